@@ -1,0 +1,203 @@
+/*
+ * fovea/context.h: the context owns everything that is not a tensor: device,
+ * threads, random numbers, log sink, allocator, I/O table, limits and the error.
+ *
+ *     fv_ctx_config cfg;
+ *     fv_ctx_config_init(&cfg, sizeof cfg);
+ *     cfg.threads = 2;
+ *     cfg.seed = 42;
+ *     fv_ctx *ctx = NULL;
+ *     if (fv_ctx_create(&cfg, &ctx) != FV_OK) return 1;
+ *
+ *     fv_tensor *a = fv_zeros(ctx, FV_F32, 2, (int64_t[]){3, 4});
+ *     fv_tensor *b = fv_exp(ctx, a);
+ *     float out[12];
+ *     if (fv_tensor_read(ctx, b, out, sizeof out) != FV_OK)
+ *         fprintf(stderr, "%s\n", fv_ctx_message(ctx));
+ *     fv_ctx_destroy(&ctx);
+ *
+ * Threads: one context is used by one thread at a time. Several contexts may
+ * share one fv_pool. The library keeps no mutable global state.
+ * fork(): a child must not use a context made by its parent.
+ */
+#ifndef FOVEA_CONTEXT_H
+#define FOVEA_CONTEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fovea/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fv_ctx fv_ctx;
+typedef struct fv_pool fv_pool;
+
+/* ---- allocator ------------------------------------------------------------------ */
+
+/*
+ * Memory for everything the library makes. alloc returns `size` bytes aligned to
+ * `align` (a power of two, at least 64) or NULL; free gets the same size back.
+ * Both may be called from the thread that uses the context only.
+ */
+typedef struct fv_allocator {
+    void *user;
+    void *(*alloc)(void *user, size_t size, size_t align);
+    void (*free)(void *user, void *ptr, size_t size);
+} fv_allocator;
+
+/* ---- files ---------------------------------------------------------------------- */
+
+typedef enum fv_io_mode {
+    FV_IO_READ,     /* an existing regular file, O_CLOEXEC; anything else is -EINVAL */
+    FV_IO_CREATE,   /* a new file for writing, O_EXCL */
+    FV_IO_DIRECTORY /* a directory, to be synced */
+} fv_io_mode;
+
+/*
+ * Every file access of the library goes through this table, so that a host can
+ * serve files from elsewhere and tests can fail any call. Each call returns a
+ * value >= 0, or -errno. read and write may be short; the library loops.
+ */
+typedef struct fv_io {
+    void *user;
+    int64_t (*open)(void *user, const char *path, fv_io_mode mode); /* a handle >= 0 */
+    int64_t (*size)(void *user, int64_t file);
+    int64_t (*read)(void *user, int64_t file, void *buf, size_t n, uint64_t offset);
+    int64_t (*write)(void *user, int64_t file, const void *buf, size_t n, uint64_t offset);
+    int64_t (*reserve)(void *user, int64_t file, uint64_t bytes); /* preallocate; may do nothing */
+    int64_t (*sync)(void *user, int64_t file);
+    int64_t (*close)(void *user, int64_t file);
+    int64_t (*rename)(void *user, const char *from, const char *to);
+    int64_t (*remove)(void *user, const char *path);
+    int64_t (*map)(void *user, int64_t file, size_t n, void **addr); /* read only, private */
+    int64_t (*unmap)(void *user, void *addr, size_t n);
+} fv_io;
+
+/* The operating system's files. */
+FV_API void fv_io_system(fv_io *io);
+
+/* ---- limits --------------------------------------------------------------------- */
+
+/* What a loader may be asked to hold. Zero in a field means the default in brackets. */
+typedef struct fv_limits {
+    size_t struct_size;
+    uint64_t header_bytes; /* a file's header [16 MiB] */
+    uint64_t tensors;      /* tensors in a file [65,536] */
+    uint64_t name_bytes;   /* a tensor's name [256] */
+    uint64_t string_bytes; /* any other string [1 MiB] */
+    uint64_t json_depth;   /* nesting of JSON and TOML values [64] */
+    uint64_t text_bytes;   /* a whole JSON or TOML text [64 MiB] */
+    uint64_t total_bytes;  /* a whole file's data [1 TiB] */
+} fv_limits;
+
+/* Fills `limits` with the defaults above. */
+FV_API void fv_limits_init(fv_limits *limits, size_t struct_size);
+
+/* ---- log ------------------------------------------------------------------------ */
+
+typedef enum fv_log_level { FV_LOG_ERROR, FV_LOG_WARN, FV_LOG_INFO, FV_LOG_DEBUG } fv_log_level;
+
+/* `text` has no newline and lives for the call only. */
+typedef void (*fv_log_fn)(void *user, fv_log_level level, const char *text);
+
+/* ---- configuration -------------------------------------------------------------- */
+
+typedef enum fv_device_kind {
+    FV_DEVICE_CPU,
+    FV_DEVICE_GUARDED, /* the CPU behind a GPU-like wall: unreadable pointers, late launches */
+} fv_device_kind;
+
+/* Kernel levels, each needing the ones before it. AUTO picks the best the CPU and OS allow. */
+typedef enum fv_simd {
+    FV_SIMD_AUTO = 0,
+    FV_SIMD_SCALAR,
+    FV_SIMD_AVX2,   /* AVX2 + FMA + F16C */
+    FV_SIMD_AVX512, /* F, DQ, BW, VL */
+} fv_simd;
+
+typedef struct fv_ctx_config {
+    size_t struct_size;
+    fv_device_kind device;
+    int threads;             /* 0: the CPUs this process may run on, at most 64 */
+    fv_pool *pool;           /* shared pool, not owned; overrides `threads` */
+    fv_simd simd;            /* force a level; more than the CPU has is FV_ERR_UNSUPPORTED */
+    uint64_t seed;
+    uint64_t memory_limit;   /* byte cap over all memory of the context; 0: none */
+    bool memory_uncached;    /* give every block back at once (fault tests, leak hunts) */
+    fv_allocator allocator;  /* alloc == NULL: aligned malloc */
+    fv_io io;                /* open == NULL: fv_io_system */
+    fv_limits limits;
+    fv_log_fn log;           /* NULL: silent */
+    void *log_user;
+    fv_log_level log_level;
+    const volatile int *cancel; /* polled between ops; non-zero: they fail with FV_ERR_CANCELLED */
+} fv_ctx_config;
+
+FV_API void fv_ctx_config_init(fv_ctx_config *cfg, size_t struct_size);
+
+/*
+ * Makes a context. cfg may be NULL for the defaults. *out is untouched on failure.
+ * Fails: ARGUMENT (bad config), MEMORY, UNSUPPORTED (level or device not here).
+ */
+FV_API FV_MUST_USE fv_status fv_ctx_create(const fv_ctx_config *cfg, fv_ctx **out);
+
+/* Frees the context, all its scopes and tensors, and sets *ctx to NULL. NULL is fine. */
+FV_API void fv_ctx_destroy(fv_ctx **ctx);
+
+/* ---- errors --------------------------------------------------------------------- */
+
+/* The sticky error of the tensor ops: FV_OK while all went well. */
+FV_API fv_status fv_ctx_error(const fv_ctx *ctx);
+
+/* Text of the sticky error, else of the last failed call; "" if there was none. At most 255 bytes. */
+FV_API const char *fv_ctx_message(const fv_ctx *ctx);
+
+/* Returns the sticky error and clears it: ops work again. The message stays readable. */
+FV_API fv_status fv_ctx_take_error(fv_ctx *ctx);
+
+/* ---- facts ---------------------------------------------------------------------- */
+
+FV_API int fv_ctx_threads(const fv_ctx *ctx);
+FV_API fv_simd fv_ctx_simd(const fv_ctx *ctx);
+FV_API fv_device_kind fv_ctx_device(const fv_ctx *ctx);
+FV_API const char *fv_simd_name(fv_simd level); /* "scalar", "avx2", "avx512" */
+
+/* The best level of this CPU under this operating system. */
+FV_API fv_simd fv_simd_detect(void);
+
+typedef struct fv_memory_stats {
+    uint64_t held_bytes; /* taken from the allocator and not given back */
+    uint64_t used_bytes; /* of these, in use now */
+    uint64_t peak_bytes; /* largest used_bytes since the last reset */
+} fv_memory_stats;
+
+FV_API void fv_ctx_memory(const fv_ctx *ctx, fv_memory_stats *out);
+FV_API void fv_ctx_memory_reset_peak(fv_ctx *ctx);
+/* Gives cached free blocks back to the allocator. */
+FV_API void fv_ctx_memory_trim(fv_ctx *ctx);
+
+/* ---- random numbers ------------------------------------------------------------- */
+
+/*
+ * Random ops draw from (seed, step, site, row, column), never from a running
+ * stream. `step` is the training step; the site counts random ops since the last
+ * call of this function; `row_offset` is the global number of this process's
+ * first batch row, so that a split batch draws what the whole batch would.
+ */
+FV_API void fv_ctx_set_step(fv_ctx *ctx, uint64_t step, uint64_t row_offset);
+
+/* ---- thread pool ---------------------------------------------------------------- */
+
+/* A pool that several contexts may share (their calls queue up). threads 0: all CPUs. */
+FV_API FV_MUST_USE fv_status fv_pool_create(int threads, fv_pool **out);
+/* No context may use the pool any more. NULL is fine; *pool becomes NULL. */
+FV_API void fv_pool_destroy(fv_pool **pool);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

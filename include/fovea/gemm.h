@@ -1,0 +1,79 @@
+/*
+ * fovea/gemm.h: the matrix product under everything, for programs that want it
+ * alone. Raw pointers, no context, no allocation.
+ *
+ *     fv_gemm g = {.m = m, .n = n, .k = k,
+ *                  .a_row = k, .a_col = 1,          // A is m x k, row-major
+ *                  .b_row = 1, .b_col = k,          // B is k x n, stored n x k (transposed)
+ *                  .c_row = n, .batch = 1};
+ *     size_t need = fv_gemm_scratch(&g, 1);
+ *     void *scratch = aligned_alloc(64, need);      // need is a multiple of 64, may be 0
+ *     fv_status s = fv_gemm_run(&g, a, b, c, NULL, scratch, need);
+ *
+ * C = act(A B + bias) + residual, or C += A B with `accumulate`. Each element is
+ * one chain of fused multiply-adds with k ascending, so its bits do not depend on
+ * m, n, the batch, the threads, the strides, packing or the SIMD level.
+ */
+#ifndef FOVEA_GEMM_H
+#define FOVEA_GEMM_H
+
+#include "fovea/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum fv_act {
+    FV_ACT_NONE,
+    FV_ACT_RELU,
+    FV_ACT_GELU,
+    FV_ACT_GELU_TANH,
+    FV_ACT_SILU,
+    FV_ACT_TANH,
+    FV_ACT_SIGMOID,
+    FV_ACT_COUNT
+} fv_act;
+
+enum { FV_GEMM_BATCH_RANK = 6 };
+
+typedef struct fv_gemm {
+    int64_t m, n, k;      /* any may be 0; k = 0 gives act(bias) + residual */
+    int64_t a_row, a_col; /* element strides of A(i,k) and B(k,j); fast when one of a pair is 1 */
+    int64_t b_row, b_col;
+    int64_t c_row; /* C's and the residual's columns are contiguous */
+    int64_t residual_row;
+    /* Batch: rank 0 with batch = 1, or up to six axes with a stride per operand (0 repeats it). */
+    int64_t batch; /* product of batch_shape */
+    int batch_rank;
+    int64_t batch_shape[FV_GEMM_BATCH_RANK];
+    int64_t a_batch[FV_GEMM_BATCH_RANK], b_batch[FV_GEMM_BATCH_RANK];
+    int64_t c_batch[FV_GEMM_BATCH_RANK], residual_batch[FV_GEMM_BATCH_RANK];
+    fv_act act;
+    int accumulate; /* C += A B; then no bias, act or residual */
+    int b_packed;   /* B is the result of fv_gemm_pack; batch strides count packed floats */
+} fv_gemm;
+
+typedef struct fv_gemm_exec {
+    fv_simd level;  /* FV_SIMD_AUTO: detect */
+    fv_pool *pool;  /* NULL: the calling thread */
+    const float *bias;     /* n entries or NULL */
+    const float *residual; /* like C, or NULL */
+} fv_gemm_exec;
+
+/* Scratch bytes for fv_gemm_run with that many threads. SIZE_MAX if the sizes overflow. */
+FV_API size_t fv_gemm_scratch(const fv_gemm *g, int threads);
+
+/* exec may be NULL. Fails: ARGUMENT (negative size, wrong strides, scratch too small, bias with
+ * accumulate), UNSUPPORTED (level). C must not overlap A, B or the bias; residual may be C. */
+FV_API FV_MUST_USE fv_status fv_gemm_run(const fv_gemm *g, const float *a, const float *b, float *c,
+                                         const fv_gemm_exec *exec, void *scratch, size_t scratch_bytes);
+
+/* Floats that the packed form of B (k x n) takes; 64-byte aligned memory is the caller's. */
+FV_API size_t fv_gemm_packed_floats(int64_t k, int64_t n);
+FV_API FV_MUST_USE fv_status fv_gemm_pack(int64_t k, int64_t n, const float *b, int64_t b_row,
+                                          int64_t b_col, float *packed);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,89 @@
+/*
+ * The context's inside, and the two ways to record a failure:
+ *   fv_fail()   for calls that return fv_status: keeps the text, ops go on working;
+ *   fv_poison() for tensor ops: sets the sticky error (the first one wins).
+ * Layers above base hang their state here behind forward-declared structs.
+ */
+#ifndef FV_BASE_CTX_H
+#define FV_BASE_CTX_H
+
+#include <stdarg.h>
+
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "base/pool.h"
+
+enum { FV_MESSAGE_BYTES = 256 };
+
+struct fv_device;
+struct fv_tensor;
+struct fv_scope;
+struct fv_tape;
+
+/* Test hook: which gradient to spoil (tests/sabotage.c). Acts only in a library built with
+ * FV_TEST_HOOKS; elsewhere the field is not there. */
+typedef enum fv_sabotage_mode {
+    FV_SABOTAGE_NONE,
+    FV_SABOTAGE_NEGATE,
+    FV_SABOTAGE_ZERO,
+    FV_SABOTAGE_SCALE, /* by 1.001 */
+    FV_SABOTAGE_TERM   /* drop one additive term inside a kernel or backward */
+} fv_sabotage_mode;
+
+typedef struct fv_sabotage {
+    fv_sabotage_mode mode;
+    int op;    /* fv_op_id */
+    int input; /* which input's gradient */
+    int term;  /* which term, with FV_SABOTAGE_TERM */
+} fv_sabotage;
+
+struct fv_ctx {
+    fv_mem mem;
+    fv_io io;
+    fv_limits limits;
+    fv_cpu cpu;
+    fv_simd simd;
+    fv_pool *pool;
+    bool owns_pool;
+
+    fv_log_fn log;
+    void *log_user;
+    fv_log_level log_level;
+    const volatile int *cancel;
+
+    fv_status error; /* sticky */
+    char message[FV_MESSAGE_BYTES];
+
+    uint64_t seed, step, row_offset, site;
+
+    fv_device_kind device_kind;
+    struct fv_device *device;
+    struct fv_tensor *invalid; /* what failed ops return */
+    struct fv_scope *scope;    /* innermost */
+    struct fv_tape *tape;
+    int no_grad; /* depth of fv_no_grad_begin */
+#ifdef FV_TEST_HOOKS
+    fv_sabotage sabotage;
+#endif
+};
+
+/* Records file:line-free text and returns `status`. */
+fv_status fv_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...) FV_PRINTF(3, 4);
+
+/* Sets the sticky error unless one is set; returns ctx->error. */
+fv_status fv_poison(fv_ctx *ctx, fv_status status, const char *fmt, ...) FV_PRINTF(3, 4);
+
+void fv_log(fv_ctx *ctx, fv_log_level level, const char *fmt, ...) FV_PRINTF(3, 4);
+
+#define FV_RETURN_IF(cond, ctx, status, ...)                          \
+    do {                                                              \
+        if (cond) return fv_fail((ctx), (status), __VA_ARGS__);       \
+    } while (0)
+
+#define FV_FORWARD(expr)                                              \
+    do {                                                              \
+        fv_status fv_forwarded_ = (expr);                             \
+        if (fv_forwarded_ != FV_OK) return fv_forwarded_;             \
+    } while (0)
+
+#endif

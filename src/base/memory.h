@@ -1,0 +1,38 @@
+/*
+ * A context's memory: 64-byte aligned blocks in size classes, each class with a
+ * free list, over the injected allocator and under a byte cap. Tensors, tape
+ * nodes and buffers all come from here, so a training step that repeats takes
+ * its blocks from the lists and never reaches the allocator.
+ *
+ *     void *p = fv_mem_alloc(&ctx->mem, bytes);   // NULL: allocator or cap said no
+ *     fv_mem_free(&ctx->mem, p, bytes);           // same bytes
+ */
+#ifndef FV_BASE_MEMORY_H
+#define FV_BASE_MEMORY_H
+
+#include "fovea/context.h"
+
+enum { FV_MEM_ALIGN = 64, FV_MEM_CLASSES = 256 };
+
+typedef struct fv_mem {
+    fv_allocator allocator;
+    uint64_t cap; /* 0: none */
+    bool uncached;
+    fv_memory_stats stats;
+    struct fv_mem_free *lists[FV_MEM_CLASSES];
+} fv_mem;
+
+void fv_mem_init(fv_mem *mem, const fv_allocator *allocator, uint64_t cap, bool uncached);
+
+/* At least `bytes` (0 counts as 1) of uninitialised memory, or NULL. */
+void *fv_mem_alloc(fv_mem *mem, size_t bytes);
+void *fv_mem_zalloc(fv_mem *mem, size_t bytes); /* zeroed */
+void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes);
+
+/* Returns every cached block to the allocator. */
+void fv_mem_trim(fv_mem *mem);
+
+/* malloc-backed allocator of fv_ctx_config's default. */
+void fv_allocator_system(fv_allocator *out);
+
+#endif

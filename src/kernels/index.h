@@ -1,0 +1,37 @@
+/*
+ * Kernels that follow indices (i64). An index outside its axis is a fault: the
+ * element becomes zero (gather) or is left out (scatter). Negative indices are
+ * faults too.
+ */
+#ifndef FV_KERNELS_INDEX_H
+#define FV_KERNELS_INDEX_H
+
+#include "kernels/kernel.h"
+
+/*
+ * GATHER_ROWS ptr: out (count, cols), table (rows, cols), index (count)
+ * SCATTER_ROWS ptr: table (rows, cols), in (count, cols), index (count):
+ *   table[index[i]] += in[i] in ascending i, whatever the threads (split over columns).
+ *   An index equal to `skip` is passed over without a fault (padding rows).
+ * `outer` repeats the whole for contiguous outer blocks: table is (outer, rows, cols).
+ */
+typedef struct fv_rows_index_args {
+    int64_t outer, count, rows, cols;
+    int64_t skip; /* -1: none */
+} fv_rows_index_args;
+
+/*
+ * Along one axis, all contiguous: in (outer, size, inner), index (outer, count, inner).
+ * GATHER ptr: out (outer, count, inner), in, index
+ * SCATTER ptr: out (outer, size, inner), in (outer, count, inner), index: out += in, ascending.
+ */
+typedef struct fv_gather_args {
+    int64_t outer, size, count, inner;
+} fv_gather_args;
+
+/* ONE_HOT ptr: out (count, classes) of the launch's dtype, index (count). */
+typedef struct fv_one_hot_args {
+    int64_t count, classes;
+} fv_one_hot_args;
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * Kernels are data. A kernel is a function over raw pointers and a plain argument
+ * struct; kernels.def names each once; a table holds one function per (kernel,
+ * element type), filled scalar -> AVX2 -> AVX-512 when a context is made.
+ *
+ * Rules every kernel keeps (docs/architecture.md, "Bits"):
+ *   - it never allocates, never fails, never prints; a bad index is reported
+ *     through exec->fault and its row becomes zero;
+ *   - an output row's bits depend only on that row's inputs and the reduced
+ *     length, never on the split over threads;
+ *   - matrix products: one FMA chain per element, k ascending;
+ *   - every other float sum: element r goes to lane r % 16, each lane adds in
+ *     ascending r, lanes join as a tree (i += i+8, then +4, +2, +1): FV_LANES;
+ *   - the scalar, AVX2 and AVX-512 versions of an f32 kernel give equal bits.
+ */
+#ifndef FV_KERNELS_KERNEL_H
+#define FV_KERNELS_KERNEL_H
+
+#include <stdatomic.h>
+
+#include "base/pool.h"
+#include "fovea/tensor.h"
+
+enum { FV_LANES = 16 };
+
+/* First bad index met by a launch; read by the device after it. */
+typedef struct fv_fault {
+    atomic_int set; /* 0, or 1 once index and bound are claimed */
+    int64_t index, bound;
+} fv_fault;
+
+/* What a kernel may use besides its arguments. */
+typedef struct fv_exec {
+    void (*parallel)(void *user, int64_t units, int64_t grain, fv_range_fn fn, const void *arg);
+    void *user;
+    int threads;
+    void *scratch; /* 64-byte aligned, as large as the kernel's scratch query said */
+    fv_fault *fault;
+#ifdef FV_TEST_HOOKS
+    unsigned dropped; /* bit k set: leave additive term k of the backward out */
+#endif
+} fv_exec;
+
+/* Wraps additive term k of a backward, so that the test build can drop it and prove that the
+ * gradient check notices. Terms are numbered from 0 within one op. `zero` is a zero of its type. */
+#ifdef FV_TEST_HOOKS
+#define FV_TERM(exec, k, expr, zero) (((exec)->dropped >> (k)) & 1u ? (zero) : (expr))
+#else
+#define FV_TERM(exec, k, expr, zero) (expr)
+#endif
+
+typedef void (*fv_kernel_fn)(const fv_exec *exec, void *const *ptr, const void *args);
+
+typedef enum fv_kernel_id {
+#define FV_KERNEL(id, name, pointers, about) FV_KERNEL_##id,
+#include "kernels/kernels.def"
+#undef FV_KERNEL
+    FV_KERNEL_COUNT
+} fv_kernel_id;
+
+enum { FV_KERNEL_MAX_PTR = 12 };
+
+typedef struct fv_kernel_info {
+    const char *name;
+    int pointers; /* how many entries of ptr[] it uses; NULL entries are allowed */
+} fv_kernel_info;
+
+extern const fv_kernel_info fv_kernel_infos[FV_KERNEL_COUNT];
+
+typedef struct fv_kernel_table {
+    fv_kernel_fn fn[FV_KERNEL_COUNT][FV_DTYPE_COUNT]; /* NULL: not for this dtype */
+    size_t (*scratch[FV_KERNEL_COUNT])(const void *args, int threads); /* NULL: none */
+    fv_simd level;
+} fv_kernel_table;
+
+/* Fills the table with the best versions up to `level`. */
+void fv_kernel_table_fill(fv_kernel_table *table, fv_simd level);
+
+/* Splits rows over the threads in chunks worth about `cost` x rows of work units; kernels with
+ * little to do stay on the calling thread. cost: rough element operations a row. */
+static inline void fv_exec_rows(const fv_exec *exec, int64_t rows, int64_t cost, fv_range_fn fn,
+                                const void *arg)
+{
+    enum { CHUNK = 16384 };
+    if (rows <= 0) return;
+    int64_t grain = cost > 0 ? (CHUNK + cost - 1) / cost : CHUNK;
+    if (exec->threads <= 1 || rows <= grain)
+        fn(arg, 0, rows, 0);
+    else
+        exec->parallel(exec->user, rows, grain, fn, arg);
+}
+
+/* Records the first index outside [0, bound). */
+static inline void fv_fault_raise(fv_fault *fault, int64_t index, int64_t bound)
+{
+    int expected = 0;
+    if (fault && atomic_compare_exchange_strong(&fault->set, &expected, 1)) {
+        fault->index = index;
+        fault->bound = bound;
+    }
+}
+
+#endif

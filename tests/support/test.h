@@ -1,0 +1,64 @@
+/*
+ * The test runner: a test program is a list of functions and one RUN line each.
+ *
+ *     static void adds(void) { CHECK(1 + 1 == 2); CHECK_EQ(fv_add_i64(...), true); }
+ *     int main(int argc, char **argv) { TEST_BEGIN(argc, argv); RUN(adds); return TEST_END(); }
+ *
+ * A failed CHECK prints file:line and what it saw, and the test goes on. With arguments, only
+ * tests whose name contains one of them run. TEST_END prints "N passed, N failed".
+ */
+#ifndef FV_TEST_H
+#define FV_TEST_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fovea/context.h"
+
+void test_begin(int argc, char **argv);
+void test_run(const char *name, void (*fn)(void));
+int test_end(void);
+void test_failed(const char *file, int line, const char *fmt, ...) FV_PRINTF(3, 4);
+/* Failures so far in the running test. */
+int test_failures(void);
+/* $FV_TEST_DIR/rest; the text lives until the fourth call after this one. */
+const char *test_path(const char *rest);
+
+#define TEST_BEGIN(argc, argv) test_begin(argc, argv)
+#define RUN(fn) test_run(#fn, fn)
+#define TEST_END() test_end()
+
+#define CHECK(cond)                                                        \
+    do {                                                                   \
+        if (!(cond)) test_failed(__FILE__, __LINE__, "%s", #cond);         \
+    } while (0)
+#define CHECK_EQ(a, b)                                                                          \
+    do {                                                                                        \
+        long long a_ = (long long)(a), b_ = (long long)(b);                                     \
+        if (a_ != b_) test_failed(__FILE__, __LINE__, "%s is %lld, not %lld", #a, a_, b_);      \
+    } while (0)
+#define CHECK_NEAR(a, b, tol)                                                                   \
+    do {                                                                                        \
+        double a_ = (double)(a), b_ = (double)(b);                                              \
+        if (!(fabs(a_ - b_) <= (tol)))                                                          \
+            test_failed(__FILE__, __LINE__, "%s is %.9g, not %.9g", #a, a_, b_);                \
+    } while (0)
+#define CHECK_STR(a, b)                                                                         \
+    do {                                                                                        \
+        const char *a_ = (a), *b_ = (b);                                                        \
+        if (strcmp(a_, b_) != 0) test_failed(__FILE__, __LINE__, "\"%s\", not \"%s\"", a_, b_); \
+    } while (0)
+#define CHECK_OK(ctx, expr)                                                                     \
+    do {                                                                                        \
+        fv_status s_ = (expr);                                                                  \
+        if (s_ != FV_OK)                                                                        \
+            test_failed(__FILE__, __LINE__, "%s: %s: %s", #expr, fv_status_name(s_),            \
+                        fv_ctx_message(ctx));                                                   \
+    } while (0)
+
+#endif
