@@ -1,0 +1,155 @@
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define FV_HAVE_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FV_HAVE_ASAN 1
+#endif
+#endif
+#ifdef FV_HAVE_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+/* Without AddressSanitizer, poisoning cached blocks is a no-op. */
+#define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
+/* Lives in the first bytes of a cached block. */
+struct fv_mem_free {
+    struct fv_mem_free *next;
+};
+
+/*
+ * Size classes: four steps to each doubling from 64 bytes on, so at most a fifth of a block is
+ * wasted and a size maps to its class with a few bit operations. Up to 256 bytes: 64, 128, 192,
+ * 256. All are multiples of 64.
+ */
+static unsigned class_of(size_t bytes)
+{
+    if (bytes <= 256) return (unsigned)((bytes + 63) / 64); /* 1..4: 64, 128, 192, 256 */
+    unsigned top = 63u - (unsigned)__builtin_clzll(bytes - 1); /* 2^top < bytes <= 2^(top+1) */
+    unsigned step = (unsigned)((bytes - 1) >> (top - 2)) & 3u;
+    return 5 + (top - 8) * 4 + step;
+}
+
+static size_t class_bytes(unsigned cls)
+{
+    if (cls <= 4) return (size_t)cls * 64;
+    unsigned top = 8 + (cls - 5) / 4, step = (cls - 5) % 4;
+    return ((size_t)1 << top) + ((size_t)(step + 1) << (top - 2));
+}
+
+void fv_mem_init(fv_mem *mem, const fv_allocator *allocator, uint64_t cap, bool uncached)
+{
+    *mem = (fv_mem){.allocator = *allocator, .cap = cap, .uncached = uncached};
+}
+
+static void give_back(fv_mem *mem, void *ptr, size_t bytes)
+{
+    mem->allocator.free(mem->allocator.user, ptr, bytes);
+    mem->stats.held_bytes -= bytes;
+}
+
+void fv_mem_trim(fv_mem *mem)
+{
+    for (unsigned cls = 0; cls < FV_MEM_CLASSES; cls++) {
+        size_t bytes = class_bytes(cls);
+        while (mem->lists[cls]) {
+            struct fv_mem_free *block = mem->lists[cls];
+            ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+            mem->lists[cls] = block->next;
+            give_back(mem, block, bytes);
+        }
+    }
+}
+
+static void *take_new(fv_mem *mem, size_t bytes)
+{
+    if (mem->cap && bytes > mem->cap) return NULL;
+    if (mem->cap && mem->stats.held_bytes > mem->cap - bytes) {
+        fv_mem_trim(mem);
+        if (mem->stats.held_bytes > mem->cap - bytes) return NULL;
+    }
+    void *ptr = mem->allocator.alloc(mem->allocator.user, bytes, FV_MEM_ALIGN);
+    if (!ptr) {
+        /* Cached blocks of other sizes may be what is missing: give them back, ask once more. */
+        if (mem->stats.held_bytes == mem->stats.used_bytes) return NULL;
+        fv_mem_trim(mem);
+        ptr = mem->allocator.alloc(mem->allocator.user, bytes, FV_MEM_ALIGN);
+        if (!ptr) return NULL;
+    }
+    mem->stats.held_bytes += bytes;
+    return ptr;
+}
+
+void *fv_mem_alloc(fv_mem *mem, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 4) return NULL;
+    unsigned cls = class_of(bytes ? bytes : 1);
+    size_t rounded = class_bytes(cls);
+    void *ptr = mem->lists[cls];
+    if (ptr) {
+        ASAN_UNPOISON_MEMORY_REGION(ptr, rounded);
+        mem->lists[cls] = mem->lists[cls]->next;
+    } else {
+        ptr = take_new(mem, rounded);
+        if (!ptr) return NULL;
+    }
+    mem->stats.used_bytes += rounded;
+    if (mem->stats.used_bytes > mem->stats.peak_bytes)
+        mem->stats.peak_bytes = mem->stats.used_bytes;
+#ifdef FV_HAVE_ASAN
+    if (bytes < rounded) ASAN_POISON_MEMORY_REGION((char *)ptr + bytes, rounded - bytes);
+#endif
+    return ptr;
+}
+
+void *fv_mem_zalloc(fv_mem *mem, size_t bytes)
+{
+    void *ptr = fv_mem_alloc(mem, bytes);
+    if (ptr) memset(ptr, 0, bytes);
+    return ptr;
+}
+
+void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes)
+{
+    if (!ptr) return;
+    unsigned cls = class_of(bytes ? bytes : 1);
+    size_t rounded = class_bytes(cls);
+    ASAN_UNPOISON_MEMORY_REGION(ptr, rounded);
+    mem->stats.used_bytes -= rounded;
+    if (mem->uncached) {
+        give_back(mem, ptr, rounded);
+        return;
+    }
+    struct fv_mem_free *block = ptr;
+    block->next = mem->lists[cls];
+    mem->lists[cls] = block;
+    ASAN_POISON_MEMORY_REGION(ptr, rounded);
+}
+
+static void *system_alloc(void *user, size_t size, size_t align)
+{
+    (void)user;
+    size_t rounded;
+    if (!fv_align_size(size, align, &rounded)) return NULL;
+    return aligned_alloc(align, rounded);
+}
+
+static void system_free(void *user, void *ptr, size_t size)
+{
+    (void)user;
+    (void)size;
+    free(ptr);
+}
+
+void fv_allocator_system(fv_allocator *out)
+{
+    *out = (fv_allocator){.alloc = system_alloc, .free = system_free};
+}

@@ -1,0 +1,203 @@
+/*
+ * How a job runs without locks on the hot path:
+ *   - the caller fills the job, opens it and raises the generation; awake workers see the new
+ *     generation, sleeping ones are woken;
+ *   - a worker counts itself in (`inside`) and only then looks whether the job is open; the caller
+ *     closes the job and only then waits for `inside` to fall to zero. Both sides use sequentially
+ *     consistent order, so either the worker finds the job closed or the caller waits for it: a
+ *     late worker can never touch a finished job.
+ */
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/cpu.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define cpu_relax() _mm_pause()
+#define read_fp_state() _mm_getcsr()
+#define write_fp_state(state) _mm_setcsr(state)
+#else
+#define cpu_relax() ((void)0)
+#define read_fp_state() 0u
+#define write_fp_state(state) ((void)(state))
+#endif
+
+enum {
+    FV_POOL_MAX_THREADS = 64,
+    SPINS_BEFORE_SLEEP = 2000, /* some tens of microseconds: the gap between two ops */
+    SPINS_BEFORE_YIELD = 200,
+};
+
+typedef struct worker {
+    pthread_t thread;
+    fv_pool *pool;
+    int id; /* 1..threads-1; the caller is 0 */
+} worker;
+
+struct fv_pool {
+    int threads;
+    pthread_mutex_t callers; /* one job at a time */
+
+    /* the job; written by the caller while it is closed and nobody is inside */
+    fv_range_fn fn;
+    const void *arg;
+    int64_t units, grain;
+    unsigned fp_state;
+
+    atomic_llong next;
+    atomic_int open, inside;
+    atomic_uint generation;
+
+    pthread_mutex_t sleep_lock;
+    pthread_cond_t wake;
+    atomic_int sleepers;
+    atomic_int stop;
+
+    int started; /* workers that exist */
+    worker workers[FV_POOL_MAX_THREADS];
+};
+
+static void take_units(fv_pool *pool, int id)
+{
+    for (;;) {
+        int64_t begin = atomic_fetch_add(&pool->next, pool->grain);
+        if (begin >= pool->units) return;
+        int64_t left = pool->units - begin;
+        pool->fn(pool->arg, begin, begin + (left < pool->grain ? left : pool->grain), id);
+    }
+}
+
+/* Returns when the generation differs from `seen` or the pool stops. */
+static void wait_for_job(fv_pool *pool, unsigned seen)
+{
+    for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
+        if (atomic_load(&pool->generation) != seen || atomic_load(&pool->stop)) return;
+        cpu_relax();
+    }
+    pthread_mutex_lock(&pool->sleep_lock);
+    atomic_fetch_add(&pool->sleepers, 1);
+    while (atomic_load(&pool->generation) == seen && !atomic_load(&pool->stop))
+        pthread_cond_wait(&pool->wake, &pool->sleep_lock);
+    atomic_fetch_sub(&pool->sleepers, 1);
+    pthread_mutex_unlock(&pool->sleep_lock);
+}
+
+static void *worker_main(void *arg)
+{
+    worker *self = arg;
+    fv_pool *pool = self->pool;
+    unsigned seen = 0;
+    for (;;) {
+        wait_for_job(pool, seen);
+        if (atomic_load(&pool->stop)) return NULL;
+        seen = atomic_load(&pool->generation);
+        atomic_fetch_add(&pool->inside, 1);
+        if (atomic_load(&pool->open)) {
+            unsigned own_state = read_fp_state();
+            write_fp_state(pool->fp_state); /* rounding and denormals as in the caller */
+            take_units(pool, self->id);
+            write_fp_state(own_state);
+        }
+        atomic_fetch_sub(&pool->inside, 1);
+    }
+}
+
+static void wake_workers(fv_pool *pool)
+{
+    if (atomic_load(&pool->sleepers) == 0) return;
+    pthread_mutex_lock(&pool->sleep_lock);
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->sleep_lock);
+}
+
+void fv_pool_run(fv_pool *pool, int64_t units, int64_t grain, fv_range_fn fn, const void *arg)
+{
+    if (units <= 0) return;
+    if (grain < 1) grain = 1;
+    if (!pool || pool->threads == 1 || units <= grain) {
+        fn(arg, 0, units, 0);
+        return;
+    }
+    pthread_mutex_lock(&pool->callers);
+    pool->fn = fn;
+    pool->arg = arg;
+    pool->units = units;
+    pool->grain = grain;
+    pool->fp_state = read_fp_state();
+    atomic_store(&pool->next, 0);
+    atomic_store(&pool->open, 1);
+    atomic_fetch_add(&pool->generation, 1);
+    wake_workers(pool);
+
+    take_units(pool, 0);
+
+    atomic_store(&pool->open, 0);
+    for (int i = 0; atomic_load(&pool->inside) != 0; i++) {
+        if (i < SPINS_BEFORE_YIELD)
+            cpu_relax();
+        else
+            sched_yield();
+    }
+    pthread_mutex_unlock(&pool->callers);
+}
+
+int fv_pool_threads(const fv_pool *pool) { return pool ? pool->threads : 1; }
+
+/* Workers take no signals: those are the host's. */
+static bool start_workers(fv_pool *pool)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
+    bool ok = true;
+    for (int i = 0; i < pool->threads - 1 && ok; i++) {
+        worker *w = &pool->workers[i];
+        *w = (worker){.pool = pool, .id = i + 1};
+        ok = pthread_create(&w->thread, NULL, worker_main, w) == 0;
+        if (ok) pool->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ok;
+}
+
+fv_status fv_pool_create(int threads, fv_pool **out)
+{
+    if (threads < 0 || threads > FV_POOL_MAX_THREADS) return FV_ERR_ARGUMENT;
+    if (threads == 0) threads = fv_cpu_count();
+    if (threads > FV_POOL_MAX_THREADS) threads = FV_POOL_MAX_THREADS;
+    /* A pool can outlive every context, so it does not come from a context's allocator. */
+    fv_pool *pool = calloc(1, sizeof *pool);
+    if (!pool) return FV_ERR_MEMORY;
+    pool->threads = threads;
+    pthread_mutex_init(&pool->callers, NULL);
+    pthread_mutex_init(&pool->sleep_lock, NULL);
+    pthread_cond_init(&pool->wake, NULL);
+    if (!start_workers(pool)) {
+        fv_pool_destroy(&pool);
+        return FV_ERR_MEMORY;
+    }
+    *out = pool;
+    return FV_OK;
+}
+
+void fv_pool_destroy(fv_pool **pool_ptr)
+{
+    fv_pool *pool = *pool_ptr;
+    if (!pool) return;
+    pthread_mutex_lock(&pool->sleep_lock);
+    atomic_store(&pool->stop, 1);
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->sleep_lock);
+    for (int i = 0; i < pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
+    pthread_cond_destroy(&pool->wake);
+    pthread_mutex_destroy(&pool->sleep_lock);
+    pthread_mutex_destroy(&pool->callers);
+    free(pool);
+    *pool_ptr = NULL;
+}
