@@ -1,0 +1,38 @@
+/*
+ * The functions that put kernels into a table: one per family and element type. Only
+ * kernels/table.c calls them, in the order scalar, AVX2, AVX-512, so that later ones replace.
+ */
+#ifndef FV_KERNELS_FILL_H
+#define FV_KERNELS_FILL_H
+
+#include "kernels/kernel.h"
+
+/* Compiled once, for every dtype. */
+void fv_copy_fill(fv_kernel_table *t);
+void fv_integer_fill(fv_kernel_table *t);
+
+/* Compiled from one source for float and double. */
+#define FV_REF_FILL(family)                                                                        \
+    void fv_ref_##family##_fill_f32(fv_kernel_table *t);                                           \
+    void fv_ref_##family##_fill_f64(fv_kernel_table *t)
+
+FV_REF_FILL(elementwise);
+FV_REF_FILL(reduce);
+FV_REF_FILL(softmax);
+FV_REF_FILL(norm);
+FV_REF_FILL(loss);
+FV_REF_FILL(choose);
+FV_REF_FILL(index);
+FV_REF_FILL(random);
+FV_REF_FILL(gemm);
+FV_REF_FILL(recurrent);
+FV_REF_FILL(conv);
+FV_REF_FILL(optim);
+
+/* Vector versions, f32. */
+void fv_avx2_gemm_fill(fv_kernel_table *t);
+void fv_avx2_fill(fv_kernel_table *t);
+void fv_avx512_gemm_fill(fv_kernel_table *t);
+void fv_avx512_fill(fv_kernel_table *t);
+
+#endif

@@ -1,0 +1,52 @@
+#include <string.h>
+
+#include "kernels/fill.h"
+
+const fv_kernel_info fv_kernel_infos[FV_KERNEL_COUNT] = {
+#define FV_KERNEL(id, name, pointers, about) {name, pointers},
+#include "kernels/kernels.def"
+#undef FV_KERNEL
+};
+
+static void fill_ref(fv_kernel_table *t)
+{
+    fv_copy_fill(t);
+    fv_integer_fill(t);
+#define FILL(family)                                                                               \
+    fv_ref_##family##_fill_f32(t);                                                                 \
+    fv_ref_##family##_fill_f64(t)
+    FILL(elementwise);
+    FILL(reduce);
+    FILL(softmax);
+    FILL(norm);
+    FILL(loss);
+    FILL(choose);
+    FILL(index);
+    FILL(random);
+    FILL(gemm);
+    FILL(recurrent);
+    FILL(conv);
+    FILL(optim);
+#undef FILL
+}
+
+void fv_kernel_table_fill(fv_kernel_table *table, fv_simd level)
+{
+    memset(table, 0, sizeof *table);
+    table->level = FV_SIMD_SCALAR;
+    fill_ref(table);
+#if defined(__x86_64__)
+    if (level >= FV_SIMD_AVX2) {
+        fv_avx2_gemm_fill(table);
+        fv_avx2_fill(table);
+        table->level = FV_SIMD_AVX2;
+    }
+    if (level >= FV_SIMD_AVX512) {
+        fv_avx512_gemm_fill(table);
+        fv_avx512_fill(table);
+        table->level = FV_SIMD_AVX512;
+    }
+#else
+    (void)level;
+#endif
+}
