@@ -1,7 +1,9 @@
 # Choices of a build and the flags that follow from them.
 
-option(FV_TESTS "Build the tests" ON)
-option(FV_WERROR "Treat warnings as errors" ON)
+option(FV_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(FV_TEST_ONLY "Build the library once, with test hooks: for sanitizers" OFF)
+option(FV_MINIMAL "Look for no optional library" OFF)
+option(FV_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 set(FV_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE)
@@ -17,10 +19,18 @@ if(processor MATCHES "x86_64|amd64")
   set(FV_X86 ON)
 endif()
 
+# fovea_optional(<package>): every library but libc, libm and pthreads is looked for through this,
+# so that one switch leaves them all out.
+macro(fovea_optional package)
+  if(NOT FV_MINIMAL)
+    find_package(${package} QUIET)
+  endif()
+endmacro()
+
 # -ffp-contract=off: a sum and a product are fused only where the source says fma.
 set(FV_COMPILE_OPTIONS -Wall -Wextra -Wconversion -Wvla -Walloca -Wshadow -Wstrict-prototypes
-  -Wmissing-prototypes -Wframe-larger-than=16384 -ffp-contract=off -fno-math-errno
-  -fno-trapping-math -fstack-protector-strong -D_GNU_SOURCE)
+  -Wmissing-prototypes -ffp-contract=off -fno-math-errno -fno-trapping-math
+  -fstack-protector-strong -D_GNU_SOURCE)
 if(FV_WERROR)
   list(APPEND FV_COMPILE_OPTIONS -Werror)
 endif()
@@ -28,7 +38,12 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT FV_SANITIZE)
   list(APPEND FV_COMPILE_OPTIONS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 endif()
 if(FV_SANITIZE)
+  # Red zones enlarge frames, and gcc's flow analysis misreads instrumented code.
   list(APPEND FV_COMPILE_OPTIONS -fsanitize=${FV_SANITIZE} -fno-omit-frame-pointer
-    -fno-sanitize-recover=all -g)
+    -fno-sanitize-recover=all -Wno-maybe-uninitialized -Wno-unknown-warning-option)
   add_link_options(-fsanitize=${FV_SANITIZE})
+else()
+  list(APPEND FV_COMPILE_OPTIONS -Wframe-larger-than=16384)
 endif()
+# Addresses are bound at load time and then read only.
+set(FV_LINK_OPTIONS -Wl,-z,relro,-z,now,-z,noexecstack)

@@ -1,0 +1,49 @@
+# Thin front of the CMake build: `make help` lists what it does.
+PREFIX ?= /usr/local
+RELEASE := build/release
+
+.PHONY: all demo test test-all bench lint format install clean help abi abi-dump setup
+
+all: ## build the library and the program: build/release/fovea
+	@tools/build release product
+
+demo: setup ## train a small attention model and show where it looks
+	@tools/build release fovea
+	@$(RELEASE)/fovea demo
+
+test: setup ## build and run the tests (under 10 minutes on two cores)
+	@tools/test
+
+test-all: ## sanitizers, clang, scans, lint, install and fuzz corpus (as .ci/run does)
+	@tools/setup --all
+	@tools/test-all
+
+bench: setup ## measure this machine and the kernels against it
+	@tools/build release fovea
+	@$(RELEASE)/fovea bench peak
+	@$(RELEASE)/fovea bench gemm
+	@$(RELEASE)/fovea bench ops
+
+lint: ## formatting, layers and the analyser, at zero warnings
+	@tools/lint
+
+format: ## rewrite the sources in the project's format
+	@tools/lint --fix
+
+install: all ## install under PREFIX (/usr/local), staged in DESTDIR
+	@DESTDIR='$(DESTDIR)' cmake --install $(RELEASE) --prefix '$(PREFIX)'
+
+abi: setup ## compare the library with the last release's interface
+	@tools/check-abi
+
+abi-dump: setup ## store the interface of this version as a release
+	@tools/check-abi --dump
+
+setup:
+	@tools/setup
+
+clean: ## remove every build
+	rm -rf build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
