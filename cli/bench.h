@@ -1,0 +1,149 @@
+/*
+ * The timing harness behind `fovea bench`. A suite measures contenders side by side and prints
+ * one line for each result:
+ *
+ *     bench_case cases[] = {{run_ours, &job}, {run_openblas, &job}};
+ *     bench_request ask = {.cases = cases, .count = 2, .gauge = BENCH_FMA_F32,
+ *                          .threads = 1, .level = FV_SIMD_AVX512};
+ *     bench_result got;
+ *     if (!bench_measure(run, &ask, &got)) return CLI_INTERRUPTED;
+ *
+ *     bench_line line = bench_line_of("gemm", "plain", &ask, &got);
+ *     line.m = m, line.n = n, line.k = k, line.trans = "nn";
+ *     bench_line_rate(&line, BENCH_GFLOPS, 2.0 * m * n * k, got.seconds[0], got.gauge);
+ *     line.vs_openblas = got.seconds[1] / got.seconds[0];
+ *     bench_print(run, &line);
+ *
+ * How a measurement is made. Every contender gets a slot of a few milliseconds (as many calls
+ * as fit), slots are interleaved A B C A B C ..., and each contender's time is the median over
+ * the rounds. A gauge (what the machine can do at most: multiply-adds, or bytes moved) is
+ * taken before and after. If the two differ by more than 5 % the machine was disturbed and all
+ * is measured again, a bounded number of times; after that the line says "noisy": true.
+ */
+#ifndef FOVEA_CLI_BENCH_H
+#define FOVEA_CLI_BENCH_H
+
+#include "fovea/context.h"
+#include "options.h"
+
+/* What the machine can do at most. Rates are in 10^9 a second. */
+typedef enum bench_gauge {
+    BENCH_NO_GAUGE,
+    BENCH_FMA_F32,  /* flops of register-only multiply-adds */
+    BENCH_FMA_F64,
+    BENCH_READ,     /* bytes of a sum over an array past the caches */
+    BENCH_COPY,     /* a = b, 8 bytes an element counted */
+    BENCH_COPY_NT,  /* the same with non-temporal stores */
+    BENCH_TRIAD,    /* a = b + s c, 12 bytes an element counted */
+    BENCH_TRIAD_NT, /* the same with non-temporal stores */
+    BENCH_GAUGE_COUNT
+} bench_gauge;
+
+typedef struct bench_buffers bench_buffers; /* arrays the bandwidth gauges run over */
+
+/* One `fovea bench` command. */
+typedef struct bench_run {
+    const char *suite;
+    bool json, quick;
+    int threads;            /* the most threads to use: --threads, else all CPUs */
+    bool threads_given;     /* then measure with that many only, not also with one */
+    fv_simd level;          /* never AUTO: --level, else the best */
+    double slot_seconds;    /* least time a contender runs in one round */
+    int rounds;             /* rounds of one measurement */
+    int tries;              /* measurements before a line is called noisy */
+    bench_buffers *buffers; /* made on first use */
+    int printed;            /* lines so far */
+    bool missing_memory;    /* the gauge arrays could not be had */
+} bench_run;
+
+/* ---- suites: each returns an exit code ------------------------------------------ */
+
+int bench_peak(bench_run *run);
+int bench_gemm(bench_run *run);
+int bench_ops(bench_run *run);
+
+/* ---- measuring ------------------------------------------------------------------ */
+
+enum { BENCH_MAX_CASES = 8 };
+
+typedef struct bench_case {
+    void (*call)(void *arg); /* does the work once */
+    void *arg;
+} bench_case;
+
+typedef struct bench_request {
+    const bench_case *cases; /* the first one is ours */
+    int count;
+    bench_gauge gauge;
+    int threads;   /* of the gauge and of the line; contenders set their own */
+    fv_simd level; /* likewise */
+} bench_request;
+
+typedef struct bench_result {
+    double seconds[BENCH_MAX_CASES]; /* median time of one call */
+    double gauge;                    /* mean of before and after; NaN without a gauge */
+    bool noisy;
+} bench_result;
+
+/* Returns false when the user interrupted, or the gauge's memory could not be had. */
+FV_MUST_USE bool bench_measure(bench_run *run, const bench_request *ask, bench_result *out);
+
+/* One reading of a gauge in 10^9 a second; NaN if its memory could not be had. */
+double bench_gauge_read(bench_run *run, bench_gauge gauge, fv_simd level, int threads);
+
+double bench_seconds(void); /* monotonic clock */
+double bench_median(double *values, int count); /* sorts them */
+
+/* ---- results -------------------------------------------------------------------- */
+
+typedef enum bench_unit {
+    BENCH_GFLOPS,
+    BENCH_GBS,
+    BENCH_GOPS, /* elements a second, for functions such as exp */
+    BENCH_NS,   /* nanoseconds a call; no share */
+} bench_unit;
+
+/* Numbers that do not apply are NaN, sizes that do not apply negative; neither is printed. */
+typedef struct bench_line {
+    const char *bench, *name, *dtype;
+    fv_simd level;
+    int threads;
+    bench_unit unit;
+    double rate;  /* in the unit */
+    double share; /* of the gauge */
+    int64_t m, n, k, batch;
+    const char *trans; /* "nn", "nt", "tn", "tt", or NULL */
+    double vs_openblas, vs_onednn; /* our speed over theirs */
+    bool noisy;
+} bench_line;
+
+/* A line with nothing but the request's level and threads and the result's noise mark. */
+bench_line bench_line_of(const char *bench, const char *name, const bench_request *ask,
+                         const bench_result *got);
+
+/* Sets rate (and share, where gauge is finite) from work done a call: flops, bytes or elements.
+ * BENCH_NS: `work` is the number of things one call did, rate the nanoseconds of each. */
+void bench_line_rate(bench_line *line, bench_unit unit, double work, double seconds, double gauge);
+
+/* One JSON object, or one row of the table. */
+void bench_print(bench_run *run, const bench_line *line);
+
+/* ---- inside --------------------------------------------------------------------- */
+
+/* Work of one thread of a gauge: its slice of the arrays, repeated; returns units done (flops or
+ * bytes). The register loops ignore the arrays. */
+typedef struct bench_slice {
+    float *a;
+    const float *b, *c;
+    int64_t n; /* floats, a multiple of 64 */
+    int64_t repeats;
+} bench_slice;
+
+typedef double (*bench_gauge_fn)(const bench_slice *slice);
+
+/* The loop for a gauge at a level. */
+bench_gauge_fn bench_gauge_loop(bench_gauge gauge, fv_simd level);
+
+void bench_buffers_free(bench_run *run);
+
+#endif

@@ -1,0 +1,139 @@
+/*
+ * One table per verb gives its parsing, its --help, its page of the manual and its shell
+ * completion. A verb is one file, which defines one constant:
+ *
+ *     static const cli_option options[] = {
+ *         {.name = "steps", .letter = 's', .type = CLI_INT, .fallback = "400", .least = 1,
+ *          .most = 1e6, .metavar = "N", .help = "training steps"},
+ *         {.name = "json", .type = CLI_FLAG, .help = "print one JSON object a line"},
+ *     };
+ *
+ *     static int run(const cli_call *call)
+ *     {
+ *         int64_t steps = cli_int(call, "steps");
+ *         if (cli_flag(call, "json")) ...
+ *         return CLI_DONE;
+ *     }
+ *
+ *     const cli_verb verb_demo = {.name = "demo", .about = "train a small sorter and show it",
+ *                                 .options = options, .option_count = CLI_COUNT(options),
+ *                                 .run = run};
+ *
+ * and is listed in cli/verbs.c. Every verb has --help (-h) without asking.
+ */
+#ifndef FOVEA_CLI_OPTIONS_H
+#define FOVEA_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fovea/status.h"
+
+#define CLI_COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+/* Exit codes of the program; part of its interface. */
+enum {
+    CLI_DONE = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+    CLI_BAD_FILE = 3,
+    CLI_MISSING = 4, /* a feature or device this build or machine does not have */
+    CLI_DIVERGED = 5,
+    CLI_INTERRUPTED = 130
+};
+
+typedef enum cli_type {
+    CLI_FLAG,   /* takes no value */
+    CLI_INT,    /* a whole number in [least, most] */
+    CLI_FLOAT,  /* a finite number in [least, most] */
+    CLI_STRING, /* any text */
+    CLI_CHOICE, /* one of `choices` */
+    CLI_PATH    /* a file or folder: like text, but completed from the disk */
+} cli_type;
+
+enum { CLI_MAX_OPTIONS = 32, CLI_MAX_WORDS = 64 };
+
+typedef struct cli_option {
+    const char *name; /* long name without dashes */
+    char letter;      /* short name, or 0 */
+    cli_type type;
+    const char *fallback; /* value when not given, as text; NULL: none */
+    double least, most;   /* bounds of numbers; least == most: none */
+    const char *choices;  /* "a|b|c" for CLI_CHOICE */
+    const char *metavar;  /* what --help calls the value */
+    const char *help;     /* one line, lower case, no full stop */
+} cli_option;
+
+/* The words after the options. */
+typedef struct cli_words {
+    const char *metavar; /* e.g. "FILE"; NULL: the verb takes none */
+    const char *choices; /* "a|b|c", or NULL: any text */
+    cli_type type;       /* CLI_STRING, CLI_PATH or CLI_CHOICE */
+    int least, most;
+    const char *help;
+} cli_words;
+
+struct cli_call;
+
+typedef struct cli_verb {
+    const char *name;
+    const char *about; /* one line, lower case, no full stop */
+    const char *notes; /* paragraphs for --help and the manual, or NULL */
+    cli_words words;
+    const cli_option *options;
+    int option_count;
+    int (*run)(const struct cli_call *call); /* returns an exit code */
+} cli_verb;
+
+/* One parsed command line. Texts point into argv and the tables. */
+typedef struct cli_call {
+    const cli_verb *verb;
+    const char *value[CLI_MAX_OPTIONS]; /* text of option i or NULL; flags: "" when given */
+    bool given[CLI_MAX_OPTIONS];        /* said on the command line, not the fallback */
+    const char *words[CLI_MAX_WORDS];
+    int word_count;
+    bool help; /* --help was given */
+} cli_call;
+
+/* The list of verbs, ended by NULL, in the order in which help shows them. */
+extern const cli_verb *const cli_verbs[];
+
+const cli_verb *cli_find_verb(const char *name); /* NULL: no such verb */
+
+/* Says on stderr that there is no such verb, with the nearest one; returns CLI_USAGE. */
+int cli_unknown_verb(const char *word);
+
+/*
+ * Reads the words after the verb: `--name value`, `--name=value`, `-x value`, `-xvalue`,
+ * joined short flags, `--` to end the options. Checks every value against its option.
+ * On a mistake it says so on stderr, with the nearest right spelling, and returns CLI_USAGE.
+ */
+FV_MUST_USE int cli_parse(const cli_verb *verb, int argc, char *const *argv, cli_call *call);
+
+/* Values by option name. The verb's table must have that option with that type. */
+bool cli_flag(const cli_call *call, const char *name);
+bool cli_given(const cli_call *call, const char *name);
+int64_t cli_int(const cli_call *call, const char *name);     /* 0 without a value */
+double cli_float(const cli_call *call, const char *name);    /* 0 without a value */
+const char *cli_text(const cli_call *call, const char *name); /* NULL without a value */
+
+/* The i-th entry of an "a|b|c" list: its start and its length; NULL past the end. */
+const char *cli_choice_at(const char *choices, int i, int *length);
+bool cli_choice_has(const char *choices, const char *text);
+
+/* Remembers the candidate that is nearest to `word` in spelling. */
+typedef struct cli_nearest {
+    const char *word;
+    char best[64];
+    int distance;
+} cli_nearest;
+
+void cli_nearest_begin(cli_nearest *nearest, const char *word);
+void cli_nearest_offer(cli_nearest *nearest, const char *candidate, int length);
+const char *cli_nearest_found(const cli_nearest *nearest); /* NULL: nothing is near */
+
+/* Raised by SIGINT and SIGTERM; give it to fv_ctx_config.cancel and poll it in long loops. */
+extern volatile int cli_cancelled;
+
+#endif
