@@ -1,0 +1,269 @@
+/*
+ * Scalar float exp, log, log1p, tanh and erf: the definition of the bits.
+ *
+ * The vector versions (kernels/simd/vmath.h) do the same operations in the same order, so that
+ * reference, AVX2 and AVX-512 agree bit for bit. Every multiply-add below is written fmaf; the
+ * build forbids the compiler to fuse others (-ffp-contract=off).
+ *
+ *     function  largest error, all 2^32 floats (tests/test_vmath exhaustive)
+ *     exp       1.3 ULP       log    0.8 ULP      log1p  0.8 ULP
+ *     tanh      1.6 ULP       erf    1.5 ULP
+ *
+ * Specials are those of C99 Annex F: exp(-inf) = 0, exp underflows gradually, log(+-0) = -inf,
+ * log(x < 0) = NaN, tanh and erf are odd, keep -0 and reach +-1; NaN gives NaN.
+ *
+ * Where the numbers come from: least squares on Chebyshev nodes in 160-bit arithmetic, relative
+ * error as the weight; coefficients are rounded to float one by one, lowest order first, and the
+ * rest refitted after each.
+ */
+#ifndef FV_KERNELS_REF_MATH_H
+#define FV_KERNELS_REF_MATH_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t fv_float_bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static inline float fv_float_from_bits(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/* ---- exp --------------------------------------------------------------------------
+ * x = n ln 2 + r with n = N + j/16: e^x = 2^N 2^(j/16) e^r, |r| <= ln 2 / 32, and e^r - 1 is a
+ * cubic. Adding the magic number rounds n to sixteenths and leaves 16 n in the low bits of t.
+ *
+ * ln 2 as a float is 1.9e-9 too large. While |n| < 16 (|x| < 11.09) that costs less than half an
+ * ULP and is left alone, and nothing can overflow: one comparison on the bits of t selects this
+ * short way. Outside it the second part of ln 2 is added and the scale is applied in two steps,
+ * of which only the last rounds, so that subnormal results are right.
+ */
+#define FV_EXP_MAGIC   0x1.8002p+19f /* ulp 1/16; + 16 makes the short way a run of low bits */
+#define FV_EXP_SHORT   0x49400000u   /* bits of t above FV_EXP_LOW in the short way */
+#define FV_EXP_LOW     0x1ffu
+#define FV_EXP_LOG2E   0x1.715476p+0f
+#define FV_EXP_LN2     0x1.62e43p-1f
+#define FV_EXP_LN2_LOW 0x1.05c61p-29f /* FV_EXP_LN2 - ln 2 */
+#define FV_EXP_C2      0x1.00022ep-1f
+#define FV_EXP_C3      0x1.55564ep-3f
+#define FV_EXP_MAX     89.0f   /* above: inf, as 89 itself */
+#define FV_EXP_MIN     -104.0f /* below: 0, as -104 itself */
+
+static const float fv_exp_table[16] = {
+    /* 2^(j/16) */
+    0x1p+0f,        0x1.0b5586p+0f, 0x1.172b84p+0f, 0x1.2387a6p+0f, 0x1.306fep+0f,  0x1.3dea64p+0f,
+    0x1.4bfdaep+0f, 0x1.5ab07ep+0f, 0x1.6a09e6p+0f, 0x1.7a1148p+0f, 0x1.8ace54p+0f, 0x1.9c4918p+0f,
+    0x1.ae89fap+0f, 0x1.c199bep+0f, 0x1.d5818ep+0f, 0x1.ea4afap+0f,
+};
+
+/* 2^n, n in [-126, 127]. */
+static inline float fv_pow2i(int32_t n) { return fv_float_from_bits((uint32_t)(n + 127) << 23); }
+
+static inline float fv_expf_ref(float x)
+{
+    float t = fmaf(x, FV_EXP_LOG2E, FV_EXP_MAGIC);
+    int shortcut = ((fv_float_bits(t) ^ FV_EXP_SHORT) & ~FV_EXP_LOW) == 0;
+    if (!shortcut) {
+        if (x != x) return x;
+        x = x < FV_EXP_MAX ? x : FV_EXP_MAX;
+        x = x > FV_EXP_MIN ? x : FV_EXP_MIN;
+        t = fmaf(x, FV_EXP_LOG2E, FV_EXP_MAGIC);
+    }
+    float n = t - FV_EXP_MAGIC;
+    float r = fmaf(n, -FV_EXP_LN2, x);
+    if (!shortcut) r = fmaf(n, FV_EXP_LN2_LOW, r);
+    float p = fmaf(r, FV_EXP_C3, FV_EXP_C2);
+    p = fmaf(p, r, 1.0f);
+    p = p * r;
+    int32_t k = (int32_t)(fv_float_bits(t) - fv_float_bits(FV_EXP_MAGIC));
+    float scale = fv_exp_table[k & 15];
+    float y = fmaf(scale, p, scale);
+    int32_t whole = k >> 4, half = whole >> 1;
+    return y * fv_pow2i(half) * fv_pow2i(whole - half);
+}
+
+/* ---- log --------------------------------------------------------------------------
+ * x = 2^e (1 + f) with 1 + f in [2/3, 4/3); log(1 + f) = f + f^2 q(f). The sum e ln 2 + f is kept
+ * as a + b (a rounded, b the exact rest), everything small joins b, one rounding ends it.
+ */
+#define FV_LOG_SPLIT    0x3f2aaaabu  /* bits of 2/3 */
+#define FV_LOG_LN2_HIGH 0x1.62e4p-1f /* 16 bits: times an exponent is exact */
+#define FV_LOG_LN2_LOW  0x1.7f7d1cp-20f
+
+static const float fv_log_coef[10] = {
+    -0x1p-1f,       0x1.555556p-2f,  -0x1.ffff0ap-3f, 0x1.99985cp-3f,  -0x1.5599cp-3f,
+    0x1.24d99ap-3f, -0x1.f37848p-4f, 0x1.baedf4p-4f,  -0x1.0733f8p-3f, 0x1.e25992p-4f,
+};
+
+/* log(x) + tail for a finite x > 0. */
+static inline float fv_log_core_ref(float x, float tail)
+{
+    float shift = 0.0f;
+    if (x < 0x1p-126f) { /* subnormal: make it normal */
+        x = x * 0x1p23f;
+        shift = -23.0f;
+    }
+    uint32_t u = fv_float_bits(x) - FV_LOG_SPLIT;
+    int32_t whole = (int32_t)u >> 23;
+    float e = (float)whole + shift;
+    float f = fv_float_from_bits((u & 0x7fffffu) + FV_LOG_SPLIT) - 1.0f;
+    float q = fv_log_coef[9];
+    for (int i = 8; i >= 0; --i)
+        q = fmaf(q, f, fv_log_coef[i]);
+    float a = fmaf(e, FV_LOG_LN2_HIGH, f);
+    float b = fmaf(e, FV_LOG_LN2_HIGH, -a) + f;
+    float small = fmaf(e, FV_LOG_LN2_LOW, tail);
+    small = fmaf(f * f, q, small);
+    return a + (b + small);
+}
+
+static inline float fv_logf_ref(float x)
+{
+    if (!(x > 0.0f)) return x == 0.0f ? -INFINITY : NAN;
+    if (x == INFINITY) return x;
+    return fv_log_core_ref(x, 0.0f);
+}
+
+/* log(1 + x): u = 1 + x loses c = x - (u - 1), which comes back as c / u. */
+static inline float fv_log1pf_ref(float x)
+{
+    float u = 1.0f + x;
+    if (u == 1.0f) return x; /* tiny x, and -0 */
+    if (!(u > 0.0f) || u == INFINITY) return fv_logf_ref(u);
+    float big = x > 1.0f ? x : 1.0f, less = x > 1.0f ? 1.0f : x;
+    float c = less - (u - big);
+    return fv_log_core_ref(u, c / u);
+}
+
+/* ---- tanh and erf -----------------------------------------------------------------
+ * Both are odd and saturate, and f(x)/x is smooth and never small: sixteen intervals of |x|, in
+ * each a polynomial in |x| - centre. The centre is a float near the middle at which f(x)/x comes
+ * within 2^-33 of a float, so that c0 has no rounding error of its own. Rows: centre, c0, c1, ...
+ */
+#define FV_TANH_DEGREE 7
+#define FV_TANH_MAX    0x1.21p+3f /* tanh is 1 from 9.011 on */
+#define FV_TANH_MIN    0x1p-4f    /* the first interval reaches down to 0 */
+#define FV_ERF_DEGREE  5
+#define FV_ERF_MAX     0x1.fffffep+1f /* erf is 1 from 3.92 on */
+#define FV_ERF_MAGIC   0x1.8p+21f     /* ulp 1/4 */
+
+/* Two intervals an octave from 2^-4 on, addressed by the top bits of |x|: bits >> 22 mod 16. */
+static const float fv_tanh_table[FV_TANH_DEGREE + 2][16] = {
+    /* centre */
+    {0x1.3e79ap+1f, 0x1.bea22p+1f, 0x1.4016ap+2f, 0x1.c0f4ap+2f, 0x1.116ecep+3f, 0x1.116ecep+3f,
+     0x1.823e8p-5f, 0x1.bf2dcp-4f, 0x1.40facp-3f, 0x1.c0a24p-3f, 0x1.3e8eap-2f, 0x1.c016cp-2f,
+     0x1.40834p-1f, 0x1.c171cp-1f, 0x1.410e2p+0f, 0x1.c13d8p+0f},
+    /* c0 */
+    {0x1.95eb96p-2f, 0x1.24eba2p-2f, 0x1.997328p-3f, 0x1.23f2cp-3f, 0x1.df5b7p-4f, 0x1.df5b7p-4f,
+     0x1.ff9ef6p-1f, 0x1.fdf9b8p-1f, 0x1.fbd93cp-1f, 0x1.f7f6e4p-1f, 0x1.f0193cp-1f, 0x1.e1a4b4p-1f,
+     0x1.c62b0ap-1f, 0x1.9b63e2p-1f, 0x1.5ac906p-1f, 0x1.12d1c2p-1f},
+    /* c1 */
+    {-0x1.2fe1cp-3f, -0x1.4b6cb4p-4f, -0x1.472c3ep-5f, -0x1.4ceffcp-6f, -0x1.c0cb84p-7f,
+     -0x1.c0cb84p-7f, -0x1.0109eep-5f, -0x1.274c04p-4f, -0x1.a3afb4p-4f, -0x1.1feeeep-3f,
+     -0x1.89b1bcp-3f, -0x1.01c8a6p-2f, -0x1.3fa062p-2f, -0x1.5f1a2p-2f, -0x1.45ab24p-2f,
+     -0x1.eece48p-3f},
+    /* c2 */
+    {0x1.90210ep-5f, 0x1.6a7f94p-6f, 0x1.047b0ep-7f, 0x1.7ba15ap-9f, 0x1.a42d5cp-10f,
+     0x1.a42d5cp-10f, -0x1.53842cp-2f, -0x1.4baf9ep-2f, -0x1.41b3a4p-2f, -0x1.2fdd32p-2f,
+     -0x1.0d4856p-2f, -0x1.a5e922p-3f, -0x1.d6aa6ep-4f, -0x1.afab3p-7f, 0x1.0a3084p-4f,
+     0x1.3bfb5p-4f},
+    /* c3 */
+    {-0x1.9e052p-7f, -0x1.713cd6p-8f, -0x1.9a5346p-10f, -0x1.b09dfep-12f, -0x1.895882p-13f,
+     -0x1.895882p-13f, 0x1.9a36a8p-6f, 0x1.d18dfp-5f, 0x1.45c7f6p-4f, 0x1.b26da8p-4f,
+     0x1.17f54ap-3f, 0x1.47268cp-3f, 0x1.3f65b4p-3f, 0x1.be5db8p-4f, 0x1.199b16p-5f,
+     -0x1.1212e6p-7f},
+    /* c4 */
+    {0x1.d26d8ep-10f, 0x1.4b6f34p-10f, 0x1.3b5418p-12f, 0x1.ebdfd2p-15f, 0x1.7031eap-16f,
+     0x1.7031eap-16f, 0x1.0d56b6p-3f, 0x1.fda5b4p-4f, 0x1.d441f6p-4f, 0x1.90d572p-4f,
+     0x1.15ab48p-4f, 0x1.80467ep-6f, -0x1.dfea12p-6f, -0x1.c9638cp-5f, -0x1.3569e8p-5f,
+     -0x1.1957cp-7f},
+    /* c5 */
+    {0x1.e1db56p-12f, -0x1.d6b916p-13f, -0x1.d050f6p-15f, -0x1.167016p-17f, -0x1.5ef75cp-19f,
+     -0x1.5ef75cp-19f, -0x1.2dd30ap-6f, 0x1.2ab7d8p-5f, -0x1.d76c42p-6f, -0x1.e6a8p-6f,
+     -0x1.0c66f8p-4f, -0x1.247702p-4f, -0x1.539792p-5f, -0x1.972188p-9f, 0x1.efc09ep-7f,
+     0x1.cd2428p-8f},
+    /* c6 */
+    {-0x1.0aead6p-11f, 0x1.234796p-16f, 0x1.4852fp-17f, 0x1.436d7p-20f, 0x1.416db6p-22f,
+     0x1.416db6p-22f, -0x1.6bb3ccp-5f, -0x1.4e2eb4p+0f, -0x1.d2bdp-6f, -0x1.09d942p-4f,
+     -0x1.36d92cp-7f, 0x1.9f36bp-7f, 0x1.cd1846p-6f, 0x1.3635bap-6f, 0x1.f2f254p-13f,
+     -0x1.7b4b54p-9f},
+    /* c7 */
+    {0x1.c74b4p-13f, 0x1.fefb92p-18f, -0x1.828f94p-20f, -0x1.63ba1p-23f, 0x1.a525p-25f,
+     0x1.a525p-25f, 0x1.928a9ap-1f, -0x1.22414p+7f, -0x1.262dc2p+3f, -0x1.f3ea34p+3f,
+     -0x1.06652cp-1f, 0x1.0aa504p-1f, -0x1.622f4p-13f, -0x1.7cc1c6p-7f, -0x1.06367ap-8f,
+     0x1.0a6b3cp-11f},
+};
+
+/* Intervals of a quarter: [j/4, (j+1)/4). */
+static const float fv_erf_table[FV_ERF_DEGREE + 2][16] = {
+    /* centre */
+    {0x1.f592p-4f, 0x1.83334p-2f, 0x1.41bd6p-1f, 0x1.c19bp-1f, 0x1.1f0c3p+0f, 0x1.6037bp+0f,
+     0x1.a0c95p+0f, 0x1.df3f3p+0f, 0x1.0fe898p+1f, 0x1.2fb7p+1f, 0x1.506008p+1f, 0x1.6f8518p+1f,
+     0x1.900178p+1f, 0x1.afe51p+1f, 0x1.cff098p+1f, 0x1.f046bp+1f},
+    /* c0 */
+    {0x1.1f6d7ep+0f, 0x1.13ab3ap+0f, 0x1.fde85p-1f, 0x1.ca1d48p-1f, 0x1.951d28p-1f, 0x1.60e65ap-1f,
+     0x1.33c7dep-1f, 0x1.0f472ap-1f, 0x1.e0c2c2p-2f, 0x1.af389p-2f, 0x1.8594dcp-2f, 0x1.649f2ap-2f,
+     0x1.47ac0cp-2f, 0x1.2f7b14p-2f, 0x1.1a84f2p-2f, 0x1.081c6cp-2f},
+    /* c1 */
+    {-0x1.75ee66p-4f, -0x1.0b83d6p-2f, -0x1.8003cap-2f, -0x1.b2d348p-2f, -0x1.ad7ddap-2f,
+     -0x1.827e9ep-2f, -0x1.47fb3ap-2f, -0x1.0f43e8p-2f, -0x1.b8b2f6p-3f, -0x1.67fac2p-3f,
+     -0x1.279cbp-3f, -0x1.f064fcp-4f, -0x1.a35452p-4f, -0x1.67c0c4p-4f, -0x1.37c88cp-4f,
+     -0x1.107a8cp-4f},
+    /* c2 */
+    {-0x1.76d8f2p-2f, -0x1.260afep-2f, -0x1.4ecd0cp-3f, -0x1.39cf7ap-5f, 0x1.b31a84p-5f,
+     0x1.ab7c94p-4f, 0x1.df7aa8p-4f, 0x1.b8af02p-4f, 0x1.6c3708p-4f, 0x1.1ed752p-4f, 0x1.b8b1ecp-5f,
+     0x1.5756fap-5f, 0x1.0bd624p-5f, 0x1.aa4478p-6f, 0x1.580b7ap-6f, 0x1.191b32p-6f},
+    /* c3 */
+    {0x1.bccea6p-5f, 0x1.266f4cp-3f, 0x1.6727b8p-3f, 0x1.355418p-3f, 0x1.8dd41cp-4f, 0x1.3e54dep-5f,
+     -0x1.c84efcp-10f, -0x1.5af522p-6f, -0x1.ae694ep-6f, -0x1.83e8f6p-6f, -0x1.315264p-6f,
+     -0x1.ccdd14p-7f, -0x1.529c7cp-7f, -0x1.f77e9ep-8f, -0x1.7b5344p-8f, -0x1.21eeeep-8f},
+    /* c4 */
+    {0x1.b3939p-4f, 0x1.fbd038p-5f, 0x1.346104p-10f, -0x1.6f378ep-5f, -0x1.ee5ff8p-5f,
+     -0x1.9cc2fp-5f, -0x1.e3b81p-6f, -0x1.76ec1p-7f, -0x1.2ae3acp-13f, 0x1.1dc9bep-8f,
+     0x1.4a32dep-8f, 0x1.1527bep-8f, 0x1.9a64bap-9f, 0x1.255096p-9f, 0x1.a1030ap-10f,
+     0x1.2b2802p-10f},
+    /* c5 */
+    {-0x1.4065d2p-6f, -0x1.7b849cp-5f, -0x1.7d8b96p-5f, -0x1.a07bbep-6f, -0x1.24f60ap-11f,
+     0x1.dc3fdep-7f, 0x1.16ccfap-6f, 0x1.88d6ecp-7f, 0x1.82b344p-8f, 0x1.aa597ep-10f,
+     -0x1.050a38p-12f, -0x1.b551a8p-11f, -0x1.bb2b38p-11f, -0x1.4ba0bap-11f, -0x1.cfc6cp-12f,
+     -0x1.44c62ap-12f},
+};
+
+/* min(x times the polynomial of interval j, 1) for x >= 0 or NaN. */
+static inline float fv_piece_ref(float x, uint32_t j, const float (*table)[16], int degree)
+{
+    float h = x - table[0][j];
+    float p = table[degree + 1][j];
+    for (int i = degree; i >= 1; --i)
+        p = fmaf(p, h, table[i][j]);
+    p = p * x;
+    return 1.0f < p ? 1.0f : p;
+}
+
+static inline float fv_tanhf_ref(float x)
+{
+    float a = fabsf(x);
+    a = FV_TANH_MAX < a ? FV_TANH_MAX : a;
+    float floor = FV_TANH_MIN > a ? FV_TANH_MIN : a;
+    float y = fv_piece_ref(a, fv_float_bits(floor) >> 22 & 15, fv_tanh_table, FV_TANH_DEGREE);
+    return copysignf(y, x);
+}
+
+static inline float fv_erff_ref(float x)
+{
+    float a = fabsf(x);
+    a = FV_ERF_MAX < a ? FV_ERF_MAX : a;
+    float t = (a - 0.125f) + FV_ERF_MAGIC; /* a's quarter, rounded down, in the low bits */
+    float y = fv_piece_ref(a, fv_float_bits(t) & 15, fv_erf_table, FV_ERF_DEGREE);
+    return copysignf(y, x);
+}
+
+#endif
