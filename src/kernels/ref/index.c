@@ -1,0 +1,171 @@
+/* Gathers and scatters. A scatter adds in ascending index order: threads share out the columns,
+ * never the rows. */
+#include <string.h>
+
+#include "kernels/index.h"
+#include "kernels/ref/real.h"
+
+typedef struct index_job {
+    const fv_exec *exec;
+    const void *args;
+    void *const *ptr;
+    int64_t blocks; /* column blocks of one outer block */
+} index_job;
+
+/* Columns are handed out by cache line. */
+enum { LINE = 64 / sizeof(real) };
+
+static bool inside(const index_job *job, int64_t index, int64_t bound)
+{
+    if (index >= 0 && index < bound) return true;
+    fv_fault_raise(job->exec->fault, index, bound);
+    return false;
+}
+
+/* ---- whole rows ----------------------------------------------------------------- */
+
+static void gather_rows_range(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const index_job *job = arg;
+    const fv_rows_index_args *a = job->args;
+    const size_t bytes = (size_t)a->cols * sizeof(real);
+    const int64_t *index = job->ptr[2];
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t outer = unit / a->count, from = index[unit % a->count];
+        real *out = (real *)job->ptr[0] + unit * a->cols;
+        const real *table = (const real *)job->ptr[1] + outer * a->rows * a->cols;
+        if (inside(job, from, a->rows))
+            memcpy(out, table + from * a->cols, bytes);
+        else
+            memset(out, 0, bytes);
+    }
+}
+
+static void gather_rows(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_rows_index_args *a = args;
+    const index_job job = {.exec = exec, .args = args, .ptr = ptr};
+    fv_exec_rows(exec, a->outer * a->count, a->cols, gather_rows_range, &job);
+}
+
+/* Adds columns [col, col + width) of every row of one outer block. */
+static void scatter_columns(const index_job *job, int64_t outer, int64_t col, int64_t width)
+{
+    const fv_rows_index_args *a = job->args;
+    const int64_t *index = job->ptr[2];
+    real *table = (real *)job->ptr[0] + outer * a->rows * a->cols + col;
+    const real *in = (const real *)job->ptr[1] + outer * a->count * a->cols + col;
+    for (int64_t i = 0; i < a->count; i++) {
+        const int64_t to = index[i];
+        if ((a->skip >= 0 && to == a->skip) || !inside(job, to, a->rows)) continue;
+        real *sum = table + to * a->cols;
+        const real *add = in + i * a->cols;
+        for (int64_t c = 0; c < width; c++)
+            sum[c] += add[c];
+    }
+}
+
+/* Units are (outer block, line of columns); neighbours in one call are done in one pass. */
+static void scatter_rows_range(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const index_job *job = arg;
+    const fv_rows_index_args *a = job->args;
+    for (int64_t unit = begin; unit < end;) {
+        const int64_t outer = unit / job->blocks, block = unit % job->blocks;
+        const int64_t left = job->blocks - block, asked = end - unit;
+        const int64_t count = left < asked ? left : asked;
+        const int64_t col = block * LINE, stop = col + count * LINE;
+        scatter_columns(job, outer, col, (stop < a->cols ? stop : a->cols) - col);
+        unit += count;
+    }
+}
+
+static void scatter_rows(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_rows_index_args *a = args;
+    const index_job job = {exec, args, ptr, (a->cols + LINE - 1) / LINE};
+    fv_exec_rows(exec, a->outer * job.blocks, a->count * LINE, scatter_rows_range, &job);
+}
+
+/* ---- along one axis ------------------------------------------------------------- */
+
+static void gather_range(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const index_job *job = arg;
+    const fv_gather_args *a = job->args;
+    for (int64_t unit = begin; unit < end; unit++) {
+        real *out = (real *)job->ptr[0] + unit * a->inner;
+        const int64_t *index = (const int64_t *)job->ptr[2] + unit * a->inner;
+        const real *in = (const real *)job->ptr[1] + unit / a->count * a->size * a->inner;
+        for (int64_t i = 0; i < a->inner; i++)
+            out[i] = inside(job, index[i], a->size) ? in[index[i] * a->inner + i] : 0;
+    }
+}
+
+static void gather(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_gather_args *a = args;
+    const index_job job = {.exec = exec, .args = args, .ptr = ptr};
+    fv_exec_rows(exec, a->outer * a->count, a->inner, gather_range, &job);
+}
+
+static void scatter_range(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const index_job *job = arg;
+    const fv_gather_args *a = job->args;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t outer = unit / job->blocks, col = unit % job->blocks * LINE;
+        const int64_t stop = col + LINE < a->inner ? col + LINE : a->inner;
+        real *out = (real *)job->ptr[0] + outer * a->size * a->inner;
+        for (int64_t j = 0; j < a->count; j++) {
+            const int64_t at = (outer * a->count + j) * a->inner;
+            const int64_t *index = (const int64_t *)job->ptr[2] + at;
+            const real *in = (const real *)job->ptr[1] + at;
+            for (int64_t i = col; i < stop; i++)
+                if (inside(job, index[i], a->size)) out[index[i] * a->inner + i] += in[i];
+        }
+    }
+}
+
+static void scatter(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_gather_args *a = args;
+    const index_job job = {exec, args, ptr, (a->inner + LINE - 1) / LINE};
+    const int64_t width = a->inner < LINE ? a->inner : LINE;
+    fv_exec_rows(exec, a->outer * job.blocks, a->count * width, scatter_range, &job);
+}
+
+/* ---- one-hot -------------------------------------------------------------------- */
+
+static void one_hot_range(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const index_job *job = arg;
+    const fv_one_hot_args *a = job->args;
+    for (int64_t i = begin; i < end; i++) {
+        real *out = (real *)job->ptr[0] + i * a->classes;
+        const int64_t index = ((const int64_t *)job->ptr[1])[i];
+        memset(out, 0, (size_t)a->classes * sizeof(real));
+        if (inside(job, index, a->classes)) out[index] = 1;
+    }
+}
+
+static void one_hot(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_one_hot_args *a = args;
+    const index_job job = {.exec = exec, .args = args, .ptr = ptr};
+    fv_exec_rows(exec, a->count, a->classes, one_hot_range, &job);
+}
+
+void FV_NAME(fv_ref_index_fill)(fv_kernel_table *t)
+{
+    t->fn[FV_KERNEL_GATHER_ROWS][FV_REAL_DTYPE] = gather_rows;
+    t->fn[FV_KERNEL_SCATTER_ROWS][FV_REAL_DTYPE] = scatter_rows;
+    t->fn[FV_KERNEL_GATHER][FV_REAL_DTYPE] = gather;
+    t->fn[FV_KERNEL_SCATTER][FV_REAL_DTYPE] = scatter;
+    t->fn[FV_KERNEL_ONE_HOT][FV_REAL_DTYPE] = one_hot;
+}

@@ -1,0 +1,40 @@
+/*
+ * Sums and maxima over a contiguous row in the lane order every level keeps: element r goes to
+ * lane r % 16, the lanes join in real_join's tree. LANE_SUM takes any expression of `i`.
+ *
+ *     real sum;
+ *     LANE_SUM(sum, cols, y[i] * g[i]);
+ */
+#ifndef FV_KERNELS_REF_LANES_H
+#define FV_KERNELS_REF_LANES_H
+
+#include "kernels/ref/composite.h"
+
+#define LANE_SUM(result, count, term)                                                              \
+    do {                                                                                           \
+        real acc_[FV_LANES] = {0};                                                                 \
+        for (int64_t i = 0; i < (count); i++)                                                      \
+            acc_[i % FV_LANES] += (term);                                                          \
+        (result) = real_join(acc_);                                                                \
+    } while (0)
+
+/* -inf for an empty row; NaN if there is one. */
+static inline real row_max(const real *x, int64_t n)
+{
+    real most = (real)-INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        most = real_max(most, x[i]);
+    return most;
+}
+
+/* most + ln(sum of e^(x - most)). All -inf gives -inf, a +inf gives +inf, NaN wins. */
+static inline real row_log_sum_exp(const real *x, int64_t n)
+{
+    const real most = row_max(x, n);
+    if (isinf(most)) return most;
+    real sum;
+    LANE_SUM(sum, n, real_exp(x[i] - most));
+    return most + real_log(sum);
+}
+
+#endif
