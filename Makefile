@@ -32,6 +32,7 @@ format: ## rewrite the sources in the project's format
 
 install: all ## install under PREFIX (/usr/local), staged in DESTDIR
 	@DESTDIR='$(DESTDIR)' cmake --install $(RELEASE) --prefix '$(PREFIX)'
+	@[ -n "$(DESTDIR)" ] || [ ! -w /etc/ld.so.cache ] || ldconfig
 
 abi: setup ## compare the library with the last release's interface
 	@tools/check-abi

@@ -38,9 +38,12 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT FV_SANITIZE)
   list(APPEND FV_COMPILE_OPTIONS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 endif()
 if(FV_SANITIZE)
-  # Red zones enlarge frames, and gcc's flow analysis misreads instrumented code.
+  # Red zones enlarge frames, so frames are not measured here; and gcc misreads instrumented code.
   list(APPEND FV_COMPILE_OPTIONS -fsanitize=${FV_SANITIZE} -fno-omit-frame-pointer
-    -fno-sanitize-recover=all -Wno-maybe-uninitialized -Wno-unknown-warning-option)
+    -fno-sanitize-recover=all)
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    list(APPEND FV_COMPILE_OPTIONS -Wno-maybe-uninitialized)
+  endif()
   add_link_options(-fsanitize=${FV_SANITIZE})
 else()
   list(APPEND FV_COMPILE_OPTIONS -Wframe-larger-than=16384)
