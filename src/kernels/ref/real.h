@@ -38,6 +38,8 @@ static inline real real_pow(real x, real y) { return pow(x, y); }
 
 #else
 
+#include "kernels/ref/math.h"
+
 typedef float real;
 #define FV_NAME(x)    x##_f32
 #define FV_REAL_DTYPE FV_F32
@@ -45,11 +47,11 @@ typedef float real;
 static inline real real_fma(real a, real b, real c) { return fmaf(a, b, c); }
 static inline real real_sqrt(real x) { return sqrtf(x); }
 static inline real real_abs(real x) { return fabsf(x); }
-static inline real real_exp(real x) { return expf(x); }
-static inline real real_log(real x) { return logf(x); }
-static inline real real_log1p(real x) { return log1pf(x); }
-static inline real real_tanh(real x) { return tanhf(x); }
-static inline real real_erf(real x) { return erff(x); }
+static inline real real_exp(real x) { return fv_expf_ref(x); }
+static inline real real_log(real x) { return fv_logf_ref(x); }
+static inline real real_log1p(real x) { return fv_log1pf_ref(x); }
+static inline real real_tanh(real x) { return fv_tanhf_ref(x); }
+static inline real real_erf(real x) { return fv_erff_ref(x); }
 static inline real real_sin(real x) { return sinf(x); }
 static inline real real_cos(real x) { return cosf(x); }
 static inline real real_pow(real x, real y) { return powf(x, y); }
