@@ -54,8 +54,8 @@ typedef struct fv_gemm {
 } fv_gemm;
 
 typedef struct fv_gemm_exec {
-    fv_simd level;  /* FV_SIMD_AUTO: detect */
-    fv_pool *pool;  /* NULL: the calling thread */
+    fv_simd level;         /* FV_SIMD_AUTO: detect */
+    fv_pool *pool;         /* NULL: the calling thread */
     const float *bias;     /* n entries or NULL */
     const float *residual; /* like C, or NULL */
 } fv_gemm_exec;
@@ -66,7 +66,8 @@ FV_API size_t fv_gemm_scratch(const fv_gemm *g, int threads);
 /* exec may be NULL. Fails: ARGUMENT (negative size, wrong strides, scratch too small, bias with
  * accumulate), UNSUPPORTED (level). C must not overlap A, B or the bias; residual may be C. */
 FV_API FV_MUST_USE fv_status fv_gemm_run(const fv_gemm *g, const float *a, const float *b, float *c,
-                                         const fv_gemm_exec *exec, void *scratch, size_t scratch_bytes);
+                                         const fv_gemm_exec *exec, void *scratch,
+                                         size_t scratch_bytes);
 
 /* Floats that the packed form of B (k x n) takes; 64-byte aligned memory is the caller's. */
 FV_API size_t fv_gemm_packed_floats(int64_t k, int64_t n);

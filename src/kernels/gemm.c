@@ -1,0 +1,127 @@
+/* The raw-pointer matrix product of fovea/gemm.h: checks, then the kernel of the level. */
+#include "kernels/gemm.h"
+
+#include "base/check.h"
+
+#if defined(__x86_64__) && defined(__has_include)
+#if __has_include(<sys/platform/x86.h>)
+#include <sys/platform/x86.h>
+#define FV_LIBC_KNOWS_CPU 1
+#endif
+#endif
+
+/* CPUID can cost microseconds under a hypervisor, more than a small product; the C library has
+ * asked it already where this header exists. */
+static fv_simd usable_level(void)
+{
+#ifdef FV_LIBC_KNOWS_CPU
+    if (!(CPU_FEATURE_ACTIVE(AVX2) && CPU_FEATURE_ACTIVE(FMA) && CPU_FEATURE_ACTIVE(F16C)))
+        return FV_SIMD_SCALAR;
+    if (CPU_FEATURE_ACTIVE(AVX512F) && CPU_FEATURE_ACTIVE(AVX512DQ) &&
+        CPU_FEATURE_ACTIVE(AVX512BW) && CPU_FEATURE_ACTIVE(AVX512VL))
+        return FV_SIMD_AVX512;
+    return FV_SIMD_AVX2;
+#else
+    return fv_simd_detect();
+#endif
+}
+
+typedef struct level_kernels {
+    fv_kernel_fn gemm, pack;
+} level_kernels;
+
+static level_kernels kernels_of(fv_simd level)
+{
+#if defined(__x86_64__)
+    if (level == FV_SIMD_AVX512) return (level_kernels){fv_avx512_gemm, fv_avx512_pack};
+    if (level == FV_SIMD_AVX2) return (level_kernels){fv_avx2_gemm, fv_avx2_pack};
+#else
+    (void)level;
+#endif
+    return (level_kernels){fv_ref_gemm_f32, fv_ref_pack_f32};
+}
+
+static void parallel_in_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn,
+                             const void *arg)
+{
+    fv_pool_run(user, units, grain, fn, arg);
+}
+
+static bool batch_is_sound(const fv_gemm *g)
+{
+    if (g->batch_rank < 0 || g->batch_rank > FV_GEMM_BATCH_RANK) return false;
+    int64_t product = 1;
+    for (int i = 0; i < g->batch_rank; i++) {
+        if (g->batch_shape[i] < 0 || !fv_mul_i64(product, g->batch_shape[i], &product))
+            return false;
+        /* Two members must not write the same C. */
+        if (g->batch_shape[i] > 1 && g->c_batch[i] == 0) return false;
+    }
+    return product == g->batch;
+}
+
+fv_status fv_gemm_check(const fv_gemm *g)
+{
+    if (g->m < 0 || g->n < 0 || g->k < 0 || !batch_is_sound(g)) return FV_ERR_ARGUMENT;
+    if (g->act < FV_ACT_NONE || g->act >= FV_ACT_COUNT) return FV_ERR_ARGUMENT;
+    if (g->accumulate && g->act != FV_ACT_NONE) return FV_ERR_ARGUMENT;
+    if (g->m > 1 && g->c_row < g->n) return FV_ERR_ARGUMENT;
+    int64_t rows, size;
+    if (!fv_mul_i64(g->batch, g->m, &rows) || !fv_mul_i64(rows, g->n, &size))
+        return FV_ERR_ARGUMENT;
+    /* The padded sizes of packed operands stay in range too. */
+    const int64_t most = INT64_MAX / (4 * FV_GEMM_PANEL * FV_GEMM_PANEL);
+    if (g->m > most || g->n > most || g->k > most) return FV_ERR_ARGUMENT;
+    if (!fv_mul_i64(g->m + FV_GEMM_PANEL, (g->k + 1) * (int64_t)sizeof(float), &size) ||
+        !fv_mul_i64(g->n + FV_GEMM_PANEL, (g->k + 1) * (int64_t)sizeof(float), &size))
+        return FV_ERR_ARGUMENT;
+    return FV_OK;
+}
+
+size_t fv_gemm_scratch(const fv_gemm *g, int threads)
+{
+    return fv_gemm_check(g) == FV_OK ? fv_gemm_scratch_query(g, threads) : SIZE_MAX;
+}
+
+fv_status fv_gemm_run(const fv_gemm *g, const float *a, const float *b, float *c,
+                      const fv_gemm_exec *exec, void *scratch, size_t scratch_bytes)
+{
+    static const fv_gemm_exec plain = {.level = FV_SIMD_AUTO};
+    if (!exec) exec = &plain;
+    if (fv_gemm_check(g) != FV_OK) return FV_ERR_ARGUMENT;
+    if (g->accumulate && (exec->bias || exec->residual)) return FV_ERR_ARGUMENT;
+    if (exec->residual && g->m > 1 && g->residual_row < g->n) return FV_ERR_ARGUMENT;
+    int threads = fv_pool_threads(exec->pool);
+    size_t need = fv_gemm_scratch_query(g, threads);
+    if (scratch_bytes < need || (uintptr_t)scratch % 64 != 0) return FV_ERR_ARGUMENT;
+    fv_simd level = usable_level();
+    if (exec->level > level || exec->level < FV_SIMD_AUTO) return FV_ERR_UNSUPPORTED;
+    if (exec->level != FV_SIMD_AUTO) level = exec->level;
+
+    fv_exec e = {
+        .parallel = parallel_in_pool, .user = exec->pool, .threads = threads, .scratch = scratch};
+    /* The kernel interface has one kind of pointer; only ptr[0] is written. */
+    void *ptr[6] = {c, (void *)a, (void *)b, (void *)exec->bias, (void *)exec->residual, NULL};
+    kernels_of(level).gemm(&e, ptr, g);
+    return FV_OK;
+}
+
+size_t fv_gemm_packed_floats(int64_t k, int64_t n)
+{
+    size_t panels, floats;
+    if (k < 0 || n < 0 || !fv_align_size((size_t)n, FV_GEMM_PANEL, &panels) ||
+        !fv_mul_size(panels, (size_t)k, &floats) || floats > SIZE_MAX / sizeof(float))
+        return SIZE_MAX;
+    return floats;
+}
+
+fv_status fv_gemm_pack(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col,
+                       float *packed)
+{
+    if (fv_gemm_packed_floats(k, n) == SIZE_MAX) return FV_ERR_ARGUMENT;
+    fv_gemm_pack_args args = {.k = k, .n = n, .b_row = b_row, .b_col = b_col};
+    fv_exec e = {.parallel = parallel_in_pool, .threads = 1};
+    void *ptr[2] = {packed, (void *)b};
+    kernels_of(usable_level()).pack(&e, ptr, &args);
+    return FV_OK;
+}

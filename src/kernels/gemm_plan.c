@@ -1,0 +1,94 @@
+/*
+ * How a product is cut into units and blocks. The choices below only move work around: no bit of
+ * the result depends on them. Sizes in comments are for a core with 32 KiB of L1 and 1 MiB of L2.
+ */
+#include "kernels/gemm.h"
+
+enum {
+    DEPTH_WHOLE = 1536,          /* k up to here is one block */
+    DEPTH_BLOCK = 1024,          /* else about this much: a panel of 256 KiB */
+    ROWS_WITH_BLOCKS = 1020,     /* bounds the running sums kept between two blocks */
+    B_BLOCK_FLOATS = 128 * 1024, /* packed B of a unit: half of L2 */
+    A_BLOCK_FLOATS = 32 * 1024,  /* packed A: an eighth */
+    DIRECT_ROWS = 24,            /* with so few rows, packing B costs more than it saves */
+    DIRECT_FLOATS = 8 * 1024,    /* B that stays in L1 anyway is read where it lies */
+    UNITS_PER_THREAD = 6,
+    ROWS_PER_UNIT_MIN = 96,
+    PANELS_MIN_WITH_PACKED_A = 4 /* A is packed again for each unit along n */
+};
+
+static const double SERIAL_WORK = 1.5e6; /* multiply-adds worth the wake-up of a thread */
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static bool a_needs_packing(const fv_gemm *g)
+{
+    if (g->a_col == 1 || g->k <= 1) return false;
+    /* Columns of A in L1 are as good as packed ones. */
+    return g->n > FV_GEMM_PANEL && g->m * g->k > DIRECT_FLOATS / 2;
+}
+
+static bool b_needs_packing(const fv_gemm *g)
+{
+    if (g->b_packed) return false;
+    if (g->b_col != 1) return g->n > 1;
+    return g->m > DIRECT_ROWS && g->k * g->n > DIRECT_FLOATS;
+}
+
+/* Units enough for the threads: narrower ones first, then shorter ones. */
+static void spread(const fv_gemm *g, int threads, fv_gemm_plan *plan)
+{
+    const int64_t want = (int64_t)UNITS_PER_THREAD * threads;
+    const int64_t panels = divide_up(g->n, FV_GEMM_PANEL);
+    const int64_t least = plan->a_rows ? PANELS_MIN_WITH_PACKED_A : 1;
+    while (plan->panels > least && g->batch * divide_up(panels, plan->panels) < want)
+        plan->panels = larger(least, plan->panels / 2);
+    int64_t have = g->batch * divide_up(panels, plan->panels);
+    if (have >= want) return;
+    int64_t rows = larger(divide_up(g->m, divide_up(want, have)), ROWS_PER_UNIT_MIN);
+    plan->rows = smaller(plan->rows, divide_up(rows, FV_GEMM_STRIP) * FV_GEMM_STRIP);
+}
+
+void fv_gemm_make_plan(const fv_gemm *g, int threads, fv_gemm_plan *plan)
+{
+    *plan = (fv_gemm_plan){.rows = g->m, .depth = g->k};
+    if (g->k > DEPTH_WHOLE) {
+        int64_t blocks = divide_up(g->k, DEPTH_BLOCK);
+        plan->depth = divide_up(divide_up(g->k, blocks), 16) * 16;
+        plan->rows = smaller(g->m, ROWS_WITH_BLOCKS);
+    }
+    const int64_t depth = larger(plan->depth, 1);
+    plan->serial =
+        threads <= 1 || (double)g->m * (double)g->n * (double)g->k * (double)g->batch < SERIAL_WORK;
+    plan->one_row = g->m == 1 && !g->b_packed && (g->b_col == 1 || g->b_row == 1) && g->n > 1;
+    plan->pack_b = !plan->one_row && b_needs_packing(g);
+    const bool pack_a = !plan->one_row && a_needs_packing(g);
+    if (pack_a) {
+        int64_t strips = larger(1, A_BLOCK_FLOATS / (depth * FV_GEMM_STRIP));
+        plan->a_rows = smaller(strips, divide_up(g->m, FV_GEMM_STRIP)) * FV_GEMM_STRIP;
+    }
+    const int64_t all_panels = divide_up(g->n, FV_GEMM_PANEL);
+    plan->panels = larger(1, smaller(all_panels, B_BLOCK_FLOATS / (depth * FV_GEMM_PANEL)));
+    if (!plan->serial) spread(g, threads, plan);
+    plan->row_units = plan->rows ? divide_up(g->m, plan->rows) : 0;
+    plan->column_units = divide_up(all_panels, plan->panels);
+    plan->units = g->batch * plan->row_units * plan->column_units;
+
+    plan->a_floats = divide_up(plan->a_rows * depth, 16) * 16;
+    plan->b_floats = plan->pack_b ? plan->panels * FV_GEMM_PANEL * depth : 0;
+    /* Running sums of a k in blocks may not lie in C when C is also the residual. */
+    if (plan->depth < g->k) plan->sum_floats = plan->rows * plan->panels * FV_GEMM_PANEL;
+}
+
+size_t fv_gemm_scratch_query(const void *args, int threads)
+{
+    fv_gemm_plan plan;
+    fv_gemm_make_plan(args, threads, &plan);
+    int64_t floats = plan.a_floats + plan.b_floats + plan.sum_floats;
+    int64_t copies = plan.serial ? 1 : threads;
+    size_t bytes = (size_t)floats * sizeof(float);
+    if (copies > 0 && bytes > SIZE_MAX / (size_t)copies) return SIZE_MAX;
+    return bytes * (size_t)copies;
+}

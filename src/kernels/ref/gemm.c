@@ -1,0 +1,120 @@
+/*
+ * The matrix product as its definition says it: what every other level must equal bit for bit.
+ */
+#include "kernels/gemm.h"
+#include "kernels/ref/composite.h"
+
+typedef struct job {
+    const fv_gemm *g;
+    real *c;
+    const real *a, *b, *bias, *residual;
+} job;
+
+static real activate(fv_act act, real x)
+{
+    switch (act) {
+    case FV_ACT_RELU:
+        return real_relu(x);
+    case FV_ACT_GELU:
+        return real_gelu(x);
+    case FV_ACT_GELU_TANH:
+        return real_gelu_tanh(x);
+    case FV_ACT_SILU:
+        return real_silu(x);
+    case FV_ACT_TANH:
+        return real_tanh(x);
+    case FV_ACT_SIGMOID:
+        return real_sigmoid(x);
+    default:
+        return x;
+    }
+}
+
+/* Columns [first, first + count) of one row; a panel's worth keeps the sums and B in the cache. */
+static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64_t first,
+                     int64_t count)
+{
+    const fv_gemm *g = j->g;
+    const real *a = j->a + at->a + row * g->a_row;
+    const real *b = j->b + at->b;
+    int64_t b_row = g->b_row, b_col = g->b_col;
+    if (g->b_packed) {
+        b += first * g->k; /* `first` is where a panel starts */
+        b_row = FV_GEMM_PANEL;
+        b_col = 1;
+    } else {
+        b += first * b_col;
+    }
+    real *c = j->c + at->c + row * g->c_row + first;
+
+    real sum[FV_GEMM_PANEL];
+    for (int64_t col = 0; col < count; col++)
+        sum[col] = g->accumulate ? c[col] : 0;
+    for (int64_t k = 0; k < g->k; k++)
+        for (int64_t col = 0; col < count; col++)
+            sum[col] = real_fma(a[k * g->a_col], b[k * b_row + col * b_col], sum[col]);
+    for (int64_t col = 0; col < count; col++) {
+        real y = sum[col];
+        if (j->bias) y += j->bias[first + col];
+        y = activate(g->act, y);
+        if (j->residual) y += j->residual[at->residual + row * g->residual_row + first + col];
+        c[col] = y;
+    }
+}
+
+static void rows(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const job *j = arg;
+    const fv_gemm *g = j->g;
+    for (int64_t unit = begin; unit < end; unit++) {
+        fv_gemm_offsets at = fv_gemm_locate(g, unit / g->m);
+        for (int64_t first = 0; first < g->n; first += FV_GEMM_PANEL) {
+            int64_t left = g->n - first;
+            row_part(j, &at, unit % g->m, first, left < FV_GEMM_PANEL ? left : FV_GEMM_PANEL);
+        }
+    }
+}
+
+void FV_NAME(fv_ref_gemm)(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_gemm *g = args;
+    if (g->n <= 0) return;
+    job j = {.g = g, .c = ptr[0], .a = ptr[1], .b = ptr[2], .bias = ptr[3], .residual = ptr[4]};
+    fv_exec_rows(exec, g->batch * g->m, g->n * (g->k + 1), rows, &j);
+}
+
+typedef struct pack_job {
+    const fv_gemm_pack_args *args;
+    real *packed;
+    const real *b;
+} pack_job;
+
+static void pack_panels(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const pack_job *j = arg;
+    const fv_gemm_pack_args *p = j->args;
+    for (int64_t panel = begin; panel < end; panel++) {
+        real *out = j->packed + panel * p->k * FV_GEMM_PANEL;
+        for (int64_t k = 0; k < p->k; k++)
+            for (int64_t col = 0; col < FV_GEMM_PANEL; col++) {
+                int64_t from = panel * FV_GEMM_PANEL + col;
+                *out++ = from < p->n ? j->b[k * p->b_row + from * p->b_col] : 0;
+            }
+    }
+}
+
+void FV_NAME(fv_ref_pack)(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_gemm_pack_args *p = args;
+    pack_job j = {.args = p, .packed = ptr[0], .b = ptr[1]};
+    fv_exec_rows(exec, (p->n + FV_GEMM_PANEL - 1) / FV_GEMM_PANEL, p->k * FV_GEMM_PANEL,
+                 pack_panels, &j);
+}
+
+void FV_NAME(fv_ref_gemm_fill)(fv_kernel_table *t)
+{
+    t->fn[FV_KERNEL_GEMM][FV_REAL_DTYPE] = FV_NAME(fv_ref_gemm);
+    t->fn[FV_KERNEL_PACK][FV_REAL_DTYPE] = FV_NAME(fv_ref_pack);
+}

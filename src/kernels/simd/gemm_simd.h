@@ -1,0 +1,122 @@
+/*
+ * What the files of the vector GEMM share. They compile once for AVX2 and once for AVX-512; the
+ * vector type, the tile's width and the exported names follow the level.
+ *
+ *   gemm.c         units, blocks and strips: who computes what
+ *   gemm_tile.c    6 rows x a few vectors of C in registers: where the time goes
+ *   gemm_row.c     one row times an unpacked matrix
+ *   gemm_finish.c  act(sum + bias) + residual
+ *   pack.c         A and B into the order in which the tile reads them
+ */
+#ifndef FV_KERNELS_SIMD_GEMM_SIMD_H
+#define FV_KERNELS_SIMD_GEMM_SIMD_H
+
+#include <immintrin.h>
+
+#include "kernels/fill.h"
+#include "kernels/gemm.h"
+
+#if FV_SIMD_LEVEL == 3
+
+#define FV_GEMM_NAME(x) fv_avx512_##x
+typedef __m512 fv_vec;
+enum { FV_VEC = 16, FV_TILE_VECS = 4 };
+
+static inline fv_vec fv_vec_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline void fv_vec_store(float *p, fv_vec v) { _mm512_storeu_ps(p, v); }
+static inline fv_vec fv_vec_set(float x) { return _mm512_set1_ps(x); }
+static inline fv_vec fv_vec_fma(fv_vec a, fv_vec b, fv_vec c) { return _mm512_fmadd_ps(a, b, c); }
+static inline fv_vec fv_vec_zero(void) { return _mm512_setzero_ps(); }
+
+/* The first `count` lanes, 1..FV_VEC; nothing beyond them is touched. */
+static inline __mmask16 fv_vec_mask(int count) { return (__mmask16)(0xffffu >> (16 - count)); }
+static inline fv_vec fv_vec_load_part(const float *p, int count)
+{
+    return _mm512_maskz_loadu_ps(fv_vec_mask(count), p);
+}
+static inline void fv_vec_store_part(float *p, int count, fv_vec v)
+{
+    _mm512_mask_storeu_ps(p, fv_vec_mask(count), v);
+}
+
+#else
+
+#define FV_GEMM_NAME(x) fv_avx2_##x
+typedef __m256 fv_vec;
+enum { FV_VEC = 8, FV_TILE_VECS = 2 };
+
+static inline fv_vec fv_vec_load(const float *p) { return _mm256_loadu_ps(p); }
+static inline void fv_vec_store(float *p, fv_vec v) { _mm256_storeu_ps(p, v); }
+static inline fv_vec fv_vec_set(float x) { return _mm256_set1_ps(x); }
+static inline fv_vec fv_vec_fma(fv_vec a, fv_vec b, fv_vec c) { return _mm256_fmadd_ps(a, b, c); }
+static inline fv_vec fv_vec_zero(void) { return _mm256_setzero_ps(); }
+
+/* The first `count` lanes, 1..FV_VEC; nothing beyond them is touched. */
+static inline __m256i fv_vec_mask(int count)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline fv_vec fv_vec_load_part(const float *p, int count)
+{
+    return _mm256_maskload_ps(p, fv_vec_mask(count));
+}
+static inline void fv_vec_store_part(float *p, int count, fv_vec v)
+{
+    _mm256_maskstore_ps(p, fv_vec_mask(count), v);
+}
+
+#endif
+
+/* Columns of a tile, and of a panel that this level packs for itself. Divides FV_GEMM_PANEL. */
+enum { FV_TILE_COLS = FV_VEC * FV_TILE_VECS };
+
+/* Loops of constant length over registers; left alone they would spill. */
+#if defined(__clang__)
+#define FV_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define FV_UNROLL _Pragma("GCC unroll 16")
+#endif
+#define FV_INLINE static inline __attribute__((always_inline))
+
+/* One tile: c(i,j) = from(i,j) + sum over k of a(i,k) b(k,j), i < rows, j < cols. */
+typedef struct fv_tile {
+    int64_t k;
+    const float *a;
+    int64_t a_row, a_col;
+    const float *b; /* rows of b_row floats apart, columns contiguous */
+    int64_t b_row;
+    const float *from; /* NULL: the sums start at 0; may be c */
+    int64_t from_row;
+    float *c;
+    int64_t c_row;
+} fv_tile;
+
+/* rows 1..FV_GEMM_STRIP, cols 1..FV_TILE_COLS. */
+void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols);
+
+/* What is done to sums: y = act(sum + bias) + residual. */
+typedef struct fv_finish {
+    fv_act act;
+    const float *bias, *residual; /* NULL: none; both at the first column */
+    int64_t residual_row;
+} fv_finish;
+
+/* c may be sum, and residual may be c. */
+void FV_GEMM_NAME(finish)(const fv_finish *f, const float *sum, int64_t sum_row, float *c,
+                          int64_t c_row, int64_t rows, int64_t cols);
+
+/* Sums of one row over all k: sum(j) = sum over k of a(k) b(k,j), j < cols, on top of what sum
+ * holds. B's rows (row_by_matrix) or columns (row_by_transpose) are contiguous. */
+void FV_GEMM_NAME(row_by_matrix)(int64_t k, int64_t cols, const float *a, int64_t a_col,
+                                 const float *b, int64_t b_row, float *sum);
+void FV_GEMM_NAME(row_by_transpose)(int64_t k, int64_t cols, const float *a, int64_t a_col,
+                                    const float *b, int64_t b_col, float *sum);
+
+/* B (k x cols) into panels of `width` columns, [cols/width][k][width], zeros past the last. */
+void FV_GEMM_NAME(pack_b)(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
+                          int width, float *out);
+/* A (rows x k) into strips, [rows/6][k][6]; rows past the last are left as they are. */
+void FV_GEMM_NAME(pack_a)(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,
+                          float *out);
+
+#endif

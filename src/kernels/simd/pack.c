@@ -1,0 +1,118 @@
+/*
+ * Packing: A and B into the order in which the tile reads them, and weights into panels once for
+ * all calls. Blocks of a few k keep both the lines read and the lines written in L1.
+ */
+#include "kernels/simd/gemm_simd.h"
+#include "kernels/simd/transpose.h"
+
+enum { K_STEP = 16 };
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void pack_any(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
+                     int width, float *out)
+{
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < width; j++)
+            out[i * width + j] = j < cols ? b[i * b_row + j * b_col] : 0;
+}
+
+/* Rows of B are contiguous: `width` columns, whole vectors. */
+static void pack_rows(int64_t k, const float *b, int64_t b_row, int width, float *out)
+{
+    for (int64_t i = 0; i < k; i++)
+        for (int j = 0; j < width; j += FV_VEC)
+            fv_vec_store(out + i * width + j, fv_vec_load(b + i * b_row + j));
+}
+
+/* Columns of B are contiguous: k is a multiple of 4, width of 8. */
+static void pack_columns(int64_t k, const float *b, int64_t b_col, int width, float *out)
+{
+    for (int j = 0; j < width; j += 8)
+        for (int64_t i = 0; i < k; i += 4) {
+            __m256 t[4];
+            fv_transpose_8x4(b + j * b_col + i, b_col, t);
+            for (int r = 0; r < 4; r++)
+                _mm256_storeu_ps(out + (i + r) * width + j, t[r]);
+        }
+}
+
+void FV_GEMM_NAME(pack_b)(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
+                          int width, float *out)
+{
+    for (int64_t i = 0; i < k; i += K_STEP) {
+        const int64_t depth = smaller(K_STEP, k - i);
+        for (int64_t j = 0; j < cols; j += width) {
+            const float *from = b + i * b_row + j * b_col;
+            float *to = out + j * k + i * width;
+            if (cols - j < width) {
+                pack_any(depth, cols - j, from, b_row, b_col, width, to);
+            } else if (b_col == 1) {
+                pack_rows(depth, from, b_row, width, to);
+            } else if (b_row == 1) {
+                const int64_t whole = depth & ~(int64_t)3;
+                pack_columns(whole, from, b_col, width, to);
+                pack_any(depth - whole, width, from + whole, b_row, b_col, width,
+                         to + whole * width);
+            } else {
+                pack_any(depth, width, from, b_row, b_col, width, to);
+            }
+        }
+    }
+}
+
+/* Six floats in two moves: a strip's column when A's columns are contiguous. */
+static void copy_strip(int64_t k, const float *a, int64_t a_col, float *out)
+{
+    for (int64_t i = 0; i < k; i++) {
+        const __m128 four = _mm_loadu_ps(a + i * a_col);
+        const __m128i two = _mm_loadl_epi64((const void *)(a + i * a_col + 4));
+        _mm_storeu_ps(out + i * FV_GEMM_STRIP, four);
+        _mm_storel_epi64((void *)(out + i * FV_GEMM_STRIP + 4), two);
+    }
+}
+
+void FV_GEMM_NAME(pack_a)(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,
+                          float *out)
+{
+    for (int64_t i = 0; i < k; i += K_STEP) {
+        const int64_t depth = smaller(K_STEP, k - i);
+        for (int64_t row = 0; row < rows; row += FV_GEMM_STRIP) {
+            const int64_t strip = smaller(FV_GEMM_STRIP, rows - row);
+            const float *from = a + row * a_row + i * a_col;
+            float *to = out + row * k + i * FV_GEMM_STRIP;
+            if (a_row == 1 && strip == FV_GEMM_STRIP) {
+                copy_strip(depth, from, a_col, to);
+                continue;
+            }
+            for (int64_t r = 0; r < strip; r++)
+                for (int64_t d = 0; d < depth; d++)
+                    to[d * FV_GEMM_STRIP + r] = from[r * a_row + d * a_col];
+        }
+    }
+}
+
+typedef struct pack_job {
+    const fv_gemm_pack_args *args;
+    float *packed;
+    const float *b;
+} pack_job;
+
+static void pack_panels(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const pack_job *j = arg;
+    const fv_gemm_pack_args *p = j->args;
+    const int64_t first = begin * FV_GEMM_PANEL;
+    FV_GEMM_NAME(pack_b)
+    (p->k, smaller(end * FV_GEMM_PANEL, p->n) - first, j->b + first * p->b_col, p->b_row, p->b_col,
+     FV_GEMM_PANEL, j->packed + first * p->k);
+}
+
+void FV_GEMM_NAME(pack)(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_gemm_pack_args *p = args;
+    pack_job j = {.args = p, .packed = ptr[0], .b = ptr[1]};
+    fv_exec_rows(exec, (p->n + FV_GEMM_PANEL - 1) / FV_GEMM_PANEL, p->k * FV_GEMM_PANEL,
+                 pack_panels, &j);
+}

@@ -1,0 +1,33 @@
+/*
+ * 8 x 8 floats transposed on the way from memory into registers. Building each register from two
+ * half-width loads leaves two shuffles per four floats; since this CPU generation runs two 256-bit
+ * shuffles a cycle but one of 512 bits, the AVX-512 level uses it as well.
+ */
+#ifndef FV_KERNELS_SIMD_TRANSPOSE_H
+#define FV_KERNELS_SIMD_TRANSPOSE_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+static inline __m256 fv_two_rows(const float *low, const float *high)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(low)), _mm_loadu_ps(high), 1);
+}
+
+/* out[i] holds p[i], p[i + stride], ..., p[i + 7 stride] for i in [0, 4). */
+static inline void fv_transpose_8x4(const float *p, int64_t stride, __m256 out[4])
+{
+    const float *high = p + 4 * stride;
+    const __m256 r0 = fv_two_rows(p, high);
+    const __m256 r1 = fv_two_rows(p + stride, high + stride);
+    const __m256 r2 = fv_two_rows(p + 2 * stride, high + 2 * stride);
+    const __m256 r3 = fv_two_rows(p + 3 * stride, high + 3 * stride);
+    const __m256 even01 = _mm256_unpacklo_ps(r0, r1), odd01 = _mm256_unpackhi_ps(r0, r1);
+    const __m256 even23 = _mm256_unpacklo_ps(r2, r3), odd23 = _mm256_unpackhi_ps(r2, r3);
+    out[0] = _mm256_shuffle_ps(even01, even23, 0x44);
+    out[1] = _mm256_shuffle_ps(even01, even23, 0xee);
+    out[2] = _mm256_shuffle_ps(odd01, odd23, 0x44);
+    out[3] = _mm256_shuffle_ps(odd01, odd23, 0xee);
+}
+
+#endif
