@@ -28,12 +28,12 @@ fv_status fv_poison(fv_ctx *ctx, fv_status status, const char *fmt, ...)
         set_message(ctx, fmt, ap);
         va_end(ap);
         ctx->error = status;
-        fv_log(ctx, FV_LOG_ERROR, "%s: %s", fv_status_name(status), ctx->message);
+        fv_report(ctx, FV_LOG_ERROR, "%s: %s", fv_status_name(status), ctx->message);
     }
     return ctx->error;
 }
 
-void fv_log(fv_ctx *ctx, fv_log_level level, const char *fmt, ...)
+void fv_report(fv_ctx *ctx, fv_log_level level, const char *fmt, ...)
 {
     if (!ctx->log || level > ctx->log_level) return;
     char text[512];
@@ -59,7 +59,10 @@ fv_simd fv_ctx_simd(const fv_ctx *ctx) { return ctx->simd; }
 fv_device_kind fv_ctx_device(const fv_ctx *ctx) { return ctx->device_kind; }
 
 void fv_ctx_memory(const fv_ctx *ctx, fv_memory_stats *out) { *out = ctx->mem.stats; }
-void fv_ctx_memory_reset_peak(fv_ctx *ctx) { ctx->mem.stats.peak_bytes = ctx->mem.stats.used_bytes; }
+void fv_ctx_memory_reset_peak(fv_ctx *ctx)
+{
+    ctx->mem.stats.peak_bytes = ctx->mem.stats.used_bytes;
+}
 void fv_ctx_memory_trim(fv_ctx *ctx) { fv_mem_trim(&ctx->mem); }
 
 void fv_ctx_set_step(fv_ctx *ctx, uint64_t step, uint64_t row_offset)

@@ -60,6 +60,7 @@ struct fv_ctx {
     struct fv_device *device;
     struct fv_tensor *invalid; /* what failed ops return */
     struct fv_scope *scope;    /* innermost */
+    int scope_debt;            /* scopes that could not be begun and will be ended */
     struct fv_tape *tape;
     int no_grad; /* depth of fv_no_grad_begin */
 #ifdef FV_TEST_HOOKS
@@ -73,7 +74,7 @@ fv_status fv_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...) FV_PRINTF
 /* Sets the sticky error unless one is set; returns ctx->error. */
 fv_status fv_poison(fv_ctx *ctx, fv_status status, const char *fmt, ...) FV_PRINTF(3, 4);
 
-void fv_log(fv_ctx *ctx, fv_log_level level, const char *fmt, ...) FV_PRINTF(3, 4);
+void fv_report(fv_ctx *ctx, fv_log_level level, const char *fmt, ...) FV_PRINTF(3, 4);
 
 #define FV_RETURN_IF(cond, ctx, status, ...)                          \
     do {                                                              \

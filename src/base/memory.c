@@ -32,7 +32,7 @@ struct fv_mem_free {
  */
 static unsigned class_of(size_t bytes)
 {
-    if (bytes <= 256) return (unsigned)((bytes + 63) / 64); /* 1..4: 64, 128, 192, 256 */
+    if (bytes <= 256) return (unsigned)((bytes + 63) / 64);    /* 1..4: 64, 128, 192, 256 */
     unsigned top = 63u - (unsigned)__builtin_clzll(bytes - 1); /* 2^top < bytes <= 2^(top+1) */
     unsigned step = (unsigned)((bytes - 1) >> (top - 2)) & 3u;
     return 5 + (top - 8) * 4 + step;

@@ -19,12 +19,12 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define cpu_relax() _mm_pause()
-#define read_fp_state() _mm_getcsr()
+#define cpu_relax()           _mm_pause()
+#define read_fp_state()       _mm_getcsr()
 #define write_fp_state(state) _mm_setcsr(state)
 #else
-#define cpu_relax() ((void)0)
-#define read_fp_state() 0u
+#define cpu_relax()           ((void)0)
+#define read_fp_state()       0u
 #define write_fp_state(state) ((void)(state))
 #endif
 
@@ -194,7 +194,8 @@ void fv_pool_destroy(fv_pool **pool_ptr)
     atomic_store(&pool->stop, 1);
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->sleep_lock);
-    for (int i = 0; i < pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
+    for (int i = 0; i < pool->started; i++)
+        pthread_join(pool->workers[i].thread, NULL);
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->sleep_lock);
     pthread_mutex_destroy(&pool->callers);

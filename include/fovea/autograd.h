@@ -1,0 +1,69 @@
+/*
+ * fovea/autograd.h: gradients.
+ *
+ *     fv_tensor *w = fv_leaf(ctx, fv_rand_normal(ctx, FV_F32, 2, (int64_t[]){4, 3}, 0, 1));
+ *     fv_scope_begin(ctx);
+ *     fv_tensor *loss = fv_mse(ctx, fv_linear(ctx, x, w, NULL), y);
+ *     if (fv_backward(ctx, loss) == FV_OK)
+ *         use(fv_grad(ctx, w));          // adds up over backward calls until fv_zero_grad
+ *     fv_scope_end(ctx);
+ *
+ * Calling an op runs it and, if any input has a gradient to receive, records it. fv_backward
+ * walks back from the loss and consumes what it walks: the results of those ops give their memory
+ * back as soon as it is no longer needed. Reading such a result later is an error (FV_ERR_STATE);
+ * fv_retain() before backward keeps its value and its gradient.
+ */
+#ifndef FOVEA_AUTOGRAD_H
+#define FOVEA_AUTOGRAD_H
+
+#include "fovea/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Marks t (real, not the result of a recorded op) as something to differentiate by; returns it. */
+FV_API fv_tensor *fv_leaf(fv_ctx *ctx, fv_tensor *t);
+
+/* Keeps t's value and gradient through backward; returns it. */
+FV_API fv_tensor *fv_retain(fv_ctx *ctx, fv_tensor *t);
+
+/* t's gradient, in t's shape; NULL while there is none. Owned by t. */
+FV_API fv_tensor *fv_grad(fv_ctx *ctx, const fv_tensor *t);
+FV_API void fv_zero_grad(fv_ctx *ctx, fv_tensor *t);
+
+/* A view of t that carries no gradient. */
+FV_API fv_tensor *fv_detach(fv_ctx *ctx, fv_tensor *t);
+
+/* Between these, ops are not recorded. They nest. */
+FV_API void fv_no_grad_begin(fv_ctx *ctx);
+FV_API void fv_no_grad_end(fv_ctx *ctx);
+
+/*
+ * Walks back from a one-element loss, adding to the gradient of every leaf behind it.
+ * Fails: SHAPE (not one element), STATE (nothing recorded, or part of it was consumed by an earlier
+ * backward), MEMORY; or returns the sticky error.
+ */
+FV_API FV_MUST_USE fv_status fv_backward(fv_ctx *ctx, fv_tensor *loss);
+/* From any result, with its gradient given (same shape and dtype). */
+FV_API FV_MUST_USE fv_status fv_backward_from(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad);
+
+/*
+ * Runs `fn` without keeping its inside, and runs it again during backward: memory for time.
+ * fn makes one tensor from `inputs` by ordinary ops; random ops inside draw the same numbers both
+ * times. Parameters that fn uses besides the inputs get their gradients too. `user` must stay
+ * valid until backward is done.
+ *
+ *     static fv_tensor *block(fv_ctx *ctx, void *user, fv_tensor *const *in) {
+ *         return fv_tanh(ctx, fv_linear(ctx, in[0], ((layer *)user)->w, NULL));
+ *     }
+ *     y = fv_checkpoint(ctx, block, &layer, 1, &x);
+ */
+typedef fv_tensor *(*fv_block_fn)(fv_ctx *ctx, void *user, fv_tensor *const *inputs);
+FV_API fv_tensor *fv_checkpoint(fv_ctx *ctx, fv_block_fn fn, void *user, int n,
+                                fv_tensor *const *inputs);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

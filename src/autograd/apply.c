@@ -1,0 +1,102 @@
+/* The way every op runs: check, infer, make the results, launch, record. */
+#include "autograd/tape.h"
+
+static bool usable(fv_ctx *ctx, const fv_op_desc *desc, int i, const fv_tensor *t)
+{
+    if (!t) return true; /* optional, or refused by infer */
+    if (t->ctx != ctx) {
+        fv_poison(ctx, FV_ERR_ARGUMENT, "%s: input %d belongs to another context", desc->name, i);
+        return false;
+    }
+    if (t->flags & FV_TENSOR_INVALID) {
+        fv_poison(ctx, FV_ERR_STATE, "%s: input %d is not valid", desc->name, i);
+        return false;
+    }
+    if (t->flags & FV_TENSOR_RELEASED) {
+        fv_poison(ctx, FV_ERR_STATE,
+                  "%s: input %d was released by an earlier backward; call fv_retain() on it before",
+                  desc->name, i);
+        return false;
+    }
+    return true;
+}
+
+static bool ready(fv_ctx *ctx, const fv_op_desc *desc, int n_in, fv_tensor *const *in)
+{
+    if (ctx->error != FV_OK) return false;
+    if (ctx->cancel && *ctx->cancel) {
+        fv_poison(ctx, FV_ERR_CANCELLED, "%s: cancelled by the caller", desc->name);
+        return false;
+    }
+    if (n_in < desc->min_in || n_in > desc->max_in) {
+        fv_poison(ctx, FV_ERR_ARGUMENT, "%s: takes %d to %d inputs, got %d", desc->name,
+                  desc->min_in, desc->max_in, n_in);
+        return false;
+    }
+    for (int i = 0; i < n_in; i++)
+        if (!usable(ctx, desc, i, in[i])) return false;
+    return true;
+}
+
+static bool wants_gradient(const fv_ctx *ctx, const fv_op_desc *desc, int n_in,
+                           fv_tensor *const *in)
+{
+    if (ctx->no_grad > 0 || !desc->backward) return false;
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && fv_tensor_tracked(in[i])) return true;
+    return false;
+}
+
+static void make_results(fv_op_run *run)
+{
+    for (int k = 0; k < run->n_out; k++) {
+        fv_spec *spec = &run->spec[k];
+        run->out[k] = spec->view_of >= 0
+                          ? fv_tensor_view(run->ctx, run->in[spec->view_of], spec->rank,
+                                           spec->shape, spec->stride, spec->offset)
+                          : fv_tensor_new(run->ctx, spec->dtype, spec->rank, spec->shape);
+    }
+}
+
+void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, const void *params,
+                      int n_out, fv_tensor **out)
+{
+    for (int k = 0; k < n_out; k++)
+        out[k] = ctx->invalid;
+    const fv_op_desc *desc = fv_op_table[id];
+    if (!ready(ctx, desc, n_in, in)) return;
+
+    fv_op_run run; /* not zeroed as a whole: a tiny op should cost little more than its kernel */
+    run.ctx = ctx;
+    run.desc = desc;
+    run.params = params;
+    run.n_in = n_in;
+    run.n_out = n_out;
+    run.in = in;
+    run.n_saved = 0;
+    run.recording = wants_gradient(ctx, desc, n_in, in);
+    for (int k = 0; k < n_out; k++)
+        run.spec[k].view_of = -1;
+    if (desc->infer(&run) != FV_OK) return;
+    make_results(&run);
+    if (ctx->error == FV_OK && desc->forward) desc->forward(&run);
+    if (ctx->error == FV_OK && run.recording) fv_tape_record(&run);
+    if (ctx->error != FV_OK) return;
+    for (int k = 0; k < n_out; k++)
+        out[k] = run.out[k];
+}
+
+fv_tensor *fv_op_apply(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, const void *params)
+{
+    fv_tensor *out;
+    fv_op_apply_many(ctx, id, n_in, in, params, 1, &out);
+    return out;
+}
+
+void fv_save(fv_op_run *run, int slot, fv_tensor *t)
+{
+    if (!run->recording) return;
+    while (run->n_saved <= slot)
+        run->saved[run->n_saved++] = NULL;
+    run->saved[slot] = t;
+}

@@ -1,0 +1,304 @@
+/* The walk back, and how gradients reach their inputs. */
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "fovea/autograd.h"
+#include "kernels/reduce.h"
+
+/* ---- what backward functions may ask ---------------------------------------------- */
+
+bool fv_back_wants(const fv_op_back *back, int i) { return back->node->edge[i].wants; }
+int fv_back_rank(const fv_op_back *back, int i) { return back->node->edge[i].rank; }
+const int64_t *fv_back_shape(const fv_op_back *back, int i) { return back->node->edge[i].shape; }
+fv_dtype fv_back_dtype(const fv_op_back *back, int i) { return back->node->edge[i].dtype; }
+
+fv_tensor *fv_back_new(fv_op_back *back, int i)
+{
+    const fv_edge *edge = &back->node->edge[i];
+    return fv_tensor_new(back->ctx, edge->dtype, edge->rank, edge->shape);
+}
+
+#ifdef FV_TEST_HOOKS
+static bool sabotaged(const fv_op_back *back, int i)
+{
+    const fv_sabotage *s = &back->ctx->sabotage;
+    return s->mode != FV_SABOTAGE_NONE && s->mode != FV_SABOTAGE_TERM &&
+           s->op == (int)back->desc->id && s->input == i;
+}
+
+static fv_tensor *spoil(fv_op_back *back, fv_tensor *g)
+{
+    static const double factor[] = {
+        [FV_SABOTAGE_NEGATE] = -1.0, [FV_SABOTAGE_ZERO] = 0.0, [FV_SABOTAGE_SCALE] = 1.001};
+    fv_tensor *spoiled = fv_tensor_like(back->ctx, g);
+    fv_map_args args = {.op = FV_UNARY_AFFINE, .alpha = factor[back->ctx->sabotage.mode]};
+    if (back->ctx->error == FV_OK)
+        fv_launch_map(back->ctx, FV_KERNEL_UNARY, g->dtype, &args, 2, (fv_tensor *[]){spoiled, g});
+    return spoiled;
+}
+
+bool fv_back_term(const fv_op_back *back, int k)
+{
+    const fv_sabotage *s = &back->ctx->sabotage;
+    return !(s->mode == FV_SABOTAGE_TERM && s->op == (int)back->desc->id && s->term == k);
+}
+#else
+bool fv_back_term(const fv_op_back *back, int k)
+{
+    (void)back;
+    (void)k;
+    return true;
+}
+#endif
+
+/* ---- delivery --------------------------------------------------------------------- */
+
+static fv_tensor **slot_of(fv_edge *edge)
+{
+    return edge->leaf ? &edge->leaf->grad : &edge->node->grad[edge->out];
+}
+
+/* Nobody else looks at this tensor or its memory, so it may be changed in place. */
+static bool exclusive(const fv_tensor *t)
+{
+    return t->refs == 1 + (t->scope != NULL) && t->buffer->refs == 1 && t->buffer->owned &&
+           fv_tensor_contiguous(t);
+}
+
+static fv_tensor *fresh_copy(fv_ctx *ctx, const fv_tensor *g)
+{
+    fv_tensor *copy = fv_tensor_like(ctx, g);
+    if (ctx->error == FV_OK) fv_copy_into(ctx, copy, g);
+    return copy;
+}
+
+static void deliver(fv_ctx *ctx, fv_edge *edge, fv_tensor *g)
+{
+    fv_tensor **slot = slot_of(edge);
+    if (*slot && exclusive(*slot)) {
+        fv_add_into(ctx, *slot, g);
+        return;
+    }
+    if (*slot) {
+        fv_tensor *sum = fresh_copy(ctx, *slot);
+        if (ctx->error == FV_OK) fv_add_into(ctx, sum, g);
+        g = sum;
+    } else if (edge->leaf && !exclusive(g)) {
+        g = fresh_copy(ctx, g); /* what a leaf shows its owner is its own */
+    }
+    if (ctx->error != FV_OK) return;
+    fv_tensor_ref(g);
+    fv_tensor_unref(*slot);
+    *slot = g;
+}
+
+void fv_back_send(fv_op_back *back, int i, fv_tensor *g)
+{
+    fv_ctx *ctx = back->ctx;
+    fv_edge *edge = &back->node->edge[i];
+    if (ctx->error != FV_OK || !edge->wants) return;
+    if (!fv_shape_equal(g->rank, g->shape, edge->rank, edge->shape) || g->dtype != edge->dtype) {
+        char a[FV_SHAPE_TEXT], b[FV_SHAPE_TEXT];
+        fv_poison(ctx, FV_ERR_INTERNAL, "%s: gradient %s %s for input %d, which is %s %s",
+                  back->desc->name, fv_dtype_name(g->dtype), fv_shape_text(a, g->rank, g->shape), i,
+                  fv_dtype_name(edge->dtype), fv_shape_text(b, edge->rank, edge->shape));
+        return;
+    }
+#ifdef FV_TEST_HOOKS
+    if (sabotaged(back, i)) g = spoil(back, g);
+    if (ctx->error != FV_OK) return;
+#endif
+    deliver(ctx, edge, g);
+}
+
+fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate)
+{
+    *accumulate = false;
+    fv_tensor *held = *slot_of(&back->node->edge[i]);
+#ifdef FV_TEST_HOOKS
+    if (sabotaged(back, i)) held = NULL;
+#endif
+    if (!held || !exclusive(held)) return fv_back_new(back, i);
+    *accumulate = true;
+    return held;
+}
+
+void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated)
+{
+    if (!accumulated) fv_back_send(back, i, t);
+}
+
+void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g)
+{
+    const fv_edge *edge = &back->node->edge[i];
+    if (back->ctx->error != FV_OK || !edge->wants) return;
+    if (fv_shape_equal(g->rank, g->shape, edge->rank, edge->shape)) {
+        fv_back_send(back, i, g);
+        return;
+    }
+    fv_tensor *sum = fv_back_new(back, i);
+    if (back->ctx->error != FV_OK) return;
+    fv_reduce_args args = {.op = FV_REDUCE_SUM, .alpha = 1.0};
+    int lead = g->rank - edge->rank;
+    for (int axis = 0; axis < g->rank; axis++) {
+        bool reduced = axis < lead || (edge->shape[axis - lead] == 1 && g->shape[axis] != 1);
+        if (reduced) {
+            args.red_shape[args.red_rank] = g->shape[axis];
+            args.red_stride[args.red_rank++] = g->stride[axis];
+        } else {
+            args.out_shape[args.out_rank] = g->shape[axis];
+            args.out_stride[args.out_rank++] = g->stride[axis];
+        }
+    }
+    if (sum->count > 0)
+        fv_launch(back->ctx, FV_KERNEL_REDUCE, g->dtype, (void *[]){sum->data, NULL, g->data},
+                  &args, sizeof args);
+    fv_back_send(back, i, sum);
+}
+
+/* ---- the walk --------------------------------------------------------------------- */
+
+static void run_node(fv_ctx *ctx, fv_node *node)
+{
+    fv_op_back back = {.ctx = ctx,
+                       .desc = node->desc,
+                       .params = node->params,
+                       .n_in = node->n_in,
+                       .n_out = node->n_out,
+                       .saved = node->saved,
+                       .grad = node->grad,
+                       .node = node};
+#ifdef FV_TEST_HOOKS
+    const fv_sabotage *s = &ctx->sabotage;
+    bool drops = s->mode == FV_SABOTAGE_TERM && s->op == (int)node->desc->id;
+    ctx->device->dropped = drops ? 1u << s->term : 0u;
+#endif
+    node->desc->backward(&back);
+#ifdef FV_TEST_HOOKS
+    ctx->device->dropped = 0;
+#endif
+}
+
+/* A result that only its scope still holds gives its memory back; retained ones keep it and get
+ * their gradient. */
+static void finish_results(fv_ctx *ctx, fv_node *node, const fv_tensor *root)
+{
+    for (int k = 0; k < node->n_out; k++) {
+        fv_tensor *t = node->out[k];
+        if (!t) continue;
+        if ((t->flags & FV_TENSOR_RETAINED) && node->grad[k]) {
+            fv_tensor *g =
+                exclusive(node->grad[k]) ? node->grad[k] : fresh_copy(ctx, node->grad[k]);
+            if (ctx->error != FV_OK) return;
+            fv_tensor_ref(g);
+            fv_tensor_unref(t->grad);
+            t->grad = g;
+        }
+        t->node = NULL;
+        node->out[k] = NULL;
+        bool idle = t->refs == 1 && t->scope && t != root;
+        if (idle && !(t->flags & FV_TENSOR_RETAINED)) fv_tensor_release(t);
+    }
+}
+
+static void drop_temporaries(fv_scope *scope)
+{
+    while (scope->first)
+        fv_tensor_leave_scope(scope->first);
+}
+
+static bool reached(const fv_node *node)
+{
+    for (int k = 0; k < node->n_out; k++)
+        if (node->grad[k]) return true;
+    return false;
+}
+
+/* A path that leads into a consumed node would silently lose gradient: refuse it up front. */
+static bool whole(const fv_node *node)
+{
+    for (int i = 0; i < node->n_in; i++)
+        if (node->edge[i].node && node->edge[i].node->consumed) return false;
+    return true;
+}
+
+static void walk(fv_ctx *ctx, fv_node *from, const fv_tensor *root)
+{
+    fv_scope *scope = ctx->scope;
+    for (fv_node *node = from, *before; node && ctx->error == FV_OK; node = before) {
+        before = node->prev;
+        if (!reached(node)) continue;
+        if (!whole(node)) {
+            fv_poison(ctx, FV_ERR_STATE,
+                      "backward: what %s was computed from was consumed by an earlier backward",
+                      node->desc->name);
+            return;
+        }
+        run_node(ctx, node);
+        drop_temporaries(scope);
+        if (ctx->error != FV_OK) return;
+        /* Saved tensors go first, so that a result saved by its own op counts as idle. */
+        for (int s = 0; s < node->n_saved; s++)
+            fv_tensor_unref(node->saved[s]);
+        node->n_saved = 0;
+        finish_results(ctx, node, root);
+        fv_node_consume(ctx, node);
+    }
+}
+
+/* Gradients left in nodes by a walk that failed must not leak into the next one. */
+static void forget_gradients(fv_ctx *ctx)
+{
+    for (fv_node *node = ctx->tape->last; node; node = node->prev)
+        for (int k = 0; k < node->n_out; k++) {
+            fv_tensor_unref(node->grad[k]);
+            node->grad[k] = NULL;
+        }
+}
+
+static fv_status start(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad)
+{
+    fv_node *node = y->node;
+    fv_no_grad_begin(ctx);
+    fv_scope_begin(ctx);
+    fv_tensor *seed = grad;
+    if (!seed) {
+        seed = fv_tensor_like(ctx, y);
+        if (ctx->error == FV_OK) fv_fill(ctx, seed, 1.0);
+    }
+    if (ctx->error == FV_OK) {
+        fv_tensor_ref(seed);
+        fv_tensor_unref(node->grad[y->node_out]);
+        node->grad[y->node_out] = seed;
+        if (!grad) drop_temporaries(ctx->scope);
+        walk(ctx, node, y);
+    }
+    if (ctx->error != FV_OK) forget_gradients(ctx);
+    fv_scope_end(ctx);
+    fv_no_grad_end(ctx);
+    return ctx->error;
+}
+
+fv_status fv_backward_from(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad)
+{
+    if (ctx->error != FV_OK) return ctx->error;
+    FV_RETURN_IF(!y || (y->flags & FV_TENSOR_INVALID), ctx, FV_ERR_STATE,
+                 "backward: the tensor is not valid");
+    FV_RETURN_IF(!y->node || y->node->consumed, ctx, FV_ERR_STATE,
+                 "backward: no recorded op made this tensor (no leaf behind it, recorded under "
+                 "no_grad, or backward was run already)");
+    FV_RETURN_IF(grad && (!fv_shape_equal(y->rank, y->shape, grad->rank, grad->shape) ||
+                          grad->dtype != y->dtype),
+                 ctx, FV_ERR_SHAPE, "backward: the gradient given has another shape or dtype");
+    return start(ctx, y, grad);
+}
+
+fv_status fv_backward(fv_ctx *ctx, fv_tensor *loss)
+{
+    char text[FV_SHAPE_TEXT];
+    if (ctx->error == FV_OK && loss && !(loss->flags & FV_TENSOR_INVALID))
+        FV_RETURN_IF(loss->count != 1, ctx, FV_ERR_SHAPE,
+                     "backward: a loss has one element, this tensor is %s",
+                     fv_shape_text(text, loss->rank, loss->shape));
+    return fv_backward_from(ctx, loss, NULL);
+}

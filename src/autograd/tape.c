@@ -1,0 +1,131 @@
+#include "autograd/tape.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+fv_status fv_tape_create(fv_ctx *ctx)
+{
+    ctx->tape = fv_mem_zalloc(&ctx->mem, sizeof *ctx->tape);
+    return ctx->tape ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "no memory for the tape");
+}
+
+void fv_tape_destroy(fv_ctx *ctx)
+{
+    while (ctx->tape->last)
+        fv_node_consume(ctx, ctx->tape->last);
+    fv_mem_free(&ctx->mem, ctx->tape, sizeof *ctx->tape);
+    ctx->tape = NULL;
+}
+
+static void node_unref(fv_ctx *ctx, fv_node *node)
+{
+    if (node && --node->refs == 0) fv_mem_free(&ctx->mem, node, node->bytes);
+}
+
+/* An edge only ever drops the last reference to a node that is consumed already, whose own edges
+ * are gone: this cannot cascade. */
+void fv_node_consume(fv_ctx *ctx, fv_node *node)
+{
+    fv_tape *tape = ctx->tape;
+    *(node->prev ? &node->prev->next : &tape->first) = node->next;
+    *(node->next ? &node->next->prev : &tape->last) = node->prev;
+    node->consumed = true;
+    for (int k = 0; k < node->n_out; k++) {
+        fv_tensor_unref(node->grad[k]);
+        node->grad[k] = NULL;
+    }
+    for (int s = 0; s < node->n_saved; s++)
+        fv_tensor_unref(node->saved[s]);
+    node->n_saved = 0;
+    for (int i = 0; i < node->n_in; i++) {
+        node_unref(ctx, node->edge[i].node);
+        fv_tensor_unref(node->edge[i].leaf);
+    }
+    node->n_in = 0;
+    node_unref(ctx, node);
+}
+
+static void connect(fv_edge *edge, const fv_tensor *t)
+{
+    if (!t) {
+        *edge = (fv_edge){.wants = false};
+        return;
+    }
+    edge->node = t->node;
+    edge->out = t->node_out;
+    edge->leaf = !t->node && (t->flags & FV_TENSOR_LEAF) ? (fv_tensor *)(uintptr_t)t : NULL;
+    edge->wants = edge->node || edge->leaf;
+    edge->dtype = t->dtype;
+    edge->rank = t->rank;
+    for (int i = 0; i < t->rank; i++)
+        edge->shape[i] = t->shape[i];
+    if (edge->node) edge->node->refs++;
+    if (edge->leaf) fv_tensor_ref(edge->leaf);
+}
+
+/* Whether a result can carry a gradient: indices and masks cannot. */
+static bool carries(const fv_tensor *t)
+{
+    return t->dtype == FV_F32 || t->dtype == FV_F64 || t->dtype == FV_BF16 || t->dtype == FV_F16;
+}
+
+void fv_tape_record(fv_op_run *run)
+{
+    fv_ctx *ctx = run->ctx;
+    size_t params_at = sizeof(fv_node) + (size_t)run->n_in * sizeof(fv_edge);
+    size_t bytes = params_at + run->desc->params_bytes;
+    fv_node *node = fv_mem_alloc(&ctx->mem, bytes);
+    if (!node) {
+        fv_poison(ctx, FV_ERR_MEMORY, "%s: no memory to record the call", run->desc->name);
+        return;
+    }
+    node->desc = run->desc;
+    node->refs = 1;
+    node->consumed = false;
+    node->depth = ctx->scope->depth;
+    node->n_in = run->n_in;
+    node->n_out = run->n_out;
+    node->n_saved = run->n_saved;
+    node->bytes = bytes;
+    node->params = run->desc->params_bytes ? (char *)node + params_at : NULL;
+    if (node->params) memcpy((char *)node + params_at, run->params, run->desc->params_bytes);
+    for (int i = 0; i < run->n_in; i++)
+        connect(&node->edge[i], run->in[i]);
+    for (int s = 0; s < run->n_saved; s++) {
+        node->saved[s] = run->saved[s];
+        if (run->saved[s]) fv_tensor_ref(run->saved[s]);
+    }
+    for (int k = 0; k < run->n_out; k++) {
+        node->grad[k] = NULL;
+        node->out[k] = NULL;
+        if (!carries(run->out[k])) continue;
+        node->out[k] = run->out[k];
+        run->out[k]->node = node;
+        run->out[k]->node_out = k;
+    }
+    fv_tape *tape = ctx->tape;
+    node->prev = tape->last;
+    node->next = NULL;
+    *(tape->last ? &tape->last->next : &tape->first) = node;
+    tape->last = node;
+}
+
+void fv_tape_forget_tensor(fv_tensor *t)
+{
+    if (t->node && !t->node->consumed) t->node->out[t->node_out] = NULL;
+}
+
+/* Nodes of an ending scope go with it, unless a tensor kept from it still needs them: then they
+ * move to the enclosing scope. They are the newest ones, so they stand at the end of the tape. */
+void fv_tape_scope_ended(fv_ctx *ctx, int depth)
+{
+    fv_tape *tape = ctx->tape;
+    if (ctx->scope->kept_gradients) {
+        for (fv_node *node = tape->last; node && node->depth >= depth; node = node->prev)
+            node->depth = depth - 1;
+        return;
+    }
+    while (tape->last && tape->last->depth >= depth)
+        fv_node_consume(ctx, tape->last);
+}

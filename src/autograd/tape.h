@@ -1,0 +1,51 @@
+/*
+ * The tape: recorded calls in the order they were made. A node owns what its backward needs and
+ * knows where each input's gradient goes: to another node's result or to a leaf.
+ *
+ * Lives: the tape holds a node; an edge from a later node holds it too, so that a node consumed
+ * by one backward can still be recognised (not followed) by another. Results are known weakly:
+ * a dying tensor takes itself out (fv_tape_forget_tensor).
+ */
+#ifndef FV_AUTOGRAD_TAPE_H
+#define FV_AUTOGRAD_TAPE_H
+
+#include "ops/op.h"
+
+typedef struct fv_node fv_node;
+
+typedef struct fv_edge {
+    fv_node *node;   /* the input came from this call ... */
+    int out;         /* ... as this result */
+    fv_tensor *leaf; /* or it is a leaf */
+    bool wants;      /* neither: nothing to send */
+    fv_dtype dtype;
+    int rank;
+    int64_t shape[FV_MAX_RANK];
+} fv_edge;
+
+struct fv_node {
+    fv_node *prev, *next;
+    const fv_op_desc *desc;
+    int refs;
+    bool consumed;
+    int depth; /* of the scope that recorded it */
+    int n_in, n_out, n_saved;
+    size_t bytes;
+    const void *params;
+    fv_tensor *out[FV_OP_MAX_OUT]; /* weak */
+    fv_tensor *grad[FV_OP_MAX_OUT];
+    fv_tensor *saved[FV_OP_MAX_SAVED];
+    fv_edge edge[]; /* n_in, then the params */
+};
+
+typedef struct fv_tape {
+    fv_node *first, *last;
+} fv_tape;
+
+/* Puts a finished call on the tape. On failure poisons. */
+void fv_tape_record(fv_op_run *run);
+
+/* Drops everything a node holds and takes it off the tape. */
+void fv_node_consume(fv_ctx *ctx, fv_node *node);
+
+#endif

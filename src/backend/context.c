@@ -1,0 +1,132 @@
+/* Assembles a context: memory first, then threads, device, scope and tape. */
+#include <string.h>
+
+#include "backend/backend.h"
+
+fv_status fv_backend_fault(fv_ctx *ctx, fv_kernel_id kernel, fv_fault *fault)
+{
+    int64_t index = fault->index, bound = fault->bound;
+    atomic_store(&fault->set, 0);
+    if (bound == 0)
+        return fv_fail(ctx, FV_ERR_INDEX, "%s: row %lld has no positive finite weight",
+                       fv_kernel_infos[kernel].name, (long long)index);
+    return fv_fail(ctx, FV_ERR_INDEX, "%s: index %lld is outside 0..%lld",
+                   fv_kernel_infos[kernel].name, (long long)index, (long long)bound - 1);
+}
+
+static void fill_limits(fv_limits *limits)
+{
+    fv_limits defaults;
+    fv_limits_init(&defaults, sizeof defaults);
+#define FV_DEFAULT(field)                                                                          \
+    if (limits->field == 0) limits->field = defaults.field
+    FV_DEFAULT(header_bytes);
+    FV_DEFAULT(tensors);
+    FV_DEFAULT(name_bytes);
+    FV_DEFAULT(string_bytes);
+    FV_DEFAULT(json_depth);
+    FV_DEFAULT(text_bytes);
+    FV_DEFAULT(total_bytes);
+#undef FV_DEFAULT
+}
+
+static fv_status choose_level(fv_ctx *ctx, fv_simd wanted)
+{
+    fv_cpu_detect(&ctx->cpu);
+    fv_simd best = fv_cpu_best(&ctx->cpu);
+    if (wanted < FV_SIMD_AUTO || wanted > FV_SIMD_AVX512) return FV_ERR_ARGUMENT;
+    if (wanted > best) return FV_ERR_UNSUPPORTED;
+    ctx->simd = wanted == FV_SIMD_AUTO ? best : wanted;
+    return FV_OK;
+}
+
+static fv_status make_device(fv_ctx *ctx)
+{
+    switch (ctx->device_kind) {
+    case FV_DEVICE_CPU:
+        return fv_cpu_device_create(ctx, &ctx->device);
+    case FV_DEVICE_GUARDED:
+        return fv_guarded_device_create(ctx, &ctx->device);
+    }
+    return FV_ERR_ARGUMENT;
+}
+
+static fv_status make_invalid(fv_ctx *ctx)
+{
+    ctx->invalid = fv_mem_zalloc(&ctx->mem, sizeof *ctx->invalid);
+    if (!ctx->invalid) return FV_ERR_MEMORY;
+    ctx->invalid->ctx = ctx;
+    ctx->invalid->refs = 1;
+    ctx->invalid->flags = FV_TENSOR_INVALID;
+    return FV_OK;
+}
+
+static fv_status assemble(fv_ctx *ctx, const fv_ctx_config *cfg)
+{
+    FV_FORWARD(choose_level(ctx, cfg->simd));
+    if (cfg->pool) {
+        ctx->pool = cfg->pool;
+    } else {
+        FV_FORWARD(fv_pool_create(cfg->threads, &ctx->pool));
+        ctx->owns_pool = true;
+    }
+    FV_FORWARD(make_invalid(ctx));
+    FV_FORWARD(make_device(ctx));
+    FV_FORWARD(fv_tape_create(ctx));
+    FV_FORWARD(fv_scope_root(ctx));
+    fv_report(ctx, FV_LOG_INFO, "device %s, kernels %s, %d threads", ctx->device->ops->name,
+           fv_simd_name(ctx->simd), fv_pool_threads(ctx->pool));
+    return FV_OK;
+}
+
+fv_status fv_ctx_create(const fv_ctx_config *cfg, fv_ctx **out)
+{
+    fv_ctx_config full;
+    fv_ctx_config_init(&full, sizeof full);
+    if (cfg) {
+        if (cfg->struct_size < sizeof full.struct_size || cfg->struct_size > sizeof full)
+            return FV_ERR_ARGUMENT;
+        memcpy(&full, cfg, cfg->struct_size);
+    }
+    if (!out) return FV_ERR_ARGUMENT;
+    if (!full.allocator.alloc != !full.allocator.free) return FV_ERR_ARGUMENT;
+    if (!full.allocator.alloc) fv_allocator_system(&full.allocator);
+    if (!full.io.open) fv_io_system(&full.io);
+    fill_limits(&full.limits);
+
+    fv_ctx *ctx = full.allocator.alloc(full.allocator.user, sizeof *ctx, FV_MEM_ALIGN);
+    if (!ctx) return FV_ERR_MEMORY;
+    memset(ctx, 0, sizeof *ctx);
+    fv_mem_init(&ctx->mem, &full.allocator, full.memory_limit, full.memory_uncached);
+    ctx->io = full.io;
+    ctx->limits = full.limits;
+    ctx->log = full.log;
+    ctx->log_user = full.log_user;
+    ctx->log_level = full.log_level;
+    ctx->cancel = full.cancel;
+    ctx->seed = full.seed;
+    ctx->device_kind = full.device;
+
+    fv_status status = assemble(ctx, &full);
+    if (status != FV_OK) {
+        fv_ctx_destroy(&ctx);
+        return status;
+    }
+    *out = ctx;
+    return FV_OK;
+}
+
+void fv_ctx_destroy(fv_ctx **ctx_ptr)
+{
+    fv_ctx *ctx = *ctx_ptr;
+    if (!ctx) return;
+    if (ctx->tape) fv_tape_destroy(ctx);
+    fv_scope_destroy_all(ctx);
+    if (ctx->device) ctx->device->ops->destroy(ctx->device);
+    fv_mem_free(&ctx->mem, ctx->invalid, sizeof *ctx->invalid);
+    if (ctx->owns_pool) fv_pool_destroy(&ctx->pool);
+    fv_mem_trim(&ctx->mem);
+    fv_allocator allocator = ctx->mem.allocator;
+    allocator.free(allocator.user, ctx, sizeof *ctx);
+    *ctx_ptr = NULL;
+}

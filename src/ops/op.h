@@ -1,0 +1,209 @@
+/*
+ * What an op is. ops.def lists every op once; each has a file of its own with its derivation and
+ * one constant descriptor. From the descriptor come the enum, the documentation table, the
+ * gradient check, the sabotage test and the device coverage test: an op cannot be added unproved.
+ * docs/adding-an-op.md walks through one.
+ *
+ * A call: apply() checks the inputs, infer() checks shapes and describes the results, apply()
+ * makes them, forward() launches kernels, and, if gradients are wanted, the call goes on the tape
+ * with what forward saved. backward() gets the results' gradients and sends one to each input.
+ */
+#ifndef FV_OPS_OP_H
+#define FV_OPS_OP_H
+
+#include "fovea/ops.h"
+#include "tensor/launch.h"
+
+typedef enum fv_op_id {
+#define FV_OP(id, name) FV_OP_##id,
+#include "ops/ops.def"
+#undef FV_OP
+    FV_OP_COUNT
+} fv_op_id;
+
+enum { FV_OP_MAX_OUT = 3, FV_OP_MAX_SAVED = 8, FV_CASE_INPUTS = 8 };
+
+typedef struct fv_op_desc fv_op_desc;
+
+/* A result, as infer describes it. */
+typedef struct fv_spec {
+    fv_dtype dtype;
+    int rank;
+    int view_of;    /* -1: fresh memory; else the input whose memory it shares ... */
+    int64_t offset; /* ... from this element on, with these strides */
+    int64_t shape[FV_MAX_RANK];
+    int64_t stride[FV_MAX_RANK];
+} fv_spec;
+
+/* One call on its way forward. */
+typedef struct fv_op_run {
+    fv_ctx *ctx;
+    const fv_op_desc *desc;
+    const void *params;
+    int n_in, n_out;      /* n_out is 1 unless infer says otherwise */
+    fv_tensor *const *in; /* entries may be NULL where the op has optional inputs */
+    fv_tensor *out[FV_OP_MAX_OUT];
+    fv_spec spec[FV_OP_MAX_OUT];
+    bool recording; /* backward may follow: save what it needs */
+    int n_saved;
+    fv_tensor *saved[FV_OP_MAX_SAVED];
+} fv_op_run;
+
+/* The same call on its way back. */
+typedef struct fv_op_back {
+    fv_ctx *ctx;
+    const fv_op_desc *desc;
+    const void *params;
+    int n_in, n_out;
+    fv_tensor *const *saved; /* as forward saved them */
+    fv_tensor *const *grad;  /* of each result; NULL where none arrived (n_out > 1 only) */
+    struct fv_node *node;
+} fv_op_back;
+
+/* ---- inputs for the proofs -------------------------------------------------------- */
+
+typedef enum fv_gen {
+    FV_GEN_NORMAL,
+    FV_GEN_POSITIVE, /* 0.5 .. 2.5 */
+    FV_GEN_UNIT,     /* 0.1 .. 0.9 */
+    FV_GEN_OFFZERO,  /* normal, at least 0.2 from zero: kinks at 0 */
+    FV_GEN_APART,    /* all different by at least 0.05: maxima, order */
+    FV_GEN_INDEX,    /* i64 in [0, bound), not differentiated */
+    FV_GEN_MASK,     /* u8 of 0 and 1, not differentiated */
+    FV_GEN_NONE      /* an optional input left out (NULL) */
+} fv_gen;
+
+typedef struct fv_case_input {
+    fv_gen gen;
+    int rank;
+    int64_t shape[FV_MAX_RANK];
+    int64_t bound; /* FV_GEN_INDEX */
+    bool constant; /* real, but the op sends no gradient to it */
+} fv_case_input;
+
+/* One small problem on which the op is checked. Every case is also run with its inputs laid out
+ * with odd strides. Keep them small: the check perturbs each element. */
+typedef struct fv_op_case {
+    const char *name;
+    const void *params; /* desc->params_bytes of them, or NULL */
+    int n_in;
+    fv_case_input in[FV_CASE_INPUTS];
+} fv_op_case;
+
+#define FV_RANK_OF(...) ((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+/* FV_IN(NORMAL, 3, 4): a 3x4 input of normal numbers. FV_IN0(NORMAL): a scalar. */
+#define FV_IN(kind, ...)                                                                           \
+    {                                                                                              \
+        .gen = FV_GEN_##kind, .rank = FV_RANK_OF(__VA_ARGS__), .shape = { __VA_ARGS__ }            \
+    }
+#define FV_IN0(kind)                                                                               \
+    {                                                                                              \
+        .gen = FV_GEN_##kind, .rank = 0                                                            \
+    }
+#define FV_IN_NONE                                                                                 \
+    {                                                                                              \
+        .gen = FV_GEN_NONE                                                                         \
+    }
+#define FV_INDEX(limit, ...)                                                                       \
+    {                                                                                              \
+        .gen = FV_GEN_INDEX, .bound = (limit), .rank = FV_RANK_OF(__VA_ARGS__), .shape = {         \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+#define FV_CASES(array) .cases = (array), .n_cases = (int)(sizeof(array) / sizeof *(array))
+
+struct fv_op_desc {
+    fv_op_id id;
+    const char *name;
+    const char *formula; /* one line for the documentation table */
+    int min_in, max_in;
+    size_t params_bytes;
+    fv_status (*infer)(fv_op_run *run);
+    void (*forward)(fv_op_run *run);    /* NULL: every result is a view */
+    void (*backward)(fv_op_back *back); /* NULL only together with no_backward */
+    const char *no_backward;            /* why there is none */
+    int terms; /* additive terms inside backward (FV_TERM / fv_back_term); 0: a single product */
+    const fv_op_case *cases;
+    int n_cases;
+};
+
+extern const fv_op_desc *const fv_op_table[FV_OP_COUNT];
+
+/* ---- calling ---------------------------------------------------------------------- */
+
+/* Runs the op; out gets n results (the invalid tensor each, on failure). */
+void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, const void *params,
+                      int n_out, fv_tensor **out);
+/* An op with one result. */
+fv_tensor *fv_op_apply(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in,
+                       const void *params);
+
+/* ---- inside infer ----------------------------------------------------------------- */
+
+/* Poisons with "name: text" and returns the status. */
+fv_status fv_op_error(fv_op_run *run, fv_status status, const char *fmt, ...) FV_PRINTF(3, 4);
+/* The error for inputs a and b whose shapes do not fit: names both shapes. */
+fv_status fv_op_mismatch(fv_op_run *run, int a, int b, const char *why);
+
+/* Result k like input i; with another dtype; with any shape; with the broadcast of inputs a, b. */
+void fv_spec_like(fv_op_run *run, int k, int i);
+void fv_spec_set(fv_op_run *run, int k, fv_dtype dtype, int rank, const int64_t *shape);
+fv_status fv_spec_broadcast(fv_op_run *run, int k, int a, int b);
+
+/* Input checks that poison and return an error: f32 or f64; the same real dtype for all. */
+fv_status fv_need_real(fv_op_run *run, int i);
+fv_status fv_need_same_real(fv_op_run *run); /* all non-NULL inputs */
+fv_status fv_need_dtype(fv_op_run *run, int i, fv_dtype dtype);
+fv_status fv_need_rank(fv_op_run *run, int i, int low, int high);
+/* Turns a negative axis positive; fails outside the rank. */
+fv_status fv_need_axis(fv_op_run *run, int i, int axis, int *out);
+
+/* ---- inside forward --------------------------------------------------------------- */
+
+/* Keeps t for backward (a no-op unless recording). t may be NULL. Slots are 0, 1, ... */
+void fv_save(fv_op_run *run, int slot, fv_tensor *t);
+
+/* ---- inside backward -------------------------------------------------------------- */
+
+bool fv_back_wants(const fv_op_back *back, int i);
+int fv_back_rank(const fv_op_back *back, int i);
+const int64_t *fv_back_shape(const fv_op_back *back, int i);
+fv_dtype fv_back_dtype(const fv_op_back *back, int i);
+
+/* A fresh uninitialised tensor of input i's shape and dtype. */
+fv_tensor *fv_back_new(fv_op_back *back, int i);
+/* Sends g (input i's shape) to input i. g may be one of back->grad or a view. */
+void fv_back_send(fv_op_back *back, int i, fv_tensor *g);
+/* Sends g, which has a shape that input i was broadcast to: sums it down first. */
+void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g);
+/*
+ * Where a kernel that can add in place may write input i's gradient: with *accumulate true the
+ * result must be added. Follow with fv_back_sent(back, i, t).
+ */
+fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate);
+void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated);
+
+/* Whether additive term k is to be computed: always, but for sabotaged test runs. For terms added
+ * by separate launches; terms inside kernels use FV_TERM. */
+bool fv_back_term(const fv_op_back *back, int k);
+
+/* ---- shared by op files ----------------------------------------------------------- */
+
+/* Descriptor parts of the many ops y = f(x): see unary.c. */
+typedef struct fv_unary_params {
+    double alpha, beta;
+} fv_unary_params;
+fv_status fv_unary_infer(fv_op_run *run);
+void fv_unary_forward(fv_op_run *run, fv_unary op, bool save_x, bool save_y);
+void fv_unary_backward(fv_op_back *back, fv_unary op, bool saved_x, bool saved_y);
+
+/* c = f(a, b) with broadcasting: see binary.c. */
+fv_status fv_binary_infer(fv_op_run *run);
+void fv_binary_forward(fv_op_run *run, fv_binary op);
+void fv_binary_backward(fv_op_back *back, fv_binary op); /* needs a and b in slots 0 and 1 */
+
+/* u8 = a ? b. */
+fv_status fv_compare_infer(fv_op_run *run);
+void fv_compare_forward(fv_op_run *run, fv_compare op);
+
+#endif

@@ -1,0 +1,128 @@
+/* Values in and out of tensors. */
+#include <string.h>
+
+#include "tensor/launch.h"
+
+static fv_tensor *filled(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape, double value)
+{
+    fv_tensor *t = fv_tensor_new(ctx, dtype, rank, shape);
+    if (ctx->error != FV_OK) return ctx->invalid;
+    fv_fill(ctx, t, value);
+    return ctx->error == FV_OK ? t : ctx->invalid;
+}
+
+fv_tensor *fv_zeros(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape)
+{
+    return filled(ctx, dtype, rank, shape, 0.0);
+}
+
+fv_tensor *fv_full(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape, double value)
+{
+    return filled(ctx, dtype, rank, shape, value);
+}
+
+fv_tensor *fv_scalar(fv_ctx *ctx, fv_dtype dtype, double value)
+{
+    return filled(ctx, dtype, 0, NULL, value);
+}
+
+static size_t bytes_of(const fv_tensor *t) { return (size_t)t->count * fv_dtype_size(t->dtype); }
+
+/* What every access to values asks first. */
+static fv_status readable(fv_ctx *ctx, const fv_tensor *t, const char *call)
+{
+    if (ctx->error != FV_OK) return ctx->error;
+    FV_RETURN_IF(!t || (t->flags & FV_TENSOR_INVALID), ctx, FV_ERR_STATE,
+                 "%s: the tensor is not valid", call);
+    FV_RETURN_IF(t->flags & FV_TENSOR_RELEASED, ctx, FV_ERR_STATE,
+                 "%s: the tensor's memory was released by backward; call fv_retain() on it before",
+                 call);
+    return FV_OK;
+}
+
+static fv_status same_bytes(fv_ctx *ctx, const fv_tensor *t, size_t bytes, const char *call)
+{
+    char text[FV_SHAPE_TEXT];
+    FV_RETURN_IF(bytes != bytes_of(t), ctx, FV_ERR_ARGUMENT,
+                 "%s: %s tensor %s has %zu bytes, the caller gave %zu", call,
+                 fv_dtype_name(t->dtype), fv_shape_text(text, t->rank, t->shape), bytes_of(t),
+                 bytes);
+    return FV_OK;
+}
+
+/* A contiguous stand-in for `t` in a scope of its own; end the scope after use. */
+static fv_tensor *stage(fv_ctx *ctx, const fv_tensor *t, fv_dtype dtype, bool copy_in)
+{
+    fv_scope_begin(ctx);
+    fv_tensor *staged = fv_tensor_new(ctx, dtype, t->rank, t->shape);
+    if (ctx->error == FV_OK && copy_in) fv_copy_into(ctx, staged, t);
+    return staged;
+}
+
+fv_status fv_tensor_read(fv_ctx *ctx, const fv_tensor *t, void *out, size_t bytes)
+{
+    FV_FORWARD(readable(ctx, t, "read"));
+    FV_FORWARD(same_bytes(ctx, t, bytes, "read"));
+    if (bytes == 0) return ctx->device->ops->sync(ctx->device);
+    if (fv_tensor_contiguous(t)) return ctx->device->ops->read(ctx->device, out, t->data, bytes);
+    fv_tensor *staged = stage(ctx, t, t->dtype, true);
+    fv_status status = ctx->error;
+    if (status == FV_OK) status = ctx->device->ops->read(ctx->device, out, staged->data, bytes);
+    fv_scope_end(ctx);
+    return status;
+}
+
+fv_status fv_tensor_write(fv_ctx *ctx, fv_tensor *t, const void *in, size_t bytes)
+{
+    FV_FORWARD(readable(ctx, t, "write"));
+    FV_FORWARD(same_bytes(ctx, t, bytes, "write"));
+    if (t->packed) {
+        fv_tensor_unref(t->packed); /* panels of the old values */
+        t->packed = NULL;
+    }
+    if (bytes == 0) return FV_OK;
+    if (fv_tensor_contiguous(t)) return ctx->device->ops->write(ctx->device, t->data, in, bytes);
+    fv_tensor *staged = stage(ctx, t, t->dtype, false);
+    fv_status status = ctx->error;
+    if (status == FV_OK) status = ctx->device->ops->write(ctx->device, staged->data, in, bytes);
+    if (status == FV_OK) {
+        fv_copy_into(ctx, t, staged);
+        status = ctx->error;
+    }
+    fv_scope_end(ctx);
+    return status;
+}
+
+fv_status fv_tensor_item(fv_ctx *ctx, const fv_tensor *t, double *out)
+{
+    FV_FORWARD(readable(ctx, t, "item"));
+    char text[FV_SHAPE_TEXT];
+    FV_RETURN_IF(t->count != 1, ctx, FV_ERR_SHAPE, "item: tensor %s has not one element",
+                 fv_shape_text(text, t->rank, t->shape));
+    if (t->dtype == FV_F64) return ctx->device->ops->read(ctx->device, out, t->data, sizeof *out);
+    fv_tensor *staged = stage(ctx, t, FV_F64, true);
+    fv_status status = ctx->error;
+    if (status == FV_OK)
+        status = ctx->device->ops->read(ctx->device, out, staged->data, sizeof *out);
+    fv_scope_end(ctx);
+    return status;
+}
+
+fv_tensor *fv_from_host(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
+                        const void *data)
+{
+    fv_tensor *t = fv_tensor_new(ctx, dtype, rank, shape);
+    if (ctx->error != FV_OK) return ctx->invalid;
+    if (!data && t->count > 0) {
+        fv_poison(ctx, FV_ERR_ARGUMENT, "from_host: data is NULL");
+        return ctx->invalid;
+    }
+    fv_status status = fv_tensor_write(ctx, t, data, bytes_of(t));
+    if (status != FV_OK) {
+        char reason[FV_MESSAGE_BYTES];
+        memcpy(reason, ctx->message, sizeof reason);
+        fv_poison(ctx, status, "%s", reason);
+        return ctx->invalid;
+    }
+    return t;
+}

@@ -1,0 +1,77 @@
+#include <stdio.h>
+
+#include "base/check.h"
+#include "tensor/tensor.h"
+
+size_t fv_dtype_size(fv_dtype dtype)
+{
+    static const unsigned char sizes[FV_DTYPE_COUNT] = {
+        [FV_F32] = 4, [FV_F64] = 8, [FV_BF16] = 2, [FV_F16] = 2,
+        [FV_I32] = 4, [FV_I64] = 8, [FV_U8] = 1,
+    };
+    return (unsigned)dtype < FV_DTYPE_COUNT ? sizes[dtype] : 0;
+}
+
+const char *fv_dtype_name(fv_dtype dtype)
+{
+    static const char *const names[FV_DTYPE_COUNT] = {
+        [FV_F32] = "f32", [FV_F64] = "f64", [FV_BF16] = "bf16", [FV_F16] = "f16",
+        [FV_I32] = "i32", [FV_I64] = "i64", [FV_U8] = "u8",
+    };
+    return (unsigned)dtype < FV_DTYPE_COUNT ? names[dtype] : "?";
+}
+
+bool fv_shape_count(int rank, const int64_t *shape, int64_t *count)
+{
+    int64_t n = 1;
+    bool empty = false;
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] < 0) return false;
+        /* A zero anywhere makes the tensor empty, but the other sizes must still be sane. */
+        if (shape[i] == 0)
+            empty = true;
+        else if (!fv_mul_i64(n, shape[i], &n))
+            return false;
+    }
+    *count = empty ? 0 : n;
+    return true;
+}
+
+void fv_shape_strides(int rank, const int64_t *shape, int64_t *stride)
+{
+    int64_t step = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        stride[i] = step;
+        step *= shape[i] > 1 ? shape[i] : 1;
+    }
+}
+
+bool fv_shape_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b)
+{
+    if (rank_a != rank_b) return false;
+    for (int i = 0; i < rank_a; i++)
+        if (a[i] != b[i]) return false;
+    return true;
+}
+
+bool fv_shape_contiguous(int rank, const int64_t *shape, const int64_t *stride)
+{
+    int64_t step = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        if (shape[i] == 0) return true;
+        if (shape[i] == 1) continue;
+        if (stride[i] != step) return false;
+        step *= shape[i];
+    }
+    return true;
+}
+
+const char *fv_shape_text(char out[FV_SHAPE_TEXT], int rank, const int64_t *shape)
+{
+    int used = snprintf(out, FV_SHAPE_TEXT, "[");
+    for (int i = 0; i < rank && used < FV_SHAPE_TEXT; i++)
+        used += snprintf(out + used, (size_t)(FV_SHAPE_TEXT - used), "%s%lld", i ? "," : "",
+                         (long long)shape[i]);
+    if (used < FV_SHAPE_TEXT) snprintf(out + used, (size_t)(FV_SHAPE_TEXT - used), "]");
+    return out;
+}

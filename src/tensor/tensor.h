@@ -1,0 +1,97 @@
+/*
+ * The tensor's inside. A tensor is a shape over a reference-counted buffer of device memory.
+ *
+ * References: the scope a tensor belongs to holds one, every tape node that saved it holds one,
+ * a parameter set holds one. Views hold the buffer, not the tensor they came from.
+ */
+#ifndef FV_TENSOR_TENSOR_H
+#define FV_TENSOR_TENSOR_H
+
+#include "tensor/device.h"
+
+struct fv_node;
+
+typedef struct fv_buffer {
+    int refs;
+    bool owned; /* false: caller's memory (fv_wrap) */
+    void *data;
+    size_t bytes;
+} fv_buffer;
+
+enum fv_tensor_flags {
+    FV_TENSOR_INVALID = 1,  /* the context's stand-in for a failed result */
+    FV_TENSOR_RELEASED = 2, /* backward gave its memory back */
+    FV_TENSOR_LEAF = 4,     /* collects a gradient */
+    FV_TENSOR_RETAINED = 8, /* value and gradient survive backward */
+};
+
+struct fv_tensor {
+    fv_ctx *ctx;
+    int refs;
+    unsigned flags;
+    fv_dtype dtype;
+    int rank;
+    int64_t count;
+    int64_t shape[FV_MAX_RANK];
+    int64_t stride[FV_MAX_RANK]; /* in elements */
+    char *data;                  /* device address of element 0 */
+    fv_buffer *buffer;
+
+    struct fv_scope *scope; /* NULL: held by references alone */
+    fv_tensor *prev, *next; /* in the scope's list */
+
+    struct fv_node *node; /* the op that made it, while that is on the tape */
+    int node_out;         /* which of its results */
+    fv_tensor *grad;      /* leaves and retained tensors */
+    fv_tensor *packed;    /* panels of this weight for GEMM, or NULL */
+};
+
+typedef struct fv_scope {
+    struct fv_scope *parent;
+    fv_tensor *first;
+    int depth;
+    bool kept_gradients; /* a tensor kept from here needs the ops recorded here */
+} fv_scope;
+
+/* A new contiguous tensor in the innermost scope; the invalid tensor on failure (poisons). */
+fv_tensor *fv_tensor_new(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape);
+fv_tensor *fv_tensor_like(fv_ctx *ctx, const fv_tensor *t);
+
+/* A view into base's buffer; the caller has checked that it stays inside. */
+fv_tensor *fv_tensor_view(fv_ctx *ctx, const fv_tensor *base, int rank, const int64_t *shape,
+                          const int64_t *stride, int64_t offset);
+
+void fv_tensor_ref(fv_tensor *t);
+void fv_tensor_unref(fv_tensor *t);       /* NULL is fine */
+void fv_tensor_leave_scope(fv_tensor *t); /* drops the scope's reference, if any */
+/* Gives the memory back while handles stay: what backward does to results nobody retained. */
+void fv_tensor_release(fv_tensor *t);
+
+/* Has a gradient to receive: made by a recorded op, or a leaf. */
+static inline bool fv_tensor_tracked(const fv_tensor *t)
+{
+    return t->node != NULL || (t->flags & FV_TENSOR_LEAF);
+}
+
+/* Element count with overflow check; every size must be >= 0. */
+bool fv_shape_count(int rank, const int64_t *shape, int64_t *count);
+void fv_shape_strides(int rank, const int64_t *shape, int64_t *stride); /* row-major */
+bool fv_shape_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b);
+bool fv_shape_contiguous(int rank, const int64_t *shape, const int64_t *stride);
+
+/* "[2,3,4]" for messages. */
+enum { FV_SHAPE_TEXT = 96 };
+const char *fv_shape_text(char out[FV_SHAPE_TEXT], int rank, const int64_t *shape);
+
+/* Scope internals; the public calls are in fovea/tensor.h. */
+fv_status fv_scope_root(fv_ctx *ctx); /* made with the context */
+void fv_scope_destroy_all(fv_ctx *ctx);
+
+/* The tape's side of lives that begin and end here; written in autograd/tape.c, declared here
+ * because scopes end tapes and tensors leave them. */
+fv_status fv_tape_create(fv_ctx *ctx);
+void fv_tape_destroy(fv_ctx *ctx);
+void fv_tape_scope_ended(fv_ctx *ctx, int depth);
+void fv_tape_forget_tensor(fv_tensor *t);
+
+#endif
