@@ -29,7 +29,7 @@
 /* What the machine can do at most. Rates are in 10^9 a second. */
 typedef enum bench_gauge {
     BENCH_NO_GAUGE,
-    BENCH_FMA_F32,  /* flops of register-only multiply-adds */
+    BENCH_FMA_F32, /* flops of register-only multiply-adds */
     BENCH_FMA_F64,
     BENCH_READ,     /* bytes of a sum over an array past the caches */
     BENCH_COPY,     /* a = b, 8 bytes an element counted */
@@ -91,7 +91,11 @@ FV_MUST_USE bool bench_measure(bench_run *run, const bench_request *ask, bench_r
 /* One reading of a gauge in 10^9 a second; NaN if its memory could not be had. */
 double bench_gauge_read(bench_run *run, bench_gauge gauge, fv_simd level, int threads);
 
-double bench_seconds(void); /* monotonic clock */
+/* Memory for operands, in huge pages where the system gives them, as the gauges have it; NULL if
+ * there is none. Released with free(). */
+void *bench_alloc(size_t bytes);
+
+double bench_seconds(void);                     /* monotonic clock */
 double bench_median(double *values, int count); /* sorts them */
 
 /* ---- results -------------------------------------------------------------------- */
@@ -112,7 +116,7 @@ typedef struct bench_line {
     double rate;  /* in the unit */
     double share; /* of the gauge */
     int64_t m, n, k, batch;
-    const char *trans; /* "nn", "nt", "tn", "tt", or NULL */
+    const char *trans;             /* "nn", "nt", "tn", "tt", or NULL */
     double vs_openblas, vs_onednn; /* our speed over theirs */
     bool noisy;
 } bench_line;

@@ -114,8 +114,8 @@ FV_MUST_USE int cli_parse(const cli_verb *verb, int argc, char *const *argv, cli
 /* Values by option name. The verb's table must have that option with that type. */
 bool cli_flag(const cli_call *call, const char *name);
 bool cli_given(const cli_call *call, const char *name);
-int64_t cli_int(const cli_call *call, const char *name);     /* 0 without a value */
-double cli_float(const cli_call *call, const char *name);    /* 0 without a value */
+int64_t cli_int(const cli_call *call, const char *name);      /* 0 without a value */
+double cli_float(const cli_call *call, const char *name);     /* 0 without a value */
 const char *cli_text(const cli_call *call, const char *name); /* NULL without a value */
 
 /* The i-th entry of an "a|b|c" list: its start and its length; NULL past the end. */

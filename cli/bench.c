@@ -1,0 +1,100 @@
+/* fovea bench: how fast the kernels are, next to what the machine can do. */
+#include "bench.h"
+
+#include <string.h>
+
+#include "fovea/info.h"
+#include "output.h"
+
+static const cli_option options[] = {
+    {.name = "json", .type = CLI_FLAG, .help = "print one JSON object a line"},
+    {.name = "threads",
+     .letter = 't',
+     .type = CLI_INT,
+     .least = 1,
+     .most = 64,
+     .metavar = "N",
+     .help = "measure with N threads only (else with one and with all CPUs)"},
+    {.name = "level",
+     .letter = 'l',
+     .type = CLI_CHOICE,
+     .choices = "auto|scalar|avx2|avx512",
+     .fallback = "auto",
+     .metavar = "LEVEL",
+     .help = "force a kernel level"},
+    {.name = "quick", .letter = 'q', .type = CLI_FLAG, .help = "fewer sizes and rounds"},
+};
+
+static const struct suite {
+    const char *name;
+    int (*run)(bench_run *run);
+} suites[] = {
+    {"peak", bench_peak},
+    {"gemm", bench_gemm},
+    {"ops", bench_ops},
+};
+
+static fv_simd level_named(const char *name)
+{
+    for (int level = FV_SIMD_SCALAR; level <= FV_SIMD_AVX512; level++)
+        if (strcmp(fv_simd_name((fv_simd)level), name) == 0) return (fv_simd)level;
+    return FV_SIMD_AUTO;
+}
+
+static int run(const cli_call *call)
+{
+    fv_cpu_info cpu = {.struct_size = sizeof cpu};
+    fv_cpu_info_get(&cpu);
+    bench_run bench = {.suite = call->words[0],
+                       .json = cli_flag(call, "json"),
+                       .quick = cli_flag(call, "quick"),
+                       .threads = cpu.cpus,
+                       .threads_given = cli_given(call, "threads"),
+                       .level = level_named(cli_text(call, "level")),
+                       .slot_seconds = 0.008,
+                       .rounds = 15,
+                       .tries = 5};
+    if (bench.threads_given) bench.threads = (int)cli_int(call, "threads");
+    if (bench.level == FV_SIMD_AUTO) bench.level = cpu.best;
+    if (bench.level > cpu.best) {
+        cli_error("bench: this CPU has no %s; the best level here is %s", fv_simd_name(bench.level),
+                  fv_simd_name(cpu.best));
+        return CLI_MISSING;
+    }
+    if (bench.quick) {
+        bench.slot_seconds = 0.002;
+        bench.rounds = 5;
+        bench.tries = 2;
+    }
+    int code = CLI_FAILED;
+    for (int i = 0; i < CLI_COUNT(suites); i++)
+        if (strcmp(suites[i].name, bench.suite) == 0) code = suites[i].run(&bench);
+    bench_buffers_free(&bench);
+    if (bench.missing_memory) {
+        cli_error("bench: not enough memory for arrays past the caches");
+        return CLI_FAILED;
+    }
+    if (ferror(stdout)) return CLI_FAILED;
+    return cli_cancelled ? CLI_INTERRUPTED : code;
+}
+
+const cli_verb verb_bench = {
+    .name = "bench",
+    .about = "measure speed against the limits of this machine",
+    .notes = "  peak  multiply-adds, memory bandwidth and exponentials a second: the limits\n"
+             "  gemm  matrix products, beside OpenBLAS and oneDNN where those are installed\n"
+             "  ops   softmax, layer norm, GELU and AdamW past the caches; tiny ops; an LSTM\n"
+             "\n"
+             "Each figure is the median of interleaved rounds. The share is that of the limit\n"
+             "measured just before and after; if these two differ by more than 5 % after several\n"
+             "tries, the line is marked noisy: another program was using the machine.",
+    .words = {.metavar = "SUITE",
+              .type = CLI_CHOICE,
+              .choices = "peak|gemm|ops",
+              .least = 1,
+              .most = 1,
+              .help = "what to measure"},
+    .options = options,
+    .option_count = CLI_COUNT(options),
+    .run = run,
+};

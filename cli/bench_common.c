@@ -1,0 +1,210 @@
+#include "bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "output.h"
+
+double bench_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double bench_median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+/* ---- measuring ------------------------------------------------------------------ */
+
+enum { MAX_ROUNDS = 64 };
+
+static double time_calls(const bench_case *contender, int64_t calls)
+{
+    double start = bench_seconds();
+    for (int64_t i = 0; i < calls; i++)
+        contender->call(contender->arg);
+    return bench_seconds() - start;
+}
+
+/* How many calls fill a slot. The first call warms caches, pages and branch predictors. */
+static int64_t calls_in_slot(const bench_case *contender, double slot_seconds)
+{
+    enum { MOST = 1 << 24 };
+    contender->call(contender->arg);
+    int64_t calls = 1;
+    while (calls < MOST) {
+        double took = time_calls(contender, calls);
+        if (took >= slot_seconds) break;
+        double wanted = 1.2 * slot_seconds / (took > 1e-9 ? took : 1e-9);
+        double grown = (double)calls * (wanted < 8 ? wanted : 8);
+        calls = (int64_t)ceil(grown > (double)calls + 1 ? grown : (double)calls + 1);
+    }
+    return calls;
+}
+
+/* Medians of one measurement; false when interrupted. */
+static bool measure_once(const bench_run *run, const bench_request *ask, const int64_t *calls,
+                         bench_result *out)
+{
+    double times[BENCH_MAX_CASES][MAX_ROUNDS];
+    int rounds = run->rounds < MAX_ROUNDS ? run->rounds : MAX_ROUNDS;
+    for (int round = 0; round < rounds; round++) {
+        for (int i = 0; i < ask->count; i++) {
+            if (cli_cancelled) return false;
+            times[i][round] = time_calls(&ask->cases[i], calls[i]) / (double)calls[i];
+        }
+    }
+    for (int i = 0; i < ask->count; i++)
+        out->seconds[i] = bench_median(times[i], rounds);
+    return true;
+}
+
+bool bench_measure(bench_run *run, const bench_request *ask, bench_result *out)
+{
+    enum { AGREE_PERCENT = 5 };
+    int64_t calls[BENCH_MAX_CASES];
+    for (int i = 0; i < ask->count; i++) {
+        if (cli_cancelled) return false;
+        calls[i] = calls_in_slot(&ask->cases[i], run->slot_seconds);
+    }
+    /* Without a gauge of its own a measurement is still guarded by the one that all share. */
+    bench_gauge gauge = ask->gauge == BENCH_NO_GAUGE ? BENCH_FMA_F32 : ask->gauge;
+    double before = bench_gauge_read(run, gauge, ask->level, ask->threads);
+    for (int attempt = 0; attempt < run->tries; attempt++) {
+        if (!measure_once(run, ask, calls, out)) return false;
+        double after = bench_gauge_read(run, gauge, ask->level, ask->threads);
+        if (!isfinite(before) || !isfinite(after)) return false;
+        out->gauge = ask->gauge == BENCH_NO_GAUGE ? (double)NAN : 0.5 * (before + after);
+        out->noisy = fabs(before - after) * 100 > AGREE_PERCENT * fmax(before, after);
+        if (!out->noisy) break;
+        before = after;
+    }
+    return true;
+}
+
+/* ---- results -------------------------------------------------------------------- */
+
+bench_line bench_line_of(const char *bench, const char *name, const bench_request *ask,
+                         const bench_result *got)
+{
+    bench_line line = {.bench = bench,
+                       .name = name,
+                       .dtype = "f32",
+                       .level = ask->level,
+                       .threads = ask->threads,
+                       .rate = NAN,
+                       .share = NAN,
+                       .m = -1,
+                       .n = -1,
+                       .k = -1,
+                       .batch = -1,
+                       .vs_openblas = NAN,
+                       .vs_onednn = NAN,
+                       .noisy = got->noisy};
+    return line;
+}
+
+void bench_line_rate(bench_line *line, bench_unit unit, double work, double seconds, double gauge)
+{
+    line->unit = unit;
+    if (unit == BENCH_NS) {
+        line->rate = 1e9 * seconds / work;
+        return;
+    }
+    line->rate = 1e-9 * work / seconds;
+    if (isfinite(gauge)) line->share = line->rate / gauge;
+}
+
+static const char *const unit_keys[] = {"gflops", "gbs", "gops", "ns"};
+static const char *const unit_names[] = {"GFLOP/s", "GB/s", "G/s", "ns"};
+
+static void print_json(const bench_line *line)
+{
+    const struct {
+        const char *key;
+        int64_t value;
+    } sizes[] = {{"m", line->m}, {"n", line->n}, {"k", line->k}, {"batch", line->batch}};
+    cli_json j = {.to = stdout};
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "bench", line->bench);
+    cli_json_text(&j, "name", line->name);
+    cli_json_text(&j, "dtype", line->dtype);
+    cli_json_text(&j, "level", fv_simd_name(line->level));
+    cli_json_int(&j, "threads", line->threads);
+    for (int i = 0; i < CLI_COUNT(sizes); i++)
+        if (sizes[i].value >= 0) cli_json_int(&j, sizes[i].key, sizes[i].value);
+    if (line->trans) cli_json_text(&j, "trans", line->trans);
+    cli_json_real(&j, unit_keys[line->unit], line->rate);
+    if (isfinite(line->share)) cli_json_real(&j, "share", line->share);
+    if (isfinite(line->vs_openblas)) cli_json_real(&j, "vs_openblas", line->vs_openblas);
+    if (isfinite(line->vs_onednn)) cli_json_real(&j, "vs_onednn", line->vs_onednn);
+    cli_json_bool(&j, "noisy", line->noisy);
+    cli_json_close(&j, '}');
+}
+
+static void shape_text(const bench_line *line, char *out, size_t bytes)
+{
+    char batch[32] = "", k[32] = "";
+    out[0] = '\0';
+    if (line->m < 0) return;
+    if (line->batch > 1) cli_format(batch, sizeof batch, "%lld x ", (long long)line->batch);
+    if (line->k >= 0) cli_format(k, sizeof k, "x%lld", (long long)line->k);
+    cli_format(out, bytes, "%s%lldx%lld%s%s%s", batch, (long long)line->m, (long long)line->n, k,
+               line->trans ? " " : "", line->trans ? line->trans : "");
+}
+
+static void print_ratio(double ratio)
+{
+    if (isfinite(ratio))
+        printf(" %9.2fx", ratio);
+    else
+        printf(" %10s", "");
+}
+
+static void print_row(const bench_run *run, const bench_line *line)
+{
+    char shape[96], rate[48], share[16] = "";
+    if (run->printed == 0) {
+        char head[128];
+        cli_format(head, sizeof head, "%-14s %-5s %-7s %7s  %-22s %16s %6s %10s %10s", "name",
+                   "dtype", "level", "threads", "shape", "rate", "share", "openblas", "onednn");
+        cli_styled(stdout, CLI_BOLD, head, 0);
+        fputc('\n', stdout);
+    }
+    shape_text(line, shape, sizeof shape);
+    cli_format(rate, sizeof rate, line->rate >= 1000 ? "%.0f %s" : "%.2f %s", line->rate,
+               unit_names[line->unit]);
+    if (isfinite(line->share)) cli_format(share, sizeof share, "%.1f%%", 100 * line->share);
+    printf("%-14s %-5s %-7s %7d  %-22s %16s %6s", line->name, line->dtype,
+           fv_simd_name(line->level), line->threads, shape, rate, share);
+    print_ratio(line->vs_openblas);
+    print_ratio(line->vs_onednn);
+    if (line->noisy) {
+        fputs("  ", stdout);
+        cli_styled(stdout, CLI_YELLOW, "noisy", 0);
+    }
+    fputc('\n', stdout);
+}
+
+void bench_print(bench_run *run, const bench_line *line)
+{
+    if (run->json)
+        print_json(line);
+    else
+        print_row(run, line);
+    /* A long run is watched as it goes, also through a pipe; if the reader left, it ends. */
+    if (fflush(stdout) != 0) cli_cancelled = 1;
+    run->printed++;
+}

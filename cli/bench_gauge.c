@@ -1,0 +1,167 @@
+/*
+ * Reading a gauge: the same small loop on every thread at once, timed as a whole. The loops are
+ * in bench_loops.c.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "bench.h"
+#include "fovea/info.h"
+
+struct bench_buffers {
+    float *arrays[3];
+    int64_t floats; /* in each */
+};
+
+enum { GAUGE_THREADS = 64, LINE_FLOATS = 64, LINE_BYTES = 256 };
+
+void *bench_alloc(size_t bytes)
+{
+    enum { HUGE_PAGE = 2 << 20 };
+    size_t rounded = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    void *made = rounded < bytes ? NULL : aligned_alloc(HUGE_PAGE, rounded);
+#ifdef MADV_HUGEPAGE
+    /* Only advice: where it is not taken, the figures are those of small pages. */
+    if (made) (void)madvise(made, rounded, MADV_HUGEPAGE);
+#endif
+    return made;
+}
+
+/* Three arrays that together are four times the last cache, within reason: virtual machines
+ * report the cache of a whole socket. */
+static bench_buffers *buffers_of(bench_run *run)
+{
+    if (run->buffers) return run->buffers;
+    fv_cpu_info cpu = {.struct_size = sizeof cpu};
+    fv_cpu_info_get(&cpu);
+    const uint64_t least = UINT64_C(64) << 20, most = UINT64_C(128) << 20;
+    uint64_t bytes = cpu.l3_bytes / 3 * 4 / LINE_BYTES * LINE_BYTES;
+    if (bytes < least) bytes = least;
+    if (bytes > most) bytes = most;
+
+    bench_buffers *made = calloc(1, sizeof *made);
+    bool whole = made != NULL;
+    for (int i = 0; whole && i < 3; i++) {
+        made->arrays[i] = bench_alloc(bytes);
+        whole = made->arrays[i] != NULL;
+    }
+    run->buffers = made;
+    if (!whole) {
+        bench_buffers_free(run);
+        run->missing_memory = true;
+        return NULL;
+    }
+    made->floats = (int64_t)(bytes / sizeof(float));
+    for (int i = 0; i < 3; i++)
+        for (int64_t at = 0; at < made->floats; at++)
+            made->arrays[i][at] = (float)(at % 7) + 1.0f;
+    return made;
+}
+
+void bench_buffers_free(bench_run *run)
+{
+    if (!run->buffers) return;
+    for (int i = 0; i < 3; i++)
+        free(run->buffers->arrays[i]);
+    free(run->buffers);
+    run->buffers = NULL;
+}
+
+/* ---- all threads at once -------------------------------------------------------- */
+
+/* Workers spin between rounds, giving way to others: a round is a few milliseconds, and waking a
+ * sleeping thread would be part of its time. */
+typedef struct crew {
+    atomic_int round; /* rounds begun; STOP ends the workers */
+    atomic_int busy;  /* workers still in this round */
+    bench_gauge_fn loop;
+} crew;
+
+enum { STOP = -1 };
+
+typedef struct worker {
+    crew *crew;
+    bench_slice slice;
+    double work; /* units done in the round */
+} worker;
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    int seen = 0, now;
+    for (;;) {
+        while ((now = atomic_load(&w->crew->round)) == seen)
+            sched_yield();
+        if (now == STOP) return NULL;
+        seen = now;
+        w->work = w->crew->loop(&w->slice);
+        atomic_fetch_sub(&w->crew->busy, 1);
+    }
+}
+
+static double run_round(crew *c, worker *workers, int threads)
+{
+    atomic_store(&c->busy, threads - 1);
+    double begin = bench_seconds();
+    atomic_fetch_add(&c->round, 1);
+    workers[0].work = c->loop(&workers[0].slice);
+    while (atomic_load(&c->busy) > 0)
+        sched_yield();
+    double took = bench_seconds() - begin, units = 0;
+    for (int i = 0; i < threads; i++)
+        units += workers[i].work;
+    return 1e-9 * units / took;
+}
+
+/* Median rate over the rounds in 10^9 units a second; the first round only warms up. The caller
+ * is worker 0. NaN if a thread cannot be made. */
+static double run_crew(crew *c, worker *workers, int threads, int rounds)
+{
+    enum { MAX_ROUNDS = 16 };
+    pthread_t ids[GAUGE_THREADS];
+    double rates[MAX_ROUNDS], rate = NAN;
+    int made = 1;
+    while (made < threads && pthread_create(&ids[made], NULL, work, &workers[made]) == 0)
+        made++;
+    if (made == threads) {
+        run_round(c, workers, threads);
+        for (int round = 0; round < rounds; round++)
+            rates[round] = run_round(c, workers, threads);
+        rate = bench_median(rates, rounds);
+    }
+    atomic_store(&c->round, STOP);
+    for (int i = 1; i < made; i++)
+        pthread_join(ids[i], NULL);
+    return rate;
+}
+
+static bool uses_memory(bench_gauge gauge) { return gauge >= BENCH_READ; }
+
+double bench_gauge_read(bench_run *run, bench_gauge gauge, fv_simd level, int threads)
+{
+    /* About 4 ms of multiply-adds, or one walk over the arrays, in each round. */
+    enum { REGISTER_REPEATS = 1 << 18, ROUNDS = 5, QUICK_ROUNDS = 3 };
+    bench_buffers *buffers = NULL;
+    if (threads > GAUGE_THREADS) threads = GAUGE_THREADS;
+    if (uses_memory(gauge) && !(buffers = buffers_of(run))) return NAN;
+
+    worker workers[GAUGE_THREADS];
+    crew c = {.loop = bench_gauge_loop(gauge, level)};
+    for (int i = 0; i < threads; i++) {
+        bench_slice slice = {.repeats = REGISTER_REPEATS};
+        if (buffers) {
+            int64_t each = buffers->floats / threads / LINE_FLOATS * LINE_FLOATS;
+            slice = (bench_slice){.a = buffers->arrays[0] + each * i,
+                                  .b = buffers->arrays[1] + each * i,
+                                  .c = buffers->arrays[2] + each * i,
+                                  .n = each,
+                                  .repeats = 1};
+        }
+        workers[i] = (worker){.crew = &c, .slice = slice};
+    }
+    return run_crew(&c, workers, threads, run->quick ? QUICK_ROUNDS : ROUNDS);
+}

@@ -1,0 +1,72 @@
+/*
+ * The gauges' loops for each kernel level. They are compiled for their instructions by an
+ * attribute, so that the program itself runs on any CPU; callers ask for a level the CPU has.
+ */
+#include "bench.h"
+
+#if defined(__x86_64__)
+
+/* Multiply and add apart, 16 bytes wide: what every such CPU has. */
+#define SET(name) name##_scalar
+#define TARGET
+#define LANES             4
+#define FMA32(s, x, y)    __asm__ volatile("mulps %1, %0\n\taddps %2, %0" : "+x"(s) : "x"(x), "x"(y))
+#define FMA64(s, x, y)    __asm__ volatile("mulpd %1, %0\n\taddpd %2, %0" : "+x"(s) : "x"(x), "x"(y))
+#define STREAM(to, value) __asm__ volatile("movntps %1, %0" : "=m"(to) : "x"(value))
+#define FENCE()           __asm__ volatile("sfence" ::: "memory")
+#define KEEP(value)       __asm__ volatile("" : "+x"(value))
+#include "bench_loops.inc"
+
+#define SET(name)         name##_avx2
+#define TARGET            __attribute__((target("avx2,fma")))
+#define LANES             8
+#define FMA32(s, x, y)    __asm__ volatile("vfmadd213ps %2, %1, %0" : "+x"(s) : "x"(x), "x"(y))
+#define FMA64(s, x, y)    __asm__ volatile("vfmadd213pd %2, %1, %0" : "+x"(s) : "x"(x), "x"(y))
+#define STREAM(to, value) __asm__ volatile("vmovntps %1, %0" : "=m"(to) : "x"(value))
+#define FENCE()           __asm__ volatile("sfence" ::: "memory")
+#define KEEP(value)       __asm__ volatile("" : "+x"(value))
+#include "bench_loops.inc"
+
+#define SET(name)         name##_avx512
+#define TARGET            __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl")))
+#define LANES             16
+#define FMA32(s, x, y)    __asm__ volatile("vfmadd213ps %2, %1, %0" : "+v"(s) : "v"(x), "v"(y))
+#define FMA64(s, x, y)    __asm__ volatile("vfmadd213pd %2, %1, %0" : "+v"(s) : "v"(x), "v"(y))
+#define STREAM(to, value) __asm__ volatile("vmovntps %1, %0" : "=m"(to) : "v"(value))
+#define FENCE()           __asm__ volatile("sfence" ::: "memory")
+#define KEEP(value)       __asm__ volatile("" : "+v"(value))
+#include "bench_loops.inc"
+
+#else
+
+/* Other CPUs: plain C, and streamed stores are normal ones. */
+#define SET(name) name##_scalar
+#define TARGET
+#define LANES             4
+#define KEEP(value)       __asm__ volatile("" : "+m"(value))
+#define FMA32(s, x, y)    (s = s * x + y)
+#define FMA64(s, x, y)    (s = s * x + y)
+#define STREAM(to, value) (to = (value))
+#define FENCE()           (void)0
+#include "bench_loops.inc"
+
+#endif
+
+#define ROW(set)                                                                                   \
+    {                                                                                              \
+        [BENCH_FMA_F32] = fma_f32_##set, [BENCH_FMA_F64] = fma_f64_##set,                          \
+        [BENCH_READ] = read_##set, [BENCH_COPY] = copy_##set, [BENCH_COPY_NT] = copy_nt_##set,     \
+        [BENCH_TRIAD] = triad_##set, [BENCH_TRIAD_NT] = triad_nt_##set                             \
+    }
+
+bench_gauge_fn bench_gauge_loop(bench_gauge gauge, fv_simd level)
+{
+    static const bench_gauge_fn loops[][BENCH_GAUGE_COUNT] = {
+        ROW(scalar),
+#if defined(__x86_64__)
+        ROW(avx2),
+        ROW(avx512),
+#endif
+    };
+    return loops[level - FV_SIMD_SCALAR][gauge];
+}

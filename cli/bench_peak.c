@@ -1,0 +1,58 @@
+/* fovea bench peak: the limits that the other suites are measured against. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "bench.h"
+
+/* A gauge as a contender: it is bracketed by itself, which shows how steady it is. */
+static int print_gauge(bench_run *run, const char *name, const char *dtype, bench_gauge gauge,
+                       fv_simd level, int threads)
+{
+    enum { MOST_READINGS = 16 };
+    double readings[MOST_READINGS];
+    bench_request ask = {.gauge = gauge, .threads = threads, .level = level};
+    bench_result got = {.gauge = NAN};
+    for (int attempt = 0; attempt < run->tries; attempt++) {
+        int count = run->quick ? 3 : 7;
+        for (int i = 0; i < count; i++) {
+            if (cli_cancelled) return CLI_INTERRUPTED;
+            readings[i] = bench_gauge_read(run, gauge, level, threads);
+            if (!isfinite(readings[i])) return CLI_FAILED;
+        }
+        double first = readings[0], last = readings[count - 1];
+        got.noisy = fabs(first - last) > 0.05 * fmax(first, last);
+        got.gauge = bench_median(readings, count);
+        if (!got.noisy) break;
+    }
+    bench_line line = bench_line_of("peak", name, &ask, &got);
+    line.dtype = dtype;
+    line.unit = gauge >= BENCH_READ ? BENCH_GBS : BENCH_GFLOPS;
+    line.rate = got.gauge;
+    bench_print(run, &line);
+    return CLI_DONE;
+}
+
+int bench_peak(bench_run *run)
+{
+    static const struct {
+        const char *name, *dtype;
+        bench_gauge gauge;
+        bool every_level; /* arithmetic depends on the level, memory hardly */
+    } rows[] = {
+        {"fma", "f32", BENCH_FMA_F32, true},        {"fma", "f64", BENCH_FMA_F64, true},
+        {"read", "f32", BENCH_READ, false},         {"copy", "f32", BENCH_COPY, false},
+        {"copy_nt", "f32", BENCH_COPY_NT, false},   {"triad", "f32", BENCH_TRIAD, false},
+        {"triad_nt", "f32", BENCH_TRIAD_NT, false},
+    };
+    for (int i = 0; i < CLI_COUNT(rows); i++) {
+        int lowest = rows[i].every_level ? FV_SIMD_SCALAR : (int)run->level;
+        for (int level = (int)run->level; level >= lowest; level--) {
+            for (int one = run->threads_given || run->threads == 1; one < 2; one++) {
+                int code = print_gauge(run, rows[i].name, rows[i].dtype, rows[i].gauge,
+                                       (fv_simd)level, one ? run->threads : 1);
+                if (code) return code;
+            }
+        }
+    }
+    return CLI_DONE;
+}

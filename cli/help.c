@@ -1,0 +1,136 @@
+#include "help.h"
+
+#include <string.h>
+
+#include "output.h"
+
+const char *const help_tagline = "attention in C";
+
+const help_row help_exit_codes[] = {
+    {"0", "done"},
+    {"1", "failed"},
+    {"2", "the command line is wrong"},
+    {"3", "a file is missing, broken or over a limit"},
+    {"4", "a feature or device is not in this build or machine"},
+    {"5", "training diverged"},
+    {"130", "interrupted"},
+    {NULL, NULL},
+};
+
+const help_row help_environment[] = {
+    {"NO_COLOR", "if set, nothing is coloured"},
+    {NULL, NULL},
+};
+
+const char *help_value(const cli_option *option)
+{
+    if (option->type == CLI_FLAG) return "";
+    if (option->metavar) return option->metavar;
+    return option->choices ? option->choices : "VALUE";
+}
+
+void help_option_head(char *out, size_t bytes, const cli_option *option)
+{
+    char letter[8] = "    ";
+    if (option->letter) cli_format(letter, sizeof letter, "-%c, ", option->letter);
+    const char *value = help_value(option);
+    cli_format(out, bytes, "%s--%s%s%s", letter, option->name, value[0] ? " " : "", value);
+}
+
+void help_usage(char *out, size_t bytes, const cli_verb *verb)
+{
+    const cli_words *words = &verb->words;
+    const char *value = words->choices ? words->choices : words->metavar;
+    bool optional = value && words->least == 0;
+    cli_format(out, bytes, "%s [OPTION]...%s%s%s%s%s", verb->name, value ? " " : "",
+               optional ? "[" : "", value ? value : "", value && words->most > 1 ? "..." : "",
+               optional ? "]" : "");
+}
+
+void help_overview(FILE *to)
+{
+    fprintf(to, "fovea: %s\n\nUsage: fovea COMMAND [OPTION]... [WORD]...\n\n", help_tagline);
+    cli_styled(to, CLI_BOLD, "Commands", 0);
+    fputc('\n', to);
+    for (int i = 0; cli_verbs[i]; i++)
+        fprintf(to, "  %-10s %s\n", cli_verbs[i]->name, cli_verbs[i]->about);
+    fputc('\n', to);
+    cli_styled(to, CLI_BOLD, "Exit codes", 0);
+    fputc('\n', to);
+    for (const help_row *row = help_exit_codes; row->term; row++)
+        fprintf(to, "  %-10s %s\n", row->term, row->meaning);
+    fputs("\n'fovea COMMAND --help' says more about a command.\n", to);
+}
+
+static void option_row(FILE *to, const cli_option *option)
+{
+    enum { COLUMN = 30 };
+    char head[128];
+    help_option_head(head, sizeof head, option);
+    fprintf(to, "  %-*s", COLUMN - 2, head);
+    if (strlen(head) > COLUMN - 4) fprintf(to, "\n%*s", COLUMN, "");
+    fputs(option->help, to);
+    if (option->type == CLI_CHOICE && option->metavar) fprintf(to, ": %s", option->choices);
+    if (option->fallback) fprintf(to, " [%s]", option->fallback);
+    fputc('\n', to);
+}
+
+void help_verb(FILE *to, const cli_verb *verb)
+{
+    char usage[256];
+    help_usage(usage, sizeof usage, verb);
+    fprintf(to, "fovea %s: %s\n\nUsage: fovea %s\n", verb->name, verb->about, usage);
+    if (verb->words.help) fprintf(to, "\n  %s: %s\n", verb->words.metavar, verb->words.help);
+    if (verb->notes) fprintf(to, "\n%s\n", verb->notes);
+    fputc('\n', to);
+    cli_styled(to, CLI_BOLD, "Options", 0);
+    fputc('\n', to);
+    static const cli_option help = {
+        .name = "help", .letter = 'h', .type = CLI_FLAG, .help = "print this and exit"};
+    for (int i = 0; i < verb->option_count; i++)
+        option_row(to, &verb->options[i]);
+    option_row(to, &help);
+}
+
+/* ---- the verb ------------------------------------------------------------------- */
+
+static const cli_option options[] = {
+    {.name = "man",
+     .type = CLI_FLAG,
+     .help = "print the man page (try 'fovea help --man | man -l -')"},
+    {.name = "completion",
+     .type = CLI_CHOICE,
+     .choices = "bash|zsh|fish",
+     .metavar = "SHELL",
+     .help = "print a completion script"},
+};
+
+static int run(const cli_call *call)
+{
+    const char *shell = cli_text(call, "completion");
+    if (cli_flag(call, "man")) {
+        help_manual(stdout);
+        return CLI_DONE;
+    }
+    if (shell) {
+        help_completion(stdout, shell);
+        return CLI_DONE;
+    }
+    if (call->word_count == 0) {
+        help_overview(stdout);
+        return CLI_DONE;
+    }
+    const cli_verb *verb = cli_find_verb(call->words[0]);
+    if (!verb) return cli_unknown_verb(call->words[0]);
+    help_verb(stdout, verb);
+    return CLI_DONE;
+}
+
+const cli_verb verb_help = {
+    .name = "help",
+    .about = "say what a command does; print the man page or shell completion",
+    .words = {.metavar = "COMMAND", .type = CLI_STRING, .most = 1, .help = "a command to explain"},
+    .options = options,
+    .option_count = CLI_COUNT(options),
+    .run = run,
+};

@@ -1,0 +1,311 @@
+/* fovea inspect FILE: what a file of weights holds. Reads headers only, never the data. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fovea/npy.h"
+#include "fovea/safetensors.h"
+#include "options.h"
+#include "output.h"
+
+static const cli_option options[] = {
+    {.name = "json",
+     .type = CLI_FLAG,
+     .help = "print one JSON object a line: tensors, then totals"},
+    {.name = "metadata", .letter = 'm', .type = CLI_FLAG, .help = "print the file's notes too"},
+};
+
+/* One open file behind a common face. */
+typedef struct listing {
+    const char *path;   /* what the user named */
+    const char *format; /* "safetensors", "npy" or "npz" */
+    fv_safetensors *weights;
+    fv_npy *arrays;
+} listing;
+
+static size_t entry_count(const listing *l)
+{
+    return l->weights ? fv_safetensors_count(l->weights) : fv_npy_count(l->arrays);
+}
+
+static const fv_file_entry *entry_at(const listing *l, size_t i)
+{
+    return l->weights ? fv_safetensors_entry(l->weights, i) : fv_npy_entry(l->arrays, i);
+}
+
+static size_t shard_count(const listing *l)
+{
+    return l->weights ? fv_safetensors_shard_count(l->weights) : 1;
+}
+
+static size_t note_count(const listing *l)
+{
+    return l->weights ? fv_safetensors_note_count(l->weights) : 0;
+}
+
+typedef struct totals {
+    uint64_t bytes, elements;
+    bool too_many; /* more elements than 64 bits count */
+} totals;
+
+static void add_totals(totals *t, const fv_file_entry *e)
+{
+    uint64_t elements = 1;
+    for (int i = 0; i < e->rank; i++)
+        if (__builtin_mul_overflow(elements, (uint64_t)e->shape[i], &elements)) t->too_many = true;
+    if (__builtin_add_overflow(t->elements, elements, &t->elements)) t->too_many = true;
+    t->bytes += e->bytes; /* the reader bounds the sum by the file's size and its limits */
+}
+
+/* ---- printing ------------------------------------------------------------------- */
+
+static void shape_text(const fv_file_entry *e, char *out, size_t bytes)
+{
+    size_t at = 0;
+    cli_format(out, bytes, "[");
+    for (int i = 0; i < e->rank; i++) {
+        at = strlen(out);
+        cli_format(out + at, bytes - at, "%s%lld", i ? ", " : "", (long long)e->shape[i]);
+    }
+    at = strlen(out);
+    cli_format(out + at, bytes - at, "]");
+}
+
+/* Columns wide enough for the longest name, within reason. */
+static int name_width(const listing *l)
+{
+    enum { LEAST = 4, MOST = 56 };
+    size_t width = LEAST;
+    for (size_t i = 0; i < entry_count(l); i++) {
+        size_t length = strlen(entry_at(l, i)->name);
+        if (length > width) width = length;
+    }
+    return width < MOST ? (int)width : MOST;
+}
+
+static void print_text(const listing *l, bool with_notes)
+{
+    int width = name_width(l);
+    totals sum = {0};
+    char shape[256], bytes[24];
+    printf("%-*s  %-8s %-24s %s\n", width, "name", "dtype", "shape", "bytes");
+    for (size_t i = 0; i < entry_count(l); i++) {
+        const fv_file_entry *e = entry_at(l, i);
+        shape_text(e, shape, sizeof shape);
+        int columns = cli_safe_text(stdout, e->name[0] ? e->name : "-");
+        printf("%*s  ", columns < width ? width - columns : 0, "");
+        columns = cli_safe_text(stdout, e->dtype_name);
+        printf("%*s %-24s %llu\n", columns < 8 ? 8 - columns : 0, "", shape,
+               (unsigned long long)e->bytes);
+        add_totals(&sum, e);
+    }
+    if (with_notes && note_count(l) > 0) fputc('\n', stdout);
+    for (size_t i = 0; with_notes && i < note_count(l); i++) {
+        const fv_file_note *note = fv_safetensors_note(l->weights, i);
+        cli_safe_text(stdout, note->key);
+        fputs(": ", stdout);
+        cli_safe_text(stdout, note->value);
+        fputc('\n', stdout);
+    }
+    cli_bytes_text(bytes, sum.bytes);
+    printf("\n%s: %zu tensors in %zu file%s, ", l->format, entry_count(l), shard_count(l),
+           shard_count(l) == 1 ? "" : "s");
+    if (sum.too_many)
+        fputs("more than 2^64 elements", stdout);
+    else
+        printf("%llu elements", (unsigned long long)sum.elements);
+    printf(", %llu bytes (%s)\n", (unsigned long long)sum.bytes, bytes);
+}
+
+static void print_json(const listing *l, bool with_notes)
+{
+    cli_json j = {.to = stdout};
+    totals sum = {0};
+    for (size_t i = 0; i < entry_count(l); i++) {
+        const fv_file_entry *e = entry_at(l, i);
+        cli_json_open(&j, NULL, '{');
+        cli_json_text(&j, "name", e->name);
+        cli_json_text(&j, "dtype", e->dtype_name);
+        cli_json_open(&j, "shape", '[');
+        for (int axis = 0; axis < e->rank; axis++)
+            cli_json_int(&j, NULL, e->shape[axis]);
+        cli_json_close(&j, ']');
+        cli_json_size(&j, "bytes", e->bytes);
+        cli_json_size(&j, "offset", e->offset);
+        if (l->weights) cli_json_text(&j, "file", fv_safetensors_shard_path(l->weights, e->shard));
+        cli_json_bool(&j, "loadable", e->loadable);
+        cli_json_close(&j, '}');
+        add_totals(&sum, e);
+    }
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "total", l->path);
+    cli_json_text(&j, "format", l->format);
+    cli_json_size(&j, "tensors", entry_count(l));
+    cli_json_size(&j, "files", shard_count(l));
+    if (sum.too_many)
+        cli_json_text(&j, "elements", NULL);
+    else
+        cli_json_size(&j, "elements", sum.elements);
+    cli_json_size(&j, "bytes", sum.bytes);
+    if (with_notes) {
+        cli_json_open(&j, "metadata", '{');
+        for (size_t i = 0; i < note_count(l); i++) {
+            const fv_file_note *note = fv_safetensors_note(l->weights, i);
+            cli_json_text(&j, note->key, note->value);
+        }
+        cli_json_close(&j, '}');
+    }
+    cli_json_close(&j, '}');
+}
+
+/* ---- finding and opening -------------------------------------------------------- */
+
+static bool is_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/* A model's folder: the index of a sharded set, else the single file. */
+static int resolve_folder(const char *folder, char *path, size_t bytes)
+{
+    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
+    for (int i = 0; i < CLI_COUNT(names); i++) {
+        cli_format(path, bytes, "%s/%s", folder, names[i]);
+        if (is_file(path)) return CLI_DONE;
+    }
+    cli_error("inspect: %s: a folder without %s or %s", folder, names[0], names[1]);
+    return CLI_BAD_FILE;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* NumPy's two formats say what they are in their first bytes; safetensors does not. */
+static bool looks_like_numpy(const char *path)
+{
+    unsigned char start[6] = {0};
+    /* Not blocking: the path may have become a pipe since it was looked at. */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) return false;
+    ssize_t got = read(file, start, sizeof start);
+    close(file);
+    return (got == 6 && memcmp(start, "\x93NUMPY", 6) == 0) ||
+           (got >= 4 && memcmp(start, "PK", 2) == 0 && (start[2] == 3 || start[2] == 5));
+}
+
+static const char *nearest_file(const char *path, char *found, size_t bytes)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[1024];
+    cli_format(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    DIR *dir = opendir(folder[0] ? folder : "/");
+    if (!dir) return NULL;
+    cli_nearest nearest;
+    cli_nearest_begin(&nearest, slash ? slash + 1 : path);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            cli_nearest_offer(&nearest, entry->d_name, (int)strlen(entry->d_name));
+    closedir(dir);
+    const char *name = cli_nearest_found(&nearest);
+    if (!name) return NULL;
+    cli_format(found, bytes, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name);
+    return found;
+}
+
+/* Says why a path cannot be a file to look at; CLI_DONE if it can. */
+static int check_path(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0) {
+        if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return CLI_DONE;
+        cli_error("inspect: %s: not a regular file or folder", path);
+        return CLI_BAD_FILE;
+    }
+    int reason = errno;
+    char found[1200];
+    const char *near = reason == ENOENT ? nearest_file(path, found, sizeof found) : NULL;
+    cli_error("inspect: %s: %s%s%s%s", path, strerror(reason), near ? "; did you mean '" : "",
+              near ? near : "", near ? "'?" : "");
+    return CLI_BAD_FILE;
+}
+
+static int open_listing(fv_ctx *ctx, const char *path, listing *l)
+{
+    fv_status status;
+    if (looks_like_numpy(path) || ends_with(path, ".npy") || ends_with(path, ".npz")) {
+        status = fv_npy_open(ctx, path, &l->arrays);
+        if (status == FV_OK) l->format = fv_npy_is_archive(l->arrays) ? "npz" : "npy";
+    } else {
+        status = fv_safetensors_open(ctx, path, FV_SAFETENSORS_COPY, &l->weights);
+        l->format = "safetensors";
+    }
+    if (status == FV_OK) return CLI_DONE;
+    const char *reason = fv_ctx_message(ctx);
+    bool named = strstr(reason, path) != NULL;
+    cli_error("inspect: %s%s%s", named ? "" : path, named ? "" : ": ",
+              reason[0] ? reason : fv_status_name(status));
+    return cli_exit_code(status);
+}
+
+static int inspect(fv_ctx *ctx, const cli_call *call, const char *path)
+{
+    char resolved[4096];
+    int code = check_path(path);
+    if (code) return code;
+    cli_format(resolved, sizeof resolved, "%s", path);
+    if (!is_file(path) && (code = resolve_folder(path, resolved, sizeof resolved))) return code;
+    listing l = {.path = path};
+    code = open_listing(ctx, resolved, &l);
+    if (code == CLI_DONE) {
+        bool notes = cli_flag(call, "metadata");
+        if (cli_flag(call, "json"))
+            print_json(&l, notes);
+        else
+            print_text(&l, notes);
+    }
+    fv_safetensors_close(&l.weights);
+    fv_npy_close(&l.arrays);
+    return code;
+}
+
+static int run(const cli_call *call)
+{
+    fv_ctx_config config;
+    fv_ctx_config_init(&config, sizeof config);
+    config.threads = 1;
+    config.cancel = &cli_cancelled;
+    fv_ctx *ctx = NULL;
+    fv_status status = fv_ctx_create(&config, &ctx);
+    if (status != FV_OK) {
+        cli_error("inspect: cannot make a context: %s", fv_status_name(status));
+        return cli_exit_code(status);
+    }
+    int code = CLI_DONE;
+    for (int i = 0; i < call->word_count && code == CLI_DONE; i++)
+        code = inspect(ctx, call, call->words[i]);
+    fv_ctx_destroy(&ctx);
+    return code;
+}
+
+const cli_verb verb_inspect = {
+    .name = "inspect",
+    .about = "list names, types, shapes and bytes of a file's tensors",
+    .notes = "Reads safetensors (single, or sharded through its .index.json), npy and npz. Only\n"
+             "headers are read, so a file of any size is shown at once.",
+    .words = {.metavar = "FILE",
+              .type = CLI_PATH,
+              .least = 1,
+              .most = CLI_MAX_WORDS,
+              .help = "a file, or a folder that holds model.safetensors or its index"},
+    .options = options,
+    .option_count = CLI_COUNT(options),
+    .run = run,
+};

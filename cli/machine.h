@@ -1,0 +1,15 @@
+/* Memory of the machine and of the group of processes that this one runs in. */
+#ifndef FOVEA_CLI_MACHINE_H
+#define FOVEA_CLI_MACHINE_H
+
+#include <stdint.h>
+
+typedef struct machine_memory {
+    uint64_t total;     /* of the machine; 0: unknown */
+    uint64_t available; /* likewise */
+    uint64_t cap;       /* least of the control group's and the process's limits; 0: none */
+} machine_memory;
+
+void machine_memory_get(machine_memory *out);
+
+#endif

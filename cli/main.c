@@ -1,0 +1,90 @@
+/*
+ * The program: finds the verb, parses its words, runs it, and makes sure that what it printed
+ * really arrived. All else is in the verbs' own files.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "help.h"
+#include "options.h"
+#include "output.h"
+
+volatile int cli_cancelled;
+
+/* The first signal asks the verb to finish in order, the second ends the program at once. */
+static void on_signal(int signal_number)
+{
+    (void)signal_number;
+    if (cli_cancelled) _exit(CLI_INTERRUPTED);
+    cli_cancelled = 1;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    sigemptyset(&action.sa_mask);
+    action.sa_handler = on_signal;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    /* A closed pipe or a full disk must come back as a failed write, not end the program. */
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+    sigaction(SIGXFSZ, &action, NULL);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) {
+        help_overview(stderr);
+        return CLI_USAGE;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) word = "help";
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) word = "version";
+    const cli_verb *verb = cli_find_verb(word);
+    if (!verb) return cli_unknown_verb(word);
+
+    cli_call call;
+    int code = cli_parse(verb, argc - 2, argv + 2, &call);
+    if (code) return code;
+    if (call.help) {
+        help_verb(stdout, verb);
+        return CLI_DONE;
+    }
+    return verb->run(&call);
+}
+
+static bool reader_left(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
+/* Output that did not arrive is a failure; a reader that simply left needs no message. */
+static int flush_output(int code)
+{
+    bool failed = ferror(stdout) != 0, quiet = reader_left();
+    errno = 0;
+    if (fflush(stdout) != 0) failed = true;
+    int reason = errno;
+    if (fclose(stdout) != 0) failed = true;
+    if (!reason) reason = errno;
+    if (!failed) return code;
+    if (!quiet)
+        cli_error("cannot write to standard output%s%s", reason ? ": " : "",
+                  reason ? strerror(reason) : "");
+    return code ? code : CLI_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    catch_signals();
+    int code = dispatch(argc, argv);
+    if (cli_cancelled && code != CLI_DONE && !ferror(stdout)) code = CLI_INTERRUPTED;
+    return flush_output(code);
+}

@@ -1,0 +1,322 @@
+#include "options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "output.h"
+
+const char *cli_choice_at(const char *choices, int i, int *length)
+{
+    const char *at = choices;
+    while (at) {
+        const char *end = strchr(at, '|');
+        if (i-- == 0) {
+            *length = end ? (int)(end - at) : (int)strlen(at);
+            return at;
+        }
+        at = end ? end + 1 : NULL;
+    }
+    return NULL;
+}
+
+bool cli_choice_has(const char *choices, const char *text)
+{
+    int length;
+    for (int i = 0;; i++) {
+        const char *entry = cli_choice_at(choices, i, &length);
+        if (!entry) return false;
+        if ((size_t)length == strlen(text) && memcmp(entry, text, (size_t)length) == 0) return true;
+    }
+}
+
+/* ---- nearest spelling ----------------------------------------------------------- */
+
+enum { WORD_BYTES = 63, FAR = 1000 };
+
+/* Edits (insert, delete, replace, swap of neighbours) from a to b; FAR for words too long. */
+static int edit_distance(const char *a, int an, const char *b, int bn)
+{
+    int rows[3][WORD_BYTES + 1];
+    if (an > WORD_BYTES || bn > WORD_BYTES) return FAR;
+    for (int j = 0; j <= bn; j++)
+        rows[0][j] = j;
+    for (int i = 1; i <= an; i++) {
+        int *now = rows[i % 3];
+        const int *before = rows[(i + 2) % 3], *two_before = rows[(i + 1) % 3];
+        now[0] = i;
+        for (int j = 1; j <= bn; j++) {
+            int best = before[j - 1] + (a[i - 1] != b[j - 1]);
+            if (before[j] + 1 < best) best = before[j] + 1;
+            if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                two_before[j - 2] + 1 < best)
+                best = two_before[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return rows[an % 3][bn];
+}
+
+void cli_nearest_begin(cli_nearest *nearest, const char *word)
+{
+    nearest->word = word;
+    nearest->best[0] = '\0';
+    nearest->distance = FAR;
+}
+
+void cli_nearest_offer(cli_nearest *nearest, const char *candidate, int length)
+{
+    size_t n = strlen(nearest->word);
+    if (n == 0 || n > WORD_BYTES || length > WORD_BYTES) return;
+    int distance = edit_distance(nearest->word, (int)n, candidate, length);
+    /* A beginning counts as near: "comp" means "completion". */
+    bool begins = n >= 3 && (size_t)length > n && memcmp(candidate, nearest->word, n) == 0;
+    int allowed = 1 + (int)n / 3;
+    if (distance > allowed && !begins) return;
+    if (begins && distance > 1) distance = 1;
+    if (distance >= nearest->distance) return;
+    nearest->distance = distance;
+    memcpy(nearest->best, candidate, (size_t)length);
+    nearest->best[length] = '\0';
+}
+
+const char *cli_nearest_found(const cli_nearest *nearest)
+{
+    return nearest->distance < FAR ? nearest->best : NULL;
+}
+
+static const char *nearest_choice(const char *choices, const char *word, cli_nearest *nearest)
+{
+    cli_nearest_begin(nearest, word);
+    int length;
+    const char *entry;
+    for (int i = 0; (entry = cli_choice_at(choices, i, &length)); i++)
+        cli_nearest_offer(nearest, entry, length);
+    return cli_nearest_found(nearest);
+}
+
+/* ---- parsing -------------------------------------------------------------------- */
+
+static int usage_error(const cli_verb *verb)
+{
+    cli_note("see 'fovea %s --help'", verb->name);
+    return CLI_USAGE;
+}
+
+static int unknown_option(const cli_verb *verb, const char *word, const char *name)
+{
+    cli_nearest nearest;
+    cli_nearest_begin(&nearest, name);
+    for (int i = 0; i < verb->option_count; i++)
+        cli_nearest_offer(&nearest, verb->options[i].name, (int)strlen(verb->options[i].name));
+    cli_nearest_offer(&nearest, "help", 4);
+    const char *found = cli_nearest_found(&nearest);
+    if (found)
+        cli_error("%s: unknown option '%s'; did you mean '--%s'?", verb->name, word, found);
+    else
+        cli_error("%s: unknown option '%s'", verb->name, word);
+    return usage_error(verb);
+}
+
+static int bad_choice(const cli_verb *verb, const char *what, const char *text, const char *choices)
+{
+    cli_nearest nearest;
+    const char *found = nearest_choice(choices, text, &nearest);
+    if (found)
+        cli_error("%s: %s: '%s' is not one of %s; did you mean '%s'?", verb->name, what, text,
+                  choices, found);
+    else
+        cli_error("%s: %s: '%s' is not one of %s", verb->name, what, text, choices);
+    return usage_error(verb);
+}
+
+static int check_number(const cli_verb *verb, const cli_option *option, const char *text)
+{
+    char *end = NULL;
+    double value;
+    errno = 0;
+    if (option->type == CLI_INT)
+        value = (double)strtoll(text, &end, 10);
+    else
+        value = strtod(text, &end);
+    if (end == text || *end || errno == ERANGE || !isfinite(value)) {
+        cli_error("%s: --%s: expected a %snumber, not '%s'", verb->name, option->name,
+                  option->type == CLI_INT ? "whole " : "", text);
+        return usage_error(verb);
+    }
+    if (option->least < option->most && (value < option->least || value > option->most)) {
+        cli_error("%s: --%s: expected a number from %.12g to %.12g, not %s", verb->name,
+                  option->name, option->least, option->most, text);
+        return usage_error(verb);
+    }
+    return CLI_DONE;
+}
+
+static int set_option(cli_call *call, int index, const char *text)
+{
+    const cli_option *option = &call->verb->options[index];
+    int code = CLI_DONE;
+    if (option->type == CLI_INT || option->type == CLI_FLOAT) {
+        code = check_number(call->verb, option, text);
+    } else if (option->type == CLI_CHOICE && !cli_choice_has(option->choices, text)) {
+        char what[WORD_BYTES];
+        cli_format(what, sizeof what, "--%s", option->name);
+        code = bad_choice(call->verb, what, text, option->choices);
+    }
+    call->value[index] = text;
+    call->given[index] = true;
+    return code;
+}
+
+static int find_long(const cli_verb *verb, const char *name, size_t length)
+{
+    for (int i = 0; i < verb->option_count; i++)
+        if (strlen(verb->options[i].name) == length &&
+            memcmp(verb->options[i].name, name, length) == 0)
+            return i;
+    return -1;
+}
+
+static int find_letter(const cli_verb *verb, char letter)
+{
+    for (int i = 0; i < verb->option_count; i++)
+        if (verb->options[i].letter == letter) return i;
+    return -1;
+}
+
+/* Where the parser stands; *next is the first word not yet used. */
+typedef struct reader {
+    int argc, next;
+    char *const *argv;
+} reader;
+
+static int take_value(cli_call *call, reader *in, int index)
+{
+    const cli_option *option = &call->verb->options[index];
+    if (in->next >= in->argc) {
+        cli_error("%s: --%s needs a value (%s)", call->verb->name, option->name, option->metavar);
+        return usage_error(call->verb);
+    }
+    return set_option(call, index, in->argv[in->next++]);
+}
+
+static int parse_long(cli_call *call, reader *in, const char *word)
+{
+    const char *name = word + 2, *equals = strchr(name, '=');
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    if (length == 4 && memcmp(name, "help", 4) == 0 && !equals) {
+        call->help = true;
+        return CLI_DONE;
+    }
+    int index = find_long(call->verb, name, length);
+    if (index < 0) {
+        char bare[WORD_BYTES];
+        cli_format(bare, sizeof bare, "%.*s", (int)(length < WORD_BYTES ? length : WORD_BYTES - 1),
+                   name);
+        return unknown_option(call->verb, word, bare);
+    }
+    if (call->verb->options[index].type != CLI_FLAG)
+        return equals ? set_option(call, index, equals + 1) : take_value(call, in, index);
+    if (equals) {
+        cli_error("%s: --%s takes no value", call->verb->name, call->verb->options[index].name);
+        return usage_error(call->verb);
+    }
+    return set_option(call, index, "");
+}
+
+static int parse_short(cli_call *call, reader *in, const char *word)
+{
+    for (const char *at = word + 1; *at; at++) {
+        if (*at == 'h') {
+            call->help = true;
+            continue;
+        }
+        int index = find_letter(call->verb, *at), code;
+        if (index < 0) {
+            char letter[2] = {*at, '\0'};
+            return unknown_option(call->verb, word, at == word + 1 && !at[1] ? letter : at);
+        }
+        if (call->verb->options[index].type != CLI_FLAG)
+            return at[1] ? set_option(call, index, at + 1) : take_value(call, in, index);
+        if ((code = set_option(call, index, ""))) return code;
+    }
+    return CLI_DONE;
+}
+
+static int take_word(cli_call *call, const char *word)
+{
+    const cli_words *words = &call->verb->words;
+    if (!words->metavar || call->word_count >= words->most) {
+        cli_error("%s: unexpected word '%s'", call->verb->name, word);
+        return usage_error(call->verb);
+    }
+    if (words->choices && !cli_choice_has(words->choices, word))
+        return bad_choice(call->verb, words->metavar, word, words->choices);
+    call->words[call->word_count++] = word;
+    return CLI_DONE;
+}
+
+int cli_parse(const cli_verb *verb, int argc, char *const *argv, cli_call *call)
+{
+    memset(call, 0, sizeof *call);
+    call->verb = verb;
+    for (int i = 0; i < verb->option_count; i++)
+        call->value[i] = verb->options[i].fallback;
+
+    reader in = {argc, 0, argv};
+    bool options_ended = false;
+    while (in.next < argc && !call->help) {
+        const char *word = argv[in.next++];
+        int code;
+        if (!options_ended && strcmp(word, "--") == 0) {
+            options_ended = true;
+            continue;
+        }
+        if (options_ended || word[0] != '-' || !word[1])
+            code = take_word(call, word);
+        else if (word[1] == '-')
+            code = parse_long(call, &in, word);
+        else
+            code = parse_short(call, &in, word);
+        if (code) return code;
+    }
+    if (!call->help && call->word_count < verb->words.least) {
+        cli_error("%s: %s is missing%s%s", verb->name, verb->words.metavar,
+                  verb->words.choices ? ": one of " : "",
+                  verb->words.choices ? verb->words.choices : "");
+        return usage_error(verb);
+    }
+    return CLI_DONE;
+}
+
+/* ---- values --------------------------------------------------------------------- */
+
+static const char *value_of(const cli_call *call, const char *name)
+{
+    int index = find_long(call->verb, name, strlen(name));
+    return index < 0 ? NULL : call->value[index];
+}
+
+bool cli_flag(const cli_call *call, const char *name) { return value_of(call, name) != NULL; }
+
+bool cli_given(const cli_call *call, const char *name)
+{
+    int index = find_long(call->verb, name, strlen(name));
+    return index >= 0 && call->given[index];
+}
+
+int64_t cli_int(const cli_call *call, const char *name)
+{
+    const char *text = value_of(call, name);
+    return text ? (int64_t)strtoll(text, NULL, 10) : 0;
+}
+
+double cli_float(const cli_call *call, const char *name)
+{
+    const char *text = value_of(call, name);
+    return text ? strtod(text, NULL) : 0;
+}
+
+const char *cli_text(const cli_call *call, const char *name) { return value_of(call, name); }

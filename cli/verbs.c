@@ -1,0 +1,33 @@
+/* The verbs in the order in which help shows them. Each is one file. */
+#include <string.h>
+
+#include "options.h"
+#include "output.h"
+
+extern const cli_verb verb_inspect, verb_bench, verb_doctor, verb_help, verb_version;
+
+const cli_verb *const cli_verbs[] = {
+    &verb_inspect, &verb_bench, &verb_doctor, &verb_help, &verb_version, NULL,
+};
+
+const cli_verb *cli_find_verb(const char *name)
+{
+    for (int i = 0; cli_verbs[i]; i++)
+        if (strcmp(cli_verbs[i]->name, name) == 0) return cli_verbs[i];
+    return NULL;
+}
+
+int cli_unknown_verb(const char *word)
+{
+    cli_nearest nearest;
+    cli_nearest_begin(&nearest, word);
+    for (int i = 0; cli_verbs[i]; i++)
+        cli_nearest_offer(&nearest, cli_verbs[i]->name, (int)strlen(cli_verbs[i]->name));
+    const char *found = cli_nearest_found(&nearest);
+    if (found)
+        cli_error("unknown command '%s'; did you mean '%s'?", word, found);
+    else
+        cli_error("unknown command '%s'", word);
+    cli_note("see 'fovea help'");
+    return CLI_USAGE;
+}
