@@ -222,10 +222,10 @@ static bool whole(const fv_node *node)
     return true;
 }
 
-static void walk(fv_ctx *ctx, fv_node *from, const fv_tensor *root)
+static void walk(fv_ctx *ctx, fv_node *from, const fv_node *stop, const fv_tensor *root)
 {
     fv_scope *scope = ctx->scope;
-    for (fv_node *node = from, *before; node && ctx->error == FV_OK; node = before) {
+    for (fv_node *node = from, *before; node != stop && ctx->error == FV_OK; node = before) {
         before = node->prev;
         if (!reached(node)) continue;
         if (!whole(node)) {
@@ -256,7 +256,7 @@ static void forget_gradients(fv_ctx *ctx)
         }
 }
 
-static fv_status start(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad)
+fv_status fv_tape_walk(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad, const fv_node *stop)
 {
     fv_node *node = y->node;
     fv_no_grad_begin(ctx);
@@ -271,7 +271,7 @@ static fv_status start(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad)
         fv_tensor_unref(node->grad[y->node_out]);
         node->grad[y->node_out] = seed;
         if (!grad) drop_temporaries(ctx->scope);
-        walk(ctx, node, y);
+        walk(ctx, node, stop, y);
     }
     if (ctx->error != FV_OK) forget_gradients(ctx);
     fv_scope_end(ctx);
@@ -290,7 +290,7 @@ fv_status fv_backward_from(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad)
     FV_RETURN_IF(grad && (!fv_shape_equal(y->rank, y->shape, grad->rank, grad->shape) ||
                           grad->dtype != y->dtype),
                  ctx, FV_ERR_SHAPE, "backward: the gradient given has another shape or dtype");
-    return start(ctx, y, grad);
+    return fv_tape_walk(ctx, y, grad, NULL);
 }
 
 fv_status fv_backward(fv_ctx *ctx, fv_tensor *loss)

@@ -45,6 +45,10 @@ typedef struct fv_tape {
 /* Puts a finished call on the tape. On failure poisons. */
 void fv_tape_record(fv_op_run *run);
 
+/* Walks back from y with its gradient (NULL: ones) to the node `stop`, exclusive (NULL: the tape's
+ * beginning). y must have been made by a recorded op. */
+fv_status fv_tape_walk(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad, const fv_node *stop);
+
 /* Drops everything a node holds and takes it off the tape. */
 void fv_node_consume(fv_ctx *ctx, fv_node *node);
 

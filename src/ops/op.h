@@ -122,6 +122,8 @@ struct fv_op_desc {
     void (*forward)(fv_op_run *run);    /* NULL: every result is a view */
     void (*backward)(fv_op_back *back); /* NULL only together with no_backward */
     const char *no_backward;            /* why there is none */
+    /* How the proofs call an op that does not go through fv_op_apply (checkpoint); else NULL. */
+    fv_tensor *(*apply)(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params);
     int terms; /* additive terms inside backward (FV_TERM / fv_back_term); 0: a single product */
     const fv_op_case *cases;
     int n_cases;

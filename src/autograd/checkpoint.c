@@ -1,0 +1,138 @@
+/*
+ * y = block(inputs), with the block's inside forgotten and run again on the way back.
+ *
+ * Forward runs the block unrecorded and puts one node on the tape that saves the inputs. Backward
+ * runs the block once more, now recorded, on detached leaves in the inputs' place, walks back over
+ * just those new nodes, and sends the leaves' gradients on. Leaves that the block uses by itself
+ * (parameters) collect theirs directly. Random ops draw the same numbers, because the step and the
+ * site are put back to what they were.
+ */
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "fovea/autograd.h"
+
+typedef struct random_state {
+    uint64_t step, row_offset, site;
+} random_state;
+
+typedef struct checkpoint_params {
+    fv_block_fn fn;
+    void *user;
+    random_state random;
+} checkpoint_params;
+
+static random_state random_get(const fv_ctx *ctx)
+{
+    return (random_state){ctx->step, ctx->row_offset, ctx->site};
+}
+
+static void random_set(fv_ctx *ctx, random_state state)
+{
+    ctx->step = state.step;
+    ctx->row_offset = state.row_offset;
+    ctx->site = state.site;
+}
+
+/* The block's result under a handle of its own in the caller's scope. */
+static fv_tensor *run_unrecorded(fv_ctx *ctx, fv_block_fn fn, void *user, fv_tensor *const *inputs)
+{
+    fv_no_grad_begin(ctx);
+    fv_scope_begin(ctx);
+    fv_tensor *y = fv_scope_keep(ctx, fv_detach(ctx, fn(ctx, user, inputs)));
+    fv_scope_end(ctx);
+    fv_no_grad_end(ctx);
+    return y;
+}
+
+fv_tensor *fv_checkpoint(fv_ctx *ctx, fv_block_fn fn, void *user, int n, fv_tensor *const *inputs)
+{
+    if (ctx->error != FV_OK) return ctx->invalid;
+    if (n < 0 || n > FV_OP_MAX_SAVED) {
+        fv_poison(ctx, FV_ERR_ARGUMENT, "checkpoint: takes at most %d inputs, got %d",
+                  (int)FV_OP_MAX_SAVED, n);
+        return ctx->invalid;
+    }
+    if (ctx->no_grad > 0) return fn(ctx, user, inputs);
+    checkpoint_params params = {.fn = fn, .user = user, .random = random_get(ctx)};
+    fv_op_run run = {.ctx = ctx,
+                     .desc = fv_op_table[FV_OP_CHECKPOINT],
+                     .params = &params,
+                     .n_in = n,
+                     .n_out = 1,
+                     .in = inputs,
+                     .recording = true};
+    run.out[0] = run_unrecorded(ctx, fn, user, inputs);
+    for (int i = 0; i < n; i++)
+        fv_save(&run, i, inputs[i]);
+    if (ctx->error == FV_OK) fv_tape_record(&run);
+    return ctx->error == FV_OK ? run.out[0] : ctx->invalid;
+}
+
+static void replay(fv_op_back *back, fv_tensor **leaves)
+{
+    fv_ctx *ctx = back->ctx;
+    const checkpoint_params *params = back->params;
+    for (int i = 0; i < back->n_in; i++) {
+        leaves[i] = back->saved[i] ? fv_detach(ctx, back->saved[i]) : NULL;
+        if (ctx->error == FV_OK && leaves[i] && fv_back_wants(back, i))
+            leaves[i]->flags |= FV_TENSOR_LEAF;
+    }
+    random_state now = random_get(ctx);
+    int no_grad = ctx->no_grad;
+    random_set(ctx, params->random);
+    ctx->no_grad = 0; /* the walk that called us records nothing; this part must */
+    fv_tensor *y = ctx->error == FV_OK ? params->fn(ctx, params->user, leaves) : ctx->invalid;
+    ctx->no_grad = no_grad;
+    random_set(ctx, now);
+    if (ctx->error != FV_OK || !y->node) return;
+    if (!fv_shape_equal(y->rank, y->shape, back->grad[0]->rank, back->grad[0]->shape)) {
+        fv_poison(ctx, FV_ERR_STATE, "checkpoint: the block gave another shape the second time");
+        return;
+    }
+    /* The result is the tape's newest node; everything the block recorded lies after ours. */
+    fv_tape_walk(ctx, y, back->grad[0], back->node);
+}
+
+static void backward(fv_op_back *back)
+{
+    fv_ctx *ctx = back->ctx;
+    fv_tensor *leaves[FV_OP_MAX_SAVED];
+    fv_scope_begin(ctx);
+    replay(back, leaves);
+    for (int i = 0; i < back->n_in && ctx->error == FV_OK; i++)
+        if (leaves[i] && leaves[i]->grad) fv_back_send(back, i, leaves[i]->grad);
+    fv_scope_end(ctx);
+}
+
+/* ---- proof ------------------------------------------------------------------------ */
+
+static fv_tensor *example_block(fv_ctx *ctx, void *user, fv_tensor *const *in)
+{
+    (void)user;
+    return fv_tanh(ctx, fv_dropout(ctx, fv_mul(ctx, in[0], in[1]), 0.25));
+}
+
+static fv_tensor *apply_example(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params)
+{
+    (void)params;
+    return fv_checkpoint(ctx, example_block, NULL, n_in, in);
+}
+
+static const fv_op_case cases[] = {
+    {.name = "tanh of a dropped-out product",
+     .n_in = 2,
+     .in = {FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 4)}},
+};
+
+const fv_op_desc fv_op_checkpoint = {
+    .id = FV_OP_CHECKPOINT,
+    .name = "checkpoint",
+    .formula = "y = block(x...), recomputed in backward",
+    .min_in = 0,
+    .max_in = FV_OP_MAX_SAVED,
+    .params_bytes = sizeof(checkpoint_params),
+    .backward = backward,
+    .apply = apply_example,
+    FV_CASES(cases),
+};
