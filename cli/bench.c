@@ -22,6 +22,11 @@ static const cli_option options[] = {
      .fallback = "auto",
      .metavar = "LEVEL",
      .help = "force a kernel level"},
+    {.name = "only",
+     .letter = 'o',
+     .type = CLI_STRING,
+     .metavar = "TEXT",
+     .help = "measure only rows whose name contains TEXT"},
     {.name = "quick", .letter = 'q', .type = CLI_FLAG, .help = "fewer sizes and rounds"},
 };
 
@@ -49,6 +54,7 @@ static int run(const cli_call *call)
                        .json = cli_flag(call, "json"),
                        .quick = cli_flag(call, "quick"),
                        .threads = cpu.cpus,
+                       .only = cli_text(call, "only"),
                        .threads_given = cli_given(call, "threads"),
                        .level = level_named(cli_text(call, "level")),
                        .slot_seconds = 0.008,

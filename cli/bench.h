@@ -48,6 +48,7 @@ typedef struct bench_run {
     int threads;            /* the most threads to use: --threads, else all CPUs */
     bool threads_given;     /* then measure with that many only, not also with one */
     fv_simd level;          /* never AUTO: --level, else the best */
+    const char *only;       /* --only: rows whose name contains this text; NULL: all */
     double slot_seconds;    /* least time a contender runs in one round */
     int rounds;             /* rounds of one measurement */
     int tries;              /* measurements before a line is called noisy */
@@ -94,6 +95,12 @@ double bench_gauge_read(bench_run *run, bench_gauge gauge, fv_simd level, int th
 /* Memory for operands, in huge pages where the system gives them, as the gauges have it; NULL if
  * there is none. Released with free(). */
 void *bench_alloc(size_t bytes);
+
+/* Thread counts to measure with: one and all CPUs, or what --threads says. Returns 1 or 2. */
+int bench_thread_counts(const bench_run *run, int counts[2]);
+
+/* Whether --only lets a row of that name be measured. */
+bool bench_wanted(const bench_run *run, const char *name);
 
 double bench_seconds(void);                     /* monotonic clock */
 double bench_median(double *values, int count); /* sorts them */

@@ -26,6 +26,19 @@ double bench_median(double *values, int count)
     return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
+int bench_thread_counts(const bench_run *run, int counts[2])
+{
+    int count = 0;
+    if (!run->threads_given && run->threads > 1) counts[count++] = 1;
+    counts[count++] = run->threads;
+    return count;
+}
+
+bool bench_wanted(const bench_run *run, const char *name)
+{
+    return !run->only || strstr(name, run->only) != NULL;
+}
+
 /* ---- measuring ------------------------------------------------------------------ */
 
 enum { MAX_ROUNDS = 64 };

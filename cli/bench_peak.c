@@ -44,12 +44,14 @@ int bench_peak(bench_run *run)
         {"copy_nt", "f32", BENCH_COPY_NT, false},   {"triad", "f32", BENCH_TRIAD, false},
         {"triad_nt", "f32", BENCH_TRIAD_NT, false},
     };
+    int counts[2], n = bench_thread_counts(run, counts);
     for (int i = 0; i < CLI_COUNT(rows); i++) {
+        if (!bench_wanted(run, rows[i].name)) continue;
         int lowest = rows[i].every_level ? FV_SIMD_SCALAR : (int)run->level;
         for (int level = (int)run->level; level >= lowest; level--) {
-            for (int one = run->threads_given || run->threads == 1; one < 2; one++) {
+            for (int t = 0; t < n; t++) {
                 int code = print_gauge(run, rows[i].name, rows[i].dtype, rows[i].gauge,
-                                       (fv_simd)level, one ? run->threads : 1);
+                                       (fv_simd)level, counts[t]);
                 if (code) return code;
             }
         }

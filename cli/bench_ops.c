@@ -1,0 +1,243 @@
+/*
+ * fovea bench ops: ops that are bound by memory, at sizes past the caches; the cost of tiny ops
+ * with their tape; and a small LSTM.
+ */
+#include <math.h>
+
+#include "bench.h"
+#include "fovea/autograd.h"
+#include "fovea/ops.h"
+#include "output.h"
+
+/* What a timed call works on. */
+typedef struct job {
+    fv_ctx *ctx;
+    fv_tensor *x, *gamma, *beta;
+    fv_tensor *weight, *input_weight, *bias;
+    int64_t length; /* ops in a chain */
+} job;
+
+static int context_of(const bench_run *run, int threads, fv_ctx **out)
+{
+    fv_ctx_config config;
+    fv_ctx_config_init(&config, sizeof config);
+    config.threads = threads;
+    config.simd = run->level;
+    fv_status status = fv_ctx_create(&config, out);
+    if (status == FV_OK) return CLI_DONE;
+    cli_error("bench: cannot make a context: %s", fv_status_name(status));
+    return cli_exit_code(status);
+}
+
+/* Measures one call; a failure inside it is in the context. */
+static int measure(bench_run *run, job *j, void (*call)(void *), bench_gauge gauge, int threads,
+                   bench_request *ask, bench_result *got)
+{
+    bench_case one = {call, j};
+    *ask = (bench_request){
+        .cases = &one, .count = 1, .gauge = gauge, .threads = threads, .level = run->level};
+    bool measured = bench_measure(run, ask, got);
+    ask->cases = NULL;
+    fv_status status = fv_ctx_error(j->ctx);
+    if (status != FV_OK) {
+        cli_error("bench: %s", fv_ctx_message(j->ctx));
+        return cli_exit_code(status);
+    }
+    return measured ? CLI_DONE : CLI_INTERRUPTED;
+}
+
+/* ---- bound by memory ------------------------------------------------------------ */
+
+static void call_softmax(void *arg)
+{
+    job *j = arg;
+    fv_scope_begin(j->ctx);
+    fv_softmax(j->ctx, j->x, -1);
+    fv_scope_end(j->ctx);
+}
+
+static void call_layer_norm(void *arg)
+{
+    job *j = arg;
+    fv_scope_begin(j->ctx);
+    fv_layer_norm(j->ctx, j->x, j->gamma, j->beta, 1e-5);
+    fv_scope_end(j->ctx);
+}
+
+static void call_gelu(void *arg)
+{
+    job *j = arg;
+    fv_scope_begin(j->ctx);
+    fv_gelu(j->ctx, j->x);
+    fv_scope_end(j->ctx);
+}
+
+static void call_gelu_tanh(void *arg)
+{
+    job *j = arg;
+    fv_scope_begin(j->ctx);
+    fv_gelu_tanh(j->ctx, j->x);
+    fv_scope_end(j->ctx);
+}
+
+static void call_add(void *arg)
+{
+    job *j = arg;
+    fv_scope_begin(j->ctx);
+    fv_add(j->ctx, j->x, j->x);
+    fv_scope_end(j->ctx);
+}
+
+static int bench_memory(bench_run *run, int threads)
+{
+    /* 64 MiB in and 64 MiB out; rows as long as a model's. */
+    enum { ROWS = 16384, COLUMNS = 1024, READ_AND_WRITTEN = 8 };
+    static const struct {
+        const char *name;
+        void (*call)(void *);
+    } rows[] = {
+        {"softmax", call_softmax}, {"layer_norm", call_layer_norm},
+        {"gelu", call_gelu},       {"gelu_tanh", call_gelu_tanh},
+        {"add", call_add},
+    };
+    job j = {0};
+    int code = context_of(run, threads, &j.ctx);
+    if (code) return code;
+    int64_t columns = COLUMNS;
+    j.x = fv_rand_normal(j.ctx, FV_F32, 2, (int64_t[]){ROWS, COLUMNS}, 0, 1);
+    j.gamma = fv_full(j.ctx, FV_F32, 1, &columns, 1.0);
+    j.beta = fv_full(j.ctx, FV_F32, 1, &columns, 0.0);
+    for (int i = 0; i < CLI_COUNT(rows) && !code; i++) {
+        if (!bench_wanted(run, rows[i].name)) continue;
+        bench_request ask;
+        bench_result got;
+        code = measure(run, &j, rows[i].call, BENCH_TRIAD, threads, &ask, &got);
+        if (code) break;
+        bench_line line = bench_line_of("ops", rows[i].name, &ask, &got);
+        line.m = ROWS;
+        line.n = COLUMNS;
+        bench_line_rate(&line, BENCH_GBS, (double)READ_AND_WRITTEN * ROWS * COLUMNS, got.seconds[0],
+                        got.gauge);
+        bench_print(run, &line);
+    }
+    fv_ctx_destroy(&j.ctx);
+    return code;
+}
+
+/* ---- tiny ops ------------------------------------------------------------------- */
+
+/* Four kinds of op in turn on eight numbers. */
+static fv_tensor *chain(job *j, fv_tensor *x)
+{
+    for (int64_t i = 0; i < j->length; i += 4) {
+        x = fv_mul(j->ctx, x, j->gamma);
+        x = fv_add(j->ctx, x, j->beta);
+        x = fv_tanh(j->ctx, x);
+        x = fv_relu(j->ctx, x);
+    }
+    return x;
+}
+
+static void call_tiny_forward(void *arg)
+{
+    job *j = arg;
+    fv_scope_begin(j->ctx);
+    fv_no_grad_begin(j->ctx);
+    chain(j, j->x);
+    fv_no_grad_end(j->ctx);
+    fv_scope_end(j->ctx);
+}
+
+static void call_tiny_train(void *arg)
+{
+    job *j = arg;
+    fv_scope_begin(j->ctx);
+    fv_tensor *loss = fv_sum(j->ctx, chain(j, j->x), 0, NULL, false);
+    /* A failure stays in the context, where measure() looks. */
+    if (fv_backward(j->ctx, loss) == FV_OK) fv_zero_grad(j->ctx, j->x);
+    fv_scope_end(j->ctx);
+}
+
+static int bench_tiny(bench_run *run)
+{
+    enum { CHAIN = 400, WIDTH = 8 };
+    static const struct {
+        const char *name;
+        void (*call)(void *);
+    } rows[] = {{"tiny_forward", call_tiny_forward}, {"tiny_train", call_tiny_train}};
+    job j = {.length = CHAIN};
+    int code = context_of(run, 1, &j.ctx);
+    if (code) return code;
+    int64_t width = WIDTH;
+    j.x = fv_leaf(j.ctx, fv_full(j.ctx, FV_F32, 1, &width, 0.5));
+    j.gamma = fv_full(j.ctx, FV_F32, 1, &width, 0.9);
+    j.beta = fv_full(j.ctx, FV_F32, 1, &width, 0.1);
+    for (int i = 0; i < CLI_COUNT(rows) && !code; i++) {
+        if (!bench_wanted(run, rows[i].name)) continue;
+        bench_request ask;
+        bench_result got;
+        code = measure(run, &j, rows[i].call, BENCH_NO_GAUGE, 1, &ask, &got);
+        if (code) break;
+        bench_line line = bench_line_of("ops", rows[i].name, &ask, &got);
+        bench_line_rate(&line, BENCH_NS, CHAIN, got.seconds[0], got.gauge);
+        bench_print(run, &line);
+    }
+    fv_ctx_destroy(&j.ctx);
+    return code;
+}
+
+/* ---- LSTM ----------------------------------------------------------------------- */
+
+enum { UNITS = 128, STEPS = 50 };
+
+static void call_lstm(void *arg)
+{
+    job *j = arg;
+    fv_ctx *ctx = j->ctx;
+    fv_scope_begin(ctx);
+    fv_tensor *gates = fv_linear(ctx, j->x, j->input_weight, j->bias);
+    fv_tensor *h = fv_lstm(ctx, gates, j->weight, NULL, NULL, false, NULL, NULL);
+    fv_tensor *loss = fv_sum(ctx, h, 0, NULL, false);
+    if (fv_backward(ctx, loss) == FV_OK) {
+        fv_zero_grad(ctx, j->weight);
+        fv_zero_grad(ctx, j->input_weight);
+        fv_zero_grad(ctx, j->bias);
+    }
+    fv_scope_end(ctx);
+}
+
+/* One sequence, forward and backward to all weights; the time is that of the whole pass. */
+static int bench_lstm(bench_run *run, int threads)
+{
+    static const char name[] = "lstm_128x50";
+    if (!bench_wanted(run, name)) return CLI_DONE;
+    job j = {0};
+    int code = context_of(run, threads, &j.ctx);
+    if (code) return code;
+    const int64_t weight_shape[] = {4 * UNITS, UNITS};
+    const double scale = 1 / sqrt(UNITS);
+    j.x = fv_rand_normal(j.ctx, FV_F32, 3, (int64_t[]){STEPS, 1, UNITS}, 0, 1);
+    j.weight = fv_leaf(j.ctx, fv_rand_uniform(j.ctx, FV_F32, 2, weight_shape, -scale, scale));
+    j.input_weight = fv_leaf(j.ctx, fv_rand_uniform(j.ctx, FV_F32, 2, weight_shape, -scale, scale));
+    j.bias = fv_leaf(j.ctx, fv_rand_uniform(j.ctx, FV_F32, 1, weight_shape, -scale, scale));
+    bench_request ask;
+    bench_result got;
+    code = measure(run, &j, call_lstm, BENCH_NO_GAUGE, threads, &ask, &got);
+    if (!code) {
+        bench_line line = bench_line_of("ops", name, &ask, &got);
+        bench_line_rate(&line, BENCH_NS, 1, got.seconds[0], got.gauge);
+        bench_print(run, &line);
+    }
+    fv_ctx_destroy(&j.ctx);
+    return code;
+}
+
+int bench_ops(bench_run *run)
+{
+    int counts[2], n = bench_thread_counts(run, counts), code = CLI_DONE;
+    for (int i = 0; i < n && !code; i++)
+        code = bench_memory(run, counts[i]);
+    for (int i = 0; i < n && !code; i++)
+        code = bench_lstm(run, counts[i]);
+    return code ? code : bench_tiny(run);
+}
