@@ -1,0 +1,130 @@
+#include "train/params.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "fovea/autograd.h"
+#include "kernels/optim.h"
+
+fv_status fv_params_create(fv_ctx *ctx, fv_params **out)
+{
+    if (ctx->error != FV_OK) return ctx->error;
+    fv_params *params = fv_mem_zalloc(&ctx->mem, sizeof *params);
+    FV_RETURN_IF(!params, ctx, FV_ERR_MEMORY, "no memory for a parameter set");
+    params->ctx = ctx;
+    *out = params;
+    return FV_OK;
+}
+
+void fv_params_destroy(fv_params **params_ptr)
+{
+    fv_params *params = *params_ptr;
+    if (!params) return;
+    fv_ctx *ctx = params->ctx;
+    for (int i = 0; i < params->count; i++)
+        fv_tensor_unref(params->items[i].tensor);
+    fv_mem_free(&ctx->mem, params->items, (size_t)params->room * sizeof *params->items);
+    fv_mem_free(&ctx->mem, params, sizeof *params);
+    *params_ptr = NULL;
+}
+
+static bool make_room(fv_params *params)
+{
+    if (params->count < params->room) return true;
+    fv_mem *mem = &params->ctx->mem;
+    int room = params->room ? params->room * 2 : 16;
+    fv_param *items = fv_mem_alloc(mem, (size_t)room * sizeof *items);
+    if (!items) return false;
+    if (params->count) memcpy(items, params->items, (size_t)params->count * sizeof *items);
+    fv_mem_free(mem, params->items, (size_t)params->room * sizeof *items);
+    params->items = items;
+    params->room = room;
+    return true;
+}
+
+static fv_status check_new(fv_params *params, const char *name, const fv_tensor *initial)
+{
+    fv_ctx *ctx = params->ctx;
+    if (!name || !*name || strlen(name) >= FV_PARAM_NAME)
+        return fv_poison(ctx, FV_ERR_ARGUMENT, "params: a name has 1 to %d bytes",
+                         FV_PARAM_NAME - 1);
+    if (fv_params_find(params, name))
+        return fv_poison(ctx, FV_ERR_ARGUMENT, "params: there is a '%.100s' already", name);
+    if (!initial || !fv_tensor_contiguous(initial))
+        return fv_poison(ctx, FV_ERR_ARGUMENT, "params: '%.100s' must be a contiguous tensor",
+                         name);
+    return FV_OK;
+}
+
+fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *initial)
+{
+    fv_ctx *ctx = params->ctx;
+    if (ctx->error != FV_OK) return ctx->invalid;
+    if (check_new(params, name, initial) != FV_OK) return ctx->invalid;
+    fv_tensor *leaf = fv_leaf(ctx, initial);
+    if (ctx->error != FV_OK) return ctx->invalid;
+    if (!make_room(params)) {
+        fv_poison(ctx, FV_ERR_MEMORY, "no memory for parameter '%.100s'", name);
+        return ctx->invalid;
+    }
+    fv_tensor_ref(leaf);
+    fv_tensor_leave_scope(leaf);
+    fv_param *item = &params->items[params->count++];
+    memcpy(item->name, name, strlen(name) + 1);
+    item->tensor = leaf;
+    return leaf;
+}
+
+int fv_params_count(const fv_params *params) { return params->count; }
+
+const char *fv_params_name(const fv_params *params, int i)
+{
+    return i >= 0 && i < params->count ? params->items[i].name : "";
+}
+
+fv_tensor *fv_params_tensor(const fv_params *params, int i)
+{
+    return i >= 0 && i < params->count ? params->items[i].tensor : params->ctx->invalid;
+}
+
+fv_tensor *fv_params_find(const fv_params *params, const char *name)
+{
+    for (int i = 0; i < params->count; i++)
+        if (strcmp(params->items[i].name, name) == 0) return params->items[i].tensor;
+    return NULL;
+}
+
+int64_t fv_params_elements(const fv_params *params)
+{
+    int64_t n = 0;
+    for (int i = 0; i < params->count; i++)
+        n += params->items[i].tensor->count;
+    return n;
+}
+
+void fv_params_zero_grad(fv_params *params)
+{
+    for (int i = 0; i < params->count; i++)
+        fv_zero_grad(params->ctx, params->items[i].tensor);
+}
+
+fv_status fv_params_grad_norm(const fv_params *params, double *out)
+{
+    fv_ctx *ctx = params->ctx;
+    if (ctx->error != FV_OK) return ctx->error;
+    fv_scope_begin(ctx);
+    fv_tensor *total = fv_zeros(ctx, FV_F64, 0, NULL);
+    for (int i = 0; i < params->count && ctx->error == FV_OK; i++) {
+        fv_tensor *g = params->items[i].tensor->grad;
+        if (!g || g->count == 0) continue;
+        fv_optim_args args = {.n = g->count};
+        fv_launch(ctx, FV_KERNEL_SUMSQ, g->dtype, (void *[]){total->data, g->data}, &args,
+                  sizeof args);
+    }
+    double sum = 0;
+    fv_status status = ctx->error;
+    if (status == FV_OK) status = fv_tensor_item(ctx, total, &sum);
+    fv_scope_end(ctx);
+    if (status == FV_OK) *out = sqrt(sum);
+    return status;
+}

@@ -1,0 +1,21 @@
+/* The parameter set's inside, for the optimizer. */
+#ifndef FV_TRAIN_PARAMS_H
+#define FV_TRAIN_PARAMS_H
+
+#include "fovea/optim.h"
+#include "tensor/launch.h"
+
+enum { FV_PARAM_NAME = 256 };
+
+typedef struct fv_param {
+    char name[FV_PARAM_NAME];
+    fv_tensor *tensor;
+} fv_param;
+
+struct fv_params {
+    fv_ctx *ctx;
+    int count, room;
+    fv_param *items;
+};
+
+#endif
