@@ -9,7 +9,4 @@
 fv_status fv_cpu_device_create(fv_ctx *ctx, fv_device **out);
 fv_status fv_guarded_device_create(fv_ctx *ctx, fv_device **out);
 
-/* Turns a kernel's fault into an error of the call and clears it. */
-fv_status fv_backend_fault(fv_ctx *ctx, fv_kernel_id kernel, fv_fault *fault);
-
 #endif

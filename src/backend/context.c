@@ -3,17 +3,6 @@
 
 #include "backend/backend.h"
 
-fv_status fv_backend_fault(fv_ctx *ctx, fv_kernel_id kernel, fv_fault *fault)
-{
-    int64_t index = fault->index, bound = fault->bound;
-    atomic_store(&fault->set, 0);
-    if (bound == 0)
-        return fv_fail(ctx, FV_ERR_INDEX, "%s: row %lld has no positive finite weight",
-                       fv_kernel_infos[kernel].name, (long long)index);
-    return fv_fail(ctx, FV_ERR_INDEX, "%s: index %lld is outside 0..%lld",
-                   fv_kernel_infos[kernel].name, (long long)index, (long long)bound - 1);
-}
-
 static void fill_limits(fv_limits *limits)
 {
     fv_limits defaults;
@@ -75,7 +64,7 @@ static fv_status assemble(fv_ctx *ctx, const fv_ctx_config *cfg)
     FV_FORWARD(fv_tape_create(ctx));
     FV_FORWARD(fv_scope_root(ctx));
     fv_report(ctx, FV_LOG_INFO, "device %s, kernels %s, %d threads", ctx->device->ops->name,
-           fv_simd_name(ctx->simd), fv_pool_threads(ctx->pool));
+              fv_simd_name(ctx->simd), fv_pool_threads(ctx->pool));
     return FV_OK;
 }
 

@@ -45,6 +45,13 @@ static size_t class_bytes(unsigned cls)
     return ((size_t)1 << top) + ((size_t)(step + 1) << (top - 2));
 }
 
+unsigned fv_mem_class(size_t bytes, size_t *rounded)
+{
+    unsigned cls = class_of(bytes ? bytes : 1);
+    *rounded = class_bytes(cls);
+    return cls;
+}
+
 void fv_mem_init(fv_mem *mem, const fv_allocator *allocator, uint64_t cap, bool uncached)
 {
     *mem = (fv_mem){.allocator = *allocator, .cap = cap, .uncached = uncached};
@@ -91,8 +98,8 @@ static void *take_new(fv_mem *mem, size_t bytes)
 void *fv_mem_alloc(fv_mem *mem, size_t bytes)
 {
     if (bytes > SIZE_MAX / 4) return NULL;
-    unsigned cls = class_of(bytes ? bytes : 1);
-    size_t rounded = class_bytes(cls);
+    size_t rounded;
+    unsigned cls = fv_mem_class(bytes, &rounded);
     void *ptr = mem->lists[cls];
     if (ptr) {
         ASAN_UNPOISON_MEMORY_REGION(ptr, rounded);
@@ -120,8 +127,8 @@ void *fv_mem_zalloc(fv_mem *mem, size_t bytes)
 void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes)
 {
     if (!ptr) return;
-    unsigned cls = class_of(bytes ? bytes : 1);
-    size_t rounded = class_bytes(cls);
+    size_t rounded;
+    unsigned cls = fv_mem_class(bytes, &rounded);
     ASAN_UNPOISON_MEMORY_REGION(ptr, rounded);
     mem->stats.used_bytes -= rounded;
     if (mem->uncached) {

@@ -1,0 +1,51 @@
+#include "backend/engine.h"
+
+static void run_on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn, const void *arg)
+{
+    fv_pool_run(user, units, grain, fn, arg);
+}
+
+void fv_engine_init(fv_engine *engine, fv_ctx *ctx)
+{
+    engine->ctx = ctx;
+    fv_kernel_table_fill(&engine->table, ctx->simd);
+    engine->exec = (fv_exec){.parallel = run_on_pool,
+                             .user = ctx->pool,
+                             .threads = fv_pool_threads(ctx->pool),
+                             .fault = &engine->fault};
+    engine->scratch_bytes = 0;
+}
+
+void fv_engine_destroy(fv_engine *engine)
+{
+    fv_mem_free(&engine->ctx->mem, engine->exec.scratch, engine->scratch_bytes);
+}
+
+fv_status fv_engine_prepare(fv_engine *engine, fv_kernel_id kernel, const void *args)
+{
+    if (!engine->table.scratch[kernel]) return FV_OK;
+    fv_ctx *ctx = engine->ctx;
+    size_t need = engine->table.scratch[kernel](args, engine->exec.threads);
+    if (need <= engine->scratch_bytes) return FV_OK;
+    fv_mem_free(&ctx->mem, engine->exec.scratch, engine->scratch_bytes);
+    engine->scratch_bytes = 0;
+    engine->exec.scratch = fv_mem_alloc(&ctx->mem, need);
+    FV_RETURN_IF(!engine->exec.scratch, ctx, FV_ERR_MEMORY,
+                 "%s: no memory for %zu bytes of scratch", fv_kernel_infos[kernel].name, need);
+    engine->scratch_bytes = need;
+    return FV_OK;
+}
+
+fv_status fv_engine_fault(fv_engine *engine, fv_kernel_id kernel)
+{
+    fv_fault *fault = &engine->fault;
+    if (!atomic_load_explicit(&fault->set, memory_order_acquire)) return FV_OK;
+    long long index = fault->index, bound = fault->bound;
+    atomic_store(&fault->set, 0);
+    const char *name = fv_kernel_infos[kernel].name;
+    if (bound == 0)
+        return fv_fail(engine->ctx, FV_ERR_INDEX, "%s: row %lld has no positive finite weight",
+                       name, index);
+    return fv_fail(engine->ctx, FV_ERR_INDEX, "%s: index %lld is outside 0..%lld", name, index,
+                   bound - 1);
+}

@@ -1,0 +1,39 @@
+/*
+ * The kernel table of one level with what its kernels need to run: threads, scratch, fault word.
+ * The CPU device runs it at once, the guarded device later and elsewhere.
+ */
+#ifndef FV_BACKEND_ENGINE_H
+#define FV_BACKEND_ENGINE_H
+
+#include "backend/backend.h"
+
+typedef struct fv_engine {
+    fv_ctx *ctx;
+    fv_kernel_table table;
+    fv_exec exec;
+    fv_fault fault;
+    size_t scratch_bytes; /* grows to the largest request and stays */
+} fv_engine;
+
+void fv_engine_init(fv_engine *engine, fv_ctx *ctx);
+void fv_engine_destroy(fv_engine *engine);
+
+static inline bool fv_engine_supports(const fv_engine *engine, fv_kernel_id kernel, fv_dtype dtype)
+{
+    return engine->table.fn[kernel][dtype] != NULL;
+}
+
+/* Makes the scratch that the kernel asks for; to be called on the context's thread. */
+fv_status fv_engine_prepare(fv_engine *engine, fv_kernel_id kernel, const void *args);
+
+/* Runs a prepared kernel. */
+static inline void fv_engine_run(fv_engine *engine, fv_kernel_id kernel, fv_dtype dtype,
+                                 void *const *ptr, const void *args)
+{
+    engine->table.fn[kernel][dtype](&engine->exec, ptr, args);
+}
+
+/* The first fault since the last call, as an error of `kernel`. */
+fv_status fv_engine_fault(fv_engine *engine, fv_kernel_id kernel);
+
+#endif

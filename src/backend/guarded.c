@@ -1,0 +1,325 @@
+/*
+ * The guarded device: the CPU kernels behind a GPU-like wall, to prove that nothing above the
+ * device vtable depends on reading device memory or on work being done when a call returns.
+ *
+ *   - Device memory is one memfd mapped twice: without any access right (the addresses tensors
+ *     carry) and readable (known to this file alone). Translating is one addition.
+ *   - A pointer outside the first mapping is refused, so a host pointer given to a kernel shows.
+ *   - Launches and writes are queued. They run on another thread, in order, only when somebody
+ *     waits (read, sync) or the queue is full: a result used too early is not there.
+ *
+ * The worker runs only while the context's thread waits for it, so the two share the queue and
+ * the engine without further locking.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backend/engine.h"
+
+enum {
+    QUEUE_LENGTH = 512,
+    ARGS_BYTES = 640, /* room for the largest argument struct */
+};
+
+/* Sparse: only touched pages cost memory. */
+static const size_t RANGE_BYTES = (size_t)4 << 30;
+
+typedef struct item {
+    bool is_write;
+    fv_kernel_id kernel;
+    fv_dtype dtype;
+    void *ptr[FV_KERNEL_MAX_PTR]; /* translated; a write's destination is ptr[0] */
+    void *staged;                 /* a write's data */
+    size_t staged_bytes;
+#ifdef FV_TEST_HOOKS
+    unsigned dropped;
+#endif
+    _Alignas(16) unsigned char args[ARGS_BYTES];
+} item;
+
+/* A block of the range. Free lists live outside it: freed memory may still be read by queued work.
+ */
+typedef struct block {
+    struct block *next;
+    size_t offset;
+} block;
+
+typedef struct guarded_device {
+    fv_device base;
+    fv_engine engine;
+
+    char *wall;   /* no access */
+    char *inside; /* the same memory, readable */
+    size_t used;
+    block *free_blocks[FV_MEM_CLASSES];
+    block *spare; /* as many as blocks are in use, so that free never needs memory */
+
+    item *queue;
+    int queued;
+    fv_kernel_id fault_kernel;
+
+    pthread_t worker;
+    bool has_worker;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool run, stop;
+} guarded_device;
+
+/* ---- memory ----------------------------------------------------------------------- */
+
+static void *guarded_alloc(fv_device *dev, size_t bytes)
+{
+    guarded_device *g = (guarded_device *)dev;
+    size_t rounded;
+    unsigned cls = fv_mem_class(bytes, &rounded);
+    block *b = g->free_blocks[cls];
+    if (b) {
+        g->free_blocks[cls] = b->next;
+    } else {
+        if (rounded > RANGE_BYTES - g->used) return NULL;
+        b = fv_mem_alloc(&dev->ctx->mem, sizeof *b);
+        if (!b) return NULL;
+        b->offset = g->used;
+        g->used += rounded;
+    }
+    b->next = g->spare;
+    g->spare = b;
+    return g->wall + b->offset;
+}
+
+static void guarded_free(fv_device *dev, void *ptr, size_t bytes)
+{
+    guarded_device *g = (guarded_device *)dev;
+    if (!ptr) return;
+    size_t rounded;
+    unsigned cls = fv_mem_class(bytes, &rounded);
+    block *b = g->spare;
+    g->spare = b->next;
+    b->offset = (size_t)((char *)ptr - g->wall);
+    b->next = g->free_blocks[cls];
+    g->free_blocks[cls] = b;
+}
+
+static bool translate(const guarded_device *g, const void *ptr, void **out)
+{
+    uintptr_t offset = (uintptr_t)ptr - (uintptr_t)g->wall;
+    if (offset >= RANGE_BYTES) return false;
+    *out = g->inside + offset;
+    return true;
+}
+
+/* ---- the late thread -------------------------------------------------------------- */
+
+static void run_item(guarded_device *g, item *it)
+{
+    if (it->is_write) {
+        memcpy(it->ptr[0], it->staged, it->staged_bytes);
+        return;
+    }
+#ifdef FV_TEST_HOOKS
+    g->engine.exec.dropped = it->dropped;
+#endif
+    bool clean = !atomic_load(&g->engine.fault.set);
+    fv_engine_run(&g->engine, it->kernel, it->dtype, it->ptr, it->args);
+    if (clean && atomic_load(&g->engine.fault.set)) g->fault_kernel = it->kernel;
+}
+
+static void *worker_main(void *arg)
+{
+    guarded_device *g = arg;
+    pthread_mutex_lock(&g->lock);
+    while (!g->stop) {
+        if (!g->run) {
+            pthread_cond_wait(&g->changed, &g->lock);
+            continue;
+        }
+        for (int i = 0; i < g->queued; i++)
+            run_item(g, &g->queue[i]);
+        g->run = false;
+        pthread_cond_broadcast(&g->changed);
+    }
+    pthread_mutex_unlock(&g->lock);
+    return NULL;
+}
+
+/* Lets the worker do everything that is queued. */
+static void drain(guarded_device *g)
+{
+    if (g->queued == 0) return;
+    pthread_mutex_lock(&g->lock);
+    g->run = true;
+    pthread_cond_broadcast(&g->changed);
+    while (g->run)
+        pthread_cond_wait(&g->changed, &g->lock);
+    pthread_mutex_unlock(&g->lock);
+    for (int i = 0; i < g->queued; i++)
+        if (g->queue[i].is_write)
+            fv_mem_free(&g->base.ctx->mem, g->queue[i].staged, g->queue[i].staged_bytes);
+    g->queued = 0;
+}
+
+static item *next_item(guarded_device *g)
+{
+    if (g->queued == QUEUE_LENGTH) drain(g);
+    return &g->queue[g->queued];
+}
+
+/* ---- the vtable ------------------------------------------------------------------- */
+
+static fv_status guarded_sync(fv_device *dev)
+{
+    guarded_device *g = (guarded_device *)dev;
+    drain(g);
+    return fv_engine_fault(&g->engine, g->fault_kernel);
+}
+
+static fv_status guarded_write(fv_device *dev, void *dst, const void *src, size_t bytes)
+{
+    guarded_device *g = (guarded_device *)dev;
+    fv_ctx *ctx = dev->ctx;
+    item *it = next_item(g);
+    FV_RETURN_IF(!translate(g, dst, &it->ptr[0]), ctx, FV_ERR_INTERNAL,
+                 "write: %p is not memory of the guarded device", dst);
+    it->staged = fv_mem_alloc(&ctx->mem, bytes);
+    FV_RETURN_IF(!it->staged, ctx, FV_ERR_MEMORY, "write: no memory to stage %zu bytes", bytes);
+    memcpy(it->staged, src, bytes);
+    it->staged_bytes = bytes;
+    it->is_write = true;
+    g->queued++;
+    return FV_OK;
+}
+
+static fv_status guarded_read(fv_device *dev, void *dst, const void *src, size_t bytes)
+{
+    guarded_device *g = (guarded_device *)dev;
+    void *from;
+    FV_RETURN_IF(!translate(g, src, &from), dev->ctx, FV_ERR_INTERNAL,
+                 "read: %p is not memory of the guarded device", src);
+    FV_FORWARD(guarded_sync(dev));
+    memcpy(dst, from, bytes);
+    return FV_OK;
+}
+
+static bool guarded_supports(const fv_device *dev, fv_kernel_id kernel, fv_dtype dtype)
+{
+    return fv_engine_supports(&((const guarded_device *)dev)->engine, kernel, dtype);
+}
+
+static fv_status guarded_launch(fv_device *dev, fv_kernel_id kernel, fv_dtype dtype,
+                                void *const *ptr, const void *args, size_t args_bytes)
+{
+    guarded_device *g = (guarded_device *)dev;
+    fv_ctx *ctx = dev->ctx;
+    const char *name = fv_kernel_infos[kernel].name;
+    FV_RETURN_IF(args_bytes > ARGS_BYTES, ctx, FV_ERR_INTERNAL, "%s: %zu bytes of arguments", name,
+                 args_bytes);
+    item *it = next_item(g);
+    for (int i = 0; i < fv_kernel_infos[kernel].pointers; i++) {
+        it->ptr[i] = NULL;
+        FV_RETURN_IF(ptr[i] && !translate(g, ptr[i], &it->ptr[i]), ctx, FV_ERR_INTERNAL,
+                     "%s: pointer %d (%p) is not memory of the guarded device", name, i, ptr[i]);
+    }
+    FV_FORWARD(fv_engine_prepare(&g->engine, kernel, args));
+    memcpy(it->args, args, args_bytes);
+    it->is_write = false;
+    it->kernel = kernel;
+    it->dtype = dtype;
+#ifdef FV_TEST_HOOKS
+    it->dropped = dev->dropped;
+#endif
+    g->queued++;
+    return FV_OK;
+}
+
+static void free_blocks(fv_ctx *ctx, block *list)
+{
+    while (list) {
+        block *next = list->next;
+        fv_mem_free(&ctx->mem, list, sizeof *list);
+        list = next;
+    }
+}
+
+static void guarded_destroy(fv_device *dev)
+{
+    guarded_device *g = (guarded_device *)dev;
+    fv_ctx *ctx = dev->ctx;
+    if (g->has_worker) {
+        drain(g);
+        pthread_mutex_lock(&g->lock);
+        g->stop = true;
+        pthread_cond_broadcast(&g->changed);
+        pthread_mutex_unlock(&g->lock);
+        pthread_join(g->worker, NULL);
+    }
+    pthread_cond_destroy(&g->changed);
+    pthread_mutex_destroy(&g->lock);
+    fv_engine_destroy(&g->engine);
+    for (int i = 0; i < FV_MEM_CLASSES; i++)
+        free_blocks(ctx, g->free_blocks[i]);
+    free_blocks(ctx, g->spare);
+    fv_mem_free(&ctx->mem, g->queue, QUEUE_LENGTH * sizeof *g->queue);
+    if (g->wall) munmap(g->wall, RANGE_BYTES);
+    if (g->inside) munmap(g->inside, RANGE_BYTES);
+    fv_mem_free(&ctx->mem, g, sizeof *g);
+}
+
+static const fv_device_ops guarded_ops = {
+    .name = "guarded",
+    .host_readable = false,
+    .alloc = guarded_alloc,
+    .free = guarded_free,
+    .write = guarded_write,
+    .read = guarded_read,
+    .supports = guarded_supports,
+    .launch = guarded_launch,
+    .sync = guarded_sync,
+    .destroy = guarded_destroy,
+};
+
+/* ---- making ----------------------------------------------------------------------- */
+
+static bool map_range(guarded_device *g)
+{
+    int fd = memfd_create("fovea-guarded", MFD_CLOEXEC);
+    if (fd < 0) return false;
+    void *wall = MAP_FAILED, *inside = MAP_FAILED;
+    if (ftruncate(fd, (off_t)RANGE_BYTES) == 0) {
+        wall = mmap(NULL, RANGE_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        inside = mmap(NULL, RANGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    }
+    close(fd);
+    g->wall = wall == MAP_FAILED ? NULL : wall;
+    g->inside = inside == MAP_FAILED ? NULL : inside;
+    return g->wall && g->inside;
+}
+
+static bool start_worker(guarded_device *g)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
+    g->has_worker = pthread_create(&g->worker, NULL, worker_main, g) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return g->has_worker;
+}
+
+fv_status fv_guarded_device_create(fv_ctx *ctx, fv_device **out)
+{
+    guarded_device *g = fv_mem_zalloc(&ctx->mem, sizeof *g);
+    FV_RETURN_IF(!g, ctx, FV_ERR_MEMORY, "no memory for the guarded device");
+    g->base = (fv_device){.ops = &guarded_ops, .ctx = ctx};
+    fv_engine_init(&g->engine, ctx);
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_cond_init(&g->changed, NULL);
+    g->queue = fv_mem_alloc(&ctx->mem, QUEUE_LENGTH * sizeof *g->queue);
+    if (!g->queue || !map_range(g) || !start_worker(g)) {
+        guarded_destroy(&g->base);
+        return fv_fail(ctx, FV_ERR_MEMORY, "no memory or thread for the guarded device");
+    }
+    *out = &g->base;
+    return FV_OK;
+}
