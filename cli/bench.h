@@ -70,6 +70,7 @@ enum { BENCH_MAX_CASES = 8 };
 typedef struct bench_case {
     void (*call)(void *arg); /* does the work once */
     void *arg;
+    void (*prepare)(void *arg); /* done before each call, outside the clock; may be NULL */
 } bench_case;
 
 typedef struct bench_request {

@@ -43,8 +43,21 @@ bool bench_wanted(const bench_run *run, const char *name)
 
 enum { MAX_ROUNDS = 64 };
 
+static double time_prepared(const bench_case *contender, int64_t calls)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < calls; i++) {
+        contender->prepare(contender->arg);
+        double start = bench_seconds();
+        contender->call(contender->arg);
+        sum += bench_seconds() - start;
+    }
+    return sum;
+}
+
 static double time_calls(const bench_case *contender, int64_t calls)
 {
+    if (contender->prepare) return time_prepared(contender, calls);
     double start = bench_seconds();
     for (int64_t i = 0; i < calls; i++)
         contender->call(contender->arg);
@@ -55,7 +68,7 @@ static double time_calls(const bench_case *contender, int64_t calls)
 static int64_t calls_in_slot(const bench_case *contender, double slot_seconds)
 {
     enum { MOST = 1 << 24 };
-    contender->call(contender->arg);
+    time_calls(contender, 1);
     int64_t calls = 1;
     while (calls < MOST) {
         double took = time_calls(contender, calls);

@@ -7,6 +7,7 @@
 #include "bench.h"
 #include "fovea/autograd.h"
 #include "fovea/ops.h"
+#include "fovea/optim.h"
 #include "output.h"
 
 /* What a timed call works on. */
@@ -15,7 +16,15 @@ typedef struct job {
     fv_tensor *x, *gamma, *beta;
     fv_tensor *weight, *input_weight, *bias;
     int64_t length; /* ops in a chain */
+    fv_optim *optim;
+    fv_status status; /* first failure of a call that is not a tensor op */
 } job;
+
+static bool worked(job *j, fv_status status)
+{
+    if (j->status == FV_OK) j->status = status;
+    return status == FV_OK;
+}
 
 static int context_of(const bench_run *run, int threads, fv_ctx **out)
 {
@@ -29,21 +38,18 @@ static int context_of(const bench_run *run, int threads, fv_ctx **out)
     return cli_exit_code(status);
 }
 
-/* Measures one call; a failure inside it is in the context. */
-static int measure(bench_run *run, job *j, void (*call)(void *), bench_gauge gauge, int threads,
+/* Measures one contender whose argument is a job; failures inside its calls end the suite. */
+static int measure(bench_run *run, const bench_case *one, bench_gauge gauge, int threads,
                    bench_request *ask, bench_result *got)
 {
-    bench_case one = {call, j};
+    job *j = one->arg;
     *ask = (bench_request){
-        .cases = &one, .count = 1, .gauge = gauge, .threads = threads, .level = run->level};
+        .cases = one, .count = 1, .gauge = gauge, .threads = threads, .level = run->level};
     bool measured = bench_measure(run, ask, got);
-    ask->cases = NULL;
-    fv_status status = fv_ctx_error(j->ctx);
-    if (status != FV_OK) {
-        cli_error("bench: %s", fv_ctx_message(j->ctx));
-        return cli_exit_code(status);
-    }
-    return measured ? CLI_DONE : CLI_INTERRUPTED;
+    if (worked(j, fv_ctx_error(j->ctx)) && j->status == FV_OK)
+        return measured ? CLI_DONE : CLI_INTERRUPTED;
+    cli_error("bench: %s", fv_ctx_message(j->ctx));
+    return cli_exit_code(j->status);
 }
 
 /* ---- bound by memory ------------------------------------------------------------ */
@@ -111,7 +117,8 @@ static int bench_memory(bench_run *run, int threads)
         if (!bench_wanted(run, rows[i].name)) continue;
         bench_request ask;
         bench_result got;
-        code = measure(run, &j, rows[i].call, BENCH_TRIAD, threads, &ask, &got);
+        code =
+            measure(run, &(bench_case){rows[i].call, &j, NULL}, BENCH_TRIAD, threads, &ask, &got);
         if (code) break;
         bench_line line = bench_line_of("ops", rows[i].name, &ask, &got);
         line.m = ROWS;
@@ -120,6 +127,63 @@ static int bench_memory(bench_run *run, int threads)
                         got.gauge);
         bench_print(run, &line);
     }
+    fv_ctx_destroy(&j.ctx);
+    return code;
+}
+
+/* ---- an optimizer step ---------------------------------------------------------- */
+
+static void prepare_gradient(void *arg)
+{
+    job *j = arg;
+    fv_scope_begin(j->ctx);
+    worked(j, fv_backward(j->ctx, fv_sum(j->ctx, j->weight, 0, NULL, false)));
+    fv_scope_end(j->ctx);
+}
+
+static void call_step(void *arg)
+{
+    job *j = arg;
+    worked(j, fv_optim_step(j->optim, 1e-4, NULL));
+}
+
+/* AdamW as models use it, with the look for non-finite gradients, and the bare update. */
+static int bench_adamw(bench_run *run, int threads, const char *name, bool unchecked)
+{
+    /* Weight, gradient and two averages of 64 MiB each: four reads and three writes. */
+    enum { COUNT = 1 << 24, READ_AND_WRITTEN = 28 };
+    if (!bench_wanted(run, name)) return CLI_DONE;
+    job j = {0};
+    int code = context_of(run, threads, &j.ctx);
+    if (code) return code;
+    int64_t count = COUNT;
+    fv_params *params = NULL;
+    fv_optim_config config;
+    fv_optim_config_init(&config, sizeof config, FV_OPTIM_ADAMW);
+    config.unchecked = unchecked;
+    fv_status status = fv_params_create(j.ctx, &params);
+    if (status == FV_OK)
+        j.weight = fv_params_add(params, "w", fv_full(j.ctx, FV_F32, 1, &count, 0.5));
+    if (status == FV_OK) status = fv_optim_create(params, &config, &j.optim);
+    if (status == FV_OK) {
+        bench_request ask;
+        bench_result got;
+        code = measure(run, &(bench_case){call_step, &j, prepare_gradient}, BENCH_TRIAD, threads,
+                       &ask, &got);
+        if (!code) {
+            bench_line line = bench_line_of("ops", name, &ask, &got);
+            line.m = 1;
+            line.n = COUNT;
+            bench_line_rate(&line, BENCH_GBS, (double)READ_AND_WRITTEN * COUNT, got.seconds[0],
+                            got.gauge);
+            bench_print(run, &line);
+        }
+    } else {
+        cli_error("bench: %s: %s", name, fv_ctx_message(j.ctx));
+        code = cli_exit_code(status);
+    }
+    fv_optim_destroy(&j.optim);
+    fv_params_destroy(&params);
     fv_ctx_destroy(&j.ctx);
     return code;
 }
@@ -153,8 +217,7 @@ static void call_tiny_train(void *arg)
     job *j = arg;
     fv_scope_begin(j->ctx);
     fv_tensor *loss = fv_sum(j->ctx, chain(j, j->x), 0, NULL, false);
-    /* A failure stays in the context, where measure() looks. */
-    if (fv_backward(j->ctx, loss) == FV_OK) fv_zero_grad(j->ctx, j->x);
+    if (worked(j, fv_backward(j->ctx, loss))) fv_zero_grad(j->ctx, j->x);
     fv_scope_end(j->ctx);
 }
 
@@ -176,7 +239,7 @@ static int bench_tiny(bench_run *run)
         if (!bench_wanted(run, rows[i].name)) continue;
         bench_request ask;
         bench_result got;
-        code = measure(run, &j, rows[i].call, BENCH_NO_GAUGE, 1, &ask, &got);
+        code = measure(run, &(bench_case){rows[i].call, &j, NULL}, BENCH_NO_GAUGE, 1, &ask, &got);
         if (code) break;
         bench_line line = bench_line_of("ops", rows[i].name, &ask, &got);
         bench_line_rate(&line, BENCH_NS, CHAIN, got.seconds[0], got.gauge);
@@ -198,7 +261,7 @@ static void call_lstm(void *arg)
     fv_tensor *gates = fv_linear(ctx, j->x, j->input_weight, j->bias);
     fv_tensor *h = fv_lstm(ctx, gates, j->weight, NULL, NULL, false, NULL, NULL);
     fv_tensor *loss = fv_sum(ctx, h, 0, NULL, false);
-    if (fv_backward(ctx, loss) == FV_OK) {
+    if (worked(j, fv_backward(ctx, loss))) {
         fv_zero_grad(ctx, j->weight);
         fv_zero_grad(ctx, j->input_weight);
         fv_zero_grad(ctx, j->bias);
@@ -222,7 +285,7 @@ static int bench_lstm(bench_run *run, int threads)
     j.bias = fv_leaf(j.ctx, fv_rand_uniform(j.ctx, FV_F32, 1, weight_shape, -scale, scale));
     bench_request ask;
     bench_result got;
-    code = measure(run, &j, call_lstm, BENCH_NO_GAUGE, threads, &ask, &got);
+    code = measure(run, &(bench_case){call_lstm, &j, NULL}, BENCH_NO_GAUGE, threads, &ask, &got);
     if (!code) {
         bench_line line = bench_line_of("ops", name, &ask, &got);
         bench_line_rate(&line, BENCH_NS, 1, got.seconds[0], got.gauge);
@@ -237,6 +300,10 @@ int bench_ops(bench_run *run)
     int counts[2], n = bench_thread_counts(run, counts), code = CLI_DONE;
     for (int i = 0; i < n && !code; i++)
         code = bench_memory(run, counts[i]);
+    for (int i = 0; i < n && !code; i++)
+        code = bench_adamw(run, counts[i], "adamw", false);
+    for (int i = 0; i < n && !code; i++)
+        code = bench_adamw(run, counts[i], "adamw_unchecked", true);
     for (int i = 0; i < n && !code; i++)
         code = bench_lstm(run, counts[i]);
     return code ? code : bench_tiny(run);

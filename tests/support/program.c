@@ -1,0 +1,173 @@
+#include "support/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+program_reply program;
+
+const char *program_folder(void)
+{
+    static char folder[64];
+    if (!folder[0]) {
+        strcpy(folder, "/tmp/fovea-test-XXXXXX");
+        if (!mkdtemp(folder)) perror(folder);
+    }
+    return folder;
+}
+
+const char *program_path(const char *name)
+{
+    static char paths[8][512];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", program_folder(), name);
+    return path;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
+{
+    (void)info;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+void program_end(void) { nftw(program_folder(), remove_one, 8, FTW_DEPTH | FTW_PHYS); }
+
+static void read_back(const char *path, char *out, size_t bytes)
+{
+    FILE *file = fopen(path, "rb");
+    size_t got = file ? fread(out, 1, bytes - 1, file) : 0;
+    out[got] = '\0';
+    if (file) fclose(file);
+}
+
+enum { MAX_WORDS = 64 };
+
+static void split(char *text, char **argv)
+{
+    int count = 1;
+    char *rest = NULL;
+    argv[0] = getenv("FV_PROGRAM");
+    for (char *word = strtok_r(text, " ", &rest); word && count < MAX_WORDS - 1;
+         word = strtok_r(NULL, " ", &rest))
+        argv[count++] = word;
+    argv[count] = NULL;
+}
+
+/* The parent's end of a terminal whose other end is opened as the child's stdout. */
+static int open_terminal(posix_spawn_file_actions_t *actions)
+{
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (terminal < 0 || grantpt(terminal) || unlockpt(terminal)) return -1;
+    posix_spawn_file_actions_addopen(actions, 1, ptsname(terminal), O_RDWR | O_NOCTTY, 0);
+    return terminal;
+}
+
+static void read_terminal(int terminal)
+{
+    size_t at = 0;
+    ssize_t got;
+    /* The read fails with EIO when the child has closed its end. */
+    while (at < sizeof program.out - 1 &&
+           (got = read(terminal, program.out + at, sizeof program.out - 1 - at)) > 0)
+        at += (size_t)got;
+    program.out[at] = '\0';
+    close(terminal);
+}
+
+static void finish(pid_t child)
+{
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    program.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    program.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void run(program_output output, int signal_number, int milliseconds, const char *fmt,
+                va_list ap)
+{
+    char text[4096], *argv[MAX_WORDS];
+    char out_path[128], err_path[128];
+    vsnprintf(text, sizeof text, fmt, ap);
+    split(text, argv);
+    snprintf(out_path, sizeof out_path, "%s/stdout", program_folder());
+    snprintf(err_path, sizeof err_path, "%s/stderr", program_folder());
+    program.code = -1;
+    program.signal = 0;
+    program.out[0] = program.err[0] = '\0';
+    if (!argv[0]) {
+        test_failed(__FILE__, __LINE__, "FV_PROGRAM is not set");
+        return;
+    }
+
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    int terminal = -1, ends[2] = {-1, -1};
+    if (output == PROGRAM_CAPTURED) {
+        posix_spawn_file_actions_addopen(&actions, 1, out_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    } else if (output == PROGRAM_CLOSED) {
+        posix_spawn_file_actions_addclose(&actions, 1);
+    } else if (output == PROGRAM_FULL) {
+        posix_spawn_file_actions_addopen(&actions, 1, "/dev/full", O_WRONLY, 0);
+    } else if (output == PROGRAM_TERMINAL) {
+        terminal = open_terminal(&actions);
+        CHECK(terminal >= 0);
+    } else if (pipe2(ends, O_CLOEXEC) == 0) {
+        posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+        close(ends[0]);
+    }
+    posix_spawn_file_actions_addopen(&actions, 2, err_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    pid_t child;
+    int failed = posix_spawn(&child, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (ends[1] >= 0) close(ends[1]);
+    if (failed) {
+        test_failed(__FILE__, __LINE__, "cannot run %s: %s", argv[0], strerror(failed));
+        return;
+    }
+    if (signal_number) {
+        struct timespec wait = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
+        nanosleep(&wait, NULL);
+        kill(child, signal_number);
+    }
+    if (terminal >= 0) read_terminal(terminal);
+    finish(child);
+    if (output == PROGRAM_CAPTURED) read_back(out_path, program.out, sizeof program.out);
+    read_back(err_path, program.err, sizeof program.err);
+}
+
+void program_run(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    run(PROGRAM_CAPTURED, 0, 0, fmt, ap);
+    va_end(ap);
+}
+
+void program_run_to(program_output output, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    run(output, 0, 0, fmt, ap);
+    va_end(ap);
+}
+
+void program_run_signalled(int signal_number, int milliseconds, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    run(PROGRAM_CAPTURED, signal_number, milliseconds, fmt, ap);
+    va_end(ap);
+}

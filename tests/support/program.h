@@ -1,0 +1,47 @@
+/*
+ * Runs the program ($FV_PROGRAM) and keeps what it said.
+ *
+ *     program_run("inspect --json %s", path);
+ *     CHECK_EQ(program.code, 0);
+ *     CHECK(strstr(program.out, "\"bytes\": 24"));
+ *
+ * Words are parted by blanks; there is no quoting. One run at a time.
+ */
+#ifndef FV_TEST_PROGRAM_H
+#define FV_TEST_PROGRAM_H
+
+#include <sys/types.h>
+
+#include "support/test.h"
+
+typedef struct program_reply {
+    int code;          /* exit code; -1 if a signal ended it */
+    int signal;        /* that signal, else 0 */
+    char out[1 << 18]; /* what came on stdout and stderr, cut to fit */
+    char err[1 << 16];
+} program_reply;
+
+extern program_reply program;
+
+/* Where the program's stdout goes. */
+typedef enum program_output {
+    PROGRAM_CAPTURED,
+    PROGRAM_CLOSED,      /* no descriptor at all */
+    PROGRAM_FULL,        /* a device that is always full */
+    PROGRAM_READER_GONE, /* a pipe whose reader has left */
+    PROGRAM_TERMINAL     /* a pseudo-terminal; its text is captured */
+} program_output;
+
+void program_run(const char *fmt, ...) FV_PRINTF(1, 2);
+void program_run_to(program_output output, const char *fmt, ...) FV_PRINTF(2, 3);
+
+/* Starts the program, sends `signal` after `milliseconds`, and waits for the end. */
+void program_run_signalled(int signal, int milliseconds, const char *fmt, ...) FV_PRINTF(3, 4);
+
+/* A folder for this test program's files, made on the first call, and a path in it (the text
+ * lives until the eighth call after this one). program_end() removes it. */
+const char *program_folder(void);
+const char *program_path(const char *name);
+void program_end(void);
+
+#endif

@@ -1,0 +1,465 @@
+/* The program as its users see it: words in, text and an exit code out. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/json.h"
+#include "support/program.h"
+
+static void expect(int code, const char *in_out, const char *in_err)
+{
+    CHECK_EQ(program.signal, 0);
+    CHECK_EQ(program.code, code);
+    if (in_out && !strstr(program.out, in_out))
+        test_failed(__FILE__, __LINE__, "no '%s' in the output:\n%s", in_out, program.out);
+    if (in_err && !strstr(program.err, in_err))
+        test_failed(__FILE__, __LINE__, "no '%s' in the messages:\n%s", in_err, program.err);
+}
+
+/* ---- JSON ----------------------------------------------------------------------- */
+
+static fv_ctx *json_ctx;
+
+/* Parses each line of the output with our own strict reader; returns how many there were. */
+static int each_json_line(void (*look)(const fv_value *object))
+{
+    int lines = 0;
+    for (char *at = program.out; *at;) {
+        char *end = strchr(at, '\n');
+        CHECK(end != NULL);
+        if (!end) break;
+        fv_doc *doc = NULL;
+        CHECK_OK(json_ctx, fv_json_parse(json_ctx, "line", at, (size_t)(end - at), &doc));
+        if (doc) {
+            CHECK_EQ(doc->root.kind, FV_KIND_OBJECT);
+            if (look) look(&doc->root);
+        }
+        fv_doc_free(&doc);
+        at = end + 1;
+        lines++;
+    }
+    return lines;
+}
+
+static bool has(const fv_value *object, const char *key, fv_kind kind)
+{
+    const fv_value *value = fv_value_get(object, key);
+    if (value && (value->kind == kind || (kind == FV_KIND_REAL && value->kind == FV_KIND_INT)))
+        return true;
+    test_failed(__FILE__, __LINE__, "no '%s' of that kind in: %s", key, program.out);
+    return false;
+}
+
+/* ---- verbs and help -------------------------------------------------------------- */
+
+enum { MAX_VERBS = 24 };
+static char verbs[MAX_VERBS][32];
+static int verb_count;
+
+/* The verbs as the overview lists them, so that a new one is tested at once. */
+static void list_verbs(void)
+{
+    program_run("help");
+    char *at = strstr(program.out, "Commands\n");
+    while (at && (at = strchr(at, '\n')) && strncmp(at, "\n  ", 3) == 0 && verb_count < MAX_VERBS)
+        if (sscanf(at += 3, "%31s", verbs[verb_count]) == 1) verb_count++;
+}
+
+static void overview(void)
+{
+    CHECK(verb_count >= 5);
+    program_run("help");
+    expect(0, "Usage: fovea COMMAND", NULL);
+    static char text[sizeof program.out];
+    memcpy(text, program.out, sizeof text);
+    program_run("--help");
+    expect(0, text, NULL);
+    program_run("-h");
+    expect(0, text, NULL);
+    program_run("%s", "");
+    expect(2, NULL, "Usage: fovea COMMAND");
+    CHECK_STR(program.out, "");
+}
+
+static void help_of_every_verb(void)
+{
+    for (int i = 0; i < verb_count; i++) {
+        char usage[64];
+        static char text[sizeof program.out];
+        snprintf(usage, sizeof usage, "Usage: fovea %.31s", verbs[i]);
+        program_run("%s --help", verbs[i]);
+        expect(0, usage, NULL);
+        CHECK_STR(program.err, "");
+        memcpy(text, program.out, sizeof text);
+        program_run("help %s", verbs[i]);
+        expect(0, NULL, NULL);
+        CHECK_STR(program.out, text);
+        program_run("%s -h", verbs[i]);
+        CHECK_STR(program.out, text);
+    }
+}
+
+/* Every option that --help names is in the manual and in each completion script. */
+static void manual_and_completion_know_every_option(void)
+{
+    static char texts[4][sizeof program.out];
+    static const char *const commands[4] = {"help --man", "help --completion bash",
+                                            "help --completion=zsh", "help --completion fish"};
+    int options = 0;
+    for (int i = 0; i < 4; i++) {
+        program_run("%s", commands[i]);
+        expect(0, NULL, NULL);
+        memcpy(texts[i], program.out, sizeof texts[i]);
+    }
+    for (int i = 0; i < verb_count; i++) {
+        for (int t = 0; t < 4; t++)
+            if (!strstr(texts[t], verbs[i]))
+                test_failed(__FILE__, __LINE__, "%s: no '%s'", commands[t], verbs[i]);
+        program_run("%s --help", verbs[i]);
+        for (char *at = strstr(program.out, "\nOptions\n"); at && (at = strstr(at, "--"));) {
+            char name[48], form[64];
+            at += 2;
+            int n = (int)strspn(at, "abcdefghijklmnopqrstuvwxyz-");
+            if (n == 0 || n >= (int)sizeof name || strncmp(at, "help", 4) == 0) continue;
+            snprintf(name, sizeof name, "%.*s", n, at);
+            const char *const leads[4] = {"\\-\\-", "--", "--", "-l "};
+            for (int t = 0; t < 4; t++) {
+                snprintf(form, sizeof form, "%s%s", leads[t], name);
+                if (!strstr(texts[t], form))
+                    test_failed(__FILE__, __LINE__, "%s: no '%s'", commands[t], form);
+            }
+            options++;
+        }
+    }
+    CHECK(options >= 8);
+}
+
+/* ---- mistakes -------------------------------------------------------------------- */
+
+static void spelling_hints(void)
+{
+    program_run("bnch");
+    expect(2, NULL, "unknown command 'bnch'; did you mean 'bench'?");
+    program_run("help inspct");
+    expect(2, NULL, "did you mean 'inspect'?");
+    program_run("xylophone");
+    expect(2, NULL, "unknown command 'xylophone'");
+    CHECK(!strstr(program.err, "did you mean"));
+    program_run("bench peak --thraeds 2");
+    expect(2, NULL, "unknown option '--thraeds'; did you mean '--threads'?");
+    program_run("bench peek");
+    expect(2, NULL, "did you mean 'peak'?");
+    program_run("bench peak --level=avx51");
+    expect(2, NULL, "'avx51' is not one of auto|scalar|avx2|avx512; did you mean 'avx512'?");
+    program_run("help --completion bsh");
+    expect(2, NULL, "did you mean 'bash'?");
+    /* What came from the command line cannot steer the terminal. */
+    program_run("\x1b[31mred");
+    expect(2, NULL, "\\x1b[31mred");
+    CHECK(!strchr(program.err, '\x1b'));
+}
+
+static void bad_values(void)
+{
+    static const struct {
+        const char *line, *message;
+    } cases[] = {
+        {"bench peak --threads", "--threads needs a value"},
+        {"bench peak --threads x", "expected a whole number, not 'x'"},
+        {"bench peak --threads 2.5", "expected a whole number"},
+        {"bench peak --threads=", "expected a whole number"},
+        {"bench peak --threads 99999999999999999999", "expected a whole number"},
+        {"bench peak --threads 0", "from 1 to 64"},
+        {"bench peak -t65", "from 1 to 64"},
+        {"bench peak --json=yes", "--json takes no value"},
+        {"bench peak -z", "unknown option '-z'"},
+        {"bench peak gemm", "unexpected word 'gemm'"},
+        {"bench", "SUITE is missing: one of peak|gemm|ops"},
+        {"inspect", "FILE is missing"},
+        {"version now", "unexpected word 'now'"},
+        {"version -- --json", "unexpected word '--json'"},
+        {"--bogus", "unknown command '--bogus'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        program_run("%s", cases[i].line);
+        expect(2, NULL, cases[i].message);
+        CHECK_STR(program.out, "");
+    }
+}
+
+static void output_that_cannot_be_written(void)
+{
+    program_run_to(PROGRAM_CLOSED, "version");
+    expect(1, NULL, "cannot write to standard output");
+    program_run_to(PROGRAM_FULL, "help --man");
+    expect(1, NULL, "No space left");
+    program_run_to(PROGRAM_READER_GONE, "help --man");
+    expect(1, NULL, NULL);
+    CHECK_STR(program.err, "");
+    program_run_to(PROGRAM_READER_GONE, "bench peak --quick --only fma --json");
+    expect(1, NULL, NULL);
+    CHECK_STR(program.err, "");
+}
+
+static void interrupted(void)
+{
+    program_run_signalled(SIGINT, 300, "bench peak");
+    expect(130, NULL, NULL);
+    program_run_signalled(SIGTERM, 300, "bench peak");
+    expect(130, NULL, NULL);
+}
+
+static void colours_on_a_terminal_only(void)
+{
+    setenv("TERM", "xterm", 1);
+    unsetenv("NO_COLOR");
+    program_run("help");
+    CHECK(!strchr(program.out, '\x1b'));
+    program_run_to(PROGRAM_TERMINAL, "help");
+    expect(0, "\x1b[1mCommands\x1b[0m", NULL);
+    setenv("NO_COLOR", "1", 1);
+    program_run_to(PROGRAM_TERMINAL, "help");
+    expect(0, "Commands", NULL);
+    CHECK(!strchr(program.out, '\x1b'));
+    unsetenv("NO_COLOR");
+}
+
+/* ---- version, doctor, bench ------------------------------------------------------ */
+
+static void look_at_version(const fv_value *v)
+{
+    CHECK(has(v, "version", FV_KIND_STRING));
+    CHECK(has(v, "compiler", FV_KIND_STRING));
+    CHECK(has(v, "features", FV_KIND_OBJECT));
+}
+
+static void version(void)
+{
+    program_run("version");
+    expect(0, "fovea ", NULL);
+    static char text[sizeof program.out];
+    memcpy(text, program.out, sizeof text);
+    program_run("--version");
+    CHECK_STR(program.out, text);
+    program_run("version --json");
+    expect(0, NULL, NULL);
+    CHECK_EQ(each_json_line(look_at_version), 1);
+}
+
+static void look_at_doctor(const fv_value *v)
+{
+    const fv_value *ok = fv_value_get(v, "ok"), *checks = fv_value_get(v, "checks");
+    CHECK(has(v, "cpu", FV_KIND_OBJECT) && has(v, "memory", FV_KIND_OBJECT));
+    CHECK(has(v, "features", FV_KIND_ARRAY));
+    CHECK(ok && ok->kind == FV_KIND_BOOL && ok->as.boolean);
+    CHECK(checks && checks->kind == FV_KIND_ARRAY && checks->count >= 2);
+}
+
+static void doctor(void)
+{
+    program_run("doctor");
+    expect(0, "Self-test", NULL);
+    CHECK(strstr(program.out, "scalar   ok") != NULL);
+    CHECK(!strstr(program.out, "FAIL"));
+    program_run("doctor --json");
+    expect(0, NULL, NULL);
+    CHECK_EQ(each_json_line(look_at_doctor), 1);
+}
+
+static void look_at_bench(const fv_value *v)
+{
+    CHECK(has(v, "bench", FV_KIND_STRING) && has(v, "name", FV_KIND_STRING));
+    CHECK(has(v, "dtype", FV_KIND_STRING) && has(v, "level", FV_KIND_STRING));
+    CHECK(has(v, "threads", FV_KIND_INT) && has(v, "noisy", FV_KIND_BOOL));
+    int rates = 0;
+    static const char *const keys[] = {"gflops", "gbs", "gops", "ns"};
+    for (int i = 0; i < 4; i++)
+        if (fv_value_get(v, keys[i])) rates += has(v, keys[i], FV_KIND_REAL);
+    CHECK_EQ(rates, 1);
+}
+
+static void bench_lines(void)
+{
+    program_run("bench peak --quick --json --only fma -t1 --level scalar");
+    expect(0, NULL, NULL);
+    CHECK_EQ(each_json_line(look_at_bench), 2); /* f32 and f64 */
+    program_run("bench ops --quick --json --only tiny");
+    expect(0, NULL, NULL);
+    CHECK_EQ(each_json_line(look_at_bench), 2); /* forward, and with backward */
+    program_run("bench peak -q -t 1 -l scalar -o fma");
+    expect(0, "GFLOP/s", NULL);
+}
+
+/* ---- inspect --------------------------------------------------------------------- */
+
+static void write_file(const char *name, const void *data, size_t bytes)
+{
+    FILE *file = fopen(program_path(name), "wb");
+    CHECK(file != NULL);
+    if (!file) return;
+    CHECK_EQ(fwrite(data, 1, bytes, file), bytes);
+    fclose(file);
+}
+
+/* Length, header, data: little-endian, as the format says. */
+static void write_weights(const char *name, const char *header, size_t data_bytes)
+{
+    unsigned char file[4096] = {0};
+    size_t n = strlen(header);
+    CHECK(8 + n + data_bytes <= sizeof file);
+    for (int i = 0; i < 8; i++)
+        file[i] = (unsigned char)((uint64_t)n >> (8 * i));
+    memcpy(file + 8, header, n);
+    write_file(name, file, 8 + n + data_bytes);
+}
+
+static const char two_tensors[] =
+    "{\"__metadata__\":{\"format\":\"pt\"},"
+    "\"a.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+    "\"b\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[24,26]}}";
+
+static void look_at_inspect(const fv_value *v)
+{
+    if (fv_value_get(v, "total")) {
+        CHECK(has(v, "tensors", FV_KIND_INT) && has(v, "elements", FV_KIND_INT));
+        CHECK(has(v, "format", FV_KIND_STRING));
+    } else {
+        CHECK(has(v, "name", FV_KIND_STRING) && has(v, "dtype", FV_KIND_STRING));
+        CHECK(has(v, "shape", FV_KIND_ARRAY));
+    }
+    CHECK(has(v, "bytes", FV_KIND_INT));
+}
+
+static void inspect_safetensors(void)
+{
+    write_weights("two.safetensors", two_tensors, 26);
+    program_run("inspect %s", program_path("two.safetensors"));
+    expect(0, "a.weight", NULL);
+    expect(0, "[2, 3]", NULL);
+    expect(0, "2 tensors in 1 file, 7 elements, 26 bytes", NULL);
+    program_run("inspect --metadata %s", program_path("two.safetensors"));
+    expect(0, "format: pt", NULL);
+    program_run("inspect --json %s", program_path("two.safetensors"));
+    expect(0, "\"shape\": [2, 3]", NULL);
+    CHECK_EQ(each_json_line(look_at_inspect), 3);
+}
+
+static void inspect_sharded_folder(void)
+{
+    static const char index[] = "{\"metadata\":{\"total_size\":32},\"weight_map\":{"
+                                "\"x\":\"model-1.safetensors\",\"y\":\"model-2.safetensors\"}}";
+    mkdir(program_path("model"), 0700);
+    write_file("model/model.safetensors.index.json", index, strlen(index));
+    write_weights("model/model-1.safetensors",
+                  "{\"x\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", 16);
+    write_weights("model/model-2.safetensors",
+                  "{\"y\":{\"dtype\":\"F64\",\"shape\":[1,2],\"data_offsets\":[0,16]}}", 16);
+    program_run("inspect %s", program_path("model"));
+    expect(0, "2 tensors in 2 files, 6 elements, 32 bytes", NULL);
+    program_run("inspect --json %s", program_path("model/model.safetensors.index.json"));
+    expect(0, "model-2.safetensors", NULL);
+    CHECK_EQ(each_json_line(look_at_inspect), 3);
+}
+
+static void inspect_npy(void)
+{
+    char file[128 + 24] = "\x93NUMPY\x01";
+    char header[119];
+    snprintf(header, sizeof header, "%-117s\n",
+             "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }");
+    file[8] = 118;
+    memcpy(file + 10, header, 118);
+    write_file("six.npy", file, sizeof file);
+    program_run("inspect %s", program_path("six.npy"));
+    expect(0, "[2, 3]", NULL);
+    expect(0, "npy: 1 tensors in 1 file, 6 elements, 24 bytes", NULL);
+    program_run("inspect --json %s", program_path("six.npy"));
+    CHECK_EQ(each_json_line(look_at_inspect), 2);
+    write_file("short.npy", file, sizeof file - 1);
+    program_run("inspect %s", program_path("short.npy"));
+    expect(3, NULL, "short.npy");
+    write_file("empty.npz", "PK\x03\x04", 4);
+    program_run("inspect %s", program_path("empty.npz"));
+    expect(3, NULL, "empty.npz");
+}
+
+/* Names out of a file cannot steer the terminal, nor break the JSON. */
+static void inspect_escapes_names(void)
+{
+    write_weights("evil.safetensors",
+                  "{\"\\u001b[2J\\u0007\\\"\\u0085\":"
+                  "{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+                  1);
+    program_run("inspect %s", program_path("evil.safetensors"));
+    expect(0, "\\x1b[2J\\x07\"\\xc2\\x85", NULL);
+    CHECK(!strchr(program.out, '\x1b') && !strchr(program.out, '\x07'));
+    program_run("inspect --json %s", program_path("evil.safetensors"));
+    expect(0, "\\u001b[2J\\u0007\\\"\\u0085", NULL);
+    CHECK_EQ(each_json_line(look_at_inspect), 2);
+}
+
+static void inspect_broken_files(void)
+{
+    write_weights("good.safetensors", two_tensors, 26);
+    write_weights("cut.safetensors", two_tensors, 25);
+    write_weights("long.safetensors", two_tensors, 27);
+    write_weights("text.safetensors", "{\"a\": [}", 0);
+    write_weights("twice.safetensors",
+                  "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                  "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+                  1);
+    write_weights("overlap.safetensors",
+                  "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+                  "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
+                  3);
+    write_weights("huge.safetensors",
+                  "{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],"
+                  "\"data_offsets\":[0,0]}}",
+                  0);
+    write_file("header.safetensors", "\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10);
+    write_file("nothing.safetensors", "", 0);
+    write_file("seven.safetensors", "1234567", 7);
+    mkdir(program_path("no-model"), 0700);
+    mkfifo(program_path("pipe.safetensors"), 0600);
+    static const char *const names[] = {
+        "cut.safetensors",     "long.safetensors", "text.safetensors",   "twice.safetensors",
+        "overlap.safetensors", "huge.safetensors", "header.safetensors", "nothing.safetensors",
+        "seven.safetensors",   "no-model",         "pipe.safetensors",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        program_run("inspect %s", program_path(names[i]));
+        expect(3, NULL, names[i]);
+        CHECK_STR(program.out, "");
+    }
+    program_run("inspect %s", program_path("goood.safetensors"));
+    expect(3, NULL, "good.safetensors'?");
+    program_run("inspect %s", program_path("text.safetensors"));
+    expect(3, NULL, "1:"); /* the place in the header */
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    if (fv_ctx_create(NULL, &json_ctx) != FV_OK) return 1;
+    list_verbs();
+    RUN(overview);
+    RUN(help_of_every_verb);
+    RUN(manual_and_completion_know_every_option);
+    RUN(spelling_hints);
+    RUN(bad_values);
+    RUN(output_that_cannot_be_written);
+    RUN(interrupted);
+    RUN(colours_on_a_terminal_only);
+    RUN(version);
+    RUN(doctor);
+    RUN(bench_lines);
+    RUN(inspect_safetensors);
+    RUN(inspect_sharded_folder);
+    RUN(inspect_npy);
+    RUN(inspect_escapes_names);
+    RUN(inspect_broken_files);
+    fv_ctx_destroy(&json_ctx);
+    program_end();
+    return TEST_END();
+}
