@@ -87,11 +87,15 @@ static int name_width(const listing *l)
     return width < MOST ? (int)width : MOST;
 }
 
-static void print_text(const listing *l, bool with_notes)
+static void print_text(const listing *l, bool with_notes, bool with_path)
 {
     int width = name_width(l);
     totals sum = {0};
     char shape[256], bytes[24];
+    if (with_path) {
+        cli_safe_text(stdout, l->path);
+        fputs(":\n", stdout);
+    }
     printf("%-*s  %-8s %-24s %s\n", width, "name", "dtype", "shape", "bytes");
     for (size_t i = 0; i < entry_count(l); i++) {
         const fv_file_entry *e = entry_at(l, i);
@@ -118,7 +122,7 @@ static void print_text(const listing *l, bool with_notes)
         fputs("more than 2^64 elements", stdout);
     else
         printf("%llu elements", (unsigned long long)sum.elements);
-    printf(", %llu bytes (%s)\n", (unsigned long long)sum.bytes, bytes);
+    printf(", %llu bytes (%s)\n%s", (unsigned long long)sum.bytes, bytes, with_path ? "\n" : "");
 }
 
 static void print_json(const listing *l, bool with_notes)
@@ -269,7 +273,7 @@ static int inspect(fv_ctx *ctx, const cli_call *call, const char *path)
         if (cli_flag(call, "json"))
             print_json(&l, notes);
         else
-            print_text(&l, notes);
+            print_text(&l, notes, call->word_count > 1);
     }
     fv_safetensors_close(&l.weights);
     fv_npy_close(&l.arrays);
