@@ -7,12 +7,12 @@
  *     fv_tensor *x = fv_npy_load(ctx, file, "x");
  *     fv_npy_close(&file);
  *
- * Read: versions 1, 2 and 3, little-endian, row-major ("fortran_order" of True and big-endian
- * elements are FV_ERR_UNSUPPORTED); structured and object arrays are refused. Archives may
- * be stored, or deflated if this build has zlib. Files are not trusted: header and archive
- * directory are checked against the file and fv_limits before anything is allocated, and
- * an archive may not unpack to more than it declares.
- * Written: version 1 (2 where the header needs it); archives are stored, with CRC-32.
+ * Read: versions 1, 2 and 3, little-endian, row-major. Fortran order and big-endian elements are
+ * listed, but loading them is FV_ERR_UNSUPPORTED; structured and object arrays are refused.
+ * Archives may be stored, or deflated if this build has zlib. Files are not trusted: header and
+ * archive directory are checked against the file and fv_limits before anything is allocated, and an
+ * archive may not unpack to more than it declares. Written: version 1; archives are stored, with
+ * CRC-32.
  *
  * An open file belongs to its context and to the thread that uses it; close it before
  * the context is destroyed.

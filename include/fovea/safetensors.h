@@ -112,9 +112,10 @@ FV_API FV_MUST_USE fv_status fv_safetensors_view(fv_safetensors *file, const fv_
 
 /*
  * Saves are atomic: everything goes to a new file beside `path`, is synced, and takes the
- * place of `path` by a rename; the folder is synced too. After any failure the old file
- * is whole and the new one is gone. Data starts at a multiple of 64 bytes, and tensors with larger
- * elements come first so that each is aligned for mapping.
+ * place of `path` by a rename; the folder is synced too. After a failure the old file is whole
+ * and the new one is gone; only when the last step, the folder's sync, fails, the new one is in
+ * place but may not survive a power cut. Data starts at a multiple of 64 bytes, and tensors with
+ * larger elements come first so that each is aligned for mapping.
  *
  * Checksums travel as the note "fovea.crc32c": eight hex digits each, first the header's
  * (computed while all these digits were '0'), then each tensor's data in the order of the

@@ -1,0 +1,206 @@
+#include "io/file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+
+/* A call that is interrupted this often in a row is not going to work. */
+enum { RETRIES = 100 };
+
+#define RETRY(result, call)                                                                        \
+    do {                                                                                           \
+        int tries_ = 0;                                                                            \
+        do {                                                                                       \
+            (result) = (call);                                                                     \
+        } while ((result) == -EINTR && ++tries_ < RETRIES);                                        \
+    } while (0)
+
+static fv_status io_error(fv_ctx *ctx, const char *path, const char *what, int64_t result)
+{
+    char reason[64] = "unknown error";
+    /* The GNU form may return a constant instead of filling the buffer. */
+    const char *text = strerror_r((int)-result, reason, sizeof reason);
+    return fv_fail(ctx, FV_ERR_IO, "%s: cannot %s: %s", path, what, text);
+}
+
+/* ---- reading --------------------------------------------------------------------- */
+
+fv_status fv_file_open(fv_ctx *ctx, const char *path, fv_file *out)
+{
+    const fv_io *io = &ctx->io;
+    int64_t handle, size;
+    RETRY(handle, io->open(io->user, path, FV_IO_READ));
+    FV_RETURN_IF(handle == -EINVAL, ctx, FV_ERR_IO, "%s: not a regular file", path);
+    if (handle < 0) return io_error(ctx, path, "open", handle);
+    RETRY(size, io->size(io->user, handle));
+    fv_status status = FV_OK;
+    if (size < 0)
+        status = io_error(ctx, path, "get the size", size);
+    else if ((uint64_t)size > ctx->limits.total_bytes)
+        status = fv_fail(ctx, FV_ERR_LIMIT, "%s: %lld bytes, the limit is %llu", path,
+                         (long long)size, (unsigned long long)ctx->limits.total_bytes);
+    if (status != FV_OK) {
+        io->close(io->user, handle);
+        return status;
+    }
+    *out = (fv_file){.ctx = ctx, .path = path, .handle = handle, .bytes = (uint64_t)size};
+    return FV_OK;
+}
+
+/* Nothing was written: a failing close loses nothing. */
+void fv_file_close(fv_file *file)
+{
+    const fv_io *io = &file->ctx->io;
+    io->close(io->user, file->handle);
+    file->handle = -1;
+}
+
+fv_status fv_file_read(const fv_file *file, void *out, size_t n, uint64_t offset)
+{
+    const fv_io *io = &file->ctx->io;
+    for (size_t done = 0; done < n;) {
+        int64_t got;
+        RETRY(got, io->read(io->user, file->handle, (char *)out + done, n - done, offset + done));
+        if (got < 0) return io_error(file->ctx, file->path, "read", got);
+        FV_RETURN_IF(got == 0, file->ctx, FV_ERR_IO, "%s: ends at byte %llu, %llu were expected",
+                     file->path, (unsigned long long)(offset + done),
+                     (unsigned long long)(offset + n));
+        FV_RETURN_IF((uint64_t)got > n - done, file->ctx, FV_ERR_IO,
+                     "%s: the read call returned more than was asked for", file->path);
+        done += (size_t)got;
+    }
+    return FV_OK;
+}
+
+fv_status fv_file_check_size(const fv_file *file)
+{
+    const fv_io *io = &file->ctx->io;
+    int64_t size;
+    RETRY(size, io->size(io->user, file->handle));
+    if (size < 0) return io_error(file->ctx, file->path, "get the size", size);
+    FV_RETURN_IF((uint64_t)size < file->bytes, file->ctx, FV_ERR_IO,
+                 "%s: was cut from %llu to %lld bytes while open", file->path,
+                 (unsigned long long)file->bytes, (long long)size);
+    return FV_OK;
+}
+
+fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *bytes)
+{
+    fv_file file;
+    FV_FORWARD(fv_file_open(ctx, path, &file));
+    fv_status status = FV_OK;
+    char *buffer = NULL;
+    if (file.bytes > ctx->limits.text_bytes)
+        status =
+            fv_fail(ctx, FV_ERR_LIMIT, "%s: %llu bytes of text, the limit is %llu", path,
+                    (unsigned long long)file.bytes, (unsigned long long)ctx->limits.text_bytes);
+    else if (!(buffer = fv_mem_alloc(&ctx->mem, (size_t)file.bytes)))
+        status = fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", path);
+    if (status == FV_OK) status = fv_file_read(&file, buffer, (size_t)file.bytes, 0);
+    if (status == FV_OK) {
+        *text = buffer;
+        *bytes = (size_t)file.bytes;
+    } else {
+        fv_mem_free(&ctx->mem, buffer, (size_t)file.bytes);
+    }
+    fv_file_close(&file);
+    return status;
+}
+
+/* ---- saving ---------------------------------------------------------------------- */
+
+/* Names tried before giving up; leftovers of killed processes may hold some. */
+enum { TEMP_NAMES = 1000 };
+
+static fv_status open_temp(fv_save *save)
+{
+    const fv_io *io = &save->ctx->io;
+    int64_t handle = -EEXIST;
+    for (int i = 0; i < TEMP_NAMES && handle == -EEXIST; i++) {
+        snprintf(save->temp, save->temp_room, "%s.%d.tmp", save->path, i);
+        RETRY(handle, io->open(io->user, save->temp, FV_IO_CREATE));
+    }
+    if (handle < 0) return io_error(save->ctx, save->temp, "create", handle);
+    save->handle = handle;
+    return FV_OK;
+}
+
+fv_status fv_save_begin(fv_ctx *ctx, const char *path, uint64_t bytes, fv_save *out)
+{
+    const fv_io *io = &ctx->io;
+    fv_save save = {.ctx = ctx, .path = path, .handle = -1};
+    FV_RETURN_IF(path[0] == '\0', ctx, FV_ERR_ARGUMENT, "an empty path");
+    if (!fv_add_size(strlen(path), sizeof ".999.tmp", &save.temp_room) ||
+        !(save.temp = fv_mem_alloc(&ctx->mem, save.temp_room)))
+        return fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", path);
+    fv_status status = open_temp(&save);
+    if (status != FV_OK) {
+        fv_mem_free(&ctx->mem, save.temp, save.temp_room);
+        return status;
+    }
+    int64_t result;
+    RETRY(result, io->reserve(io->user, save.handle, bytes));
+    if (result < 0) return fv_save_end(&save, io_error(ctx, save.temp, "reserve space", result));
+    *out = save;
+    return FV_OK;
+}
+
+fv_status fv_save_write(fv_save *save, const void *data, size_t n, uint64_t offset)
+{
+    const fv_io *io = &save->ctx->io;
+    for (size_t done = 0; done < n;) {
+        int64_t put;
+        RETRY(put, io->write(io->user, save->handle, (const char *)data + done, n - done,
+                             offset + done));
+        /* A table that takes nothing and names no reason would be asked for ever. */
+        if (put == 0 || (put > 0 && (uint64_t)put > n - done)) put = -EIO;
+        if (put < 0) return io_error(save->ctx, save->temp, "write", put);
+        done += (size_t)put;
+    }
+    return FV_OK;
+}
+
+/* The rename itself is only safe once the folder is on disk too. */
+static fv_status sync_folder(fv_save *save)
+{
+    const fv_io *io = &save->ctx->io;
+    /* The folder's path is cut out of temp, which is not needed any more. */
+    char *slash = strrchr(save->temp, '/');
+    if (slash == save->temp)
+        slash[1] = '\0';
+    else if (slash)
+        *slash = '\0';
+    const char *folder = slash ? save->temp : ".";
+    int64_t handle, result;
+    RETRY(handle, io->open(io->user, folder, FV_IO_DIRECTORY));
+    if (handle < 0) return io_error(save->ctx, folder, "open", handle);
+    RETRY(result, io->sync(io->user, handle));
+    io->close(io->user, handle);
+    return result < 0 ? io_error(save->ctx, folder, "sync", result) : FV_OK;
+}
+
+fv_status fv_save_end(fv_save *save, fv_status status)
+{
+    const fv_io *io = &save->ctx->io;
+    int64_t result;
+    if (status == FV_OK) {
+        RETRY(result, io->sync(io->user, save->handle));
+        if (result < 0) status = io_error(save->ctx, save->temp, "sync", result);
+    }
+    /* Never repeated: after EINTR the descriptor's state is unknown, and it may be another's. */
+    result = io->close(io->user, save->handle);
+    if (status == FV_OK && result < 0) status = io_error(save->ctx, save->temp, "close", result);
+    if (status == FV_OK) {
+        RETRY(result, io->rename(io->user, save->temp, save->path));
+        if (result < 0) status = io_error(save->ctx, save->path, "replace", result);
+    }
+    if (status == FV_OK)
+        status = sync_folder(save);
+    else
+        RETRY(result, io->remove(io->user, save->temp));
+    fv_mem_free(&save->ctx->mem, save->temp, save->temp_room);
+    save->temp = NULL;
+    return status;
+}

@@ -1,0 +1,50 @@
+/*
+ * Files through the context's I/O table: whole reads, and saves that replace a file in one step.
+ * Interrupted calls (EINTR) are repeated, short ones continued.
+ */
+#ifndef FV_IO_FILE_H
+#define FV_IO_FILE_H
+
+#include "base/ctx.h"
+
+/* ---- reading --------------------------------------------------------------------- */
+
+typedef struct fv_file {
+    fv_ctx *ctx;
+    const char *path; /* not owned, for messages */
+    int64_t handle;
+    uint64_t bytes; /* when it was opened */
+} fv_file;
+
+/* A regular file of at most fv_limits.total_bytes. Fails: IO, LIMIT. `path` must stay. */
+fv_status fv_file_open(fv_ctx *ctx, const char *path, fv_file *out);
+void fv_file_close(fv_file *file);
+/* Exactly n bytes; a file that ends before is FV_ERR_IO. */
+fv_status fv_file_read(const fv_file *file, void *out, size_t n, uint64_t offset);
+/* FV_ERR_IO unless the file still has the size it was opened with, or more. */
+fv_status fv_file_check_size(const fv_file *file);
+
+/* A whole text of at most fv_limits.text_bytes, to be freed with fv_mem_free(text, bytes). */
+fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *bytes);
+
+/* ---- saving ---------------------------------------------------------------------- */
+
+/*
+ *     fv_save save;
+ *     FV_FORWARD(fv_save_begin(ctx, path, total_bytes, &save));
+ *     s = fv_save_write(&save, data, n, 0);
+ *     s = fv_save_end(&save, s);        // FV_OK in: sync and rename; else: remove. Always call it.
+ */
+typedef struct fv_save {
+    fv_ctx *ctx;
+    const char *path; /* not owned */
+    char *temp;       /* the new file beside it */
+    size_t temp_room;
+    int64_t handle;
+} fv_save;
+
+fv_status fv_save_begin(fv_ctx *ctx, const char *path, uint64_t bytes, fv_save *out);
+fv_status fv_save_write(fv_save *save, const void *data, size_t n, uint64_t offset);
+fv_status fv_save_end(fv_save *save, fv_status status);
+
+#endif

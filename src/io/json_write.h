@@ -1,0 +1,44 @@
+/*
+ * Writes compact JSON into memory. Calls cannot fail one by one: the first failure sticks and
+ * fv_json_end returns it, so that writing reads as straight lines.
+ *
+ *     fv_json_writer w;
+ *     fv_json_begin(&w, ctx);
+ *     fv_json_open(&w, '{');
+ *     fv_json_key(&w, "step");
+ *     fv_json_int(&w, 12);
+ *     fv_json_close(&w, '}');
+ *     s = fv_json_end(&w);             // FV_OK: w.text, w.bytes
+ *     fv_json_free(&w);
+ */
+#ifndef FV_IO_JSON_WRITE_H
+#define FV_IO_JSON_WRITE_H
+
+#include "base/ctx.h"
+
+typedef struct fv_json_writer {
+    fv_ctx *ctx;
+    char *text; /* no NUL behind it */
+    size_t bytes, room;
+    bool comma; /* the next item needs one before it */
+    fv_status status;
+} fv_json_writer;
+
+void fv_json_begin(fv_json_writer *w, fv_ctx *ctx);
+/* The first failure: MEMORY, or ARGUMENT for text that is not UTF-8 or a number JSON has not. */
+fv_status fv_json_end(fv_json_writer *w);
+void fv_json_free(fv_json_writer *w);
+
+void fv_json_open(fv_json_writer *w, char bracket);  /* '{' or '[' */
+void fv_json_close(fv_json_writer *w, char bracket); /* '}' or ']' */
+void fv_json_key(fv_json_writer *w, const char *key);
+void fv_json_string(fv_json_writer *w, const char *text);
+void fv_json_string_n(fv_json_writer *w, const char *text, size_t n);
+void fv_json_int(fv_json_writer *w, int64_t value);
+void fv_json_real(fv_json_writer *w, double value); /* finite; reads back bit for bit */
+void fv_json_bool(fv_json_writer *w, bool value);
+void fv_json_null(fv_json_writer *w);
+/* Bytes as they are, e.g. padding. */
+void fv_json_raw(fv_json_writer *w, const char *text, size_t n);
+
+#endif

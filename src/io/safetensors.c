@@ -1,0 +1,240 @@
+/* Open safetensors files: listing and reading. */
+#include "io/safetensors_file.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "io/entries.h"
+#include "io/utf8.h"
+
+/* ---- opening --------------------------------------------------------------------- */
+
+static fv_status map_shard(fv_safetensors *set, fv_safetensors_shard *shard)
+{
+    const fv_io *io = &set->ctx->io;
+    FV_RETURN_IF(!io->map || !io->unmap || shard->file.bytes > SIZE_MAX, set->ctx,
+                 FV_ERR_UNSUPPORTED, "%s: cannot be mapped here", shard->file.path);
+    void *map = NULL;
+    int64_t result = io->map(io->user, shard->file.handle, (size_t)shard->file.bytes, &map);
+    FV_RETURN_IF(result < 0 || !map, set->ctx, FV_ERR_IO, "%s: cannot map: error %d",
+                 shard->file.path, (int)-result);
+    shard->map = map;
+    return FV_OK;
+}
+
+fv_status fv_safetensors_open_shard(fv_safetensors *set, size_t number, const char *path)
+{
+    fv_safetensors_shard *shard = &set->shards[number];
+    FV_FORWARD(fv_file_open(set->ctx, path, &shard->file));
+    shard->open = true;
+    set->shard_count++;
+    FV_FORWARD(fv_safetensors_read_header(set, number));
+    return set->flags & FV_SAFETENSORS_MAP ? map_shard(set, shard) : FV_OK;
+}
+
+static fv_status open_one(fv_safetensors *set, const char *path)
+{
+    set->shards = fv_arena_alloc(&set->arena, sizeof *set->shards);
+    const char *kept = fv_arena_text(&set->arena, path, strlen(path));
+    FV_RETURN_IF(!set->shards || !kept, set->ctx, FV_ERR_MEMORY, "%s: out of memory", path);
+    memset(set->shards, 0, sizeof *set->shards);
+    FV_FORWARD(fv_safetensors_open_shard(set, 0, kept));
+    return fv_safetensors_join(set, path);
+}
+
+fv_status fv_safetensors_join(fv_safetensors *set, const char *path)
+{
+    fv_ctx *ctx = set->ctx;
+    uint64_t count = 0, bytes = 0;
+    for (size_t i = 0; i < set->shard_count; i++) {
+        count += set->shards[i].count;
+        bytes += set->shards[i].file.bytes;
+    }
+    FV_RETURN_IF(count > ctx->limits.tensors || count > UINT32_MAX, ctx, FV_ERR_LIMIT,
+                 "%s: %llu tensors, the limit is %llu", path, (unsigned long long)count,
+                 (unsigned long long)ctx->limits.tensors);
+    FV_RETURN_IF(bytes > ctx->limits.total_bytes, ctx, FV_ERR_LIMIT,
+                 "%s: %llu bytes in all, the limit is %llu", path, (unsigned long long)bytes,
+                 (unsigned long long)ctx->limits.total_bytes);
+    set->count = (size_t)count;
+    if (set->shard_count == 1) {
+        set->entries = set->shards[0].entries;
+    } else {
+        set->entries = fv_arena_array(&set->arena, set->count, sizeof *set->entries);
+        FV_RETURN_IF(!set->entries, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
+        size_t next = 0;
+        for (size_t i = 0; i < set->shard_count; i++) {
+            fv_safetensors_shard *shard = &set->shards[i];
+            if (shard->count == 0) continue;
+            memcpy(set->entries + next, shard->entries, shard->count * sizeof *set->entries);
+            shard->entries = set->entries + next;
+            next += shard->count;
+        }
+    }
+    const fv_file_entry *duplicate = NULL;
+    FV_RETURN_IF(
+        !fv_entries_index(&set->arena, set->entries, set->count, &set->by_name, &duplicate), ctx,
+        FV_ERR_MEMORY, "%s: out of memory", path);
+    char name[FV_QUOTED_BYTES];
+    FV_RETURN_IF(duplicate, ctx, FV_ERR_FORMAT, "%s: \"%s\" is in two files", path,
+                 fv_quote(duplicate->name, strlen(duplicate->name), name));
+    return FV_OK;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+fv_status fv_safetensors_open(fv_ctx *ctx, const char *path, unsigned flags, fv_safetensors **out)
+{
+    const unsigned known = FV_SAFETENSORS_MAP | FV_SAFETENSORS_VERIFY;
+    FV_RETURN_IF(!path || (flags & ~known), ctx, FV_ERR_ARGUMENT,
+                 "safetensors: no path, or unknown flags");
+    fv_safetensors *set = fv_mem_zalloc(&ctx->mem, sizeof *set);
+    FV_RETURN_IF(!set, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
+    set->ctx = ctx;
+    set->flags = flags;
+    fv_arena_init(&set->arena, &ctx->mem);
+    fv_status status = FV_OK;
+    if (flags & FV_SAFETENSORS_VERIFY) {
+        set->crc = fv_arena_alloc(&set->arena, sizeof *set->crc);
+        if (set->crc)
+            fv_crc_init(set->crc, FV_CRC32C);
+        else
+            status = fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", path);
+    }
+    if (status == FV_OK)
+        status = ends_with(path, ".index.json") ? fv_safetensors_open_index(set, path)
+                                                : open_one(set, path);
+    if (status == FV_OK)
+        *out = set;
+    else
+        fv_safetensors_close(&set);
+    return status;
+}
+
+void fv_safetensors_close(fv_safetensors **file)
+{
+    fv_safetensors *set = *file;
+    if (!set) return;
+    const fv_io *io = &set->ctx->io;
+    for (size_t i = 0; i < set->shard_count; i++) {
+        fv_safetensors_shard *shard = &set->shards[i];
+        if (shard->map) io->unmap(io->user, shard->map, (size_t)shard->file.bytes);
+        if (shard->open) fv_file_close(&shard->file);
+    }
+    fv_arena_free(&set->arena);
+    fv_mem_free(&set->ctx->mem, set, sizeof *set);
+    *file = NULL;
+}
+
+/* ---- listing --------------------------------------------------------------------- */
+
+size_t fv_safetensors_count(const fv_safetensors *file) { return file->count; }
+
+const fv_file_entry *fv_safetensors_entry(const fv_safetensors *file, size_t i)
+{
+    return i < file->count ? &file->entries[i] : NULL;
+}
+
+const fv_file_entry *fv_safetensors_find(const fv_safetensors *file, const char *name)
+{
+    return fv_entries_find(file->entries, file->count, file->by_name, name);
+}
+
+size_t fv_safetensors_note_count(const fv_safetensors *file)
+{
+    return file->shard_count ? file->shards[0].note_count : 0;
+}
+
+const fv_file_note *fv_safetensors_note(const fv_safetensors *file, size_t i)
+{
+    return i < fv_safetensors_note_count(file) ? &file->shards[0].notes[i] : NULL;
+}
+
+const char *fv_safetensors_metadata(const fv_safetensors *file, const char *key)
+{
+    for (size_t i = 0; i < fv_safetensors_note_count(file); i++)
+        if (strcmp(file->shards[0].notes[i].key, key) == 0) return file->shards[0].notes[i].value;
+    return NULL;
+}
+
+size_t fv_safetensors_shard_count(const fv_safetensors *file) { return file->shard_count; }
+
+const char *fv_safetensors_shard_path(const fv_safetensors *file, size_t shard)
+{
+    return shard < file->shard_count ? file->shards[shard].file.path : NULL;
+}
+
+uint64_t fv_safetensors_shard_bytes(const fv_safetensors *file, size_t shard)
+{
+    return shard < file->shard_count ? file->shards[shard].file.bytes : 0;
+}
+
+/* ---- data ------------------------------------------------------------------------ */
+
+static fv_status verify(const fv_safetensors *file, const fv_file_entry *entry, const void *data)
+{
+    const fv_safetensors_shard *shard = &file->shards[entry->shard];
+    if (!shard->sums) return FV_OK;
+    uint32_t sum = fv_crc_add(file->crc, 0, data, (size_t)entry->bytes);
+    char name[FV_QUOTED_BYTES];
+    FV_RETURN_IF(sum != shard->sums[entry - shard->entries], file->ctx, FV_ERR_FORMAT,
+                 "%s: the checksum of \"%s\" is wrong", shard->file.path,
+                 fv_quote(entry->name, strlen(entry->name), name));
+    return FV_OK;
+}
+
+/* An entry of another file, or a copy of one, would defeat the checks made when opening. */
+static bool is_ours(const fv_safetensors *file, const fv_file_entry *entry)
+{
+    return entry && (uintptr_t)entry >= (uintptr_t)file->entries &&
+           (uintptr_t)entry < (uintptr_t)(file->entries + file->count);
+}
+
+fv_status fv_safetensors_read(fv_safetensors *file, const fv_file_entry *entry, uint64_t offset,
+                              void *out, size_t bytes)
+{
+    FV_RETURN_IF(!is_ours(file, entry), file->ctx, FV_ERR_ARGUMENT,
+                 "safetensors: not an entry of this file");
+    FV_RETURN_IF(offset > entry->bytes || bytes > entry->bytes - offset, file->ctx, FV_ERR_ARGUMENT,
+                 "safetensors: bytes %llu to %llu of an entry with %llu",
+                 (unsigned long long)offset, (unsigned long long)(offset + bytes),
+                 (unsigned long long)entry->bytes);
+    const fv_safetensors_shard *shard = &file->shards[entry->shard];
+    if (bytes > 0 && shard->map) {
+        FV_FORWARD(fv_file_check_size(&shard->file));
+        memcpy(out, (const char *)shard->map + entry->offset + offset, bytes);
+    } else {
+        FV_FORWARD(fv_file_read(&shard->file, out, bytes, entry->offset + offset));
+    }
+    return bytes == entry->bytes ? verify(file, entry, out) : FV_OK;
+}
+
+fv_status fv_safetensors_view(fv_safetensors *file, const fv_file_entry *entry, const void **out)
+{
+    FV_RETURN_IF(!is_ours(file, entry), file->ctx, FV_ERR_ARGUMENT,
+                 "safetensors: not an entry of this file");
+    const fv_safetensors_shard *shard = &file->shards[entry->shard];
+    FV_RETURN_IF(!shard->map, file->ctx, FV_ERR_STATE, "%s: is not mapped", shard->file.path);
+    FV_FORWARD(fv_file_check_size(&shard->file));
+    const void *data = (const char *)shard->map + entry->offset;
+    FV_FORWARD(verify(file, entry, data));
+    *out = data;
+    return FV_OK;
+}
+
+static fv_status read_whole(void *file, const fv_file_entry *entry, void *out, size_t bytes)
+{
+    return fv_safetensors_read(file, entry, 0, out, bytes);
+}
+
+fv_tensor *fv_safetensors_load(fv_ctx *ctx, fv_safetensors *file, const char *name)
+{
+    const fv_file_entry *entry = fv_safetensors_find(file, name);
+    const char *path = file->shard_count ? file->shards[entry ? entry->shard : 0].file.path : "";
+    return fv_entry_load(ctx, path, name, entry, read_whole, file);
+}

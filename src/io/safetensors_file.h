@@ -1,0 +1,61 @@
+/* The inside of an open safetensors file or set; see fovea/safetensors.h. */
+#ifndef FV_IO_SAFETENSORS_FILE_H
+#define FV_IO_SAFETENSORS_FILE_H
+
+#include "fovea/safetensors.h"
+#include "io/arena.h"
+#include "io/crc.h"
+#include "io/file.h"
+#include "io/value.h"
+
+#define FV_SAFETENSORS_CRC_NOTE "fovea.crc32c"
+enum { FV_SAFETENSORS_CRC_DIGITS = 8 };
+
+typedef struct fv_safetensors_dtype {
+    const char *name;
+    size_t bytes;
+    bool loadable;
+    fv_dtype dtype;
+} fv_safetensors_dtype;
+
+/* The element type the format calls `name`, or NULL; and the format's name of ours. */
+const fv_safetensors_dtype *fv_safetensors_dtype_find(const char *name);
+const char *fv_safetensors_dtype_name(fv_dtype dtype);
+
+/* One file. Its entries are a run of the set's. */
+typedef struct fv_safetensors_shard {
+    fv_file file;
+    bool open;
+    void *map; /* NULL unless mapped */
+    uint64_t data_start;
+    fv_file_entry *entries; /* in the order of their data */
+    size_t count;
+    fv_file_note *notes;
+    size_t note_count;
+    const uint32_t *sums; /* CRC-32C of each entry's data, or NULL */
+} fv_safetensors_shard;
+
+struct fv_safetensors {
+    fv_ctx *ctx;
+    unsigned flags;
+    fv_arena arena;
+    fv_crc *crc; /* tables, with FV_SAFETENSORS_VERIFY */
+    fv_safetensors_shard *shards;
+    size_t shard_count;
+    fv_file_entry *entries; /* of all shards */
+    size_t count;
+    const uint32_t *by_name;
+};
+
+/* Reads and checks the header of an opened file: fills everything from data_start on, with
+ * `shard` as number in the entries. */
+fv_status fv_safetensors_read_header(fv_safetensors *set, size_t shard);
+
+/* Opens one file as shard `shard`. `path` lies in the arena. */
+fv_status fv_safetensors_open_shard(fv_safetensors *set, size_t shard, const char *path);
+/* Opens all files that an index names. */
+fv_status fv_safetensors_open_index(fv_safetensors *set, const char *path);
+/* Joins the shards' entries and indexes their names. */
+fv_status fv_safetensors_join(fv_safetensors *set, const char *path);
+
+#endif

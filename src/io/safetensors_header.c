@@ -1,0 +1,303 @@
+/* The header of one safetensors file: every rule of the format, before any data is touched. */
+#include <string.h>
+
+#include "base/check.h"
+#include "io/entries.h"
+#include "io/json.h"
+#include "io/safetensors_file.h"
+#include "io/sort.h"
+#include "io/utf8.h"
+
+static const fv_safetensors_dtype DTYPES[] = {
+    {"F32", 4, true, FV_F32},     {"F64", 8, true, FV_F64},     {"BF16", 2, true, FV_BF16},
+    {"F16", 2, true, FV_F16},     {"I32", 4, true, FV_I32},     {"I64", 8, true, FV_I64},
+    {"U8", 1, true, FV_U8},       {"BOOL", 1, true, FV_U8},     {"I8", 1, false, FV_U8},
+    {"I16", 2, false, FV_U8},     {"U16", 2, false, FV_U8},     {"U32", 4, false, FV_U8},
+    {"U64", 8, false, FV_U8},     {"F8_E4M3", 1, false, FV_U8}, {"F8_E5M2", 1, false, FV_U8},
+    {"F8_E8M0", 1, false, FV_U8}, {"C64", 8, false, FV_U8},
+};
+
+enum { DTYPE_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
+
+const fv_safetensors_dtype *fv_safetensors_dtype_find(const char *name)
+{
+    for (size_t i = 0; i < DTYPE_COUNT; i++)
+        if (strcmp(DTYPES[i].name, name) == 0) return &DTYPES[i];
+    return NULL;
+}
+
+const char *fv_safetensors_dtype_name(fv_dtype dtype)
+{
+    for (size_t i = 0; i < DTYPE_COUNT; i++)
+        if (DTYPES[i].loadable && DTYPES[i].dtype == dtype) return DTYPES[i].name;
+    return "?";
+}
+
+/* ---- one entry ------------------------------------------------------------------- */
+
+static fv_status read_shape(const fv_doc *doc, const fv_value *info, fv_file_entry *entry)
+{
+    const fv_value *shape = NULL;
+    FV_FORWARD(fv_doc_get(doc, info, "shape", FV_KIND_ARRAY, &shape));
+    if (shape->count > FV_MAX_RANK)
+        return fv_doc_fail(doc, shape, FV_ERR_LIMIT, "rank %u, the limit is %d", shape->count,
+                           FV_MAX_RANK);
+    entry->rank = (int)shape->count;
+    for (uint32_t i = 0; i < shape->count; i++)
+        FV_FORWARD(fv_doc_int(doc, &shape->as.items[i], 0, INT64_MAX, &entry->shape[i]));
+    return FV_OK;
+}
+
+/* Leaves entry->offset relative to the data. */
+static fv_status read_range(const fv_doc *doc, const fv_value *info, uint64_t data_bytes,
+                            size_t element, fv_file_entry *entry)
+{
+    const fv_value *range = NULL;
+    int64_t begin = 0, end = 0;
+    uint64_t expected;
+    FV_FORWARD(fv_doc_get(doc, info, "data_offsets", FV_KIND_ARRAY, &range));
+    if (range->count != 2)
+        return fv_doc_fail(doc, range, FV_ERR_FORMAT, "data_offsets needs two numbers, not %u",
+                           range->count);
+    FV_FORWARD(fv_doc_int(doc, &range->as.items[0], 0, (int64_t)data_bytes, &begin));
+    FV_FORWARD(fv_doc_int(doc, &range->as.items[1], begin, (int64_t)data_bytes, &end));
+    if (!fv_shape_bytes(entry->rank, entry->shape, element, &expected))
+        return fv_doc_fail(doc, info, FV_ERR_FORMAT, "the product of the sizes overflows");
+    if ((uint64_t)(end - begin) != expected)
+        return fv_doc_fail(doc, range, FV_ERR_FORMAT,
+                           "the shape needs %llu bytes, the range has %lld",
+                           (unsigned long long)expected, (long long)(end - begin));
+    entry->offset = (uint64_t)begin;
+    entry->bytes = entry->packed = expected;
+    return FV_OK;
+}
+
+static fv_status read_entry(fv_safetensors *set, const fv_doc *doc, const fv_member *member,
+                            uint64_t data_bytes, fv_file_entry *entry)
+{
+    const fv_value *info = &member->value;
+    uint64_t limit = set->ctx->limits.name_bytes;
+    const char *dtype_name = NULL;
+    char quoted[FV_QUOTED_BYTES];
+    if (member->key_bytes > limit)
+        return fv_doc_fail(doc, info, FV_ERR_LIMIT, "a name of %u bytes, the limit is %llu",
+                           member->key_bytes, (unsigned long long)limit);
+    if (memchr(member->key, '\0', member->key_bytes))
+        return fv_doc_fail(doc, info, FV_ERR_FORMAT, "a NUL character inside a name");
+    FV_FORWARD(fv_doc_kind(doc, info, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_get_string(doc, info, "dtype", true, &dtype_name));
+    const fv_safetensors_dtype *dtype = fv_safetensors_dtype_find(dtype_name);
+    if (!dtype)
+        return fv_doc_fail(doc, info, FV_ERR_UNSUPPORTED, "unknown element type \"%s\"",
+                           fv_quote(dtype_name, strlen(dtype_name), quoted));
+    *entry = (fv_file_entry){
+        .dtype_name = dtype->name, .loadable = dtype->loadable, .dtype = dtype->dtype};
+    FV_FORWARD(read_shape(doc, info, entry));
+    FV_FORWARD(read_range(doc, info, data_bytes, dtype->bytes, entry));
+    entry->name = fv_arena_text(&set->arena, member->key, member->key_bytes);
+    FV_RETURN_IF(!entry->name, set->ctx, FV_ERR_MEMORY, "%s: out of memory", doc->name);
+    return FV_OK;
+}
+
+/* ---- all entries ----------------------------------------------------------------- */
+
+static int compare_ranges(const void *entries, uint32_t a, uint32_t b)
+{
+    const fv_file_entry *x = (const fv_file_entry *)entries + a;
+    const fv_file_entry *y = (const fv_file_entry *)entries + b;
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Copies `found` into the shard in the order of the data. */
+static fv_status sort_entries(fv_safetensors *set, fv_safetensors_shard *shard,
+                              const fv_file_entry *found)
+{
+    size_t bytes = 2 * shard->count * sizeof(uint32_t); /* count is within the text's length */
+    shard->entries = fv_arena_array(&set->arena, shard->count, sizeof *shard->entries);
+    uint32_t *order = fv_mem_alloc(&set->ctx->mem, bytes);
+    bool enough = shard->entries && order;
+    if (enough) {
+        fv_sort(found, shard->count, compare_ranges, order, order + shard->count);
+        for (size_t i = 0; i < shard->count; i++)
+            shard->entries[i] = found[order[i]];
+    }
+    fv_mem_free(&set->ctx->mem, order, bytes);
+    FV_RETURN_IF(!enough, set->ctx, FV_ERR_MEMORY, "%s: out of memory", shard->file.path);
+    return FV_OK;
+}
+
+/* Ranges must cover the data exactly; then offsets become those in the file. */
+static fv_status check_cover(fv_safetensors *set, fv_safetensors_shard *shard, size_t number)
+{
+    fv_ctx *ctx = set->ctx;
+    uint64_t covered = 0, data_bytes = shard->file.bytes - shard->data_start;
+    for (size_t i = 0; i < shard->count; i++) {
+        fv_file_entry *e = &shard->entries[i];
+        char name[FV_QUOTED_BYTES];
+        fv_quote(e->name, strlen(e->name), name);
+        FV_RETURN_IF(e->offset < covered, ctx, FV_ERR_FORMAT,
+                     "%s: \"%s\" overlaps the tensor before it", shard->file.path, name);
+        FV_RETURN_IF(e->offset > covered, ctx, FV_ERR_FORMAT,
+                     "%s: a hole of %llu bytes before \"%s\"", shard->file.path,
+                     (unsigned long long)(e->offset - covered), name);
+        covered += e->bytes;
+        e->offset += shard->data_start;
+        e->shard = number;
+    }
+    FV_RETURN_IF(covered != data_bytes, ctx, FV_ERR_FORMAT,
+                 "%s: the header describes %llu bytes of data, the file has %llu", shard->file.path,
+                 (unsigned long long)covered, (unsigned long long)data_bytes);
+    return FV_OK;
+}
+
+static fv_status read_notes(fv_safetensors *set, const fv_doc *doc, const fv_value *map,
+                            fv_safetensors_shard *shard)
+{
+    FV_FORWARD(fv_doc_kind(doc, map, FV_KIND_OBJECT));
+    shard->notes = fv_arena_array(&set->arena, map->count, sizeof *shard->notes);
+    FV_RETURN_IF(!shard->notes, set->ctx, FV_ERR_MEMORY, "%s: out of memory", doc->name);
+    shard->note_count = map->count;
+    for (uint32_t i = 0; i < map->count; i++) {
+        const fv_member *m = &map->as.members[i];
+        const char *value = NULL;
+        if (memchr(m->key, '\0', m->key_bytes))
+            return fv_doc_fail(doc, &m->value, FV_ERR_FORMAT, "a NUL character inside a key");
+        FV_FORWARD(fv_doc_string(doc, &m->value, &value));
+        shard->notes[i].key = fv_arena_text(&set->arena, m->key, m->key_bytes);
+        shard->notes[i].value = fv_arena_text(&set->arena, value, m->value.count);
+        FV_RETURN_IF(!shard->notes[i].key || !shard->notes[i].value, set->ctx, FV_ERR_MEMORY,
+                     "%s: out of memory", doc->name);
+    }
+    return FV_OK;
+}
+
+static fv_status read_entries(fv_safetensors *set, const fv_doc *doc, size_t number)
+{
+    fv_safetensors_shard *shard = &set->shards[number];
+    const fv_value *root = &doc->root;
+    FV_FORWARD(fv_doc_kind(doc, root, FV_KIND_OBJECT));
+    const fv_value *notes = fv_value_get(root, "__metadata__");
+    uint64_t count = root->count - (notes ? 1u : 0u);
+    FV_RETURN_IF(count > set->ctx->limits.tensors, set->ctx, FV_ERR_LIMIT,
+                 "%s: %llu tensors, the limit is %llu", doc->name, (unsigned long long)count,
+                 (unsigned long long)set->ctx->limits.tensors);
+    if (notes) FV_FORWARD(read_notes(set, doc, notes, shard));
+
+    size_t bytes;
+    fv_file_entry *found = fv_mul_size((size_t)count, sizeof *found, &bytes)
+                               ? fv_mem_alloc(&set->ctx->mem, bytes)
+                               : NULL;
+    FV_RETURN_IF(!found, set->ctx, FV_ERR_MEMORY, "%s: out of memory", doc->name);
+    uint64_t data_bytes = shard->file.bytes - shard->data_start;
+    fv_status status = FV_OK;
+    for (uint32_t i = 0; i < root->count && status == FV_OK; i++)
+        if (&root->as.members[i].value != notes)
+            status = read_entry(set, doc, &root->as.members[i], data_bytes, &found[shard->count++]);
+    if (status == FV_OK) status = sort_entries(set, shard, found);
+    fv_mem_free(&set->ctx->mem, found, bytes);
+    FV_FORWARD(status);
+    return check_cover(set, shard, number);
+}
+
+/* ---- checksums ------------------------------------------------------------------- */
+
+static bool read_digits(const char *text, uint32_t *out)
+{
+    static const char hex[] = "0123456789abcdef";
+    uint32_t value = 0;
+    for (int i = 0; i < FV_SAFETENSORS_CRC_DIGITS; i++) {
+        const char *at = text[i] ? strchr(hex, text[i]) : NULL;
+        if (!at) return false;
+        value = value << 4 | (uint32_t)(at - hex);
+    }
+    *out = value;
+    return true;
+}
+
+/* The note's place in the header's text: our writer puts it there without escapes. */
+static char *find_digits(char *text, size_t bytes, size_t digits)
+{
+    static const char key[] = "\"" FV_SAFETENSORS_CRC_NOTE "\":\"";
+    char *at = memmem(text, bytes, key, sizeof key - 1);
+    if (!at) return NULL;
+    at += sizeof key - 1;
+    return (size_t)(text + bytes - at) > digits && at[digits] == '"' ? at : NULL;
+}
+
+/* Checks the header's sum and keeps the tensors'. Overwrites the digits in `text`. */
+static fv_status read_sums(fv_safetensors *set, fv_safetensors_shard *shard, char *text,
+                           size_t bytes)
+{
+    fv_ctx *ctx = set->ctx;
+    const char *path = shard->file.path, *note = NULL;
+    for (size_t i = 0; i < shard->note_count; i++)
+        if (strcmp(shard->notes[i].key, FV_SAFETENSORS_CRC_NOTE) == 0) note = shard->notes[i].value;
+    FV_RETURN_IF(!note, ctx, FV_ERR_FORMAT, "%s: has no checksums to verify", path);
+    size_t digits = (shard->count + 1) * FV_SAFETENSORS_CRC_DIGITS;
+    char *place = strlen(note) == digits ? find_digits(text, bytes, digits) : NULL;
+    FV_RETURN_IF(!place, ctx, FV_ERR_FORMAT, "%s: its checksums do not fit its tensors", path);
+    uint32_t *sums = fv_arena_array(&set->arena, shard->count + 1, sizeof *sums);
+    FV_RETURN_IF(!sums, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
+    for (size_t i = 0; i <= shard->count; i++)
+        FV_RETURN_IF(!read_digits(note + i * FV_SAFETENSORS_CRC_DIGITS, &sums[i]), ctx,
+                     FV_ERR_FORMAT, "%s: its checksums are not hex digits", path);
+    memset(place, '0', digits);
+    FV_RETURN_IF(fv_crc_add(set->crc, 0, text, bytes) != sums[0], ctx, FV_ERR_FORMAT,
+                 "%s: the header's checksum is wrong", path);
+    shard->sums = sums + 1;
+    return FV_OK;
+}
+
+/* ---- the header ------------------------------------------------------------------ */
+
+static fv_status read_length(fv_safetensors_shard *shard, uint64_t *out)
+{
+    fv_ctx *ctx = shard->file.ctx;
+    const char *path = shard->file.path;
+    unsigned char raw[8];
+    FV_RETURN_IF(shard->file.bytes < sizeof raw, ctx, FV_ERR_FORMAT,
+                 "%s: %llu bytes are too few for a safetensors file", path,
+                 (unsigned long long)shard->file.bytes);
+    FV_FORWARD(fv_file_read(&shard->file, raw, sizeof raw, 0));
+    uint64_t length = 0;
+    for (int i = 7; i >= 0; i--)
+        length = length << 8 | raw[i];
+    FV_RETURN_IF(length > shard->file.bytes - sizeof raw, ctx, FV_ERR_FORMAT,
+                 "%s: the header has %llu bytes, the file only %llu", path,
+                 (unsigned long long)length, (unsigned long long)shard->file.bytes);
+    FV_RETURN_IF(length > ctx->limits.header_bytes, ctx, FV_ERR_LIMIT,
+                 "%s: the header has %llu bytes, the limit is %llu", path,
+                 (unsigned long long)length, (unsigned long long)ctx->limits.header_bytes);
+    *out = length;
+    return FV_OK;
+}
+
+static fv_status read_text(fv_safetensors *set, size_t number, char *text, size_t bytes)
+{
+    fv_safetensors_shard *shard = &set->shards[number];
+    const char *path = shard->file.path;
+    FV_FORWARD(fv_file_read(&shard->file, text, bytes, sizeof(uint64_t)));
+    FV_RETURN_IF(bytes == 0 || text[0] != '{', set->ctx, FV_ERR_FORMAT,
+                 "%s: the header does not begin with '{'", path);
+    fv_doc *doc = NULL;
+    FV_FORWARD(fv_json_parse(set->ctx, path, text, bytes, &doc));
+    fv_status status = read_entries(set, doc, number);
+    fv_doc_free(&doc);
+    if (status == FV_OK && (set->flags & FV_SAFETENSORS_VERIFY))
+        status = read_sums(set, shard, text, bytes);
+    return status;
+}
+
+fv_status fv_safetensors_read_header(fv_safetensors *set, size_t number)
+{
+    uint64_t length = 0;
+    fv_safetensors_shard *shard = &set->shards[number];
+    FV_FORWARD(read_length(shard, &length));
+    shard->data_start = sizeof length + length;
+    char *text = fv_mem_alloc(&set->ctx->mem, (size_t)length);
+    FV_RETURN_IF(!text, set->ctx, FV_ERR_MEMORY, "%s: out of memory", shard->file.path);
+    fv_status status = read_text(set, number, text, (size_t)length);
+    fv_mem_free(&set->ctx->mem, text, (size_t)length);
+    return status;
+}

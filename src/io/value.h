@@ -1,0 +1,102 @@
+/*
+ * The tree that JSON and TOML texts become, and typed access to it. Reading a value as something
+ * it is not fails with "file:line:column: what was expected, what was found".
+ *
+ *     fv_doc *doc = NULL;
+ *     FV_FORWARD(fv_json_parse(ctx, "config.json", text, bytes, &doc));
+ *     int64_t heads = 8;                                       // kept if the key is absent
+ *     s = fv_doc_get_int(doc, &doc->root, "n_head", false, 1, 1024, &heads);
+ *     fv_doc_free(&doc);
+ *
+ * Keys are unique. Arrays are indexed in constant time, objects searched in log time.
+ */
+#ifndef FV_IO_VALUE_H
+#define FV_IO_VALUE_H
+
+#include "base/ctx.h"
+#include "io/arena.h"
+
+typedef enum fv_kind {
+    FV_KIND_NULL,
+    FV_KIND_BOOL,
+    FV_KIND_INT,  /* written without fraction and exponent, and fits */
+    FV_KIND_REAL, /* any other number */
+    FV_KIND_STRING,
+    FV_KIND_ARRAY,
+    FV_KIND_OBJECT
+} fv_kind;
+
+typedef struct fv_value {
+    fv_kind kind;
+    uint32_t line, column; /* from 1; columns count bytes */
+    uint32_t count;        /* bytes of a string, items of an array, members of an object */
+    union {
+        bool boolean;
+        int64_t integer;
+        double real;
+        const char *text; /* valid UTF-8, NUL behind it; may hold NUL bytes itself */
+        const struct fv_value *items;
+        const struct fv_member *members; /* in the order of the text */
+    } as;
+} fv_value;
+
+typedef struct fv_member {
+    const char *key;
+    uint32_t key_bytes;
+    fv_value value;
+} fv_member;
+
+/* A parsed text; owns its tree. */
+typedef struct fv_doc {
+    fv_ctx *ctx;
+    fv_arena arena;
+    const char *name; /* of the file, for messages */
+    fv_value root;
+} fv_doc;
+
+/* ---- for readers of documents ---------------------------------------------------- */
+
+void fv_doc_free(fv_doc **doc);
+
+const char *fv_kind_name(fv_kind kind); /* "a string", ... */
+
+/* The member's value, or NULL if there is none or `object` is not an object. */
+const fv_value *fv_value_get(const fv_value *object, const char *key);
+
+/* Records "name:line:column: text" and returns `status`. */
+fv_status fv_doc_fail(const fv_doc *doc, const fv_value *where, fv_status status, const char *fmt,
+                      ...) FV_PRINTF(4, 5);
+
+/* The value as a type; FV_ERR_FORMAT if it is another. A real with a whole value is an integer
+ * too, and an integer is a real. Strings with a NUL inside are refused. */
+fv_status fv_doc_int(const fv_doc *doc, const fv_value *v, int64_t min, int64_t max, int64_t *out);
+fv_status fv_doc_real(const fv_doc *doc, const fv_value *v, double *out);
+fv_status fv_doc_bool(const fv_doc *doc, const fv_value *v, bool *out);
+fv_status fv_doc_string(const fv_doc *doc, const fv_value *v, const char **out);
+fv_status fv_doc_kind(const fv_doc *doc, const fv_value *v, fv_kind kind);
+
+/* The same for the member `key`. If it is absent: an error when `required`, else *out stays. */
+fv_status fv_doc_get(const fv_doc *doc, const fv_value *object, const char *key, fv_kind kind,
+                     const fv_value **out); /* required */
+fv_status fv_doc_get_int(const fv_doc *doc, const fv_value *object, const char *key, bool required,
+                         int64_t min, int64_t max, int64_t *out);
+fv_status fv_doc_get_real(const fv_doc *doc, const fv_value *object, const char *key, bool required,
+                          double *out);
+fv_status fv_doc_get_bool(const fv_doc *doc, const fv_value *object, const char *key, bool required,
+                          bool *out);
+fv_status fv_doc_get_string(const fv_doc *doc, const fv_value *object, const char *key,
+                            bool required, const char **out);
+
+/* ---- for parsers ----------------------------------------------------------------- */
+
+/* An empty document with a copy of `name`, or NULL. */
+fv_doc *fv_doc_create(fv_ctx *ctx, const char *name);
+
+/*
+ * Turns `count` members into an object at `at`: copies them, sorts an index and finds doubles.
+ * *duplicate is the later of two members with one key, else NULL. false: out of memory.
+ */
+bool fv_doc_make_object(fv_doc *doc, const fv_member *members, size_t count, fv_value *at,
+                        const fv_member **duplicate);
+
+#endif

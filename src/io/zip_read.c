@@ -1,0 +1,178 @@
+/* Reading one entry of an archive. zlib is used where the build found it. */
+#include <string.h>
+
+#include "io/utf8.h"
+#include "io/zip.h"
+
+static fv_status damaged(const fv_zip_reader *r, const char *what)
+{
+    char name[FV_QUOTED_BYTES];
+    return fv_fail(r->file->ctx, FV_ERR_FORMAT, "%s: \"%s\" %s", r->file->path,
+                   fv_quote(r->entry->name, r->entry->name_bytes, name), what);
+}
+
+#ifdef FV_HAVE_ZLIB
+#define ZLIB_CONST
+#include <zlib.h>
+
+#include "base/check.h"
+
+enum { INPUT = 16384, PREFIX = 64 };
+
+struct fv_zip_inflate {
+    z_stream stream;
+    uint64_t taken; /* packed bytes handed to zlib */
+    bool ended;
+    unsigned char input[INPUT];
+};
+
+/* zlib frees without a size: it is kept before the block. */
+static void *take(void *opaque, unsigned items, unsigned size)
+{
+    size_t bytes;
+    if (!fv_mul_size(items, size, &bytes) || !fv_add_size(bytes, PREFIX, &bytes)) return NULL;
+    char *block = fv_mem_alloc(opaque, bytes);
+    if (!block) return NULL;
+    memcpy(block, &bytes, sizeof bytes);
+    return block + PREFIX;
+}
+
+static void give(void *opaque, void *ptr)
+{
+    char *block = (char *)ptr - PREFIX;
+    size_t bytes;
+    memcpy(&bytes, block, sizeof bytes);
+    fv_mem_free(opaque, block, bytes);
+}
+
+static fv_status inflate_begin(fv_zip_reader *r)
+{
+    fv_ctx *ctx = r->file->ctx;
+    struct fv_zip_inflate *z = fv_mem_alloc(&ctx->mem, sizeof *z);
+    FV_RETURN_IF(!z, ctx, FV_ERR_MEMORY, "%s: out of memory", r->file->path);
+    z->stream = (z_stream){.zalloc = take, .zfree = give, .opaque = &ctx->mem};
+    z->taken = 0;
+    z->ended = false;
+    if (inflateInit2(&z->stream, -MAX_WBITS) != Z_OK) {
+        fv_mem_free(&ctx->mem, z, sizeof *z);
+        return fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", r->file->path);
+    }
+    r->inflate = z;
+    return FV_OK;
+}
+
+static fv_status more_input(fv_zip_reader *r)
+{
+    struct fv_zip_inflate *z = r->inflate;
+    uint64_t left = r->entry->packed - z->taken;
+    size_t n = left < INPUT ? (size_t)left : INPUT;
+    FV_FORWARD(fv_file_read(r->file, z->input, n, r->entry->offset + z->taken));
+    z->taken += n;
+    z->stream.next_in = z->input;
+    z->stream.avail_in = (unsigned)n;
+    return FV_OK;
+}
+
+static fv_status inflate_some(fv_zip_reader *r, void *out, size_t n)
+{
+    struct fv_zip_inflate *z = r->inflate;
+    z->stream.next_out = out;
+    z->stream.avail_out = (unsigned)n;
+    while (z->stream.avail_out > 0) {
+        if (z->ended) return damaged(r, "unpacks to less than it says");
+        if (z->stream.avail_in == 0) FV_FORWARD(more_input(r));
+        int code = inflate(&z->stream, Z_NO_FLUSH);
+        z->ended = code == Z_STREAM_END;
+        bool stuck = code == Z_BUF_ERROR && z->taken == r->entry->packed;
+        if (stuck || (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR))
+            return damaged(r, "has damaged packed data");
+    }
+    return FV_OK;
+}
+
+/* Nothing may follow: neither unpacked bytes nor packed ones. */
+static fv_status inflate_check(fv_zip_reader *r)
+{
+    struct fv_zip_inflate *z = r->inflate;
+    unsigned char extra;
+    while (!z->ended) {
+        if (z->stream.avail_in == 0) FV_FORWARD(more_input(r));
+        z->stream.next_out = &extra;
+        z->stream.avail_out = 1;
+        int code = inflate(&z->stream, Z_NO_FLUSH);
+        z->ended = code == Z_STREAM_END;
+        if (z->stream.avail_out == 0) return damaged(r, "unpacks to more than it says");
+        bool stuck = code == Z_BUF_ERROR && z->taken == r->entry->packed;
+        if (stuck || (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR))
+            return damaged(r, "has damaged packed data");
+    }
+    if (z->stream.avail_in > 0 || z->taken != r->entry->packed)
+        return damaged(r, "has bytes behind its packed data");
+    return FV_OK;
+}
+
+static void inflate_finish(fv_zip_reader *r)
+{
+    inflateEnd(&r->inflate->stream);
+    fv_mem_free(&r->file->ctx->mem, r->inflate, sizeof *r->inflate);
+}
+
+#else
+
+static fv_status inflate_begin(fv_zip_reader *r)
+{
+    char name[FV_QUOTED_BYTES];
+    return fv_fail(r->file->ctx, FV_ERR_UNSUPPORTED,
+                   "%s: \"%s\" is deflated, and this build has no zlib", r->file->path,
+                   fv_quote(r->entry->name, r->entry->name_bytes, name));
+}
+
+/* Never reached: no reader begins. */
+static fv_status inflate_some(fv_zip_reader *r, void *out, size_t n)
+{
+    (void)out;
+    (void)n;
+    return inflate_begin(r);
+}
+
+static fv_status inflate_check(fv_zip_reader *r) { return inflate_begin(r); }
+static void inflate_finish(fv_zip_reader *r) { r->inflate = NULL; }
+
+#endif
+
+fv_status fv_zip_begin(fv_zip_reader *r, const fv_file *file, const fv_zip_entry *entry,
+                       const fv_crc *crc)
+{
+    *r = (fv_zip_reader){.file = file, .entry = entry, .crc = crc};
+    return entry->deflated ? inflate_begin(r) : FV_OK;
+}
+
+fv_status fv_zip_read(fv_zip_reader *r, void *out, size_t n)
+{
+    /* In pieces, because zlib counts in unsigned and the sum wants cached bytes. */
+    enum { PIECE = 1 << 18 };
+    if (n > r->entry->bytes - r->done) return damaged(r, "is shorter than its header says");
+    for (size_t done = 0; done < n;) {
+        size_t piece = n - done < PIECE ? n - done : PIECE;
+        char *at = (char *)out + done;
+        FV_FORWARD(r->inflate ? inflate_some(r, at, piece)
+                              : fv_file_read(r->file, at, piece, r->entry->offset + r->done));
+        r->sum = fv_crc_add(r->crc, r->sum, at, piece);
+        r->done += piece;
+        done += piece;
+    }
+    return FV_OK;
+}
+
+fv_status fv_zip_check(fv_zip_reader *r)
+{
+    if (r->done != r->entry->bytes) return damaged(r, "is longer than its array");
+    if (r->inflate) FV_FORWARD(inflate_check(r));
+    return r->sum == r->entry->crc ? FV_OK : damaged(r, "has a wrong CRC-32");
+}
+
+void fv_zip_end(fv_zip_reader *r)
+{
+    if (r->inflate) inflate_finish(r);
+    r->inflate = NULL;
+}
