@@ -7,15 +7,20 @@
 #include "io/json.h"
 #include "support/program.h"
 
-static void expect(int code, const char *in_out, const char *in_err)
+static void expect_at(int line, int code, const char *in_out, const char *in_err)
 {
-    CHECK_EQ(program.signal, 0);
-    CHECK_EQ(program.code, code);
+    if (program.signal)
+        test_failed(__FILE__, line, "ended by signal %d", program.signal);
+    else if (program.code != code)
+        test_failed(__FILE__, line, "exit code %d, not %d: %s", program.code, code, program.err);
     if (in_out && !strstr(program.out, in_out))
-        test_failed(__FILE__, __LINE__, "no '%s' in the output:\n%s", in_out, program.out);
+        test_failed(__FILE__, line, "no '%s' in the output: %s", in_out, program.out);
     if (in_err && !strstr(program.err, in_err))
-        test_failed(__FILE__, __LINE__, "no '%s' in the messages:\n%s", in_err, program.err);
+        test_failed(__FILE__, line, "no '%s' in the messages: %s", in_err, program.err);
 }
+
+/* The last run ended with that code and said those texts; NULL: anything. */
+#define expect(code, in_out, in_err) expect_at(__LINE__, code, in_out, in_err)
 
 /* ---- JSON ----------------------------------------------------------------------- */
 
