@@ -173,7 +173,9 @@ static fv_status guarded_sync(fv_device *dev)
 {
     guarded_device *g = (guarded_device *)dev;
     drain(g);
-    return fv_engine_fault(&g->engine, g->fault_kernel);
+    fv_status status = fv_engine_fault(&g->engine, g->fault_kernel);
+    /* The op that caused it returned long ago: its error is sticky, as on any device. */
+    return status == FV_OK ? FV_OK : fv_poison_last(dev->ctx, status);
 }
 
 static fv_status guarded_write(fv_device *dev, void *dst, const void *src, size_t bytes)

@@ -20,17 +20,22 @@ fv_status fv_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...)
     return status;
 }
 
+fv_status fv_poison_last(fv_ctx *ctx, fv_status status)
+{
+    if (ctx->error != FV_OK) return ctx->error;
+    ctx->error = status;
+    fv_report(ctx, FV_LOG_ERROR, "%s: %s", fv_status_name(status), ctx->message);
+    return status;
+}
+
 fv_status fv_poison(fv_ctx *ctx, fv_status status, const char *fmt, ...)
 {
-    if (ctx->error == FV_OK) {
-        va_list ap;
-        va_start(ap, fmt);
-        set_message(ctx, fmt, ap);
-        va_end(ap);
-        ctx->error = status;
-        fv_report(ctx, FV_LOG_ERROR, "%s: %s", fv_status_name(status), ctx->message);
-    }
-    return ctx->error;
+    if (ctx->error != FV_OK) return ctx->error;
+    va_list ap;
+    va_start(ap, fmt);
+    set_message(ctx, fmt, ap);
+    va_end(ap);
+    return fv_poison_last(ctx, status);
 }
 
 void fv_report(fv_ctx *ctx, fv_log_level level, const char *fmt, ...)

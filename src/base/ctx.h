@@ -74,6 +74,9 @@ fv_status fv_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...) FV_PRINTF
 /* Sets the sticky error unless one is set; returns ctx->error. */
 fv_status fv_poison(fv_ctx *ctx, fv_status status, const char *fmt, ...) FV_PRINTF(3, 4);
 
+/* Makes the failure just recorded by fv_fail() the sticky error, with its text. */
+fv_status fv_poison_last(fv_ctx *ctx, fv_status status);
+
 void fv_report(fv_ctx *ctx, fv_log_level level, const char *fmt, ...) FV_PRINTF(3, 4);
 
 #define FV_RETURN_IF(cond, ctx, status, ...)                          \

@@ -117,6 +117,7 @@ struct fv_op_desc {
     const char *name;
     const char *formula; /* one line for the documentation table */
     int min_in, max_in;
+    int n_out; /* results; 0 means 1 */
     size_t params_bytes;
     fv_status (*infer)(fv_op_run *run);
     void (*forward)(fv_op_run *run);    /* NULL: every result is a view */

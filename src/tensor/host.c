@@ -119,9 +119,7 @@ fv_tensor *fv_from_host(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *sh
     }
     fv_status status = fv_tensor_write(ctx, t, data, bytes_of(t));
     if (status != FV_OK) {
-        char reason[FV_MESSAGE_BYTES];
-        memcpy(reason, ctx->message, sizeof reason);
-        fv_poison(ctx, status, "%s", reason);
+        fv_poison_last(ctx, status);
         return ctx->invalid;
     }
     return t;

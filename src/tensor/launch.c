@@ -13,11 +13,7 @@ void fv_launch(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype, void *const *pt
         return;
     }
     fv_status status = dev->ops->launch(dev, kernel, dtype, ptr, args, args_bytes);
-    if (status != FV_OK) {
-        char reason[FV_MESSAGE_BYTES];
-        memcpy(reason, ctx->message, sizeof reason);
-        fv_poison(ctx, status, "%s", reason);
-    }
+    if (status != FV_OK) fv_poison_last(ctx, status);
 }
 
 /* Merges neighbouring axes that every operand walks with one step, drops axes of size 1. */

@@ -30,35 +30,35 @@ int test_failures(void);
 const char *test_path(const char *rest);
 
 #define TEST_BEGIN(argc, argv) test_begin(argc, argv)
-#define RUN(fn) test_run(#fn, fn)
-#define TEST_END() test_end()
+#define RUN(fn)                test_run(#fn, fn)
+#define TEST_END()             test_end()
 
-#define CHECK(cond)                                                        \
-    do {                                                                   \
-        if (!(cond)) test_failed(__FILE__, __LINE__, "%s", #cond);         \
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) test_failed(__FILE__, __LINE__, "%s", #cond);                                 \
     } while (0)
-#define CHECK_EQ(a, b)                                                                          \
-    do {                                                                                        \
-        long long a_ = (long long)(a), b_ = (long long)(b);                                     \
-        if (a_ != b_) test_failed(__FILE__, __LINE__, "%s is %lld, not %lld", #a, a_, b_);      \
+#define CHECK_EQ(a, b)                                                                             \
+    do {                                                                                           \
+        long long a_ = (long long)(a), b_ = (long long)(b);                                        \
+        if (a_ != b_) test_failed(__FILE__, __LINE__, "%s is %lld, not %lld", #a, a_, b_);         \
     } while (0)
-#define CHECK_NEAR(a, b, tol)                                                                   \
-    do {                                                                                        \
-        double a_ = (double)(a), b_ = (double)(b);                                              \
-        if (!(fabs(a_ - b_) <= (tol)))                                                          \
-            test_failed(__FILE__, __LINE__, "%s is %.9g, not %.9g", #a, a_, b_);                \
+#define CHECK_NEAR(a, b, tol)                                                                      \
+    do {                                                                                           \
+        double a_ = (double)(a), b_ = (double)(b);                                                 \
+        if (!(fabs(a_ - b_) <= (tol)))                                                             \
+            test_failed(__FILE__, __LINE__, "%s is %.9g, not %.9g", #a, a_, b_);                   \
     } while (0)
-#define CHECK_STR(a, b)                                                                         \
-    do {                                                                                        \
-        const char *a_ = (a), *b_ = (b);                                                        \
-        if (strcmp(a_, b_) != 0) test_failed(__FILE__, __LINE__, "\"%s\", not \"%s\"", a_, b_); \
+#define CHECK_STR(a, b)                                                                            \
+    do {                                                                                           \
+        const char *a_ = (a), *b_ = (b);                                                           \
+        if (strcmp(a_, b_) != 0) test_failed(__FILE__, __LINE__, "\"%s\", not \"%s\"", a_, b_);    \
     } while (0)
-#define CHECK_OK(ctx, expr)                                                                     \
-    do {                                                                                        \
-        fv_status s_ = (expr);                                                                  \
-        if (s_ != FV_OK)                                                                        \
-            test_failed(__FILE__, __LINE__, "%s: %s: %s", #expr, fv_status_name(s_),            \
-                        fv_ctx_message(ctx));                                                   \
+#define CHECK_OK(ctx, expr)                                                                        \
+    do {                                                                                           \
+        fv_status s_ = (expr);                                                                     \
+        if (s_ != FV_OK)                                                                           \
+            test_failed(__FILE__, __LINE__, "%s: %s: %s", #expr, fv_status_name(s_),               \
+                        fv_ctx_message(ctx));                                                      \
     } while (0)
 
 #endif

@@ -1,0 +1,65 @@
+/*
+ * Runs one case of an op descriptor and brings everything back to the host: results and the
+ * gradient of every input, for fixed random output weights. The proofs are comparisons of such
+ * runs: against central differences, between levels, threads and devices.
+ *
+ *     op_run_options options = {.dtype = FV_F32};
+ *     op_result r;
+ *     if (op_case_run(ctx, desc, &desc->cases[0], &options, &r)) { ... op_result_free(&r); }
+ */
+#ifndef FV_TESTS_OPCASE_H
+#define FV_TESTS_OPCASE_H
+
+#include "autograd/tape.h"
+#include "support/test.h"
+
+typedef enum op_layout { OP_CONTIGUOUS, OP_STRIDED, OP_TRANSPOSED } op_layout;
+
+typedef struct op_run_options {
+    fv_dtype dtype;
+    op_layout layout;
+    int stretch;   /* multiply every size by this; 0 and 1: as written */
+    bool specials; /* sprinkle inf, NaN, zeros and denormals into the inputs */
+    bool no_grad;  /* results only */
+    /* Perturbation for differences: element `at` of input `input` gets `delta` added. */
+    int input;
+    int64_t at;
+    double delta;
+} op_run_options;
+
+typedef struct op_array {
+    bool present;
+    fv_dtype dtype;
+    int64_t count;
+    size_t bytes;
+    void *data;
+} op_array;
+
+typedef struct op_result {
+    int n_out, n_in;
+    op_array out[FV_OP_MAX_OUT];
+    op_array grad[FV_CASE_INPUTS];
+} op_result;
+
+/* false: the op refused (a stretched case that its params do not allow); the error is taken. */
+bool op_case_run(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_case *c,
+                 const op_run_options *options, op_result *out);
+void op_result_free(op_result *r);
+
+/* Is input i of the case real and differentiated? */
+bool op_case_differentiates(const fv_op_case *c, int i);
+int64_t op_case_count(const fv_op_case *c, int i, int stretch);
+
+/* The weighted sum of all float results, in double: the function whose gradient is checked. */
+double op_result_value(const op_result *r);
+
+/* Element as double; f32 and f64 arrays. */
+double op_array_get(const op_array *a, int64_t i);
+
+/* Same bits, any NaN equal to any NaN. Index of the first difference, or -1. */
+int64_t op_array_differs(const op_array *a, const op_array *b);
+
+/* A context for tests; fails the running test and returns NULL if it cannot be made. */
+fv_ctx *op_context(fv_simd level, int threads, fv_device_kind device);
+
+#endif
