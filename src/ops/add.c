@@ -1,0 +1,39 @@
+/*
+ * c = a + b, broadcast.
+ *   da = db = g, each summed over the axes along which its input was repeated; where none was, g
+ * itself travels on, without a copy.
+ */
+#include "ops/op.h"
+
+fv_tensor *fv_add(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
+{
+    return fv_op_apply(ctx, FV_OP_ADD, 2, (fv_tensor *[]){a, b}, NULL);
+}
+
+static void forward(fv_op_run *run) { fv_binary_forward(run, FV_BINARY_ADD); }
+
+static void backward(fv_op_back *back)
+{
+    fv_back_send_reduced(back, 0, back->grad[0]);
+    fv_back_send_reduced(back, 1, back->grad[0]);
+}
+
+static const fv_op_case cases[] = {
+    {.name = "3x4", .n_in = 2, .in = {FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3, 4)}},
+    {.name = "row", .n_in = 2, .in = {FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 4)}},
+    {.name = "column", .n_in = 2, .in = {FV_IN(NORMAL, 3, 1), FV_IN(NORMAL, 2, 3, 4)}},
+    {.name = "scalar", .n_in = 2, .in = {FV_IN0(NORMAL), FV_IN(NORMAL, 5)}},
+    {.name = "empty", .n_in = 2, .in = {FV_IN(NORMAL, 0, 4), FV_IN(NORMAL, 4)}},
+};
+
+const fv_op_desc fv_op_add = {
+    .id = FV_OP_ADD,
+    .name = "add",
+    .formula = "c = a + b",
+    .min_in = 2,
+    .max_in = 2,
+    .infer = fv_binary_infer,
+    .forward = forward,
+    .backward = backward,
+    FV_CASES(cases),
+};

@@ -1,0 +1,44 @@
+/*
+ * y = the largest x over the axes; NaN wins.
+ *   dx = g at the first element that holds it, 0 elsewhere: its number is kept for backward.
+ */
+#include "ops/reduce.h"
+
+fv_tensor *fv_max(fv_ctx *ctx, fv_tensor *x, int n_axes, const int *axes, bool keep)
+{
+    return fv_reduce_apply(ctx, FV_OP_MAX, x, n_axes, axes, keep);
+}
+
+static void forward(fv_op_run *run) { fv_reduce_forward_chosen(run, FV_REDUCE_MAX); }
+
+static void backward(fv_op_back *back)
+{
+    fv_reduce_backward(back, FV_REDUCE_MAX, 1.0, NULL, back->saved[0]);
+}
+
+static const fv_reduce_params all = {.n_axes = 0};
+static const fv_reduce_params last_kept = {.n_axes = 1, .axes = {-1}, .keep = true};
+static const fv_reduce_params first = {.n_axes = 1, .axes = {0}};
+static const fv_reduce_params outer = {.n_axes = 2, .axes = {2, 0}};
+
+static const fv_op_case cases[] = {
+    {.name = "all", .params = &all, .n_in = 1, .in = {FV_IN(APART, 3, 4)}},
+    {.name = "last", .params = &last_kept, .n_in = 1, .in = {FV_IN(APART, 3, 5)}},
+    {.name = "first", .params = &first, .n_in = 1, .in = {FV_IN(APART, 4, 3)}},
+    {.name = "outer", .params = &outer, .n_in = 1, .in = {FV_IN(APART, 2, 3, 4)}},
+    {.name = "scalar", .params = &all, .n_in = 1, .in = {FV_IN0(APART)}},
+    {.name = "empty", .params = &last_kept, .n_in = 1, .in = {FV_IN(APART, 0, 3)}},
+};
+
+const fv_op_desc fv_op_max = {
+    .id = FV_OP_MAX,
+    .name = "max",
+    .formula = "y = max(x)",
+    .min_in = 1,
+    .max_in = 1,
+    .params_bytes = sizeof(fv_reduce_params),
+    .infer = fv_reduce_infer_nonempty,
+    .forward = forward,
+    .backward = backward,
+    FV_CASES(cases),
+};

@@ -1,0 +1,39 @@
+/*
+ * c = the larger of a and b, broadcast; NaN if either is NaN.
+ *   da = g where a >= b, else 0; db = the rest of g: a tie goes to a. Summed over repeated axes.
+ */
+#include "ops/op.h"
+
+fv_tensor *fv_maximum(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
+{
+    return fv_op_apply(ctx, FV_OP_MAXIMUM, 2, (fv_tensor *[]){a, b}, NULL);
+}
+
+static void forward(fv_op_run *run)
+{
+    fv_binary_forward(run, FV_BINARY_MAX);
+    fv_save(run, 0, run->in[0]);
+    fv_save(run, 1, run->in[1]);
+}
+
+static void backward(fv_op_back *back) { fv_binary_backward(back, FV_BINARY_MAX); }
+
+static const fv_op_case cases[] = {
+    {.name = "3x4", .n_in = 2, .in = {FV_IN(APART, 3, 4), FV_IN(APART, 3, 4)}},
+    {.name = "row", .n_in = 2, .in = {FV_IN(APART, 3, 4), FV_IN(APART, 4)}},
+    {.name = "column", .n_in = 2, .in = {FV_IN(APART, 3, 1), FV_IN(APART, 2, 3, 4)}},
+    {.name = "scalar", .n_in = 2, .in = {FV_IN0(APART), FV_IN(APART, 5)}},
+    {.name = "empty", .n_in = 2, .in = {FV_IN(APART, 0, 4), FV_IN(APART, 4)}},
+};
+
+const fv_op_desc fv_op_maximum = {
+    .id = FV_OP_MAXIMUM,
+    .name = "maximum",
+    .formula = "c = max(a, b)",
+    .min_in = 2,
+    .max_in = 2,
+    .infer = fv_binary_infer,
+    .forward = forward,
+    .backward = backward,
+    FV_CASES(cases),
+};

@@ -1,0 +1,28 @@
+/*
+ * y = max(x, 0);  dx = g where y > 0, else 0 (also at the kink). The sign of y tells as much as
+ * that of x, and y is often kept by the next op anyway. NaN stays NaN.
+ */
+#include "ops/op.h"
+
+fv_tensor *fv_relu(fv_ctx *ctx, fv_tensor *x) { return fv_op_apply(ctx, FV_OP_RELU, 1, &x, NULL); }
+
+static void forward(fv_op_run *run) { fv_unary_forward(run, FV_UNARY_RELU, false, true); }
+static void backward(fv_op_back *back) { fv_unary_backward(back, FV_UNARY_RELU, false, true); }
+
+static const fv_op_case cases[] = {
+    {.name = "3x5", .n_in = 1, .in = {FV_IN(OFFZERO, 3, 5)}},
+    {.name = "scalar", .n_in = 1, .in = {FV_IN0(OFFZERO)}},
+    {.name = "empty", .n_in = 1, .in = {FV_IN(OFFZERO, 2, 0)}},
+};
+
+const fv_op_desc fv_op_relu = {
+    .id = FV_OP_RELU,
+    .name = "relu",
+    .formula = "y = max(x, 0)",
+    .min_in = 1,
+    .max_in = 1,
+    .infer = fv_unary_infer,
+    .forward = forward,
+    .backward = backward,
+    FV_CASES(cases),
+};

@@ -1,0 +1,30 @@
+/*
+ * y = x^(-1/2);  the slope is -1/2 x^(-3/2), so dx = -g y^3 / 2.
+ */
+#include "ops/op.h"
+
+fv_tensor *fv_rsqrt(fv_ctx *ctx, fv_tensor *x)
+{
+    return fv_op_apply(ctx, FV_OP_RSQRT, 1, &x, NULL);
+}
+
+static void forward(fv_op_run *run) { fv_unary_forward(run, FV_UNARY_RSQRT, false, true); }
+static void backward(fv_op_back *back) { fv_unary_backward(back, FV_UNARY_RSQRT, false, true); }
+
+static const fv_op_case cases[] = {
+    {.name = "3x5", .n_in = 1, .in = {FV_IN(POSITIVE, 3, 5)}},
+    {.name = "scalar", .n_in = 1, .in = {FV_IN0(POSITIVE)}},
+    {.name = "empty", .n_in = 1, .in = {FV_IN(POSITIVE, 2, 0)}},
+};
+
+const fv_op_desc fv_op_rsqrt = {
+    .id = FV_OP_RSQRT,
+    .name = "rsqrt",
+    .formula = "y = 1/sqrt(x)",
+    .min_in = 1,
+    .max_in = 1,
+    .infer = fv_unary_infer,
+    .forward = forward,
+    .backward = backward,
+    FV_CASES(cases),
+};
