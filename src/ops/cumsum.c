@@ -29,7 +29,7 @@ static fv_status infer(fv_op_run *run)
 /* A view of t with `axis` and the last axis exchanged. */
 static fv_tensor *exchanged(fv_ctx *ctx, const fv_tensor *t, int axis)
 {
-    int64_t shape[FV_MAX_RANK], stride[FV_MAX_RANK];
+    int64_t shape[FV_MAX_RANK] = {0}, stride[FV_MAX_RANK] = {0};
     for (int i = 0; i < t->rank; i++) {
         const int from = i == axis ? t->rank - 1 : i == t->rank - 1 ? axis : i;
         shape[i] = t->shape[from];

@@ -2,7 +2,7 @@
 
 fv_tensor *fv_layout_part(fv_ctx *ctx, const fv_tensor *t, int axis, int64_t begin, int64_t size)
 {
-    int64_t shape[FV_MAX_RANK];
+    int64_t shape[FV_MAX_RANK] = {0};
     for (int i = 0; i < t->rank; i++)
         shape[i] = t->shape[i];
     shape[axis] = size;
@@ -22,14 +22,14 @@ void fv_layout_copy_part(fv_ctx *ctx, fv_tensor *dst, int axis, int64_t dst_begi
 
 fv_tensor *fv_layout_as(fv_ctx *ctx, const fv_tensor *t, int rank, const int64_t *shape)
 {
-    int64_t stride[FV_MAX_RANK];
+    int64_t stride[FV_MAX_RANK] = {0};
     fv_shape_strides(rank, shape, stride);
     return fv_tensor_view(ctx, t, rank, shape, stride, 0);
 }
 
 fv_tensor *fv_layout_at(fv_ctx *ctx, const fv_tensor *t, int axis, int64_t index)
 {
-    int64_t shape[FV_MAX_RANK], stride[FV_MAX_RANK];
+    int64_t shape[FV_MAX_RANK] = {0}, stride[FV_MAX_RANK] = {0};
     int rank = 0;
     for (int i = 0; i < t->rank; i++) {
         if (i == axis) continue;

@@ -62,7 +62,7 @@ static void backward(fv_op_back *back)
 {
     const permute_params *p = back->params;
     const fv_tensor *g = back->grad[0];
-    int64_t stride[FV_MAX_RANK];
+    int64_t stride[FV_MAX_RANK] = {0};
     for (int i = 0; i < g->rank; i++)
         stride[p->axes[i] < 0 ? p->axes[i] + g->rank : p->axes[i]] = g->stride[i];
     fv_back_send(back, 0, fv_tensor_view(back->ctx, g, g->rank, fv_back_shape(back, 0), stride, 0));

@@ -98,7 +98,7 @@ static void backward(fv_op_back *back)
     if (!fv_back_wants(back, 0)) return;
     fv_tensor *dx = fv_back_dest(back, 0, &accumulate);
     if (ctx->error != FV_OK) return;
-    int64_t shape[FV_MAX_RANK], stride[FV_MAX_RANK], offset = 0;
+    int64_t shape[FV_MAX_RANK] = {0}, stride[FV_MAX_RANK] = {0}, offset = 0;
     for (int i = 0; i < dx->rank; i++) {
         shape[i] = dx->shape[i];
         stride[i] = dx->stride[i];
