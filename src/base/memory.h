@@ -12,7 +12,7 @@
 
 #include "fovea/context.h"
 
-enum { FV_MEM_ALIGN = 64, FV_MEM_CLASSES = 256 };
+enum { FV_MEM_ALIGN = 64, FV_MEM_CLASSES = 224 };
 
 typedef struct fv_mem {
     fv_allocator allocator;
