@@ -21,6 +21,7 @@ typedef struct op_run_options {
     int stretch;   /* multiply every size by this; 0 and 1: as written */
     bool specials; /* sprinkle inf, NaN, zeros and denormals into the inputs */
     bool no_grad;  /* results only */
+    bool quiet;    /* failures are expected (fault tests): report none */
     /* Perturbation for differences: element `at` of input `input` gets `delta` added. */
     int input;
     int64_t at;

@@ -1,0 +1,68 @@
+/*
+ * Files for tests: a folder of their own, one file in memory behind an fv_io table, and a table
+ * that makes chosen calls fail.
+ */
+#ifndef FV_TEST_FILES_H
+#define FV_TEST_FILES_H
+
+#include "fovea/context.h"
+
+/* ---- a folder -------------------------------------------------------------------- */
+
+/* Makes a new folder under $TMPDIR or /tmp; removed with all in it by folder_remove. */
+void folder_make(void);
+void folder_remove(void);
+/* folder/name; the text lives until the fourth call after this one. */
+const char *folder_path(const char *name);
+/* Files in the folder whose name ends so; "" counts all. */
+int folder_count(const char *suffix);
+
+/* Whole files. read returns malloc'ed memory or NULL. */
+void *file_read(const char *path, size_t *bytes);
+void file_write(const char *path, const void *data, size_t bytes);
+
+/* Open file descriptors of this process. */
+int open_files(void);
+
+/* ---- one file in memory ---------------------------------------------------------- */
+
+typedef struct memory_file {
+    const void *data;
+    size_t bytes;
+} memory_file;
+
+/* Every path opens `file`, for reading only. */
+void memory_io(fv_io *io, memory_file *file);
+
+/* ---- faults ---------------------------------------------------------------------- */
+
+typedef enum fault_call {
+    FAULT_OPEN,
+    FAULT_SIZE,
+    FAULT_READ,
+    FAULT_WRITE,
+    FAULT_RESERVE,
+    FAULT_SYNC,
+    FAULT_CLOSE,
+    FAULT_RENAME,
+    FAULT_REMOVE,
+    FAULT_MAP,
+    FAULT_CALLS
+} fault_call;
+
+/* The operating system's files, of whose calls number `fail_at` (from 1; 0: none) returns
+ * -error; with `forever` all later calls of the same kind do too. */
+typedef struct fault_io {
+    fv_io base;
+    int64_t calls, fail_at;
+    bool forever;
+    int error;
+    size_t piece;       /* reads and writes move at most this many bytes; 0: all */
+    fault_call failing; /* the kind that failed, once it did */
+    bool failed;
+    int64_t count[FAULT_CALLS];
+} fault_io;
+
+void fault_io_init(fault_io *faults, fv_io *io);
+
+#endif

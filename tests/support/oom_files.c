@@ -1,0 +1,164 @@
+#include "support/oom_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fovea/npy.h"
+#include "fovea/safetensors.h"
+#include "io/json.h"
+#include "io/json_write.h"
+#include "io/toml.h"
+
+/* A file of this process in the temporary folder; the text lives until the fourth call after. */
+static const char *scratch(const char *name)
+{
+    static char paths[4][256];
+    static int next;
+    const char *dir = getenv("TMPDIR");
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/fovea-oom-%d-%s", dir ? dir : "/tmp", (int)getpid(), name);
+    return path;
+}
+
+/* A status that may be anything: the harness looks at leaks and at the context afterwards. */
+static void may_fail(fv_status status) { (void)status; }
+
+static void parse_json(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    static const char text[] = "{\"a\": [1, 2.5, \"x\\u00e9\", null, {\"b\": true}], \"c\": \"d\"}";
+    fv_doc *doc = NULL;
+    may_fail(fv_json_parse(ctx, "text", text, sizeof text - 1, &doc));
+    fv_doc_free(&doc);
+}
+
+static void write_json(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    fv_json_writer w;
+    fv_json_begin(&w, ctx);
+    fv_json_open(&w, '{');
+    for (int i = 0; i < 50; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "key %d", i);
+        fv_json_key(&w, key);
+        fv_json_string(&w, "a text that is long enough to make the buffer grow");
+    }
+    fv_json_close(&w, '}');
+    may_fail(fv_json_end(&w));
+    fv_json_free(&w);
+}
+
+static void parse_toml(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    static const char text[] = "name = \"x\"\n[model]\nsizes = [1, 2, 3]\n[model.deep]\n"
+                               "rate = 1e-3\ninner = {a = 1, b = [true, false]}\n";
+    fv_doc *doc = NULL;
+    may_fail(fv_toml_parse(ctx, "text", text, sizeof text - 1, &doc));
+    fv_doc_free(&doc);
+}
+
+static void two_tensors(fv_ctx *ctx, fv_tensor *out[2])
+{
+    out[0] = fv_full(ctx, FV_F32, 2, (int64_t[]){3, 5}, 1.5);
+    out[1] = fv_full(ctx, FV_I64, 1, (int64_t[]){7}, 2);
+}
+
+static const char *const names[] = {"layer.weight", "layer.index"};
+
+static void save_and_load_safetensors(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    const char *path = scratch("a.safetensors");
+    const fv_file_note notes[] = {{"format", "pt"}};
+    fv_tensor *tensors[2];
+    fv_safetensors *file = NULL;
+    fv_scope_begin(ctx);
+    two_tensors(ctx, tensors);
+    may_fail(fv_safetensors_save(ctx, path, names, tensors, 2, notes, 1));
+    static const unsigned modes[] = {FV_SAFETENSORS_COPY | FV_SAFETENSORS_VERIFY,
+                                     FV_SAFETENSORS_MAP};
+    for (int m = 0; m < 2; m++) {
+        if (fv_safetensors_open(ctx, path, modes[m], &file) != FV_OK) continue;
+        for (int i = 0; i < 2; i++)
+            fv_safetensors_load(ctx, file, names[i]);
+        fv_safetensors_close(&file);
+    }
+    fv_scope_end(ctx);
+    unlink(path);
+}
+
+static void open_sharded_safetensors(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    char index[256], shard[256], text[600];
+    snprintf(shard, sizeof shard, "%s", scratch("shard.safetensors"));
+    snprintf(index, sizeof index, "%s", scratch("model.safetensors.index.json"));
+    fv_scope_begin(ctx);
+    fv_tensor *tensors[2];
+    two_tensors(ctx, tensors);
+    if (fv_safetensors_save(ctx, shard, names, tensors, 2, NULL, 0) == FV_OK) {
+        const char *base = strrchr(shard, '/') + 1;
+        snprintf(text, sizeof text, "{\"weight_map\": {\"%s\": \"%s\", \"%s\": \"%s\"}}", names[0],
+                 base, names[1], base);
+        FILE *f = fopen(index, "w");
+        if (f) {
+            fputs(text, f);
+            fclose(f);
+        }
+        fv_safetensors *file = NULL;
+        if (fv_safetensors_open(ctx, index, FV_SAFETENSORS_COPY, &file) == FV_OK)
+            fv_safetensors_load(ctx, file, names[0]);
+        fv_safetensors_close(&file);
+    }
+    fv_scope_end(ctx);
+    unlink(shard);
+    unlink(index);
+}
+
+static void load_npy(fv_ctx *ctx, const char *path, const char *name)
+{
+    fv_npy *file = NULL;
+    if (fv_npy_open(ctx, path, &file) == FV_OK) fv_npy_load(ctx, file, name);
+    fv_npy_close(&file);
+}
+
+static void save_and_load_npy(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    const char *path = scratch("a.npy");
+    fv_tensor *tensors[2];
+    fv_scope_begin(ctx);
+    two_tensors(ctx, tensors);
+    may_fail(fv_npy_save(ctx, path, tensors[0]));
+    load_npy(ctx, path, "");
+    fv_scope_end(ctx);
+    unlink(path);
+}
+
+static void save_and_load_npz(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    const char *path = scratch("a.npz");
+    fv_tensor *tensors[2];
+    fv_scope_begin(ctx);
+    two_tensors(ctx, tensors);
+    may_fail(fv_npz_save(ctx, path, names, tensors, 2));
+    load_npy(ctx, path, names[1]);
+    fv_scope_end(ctx);
+    unlink(path);
+}
+
+const oom_file_scenario oom_file_scenarios[] = {
+    {"json read", parse_json},
+    {"json write", write_json},
+    {"toml read", parse_toml},
+    {"safetensors", save_and_load_safetensors},
+    {"safetensors shards", open_sharded_safetensors},
+    {"npy", save_and_load_npy},
+    {"npz", save_and_load_npz},
+};
+const int oom_file_scenario_count = (int)(sizeof oom_file_scenarios / sizeof *oom_file_scenarios);

@@ -1,0 +1,15 @@
+/* File work for the tests in which memory runs out: each entry reads or writes one format. */
+#ifndef FV_TESTS_OOM_FILES_H
+#define FV_TESTS_OOM_FILES_H
+
+#include "fovea/context.h"
+
+typedef struct oom_file_scenario {
+    const char *name;
+    void (*run)(fv_ctx *ctx, const void *unused);
+} oom_file_scenario;
+
+extern const oom_file_scenario oom_file_scenarios[];
+extern const int oom_file_scenario_count;
+
+#endif
