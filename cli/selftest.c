@@ -89,7 +89,8 @@ void selftest_gemm(fv_simd level, selftest_result *out)
     else if (memcmp(both[0].c, both[1].c, sizeof both[0].c) != 0)
         verdict(out, false, "differs in bits from the scalar level");
     else
-        verdict(out, true, "right, and the same bits as the scalar level");
+        verdict(out, true,
+                level == FV_SIMD_SCALAR ? "right" : "right, with the bits of the scalar level");
     free(both);
 }
 
@@ -189,6 +190,8 @@ void selftest_training(fv_simd level, selftest_result *out)
     else if (memcmp(&steps[SCALAR], &steps[LEVEL], sizeof *steps) != 0)
         verdict(out, false, "loss or gradients differ in bits from the scalar level");
     else
-        verdict(out, true, "gradient right, and the same bits as the scalar level");
+        verdict(out, true,
+                level == FV_SIMD_SCALAR ? "gradient right"
+                                        : "gradient right, with the bits of the scalar level");
     free(steps);
 }
