@@ -1,0 +1,288 @@
+/*
+ * y = act(u) + residual,  u = x W^T + b,  x [..., in] taken as rows, W [out, in].
+ *   with du = g act'(u):
+ *   u(r,o) = sum_i x(r,i) W(o,i) + b(o), hence
+ *   dx = du W,  dW = du^T x,  db = the sum of du over the rows,  dresidual = g.
+ *
+ * act' needs u for GELU and SiLU and y for the others. While recording, what is needed is kept and
+ * the rest of the epilogue runs as launches of its own, which give the bits of the fused one.
+ */
+#include "ops/product.h"
+#include "ops/rows.h"
+
+typedef struct linear_params {
+    fv_act act;
+} linear_params;
+
+enum { X, WEIGHT, BIAS, RESIDUAL };
+enum { SAVED_X, SAVED_WEIGHT, SAVED_ACT };
+
+fv_tensor *fv_linear(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias)
+{
+    return fv_linear_act(ctx, x, weight, bias, FV_ACT_NONE, NULL);
+}
+
+fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias, fv_act act,
+                         fv_tensor *residual)
+{
+    const linear_params params = {act};
+    return fv_op_apply(ctx, FV_OP_LINEAR, 4, (fv_tensor *[]){x, weight, bias, residual}, &params);
+}
+
+/* Which function an activation is, and whether its derivative is a function of y. */
+typedef struct act_info {
+    fv_unary op;
+    bool grad_from_y;
+} act_info;
+
+static act_info info_of(fv_act act)
+{
+    switch (act) {
+    case FV_ACT_RELU:
+        return (act_info){FV_UNARY_RELU, true};
+    case FV_ACT_TANH:
+        return (act_info){FV_UNARY_TANH, true};
+    case FV_ACT_SIGMOID:
+        return (act_info){FV_UNARY_SIGMOID, true};
+    case FV_ACT_GELU:
+        return (act_info){FV_UNARY_GELU, false};
+    case FV_ACT_GELU_TANH:
+        return (act_info){FV_UNARY_GELU_TANH, false};
+    default:
+        return (act_info){FV_UNARY_SILU, false};
+    }
+}
+
+static fv_status infer(fv_op_run *run)
+{
+    const linear_params *params = run->params;
+    FV_FORWARD(fv_need_same_real(run));
+    FV_FORWARD(fv_need_rank(run, X, 1, FV_MAX_RANK));
+    FV_FORWARD(fv_need_rank(run, WEIGHT, 2, 2));
+    if (params->act < FV_ACT_NONE || params->act >= FV_ACT_COUNT)
+        return fv_op_error(run, FV_ERR_ARGUMENT, "no such activation: %d", (int)params->act);
+    const fv_tensor *x = run->in[X], *w = run->in[WEIGHT];
+    if (x->shape[x->rank - 1] != w->shape[1])
+        return fv_op_mismatch(run, X, WEIGHT, "(x and weight) differ in their last axis");
+    fv_spec_like(run, 0, X);
+    run->spec[0].shape[x->rank - 1] = w->shape[0];
+    const fv_tensor *bias = run->n_in > BIAS ? run->in[BIAS] : NULL;
+    const fv_tensor *residual = run->n_in > RESIDUAL ? run->in[RESIDUAL] : NULL;
+    if (bias && (bias->rank != 1 || bias->shape[0] != w->shape[0]))
+        return fv_op_mismatch(run, WEIGHT, BIAS,
+                              "(weight and bias): the bias needs one entry a row");
+    if (residual && !fv_shape_equal(residual->rank, residual->shape, x->rank, run->spec[0].shape)) {
+        char a[FV_SHAPE_TEXT], b[FV_SHAPE_TEXT];
+        return fv_op_error(run, FV_ERR_SHAPE, "the residual is %s, the result %s",
+                           fv_shape_text(a, residual->rank, residual->shape),
+                           fv_shape_text(b, x->rank, run->spec[0].shape));
+    }
+    return FV_OK;
+}
+
+/* out = act(x W^T + b) + residual; any part may be missing. */
+static void fused(fv_op_run *run, fv_tensor *out, fv_act act, fv_tensor *residual)
+{
+    fv_ctx *ctx = run->ctx;
+    fv_tensor *x = run->in[X], *w = run->in[WEIGHT];
+    fv_tensor *bias = run->n_in > BIAS ? run->in[BIAS] : NULL;
+    fv_tensor *x_rows = x, *w_rows = w, *plain_bias = bias, *plain_residual = residual;
+    fv_matrix mx = fv_matrix_of(ctx, &x_rows), mw = fv_matrix_of(ctx, &w_rows);
+    if (bias) plain_bias = fv_contiguous_raw(ctx, bias);
+    if (residual) plain_residual = fv_contiguous_raw(ctx, residual);
+    if (ctx->error != FV_OK) return;
+
+    fv_matrix c = fv_matrix_at(out->data, mx.rows, mw.rows);
+    fv_gemm gemm = fv_product_gemm(c, mx, fv_matrix_flip(mw));
+    gemm.act = act;
+    void *b = mw.data;
+    if (w->packed && !run->recording) {
+        gemm.b_packed = 1;
+        b = w->packed->data;
+    }
+    fv_product_launch(ctx, out->dtype, &gemm,
+                      (void *[]){c.data, mx.data, b, bias ? plain_bias->data : NULL,
+                                 residual ? plain_residual->data : NULL});
+    fv_drop_copy(ctx, x_rows, x);
+    fv_drop_copy(ctx, w_rows, w);
+    fv_drop_copy(ctx, plain_bias, bias);
+    fv_drop_copy(ctx, plain_residual, residual);
+}
+
+/* What backward needs of the activation, made on the way to the result. */
+static fv_tensor *recorded(fv_op_run *run, fv_act act, fv_tensor *residual)
+{
+    fv_ctx *ctx = run->ctx;
+    fv_tensor *out = run->out[0];
+    const act_info info = info_of(act);
+    if (info.grad_from_y && !residual) {
+        fused(run, out, act, NULL);
+        return out;
+    }
+    fv_tensor *kept = fv_tensor_like(ctx, out);
+    if (ctx->error != FV_OK) return kept;
+    fused(run, kept, info.grad_from_y ? act : FV_ACT_NONE, NULL);
+    fv_tensor *y = kept;
+    if (!info.grad_from_y) {
+        fv_map_args args = {.op = (int)info.op};
+        fv_launch_map(ctx, FV_KERNEL_UNARY, out->dtype, &args, 2, (fv_tensor *[]){out, kept});
+        y = out;
+    }
+    if (residual) {
+        fv_map_args args = {.op = FV_BINARY_ADD};
+        fv_launch_map(ctx, FV_KERNEL_BINARY, out->dtype, &args, 3,
+                      (fv_tensor *[]){out, y, residual});
+    }
+    return kept;
+}
+
+static void forward(fv_op_run *run)
+{
+    const linear_params *params = run->params;
+    fv_tensor *residual = run->n_in > RESIDUAL ? run->in[RESIDUAL] : NULL;
+    fv_tensor *kept = NULL;
+    if (run->recording && params->act != FV_ACT_NONE)
+        kept = recorded(run, params->act, residual);
+    else
+        fused(run, run->out[0], params->act, residual);
+    fv_save(run, SAVED_X, fv_tensor_tracked(run->in[WEIGHT]) ? run->in[X] : NULL);
+    fv_save(run, SAVED_WEIGHT, fv_tensor_tracked(run->in[X]) ? run->in[WEIGHT] : NULL);
+    fv_save(run, SAVED_ACT, kept);
+}
+
+static fv_tensor *through_act(fv_op_back *back, fv_act act)
+{
+    fv_tensor *g = back->grad[0], *kept = back->saved[SAVED_ACT];
+    if (act == FV_ACT_NONE) return g;
+    const act_info info = info_of(act);
+    fv_tensor *du = fv_tensor_like(back->ctx, g);
+    if (back->ctx->error != FV_OK) return du;
+    fv_map_args args = {.op = (int)info.op};
+    fv_launch_map(
+        back->ctx, FV_KERNEL_UNARY_GRAD, g->dtype, &args, 4,
+        (fv_tensor *[]){du, g, info.grad_from_y ? NULL : kept, info.grad_from_y ? kept : NULL});
+    return du;
+}
+
+/* input i's gradient, a matrix product. */
+static void send_product(fv_op_back *back, int i, fv_matrix a, fv_matrix b)
+{
+    bool accumulate;
+    fv_tensor *dest = fv_back_dest(back, i, &accumulate);
+    if (back->ctx->error != FV_OK) return;
+    fv_product(back->ctx, dest->dtype, fv_matrix_at(dest->data, a.rows, b.cols), a, b, accumulate);
+    fv_back_sent(back, i, dest, accumulate);
+}
+
+static void backward(fv_op_back *back)
+{
+    fv_ctx *ctx = back->ctx;
+    const linear_params *params = back->params;
+    if (back->n_in > RESIDUAL && fv_back_wants(back, RESIDUAL))
+        fv_back_send(back, RESIDUAL, back->grad[0]);
+    fv_tensor *du_rows = through_act(back, params->act);
+    fv_matrix du = fv_matrix_of(ctx, &du_rows);
+    if (ctx->error != FV_OK) return;
+    if (fv_back_wants(back, X)) {
+        fv_tensor *w = back->saved[SAVED_WEIGHT];
+        fv_matrix mw = fv_matrix_of(ctx, &w);
+        send_product(back, X, du, mw);
+    }
+    if (fv_back_wants(back, WEIGHT) && ctx->error == FV_OK) {
+        fv_tensor *x = back->saved[SAVED_X];
+        fv_matrix mx = fv_matrix_of(ctx, &x);
+        send_product(back, WEIGHT, fv_matrix_flip(du), mx);
+    }
+    if (back->n_in > BIAS && fv_back_wants(back, BIAS)) {
+        fv_tensor *db = fv_back_new(back, BIAS);
+        if (ctx->error != FV_OK) return;
+        fv_column_sum(ctx, db->dtype, db->data, du);
+        fv_back_send(back, BIAS, db);
+    }
+}
+
+fv_status fv_linear_pack(fv_ctx *ctx, fv_tensor *weight)
+{
+    if (ctx->error != FV_OK) return ctx->error;
+    FV_RETURN_IF(!weight || (weight->flags & (FV_TENSOR_INVALID | FV_TENSOR_RELEASED)), ctx,
+                 FV_ERR_STATE, "linear_pack: the weight is not valid");
+    char text[FV_SHAPE_TEXT];
+    FV_RETURN_IF(weight->rank != 2, ctx, FV_ERR_SHAPE, "linear_pack: a weight is [out, in], not %s",
+                 fv_shape_text(text, weight->rank, weight->shape));
+    FV_RETURN_IF(weight->dtype != FV_F32, ctx, FV_ERR_DTYPE,
+                 "linear_pack: only f32 weights have a packed form, this one is %s",
+                 fv_dtype_name(weight->dtype));
+    const fv_matrix stored = {.data = weight->data,
+                              .rows = weight->shape[0],
+                              .cols = weight->shape[1],
+                              .row = weight->stride[0],
+                              .col = weight->stride[1]};
+    fv_tensor *packed = fv_product_pack(ctx, FV_F32, fv_matrix_flip(stored));
+    if (ctx->error != FV_OK) return ctx->error;
+    fv_tensor_ref(packed); /* the weight holds it; its scope no longer does */
+    fv_tensor_leave_scope(packed);
+    fv_tensor_unref(weight->packed);
+    weight->packed = packed;
+    return FV_OK;
+}
+
+static const linear_params plain = {FV_ACT_NONE}, relu = {FV_ACT_RELU}, gelu = {FV_ACT_GELU},
+                           gelu_tanh = {FV_ACT_GELU_TANH}, silu = {FV_ACT_SILU},
+                           tanh_act = {FV_ACT_TANH}, sigmoid = {FV_ACT_SIGMOID};
+
+static const fv_op_case cases[] = {
+    {.name = "rows",
+     .params = &plain,
+     .n_in = 4,
+     .in = {FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 2), FV_IN_NONE}},
+    {.name = "residual",
+     .params = &plain,
+     .n_in = 4,
+     .in = {FV_IN(NORMAL, 2, 3, 4), FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 2), FV_IN(NORMAL, 2, 3, 2)}},
+    {.name = "vector", .params = &plain, .n_in = 2, .in = {FV_IN(NORMAL, 5), FV_IN(NORMAL, 3, 5)}},
+    {.name = "relu",
+     .params = &relu,
+     .n_in = 4,
+     .in = {FV_IN(POSITIVE, 3, 2), FV_IN(OFFZERO, 2, 2), FV_IN_NONE, FV_IN(NORMAL, 3, 2)}},
+    {.name = "gelu",
+     .params = &gelu,
+     .n_in = 4,
+     .in = {FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3), FV_IN(NORMAL, 2, 3)}},
+    {.name = "gelu_tanh",
+     .params = &gelu_tanh,
+     .n_in = 4,
+     .in = {FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3), FV_IN_NONE}},
+    {.name = "silu",
+     .params = &silu,
+     .n_in = 4,
+     .in = {FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 3, 4), FV_IN_NONE, FV_IN_NONE}},
+    {.name = "tanh",
+     .params = &tanh_act,
+     .n_in = 4,
+     .in = {FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3), FV_IN(NORMAL, 2, 3)}},
+    {.name = "sigmoid",
+     .params = &sigmoid,
+     .n_in = 4,
+     .in = {FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3), FV_IN_NONE}},
+    {.name = "no rows",
+     .params = &plain,
+     .n_in = 3,
+     .in = {FV_IN(NORMAL, 0, 4), FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 2)}},
+    {.name = "no inputs",
+     .params = &plain,
+     .n_in = 3,
+     .in = {FV_IN(NORMAL, 3, 0), FV_IN(NORMAL, 2, 0), FV_IN(NORMAL, 2)}},
+};
+
+const fv_op_desc fv_op_linear = {
+    .id = FV_OP_LINEAR,
+    .name = "linear",
+    .formula = "y = act(x W^T + b) + residual",
+    .min_in = 2,
+    .max_in = 4,
+    .params_bytes = sizeof(linear_params),
+    .infer = infer,
+    .forward = forward,
+    .backward = backward,
+    FV_CASES(cases),
+};

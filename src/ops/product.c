@@ -1,0 +1,94 @@
+#include "ops/product.h"
+
+#include "kernels/reduce.h"
+#include "ops/rows.h"
+
+/* Whether the axes before the last are one run with a single step; *step is that step. */
+static bool rows_merge(const fv_tensor *t, int64_t *step)
+{
+    int64_t inner = 0, size = 1; /* the axis so far: its step and its length */
+    for (int i = t->rank - 2; i >= 0; i--) {
+        if (t->shape[i] == 1) continue;
+        if (size > 1 && t->stride[i] != inner * size) return false;
+        if (size == 1) inner = t->stride[i];
+        size *= t->shape[i];
+    }
+    *step = inner;
+    return true;
+}
+
+fv_matrix fv_matrix_of(fv_ctx *ctx, fv_tensor **t)
+{
+    fv_matrix m = {.data = NULL};
+    if (ctx->error != FV_OK) return m;
+    const fv_tensor *x = *t;
+    m.rows = fv_row_count(x);
+    m.cols = x->shape[x->rank - 1];
+    m.col = m.cols > 1 ? x->stride[x->rank - 1] : 1;
+    bool usable = x->count > 0 && rows_merge(x, &m.row);
+    if (m.rows <= 1) m.row = m.col == 1 ? m.cols : 1;
+    if (!usable || (m.row != 1 && m.col != 1)) {
+        x = *t = fv_contiguous_raw(ctx, *t);
+        m.row = m.cols;
+        m.col = 1;
+    }
+    m.data = x->data;
+    return m;
+}
+
+fv_gemm fv_product_gemm(fv_matrix c, fv_matrix a, fv_matrix b)
+{
+    return (fv_gemm){.m = c.rows,
+                     .n = c.cols,
+                     .k = a.cols,
+                     .a_row = a.row,
+                     .a_col = a.col,
+                     .b_row = b.row,
+                     .b_col = b.col,
+                     .c_row = c.row,
+                     .residual_row = c.row,
+                     .batch = 1};
+}
+
+void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *const ptr[5])
+{
+    if (ctx->error != FV_OK || gemm->m == 0 || gemm->n == 0 || gemm->batch == 0) return;
+    if (fv_gemm_check(gemm) != FV_OK) {
+        fv_poison(ctx, FV_ERR_LIMIT, "a product of %lld x %lld and %lld x %lld is too large",
+                  (long long)gemm->m, (long long)gemm->k, (long long)gemm->k, (long long)gemm->n);
+        return;
+    }
+    void *const all[6] = {ptr[0], ptr[1], ptr[2], ptr[3], ptr[4], NULL};
+    fv_launch(ctx, FV_KERNEL_GEMM, dtype, all, gemm, sizeof *gemm);
+}
+
+void fv_product(fv_ctx *ctx, fv_dtype dtype, fv_matrix c, fv_matrix a, fv_matrix b, bool accumulate)
+{
+    fv_gemm gemm = fv_product_gemm(c, a, b);
+    gemm.accumulate = accumulate;
+    fv_product_launch(ctx, dtype, &gemm, (void *[]){c.data, a.data, b.data, NULL, NULL});
+}
+
+fv_tensor *fv_product_pack(fv_ctx *ctx, fv_dtype dtype, fv_matrix b)
+{
+    const size_t count = fv_gemm_packed_floats(b.rows, b.cols);
+    if (ctx->error == FV_OK && count > INT64_MAX)
+        fv_poison(ctx, FV_ERR_LIMIT, "a weight of %lld x %lld is too large to pack",
+                  (long long)b.rows, (long long)b.cols);
+    fv_tensor *packed = fv_tensor_new(ctx, dtype, 1, (int64_t[]){(int64_t)count});
+    if (ctx->error != FV_OK || packed->count == 0) return packed;
+    fv_gemm_pack_args args = {.k = b.rows, .n = b.cols, .b_row = b.row, .b_col = b.col};
+    fv_launch(ctx, FV_KERNEL_PACK, dtype, (void *[]){packed->data, b.data}, &args, sizeof args);
+    return packed;
+}
+
+void fv_column_sum(fv_ctx *ctx, fv_dtype dtype, void *out, fv_matrix m)
+{
+    if (ctx->error != FV_OK || m.cols == 0) return;
+    fv_reduce_args args = {.op = FV_REDUCE_SUM, .alpha = 1.0, .out_rank = 1, .red_rank = 1};
+    args.out_shape[0] = m.cols;
+    args.out_stride[0] = m.col;
+    args.red_shape[0] = m.rows;
+    args.red_stride[0] = m.row;
+    fv_launch(ctx, FV_KERNEL_REDUCE, dtype, (void *[]){out, NULL, m.data}, &args, sizeof args);
+}

@@ -1,0 +1,53 @@
+/*
+ * Matrix products on parts of tensors: what linear layers, recurrent steps and convolutions are
+ * made of. Nothing here records gradients.
+ *
+ *     // dW += du^T x, with du (rows, out) and x (rows, in)
+ *     fv_product(ctx, dw->dtype, fv_matrix_at(dw->data, out, in), fv_matrix_flip(du), x, true);
+ */
+#ifndef FV_OPS_PRODUCT_H
+#define FV_OPS_PRODUCT_H
+
+#include "kernels/gemm.h"
+#include "ops/op.h"
+
+/* rows x cols elements of device memory with element strides between rows and columns. */
+typedef struct fv_matrix {
+    char *data;
+    int64_t rows, cols;
+    int64_t row, col;
+} fv_matrix;
+
+/* Row-major without gaps. */
+static inline fv_matrix fv_matrix_at(void *data, int64_t rows, int64_t cols)
+{
+    return (fv_matrix){.data = data, .rows = rows, .cols = cols, .row = cols, .col = 1};
+}
+
+static inline fv_matrix fv_matrix_flip(fv_matrix m)
+{
+    return (fv_matrix){.data = m.data, .rows = m.cols, .cols = m.rows, .row = m.col, .col = m.row};
+}
+
+/*
+ * t (rank >= 1) as a matrix: its last axis the columns, all axes before it the rows. Where the
+ * strides do not allow that with one of the two steps 1, *t becomes a contiguous copy; drop it
+ * with fv_drop_copy.
+ */
+fv_matrix fv_matrix_of(fv_ctx *ctx, fv_tensor **t);
+
+/* C = A B, or C += A B. C's columns must be contiguous. */
+void fv_product(fv_ctx *ctx, fv_dtype dtype, fv_matrix c, fv_matrix a, fv_matrix b,
+                bool accumulate);
+/* The description of C = A B for callers that add an epilogue, a batch or packed panels. */
+fv_gemm fv_product_gemm(fv_matrix c, fv_matrix a, fv_matrix b);
+/* ptr: C, A, B, bias, residual. Checks the sizes, then launches; does nothing for an empty C. */
+void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *const ptr[5]);
+
+/* B (k x n) as panels for products with b_packed, in a tensor of the innermost scope. */
+fv_tensor *fv_product_pack(fv_ctx *ctx, fv_dtype dtype, fv_matrix b);
+
+/* out (cols entries, contiguous) = the sum over the rows of m. */
+void fv_column_sum(fv_ctx *ctx, fv_dtype dtype, void *out, fv_matrix m);
+
+#endif

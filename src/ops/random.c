@@ -1,0 +1,104 @@
+/*
+ * Uniform or normal numbers from the key; no inputs.
+ */
+#include "kernels/random.h"
+
+#include <math.h>
+
+#include "ops/draw.h"
+
+typedef struct random_params {
+    bool normal;
+    double lo, hi; /* the range, or mean and deviation */
+    fv_dtype dtype;
+    int rank;
+    int64_t shape[FV_MAX_RANK];
+    fv_draw draw;
+} random_params;
+
+static fv_tensor *draw_numbers(fv_ctx *ctx, random_params *params, int rank, const int64_t *shape)
+{
+    if (ctx->error != FV_OK) return ctx->invalid;
+    int64_t count;
+    const bool named = rank >= 0 && rank <= FV_MAX_RANK && (rank == 0 || shape);
+    if (!named || !fv_shape_count(rank, shape, &count)) {
+        fv_poison(ctx, FV_ERR_SHAPE, "random: rank %d or its sizes are not those of a tensor",
+                  rank);
+        return ctx->invalid;
+    }
+    params->rank = rank;
+    for (int i = 0; i < rank; i++)
+        params->shape[i] = shape[i];
+    params->draw = fv_draw_next(ctx, rank, shape);
+    return fv_op_apply(ctx, FV_OP_RANDOM, 0, NULL, params);
+}
+
+fv_tensor *fv_rand_uniform(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape, double low,
+                           double high)
+{
+    random_params params = {.dtype = dtype, .lo = low, .hi = high};
+    return draw_numbers(ctx, &params, rank, shape);
+}
+
+fv_tensor *fv_rand_normal(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape, double mean,
+                          double deviation)
+{
+    random_params params = {.normal = true, .dtype = dtype, .lo = mean, .hi = deviation};
+    return draw_numbers(ctx, &params, rank, shape);
+}
+
+static fv_status infer(fv_op_run *run)
+{
+    const random_params *params = run->params;
+    if (params->dtype != FV_F32 && params->dtype != FV_F64)
+        return fv_op_error(run, FV_ERR_DTYPE, "numbers are f32 or f64, not %s",
+                           fv_dtype_name(params->dtype));
+    const bool sound = isfinite(params->lo) && isfinite(params->hi) &&
+                       (params->normal ? params->hi >= 0.0 : params->lo <= params->hi);
+    if (!sound)
+        return fv_op_error(run, FV_ERR_ARGUMENT,
+                           params->normal ? "mean %g and deviation %g" : "a range from %g to %g",
+                           params->lo, params->hi);
+    fv_spec_set(run, 0, params->dtype, params->rank, params->shape);
+    return FV_OK;
+}
+
+static void forward(fv_op_run *run)
+{
+    const random_params *params = run->params;
+    fv_tensor *out = run->out[0];
+    if (out->count == 0) return;
+    const fv_draw_shape shape = fv_draw_shape_of(out->rank, out->shape);
+    const fv_random_args args = {.rows = shape.rows,
+                                 .cols = shape.cols,
+                                 .key = params->draw.key,
+                                 .row_offset = params->draw.row_offset,
+                                 .normal = params->normal,
+                                 .lo = params->lo,
+                                 .hi = params->hi};
+    fv_launch(run->ctx, FV_KERNEL_RANDOM, out->dtype, (void *[]){out->data}, &args, sizeof args);
+}
+
+static const random_params
+    uniform = {.lo = -1.0, .hi = 2.0, .dtype = FV_F64, .rank = 2, .shape = {3, 5}},
+    normal = {.normal = true, .hi = 1.0, .dtype = FV_F64, .rank = 1, .shape = {7}},
+    empty = {.hi = 1.0, .dtype = FV_F64, .rank = 2, .shape = {0, 3}};
+
+static const fv_op_case cases[] = {
+    {.name = "uniform", .params = &uniform},
+    {.name = "normal", .params = &normal},
+    {.name = "empty", .params = &empty},
+};
+
+const fv_op_desc fv_op_random = {
+    .id = FV_OP_RANDOM,
+    .name = "random",
+    .formula = "uniform or normal numbers from the key",
+    .min_in = 0,
+    .max_in = 0,
+    .params_bytes = sizeof(random_params),
+    .infer = infer,
+    .forward = forward,
+    .no_backward = "it has no inputs",
+    FV_CASES(cases),
+};

@@ -1,0 +1,33 @@
+/*
+ * Kernels over rows want contiguous memory with the axis they work along at the end. These bring
+ * a tensor into that form without copying where it already has it.
+ *
+ *     fv_tensor *rows = fv_rows_of(ctx, x, axis);      // x itself, or a copy
+ *     ... launch over fv_row_count(rows) rows of rows->shape[rows->rank - 1] ...
+ *     fv_drop_copy(ctx, rows, x);                      // frees the copy, if it was one
+ */
+#ifndef FV_OPS_ROWS_H
+#define FV_OPS_ROWS_H
+
+#include "ops/op.h"
+
+/* The product of all sizes but the last; 1 for a scalar. */
+int64_t fv_row_count(const fv_tensor *t);
+/* The products of the sizes before and after an axis. */
+int64_t fv_outer_count(const fv_tensor *t, int axis);
+int64_t fv_inner_count(const fv_tensor *t, int axis);
+
+/* A view of t with `axis` moved to the end; t itself if it is there. Rank >= 1. */
+fv_tensor *fv_axis_last(fv_ctx *ctx, fv_tensor *t, int axis);
+/* The same as contiguous rows. */
+fv_tensor *fv_rows_of(fv_ctx *ctx, fv_tensor *t, int axis);
+
+/* A contiguous tensor of the shape t has with `axis` last, for results: t itself when it is
+ * that; give it to fv_rows_store once filled. */
+fv_tensor *fv_rows_room(fv_ctx *ctx, fv_tensor *t, int axis);
+void fv_rows_store(fv_ctx *ctx, fv_tensor *t, int axis, fv_tensor *rows);
+
+/* Frees `copy` unless it is `of` itself. */
+void fv_drop_copy(fv_ctx *ctx, fv_tensor *copy, const fv_tensor *of);
+
+#endif

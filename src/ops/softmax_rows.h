@@ -1,0 +1,16 @@
+/* What softmax and log-softmax share: both run along one axis, brought to the end if it is not
+ * there, and both find their gradient from their result. */
+#ifndef FV_OPS_SOFTMAX_ROWS_H
+#define FV_OPS_SOFTMAX_ROWS_H
+
+#include "ops/op.h"
+
+typedef struct fv_softmax_params {
+    int axis;
+} fv_softmax_params;
+
+fv_status fv_softmax_infer(fv_op_run *run);
+void fv_softmax_forward(fv_op_run *run, bool log);
+void fv_softmax_backward(fv_op_back *back, bool log);
+
+#endif
