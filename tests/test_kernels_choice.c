@@ -184,6 +184,30 @@ static void row_indices(fv_dtype dtype)
 
 static void rows_index_test(void) { for_reals(row_indices); }
 
+/* Gathers of every element size. */
+static void gathers_move_any_dtype(void)
+{
+    kernel_level(FV_SIMD_SCALAR);
+    static const fv_dtype kinds[] = {FV_U8, FV_I32, FV_I64};
+    const vec index = VEC_OF(FV_I64, 2, 9, 0);
+    const fv_rows_index_args rows = {.outer = 1, .count = 3, .rows = 3, .cols = 2, .skip = -1};
+    const fv_gather_args axis = {.outer = 1, .size = 6, .count = 3, .inner = 1};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        const vec x = VEC_OF(kinds[k], 1, 2, 3, 4, 5, 6), out = vec_new(kinds[k], 6);
+        CHECK(
+            kernel_run(FV_KERNEL_GATHER_ROWS, kinds[k], PTRS(out.data, x.data, index.data), &rows));
+        CHECK(vec_same_bits(out, VEC_OF(kinds[k], 5, 6, 0, 0, 1, 2)));
+        const vec few = vec_new(kinds[k], 3);
+        CHECK(kernel_run(FV_KERNEL_GATHER, kinds[k], PTRS(few.data, x.data, index.data), &axis));
+        CHECK(vec_same_bits(few, VEC_OF(kinds[k], 3, 0, 1)));
+    }
+    uint16_t half[3] = {10, 20, 30}, out[3];
+    const fv_gather_args three = {.outer = 1, .size = 3, .count = 3, .inner = 1};
+    CHECK(kernel_run(FV_KERNEL_GATHER, FV_BF16, PTRS(out, half, index.data), &three));
+    CHECK(out[0] == 30 && out[1] == 0 && out[2] == 10);
+    vec_free_all();
+}
+
 static void axis_indices(fv_dtype dtype)
 {
     enum { OUTER = 2, SIZE = 4, COUNT = 3, INNER = 21 };
@@ -299,6 +323,7 @@ int main(int argc, char **argv)
     RUN(topk_test);
     RUN(multinomial_test);
     RUN(rows_index_test);
+    RUN(gathers_move_any_dtype);
     RUN(axis_index_test);
     RUN(dropout_test);
     RUN(random_test);

@@ -122,9 +122,27 @@ static void store_integer(int64_t n, fv_dtype to, void *out, int64_t stride, con
     }
 }
 
+/* Floats to 16 bits, the pair that matters for speed, without the wide step. */
+static bool narrow(int64_t n, fv_dtype to, uint16_t *out, int64_t out_stride, const float *in,
+                   int64_t in_stride)
+{
+    if (to == FV_BF16) {
+        for (int64_t i = 0; i < n; i++)
+            out[i * out_stride] = fv_f32_to_bf16(in[i * in_stride]);
+        return true;
+    }
+    if (to == FV_F16) {
+        for (int64_t i = 0; i < n; i++)
+            out[i * out_stride] = fv_f32_to_f16(in[i * in_stride]);
+        return true;
+    }
+    return false;
+}
+
 void fv_convert(int64_t n, fv_dtype to, void *out, int64_t out_stride, fv_dtype from,
                 const void *in, int64_t in_stride)
 {
+    if (from == FV_F32 && narrow(n, to, out, out_stride, in, in_stride)) return;
     wide block;
     char *o = out;
     const char *p = in;

@@ -83,11 +83,18 @@ static void transpose_row(const fv_walk *w, int64_t n, const int64_t *at)
         const int64_t col = square % t->col_squares * SQUARE;
         const int64_t row_end = row + SQUARE < t->rows ? row + SQUARE : t->rows;
         const int64_t width = col + SQUARE < t->cols ? SQUARE : t->cols - col;
-        for (int64_t r = row; r < row_end; r++) {
-            char *out = (char *)w->ptr[0] + (at[0] + r * t->out_row + col) * t->bytes;
-            const char *in = (const char *)w->ptr[1] + (at[1] + r + col * t->in_col) * t->bytes;
-            move((size_t)t->bytes, width, out, 1, in, t->in_col);
-        }
+        /* Through a square of our own: both sides are touched in runs only, and strides that are
+         * powers of two cannot crowd one set of the cache. */
+        char local[SQUARE * SQUARE * 8];
+        const int64_t height = row_end - row;
+        for (int64_t c = 0; c < width; c++)
+            memcpy(local + c * SQUARE * t->bytes,
+                   (const char *)w->ptr[1] + (at[1] + row + (col + c) * t->in_col) * t->bytes,
+                   (size_t)(height * t->bytes));
+        for (int64_t r = 0; r < height; r++)
+            move((size_t)t->bytes, width,
+                 (char *)w->ptr[0] + (at[0] + (row + r) * t->out_row + col) * t->bytes, 1,
+                 local + r * t->bytes, SQUARE);
     }
 }
 

@@ -9,6 +9,7 @@
 
 /* Compiled once, for every dtype. */
 void fv_copy_fill(fv_kernel_table *t);
+void fv_gather_fill(fv_kernel_table *t);
 void fv_integer_fill(fv_kernel_table *t);
 
 /* Compiled from one source for float and double. */

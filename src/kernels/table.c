@@ -11,6 +11,7 @@ const fv_kernel_info fv_kernel_infos[FV_KERNEL_COUNT] = {
 static void fill_ref(fv_kernel_table *t)
 {
     fv_copy_fill(t);
+    fv_gather_fill(t);
     fv_integer_fill(t);
 #define FILL(family)                                                                               \
     fv_ref_##family##_fill_f32(t);                                                                 \

@@ -1,5 +1,5 @@
-/* Gathers and scatters. A scatter adds in ascending index order: threads share out the columns,
- * never the rows. */
+/* Scatters and one-hot rows. A scatter adds in ascending index order: threads share out the
+ * columns, never the rows. (Gathers move bytes of any dtype: kernels/gather.c.) */
 #include <string.h>
 
 #include "kernels/index.h"
@@ -23,31 +23,6 @@ static bool inside(const index_job *job, int64_t index, int64_t bound)
 }
 
 /* ---- whole rows ----------------------------------------------------------------- */
-
-static void gather_rows_range(const void *arg, int64_t begin, int64_t end, int thread)
-{
-    (void)thread;
-    const index_job *job = arg;
-    const fv_rows_index_args *a = job->args;
-    const size_t bytes = (size_t)a->cols * sizeof(real);
-    const int64_t *index = job->ptr[2];
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t outer = unit / a->count, from = index[unit % a->count];
-        real *out = (real *)job->ptr[0] + unit * a->cols;
-        const real *table = (const real *)job->ptr[1] + outer * a->rows * a->cols;
-        if (inside(job, from, a->rows))
-            memcpy(out, table + from * a->cols, bytes);
-        else
-            memset(out, 0, bytes);
-    }
-}
-
-static void gather_rows(const fv_exec *exec, void *const *ptr, const void *args)
-{
-    const fv_rows_index_args *a = args;
-    const index_job job = {.exec = exec, .args = args, .ptr = ptr};
-    fv_exec_rows(exec, a->outer * a->count, a->cols, gather_rows_range, &job);
-}
 
 /* Adds columns [col, col + width) of every row of one outer block. */
 static void scatter_columns(const index_job *job, int64_t outer, int64_t col, int64_t width)
@@ -90,27 +65,6 @@ static void scatter_rows(const fv_exec *exec, void *const *ptr, const void *args
 }
 
 /* ---- along one axis ------------------------------------------------------------- */
-
-static void gather_range(const void *arg, int64_t begin, int64_t end, int thread)
-{
-    (void)thread;
-    const index_job *job = arg;
-    const fv_gather_args *a = job->args;
-    for (int64_t unit = begin; unit < end; unit++) {
-        real *out = (real *)job->ptr[0] + unit * a->inner;
-        const int64_t *index = (const int64_t *)job->ptr[2] + unit * a->inner;
-        const real *in = (const real *)job->ptr[1] + unit / a->count * a->size * a->inner;
-        for (int64_t i = 0; i < a->inner; i++)
-            out[i] = inside(job, index[i], a->size) ? in[index[i] * a->inner + i] : 0;
-    }
-}
-
-static void gather(const fv_exec *exec, void *const *ptr, const void *args)
-{
-    const fv_gather_args *a = args;
-    const index_job job = {.exec = exec, .args = args, .ptr = ptr};
-    fv_exec_rows(exec, a->outer * a->count, a->inner, gather_range, &job);
-}
 
 static void scatter_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
@@ -163,9 +117,7 @@ static void one_hot(const fv_exec *exec, void *const *ptr, const void *args)
 
 void FV_NAME(fv_ref_index_fill)(fv_kernel_table *t)
 {
-    t->fn[FV_KERNEL_GATHER_ROWS][FV_REAL_DTYPE] = gather_rows;
     t->fn[FV_KERNEL_SCATTER_ROWS][FV_REAL_DTYPE] = scatter_rows;
-    t->fn[FV_KERNEL_GATHER][FV_REAL_DTYPE] = gather;
     t->fn[FV_KERNEL_SCATTER][FV_REAL_DTYPE] = scatter;
     t->fn[FV_KERNEL_ONE_HOT][FV_REAL_DTYPE] = one_hot;
 }
