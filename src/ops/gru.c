@@ -192,6 +192,7 @@ const fv_op_desc fv_op_gru = {
     .formula = "h of every step from x_gates and h W^T + b",
     .min_in = 4,
     .max_in = 4,
+    .n_out = 2,
     .params_bytes = sizeof(fv_sequence_params),
     .infer = infer,
     .forward = forward,

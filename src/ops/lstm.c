@@ -211,6 +211,7 @@ const fv_op_desc fv_op_lstm = {
     .formula = "h, c of every step from x_gates + h W^T",
     .min_in = 4,
     .max_in = 4,
+    .n_out = 3,
     .params_bytes = sizeof(fv_sequence_params),
     .infer = infer,
     .forward = forward,

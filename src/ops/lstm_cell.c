@@ -90,6 +90,7 @@ const fv_op_desc fv_op_lstm_cell = {
     .formula = "c' = f c + i g, h = o tanh(c')",
     .min_in = 2,
     .max_in = 2,
+    .n_out = 2,
     .infer = infer,
     .forward = forward,
     .backward = backward,

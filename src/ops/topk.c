@@ -88,6 +88,7 @@ const fv_op_desc fv_op_topk = {
     .formula = "the k largest along the last axis, descending, and their places",
     .min_in = 1,
     .max_in = 1,
+    .n_out = 2,
     .params_bytes = sizeof(topk_params),
     .infer = infer,
     .forward = forward,
