@@ -1,0 +1,60 @@
+/* Scatter of rows. Gathers stay with the reference, whose memcpy is as fast as memory. */
+#include "kernels/index.h"
+
+#include "kernels/simd/fill.h"
+
+typedef struct scatter_job {
+    const fv_exec *exec;
+    const fv_rows_index_args *args;
+    void *const *ptr;
+    int64_t lines; /* columns of a row in units of FV_LANES */
+} scatter_job;
+
+/* Adds columns [col, col + width) of every row of one outer block, rows in index order. */
+static void scatter_columns(const scatter_job *job, int64_t outer, int64_t col, int64_t width)
+{
+    const fv_rows_index_args *a = job->args;
+    const int64_t *index = job->ptr[2];
+    float *table = (float *)job->ptr[0] + outer * a->rows * a->cols + col;
+    const float *in = (const float *)job->ptr[1] + outer * a->count * a->cols + col;
+    for (int64_t k = 0; k < a->count; k++) {
+        const int64_t to = index[k];
+        if (a->skip >= 0 && to == a->skip) continue;
+        if (to < 0 || to >= a->rows) {
+            fv_fault_raise(job->exec->fault, to, a->rows);
+            continue;
+        }
+        float *sum = table + to * a->cols;
+        const float *add = in + k * a->cols;
+        V_LOOP(width, 0,
+               v_store(sum + i, count, v_add(v_load(sum + i, count), v_load(add + i, count))));
+    }
+}
+
+/* Units are (outer block, line of columns); neighbours in one call are done in one pass. */
+static void scatter_range(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const scatter_job *job = arg;
+    const int64_t cols = job->args->cols;
+    for (int64_t unit = begin; unit < end;) {
+        const int64_t outer = unit / job->lines, line = unit % job->lines;
+        const int64_t left = job->lines - line, asked = end - unit;
+        const int64_t lines = left < asked ? left : asked;
+        const int64_t col = line * FV_LANES, stop = col + lines * FV_LANES;
+        scatter_columns(job, outer, col, (stop < cols ? stop : cols) - col);
+        unit += lines;
+    }
+}
+
+static void scatter_rows(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_rows_index_args *a = args;
+    const scatter_job job = {exec, a, ptr, (a->cols + FV_LANES - 1) / FV_LANES};
+    fv_exec_rows(exec, a->outer * job.lines, a->count * FV_LANES, scatter_range, &job);
+}
+
+void FV_SIMD_NAME(fv_simd_index_fill)(fv_kernel_table *t)
+{
+    t->fn[FV_KERNEL_SCATTER_ROWS][FV_F32] = scatter_rows;
+}

@@ -1,0 +1,45 @@
+/*
+ * What rows are reduced to, in the reference's lane order (ref/lanes.h). Every function takes a
+ * contiguous row of n floats, n >= 0.
+ */
+#ifndef FV_KERNELS_SIMD_ROWSUM_H
+#define FV_KERNELS_SIMD_ROWSUM_H
+
+#include "kernels/simd/vmath.h"
+
+/* Lane sum of an expression of `i` and `count`. */
+#define V_SUM(result, n, ...)                                                                      \
+    do {                                                                                           \
+        vf sum_ = v_zero();                                                                        \
+        V_LOOP(n, 0, sum_ = v_add(sum_, v_keep(count, (__VA_ARGS__), v_zero())));                  \
+        (result) = v_join(sum_);                                                                   \
+    } while (0)
+
+/* -inf for an empty row; NaN if there is one. The sign of a zero is any one found. */
+V_INLINE float v_row_max(const float *x, int64_t n)
+{
+    const vf low = v_set(-INFINITY);
+    vf most = low;
+    vm nan = vm_none();
+    V_LOOP(n, 0, const vf v = v_keep(count, v_load(x + i, count), low); nan = vm_or(nan, v_nan(v));
+           most = v_max(v, most));
+    return vm_bits(nan) ? NAN : v_join_max(most);
+}
+
+/* The sum of e^(x - most). */
+V_INLINE float v_row_exp_sum(const float *x, int64_t n, float most)
+{
+    float sum;
+    const vf shift = v_set(most);
+    V_SUM(sum, n, v_exp(v_sub(v_load(x + i, count), shift)));
+    return sum;
+}
+
+/* ln of the sum of e^x: all -inf gives -inf, a +inf gives +inf, NaN wins. */
+V_INLINE float v_row_log_sum_exp(const float *x, int64_t n)
+{
+    const float most = v_row_max(x, n);
+    return isinf(most) ? most : most + fv_logf_ref(v_row_exp_sum(x, n, most));
+}
+
+#endif

@@ -1,0 +1,238 @@
+/*
+ * Vector exp, log, log1p, tanh, erf and what is made of them. Each function does, lane by lane,
+ * exactly what its scalar twin in ref/math.h or ref/composite.h does: read those for the
+ * mathematics and the error bounds. Change one and the other must follow.
+ */
+#ifndef FV_KERNELS_SIMD_VMATH_H
+#define FV_KERNELS_SIMD_VMATH_H
+
+#include "kernels/ref/composite.h"
+#include "kernels/ref/math.h"
+#include "kernels/simd/simd.h"
+
+/* ---- exp --------------------------------------------------------------------------- */
+
+/* n in sixteenths, in the low bits. */
+V_INLINE vf v_exp_round(vf x) { return v_fma(x, v_set(FV_EXP_LOG2E), v_set(FV_EXP_MAGIC)); }
+
+/* Bits outside FV_EXP_LOW are set in the lanes that must take the long way for t, or for u. */
+V_INLINE vi v_exp_excess(vf t, vf u)
+{
+    const vi in_range = vi_set(FV_EXP_SHORT);
+#if FV_SIMD_LEVEL == 3
+    return _mm512_ternarylogic_epi32(vi_of(t), in_range, vi_of(u), 0x7e);
+#else
+    return vi_or(vi_xor(vi_of(t), in_range), vi_xor(vi_of(u), in_range));
+#endif
+}
+
+V_INLINE vm v_exp_is_long(vf t) { return vi_test(v_exp_excess(t, t), vi_set(~FV_EXP_LOW)); }
+
+V_INLINE vf v_exp_cubic(vf r)
+{
+    const vf u = v_add(r, v_set(FV_EXP_B));
+    return v_fma(v_fma(u, u, v_set(FV_EXP_C)), r, v_set(FV_EXP_K));
+}
+
+/* Bits of fv_exp_table[j], less j << 19 and 16 << 23: what shifting the low bits of t to the
+ * exponent adds too much. */
+static const uint32_t fv_exp_short_table[16] = {
+    0x362b089fu, 0x362a9b22u, 0x362a8378u, 0x362ac56eu, 0x362b64fcu, 0x362c6646u,
+    0x362dcda1u, 0x362f9f91u, 0x3631e0ceu, 0x36349646u, 0x3633e28fu, 0x3631b95bu,
+    0x362fd255u, 0x362e306bu, 0x362cd6adu, 0x362bc84cu,
+};
+
+/* The short way: |n| < 16 in every lane. */
+V_INLINE vf v_exp_short(vf x, vf t)
+{
+    const vf n = v_sub(t, v_set(FV_EXP_MAGIC));
+    const vf w = v_exp_cubic(v_fma(n, v_set(-FV_EXP_LN2), x));
+    const vi scale = vi_of(v_lookup((const float *)(const void *)fv_exp_short_table, vi_of(t)));
+    return v_mul(vf_of(vi_add(scale, vi_shl(vi_of(t), 19))), w);
+}
+
+/* y 2^floor(n), rounded once. */
+V_INLINE vf v_exp_scale(vf y, vf t, vf n)
+{
+#if FV_SIMD_LEVEL == 3
+    (void)t;
+    return _mm512_scalef_ps(y, n);
+#else
+    (void)n;
+    const vi k = vi_sub(vi_of(t), vi_set(fv_float_bits(FV_EXP_MAGIC)));
+    const vi whole = vi_sar(k, 4), half = vi_sar(k, 5), bias = vi_set(127);
+    const vi rest = vi_sub(whole, half);
+    y = v_mul(y, vf_of(vi_shl(vi_add(half, bias), 23)));
+    return v_mul(y, vf_of(vi_shl(vi_add(rest, bias), 23)));
+#endif
+}
+
+/* Any x, the lanes of `is_long` with both parts of ln 2. */
+V_INLINE vf v_exp_any(vf x, vm is_long)
+{
+    x = v_min(v_set(FV_EXP_MAX), v_max(v_set(FV_EXP_MIN), x));
+    const vf t = v_exp_round(x);
+    const vf n = v_sub(t, v_set(FV_EXP_MAGIC));
+    const vf near = v_fma(n, v_set(-FV_EXP_LN2), x);
+    const vf r = v_select(is_long, v_fma(n, v_set(FV_EXP_LN2_LOW), near), near);
+    const vf scale = v_lookup(fv_exp_table, vi_of(t));
+    return v_exp_scale(v_mul(scale, v_exp_cubic(r)), t, n);
+}
+
+V_INLINE vf v_exp(vf x)
+{
+    const vf t = v_exp_round(x);
+    const vm is_long = v_exp_is_long(t);
+    if (__builtin_expect(vm_bits(is_long) != 0, 0)) return v_exp_any(x, is_long);
+    return v_exp_short(x, t);
+}
+
+/* Four vectors share one test. */
+V_INLINE void v_exp4(vf x[4])
+{
+    vf t[4];
+    for (int k = 0; k < 4; k++)
+        t[k] = v_exp_round(x[k]);
+    const vi excess = vi_or(v_exp_excess(t[0], t[1]), v_exp_excess(t[2], t[3]));
+    if (__builtin_expect(vm_bits(vi_test(excess, vi_set(~FV_EXP_LOW))) != 0, 0)) {
+        for (int k = 0; k < 4; k++)
+            x[k] = v_exp_any(x[k], v_exp_is_long(t[k]));
+    } else {
+        for (int k = 0; k < 4; k++)
+            x[k] = v_exp_short(x[k], t[k]);
+    }
+}
+
+/* ---- log --------------------------------------------------------------------------- */
+
+V_INLINE vf v_log_core(vf x, vf tail)
+{
+    const vm tiny = v_lt(x, v_set(0x1p-126f));
+    x = v_select(tiny, v_mul(x, v_set(0x1p23f)), x);
+    const vf shift = v_select(tiny, v_set(-23.0f), v_zero());
+    const vi u = vi_sub(vi_of(x), vi_set(FV_LOG_SPLIT));
+    const vf e = v_add(vi_to_float(vi_sar(u, 23)), shift);
+    const vi mantissa = vi_add(vi_and(u, vi_set(0x7fffffu)), vi_set(FV_LOG_SPLIT));
+    const vf f = v_sub(vf_of(mantissa), v_set(1.0f));
+    vf q = v_set(fv_log_coef[9]);
+    for (int k = 8; k >= 0; k--)
+        q = v_fma(q, f, v_set(fv_log_coef[k]));
+    const vf high = v_set(FV_LOG_LN2_HIGH);
+    const vf a = v_fma(e, high, f);
+    const vf b = v_add(v_fma(e, high, v_neg(a)), f);
+    vf small = v_fma(e, v_set(FV_LOG_LN2_LOW), tail);
+    small = v_fma(v_mul(f, f), q, small);
+    return v_add(a, v_add(b, small));
+}
+
+/* y where x is positive and finite; else the value log(x) has there. */
+V_INLINE vf v_log_special(vf x, vf y)
+{
+    const vf inf = v_set(INFINITY), zero = v_zero();
+    y = v_select(v_eq(x, inf), inf, y);
+    y = v_select(v_gt(x, zero), y, v_set(NAN));
+    return v_select(v_eq(x, zero), v_neg(inf), y);
+}
+
+V_INLINE vf v_log(vf x) { return v_log_special(x, v_log_core(x, v_zero())); }
+
+V_INLINE vf v_log1p(vf x)
+{
+    const vf one = v_set(1.0f), u = v_add(one, x);
+    const vm over = v_gt(x, one);
+    const vf big = v_select(over, x, one), less = v_select(over, one, x);
+    const vf c = v_sub(less, v_sub(u, big));
+    const vf y = v_log_special(u, v_log_core(u, v_div(c, u)));
+    return v_select(v_eq(u, one), x, y);
+}
+
+/* ---- tanh, erf --------------------------------------------------------------------- */
+
+V_INLINE vf v_piece(vf x, vi j, const float (*table)[16], int degree)
+{
+    const vf h = v_sub(x, v_lookup(table[0], j));
+    vf p = v_lookup(table[degree + 1], j);
+    for (int k = degree; k >= 1; k--)
+        p = v_fma(p, h, v_lookup(table[k], j));
+    return v_min(v_set(1.0f), v_mul(p, x));
+}
+
+V_INLINE vf v_tanh(vf x)
+{
+    const vf a = v_min(v_set(FV_TANH_MAX), v_abs(x));
+    const vi j = vi_shr(vi_of(v_max(v_set(FV_TANH_MIN), a)), 22);
+    return v_or(v_piece(a, j, fv_tanh_table, FV_TANH_DEGREE), v_sign(x));
+}
+
+V_INLINE vf v_erf(vf x)
+{
+    const vf a = v_min(v_set(FV_ERF_MAX), v_abs(x));
+    const vf t = v_add(v_sub(a, v_set(0.125f)), v_set(FV_ERF_MAGIC));
+    return v_or(v_piece(a, vi_of(t), fv_erf_table, FV_ERF_DEGREE), v_sign(x));
+}
+
+/* ---- composites (ref/composite.h) -------------------------------------------------- */
+
+V_INLINE vf v_relu(vf x) { return v_max(v_zero(), x); }
+
+V_INLINE vf v_sigmoid(vf x)
+{
+    const vf one = v_set(1.0f);
+    return v_div(one, v_add(one, v_exp(v_neg(x))));
+}
+
+V_INLINE vf v_silu(vf x) { return v_div(x, v_add(v_set(1.0f), v_exp(v_neg(x)))); }
+
+V_INLINE vf v_silu_grad(vf x)
+{
+    const vf one = v_set(1.0f), s = v_sigmoid(x);
+    return v_mul(s, v_add(one, v_mul(x, v_sub(one, s))));
+}
+
+V_INLINE vf v_softplus(vf x) { return v_add(v_relu(x), v_log1p(v_exp(v_neg(v_abs(x))))); }
+
+V_INLINE vf v_gelu(vf x)
+{
+    const vf t = v_erf(v_mul(x, v_set((float)FV_SQRT_HALF)));
+    return v_mul(v_mul(v_set(0.5f), x), v_add(v_set(1.0f), t));
+}
+
+V_INLINE vf v_gelu_grad(vf x)
+{
+    const vf t = v_erf(v_mul(x, v_set((float)FV_SQRT_HALF)));
+    const vf bell = v_exp(v_mul(v_mul(v_set(-0.5f), x), x));
+    const vf density = v_mul(v_set((float)FV_INV_SQRT_2PI), bell);
+    return v_add(v_mul(v_set(0.5f), v_add(v_set(1.0f), t)), v_mul(x, density));
+}
+
+V_INLINE vf v_gelu_tanh_inner(vf x)
+{
+    const vf poly = v_fma(v_set((float)FV_GELU_C1), v_mul(x, x), v_set((float)FV_GELU_C0));
+    return v_tanh(v_mul(x, poly));
+}
+
+V_INLINE vf v_gelu_tanh(vf x)
+{
+    return v_mul(v_mul(v_set(0.5f), x), v_add(v_set(1.0f), v_gelu_tanh_inner(x)));
+}
+
+V_INLINE vf v_gelu_tanh_grad(vf x)
+{
+    const vf one = v_set(1.0f), half = v_set(0.5f), t = v_gelu_tanh_inner(x);
+    const vf slope = v_sub(one, v_mul(t, t));
+    const vf inner = v_fma(v_set((float)FV_GELU_C1_X3), v_mul(x, x), v_set((float)FV_GELU_C0));
+    const vf bend = v_mul(v_mul(v_mul(half, x), slope), inner);
+    const vm flat = v_eq(slope, v_zero());
+    return v_add(v_mul(half, v_add(one, t)), v_select(flat, v_zero(), bend));
+}
+
+V_INLINE vf v_erf_grad(vf x)
+{
+    return v_mul(v_set((float)FV_TWO_OVER_SQRT_PI), v_exp(v_neg(v_mul(x, x))));
+}
+
+/* NaN if either is NaN; of equals the first. */
+V_INLINE vm v_first_is_max(vf a, vf b) { return vm_or(v_ge(a, b), v_nan(a)); }
+V_INLINE vm v_first_is_min(vf a, vf b) { return vm_or(v_le(a, b), v_nan(a)); }
+
+#endif
