@@ -123,6 +123,7 @@ typedef struct bench_line {
     bench_unit unit;
     double rate;  /* in the unit */
     double share; /* of the gauge */
+    bench_gauge gauge;
     int64_t m, n, k, batch;
     const char *trans;             /* "nn", "nt", "tn", "tt", or NULL */
     double vs_openblas, vs_onednn; /* our speed over theirs */

@@ -132,6 +132,7 @@ bench_line bench_line_of(const char *bench, const char *name, const bench_reques
                        .threads = ask->threads,
                        .rate = NAN,
                        .share = NAN,
+                       .gauge = ask->gauge,
                        .m = -1,
                        .n = -1,
                        .k = -1,
@@ -154,6 +155,8 @@ void bench_line_rate(bench_line *line, bench_unit unit, double work, double seco
 }
 
 static const char *const unit_keys[] = {"gflops", "gbs", "gops", "ns"};
+static const char *const gauge_names[BENCH_GAUGE_COUNT] = {"",     "fma",     "fma",   "read",
+                                                           "copy", "copy_nt", "triad", "triad_nt"};
 static const char *const unit_names[] = {"GFLOP/s", "GB/s", "G/s", "ns"};
 
 static void print_json(const bench_line *line)
@@ -173,7 +176,10 @@ static void print_json(const bench_line *line)
         if (sizes[i].value >= 0) cli_json_int(&j, sizes[i].key, sizes[i].value);
     if (line->trans) cli_json_text(&j, "trans", line->trans);
     cli_json_real(&j, unit_keys[line->unit], line->rate);
-    if (isfinite(line->share)) cli_json_real(&j, "share", line->share);
+    if (isfinite(line->share)) {
+        cli_json_real(&j, "share", line->share);
+        cli_json_text(&j, "of", gauge_names[line->gauge]);
+    }
     if (isfinite(line->vs_openblas)) cli_json_real(&j, "vs_openblas", line->vs_openblas);
     if (isfinite(line->vs_onednn)) cli_json_real(&j, "vs_onednn", line->vs_onednn);
     cli_json_bool(&j, "noisy", line->noisy);
