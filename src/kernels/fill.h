@@ -32,8 +32,8 @@ FV_REF_FILL(optim);
 
 /* Vector versions, f32. */
 void fv_avx2_gemm_fill(fv_kernel_table *t);
-__attribute__((weak)) void fv_avx2_fill(fv_kernel_table *t);
+void fv_avx2_fill(fv_kernel_table *t);
 void fv_avx512_gemm_fill(fv_kernel_table *t);
-__attribute__((weak)) void fv_avx512_fill(fv_kernel_table *t);
+void fv_avx512_fill(fv_kernel_table *t);
 
 #endif

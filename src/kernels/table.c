@@ -39,12 +39,12 @@ void fv_kernel_table_fill(fv_kernel_table *table, fv_simd level)
 #if defined(__x86_64__)
     if (level >= FV_SIMD_AVX2) {
         fv_avx2_gemm_fill(table);
-        if (fv_avx2_fill) fv_avx2_fill(table);
+        fv_avx2_fill(table);
         table->level = FV_SIMD_AVX2;
     }
     if (level >= FV_SIMD_AVX512) {
         fv_avx512_gemm_fill(table);
-        if (fv_avx512_fill) fv_avx512_fill(table);
+        fv_avx512_fill(table);
         table->level = FV_SIMD_AVX512;
     }
 #else
