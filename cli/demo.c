@@ -27,8 +27,8 @@ typedef struct sorter {
 
 typedef struct words {
     int count;
-    int64_t letter[UNSEEN * WORD]; /* 0..25, all different within a word */
-    int64_t target[UNSEEN * WORD]; /* input position of the i-th smallest */
+    int64_t *letter; /* [count][WORD], 0..25, all different within a word */
+    int64_t *target; /* [count][WORD]: input position of the i-th smallest */
 } words;
 
 /* ---- words ---------------------------------------------------------------------- */
@@ -180,11 +180,12 @@ static void progress(int64_t step, int64_t steps, double loss, double seconds)
 static fv_status show_word(fv_ctx *ctx, const sorter *net, const char *text)
 {
     static const char *const ranks[WORD] = {"1st", "2nd", "3rd", "4th", "5th", "6th", "7th", "8th"};
-    words w = {.count = 1};
+    int64_t letters[WORD];
+    words w = {.count = 1, .letter = letters};
     char name[WORD][2], output[WORD][8], sorted[WORD + 1] = "";
     const char *col_labels[WORD], *row_labels[WORD];
     for (int i = 0; i < WORD; i++) {
-        w.letter[i] = text[i] - 'a';
+        letters[i] = text[i] - 'a';
         name[i][0] = text[i];
         name[i][1] = '\0';
         col_labels[i] = name[i];
@@ -247,7 +248,8 @@ static fv_status train(fv_ctx *ctx, const sorter *net, fv_params *params, int64_
                         .total = (uint64_t)steps,
                         .floor = 1e-5};
     uint64_t state = seed;
-    static words batch;
+    static int64_t letters[BATCH * WORD], targets[BATCH * WORD];
+    words batch = {.letter = letters, .target = targets};
     double start = now(), loss = 0;
     for (int64_t step = 0; step < steps && status == FV_OK; step++) {
         draw_words(&batch, BATCH, &state);
@@ -271,7 +273,8 @@ static int run_demo(fv_ctx *ctx, const cli_call *call)
     double start = now(), share = 0;
     status = train(ctx, &net, params, cli_int(call, "steps"), seed);
     double seconds = now() - start;
-    static words unseen;
+    static int64_t letters[UNSEEN * WORD], targets[UNSEEN * WORD];
+    words unseen = {.letter = letters, .target = targets};
     uint64_t other = ~seed;
     draw_words(&unseen, UNSEEN, &other);
     if (status == FV_OK) status = sorted_share(ctx, &net, &unseen, &share);

@@ -209,7 +209,7 @@ static fv_tensor *block(fv_ctx *ctx, void *user, fv_tensor *const *in)
 {
     layer *l = user;
     l->calls++;
-    return fv_dropout(ctx, fv_tanh(ctx, fv_mul(ctx, in[0], l->w)), 0.5);
+    return fv_dropout(ctx, fv_tanh(ctx, fv_mul(ctx, in[0], l->w)), 0.25);
 }
 
 /* The same numbers with and without recomputation, parameters inside the block included. */

@@ -18,7 +18,7 @@ static uint64_t read_xcr0(void)
 static void read_name(char name[64])
 {
     uint32_t word[12];
-    if (__get_cpuid_max(0x80000000u, NULL) < 0x80000004u) return;
+    if ((unsigned)__get_cpuid_max(0x80000000u, NULL) < 0x80000004u) return;
     for (unsigned i = 0; i < 3; i++)
         __get_cpuid(0x80000002u + i, &word[4 * i], &word[4 * i + 1], &word[4 * i + 2],
                     &word[4 * i + 3]);
