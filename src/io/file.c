@@ -189,9 +189,11 @@ fv_status fv_save_end(fv_save *save, fv_status status)
         RETRY(result, io->sync(io->user, save->handle));
         if (result < 0) status = io_error(save->ctx, save->temp, "sync", result);
     }
-    /* Never repeated: after EINTR the descriptor's state is unknown, and it may be another's. */
+    /* Never repeated: an interrupted close has closed, and the number may be another file's by now.
+     * The data is on disk already. */
     result = io->close(io->user, save->handle);
-    if (status == FV_OK && result < 0) status = io_error(save->ctx, save->temp, "close", result);
+    if (status == FV_OK && result < 0 && result != -EINTR)
+        status = io_error(save->ctx, save->temp, "close", result);
     if (status == FV_OK) {
         RETRY(result, io->rename(io->user, save->temp, save->path));
         if (result < 0) status = io_error(save->ctx, save->path, "replace", result);
