@@ -152,10 +152,10 @@ static inline float fv_log1pf_ref(float x)
  * within 2^-33 of a float, so that c0 has no rounding error of its own. Rows: centre, c0, c1, ...
  */
 #define FV_TANH_DEGREE 7
-#define FV_TANH_MAX    0x1.21p+3f /* tanh is 1 from 9.011 on */
-#define FV_TANH_MIN    0x1p-4f    /* the first interval reaches down to 0 */
+#define FV_TANH_MAX    0x1.20596cp+3f /* from here on tanh rounds to 1, and so do we */
+#define FV_TANH_MIN    0x1p-4f        /* the first interval reaches down to 0 */
 #define FV_ERF_DEGREE  5
-#define FV_ERF_MAX     0x1.fffffep+1f /* erf is 1 from 3.92 on */
+#define FV_ERF_MAX     0x1.f5a88cp+1f /* from here on erf rounds to 1 */
 #define FV_ERF_MAGIC   0x1.8p+21f     /* ulp 1/4 */
 
 /* Two intervals an octave from 2^-4 on, addressed by the top bits of |x|: bits >> 22 mod 16. */
