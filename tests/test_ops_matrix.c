@@ -1,0 +1,336 @@
+/* Products and linear layers: against plain loops, with every kind of view, and bit for bit between
+ * the ways they can be computed. */
+#include "fovea/autograd.h"
+#include "support/opcase.h"
+#include "support/tensors.h"
+#include "tensor/tensor.h"
+
+static fv_ctx *make(void) { return op_context(FV_SIMD_AUTO, 2, FV_DEVICE_CPU); }
+
+/* ---- matmul ----------------------------------------------------------------------- */
+
+/* Element offset in t of the given place of a broadcast batch. */
+static int64_t batch_offset(const fv_tensor *t, int rank, const int64_t *place)
+{
+    int64_t at = 0;
+    for (int i = 0; i < rank - 2; i++) {
+        int own = i - (rank - fv_tensor_rank(t));
+        if (own >= 0 && fv_tensor_size(t, own) != 1) at += place[i] * fv_tensor_strides(t)[own];
+    }
+    return at;
+}
+
+/* c against sums in double over the strides of a and b. */
+static void expect_product(fv_ctx *ctx, fv_tensor *c, fv_tensor *a, fv_tensor *b)
+{
+    if (!fv_tensor_valid(c)) {
+        test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
+        return;
+    }
+    const int rank = fv_tensor_rank(c), ra = fv_tensor_rank(a), rb = fv_tensor_rank(b);
+    const int64_t m = fv_tensor_size(c, -2), n = fv_tensor_size(c, -1), k = fv_tensor_size(a, -1);
+    const int64_t *sa = fv_tensor_strides(a) + ra - 2, *sb = fv_tensor_strides(b) + rb - 2;
+    const float *da = fv_tensor_data(a), *db = fv_tensor_data(b), *dc = fv_tensor_data(c);
+    for (int64_t e = 0; e < fv_tensor_count(c); e++) {
+        int64_t place[FV_MAX_RANK], rest = e / (m * n);
+        for (int i = rank - 3; i >= 0; i--) {
+            place[i] = rest % fv_tensor_size(c, i);
+            rest /= fv_tensor_size(c, i);
+        }
+        const int64_t i = e / n % m, j = e % n;
+        const int64_t oa = batch_offset(a, rank, place), ob = batch_offset(b, rank, place);
+        double sum = 0, size = 0;
+        for (int64_t p = 0; p < k; p++) {
+            double term =
+                (double)da[oa + i * sa[0] + p * sa[1]] * (double)db[ob + p * sb[0] + j * sb[1]];
+            sum += term;
+            size += fabs(term);
+        }
+        CHECK_NEAR(dc[e], sum, 1e-6 * size + 1e-12);
+    }
+}
+
+static void matmul_equals_loops(void)
+{
+    fv_ctx *ctx = make();
+    struct {
+        fv_tensor *a, *b;
+    } pairs[] = {
+        {tensor_random(ctx, 1, 2, 7, 5), tensor_random(ctx, 2, 2, 5, 9)},
+        {tensor_random(ctx, 3, 2, 1, 70), tensor_random(ctx, 4, 2, 70, 130)},
+        {tensor_random(ctx, 5, 3, 4, 6, 8), tensor_random(ctx, 6, 3, 4, 8, 3)},
+        {tensor_random(ctx, 7, 4, 2, 3, 5, 8), tensor_random(ctx, 8, 2, 8, 4)},
+        {tensor_random(ctx, 9, 2, 5, 8), tensor_random(ctx, 10, 3, 6, 8, 4)},
+        {tensor_random(ctx, 11, 5, 2, 1, 3, 4, 6), tensor_random(ctx, 12, 4, 5, 1, 6, 2)},
+        {tensor_random(ctx, 13, 8, 2, 1, 2, 1, 2, 1, 3, 4),
+         tensor_random(ctx, 14, 8, 1, 2, 1, 2, 1, 2, 4, 3)},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        expect_product(ctx, fv_matmul(ctx, pairs[i].a, pairs[i].b), pairs[i].a, pairs[i].b);
+    fv_ctx_destroy(&ctx);
+}
+
+static void matmul_of_views(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *a = tensor_random(ctx, 1, 3, 6, 4, 10), *b = tensor_random(ctx, 2, 3, 6, 9, 10);
+    fv_tensor *views[][2] = {
+        {a, fv_transpose(ctx, b, 1, 2)},                               /* A B^T */
+        {fv_transpose(ctx, a, 1, 2), fv_slice(ctx, a, 2, 0, 7, 1)},    /* A^T B, gaps */
+        {fv_slice(ctx, a, 2, 1, 10, 3), fv_slice(ctx, b, 1, 0, 3, 1)}, /* no unit stride */
+        {fv_transpose(ctx, a, 0, 1),
+         fv_transpose(ctx, fv_slice(ctx, b, 0, 0, 1, 1), 1, 2)}, /* batch steps */
+        {fv_broadcast(ctx, fv_slice(ctx, a, 1, 0, 1, 1), 3, (int64_t[]){6, 5, 10}),
+         fv_transpose(ctx, b, 1, 2)}, /* repeated rows */
+    };
+    for (int i = 0; i < 5; i++) {
+        fv_tensor *x = views[i][0], *y = views[i][1];
+        fv_tensor *c = fv_matmul(ctx, x, y);
+        expect_product(ctx, c, x, y);
+        fv_tensor *plain = fv_matmul(ctx, fv_contiguous(ctx, x), fv_contiguous(ctx, y));
+        CHECK(tensor_same(ctx, c, plain));
+    }
+    fv_ctx_destroy(&ctx);
+}
+
+static void matmul_of_vectors(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *m = tensor_of(ctx, (float[]){1, 2, 3, 4, 5, 6}, 2, 2, 3);
+    fv_tensor *v = fv_leaf(ctx, tensor_of(ctx, (float[]){1, 0, -1}, 1, 3));
+    fv_tensor *u = tensor_of(ctx, (float[]){2, 1}, 1, 2);
+    fv_tensor *mv = fv_matmul(ctx, m, v), *um = fv_matmul(ctx, u, m);
+    CHECK_EQ(fv_tensor_rank(mv), 1);
+    CHECK_VALUES(ctx, mv, 0, -2, -2);
+    CHECK_EQ(fv_tensor_rank(um), 1);
+    CHECK_VALUES(ctx, um, 0, 6, 9, 12);
+    fv_tensor *dot = fv_matmul(ctx, v, v);
+    CHECK_EQ(fv_tensor_rank(dot), 0);
+    CHECK_VALUES(ctx, dot, 0, 2);
+    CHECK_OK(ctx, fv_backward(ctx, dot));
+    CHECK_VALUES(ctx, fv_grad(ctx, v), 0, 2, 0, -2);
+    fv_ctx_destroy(&ctx);
+}
+
+static void matmul_refuses(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *a = tensor_random(ctx, 1, 2, 3, 4), *b = tensor_random(ctx, 2, 2, 3, 4);
+    CHECK(!fv_tensor_valid(fv_matmul(ctx, a, b)));
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "matmul: shapes [3,4] and [3,4]");
+    fv_matmul(ctx, tensor_random(ctx, 1, 3, 2, 3, 4), tensor_random(ctx, 1, 3, 5, 4, 2));
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "[2,3,4] and [5,4,2]");
+    fv_matmul(ctx, a, fv_cast(ctx, fv_transpose(ctx, b, 0, 1), FV_F64));
+    CHECK_ERROR(ctx, FV_ERR_DTYPE, "f32 and f64");
+    fv_matmul(ctx, fv_scalar(ctx, FV_F32, 1), a);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "rank 0");
+    fv_matmul(ctx, a, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "missing");
+    fv_ctx_destroy(&ctx);
+}
+
+/* A row's bits do not depend on the rows and the batch around it. */
+static void rows_are_independent(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *x = tensor_random(ctx, 1, 3, 3, 11, 37), *w = tensor_random(ctx, 2, 2, 37, 70);
+    fv_tensor *all = fv_matmul(ctx, x, w);
+    for (int64_t b = 0; b < 3; b++)
+        for (int64_t r = 0; r < 11; r++) {
+            fv_tensor *row = fv_slice(ctx, fv_slice(ctx, x, 0, b, b + 1, 1), 1, r, r + 1, 1);
+            fv_tensor *of_all = fv_slice(ctx, fv_slice(ctx, all, 0, b, b + 1, 1), 1, r, r + 1, 1);
+            CHECK(tensor_same(ctx, fv_matmul(ctx, row, w), of_all));
+        }
+    fv_ctx_destroy(&ctx);
+}
+
+/* ---- linear ----------------------------------------------------------------------- */
+
+/* act(x W^T + b) + residual, step by step. */
+static fv_tensor *by_steps(fv_ctx *ctx, fv_tensor *x, fv_tensor *w, fv_tensor *b, fv_act act,
+                           fv_tensor *residual)
+{
+    fv_tensor *y = fv_matmul(ctx, x, fv_transpose(ctx, w, 0, 1));
+    if (b) y = fv_add(ctx, y, b);
+    switch (act) {
+    case FV_ACT_RELU:
+        y = fv_relu(ctx, y);
+        break;
+    case FV_ACT_GELU:
+        y = fv_gelu(ctx, y);
+        break;
+    case FV_ACT_GELU_TANH:
+        y = fv_gelu_tanh(ctx, y);
+        break;
+    case FV_ACT_SILU:
+        y = fv_silu(ctx, y);
+        break;
+    case FV_ACT_TANH:
+        y = fv_tanh(ctx, y);
+        break;
+    case FV_ACT_SIGMOID:
+        y = fv_sigmoid(ctx, y);
+        break;
+    default:
+        break;
+    }
+    return residual ? fv_add(ctx, y, residual) : y;
+}
+
+/* Fused, recorded and step by step give the same bits; so do packed weights. */
+static void linear_ways_agree(void)
+{
+    for (int level = FV_SIMD_SCALAR; level <= (int)fv_simd_detect(); level++) {
+        fv_ctx *ctx = op_context((fv_simd)level, 1, FV_DEVICE_CPU);
+        fv_tensor *x = tensor_random(ctx, 1, 3, 2, 9, 33), *w = tensor_random(ctx, 2, 2, 70, 33);
+        fv_tensor *bias = tensor_random(ctx, 3, 1, 70), *res = tensor_random(ctx, 4, 3, 2, 9, 70);
+        fv_tensor *w2 = fv_leaf(ctx, tensor_random(ctx, 2, 2, 70, 33));
+        fv_tensor *w3 = tensor_random(ctx, 2, 2, 70, 33);
+        CHECK_OK(ctx, fv_linear_pack(ctx, w3));
+        for (int act = FV_ACT_NONE; act < FV_ACT_COUNT; act++)
+            for (int parts = 0; parts < 4; parts++) {
+                fv_scope_begin(ctx);
+                fv_tensor *b = parts & 1 ? bias : NULL, *r = parts & 2 ? res : NULL;
+                fv_tensor *fused = fv_linear_act(ctx, x, w, b, (fv_act)act, r);
+                fv_tensor *recorded = fv_linear_act(ctx, x, w2, b, (fv_act)act, r);
+                fv_tensor *packed = fv_linear_act(ctx, x, w3, b, (fv_act)act, r);
+                fv_tensor *steps = by_steps(ctx, x, w, b, (fv_act)act, r);
+                CHECK(tensor_same(ctx, fused, recorded));
+                CHECK(tensor_same(ctx, fused, packed));
+                CHECK(tensor_same(ctx, fused, steps));
+                fv_scope_end(ctx);
+            }
+        fv_ctx_destroy(&ctx);
+    }
+}
+
+static void packed_copy_follows_the_weight(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *w = tensor_of(ctx, (float[]){1, 2, 3, 4}, 2, 2, 2);
+    fv_tensor *x = tensor_of(ctx, (float[]){1, 10}, 2, 1, 2);
+    CHECK_OK(ctx, fv_linear_pack(ctx, w));
+    CHECK(w->packed != NULL);
+    CHECK_VALUES(ctx, fv_linear(ctx, x, w, NULL), 0, 21, 43);
+    float other[4] = {5, 6, 7, 8};
+    CHECK_OK(ctx, fv_tensor_write(ctx, w, other, sizeof other));
+    CHECK(w->packed == NULL);
+    CHECK_VALUES(ctx, fv_linear(ctx, x, w, NULL), 0, 65, 87);
+    CHECK_OK(ctx, fv_linear_pack(ctx, w));
+    CHECK_OK(ctx, fv_linear_pack(ctx, w)); /* again: replaces */
+    CHECK_VALUES(ctx, fv_linear(ctx, x, w, NULL), 0, 65, 87);
+
+    CHECK_EQ(fv_linear_pack(ctx, fv_cast(ctx, w, FV_F64)), FV_ERR_DTYPE);
+    CHECK_EQ(fv_linear_pack(ctx, tensor_random(ctx, 1, 1, 4)), FV_ERR_SHAPE);
+    CHECK_EQ(fv_linear_pack(ctx, NULL), FV_ERR_STATE);
+    CHECK_EQ(fv_ctx_error(ctx), FV_OK);
+    fv_ctx_destroy(&ctx);
+}
+
+/* A transposed view as the weight, and x with gaps, against plain copies. */
+static void linear_of_views(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *x = fv_slice(ctx, tensor_random(ctx, 1, 3, 4, 5, 24), 2, 0, 24, 2);
+    fv_tensor *w = fv_transpose(ctx, tensor_random(ctx, 2, 2, 12, 7), 0, 1);
+    fv_tensor *b = fv_slice(ctx, tensor_random(ctx, 3, 1, 14), 0, 0, 14, 2);
+    fv_tensor *y = fv_linear(ctx, x, w, b);
+    CHECK_EQ(fv_tensor_rank(y), 3);
+    CHECK(tensor_same(
+        ctx, y,
+        fv_linear(ctx, fv_contiguous(ctx, x), fv_contiguous(ctx, w), fv_contiguous(ctx, b))));
+    fv_tensor *swapped = fv_transpose(ctx, x, 0, 1);
+    CHECK(tensor_same(ctx, fv_linear(ctx, swapped, w, b), fv_transpose(ctx, y, 0, 1)));
+    fv_ctx_destroy(&ctx);
+}
+
+/* One weight used twice: the second gradient is added to the first in place. */
+static void shared_weight_adds_up(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *x1 = tensor_random(ctx, 1, 2, 6, 5), *x2 = tensor_random(ctx, 2, 2, 4, 5);
+    fv_tensor *w = fv_leaf(ctx, tensor_random(ctx, 3, 2, 3, 5));
+    fv_tensor *b = fv_leaf(ctx, tensor_random(ctx, 4, 1, 3));
+    fv_tensor *y1 = fv_sum(ctx, fv_square(ctx, fv_linear(ctx, x1, w, b)), 0, NULL, false);
+    fv_tensor *y2 = fv_sum(ctx, fv_square(ctx, fv_linear(ctx, x2, w, b)), 0, NULL, false);
+    CHECK_OK(ctx, fv_backward(ctx, fv_add(ctx, y1, y2)));
+
+    fv_tensor *both[2] = {x1, x2};
+    fv_tensor *w2 = fv_leaf(ctx, tensor_random(ctx, 3, 2, 3, 5));
+    fv_tensor *b2 = fv_leaf(ctx, tensor_random(ctx, 4, 1, 3));
+    fv_tensor *whole = fv_linear(ctx, fv_concat(ctx, 2, both, 0), w2, b2);
+    CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, fv_square(ctx, whole), 0, NULL, false)));
+    CHECK(tensor_distance(ctx, fv_grad(ctx, w), fv_grad(ctx, w2)) < 1e-4);
+    CHECK(tensor_distance(ctx, fv_grad(ctx, b), fv_grad(ctx, b2)) < 1e-4);
+    fv_ctx_destroy(&ctx);
+}
+
+static void linear_refuses(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *x = tensor_random(ctx, 1, 2, 3, 4), *w = tensor_random(ctx, 2, 2, 5, 4);
+    fv_linear(ctx, x, tensor_random(ctx, 2, 2, 5, 3), NULL);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "[3,4] and [5,3]");
+    fv_linear(ctx, x, w, tensor_random(ctx, 2, 1, 4));
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "[5,4] and [4]");
+    fv_linear_act(ctx, x, w, NULL, FV_ACT_NONE, x);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "residual is [3,4], the result [3,5]");
+    fv_linear_act(ctx, x, w, NULL, (fv_act)99, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "activation");
+    fv_linear(ctx, fv_scalar(ctx, FV_F32, 1), w, NULL);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "rank 0");
+    fv_ctx_destroy(&ctx);
+}
+
+/* ---- convolution ------------------------------------------------------------------ */
+
+static void conv1d_equals_loops(void)
+{
+    enum { B = 2, C = 3, T = 10, O = 4, K = 3, D = 3 };
+    fv_ctx *ctx = make();
+    fv_tensor *x = tensor_random(ctx, 1, 3, B, C, T), *w = tensor_random(ctx, 2, 3, O, C, K);
+    fv_tensor *bias = tensor_random(ctx, 3, 1, O);
+    fv_tensor *y = fv_conv1d_causal(ctx, x, w, bias, D);
+    CHECK(fv_tensor_valid(y));
+    const float *dx = fv_tensor_data(x), *dw = fv_tensor_data(w), *db = fv_tensor_data(bias);
+    const float *dy = fv_tensor_data(y);
+    for (int b = 0; b < B; b++)
+        for (int o = 0; o < O; o++)
+            for (int t = 0; t < T; t++) {
+                double sum = (double)db[o];
+                for (int c = 0; c < C; c++)
+                    for (int j = 0; j < K; j++) {
+                        int from = t - (K - 1 - j) * D;
+                        if (from >= 0)
+                            sum += (double)dw[(o * C + c) * K + j] *
+                                   (double)dx[(b * C + c) * T + from];
+                    }
+                CHECK_NEAR(dy[(b * O + o) * T + t], sum, 1e-5);
+            }
+    fv_conv1d_causal(ctx, x, tensor_random(ctx, 2, 3, O, C + 1, K), NULL, 1);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "[2,3,10] and [4,4,3]");
+    fv_conv1d_causal(ctx, x, w, NULL, 0);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "dilation 0");
+    fv_conv1d_causal(ctx, x, w, NULL, INT64_MAX / 2);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "dilation");
+    fv_conv1d_causal(ctx, x, w, x, 1);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "bias");
+    fv_ctx_destroy(&ctx);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    RUN(matmul_equals_loops);
+    RUN(matmul_of_views);
+    RUN(matmul_of_vectors);
+    RUN(matmul_refuses);
+    RUN(rows_are_independent);
+    RUN(linear_ways_agree);
+    RUN(packed_copy_follows_the_weight);
+    RUN(linear_of_views);
+    RUN(shared_weight_adds_up);
+    RUN(linear_refuses);
+    RUN(conv1d_equals_loops);
+    return TEST_END();
+}
