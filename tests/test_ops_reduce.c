@@ -214,7 +214,7 @@ static void strides_do_not_change_the_bits(void)
 {
     enum { ROWS = 37, COLS = 53 };
     fv_ctx *ctx = values_begin();
-    double values[ROWS * COLS];
+    static double values[ROWS * COLS];
     for (int i = 0; i < ROWS * COLS; i++)
         values[i] = sin(i * 0.7) * exp(3 * cos(i * 1.3));
     fv_tensor *x = values_of(ctx, FV_F32, SHAPE(ROWS, COLS), ROWS * COLS, values);
