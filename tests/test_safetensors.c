@@ -48,15 +48,14 @@ static void lists_without_loading(void)
     const char *const names[] = {"w", "none", "late", "odd"};
     for (size_t i = 0; i < 4; i++)
         CHECK_STR(fv_safetensors_entry(file, i)->name, names[i]);
-    CHECK(fv_safetensors_entry(file, 4) == NULL);
+    CHECK(!fv_safetensors_entry(file, 4));
     const fv_file_entry *w = fv_safetensors_find(file, "w");
     CHECK(w && w->rank == 2 && w->shape[0] == 2 && w->shape[1] == 3);
     CHECK(w && w->bytes == 24 && w->packed == 24 && w->shard == 0 && w->loadable);
     CHECK_STR(w->dtype_name, "F32");
     CHECK_EQ(w->offset, fv_safetensors_shard_bytes(file, 0) - 34);
     CHECK(!fv_safetensors_find(file, "odd")->loadable);
-    CHECK(fv_safetensors_find(file, "absent") == NULL);
-    CHECK(fv_safetensors_find(file, "__metadata__") == NULL);
+    CHECK(!fv_safetensors_find(file, "absent") && !fv_safetensors_find(file, "__metadata__"));
     CHECK_EQ(fv_safetensors_note_count(file), 2);
     CHECK_STR(fv_safetensors_note(file, 0)->key, "format");
     CHECK(fv_safetensors_note(file, 2) == NULL);

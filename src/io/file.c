@@ -86,6 +86,25 @@ fv_status fv_file_check_size(const fv_file *file)
     return FV_OK;
 }
 
+fv_status fv_file_map(const fv_file *file, void **out)
+{
+    const fv_io *io = &file->ctx->io;
+    FV_RETURN_IF(!io->map || !io->unmap || file->bytes > SIZE_MAX, file->ctx, FV_ERR_UNSUPPORTED,
+                 "%s: cannot be mapped here", file->path);
+    void *map = NULL;
+    int64_t result;
+    RETRY(result, io->map(io->user, file->handle, (size_t)file->bytes, &map));
+    if (result < 0 || !map) return io_error(file->ctx, file->path, "map", result);
+    *out = map;
+    return FV_OK;
+}
+
+void fv_file_unmap(const fv_file *file, void *map)
+{
+    const fv_io *io = &file->ctx->io;
+    io->unmap(io->user, map, (size_t)file->bytes);
+}
+
 fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *bytes)
 {
     fv_file file;

@@ -24,6 +24,11 @@ fv_status fv_file_read(const fv_file *file, void *out, size_t n, uint64_t offset
 /* FV_ERR_IO unless the file still has the size it was opened with, or more. */
 fv_status fv_file_check_size(const fv_file *file);
 
+/* The whole file in memory, for reading; UNSUPPORTED where the table cannot map. Must not be empty.
+ */
+fv_status fv_file_map(const fv_file *file, void **out);
+void fv_file_unmap(const fv_file *file, void *map);
+
 /* A whole text of at most fv_limits.text_bytes, to be freed with fv_mem_free(text, bytes). */
 fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *bytes);
 

@@ -1,27 +1,12 @@
 /* Open safetensors files: listing and reading. */
 #include "io/safetensors_file.h"
 
-#include <errno.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "io/entries.h"
 #include "io/utf8.h"
 
 /* ---- opening --------------------------------------------------------------------- */
-
-static fv_status map_shard(fv_safetensors *set, fv_safetensors_shard *shard)
-{
-    const fv_io *io = &set->ctx->io;
-    FV_RETURN_IF(!io->map || !io->unmap || shard->file.bytes > SIZE_MAX, set->ctx,
-                 FV_ERR_UNSUPPORTED, "%s: cannot be mapped here", shard->file.path);
-    void *map = NULL;
-    int64_t result = io->map(io->user, shard->file.handle, (size_t)shard->file.bytes, &map);
-    FV_RETURN_IF(result < 0 || !map, set->ctx, FV_ERR_IO, "%s: cannot map: error %d",
-                 shard->file.path, (int)-result);
-    shard->map = map;
-    return FV_OK;
-}
 
 fv_status fv_safetensors_open_shard(fv_safetensors *set, size_t number, const char *path)
 {
@@ -30,7 +15,7 @@ fv_status fv_safetensors_open_shard(fv_safetensors *set, size_t number, const ch
     shard->open = true;
     set->shard_count++;
     FV_FORWARD(fv_safetensors_read_header(set, number));
-    return set->flags & FV_SAFETENSORS_MAP ? map_shard(set, shard) : FV_OK;
+    return set->flags & FV_SAFETENSORS_MAP ? fv_file_map(&shard->file, &shard->map) : FV_OK;
 }
 
 static fv_status open_one(fv_safetensors *set, const char *path)
@@ -120,10 +105,9 @@ void fv_safetensors_close(fv_safetensors **file)
 {
     fv_safetensors *set = *file;
     if (!set) return;
-    const fv_io *io = &set->ctx->io;
     for (size_t i = 0; i < set->shard_count; i++) {
         fv_safetensors_shard *shard = &set->shards[i];
-        if (shard->map) io->unmap(io->user, shard->map, (size_t)shard->file.bytes);
+        if (shard->map) fv_file_unmap(&shard->file, shard->map);
         if (shard->open) fv_file_close(&shard->file);
     }
     fv_arena_free(&set->arena);

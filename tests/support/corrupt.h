@@ -1,0 +1,26 @@
+/*
+ * Damage: a good file is cut at every byte, has every bit flipped and every byte set to 00, 7F
+ * and FF, and each result is given to a reader, which may answer anything but a crash.
+ *
+ *     corrupt_report report = {0};
+ *     corrupt_run(data, bytes, read_it, user, &report);
+ */
+#ifndef FV_TEST_CORRUPT_H
+#define FV_TEST_CORRUPT_H
+
+#include "fovea/context.h"
+
+/* Reads a damaged file, kept in memory of exactly that size so that a sanitizer sees any step
+ * outside. Returns what the reader said. */
+typedef fv_status (*corrupt_reader)(void *user, const void *data, size_t bytes);
+
+typedef struct corrupt_report {
+    uint64_t reads;                    /* damaged files given */
+    uint64_t answers[FV_STATUS_COUNT]; /* what the reader said, by status */
+    double slowest;                    /* seconds for one of them */
+} corrupt_report;
+
+void corrupt_run(const void *data, size_t bytes, corrupt_reader read, void *user,
+                 corrupt_report *report);
+
+#endif

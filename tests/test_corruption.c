@@ -1,0 +1,225 @@
+/* Three good files of each format, damaged in every small way (tests/support/corrupt.h). */
+#include "base/ctx.h"
+#include "fovea/npy.h"
+#include "fovea/safetensors.h"
+#include "io/json.h"
+#include "io/toml.h"
+#include "support/corrupt.h"
+#include "support/files.h"
+#include "support/test.h"
+
+/* A damaged file of some kilobytes may never need more than this. */
+enum { MEMORY_LIMIT = 8 << 20 };
+
+static fv_ctx *ctx;
+static memory_file file;
+static uint64_t used_before;
+
+/* ---- readers --------------------------------------------------------------------- */
+
+static fv_status read_json(void *user, const void *data, size_t bytes)
+{
+    (void)user;
+    fv_doc *doc = NULL;
+    fv_status s = fv_json_parse(ctx, "t", data, bytes, &doc);
+    fv_doc_free(&doc);
+    return s;
+}
+
+static fv_status read_toml(void *user, const void *data, size_t bytes)
+{
+    (void)user;
+    fv_doc *doc = NULL;
+    fv_status s = fv_toml_parse(ctx, "t", data, bytes, &doc);
+    fv_doc_free(&doc);
+    return s;
+}
+
+/* Opens, then loads every tensor that can be loaded. */
+static fv_status read_safetensors(void *user, const void *data, size_t bytes)
+{
+    fv_safetensors *set = NULL;
+    file = (memory_file){.data = data, .bytes = bytes};
+    fv_status s = fv_safetensors_open(ctx, "t", *(const unsigned *)user, &set);
+    fv_scope_begin(ctx);
+    for (size_t i = 0; set && i < fv_safetensors_count(set); i++) {
+        const fv_file_entry *e = fv_safetensors_entry(set, i);
+        if (e->loadable) fv_safetensors_load(ctx, set, e->name);
+        fv_status loaded = fv_ctx_take_error(ctx);
+        if (s == FV_OK) s = loaded;
+    }
+    fv_scope_end(ctx);
+    fv_safetensors_close(&set);
+    return s;
+}
+
+static fv_status read_npy(void *user, const void *data, size_t bytes)
+{
+    (void)user;
+    fv_npy *npy = NULL;
+    file = (memory_file){.data = data, .bytes = bytes};
+    fv_status s = fv_npy_open(ctx, "t", &npy);
+    fv_scope_begin(ctx);
+    for (size_t i = 0; npy && i < fv_npy_count(npy); i++) {
+        const fv_file_entry *e = fv_npy_entry(npy, i);
+        if (e->loadable) fv_npy_load(ctx, npy, e->name);
+        fv_status loaded = fv_ctx_take_error(ctx);
+        if (s == FV_OK) s = loaded;
+    }
+    fv_scope_end(ctx);
+    fv_npy_close(&npy);
+    return s;
+}
+
+/* ---- one format ------------------------------------------------------------------ */
+
+static void damage(const char *format, const void *data, size_t bytes, corrupt_reader read,
+                   const void *user, corrupt_report *report)
+{
+    unsigned flags = user ? *(const unsigned *)user : 0;
+    if (read(&flags, data, bytes) != FV_OK)
+        test_failed(__FILE__, __LINE__, "%s: a seed is not good: %s", format, fv_ctx_message(ctx));
+    corrupt_run(data, bytes, read, &flags, report);
+    fv_memory_stats stats;
+    fv_ctx_memory(ctx, &stats);
+    CHECK_EQ(stats.used_bytes, used_before);
+}
+
+static void conclude(const char *format, const corrupt_report *r)
+{
+    printf("%s: %llu damaged files, %llu still good, slowest %.2f ms\n", format,
+           (unsigned long long)r->reads, (unsigned long long)r->answers[FV_OK], 1e3 * r->slowest);
+    CHECK(r->slowest < 0.1);
+    CHECK_EQ(r->answers[FV_ERR_INTERNAL], 0);
+    CHECK_EQ(r->answers[FV_ERR_MEMORY], 0);
+    CHECK(r->answers[FV_ERR_FORMAT] > 0);
+}
+
+/* ---- formats --------------------------------------------------------------------- */
+
+static void json_files(void)
+{
+    static const char *const seeds[] = {
+        "{\"model_type\": \"gpt2\", \"n_head\": 12, \"eps\": 1e-05, \"bias\": true, \"x\": null}",
+        "[[1, -2.5e3, [\"a\\u00e9\\ud83d\\ude00\\n\", {}]], {\"k\": [[], {\"k\": -0}]}, "
+        "12345678901234567890]",
+        "{\"__metadata__\":{\"format\":\"pt\"},\"w\":{\"dtype\":\"F32\",\"shape\":[2,3],"
+        "\"data_offsets\":[0,24]},\"\xC3\xA9\":\"\xE2\x82\xAC \xF0\x9F\x98\x80\"}\n",
+    };
+    corrupt_report report = {0};
+    for (int i = 0; i < 3; i++)
+        damage("json", seeds[i], strlen(seeds[i]), read_json, NULL, &report);
+    conclude("json", &report);
+}
+
+static void toml_files(void)
+{
+    static const char *const seeds[] = {
+        "# recipe\n[model]\nname = \"sort\"\nheads = 4\n[train]\nrate = 3e-4\nbetas = [0.9, "
+        "0.98]\n",
+        "a.b.\"c d\" = 'x'\na.e = {f = 1, g.h = [true, {}]}\n[a.z]\ni = 0xFF\nj = -inf\nk = "
+        "1_000\n",
+        "s = \"\"\"\none \\\n  two \"\" \xE2\x82\xAC\\u00e9\"\"\"\nt = '''\nraw\\\n'''\n[x.y]\nz = "
+        "[\n 1, # c\n]\n",
+    };
+    corrupt_report report = {0};
+    for (int i = 0; i < 3; i++)
+        damage("toml", seeds[i], strlen(seeds[i]), read_toml, NULL, &report);
+    conclude("toml", &report);
+}
+
+static fv_status give_bytes(void *user, size_t index, uint64_t offset, void *buf, size_t bytes)
+{
+    (void)user;
+    memset(buf, (int)(index + offset + 1), bytes);
+    return FV_OK;
+}
+
+static void damage_file(const char *format, const char *path, corrupt_reader read,
+                        const unsigned *flags, corrupt_report *report)
+{
+    size_t bytes = 0;
+    void *data = file_read(path, &bytes);
+    if (data)
+        damage(format, data, bytes, read, flags, report);
+    else
+        test_failed(__FILE__, __LINE__, "%s is missing", path);
+    free(data);
+}
+
+static void safetensors_files(void)
+{
+    const fv_file_spec specs[] = {
+        {"w", FV_F32, 2, {2, 3}}, {"b", FV_BF16, 1, {5}}, {"e", FV_I64, 0, {0}}};
+    const unsigned plain = FV_SAFETENSORS_COPY, verify = FV_SAFETENSORS_VERIFY;
+    static const char two[] = "\x89\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"U8\",\"shape\":[1,0,2],"
+                              "\"data_offsets\":[3,3]},\"y\":{\"dtype\":\"BOOL\",\"shape\":[3],"
+                              "\"data_offsets\":[0,3]},\"__metadata__\":{\"\":\"\"}}   abc";
+    corrupt_report report = {0}, verified = {0};
+    fv_ctx *writer = NULL;
+    CHECK_EQ(fv_ctx_create(NULL, &writer), FV_OK);
+    CHECK_OK(writer, fv_safetensors_save_stream(writer, folder_path("s"), specs, 3, NULL, 0,
+                                                give_bytes, NULL));
+    fv_ctx_destroy(&writer);
+    damage_file("safetensors", folder_path("s"), read_safetensors, &plain, &report);
+    damage_file("safetensors", test_path("data/io/reference.safetensors"), read_safetensors, &plain,
+                &report);
+    damage("safetensors", two, sizeof two - 1, read_safetensors, &plain, &report);
+    conclude("safetensors", &report);
+    /* With checksums, nothing damaged is good; writing a byte's own value is not damage. */
+    damage_file("safetensors", folder_path("s"), read_safetensors, &verify, &verified);
+    size_t bytes = 0, same = 0;
+    unsigned char *data = file_read(folder_path("s"), &bytes);
+    for (size_t i = 0; i < bytes; i++)
+        same += data[i] == 0x00 || data[i] == 0x7F || data[i] == 0xFF;
+    CHECK_EQ(verified.answers[FV_OK], same);
+    conclude("safetensors, verified", &verified);
+    free(data);
+}
+
+static void npy_files(void)
+{
+    corrupt_report report = {0}, archives = {0};
+    damage_file("npy", test_path("data/io/v1.npy"), read_npy, NULL, &report);
+    damage_file("npy", test_path("data/io/v2.npy"), read_npy, NULL, &report);
+    damage_file("npy", test_path("data/io/v3.npy"), read_npy, NULL, &report);
+    conclude("npy", &report);
+
+    fv_ctx *writer = NULL;
+    CHECK_EQ(fv_ctx_create(NULL, &writer), FV_OK);
+    const float x[4] = {1, 2, 3, 4};
+    fv_tensor *t = fv_from_host(writer, FV_F32, 1, (int64_t[]){4}, x);
+    const char *name = "a";
+    CHECK_OK(writer, fv_npz_save(writer, folder_path("z"), &name, &t, 1));
+    fv_ctx_destroy(&writer);
+    damage_file("npz", folder_path("z"), read_npy, NULL, &archives);
+    damage_file("npz", test_path("data/io/stored.npz"), read_npy, NULL, &archives);
+#ifdef FV_HAVE_ZLIB
+    damage_file("npz", test_path("data/io/deflated.npz"), read_npy, NULL, &archives);
+#endif
+    conclude("npz", &archives);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    fv_ctx_config cfg;
+    fv_memory_stats stats;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.threads = 1;
+    cfg.memory_limit = MEMORY_LIMIT;
+    memory_io(&cfg.io, &file);
+    if (fv_ctx_create(&cfg, &ctx) != FV_OK) return 1;
+    folder_make();
+    fv_scope_begin(ctx); /* made and ended once, so that what it keeps is counted */
+    fv_scope_end(ctx);
+    fv_ctx_memory(ctx, &stats);
+    used_before = stats.used_bytes;
+    RUN(json_files);
+    RUN(toml_files);
+    RUN(safetensors_files);
+    RUN(npy_files);
+    folder_remove();
+    fv_ctx_destroy(&ctx);
+    return TEST_END();
+}
