@@ -26,6 +26,7 @@ FV_REF_FILL(choose);
 FV_REF_FILL(index);
 FV_REF_FILL(random);
 FV_REF_FILL(gemm);
+FV_REF_FILL(attention);
 FV_REF_FILL(recurrent);
 FV_REF_FILL(conv);
 FV_REF_FILL(optim);

@@ -25,6 +25,7 @@ static void fill_ref(fv_kernel_table *t)
     FILL(index);
     FILL(random);
     FILL(gemm);
+    FILL(attention);
     FILL(recurrent);
     FILL(conv);
     FILL(optim);

@@ -21,7 +21,7 @@ typedef enum fv_op_id {
     FV_OP_COUNT
 } fv_op_id;
 
-enum { FV_OP_MAX_OUT = 3, FV_OP_MAX_SAVED = 8, FV_CASE_INPUTS = 8 };
+enum { FV_OP_MAX_OUT = 3, FV_OP_MAX_SAVED = 10, FV_CASE_INPUTS = 8 };
 
 typedef struct fv_op_desc fv_op_desc;
 
@@ -201,7 +201,8 @@ void fv_unary_forward(fv_op_run *run, fv_unary op, bool save_x, bool save_y);
 void fv_unary_backward(fv_op_back *back, fv_unary op, bool saved_x, bool saved_y);
 
 /* c = f(a, b) with broadcasting: see binary.c. */
-fv_status fv_binary_infer(fv_op_run *run);
+fv_status fv_binary_infer(fv_op_run *run);     /* equal dtypes, shapes that broadcast */
+fv_status fv_arithmetic_infer(fv_op_run *run); /* and a dtype that can be calculated with */
 void fv_binary_forward(fv_op_run *run, fv_binary op);
 void fv_binary_backward(fv_op_back *back, fv_binary op); /* needs a and b in slots 0 and 1 */
 

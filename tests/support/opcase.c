@@ -261,8 +261,11 @@ double op_result_value(const op_result *r)
 {
     double sum = 0;
     for (int k = 0; k < r->n_out; k++)
-        for (int64_t i = 0; is_float(r->out[k].dtype) && i < r->out[k].count; i++)
-            sum += (double)(float)weight_of(k, i) * op_array_get(&r->out[k], i);
+        for (int64_t i = 0; is_float(r->out[k].dtype) && i < r->out[k].count; i++) {
+            double x = op_array_get(&r->out[k], i);
+            /* An infinity is a constant (the log of no sum): no part of a finite difference. */
+            if (!isinf(x)) sum += (double)(float)weight_of(k, i) * x;
+        }
     return sum;
 }
 

@@ -1,0 +1,173 @@
+/*
+ * fovea/attention.h: streamed softmax attention, as a differentiable op and over raw pointers.
+ * Linear memory either way: no queries x keys matrix is made.
+ *
+ * The op (tensors, gradients):
+ *
+ *     fv_attend_config cfg;
+ *     fv_attend_config_init(&cfg, sizeof cfg);
+ *     cfg.causal = FV_CAUSAL_TOP_LEFT;
+ *     fv_tensor *y = fv_attend(ctx, q, k, v, &cfg, NULL, NULL);   // [batch, heads, n, d]
+ *
+ * The kernels alone (no context, no allocation):
+ *
+ *     // 8 heads, 1024 queries and keys of width 64, causal; q, k, v, o are [heads][1024][64]
+ *     fv_attn a;
+ *     fv_attn_init(&a, sizeof a);
+ *     a.heads = a.kv_heads = 8;
+ *     a.n_q = a.n_k = 1024;
+ *     a.d = a.d_v = 64;
+ *     a.scale = 0.125f;
+ *     a.causal = FV_CAUSAL_TOP_LEFT;
+ *     fv_attn_dense(&a);                              // strides of the layout above
+ *     fv_attn_data data = {.q = q, .k = k, .v = v, .o = o, .lse = lse};
+ *     size_t need = 0;
+ *     fv_status s = fv_attn_scratch(&a, FV_ATTN_FORWARD, 1, &need);
+ *     void *scratch = aligned_alloc(64, need);        // a multiple of 64, may be 0
+ *     if (s == FV_OK) s = fv_attn_forward(&a, &data, NULL, scratch, need);
+ *
+ * For query i and key j of one head, over the keys that i may see:
+ *     s_ij = cap(scale q_i . k_j) + slope (pos_j - pos_i) + bias_ij      cap(x) = c tanh(x/c), c >
+ * 0 p_ij = exp(s_ij - lse_i)        lse_i = ln sum_j exp(s_ij) o_i  = sum_j drop(p_ij) v_j drop: 0,
+ * or p/(1 - dropout)
+ *
+ * Masked positions are skipped, never added as -inf: NaN or infinity in a hidden key or value does
+ * not matter. A query that sees no key gives o = 0, lse = -inf and no gradient. Large scores are
+ * shifted by their maximum.
+ *
+ * Bits: a query's result depends on its own row, on the keys and values, and on the sizes per
+ * sequence; not on the batch, the other queries or the threads.
+ */
+#ifndef FOVEA_ATTENTION_H
+#define FOVEA_ATTENTION_H
+
+#include "fovea/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { FV_ATTN_MAX_WIDTH = 512 };
+
+/* Element strides; the elements of a row are contiguous. */
+typedef struct fv_attn_layout {
+    int64_t batch, head, row;
+} fv_attn_layout;
+
+/* Element strides of a [batch][head][query][key] array; 0 where it repeats. */
+typedef struct fv_attn_grid {
+    int64_t batch, head, row, col;
+} fv_attn_grid;
+
+typedef enum fv_causal {
+    FV_CAUSAL_NONE,
+    FV_CAUSAL_TOP_LEFT,    /* query i stands at position i */
+    FV_CAUSAL_BOTTOM_RIGHT /* query i stands at i + n_k - n_q: the last one sees every key */
+} fv_causal;
+
+/* What to compute: numbers only, so that it can be copied to any device. */
+typedef struct fv_attn {
+    size_t struct_size;
+    fv_dtype dtype;                 /* of q, k, v, o: f32, or f64 for proofs */
+    int64_t batch, heads, kv_heads; /* head h reads key head h / (heads / kv_heads) */
+    int64_t n_q, n_k;               /* either may be 0 */
+    int64_t d, d_v;                 /* 1 .. FV_ATTN_MAX_WIDTH */
+    double scale, soft_cap;         /* soft_cap 0: none */
+    fv_attn_layout q, k, v, o;      /* gradients lie like what they belong to */
+    fv_attn_grid bias, visible;     /* of the optional arrays in fv_attn_data */
+
+    /* Who sees whom. Key j stands at position j. A key must pass every rule, but keys below
+     * `prefix` pass the causal rule and the window. */
+    fv_causal causal;
+    int64_t left, right; /* a window: positions pos_i - left .. pos_i + right; -1: no bound */
+    int64_t prefix;
+    int64_t q_offset; /* added to the position of every query: decoding, split sequences */
+
+    double dropout; /* 0: none */
+    uint64_t dropout_key;
+} fv_attn;
+
+/* Sizes 1, scale 1, no mask, f32, no window. */
+FV_API void fv_attn_init(fv_attn *a, size_t struct_size);
+/* Strides of [batch][heads][rows][width] without gaps, from the sizes already set. */
+FV_API void fv_attn_dense(fv_attn *a);
+
+/* The arrays. Inputs and outputs must not overlap. */
+typedef struct fv_attn_data {
+    const void *q, *k, *v;
+    void *o;
+    void *lse;              /* [batch][heads][n_q], f32 (f64 with f64), or NULL in forward */
+    const void *bias;       /* or NULL */
+    const uint8_t *visible; /* 0 hides; or NULL */
+    const int64_t *n_keys;  /* [batch]: keys from this on are hidden; or NULL */
+    const void *slopes;     /* [heads]; or NULL */
+    /* backward: gradients of o and lse in (either may be NULL: zero) ... */
+    const void *grad_o, *grad_lse;
+    /* ... and of the inputs out (each may be NULL: not wanted) */
+    void *grad_q, *grad_k, *grad_v;
+    void *grad_bias; /* lies like bias, is added to, and sums over what repeats */
+} fv_attn_data;
+
+typedef struct fv_attn_exec {
+    fv_simd level; /* FV_SIMD_AUTO: detect */
+    fv_pool *pool; /* NULL: the calling thread */
+} fv_attn_exec;
+
+typedef enum fv_attn_pass { FV_ATTN_FORWARD, FV_ATTN_BACKWARD } fv_attn_pass;
+
+/* Scratch bytes for a pass with that many threads. Fails: ARGUMENT (sizes, strides, widths). */
+FV_API FV_MUST_USE fv_status fv_attn_scratch(const fv_attn *a, fv_attn_pass pass, int threads,
+                                             size_t *bytes);
+
+/* exec may be NULL. Fails: ARGUMENT, UNSUPPORTED (level, dtype). */
+FV_API FV_MUST_USE fv_status fv_attn_forward(const fv_attn *a, const fv_attn_data *data,
+                                             const fv_attn_exec *exec, void *scratch,
+                                             size_t scratch_bytes);
+/* Needs o and lse of the forward pass with the same description. */
+FV_API FV_MUST_USE fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data,
+                                              const fv_attn_exec *exec, void *scratch,
+                                              size_t scratch_bytes);
+
+/*
+ * Joins the results of the same `rows` queries over two disjoint sets of keys: o and lse become
+ * what one pass over both would give. f32. Rows of o have `width` elements, `o_row` apart.
+ */
+FV_API void fv_attention_merge(int64_t rows, int64_t width, float *o, int64_t o_row, float *lse,
+                               const float *other_o, int64_t other_row, const float *other_lse);
+
+/* ---- the op ------------------------------------------------------------------------ */
+
+typedef struct fv_attend_config {
+    size_t struct_size;
+    double scale;    /* 0: 1 / sqrt(d) */
+    double soft_cap; /* 0: none */
+    fv_causal causal;
+    int64_t left, right, prefix, q_offset; /* as in fv_attn */
+    double dropout;
+} fv_attend_config;
+
+/* scale 1/sqrt(d), no mask, no window, no dropout. */
+FV_API void fv_attend_config_init(fv_attend_config *cfg, size_t struct_size);
+
+/* Optional arrays, each may be NULL. */
+typedef struct fv_attend_extra {
+    fv_tensor *bias;    /* broadcasts to [batch, heads, n_q, n_k]; gets a gradient */
+    fv_tensor *visible; /* u8, broadcasts likewise: 0 hides */
+    fv_tensor *n_keys;  /* i64 [batch]: keys from this on are hidden */
+    fv_tensor *slopes;  /* [heads]: linear position bias; no gradient */
+} fv_attend_extra;
+
+/*
+ * q [batch, heads, n_q, d], k [batch, kv_heads, n_k, d], v [batch, kv_heads, n_k, d_v]
+ * -> [batch, heads, n_q, d_v]. Any strides whose last one is 1 are used as they are. The
+ * log-sum-exp [batch, heads, n_q] through `lse` (or NULL): weights of any row follow from it.
+ * Gradients to q, k, v, bias, and through the log-sum-exp. extra may be NULL.
+ */
+FV_API fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
+                            const fv_attend_config *cfg, const fv_attend_extra *extra,
+                            fv_tensor **lse);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

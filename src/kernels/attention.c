@@ -1,0 +1,188 @@
+/* The raw-pointer attention of fovea/attention.h: checks, then the kernel of the level. */
+#include "kernels/attention.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "kernels/level.h"
+
+void fv_attn_init(fv_attn *a, size_t struct_size)
+{
+    const fv_attn defaults = {
+        .struct_size = struct_size,
+        .dtype = FV_F32,
+        .batch = 1,
+        .heads = 1,
+        .kv_heads = 1,
+        .n_q = 1,
+        .n_k = 1,
+        .d = 1,
+        .d_v = 1,
+        .scale = 1.0,
+        .left = -1,
+        .right = -1,
+    };
+    size_t n = struct_size < sizeof defaults ? struct_size : sizeof defaults;
+    memset(a, 0, struct_size);
+    memcpy(a, &defaults, n);
+}
+
+static fv_attn_layout dense(int64_t heads, int64_t rows, int64_t width)
+{
+    return (fv_attn_layout){.batch = heads * rows * width, .head = rows * width, .row = width};
+}
+
+void fv_attn_dense(fv_attn *a)
+{
+    a->q = dense(a->heads, a->n_q, a->d);
+    a->k = dense(a->kv_heads, a->n_k, a->d);
+    a->v = dense(a->kv_heads, a->n_k, a->d_v);
+    a->o = dense(a->heads, a->n_q, a->d_v);
+}
+
+/* ---- checks ----------------------------------------------------------------------- */
+
+static bool sizes_are_sound(const fv_attn *a)
+{
+    if (a->batch < 0 || a->heads < 1 || a->kv_heads < 1 || a->heads % a->kv_heads != 0)
+        return false;
+    if (a->n_q < 0 || a->n_k < 0) return false;
+    if (a->d < 1 || a->d > FV_ATTN_MAX_WIDTH || a->d_v < 1 || a->d_v > FV_ATTN_MAX_WIDTH)
+        return false;
+    const int64_t most = (int64_t)1 << 40; /* positions and their differences stay exact */
+    if (a->n_q > most || a->n_k > most || a->q_offset < -most || a->q_offset > most) return false;
+    int64_t rows, work;
+    return fv_mul_i64(a->batch, a->heads, &rows) && fv_mul_i64(rows, a->n_q, &rows) &&
+           fv_mul_i64(a->n_q + a->n_k, FV_ATTN_MAX_WIDTH * (int64_t)sizeof(double), &work) &&
+           fv_mul_i64(work, a->batch > a->heads ? a->batch : a->heads, &work);
+}
+
+fv_status fv_attn_check(const fv_attn *a)
+{
+    if (!a || a->struct_size != sizeof *a || !sizes_are_sound(a)) return FV_ERR_ARGUMENT;
+    if (a->causal < FV_CAUSAL_NONE || a->causal > FV_CAUSAL_BOTTOM_RIGHT) return FV_ERR_ARGUMENT;
+    if (a->left < -1 || a->right < -1 || a->prefix < 0) return FV_ERR_ARGUMENT;
+    if (!(a->dropout >= 0 && a->dropout < 1) || !(a->soft_cap >= 0) || !isfinite(a->scale))
+        return FV_ERR_ARGUMENT;
+    if (a->dtype != FV_F32 && a->dtype != FV_F64) return FV_ERR_UNSUPPORTED;
+    return FV_OK;
+}
+
+static fv_kernel_id kernel_of(fv_attn_pass pass)
+{
+    return pass == FV_ATTN_FORWARD ? FV_KERNEL_ATTENTION : FV_KERNEL_ATTENTION_GRAD;
+}
+
+/* The most that any level asks for, so that the answer does not depend on the machine. */
+fv_status fv_attn_scratch(const fv_attn *a, fv_attn_pass pass, int threads, size_t *bytes)
+{
+    fv_status status = fv_attn_check(a);
+    if (status != FV_OK) return status;
+    if (threads < 1 || !bytes) return FV_ERR_ARGUMENT;
+    size_t most = 0;
+    for (int level = FV_SIMD_SCALAR; level <= (int)fv_level_usable(); level++) {
+        fv_kernel_table table;
+        fv_kernel_table_fill(&table, (fv_simd)level);
+        const fv_kernel_id kernel = kernel_of(pass);
+        size_t need = table.scratch[kernel] ? table.scratch[kernel](a, threads) : 0;
+        if (need > most) most = need;
+    }
+    *bytes = most;
+    return FV_OK;
+}
+
+/* ---- passes ----------------------------------------------------------------------- */
+
+static void run_on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn, const void *arg)
+{
+    fv_pool_run(user, units, grain, fn, arg);
+}
+
+static fv_status run(const fv_attn *a, fv_attn_pass pass, const fv_attn_exec *exec,
+                     void *const *ptr, void *scratch, size_t scratch_bytes)
+{
+    const fv_simd best = fv_level_usable();
+    fv_simd level = exec ? exec->level : FV_SIMD_AUTO;
+    if (level < FV_SIMD_AUTO || level > FV_SIMD_AVX512) return FV_ERR_ARGUMENT;
+    if (level > best) return FV_ERR_UNSUPPORTED;
+    fv_pool *pool = exec ? exec->pool : NULL;
+    fv_kernel_table table;
+    fv_kernel_table_fill(&table, level == FV_SIMD_AUTO ? best : level);
+    const fv_kernel_id kernel = kernel_of(pass);
+    const int threads = fv_pool_threads(pool);
+    if (table.scratch[kernel] && table.scratch[kernel](a, threads) > scratch_bytes)
+        return FV_ERR_ARGUMENT;
+    const fv_exec inner = {
+        .parallel = run_on_pool, .user = pool, .threads = threads, .scratch = scratch};
+    table.fn[kernel][a->dtype](&inner, ptr, a);
+    return FV_OK;
+}
+
+static void *readable(const void *p) { return (void *)(uintptr_t)p; }
+
+static void fill_inputs(void **ptr, const fv_attn_data *data)
+{
+    ptr[FV_ATTN_O] = data->o;
+    ptr[FV_ATTN_LSE] = data->lse;
+    ptr[FV_ATTN_Q] = readable(data->q);
+    ptr[FV_ATTN_K] = readable(data->k);
+    ptr[FV_ATTN_V] = readable(data->v);
+    ptr[FV_ATTN_BIAS] = readable(data->bias);
+    ptr[FV_ATTN_VISIBLE] = readable(data->visible);
+    ptr[FV_ATTN_N_KEYS] = readable(data->n_keys);
+    ptr[FV_ATTN_SLOPES] = readable(data->slopes);
+}
+
+static bool has_inputs(const fv_attn *a, const fv_attn_data *data)
+{
+    if (!data) return false;
+    const bool queries = a->batch * a->n_q > 0, keys = a->batch * a->n_k > 0;
+    return (!queries || (data->q && data->o)) && (!keys || (data->k && data->v));
+}
+
+fv_status fv_attn_forward(const fv_attn *a, const fv_attn_data *data, const fv_attn_exec *exec,
+                          void *scratch, size_t scratch_bytes)
+{
+    fv_status status = fv_attn_check(a);
+    if (status != FV_OK) return status;
+    if (!has_inputs(a, data)) return FV_ERR_ARGUMENT;
+    void *ptr[FV_ATTN_POINTERS];
+    fill_inputs(ptr, data);
+    return run(a, FV_ATTN_FORWARD, exec, ptr, scratch, scratch_bytes);
+}
+
+fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data, const fv_attn_exec *exec,
+                           void *scratch, size_t scratch_bytes)
+{
+    fv_status status = fv_attn_check(a);
+    if (status != FV_OK) return status;
+    if (!has_inputs(a, data) || (a->batch * a->n_q > 0 && !data->lse)) return FV_ERR_ARGUMENT;
+    if (data->grad_bias && !data->bias) return FV_ERR_ARGUMENT;
+    void *ptr[FV_ATTN_GRAD_POINTERS] = {
+        [FV_ATTN_GRAD_Q] = data->grad_q,           [FV_ATTN_GRAD_K] = data->grad_k,
+        [FV_ATTN_GRAD_V] = data->grad_v,           [FV_ATTN_GRAD_BIAS] = data->grad_bias,
+        [FV_ATTN_GRAD_O] = readable(data->grad_o), [FV_ATTN_GRAD_LSE] = readable(data->grad_lse),
+    };
+    fill_inputs(ptr + FV_ATTN_GRAD_INPUTS, data);
+    return run(a, FV_ATTN_BACKWARD, exec, ptr, scratch, scratch_bytes);
+}
+
+void fv_attention_merge(int64_t rows, int64_t width, float *o, int64_t o_row, float *lse,
+                        const float *other_o, int64_t other_row, const float *other_lse)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        const float most = lse[i] > other_lse[i] ? lse[i] : other_lse[i];
+        if (most == -INFINITY) continue; /* neither set has a key for this query */
+        const double wa = exp((double)lse[i] - most), wb = exp((double)other_lse[i] - most);
+        const double a = wa / (wa + wb), b = wb / (wa + wb);
+        for (int64_t c = 0; c < width; c++) {
+            /* A side without weight is not looked at: it may hold anything. */
+            double sum = 0;
+            if (a > 0) sum += a * (double)o[i * o_row + c];
+            if (b > 0) sum += b * (double)other_o[i * other_row + c];
+            o[i * o_row + c] = (float)sum;
+        }
+        lse[i] = (float)((double)most + log(wa + wb));
+    }
+}

@@ -1,0 +1,82 @@
+/*
+ * The attention kernels behind fovea/attention.h.
+ *
+ * ATTENTION ptr: o, lse (or NULL), q, k, v, bias, visible, n_keys, slopes (the last four or NULL)
+ * ATTENTION_GRAD ptr: grad_q, grad_k, grad_v, grad_bias (each or NULL), grad_o, grad_lse (either
+ *   or NULL), then the pointers of ATTENTION. grad_bias is added to; the others are written.
+ *   With P the weights, D the dropout factors (0 or 1/(1-p)), delta_i = o_i . do_i - dlse_i:
+ *     dP_ij = D_ij (do_i . v_j)        dS_ij = P_ij (dP_ij - delta_i)
+ *     with a soft cap, dZ = dS (1 - (capped/c)^2), else dZ = dS
+ *     dq_i = scale sum_j dZ_ij k_j     dk_j = scale sum_i dZ_ij q_i
+ *     dv_j = sum_i D_ij P_ij do_i      dbias_ij = dS_ij
+ *   terms: 0 dP, 1 delta
+ * args: fv_attn.
+ */
+#ifndef FV_KERNELS_ATTENTION_H
+#define FV_KERNELS_ATTENTION_H
+
+#include "fovea/attention.h"
+#include "kernels/kernel.h"
+
+/* Pointer order of the two kernels. */
+enum {
+    FV_ATTN_O,
+    FV_ATTN_LSE,
+    FV_ATTN_Q,
+    FV_ATTN_K,
+    FV_ATTN_V,
+    FV_ATTN_BIAS,
+    FV_ATTN_VISIBLE,
+    FV_ATTN_N_KEYS,
+    FV_ATTN_SLOPES,
+    FV_ATTN_POINTERS,
+};
+enum {
+    FV_ATTN_GRAD_Q,
+    FV_ATTN_GRAD_K,
+    FV_ATTN_GRAD_V,
+    FV_ATTN_GRAD_BIAS,
+    FV_ATTN_GRAD_O,
+    FV_ATTN_GRAD_LSE,
+    FV_ATTN_GRAD_INPUTS, /* from here the pointers of the forward pass, o first */
+    FV_ATTN_GRAD_POINTERS = FV_ATTN_GRAD_INPUTS + FV_ATTN_POINTERS,
+};
+
+/* Sizes, widths and settings that the kernels may rely on. */
+fv_status fv_attn_check(const fv_attn *a);
+
+/*
+ * The keys that query i of sequence b can see by position: [0, prefix) and [low, high), cut to the
+ * sequence's length and disjoint. The pattern `visible` comes on top.
+ */
+typedef struct fv_attn_range {
+    int64_t prefix, low, high;
+} fv_attn_range;
+
+static inline int64_t fv_attn_position(const fv_attn *a, int64_t i)
+{
+    return i + a->q_offset + (a->causal == FV_CAUSAL_BOTTOM_RIGHT ? a->n_k - a->n_q : 0);
+}
+
+static inline fv_attn_range fv_attn_visible_range(const fv_attn *a, int64_t n_keys, int64_t i)
+{
+    int64_t position = fv_attn_position(a, i);
+    int64_t low = 0, high = n_keys;
+    if (a->causal != FV_CAUSAL_NONE && position + 1 < high) high = position + 1;
+    if (a->right >= 0 && position + a->right + 1 < high) high = position + a->right + 1;
+    if (a->left >= 0 && position - a->left > low) low = position - a->left;
+    int64_t prefix = a->prefix < n_keys ? a->prefix : n_keys;
+    if (low < prefix) low = prefix;
+    if (high < low) high = low;
+    return (fv_attn_range){prefix, low, high};
+}
+
+/* Keys of sequence b that count. */
+static inline int64_t fv_attn_keys(const fv_attn *a, const int64_t *n_keys, int64_t b)
+{
+    if (!n_keys) return a->n_k;
+    int64_t n = n_keys[b];
+    return n < 0 ? 0 : n > a->n_k ? a->n_k : n;
+}
+
+#endif

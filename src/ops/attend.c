@@ -1,0 +1,309 @@
+/*
+ * o = softmax(scores) v over the visible keys, streamed; see fovea/attention.h for the scores.
+ *
+ * With P the weights and upstream gradients do (of o) and dlse (of the log-sum-exp):
+ *     o_i = sum_j P_ij v_j              =>  dv_j = sum_i P_ij do_i,   dP_ij = do_i . v_j
+ *     P = softmax(S), lse = ln sum e^S  =>  dS_ij = P_ij (dP_ij - sum_k P_ik dP_ik + dlse_i)
+ * and the inner sum is do_i . o_i, so no row of P has to be kept: P_ij = exp(S_ij - lse_i) is made
+ * again, block by block. From S = scale q k^T (+ cap, slope, bias) follow dq, dk and dbias.
+ */
+#include <math.h>
+
+#include "base/rng.h"
+#include "kernels/attention.h"
+#include "ops/op.h"
+
+enum { Q, K, V, BIAS, VISIBLE, N_KEYS, SLOPES, INPUTS };
+enum { SAVED_O = INPUTS, SAVED_LSE };
+
+void fv_attend_config_init(fv_attend_config *cfg, size_t struct_size)
+{
+    const fv_attend_config defaults = {.struct_size = struct_size, .left = -1, .right = -1};
+    const char *from = (const char *)&defaults;
+    for (size_t i = 0; i < struct_size; i++)
+        ((char *)cfg)[i] = i < sizeof defaults ? from[i] : 0;
+}
+
+/* Sizes and strides are the tensors'; the rest of fv_attn is the op's parameter. */
+typedef struct attend_params {
+    fv_attn settings;
+} attend_params;
+
+fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
+                     const fv_attend_config *cfg, const fv_attend_extra *extra, fv_tensor **lse)
+{
+    fv_tensor *out[2] = {ctx->invalid, ctx->invalid};
+    fv_attend_config full;
+    fv_attend_config_init(&full, sizeof full);
+    if (cfg && (cfg->struct_size < sizeof cfg->struct_size || cfg->struct_size > sizeof full))
+        fv_poison(ctx, FV_ERR_ARGUMENT, "attend: the config was not initialised");
+    for (size_t i = 0; cfg && ctx->error == FV_OK && i < cfg->struct_size; i++)
+        ((char *)&full)[i] = ((const char *)cfg)[i];
+    attend_params params;
+    fv_attn *a = &params.settings;
+    fv_attn_init(a, sizeof *a);
+    a->scale = full.scale;
+    a->soft_cap = full.soft_cap;
+    a->causal = full.causal;
+    a->left = full.left;
+    a->right = full.right;
+    a->prefix = full.prefix;
+    a->q_offset = full.q_offset;
+    a->dropout = full.dropout;
+    if (a->dropout > 0) a->dropout_key = fv_rng_key(ctx->seed, ctx->step, ctx->site++);
+    const fv_attend_extra none = {NULL};
+    if (!extra) extra = &none;
+    fv_tensor *in[INPUTS] = {q, k, v, extra->bias, extra->visible, extra->n_keys, extra->slopes};
+    fv_op_apply_many(ctx, FV_OP_ATTEND, INPUTS, in, &params, 2, out);
+    if (lse) *lse = out[1];
+    return out[0];
+}
+
+/* ---- shapes ----------------------------------------------------------------------- */
+
+static fv_status check_grid(fv_op_run *run, int i, const int64_t full[4])
+{
+    const fv_tensor *t = run->in[i];
+    if (!t) return FV_OK;
+    if (t->rank > 4) return fv_op_error(run, FV_ERR_SHAPE, "input %d has rank %d", i, t->rank);
+    for (int axis = 0; axis < t->rank; axis++) {
+        int64_t want = full[axis + 4 - t->rank];
+        if (t->shape[axis] == want || t->shape[axis] == 1) continue;
+        char a[FV_SHAPE_TEXT], b[FV_SHAPE_TEXT];
+        return fv_op_error(run, FV_ERR_SHAPE, "%s %s does not broadcast to %s",
+                           i == BIAS ? "bias" : "visible", fv_shape_text(a, t->rank, t->shape),
+                           fv_shape_text(b, 4, full));
+    }
+    return FV_OK;
+}
+
+static fv_status check_vector(fv_op_run *run, int i, int64_t size, const char *what)
+{
+    const fv_tensor *t = run->in[i];
+    if (t && (t->rank != 1 || t->shape[0] != size))
+        return fv_op_error(run, FV_ERR_SHAPE, "%s must have %lld entries", what, (long long)size);
+    return FV_OK;
+}
+
+static fv_status check_dtypes(fv_op_run *run)
+{
+    FV_FORWARD(fv_need_real(run, Q));
+    static const int reals[] = {K, V, BIAS, SLOPES};
+    for (int r = 0; r < 4; r++) {
+        const fv_tensor *t = run->in[reals[r]];
+        if (!t && reals[r] > V) continue;
+        FV_FORWARD(fv_need_dtype(run, reals[r], run->in[Q]->dtype));
+    }
+    if (run->in[VISIBLE]) FV_FORWARD(fv_need_dtype(run, VISIBLE, FV_U8));
+    if (run->in[N_KEYS]) FV_FORWARD(fv_need_dtype(run, N_KEYS, FV_I64));
+    return FV_OK;
+}
+
+static fv_attn describe(const fv_attn *settings, const fv_tensor *q, const fv_tensor *k,
+                        const fv_tensor *v)
+{
+    fv_attn a = *settings;
+    a.dtype = q->dtype;
+    a.batch = q->shape[0];
+    a.heads = q->shape[1];
+    a.n_q = q->shape[2];
+    a.d = q->shape[3];
+    a.kv_heads = k->shape[1];
+    a.n_k = k->shape[2];
+    a.d_v = v->shape[3];
+    if (a.scale == 0) a.scale = 1.0 / sqrt((double)a.d);
+    return a;
+}
+
+static fv_status infer(fv_op_run *run)
+{
+    FV_FORWARD(check_dtypes(run));
+    for (int i = Q; i <= V; i++)
+        FV_FORWARD(fv_need_rank(run, i, 4, 4));
+    const fv_tensor *q = run->in[Q], *k = run->in[K], *v = run->in[V];
+    if (q->shape[0] != k->shape[0] || q->shape[3] != k->shape[3])
+        return fv_op_mismatch(run, Q, K, "differ in batch or width");
+    if (k->shape[0] != v->shape[0] || k->shape[1] != v->shape[1] || k->shape[2] != v->shape[2])
+        return fv_op_mismatch(run, K, V, "differ in batch, heads or keys");
+    if (k->shape[1] < 1 || q->shape[1] % k->shape[1] != 0)
+        return fv_op_mismatch(run, Q, K, "have heads that do not divide");
+    const attend_params *params = run->params;
+    fv_attn a = describe(&params->settings, q, k, v);
+    if (fv_attn_check(&a) != FV_OK)
+        return fv_op_error(run, FV_ERR_ARGUMENT,
+                           "a setting is out of range (widths %lld and %lld, at most %d)",
+                           (long long)a.d, (long long)a.d_v, (int)FV_ATTN_MAX_WIDTH);
+    const int64_t full[4] = {a.batch, a.heads, a.n_q, a.n_k};
+    FV_FORWARD(check_grid(run, BIAS, full));
+    FV_FORWARD(check_grid(run, VISIBLE, full));
+    FV_FORWARD(check_vector(run, N_KEYS, a.batch, "n_keys"));
+    FV_FORWARD(check_vector(run, SLOPES, a.heads, "slopes"));
+    fv_spec_set(run, 0, q->dtype, 4, (int64_t[]){a.batch, a.heads, a.n_q, a.d_v});
+    fv_spec_set(run, 1, q->dtype, 3, full);
+    return FV_OK;
+}
+
+/* ---- strides ---------------------------------------------------------------------- */
+
+static fv_attn_layout layout_of(const fv_tensor *t)
+{
+    return (fv_attn_layout){.batch = t->stride[0], .head = t->stride[1], .row = t->stride[2]};
+}
+
+static fv_attn_grid grid_of(const fv_tensor *t)
+{
+    int64_t stride[4] = {0, 0, 0, 0};
+    for (int axis = 0; t && axis < t->rank; axis++)
+        if (t->shape[axis] != 1) stride[axis + 4 - t->rank] = t->stride[axis];
+    return (fv_attn_grid){
+        .batch = stride[0], .head = stride[1], .row = stride[2], .col = stride[3]};
+}
+
+/* Kernels read rows of q, k, v without gaps; any other strides are as good as dense ones. */
+static fv_tensor *with_dense_rows(fv_ctx *ctx, fv_tensor *t)
+{
+    return t->shape[3] == 1 || t->stride[3] == 1 ? t : fv_contiguous_raw(ctx, t);
+}
+
+static void set_strides(fv_attn *a, fv_tensor *const *in, const fv_tensor *o)
+{
+    a->q = layout_of(in[Q]);
+    a->k = layout_of(in[K]);
+    a->v = layout_of(in[V]);
+    a->o = layout_of(o);
+    a->bias = grid_of(in[BIAS]);
+    a->visible = grid_of(in[VISIBLE]);
+}
+
+static void fill_pointers(void **ptr, fv_tensor *const *in, const fv_tensor *o,
+                          const fv_tensor *lse)
+{
+    ptr[FV_ATTN_O] = o->data;
+    ptr[FV_ATTN_LSE] = lse->data;
+    for (int i = Q; i < INPUTS; i++)
+        ptr[FV_ATTN_Q + i] = in[i] ? in[i]->data : NULL;
+}
+
+/* ---- passes ----------------------------------------------------------------------- */
+
+static void forward(fv_op_run *run)
+{
+    fv_ctx *ctx = run->ctx;
+    const attend_params *params = run->params;
+    fv_tensor *in[INPUTS];
+    for (int i = 0; i < INPUTS; i++)
+        in[i] = run->in[i] && i <= V         ? with_dense_rows(ctx, run->in[i])
+                : run->in[i] && i != VISIBLE ? fv_contiguous_raw(ctx, run->in[i])
+                                             : run->in[i];
+    if (ctx->error != FV_OK) return;
+    fv_attn a = describe(&params->settings, in[Q], in[K], in[V]);
+    set_strides(&a, in, run->out[0]);
+    void *ptr[FV_ATTN_POINTERS];
+    fill_pointers(ptr, in, run->out[0], run->out[1]);
+    if (run->out[0]->count > 0) fv_launch(ctx, FV_KERNEL_ATTENTION, a.dtype, ptr, &a, sizeof a);
+    for (int i = 0; i < INPUTS; i++)
+        fv_save(run, i, in[i]);
+    fv_save(run, SAVED_O, run->out[0]);
+    fv_save(run, SAVED_LSE, run->out[1]);
+}
+
+/* A gradient is made in its input's shape without gaps, so its strides can differ from the
+ * input's: the kernel wants them equal, hence dense copies where they are not. */
+static fv_tensor *dense_input(fv_op_back *back, int i)
+{
+    return back->saved[i] ? fv_contiguous_raw(back->ctx, back->saved[i]) : NULL;
+}
+
+static fv_tensor *gradient_of(fv_op_back *back, int i, bool zeroed)
+{
+    if (!fv_back_wants(back, i)) return NULL;
+    fv_tensor *t = fv_back_new(back, i);
+    if (zeroed && back->ctx->error == FV_OK) fv_fill(back->ctx, t, 0.0);
+    return t;
+}
+
+static void backward(fv_op_back *back)
+{
+    fv_ctx *ctx = back->ctx;
+    const attend_params *params = back->params;
+    fv_tensor *in[INPUTS], *grad[BIAS + 1], *o = back->saved[SAVED_O];
+    for (int i = 0; i < INPUTS; i++)
+        in[i] = i <= BIAS ? dense_input(back, i) : back->saved[i];
+    for (int i = Q; i <= BIAS; i++)
+        grad[i] = gradient_of(back, i, i == BIAS || o->count == 0);
+    fv_tensor *g = back->grad[0] ? fv_contiguous_raw(ctx, back->grad[0]) : NULL;
+    fv_tensor *g_lse = back->grad[1] ? fv_contiguous_raw(ctx, back->grad[1]) : NULL;
+    if (ctx->error != FV_OK) return;
+    fv_attn a = describe(&params->settings, in[Q], in[K], in[V]);
+    set_strides(&a, in, o);
+    void *ptr[FV_ATTN_GRAD_POINTERS] = {
+        [FV_ATTN_GRAD_O] = g ? g->data : NULL,
+        [FV_ATTN_GRAD_LSE] = g_lse ? g_lse->data : NULL,
+    };
+    for (int i = Q; i <= BIAS; i++)
+        ptr[FV_ATTN_GRAD_Q + i] = grad[i] ? grad[i]->data : NULL;
+    fill_pointers(ptr + FV_ATTN_GRAD_INPUTS, in, o, back->saved[SAVED_LSE]);
+    if (o->count > 0) fv_launch(ctx, FV_KERNEL_ATTENTION_GRAD, a.dtype, ptr, &a, sizeof a);
+    for (int i = Q; i <= BIAS; i++)
+        if (grad[i]) fv_back_send(back, i, grad[i]);
+}
+
+/* ---- proof ------------------------------------------------------------------------ */
+
+#define SETTINGS(window_left, ...)                                                                 \
+    (&(const attend_params){                                                                       \
+        .settings = {                                                                              \
+            .struct_size = sizeof(fv_attn), .left = (window_left), .right = -1, __VA_ARGS__}})
+
+static const fv_op_case cases[] = {
+    {.name = "plain",
+     .params = SETTINGS(-1, .scale = 0),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 5, 3),
+            FV_IN_NONE, FV_IN_NONE, FV_IN_NONE, FV_IN_NONE}},
+    {.name = "grouped heads, bias, causal from the end",
+     .params = SETTINGS(-1, .scale = 0.7, .causal = FV_CAUSAL_BOTTOM_RIGHT),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 1, 4, 3, 2), FV_IN(NORMAL, 1, 2, 4, 2), FV_IN(NORMAL, 1, 2, 4, 2),
+            FV_IN(NORMAL, 4, 3, 4), FV_IN_NONE, FV_IN_NONE, FV_IN_NONE}},
+    {.name = "window, prefix, shared bias row, slopes",
+     .params = SETTINGS(2, .scale = 1.1, .causal = FV_CAUSAL_TOP_LEFT, .prefix = 1),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 2, 1, 5, 3),
+            FV_IN(NORMAL, 2, 1, 5, 3),
+            FV_IN(NORMAL, 2, 1, 5, 1),
+            FV_IN(NORMAL, 1, 5),
+            FV_IN_NONE,
+            FV_IN_NONE,
+            {.gen = FV_GEN_POSITIVE, .rank = 1, .shape = {1}, .constant = true}}},
+    {.name = "pattern, lengths, soft cap, dropout",
+     .params = SETTINGS(-1, .scale = 1.5, .soft_cap = 2.0, .dropout = 0.3, .dropout_key = 77),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 2, 2, 3, 2), FV_IN(NORMAL, 2, 2, 6, 2), FV_IN(NORMAL, 2, 2, 6, 2),
+            FV_IN_NONE, FV_IN(MASK, 2, 1, 3, 6), FV_INDEX(7, 2), FV_IN_NONE}},
+    {.name = "queries before every key",
+     .params = SETTINGS(-1, .scale = 1.0, .causal = FV_CAUSAL_TOP_LEFT, .q_offset = -2),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 1, 1, 4, 2), FV_IN(NORMAL, 1, 1, 3, 2), FV_IN(NORMAL, 1, 1, 3, 2),
+            FV_IN_NONE, FV_IN_NONE, FV_IN_NONE, FV_IN_NONE}},
+    {.name = "no keys",
+     .params = SETTINGS(-1, .scale = 1.0),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 1, 2, 3, 2), FV_IN(NORMAL, 1, 2, 0, 2), FV_IN(NORMAL, 1, 2, 0, 2),
+            FV_IN_NONE, FV_IN_NONE, FV_IN_NONE, FV_IN_NONE}},
+};
+
+const fv_op_desc fv_op_attend = {
+    .id = FV_OP_ATTEND,
+    .name = "attend",
+    .formula = "o = softmax(scale q k^T + bias) v over the visible keys",
+    .min_in = INPUTS,
+    .max_in = INPUTS,
+    .n_out = 2,
+    .params_bytes = sizeof(attend_params),
+    .infer = infer,
+    .forward = forward,
+    .backward = backward,
+    .terms = 2,
+    FV_CASES(cases),
+};
