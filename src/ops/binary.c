@@ -11,6 +11,16 @@ fv_status fv_binary_infer(fv_op_run *run)
     return fv_spec_broadcast(run, 0, 0, 1);
 }
 
+fv_status fv_arithmetic_infer(fv_op_run *run)
+{
+    FV_FORWARD(fv_binary_infer(run));
+    fv_dtype dtype = run->in[0]->dtype;
+    if (dtype != FV_F32 && dtype != FV_F64 && dtype != FV_I32 && dtype != FV_I64)
+        return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s, they must be f32, f64, i32 or i64",
+                           fv_dtype_name(dtype));
+    return FV_OK;
+}
+
 void fv_binary_forward(fv_op_run *run, fv_binary op)
 {
     fv_map_args args;

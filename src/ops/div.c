@@ -32,7 +32,7 @@ const fv_op_desc fv_op_div = {
     .formula = "c = a / b",
     .min_in = 2,
     .max_in = 2,
-    .infer = fv_binary_infer,
+    .infer = fv_arithmetic_infer,
     .forward = forward,
     .backward = backward,
     FV_CASES(cases),
