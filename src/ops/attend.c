@@ -305,5 +305,6 @@ const fv_op_desc fv_op_attend = {
     .forward = forward,
     .backward = backward,
     .terms = 2,
+    .levels_differ = "the streamed kernels shift by running maxima and sum in their own blocks",
     FV_CASES(cases),
 };

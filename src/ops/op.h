@@ -126,6 +126,9 @@ struct fv_op_desc {
     /* How the proofs call an op that does not go through fv_op_apply (checkpoint); else NULL. */
     fv_tensor *(*apply)(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params);
     int terms; /* additive terms inside backward (FV_TERM / fv_back_term); 0: a single product */
+    /* Why results may differ between SIMD levels (never between threads, batches, layouts or
+     * devices); NULL: they have equal bits. */
+    const char *levels_differ;
     const fv_op_case *cases;
     int n_cases;
 };

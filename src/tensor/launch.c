@@ -106,8 +106,24 @@ fv_tensor *fv_contiguous_raw(fv_ctx *ctx, fv_tensor *t)
     return copy;
 }
 
+static fv_tensor *widened(fv_ctx *ctx, const fv_tensor *t)
+{
+    fv_tensor *wide = fv_tensor_new(ctx, FV_F32, t->rank, t->shape);
+    if (ctx->error == FV_OK) fv_copy_into(ctx, wide, t);
+    return wide;
+}
+
 void fv_add_into(fv_ctx *ctx, fv_tensor *dst, const fv_tensor *src)
 {
+    if (ctx->error != FV_OK) return;
+    if (dst->dtype == FV_BF16 || dst->dtype == FV_F16) { /* stored types: the sum is made in f32 */
+        fv_tensor *sum = widened(ctx, dst), *other = widened(ctx, src);
+        fv_add_into(ctx, sum, other);
+        if (ctx->error == FV_OK) fv_copy_into(ctx, dst, sum);
+        fv_tensor_free(ctx, &sum);
+        fv_tensor_free(ctx, &other);
+        return;
+    }
     fv_map_args args = {.op = FV_BINARY_ADD};
     fv_launch_map(ctx, FV_KERNEL_BINARY, dst->dtype, &args, 3,
                   (fv_tensor *[]){dst, dst, (fv_tensor *)(uintptr_t)src});
