@@ -14,7 +14,7 @@ fv_status fv_scan_begin(fv_scan *scan, fv_ctx *ctx, const char *name, const char
                  (unsigned long long)ctx->limits.text_bytes);
     fv_doc *doc = fv_doc_create(ctx, name);
     FV_RETURN_IF(!doc, ctx, FV_ERR_MEMORY, "%s: out of memory", name);
-    *scan = (fv_scan){.doc = doc, .text = text, .bytes = bytes, .line = 1};
+    *scan = (fv_scan){.doc = doc, .text = bytes ? text : "", .bytes = bytes, .line = 1};
     return FV_OK;
 }
 
@@ -139,7 +139,8 @@ fv_status fv_builder_close(fv_builder *builder)
 {
     fv_doc *doc = builder->scan->doc;
     struct fv_frame frame = builder->frames[--builder->depth];
-    fv_member *items = builder->items + frame.first;
+    /* NULL plus nothing is not defined in C. */
+    const fv_member *items = builder->items ? builder->items + frame.first : NULL;
     size_t count = builder->count - frame.first;
     fv_value *self = &frame.self.value;
     builder->count = frame.first;
