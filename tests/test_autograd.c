@@ -58,6 +58,20 @@ static void same_gradient_to_both_inputs(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* A half-precision result that is used twice: its gradient is summed in f32 and stored narrow. */
+static void half_gradients_add_up(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *x = fv_leaf(ctx, fv_full(ctx, FV_F32, 1, (int64_t[]){2}, 1.5));
+    fv_tensor *h = fv_cast(ctx, x, FV_BF16);
+    fv_tensor *y = fv_add(ctx, fv_cast(ctx, h, FV_F32), fv_cast(ctx, h, FV_F32));
+    CHECK_OK(ctx, fv_backward(ctx, total(ctx, y)));
+    float g[2] = {0};
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, x), g, sizeof g));
+    CHECK(g[0] == 2.0f && g[1] == 2.0f);
+    fv_ctx_destroy(&ctx);
+}
+
 static void gradients_accumulate_until_zeroed(void)
 {
     fv_ctx *ctx = make();
@@ -109,9 +123,15 @@ static void backward_consumes_and_says_so(void)
     CHECK_NEAR(item(ctx, first), tanh(1) * tanh(1) + tanh(2) * tanh(2), 1e-12);
     CHECK_EQ(fv_backward(ctx, first), FV_ERR_STATE);
     /* The second loss leads through `shared`, whose past is gone. */
-    CHECK_EQ(fv_backward(ctx, second), FV_ERR_STATE);
-    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_STATE);
+    fv_tensor *grown = total(ctx, fv_mul(ctx, second, total(ctx, x)));
+    double before[2], after[2];
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, x), before, sizeof before));
+    CHECK_EQ(fv_backward(ctx, grown), FV_ERR_STATE);
     CHECK(strstr(fv_ctx_message(ctx), "exp") != NULL);
+    /* Refused before anything was added or consumed, so ops go on working. */
+    CHECK_EQ(fv_ctx_error(ctx), FV_OK);
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, x), after, sizeof after));
+    CHECK(memcmp(before, after, sizeof before) == 0);
     fv_ctx_destroy(&ctx);
 }
 
@@ -200,6 +220,75 @@ static void errors_stick_and_steps_do_nothing(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* y = x + 6 x: the gradient given passes through an add to x's slot, where more is added. */
+static void a_given_gradient_stays_the_callers(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *w = fv_leaf(ctx, values(ctx, 2, (double[]){1, 2}));
+    fv_tensor *x = fv_affine(ctx, w, 1, 0);
+    fv_tensor *far = fv_scale(ctx, fv_scale(ctx, x, 2), 3);
+    fv_tensor *y = fv_retain(ctx, fv_add(ctx, x, far));
+    fv_tensor *given = values(ctx, 2, (double[]){1, 10});
+    CHECK_OK(ctx, fv_backward_from(ctx, y, given));
+    gradient_at(ctx, w, (double[]){7, 70}, 2);
+    double after[2], more[2] = {5, 5};
+    CHECK_OK(ctx, fv_tensor_read(ctx, given, after, sizeof after));
+    CHECK(after[0] == 1 && after[1] == 10);
+    CHECK_OK(ctx, fv_tensor_write(ctx, given, more, sizeof more));
+    gradient_at(ctx, y, (double[]){1, 10}, 2); /* retained, and not shared with the caller */
+    fv_ctx_destroy(&ctx);
+}
+
+static void unusable_gradients_are_refused(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *w = fv_leaf(ctx, fv_scalar(ctx, FV_F32, 2.0));
+    fv_tensor *gone = fv_exp(ctx, w);
+    CHECK_OK(ctx, fv_backward(ctx, fv_exp(ctx, gone)));
+    fv_tensor *invalid = fv_add(ctx, w, NULL);
+    CHECK(fv_ctx_take_error(ctx) != FV_OK);
+    fv_tensor *y = fv_exp(ctx, w);
+    CHECK_EQ(fv_backward_from(ctx, y, invalid), FV_ERR_STATE);
+    CHECK_EQ(fv_backward_from(ctx, y, gone), FV_ERR_STATE);
+    CHECK_OK(ctx, fv_backward_from(ctx, y, fv_scalar(ctx, FV_F32, 1.0)));
+    fv_ctx_destroy(&ctx);
+}
+
+/* A fresh gradient becomes the leaf's own; it is not copied. */
+static void leaf_gradients_are_not_copied(void)
+{
+    enum { N = 1 << 16 };
+    fv_ctx *ctx = make();
+    int64_t n = N;
+    fv_tensor *x = fv_leaf(ctx, fv_full(ctx, FV_F32, 1, &n, 0.5));
+    fv_tensor *y = fv_tanh(ctx, x), *given = fv_full(ctx, FV_F32, 1, &n, 1.0);
+    fv_memory_stats before, after;
+    fv_ctx_memory(ctx, &before);
+    fv_ctx_memory_reset_peak(ctx);
+    CHECK_OK(ctx, fv_backward_from(ctx, y, given));
+    fv_ctx_memory(ctx, &after);
+    const uint64_t layer = N * sizeof(float);
+    CHECK(after.peak_bytes < before.used_bytes + layer + layer / 2);
+    fv_ctx_destroy(&ctx);
+}
+
+static void cancel_stops_backward(void)
+{
+    int cancel = 0;
+    fv_ctx_config cfg;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.cancel = &cancel;
+    fv_ctx *ctx = NULL;
+    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
+    fv_tensor *x = fv_leaf(ctx, fv_full(ctx, FV_F32, 0, NULL, 1.0));
+    fv_tensor *y = fv_exp(ctx, fv_exp(ctx, x));
+    cancel = 1;
+    CHECK_EQ(fv_backward(ctx, y), FV_ERR_CANCELLED);
+    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_CANCELLED);
+    CHECK(fv_grad(ctx, x) == NULL);
+    fv_ctx_destroy(&ctx);
+}
+
 typedef struct layer {
     fv_tensor *w;
     int calls;
@@ -269,6 +358,121 @@ static void checkpoint_saves_memory(void)
     CHECK(peak[1] * 3 < peak[0]); /* 100 activations against 10 + 10 */
 }
 
+static fv_tensor *first_input(fv_ctx *ctx, void *user, fv_tensor *const *in)
+{
+    (void)ctx;
+    (void)user;
+    return in[0];
+}
+
+static fv_tensor *captured(fv_ctx *ctx, void *user, fv_tensor *const *in)
+{
+    (void)ctx;
+    (void)in;
+    return user;
+}
+
+/* Blocks that record nothing of their own still pass the gradient on. */
+static void checkpoint_of_nothing_passes_on(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *x = fv_leaf(ctx, values(ctx, 2, (double[]){1, 2}));
+    fv_tensor *y = fv_checkpoint(ctx, first_input, NULL, 1, &x);
+    CHECK_OK(ctx, fv_backward(ctx, total(ctx, fv_scale(ctx, y, 3))));
+    gradient_at(ctx, x, (double[]){3, 3}, 2);
+    y = fv_checkpoint(ctx, captured, x, 0, NULL);
+    CHECK_OK(ctx, fv_backward(ctx, total(ctx, y)));
+    gradient_at(ctx, x, (double[]){4, 4}, 2);
+    /* A result older than the block, used outside of it as well. */
+    fv_tensor *older = fv_scale(ctx, x, 10);
+    y = fv_add(ctx, fv_checkpoint(ctx, captured, older, 0, NULL), older);
+    CHECK_OK(ctx, fv_backward(ctx, total(ctx, y)));
+    gradient_at(ctx, x, (double[]){24, 24}, 2);
+    fv_ctx_destroy(&ctx);
+}
+
+static fv_tensor *product(fv_ctx *ctx, void *user, fv_tensor *const *in)
+{
+    (void)user;
+    return fv_mul(ctx, in[0], in[1]);
+}
+
+static fv_tensor *nested(fv_ctx *ctx, void *user, fv_tensor *const *in)
+{
+    fv_tensor *y = fv_checkpoint(ctx, block, user, 1, in);
+    return fv_exp(ctx, fv_checkpoint(ctx, block, user, 1, &y));
+}
+
+static void checkpoints_nest_and_share_inputs(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *x = fv_leaf(ctx, values(ctx, 2, (double[]){3, -2}));
+    fv_tensor *y = fv_checkpoint(ctx, product, NULL, 2, (fv_tensor *[]){x, x});
+    CHECK_OK(ctx, fv_backward(ctx, total(ctx, y)));
+    gradient_at(ctx, x, (double[]){6, -4}, 2);
+    fv_ctx_destroy(&ctx);
+
+    double grads[2][2][4];
+    for (int mode = 0; mode < 2; mode++) {
+        ctx = make();
+        layer l = {.w = fv_leaf(ctx, values(ctx, 4, (double[]){1, -1, 2, 0.5}))};
+        x = fv_leaf(ctx, values(ctx, 4, (double[]){1, 2, 3, 4}));
+        fv_ctx_set_step(ctx, 9, 0);
+        y = mode ? fv_checkpoint(ctx, nested, &l, 1, &x) : nested(ctx, &l, &x);
+        CHECK_OK(ctx, fv_backward(ctx, total(ctx, y)));
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, x), grads[mode][0], sizeof grads[0][0]));
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, l.w), grads[mode][1], sizeof grads[0][0]));
+        fv_ctx_destroy(&ctx);
+    }
+    CHECK(memcmp(grads[0], grads[1], sizeof grads[0]) == 0);
+}
+
+typedef struct trap {
+    int calls, bad_call;
+} trap;
+
+static fv_tensor *trapped(fv_ctx *ctx, void *user, fv_tensor *const *in)
+{
+    trap *t = user;
+    fv_tensor *y = fv_exp(ctx, in[0]);
+    return t->calls++ == t->bad_call ? fv_add(ctx, y, fv_zeros(ctx, FV_F64, 1, (int64_t[]){3})) : y;
+}
+
+/* A block that fails in its first or second run leaves a context that works. */
+static void checkpoint_blocks_may_fail(void)
+{
+    for (int bad = 0; bad < 2; bad++) {
+        fv_ctx *ctx = make();
+        trap t = {.bad_call = bad};
+        fv_tensor *x = fv_leaf(ctx, values(ctx, 2, (double[]){0, 0}));
+        fv_scope_begin(ctx);
+        fv_tensor *y = fv_checkpoint(ctx, trapped, &t, 1, &x);
+        CHECK_EQ(fv_tensor_valid(y), bad == 1);
+        CHECK_EQ(fv_backward(ctx, total(ctx, y)), FV_ERR_SHAPE);
+        fv_scope_end(ctx);
+        CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_SHAPE);
+        CHECK(fv_grad(ctx, x) == NULL);
+        CHECK_OK(ctx, fv_backward(ctx, total(ctx, fv_checkpoint(ctx, trapped, &t, 1, &x))));
+        gradient_at(ctx, x, (double[]){1, 1}, 2);
+        fv_ctx_destroy(&ctx);
+    }
+}
+
+/* The tape keeps what it needs when the caller lets go of it. */
+static void freed_tensors_still_serve_backward(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *x = fv_leaf(ctx, values(ctx, 2, (double[]){1, 2}));
+    fv_tensor *square = fv_mul(ctx, x, x);
+    fv_tensor *row = fv_slice(ctx, square, 0, 1, 2, 1);
+    fv_tensor *loss = total(ctx, fv_mul(ctx, row, row));
+    fv_tensor_free(ctx, &square);
+    fv_tensor_free(ctx, &row);
+    CHECK_OK(ctx, fv_backward(ctx, loss));
+    gradient_at(ctx, x, (double[]){0, 32}, 2); /* of x_1^4 */
+    fv_ctx_destroy(&ctx);
+}
+
 static void cancel_stops_ops(void)
 {
     int cancel = 0;
@@ -290,6 +494,7 @@ int main(int argc, char **argv)
     TEST_BEGIN(argc, argv);
     RUN(fan_out_adds_up);
     RUN(same_gradient_to_both_inputs);
+    RUN(half_gradients_add_up);
     RUN(gradients_accumulate_until_zeroed);
     RUN(unrecorded_things_have_no_gradient);
     RUN(a_loss_has_one_element);
@@ -298,8 +503,16 @@ int main(int argc, char **argv)
     RUN(backward_frees_as_it_goes);
     RUN(scopes_end_recordings);
     RUN(errors_stick_and_steps_do_nothing);
+    RUN(a_given_gradient_stays_the_callers);
+    RUN(unusable_gradients_are_refused);
+    RUN(leaf_gradients_are_not_copied);
+    RUN(freed_tensors_still_serve_backward);
     RUN(checkpoint_equals_plain);
     RUN(checkpoint_saves_memory);
+    RUN(checkpoint_of_nothing_passes_on);
+    RUN(checkpoints_nest_and_share_inputs);
+    RUN(checkpoint_blocks_may_fail);
     RUN(cancel_stops_ops);
+    RUN(cancel_stops_backward);
     return TEST_END();
 }

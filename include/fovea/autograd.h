@@ -28,7 +28,8 @@ FV_API fv_tensor *fv_leaf(fv_ctx *ctx, fv_tensor *t);
 /* Keeps t's value and gradient through backward; returns it. */
 FV_API fv_tensor *fv_retain(fv_ctx *ctx, fv_tensor *t);
 
-/* t's gradient, in t's shape; NULL while there is none. Owned by t. */
+/* t's gradient, in t's shape; NULL while there is none. Owned by t: ask again after a backward,
+ * a step or fv_zero_grad. */
 FV_API fv_tensor *fv_grad(fv_ctx *ctx, const fv_tensor *t);
 FV_API void fv_zero_grad(fv_ctx *ctx, fv_tensor *t);
 
@@ -42,10 +43,12 @@ FV_API void fv_no_grad_end(fv_ctx *ctx);
 /*
  * Walks back from a one-element loss, adding to the gradient of every leaf behind it.
  * Fails: SHAPE (not one element), STATE (nothing recorded, or part of it was consumed by an earlier
- * backward), MEMORY; or returns the sticky error.
+ * backward), both before anything has changed; MEMORY, CANCELLED or what an op's backward meets,
+ * which become the sticky error and leave gradients half added up: zero them. A result of consumed
+ * ops that is used again (the loss, a retained tensor) counts as a constant.
  */
 FV_API FV_MUST_USE fv_status fv_backward(fv_ctx *ctx, fv_tensor *loss);
-/* From any result, with its gradient given (same shape and dtype). */
+/* From any result, with its gradient given (same shape and dtype; it is not changed). */
 FV_API FV_MUST_USE fv_status fv_backward_from(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad);
 
 /*

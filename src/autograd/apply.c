@@ -24,7 +24,7 @@ static bool usable(fv_ctx *ctx, const fv_op_desc *desc, int i, const fv_tensor *
 static bool ready(fv_ctx *ctx, const fv_op_desc *desc, int n_in, fv_tensor *const *in)
 {
     if (ctx->error != FV_OK) return false;
-    if (ctx->cancel && *ctx->cancel) {
+    if (fv_cancelled(ctx)) {
         fv_poison(ctx, FV_ERR_CANCELLED, "%s: cancelled by the caller", desc->name);
         return false;
     }
@@ -58,6 +58,13 @@ static void make_results(fv_op_run *run)
     }
 }
 
+/* After a failure nobody has a handle to what was made. */
+static void drop_results(fv_op_run *run)
+{
+    for (int k = 0; k < run->n_out; k++)
+        fv_tensor_free(run->ctx, &run->out[k]);
+}
+
 void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, const void *params,
                       int n_out, fv_tensor **out)
 {
@@ -81,7 +88,10 @@ void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, 
     make_results(&run);
     if (ctx->error == FV_OK && desc->forward) desc->forward(&run);
     if (ctx->error == FV_OK && run.recording) fv_tape_record(&run);
-    if (ctx->error != FV_OK) return;
+    if (ctx->error != FV_OK) {
+        drop_results(&run);
+        return;
+    }
     for (int k = 0; k < n_out; k++)
         out[k] = run.out[k];
 }

@@ -58,12 +58,21 @@ static fv_tensor **slot_of(fv_edge *edge)
     return edge->leaf ? &edge->leaf->grad : &edge->node->grad[edge->out];
 }
 
-/* Nobody else looks at this tensor or its memory, so it may be changed in place. */
-static bool exclusive(const fv_tensor *t)
+static bool sole_user(const fv_tensor *t)
 {
-    return t->refs == 1 + (t->scope != NULL) && t->buffer->refs == 1 && t->buffer->owned &&
-           fv_tensor_contiguous(t);
+    return t->buffer->refs == 1 && t->buffer->owned && fv_tensor_contiguous(t);
 }
+
+/* Nobody but the slot that holds this gradient looks at it or its memory, so it may be changed in
+ * place. The walk's own scope does not count; any other scope is a caller's. */
+static bool exclusive(const fv_tensor *held)
+{
+    return held->refs == 1 + (held->scope == held->ctx->scope) && sole_user(held);
+}
+
+/* A gradient on its way that nobody will look at again: one reference is its scope's or that of
+ * the node about to be consumed. */
+static bool passed_on(const fv_tensor *g) { return g->refs == 1 && sole_user(g); }
 
 static fv_tensor *fresh_copy(fv_ctx *ctx, const fv_tensor *g)
 {
@@ -83,7 +92,7 @@ static void deliver(fv_ctx *ctx, fv_edge *edge, fv_tensor *g)
         fv_tensor *sum = fresh_copy(ctx, *slot);
         if (ctx->error == FV_OK) fv_add_into(ctx, sum, g);
         g = sum;
-    } else if (edge->leaf && !exclusive(g)) {
+    } else if (edge->leaf && !passed_on(g)) {
         g = fresh_copy(ctx, g); /* what a leaf shows its owner is its own */
     }
     if (ctx->error != FV_OK) return;
@@ -194,8 +203,6 @@ static void finish_results(fv_ctx *ctx, fv_node *node, const fv_tensor *root)
             fv_tensor_unref(t->grad);
             t->grad = g;
         }
-        t->node = NULL;
-        node->out[k] = NULL;
         bool idle = t->refs == 1 && t->scope && t != root;
         if (idle && !(t->flags & FV_TENSOR_RETAINED)) fv_tensor_release(t);
     }
@@ -214,24 +221,14 @@ static bool reached(const fv_node *node)
     return false;
 }
 
-/* A path that leads into a consumed node would silently lose gradient: refuse it up front. */
-static bool whole(const fv_node *node)
-{
-    for (int i = 0; i < node->n_in; i++)
-        if (node->edge[i].node && node->edge[i].node->consumed) return false;
-    return true;
-}
-
 static void walk(fv_ctx *ctx, fv_node *from, const fv_node *stop, const fv_tensor *root)
 {
     fv_scope *scope = ctx->scope;
     for (fv_node *node = from, *before; node != stop && ctx->error == FV_OK; node = before) {
         before = node->prev;
         if (!reached(node)) continue;
-        if (!whole(node)) {
-            fv_poison(ctx, FV_ERR_STATE,
-                      "backward: what %s was computed from was consumed by an earlier backward",
-                      node->desc->name);
+        if (fv_cancelled(ctx)) {
+            fv_poison(ctx, FV_ERR_CANCELLED, "backward: cancelled by the caller");
             return;
         }
         run_node(ctx, node);
@@ -279,17 +276,45 @@ fv_status fv_tape_walk(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad, const fv_node
     return ctx->error;
 }
 
+/* The op whose input came from a consumed node, if any lies behind `from`: walking past it would
+ * silently lose gradient. Looked for before the walk, which adds to leaves as it goes. */
+static const fv_op_desc *cut_off(fv_node *from)
+{
+    const fv_op_desc *found = NULL;
+    from->behind = true;
+    for (fv_node *node = from; node; node = node->prev) {
+        for (int i = 0; node->behind && i < node->n_in; i++) {
+            fv_node *source = node->edge[i].node;
+            if (!source) continue;
+            if (source->consumed)
+                found = node->desc;
+            else
+                source->behind = true;
+        }
+        node->behind = false;
+    }
+    return found;
+}
+
 fv_status fv_backward_from(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad)
 {
     if (ctx->error != FV_OK) return ctx->error;
     FV_RETURN_IF(!y || (y->flags & FV_TENSOR_INVALID), ctx, FV_ERR_STATE,
                  "backward: the tensor is not valid");
-    FV_RETURN_IF(!y->node || y->node->consumed, ctx, FV_ERR_STATE,
+    FV_RETURN_IF(y->ctx != ctx || (grad && grad->ctx != ctx), ctx, FV_ERR_ARGUMENT,
+                 "backward: the tensor belongs to another context");
+    FV_RETURN_IF(!y->node, ctx, FV_ERR_STATE,
                  "backward: no recorded op made this tensor (no leaf behind it, recorded under "
                  "no_grad, or backward was run already)");
+    FV_RETURN_IF(grad && (grad->flags & (FV_TENSOR_INVALID | FV_TENSOR_RELEASED)), ctx,
+                 FV_ERR_STATE, "backward: the gradient given is not valid or was released");
     FV_RETURN_IF(grad && (!fv_shape_equal(y->rank, y->shape, grad->rank, grad->shape) ||
                           grad->dtype != y->dtype),
                  ctx, FV_ERR_SHAPE, "backward: the gradient given has another shape or dtype");
+    const fv_op_desc *lost = cut_off(y->node);
+    FV_RETURN_IF(lost, ctx, FV_ERR_STATE,
+                 "backward: what %s was computed from was consumed by an earlier backward",
+                 lost->name);
     return fv_tape_walk(ctx, y, grad, NULL);
 }
 

@@ -69,6 +69,16 @@ fv_tensor *fv_checkpoint(fv_ctx *ctx, fv_block_fn fn, void *user, int n, fv_tens
     return ctx->error == FV_OK ? run.out[0] : ctx->invalid;
 }
 
+/* The block's result as a node newer than ours, whatever the block returns: an input, a parameter
+ * or a tensor made long before it. */
+static fv_tensor *run_recorded(fv_ctx *ctx, const checkpoint_params *params, fv_tensor **leaves)
+{
+    int axes[FV_MAX_RANK];
+    for (int i = 0; i < FV_MAX_RANK; i++)
+        axes[i] = i;
+    return fv_permute(ctx, params->fn(ctx, params->user, leaves), axes);
+}
+
 static void replay(fv_op_back *back, fv_tensor **leaves)
 {
     fv_ctx *ctx = back->ctx;
@@ -82,12 +92,14 @@ static void replay(fv_op_back *back, fv_tensor **leaves)
     int no_grad = ctx->no_grad;
     random_set(ctx, params->random);
     ctx->no_grad = 0; /* the walk that called us records nothing; this part must */
-    fv_tensor *y = ctx->error == FV_OK ? params->fn(ctx, params->user, leaves) : ctx->invalid;
+    fv_tensor *y = ctx->error == FV_OK ? run_recorded(ctx, params, leaves) : ctx->invalid;
     ctx->no_grad = no_grad;
     random_set(ctx, now);
     if (ctx->error != FV_OK || !y->node) return;
-    if (!fv_shape_equal(y->rank, y->shape, back->grad[0]->rank, back->grad[0]->shape)) {
-        fv_poison(ctx, FV_ERR_STATE, "checkpoint: the block gave another shape the second time");
+    const fv_tensor *g = back->grad[0];
+    if (!fv_shape_equal(y->rank, y->shape, g->rank, g->shape) || y->dtype != g->dtype) {
+        fv_poison(ctx, FV_ERR_STATE,
+                  "checkpoint: the block gave another shape or dtype the second time");
         return;
     }
     /* The result is the tape's newest node; everything the block recorded lies after ours. */

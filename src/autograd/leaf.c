@@ -9,6 +9,10 @@ static bool mark(fv_ctx *ctx, fv_tensor *t, const char *call, unsigned flag)
         fv_poison(ctx, FV_ERR_STATE, "%s: the tensor is not valid", call);
         return false;
     }
+    if (t->ctx != ctx) {
+        fv_poison(ctx, FV_ERR_ARGUMENT, "%s: the tensor belongs to another context", call);
+        return false;
+    }
     t->flags |= flag;
     return true;
 }

@@ -32,6 +32,8 @@ void fv_node_consume(fv_ctx *ctx, fv_node *node)
     *(node->next ? &node->next->prev : &tape->last) = node->prev;
     node->consumed = true;
     for (int k = 0; k < node->n_out; k++) {
+        if (node->out[k]) node->out[k]->node = NULL; /* the tensor may outlive us */
+        node->out[k] = NULL;
         fv_tensor_unref(node->grad[k]);
         node->grad[k] = NULL;
     }
@@ -83,6 +85,7 @@ void fv_tape_record(fv_op_run *run)
     node->desc = run->desc;
     node->refs = 1;
     node->consumed = false;
+    node->behind = false;
     node->depth = ctx->scope->depth;
     node->n_in = run->n_in;
     node->n_out = run->n_out;
@@ -113,7 +116,7 @@ void fv_tape_record(fv_op_run *run)
 
 void fv_tape_forget_tensor(fv_tensor *t)
 {
-    if (t->node && !t->node->consumed) t->node->out[t->node_out] = NULL;
+    if (t->node) t->node->out[t->node_out] = NULL;
 }
 
 /* Nodes of an ending scope go with it, unless a tensor kept from it still needs them: then they

@@ -68,6 +68,8 @@ struct fv_ctx {
 #endif
 };
 
+static inline bool fv_cancelled(const fv_ctx *ctx) { return ctx->cancel && *ctx->cancel; }
+
 /* Records file:line-free text and returns `status`. */
 fv_status fv_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...) FV_PRINTF(3, 4);
 
