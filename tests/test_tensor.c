@@ -1,4 +1,5 @@
 /* Tensors by themselves: making, reading, writing, wrapping, scopes, empty ones. */
+#include "fovea/autograd.h"
 #include "fovea/ops.h"
 #include "support/test.h"
 #include "tensor/tensor.h"
@@ -37,6 +38,9 @@ static void impossible_shapes_are_refused(void)
         CHECK(!fv_tensor_valid(fv_empty(ctx, FV_F32, 3, shapes[i])));
         CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_SHAPE);
     }
+    fv_empty(ctx, FV_F32, 2, NULL);
+    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_SHAPE);
+    CHECK(strstr(fv_ctx_message(ctx), "NULL") != NULL);
     fv_empty(ctx, (fv_dtype)55, 0, NULL);
     CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_DTYPE);
     CHECK_EQ(fv_dtype_size((fv_dtype)55), 0);
@@ -136,6 +140,38 @@ static void scopes_free_and_keep(void)
     CHECK(fv_tensor_valid(fv_zeros(ctx, FV_F32, 0, NULL)));
 }
 
+/* Keeping needs no memory, so an error does not stop it: the handle stays good. */
+static void keeping_works_after_an_error(void)
+{
+    fv_scope_begin(ctx);
+    fv_tensor *kept = fv_slice(ctx, fv_full(ctx, FV_F32, 1, (int64_t[]){4}, 1.5), 0, 2, 4, 1);
+    fv_add(ctx, kept, NULL);
+    CHECK(fv_scope_keep(ctx, kept) == kept);
+    fv_scope_end(ctx);
+    CHECK(fv_ctx_take_error(ctx) != FV_OK);
+    float out[2];
+    CHECK_OK(ctx, fv_tensor_read(ctx, kept, out, sizeof out));
+    CHECK(out[0] == 1.5f && out[1] == 1.5f);
+    fv_tensor_free(ctx, &kept);
+}
+
+/* What a failed call made is not left behind in the scope. */
+static void failed_calls_leave_nothing(void)
+{
+    fv_tensor *table = fv_zeros(ctx, FV_F32, 2, (int64_t[]){3, 1000});
+    fv_tensor *index = fv_full(ctx, FV_I64, 1, (int64_t[]){10}, 7);
+    fv_memory_stats before, after;
+    fv_ctx_memory(ctx, &before);
+    for (int i = 0; i < 3; i++) {
+        fv_embedding(ctx, table, index, -1);
+        CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_INDEX);
+        fv_from_host(ctx, FV_F32, 1, (int64_t[]){1000}, NULL);
+        CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_ARGUMENT);
+    }
+    fv_ctx_memory(ctx, &after);
+    CHECK_EQ(after.used_bytes, before.used_bytes);
+}
+
 static void views_outlive_their_base(void)
 {
     fv_scope_begin(ctx);
@@ -157,6 +193,14 @@ static void other_contexts_are_refused(void)
     CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_ARGUMENT);
     fv_exp(ctx, NULL);
     CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_ARGUMENT);
+    fv_detach(ctx, theirs);
+    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_ARGUMENT);
+    fv_leaf(ctx, theirs);
+    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_ARGUMENT);
+    float x = 7;
+    CHECK_EQ(fv_tensor_read(ctx, theirs, &x, sizeof x), FV_ERR_ARGUMENT);
+    CHECK(x == 7);
+    CHECK_EQ(fv_tensor_write(ctx, theirs, &x, sizeof x), FV_ERR_ARGUMENT);
     fv_ctx_destroy(&other);
 }
 
@@ -171,6 +215,8 @@ int main(int argc, char **argv)
     RUN(wrapped_memory_is_used_in_place);
     RUN(sizes_must_match_exactly);
     RUN(scopes_free_and_keep);
+    RUN(keeping_works_after_an_error);
+    RUN(failed_calls_leave_nothing);
     RUN(views_outlive_their_base);
     RUN(other_contexts_are_refused);
     fv_ctx_destroy(&ctx);

@@ -3,12 +3,20 @@
 
 #include "tensor/launch.h"
 
+/* t, or, when filling it failed, the invalid tensor and nothing left behind. */
+static fv_tensor *made(fv_ctx *ctx, fv_tensor *t)
+{
+    if (ctx->error == FV_OK) return t;
+    fv_tensor_free(ctx, &t);
+    return ctx->invalid;
+}
+
 static fv_tensor *filled(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape, double value)
 {
     fv_tensor *t = fv_tensor_new(ctx, dtype, rank, shape);
     if (ctx->error != FV_OK) return ctx->invalid;
     fv_fill(ctx, t, value);
-    return ctx->error == FV_OK ? t : ctx->invalid;
+    return made(ctx, t);
 }
 
 fv_tensor *fv_zeros(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape)
@@ -34,6 +42,8 @@ static fv_status readable(fv_ctx *ctx, const fv_tensor *t, const char *call)
     if (ctx->error != FV_OK) return ctx->error;
     FV_RETURN_IF(!t || (t->flags & FV_TENSOR_INVALID), ctx, FV_ERR_STATE,
                  "%s: the tensor is not valid", call);
+    FV_RETURN_IF(t->ctx != ctx, ctx, FV_ERR_ARGUMENT, "%s: the tensor belongs to another context",
+                 call);
     FV_RETURN_IF(t->flags & FV_TENSOR_RELEASED, ctx, FV_ERR_STATE,
                  "%s: the tensor's memory was released by backward; call fv_retain() on it before",
                  call);
@@ -115,12 +125,9 @@ fv_tensor *fv_from_host(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *sh
     if (ctx->error != FV_OK) return ctx->invalid;
     if (!data && t->count > 0) {
         fv_poison(ctx, FV_ERR_ARGUMENT, "from_host: data is NULL");
-        return ctx->invalid;
+    } else {
+        fv_status status = fv_tensor_write(ctx, t, data, bytes_of(t));
+        if (status != FV_OK) fv_poison_last(ctx, status);
     }
-    fv_status status = fv_tensor_write(ctx, t, data, bytes_of(t));
-    if (status != FV_OK) {
-        fv_poison_last(ctx, status);
-        return ctx->invalid;
-    }
-    return t;
+    return made(ctx, t);
 }

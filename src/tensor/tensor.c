@@ -73,8 +73,12 @@ static bool measure(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
         fv_poison(ctx, FV_ERR_DTYPE, "no such dtype: %d", (int)dtype);
         return false;
     }
-    if (rank < 0 || rank > FV_MAX_RANK || (rank > 0 && !shape)) {
+    if (rank < 0 || rank > FV_MAX_RANK) {
         fv_poison(ctx, FV_ERR_SHAPE, "rank %d is outside 0..%d", rank, (int)FV_MAX_RANK);
+        return false;
+    }
+    if (rank > 0 && !shape) {
+        fv_poison(ctx, FV_ERR_SHAPE, "the shape of a tensor of rank %d is NULL", rank);
         return false;
     }
     char text[FV_SHAPE_TEXT];
@@ -227,7 +231,8 @@ void fv_scope_end(fv_ctx *ctx)
 fv_tensor *fv_scope_keep(fv_ctx *ctx, fv_tensor *t)
 {
     fv_scope *scope = ctx->scope;
-    if (ctx->error != FV_OK || t == ctx->invalid || t->scope != scope || !scope->parent) return t;
+    /* With debt, t lives in the enclosing scope already. */
+    if (!t || ctx->scope_debt > 0 || t->scope != scope || !scope->parent) return t;
     if (t->node) scope->kept_gradients = true;
     fv_tensor_ref(t);
     fv_tensor_leave_scope(t);
