@@ -214,6 +214,8 @@ static void parameters_are_named_once(void)
     CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_ARGUMENT);
     fv_params_add(params, "i", fv_zeros(ctx, FV_I64, 0, NULL));
     CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_ARGUMENT);
+    fv_params_add(params, "alias", a); /* would be stepped twice */
+    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_ARGUMENT);
     CHECK_EQ(fv_params_count(params), 1);
     for (int i = 0; i < 40; i++) {
         char name[16];

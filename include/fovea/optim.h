@@ -22,7 +22,8 @@
  *     fv_params_destroy(&params);
  *
  * A step that fails changes no parameter: memory for the state is taken when the optimizer is
- * made, and errors of earlier launches show before the first update.
+ * made, and errors of earlier launches show before the first update. (Unchecked steps wait for
+ * nothing, so on a device that runs late such an error may show after them.)
  */
 #ifndef FOVEA_OPTIM_H
 #define FOVEA_OPTIM_H
@@ -44,7 +45,8 @@ FV_API void fv_params_destroy(fv_params **params);
 
 /*
  * Takes `initial` (real, contiguous, not the result of a recorded op) out of its scope into the
- * set as a leaf and returns it. Poisons on a name that is taken, empty or longer than 255 bytes.
+ * set as a leaf and returns it. Poisons on a name that is taken, empty or longer than 255 bytes, and
+ * on a tensor that is in the set already: it would be stepped twice.
  */
 FV_API fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *initial);
 
@@ -80,7 +82,7 @@ typedef struct fv_optim_config {
     double weight_decay; /* [0; AdamW 0.01] */
     double clip_norm;    /* gradients longer than this are scaled down to it; 0: never [0] */
     bool unchecked;      /* do not look for non-finite gradients; no clipping then [false] */
-    int max_skipped;     /* steps skipped in a row before fv_optim_step fails [10] */
+    int max_skipped;     /* steps skipped in a row before fv_optim_step fails [10]; 0: never */
 } fv_optim_config;
 
 /* The defaults above (those of PyTorch) for one kind. */

@@ -50,6 +50,10 @@ static fv_status check_new(fv_params *params, const char *name, const fv_tensor 
                          FV_PARAM_NAME - 1);
     if (fv_params_find(params, name))
         return fv_poison(ctx, FV_ERR_ARGUMENT, "params: there is a '%.100s' already", name);
+    for (int i = 0; i < params->count; i++)
+        if (params->items[i].tensor == initial)
+            return fv_poison(ctx, FV_ERR_ARGUMENT, "params: '%.100s' is in the set as '%.100s'",
+                             name, params->items[i].name);
     if (!initial || !fv_tensor_contiguous(initial))
         return fv_poison(ctx, FV_ERR_ARGUMENT, "params: '%.100s' must be a contiguous tensor",
                          name);
@@ -61,12 +65,12 @@ fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *initial
     fv_ctx *ctx = params->ctx;
     if (ctx->error != FV_OK) return ctx->invalid;
     if (check_new(params, name, initial) != FV_OK) return ctx->invalid;
-    fv_tensor *leaf = fv_leaf(ctx, initial);
-    if (ctx->error != FV_OK) return ctx->invalid;
     if (!make_room(params)) {
         fv_poison(ctx, FV_ERR_MEMORY, "no memory for parameter '%.100s'", name);
         return ctx->invalid;
     }
+    fv_tensor *leaf = fv_leaf(ctx, initial);
+    if (ctx->error != FV_OK) return ctx->invalid;
     fv_tensor_ref(leaf);
     fv_tensor_leave_scope(leaf);
     fv_param *item = &params->items[params->count++];
