@@ -54,7 +54,7 @@ typedef struct fv_gemm_plan {
     int64_t units;  /* batch x row_units x column_units */
     int64_t a_rows; /* rows of A packed at a time; 0: A is read where it lies */
     bool pack_b;    /* else B is packed already, or read where it lies */
-    bool one_row;   /* a vector times an unpacked matrix: streamed, nothing is packed */
+    bool one_row;   /* a vector times a matrix: streamed, nothing is packed */
     bool serial;    /* too little work to wake another thread */
     int64_t a_floats, b_floats, sum_floats; /* scratch of one thread */
 } fv_gemm_plan;

@@ -5,13 +5,14 @@
 #include "kernels/gemm.h"
 
 enum {
-    DEPTH_WHOLE = 1536,          /* k up to here is one block */
-    DEPTH_BLOCK = 1024,          /* else about this much: a panel of 256 KiB */
-    ROWS_WITH_BLOCKS = 1020,     /* bounds the running sums kept between two blocks */
-    B_BLOCK_FLOATS = 128 * 1024, /* packed B of a unit: half of L2 */
-    A_BLOCK_FLOATS = 32 * 1024,  /* packed A: an eighth */
-    DIRECT_ROWS = 24,            /* with so few rows, packing B costs more than it saves */
-    DIRECT_FLOATS = 8 * 1024,    /* B that stays in L1 anyway is read where it lies */
+    DEPTH_WHOLE = 1536,                 /* k up to here is one block */
+    DEPTH_BLOCK = 1024,                 /* else about this much: a panel of 256 KiB */
+    DEPTH_FEW_ROWS = 64,                /* B is packed to be used once: a panel stays in L1 */
+    ROWS_WITH_BLOCKS = 1020,            /* bounds the running sums kept between two blocks */
+    B_BLOCK_FLOATS = 128 * 1024,        /* packed B of a unit: half of L2 ... */
+    B_BLOCK_WITH_PACKED_A = 512 * 1024, /* ... or a part of L3, so that A is packed less often */
+    A_BLOCK_FLOATS = 32 * 1024,         /* packed A: an eighth of L2 */
+    DIRECT_FLOATS = 8 * 1024,           /* B that stays in L1 anyway is read where it lies */
     UNITS_PER_THREAD = 6,
     ROWS_PER_UNIT_MIN = 96,
     PANELS_MIN_WITH_PACKED_A = 4 /* A is packed again for each unit along n */
@@ -34,7 +35,7 @@ static bool b_needs_packing(const fv_gemm *g)
 {
     if (g->b_packed) return false;
     if (g->b_col != 1) return g->n > 1;
-    return g->m > DIRECT_ROWS && g->k * g->n > DIRECT_FLOATS;
+    return g->m > FV_GEMM_STRIP && g->k * g->n > DIRECT_FLOATS;
 }
 
 /* Units enough for the threads: narrower ones first, then shorter ones. */
@@ -51,33 +52,47 @@ static void spread(const fv_gemm *g, int threads, fv_gemm_plan *plan)
     plan->rows = smaller(plan->rows, divide_up(rows, FV_GEMM_STRIP) * FV_GEMM_STRIP);
 }
 
+static void choose_depth(const fv_gemm *g, fv_gemm_plan *plan)
+{
+    plan->depth = g->k;
+    int64_t block = DEPTH_BLOCK, whole = DEPTH_WHOLE;
+    if (plan->pack_b && g->m <= FV_GEMM_STRIP) block = whole = DEPTH_FEW_ROWS;
+    if (g->k <= whole) return;
+    const int64_t blocks = divide_up(g->k, block);
+    plan->depth = divide_up(divide_up(g->k, blocks), 16) * 16;
+    plan->rows = smaller(g->m, ROWS_WITH_BLOCKS);
+}
+
+static int64_t choose_panels(const fv_gemm *g, int threads, const fv_gemm_plan *plan)
+{
+    const int64_t all = larger(1, divide_up(g->n, FV_GEMM_PANEL));
+    if (plan->one_row) return plan->serial ? all : divide_up(all, threads);
+    if (plan->pack_b && g->m <= FV_GEMM_STRIP) return 1;
+    const int64_t block = plan->a_rows ? B_BLOCK_WITH_PACKED_A : B_BLOCK_FLOATS;
+    const int64_t fit = block / (larger(plan->depth, 1) * FV_GEMM_PANEL);
+    return larger(1, smaller(all, fit));
+}
+
 void fv_gemm_make_plan(const fv_gemm *g, int threads, fv_gemm_plan *plan)
 {
-    *plan = (fv_gemm_plan){.rows = g->m, .depth = g->k};
-    if (g->k > DEPTH_WHOLE) {
-        int64_t blocks = divide_up(g->k, DEPTH_BLOCK);
-        plan->depth = divide_up(divide_up(g->k, blocks), 16) * 16;
-        plan->rows = smaller(g->m, ROWS_WITH_BLOCKS);
-    }
-    const int64_t depth = larger(plan->depth, 1);
-    plan->serial =
-        threads <= 1 || (double)g->m * (double)g->n * (double)g->k * (double)g->batch < SERIAL_WORK;
-    plan->one_row = g->m == 1 && !g->b_packed && (g->b_col == 1 || g->b_row == 1) && g->n > 1;
+    *plan = (fv_gemm_plan){.rows = g->m};
+    const double work = (double)g->m * (double)g->n * (double)g->k * (double)g->batch;
+    plan->serial = threads <= 1 || work < SERIAL_WORK;
+    plan->one_row = g->m == 1 && g->n > 1 && (g->b_packed || g->b_col == 1);
     plan->pack_b = !plan->one_row && b_needs_packing(g);
-    const bool pack_a = !plan->one_row && a_needs_packing(g);
-    if (pack_a) {
-        int64_t strips = larger(1, A_BLOCK_FLOATS / (depth * FV_GEMM_STRIP));
+    choose_depth(g, plan);
+    if (!plan->one_row && a_needs_packing(g)) {
+        const int64_t strips = larger(1, A_BLOCK_FLOATS / (larger(plan->depth, 1) * FV_GEMM_STRIP));
         plan->a_rows = smaller(strips, divide_up(g->m, FV_GEMM_STRIP)) * FV_GEMM_STRIP;
     }
-    const int64_t all_panels = divide_up(g->n, FV_GEMM_PANEL);
-    plan->panels = larger(1, smaller(all_panels, B_BLOCK_FLOATS / (depth * FV_GEMM_PANEL)));
-    if (!plan->serial) spread(g, threads, plan);
+    plan->panels = choose_panels(g, threads, plan);
+    if (!plan->serial && !plan->one_row) spread(g, threads, plan);
     plan->row_units = plan->rows ? divide_up(g->m, plan->rows) : 0;
-    plan->column_units = divide_up(all_panels, plan->panels);
+    plan->column_units = divide_up(divide_up(g->n, FV_GEMM_PANEL), plan->panels);
     plan->units = g->batch * plan->row_units * plan->column_units;
 
-    plan->a_floats = divide_up(plan->a_rows * depth, 16) * 16;
-    plan->b_floats = plan->pack_b ? plan->panels * FV_GEMM_PANEL * depth : 0;
+    plan->a_floats = divide_up(plan->a_rows * plan->depth, 16) * 16;
+    plan->b_floats = plan->pack_b ? plan->panels * FV_GEMM_PANEL * plan->depth : 0;
     /* Running sums of a k in blocks may not lie in C when C is also the residual. */
     if (plan->depth < g->k) plan->sum_floats = plan->rows * plan->panels * FV_GEMM_PANEL;
 }

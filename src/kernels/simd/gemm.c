@@ -3,6 +3,8 @@
  * packed (if it must be) and strips of six rows of A against each panel. A strip stays in L1
  * while the panels of the block come from L2.
  */
+#include <string.h>
+
 #include "kernels/simd/gemm_simd.h"
 
 enum { ROW_COLS = 1024 }; /* columns of a one-row product whose sums stay in L1 */
@@ -48,26 +50,40 @@ static unit locate(const job *j, int64_t index, int thread)
     return u;
 }
 
-/* B as the tiles of one block read it: tile t starts at base + t * step. */
+/* B as the tiles of one block read it: tile t starts at base + t * step, rows `row` apart. */
 typedef struct b_view {
     const float *base;
     int64_t row, step;
 } b_view;
 
+static b_view packed_view(const unit *u, int64_t depth)
+{
+    return (b_view){u->b_block, FV_TILE_COLS, depth * FV_TILE_COLS};
+}
+
+/* Columns that the first strip packs while it computes; the rest is packed beforehand. */
+static int64_t packed_on_the_way(const job *j, const unit *u)
+{
+    const bool can = j->plan.pack_b && j->g->b_col == 1 && u->rows >= FV_GEMM_STRIP;
+    return can ? u->cols / FV_TILE_COLS * FV_TILE_COLS : 0;
+}
+
+/* B for the first strip of a block. */
 static b_view prepare_b(const job *j, const unit *u, int64_t k0, int64_t depth)
 {
     const fv_gemm *g = j->g;
     const float *b = j->b + u->at.b;
-    if (g->b_packed) {
-        /* A level with narrower tiles walks through the slices of each panel. */
-        return (b_view){b + u->col * g->k + k0 * FV_GEMM_PANEL, FV_GEMM_PANEL, 0};
-    }
+    if (g->b_packed) return (b_view){b + u->col * g->k + k0 * FV_GEMM_PANEL, FV_GEMM_PANEL, 0};
     b += k0 * g->b_row + u->col * g->b_col;
     if (!j->plan.pack_b) return (b_view){b, g->b_row, FV_TILE_COLS};
-    FV_GEMM_NAME(pack_b)(depth, u->cols, b, g->b_row, g->b_col, FV_TILE_COLS, u->b_block);
-    return (b_view){u->b_block, FV_TILE_COLS, depth * FV_TILE_COLS};
+    const int64_t later = packed_on_the_way(j, u);
+    if (later < u->cols) FV_GEMM_NAME(pack_b)
+    (depth, u->cols - later, b + later * g->b_col, g->b_row, g->b_col, FV_TILE_COLS,
+     u->b_block + later * depth);
+    return later ? (b_view){b, g->b_row, FV_TILE_COLS} : packed_view(u, depth);
 }
 
+/* A level with narrower tiles walks through the slices of a panel of packed weights. */
 static const float *b_tile(const job *j, const b_view *view, int64_t col)
 {
     if (j->g->b_packed)
@@ -88,62 +104,102 @@ static sum_view waiting_sums(const job *j, const unit *u)
     return (sum_view){j->c + u->at.c + u->row * j->g->c_row + u->col, j->g->c_row};
 }
 
-/* Six rows (or the last few) against every panel of the block. */
-static void strip(const job *j, const unit *u, const b_view *b, fv_tile *t, int64_t row, int rows,
-                  bool first, bool last)
+/* A strip in hand: six rows of the unit (or the last few) and how they meet B. */
+typedef struct strip {
+    int64_t row;
+    int rows;
+    bool first_k, last_k;
+    int64_t pack_cols; /* columns of B to pack on the way */
+    bool stream;       /* B is met for the first time */
+} strip;
+
+static void run_tile(const unit *u, const strip *s, fv_tile *t, const b_view *packed, int64_t col,
+                     int cols)
+{
+    if (col < s->pack_cols) {
+        t->packed = u->b_block + col / FV_TILE_COLS * packed->step;
+        FV_GEMM_NAME(tile_pack)(t);
+    } else if (s->stream && cols == FV_TILE_COLS) {
+        FV_GEMM_NAME(tile_stream)(t, s->rows);
+    } else {
+        FV_GEMM_NAME(tile)(t, s->rows, cols);
+    }
+}
+
+/* A strip against every panel of the block. */
+static void run_strip(const job *j, const unit *u, const strip *s, const b_view *b,
+                      const b_view *packed, fv_tile *t)
 {
     const fv_gemm *g = j->g;
     const sum_view sums = waiting_sums(j, u);
-    float *c = j->c + u->at.c + (u->row + row) * g->c_row + u->col;
-    const bool finish = last && has_epilogue(j);
+    float *c = j->c + u->at.c + (u->row + s->row) * g->c_row + u->col;
+    const bool finish = s->last_k && has_epilogue(j);
     _Alignas(64) float buffer[FV_GEMM_STRIP * FV_TILE_COLS];
     for (int64_t col = 0; col < u->cols; col += FV_TILE_COLS) {
         const int cols = (int)smaller(FV_TILE_COLS, u->cols - col);
-        float *waiting = sums.base + row * sums.row + col;
-        t->b = b_tile(j, b, col);
-        t->from = first && !g->accumulate ? NULL : waiting;
+        float *waiting = sums.base + s->row * sums.row + col;
+        const b_view *view = s->pack_cols && col >= s->pack_cols ? packed : b;
+        t->b = b_tile(j, view, col);
+        t->b_row = view->row;
+        t->from = s->first_k && !g->accumulate ? NULL : waiting;
         t->from_row = sums.row;
         t->c = finish ? buffer : waiting;
         t->c_row = finish ? FV_TILE_COLS : sums.row;
-        FV_GEMM_NAME(tile)(t, rows, cols);
+        run_tile(u, s, t, packed, col, cols);
         if (!finish) continue;
         const fv_finish f = {.act = g->act,
                              .bias = j->bias ? j->bias + u->col + col : NULL,
-                             .residual = j->residual
-                                             ? j->residual + u->at.residual +
-                                                   (u->row + row) * g->residual_row + u->col + col
-                                             : NULL,
+                             .residual = j->residual ? j->residual + u->at.residual +
+                                                           (u->row + s->row) * g->residual_row +
+                                                           u->col + col
+                                                     : NULL,
                              .residual_row = g->residual_row};
-        FV_GEMM_NAME(finish)(&f, buffer, FV_TILE_COLS, c + col, g->c_row, rows, cols);
+        FV_GEMM_NAME(finish)(&f, buffer, FV_TILE_COLS, c + col, g->c_row, s->rows, cols);
     }
+}
+
+/* Few rows are shared out evenly: a thin last strip would wait for B. */
+static int64_t strip_rows(const job *j, const unit *u)
+{
+    if (u->rows > FV_DIRECT_ROWS || u->rows == 0 || j->plan.a_rows || j->plan.pack_b)
+        return FV_GEMM_STRIP;
+    const int64_t strips = (u->rows + FV_GEMM_STRIP - 1) / FV_GEMM_STRIP;
+    return (u->rows + strips - 1) / strips;
 }
 
 static void block(const job *j, const unit *u, int64_t k0, int64_t depth)
 {
     const fv_gemm *g = j->g;
-    const bool first = k0 == 0, last = k0 + depth == g->k;
-    const b_view b = prepare_b(j, u, k0, depth);
+    b_view b = prepare_b(j, u, k0, depth);
+    const b_view packed = packed_view(u, depth);
     const float *a = j->a + u->at.a + u->row * g->a_row + k0 * g->a_col;
-    fv_tile t = {.k = depth, .a_row = g->a_row, .a_col = g->a_col, .b_row = b.row};
     const int64_t a_rows = j->plan.a_rows;
-    for (int64_t row = 0; row < u->rows; row += FV_GEMM_STRIP) {
-        const int rows = (int)smaller(FV_GEMM_STRIP, u->rows - row);
+    fv_tile t = {.k = depth, .a_row = g->a_row, .a_col = g->a_col};
+    strip s = {.first_k = k0 == 0,
+               .last_k = k0 + depth == g->k,
+               .pack_cols = packed_on_the_way(j, u),
+               .stream = !j->plan.pack_b};
+    const int64_t step = strip_rows(j, u);
+    for (; s.row < u->rows; s.row += step) {
+        s.rows = (int)smaller(step, u->rows - s.row);
         if (a_rows) {
-            if (row % a_rows == 0)
-                FV_GEMM_NAME(pack_a)
-                (smaller(a_rows, u->rows - row), depth, a + row * g->a_row, g->a_row, g->a_col,
-                 u->a_block);
-            t.a = u->a_block + row % a_rows * depth;
+            if (s.row % a_rows == 0) FV_GEMM_NAME(pack_a)
+            (smaller(a_rows, u->rows - s.row), depth, a + s.row * g->a_row, g->a_row, g->a_col,
+             u->a_block);
+            t.a = u->a_block + s.row % a_rows * depth;
             t.a_row = 1;
             t.a_col = FV_GEMM_STRIP;
         } else {
-            t.a = a + row * g->a_row;
+            t.a = a + s.row * g->a_row;
         }
-        strip(j, u, &b, &t, row, rows, first, last);
+        run_strip(j, u, &s, &b, &packed, &t);
+        if (s.pack_cols) b = packed;
+        s.pack_cols = 0;
+        s.stream = false;
     }
 }
 
-/* A row times an unpacked matrix. */
+/* A single row: ROW_COLS columns at a time. */
 static void row_unit(const job *j, const unit *u)
 {
     const fv_gemm *g = j->g;
@@ -151,14 +207,15 @@ static void row_unit(const job *j, const unit *u)
     const float *a = j->a + u->at.a;
     for (int64_t done = 0; done < u->cols; done += ROW_COLS) {
         const int64_t cols = smaller(ROW_COLS, u->cols - done), col = u->col + done;
-        const float *b = j->b + u->at.b + col * g->b_col;
+        const float *b = j->b + u->at.b + col * (g->b_packed ? g->k : g->b_col);
         float *c = j->c + u->at.c + col;
-        for (int64_t i = 0; i < cols; i++)
-            sums[i] = g->accumulate ? c[i] : 0;
-        if (g->b_col == 1)
-            FV_GEMM_NAME(row_by_matrix)(g->k, cols, a, g->a_col, b, g->b_row, sums);
+        memset(sums, 0, sizeof sums);
+        if (g->accumulate) memcpy(sums, c, (size_t)cols * sizeof *c);
+        if (g->b_packed)
+            for (int64_t p = 0; p < cols; p += FV_GEMM_PANEL)
+                FV_GEMM_NAME(row_by_panel)(g->k, a, g->a_col, b + p * g->k, sums + p);
         else
-            FV_GEMM_NAME(row_by_transpose)(g->k, cols, a, g->a_col, b, g->b_col, sums);
+            FV_GEMM_NAME(row_by_matrix)(g->k, cols, a, g->a_col, b, g->b_row, sums);
         const fv_finish f = {.act = g->act,
                              .bias = j->bias ? j->bias + col : NULL,
                              .residual = j->residual ? j->residual + u->at.residual + col : NULL};
@@ -197,6 +254,7 @@ void FV_GEMM_NAME(gemm)(const fv_exec *exec, void *const *ptr, const void *args)
              .scratch = exec->scratch};
     fv_gemm_make_plan(g, exec->threads, &j.plan);
     if (j.plan.units <= 0) return;
+    if (g->b_col == 1 && g->m <= FV_DIRECT_ROWS) j.plan.pack_b = false;
     if (j.plan.serial)
         units(&j, 0, j.plan.units, 0);
     else

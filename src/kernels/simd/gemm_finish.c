@@ -1,36 +1,58 @@
 /* The end of a product: y = act(sum + bias) + residual, in the order of the reference. */
-#include "kernels/ref/composite.h"
 #include "kernels/simd/gemm_simd.h"
+#include "kernels/simd/vmath.h"
 
-static float activate(fv_act act, float x)
+FV_INLINE vf activate(const fv_act act, vf x)
 {
     switch (act) {
     case FV_ACT_RELU:
-        return real_relu(x);
+        return v_relu(x);
     case FV_ACT_GELU:
-        return real_gelu(x);
+        return v_gelu(x);
     case FV_ACT_GELU_TANH:
-        return real_gelu_tanh(x);
+        return v_gelu_tanh(x);
     case FV_ACT_SILU:
-        return real_silu(x);
+        return v_silu(x);
     case FV_ACT_TANH:
-        return real_tanh(x);
+        return v_tanh(x);
     case FV_ACT_SIGMOID:
-        return real_sigmoid(x);
+        return v_sigmoid(x);
     default:
         return x;
+    }
+}
+
+/* `act` is a constant of the instance. */
+FV_INLINE void finish_rows(const fv_act act, const fv_finish *f, const float *sum, int64_t sum_row,
+                           float *c, int64_t c_row, int64_t rows, int64_t cols)
+{
+    const float *bias = f->bias, *residual = f->residual;
+    for (int64_t r = 0; r < rows; r++) {
+        V_LOOP(cols, 0, vf y = v_load(sum + i, count);
+               if (bias) y = v_add(y, v_load(bias + i, count)); y = activate(act, y);
+               if (residual) y = v_add(y, v_load(residual + i, count)); v_store(c + i, count, y));
+        sum += sum_row;
+        c += c_row;
+        if (residual) residual += f->residual_row;
     }
 }
 
 void FV_GEMM_NAME(finish)(const fv_finish *f, const float *sum, int64_t sum_row, float *c,
                           int64_t c_row, int64_t rows, int64_t cols)
 {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++) {
-            float y = sum[i * sum_row + j];
-            if (f->bias) y += f->bias[j];
-            y = activate(f->act, y);
-            if (f->residual) y += f->residual[i * f->residual_row + j];
-            c[i * c_row + j] = y;
-        }
+    switch (f->act) {
+#define CASE(act)                                                                                  \
+    case act:                                                                                      \
+        finish_rows(act, f, sum, sum_row, c, c_row, rows, cols);                                   \
+        break
+        CASE(FV_ACT_RELU);
+        CASE(FV_ACT_GELU);
+        CASE(FV_ACT_GELU_TANH);
+        CASE(FV_ACT_SILU);
+        CASE(FV_ACT_TANH);
+        CASE(FV_ACT_SIGMOID);
+    default:
+        finish_rows(FV_ACT_NONE, f, sum, sum_row, c, c_row, rows, cols);
+#undef CASE
+    }
 }

@@ -4,7 +4,7 @@
  *
  *   gemm.c         units, blocks and strips: who computes what
  *   gemm_tile.c    6 rows x a few vectors of C in registers: where the time goes
- *   gemm_row.c     one row times an unpacked matrix
+ *   gemm_row.c     one row times a matrix
  *   gemm_finish.c  act(sum + bias) + residual
  *   pack.c         A and B into the order in which the tile reads them
  */
@@ -69,6 +69,8 @@ static inline void fv_vec_store_part(float *p, int count, fv_vec v)
 
 /* Columns of a tile, and of a panel that this level packs for itself. Divides FV_GEMM_PANEL. */
 enum { FV_TILE_COLS = FV_VEC * FV_TILE_VECS };
+/* Up to so many rows, contiguous rows of B are read where they lie: packing would not pay. */
+enum { FV_DIRECT_ROWS = FV_SIMD_LEVEL == 3 ? 24 : FV_GEMM_STRIP };
 
 /* Loops of constant length over registers; left alone they would spill. */
 #if defined(__clang__)
@@ -89,10 +91,15 @@ typedef struct fv_tile {
     int64_t from_row;
     float *c;
     int64_t c_row;
+    float *packed; /* where tile_pack puts B, [k][FV_TILE_COLS] */
 } fv_tile;
 
 /* rows 1..FV_GEMM_STRIP, cols 1..FV_TILE_COLS. */
 void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols);
+/* FV_TILE_COLS columns of a B that is not in the near caches: prefetches it. */
+void FV_GEMM_NAME(tile_stream)(const fv_tile *t, int rows);
+/* FV_GEMM_STRIP x FV_TILE_COLS: the same, and packs B while at it. */
+void FV_GEMM_NAME(tile_pack)(const fv_tile *t);
 
 /* What is done to sums: y = act(sum + bias) + residual. */
 typedef struct fv_finish {
@@ -105,12 +112,12 @@ typedef struct fv_finish {
 void FV_GEMM_NAME(finish)(const fv_finish *f, const float *sum, int64_t sum_row, float *c,
                           int64_t c_row, int64_t rows, int64_t cols);
 
-/* Sums of one row over all k: sum(j) = sum over k of a(k) b(k,j), j < cols, on top of what sum
- * holds. B's rows (row_by_matrix) or columns (row_by_transpose) are contiguous. */
+/* Sums of one row over all k: sum(j) = sum over k of a(k) b(k,j), on top of what sum holds. B is
+ * one packed panel (FV_GEMM_PANEL sums), or a matrix with contiguous rows (`cols` sums). */
+void FV_GEMM_NAME(row_by_panel)(int64_t k, const float *a, int64_t a_col, const float *panel,
+                                float *sum);
 void FV_GEMM_NAME(row_by_matrix)(int64_t k, int64_t cols, const float *a, int64_t a_col,
                                  const float *b, int64_t b_row, float *sum);
-void FV_GEMM_NAME(row_by_transpose)(int64_t k, int64_t cols, const float *a, int64_t a_col,
-                                    const float *b, int64_t b_col, float *sum);
 
 /* B (k x cols) into panels of `width` columns, [cols/width][k][width], zeros past the last. */
 void FV_GEMM_NAME(pack_b)(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,

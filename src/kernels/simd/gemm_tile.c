@@ -5,11 +5,25 @@
  */
 #include "kernels/simd/gemm_simd.h"
 
-/* `part`: the last vector has only `tail` columns. Everything but t and tail is a constant of the
- * instance, so the loops over rows and vectors unroll into registers. */
-FV_INLINE void tile(const fv_tile *t, const int rows, const int vecs, const bool part,
+/* B's rows are far apart and met for the first time: no hardware prefetcher follows them. The
+ * distance covers the latency of L3; L2 is the goal, since rows a power of two apart would push
+ * each other out of L1. */
+enum { PREFETCH_ROWS = FV_SIMD_LEVEL == 3 ? 24 : 64, LINE = 16 };
+
+/* How an instance meets B. */
+typedef enum tile_kind {
+    WHOLE,  /* whole vectors */
+    PART,   /* the last vector has only `tail` columns */
+    STREAM, /* whole, and B comes from far away */
+    PACK    /* likewise, and B is packed on the way: its stores hide behind the FMAs */
+} tile_kind;
+
+/* Everything but t and tail is a constant of the instance, so the loops over rows and vectors
+ * unroll into registers. */
+FV_INLINE void tile(const fv_tile *t, const int rows, const int vecs, const tile_kind kind,
                     const int tail)
 {
+    const bool part = kind == PART;
     fv_vec sum[FV_GEMM_STRIP][FV_TILE_VECS];
     const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row;
     const int64_t from_row = t->from_row, c_row = t->c_row;
@@ -31,12 +45,24 @@ FV_INLINE void tile(const fv_tile *t, const int rows, const int vecs, const bool
 
     /* Two pointers reach six rows with scaled-index addressing. */
     const float *a = t->a, *a3 = t->a + 3 * a_row, *b = t->b;
+    float *packed = t->packed;
     for (int64_t k = t->k; k > 0; k--) {
         fv_vec row[FV_TILE_VECS];
         FV_UNROLL
         for (int v = 0; v < vecs; v++)
             row[v] = part && v == vecs - 1 ? fv_vec_load_part(b + v * FV_VEC, tail)
                                            : fv_vec_load(b + v * FV_VEC);
+        if (kind == STREAM || kind == PACK) {
+            FV_UNROLL
+            for (int j = 0; j < vecs * FV_VEC; j += LINE)
+                _mm_prefetch((const void *)(b + PREFETCH_ROWS * b_row + j), _MM_HINT_T1);
+        }
+        if (kind == PACK) {
+            FV_UNROLL
+            for (int v = 0; v < vecs; v++)
+                fv_vec_store(packed + v * FV_VEC, row[v]);
+            packed += vecs * FV_VEC;
+        }
         FV_UNROLL
         for (int i = 0; i < rows; i++) {
             const fv_vec x = fv_vec_set(i < 3 ? a[i * a_row] : a3[(i - 3) * a_row]);
@@ -63,35 +89,45 @@ FV_INLINE void tile(const fv_tile *t, const int rows, const int vecs, const bool
 
 typedef void (*tile_fn)(const fv_tile *t, int tail);
 
-#define TILE(rows, vecs)                                                                           \
-    static void whole_##rows##x##vecs(const fv_tile *t, int tail)                                  \
+#define TILE(kind, rows, vecs)                                                                     \
+    static void kind##_##rows##x##vecs(const fv_tile *t, int tail)                                 \
     {                                                                                              \
-        tile(t, rows, vecs, false, tail);                                                          \
-    }                                                                                              \
-    static void part_##rows##x##vecs(const fv_tile *t, int tail)                                   \
-    {                                                                                              \
-        tile(t, rows, vecs, true, tail);                                                           \
+        tile(t, rows, vecs, kind, tail);                                                           \
     }
-#define TILES(vecs)                                                                                \
-    TILE(1, vecs) TILE(2, vecs) TILE(3, vecs) TILE(4, vecs) TILE(5, vecs) TILE(6, vecs)
+#define TILES(kind, vecs)                                                                          \
+    TILE(kind, 1, vecs)                                                                            \
+    TILE(kind, 2, vecs)                                                                            \
+    TILE(kind, 3, vecs) TILE(kind, 4, vecs) TILE(kind, 5, vecs) TILE(kind, 6, vecs)
 #define NAMES(kind, vecs)                                                                          \
     {                                                                                              \
         kind##_1x##vecs, kind##_2x##vecs, kind##_3x##vecs, kind##_4x##vecs, kind##_5x##vecs,       \
             kind##_6x##vecs                                                                        \
     }
 
-TILES(1)
-TILES(2)
+TILES(WHOLE, 1)
+TILES(WHOLE, 2)
+TILES(PART, 1)
+TILES(PART, 2)
 #if FV_SIMD_LEVEL == 3
-TILES(3)
-TILES(4)
-static const tile_fn whole_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(whole, 1), NAMES(whole, 2),
-                                                                 NAMES(whole, 3), NAMES(whole, 4)};
-static const tile_fn part_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(part, 1), NAMES(part, 2),
-                                                                NAMES(part, 3), NAMES(part, 4)};
+TILES(WHOLE, 3)
+TILES(WHOLE, 4)
+TILES(PART, 3)
+TILES(PART, 4)
+TILES(STREAM, 4)
+TILE(PACK, 6, 4)
+static const tile_fn whole_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(WHOLE, 1), NAMES(WHOLE, 2),
+                                                                 NAMES(WHOLE, 3), NAMES(WHOLE, 4)};
+static const tile_fn part_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(PART, 1), NAMES(PART, 2),
+                                                                NAMES(PART, 3), NAMES(PART, 4)};
+static const tile_fn stream_tiles[FV_GEMM_STRIP] = NAMES(STREAM, 4);
+static const tile_fn pack_tile = PACK_6x4;
 #else
-static const tile_fn whole_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(whole, 1), NAMES(whole, 2)};
-static const tile_fn part_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(part, 1), NAMES(part, 2)};
+TILES(STREAM, 2)
+TILE(PACK, 6, 2)
+static const tile_fn whole_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(WHOLE, 1), NAMES(WHOLE, 2)};
+static const tile_fn part_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(PART, 1), NAMES(PART, 2)};
+static const tile_fn stream_tiles[FV_GEMM_STRIP] = NAMES(STREAM, 2);
+static const tile_fn pack_tile = PACK_6x2;
 #endif
 
 void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols)
@@ -99,3 +135,7 @@ void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols)
     const int vecs = (cols + FV_VEC - 1) / FV_VEC, tail = cols - (vecs - 1) * FV_VEC;
     (tail == FV_VEC ? whole_tiles : part_tiles)[vecs - 1][rows - 1](t, tail);
 }
+
+void FV_GEMM_NAME(tile_stream)(const fv_tile *t, int rows) { stream_tiles[rows - 1](t, FV_VEC); }
+
+void FV_GEMM_NAME(tile_pack)(const fv_tile *t) { pack_tile(t, FV_VEC); }
