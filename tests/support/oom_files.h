@@ -6,7 +6,7 @@
 
 typedef struct oom_file_scenario {
     const char *name;
-    void (*run)(fv_ctx *ctx, const void *unused);
+    bool (*run)(fv_ctx *ctx, const void *unused); /* whether every call succeeded */
 } oom_file_scenario;
 
 extern const oom_file_scenario oom_file_scenarios[];

@@ -239,7 +239,7 @@ bool op_case_run(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_case *c, const
     }
     if (o->no_grad) fv_no_grad_end(ctx);
     fv_scope_end(ctx);
-    fv_ctx_take_error(ctx);
+    r->failed = fv_ctx_take_error(ctx) != FV_OK;
     return ok;
 }
 
