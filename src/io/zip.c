@@ -216,7 +216,7 @@ static fv_status read_directory(const fv_file *file, fv_arena *arena, const dire
 fv_status fv_zip_list(const fv_file *file, fv_arena *arena, fv_zip_entry **entries, size_t *count)
 {
     fv_ctx *ctx = file->ctx;
-    directory dir;
+    directory dir = {0};
     FV_FORWARD(find_end(file, &dir));
     unsigned char *records = fv_mem_alloc(&ctx->mem, (size_t)dir.bytes);
     fv_zip_entry *list = fv_arena_array(arena, dir.count, sizeof *list);
