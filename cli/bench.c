@@ -87,10 +87,9 @@ static int run(const cli_call *call)
 const cli_verb verb_bench = {
     .name = "bench",
     .about = "measure speed against the limits of this machine",
-    .notes = "  peak  multiply-adds and memory bandwidth: the limits\n"
+    .notes = "  peak  the limits: multiply-adds, memory bandwidth; and exp, log, tanh, erf\n"
              "  gemm  matrix products, beside OpenBLAS and oneDNN where those are installed\n"
-             "  ops   softmax, layer norm, GELU and AdamW past the caches; exp, log, tanh and erf\n"
-             "        in them; tiny ops; an LSTM\n"
+             "  ops   softmax, layer norm, GELU and AdamW past the caches; tiny ops; an LSTM\n"
              "\n"
              "Each figure is the median of interleaved rounds. The share is that of the limit\n"
              "measured just before and after; if these two differ by more than 5 % after several\n"

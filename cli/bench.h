@@ -18,7 +18,8 @@
  * as fit), slots are interleaved A B C A B C ..., and each contender's time is the median over
  * the rounds. A gauge (what the machine can do at most: multiply-adds, or bytes moved) is
  * taken before and after. If the two differ by more than 5 % the machine was disturbed and all
- * is measured again, a bounded number of times; after that the line says "noisy": true.
+ * is measured again, a bounded number of times; after that the line says "noisy": true. So it
+ * does when the system kept taking the CPU away in between.
  */
 #ifndef FOVEA_CLI_BENCH_H
 #define FOVEA_CLI_BENCH_H

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "output.h"
@@ -80,20 +81,32 @@ static int64_t calls_in_slot(const bench_case *contender, double slot_seconds)
     return calls;
 }
 
-/* Medians of one measurement; false when interrupted. */
+/* How often the system took a CPU away from this process. */
+static long preemptions(void)
+{
+    struct rusage use;
+    return getrusage(RUSAGE_SELF, &use) == 0 ? use.ru_nivcsw : 0;
+}
+
+/* Medians of one measurement; false when interrupted. It is noisy if other programs took more
+ * than a twentieth of a slot (about a millisecond each time) in more than a quarter of them. */
 static bool measure_once(const bench_run *run, const bench_request *ask, const int64_t *calls,
                          bench_result *out)
 {
     double times[BENCH_MAX_CASES][MAX_ROUNDS];
-    int rounds = run->rounds < MAX_ROUNDS ? run->rounds : MAX_ROUNDS;
+    int rounds = run->rounds < MAX_ROUNDS ? run->rounds : MAX_ROUNDS, disturbed = 0;
     for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < ask->count; i++) {
             if (cli_cancelled) return false;
-            times[i][round] = time_calls(&ask->cases[i], calls[i]) / (double)calls[i];
+            long before = preemptions();
+            double took = time_calls(&ask->cases[i], calls[i]);
+            if (1e-3 * (double)(preemptions() - before) > 0.05 * took) disturbed++;
+            times[i][round] = took / (double)calls[i];
         }
     }
     for (int i = 0; i < ask->count; i++)
         out->seconds[i] = bench_median(times[i], rounds);
+    out->noisy = 4 * disturbed > rounds * ask->count;
     return true;
 }
 
@@ -113,7 +126,7 @@ bool bench_measure(bench_run *run, const bench_request *ask, bench_result *out)
         double after = bench_gauge_read(run, gauge, ask->level, ask->threads);
         if (!isfinite(before) || !isfinite(after)) return false;
         out->gauge = ask->gauge == BENCH_NO_GAUGE ? (double)NAN : 0.5 * (before + after);
-        out->noisy = fabs(before - after) * 100 > AGREE_PERCENT * fmax(before, after);
+        if (fabs(before - after) * 100 > AGREE_PERCENT * fmax(before, after)) out->noisy = true;
         if (!out->noisy) break;
         before = after;
     }

@@ -106,6 +106,10 @@ static int bench_memory(bench_run *run, int threads)
         {"gelu", call_gelu},       {"gelu_tanh", call_gelu_tanh},
         {"add", call_add},
     };
+    bool any = false;
+    for (int i = 0; i < CLI_COUNT(rows); i++)
+        any = any || bench_wanted(run, rows[i].name);
+    if (!any) return CLI_DONE;
     job j = {0};
     int code = context_of(run, threads, &j.ctx);
     if (code) return code;
@@ -129,51 +133,6 @@ static int bench_memory(bench_run *run, int threads)
         bench_print(run, &line);
     }
     fv_ctx_destroy(&j.ctx);
-    return code;
-}
-
-/* ---- functions ------------------------------------------------------------------ */
-
-typedef struct function_job {
-    job base; /* first, so that measure() finds it */
-    fv_tensor *(*function)(fv_ctx *ctx, fv_tensor *x);
-} function_job;
-
-static void call_function(void *arg)
-{
-    function_job *j = arg;
-    fv_scope_begin(j->base.ctx);
-    j->function(j->base.ctx, j->base.x);
-    fv_scope_end(j->base.ctx);
-}
-
-/* Elements a second of one core, with input and result in its second cache. */
-static int bench_functions(bench_run *run)
-{
-    enum { COUNT = 32768 };
-    static const struct {
-        const char *name;
-        fv_tensor *(*function)(fv_ctx *ctx, fv_tensor *x);
-    } rows[] = {{"exp", fv_exp}, {"log", fv_log}, {"tanh", fv_tanh}, {"erf", fv_erf}};
-    function_job j = {0};
-    int code = context_of(run, 1, &j.base.ctx);
-    if (code) return code;
-    int64_t count = COUNT;
-    j.base.x = fv_rand_uniform(j.base.ctx, FV_F32, 1, &count, 0.1, 5);
-    for (int i = 0; i < CLI_COUNT(rows) && !code; i++) {
-        if (!bench_wanted(run, rows[i].name)) continue;
-        bench_request ask;
-        bench_result got;
-        j.function = rows[i].function;
-        code = measure(run, &(bench_case){call_function, &j, NULL}, BENCH_NO_GAUGE, 1, &ask, &got);
-        if (code) break;
-        bench_line line = bench_line_of("ops", rows[i].name, &ask, &got);
-        line.m = 1;
-        line.n = COUNT;
-        bench_line_rate(&line, BENCH_GOPS, COUNT, got.seconds[0], got.gauge);
-        bench_print(run, &line);
-    }
-    fv_ctx_destroy(&j.base.ctx);
     return code;
 }
 
@@ -352,6 +311,5 @@ int bench_ops(bench_run *run)
         code = bench_adamw(run, counts[i], "adamw_unchecked", true);
     for (int i = 0; i < n && !code; i++)
         code = bench_lstm(run, counts[i]);
-    if (!code) code = bench_functions(run);
     return code ? code : bench_tiny(run);
 }

@@ -1,8 +1,11 @@
-/* fovea bench peak: the limits that the other suites are measured against. */
+/* fovea bench peak: the limits that the other suites are measured against, and the rate of the
+ * functions that softmax, GELU and the gates of an LSTM are made of. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "bench.h"
+#include "fovea/vmath.h"
+#include "output.h"
 
 /* A gauge as a contender: it is bracketed by itself, which shows how steady it is. */
 static int print_gauge(bench_run *run, const char *name, const char *dtype, bench_gauge gauge,
@@ -32,6 +35,58 @@ static int print_gauge(bench_run *run, const char *name, const char *dtype, benc
     return CLI_DONE;
 }
 
+typedef fv_status (*function)(fv_simd level, int64_t n, const float *x, float *y);
+
+enum { FUNCTION_FLOATS = 1536 }; /* argument and result stay in the first cache */
+
+typedef struct function_job {
+    function call;
+    fv_simd level;
+    fv_status status;
+    float x[FUNCTION_FLOATS], y[FUNCTION_FLOATS];
+} function_job;
+
+static void call_function(void *arg)
+{
+    function_job *j = arg;
+    j->status = j->call(j->level, FUNCTION_FLOATS, j->x, j->y);
+}
+
+static int print_function(bench_run *run, const char *name, function call, fv_simd level)
+{
+    function_job j = {.call = call, .level = level};
+    for (int i = 0; i < FUNCTION_FLOATS; i++)
+        j.x[i] = 0.1f + 5.0f * (float)i / FUNCTION_FLOATS;
+    bench_case one = {call_function, &j, NULL};
+    bench_request ask = {.cases = &one, .count = 1, .threads = 1, .level = level};
+    bench_result got;
+    if (!bench_measure(run, &ask, &got)) return CLI_INTERRUPTED;
+    if (j.status != FV_OK) {
+        cli_error("bench: %s: %s", name, fv_status_name(j.status));
+        return cli_exit_code(j.status);
+    }
+    bench_line line = bench_line_of("peak", name, &ask, &got);
+    bench_line_rate(&line, BENCH_GOPS, FUNCTION_FLOATS, got.seconds[0], got.gauge);
+    bench_print(run, &line);
+    return CLI_DONE;
+}
+
+static int print_functions(bench_run *run)
+{
+    static const struct {
+        const char *name;
+        function call;
+    } rows[] = {{"exp", fv_vexp}, {"log", fv_vlog}, {"tanh", fv_vtanh}, {"erf", fv_verf}};
+    for (int i = 0; i < CLI_COUNT(rows); i++) {
+        if (!bench_wanted(run, rows[i].name)) continue;
+        for (int level = (int)run->level; level >= FV_SIMD_SCALAR; level--) {
+            int code = print_function(run, rows[i].name, rows[i].call, (fv_simd)level);
+            if (code) return code;
+        }
+    }
+    return CLI_DONE;
+}
+
 int bench_peak(bench_run *run)
 {
     static const struct {
@@ -56,5 +111,5 @@ int bench_peak(bench_run *run)
             }
         }
     }
-    return CLI_DONE;
+    return print_functions(run);
 }
