@@ -6,6 +6,8 @@
 
 #include "fovea/autograd.h"
 #include "fovea/optim.h"
+#include "kernels/optim.h"
+#include "support/failing.h"
 #include "support/opcase.h"
 
 /* Runs fn(ctx) in a child; returns the signal that ended it, or 0. */
@@ -104,6 +106,39 @@ static void reuse_keeps_the_order(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* Adds the squares of x to total: a kernel whose scratch grows with x. */
+static void add_squares(fv_ctx *ctx, fv_tensor *total, fv_tensor *x)
+{
+    fv_optim_args args = {.n = fv_tensor_count(x)};
+    fv_launch(ctx, FV_KERNEL_SUMSQ, FV_F32, (void *[]){total->data, x->data}, &args, sizeof args);
+}
+
+/* Scratch that cannot grow for one launch is still there for those queued before it. */
+static void queued_work_keeps_its_scratch(void)
+{
+    failing_allocator f = {.fail_at = -1};
+    fv_ctx_config cfg;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.device = FV_DEVICE_GUARDED;
+    cfg.memory_uncached = true;
+    cfg.allocator = failing_allocator_table(&f);
+    fv_ctx *ctx = NULL;
+    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
+    fv_tensor *total = fv_zeros(ctx, FV_F64, 0, NULL);
+    fv_tensor *small = fv_full(ctx, FV_F32, 1, (int64_t[]){9}, 2.0);
+    fv_tensor *large = fv_full(ctx, FV_F32, 1, (int64_t[]){1000000}, 2.0);
+    add_squares(ctx, total, small);
+    f.fail_at = f.requests;
+    add_squares(ctx, total, large);
+    CHECK_EQ(f.failures, 1);
+    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_MEMORY);
+    double sum = 0;
+    CHECK_OK(ctx, fv_tensor_item(ctx, total, &sum));
+    CHECK_NEAR(sum, 36.0, 0);
+    fv_ctx_destroy(&ctx);
+    CHECK_EQ(f.live, 0);
+}
+
 /* Twenty steps of a small attention network; its weights come back in `out`. */
 enum { D = 16, N = 12, STEPS = 20 };
 
@@ -160,6 +195,7 @@ int main(int argc, char **argv)
     RUN(host_pointers_are_refused);
     RUN(launches_are_late);
     RUN(reuse_keeps_the_order);
+    RUN(queued_work_keeps_its_scratch);
     RUN(training_has_the_same_bits);
     return TEST_END();
 }

@@ -27,11 +27,12 @@ fv_status fv_engine_prepare(fv_engine *engine, fv_kernel_id kernel, const void *
     fv_ctx *ctx = engine->ctx;
     size_t need = engine->table.scratch[kernel](args, engine->exec.threads);
     if (need <= engine->scratch_bytes) return FV_OK;
+    /* The old one goes last: launches that are still queued were promised it. */
+    void *scratch = fv_mem_alloc(&ctx->mem, need);
+    FV_RETURN_IF(!scratch, ctx, FV_ERR_MEMORY, "%s: no memory for %zu bytes of scratch",
+                 fv_kernel_infos[kernel].name, need);
     fv_mem_free(&ctx->mem, engine->exec.scratch, engine->scratch_bytes);
-    engine->scratch_bytes = 0;
-    engine->exec.scratch = fv_mem_alloc(&ctx->mem, need);
-    FV_RETURN_IF(!engine->exec.scratch, ctx, FV_ERR_MEMORY,
-                 "%s: no memory for %zu bytes of scratch", fv_kernel_infos[kernel].name, need);
+    engine->exec.scratch = scratch;
     engine->scratch_bytes = need;
     return FV_OK;
 }
