@@ -6,7 +6,7 @@
  * build forbids the compiler to fuse others (-ffp-contract=off).
  *
  *     function  largest error, all 2^32 floats (tests/test_vmath exhaustive)
- *     exp       1.8 ULP       log    0.8 ULP      log1p  0.8 ULP
+ *     exp       1.95 ULP      log    0.8 ULP      log1p  0.8 ULP
  *     tanh      1.6 ULP       erf    1.5 ULP
  *
  * Specials are those of C99 Annex F: exp(-inf) = 0, exp underflows gradually, log(+-0) = -inf,
@@ -38,35 +38,35 @@ static inline float fv_float_from_bits(uint32_t u)
 }
 
 /* ---- exp --------------------------------------------------------------------------
- * x = n ln 2 + r with n = N + j/16: e^x = 2^N 2^(j/16) e^r and |r| <= ln 2 / 32. Adding the magic
- * number rounds n to sixteenths and leaves 16 n in the low bits of t.
+ * x = n ln 2 + r with n = N + j/8: e^x = 2^N 2^(j/8) e^r and |r| <= ln 2 / 16. Adding the magic
+ * number rounds n to eighths and leaves 8 n in the low bits of t.
  *
- * e^r is a cubic K + r ((r + B)^2 + C), K times too large, which the table of 2^(j/16) / K takes
- * back: in this form it costs two fused operations and one sum, and sums are free beside them. K
- * was chosen near 6 so that all sixteen quotients lie within 0.24 ULP of a float.
+ * e^r is a cubic K + r ((r + B)^2 + C), K times too large, which the table of 2^(j/8) / K takes
+ * back: in this form it costs two fused operations and one sum, and sums are free beside them.
+ * Of all floats near 6, K (with B and C for it) is the one whose largest error is smallest; its
+ * eight quotients happen to lie close to floats.
  *
  * ln 2 as a float is 1.9e-9 too large. While |n| < 16 (|x| < 11.09) that costs less than half an
  * ULP and is left alone, and nothing can overflow: one comparison on the bits of t selects this
  * short way. Outside it the second part of ln 2 is added and the scale is applied in two steps,
  * of which only the last rounds, so that subnormal results are right.
  */
-#define FV_EXP_MAGIC   0x1.8002p+19f /* ulp 1/16; its 16 makes the short way one run of bits */
-#define FV_EXP_SHORT   0x49400000u   /* bits of t above FV_EXP_LOW in the short way */
-#define FV_EXP_LOW     0x1ffu
+#define FV_EXP_MAGIC   0x1.8001p+20f /* ulp 1/8; its 16 makes the short way one run of bits */
+#define FV_EXP_SHORT   0x49c00000u   /* bits of t above FV_EXP_LOW in the short way */
+#define FV_EXP_LOW     0xffu
 #define FV_EXP_LOG2E   0x1.715476p+0f
 #define FV_EXP_LN2     0x1.62e43p-1f
 #define FV_EXP_LN2_LOW 0x1.05c61p-29f /* FV_EXP_LN2 - ln 2 */
-#define FV_EXP_K       0x1.7f2d0ep+2f
-#define FV_EXP_B       0x1.7f3048p+0f
-#define FV_EXP_C       0x1.df9156p+1f
+#define FV_EXP_K       0x1.80766ep+2f
+#define FV_EXP_B       0x1.8084d4p+0f
+#define FV_EXP_C       0x1.e0258cp+1f
 #define FV_EXP_MAX     89.0f   /* above: inf, as 89 itself */
 #define FV_EXP_MIN     -104.0f /* below: 0, as -104 itself */
 
-/* 2^(j/16) / K */
-static const float fv_exp_table[16] = {
-    0x1.56113ep-3f, 0x1.653644p-3f, 0x1.7506fp-3f,  0x1.858adcp-3f, 0x1.96c9f8p-3f, 0x1.a8cc8cp-3f,
-    0x1.bb9b42p-3f, 0x1.cf3f22p-3f, 0x1.e3c19cp-3f, 0x1.f92c8cp-3f, 0x1.07c51ep-2f, 0x1.1372b6p-2f,
-    0x1.1fa4aap-2f, 0x1.2c60d6p-2f, 0x1.39ad5ap-2f, 0x1.479098p-2f,
+/* 2^(j/8) / K */
+static const float fv_exp_table[8] = {
+    0x1.54ec3p-3f,  0x1.73c75cp-3f, 0x1.956d78p-3f, 0x1.ba1f36p-3f,
+    0x1.e2232cp-3f, 0x1.06e324p-2f, 0x1.1eae3cp-2f, 0x1.38a09ep-2f,
 };
 
 /* 2^n, n in [-126, 127]. */
@@ -88,8 +88,8 @@ static inline float fv_expf_ref(float x)
     float u = r + FV_EXP_B;
     float w = fmaf(fmaf(u, u, FV_EXP_C), r, FV_EXP_K);
     int32_t k = (int32_t)(fv_float_bits(t) - fv_float_bits(FV_EXP_MAGIC));
-    float y = fv_exp_table[k & 15] * w;
-    int32_t whole = k >> 4, half = whole >> 1;
+    float y = fv_exp_table[k & 7] * w;
+    int32_t whole = k >> 3, half = whole >> 1;
     return y * fv_pow2i(half) * fv_pow2i(whole - half);
 }
 

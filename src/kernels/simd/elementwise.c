@@ -7,6 +7,7 @@
 
 #include "kernels/simd/fill.h"
 #include "kernels/simd/vmath.h"
+#include "kernels/vmath.h"
 #include "kernels/walk.h"
 
 enum { STAGE = 512, INPUTS = 3 };
@@ -130,6 +131,10 @@ static void unary_span(const span *s, int64_t n, void *out, const void *const *i
     case FV_UNARY_NEG:
         EACH(v_neg(X));
     case FV_UNARY_EXP:
+        if (!s->stream) {
+            FV_SIMD_NAME(fv_simd_vexp)(n, x, to);
+            break;
+        }
         EACH(v_exp(X));
     case FV_UNARY_LOG:
         EACH(v_log(X));

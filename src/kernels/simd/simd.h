@@ -113,8 +113,9 @@ V_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
 #define vi_sar(a, k) _mm512_srai_epi32(a, k)
 V_INLINE vf vi_to_float(vi a) { return _mm512_cvtepi32_ps(a); }
 V_INLINE vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
-/* Lanes in which a and b share a bit. */
+/* Lanes in which a and b share a bit; whether there is one. */
 V_INLINE vm vi_test(vi a, vi b) { return _mm512_test_epi32_mask(a, b); }
+V_INLINE bool vi_any(vi a, vi b) { return _mm512_test_epi32_mask(a, b) != 0; }
 /* High halves of the 32 x 32 bit products, and the low halves. */
 V_INLINE void vi_mul_wide(vi a, vi b, vi *high, vi *low)
 {
@@ -124,7 +125,11 @@ V_INLINE void vi_mul_wide(vi a, vi b, vi *high, vi *low)
     *low = _mm512_mask_mov_epi32(even, 0xaaaa, _mm512_slli_epi64(odd, 32));
 }
 
-/* table[index mod 16] in each lane. */
+/* table[index mod 8] and table[index mod 16] in each lane. */
+V_INLINE vf v_lookup8(const float *table, vi index)
+{
+    return _mm512_permutexvar_ps(index, _mm512_broadcast_f32x8(_mm256_loadu_ps(table)));
+}
 V_INLINE vf v_lookup(const float *table, vi index)
 {
     return _mm512_permutexvar_ps(index, _mm512_loadu_ps(table));
@@ -271,6 +276,12 @@ V_INLINE vm vm_not(vm m)
     return (vm){_mm256_xor_ps(m.a, ones), _mm256_xor_ps(m.b, ones)};
 }
 V_INLINE vm vi_test(vi a, vi b) { return vm_not(vi_eq(vi_and(a, b), vi_set(0))); }
+V_INLINE bool vi_any(vi a, vi b)
+{
+    const vi both = vi_and(a, b);
+    const __m256i all = _mm256_or_si256(both.a, both.b);
+    return !_mm256_testz_si256(all, all);
+}
 V_INLINE void vi_mul_wide8(__m256i a, __m256i b, __m256i *high, __m256i *low)
 {
     const __m256i even = _mm256_mul_epu32(a, b);
@@ -284,15 +295,16 @@ V_INLINE void vi_mul_wide(vi a, vi b, vi *high, vi *low)
     vi_mul_wide8(a.b, b.b, &high->b, &low->b);
 }
 
-V_INLINE __m256 v_lookup8(const float *table, __m256i index)
+V_INLINE vf v_lookup8(const float *table, vi index)
 {
-    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), index);
-    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), index);
-    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
+    const __m256 all = _mm256_loadu_ps(table);
+    return (vf){_mm256_permutevar8x32_ps(all, index.a), _mm256_permutevar8x32_ps(all, index.b)};
 }
 V_INLINE vf v_lookup(const float *table, vi index)
 {
-    return (vf){v_lookup8(table, index.a), v_lookup8(table, index.b)};
+    const vf low = v_lookup8(table, index), high = v_lookup8(table + 8, index);
+    const vi choice = vi_shl(index, 28); /* bit 3 to the sign, which the blend looks at */
+    return v_select(vm_of(choice), high, low);
 }
 
 V_INLINE __m256 v_low(vf v) { return v.a; }

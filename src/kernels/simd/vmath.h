@@ -12,7 +12,7 @@
 
 /* ---- exp --------------------------------------------------------------------------- */
 
-/* n in sixteenths, in the low bits. */
+/* n in eighths, in the low bits. */
 V_INLINE vf v_exp_round(vf x) { return v_fma(x, v_set(FV_EXP_LOG2E), v_set(FV_EXP_MAGIC)); }
 
 /* Bits outside FV_EXP_LOW are set in the lanes that must take the long way for t, or for u. */
@@ -34,12 +34,11 @@ V_INLINE vf v_exp_cubic(vf r)
     return v_fma(v_fma(u, u, v_set(FV_EXP_C)), r, v_set(FV_EXP_K));
 }
 
-/* Bits of fv_exp_table[j], less j << 19 and 16 << 23: what shifting the low bits of t to the
+/* Bits of fv_exp_table[j], less j << 20 and 16 << 23: what shifting the low bits of t to the
  * exponent adds too much. */
-static const uint32_t fv_exp_short_table[16] = {
-    0x362b089fu, 0x362a9b22u, 0x362a8378u, 0x362ac56eu, 0x362b64fcu, 0x362c6646u,
-    0x362dcda1u, 0x362f9f91u, 0x3631e0ceu, 0x36349646u, 0x3633e28fu, 0x3631b95bu,
-    0x362fd255u, 0x362e306bu, 0x362cd6adu, 0x362bc84cu,
+static const uint32_t fv_exp_short_table[8] = {
+    0x362a7618u, 0x3629e3aeu, 0x362ab6bcu, 0x362d0f9bu,
+    0x36311196u, 0x36337192u, 0x362f571eu, 0x362c504fu,
 };
 
 /* The short way: |n| < 16 in every lane. */
@@ -47,8 +46,8 @@ V_INLINE vf v_exp_short(vf x, vf t)
 {
     const vf n = v_sub(t, v_set(FV_EXP_MAGIC));
     const vf w = v_exp_cubic(v_fma(n, v_set(-FV_EXP_LN2), x));
-    const vi scale = vi_of(v_lookup((const float *)(const void *)fv_exp_short_table, vi_of(t)));
-    return v_mul(vf_of(vi_add(scale, vi_shl(vi_of(t), 19))), w);
+    const vi scale = vi_of(v_lookup8((const float *)(const void *)fv_exp_short_table, vi_of(t)));
+    return v_mul(vf_of(vi_add(scale, vi_shl(vi_of(t), 20))), w);
 }
 
 /* y 2^floor(n), rounded once. */
@@ -60,7 +59,7 @@ V_INLINE vf v_exp_scale(vf y, vf t, vf n)
 #else
     (void)n;
     const vi k = vi_sub(vi_of(t), vi_set(fv_float_bits(FV_EXP_MAGIC)));
-    const vi whole = vi_sar(k, 4), half = vi_sar(k, 5), bias = vi_set(127);
+    const vi whole = vi_sar(k, 3), half = vi_sar(k, 4), bias = vi_set(127);
     const vi rest = vi_sub(whole, half);
     y = v_mul(y, vf_of(vi_shl(vi_add(half, bias), 23)));
     return v_mul(y, vf_of(vi_shl(vi_add(rest, bias), 23)));
@@ -75,30 +74,34 @@ V_INLINE vf v_exp_any(vf x, vm is_long)
     const vf n = v_sub(t, v_set(FV_EXP_MAGIC));
     const vf near = v_fma(n, v_set(-FV_EXP_LN2), x);
     const vf r = v_select(is_long, v_fma(n, v_set(FV_EXP_LN2_LOW), near), near);
-    const vf scale = v_lookup(fv_exp_table, vi_of(t));
+    const vf scale = v_lookup8(fv_exp_table, vi_of(t));
     return v_exp_scale(v_mul(scale, v_exp_cubic(r)), t, n);
 }
 
 V_INLINE vf v_exp(vf x)
 {
     const vf t = v_exp_round(x);
-    const vm is_long = v_exp_is_long(t);
-    if (__builtin_expect(vm_bits(is_long) != 0, 0)) return v_exp_any(x, is_long);
+    if (__builtin_expect(vi_any(v_exp_excess(t, t), vi_set(~FV_EXP_LOW)), 0))
+        return v_exp_any(x, v_exp_is_long(t));
     return v_exp_short(x, t);
 }
 
-/* Four vectors share one test. */
-V_INLINE void v_exp4(vf x[4])
+/* A group of vectors that share one test: as many as the registers hold. */
+enum { V_EXP_GROUP = FV_SIMD_LEVEL == 3 ? 4 : 2 };
+
+V_INLINE void v_exp_group(vf x[V_EXP_GROUP])
 {
-    vf t[4];
-    for (int k = 0; k < 4; k++)
+    vf t[V_EXP_GROUP];
+    for (int k = 0; k < V_EXP_GROUP; k++)
         t[k] = v_exp_round(x[k]);
-    const vi excess = vi_or(v_exp_excess(t[0], t[1]), v_exp_excess(t[2], t[3]));
-    if (__builtin_expect(vm_bits(vi_test(excess, vi_set(~FV_EXP_LOW))) != 0, 0)) {
-        for (int k = 0; k < 4; k++)
+    vi excess = v_exp_excess(t[0], t[1]);
+    for (int k = 2; k < V_EXP_GROUP; k += 2)
+        excess = vi_or(excess, v_exp_excess(t[k], t[k + 1]));
+    if (__builtin_expect(vi_any(excess, vi_set(~FV_EXP_LOW)), 0)) {
+        for (int k = 0; k < V_EXP_GROUP; k++)
             x[k] = v_exp_any(x[k], v_exp_is_long(t[k]));
     } else {
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < V_EXP_GROUP; k++)
             x[k] = v_exp_short(x[k], t[k]);
     }
 }
