@@ -19,13 +19,24 @@ if(processor MATCHES "x86_64|amd64")
   set(FV_X86 ON)
 endif()
 
-# fovea_optional(<package>): every library but libc, libm and pthreads is looked for through this,
-# so that one switch leaves them all out.
-macro(fovea_optional package)
+# fovea_optional(<package> <target> <flag>): every library but libc, libm and pthreads is looked for
+# through this, so that one switch leaves them all out. The sources see FV_HAVE_<package>.
+set(FV_OPTIONAL_TARGETS)     # CMake targets to link
+set(FV_OPTIONAL_DEFINITIONS)
+set(FV_OPTIONAL_PACKAGES)    # what a user of the static library must find as well
+set(FV_OPTIONAL_FLAGS "")    # the same for pkg-config
+macro(fovea_optional package target flag)
   if(NOT FV_MINIMAL)
     find_package(${package} QUIET)
+    if(${package}_FOUND)
+      list(APPEND FV_OPTIONAL_TARGETS ${target})
+      list(APPEND FV_OPTIONAL_DEFINITIONS FV_HAVE_${package})
+      list(APPEND FV_OPTIONAL_PACKAGES ${package})
+      string(APPEND FV_OPTIONAL_FLAGS " ${flag}")
+    endif()
   endif()
 endmacro()
+fovea_optional(ZLIB ZLIB::ZLIB -lz) # deflated .npz archives
 
 # -ffp-contract=off: a sum and a product are fused only where the source says fma.
 set(FV_COMPILE_OPTIONS -Wall -Wextra -Wconversion -Wvla -Walloca -Wshadow -Wstrict-prototypes
