@@ -39,5 +39,6 @@ elseif(FV_TESTS)
     target_link_libraries(replay_${target} PRIVATE fovea_test)
     add_test(NAME replay_${target}
       COMMAND replay_${target} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${target})
+    set_tests_properties(replay_${target} PROPERTIES LABELS unit TIMEOUT 60)
   endforeach()
 endif()

@@ -3,6 +3,8 @@
  * loads: an error comes back, the old or the new file is there and whole, nothing is left over.
  */
 #include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include "base/memory.h"
 #include "fovea/npy.h"
@@ -312,6 +314,29 @@ static void allocation_faults(void)
     printf("files: %d failed allocations\n", count);
 }
 
+/* A file that may not grow: the system itself says no, past the first bytes. */
+static void file_size_limit(void)
+{
+    struct rlimit old, tight = {.rlim_cur = 700};
+    fv_ctx *c = make_context(NULL, NULL);
+    if (!c) return;
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+    tight.rlim_max = old.rlim_max;
+    for (scenario s = SAVE_FIRST; is_save(s); s++) {
+        reset(s);
+        CHECK(new_bytes[s] > tight.rlim_cur || s == SAVE_NPY);
+        tight.rlim_cur = s == SAVE_NPY ? 200 : 700;
+        CHECK_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+        fv_status status = play(c, s);
+        CHECK_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+        CHECK_EQ(status, FV_ERR_IO);
+        CHECK(strstr(fv_ctx_message(c), "File too large"));
+        check_after(s, status, false, "file size limit");
+    }
+    fv_ctx_destroy(&c);
+}
+
 /* A temporary file that a killed process left behind is not in the way. */
 static void leftovers(void)
 {
@@ -339,6 +364,7 @@ int main(int argc, char **argv)
     RUN(io_faults);
     RUN(short_transfers);
     RUN(allocation_faults);
+    RUN(file_size_limit);
     RUN(leftovers);
     folder_remove();
     free(old_file);

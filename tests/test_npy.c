@@ -1,6 +1,7 @@
 /* npy and npz: files of NumPy, every rule of the reader, and what the writer makes. */
 #include "base/ctx.h"
 #include "fovea/npy.h"
+#include "fovea/safetensors.h"
 #include "support/files.h"
 #include "support/test.h"
 
@@ -379,6 +380,37 @@ static void writes_numpy_headers(void)
     CHECK_OK(ctx, try_open(ctx, folder_path("w8.npy")));
 }
 
+/* Tensors whose memory the host cannot touch go through copies, both ways. */
+static void guarded_device(void)
+{
+    fv_ctx_config cfg;
+    fv_ctx *c = NULL;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.device = FV_DEVICE_GUARDED;
+    cfg.threads = 1;
+    CHECK_EQ(fv_ctx_create(&cfg, &c), FV_OK);
+    if (!c) return;
+    const float x[6] = {1, 2, 3, 4, 5, 6};
+    float got[6] = {0};
+    const char *name = "x";
+    fv_tensor *t = fv_from_host(c, FV_F32, 2, (int64_t[]){2, 3}, x);
+    CHECK(fv_tensor_valid(t) && fv_tensor_data(t) == NULL);
+    CHECK_OK(c, fv_npz_save(c, folder_path("g.npz"), &name, &t, 1));
+    CHECK_OK(c, fv_safetensors_save(c, folder_path("g.safetensors"), &name, &t, 1, NULL, 0));
+    fv_npy *npy = NULL;
+    CHECK_OK(c, fv_npy_open(c, folder_path("g.npz"), &npy));
+    if (npy) CHECK_OK(c, fv_tensor_read(c, fv_npy_load(c, npy, "x"), got, sizeof got));
+    CHECK(memcmp(got, x, sizeof x) == 0);
+    fv_npy_close(&npy);
+    fv_safetensors *file = NULL;
+    memset(got, 0, sizeof got);
+    CHECK_OK(c, fv_safetensors_open(c, folder_path("g.safetensors"), 2, &file));
+    if (file) CHECK_OK(c, fv_tensor_read(c, fv_safetensors_load(c, file, "x"), got, sizeof got));
+    CHECK(memcmp(got, x, sizeof x) == 0);
+    fv_safetensors_close(&file);
+    fv_ctx_destroy(&c);
+}
+
 static void refuses_bad_saves(void)
 {
     const uint16_t raw[2] = {0, 0};
@@ -412,6 +444,7 @@ int main(int argc, char **argv)
     RUN(archives_that_swell);
     RUN(saves_and_loads);
     RUN(writes_numpy_headers);
+    RUN(guarded_device);
     RUN(refuses_bad_saves);
     folder_remove();
     fv_ctx_destroy(&ctx);
