@@ -93,7 +93,7 @@ FV_API fv_tensor *fv_linear(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_ten
 FV_API fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
                                 fv_act act, fv_tensor *residual);
 /* Keeps a packed copy of a linear layer's weight (f32 [out, in]) beside it: faster products with
- * few rows. Dropped when the weight is written. */
+ * few rows. Not used any more once the weight's memory was written or stepped: pack again. */
 FV_API FV_MUST_USE fv_status fv_linear_pack(fv_ctx *ctx, fv_tensor *weight);
 
 /* ---- normalisers ------------------------------------------------------------------ */
