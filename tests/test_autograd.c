@@ -339,6 +339,23 @@ static fv_tensor *wide_block(fv_ctx *ctx, void *user, fv_tensor *const *in)
     return y;
 }
 
+/* What an op keeps for its backward alone (here mean and deviation, and the log-sum-exp) goes when
+ * backward has used it, though the scope is still open. */
+static void private_saves_die_with_their_node(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *x = fv_leaf(ctx, fv_full(ctx, FV_F32, 2, (int64_t[]){5000, 2}, 1.0));
+    fv_memory_stats before, after;
+    for (int i = 0; i < 6; i++) {
+        fv_tensor *loss = total(ctx, fv_layer_norm(ctx, x, NULL, NULL, 1e-5));
+        CHECK_OK(ctx, fv_backward(ctx, loss));
+        if (i == 0) fv_ctx_memory(ctx, &before);
+    }
+    fv_ctx_memory(ctx, &after);
+    CHECK(after.used_bytes < before.used_bytes + 5000 * sizeof(float)); /* handles only */
+    fv_ctx_destroy(&ctx);
+}
+
 static void checkpoint_saves_memory(void)
 {
     enum { N = 1 << 15 };
@@ -508,6 +525,7 @@ int main(int argc, char **argv)
     RUN(leaf_gradients_are_not_copied);
     RUN(freed_tensors_still_serve_backward);
     RUN(checkpoint_equals_plain);
+    RUN(private_saves_die_with_their_node);
     RUN(checkpoint_saves_memory);
     RUN(checkpoint_of_nothing_passes_on);
     RUN(checkpoints_nest_and_share_inputs);

@@ -72,6 +72,16 @@ static bool carries(const fv_tensor *t)
     return t->dtype == FV_F32 || t->dtype == FV_F64 || t->dtype == FV_BF16 || t->dtype == FV_F16;
 }
 
+/* Made by the op for its backward alone: such a tensor dies with the node, not with the scope. */
+static bool is_private(const fv_op_run *run, const fv_tensor *t)
+{
+    for (int i = 0; i < run->n_in; i++)
+        if (run->in[i] == t) return false;
+    for (int k = 0; k < run->n_out; k++)
+        if (run->out[k] == t) return false;
+    return true;
+}
+
 void fv_tape_record(fv_op_run *run)
 {
     fv_ctx *ctx = run->ctx;
@@ -97,7 +107,9 @@ void fv_tape_record(fv_op_run *run)
         connect(&node->edge[i], run->in[i]);
     for (int s = 0; s < run->n_saved; s++) {
         node->saved[s] = run->saved[s];
-        if (run->saved[s]) fv_tensor_ref(run->saved[s]);
+        if (!run->saved[s]) continue;
+        fv_tensor_ref(run->saved[s]);
+        if (is_private(run, run->saved[s])) fv_tensor_leave_scope(run->saved[s]);
     }
     for (int k = 0; k < run->n_out; k++) {
         node->grad[k] = NULL;

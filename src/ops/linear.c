@@ -96,7 +96,7 @@ static void fused(fv_op_run *run, fv_tensor *out, fv_act act, fv_tensor *residua
     fv_gemm gemm = fv_product_gemm(c, mx, fv_matrix_flip(mw));
     gemm.act = act;
     void *b = mw.data;
-    if (w->packed && !run->recording) {
+    if (w->packed && w->packed_version == w->buffer->version && !run->recording) {
         gemm.b_packed = 1;
         b = w->packed->data;
     }
@@ -223,6 +223,7 @@ fv_status fv_linear_pack(fv_ctx *ctx, fv_tensor *weight)
     fv_tensor_leave_scope(packed);
     fv_tensor_unref(weight->packed);
     weight->packed = packed;
+    weight->packed_version = weight->buffer->version;
     return FV_OK;
 }
 

@@ -86,10 +86,7 @@ fv_status fv_tensor_write(fv_ctx *ctx, fv_tensor *t, const void *in, size_t byte
 {
     FV_FORWARD(readable(ctx, t, "write"));
     FV_FORWARD(same_bytes(ctx, t, bytes, "write"));
-    if (t->packed) {
-        fv_tensor_unref(t->packed); /* panels of the old values */
-        t->packed = NULL;
-    }
+    t->buffer->version++;
     if (bytes == 0) return FV_OK;
     if (fv_tensor_contiguous(t)) return ctx->device->ops->write(ctx->device, t->data, in, bytes);
     fv_tensor *staged = stage(ctx, t, t->dtype, false);

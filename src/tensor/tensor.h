@@ -16,6 +16,7 @@ typedef struct fv_buffer {
     bool owned; /* false: caller's memory (fv_wrap) */
     void *data;
     size_t bytes;
+    unsigned version; /* counts changes from outside an op: writes, optimizer steps */
 } fv_buffer;
 
 enum fv_tensor_flags {
@@ -40,10 +41,11 @@ struct fv_tensor {
     struct fv_scope *scope; /* NULL: held by references alone */
     fv_tensor *prev, *next; /* in the scope's list */
 
-    struct fv_node *node; /* the op that made it, while that is on the tape */
-    int node_out;         /* which of its results */
-    fv_tensor *grad;      /* leaves and retained tensors */
-    fv_tensor *packed;    /* panels of this weight for GEMM, or NULL */
+    struct fv_node *node;    /* the op that made it, while that is on the tape */
+    int node_out;            /* which of its results */
+    fv_tensor *grad;         /* leaves and retained tensors */
+    fv_tensor *packed;       /* panels of this weight for GEMM, or NULL ... */
+    unsigned packed_version; /* ... made from this version of its buffer */
 };
 
 typedef struct fv_scope {

@@ -163,8 +163,7 @@ static void update_all(fv_optim *optim, fv_optim_args args)
             if (optim->slots[i].state[k]) ptr[2 + k] = optim->slots[i].state[k]->data;
         args.n = w->count;
         fv_launch(optim->ctx, kinds[optim->cfg.kind].kernel, w->dtype, ptr, &args, sizeof args);
-        fv_tensor_unref(w->packed); /* panels of the old values */
-        w->packed = NULL;
+        w->buffer->version++;
     }
 }
 
