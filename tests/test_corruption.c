@@ -194,9 +194,13 @@ static void npy_files(void)
     fv_ctx_destroy(&writer);
     damage_file("npz", folder_path("z"), read_npy, NULL, &archives);
     damage_file("npz", test_path("data/io/stored.npz"), read_npy, NULL, &archives);
-#ifdef FV_HAVE_ZLIB
-    damage_file("npz", test_path("data/io/deflated.npz"), read_npy, NULL, &archives);
-#endif
+    size_t bytes = 0;
+    void *deflated = file_read(test_path("data/io/deflated.npz"), &bytes);
+    if (deflated && read_npy(NULL, deflated, bytes) == FV_ERR_UNSUPPORTED)
+        printf("skipped: no zlib, so no deflated archive\n");
+    else if (deflated)
+        damage("npz", deflated, bytes, read_npy, NULL, &archives);
+    free(deflated);
     conclude("npz", &archives);
 }
 

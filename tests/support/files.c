@@ -70,6 +70,7 @@ void *file_read(const char *path, size_t *bytes)
 
 void file_write(const char *path, const void *data, size_t bytes)
 {
+    remove(path); /* emptying an old file may make the system flush it; a new one is cheap */
     FILE *f = fopen(path, "wb");
     if (!f || fwrite(data, 1, bytes, f) != bytes || fclose(f) != 0) {
         perror(path);
