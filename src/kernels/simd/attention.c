@@ -1,0 +1,343 @@
+/*
+ * Attention forward. K is packed once into panels of 64 keys, [keys/64][d][64]. A unit of work is a
+ * block of queries of one head; it walks the keys in blocks of 256, which stay in the second-level
+ * cache, and meets each block with strips of six queries: products into a 6 x 256 strip of scores,
+ * softmax with a running maximum, weights times values into the block's accumulators.
+ *
+ * Key blocks begin at multiples of 256 and a row's sums run over keys in order, so the cut into
+ * units, which follows the number of threads, does not show in the bits.
+ */
+#include "kernels/simd/attention_simd.h"
+
+#include "kernels/simd/fill.h"
+
+enum {
+    BLOCK_KEYS = 256,
+    MOST_ROWS = 192, /* queries of a unit, a multiple of the strip */
+    LEAST_ROWS = 48,
+    WIDE = 256,                       /* beyond this width units are halved, to bound scratch */
+    SCORE_ROW = BLOCK_KEYS + FV_LANES /* odd number of lines: rows spread over the cache */
+};
+
+/* How the work is cut and where its scratch lies; offsets in floats. */
+typedef struct forward_plan {
+    int64_t rows, row_units, key_blocks, keys; /* keys: n_k in whole panels */
+    int64_t q_row, o_row;
+    size_t q, o, most, scores, keep, values, records, thread_floats; /* of one thread */
+    size_t panels, flags, shared_floats;
+} forward_plan;
+
+typedef struct forward_job {
+    fv_attn_job base;
+    forward_plan plan;
+    float *panels;
+    uint8_t *finite; /* [batch][kv_heads][key_blocks]: no NaN or infinity among the values */
+    float *threads;
+    bool copy_values;
+} forward_job;
+
+/* What a thread works in. */
+typedef struct workspace {
+    float *q, *o, *most, *sum, *scores, *keep, *values;
+    fv_attn_row *row;
+} workspace;
+
+static size_t lines(size_t floats) { return (floats + 15) / 16 * 16; }
+
+static forward_plan plan_of(const fv_attn *a, int threads)
+{
+    forward_plan p = {0};
+    const int64_t heads = a->batch * a->heads;
+    p.rows = a->d > WIDE || a->d_v > WIDE ? MOST_ROWS / 2 : MOST_ROWS;
+    while (threads > 1 && p.rows > LEAST_ROWS &&
+           heads * ((a->n_q + p.rows - 1) / p.rows) < 4 * threads)
+        p.rows /= 2;
+    p.row_units = (a->n_q + p.rows - 1) / p.rows;
+    p.key_blocks = (a->n_k + BLOCK_KEYS - 1) / BLOCK_KEYS;
+    p.keys = fv_attn_round(a->n_k, FV_ATTN_PANEL);
+    p.q_row = fv_attn_round(a->d, FV_LANES) + FV_LANES;
+    p.o_row = fv_attn_round(a->d_v, FV_LANES);
+
+    const size_t rows = (size_t)fv_attn_min(p.rows, fv_attn_round(a->n_q, FV_ATTN_STRIP));
+    size_t at = 0;
+    p.q = at, at += rows * (size_t)p.q_row;
+    p.o = at, at += rows * (size_t)p.o_row;
+    p.most = at, at += lines(2 * rows);
+    p.scores = at, at += FV_ATTN_STRIP * SCORE_ROW;
+    p.keep = at, at += BLOCK_KEYS;
+    p.values = at, at += (size_t)fv_attn_min(BLOCK_KEYS, p.keys) * (size_t)p.o_row;
+    p.records = at, at += lines(rows * sizeof(fv_attn_row) / sizeof(float));
+    p.thread_floats = at;
+    const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
+    p.panels = kv_heads * (size_t)p.keys * (size_t)a->d;
+    p.flags = lines((kv_heads * (size_t)p.key_blocks + 3) / 4);
+    p.shared_floats = p.panels + p.flags;
+    return p;
+}
+
+static size_t forward_scratch(const void *args, int threads)
+{
+    const forward_plan p = plan_of(args, threads);
+    return (p.shared_floats + (size_t)threads * p.thread_floats) * sizeof(float);
+}
+
+/* ---- packing ---------------------------------------------------------------------- */
+
+static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const forward_job *job = arg;
+    const fv_attn *a = job->base.a;
+    void *const *ptr = job->base.ptr;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t block = unit % job->plan.key_blocks, head = unit / job->plan.key_blocks;
+        const int64_t b = head / a->kv_heads, h = head % a->kv_heads, first = block * BLOCK_KEYS;
+        const int64_t keys = fv_attn_keys(a, ptr[FV_ATTN_N_KEYS], b);
+        const int64_t count = fv_attn_min(BLOCK_KEYS, keys - first);
+        if (count <= 0) continue;
+        FV_GEMM_NAME(pack_b)
+        (a->d, count, fv_attn_at(ptr[FV_ATTN_K], &a->k, b, h, first), 1, a->k.row, FV_ATTN_PANEL,
+         job->panels + (head * job->plan.keys + first) * a->d);
+        const float *v = fv_attn_at(ptr[FV_ATTN_V], &a->v, b, h, first);
+        job->finite[unit] = FV_SIMD_NAME(fv_attn_finite)(v, a->v.row, count, a->d_v);
+    }
+}
+
+/* ---- one unit --------------------------------------------------------------------- */
+
+/* Queries [first, first + rows) of one head. */
+typedef struct query_block {
+    int64_t b, h, first, rows;
+} query_block;
+
+static void begin_block(const forward_job *job, const query_block *block, const workspace *w)
+{
+    const fv_attn *a = job->base.a;
+    const vf factor = v_set(job->base.factor);
+    const float *q = fv_attn_at(job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, block->first);
+    for (int64_t r = 0; r < block->rows; r++) {
+        w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, block->b, block->h, block->first + r);
+        w->most[r] = -INFINITY;
+        w->sum[r] = 0;
+        const float *from = q + r * a->q.row;
+        float *to = w->q + r * job->plan.q_row;
+        V_LOOP(a->d, 0, v_store(to + i, count, v_mul(v_load(from + i, count), factor)));
+    }
+    memset(w->o, 0, (size_t)(block->rows * job->plan.o_row) * sizeof(float));
+}
+
+/* Keys of [first, end) that some row of a strip may see: the smallest such range, its begin a
+ * multiple of the lanes. Empty: begin = end. */
+typedef struct key_span {
+    int64_t begin, end;
+} key_span;
+
+static key_span span_of(const fv_attn_row *row, int rows, int64_t first, int64_t end)
+{
+    const int64_t prefix = row->range.prefix;
+    int64_t low = INT64_MAX, high = 0;
+    for (int r = 0; r < rows; r++) {
+        if (row[r].range.low >= row[r].range.high) continue;
+        low = fv_attn_min(low, row[r].range.low);
+        high = fv_attn_max(high, row[r].range.high);
+    }
+    if (prefix > first) low = 0;
+    high = fv_attn_max(high, prefix);
+    if (low >= end || high <= first) return (key_span){first, first};
+    return (key_span){fv_attn_max(first, low / FV_LANES * FV_LANES), fv_attn_min(end, high)};
+}
+
+/* Scores to weights. Returns what the row's earlier sums are to be multiplied with. */
+static float softmax_row(float *s, int64_t cols, float *most, float *sum)
+{
+    vf top = v_set(*most);
+    for (int64_t c = 0; c < cols; c += FV_LANES)
+        top = v_max(v_load(s + c, FV_LANES), top);
+    const float next = v_join_max(top), shift = next == -INFINITY ? 0 : next;
+    float fade[FV_LANES];
+    v_store(fade, FV_LANES, fv_attn_exp2(v_set(*most - shift)));
+    vf total = v_zero();
+    const vf down = v_set(shift);
+    for (int64_t c = 0; c < cols; c += FV_LANES) {
+        const vf p = fv_attn_exp2(v_sub(v_load(s + c, FV_LANES), down));
+        v_store(s + c, FV_LANES, p);
+        total = v_add(total, p);
+    }
+    *most = next;
+    *sum = fmaf(*sum, fade[0], v_join(total));
+    return fade[0];
+}
+
+static void scale_row(float *o, int64_t width, float by)
+{
+    const vf factor = v_set(by);
+    for (int64_t c = 0; c < width; c += FV_LANES)
+        v_store(o + c, FV_LANES, v_mul(v_load(o + c, FV_LANES), factor));
+}
+
+static void drop_row(const forward_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
+                     float *keep, float *p)
+{
+    FV_SIMD_NAME(fv_attn_keep)(&job->base, row, first, cols, keep);
+    for (int64_t c = 0; c < cols; c += FV_LANES)
+        v_store(p + c, FV_LANES, v_mul(v_load(p + c, FV_LANES), v_load(keep + c, FV_LANES)));
+}
+
+/* Values of the block's keys from `first` on. */
+typedef struct value_rows {
+    const float *at;
+    int64_t stride, first;
+    bool finite;
+} value_rows;
+
+static void meet_strip(const forward_job *job, const workspace *w, const float *panels, int64_t r,
+                       int rows, key_span keys, const value_rows *v)
+{
+    const fv_attn *a = job->base.a;
+    const forward_plan *p = &job->plan;
+    const int64_t cols = fv_attn_round(keys.end - keys.begin, FV_LANES);
+    FV_SIMD_NAME(fv_attn_scores)
+    (w->q + r * p->q_row, p->q_row, rows, panels, a->d, keys.begin, cols, w->scores, SCORE_ROW);
+    for (int i = 0; i < rows; i++) {
+        float *s = w->scores + i * SCORE_ROW, *o = w->o + (r + i) * p->o_row;
+        FV_SIMD_NAME(fv_attn_finish)(&job->base, w->row + r + i, keys.begin, cols, s, NULL);
+        const float fade = softmax_row(s, cols, w->most + r + i, w->sum + r + i);
+        if (fade != 1) scale_row(o, p->o_row, fade);
+        if (a->dropout > 0) drop_row(job, w->row + r + i, keys.begin, cols, w->keep, s);
+    }
+    const fv_tile t = {.k = keys.end - keys.begin,
+                       .a = w->scores,
+                       .a_row = SCORE_ROW,
+                       .a_col = 1,
+                       .b = v->at + (keys.begin - v->first) * v->stride,
+                       .b_row = v->stride,
+                       .from = w->o + r * p->o_row,
+                       .from_row = p->o_row,
+                       .c = w->o + r * p->o_row,
+                       .c_row = p->o_row};
+    FV_SIMD_NAME(fv_attn_product)(&t, rows, a->d_v, !v->finite);
+}
+
+static value_rows values_of(const forward_job *job, const workspace *w, int64_t b, int64_t h,
+                            int64_t first, int64_t keys)
+{
+    const fv_attn *a = job->base.a;
+    const float *v = fv_attn_at(job->base.ptr[FV_ATTN_V], &a->v, b, h, first);
+    value_rows rows = {.at = v, .stride = a->v.row, .first = first};
+    rows.finite = job->finite[(b * a->kv_heads + h) * job->plan.key_blocks + first / BLOCK_KEYS];
+    if (!job->copy_values) return rows;
+    for (int64_t j = 0; j < keys; j++) {
+        float *to = w->values + j * job->plan.o_row;
+        const float *from = v + j * a->v.row;
+        V_LOOP(a->d_v, 0, v_store(to + i, count, v_load(from + i, count)));
+    }
+    rows.at = w->values;
+    rows.stride = job->plan.o_row;
+    return rows;
+}
+
+static void meet_keys(const forward_job *job, const query_block *block, const workspace *w)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t keys = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], block->b);
+    const int64_t h = fv_attn_kv_head(a, block->h), head = block->b * a->kv_heads + h;
+    const float *panels = job->panels + head * job->plan.keys * a->d;
+    for (int64_t first = 0; first < keys; first += BLOCK_KEYS) {
+        const int64_t end = fv_attn_min(first + BLOCK_KEYS, keys);
+        value_rows v = {.at = NULL};
+        for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
+            const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
+            const key_span span = span_of(w->row + r, rows, first, end);
+            if (span.begin == span.end) continue;
+            if (!v.at) v = values_of(job, w, block->b, h, first, end - first);
+            meet_strip(job, w, panels, r, rows, span, &v);
+        }
+    }
+}
+
+static void end_block(const forward_job *job, const query_block *block, const workspace *w)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t number = (block->b * a->heads + block->h) * a->n_q + block->first;
+    float *lse = job->base.ptr[FV_ATTN_LSE];
+    float *o = (float *)job->base.ptr[FV_ATTN_O] + block->b * a->o.batch + block->h * a->o.head +
+               block->first * a->o.row;
+    for (int64_t r = 0; r < block->rows; r++) {
+        const float sum = w->sum[r];
+        const vf by = v_set(sum == 0 ? 1 : sum);
+        const float *from = w->o + r * job->plan.o_row;
+        float *to = o + r * a->o.row;
+        /* + 0: a sum that came to -0 must not tell how many zero weights were added after. */
+        V_LOOP(a->d_v, 0,
+               v_store(to + i, count, v_add(v_div(v_load(from + i, count), by), v_zero())));
+        if (!lse) continue;
+        const double shift = w->most[r] == -INFINITY ? 0 : (double)w->most[r] * FV_ATTN_LN2;
+        lse[number + r] = sum == 0 ? -INFINITY : (float)(shift + (double)fv_logf_ref(sum));
+    }
+}
+
+/* ---- the kernel ------------------------------------------------------------------- */
+
+static workspace workspace_of(const forward_job *job, int thread)
+{
+    const forward_plan *p = &job->plan;
+    float *base = job->threads + (size_t)thread * p->thread_floats;
+    const size_t rows = (p->scores - p->most) / 2;
+    return (workspace){
+        .q = base + p->q,
+        .o = base + p->o,
+        .most = base + p->most,
+        .sum = base + p->most + rows,
+        .scores = base + p->scores,
+        .keep = base + p->keep,
+        .values = base + p->values,
+        .row = (fv_attn_row *)(void *)(base + p->records),
+    };
+}
+
+/* The last queries first: with a causal rule they see most, and long units make poor last ones. */
+static void forward_units(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    const forward_job *job = arg;
+    const fv_attn *a = job->base.a;
+    const workspace w = workspace_of(job, thread);
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t head = unit / job->plan.row_units;
+        const int64_t index = job->plan.row_units - 1 - unit % job->plan.row_units;
+        query_block block = {.b = head / a->heads, .h = head % a->heads};
+        block.first = index * job->plan.rows;
+        block.rows = fv_attn_min(job->plan.rows, a->n_q - block.first);
+        begin_block(job, &block, &w);
+        meet_keys(job, &block, &w);
+        end_block(job, &block, &w);
+    }
+}
+
+/* Rows of V that are not whole cache lines, or far apart, are copied block by block. */
+static bool values_are_awkward(const fv_attn *a, const void *v)
+{
+    return (uintptr_t)v % 64 != 0 || a->v.row % FV_LANES != 0 || a->v.head % FV_LANES != 0 ||
+           a->v.row > 4 * fv_attn_round(a->d_v, FV_LANES);
+}
+
+static void forward(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_attn *a = args;
+    if (a->batch == 0 || a->n_q == 0) return;
+    forward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr),
+                       .plan = plan_of(a, exec->threads)};
+    job.panels = exec->scratch;
+    job.finite = (uint8_t *)(job.panels + job.plan.panels);
+    job.threads = job.panels + job.plan.shared_floats;
+    job.copy_values = a->n_q >= LEAST_ROWS && values_are_awkward(a, ptr[FV_ATTN_V]);
+    fv_exec_rows(exec, a->batch * a->kv_heads * job.plan.key_blocks, BLOCK_KEYS * (a->d + a->d_v),
+                 pack_keys, &job);
+    fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
+                 job.plan.rows * a->n_k * (a->d + a->d_v), forward_units, &job);
+}
+
+void FV_SIMD_NAME(fv_simd_attention_fill)(fv_kernel_table *t)
+{
+    t->fn[FV_KERNEL_ATTENTION][FV_F32] = forward;
+    t->scratch[FV_KERNEL_ATTENTION] = forward_scratch;
+}

@@ -1,0 +1,189 @@
+/* One row of scores, and the products that all passes share; see attention_simd.h. */
+#include "kernels/simd/attention_simd.h"
+
+#include "base/rng.h"
+
+fv_attn_job FV_SIMD_NAME(fv_attn_job_of)(const fv_exec *exec, const fv_attn *a, void *const *ptr)
+{
+    const bool plain = a->soft_cap == 0 && !ptr[FV_ATTN_BIAS] && !ptr[FV_ATTN_SLOPES];
+    return (fv_attn_job){.exec = exec,
+                         .a = a,
+                         .ptr = ptr,
+                         .factor = (float)(plain ? a->scale * FV_ATTN_LOG2E : a->scale),
+                         .plain = plain};
+}
+
+fv_attn_row FV_SIMD_NAME(fv_attn_row_of)(const fv_attn_job *job, int64_t b, int64_t h, int64_t i)
+{
+    const fv_attn *a = job->a;
+    const float *bias = job->ptr[FV_ATTN_BIAS], *slopes = job->ptr[FV_ATTN_SLOPES];
+    const uint8_t *visible = job->ptr[FV_ATTN_VISIBLE];
+    const fv_attn_grid *g = &a->bias, *m = &a->visible;
+    return (fv_attn_row){
+        .range = fv_attn_visible_range(a, fv_attn_keys(a, job->ptr[FV_ATTN_N_KEYS], b), i),
+        .position = fv_attn_position(a, i),
+        .bias = bias ? bias + b * g->batch + h * g->head + i * g->row : NULL,
+        .visible = visible ? visible + b * m->batch + h * m->head + i * m->row : NULL,
+        .slope = slopes ? slopes[h] : 0,
+        .draw = (uint64_t)((b * a->heads + h) * a->n_q + i),
+    };
+}
+
+/* ---- scores ----------------------------------------------------------------------- */
+
+V_INLINE vf load_column(const float *p, int64_t col, int count)
+{
+    if (col == 1) return v_load(p, count);
+    float all[FV_LANES] = {0};
+    for (int l = 0; l < count; l++)
+        all[l] = p[l * col];
+    return v_load(all, FV_LANES);
+}
+
+V_INLINE vm load_visible(const uint8_t *p, int64_t col, int count)
+{
+    if (col == 1) return vm_load_bytes(p, count);
+    uint8_t all[FV_LANES] = {0};
+    for (int l = 0; l < count; l++)
+        all[l] = p[l * col];
+    return vm_load_bytes(all, FV_LANES);
+}
+
+/* Keys [0, end) among the sixteen from j on. */
+V_INLINE vm keys_before(int64_t end, int64_t j)
+{
+    return v_first((int)fv_attn_max(0, fv_attn_min(FV_LANES, end - j)));
+}
+
+V_INLINE vm keys_in_range(const fv_attn_range *r, int64_t j)
+{
+    const vm window = vm_and(keys_before(r->high, j), vm_not(keys_before(r->low, j)));
+    return vm_or(keys_before(r->prefix, j), window);
+}
+
+static bool range_covers(const fv_attn_range *r, int64_t first, int64_t end)
+{
+    if (end <= r->prefix) return true;
+    return end <= r->high && (first >= r->low || r->low == r->prefix);
+}
+
+static void adjust(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
+                   float *s, float *slack)
+{
+    const fv_attn *a = job->a;
+    const vf cap = v_set((float)a->soft_cap), one = v_set(1.0f);
+    const vf lanes = vi_to_float(vi_count()), slope = v_set(row->slope);
+    for (int64_t c = 0; c < cols; c += FV_LANES) {
+        const int64_t j = first + c;
+        const int count = (int)fv_attn_min(FV_LANES, a->n_k - j);
+        vf z = v_load(s + c, FV_LANES);
+        if (a->soft_cap > 0) {
+            const vf t = v_tanh(v_div(z, cap));
+            z = v_mul(cap, t);
+            if (slack) v_store(slack + c, FV_LANES, v_sub(one, v_mul(t, t)));
+        }
+        if (row->slope != 0) z = v_fma(slope, v_add(lanes, v_set((float)(j - row->position))), z);
+        if (row->bias) z = v_add(z, load_column(row->bias + j * a->bias.col, a->bias.col, count));
+        v_store(s + c, FV_LANES, v_mul(z, v_set((float)FV_ATTN_LOG2E)));
+    }
+}
+
+static void hide(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
+                 float *s)
+{
+    const fv_attn *a = job->a;
+    for (int64_t c = 0; c < cols; c += FV_LANES) {
+        const int64_t j = first + c;
+        vm seen = keys_in_range(&row->range, j);
+        if (row->visible) {
+            const int count = (int)fv_attn_min(FV_LANES, a->n_k - j);
+            const uint8_t *bytes = row->visible + j * a->visible.col;
+            seen = vm_and(seen, load_visible(bytes, a->visible.col, count));
+        }
+        v_store(s + c, FV_LANES, v_select(seen, v_load(s + c, FV_LANES), v_set(-INFINITY)));
+    }
+}
+
+void FV_SIMD_NAME(fv_attn_finish)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
+                                  int64_t cols, float *s, float *slack)
+{
+    if (!job->plain) adjust(job, row, first, cols, s, slack);
+    if (row->visible || !range_covers(&row->range, first, first + cols))
+        hide(job, row, first, cols, s);
+}
+
+void FV_SIMD_NAME(fv_attn_keep)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
+                                int64_t cols, float *keep)
+{
+    const fv_attn *a = job->a;
+    const float kept = (float)(1.0 / (1.0 - a->dropout));
+    for (int64_t c = 0; c < cols; c += 4) {
+        uint32_t word[4];
+        fv_rng_draw(a->dropout_key, row->draw, (uint64_t)(first + c) / 4, word);
+        for (int l = 0; l < 4; l++)
+            keep[c + l] = (double)fv_rng_unit(word[l]) >= a->dropout ? kept : 0;
+    }
+}
+
+/* ---- products --------------------------------------------------------------------- */
+
+bool FV_SIMD_NAME(fv_attn_finite)(const float *x, int64_t stride, int64_t rows, int64_t width)
+{
+    vf sum = v_zero(); /* NaN from the first NaN or infinity on */
+    for (int64_t r = 0; r < rows; r++)
+        V_LOOP(width, 0, sum = v_fma(v_load(x + r * stride + i, count), v_zero(), sum));
+    return vm_bits(v_nan(sum)) == 0;
+}
+
+static void skip_zeros(const fv_tile *t, int64_t rows, int64_t cols)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        float *restrict c = t->c + r * t->c_row;
+        for (int64_t j = 0; j < cols; j++)
+            c[j] = t->from ? t->from[r * t->from_row + j] : 0;
+        for (int64_t k = 0; k < t->k; k++) {
+            const float x = t->a[r * t->a_row + k * t->a_col];
+            if (x == 0) continue;
+            for (int64_t j = 0; j < cols; j++)
+                c[j] = fmaf(x, t->b[k * t->b_row + j], c[j]);
+        }
+    }
+}
+
+void FV_SIMD_NAME(fv_attn_product)(const fv_tile *t, int64_t rows, int64_t cols, bool careful)
+{
+    if (careful) {
+        skip_zeros(t, rows, cols);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r += FV_GEMM_STRIP) {
+        const int height = (int)fv_attn_min(FV_GEMM_STRIP, rows - r);
+        for (int64_t j = 0; j < cols; j += FV_TILE_COLS) {
+            fv_tile part = *t;
+            part.a += r * t->a_row;
+            part.b += j;
+            part.c += r * t->c_row + j;
+            if (part.from) part.from += r * t->from_row + j;
+            FV_GEMM_NAME(tile)(&part, height, (int)fv_attn_min(FV_TILE_COLS, cols - j));
+        }
+    }
+}
+
+void FV_SIMD_NAME(fv_attn_scores)(const float *q, int64_t q_row, int rows, const float *panels,
+                                  int64_t width, int64_t first, int64_t cols, float *s,
+                                  int64_t s_row)
+{
+    for (int64_t done = 0, step; done < cols; done += step) {
+        const int64_t key = first + done, inside = key % FV_ATTN_PANEL;
+        step = fv_attn_min(FV_TILE_COLS, fv_attn_min(FV_ATTN_PANEL - inside, cols - done));
+        const fv_tile t = {.k = width,
+                           .a = q,
+                           .a_row = q_row,
+                           .a_col = 1,
+                           .b = panels + (key - inside) * width + inside,
+                           .b_row = FV_ATTN_PANEL,
+                           .c = s + done,
+                           .c_row = s_row};
+        FV_GEMM_NAME(tile)(&t, rows, (int)step);
+    }
+}

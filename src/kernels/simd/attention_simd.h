@@ -1,0 +1,117 @@
+/*
+ * What the vector attention kernels share. They stand on the register tile of the matrix product
+ * (gemm_simd.h): a chain of multiply-adds per element, so that neither the tile's shape nor the
+ * cut into blocks shows in a result.
+ *
+ *   attention.c        forward: blocks of queries x blocks of keys, online softmax
+ *   attention_grad.c   backward: blocks of keys x blocks of queries
+ *   attention_score.c  one row of scores: cap, slope, bias, mask, dropout
+ *
+ * Scores are kept in base 2: s log2(e), so that a weight is 2^(s - most).
+ *
+ * Hidden keys. Blocks of keys that no query of a strip sees are not visited. Elsewhere a hidden
+ * score becomes -inf and its weight exactly 0; a weight of 0 leaves every finite sum as it is, so
+ * a query's bits do not depend on its neighbours. Only NaN and infinity would leak through 0 x NaN:
+ * blocks that hold one are multiplied by fv_attn_product's careful way, which skips zeros.
+ */
+#ifndef FV_KERNELS_SIMD_ATTENTION_SIMD_H
+#define FV_KERNELS_SIMD_ATTENTION_SIMD_H
+
+#include "kernels/attention.h"
+#include "kernels/simd/gemm_simd.h"
+#include "kernels/simd/vmath.h"
+
+#define FV_ATTN_LOG2E 1.44269504088896340736
+#define FV_ATTN_LN2   0.69314718055994530942
+
+enum {
+    FV_ATTN_PANEL = FV_GEMM_PANEL, /* keys of a packed panel */
+    FV_ATTN_STRIP = FV_GEMM_STRIP, /* query rows that go through a tile together */
+};
+
+typedef struct fv_attn_job {
+    const fv_exec *exec;
+    const fv_attn *a;
+    void *const *ptr;  /* of the forward pass */
+    void *const *grad; /* of the backward pass, or NULL */
+    float factor;      /* of q . k: the scale, and log2(e) where nothing is added to the score */
+    bool plain;        /* no cap, slope or bias */
+} fv_attn_job;
+
+/* One query, as far as its scores go. */
+typedef struct fv_attn_row {
+    fv_attn_range range;
+    int64_t position;
+    const float *bias;      /* or NULL; elements a->bias.col apart */
+    const uint8_t *visible; /* or NULL; a->visible.col apart */
+    float slope;
+    uint64_t draw; /* row number of the dropout draws */
+} fv_attn_row;
+
+static inline int64_t fv_attn_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t fv_attn_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t fv_attn_round(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+static inline const float *fv_attn_at(const void *base, const fv_attn_layout *l, int64_t b,
+                                      int64_t h, int64_t i)
+{
+    return (const float *)base + b * l->batch + h * l->head + i * l->row;
+}
+
+static inline int64_t fv_attn_kv_head(const fv_attn *a, int64_t h)
+{
+    return h / (a->heads / a->kv_heads);
+}
+
+static inline bool fv_attn_sees_nothing(const fv_attn_row *row)
+{
+    return row->range.prefix == 0 && row->range.low >= row->range.high;
+}
+
+fv_attn_job FV_SIMD_NAME(fv_attn_job_of)(const fv_exec *exec, const fv_attn *a, void *const *ptr);
+fv_attn_row FV_SIMD_NAME(fv_attn_row_of)(const fv_attn_job *job, int64_t b, int64_t h, int64_t i);
+
+/*
+ * Products factor q . k of one row with the keys first .. first + cols become scores in base 2,
+ * -inf where hidden. first and cols are multiples of 16; keys may end before. slack, unless NULL,
+ * gets d score / d product as the cap leaves it.
+ */
+void FV_SIMD_NAME(fv_attn_finish)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
+                                  int64_t cols, float *s, float *slack);
+
+/* What dropout multiplies the weights of those keys with: 0 or 1 / (1 - p). */
+void FV_SIMD_NAME(fv_attn_keep)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
+                                int64_t cols, float *keep);
+
+/* Whether every element is a number and not infinite. */
+bool FV_SIMD_NAME(fv_attn_finite)(const float *x, int64_t stride, int64_t rows, int64_t width);
+
+/* C = from + A B for any number of rows and columns, tile by tile. careful: elements of A that are
+ * 0 are skipped, whatever B holds there. */
+void FV_SIMD_NAME(fv_attn_product)(const fv_tile *t, int64_t rows, int64_t cols, bool careful);
+
+/* Products of `rows` <= 6 rows of q with keys [first, first + cols) of packed panels. */
+void FV_SIMD_NAME(fv_attn_scores)(const float *q, int64_t q_row, int rows, const float *panels,
+                                  int64_t width, int64_t first, int64_t cols, float *s,
+                                  int64_t s_row);
+
+/* 2^x for x <= 0, 1 for 0, flushed to 0 below 2^-126; NaN stays. Relative error below 1.7e-7. */
+V_INLINE vf fv_attn_exp2(vf x)
+{
+    /* 1.5 x 2^23: adding it leaves round(x) in the low bits. */
+    const vf magic = v_set(12582912.0f), t = v_add(x, magic), n = v_sub(t, magic), r = v_sub(x, n);
+    vf y = v_set(0x1.5bba14p-10f);
+    y = v_fma(y, r, v_set(0x1.3cea88p-7f));
+    y = v_fma(y, r, v_set(0x1.c6b752p-5f));
+    y = v_fma(y, r, v_set(0x1.ebf9bcp-3f));
+    y = v_fma(y, r, v_set(0x1.62e42ap-1f));
+    y = v_fma(y, r, v_set(1.0f));
+#if FV_SIMD_LEVEL == 3
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v_set(-126.0f), _CMP_NLT_UQ), y, n);
+#else
+    const vi exponent = vi_shl(vi_add(vi_of(t), vi_set(127)), 23);
+    return v_select(v_lt(x, v_set(-126.0f)), v_zero(), v_mul(y, vf_of(exponent)));
+#endif
+}
+
+#endif

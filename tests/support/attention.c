@@ -1,0 +1,301 @@
+#include "support/attention.h"
+
+#include "kernels/level.h"
+
+static fv_simd level; /* of the kernels that are tested */
+
+/* ---- making problems -------------------------------------------------------------- */
+
+static uint64_t state = 1;
+
+static double uniform(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(state >> 40) * 0x1p-24;
+}
+
+static double normal(void)
+{
+    double sum = -6;
+    for (int i = 0; i < 12; i++)
+        sum += uniform();
+    return sum;
+}
+
+static int64_t extent(const fv_attn *a, const fv_attn_layout *l, int64_t heads, int64_t rows,
+                      int64_t width)
+{
+    if (a->batch == 0 || rows == 0) return 0;
+    return (a->batch - 1) * l->batch + (heads - 1) * l->head + (rows - 1) * l->row + width;
+}
+
+vec vec_normals(int64_t n, double size)
+{
+    vec x = vec_new(FV_F32, n);
+    for (int64_t i = 0; i < n; i++)
+        vec_set(x, i, size * normal());
+    return x;
+}
+
+fv_attn attn_sizes(int64_t n_q, int64_t n_k, int64_t d, int64_t d_v)
+{
+    fv_attn a;
+    fv_attn_init(&a, sizeof a);
+    a.n_q = n_q;
+    a.n_k = n_k;
+    a.d = d;
+    a.d_v = d_v;
+    a.scale = 1 / sqrt((double)d);
+    fv_attn_dense(&a);
+    return a;
+}
+
+fv_attn attn_heads(int64_t batch, int64_t heads, int64_t kv_heads, int64_t n_q, int64_t n_k,
+                   int64_t d)
+{
+    fv_attn a = attn_sizes(n_q, n_k, d, d);
+    a.batch = batch;
+    a.heads = heads;
+    a.kv_heads = kv_heads;
+    fv_attn_dense(&a);
+    return a;
+}
+
+/* Random inputs for a description; outputs filled with NaN. */
+problem problem_of(fv_attn a)
+{
+    const int64_t rows = a.batch * a.heads * a.n_q;
+    const int64_t q = extent(&a, &a.q, a.heads, a.n_q, a.d);
+    const int64_t k = extent(&a, &a.k, a.kv_heads, a.n_k, a.d);
+    const int64_t v = extent(&a, &a.v, a.kv_heads, a.n_k, a.d_v);
+    const int64_t o = extent(&a, &a.o, a.heads, a.n_q, a.d_v);
+    return (problem){.a = a,
+                     .q = vec_normals(q, 1),
+                     .k = vec_normals(k, 1),
+                     .v = vec_normals(v, 1),
+                     .o = vec_new(FV_F32, o),
+                     .lse = vec_new(FV_F32, rows),
+                     .grad_o = vec_normals(o, 1),
+                     .grad_lse = vec_normals(rows, 1),
+                     .grad_q = vec_new(FV_F32, q),
+                     .grad_k = vec_new(FV_F32, k),
+                     .grad_v = vec_new(FV_F32, v)};
+}
+
+void problem_bias(problem *p, int64_t batch, int64_t head, int64_t row, int64_t col)
+{
+    p->a.bias = (fv_attn_grid){batch, head, row, col};
+    const int64_t n = (p->a.batch - 1) * batch + (p->a.heads - 1) * head + (p->a.n_q - 1) * row +
+                      (p->a.n_k - 1) * col + 1;
+    p->bias = vec_normals(n, 1);
+}
+
+void problem_pattern(problem *p, double share)
+{
+    const fv_attn *a = &p->a;
+    p->a.visible = (fv_attn_grid){a->n_q * a->n_k, 0, a->n_k, 1};
+    p->visible = vec_new(FV_U8, a->batch * a->n_q * a->n_k);
+    for (int64_t i = 0; i < p->visible.n; i++)
+        vec_set(p->visible, i, uniform() < share);
+}
+
+void problem_lengths(problem *p)
+{
+    p->n_keys = vec_new(FV_I64, p->a.batch);
+    for (int64_t b = 0; b < p->a.batch; b++)
+        vec_set(p->n_keys, b, (double)(p->a.n_k * (b + 1) / (p->a.batch + 1)));
+}
+
+void problem_slopes(problem *p)
+{
+    p->slopes = vec_new(FV_F32, p->a.heads);
+    for (int64_t h = 0; h < p->a.heads; h++)
+        vec_set(p->slopes, h, 0.25 / (double)(h + 1));
+}
+
+static vec widened(vec x)
+{
+    if (!x.data || x.dtype != FV_F32) return x;
+    vec y = vec_new(FV_F64, x.n);
+    for (int64_t i = 0; i < x.n; i++)
+        vec_set(y, i, vec_get(x, i));
+    return y;
+}
+
+static problem double_of(const problem *p)
+{
+    problem r = *p;
+    vec *all[] = {&r.q,      &r.k,        &r.v,      &r.o,      &r.lse,    &r.bias,     &r.slopes,
+                  &r.grad_o, &r.grad_lse, &r.grad_q, &r.grad_k, &r.grad_v, &r.grad_bias};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        *all[i] = widened(*all[i]);
+    r.a.dtype = FV_F64;
+    r.dropped = 0;
+    return r;
+}
+
+/* Fresh outputs, so that two results can be held side by side. */
+problem problem_again(const problem *p)
+{
+    problem r = *p;
+    r.o = vec_new(FV_F32, p->o.n);
+    r.lse = vec_new(FV_F32, p->lse.n);
+    return r;
+}
+
+/* ---- running them ----------------------------------------------------------------- */
+
+void run_forward(const problem *p)
+{
+    setup.dropped = 0;
+    kernel_run(FV_KERNEL_ATTENTION, p->a.dtype,
+               PTRS(p->o.data, p->lse.data, p->q.data, p->k.data, p->v.data, p->bias.data,
+                    p->visible.data, p->n_keys.data, p->slopes.data),
+               &p->a);
+}
+
+void run_backward(const problem *p)
+{
+    setup.dropped = p->dropped;
+    kernel_run(FV_KERNEL_ATTENTION_GRAD, p->a.dtype,
+               PTRS(p->grad_q.data, p->grad_k.data, p->grad_v.data, p->grad_bias.data,
+                    p->grad_o.data, p->grad_lse.data, p->o.data, p->lse.data, p->q.data, p->k.data,
+                    p->v.data, p->bias.data, p->visible.data, p->n_keys.data, p->slopes.data),
+               &p->a);
+    setup.dropped = 0;
+}
+
+static problem reference_of(const problem *p)
+{
+    problem r = double_of(p);
+    fv_pool *pool = setup.pool;
+    setup.pool = NULL;
+    kernel_level(FV_SIMD_SCALAR);
+    run_forward(&r);
+    kernel_level(level);
+    setup.pool = pool;
+    return r;
+}
+
+double vec_largest(vec x)
+{
+    double most = 0;
+    for (int64_t i = 0; i < x.n; i++)
+        if (fabs(vec_get(x, i)) > most) most = fabs(vec_get(x, i));
+    return most;
+}
+
+double vec_distance(vec a, vec b)
+{
+    double most = 0;
+    for (int64_t i = 0; i < a.n; i++) {
+        const double x = vec_get(a, i), y = vec_get(b, i);
+        if (x == y) continue;
+        if (!(fabs(x - y) <= most)) most = fabs(x - y);
+    }
+    return most;
+}
+
+/* The largest sum over the width of scale q k and of its absolute value, over all pairs. */
+static void largest_sums(const problem *p, double *sums, double *sizes)
+{
+    const fv_attn *a = &p->a;
+    const float *q = p->q.data, *k = p->k.data;
+    *sums = *sizes = 0;
+    for (int64_t row = 0; row < a->batch * a->heads * a->n_q; row++) {
+        const int64_t i = row % a->n_q, h = row / a->n_q % a->heads, b = row / a->n_q / a->heads;
+        const float *x = q + b * a->q.batch + h * a->q.head + i * a->q.row;
+        const float *y = k + b * a->k.batch + h / (a->heads / a->kv_heads) * a->k.head;
+        for (int64_t j = 0; j < a->n_k; j++, y += a->k.row) {
+            double sum = 0, size = 0;
+            for (int64_t c = 0; c < a->d; c++) {
+                sum += (double)x[c] * (double)y[c];
+                size += fabs((double)x[c] * (double)y[c]);
+            }
+            *sums = fmax(*sums, fabs(a->scale * sum));
+            *sizes = fmax(*sizes, fabs(a->scale * size));
+        }
+    }
+}
+
+static double largest_added(const problem *p)
+{
+    double most = 0;
+    if (p->bias.data) most += vec_largest(p->bias);
+    if (p->slopes.data) most += vec_largest(p->slopes) * (double)(p->a.n_q + p->a.n_k);
+    return most;
+}
+
+double largest_score(const problem *p)
+{
+    double sums, sizes;
+    largest_sums(p, &sums, &sizes);
+    return sums + largest_added(p);
+}
+
+void check_forward(const char *what, problem *p)
+{
+    run_forward(p);
+    const problem r = reference_of(p);
+    const double keep = 1 / (1 - p->a.dropout);
+    double sums, sizes;
+    largest_sums(p, &sums, &sizes);
+    const double u = 0x1p-24, added = largest_added(p);
+    const double bound = 8 * u * (1 + sums + added) * vec_largest(p->v) * keep;
+    /* Weights share a score's rounding with each other, the log-sum-exp shows it. */
+    const double lse_bound = 8 * u * (1 + sizes + added);
+    const double far = vec_distance(p->o, r.o), far_lse = vec_distance(p->lse, r.lse);
+    if (!(far <= bound) || !(far_lse <= lse_bound))
+        test_failed(
+            __FILE__, __LINE__,
+            "%s, %lld x %lld, widths %lld and %lld: o off by %.3g (bound %.3g), lse by %.3g", what,
+            (long long)p->a.n_q, (long long)p->a.n_k, (long long)p->a.d, (long long)p->a.d_v, far,
+            bound, far_lse);
+}
+
+bool gradients_agree(problem *p, double *worst)
+{
+    run_forward(p);
+    run_backward(p);
+    problem r = reference_of(p);
+    kernel_level(FV_SIMD_SCALAR);
+    if (p->grad_bias.data)
+        for (int64_t i = 0; i < r.grad_bias.n; i++)
+            vec_set(r.grad_bias, i, 0);
+    run_backward(&r);
+    kernel_level(level);
+    const vec ours[] = {p->grad_q, p->grad_k, p->grad_v, p->grad_bias};
+    const vec theirs[] = {r.grad_q, r.grad_k, r.grad_v, r.grad_bias};
+    *worst = 0;
+    for (int g = 0; g < 4; g++) {
+        if (!ours[g].data || ours[g].n == 0) continue;
+        const double size = vec_largest(theirs[g]), far = vec_distance(ours[g], theirs[g]);
+        if (far > 0 && !(far / size <= *worst)) *worst = far / size;
+    }
+    return *worst <= 1e-5;
+}
+
+void check_backward(const char *what, problem *p)
+{
+    double worst;
+    if (!gradients_agree(p, &worst))
+        test_failed(__FILE__, __LINE__, "%s, %lld x %lld, width %lld: a gradient is off by %.3g",
+                    what, (long long)p->a.n_q, (long long)p->a.n_k, (long long)p->a.d, worst);
+}
+
+void attn_every_level(void (*fn)(void))
+{
+    for (int l = FV_SIMD_SCALAR; l <= (int)fv_level_usable(); l++) {
+        level = (fv_simd)l;
+        kernel_level(level);
+        fn();
+    }
+    vec_free_all();
+}
+
+vec vec_part(vec x, int64_t from, int64_t n)
+{
+    vec y = vec_new(x.dtype, n);
+    memcpy(y.data, (float *)x.data + from, (size_t)n * sizeof(float));
+    return y;
+}

@@ -1,0 +1,58 @@
+/*
+ * Attention problems for tests: made, run at a level, held against the float64 plain kernel.
+ *
+ *     problem p = problem_of(attn_sizes(20, 30, 8, 8));
+ *     check_forward("plain", &p);
+ *     check_backward("plain", &p);
+ *     vec_free_all();
+ *
+ * Bounds: values 8 u (1 + S) V, u = 2^-24, S the largest |score|, V the largest |value|; gradients
+ * 1e-5 of the largest.
+ */
+#ifndef FV_TEST_ATTENTION_H
+#define FV_TEST_ATTENTION_H
+
+#include "kernels/attention.h"
+#include "support/kernels.h"
+
+/* Everything one call reads and writes. Arrays with data NULL are not given. */
+typedef struct problem {
+    fv_attn a;
+    vec q, k, v, o, lse, bias, visible, n_keys, slopes;
+    vec grad_o, grad_lse, grad_q, grad_k, grad_v, grad_bias;
+    unsigned dropped; /* terms of the backward to leave out */
+} problem;
+
+/* Dense strides, scale 1 / sqrt(d); d_v = d where it is not asked for. */
+fv_attn attn_sizes(int64_t n_q, int64_t n_k, int64_t d, int64_t d_v);
+fv_attn attn_heads(int64_t batch, int64_t heads, int64_t kv_heads, int64_t n_q, int64_t n_k,
+                   int64_t d);
+
+/* Normal random inputs; outputs are NaN. */
+problem problem_of(fv_attn a);
+void problem_bias(problem *p, int64_t batch, int64_t head, int64_t row, int64_t col);
+void problem_pattern(problem *p, double share); /* that share is visible */
+void problem_lengths(problem *p);
+void problem_slopes(problem *p);
+/* The same inputs with outputs of its own. */
+problem problem_again(const problem *p);
+
+/* At the level chosen last, with setup.pool. */
+void run_forward(const problem *p);
+void run_backward(const problem *p);
+
+void check_forward(const char *what, problem *p);
+void check_backward(const char *what, problem *p);
+/* Whether the gradients keep the bound; the worst distance through *worst. */
+bool gradients_agree(problem *p, double *worst);
+
+/* Runs fn at every level this machine has. */
+void attn_every_level(void (*fn)(void));
+
+double largest_score(const problem *p);
+vec vec_normals(int64_t n, double size);
+vec vec_part(vec x, int64_t from, int64_t n); /* of f32 */
+double vec_largest(vec x);                    /* of |x| */
+double vec_distance(vec a, vec b);            /* NaN counts as far */
+
+#endif
