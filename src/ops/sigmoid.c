@@ -26,5 +26,6 @@ const fv_op_desc fv_op_sigmoid = {
     .infer = fv_unary_infer,
     .forward = forward,
     .backward = backward,
+    .terms = 2,
     FV_CASES(cases),
 };

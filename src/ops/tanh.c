@@ -23,5 +23,6 @@ const fv_op_desc fv_op_tanh = {
     .infer = fv_unary_infer,
     .forward = forward,
     .backward = backward,
+    .terms = 2,
     FV_CASES(cases),
 };

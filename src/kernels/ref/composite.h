@@ -4,7 +4,7 @@
  * only real_fma is one), so that every level gives the same bits.
  *
  * f(x) and, for the activations, f'(x) are both functions of x; tanh and sigmoid also have their
- * derivatives from y in elementwise.c.
+ * derivatives from y in elementwise.c. The two additive terms of a derivative are FV_TERMs 0 and 1.
  */
 #ifndef FV_KERNELS_REF_COMPOSITE_H
 #define FV_KERNELS_REF_COMPOSITE_H
@@ -28,10 +28,11 @@ static inline real real_sigmoid(real x) { return 1 / (1 + real_exp(-x)); }
 static inline real real_silu(real x) { return x / (1 + real_exp(-x)); }
 
 /* s (1 + x (1 - s)) */
-static inline real real_silu_grad(real x)
+static inline real real_silu_grad(const fv_exec *exec, real x)
 {
+    (void)exec;
     const real s = real_sigmoid(x);
-    return s * (1 + x * (1 - s));
+    return s * (FV_TERM(exec, 0, (real)1, 0) + FV_TERM(exec, 1, x * (1 - s), 0));
 }
 
 /* max(x, 0) + log1p(e^-|x|) */
@@ -48,11 +49,12 @@ static inline real real_gelu(real x)
 }
 
 /* Phi(x) + x phi(x) = (1 + erf)/2 + x (e^((-x/2) x) / sqrt(2 pi)) */
-static inline real real_gelu_grad(real x)
+static inline real real_gelu_grad(const fv_exec *exec, real x)
 {
+    (void)exec;
     const real t = real_erf(x * (real)FV_SQRT_HALF);
     const real density = (real)FV_INV_SQRT_2PI * real_exp(((real)-0.5 * x) * x);
-    return (real)0.5 * (1 + t) + x * density;
+    return FV_TERM(exec, 0, (real)0.5 * (1 + t), 0) + FV_TERM(exec, 1, x * density, 0);
 }
 
 /* tanh(x (C0 + C1 x^2)), the polynomial by one fma: what both functions below share. */
@@ -69,13 +71,14 @@ static inline real real_gelu_tanh(real x)
 
 /* (1 + t)/2 + ((x/2) (1 - t^2)) (C0 + 3 C1 x^2). Where tanh is saturated the second term is 0,
  * not 0 x inf. */
-static inline real real_gelu_tanh_grad(real x)
+static inline real real_gelu_tanh_grad(const fv_exec *exec, real x)
 {
+    (void)exec;
     const real t = real_gelu_tanh_inner(x);
     const real slope = 1 - t * t;
     const real inner = real_fma((real)FV_GELU_C1_X3, x * x, (real)FV_GELU_C0);
     const real bend = slope == 0 ? 0 : (((real)0.5 * x) * slope) * inner;
-    return (real)0.5 * (1 + t) + bend;
+    return FV_TERM(exec, 0, (real)0.5 * (1 + t), 0) + FV_TERM(exec, 1, bend, 0);
 }
 
 /* (2/sqrt(pi)) e^(-x x) */

@@ -131,17 +131,17 @@ static void unary_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
     case FV_UNARY_RSQRT:
         EACH(dx, ((real)-0.5 * G) * ((Y * Y) * Y));
     case FV_UNARY_TANH:
-        EACH(dx, G * (1 - Y * Y));
+        EACH(dx, G * (FV_TERM(w->exec, 0, (real)1, 0) - FV_TERM(w->exec, 1, Y * Y, 0)));
     case FV_UNARY_SIGMOID:
-        EACH(dx, G * (Y * (1 - Y)));
+        EACH(dx, G * (Y * (FV_TERM(w->exec, 0, (real)1, 0) - FV_TERM(w->exec, 1, Y, 0))));
     case FV_UNARY_RELU:
         EACH(dx, Y <= 0 ? 0 : G);
     case FV_UNARY_GELU:
-        EACH(dx, G * real_gelu_grad(X));
+        EACH(dx, G * real_gelu_grad(w->exec, X));
     case FV_UNARY_GELU_TANH:
-        EACH(dx, G * real_gelu_tanh_grad(X));
+        EACH(dx, G * real_gelu_tanh_grad(w->exec, X));
     case FV_UNARY_SILU:
-        EACH(dx, G * real_silu_grad(X));
+        EACH(dx, G * real_silu_grad(w->exec, X));
     case FV_UNARY_SOFTPLUS:
         EACH(dx, G * real_sigmoid(X));
     case FV_UNARY_ABS:

@@ -205,17 +205,19 @@ static void unary_grad_span(const span *s, int64_t n, void *out, const void *con
     case FV_UNARY_RSQRT:
         EACH(v_mul(v_mul(v_neg(half), G), v_mul(v_mul(Y, Y), Y)));
     case FV_UNARY_TANH:
-        EACH(v_mul(G, v_sub(one, v_mul(Y, Y))));
+        EACH(v_mul(G,
+                   v_sub(FV_TERM(s->exec, 0, one, zero), FV_TERM(s->exec, 1, v_mul(Y, Y), zero))));
     case FV_UNARY_SIGMOID:
-        EACH(v_mul(G, v_mul(Y, v_sub(one, Y))));
+        EACH(v_mul(G,
+                   v_mul(Y, v_sub(FV_TERM(s->exec, 0, one, zero), FV_TERM(s->exec, 1, Y, zero)))));
     case FV_UNARY_RELU:
         EACH(v_select(v_le(Y, zero), zero, G));
     case FV_UNARY_GELU:
-        EACH(v_mul(G, v_gelu_grad(X)));
+        EACH(v_mul(G, v_gelu_grad(s->exec, X)));
     case FV_UNARY_GELU_TANH:
-        EACH(v_mul(G, v_gelu_tanh_grad(X)));
+        EACH(v_mul(G, v_gelu_tanh_grad(s->exec, X)));
     case FV_UNARY_SILU:
-        EACH(v_mul(G, v_silu_grad(X)));
+        EACH(v_mul(G, v_silu_grad(s->exec, X)));
     case FV_UNARY_SOFTPLUS:
         EACH(v_mul(G, v_sigmoid(X)));
     case FV_UNARY_ABS:

@@ -186,10 +186,12 @@ V_INLINE vf v_sigmoid(vf x)
 
 V_INLINE vf v_silu(vf x) { return v_div(x, v_add(v_set(1.0f), v_exp(v_neg(x)))); }
 
-V_INLINE vf v_silu_grad(vf x)
+V_INLINE vf v_silu_grad(const fv_exec *exec, vf x)
 {
+    (void)exec;
     const vf one = v_set(1.0f), s = v_sigmoid(x);
-    return v_mul(s, v_add(one, v_mul(x, v_sub(one, s))));
+    return v_mul(s, v_add(FV_TERM(exec, 0, one, v_zero()),
+                          FV_TERM(exec, 1, v_mul(x, v_sub(one, s)), v_zero())));
 }
 
 V_INLINE vf v_softplus(vf x) { return v_add(v_relu(x), v_log1p(v_exp(v_neg(v_abs(x))))); }
@@ -200,12 +202,14 @@ V_INLINE vf v_gelu(vf x)
     return v_mul(v_mul(v_set(0.5f), x), v_add(v_set(1.0f), t));
 }
 
-V_INLINE vf v_gelu_grad(vf x)
+V_INLINE vf v_gelu_grad(const fv_exec *exec, vf x)
 {
+    (void)exec;
     const vf t = v_erf(v_mul(x, v_set((float)FV_SQRT_HALF)));
     const vf bell = v_exp(v_mul(v_mul(v_set(-0.5f), x), x));
     const vf density = v_mul(v_set((float)FV_INV_SQRT_2PI), bell);
-    return v_add(v_mul(v_set(0.5f), v_add(v_set(1.0f), t)), v_mul(x, density));
+    const vf phi = v_mul(v_set(0.5f), v_add(v_set(1.0f), t));
+    return v_add(FV_TERM(exec, 0, phi, v_zero()), FV_TERM(exec, 1, v_mul(x, density), v_zero()));
 }
 
 V_INLINE vf v_gelu_tanh_inner(vf x)
@@ -219,14 +223,16 @@ V_INLINE vf v_gelu_tanh(vf x)
     return v_mul(v_mul(v_set(0.5f), x), v_add(v_set(1.0f), v_gelu_tanh_inner(x)));
 }
 
-V_INLINE vf v_gelu_tanh_grad(vf x)
+V_INLINE vf v_gelu_tanh_grad(const fv_exec *exec, vf x)
 {
+    (void)exec;
     const vf one = v_set(1.0f), half = v_set(0.5f), t = v_gelu_tanh_inner(x);
     const vf slope = v_sub(one, v_mul(t, t));
     const vf inner = v_fma(v_set((float)FV_GELU_C1_X3), v_mul(x, x), v_set((float)FV_GELU_C0));
     const vf bend = v_mul(v_mul(v_mul(half, x), slope), inner);
     const vm flat = v_eq(slope, v_zero());
-    return v_add(v_mul(half, v_add(one, t)), v_select(flat, v_zero(), bend));
+    return v_add(FV_TERM(exec, 0, v_mul(half, v_add(one, t)), v_zero()),
+                 FV_TERM(exec, 1, v_select(flat, v_zero(), bend), v_zero()));
 }
 
 V_INLINE vf v_erf_grad(vf x)
