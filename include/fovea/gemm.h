@@ -11,8 +11,9 @@
  *     fv_status s = fv_gemm_run(&g, a, b, c, NULL, scratch, need);
  *
  * C = act(A B + bias) + residual, or C += A B with `accumulate`. Each element is
- * one chain of fused multiply-adds with k ascending, so its bits do not depend on
- * m, n, the batch, the threads, the strides, packing or the SIMD level.
+ * one chain of fused multiply-adds with k ascending, from 0 or, with `accumulate`,
+ * from C; so its bits do not depend on m, n, the batch, the threads, the strides,
+ * packing or the SIMD level (which NaN comes out of several may).
  */
 #ifndef FOVEA_GEMM_H
 #define FOVEA_GEMM_H

@@ -8,7 +8,7 @@ enum {
     DEPTH_WHOLE = 1536,                 /* k up to here is one block */
     DEPTH_BLOCK = 1024,                 /* else about this much: a panel of 256 KiB */
     DEPTH_FEW_ROWS = 64,                /* B is packed to be used once: a panel stays in L1 */
-    ROWS_WITH_BLOCKS = 1020,            /* bounds the running sums kept between two blocks */
+    ROWS_WITH_BLOCKS = 1026,            /* bounds the running sums kept between two blocks */
     B_BLOCK_FLOATS = 128 * 1024,        /* packed B of a unit: half of L2 ... */
     B_BLOCK_WITH_PACKED_A = 512 * 1024, /* ... or a part of L3, so that A is packed less often */
     A_BLOCK_FLOATS = 32 * 1024,         /* packed A: an eighth of L2 */
@@ -23,6 +23,8 @@ static const double SERIAL_WORK = 1.5e6; /* multiply-adds worth the wake-up of a
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t whole_strips(int64_t rows) { return divide_up(rows, FV_GEMM_STRIP) * FV_GEMM_STRIP; }
 
 static bool a_needs_packing(const fv_gemm *g)
 {
@@ -49,7 +51,7 @@ static void spread(const fv_gemm *g, int threads, fv_gemm_plan *plan)
     int64_t have = g->batch * divide_up(panels, plan->panels);
     if (have >= want) return;
     int64_t rows = larger(divide_up(g->m, divide_up(want, have)), ROWS_PER_UNIT_MIN);
-    plan->rows = smaller(plan->rows, divide_up(rows, FV_GEMM_STRIP) * FV_GEMM_STRIP);
+    plan->rows = smaller(plan->rows, whole_strips(rows));
 }
 
 static void choose_depth(const fv_gemm *g, fv_gemm_plan *plan)
@@ -60,7 +62,8 @@ static void choose_depth(const fv_gemm *g, fv_gemm_plan *plan)
     if (g->k <= whole) return;
     const int64_t blocks = divide_up(g->k, block);
     plan->depth = divide_up(divide_up(g->k, blocks), 16) * 16;
-    plan->rows = smaller(g->m, ROWS_WITH_BLOCKS);
+    if (g->m > ROWS_WITH_BLOCKS)
+        plan->rows = whole_strips(divide_up(g->m, divide_up(g->m, ROWS_WITH_BLOCKS)));
 }
 
 static int64_t choose_panels(const fv_gemm *g, int threads, const fv_gemm_plan *plan)

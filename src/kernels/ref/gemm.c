@@ -81,6 +81,7 @@ void FV_NAME(fv_ref_gemm)(const fv_exec *exec, void *const *ptr, const void *arg
     const fv_gemm *g = args;
     if (g->n <= 0) return;
     job j = {.g = g, .c = ptr[0], .a = ptr[1], .b = ptr[2], .bias = ptr[3], .residual = ptr[4]};
+    if (g->k == 0) j.a = j.b = j.c; /* never read, and may be NULL, which has no neighbours */
     fv_exec_rows(exec, g->batch * g->m, g->n * (g->k + 1), rows, &j);
 }
 

@@ -252,6 +252,7 @@ void FV_GEMM_NAME(gemm)(const fv_exec *exec, void *const *ptr, const void *args)
              .bias = ptr[3],
              .residual = ptr[4],
              .scratch = exec->scratch};
+    if (g->k == 0) j.a = j.b = j.c; /* never read, and may be NULL, which has no neighbours */
     fv_gemm_make_plan(g, exec->threads, &j.plan);
     if (j.plan.units <= 0) return;
     if (g->b_col == 1 && g->m <= FV_DIRECT_ROWS) j.plan.pack_b = false;

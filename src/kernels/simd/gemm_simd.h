@@ -72,13 +72,28 @@ enum { FV_TILE_COLS = FV_VEC * FV_TILE_VECS };
 /* Up to so many rows, contiguous rows of B are read where they lie: packing would not pay. */
 enum { FV_DIRECT_ROWS = FV_SIMD_LEVEL == 3 ? 24 : FV_GEMM_STRIP };
 
-/* Loops of constant length over registers; left alone they would spill. */
-#if defined(__clang__)
-#define FV_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define FV_UNROLL _Pragma("GCC unroll 16")
+/* Loops of constant length over registers; left alone they would spill. Under a sanitizer the
+ * many unrolled instances would take minutes to compile: there they share one plain function. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    __has_feature(memory_sanitizer)
+#define FV_SANITIZED 1
 #endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FV_SANITIZED 1
+#endif
+
 #define FV_INLINE static inline __attribute__((always_inline))
+#if defined(FV_SANITIZED)
+#define FV_UNROLL
+#define FV_INSTANCE static __attribute__((noinline))
+#elif defined(__clang__)
+#define FV_UNROLL   _Pragma("clang loop unroll(full)")
+#define FV_INSTANCE FV_INLINE
+#else
+#define FV_UNROLL   _Pragma("GCC unroll 16")
+#define FV_INSTANCE FV_INLINE
+#endif
 
 /* One tile: c(i,j) = from(i,j) + sum over k of a(i,k) b(k,j), i < rows, j < cols. */
 typedef struct fv_tile {

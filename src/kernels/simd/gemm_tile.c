@@ -10,21 +10,43 @@
  * each other out of L1. */
 enum { PREFETCH_ROWS = FV_SIMD_LEVEL == 3 ? 24 : 64, LINE = 16 };
 
+/* Half of an AVX-512 register costs half the time: what is left of a row when up to 8 columns are.
+ * An AVX2 register is not worth halving. */
+#if FV_SIMD_LEVEL == 3
+typedef __m256 half;
+FV_INLINE half half_of(fv_vec x) { return _mm512_castps512_ps256(x); }
+FV_INLINE half half_load(const float *p, int count)
+{
+    return _mm256_maskz_loadu_ps((__mmask8)(0xffu >> (8 - count)), p);
+}
+FV_INLINE void half_store(float *p, int count, half x)
+{
+    _mm256_mask_storeu_ps(p, (__mmask8)(0xffu >> (8 - count)), x);
+}
+#else
+typedef __m256 half;
+FV_INLINE half half_of(fv_vec x) { return x; }
+FV_INLINE half half_load(const float *p, int count) { return fv_vec_load_part(p, count); }
+FV_INLINE void half_store(float *p, int count, half x) { fv_vec_store_part(p, count, x); }
+#endif
+
 /* How an instance meets B. */
 typedef enum tile_kind {
     WHOLE,  /* whole vectors */
     PART,   /* the last vector has only `tail` columns */
+    HALF,   /* likewise, and half a vector holds them */
     STREAM, /* whole, and B comes from far away */
     PACK    /* likewise, and B is packed on the way: its stores hide behind the FMAs */
 } tile_kind;
 
 /* Everything but t and tail is a constant of the instance, so the loops over rows and vectors
- * unroll into registers. */
-FV_INLINE void tile(const fv_tile *t, const int rows, const int vecs, const tile_kind kind,
-                    const int tail)
+ * unroll into registers. `vecs` counts the vectors of a row, the last one included. */
+FV_INSTANCE void tile(const fv_tile *t, const int rows, const int vecs, const tile_kind kind,
+                      const int tail)
 {
-    const bool part = kind == PART;
     fv_vec sum[FV_GEMM_STRIP][FV_TILE_VECS];
+    half edge[FV_GEMM_STRIP];
+    const int whole = kind == HALF ? vecs - 1 : vecs, last = whole * FV_VEC;
     const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row;
     const int64_t from_row = t->from_row, c_row = t->c_row;
     const float *from = t->from;
@@ -33,14 +55,16 @@ FV_INLINE void tile(const fv_tile *t, const int rows, const int vecs, const tile
     FV_UNROLL
     for (int i = 0; i < rows; i++) {
         FV_UNROLL
-        for (int v = 0; v < vecs; v++) {
+        for (int v = 0; v < whole; v++) {
             if (!from)
                 sum[i][v] = fv_vec_zero();
-            else if (part && v == vecs - 1)
+            else if (kind == PART && v == vecs - 1)
                 sum[i][v] = fv_vec_load_part(from + i * from_row + v * FV_VEC, tail);
             else
                 sum[i][v] = fv_vec_load(from + i * from_row + v * FV_VEC);
         }
+        if (kind == HALF)
+            edge[i] = from ? half_load(from + i * from_row + last, tail) : _mm256_setzero_ps();
     }
 
     /* Two pointers reach six rows with scaled-index addressing. */
@@ -48,10 +72,12 @@ FV_INLINE void tile(const fv_tile *t, const int rows, const int vecs, const tile
     float *packed = t->packed;
     for (int64_t k = t->k; k > 0; k--) {
         fv_vec row[FV_TILE_VECS];
+        half row_edge = _mm256_setzero_ps();
         FV_UNROLL
-        for (int v = 0; v < vecs; v++)
-            row[v] = part && v == vecs - 1 ? fv_vec_load_part(b + v * FV_VEC, tail)
-                                           : fv_vec_load(b + v * FV_VEC);
+        for (int v = 0; v < whole; v++)
+            row[v] = kind == PART && v == vecs - 1 ? fv_vec_load_part(b + v * FV_VEC, tail)
+                                                   : fv_vec_load(b + v * FV_VEC);
+        if (kind == HALF) row_edge = half_load(b + last, tail);
         if (kind == STREAM || kind == PACK) {
             FV_UNROLL
             for (int j = 0; j < vecs * FV_VEC; j += LINE)
@@ -67,8 +93,9 @@ FV_INLINE void tile(const fv_tile *t, const int rows, const int vecs, const tile
         for (int i = 0; i < rows; i++) {
             const fv_vec x = fv_vec_set(i < 3 ? a[i * a_row] : a3[(i - 3) * a_row]);
             FV_UNROLL
-            for (int v = 0; v < vecs; v++)
+            for (int v = 0; v < whole; v++)
                 sum[i][v] = fv_vec_fma(x, row[v], sum[i][v]);
+            if (kind == HALF) edge[i] = _mm256_fmadd_ps(half_of(x), row_edge, edge[i]);
         }
         a += a_col;
         a3 += a_col;
@@ -78,12 +105,13 @@ FV_INLINE void tile(const fv_tile *t, const int rows, const int vecs, const tile
     FV_UNROLL
     for (int i = 0; i < rows; i++) {
         FV_UNROLL
-        for (int v = 0; v < vecs; v++) {
-            if (part && v == vecs - 1)
+        for (int v = 0; v < whole; v++) {
+            if (kind == PART && v == vecs - 1)
                 fv_vec_store_part(c + i * c_row + v * FV_VEC, tail, sum[i][v]);
             else
                 fv_vec_store(c + i * c_row + v * FV_VEC, sum[i][v]);
         }
+        if (kind == HALF) half_store(c + i * c_row + last, tail, edge[i]);
     }
 }
 
@@ -113,12 +141,18 @@ TILES(WHOLE, 3)
 TILES(WHOLE, 4)
 TILES(PART, 3)
 TILES(PART, 4)
+TILES(HALF, 1)
+TILES(HALF, 2)
+TILES(HALF, 3)
+TILES(HALF, 4)
 TILES(STREAM, 4)
 TILE(PACK, 6, 4)
 static const tile_fn whole_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(WHOLE, 1), NAMES(WHOLE, 2),
                                                                  NAMES(WHOLE, 3), NAMES(WHOLE, 4)};
 static const tile_fn part_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(PART, 1), NAMES(PART, 2),
                                                                 NAMES(PART, 3), NAMES(PART, 4)};
+static const tile_fn half_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(HALF, 1), NAMES(HALF, 2),
+                                                                NAMES(HALF, 3), NAMES(HALF, 4)};
 static const tile_fn stream_tiles[FV_GEMM_STRIP] = NAMES(STREAM, 4);
 static const tile_fn pack_tile = PACK_6x4;
 #else
@@ -133,6 +167,12 @@ static const tile_fn pack_tile = PACK_6x2;
 void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols)
 {
     const int vecs = (cols + FV_VEC - 1) / FV_VEC, tail = cols - (vecs - 1) * FV_VEC;
+#if FV_SIMD_LEVEL == 3
+    if (tail <= FV_VEC / 2) {
+        half_tiles[vecs - 1][rows - 1](t, tail);
+        return;
+    }
+#endif
     (tail == FV_VEC ? whole_tiles : part_tiles)[vecs - 1][rows - 1](t, tail);
 }
 
