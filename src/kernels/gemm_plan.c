@@ -35,7 +35,7 @@ static bool a_needs_packing(const fv_gemm *g)
 
 static bool b_needs_packing(const fv_gemm *g)
 {
-    if (g->b_packed) return false;
+    if (g->b_packed || g->k == 0) return false;
     if (g->b_col != 1) return g->n > 1;
     return g->m > FV_GEMM_STRIP && g->k * g->n > DIRECT_FLOATS;
 }
