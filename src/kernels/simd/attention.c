@@ -42,8 +42,6 @@ typedef struct workspace {
     fv_attn_row *row;
 } workspace;
 
-static size_t lines(size_t floats) { return (floats + 15) / 16 * 16; }
-
 static forward_plan plan_of(const fv_attn *a, int threads)
 {
     forward_plan p = {0};
@@ -62,15 +60,15 @@ static forward_plan plan_of(const fv_attn *a, int threads)
     size_t at = 0;
     p.q = at, at += rows * (size_t)p.q_row;
     p.o = at, at += rows * (size_t)p.o_row;
-    p.most = at, at += lines(2 * rows);
+    p.most = at, at += fv_attn_lines(2 * rows);
     p.scores = at, at += FV_ATTN_STRIP * SCORE_ROW;
     p.keep = at, at += BLOCK_KEYS;
     p.values = at, at += (size_t)fv_attn_min(BLOCK_KEYS, p.keys) * (size_t)p.o_row;
-    p.records = at, at += lines(rows * sizeof(fv_attn_row) / sizeof(float));
+    p.records = at, at += fv_attn_lines(rows * sizeof(fv_attn_row) / sizeof(float));
     p.thread_floats = at;
     const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
     p.panels = kv_heads * (size_t)p.keys * (size_t)a->d;
-    p.flags = lines((kv_heads * (size_t)p.key_blocks + 3) / 4);
+    p.flags = fv_attn_lines((kv_heads * (size_t)p.key_blocks + 3) / 4);
     p.shared_floats = p.panels + p.flags;
     return p;
 }
@@ -126,27 +124,6 @@ static void begin_block(const forward_job *job, const query_block *block, const 
     memset(w->o, 0, (size_t)(block->rows * job->plan.o_row) * sizeof(float));
 }
 
-/* Keys of [first, end) that some row of a strip may see: the smallest such range, its begin a
- * multiple of the lanes. Empty: begin = end. */
-typedef struct key_span {
-    int64_t begin, end;
-} key_span;
-
-static key_span span_of(const fv_attn_row *row, int rows, int64_t first, int64_t end)
-{
-    const int64_t prefix = row->range.prefix;
-    int64_t low = INT64_MAX, high = 0;
-    for (int r = 0; r < rows; r++) {
-        if (row[r].range.low >= row[r].range.high) continue;
-        low = fv_attn_min(low, row[r].range.low);
-        high = fv_attn_max(high, row[r].range.high);
-    }
-    if (prefix > first) low = 0;
-    high = fv_attn_max(high, prefix);
-    if (low >= end || high <= first) return (key_span){first, first};
-    return (key_span){fv_attn_max(first, low / FV_LANES * FV_LANES), fv_attn_min(end, high)};
-}
-
 /* Scores to weights. Returns what the row's earlier sums are to be multiplied with. */
 static float softmax_row(float *s, int64_t cols, float *most, float *sum)
 {
@@ -191,7 +168,7 @@ typedef struct value_rows {
 } value_rows;
 
 static void meet_strip(const forward_job *job, const workspace *w, const float *panels, int64_t r,
-                       int rows, key_span keys, const value_rows *v)
+                       int rows, fv_attn_span keys, const value_rows *v)
 {
     const fv_attn *a = job->base.a;
     const forward_plan *p = &job->plan;
@@ -247,7 +224,7 @@ static void meet_keys(const forward_job *job, const query_block *block, const wo
         value_rows v = {.at = NULL};
         for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
             const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
-            const key_span span = span_of(w->row + r, rows, first, end);
+            const fv_attn_span span = fv_attn_span_of(w->row + r, rows, first, end);
             if (span.begin == span.end) continue;
             if (!v.at) v = values_of(job, w, block->b, h, first, end - first);
             meet_strip(job, w, panels, r, rows, span, &v);
@@ -340,4 +317,5 @@ void FV_SIMD_NAME(fv_simd_attention_fill)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_ATTENTION][FV_F32] = forward;
     t->scratch[FV_KERNEL_ATTENTION] = forward_scratch;
+    FV_SIMD_NAME(fv_simd_attention_grad_fill)(t);
 }

@@ -52,6 +52,9 @@ static inline int64_t fv_attn_min(int64_t a, int64_t b) { return a < b ? a : b; 
 static inline int64_t fv_attn_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t fv_attn_round(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+/* Floats in whole cache lines. */
+static inline size_t fv_attn_lines(size_t floats) { return (floats + 15) / 16 * 16; }
+
 static inline const float *fv_attn_at(const void *base, const fv_attn_layout *l, int64_t b,
                                       int64_t h, int64_t i)
 {
@@ -63,10 +66,30 @@ static inline int64_t fv_attn_kv_head(const fv_attn *a, int64_t h)
     return h / (a->heads / a->kv_heads);
 }
 
-static inline bool fv_attn_sees_nothing(const fv_attn_row *row)
+/* Keys of [first, end) that some row of a strip may see: the smallest such range, its begin a
+ * multiple of the lanes. Empty: begin = end. */
+typedef struct fv_attn_span {
+    int64_t begin, end;
+} fv_attn_span;
+
+static inline fv_attn_span fv_attn_span_of(const fv_attn_row *row, int rows, int64_t first,
+                                           int64_t end)
 {
-    return row->range.prefix == 0 && row->range.low >= row->range.high;
+    const int64_t prefix = row->range.prefix;
+    int64_t low = INT64_MAX, high = 0;
+    for (int r = 0; r < rows; r++) {
+        if (row[r].range.low >= row[r].range.high) continue;
+        low = fv_attn_min(low, row[r].range.low);
+        high = fv_attn_max(high, row[r].range.high);
+    }
+    if (prefix > first) low = 0;
+    high = fv_attn_max(high, prefix);
+    if (low >= end || high <= first) return (fv_attn_span){first, first};
+    return (fv_attn_span){fv_attn_max(first, low / FV_LANES * FV_LANES), fv_attn_min(end, high)};
 }
+
+/* Puts the backward into the table; the forward's entry calls it. */
+void FV_SIMD_NAME(fv_simd_attention_grad_fill)(fv_kernel_table *t);
 
 fv_attn_job FV_SIMD_NAME(fv_attn_job_of)(const fv_exec *exec, const fv_attn *a, void *const *ptr);
 fv_attn_row FV_SIMD_NAME(fv_attn_row_of)(const fv_attn_job *job, int64_t b, int64_t h, int64_t i);

@@ -1,0 +1,440 @@
+/*
+ * Attention backward; kernels/attention.h has the formulas. A unit of work is a block of keys of
+ * one key head: it meets the queries block by block, makes the weights P again from the saved
+ * log-sum-exp, forms dS, and adds to three gradients:
+ *
+ *     dV += P^T dO     dK += dS^T Q     its own rows: no other unit touches them
+ *     dQ += dS K       shared by the units of a head
+ *
+ * Blocks of dQ are added to in the order of the key blocks. Each has a ticket, the number of key
+ * blocks that are through with it; a unit waits until the ticket shows its own number. Units start
+ * in ascending order and wait only for lower ones, so somebody always can go on; and since the next
+ * unit comes one block of queries behind, waits are short. One head thus keeps every thread busy
+ * and every sum has one order.
+ */
+#include "kernels/simd/attention_simd.h"
+
+#include <sched.h>
+
+#include "kernels/simd/fill.h"
+
+enum {
+    BLOCK_ROWS = 96, /* queries, a multiple of the strip */
+    STRIPS = BLOCK_ROWS / FV_ATTN_STRIP,
+    MOST_KEYS = 192, /* a multiple of the panel and of the strip */
+    WIDE_KEYS = 64,  /* for widths beyond WIDE: the panels must stay in the second-level cache */
+    WIDE = 128,
+    SPINS_BEFORE_YIELD = 64,
+};
+
+typedef struct backward_plan {
+    int64_t row_units, keys, key_units, score_row;
+    size_t k_panels, v_panels, weights, products, slack, keep, records, thread_floats;
+    size_t delta, shift, tickets, flags, shared_floats;
+} backward_plan;
+
+typedef struct backward_job {
+    fv_attn_job base;
+    backward_plan plan;
+    float *delta;        /* [batch][heads][n_q]: o . do - dlse */
+    float *shift;        /* likewise: the log-sum-exp in base 2; 0 where no key is seen */
+    atomic_int *tickets; /* [batch][heads][row_units] */
+    uint8_t *finite;     /* likewise: no NaN or infinity in q and do */
+    float *threads;
+    bool through_values; /* dP is wanted: there is a gradient of o */
+} backward_job;
+
+typedef struct workspace {
+    float *k_panels, *v_panels;
+    float *weights, *products, *slack; /* [BLOCK_ROWS][score_row]: P, then dP and dS, cap's slope */
+    float *keep;
+    fv_attn_row *row;
+} workspace;
+
+static backward_plan plan_of(const fv_attn *a)
+{
+    backward_plan p = {0};
+    p.row_units = (a->n_q + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    p.keys = a->d > WIDE || a->d_v > WIDE ? WIDE_KEYS : MOST_KEYS;
+    p.keys = fv_attn_min(p.keys, fv_attn_round(a->n_k, FV_ATTN_PANEL));
+    p.key_units = p.keys > 0 ? (a->n_k + p.keys - 1) / p.keys : 0;
+    p.score_row = p.keys + FV_LANES; /* an odd number of lines */
+
+    size_t at = 0;
+    p.k_panels = at, at += (size_t)(p.keys * a->d);
+    p.v_panels = at, at += (size_t)(p.keys * a->d_v);
+    p.weights = at, at += (size_t)(BLOCK_ROWS * p.score_row);
+    p.products = at, at += (size_t)(BLOCK_ROWS * p.score_row);
+    p.slack = at, at += a->soft_cap > 0 ? (size_t)p.score_row : 0;
+    p.keep = at, at += (size_t)p.score_row;
+    p.records = at, at += fv_attn_lines(BLOCK_ROWS * sizeof(fv_attn_row) / sizeof(float));
+    p.thread_floats = at;
+
+    const size_t heads = (size_t)(a->batch * a->heads), blocks = heads * (size_t)p.row_units;
+    at = 0;
+    p.delta = at, at += fv_attn_lines(heads * (size_t)a->n_q);
+    p.shift = at, at += fv_attn_lines(heads * (size_t)a->n_q);
+    p.tickets = at, at += fv_attn_lines(blocks * sizeof(atomic_int) / sizeof(float));
+    p.flags = at, at += fv_attn_lines((blocks + 3) / 4);
+    p.shared_floats = at;
+    return p;
+}
+
+static size_t backward_scratch(const void *args, int threads)
+{
+    const backward_plan p = plan_of(args);
+    return (p.shared_floats + (size_t)threads * p.thread_floats) * sizeof(float);
+}
+
+/* Where a row of a gradient or of another written array lies; NULL if it is not wanted. */
+static float *output_at(void *base, const fv_attn_layout *l, int64_t b, int64_t h, int64_t i)
+{
+    return base ? (float *)base + b * l->batch + h * l->head + i * l->row : NULL;
+}
+
+static void clear_rows(float *x, int64_t stride, int64_t rows, int64_t width)
+{
+    for (int64_t r = 0; x && r < rows; r++)
+        memset(x + r * stride, 0, (size_t)width * sizeof *x);
+}
+
+/* ---- what belongs to a query alone ------------------------------------------------ */
+
+/* o_i . do_i of some rows, each one chain as the tile makes dP: with one key in sight the two are
+ * equal and cancel to the bit. Rows go side by side, since a chain alone would wait for itself. */
+static void products_of_rows(const float *x, const float *y, int64_t stride, int64_t rows,
+                             int64_t width, float *out)
+{
+    enum { SIDE = 8 };
+    for (int64_t r = 0; r < rows; r += SIDE) {
+        const int64_t count = fv_attn_min(SIDE, rows - r);
+        float sum[SIDE] = {0};
+        for (int64_t c = 0; c < width; c++)
+            for (int64_t k = 0; k < count; k++)
+                sum[k] = fmaf(x[(r + k) * stride + c], y[(r + k) * stride + c], sum[k]);
+        memcpy(out + r, sum, (size_t)count * sizeof *out);
+    }
+}
+
+static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const backward_job *job = arg;
+    const fv_attn *a = job->base.a;
+    const fv_exec *exec = job->base.exec;
+    (void)exec;
+    void *const *ptr = job->base.ptr, *const *grad = job->base.grad;
+    const float *lse = ptr[FV_ATTN_LSE], *dlse = grad[FV_ATTN_GRAD_LSE];
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t head = unit / job->plan.row_units, b = head / a->heads, h = head % a->heads;
+        const int64_t first = unit % job->plan.row_units * BLOCK_ROWS;
+        const int64_t rows = fv_attn_min(BLOCK_ROWS, a->n_q - first), at = head * a->n_q + first;
+        const float *q = fv_attn_at(ptr[FV_ATTN_Q], &a->q, b, h, first);
+        const float *o = fv_attn_at(ptr[FV_ATTN_O], &a->o, b, h, first);
+        const float *g = output_at(grad[FV_ATTN_GRAD_O], &a->o, b, h, first);
+        memset(job->delta + at, 0, (size_t)rows * sizeof(float));
+        if (g) products_of_rows(g, o, a->o.row, rows, a->d_v, job->delta + at);
+        for (int64_t r = 0; r < rows; r++) {
+            const float delta = job->delta[at + r] - (dlse ? dlse[at + r] : 0);
+            job->delta[at + r] = FV_TERM(exec, 1, delta, 0);
+            const float l = lse[at + r];
+            job->shift[at + r] = l == -INFINITY ? 0 : l * (float)FV_ATTN_LOG2E;
+        }
+        job->finite[unit] = FV_SIMD_NAME(fv_attn_finite)(q, a->q.row, rows, a->d) &&
+                            (!g || FV_SIMD_NAME(fv_attn_finite)(g, a->o.row, rows, a->d_v));
+        clear_rows(output_at(grad[FV_ATTN_GRAD_Q], &a->q, b, h, first), a->q.row, rows, a->d);
+        atomic_store_explicit(job->tickets + unit, 0, memory_order_relaxed);
+    }
+}
+
+/* ---- weights and their gradients --------------------------------------------------- */
+
+/* Keys [first, first + count) of one key head. */
+typedef struct key_block {
+    int64_t b, h, first, count;
+    int64_t number;
+    const float *k;
+    bool finite;
+} key_block;
+
+/* Queries [first, first + rows) of one head, as a key block meets them. Spans are relative to the
+ * key block. */
+typedef struct query_block {
+    int64_t h, first, rows;
+    int64_t at;         /* of its first row in delta and shift */
+    const float *q, *g; /* g: gradient of o, or NULL */
+    bool finite;
+    fv_attn_span span[STRIPS];
+} query_block;
+
+/* Scores to weights, and dP to dS scale; where the weight is 0 both are. */
+static void form_row(const backward_job *job, int64_t at, int64_t cols, float scale,
+                     const float *keep, float *p, float *ds)
+{
+    const vf down = v_set(job->shift[at]), delta = v_set(job->delta[at]), by = v_set(scale);
+    for (int64_t c = 0; c < cols; c += FV_LANES) {
+        const vf w = fv_attn_exp2(v_sub(v_load(p + c, FV_LANES), down));
+        vf dp = v_load(ds + c, FV_LANES), dropped = w;
+        if (keep) {
+            const vf factor = v_load(keep + c, FV_LANES);
+            /* A dropped key is not looked at: its dP may be NaN. */
+            const vm zero = v_eq(factor, v_zero());
+            dp = v_select(zero, v_zero(), v_mul(dp, factor));
+            dropped = v_mul(w, factor);
+        }
+        const vf s = v_mul(v_mul(w, by), v_sub(dp, delta));
+        v_store(p + c, FV_LANES, dropped);
+        v_store(ds + c, FV_LANES, v_select(v_eq(w, v_zero()), v_zero(), s));
+    }
+}
+
+/* dbias += dS, then dS becomes the gradient of the product: times scale and the cap's slope. */
+static void spread_row(const backward_job *job, const key_block *keys, const query_block *block,
+                       int64_t r, int64_t begin, int64_t cols, const float *slack, float *ds)
+{
+    const fv_attn *a = job->base.a;
+    float *bias = job->base.grad[FV_ATTN_GRAD_BIAS];
+    if (bias) {
+        bias += keys->b * a->bias.batch + block->h * a->bias.head +
+                (block->first + r) * a->bias.row + (keys->first + begin) * a->bias.col;
+        const int64_t count = fv_attn_min(cols, keys->count - begin);
+        for (int64_t c = 0; c < count; c++)
+            if (ds[c] != 0) bias[c * a->bias.col] += ds[c];
+    }
+    const vf scale = v_set((float)a->scale);
+    for (int64_t c = 0; c < cols; c += FV_LANES) {
+        vf by = scale;
+        if (slack) by = v_mul(by, v_load(slack + c, FV_LANES));
+        v_store(ds + c, FV_LANES, v_mul(v_load(ds + c, FV_LANES), by));
+    }
+}
+
+/* P and dS of six rows, zeros outside the span. */
+static void form_strip(const backward_job *job, const workspace *w, const key_block *keys,
+                       const query_block *block, int64_t r)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t stride = job->plan.score_row, all = fv_attn_round(keys->count, FV_LANES);
+    const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
+    const fv_attn_span span = block->span[r / FV_ATTN_STRIP];
+    const int64_t begin = span.begin, cols = fv_attn_round(span.end - begin, FV_LANES);
+    float *p = w->weights + r * stride, *ds = w->products + r * stride;
+    for (int i = 0; i < rows; i++) {
+        memset(p + i * stride, 0, (size_t)all * sizeof *p);
+        memset(ds + i * stride, 0, (size_t)all * sizeof *ds);
+    }
+    if (cols == 0) return;
+    FV_SIMD_NAME(fv_attn_scores)
+    (block->q + r * a->q.row, a->q.row, rows, w->k_panels, a->d, begin, cols, p + begin, stride);
+    if (job->through_values) {
+        const float *g = block->g + r * a->o.row;
+        FV_SIMD_NAME(fv_attn_scores)
+        (g, a->o.row, rows, w->v_panels, a->d_v, begin, cols, ds + begin, stride);
+    }
+    float *slack = a->soft_cap > 0 ? w->slack : NULL, *keep = a->dropout > 0 ? w->keep : NULL;
+    for (int i = 0; i < rows; i++) {
+        const fv_attn_row *row = w->row + r + i;
+        float *pi = p + i * stride + begin, *dsi = ds + i * stride + begin;
+        FV_SIMD_NAME(fv_attn_finish)(&job->base, row, keys->first + begin, cols, pi, slack);
+        if (keep) FV_SIMD_NAME(fv_attn_keep)(&job->base, row, keys->first + begin, cols, keep);
+        const float scale = job->base.plain ? (float)a->scale : 1;
+        form_row(job, block->at + r + i, cols, scale, keep, pi, dsi);
+        if (!job->base.plain) spread_row(job, keys, block, r + i, begin, cols, slack, dsi);
+    }
+}
+
+/* ---- the three products ------------------------------------------------------------ */
+
+/* grad += A^T x for six keys at a time, over the rows that see one of them. */
+static void add_to_keys(const backward_job *job, const key_block *keys, const query_block *block,
+                        const float *weights, const float *x, int64_t x_row, int64_t width,
+                        float *grad, int64_t grad_row)
+{
+    for (int64_t c = 0; c < keys->count; c += FV_ATTN_STRIP) {
+        const int64_t height = fv_attn_min(FV_ATTN_STRIP, keys->count - c);
+        int64_t from = block->rows, to = 0;
+        for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
+            const fv_attn_span span = block->span[r / FV_ATTN_STRIP];
+            if (span.begin >= c + height || span.end <= c) continue;
+            from = fv_attn_min(from, r);
+            to = fv_attn_min(r + FV_ATTN_STRIP, block->rows);
+        }
+        if (from >= to) continue;
+        float *out = grad + c * grad_row;
+        const fv_tile t = {.k = to - from,
+                           .a = weights + from * job->plan.score_row + c,
+                           .a_row = 1,
+                           .a_col = job->plan.score_row,
+                           .b = x + from * x_row,
+                           .b_row = x_row,
+                           .from = out,
+                           .from_row = grad_row,
+                           .c = out,
+                           .c_row = grad_row};
+        FV_SIMD_NAME(fv_attn_product)(&t, height, width, !block->finite);
+    }
+}
+
+static void add_to_queries(const backward_job *job, const workspace *w, const key_block *keys,
+                           const query_block *block, float *grad)
+{
+    const fv_attn *a = job->base.a;
+    for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
+        const fv_attn_span span = block->span[r / FV_ATTN_STRIP];
+        const fv_tile t = {.k = span.end - span.begin,
+                           .a = w->products + r * job->plan.score_row + span.begin,
+                           .a_row = job->plan.score_row,
+                           .a_col = 1,
+                           .b = keys->k + span.begin * a->k.row,
+                           .b_row = a->k.row,
+                           .from = grad + r * a->q.row,
+                           .from_row = a->q.row,
+                           .c = grad + r * a->q.row,
+                           .c_row = a->q.row};
+        if (t.k == 0) continue;
+        const int64_t rows = fv_attn_min(FV_ATTN_STRIP, block->rows - r);
+        FV_SIMD_NAME(fv_attn_product)(&t, rows, a->d, !keys->finite);
+    }
+}
+
+/* ---- units ------------------------------------------------------------------------- */
+
+static void wait_for(atomic_int *ticket, int64_t number)
+{
+    for (int spins = 0; atomic_load_explicit(ticket, memory_order_acquire) != (int)number;) {
+        if (++spins < SPINS_BEFORE_YIELD)
+            _mm_pause();
+        else
+            sched_yield();
+    }
+}
+
+/* Fills in block->span. Returns whether any query sees a key. */
+static bool find_spans(const backward_job *job, const workspace *w, const key_block *keys,
+                       query_block *block)
+{
+    bool any = false;
+    for (int64_t r = 0; r < block->rows; r++)
+        w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, keys->b, block->h, block->first + r);
+    for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
+        const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
+        fv_attn_span span =
+            fv_attn_span_of(w->row + r, rows, keys->first, keys->first + keys->count);
+        span.begin -= keys->first;
+        span.end -= keys->first;
+        block->span[r / FV_ATTN_STRIP] = span;
+        any |= span.begin < span.end;
+    }
+    return any;
+}
+
+static void meet_queries(const backward_job *job, const workspace *w, const key_block *keys,
+                         int64_t h, int64_t index)
+{
+    const fv_attn *a = job->base.a;
+    void *const *grad = job->base.grad;
+    const int64_t head = keys->b * a->heads + h, unit = head * job->plan.row_units + index;
+    const int64_t first = index * BLOCK_ROWS;
+    query_block block = {.h = h,
+                         .first = first,
+                         .rows = fv_attn_min(BLOCK_ROWS, a->n_q - first),
+                         .at = head * a->n_q + first,
+                         .q = fv_attn_at(job->base.ptr[FV_ATTN_Q], &a->q, keys->b, h, first),
+                         .g = output_at(grad[FV_ATTN_GRAD_O], &a->o, keys->b, h, first),
+                         .finite = job->finite[unit]};
+    const bool any = find_spans(job, w, keys, &block);
+    for (int64_t r = 0; any && r < block.rows; r += FV_ATTN_STRIP)
+        form_strip(job, w, keys, &block, r);
+    float *dq = output_at(grad[FV_ATTN_GRAD_Q], &a->q, keys->b, h, first);
+    if (dq) {
+        wait_for(job->tickets + unit, keys->number);
+        if (any) add_to_queries(job, w, keys, &block, dq);
+        atomic_store_explicit(job->tickets + unit, (int)keys->number + 1, memory_order_release);
+    }
+    if (!any) return;
+    float *dk = output_at(grad[FV_ATTN_GRAD_K], &a->k, keys->b, keys->h, keys->first);
+    float *dv = output_at(grad[FV_ATTN_GRAD_V], &a->v, keys->b, keys->h, keys->first);
+    if (dv && block.g)
+        add_to_keys(job, keys, &block, w->weights, block.g, a->o.row, a->d_v, dv, a->v.row);
+    if (dk) add_to_keys(job, keys, &block, w->products, block.q, a->q.row, a->d, dk, a->k.row);
+}
+
+static void pack_block(const backward_job *job, const workspace *w, key_block *keys)
+{
+    const fv_attn *a = job->base.a;
+    const float *v = fv_attn_at(job->base.ptr[FV_ATTN_V], &a->v, keys->b, keys->h, keys->first);
+    keys->k = fv_attn_at(job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h, keys->first);
+    FV_GEMM_NAME(pack_b)(a->d, keys->count, keys->k, 1, a->k.row, FV_ATTN_PANEL, w->k_panels);
+    FV_GEMM_NAME(pack_b)(a->d_v, keys->count, v, 1, a->v.row, FV_ATTN_PANEL, w->v_panels);
+    const vf factor = v_set(job->base.factor);
+    const int64_t packed = fv_attn_round(keys->count, FV_ATTN_PANEL) * a->d;
+    for (int64_t c = 0; c < packed; c += FV_LANES)
+        v_store(w->k_panels + c, FV_LANES, v_mul(v_load(w->k_panels + c, FV_LANES), factor));
+    keys->finite = FV_SIMD_NAME(fv_attn_finite)(keys->k, a->k.row, keys->count, a->d);
+}
+
+static void backward_units(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    const backward_job *job = arg;
+    const fv_attn *a = job->base.a;
+    const backward_plan *p = &job->plan;
+    float *base = job->threads + (size_t)thread * p->thread_floats;
+    const workspace w = {.k_panels = base + p->k_panels,
+                         .v_panels = base + p->v_panels,
+                         .weights = base + p->weights,
+                         .products = base + p->products,
+                         .slack = base + p->slack,
+                         .keep = base + p->keep,
+                         .row = (fv_attn_row *)(void *)(base + p->records)};
+    const int64_t group = a->heads / a->kv_heads;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t head = unit / p->key_units;
+        key_block keys = {
+            .b = head / a->kv_heads, .h = head % a->kv_heads, .number = unit % p->key_units};
+        keys.first = keys.number * p->keys;
+        const int64_t rows = fv_attn_min(p->keys, a->n_k - keys.first);
+        const int64_t seen = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], keys.b);
+        keys.count = fv_attn_max(0, fv_attn_min(rows, seen - keys.first));
+        void *const *grad = job->base.grad;
+        clear_rows(output_at(grad[FV_ATTN_GRAD_K], &a->k, keys.b, keys.h, keys.first), a->k.row,
+                   rows, a->d);
+        clear_rows(output_at(grad[FV_ATTN_GRAD_V], &a->v, keys.b, keys.h, keys.first), a->v.row,
+                   rows, a->d_v);
+        pack_block(job, &w, &keys);
+        for (int64_t h = keys.h * group; h < (keys.h + 1) * group; h++)
+            for (int64_t index = 0; index < p->row_units; index++)
+                meet_queries(job, &w, &keys, h, index);
+    }
+}
+
+static void backward(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_attn *a = args;
+    if (a->batch == 0) return;
+    backward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr + FV_ATTN_GRAD_INPUTS),
+                        .plan = plan_of(a)};
+    float *shared = exec->scratch;
+    job.base.grad = ptr;
+    job.delta = shared + job.plan.delta;
+    job.shift = shared + job.plan.shift;
+    job.tickets = (atomic_int *)(void *)(shared + job.plan.tickets);
+    job.finite = (uint8_t *)(shared + job.plan.flags);
+    job.threads = shared + job.plan.shared_floats;
+    job.through_values = ptr[FV_ATTN_GRAD_O] && FV_TERM(exec, 0, true, false);
+    fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units, BLOCK_ROWS * (a->d + a->d_v),
+                 prepare_rows, &job);
+    const int64_t units = a->batch * a->kv_heads * job.plan.key_units;
+    /* A bias gradient that several units add to has one order on one thread only. */
+    const bool shared_bias =
+        ptr[FV_ATTN_GRAD_BIAS] && (a->bias.batch == 0 || a->bias.head == 0 || a->bias.col == 0);
+    if (shared_bias)
+        backward_units(&job, 0, units, 0);
+    else
+        fv_exec_rows(exec, units, job.plan.keys * a->n_q * (a->d + a->d_v), backward_units, &job);
+}
+
+void FV_SIMD_NAME(fv_simd_attention_grad_fill)(fv_kernel_table *t)
+{
+    t->fn[FV_KERNEL_ATTENTION_GRAD][FV_F32] = backward;
+    t->scratch[FV_KERNEL_ATTENTION_GRAD] = backward_scratch;
+}
