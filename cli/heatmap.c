@@ -7,6 +7,7 @@
 /* From dark to bright; readable on black and on white ground. */
 static int colour_of(float weight)
 {
+    if (!(weight > 0)) weight = 0; /* NaN too */
     static const int ramp[] = {17, 18, 24, 30, 36, 71, 107, 143, 179, 215, 221, 228};
     const int last = (int)(sizeof ramp / sizeof *ramp) - 1;
     int i = (int)(weight * (float)last + 0.5f);
@@ -15,6 +16,7 @@ static int colour_of(float weight)
 
 static const char *shade_of(float weight)
 {
+    if (!(weight > 0)) weight = 0;
     static const char *const shades[] = {"  .", "  -", "  +", " ##"};
     int i = (int)(weight * 4.0f);
     return shades[i < 0 ? 0 : i > 3 ? 3 : i];

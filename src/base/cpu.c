@@ -2,7 +2,6 @@
 
 #include <sched.h>
 #include <string.h>
-#include <unistd.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -49,13 +48,30 @@ static void read_features(fv_cpu *out)
     }
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d)) out->avx512_bf16 = a & (1u << 5);
 }
-#endif
 
-static uint64_t cache_bytes(int name)
+/* Intel lists its caches in leaf 4, AMD in leaf 0x8000001d, in one format. */
+static void read_caches(fv_cpu *out)
 {
-    long bytes = sysconf(name);
-    return bytes > 0 ? (uint64_t)bytes : 0;
+    enum { DATA = 1, UNIFIED = 3, MOST = 16 };
+    unsigned a, b, c, d;
+    if (!__get_cpuid(0, &a, &b, &c, &d)) return;
+    const bool amd = b == signature_AMD_ebx;
+    const unsigned leaf = amd ? 0x8000001du : 4u;
+    if ((unsigned)__get_cpuid_max(leaf & 0x80000000u, NULL) < leaf) return;
+    for (unsigned i = 0; i < MOST; i++) {
+        __cpuid_count(leaf, i, a, b, c, d);
+        const unsigned type = a & 31u, level = a >> 5 & 7u;
+        if (type == 0) return;
+        if (type != DATA && type != UNIFIED) continue;
+        const uint64_t ways = (b >> 22) + 1, parts = (b >> 12 & 0x3ffu) + 1;
+        const uint64_t line = (b & 0xfffu) + 1, sets = (uint64_t)c + 1;
+        const uint64_t bytes = ways * parts * line * sets;
+        if (level == 1) out->l1d_bytes = bytes;
+        if (level == 2) out->l2_bytes = bytes;
+        if (level == 3) out->l3_bytes = bytes;
+    }
 }
+#endif
 
 void fv_cpu_detect(fv_cpu *out)
 {
@@ -63,10 +79,8 @@ void fv_cpu_detect(fv_cpu *out)
 #if defined(__x86_64__)
     read_name(out->name);
     read_features(out);
+    read_caches(out);
 #endif
-    out->l1d_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE);
-    out->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE);
-    out->l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE);
 }
 
 fv_simd fv_cpu_best(const fv_cpu *cpu)

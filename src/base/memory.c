@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/check.h"
 
@@ -141,12 +142,21 @@ void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes)
     ASAN_POISON_MEMORY_REGION(ptr, rounded);
 }
 
+/* Large blocks ask for huge pages: streaming through them costs far fewer address translations.
+ * The kernel may decline, which changes nothing but speed. */
+enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
+
 static void *system_alloc(void *user, size_t size, size_t align)
 {
     (void)user;
     size_t rounded;
+    if (size >= HUGE_FROM) align = HUGE_PAGE;
     if (!fv_align_size(size, align, &rounded)) return NULL;
-    return aligned_alloc(align, rounded);
+    void *ptr = aligned_alloc(align, rounded);
+#ifdef MADV_HUGEPAGE
+    if (ptr && size >= HUGE_FROM) madvise(ptr, rounded, MADV_HUGEPAGE);
+#endif
+    return ptr;
 }
 
 static void system_free(void *user, void *ptr, size_t size)
