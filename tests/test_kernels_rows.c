@@ -156,7 +156,7 @@ static double reduce_row(fv_dtype dtype, fv_reduce op, vec x, int64_t *where)
 {
     const vec out = vec_new(dtype, 1), index = vec_new(FV_I64, 1);
     const fv_reduce_args a = {
-        .op = op, .red_rank = 1, .red_shape = {x.n}, .red_stride = {1}, .alpha = 1};
+        .op = (int)op, .red_rank = 1, .red_shape = {x.n}, .red_stride = {1}, .alpha = 1};
     kernel_run(FV_KERNEL_REDUCE, dtype, PTRS(out.data, index.data, x.data), &a);
     if (where) *where = (int64_t)vec_get(index, 0);
     return vec_get(out, 0);

@@ -122,16 +122,16 @@ typedef enum fv_simd {
 typedef struct fv_ctx_config {
     size_t struct_size;
     fv_device_kind device;
-    int threads;             /* 0: the CPUs this process may run on, at most 64 */
-    fv_pool *pool;           /* shared pool, not owned; overrides `threads` */
-    fv_simd simd;            /* force a level; more than the CPU has is FV_ERR_UNSUPPORTED */
+    int threads;   /* 0: the CPUs this process may run on, at most 64 */
+    fv_pool *pool; /* shared pool, not owned; overrides `threads` */
+    fv_simd simd;  /* force a level; more than the CPU has is FV_ERR_UNSUPPORTED */
     uint64_t seed;
-    uint64_t memory_limit;   /* byte cap over all memory of the context; 0: none */
-    bool memory_uncached;    /* give every block back at once (fault tests, leak hunts) */
-    fv_allocator allocator;  /* alloc == NULL: aligned malloc */
-    fv_io io;                /* open == NULL: fv_io_system */
+    uint64_t memory_limit;  /* byte cap over all memory of the context; 0: none */
+    bool memory_uncached;   /* give every block back at once (fault tests, leak hunts) */
+    fv_allocator allocator; /* alloc == NULL: aligned malloc */
+    fv_io io;               /* open == NULL: fv_io_system */
     fv_limits limits;
-    fv_log_fn log;           /* NULL: silent */
+    fv_log_fn log; /* NULL: silent */
     void *log_user;
     fv_log_level log_level;
     const volatile int *cancel; /* polled between ops; non-zero: they fail with FV_ERR_CANCELLED */
@@ -153,7 +153,8 @@ FV_API void fv_ctx_destroy(fv_ctx **ctx);
 /* The sticky error of the tensor ops: FV_OK while all went well. */
 FV_API fv_status fv_ctx_error(const fv_ctx *ctx);
 
-/* Text of the sticky error, else of the last failed call; "" if there was none. At most 255 bytes. */
+/* Text of the sticky error, else of the last failed call; "" if there was none. At most 255 bytes.
+ */
 FV_API const char *fv_ctx_message(const fv_ctx *ctx);
 
 /* Returns the sticky error and clears it: ops work again. The message stays readable. */

@@ -49,7 +49,8 @@ FV_API fv_tensor *fv_rsqrt(fv_ctx *ctx, fv_tensor *x);
 FV_API fv_tensor *fv_square(fv_ctx *ctx, fv_tensor *x);
 FV_API fv_tensor *fv_reciprocal(fv_ctx *ctx, fv_tensor *x);
 FV_API fv_tensor *fv_pow_scalar(fv_ctx *ctx, fv_tensor *x, double exponent);
-FV_API fv_tensor *fv_affine(fv_ctx *ctx, fv_tensor *x, double scale, double shift); /* scale x + shift */
+FV_API fv_tensor *fv_affine(fv_ctx *ctx, fv_tensor *x, double scale,
+                            double shift); /* scale x + shift */
 FV_API fv_tensor *fv_scale(fv_ctx *ctx, fv_tensor *x, double scale);
 FV_API fv_tensor *fv_abs(fv_ctx *ctx, fv_tensor *x);
 FV_API fv_tensor *fv_clamp(fv_ctx *ctx, fv_tensor *x, double low, double high);
@@ -78,14 +79,16 @@ FV_API fv_tensor *fv_mean(fv_ctx *ctx, fv_tensor *x, int n_axes, const int *axes
 FV_API fv_tensor *fv_max(fv_ctx *ctx, fv_tensor *x, int n_axes, const int *axes, bool keep);
 FV_API fv_tensor *fv_min(fv_ctx *ctx, fv_tensor *x, int n_axes, const int *axes, bool keep);
 FV_API fv_tensor *fv_logsumexp(fv_ctx *ctx, fv_tensor *x, int n_axes, const int *axes, bool keep);
-FV_API fv_tensor *fv_norm(fv_ctx *ctx, fv_tensor *x, int n_axes, const int *axes, bool keep); /* L2 */
+FV_API fv_tensor *fv_norm(fv_ctx *ctx, fv_tensor *x, int n_axes, const int *axes,
+                          bool keep); /* L2 */
 /* i64 index along one axis of the first maximum / minimum; no gradient. */
 FV_API fv_tensor *fv_argmax(fv_ctx *ctx, fv_tensor *x, int axis, bool keep);
 FV_API fv_tensor *fv_argmin(fv_ctx *ctx, fv_tensor *x, int axis, bool keep);
 FV_API fv_tensor *fv_cumsum(fv_ctx *ctx, fv_tensor *x, int axis);
 
 /* ---- matrices --------------------------------------------------------------------- */
-/* [..., m, k] x [..., k, n] -> [..., m, n], leading axes broadcast. Transposed views cost nothing. */
+/* [..., m, k] x [..., k, n] -> [..., m, n], leading axes broadcast. Transposed views cost nothing.
+ */
 FV_API fv_tensor *fv_matmul(fv_ctx *ctx, fv_tensor *a, fv_tensor *b);
 /* x [..., in], weight [out, in], bias [out] or NULL -> [..., out]. */
 FV_API fv_tensor *fv_linear(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias);
@@ -100,7 +103,8 @@ FV_API FV_MUST_USE fv_status fv_linear_pack(fv_ctx *ctx, fv_tensor *weight);
 FV_API fv_tensor *fv_softmax(fv_ctx *ctx, fv_tensor *x, int axis); /* all -inf gives zeros */
 FV_API fv_tensor *fv_log_softmax(fv_ctx *ctx, fv_tensor *x, int axis);
 /* Over the last axis; gamma, beta [D] or NULL. */
-FV_API fv_tensor *fv_layer_norm(fv_ctx *ctx, fv_tensor *x, fv_tensor *gamma, fv_tensor *beta, double eps);
+FV_API fv_tensor *fv_layer_norm(fv_ctx *ctx, fv_tensor *x, fv_tensor *gamma, fv_tensor *beta,
+                                double eps);
 FV_API fv_tensor *fv_rms_norm(fv_ctx *ctx, fv_tensor *x, fv_tensor *gamma, double eps);
 
 /* ---- indices (i64) ---------------------------------------------------------------- */
@@ -109,8 +113,10 @@ FV_API fv_tensor *fv_embedding(fv_ctx *ctx, fv_tensor *table, fv_tensor *index, 
 /* Like torch.gather: index has x's rank and, off the axis, x's sizes. */
 FV_API fv_tensor *fv_gather(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *index);
 /* x + scatter of src to index along axis; index and src have one shape. */
-FV_API fv_tensor *fv_scatter_add(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *index, fv_tensor *src);
-FV_API fv_tensor *fv_index_select(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *index); /* index rank 1 */
+FV_API fv_tensor *fv_scatter_add(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *index,
+                                 fv_tensor *src);
+FV_API fv_tensor *fv_index_select(fv_ctx *ctx, fv_tensor *x, int axis,
+                                  fv_tensor *index); /* index rank 1 */
 FV_API fv_tensor *fv_one_hot(fv_ctx *ctx, fv_tensor *index, int64_t classes, fv_dtype dtype);
 /* The k largest along the last axis, descending; indices may be NULL. Gradient to the values. */
 FV_API fv_tensor *fv_topk(fv_ctx *ctx, fv_tensor *x, int64_t k, fv_tensor **indices);
@@ -120,20 +126,27 @@ FV_API fv_tensor *fv_topk(fv_ctx *ctx, fv_tensor *x, int64_t k, fv_tensor **indi
 FV_API fv_tensor *fv_reshape(fv_ctx *ctx, fv_tensor *x, int rank, const int64_t *shape);
 FV_API fv_tensor *fv_permute(fv_ctx *ctx, fv_tensor *x, const int *axes); /* views */
 FV_API fv_tensor *fv_transpose(fv_ctx *ctx, fv_tensor *x, int a, int b);  /* views */
-FV_API fv_tensor *fv_broadcast(fv_ctx *ctx, fv_tensor *x, int rank, const int64_t *shape); /* views */
-/* Elements begin, begin+step, ... below end of one axis; begin and end as in Python, step >= 1. Views. */
-FV_API fv_tensor *fv_slice(fv_ctx *ctx, fv_tensor *x, int axis, int64_t begin, int64_t end, int64_t step);
+FV_API fv_tensor *fv_broadcast(fv_ctx *ctx, fv_tensor *x, int rank,
+                               const int64_t *shape); /* views */
+/* Elements begin, begin+step, ... below end of one axis; begin and end as in Python, step >= 1.
+ * Views. */
+FV_API fv_tensor *fv_slice(fv_ctx *ctx, fv_tensor *x, int axis, int64_t begin, int64_t end,
+                           int64_t step);
 /* n views of the given sizes along an axis; they must add up to it. */
-FV_API void fv_split(fv_ctx *ctx, fv_tensor *x, int axis, int n, const int64_t *sizes, fv_tensor **out);
+FV_API void fv_split(fv_ctx *ctx, fv_tensor *x, int axis, int n, const int64_t *sizes,
+                     fv_tensor **out);
 FV_API fv_tensor *fv_squeeze(fv_ctx *ctx, fv_tensor *x, int axis);   /* drop an axis of size 1 */
 FV_API fv_tensor *fv_unsqueeze(fv_ctx *ctx, fv_tensor *x, int axis); /* new axis of size 1 */
 FV_API fv_tensor *fv_concat(fv_ctx *ctx, int n, fv_tensor *const *x, int axis);
-FV_API fv_tensor *fv_stack(fv_ctx *ctx, int n, fv_tensor *const *x, int axis); /* along a new axis */
+FV_API fv_tensor *fv_stack(fv_ctx *ctx, int n, fv_tensor *const *x,
+                           int axis); /* along a new axis */
 /* before[i] and after[i] elements of `value` around axis i (rank entries each, >= 0). */
-FV_API fv_tensor *fv_pad(fv_ctx *ctx, fv_tensor *x, const int64_t *before, const int64_t *after, double value);
+FV_API fv_tensor *fv_pad(fv_ctx *ctx, fv_tensor *x, const int64_t *before, const int64_t *after,
+                         double value);
 FV_API fv_tensor *fv_roll(fv_ctx *ctx, fv_tensor *x, int axis, int64_t shift); /* circular */
 FV_API fv_tensor *fv_contiguous(fv_ctx *ctx, fv_tensor *x); /* x itself if it is already */
-FV_API fv_tensor *fv_cast(fv_ctx *ctx, fv_tensor *x, fv_dtype dtype); /* gradient between floats only */
+FV_API fv_tensor *fv_cast(fv_ctx *ctx, fv_tensor *x,
+                          fv_dtype dtype); /* gradient between floats only */
 
 /* ---- random (keyed by seed, step, site, row, column) ------------------------------- */
 /* 0 <= p < 1; with p 0 it returns x. Training or not is the caller's choice. */
@@ -149,8 +162,8 @@ FV_API fv_tensor *fv_multinomial(fv_ctx *ctx, fv_tensor *weights, int64_t sample
 typedef enum fv_reduction { FV_REDUCTION_MEAN, FV_REDUCTION_SUM } fv_reduction;
 /* logits [..., C], target i64 [...]; rows with target == ignore do not count (mean over the rest;
  * no row left: 0). smoothing in [0, 1). */
-FV_API fv_tensor *fv_cross_entropy(fv_ctx *ctx, fv_tensor *logits, fv_tensor *target, int64_t ignore,
-                                   double smoothing, fv_reduction reduction);
+FV_API fv_tensor *fv_cross_entropy(fv_ctx *ctx, fv_tensor *logits, fv_tensor *target,
+                                   int64_t ignore, double smoothing, fv_reduction reduction);
 /* p in (0,1), target real of the same shape; ln is held at >= -100. Mean. No gradient to target. */
 FV_API fv_tensor *fv_bce(fv_ctx *ctx, fv_tensor *p, fv_tensor *target);
 FV_API fv_tensor *fv_bce_logits(fv_ctx *ctx, fv_tensor *x, fv_tensor *target);
@@ -159,7 +172,8 @@ FV_API fv_tensor *fv_mse(fv_ctx *ctx, fv_tensor *a, fv_tensor *b);
 
 /* ---- recurrent and convolution ---------------------------------------------------- */
 /* gates [B, 4H] (i f g o, before the nonlinearity), c [B, H] -> *h_out, *c_out [B, H]. */
-FV_API void fv_lstm_cell(fv_ctx *ctx, fv_tensor *gates, fv_tensor *c, fv_tensor **h_out, fv_tensor **c_out);
+FV_API void fv_lstm_cell(fv_ctx *ctx, fv_tensor *gates, fv_tensor *c, fv_tensor **h_out,
+                         fv_tensor **c_out);
 /* x_gates, h_gates [B, 3H] (r z n), h [B, H] -> [B, H]. */
 FV_API fv_tensor *fv_gru_cell(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *h_gates, fv_tensor *h);
 /*

@@ -45,8 +45,8 @@ FV_API void fv_params_destroy(fv_params **params);
 
 /*
  * Takes `initial` (real, contiguous, not the result of a recorded op) out of its scope into the
- * set as a leaf and returns it. Poisons on a name that is taken, empty or longer than 255 bytes, and
- * on a tensor that is in the set already: it would be stepped twice.
+ * set as a leaf and returns it. Poisons on a name that is taken, empty or longer than 255 bytes,
+ * and on a tensor that is in the set already: it would be stepped twice.
  */
 FV_API fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *initial);
 

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define FV_MUST_USE __attribute__((warn_unused_result))
+#define FV_MUST_USE          __attribute__((warn_unused_result))
 #define FV_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #define FV_MUST_USE

@@ -46,7 +46,8 @@ typedef struct fv_tensor fv_tensor;
 
 FV_API fv_tensor *fv_empty(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape);
 FV_API fv_tensor *fv_zeros(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape);
-FV_API fv_tensor *fv_full(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape, double value);
+FV_API fv_tensor *fv_full(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
+                          double value);
 FV_API fv_tensor *fv_scalar(fv_ctx *ctx, fv_dtype dtype, double value); /* rank 0 */
 
 /* Copies row-major host memory of exactly the tensor's size. */
@@ -66,8 +67,9 @@ FV_API fv_tensor *fv_wrap(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *
 
 FV_API fv_dtype fv_tensor_dtype(const fv_tensor *t);
 FV_API int fv_tensor_rank(const fv_tensor *t);
-FV_API int64_t fv_tensor_size(const fv_tensor *t, int axis); /* axis may be negative; 0 if outside */
-FV_API const int64_t *fv_tensor_shape(const fv_tensor *t);   /* rank entries, owned by t */
+FV_API int64_t fv_tensor_size(const fv_tensor *t,
+                              int axis);                   /* axis may be negative; 0 if outside */
+FV_API const int64_t *fv_tensor_shape(const fv_tensor *t); /* rank entries, owned by t */
 FV_API const int64_t *fv_tensor_strides(const fv_tensor *t); /* in elements, owned by t */
 FV_API int64_t fv_tensor_count(const fv_tensor *t);          /* elements; 1 for rank 0 */
 FV_API bool fv_tensor_contiguous(const fv_tensor *t);        /* row-major without gaps */
@@ -76,10 +78,12 @@ FV_API bool fv_tensor_valid(const fv_tensor *t);             /* false for the in
 /* ---- reading and writing values (wait for the device) ---------------------------- */
 
 /* Copies to row-major host memory. `bytes` must be exactly count x element size. */
-FV_API FV_MUST_USE fv_status fv_tensor_read(fv_ctx *ctx, const fv_tensor *t, void *out, size_t bytes);
+FV_API FV_MUST_USE fv_status fv_tensor_read(fv_ctx *ctx, const fv_tensor *t, void *out,
+                                            size_t bytes);
 
 /* Copies from row-major host memory into t, which may be a view. */
-FV_API FV_MUST_USE fv_status fv_tensor_write(fv_ctx *ctx, fv_tensor *t, const void *in, size_t bytes);
+FV_API FV_MUST_USE fv_status fv_tensor_write(fv_ctx *ctx, fv_tensor *t, const void *in,
+                                             size_t bytes);
 
 /* One-element tensors of any dtype as double. */
 FV_API FV_MUST_USE fv_status fv_tensor_item(fv_ctx *ctx, const fv_tensor *t, double *out);
@@ -95,7 +99,8 @@ FV_API void *fv_tensor_data(fv_tensor *t);
 FV_API void fv_scope_begin(fv_ctx *ctx);
 /* Ends the innermost scope. The outermost ends with the context only; then this does nothing. */
 FV_API void fv_scope_end(fv_ctx *ctx);
-/* Moves t to the enclosing scope and returns it. If t carries gradients, so do the ops behind it. */
+/* Moves t to the enclosing scope and returns it. If t carries gradients, so do the ops behind it.
+ */
 FV_API fv_tensor *fv_scope_keep(fv_ctx *ctx, fv_tensor *t);
 /* Frees a tensor before its scope ends and sets *t to NULL. NULL is fine. */
 FV_API void fv_tensor_free(fv_ctx *ctx, fv_tensor **t);

@@ -29,7 +29,7 @@ struct fv_node {
     int refs;
     bool consumed;
     bool behind; /* mark of backward's look ahead; false between calls */
-    int depth; /* of the scope that recorded it */
+    int depth;   /* of the scope that recorded it */
     int n_in, n_out, n_saved;
     size_t bytes;
     const void *params;

@@ -81,15 +81,15 @@ fv_status fv_poison_last(fv_ctx *ctx, fv_status status);
 
 void fv_report(fv_ctx *ctx, fv_log_level level, const char *fmt, ...) FV_PRINTF(3, 4);
 
-#define FV_RETURN_IF(cond, ctx, status, ...)                          \
-    do {                                                              \
-        if (cond) return fv_fail((ctx), (status), __VA_ARGS__);       \
+#define FV_RETURN_IF(cond, ctx, status, ...)                                                       \
+    do {                                                                                           \
+        if (cond) return fv_fail((ctx), (status), __VA_ARGS__);                                    \
     } while (0)
 
-#define FV_FORWARD(expr)                                              \
-    do {                                                              \
-        fv_status fv_forwarded_ = (expr);                             \
-        if (fv_forwarded_ != FV_OK) return fv_forwarded_;             \
+#define FV_FORWARD(expr)                                                                           \
+    do {                                                                                           \
+        fv_status fv_forwarded_ = (expr);                                                          \
+        if (fv_forwarded_ != FV_OK) return fv_forwarded_;                                          \
     } while (0)
 
 #endif

@@ -11,12 +11,12 @@
 typedef struct fv_optim_args {
     int64_t n;
     double lr, scale, weight_decay;
-    double momentum;    /* SGD, RMSProp */
+    double momentum;     /* SGD, RMSProp */
     double beta1, beta2; /* Adam; RMSProp alpha and Adadelta rho are beta2 */
     double eps;
     double correction1, correction2; /* Adam: 1 - beta^t */
-    bool decoupled;     /* AdamW: w -= lr wd w first; else g += wd w */
-    bool nesterov, first; /* SGD: first step sets the momentum buffer to g */
+    bool decoupled;                  /* AdamW: w -= lr wd w first; else g += wd w */
+    bool nesterov, first;            /* SGD: first step sets the momentum buffer to g */
 } fv_optim_args;
 
 /* SUMSQ ptr: out (1 double, added to), x. Lanes in double, blocks of 4096 elements joined in

@@ -12,10 +12,10 @@
 #include "kernels/kernel.h"
 
 typedef enum fv_reduce {
-    FV_REDUCE_SUM,       /* alpha x sum: mean is sum with alpha = 1/n */
-    FV_REDUCE_MAX,       /* NaN wins; ptr[1], if not NULL, gets the first index of it */
+    FV_REDUCE_SUM, /* alpha x sum: mean is sum with alpha = 1/n */
+    FV_REDUCE_MAX, /* NaN wins; ptr[1], if not NULL, gets the first index of it */
     FV_REDUCE_MIN,
-    FV_REDUCE_ARGMAX,    /* ptr[0] NULL allowed; index of the first maximum (NaN counts as it) */
+    FV_REDUCE_ARGMAX, /* ptr[0] NULL allowed; index of the first maximum (NaN counts as it) */
     FV_REDUCE_ARGMIN,
     FV_REDUCE_LOGSUMEXP, /* max-shifted; all -inf gives -inf, any +inf gives +inf, NaN wins */
     FV_REDUCE_NORM,      /* sqrt of the sum of squares (lanes), no rescaling */

@@ -51,7 +51,7 @@ fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
     a->q_offset = full.q_offset;
     a->dropout = full.dropout;
     if (a->dropout > 0) a->dropout_key = fv_rng_key(ctx->seed, ctx->step, ctx->site++);
-    const fv_attend_extra none = {NULL};
+    const fv_attend_extra none = {.bias = NULL};
     if (!extra) extra = &none;
     fv_tensor *in[INPUTS] = {q, k, v, extra->bias, extra->visible, extra->n_keys, extra->slopes};
     fv_op_apply_many(ctx, FV_OP_ATTEND, INPUTS, in, &params, 2, out);
