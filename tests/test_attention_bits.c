@@ -3,8 +3,6 @@
  */
 #include "support/attention.h"
 
-#include "kernels/level.h"
-
 static fv_pool *pools[9];
 
 /* ---- edges ------------------------------------------------------------------------ */
@@ -231,7 +229,7 @@ static void neighbours(void) { attn_every_level(neighbours_at_level); }
 
 static void vector_levels(void)
 {
-    if (fv_level_usable() < FV_SIMD_AVX512) return;
+    if (fv_simd_detect() < FV_SIMD_AVX512) return;
     kernel_level(FV_SIMD_AVX512);
     problem wide = problem_of(splittable()), narrow = problem_again(&wide);
     run_forward(&wide);

@@ -1,7 +1,5 @@
 #include "support/attention.h"
 
-#include "kernels/level.h"
-
 static fv_simd level; /* of the kernels that are tested */
 
 /* ---- making problems -------------------------------------------------------------- */
@@ -285,7 +283,7 @@ void check_backward(const char *what, problem *p)
 
 void attn_every_level(void (*fn)(void))
 {
-    for (int l = FV_SIMD_SCALAR; l <= (int)fv_level_usable(); l++) {
+    for (int l = FV_SIMD_SCALAR; l <= (int)fv_simd_detect(); l++) {
         level = (fv_simd)l;
         kernel_level(level);
         fn();

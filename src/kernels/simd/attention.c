@@ -124,25 +124,55 @@ static void begin_block(const forward_job *job, const query_block *block, const 
     memset(w->o, 0, (size_t)(block->rows * job->plan.o_row) * sizeof(float));
 }
 
-/* Scores to weights. Returns what the row's earlier sums are to be multiplied with. */
-static float softmax_row(float *s, int64_t cols, float *most, float *sum)
+/* The largest score of a row, or `most` if that is larger. NaN is passed over. */
+static float row_top(const float *s, int64_t cols, float most)
 {
-    vf top = v_set(*most);
-    for (int64_t c = 0; c < cols; c += FV_LANES)
-        top = v_max(v_load(s + c, FV_LANES), top);
-    const float next = v_join_max(top), shift = next == -INFINITY ? 0 : next;
-    float fade[FV_LANES];
-    v_store(fade, FV_LANES, fv_attn_exp2(v_set(*most - shift)));
-    vf total = v_zero();
-    const vf down = v_set(shift);
-    for (int64_t c = 0; c < cols; c += FV_LANES) {
-        const vf p = fv_attn_exp2(v_sub(v_load(s + c, FV_LANES), down));
-        v_store(s + c, FV_LANES, p);
-        total = v_add(total, p);
+    vf top[2] = {v_set(most), v_set(most)};
+    int64_t c = 0;
+    for (; c + 2 * FV_LANES <= cols; c += 2 * FV_LANES) {
+        top[0] = v_max(v_load(s + c, FV_LANES), top[0]);
+        top[1] = v_max(v_load(s + c + FV_LANES, FV_LANES), top[1]);
     }
-    *most = next;
-    *sum = fmaf(*sum, fade[0], v_join(total));
-    return fade[0];
+    if (c < cols) top[0] = v_max(v_load(s + c, FV_LANES), top[0]);
+    return v_join_max(v_max(top[0], top[1]));
+}
+
+/* Weights of two rows, and their sums. Two keep the units busy that one, a chain of ten operations
+ * a vector, would leave waiting. */
+V_INLINE void weigh_pair(float *s, float *t, int64_t cols, const float *shift, float *sums)
+{
+    const vf down_s = v_set(shift[0]), down_t = v_set(shift[1]);
+    vf sum_s = v_zero(), sum_t = v_zero();
+    for (int64_t c = 0; c < cols; c += FV_LANES) {
+        const vf p = fv_attn_exp2(v_sub(v_load(s + c, FV_LANES), down_s));
+        const vf r = fv_attn_exp2(v_sub(v_load(t + c, FV_LANES), down_t));
+        v_store(s + c, FV_LANES, p);
+        v_store(t + c, FV_LANES, r);
+        sum_s = v_add(sum_s, p);
+        sum_t = v_add(sum_t, r);
+    }
+    sums[0] = v_join(sum_s);
+    sums[1] = v_join(sum_t);
+}
+
+/* Scores of six rows to weights; rows past the strip's last hold anything finite or not. fade[i]
+ * gets what the earlier sums of row i are to be multiplied with. */
+static void softmax_strip(float *s, int rows, int64_t cols, float *most, float *sum, float *fade)
+{
+    float shift[FV_LANES] = {0}, added[FV_LANES], before[FV_LANES] = {0};
+    for (int i = 0; i < rows; i++) {
+        before[i] = most[i];
+        most[i] = row_top(s + i * SCORE_ROW, cols, most[i]);
+        shift[i] = most[i] == -INFINITY ? 0 : most[i];
+    }
+    const vf drop = v_sub(v_load(before, FV_LANES), v_load(shift, FV_LANES));
+    v_store(fade, FV_LANES, fv_attn_exp2(drop));
+    for (int i = 0; i < rows; i += 2) {
+        float *row = s + i * SCORE_ROW;
+        weigh_pair(row, row + SCORE_ROW, cols, shift + i, added + i);
+    }
+    for (int i = 0; i < rows; i++)
+        sum[i] = fmaf(sum[i], fade[i], added[i]);
 }
 
 static void scale_row(float *o, int64_t width, float by)
@@ -176,11 +206,15 @@ static void meet_strip(const forward_job *job, const workspace *w, const float *
     FV_SIMD_NAME(fv_attn_scores)
     (w->q + r * p->q_row, p->q_row, rows, panels, a->d, keys.begin, cols, w->scores, SCORE_ROW);
     for (int i = 0; i < rows; i++) {
-        float *s = w->scores + i * SCORE_ROW, *o = w->o + (r + i) * p->o_row;
+        float *s = w->scores + i * SCORE_ROW;
         FV_SIMD_NAME(fv_attn_finish)(&job->base, w->row + r + i, keys.begin, cols, s, NULL);
-        const float fade = softmax_row(s, cols, w->most + r + i, w->sum + r + i);
-        if (fade != 1) scale_row(o, p->o_row, fade);
-        if (a->dropout > 0) drop_row(job, w->row + r + i, keys.begin, cols, w->keep, s);
+    }
+    float fade[FV_LANES];
+    softmax_strip(w->scores, rows, cols, w->most + r, w->sum + r, fade);
+    for (int i = 0; i < rows; i++) {
+        if (fade[i] != 1) scale_row(w->o + (r + i) * p->o_row, p->o_row, fade[i]);
+        if (a->dropout > 0)
+            drop_row(job, w->row + r + i, keys.begin, cols, w->keep, w->scores + i * SCORE_ROW);
     }
     const fv_tile t = {.k = keys.end - keys.begin,
                        .a = w->scores,
