@@ -1,0 +1,22 @@
+/*
+ * fovea/fovea.h: every public header at once. Including just the ones a file needs compiles
+ * faster and says more.
+ */
+#ifndef FOVEA_FOVEA_H
+#define FOVEA_FOVEA_H
+
+#include "fovea/attention.h"
+#include "fovea/autograd.h"
+#include "fovea/context.h"
+#include "fovea/file.h"
+#include "fovea/gemm.h"
+#include "fovea/info.h"
+#include "fovea/npy.h"
+#include "fovea/ops.h"
+#include "fovea/optim.h"
+#include "fovea/safetensors.h"
+#include "fovea/status.h"
+#include "fovea/tensor.h"
+#include "fovea/vmath.h"
+
+#endif
