@@ -13,7 +13,7 @@
  *     fv_vexp   1.95    underflows gradually, overflows to inf above 88.7228
  *     fv_vlog   0.82    log(+-0) = -inf, log(x < 0) = NaN
  *     fv_vtanh  1.61    odd, keeps -0, exactly +-1 from |x| = 9.0109 on
- *     fv_verf   1.55    odd, keeps -0, exactly +-1 from |x| = 3.9192 on
+ *     fv_verf   1.73    odd, keeps -0, exactly +-1 from |x| = 3.9192 on
  *
  * NaN gives NaN; infinities give the limits.
  */

@@ -7,7 +7,7 @@
 #include "kernels/kernel.h"
 
 /*
- * SOFTMAX ptr: y, x.  y = exp(x - max) / sum, or with `log`: x - max - ln(sum).
+ * SOFTMAX ptr: y, x.  y = exp(x - max) (1 / sum), or with `log`: x - max - ln(sum).
  *   A row of all -inf gives zeros (log: -inf everywhere). A +inf or NaN in the row gives NaN
  *   where IEEE does. In place is allowed.
  * SOFTMAX_GRAD ptr: dx, y, g.

@@ -7,7 +7,7 @@
  *
  *     function  largest error, all 2^32 floats (tests/test_vmath exhaustive)
  *     exp   1.95 ULP    log   0.82 ULP    log1p  0.83 ULP
- *     tanh  1.61 ULP    erf   1.55 ULP
+ *     tanh  1.61 ULP    erf   1.73 ULP
  *
  * Specials are those of C99 Annex F: exp(-inf) = 0, exp underflows gradually, log(+-0) = -inf,
  * log(x < 0) = NaN, tanh and erf are odd, keep -0 and reach +-1; NaN gives NaN.
@@ -148,8 +148,8 @@ static inline float fv_log1pf_ref(float x)
 
 /* ---- tanh and erf -----------------------------------------------------------------
  * Both are odd and saturate, and f(x)/x is smooth and never small: sixteen intervals of |x|, in
- * each a polynomial in |x| - centre. The centre is a float near the middle at which f(x)/x comes
- * within 2^-33 of a float, so that c0 has no rounding error of its own. Rows: centre, c0, c1, ...
+ * each a polynomial in h = |x| - centre. A centre is a float near the middle at which f(x)/x comes
+ * close to a float, so that c0 has (almost) no rounding error of its own.
  */
 #define FV_TANH_DEGREE 7
 #define FV_TANH_MAX    0x1.20596cp+3f /* from here on tanh rounds to 1, and so do we */
@@ -157,8 +157,10 @@ static inline float fv_log1pf_ref(float x)
 #define FV_ERF_DEGREE  5
 #define FV_ERF_MAX     0x1.f5a88cp+1f /* from here on erf rounds to 1 */
 #define FV_ERF_MAGIC   0x1.8p+21f     /* ulp 1/4 */
+#define FV_ERF_CENTRE  0x1.eece8p-4f
 
-/* Two intervals an octave from 2^-4 on, addressed by the top bits of |x|: bits >> 22 mod 16. */
+/* Two intervals an octave from 2^-4 on, addressed by the top bits of |x|: bits >> 22 mod 16. The
+ * first row holds the centres. */
 static const float fv_tanh_table[FV_TANH_DEGREE + 2][16] = {
     /* centre */
     {0x1.3e79ap+1f, 0x1.bea22p+1f, 0x1.4016ap+2f, 0x1.c0f4ap+2f, 0x1.116ecep+3f, 0x1.116ecep+3f,
@@ -205,48 +207,43 @@ static const float fv_tanh_table[FV_TANH_DEGREE + 2][16] = {
      0x1.0a6b3cp-11f},
 };
 
-/* Intervals of a quarter: [j/4, (j+1)/4). */
-static const float fv_erf_table[FV_ERF_DEGREE + 2][16] = {
-    /* centre */
-    {0x1.f592p-4f, 0x1.83334p-2f, 0x1.41bd6p-1f, 0x1.c19bp-1f, 0x1.1f0c3p+0f, 0x1.6037bp+0f,
-     0x1.a0c95p+0f, 0x1.df3f3p+0f, 0x1.0fe898p+1f, 0x1.2fb7p+1f, 0x1.506008p+1f, 0x1.6f8518p+1f,
-     0x1.900178p+1f, 0x1.afe51p+1f, 0x1.cff098p+1f, 0x1.f046bp+1f},
+/* Intervals of a quarter, [j/4, (j+1)/4). Here all centres lie FV_ERF_CENTRE after the start. */
+static const float fv_erf_table[FV_ERF_DEGREE + 1][16] = {
     /* c0 */
-    {0x1.1f6d7ep+0f, 0x1.13ab3ap+0f, 0x1.fde85p-1f, 0x1.ca1d48p-1f, 0x1.951d28p-1f, 0x1.60e65ap-1f,
-     0x1.33c7dep-1f, 0x1.0f472ap-1f, 0x1.e0c2c2p-2f, 0x1.af389p-2f, 0x1.8594dcp-2f, 0x1.649f2ap-2f,
-     0x1.47ac0cp-2f, 0x1.2f7b14p-2f, 0x1.1a84f2p-2f, 0x1.081c6cp-2f},
+    {0x1.1f774ep+0f, 0x1.142796p+0f, 0x1.ff5c6ap-1f, 0x1.cbb528p-1f, 0x1.953766p-1f, 0x1.61e066p-1f,
+     0x1.34f9dcp-1f, 0x1.0f72c8p-1f, 0x1.e18788p-2f, 0x1.af9366p-2f, 0x1.86a34cp-2f, 0x1.64ad5cp-2f,
+     0x1.481e0ep-2f, 0x1.2fc8ep-2f, 0x1.1acf66p-2f, 0x1.088b6cp-2f},
     /* c1 */
-    {-0x1.75ee66p-4f, -0x1.0b83d6p-2f, -0x1.8003cap-2f, -0x1.b2d348p-2f, -0x1.ad7ddap-2f,
-     -0x1.827e9ep-2f, -0x1.47fb3ap-2f, -0x1.0f43e8p-2f, -0x1.b8b2f6p-3f, -0x1.67fac2p-3f,
-     -0x1.279cbp-3f, -0x1.f064fcp-4f, -0x1.a35452p-4f, -0x1.67c0c4p-4f, -0x1.37c88cp-4f,
-     -0x1.107a8cp-4f},
+    {-0x1.70fa38p-4f, -0x1.072f58p-2f, -0x1.7d70dp-2f, -0x1.b23998p-2f, -0x1.ad8b2p-2f,
+     -0x1.839206p-2f, -0x1.49b97p-2f, -0x1.0f8ac2p-2f, -0x1.b9f83ep-3f, -0x1.688b8cp-3f,
+     -0x1.293046p-3f, -0x1.f08c42p-4f, -0x1.a477c8p-4f, -0x1.687938p-4f, -0x1.386cfp-4f,
+     -0x1.115fcp-4f},
     /* c2 */
-    {-0x1.76d8f2p-2f, -0x1.260afep-2f, -0x1.4ecd0cp-3f, -0x1.39cf7ap-5f, 0x1.b31a84p-5f,
-     0x1.ab7c94p-4f, 0x1.df7aa8p-4f, 0x1.b8af02p-4f, 0x1.6c3708p-4f, 0x1.1ed752p-4f, 0x1.b8b1ecp-5f,
-     0x1.5756fap-5f, 0x1.0bd624p-5f, 0x1.aa4478p-6f, 0x1.580b7ap-6f, 0x1.191b32p-6f},
+    {-0x1.771d6p-2f, -0x1.2940a2p-2f, -0x1.56f92ep-3f, -0x1.552578p-5f, 0x1.b1f56cp-5f,
+     0x1.a9086ep-4f, 0x1.df96aap-4f, 0x1.b9003p-4f, 0x1.6d5776p-4f, 0x1.1f6954p-4f, 0x1.bbfc2cp-5f,
+     0x1.57812cp-5f, 0x1.0cec66p-5f, 0x1.ab8a76p-6f, 0x1.59208ep-6f, 0x1.1a8cep-6f},
     /* c3 */
-    {0x1.bccea6p-5f, 0x1.266f4cp-3f, 0x1.6727b8p-3f, 0x1.355418p-3f, 0x1.8dd41cp-4f, 0x1.3e54dep-5f,
-     -0x1.c84efcp-10f, -0x1.5af522p-6f, -0x1.ae694ep-6f, -0x1.83e8f6p-6f, -0x1.315264p-6f,
-     -0x1.ccdd14p-7f, -0x1.529c7cp-7f, -0x1.f77e9ep-8f, -0x1.7b5344p-8f, -0x1.21eeeep-8f},
+    {0x1.b6ef64p-5f, 0x1.22a49p-3f, 0x1.66fe86p-3f, 0x1.37fddcp-3f, 0x1.8e4cfep-4f, 0x1.46c9f2p-5f,
+     -0x1.c70ab2p-11f, -0x1.59e954p-6f, -0x1.ae5f08p-6f, -0x1.847812p-6f, -0x1.33ba1ap-6f,
+     -0x1.cd318ep-7f, -0x1.5474d8p-7f, -0x1.f9740ep-8f, -0x1.7d17b6p-8f, -0x1.23750ap-8f},
     /* c4 */
-    {0x1.b3939p-4f, 0x1.fbd038p-5f, 0x1.346104p-10f, -0x1.6f378ep-5f, -0x1.ee5ff8p-5f,
-     -0x1.9cc2fp-5f, -0x1.e3b81p-6f, -0x1.76ec1p-7f, -0x1.2ae3acp-13f, 0x1.1dc9bep-8f,
-     0x1.4a32dep-8f, 0x1.1527bep-8f, 0x1.9a64bap-9f, 0x1.255096p-9f, 0x1.a1030ap-10f,
-     0x1.2b2802p-10f},
+    {0x1.b2e79ep-4f, 0x1.040438p-4f, 0x1.5f5464p-9f, -0x1.67b5fap-5f, -0x1.ee1c1p-5f,
+     -0x1.9e7e3ep-5f, -0x1.ec45dap-6f, -0x1.7587a4p-7f, -0x1.1fcd2ep-12f, 0x1.1f5d76p-8f,
+     0x1.45675cp-8f, 0x1.10ef14p-8f, 0x1.9704c4p-9f, 0x1.284b9ap-9f, 0x1.92924ap-10f,
+     0x1.0fccacp-11f},
     /* c5 */
-    {-0x1.4065d2p-6f, -0x1.7b849cp-5f, -0x1.7d8b96p-5f, -0x1.a07bbep-6f, -0x1.24f60ap-11f,
-     0x1.dc3fdep-7f, 0x1.16ccfap-6f, 0x1.88d6ecp-7f, 0x1.82b344p-8f, 0x1.aa597ep-10f,
-     -0x1.050a38p-12f, -0x1.b551a8p-11f, -0x1.bb2b38p-11f, -0x1.4ba0bap-11f, -0x1.cfc6cp-12f,
-     -0x1.44c62ap-12f},
+    {-0x1.31f09p-6f, -0x1.76177ep-5f, -0x1.75d026p-5f, -0x1.9f9f5p-6f, -0x1.34c2fcp-11f,
+     0x1.c6dc3ep-7f, 0x1.118262p-6f, 0x1.7c5124p-7f, 0x1.851652p-8f, 0x1.9f4b1cp-10f,
+     -0x1.707024p-15f, -0x1.5cb78ap-11f, -0x1.60789ep-11f, -0x1.5a506cp-11f, -0x1.0206bcp-12f,
+     -0x1.14f40cp-8f},
 };
 
-/* min(x times the polynomial of interval j, 1) for x >= 0 or NaN. */
-static inline float fv_piece_ref(float x, uint32_t j, const float (*table)[16], int degree)
+/* min(x times the polynomial in h of interval j, 1) for x >= 0 or NaN. */
+static inline float fv_piece_ref(float x, float h, uint32_t j, const float (*coef)[16], int degree)
 {
-    float h = x - table[0][j];
-    float p = table[degree + 1][j];
-    for (int i = degree; i >= 1; --i)
-        p = fmaf(p, h, table[i][j]);
+    float p = coef[degree][j];
+    for (int i = degree - 1; i >= 0; --i)
+        p = fmaf(p, h, coef[i][j]);
     p = p * x;
     return 1.0f < p ? 1.0f : p;
 }
@@ -256,8 +253,9 @@ static inline float fv_tanhf_ref(float x)
     float a = fabsf(x);
     a = FV_TANH_MAX < a ? FV_TANH_MAX : a;
     float floor = FV_TANH_MIN > a ? FV_TANH_MIN : a;
-    float y = fv_piece_ref(a, fv_float_bits(floor) >> 22 & 15, fv_tanh_table, FV_TANH_DEGREE);
-    return copysignf(y, x);
+    uint32_t j = fv_float_bits(floor) >> 22 & 15;
+    float h = a - fv_tanh_table[0][j];
+    return copysignf(fv_piece_ref(a, h, j, fv_tanh_table + 1, FV_TANH_DEGREE), x);
 }
 
 static inline float fv_erff_ref(float x)
@@ -265,8 +263,9 @@ static inline float fv_erff_ref(float x)
     float a = fabsf(x);
     a = FV_ERF_MAX < a ? FV_ERF_MAX : a;
     float t = (a - 0.125f) + FV_ERF_MAGIC; /* a's quarter, rounded down, in the low bits */
-    float y = fv_piece_ref(a, fv_float_bits(t) & 15, fv_erf_table, FV_ERF_DEGREE);
-    return copysignf(y, x);
+    uint32_t j = fv_float_bits(t) & 15;
+    float h = (a - (t - FV_ERF_MAGIC)) - FV_ERF_CENTRE;
+    return copysignf(fv_piece_ref(a, h, j, fv_erf_table, FV_ERF_DEGREE), x);
 }
 
 #endif

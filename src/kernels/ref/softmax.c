@@ -24,8 +24,9 @@ static void softmax_row(real *y, const real *x, int64_t n, bool log)
             y[i] = (x[i] - most) - log_sum;
     } else {
         LANE_SUM(sum, n, y[i] = real_exp(x[i] - most));
+        const real share = 1 / sum; /* one division a row */
         for (int64_t i = 0; i < n; i++)
-            y[i] = y[i] / sum;
+            y[i] = y[i] * share;
     }
 }
 

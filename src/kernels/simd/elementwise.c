@@ -7,7 +7,6 @@
 
 #include "kernels/simd/fill.h"
 #include "kernels/simd/vmath.h"
-#include "kernels/vmath.h"
 #include "kernels/walk.h"
 
 enum { STAGE = 512, INPUTS = 3 };
@@ -118,7 +117,10 @@ static void run_span(span *s, int64_t cost)
 #define EACH(expr)                                                                                 \
     V_LOOP(n, v_head(to, n, s->stream), v_put(to + i, count, (expr), s->stream));                  \
     break
-#define AT(p) v_load((p) + i, count)
+#define GROUPS(fn, group)                                                                          \
+    v_map(to, x, n, s->stream, fn##_many, group, fn);                                              \
+    break
+#define AT(p) v_load_ahead((p) + i, count, s->stream)
 
 static void unary_span(const span *s, int64_t n, void *out, const void *const *in)
 {
@@ -131,11 +133,7 @@ static void unary_span(const span *s, int64_t n, void *out, const void *const *i
     case FV_UNARY_NEG:
         EACH(v_neg(X));
     case FV_UNARY_EXP:
-        if (!s->stream) {
-            FV_SIMD_NAME(fv_simd_vexp)(n, x, to);
-            break;
-        }
-        EACH(v_exp(X));
+        GROUPS(v_exp, V_GROUP);
     case FV_UNARY_LOG:
         EACH(v_log(X));
     case FV_UNARY_SQRT:
@@ -143,15 +141,15 @@ static void unary_span(const span *s, int64_t n, void *out, const void *const *i
     case FV_UNARY_RSQRT:
         EACH(v_div(one, v_sqrt(X)));
     case FV_UNARY_TANH:
-        EACH(v_tanh(X));
+        GROUPS(v_tanh, 2);
     case FV_UNARY_SIGMOID:
         EACH(v_sigmoid(X));
     case FV_UNARY_RELU:
         EACH(v_relu(X));
     case FV_UNARY_GELU:
-        EACH(v_gelu(X));
+        GROUPS(v_gelu, 2);
     case FV_UNARY_GELU_TANH:
-        EACH(v_gelu_tanh(X));
+        GROUPS(v_gelu_tanh, 2);
     case FV_UNARY_SILU:
         EACH(v_silu(X));
     case FV_UNARY_SOFTPLUS:
@@ -163,7 +161,7 @@ static void unary_span(const span *s, int64_t n, void *out, const void *const *i
     case FV_UNARY_RECIPROCAL:
         EACH(v_div(one, X));
     case FV_UNARY_ERF:
-        EACH(v_erf(X));
+        GROUPS(v_erf, 2);
     case FV_UNARY_CLAMP:
         EACH(v_min(beta, v_max(alpha, X)));
     case FV_UNARY_AFFINE:

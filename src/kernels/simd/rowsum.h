@@ -26,20 +26,38 @@ V_INLINE float v_row_max(const float *x, int64_t n)
     return vm_bits(nan) ? NAN : v_join_max(most);
 }
 
-/* The sum of e^(x - most). */
-V_INLINE float v_row_exp_sum(const float *x, int64_t n, float most)
+/* The sum of e^(x - most); the terms themselves go to e, if not NULL (x itself is allowed).
+ * `ahead`: the row after this one is asked for meanwhile. */
+V_INLINE float v_row_exps(const float *x, int64_t n, float most, float *e, bool ahead)
 {
-    float sum;
+    enum { STEP = V_GROUP * FV_LANES };
     const vf shift = v_set(most);
-    V_SUM(sum, n, v_exp(v_sub(v_load(x + i, count), shift)));
-    return sum;
+    vf sum = v_zero();
+    int64_t done = 0;
+    for (; done + STEP <= n; done += STEP) {
+        vf v[V_GROUP];
+        for (int k = 0; k < V_GROUP; k++) {
+            v[k] = v_sub(v_load(x + done + k * FV_LANES, FV_LANES), shift);
+            if (ahead) v_prefetch(x + done + k * FV_LANES, n);
+        }
+        v_exp_many(v, V_GROUP);
+        for (int k = 0; k < V_GROUP; k++) {
+            if (e) v_store(e + done + k * FV_LANES, FV_LANES, v[k]);
+            sum = v_add(sum, v[k]);
+        }
+    }
+    x += done;
+    if (e) e += done;
+    V_LOOP(n - done, 0, const vf v = v_exp(v_sub(v_load(x + i, count), shift));
+           if (e) v_store(e + i, count, v); sum = v_add(sum, v_keep(count, v, v_zero())));
+    return v_join(sum);
 }
 
 /* ln of the sum of e^x: all -inf gives -inf, a +inf gives +inf, NaN wins. */
 V_INLINE float v_row_log_sum_exp(const float *x, int64_t n)
 {
     const float most = v_row_max(x, n);
-    return isinf(most) ? most : most + fv_logf_ref(v_row_exp_sum(x, n, most));
+    return isinf(most) ? most : most + fv_logf_ref(v_row_exps(x, n, most, NULL, false));
 }
 
 #endif

@@ -407,6 +407,14 @@ V_INLINE void v_prefetch(const float *p, int64_t ahead)
     _mm_prefetch((const char *)((uintptr_t)p + (uintptr_t)ahead * sizeof *p), _MM_HINT_T0);
 }
 
+/* A load from a long run: without the hint, arithmetic as long as erf's leaves memory idle. */
+enum { FV_STREAM_AHEAD = 512 };
+V_INLINE vf v_load_ahead(const float *p, int count, bool stream)
+{
+    if (stream && count == FV_LANES) v_prefetch(p, FV_STREAM_AHEAD);
+    return v_load(p, count);
+}
+
 /* Makes streamed stores visible to other threads before what follows. */
 V_INLINE void v_stream_end(bool stream)
 {

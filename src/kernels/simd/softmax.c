@@ -26,7 +26,8 @@ static void log_softmax_row(float *y, const float *x, int64_t n, bool stream)
         fill_row(y, n, most);
         return;
     }
-    const vf shift = v_set(most), log_sum = v_set(fv_logf_ref(v_row_exp_sum(x, n, most)));
+    const vf shift = v_set(most),
+             log_sum = v_set(fv_logf_ref(v_row_exps(x, n, most, NULL, stream)));
     V_LOOP(n, v_head(y, n, stream),
            v_put(y + i, count, v_sub(v_sub(v_load(x + i, count), shift), log_sum), stream));
 }
@@ -40,22 +41,17 @@ static void softmax_row(float *y, const float *x, int64_t n, bool stream)
         fill_row(y, n, 0);
         return;
     }
-    const vf shift = v_set(most);
     if (stream && n > WAITING) {
-        const vf sum = v_set(v_row_exp_sum(x, n, most));
+        const vf share = v_set(1 / v_row_exps(x, n, most, NULL, false)), shift = v_set(most);
         V_LOOP(n, v_head(y, n, true),
-               v_put(y + i, count, v_div(v_exp(v_sub(v_load(x + i, count), shift)), sum), true));
+               v_put(y + i, count, v_mul(v_exp(v_sub(v_load(x + i, count), shift)), share), true));
         return;
     }
     float waiting[WAITING];
     float *e = stream ? waiting : y;
-    vf sum = v_zero();
-    V_LOOP(n, 0, const vf v = v_exp(v_sub(v_load(x + i, count), shift));
-           if (stream) v_prefetch(x + i, n); v_store(e + i, count, v);
-           sum = v_add(sum, v_keep(count, v, v_zero())));
-    const vf total = v_set(v_join(sum));
+    const vf share = v_set(1 / v_row_exps(x, n, most, e, stream));
     V_LOOP(n, v_head(y, n, stream),
-           v_put(y + i, count, v_div(v_load(e + i, count), total), stream));
+           v_put(y + i, count, v_mul(v_load(e + i, count), share), stream));
 }
 
 static void softmax_range(const void *arg, int64_t begin, int64_t end, int thread)

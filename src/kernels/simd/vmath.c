@@ -3,22 +3,9 @@
 
 #include "kernels/simd/vmath.h"
 
-/* The short way of exp is so short that its test counts: a group of vectors shares one. */
 void FV_SIMD_NAME(fv_simd_vexp)(int64_t n, const float *x, float *y)
 {
-    enum { STEP = V_EXP_GROUP * FV_LANES };
-    int64_t done = 0;
-    for (; done + STEP <= n; done += STEP) {
-        vf v[V_EXP_GROUP];
-        for (int k = 0; k < V_EXP_GROUP; k++)
-            v[k] = v_load(x + done + k * FV_LANES, FV_LANES);
-        v_exp_group(v);
-        for (int k = 0; k < V_EXP_GROUP; k++)
-            v_store(y + done + k * FV_LANES, FV_LANES, v[k]);
-    }
-    x += done;
-    y += done;
-    V_LOOP(n - done, 0, v_store(y + i, count, v_exp(v_load(x + i, count))));
+    v_map(y, x, n, false, v_exp_many, V_GROUP, v_exp);
 }
 
 void FV_SIMD_NAME(fv_simd_vlog)(int64_t n, const float *x, float *y)
@@ -28,10 +15,10 @@ void FV_SIMD_NAME(fv_simd_vlog)(int64_t n, const float *x, float *y)
 
 void FV_SIMD_NAME(fv_simd_vtanh)(int64_t n, const float *x, float *y)
 {
-    V_LOOP(n, 0, v_store(y + i, count, v_tanh(v_load(x + i, count))));
+    v_map(y, x, n, false, v_tanh_many, 2, v_tanh);
 }
 
 void FV_SIMD_NAME(fv_simd_verf)(int64_t n, const float *x, float *y)
 {
-    V_LOOP(n, 0, v_store(y + i, count, v_erf(v_load(x + i, count))));
+    v_map(y, x, n, false, v_erf_many, 2, v_erf);
 }

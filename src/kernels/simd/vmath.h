@@ -10,6 +10,13 @@
 #include "kernels/ref/math.h"
 #include "kernels/simd/simd.h"
 
+/*
+ * The chains of operations below are long, and the CPU looks only a few vectors ahead: functions
+ * named _many do each step for several independent vectors before the next step. V_GROUP is how
+ * many the registers hold.
+ */
+enum { V_GROUP = FV_SIMD_LEVEL == 3 ? 4 : 2 };
+
 /* ---- exp --------------------------------------------------------------------------- */
 
 /* n in eighths, in the low bits. */
@@ -86,22 +93,20 @@ V_INLINE vf v_exp(vf x)
     return v_exp_short(x, t);
 }
 
-/* A group of vectors that share one test: as many as the registers hold. */
-enum { V_EXP_GROUP = FV_SIMD_LEVEL == 3 ? 4 : 2 };
-
-V_INLINE void v_exp_group(vf x[V_EXP_GROUP])
+/* Several vectors together (an even number), with one test for all. */
+V_INLINE void v_exp_many(vf *x, int many)
 {
-    vf t[V_EXP_GROUP];
-    for (int k = 0; k < V_EXP_GROUP; k++)
+    vf t[V_GROUP];
+    for (int k = 0; k < many; k++)
         t[k] = v_exp_round(x[k]);
     vi excess = v_exp_excess(t[0], t[1]);
-    for (int k = 2; k < V_EXP_GROUP; k += 2)
+    for (int k = 2; k < many; k += 2)
         excess = vi_or(excess, v_exp_excess(t[k], t[k + 1]));
     if (__builtin_expect(vi_any(excess, vi_set(~FV_EXP_LOW)), 0)) {
-        for (int k = 0; k < V_EXP_GROUP; k++)
+        for (int k = 0; k < many; k++)
             x[k] = v_exp_any(x[k], v_exp_is_long(t[k]));
     } else {
-        for (int k = 0; k < V_EXP_GROUP; k++)
+        for (int k = 0; k < many; k++)
             x[k] = v_exp_short(x[k], t[k]);
     }
 }
@@ -151,27 +156,59 @@ V_INLINE vf v_log1p(vf x)
 
 /* ---- tanh, erf --------------------------------------------------------------------- */
 
-V_INLINE vf v_piece(vf x, vi j, const float (*table)[16], int degree)
+V_INLINE void v_piece_many(vf *x, const vf *h, const vi *j, const float (*coef)[16], int degree,
+                           int many)
 {
-    const vf h = v_sub(x, v_lookup(table[0], j));
-    vf p = v_lookup(table[degree + 1], j);
-    for (int k = degree; k >= 1; k--)
-        p = v_fma(p, h, v_lookup(table[k], j));
-    return v_min(v_set(1.0f), v_mul(p, x));
+    vf p[V_GROUP];
+    for (int k = 0; k < many; k++)
+        p[k] = v_lookup(coef[degree], j[k]);
+    for (int c = degree - 1; c >= 0; c--)
+        for (int k = 0; k < many; k++)
+            p[k] = v_fma(p[k], h[k], v_lookup(coef[c], j[k]));
+    for (int k = 0; k < many; k++)
+        x[k] = v_min(v_set(1.0f), v_mul(p[k], x[k]));
+}
+
+V_INLINE void v_tanh_many(vf *x, int many)
+{
+    vf a[V_GROUP], h[V_GROUP];
+    vi j[V_GROUP];
+    for (int k = 0; k < many; k++) {
+        a[k] = v_min(v_set(FV_TANH_MAX), v_abs(x[k]));
+        j[k] = vi_shr(vi_of(v_max(v_set(FV_TANH_MIN), a[k])), 22);
+        h[k] = v_sub(a[k], v_lookup(fv_tanh_table[0], j[k]));
+    }
+    v_piece_many(a, h, j, fv_tanh_table + 1, FV_TANH_DEGREE, many);
+    for (int k = 0; k < many; k++)
+        x[k] = v_or(a[k], v_sign(x[k]));
+}
+
+V_INLINE void v_erf_many(vf *x, int many)
+{
+    const vf magic = v_set(FV_ERF_MAGIC);
+    vf a[V_GROUP], h[V_GROUP];
+    vi j[V_GROUP];
+    for (int k = 0; k < many; k++) {
+        a[k] = v_min(v_set(FV_ERF_MAX), v_abs(x[k]));
+        const vf t = v_add(v_sub(a[k], v_set(0.125f)), magic);
+        j[k] = vi_of(t);
+        h[k] = v_sub(v_sub(a[k], v_sub(t, magic)), v_set(FV_ERF_CENTRE));
+    }
+    v_piece_many(a, h, j, fv_erf_table, FV_ERF_DEGREE, many);
+    for (int k = 0; k < many; k++)
+        x[k] = v_or(a[k], v_sign(x[k]));
 }
 
 V_INLINE vf v_tanh(vf x)
 {
-    const vf a = v_min(v_set(FV_TANH_MAX), v_abs(x));
-    const vi j = vi_shr(vi_of(v_max(v_set(FV_TANH_MIN), a)), 22);
-    return v_or(v_piece(a, j, fv_tanh_table, FV_TANH_DEGREE), v_sign(x));
+    v_tanh_many(&x, 1);
+    return x;
 }
 
 V_INLINE vf v_erf(vf x)
 {
-    const vf a = v_min(v_set(FV_ERF_MAX), v_abs(x));
-    const vf t = v_add(v_sub(a, v_set(0.125f)), v_set(FV_ERF_MAGIC));
-    return v_or(v_piece(a, vi_of(t), fv_erf_table, FV_ERF_DEGREE), v_sign(x));
+    v_erf_many(&x, 1);
+    return x;
 }
 
 /* ---- composites (ref/composite.h) -------------------------------------------------- */
@@ -196,10 +233,20 @@ V_INLINE vf v_silu_grad(const fv_exec *exec, vf x)
 
 V_INLINE vf v_softplus(vf x) { return v_add(v_relu(x), v_log1p(v_exp(v_neg(v_abs(x))))); }
 
+V_INLINE void v_gelu_many(vf *x, int many)
+{
+    vf t[V_GROUP];
+    for (int k = 0; k < many; k++)
+        t[k] = v_mul(x[k], v_set((float)FV_SQRT_HALF));
+    v_erf_many(t, many);
+    for (int k = 0; k < many; k++)
+        x[k] = v_mul(v_mul(v_set(0.5f), x[k]), v_add(v_set(1.0f), t[k]));
+}
+
 V_INLINE vf v_gelu(vf x)
 {
-    const vf t = v_erf(v_mul(x, v_set((float)FV_SQRT_HALF)));
-    return v_mul(v_mul(v_set(0.5f), x), v_add(v_set(1.0f), t));
+    v_gelu_many(&x, 1);
+    return x;
 }
 
 V_INLINE vf v_gelu_grad(const fv_exec *exec, vf x)
@@ -212,15 +259,27 @@ V_INLINE vf v_gelu_grad(const fv_exec *exec, vf x)
     return v_add(FV_TERM(exec, 0, phi, v_zero()), FV_TERM(exec, 1, v_mul(x, density), v_zero()));
 }
 
-V_INLINE vf v_gelu_tanh_inner(vf x)
+V_INLINE vf v_gelu_tanh_poly(vf x)
 {
-    const vf poly = v_fma(v_set((float)FV_GELU_C1), v_mul(x, x), v_set((float)FV_GELU_C0));
-    return v_tanh(v_mul(x, poly));
+    return v_mul(x, v_fma(v_set((float)FV_GELU_C1), v_mul(x, x), v_set((float)FV_GELU_C0)));
+}
+
+V_INLINE vf v_gelu_tanh_inner(vf x) { return v_tanh(v_gelu_tanh_poly(x)); }
+
+V_INLINE void v_gelu_tanh_many(vf *x, int many)
+{
+    vf t[V_GROUP];
+    for (int k = 0; k < many; k++)
+        t[k] = v_gelu_tanh_poly(x[k]);
+    v_tanh_many(t, many);
+    for (int k = 0; k < many; k++)
+        x[k] = v_mul(v_mul(v_set(0.5f), x[k]), v_add(v_set(1.0f), t[k]));
 }
 
 V_INLINE vf v_gelu_tanh(vf x)
 {
-    return v_mul(v_mul(v_set(0.5f), x), v_add(v_set(1.0f), v_gelu_tanh_inner(x)));
+    v_gelu_tanh_many(&x, 1);
+    return x;
 }
 
 V_INLINE vf v_gelu_tanh_grad(const fv_exec *exec, vf x)
@@ -243,5 +302,27 @@ V_INLINE vf v_erf_grad(vf x)
 /* NaN if either is NaN; of equals the first. */
 V_INLINE vm v_first_is_max(vf a, vf b) { return vm_or(v_ge(a, b), v_nan(a)); }
 V_INLINE vm v_first_is_min(vf a, vf b) { return vm_or(v_le(a, b), v_nan(a)); }
+
+/* ---- over arrays ------------------------------------------------------------------- */
+
+/* y[i] = f(x[i]); `many`, given `group` vectors, and `one` are the same function. y may be x. */
+V_INLINE void v_map(float *y, const float *x, int64_t n, bool stream, void (*many)(vf *, int),
+                    int group, vf (*one)(vf))
+{
+    const int64_t step = (int64_t)group * FV_LANES;
+    int64_t done = v_head(y, n, stream);
+    V_LOOP(done, 0, v_store(y + i, count, one(v_load(x + i, count))));
+    for (; done + step <= n; done += step) {
+        vf v[V_GROUP];
+        for (int k = 0; k < group; k++)
+            v[k] = v_load_ahead(x + done + k * FV_LANES, FV_LANES, stream);
+        many(v, group);
+        for (int k = 0; k < group; k++)
+            v_put(y + done + k * FV_LANES, FV_LANES, v[k], stream);
+    }
+    x += done;
+    y += done;
+    V_LOOP(n - done, 0, v_store(y + i, count, one(v_load(x + i, count))));
+}
 
 #endif
