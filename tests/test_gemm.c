@@ -336,8 +336,8 @@ static void long_k(void)
                               .in_place = true,
                               .bias = kind == 2},
                       NULL, 1);
-    check_all((shape){.m = 1, .n = 1100, .k = 1601}, NULL, 1);
-    check_all((shape){.m = 1030, .n = 20, .k = 1540, .residual = true}, NULL, 1);
+    check_all((shape){.m = 1, .n = 1100, .k = 2101}, NULL, 1);
+    check_all((shape){.m = 1030, .n = 20, .k = 2060, .residual = true}, NULL, 1);
 }
 
 static void empty_sizes(void)
@@ -360,7 +360,7 @@ static void threads_one_to_eight(void)
         {.m = 200, .n = 330, .k = 64, .ta = true, .accumulate = true},
         {.m = 1, .n = 2000, .k = 1000},
         {.m = 1, .n = 2000, .k = 1000, .tb = true, .residual = true, .in_place = true},
-        {.m = 110, .n = 130, .k = 1700, .residual = true, .in_place = true},
+        {.m = 110, .n = 130, .k = 2100, .residual = true, .in_place = true},
         {.m = 4, .n = 1500, .k = 400, .tb = true},
     };
     for (int threads = 1; threads <= 8; threads++) {

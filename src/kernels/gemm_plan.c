@@ -5,8 +5,8 @@
 #include "kernels/gemm.h"
 
 enum {
-    DEPTH_WHOLE = 1536,                 /* k up to here is one block */
-    DEPTH_BLOCK = 1024,                 /* else about this much: a panel of 256 KiB */
+    DEPTH_WHOLE = 2048,                 /* k up to here is one block */
+    DEPTH_BLOCK = 1536,                 /* else about this much: a panel of 384 KiB */
     DEPTH_FEW_ROWS = 64,                /* B is packed to be used once: a panel stays in L1 */
     ROWS_WITH_BLOCKS = 1026,            /* bounds the running sums kept between two blocks */
     B_BLOCK_FLOATS = 128 * 1024,        /* packed B of a unit: half of L2 ... */
