@@ -22,8 +22,10 @@ enum {
 /* How the work is cut and where its scratch lies; offsets in floats. */
 typedef struct forward_plan {
     int64_t rows, row_units, key_blocks, keys; /* keys: n_k in whole panels */
+    bool local; /* one unit meets each key: it packs for itself, block by block */
     int64_t q_row, o_row;
-    size_t q, o, most, scores, keep, values, records, thread_floats; /* of one thread */
+    size_t q, o, most, scores, keep, values, local_panels, records,
+        thread_floats; /* of one thread */
     size_t panels, flags, shared_floats;
 } forward_plan;
 
@@ -38,7 +40,7 @@ typedef struct forward_job {
 
 /* What a thread works in. */
 typedef struct workspace {
-    float *q, *o, *most, *sum, *scores, *keep, *values;
+    float *q, *o, *most, *sum, *scores, *keep, *values, *panels;
     fv_attn_row *row;
 } workspace;
 
@@ -53,9 +55,11 @@ static forward_plan plan_of(const fv_attn *a, int threads)
     p.row_units = (a->n_q + p.rows - 1) / p.rows;
     p.key_blocks = (a->n_k + BLOCK_KEYS - 1) / BLOCK_KEYS;
     p.keys = fv_attn_round(a->n_k, FV_ATTN_PANEL);
+    p.local = p.row_units == 1 && a->heads == a->kv_heads;
     p.q_row = fv_attn_round(a->d, FV_LANES) + FV_LANES;
     p.o_row = fv_attn_round(a->d_v, FV_LANES);
 
+    const int64_t block = fv_attn_min(BLOCK_KEYS, p.keys);
     const size_t rows = (size_t)fv_attn_min(p.rows, fv_attn_round(a->n_q, FV_ATTN_STRIP));
     size_t at = 0;
     p.q = at, at += rows * (size_t)p.q_row;
@@ -63,9 +67,11 @@ static forward_plan plan_of(const fv_attn *a, int threads)
     p.most = at, at += fv_attn_lines(2 * rows);
     p.scores = at, at += FV_ATTN_STRIP * SCORE_ROW;
     p.keep = at, at += BLOCK_KEYS;
-    p.values = at, at += (size_t)fv_attn_min(BLOCK_KEYS, p.keys) * (size_t)p.o_row;
+    p.values = at, at += (size_t)(block * p.o_row);
+    p.local_panels = at, at += p.local ? (size_t)(block * a->d) : 0;
     p.records = at, at += fv_attn_lines(rows * sizeof(fv_attn_row) / sizeof(float));
     p.thread_floats = at;
+    if (p.local) return p;
     const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
     p.panels = kv_heads * (size_t)p.keys * (size_t)a->d;
     p.flags = fv_attn_lines((kv_heads * (size_t)p.key_blocks + 3) / 4);
@@ -81,23 +87,29 @@ static size_t forward_scratch(const void *args, int threads)
 
 /* ---- packing ---------------------------------------------------------------------- */
 
+/* Packs keys [first, first + keys) of one key head; returns whether their values are all finite. */
+static bool pack_block(const fv_attn_job *job, int64_t b, int64_t h, int64_t first, int64_t keys,
+                       float *panels)
+{
+    const fv_attn *a = job->a;
+    const float *k = fv_attn_at(job->ptr[FV_ATTN_K], &a->k, b, h, first);
+    const float *v = fv_attn_at(job->ptr[FV_ATTN_V], &a->v, b, h, first);
+    FV_GEMM_NAME(pack_b)(a->d, keys, k, 1, a->k.row, FV_ATTN_PANEL, panels);
+    return FV_SIMD_NAME(fv_attn_finite)(v, a->v.row, keys, a->d_v);
+}
+
 static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
     const forward_job *job = arg;
     const fv_attn *a = job->base.a;
-    void *const *ptr = job->base.ptr;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t block = unit % job->plan.key_blocks, head = unit / job->plan.key_blocks;
         const int64_t b = head / a->kv_heads, h = head % a->kv_heads, first = block * BLOCK_KEYS;
-        const int64_t keys = fv_attn_keys(a, ptr[FV_ATTN_N_KEYS], b);
-        const int64_t count = fv_attn_min(BLOCK_KEYS, keys - first);
-        if (count <= 0) continue;
-        FV_GEMM_NAME(pack_b)
-        (a->d, count, fv_attn_at(ptr[FV_ATTN_K], &a->k, b, h, first), 1, a->k.row, FV_ATTN_PANEL,
-         job->panels + (head * job->plan.keys + first) * a->d);
-        const float *v = fv_attn_at(ptr[FV_ATTN_V], &a->v, b, h, first);
-        job->finite[unit] = FV_SIMD_NAME(fv_attn_finite)(v, a->v.row, count, a->d_v);
+        const int64_t keys = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], b);
+        const int64_t some = fv_attn_min(BLOCK_KEYS, keys - first);
+        float *panels = job->panels + (head * job->plan.keys + first) * a->d;
+        if (some > 0) job->finite[unit] = pack_block(&job->base, b, h, first, some, panels);
     }
 }
 
@@ -190,21 +202,23 @@ static void drop_row(const forward_job *job, const fv_attn_row *row, int64_t fir
         v_store(p + c, FV_LANES, v_mul(v_load(p + c, FV_LANES), v_load(keep + c, FV_LANES)));
 }
 
-/* Values of the block's keys from `first` on. */
-typedef struct value_rows {
-    const float *at;
-    int64_t stride, first;
-    bool finite;
-} value_rows;
+/* A block of keys as the strips meet it. */
+typedef struct key_block {
+    int64_t first;
+    const float *panels, *values; /* NULL: not looked at yet */
+    int64_t stride;               /* of the values */
+    bool finite;                  /* the values */
+} key_block;
 
-static void meet_strip(const forward_job *job, const workspace *w, const float *panels, int64_t r,
-                       int rows, fv_attn_span keys, const value_rows *v)
+static void meet_strip(const forward_job *job, const workspace *w, const key_block *block,
+                       int64_t r, int rows, fv_attn_span keys)
 {
     const fv_attn *a = job->base.a;
     const forward_plan *p = &job->plan;
     const int64_t cols = fv_attn_round(keys.end - keys.begin, FV_LANES);
     FV_SIMD_NAME(fv_attn_scores)
-    (w->q + r * p->q_row, p->q_row, rows, panels, a->d, keys.begin, cols, w->scores, SCORE_ROW);
+    (w->q + r * p->q_row, p->q_row, rows, block->panels, a->d, keys.begin - block->first, cols,
+     w->scores, SCORE_ROW);
     for (int i = 0; i < rows; i++) {
         float *s = w->scores + i * SCORE_ROW;
         FV_SIMD_NAME(fv_attn_finish)(&job->base, w->row + r + i, keys.begin, cols, s, NULL);
@@ -220,48 +234,55 @@ static void meet_strip(const forward_job *job, const workspace *w, const float *
                        .a = w->scores,
                        .a_row = SCORE_ROW,
                        .a_col = 1,
-                       .b = v->at + (keys.begin - v->first) * v->stride,
-                       .b_row = v->stride,
+                       .b = block->values + (keys.begin - block->first) * block->stride,
+                       .b_row = block->stride,
                        .from = w->o + r * p->o_row,
                        .from_row = p->o_row,
                        .c = w->o + r * p->o_row,
                        .c_row = p->o_row};
-    FV_SIMD_NAME(fv_attn_product)(&t, rows, a->d_v, !v->finite);
+    FV_SIMD_NAME(fv_attn_product)(&t, rows, a->d_v, !block->finite);
 }
 
-static value_rows values_of(const forward_job *job, const workspace *w, int64_t b, int64_t h,
-                            int64_t first, int64_t keys)
+static key_block block_of(const forward_job *job, const workspace *w, int64_t b, int64_t h,
+                          int64_t first, int64_t keys)
 {
     const fv_attn *a = job->base.a;
+    const forward_plan *p = &job->plan;
+    const int64_t head = b * a->kv_heads + h;
     const float *v = fv_attn_at(job->base.ptr[FV_ATTN_V], &a->v, b, h, first);
-    value_rows rows = {.at = v, .stride = a->v.row, .first = first};
-    rows.finite = job->finite[(b * a->kv_heads + h) * job->plan.key_blocks + first / BLOCK_KEYS];
-    if (!job->copy_values) return rows;
+    key_block block = {.first = first, .values = v, .stride = a->v.row};
+    if (p->local) {
+        block.finite = pack_block(&job->base, b, h, first, keys, w->panels);
+        block.panels = w->panels;
+    } else {
+        block.finite = job->finite[head * p->key_blocks + first / BLOCK_KEYS];
+        block.panels = job->panels + (head * p->keys + first) * a->d;
+    }
+    if (!job->copy_values) return block;
     for (int64_t j = 0; j < keys; j++) {
-        float *to = w->values + j * job->plan.o_row;
+        float *to = w->values + j * p->o_row;
         const float *from = v + j * a->v.row;
         V_LOOP(a->d_v, 0, v_store(to + i, count, v_load(from + i, count)));
     }
-    rows.at = w->values;
-    rows.stride = job->plan.o_row;
-    return rows;
+    block.values = w->values;
+    block.stride = p->o_row;
+    return block;
 }
 
 static void meet_keys(const forward_job *job, const query_block *block, const workspace *w)
 {
     const fv_attn *a = job->base.a;
-    const int64_t keys = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], block->b);
-    const int64_t h = fv_attn_kv_head(a, block->h), head = block->b * a->kv_heads + h;
-    const float *panels = job->panels + head * job->plan.keys * a->d;
-    for (int64_t first = 0; first < keys; first += BLOCK_KEYS) {
-        const int64_t end = fv_attn_min(first + BLOCK_KEYS, keys);
-        value_rows v = {.at = NULL};
+    const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], block->b);
+    const int64_t h = fv_attn_kv_head(a, block->h);
+    for (int64_t first = 0; first < total; first += BLOCK_KEYS) {
+        const int64_t end = fv_attn_min(first + BLOCK_KEYS, total);
+        key_block keys = {.panels = NULL};
         for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
             const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
             const fv_attn_span span = fv_attn_span_of(w->row + r, rows, first, end);
             if (span.begin == span.end) continue;
-            if (!v.at) v = values_of(job, w, block->b, h, first, end - first);
-            meet_strip(job, w, panels, r, rows, span, &v);
+            if (!keys.panels) keys = block_of(job, w, block->b, h, first, end - first);
+            meet_strip(job, w, &keys, r, rows, span);
         }
     }
 }
@@ -302,6 +323,7 @@ static workspace workspace_of(const forward_job *job, int thread)
         .scores = base + p->scores,
         .keep = base + p->keep,
         .values = base + p->values,
+        .panels = base + p->local_panels,
         .row = (fv_attn_row *)(void *)(base + p->records),
     };
 }
@@ -341,8 +363,9 @@ static void forward(const fv_exec *exec, void *const *ptr, const void *args)
     job.finite = (uint8_t *)(job.panels + job.plan.panels);
     job.threads = job.panels + job.plan.shared_floats;
     job.copy_values = a->n_q >= LEAST_ROWS && values_are_awkward(a, ptr[FV_ATTN_V]);
-    fv_exec_rows(exec, a->batch * a->kv_heads * job.plan.key_blocks, BLOCK_KEYS * (a->d + a->d_v),
-                 pack_keys, &job);
+    if (!job.plan.local)
+        fv_exec_rows(exec, a->batch * a->kv_heads * job.plan.key_blocks,
+                     BLOCK_KEYS * (a->d + a->d_v), pack_keys, &job);
     fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
                  job.plan.rows * a->n_k * (a->d + a->d_v), forward_units, &job);
 }
