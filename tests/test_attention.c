@@ -208,6 +208,11 @@ static void scratch_is_linear(void)
         CHECK(fv_attn_scratch(&a, passes[pass], 4, &need) == FV_OK);
         CHECK(need <= (size_t)8 * 8192 * 512 * sizeof(float) + ((size_t)4 << 20));
     }
+    /* sizes that only repeated inputs can have must not wrap around to a small answer */
+    fv_attn a = attn_heads(1 << 30, 1 << 20, 1 << 19, 1, 1 << 19, 64);
+    size_t need = 0;
+    CHECK(fv_attn_scratch(&a, FV_ATTN_FORWARD, 1, &need) == FV_OK);
+    CHECK(need == SIZE_MAX || fv_simd_detect() == FV_SIMD_SCALAR);
 }
 
 /* With a term of the backward left out, the comparison must notice. */

@@ -9,6 +9,7 @@
  */
 #include "kernels/simd/attention_simd.h"
 
+#include "base/check.h"
 #include "kernels/simd/fill.h"
 
 enum {
@@ -81,7 +82,14 @@ static forward_plan plan_of(const fv_attn *a, int threads)
 
 static size_t forward_scratch(const void *args, int threads)
 {
-    const forward_plan p = plan_of(args, threads);
+    const fv_attn *a = args;
+    /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
+    size_t heads, panels;
+    if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &heads) ||
+        !fv_mul_size(heads, (size_t)(a->n_k + FV_ATTN_PANEL) * (size_t)a->d, &panels) ||
+        panels > SIZE_MAX / 16)
+        return SIZE_MAX;
+    const forward_plan p = plan_of(a, threads);
     return (p.shared_floats + (size_t)threads * p.thread_floats) * sizeof(float);
 }
 
