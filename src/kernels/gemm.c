@@ -2,37 +2,7 @@
 #include "kernels/gemm.h"
 
 #include "base/check.h"
-
-#if defined(__x86_64__) && defined(__has_include)
-#if __has_include(<sys/platform/x86.h>)
-#include <sys/platform/x86.h>
-#define FV_LIBC_KNOWS_CPU 1
-#endif
-#endif
-
-/* CPUID can cost microseconds under a hypervisor, more than a small product; the C library has
- * asked it already where this header exists. */
-#ifdef FV_LIBC_KNOWS_CPU
-static bool cpu_has(unsigned feature)
-{
-    enum { REGISTER_BITS = 32, LEAF_BITS = 4 * REGISTER_BITS };
-    const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(feature / LEAF_BITS);
-    const unsigned word = leaf->active_array[feature % LEAF_BITS / REGISTER_BITS];
-    return word >> feature % REGISTER_BITS & 1u;
-}
-
-static fv_simd usable_level(void)
-{
-    if (!(cpu_has(x86_cpu_AVX2) && cpu_has(x86_cpu_FMA) && cpu_has(x86_cpu_F16C)))
-        return FV_SIMD_SCALAR;
-    if (cpu_has(x86_cpu_AVX512F) && cpu_has(x86_cpu_AVX512DQ) && cpu_has(x86_cpu_AVX512BW) &&
-        cpu_has(x86_cpu_AVX512VL))
-        return FV_SIMD_AVX512;
-    return FV_SIMD_AVX2;
-}
-#else
-static fv_simd usable_level(void) { return fv_simd_detect(); }
-#endif
+#include "kernels/level.h"
 
 typedef struct level_kernels {
     fv_kernel_fn gemm, pack;
@@ -102,7 +72,7 @@ fv_status fv_gemm_run(const fv_gemm *g, const float *a, const float *b, float *c
     int threads = fv_pool_threads(exec->pool);
     size_t need = fv_gemm_scratch_query(g, threads);
     if (scratch_bytes < need || (uintptr_t)scratch % 64 != 0) return FV_ERR_ARGUMENT;
-    fv_simd level = usable_level();
+    fv_simd level = fv_level_usable();
     if (exec->level > level || exec->level < FV_SIMD_AUTO) return FV_ERR_UNSUPPORTED;
     if (exec->level != FV_SIMD_AUTO) level = exec->level;
 
@@ -130,6 +100,6 @@ fv_status fv_gemm_pack(int64_t k, int64_t n, const float *b, int64_t b_row, int6
     fv_gemm_pack_args args = {.k = k, .n = n, .b_row = b_row, .b_col = b_col};
     fv_exec e = {.parallel = parallel_in_pool, .threads = 1};
     void *ptr[2] = {packed, (void *)b};
-    kernels_of(usable_level()).pack(&e, ptr, &args);
+    kernels_of(fv_level_usable()).pack(&e, ptr, &args);
     return FV_OK;
 }

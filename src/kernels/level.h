@@ -11,20 +11,29 @@
 #endif
 #endif
 
-/* CPUID can cost microseconds under a hypervisor, more than a short array; the C library has
- * asked it already where this header exists. */
+/* CPUID can cost microseconds under a hypervisor, more than a small product; the C library has
+ * asked it already where this header exists. Its own macro shifts into the sign bit of an int, so
+ * the words are read here. */
+#ifdef FV_LIBC_KNOWS_CPU
+static inline bool fv_cpu_has(unsigned feature)
+{
+    enum { REGISTER_BITS = 32, LEAF_BITS = 4 * REGISTER_BITS };
+    const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(feature / LEAF_BITS);
+    const unsigned word = leaf->active_array[feature % LEAF_BITS / REGISTER_BITS];
+    return word >> feature % REGISTER_BITS & 1u;
+}
+
 static inline fv_simd fv_level_usable(void)
 {
-#ifdef FV_LIBC_KNOWS_CPU
-    if (!(CPU_FEATURE_ACTIVE(AVX2) && CPU_FEATURE_ACTIVE(FMA) && CPU_FEATURE_ACTIVE(F16C)))
+    if (!(fv_cpu_has(x86_cpu_AVX2) && fv_cpu_has(x86_cpu_FMA) && fv_cpu_has(x86_cpu_F16C)))
         return FV_SIMD_SCALAR;
-    if (CPU_FEATURE_ACTIVE(AVX512F) && CPU_FEATURE_ACTIVE(AVX512DQ) &&
-        CPU_FEATURE_ACTIVE(AVX512BW) && CPU_FEATURE_ACTIVE(AVX512VL))
+    if (fv_cpu_has(x86_cpu_AVX512F) && fv_cpu_has(x86_cpu_AVX512DQ) &&
+        fv_cpu_has(x86_cpu_AVX512BW) && fv_cpu_has(x86_cpu_AVX512VL))
         return FV_SIMD_AVX512;
     return FV_SIMD_AVX2;
-#else
-    return fv_simd_detect();
-#endif
 }
+#else
+static inline fv_simd fv_level_usable(void) { return fv_simd_detect(); }
+#endif
 
 #endif
