@@ -36,6 +36,7 @@ static const struct suite {
 } suites[] = {
     {"peak", bench_peak},
     {"gemm", bench_gemm},
+    {"attention", bench_attention},
     {"ops", bench_ops},
 };
 
@@ -87,16 +88,17 @@ static int run(const cli_call *call)
 const cli_verb verb_bench = {
     .name = "bench",
     .about = "measure speed against the limits of this machine",
-    .notes = "  peak  the limits: multiply-adds, memory bandwidth; and exp, log, tanh, erf\n"
-             "  gemm  matrix products, beside OpenBLAS and oneDNN where those are installed\n"
-             "  ops   softmax, layer norm, GELU and AdamW past the caches; tiny ops; an LSTM\n"
+    .notes = "  peak       the limits: multiply-adds, memory bandwidth; and exp, log, tanh, erf\n"
+             "  gemm       matrix products, beside OpenBLAS and oneDNN where those are installed\n"
+             "  attention  forward, backward, one query over a cache of keys\n"
+             "  ops        softmax, layer norm, GELU and AdamW past the caches; tiny ops; an LSTM\n"
              "\n"
              "Each figure is the median of interleaved rounds. The share is that of the limit\n"
              "measured just before and after; if these two differ by more than 5 % after several\n"
              "tries, the line is marked noisy: another program was using the machine.",
     .words = {.metavar = "SUITE",
               .type = CLI_CHOICE,
-              .choices = "peak|gemm|ops",
+              .choices = "peak|gemm|attention|ops",
               .least = 1,
               .most = 1,
               .help = "what to measure"},

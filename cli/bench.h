@@ -62,6 +62,7 @@ typedef struct bench_run {
 
 int bench_peak(bench_run *run);
 int bench_gemm(bench_run *run);
+int bench_attention(bench_run *run);
 int bench_ops(bench_run *run);
 
 /* ---- measuring ------------------------------------------------------------------ */
@@ -126,6 +127,9 @@ typedef struct bench_line {
     double share; /* of the gauge */
     bench_gauge gauge;
     int64_t m, n, k, batch;
+    int64_t d, heads;              /* attention: n queries and keys of width d */
+    int causal;                    /* likewise 0 or 1; negative where it does not apply */
+    const char *pass;              /* "fwd", "bwd", "decode", or NULL */
     const char *trans;             /* "nn", "nt", "tn", "tt", or NULL */
     double vs_openblas, vs_onednn; /* our speed over theirs */
     bool noisy;

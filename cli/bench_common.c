@@ -88,6 +88,14 @@ static long preemptions(void)
     return getrusage(RUSAGE_SELF, &use) == 0 ? use.ru_nivcsw : 0;
 }
 
+/* A peer's idle threads go on spinning for some 25 ms (OpenBLAS) and would take a CPU from whoever
+ * comes next: wait until they sleep. */
+static void settle(const bench_request *ask)
+{
+    if (ask->count < 2 || ask->threads < 2) return;
+    nanosleep(&(struct timespec){.tv_nsec = 40 * 1000 * 1000}, NULL);
+}
+
 /* Medians of one measurement; false when interrupted. It is noisy if other programs took more
  * than a twentieth of a slot (about a millisecond each time) in more than a quarter of them. */
 static bool measure_once(const bench_run *run, const bench_request *ask, const int64_t *calls,
@@ -98,6 +106,8 @@ static bool measure_once(const bench_run *run, const bench_request *ask, const i
     for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < ask->count; i++) {
             if (cli_cancelled) return false;
+            settle(ask);
+            if (ask->threads > 1) time_calls(&ask->cases[i], 1); /* wakes its threads */
             long before = preemptions();
             double took = time_calls(&ask->cases[i], calls[i]);
             if (1e-3 * (double)(preemptions() - before) > 0.05 * took) disturbed++;
@@ -120,9 +130,11 @@ bool bench_measure(bench_run *run, const bench_request *ask, bench_result *out)
     }
     /* Without a gauge of its own a measurement is still guarded by the one that all share. */
     bench_gauge gauge = ask->gauge == BENCH_NO_GAUGE ? BENCH_FMA_F32 : ask->gauge;
+    settle(ask);
     double before = bench_gauge_read(run, gauge, ask->level, ask->threads);
     for (int attempt = 0; attempt < run->tries; attempt++) {
         if (!measure_once(run, ask, calls, out)) return false;
+        settle(ask);
         double after = bench_gauge_read(run, gauge, ask->level, ask->threads);
         if (!isfinite(before) || !isfinite(after)) return false;
         out->gauge = ask->gauge == BENCH_NO_GAUGE ? (double)NAN : 0.5 * (before + after);
@@ -150,6 +162,9 @@ bench_line bench_line_of(const char *bench, const char *name, const bench_reques
                        .n = -1,
                        .k = -1,
                        .batch = -1,
+                       .d = -1,
+                       .heads = -1,
+                       .causal = -1,
                        .vs_openblas = NAN,
                        .vs_onednn = NAN,
                        .noisy = got->noisy};
@@ -177,7 +192,8 @@ static void print_json(const bench_line *line)
     const struct {
         const char *key;
         int64_t value;
-    } sizes[] = {{"m", line->m}, {"n", line->n}, {"k", line->k}, {"batch", line->batch}};
+    } sizes[] = {{"m", line->m},         {"n", line->n}, {"k", line->k},
+                 {"batch", line->batch}, {"d", line->d}, {"heads", line->heads}};
     cli_json j = {.to = stdout};
     cli_json_open(&j, NULL, '{');
     cli_json_text(&j, "bench", line->bench);
@@ -188,6 +204,8 @@ static void print_json(const bench_line *line)
     for (int i = 0; i < CLI_COUNT(sizes); i++)
         if (sizes[i].value >= 0) cli_json_int(&j, sizes[i].key, sizes[i].value);
     if (line->trans) cli_json_text(&j, "trans", line->trans);
+    if (line->pass) cli_json_text(&j, "pass", line->pass);
+    if (line->causal >= 0) cli_json_bool(&j, "causal", line->causal > 0);
     cli_json_real(&j, unit_keys[line->unit], line->rate);
     if (isfinite(line->share)) {
         cli_json_real(&j, "share", line->share);
@@ -203,6 +221,9 @@ static void shape_text(const bench_line *line, char *out, size_t bytes)
 {
     char batch[32] = "", k[32] = "";
     out[0] = '\0';
+    if (line->pass)
+        cli_format(out, bytes, "%lld x %lldx%lld%s", (long long)line->heads, (long long)line->n,
+                   (long long)line->d, line->causal > 0 ? " causal" : "");
     if (line->m < 0) return;
     if (line->batch > 1) cli_format(batch, sizeof batch, "%lld x ", (long long)line->batch);
     if (line->k >= 0) cli_format(k, sizeof k, "x%lld", (long long)line->k);

@@ -180,7 +180,7 @@ static void bad_values(void)
         {"bench peak --json=yes", "--json takes no value"},
         {"bench peak -z", "unknown option '-z'"},
         {"bench peak gemm", "unexpected word 'gemm'"},
-        {"bench", "SUITE is missing: one of peak|gemm|ops"},
+        {"bench", "SUITE is missing: one of peak|gemm|attention|ops"},
         {"inspect", "FILE is missing"},
         {"version now", "unexpected word 'now'"},
         {"version -- --json", "unexpected word '--json'"},
@@ -295,6 +295,9 @@ static void bench_lines(void)
     program_run("bench gemm --quick --json --only tiny -t1");
     expect(0, "\"trans\": \"nn\"", NULL);
     CHECK(each_json_line(look_at_bench) >= 1);
+    program_run("bench attention --quick --json --only decode -t1");
+    expect(0, "\"pass\": \"decode\"", NULL);
+    CHECK_EQ(each_json_line(look_at_bench), 2); /* two widths */
     program_run("bench peak -q -t 1 -l scalar -o fma");
     expect(0, "GFLOP/s", NULL);
 }
