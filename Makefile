@@ -22,6 +22,7 @@ bench: setup ## measure this machine and the kernels against it
 	@tools/build release fovea
 	@$(RELEASE)/fovea bench peak
 	@$(RELEASE)/fovea bench gemm
+	@$(RELEASE)/fovea bench attention --quick
 	@$(RELEASE)/fovea bench ops
 
 lint: ## formatting, layers and the analyser, at zero warnings
