@@ -86,6 +86,29 @@ static void launches_are_late(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* Device memory counts as the context's and stays under its cap. */
+static void the_byte_cap_holds(void)
+{
+    fv_ctx_config cfg;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.device = FV_DEVICE_GUARDED;
+    cfg.threads = 1;
+    cfg.memory_limit = 8 << 20;
+    fv_ctx *ctx = NULL;
+    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
+    int64_t n = 1 << 20;
+    fv_memory_stats before, after;
+    fv_ctx_memory(ctx, &before);
+    fv_tensor *t = fv_zeros(ctx, FV_F32, 1, &n);
+    fv_ctx_memory(ctx, &after);
+    CHECK(after.used_bytes >= before.used_bytes + 4 * (uint64_t)n);
+    fv_zeros(ctx, FV_F32, 1, &n);
+    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_MEMORY);
+    fv_tensor_free(ctx, &t);
+    CHECK(fv_tensor_valid(fv_zeros(ctx, FV_F32, 1, &n)));
+    fv_ctx_destroy(&ctx);
+}
+
 /* Freed memory is handed out again while old work is still queued: the order must keep it right. */
 static void reuse_keeps_the_order(void)
 {
@@ -194,6 +217,7 @@ int main(int argc, char **argv)
     RUN(the_wall_holds);
     RUN(host_pointers_are_refused);
     RUN(launches_are_late);
+    RUN(the_byte_cap_holds);
     RUN(reuse_keeps_the_order);
     RUN(queued_work_keeps_its_scratch);
     RUN(training_has_the_same_bits);

@@ -75,13 +75,17 @@ static void *guarded_alloc(fv_device *dev, size_t bytes)
     guarded_device *g = (guarded_device *)dev;
     size_t rounded;
     unsigned cls = fv_mem_class(bytes, &rounded);
+    if (!fv_mem_charge(&dev->ctx->mem, rounded)) return NULL;
     block *b = g->free_blocks[cls];
     if (b) {
         g->free_blocks[cls] = b->next;
     } else {
-        if (rounded > RANGE_BYTES - g->used) return NULL;
-        b = fv_mem_alloc(&dev->ctx->mem, sizeof *b);
-        if (!b) return NULL;
+        bool room = rounded <= RANGE_BYTES - g->used;
+        b = room ? fv_mem_alloc(&dev->ctx->mem, sizeof *b) : NULL;
+        if (!b) {
+            fv_mem_refund(&dev->ctx->mem, rounded);
+            return NULL;
+        }
         b->offset = g->used;
         g->used += rounded;
     }
@@ -96,6 +100,7 @@ static void guarded_free(fv_device *dev, void *ptr, size_t bytes)
     if (!ptr) return;
     size_t rounded;
     unsigned cls = fv_mem_class(bytes, &rounded);
+    fv_mem_refund(&dev->ctx->mem, rounded);
     block *b = g->spare;
     g->spare = b->next;
     b->offset = (size_t)((char *)ptr - g->wall);

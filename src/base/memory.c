@@ -77,13 +77,40 @@ void fv_mem_trim(fv_mem *mem)
     }
 }
 
+/* Whether `bytes` more stay under the cap, if need be after giving cached blocks back. */
+static bool fits(fv_mem *mem, size_t bytes)
+{
+    if (!mem->cap) return true;
+    if (bytes > mem->cap) return false;
+    if (mem->stats.held_bytes <= mem->cap - bytes) return true;
+    fv_mem_trim(mem);
+    return mem->stats.held_bytes <= mem->cap - bytes;
+}
+
+static void count_used(fv_mem *mem, size_t bytes)
+{
+    mem->stats.used_bytes += bytes;
+    if (mem->stats.used_bytes > mem->stats.peak_bytes)
+        mem->stats.peak_bytes = mem->stats.used_bytes;
+}
+
+bool fv_mem_charge(fv_mem *mem, size_t bytes)
+{
+    if (!fits(mem, bytes)) return false;
+    mem->stats.held_bytes += bytes;
+    count_used(mem, bytes);
+    return true;
+}
+
+void fv_mem_refund(fv_mem *mem, size_t bytes)
+{
+    mem->stats.held_bytes -= bytes;
+    mem->stats.used_bytes -= bytes;
+}
+
 static void *take_new(fv_mem *mem, size_t bytes)
 {
-    if (mem->cap && bytes > mem->cap) return NULL;
-    if (mem->cap && mem->stats.held_bytes > mem->cap - bytes) {
-        fv_mem_trim(mem);
-        if (mem->stats.held_bytes > mem->cap - bytes) return NULL;
-    }
+    if (!fits(mem, bytes)) return NULL;
     void *ptr = mem->allocator.alloc(mem->allocator.user, bytes, FV_MEM_ALIGN);
     if (!ptr) {
         /* Cached blocks of other sizes may be what is missing: give them back, ask once more. */
@@ -109,9 +136,7 @@ void *fv_mem_alloc(fv_mem *mem, size_t bytes)
         ptr = take_new(mem, rounded);
         if (!ptr) return NULL;
     }
-    mem->stats.used_bytes += rounded;
-    if (mem->stats.used_bytes > mem->stats.peak_bytes)
-        mem->stats.peak_bytes = mem->stats.used_bytes;
+    count_used(mem, rounded);
 #ifdef FV_HAVE_ASAN
     if (bytes < rounded) ASAN_POISON_MEMORY_REGION((char *)ptr + bytes, rounded - bytes);
 #endif

@@ -29,6 +29,10 @@ void *fv_mem_alloc(fv_mem *mem, size_t bytes);
 void *fv_mem_zalloc(fv_mem *mem, size_t bytes); /* zeroed */
 void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes);
 
+/* Counts memory that a device holds by itself, under the same cap; false when it would not fit. */
+bool fv_mem_charge(fv_mem *mem, size_t bytes);
+void fv_mem_refund(fv_mem *mem, size_t bytes);
+
 /* The size class of a request and the bytes its blocks have. */
 unsigned fv_mem_class(size_t bytes, size_t *rounded);
 
