@@ -7,6 +7,7 @@
 #include "io/json_write.h"
 #include "support/files.h"
 #include "support/test.h"
+#include "support/tree.h"
 
 static fv_ctx *ctx;
 
@@ -16,42 +17,6 @@ static fv_status parse(const char *text, size_t bytes, fv_doc **doc)
 }
 
 /* ---- values ---------------------------------------------------------------------- */
-
-/* Writes a tree back; tests nest a few levels only. */
-static void dump(fv_json_writer *w, const fv_value *v)
-{
-    switch (v->kind) {
-    case FV_KIND_NULL:
-        fv_json_null(w);
-        break;
-    case FV_KIND_BOOL:
-        fv_json_bool(w, v->as.boolean);
-        break;
-    case FV_KIND_INT:
-        fv_json_int(w, v->as.integer);
-        break;
-    case FV_KIND_REAL:
-        fv_json_real(w, v->as.real);
-        break;
-    case FV_KIND_STRING:
-        fv_json_string_n(w, v->as.text, v->count);
-        break;
-    case FV_KIND_ARRAY:
-        fv_json_open(w, '[');
-        for (uint32_t i = 0; i < v->count; i++)
-            dump(w, &v->as.items[i]);
-        fv_json_close(w, ']');
-        break;
-    case FV_KIND_OBJECT:
-        fv_json_open(w, '{');
-        for (uint32_t i = 0; i < v->count; i++) {
-            fv_json_key(w, v->as.members[i].key);
-            dump(w, &v->as.members[i].value);
-        }
-        fv_json_close(w, '}');
-        break;
-    }
-}
 
 /* text, and what it is when written again. */
 static const char *const ACCEPTED[][2] = {
@@ -132,7 +97,7 @@ static void accepts(void)
         CHECK_OK(ctx, parse(text, strlen(text), &doc));
         if (!doc) continue;
         fv_json_begin(&w, ctx);
-        dump(&w, &doc->root);
+        tree_write(&w, &doc->root);
         CHECK_OK(ctx, fv_json_end(&w));
         if (w.bytes != strlen(wanted) || memcmp(w.text, wanted, w.bytes) != 0)
             test_failed(__FILE__, __LINE__, "%s became %.*s, not %s", text, (int)w.bytes, w.text,

@@ -4,51 +4,13 @@
 #include "io/toml.h"
 #include "support/files.h"
 #include "support/test.h"
+#include "support/tree.h"
 
 static fv_ctx *ctx;
 
 static fv_status parse(const char *text, fv_doc **doc)
 {
     return fv_toml_parse(ctx, "t", text, strlen(text), doc);
-}
-
-/* Writes a tree as JSON; infinities and NaN as strings. */
-static void dump(fv_json_writer *w, const fv_value *v)
-{
-    switch (v->kind) {
-    case FV_KIND_NULL:
-        fv_json_null(w);
-        break;
-    case FV_KIND_BOOL:
-        fv_json_bool(w, v->as.boolean);
-        break;
-    case FV_KIND_INT:
-        fv_json_int(w, v->as.integer);
-        break;
-    case FV_KIND_REAL:
-        if (isfinite(v->as.real))
-            fv_json_real(w, v->as.real);
-        else
-            fv_json_string(w, isnan(v->as.real) ? "nan" : v->as.real < 0 ? "-inf" : "inf");
-        break;
-    case FV_KIND_STRING:
-        fv_json_string_n(w, v->as.text, v->count);
-        break;
-    case FV_KIND_ARRAY:
-        fv_json_open(w, '[');
-        for (uint32_t i = 0; i < v->count; i++)
-            dump(w, &v->as.items[i]);
-        fv_json_close(w, ']');
-        break;
-    case FV_KIND_OBJECT:
-        fv_json_open(w, '{');
-        for (uint32_t i = 0; i < v->count; i++) {
-            fv_json_key(w, v->as.members[i].key);
-            dump(w, &v->as.members[i].value);
-        }
-        fv_json_close(w, '}');
-        break;
-    }
 }
 
 /* text, and the tree as JSON. */
@@ -134,7 +96,7 @@ static void accepts(void)
         CHECK_OK(ctx, parse(ACCEPTED[i][0], &doc));
         if (!doc) continue;
         fv_json_begin(&w, ctx);
-        dump(&w, &doc->root);
+        tree_write(&w, &doc->root);
         CHECK_OK(ctx, fv_json_end(&w));
         if (w.bytes != strlen(wanted) || memcmp(w.text, wanted, w.bytes) != 0)
             test_failed(__FILE__, __LINE__, "%s became %.*s, not %s", ACCEPTED[i][0], (int)w.bytes,

@@ -1,0 +1,41 @@
+#include "support/tree.h"
+
+#include <math.h>
+
+void tree_write(fv_json_writer *w, const fv_value *v)
+{
+    switch (v->kind) {
+    case FV_KIND_NULL:
+        fv_json_null(w);
+        break;
+    case FV_KIND_BOOL:
+        fv_json_bool(w, v->as.boolean);
+        break;
+    case FV_KIND_INT:
+        fv_json_int(w, v->as.integer);
+        break;
+    case FV_KIND_REAL:
+        if (isfinite(v->as.real))
+            fv_json_real(w, v->as.real);
+        else
+            fv_json_string(w, isnan(v->as.real) ? "nan" : v->as.real < 0 ? "-inf" : "inf");
+        break;
+    case FV_KIND_STRING:
+        fv_json_string_n(w, v->as.text, v->count);
+        break;
+    case FV_KIND_ARRAY:
+        fv_json_open(w, '[');
+        for (uint32_t i = 0; i < v->count; i++)
+            tree_write(w, &v->as.items[i]);
+        fv_json_close(w, ']');
+        break;
+    case FV_KIND_OBJECT:
+        fv_json_open(w, '{');
+        for (uint32_t i = 0; i < v->count; i++) {
+            fv_json_key(w, v->as.members[i].key);
+            tree_write(w, &v->as.members[i].value);
+        }
+        fv_json_close(w, '}');
+        break;
+    }
+}

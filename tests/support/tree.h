@@ -1,0 +1,11 @@
+/* A parsed JSON or TOML tree as JSON text, for comparing what a reader understood. */
+#ifndef FV_TESTS_TREE_H
+#define FV_TESTS_TREE_H
+
+#include "io/json_write.h"
+#include "io/value.h"
+
+/* Infinities and NaN, which TOML has, as strings. Tests nest a few levels only. */
+void tree_write(fv_json_writer *w, const fv_value *v);
+
+#endif
