@@ -12,7 +12,6 @@
  * the engine without further locking.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -306,11 +305,7 @@ static bool map_range(guarded_device *g)
 
 static bool start_worker(guarded_device *g)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-    g->has_worker = pthread_create(&g->worker, NULL, worker_main, g) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    g->has_worker = fv_thread_start(&g->worker, worker_main, g);
     return g->has_worker;
 }
 

@@ -149,21 +149,25 @@ void fv_pool_run(fv_pool *pool, int64_t units, int64_t grain, fv_range_fn fn, co
 
 int fv_pool_threads(const fv_pool *pool) { return pool ? pool->threads : 1; }
 
-/* Workers take no signals: those are the host's. */
-static bool start_workers(fv_pool *pool)
+bool fv_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg)
 {
     sigset_t all, before;
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-    bool ok = true;
-    for (int i = 0; i < pool->threads - 1 && ok; i++) {
+    const bool started = pthread_create(thread, NULL, fn, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+static bool start_workers(fv_pool *pool)
+{
+    for (int i = 0; i < pool->threads - 1; i++) {
         worker *w = &pool->workers[i];
         *w = (worker){.pool = pool, .id = i + 1};
-        ok = pthread_create(&w->thread, NULL, worker_main, w) == 0;
-        if (ok) pool->started++;
+        if (!fv_thread_start(&w->thread, worker_main, w)) return false;
+        pool->started++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return ok;
+    return true;
 }
 
 fv_status fv_pool_create(int threads, fv_pool **out)

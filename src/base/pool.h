@@ -6,6 +6,8 @@
 #ifndef FV_BASE_POOL_H
 #define FV_BASE_POOL_H
 
+#include <pthread.h>
+
 #include "fovea/context.h"
 
 /* Computes units [begin, end); `thread` is in [0, fv_pool_threads) and unique at any moment. */
@@ -16,5 +18,8 @@ typedef void (*fv_range_fn)(const void *arg, int64_t begin, int64_t end, int thr
 void fv_pool_run(fv_pool *pool, int64_t units, int64_t grain, fv_range_fn fn, const void *arg);
 
 int fv_pool_threads(const fv_pool *pool); /* 1 for NULL */
+
+/* Starts a thread that takes no signals: those are the host's. */
+bool fv_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg);
 
 #endif
