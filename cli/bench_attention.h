@@ -1,0 +1,37 @@
+/*
+ * The lines of `fovea bench attention`.
+ *
+ *     const attention_shape s = {.name = "fwd", .pass = ATTENTION_FORWARD,
+ *                                .n = 2048, .d = 64, .heads = 8, .level = FV_SIMD_AVX512};
+ *     int code = bench_attention_line(run, &s, pool, threads);
+ *
+ * bench_attention.c says which shapes are measured, bench_attention_line.c makes and measures one.
+ *
+ * Operations are counted as 4 heads n^2 d forward, 2.5 times that backward, half of both when
+ * causal; the share is that of the multiply-adds this machine can do at the same level. Decoding
+ * is counted in bytes of K and V, its share that of the memory's read bandwidth.
+ */
+#ifndef FOVEA_CLI_BENCH_ATTENTION_H
+#define FOVEA_CLI_BENCH_ATTENTION_H
+
+#include "bench.h"
+#include "fovea/attention.h"
+
+typedef enum attention_pass {
+    ATTENTION_FORWARD,
+    ATTENTION_BACKWARD,
+    ATTENTION_DECODE
+} attention_pass;
+
+typedef struct attention_shape {
+    const char *name; /* of the line; --only looks at it */
+    attention_pass pass;
+    int64_t n, d, heads;
+    bool causal;
+    fv_simd level;
+} attention_shape;
+
+/* Returns an exit code. pool may be NULL where threads is 1. */
+int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool, int threads);
+
+#endif
