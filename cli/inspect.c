@@ -212,13 +212,13 @@ static const char *nearest_file(const char *path, char *found, size_t bytes)
     cli_format(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     DIR *dir = opendir(folder[0] ? folder : "/");
     if (!dir) return NULL;
-    cli_nearest nearest;
-    cli_nearest_begin(&nearest, slash ? slash + 1 : path);
+    fv_nearest nearest;
+    fv_nearest_begin(&nearest, slash ? slash + 1 : path);
     for (struct dirent *entry; (entry = readdir(dir));)
         if (entry->d_name[0] != '.')
-            cli_nearest_offer(&nearest, entry->d_name, (int)strlen(entry->d_name));
+            fv_nearest_offer(&nearest, entry->d_name, strlen(entry->d_name));
     closedir(dir);
-    const char *name = cli_nearest_found(&nearest);
+    const char *name = fv_nearest_found(&nearest);
     if (!name) return NULL;
     cli_format(found, bytes, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name);
     return found;

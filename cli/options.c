@@ -31,70 +31,18 @@ bool cli_choice_has(const char *choices, const char *text)
     }
 }
 
+enum { NAME_BYTES = 63 };
+
 /* ---- nearest spelling ----------------------------------------------------------- */
 
-enum { WORD_BYTES = 63, FAR = 1000 };
-
-/* Edits (insert, delete, replace, swap of neighbours) from a to b; FAR for words too long. */
-static int edit_distance(const char *a, int an, const char *b, int bn)
+static const char *nearest_choice(const char *choices, const char *word, fv_nearest *nearest)
 {
-    int rows[3][WORD_BYTES + 1];
-    if (an > WORD_BYTES || bn > WORD_BYTES) return FAR;
-    for (int j = 0; j <= bn; j++)
-        rows[0][j] = j;
-    for (int i = 1; i <= an; i++) {
-        int *now = rows[i % 3];
-        const int *before = rows[(i + 2) % 3], *two_before = rows[(i + 1) % 3];
-        now[0] = i;
-        for (int j = 1; j <= bn; j++) {
-            int best = before[j - 1] + (a[i - 1] != b[j - 1]);
-            if (before[j] + 1 < best) best = before[j] + 1;
-            if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                two_before[j - 2] + 1 < best)
-                best = two_before[j - 2] + 1;
-            now[j] = best;
-        }
-    }
-    return rows[an % 3][bn];
-}
-
-void cli_nearest_begin(cli_nearest *nearest, const char *word)
-{
-    nearest->word = word;
-    nearest->best[0] = '\0';
-    nearest->distance = FAR;
-}
-
-void cli_nearest_offer(cli_nearest *nearest, const char *candidate, int length)
-{
-    size_t n = strlen(nearest->word);
-    if (n == 0 || n > WORD_BYTES || length > WORD_BYTES) return;
-    int distance = edit_distance(nearest->word, (int)n, candidate, length);
-    /* A beginning counts as near: "comp" means "completion". */
-    bool begins = n >= 3 && (size_t)length > n && memcmp(candidate, nearest->word, n) == 0;
-    int allowed = 1 + (int)n / 3;
-    if (distance > allowed && !begins) return;
-    if (begins && distance > 1) distance = 1;
-    if (distance >= nearest->distance) return;
-    nearest->distance = distance;
-    memcpy(nearest->best, candidate, (size_t)length);
-    nearest->best[length] = '\0';
-}
-
-const char *cli_nearest_found(const cli_nearest *nearest)
-{
-    return nearest->distance < FAR ? nearest->best : NULL;
-}
-
-static const char *nearest_choice(const char *choices, const char *word, cli_nearest *nearest)
-{
-    cli_nearest_begin(nearest, word);
+    fv_nearest_begin(nearest, word);
     int length;
     const char *entry;
     for (int i = 0; (entry = cli_choice_at(choices, i, &length)); i++)
-        cli_nearest_offer(nearest, entry, length);
-    return cli_nearest_found(nearest);
+        fv_nearest_offer(nearest, entry, (size_t)length);
+    return fv_nearest_found(nearest);
 }
 
 /* ---- parsing -------------------------------------------------------------------- */
@@ -107,12 +55,12 @@ static int usage_error(const cli_verb *verb)
 
 static int unknown_option(const cli_verb *verb, const char *word, const char *name)
 {
-    cli_nearest nearest;
-    cli_nearest_begin(&nearest, name);
+    fv_nearest nearest;
+    fv_nearest_begin(&nearest, name);
     for (int i = 0; i < verb->option_count; i++)
-        cli_nearest_offer(&nearest, verb->options[i].name, (int)strlen(verb->options[i].name));
-    cli_nearest_offer(&nearest, "help", 4);
-    const char *found = cli_nearest_found(&nearest);
+        fv_nearest_offer(&nearest, verb->options[i].name, strlen(verb->options[i].name));
+    fv_nearest_offer(&nearest, "help", 4);
+    const char *found = fv_nearest_found(&nearest);
     if (found)
         cli_error("%s: unknown option '%s'; did you mean '--%s'?", verb->name, word, found);
     else
@@ -122,7 +70,7 @@ static int unknown_option(const cli_verb *verb, const char *word, const char *na
 
 static int bad_choice(const cli_verb *verb, const char *what, const char *text, const char *choices)
 {
-    cli_nearest nearest;
+    fv_nearest nearest;
     const char *found = nearest_choice(choices, text, &nearest);
     if (found)
         cli_error("%s: %s: '%s' is not one of %s; did you mean '%s'?", verb->name, what, text,
@@ -161,7 +109,7 @@ static int set_option(cli_call *call, int index, const char *text)
     if (option->type == CLI_INT || option->type == CLI_FLOAT) {
         code = check_number(call->verb, option, text);
     } else if (option->type == CLI_CHOICE && !cli_choice_has(option->choices, text)) {
-        char what[WORD_BYTES];
+        char what[NAME_BYTES];
         cli_format(what, sizeof what, "--%s", option->name);
         code = bad_choice(call->verb, what, text, option->choices);
     }
@@ -212,8 +160,8 @@ static int parse_long(cli_call *call, reader *in, const char *word)
     }
     int index = find_long(call->verb, name, length);
     if (index < 0) {
-        char bare[WORD_BYTES];
-        cli_format(bare, sizeof bare, "%.*s", (int)(length < WORD_BYTES ? length : WORD_BYTES - 1),
+        char bare[NAME_BYTES];
+        cli_format(bare, sizeof bare, "%.*s", (int)(length < NAME_BYTES ? length : NAME_BYTES - 1),
                    name);
         return unknown_option(call->verb, word, bare);
     }

@@ -28,7 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fovea/status.h"
+#include "fovea/nearest.h"
 
 #define CLI_COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -121,17 +121,6 @@ const char *cli_text(const cli_call *call, const char *name); /* NULL without a 
 /* The i-th entry of an "a|b|c" list: its start and its length; NULL past the end. */
 const char *cli_choice_at(const char *choices, int i, int *length);
 bool cli_choice_has(const char *choices, const char *text);
-
-/* Remembers the candidate that is nearest to `word` in spelling. */
-typedef struct cli_nearest {
-    const char *word;
-    char best[64];
-    int distance;
-} cli_nearest;
-
-void cli_nearest_begin(cli_nearest *nearest, const char *word);
-void cli_nearest_offer(cli_nearest *nearest, const char *candidate, int length);
-const char *cli_nearest_found(const cli_nearest *nearest); /* NULL: nothing is near */
 
 /* Raised by SIGINT and SIGTERM; give it to fv_ctx_config.cancel and poll it in long loops. */
 extern volatile int cli_cancelled;

@@ -225,3 +225,10 @@ fv_status fv_save_end(fv_save *save, fv_status status)
     save->temp = NULL;
     return status;
 }
+
+fv_status fv_save_text(fv_ctx *ctx, const char *path, const void *text, size_t bytes)
+{
+    fv_save save;
+    FV_FORWARD(fv_save_begin(ctx, path, bytes, &save));
+    return fv_save_end(&save, fv_save_write(&save, text, bytes, 0));
+}

@@ -52,4 +52,7 @@ fv_status fv_save_begin(fv_ctx *ctx, const char *path, uint64_t bytes, fv_save *
 fv_status fv_save_write(fv_save *save, const void *data, size_t n, uint64_t offset);
 fv_status fv_save_end(fv_save *save, fv_status status);
 
+/* All of it: a text that takes the place of `path`. */
+fv_status fv_save_text(fv_ctx *ctx, const char *path, const void *text, size_t bytes);
+
 #endif

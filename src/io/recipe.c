@@ -1,0 +1,426 @@
+/* Recipes: typed keys with fallbacks, over the TOML reader. Values are kept as text in an arena;
+ * numbers beside it. */
+#include "fovea/recipe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fovea/nearest.h"
+#include "io/arena.h"
+#include "io/file.h"
+#include "io/json_write.h"
+#include "io/number.h"
+#include "io/toml.h"
+#include "io/utf8.h"
+
+typedef struct slot {
+    const char *text;
+    double real;
+    int64_t integer;
+    bool given;
+} slot;
+
+struct fv_recipe {
+    fv_ctx *ctx;
+    const fv_key *keys;
+    size_t count;
+    slot *slots;
+    fv_arena arena; /* texts; replaced ones stay until the end */
+};
+
+/* ---- one value ---------------------------------------------------------------------- */
+
+static bool in_bounds(const fv_key *key, double value)
+{
+    return isfinite(value) &&
+           (key->least == key->most || (value >= key->least && value <= key->most));
+}
+
+/* [+-]digits[.digits][e[+-]digits], as fv_decimal_to_double asks for. */
+static bool is_decimal(const char *p)
+{
+    if (*p == '+' || *p == '-') p++;
+    const size_t whole = strspn(p, "0123456789");
+    p += whole;
+    size_t fraction = 0;
+    if (*p == '.') {
+        fraction = strspn(p + 1, "0123456789");
+        p += 1 + fraction;
+    }
+    if (whole + fraction == 0) return false;
+    if (*p != 'e' && *p != 'E') return *p == '\0';
+    p++;
+    if (*p == '+' || *p == '-') p++;
+    const size_t exponent = strspn(p, "0123456789");
+    return exponent > 0 && p[exponent] == '\0';
+}
+
+static int choice_index(const char *choices, const char *text)
+{
+    const size_t n = strlen(text);
+    int index = 0;
+    for (const char *p = choices; p && n > 0; index++) {
+        const size_t length = strcspn(p, "|");
+        if (length == n && memcmp(p, text, n) == 0) return index;
+        p = p[length] ? p + length + 1 : NULL;
+    }
+    return -1;
+}
+
+static const char *nearest_choice(const char *choices, fv_nearest *nearest, const char *text)
+{
+    fv_nearest_begin(nearest, text);
+    for (const char *p = choices; p;) {
+        const size_t length = strcspn(p, "|");
+        fv_nearest_offer(nearest, p, length);
+        p = p[length] ? p + length + 1 : NULL;
+    }
+    return fv_nearest_found(nearest);
+}
+
+/* What a TOML file can hold again as it is. */
+static bool is_plain_text(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7F) return false;
+    return fv_utf8_valid(text, n);
+}
+
+/* Reads `text` as the key's type into numbers. NULL: fine; else what is wrong, as a text that
+ * lives in `why`. */
+static const char *read_value(const fv_key *key, const char *text, slot *out, char why[200])
+{
+    const size_t n = strlen(text);
+    bool ok = true;
+    out->text = text;
+    out->real = 0;
+    out->integer = 0;
+    switch (key->type) {
+    case FV_KEY_INT:
+        ok = is_decimal(text) && strcspn(text, ".eE") == n &&
+             fv_decimal_to_i64(text, n, &out->integer) && in_bounds(key, (double)out->integer);
+        out->real = (double)out->integer;
+        break;
+    case FV_KEY_REAL:
+        ok = is_decimal(text) && fv_decimal_to_double(text, n, &out->real) &&
+             in_bounds(key, out->real);
+        break;
+    case FV_KEY_BOOL:
+        out->integer = strcmp(text, "true") == 0;
+        ok = out->integer || strcmp(text, "false") == 0;
+        break;
+    case FV_KEY_CHOICE:
+        out->integer = choice_index(key->choices, text);
+        ok = out->integer >= 0;
+        break;
+    case FV_KEY_TEXT:
+    case FV_KEY_PATH:
+        ok = is_plain_text(text, n);
+        break;
+    }
+    if (ok) return NULL;
+    if (key->type == FV_KEY_TEXT || key->type == FV_KEY_PATH)
+        return "not UTF-8 or has a control character";
+    if (key->type == FV_KEY_CHOICE) {
+        fv_nearest nearest;
+        const char *found = nearest_choice(key->choices, &nearest, text);
+        snprintf(why, 200, "'%.40s' is not one of %.90s%s%.30s%s", text, key->choices,
+                 found ? "; did you mean '" : "", found ? found : "", found ? "'?" : "");
+    } else if (key->type == FV_KEY_BOOL) {
+        snprintf(why, 200, "'%.40s' is not true or false", text);
+    } else if (key->least == key->most) {
+        snprintf(why, 200, "'%.40s' is not a %s", text,
+                 key->type == FV_KEY_INT ? "whole number" : "number");
+    } else {
+        snprintf(why, 200, "'%.40s' is not a %s from %.12g to %.12g", text,
+                 key->type == FV_KEY_INT ? "whole number" : "number", key->least, key->most);
+    }
+    return why;
+}
+
+/* ---- the set ------------------------------------------------------------------------ */
+
+static int64_t key_index(const fv_recipe *recipe, const char *name)
+{
+    for (size_t i = 0; i < recipe->count; i++)
+        if (strcmp(recipe->keys[i].name, name) == 0) return (int64_t)i;
+    return -1;
+}
+
+static fv_status fill_fallbacks(fv_recipe *recipe)
+{
+    char why[200];
+    for (size_t i = 0; i < recipe->count; i++) {
+        const fv_key *key = &recipe->keys[i];
+        FV_RETURN_IF(key_index(recipe, key->name) != (int64_t)i, recipe->ctx, FV_ERR_ARGUMENT,
+                     "recipe: key '%.60s' is listed twice", key->name);
+        const char *wrong =
+            read_value(key, key->fallback ? key->fallback : "", &recipe->slots[i], why);
+        FV_RETURN_IF(wrong, recipe->ctx, FV_ERR_ARGUMENT, "recipe: fallback of '%.60s': %.150s",
+                     key->name, wrong);
+    }
+    return FV_OK;
+}
+
+fv_status fv_recipe_create(fv_ctx *ctx, const fv_key *keys, size_t count, fv_recipe **out)
+{
+    fv_recipe *recipe = fv_mem_zalloc(&ctx->mem, sizeof *recipe);
+    FV_RETURN_IF(!recipe, ctx, FV_ERR_MEMORY, "no memory for a recipe");
+    recipe->ctx = ctx;
+    recipe->keys = keys;
+    recipe->count = count;
+    fv_arena_init(&recipe->arena, &ctx->mem);
+    recipe->slots = fv_mem_zalloc(&ctx->mem, count * sizeof *recipe->slots);
+    fv_status status = FV_OK;
+    if (!recipe->slots) status = fv_fail(ctx, FV_ERR_MEMORY, "no memory for a recipe");
+    if (status == FV_OK) status = fill_fallbacks(recipe);
+    if (status == FV_OK)
+        *out = recipe;
+    else
+        fv_recipe_destroy(&recipe);
+    return status;
+}
+
+void fv_recipe_destroy(fv_recipe **recipe_ptr)
+{
+    fv_recipe *recipe = *recipe_ptr;
+    if (!recipe) return;
+    fv_mem *mem = &recipe->ctx->mem;
+    fv_arena_free(&recipe->arena);
+    if (recipe->slots) fv_mem_free(mem, recipe->slots, recipe->count * sizeof *recipe->slots);
+    fv_mem_free(mem, recipe, sizeof *recipe);
+    *recipe_ptr = NULL;
+}
+
+/* Where a value comes from, for messages: a place in a file, or a call. */
+typedef struct origin {
+    const fv_doc *doc;
+    const fv_value *where;
+    const char *folder; /* of the file, with its '/'; "" for none */
+    size_t folder_bytes;
+} origin;
+
+static fv_status refuse(const fv_recipe *recipe, const origin *from, const char *text)
+{
+    if (from->doc) return fv_doc_fail(from->doc, from->where, FV_ERR_FORMAT, "%s", text);
+    return fv_fail(recipe->ctx, FV_ERR_ARGUMENT, "%s", text);
+}
+
+static fv_status unknown_key(const fv_recipe *recipe, const origin *from, const char *name)
+{
+    fv_nearest nearest;
+    fv_nearest_begin(&nearest, name);
+    for (size_t i = 0; i < recipe->count; i++)
+        fv_nearest_offer(&nearest, recipe->keys[i].name, strlen(recipe->keys[i].name));
+    const char *found = fv_nearest_found(&nearest);
+    char text[200];
+    snprintf(text, sizeof text, "there is no key '%.60s'%s%s%s", name,
+             found ? "; did you mean '" : "", found ? found : "", found ? "'?" : "");
+    return refuse(recipe, from, text);
+}
+
+/* Checks a value and puts it into slots[i], with a copy of its text. */
+static fv_status put(fv_recipe *recipe, slot *slots, const origin *from, const char *name,
+                     const char *text)
+{
+    const int64_t i = key_index(recipe, name);
+    if (i < 0) return unknown_key(recipe, from, name);
+    const fv_key *key = &recipe->keys[i];
+    char why[200], message[240];
+    slot value;
+    const char *wrong = read_value(key, text, &value, why);
+    if (wrong) {
+        snprintf(message, sizeof message, "%.60s: %.170s", name, wrong);
+        return refuse(recipe, from, message);
+    }
+    const bool relative = key->type == FV_KEY_PATH && *text && *text != '/';
+    const size_t lead = relative ? from->folder_bytes : 0, n = strlen(text);
+    char *copy = fv_arena_alloc(&recipe->arena, lead + n + 1);
+    FV_RETURN_IF(!copy, recipe->ctx, FV_ERR_MEMORY, "no memory for a recipe's value");
+    if (lead) memcpy(copy, from->folder, lead);
+    memcpy(copy + lead, text, n + 1);
+    value.text = copy;
+    value.given = true;
+    slots[i] = value;
+    return FV_OK;
+}
+
+fv_status fv_recipe_set(fv_recipe *recipe, const char *name, const char *text)
+{
+    const origin call = {.folder = ""};
+    return put(recipe, recipe->slots, &call, name, text);
+}
+
+/* ---- reading a file ----------------------------------------------------------------- */
+
+/* A TOML value as the text that fv_recipe_set would get. */
+static fv_status value_text(const fv_recipe *recipe, const origin *from, const fv_key *key,
+                            char room[FV_DECIMAL_BYTES], const char **out)
+{
+    const fv_value *v = from->where;
+    const bool wants_text =
+        !key || key->type == FV_KEY_TEXT || key->type == FV_KEY_PATH || key->type == FV_KEY_CHOICE;
+    if (v->kind == FV_KIND_STRING && wants_text) return fv_doc_string(from->doc, v, out);
+    *out = room;
+    if (v->kind == FV_KIND_BOOL && key && key->type == FV_KEY_BOOL) {
+        snprintf(room, FV_DECIMAL_BYTES, "%s", v->as.boolean ? "true" : "false");
+    } else if (v->kind == FV_KIND_INT && !wants_text && key->type != FV_KEY_BOOL) {
+        snprintf(room, FV_DECIMAL_BYTES, "%lld", (long long)v->as.integer);
+    } else if (v->kind == FV_KIND_REAL && isfinite(v->as.real) && key && key->type == FV_KEY_REAL) {
+        fv_double_to_decimal(v->as.real, room);
+    } else {
+        static const char *const wanted[] = {"a whole number", "a number", "true or false",
+                                             "a string",       "a string", "a string"};
+        char text[200];
+        snprintf(text, sizeof text, "%.60s: expected %s, found %s", key ? key->name : "",
+                 key ? wanted[key->type] : "a value", fv_kind_name(v->kind));
+        return refuse(recipe, from, text);
+    }
+    return FV_OK;
+}
+
+static fv_status take_member(fv_recipe *recipe, slot *slots, origin *from, const char *section,
+                             const fv_member *member)
+{
+    char name[128], room[FV_DECIMAL_BYTES];
+    const int n = snprintf(name, sizeof name, "%s%s%s", section, *section ? "." : "", member->key);
+    from->where = &member->value;
+    if (n < 0 || (size_t)n >= sizeof name) return unknown_key(recipe, from, member->key);
+    const int64_t i = key_index(recipe, name);
+    if (i < 0) return unknown_key(recipe, from, name);
+    const char *text = NULL;
+    FV_FORWARD(value_text(recipe, from, &recipe->keys[i], room, &text));
+    return put(recipe, slots, from, name, text);
+}
+
+static fv_status take_document(fv_recipe *recipe, slot *slots, origin *from)
+{
+    const fv_value *root = &from->doc->root;
+    for (uint32_t i = 0; i < root->count; i++) {
+        const fv_member *section = &root->as.members[i];
+        if (section->value.kind != FV_KIND_OBJECT) {
+            FV_FORWARD(take_member(recipe, slots, from, "", section));
+            continue;
+        }
+        for (uint32_t j = 0; j < section->value.count; j++)
+            FV_FORWARD(
+                take_member(recipe, slots, from, section->key, &section->value.as.members[j]));
+    }
+    return FV_OK;
+}
+
+fv_status fv_recipe_load(fv_recipe *recipe, const char *path)
+{
+    fv_ctx *ctx = recipe->ctx;
+    const size_t bytes = recipe->count * sizeof *recipe->slots;
+    fv_doc *doc = NULL;
+    FV_FORWARD(fv_toml_load(ctx, path, &doc));
+    slot *slots = fv_mem_alloc(&ctx->mem, bytes);
+    fv_status status = FV_OK;
+    if (!slots) status = fv_fail(ctx, FV_ERR_MEMORY, "no memory for a recipe");
+    if (status == FV_OK) {
+        const char *slash = strrchr(path, '/');
+        origin from = {
+            .doc = doc, .folder = path, .folder_bytes = slash ? (size_t)(slash - path) + 1 : 0};
+        if (bytes) memcpy(slots, recipe->slots, bytes);
+        status = take_document(recipe, slots, &from);
+        if (status == FV_OK && bytes) memcpy(recipe->slots, slots, bytes);
+    }
+    if (slots) fv_mem_free(&ctx->mem, slots, bytes);
+    fv_doc_free(&doc);
+    return status;
+}
+
+/* ---- writing ------------------------------------------------------------------------ */
+
+static void write_raw(fv_json_writer *w, const char *text) { fv_json_raw(w, text, strlen(text)); }
+
+static void write_key(fv_json_writer *w, const fv_key *key, const slot *value,
+                      const char *short_name)
+{
+    if (key->help) {
+        write_raw(w, "# ");
+        write_raw(w, key->help);
+        write_raw(w, "\n");
+    }
+    write_raw(w, short_name);
+    write_raw(w, " = ");
+    const bool quoted =
+        key->type == FV_KEY_TEXT || key->type == FV_KEY_PATH || key->type == FV_KEY_CHOICE;
+    w->comma = false;
+    if (quoted)
+        fv_json_string(w, value->text); /* a JSON string is a TOML string */
+    else
+        write_raw(w, value->text);
+    write_raw(w, "\n");
+}
+
+fv_status fv_recipe_save(fv_recipe *recipe, const char *path)
+{
+    fv_ctx *ctx = recipe->ctx;
+    fv_json_writer w;
+    fv_json_begin(&w, ctx);
+    char section[64] = "";
+    for (size_t i = 0; i < recipe->count; i++) {
+        const fv_key *key = &recipe->keys[i];
+        const char *dot = strchr(key->name, '.');
+        const size_t n = dot ? (size_t)(dot - key->name) : 0;
+        if (n < sizeof section && (strlen(section) != n || memcmp(section, key->name, n) != 0)) {
+            memcpy(section, key->name, n);
+            section[n] = '\0';
+            write_raw(&w, i ? "\n[" : "[");
+            write_raw(&w, section);
+            write_raw(&w, "]\n");
+        }
+        write_key(&w, key, &recipe->slots[i], dot ? dot + 1 : key->name);
+    }
+    fv_status status = fv_json_end(&w);
+    if (status == FV_OK) status = fv_save_text(ctx, path, w.text, w.bytes);
+    fv_json_free(&w);
+    return status;
+}
+
+/* ---- values ------------------------------------------------------------------------- */
+
+static const slot *find(const fv_recipe *recipe, const char *name)
+{
+    const int64_t i = key_index(recipe, name);
+    return i < 0 ? NULL : &recipe->slots[i];
+}
+
+int64_t fv_recipe_int(const fv_recipe *recipe, const char *name)
+{
+    const slot *value = find(recipe, name);
+    return value ? value->integer : 0;
+}
+
+double fv_recipe_real(const fv_recipe *recipe, const char *name)
+{
+    const slot *value = find(recipe, name);
+    return value ? value->real : 0;
+}
+
+bool fv_recipe_bool(const fv_recipe *recipe, const char *name)
+{
+    return fv_recipe_int(recipe, name) != 0;
+}
+
+const char *fv_recipe_text(const fv_recipe *recipe, const char *name)
+{
+    const slot *value = find(recipe, name);
+    return value ? value->text : "";
+}
+
+bool fv_recipe_given(const fv_recipe *recipe, const char *name)
+{
+    const slot *value = find(recipe, name);
+    return value && value->given;
+}
+
+int fv_recipe_choice(const fv_recipe *recipe, const char *name)
+{
+    const int64_t i = key_index(recipe, name);
+    if (i < 0 || recipe->keys[i].type != FV_KEY_CHOICE) return -1;
+    return (int)recipe->slots[i].integer;
+}

@@ -1,0 +1,154 @@
+/* Recipes: types, bounds, files, overrides, messages. */
+#include "fovea/recipe.h"
+#include "support/files.h"
+#include "support/test.h"
+
+static fv_ctx *ctx;
+
+static const fv_key KEYS[] = {
+    {.name = "name", .type = FV_KEY_TEXT, .fallback = "run", .help = "what to call it"},
+    {.name = "data.train", .type = FV_KEY_PATH, .help = "a file"},
+    {.name = "model.cell", .type = FV_KEY_CHOICE, .fallback = "gru", .choices = "rnn|gru|lstm"},
+    {.name = "model.size", .type = FV_KEY_INT, .fallback = "64", .least = 1, .most = 4096},
+    {.name = "train.lr", .type = FV_KEY_REAL, .fallback = "0.001", .least = 0, .most = 10},
+    {.name = "train.shuffle", .type = FV_KEY_BOOL, .fallback = "true"},
+};
+
+static fv_recipe *make(void)
+{
+    fv_recipe *recipe = NULL;
+    CHECK_OK(ctx, fv_recipe_create(ctx, KEYS, sizeof KEYS / sizeof *KEYS, &recipe));
+    return recipe;
+}
+
+static void starts_at_the_fallbacks(void)
+{
+    fv_recipe *r = make();
+    CHECK_STR(fv_recipe_text(r, "name"), "run");
+    CHECK_STR(fv_recipe_text(r, "data.train"), "");
+    CHECK_EQ(fv_recipe_choice(r, "model.cell"), 1);
+    CHECK_EQ(fv_recipe_int(r, "model.size"), 64);
+    CHECK_NEAR(fv_recipe_real(r, "train.lr"), 0.001, 0);
+    CHECK(fv_recipe_bool(r, "train.shuffle"));
+    CHECK(!fv_recipe_given(r, "train.lr"));
+    CHECK_EQ(fv_recipe_int(r, "no.such"), 0);
+    fv_recipe_destroy(&r);
+}
+
+static void a_table_must_pass_its_own_rules(void)
+{
+    static const fv_key bad[] = {{.name = "a", .type = FV_KEY_INT, .fallback = "x"}};
+    static const fv_key twice[] = {{.name = "a", .type = FV_KEY_TEXT},
+                                   {.name = "a", .type = FV_KEY_TEXT}};
+    fv_recipe *r = NULL;
+    CHECK_EQ(fv_recipe_create(ctx, bad, 1, &r), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_recipe_create(ctx, twice, 2, &r), FV_ERR_ARGUMENT);
+    CHECK(r == NULL);
+}
+
+static void values_are_checked(void)
+{
+    static const struct {
+        const char *name, *text, *message;
+    } wrong[] = {
+        {"model.size", "0", "model.size: '0' is not a whole number from 1 to 4096"},
+        {"model.size", "1.5", "model.size: '1.5' is not a whole number from 1 to 4096"},
+        {"model.size", "", "model.size: '' is not a whole number from 1 to 4096"},
+        {"train.lr", "fast", "train.lr: 'fast' is not a number from 0 to 10"},
+        {"train.lr", "11", "train.lr: '11' is not a number from 0 to 10"},
+        {"train.lr", "nan", "train.lr: 'nan' is not a number from 0 to 10"},
+        {"train.shuffle", "yes", "train.shuffle: 'yes' is not true or false"},
+        {"model.cell", "lstn",
+         "model.cell: 'lstn' is not one of rnn|gru|lstm; did you mean 'lstm'?"},
+        {"name", "a\nb", "name: not UTF-8 or has a control character"},
+        {"name", "\xff", "name: not UTF-8 or has a control character"},
+        {"train.rl", "1", "there is no key 'train.rl'; did you mean 'train.lr'?"},
+        {"zzzzzzzz", "1", "there is no key 'zzzzzzzz'"},
+    };
+    fv_recipe *r = make();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        CHECK_EQ(fv_recipe_set(r, wrong[i].name, wrong[i].text), FV_ERR_ARGUMENT);
+        CHECK_STR(fv_ctx_message(ctx), wrong[i].message);
+    }
+    CHECK_OK(ctx, fv_recipe_set(r, "train.lr", "2.5e-3"));
+    CHECK_NEAR(fv_recipe_real(r, "train.lr"), 2.5e-3, 0);
+    CHECK(fv_recipe_given(r, "train.lr"));
+    CHECK_OK(ctx, fv_recipe_set(r, "model.cell", "lstm"));
+    CHECK_EQ(fv_recipe_choice(r, "model.cell"), 2);
+    CHECK_EQ(fv_recipe_choice(r, "model.size"), -1);
+    fv_recipe_destroy(&r);
+}
+
+static void load_text(fv_recipe *r, const char *text, fv_status status, const char *message)
+{
+    const char *path = folder_path("r.toml");
+    file_write(path, text, strlen(text));
+    CHECK_EQ(fv_recipe_load(r, path), status);
+    if (status != FV_OK) CHECK(strstr(fv_ctx_message(ctx), message) != NULL);
+    if (status != FV_OK && !strstr(fv_ctx_message(ctx), message)) puts(fv_ctx_message(ctx));
+}
+
+static void a_file_is_taken_whole_or_not_at_all(void)
+{
+    fv_recipe *r = make();
+    load_text(r, "name = \"x\"\n[train]\nlr = 3\n[model]\nsize = 8\ncell = 'rnn'\n", FV_OK, "");
+    CHECK_STR(fv_recipe_text(r, "name"), "x");
+    CHECK_NEAR(fv_recipe_real(r, "train.lr"), 3, 0);
+    CHECK_EQ(fv_recipe_int(r, "model.size"), 8);
+    load_text(r, "[model]\nsize = 9\nsiez = 3\n", FV_ERR_FORMAT,
+              "r.toml:3:8: there is no key 'model.siez'; did you mean 'model.size'?");
+    load_text(r, "[model]\nsize = 9\n[train]\nlr = \"1\"\n", FV_ERR_FORMAT,
+              "r.toml:4:6: train.lr: expected a number, found a string");
+    load_text(r, "[train]\nlr = 1\nshuffle = 1\n", FV_ERR_FORMAT, "expected true or false");
+    load_text(r, "[model]\nsize = 1.5\n", FV_ERR_FORMAT, "expected a whole number");
+    load_text(r, "[model]\nsize = 5000\n", FV_ERR_FORMAT, "from 1 to 4096");
+    load_text(r, "[model.deeper]\nx = 1\n", FV_ERR_FORMAT, "there is no key 'model.deeper'");
+    load_text(r, "[model\n", FV_ERR_FORMAT, "r.toml:1:");
+    CHECK_EQ(fv_recipe_int(r, "model.size"), 8);
+    CHECK_NEAR(fv_recipe_real(r, "train.lr"), 3, 0);
+    CHECK_EQ(fv_recipe_load(r, folder_path("absent.toml")), FV_ERR_IO);
+    fv_recipe_destroy(&r);
+}
+
+static void paths_are_relative_to_the_file(void)
+{
+    fv_recipe *r = make();
+    load_text(r, "[data]\ntrain = \"a.txt\"\n", FV_OK, "");
+    CHECK_STR(fv_recipe_text(r, "data.train"), folder_path("a.txt"));
+    load_text(r, "[data]\ntrain = \"/a.txt\"\n", FV_OK, "");
+    CHECK_STR(fv_recipe_text(r, "data.train"), "/a.txt");
+    CHECK_OK(ctx, fv_recipe_set(r, "data.train", "b.txt"));
+    CHECK_STR(fv_recipe_text(r, "data.train"), "b.txt");
+    fv_recipe_destroy(&r);
+}
+
+static void what_is_saved_reads_back(void)
+{
+    fv_recipe *r = make(), *again = make();
+    CHECK_OK(ctx, fv_recipe_set(r, "name", "a \"b\" \\ \xC3\xA9"));
+    CHECK_OK(ctx, fv_recipe_set(r, "train.lr", "0.1"));
+    CHECK_OK(ctx, fv_recipe_set(r, "train.shuffle", "false"));
+    CHECK_OK(ctx, fv_recipe_save(r, folder_path("out.toml")));
+    CHECK_OK(ctx, fv_recipe_load(again, folder_path("out.toml")));
+    for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++)
+        if (KEYS[i].type != FV_KEY_PATH)
+            CHECK_STR(fv_recipe_text(again, KEYS[i].name), fv_recipe_text(r, KEYS[i].name));
+    fv_recipe_destroy(&r);
+    fv_recipe_destroy(&again);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    folder_make();
+    if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
+    RUN(starts_at_the_fallbacks);
+    RUN(a_table_must_pass_its_own_rules);
+    RUN(values_are_checked);
+    RUN(a_file_is_taken_whole_or_not_at_all);
+    RUN(paths_are_relative_to_the_file);
+    RUN(what_is_saved_reads_back);
+    fv_ctx_destroy(&ctx);
+    folder_remove();
+    return TEST_END();
+}
