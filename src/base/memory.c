@@ -167,6 +167,23 @@ void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes)
     ASAN_POISON_MEMORY_REGION(ptr, rounded);
 }
 
+void *fv_mem_grow(fv_mem *mem, void *array, size_t *room, size_t need, size_t element_bytes)
+{
+    enum { FIRST = 8 };
+    if (array && need <= *room) return array;
+    size_t more = *room > FIRST ? *room : FIRST, old, total;
+    while (more < need)
+        if (!fv_mul_size(more, 2, &more)) more = need;
+    if (!fv_mul_size(more, element_bytes, &total) || !fv_mul_size(*room, element_bytes, &old))
+        return NULL;
+    void *bigger = fv_mem_alloc(mem, total);
+    if (!bigger) return NULL;
+    if (old) memcpy(bigger, array, old);
+    fv_mem_free(mem, array, old);
+    *room = more;
+    return bigger;
+}
+
 /* Large blocks ask for huge pages: streaming through them costs far fewer address translations.
  * The kernel may decline, which changes nothing but speed. */
 enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };

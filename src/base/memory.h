@@ -29,6 +29,17 @@ void *fv_mem_alloc(fv_mem *mem, size_t bytes);
 void *fv_mem_zalloc(fv_mem *mem, size_t bytes); /* zeroed */
 void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes);
 
+/*
+ * A growing array of *room elements, made at least `need` long: doubles, moves the contents and
+ * frees the old block. NULL: out of memory, and the array is as it was. A fresh array is NULL
+ * with *room 0.
+ *
+ *     item *bigger = fv_mem_grow(mem, list->items, &list->room, list->count + 1, sizeof *bigger);
+ *     if (!bigger) return false;
+ *     list->items = bigger;
+ */
+void *fv_mem_grow(fv_mem *mem, void *array, size_t *room, size_t need, size_t element_bytes);
+
 /* Counts memory that a device holds by itself, under the same cap; false when it would not fit. */
 bool fv_mem_charge(fv_mem *mem, size_t bytes);
 void fv_mem_refund(fv_mem *mem, size_t bytes);

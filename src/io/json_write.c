@@ -37,19 +37,12 @@ static bool reserve(fv_json_writer *w, size_t more)
         fail(w, FV_ERR_MEMORY);
         return false;
     }
-    if (need <= w->room) return true;
-    size_t room = w->room ? w->room : 256;
-    while (room < need)
-        if (!fv_mul_size(room, 2, &room)) room = need;
-    char *bigger = fv_mem_alloc(&w->ctx->mem, room);
+    char *bigger = fv_mem_grow(&w->ctx->mem, w->text, &w->room, need < 256 ? 256 : need, 1);
     if (!bigger) {
         fail(w, FV_ERR_MEMORY);
         return false;
     }
-    if (w->bytes) memcpy(bigger, w->text, w->bytes);
-    fv_mem_free(&w->ctx->mem, w->text, w->room);
     w->text = bigger;
-    w->room = room;
     return true;
 }
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "io/utf8.h"
 
 fv_status fv_scan_begin(fv_scan *scan, fv_ctx *ctx, const char *name, const char *text,
@@ -88,22 +87,6 @@ void fv_builder_free(fv_builder *builder)
     *builder = (fv_builder){.scan = builder->scan};
 }
 
-/* Makes room for one more; doubles. */
-static bool grow(fv_mem *mem, void **array, size_t count, size_t *room, size_t bytes)
-{
-    if (count < *room) return true;
-    size_t more = *room ? *room : 8, old, total;
-    if (*room && !fv_mul_size(*room, 2, &more)) return false;
-    if (!fv_mul_size(more, bytes, &total) || !fv_mul_size(*room, bytes, &old)) return false;
-    void *bigger = fv_mem_alloc(mem, total);
-    if (!bigger) return false;
-    if (old) memcpy(bigger, *array, old);
-    fv_mem_free(mem, *array, old);
-    *array = bigger;
-    *room = more;
-    return true;
-}
-
 fv_status fv_builder_add(fv_builder *builder, const fv_member *item)
 {
     fv_doc *doc = builder->scan->doc;
@@ -111,9 +94,9 @@ fv_status fv_builder_add(fv_builder *builder, const fv_member *item)
         doc->root = item->value;
         return FV_OK;
     }
-    void *items = builder->items;
-    if (!grow(doc->arena.mem, &items, builder->count, &builder->room, sizeof *item))
-        return fv_scan_memory(builder->scan);
+    fv_member *items = fv_mem_grow(doc->arena.mem, builder->items, &builder->room,
+                                   builder->count + 1, sizeof *items);
+    if (!items) return fv_scan_memory(builder->scan);
     builder->items = items;
     builder->items[builder->count++] = *item;
     return FV_OK;
@@ -126,10 +109,9 @@ fv_status fv_builder_open(fv_builder *builder, const fv_member *item)
     if (builder->depth >= limit)
         return fv_doc_fail(doc, &item->value, FV_ERR_LIMIT, "values nest deeper than %llu",
                            (unsigned long long)limit);
-    void *frames = builder->frames;
-    if (!grow(doc->arena.mem, &frames, builder->depth, &builder->frame_room,
-              sizeof *builder->frames))
-        return fv_scan_memory(builder->scan);
+    struct fv_frame *frames = fv_mem_grow(doc->arena.mem, builder->frames, &builder->frame_room,
+                                          builder->depth + 1, sizeof *frames);
+    if (!frames) return fv_scan_memory(builder->scan);
     builder->frames = frames;
     builder->frames[builder->depth++] = (struct fv_frame){.self = *item, .first = builder->count};
     return FV_OK;
