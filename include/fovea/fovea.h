@@ -19,6 +19,7 @@
 #include "fovea/safetensors.h"
 #include "fovea/status.h"
 #include "fovea/tensor.h"
+#include "fovea/unicode.h"
 #include "fovea/vmath.h"
 
 #endif

@@ -1,0 +1,119 @@
+/*
+ * fovea/unicode.h: what a code point is, lower case, and the four normal forms, from tables of our
+ * own (Unicode 15.1). Nothing here looks at the locale.
+ *
+ *     fv_text out = {0};                                          // empty; reused by every call
+ *     s = fv_text_normalize(ctx, FV_NFKC, "ﬁn", strlen("ﬁn"), &out);
+ *     // FV_OK: out.data is "fin", out.bytes is 3
+ *     s = fv_text_lower(ctx, out.data, out.bytes, &other);
+ *     fv_text_free(ctx, &out);
+ *
+ *     fv_category_name(fv_unicode_category(0x3B1))                // "Ll": a letter, lower case
+ *
+ * Texts are UTF-8 and need no NUL at their end. Text that is not valid UTF-8 is FV_ERR_FORMAT.
+ * The functions of one code point need no context and may be called from any thread; a number past
+ * U+10FFFF counts as not assigned.
+ */
+#ifndef FOVEA_UNICODE_H
+#define FOVEA_UNICODE_H
+
+#include "fovea/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- text made by the library ---------------------------------------------------- */
+
+/*
+ * Begin with {0}. A call that fills it replaces what was there and keeps the memory, which belongs
+ * to the context: give it back with fv_text_free before the context is destroyed. `data` has a NUL
+ * behind its last byte.
+ */
+typedef struct fv_text {
+    char *data;
+    size_t bytes;
+    size_t room; /* of `data` */
+} fv_text;
+
+FV_API void fv_text_free(fv_ctx *ctx, fv_text *text);
+
+/* ---- one code point -------------------------------------------------------------- */
+
+/* The general categories of Unicode; the first letter of a name is the group: letter, mark, number,
+ * punctuation, symbol, separator (Z) and other (C). */
+typedef enum fv_category {
+    FV_CATEGORY_CN, /* not assigned */
+    FV_CATEGORY_CC,
+    FV_CATEGORY_CF,
+    FV_CATEGORY_CO,
+    FV_CATEGORY_CS,
+    FV_CATEGORY_LL,
+    FV_CATEGORY_LM,
+    FV_CATEGORY_LO,
+    FV_CATEGORY_LT,
+    FV_CATEGORY_LU,
+    FV_CATEGORY_MC,
+    FV_CATEGORY_ME,
+    FV_CATEGORY_MN,
+    FV_CATEGORY_ND,
+    FV_CATEGORY_NL,
+    FV_CATEGORY_NO,
+    FV_CATEGORY_PC,
+    FV_CATEGORY_PD,
+    FV_CATEGORY_PE,
+    FV_CATEGORY_PF,
+    FV_CATEGORY_PI,
+    FV_CATEGORY_PO,
+    FV_CATEGORY_PS,
+    FV_CATEGORY_SC,
+    FV_CATEGORY_SK,
+    FV_CATEGORY_SM,
+    FV_CATEGORY_SO,
+    FV_CATEGORY_ZL,
+    FV_CATEGORY_ZP,
+    FV_CATEGORY_ZS,
+    FV_CATEGORY_COUNT
+} fv_category;
+
+FV_API fv_category fv_unicode_category(uint32_t code);
+/* "Lu", "Nd", ...; "Cn" for a value outside the enum. Never NULL. */
+FV_API const char *fv_category_name(fv_category category);
+
+FV_API bool fv_unicode_is_letter(uint32_t code);      /* L* */
+FV_API bool fv_unicode_is_mark(uint32_t code);        /* M* */
+FV_API bool fv_unicode_is_number(uint32_t code);      /* N* */
+FV_API bool fv_unicode_is_punctuation(uint32_t code); /* P* */
+FV_API bool fv_unicode_is_space(uint32_t code);       /* White_Space: Z*, U+9 to U+D, U+85 */
+
+/* The canonical combining class: 0 for what starts a letter. */
+FV_API int fv_unicode_combining(uint32_t code);
+
+/* Lower case of one code point by itself: one code point, or two for U+0130. Returns how many. */
+FV_API int fv_unicode_lower(uint32_t code, uint32_t out[2]);
+
+/* ---- whole texts ----------------------------------------------------------------- */
+
+typedef enum fv_normal_form {
+    FV_NFC,  /* letters joined with their marks: what most text already is */
+    FV_NFD,  /* letters and marks apart */
+    FV_NFKC, /* as NFC, and look-alikes (ligatures, full width, superscripts) made plain */
+    FV_NFKD
+} fv_normal_form;
+
+/*
+ * Writes the normal form of `text`. `out` must not be where `text` lies.
+ * Fails: FORMAT, LIMIT (4 GiB and more), ARGUMENT (no such form), MEMORY; *out is untouched then.
+ */
+FV_API FV_MUST_USE fv_status fv_text_normalize(fv_ctx *ctx, fv_normal_form form, const char *text,
+                                               size_t bytes, fv_text *out);
+
+/* Writes `text` in lower case; a capital sigma at the end of a word becomes the final one. Fails as
+ * fv_text_normalize does. */
+FV_API FV_MUST_USE fv_status fv_text_lower(fv_ctx *ctx, const char *text, size_t bytes,
+                                           fv_text *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,75 @@
+/*
+ * Text as code points that remember where they come from: what normalising works on. Every step
+ * takes the whole text to the next form; `begin` and `end` stay bytes of the original.
+ *
+ *     fv_runes r;
+ *     fv_runes_init(&r, ctx);
+ *     s = fv_runes_decode(&r, text, bytes);
+ *     if (s == FV_OK) s = fv_runes_normalize(&r, FV_NFC);
+ *     if (s == FV_OK) s = fv_runes_encode(&r, &out);
+ *     fv_runes_free(&r);
+ *
+ * All calls but init and free fail with MEMORY; decode also with FORMAT and LIMIT.
+ */
+#ifndef FV_TEXT_RUNES_H
+#define FV_TEXT_RUNES_H
+
+#include "base/ctx.h"
+#include "fovea/unicode.h"
+
+typedef struct fv_rune {
+    uint32_t code;
+    uint32_t begin, end; /* the bytes of the original that it stands for */
+} fv_rune;
+
+typedef struct fv_runes {
+    fv_ctx *ctx;
+    fv_rune *items;
+    size_t count, room;
+    fv_rune *made; /* the next form, while a step fills it */
+    size_t made_count, made_room;
+} fv_runes;
+
+void fv_runes_init(fv_runes *r, fv_ctx *ctx);
+void fv_runes_free(fv_runes *r);
+
+/* Valid UTF-8 of less than 4 GiB. */
+fv_status fv_runes_decode(fv_runes *r, const char *text, size_t bytes);
+fv_status fv_runes_encode(const fv_runes *r, fv_text *out);
+
+/* A step puts each code point of the next form, then takes the form over. */
+fv_status fv_runes_put(fv_runes *r, fv_rune rune);
+void fv_runes_take(fv_runes *r);
+
+fv_status fv_runes_normalize(fv_runes *r, fv_normal_form form);
+/* `whole`: a sigma looks at the letters around it; otherwise each code point is taken alone. */
+fv_status fv_runes_lower(fv_runes *r, bool whole);
+
+/* Room for `bytes` and a NUL in a text. */
+fv_status fv_text_reserve(fv_ctx *ctx, fv_text *text, size_t bytes);
+/* Adds bytes at the end, and a NUL behind them. */
+fv_status fv_text_append(fv_ctx *ctx, fv_text *text, const char *bytes, size_t n);
+
+/* Whether the text is its own normal form for sure, by looking at each code point alone. */
+bool fv_text_is_normal(fv_normal_form form, const char *text, size_t bytes);
+
+/* The code point of a valid sequence of `length` bytes. */
+static inline uint32_t fv_code_of(const char *text, size_t length)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (length == 1) return s[0];
+    if (length == 2) return (uint32_t)(s[0] & 0x1F) << 6 | (s[1] & 0x3Fu);
+    if (length == 3)
+        return (uint32_t)(s[0] & 0x0F) << 12 | (uint32_t)(s[1] & 0x3F) << 6 | (s[2] & 0x3Fu);
+    return (uint32_t)(s[0] & 0x07) << 18 | (uint32_t)(s[1] & 0x3F) << 12 |
+           (uint32_t)(s[2] & 0x3F) << 6 | (s[3] & 0x3Fu);
+}
+
+/* Bytes of the sequence that starts with this byte, in text known to be valid. */
+static inline size_t fv_lead_length(char lead)
+{
+    unsigned char c = (unsigned char)lead;
+    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+}
+
+#endif
