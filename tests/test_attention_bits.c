@@ -201,29 +201,39 @@ static void batch_at_level(void)
 }
 static void batch(void) { attn_every_level(batch_at_level); }
 
-/* A query alone, at its position, gives the bits it has among others. */
+/* Some queries alone, at their positions, give the bits they have among the others. */
+static void few_of(const problem *all, int64_t few)
+{
+    const int64_t n = all->a.n_q, d = all->a.d;
+    for (int64_t i = 0; i + few <= n; i += 7) {
+        problem some = {.a = all->a,
+                        .q = vec_part(all->q, i * d, few * d),
+                        .k = all->k,
+                        .v = all->v,
+                        .o = vec_new(FV_F32, few * d),
+                        .lse = vec_new(FV_F32, few)};
+        some.a.n_q = few;
+        some.a.q_offset += i;
+        run_forward(&some);
+        CHECK(vec_same_bits(some.o, vec_part(all->o, i * d, few * d)));
+        CHECK(vec_same_bits(some.lse, vec_part(all->lse, i, few)));
+    }
+}
+
 static void neighbours_at_level(void)
 {
-    fv_attn a = attn_sizes(150, 500, 20, 20);
-    a.causal = FV_CAUSAL_TOP_LEFT;
-    a.left = 50;
-    a.q_offset = 310;
-    const problem all = problem_of(a);
-    run_forward(&all);
-    for (int64_t i = 0; i < 150; i += 7) {
-        problem one = {.a = a,
-                       .q = vec_part(all.q, i * 20, 20),
-                       .k = all.k,
-                       .v = all.v,
-                       .o = vec_new(FV_F32, 20),
-                       .lse = vec_new(FV_F32, 1)};
-        one.a.n_q = 1;
-        one.a.q_offset += i;
-        run_forward(&one);
-        CHECK(vec_same_bits(one.o, vec_part(all.o, i * 20, 20)));
-        CHECK(vec_same_bits(one.lse, vec_part(all.lse, i, 1)));
+    /* many queries, and so few that they count as decoding: each kind has its own bits */
+    static const int64_t many[] = {150, 8}, few[] = {9, 1};
+    for (int kind = 0; kind < 2; kind++) {
+        fv_attn a = attn_sizes(many[kind], 500, 20, 20);
+        a.causal = FV_CAUSAL_TOP_LEFT;
+        a.left = 50;
+        a.q_offset = 310;
+        const problem all = problem_of(a);
+        run_forward(&all);
+        few_of(&all, few[kind]);
+        vec_free_all();
     }
-    vec_free_all();
 }
 static void neighbours(void) { attn_every_level(neighbours_at_level); }
 

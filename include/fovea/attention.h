@@ -36,7 +36,10 @@
  * shifted by their maximum.
  *
  * Bits: a query's result depends on its own row, on the keys and values, and on the sizes per
- * sequence; not on the batch, the other queries or the threads.
+ * sequence; not on the batch, the other queries or the threads. Up to eight queries over a cache
+ * of keys (at most 32 with those of the heads that share a key head) take a path of their own,
+ * bound by the memory; its sums run in another order, so there a query may differ in its last bits
+ * from itself among many.
  */
 #ifndef FOVEA_ATTENTION_H
 #define FOVEA_ATTENTION_H

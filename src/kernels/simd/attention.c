@@ -13,11 +13,11 @@
 #include "kernels/simd/fill.h"
 
 enum {
-    BLOCK_KEYS = 256,
+    BLOCK_KEYS = FV_ATTN_BLOCK,
+    SCORE_ROW = FV_ATTN_SCORE_ROW,
     MOST_ROWS = 192, /* queries of a unit, a multiple of the strip */
     LEAST_ROWS = 48,
-    WIDE = 256,                       /* beyond this width units are halved, to bound scratch */
-    SCORE_ROW = BLOCK_KEYS + FV_LANES /* odd number of lines: rows spread over the cache */
+    WIDE = 256 /* beyond this width units are halved, to bound scratch */
 };
 
 /* How the work is cut and where its scratch lies; offsets in floats. */
@@ -83,6 +83,7 @@ static forward_plan plan_of(const fv_attn *a, int threads)
 static size_t forward_scratch(const void *args, int threads)
 {
     const fv_attn *a = args;
+    if (fv_attn_is_decode(a)) return FV_SIMD_NAME(fv_attn_decode_scratch)(a, threads);
     /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
     size_t heads, panels;
     if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &heads) ||
@@ -144,72 +145,6 @@ static void begin_block(const forward_job *job, const query_block *block, const 
     memset(w->o, 0, (size_t)(block->rows * job->plan.o_row) * sizeof(float));
 }
 
-/* The largest score of a row, or `most` if that is larger. NaN is passed over. */
-static float row_top(const float *s, int64_t cols, float most)
-{
-    vf top[2] = {v_set(most), v_set(most)};
-    int64_t c = 0;
-    for (; c + 2 * FV_LANES <= cols; c += 2 * FV_LANES) {
-        top[0] = v_max(v_load(s + c, FV_LANES), top[0]);
-        top[1] = v_max(v_load(s + c + FV_LANES, FV_LANES), top[1]);
-    }
-    if (c < cols) top[0] = v_max(v_load(s + c, FV_LANES), top[0]);
-    return v_join_max(v_max(top[0], top[1]));
-}
-
-/* Weights of two rows, and their sums. Two keep the units busy that one, a chain of ten operations
- * a vector, would leave waiting. */
-V_INLINE void weigh_pair(float *s, float *t, int64_t cols, const float *shift, float *sums)
-{
-    const vf down_s = v_set(shift[0]), down_t = v_set(shift[1]);
-    vf sum_s = v_zero(), sum_t = v_zero();
-    for (int64_t c = 0; c < cols; c += FV_LANES) {
-        const vf p = fv_attn_exp2(v_sub(v_load(s + c, FV_LANES), down_s));
-        const vf r = fv_attn_exp2(v_sub(v_load(t + c, FV_LANES), down_t));
-        v_store(s + c, FV_LANES, p);
-        v_store(t + c, FV_LANES, r);
-        sum_s = v_add(sum_s, p);
-        sum_t = v_add(sum_t, r);
-    }
-    sums[0] = v_join(sum_s);
-    sums[1] = v_join(sum_t);
-}
-
-/* Scores of six rows to weights; rows past the strip's last hold anything finite or not. fade[i]
- * gets what the earlier sums of row i are to be multiplied with. */
-static void softmax_strip(float *s, int rows, int64_t cols, float *most, float *sum, float *fade)
-{
-    float shift[FV_LANES] = {0}, added[FV_LANES], before[FV_LANES] = {0};
-    for (int i = 0; i < rows; i++) {
-        before[i] = most[i];
-        most[i] = row_top(s + i * SCORE_ROW, cols, most[i]);
-        shift[i] = most[i] == -INFINITY ? 0 : most[i];
-    }
-    const vf drop = v_sub(v_load(before, FV_LANES), v_load(shift, FV_LANES));
-    v_store(fade, FV_LANES, fv_attn_exp2(drop));
-    for (int i = 0; i < rows; i += 2) {
-        float *row = s + i * SCORE_ROW;
-        weigh_pair(row, row + SCORE_ROW, cols, shift + i, added + i);
-    }
-    for (int i = 0; i < rows; i++)
-        sum[i] = fmaf(sum[i], fade[i], added[i]);
-}
-
-static void scale_row(float *o, int64_t width, float by)
-{
-    const vf factor = v_set(by);
-    for (int64_t c = 0; c < width; c += FV_LANES)
-        v_store(o + c, FV_LANES, v_mul(v_load(o + c, FV_LANES), factor));
-}
-
-static void drop_row(const forward_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
-                     float *keep, float *p)
-{
-    FV_SIMD_NAME(fv_attn_keep)(&job->base, row, first, cols, keep);
-    for (int64_t c = 0; c < cols; c += FV_LANES)
-        v_store(p + c, FV_LANES, v_mul(v_load(p + c, FV_LANES), v_load(keep + c, FV_LANES)));
-}
-
 /* A block of keys as the strips meet it. */
 typedef struct key_block {
     int64_t first;
@@ -232,11 +167,13 @@ static void meet_strip(const forward_job *job, const workspace *w, const key_blo
         FV_SIMD_NAME(fv_attn_finish)(&job->base, w->row + r + i, keys.begin, cols, s, NULL);
     }
     float fade[FV_LANES];
-    softmax_strip(w->scores, rows, cols, w->most + r, w->sum + r, fade);
+    FV_SIMD_NAME(fv_attn_softmax)(w->scores, rows, cols, w->most + r, w->sum + r, fade);
     for (int i = 0; i < rows; i++) {
-        if (fade[i] != 1) scale_row(w->o + (r + i) * p->o_row, p->o_row, fade[i]);
-        if (a->dropout > 0)
-            drop_row(job, w->row + r + i, keys.begin, cols, w->keep, w->scores + i * SCORE_ROW);
+        const fv_attn_row *row = w->row + r + i;
+        float *s = w->scores + i * SCORE_ROW;
+        if (fade[i] != 1) fv_attn_scale_row(w->o + (r + i) * p->o_row, p->o_row, fade[i]);
+        if (a->dropout == 0) continue;
+        FV_SIMD_NAME(fv_attn_drop)(&job->base, row, keys.begin, cols, w->keep, s);
     }
     const fv_tile t = {.k = keys.end - keys.begin,
                        .a = w->scores,
@@ -365,6 +302,10 @@ static void forward(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
     if (a->batch == 0 || a->n_q == 0) return;
+    if (fv_attn_is_decode(a)) {
+        FV_SIMD_NAME(fv_attn_decode)(exec, ptr, a);
+        return;
+    }
     forward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr),
                        .plan = plan_of(a, exec->threads)};
     job.panels = exec->scratch;

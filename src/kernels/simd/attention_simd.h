@@ -5,7 +5,9 @@
  *
  *   attention.c        forward: blocks of queries x blocks of keys, online softmax
  *   attention_grad.c   backward: blocks of keys x blocks of queries
+ *   attention_decode.c  forward for a few queries over a long cache of keys
  *   attention_score.c  one row of scores: cap, slope, bias, mask, dropout
+ *   attention_softmax.c  scores to weights, with running maxima
  *
  * Scores are kept in base 2: s log2(e), so that a weight is 2^(s - most).
  *
@@ -27,6 +29,11 @@
 enum {
     FV_ATTN_PANEL = FV_GEMM_PANEL, /* keys of a packed panel */
     FV_ATTN_STRIP = FV_GEMM_STRIP, /* query rows that go through a tile together */
+    FV_ATTN_DECODE = 8,            /* queries of a sequence that still count as decoding, */
+    FV_ATTN_DECODE_ROWS = 32,      /* ... and with those of all heads that share a key head */
+    FV_ATTN_BLOCK = 256,           /* keys between two looks at the running maximum */
+    /* of a strip of scores; an odd number of lines, so that rows spread over the cache */
+    FV_ATTN_SCORE_ROW = FV_ATTN_BLOCK + FV_LANES,
 };
 
 typedef struct fv_attn_job {
@@ -88,6 +95,19 @@ static inline fv_attn_span fv_attn_span_of(const fv_attn_row *row, int rows, int
     return (fv_attn_span){fv_attn_max(first, low / FV_LANES * FV_LANES), fv_attn_min(end, high)};
 }
 
+/*
+ * Whether a description is decoding: few queries, whose scores are taken from the rows of K as they
+ * lie. A matter of sizes per sequence alone, since its sums run in another order than the tile's.
+ * Beyond these sizes (measured) packing K pays.
+ */
+static inline bool fv_attn_is_decode(const fv_attn *a)
+{
+    return a->n_q <= FV_ATTN_DECODE &&
+           a->heads / a->kv_heads <= FV_ATTN_DECODE_ROWS / fv_attn_max(1, a->n_q);
+}
+void FV_SIMD_NAME(fv_attn_decode)(const fv_exec *exec, void *const *ptr, const fv_attn *a);
+size_t FV_SIMD_NAME(fv_attn_decode_scratch)(const fv_attn *a, int threads);
+
 /* Puts the backward into the table; the forward's entry calls it. */
 void FV_SIMD_NAME(fv_simd_attention_grad_fill)(fv_kernel_table *t);
 
@@ -105,6 +125,25 @@ void FV_SIMD_NAME(fv_attn_finish)(const fv_attn_job *job, const fv_attn_row *row
 /* What dropout multiplies the weights of those keys with: 0 or 1 / (1 - p). */
 void FV_SIMD_NAME(fv_attn_keep)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
                                 int64_t cols, float *keep);
+
+/* Multiplies the weights p of those keys with what dropout says; keep holds cols floats. */
+void FV_SIMD_NAME(fv_attn_drop)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
+                                int64_t cols, float *keep, float *p);
+
+/*
+ * Scores of a strip of at most 16 rows, FV_ATTN_SCORE_ROW apart, to weights 2^(s - most) with the
+ * running maximum `most` and sum of each row. fade[16] gets what the earlier sums of a row are to
+ * be multiplied with. The row after an odd last one is written to as well.
+ */
+void FV_SIMD_NAME(fv_attn_softmax)(float *s, int rows, int64_t cols, float *most, float *sum,
+                                   float *fade);
+
+V_INLINE void fv_attn_scale_row(float *o, int64_t width, float by)
+{
+    const vf factor = v_set(by);
+    for (int64_t c = 0; c < width; c += FV_LANES)
+        v_store(o + c, FV_LANES, v_mul(v_load(o + c, FV_LANES), factor));
+}
 
 /* Whether every element is a number and not infinite. */
 bool FV_SIMD_NAME(fv_attn_finite)(const float *x, int64_t stride, int64_t rows, int64_t width);

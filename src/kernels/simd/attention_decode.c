@@ -1,0 +1,454 @@
+/*
+ * Attention forward for a few queries over a long cache of keys: bound by how fast K and V stream
+ * in, so both are read once, in order, where they lie. The queries of all heads that share a key
+ * head go together, up to sixteen at a time.
+ *
+ * Scores. A product q . k runs over the width by vectors: element c goes to lane c mod 16, and the
+ * lanes of sixteen products join in one tree of shuffles (reduce). One query meets sixteen keys at
+ * a time, four queries meet four: the same sums, whichever way.
+ *
+ * Keys are cut into chunks of CHUNK_KEYS, so that threads can share a head. A chunk ends with its
+ * own maximum, sum and blend of values for each query; they join in index order. Neither the
+ * threads nor the other queries show in the bits.
+ */
+#include "kernels/simd/attention_simd.h"
+
+#include "base/check.h"
+
+enum {
+    GROUP = FV_SIMD_LEVEL == 3 ? 16 : 4, /* products that share a tree: what the registers hold */
+    UNIT_ROWS = 16,                      /* queries that meet a block of keys together */
+    CHUNK_KEYS = 2048,                   /* a multiple of the block */
+    PIECE_KEYS = 32, /* rows of V between two looks at the columns that do not fit in registers */
+    BLEND_VECS = FV_SIMD_LEVEL == 3 ? 8 : 4
+};
+
+/* How the work is cut and where its scratch lies; offsets in floats. */
+typedef struct decode_plan {
+    int64_t rows, strips, chunks; /* rows: queries of all heads that share a key head */
+    int64_t q_row, o_row, part_row;
+    size_t q, o, scores, keep, records, thread_floats; /* of one thread */
+} decode_plan;
+
+typedef struct decode_job {
+    fv_attn_job base;
+    decode_plan plan;
+    float *parts; /* [batch][heads][n_q][chunks] of part_row: o, then maximum and sum */
+    float *threads;
+} decode_job;
+
+/* What a thread works in. */
+typedef struct workspace {
+    float *q, *scores, *keep;
+    float *o, *next; /* blends so far, and with the block at hand */
+    fv_attn_row *row;
+    float most[UNIT_ROWS], sum[UNIT_ROWS];
+} workspace;
+
+static decode_plan plan_of(const fv_attn *a)
+{
+    decode_plan p = {.rows = a->heads / a->kv_heads * a->n_q};
+    p.strips = (p.rows + UNIT_ROWS - 1) / UNIT_ROWS;
+    p.chunks = fv_attn_max(1, (a->n_k + CHUNK_KEYS - 1) / CHUNK_KEYS);
+    p.q_row = fv_attn_round(a->d, FV_LANES);
+    p.o_row = fv_attn_round(a->d_v, FV_LANES);
+    p.part_row = p.o_row + FV_LANES;
+    size_t at = 0;
+    p.q = at, at += (size_t)(UNIT_ROWS * p.q_row);
+    p.o = at, at += (size_t)(2 * UNIT_ROWS * p.o_row);
+    p.scores = at, at += (size_t)UNIT_ROWS * FV_ATTN_SCORE_ROW;
+    p.keep = at, at += FV_ATTN_BLOCK;
+    p.records = at, at += fv_attn_lines(UNIT_ROWS * sizeof(fv_attn_row) / sizeof(float));
+    p.thread_floats = at;
+    return p;
+}
+
+size_t FV_SIMD_NAME(fv_attn_decode_scratch)(const fv_attn *a, int threads)
+{
+    const decode_plan p = plan_of(a);
+    size_t
+        parts; /* a K that repeats over heads is small itself; the parts may be beyond counting */
+    if (!fv_mul_size((size_t)(a->batch * a->heads * a->n_q), (size_t)p.chunks, &parts) ||
+        !fv_mul_size(parts, (size_t)p.part_row, &parts) || parts > SIZE_MAX / 16)
+        return SIZE_MAX;
+    return (parts + (size_t)threads * p.thread_floats) * sizeof(float);
+}
+
+/* ---- scores ----------------------------------------------------------------------- */
+
+/*
+ * The sums of GROUP vectors. Within quarters of four lanes (0 + 2) + (1 + 3), then quarters
+ * (0 + 1) + (2 + 3): the same for every vector and on both levels.
+ */
+#if FV_SIMD_LEVEL == 3
+V_INLINE vf unpack_add(vf a, vf b)
+{
+    return v_add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+}
+V_INLINE vf unpack_add_pairs(vf a, vf b)
+{
+    const __m512d x = _mm512_castps_pd(a), y = _mm512_castps_pd(b);
+    return v_add(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)),
+                 _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+}
+V_INLINE vf quarter_add(vf a, vf b)
+{
+    return v_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+V_INLINE void reduce(const vf *x, float *sums)
+{
+    vf four[4];
+    FV_UNROLL
+    for (int i = 0; i < 4; i++)
+        four[i] = unpack_add_pairs(unpack_add(x[4 * i], x[4 * i + 1]),
+                                   unpack_add(x[4 * i + 2], x[4 * i + 3]));
+    v_store(sums, FV_LANES,
+            quarter_add(quarter_add(four[0], four[1]), quarter_add(four[2], four[3])));
+}
+#else
+V_INLINE __m256 unpack_add(__m256 a, __m256 b)
+{
+    return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+}
+V_INLINE __m128 reduce_half(__m256 a, __m256 b, __m256 c, __m256 d)
+{
+    const __m256d x = _mm256_castps_pd(unpack_add(a, b)), y = _mm256_castps_pd(unpack_add(c, d));
+    const __m256 sum = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)),
+                                     _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+    return _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1));
+}
+V_INLINE void reduce(const vf *x, float *sums)
+{
+    const __m128 low = reduce_half(x[0].a, x[1].a, x[2].a, x[3].a);
+    const __m128 high = reduce_half(x[0].b, x[1].b, x[2].b, x[3].b);
+    _mm_storeu_ps(sums, _mm_add_ps(low, high));
+}
+#endif
+
+/* Operands of one tile of products. */
+typedef struct dots {
+    const float *q, *k;
+    int64_t q_row, k_row, width;
+    float *s; /* rows FV_ATTN_SCORE_ROW apart */
+} dots;
+
+/* Adds the products of `vecs` vectors, from column c on, to sum[row][key]. One query walks each key
+ * to its end before the next, as the memory likes it; several share what they load. */
+V_INLINE void add_columns(const dots *t, const int rows, const int keys, int last, int64_t c,
+                          const int vecs, int count, vf *sum)
+{
+    FV_UNROLL
+    for (int j = 0; j < keys; j++) {
+        const float *k = t->k + (j < last ? j : last) * t->k_row + c;
+        FV_UNROLL
+        for (int v = 0; v < vecs; v++) {
+            const vf x = v_load(k + v * FV_LANES, count);
+            FV_UNROLL
+            for (int r = 0; r < rows; r++) {
+                const vf y = v_load(t->q + r * t->q_row + c + v * FV_LANES, FV_LANES);
+                sum[r * keys + j] = v_fma(y, x, sum[r * keys + j]);
+            }
+        }
+    }
+}
+
+/* rows x keys = GROUP products. Keys after `last` are not read: their sums are those of `last`. */
+FV_INSTANCE void dot_tile(const dots *t, const int rows, const int keys, int last)
+{
+    vf sum[GROUP];
+    FV_UNROLL
+    for (int i = 0; i < GROUP; i++)
+        sum[i] = v_zero();
+    int64_t c = 0;
+    for (; c + 8 * FV_LANES <= t->width; c += 8 * FV_LANES)
+        add_columns(t, rows, keys, last, c, 8, FV_LANES, sum);
+    for (; c + 4 * FV_LANES <= t->width; c += 4 * FV_LANES)
+        add_columns(t, rows, keys, last, c, 4, FV_LANES, sum);
+    for (; c + FV_LANES <= t->width; c += FV_LANES)
+        add_columns(t, rows, keys, last, c, 1, FV_LANES, sum);
+    if (c < t->width) add_columns(t, rows, keys, last, c, 1, (int)(t->width - c), sum);
+    float all[GROUP];
+    reduce(sum, all);
+    for (int r = 0; r < rows; r++)
+        memcpy(t->s + r * FV_ATTN_SCORE_ROW, all + r * keys, (size_t)keys * sizeof(float));
+}
+
+static void one_by_many(const dots *t, int last) { dot_tile(t, 1, GROUP, last); }
+static void two_by_some(const dots *t, int last) { dot_tile(t, 2, GROUP / 2, last); }
+static void four_by_few(const dots *t, int last) { dot_tile(t, 4, GROUP / 4, last); }
+static void one_by_whole(const dots *t) { dot_tile(t, 1, GROUP, GROUP); }
+static void two_by_whole(const dots *t) { dot_tile(t, 2, GROUP / 2, GROUP); }
+static void four_by_whole(const dots *t) { dot_tile(t, 4, GROUP / 4, GROUP); }
+
+/* Products of `rows` queries with keys [0, keys) into the first ceil16(keys) columns of s; what
+ * stands behind the last key is a number of no meaning. */
+static void products(const dots *all, int rows, int64_t keys)
+{
+    static void (*const whole[3])(const dots *) = {one_by_whole, two_by_whole, four_by_whole};
+    static void (*const part[3])(const dots *, int) = {one_by_many, two_by_some, four_by_few};
+    const int64_t cols = fv_attn_round(keys, FV_LANES);
+    for (int r = 0, height; r < rows; r += height) {
+        const int shape = rows - r >= 4 ? 2 : rows - r >= 2 ? 1 : 0;
+        height = 1 << shape;
+        const int64_t step = GROUP >> shape;
+        dots t = *all;
+        t.q += r * t.q_row;
+        for (int64_t j = 0; j < cols; j += step) {
+            const int64_t last = fv_attn_max(0, keys - j - 1);
+            t.k = all->k + fv_attn_min(j, keys - 1) * t.k_row;
+            t.s = all->s + r * FV_ATTN_SCORE_ROW + j;
+            if (last >= step - 1)
+                whole[shape](&t);
+            else
+                part[shape](&t, (int)last);
+        }
+    }
+}
+
+/* ---- blends ----------------------------------------------------------------------- */
+
+/* next = o + the sum of p[j] v[j] over one row of weights, `vecs` vectors of columns. */
+V_INLINE void blend_columns(const fv_tile *t, const int vecs, int count)
+{
+    vf sum[BLEND_VECS];
+    FV_UNROLL
+    for (int v = 0; v < vecs; v++)
+        sum[v] = v_load(t->from + v * FV_LANES, FV_LANES);
+    const float *b = t->b;
+    for (int64_t j = 0; j < t->k; j++, b += t->b_row) {
+        const vf p = v_set(t->a[j]);
+        FV_UNROLL
+        for (int v = 0; v < vecs; v++)
+            sum[v] = v_fma(p, v_load(b + v * FV_LANES, count), sum[v]);
+    }
+    FV_UNROLL
+    for (int v = 0; v < vecs; v++)
+        v_store(t->c + v * FV_LANES, FV_LANES, sum[v]);
+}
+
+static void blend_row(const fv_tile *all, int64_t cols)
+{
+    fv_tile t = *all;
+    for (int64_t c = 0, step; c < cols; c += step) {
+        const int64_t left = cols - c;
+        t.b = all->b + c;
+        t.from = all->from + c;
+        t.c = all->c + c;
+        if (left >= BLEND_VECS * FV_LANES) {
+            step = BLEND_VECS * FV_LANES;
+            blend_columns(&t, BLEND_VECS, FV_LANES);
+        } else if (left >= 4 * FV_LANES) {
+            step = 4 * FV_LANES;
+            blend_columns(&t, 4, FV_LANES);
+        } else {
+            step = FV_LANES;
+            blend_columns(&t, 1, (int)fv_attn_min(FV_LANES, left));
+        }
+    }
+}
+
+/* Several rows, or columns that take more than one pass, go by pieces that stay in the near cache
+ * meanwhile. */
+static void blend(const fv_tile *all, int rows, int64_t cols)
+{
+    const bool once = rows == 1 && cols <= BLEND_VECS * FV_LANES;
+    const int64_t piece = once ? all->k : PIECE_KEYS;
+    fv_tile t = *all;
+    for (int64_t j = 0; j < all->k; j += piece) {
+        t.k = fv_attn_min(piece, all->k - j);
+        t.a = all->a + j;
+        t.b = all->b + j * all->b_row;
+        if (j > 0) t.from = t.c;
+        if (rows == 1)
+            blend_row(&t, cols);
+        else
+            FV_SIMD_NAME(fv_attn_product)(&t, rows, cols, false);
+    }
+}
+
+/* ---- one unit --------------------------------------------------------------------- */
+
+/* Sixteen queries at most, of heads that share a key head, over one chunk of keys. */
+typedef struct decode_unit {
+    int64_t b, kv_head, first_row, chunk;
+    int rows;
+} decode_unit;
+
+static int64_t head_of(const decode_job *job, const decode_unit *u, int r)
+{
+    const fv_attn *a = job->base.a;
+    return u->kv_head * (a->heads / a->kv_heads) + (u->first_row + r) / a->n_q;
+}
+
+static void begin_unit(const decode_job *job, const decode_unit *u, workspace *w)
+{
+    const fv_attn *a = job->base.a;
+    const decode_plan *p = &job->plan;
+    const vf factor = v_set(job->base.factor);
+    memset(w->q, 0, (size_t)(u->rows * p->q_row) * sizeof(float));
+    memset(w->o, 0, (size_t)(u->rows * p->o_row) * sizeof(float));
+    for (int r = 0; r < u->rows; r++) {
+        const int64_t h = head_of(job, u, r), query = (u->first_row + r) % a->n_q;
+        w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, u->b, h, query);
+        w->most[r] = -INFINITY;
+        w->sum[r] = 0;
+        const float *from = fv_attn_at(job->base.ptr[FV_ATTN_Q], &a->q, u->b, h, query);
+        float *to = w->q + r * p->q_row;
+        V_LOOP(a->d, 0, v_store(to + i, count, v_mul(v_load(from + i, count), factor)));
+    }
+}
+
+static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w, fv_attn_span keys)
+{
+    const fv_attn *a = job->base.a;
+    const decode_plan *p = &job->plan;
+    const int64_t count = keys.end - keys.begin, cols = fv_attn_round(count, FV_LANES);
+    const dots scores = {
+        .q = w->q,
+        .q_row = p->q_row,
+        .k = fv_attn_at(job->base.ptr[FV_ATTN_K], &a->k, u->b, u->kv_head, keys.begin),
+        .k_row = a->k.row,
+        .width = a->d,
+        .s = w->scores};
+    products(&scores, u->rows, count);
+    for (int r = 0; r < u->rows; r++) {
+        float *row = w->scores + r * FV_ATTN_SCORE_ROW;
+        FV_SIMD_NAME(fv_attn_finish)(&job->base, w->row + r, keys.begin, cols, row, NULL);
+    }
+    float fade[FV_LANES];
+    FV_SIMD_NAME(fv_attn_softmax)(w->scores, u->rows, cols, w->most, w->sum, fade);
+    for (int r = 0; r < u->rows; r++) {
+        float *row = w->scores + r * FV_ATTN_SCORE_ROW;
+        if (fade[r] != 1) fv_attn_scale_row(w->o + r * p->o_row, p->o_row, fade[r]);
+        if (a->dropout == 0) continue;
+        FV_SIMD_NAME(fv_attn_drop)(&job->base, w->row + r, keys.begin, cols, w->keep, row);
+    }
+    const fv_tile t = {
+        .k = count,
+        .a = w->scores,
+        .a_row = FV_ATTN_SCORE_ROW,
+        .a_col = 1,
+        .b = fv_attn_at(job->base.ptr[FV_ATTN_V], &a->v, u->b, u->kv_head, keys.begin),
+        .b_row = a->v.row,
+        .from = w->o,
+        .from_row = p->o_row,
+        .c = w->next,
+        .c_row = p->o_row};
+    blend(&t, u->rows, a->d_v);
+    /* 0 x NaN of a hidden value ends here: then zeros are skipped. Values are read only once. */
+    if (!FV_SIMD_NAME(fv_attn_finite)(w->next, p->o_row, u->rows, a->d_v))
+        FV_SIMD_NAME(fv_attn_product)(&t, u->rows, a->d_v, true);
+    float *o = w->o;
+    w->o = w->next;
+    w->next = o;
+}
+
+static float *part_of(const decode_job *job, int64_t b, int64_t h, int64_t i, int64_t chunk)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t row = (b * a->heads + h) * a->n_q + i;
+    return job->parts + (row * job->plan.chunks + chunk) * job->plan.part_row;
+}
+
+static void end_unit(const decode_job *job, const decode_unit *u, const workspace *w)
+{
+    const int64_t n_q = job->base.a->n_q, o_row = job->plan.o_row;
+    for (int r = 0; r < u->rows; r++) {
+        const int64_t h = head_of(job, u, r), i = (u->first_row + r) % n_q;
+        float *part = part_of(job, u->b, h, i, u->chunk);
+        memcpy(part, w->o + r * o_row, (size_t)o_row * sizeof(float));
+        part[o_row] = w->most[r];
+        part[o_row + 1] = w->sum[r];
+    }
+}
+
+static workspace workspace_of(const decode_job *job, int thread)
+{
+    const decode_plan *p = &job->plan;
+    float *base = job->threads + (size_t)thread * p->thread_floats;
+    return (workspace){.q = base + p->q,
+                       .o = base + p->o,
+                       .next = base + p->o + UNIT_ROWS * p->o_row,
+                       .scores = base + p->scores,
+                       .keep = base + p->keep,
+                       .row = (fv_attn_row *)(void *)(base + p->records)};
+}
+
+static void decode_units(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    const decode_job *job = arg;
+    const fv_attn *a = job->base.a;
+    const decode_plan *p = &job->plan;
+    workspace w = workspace_of(job, thread);
+    for (int64_t n = begin; n < end; n++) {
+        const int64_t head = n / p->chunks / p->strips;
+        decode_unit u = {.chunk = n % p->chunks,
+                         .first_row = n / p->chunks % p->strips * UNIT_ROWS,
+                         .kv_head = head % a->kv_heads,
+                         .b = head / a->kv_heads};
+        u.rows = (int)fv_attn_min(UNIT_ROWS, p->rows - u.first_row);
+        const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], u.b);
+        const int64_t stop = fv_attn_min(total, (u.chunk + 1) * CHUNK_KEYS);
+        begin_unit(job, &u, &w);
+        for (int64_t first = u.chunk * CHUNK_KEYS; first < stop; first += FV_ATTN_BLOCK) {
+            const int64_t last = fv_attn_min(first + FV_ATTN_BLOCK, stop);
+            const fv_attn_span keys = fv_attn_span_of(w.row, u.rows, first, last);
+            if (keys.begin < keys.end) meet_keys(job, &u, &w, keys);
+        }
+        end_unit(job, &u, &w);
+    }
+}
+
+/* ---- the end ---------------------------------------------------------------------- */
+
+/* Joins the chunks of one query. A chunk without a visible key has weight 0 and holds zeros. */
+static void join_row(const decode_job *job, int64_t b, int64_t h, int64_t query, float *lse)
+{
+    const fv_attn *a = job->base.a;
+    const decode_plan *p = &job->plan;
+    float *o = (float *)(uintptr_t)fv_attn_at(job->base.ptr[FV_ATTN_O], &a->o, b, h, query);
+    float *first = part_of(job, b, h, query, 0);
+    float most = first[p->o_row], sum = first[p->o_row + 1];
+    for (int64_t chunk = 1; chunk < p->chunks; chunk++) {
+        const float *part = first + chunk * p->part_row;
+        const float top = part[p->o_row], larger = top > most ? top : most;
+        const float shift = larger == -INFINITY ? 0 : larger;
+        float by[FV_LANES] = {most - shift, top - shift};
+        v_store(by, FV_LANES, fv_attn_exp2(v_load(by, FV_LANES)));
+        const vf fade = v_set(by[0]), weight = v_set(by[1]);
+        for (int64_t c = 0; c < p->o_row; c += FV_LANES) {
+            const vf before = v_mul(v_load(first + c, FV_LANES), fade);
+            v_store(first + c, FV_LANES, v_fma(v_load(part + c, FV_LANES), weight, before));
+        }
+        sum = fmaf(part[p->o_row + 1], by[1], sum * by[0]);
+        most = larger;
+    }
+    const vf by = v_set(sum == 0 ? 1 : sum);
+    V_LOOP(a->d_v, 0, v_store(o + i, count, v_add(v_div(v_load(first + i, count), by), v_zero())));
+    const double shift = most == -INFINITY ? 0 : (double)most * FV_ATTN_LN2;
+    if (lse) *lse = sum == 0 ? -INFINITY : (float)(shift + (double)fv_logf_ref(sum));
+}
+
+static void join_rows(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const decode_job *job = arg;
+    const fv_attn *a = job->base.a;
+    float *lse = job->base.ptr[FV_ATTN_LSE];
+    for (int64_t row = begin; row < end; row++)
+        join_row(job, row / a->n_q / a->heads, row / a->n_q % a->heads, row % a->n_q,
+                 lse ? lse + row : NULL);
+}
+
+void FV_SIMD_NAME(fv_attn_decode)(const fv_exec *exec, void *const *ptr, const fv_attn *a)
+{
+    decode_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr), .plan = plan_of(a)};
+    const decode_plan *p = &job.plan;
+    const int64_t rows = a->batch * a->heads * a->n_q;
+    job.parts = exec->scratch;
+    job.threads = job.parts + rows * p->chunks * p->part_row;
+    const int64_t keys = fv_attn_min(a->n_k, CHUNK_KEYS);
+    fv_exec_rows(exec, a->batch * a->kv_heads * p->strips * p->chunks,
+                 fv_attn_min(p->rows, UNIT_ROWS) * keys * (a->d + a->d_v), decode_units, &job);
+    fv_exec_rows(exec, rows, p->chunks * p->part_row, join_rows, &job);
+}

@@ -1,0 +1,60 @@
+/* Scores to weights: the softmax with running maxima that the forward passes share. */
+#include "kernels/simd/attention_simd.h"
+
+/* The largest score of a row, or `most` if that is larger. NaN is passed over. */
+static float row_top(const float *s, int64_t cols, float most)
+{
+    vf top[2] = {v_set(most), v_set(most)};
+    int64_t c = 0;
+    for (; c + 2 * FV_LANES <= cols; c += 2 * FV_LANES) {
+        top[0] = v_max(v_load(s + c, FV_LANES), top[0]);
+        top[1] = v_max(v_load(s + c + FV_LANES, FV_LANES), top[1]);
+    }
+    if (c < cols) top[0] = v_max(v_load(s + c, FV_LANES), top[0]);
+    return v_join_max(v_max(top[0], top[1]));
+}
+
+/* Weights of two rows, and their sums. Two keep the units busy that one, a chain of ten operations
+ * a vector, would leave waiting. */
+V_INLINE void weigh_pair(float *s, float *t, int64_t cols, const float *shift, float *sums)
+{
+    const vf down_s = v_set(shift[0]), down_t = v_set(shift[1]);
+    vf sum_s = v_zero(), sum_t = v_zero();
+    for (int64_t c = 0; c < cols; c += FV_LANES) {
+        const vf p = fv_attn_exp2(v_sub(v_load(s + c, FV_LANES), down_s));
+        const vf r = fv_attn_exp2(v_sub(v_load(t + c, FV_LANES), down_t));
+        v_store(s + c, FV_LANES, p);
+        v_store(t + c, FV_LANES, r);
+        sum_s = v_add(sum_s, p);
+        sum_t = v_add(sum_t, r);
+    }
+    sums[0] = v_join(sum_s);
+    sums[1] = v_join(sum_t);
+}
+
+void FV_SIMD_NAME(fv_attn_softmax)(float *s, int rows, int64_t cols, float *most, float *sum,
+                                   float *fade)
+{
+    float shift[FV_LANES] = {0}, added[FV_LANES], before[FV_LANES] = {0};
+    for (int i = 0; i < rows; i++) {
+        before[i] = most[i];
+        most[i] = row_top(s + i * FV_ATTN_SCORE_ROW, cols, most[i]);
+        shift[i] = most[i] == -INFINITY ? 0 : most[i];
+    }
+    const vf drop = v_sub(v_load(before, FV_LANES), v_load(shift, FV_LANES));
+    v_store(fade, FV_LANES, fv_attn_exp2(drop));
+    for (int i = 0; i < rows; i += 2) {
+        float *row = s + i * FV_ATTN_SCORE_ROW;
+        weigh_pair(row, row + FV_ATTN_SCORE_ROW, cols, shift + i, added + i);
+    }
+    for (int i = 0; i < rows; i++)
+        sum[i] = fmaf(sum[i], fade[i], added[i]);
+}
+
+void FV_SIMD_NAME(fv_attn_drop)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
+                                int64_t cols, float *keep, float *p)
+{
+    FV_SIMD_NAME(fv_attn_keep)(job, row, first, cols, keep);
+    for (int64_t c = 0; c < cols; c += FV_LANES)
+        v_store(p + c, FV_LANES, v_mul(v_load(p + c, FV_LANES), v_load(keep + c, FV_LANES)));
+}
