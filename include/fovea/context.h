@@ -54,6 +54,7 @@ typedef struct fv_allocator {
 typedef enum fv_io_mode {
     FV_IO_READ,     /* an existing regular file, O_CLOEXEC; anything else is -EINVAL */
     FV_IO_CREATE,   /* a new file for writing, O_EXCL */
+    FV_IO_APPEND,   /* a file for writing behind what it holds; made if it is not there */
     FV_IO_DIRECTORY /* a directory, to be synced */
 } fv_io_mode;
 

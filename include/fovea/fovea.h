@@ -20,6 +20,7 @@
 #include "fovea/status.h"
 #include "fovea/tensor.h"
 #include "fovea/unicode.h"
+#include "fovea/train.h"
 #include "fovea/vmath.h"
 
 #endif

@@ -38,6 +38,8 @@ static int64_t system_open(void *user, const char *path, fv_io_mode mode)
         return open_regular(path);
     case FV_IO_CREATE:
         return result(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    case FV_IO_APPEND:
+        return result(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
     case FV_IO_DIRECTORY:
         return result(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     }

@@ -2,9 +2,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- a folder -------------------------------------------------------------------- */
@@ -30,7 +32,7 @@ const char *folder_path(const char *name)
     return path;
 }
 
-static int walk(const char *suffix, bool delete)
+int folder_count(const char *suffix)
 {
     DIR *dir = opendir(folder);
     if (!dir) return 0;
@@ -40,19 +42,30 @@ static int walk(const char *suffix, bool delete)
         bool self = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
         if (self || n < m || strcmp(e->d_name + n - m, suffix) != 0) continue;
         count++;
-        if (delete &&unlink(folder_path(e->d_name)) != 0) rmdir(folder_path(e->d_name));
     }
     closedir(dir);
     return count;
 }
 
-int folder_count(const char *suffix) { return walk(suffix, false); }
-
-void folder_remove(void)
+const char *folder_sub(const char *name)
 {
-    walk("", true);
-    rmdir(folder);
+    const char *path = folder_path(name);
+    if (mkdir(path, 0777) != 0) {
+        perror(path);
+        exit(1);
+    }
+    return path;
 }
+
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
+void folder_remove(void) { nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS); }
 
 void *file_read(const char *path, size_t *bytes)
 {
@@ -180,7 +193,8 @@ static int64_t fault_reserve(void *user, int64_t file, uint64_t bytes)
 static int64_t fault_sync(void *user, int64_t file)
 {
     fault_io *f = user;
-    return faulty(f, FAULT_SYNC) ? -f->error : f->base.sync(f->base.user, file);
+    if (faulty(f, FAULT_SYNC)) return -f->error;
+    return f->unsynced ? 0 : f->base.sync(f->base.user, file);
 }
 
 /* Linux closes the descriptor even when close fails. */

@@ -14,6 +14,8 @@ void folder_make(void);
 void folder_remove(void);
 /* folder/name; the text lives until the fourth call after this one. */
 const char *folder_path(const char *name);
+/* The same, and makes a folder there. */
+const char *folder_sub(const char *name);
 /* Files in the folder whose name ends so; "" counts all. */
 int folder_count(const char *suffix);
 
@@ -57,6 +59,7 @@ typedef struct fault_io {
     int64_t calls, fail_at;
     bool forever;
     int error;
+    bool unsynced;      /* do not wait for the disk: what is tested is the order of calls */
     size_t piece;       /* reads and writes move at most this many bytes; 0: all */
     fault_call failing; /* the kind that failed, once it did */
     bool failed;

@@ -1,0 +1,139 @@
+/*
+ * fovea/train.h: the training loop of every model: accumulation, schedules, clipping, validation,
+ * early stopping, checkpoints that resume bit for bit, and logs.
+ *
+ *     fv_task task = {.user = &mine, .begin = begin, .loss = loss, .evaluate = evaluate,
+ *                     .get_position = get_position, .set_position = set_position};
+ *     fv_train_config cfg;
+ *     fv_train_config_init(&cfg, sizeof cfg);
+ *     cfg.folder = "run";                       // must exist
+ *     cfg.steps = 10000;
+ *     cfg.schedule = (fv_schedule){.kind = FV_SCHEDULE_COSINE, .lr = 1e-3, .total = 10000};
+ *     fv_trainer *trainer = NULL;
+ *     fv_status s = fv_trainer_create(params, &task, &cfg, &trainer);
+ *     if (s == FV_OK) s = fv_trainer_resume(trainer);     // nothing there: starts afresh
+ *     if (s == FV_OK) s = fv_trainer_run(trainer);        // CANCELLED: saved, resume later
+ *     fv_trainer_destroy(&trainer);
+ *
+ * A folder holds model.safetensors (the best weights so far, by the first metric), the last
+ * `keep` states (state-<step>.safetensors: weights, optimizer, counters, place in the data), their
+ * list states.json, log.jsonl, log.csv and a TensorBoard event file per start. Every file but the
+ * logs is replaced in one step, so that at any moment a whole state is there.
+ *
+ * A step's update is that of the mean loss over its tokens, however many parts it is cut into. A
+ * run of a + b steps has the bits of a run of a steps, resumed for b more, on any thread count.
+ */
+#ifndef FOVEA_TRAIN_H
+#define FOVEA_TRAIN_H
+
+#include "fovea/optim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { FV_MAX_METRICS = 8, FV_POSITION = 8 };
+
+typedef struct fv_metric {
+    char name[32];
+    double value;
+} fv_metric;
+
+/* What is trained. Calls come from the thread that runs the trainer. */
+typedef struct fv_task {
+    void *user;
+    /* Chooses the data of a step: how many parts, how many target tokens in all (> 0), and how far
+     * through the data this is, in epochs (for progress). */
+    fv_status (*begin)(void *user, uint64_t step, int64_t *parts, double *tokens, double *epoch);
+    /* The loss of one part, summed over its tokens; one element, recorded. */
+    fv_tensor *(*loss)(void *user, fv_ctx *ctx, int64_t part);
+    /* Metrics on held-out data, the deciding one first; *count in: FV_MAX_METRICS. May be NULL. */
+    fv_status (*evaluate)(void *user, fv_metric *metrics, int *count);
+    /* The place in the data, as numbers that a state can hold. May be NULL. */
+    void (*get_position)(void *user, int64_t position[FV_POSITION]);
+    fv_status (*set_position)(void *user, const int64_t position[FV_POSITION]);
+} fv_task;
+
+typedef enum fv_train_event_kind {
+    FV_TRAIN_RESUMED,   /* `step` steps had been done */
+    FV_TRAIN_STEP,      /* after each step */
+    FV_TRAIN_EVALUATED, /* metrics; `improved` if they are the best so far */
+    FV_TRAIN_SAVED,
+    FV_TRAIN_SKIPPED,   /* gradients were not finite: nothing was changed */
+    FV_TRAIN_BAD_STATE, /* a state could not be read; an older one is tried. `text` says why */
+    FV_TRAIN_STOPPED_EARLY
+} fv_train_event_kind;
+
+typedef struct fv_train_event {
+    fv_train_event_kind kind;
+    uint64_t step;  /* steps done */
+    uint64_t steps; /* to do in all */
+    double epoch, loss /* a token, smoothed over a hundred steps */, lr, grad_norm;
+    double tokens_per_second; /* since the last second or so */
+    double seconds, seconds_left;
+    uint64_t tokens, skipped; /* in all */
+    const fv_metric *metrics;
+    int metric_count;
+    bool improved;
+    const char *text;
+} fv_train_event;
+
+typedef struct fv_train_config {
+    size_t struct_size;
+    const char *folder; /* NULL: no files at all */
+    uint64_t steps;
+    fv_optim_config optim;
+    fv_schedule schedule;
+    uint64_t eval_every;  /* steps; 0: at the end only [500] */
+    uint64_t save_every;  /* steps; 0: at the end only [1000] */
+    uint64_t log_every;   /* steps between lines of the logs [10] */
+    int keep;             /* states kept [3] */
+    int patience;         /* evaluations without improvement before stopping; 0: never [0] */
+    bool lower_is_better; /* of the first metric [true] */
+    void (*observe)(void *user, const fv_train_event *event); /* or NULL */
+    void *observe_user;
+} fv_train_config;
+
+/* The defaults in brackets; AdamW at a constant 1e-3. */
+FV_API void fv_train_config_init(fv_train_config *cfg, size_t struct_size);
+
+typedef struct fv_trainer fv_trainer;
+
+/* `params` and what task and cfg point to must outlive the trainer. Fails: ARGUMENT, MEMORY. */
+FV_API FV_MUST_USE fv_status fv_trainer_create(fv_params *params, const fv_task *task,
+                                               const fv_train_config *cfg, fv_trainer **out);
+FV_API void fv_trainer_destroy(fv_trainer **trainer); /* NULL is fine */
+
+/*
+ * Goes back to the newest state of the folder that is whole; without one, does nothing. Logged
+ * lines of later steps are cut off. Fails: FORMAT (states are there, but none can be read, or it is
+ * of another model), IO, MEMORY.
+ */
+FV_API FV_MUST_USE fv_status fv_trainer_resume(fv_trainer *trainer);
+
+/*
+ * Runs to the last step, to early stopping, or until the context's cancel flag rises: then the
+ * state is saved and the call returns FV_ERR_CANCELLED. Also fails: NONFINITE (too many skipped
+ * steps in a row; nothing is saved over a good state), and whatever the task, the device or the
+ * files fail with.
+ */
+FV_API FV_MUST_USE fv_status fv_trainer_run(fv_trainer *trainer);
+
+/* Steps done, and the best value of the first metric (NaN before the first evaluation). */
+FV_API uint64_t fv_trainer_steps(const fv_trainer *trainer);
+FV_API double fv_trainer_best(const fv_trainer *trainer);
+
+/* ---- weights ---------------------------------------------------------------------- */
+
+/* Every parameter by its name into a safetensors file, and back. Loading wants exactly the set's
+ * names and shapes: FORMAT names the first that is missing, too many or of another shape. */
+FV_API FV_MUST_USE fv_status fv_params_save(fv_params *params, const char *path);
+FV_API FV_MUST_USE fv_status fv_params_load(fv_params *params, const char *path);
+
+/* The mean of the weights of the last `count` states of a folder (fewer if it holds fewer). */
+FV_API FV_MUST_USE fv_status fv_params_average(fv_params *params, const char *folder, int count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

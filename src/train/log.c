@@ -1,0 +1,236 @@
+#include "train/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "io/file.h"
+#include "io/json_write.h"
+#include "io/number.h"
+#include "train/events.h"
+#include "train/state.h"
+
+enum { JSONL, CSV, EVENTS };
+
+static const char csv_head[] =
+    "step,epoch,loss,lr,grad_norm,tokens,tokens_per_second,seconds,metric,value\n";
+
+static double wall_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- cutting ---------------------------------------------------------------------- */
+
+/* Bytes of the lines up to the first of a later step. Lines without a number (the head) stay. */
+static size_t bytes_until(const char *text, size_t bytes, const char *lead, uint64_t step)
+{
+    const size_t skip = strlen(lead);
+    for (size_t at = 0; at < bytes;) {
+        const char *newline = memchr(text + at, '\n', bytes - at);
+        if (!newline) return at; /* torn by a crash */
+        const size_t end = (size_t)(newline - text) + 1;
+        uint64_t number = 0;
+        size_t i = at + skip;
+        for (; i < end && text[i] >= '0' && text[i] <= '9' && number < UINT64_MAX / 16; i++)
+            number = number * 10 + (uint64_t)(text[i] - '0');
+        if (i > at + skip && number > step) return at;
+        at = end;
+    }
+    return bytes;
+}
+
+static fv_status cut_lines(fv_ctx *ctx, const char *path, const char *lead, uint64_t step)
+{
+    const int64_t probe = ctx->io.open(ctx->io.user, path, FV_IO_READ);
+    if (probe == -ENOENT) return FV_OK;
+    if (probe >= 0) ctx->io.close(ctx->io.user, probe);
+    char *text = NULL;
+    size_t bytes = 0;
+    FV_FORWARD(fv_file_read_text(ctx, path, &text, &bytes));
+    const size_t keep = bytes_until(text, bytes, lead, step);
+    fv_status status = keep < bytes ? fv_save_text(ctx, path, text, keep) : FV_OK;
+    fv_mem_free(&ctx->mem, text, bytes);
+    return status;
+}
+
+/* ---- appending -------------------------------------------------------------------- */
+
+static fv_status append(fv_train_log *log, int which, const void *data, size_t n)
+{
+    static const char *const names[] = {"log.jsonl", "log.csv", "the event file"};
+    const fv_io *io = &log->ctx->io;
+    for (size_t done = 0; done < n;) {
+        const int64_t put = io->write(io->user, log->file[which], (const char *)data + done,
+                                      n - done, log->end[which] + done);
+        if (put == -EINTR) continue;
+        FV_RETURN_IF(put <= 0, log->ctx, FV_ERR_IO, "%.100s/%s: cannot write: %s", log->folder,
+                     names[which], put ? strerror((int)-put) : "nothing was taken");
+        done += (size_t)put;
+    }
+    log->end[which] += n;
+    return FV_OK;
+}
+
+static fv_status open_one(fv_train_log *log, int which, const char *path)
+{
+    const fv_io *io = &log->ctx->io;
+    const int64_t file = io->open(io->user, path, FV_IO_APPEND);
+    FV_RETURN_IF(file < 0, log->ctx, FV_ERR_IO, "%.150s: cannot open: %s", path,
+                 strerror((int)-file));
+    log->file[which] = file;
+    const int64_t size = io->size(io->user, file);
+    FV_RETURN_IF(size < 0, log->ctx, FV_ERR_IO, "%.150s: %s", path, strerror((int)-size));
+    log->end[which] = (uint64_t)size;
+    return FV_OK;
+}
+
+static fv_status open_files(fv_train_log *log, uint64_t step)
+{
+    char path[FV_PATH_BYTES], name[64];
+    const double now = wall_time();
+    FV_FORWARD(fv_state_path(log->ctx, path, log->folder, "log.jsonl"));
+    FV_FORWARD(cut_lines(log->ctx, path, "{\"step\":", step));
+    FV_FORWARD(open_one(log, JSONL, path));
+    FV_FORWARD(fv_state_path(log->ctx, path, log->folder, "log.csv"));
+    FV_FORWARD(cut_lines(log->ctx, path, "", step));
+    FV_FORWARD(open_one(log, CSV, path));
+    if (log->end[CSV] == 0) FV_FORWARD(append(log, CSV, csv_head, sizeof csv_head - 1));
+    snprintf(name, sizeof name, "events.out.tfevents.%.0f.fovea", now);
+    FV_FORWARD(fv_state_path(log->ctx, path, log->folder, name));
+    FV_FORWARD(open_one(log, EVENTS, path));
+    unsigned char record[FV_EVENT_BYTES];
+    FV_FORWARD(append(log, EVENTS, record, fv_event_version(&log->crc, now, record)));
+    return append(log, EVENTS, record, fv_event_start(&log->crc, now, step, record));
+}
+
+fv_status fv_train_log_open(fv_ctx *ctx, const char *folder, uint64_t step, fv_train_log *out)
+{
+    *out = (fv_train_log){.ctx = ctx, .folder = folder, .file = {-1, -1, -1}};
+    if (!folder) return FV_OK;
+    fv_crc_init(&out->crc, FV_CRC32C);
+    fv_status status = open_files(out, step);
+    if (status != FV_OK) fv_train_log_close(out);
+    return status;
+}
+
+void fv_train_log_close(fv_train_log *log)
+{
+    for (int i = 0; log->folder && i < FV_LOG_FILES; i++) {
+        if (log->file[i] >= 0) log->ctx->io.close(log->ctx->io.user, log->file[i]);
+        log->file[i] = -1;
+    }
+}
+
+/* ---- lines ------------------------------------------------------------------------ */
+
+typedef struct column {
+    const char *name;
+    double value;
+    bool whole;
+} column;
+
+enum { COLUMNS = 8 };
+
+static void columns_of(const fv_train_event *e, column out[COLUMNS])
+{
+    const column all[COLUMNS] = {
+        {"step", (double)e->step, true},
+        {"epoch", e->epoch, false},
+        {"loss", e->loss, false},
+        {"lr", e->lr, false},
+        {"grad_norm", e->grad_norm, false},
+        {"tokens", (double)e->tokens, true},
+        {"tokens_per_second", e->tokens_per_second, false},
+        {"seconds", e->seconds, false},
+    };
+    memcpy(out, all, sizeof all);
+}
+
+static fv_status add_json(fv_train_log *log, const fv_train_event *e)
+{
+    column columns[COLUMNS];
+    columns_of(e, columns);
+    fv_json_writer w;
+    fv_json_begin(&w, log->ctx);
+    fv_json_open(&w, '{');
+    for (int i = 0; i < COLUMNS; i++) {
+        if (!isfinite(columns[i].value)) continue;
+        fv_json_key(&w, columns[i].name);
+        if (columns[i].whole)
+            fv_json_int(&w, (int64_t)columns[i].value);
+        else
+            fv_json_real(&w, columns[i].value);
+    }
+    for (int i = 0; i < e->metric_count; i++) {
+        if (!isfinite(e->metrics[i].value)) continue;
+        fv_json_key(&w, e->metrics[i].name);
+        fv_json_real(&w, e->metrics[i].value);
+    }
+    fv_json_close(&w, '}');
+    fv_json_raw(&w, "\n", 1);
+    fv_status status = fv_json_end(&w);
+    if (status == FV_OK) status = append(log, JSONL, w.text, w.bytes);
+    fv_json_free(&w);
+    return status;
+}
+
+/* Numbers without the locale's comma; empty where there is none. */
+static size_t csv_number(char *out, size_t room, double value, bool whole)
+{
+    char text[FV_DECIMAL_BYTES] = "";
+    if (isfinite(value) && !whole) fv_double_to_decimal(value, text);
+    const int n = isfinite(value) && whole ? snprintf(out, room, "%.0f", value)
+                                           : snprintf(out, room, "%s", text);
+    return n > 0 ? (size_t)n : 0;
+}
+
+static fv_status add_csv(fv_train_log *log, const fv_train_event *e, const fv_metric *metric)
+{
+    column columns[COLUMNS];
+    columns_of(e, columns);
+    char line[512];
+    size_t n = 0;
+    for (int i = 0; i < COLUMNS; i++) {
+        n += csv_number(line + n, sizeof line - n, columns[i].value, columns[i].whole);
+        line[n++] = ',';
+    }
+    if (metric) n += (size_t)snprintf(line + n, 40, "%s", metric->name);
+    line[n++] = ',';
+    if (metric) n += csv_number(line + n, sizeof line - n, metric->value, false);
+    line[n++] = '\n';
+    return append(log, CSV, line, n);
+}
+
+static fv_status add_scalar(fv_train_log *log, uint64_t step, const char *tag, double value)
+{
+    unsigned char record[FV_EVENT_BYTES];
+    return append(log, EVENTS, record,
+                  fv_event_scalar(&log->crc, wall_time(), step, tag, value, record));
+}
+
+fv_status fv_train_log_add(fv_train_log *log, const fv_train_event *e)
+{
+    if (!log->folder) return FV_OK;
+    FV_FORWARD(add_json(log, e));
+    if (e->metric_count == 0) {
+        FV_FORWARD(add_csv(log, e, NULL));
+        FV_FORWARD(add_scalar(log, e->step, "train/loss", e->loss));
+        FV_FORWARD(add_scalar(log, e->step, "train/lr", e->lr));
+        FV_FORWARD(add_scalar(log, e->step, "train/grad_norm", e->grad_norm));
+        return add_scalar(log, e->step, "train/tokens_per_second", e->tokens_per_second);
+    }
+    for (int i = 0; i < e->metric_count; i++) {
+        char tag[48];
+        FV_FORWARD(add_csv(log, e, &e->metrics[i]));
+        snprintf(tag, sizeof tag, "eval/%s", e->metrics[i].name);
+        FV_FORWARD(add_scalar(log, e->step, tag, e->metrics[i].value));
+    }
+    return FV_OK;
+}

@@ -1,0 +1,339 @@
+/*
+ * The training loop. A step that fails or is cancelled changes no parameter: what is saved then is
+ * the state before it, with the place in the data that it began from.
+ */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "fovea/autograd.h"
+#include "fovea/ops.h"
+#include "train/log.h"
+#include "train/state.h"
+
+struct fv_trainer {
+    fv_ctx *ctx;
+    fv_params *params;
+    fv_task task;
+    fv_train_config cfg;
+    fv_optim *optim;
+    fv_train_log log;
+    fv_progress progress;
+    uint64_t saved_step; /* of the newest state on disk */
+    bool has_saved;
+    /* of this process, for rates */
+    double started, window_start, rate;
+    uint64_t started_step, window_tokens;
+    double epoch, lr, grad_norm;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- making ----------------------------------------------------------------------- */
+
+void fv_train_config_init(fv_train_config *cfg, size_t struct_size)
+{
+    fv_train_config defaults = {
+        .struct_size = struct_size,
+        .schedule = {.kind = FV_SCHEDULE_CONSTANT, .lr = 1e-3},
+        .eval_every = 500,
+        .save_every = 1000,
+        .log_every = 10,
+        .keep = 3,
+        .lower_is_better = true,
+    };
+    fv_optim_config_init(&defaults.optim, sizeof defaults.optim, FV_OPTIM_ADAMW);
+    memset(cfg, 0, struct_size);
+    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+}
+
+fv_status fv_trainer_create(fv_params *params, const fv_task *task, const fv_train_config *cfg,
+                            fv_trainer **out)
+{
+    fv_ctx *ctx = params->ctx;
+    FV_RETURN_IF(cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
+                 "train: the config was not initialised");
+    FV_RETURN_IF(!task->begin || !task->loss || cfg->keep < 1 || cfg->keep >= FV_MAX_STATES, ctx,
+                 FV_ERR_ARGUMENT, "train: a task needs begin and loss, keep is 1 to %d",
+                 FV_MAX_STATES - 1);
+    fv_trainer *t = fv_mem_zalloc(&ctx->mem, sizeof *t);
+    FV_RETURN_IF(!t, ctx, FV_ERR_MEMORY, "no memory for a trainer");
+    t->ctx = ctx;
+    t->params = params;
+    t->task = *task;
+    t->cfg = *cfg;
+    t->progress.best = NAN;
+    t->progress.loss = NAN;
+    fv_status status = fv_optim_create(params, &cfg->optim, &t->optim);
+    if (status == FV_OK)
+        *out = t;
+    else
+        fv_trainer_destroy(&t);
+    return status;
+}
+
+void fv_trainer_destroy(fv_trainer **trainer_ptr)
+{
+    fv_trainer *t = *trainer_ptr;
+    if (!t) return;
+    fv_train_log_close(&t->log);
+    fv_optim_destroy(&t->optim);
+    fv_mem_free(&t->ctx->mem, t, sizeof *t);
+    *trainer_ptr = NULL;
+}
+
+uint64_t fv_trainer_steps(const fv_trainer *t) { return t->progress.step; }
+double fv_trainer_best(const fv_trainer *t) { return t->progress.best; }
+
+/* ---- events ----------------------------------------------------------------------- */
+
+static fv_train_event event_of(const fv_trainer *t, fv_train_event_kind kind)
+{
+    const fv_progress *p = &t->progress;
+    const double spent = now() - t->started;
+    const uint64_t done = p->step - t->started_step;
+    fv_train_event e = {
+        .kind = kind,
+        .step = p->step,
+        .steps = t->cfg.steps,
+        .epoch = t->epoch,
+        .loss = p->loss,
+        .lr = t->lr,
+        .grad_norm = t->grad_norm,
+        .tokens_per_second = t->rate,
+        .seconds = p->seconds + spent,
+        .tokens = p->tokens,
+        .skipped = p->skipped,
+    };
+    if (done > 0 && t->cfg.steps > p->step)
+        e.seconds_left = spent / (double)done * (double)(t->cfg.steps - p->step);
+    return e;
+}
+
+static void tell(const fv_trainer *t, const fv_train_event *event)
+{
+    if (t->cfg.observe) t->cfg.observe(t->cfg.observe_user, event);
+}
+
+static void tell_kind(const fv_trainer *t, fv_train_event_kind kind, const char *text)
+{
+    fv_train_event e = event_of(t, kind);
+    e.text = text;
+    tell(t, &e);
+}
+
+/* ---- states ----------------------------------------------------------------------- */
+
+static fv_status save(fv_trainer *t)
+{
+    if (!t->cfg.folder) return FV_OK;
+    if (t->has_saved && t->saved_step == t->progress.step) return FV_OK;
+    fv_progress p = t->progress;
+    p.seconds += now() - t->started;
+    FV_FORWARD(fv_state_save(t->cfg.folder, t->params, t->optim, &p, t->cfg.keep));
+    t->saved_step = p.step;
+    t->has_saved = true;
+    tell_kind(t, FV_TRAIN_SAVED, NULL);
+    return FV_OK;
+}
+
+static fv_status save_weights(fv_trainer *t)
+{
+    char path[FV_PATH_BYTES];
+    if (!t->cfg.folder) return FV_OK;
+    FV_FORWARD(fv_state_path(t->ctx, path, t->cfg.folder, "model.safetensors"));
+    return fv_params_save(t->params, path);
+}
+
+fv_status fv_trainer_resume(fv_trainer *t)
+{
+    fv_state_list list;
+    if (!t->cfg.folder) return FV_OK;
+    FV_FORWARD(fv_state_list_read(t->ctx, t->cfg.folder, &list));
+    for (size_t i = list.count; i-- > 0;) {
+        fv_status status =
+            fv_state_load(t->cfg.folder, list.step[i], t->params, t->optim, &t->progress);
+        if (status == FV_OK && t->task.set_position)
+            status = t->task.set_position(t->task.user, t->progress.position);
+        if (status == FV_OK) {
+            t->saved_step = t->progress.step;
+            t->has_saved = true;
+            t->started = now();
+            t->started_step = t->progress.step;
+            tell_kind(t, FV_TRAIN_RESUMED, NULL);
+            return FV_OK;
+        }
+        if (status == FV_ERR_MEMORY || i == 0) return status;
+        tell_kind(t, FV_TRAIN_BAD_STATE, fv_ctx_message(t->ctx));
+    }
+    return FV_OK;
+}
+
+/* ---- one step --------------------------------------------------------------------- */
+
+static fv_status one_part(fv_trainer *t, int64_t part, double tokens, double *sum)
+{
+    fv_ctx *ctx = t->ctx;
+    fv_scope_begin(ctx);
+    double value = 0;
+    fv_tensor *loss = t->task.loss(t->task.user, ctx, part);
+    fv_status status = fv_tensor_item(ctx, loss, &value);
+    if (status == FV_OK) status = fv_backward(ctx, fv_scale(ctx, loss, 1.0 / tokens));
+    fv_scope_end(ctx);
+    *sum += value;
+    return status;
+}
+
+static fv_status all_parts(fv_trainer *t, double *tokens, double *loss)
+{
+    int64_t parts = 1;
+    fv_ctx_set_step(t->ctx, t->progress.step, 0);
+    FV_FORWARD(t->task.begin(t->task.user, t->progress.step, &parts, tokens, &t->epoch));
+    FV_RETURN_IF(parts < 1 || !(*tokens > 0), t->ctx, FV_ERR_INTERNAL,
+                 "train: a step without data");
+    double sum = 0;
+    for (int64_t part = 0; part < parts; part++)
+        FV_FORWARD(one_part(t, part, *tokens, &sum));
+    *loss = sum / *tokens;
+    return FV_OK;
+}
+
+static void count_step(fv_trainer *t, const fv_step_report *report, double tokens, double loss)
+{
+    fv_progress *p = &t->progress;
+    p->step++;
+    p->tokens += (uint64_t)tokens;
+    t->grad_norm = report->grad_norm;
+    if (report->skipped) p->skipped++;
+    /* A running mean that starts as the plain one: recent losses, without the first step's weight.
+     */
+    const double share = 1.0 / (p->step < 100 ? (double)p->step : 100.0);
+    if (isfinite(loss)) p->loss = isnan(p->loss) ? loss : p->loss + share * (loss - p->loss);
+    t->window_tokens += (uint64_t)tokens;
+    const double spent = now() - t->window_start;
+    if (spent > 1.0 || t->rate == 0) {
+        t->rate = spent > 0 ? (double)t->window_tokens / spent : 0;
+        if (spent > 1.0) {
+            t->window_start += spent;
+            t->window_tokens = 0;
+        }
+    }
+}
+
+/* Parameters, optimizer and the task's place are as before when this fails. */
+static fv_status one_step(fv_trainer *t)
+{
+    double tokens = 0, loss = 0;
+    fv_step_report report = {.grad_norm = 0};
+    int64_t *position = t->progress.position;
+    if (t->task.get_position) t->task.get_position(t->task.user, position);
+    t->lr = fv_schedule_at(&t->cfg.schedule, t->progress.step);
+    fv_status status = all_parts(t, &tokens, &loss);
+    if (status == FV_OK) status = fv_optim_step(t->optim, t->lr, &report);
+    if (status != FV_OK) return status;
+    if (t->task.get_position) t->task.get_position(t->task.user, position);
+    count_step(t, &report, tokens, loss);
+    if (report.skipped) tell_kind(t, FV_TRAIN_SKIPPED, NULL);
+    return FV_OK;
+}
+
+/* ---- evaluation ------------------------------------------------------------------- */
+
+static bool better(const fv_trainer *t, double value)
+{
+    const double best = t->progress.best;
+    if (isnan(value)) return false;
+    return isnan(best) || (t->cfg.lower_is_better ? value < best : value > best);
+}
+
+/* *stop: patience is at its end. */
+static fv_status evaluate(fv_trainer *t, bool *stop)
+{
+    fv_metric metrics[FV_MAX_METRICS];
+    int count = FV_MAX_METRICS;
+    if (!t->task.evaluate) return FV_OK;
+    fv_scope_begin(t->ctx);
+    fv_no_grad_begin(t->ctx);
+    fv_status status = t->task.evaluate(t->task.user, metrics, &count);
+    fv_no_grad_end(t->ctx);
+    fv_scope_end(t->ctx);
+    if (status == FV_OK) status = fv_ctx_error(t->ctx);
+    if (status != FV_OK || count < 1) return status;
+    t->progress.evaluated = t->progress.step;
+    fv_train_event e = event_of(t, FV_TRAIN_EVALUATED);
+    e.metrics = metrics;
+    e.metric_count = count;
+    e.improved = better(t, metrics[0].value);
+    t->progress.since_best = e.improved ? 0 : t->progress.since_best + 1;
+    if (e.improved) {
+        t->progress.best = metrics[0].value;
+        FV_FORWARD(save_weights(t));
+    }
+    FV_FORWARD(fv_train_log_add(&t->log, &e));
+    tell(t, &e);
+    *stop = t->cfg.patience > 0 && t->progress.since_best >= t->cfg.patience;
+    return FV_OK;
+}
+
+static bool due(uint64_t step, uint64_t every, uint64_t last)
+{
+    return step == last || (every > 0 && step % every == 0);
+}
+
+/* ---- the loop --------------------------------------------------------------------- */
+
+static fv_status after_step(fv_trainer *t, bool *stop)
+{
+    const fv_train_config *cfg = &t->cfg;
+    const uint64_t step = t->progress.step;
+    const fv_train_event e = event_of(t, FV_TRAIN_STEP);
+    if (due(step, cfg->log_every, cfg->steps)) FV_FORWARD(fv_train_log_add(&t->log, &e));
+    tell(t, &e);
+    if (due(step, cfg->eval_every, cfg->steps)) FV_FORWARD(evaluate(t, stop));
+    if (due(step, cfg->save_every, cfg->steps) || *stop) FV_FORWARD(save(t));
+    return FV_OK;
+}
+
+static fv_status run_steps(fv_trainer *t)
+{
+    bool stop = false;
+    const uint64_t step = t->progress.step;
+    if (step > 0 && t->progress.evaluated != step && due(step, t->cfg.eval_every, t->cfg.steps))
+        FV_FORWARD(evaluate(t, &stop));
+    while (t->progress.step < t->cfg.steps && !stop) {
+        if (fv_cancelled(t->ctx)) return FV_ERR_CANCELLED;
+        FV_FORWARD(one_step(t));
+        FV_FORWARD(after_step(t, &stop));
+    }
+    if (stop) tell_kind(t, FV_TRAIN_STOPPED_EARLY, NULL);
+    /* Without a metric the last weights are the best there are. */
+    return t->task.evaluate ? FV_OK : save_weights(t);
+}
+
+/* The cancelled step left half-made gradients and the sticky error behind; its data is drawn again
+ * when the run goes on. */
+static fv_status save_cancelled(fv_trainer *t)
+{
+    if (fv_ctx_error(t->ctx) != FV_OK) fv_ctx_take_error(t->ctx);
+    fv_params_zero_grad(t->params);
+    FV_FORWARD(save(t));
+    return fv_fail(t->ctx, FV_ERR_CANCELLED, "interrupted after %llu steps",
+                   (unsigned long long)t->progress.step);
+}
+
+fv_status fv_trainer_run(fv_trainer *t)
+{
+    t->started = t->window_start = now();
+    t->started_step = t->progress.step;
+    FV_FORWARD(fv_train_log_open(t->ctx, t->cfg.folder, t->progress.step, &t->log));
+    fv_status status = run_steps(t);
+    if (status == FV_ERR_CANCELLED) status = save_cancelled(t);
+    t->progress.seconds += now() - t->started;
+    fv_train_log_close(&t->log);
+    return status;
+}

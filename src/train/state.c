@@ -1,0 +1,275 @@
+#include "train/state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/file.h"
+#include "io/json.h"
+#include "io/json_write.h"
+#include "io/number.h"
+#include "train/named.h"
+
+#define LIST "states.json"
+
+fv_status fv_state_path(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, const char *name)
+{
+    const int n = snprintf(out, FV_PATH_BYTES, "%s/%s", folder, name);
+    FV_RETURN_IF(n < 0 || n >= FV_PATH_BYTES, ctx, FV_ERR_ARGUMENT,
+                 "the folder's name is too long");
+    return FV_OK;
+}
+
+fv_status fv_state_file(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, uint64_t step)
+{
+    char name[64];
+    snprintf(name, sizeof name, "state-%08" PRIu64 ".safetensors", step);
+    return fv_state_path(ctx, out, folder, name);
+}
+
+/* ---- the list --------------------------------------------------------------------- */
+
+static fv_status parse_list(const fv_doc *doc, fv_state_list *out)
+{
+    const fv_value *states = NULL;
+    FV_FORWARD(fv_doc_get(doc, &doc->root, "states", FV_KIND_ARRAY, &states));
+    if (states->count > FV_MAX_STATES)
+        return fv_doc_fail(doc, states, FV_ERR_FORMAT, "more than %d states", (int)FV_MAX_STATES);
+    for (uint32_t i = 0; i < states->count; i++) {
+        int64_t step = 0;
+        FV_FORWARD(fv_doc_int(doc, &states->as.items[i], 0, INT64_MAX, &step));
+        if (i > 0 && (uint64_t)step <= out->step[i - 1])
+            return fv_doc_fail(doc, &states->as.items[i], FV_ERR_FORMAT, "steps must ascend");
+        out->step[i] = (uint64_t)step;
+    }
+    out->count = states->count;
+    return FV_OK;
+}
+
+/* Whether there is such a file at all. Other failures than its absence show when it is read. */
+static bool exists(fv_ctx *ctx, const char *path)
+{
+    const int64_t handle = ctx->io.open(ctx->io.user, path, FV_IO_READ);
+    if (handle >= 0) ctx->io.close(ctx->io.user, handle);
+    return handle != -ENOENT;
+}
+
+fv_status fv_state_list_read(fv_ctx *ctx, const char *folder, fv_state_list *out)
+{
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_state_path(ctx, path, folder, LIST));
+    *out = (fv_state_list){.count = 0};
+    if (!exists(ctx, path)) return FV_OK;
+    fv_doc *doc = NULL;
+    FV_FORWARD(fv_json_load(ctx, path, &doc));
+    fv_status status = parse_list(doc, out);
+    fv_doc_free(&doc);
+    return status;
+}
+
+static fv_status write_list(fv_ctx *ctx, const char *folder, const fv_state_list *list)
+{
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_state_path(ctx, path, folder, LIST));
+    fv_json_writer w;
+    fv_json_begin(&w, ctx);
+    fv_json_open(&w, '{');
+    fv_json_key(&w, "states");
+    fv_json_open(&w, '[');
+    for (size_t i = 0; i < list->count; i++)
+        fv_json_int(&w, (int64_t)list->step[i]);
+    fv_json_close(&w, ']');
+    fv_json_close(&w, '}');
+    fv_json_raw(&w, "\n", 1);
+    fv_status status = fv_json_end(&w);
+    if (status == FV_OK) status = fv_save_text(ctx, path, w.text, w.bytes);
+    fv_json_free(&w);
+    return status;
+}
+
+/* ---- what is not a tensor ---------------------------------------------------------- */
+
+enum {
+    FIXED = 6,
+    COUNTERS = FIXED + FV_POSITION,
+    REALS = 3,
+    NOTES = COUNTERS + REALS,
+    NOTE_BYTES = 32
+};
+
+typedef struct note_texts {
+    fv_file_note note[NOTES];
+    char key[NOTES][NOTE_BYTES], value[NOTES][NOTE_BYTES];
+} note_texts;
+
+static const char *const counter_names[FIXED] = {"step",    "optim_steps", "tokens",
+                                                 "skipped", "since_best",  "evaluated"};
+static const char *const real_names[REALS] = {"best", "loss", "seconds"};
+
+static void counters_of(const fv_progress *p, uint64_t optim_steps, int64_t out[COUNTERS])
+{
+    const int64_t fixed[FIXED] = {(int64_t)p->step,    (int64_t)optim_steps, (int64_t)p->tokens,
+                                  (int64_t)p->skipped, p->since_best,        (int64_t)p->evaluated};
+    memcpy(out, fixed, sizeof fixed);
+    memcpy(out + FIXED, p->position, sizeof p->position);
+}
+
+static void counter_key(char out[NOTE_BYTES], int i)
+{
+    if (i < FIXED)
+        snprintf(out, NOTE_BYTES, "fovea.%s", counter_names[i]);
+    else
+        snprintf(out, NOTE_BYTES, "fovea.position.%d", i - FIXED);
+}
+
+static void fill_notes(const fv_progress *p, uint64_t optim_steps, note_texts *out)
+{
+    int64_t counter[COUNTERS];
+    counters_of(p, optim_steps, counter);
+    const double real[REALS] = {p->best, p->loss, p->seconds};
+    for (int i = 0; i < NOTES; i++) {
+        if (i < COUNTERS) {
+            counter_key(out->key[i], i);
+            snprintf(out->value[i], NOTE_BYTES, "%" PRId64, counter[i]);
+        } else {
+            snprintf(out->key[i], NOTE_BYTES, "fovea.%s", real_names[i - COUNTERS]);
+            /* As many digits as read back bit for bit. */
+            if (isfinite(real[i - COUNTERS]))
+                fv_double_to_decimal(real[i - COUNTERS], out->value[i]);
+            else
+                snprintf(out->value[i], NOTE_BYTES, "none");
+        }
+        out->note[i] = (fv_file_note){out->key[i], out->value[i]};
+    }
+}
+
+static bool read_real(const char *text, double *out)
+{
+    *out = NAN;
+    return strcmp(text, "none") == 0 || fv_decimal_to_double(text, strlen(text), out);
+}
+
+static fv_status read_notes(fv_ctx *ctx, const fv_safetensors *file, fv_progress *out,
+                            uint64_t *optim_steps)
+{
+    int64_t counter[COUNTERS];
+    double real[REALS];
+    for (int i = 0; i < NOTES; i++) {
+        char key[NOTE_BYTES];
+        if (i < COUNTERS)
+            counter_key(key, i);
+        else
+            snprintf(key, sizeof key, "fovea.%s", real_names[i - COUNTERS]);
+        const char *text = fv_safetensors_metadata(file, key);
+        const bool ok = text && (i < COUNTERS ? fv_decimal_to_i64(text, strlen(text), &counter[i])
+                                              : read_real(text, &real[i - COUNTERS]));
+        FV_RETURN_IF(!ok, ctx, FV_ERR_FORMAT, "%.100s: no usable note '%s'",
+                     fv_safetensors_shard_path(file, 0), key);
+    }
+    *out = (fv_progress){
+        .step = (uint64_t)counter[0],
+        .tokens = (uint64_t)counter[2],
+        .skipped = (uint64_t)counter[3],
+        .since_best = counter[4],
+        .evaluated = (uint64_t)counter[5],
+        .best = real[0],
+        .loss = real[1],
+        .seconds = real[2],
+    };
+    *optim_steps = (uint64_t)counter[1];
+    memcpy(out->position, counter + FIXED, sizeof out->position);
+    return FV_OK;
+}
+
+/* ---- states ----------------------------------------------------------------------- */
+
+static fv_status list_tensors(const fv_params *params, const fv_optim *optim, fv_named *out)
+{
+    const int states = fv_optim_state_count(optim);
+    FV_FORWARD(fv_named_begin(params->ctx, (size_t)params->count + (size_t)states, out));
+    fv_named_add_params(out, "model.", params);
+    for (int i = 0; i < states; i++) {
+        char name[300];
+        fv_tensor *t = fv_optim_state(optim, i, name);
+        fv_named_add(out, "optim.", name, t);
+    }
+    return FV_OK;
+}
+
+static fv_status list_and_rotate(fv_ctx *ctx, const char *folder, uint64_t step, int keep)
+{
+    fv_state_list list;
+    FV_FORWARD(fv_state_list_read(ctx, folder, &list));
+    /* Steps at or past this one are of a run that was given up. */
+    uint64_t dropped[FV_MAX_STATES];
+    size_t drops = 0, kept = 0;
+    for (size_t i = 0; i < list.count; i++) {
+        if (list.step[i] < step)
+            list.step[kept++] = list.step[i];
+        else if (list.step[i] > step)
+            dropped[drops++] = list.step[i];
+    }
+    const size_t most = keep < 1 ? 1 : keep > FV_MAX_STATES - 1 ? FV_MAX_STATES - 1 : (size_t)keep;
+    size_t extra = kept + 1 > most ? kept + 1 - most : 0;
+    for (size_t i = 0; i < extra; i++)
+        dropped[drops++] = list.step[i];
+    memmove(list.step, list.step + extra, (kept - extra) * sizeof *list.step);
+    list.count = kept - extra;
+    list.step[list.count++] = step;
+    FV_FORWARD(write_list(ctx, folder, &list));
+    for (size_t i = 0; i < drops; i++) {
+        char path[FV_PATH_BYTES];
+        FV_FORWARD(fv_state_file(ctx, path, folder, dropped[i]));
+        /* A file that stays behind costs space only. */
+        ctx->io.remove(ctx->io.user, path);
+    }
+    return FV_OK;
+}
+
+fv_status fv_state_save(const char *folder, fv_params *params, const fv_optim *optim,
+                        const fv_progress *progress, int keep)
+{
+    fv_ctx *ctx = params->ctx;
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_state_file(ctx, path, folder, progress->step));
+    note_texts notes;
+    fill_notes(progress, fv_optim_steps(optim), &notes);
+    fv_named list;
+    FV_FORWARD(list_tensors(params, optim, &list));
+    fv_status status = fv_named_save(&list, path, notes.note, NOTES);
+    fv_named_end(&list);
+    if (status == FV_OK) status = list_and_rotate(ctx, folder, progress->step, keep);
+    return status;
+}
+
+static fv_status load_open(fv_params *params, fv_optim *optim, fv_safetensors *file,
+                           fv_progress *progress)
+{
+    fv_named list;
+    FV_FORWARD(list_tensors(params, optim, &list));
+    fv_status status = fv_named_check(&list, file, true);
+    fv_progress read;
+    uint64_t optim_steps = 0;
+    if (status == FV_OK) status = read_notes(params->ctx, file, &read, &optim_steps);
+    if (status == FV_OK) status = fv_named_read(&list, file);
+    fv_named_end(&list);
+    if (status != FV_OK) return status;
+    fv_optim_set_steps(optim, optim_steps);
+    *progress = read;
+    return FV_OK;
+}
+
+fv_status fv_state_load(const char *folder, uint64_t step, fv_params *params, fv_optim *optim,
+                        fv_progress *progress)
+{
+    fv_ctx *ctx = params->ctx;
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_state_file(ctx, path, folder, step));
+    fv_safetensors *file = NULL;
+    FV_FORWARD(fv_safetensors_open(ctx, path, FV_SAFETENSORS_COPY | FV_SAFETENSORS_VERIFY, &file));
+    fv_status status = load_open(params, optim, file, progress);
+    fv_safetensors_close(&file);
+    return status;
+}

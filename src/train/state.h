@@ -1,0 +1,45 @@
+/*
+ * Training states on disk: state-<step>.safetensors with everything a run needs to go on, and
+ * states.json, which lists those that are whole. A state is written before the list names it and
+ * removed after the list has forgotten it, so that the list never points at nothing.
+ */
+#ifndef FV_TRAIN_STATE_H
+#define FV_TRAIN_STATE_H
+
+#include "fovea/train.h"
+#include "train/params.h"
+
+enum { FV_MAX_STATES = 64, FV_PATH_BYTES = 4096 };
+
+/* What is not a tensor. */
+typedef struct fv_progress {
+    uint64_t step, tokens, skipped;
+    int64_t position[FV_POSITION];
+    double best; /* NaN: none yet */
+    int64_t since_best;
+    uint64_t
+        evaluated; /* the step of the last evaluation: one that was interrupted is done again */
+    double loss;   /* smoothed; NaN: none yet */
+    double seconds;
+} fv_progress;
+
+typedef struct fv_state_list {
+    size_t count;
+    uint64_t step[FV_MAX_STATES]; /* ascending */
+} fv_state_list;
+
+/* folder/name in `out`. Fails: ARGUMENT (too long). */
+fv_status fv_state_path(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, const char *name);
+fv_status fv_state_file(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, uint64_t step);
+
+/* An absent list is empty. */
+fv_status fv_state_list_read(fv_ctx *ctx, const char *folder, fv_state_list *out);
+
+/* Saves, lists it, and removes the oldest beyond `keep`. */
+fv_status fv_state_save(const char *folder, fv_params *params, const fv_optim *optim,
+                        const fv_progress *progress, int keep);
+/* Fails: IO, FORMAT (damaged, or of another model: then nothing was changed). */
+fv_status fv_state_load(const char *folder, uint64_t step, fv_params *params, fv_optim *optim,
+                        fv_progress *progress);
+
+#endif

@@ -1,0 +1,406 @@
+/* The training loop: resumed runs have the bits of unbroken ones, whatever interrupts them. */
+#include "fovea/train.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/files.h"
+#include "support/test.h"
+#include "support/training.h"
+#include "train/events.h"
+
+enum { STEPS = 60, WEIGHTS = 128 };
+
+typedef struct seen {
+    int resumed, evaluated, improved, saved, skipped, bad_states, stopped;
+} seen;
+
+static void watch(void *user, const fv_train_event *e)
+{
+    seen *s = user;
+    s->resumed += e->kind == FV_TRAIN_RESUMED;
+    s->evaluated += e->kind == FV_TRAIN_EVALUATED;
+    s->improved += e->improved;
+    s->saved += e->kind == FV_TRAIN_SAVED;
+    s->skipped += e->kind == FV_TRAIN_SKIPPED;
+    s->bad_states += e->kind == FV_TRAIN_BAD_STATE;
+    s->stopped += e->kind == FV_TRAIN_STOPPED_EARLY;
+}
+
+/* Trains in a folder, going on from what is there; the weights afterwards. */
+static fv_status train(tiny_task *t, const char *folder, uint64_t steps, int patience, seen *s,
+                       float *weights)
+{
+    fv_train_config cfg;
+    tiny_config(&cfg, folder, steps);
+    cfg.patience = patience;
+    cfg.observe = watch;
+    cfg.observe_user = s;
+    const fv_task task = tiny_table(t);
+    fv_trainer *trainer = NULL;
+    fv_status status = fv_trainer_create(t->params, &task, &cfg, &trainer);
+    if (status == FV_OK) status = fv_trainer_resume(trainer);
+    if (status == FV_OK) status = fv_trainer_run(trainer);
+    fv_trainer_destroy(&trainer);
+    if (weights) CHECK(tiny_weights(t, weights, WEIGHTS) > 0);
+    return status;
+}
+
+static void unbroken(int threads, float *weights)
+{
+    tiny_task t;
+    seen s = {0};
+    CHECK(tiny_make(&t, threads, NULL, NULL));
+    CHECK_OK(t.ctx, train(&t, NULL, STEPS, 0, &s, weights));
+    CHECK_EQ(s.evaluated, 3);
+    CHECK_EQ(s.saved, 0);
+    tiny_free(&t);
+}
+
+static void learns_and_counts(void)
+{
+    float weights[WEIGHTS];
+    unbroken(1, weights);
+    tiny_task t;
+    seen s = {0};
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    float before[WEIGHTS];
+    const size_t n = tiny_weights(&t, before, WEIGHTS);
+    CHECK(n > 0);
+    CHECK(memcmp(before, weights, n * sizeof *before) != 0);
+    CHECK_OK(t.ctx, train(&t, NULL, STEPS, 0, &s, before));
+    CHECK(memcmp(before, weights, n * sizeof *before) == 0);
+    tiny_free(&t);
+}
+
+/* Stops at `first` steps by their number, then goes on with another thread count. */
+static void resumes_bit_for_bit(void)
+{
+    float whole[WEIGHTS], pieces[WEIGHTS];
+    memset(whole, 0, sizeof whole);
+    memset(pieces, 0, sizeof pieces);
+    unbroken(1, whole);
+    static const int threads[] = {1, 2, 4};
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "r%d", i);
+        char folder[512];
+        snprintf(folder, sizeof folder, "%s", folder_sub(name));
+        seen s = {0};
+        tiny_task t;
+        CHECK(tiny_make(&t, threads[i], NULL, NULL));
+        CHECK_OK(t.ctx, train(&t, folder, 27, 0, &s, NULL));
+        CHECK_EQ(s.resumed, 0);
+        tiny_free(&t);
+        CHECK(tiny_make(&t, threads[(i + 1) % 3], NULL, NULL));
+        CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, pieces));
+        CHECK_EQ(s.resumed, 1);
+        tiny_free(&t);
+        CHECK(memcmp(whole, pieces, sizeof whole) == 0);
+    }
+}
+
+static void a_cancelled_step_is_done_again(void)
+{
+    float whole[WEIGHTS] = {0}, pieces[WEIGHTS] = {0};
+    unbroken(1, whole);
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", folder_sub("cancel"));
+    static const uint64_t at[] = {3, 20, 41, 59};
+    for (int i = 0; i < 4; i++) {
+        volatile int cancel = 0;
+        seen s = {0};
+        tiny_task t;
+        CHECK(tiny_make(&t, 2, &cancel, NULL));
+        t.cancel_at = at[i];
+        CHECK_EQ(train(&t, folder, STEPS, 0, &s, NULL), FV_ERR_CANCELLED);
+        CHECK_EQ(s.resumed, i > 0);
+        tiny_free(&t);
+    }
+    tiny_task t;
+    seen s = {0};
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, pieces));
+    tiny_free(&t);
+    CHECK(memcmp(whole, pieces, sizeof whole) == 0);
+}
+
+/* A process that is killed between, or in the middle of, saves. */
+static void survives_being_killed(void)
+{
+    float whole[WEIGHTS] = {0}, pieces[WEIGHTS] = {0};
+    unbroken(1, whole);
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", folder_sub("kill"));
+    int kills = 0;
+    for (int round = 0; round < 12; round++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            tiny_task t;
+            seen s = {0};
+            if (!tiny_make(&t, 1, NULL, NULL)) _exit(2);
+            const fv_status status = train(&t, folder, STEPS, 0, &s, NULL);
+            tiny_free(&t);
+            _exit(status == FV_OK ? 0 : 1);
+        }
+        usleep((useconds_t)(1500 + 1700 * round));
+        kill(child, SIGKILL);
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child);
+        kills += WIFSIGNALED(status);
+        CHECK(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+    }
+    CHECK(kills > 0);
+    tiny_task t;
+    seen s = {0};
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, pieces));
+    tiny_free(&t);
+    CHECK(memcmp(whole, pieces, sizeof whole) == 0);
+}
+
+/* Every single file call of a run fails once; what is left goes on to the same weights. */
+static void every_failed_file_call_loses_nothing(void)
+{
+    enum { SHORT = 24 };
+    float whole[WEIGHTS] = {0}, pieces[WEIGHTS] = {0};
+    tiny_task t;
+    seen s = {0};
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    CHECK_OK(t.ctx, train(&t, NULL, SHORT, 0, &s, whole));
+    tiny_free(&t);
+    int failed = 0;
+    bool reached = true;
+    for (int64_t call = 1; reached; call++) {
+        char name[24], folder[512];
+        snprintf(name, sizeof name, "f%lld", (long long)call);
+        snprintf(folder, sizeof folder, "%s", folder_sub(name));
+        fv_io io;
+        fault_io faults;
+        fault_io_init(&faults, &io);
+        faults.fail_at = call;
+        faults.unsynced = true;
+        faults.error = call % 2 ? 28 : 5; /* no space, input/output error */
+        CHECK(tiny_make(&t, 1, NULL, &io));
+        const fv_status status = train(&t, folder, SHORT, 0, &s, NULL);
+        tiny_free(&t);
+        reached = faults.failed;
+        failed += status != FV_OK;
+        CHECK(status == FV_OK || status == FV_ERR_IO);
+        faults = (fault_io){.base = faults.base, .unsynced = true};
+        CHECK(tiny_make(&t, 1, NULL, &io));
+        CHECK_OK(t.ctx, train(&t, folder, SHORT, 0, &s, pieces));
+        tiny_free(&t);
+        if (memcmp(whole, pieces, sizeof whole) != 0)
+            test_failed(__FILE__, __LINE__, "other weights after call %lld failed",
+                        (long long)call);
+    }
+    CHECK(failed > 30);
+}
+
+static void only_the_last_states_stay(void)
+{
+    char folder[512], path[600];
+    snprintf(folder, sizeof folder, "%s", folder_sub("keep"));
+    tiny_task t;
+    seen s = {0};
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, NULL));
+    CHECK_EQ(s.saved, 6);
+    tiny_free(&t);
+    static const struct {
+        const char *name;
+        bool there;
+    } files[] = {{"state-00000030.safetensors", false},
+                 {"state-00000040.safetensors", true},
+                 {"state-00000060.safetensors", true},
+                 {"model.safetensors", true},
+                 {"log.jsonl", true},
+                 {"log.csv", true}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        CHECK_EQ(access(path, R_OK) == 0, files[i].there);
+    }
+}
+
+static void a_damaged_state_gives_way_to_the_one_before(void)
+{
+    float whole[WEIGHTS] = {0}, pieces[WEIGHTS] = {0};
+    unbroken(1, whole);
+    char folder[512], path[600];
+    snprintf(folder, sizeof folder, "%s", folder_sub("damage"));
+    tiny_task t;
+    seen s = {0};
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    CHECK_OK(t.ctx, train(&t, folder, 40, 0, &s, NULL));
+    tiny_free(&t);
+    snprintf(path, sizeof path, "%s/state-00000040.safetensors", folder);
+    size_t bytes = 0;
+    unsigned char *data = file_read(path, &bytes);
+    CHECK(data && bytes > 100);
+    data[bytes - 5] ^= 1;
+    file_write(path, data, bytes);
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, pieces));
+    CHECK_EQ(s.bad_states, 1);
+    tiny_free(&t);
+    CHECK(memcmp(whole, pieces, sizeof whole) == 0);
+    free(data);
+}
+
+static void bad_losses_are_skipped_and_counted(void)
+{
+    tiny_task t;
+    seen s = {0};
+    char folder[512], path[600];
+    snprintf(folder, sizeof folder, "%s", folder_sub("nan"));
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    t.poison_from = 13;
+    t.poison_steps = 4;
+    CHECK_OK(t.ctx, train(&t, folder, 30, 0, &s, NULL));
+    CHECK_EQ(s.skipped, 4);
+    tiny_free(&t);
+    /* Ten in a row end the run and leave the good states alone. */
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    t.poison_from = 33;
+    t.poison_steps = 100;
+    CHECK_EQ(train(&t, folder, STEPS, 0, &s, NULL), FV_ERR_NONFINITE);
+    tiny_free(&t);
+    snprintf(path, sizeof path, "%s/state-00000030.safetensors", folder);
+    CHECK(access(path, R_OK) == 0);
+}
+
+static void stops_when_it_no_longer_improves(void)
+{
+    tiny_task t;
+    seen s = {0};
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    t.worse_from = 45;
+    CHECK_OK(t.ctx, train(&t, NULL, 1000, 2, &s, NULL));
+    CHECK_EQ(s.stopped, 1);
+    CHECK_EQ(s.evaluated, 4);
+    tiny_free(&t);
+}
+
+static void states_are_averaged(void)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", folder_sub("mean"));
+    float at[4][WEIGHTS] = {{0}};
+    tiny_task t;
+    seen s = {0};
+    size_t n = 0;
+    for (int i = 0; i < 3; i++) {
+        CHECK(tiny_make(&t, 1, NULL, NULL));
+        CHECK_OK(t.ctx, train(&t, folder, 10 * ((uint64_t)i + 1), 0, &s, at[i]));
+        n = tiny_weights(&t, at[i], WEIGHTS);
+        tiny_free(&t);
+    }
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    CHECK_OK(t.ctx, fv_params_average(t.params, folder, 2));
+    CHECK_EQ(tiny_weights(&t, at[3], WEIGHTS), n);
+    for (size_t i = 0; i < n; i++)
+        CHECK_NEAR(at[3][i], (float)(((double)at[1][i] + (double)at[2][i]) / 2), 0);
+    CHECK_EQ(fv_params_average(t.params, folder_path("absent"), 2), FV_ERR_IO);
+    tiny_free(&t);
+}
+
+static void weights_of_another_model_are_named(void)
+{
+    tiny_task t;
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    char path[512];
+    snprintf(path, sizeof path, "%s", folder_path("w.safetensors"));
+    CHECK_OK(t.ctx, fv_params_save(t.params, path));
+    CHECK_OK(t.ctx, fv_params_load(t.params, path));
+    fv_params *other = NULL;
+    CHECK_OK(t.ctx, fv_params_create(t.ctx, &other));
+    fv_params_add(other, "w1", fv_zeros(t.ctx, FV_F32, 2, (int64_t[]){10, 6}));
+    CHECK_EQ(fv_params_load(other, path), FV_ERR_FORMAT);
+    CHECK(strstr(fv_ctx_message(t.ctx), "'b1' does not belong") ||
+          strstr(fv_ctx_message(t.ctx), "'w2' does not belong"));
+    fv_params_add(other, "b1", fv_zeros(t.ctx, FV_F32, 1, (int64_t[]){11}));
+    CHECK_EQ(fv_params_load(other, path), FV_ERR_FORMAT);
+    CHECK(strstr(fv_ctx_message(t.ctx), "'b1' is F32 [10], not f32 [11]"));
+    fv_params_destroy(&other);
+    tiny_free(&t);
+}
+
+static long lines_with(const char *text, const char *lead)
+{
+    long n = 0;
+    for (const char *p = text; (p = strstr(p, lead)); p++)
+        n += p == text || p[-1] == '\n';
+    return n;
+}
+
+static void logs_hold_each_step_once(void)
+{
+    char folder[512], path[600];
+    snprintf(folder, sizeof folder, "%s", folder_sub("log"));
+    volatile int cancel = 0;
+    tiny_task t;
+    seen s = {0};
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    CHECK_OK(t.ctx, train(&t, folder, 30, 0, &s, NULL));
+    tiny_free(&t);
+    /* As after a crash: logged to 30, but the states after 20 are lost. */
+    for (int lost = 30; lost > 20; lost -= 10) {
+        snprintf(path, sizeof path, "%s/state-%08d.safetensors", folder, lost);
+        CHECK(unlink(path) == 0);
+    }
+    CHECK(tiny_make(&t, 1, &cancel, NULL));
+    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, NULL));
+    tiny_free(&t);
+    size_t bytes = 0;
+    snprintf(path, sizeof path, "%s/log.jsonl", folder);
+    char *text = file_read(path, &bytes);
+    CHECK(text != NULL);
+    for (int step = 5; step <= STEPS; step += 5) {
+        char lead[32];
+        snprintf(lead, sizeof lead, "{\"step\":%d,", step);
+        /* one line of the step, one of the evaluation where there was one */
+        CHECK_EQ(lines_with(text, lead), step % 20 == 0 ? 2 : 1);
+    }
+    free(text);
+}
+
+static void event_records_are_framed(void)
+{
+    fv_crc crc;
+    fv_crc_init(&crc, FV_CRC32C);
+    unsigned char out[FV_EVENT_BYTES];
+    const size_t n = fv_event_scalar(&crc, 1.5, 300, "train/loss", 0.25, out);
+    /* length, two checks, then: wall time, step 300, summary with one value. */
+    static const unsigned char body[] = {
+        0x09, 0,   0,   0,   0,   0,   0,   0xf8, 0x3f, 0x10, 0xac, 0x02, 0x2a, 19, 0x0a, 17,  0x0a,
+        10,   't', 'r', 'a', 'i', 'n', '/', 'l',  'o',  's',  's',  0x15, 0,    0,  0x80, 0x3e};
+    CHECK_EQ(n, sizeof body + 16);
+    CHECK_EQ(out[0], sizeof body);
+    CHECK(memcmp(out + 12, body, sizeof body) == 0);
+    /* The check value of "123456789" in the masked form that readers expect. */
+    const uint32_t sum = fv_crc_add(&crc, 0, "123456789", 9);
+    CHECK_EQ(sum, 0xE3069283u);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    folder_make();
+    RUN(learns_and_counts);
+    RUN(resumes_bit_for_bit);
+    RUN(a_cancelled_step_is_done_again);
+    RUN(survives_being_killed);
+    RUN(every_failed_file_call_loses_nothing);
+    RUN(only_the_last_states_stay);
+    RUN(a_damaged_state_gives_way_to_the_one_before);
+    RUN(bad_losses_are_skipped_and_counted);
+    RUN(stops_when_it_no_longer_improves);
+    RUN(states_are_averaged);
+    RUN(weights_of_another_model_are_named);
+    RUN(logs_hold_each_step_once);
+    RUN(event_records_are_framed);
+    folder_remove();
+    return TEST_END();
+}
