@@ -8,6 +8,7 @@
 #include "fovea/attention.h"
 #include "fovea/autograd.h"
 #include "fovea/context.h"
+#include "fovea/decode.h"
 #include "fovea/file.h"
 #include "fovea/gemm.h"
 #include "fovea/info.h"

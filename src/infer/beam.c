@@ -1,0 +1,200 @@
+/*
+ * Beam search. Each source keeps its own beam of live prefixes; rows of all sources go through the
+ * model together, a source's rows side by side. One step looks at the beam + 1 likeliest
+ * continuations of each prefix (one of them may be the end), which is enough to fill the next beam.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "fovea/ops.h"
+#include "infer/outputs.h"
+
+typedef struct candidate {
+    double log_prob;
+    int64_t row; /* of the prefix it continues */
+    int64_t token;
+} candidate;
+
+typedef struct beam_search {
+    const fv_search *s;
+    int64_t width, per_row; /* beam, and continuations looked at for each prefix */
+    int64_t rows;
+    int64_t *source;      /* [rows] */
+    const fv_node **last; /* [rows]; NULL at the beginning */
+    int64_t *next_source; /* the next step's rows, while they are chosen */
+    const fv_node **next_last;
+    int64_t *token, *from; /* [rows] of the next step */
+    double *top;           /* [rows][per_row] */
+    int64_t *top_token;
+    candidate *list; /* of one source */
+} beam_search;
+
+static int better_first(const void *a, const void *b)
+{
+    const candidate *x = a, *y = b;
+    if (x->log_prob != y->log_prob) return x->log_prob < y->log_prob ? 1 : -1;
+    if (x->row != y->row) return x->row < y->row ? -1 : 1;
+    return x->token < y->token ? -1 : x->token > y->token;
+}
+
+static double penalty(const fv_search *s, int64_t tokens)
+{
+    return pow((5.0 + (double)tokens) / 6.0, s->cfg->length_alpha);
+}
+
+/* Whether no continuation of a live prefix can enter the source's list: further tokens only lower
+ * log p, and coverage can at best cost nothing. */
+static bool decided(const fv_search *s, int64_t source, double best_live, int64_t depth)
+{
+    const fv_outputs *o = s->outputs;
+    if (o->count[source] < o->nbest) return false;
+    const double now = best_live / penalty(s, depth + 1);
+    const double longest = best_live / penalty(s, s->most_tokens[source] + 1);
+    const double worst = o->list[source * o->nbest + o->nbest - 1].score;
+    return (now > longest ? now : longest) <= worst;
+}
+
+/* Candidates of the rows [first, first + rows) of one source, best first. */
+static int64_t gather_candidates(const beam_search *b, int64_t first, int64_t rows)
+{
+    const int64_t end = b->s->stepper->end;
+    int64_t n = 0;
+    for (int64_t r = first; r < first + rows; r++) {
+        const fv_node *last = b->last[r];
+        const bool may_end = (last ? last->depth : 0) >= b->s->cfg->least_tokens;
+        for (int64_t i = 0; i < b->per_row; i++) {
+            const int64_t at = r * b->per_row + i;
+            if (b->top_token[at] == end && !may_end) continue;
+            if (b->top[at] == -INFINITY) continue;
+            b->list[n++] = (candidate){.log_prob = (last ? last->log_prob : 0) + b->top[at],
+                                       .row = r,
+                                       .token = b->top_token[at]};
+        }
+    }
+    qsort(b->list, (size_t)n, sizeof *b->list, better_first);
+    return n;
+}
+
+typedef struct step_weights {
+    const float *host; /* [rows][positions], or NULL */
+    int64_t positions;
+} step_weights;
+
+static const fv_node *extend(const beam_search *b, const candidate *c, const step_weights *w)
+{
+    const float *row = w->host ? w->host + c->row * w->positions : NULL;
+    return fv_search_extend(b->s, b->last[c->row], c->token, c->log_prob, row, w->positions);
+}
+
+/* Puts the next beam of one source behind the `at` rows chosen so far; *at moves on. */
+static fv_status advance_source(beam_search *b, int64_t first, int64_t rows, const step_weights *w,
+                                int64_t *at)
+{
+    const fv_search *s = b->s;
+    const int64_t source = b->source[first], begin = *at, n = gather_candidates(b, first, rows);
+    int64_t depth = 0;
+    for (int64_t i = 0; i < n && *at - begin < b->width; i++) {
+        const candidate *c = &b->list[i];
+        const bool ends = c->token == s->stepper->end;
+        if (ends && i >= b->width) continue;
+        const fv_node *node = extend(b, c, w);
+        FV_RETURN_IF(!node, s->ctx, FV_ERR_MEMORY, "decode: no memory for a token");
+        depth = node->depth;
+        if (ends) {
+            FV_FORWARD(fv_search_finish(s, source, node, true, w->positions));
+            continue;
+        }
+        b->next_source[*at] = source;
+        b->next_last[*at] = node;
+        b->from[*at] = c->row;
+        b->token[(*at)++] = c->token;
+    }
+    if (*at == begin) return FV_OK;
+    const bool full = depth >= s->most_tokens[source];
+    if (!full && !decided(s, source, b->next_last[begin]->log_prob, depth)) return FV_OK;
+    /* Prefixes that were cut off count only where ended outputs are too few. */
+    for (int64_t i = begin; full && i < *at; i++)
+        if (s->outputs->count[source] < s->outputs->nbest)
+            FV_FORWARD(fv_search_finish(s, source, b->next_last[i], false, w->positions));
+    *at = begin;
+    return FV_OK;
+}
+
+static fv_status advance(beam_search *b, const step_weights *w)
+{
+    const fv_search *s = b->s;
+    int64_t chosen = 0;
+    for (int64_t first = 0; first < b->rows;) {
+        int64_t rows = 1;
+        while (first + rows < b->rows && b->source[first + rows] == b->source[first])
+            rows++;
+        FV_FORWARD(advance_source(b, first, rows, w, &chosen));
+        first += rows;
+    }
+    bool same = chosen == b->rows;
+    for (int64_t i = 0; i < chosen; i++) {
+        same = same && b->from[i] == i;
+        b->source[i] = b->next_source[i];
+        b->last[i] = b->next_last[i];
+    }
+    b->rows = chosen;
+    return same || chosen == 0 ? FV_OK : s->stepper->select(s->stepper->user, chosen, b->from);
+}
+
+static fv_status one_step(beam_search *b)
+{
+    const fv_search *s = b->s;
+    fv_ctx *ctx = s->ctx;
+    fv_tensor *weights = NULL, *index = NULL;
+    fv_tensor *logits = fv_search_step(s, b->rows, b->token, &weights);
+    fv_tensor *top = fv_topk(ctx, fv_log_softmax(ctx, logits, -1), b->per_row, &index);
+    const size_t n = (size_t)(b->rows * b->per_row);
+    step_weights w;
+    fv_status status = fv_tensor_read(ctx, fv_cast(ctx, top, FV_F64), b->top, n * sizeof *b->top);
+    if (status == FV_OK)
+        status = fv_tensor_read(ctx, index, b->top_token, n * sizeof *b->top_token);
+    if (status == FV_OK) status = fv_search_weights(s, weights, &w.host, &w.positions);
+    fv_scope_end(ctx);
+    if (status == FV_OK) status = advance(b, &w);
+    return status;
+}
+
+static fv_status place_rows(beam_search *b)
+{
+    const fv_search *s = b->s;
+    for (int64_t i = 0; i < s->sources; i++) {
+        if (s->most_tokens[i] < 1) continue;
+        b->from[b->rows] = i;
+        b->token[b->rows] = s->stepper->start;
+        b->last[b->rows] = NULL;
+        b->source[b->rows++] = i;
+    }
+    if (b->rows == s->sources || b->rows == 0) return FV_OK;
+    return s->stepper->select(s->stepper->user, b->rows, b->from);
+}
+
+fv_status fv_search_beam(const fv_search *s)
+{
+    fv_arena *arena = &s->outputs->arena;
+    const int64_t most = s->stepper->vocabulary;
+    beam_search b = {.s = s, .width = s->cfg->beam};
+    b.per_row = b.width + 1 < most ? b.width + 1 : most;
+    const size_t room = (size_t)(s->sources * b.width);
+    const size_t tops = room * (size_t)b.per_row;
+    b.source = fv_arena_array(arena, room, sizeof *b.source);
+    b.last = fv_arena_array(arena, room, sizeof *b.last);
+    b.next_source = fv_arena_array(arena, room, sizeof *b.next_source);
+    b.next_last = fv_arena_array(arena, room, sizeof *b.next_last);
+    b.token = fv_arena_array(arena, room, sizeof *b.token);
+    b.from = fv_arena_array(arena, room, sizeof *b.from);
+    b.top = fv_arena_array(arena, tops, sizeof *b.top);
+    b.top_token = fv_arena_array(arena, tops, sizeof *b.top_token);
+    b.list = fv_arena_array(arena, (size_t)(b.width * b.per_row), sizeof *b.list);
+    FV_RETURN_IF(!b.source || !b.last || !b.next_source || !b.next_last || !b.token || !b.from ||
+                     !b.top || !b.top_token || !b.list,
+                 s->ctx, FV_ERR_MEMORY, "decode: no memory for a beam of %lld", (long long)b.width);
+    FV_FORWARD(place_rows(&b));
+    while (b.rows > 0)
+        FV_FORWARD(one_step(&b));
+    return FV_OK;
+}

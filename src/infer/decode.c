@@ -1,0 +1,83 @@
+/* The public side of decoding: checks, then one of the two searches. */
+#include <math.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "fovea/autograd.h"
+#include "infer/outputs.h"
+
+void fv_decode_config_init(fv_decode_config *cfg, size_t struct_size)
+{
+    const fv_decode_config defaults = {
+        .struct_size = struct_size, .beam = 1, .nbest = 1, .temperature = 1, .top_p = 1};
+    memset(cfg, 0, struct_size);
+    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+}
+
+static fv_status check(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
+                       const fv_decode_config *cfg)
+{
+    FV_RETURN_IF(cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
+                 "decode: the config was not initialised");
+    FV_RETURN_IF(sources < 0 || stepper->vocabulary < 1 || stepper->end < 0 ||
+                     stepper->end >= stepper->vocabulary,
+                 ctx, FV_ERR_ARGUMENT, "decode: %lld sources, %lld tokens, end token %lld",
+                 (long long)sources, (long long)stepper->vocabulary, (long long)stepper->end);
+    FV_RETURN_IF(cfg->beam < 1 || cfg->nbest < 1 || (!cfg->sample && cfg->nbest > cfg->beam), ctx,
+                 FV_ERR_ARGUMENT, "decode: beam %d, nbest %d: nbest is 1 to the beam", cfg->beam,
+                 cfg->nbest);
+    FV_RETURN_IF(!(cfg->temperature > 0) || cfg->top_k < 0 || !(cfg->top_p > 0) ||
+                     !(cfg->min_p >= 0 && cfg->min_p <= 1) || !isfinite(cfg->length_alpha) ||
+                     !isfinite(cfg->coverage_beta),
+                 ctx, FV_ERR_ARGUMENT, "decode: a setting of sampling or scoring is out of range");
+    return FV_OK;
+}
+
+static fv_outputs *make_outputs(fv_ctx *ctx, int64_t sources, int nbest)
+{
+    fv_outputs *outputs = fv_mem_zalloc(&ctx->mem, sizeof *outputs);
+    if (!outputs) return NULL;
+    outputs->ctx = ctx;
+    outputs->sources = sources;
+    outputs->nbest = nbest;
+    fv_arena_init(&outputs->arena, &ctx->mem);
+    size_t slots;
+    if (fv_mul_size((size_t)sources, (size_t)nbest, &slots)) {
+        outputs->list = fv_arena_array(&outputs->arena, slots, sizeof *outputs->list);
+        outputs->count = fv_arena_array(&outputs->arena, (size_t)sources, sizeof *outputs->count);
+    }
+    if (!outputs->list || !outputs->count) {
+        fv_outputs_free(&outputs);
+        return NULL;
+    }
+    memset(outputs->count, 0, (size_t)sources * sizeof *outputs->count);
+    return outputs;
+}
+
+fv_status fv_decode(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
+                    const int64_t *most_tokens, const fv_decode_config *cfg, fv_outputs **out)
+{
+    if (ctx->error != FV_OK) return ctx->error;
+    FV_FORWARD(check(ctx, stepper, sources, cfg));
+    fv_outputs *outputs = make_outputs(ctx, sources, cfg->nbest);
+    FV_RETURN_IF(!outputs, ctx, FV_ERR_MEMORY, "decode: no memory for %lld sources",
+                 (long long)sources);
+    const fv_search search = {.ctx = ctx,
+                              .stepper = stepper,
+                              .cfg = cfg,
+                              .sources = sources,
+                              .most_tokens = most_tokens,
+                              .outputs = outputs};
+    fv_no_grad_begin(ctx);
+    fv_status status = sources > 0 ? stepper->begin(stepper->user, sources) : FV_OK;
+    const bool walk = cfg->sample || cfg->beam == 1;
+    if (status == FV_OK && sources > 0)
+        status = walk ? fv_search_walk(&search) : fv_search_beam(&search);
+    fv_no_grad_end(ctx);
+    if (status == FV_OK) status = ctx->error;
+    if (status == FV_OK)
+        *out = outputs;
+    else
+        fv_outputs_free(&outputs);
+    return status;
+}

@@ -1,0 +1,209 @@
+/*
+ * Outputs that grow one token at a time without looking back: the likeliest token (greedy) or a
+ * drawn one. Rows that have ended leave the batch.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "fovea/ops.h"
+#include "infer/outputs.h"
+
+typedef struct walker {
+    int64_t source;
+    int copy; /* which of the source's outputs, when sampling */
+    const fv_node *last;
+} walker;
+
+typedef struct walk {
+    const fv_search *s;
+    int64_t rows, room;
+    walker *row;
+    int64_t *token, *from; /* [room] */
+    double *log_prob;      /* [room], of the token just chosen */
+    /* sampling */
+    float *logits;  /* [room][vocabulary] */
+    int64_t *order; /* [vocabulary] */
+    double *weight; /* [vocabulary] */
+} walk;
+
+/* ---- greedy ----------------------------------------------------------------------- */
+
+/* The end token is not allowed before `least_tokens`: its logit leaves the race. */
+static fv_tensor *allowed(const walk *w, fv_tensor *logits, int64_t done)
+{
+    const fv_search *s = w->s;
+    if (done >= s->cfg->least_tokens) return logits;
+    const int64_t end = s->stepper->end;
+    fv_tensor *index = fv_from_host(s->ctx, FV_I64, 1, (int64_t[]){1}, &end);
+    fv_tensor *mask = fv_one_hot(s->ctx, index, s->stepper->vocabulary, FV_U8);
+    return fv_masked_fill(s->ctx, logits, mask, -INFINITY);
+}
+
+static fv_status choose_likeliest(const walk *w, fv_tensor *logits, int64_t done)
+{
+    fv_ctx *ctx = w->s->ctx;
+    fv_tensor *index = NULL;
+    fv_tensor *p = fv_log_softmax(ctx, logits, -1);
+    fv_tensor *top = fv_topk(ctx, allowed(w, p, done), 1, &index);
+    const size_t rows = (size_t)w->rows;
+    FV_FORWARD(
+        fv_tensor_read(ctx, fv_cast(ctx, top, FV_F64), w->log_prob, rows * sizeof *w->log_prob));
+    return fv_tensor_read(ctx, index, w->token, rows * sizeof *w->token);
+}
+
+/* ---- sampling --------------------------------------------------------------------- */
+
+static int descending(const void *a, const void *b, void *weights)
+{
+    const double *w = weights;
+    const int64_t i = *(const int64_t *)a, j = *(const int64_t *)b;
+    if (w[i] != w[j]) return w[i] < w[j] ? 1 : -1;
+    return i < j ? -1 : i > j;
+}
+
+/* How many of the tokens in w->order stay in the race. */
+static int64_t kept_tokens(const walk *w)
+{
+    const fv_decode_config *cfg = w->s->cfg;
+    const int64_t vocabulary = w->s->stepper->vocabulary;
+    const int64_t most = cfg->top_k > 0 && cfg->top_k < vocabulary ? cfg->top_k : vocabulary;
+    double cut = 0;
+    for (int64_t i = 0; i < most; i++)
+        cut += w->weight[w->order[i]];
+    double mass = 0;
+    int64_t n = 0;
+    const double least = cfg->min_p * w->weight[w->order[0]];
+    for (; n < most; n++) {
+        const double p = w->weight[w->order[n]];
+        if (n > 0 && (mass >= cfg->top_p * cut || p < least || p <= 0)) break;
+        mass += p;
+    }
+    return n;
+}
+
+static void draw_token(const walk *w, int64_t r, int64_t done)
+{
+    const fv_decode_config *cfg = w->s->cfg;
+    const int64_t vocabulary = w->s->stepper->vocabulary;
+    const float *logits = w->logits + r * vocabulary;
+    double most = -INFINITY, plain = 0;
+    for (int64_t i = 0; i < vocabulary; i++)
+        if ((double)logits[i] > most) most = (double)logits[i];
+    for (int64_t i = 0; i < vocabulary; i++) {
+        w->order[i] = i;
+        plain += exp((double)logits[i] - most);
+        const bool hidden = i == w->s->stepper->end && done < cfg->least_tokens;
+        w->weight[i] = hidden ? 0 : exp(((double)logits[i] - most) / cfg->temperature);
+    }
+    qsort_r(w->order, (size_t)vocabulary, sizeof *w->order, descending, w->weight);
+    const int64_t kept = kept_tokens(w);
+    double mass = 0;
+    for (int64_t i = 0; i < kept; i++)
+        mass += w->weight[w->order[i]];
+    const walker *row = &w->row[r];
+    const uint64_t number = (uint64_t)(row->source + cfg->first_source);
+    uint32_t words[4];
+    fv_rng_draw(fv_rng_key(cfg->seed, number, (uint64_t)row->copy), (uint64_t)done, 0, words);
+    double left = (double)fv_rng_unit(words[0]) * mass;
+    int64_t pick = 0;
+    while (pick + 1 < kept && left >= w->weight[w->order[pick]])
+        left -= w->weight[w->order[pick++]];
+    w->token[r] = w->order[pick];
+    w->log_prob[r] = (double)logits[w->token[r]] - most - log(plain);
+}
+
+static fv_status draw_tokens(const walk *w, fv_tensor *logits, int64_t done)
+{
+    fv_ctx *ctx = w->s->ctx;
+    const size_t bytes = (size_t)(w->rows * w->s->stepper->vocabulary) * sizeof *w->logits;
+    FV_FORWARD(fv_tensor_read(ctx, fv_cast(ctx, logits, FV_F32), w->logits, bytes));
+    for (int64_t r = 0; r < w->rows; r++)
+        draw_token(w, r, done);
+    return FV_OK;
+}
+
+/* ---- the walk --------------------------------------------------------------------- */
+
+/* Extends every row by its token; rows that end leave. */
+static fv_status extend_rows(walk *w, const float *weights, int64_t positions, bool *changed)
+{
+    const fv_search *s = w->s;
+    int64_t kept = 0;
+    for (int64_t r = 0; r < w->rows; r++) {
+        walker row = w->row[r];
+        const double before = row.last ? row.last->log_prob : 0;
+        row.last = fv_search_extend(s, row.last, w->token[r], before + w->log_prob[r],
+                                    weights ? weights + r * positions : NULL, positions);
+        FV_RETURN_IF(!row.last, s->ctx, FV_ERR_MEMORY, "decode: no memory for a token");
+        const bool ended = w->token[r] == s->stepper->end;
+        if (ended || row.last->depth >= s->most_tokens[row.source]) {
+            FV_FORWARD(fv_search_finish(s, row.source, row.last, ended, positions));
+            continue;
+        }
+        w->from[kept] = r;
+        w->token[kept] = w->token[r];
+        w->row[kept++] = row;
+    }
+    *changed = kept != w->rows;
+    w->rows = kept;
+    return FV_OK;
+}
+
+static fv_status one_step(walk *w, int64_t done)
+{
+    const fv_search *s = w->s;
+    fv_tensor *weights = NULL;
+    const float *host = NULL;
+    int64_t positions = 0;
+    bool changed = false;
+    fv_tensor *logits = fv_search_step(s, w->rows, w->token, &weights);
+    fv_status status =
+        s->cfg->sample ? draw_tokens(w, logits, done) : choose_likeliest(w, logits, done);
+    if (status == FV_OK) status = fv_search_weights(s, weights, &host, &positions);
+    fv_scope_end(s->ctx);
+    if (status == FV_OK) status = extend_rows(w, host, positions, &changed);
+    if (status == FV_OK && changed && w->rows > 0)
+        status = s->stepper->select(s->stepper->user, w->rows, w->from);
+    return status;
+}
+
+/* nbest rows a source; sources that may have no token at all stay out. */
+static fv_status place_rows(walk *w, int copies)
+{
+    const fv_search *s = w->s;
+    for (int64_t i = 0; i < s->sources; i++)
+        for (int c = 0; c < copies && s->most_tokens[i] > 0; c++) {
+            w->from[w->rows] = i;
+            w->token[w->rows] = s->stepper->start;
+            w->row[w->rows++] = (walker){.source = i, .copy = c};
+        }
+    if (w->rows == s->sources || w->rows == 0) return FV_OK;
+    return s->stepper->select(s->stepper->user, w->rows, w->from);
+}
+
+fv_status fv_search_walk(const fv_search *s)
+{
+    fv_arena *arena = &s->outputs->arena;
+    const int copies = s->cfg->sample ? s->cfg->nbest : 1;
+    const size_t vocabulary = (size_t)s->stepper->vocabulary;
+    walk w = {.s = s, .room = s->sources * copies};
+    const size_t room = (size_t)w.room;
+    w.row = fv_arena_array(arena, room, sizeof *w.row);
+    w.token = fv_arena_array(arena, room, sizeof *w.token);
+    w.from = fv_arena_array(arena, room, sizeof *w.from);
+    w.log_prob = fv_arena_array(arena, room, sizeof *w.log_prob);
+    bool ok = w.row && w.token && w.from && w.log_prob;
+    if (s->cfg->sample) {
+        w.logits = fv_arena_array(arena, room * vocabulary, sizeof *w.logits);
+        w.order = fv_arena_array(arena, vocabulary, sizeof *w.order);
+        w.weight = fv_arena_array(arena, vocabulary, sizeof *w.weight);
+        ok = ok && w.logits && w.order && w.weight;
+    }
+    FV_RETURN_IF(!ok, s->ctx, FV_ERR_MEMORY, "decode: no memory for %zu rows", room);
+    FV_FORWARD(place_rows(&w, copies));
+    for (int64_t done = 0; w.rows > 0; done++)
+        FV_FORWARD(one_step(&w, done));
+    return FV_OK;
+}

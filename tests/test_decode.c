@@ -1,0 +1,412 @@
+/*
+ * Greedy, sampling and beam search over a small model whose every output can be listed: the next
+ * token's logits depend on the source, the last token and the place.
+ */
+#include "fovea/decode.h"
+
+#include "fovea/ops.h"
+#include "support/test.h"
+
+enum { VOCABULARY = 5, START = 0, END = 1, MOST = 4, POSITIONS = 3, ROWS = 512 };
+
+typedef struct toy {
+    fv_ctx *ctx;
+    int64_t rows;
+    int64_t source[ROWS], place[ROWS];
+    int64_t first; /* number of the first source */
+    int selects;
+} toy;
+
+static fv_ctx *ctx;
+
+/* A fixed number in (-2, 2) for each question. */
+static double wild(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    return 2 * sin((double)(a * 7919 + b * 104729 + c * 1299709 + d * 15485863) * 0.6180339887);
+}
+
+static double logit(int64_t source, int64_t place, int64_t last, int64_t token)
+{
+    if (token == START) return -30;
+    return 1.5 * wild(source, place, last, token);
+}
+
+static double weight(int64_t source, int64_t last, int64_t position)
+{
+    double e[POSITIONS], sum = 0;
+    for (int64_t i = 0; i < POSITIONS; i++)
+        sum += e[i] = exp(wild(source, 77, last, i));
+    return e[position] / sum;
+}
+
+static fv_status begin(void *user, int64_t sources)
+{
+    toy *t = user;
+    t->rows = sources;
+    for (int64_t i = 0; i < sources; i++) {
+        t->source[i] = t->first + i;
+        t->place[i] = 0;
+    }
+    return FV_OK;
+}
+
+static fv_tensor *step(void *user, fv_ctx *c, fv_tensor *tokens, fv_tensor **weights)
+{
+    toy *t = user;
+    static int64_t last[ROWS];
+    static float logits[ROWS * VOCABULARY], w[ROWS * POSITIONS];
+    CHECK_EQ(fv_tensor_size(tokens, 0), t->rows);
+    CHECK_OK(c, fv_tensor_read(c, tokens, last, (size_t)t->rows * sizeof *last));
+    for (int64_t r = 0; r < t->rows; r++) {
+        for (int64_t v = 0; v < VOCABULARY; v++)
+            logits[r * VOCABULARY + v] = (float)logit(t->source[r], t->place[r], last[r], v);
+        for (int64_t i = 0; i < POSITIONS; i++)
+            w[r * POSITIONS + i] = (float)weight(t->source[r], last[r], i);
+        t->place[r]++;
+    }
+    *weights = fv_from_host(c, FV_F32, 2, (int64_t[]){t->rows, POSITIONS}, w);
+    return fv_from_host(c, FV_F32, 2, (int64_t[]){t->rows, VOCABULARY}, logits);
+}
+
+static fv_status choose(void *user, int64_t rows, const int64_t *from)
+{
+    toy *t = user;
+    const toy before = *t;
+    for (int64_t i = 0; i < rows; i++) {
+        CHECK(from[i] >= 0 && from[i] < before.rows);
+        t->source[i] = before.source[from[i]];
+        t->place[i] = before.place[from[i]];
+    }
+    t->rows = rows;
+    t->selects++;
+    return FV_OK;
+}
+
+static fv_stepper table(toy *t)
+{
+    return (fv_stepper){.user = t,
+                        .vocabulary = VOCABULARY,
+                        .start = START,
+                        .end = END,
+                        .begin = begin,
+                        .step = step,
+                        .select = choose};
+}
+
+/* ---- every output there is ---------------------------------------------------------- */
+
+typedef struct listed {
+    int64_t tokens[MOST + 1];
+    int64_t count; /* the end included */
+    double log_prob, score;
+} listed;
+
+static double log_p(int64_t source, int64_t place, int64_t last, int64_t token)
+{
+    double sum = 0;
+    for (int64_t v = 0; v < VOCABULARY; v++)
+        sum += exp((double)(float)logit(source, place, last, v));
+    return (double)(float)logit(source, place, last, token) - log(sum);
+}
+
+static double score_of(const fv_decode_config *cfg, int64_t source, const listed *l)
+{
+    double score = l->log_prob / pow((5.0 + (double)l->count) / 6.0, cfg->length_alpha);
+    for (int64_t i = 0; i < POSITIONS && cfg->coverage_beta != 0; i++) {
+        double sum = 0;
+        for (int64_t t = 0; t < l->count; t++)
+            sum += weight(source, t ? l->tokens[t - 1] : START, i);
+        if (sum < 1) score += cfg->coverage_beta * log(sum);
+    }
+    return score;
+}
+
+static int by_score(const void *a, const void *b)
+{
+    const listed *x = a, *y = b;
+    return (x->score < y->score) - (x->score > y->score);
+}
+
+/* All outputs that end within MOST tokens, best first. */
+static int list_all(const fv_decode_config *cfg, int64_t source, listed *out)
+{
+    int n = 0;
+    for (int64_t length = 0; length <= MOST; length++) {
+        int64_t combinations = 1;
+        for (int64_t i = 0; i < length; i++)
+            combinations *= VOCABULARY;
+        for (int64_t c = 0; c < combinations; c++) {
+            listed l = {.count = length + 1};
+            bool valid = length >= cfg->least_tokens && length < MOST;
+            int64_t rest = c, last = START;
+            for (int64_t t = 0; t < length; t++, rest /= VOCABULARY) {
+                l.tokens[t] = rest % VOCABULARY;
+                valid = valid && l.tokens[t] != END;
+            }
+            l.tokens[length] = END;
+            for (int64_t t = 0; valid && t <= length; t++) {
+                l.log_prob += log_p(source, t, last, l.tokens[t]);
+                last = l.tokens[t];
+            }
+            if (!valid) continue;
+            l.score = score_of(cfg, source, &l);
+            out[n++] = l;
+        }
+    }
+    qsort(out, (size_t)n, sizeof *out, by_score);
+    return n;
+}
+
+static void run(toy *t, int64_t sources, const fv_decode_config *cfg, fv_outputs **out)
+{
+    int64_t most[ROWS];
+    for (int64_t i = 0; i < sources; i++)
+        most[i] = MOST;
+    t->ctx = ctx;
+    const fv_stepper stepper = table(t);
+    CHECK_OK(ctx, fv_decode(ctx, &stepper, sources, most, cfg, out));
+}
+
+static fv_decode_config config(int beam, int nbest)
+{
+    fv_decode_config cfg;
+    fv_decode_config_init(&cfg, sizeof cfg);
+    cfg.beam = beam;
+    cfg.nbest = nbest;
+    return cfg;
+}
+
+/* ---- tests -------------------------------------------------------------------------- */
+
+/* A beam as wide as the tree misses nothing. */
+static void a_wide_beam_finds_the_best(void)
+{
+    static const double settings[][2] = {{0, 0}, {0.6, 0}, {1, 0}, {0, 0.4}, {0.8, 0.3}};
+    static listed all[4096];
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        fv_decode_config cfg = config(100, 4);
+        cfg.length_alpha = settings[i][0];
+        cfg.coverage_beta = settings[i][1];
+        cfg.least_tokens = (int64_t)(i % 3);
+        toy t = {.first = 0};
+        fv_outputs *out = NULL;
+        run(&t, 5, &cfg, &out);
+        for (int64_t s = 0; s < 5; s++) {
+            const int n = list_all(&cfg, s, all);
+            CHECK(n > 4);
+            for (int k = 0; k < 4; k++) {
+                const fv_output *o = fv_outputs_get(out, s, k);
+                CHECK(o != NULL && o->ended);
+                if (!o) continue;
+                CHECK_NEAR(o->score, all[k].score, 1e-5);
+                CHECK_NEAR(o->log_prob, all[k].log_prob, 1e-5);
+                CHECK_EQ(o->count, all[k].count - 1);
+                CHECK(memcmp(o->tokens, all[k].tokens, (size_t)o->count * sizeof *o->tokens) == 0);
+            }
+        }
+        fv_outputs_free(&out);
+    }
+}
+
+/* The negative twin: a beam of one misses it somewhere, so the test above can fail. */
+static void a_narrow_beam_misses_some(void)
+{
+    static listed all[4096];
+    const fv_decode_config cfg = config(1, 1);
+    toy t = {.first = 0};
+    fv_outputs *out = NULL;
+    run(&t, 40, &cfg, &out);
+    int missed = 0;
+    for (int64_t s = 0; s < 40; s++) {
+        list_all(&cfg, s, all);
+        missed += fv_outputs_get(out, s, 0)->score < all[0].score - 1e-4;
+    }
+    CHECK(missed > 0 && missed < 40);
+    fv_outputs_free(&out);
+}
+
+static void greedy_takes_the_likeliest_each_time(void)
+{
+    const fv_decode_config cfg = config(1, 1);
+    toy t = {.first = 0};
+    fv_outputs *out = NULL;
+    run(&t, 30, &cfg, &out);
+    int cut = 0;
+    for (int64_t s = 0; s < 30; s++) {
+        const fv_output *o = fv_outputs_get(out, s, 0);
+        int64_t last = START;
+        double sum = 0;
+        for (int64_t i = 0; i < o->count + o->ended; i++) {
+            int64_t best = 0;
+            for (int64_t v = 1; v < VOCABULARY; v++)
+                if (logit(s, i, last, v) > logit(s, i, last, best)) best = v;
+            CHECK_EQ(i < o->count ? o->tokens[i] : END, best);
+            sum += log_p(s, i, last, best);
+            last = best;
+        }
+        cut += !o->ended;
+        CHECK_NEAR(o->log_prob, sum, 1e-5);
+        CHECK(o->ended || o->count == MOST);
+    }
+    CHECK(cut > 0 && cut < 30);
+    fv_outputs_free(&out);
+}
+
+static void check_same(const fv_outputs *a, int64_t sa, const fv_outputs *b, int64_t sb, int nbest)
+{
+    for (int k = 0; k < nbest; k++) {
+        const fv_output *x = fv_outputs_get(a, sa, k), *y = fv_outputs_get(b, sb, k);
+        CHECK_EQ(x == NULL, y == NULL);
+        if (!x || !y) continue;
+        CHECK_EQ(x->count, y->count);
+        CHECK(x->score == y->score && x->ended == y->ended);
+        CHECK(memcmp(x->tokens, y->tokens, (size_t)x->count * sizeof *x->tokens) == 0);
+        const size_t cells = (size_t)((x->count + x->ended) * x->positions);
+        CHECK(x->positions == y->positions &&
+              (cells == 0 || memcmp(x->weights, y->weights, cells * sizeof(float)) == 0));
+    }
+}
+
+static void the_batch_does_not_matter(void)
+{
+    for (int mode = 0; mode < 3; mode++) {
+        fv_decode_config cfg = config(mode == 1 ? 3 : 1, mode == 0 ? 1 : 3);
+        cfg.sample = mode == 2;
+        cfg.want_weights = true;
+        cfg.seed = 11;
+        toy t = {.first = 0};
+        fv_outputs *all = NULL;
+        run(&t, 12, &cfg, &all);
+        for (int64_t s = 0; s < 12; s++) {
+            static toy one;
+            one = (toy){.first = s};
+            fv_outputs *alone = NULL;
+            cfg.first_source = s;
+            run(&one, 1, &cfg, &alone);
+            check_same(all, s, alone, 0, cfg.nbest);
+            fv_outputs_free(&alone);
+        }
+        fv_outputs_free(&all);
+    }
+}
+
+static void weights_are_those_of_each_step(void)
+{
+    fv_decode_config cfg = config(3, 2);
+    cfg.want_weights = true;
+    toy t = {.first = 0};
+    fv_outputs *out = NULL;
+    run(&t, 6, &cfg, &out);
+    for (int64_t s = 0; s < 6; s++) {
+        const fv_output *o = fv_outputs_get(out, s, 0);
+        CHECK_EQ(o->positions, POSITIONS);
+        for (int64_t i = 0; i < o->count + o->ended; i++)
+            for (int64_t p = 0; p < POSITIONS; p++)
+                CHECK_NEAR(o->weights[i * POSITIONS + p],
+                           weight(s, i ? o->tokens[i - 1] : START, p), 1e-6);
+    }
+    fv_outputs_free(&out);
+}
+
+/* First tokens drawn for one source follow softmax(logits / T), cut as asked. */
+static void draws_follow_the_distribution(void)
+{
+    enum { DRAWS = 400 };
+    static const struct {
+        double temperature, top_p, min_p;
+        int64_t top_k;
+    } settings[] = {{1, 1, 0, 0}, {0.5, 1, 0, 0}, {1, 1, 0, 2}, {1, 0.6, 0, 0}, {1, 1, 0.5, 0}};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        fv_decode_config cfg = config(1, DRAWS);
+        cfg.sample = true;
+        cfg.temperature = settings[i].temperature;
+        cfg.top_p = settings[i].top_p;
+        cfg.min_p = settings[i].min_p;
+        cfg.top_k = settings[i].top_k;
+        cfg.seed = 5;
+        toy t = {.first = 3};
+        fv_outputs *out = NULL;
+        run(&t, 1, &cfg, &out);
+        int seen[VOCABULARY] = {0};
+        for (int k = 0; k < DRAWS; k++) {
+            const fv_output *o = fv_outputs_get(out, 0, k);
+            CHECK(o != NULL);
+            if (o) seen[o->count ? o->tokens[0] : END]++;
+        }
+        /* What the cuts leave, by a plain selection. */
+        double p[VOCABULARY], left = 0;
+        bool in[VOCABULARY] = {false};
+        double total = 0, most = 0;
+        for (int v = 0; v < VOCABULARY; v++)
+            total += p[v] = exp(logit(3, 0, START, v) / cfg.temperature);
+        for (int v = 0; v < VOCABULARY; v++)
+            most = fmax(most, p[v]);
+        int taken = 0;
+        while (taken < VOCABULARY && left < cfg.top_p * total * (cfg.top_k ? 2 : 1)) {
+            int best = -1;
+            for (int v = 0; v < VOCABULARY; v++)
+                if (!in[v] && (best < 0 || p[v] > p[best])) best = v;
+            if ((cfg.top_k && taken >= cfg.top_k) || p[best] < cfg.min_p * most) break;
+            in[best] = true;
+            left += p[best];
+            taken++;
+        }
+        for (int v = 0; v < VOCABULARY; v++) {
+            const double want = in[v] ? p[v] / left : 0;
+            /* five deviations */
+            CHECK_NEAR((double)seen[v] / DRAWS, want, 5 * sqrt(want * (1 - want) / DRAWS) + 1e-9);
+        }
+        fv_outputs_free(&out);
+    }
+}
+
+static void bad_settings_are_refused(void)
+{
+    toy t = {.ctx = ctx};
+    const int64_t most[1] = {MOST};
+    const fv_stepper stepper = table(&t);
+    fv_outputs *out = NULL;
+    fv_decode_config cfg = config(2, 3);
+    CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    cfg = config(0, 1);
+    CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    cfg = config(1, 1);
+    cfg.temperature = 0;
+    CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    CHECK(out == NULL);
+    cfg = config(1, 1);
+    CHECK_OK(ctx, fv_decode(ctx, &stepper, 0, most, &cfg, &out));
+    CHECK(fv_outputs_get(out, 0, 0) == NULL);
+    fv_outputs_free(&out);
+}
+
+static void sources_without_room_give_nothing(void)
+{
+    toy t = {.ctx = ctx};
+    const int64_t most[3] = {2, 0, 3};
+    const fv_stepper stepper = table(&t);
+    for (int beam = 1; beam < 3; beam++) {
+        const fv_decode_config cfg = config(beam, 1);
+        fv_outputs *out = NULL;
+        CHECK_OK(ctx, fv_decode(ctx, &stepper, 3, most, &cfg, &out));
+        CHECK(fv_outputs_get(out, 1, 0) == NULL);
+        CHECK(fv_outputs_get(out, 0, 0)->count <= 2 && fv_outputs_get(out, 2, 0)->count <= 3);
+        fv_outputs_free(&out);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
+    RUN(a_wide_beam_finds_the_best);
+    RUN(a_narrow_beam_misses_some);
+    RUN(greedy_takes_the_likeliest_each_time);
+    RUN(the_batch_does_not_matter);
+    RUN(weights_are_those_of_each_step);
+    RUN(draws_follow_the_distribution);
+    RUN(bad_settings_are_refused);
+    RUN(sources_without_room_give_nothing);
+    fv_ctx_destroy(&ctx);
+    return TEST_END();
+}
