@@ -106,6 +106,22 @@ FV_API fv_tensor *fv_log_softmax(fv_ctx *ctx, fv_tensor *x, int axis);
 FV_API fv_tensor *fv_layer_norm(fv_ctx *ctx, fv_tensor *x, fv_tensor *gamma, fv_tensor *beta,
                                 double eps);
 FV_API fv_tensor *fv_rms_norm(fv_ctx *ctx, fv_tensor *x, fv_tensor *gamma, double eps);
+/* x / |x| over the last axis; a row of zeros stays zero and gets no gradient. */
+FV_API fv_tensor *fv_unit(fv_ctx *ctx, fv_tensor *x);
+
+/* ---- rotary positions --------------------------------------------------------------- */
+typedef enum fv_pairs {
+    FV_PAIRS_HALVES,     /* columns m and m + r/2, as in GPT-NeoX and Llama */
+    FV_PAIRS_INTERLEAVED /* columns 2m and 2m + 1, as in the RoFormer paper and GPT-J */
+} fv_pairs;
+/*
+ * Turns pair m of the row at position p by the angle t_pm:
+ *     (x1, x2) -> (x1 cos t - x2 sin t, x2 cos t + x1 sin t)
+ * x [..., n, ..., d] with the positions along `axis` (not the last one); table [2, n, r/2], r <= d,
+ * holds the cosines and then the sines of t (fv_rotary_table() makes one). Columns from r on stay
+ * as they are. No gradient to the table.
+ */
+FV_API fv_tensor *fv_rotary(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *table, fv_pairs pairs);
 
 /* ---- indices (i64) ---------------------------------------------------------------- */
 /* table [V, D], index [...] -> [..., D]. Rows equal to `padding` (or -1: none) get no gradient. */

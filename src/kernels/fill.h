@@ -21,6 +21,8 @@ FV_REF_FILL(elementwise);
 FV_REF_FILL(reduce);
 FV_REF_FILL(softmax);
 FV_REF_FILL(norm);
+FV_REF_FILL(unit);
+FV_REF_FILL(rotary);
 FV_REF_FILL(loss);
 FV_REF_FILL(choose);
 FV_REF_FILL(index);

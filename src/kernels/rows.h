@@ -41,6 +41,26 @@ typedef struct fv_norm_args {
 } fv_norm_args;
 
 /*
+ * UNIT ptr: y, rnorm (rows), x.     rnorm = 1/sqrt(sum(x^2)), 0 for a row of zeros; y = x rnorm
+ * UNIT_GRAD ptr: dx, g, y, rnorm.   dx = rnorm (g - y sum(y g))         terms: 0 g, 1 y sum(y g)
+ *   A row of zeros in g gives zeros, whatever y holds.
+ */
+typedef struct fv_unit_args {
+    int64_t rows, cols;
+} fv_unit_args;
+
+/*
+ * ROTARY ptr: y, x (outer, n, inner, width), table (2, n, turned / 2): cosines, then sines.
+ *   Pair m of row p, (x1, x2) -> (x1 c - x2 s, x2 c + x1 s); with `back`, s has the other sign.
+ *   Pairs are columns (m, m + turned/2), or (2m, 2m+1) if interleaved. Columns from `turned` on
+ *   are copied. In place is allowed.
+ */
+typedef struct fv_rotary_args {
+    int64_t outer, n, inner, width, turned;
+    bool interleaved, back;
+} fv_rotary_args;
+
+/*
  * CROSS_ENTROPY ptr: loss (rows), lse (rows), logits, target (i64, rows)
  *   loss = (1-s) (lse - x_t) + s (lse - mean(x)), s = smoothing; a row whose target equals
  *   `ignore` gets 0; a target outside [0, cols) is a fault.

@@ -20,6 +20,8 @@ static void fill_ref(fv_kernel_table *t)
     FILL(reduce);
     FILL(softmax);
     FILL(norm);
+    FILL(unit);
+    FILL(rotary);
     FILL(loss);
     FILL(choose);
     FILL(index);
