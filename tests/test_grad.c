@@ -5,103 +5,14 @@
  *   3. sabotage: each gradient negated, zeroed, scaled by 1.001, each additive term dropped; both
  *      checks must notice, for every op, every input, every level.
  */
-#include "support/opcase.h"
+#include "support/proof.h"
 
 enum { MAX_LEVELS = 3 };
-static const double STEP = 1e-5, ATOL = 1e-7, RTOL = 1e-6, F32_RTOL = 1e-5;
 
 static struct {
     int ops, differentiable, checks;
     long elements, sabotages, caught;
 } totals;
-
-typedef struct numeric {
-    double *grad[FV_CASE_INPUTS];
-} numeric;
-
-/* ---- the two checks --------------------------------------------------------------- */
-
-static numeric differences(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_case *c)
-{
-    numeric n = {{NULL}};
-    for (int i = 0; i < c->n_in; i++) {
-        if (!op_case_differentiates(c, i)) continue;
-        int64_t count = op_case_count(c, i, 1);
-        n.grad[i] = calloc((size_t)count + 1, sizeof(double));
-        for (int64_t e = 0; e < count; e++) {
-            double value[2] = {NAN, NAN};
-            for (int side = 0; side < 2; side++) {
-                op_run_options o = {.dtype = FV_F64,
-                                    .no_grad = true,
-                                    .input = i,
-                                    .at = e,
-                                    .delta = side ? STEP : -STEP};
-                op_result r;
-                if (!op_case_run(ctx, desc, c, &o, &r)) return n;
-                value[side] = op_result_value(&r);
-                op_result_free(&r);
-            }
-            n.grad[i][e] = (value[1] - value[0]) / (2 * STEP);
-        }
-        totals.elements += count;
-    }
-    return n;
-}
-
-static void numeric_free(numeric *n)
-{
-    for (int i = 0; i < FV_CASE_INPUTS; i++)
-        free(n->grad[i]);
-}
-
-/* Index of the first element that differs too much; -1 if all agree. NaN never agrees. */
-static int64_t disagrees(const op_array *grad, const double *expected, int64_t count, double atol,
-                         double rtol)
-{
-    if (!grad->present || grad->count != count) return 0;
-    for (int64_t e = 0; e < count; e++) {
-        double a = op_array_get(grad, e);
-        if (!(fabs(a - expected[e]) <= atol + rtol * fabs(expected[e]))) return e;
-    }
-    return -1;
-}
-
-static double largest(const double *x, int64_t n)
-{
-    double m = 0;
-    for (int64_t i = 0; i < n; i++)
-        m = fmax(m, fabs(x[i]));
-    return m;
-}
-
-/* Runs the case once and compares all gradients; with `report`, failures fail the test. Returns
- * whether everything agreed. */
-static bool agrees(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_case *c, fv_dtype dtype,
-                   op_layout layout, const numeric *expected, bool report)
-{
-    op_run_options o = {.dtype = dtype, .layout = layout};
-    op_result r;
-    if (!op_case_run(ctx, desc, c, &o, &r)) return false;
-    bool all = true;
-    for (int i = 0; i < c->n_in; i++) {
-        if (!op_case_differentiates(c, i)) continue;
-        int64_t count = op_case_count(c, i, 1);
-        double atol = dtype == FV_F64 ? ATOL : F32_RTOL * largest(expected->grad[i], count) + ATOL;
-        int64_t e =
-            disagrees(&r.grad[i], expected->grad[i], count, atol, dtype == FV_F64 ? RTOL : 0.0);
-        if (e < 0) continue;
-        all = false;
-        if (report)
-            test_failed(__FILE__, __LINE__,
-                        "%s '%s' %s layout %d: input %d element %lld: %.12g, "
-                        "expected %.12g",
-                        desc->name, c->name, fv_dtype_name(dtype), (int)layout, i, (long long)e,
-                        r.grad[i].present ? op_array_get(&r.grad[i], e) : NAN,
-                        expected->grad[i][e]);
-    }
-    op_result_free(&r);
-    return all;
-}
 
 /* ---- sabotage --------------------------------------------------------------------- */
 
@@ -110,19 +21,19 @@ typedef struct checker {
     fv_dtype dtype;
 } checker;
 
-static bool caught(const checker *by, const fv_op_desc *desc, const numeric *expected,
+static bool caught(const checker *by, const fv_op_desc *desc, const proof_numbers *expected,
                    fv_sabotage sabotage)
 {
     bool noticed = false;
     by->ctx->sabotage = sabotage;
     for (int k = 0; k < desc->n_cases && !noticed; k++)
-        noticed =
-            !agrees(by->ctx, desc, &desc->cases[k], by->dtype, OP_CONTIGUOUS, &expected[k], false);
+        noticed = !proof_agrees(by->ctx, desc, &desc->cases[k], by->dtype, OP_CONTIGUOUS,
+                                &expected[k], false);
     by->ctx->sabotage = (fv_sabotage){.mode = FV_SABOTAGE_NONE};
     return noticed;
 }
 
-static void expect_caught(const checker *by, const fv_op_desc *desc, const numeric *expected,
+static void expect_caught(const checker *by, const fv_op_desc *desc, const proof_numbers *expected,
                           fv_sabotage sabotage)
 {
     static const char *const names[] = {"none", "negated", "zeroed", "scaled", "dropped term"};
@@ -143,7 +54,7 @@ static bool input_used(const fv_op_desc *desc, int i)
     return false;
 }
 
-static void sabotage_all(const checker *by, const fv_op_desc *desc, const numeric *expected)
+static void sabotage_all(const checker *by, const fv_op_desc *desc, const proof_numbers *expected)
 {
     for (int i = 0; i < FV_CASE_INPUTS; i++) {
         if (!input_used(desc, i)) continue;
@@ -161,14 +72,15 @@ static void sabotage_all(const checker *by, const fv_op_desc *desc, const numeri
 
 static void prove(fv_ctx *f64, fv_ctx *const *levels, int n_levels, const fv_op_desc *desc)
 {
-    numeric *expected = calloc((size_t)desc->n_cases, sizeof *expected);
+    proof_numbers *expected = calloc((size_t)desc->n_cases, sizeof *expected);
     for (int k = 0; k < desc->n_cases; k++) {
         const fv_op_case *c = &desc->cases[k];
-        expected[k] = differences(f64, desc, c);
+        expected[k] = proof_differences(f64, desc, c);
+        totals.elements += expected[k].elements;
         for (int layout = OP_CONTIGUOUS; layout <= OP_TRANSPOSED; layout++) {
-            agrees(f64, desc, c, FV_F64, (op_layout)layout, &expected[k], true);
+            proof_agrees(f64, desc, c, FV_F64, (op_layout)layout, &expected[k], true);
             for (int l = 0; l < n_levels; l++)
-                agrees(levels[l], desc, c, FV_F32, (op_layout)layout, &expected[k], true);
+                proof_agrees(levels[l], desc, c, FV_F32, (op_layout)layout, &expected[k], true);
             totals.checks += 1 + n_levels;
         }
     }
@@ -176,7 +88,7 @@ static void prove(fv_ctx *f64, fv_ctx *const *levels, int n_levels, const fv_op_
     for (int l = 0; l < n_levels; l++)
         sabotage_all(&(checker){levels[l], FV_F32}, desc, expected);
     for (int k = 0; k < desc->n_cases; k++)
-        numeric_free(&expected[k]);
+        proof_numbers_free(&expected[k]);
     free(expected);
 }
 
