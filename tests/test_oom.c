@@ -3,14 +3,15 @@
  * failing, once and forever, until it gets through untouched. Nothing may crash or leak, no failure
  * may go untold, and a context that has lost one request works again once the error is taken.
  *
- * Scenarios: every case of every op forward and backward, contexts, parameters and optimizers,
- * checkpoints, and every file format read and written.
+ * Scenarios: every case of every op and compound forward and backward, contexts, parameters and
+ * optimizers, checkpoints, and every file format read and written.
  */
+#include "fovea/attend.h"
 #include "fovea/autograd.h"
 #include "fovea/optim.h"
+#include "support/compound.h"
 #include "support/failing.h"
 #include "support/oom_files.h"
-#include "support/opcase.h"
 
 /* Whether every call of the scenario succeeded. */
 typedef bool (*scenario_fn)(fv_ctx *ctx, const void *user);
@@ -105,6 +106,42 @@ static void every_op(void)
             op_and_case x = {fv_op_table[id], &fv_op_table[id]->cases[k]};
             everywhere(x.desc->name, pool, op_scenario, &x);
         }
+    fv_pool_destroy(&pool);
+}
+
+/* A draw of hard attention and the estimator of its gradient, with its moving baseline. */
+static bool estimator_scenario(fv_ctx *ctx, const void *user)
+{
+    (void)user;
+    const int64_t shape[4] = {1, 1, 3, 2};
+    fv_attention how;
+    fv_attention_init(&how, sizeof how);
+    how.normaliser = FV_ATTENTION_HARD_SAMPLE;
+    fv_baseline baseline = {.decay = 0.9};
+    fv_scope_begin(ctx);
+    fv_tensor *x = fv_leaf(ctx, fv_rand_normal(ctx, FV_F32, 4, shape, 0, 1));
+    fv_attention_result r;
+    fv_attention_run(ctx, &how, &(fv_attention_input){.q = x, .k = x, .v = x}, &r);
+    bool worked = fv_ctx_error(ctx) == FV_OK;
+    if (worked) {
+        fv_tensor *good = fv_sum(ctx, r.context, 1, (int[]){-1}, false);
+        fv_tensor *loss = fv_reinforce(ctx, &baseline, good, r.log_prob, r.entropy, 1, 0.1);
+        worked = fv_backward(ctx, loss) == FV_OK && baseline.seen == 1;
+    }
+    fv_scope_end(ctx);
+    return worked;
+}
+
+static void every_compound(void)
+{
+    fv_pool *pool = NULL;
+    CHECK_EQ(fv_pool_create(1, &pool), FV_OK);
+    for (int n = 0; n < compound_count; n++)
+        for (int k = 0; k < compound_table[n]->n_cases; k++) {
+            op_and_case x = {compound_table[n], &compound_table[n]->cases[k]};
+            everywhere(x.c->name, pool, op_scenario, &x);
+        }
+    everywhere("estimator", pool, estimator_scenario, NULL);
     fv_pool_destroy(&pool);
 }
 
@@ -209,6 +246,7 @@ int main(int argc, char **argv)
     RUN(training);
     RUN(files);
     RUN(every_op);
+    RUN(every_compound);
     if (argc == 1) RUN(enough);
     return TEST_END();
 }

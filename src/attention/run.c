@@ -1,0 +1,89 @@
+/* The choice of the path. */
+#include "attention/attention.h"
+
+static fv_tensor *sum_of(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
+{
+    return a && b ? fv_add(ctx, a, b) : a ? a : b;
+}
+
+/* A query or key that says nothing: the scores come as a bias. */
+static fv_tensor *blank(const fv_attention_call *call, int64_t heads, int64_t n)
+{
+    fv_tensor *zero = fv_zeros(call->ctx, call->dtype, 0, NULL);
+    return fv_broadcast(call->ctx, zero, 4, (int64_t[]){call->batch, heads, n, 1});
+}
+
+fv_tensor *fv_attention_stream(const fv_attention_call *call, fv_tensor *v, fv_tensor *bias,
+                               fv_tensor *visible, double dropout, fv_tensor **lse)
+{
+    fv_ctx *ctx = call->ctx;
+    const fv_attention *how = &call->how;
+    fv_tensor *q = call->map ? blank(call, call->heads, call->n_q) : call->q;
+    fv_tensor *k = call->map ? blank(call, call->kv_heads, call->n_k) : call->k;
+    fv_attend_config cfg;
+    fv_attend_config_init(&cfg, sizeof cfg);
+    cfg.scale = call->map ? 1 : call->scale;
+    cfg.soft_cap = call->map ? 0 : how->soft_cap;
+    cfg.causal = how->causal;
+    cfg.left = how->left;
+    cfg.right = how->right;
+    cfg.prefix = how->prefix;
+    cfg.q_offset = how->q_offset;
+    cfg.dropout = dropout;
+    const fv_attend_extra extra = {.bias =
+                                       sum_of(ctx, sum_of(ctx, call->in->bias, bias), call->map),
+                                   .visible = visible,
+                                   .n_keys = call->in->n_keys,
+                                   .slopes = call->in->slopes};
+    return fv_attend(ctx, q, k, v, &cfg, &extra, lse);
+}
+
+static void attend_softly(fv_attention_call *call, fv_attention_result *out)
+{
+    fv_ctx *ctx = call->ctx;
+    const fv_attention *how = &call->how;
+    out->path = call->map ? FV_ATTENTION_SCORED : FV_ATTENTION_STREAMED;
+    out->context =
+        fv_attention_stream(call, call->in->v, NULL, call->in->visible, how->dropout, &out->lse);
+    if (!how->want_scores && !how->want_weights) return;
+    out->path = FV_ATTENTION_MAP;
+    fv_tensor *scores = fv_attention_scores(call);
+    if (how->want_scores) out->scores = scores;
+    if (how->want_weights) out->weights = fv_softmax(ctx, scores, -1);
+}
+
+static void report(const fv_attention_call *call, fv_attention_path path)
+{
+    static const char *const scores[FV_ATTENTION_SCORE_COUNT] = {
+        "scaled dot", "dot", "general", "additive", "cosine", "location", "caller's"};
+    static const char *const normalisers[FV_ATTENTION_NORMALISER_COUNT] = {
+        "softmax", "hard sample", "hard argmax", "local-m", "local-p"};
+    fv_report(call->ctx, FV_LOG_DEBUG, "attention: %s score, %s, %lld x %lld, %lld heads: %s",
+              scores[call->how.score], normalisers[call->how.normaliser], (long long)call->n_q,
+              (long long)call->n_k, (long long)call->heads, fv_attention_path_name(path));
+}
+
+fv_tensor *fv_attention_run(fv_ctx *ctx, const fv_attention *how, const fv_attention_input *in,
+                            fv_attention_result *result)
+{
+    fv_attention_result out = {.context = ctx->invalid};
+    fv_attention_call call = {.ctx = ctx, .in = in};
+    if (ctx->error == FV_OK && fv_attention_check(&call, how) == FV_OK) {
+        fv_attention_prepare(&call);
+        switch (call.how.normaliser) {
+        case FV_ATTENTION_HARD_SAMPLE:
+        case FV_ATTENTION_HARD_ARGMAX:
+            fv_attention_hard(&call, &out);
+            break;
+        case FV_ATTENTION_LOCAL_P:
+            fv_attention_local(&call, &out);
+            break;
+        default:
+            attend_softly(&call, &out);
+            break;
+        }
+        if (ctx->error == FV_OK) report(&call, out.path);
+    }
+    if (result) *result = out;
+    return ctx->error == FV_OK ? out.context : ctx->invalid;
+}

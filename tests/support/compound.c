@@ -1,0 +1,20 @@
+#include "support/compound.h"
+
+const fv_op_desc *const compound_table[] = {&compound_scores, &compound_masks, &compound_local,
+                                            &compound_hard};
+const int compound_count = (int)(sizeof compound_table / sizeof *compound_table);
+
+fv_tensor *compound_join(fv_ctx *ctx, int n, fv_tensor *const *t)
+{
+    enum { MOST = 8 };
+    fv_tensor *flat[MOST];
+    int parts = 0;
+    for (int i = 0; i < n && parts < MOST; i++) {
+        const bool real =
+            t[i] && (fv_tensor_dtype(t[i]) == FV_F32 || fv_tensor_dtype(t[i]) == FV_F64);
+        if (real) flat[parts++] = fv_reshape(ctx, t[i], 1, (int64_t[]){-1});
+    }
+    return parts == 1 ? flat[0] : fv_concat(ctx, parts, flat, 0);
+}
+
+void compound_backward(fv_op_back *back) { (void)back; }
