@@ -9,6 +9,7 @@
 #include "fovea/attention.h"
 #include "fovea/autograd.h"
 #include "fovea/context.h"
+#include "fovea/dates.h"
 #include "fovea/decode.h"
 #include "fovea/file.h"
 #include "fovea/gemm.h"
