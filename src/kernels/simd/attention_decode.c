@@ -23,6 +23,22 @@ enum {
     BLEND_VECS = FV_SIMD_LEVEL == 3 ? 8 : 4
 };
 
+/*
+ * Rows are asked for about a kilobyte before their turn: less and the memory waits, more and the
+ * CPU's own prefetchers lose the thread. The second-level cache is the goal, since there is more
+ * room for lines on their way than in the first.
+ */
+enum { AHEAD_FLOATS = 256 };
+
+static inline int64_t rows_ahead(int64_t width) { return fv_attn_max(1, AHEAD_FLOATS / width); }
+
+V_INLINE void prefetch_vecs(const float *row, const int vecs)
+{
+    FV_UNROLL
+    for (int v = 0; v < vecs; v++)
+        _mm_prefetch((const char *)((uintptr_t)row + (uintptr_t)v * sizeof(vf)), _MM_HINT_T1);
+}
+
 /* How the work is cut and where its scratch lies; offsets in floats. */
 typedef struct decode_plan {
     int64_t rows, strips, chunks; /* rows: queries of all heads that share a key head */
@@ -129,17 +145,19 @@ V_INLINE void reduce(const vf *x, float *sums)
 typedef struct dots {
     const float *q, *k;
     int64_t q_row, k_row, width;
-    float *s; /* rows FV_ATTN_SCORE_ROW apart */
+    int64_t ahead; /* floats from a row to the one to ask for */
+    float *s;      /* rows FV_ATTN_SCORE_ROW apart */
 } dots;
 
-/* Adds the products of `vecs` vectors, from column c on, to sum[row][key]. One query walks each key
- * to its end before the next, as the memory likes it; several share what they load. */
+/* Adds the products of `vecs` vectors, from column c on, to sum[row][key]. Each key is walked to
+ * the end before the next, as the memory likes it. */
 V_INLINE void add_columns(const dots *t, const int rows, const int keys, int last, int64_t c,
                           const int vecs, int count, vf *sum)
 {
+    const float *k = t->k + c;
     FV_UNROLL
     for (int j = 0; j < keys; j++) {
-        const float *k = t->k + (j < last ? j : last) * t->k_row + c;
+        prefetch_vecs(k + t->ahead, vecs);
         FV_UNROLL
         for (int v = 0; v < vecs; v++) {
             const vf x = v_load(k + v * FV_LANES, count);
@@ -149,43 +167,61 @@ V_INLINE void add_columns(const dots *t, const int rows, const int keys, int las
                 sum[r * keys + j] = v_fma(y, x, sum[r * keys + j]);
             }
         }
+        if (j < last) k += t->k_row;
     }
 }
 
-/* rows x keys = GROUP products. Keys after `last` are not read: their sums are those of `last`. */
-FV_INSTANCE void dot_tile(const dots *t, const int rows, const int keys, int last)
+/* rows x keys = GROUP products of `vecs` vectors, 0: of any width. Keys after `last` are not read:
+ * their sums are those of `last`. */
+FV_INSTANCE void dot_tile(const dots *t, const int rows, const int keys, const int vecs, int last)
 {
     vf sum[GROUP];
     FV_UNROLL
     for (int i = 0; i < GROUP; i++)
         sum[i] = v_zero();
-    int64_t c = 0;
-    for (; c + 8 * FV_LANES <= t->width; c += 8 * FV_LANES)
-        add_columns(t, rows, keys, last, c, 8, FV_LANES, sum);
-    for (; c + 4 * FV_LANES <= t->width; c += 4 * FV_LANES)
-        add_columns(t, rows, keys, last, c, 4, FV_LANES, sum);
-    for (; c + FV_LANES <= t->width; c += FV_LANES)
-        add_columns(t, rows, keys, last, c, 1, FV_LANES, sum);
-    if (c < t->width) add_columns(t, rows, keys, last, c, 1, (int)(t->width - c), sum);
+    if (vecs > 0) {
+        add_columns(t, rows, keys, last, 0, vecs, FV_LANES, sum);
+    } else {
+        int64_t c = 0;
+        for (; c + 4 * FV_LANES <= t->width; c += 4 * FV_LANES)
+            add_columns(t, rows, keys, last, c, 4, FV_LANES, sum);
+        for (; c + FV_LANES <= t->width; c += FV_LANES)
+            add_columns(t, rows, keys, last, c, 1, FV_LANES, sum);
+        if (c < t->width) add_columns(t, rows, keys, last, c, 1, (int)(t->width - c), sum);
+    }
     float all[GROUP];
     reduce(sum, all);
     for (int r = 0; r < rows; r++)
         memcpy(t->s + r * FV_ATTN_SCORE_ROW, all + r * keys, (size_t)keys * sizeof(float));
 }
 
-static void one_by_many(const dots *t, int last) { dot_tile(t, 1, GROUP, last); }
-static void two_by_some(const dots *t, int last) { dot_tile(t, 2, GROUP / 2, last); }
-static void four_by_few(const dots *t, int last) { dot_tile(t, 4, GROUP / 4, last); }
-static void one_by_whole(const dots *t) { dot_tile(t, 1, GROUP, GROUP); }
-static void two_by_whole(const dots *t) { dot_tile(t, 2, GROUP / 2, GROUP); }
-static void four_by_whole(const dots *t) { dot_tile(t, 4, GROUP / 4, GROUP); }
+typedef void (*dot_fn)(const dots *t, int last);
+
+/* The usual widths have instances without a loop: it would cost a third of their time. */
+#define DOT_TILES(rows)                                                                            \
+    static void by_64_##rows(const dots *t, int last)                                              \
+    {                                                                                              \
+        (void)last;                                                                                \
+        dot_tile(t, rows, GROUP / rows, 4, GROUP);                                                 \
+    }                                                                                              \
+    static void by_128_##rows(const dots *t, int last)                                             \
+    {                                                                                              \
+        (void)last;                                                                                \
+        dot_tile(t, rows, GROUP / rows, 8, GROUP);                                                 \
+    }                                                                                              \
+    static void by_any_##rows(const dots *t, int last) { dot_tile(t, rows, GROUP / rows, 0, last); }
+DOT_TILES(1)
+DOT_TILES(2)
+DOT_TILES(4)
 
 /* Products of `rows` queries with keys [0, keys) into the first ceil16(keys) columns of s; what
  * stands behind the last key is a number of no meaning. */
 static void products(const dots *all, int rows, int64_t keys)
 {
-    static void (*const whole[3])(const dots *) = {one_by_whole, two_by_whole, four_by_whole};
-    static void (*const part[3])(const dots *, int) = {one_by_many, two_by_some, four_by_few};
+    static const dot_fn any[3] = {by_any_1, by_any_2, by_any_4};
+    static const dot_fn narrow[3] = {by_64_1, by_64_2, by_64_4};
+    static const dot_fn wide[3] = {by_128_1, by_128_2, by_128_4};
+    const dot_fn *whole = all->width == 64 ? narrow : all->width == 128 ? wide : any;
     const int64_t cols = fv_attn_round(keys, FV_LANES);
     for (int r = 0, height; r < rows; r += height) {
         const int shape = rows - r >= 4 ? 2 : rows - r >= 2 ? 1 : 0;
@@ -194,13 +230,10 @@ static void products(const dots *all, int rows, int64_t keys)
         dots t = *all;
         t.q += r * t.q_row;
         for (int64_t j = 0; j < cols; j += step) {
-            const int64_t last = fv_attn_max(0, keys - j - 1);
+            const int64_t last = fv_attn_min(step, fv_attn_max(0, keys - j - 1));
             t.k = all->k + fv_attn_min(j, keys - 1) * t.k_row;
             t.s = all->s + r * FV_ATTN_SCORE_ROW + j;
-            if (last >= step - 1)
-                whole[shape](&t);
-            else
-                part[shape](&t, (int)last);
+            (last >= step - 1 ? whole : any)[shape](&t, (int)last);
         }
     }
 }
@@ -208,7 +241,7 @@ static void products(const dots *all, int rows, int64_t keys)
 /* ---- blends ----------------------------------------------------------------------- */
 
 /* next = o + the sum of p[j] v[j] over one row of weights, `vecs` vectors of columns. */
-V_INLINE void blend_columns(const fv_tile *t, const int vecs, int count)
+V_INLINE void blend_columns(const fv_tile *t, int64_t ahead, const int vecs, int count)
 {
     vf sum[BLEND_VECS];
     FV_UNROLL
@@ -217,6 +250,7 @@ V_INLINE void blend_columns(const fv_tile *t, const int vecs, int count)
     const float *b = t->b;
     for (int64_t j = 0; j < t->k; j++, b += t->b_row) {
         const vf p = v_set(t->a[j]);
+        prefetch_vecs(b + ahead, vecs);
         FV_UNROLL
         for (int v = 0; v < vecs; v++)
             sum[v] = v_fma(p, v_load(b + v * FV_LANES, count), sum[v]);
@@ -228,6 +262,7 @@ V_INLINE void blend_columns(const fv_tile *t, const int vecs, int count)
 
 static void blend_row(const fv_tile *all, int64_t cols)
 {
+    const int64_t ahead = rows_ahead(cols) * all->b_row;
     fv_tile t = *all;
     for (int64_t c = 0, step; c < cols; c += step) {
         const int64_t left = cols - c;
@@ -236,13 +271,13 @@ static void blend_row(const fv_tile *all, int64_t cols)
         t.c = all->c + c;
         if (left >= BLEND_VECS * FV_LANES) {
             step = BLEND_VECS * FV_LANES;
-            blend_columns(&t, BLEND_VECS, FV_LANES);
+            blend_columns(&t, ahead, BLEND_VECS, FV_LANES);
         } else if (left >= 4 * FV_LANES) {
             step = 4 * FV_LANES;
-            blend_columns(&t, 4, FV_LANES);
+            blend_columns(&t, ahead, 4, FV_LANES);
         } else {
             step = FV_LANES;
-            blend_columns(&t, 1, (int)fv_attn_min(FV_LANES, left));
+            blend_columns(&t, ahead, 1, (int)fv_attn_min(FV_LANES, left));
         }
     }
 }
@@ -308,6 +343,7 @@ static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w,
         .q_row = p->q_row,
         .k = fv_attn_at(job->base.ptr[FV_ATTN_K], &a->k, u->b, u->kv_head, keys.begin),
         .k_row = a->k.row,
+        .ahead = rows_ahead(a->d) * a->k.row,
         .width = a->d,
         .s = w->scores};
     products(&scores, u->rows, count);
