@@ -19,6 +19,7 @@
 #include "fovea/ops.h"
 #include "fovea/optim.h"
 #include "fovea/recipe.h"
+#include "fovea/recurrent.h"
 #include "fovea/safetensors.h"
 #include "fovea/status.h"
 #include "fovea/tensor.h"
