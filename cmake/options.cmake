@@ -36,7 +36,8 @@ macro(fovea_optional package target flag)
     endif()
   endif()
 endmacro()
-fovea_optional(ZLIB ZLIB::ZLIB -lz) # deflated .npz archives
+fovea_optional(ZLIB ZLIB::ZLIB -lz)                 # deflated .npz archives, .gz texts
+fovea_optional(LibLZMA LibLZMA::LibLZMA -llzma)     # .xz texts
 
 # -ffp-contract=off: a sum and a product are fused only where the source says fma.
 set(FV_COMPILE_OPTIONS -Wall -Wextra -Wconversion -Wvla -Walloca -Wshadow -Wstrict-prototypes

@@ -16,6 +16,8 @@ static void fill_limits(fv_limits *limits)
     FV_DEFAULT(json_depth);
     FV_DEFAULT(text_bytes);
     FV_DEFAULT(total_bytes);
+    FV_DEFAULT(line_bytes);
+    FV_DEFAULT(vocabulary);
 #undef FV_DEFAULT
 }
 

@@ -88,6 +88,8 @@ void fv_limits_init(fv_limits *limits, size_t struct_size)
         .json_depth = 64,
         .text_bytes = 64u << 20,
         .total_bytes = (uint64_t)1 << 40,
+        .line_bytes = 16u << 20,
+        .vocabulary = 1u << 20,
     };
     size_t n = struct_size < sizeof defaults ? struct_size : sizeof defaults;
     memset(limits, 0, struct_size);

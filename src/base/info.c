@@ -123,6 +123,11 @@ void fv_cpu_info_get(fv_cpu_info *out)
 #else
 #define HAVE_ZLIB 0
 #endif
+#ifdef FV_HAVE_LibLZMA
+#define HAVE_LZMA 1
+#else
+#define HAVE_LZMA 0
+#endif
 #ifdef FV_HAVE_CUDA
 #define HAVE_CUDA 1
 #else
@@ -136,7 +141,8 @@ bool fv_feature_get(int index, fv_feature *out)
         {0, "avx512", "kernels for CPUs with AVX-512 (F, DQ, BW, VL)", HAVE_X86},
         {0, "guarded", "a device that proves that no code touches device memory by itself",
          HAVE_GUARDED},
-        {0, "zlib", "compressed npz files", HAVE_ZLIB},
+        {0, "zlib", "compressed npz files, .gz texts", HAVE_ZLIB},
+        {0, "lzma", ".xz texts", HAVE_LZMA},
         {0, "cuda", "NVIDIA GPUs", HAVE_CUDA},
     };
     if (index < 0 || (size_t)index >= sizeof features / sizeof features[0]) return false;

@@ -167,6 +167,25 @@ void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes)
     ASAN_POISON_MEMORY_REGION(ptr, rounded);
 }
 
+void *fv_mem_take(fv_mem *mem, size_t items, size_t size)
+{
+    size_t bytes;
+    if (!fv_mul_size(items, size, &bytes) || !fv_add_size(bytes, FV_MEM_ALIGN, &bytes)) return NULL;
+    char *block = fv_mem_alloc(mem, bytes);
+    if (!block) return NULL;
+    memcpy(block, &bytes, sizeof bytes);
+    return block + FV_MEM_ALIGN;
+}
+
+void fv_mem_give(fv_mem *mem, void *ptr)
+{
+    if (!ptr) return;
+    char *block = (char *)ptr - FV_MEM_ALIGN;
+    size_t bytes;
+    memcpy(&bytes, block, sizeof bytes);
+    fv_mem_free(mem, block, bytes);
+}
+
 void *fv_mem_grow(fv_mem *mem, void *array, size_t *room, size_t need, size_t element_bytes)
 {
     enum { FIRST = 8 };

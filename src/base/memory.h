@@ -29,6 +29,11 @@ void *fv_mem_alloc(fv_mem *mem, size_t bytes);
 void *fv_mem_zalloc(fv_mem *mem, size_t bytes); /* zeroed */
 void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes);
 
+/* For libraries that free without a size, as zlib does: items x size bytes, checked, with their
+ * number kept before them. */
+void *fv_mem_take(fv_mem *mem, size_t items, size_t size);
+void fv_mem_give(fv_mem *mem, void *ptr);
+
 /*
  * A growing array of *room elements, made at least `need` long: doubles, moves the contents and
  * frees the old block. NULL: out of memory, and the array is as it was. A fresh array is NULL

@@ -15,9 +15,7 @@ static fv_status damaged(const fv_zip_reader *r, const char *what)
 #define ZLIB_CONST
 #include <zlib.h>
 
-#include "base/check.h"
-
-enum { INPUT = 16384, PREFIX = 64 };
+enum { INPUT = 16384 };
 
 struct fv_zip_inflate {
     z_stream stream;
@@ -26,24 +24,12 @@ struct fv_zip_inflate {
     unsigned char input[INPUT];
 };
 
-/* zlib frees without a size: it is kept before the block. */
 static void *take(void *opaque, unsigned items, unsigned size)
 {
-    size_t bytes;
-    if (!fv_mul_size(items, size, &bytes) || !fv_add_size(bytes, PREFIX, &bytes)) return NULL;
-    char *block = fv_mem_alloc(opaque, bytes);
-    if (!block) return NULL;
-    memcpy(block, &bytes, sizeof bytes);
-    return block + PREFIX;
+    return fv_mem_take(opaque, items, size);
 }
 
-static void give(void *opaque, void *ptr)
-{
-    char *block = (char *)ptr - PREFIX;
-    size_t bytes;
-    memcpy(&bytes, block, sizeof bytes);
-    fv_mem_free(opaque, block, bytes);
-}
+static void give(void *opaque, void *ptr) { fv_mem_give(opaque, ptr); }
 
 static fv_status inflate_begin(fv_zip_reader *r)
 {

@@ -1,0 +1,148 @@
+#include <string.h>
+
+#include "base/check.h"
+#include "fovea/corpus.h"
+#include "io/utf8.h"
+#include "text/source.h"
+
+enum { FIRST_ROOM = 1 << 16 };
+
+struct fv_lines {
+    fv_source source;
+    fv_lines_policy policy;
+    char *buffer;
+    size_t room;
+    size_t begin, end; /* bytes of the buffer not yet given out */
+    uint64_t number;
+    bool ended; /* the source has no more */
+};
+
+static fv_status make(fv_ctx *ctx, fv_lines_policy policy, fv_lines **out)
+{
+    FV_RETURN_IF((unsigned)policy > FV_LINES_MARK, ctx, FV_ERR_ARGUMENT, "lines: no policy %d",
+                 (int)policy);
+    fv_lines *lines = fv_mem_zalloc(&ctx->mem, sizeof *lines);
+    FV_RETURN_IF(!lines, ctx, FV_ERR_MEMORY, "lines: out of memory");
+    lines->source.ctx = ctx;
+    lines->policy = policy;
+    *out = lines;
+    return FV_OK;
+}
+
+/* Frees a reader whose source could not be opened. */
+static fv_status opened(fv_ctx *ctx, fv_lines *lines, fv_status status, fv_lines **out)
+{
+    if (status == FV_OK)
+        *out = lines;
+    else
+        fv_mem_free(&ctx->mem, lines, sizeof *lines);
+    return status;
+}
+
+fv_status fv_lines_open(fv_ctx *ctx, const char *path, fv_lines_policy policy, fv_lines **out)
+{
+    fv_lines *lines = NULL;
+    FV_FORWARD(make(ctx, policy, &lines));
+    return opened(ctx, lines, fv_source_open(ctx, path, &lines->source), out);
+}
+
+fv_status fv_lines_open_memory(fv_ctx *ctx, const char *name, const void *data, size_t bytes,
+                               fv_lines_policy policy, fv_lines **out)
+{
+    fv_lines *lines = NULL;
+    FV_FORWARD(make(ctx, policy, &lines));
+    return opened(ctx, lines, fv_source_open_memory(ctx, name, data, bytes, &lines->source), out);
+}
+
+void fv_lines_close(fv_lines **lines)
+{
+    fv_lines *l = *lines;
+    if (!l) return;
+    fv_mem *mem = &l->source.ctx->mem;
+    fv_source_close(&l->source);
+    fv_mem_free(mem, l->buffer, l->room);
+    fv_mem_free(mem, l, sizeof *l);
+    *lines = NULL;
+}
+
+const char *fv_lines_name(const fv_lines *lines) { return lines->source.name; }
+
+/* Makes room behind `end` and fills it. One byte more is always there for the NUL. */
+static fv_status fill(fv_lines *l)
+{
+    fv_ctx *ctx = l->source.ctx;
+    size_t have = l->end - l->begin, got = 0;
+    if (l->begin > 0) {
+        memmove(l->buffer, l->buffer + l->begin, have);
+        l->begin = 0;
+        l->end = have;
+    }
+    if (l->room < FIRST_ROOM || l->end >= l->room - 1) {
+        size_t need;
+        FV_RETURN_IF(!fv_add_size(l->room, FIRST_ROOM, &need), ctx, FV_ERR_MEMORY, "out of memory");
+        char *buffer = fv_mem_grow(&ctx->mem, l->buffer, &l->room, need, 1);
+        FV_RETURN_IF(!buffer, ctx, FV_ERR_MEMORY, "%s: out of memory", l->source.name);
+        l->buffer = buffer;
+    }
+    FV_FORWARD(fv_source_read(&l->source, l->buffer + l->end, l->room - 1 - l->end, &got));
+    l->ended = got == 0;
+    l->end += got;
+    return FV_OK;
+}
+
+/* The length of the next line without its end, reading on until it is there; *step is what to pass
+ * over. */
+static fv_status find_end(fv_lines *l, size_t *length, size_t *step)
+{
+    const uint64_t limit = l->source.ctx->limits.line_bytes;
+    size_t searched = 0;
+    for (;;) {
+        size_t have = l->end - l->begin;
+        char *start = l->buffer + l->begin;
+        char *newline = have > searched ? memchr(start + searched, '\n', have - searched) : NULL;
+        size_t n = newline ? (size_t)(newline - start) : have;
+        FV_RETURN_IF(n > limit, l->source.ctx, FV_ERR_LIMIT,
+                     "%s:%llu: a line of more than %llu bytes", l->source.name,
+                     (unsigned long long)l->number + 1, (unsigned long long)limit);
+        if (newline || l->ended) {
+            *length = n;
+            *step = newline ? n + 1 : n;
+            return FV_OK;
+        }
+        searched = have;
+        FV_FORWARD(fill(l));
+    }
+}
+
+static fv_status refuse(const fv_lines *l, const char *text, size_t n)
+{
+    size_t at = 0;
+    while (at < n && text[at]) {
+        size_t length = fv_utf8_length(text + at, n - at);
+        if (length == 0) break;
+        at += length;
+    }
+    return fv_fail(l->source.ctx, FV_ERR_FORMAT, "%s:%llu: %s at byte %zu of the line",
+                   l->source.name, (unsigned long long)l->number,
+                   text[at] ? "not valid UTF-8" : "a NUL byte, as in a binary file,", at + 1);
+}
+
+fv_status fv_lines_next(fv_lines *l, fv_line *out)
+{
+    size_t length = 0, step = 0;
+    if (!l->buffer) FV_FORWARD(fill(l));
+    FV_FORWARD(find_end(l, &length, &step));
+    if (step == 0) {
+        *out = (fv_line){.number = l->number, .valid = true};
+        return FV_OK;
+    }
+    char *text = l->buffer + l->begin;
+    l->begin += step;
+    l->number++;
+    if (step > length && length > 0 && text[length - 1] == '\r') length--;
+    text[length] = '\0'; /* on the line's own end, or on the byte kept free behind the buffer */
+    bool valid = !memchr(text, '\0', length) && fv_utf8_valid(text, length);
+    if (!valid && l->policy == FV_LINES_REFUSE) return refuse(l, text, length);
+    *out = (fv_line){.text = text, .bytes = length, .number = l->number, .valid = valid};
+    return FV_OK;
+}

@@ -1,0 +1,264 @@
+/*
+ * Text files line by line: line ends, packed files, what is not text, limits, and files that are
+ * damaged or change under us.
+ */
+#include "fovea/corpus.h"
+#include "fovea/info.h"
+#include "support/files.h"
+#include "support/test.h"
+
+static fv_ctx *ctx;
+
+static bool has_feature(const char *name)
+{
+    fv_feature feature = {.struct_size = sizeof feature};
+    for (int i = 0; fv_feature_get(i, &feature); i++)
+        if (strcmp(feature.name, name) == 0) return feature.present;
+    return false;
+}
+
+/* Opens the bytes as a file and as memory, and expects these lines, NULL after the last. */
+static void expect_lines(const void *data, size_t bytes, const char *const *want)
+{
+    file_write(folder_path("lines"), data, bytes);
+    for (int memory = 0; memory < 2; memory++) {
+        fv_lines *lines = NULL;
+        fv_line line = {0};
+        CHECK_OK(ctx, memory
+                          ? fv_lines_open_memory(ctx, "lines", data, bytes, FV_LINES_REFUSE, &lines)
+                          : fv_lines_open(ctx, folder_path("lines"), FV_LINES_REFUSE, &lines));
+        if (!lines) continue;
+        uint64_t number = 0;
+        for (; want[number]; number++) {
+            CHECK_OK(ctx, fv_lines_next(lines, &line));
+            if (!line.text) break;
+            CHECK_STR(line.text, want[number]);
+            CHECK_EQ(line.bytes, strlen(want[number]));
+            CHECK_EQ(line.number, number + 1);
+            CHECK(line.valid);
+        }
+        for (int again = 0; again < 2; again++) {
+            CHECK_OK(ctx, fv_lines_next(lines, &line));
+            CHECK(line.text == NULL);
+            CHECK_EQ(line.number, number);
+        }
+        fv_lines_close(&lines);
+        CHECK(lines == NULL);
+    }
+}
+
+static void line_ends(void)
+{
+    static const struct {
+        const char *text;
+        const char *lines[5];
+    } cases[] = {
+        {"", {NULL}},
+        {"\n", {"", NULL}},
+        {"a", {"a", NULL}},
+        {"a\n", {"a", NULL}},
+        {"a\nb", {"a", "b", NULL}},
+        {"a\r\nb\r\n", {"a", "b", NULL}},
+        {"a\rb\n\r\n", {"a\rb", "", NULL}},
+        {"a\r", {"a\r", NULL}},
+        {"\n\n\xC3\xA9\n", {"", "", "\xC3\xA9", NULL}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_lines(cases[i].text, strlen(cases[i].text), cases[i].lines);
+}
+
+/* Longer than any buffer the reader begins with, up to the limit and one byte over it. */
+static void long_lines(void)
+{
+    enum { LIMIT = 300000 };
+    fv_ctx_config cfg;
+    fv_ctx *small = NULL;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.limits.line_bytes = LIMIT;
+    CHECK_EQ(fv_ctx_create(&cfg, &small), FV_OK);
+    char *text = malloc(LIMIT + 8);
+    for (int over = 0; over < 2; over++) {
+        fv_lines *lines = NULL;
+        fv_line line = {0};
+        size_t n = LIMIT + (size_t)over;
+        memset(text, 'x', n);
+        memcpy(text + n, "\nend", 4);
+        CHECK_OK(small, fv_lines_open_memory(small, "long", text, n + 4, FV_LINES_REFUSE, &lines));
+        fv_status s = fv_lines_next(lines, &line);
+        CHECK_EQ(s, over ? FV_ERR_LIMIT : FV_OK);
+        if (over)
+            CHECK(strstr(fv_ctx_message(small), "long:1: a line of more than 300000 bytes"));
+        else
+            CHECK_EQ(line.bytes, LIMIT);
+        fv_lines_close(&lines);
+    }
+    free(text);
+    fv_ctx_destroy(&small);
+}
+
+static void what_is_not_text(void)
+{
+    static const struct {
+        const char *text;
+        size_t bytes;
+        const char *message;
+    } cases[] = {
+        {"good\nab\xff"
+         "c\nend\n",
+         13, "bad:2: not valid UTF-8 at byte 3 of the line"},
+        {"good\nab\0c\nend\n", 14, "bad:2: a NUL byte, as in a binary file, at byte 3"},
+        {"good\n\xed\xa0\x80\nend\n", 13, "bad:2: not valid UTF-8 at byte 1"},
+        {"good\nab\xc3\nend", 12, "bad:2: not valid UTF-8 at byte 3"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fv_lines *lines = NULL;
+        fv_line line = {0};
+        CHECK_OK(ctx, fv_lines_open_memory(ctx, "bad", cases[i].text, cases[i].bytes,
+                                           FV_LINES_REFUSE, &lines));
+        CHECK_OK(ctx, fv_lines_next(lines, &line));
+        CHECK_EQ(fv_lines_next(lines, &line), FV_ERR_FORMAT);
+        CHECK(strstr(fv_ctx_message(ctx), cases[i].message) != NULL);
+        fv_lines_close(&lines);
+        CHECK_OK(ctx, fv_lines_open_memory(ctx, "bad", cases[i].text, cases[i].bytes, FV_LINES_MARK,
+                                           &lines));
+        for (uint64_t n = 1; n <= 3; n++) {
+            CHECK_OK(ctx, fv_lines_next(lines, &line));
+            CHECK(line.valid == (n != 2) && line.number == n && line.text);
+        }
+        CHECK_STR(line.text, "end");
+        fv_lines_close(&lines);
+    }
+}
+
+static void files_that_cannot_be_opened(void)
+{
+    fv_lines *lines = NULL;
+    CHECK_EQ(fv_lines_open(ctx, folder_path("absent"), FV_LINES_REFUSE, &lines), FV_ERR_IO);
+    CHECK_EQ(fv_lines_open(ctx, folder_path("."), FV_LINES_REFUSE, &lines), FV_ERR_IO);
+    CHECK_EQ(fv_lines_open_memory(ctx, "x", "", 0, (fv_lines_policy)7, &lines), FV_ERR_ARGUMENT);
+    CHECK(lines == NULL);
+    fv_lines_close(&lines);
+}
+
+/* ---- packed ---------------------------------------------------------------------- */
+
+static const char *const packed_names[] = {"data/text/lines.txt.gz", "data/text/lines.txt.xz"};
+static const char *const packed_features[] = {"zlib", "lzma"};
+
+/* The files hold "line N: some words é 東京" for N from 1 to 4000, in two members. */
+static void packed_files(void)
+{
+    for (int i = 0; i < 2; i++) {
+        fv_lines *lines = NULL;
+        fv_status s = fv_lines_open(ctx, test_path(packed_names[i]), FV_LINES_REFUSE, &lines);
+        if (!has_feature(packed_features[i])) {
+            CHECK_EQ(s, FV_ERR_UNSUPPORTED);
+            printf("skipped: no %s in this build\n", packed_features[i]);
+            continue;
+        }
+        CHECK_OK(ctx, s);
+        if (!lines) continue;
+        int count = 0;
+        for (fv_line line; fv_lines_next(lines, &line) == FV_OK && line.text;) {
+            char want[64];
+            snprintf(want, sizeof want, "line %d: some words \xC3\xA9 \xE6\x9D\xB1\xE4\xBA\xAC",
+                     ++count);
+            if (strcmp(line.text, want) != 0) CHECK_STR(line.text, want);
+        }
+        CHECK_EQ(count, 4000);
+        fv_lines_close(&lines);
+    }
+}
+
+/* A packed file cut anywhere is refused and never taken for a shorter one. */
+static void cut_packed_files(void)
+{
+    for (int i = 0; i < 2; i++) {
+        if (!has_feature(packed_features[i])) continue;
+        size_t bytes = 0;
+        char *data = file_read(test_path(packed_names[i]), &bytes);
+        int accepted = 0;
+        for (size_t n = 6; n < bytes; n++) {
+            fv_lines *lines = NULL;
+            fv_line line = {.text = ""};
+            fv_status s = fv_lines_open_memory(ctx, "cut", data, n, FV_LINES_MARK, &lines);
+            while (s == FV_OK && line.text)
+                s = fv_lines_next(lines, &line);
+            accepted += s == FV_OK;
+            CHECK(s == FV_OK || s == FV_ERR_FORMAT);
+            fv_lines_close(&lines);
+        }
+        /* Exactly where the first of two members ends, what is left is a whole file. */
+        CHECK_EQ(accepted, 1);
+        free(data);
+    }
+}
+
+/* What unpacks to more than the limit stops there. */
+static void unpacked_size_is_limited(void)
+{
+    fv_ctx_config cfg;
+    fv_ctx *small = NULL;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.limits.total_bytes = 50000;
+    CHECK_EQ(fv_ctx_create(&cfg, &small), FV_OK);
+    for (int i = 0; i < 2; i++) {
+        if (!has_feature(packed_features[i])) continue;
+        fv_lines *lines = NULL;
+        fv_line line = {.text = ""};
+        fv_status s = fv_lines_open(small, test_path(packed_names[i]), FV_LINES_REFUSE, &lines);
+        while (s == FV_OK && line.text)
+            s = fv_lines_next(lines, &line);
+        CHECK_EQ(s, FV_ERR_LIMIT);
+        fv_lines_close(&lines);
+    }
+    fv_ctx_destroy(&small);
+}
+
+/* Every call of the I/O table fails once: an error, no leak, no open file. */
+static void failing_calls(void)
+{
+    const char *text = "one\ntwo\nthree\n";
+    file_write(folder_path("f"), text, strlen(text));
+    int before = open_files();
+    for (int64_t n = 1;; n++) {
+        fv_ctx_config cfg;
+        fv_ctx *faulty = NULL;
+        fault_io faults;
+        fv_ctx_config_init(&cfg, sizeof cfg);
+        fault_io_init(&faults, &cfg.io);
+        faults.error = 5;
+        faults.piece = 3;
+        CHECK_EQ(fv_ctx_create(&cfg, &faulty), FV_OK);
+        faults.fail_at = n;
+        fv_lines *lines = NULL;
+        fv_line line = {.text = ""};
+        fv_status s = fv_lines_open(faulty, folder_path("f"), FV_LINES_REFUSE, &lines);
+        while (s == FV_OK && line.text)
+            s = fv_lines_next(lines, &line);
+        fv_lines_close(&lines);
+        bool harmless = !faults.failed || faults.failing == FAULT_CLOSE;
+        CHECK_EQ(s, harmless ? FV_OK : FV_ERR_IO);
+        fv_ctx_destroy(&faulty);
+        CHECK_EQ(open_files(), before);
+        if (!faults.failed) break;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
+    folder_make();
+    RUN(line_ends);
+    RUN(long_lines);
+    RUN(what_is_not_text);
+    RUN(files_that_cannot_be_opened);
+    RUN(packed_files);
+    RUN(cut_packed_files);
+    RUN(unpacked_size_is_limited);
+    RUN(failing_calls);
+    folder_remove();
+    fv_ctx_destroy(&ctx);
+    return TEST_END();
+}
