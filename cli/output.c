@@ -217,6 +217,15 @@ void cli_json_real(cli_json *j, const char *key, double value)
         fputs("null", j->to);
 }
 
+void cli_json_exact(cli_json *j, const char *key, double value)
+{
+    json_lead(j, key);
+    if (isfinite(value))
+        fprintf(j->to, "%.17g", value);
+    else
+        fputs("null", j->to);
+}
+
 void cli_json_bool(cli_json *j, const char *key, bool value)
 {
     json_lead(j, key);

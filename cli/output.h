@@ -63,7 +63,8 @@ void cli_json_close(cli_json *j, char bracket);
 void cli_json_text(cli_json *j, const char *key, const char *text); /* NULL text: null */
 void cli_json_int(cli_json *j, const char *key, int64_t value);
 void cli_json_size(cli_json *j, const char *key, uint64_t value);
-void cli_json_real(cli_json *j, const char *key, double value); /* six significant digits */
+void cli_json_real(cli_json *j, const char *key, double value);  /* six significant digits */
+void cli_json_exact(cli_json *j, const char *key, double value); /* reads back bit for bit */
 void cli_json_bool(cli_json *j, const char *key, bool value);
 
 #endif

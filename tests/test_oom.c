@@ -4,7 +4,7 @@
  * may go untold, and a context that has lost one request works again once the error is taken.
  *
  * Scenarios: every case of every op and compound forward and backward, contexts, parameters and
- * optimizers, checkpoints, and every file format read and written.
+ * optimizers, checkpoints, every file format read and written, and text.
  */
 #include "fovea/attend.h"
 #include "fovea/autograd.h"
@@ -12,6 +12,7 @@
 #include "support/compound.h"
 #include "support/failing.h"
 #include "support/oom_files.h"
+#include "support/oom_text.h"
 
 /* Whether every call of the scenario succeeded. */
 typedef bool (*scenario_fn)(fv_ctx *ctx, const void *user);
@@ -229,6 +230,8 @@ static void files(void)
     CHECK_EQ(fv_pool_create(1, &pool), FV_OK);
     for (int i = 0; i < oom_file_scenario_count; i++)
         everywhere(oom_file_scenarios[i].name, pool, oom_file_scenarios[i].run, NULL);
+    for (int i = 0; i < oom_text_scenario_count; i++)
+        everywhere(oom_text_scenarios[i].name, pool, oom_text_scenarios[i].run, NULL);
     fv_pool_destroy(&pool);
 }
 

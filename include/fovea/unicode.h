@@ -38,6 +38,12 @@ typedef struct fv_text {
 
 FV_API void fv_text_free(fv_ctx *ctx, fv_text *text);
 
+/* Text of somebody else: not owned, not changed, no NUL needed. */
+typedef struct fv_string {
+    const char *text;
+    size_t bytes;
+} fv_string;
+
 /* ---- one code point -------------------------------------------------------------- */
 
 /* The general categories of Unicode; the first letter of a name is the group: letter, mark, number,

@@ -1,0 +1,35 @@
+/*
+ * Lines of text from files, packed or not, or from standard input.
+ *
+ *     cli_input in;
+ *     int code = cli_input_open(ctx, "score", path, FV_LINES_REFUSE, &in);   // "-": standard input
+ *     while ((code = cli_input_next(&in, &line)) == CLI_DONE && line.text) ...
+ *     cli_input_close(&in);
+ */
+#ifndef FOVEA_CLI_INPUT_H
+#define FOVEA_CLI_INPUT_H
+
+#include "fovea/corpus.h"
+
+typedef struct cli_input {
+    fv_ctx *ctx;
+    const char *verb; /* for messages */
+    const char *name;
+    fv_lines *lines;
+    char *memory; /* all of standard input */
+} cli_input;
+
+/* Both say on stderr what went wrong and return the exit code. */
+int cli_input_open(fv_ctx *ctx, const char *verb, const char *path, fv_lines_policy policy,
+                   cli_input *out);
+int cli_input_next(cli_input *in, fv_line *line);
+/* Fine after a failed open, or twice. */
+void cli_input_close(cli_input *in);
+
+/* Makes a context with one thread that stops at a signal; says so if it cannot. */
+int cli_plain_context(const char *verb, fv_ctx **out);
+
+/* "verb: message" of the context's last failure; returns its exit code. */
+int cli_library_error(const char *verb, fv_ctx *ctx, fv_status status);
+
+#endif

@@ -1,0 +1,77 @@
+/* The verbs that work on text: what they print, what they refuse, and their exit codes. */
+#include "support/files.h"
+#include "support/program.h"
+
+static void text_file(const char *name, const char *text)
+{
+    file_write(program_path(name), text, strlen(text));
+}
+
+static void expect(int code, const char *out, const char *err)
+{
+    if (program.code != code)
+        test_failed(__FILE__, __LINE__, "exit code %d, not %d: %s", program.code, code,
+                    program.err);
+    if (out && !strstr(program.out, out))
+        test_failed(__FILE__, __LINE__, "no \"%s\" in: %s", out, program.out);
+    if (err && !strstr(program.err, err))
+        test_failed(__FILE__, __LINE__, "no \"%s\" in: %s", err, program.err);
+}
+
+/* ---- score ----------------------------------------------------------------------- */
+
+static void scores(void)
+{
+    text_file("hyp", "The cat sat on the mat.\nHello, world!\n");
+    text_file("ref", "The cat is on the mat.\nHello world!\n");
+    text_file("ref2", "the cat sat on a mat.\nHello, World!\n");
+    program_run("score -i %s %s", program_path("hyp"), program_path("ref"));
+    expect(0, "BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:fovea-", "");
+    expect(0, " = 40.15 81.8/55.6/28.6/20.0 (BP = 1.000 ratio = 1.100 hyp_len = 11 ", NULL);
+    program_run("score -i %s %s %s --lc --metric all", program_path("hyp"), program_path("ref"),
+                program_path("ref2"));
+    expect(0, "BLEU|nrefs:2|case:lc|eff:no|tok:13a|smooth:exp|version:fovea-", "");
+    expect(0, "\nchrF2|nrefs:2|case:lc|eff:yes|nc:6|nw:0|space:no|version:fovea-", NULL);
+    expect(0, "\nchrF2++|nrefs:2|case:lc|eff:yes|nc:6|nw:2|space:no|version:fovea-", NULL);
+    program_run("score -i %s %s --bootstrap 100 --json", program_path("hyp"), program_path("hyp"));
+    expect(0, "\"confidence_mean\": 100", NULL);
+    expect(0, "nrefs:1|bs:100|seed:12345|case:mixed|", NULL);
+    program_run("score -i %s %s --sentences --width 1", program_path("hyp"), program_path("hyp"));
+    expect(0, "1: BLEU|", NULL);
+    expect(0, "\n2: BLEU|", NULL);
+    expect(0, "|eff:yes|", NULL);
+}
+
+static void scores_that_cannot_be(void)
+{
+    text_file("two", "a\nb\n");
+    text_file("three", "a\nb\nc\n");
+    text_file("none", "");
+    text_file("latin1", "good\nna\xefve\n");
+    program_run("score -i %s %s", program_path("two"), program_path("three"));
+    expect(3, NULL, "three has more lines than ");
+    expect(3, NULL, "two, which ends after line 2");
+    program_run("score -i %s %s", program_path("three"), program_path("two"));
+    expect(3, NULL, "three has more lines than ");
+    program_run("score -i %s %s", program_path("none"), program_path("none"));
+    expect(3, NULL, "an empty file has no score");
+    program_run("score -i %s %s", program_path("latin1"), program_path("two"));
+    expect(3, NULL, "latin1:2: not valid UTF-8 at byte 3 of the line");
+    program_run("score -i %s %s", program_path("absent"), program_path("two"));
+    expect(3, NULL, "cannot open");
+    program_run("score");
+    expect(2, NULL, "REFERENCE is missing");
+    program_run("score -");
+    expect(2, NULL, "cannot be both");
+    program_run("score --tok 13b %s", program_path("two"));
+    expect(2, NULL, "did you mean '13a'?");
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    RUN(scores);
+    RUN(scores_that_cannot_be);
+    program_end();
+    return TEST_END();
+}
