@@ -19,6 +19,7 @@
 #include "fovea/npy.h"
 #include "fovea/ops.h"
 #include "fovea/optim.h"
+#include "fovea/positions.h"
 #include "fovea/recipe.h"
 #include "fovea/safetensors.h"
 #include "fovea/score.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "attention/attention.h"
-#include "base/check.h"
+#include "attention/host.h"
 #include "kernels/attention.h"
 
 /* The call's rules by position, as the kernel reads them. */
@@ -23,43 +23,30 @@ static fv_attn rules_of(const fv_attention_call *call)
     return a;
 }
 
-typedef void (*pair_fn)(const fv_attn *rules, int64_t i, void *row);
-
-static void write_visible(const fv_attn *rules, int64_t i, void *row)
+/* u8 [n_q, n_k]: what a query may see by its position. */
+static fv_tensor *seen_by_position(const fv_attention_call *call)
 {
-    const fv_attn_range r = fv_attn_visible_range(rules, rules->n_k, i);
-    uint8_t *visible = row;
-    for (int64_t j = 0; j < rules->n_k; j++)
-        visible[j] = j < r.prefix || (j >= r.low && j < r.high);
-}
-
-static void write_distance(const fv_attn *rules, int64_t i, void *row)
-{
-    double *distance = row;
-    for (int64_t j = 0; j < rules->n_k; j++)
-        distance[j] = (double)(j - fv_attn_position(rules, i));
-}
-
-/* [n_q, n_k] of something that follows from the positions alone. */
-static fv_tensor *of_positions(const fv_attention_call *call, fv_dtype dtype, pair_fn fill)
-{
-    fv_ctx *ctx = call->ctx;
     const fv_attn rules = rules_of(call);
-    size_t row = 0, bytes = 0;
-    char *host = NULL;
-    if (fv_mul_size((size_t)call->n_k, fv_dtype_size(dtype), &row) &&
-        fv_mul_size((size_t)call->n_q, row, &bytes))
-        host = fv_mem_alloc(&ctx->mem, bytes);
-    if (!host) {
-        fv_poison(ctx, FV_ERR_MEMORY, "attention: no memory for a map of %lld x %lld",
-                  (long long)call->n_q, (long long)call->n_k);
-        return ctx->invalid;
+    const int64_t shape[2] = {call->n_q, call->n_k};
+    uint8_t *x = fv_host_room(call->ctx, FV_U8, 2, shape);
+    for (int64_t i = 0; x && i < call->n_q; i++) {
+        const fv_attn_range r = fv_attn_visible_range(&rules, call->n_k, i);
+        for (int64_t j = 0; j < call->n_k; j++)
+            x[i * call->n_k + j] = j < r.prefix || (j >= r.low && j < r.high);
     }
-    for (int64_t i = 0; i < call->n_q; i++)
-        fill(&rules, i, host + (size_t)i * row);
-    fv_tensor *t = fv_from_host(ctx, dtype, 2, (int64_t[]){call->n_q, call->n_k}, host);
-    fv_mem_free(&ctx->mem, host, bytes);
-    return t;
+    return fv_host_tensor(call->ctx, FV_U8, x, 2, shape, FV_U8);
+}
+
+/* pos_j - pos_i, [n_q, n_k] */
+static fv_tensor *distances(const fv_attention_call *call)
+{
+    const fv_attn rules = rules_of(call);
+    const int64_t shape[2] = {call->n_q, call->n_k};
+    double *x = fv_host_room(call->ctx, FV_F64, 2, shape);
+    for (int64_t i = 0; x && i < call->n_q; i++)
+        for (int64_t j = 0; j < call->n_k; j++)
+            x[i * call->n_k + j] = (double)(j - fv_attn_position(&rules, i));
+    return fv_host_tensor(call->ctx, FV_F64, x, 2, shape, call->dtype);
 }
 
 /* Keys below the length of each sequence: u8 [batch, 1, 1, n_k]. */
@@ -84,12 +71,11 @@ fv_tensor *fv_attention_scores(fv_attention_call *call)
     if (in->slopes) {
         fv_tensor *slopes =
             fv_reshape(ctx, fv_detach(ctx, in->slopes), 3, (int64_t[]){call->heads, 1, 1});
-        fv_tensor *distance = fv_cast(ctx, of_positions(call, FV_F64, write_distance), call->dtype);
-        s = fv_add(ctx, s, fv_mul(ctx, slopes, distance));
+        s = fv_add(ctx, s, fv_mul(ctx, slopes, distances(call)));
     }
     if (in->bias) s = fv_add(ctx, s, in->bias);
     if (how->causal != FV_CAUSAL_NONE || how->left >= 0 || how->right >= 0)
-        s = hide(ctx, s, of_positions(call, FV_U8, write_visible));
+        s = hide(ctx, s, seen_by_position(call));
     if (in->n_keys) s = hide(ctx, s, within_length(call));
     if (in->visible) s = hide(ctx, s, in->visible);
     return s;

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "attention/attention.h"
+#include "attention/host.h"
 
 /* ---- shapes ----------------------------------------------------------------------- */
 
@@ -39,17 +40,10 @@ fv_tensor *fv_attention_weigh(fv_ctx *ctx, fv_tensor *x, fv_tensor *w)
 
 fv_tensor *fv_attention_positions(fv_ctx *ctx, fv_dtype dtype, int64_t n)
 {
-    const size_t bytes = (size_t)n * sizeof(int64_t);
-    int64_t *host = fv_mem_alloc(&ctx->mem, bytes);
-    if (!host) {
-        fv_poison(ctx, FV_ERR_MEMORY, "attention: no memory for %lld positions", (long long)n);
-        return ctx->invalid;
-    }
-    for (int64_t j = 0; j < n; j++)
-        host[j] = j;
-    fv_tensor *t = fv_from_host(ctx, FV_I64, 1, &n, host);
-    fv_mem_free(&ctx->mem, host, bytes);
-    return fv_cast(ctx, t, dtype);
+    int64_t *x = fv_host_room(ctx, FV_I64, 1, &n);
+    for (int64_t j = 0; x && j < n; j++)
+        x[j] = j;
+    return fv_host_tensor(ctx, FV_I64, x, 1, &n, dtype);
 }
 
 /* ---- kinds ------------------------------------------------------------------------ */

@@ -1,7 +1,8 @@
 #include "support/compound.h"
 
-const fv_op_desc *const compound_table[] = {&compound_scores, &compound_masks, &compound_local,
-                                            &compound_hard};
+const fv_op_desc *const compound_table[] = {&compound_scores,   &compound_masks,
+                                            &compound_local,    &compound_hard,
+                                            &compound_absolute, &compound_relative};
 const int compound_count = (int)(sizeof compound_table / sizeof *compound_table);
 
 fv_tensor *compound_join(fv_ctx *ctx, int n, fv_tensor *const *t)

@@ -26,5 +26,6 @@ void compound_backward(fv_op_back *back);
     }
 
 extern const fv_op_desc compound_scores, compound_masks, compound_local, compound_hard;
+extern const fv_op_desc compound_absolute, compound_relative;
 
 #endif

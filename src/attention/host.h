@@ -1,0 +1,21 @@
+/*
+ * Tables of numbers made on the host: room from the context, and the tensor made of it.
+ *
+ *     double *x = fv_host_room(ctx, FV_F64, 2, shape);                    // NULL: poisoned
+ *     for (...) x[i] = ...;                                               // not if it is NULL
+ *     return fv_host_tensor(ctx, FV_F64, x, 2, shape, FV_F32);            // gives x back
+ */
+#ifndef FV_ATTENTION_HOST_H
+#define FV_ATTENTION_HOST_H
+
+#include "fovea/tensor.h"
+
+/* Uninitialised room for every element of a shape. NULL on failure, which poisons: MEMORY, or
+ * ARGUMENT for a size below zero or past what memory could hold. */
+void *fv_host_room(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape);
+
+/* The tensor with these elements, cast to `as`; frees the room. NULL gives the invalid tensor. */
+fv_tensor *fv_host_tensor(fv_ctx *ctx, fv_dtype dtype, void *x, int rank, const int64_t *shape,
+                          fv_dtype as);
+
+#endif

@@ -1,0 +1,116 @@
+/* Relative positions: which row of a table a pair of positions reads, and what is done with it. */
+#include <math.h>
+
+#include "attention/host.h"
+#include "fovea/positions.h"
+#include "tensor/tensor.h"
+
+int64_t fv_relative_rows(const fv_relative *r)
+{
+    const int64_t most = (int64_t)1 << 40;
+    switch (r->kind) {
+    case FV_RELATIVE_CLIPPED:
+        return r->reach >= 0 && r->reach < most ? 2 * r->reach + 1 : 0;
+    case FV_RELATIVE_T5: {
+        const int64_t exact = r->buckets / (r->both_ways ? 4 : 2);
+        return exact >= 1 && r->buckets < most && r->reach > exact && r->reach < most ? r->buckets
+                                                                                      : 0;
+    }
+    }
+    return 0;
+}
+
+static int64_t clipped_row(const fv_relative *r, int64_t distance)
+{
+    const int64_t d = distance < -r->reach ? -r->reach : distance > r->reach ? r->reach : distance;
+    return d + r->reach;
+}
+
+/* In float, because the models that were trained with it computed it so: in double a few distances
+ * would fall into the bucket next door. */
+static int64_t t5_row(const fv_relative *r, int64_t distance)
+{
+    int64_t row = 0, buckets = r->buckets;
+    if (r->both_ways) {
+        buckets /= 2;
+        if (distance > 0) row = buckets;
+        distance = distance < 0 ? -distance : distance;
+    } else {
+        distance = distance < 0 ? -distance : 0;
+    }
+    const int64_t exact = buckets / 2;
+    if (distance < exact) return row + distance;
+    const float span = (float)log((double)r->reach / (double)exact);
+    const float share = logf((float)distance / (float)exact) / span;
+    const int64_t far = exact + (int64_t)(share * (float)(buckets - exact));
+    return row + (far < buckets - 1 ? far : buckets - 1);
+}
+
+fv_tensor *fv_relative_index(fv_ctx *ctx, const fv_relative *r, int64_t first, int64_t n_q,
+                             int64_t n_k)
+{
+    const int64_t shape[2] = {n_q, n_k};
+    if (ctx->error == FV_OK && fv_relative_rows(r) == 0)
+        fv_poison(ctx, FV_ERR_ARGUMENT, "relative positions: kind %d, reach %lld, %lld buckets",
+                  (int)r->kind, (long long)r->reach, (long long)r->buckets);
+    int64_t *x = fv_host_room(ctx, FV_I64, 2, shape);
+    for (int64_t i = 0; x && i < n_q; i++)
+        for (int64_t j = 0; j < n_k; j++)
+            x[i * n_k + j] = r->kind == FV_RELATIVE_T5 ? t5_row(r, j - (first + i))
+                                                       : clipped_row(r, j - (first + i));
+    return fv_host_tensor(ctx, FV_I64, x, 2, shape, FV_I64);
+}
+
+static fv_status check_table(fv_ctx *ctx, const fv_relative *r, const fv_tensor *table)
+{
+    if (ctx->error != FV_OK) return ctx->error;
+    const int64_t rows = fv_relative_rows(r);
+    if (table->rank == 2 && table->shape[0] == rows) return FV_OK;
+    char text[FV_SHAPE_TEXT];
+    return fv_poison(ctx, FV_ERR_SHAPE, "relative positions: a table %s, not [%lld, ...]",
+                     fv_shape_text(text, table->rank, table->shape), (long long)rows);
+}
+
+fv_tensor *fv_relative_bias(fv_ctx *ctx, const fv_relative *r, fv_tensor *table, int64_t first,
+                            int64_t n_q, int64_t n_k)
+{
+    if (check_table(ctx, r, table) != FV_OK) return ctx->invalid;
+    fv_tensor *index = fv_relative_index(ctx, r, first, n_q, n_k);
+    return fv_permute(ctx, fv_embedding(ctx, table, index, -1), (int[]){2, 0, 1});
+}
+
+/* The index of pairs, repeated for every batch and head of `like` [batch, heads, n_q, ...]. */
+static fv_tensor *index_for(fv_ctx *ctx, const fv_relative *r, const fv_tensor *like, int64_t first,
+                            int64_t n_k)
+{
+    const int64_t shape[4] = {like->shape[0], like->shape[1], like->shape[2], n_k};
+    return fv_broadcast(ctx, fv_relative_index(ctx, r, first, shape[2], n_k), 4, shape);
+}
+
+static fv_status check_rank(fv_ctx *ctx, const fv_tensor *t)
+{
+    if (ctx->error != FV_OK || t->rank == 4) return ctx->error;
+    return fv_poison(ctx, FV_ERR_SHAPE, "relative positions: rank %d, not [batch, heads, n_q, ...]",
+                     t->rank);
+}
+
+fv_tensor *fv_relative_keys(fv_ctx *ctx, const fv_relative *r, fv_tensor *q, fv_tensor *table,
+                            int64_t first, int64_t n_k)
+{
+    if (check_table(ctx, r, table) != FV_OK || check_rank(ctx, q) != FV_OK) return ctx->invalid;
+    fv_tensor *products = fv_linear(ctx, q, table, NULL); /* with every row */
+    return fv_gather(ctx, products, -1, index_for(ctx, r, q, first, n_k));
+}
+
+fv_tensor *fv_relative_values(fv_ctx *ctx, const fv_relative *r, fv_tensor *weights,
+                              fv_tensor *table, int64_t first)
+{
+    if (check_table(ctx, r, table) != FV_OK || check_rank(ctx, weights) != FV_OK)
+        return ctx->invalid;
+    const int64_t shape[4] = {weights->shape[0], weights->shape[1], weights->shape[2],
+                              table->shape[0]};
+    /* What each row of the table gets, summed over the keys that read it. */
+    fv_tensor *none = fv_zeros(ctx, weights->dtype, 4, shape);
+    fv_tensor *index = index_for(ctx, r, weights, first, weights->shape[3]);
+    return fv_matmul(ctx, fv_scatter_add(ctx, none, -1, index, weights), table);
+}
