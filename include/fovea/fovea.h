@@ -15,7 +15,11 @@
 #include "fovea/file.h"
 #include "fovea/gemm.h"
 #include "fovea/info.h"
+<<<<<<< HEAD
 #include "fovea/nearest.h"
+=======
+#include "fovea/look.h"
+>>>>>>> 98f2711 (Pictures: maps, heads, links and plots as SVG, PNG, HTML and text)
 #include "fovea/npy.h"
 #include "fovea/ops.h"
 #include "fovea/optim.h"

@@ -1,0 +1,88 @@
+/* The canvas as SVG: text stays text, and many cells become one embedded picture. */
+#include "look/canvas.h"
+#include "look/png.h"
+
+/* More cells than this are embedded as a PNG: a rectangle takes some seventy bytes. */
+enum { MOST_RECTS = 4096 };
+
+static void svg_rect(fv_canvas *c, double x, double y, double w, double h, fv_rgb colour)
+{
+    fv_out_put(&c->out, "<rect x=\"%n\" y=\"%n\" width=\"%n\" height=\"%n\" fill=\"%c\"/>\n", x, y,
+               w, h, colour);
+}
+
+static void svg_path(fv_canvas *c, const fv_point *points, size_t count, const fv_stroke *stroke)
+{
+    fv_out_put(&c->out, "<path d=\"M%n %n", points[0].x, points[0].y);
+    for (size_t i = 1; i < count; i++)
+        fv_out_put(&c->out, "L%n %n", points[i].x, points[i].y);
+    fv_out_put(&c->out, "\" fill=\"none\" stroke=\"%c\" stroke-width=\"%n\"", stroke->colour,
+               stroke->width);
+    if (stroke->opacity < 1) fv_out_put(&c->out, " stroke-opacity=\"%n\"", stroke->opacity);
+    if (stroke->dashed) fv_out_text(&c->out, " stroke-dasharray=\"6 4\"");
+    fv_out_text(&c->out, "/>\n");
+}
+
+static void svg_dot(fv_canvas *c, double x, double y, double radius, fv_rgb colour)
+{
+    fv_out_put(&c->out, "<circle cx=\"%n\" cy=\"%n\" r=\"%n\" fill=\"%c\"/>\n", x, y, radius,
+               colour);
+}
+
+/* The base line lies about a third of the font size under the middle of the capitals. */
+static void svg_text(fv_canvas *c, const fv_text_at *at, const char *text)
+{
+    static const char *const anchors[] = {"start", "middle", "end"};
+    const double drop = 0.36 * at->size;
+    fv_out *o = &c->out;
+    fv_out_put(o, "<text x=\"%n\" y=\"%n\" font-size=\"%n\" fill=\"%c\"",
+               at->upright ? at->x + drop : at->x, at->upright ? at->y : at->y + drop, at->size,
+               at->colour ? at->colour : FV_RGB_INK);
+    if (at->anchor != FV_START) fv_out_put(o, " text-anchor=\"%s\"", anchors[at->anchor]);
+    if (at->bold) fv_out_text(o, " font-weight=\"bold\"");
+    if (at->upright) fv_out_put(o, " transform=\"rotate(-90 %n %n)\"", at->x + drop, at->y);
+    fv_out_put(o, ">%t</text>\n", text);
+}
+
+static void embed(fv_canvas *c, const fv_cells *cells)
+{
+    fv_out png = {.ctx = c->ctx};
+    fv_png_write(&png, cells->cols, cells->rows, cells->rgb);
+    fv_out_put(&c->out,
+               "<image x=\"%n\" y=\"%n\" width=\"%n\" height=\"%n\" preserveAspectRatio=\"none\" "
+               "image-rendering=\"optimizeSpeed\" style=\"image-rendering:pixelated\" "
+               "href=\"data:image/png;base64,",
+               cells->x, cells->y, cells->width, cells->height);
+    fv_out_base64(&c->out, png.data, png.bytes);
+    fv_out_text(&c->out, "\"/>\n");
+    if (png.failed) c->out.failed = true;
+    fv_out_free(&png);
+}
+
+static void svg_cells(fv_canvas *c, const fv_cells *cells)
+{
+    if (cells->picture || cells->rows * cells->cols > MOST_RECTS) {
+        embed(c, cells);
+        return;
+    }
+    const double w = cells->width / (double)cells->cols, h = cells->height / (double)cells->rows;
+    fv_out_text(&c->out, "<g shape-rendering=\"crispEdges\">\n");
+    for (int64_t i = 0; i < cells->rows; i++)
+        for (int64_t j = 0; j < cells->cols; j++) {
+            const unsigned char *p = cells->rgb + 3 * (i * cells->cols + j);
+            svg_rect(c, cells->x + (double)j * w, cells->y + (double)i * h, w, h,
+                     (fv_rgb)p[0] << 16 | (fv_rgb)p[1] << 8 | p[2]);
+        }
+    fv_out_text(&c->out, "</g>\n");
+}
+
+static void svg_end(fv_canvas *c) { fv_out_text(&c->out, "</svg>\n"); }
+
+const fv_canvas_ops fv_canvas_svg = {
+    .rect = svg_rect,
+    .path = svg_path,
+    .dot = svg_dot,
+    .text = svg_text,
+    .cells = svg_cells,
+    .end = svg_end,
+};

@@ -1,0 +1,179 @@
+#include "look/deflate.h"
+
+#include <string.h>
+
+enum {
+    HASH_BITS = 15,
+    LEAST = 3, /* bytes of a match */
+    MOST = 258,
+    WINDOW = 32768,
+    PIECE = 512, /* bytes gathered before they go out */
+};
+
+typedef struct bit_writer {
+    fv_out *out;
+    uint64_t bits;
+    unsigned count; /* bits waiting, below 8 between calls */
+    unsigned char piece[PIECE];
+    size_t used;
+} bit_writer;
+
+static void flush(bit_writer *w)
+{
+    fv_out_raw(w->out, w->piece, w->used);
+    w->used = 0;
+}
+
+static void put_bits(bit_writer *w, uint32_t value, unsigned count)
+{
+    w->bits |= (uint64_t)value << w->count;
+    for (w->count += count; w->count >= 8; w->count -= 8, w->bits >>= 8) {
+        w->piece[w->used++] = (unsigned char)w->bits;
+        if (w->used == PIECE) flush(w);
+    }
+}
+
+/* Codes go out with their highest bit first. */
+static void put_code(bit_writer *w, uint32_t code, unsigned count)
+{
+    uint32_t turned = 0;
+    for (unsigned i = 0; i < count; i++)
+        turned |= (code >> i & 1) << (count - 1 - i);
+    put_bits(w, turned, count);
+}
+
+/* The fixed code of a literal (0 to 255), the end (256) or a length (257 to 285). */
+static void put_symbol(bit_writer *w, unsigned symbol)
+{
+    if (symbol < 144)
+        put_code(w, 0x30 + symbol, 8);
+    else if (symbol < 256)
+        put_code(w, 0x190 + symbol - 144, 9);
+    else if (symbol < 280)
+        put_code(w, symbol - 256, 7);
+    else
+        put_code(w, 0xC0 + symbol - 280, 8);
+}
+
+/* Lengths and distances share one scheme: a class, and extra bits that say where in it. `steps` is
+ * the number of classes to each doubling (4 or 2), the first `plain` classes hold one value. */
+static unsigned class_of(unsigned value, unsigned steps, unsigned plain, unsigned *extra,
+                         unsigned *rest)
+{
+    *extra = *rest = 0;
+    if (value < plain) return value;
+    unsigned top = 0; /* of the highest bit */
+    while (value >> (top + 1))
+        top++;
+    const unsigned per = steps == 4 ? 2 : 1;
+    *extra = top - per;
+    *rest = value & ((1u << *extra) - 1);
+    return steps * (*extra + 1) + ((value >> *extra) & (steps - 1));
+}
+
+static void put_match(bit_writer *w, unsigned length, unsigned distance)
+{
+    unsigned extra, rest;
+    if (length == MOST) {
+        put_symbol(w, 285);
+    } else {
+        const unsigned cls = class_of(length - LEAST, 4, 8, &extra, &rest);
+        put_symbol(w, 257 + cls);
+        put_bits(w, rest, extra);
+    }
+    const unsigned cls = class_of(distance - 1, 2, 4, &extra, &rest);
+    put_code(w, cls, 5);
+    put_bits(w, rest, extra);
+}
+
+static uint32_t hash_at(const unsigned char *p)
+{
+    const uint32_t three = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
+    return three * 0x9E3779B1u >> (32 - HASH_BITS);
+}
+
+static size_t match_length(const unsigned char *a, const unsigned char *b, size_t most)
+{
+    size_t n = 0;
+    while (n < most && a[n] == b[n])
+        n++;
+    return n;
+}
+
+typedef struct match {
+    size_t length, distance;
+} match;
+
+static match match_at(const unsigned char *data, size_t i, size_t n, size_t distance)
+{
+    const size_t most = n - i < MOST ? n - i : MOST;
+    return (match){match_length(data + i - distance, data + i, most), distance};
+}
+
+/* The longer of a repetition of the last period, whose distance takes few bits, and what came last
+ * with the same three bytes. `last` holds one more than the newest position of each hash; 0: none.
+ */
+static match best_match(const unsigned char *data, size_t i, size_t n, size_t period, size_t *last)
+{
+    match best = {0, 0};
+    if (n - i < LEAST) return best;
+    size_t *slot = &last[hash_at(data + i)];
+    if (i >= period) best = match_at(data, i, n, period);
+    if (best.length < MOST && *slot && i + 1 - *slot <= WINDOW) {
+        const match other = match_at(data, i, n, i + 1 - *slot);
+        if (other.length > best.length) best = other;
+    }
+    *slot = i + 1;
+    return best;
+}
+
+static void compress(bit_writer *w, const unsigned char *data, size_t n, size_t period,
+                     size_t *last)
+{
+    for (size_t i = 0; i < n;) {
+        const match found = best_match(data, i, n, period, last);
+        if (found.length >= LEAST) {
+            put_match(w, (unsigned)found.length, (unsigned)found.distance);
+            i += found.length;
+        } else {
+            put_symbol(w, data[i++]);
+        }
+    }
+}
+
+static uint32_t adler32(const unsigned char *data, size_t n)
+{
+    enum { PRIME = 65521, RUN = 5552 }; /* so many bytes cannot overflow 32 bits */
+    uint32_t a = 1, b = 0;
+    for (size_t i = 0; i < n;) {
+        const size_t end = n - i < RUN ? n : i + RUN;
+        for (; i < end; i++) {
+            a += data[i];
+            b += a;
+        }
+        a %= PRIME;
+        b %= PRIME;
+    }
+    return b << 16 | a;
+}
+
+void fv_deflate(fv_out *o, const unsigned char *data, size_t n, size_t period)
+{
+    const size_t room = sizeof(size_t) << HASH_BITS;
+    size_t *last = fv_mem_zalloc(&o->ctx->mem, room);
+    if (!last) {
+        o->failed = true;
+        return;
+    }
+    bit_writer w = {.out = o};
+    put_bits(&w, 0x0178, 16); /* zlib: a window of 32 KiB, fastest */
+    put_bits(&w, 3, 3);       /* the last block, fixed codes */
+    compress(&w, data, n, period, last);
+    put_symbol(&w, 256);
+    if (w.count > 0) put_bits(&w, 0, 8 - w.count);
+    const uint32_t sum = adler32(data, n);
+    for (int shift = 24; shift >= 0; shift -= 8)
+        put_bits(&w, sum >> shift & 255, 8);
+    flush(&w);
+    fv_mem_free(&o->ctx->mem, last, room);
+}

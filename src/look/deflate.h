@@ -1,0 +1,15 @@
+/*
+ * A small zlib stream writer: one block with the fixed codes of RFC 1951 and matches found by a
+ * hash of three bytes. Pictures have long runs, so this comes close to a full compressor at a
+ * fraction of its size.
+ */
+#ifndef FV_LOOK_DEFLATE_H
+#define FV_LOOK_DEFLATE_H
+
+#include "look/out.h"
+
+/* Appends the zlib stream (header, block, Adler-32) of n bytes, of which `period` at a time may
+ * often repeat (3: pixels). */
+void fv_deflate(fv_out *o, const unsigned char *data, size_t n, size_t period);
+
+#endif

@@ -1,0 +1,156 @@
+#include "look/figure.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "look/text.h"
+
+void fv_look_options_init(fv_look_options *options, size_t struct_size)
+{
+    const fv_look_options defaults = {.struct_size = struct_size, .colours = FV_COLOURS_BLUES};
+    memset(options, 0, struct_size);
+    memcpy(options, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+}
+
+fv_status fv_look_take_options(fv_ctx *ctx, const fv_look_options *options, fv_look_options *full)
+{
+    fv_look_options_init(full, sizeof *full);
+    if (options) {
+        FV_RETURN_IF(options->struct_size < sizeof options->struct_size ||
+                         options->struct_size > sizeof *full,
+                     ctx, FV_ERR_ARGUMENT, "look: the options were not initialised");
+        memcpy(full, options, options->struct_size);
+    }
+    FV_RETURN_IF((unsigned)full->colours >= FV_COLOUR_MAP_COUNT, ctx, FV_ERR_ARGUMENT,
+                 "look: no such colour map: %d", (int)full->colours);
+    FV_RETURN_IF(!isfinite(full->low) || !isfinite(full->high) || full->low > full->high, ctx,
+                 FV_ERR_ARGUMENT, "look: a colour range from %g to %g", full->low, full->high);
+    FV_RETURN_IF(full->cell < 0 || full->cell > 128, ctx, FV_ERR_ARGUMENT,
+                 "look: cells of %d pixels; 1 to 128 are possible", full->cell);
+    FV_RETURN_IF(full->columns != 0 && (full->columns < 20 || full->columns > 1000), ctx,
+                 FV_ERR_ARGUMENT, "look: %d columns; 20 to 1000 are possible", full->columns);
+    if (full->columns == 0) full->columns = 80;
+    return FV_OK;
+}
+
+/* ---- values ---------------------------------------------------------------------- */
+
+float fv_values_pooled(const fv_values *v, int64_t out_rows, int64_t out_cols, int64_t i, int64_t j,
+                       bool signed_)
+{
+    const int64_t r0 = i * v->rows / out_rows, r1 = (i + 1) * v->rows / out_rows,
+                  c0 = j * v->cols / out_cols, c1 = (j + 1) * v->cols / out_cols;
+    float best = NAN;
+    for (int64_t r = r0; r < r1; r++)
+        for (int64_t c = c0; c < c1; c++) {
+            const float value = v->at[r * v->stride + c];
+            if (isnan(value)) continue;
+            if (isnan(best) || (signed_ ? fabsf(value) > fabsf(best) : value > best)) best = value;
+        }
+    return best;
+}
+
+void fv_figure_cells(fv_canvas *c, const fv_values *v, const fv_colour_range *range,
+                     const fv_cells *where)
+{
+    const bool signed_ = range->map == FV_COLOURS_DIVERGING;
+    size_t bytes = 0;
+    unsigned char *rgb = NULL;
+    if (c->status != FV_OK || where->rows == 0 || where->cols == 0) return;
+    if (fv_mul_size((size_t)where->rows, (size_t)where->cols, &bytes) &&
+        fv_mul_size(bytes, 3, &bytes))
+        rgb = fv_mem_alloc(&c->ctx->mem, bytes);
+    if (!rgb) {
+        c->status = fv_fail(c->ctx, FV_ERR_MEMORY, "look: out of memory");
+        return;
+    }
+    unsigned char *p = rgb;
+    for (int64_t i = 0; i < where->rows; i++)
+        for (int64_t j = 0; j < where->cols; j++, p += 3) {
+            const float value = fv_values_pooled(v, where->rows, where->cols, i, j, signed_);
+            const fv_rgb colour = fv_colour_of(range, value);
+            p[0] = (unsigned char)(colour >> 16);
+            p[1] = (unsigned char)(colour >> 8);
+            p[2] = (unsigned char)colour;
+        }
+    fv_cells cells = *where;
+    cells.rgb = rgb;
+    fv_canvas_cells(c, &cells);
+    fv_mem_free(&c->ctx->mem, rgb, bytes);
+}
+
+/* ---- legend and labels ----------------------------------------------------------- */
+
+enum { BAR = 12, BAR_GAP = 4, BAR_TEXT = 11 };
+
+double fv_figure_bar_width(fv_look_form form, const fv_colour_range *range)
+{
+    char low[FV_FIXED_BYTES], high[FV_FIXED_BYTES];
+    return BAR + BAR_GAP +
+           fmax(fv_text_width(form, fv_short_number(range->low, low), BAR_TEXT),
+                fv_text_width(form, fv_short_number(range->high, high), BAR_TEXT));
+}
+
+void fv_figure_bar(fv_canvas *c, const fv_colour_range *range, double x, double y, double height)
+{
+    enum { STEPS = 32 };
+    float steps[STEPS];
+    char text[FV_FIXED_BYTES];
+    for (int i = 0; i < STEPS; i++)
+        steps[i] = (float)(range->high - (range->high - range->low) * i / (STEPS - 1));
+    fv_figure_cells(c, &(fv_values){steps, STEPS, 1, 1}, range,
+                    &(fv_cells){x, y, BAR, height, .rows = STEPS, .cols = 1});
+    fv_text_at at = {.x = x + BAR + BAR_GAP, .y = y + 5, .size = BAR_TEXT, .colour = FV_RGB_FAINT};
+    fv_canvas_text(c, &at, fv_short_number(range->high, text));
+    at.y = y + height - 5;
+    fv_canvas_text(c, &at, fv_short_number(range->low, text));
+}
+
+double fv_figure_widest(fv_look_form form, const char *const *labels, int64_t count, int64_t step,
+                        double size)
+{
+    double widest = 0;
+    char label[FV_LABEL_BYTES];
+    for (int64_t i = 0; labels && i < count; i += step)
+        widest = fmax(widest, fv_text_width(form, fv_text_label(labels[i], label), size));
+    return widest;
+}
+
+/* ---- pages ----------------------------------------------------------------------- */
+
+void fv_html_begin(fv_out *o)
+{
+    fv_out_text(o, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                   "<meta name=\"viewport\" content=\"width=device-width\">\n"
+                   "<title>Fovea</title>\n<style>\n"
+                   "body{margin:16px;font:14px Helvetica,Arial,sans-serif;color:#1f2430;"
+                   "background:#fff}\n"
+                   "#tip{position:fixed;display:none;pointer-events:none;background:#1f2430;"
+                   "color:#fff;padding:4px 8px;border-radius:4px;font-size:13px;"
+                   "white-space:pre}\n"
+                   "</style>\n</head>\n<body>\n");
+}
+
+void fv_html_end(fv_out *o) { fv_out_text(o, "</body>\n</html>\n"); }
+
+void fv_script_labels(fv_out *o, const char *const *labels, int64_t count)
+{
+    fv_out_text(o, "[");
+    for (int64_t i = 0; labels && i < count; i++) {
+        if (i > 0) fv_out_text(o, ",");
+        fv_out_script(o, labels[i] ? labels[i] : "");
+    }
+    fv_out_text(o, "]");
+}
+
+void fv_script_rows(fv_out *o, const fv_values *v)
+{
+    fv_out_text(o, "[");
+    for (int64_t i = 0; i < v->rows && !o->failed; i++) {
+        fv_out_text(o, i > 0 ? ",\n\"" : "\"");
+        fv_out_base64(o, v->at + i * v->stride, (size_t)v->cols * sizeof *v->at);
+        fv_out_text(o, "\"");
+    }
+    fv_out_text(o, "]");
+}

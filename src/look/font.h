@@ -1,0 +1,34 @@
+/*
+ * The built-in font: small bitmaps of Latin letters, drawn for this library. Letters with accents
+ * are put together from a letter and a mark.
+ *
+ * A glyph stands in 12 rows: 0 to 2 for marks over capitals, 3 to 9 for capitals (small letters
+ * begin at 5), the base line under row 9, 10 and 11 for what hangs below it.
+ */
+#ifndef FV_LOOK_FONT_H
+#define FV_LOOK_FONT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { FV_GLYPH_ROWS = 12, FV_GLYPH_BASE = 10, FV_GLYPH_CAPITAL = 3 };
+
+typedef struct fv_glyph {
+    int width;                   /* pixels, without the gap of one to the next */
+    uint8_t rows[FV_GLYPH_ROWS]; /* bit x is pixel x from the left */
+    bool over;                   /* a combining mark: drawn over the glyph before it */
+} fv_glyph;
+
+/* False if the font lacks the character. */
+bool fv_font_glyph(uint32_t code, fv_glyph *out);
+
+/* The first character of a text that the font lacks; 0: it has them all. */
+uint32_t fv_font_missing(const char *text);
+
+/* How many times the bitmaps are enlarged for a font size in pixels: 1 at least. */
+int fv_font_scale(double size);
+
+/* Width of a text in pixels at a font size; characters that are lacking count nothing. */
+double fv_font_width(const char *text, double size);
+
+#endif

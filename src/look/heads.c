@@ -1,0 +1,154 @@
+/* Every head of every layer as a small map; in HTML also large, at a click. */
+#include <math.h>
+
+#include "base/check.h"
+#include "look/figure.h"
+#include "look/heads_page.h"
+#include "look/text.h"
+
+enum { MARGIN = 10, TITLE = 24, NAME = 18, GAP = 6, MOST_HEADS = 4096 };
+
+typedef struct layout {
+    const fv_look_heads *heads;
+    fv_colour_range range;
+    double thumb_w, thumb_h; /* of one map */
+    double left, top;        /* of the first */
+    double width, height;
+} layout;
+
+static layout lay_out(const fv_look_heads *heads, fv_look_form form, const fv_look_options *options)
+{
+    const double most = options->cell ? options->cell : 96;
+    layout l = {.heads = heads};
+    l.range = fv_colour_range_of(options, heads->layers * heads->heads * heads->rows, heads->cols,
+                                 heads->cols, heads->values);
+    const double longest = fmax(fmax((double)heads->rows, (double)heads->cols), 1);
+    l.thumb_w = fmax(most * (double)heads->cols / longest, 4);
+    l.thumb_h = fmax(most * (double)heads->rows / longest, 4);
+    l.left = MARGIN + 2 * NAME;
+    l.top = MARGIN + (heads->title ? TITLE : 0) + 2 * NAME;
+    l.width = l.left + (double)heads->heads * (l.thumb_w + GAP) + MARGIN +
+              fv_figure_bar_width(form, &l.range) + MARGIN;
+    if (heads->title)
+        l.width = fmax(l.width, 1.1 * fv_text_width(form, heads->title, 14) + 2 * MARGIN);
+    l.height = l.top + fmax((double)heads->layers * (l.thumb_h + GAP), 64) + MARGIN;
+    return l;
+}
+
+static void draw_names(fv_canvas *c, const layout *l)
+{
+    char text[FV_FIXED_BYTES];
+    fv_text_at at = {.size = 12, .colour = FV_RGB_FAINT};
+    at.x = l->left, at.y = l->top - NAME - 8;
+    fv_canvas_text(c, &at, "head");
+    at.anchor = FV_MIDDLE, at.colour = FV_RGB_INK, at.y = l->top - 10;
+    for (int64_t h = 0; h < l->heads->heads; h++) {
+        at.x = l->left + (double)h * (l->thumb_w + GAP) + l->thumb_w / 2;
+        fv_canvas_text(c, &at, fv_fixed((double)h, 0, false, text));
+    }
+    at.anchor = FV_END, at.x = l->left - GAP;
+    for (int64_t n = 0; n < l->heads->layers; n++) {
+        at.y = l->top + (double)n * (l->thumb_h + GAP) + l->thumb_h / 2;
+        fv_canvas_text(c, &at, fv_fixed((double)n, 0, false, text));
+    }
+    fv_canvas_text(c,
+                   &(fv_text_at){.x = MARGIN + 4,
+                                 .y = l->top + fv_text_width(c->form, "layer", 12),
+                                 .size = 12,
+                                 .upright = true,
+                                 .colour = FV_RGB_FAINT},
+                   "layer");
+}
+
+static void draw_maps(fv_canvas *c, const layout *l)
+{
+    const fv_look_heads *heads = l->heads;
+    const int64_t rows = heads->rows < (int64_t)l->thumb_h ? heads->rows : (int64_t)l->thumb_h,
+                  cols = heads->cols < (int64_t)l->thumb_w ? heads->cols : (int64_t)l->thumb_w;
+    for (int64_t n = 0; n < heads->layers; n++)
+        for (int64_t h = 0; h < heads->heads && c->status == FV_OK; h++) {
+            const float *values =
+                heads->values + (n * heads->heads + h) * heads->rows * heads->cols;
+            const double x = l->left + (double)h * (l->thumb_w + GAP),
+                         y = l->top + (double)n * (l->thumb_h + GAP);
+            fv_figure_cells(c, &(fv_values){values, heads->rows, heads->cols, heads->cols},
+                            &l->range,
+                            &(fv_cells){.x = x,
+                                        .y = y,
+                                        .width = l->thumb_w,
+                                        .height = l->thumb_h,
+                                        .rows = rows,
+                                        .cols = cols,
+                                        .picture = true});
+            const fv_point frame[] = {{x, y},
+                                      {x + l->thumb_w, y},
+                                      {x + l->thumb_w, y + l->thumb_h},
+                                      {x, y + l->thumb_h},
+                                      {x, y}};
+            fv_canvas_path(c, frame, 5,
+                           &(fv_stroke){.width = 1, .colour = FV_RGB_RULE, .opacity = 1});
+        }
+}
+
+/* The page gets all values, the places of the small maps, and the colour range. */
+static void write_script(fv_out *o, const void *user)
+{
+    const layout *l = user;
+    const fv_look_heads *heads = l->heads;
+    const int64_t lines = heads->layers * heads->heads * heads->rows;
+    fv_out_put(o, "%s<script>\nconst m={x:%n,y:%n,w:%n,h:%n,gap:%d,layers:%d,heads:%d,rows:%d,",
+               fv_heads_page_body, l->left, l->top, l->thumb_w, l->thumb_h, (int)GAP,
+               (int)heads->layers, (int)heads->heads, (int)heads->rows);
+    char low[FV_FIXED_BYTES], high[FV_FIXED_BYTES];
+    fv_out_put(o, "cols:%d,low:%s,high:%s,colours:[", (int)heads->cols,
+               fv_fixed(l->range.low, 9, true, low), fv_fixed(l->range.high, 9, true, high));
+    for (int i = 0; i < 64; i++)
+        fv_out_put(o, "%s\"%c\"", i > 0 ? "," : "", fv_colour_at(l->range.map, i / 63.0));
+    fv_out_text(o, "],\nr:");
+    fv_script_labels(o, heads->row_labels, heads->rows);
+    fv_out_text(o, ",\nc:");
+    fv_script_labels(o, heads->col_labels, heads->cols);
+    fv_out_text(o, ",\nv:");
+    fv_script_rows(o, &(fv_values){heads->values, lines, heads->cols, heads->cols});
+    fv_out_put(o, "};\n%s</script>\n", fv_heads_page_script);
+}
+
+static fv_status check(fv_ctx *ctx, const fv_look_heads *heads, fv_look_form form, fv_picture **out)
+{
+    int64_t count = 0;
+    FV_RETURN_IF(!heads || !out, ctx, FV_ERR_ARGUMENT, "look: a pointer is missing");
+    FV_RETURN_IF((unsigned)form >= FV_LOOK_FORM_COUNT, ctx, FV_ERR_ARGUMENT,
+                 "look: no such form: %d", (int)form);
+    FV_RETURN_IF(heads->layers < 1 || heads->heads < 1 || heads->rows < 0 || heads->cols < 0, ctx,
+                 FV_ERR_ARGUMENT, "look: %lld layers of %lld heads of %lld x %lld",
+                 (long long)heads->layers, (long long)heads->heads, (long long)heads->rows,
+                 (long long)heads->cols);
+    FV_RETURN_IF(!fv_mul_i64(heads->layers, heads->heads, &count) || count > MOST_HEADS ||
+                     heads->rows > FV_LOOK_MAX_SIDE || heads->cols > FV_LOOK_MAX_SIDE,
+                 ctx, FV_ERR_LIMIT, "look: %lld layers of %lld heads of %lld x %lld are too many",
+                 (long long)heads->layers, (long long)heads->heads, (long long)heads->rows,
+                 (long long)heads->cols);
+    FV_RETURN_IF(!heads->values && heads->rows > 0 && heads->cols > 0, ctx, FV_ERR_ARGUMENT,
+                 "look: the values are missing");
+    return FV_OK;
+}
+
+fv_status fv_look_heads_draw(fv_ctx *ctx, const fv_look_heads *heads, fv_look_form form,
+                             const fv_look_options *options, fv_picture **out)
+{
+    fv_look_options full;
+    fv_canvas c;
+    FV_FORWARD(check(ctx, heads, form, out));
+    FV_FORWARD(fv_look_take_options(ctx, options, &full));
+    const layout l = lay_out(heads, form, &full);
+    FV_FORWARD(fv_canvas_begin(ctx, form, l.width, l.height, &c));
+    fv_canvas_text(&c, &(fv_text_at){.x = MARGIN, .y = MARGIN + 8, .size = 14, .bold = true},
+                   heads->title);
+    draw_names(&c, &l);
+    draw_maps(&c, &l);
+    fv_figure_bar(&c, &l.range, l.left + (double)heads->heads * (l.thumb_w + GAP) + MARGIN, l.top,
+                  64);
+    c.script = write_script;
+    c.script_user = &l;
+    return fv_canvas_end(&c, out);
+}

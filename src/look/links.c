@@ -1,0 +1,138 @@
+/* Words to the left and right, and a line for each weight between them. */
+#include <math.h>
+
+#include "base/check.h"
+#include "look/figure.h"
+#include "look/text.h"
+
+enum { MARGIN = 10, GAP = 6, TITLE = 26, LINE = 20, ACROSS = 220, TEXT = 13, MOST_WORDS = 1024 };
+
+typedef struct layout {
+    const fv_look_links *links;
+    double least;
+    double top, left, right; /* first line; where the lines begin and end */
+    double width, height;
+} layout;
+
+static const char *head_name(const fv_look_links *links, int64_t head, char text[FV_FIXED_BYTES])
+{
+    if (links->head_names && links->head_names[head]) return links->head_names[head];
+    return fv_fixed((double)head, 0, false, text);
+}
+
+/* The heads' names stand in one line under the title. */
+static double legend_width(const fv_look_links *links, fv_look_form form)
+{
+    double width = 0;
+    char text[FV_FIXED_BYTES];
+    for (int64_t h = 0; links->heads > 1 && h < links->heads; h++)
+        width += fv_text_width(form, head_name(links, h, text), TEXT) + 28;
+    return width;
+}
+
+static layout lay_out(const fv_look_links *links, fv_look_form form)
+{
+    const double rows = fv_figure_widest(form, links->row_labels, links->rows, 1, TEXT),
+                 cols = fv_figure_widest(form, links->col_labels, links->cols, 1, TEXT);
+    const int64_t lines = links->rows > links->cols ? links->rows : links->cols;
+    layout l = {.links = links, .least = links->least > 0 ? links->least : 0.02};
+    l.top = MARGIN + (links->title ? TITLE : 0) + (links->heads > 1 ? TITLE : 0);
+    l.left = MARGIN + rows + GAP;
+    l.right = l.left + ACROSS;
+    l.width = l.right + GAP + cols + MARGIN;
+    if (links->title)
+        l.width = fmax(l.width, 1.1 * fv_text_width(form, links->title, 14) + 2 * MARGIN);
+    l.width = fmax(l.width, legend_width(links, form) + 2 * MARGIN);
+    l.height = l.top + LINE * (double)lines + MARGIN;
+    return l;
+}
+
+static double line_y(const layout *l, int64_t i) { return l->top + ((double)i + 0.5) * LINE; }
+
+static void draw_legend(fv_canvas *c, const layout *l)
+{
+    double x = MARGIN;
+    const double y = l->top - TITLE + 8;
+    char text[FV_FIXED_BYTES];
+    for (int64_t h = 0; l->links->heads > 1 && h < l->links->heads; h++) {
+        const char *name = head_name(l->links, h, text);
+        fv_canvas_rect(c, x, y - 5, 10, 10, fv_colour_series(h));
+        fv_canvas_text(c, &(fv_text_at){.x = x + 14, .y = y, .size = TEXT}, name);
+        x += fv_text_width(c->form, name, TEXT) + 28;
+    }
+}
+
+static void draw_words(fv_canvas *c, const layout *l)
+{
+    const fv_look_links *links = l->links;
+    char label[FV_LABEL_BYTES];
+    for (int64_t i = 0; links->row_labels && i < links->rows; i++) {
+        const bool aside = links->only_row >= 0 && links->only_row != i;
+        fv_canvas_text(c,
+                       &(fv_text_at){.x = l->left - GAP,
+                                     .y = line_y(l, i),
+                                     .size = TEXT,
+                                     .anchor = FV_END,
+                                     .colour = aside ? FV_RGB_FAINT : FV_RGB_INK},
+                       fv_text_label(links->row_labels[i], label));
+    }
+    for (int64_t j = 0; links->col_labels && j < links->cols; j++)
+        fv_canvas_text(c, &(fv_text_at){.x = l->right + GAP, .y = line_y(l, j), .size = TEXT},
+                       fv_text_label(links->col_labels[j], label));
+}
+
+/* A strong weight is a dark, broad line. NaN has no line: it has no strength. */
+static void draw_lines(fv_canvas *c, const layout *l)
+{
+    const fv_look_links *links = l->links;
+    for (int64_t h = 0; h < links->heads; h++)
+        for (int64_t i = 0; i < links->rows; i++) {
+            if (links->only_row >= 0 && links->only_row != i) continue;
+            for (int64_t j = 0; j < links->cols && c->status == FV_OK; j++) {
+                const double w = links->values[(h * links->rows + i) * links->cols + j];
+                if (!(w >= l->least)) continue;
+                const double strength = fmin(w, 1);
+                const fv_point ends[] = {{l->left, line_y(l, i)}, {l->right, line_y(l, j)}};
+                fv_canvas_path(c, ends, 2,
+                               &(fv_stroke){.width = 1 + 2 * strength,
+                                            .colour = fv_colour_series(h),
+                                            .opacity = 0.08 + 0.92 * strength});
+            }
+        }
+}
+
+static fv_status check(fv_ctx *ctx, const fv_look_links *links, fv_look_form form, fv_picture **out)
+{
+    FV_RETURN_IF(!links || !out, ctx, FV_ERR_ARGUMENT, "look: a pointer is missing");
+    FV_RETURN_IF((unsigned)form >= FV_LOOK_FORM_COUNT, ctx, FV_ERR_ARGUMENT,
+                 "look: no such form: %d", (int)form);
+    FV_RETURN_IF(links->rows < 0 || links->cols < 0 || links->heads < 1, ctx, FV_ERR_ARGUMENT,
+                 "look: links of %lld heads, %lld x %lld words", (long long)links->heads,
+                 (long long)links->rows, (long long)links->cols);
+    FV_RETURN_IF(links->rows > MOST_WORDS || links->cols > MOST_WORDS || links->heads > 64, ctx,
+                 FV_ERR_LIMIT,
+                 "look: links of %lld heads, %lld x %lld words; 64, %d x %d are drawn",
+                 (long long)links->heads, (long long)links->rows, (long long)links->cols,
+                 (int)MOST_WORDS, (int)MOST_WORDS);
+    FV_RETURN_IF(!links->values && links->rows > 0 && links->cols > 0, ctx, FV_ERR_ARGUMENT,
+                 "look: the values are missing");
+    FV_RETURN_IF(links->only_row < -1 || links->only_row >= links->rows, ctx, FV_ERR_ARGUMENT,
+                 "look: no row %lld among %lld", (long long)links->only_row,
+                 (long long)links->rows);
+    return FV_OK;
+}
+
+fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links, fv_look_form form,
+                             fv_picture **out)
+{
+    fv_canvas c;
+    FV_FORWARD(check(ctx, links, form, out));
+    const layout l = lay_out(links, form);
+    FV_FORWARD(fv_canvas_begin(ctx, form, l.width, l.height, &c));
+    fv_canvas_text(&c, &(fv_text_at){.x = MARGIN, .y = MARGIN + 8, .size = 14, .bold = true},
+                   links->title);
+    draw_legend(&c, &l);
+    draw_lines(&c, &l);
+    draw_words(&c, &l);
+    return fv_canvas_end(&c, out);
+}

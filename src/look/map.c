@@ -1,0 +1,227 @@
+/* A labelled matrix as a picture. */
+#include <math.h>
+
+#include "look/figure.h"
+#include "look/text.h"
+
+enum { MARGIN = 10, GAP = 6, TITLE = 24, AXIS_TITLE = 18, TITLE_SIZE = 14, LEAST_BAR = 64 };
+
+typedef struct layout {
+    const fv_look_map *map;
+    fv_look_form form;
+    fv_values values;
+    fv_colour_range range;
+    double cell;         /* side of a cell */
+    double text;         /* font size of labels */
+    int64_t step;        /* every step-th label is shown */
+    bool upright;        /* column labels */
+    double left, top;    /* of the first cell */
+    double right, below; /* ends of the cells */
+    double width, height;
+    bool numbers;
+} layout;
+
+static double cell_side(const fv_look_map *map, const fv_look_options *options)
+{
+    const double most = options->numbers ? 40 : 28, across = 720;
+    if (options->cell) return options->cell;
+    const double longest = (double)(map->rows > map->cols ? map->rows : map->cols);
+    return fmin(most, fmax(1, floor(across / fmax(longest, 1))));
+}
+
+static layout lay_out(const fv_look_map *map, fv_look_form form, const fv_look_options *options)
+{
+    const int64_t stride = map->stride ? map->stride : map->cols;
+    layout l = {.map = map, .form = form, .numbers = options->numbers};
+    l.values = (fv_values){map->values, map->rows, map->cols, stride};
+    l.range = fv_colour_range_of(options, map->rows, map->cols, stride, map->values);
+    l.cell = cell_side(map, options);
+    l.text = l.cell >= 14 ? 12 : 10;
+    l.step = (int64_t)ceil((l.text + 2) / l.cell);
+    const double rows = fv_figure_widest(form, map->row_labels, map->rows, l.step, l.text),
+                 cols = fv_figure_widest(form, map->col_labels, map->cols, l.step, l.text);
+    l.upright = cols > l.cell * (double)l.step - 3;
+    l.left = MARGIN + (map->row_title ? AXIS_TITLE : 0) + (rows > 0 ? rows + GAP : 0);
+    l.top = MARGIN + (map->title ? TITLE : 0) + (map->col_title ? AXIS_TITLE : 0) +
+            (cols > 0 ? (l.upright ? cols : l.text) + GAP : 0);
+    l.right = l.left + l.cell * (double)map->cols;
+    l.below = l.top + l.cell * (double)map->rows;
+    l.width = l.right + MARGIN + fv_figure_bar_width(form, &l.range) + MARGIN;
+    if (map->title)
+        l.width = fmax(l.width, fv_text_width(form, map->title, TITLE_SIZE) * 1.1 + 2 * MARGIN);
+    if (map->col_title)
+        l.width = fmax(l.width, l.left + fv_text_width(form, map->col_title, 12) + MARGIN);
+    l.height = fmax(l.below, l.top + LEAST_BAR) + MARGIN;
+    if (map->row_title)
+        l.height = fmax(l.height, l.top + fv_text_width(form, map->row_title, 12) + MARGIN);
+    return l;
+}
+
+static void draw_titles(fv_canvas *c, const layout *l)
+{
+    const fv_look_map *map = l->map;
+    double y = MARGIN;
+    fv_canvas_text(c, &(fv_text_at){.x = MARGIN, .y = y + 8, .size = TITLE_SIZE, .bold = true},
+                   map->title);
+    if (map->title) y += TITLE;
+    fv_canvas_text(c, &(fv_text_at){.x = l->left, .y = y + 6, .size = 12, .colour = FV_RGB_FAINT},
+                   map->col_title);
+    fv_canvas_text(
+        c,
+        &(fv_text_at){.x = MARGIN + 6,
+                      .y =
+                          l->top + fv_text_width(l->form, map->row_title ? map->row_title : "", 12),
+                      .size = 12,
+                      .upright = true,
+                      .colour = FV_RGB_FAINT},
+        map->row_title);
+}
+
+static void draw_labels(fv_canvas *c, const layout *l)
+{
+    const fv_look_map *map = l->map;
+    char label[FV_LABEL_BYTES];
+    for (int64_t i = 0; map->row_labels && i < map->rows; i += l->step)
+        fv_canvas_text(c,
+                       &(fv_text_at){.x = l->left - GAP,
+                                     .y = l->top + ((double)i + 0.5) * l->cell,
+                                     .size = l->text,
+                                     .anchor = FV_END},
+                       fv_text_label(map->row_labels[i], label));
+    for (int64_t j = 0; map->col_labels && j < map->cols; j += l->step)
+        fv_canvas_text(c,
+                       &(fv_text_at){.x = l->left + ((double)j + 0.5) * l->cell,
+                                     .y = l->top - GAP - (l->upright ? 0 : l->text / 2),
+                                     .size = l->text,
+                                     .upright = l->upright,
+                                     .anchor = l->upright ? FV_START : FV_MIDDLE},
+                       fv_text_label(map->col_labels[j], label));
+}
+
+/* A cross through what is not a number, where a cell has room for one. */
+static void draw_crosses(fv_canvas *c, const layout *l)
+{
+    enum { ROOM = 6 };
+    if (l->cell < ROOM) return;
+    for (int64_t i = 0; i < l->values.rows; i++)
+        for (int64_t j = 0; j < l->values.cols; j++) {
+            if (!isnan(l->values.at[i * l->values.stride + j])) continue;
+            const double x = l->left + (double)j * l->cell, y = l->top + (double)i * l->cell;
+            const double a = 0.2 * l->cell, b = 0.8 * l->cell;
+            fv_canvas_line(c, x + a, y + a, x + b, y + b, 1, FV_RGB_WHITE);
+            fv_canvas_line(c, x + a, y + b, x + b, y + a, 1, FV_RGB_WHITE);
+        }
+}
+
+static void draw_numbers(fv_canvas *c, const layout *l)
+{
+    char text[FV_FIXED_BYTES];
+    for (int64_t i = 0; i < l->values.rows; i++)
+        for (int64_t j = 0; j < l->values.cols; j++) {
+            const double value = l->values.at[i * l->values.stride + j];
+            if (isnan(value)) continue;
+            const bool dark = fv_colour_dark(fv_colour_of(&l->range, value));
+            fv_canvas_text(c,
+                           &(fv_text_at){.x = l->left + ((double)j + 0.5) * l->cell,
+                                         .y = l->top + ((double)i + 0.5) * l->cell,
+                                         .size = fmin(12, l->cell * 0.34),
+                                         .anchor = FV_MIDDLE,
+                                         .colour = dark ? FV_RGB_WHITE : FV_RGB_INK},
+                           fv_fixed(value, fabs(value) < 100 ? 2 : 0, false, text));
+        }
+}
+
+static void draw_frame(fv_canvas *c, const layout *l)
+{
+    const fv_point corners[] = {{l->left, l->top},
+                                {l->right, l->top},
+                                {l->right, l->below},
+                                {l->left, l->below},
+                                {l->left, l->top}};
+    fv_canvas_path(c, corners, 5, &(fv_stroke){.width = 1, .colour = FV_RGB_RULE, .opacity = 1});
+}
+
+/* The page's hover: finds the cell under the pointer, names it and frames it. */
+static void write_script(fv_out *o, const void *user)
+{
+    const layout *l = user;
+    fv_out_put(o, "<div id=\"tip\"></div>\n<script>\nconst m={x:%n,y:%n,cell:%n,r:", l->left,
+               l->top, l->cell);
+    fv_script_labels(o, l->map->row_labels, l->map->rows);
+    fv_out_text(o, ",\nc:");
+    fv_script_labels(o, l->map->col_labels, l->map->cols);
+    fv_out_text(o, ",\nv:");
+    fv_script_rows(o, &l->values);
+    fv_out_text(
+        o,
+        "};\n"
+        "const svg=document.querySelector('svg'),tip=document.getElementById('tip');\n"
+        "const rows=m.v.map(s=>new Float32Array(Uint8Array.from(atob(s),b=>b.charCodeAt(0)).buffer"
+        "));\n"
+        "const mark=document.createElementNS('http://www.w3.org/2000/svg','rect');\n"
+        "for(const[k,v]of Object.entries({width:m.cell,height:m.cell,fill:'none',stroke:'#d9541e',"
+        "'stroke-width':2,visibility:'hidden'}))mark.setAttribute(k,v);\n"
+        "svg.appendChild(mark);\n"
+        "function leave(){tip.style.display='none';mark.setAttribute('visibility','hidden');}\n"
+        "svg.addEventListener('mouseleave',leave);\n"
+        "svg.addEventListener('mousemove',e=>{\n"
+        "  const b=svg.getBoundingClientRect(),k=svg.viewBox.baseVal.width/b.width;\n"
+        "  const j=Math.floor(((e.clientX-b.left)*k-m.x)/m.cell);\n"
+        "  const i=Math.floor(((e.clientY-b.top)*k-m.y)/m.cell);\n"
+        "  if(!rows[i]||j<0||j>=rows[i].length)return leave();\n"
+        "  const name=(list,n)=>list[n]||'#'+n;\n"
+        "  tip.textContent=name(m.r,i)+' \\u2192 '+name(m.c,j)+'\\n'+"
+        "(+rows[i][j].toPrecision(4));\n"
+        "  tip.style.display='block';\n"
+        "  tip.style.left=Math.min(e.clientX+14,innerWidth-tip.offsetWidth-8)+'px';\n"
+        "  tip.style.top=(e.clientY+14)+'px';\n"
+        "  mark.setAttribute('x',m.x+j*m.cell);mark.setAttribute('y',m.y+i*m.cell);\n"
+        "  mark.setAttribute('visibility','visible');\n"
+        "});\n</script>\n");
+}
+
+static fv_status check(fv_ctx *ctx, const fv_look_map *map, fv_look_form form, fv_picture **out)
+{
+    FV_RETURN_IF(!map || !out, ctx, FV_ERR_ARGUMENT, "look: a pointer is missing");
+    FV_RETURN_IF((unsigned)form >= FV_LOOK_FORM_COUNT, ctx, FV_ERR_ARGUMENT,
+                 "look: no such form: %d", (int)form);
+    FV_RETURN_IF(map->rows < 0 || map->cols < 0 || (map->stride != 0 && map->stride < map->cols),
+                 ctx, FV_ERR_ARGUMENT, "look: a map of %lld x %lld with stride %lld",
+                 (long long)map->rows, (long long)map->cols, (long long)map->stride);
+    FV_RETURN_IF(map->rows > FV_LOOK_MAX_SIDE || map->cols > FV_LOOK_MAX_SIDE, ctx, FV_ERR_LIMIT,
+                 "look: a map of %lld x %lld; at most %d x %d can be drawn", (long long)map->rows,
+                 (long long)map->cols, (int)FV_LOOK_MAX_SIDE, (int)FV_LOOK_MAX_SIDE);
+    FV_RETURN_IF(!map->values && map->rows > 0 && map->cols > 0, ctx, FV_ERR_ARGUMENT,
+                 "look: the values are missing");
+    return FV_OK;
+}
+
+fv_status fv_look_map_draw(fv_ctx *ctx, const fv_look_map *map, fv_look_form form,
+                           const fv_look_options *options, fv_picture **out)
+{
+    fv_look_options full;
+    fv_canvas c;
+    FV_FORWARD(check(ctx, map, form, out));
+    FV_FORWARD(fv_look_take_options(ctx, options, &full));
+    if (form == FV_LOOK_TEXT || form == FV_LOOK_TERMINAL)
+        return fv_map_print(ctx, map, form == FV_LOOK_TERMINAL, &full, out);
+    const layout l = lay_out(map, form, &full);
+    FV_FORWARD(fv_canvas_begin(ctx, form, l.width, l.height, &c));
+    draw_titles(&c, &l);
+    draw_labels(&c, &l);
+    fv_figure_cells(&c, &l.values, &l.range,
+                    &(fv_cells){.x = l.left,
+                                .y = l.top,
+                                .width = l.right - l.left,
+                                .height = l.below - l.top,
+                                .rows = map->rows,
+                                .cols = map->cols});
+    draw_crosses(&c, &l);
+    if (l.numbers) draw_numbers(&c, &l);
+    draw_frame(&c, &l);
+    fv_figure_bar(&c, &l.range, l.right + MARGIN, l.top,
+                  fmin(160, fmax(LEAST_BAR, l.below - l.top)));
+    c.script = write_script;
+    c.script_user = &l;
+    return fv_canvas_end(&c, out);
+}

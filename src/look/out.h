@@ -1,0 +1,46 @@
+/*
+ * Bytes that grow while a picture is written. Calls cannot fail one by one: the first failure
+ * sticks, and the picture's end returns it.
+ *
+ *     fv_out o = {.ctx = ctx};
+ *     fv_out_put(&o, "<text x='%n' fill='%c'>%t</text>", x, colour, label);
+ *     if (o.failed) ...
+ *     fv_out_free(&o);
+ *
+ * Numbers never follow the host's locale, so that every machine writes the same bytes.
+ */
+#ifndef FV_LOOK_OUT_H
+#define FV_LOOK_OUT_H
+
+#include "base/ctx.h"
+
+typedef struct fv_out {
+    fv_ctx *ctx;
+    char *data;
+    size_t bytes, room;
+    bool failed; /* out of memory */
+} fv_out;
+
+void fv_out_free(fv_out *o);
+void fv_out_raw(fv_out *o, const void *data, size_t n);
+void fv_out_text(fv_out *o, const char *text);   /* as it is */
+void fv_out_markup(fv_out *o, const char *text); /* made fit to be shown, escaped for XML */
+void fv_out_plain(fv_out *o, const char *text);  /* made fit to be shown */
+void fv_out_script(fv_out *o, const char *text); /* a JavaScript string inside <script> */
+void fv_out_base64(fv_out *o, const void *data, size_t n);
+void fv_out_repeat(fv_out *o, const char *text, int64_t times);
+
+/* Copies `format`; %n takes a double (two decimals at most), %d an int, %c a colour, %s text as it
+ * is, %t text that is escaped as markup, %% is a percent sign. */
+void fv_out_put(fv_out *o, const char *format, ...);
+
+enum { FV_FIXED_BYTES = 48 };
+
+/* A decimal with that many digits (0 to 9) behind the point; `trim` drops zeros at its end. Values
+ * from 1e15 on, and what is not finite, come as "inf", "-inf" and "nan". Returns `text`. */
+char *fv_fixed(double value, int digits, bool trim, char text[FV_FIXED_BYTES]);
+
+/* A short decimal for people, about four digits: "0.031", "12.5", "4096", "2.5e-7". */
+char *fv_short_number(double value, char text[FV_FIXED_BYTES]);
+
+#endif

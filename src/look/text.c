@@ -1,0 +1,118 @@
+#include "look/text.h"
+
+#include <string.h>
+
+#include "io/utf8.h"
+#include "look/font.h"
+
+enum { REPLACEMENT = 0xFFFD };
+
+static uint32_t decode(const unsigned char *s, size_t length)
+{
+    static const unsigned char lead[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    uint32_t code = s[0] & lead[length];
+    for (size_t i = 1; i < length; i++)
+        code = code << 6 | (s[i] & 0x3Fu);
+    return code;
+}
+
+/* Ranges that must not reach a reader or a terminal as they are. */
+static bool unfit(uint32_t code)
+{
+    return (code >= 0x7F && code < 0xA0) || (code >= 0x202A && code <= 0x202E) ||
+           (code >= 0x2066 && code <= 0x2069) || (code >= 0xFDD0 && code <= 0xFDEF) ||
+           (code & 0xFFFE) == 0xFFFE;
+}
+
+uint32_t fv_text_next(const char **text)
+{
+    const char *s = *text;
+    if (*s == '\0') return 0;
+    const size_t length = fv_utf8_length(s, strnlen(s, 4));
+    *text = s + (length ? length : 1);
+    if (length == 0) return REPLACEMENT;
+    const uint32_t code = decode((const unsigned char *)s, length);
+    if (code < 0x20) return 0x2400 + code;
+    if (code == 0x7F) return 0x2421;
+    return unfit(code) ? REPLACEMENT : code;
+}
+
+typedef struct range {
+    uint32_t first, last;
+} range;
+
+static bool in_ranges(const range *ranges, size_t count, uint32_t code)
+{
+    for (size_t i = 0; i < count; i++)
+        if (code >= ranges[i].first && code <= ranges[i].last) return true;
+    return false;
+}
+
+#define IN_RANGES(ranges, code) in_ranges(ranges, sizeof(ranges) / sizeof(ranges)[0], code)
+
+/* Blocks, not single characters: an occasional column too many or too few only shifts a label. */
+int fv_text_columns(uint32_t code)
+{
+    static const range marks[] = {
+        {0x0300, 0x036F}, {0x0483, 0x0489}, {0x0591, 0x05BD}, {0x0610, 0x061A}, {0x064B, 0x065F},
+        {0x0670, 0x0670}, {0x06D6, 0x06DC}, {0x0900, 0x0902}, {0x093C, 0x093C}, {0x0941, 0x0948},
+        {0x094D, 0x094D}, {0x0E31, 0x0E31}, {0x0E34, 0x0E3A}, {0x0E47, 0x0E4E}, {0x1AB0, 0x1AFF},
+        {0x1DC0, 0x1DFF}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F},
+    };
+    static const range wide[] = {
+        {0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},   {0xAC00, 0xD7A3},
+        {0xF900, 0xFAFF},   {0xFE30, 0xFE4F},   {0xFF00, 0xFF60},   {0xFFE0, 0xFFE6},
+        {0x1F300, 0x1F64F}, {0x1F900, 0x1F9FF}, {0x20000, 0x3FFFD},
+    };
+    if (code < 0x0300) return 1;
+    return IN_RANGES(marks, code) ? 0 : IN_RANGES(wide, code) ? 2 : 1;
+}
+
+int64_t fv_text_span(const char *text)
+{
+    int64_t columns = 0;
+    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
+        columns += fv_text_columns(code);
+    return columns;
+}
+
+/* Width in ems, for the fonts browsers choose; DejaVu Sans is the widest of them. */
+static double ems(uint32_t code)
+{
+    if (fv_text_columns(code) == 2) return 1.05;
+    if (fv_text_columns(code) == 0) return 0;
+    if (code < 0x80 && strchr("iIjl.,:;'|!", (int)code)) return 0.37;
+    if (code < 0x80 && strchr("frt()[]{}-/\\\" ", (int)code)) return 0.43;
+    if (code < 0x80 && strchr("mwMW@%", (int)code)) return 1.0;
+    if (code >= 'A' && code <= 'Z') return 0.76;
+    return code < 0x0300 ? 0.64 : 0.8;
+}
+
+double fv_text_width(fv_look_form form, const char *text, double size)
+{
+    if (form == FV_LOOK_PNG) return fv_font_width(text, size);
+    double width = 0;
+    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
+        width += ems(code);
+    return width * size;
+}
+
+const char *fv_text_label(const char *text, char label[FV_LABEL_BYTES])
+{
+    /* Marks take no column, so bytes are bounded as well. */
+    const size_t last = FV_LABEL_BYTES - 8;
+    size_t used = 0, cut = 0;
+    int64_t columns = 0;
+    for (uint32_t code; text && (code = fv_text_next(&text)) != 0;) {
+        columns += fv_text_columns(code);
+        if (columns > FV_LABEL_COLUMNS || used > last - 4) {
+            memcpy(label + cut, "\xE2\x80\xA6", 3);
+            used = cut + 3;
+            break;
+        }
+        used += fv_utf8_put(code, label + used);
+        if (columns < FV_LABEL_COLUMNS) cut = used;
+    }
+    label[used] = '\0';
+    return label;
+}

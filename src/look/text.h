@@ -1,0 +1,34 @@
+/*
+ * Text from outside, made fit to be shown, and how much room it takes.
+ */
+#ifndef FV_LOOK_TEXT_H
+#define FV_LOOK_TEXT_H
+
+#include <stdint.h>
+
+#include "fovea/look.h"
+
+/*
+ * The next code point of *text, which moves on; 0 at its end. Control characters become their
+ * symbols (U+2400 ...); broken bytes, non-characters, C1 controls and marks that turn the writing
+ * direction become U+FFFD. What comes out is safe in XML, in HTML and on a terminal.
+ */
+uint32_t fv_text_next(const char **text);
+
+/* Columns of a code point on a terminal: 0 for combining marks, 2 for wide ones, else 1. */
+int fv_text_columns(uint32_t code);
+
+/* Columns of a whole text. */
+int64_t fv_text_span(const char *text);
+
+/* Pixels a text is wide at a font size. PNG: exactly, as its font has it; else an estimate for
+ * common sans-serif fonts that is rather too large than too small. */
+double fv_text_width(fv_look_form form, const char *text, double size);
+
+/* Labels longer than this many columns are cut, with an ellipsis as the last of them. */
+enum { FV_LABEL_COLUMNS = 64, FV_LABEL_BYTES = 4 * FV_LABEL_COLUMNS * 4 + 8 };
+
+/* `text` (NULL: nothing) made fit to be shown, and cut. Returns `label`. */
+const char *fv_text_label(const char *text, char label[FV_LABEL_BYTES]);
+
+#endif
