@@ -200,14 +200,18 @@ static fv_status show_word(fv_ctx *ctx, const sorter *net, const char *text)
         sorted[i] = letter;
     }
     printf("\n  %s  ->  %s\n\n", text, sorted);
-    cli_heatmap_print(stdout, &(cli_heatmap){.rows = WORD,
-                                             .cols = WORD,
-                                             .weights = weights,
-                                             .row_labels = row_labels,
-                                             .col_labels = col_labels,
-                                             .row_title = "<- where each output looks",
-                                             .col_title = "input"});
-    return FV_OK;
+    fv_look_options shades;
+    fv_look_options_init(&shades, sizeof shades);
+    shades.colours = FV_COLOURS_HEAT;
+    shades.high = 1;
+    const fv_look_map map = {.rows = WORD,
+                             .cols = WORD,
+                             .values = weights,
+                             .row_labels = row_labels,
+                             .col_labels = col_labels,
+                             .row_title = "outputs, and the letter each looks at most",
+                             .col_title = "input"};
+    return cli_heatmap_print(ctx, stdout, &map, &shades);
 }
 
 /* ---- the verb ------------------------------------------------------------------- */

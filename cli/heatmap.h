@@ -1,19 +1,13 @@
-/*
- * A matrix of weights in [0, 1] as coloured cells in the terminal, or as plain shades where
- * colours are off. Rows and columns carry labels.
- */
+/* A weight map on the terminal: in colours where they are on, else as plain shades. */
 #ifndef FOVEA_CLI_HEATMAP_H
 #define FOVEA_CLI_HEATMAP_H
 
 #include <stdio.h>
 
-typedef struct cli_heatmap {
-    int rows, cols;
-    const float *weights; /* row-major */
-    const char *const *row_labels, *const *col_labels;
-    const char *row_title, *col_title;
-} cli_heatmap;
+#include "fovea/look.h"
 
-void cli_heatmap_print(FILE *to, const cli_heatmap *map);
+/* options may be NULL; the width is that of the terminal unless they give one. */
+fv_status cli_heatmap_print(fv_ctx *ctx, FILE *to, const fv_look_map *map,
+                            const fv_look_options *options);
 
 #endif

@@ -3,8 +3,13 @@
  * failing, once and forever, until it gets through untouched. Nothing may crash or leak, no failure
  * may go untold, and a context that has lost one request works again once the error is taken.
  *
+<<<<<<< HEAD
  * Scenarios: every case of every op and compound forward and backward, contexts, parameters and
  * optimizers, checkpoints, every file format read and written, and text.
+=======
+ * Scenarios: every case of every op forward and backward, contexts, parameters and optimizers,
+ * checkpoints, every file format read and written, and pictures.
+>>>>>>> 7196985 (Pictures: their tests, out-of-memory scenarios, and the program's heat map drawn by the library)
  */
 #include "fovea/attend.h"
 #include "fovea/autograd.h"
@@ -12,7 +17,12 @@
 #include "support/compound.h"
 #include "support/failing.h"
 #include "support/oom_files.h"
+<<<<<<< HEAD
 #include "support/oom_text.h"
+=======
+#include "support/oom_look.h"
+#include "support/opcase.h"
+>>>>>>> 7196985 (Pictures: their tests, out-of-memory scenarios, and the program's heat map drawn by the library)
 
 /* Whether every call of the scenario succeeded. */
 typedef bool (*scenario_fn)(fv_ctx *ctx, const void *user);
@@ -235,6 +245,15 @@ static void files(void)
     fv_pool_destroy(&pool);
 }
 
+static void pictures(void)
+{
+    fv_pool *pool = NULL;
+    CHECK_EQ(fv_pool_create(1, &pool), FV_OK);
+    for (int i = 0; i < oom_look_scenario_count; i++)
+        everywhere(oom_look_scenarios[i].name, pool, oom_look_scenarios[i].run, NULL);
+    fv_pool_destroy(&pool);
+}
+
 static void enough(void)
 {
     printf("scenarios: %ld x (once, forever), injected failures: %ld\n", totals.scenarios,
@@ -248,6 +267,7 @@ int main(int argc, char **argv)
     RUN(contexts);
     RUN(training);
     RUN(files);
+    RUN(pictures);
     RUN(every_op);
     RUN(every_compound);
     if (argc == 1) RUN(enough);

@@ -15,11 +15,8 @@
 #include "fovea/file.h"
 #include "fovea/gemm.h"
 #include "fovea/info.h"
-<<<<<<< HEAD
-#include "fovea/nearest.h"
-=======
 #include "fovea/look.h"
->>>>>>> 98f2711 (Pictures: maps, heads, links and plots as SVG, PNG, HTML and text)
+#include "fovea/nearest.h"
 #include "fovea/npy.h"
 #include "fovea/ops.h"
 #include "fovea/optim.h"
@@ -29,8 +26,8 @@
 #include "fovea/score.h"
 #include "fovea/status.h"
 #include "fovea/tensor.h"
-#include "fovea/unicode.h"
 #include "fovea/train.h"
+#include "fovea/unicode.h"
 #include "fovea/vmath.h"
 
 #endif

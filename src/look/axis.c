@@ -42,11 +42,12 @@ double fv_axis_place(const fv_axis *axis, double value)
     return axis->from + share * (axis->to - axis->from);
 }
 
+/* Rounding must not lose a tick at either end. */
 static void add_tick(const fv_axis *axis, double value, double ticks[FV_MOST_TICKS], int *count)
 {
-    const double slack = 1e-9 * (axis->high - axis->low);
-    if (value >= axis->low - slack && value <= axis->high + slack && *count < FV_MOST_TICKS)
-        ticks[(*count)++] = value;
+    const fv_axis unit = {axis->scale, axis->low, axis->high, 0, 1};
+    const double share = fv_axis_place(&unit, value);
+    if (share >= -1e-9 && share <= 1 + 1e-9 && *count < FV_MOST_TICKS) ticks[(*count)++] = value;
 }
 
 static int linear_ticks(const fv_axis *axis, double ticks[FV_MOST_TICKS])
@@ -80,7 +81,10 @@ static int log_ticks(const fv_axis *axis, double ticks[FV_MOST_TICKS])
     return count;
 }
 
+/* A log axis too short for powers is named like a linear one. */
 int fv_axis_ticks(const fv_axis *axis, double ticks[FV_MOST_TICKS])
 {
-    return axis->scale == FV_AXIS_LINEAR ? linear_ticks(axis, ticks) : log_ticks(axis, ticks);
+    const double least = axis->scale == FV_AXIS_LOG2 ? 4 : 10;
+    const bool linear = axis->scale == FV_AXIS_LINEAR || axis->high / axis->low < least;
+    return linear ? linear_ticks(axis, ticks) : log_ticks(axis, ticks);
 }

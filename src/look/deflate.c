@@ -110,28 +110,29 @@ static match match_at(const unsigned char *data, size_t i, size_t n, size_t dist
     return (match){match_length(data + i - distance, data + i, most), distance};
 }
 
-/* The longer of a repetition of the last period, whose distance takes few bits, and what came last
- * with the same three bytes. `last` holds one more than the newest position of each hash; 0: none.
- */
-static match best_match(const unsigned char *data, size_t i, size_t n, size_t period, size_t *last)
+/* The longest of a repetition at a likely distance and of what came last with the same three bytes.
+ * `last` holds one more than the newest position of each hash; 0: none. */
+static match best_match(const unsigned char *data, size_t i, size_t n, const size_t likely[2],
+                        size_t *last)
 {
     match best = {0, 0};
     if (n - i < LEAST) return best;
     size_t *slot = &last[hash_at(data + i)];
-    if (i >= period) best = match_at(data, i, n, period);
-    if (best.length < MOST && *slot && i + 1 - *slot <= WINDOW) {
-        const match other = match_at(data, i, n, i + 1 - *slot);
+    const size_t distances[] = {likely[0], likely[1], *slot ? i + 1 - *slot : 0};
+    for (int k = 0; k < 3 && best.length < MOST; k++) {
+        if (distances[k] == 0 || distances[k] > i || distances[k] > WINDOW) continue;
+        const match other = match_at(data, i, n, distances[k]);
         if (other.length > best.length) best = other;
     }
     *slot = i + 1;
     return best;
 }
 
-static void compress(bit_writer *w, const unsigned char *data, size_t n, size_t period,
+static void compress(bit_writer *w, const unsigned char *data, size_t n, const size_t likely[2],
                      size_t *last)
 {
     for (size_t i = 0; i < n;) {
-        const match found = best_match(data, i, n, period, last);
+        const match found = best_match(data, i, n, likely, last);
         if (found.length >= LEAST) {
             put_match(w, (unsigned)found.length, (unsigned)found.distance);
             i += found.length;
@@ -157,7 +158,7 @@ static uint32_t adler32(const unsigned char *data, size_t n)
     return b << 16 | a;
 }
 
-void fv_deflate(fv_out *o, const unsigned char *data, size_t n, size_t period)
+void fv_deflate(fv_out *o, const unsigned char *data, size_t n, const size_t likely[2])
 {
     const size_t room = sizeof(size_t) << HASH_BITS;
     size_t *last = fv_mem_zalloc(&o->ctx->mem, room);
@@ -168,7 +169,7 @@ void fv_deflate(fv_out *o, const unsigned char *data, size_t n, size_t period)
     bit_writer w = {.out = o};
     put_bits(&w, 0x0178, 16); /* zlib: a window of 32 KiB, fastest */
     put_bits(&w, 3, 3);       /* the last block, fixed codes */
-    compress(&w, data, n, period, last);
+    compress(&w, data, n, likely, last);
     put_symbol(&w, 256);
     if (w.count > 0) put_bits(&w, 0, 8 - w.count);
     const uint32_t sum = adler32(data, n);

@@ -8,8 +8,8 @@
 
 #include "look/out.h"
 
-/* Appends the zlib stream (header, block, Adler-32) of n bytes, of which `period` at a time may
- * often repeat (3: pixels). */
-void fv_deflate(fv_out *o, const unsigned char *data, size_t n, size_t period);
+/* Appends the zlib stream (header, block, Adler-32) of n bytes. `likely` names distances, up to
+ * 32768, at which bytes often repeat: the pixel before, the row before. */
+void fv_deflate(fv_out *o, const unsigned char *data, size_t n, const size_t likely[2]);
 
 #endif

@@ -170,26 +170,25 @@ static const drawing drawings[] = {
  * whole character and its letter. */
 typedef struct mark {
     uint32_t code; /* the combining character */
-    const char *rows;
     bool below;
-    const char *pairs;
+    const char *rows, *pairs;
 } mark;
 
 static const mark marks[] = {
-    {0x300, "#/.#", false, "àaèeìıòoùuÀAÈEÌIÒOÙUǹn"},
-    {0x301, ".#/#", false, "áaéeíıóoúuýyÁAÉEÍIÓOÚUÝYćcĆCńnŃNśsŚSźzŹZĺlĹLŕrŔRḿmǵg"},
-    {0x302, ".#/#.#", false, "âaêeîıôoûuÂAÊEÎIÔOÛUŵwŴWŷyŶYĉcĈCĝgĜGĥhĤHŝsŜS"},
-    {0x303, ".#.#/#.#", false, "ãañnõoÃAÑNÕOĩıĨIũuŨU"},
-    {0x304, "/###", false, "āaēeīıōoūuĀAĒEĪIŌOŪU"},
-    {0x306, "#..#/.##", false, "ăaĂAĕeĔEğgĞGĭıĬIŏoŎOŭuŬU"},
-    {0x307, "/#", false, "żzŻZėeĖEġgĠGċcĊCİI"},
-    {0x308, "/#.#", false, "äaëeïıöoüuÿyÄAËEÏIÖOÜUŸY"},
-    {0x30A, "##/##", false, "åaÅAůuŮU"},
-    {0x30B, ".#.#/#.#", false, "őoŐOűuŰU"},
-    {0x30C, "#.#/.#", false, "čcČCďdĎDěeĚEňnŇNřrŘRšsŠSťtŤTžzŽZ"},
-    {0x326, ".#/#", true, "șsȘSțtȚT"},
-    {0x327, ".#/#", true, "çcÇCşsŞSţtŢTģgĢGķkĶKļlĻLņnŅN"},
-    {0x328, "#/.#", true, "ąaĄAęeĘEįiĮIųuŲU"},
+    {0x300, false, "#/.#", "àaèeìıòoùuÀAÈEÌIÒOÙUǹn"},
+    {0x301, false, ".#/#", "áaéeíıóoúuýyÁAÉEÍIÓOÚUÝYćcĆCńnŃNśsŚSźzŹZĺlĹLŕrŔRḿmǵg"},
+    {0x302, false, ".#/#.#", "âaêeîıôoûuÂAÊEÎIÔOÛUŵwŴWŷyŶYĉcĈCĝgĜGĥhĤHŝsŜS"},
+    {0x303, false, ".#.#/#.#", "ãañnõoÃAÑNÕOĩıĨIũuŨU"},
+    {0x304, false, "/###", "āaēeīıōoūuĀAĒEĪIŌOŪU"},
+    {0x306, false, "#..#/.##", "ăaĂAĕeĔEğgĞGĭıĬIŏoŎOŭuŬU"},
+    {0x307, false, "/#", "żzŻZėeĖEġgĠGċcĊCİI"},
+    {0x308, false, "/#.#", "äaëeïıöoüuÿyÄAËEÏIÖOÜUŸY"},
+    {0x30A, false, "##/##", "åaÅAůuŮU"},
+    {0x30B, false, "#.#/#.#", "őoŐOűuŰU"},
+    {0x30C, false, "#.#/.#", "čcČCďdĎDěeĚEňnŇNřrŘRšsŠSťtŤTžzŽZ"},
+    {0x326, true, ".#/#", "șsȘSțtȚT"},
+    {0x327, true, ".#/#", "çcÇCşsŞSţtŢTģgĢGķkĶKļlĻLņnŅN"},
+    {0x328, true, "#/.#", "ąaĄAęeĘEįiĮIųuŲU"},
 };
 
 /* ---- putting glyphs together ------------------------------------------------------ */

@@ -42,7 +42,7 @@ static void put_rows(fv_out *o, int64_t width, int64_t height, const unsigned ch
         rows[y * (row + 1)] = 0;
         memcpy(rows + y * (row + 1) + 1, rgb + y * row, row);
     }
-    fv_deflate(o, rows, room, 3);
+    fv_deflate(o, rows, room, (size_t[]){3, row + 1});
     fv_mem_free(&o->ctx->mem, rows, room);
 }
 
