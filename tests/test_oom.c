@@ -3,13 +3,8 @@
  * failing, once and forever, until it gets through untouched. Nothing may crash or leak, no failure
  * may go untold, and a context that has lost one request works again once the error is taken.
  *
-<<<<<<< HEAD
  * Scenarios: every case of every op and compound forward and backward, contexts, parameters and
- * optimizers, checkpoints, every file format read and written, and text.
-=======
- * Scenarios: every case of every op forward and backward, contexts, parameters and optimizers,
- * checkpoints, every file format read and written, and pictures.
->>>>>>> 7196985 (Pictures: their tests, out-of-memory scenarios, and the program's heat map drawn by the library)
+ * optimizers, checkpoints, every file format read and written, text, and pictures.
  */
 #include "fovea/attend.h"
 #include "fovea/autograd.h"
@@ -17,12 +12,9 @@
 #include "support/compound.h"
 #include "support/failing.h"
 #include "support/oom_files.h"
-<<<<<<< HEAD
-#include "support/oom_text.h"
-=======
 #include "support/oom_look.h"
+#include "support/oom_text.h"
 #include "support/opcase.h"
->>>>>>> 7196985 (Pictures: their tests, out-of-memory scenarios, and the program's heat map drawn by the library)
 
 /* Whether every call of the scenario succeeded. */
 typedef bool (*scenario_fn)(fv_ctx *ctx, const void *user);
