@@ -43,7 +43,8 @@ typedef struct function_job {
     function call;
     fv_simd level;
     fv_status status;
-    float x[FUNCTION_FLOATS], y[FUNCTION_FLOATS];
+    _Alignas(64) float x[FUNCTION_FLOATS]; /* as tensors are */
+    _Alignas(64) float y[FUNCTION_FLOATS];
 } function_job;
 
 static void call_function(void *arg)

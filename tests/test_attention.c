@@ -120,7 +120,7 @@ static void added_terms_at_level(void)
     check_backward("dropout", &p);
     vec_free_all();
 }
-static void added_terms(void) { attn_every_level(added_terms_at_level); }
+static void added_terms(void) { attn_every_storage(added_terms_at_level); }
 
 /* ---- layouts ---------------------------------------------------------------------- */
 
@@ -137,15 +137,15 @@ static void layouts_at_level(void)
     a.q = a.k = a.v = (fv_attn_layout){190 * 102 + 3, 17, 102};
     a.causal = FV_CAUSAL_TOP_LEFT;
     p = problem_of(a);
-    vec all = vec_normals(2 * 190 * 102 + 3, 1);
+    vec all = vec_normals_of(a.dtype, 2 * 190 * 102 + 3, 1);
     p.q.data = all.data;
-    p.k.data = (float *)all.data + 34;
-    p.v.data = (float *)all.data + 68;
+    p.k.data = (char *)all.data + 34 * fv_dtype_size(a.dtype);
+    p.v.data = (char *)all.data + 68 * fv_dtype_size(a.dtype);
     check_forward("packed q, k, v", &p);
     check_backward("packed q, k, v", &p);
     vec_free_all();
 }
-static void layouts(void) { attn_every_level(layouts_at_level); }
+static void layouts(void) { attn_every_storage(layouts_at_level); }
 
 static void gradients_at_level(void)
 {
@@ -169,7 +169,7 @@ static void gradients_at_level(void)
     check_backward("gradient of q only", &p);
     vec_free_all();
 }
-static void gradients(void) { attn_every_level(gradients_at_level); }
+static void gradients(void) { attn_every_storage(gradients_at_level); }
 
 /* ---- merging, memory, sabotage ---------------------------------------------------- */
 
@@ -226,7 +226,7 @@ static void sabotage_at_level(void)
     }
     vec_free_all();
 }
-static void sabotage(void) { attn_every_level(sabotage_at_level); }
+static void sabotage(void) { attn_every_storage(sabotage_at_level); }
 
 int main(int argc, char **argv)
 {

@@ -44,9 +44,9 @@ static void hidden_poison_at_level(void)
         problem r = problem_again(&p);
         r.k = vec_copy(p.k);
         r.v = vec_copy(p.v);
-        r.grad_q = vec_new(FV_F32, p.grad_q.n);
-        r.grad_k = vec_new(FV_F32, p.grad_k.n);
-        r.grad_v = vec_new(FV_F32, p.grad_v.n);
+        r.grad_q = vec_like(p.grad_q);
+        r.grad_k = vec_like(p.grad_k);
+        r.grad_v = vec_like(p.grad_v);
         static const int64_t hidden[3][3] = {{17, 200, 299}, {100, 101, 299}, {17, 18, 299}};
         for (int j = 0; j < 3; j++) {
             spoil(&r, r.k, &r.a.k, hidden[rule][j], 20);
@@ -61,7 +61,7 @@ static void hidden_poison_at_level(void)
     }
     vec_free_all();
 }
-static void hidden_poison(void) { attn_every_level(hidden_poison_at_level); }
+static void hidden_poison(void) { attn_every_storage(hidden_poison_at_level); }
 
 /* NaN in what is seen does show. */
 static void visible_poison_at_level(void)
@@ -76,7 +76,7 @@ static void visible_poison_at_level(void)
     CHECK(isnan(vec_get(p.o, 0)) && isnan(vec_get(p.lse, 7)));
     vec_free_all();
 }
-static void visible_poison(void) { attn_every_level(visible_poison_at_level); }
+static void visible_poison(void) { attn_every_storage(visible_poison_at_level); }
 
 static void blind_queries_at_level(void)
 {
@@ -106,7 +106,7 @@ static void blind_queries_at_level(void)
     CHECK(vec_largest(p.o) == 0 && vec_get(p.lse, 2) == -INFINITY);
     vec_free_all();
 }
-static void blind_queries(void) { attn_every_level(blind_queries_at_level); }
+static void blind_queries(void) { attn_every_storage(blind_queries_at_level); }
 
 static void one_key_at_level(void)
 {
@@ -117,7 +117,7 @@ static void one_key_at_level(void)
         CHECK(vec_get(p.o, i) == vec_get(p.v, i % 33));
     vec_free_all();
 }
-static void one_key(void) { attn_every_level(one_key_at_level); }
+static void one_key(void) { attn_every_storage(one_key_at_level); }
 
 static void huge_scores_at_level(void)
 {
@@ -133,7 +133,7 @@ static void huge_scores_at_level(void)
         CHECK(isfinite(vec_get(p.o, i)));
     vec_free_all();
 }
-static void huge_scores(void) { attn_every_level(huge_scores_at_level); }
+static void huge_scores(void) { attn_every_storage(huge_scores_at_level); }
 
 /* ---- bits ------------------------------------------------------------------------- */
 
@@ -153,9 +153,9 @@ static void threads_at_level(void)
     run_backward(&one);
     for (int threads = 2; threads <= 8; threads++) {
         problem many = problem_again(&one);
-        many.grad_q = vec_new(FV_F32, one.grad_q.n);
-        many.grad_k = vec_new(FV_F32, one.grad_k.n);
-        many.grad_v = vec_new(FV_F32, one.grad_v.n);
+        many.grad_q = vec_like(one.grad_q);
+        many.grad_k = vec_like(one.grad_k);
+        many.grad_v = vec_like(one.grad_v);
         setup.pool = pools[threads];
         run_forward(&many);
         run_backward(&many);
@@ -167,7 +167,7 @@ static void threads_at_level(void)
     }
     vec_free_all();
 }
-static void threads(void) { attn_every_level(threads_at_level); }
+static void threads(void) { attn_every_storage(threads_at_level); }
 
 static void batch_at_level(void)
 {
@@ -181,13 +181,13 @@ static void batch_at_level(void)
                        .q = vec_part(all.q, b * nq, nq),
                        .k = vec_part(all.k, b * nk, nk),
                        .v = vec_part(all.v, b * nk, nk),
-                       .o = vec_new(FV_F32, nq),
+                       .o = vec_new(a->dtype, nq),
                        .lse = vec_new(FV_F32, rows),
                        .grad_o = vec_part(all.grad_o, b * nq, nq),
                        .grad_lse = vec_part(all.grad_lse, b * rows, rows),
-                       .grad_q = vec_new(FV_F32, nq),
-                       .grad_k = vec_new(FV_F32, nk),
-                       .grad_v = vec_new(FV_F32, nk)};
+                       .grad_q = vec_new(a->dtype, nq),
+                       .grad_k = vec_new(a->dtype, nk),
+                       .grad_v = vec_new(a->dtype, nk)};
         one.a.batch = 1;
         run_forward(&one);
         run_backward(&one);
@@ -199,7 +199,7 @@ static void batch_at_level(void)
     }
     vec_free_all();
 }
-static void batch(void) { attn_every_level(batch_at_level); }
+static void batch(void) { attn_every_storage(batch_at_level); }
 
 /* Some queries alone, at their positions, give the bits they have among the others. */
 static void few_of(const problem *all, int64_t few)
@@ -210,7 +210,7 @@ static void few_of(const problem *all, int64_t few)
                         .q = vec_part(all->q, i * d, few * d),
                         .k = all->k,
                         .v = all->v,
-                        .o = vec_new(FV_F32, few * d),
+                        .o = vec_new(all->a.dtype, few * d),
                         .lse = vec_new(FV_F32, few)};
         some.a.n_q = few;
         some.a.q_offset += i;
@@ -235,7 +235,7 @@ static void neighbours_at_level(void)
         vec_free_all();
     }
 }
-static void neighbours(void) { attn_every_level(neighbours_at_level); }
+static void neighbours(void) { attn_every_storage(neighbours_at_level); }
 
 static void vector_levels(void)
 {
@@ -244,8 +244,8 @@ static void vector_levels(void)
     problem wide = problem_of(splittable()), narrow = problem_again(&wide);
     run_forward(&wide);
     run_backward(&wide);
-    narrow.grad_q = vec_new(FV_F32, wide.grad_q.n);
-    narrow.grad_k = vec_new(FV_F32, wide.grad_k.n);
+    narrow.grad_q = vec_like(wide.grad_q);
+    narrow.grad_k = vec_like(wide.grad_k);
     kernel_level(FV_SIMD_AVX2);
     run_forward(&narrow);
     run_backward(&narrow);

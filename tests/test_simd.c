@@ -482,6 +482,20 @@ static void other_kernels(void)
 
 /* ---- outputs past the cache ------------------------------------------------------- */
 
+/* Some rows, the first and the last among them, hold nothing but -inf, or that and a NaN. */
+static vec masked_rows(int64_t rows, int64_t cols)
+{
+    const vec x = floats(rows * cols, false);
+    float *row = x.data;
+    for (int64_t r = 0; r < rows; r++, row += cols) {
+        if (r % 5 != 0 && r != rows - 1) continue;
+        for (int64_t i = 0; i < cols; i++)
+            row[i] = -INFINITY;
+        if (r % 10 == 5) row[r % cols] = NAN;
+    }
+    return x;
+}
+
 static void streamed(void)
 {
     enum { ROWS = 1543, COLS = 2053, LONG = 9001, N = ROWS * COLS };
@@ -491,13 +505,15 @@ static void streamed(void)
     CHECK_KERNEL(UNARY, m, 1, out, x);
     m.op = FV_BINARY_MUL;
     CHECK_KERNEL(BINARY, m, 1, out, x, y);
-    for (int shape = 0; shape < 3; shape++) { /* rows that wait on the stack, and longer ones */
-        const int64_t cols = shape == 0 ? 129 : shape == 1 ? COLS : LONG, rows = N / cols;
+    const int64_t widths[] = {129, 1024, COLS, LONG}; /* rows that wait on the stack; longer ones */
+    for (int shape = 0; shape < 4; shape++) {
+        const int64_t cols = widths[shape], rows = N / cols;
         const vec mean = floats(rows, false), target = indices(rows, cols);
         const fv_norm_args norm = {rows, cols, 1e-5, false};
         const fv_cross_entropy_args loss = {rows, cols, -1, 0.1};
         fv_softmax_args a = {rows, cols, false};
         CHECK_KERNEL(SOFTMAX, a, 1, out, x);
+        CHECK_KERNEL(SOFTMAX, a, 1, out, masked_rows(rows, cols));
         CHECK_KERNEL(SOFTMAX_GRAD, a, 1, out, y, x);
         a.log = true;
         CHECK_KERNEL(SOFTMAX, a, 1, out, x);

@@ -31,6 +31,9 @@
  * 0 p_ij = exp(s_ij - lse_i)        lse_i = ln sum_j exp(s_ij) o_i  = sum_j drop(p_ij) v_j drop: 0,
  * or p/(1 - dropout)
  *
+ * q, k, v, o and their gradients may be stored in 16 bits, bf16 or f16; bias, slopes and the
+ * log-sum-exp are f32 then. Sums are made in float and a result is rounded once, to nearest even.
+ *
  * Masked positions are skipped, never added as -inf: NaN or infinity in a hidden key or value does
  * not matter. A query that sees no key gives o = 0, lse = -inf and no gradient. Large scores are
  * shifted by their maximum.
@@ -71,7 +74,7 @@ typedef enum fv_causal {
 /* What to compute: numbers only, so that it can be copied to any device. */
 typedef struct fv_attn {
     size_t struct_size;
-    fv_dtype dtype;                 /* of q, k, v, o: f32, or f64 for proofs */
+    fv_dtype dtype;                 /* of q, k, v, o: f32, bf16, f16, or f64 for proofs */
     int64_t batch, heads, kv_heads; /* head h reads key head h / (heads / kv_heads) */
     int64_t n_q, n_k;               /* either may be 0 */
     int64_t d, d_v;                 /* 1 .. FV_ATTN_MAX_WIDTH */
@@ -99,7 +102,8 @@ FV_API void fv_attn_dense(fv_attn *a);
 typedef struct fv_attn_data {
     const void *q, *k, *v;
     void *o;
-    void *lse;              /* [batch][heads][n_q], f32 (f64 with f64), or NULL in forward */
+    void *lse;              /* [batch][heads][n_q], or NULL in forward; like bias and slopes it
+                               is f32, f64 with f64 */
     const void *bias;       /* or NULL */
     const uint8_t *visible; /* 0 hides; or NULL */
     const int64_t *n_keys;  /* [batch]: keys from this on are hidden; or NULL */
@@ -165,6 +169,8 @@ typedef struct fv_attend_extra {
  * -> [batch, heads, n_q, d_v]. Any strides whose last one is 1 are used as they are. The
  * log-sum-exp [batch, heads, n_q] through `lse` (or NULL): weights of any row follow from it.
  * Gradients to q, k, v, bias, and through the log-sum-exp. extra may be NULL.
+ * q, k, v of one dtype: f32, f64, bf16 or f16; with the last two, bias, slopes and the log-sum-exp
+ * are f32.
  */
 FV_API fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
                             const fv_attend_config *cfg, const fv_attend_extra *extra,

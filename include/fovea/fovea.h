@@ -22,6 +22,7 @@
 #include "fovea/optim.h"
 #include "fovea/positions.h"
 #include "fovea/recipe.h"
+#include "fovea/recurrent.h"
 #include "fovea/safetensors.h"
 #include "fovea/score.h"
 #include "fovea/status.h"

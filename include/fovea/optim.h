@@ -50,6 +50,7 @@ FV_API void fv_params_destroy(fv_params **params);
  */
 FV_API fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *initial);
 
+FV_API fv_ctx *fv_params_context(const fv_params *params);
 FV_API int fv_params_count(const fv_params *params);
 FV_API const char *fv_params_name(const fv_params *params, int i);
 FV_API fv_tensor *fv_params_tensor(const fv_params *params, int i);

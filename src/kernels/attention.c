@@ -65,7 +65,8 @@ fv_status fv_attn_check(const fv_attn *a)
     if (a->left < -1 || a->right < -1 || a->prefix < 0) return FV_ERR_ARGUMENT;
     if (!(a->dropout >= 0 && a->dropout < 1) || !(a->soft_cap >= 0) || !isfinite(a->scale))
         return FV_ERR_ARGUMENT;
-    if (a->dtype != FV_F32 && a->dtype != FV_F64) return FV_ERR_UNSUPPORTED;
+    if (a->dtype != FV_F32 && a->dtype != FV_F64 && !fv_attn_is_half(a->dtype))
+        return FV_ERR_UNSUPPORTED;
     return FV_OK;
 }
 

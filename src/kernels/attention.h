@@ -1,6 +1,9 @@
 /*
  * The attention kernels behind fovea/attention.h.
  *
+ * q, k, v, o and their gradients have the dtype of the call; everything else is f32 with bf16 and
+ * f16. Sums are made in float then, and each result is rounded once.
+ *
  * ATTENTION ptr: o, lse (or NULL), q, k, v, bias, visible, n_keys, slopes (the last four or NULL)
  * ATTENTION_GRAD ptr: grad_q, grad_k, grad_v, grad_bias (each or NULL), grad_o, grad_lse (either
  *   or NULL), then the pointers of ATTENTION. grad_bias is added to; the others are written.
@@ -41,6 +44,9 @@ enum {
     FV_ATTN_GRAD_INPUTS, /* from here the pointers of the forward pass, o first */
     FV_ATTN_GRAD_POINTERS = FV_ATTN_GRAD_INPUTS + FV_ATTN_POINTERS,
 };
+
+/* Whether rows have 16 bits: then they are widened before use and narrowed at the end. */
+static inline bool fv_attn_is_half(fv_dtype type) { return type == FV_BF16 || type == FV_F16; }
 
 /* Sizes, widths and settings that the kernels may rely on. */
 fv_status fv_attn_check(const fv_attn *a);

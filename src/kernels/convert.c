@@ -122,7 +122,7 @@ static void store_integer(int64_t n, fv_dtype to, void *out, int64_t stride, con
     }
 }
 
-/* Floats to 16 bits, the pair that matters for speed, without the wide step. */
+/* Floats to 16 bits and back, the pairs that matter for speed, without the wide step. */
 static bool narrow(int64_t n, fv_dtype to, uint16_t *out, int64_t out_stride, const float *in,
                    int64_t in_stride)
 {
@@ -139,10 +139,27 @@ static bool narrow(int64_t n, fv_dtype to, uint16_t *out, int64_t out_stride, co
     return false;
 }
 
+static bool widen(int64_t n, float *out, int64_t out_stride, fv_dtype from, const uint16_t *in,
+                  int64_t in_stride)
+{
+    if (from == FV_BF16) {
+        for (int64_t i = 0; i < n; i++)
+            out[i * out_stride] = fv_bf16_to_f32(in[i * in_stride]);
+        return true;
+    }
+    if (from == FV_F16) {
+        for (int64_t i = 0; i < n; i++)
+            out[i * out_stride] = fv_f16_to_f32(in[i * in_stride]);
+        return true;
+    }
+    return false;
+}
+
 void fv_convert(int64_t n, fv_dtype to, void *out, int64_t out_stride, fv_dtype from,
                 const void *in, int64_t in_stride)
 {
     if (from == FV_F32 && narrow(n, to, out, out_stride, in, in_stride)) return;
+    if (to == FV_F32 && widen(n, out, out_stride, from, in, in_stride)) return;
     wide block;
     char *o = out;
     const char *p = in;

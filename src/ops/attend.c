@@ -85,15 +85,19 @@ static fv_status check_vector(fv_op_run *run, int i, int64_t size, const char *w
     return FV_OK;
 }
 
+/* Of what goes with scores: bias, slopes and the log-sum-exp are never stored in 16 bits. */
+static fv_dtype score_dtype(const fv_tensor *q)
+{
+    return fv_attn_is_half(q->dtype) ? FV_F32 : q->dtype;
+}
+
 static fv_status check_dtypes(fv_op_run *run)
 {
-    FV_FORWARD(fv_need_real(run, Q));
-    static const int reals[] = {K, V, BIAS, SLOPES};
-    for (int r = 0; r < 4; r++) {
-        const fv_tensor *t = run->in[reals[r]];
-        if (!t && reals[r] > V) continue;
-        FV_FORWARD(fv_need_dtype(run, reals[r], run->in[Q]->dtype));
-    }
+    if (!run->in[Q] || !fv_attn_is_half(run->in[Q]->dtype)) FV_FORWARD(fv_need_real(run, Q));
+    for (int i = K; i <= V; i++)
+        FV_FORWARD(fv_need_dtype(run, i, run->in[Q]->dtype));
+    if (run->in[BIAS]) FV_FORWARD(fv_need_dtype(run, BIAS, score_dtype(run->in[Q])));
+    if (run->in[SLOPES]) FV_FORWARD(fv_need_dtype(run, SLOPES, score_dtype(run->in[Q])));
     if (run->in[VISIBLE]) FV_FORWARD(fv_need_dtype(run, VISIBLE, FV_U8));
     if (run->in[N_KEYS]) FV_FORWARD(fv_need_dtype(run, N_KEYS, FV_I64));
     return FV_OK;
@@ -139,7 +143,7 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(check_vector(run, N_KEYS, a.batch, "n_keys"));
     FV_FORWARD(check_vector(run, SLOPES, a.heads, "slopes"));
     fv_spec_set(run, 0, q->dtype, 4, (int64_t[]){a.batch, a.heads, a.n_q, a.d_v});
-    fv_spec_set(run, 1, q->dtype, 3, full);
+    fv_spec_set(run, 1, score_dtype(q), 3, full);
     return FV_OK;
 }
 

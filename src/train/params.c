@@ -79,6 +79,8 @@ fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *initial
     return leaf;
 }
 
+fv_ctx *fv_params_context(const fv_params *params) { return params->ctx; }
+
 int fv_params_count(const fv_params *params) { return params->count; }
 
 const char *fv_params_name(const fv_params *params, int i)

@@ -1,6 +1,7 @@
 #include "support/attention.h"
 
-static fv_simd level; /* of the kernels that are tested */
+static fv_simd level;             /* of the kernels that are tested */
+static fv_dtype storage = FV_F32; /* of q, k, v, o */
 
 /* ---- making problems -------------------------------------------------------------- */
 
@@ -27,18 +28,22 @@ static int64_t extent(const fv_attn *a, const fv_attn_layout *l, int64_t heads, 
     return (a->batch - 1) * l->batch + (heads - 1) * l->head + (rows - 1) * l->row + width;
 }
 
-vec vec_normals(int64_t n, double size)
+vec vec_normals_of(fv_dtype dtype, int64_t n, double size)
 {
-    vec x = vec_new(FV_F32, n);
+    vec x = vec_new(dtype, n);
     for (int64_t i = 0; i < n; i++)
         vec_set(x, i, size * normal());
     return x;
 }
 
+vec vec_normals(int64_t n, double size) { return vec_normals_of(FV_F32, n, size); }
+vec vec_like(vec x) { return vec_new(x.dtype, x.n); }
+
 fv_attn attn_sizes(int64_t n_q, int64_t n_k, int64_t d, int64_t d_v)
 {
     fv_attn a;
     fv_attn_init(&a, sizeof a);
+    a.dtype = storage;
     a.n_q = n_q;
     a.n_k = n_k;
     a.d = d;
@@ -68,16 +73,16 @@ problem problem_of(fv_attn a)
     const int64_t v = extent(&a, &a.v, a.kv_heads, a.n_k, a.d_v);
     const int64_t o = extent(&a, &a.o, a.heads, a.n_q, a.d_v);
     return (problem){.a = a,
-                     .q = vec_normals(q, 1),
-                     .k = vec_normals(k, 1),
-                     .v = vec_normals(v, 1),
-                     .o = vec_new(FV_F32, o),
+                     .q = vec_normals_of(a.dtype, q, 1),
+                     .k = vec_normals_of(a.dtype, k, 1),
+                     .v = vec_normals_of(a.dtype, v, 1),
+                     .o = vec_new(a.dtype, o),
                      .lse = vec_new(FV_F32, rows),
-                     .grad_o = vec_normals(o, 1),
+                     .grad_o = vec_normals_of(a.dtype, o, 1),
                      .grad_lse = vec_normals(rows, 1),
-                     .grad_q = vec_new(FV_F32, q),
-                     .grad_k = vec_new(FV_F32, k),
-                     .grad_v = vec_new(FV_F32, v)};
+                     .grad_q = vec_new(a.dtype, q),
+                     .grad_k = vec_new(a.dtype, k),
+                     .grad_v = vec_new(a.dtype, v)};
 }
 
 void problem_bias(problem *p, int64_t batch, int64_t head, int64_t row, int64_t col)
@@ -113,7 +118,7 @@ void problem_slopes(problem *p)
 
 static vec widened(vec x)
 {
-    if (!x.data || x.dtype != FV_F32) return x;
+    if (!x.data || x.dtype == FV_I64 || x.dtype == FV_U8) return x;
     vec y = vec_new(FV_F64, x.n);
     for (int64_t i = 0; i < x.n; i++)
         vec_set(y, i, vec_get(x, i));
@@ -136,8 +141,8 @@ static problem double_of(const problem *p)
 problem problem_again(const problem *p)
 {
     problem r = *p;
-    r.o = vec_new(FV_F32, p->o.n);
-    r.lse = vec_new(FV_F32, p->lse.n);
+    r.o = vec_like(p->o);
+    r.lse = vec_like(p->lse);
     return r;
 }
 
@@ -163,16 +168,52 @@ void run_backward(const problem *p)
     setup.dropped = 0;
 }
 
+static void at_scalar_level(void (*run)(const problem *), const problem *p)
+{
+    const kernel_setup before = setup;
+    kernel_level(FV_SIMD_SCALAR);
+    run(p);
+    setup = before;
+}
+
 static problem reference_of(const problem *p)
 {
     problem r = double_of(p);
-    fv_pool *pool = setup.pool;
-    setup.pool = NULL;
-    kernel_level(FV_SIMD_SCALAR);
-    run_forward(&r);
-    kernel_level(level);
-    setup.pool = pool;
+    at_scalar_level(run_forward, &r);
     return r;
+}
+
+/* sum_j p_j |v_j| of every element of o. */
+static vec blended_sizes(const problem *reference)
+{
+    problem r = *reference;
+    r.v = vec_copy(r.v);
+    r.o = vec_like(r.o);
+    for (int64_t i = 0; i < r.v.n; i++)
+        vec_set(r.v, i, fabs(vec_get(r.v, i)));
+    at_scalar_level(run_forward, &r);
+    return r.o;
+}
+
+/* What storing x may change: half a unit in the last place, or of the smallest number. */
+static double rounding_of(fv_dtype dtype, double x)
+{
+    if (dtype == FV_BF16) return 0x1p-8 * fabs(x);
+    if (dtype == FV_F16) return 0x1p-11 * fabs(x) + 0x1p-25;
+    return 0;
+}
+
+/* The largest distance after each element's own allowance: `times` roundings of sizes. */
+static double distance_beyond(vec a, vec b, vec sizes, double times)
+{
+    double most = 0;
+    for (int64_t i = 0; i < a.n; i++) {
+        const double x = vec_get(a, i), y = vec_get(b, i);
+        if (x == y) continue;
+        const double far = fabs(x - y) - times * rounding_of(a.dtype, vec_get(sizes, i));
+        if (!(far <= most)) most = far;
+    }
+    return most;
 }
 
 double vec_largest(vec x)
@@ -198,17 +239,18 @@ double vec_distance(vec a, vec b)
 static void largest_sums(const problem *p, double *sums, double *sizes)
 {
     const fv_attn *a = &p->a;
-    const float *q = p->q.data, *k = p->k.data;
+    const vec wide_q = widened(p->q), wide_k = widened(p->k);
+    const double *q = wide_q.data, *k = wide_k.data;
     *sums = *sizes = 0;
     for (int64_t row = 0; row < a->batch * a->heads * a->n_q; row++) {
         const int64_t i = row % a->n_q, h = row / a->n_q % a->heads, b = row / a->n_q / a->heads;
-        const float *x = q + b * a->q.batch + h * a->q.head + i * a->q.row;
-        const float *y = k + b * a->k.batch + h / (a->heads / a->kv_heads) * a->k.head;
+        const double *x = q + b * a->q.batch + h * a->q.head + i * a->q.row;
+        const double *y = k + b * a->k.batch + h / (a->heads / a->kv_heads) * a->k.head;
         for (int64_t j = 0; j < a->n_k; j++, y += a->k.row) {
             double sum = 0, size = 0;
             for (int64_t c = 0; c < a->d; c++) {
-                sum += (double)x[c] * (double)y[c];
-                size += fabs((double)x[c] * (double)y[c]);
+                sum += x[c] * y[c];
+                size += fabs(x[c] * y[c]);
             }
             *sums = fmax(*sums, fabs(a->scale * sum));
             *sizes = fmax(*sizes, fabs(a->scale * size));
@@ -242,32 +284,34 @@ void check_forward(const char *what, problem *p)
     const double bound = 8 * u * (1 + sums + added) * vec_largest(p->v) * keep;
     /* Weights share a score's rounding with each other, the log-sum-exp shows it. */
     const double lse_bound = 8 * u * (1 + sizes + added);
-    const double far = vec_distance(p->o, r.o), far_lse = vec_distance(p->lse, r.lse);
+    const vec blended = p->a.dtype == FV_F32 ? r.o : blended_sizes(&r);
+    const double far = distance_beyond(p->o, r.o, blended, 1);
+    const double far_lse = vec_distance(p->lse, r.lse);
     if (!(far <= bound) || !(far_lse <= lse_bound))
         test_failed(
             __FILE__, __LINE__,
-            "%s, %lld x %lld, widths %lld and %lld: o off by %.3g (bound %.3g), lse by %.3g", what,
-            (long long)p->a.n_q, (long long)p->a.n_k, (long long)p->a.d, (long long)p->a.d_v, far,
-            bound, far_lse);
+            "%s, %s, %lld x %lld, widths %lld and %lld: o off by %.3g (bound %.3g), lse by %.3g",
+            what, fv_dtype_name(p->a.dtype), (long long)p->a.n_q, (long long)p->a.n_k,
+            (long long)p->a.d, (long long)p->a.d_v, far, bound, far_lse);
 }
 
 bool gradients_agree(problem *p, double *worst)
 {
     run_forward(p);
     run_backward(p);
-    problem r = reference_of(p);
-    kernel_level(FV_SIMD_SCALAR);
+    /* Of 16-bit results the stored o is what the backward gets, so the reference gets it too. */
+    problem r = p->a.dtype == FV_F32 ? reference_of(p) : double_of(p);
     if (p->grad_bias.data)
         for (int64_t i = 0; i < r.grad_bias.n; i++)
             vec_set(r.grad_bias, i, 0);
-    run_backward(&r);
-    kernel_level(level);
+    at_scalar_level(run_backward, &r);
     const vec ours[] = {p->grad_q, p->grad_k, p->grad_v, p->grad_bias};
     const vec theirs[] = {r.grad_q, r.grad_k, r.grad_v, r.grad_bias};
     *worst = 0;
     for (int g = 0; g < 4; g++) {
         if (!ours[g].data || ours[g].n == 0) continue;
-        const double size = vec_largest(theirs[g]), far = vec_distance(ours[g], theirs[g]);
+        const double size = vec_largest(theirs[g]);
+        const double far = distance_beyond(ours[g], theirs[g], theirs[g], 1);
         if (far > 0 && !(far / size <= *worst)) *worst = far / size;
     }
     return *worst <= 1e-5;
@@ -277,8 +321,10 @@ void check_backward(const char *what, problem *p)
 {
     double worst;
     if (!gradients_agree(p, &worst))
-        test_failed(__FILE__, __LINE__, "%s, %lld x %lld, width %lld: a gradient is off by %.3g",
-                    what, (long long)p->a.n_q, (long long)p->a.n_k, (long long)p->a.d, worst);
+        test_failed(__FILE__, __LINE__,
+                    "%s, %s, %lld x %lld, width %lld: a gradient is off by %.3g", what,
+                    fv_dtype_name(p->a.dtype), (long long)p->a.n_q, (long long)p->a.n_k,
+                    (long long)p->a.d, worst);
 }
 
 void attn_every_level(void (*fn)(void))
@@ -286,14 +332,26 @@ void attn_every_level(void (*fn)(void))
     for (int l = FV_SIMD_SCALAR; l <= (int)fv_simd_detect(); l++) {
         level = (fv_simd)l;
         kernel_level(level);
+        state = 1; /* every level and storage meets the same numbers */
         fn();
     }
     vec_free_all();
 }
 
+void attn_every_storage(void (*fn)(void))
+{
+    static const fv_dtype types[] = {FV_F32, FV_BF16, FV_F16};
+    for (int t = 0; t < 3; t++) {
+        storage = types[t];
+        attn_every_level(fn);
+    }
+    storage = FV_F32;
+}
+
 vec vec_part(vec x, int64_t from, int64_t n)
 {
     vec y = vec_new(x.dtype, n);
-    memcpy(y.data, (float *)x.data + from, (size_t)n * sizeof(float));
+    const size_t size = fv_dtype_size(x.dtype);
+    memcpy(y.data, (char *)x.data + (size_t)from * size, (size_t)n * size);
     return y;
 }

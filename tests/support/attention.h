@@ -7,7 +7,8 @@
  *     vec_free_all();
  *
  * Bounds: values 8 u (1 + S) V, u = 2^-24, S the largest |score|, V the largest |value|; gradients
- * 1e-5 of the largest.
+ * 1e-5 of the largest. Stored in 16 bits, a value may be off by one rounding of sum_j p_j |v_j|
+ * more, and a gradient by one of its own.
  */
 #ifndef FV_TEST_ATTENTION_H
 #define FV_TEST_ATTENTION_H
@@ -46,13 +47,17 @@ void check_backward(const char *what, problem *p);
 /* Whether the gradients keep the bound; the worst distance through *worst. */
 bool gradients_agree(problem *p, double *worst);
 
-/* Runs fn at every level this machine has. */
+/* Runs fn at every level this machine has, on floats. */
 void attn_every_level(void (*fn)(void));
+/* The same, and once more with bf16 and f16 as what attn_sizes and attn_heads describe. */
+void attn_every_storage(void (*fn)(void));
 
 double largest_score(const problem *p);
-vec vec_normals(int64_t n, double size);
-vec vec_part(vec x, int64_t from, int64_t n); /* of f32 */
-double vec_largest(vec x);                    /* of |x| */
-double vec_distance(vec a, vec b);            /* NaN counts as far */
+vec vec_normals(int64_t n, double size); /* of f32 */
+vec vec_normals_of(fv_dtype dtype, int64_t n, double size);
+vec vec_like(vec x); /* its dtype and size, filled with NaN */
+vec vec_part(vec x, int64_t from, int64_t n);
+double vec_largest(vec x);         /* of |x| */
+double vec_distance(vec a, vec b); /* NaN counts as far */
 
 #endif

@@ -1,5 +1,7 @@
 #include "support/kernels.h"
 
+#include "kernels/half.h"
+
 enum { MAX_VECS = 256 };
 
 kernel_setup setup;
@@ -39,6 +41,10 @@ double vec_get(vec v, int64_t i)
         return (double)((const int64_t *)v.data)[i];
     case FV_U8:
         return ((const uint8_t *)v.data)[i];
+    case FV_BF16:
+        return (double)fv_bf16_to_f32(((const uint16_t *)v.data)[i]);
+    case FV_F16:
+        return (double)fv_f16_to_f32(((const uint16_t *)v.data)[i]);
     default:
         return NAN;
     }
@@ -61,6 +67,12 @@ void vec_set(vec v, int64_t i, double x)
         break;
     case FV_U8:
         ((uint8_t *)v.data)[i] = (uint8_t)x;
+        break;
+    case FV_BF16:
+        ((uint16_t *)v.data)[i] = fv_f32_to_bf16(fv_f64_to_f32_odd(x));
+        break;
+    case FV_F16:
+        ((uint16_t *)v.data)[i] = fv_f32_to_f16(fv_f64_to_f32_odd(x));
         break;
     default:
         break;

@@ -28,7 +28,7 @@ vec vec_of(fv_dtype dtype, int64_t n, const double *values);
     vec_of((dtype), (int64_t)(sizeof(double[]){__VA_ARGS__} / sizeof(double)),                     \
            (const double[]){__VA_ARGS__})
 vec vec_copy(vec v);
-double vec_get(vec v, int64_t i); /* f32, f64, i32, i64, u8 */
+double vec_get(vec v, int64_t i);
 void vec_set(vec v, int64_t i, double x);
 bool vec_same_bits(vec a, vec b);
 void vec_free_all(void);

@@ -2,17 +2,25 @@
  * Attention as the formulas of fovea/attention.h say it: one query at a time, scores of the visible
  * keys in a row of scratch, a shifted softmax, the blend of values. Keys a query may not see are
  * never touched. The backward recomputes each row from the saved log-sum-exp.
+ *
+ * The float version serves bf16 and f16 as well: a row is widened when it is met, a result is
+ * summed as floats and narrowed at the end.
  */
 #include "kernels/attention.h"
 
 #include "base/rng.h"
+#include "kernels/convert.h"
 #include "kernels/ref/real.h"
+
+/* Rows that a thread may hold widened. */
+typedef enum room { ROOM_Q, ROOM_K, ROOM_V, ROOM_O, ROOM_G, ROOM_DQ, ROOMS } room;
 
 typedef struct attention_job {
     const fv_exec *exec;
     const fv_attn *a;
     void *const *ptr;  /* of the forward pass */
     void *const *grad; /* of the backward pass, or NULL */
+    real *rooms;       /* of this thread: [ROOMS][FV_ATTN_MAX_WIDTH] */
 } attention_job;
 
 /* One query's view of the world. */
@@ -25,10 +33,41 @@ typedef struct query {
     int64_t position;
 } query;
 
-static const real *row_of(const void *base, const fv_attn_layout *l, int64_t b, int64_t h,
-                          int64_t i)
+static char *place(const fv_attn *a, const void *base, const fv_attn_layout *l, int64_t b,
+                   int64_t h, int64_t i)
 {
-    return (const real *)base + b * l->batch + h * l->head + i * l->row;
+    const int64_t at = b * l->batch + h * l->head + i * l->row;
+    return (char *)(uintptr_t)base + at * (int64_t)fv_dtype_size(a->dtype);
+}
+
+static real *room_of(const attention_job *job, room r)
+{
+    return job->rooms + (int64_t)r * FV_ATTN_MAX_WIDTH;
+}
+
+/* A row to read: in place, or widened. */
+static const real *row_of(const attention_job *job, room r, const void *base,
+                          const fv_attn_layout *l, int64_t width, int64_t b, int64_t h, int64_t i)
+{
+    const char *at = place(job->a, base, l, b, h, i);
+    if (!fv_attn_is_half(job->a->dtype)) return (const real *)(const void *)at;
+    fv_convert(width, FV_REAL_DTYPE, room_of(job, r), 1, job->a->dtype, at, 1);
+    return room_of(job, r);
+}
+
+/* A row to sum in: in place, or a room; then `deliver` puts it in its place. */
+static real *sums_of(const attention_job *job, room r, void *base, const fv_attn_layout *l,
+                     int64_t b, int64_t h, int64_t i)
+{
+    if (fv_attn_is_half(job->a->dtype)) return room_of(job, r);
+    return (real *)(void *)place(job->a, base, l, b, h, i);
+}
+
+static void deliver(const attention_job *job, const real *sums, void *base, const fv_attn_layout *l,
+                    int64_t width, int64_t b, int64_t h, int64_t i)
+{
+    if (!fv_attn_is_half(job->a->dtype)) return;
+    fv_convert(width, job->a->dtype, place(job->a, base, l, b, h, i), 1, FV_REAL_DTYPE, sums, 1);
 }
 
 static int64_t kv_head(const fv_attn *a, int64_t h) { return h / (a->heads / a->kv_heads); }
@@ -44,7 +83,7 @@ static query query_at(const attention_job *job, int64_t b, int64_t h, int64_t i)
         .h = h,
         .i = i,
         .range = fv_attn_visible_range(a, keys, i),
-        .q = row_of(job->ptr[FV_ATTN_Q], &a->q, b, h, i),
+        .q = row_of(job, ROOM_Q, job->ptr[FV_ATTN_Q], &a->q, a->d, b, h, i),
         .bias = bias ? bias + b * a->bias.batch + h * a->bias.head + i * a->bias.row : NULL,
         .visible = visible
                        ? visible + b * a->visible.batch + h * a->visible.head + i * a->visible.row
@@ -88,10 +127,21 @@ static real capped(const fv_attn *a, real product, real *slack)
     return z;
 }
 
-static real score(const attention_job *job, const query *x, int64_t j, real *slack)
+static const real *key_at(const attention_job *job, const query *x, int64_t j)
 {
     const fv_attn *a = job->a;
-    const real *k = row_of(job->ptr[FV_ATTN_K], &a->k, x->b, kv_head(a, x->h), j);
+    return row_of(job, ROOM_K, job->ptr[FV_ATTN_K], &a->k, a->d, x->b, kv_head(a, x->h), j);
+}
+
+static const real *value_at(const attention_job *job, const query *x, int64_t j)
+{
+    const fv_attn *a = job->a;
+    return row_of(job, ROOM_V, job->ptr[FV_ATTN_V], &a->v, a->d_v, x->b, kv_head(a, x->h), j);
+}
+
+static real score(const attention_job *job, const query *x, int64_t j, const real *k, real *slack)
+{
+    const fv_attn *a = job->a;
     real s = capped(a, dot(x->q, k, a->d), slack);
     if (job->ptr[FV_ATTN_SLOPES]) s += x->slope * (real)(j - x->position);
     if (x->bias) s += x->bias[j * a->bias.col];
@@ -109,6 +159,28 @@ static real keep_factor(const fv_attn *a, const query *x, int64_t j)
     return keep ? (real)(1.0 / (1.0 - a->dropout)) : 0;
 }
 
+/* ---- scratch ---------------------------------------------------------------------- */
+
+/* Reals of one thread: the rooms, then the scores of a row or the sums of dk and dv of a head. */
+static size_t thread_reals(const fv_attn *a, bool backward)
+{
+    const int64_t sums = fv_attn_is_half(a->dtype) ? a->d + a->d_v : 0;
+    return (size_t)(ROOMS * FV_ATTN_MAX_WIDTH) + (size_t)(a->n_k * (backward ? sums : 1));
+}
+
+static attention_job at_thread(const attention_job *shared, int thread)
+{
+    attention_job job = *shared;
+    job.rooms = shared->rooms + (size_t)thread * thread_reals(job.a, job.grad != NULL);
+    return job;
+}
+
+static size_t scratch_bytes(const fv_attn *a, int threads, bool backward)
+{
+    const size_t reals = thread_reals(a, backward) * (size_t)threads;
+    return (reals * sizeof(double) + 63) / 64 * 64; /* as the double version needs */
+}
+
 /* ---- forward ---------------------------------------------------------------------- */
 
 static void blend(const attention_job *job, const query *x, const real *scores, real most, real sum,
@@ -121,7 +193,7 @@ static void blend(const attention_job *job, const query *x, const real *scores, 
     {
         const real p = real_exp(scores[j] - most) / sum * keep_factor(a, x, j);
         if (p == 0) continue; /* a dropped key is a hidden one: its value is not looked at */
-        const real *v = row_of(job->ptr[FV_ATTN_V], &a->v, x->b, kv_head(a, x->h), j);
+        const real *v = value_at(job, x, j);
         for (int64_t c = 0; c < a->d_v; c++)
             o[c] = real_fma(p, v[c], o[c]);
     }
@@ -129,9 +201,9 @@ static void blend(const attention_job *job, const query *x, const real *scores, 
 
 static void forward_rows(const void *arg, int64_t begin, int64_t end, int thread)
 {
-    const attention_job *job = arg;
+    const attention_job *shared = arg, own = at_thread(shared, thread), *job = &own;
     const fv_attn *a = job->a;
-    real *scores = (real *)job->exec->scratch + (int64_t)thread * a->n_k;
+    real *scores = job->rooms + ROOMS * FV_ATTN_MAX_WIDTH;
     real *lse = job->ptr[FV_ATTN_LSE];
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t i = unit % a->n_q, h = unit / a->n_q % a->heads, b = unit / a->n_q / a->heads;
@@ -139,21 +211,22 @@ static void forward_rows(const void *arg, int64_t begin, int64_t end, int thread
         real most = (real)-INFINITY, sum = 0, slack;
         FOR_VISIBLE_KEYS(a, &x, j)
         {
-            scores[j] = score(job, &x, j, &slack);
+            scores[j] = score(job, &x, j, key_at(job, &x, j), &slack);
             if (scores[j] > most || scores[j] != scores[j]) most = scores[j];
         }
         const real shift = most == (real)-INFINITY ? 0 : most;
         FOR_VISIBLE_KEYS(a, &x, j) sum += real_exp(scores[j] - shift);
         if (lse) lse[unit] = sum == 0 ? (real)-INFINITY : shift + real_log(sum);
-        real *o = (real *)(uintptr_t)row_of(job->ptr[FV_ATTN_O], &a->o, b, h, i);
+        real *o = sums_of(job, ROOM_O, job->ptr[FV_ATTN_O], &a->o, b, h, i);
         blend(job, &x, scores, shift, sum == 0 ? 1 : sum, o);
+        deliver(job, o, job->ptr[FV_ATTN_O], &a->o, a->d_v, b, h, i);
     }
 }
 
 static void attention(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
-    const attention_job job = {.exec = exec, .a = a, .ptr = ptr};
+    const attention_job job = {.exec = exec, .a = a, .ptr = ptr, .rooms = exec->scratch};
     fv_exec_rows(exec, a->batch * a->heads * a->n_q, a->n_k * (a->d + a->d_v), forward_rows, &job);
 }
 
@@ -164,84 +237,105 @@ typedef struct pair {
     real dropped_p, ds, dz;
 } pair;
 
-static pair pair_at(const attention_job *job, const query *x, int64_t j, real lse, real delta,
-                    const real *g)
+static pair pair_at(const attention_job *job, const query *x, int64_t j, const real *k, real lse,
+                    real delta, const real *g)
 {
     const fv_attn *a = job->a;
     const fv_exec *exec = job->exec;
     (void)exec;
     real slack;
-    const real p = real_exp(score(job, x, j, &slack) - lse), keep = keep_factor(a, x, j);
-    const real *v = row_of(job->ptr[FV_ATTN_V], &a->v, x->b, kv_head(a, x->h), j);
-    const real dp = keep == 0 || !g ? 0 : keep * dot(g, v, a->d_v);
+    const real p = real_exp(score(job, x, j, k, &slack) - lse), keep = keep_factor(a, x, j);
+    const real dp = keep == 0 || !g ? 0 : keep * dot(g, value_at(job, x, j), a->d_v);
     const real ds = p * (FV_TERM(exec, 0, dp, 0) - FV_TERM(exec, 1, delta, 0));
     return (pair){.dropped_p = p * keep, .ds = ds, .dz = ds * slack * (real)a->scale};
 }
 
+/* Where dk_j, or with `values` dv_j, is summed: in place, or behind the rooms. */
+static real *key_sums(const attention_job *job, bool values, int64_t b, int64_t kh, int64_t j)
+{
+    const fv_attn *a = job->a;
+    const fv_attn_layout *l = values ? &a->v : &a->k;
+    void *base = job->grad[values ? FV_ATTN_GRAD_V : FV_ATTN_GRAD_K];
+    if (!base || !fv_attn_is_half(a->dtype))
+        return base ? (real *)(void *)place(a, base, l, b, kh, j) : NULL;
+    real *sums = job->rooms + ROOMS * FV_ATTN_MAX_WIDTH;
+    return values ? sums + a->n_k * a->d + j * a->d_v : sums + j * a->d;
+}
+
 /* Everything that belongs to one query: its own gradient, and what it adds to its keys and values.
  * Called for the queries of one key head in order, by one thread. */
-static void backward_query(const attention_job *job, int64_t b, int64_t h, int64_t i)
+static void backward_query(const attention_job *job, int64_t b, int64_t h, int64_t i, real *dq)
 {
     const fv_attn *a = job->a;
     const query x = query_at(job, b, h, i);
     const int64_t row_number = (b * a->heads + h) * a->n_q + i;
-    const real *g = job->grad[FV_ATTN_GRAD_O], *dlse = job->grad[FV_ATTN_GRAD_LSE];
-    if (g) g = row_of(g, &a->o, b, h, i);
-    const real *o = row_of(job->ptr[FV_ATTN_O], &a->o, b, h, i);
-    real *dq = job->grad[FV_ATTN_GRAD_Q];
-    real *dk = job->grad[FV_ATTN_GRAD_K], *dv = job->grad[FV_ATTN_GRAD_V];
+    const real *dlse = job->grad[FV_ATTN_GRAD_LSE], *g = NULL;
+    void *grad_o = job->grad[FV_ATTN_GRAD_O];
+    if (grad_o) g = row_of(job, ROOM_G, grad_o, &a->o, a->d_v, b, h, i);
+    const real *o = row_of(job, ROOM_O, job->ptr[FV_ATTN_O], &a->o, a->d_v, b, h, i);
     real *db = job->grad[FV_ATTN_GRAD_BIAS];
-    if (dq) {
-        dq = (real *)(uintptr_t)row_of(dq, &a->q, b, h, i);
-        for (int64_t c = 0; c < a->d; c++)
-            dq[c] = 0;
-    }
     const real lse = ((const real *)job->ptr[FV_ATTN_LSE])[row_number];
     if (lse == (real)-INFINITY) return; /* sees nothing */
     const real delta = (g ? dot(g, o, a->d_v) : 0) - (dlse ? dlse[row_number] : 0);
     if (db) db += b * a->bias.batch + h * a->bias.head + i * a->bias.row;
     FOR_VISIBLE_KEYS(a, &x, j)
     {
-        const pair w = pair_at(job, &x, j, lse, delta, g);
-        const int64_t kh = kv_head(a, h);
-        const real *k = row_of(job->ptr[FV_ATTN_K], &a->k, b, kh, j);
+        const real *k = key_at(job, &x, j);
+        const pair w = pair_at(job, &x, j, k, lse, delta, g);
+        real *dk = key_sums(job, false, b, kv_head(a, h), j);
+        real *dv = key_sums(job, true, b, kv_head(a, h), j);
         for (int64_t c = 0; dq && c < a->d; c++)
             dq[c] = real_fma(w.dz, k[c], dq[c]);
-        if (dk) {
-            real *row = (real *)(uintptr_t)row_of(dk, &a->k, b, kh, j);
-            for (int64_t c = 0; c < a->d; c++)
-                row[c] = real_fma(w.dz, x.q[c], row[c]);
-        }
-        if (dv && g && w.dropped_p != 0) {
-            real *row = (real *)(uintptr_t)row_of(dv, &a->v, b, kh, j);
-            for (int64_t c = 0; c < a->d_v; c++)
-                row[c] = real_fma(w.dropped_p, g[c], row[c]);
-        }
+        for (int64_t c = 0; dk && c < a->d; c++)
+            dk[c] = real_fma(w.dz, x.q[c], dk[c]);
+        for (int64_t c = 0; dv && g && w.dropped_p != 0 && c < a->d_v; c++)
+            dv[c] = real_fma(w.dropped_p, g[c], dv[c]);
         if (db) db[j * a->bias.col] += w.ds;
     }
 }
 
-static void clear_rows(real *base, const fv_attn_layout *l, int64_t b, int64_t h, int64_t rows,
-                       int64_t width)
+static void clear(real *x, int64_t width)
 {
-    for (int64_t j = 0; base && j < rows; j++)
-        for (int64_t c = 0; c < width; c++)
-            base[b * l->batch + h * l->head + j * l->row + c] = 0;
+    for (int64_t c = 0; x && c < width; c++)
+        x[c] = 0;
+}
+
+/* The keys of a head: begins their sums, or delivers them. */
+static void clear_keys(const attention_job *job, int64_t b, int64_t kh)
+{
+    for (int64_t j = 0; j < job->a->n_k; j++) {
+        clear(key_sums(job, false, b, kh, j), job->a->d);
+        clear(key_sums(job, true, b, kh, j), job->a->d_v);
+    }
+}
+
+static void deliver_keys(const attention_job *job, int64_t b, int64_t kh)
+{
+    const fv_attn *a = job->a;
+    void *grad_k = job->grad[FV_ATTN_GRAD_K], *grad_v = job->grad[FV_ATTN_GRAD_V];
+    for (int64_t j = 0; j < a->n_k; j++) {
+        if (grad_k) deliver(job, key_sums(job, false, b, kh, j), grad_k, &a->k, a->d, b, kh, j);
+        if (grad_v) deliver(job, key_sums(job, true, b, kh, j), grad_v, &a->v, a->d_v, b, kh, j);
+    }
 }
 
 static void backward_heads(const void *arg, int64_t begin, int64_t end, int thread)
 {
-    (void)thread;
-    const attention_job *job = arg;
+    const attention_job *shared = arg, own = at_thread(shared, thread), *job = &own;
     const fv_attn *a = job->a;
+    void *grad_q = job->grad[FV_ATTN_GRAD_Q];
     const int64_t group = a->heads / a->kv_heads;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t kh = unit % a->kv_heads, b = unit / a->kv_heads;
-        clear_rows(job->grad[FV_ATTN_GRAD_K], &a->k, b, kh, a->n_k, a->d);
-        clear_rows(job->grad[FV_ATTN_GRAD_V], &a->v, b, kh, a->n_k, a->d_v);
-        for (int64_t h = kh * group; h < (kh + 1) * group; h++)
-            for (int64_t i = 0; i < a->n_q; i++)
-                backward_query(job, b, h, i);
+        clear_keys(job, b, kh);
+        for (int64_t row = 0; row < group * a->n_q; row++) {
+            const int64_t h = kh * group + row / a->n_q, i = row % a->n_q;
+            real *dq = grad_q ? sums_of(job, ROOM_DQ, grad_q, &a->q, b, h, i) : NULL;
+            clear(dq, a->d);
+            backward_query(job, b, h, i, dq);
+            if (dq) deliver(job, dq, grad_q, &a->q, a->d, b, h, i);
+        }
+        deliver_keys(job, b, kh);
     }
 }
 
@@ -250,7 +344,11 @@ static void backward_heads(const void *arg, int64_t begin, int64_t end, int thre
 static void attention_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
-    const attention_job job = {.exec = exec, .a = a, .ptr = ptr + FV_ATTN_GRAD_INPUTS, .grad = ptr};
+    const attention_job job = {.exec = exec,
+                               .a = a,
+                               .ptr = ptr + FV_ATTN_GRAD_INPUTS,
+                               .grad = ptr,
+                               .rooms = exec->scratch};
     const int64_t units = a->batch * a->kv_heads;
     bool shared_bias = ptr[FV_ATTN_GRAD_BIAS] && (a->bias.batch == 0 || a->bias.head == 0);
     if (shared_bias)
@@ -259,15 +357,23 @@ static void attention_grad(const fv_exec *exec, void *const *ptr, const void *ar
         fv_exec_rows(exec, units, a->n_q * a->n_k * (a->d + a->d_v), backward_heads, &job);
 }
 
-static size_t attention_scratch(const void *args, int threads)
+static size_t forward_scratch(const void *args, int threads)
 {
-    const fv_attn *a = args;
-    return ((size_t)a->n_k * (size_t)threads * sizeof(double) + 63) / 64 * 64;
+    return scratch_bytes(args, threads, false);
+}
+
+static size_t backward_scratch(const void *args, int threads)
+{
+    return scratch_bytes(args, threads, true);
 }
 
 void FV_NAME(fv_ref_attention_fill)(fv_kernel_table *t)
 {
-    t->fn[FV_KERNEL_ATTENTION][FV_REAL_DTYPE] = attention;
-    t->fn[FV_KERNEL_ATTENTION_GRAD][FV_REAL_DTYPE] = attention_grad;
-    t->scratch[FV_KERNEL_ATTENTION] = attention_scratch;
+    static const fv_dtype types[] = {FV_REAL_DTYPE, FV_BF16, FV_F16};
+    for (int i = 0; i < (FV_REAL_DTYPE == FV_F32 ? 3 : 1); i++) {
+        t->fn[FV_KERNEL_ATTENTION][types[i]] = attention;
+        t->fn[FV_KERNEL_ATTENTION_GRAD][types[i]] = attention_grad;
+    }
+    t->scratch[FV_KERNEL_ATTENTION] = forward_scratch;
+    t->scratch[FV_KERNEL_ATTENTION_GRAD] = backward_scratch;
 }

@@ -101,10 +101,10 @@ static bool pack_block(const fv_attn_job *job, int64_t b, int64_t h, int64_t fir
                        float *panels)
 {
     const fv_attn *a = job->a;
-    const float *k = fv_attn_at(job->ptr[FV_ATTN_K], &a->k, b, h, first);
-    const float *v = fv_attn_at(job->ptr[FV_ATTN_V], &a->v, b, h, first);
-    FV_GEMM_NAME(pack_b)(a->d, keys, k, 1, a->k.row, FV_ATTN_PANEL, panels);
-    return FV_SIMD_NAME(fv_attn_finite)(v, a->v.row, keys, a->d_v);
+    const void *k = fv_attn_at(a, job->ptr[FV_ATTN_K], &a->k, b, h, first);
+    const void *v = fv_attn_at(a, job->ptr[FV_ATTN_V], &a->v, b, h, first);
+    FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
+    return FV_SIMD_NAME(fv_attn_finite)(a->dtype, v, a->v.row, keys, a->d_v);
 }
 
 static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
@@ -132,15 +132,15 @@ typedef struct query_block {
 static void begin_block(const forward_job *job, const query_block *block, const workspace *w)
 {
     const fv_attn *a = job->base.a;
-    const vf factor = v_set(job->base.factor);
-    const float *q = fv_attn_at(job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, block->first);
+    const void *q = job->base.ptr[FV_ATTN_Q];
     for (int64_t r = 0; r < block->rows; r++) {
-        w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, block->b, block->h, block->first + r);
+        const int64_t i = block->first + r;
+        w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, block->b, block->h, i);
         w->most[r] = -INFINITY;
         w->sum[r] = 0;
-        const float *from = q + r * a->q.row;
-        float *to = w->q + r * job->plan.q_row;
-        V_LOOP(a->d, 0, v_store(to + i, count, v_mul(v_load(from + i, count), factor)));
+        const void *from = fv_attn_at(a, q, &a->q, block->b, block->h, i);
+        FV_SIMD_NAME(fv_attn_widen)
+        (a->dtype, from, a->d, job->base.factor, w->q + r * job->plan.q_row);
     }
     memset(w->o, 0, (size_t)(block->rows * job->plan.o_row) * sizeof(float));
 }
@@ -194,8 +194,9 @@ static key_block block_of(const forward_job *job, const workspace *w, int64_t b,
     const fv_attn *a = job->base.a;
     const forward_plan *p = &job->plan;
     const int64_t head = b * a->kv_heads + h;
-    const float *v = fv_attn_at(job->base.ptr[FV_ATTN_V], &a->v, b, h, first);
-    key_block block = {.first = first, .values = v, .stride = a->v.row};
+    const void *v = job->base.ptr[FV_ATTN_V];
+    key_block block = {
+        .first = first, .values = fv_attn_at(a, v, &a->v, b, h, first), .stride = a->v.row};
     if (p->local) {
         block.finite = pack_block(&job->base, b, h, first, keys, w->panels);
         block.panels = w->panels;
@@ -204,11 +205,9 @@ static key_block block_of(const forward_job *job, const workspace *w, int64_t b,
         block.panels = job->panels + (head * p->keys + first) * a->d;
     }
     if (!job->copy_values) return block;
-    for (int64_t j = 0; j < keys; j++) {
-        float *to = w->values + j * p->o_row;
-        const float *from = v + j * a->v.row;
-        V_LOOP(a->d_v, 0, v_store(to + i, count, v_load(from + i, count)));
-    }
+    for (int64_t j = 0; j < keys; j++)
+        FV_SIMD_NAME(fv_attn_widen)
+    (a->dtype, fv_attn_at(a, v, &a->v, b, h, first + j), a->d_v, 1, w->values + j * p->o_row);
     block.values = w->values;
     block.stride = p->o_row;
     return block;
@@ -237,16 +236,16 @@ static void end_block(const forward_job *job, const query_block *block, const wo
     const fv_attn *a = job->base.a;
     const int64_t number = (block->b * a->heads + block->h) * a->n_q + block->first;
     float *lse = job->base.ptr[FV_ATTN_LSE];
-    float *o = (float *)job->base.ptr[FV_ATTN_O] + block->b * a->o.batch + block->h * a->o.head +
-               block->first * a->o.row;
+    void *o = job->base.ptr[FV_ATTN_O];
     for (int64_t r = 0; r < block->rows; r++) {
         const float sum = w->sum[r];
         const vf by = v_set(sum == 0 ? 1 : sum);
-        const float *from = w->o + r * job->plan.o_row;
-        float *to = o + r * a->o.row;
+        float *row = w->o + r * job->plan.o_row;
         /* + 0: a sum that came to -0 must not tell how many zero weights were added after. */
-        V_LOOP(a->d_v, 0,
-               v_store(to + i, count, v_add(v_div(v_load(from + i, count), by), v_zero())));
+        for (int64_t c = 0; c < a->d_v; c += FV_LANES)
+            v_store(row + c, FV_LANES, v_add(v_div(v_load(row + c, FV_LANES), by), v_zero()));
+        FV_SIMD_NAME(fv_attn_narrow)
+        (a->dtype, row, a->d_v, fv_attn_out(a, o, &a->o, block->b, block->h, block->first + r));
         if (!lse) continue;
         const double shift = w->most[r] == -INFINITY ? 0 : (double)w->most[r] * FV_ATTN_LN2;
         lse[number + r] = sum == 0 ? -INFINITY : (float)(shift + (double)fv_logf_ref(sum));
@@ -291,9 +290,12 @@ static void forward_units(const void *arg, int64_t begin, int64_t end, int threa
     }
 }
 
-/* Rows of V that are not whole cache lines, or far apart, are copied block by block. */
-static bool values_are_awkward(const fv_attn *a, const void *v)
+/* Rows of V that are not whole cache lines, or far apart, are copied block by block where that is
+ * worth it; 16-bit ones always, since the tile reads floats. */
+static bool values_are_copied(const fv_attn *a, const void *v)
 {
+    if (fv_attn_is_half(a->dtype)) return true;
+    if (a->n_q < LEAST_ROWS) return false;
     return (uintptr_t)v % 64 != 0 || a->v.row % FV_LANES != 0 || a->v.head % FV_LANES != 0 ||
            a->v.row > 4 * fv_attn_round(a->d_v, FV_LANES);
 }
@@ -311,7 +313,7 @@ static void forward(const fv_exec *exec, void *const *ptr, const void *args)
     job.panels = exec->scratch;
     job.finite = (uint8_t *)(job.panels + job.plan.panels);
     job.threads = job.panels + job.plan.shared_floats;
-    job.copy_values = a->n_q >= LEAST_ROWS && values_are_awkward(a, ptr[FV_ATTN_V]);
+    job.copy_values = values_are_copied(a, ptr[FV_ATTN_V]);
     if (!job.plan.local)
         fv_exec_rows(exec, a->batch * a->kv_heads * job.plan.key_blocks,
                      BLOCK_KEYS * (a->d + a->d_v), pack_keys, &job);
@@ -322,6 +324,8 @@ static void forward(const fv_exec *exec, void *const *ptr, const void *args)
 void FV_SIMD_NAME(fv_simd_attention_fill)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_ATTENTION][FV_F32] = forward;
+    t->fn[FV_KERNEL_ATTENTION][FV_BF16] = forward;
+    t->fn[FV_KERNEL_ATTENTION][FV_F16] = forward;
     t->scratch[FV_KERNEL_ATTENTION] = forward_scratch;
     FV_SIMD_NAME(fv_simd_attention_grad_fill)(t);
 }

@@ -43,7 +43,7 @@ V_INLINE void prefetch_vecs(const float *row, const int vecs)
 typedef struct decode_plan {
     int64_t rows, strips, chunks; /* rows: queries of all heads that share a key head */
     int64_t q_row, o_row, part_row;
-    size_t q, o, scores, keep, records, thread_floats; /* of one thread */
+    size_t q, o, scores, keep, wide, records, thread_floats; /* of one thread */
 } decode_plan;
 
 typedef struct decode_job {
@@ -56,10 +56,13 @@ typedef struct decode_job {
 /* What a thread works in. */
 typedef struct workspace {
     float *q, *scores, *keep;
-    float *o, *next; /* blends so far, and with the block at hand */
+    float *o, *next;   /* blends so far, and with the block at hand */
+    fv_attn_rows wide; /* a block of K or V that is not stored as floats */
     fv_attn_row *row;
     float most[UNIT_ROWS], sum[UNIT_ROWS];
 } workspace;
+
+static int64_t wide_row(const decode_plan *p) { return fv_attn_max(p->q_row, p->o_row); }
 
 static decode_plan plan_of(const fv_attn *a)
 {
@@ -74,6 +77,7 @@ static decode_plan plan_of(const fv_attn *a)
     p.o = at, at += (size_t)(2 * UNIT_ROWS * p.o_row);
     p.scores = at, at += (size_t)UNIT_ROWS * FV_ATTN_SCORE_ROW;
     p.keep = at, at += FV_ATTN_BLOCK;
+    p.wide = at, at += fv_attn_is_half(a->dtype) ? (size_t)(FV_ATTN_BLOCK * wide_row(&p)) : 0;
     p.records = at, at += fv_attn_lines(UNIT_ROWS * sizeof(fv_attn_row) / sizeof(float));
     p.thread_floats = at;
     return p;
@@ -319,7 +323,6 @@ static void begin_unit(const decode_job *job, const decode_unit *u, workspace *w
 {
     const fv_attn *a = job->base.a;
     const decode_plan *p = &job->plan;
-    const vf factor = v_set(job->base.factor);
     memset(w->q, 0, (size_t)(u->rows * p->q_row) * sizeof(float));
     memset(w->o, 0, (size_t)(u->rows * p->o_row) * sizeof(float));
     for (int r = 0; r < u->rows; r++) {
@@ -327,9 +330,9 @@ static void begin_unit(const decode_job *job, const decode_unit *u, workspace *w
         w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, u->b, h, query);
         w->most[r] = -INFINITY;
         w->sum[r] = 0;
-        const float *from = fv_attn_at(job->base.ptr[FV_ATTN_Q], &a->q, u->b, h, query);
-        float *to = w->q + r * p->q_row;
-        V_LOOP(a->d, 0, v_store(to + i, count, v_mul(v_load(from + i, count), factor)));
+        const void *from = fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, u->b, h, query);
+        FV_SIMD_NAME(fv_attn_widen)
+        (a->dtype, from, a->d, job->base.factor, w->q + r * p->q_row);
     }
 }
 
@@ -338,14 +341,15 @@ static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w,
     const fv_attn *a = job->base.a;
     const decode_plan *p = &job->plan;
     const int64_t count = keys.end - keys.begin, cols = fv_attn_round(count, FV_LANES);
-    const dots scores = {
-        .q = w->q,
-        .q_row = p->q_row,
-        .k = fv_attn_at(job->base.ptr[FV_ATTN_K], &a->k, u->b, u->kv_head, keys.begin),
-        .k_row = a->k.row,
-        .ahead = rows_ahead(a->d) * a->k.row,
-        .width = a->d,
-        .s = w->scores};
+    const fv_attn_rows k = FV_SIMD_NAME(fv_attn_rows_at)(
+        a, job->base.ptr[FV_ATTN_K], &a->k, u->b, u->kv_head, keys.begin, count, a->d, w->wide);
+    const dots scores = {.q = w->q,
+                         .q_row = p->q_row,
+                         .k = k.at,
+                         .k_row = k.row,
+                         .ahead = rows_ahead(a->d) * k.row,
+                         .width = a->d,
+                         .s = w->scores};
     products(&scores, u->rows, count);
     for (int r = 0; r < u->rows; r++) {
         float *row = w->scores + r * FV_ATTN_SCORE_ROW;
@@ -359,20 +363,21 @@ static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w,
         if (a->dropout == 0) continue;
         FV_SIMD_NAME(fv_attn_drop)(&job->base, w->row + r, keys.begin, cols, w->keep, row);
     }
-    const fv_tile t = {
-        .k = count,
-        .a = w->scores,
-        .a_row = FV_ATTN_SCORE_ROW,
-        .a_col = 1,
-        .b = fv_attn_at(job->base.ptr[FV_ATTN_V], &a->v, u->b, u->kv_head, keys.begin),
-        .b_row = a->v.row,
-        .from = w->o,
-        .from_row = p->o_row,
-        .c = w->next,
-        .c_row = p->o_row};
+    const fv_attn_rows v = FV_SIMD_NAME(fv_attn_rows_at)(
+        a, job->base.ptr[FV_ATTN_V], &a->v, u->b, u->kv_head, keys.begin, count, a->d_v, w->wide);
+    const fv_tile t = {.k = count,
+                       .a = w->scores,
+                       .a_row = FV_ATTN_SCORE_ROW,
+                       .a_col = 1,
+                       .b = v.at,
+                       .b_row = v.row,
+                       .from = w->o,
+                       .from_row = p->o_row,
+                       .c = w->next,
+                       .c_row = p->o_row};
     blend(&t, u->rows, a->d_v);
     /* 0 x NaN of a hidden value ends here: then zeros are skipped. Values are read only once. */
-    if (!FV_SIMD_NAME(fv_attn_finite)(w->next, p->o_row, u->rows, a->d_v))
+    if (!FV_SIMD_NAME(fv_attn_finite)(FV_F32, w->next, p->o_row, u->rows, a->d_v))
         FV_SIMD_NAME(fv_attn_product)(&t, u->rows, a->d_v, true);
     float *o = w->o;
     w->o = w->next;
@@ -407,6 +412,7 @@ static workspace workspace_of(const decode_job *job, int thread)
                        .next = base + p->o + UNIT_ROWS * p->o_row,
                        .scores = base + p->scores,
                        .keep = base + p->keep,
+                       .wide = {base + p->wide, wide_row(p)},
                        .row = (fv_attn_row *)(void *)(base + p->records)};
 }
 
@@ -442,7 +448,6 @@ static void join_row(const decode_job *job, int64_t b, int64_t h, int64_t query,
 {
     const fv_attn *a = job->base.a;
     const decode_plan *p = &job->plan;
-    float *o = (float *)(uintptr_t)fv_attn_at(job->base.ptr[FV_ATTN_O], &a->o, b, h, query);
     float *first = part_of(job, b, h, query, 0);
     float most = first[p->o_row], sum = first[p->o_row + 1];
     for (int64_t chunk = 1; chunk < p->chunks; chunk++) {
@@ -460,7 +465,10 @@ static void join_row(const decode_job *job, int64_t b, int64_t h, int64_t query,
         most = larger;
     }
     const vf by = v_set(sum == 0 ? 1 : sum);
-    V_LOOP(a->d_v, 0, v_store(o + i, count, v_add(v_div(v_load(first + i, count), by), v_zero())));
+    for (int64_t c = 0; c < p->o_row; c += FV_LANES)
+        v_store(first + c, FV_LANES, v_add(v_div(v_load(first + c, FV_LANES), by), v_zero()));
+    FV_SIMD_NAME(fv_attn_narrow)
+    (a->dtype, first, a->d_v, fv_attn_out(a, job->base.ptr[FV_ATTN_O], &a->o, b, h, query));
     const double shift = most == -INFINITY ? 0 : (double)most * FV_ATTN_LN2;
     if (lse) *lse = sum == 0 ? -INFINITY : (float)(shift + (double)fv_logf_ref(sum));
 }

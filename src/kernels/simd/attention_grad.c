@@ -11,11 +11,15 @@
  * in ascending order and wait only for lower ones, so somebody always can go on; and since the next
  * unit comes one block of queries behind, waits are short. One head thus keeps every thread busy
  * and every sum has one order.
+ *
+ * bf16 and f16 rows are widened block by block as they are met. Their gradients are summed in float
+ * scratch, which for dQ is as large as dQ, and narrowed when the last term is in.
  */
 #include "kernels/simd/attention_simd.h"
 
 #include <sched.h>
 
+#include "base/check.h"
 #include "kernels/simd/fill.h"
 
 enum {
@@ -29,8 +33,9 @@ enum {
 
 typedef struct backward_plan {
     int64_t row_units, keys, key_units, score_row;
-    size_t k_panels, v_panels, weights, products, slack, keep, records, thread_floats;
-    size_t delta, shift, tickets, flags, shared_floats;
+    int64_t wide_row; /* floats of a widened row */
+    size_t k_panels, v_panels, weights, products, slack, keep, records, wide, thread_floats;
+    size_t delta, shift, tickets, flags, wide_dq, shared_floats;
 } backward_plan;
 
 typedef struct backward_job {
@@ -40,6 +45,7 @@ typedef struct backward_job {
     float *shift;        /* likewise: the log-sum-exp in base 2; 0 where no key is seen */
     atomic_int *tickets; /* [batch][heads][row_units] */
     uint8_t *finite;     /* likewise: no NaN or infinity in q and do */
+    float *wide_dq;      /* likewise, rows of wide_row: dQ while it grows */
     float *threads;
     bool through_values; /* dP is wanted: there is a gradient of o */
 } backward_job;
@@ -48,6 +54,7 @@ typedef struct workspace {
     float *k_panels, *v_panels;
     float *weights, *products, *slack; /* [BLOCK_ROWS][score_row]: P, then dP and dS, cap's slope */
     float *keep;
+    fv_attn_rows wide_q, wide_g, wide_k, wide_dk, wide_dv; /* where rows are not floats */
     fv_attn_row *row;
 } workspace;
 
@@ -68,6 +75,9 @@ static backward_plan plan_of(const fv_attn *a)
     p.slack = at, at += a->soft_cap > 0 ? (size_t)p.score_row : 0;
     p.keep = at, at += (size_t)p.score_row;
     p.records = at, at += fv_attn_lines(BLOCK_ROWS * sizeof(fv_attn_row) / sizeof(float));
+    p.wide_row = fv_attn_round(fv_attn_max(a->d, a->d_v), FV_LANES) + FV_LANES;
+    const int64_t wide_rows = fv_attn_is_half(a->dtype) ? 2 * BLOCK_ROWS + 3 * p.keys : 0;
+    p.wide = at, at += (size_t)(wide_rows * p.wide_row);
     p.thread_floats = at;
 
     const size_t heads = (size_t)(a->batch * a->heads), blocks = heads * (size_t)p.row_units;
@@ -76,73 +86,113 @@ static backward_plan plan_of(const fv_attn *a)
     p.shift = at, at += fv_attn_lines(heads * (size_t)a->n_q);
     p.tickets = at, at += fv_attn_lines(blocks * sizeof(atomic_int) / sizeof(float));
     p.flags = at, at += fv_attn_lines((blocks + 3) / 4);
+    p.wide_dq = at;
+    if (fv_attn_is_half(a->dtype)) at += heads * (size_t)a->n_q * (size_t)p.wide_row;
     p.shared_floats = at;
     return p;
 }
 
 static size_t backward_scratch(const void *args, int threads)
 {
-    const backward_plan p = plan_of(args);
+    const fv_attn *a = args;
+    const backward_plan p = plan_of(a);
+    /* Repeated inputs can ask for more rows of dQ than can be counted. */
+    size_t rows, wide;
+    if (!fv_mul_size((size_t)(a->batch * a->heads), (size_t)a->n_q, &rows) ||
+        !fv_mul_size(rows, (size_t)p.wide_row, &wide) || wide > SIZE_MAX / 16)
+        return SIZE_MAX;
     return (p.shared_floats + (size_t)threads * p.thread_floats) * sizeof(float);
 }
 
-/* Where a row of a gradient or of another written array lies; NULL if it is not wanted. */
-static float *output_at(void *base, const fv_attn_layout *l, int64_t b, int64_t h, int64_t i)
+static workspace workspace_of(const backward_job *job, int thread)
 {
-    return base ? (float *)base + b * l->batch + h * l->head + i * l->row : NULL;
+    const backward_plan *p = &job->plan;
+    float *base = job->threads + (size_t)thread * p->thread_floats;
+    const int64_t row = p->wide_row, queries = BLOCK_ROWS * row, keys = p->keys * row;
+    float *wide = base + p->wide, *wide_k = wide + 2 * queries;
+    return (workspace){.k_panels = base + p->k_panels,
+                       .v_panels = base + p->v_panels,
+                       .weights = base + p->weights,
+                       .products = base + p->products,
+                       .slack = base + p->slack,
+                       .keep = base + p->keep,
+                       .wide_q = {wide, row},
+                       .wide_g = {wide + queries, row},
+                       .wide_k = {wide_k, row},
+                       .wide_dk = {wide_k + keys, row},
+                       .wide_dv = {wide_k + 2 * keys, row},
+                       .row = (fv_attn_row *)(void *)(base + p->records)};
 }
 
-static void clear_rows(float *x, int64_t stride, int64_t rows, int64_t width)
+static void clear_rows(fv_attn_rows x, int64_t count, int64_t width)
 {
-    for (int64_t r = 0; x && r < rows; r++)
-        memset(x + r * stride, 0, (size_t)width * sizeof *x);
+    for (int64_t r = 0; x.at && r < count; r++)
+        memset(x.at + r * x.row, 0, (size_t)width * sizeof *x.at);
 }
 
 /* ---- what belongs to a query alone ------------------------------------------------ */
 
 /* o_i . do_i of some rows, each one chain as the tile makes dP: with one key in sight the two are
  * equal and cancel to the bit. Rows go side by side, since a chain alone would wait for itself. */
-static void products_of_rows(const float *x, const float *y, int64_t stride, int64_t rows,
-                             int64_t width, float *out)
+static void products_of_rows(fv_attn_rows x, fv_attn_rows y, int64_t all, int64_t width, float *out)
 {
     enum { SIDE = 8 };
-    for (int64_t r = 0; r < rows; r += SIDE) {
-        const int64_t count = fv_attn_min(SIDE, rows - r);
+    for (int64_t r = 0; r < all; r += SIDE) {
+        const int64_t count = fv_attn_min(SIDE, all - r);
         float sum[SIDE] = {0};
         for (int64_t c = 0; c < width; c++)
             for (int64_t k = 0; k < count; k++)
-                sum[k] = fmaf(x[(r + k) * stride + c], y[(r + k) * stride + c], sum[k]);
+                sum[k] = fmaf(x.at[(r + k) * x.row + c], y.at[(r + k) * y.row + c], sum[k]);
         memcpy(out + r, sum, (size_t)count * sizeof *out);
     }
 }
 
+/* Of the queries from `first` on, number `at` of all. */
+static fv_attn_rows query_sums(const backward_job *job, int64_t b, int64_t h, int64_t first,
+                               int64_t at)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t row = job->plan.wide_row;
+    const fv_attn_rows room = {job->wide_dq + at * row, row};
+    return FV_SIMD_NAME(fv_attn_sums_at)(a, job->base.grad[FV_ATTN_GRAD_Q], &a->q, b, h, first,
+                                         room);
+}
+
 static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread)
 {
-    (void)thread;
     const backward_job *job = arg;
     const fv_attn *a = job->base.a;
     const fv_exec *exec = job->base.exec;
     (void)exec;
+    const workspace w = workspace_of(job, thread);
     void *const *ptr = job->base.ptr, *const *grad = job->base.grad;
     const float *lse = ptr[FV_ATTN_LSE], *dlse = grad[FV_ATTN_GRAD_LSE];
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t head = unit / job->plan.row_units, b = head / a->heads, h = head % a->heads;
         const int64_t first = unit % job->plan.row_units * BLOCK_ROWS;
-        const int64_t rows = fv_attn_min(BLOCK_ROWS, a->n_q - first), at = head * a->n_q + first;
-        const float *q = fv_attn_at(ptr[FV_ATTN_Q], &a->q, b, h, first);
-        const float *o = fv_attn_at(ptr[FV_ATTN_O], &a->o, b, h, first);
-        const float *g = output_at(grad[FV_ATTN_GRAD_O], &a->o, b, h, first);
-        memset(job->delta + at, 0, (size_t)rows * sizeof(float));
-        if (g) products_of_rows(g, o, a->o.row, rows, a->d_v, job->delta + at);
-        for (int64_t r = 0; r < rows; r++) {
+        const int64_t count = fv_attn_min(BLOCK_ROWS, a->n_q - first), at = head * a->n_q + first;
+        const void *q = fv_attn_at(a, ptr[FV_ATTN_Q], &a->q, b, h, first);
+        const fv_attn_rows g = FV_SIMD_NAME(fv_attn_rows_at)(a, grad[FV_ATTN_GRAD_O], &a->o, b, h,
+                                                             first, count, a->d_v, w.wide_g);
+        memset(job->delta + at, 0, (size_t)count * sizeof(float));
+        if (g.at) {
+            const fv_attn_rows o = FV_SIMD_NAME(fv_attn_rows_at)(a, ptr[FV_ATTN_O], &a->o, b, h,
+                                                                 first, count, a->d_v, w.wide_q);
+            products_of_rows(g, o, count, a->d_v, job->delta + at);
+        }
+        for (int64_t r = 0; r < count; r++) {
             const float delta = job->delta[at + r] - (dlse ? dlse[at + r] : 0);
             job->delta[at + r] = FV_TERM(exec, 1, delta, 0);
             const float l = lse[at + r];
             job->shift[at + r] = l == -INFINITY ? 0 : l * (float)FV_ATTN_LOG2E;
         }
-        job->finite[unit] = FV_SIMD_NAME(fv_attn_finite)(q, a->q.row, rows, a->d) &&
-                            (!g || FV_SIMD_NAME(fv_attn_finite)(g, a->o.row, rows, a->d_v));
-        clear_rows(output_at(grad[FV_ATTN_GRAD_Q], &a->q, b, h, first), a->q.row, rows, a->d);
+        job->finite[unit] =
+            FV_SIMD_NAME(fv_attn_finite)(a->dtype, q, a->q.row, count, a->d) &&
+            (!g.at || FV_SIMD_NAME(fv_attn_finite)(FV_F32, g.at, g.row, count, a->d_v));
+        const fv_attn_rows dq = query_sums(job, b, h, first, at);
+        clear_rows(dq, count, a->d);
+        if (job->plan.key_units == 0) FV_SIMD_NAME(fv_attn_deliver)
+        (a, dq, grad[FV_ATTN_GRAD_Q], &a->q, b, h, first, count, a->d);
         atomic_store_explicit(job->tickets + unit, 0, memory_order_relaxed);
     }
 }
@@ -153,7 +203,7 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
 typedef struct key_block {
     int64_t b, h, first, count;
     int64_t number;
-    const float *k;
+    fv_attn_rows k;
     bool finite;
 } key_block;
 
@@ -161,8 +211,8 @@ typedef struct key_block {
  * key block. */
 typedef struct query_block {
     int64_t h, first, rows;
-    int64_t at;         /* of its first row in delta and shift */
-    const float *q, *g; /* g: gradient of o, or NULL */
+    int64_t at;        /* of its first row in delta and shift */
+    fv_attn_rows q, g; /* g: gradient of o */
     bool finite;
     fv_attn_span span[STRIPS];
 } query_block;
@@ -225,11 +275,12 @@ static void form_strip(const backward_job *job, const workspace *w, const key_bl
     }
     if (cols == 0) return;
     FV_SIMD_NAME(fv_attn_scores)
-    (block->q + r * a->q.row, a->q.row, rows, w->k_panels, a->d, begin, cols, p + begin, stride);
+    (block->q.at + r * block->q.row, block->q.row, rows, w->k_panels, a->d, begin, cols, p + begin,
+     stride);
     if (job->through_values) {
-        const float *g = block->g + r * a->o.row;
         FV_SIMD_NAME(fv_attn_scores)
-        (g, a->o.row, rows, w->v_panels, a->d_v, begin, cols, ds + begin, stride);
+        (block->g.at + r * block->g.row, block->g.row, rows, w->v_panels, a->d_v, begin, cols,
+         ds + begin, stride);
     }
     float *slack = a->soft_cap > 0 ? w->slack : NULL, *keep = a->dropout > 0 ? w->keep : NULL;
     for (int i = 0; i < rows; i++) {
@@ -247,8 +298,7 @@ static void form_strip(const backward_job *job, const workspace *w, const key_bl
 
 /* grad += A^T x for six keys at a time, over the rows that see one of them. */
 static void add_to_keys(const backward_job *job, const key_block *keys, const query_block *block,
-                        const float *weights, const float *x, int64_t x_row, int64_t width,
-                        float *grad, int64_t grad_row)
+                        const float *weights, fv_attn_rows x, int64_t width, fv_attn_rows grad)
 {
     for (int64_t c = 0; c < keys->count; c += FV_ATTN_STRIP) {
         const int64_t height = fv_attn_min(FV_ATTN_STRIP, keys->count - c);
@@ -260,23 +310,23 @@ static void add_to_keys(const backward_job *job, const key_block *keys, const qu
             to = fv_attn_min(r + FV_ATTN_STRIP, block->rows);
         }
         if (from >= to) continue;
-        float *out = grad + c * grad_row;
+        float *out = grad.at + c * grad.row;
         const fv_tile t = {.k = to - from,
                            .a = weights + from * job->plan.score_row + c,
                            .a_row = 1,
                            .a_col = job->plan.score_row,
-                           .b = x + from * x_row,
-                           .b_row = x_row,
+                           .b = x.at + from * x.row,
+                           .b_row = x.row,
                            .from = out,
-                           .from_row = grad_row,
+                           .from_row = grad.row,
                            .c = out,
-                           .c_row = grad_row};
+                           .c_row = grad.row};
         FV_SIMD_NAME(fv_attn_product)(&t, height, width, !block->finite);
     }
 }
 
 static void add_to_queries(const backward_job *job, const workspace *w, const key_block *keys,
-                           const query_block *block, float *grad)
+                           const query_block *block, fv_attn_rows grad)
 {
     const fv_attn *a = job->base.a;
     for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
@@ -285,15 +335,15 @@ static void add_to_queries(const backward_job *job, const workspace *w, const ke
                            .a = w->products + r * job->plan.score_row + span.begin,
                            .a_row = job->plan.score_row,
                            .a_col = 1,
-                           .b = keys->k + span.begin * a->k.row,
-                           .b_row = a->k.row,
-                           .from = grad + r * a->q.row,
-                           .from_row = a->q.row,
-                           .c = grad + r * a->q.row,
-                           .c_row = a->q.row};
+                           .b = keys->k.at + span.begin * keys->k.row,
+                           .b_row = keys->k.row,
+                           .from = grad.at + r * grad.row,
+                           .from_row = grad.row,
+                           .c = grad.at + r * grad.row,
+                           .c_row = grad.row};
         if (t.k == 0) continue;
-        const int64_t rows = fv_attn_min(FV_ATTN_STRIP, block->rows - r);
-        FV_SIMD_NAME(fv_attn_product)(&t, rows, a->d, !keys->finite);
+        const int64_t height = fv_attn_min(FV_ATTN_STRIP, block->rows - r);
+        FV_SIMD_NAME(fv_attn_product)(&t, height, a->d, !keys->finite);
     }
 }
 
@@ -329,7 +379,7 @@ static bool find_spans(const backward_job *job, const workspace *w, const key_bl
 }
 
 static void meet_queries(const backward_job *job, const workspace *w, const key_block *keys,
-                         int64_t h, int64_t index)
+                         int64_t h, int64_t index, fv_attn_rows dk, fv_attn_rows dv)
 {
     const fv_attn *a = job->base.a;
     void *const *grad = job->base.grad;
@@ -339,38 +389,42 @@ static void meet_queries(const backward_job *job, const workspace *w, const key_
                          .first = first,
                          .rows = fv_attn_min(BLOCK_ROWS, a->n_q - first),
                          .at = head * a->n_q + first,
-                         .q = fv_attn_at(job->base.ptr[FV_ATTN_Q], &a->q, keys->b, h, first),
-                         .g = output_at(grad[FV_ATTN_GRAD_O], &a->o, keys->b, h, first),
                          .finite = job->finite[unit]};
     const bool any = find_spans(job, w, keys, &block);
+    if (any) {
+        block.q = FV_SIMD_NAME(fv_attn_rows_at)(a, job->base.ptr[FV_ATTN_Q], &a->q, keys->b, h,
+                                                first, block.rows, a->d, w->wide_q);
+        block.g = FV_SIMD_NAME(fv_attn_rows_at)(a, grad[FV_ATTN_GRAD_O], &a->o, keys->b, h, first,
+                                                block.rows, a->d_v, w->wide_g);
+    }
     for (int64_t r = 0; any && r < block.rows; r += FV_ATTN_STRIP)
         form_strip(job, w, keys, &block, r);
-    float *dq = output_at(grad[FV_ATTN_GRAD_Q], &a->q, keys->b, h, first);
-    if (dq) {
+    const fv_attn_rows dq = query_sums(job, keys->b, h, first, block.at);
+    if (dq.at) {
         wait_for(job->tickets + unit, keys->number);
         if (any) add_to_queries(job, w, keys, &block, dq);
+        if (keys->number == job->plan.key_units - 1) FV_SIMD_NAME(fv_attn_deliver)
+        (a, dq, grad[FV_ATTN_GRAD_Q], &a->q, keys->b, h, first, block.rows, a->d);
         atomic_store_explicit(job->tickets + unit, (int)keys->number + 1, memory_order_release);
     }
-    if (!any) return;
-    float *dk = output_at(grad[FV_ATTN_GRAD_K], &a->k, keys->b, keys->h, keys->first);
-    float *dv = output_at(grad[FV_ATTN_GRAD_V], &a->v, keys->b, keys->h, keys->first);
-    if (dv && block.g)
-        add_to_keys(job, keys, &block, w->weights, block.g, a->o.row, a->d_v, dv, a->v.row);
-    if (dk) add_to_keys(job, keys, &block, w->products, block.q, a->q.row, a->d, dk, a->k.row);
+    if (any && dv.at && block.g.at) add_to_keys(job, keys, &block, w->weights, block.g, a->d_v, dv);
+    if (any && dk.at) add_to_keys(job, keys, &block, w->products, block.q, a->d, dk);
 }
 
 static void pack_block(const backward_job *job, const workspace *w, key_block *keys)
 {
     const fv_attn *a = job->base.a;
-    const float *v = fv_attn_at(job->base.ptr[FV_ATTN_V], &a->v, keys->b, keys->h, keys->first);
-    keys->k = fv_attn_at(job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h, keys->first);
-    FV_GEMM_NAME(pack_b)(a->d, keys->count, keys->k, 1, a->k.row, FV_ATTN_PANEL, w->k_panels);
-    FV_GEMM_NAME(pack_b)(a->d_v, keys->count, v, 1, a->v.row, FV_ATTN_PANEL, w->v_panels);
+    const void *v = fv_attn_at(a, job->base.ptr[FV_ATTN_V], &a->v, keys->b, keys->h, keys->first);
+    keys->k = FV_SIMD_NAME(fv_attn_rows_at)(a, job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h,
+                                            keys->first, keys->count, a->d, w->wide_k);
+    FV_SIMD_NAME(fv_attn_pack)
+    (FV_F32, keys->k.at, keys->k.row, keys->count, a->d, w->k_panels);
+    FV_SIMD_NAME(fv_attn_pack)(a->dtype, v, a->v.row, keys->count, a->d_v, w->v_panels);
     const vf factor = v_set(job->base.factor);
     const int64_t packed = fv_attn_round(keys->count, FV_ATTN_PANEL) * a->d;
     for (int64_t c = 0; c < packed; c += FV_LANES)
         v_store(w->k_panels + c, FV_LANES, v_mul(v_load(w->k_panels + c, FV_LANES), factor));
-    keys->finite = FV_SIMD_NAME(fv_attn_finite)(keys->k, a->k.row, keys->count, a->d);
+    keys->finite = FV_SIMD_NAME(fv_attn_finite)(FV_F32, keys->k.at, keys->k.row, keys->count, a->d);
 }
 
 static void backward_units(const void *arg, int64_t begin, int64_t end, int thread)
@@ -378,32 +432,30 @@ static void backward_units(const void *arg, int64_t begin, int64_t end, int thre
     const backward_job *job = arg;
     const fv_attn *a = job->base.a;
     const backward_plan *p = &job->plan;
-    float *base = job->threads + (size_t)thread * p->thread_floats;
-    const workspace w = {.k_panels = base + p->k_panels,
-                         .v_panels = base + p->v_panels,
-                         .weights = base + p->weights,
-                         .products = base + p->products,
-                         .slack = base + p->slack,
-                         .keep = base + p->keep,
-                         .row = (fv_attn_row *)(void *)(base + p->records)};
+    const workspace w = workspace_of(job, thread);
     const int64_t group = a->heads / a->kv_heads;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t head = unit / p->key_units;
         key_block keys = {
             .b = head / a->kv_heads, .h = head % a->kv_heads, .number = unit % p->key_units};
         keys.first = keys.number * p->keys;
-        const int64_t rows = fv_attn_min(p->keys, a->n_k - keys.first);
+        const int64_t all = fv_attn_min(p->keys, a->n_k - keys.first);
         const int64_t seen = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], keys.b);
-        keys.count = fv_attn_max(0, fv_attn_min(rows, seen - keys.first));
-        void *const *grad = job->base.grad;
-        clear_rows(output_at(grad[FV_ATTN_GRAD_K], &a->k, keys.b, keys.h, keys.first), a->k.row,
-                   rows, a->d);
-        clear_rows(output_at(grad[FV_ATTN_GRAD_V], &a->v, keys.b, keys.h, keys.first), a->v.row,
-                   rows, a->d_v);
+        keys.count = fv_attn_max(0, fv_attn_min(all, seen - keys.first));
+        void *grad_k = job->base.grad[FV_ATTN_GRAD_K], *grad_v = job->base.grad[FV_ATTN_GRAD_V];
+        const fv_attn_rows dk =
+            FV_SIMD_NAME(fv_attn_sums_at)(a, grad_k, &a->k, keys.b, keys.h, keys.first, w.wide_dk);
+        const fv_attn_rows dv =
+            FV_SIMD_NAME(fv_attn_sums_at)(a, grad_v, &a->v, keys.b, keys.h, keys.first, w.wide_dv);
+        clear_rows(dk, all, a->d);
+        clear_rows(dv, all, a->d_v);
         pack_block(job, &w, &keys);
         for (int64_t h = keys.h * group; h < (keys.h + 1) * group; h++)
             for (int64_t index = 0; index < p->row_units; index++)
-                meet_queries(job, &w, &keys, h, index);
+                meet_queries(job, &w, &keys, h, index, dk, dv);
+        FV_SIMD_NAME(fv_attn_deliver)(a, dk, grad_k, &a->k, keys.b, keys.h, keys.first, all, a->d);
+        FV_SIMD_NAME(fv_attn_deliver)
+        (a, dv, grad_v, &a->v, keys.b, keys.h, keys.first, all, a->d_v);
     }
 }
 
@@ -419,6 +471,7 @@ static void backward(const fv_exec *exec, void *const *ptr, const void *args)
     job.shift = shared + job.plan.shift;
     job.tickets = (atomic_int *)(void *)(shared + job.plan.tickets);
     job.finite = (uint8_t *)(shared + job.plan.flags);
+    job.wide_dq = shared + job.plan.wide_dq;
     job.threads = shared + job.plan.shared_floats;
     job.through_values = ptr[FV_ATTN_GRAD_O] && FV_TERM(exec, 0, true, false);
     fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units, BLOCK_ROWS * (a->d + a->d_v),
@@ -436,5 +489,7 @@ static void backward(const fv_exec *exec, void *const *ptr, const void *args)
 void FV_SIMD_NAME(fv_simd_attention_grad_fill)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_ATTENTION_GRAD][FV_F32] = backward;
+    t->fn[FV_KERNEL_ATTENTION_GRAD][FV_BF16] = backward;
+    t->fn[FV_KERNEL_ATTENTION_GRAD][FV_F16] = backward;
     t->scratch[FV_KERNEL_ATTENTION_GRAD] = backward_scratch;
 }

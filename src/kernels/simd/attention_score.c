@@ -127,15 +127,6 @@ void FV_SIMD_NAME(fv_attn_keep)(const fv_attn_job *job, const fv_attn_row *row, 
 
 /* ---- products --------------------------------------------------------------------- */
 
-bool FV_SIMD_NAME(fv_attn_finite)(const float *x, int64_t stride, int64_t rows, int64_t width)
-{
-    vf sum[2] = {v_zero(), v_zero()}; /* NaN from the first NaN or infinity on */
-    for (int64_t r = 0; r < rows; r++)
-        V_LOOP(width, 0,
-               sum[r % 2] = v_fma(v_load(x + r * stride + i, count), v_zero(), sum[r % 2]));
-    return vm_bits(v_nan(v_add(sum[0], sum[1]))) == 0;
-}
-
 static void skip_zeros(const fv_tile *t, int64_t rows, int64_t cols)
 {
     for (int64_t r = 0; r < rows; r++) {

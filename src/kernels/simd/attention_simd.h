@@ -8,6 +8,7 @@
  *   attention_decode.c  forward for a few queries over a long cache of keys
  *   attention_score.c  one row of scores: cap, slope, bias, mask, dropout
  *   attention_softmax.c  scores to weights, with running maxima
+ *   attention_rows.c   rows as they are stored, f32, bf16 or f16: to floats and back
  *
  * Scores are kept in base 2: s log2(e), so that a weight is 2^(s - most).
  *
@@ -62,10 +63,19 @@ static inline int64_t fv_attn_round(int64_t n, int64_t to) { return (n + to - 1)
 /* Floats in whole cache lines. */
 static inline size_t fv_attn_lines(size_t floats) { return (floats + 15) / 16 * 16; }
 
-static inline const float *fv_attn_at(const void *base, const fv_attn_layout *l, int64_t b,
-                                      int64_t h, int64_t i)
+/* Where row i of an array of the call's dtype begins. */
+static inline const void *fv_attn_at(const fv_attn *a, const void *base, const fv_attn_layout *l,
+                                     int64_t b, int64_t h, int64_t i)
 {
-    return (const float *)base + b * l->batch + h * l->head + i * l->row;
+    return (const char *)base +
+           (b * l->batch + h * l->head + i * l->row) * (int64_t)fv_dtype_size(a->dtype);
+}
+
+/* The same in an array that is written; NULL if it is not wanted. */
+static inline void *fv_attn_out(const fv_attn *a, void *base, const fv_attn_layout *l, int64_t b,
+                                int64_t h, int64_t i)
+{
+    return base ? (void *)(uintptr_t)fv_attn_at(a, base, l, b, h, i) : NULL;
 }
 
 static inline int64_t fv_attn_kv_head(const fv_attn *a, int64_t h)
@@ -145,8 +155,36 @@ V_INLINE void fv_attn_scale_row(float *o, int64_t width, float by)
         v_store(o + c, FV_LANES, v_mul(v_load(o + c, FV_LANES), factor));
 }
 
+/* to = factor x from, from a row of `type`; and back, rounded to nearest even. */
+void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t width, float factor,
+                                 float *to);
+void FV_SIMD_NAME(fv_attn_narrow)(fv_dtype type, const float *from, int64_t width, void *to);
+
+/* Rows of floats: the caller's own, or scratch that stands for rows of 16 bits. */
+typedef struct fv_attn_rows {
+    float *at; /* NULL: not given, or not wanted */
+    int64_t row;
+} fv_attn_rows;
+
+/* Rows [i, i + count) of an array as floats: in place, or widened into `room`. */
+fv_attn_rows FV_SIMD_NAME(fv_attn_rows_at)(const fv_attn *a, void *base, const fv_attn_layout *l,
+                                           int64_t b, int64_t h, int64_t i, int64_t count,
+                                           int64_t width, fv_attn_rows room);
+/* Where a gradient's rows from i on are summed: in place, or in `room`. */
+fv_attn_rows FV_SIMD_NAME(fv_attn_sums_at)(const fv_attn *a, void *base, const fv_attn_layout *l,
+                                           int64_t b, int64_t h, int64_t i, fv_attn_rows room);
+/* Sums that were not made in place go where they belong. */
+void FV_SIMD_NAME(fv_attn_deliver)(const fv_attn *a, fv_attn_rows sums, void *base,
+                                   const fv_attn_layout *l, int64_t b, int64_t h, int64_t i,
+                                   int64_t count, int64_t width);
+
 /* Whether every element is a number and not infinite. */
-bool FV_SIMD_NAME(fv_attn_finite)(const float *x, int64_t stride, int64_t rows, int64_t width);
+bool FV_SIMD_NAME(fv_attn_finite)(fv_dtype type, const void *x, int64_t stride, int64_t rows,
+                                  int64_t width);
+
+/* Rows of `type`, `row` elements apart, into panels [keys/64][width][64] of floats. */
+void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64_t keys,
+                                int64_t width, float *panels);
 
 /* C = from + A B for any number of rows and columns, tile by tile. careful: elements of A that are
  * 0 are skipped, whatever B holds there. */

@@ -133,7 +133,7 @@ static void unary_span(const span *s, int64_t n, void *out, const void *const *i
     case FV_UNARY_NEG:
         EACH(v_neg(X));
     case FV_UNARY_EXP:
-        GROUPS(v_exp, V_GROUP);
+        GROUPS(v_exp, V_EXP_GROUP);
     case FV_UNARY_LOG:
         EACH(v_log(X));
     case FV_UNARY_SQRT:

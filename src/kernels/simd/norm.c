@@ -31,7 +31,7 @@ static void layer_norm_range(const void *arg, int64_t begin, int64_t end, int th
         const vf shift = v_set(mean);
         vf squares = v_zero();
         V_LOOP(n, 0, const vf d = v_sub(v_load(x + i, count), shift);
-               if (job->stream) v_prefetch(x + i, n);
+               if (job->stream) v_prefetch(x + i, v_row_ahead(n));
                squares = v_add(squares, v_keep(count, v_mul(d, d), v_zero())));
         const float rstd = 1 / sqrtf(v_join(squares) / length(n) + (float)job->args->eps);
         const vf scale = v_set(rstd);
@@ -67,7 +67,7 @@ static void rms_norm_range(const void *arg, int64_t begin, int64_t end, int thre
         const float rrms = 1 / sqrtf(sum / length(n) + (float)job->args->eps);
         const vf scale = v_set(rrms);
         V_LOOP(n, v_head(y, n, job->stream), vf v = v_mul(v_load(x + i, count), scale);
-               if (job->stream) v_prefetch(x + i, n);
+               if (job->stream) v_prefetch(x + i, v_row_ahead(n));
                if (gamma) v = v_mul(v, v_load(gamma + i, count));
                v_put(y + i, count, v, job->stream));
         if (rrmss) rrmss[row] = rrms;

@@ -26,19 +26,17 @@ V_INLINE float v_row_max(const float *x, int64_t n)
     return vm_bits(nan) ? NAN : v_join_max(most);
 }
 
-/* The sum of e^(x - most); the terms themselves go to e, if not NULL (x itself is allowed).
- * `ahead`: the row after this one is asked for meanwhile. */
-V_INLINE float v_row_exps(const float *x, int64_t n, float most, float *e, bool ahead)
+/* Adds e^(x - shift) to the lanes of `sum`; the terms themselves go to e, if not NULL (x itself is
+ * allowed). `ahead`: the row after this one is asked for meanwhile. */
+V_INLINE vf v_add_exps(vf sum, const float *x, int64_t n, vf shift, float *e, bool ahead)
 {
     enum { STEP = V_GROUP * FV_LANES };
-    const vf shift = v_set(most);
-    vf sum = v_zero();
     int64_t done = 0;
     for (; done + STEP <= n; done += STEP) {
         vf v[V_GROUP];
         for (int k = 0; k < V_GROUP; k++) {
             v[k] = v_sub(v_load(x + done + k * FV_LANES, FV_LANES), shift);
-            if (ahead) v_prefetch(x + done + k * FV_LANES, n);
+            if (ahead) v_prefetch(x + done + k * FV_LANES, v_row_ahead(n));
         }
         v_exp_many(v, V_GROUP);
         for (int k = 0; k < V_GROUP; k++) {
@@ -50,7 +48,13 @@ V_INLINE float v_row_exps(const float *x, int64_t n, float most, float *e, bool 
     if (e) e += done;
     V_LOOP(n - done, 0, const vf v = v_exp(v_sub(v_load(x + i, count), shift));
            if (e) v_store(e + i, count, v); sum = v_add(sum, v_keep(count, v, v_zero())));
-    return v_join(sum);
+    return sum;
+}
+
+/* The sum of e^(x - most); e and ahead as above. */
+V_INLINE float v_row_exps(const float *x, int64_t n, float most, float *e, bool ahead)
+{
+    return v_join(v_add_exps(v_zero(), x, n, v_set(most), e, ahead));
 }
 
 /* ln of the sum of e^x: all -inf gives -inf, a +inf gives +inf, NaN wins. */

@@ -401,14 +401,22 @@ V_INLINE bool v_streams(int64_t rows, int64_t cols, const void *out, const void 
     return (uint64_t)rows * (uint64_t)cols * sizeof(float) >= FV_STREAM_BYTES && out != in;
 }
 
-/* Asks for the line `ahead` elements on, which may lie past the end: nothing is read. */
+/*
+ * Asks for the line `ahead` elements on, which may lie past the end: nothing is read. A core has
+ * few requests of its own under way at a time, and arithmetic between loads leaves them idle; the
+ * second cache has more, so lines are asked for early and into that one.
+ */
+enum { FV_STREAM_AHEAD = 4096 };
 V_INLINE void v_prefetch(const float *p, int64_t ahead)
 {
-    _mm_prefetch((const char *)((uintptr_t)p + (uintptr_t)ahead * sizeof *p), _MM_HINT_T0);
+    const uintptr_t bytes = (uintptr_t)ahead * sizeof *p;
+    _mm_prefetch((const char *)((uintptr_t)p + bytes), _MM_HINT_T1);
 }
 
-/* A load from a long run: without the hint, arithmetic as long as erf's leaves memory idle. */
-enum { FV_STREAM_AHEAD = 512 };
+/* The same for rows of n elements that are read more than once: at least the next row. */
+V_INLINE int64_t v_row_ahead(int64_t n) { return n > FV_STREAM_AHEAD ? n : FV_STREAM_AHEAD; }
+
+/* A load from a long run. */
 V_INLINE vf v_load_ahead(const float *p, int count, bool stream)
 {
     if (stream && count == FV_LANES) v_prefetch(p, FV_STREAM_AHEAD);

@@ -5,7 +5,7 @@
 
 void FV_SIMD_NAME(fv_simd_vexp)(int64_t n, const float *x, float *y)
 {
-    v_map(y, x, n, false, v_exp_many, V_GROUP, v_exp);
+    v_map(y, x, n, false, v_exp_many, V_EXP_GROUP, v_exp);
 }
 
 void FV_SIMD_NAME(fv_simd_vlog)(int64_t n, const float *x, float *y)

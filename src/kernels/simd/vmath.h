@@ -13,9 +13,10 @@
 /*
  * The chains of operations below are long, and the CPU looks only a few vectors ahead: functions
  * named _many do each step for several independent vectors before the next step. V_GROUP is how
- * many the registers hold.
+ * many the registers hold; V_EXP_GROUP that for exp alone, whose vectors share one test: with six
+ * of them it costs a tenth less than with four.
  */
-enum { V_GROUP = FV_SIMD_LEVEL == 3 ? 4 : 2 };
+enum { V_GROUP = FV_SIMD_LEVEL == 3 ? 4 : 2, V_EXP_GROUP = FV_SIMD_LEVEL == 3 ? 6 : 2 };
 
 /* ---- exp --------------------------------------------------------------------------- */
 
@@ -96,7 +97,7 @@ V_INLINE vf v_exp(vf x)
 /* Several vectors together (an even number), with one test for all. */
 V_INLINE void v_exp_many(vf *x, int many)
 {
-    vf t[V_GROUP];
+    vf t[V_EXP_GROUP];
     for (int k = 0; k < many; k++)
         t[k] = v_exp_round(x[k]);
     vi excess = v_exp_excess(t[0], t[1]);
@@ -313,7 +314,7 @@ V_INLINE void v_map(float *y, const float *x, int64_t n, bool stream, void (*man
     int64_t done = v_head(y, n, stream);
     V_LOOP(done, 0, v_store(y + i, count, one(v_load(x + i, count))));
     for (; done + step <= n; done += step) {
-        vf v[V_GROUP];
+        vf v[V_EXP_GROUP];
         for (int k = 0; k < group; k++)
             v[k] = v_load_ahead(x + done + k * FV_LANES, FV_LANES, stream);
         many(v, group);

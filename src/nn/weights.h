@@ -1,0 +1,36 @@
+/*
+ * How layers make their parameters: under a prefix, with a stated start. A layer is a plain struct
+ * of tensors; the set owns them, so a layer needs no destructor.
+ *
+ *     layer->weight = fv_nn_weight(params, prefix, "weight", 2, (int64_t[]){out, in},
+ *                                  fv_init_xavier(in, out));
+ */
+#ifndef FV_NN_WEIGHTS_H
+#define FV_NN_WEIGHTS_H
+
+#include <math.h>
+
+#include "fovea/optim.h"
+
+typedef struct fv_init {
+    enum { FV_INIT_CONSTANT, FV_INIT_UNIFORM, FV_INIT_NORMAL } kind;
+    double value; /* the constant, the bound, or the deviation */
+} fv_init;
+
+static inline fv_init fv_init_constant(double value) { return (fv_init){FV_INIT_CONSTANT, value}; }
+static inline fv_init fv_init_uniform(double bound) { return (fv_init){FV_INIT_UNIFORM, bound}; }
+static inline fv_init fv_init_normal(double deviation)
+{
+    return (fv_init){FV_INIT_NORMAL, deviation};
+}
+/* Uniform, with the variance that keeps signals their size both ways (Glorot and Bengio). */
+static inline fv_init fv_init_xavier(int64_t in, int64_t out)
+{
+    return fv_init_uniform(sqrt(6.0 / (double)(in + out)));
+}
+
+/* "prefix.name" (or "name" with an empty prefix) in `params`, f32. Poisons like fv_params_add. */
+fv_tensor *fv_nn_weight(fv_params *params, const char *prefix, const char *name, int rank,
+                        const int64_t *shape, fv_init init);
+
+#endif
