@@ -23,21 +23,29 @@ static const cli_option options[] = {
      .metavar = "LEVEL",
      .help = "force a kernel level"},
     {.name = "only",
-     .letter = 'o',
      .type = CLI_STRING,
      .metavar = "TEXT",
      .help = "measure only rows whose name contains TEXT"},
     {.name = "quick", .letter = 'q', .type = CLI_FLAG, .help = "fewer sizes and rounds"},
+    {.name = "output",
+     .letter = 'o',
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "compare: draw a plot (.svg, .png or .html)"},
+    {.name = "plot",
+     .type = CLI_CHOICE,
+     .choices = "time|memory|operations|path",
+     .fallback = "time",
+     .metavar = "WHAT",
+     .help = "compare: what the plot shows against the length"},
 };
 
 static const struct suite {
     const char *name;
     int (*run)(bench_run *run);
 } suites[] = {
-    {"peak", bench_peak},
-    {"gemm", bench_gemm},
-    {"attention", bench_attention},
-    {"ops", bench_ops},
+    {"peak", bench_peak}, {"gemm", bench_gemm},       {"attention", bench_attention},
+    {"ops", bench_ops},   {"compare", bench_compare},
 };
 
 static fv_simd level_named(const char *name)
@@ -56,6 +64,8 @@ static int run(const cli_call *call)
                        .quick = cli_flag(call, "quick"),
                        .threads = cpu.cpus,
                        .only = cli_text(call, "only"),
+                       .output = cli_text(call, "output"),
+                       .plot = cli_text(call, "plot"),
                        .threads_given = cli_given(call, "threads"),
                        .level = level_named(cli_text(call, "level")),
                        .slot_seconds = 0.008,
@@ -92,13 +102,14 @@ const cli_verb verb_bench = {
              "  gemm       matrix products, beside OpenBLAS and oneDNN where those are installed\n"
              "  attention  forward, backward, one query over a cache of keys\n"
              "  ops        softmax, layer norm, GELU and AdamW past the caches; tiny ops; an LSTM\n"
+             "  compare    convolution, recurrence and attention against the sequence's length\n"
              "\n"
              "Each figure is the median of interleaved rounds. The share is that of the limit\n"
              "measured just before and after; if these two differ by more than 5 % after several\n"
              "tries, the line is marked noisy: another program was using the machine.",
     .words = {.metavar = "SUITE",
               .type = CLI_CHOICE,
-              .choices = "peak|gemm|attention|ops",
+              .choices = "peak|gemm|attention|ops|compare",
               .least = 1,
               .most = 1,
               .help = "what to measure"},

@@ -50,6 +50,8 @@ typedef struct bench_run {
     bool threads_given;     /* then measure with that many only, not also with one */
     fv_simd level;          /* never AUTO: --level, else the best */
     const char *only;       /* --only: rows whose name contains this text; NULL: all */
+    const char *output;     /* --output: a file for a plot, or NULL */
+    const char *plot;       /* --plot: what it shows */
     double slot_seconds;    /* least time a contender runs in one round */
     int rounds;             /* rounds of one measurement */
     int tries;              /* measurements before a line is called noisy */
@@ -64,6 +66,7 @@ int bench_peak(bench_run *run);
 int bench_gemm(bench_run *run);
 int bench_attention(bench_run *run);
 int bench_ops(bench_run *run);
+int bench_compare(bench_run *run);
 
 /* ---- measuring ------------------------------------------------------------------ */
 

@@ -300,7 +300,7 @@ static void bench_lines(void)
     program_run("bench attention --quick --json --only decode -t1");
     expect(0, "\"pass\": \"decode\"", NULL);
     CHECK_EQ(each_json_line(look_at_bench), 2); /* two widths */
-    program_run("bench peak -q -t 1 -l scalar -o fma");
+    program_run("bench peak -q -t 1 -l scalar --only fma");
     expect(0, "GFLOP/s", NULL);
 }
 
