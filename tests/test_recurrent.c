@@ -78,7 +78,7 @@ static void check_recorded(const char *layer, fv_cell cell, int layers, bool bid
     const int64_t flat[] = {packing.total, cfg.input};
     fv_tensor *h = fv_rnn_run(ctx, &rnn, fv_reshape(ctx, steps_first(in), 2, flat), &packing, NULL,
                               false, NULL);
-    fv_tensor *out = fv_retain(ctx, fv_unpack(ctx, h, &packing));
+    fv_tensor *out = fv_retain(ctx, fv_unpack(ctx, h, &packing, NULL));
     size_t n = read_recorded(file, layer, "out0", want);
     CHECK_OK(ctx, fv_tensor_read(ctx, out, got, n * sizeof *got));
     check_near(layer, got, want, n);

@@ -25,6 +25,7 @@
 #include "fovea/recurrent.h"
 #include "fovea/safetensors.h"
 #include "fovea/score.h"
+#include "fovea/seq2seq.h"
 #include "fovea/status.h"
 #include "fovea/tensor.h"
 #include "fovea/train.h"

@@ -59,11 +59,15 @@ FV_API void fv_packing_free(fv_packing *packing); /* before the context */
 /* Packs host tokens: tokens[i] are those of the i-th given sequence -> i64 [total]. */
 FV_API fv_tensor *fv_pack_tokens(fv_ctx *ctx, const fv_packing *packing,
                                  const int64_t *const *tokens);
-/* Packed rows [total, d] -> [sequences, steps, d] in the given order; rows past an end are copies
- * of row 0: hide them. */
-FV_API fv_tensor *fv_unpack(fv_ctx *ctx, fv_tensor *x, const fv_packing *packing);
-/* The given sequences' lengths, i64 [sequences]: what attention calls n_keys. */
-FV_API fv_tensor *fv_packing_lengths(fv_ctx *ctx, const fv_packing *packing);
+/* Packed rows [total, d] -> [sequences, steps, d]; rows past an end are copies of row 0: hide them.
+ * Sequence i of the result is the given one order[i], or i with order NULL. */
+FV_API fv_tensor *fv_unpack(fv_ctx *ctx, fv_tensor *x, const fv_packing *packing,
+                            const int64_t *order);
+/* Their lengths in the same order, i64 [sequences]: what attention calls n_keys. */
+FV_API fv_tensor *fv_packing_lengths(fv_ctx *ctx, const fv_packing *packing, const int64_t *order);
+
+/* u8 [sequences, steps]: 1 past the end of a given sequence. */
+FV_API fv_tensor *fv_packing_past_end(fv_ctx *ctx, const fv_packing *packing);
 
 typedef enum fv_pool_kind { FV_POOL_LAST, FV_POOL_MEAN, FV_POOL_MAX } fv_pool_kind;
 /* One row a sequence, in the given order: its last step, or the mean or maximum of its steps. */

@@ -100,33 +100,36 @@ fv_tensor *fv_pack_tokens(fv_ctx *ctx, const fv_packing *p, const int64_t *const
     return index_of(ctx, p, p->total, fill_tokens, tokens);
 }
 
-static void fill_padded(const fv_packing *p, const void *user, int64_t *out)
+static int64_t rank_in(const fv_packing *p, const int64_t *order, int64_t i)
 {
-    (void)user;
+    return p->rank[order ? order[i] : i];
+}
+
+static void fill_padded(const fv_packing *p, const void *order, int64_t *out)
+{
     for (int64_t i = 0; i < p->sequences; i++)
         for (int64_t t = 0; t < p->steps; t++) {
-            const int64_t at = p->rank[i];
+            const int64_t at = rank_in(p, order, i);
             out[i * p->steps + t] = t < p->length[at] ? p->first[t] + at : 0;
         }
 }
 
-fv_tensor *fv_unpack(fv_ctx *ctx, fv_tensor *x, const fv_packing *p)
+fv_tensor *fv_unpack(fv_ctx *ctx, fv_tensor *x, const fv_packing *p, const int64_t *order)
 {
-    fv_tensor *index = index_of(ctx, p, p->sequences * p->steps, fill_padded, NULL);
+    fv_tensor *index = index_of(ctx, p, p->sequences * p->steps, fill_padded, order);
     const int64_t shape[] = {p->sequences, p->steps, fv_tensor_size(x, -1)};
     return fv_reshape(ctx, fv_index_select(ctx, x, 0, index), 3, shape);
 }
 
-static void fill_lengths(const fv_packing *p, const void *user, int64_t *out)
+static void fill_lengths(const fv_packing *p, const void *order, int64_t *out)
 {
-    (void)user;
     for (int64_t i = 0; i < p->sequences; i++)
-        out[i] = p->length[p->rank[i]];
+        out[i] = p->length[rank_in(p, order, i)];
 }
 
-fv_tensor *fv_packing_lengths(fv_ctx *ctx, const fv_packing *p)
+fv_tensor *fv_packing_lengths(fv_ctx *ctx, const fv_packing *p, const int64_t *order)
 {
-    return index_of(ctx, p, p->sequences, fill_lengths, NULL);
+    return index_of(ctx, p, p->sequences, fill_lengths, order);
 }
 
 /* ---- pooling ---------------------------------------------------------------------- */
@@ -140,22 +143,21 @@ static void fill_last(const fv_packing *p, const void *user, int64_t *out)
     }
 }
 
-/* u8 [sequences, steps, 1]: past the end. */
-static fv_tensor *past_end(fv_ctx *ctx, const fv_packing *p)
+fv_tensor *fv_packing_past_end(fv_ctx *ctx, const fv_packing *p)
 {
     fv_tensor *place = fv_cumsum(ctx, fv_full(ctx, FV_F32, 1, &p->steps, 1.0), 0);
-    fv_tensor *length = fv_cast(ctx, fv_packing_lengths(ctx, p), FV_F32);
-    fv_tensor *past = fv_gt(ctx, place, fv_unsqueeze(ctx, length, -1));
-    return fv_unsqueeze(ctx, past, -1);
+    fv_tensor *length = fv_cast(ctx, fv_packing_lengths(ctx, p, NULL), FV_F32);
+    return fv_gt(ctx, place, fv_unsqueeze(ctx, length, -1));
 }
 
 fv_tensor *fv_packed_pool(fv_ctx *ctx, fv_tensor *x, const fv_packing *p, fv_pool_kind kind)
 {
     if (kind == FV_POOL_LAST)
         return fv_index_select(ctx, x, 0, index_of(ctx, p, p->sequences, fill_last, NULL));
+    fv_tensor *past = fv_unsqueeze(ctx, fv_packing_past_end(ctx, p), -1);
     const double hidden = kind == FV_POOL_MAX ? -INFINITY : 0.0;
-    fv_tensor *all = fv_masked_fill(ctx, fv_unpack(ctx, x, p), past_end(ctx, p), hidden);
+    fv_tensor *all = fv_masked_fill(ctx, fv_unpack(ctx, x, p, NULL), past, hidden);
     if (kind == FV_POOL_MAX) return fv_max(ctx, all, 1, (int[]){1}, false);
-    fv_tensor *length = fv_cast(ctx, fv_packing_lengths(ctx, p), fv_tensor_dtype(x));
+    fv_tensor *length = fv_cast(ctx, fv_packing_lengths(ctx, p, NULL), fv_tensor_dtype(x));
     return fv_div(ctx, fv_sum(ctx, all, 1, (int[]){1}, false), fv_unsqueeze(ctx, length, -1));
 }

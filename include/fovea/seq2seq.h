@@ -1,0 +1,124 @@
+/*
+ * fovea/seq2seq.h: X, attend, and Y: an encoder, an attention and a decoder, chosen by their
+ * descriptions.
+ *
+ *     fv_seq2seq_config cfg;
+ *     fv_seq2seq_config_init(&cfg, sizeof cfg);           // RNNsearch (Bahdanau et al. 2015)
+ *     cfg.source_tokens = 60;
+ *     cfg.target_tokens = 15;
+ *     fv_seq2seq *model = NULL;
+ *     s = fv_seq2seq_create(params, &cfg, &model);
+ *
+ *     fv_token_pairs batch = {.count = 2, .source = xs, .source_length = x_lengths,
+ *                       .target = ys, .target_length = y_lengths};
+ *     fv_tensor *loss = fv_seq2seq_loss(ctx, model, &batch, NULL);    // summed over tokens
+ *
+ *     fv_stepper stepper;                                 // for fv_decode
+ *     s = fv_seq2seq_stepper(model, &batch, &stepper);
+ *     s = fv_decode(ctx, &stepper, batch.count, most_tokens, &how, &outputs);
+ *     fv_seq2seq_destroy(&model);
+ *
+ * The encoder reads x into states h_1 .. h_S (both directions joined). The decoder is one of
+ *
+ *     FIXED   s_t = f(y_{t-1}, s_{t-1}, c), c the encoder's last state: no attention
+ *     SEARCH  c_t = attend(s_{t-1}, h);  s_t = f(y_{t-1}, s_{t-1}, c_t)
+ *     LUONG   s_t = f([y_{t-1}; o_{t-1}], s_{t-1});  c_t = attend(s_t, h)
+ *
+ * with the readout o_t = act(W_s s_t + W_c c_t (+ W_y y_{t-1} but for LUONG) + b), act tanh or
+ * maxout (the larger of each pair), and p(y_t) = softmax(W o_t). Feeding o_{t-1} back is LUONG's
+ * input feeding and can be switched off. s_0 comes from the encoder's last states through a layer
+ * with tanh. Sequences of a batch may have any lengths; none works on padding.
+ */
+#ifndef FOVEA_SEQ2SEQ_H
+#define FOVEA_SEQ2SEQ_H
+
+#include "fovea/attend.h"
+#include "fovea/decode.h"
+#include "fovea/recurrent.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum fv_decoder_kind {
+    FV_DECODER_FIXED,
+    FV_DECODER_SEARCH,
+    FV_DECODER_LUONG,
+    FV_DECODER_COUNT
+} fv_decoder_kind;
+
+typedef enum fv_readout { FV_READOUT_TANH, FV_READOUT_MAXOUT, FV_READOUT_COUNT } fv_readout;
+
+typedef struct fv_seq2seq_config {
+    size_t struct_size;
+    int64_t source_tokens, target_tokens; /* vocabulary sizes */
+    int64_t start, end;                   /* of target sequences [0, 1] */
+    int64_t embedding;                    /* width of a token [128] */
+    fv_cell cell;                         /* of encoder and decoder [gru] */
+    int layers;                           /* of each [1] */
+    int64_t encoder_hidden;               /* of one direction [128] */
+    bool bidirectional;                   /* [true] */
+    bool reverse_source;                  /* feed x from its end (Sutskever et al.) [false] */
+    fv_decoder_kind decoder;              /* [search] */
+    int64_t hidden;                       /* of the decoder [256] */
+    fv_attention_score score;             /* [additive]; not the caller's own */
+    fv_attention_normaliser normaliser;   /* softmax, local-m or local-p [softmax] */
+    double half_width;                    /* of local windows [10] */
+    int64_t attention_width;              /* of additive scores and local-p [128] */
+    int64_t most_source;                  /* positions of the location score [128] */
+    bool input_feeding;                   /* LUONG [true] */
+    fv_readout readout;                   /* [tanh] */
+    int64_t readout_width;                /* of o_t [128] */
+    bool tied;        /* W is the target embedding; needs readout_width = embedding [false] */
+    double dropout;   /* of embeddings, between layers and of the readout, in training [0] */
+    double smoothing; /* of the training loss [0] */
+} fv_seq2seq_config;
+
+FV_API void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size);
+
+typedef struct fv_seq2seq fv_seq2seq;
+
+/* Parameters in `params`, which must outlive the model. Fails: ARGUMENT (a setting out of range,
+ * parts that do not fit; the message says which), MEMORY. */
+FV_API FV_MUST_USE fv_status fv_seq2seq_create(fv_params *params, const fv_seq2seq_config *cfg,
+                                               fv_seq2seq **out);
+FV_API void fv_seq2seq_destroy(fv_seq2seq **model); /* NULL is fine */
+FV_API const fv_seq2seq_config *fv_seq2seq_settings(const fv_seq2seq *model);
+
+/* Host tokens, without start and end. Sources have at least one token; targets may be empty. */
+typedef struct fv_token_pairs {
+    int64_t count;
+    const int64_t *const *source;
+    const int64_t *source_length;
+    const int64_t *const *target; /* NULL where only sources are needed */
+    const int64_t *target_length;
+} fv_token_pairs;
+
+/* Training settings of one call; NULL for evaluation: no dropout, no smoothing. */
+typedef struct fv_teaching {
+    double sampling; /* share of steps that are fed the model's own likeliest token [0] */
+} fv_teaching;
+
+/* Cross-entropy of every target token and of the end, summed. */
+FV_API fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *model, const fv_token_pairs *batch,
+                                  const fv_teaching *teaching);
+/* Tokens that loss sums over: all targets and one end each. */
+FV_API int64_t fv_token_pairs_tokens(const fv_token_pairs *batch);
+
+/*
+ * The attention of given targets: weights [count, most target tokens + 1, most source tokens], rows
+ * of target step t, columns of source tokens in their own order; rows and columns past an end are
+ * 0. FIXED has none: the invalid tensor, and the error says so.
+ */
+FV_API fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *model,
+                                   const fv_token_pairs *batch);
+
+/* Encodes the sources and makes a stepper over them. One at a time: it lives in the model until
+ * the next call of this function or fv_seq2seq_destroy. */
+FV_API FV_MUST_USE fv_status fv_seq2seq_stepper(fv_seq2seq *model, const fv_token_pairs *sources,
+                                                fv_stepper *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

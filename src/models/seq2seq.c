@@ -1,0 +1,213 @@
+/* Parameters of the recurrent encoder-decoders, and what may be combined with what. */
+#include "models/seq2seq.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nn/weights.h"
+
+void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size)
+{
+    const fv_seq2seq_config defaults = {
+        .struct_size = struct_size,
+        .start = 0,
+        .end = 1,
+        .embedding = 128,
+        .cell = FV_CELL_GRU,
+        .layers = 1,
+        .encoder_hidden = 128,
+        .bidirectional = true,
+        .decoder = FV_DECODER_SEARCH,
+        .hidden = 256,
+        .score = FV_ATTENTION_ADDITIVE,
+        .normaliser = FV_ATTENTION_SOFTMAX,
+        .half_width = 10,
+        .attention_width = 128,
+        .most_source = 128,
+        .input_feeding = true,
+        .readout = FV_READOUT_TANH,
+        .readout_width = 128,
+    };
+    memset(cfg, 0, struct_size);
+    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+}
+
+/* ---- checks ----------------------------------------------------------------------- */
+
+static fv_status check_sizes(fv_ctx *ctx, const fv_seq2seq_config *c)
+{
+    const int64_t most = 1 << 24;
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"source_tokens", c->source_tokens},
+                 {"target_tokens", c->target_tokens},
+                 {"embedding", c->embedding},
+                 {"encoder_hidden", c->encoder_hidden},
+                 {"hidden", c->hidden},
+                 {"attention_width", c->attention_width},
+                 {"most_source", c->most_source},
+                 {"readout_width", c->readout_width}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        FV_RETURN_IF(sizes[i].value < 1 || sizes[i].value > most, ctx, FV_ERR_ARGUMENT,
+                     "seq2seq: %s is %lld, not 1 to %lld", sizes[i].name, (long long)sizes[i].value,
+                     (long long)most);
+    FV_RETURN_IF(c->start < 0 || c->start >= c->target_tokens || c->end < 0 ||
+                     c->end >= c->target_tokens,
+                 ctx, FV_ERR_ARGUMENT, "seq2seq: start and end must be target tokens");
+    FV_RETURN_IF(c->layers < 1 || c->layers > FV_RNN_LAYERS, ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: 1 to %d layers", (int)FV_RNN_LAYERS);
+    FV_RETURN_IF(!(c->dropout >= 0 && c->dropout < 1) || !(c->smoothing >= 0 && c->smoothing < 1),
+                 ctx, FV_ERR_ARGUMENT, "seq2seq: dropout and smoothing are 0 to below 1");
+    return FV_OK;
+}
+
+static fv_status check_kinds(fv_ctx *ctx, const fv_seq2seq_config *c)
+{
+    FV_RETURN_IF(c->cell < FV_CELL_RNN || c->cell >= FV_CELL_COUNT ||
+                     c->decoder < FV_DECODER_FIXED || c->decoder >= FV_DECODER_COUNT ||
+                     c->readout < FV_READOUT_TANH || c->readout >= FV_READOUT_COUNT,
+                 ctx, FV_ERR_ARGUMENT, "seq2seq: no such cell, decoder or readout");
+    FV_RETURN_IF(c->score < FV_ATTENTION_SCALED || c->score >= FV_ATTENTION_CALLER, ctx,
+                 FV_ERR_ARGUMENT, "seq2seq: no such score");
+    FV_RETURN_IF(c->normaliser != FV_ATTENTION_SOFTMAX && c->normaliser != FV_ATTENTION_LOCAL_M &&
+                     c->normaliser != FV_ATTENTION_LOCAL_P,
+                 ctx, FV_ERR_ARGUMENT, "seq2seq: attention is soft: softmax, local-m or local-p");
+    const bool equal_widths = c->score == FV_ATTENTION_SCALED || c->score == FV_ATTENTION_DOT ||
+                              c->score == FV_ATTENTION_COSINE;
+    FV_RETURN_IF(c->decoder != FV_DECODER_FIXED && equal_widths &&
+                     fv_seq2seq_memory_width(c) != c->hidden,
+                 ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: a dot product of decoder states (%lld wide) and encoder states (%lld) "
+                 "needs equal widths",
+                 (long long)c->hidden, (long long)fv_seq2seq_memory_width(c));
+    FV_RETURN_IF(c->tied && c->readout_width != c->embedding, ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: tied embeddings need readout_width %lld to equal embedding %lld",
+                 (long long)c->readout_width, (long long)c->embedding);
+    return FV_OK;
+}
+
+/* ---- parameters ------------------------------------------------------------------- */
+
+static fv_tensor *matrix(fv_params *params, const char *name, int64_t out, int64_t in)
+{
+    return fv_nn_weight(params, "", name, 2, (int64_t[]){out, in}, fv_init_xavier(in, out));
+}
+
+static fv_tensor *zeros(fv_params *params, const char *name, int64_t n)
+{
+    return fv_nn_weight(params, "", name, 1, &n, fv_init_constant(0));
+}
+
+static void make_embeddings(fv_params *params, fv_seq2seq *m)
+{
+    const fv_seq2seq_config *c = &m->cfg;
+    const fv_init start = fv_init_normal(1.0 / sqrt((double)c->embedding));
+    m->source_embedding = fv_nn_weight(params, "encoder", "embedding.weight", 2,
+                                       (int64_t[]){c->source_tokens, c->embedding}, start);
+    m->target_embedding = fv_nn_weight(params, "decoder", "embedding.weight", 2,
+                                       (int64_t[]){c->target_tokens, c->embedding}, start);
+}
+
+static fv_status make_networks(fv_params *params, fv_seq2seq *m)
+{
+    const fv_seq2seq_config *c = &m->cfg;
+    fv_rnn_config rnn;
+    fv_rnn_config_init(&rnn, sizeof rnn);
+    rnn.cell = c->cell;
+    rnn.layers = c->layers;
+    rnn.input = c->embedding;
+    rnn.dropout = c->dropout;
+    rnn.hidden = c->encoder_hidden;
+    rnn.bidirectional = c->bidirectional;
+    FV_FORWARD(fv_rnn_create(params, "encoder.rnn", &rnn, &m->encoder));
+    rnn.hidden = c->hidden;
+    rnn.bidirectional = false;
+    FV_FORWARD(fv_rnn_create(params, "decoder.rnn", &rnn, &m->decoder));
+    for (int l = 0; l < c->layers; l++) {
+        char name[64];
+        for (int part = 0; part < (c->cell == FV_CELL_LSTM ? 2 : 1); part++) {
+            fv_tensor **to = part ? m->first_c[l] : m->first_h[l];
+            snprintf(name, sizeof name, "decoder.first_%s.%d.weight", part ? "c" : "h", l);
+            to[0] = matrix(params, name, c->hidden, fv_seq2seq_memory_width(c));
+            snprintf(name, sizeof name, "decoder.first_%s.%d.bias", part ? "c" : "h", l);
+            to[1] = zeros(params, name, c->hidden);
+        }
+    }
+    return FV_OK;
+}
+
+static void make_attention(fv_params *params, fv_seq2seq *m)
+{
+    const fv_seq2seq_config *c = &m->cfg;
+    const int64_t memory = fv_seq2seq_memory_width(c), a = c->attention_width;
+    if (c->score == FV_ATTENTION_GENERAL)
+        m->w = matrix(params, "attention.weight", c->hidden, memory);
+    if (c->score == FV_ATTENTION_LOCATION)
+        m->w = matrix(params, "attention.weight", c->most_source, c->hidden);
+    if (c->score == FV_ATTENTION_ADDITIVE) {
+        m->w_q = matrix(params, "attention.query.weight", a, c->hidden);
+        m->w_k = matrix(params, "attention.key.weight", a, memory);
+        m->w = fv_nn_weight(params, "attention", "score", 1, &a,
+                            fv_init_uniform(1.0 / sqrt((double)a)));
+    }
+    if (c->normaliser == FV_ATTENTION_LOCAL_P) {
+        m->w_p = matrix(params, "attention.position.weight", a, c->hidden);
+        m->v_p = fv_nn_weight(params, "attention", "position.score", 1, &a,
+                              fv_init_uniform(1.0 / sqrt((double)a)));
+    }
+}
+
+static void make_output(fv_params *params, fv_seq2seq *m)
+{
+    const fv_seq2seq_config *c = &m->cfg;
+    const int64_t memory = fv_seq2seq_memory_width(c);
+    const int64_t wide = c->readout_width * (c->readout == FV_READOUT_MAXOUT ? 2 : 1);
+    static const int gates[FV_CELL_COUNT] = {1, 3, 4};
+    const bool luong = c->decoder == FV_DECODER_LUONG;
+    if (!luong || c->input_feeding)
+        m->feed = matrix(params, "decoder.feed.weight", gates[c->cell] * c->hidden,
+                         luong ? c->readout_width : memory);
+    m->read_state = matrix(params, "readout.state.weight", wide, c->hidden);
+    m->read_context = matrix(params, "readout.context.weight", wide, memory);
+    if (!luong) m->read_token = matrix(params, "readout.token.weight", wide, c->embedding);
+    m->read_bias = zeros(params, "readout.bias", wide);
+    m->output = c->tied ? m->target_embedding
+                        : matrix(params, "output.weight", c->target_tokens, c->readout_width);
+    m->output_bias = zeros(params, "output.bias", c->target_tokens);
+}
+
+fv_status fv_seq2seq_create(fv_params *params, const fv_seq2seq_config *cfg, fv_seq2seq **out)
+{
+    fv_ctx *ctx = fv_params_context(params);
+    FV_RETURN_IF(cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: the config was not initialised");
+    FV_FORWARD(check_sizes(ctx, cfg));
+    FV_FORWARD(check_kinds(ctx, cfg));
+    fv_seq2seq *m = fv_mem_zalloc(&ctx->mem, sizeof *m);
+    FV_RETURN_IF(!m, ctx, FV_ERR_MEMORY, "no memory for a model");
+    m->ctx = ctx;
+    m->cfg = *cfg;
+    make_embeddings(params, m);
+    fv_status status = make_networks(params, m);
+    if (status == FV_OK && cfg->decoder != FV_DECODER_FIXED) make_attention(params, m);
+    if (status == FV_OK) make_output(params, m);
+    if (status == FV_OK) status = ctx->error;
+    if (status == FV_OK)
+        *out = m;
+    else
+        fv_seq2seq_destroy(&m);
+    return status;
+}
+
+void fv_seq2seq_destroy(fv_seq2seq **model)
+{
+    fv_seq2seq *m = *model;
+    if (!m) return;
+    fv_seq2seq_search_free(m);
+    fv_mem_free(&m->ctx->mem, m, sizeof *m);
+    *model = NULL;
+}
+
+const fv_seq2seq_config *fv_seq2seq_settings(const fv_seq2seq *model) { return &model->cfg; }

@@ -1,0 +1,76 @@
+/* The inside of fovea/seq2seq.h: parts, and what passes between them. */
+#ifndef FV_MODELS_SEQ2SEQ_H
+#define FV_MODELS_SEQ2SEQ_H
+
+#include "base/ctx.h"
+#include "fovea/ops.h"
+#include "fovea/seq2seq.h"
+
+/* What the encoder gives: keys and values [n, 1, positions, width], lengths [n], and the decoder's
+ * first states. Rows are in the order that was asked for. */
+typedef struct fv_memory {
+    int64_t positions;
+    fv_tensor *k, *v, *lengths;
+    fv_tensor *summary; /* [n, width]: the last states, for FIXED and the first states */
+} fv_memory;
+
+/* A decoder's state over n rows. */
+typedef struct fv_decoder_state {
+    fv_tensor *h[FV_RNN_LAYERS], *c[FV_RNN_LAYERS]; /* c: LSTM only, else NULL */
+    fv_tensor *feed;                                /* o of the last step; LUONG with feeding */
+} fv_decoder_state;
+
+enum { FV_STATE_TENSORS = 2 * FV_RNN_LAYERS + 1 };
+
+struct fv_seq2seq {
+    fv_ctx *ctx;
+    fv_seq2seq_config cfg;
+    fv_tensor *source_embedding, *target_embedding;
+    fv_rnn encoder, decoder;
+    fv_tensor *first_h[FV_RNN_LAYERS][2], *first_c[FV_RNN_LAYERS][2]; /* weight, bias */
+    fv_tensor *feed;                                                  /* context or o to gates */
+    fv_tensor *w, *w_q, *w_k, *w_p, *v_p;                             /* of the attention */
+    fv_tensor *read_state, *read_context, *read_token, *read_bias;
+    fv_tensor *output, *output_bias;
+    struct fv_seq2seq_search *search; /* of fv_seq2seq_stepper */
+};
+
+static inline int64_t fv_seq2seq_memory_width(const fv_seq2seq_config *cfg)
+{
+    return cfg->encoder_hidden * (cfg->bidirectional ? 2 : 1);
+}
+
+/* Encodes; row i of the memory is the given source order[i] (or i). */
+fv_memory fv_seq2seq_encode(fv_ctx *ctx, const fv_seq2seq *m, const fv_token_pairs *batch,
+                            const fv_packing *packing, const int64_t *order, bool training);
+/* Row index[i] of each part becomes row i; rows [0, n) with index NULL. */
+fv_memory fv_memory_rows(fv_ctx *ctx, const fv_memory *memory, int64_t n, fv_tensor *index);
+
+fv_decoder_state fv_seq2seq_first_state(fv_ctx *ctx, const fv_seq2seq *m, const fv_memory *memory);
+
+/* Applies `each` to every tensor that the state has. */
+void fv_decoder_state_map(fv_decoder_state *state,
+                          fv_tensor *(*each)(fv_ctx *ctx, fv_tensor *t, void *user), fv_ctx *ctx,
+                          void *user);
+
+/* What a step gives besides the new state. */
+typedef struct fv_decoder_step {
+    fv_tensor *state, *context; /* s_t and c_t, [n, hidden] and [n, memory] */
+    fv_tensor *readout; /* o_t, or NULL where it is left to the caller (all steps at once) */
+    fv_tensor *weights; /* [n, positions], if wanted and there is attention */
+} fv_decoder_step;
+
+/* Gates that a token's embedding gives to the first layer: [n, gates]. */
+fv_tensor *fv_seq2seq_token_gates(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *embedded);
+/* One step from `state`, which it replaces. t: the number of the step. */
+fv_decoder_step fv_seq2seq_step(fv_ctx *ctx, const fv_seq2seq *m, const fv_memory *memory,
+                                fv_tensor *token_gates, int64_t t, bool want_weights, bool training,
+                                fv_decoder_state *state);
+/* o from states, contexts and embedded tokens, all [n, ...]. */
+fv_tensor *fv_seq2seq_read(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *state, fv_tensor *context,
+                           fv_tensor *embedded);
+fv_tensor *fv_seq2seq_logits(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *readout);
+
+void fv_seq2seq_search_free(fv_seq2seq *m);
+
+#endif

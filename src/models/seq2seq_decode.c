@@ -1,0 +1,129 @@
+/* The decoder: its first state, one step, and the readout. */
+#include "models/seq2seq.h"
+
+static fv_tensor *first_of(fv_ctx *ctx, fv_tensor *const layer[2], const fv_memory *memory)
+{
+    return fv_linear_act(ctx, memory->summary, layer[0], layer[1], FV_ACT_TANH, NULL);
+}
+
+fv_decoder_state fv_seq2seq_first_state(fv_ctx *ctx, const fv_seq2seq *m, const fv_memory *memory)
+{
+    const fv_seq2seq_config *c = &m->cfg;
+    fv_decoder_state state = {.feed = NULL};
+    for (int l = 0; l < c->layers; l++) {
+        state.h[l] = first_of(ctx, m->first_h[l], memory);
+        if (c->cell == FV_CELL_LSTM) state.c[l] = first_of(ctx, m->first_c[l], memory);
+    }
+    if (c->decoder == FV_DECODER_LUONG && c->input_feeding)
+        state.feed = fv_zeros(ctx, fv_tensor_dtype(memory->summary), 2,
+                              (int64_t[]){fv_tensor_size(memory->summary, 0), c->readout_width});
+    return state;
+}
+
+void fv_decoder_state_map(fv_decoder_state *state,
+                          fv_tensor *(*each)(fv_ctx *ctx, fv_tensor *t, void *user), fv_ctx *ctx,
+                          void *user)
+{
+    for (int l = 0; l < FV_RNN_LAYERS; l++) {
+        if (state->h[l]) state->h[l] = each(ctx, state->h[l], user);
+        if (state->c[l]) state->c[l] = each(ctx, state->c[l], user);
+    }
+    if (state->feed) state->feed = each(ctx, state->feed, user);
+}
+
+/* ---- attention -------------------------------------------------------------------- */
+
+static fv_tensor *attend(fv_ctx *ctx, const fv_seq2seq *m, const fv_memory *memory,
+                         fv_tensor *state, int64_t t, fv_tensor **weights)
+{
+    const fv_seq2seq_config *c = &m->cfg;
+    const int64_t n = fv_tensor_size(state, 0);
+    fv_attention how;
+    fv_attention_init(&how, sizeof how);
+    how.score = c->score;
+    how.normaliser = c->normaliser;
+    how.half_width = c->half_width;
+    how.q_offset = t; /* local-m: the t-th target word looks around the t-th source word */
+    how.want_weights = weights != NULL;
+    const fv_attention_input in = {
+        .q = fv_reshape(ctx, state, 4, (int64_t[]){n, 1, 1, c->hidden}),
+        .k = memory->k,
+        .v = memory->v,
+        .w = m->w,
+        .w_q = m->w_q,
+        .w_p = m->w_p,
+        .v_p = m->v_p,
+        .n_keys = memory->lengths,
+    };
+    fv_attention_result result;
+    fv_tensor *context = fv_attention_run(ctx, &how, &in, &result);
+    if (ctx->error != FV_OK) return ctx->invalid;
+    if (weights) *weights = fv_reshape(ctx, result.weights, 2, (int64_t[]){n, memory->positions});
+    return fv_reshape(ctx, context, 2, (int64_t[]){n, fv_seq2seq_memory_width(c)});
+}
+
+/* ---- a step ----------------------------------------------------------------------- */
+
+fv_tensor *fv_seq2seq_token_gates(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *embedded)
+{
+    const fv_rnn_weights *w = &m->decoder.weights[0][0];
+    return fv_linear(ctx, embedded, w->input, w->input_bias);
+}
+
+/* All layers; the new top state. `extra` joins the token at the first layer, if there is one. */
+static fv_tensor *run_cells(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *gates, fv_tensor *extra,
+                            bool training, fv_decoder_state *state)
+{
+    const fv_seq2seq_config *c = &m->cfg;
+    if (extra) gates = fv_linear_act(ctx, extra, m->feed, NULL, FV_ACT_NONE, gates);
+    for (int l = 0; l < c->layers; l++) {
+        const fv_rnn_weights *w = &m->decoder.weights[l][0];
+        if (l > 0) {
+            fv_tensor *below = state->h[l - 1];
+            if (training) below = fv_dropout(ctx, below, c->dropout);
+            gates = fv_linear(ctx, below, w->input, w->input_bias);
+        }
+        state->h[l] = fv_rnn_step(ctx, c->cell, w, gates, state->h[l], &state->c[l]);
+    }
+    return state->h[c->layers - 1];
+}
+
+fv_decoder_step fv_seq2seq_step(fv_ctx *ctx, const fv_seq2seq *m, const fv_memory *memory,
+                                fv_tensor *token_gates, int64_t t, bool want_weights, bool training,
+                                fv_decoder_state *state)
+{
+    const fv_seq2seq_config *c = &m->cfg;
+    fv_decoder_step step = {.readout = NULL};
+    fv_tensor **weights = want_weights && c->decoder != FV_DECODER_FIXED ? &step.weights : NULL;
+    fv_tensor *extra = state->feed;
+    if (c->decoder == FV_DECODER_SEARCH)
+        extra = step.context = attend(ctx, m, memory, state->h[c->layers - 1], t, weights);
+    if (c->decoder == FV_DECODER_FIXED) extra = step.context = memory->summary;
+    step.state = run_cells(ctx, m, token_gates, extra, training, state);
+    if (c->decoder == FV_DECODER_LUONG) {
+        step.context = attend(ctx, m, memory, step.state, t, weights);
+        step.readout = fv_seq2seq_read(ctx, m, step.state, step.context, NULL);
+        if (state->feed) state->feed = step.readout;
+    }
+    return step;
+}
+
+/* ---- the readout ------------------------------------------------------------------ */
+
+fv_tensor *fv_seq2seq_read(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *state, fv_tensor *context,
+                           fv_tensor *embedded)
+{
+    const fv_seq2seq_config *c = &m->cfg;
+    fv_tensor *sum = fv_linear(ctx, state, m->read_state, m->read_bias);
+    sum = fv_linear_act(ctx, context, m->read_context, NULL, FV_ACT_NONE, sum);
+    if (m->read_token) sum = fv_linear_act(ctx, embedded, m->read_token, NULL, FV_ACT_NONE, sum);
+    if (c->readout == FV_READOUT_TANH) return fv_tanh(ctx, sum);
+    const int64_t n = fv_tensor_size(state, 0);
+    fv_tensor *pairs = fv_reshape(ctx, sum, 3, (int64_t[]){n, c->readout_width, 2});
+    return fv_max(ctx, pairs, 1, (int[]){2}, false);
+}
+
+fv_tensor *fv_seq2seq_logits(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *readout)
+{
+    return fv_linear(ctx, readout, m->output, m->output_bias);
+}

@@ -1,0 +1,82 @@
+/* The encoder: tokens to a memory of states that the decoder attends to. */
+#include "models/seq2seq.h"
+
+/* Where step t of a sequence is read when it is fed from its end: an index over packed rows that is
+ * its own inverse. */
+static fv_tensor *from_the_end(fv_ctx *ctx, const fv_packing *p)
+{
+    const size_t bytes = (size_t)p->total * sizeof(int64_t);
+    int64_t *from = fv_mem_alloc(&ctx->mem, bytes);
+    if (!from) {
+        fv_poison(ctx, FV_ERR_MEMORY, "no memory for %lld tokens", (long long)p->total);
+        return ctx->invalid;
+    }
+    for (int64_t t = 0; t < p->steps; t++)
+        for (int64_t i = 0; i < p->rows[t]; i++)
+            from[p->first[t] + i] = p->first[p->length[i] - 1 - t] + i;
+    fv_tensor *index = fv_from_host(ctx, FV_I64, 1, &p->total, from);
+    fv_mem_free(&ctx->mem, from, bytes);
+    return index;
+}
+
+/* The last states of the top layer, both directions joined. */
+static fv_tensor *summary_of(fv_ctx *ctx, const fv_seq2seq *m, const fv_rnn_state *last)
+{
+    const int top = m->cfg.layers - 1;
+    if (!m->cfg.bidirectional) return last->h[top][0];
+    return fv_concat(ctx, 2, (fv_tensor *[]){last->h[top][0], last->h[top][1]}, 1);
+}
+
+fv_memory fv_seq2seq_encode(fv_ctx *ctx, const fv_seq2seq *m, const fv_token_pairs *batch,
+                            const fv_packing *p, const int64_t *order, bool training)
+{
+    const fv_seq2seq_config *c = &m->cfg;
+    fv_memory memory = {.positions = p->steps};
+    fv_tensor *tokens = fv_pack_tokens(ctx, p, batch->source);
+    fv_tensor *x = fv_embedding(ctx, m->source_embedding, tokens, -1);
+    fv_tensor *turned = c->reverse_source ? from_the_end(ctx, p) : NULL;
+    if (turned) x = fv_index_select(ctx, x, 0, turned);
+    if (training) x = fv_dropout(ctx, x, c->dropout);
+    fv_rnn_state last;
+    fv_tensor *h = fv_rnn_run(ctx, &m->encoder, x, p, NULL, training, &last);
+    if (turned) h = fv_index_select(ctx, h, 0, turned);
+    if (ctx->error != FV_OK) return memory;
+    memory.summary = summary_of(ctx, m, &last);
+    if (order)
+        memory.summary = fv_index_select(ctx, memory.summary, 0,
+                                         fv_from_host(ctx, FV_I64, 1, &p->sequences, order));
+    memory.lengths = fv_packing_lengths(ctx, p, order);
+    if (c->decoder == FV_DECODER_FIXED) return memory;
+    memory.v = fv_unsqueeze(ctx, fv_unpack(ctx, h, p, order), 1);
+    memory.k = memory.v;
+    if (c->score == FV_ATTENTION_ADDITIVE) {
+        /* Projected once for all decoder steps, and without the padding. */
+        fv_tensor *keys = fv_linear(ctx, h, m->w_k, NULL);
+        memory.k = fv_unsqueeze(ctx, fv_unpack(ctx, keys, p, order), 1);
+    }
+    return memory;
+}
+
+static fv_tensor *some_rows(fv_ctx *ctx, fv_tensor *t, int64_t n, fv_tensor *index)
+{
+    if (!t) return NULL;
+    return index ? fv_index_select(ctx, t, 0, index) : fv_slice(ctx, t, 0, 0, n, 1);
+}
+
+/* Rows are selected from real tensors; lengths are exact as such. */
+static fv_tensor *some_lengths(fv_ctx *ctx, fv_tensor *lengths, int64_t n, fv_tensor *index)
+{
+    if (!index) return some_rows(ctx, lengths, n, NULL);
+    fv_tensor *real = some_rows(ctx, fv_cast(ctx, lengths, FV_F64), n, index);
+    return fv_cast(ctx, real, FV_I64);
+}
+
+fv_memory fv_memory_rows(fv_ctx *ctx, const fv_memory *memory, int64_t n, fv_tensor *index)
+{
+    fv_memory out = {.positions = memory->positions};
+    out.v = some_rows(ctx, memory->v, n, index);
+    out.k = memory->k == memory->v ? out.v : some_rows(ctx, memory->k, n, index);
+    out.lengths = some_lengths(ctx, memory->lengths, n, index);
+    out.summary = some_rows(ctx, memory->summary, n, index);
+    return out;
+}

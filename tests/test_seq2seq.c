@@ -1,0 +1,343 @@
+/*
+ * Recurrent encoder-decoders. Training sees all steps of a batch at once, a search one step of some
+ * rows: both must tell the same story, for every combination of parts.
+ */
+#include "fovea/seq2seq.h"
+
+#include "fovea/autograd.h"
+#include "fovea/ops.h"
+#include "support/test.h"
+
+enum { PAIRS = 3, SOURCE = 11, TARGET = 7, LONGEST_X = 6, LONGEST_Y = 4 };
+
+static fv_ctx *ctx;
+
+static const int64_t xa[] = {2, 5, 9}, xb[] = {3, 1, 4, 8, 10, 6}, xc[] = {7};
+static const int64_t ya[] = {3, 2, 6, 5}, yb[] = {4, 4}, yc[] = {0};
+static const int64_t *const xs[PAIRS] = {xa, xb, xc}, *const ys[PAIRS] = {ya, yb, yc};
+static const int64_t x_lengths[PAIRS] = {3, 6, 1}, y_lengths[PAIRS] = {4, 2, 0};
+
+static fv_token_pairs pairs(int first, int count)
+{
+    return (fv_token_pairs){.count = count,
+                            .source = xs + first,
+                            .source_length = x_lengths + first,
+                            .target = ys + first,
+                            .target_length = y_lengths + first};
+}
+
+typedef struct setting {
+    const char *name;
+    fv_decoder_kind decoder;
+    fv_cell cell;
+    int layers;
+    bool one_way, reverse, no_feeding, tied;
+    fv_attention_score score;
+    fv_attention_normaliser normaliser;
+    fv_readout readout;
+} setting;
+
+static const setting settings[] = {
+    {"search", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE},
+    {"search, maxout, lstm of two layers", FV_DECODER_SEARCH, FV_CELL_LSTM, 2,
+     .score = FV_ATTENTION_ADDITIVE, .readout = FV_READOUT_MAXOUT},
+    {"search, scaled dot, plain cell", FV_DECODER_SEARCH, FV_CELL_RNN, 1,
+     .score = FV_ATTENTION_SCALED, .tied = true},
+    {"fixed", FV_DECODER_FIXED, FV_CELL_LSTM, 1, .one_way = true},
+    {"fixed, reversed source", FV_DECODER_FIXED, FV_CELL_GRU, 2, .one_way = true, .reverse = true},
+    {"luong dot", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_DOT},
+    {"luong general, no feeding", FV_DECODER_LUONG, FV_CELL_GRU, 2, .no_feeding = true,
+     .score = FV_ATTENTION_GENERAL},
+    {"luong concat, reversed", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .one_way = true, .reverse = true,
+     .score = FV_ATTENTION_ADDITIVE},
+    {"luong location", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_LOCATION},
+    {"luong local-m general", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_GENERAL,
+     .normaliser = FV_ATTENTION_LOCAL_M},
+    {"luong local-p dot", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_DOT,
+     .normaliser = FV_ATTENTION_LOCAL_P},
+    {"luong local-p general", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_GENERAL,
+     .normaliser = FV_ATTENTION_LOCAL_P},
+    {"luong cosine", FV_DECODER_LUONG, FV_CELL_GRU, 1, .score = FV_ATTENTION_COSINE},
+};
+enum { SETTINGS = (int)(sizeof settings / sizeof *settings) };
+
+static fv_seq2seq *make(const setting *s, double dropout, fv_params **params)
+{
+    fv_seq2seq_config cfg;
+    fv_seq2seq_config_init(&cfg, sizeof cfg);
+    cfg.source_tokens = SOURCE;
+    cfg.target_tokens = TARGET;
+    cfg.start = 0;
+    cfg.end = 1;
+    cfg.embedding = 5;
+    cfg.cell = s->cell;
+    cfg.layers = s->layers;
+    cfg.bidirectional = !s->one_way;
+    cfg.encoder_hidden = s->one_way ? 8 : 4;
+    cfg.hidden = 8;
+    cfg.reverse_source = s->reverse;
+    cfg.decoder = s->decoder;
+    cfg.score = s->score;
+    cfg.normaliser = s->normaliser;
+    cfg.half_width = 2;
+    cfg.attention_width = 6;
+    cfg.most_source = 9;
+    cfg.input_feeding = !s->no_feeding;
+    cfg.readout = s->readout;
+    cfg.readout_width = s->tied ? 5 : 7;
+    cfg.tied = s->tied;
+    cfg.dropout = dropout;
+    fv_seq2seq *model = NULL;
+    CHECK_OK(ctx, fv_params_create(ctx, params));
+    CHECK_OK(ctx, fv_seq2seq_create(*params, &cfg, &model));
+    return model;
+}
+
+static void unmake(fv_seq2seq **model, fv_params **params)
+{
+    fv_seq2seq_destroy(model);
+    fv_params_destroy(params);
+}
+
+static double loss_of(const fv_seq2seq *model, int first, int count, const fv_teaching *teaching)
+{
+    const fv_token_pairs batch = pairs(first, count);
+    double value = NAN;
+    fv_scope_begin(ctx);
+    CHECK_OK(ctx, fv_tensor_item(ctx, fv_seq2seq_loss(ctx, model, &batch, teaching), &value));
+    fv_scope_end(ctx);
+    return value;
+}
+
+/* Feeds given targets through the stepper, row by row, and sums what it thinks of them. */
+static double stepped_loss(fv_seq2seq *model, float *weights)
+{
+    const fv_token_pairs batch = pairs(0, PAIRS);
+    fv_stepper s;
+    CHECK_OK(ctx, fv_seq2seq_stepper(model, &batch, &s));
+    CHECK_OK(ctx, s.begin(s.user, PAIRS));
+    double sum = 0;
+    int64_t row[PAIRS] = {0, 1, 2}, rows = PAIRS;
+    for (int64_t t = 0; rows > 0; t++) {
+        int64_t fed[PAIRS], from[PAIRS], kept = 0;
+        float p[PAIRS * TARGET];
+        for (int64_t r = 0; r < rows; r++)
+            fed[r] = t == 0 ? s.start : ys[row[r]][t - 1];
+        fv_scope_begin(ctx);
+        fv_no_grad_begin(ctx);
+        fv_tensor *seen = NULL;
+        fv_tensor *logits = s.step(s.user, ctx, fv_from_host(ctx, FV_I64, 1, &rows, fed), &seen);
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_log_softmax(ctx, logits, -1), p,
+                                     (size_t)(rows * TARGET) * sizeof *p));
+        float w[PAIRS * LONGEST_X];
+        if (seen)
+            CHECK_OK(ctx, fv_tensor_read(ctx, seen, w, (size_t)(rows * LONGEST_X) * sizeof *w));
+        for (int64_t r = 0; seen && r < rows; r++)
+            memcpy(weights + (row[r] * (LONGEST_Y + 1) + t) * LONGEST_X, w + r * LONGEST_X,
+                   LONGEST_X * sizeof *w);
+        fv_no_grad_end(ctx);
+        fv_scope_end(ctx);
+        for (int64_t r = 0; r < rows; r++) {
+            const bool last = t == y_lengths[row[r]];
+            sum -= (double)p[r * TARGET + (last ? s.end : ys[row[r]][t])];
+            if (last) continue;
+            from[kept] = r;
+            row[kept++] = row[r];
+        }
+        if (kept > 0 && kept < rows) CHECK_OK(ctx, s.select(s.user, kept, from));
+        rows = kept;
+    }
+    return sum;
+}
+
+static void steps_and_sequences_agree(void)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        fv_params *params = NULL;
+        fv_seq2seq *model = make(&settings[i], 0, &params);
+        static float stepped[PAIRS * (LONGEST_Y + 1) * LONGEST_X], aligned[sizeof stepped / 4];
+        memset(stepped, 0, sizeof stepped);
+        const double whole = loss_of(model, 0, PAIRS, NULL), step = stepped_loss(model, stepped);
+        if (!(fabs(whole - step) < 2e-5 * whole))
+            test_failed(__FILE__, __LINE__, "%s: %.7g at once, %.7g in steps", settings[i].name,
+                        whole, step);
+        double parts = 0;
+        for (int p = 0; p < PAIRS; p++)
+            parts += loss_of(model, p, 1, NULL);
+        CHECK_NEAR(parts, whole, 2e-5 * whole);
+        if (settings[i].decoder != FV_DECODER_FIXED) {
+            const fv_token_pairs batch = pairs(0, PAIRS);
+            fv_scope_begin(ctx);
+            fv_tensor *a = fv_seq2seq_align(ctx, model, &batch);
+            CHECK_OK(ctx, fv_tensor_read(ctx, a, aligned, sizeof aligned));
+            fv_scope_end(ctx);
+            for (size_t k = 0; k < sizeof aligned / sizeof *aligned; k++)
+                CHECK_NEAR(aligned[k], stepped[k], 1e-6);
+        }
+        unmake(&model, &params);
+    }
+}
+
+/* Rows of soft attention sum to one over the source's own tokens; what is past an end is 0. */
+static void alignments_are_distributions(void)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        const setting *s = &settings[i];
+        if (s->decoder == FV_DECODER_FIXED) continue;
+        fv_params *params = NULL;
+        fv_seq2seq *model = make(s, 0, &params);
+        float a[PAIRS][LONGEST_Y + 1][LONGEST_X];
+        const fv_token_pairs batch = pairs(0, PAIRS);
+        fv_scope_begin(ctx);
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_seq2seq_align(ctx, model, &batch), a, sizeof a));
+        fv_scope_end(ctx);
+        for (int p = 0; p < PAIRS; p++)
+            for (int t = 0; t <= LONGEST_Y; t++) {
+                double sum = 0, past = 0;
+                for (int j = 0; j < LONGEST_X; j++)
+                    *(j < x_lengths[p] ? &sum : &past) += (double)a[p][t][j];
+                CHECK(past == 0);
+                if (t > y_lengths[p]) CHECK(sum == 0);
+                const bool seen =
+                    s->normaliser != FV_ATTENTION_LOCAL_M || t - 2 < (int)x_lengths[p];
+                if (t <= y_lengths[p] && s->normaliser != FV_ATTENTION_LOCAL_P)
+                    CHECK_NEAR(sum, seen ? 1 : 0, 1e-5);
+            }
+        unmake(&model, &params);
+    }
+}
+
+static void a_fixed_context_has_no_alignment(void)
+{
+    fv_params *params = NULL;
+    fv_seq2seq *model = make(&settings[3], 0, &params);
+    const fv_token_pairs batch = pairs(0, PAIRS);
+    CHECK(!fv_tensor_valid(fv_seq2seq_align(ctx, model, &batch)));
+    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_UNSUPPORTED);
+    unmake(&model, &params);
+}
+
+/* The slope along the gradient, by differences: catches a part that was left out of the walk. */
+static void gradients_point_downhill(void)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        fv_params *params = NULL;
+        fv_seq2seq *model = make(&settings[i], 0, &params);
+        const fv_token_pairs batch = pairs(0, PAIRS);
+        fv_scope_begin(ctx);
+        CHECK_OK(ctx, fv_backward(ctx, fv_seq2seq_loss(ctx, model, &batch, NULL)));
+        fv_scope_end(ctx);
+        for (int p = 0; p < fv_params_count(params); p++) {
+            static float w[512], g[512], moved[512];
+            fv_tensor *t = fv_params_tensor(params, p), *grad = fv_grad(ctx, t);
+            const size_t n = (size_t)fv_tensor_count(t), bytes = n * sizeof *w;
+            CHECK(n <= 512 && grad != NULL);
+            if (n > 512 || !grad) continue;
+            CHECK_OK(ctx, fv_tensor_read(ctx, t, w, bytes));
+            CHECK_OK(ctx, fv_tensor_read(ctx, grad, g, bytes));
+            double norm = 0;
+            for (size_t k = 0; k < n; k++)
+                norm += (double)g[k] * (double)g[k];
+            norm = sqrt(norm);
+            if (norm < 1e-4) continue; /* below what float differences can show */
+            double side[2];
+            const double step = 0.005;
+            for (int d = 0; d < 2; d++) {
+                for (size_t k = 0; k < n; k++)
+                    moved[k] = (float)((double)w[k] + (d ? step : -step) * (double)g[k] / norm);
+                CHECK_OK(ctx, fv_tensor_write(ctx, t, moved, bytes));
+                side[d] = loss_of(model, 0, PAIRS, NULL);
+            }
+            CHECK_OK(ctx, fv_tensor_write(ctx, t, w, bytes));
+            const double slope = (side[1] - side[0]) / (2 * step);
+            if (!(fabs(slope - norm) < 0.02 * norm + 3e-3))
+                test_failed(__FILE__, __LINE__, "%s: %s: slope %.5g, gradient %.5g",
+                            settings[i].name, fv_params_name(params, p), slope, norm);
+        }
+        unmake(&model, &params);
+    }
+}
+
+/* Everything trains: a few dozen steps learn three pairs by heart, and the search finds them. */
+static void learns_by_heart(void)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        fv_params *params = NULL;
+        fv_seq2seq *model = make(&settings[i], 0, &params);
+        fv_optim_config how;
+        fv_optim_config_init(&how, sizeof how, FV_OPTIM_ADAM);
+        fv_optim *optim = NULL;
+        CHECK_OK(ctx, fv_optim_create(params, &how, &optim));
+        const fv_token_pairs batch = pairs(0, PAIRS);
+        const fv_teaching teaching = {.sampling = i % 2 ? 0.2 : 0};
+        for (uint64_t step = 0; step < 250; step++) {
+            fv_scope_begin(ctx);
+            fv_ctx_set_step(ctx, step, 0);
+            CHECK_OK(ctx, fv_backward(ctx, fv_seq2seq_loss(ctx, model, &batch, &teaching)));
+            CHECK_OK(ctx, fv_optim_step(optim, 0.02, NULL));
+            fv_scope_end(ctx);
+        }
+        for (int beam = 1; beam <= 4; beam += 3) {
+            fv_stepper stepper;
+            fv_outputs *out = NULL;
+            fv_decode_config cfg;
+            fv_decode_config_init(&cfg, sizeof cfg);
+            cfg.beam = beam;
+            const int64_t most[PAIRS] = {8, 8, 8};
+            CHECK_OK(ctx, fv_seq2seq_stepper(model, &batch, &stepper));
+            CHECK_OK(ctx, fv_decode(ctx, &stepper, PAIRS, most, &cfg, &out));
+            for (int p = 0; out && p < PAIRS; p++) {
+                const fv_output *o = fv_outputs_get(out, p, 0);
+                const bool same =
+                    o && o->count == y_lengths[p] &&
+                    memcmp(o->tokens, ys[p], (size_t)o->count * sizeof *o->tokens) == 0;
+                if (!same) test_failed(__FILE__, __LINE__, "%s: pair %d", settings[i].name, p);
+            }
+            fv_outputs_free(&out);
+        }
+        fv_optim_destroy(&optim);
+        unmake(&model, &params);
+    }
+}
+
+static void parts_that_do_not_fit_are_named(void)
+{
+    fv_seq2seq_config cfg;
+    fv_seq2seq_config_init(&cfg, sizeof cfg);
+    cfg.source_tokens = cfg.target_tokens = 9;
+    fv_params *params = NULL;
+    fv_seq2seq *model = NULL;
+    CHECK_OK(ctx, fv_params_create(ctx, &params));
+    fv_seq2seq_config bad = cfg;
+    bad.score = FV_ATTENTION_DOT;
+    bad.hidden = 100;
+    CHECK_EQ(fv_seq2seq_create(params, &bad, &model), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "needs equal widths"));
+    bad = cfg;
+    bad.end = 9;
+    CHECK_EQ(fv_seq2seq_create(params, &bad, &model), FV_ERR_ARGUMENT);
+    bad = cfg;
+    bad.embedding = 0;
+    CHECK_EQ(fv_seq2seq_create(params, &bad, &model), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "embedding is 0"));
+    bad = cfg;
+    bad.tied = true;
+    bad.readout_width = 64;
+    CHECK_EQ(fv_seq2seq_create(params, &bad, &model), FV_ERR_ARGUMENT);
+    CHECK(model == NULL && fv_params_count(params) == 0);
+    fv_params_destroy(&params);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
+    RUN(steps_and_sequences_agree);
+    RUN(alignments_are_distributions);
+    RUN(a_fixed_context_has_no_alignment);
+    RUN(gradients_point_downhill);
+    RUN(learns_by_heart);
+    RUN(parts_that_do_not_fit_are_named);
+    fv_ctx_destroy(&ctx);
+    return TEST_END();
+}
