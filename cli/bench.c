@@ -100,7 +100,7 @@ const cli_verb verb_bench = {
     .about = "measure speed against the limits of this machine",
     .notes = "  peak       the limits: multiply-adds, memory bandwidth; and exp, log, tanh, erf\n"
              "  gemm       matrix products, beside OpenBLAS and oneDNN where those are installed\n"
-             "  attention  forward, backward, one query over a cache of keys\n"
+             "  attention  forward, backward, additive scores, one query over a cache of keys\n"
              "  ops        softmax, layer norm, GELU and AdamW past the caches; tiny ops; an LSTM\n"
              "  compare    convolution, recurrence and attention against the sequence's length\n"
              "\n"

@@ -28,6 +28,18 @@ static const group groups[] = {
      .narrow = true,
      .alone = true,
      .shortly = true},
+    {.shape = {.name = "additive fwd",
+               .pass = ATTENTION_FORWARD,
+               .score = FV_SCORE_ADDITIVE,
+               .heads = 1},
+     .narrow = true,
+     .shortly = true},
+    {.shape = {.name = "additive bwd",
+               .pass = ATTENTION_BACKWARD,
+               .score = FV_SCORE_ADDITIVE,
+               .heads = 1},
+     .narrow = true,
+     .shortly = true},
     {.shape = {.name = "decode", .pass = ATTENTION_DECODE, .heads = HEADS}},
 };
 

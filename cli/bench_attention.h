@@ -9,7 +9,8 @@
  *
  * Operations are counted as 4 heads n^2 d forward, 2.5 times that backward, half of both when
  * causal; the share is that of the multiply-adds this machine can do at the same level. Decoding
- * is counted in bytes of K and V, its share that of the memory's read bandwidth.
+ * is counted in bytes of K and V, its share that of the memory's read bandwidth. Additive scores
+ * are counted in tanh, heads n^2 d of them, half when causal.
  */
 #ifndef FOVEA_CLI_BENCH_ATTENTION_H
 #define FOVEA_CLI_BENCH_ATTENTION_H
@@ -26,6 +27,7 @@ typedef enum attention_pass {
 typedef struct attention_shape {
     const char *name; /* of the line; --only looks at it */
     attention_pass pass;
+    fv_score score;
     int64_t n, d, heads;
     bool causal;
     fv_simd level;

@@ -6,7 +6,7 @@
 
 #include "output.h"
 
-enum { Q, K, V, O, GRAD_O, GRAD_Q, GRAD_K, GRAD_V, LSE, ARRAYS };
+enum { Q, K, V, O, GRAD_O, GRAD_Q, GRAD_K, GRAD_V, LSE, W, GRAD_W, ARRAYS };
 
 typedef struct job {
     fv_attn attn;
@@ -57,7 +57,8 @@ static fv_attn description(const attention_shape *s)
     a.n_q = s->pass == ATTENTION_DECODE ? 1 : s->n;
     a.n_k = s->n;
     a.d = a.d_v = s->d;
-    a.scale = 1 / sqrt((double)s->d);
+    a.score = s->score;
+    a.scale = s->score == FV_SCORE_DOT ? 1 / sqrt((double)s->d) : 1;
     a.causal = s->causal ? FV_CAUSAL_TOP_LEFT : FV_CAUSAL_NONE;
     fv_attn_dense(&a);
     return a;
@@ -88,6 +89,10 @@ static fv_status job_make(const attention_shape *s, fv_pool *pool, int threads, 
                              .grad_q = x[GRAD_Q],
                              .grad_k = x[GRAD_K],
                              .grad_v = x[GRAD_V]};
+    if (s->score == FV_SCORE_ADDITIVE) {
+        j->data.w = x[W];
+        j->data.grad_w = x[GRAD_W];
+    }
     call_forward(j); /* the backward needs o and lse */
     return j->status;
 }
@@ -97,7 +102,9 @@ static void set_rate(bench_line *line, const attention_shape *s, const bench_res
     const double pairs = (double)(s->heads * s->n) * (double)s->n * (s->causal ? 0.5 : 1);
     const double flops = 4 * pairs * (double)s->d * (s->pass == ATTENTION_BACKWARD ? 2.5 : 1);
     const double bytes = 8.0 * (double)(s->heads * s->n * s->d);
-    if (s->pass == ATTENTION_DECODE)
+    if (s->score == FV_SCORE_ADDITIVE)
+        bench_line_rate(line, BENCH_GOPS, pairs * (double)s->d, got->seconds[0], (double)NAN);
+    else if (s->pass == ATTENTION_DECODE)
         bench_line_rate(line, BENCH_GBS, bytes, got->seconds[0], got->gauge);
     else
         bench_line_rate(line, BENCH_GFLOPS, flops, got->seconds[0], got->gauge);

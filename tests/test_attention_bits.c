@@ -7,20 +7,6 @@ static fv_pool *pools[9];
 
 /* ---- edges ------------------------------------------------------------------------ */
 
-static void spoil(const problem *p, vec x, const fv_attn_layout *l, int64_t j, int64_t width)
-{
-    static const double poison[] = {NAN, INFINITY, -INFINITY};
-    for (int64_t b = 0; b < p->a.batch; b++)
-        for (int64_t h = 0; h < p->a.kv_heads; h++)
-            for (int64_t c = 0; c < width; c++)
-                vec_set(x, b * l->batch + h * l->head + j * l->row + c, poison[c % 3]);
-}
-
-static bool same_results(const problem *x, const problem *y)
-{
-    return vec_same_bits(x->o, y->o) && vec_same_bits(x->lse, y->lse);
-}
-
 /* NaN in hidden keys and values changes no bit of the output or of a gradient that is not its
  * own. */
 static void hidden_poison_at_level(void)
@@ -44,20 +30,15 @@ static void hidden_poison_at_level(void)
         problem r = problem_again(&p);
         r.k = vec_copy(p.k);
         r.v = vec_copy(p.v);
-        r.grad_q = vec_like(p.grad_q);
-        r.grad_k = vec_like(p.grad_k);
-        r.grad_v = vec_like(p.grad_v);
         static const int64_t hidden[3][3] = {{17, 200, 299}, {100, 101, 299}, {17, 18, 299}};
         for (int j = 0; j < 3; j++) {
-            spoil(&r, r.k, &r.a.k, hidden[rule][j], 20);
-            spoil(&r, r.v, &r.a.v, hidden[rule][j], 20);
+            problem_spoil(&r, r.k, &r.a.k, hidden[rule][j], 20);
+            problem_spoil(&r, r.v, &r.a.v, hidden[rule][j], 20);
         }
         run_forward(&r);
         run_backward(&r);
         CHECK(same_results(&p, &r));
-        CHECK(vec_same_bits(p.grad_q, r.grad_q));
-        CHECK(vec_same_bits(p.grad_k, r.grad_k));
-        CHECK(vec_same_bits(p.grad_v, r.grad_v));
+        CHECK(same_gradients(&p, &r));
     }
     vec_free_all();
 }
@@ -153,17 +134,12 @@ static void threads_at_level(void)
     run_backward(&one);
     for (int threads = 2; threads <= 8; threads++) {
         problem many = problem_again(&one);
-        many.grad_q = vec_like(one.grad_q);
-        many.grad_k = vec_like(one.grad_k);
-        many.grad_v = vec_like(one.grad_v);
         setup.pool = pools[threads];
         run_forward(&many);
         run_backward(&many);
         setup.pool = NULL;
         CHECK(same_results(&one, &many));
-        CHECK(vec_same_bits(one.grad_q, many.grad_q));
-        CHECK(vec_same_bits(one.grad_k, many.grad_k));
-        CHECK(vec_same_bits(one.grad_v, many.grad_v));
+        CHECK(same_gradients(&one, &many));
     }
     vec_free_all();
 }
@@ -244,14 +220,11 @@ static void vector_levels(void)
     problem wide = problem_of(splittable()), narrow = problem_again(&wide);
     run_forward(&wide);
     run_backward(&wide);
-    narrow.grad_q = vec_like(wide.grad_q);
-    narrow.grad_k = vec_like(wide.grad_k);
     kernel_level(FV_SIMD_AVX2);
     run_forward(&narrow);
     run_backward(&narrow);
     CHECK(same_results(&wide, &narrow));
-    CHECK(vec_same_bits(wide.grad_q, narrow.grad_q));
-    CHECK(vec_same_bits(wide.grad_k, narrow.grad_k));
+    CHECK(same_gradients(&wide, &narrow));
     vec_free_all();
 }
 

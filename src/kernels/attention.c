@@ -48,8 +48,8 @@ static bool sizes_are_sound(const fv_attn *a)
     if (a->batch < 0 || a->heads < 1 || a->kv_heads < 1 || a->heads % a->kv_heads != 0)
         return false;
     if (a->n_q < 0 || a->n_k < 0) return false;
-    if (a->d < 1 || a->d > FV_ATTN_MAX_WIDTH || a->d_v < 1 || a->d_v > FV_ATTN_MAX_WIDTH)
-        return false;
+    if (a->score != FV_SCORE_NONE && (a->d < 1 || a->d > FV_ATTN_MAX_WIDTH)) return false;
+    if (a->d_v < 1 || a->d_v > FV_ATTN_MAX_WIDTH) return false;
     const int64_t most = (int64_t)1 << 40; /* positions and their differences stay exact */
     if (a->n_q > most || a->n_k > most || a->q_offset < -most || a->q_offset > most) return false;
     int64_t rows, work;
@@ -61,6 +61,7 @@ static bool sizes_are_sound(const fv_attn *a)
 fv_status fv_attn_check(const fv_attn *a)
 {
     if (!a || a->struct_size != sizeof *a || !sizes_are_sound(a)) return FV_ERR_ARGUMENT;
+    if (a->score < FV_SCORE_DOT || a->score > FV_SCORE_NONE) return FV_ERR_ARGUMENT;
     if (a->causal < FV_CAUSAL_NONE || a->causal > FV_CAUSAL_BOTTOM_RIGHT) return FV_ERR_ARGUMENT;
     if (a->left < -1 || a->right < -1 || a->prefix < 0) return FV_ERR_ARGUMENT;
     if (!(a->dropout >= 0 && a->dropout < 1) || !(a->soft_cap >= 0) || !isfinite(a->scale))
@@ -133,13 +134,17 @@ static void fill_inputs(void **ptr, const fv_attn_data *data)
     ptr[FV_ATTN_VISIBLE] = readable(data->visible);
     ptr[FV_ATTN_N_KEYS] = readable(data->n_keys);
     ptr[FV_ATTN_SLOPES] = readable(data->slopes);
+    ptr[FV_ATTN_W] = readable(data->w);
 }
 
 static bool has_inputs(const fv_attn *a, const fv_attn_data *data)
 {
     if (!data) return false;
     const bool queries = a->batch * a->n_q > 0, keys = a->batch * a->n_k > 0;
-    return (!queries || (data->q && data->o)) && (!keys || (data->k && data->v));
+    const bool pairs = a->score != FV_SCORE_NONE;
+    if (a->score == FV_SCORE_ADDITIVE ? !data->w : data->w != NULL) return false;
+    if (queries && ((pairs && !data->q) || !data->o)) return false;
+    return !keys || ((!pairs || data->k) && data->v);
 }
 
 fv_status fv_attn_forward(const fv_attn *a, const fv_attn_data *data, const fv_attn_exec *exec,
@@ -159,11 +164,16 @@ fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data, const fv_
     fv_status status = fv_attn_check(a);
     if (status != FV_OK) return status;
     if (!has_inputs(a, data) || (a->batch * a->n_q > 0 && !data->lse)) return FV_ERR_ARGUMENT;
-    if (data->grad_bias && !data->bias) return FV_ERR_ARGUMENT;
+    if ((data->grad_bias && !data->bias) || (data->grad_w && !data->w)) return FV_ERR_ARGUMENT;
+    if (a->score == FV_SCORE_NONE && (data->grad_q || data->grad_k)) return FV_ERR_ARGUMENT;
     void *ptr[FV_ATTN_GRAD_POINTERS] = {
-        [FV_ATTN_GRAD_Q] = data->grad_q,           [FV_ATTN_GRAD_K] = data->grad_k,
-        [FV_ATTN_GRAD_V] = data->grad_v,           [FV_ATTN_GRAD_BIAS] = data->grad_bias,
-        [FV_ATTN_GRAD_O] = readable(data->grad_o), [FV_ATTN_GRAD_LSE] = readable(data->grad_lse),
+        [FV_ATTN_GRAD_Q] = data->grad_q,
+        [FV_ATTN_GRAD_K] = data->grad_k,
+        [FV_ATTN_GRAD_V] = data->grad_v,
+        [FV_ATTN_GRAD_BIAS] = data->grad_bias,
+        [FV_ATTN_GRAD_W] = data->grad_w,
+        [FV_ATTN_GRAD_O] = readable(data->grad_o),
+        [FV_ATTN_GRAD_LSE] = readable(data->grad_lse),
     };
     fill_inputs(ptr + FV_ATTN_GRAD_INPUTS, data);
     return run(a, FV_ATTN_BACKWARD, exec, ptr, scratch, scratch_bytes);

@@ -4,15 +4,18 @@
  * q, k, v, o and their gradients have the dtype of the call; everything else is f32 with bf16 and
  * f16. Sums are made in float then, and each result is rounded once.
  *
- * ATTENTION ptr: o, lse (or NULL), q, k, v, bias, visible, n_keys, slopes (the last four or NULL)
- * ATTENTION_GRAD ptr: grad_q, grad_k, grad_v, grad_bias (each or NULL), grad_o, grad_lse (either
- *   or NULL), then the pointers of ATTENTION. grad_bias is added to; the others are written.
+ * ATTENTION ptr: o, lse (or NULL), q, k, v, bias, visible, n_keys, slopes, w (from bias on or NULL)
+ * ATTENTION_GRAD ptr: grad_q, grad_k, grad_v, grad_bias, grad_w (each or NULL), grad_o, grad_lse
+ *   (either or NULL), then the pointers of ATTENTION. grad_bias and grad_w are added to; the others
+ *   are written.
  *   With P the weights, D the dropout factors (0 or 1/(1-p)), delta_i = o_i . do_i - dlse_i:
  *     dP_ij = D_ij (do_i . v_j)        dS_ij = P_ij (dP_ij - delta_i)
- *     with a soft cap, dZ = dS (1 - (capped/c)^2), else dZ = dS
- *     dq_i = scale sum_j dZ_ij k_j     dk_j = scale sum_i dZ_ij q_i
+ *     with a soft cap, dZ = scale dS (1 - (capped/c)^2), else dZ = scale dS
  *     dv_j = sum_i D_ij P_ij do_i      dbias_ij = dS_ij
- *   terms: 0 dP, 1 delta
+ *   dot:      dq_i = sum_j dZ_ij k_j   dk_j = sum_i dZ_ij q_i
+ *   additive, with t = tanh(q_ic + k_jc):
+ *     dq_ic = w_c sum_j dZ_ij (1 - t^2), dk_jc likewise over i, dw_c = sum_ij dZ_ij t
+ *   terms: 0 dP, 1 delta, 2 t^2 in 1 - t^2
  * args: fv_attn.
  */
 #ifndef FV_KERNELS_ATTENTION_H
@@ -32,6 +35,7 @@ enum {
     FV_ATTN_VISIBLE,
     FV_ATTN_N_KEYS,
     FV_ATTN_SLOPES,
+    FV_ATTN_W,
     FV_ATTN_POINTERS,
 };
 enum {
@@ -39,6 +43,7 @@ enum {
     FV_ATTN_GRAD_K,
     FV_ATTN_GRAD_V,
     FV_ATTN_GRAD_BIAS,
+    FV_ATTN_GRAD_W,
     FV_ATTN_GRAD_O,
     FV_ATTN_GRAD_LSE,
     FV_ATTN_GRAD_INPUTS, /* from here the pointers of the forward pass, o first */
@@ -47,6 +52,12 @@ enum {
 
 /* Whether rows have 16 bits: then they are widened before use and narrowed at the end. */
 static inline bool fv_attn_is_half(fv_dtype type) { return type == FV_BF16 || type == FV_F16; }
+
+/* Elements of a row of q and k that are looked at. */
+static inline int64_t fv_attn_width(const fv_attn *a)
+{
+    return a->score == FV_SCORE_NONE ? 0 : a->d;
+}
 
 /* Sizes, widths and settings that the kernels may rely on. */
 fv_status fv_attn_check(const fv_attn *a);

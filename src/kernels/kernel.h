@@ -58,7 +58,7 @@ typedef enum fv_kernel_id {
     FV_KERNEL_COUNT
 } fv_kernel_id;
 
-enum { FV_KERNEL_MAX_PTR = 16 };
+enum { FV_KERNEL_MAX_PTR = 24 };
 
 typedef struct fv_kernel_info {
     const char *name;

@@ -5,7 +5,8 @@
  *     o_i = sum_j P_ij v_j              =>  dv_j = sum_i P_ij do_i,   dP_ij = do_i . v_j
  *     P = softmax(S), lse = ln sum e^S  =>  dS_ij = P_ij (dP_ij - sum_k P_ik dP_ik + dlse_i)
  * and the inner sum is do_i . o_i, so no row of P has to be kept: P_ij = exp(S_ij - lse_i) is made
- * again, block by block. From S = scale q k^T (+ cap, slope, bias) follow dq, dk and dbias.
+ * again, block by block. From S = scale q k^T (+ cap, slope, bias) follow dq, dk and dbias;
+ * additive scores sum_c w_c tanh(q_ic + k_jc) send w_c (1 - tanh^2) to q and k, and tanh to w.
  */
 #include <math.h>
 
@@ -13,7 +14,9 @@
 #include "kernels/attention.h"
 #include "ops/op.h"
 
-enum { Q, K, V, BIAS, VISIBLE, N_KEYS, SLOPES, INPUTS };
+enum { Q, K, V, BIAS, VISIBLE, N_KEYS, SLOPES, W, INPUTS };
+static const int gradient_inputs[] = {Q, K, V, BIAS, W};
+enum { GRADIENTS = sizeof gradient_inputs / sizeof *gradient_inputs };
 enum { SAVED_O = INPUTS, SAVED_LSE };
 
 void fv_attend_config_init(fv_attend_config *cfg, size_t struct_size)
@@ -42,6 +45,7 @@ fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
     attend_params params;
     fv_attn *a = &params.settings;
     fv_attn_init(a, sizeof *a);
+    a->score = full.score;
     a->scale = full.scale;
     a->soft_cap = full.soft_cap;
     a->causal = full.causal;
@@ -53,7 +57,8 @@ fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
     if (a->dropout > 0) a->dropout_key = fv_rng_key(ctx->seed, ctx->step, ctx->site++);
     const fv_attend_extra none = {.bias = NULL};
     if (!extra) extra = &none;
-    fv_tensor *in[INPUTS] = {q, k, v, extra->bias, extra->visible, extra->n_keys, extra->slopes};
+    fv_tensor *in[INPUTS] = {
+        q, k, v, extra->bias, extra->visible, extra->n_keys, extra->slopes, extra->w};
     fv_op_apply_many(ctx, FV_OP_ATTEND, INPUTS, in, &params, 2, out);
     if (lse) *lse = out[1];
     return out[0];
@@ -85,54 +90,95 @@ static fv_status check_vector(fv_op_run *run, int i, int64_t size, const char *w
     return FV_OK;
 }
 
-/* Of what goes with scores: bias, slopes and the log-sum-exp are never stored in 16 bits. */
-static fv_dtype score_dtype(const fv_tensor *q)
+/* Of what goes with scores: bias, slopes, w and the log-sum-exp are never stored in 16 bits. */
+static fv_dtype score_dtype(const fv_tensor *v)
 {
-    return fv_attn_is_half(q->dtype) ? FV_F32 : q->dtype;
+    return fv_attn_is_half(v->dtype) ? FV_F32 : v->dtype;
 }
 
-static fv_status check_dtypes(fv_op_run *run)
+/* Which inputs a score needs and which it cannot use. */
+static fv_status check_presence(fv_op_run *run, fv_score score)
 {
-    if (!run->in[Q] || !fv_attn_is_half(run->in[Q]->dtype)) FV_FORWARD(fv_need_real(run, Q));
-    for (int i = K; i <= V; i++)
-        FV_FORWARD(fv_need_dtype(run, i, run->in[Q]->dtype));
-    if (run->in[BIAS]) FV_FORWARD(fv_need_dtype(run, BIAS, score_dtype(run->in[Q])));
-    if (run->in[SLOPES]) FV_FORWARD(fv_need_dtype(run, SLOPES, score_dtype(run->in[Q])));
+    fv_tensor *const *in = run->in;
+    if (score == FV_SCORE_NONE) {
+        if (in[Q] || in[K])
+            return fv_op_error(run, FV_ERR_ARGUMENT, "without a score q and k must be NULL");
+        if (!in[BIAS] || in[BIAS]->rank < 2)
+            return fv_op_error(run, FV_ERR_ARGUMENT,
+                               "without a score there must be a bias of rank 2 or more");
+    }
+    if ((score == FV_SCORE_ADDITIVE) != (in[W] != NULL))
+        return fv_op_error(run, FV_ERR_ARGUMENT,
+                           "w belongs to the additive score, and to no other");
+    return FV_OK;
+}
+
+static fv_status check_dtypes(fv_op_run *run, bool pairs)
+{
+    if (!run->in[V] || !fv_attn_is_half(run->in[V]->dtype)) FV_FORWARD(fv_need_real(run, V));
+    for (int i = Q; i <= K; i++)
+        if (run->in[i] || pairs) FV_FORWARD(fv_need_dtype(run, i, run->in[V]->dtype));
+    static const int beside[] = {BIAS, SLOPES, W};
+    for (int k = 0; k < 3; k++)
+        if (run->in[beside[k]]) FV_FORWARD(fv_need_dtype(run, beside[k], score_dtype(run->in[V])));
     if (run->in[VISIBLE]) FV_FORWARD(fv_need_dtype(run, VISIBLE, FV_U8));
     if (run->in[N_KEYS]) FV_FORWARD(fv_need_dtype(run, N_KEYS, FV_I64));
     return FV_OK;
 }
 
-static fv_attn describe(const fv_attn *settings, const fv_tensor *q, const fv_tensor *k,
-                        const fv_tensor *v)
+static fv_attn describe(const fv_attn *settings, fv_tensor *const *in)
 {
+    const fv_tensor *q = in[Q], *v = in[V], *bias = in[BIAS];
     fv_attn a = *settings;
-    a.dtype = q->dtype;
-    a.batch = q->shape[0];
-    a.heads = q->shape[1];
-    a.n_q = q->shape[2];
-    a.d = q->shape[3];
-    a.kv_heads = k->shape[1];
-    a.n_k = k->shape[2];
+    a.dtype = v->dtype;
+    a.batch = v->shape[0];
+    a.kv_heads = v->shape[1];
+    a.n_k = v->shape[2];
     a.d_v = v->shape[3];
-    if (a.scale == 0) a.scale = 1.0 / sqrt((double)a.d);
+    if (q) {
+        a.heads = q->shape[1];
+        a.n_q = q->shape[2];
+        a.d = q->shape[3];
+    } else {
+        const int64_t heads = bias->rank > 2 ? bias->shape[bias->rank - 3] : 1;
+        a.heads = heads > 1 ? heads : a.kv_heads;
+        a.n_q = bias->shape[bias->rank - 2];
+    }
+    if (a.scale == 0) a.scale = a.score == FV_SCORE_DOT ? 1.0 / sqrt((double)a.d) : 1;
     return a;
 }
 
-static fv_status infer(fv_op_run *run)
+static fv_status check_pairs(fv_op_run *run)
 {
-    FV_FORWARD(check_dtypes(run));
-    for (int i = Q; i <= V; i++)
-        FV_FORWARD(fv_need_rank(run, i, 4, 4));
     const fv_tensor *q = run->in[Q], *k = run->in[K], *v = run->in[V];
+    FV_FORWARD(fv_need_rank(run, Q, 4, 4));
+    FV_FORWARD(fv_need_rank(run, K, 4, 4));
     if (q->shape[0] != k->shape[0] || q->shape[3] != k->shape[3])
         return fv_op_mismatch(run, Q, K, "differ in batch or width");
     if (k->shape[0] != v->shape[0] || k->shape[1] != v->shape[1] || k->shape[2] != v->shape[2])
         return fv_op_mismatch(run, K, V, "differ in batch, heads or keys");
     if (k->shape[1] < 1 || q->shape[1] % k->shape[1] != 0)
         return fv_op_mismatch(run, Q, K, "have heads that do not divide");
+    return FV_OK;
+}
+
+static fv_status check_w(fv_op_run *run, const fv_attn *a)
+{
+    const fv_tensor *w = run->in[W];
+    if (!w || (w->rank == 2 && w->shape[0] == a->heads && w->shape[1] == a->d)) return FV_OK;
+    return fv_op_error(run, FV_ERR_SHAPE, "w must be [%lld, %lld]", (long long)a->heads,
+                       (long long)a->d);
+}
+
+static fv_status infer(fv_op_run *run)
+{
     const attend_params *params = run->params;
-    fv_attn a = describe(&params->settings, q, k, v);
+    const bool pairs = params->settings.score != FV_SCORE_NONE;
+    FV_FORWARD(check_dtypes(run, pairs));
+    FV_FORWARD(check_presence(run, params->settings.score));
+    FV_FORWARD(fv_need_rank(run, V, 4, 4));
+    if (pairs) FV_FORWARD(check_pairs(run));
+    fv_attn a = describe(&params->settings, run->in);
     if (fv_attn_check(&a) != FV_OK)
         return fv_op_error(run, FV_ERR_ARGUMENT,
                            "a setting is out of range (widths %lld and %lld, at most %d)",
@@ -142,8 +188,9 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(check_grid(run, VISIBLE, full));
     FV_FORWARD(check_vector(run, N_KEYS, a.batch, "n_keys"));
     FV_FORWARD(check_vector(run, SLOPES, a.heads, "slopes"));
-    fv_spec_set(run, 0, q->dtype, 4, (int64_t[]){a.batch, a.heads, a.n_q, a.d_v});
-    fv_spec_set(run, 1, score_dtype(q), 3, full);
+    FV_FORWARD(check_w(run, &a));
+    fv_spec_set(run, 0, a.dtype, 4, (int64_t[]){a.batch, a.heads, a.n_q, a.d_v});
+    fv_spec_set(run, 1, score_dtype(run->in[V]), 3, full);
     return FV_OK;
 }
 
@@ -171,8 +218,8 @@ static fv_tensor *with_dense_rows(fv_ctx *ctx, fv_tensor *t)
 
 static void set_strides(fv_attn *a, fv_tensor *const *in, const fv_tensor *o)
 {
-    a->q = layout_of(in[Q]);
-    a->k = layout_of(in[K]);
+    if (in[Q]) a->q = layout_of(in[Q]);
+    if (in[K]) a->k = layout_of(in[K]);
     a->v = layout_of(in[V]);
     a->o = layout_of(o);
     a->bias = grid_of(in[BIAS]);
@@ -200,7 +247,7 @@ static void forward(fv_op_run *run)
                 : run->in[i] && i != VISIBLE ? fv_contiguous_raw(ctx, run->in[i])
                                              : run->in[i];
     if (ctx->error != FV_OK) return;
-    fv_attn a = describe(&params->settings, in[Q], in[K], in[V]);
+    fv_attn a = describe(&params->settings, in);
     set_strides(&a, in, run->out[0]);
     void *ptr[FV_ATTN_POINTERS];
     fill_pointers(ptr, in, run->out[0], run->out[1]);
@@ -230,25 +277,29 @@ static void backward(fv_op_back *back)
 {
     fv_ctx *ctx = back->ctx;
     const attend_params *params = back->params;
-    fv_tensor *in[INPUTS], *grad[BIAS + 1], *o = back->saved[SAVED_O];
+    fv_tensor *in[INPUTS], *grad[INPUTS] = {NULL}, *o = back->saved[SAVED_O];
     for (int i = 0; i < INPUTS; i++)
         in[i] = i <= BIAS ? dense_input(back, i) : back->saved[i];
-    for (int i = Q; i <= BIAS; i++)
-        grad[i] = gradient_of(back, i, i == BIAS || o->count == 0);
+    for (int k = 0; k < GRADIENTS; k++) {
+        const int i = gradient_inputs[k];
+        grad[i] = gradient_of(back, i, i == BIAS || i == W || o->count == 0);
+    }
     fv_tensor *g = back->grad[0] ? fv_contiguous_raw(ctx, back->grad[0]) : NULL;
     fv_tensor *g_lse = back->grad[1] ? fv_contiguous_raw(ctx, back->grad[1]) : NULL;
     if (ctx->error != FV_OK) return;
-    fv_attn a = describe(&params->settings, in[Q], in[K], in[V]);
+    fv_attn a = describe(&params->settings, in);
     set_strides(&a, in, o);
     void *ptr[FV_ATTN_GRAD_POINTERS] = {
         [FV_ATTN_GRAD_O] = g ? g->data : NULL,
         [FV_ATTN_GRAD_LSE] = g_lse ? g_lse->data : NULL,
     };
-    for (int i = Q; i <= BIAS; i++)
-        ptr[FV_ATTN_GRAD_Q + i] = grad[i] ? grad[i]->data : NULL;
+    for (int k = 0; k < GRADIENTS; k++) {
+        const fv_tensor *t = grad[gradient_inputs[k]];
+        ptr[FV_ATTN_GRAD_Q + k] = t ? t->data : NULL;
+    }
     fill_pointers(ptr + FV_ATTN_GRAD_INPUTS, in, o, back->saved[SAVED_LSE]);
     if (o->count > 0) fv_launch(ctx, FV_KERNEL_ATTENTION_GRAD, a.dtype, ptr, &a, sizeof a);
-    for (int i = Q; i <= BIAS; i++)
+    for (int i = 0; i < INPUTS; i++)
         if (grad[i]) fv_back_send(back, i, grad[i]);
 }
 
@@ -259,17 +310,21 @@ static void backward(fv_op_back *back)
         .settings = {                                                                              \
             .struct_size = sizeof(fv_attn), .left = (window_left), .right = -1, __VA_ARGS__}})
 
+#define NONE_2 FV_IN_NONE, FV_IN_NONE
+#define NONE_4 NONE_2, NONE_2
+#define NONE_5 NONE_4, FV_IN_NONE
+
 static const fv_op_case cases[] = {
     {.name = "plain",
      .params = SETTINGS(-1, .scale = 0),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 5, 3),
-            FV_IN_NONE, FV_IN_NONE, FV_IN_NONE, FV_IN_NONE}},
+            NONE_5}},
     {.name = "grouped heads, bias, causal from the end",
      .params = SETTINGS(-1, .scale = 0.7, .causal = FV_CAUSAL_BOTTOM_RIGHT),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 4, 3, 2), FV_IN(NORMAL, 1, 2, 4, 2), FV_IN(NORMAL, 1, 2, 4, 2),
-            FV_IN(NORMAL, 4, 3, 4), FV_IN_NONE, FV_IN_NONE, FV_IN_NONE}},
+            FV_IN(NORMAL, 4, 3, 4), NONE_4}},
     {.name = "window, prefix, shared bias row, slopes",
      .params = SETTINGS(2, .scale = 1.1, .causal = FV_CAUSAL_TOP_LEFT, .prefix = 1),
      .n_in = INPUTS,
@@ -277,30 +332,46 @@ static const fv_op_case cases[] = {
             FV_IN(NORMAL, 2, 1, 5, 3),
             FV_IN(NORMAL, 2, 1, 5, 1),
             FV_IN(NORMAL, 1, 5),
-            FV_IN_NONE,
-            FV_IN_NONE,
-            {.gen = FV_GEN_POSITIVE, .rank = 1, .shape = {1}, .constant = true}}},
+            NONE_2,
+            {.gen = FV_GEN_POSITIVE, .rank = 1, .shape = {1}, .constant = true},
+            FV_IN_NONE}},
     {.name = "pattern, lengths, soft cap, dropout",
      .params = SETTINGS(-1, .scale = 1.5, .soft_cap = 2.0, .dropout = 0.3, .dropout_key = 77),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 2, 3, 2), FV_IN(NORMAL, 2, 2, 6, 2), FV_IN(NORMAL, 2, 2, 6, 2),
-            FV_IN_NONE, FV_IN(MASK, 2, 1, 3, 6), FV_INDEX(7, 2), FV_IN_NONE}},
+            FV_IN_NONE, FV_IN(MASK, 2, 1, 3, 6), FV_INDEX(7, 2), NONE_2}},
     {.name = "queries before every key",
      .params = SETTINGS(-1, .scale = 1.0, .causal = FV_CAUSAL_TOP_LEFT, .q_offset = -2),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 1, 4, 2), FV_IN(NORMAL, 1, 1, 3, 2), FV_IN(NORMAL, 1, 1, 3, 2),
-            FV_IN_NONE, FV_IN_NONE, FV_IN_NONE, FV_IN_NONE}},
+            NONE_5}},
+    {.name = "additive",
+     .params = SETTINGS(-1, .score = FV_SCORE_ADDITIVE, .scale = 1.2),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 5, 3), NONE_4,
+            FV_IN(NORMAL, 2, 4)}},
+    {.name = "additive, grouped heads, bias, pattern, soft cap",
+     .params = SETTINGS(-1, .score = FV_SCORE_ADDITIVE, .causal = FV_CAUSAL_BOTTOM_RIGHT,
+                        .soft_cap = 1.5),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 1, 2, 4, 3), FV_IN(NORMAL, 1, 1, 5, 3), FV_IN(NORMAL, 1, 1, 5, 2),
+            FV_IN(NORMAL, 2, 4, 5), FV_IN(MASK, 4, 5), NONE_2, FV_IN(NORMAL, 2, 3)}},
+    {.name = "no score but the bias",
+     .params = SETTINGS(-1, .score = FV_SCORE_NONE),
+     .n_in = INPUTS,
+     .in = {NONE_2, FV_IN(NORMAL, 2, 1, 5, 3), FV_IN(NORMAL, 2, 2, 4, 5), FV_IN_NONE,
+            FV_INDEX(6, 2), NONE_2}},
     {.name = "no keys",
      .params = SETTINGS(-1, .scale = 1.0),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 3, 2), FV_IN(NORMAL, 1, 2, 0, 2), FV_IN(NORMAL, 1, 2, 0, 2),
-            FV_IN_NONE, FV_IN_NONE, FV_IN_NONE, FV_IN_NONE}},
+            NONE_5}},
 };
 
 const fv_op_desc fv_op_attend = {
     .id = FV_OP_ATTEND,
     .name = "attend",
-    .formula = "o = softmax(scale q k^T + bias) v over the visible keys",
+    .formula = "o = softmax(score(q, k) + bias) v over the visible keys",
     .min_in = INPUTS,
     .max_in = INPUTS,
     .n_out = 2,
@@ -308,7 +379,7 @@ const fv_op_desc fv_op_attend = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
-    .terms = 2,
+    .terms = 3,
     .levels_differ = "the streamed kernels shift by running maxima and sum in their own blocks",
     FV_CASES(cases),
 };

@@ -21,7 +21,7 @@ typedef enum fv_op_id {
     FV_OP_COUNT
 } fv_op_id;
 
-enum { FV_OP_MAX_OUT = 3, FV_OP_MAX_SAVED = 10, FV_CASE_INPUTS = 8 };
+enum { FV_OP_MAX_OUT = 3, FV_OP_MAX_SAVED = 16, FV_CASE_INPUTS = 12 };
 
 typedef struct fv_op_desc fv_op_desc;
 

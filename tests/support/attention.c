@@ -68,21 +68,30 @@ fv_attn attn_heads(int64_t batch, int64_t heads, int64_t kv_heads, int64_t n_q, 
 problem problem_of(fv_attn a)
 {
     const int64_t rows = a.batch * a.heads * a.n_q;
+    const int64_t w = a.score == FV_SCORE_ADDITIVE ? a.heads * a.d : 0;
     const int64_t q = extent(&a, &a.q, a.heads, a.n_q, a.d);
     const int64_t k = extent(&a, &a.k, a.kv_heads, a.n_k, a.d);
     const int64_t v = extent(&a, &a.v, a.kv_heads, a.n_k, a.d_v);
     const int64_t o = extent(&a, &a.o, a.heads, a.n_q, a.d_v);
-    return (problem){.a = a,
-                     .q = vec_normals_of(a.dtype, q, 1),
-                     .k = vec_normals_of(a.dtype, k, 1),
-                     .v = vec_normals_of(a.dtype, v, 1),
-                     .o = vec_new(a.dtype, o),
-                     .lse = vec_new(FV_F32, rows),
-                     .grad_o = vec_normals_of(a.dtype, o, 1),
-                     .grad_lse = vec_normals(rows, 1),
-                     .grad_q = vec_new(a.dtype, q),
-                     .grad_k = vec_new(a.dtype, k),
-                     .grad_v = vec_new(a.dtype, v)};
+    problem p = {.a = a,
+                 .q = vec_normals_of(a.dtype, q, 1),
+                 .k = vec_normals_of(a.dtype, k, 1),
+                 .v = vec_normals_of(a.dtype, v, 1),
+                 .o = vec_new(a.dtype, o),
+                 .lse = vec_new(FV_F32, rows),
+                 .grad_o = vec_normals_of(a.dtype, o, 1),
+                 .grad_lse = vec_normals(rows, 1),
+                 .grad_q = vec_new(a.dtype, q),
+                 .grad_k = vec_new(a.dtype, k),
+                 .grad_v = vec_new(a.dtype, v)};
+    if (w > 0) {
+        p.w = vec_normals(w, 1);
+        for (int64_t i = 0; i < w; i++) /* scores of some size: the bounds are relative to it */
+            vec_set(p.w, i, vec_get(p.w, i) + (vec_get(p.w, i) < 0 ? -1 : 1));
+        p.grad_w = vec_normals(w, 0);
+    }
+    if (a.score == FV_SCORE_NONE) p.q.data = p.k.data = p.grad_q.data = p.grad_k.data = NULL;
+    return p;
 }
 
 void problem_bias(problem *p, int64_t batch, int64_t head, int64_t row, int64_t col)
@@ -128,8 +137,9 @@ static vec widened(vec x)
 static problem double_of(const problem *p)
 {
     problem r = *p;
-    vec *all[] = {&r.q,      &r.k,        &r.v,      &r.o,      &r.lse,    &r.bias,     &r.slopes,
-                  &r.grad_o, &r.grad_lse, &r.grad_q, &r.grad_k, &r.grad_v, &r.grad_bias};
+    vec *all[] = {&r.q,      &r.k,      &r.v,         &r.o,        &r.lse,
+                  &r.bias,   &r.slopes, &r.grad_o,    &r.grad_lse, &r.grad_q,
+                  &r.grad_k, &r.grad_v, &r.grad_bias, &r.w,        &r.grad_w};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i] = widened(*all[i]);
     r.a.dtype = FV_F64;
@@ -137,13 +147,48 @@ static problem double_of(const problem *p)
     return r;
 }
 
-/* Fresh outputs, so that two results can be held side by side. */
+static vec fresh(vec x, double fill)
+{
+    if (!x.data) return x;
+    vec y = vec_new(x.dtype, x.n);
+    for (int64_t i = 0; i < x.n; i++)
+        vec_set(y, i, fill);
+    return y;
+}
+
 problem problem_again(const problem *p)
 {
     problem r = *p;
-    r.o = vec_like(p->o);
-    r.lse = vec_like(p->lse);
+    vec *written[] = {&r.o, &r.lse, &r.grad_q, &r.grad_k, &r.grad_v},
+        *added_to[] = {&r.grad_bias, &r.grad_w};
+    for (int i = 0; i < 5; i++)
+        *written[i] = fresh(*written[i], NAN);
+    for (int i = 0; i < 2; i++)
+        *added_to[i] = fresh(*added_to[i], 0);
     return r;
+}
+
+void problem_spoil(const problem *p, vec x, const fv_attn_layout *l, int64_t j, int64_t width)
+{
+    static const double poison[] = {NAN, INFINITY, -INFINITY};
+    for (int64_t b = 0; b < p->a.batch; b++)
+        for (int64_t h = 0; h < p->a.kv_heads; h++)
+            for (int64_t c = 0; c < width; c++)
+                vec_set(x, b * l->batch + h * l->head + j * l->row + c, poison[c % 3]);
+}
+
+bool same_results(const problem *x, const problem *y)
+{
+    return vec_same_bits(x->o, y->o) && vec_same_bits(x->lse, y->lse);
+}
+
+bool same_gradients(const problem *x, const problem *y)
+{
+    const vec a[] = {x->grad_q, x->grad_k, x->grad_v, x->grad_bias, x->grad_w};
+    const vec b[] = {y->grad_q, y->grad_k, y->grad_v, y->grad_bias, y->grad_w};
+    for (int i = 0; i < 5; i++)
+        if (a[i].data && !vec_same_bits(a[i], b[i])) return false;
+    return true;
 }
 
 /* ---- running them ----------------------------------------------------------------- */
@@ -153,7 +198,7 @@ void run_forward(const problem *p)
     setup.dropped = 0;
     kernel_run(FV_KERNEL_ATTENTION, p->a.dtype,
                PTRS(p->o.data, p->lse.data, p->q.data, p->k.data, p->v.data, p->bias.data,
-                    p->visible.data, p->n_keys.data, p->slopes.data),
+                    p->visible.data, p->n_keys.data, p->slopes.data, p->w.data),
                &p->a);
 }
 
@@ -162,8 +207,9 @@ void run_backward(const problem *p)
     setup.dropped = p->dropped;
     kernel_run(FV_KERNEL_ATTENTION_GRAD, p->a.dtype,
                PTRS(p->grad_q.data, p->grad_k.data, p->grad_v.data, p->grad_bias.data,
-                    p->grad_o.data, p->grad_lse.data, p->o.data, p->lse.data, p->q.data, p->k.data,
-                    p->v.data, p->bias.data, p->visible.data, p->n_keys.data, p->slopes.data),
+                    p->grad_w.data, p->grad_o.data, p->grad_lse.data, p->o.data, p->lse.data,
+                    p->q.data, p->k.data, p->v.data, p->bias.data, p->visible.data, p->n_keys.data,
+                    p->slopes.data, p->w.data),
                &p->a);
     setup.dropped = 0;
 }
@@ -235,13 +281,16 @@ double vec_distance(vec a, vec b)
     return most;
 }
 
-/* The largest sum over the width of scale q k and of its absolute value, over all pairs. */
+/* The largest score before anything is added, and the largest sum of what its terms can be at most,
+ * over all pairs. */
 static void largest_sums(const problem *p, double *sums, double *sizes)
 {
     const fv_attn *a = &p->a;
     const vec wide_q = widened(p->q), wide_k = widened(p->k);
     const double *q = wide_q.data, *k = wide_k.data;
+    const float *w = p->w.data;
     *sums = *sizes = 0;
+    if (a->score == FV_SCORE_NONE) return;
     for (int64_t row = 0; row < a->batch * a->heads * a->n_q; row++) {
         const int64_t i = row % a->n_q, h = row / a->n_q % a->heads, b = row / a->n_q / a->heads;
         const double *x = q + b * a->q.batch + h * a->q.head + i * a->q.row;
@@ -249,8 +298,10 @@ static void largest_sums(const problem *p, double *sums, double *sizes)
         for (int64_t j = 0; j < a->n_k; j++, y += a->k.row) {
             double sum = 0, size = 0;
             for (int64_t c = 0; c < a->d; c++) {
-                sum += x[c] * y[c];
-                size += fabs(x[c] * y[c]);
+                const double wc = w ? (double)w[h * a->d + c] : 0;
+                const double term = w ? wc * tanh(x[c] + y[c]) : x[c] * y[c];
+                sum += term;
+                size += fabs(w ? wc : term);
             }
             *sums = fmax(*sums, fabs(a->scale * sum));
             *sizes = fmax(*sizes, fabs(a->scale * size));
@@ -301,14 +352,15 @@ bool gradients_agree(problem *p, double *worst)
     run_backward(p);
     /* Of 16-bit results the stored o is what the backward gets, so the reference gets it too. */
     problem r = p->a.dtype == FV_F32 ? reference_of(p) : double_of(p);
-    if (p->grad_bias.data)
-        for (int64_t i = 0; i < r.grad_bias.n; i++)
-            vec_set(r.grad_bias, i, 0);
+    vec added_to[] = {r.grad_bias, r.grad_w};
+    for (int g = 0; g < 2; g++)
+        for (int64_t i = 0; added_to[g].data && i < added_to[g].n; i++)
+            vec_set(added_to[g], i, 0);
     at_scalar_level(run_backward, &r);
-    const vec ours[] = {p->grad_q, p->grad_k, p->grad_v, p->grad_bias};
-    const vec theirs[] = {r.grad_q, r.grad_k, r.grad_v, r.grad_bias};
+    const vec ours[] = {p->grad_q, p->grad_k, p->grad_v, p->grad_bias, p->grad_w};
+    const vec theirs[] = {r.grad_q, r.grad_k, r.grad_v, r.grad_bias, r.grad_w};
     *worst = 0;
-    for (int g = 0; g < 4; g++) {
+    for (int g = 0; g < 5; g++) {
         if (!ours[g].data || ours[g].n == 0) continue;
         const double size = vec_largest(theirs[g]);
         const double far = distance_beyond(ours[g], theirs[g], theirs[g], 1);

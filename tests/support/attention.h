@@ -19,8 +19,8 @@
 /* Everything one call reads and writes. Arrays with data NULL are not given. */
 typedef struct problem {
     fv_attn a;
-    vec q, k, v, o, lse, bias, visible, n_keys, slopes;
-    vec grad_o, grad_lse, grad_q, grad_k, grad_v, grad_bias;
+    vec q, k, v, o, lse, bias, visible, n_keys, slopes, w;
+    vec grad_o, grad_lse, grad_q, grad_k, grad_v, grad_bias, grad_w;
     unsigned dropped; /* terms of the backward to leave out */
 } problem;
 
@@ -29,14 +29,18 @@ fv_attn attn_sizes(int64_t n_q, int64_t n_k, int64_t d, int64_t d_v);
 fv_attn attn_heads(int64_t batch, int64_t heads, int64_t kv_heads, int64_t n_q, int64_t n_k,
                    int64_t d);
 
-/* Normal random inputs; outputs are NaN. */
+/* Normal random inputs, w too where the score takes it; outputs are NaN, grad_w 0. */
 problem problem_of(fv_attn a);
 void problem_bias(problem *p, int64_t batch, int64_t head, int64_t row, int64_t col);
 void problem_pattern(problem *p, double share); /* that share is visible */
 void problem_lengths(problem *p);
 void problem_slopes(problem *p);
-/* The same inputs with outputs of its own. */
+/* The same inputs with outputs and gradients of its own. */
 problem problem_again(const problem *p);
+/* NaN and infinities all over key j of x (k or v) in every sequence and head. */
+void problem_spoil(const problem *p, vec x, const fv_attn_layout *l, int64_t j, int64_t width);
+bool same_results(const problem *x, const problem *y);
+bool same_gradients(const problem *x, const problem *y);
 
 /* At the level chosen last, with setup.pool. */
 void run_forward(const problem *p);

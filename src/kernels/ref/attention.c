@@ -27,7 +27,7 @@ typedef struct attention_job {
 typedef struct query {
     int64_t b, h, i;
     fv_attn_range range;
-    const real *q, *bias;
+    const real *q, *bias, *w;
     const uint8_t *visible;
     real slope;
     int64_t position;
@@ -49,6 +49,7 @@ static real *room_of(const attention_job *job, room r)
 static const real *row_of(const attention_job *job, room r, const void *base,
                           const fv_attn_layout *l, int64_t width, int64_t b, int64_t h, int64_t i)
 {
+    if (width == 0) return NULL; /* the score looks at neither q nor k */
     const char *at = place(job->a, base, l, b, h, i);
     if (!fv_attn_is_half(job->a->dtype)) return (const real *)(const void *)at;
     fv_convert(width, FV_REAL_DTYPE, room_of(job, r), 1, job->a->dtype, at, 1);
@@ -76,6 +77,7 @@ static query query_at(const attention_job *job, int64_t b, int64_t h, int64_t i)
 {
     const fv_attn *a = job->a;
     const real *bias = job->ptr[FV_ATTN_BIAS], *slopes = job->ptr[FV_ATTN_SLOPES];
+    const real *w = job->ptr[FV_ATTN_W];
     const uint8_t *visible = job->ptr[FV_ATTN_VISIBLE];
     int64_t keys = fv_attn_keys(a, job->ptr[FV_ATTN_N_KEYS], b);
     return (query){
@@ -83,7 +85,8 @@ static query query_at(const attention_job *job, int64_t b, int64_t h, int64_t i)
         .h = h,
         .i = i,
         .range = fv_attn_visible_range(a, keys, i),
-        .q = row_of(job, ROOM_Q, job->ptr[FV_ATTN_Q], &a->q, a->d, b, h, i),
+        .q = row_of(job, ROOM_Q, job->ptr[FV_ATTN_Q], &a->q, fv_attn_width(a), b, h, i),
+        .w = w ? w + h * a->d : NULL,
         .bias = bias ? bias + b * a->bias.batch + h * a->bias.head + i * a->bias.row : NULL,
         .visible = visible
                        ? visible + b * a->visible.batch + h * a->visible.head + i * a->visible.row
@@ -114,6 +117,14 @@ static real dot(const real *x, const real *y, int64_t n)
     return sum;
 }
 
+static real additive(const real *q, const real *k, const real *w, int64_t n)
+{
+    real sum = 0;
+    for (int64_t c = 0; c < n; c++)
+        sum = real_fma(w[c], real_tanh(q[c] + k[c]), sum);
+    return sum;
+}
+
 /* The product after scale and cap; *slack gets d capped / d product, for the backward. */
 static real capped(const fv_attn *a, real product, real *slack)
 {
@@ -130,7 +141,8 @@ static real capped(const fv_attn *a, real product, real *slack)
 static const real *key_at(const attention_job *job, const query *x, int64_t j)
 {
     const fv_attn *a = job->a;
-    return row_of(job, ROOM_K, job->ptr[FV_ATTN_K], &a->k, a->d, x->b, kv_head(a, x->h), j);
+    return row_of(job, ROOM_K, job->ptr[FV_ATTN_K], &a->k, fv_attn_width(a), x->b, kv_head(a, x->h),
+                  j);
 }
 
 static const real *value_at(const attention_job *job, const query *x, int64_t j)
@@ -142,7 +154,10 @@ static const real *value_at(const attention_job *job, const query *x, int64_t j)
 static real score(const attention_job *job, const query *x, int64_t j, const real *k, real *slack)
 {
     const fv_attn *a = job->a;
-    real s = capped(a, dot(x->q, k, a->d), slack);
+    real s = 0;
+    if (a->score == FV_SCORE_DOT) s = dot(x->q, k, a->d);
+    if (a->score == FV_SCORE_ADDITIVE) s = additive(x->q, k, x->w, a->d);
+    s = capped(a, s, slack);
     if (job->ptr[FV_ATTN_SLOPES]) s += x->slope * (real)(j - x->position);
     if (x->bias) s += x->bias[j * a->bias.col];
     return s;
@@ -164,7 +179,7 @@ static real keep_factor(const fv_attn *a, const query *x, int64_t j)
 /* Reals of one thread: the rooms, then the scores of a row or the sums of dk and dv of a head. */
 static size_t thread_reals(const fv_attn *a, bool backward)
 {
-    const int64_t sums = fv_attn_is_half(a->dtype) ? a->d + a->d_v : 0;
+    const int64_t sums = fv_attn_is_half(a->dtype) ? fv_attn_width(a) + a->d_v : 0;
     return (size_t)(ROOMS * FV_ATTN_MAX_WIDTH) + (size_t)(a->n_k * (backward ? sums : 1));
 }
 
@@ -227,7 +242,8 @@ static void attention(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
     const attention_job job = {.exec = exec, .a = a, .ptr = ptr, .rooms = exec->scratch};
-    fv_exec_rows(exec, a->batch * a->heads * a->n_q, a->n_k * (a->d + a->d_v), forward_rows, &job);
+    fv_exec_rows(exec, a->batch * a->heads * a->n_q, a->n_k * (fv_attn_width(a) + a->d_v),
+                 forward_rows, &job);
 }
 
 /* ---- backward --------------------------------------------------------------------- */
@@ -259,7 +275,27 @@ static real *key_sums(const attention_job *job, bool values, int64_t b, int64_t 
     if (!base || !fv_attn_is_half(a->dtype))
         return base ? (real *)(void *)place(a, base, l, b, kh, j) : NULL;
     real *sums = job->rooms + ROOMS * FV_ATTN_MAX_WIDTH;
-    return values ? sums + a->n_k * a->d + j * a->d_v : sums + j * a->d;
+    return values ? sums + a->n_k * fv_attn_width(a) + j * a->d_v : sums + j * a->d;
+}
+
+/* What one pair adds to the gradients of its query, its key and w; each may be NULL. */
+static void spread(const attention_job *job, const query *x, const real *k, real dz, real *dq,
+                   real *dk)
+{
+    const fv_attn *a = job->a;
+    const fv_exec *exec = job->exec;
+    (void)exec;
+    real *dw = job->grad[FV_ATTN_GRAD_W];
+    for (int64_t c = 0; c < fv_attn_width(a); c++) {
+        real by_q = k[c], by_k = x->q[c];
+        if (a->score == FV_SCORE_ADDITIVE) {
+            const real t = real_tanh(x->q[c] + k[c]);
+            by_q = by_k = x->w[c] * (1 - FV_TERM(exec, 2, t * t, 0));
+            if (dw) dw[x->h * a->d + c] = real_fma(dz, t, dw[x->h * a->d + c]);
+        }
+        if (dq) dq[c] = real_fma(dz, by_q, dq[c]);
+        if (dk) dk[c] = real_fma(dz, by_k, dk[c]);
+    }
 }
 
 /* Everything that belongs to one query: its own gradient, and what it adds to its keys and values.
@@ -284,10 +320,7 @@ static void backward_query(const attention_job *job, int64_t b, int64_t h, int64
         const pair w = pair_at(job, &x, j, k, lse, delta, g);
         real *dk = key_sums(job, false, b, kv_head(a, h), j);
         real *dv = key_sums(job, true, b, kv_head(a, h), j);
-        for (int64_t c = 0; dq && c < a->d; c++)
-            dq[c] = real_fma(w.dz, k[c], dq[c]);
-        for (int64_t c = 0; dk && c < a->d; c++)
-            dk[c] = real_fma(w.dz, x.q[c], dk[c]);
+        spread(job, &x, k, w.dz, dq, dk);
         for (int64_t c = 0; dv && g && w.dropped_p != 0 && c < a->d_v; c++)
             dv[c] = real_fma(w.dropped_p, g[c], dv[c]);
         if (db) db[j * a->bias.col] += w.ds;
@@ -339,8 +372,8 @@ static void backward_heads(const void *arg, int64_t begin, int64_t end, int thre
     }
 }
 
-/* A bias gradient that repeats over heads or sequences is added to by several units: then one
- * thread does them all, in order. The caller zeroes it. */
+/* A gradient that several units add to, of a bias that repeats or of w, has one order on one thread
+ * only. The caller zeroes it. */
 static void attention_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
@@ -350,11 +383,12 @@ static void attention_grad(const fv_exec *exec, void *const *ptr, const void *ar
                                .grad = ptr,
                                .rooms = exec->scratch};
     const int64_t units = a->batch * a->kv_heads;
-    bool shared_bias = ptr[FV_ATTN_GRAD_BIAS] && (a->bias.batch == 0 || a->bias.head == 0);
-    if (shared_bias)
+    const bool shared_bias = ptr[FV_ATTN_GRAD_BIAS] && (a->bias.batch == 0 || a->bias.head == 0);
+    if (shared_bias || ptr[FV_ATTN_GRAD_W])
         backward_heads(&job, 0, units, 0);
     else
-        fv_exec_rows(exec, units, a->n_q * a->n_k * (a->d + a->d_v), backward_heads, &job);
+        fv_exec_rows(exec, units, a->n_q * a->n_k * (fv_attn_width(a) + a->d_v), backward_heads,
+                     &job);
 }
 
 static size_t forward_scratch(const void *args, int threads)

@@ -25,8 +25,8 @@ typedef struct forward_plan {
     int64_t rows, row_units, key_blocks, keys; /* keys: n_k in whole panels */
     bool local; /* one unit meets each key: it packs for itself, block by block */
     int64_t q_row, o_row;
-    size_t q, o, most, scores, keep, values, local_panels, records,
-        thread_floats; /* of one thread */
+    size_t q, eq, o, most, scores, keep, values, local_panels, raised, records;
+    size_t thread_floats; /* of one thread */
     size_t panels, flags, shared_floats;
 } forward_plan;
 
@@ -42,14 +42,16 @@ typedef struct forward_job {
 /* What a thread works in. */
 typedef struct workspace {
     float *q, *o, *most, *sum, *scores, *keep, *values, *panels;
+    float *eq, *raised; /* additive scores: exponentials of q and of a block of keys */
     fv_attn_row *row;
 } workspace;
 
 static forward_plan plan_of(const fv_attn *a, int threads)
 {
     forward_plan p = {0};
-    const int64_t heads = a->batch * a->heads;
-    p.rows = a->d > WIDE || a->d_v > WIDE ? MOST_ROWS / 2 : MOST_ROWS;
+    const int64_t heads = a->batch * a->heads, width = fv_attn_width(a);
+    const bool additive = a->score == FV_SCORE_ADDITIVE;
+    p.rows = width > WIDE || a->d_v > WIDE ? MOST_ROWS / 2 : MOST_ROWS;
     while (threads > 1 && p.rows > LEAST_ROWS &&
            heads * ((a->n_q + p.rows - 1) / p.rows) < 4 * threads)
         p.rows /= 2;
@@ -57,24 +59,26 @@ static forward_plan plan_of(const fv_attn *a, int threads)
     p.key_blocks = (a->n_k + BLOCK_KEYS - 1) / BLOCK_KEYS;
     p.keys = fv_attn_round(a->n_k, FV_ATTN_PANEL);
     p.local = p.row_units == 1 && a->heads == a->kv_heads;
-    p.q_row = fv_attn_round(a->d, FV_LANES) + FV_LANES;
+    p.q_row = fv_attn_round(width, FV_LANES) + FV_LANES;
     p.o_row = fv_attn_round(a->d_v, FV_LANES);
 
     const int64_t block = fv_attn_min(BLOCK_KEYS, p.keys);
     const size_t rows = (size_t)fv_attn_min(p.rows, fv_attn_round(a->n_q, FV_ATTN_STRIP));
     size_t at = 0;
     p.q = at, at += rows * (size_t)p.q_row;
+    p.eq = at, at += additive ? rows * (size_t)p.q_row : 0;
     p.o = at, at += rows * (size_t)p.o_row;
     p.most = at, at += fv_attn_lines(2 * rows);
     p.scores = at, at += FV_ATTN_STRIP * SCORE_ROW;
     p.keep = at, at += BLOCK_KEYS;
     p.values = at, at += (size_t)(block * p.o_row);
-    p.local_panels = at, at += p.local ? (size_t)(block * a->d) : 0;
+    p.local_panels = at, at += p.local ? (size_t)(block * width) : 0;
+    p.raised = at, at += additive ? (size_t)(block * width) : 0;
     p.records = at, at += fv_attn_lines(rows * sizeof(fv_attn_row) / sizeof(float));
     p.thread_floats = at;
     if (p.local) return p;
     const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
-    p.panels = kv_heads * (size_t)p.keys * (size_t)a->d;
+    p.panels = kv_heads * (size_t)p.keys * (size_t)width;
     p.flags = fv_attn_lines((kv_heads * (size_t)p.key_blocks + 3) / 4);
     p.shared_floats = p.panels + p.flags;
     return p;
@@ -87,7 +91,7 @@ static size_t forward_scratch(const void *args, int threads)
     /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
     size_t heads, panels;
     if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &heads) ||
-        !fv_mul_size(heads, (size_t)(a->n_k + FV_ATTN_PANEL) * (size_t)a->d, &panels) ||
+        !fv_mul_size(heads, (size_t)(a->n_k + FV_ATTN_PANEL) * (size_t)fv_attn_width(a), &panels) ||
         panels > SIZE_MAX / 16)
         return SIZE_MAX;
     const forward_plan p = plan_of(a, threads);
@@ -101,9 +105,11 @@ static bool pack_block(const fv_attn_job *job, int64_t b, int64_t h, int64_t fir
                        float *panels)
 {
     const fv_attn *a = job->a;
-    const void *k = fv_attn_at(a, job->ptr[FV_ATTN_K], &a->k, b, h, first);
     const void *v = fv_attn_at(a, job->ptr[FV_ATTN_V], &a->v, b, h, first);
-    FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
+    if (fv_attn_width(a) > 0) {
+        const void *k = fv_attn_at(a, job->ptr[FV_ATTN_K], &a->k, b, h, first);
+        FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
+    }
     return FV_SIMD_NAME(fv_attn_finite)(a->dtype, v, a->v.row, keys, a->d_v);
 }
 
@@ -117,7 +123,7 @@ static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
         const int64_t b = head / a->kv_heads, h = head % a->kv_heads, first = block * BLOCK_KEYS;
         const int64_t keys = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], b);
         const int64_t some = fv_attn_min(BLOCK_KEYS, keys - first);
-        float *panels = job->panels + (head * job->plan.keys + first) * a->d;
+        float *panels = job->panels + (head * job->plan.keys + first) * fv_attn_width(a);
         if (some > 0) job->finite[unit] = pack_block(&job->base, b, h, first, some, panels);
     }
 }
@@ -129,18 +135,23 @@ typedef struct query_block {
     int64_t b, h, first, rows;
 } query_block;
 
-static void begin_block(const forward_job *job, const query_block *block, const workspace *w)
+static void load_query(const forward_job *job, const query_block *block, const workspace *w,
+                       int64_t r)
 {
     const fv_attn *a = job->base.a;
-    const void *q = job->base.ptr[FV_ATTN_Q];
+    const int64_t i = block->first + r, at = r * job->plan.q_row;
+    const void *from = fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, i);
+    FV_SIMD_NAME(fv_attn_widen)(a->dtype, from, a->d, job->base.operand, w->q + at);
+    if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_raise)(w->q + at, a->d, w->eq + at);
+}
+
+static void begin_block(const forward_job *job, const query_block *block, const workspace *w)
+{
     for (int64_t r = 0; r < block->rows; r++) {
-        const int64_t i = block->first + r;
-        w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, block->b, block->h, i);
+        w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, block->b, block->h, block->first + r);
         w->most[r] = -INFINITY;
         w->sum[r] = 0;
-        const void *from = fv_attn_at(a, q, &a->q, block->b, block->h, i);
-        FV_SIMD_NAME(fv_attn_widen)
-        (a->dtype, from, a->d, job->base.factor, w->q + r * job->plan.q_row);
+        if (fv_attn_width(job->base.a) > 0) load_query(job, block, w, r);
     }
     memset(w->o, 0, (size_t)(block->rows * job->plan.o_row) * sizeof(float));
 }
@@ -151,7 +162,36 @@ typedef struct key_block {
     const float *panels, *values; /* NULL: not looked at yet */
     int64_t stride;               /* of the values */
     bool finite;                  /* the values */
+    bool raised;                  /* additive scores: every key has an exponential */
 } key_block;
+
+static void score_strip(const forward_job *job, const workspace *w, const key_block *block,
+                        int64_t r, int rows, int64_t first, int64_t cols)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t stride = job->plan.q_row;
+    const float *q = w->q + r * stride, *eq = w->eq + r * stride;
+    if (a->score == FV_SCORE_DOT) {
+        FV_SIMD_NAME(fv_attn_scores)
+        (q, stride, rows, block->panels, a->d, first, cols, w->scores, SCORE_ROW);
+    } else if (a->score == FV_SCORE_ADDITIVE) {
+        const bool usable = FV_SIMD_NAME(fv_attn_finite)(FV_F32, eq, stride, rows, a->d);
+        const fv_attn_sides sides = {.q = q,
+                                     .eq = eq,
+                                     .q_row = stride,
+                                     .eq_row = stride,
+                                     .k = block->panels,
+                                     .ek = w->raised,
+                                     .w = w->row[r].w,
+                                     .width = a->d,
+                                     .careful = !block->raised || !usable};
+        FV_SIMD_NAME(fv_attn_additive)
+        (&sides, rows, job->base.factor, first, cols, w->scores, SCORE_ROW);
+    } else {
+        for (int i = 0; i < rows; i++)
+            memset(w->scores + i * SCORE_ROW, 0, (size_t)cols * sizeof(float));
+    }
+}
 
 static void meet_strip(const forward_job *job, const workspace *w, const key_block *block,
                        int64_t r, int rows, fv_attn_span keys)
@@ -159,9 +199,7 @@ static void meet_strip(const forward_job *job, const workspace *w, const key_blo
     const fv_attn *a = job->base.a;
     const forward_plan *p = &job->plan;
     const int64_t cols = fv_attn_round(keys.end - keys.begin, FV_LANES);
-    FV_SIMD_NAME(fv_attn_scores)
-    (w->q + r * p->q_row, p->q_row, rows, block->panels, a->d, keys.begin - block->first, cols,
-     w->scores, SCORE_ROW);
+    score_strip(job, w, block, r, rows, keys.begin - block->first, cols);
     for (int i = 0; i < rows; i++) {
         float *s = w->scores + i * SCORE_ROW;
         FV_SIMD_NAME(fv_attn_finish)(&job->base, w->row + r + i, keys.begin, cols, s, NULL);
@@ -202,8 +240,11 @@ static key_block block_of(const forward_job *job, const workspace *w, int64_t b,
         block.panels = w->panels;
     } else {
         block.finite = job->finite[head * p->key_blocks + first / BLOCK_KEYS];
-        block.panels = job->panels + (head * p->keys + first) * a->d;
+        block.panels = job->panels + (head * p->keys + first) * fv_attn_width(a);
     }
+    if (a->score == FV_SCORE_ADDITIVE)
+        block.raised = FV_SIMD_NAME(fv_attn_raise)(
+            block.panels, fv_attn_round(keys, FV_ATTN_PANEL) * a->d, w->raised);
     if (!job->copy_values) return block;
     for (int64_t j = 0; j < keys; j++)
         FV_SIMD_NAME(fv_attn_widen)
@@ -268,6 +309,8 @@ static workspace workspace_of(const forward_job *job, int thread)
         .keep = base + p->keep,
         .values = base + p->values,
         .panels = base + p->local_panels,
+        .eq = base + p->eq,
+        .raised = base + p->raised,
         .row = (fv_attn_row *)(void *)(base + p->records),
     };
 }
@@ -316,9 +359,9 @@ static void forward(const fv_exec *exec, void *const *ptr, const void *args)
     job.copy_values = values_are_copied(a, ptr[FV_ATTN_V]);
     if (!job.plan.local)
         fv_exec_rows(exec, a->batch * a->kv_heads * job.plan.key_blocks,
-                     BLOCK_KEYS * (a->d + a->d_v), pack_keys, &job);
+                     BLOCK_KEYS * (fv_attn_width(a) + a->d_v), pack_keys, &job);
     fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
-                 job.plan.rows * a->n_k * (a->d + a->d_v), forward_units, &job);
+                 job.plan.rows * a->n_k * (fv_attn_width(a) + a->d_v), forward_units, &job);
 }
 
 void FV_SIMD_NAME(fv_simd_attention_fill)(fv_kernel_table *t)

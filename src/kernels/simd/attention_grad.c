@@ -15,69 +15,37 @@
  * bf16 and f16 rows are widened block by block as they are met. Their gradients are summed in float
  * scratch, which for dQ is as large as dQ, and narrowed when the last term is in.
  */
-#include "kernels/simd/attention_simd.h"
+#include "kernels/simd/attention_grad.h"
 
 #include <sched.h>
 
 #include "base/check.h"
 #include "kernels/simd/fill.h"
 
-enum {
-    BLOCK_ROWS = 96, /* queries, a multiple of the strip */
-    STRIPS = BLOCK_ROWS / FV_ATTN_STRIP,
-    MOST_KEYS = 192, /* a multiple of the panel and of the strip */
-    WIDE_KEYS = 64,  /* for widths beyond WIDE: the panels must stay in the second-level cache */
-    WIDE = 128,
-    SPINS_BEFORE_YIELD = 64,
-};
-
-typedef struct backward_plan {
-    int64_t row_units, keys, key_units, score_row;
-    int64_t wide_row; /* floats of a widened row */
-    size_t k_panels, v_panels, weights, products, slack, keep, records, wide, thread_floats;
-    size_t delta, shift, tickets, flags, wide_dq, shared_floats;
-} backward_plan;
-
-typedef struct backward_job {
-    fv_attn_job base;
-    backward_plan plan;
-    float *delta;        /* [batch][heads][n_q]: o . do - dlse */
-    float *shift;        /* likewise: the log-sum-exp in base 2; 0 where no key is seen */
-    atomic_int *tickets; /* [batch][heads][row_units] */
-    uint8_t *finite;     /* likewise: no NaN or infinity in q and do */
-    float *wide_dq;      /* likewise, rows of wide_row: dQ while it grows */
-    float *threads;
-    bool through_values; /* dP is wanted: there is a gradient of o */
-} backward_job;
-
-typedef struct workspace {
-    float *k_panels, *v_panels;
-    float *weights, *products, *slack; /* [BLOCK_ROWS][score_row]: P, then dP and dS, cap's slope */
-    float *keep;
-    fv_attn_rows wide_q, wide_g, wide_k, wide_dk, wide_dv; /* where rows are not floats */
-    fv_attn_row *row;
-} workspace;
-
 static backward_plan plan_of(const fv_attn *a)
 {
     backward_plan p = {0};
+    const int64_t width = fv_attn_width(a);
     p.row_units = (a->n_q + BLOCK_ROWS - 1) / BLOCK_ROWS;
-    p.keys = a->d > WIDE || a->d_v > WIDE ? WIDE_KEYS : MOST_KEYS;
+    p.keys = width > WIDE || a->d_v > WIDE ? WIDE_KEYS : MOST_KEYS;
     p.keys = fv_attn_min(p.keys, fv_attn_round(a->n_k, FV_ATTN_PANEL));
     p.key_units = p.keys > 0 ? (a->n_k + p.keys - 1) / p.keys : 0;
     p.score_row = p.keys + FV_LANES; /* an odd number of lines */
 
     size_t at = 0;
-    p.k_panels = at, at += (size_t)(p.keys * a->d);
+    p.k_panels = at, at += (size_t)(p.keys * width);
     p.v_panels = at, at += (size_t)(p.keys * a->d_v);
     p.weights = at, at += (size_t)(BLOCK_ROWS * p.score_row);
     p.products = at, at += (size_t)(BLOCK_ROWS * p.score_row);
     p.slack = at, at += a->soft_cap > 0 ? (size_t)p.score_row : 0;
     p.keep = at, at += (size_t)p.score_row;
     p.records = at, at += fv_attn_lines(BLOCK_ROWS * sizeof(fv_attn_row) / sizeof(float));
-    p.wide_row = fv_attn_round(fv_attn_max(a->d, a->d_v), FV_LANES) + FV_LANES;
+    p.wide_row = fv_attn_round(fv_attn_max(width, a->d_v), FV_LANES) + FV_LANES;
     const int64_t wide_rows = fv_attn_is_half(a->dtype) ? 2 * BLOCK_ROWS + 3 * p.keys : 0;
     p.wide = at, at += (size_t)(wide_rows * p.wide_row);
+    const bool additive = a->score == FV_SCORE_ADDITIVE;
+    p.additive = at;
+    if (additive) at += (size_t)FV_SIMD_NAME(fv_attn_additive_floats)(a, p.keys);
     p.thread_floats = at;
 
     const size_t heads = (size_t)(a->batch * a->heads), blocks = heads * (size_t)p.row_units;
@@ -88,6 +56,8 @@ static backward_plan plan_of(const fv_attn *a)
     p.flags = at, at += fv_attn_lines((blocks + 3) / 4);
     p.wide_dq = at;
     if (fv_attn_is_half(a->dtype)) at += heads * (size_t)a->n_q * (size_t)p.wide_row;
+    p.sums_w = at;
+    if (additive) at += fv_attn_lines(heads * (size_t)(p.key_units * width));
     p.shared_floats = at;
     return p;
 }
@@ -96,10 +66,11 @@ static size_t backward_scratch(const void *args, int threads)
 {
     const fv_attn *a = args;
     const backward_plan p = plan_of(a);
-    /* Repeated inputs can ask for more rows of dQ than can be counted. */
-    size_t rows, wide;
-    if (!fv_mul_size((size_t)(a->batch * a->heads), (size_t)a->n_q, &rows) ||
-        !fv_mul_size(rows, (size_t)p.wide_row, &wide) || wide > SIZE_MAX / 16)
+    /* Repeated inputs can ask for more rows than can be counted. */
+    size_t heads, wide;
+    if (!fv_mul_size((size_t)a->batch, (size_t)a->heads, &heads) ||
+        !fv_mul_size(heads, (size_t)(a->n_q + a->n_k) * (size_t)p.wide_row, &wide) ||
+        wide > SIZE_MAX / 16)
         return SIZE_MAX;
     return (p.shared_floats + (size_t)threads * p.thread_floats) * sizeof(float);
 }
@@ -110,18 +81,21 @@ static workspace workspace_of(const backward_job *job, int thread)
     float *base = job->threads + (size_t)thread * p->thread_floats;
     const int64_t row = p->wide_row, queries = BLOCK_ROWS * row, keys = p->keys * row;
     float *wide = base + p->wide, *wide_k = wide + 2 * queries;
-    return (workspace){.k_panels = base + p->k_panels,
-                       .v_panels = base + p->v_panels,
-                       .weights = base + p->weights,
-                       .products = base + p->products,
-                       .slack = base + p->slack,
-                       .keep = base + p->keep,
-                       .wide_q = {wide, row},
-                       .wide_g = {wide + queries, row},
-                       .wide_k = {wide_k, row},
-                       .wide_dk = {wide_k + keys, row},
-                       .wide_dv = {wide_k + 2 * keys, row},
-                       .row = (fv_attn_row *)(void *)(base + p->records)};
+    workspace w = {.k_panels = base + p->k_panels,
+                   .v_panels = base + p->v_panels,
+                   .weights = base + p->weights,
+                   .products = base + p->products,
+                   .slack = base + p->slack,
+                   .keep = base + p->keep,
+                   .wide_q = {wide, row},
+                   .wide_g = {wide + queries, row},
+                   .wide_k = {wide_k, row},
+                   .wide_dk = {wide_k + keys, row},
+                   .wide_dv = {wide_k + 2 * keys, row},
+                   .row = (fv_attn_row *)(void *)(base + p->records)};
+    if (job->base.a->score == FV_SCORE_ADDITIVE)
+        FV_SIMD_NAME(fv_attn_additive_room)(job->base.a, p->keys, base + p->additive, &w);
+    return w;
 }
 
 static void clear_rows(fv_attn_rows x, int64_t count, int64_t width)
@@ -171,7 +145,7 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
         const int64_t head = unit / job->plan.row_units, b = head / a->heads, h = head % a->heads;
         const int64_t first = unit % job->plan.row_units * BLOCK_ROWS;
         const int64_t count = fv_attn_min(BLOCK_ROWS, a->n_q - first), at = head * a->n_q + first;
-        const void *q = fv_attn_at(a, ptr[FV_ATTN_Q], &a->q, b, h, first);
+        const void *q = fv_attn_out(a, ptr[FV_ATTN_Q], &a->q, b, h, first);
         const fv_attn_rows g = FV_SIMD_NAME(fv_attn_rows_at)(a, grad[FV_ATTN_GRAD_O], &a->o, b, h,
                                                              first, count, a->d_v, w.wide_g);
         memset(job->delta + at, 0, (size_t)count * sizeof(float));
@@ -187,7 +161,7 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
             job->shift[at + r] = l == -INFINITY ? 0 : l * (float)FV_ATTN_LOG2E;
         }
         job->finite[unit] =
-            FV_SIMD_NAME(fv_attn_finite)(a->dtype, q, a->q.row, count, a->d) &&
+            FV_SIMD_NAME(fv_attn_finite)(a->dtype, q, a->q.row, count, fv_attn_width(a)) &&
             (!g.at || FV_SIMD_NAME(fv_attn_finite)(FV_F32, g.at, g.row, count, a->d_v));
         const fv_attn_rows dq = query_sums(job, b, h, first, at);
         clear_rows(dq, count, a->d);
@@ -198,24 +172,6 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
 }
 
 /* ---- weights and their gradients --------------------------------------------------- */
-
-/* Keys [first, first + count) of one key head. */
-typedef struct key_block {
-    int64_t b, h, first, count;
-    int64_t number;
-    fv_attn_rows k;
-    bool finite;
-} key_block;
-
-/* Queries [first, first + rows) of one head, as a key block meets them. Spans are relative to the
- * key block. */
-typedef struct query_block {
-    int64_t h, first, rows;
-    int64_t at;        /* of its first row in delta and shift */
-    fv_attn_rows q, g; /* g: gradient of o */
-    bool finite;
-    fv_attn_span span[STRIPS];
-} query_block;
 
 /* Scores to weights, and dP to dS scale; where the weight is 0 both are. */
 static void form_row(const backward_job *job, int64_t at, int64_t cols, float scale,
@@ -274,9 +230,15 @@ static void form_strip(const backward_job *job, const workspace *w, const key_bl
         memset(ds + i * stride, 0, (size_t)all * sizeof *ds);
     }
     if (cols == 0) return;
-    FV_SIMD_NAME(fv_attn_scores)
-    (block->q.at + r * block->q.row, block->q.row, rows, w->k_panels, a->d, begin, cols, p + begin,
-     stride);
+    if (a->score == FV_SCORE_DOT) {
+        FV_SIMD_NAME(fv_attn_scores)
+        (block->q.at + r * block->q.row, block->q.row, rows, w->k_panels, a->d, begin, cols,
+         p + begin, stride);
+    } else if (a->score == FV_SCORE_ADDITIVE) {
+        const fv_attn_sides sides = FV_SIMD_NAME(fv_attn_sides_of)(job, w, keys, block, r);
+        FV_SIMD_NAME(fv_attn_additive)
+        (&sides, rows, job->base.factor, begin, cols, p + begin, stride);
+    }
     if (job->through_values) {
         FV_SIMD_NAME(fv_attn_scores)
         (block->g.at + r * block->g.row, block->g.row, rows, w->v_panels, a->d_v, begin, cols,
@@ -302,20 +264,14 @@ static void add_to_keys(const backward_job *job, const key_block *keys, const qu
 {
     for (int64_t c = 0; c < keys->count; c += FV_ATTN_STRIP) {
         const int64_t height = fv_attn_min(FV_ATTN_STRIP, keys->count - c);
-        int64_t from = block->rows, to = 0;
-        for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
-            const fv_attn_span span = block->span[r / FV_ATTN_STRIP];
-            if (span.begin >= c + height || span.end <= c) continue;
-            from = fv_attn_min(from, r);
-            to = fv_attn_min(r + FV_ATTN_STRIP, block->rows);
-        }
-        if (from >= to) continue;
+        const fv_attn_span rows = rows_in_sight(block, c, c + height);
+        if (rows.begin >= rows.end) continue;
         float *out = grad.at + c * grad.row;
-        const fv_tile t = {.k = to - from,
-                           .a = weights + from * job->plan.score_row + c,
+        const fv_tile t = {.k = rows.end - rows.begin,
+                           .a = weights + rows.begin * job->plan.score_row + c,
                            .a_row = 1,
                            .a_col = job->plan.score_row,
-                           .b = x.at + from * x.row,
+                           .b = x.at + rows.begin * x.row,
                            .b_row = x.row,
                            .from = out,
                            .from_row = grad.row,
@@ -390,41 +346,61 @@ static void meet_queries(const backward_job *job, const workspace *w, const key_
                          .rows = fv_attn_min(BLOCK_ROWS, a->n_q - first),
                          .at = head * a->n_q + first,
                          .finite = job->finite[unit]};
-    const bool any = find_spans(job, w, keys, &block);
+    const bool any = find_spans(job, w, keys, &block), additive = a->score == FV_SCORE_ADDITIVE;
     if (any) {
         block.q = FV_SIMD_NAME(fv_attn_rows_at)(a, job->base.ptr[FV_ATTN_Q], &a->q, keys->b, h,
                                                 first, block.rows, a->d, w->wide_q);
         block.g = FV_SIMD_NAME(fv_attn_rows_at)(a, grad[FV_ATTN_GRAD_O], &a->o, keys->b, h, first,
                                                 block.rows, a->d_v, w->wide_g);
     }
+    if (any && additive) FV_SIMD_NAME(fv_attn_raise_queries)(job, w, &block);
     for (int64_t r = 0; any && r < block.rows; r += FV_ATTN_STRIP)
         form_strip(job, w, keys, &block, r);
+    if (any && additive) FV_SIMD_NAME(fv_attn_sum_block)(job, w, keys, &block);
     const fv_attn_rows dq = query_sums(job, keys->b, h, first, block.at);
     if (dq.at) {
         wait_for(job->tickets + unit, keys->number);
-        if (any) add_to_queries(job, w, keys, &block, dq);
+        if (any && additive) FV_SIMD_NAME(fv_attn_query_sums)(job, w, &block, dq);
+        if (any && !additive) add_to_queries(job, w, keys, &block, dq);
         if (keys->number == job->plan.key_units - 1) FV_SIMD_NAME(fv_attn_deliver)
         (a, dq, grad[FV_ATTN_GRAD_Q], &a->q, keys->b, h, first, block.rows, a->d);
         atomic_store_explicit(job->tickets + unit, (int)keys->number + 1, memory_order_release);
     }
     if (any && dv.at && block.g.at) add_to_keys(job, keys, &block, w->weights, block.g, a->d_v, dv);
-    if (any && dk.at) add_to_keys(job, keys, &block, w->products, block.q, a->d, dk);
+    if (any && dk.at && !additive) add_to_keys(job, keys, &block, w->products, block.q, a->d, dk);
 }
 
 static void pack_block(const backward_job *job, const workspace *w, key_block *keys)
 {
     const fv_attn *a = job->base.a;
     const void *v = fv_attn_at(a, job->base.ptr[FV_ATTN_V], &a->v, keys->b, keys->h, keys->first);
+    FV_SIMD_NAME(fv_attn_pack)(a->dtype, v, a->v.row, keys->count, a->d_v, w->v_panels);
+    if (fv_attn_width(a) == 0) return;
     keys->k = FV_SIMD_NAME(fv_attn_rows_at)(a, job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h,
                                             keys->first, keys->count, a->d, w->wide_k);
     FV_SIMD_NAME(fv_attn_pack)
     (FV_F32, keys->k.at, keys->k.row, keys->count, a->d, w->k_panels);
-    FV_SIMD_NAME(fv_attn_pack)(a->dtype, v, a->v.row, keys->count, a->d_v, w->v_panels);
-    const vf factor = v_set(job->base.factor);
+    if (a->score == FV_SCORE_ADDITIVE) {
+        FV_SIMD_NAME(fv_attn_raise_keys)(job, w, keys);
+        return;
+    }
+    const vf factor = v_set(job->base.operand);
     const int64_t packed = fv_attn_round(keys->count, FV_ATTN_PANEL) * a->d;
     for (int64_t c = 0; c < packed; c += FV_LANES)
         v_store(w->k_panels + c, FV_LANES, v_mul(v_load(w->k_panels + c, FV_LANES), factor));
     keys->finite = FV_SIMD_NAME(fv_attn_finite)(FV_F32, keys->k.at, keys->k.row, keys->count, a->d);
+}
+
+/* Every query of one head. */
+static void meet_head(const backward_job *job, const workspace *w, const key_block *keys, int64_t h,
+                      fv_attn_rows dk, fv_attn_rows dv)
+{
+    const fv_attn *a = job->base.a;
+    const bool additive = a->score == FV_SCORE_ADDITIVE;
+    if (additive) memset(w->sums.w, 0, (size_t)((a->d + 1) * FV_LANES) * sizeof(float));
+    for (int64_t index = 0; index < job->plan.row_units; index++)
+        meet_queries(job, w, keys, h, index, dk, dv);
+    if (additive) FV_SIMD_NAME(fv_attn_w_sums)(job, w, keys, h);
 }
 
 static void backward_units(const void *arg, int64_t begin, int64_t end, int thread)
@@ -451,8 +427,8 @@ static void backward_units(const void *arg, int64_t begin, int64_t end, int thre
         clear_rows(dv, all, a->d_v);
         pack_block(job, &w, &keys);
         for (int64_t h = keys.h * group; h < (keys.h + 1) * group; h++)
-            for (int64_t index = 0; index < p->row_units; index++)
-                meet_queries(job, &w, &keys, h, index, dk, dv);
+            meet_head(job, &w, &keys, h, dk, dv);
+        if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_key_sums)(job, &w, &keys, dk);
         FV_SIMD_NAME(fv_attn_deliver)(a, dk, grad_k, &a->k, keys.b, keys.h, keys.first, all, a->d);
         FV_SIMD_NAME(fv_attn_deliver)
         (a, dv, grad_v, &a->v, keys.b, keys.h, keys.first, all, a->d_v);
@@ -472,10 +448,11 @@ static void backward(const fv_exec *exec, void *const *ptr, const void *args)
     job.tickets = (atomic_int *)(void *)(shared + job.plan.tickets);
     job.finite = (uint8_t *)(shared + job.plan.flags);
     job.wide_dq = shared + job.plan.wide_dq;
+    job.sums_w = shared + job.plan.sums_w;
     job.threads = shared + job.plan.shared_floats;
     job.through_values = ptr[FV_ATTN_GRAD_O] && FV_TERM(exec, 0, true, false);
-    fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units, BLOCK_ROWS * (a->d + a->d_v),
-                 prepare_rows, &job);
+    fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
+                 BLOCK_ROWS * (fv_attn_width(a) + a->d_v), prepare_rows, &job);
     const int64_t units = a->batch * a->kv_heads * job.plan.key_units;
     /* A bias gradient that several units add to has one order on one thread only. */
     const bool shared_bias =
@@ -483,7 +460,9 @@ static void backward(const fv_exec *exec, void *const *ptr, const void *args)
     if (shared_bias)
         backward_units(&job, 0, units, 0);
     else
-        fv_exec_rows(exec, units, job.plan.keys * a->n_q * (a->d + a->d_v), backward_units, &job);
+        fv_exec_rows(exec, units, job.plan.keys * a->n_q * (fv_attn_width(a) + a->d_v),
+                     backward_units, &job);
+    if (ptr[FV_ATTN_GRAD_W]) FV_SIMD_NAME(fv_attn_join_w)(&job);
 }
 
 void FV_SIMD_NAME(fv_simd_attention_grad_fill)(fv_kernel_table *t)

@@ -6,10 +6,12 @@
 fv_attn_job FV_SIMD_NAME(fv_attn_job_of)(const fv_exec *exec, const fv_attn *a, void *const *ptr)
 {
     const bool plain = a->soft_cap == 0 && !ptr[FV_ATTN_BIAS] && !ptr[FV_ATTN_SLOPES];
+    const float factor = (float)(plain ? a->scale * FV_ATTN_LOG2E : a->scale);
     return (fv_attn_job){.exec = exec,
                          .a = a,
                          .ptr = ptr,
-                         .factor = (float)(plain ? a->scale * FV_ATTN_LOG2E : a->scale),
+                         .factor = factor,
+                         .operand = a->score == FV_SCORE_DOT ? factor : 1,
                          .plain = plain};
 }
 
@@ -17,6 +19,7 @@ fv_attn_row FV_SIMD_NAME(fv_attn_row_of)(const fv_attn_job *job, int64_t b, int6
 {
     const fv_attn *a = job->a;
     const float *bias = job->ptr[FV_ATTN_BIAS], *slopes = job->ptr[FV_ATTN_SLOPES];
+    const float *w = job->ptr[FV_ATTN_W];
     const uint8_t *visible = job->ptr[FV_ATTN_VISIBLE];
     const fv_attn_grid *g = &a->bias, *m = &a->visible;
     return (fv_attn_row){
@@ -24,6 +27,7 @@ fv_attn_row FV_SIMD_NAME(fv_attn_row_of)(const fv_attn_job *job, int64_t b, int6
         .position = fv_attn_position(a, i),
         .bias = bias ? bias + b * g->batch + h * g->head + i * g->row : NULL,
         .visible = visible ? visible + b * m->batch + h * m->head + i * m->row : NULL,
+        .w = w ? w + h * a->d : NULL,
         .slope = slopes ? slopes[h] : 0,
         .draw = (uint64_t)((b * a->heads + h) * a->n_q + i),
     };

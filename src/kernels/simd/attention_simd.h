@@ -9,6 +9,8 @@
  *   attention_score.c  one row of scores: cap, slope, bias, mask, dropout
  *   attention_softmax.c  scores to weights, with running maxima
  *   attention_rows.c   rows as they are stored, f32, bf16 or f16: to floats and back
+ *   attention_additive.c  sum_c w_c tanh(q_c + k_c) and its gradients; attention_grad_additive.c
+ *                        puts them into the backward
  *
  * Scores are kept in base 2: s log2(e), so that a weight is 2^(s - most).
  *
@@ -42,7 +44,8 @@ typedef struct fv_attn_job {
     const fv_attn *a;
     void *const *ptr;  /* of the forward pass */
     void *const *grad; /* of the backward pass, or NULL */
-    float factor;      /* of q . k: the scale, and log2(e) where nothing is added to the score */
+    float factor;      /* of x_ij: the scale, and log2(e) where nothing is added to the score */
+    float operand;     /* the part of it that one side of a product takes: all of it, or 1 */
     bool plain;        /* no cap, slope or bias */
 } fv_attn_job;
 
@@ -52,6 +55,7 @@ typedef struct fv_attn_row {
     int64_t position;
     const float *bias;      /* or NULL; elements a->bias.col apart */
     const uint8_t *visible; /* or NULL; a->visible.col apart */
+    const float *w;         /* of the additive score, or NULL */
     float slope;
     uint64_t draw; /* row number of the dropout draws */
 } fv_attn_row;
@@ -106,13 +110,13 @@ static inline fv_attn_span fv_attn_span_of(const fv_attn_row *row, int rows, int
 }
 
 /*
- * Whether a description is decoding: few queries, whose scores are taken from the rows of K as they
- * lie. A matter of sizes per sequence alone, since its sums run in another order than the tile's.
- * Beyond these sizes (measured) packing K pays.
+ * Whether a description is decoding: few queries, whose dot products are taken from the rows of K
+ * as they lie. A matter of sizes per sequence alone, since its sums run in another order than the
+ * tile's. Beyond these sizes (measured) packing K pays.
  */
 static inline bool fv_attn_is_decode(const fv_attn *a)
 {
-    return a->n_q <= FV_ATTN_DECODE &&
+    return a->score == FV_SCORE_DOT && a->n_q <= FV_ATTN_DECODE &&
            a->heads / a->kv_heads <= FV_ATTN_DECODE_ROWS / fv_attn_max(1, a->n_q);
 }
 void FV_SIMD_NAME(fv_attn_decode)(const fv_exec *exec, void *const *ptr, const fv_attn *a);
@@ -194,6 +198,45 @@ void FV_SIMD_NAME(fv_attn_product)(const fv_tile *t, int64_t rows, int64_t cols,
 void FV_SIMD_NAME(fv_attn_scores)(const float *q, int64_t q_row, int rows, const float *panels,
                                   int64_t width, int64_t first, int64_t cols, float *s,
                                   int64_t s_row);
+
+/* ---- additive scores -------------------------------------------------------------- */
+
+/* Rows of queries and packed panels of keys, each beside its exponentials. */
+typedef struct fv_attn_sides {
+    const float *q, *eq;
+    int64_t q_row, eq_row;
+    const float *k, *ek;
+    const float *w;
+    int64_t width;
+    bool careful; /* an exponential is missing */
+} fv_attn_sides;
+
+/* e^2x of n numbers; NaN where x is NaN or beyond what can be used. Returns whether none is. */
+bool FV_SIMD_NAME(fv_attn_raise)(const float *x, int64_t n, float *e);
+
+/* factor sum_c w_c tanh(q_c + k_c) of the first rows and keys [first, first + cols). */
+void FV_SIMD_NAME(fv_attn_additive)(const fv_attn_sides *x, int rows, float factor, int64_t first,
+                                    int64_t cols, float *s, int64_t s_row);
+
+/* Gradients dZ of some pairs, 0 where hidden; keys in whole vectors. */
+typedef struct fv_attn_pairs {
+    const float *dz;
+    int64_t row, rows, keys;
+    const fv_attn_span *sight; /* of each panel: the rows that see one of its keys */
+} fv_attn_pairs;
+
+/* What they add to: q [rows][width] is written, the others are added to. */
+typedef struct fv_attn_additive_sums {
+    float *q, *k; /* k in panels */
+    float *w;     /* [width + 1][16]: for fv_attn_additive_w */
+    float *part;  /* [rows][16] of scratch */
+} fv_attn_additive_sums;
+
+/* terms: 2 t^2 in 1 - t^2 */
+void FV_SIMD_NAME(fv_attn_additive_grad)(const fv_exec *exec, const fv_attn_sides *x,
+                                         const fv_attn_pairs *p, const fv_attn_additive_sums *to);
+/* The gradient of w from the sums. */
+void FV_SIMD_NAME(fv_attn_additive_w)(const float *lanes, int64_t width, float *out);
 
 /* 2^x for x <= 0, 1 for 0, flushed to 0 below 2^-126; NaN stays. Relative error below 1.7e-7. */
 V_INLINE vf fv_attn_exp2(vf x)

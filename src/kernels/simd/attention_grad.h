@@ -1,0 +1,110 @@
+/* What the files of the backward share: attention_grad.c has the story. */
+#ifndef FV_KERNELS_SIMD_ATTENTION_GRAD_H
+#define FV_KERNELS_SIMD_ATTENTION_GRAD_H
+
+#include "kernels/simd/attention_simd.h"
+
+enum {
+    BLOCK_ROWS = 96, /* queries, a multiple of the strip */
+    STRIPS = BLOCK_ROWS / FV_ATTN_STRIP,
+    MOST_KEYS = 192, /* a multiple of the panel and of the strip */
+    WIDE_KEYS = 64,  /* for widths beyond WIDE: the panels must stay in the second-level cache */
+    WIDE = 128,
+    SPINS_BEFORE_YIELD = 64,
+};
+
+typedef struct backward_plan {
+    int64_t row_units, keys, key_units, score_row;
+    int64_t wide_row; /* floats of a widened row */
+    size_t k_panels, v_panels, weights, products, slack, keep, records, wide, additive;
+    size_t thread_floats;
+    size_t delta, shift, tickets, flags, wide_dq, sums_w, shared_floats;
+} backward_plan;
+
+typedef struct backward_job {
+    fv_attn_job base;
+    backward_plan plan;
+    float *delta;        /* [batch][heads][n_q]: o . do - dlse */
+    float *shift;        /* likewise: the log-sum-exp in base 2; 0 where no key is seen */
+    atomic_int *tickets; /* [batch][heads][row_units] */
+    uint8_t *finite;     /* likewise: no NaN or infinity in q and do */
+    float *wide_dq;      /* likewise, rows of wide_row: dQ while it grows */
+    float *sums_w;       /* [batch][heads][key_units][d]: parts of w's gradient */
+    float *threads;
+    bool through_values; /* dP is wanted: there is a gradient of o */
+} backward_job;
+
+typedef struct workspace {
+    float *k_panels, *v_panels;
+    float *weights, *products, *slack; /* [BLOCK_ROWS][score_row]: P, then dP and dS, cap's slope */
+    float *keep;
+    fv_attn_rows wide_q, wide_g, wide_k, wide_dk, wide_dv; /* where rows are not floats */
+    fv_attn_row *row;
+    float *ek, *eq;             /* additive scores: exponentials of the keys and of a query block */
+    fv_attn_additive_sums sums; /* likewise; k for the whole unit, w for one of its heads */
+} workspace;
+
+/* Keys [first, first + count) of one key head. */
+typedef struct key_block {
+    int64_t b, h, first, count;
+    int64_t number;
+    fv_attn_rows k;
+    bool finite;
+    bool raised; /* additive scores: every key has an exponential */
+} key_block;
+
+/* Queries [first, first + rows) of one head, as a key block meets them. Spans are relative to the
+ * key block. */
+typedef struct query_block {
+    int64_t h, first, rows;
+    int64_t at;        /* of its first row in delta and shift */
+    fv_attn_rows q, g; /* g: gradient of o */
+    bool finite;
+    bool raised; /* additive scores: every query has an exponential */
+    fv_attn_span span[STRIPS];
+} query_block;
+
+/* The rows whose strips see one of the keys [first, end) of the block. */
+static inline fv_attn_span rows_in_sight(const query_block *block, int64_t first, int64_t end)
+{
+    fv_attn_span rows = {.begin = block->rows, .end = 0};
+    for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
+        const fv_attn_span span = block->span[r / FV_ATTN_STRIP];
+        if (span.begin >= end || span.end <= first) continue;
+        rows.begin = fv_attn_min(rows.begin, r);
+        rows.end = fv_attn_min(r + FV_ATTN_STRIP, block->rows);
+    }
+    return rows;
+}
+
+/* ---- additive scores (attention_grad_additive.c) ----------------------------------- */
+
+/* Floats of a thread's share, and where they lie. */
+int64_t FV_SIMD_NAME(fv_attn_additive_floats)(const fv_attn *a, int64_t keys);
+void FV_SIMD_NAME(fv_attn_additive_room)(const fv_attn *a, int64_t keys, float *base, workspace *w);
+
+/* Exponentials of the packed keys, of a block of queries; the former begin the sums of a unit. */
+void FV_SIMD_NAME(fv_attn_raise_keys)(const backward_job *job, const workspace *w, key_block *keys);
+void FV_SIMD_NAME(fv_attn_raise_queries)(const backward_job *job, const workspace *w,
+                                         query_block *block);
+
+/* Both sides of the strip that begins at row r. */
+fv_attn_sides FV_SIMD_NAME(fv_attn_sides_of)(const backward_job *job, const workspace *w,
+                                             const key_block *keys, const query_block *block,
+                                             int64_t r);
+
+/* All of a block's gradients of q, k and w into the sums of the workspace. */
+void FV_SIMD_NAME(fv_attn_sum_block)(const backward_job *job, const workspace *w,
+                                     const key_block *keys, const query_block *block);
+
+/* The sums go where they belong: those of a block to its queries, of a unit to its keys, of a unit
+ * and head to w's parts; and the parts, in the order of sequences and key blocks, to w. */
+void FV_SIMD_NAME(fv_attn_query_sums)(const backward_job *job, const workspace *w,
+                                      const query_block *block, fv_attn_rows grad);
+void FV_SIMD_NAME(fv_attn_key_sums)(const backward_job *job, const workspace *w,
+                                    const key_block *keys, fv_attn_rows grad);
+void FV_SIMD_NAME(fv_attn_w_sums)(const backward_job *job, const workspace *w,
+                                  const key_block *keys, int64_t h);
+void FV_SIMD_NAME(fv_attn_join_w)(const backward_job *job);
+
+#endif
