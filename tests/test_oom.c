@@ -6,12 +6,12 @@
  * Scenarios: every case of every op and compound forward and backward, contexts, parameters and
  * optimizers, checkpoints, every file format read and written, text, and pictures.
  */
-#include "fovea/attend.h"
 #include "fovea/autograd.h"
 #include "fovea/optim.h"
 #include "support/compound.h"
 #include "support/failing.h"
 #include "support/oom_files.h"
+#include "support/oom_layers.h"
 #include "support/oom_look.h"
 #include "support/oom_text.h"
 #include "support/opcase.h"
@@ -112,29 +112,6 @@ static void every_op(void)
     fv_pool_destroy(&pool);
 }
 
-/* A draw of hard attention and the estimator of its gradient, with its moving baseline. */
-static bool estimator_scenario(fv_ctx *ctx, const void *user)
-{
-    (void)user;
-    const int64_t shape[4] = {1, 1, 3, 2};
-    fv_attention how;
-    fv_attention_init(&how, sizeof how);
-    how.normaliser = FV_ATTENTION_HARD_SAMPLE;
-    fv_baseline baseline = {.decay = 0.9};
-    fv_scope_begin(ctx);
-    fv_tensor *x = fv_leaf(ctx, fv_rand_normal(ctx, FV_F32, 4, shape, 0, 1));
-    fv_attention_result r;
-    fv_attention_run(ctx, &how, &(fv_attention_input){.q = x, .k = x, .v = x}, &r);
-    bool worked = fv_ctx_error(ctx) == FV_OK;
-    if (worked) {
-        fv_tensor *good = fv_sum(ctx, r.context, 1, (int[]){-1}, false);
-        fv_tensor *loss = fv_reinforce(ctx, &baseline, good, r.log_prob, r.entropy, 1, 0.1);
-        worked = fv_backward(ctx, loss) == FV_OK && baseline.seen == 1;
-    }
-    fv_scope_end(ctx);
-    return worked;
-}
-
 static void every_compound(void)
 {
     fv_pool *pool = NULL;
@@ -144,7 +121,8 @@ static void every_compound(void)
             op_and_case x = {compound_table[n], &compound_table[n]->cases[k]};
             everywhere(x.c->name, pool, op_scenario, &x);
         }
-    everywhere("estimator", pool, estimator_scenario, NULL);
+    for (int i = 0; i < oom_layer_scenario_count; i++)
+        everywhere(oom_layer_scenarios[i].name, pool, oom_layer_scenarios[i].run, NULL);
     fv_pool_destroy(&pool);
 }
 

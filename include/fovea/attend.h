@@ -142,6 +142,20 @@ typedef struct fv_attention_result {
 FV_API fv_tensor *fv_attention_run(fv_ctx *ctx, const fv_attention *how,
                                    const fv_attention_input *in, fv_attention_result *result);
 
+/* ---- without heads or parameters ---------------------------------------------------- */
+
+/*
+ * A soft dictionary: each query is answered by the values, blended by how well their keys match.
+ *     y_i = sum_j softmax_j(q_i . k_j / temperature) v_j
+ * queries [n_q, d], keys [n, d], values [n, d_v], or all with a batch in front -> [n_q, d_v]. As
+ * the temperature falls, it becomes a dictionary that returns one value. *weights [n_q, n] unless
+ * NULL.
+ */
+FV_API fv_tensor *fv_attention_lookup(fv_ctx *ctx, fv_tensor *queries, fv_tensor *keys,
+                                      fv_tensor *values, double temperature, fv_tensor **weights);
+/* Basic self-attention: y_i = sum_j softmax_j(x_i . x_j) x_j. x [n, d] or [batch, n, d]. */
+FV_API fv_tensor *fv_attention_basic(fv_ctx *ctx, fv_tensor *x, fv_tensor **weights);
+
 /* ---- training hard attention ------------------------------------------------------- */
 
 /*

@@ -15,6 +15,7 @@
 #include "fovea/file.h"
 #include "fovea/gemm.h"
 #include "fovea/info.h"
+#include "fovea/layers.h"
 #include "fovea/look.h"
 #include "fovea/nearest.h"
 #include "fovea/npy.h"

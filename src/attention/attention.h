@@ -7,6 +7,7 @@
  *     run.c       the choice of the path; the streamed kernel
  *     local.c     Luong's window with a centre that is learned
  *     hard.c      one key a query; the estimator of its gradient
+ *     simple.c    attention without heads or parameters
  *     host.c      tables of numbers made on the host
  */
 #ifndef FV_ATTENTION_ATTENTION_H

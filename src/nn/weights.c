@@ -2,16 +2,32 @@
 
 #include <stdio.h>
 
-#include "base/ctx.h"
 #include "fovea/ops.h"
+#include "tensor/tensor.h"
+
+void fv_nn_name(char out[FV_NN_NAME], const char *prefix, const char *name)
+{
+    snprintf(out, FV_NN_NAME, "%s%s%s", prefix, *prefix ? "." : "", name);
+}
+
+static fv_tensor *fitting(fv_ctx *ctx, const char *name, fv_tensor *t, int rank,
+                          const int64_t *shape)
+{
+    if (fv_shape_equal(rank, shape, t->rank, t->shape)) return t;
+    char is[FV_SHAPE_TEXT], wanted[FV_SHAPE_TEXT];
+    fv_poison(ctx, FV_ERR_SHAPE, "params: '%.100s' is %s, not %s", name,
+              fv_shape_text(is, t->rank, t->shape), fv_shape_text(wanted, rank, shape));
+    return ctx->invalid;
+}
 
 fv_tensor *fv_nn_weight(fv_params *params, const char *prefix, const char *name, int rank,
                         const int64_t *shape, fv_init init)
 {
     fv_ctx *ctx = fv_params_context(params);
-    char full[512];
-    snprintf(full, sizeof full, "%s%s%s", prefix, *prefix ? "." : "", name);
-    fv_tensor *t;
+    char full[FV_NN_NAME];
+    fv_nn_name(full, prefix, name);
+    fv_tensor *t = ctx->error == FV_OK ? fv_params_find(params, full) : NULL;
+    if (t) return fitting(ctx, full, t, rank, shape);
     switch (init.kind) {
     case FV_INIT_UNIFORM:
         t = fv_rand_uniform(ctx, FV_F32, rank, shape, -init.value, init.value);

@@ -29,7 +29,12 @@ static inline fv_init fv_init_xavier(int64_t in, int64_t out)
     return fv_init_uniform(sqrt(6.0 / (double)(in + out)));
 }
 
-/* "prefix.name" (or "name" with an empty prefix) in `params`, f32. Poisons like fv_params_add. */
+enum { FV_NN_NAME = 512 };
+/* "prefix.name", or "name" with an empty prefix. */
+void fv_nn_name(char out[FV_NN_NAME], const char *prefix, const char *name);
+
+/* The parameter of that name in `params`: the one that is there, if it has this shape (weights that
+ * were loaded, or are shared), else a new one, f32. Poisons like fv_params_add, and with SHAPE. */
 fv_tensor *fv_nn_weight(fv_params *params, const char *prefix, const char *name, int rank,
                         const int64_t *shape, fv_init init);
 

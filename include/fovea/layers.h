@@ -1,0 +1,242 @@
+/*
+ * fovea/layers.h: the layers that Transformers are made of.
+ *
+ *     fv_block_config cfg;
+ *     fv_block_config_init(&cfg, sizeof cfg, 512, 8);         // width, heads: pre-LN, GELU, 4x
+ *     cfg.self.attention.causal = FV_CAUSAL_TOP_LEFT;
+ *     fv_block block;
+ *     s = fv_block_create(params, "decoder.0", &cfg, &block); // makes
+ * "decoder.0.self.q_proj.weight" fv_block_input in = {.x = x, .training = true};         // x
+ * [batch, n, 512] fv_tensor *y = fv_block_run(ctx, &block, &in, NULL);
+ *
+ * A layer is a plain struct: its settings and its tensors. `create` makes parameters under a prefix
+ * in a set, which owns them, so that a layer needs no destructor; one that the set already holds,
+ * with the right shape, is taken as it is (loaded weights, shared weights). A layer may as well be
+ * filled by hand. Prefix "" puts names at the top.
+ *
+ * Two encoders of the literature as settings:
+ *     BERT    cfg.post = true; cfg.ff.act = FV_ACT_GELU;
+ *     Llama   cfg.norm = FV_NORM_RMS; cfg.bias = false; cfg.ff.gated = true; cfg.ff.act =
+ * FV_ACT_SILU; cfg.self.kv_heads = 8; cfg.self.rotary.width = cfg.self.d_k;
+ *
+ * Where nothing else is said, calls that return fv_status fail with ARGUMENT (settings), SHAPE (a
+ * parameter is there with another shape) or MEMORY, and calls that return tensors poison.
+ */
+#ifndef FOVEA_LAYERS_H
+#define FOVEA_LAYERS_H
+
+#include "fovea/attend.h"
+#include "fovea/optim.h"
+#include "fovea/positions.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- dense, norm ------------------------------------------------------------------- */
+
+/* `start`, here and below, says how weights begin: 0 is Xavier's uniform, x > 0 normal with
+ * deviation x. Biases begin at 0. */
+typedef struct fv_dense {
+    fv_tensor *weight; /* [out, in] */
+    fv_tensor *bias;   /* [out] or NULL */
+} fv_dense;
+
+/* Parameters "prefix.weight" and "prefix.bias". */
+FV_API FV_MUST_USE fv_status fv_dense_create(fv_params *params, const char *prefix, int64_t in,
+                                             int64_t out, bool bias, double start, fv_dense *dense);
+/* x W^T + b */
+FV_API fv_tensor *fv_dense_run(fv_ctx *ctx, const fv_dense *dense, fv_tensor *x);
+
+typedef enum fv_norm_kind {
+    FV_NORM_LAYER, /* (x - mean) / sqrt(var + eps) weight + bias */
+    FV_NORM_RMS    /* x / sqrt(mean(x^2) + eps) weight */
+} fv_norm_kind;
+
+typedef struct fv_norm_layer {
+    fv_norm_kind kind;
+    double eps;
+    fv_tensor *weight, *bias; /* [width] or NULL; RMS has no bias */
+} fv_norm_layer;
+
+FV_API FV_MUST_USE fv_status fv_norm_layer_create(fv_params *params, const char *prefix,
+                                                  int64_t width, fv_norm_kind kind, bool bias,
+                                                  double eps, fv_norm_layer *norm);
+FV_API fv_tensor *fv_norm_layer_run(fv_ctx *ctx, const fv_norm_layer *norm, fv_tensor *x);
+
+/* A table "prefix.weight" [rows, width] for fv_embedding; `start` 0: normal with deviation 1. */
+FV_API FV_MUST_USE fv_status fv_table_create(fv_params *params, const char *prefix, int64_t rows,
+                                             int64_t width, double start, fv_tensor **table);
+
+/* ---- multi-head attention ---------------------------------------------------------- */
+
+typedef struct fv_heads_config {
+    size_t struct_size;
+    int64_t width_q, width_k, width_v; /* of the inputs; k, v: 0 as q [., 0, 0] */
+    int64_t heads, kv_heads;           /* kv_heads 0: as heads [., 0] */
+    int64_t d_k, d_v;                  /* a head's; d_v 0: as d_k [narrow: width_q / heads, 0] */
+    int64_t width_out;                 /* 0: as width_q [0] */
+    bool bias, bias_out;               /* of the projections in, and out [true, true] */
+    bool packed; /* one matrix "qkv_proj" for all three, one product in self-attention [false] */
+    fv_attention attention;  /* what happens between [scaled dot, softmax] */
+    int64_t location_keys;   /* location score: keys at most [0] */
+    fv_rotary_config rotary; /* of q and k; width 0: none [0] */
+    fv_relative relative;    /* reach 0: none. A table for the layer's own ... [none] */
+    bool relative_vectors;   /* ... bias a head, or Shaw's vectors for keys and values [false] */
+    bool alibi;              /* [false] */
+    double start;            /* [0] */
+} fv_heads_config;
+
+/* Narrow heads: d_k = width / heads. For wide ones, set d_k = width. */
+FV_API void fv_heads_config_init(fv_heads_config *cfg, size_t struct_size, int64_t width,
+                                 int64_t heads);
+
+/*
+ * Projections q_proj [heads d_k, width_q], k_proj [kv_heads d_k, width_k], v_proj [kv_heads d_v,
+ * width_v], out_proj [width_out, heads d_v]; packed: qkv_proj, the first three one above the other.
+ * What the description needs beyond: score.weight (general [heads, d_k, d_k], additive [heads,
+ * d_k], location [heads, location_keys, d_k]), score.strength (cosine, [heads], begins at 1),
+ * centre.weight [d_k, d_k] and centre.vector [d_k] (local-p), relative.bias [rows, heads],
+ * relative.keys [rows, d_k], relative.values [rows, d_v].
+ */
+typedef struct fv_heads {
+    fv_heads_config cfg; /* complete: no 0 that stands for something */
+    fv_dense q, k, v, qkv, out;
+    fv_tensor *score, *strength, *centre, *centre_vector;
+    fv_tensor *relative_bias, *relative_keys, *relative_values;
+} fv_heads;
+
+FV_API FV_MUST_USE fv_status fv_heads_create(fv_params *params, const char *prefix,
+                                             const fv_heads_config *cfg, fv_heads *heads);
+
+/* The settings alone, checked and completed: for a layer filled by hand. */
+FV_API FV_MUST_USE fv_status fv_heads_complete(fv_ctx *ctx, const fv_heads_config *cfg,
+                                               fv_heads *heads);
+
+typedef struct fv_heads_input {
+    fv_tensor *x; /* [batch, n_q, width_q] */
+    fv_tensor *keys,
+        *values;      /* [batch, n_k, width]; NULL: x, and the keys. Or, projected before: */
+    fv_tensor *k, *v; /* [batch, kv_heads, n_k, d] from fv_heads_keys */
+    /* Position of the first query and of the first key. They turn rotary pairs, and their
+     * difference moves causal masks, windows and distances: decoding over a cache of n keys has
+     * position n, key_position 0. */
+    int64_t position, key_position;
+    fv_tensor *bias, *visible, *n_keys; /* as in fv_attention_input */
+    fv_tensor *residual;                /* [batch, n_q, width_out], added to the result; or NULL */
+    bool training;                      /* dropout of the weights happens */
+} fv_heads_input;
+
+/* [batch, n_q, width_out]; what happened inside through `result`, or NULL. */
+FV_API fv_tensor *fv_heads_run(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in,
+                               fv_attention_result *result);
+
+/* Keys and values alone, turned and split into heads: for caches and for a memory that many
+ * queries read. values NULL: keys. */
+FV_API void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tensor *values,
+                          int64_t key_position, fv_tensor **k, fv_tensor **v);
+
+/* ---- feed-forward ------------------------------------------------------------------ */
+
+typedef struct fv_feed_forward_config {
+    size_t struct_size;
+    int64_t width, hidden; /* [., 4 width] */
+    fv_act act;            /* [GELU] */
+    bool gated;            /* act(gate x) * up x, as in SwiGLU [false] */
+    bool bias;             /* [true] */
+    double dropout;        /* of the hidden layer [0] */
+    double start;          /* [0] */
+} fv_feed_forward_config;
+
+FV_API void fv_feed_forward_config_init(fv_feed_forward_config *cfg, size_t struct_size,
+                                        int64_t width);
+
+typedef struct fv_feed_forward {
+    fv_feed_forward_config cfg;
+    fv_dense up, gate, down;
+} fv_feed_forward;
+
+FV_API FV_MUST_USE fv_status fv_feed_forward_create(fv_params *params, const char *prefix,
+                                                    const fv_feed_forward_config *cfg,
+                                                    fv_feed_forward *ff);
+/* down(act(up x)), or down(act(gate x) * up x); + residual unless NULL. Each row on its own. */
+FV_API fv_tensor *fv_feed_forward_run(fv_ctx *ctx, const fv_feed_forward *ff, fv_tensor *x,
+                                      fv_tensor *residual, bool training);
+
+/* ---- block ------------------------------------------------------------------------- */
+
+/* Sublayers f: self-attention, cross-attention (if any), feed-forward.
+ *     pre-LN:  x + drop(f(norm(x)))        post-LN:  norm(x + drop(f(x))) */
+typedef struct fv_block_config {
+    size_t struct_size;
+    fv_heads_config self, cross; /* cross.heads 0: none [narrow, none] */
+    fv_feed_forward_config ff;
+    fv_norm_kind norm; /* [layer] */
+    double eps;        /* [1e-5] */
+    bool bias;         /* false: none anywhere in the block, whatever the parts say [true] */
+    bool post;         /* [false] */
+    double dropout;    /* of each sublayer's result [0] */
+} fv_block_config;
+
+FV_API void fv_block_config_init(fv_block_config *cfg, size_t struct_size, int64_t width,
+                                 int64_t heads);
+
+/* Parts are named self, cross, ff, self_norm, cross_norm, ff_norm. */
+typedef struct fv_block {
+    fv_block_config cfg;
+    fv_heads self, cross;
+    fv_feed_forward ff;
+    fv_norm_layer self_norm, cross_norm, ff_norm;
+} fv_block;
+
+FV_API FV_MUST_USE fv_status fv_block_create(fv_params *params, const char *prefix,
+                                             const fv_block_config *cfg, fv_block *block);
+
+typedef struct fv_block_input {
+    fv_tensor *x;      /* [batch, n, width] */
+    fv_tensor *memory; /* [batch, n_k, cross.width_k]; or projected before: */
+    fv_tensor *cross_k, *cross_v;
+    fv_tensor *self_k, *self_v; /* self-attention over a cache that already holds x's keys */
+    int64_t position, key_position;
+    fv_tensor *bias, *visible, *n_keys;      /* of the self-attention */
+    fv_tensor *memory_visible, *memory_keys; /* of the cross-attention: pattern, lengths */
+    bool training;
+} fv_block_input;
+
+typedef struct fv_block_result {
+    fv_attention_result self, cross;
+} fv_block_result;
+
+FV_API fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input *in,
+                               fv_block_result *result);
+
+/* ---- self-attention over a grid ----------------------------------------------------- */
+
+/*
+ * Non-local attention over the pixels of x [batch, C, H, W] (Wang 2018; SAGAN, Zhang 2019):
+ *     o = W_out (softmax over all pixels of (W_q x_j) . (W_k x_i)) applied to W_v x
+ *     y = x + gamma o
+ * 1 x 1 projections, no 1/sqrt(d); gamma begins at 0, so the network begins as it was without it.
+ */
+typedef struct fv_grid {
+    int64_t channels, inner, value; /* inner: of queries and keys */
+    fv_tensor *query, *key;         /* [inner, C] */
+    fv_tensor *values;              /* [value, C] */
+    fv_tensor *out;                 /* [C, value] */
+    fv_tensor *gamma;               /* [1] */
+} fv_grid;
+
+/* Parameters query, key, value, out (".weight") and gamma. inner 0: channels / 8, at least 1;
+ * value 0: as inner. */
+FV_API FV_MUST_USE fv_status fv_grid_create(fv_params *params, const char *prefix, int64_t channels,
+                                            int64_t inner, int64_t value, double start,
+                                            fv_grid *grid);
+/* weights [batch, 1, HW, HW] (query pixel, key pixel) through `result`, which may be NULL, if
+ * want_weights. */
+FV_API fv_tensor *fv_grid_run(fv_ctx *ctx, const fv_grid *grid, fv_tensor *x, bool want_weights,
+                              fv_attention_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,124 @@
+/* A Transformer block: self-attention, cross-attention if there is a memory, feed-forward; each
+ * beside a residual path, normalised before or after. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fovea/layers.h"
+#include "nn/weights.h"
+#include "tensor/tensor.h"
+
+void fv_block_config_init(fv_block_config *cfg, size_t struct_size, int64_t width, int64_t heads)
+{
+    fv_block_config defaults = {.struct_size = struct_size, .eps = 1e-5, .bias = true};
+    fv_heads_config_init(&defaults.self, sizeof defaults.self, width, heads);
+    fv_heads_config_init(&defaults.cross, sizeof defaults.cross, width, 0);
+    fv_feed_forward_config_init(&defaults.ff, sizeof defaults.ff, width);
+    memset(cfg, 0, struct_size);
+    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+}
+
+/* One attention sublayer with its norm. */
+static fv_status create_attention(fv_params *params, const char *prefix, const char *name,
+                                  const fv_block_config *cfg, const fv_heads_config *of,
+                                  fv_heads *heads, fv_norm_layer *norm)
+{
+    char full[FV_NN_NAME], norm_name[FV_NN_NAME];
+    fv_heads_config own = *of;
+    own.bias = own.bias && cfg->bias;
+    own.bias_out = own.bias_out && cfg->bias;
+    fv_nn_name(full, prefix, name);
+    FV_FORWARD(fv_heads_create(params, full, &own, heads));
+    snprintf(norm_name, sizeof norm_name, "%.500s_norm", full);
+    return fv_norm_layer_create(params, norm_name, own.width_q, cfg->norm, cfg->bias, cfg->eps,
+                                norm);
+}
+
+fv_status fv_block_create(fv_params *params, const char *prefix, const fv_block_config *cfg,
+                          fv_block *block)
+{
+    fv_ctx *ctx = fv_params_context(params);
+    FV_RETURN_IF(cfg->struct_size != sizeof *cfg || !(cfg->dropout >= 0 && cfg->dropout < 1), ctx,
+                 FV_ERR_ARGUMENT, "block: a setting is out of range");
+    fv_block made = {.cfg = *cfg};
+    FV_FORWARD(
+        create_attention(params, prefix, "self", cfg, &cfg->self, &made.self, &made.self_norm));
+    if (cfg->cross.heads > 0)
+        FV_FORWARD(create_attention(params, prefix, "cross", cfg, &cfg->cross, &made.cross,
+                                    &made.cross_norm));
+    char name[FV_NN_NAME];
+    fv_feed_forward_config ff = cfg->ff;
+    ff.bias = ff.bias && cfg->bias;
+    fv_nn_name(name, prefix, "ff");
+    FV_FORWARD(fv_feed_forward_create(params, name, &ff, &made.ff));
+    fv_nn_name(name, prefix, "ff_norm");
+    FV_FORWARD(fv_norm_layer_create(params, name, ff.width, cfg->norm, cfg->bias, cfg->eps,
+                                    &made.ff_norm));
+    *block = made;
+    return FV_OK;
+}
+
+/* ---- running ----------------------------------------------------------------------- */
+
+/* Where a sublayer's result goes. Without dropout the product that makes it adds the residual. */
+typedef struct path {
+    fv_tensor *input, *residual;
+    bool dropped;
+} path;
+
+static path enter(fv_ctx *ctx, const fv_block *b, const fv_norm_layer *norm, fv_tensor *x,
+                  bool training)
+{
+    return (path){.input = b->cfg.post ? x : fv_norm_layer_run(ctx, norm, x),
+                  .residual = x,
+                  .dropped = training && b->cfg.dropout > 0};
+}
+
+static fv_tensor *leave(fv_ctx *ctx, const fv_block *b, const fv_norm_layer *norm, const path *p,
+                        fv_tensor *y)
+{
+    if (p->dropped) y = fv_add(ctx, p->residual, fv_dropout(ctx, y, b->cfg.dropout));
+    return b->cfg.post ? fv_norm_layer_run(ctx, norm, y) : y;
+}
+
+static fv_tensor *run_attention(fv_ctx *ctx, const fv_block *b, const fv_heads *heads,
+                                const fv_norm_layer *norm, fv_tensor *x, fv_heads_input *in,
+                                fv_attention_result *result)
+{
+    const path p = enter(ctx, b, norm, x, in->training);
+    in->x = p.input;
+    in->residual = p.dropped ? NULL : p.residual;
+    return leave(ctx, b, norm, &p, fv_heads_run(ctx, heads, in, result));
+}
+
+fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input *in,
+                        fv_block_result *result)
+{
+    fv_block_result inside;
+    memset(&inside, 0, sizeof inside);
+    fv_heads_input self = {.k = in->self_k,
+                           .v = in->self_v,
+                           .position = in->position,
+                           .key_position = in->key_position,
+                           .bias = in->bias,
+                           .visible = in->visible,
+                           .n_keys = in->n_keys,
+                           .training = in->training};
+    fv_tensor *x =
+        run_attention(ctx, block, &block->self, &block->self_norm, in->x, &self, &inside.self);
+    if (block->cfg.cross.heads > 0) {
+        fv_heads_input cross = {.keys = in->memory,
+                                .k = in->cross_k,
+                                .v = in->cross_v,
+                                .visible = in->memory_visible,
+                                .n_keys = in->memory_keys,
+                                .training = in->training};
+        if (ctx->error == FV_OK && !in->memory && !in->cross_k)
+            fv_poison(ctx, FV_ERR_ARGUMENT, "block: cross-attention without a memory");
+        x = run_attention(ctx, block, &block->cross, &block->cross_norm, x, &cross, &inside.cross);
+    }
+    const path p = enter(ctx, block, &block->ff_norm, x, in->training);
+    fv_tensor *y =
+        fv_feed_forward_run(ctx, &block->ff, p.input, p.dropped ? NULL : p.residual, in->training);
+    if (result) *result = inside;
+    return leave(ctx, block, &block->ff_norm, &p, y);
+}

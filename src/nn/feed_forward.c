@@ -1,0 +1,52 @@
+/* The position-wise network: the same for every vector, which it sees alone. */
+#include <string.h>
+
+#include "fovea/layers.h"
+#include "nn/weights.h"
+#include "tensor/tensor.h"
+
+void fv_feed_forward_config_init(fv_feed_forward_config *cfg, size_t struct_size, int64_t width)
+{
+    const fv_feed_forward_config defaults = {.struct_size = struct_size,
+                                             .width = width,
+                                             .hidden = width <= INT64_MAX / 4 ? 4 * width : 0,
+                                             .act = FV_ACT_GELU,
+                                             .bias = true};
+    memset(cfg, 0, struct_size);
+    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+}
+
+fv_status fv_feed_forward_create(fv_params *params, const char *prefix,
+                                 const fv_feed_forward_config *cfg, fv_feed_forward *ff)
+{
+    fv_ctx *ctx = fv_params_context(params);
+    FV_RETURN_IF(cfg->struct_size != sizeof *cfg || cfg->width < 1 || cfg->hidden < 1 ||
+                     cfg->act < FV_ACT_NONE || cfg->act >= FV_ACT_COUNT ||
+                     !(cfg->dropout >= 0 && cfg->dropout < 1),
+                 ctx, FV_ERR_ARGUMENT, "feed-forward: %.80s: a setting is out of range", prefix);
+    fv_feed_forward made = {.cfg = *cfg};
+    char name[FV_NN_NAME];
+    fv_nn_name(name, prefix, "up");
+    FV_FORWARD(
+        fv_dense_create(params, name, cfg->width, cfg->hidden, cfg->bias, cfg->start, &made.up));
+    if (cfg->gated) {
+        fv_nn_name(name, prefix, "gate");
+        FV_FORWARD(fv_dense_create(params, name, cfg->width, cfg->hidden, cfg->bias, cfg->start,
+                                   &made.gate));
+    }
+    fv_nn_name(name, prefix, "down");
+    FV_FORWARD(
+        fv_dense_create(params, name, cfg->hidden, cfg->width, cfg->bias, cfg->start, &made.down));
+    *ff = made;
+    return FV_OK;
+}
+
+fv_tensor *fv_feed_forward_run(fv_ctx *ctx, const fv_feed_forward *ff, fv_tensor *x,
+                               fv_tensor *residual, bool training)
+{
+    const fv_dense *first = ff->cfg.gated ? &ff->gate : &ff->up;
+    fv_tensor *h = fv_linear_act(ctx, x, first->weight, first->bias, ff->cfg.act, NULL);
+    if (ff->cfg.gated) h = fv_mul(ctx, h, fv_dense_run(ctx, &ff->up, x));
+    if (training) h = fv_dropout(ctx, h, ff->cfg.dropout);
+    return fv_linear_act(ctx, h, ff->down.weight, ff->down.bias, FV_ACT_NONE, residual);
+}

@@ -1,0 +1,169 @@
+/*
+ * Multi-head attention with free sizes. Rows stay [batch, n, heads, d] as the products leave them;
+ * heads are a view of that, which the streamed kernel reads as it lies.
+ */
+#include <math.h>
+
+#include "fovea/layers.h"
+#include "nn/heads.h"
+#include "tensor/tensor.h"
+
+/* ---- projections ------------------------------------------------------------------- */
+
+/* [batch, n, heads d] -> [batch, n, heads, d] */
+static fv_tensor *split(fv_ctx *ctx, fv_tensor *x, int64_t heads, int64_t d)
+{
+    if (ctx->error != FV_OK) return ctx->invalid;
+    return fv_reshape(ctx, x, 4, (int64_t[]){x->shape[0], x->shape[1], heads, d});
+}
+
+/* [batch, n, heads, d] turned by position, as [batch, heads, n, d] */
+static fv_tensor *finish(fv_ctx *ctx, const fv_heads *heads, fv_tensor *x, int64_t first, bool turn)
+{
+    const fv_rotary_config *rotary = &heads->cfg.rotary;
+    if (turn && rotary->width > 0 && ctx->error == FV_OK) {
+        fv_tensor *table = fv_rotary_table(ctx, x->dtype, rotary, first, x->shape[1]);
+        x = fv_rotary(ctx, x, 1, table, rotary->pairs);
+    }
+    return fv_transpose(ctx, x, 1, 2);
+}
+
+/* One of the three projections; a part of the packed matrix where there is one. */
+static fv_dense part(fv_ctx *ctx, const fv_heads *heads, int which)
+{
+    const fv_dense own[3] = {heads->q, heads->k, heads->v};
+    if (!heads->cfg.packed) return own[which];
+    int64_t size[3], from = 0;
+    fv_heads_sizes(&heads->cfg, size);
+    for (int i = 0; i < which; i++)
+        from += size[i];
+    const fv_dense *all = &heads->qkv;
+    return (fv_dense){.weight = fv_slice(ctx, all->weight, 0, from, from + size[which], 1),
+                      .bias = all->bias ? fv_slice(ctx, all->bias, 0, from, from + size[which], 1)
+                                        : NULL};
+}
+
+static fv_tensor *project(fv_ctx *ctx, const fv_heads *heads, int which, fv_tensor *x)
+{
+    const fv_dense dense = part(ctx, heads, which);
+    return fv_dense_run(ctx, &dense, x);
+}
+
+static fv_tensor *queries(fv_ctx *ctx, const fv_heads *heads, fv_tensor *projected, int64_t first)
+{
+    return finish(ctx, heads, split(ctx, projected, heads->cfg.heads, heads->cfg.d_k), first, true);
+}
+
+static void keys_and_values(fv_ctx *ctx, const fv_heads *heads, fv_tensor *k, fv_tensor *v,
+                            int64_t first, fv_tensor **k_out, fv_tensor **v_out)
+{
+    const fv_heads_config *cfg = &heads->cfg;
+    *k_out = finish(ctx, heads, split(ctx, k, cfg->kv_heads, cfg->d_k), first, true);
+    *v_out = finish(ctx, heads, split(ctx, v, cfg->kv_heads, cfg->d_v), first, false);
+}
+
+void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tensor *values,
+                   int64_t key_position, fv_tensor **k, fv_tensor **v)
+{
+    fv_tensor *pk = project(ctx, heads, 1, keys);
+    fv_tensor *pv = project(ctx, heads, 2, values ? values : keys);
+    keys_and_values(ctx, heads, pk, pv, key_position, k, v);
+}
+
+/* All three for one call: one product where everything comes from x by one matrix. */
+static void project_all(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in,
+                        fv_attention_input *a)
+{
+    if (heads->cfg.packed && !in->keys && !in->k) {
+        int64_t size[3];
+        fv_tensor *p[3] = {ctx->invalid, ctx->invalid, ctx->invalid};
+        fv_heads_sizes(&heads->cfg, size);
+        fv_split(ctx, fv_dense_run(ctx, &heads->qkv, in->x), -1, 3, size, p);
+        a->q = queries(ctx, heads, p[0], in->position);
+        keys_and_values(ctx, heads, p[1], p[2], in->key_position, &a->k, &a->v);
+        return;
+    }
+    a->q = queries(ctx, heads, project(ctx, heads, 0, in->x), in->position);
+    a->k = in->k;
+    a->v = in->v;
+    if (!in->k)
+        fv_heads_keys(ctx, heads, in->keys ? in->keys : in->x, in->values, in->key_position, &a->k,
+                      &a->v);
+}
+
+/* ---- what the description needs ---------------------------------------------------- */
+
+static fv_tensor *plus(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
+{
+    return a ? fv_add(ctx, a, b) : b;
+}
+
+/* Shaw's keys come before the scale, like the keys they are added to. */
+static double score_scale(const fv_attention *how, int64_t d)
+{
+    const double scale = how->score == FV_ATTENTION_SCALED ? 1 / sqrt((double)d) : 1;
+    return scale / how->temperature;
+}
+
+static void add_relative(fv_ctx *ctx, const fv_heads *heads, int64_t first, fv_attention_input *a)
+{
+    const fv_relative *r = &heads->cfg.relative;
+    if (r->reach == 0 || ctx->error != FV_OK) return;
+    const int64_t n_q = a->q->shape[2], n_k = a->k->shape[2];
+    if (heads->relative_bias) {
+        fv_tensor *bias = fv_relative_bias(ctx, r, heads->relative_bias, first, n_q, n_k);
+        a->bias = plus(ctx, a->bias, bias);
+    }
+    if (heads->relative_keys) {
+        fv_tensor *bias = fv_relative_keys(ctx, r, a->q, heads->relative_keys, first, n_k);
+        const double scale = score_scale(&heads->cfg.attention, heads->cfg.d_k);
+        a->bias = plus(ctx, a->bias, fv_scale(ctx, bias, scale));
+    }
+}
+
+static fv_attention_input describe(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in)
+{
+    const fv_heads_config *cfg = &heads->cfg;
+    fv_attention_input a = {.w = heads->score,
+                            .w_p = heads->centre,
+                            .v_p = heads->centre_vector,
+                            .bias = in->bias,
+                            .visible = in->visible,
+                            .n_keys = in->n_keys};
+    project_all(ctx, heads, in, &a);
+    if (heads->strength)
+        a.beta = fv_reshape(ctx, heads->strength, 3, (int64_t[]){cfg->heads, 1, 1});
+    if (cfg->alibi) a.slopes = fv_alibi_slopes(ctx, fv_tensor_dtype(a.q), cfg->heads);
+    add_relative(ctx, heads, in->position - in->key_position, &a);
+    return a;
+}
+
+static fv_tensor *join(fv_ctx *ctx, const fv_heads *heads, fv_tensor *context, fv_tensor *residual)
+{
+    if (ctx->error != FV_OK) return ctx->invalid;
+    const int64_t shape[3] = {context->shape[0], context->shape[2],
+                              heads->cfg.heads * heads->cfg.d_v};
+    fv_tensor *rows = fv_reshape(ctx, fv_transpose(ctx, context, 1, 2), 3, shape);
+    return fv_linear_act(ctx, rows, heads->out.weight, heads->out.bias, FV_ACT_NONE, residual);
+}
+
+fv_tensor *fv_heads_run(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in,
+                        fv_attention_result *result)
+{
+    fv_attention_result inside = {.context = ctx->invalid};
+    if (result) *result = inside;
+    if (ctx->error != FV_OK) return ctx->invalid;
+    fv_attention how = heads->cfg.attention;
+    how.q_offset += in->position - in->key_position;
+    if (!in->training) how.dropout = 0;
+    if (heads->relative_values) how.want_weights = true;
+    const fv_attention_input a = describe(ctx, heads, in);
+    fv_tensor *context = fv_attention_run(ctx, &how, &a, &inside);
+    if (heads->relative_values)
+        context =
+            fv_add(ctx, context,
+                   fv_relative_values(ctx, &heads->cfg.relative, inside.weights,
+                                      heads->relative_values, in->position - in->key_position));
+    if (result) *result = inside;
+    return join(ctx, heads, context, in->residual);
+}

@@ -1,0 +1,152 @@
+#include <string.h>
+
+#include "nn/heads.h"
+#include "nn/weights.h"
+#include "tensor/tensor.h"
+
+void fv_heads_config_init(fv_heads_config *cfg, size_t struct_size, int64_t width, int64_t heads)
+{
+    fv_heads_config defaults = {.struct_size = struct_size,
+                                .width_q = width,
+                                .heads = heads,
+                                .d_k = heads > 0 ? width / heads : 0,
+                                .bias = true,
+                                .bias_out = true};
+    fv_attention_init(&defaults.attention, sizeof defaults.attention);
+    fv_rotary_config_init(&defaults.rotary, sizeof defaults.rotary, 0);
+    memset(cfg, 0, struct_size);
+    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+}
+
+void fv_heads_sizes(const fv_heads_config *cfg, int64_t size[3])
+{
+    size[0] = cfg->heads * cfg->d_k;
+    size[1] = cfg->kv_heads * cfg->d_k;
+    size[2] = cfg->kv_heads * cfg->d_v;
+}
+
+static void complete(fv_heads_config *cfg)
+{
+    if (cfg->width_k == 0) cfg->width_k = cfg->width_q;
+    if (cfg->width_v == 0) cfg->width_v = cfg->width_k;
+    if (cfg->kv_heads == 0) cfg->kv_heads = cfg->heads;
+    if (cfg->d_v == 0) cfg->d_v = cfg->d_k;
+    if (cfg->width_out == 0) cfg->width_out = cfg->width_q;
+}
+
+/* Sizes small enough that none of their products can pass int64. */
+static bool sizes_are_sound(const fv_heads_config *cfg)
+{
+    const int64_t all[] = {cfg->width_q,  cfg->width_k, cfg->width_v, cfg->heads,
+                           cfg->kv_heads, cfg->d_k,     cfg->d_v,     cfg->width_out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] < 1 || all[i] > (int64_t)1 << 28) return false;
+    return cfg->heads % cfg->kv_heads == 0;
+}
+
+fv_status fv_heads_complete(fv_ctx *ctx, const fv_heads_config *given, fv_heads *heads)
+{
+    FV_RETURN_IF(given->struct_size != sizeof *given, ctx, FV_ERR_ARGUMENT,
+                 "heads: the config was not initialised");
+    fv_heads_config cfg = *given;
+    complete(&cfg);
+    FV_RETURN_IF(!sizes_are_sound(&cfg), ctx, FV_ERR_ARGUMENT,
+                 "heads: %lld heads over %lld of keys, widths %lld and %lld", (long long)cfg.heads,
+                 (long long)cfg.kv_heads, (long long)cfg.d_k, (long long)cfg.d_v);
+    FV_RETURN_IF(cfg.packed && (cfg.width_k != cfg.width_q || cfg.width_v != cfg.width_q), ctx,
+                 FV_ERR_ARGUMENT, "heads: one packed matrix needs inputs of one width");
+    FV_RETURN_IF(cfg.rotary.width > cfg.d_k, ctx, FV_ERR_ARGUMENT,
+                 "heads: rotary positions turn %lld columns of %lld", (long long)cfg.rotary.width,
+                 (long long)cfg.d_k);
+    FV_RETURN_IF(cfg.relative.reach != 0 && fv_relative_rows(&cfg.relative) == 0, ctx,
+                 FV_ERR_ARGUMENT, "heads: the relative positions make no sense");
+    FV_RETURN_IF(cfg.relative_vectors && cfg.attention.score != FV_ATTENTION_SCALED &&
+                     cfg.attention.score != FV_ATTENTION_DOT,
+                 ctx, FV_ERR_ARGUMENT, "heads: relative vectors go with dot products");
+    FV_RETURN_IF(cfg.attention.score == FV_ATTENTION_LOCATION && cfg.location_keys < 1, ctx,
+                 FV_ERR_ARGUMENT, "heads: location scores need location_keys");
+    *heads = (fv_heads){.cfg = cfg};
+    return FV_OK;
+}
+
+static fv_status create_dense(fv_params *params, const char *prefix, const char *name, int64_t in,
+                              int64_t out, bool bias, double start, fv_dense *dense)
+{
+    char full[FV_NN_NAME];
+    fv_nn_name(full, prefix, name);
+    return fv_dense_create(params, full, in, out, bias, start, dense);
+}
+
+static fv_status create_projections(fv_params *params, const char *prefix, fv_heads *h)
+{
+    const fv_heads_config *c = &h->cfg;
+    int64_t size[3];
+    fv_heads_sizes(c, size);
+    if (c->packed) {
+        FV_FORWARD(create_dense(params, prefix, "qkv_proj", c->width_q, size[0] + size[1] + size[2],
+                                c->bias, c->start, &h->qkv));
+    } else {
+        FV_FORWARD(
+            create_dense(params, prefix, "q_proj", c->width_q, size[0], c->bias, c->start, &h->q));
+        FV_FORWARD(
+            create_dense(params, prefix, "k_proj", c->width_k, size[1], c->bias, c->start, &h->k));
+        FV_FORWARD(
+            create_dense(params, prefix, "v_proj", c->width_v, size[2], c->bias, c->start, &h->v));
+    }
+    return create_dense(params, prefix, "out_proj", c->heads * c->d_v, c->width_out, c->bias_out,
+                        c->start, &h->out);
+}
+
+/* Parameters of the score, of the centre and of relative positions. */
+static void create_inside(fv_params *params, const char *prefix, fv_heads *h)
+{
+    const fv_heads_config *c = &h->cfg;
+    const int64_t heads = c->heads, d = c->d_k;
+    const fv_init square = fv_init_xavier(d, d), small = fv_init_xavier(d, 1);
+    switch (c->attention.score) {
+    case FV_ATTENTION_GENERAL:
+        h->score =
+            fv_nn_weight(params, prefix, "score.weight", 3, (int64_t[]){heads, d, d}, square);
+        break;
+    case FV_ATTENTION_ADDITIVE:
+        h->score = fv_nn_weight(params, prefix, "score.weight", 2, (int64_t[]){heads, d}, small);
+        break;
+    case FV_ATTENTION_LOCATION:
+        h->score = fv_nn_weight(params, prefix, "score.weight", 3,
+                                (int64_t[]){heads, c->location_keys, d}, small);
+        break;
+    case FV_ATTENTION_COSINE:
+        h->strength =
+            fv_nn_weight(params, prefix, "score.strength", 1, &heads, fv_init_constant(1));
+        break;
+    default:
+        break;
+    }
+    if (c->attention.normaliser == FV_ATTENTION_LOCAL_P) {
+        h->centre = fv_nn_weight(params, prefix, "centre.weight", 2, (int64_t[]){d, d}, square);
+        h->centre_vector = fv_nn_weight(params, prefix, "centre.vector", 1, &d, small);
+    }
+    if (c->relative.reach == 0) return;
+    const int64_t rows = fv_relative_rows(&c->relative);
+    const fv_init tiny = fv_init_normal(0.02);
+    if (!c->relative_vectors) {
+        h->relative_bias =
+            fv_nn_weight(params, prefix, "relative.bias", 2, (int64_t[]){rows, heads}, tiny);
+        return;
+    }
+    h->relative_keys = fv_nn_weight(params, prefix, "relative.keys", 2, (int64_t[]){rows, d}, tiny);
+    h->relative_values =
+        fv_nn_weight(params, prefix, "relative.values", 2, (int64_t[]){rows, c->d_v}, tiny);
+}
+
+fv_status fv_heads_create(fv_params *params, const char *prefix, const fv_heads_config *cfg,
+                          fv_heads *heads)
+{
+    fv_ctx *ctx = fv_params_context(params);
+    fv_heads made;
+    FV_FORWARD(fv_heads_complete(ctx, cfg, &made));
+    FV_FORWARD(create_projections(params, prefix, &made));
+    create_inside(params, prefix, &made);
+    if (ctx->error == FV_OK) *heads = made;
+    return ctx->error;
+}

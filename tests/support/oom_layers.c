@@ -1,0 +1,94 @@
+#include "support/oom_layers.h"
+
+#include "fovea/autograd.h"
+#include "fovea/layers.h"
+
+/* A draw of hard attention and the estimator of its gradient, with its moving baseline. */
+static bool estimator(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    const int64_t shape[4] = {1, 1, 3, 2};
+    fv_attention how;
+    fv_attention_init(&how, sizeof how);
+    how.normaliser = FV_ATTENTION_HARD_SAMPLE;
+    fv_baseline baseline = {.decay = 0.9};
+    fv_scope_begin(ctx);
+    fv_tensor *x = fv_leaf(ctx, fv_rand_normal(ctx, FV_F32, 4, shape, 0, 1));
+    fv_attention_result r;
+    fv_attention_run(ctx, &how, &(fv_attention_input){.q = x, .k = x, .v = x}, &r);
+    bool worked = fv_ctx_error(ctx) == FV_OK;
+    if (worked) {
+        fv_tensor *good = fv_sum(ctx, r.context, 1, (int[]){-1}, false);
+        fv_tensor *loss = fv_reinforce(ctx, &baseline, good, r.log_prob, r.entropy, 1, 0.1);
+        worked = fv_backward(ctx, loss) == FV_OK && baseline.seen == 1;
+    }
+    fv_scope_end(ctx);
+    return worked;
+}
+
+/* A decoder block with everything that has parameters, made, run both ways and dropped. */
+static fv_status make_block(fv_params *params, fv_block *block)
+{
+    fv_block_config cfg;
+    fv_block_config_init(&cfg, sizeof cfg, 4, 2);
+    cfg.self.attention.score = FV_ATTENTION_ADDITIVE;
+    cfg.self.relative = (fv_relative){.kind = FV_RELATIVE_CLIPPED, .reach = 1};
+    cfg.self.rotary.width = 2;
+    fv_heads_config_init(&cfg.cross, sizeof cfg.cross, 4, 1);
+    cfg.cross.attention.normaliser = FV_ATTENTION_LOCAL_P;
+    cfg.cross.attention.half_width = 2;
+    cfg.ff.gated = true;
+    return fv_block_create(params, "b", &cfg, block);
+}
+
+static bool block_once(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    fv_params *params = NULL;
+    fv_block block;
+    fv_scope_begin(ctx);
+    fv_status status = fv_params_create(ctx, &params);
+    if (status == FV_OK) status = make_block(params, &block);
+    if (status == FV_OK) {
+        fv_tensor *x = fv_full(ctx, FV_F32, 3, (int64_t[]){1, 2, 4}, 0.5);
+        fv_tensor *y = fv_block_run(ctx, &block, &(fv_block_input){.x = x, .memory = x}, NULL);
+        status = fv_backward(ctx, fv_sum(ctx, y, 0, NULL, false));
+    }
+    if (params) fv_params_destroy(&params);
+    fv_scope_end(ctx);
+    return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
+}
+
+/* Tables, heads with keys kept, and a grid. */
+static bool parts(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    fv_params *params = NULL;
+    fv_grid grid;
+    fv_heads heads;
+    fv_tensor *table = NULL, *k = NULL, *v = NULL;
+    fv_heads_config cfg;
+    fv_heads_config_init(&cfg, sizeof cfg, 4, 2);
+    cfg.packed = true;
+    fv_scope_begin(ctx);
+    fv_status status = fv_params_create(ctx, &params);
+    if (status == FV_OK) status = fv_table_create(params, "t", 3, 4, 0, &table);
+    if (status == FV_OK) status = fv_heads_create(params, "h", &cfg, &heads);
+    if (status == FV_OK) status = fv_grid_create(params, "g", 4, 0, 0, 0, &grid);
+    if (status == FV_OK) {
+        fv_tensor *x = fv_unsqueeze(ctx, fv_positions_learned(ctx, table, 0, 2), 0);
+        fv_heads_keys(ctx, &heads, x, NULL, 0, &k, &v);
+        fv_tensor *y = fv_heads_run(ctx, &heads, &(fv_heads_input){.x = x, .k = k, .v = v}, NULL);
+        y = fv_reshape(ctx, y, 4, (int64_t[]){1, 4, 1, 2});
+        y = fv_grid_run(ctx, &grid, y, true, NULL);
+        status = fv_backward(ctx, fv_sum(ctx, y, 0, NULL, false));
+    }
+    if (params) fv_params_destroy(&params);
+    fv_scope_end(ctx);
+    return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
+}
+
+const oom_file_scenario oom_layer_scenarios[] = {
+    {"estimator", estimator}, {"block", block_once}, {"layer parts", parts}};
+const int oom_layer_scenario_count =
+    (int)(sizeof oom_layer_scenarios / sizeof *oom_layer_scenarios);
