@@ -6,6 +6,7 @@
 
 #include "fovea/autograd.h"
 #include "fovea/ops.h"
+#include "support/files.h"
 #include "support/test.h"
 
 enum { PAIRS = 3, SOURCE = 11, TARGET = 7, LONGEST_X = 6, LONGEST_Y = 4 };
@@ -328,9 +329,64 @@ static void parts_that_do_not_fit_are_named(void)
     fv_params_destroy(&params);
 }
 
+static void settings_survive_a_file(void)
+{
+    size_t count = 0;
+    const fv_key *keys = fv_seq2seq_keys(&count);
+    fv_recipe *recipe = NULL;
+    CHECK_OK(ctx, fv_recipe_create(ctx, keys, count, &recipe));
+    fv_seq2seq_config plain, from, back;
+    fv_seq2seq_config_init(&plain, sizeof plain);
+    fv_seq2seq_config_init(&from, sizeof from);
+    fv_seq2seq_config_from(recipe, &from);
+    CHECK(memcmp(&plain, &from, sizeof plain) == 0); /* one set of defaults */
+    CHECK_OK(ctx, fv_recipe_set(recipe, "model.cell", "lstm"));
+    CHECK_OK(ctx, fv_recipe_set(recipe, "model.decoder", "luong"));
+    CHECK_OK(ctx, fv_recipe_set(recipe, "model.score", "general"));
+    CHECK_OK(ctx, fv_recipe_set(recipe, "model.normaliser", "local-p"));
+    CHECK_OK(ctx, fv_recipe_set(recipe, "model.half_width", "3.5"));
+    CHECK_OK(ctx, fv_recipe_set(recipe, "model.layers", "2"));
+    CHECK_OK(ctx, fv_recipe_set(recipe, "model.bidirectional", "false"));
+    CHECK_OK(ctx, fv_recipe_set(recipe, "model.readout", "maxout"));
+    CHECK_OK(ctx, fv_recipe_set(recipe, "model.dropout", "0.25"));
+    fv_seq2seq_config_from(recipe, &from);
+    CHECK(from.cell == FV_CELL_LSTM && from.decoder == FV_DECODER_LUONG && from.layers == 2);
+    CHECK(from.score == FV_ATTENTION_GENERAL && from.normaliser == FV_ATTENTION_LOCAL_P);
+    CHECK(!from.bidirectional && from.readout == FV_READOUT_MAXOUT);
+    CHECK_NEAR(from.half_width, 3.5, 0);
+    from.source_tokens = 123;
+    from.target_tokens = 45;
+    from.start = 3;
+    from.end = 7;
+    const char *path = folder_path("config.json");
+    CHECK_OK(ctx, fv_seq2seq_config_save(ctx, &from, path));
+    CHECK_OK(ctx, fv_seq2seq_config_load(ctx, path, &back));
+    CHECK(memcmp(&from, &back, sizeof from) == 0);
+    fv_recipe_destroy(&recipe);
+}
+
+static void bad_settings_files_are_named(void)
+{
+    static const struct {
+        const char *text, *message;
+    } bad[] = {{"[]", "expected an object"},
+               {"{\"model_type\": \"gpt2\"}", "model_type is 'gpt2', not 'fovea-seq2seq'"},
+               {"{\"model_type\": \"fovea-seq2seq\", \"hiden\": 3}", "'hiden' is not a setting"},
+               {"{\"model_type\": \"fovea-seq2seq\"}", "source_tokens"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *path = folder_path("bad.json");
+        fv_seq2seq_config cfg;
+        file_write(path, bad[i].text, strlen(bad[i].text));
+        CHECK_EQ(fv_seq2seq_config_load(ctx, path, &cfg), FV_ERR_FORMAT);
+        if (!strstr(fv_ctx_message(ctx), bad[i].message))
+            test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
+    }
+}
+
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
+    folder_make();
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
     RUN(steps_and_sequences_agree);
     RUN(alignments_are_distributions);
@@ -338,6 +394,9 @@ int main(int argc, char **argv)
     RUN(gradients_point_downhill);
     RUN(learns_by_heart);
     RUN(parts_that_do_not_fit_are_named);
+    RUN(settings_survive_a_file);
+    RUN(bad_settings_files_are_named);
     fv_ctx_destroy(&ctx);
+    folder_remove();
     return TEST_END();
 }

@@ -34,6 +34,7 @@
 
 #include "fovea/attend.h"
 #include "fovea/decode.h"
+#include "fovea/recipe.h"
 #include "fovea/recurrent.h"
 
 #ifdef __cplusplus
@@ -75,6 +76,18 @@ typedef struct fv_seq2seq_config {
 } fv_seq2seq_config;
 
 FV_API void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size);
+
+/* The settings as keys of a recipe, "model.cell" and so on; vocabulary sizes and the start and end
+ * tokens, which follow from the data, are not among them. */
+FV_API const fv_key *fv_seq2seq_keys(size_t *count);
+FV_API void fv_seq2seq_config_from(const fv_recipe *recipe, fv_seq2seq_config *cfg);
+
+/* All settings as a config.json with model_type "fovea-seq2seq", and back. Loading fails: IO,
+ * FORMAT (another model_type, a missing, unknown or impossible value: named), MEMORY. */
+FV_API FV_MUST_USE fv_status fv_seq2seq_config_save(fv_ctx *ctx, const fv_seq2seq_config *cfg,
+                                                    const char *path);
+FV_API FV_MUST_USE fv_status fv_seq2seq_config_load(fv_ctx *ctx, const char *path,
+                                                    fv_seq2seq_config *out);
 
 typedef struct fv_seq2seq fv_seq2seq;
 

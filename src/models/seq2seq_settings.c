@@ -1,0 +1,294 @@
+/*
+ * The settings of an encoder-decoder under their names: keys of a recipe and members of a
+ * config.json come from one list.
+ */
+#include <string.h>
+
+#include "io/file.h"
+#include "io/json.h"
+#include "io/json_write.h"
+#include "models/seq2seq.h"
+
+#define MODEL_TYPE "fovea-seq2seq"
+#define PREFIX     "model."
+
+enum { WIDE = 1 << 24 };
+
+/* X(field, how it is kept, kind of key, fallback, least, most, choices, help). Choices are in the
+ * order of their enums. */
+#define SETTINGS(X)                                                                                \
+    X(embedding, INT64, INT, "128", 1, WIDE, NULL, "width of a token's vector")                    \
+    X(cell, CHOICE, CHOICE, "gru", 0, 0, "rnn|gru|lstm", "unit of encoder and decoder")            \
+    X(layers, INT, INT, "1", 1, FV_RNN_LAYERS, NULL, "layers of encoder and decoder")              \
+    X(encoder_hidden, INT64, INT, "128", 1, WIDE, NULL, "units of one direction of the encoder")   \
+    X(bidirectional, BOOL, BOOL, "true", 0, 0, NULL, "read the source both ways")                  \
+    X(reverse_source, BOOL, BOOL, "false", 0, 0, NULL, "feed the source from its end")             \
+    X(decoder, CHOICE, CHOICE, "search", 0, 0, "fixed|search|luong", "how the source is used")     \
+    X(hidden, INT64, INT, "256", 1, WIDE, NULL, "units of the decoder")                            \
+    X(score, CHOICE, CHOICE, "additive", 0, 0, "scaled|dot|general|additive|cosine|location",      \
+      "how a query meets a key")                                                                   \
+    X(normaliser, NORMALISER, CHOICE, "softmax", 0, 0, "softmax|local-m|local-p",                  \
+      "over the whole source or a window")                                                         \
+    X(half_width, REAL, REAL, "10", 0.5, 1e6, NULL, "reach of a local window")                     \
+    X(attention_width, INT64, INT, "128", 1, WIDE, NULL, "width of additive scores and local-p")   \
+    X(most_source, INT64, INT, "128", 1, WIDE, NULL, "positions that the location score knows")    \
+    X(input_feeding, BOOL, BOOL, "true", 0, 0, NULL, "luong: feed a readout to the next step")     \
+    X(readout, CHOICE, CHOICE, "tanh", 0, 0, "tanh|maxout", "what the readout ends with")          \
+    X(readout_width, INT64, INT, "128", 1, WIDE, NULL, "width of the readout")                     \
+    X(tied, BOOL, BOOL, "false", 0, 0, NULL, "one matrix for target embedding and output")         \
+    X(dropout, REAL, REAL, "0", 0, 0.99, NULL, "share of values dropped in training")              \
+    X(smoothing, REAL, REAL, "0", 0, 0.99, NULL, "label smoothing of the training loss")
+
+#define AT(member) offsetof(fv_seq2seq_config, member)
+
+static const fv_key keys[] = {
+#define X(member, kept, kind, start, low, high, list, text)                                        \
+    {.name = PREFIX #member,                                                                       \
+     .type = FV_KEY_##kind,                                                                        \
+     .fallback = start,                                                                            \
+     .least = low,                                                                                 \
+     .most = high,                                                                                 \
+     .choices = list,                                                                              \
+     .help = text},
+    SETTINGS(X)
+#undef X
+};
+enum { KEYS = (int)(sizeof keys / sizeof *keys) };
+
+typedef enum kept { KEPT_INT, KEPT_INT64, KEPT_BOOL, KEPT_REAL, KEPT_CHOICE, KEPT_NORMALISER } kept;
+
+static const struct {
+    size_t at;
+    kept as;
+} places[KEYS] = {
+#define X(member, kept, kind, start, low, high, list, text) {AT(member), KEPT_##kept},
+    SETTINGS(X)
+#undef X
+};
+
+/* These follow from the data: in a config.json, but not in a recipe. */
+static const struct {
+    const char *name;
+    size_t at;
+} counts[] = {{"source_tokens", AT(source_tokens)},
+              {"target_tokens", AT(target_tokens)},
+              {"start", AT(start)},
+              {"end", AT(end)}};
+enum { COUNTS = (int)(sizeof counts / sizeof *counts) };
+
+static const fv_attention_normaliser normalisers[] = {FV_ATTENTION_SOFTMAX, FV_ATTENTION_LOCAL_M,
+                                                      FV_ATTENTION_LOCAL_P};
+
+/* ---- one field --------------------------------------------------------------------- */
+
+/* Whole numbers, flags and choices pass as `integer`. */
+static void put(fv_seq2seq_config *cfg, int i, int64_t integer, double real)
+{
+    char *to = (char *)cfg + places[i].at;
+    const int small = (int)integer;
+    const bool flag = integer != 0;
+    switch (places[i].as) {
+    case KEPT_INT:
+    case KEPT_CHOICE: /* enums are ints here */
+        memcpy(to, &small, sizeof small);
+        break;
+    case KEPT_INT64:
+        memcpy(to, &integer, sizeof integer);
+        break;
+    case KEPT_BOOL:
+        memcpy(to, &flag, sizeof flag);
+        break;
+    case KEPT_REAL:
+        memcpy(to, &real, sizeof real);
+        break;
+    case KEPT_NORMALISER:
+        memcpy(to, &normalisers[small], sizeof normalisers[0]);
+        break;
+    }
+}
+
+static int64_t get_integer(const fv_seq2seq_config *cfg, int i)
+{
+    const char *from = (const char *)cfg + places[i].at;
+    int small = 0;
+    int64_t integer = 0;
+    bool flag = false;
+    switch (places[i].as) {
+    case KEPT_INT64:
+        memcpy(&integer, from, sizeof integer);
+        return integer;
+    case KEPT_BOOL:
+        memcpy(&flag, from, sizeof flag);
+        return flag;
+    case KEPT_NORMALISER:
+        for (int n = 0; n < 3; n++)
+            if (normalisers[n] == cfg->normaliser) return n;
+        return 0;
+    default:
+        memcpy(&small, from, sizeof small);
+        return small;
+    }
+}
+
+const fv_key *fv_seq2seq_keys(size_t *count)
+{
+    *count = KEYS;
+    return keys;
+}
+
+void fv_seq2seq_config_from(const fv_recipe *recipe, fv_seq2seq_config *cfg)
+{
+    for (int i = 0; i < KEYS; i++)
+        put(cfg, i, fv_recipe_int(recipe, keys[i].name), fv_recipe_real(recipe, keys[i].name));
+}
+
+/* ---- config.json ------------------------------------------------------------------- */
+
+static const char *short_name(int i) { return keys[i].name + sizeof PREFIX - 1; }
+
+static const char *choice_at(const char *choices, int64_t index, size_t *length)
+{
+    const char *p = choices;
+    for (; index > 0; index--)
+        p += strcspn(p, "|") + 1;
+    *length = strcspn(p, "|");
+    return p;
+}
+
+static void write_field(fv_json_writer *w, const fv_seq2seq_config *cfg, int i)
+{
+    size_t length;
+    double real;
+    fv_json_key(w, short_name(i));
+    switch (keys[i].type) {
+    case FV_KEY_REAL:
+        memcpy(&real, (const char *)cfg + places[i].at, sizeof real);
+        fv_json_real(w, real);
+        break;
+    case FV_KEY_BOOL:
+        fv_json_bool(w, get_integer(cfg, i) != 0);
+        break;
+    case FV_KEY_CHOICE: {
+        const char *text = choice_at(keys[i].choices, get_integer(cfg, i), &length);
+        fv_json_string_n(w, text, length);
+        break;
+    }
+    default:
+        fv_json_int(w, get_integer(cfg, i));
+    }
+}
+
+fv_status fv_seq2seq_config_save(fv_ctx *ctx, const fv_seq2seq_config *cfg, const char *path)
+{
+    fv_json_writer w;
+    fv_json_begin(&w, ctx);
+    fv_json_open(&w, '{');
+    fv_json_key(&w, "model_type");
+    fv_json_string(&w, MODEL_TYPE);
+    for (int i = 0; i < COUNTS; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)cfg + counts[i].at, sizeof value);
+        fv_json_key(&w, counts[i].name);
+        fv_json_int(&w, value);
+    }
+    for (int i = 0; i < KEYS; i++)
+        write_field(&w, cfg, i);
+    fv_json_close(&w, '}');
+    fv_json_raw(&w, "\n", 1);
+    fv_status status = fv_json_end(&w);
+    if (status == FV_OK) status = fv_save_text(ctx, path, w.text, w.bytes);
+    fv_json_free(&w);
+    return status;
+}
+
+static fv_status read_choice(const fv_doc *doc, const fv_value *value, const fv_key *key,
+                             int64_t *out)
+{
+    const char *text = NULL;
+    FV_FORWARD(fv_doc_string(doc, value, &text));
+    const size_t n = strlen(text);
+    const char *p = key->choices;
+    for (int64_t i = 0; *p; i++) {
+        const size_t length = strcspn(p, "|");
+        if (length == n && memcmp(p, text, n) == 0) {
+            *out = i;
+            return FV_OK;
+        }
+        p += length + (p[length] == '|');
+    }
+    return fv_doc_fail(doc, value, FV_ERR_FORMAT, "'%.40s' is not one of %s", text, key->choices);
+}
+
+static fv_status read_field(const fv_doc *doc, int i, fv_seq2seq_config *cfg)
+{
+    const fv_key *key = &keys[i];
+    const fv_value *value = fv_value_get(&doc->root, short_name(i));
+    if (!value)
+        return fv_doc_fail(doc, &doc->root, FV_ERR_FORMAT, "'%s' is missing", short_name(i));
+    int64_t integer = 0;
+    double real = 0;
+    bool flag = false;
+    switch (key->type) {
+    case FV_KEY_REAL:
+        FV_FORWARD(fv_doc_real(doc, value, &real));
+        if (!(real >= key->least && real <= key->most))
+            return fv_doc_fail(doc, value, FV_ERR_FORMAT, "%s is out of range", short_name(i));
+        break;
+    case FV_KEY_BOOL:
+        FV_FORWARD(fv_doc_bool(doc, value, &flag));
+        integer = flag;
+        break;
+    case FV_KEY_CHOICE:
+        FV_FORWARD(read_choice(doc, value, key, &integer));
+        break;
+    default:
+        FV_FORWARD(fv_doc_int(doc, value, (int64_t)key->least, (int64_t)key->most, &integer));
+    }
+    put(cfg, i, integer, real);
+    return FV_OK;
+}
+
+static bool is_known(const char *name)
+{
+    if (strcmp(name, "model_type") == 0) return true;
+    for (int i = 0; i < COUNTS; i++)
+        if (strcmp(name, counts[i].name) == 0) return true;
+    for (int i = 0; i < KEYS; i++)
+        if (strcmp(name, short_name(i)) == 0) return true;
+    return false;
+}
+
+static fv_status read_config(const fv_doc *doc, fv_seq2seq_config *cfg)
+{
+    const char *type = NULL;
+    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_get_string(doc, &doc->root, "model_type", true, &type));
+    if (strcmp(type, MODEL_TYPE) != 0)
+        return fv_doc_fail(doc, &doc->root, FV_ERR_FORMAT, "model_type is '%.60s', not '%s'", type,
+                           MODEL_TYPE);
+    for (uint32_t i = 0; i < doc->root.count; i++)
+        if (!is_known(doc->root.as.members[i].key))
+            return fv_doc_fail(doc, &doc->root.as.members[i].value, FV_ERR_FORMAT,
+                               "'%.60s' is not a setting of this model",
+                               doc->root.as.members[i].key);
+    for (int i = 0; i < COUNTS; i++) {
+        int64_t value = 0;
+        FV_FORWARD(fv_doc_get_int(doc, &doc->root, counts[i].name, true, 0, WIDE, &value));
+        memcpy((char *)cfg + counts[i].at, &value, sizeof value);
+    }
+    for (int i = 0; i < KEYS; i++)
+        FV_FORWARD(read_field(doc, i, cfg));
+    return FV_OK;
+}
+
+fv_status fv_seq2seq_config_load(fv_ctx *ctx, const char *path, fv_seq2seq_config *out)
+{
+    fv_doc *doc = NULL;
+    FV_FORWARD(fv_json_load(ctx, path, &doc));
+    fv_seq2seq_config cfg;
+    fv_seq2seq_config_init(&cfg, sizeof cfg);
+    fv_status status = read_config(doc, &cfg);
+    if (status == FV_OK) *out = cfg;
+    fv_doc_free(&doc);
+    return status;
+}
