@@ -67,6 +67,7 @@ static fv_attn stored_heads(int64_t batch, int64_t heads, int64_t kv_heads, int6
 
 static void rounded_at_level(void)
 {
+    attn_without_pairs();
     static const int64_t d[] = {1, 16, 63, 65, 128, 300}, n[] = {1, 6, 65, 193, 257, 0};
     for (int w = 0; w < 6; w++)
         for (int i = 0; i < 6; i++) {

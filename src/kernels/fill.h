@@ -38,5 +38,6 @@ void fv_avx2_gemm_fill(fv_kernel_table *t);
 void fv_avx2_fill(fv_kernel_table *t);
 void fv_avx512_gemm_fill(fv_kernel_table *t);
 void fv_avx512_fill(fv_kernel_table *t);
+void fv_avx512_bf16_fill(fv_kernel_table *t); /* for CPUs that have AVX512_BF16 as well */
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef FV_KERNELS_LEVEL_H
 #define FV_KERNELS_LEVEL_H
 
-#include "fovea/context.h"
+#include "base/cpu.h"
 
 #if defined(__x86_64__) && defined(__has_include)
 #if __has_include(<sys/platform/x86.h>)
@@ -32,8 +32,16 @@ static inline fv_simd fv_level_usable(void)
         return FV_SIMD_AVX512;
     return FV_SIMD_AVX2;
 }
+/* Products of bf16 pairs, on top of the level AVX-512. */
+static inline bool fv_bf16_usable(void) { return fv_cpu_has(x86_cpu_AVX512_BF16); }
 #else
 static inline fv_simd fv_level_usable(void) { return fv_simd_detect(); }
+static inline bool fv_bf16_usable(void)
+{
+    fv_cpu cpu;
+    fv_cpu_detect(&cpu);
+    return cpu.avx512_bf16;
+}
 #endif
 
 #endif

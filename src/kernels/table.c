@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "kernels/fill.h"
+#include "kernels/level.h"
 
 const fv_kernel_info fv_kernel_infos[FV_KERNEL_COUNT] = {
 #define FV_KERNEL(id, name, pointers, about) {name, pointers},
@@ -48,6 +49,7 @@ void fv_kernel_table_fill(fv_kernel_table *table, fv_simd level)
     if (level >= FV_SIMD_AVX512) {
         fv_avx512_gemm_fill(table);
         fv_avx512_fill(table);
+        if (fv_bf16_usable()) fv_avx512_bf16_fill(table);
         table->level = FV_SIMD_AVX512;
     }
 #else

@@ -8,7 +8,7 @@
  *
  * Bounds: values 8 u (1 + S) V, u = 2^-24, S the largest |score|, V the largest |value|; gradients
  * 1e-5 of the largest. Stored in 16 bits, a value may be off by one rounding of sum_j p_j |v_j|
- * more, and a gradient by one of its own.
+ * more (two where weights are rounded as well: attention_bf16.c), a gradient by one of its own.
  */
 #ifndef FV_TEST_ATTENTION_H
 #define FV_TEST_ATTENTION_H
@@ -55,6 +55,10 @@ bool gradients_agree(problem *p, double *worst);
 void attn_every_level(void (*fn)(void));
 /* The same, and once more with bf16 and f16 as what attn_sizes and attn_heads describe. */
 void attn_every_storage(void (*fn)(void));
+
+/* From here on until the next level, bf16 goes through the float tile even where the CPU has an
+ * instruction for its products. */
+void attn_without_pairs(void);
 
 double largest_score(const problem *p);
 vec vec_normals(int64_t n, double size); /* of f32 */

@@ -4,6 +4,9 @@
  * cache, and meets each block with strips of six queries: products into a 6 x 256 strip of scores,
  * softmax with a running maximum, weights times values into the block's accumulators.
  *
+ * With `pairs` the products are those of another instruction, over words of two 16-bit numbers:
+ * then V is packed as well, and weights are rounded on their way to the second product.
+ *
  * Key blocks begin at multiples of 256 and a row's sums run over keys in order, so the cut into
  * units, which follows the number of threads, does not show in the bits.
  */
@@ -23,17 +26,21 @@ enum {
 /* How the work is cut and where its scratch lies; offsets in floats. */
 typedef struct forward_plan {
     int64_t rows, row_units, key_blocks, keys; /* keys: n_k in whole panels */
-    bool local; /* one unit meets each key: it packs for itself, block by block */
+    bool local;    /* one unit meets each key: it packs for itself, block by block */
+    int64_t width; /* words of a row of K: floats, or pairs */
     int64_t q_row, o_row;
-    size_t q, eq, o, most, scores, keep, values, local_panels, raised, records;
+    size_t q, eq, o, most, scores, weights, keep, values, local_panels, raised, records;
     size_t thread_floats; /* of one thread */
-    size_t panels, flags, shared_floats;
+    size_t panels, values_of_all, flags, shared_floats;
 } forward_plan;
 
 typedef struct forward_job {
     fv_attn_job base;
     forward_plan plan;
+    const fv_attn_pair_products *pairs; /* or NULL */
+    float late; /* what scores are yet to be multiplied with, inside the softmax */
     float *panels;
+    float *values;   /* of all heads, in pairs */
     uint8_t *finite; /* [batch][kv_heads][key_blocks]: no NaN or infinity among the values */
     float *threads;
     bool copy_values;
@@ -41,12 +48,12 @@ typedef struct forward_job {
 
 /* What a thread works in. */
 typedef struct workspace {
-    float *q, *o, *most, *sum, *scores, *keep, *values, *panels;
+    float *q, *o, *most, *sum, *scores, *weights, *keep, *values, *panels;
     float *eq, *raised; /* additive scores: exponentials of q and of a block of keys */
     fv_attn_row *row;
 } workspace;
 
-static forward_plan plan_of(const fv_attn *a, int threads)
+static forward_plan plan_of(const fv_attn *a, int threads, bool pairs)
 {
     forward_plan p = {0};
     const int64_t heads = a->batch * a->heads, width = fv_attn_width(a);
@@ -59,7 +66,8 @@ static forward_plan plan_of(const fv_attn *a, int threads)
     p.key_blocks = (a->n_k + BLOCK_KEYS - 1) / BLOCK_KEYS;
     p.keys = fv_attn_round(a->n_k, FV_ATTN_PANEL);
     p.local = p.row_units == 1 && a->heads == a->kv_heads;
-    p.q_row = fv_attn_round(width, FV_LANES) + FV_LANES;
+    p.width = pairs ? fv_attn_pairs_of(width) : width;
+    p.q_row = fv_attn_round(p.width, FV_LANES) + FV_LANES;
     p.o_row = fv_attn_round(a->d_v, FV_LANES);
 
     const int64_t block = fv_attn_min(BLOCK_KEYS, p.keys);
@@ -70,17 +78,19 @@ static forward_plan plan_of(const fv_attn *a, int threads)
     p.o = at, at += rows * (size_t)p.o_row;
     p.most = at, at += fv_attn_lines(2 * rows);
     p.scores = at, at += FV_ATTN_STRIP * SCORE_ROW;
+    p.weights = at, at += pairs ? FV_ATTN_STRIP * FV_ATTN_WEIGHT_ROW : 0;
     p.keep = at, at += BLOCK_KEYS;
     p.values = at, at += (size_t)(block * p.o_row);
-    p.local_panels = at, at += p.local ? (size_t)(block * width) : 0;
+    p.local_panels = at, at += p.local ? (size_t)(block * p.width) : 0;
     p.raised = at, at += additive ? (size_t)(block * width) : 0;
     p.records = at, at += fv_attn_lines(rows * sizeof(fv_attn_row) / sizeof(float));
     p.thread_floats = at;
     if (p.local) return p;
     const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
-    p.panels = kv_heads * (size_t)p.keys * (size_t)width;
+    p.panels = kv_heads * (size_t)p.keys * (size_t)p.width;
+    p.values_of_all = pairs ? kv_heads * (size_t)(p.keys / 2 * p.o_row) : 0;
     p.flags = fv_attn_lines((kv_heads * (size_t)p.key_blocks + 3) / 4);
-    p.shared_floats = p.panels + p.flags;
+    p.shared_floats = p.panels + p.values_of_all + p.flags;
     return p;
 }
 
@@ -91,26 +101,43 @@ static size_t forward_scratch(const void *args, int threads)
     /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
     size_t heads, panels;
     if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &heads) ||
-        !fv_mul_size(heads, (size_t)(a->n_k + FV_ATTN_PANEL) * (size_t)fv_attn_width(a), &panels) ||
-        panels > SIZE_MAX / 16)
+        !fv_mul_size(heads, (size_t)(a->n_k + FV_ATTN_PANEL), &heads) ||
+        !fv_mul_size(heads, (size_t)(fv_attn_width(a) + a->d_v), &panels) || panels > SIZE_MAX / 16)
         return SIZE_MAX;
-    const forward_plan p = plan_of(a, threads);
-    return (p.shared_floats + (size_t)threads * p.thread_floats) * sizeof(float);
+    size_t most = 0; /* of both ways to multiply bf16 */
+    for (int pairs = 0; pairs <= (a->dtype == FV_BF16); pairs++) {
+        const forward_plan p = plan_of(a, threads, pairs);
+        const size_t need = p.shared_floats + (size_t)threads * p.thread_floats;
+        if (need > most) most = need;
+    }
+    return most * sizeof(float);
 }
 
 /* ---- packing ---------------------------------------------------------------------- */
 
-/* Packs keys [first, first + keys) of one key head; returns whether their values are all finite. */
-static bool pack_block(const fv_attn_job *job, int64_t b, int64_t h, int64_t first, int64_t keys,
-                       float *panels)
+/* Packs keys [first, first + keys) of one key head, and their values if they go in pairs; returns
+ * whether these are all finite. */
+static bool pack_block(const forward_job *job, int64_t b, int64_t h, int64_t first, int64_t keys,
+                       float *panels, float *values)
 {
-    const fv_attn *a = job->a;
-    const void *v = fv_attn_at(a, job->ptr[FV_ATTN_V], &a->v, b, h, first);
-    if (fv_attn_width(a) > 0) {
-        const void *k = fv_attn_at(a, job->ptr[FV_ATTN_K], &a->k, b, h, first);
+    const fv_attn *a = job->base.a;
+    const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
+    const void *v = fv_attn_at(a, job->base.ptr[FV_ATTN_V], &a->v, b, h, first);
+    if (job->pairs)
+        job->pairs->pack(a, k, v, keys, panels, values);
+    else if (fv_attn_width(a) > 0)
         FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
-    }
     return FV_SIMD_NAME(fv_attn_finite)(a->dtype, v, a->v.row, keys, a->d_v);
+}
+
+/* Of key number `at` of all, a multiple of the panel. */
+static float *panels_at(const forward_job *job, int64_t at)
+{
+    return job->panels + at * job->plan.width;
+}
+static float *values_at(const forward_job *job, int64_t at)
+{
+    return job->values + at / 2 * job->plan.o_row;
 }
 
 static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
@@ -123,8 +150,10 @@ static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
         const int64_t b = head / a->kv_heads, h = head % a->kv_heads, first = block * BLOCK_KEYS;
         const int64_t keys = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], b);
         const int64_t some = fv_attn_min(BLOCK_KEYS, keys - first);
-        float *panels = job->panels + (head * job->plan.keys + first) * fv_attn_width(a);
-        if (some > 0) job->finite[unit] = pack_block(&job->base, b, h, first, some, panels);
+        const int64_t at = head * job->plan.keys + first;
+        if (some > 0)
+            job->finite[unit] =
+                pack_block(job, b, h, first, some, panels_at(job, at), values_at(job, at));
     }
 }
 
@@ -141,7 +170,10 @@ static void load_query(const forward_job *job, const query_block *block, const w
     const fv_attn *a = job->base.a;
     const int64_t i = block->first + r, at = r * job->plan.q_row;
     const void *from = fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, i);
-    FV_SIMD_NAME(fv_attn_widen)(a->dtype, from, a->d, job->base.operand, w->q + at);
+    if (job->pairs)
+        job->pairs->load_query(from, a->d, w->q + at);
+    else
+        FV_SIMD_NAME(fv_attn_widen)(a->dtype, from, a->d, job->base.operand, w->q + at);
     if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_raise)(w->q + at, a->d, w->eq + at);
 }
 
@@ -171,7 +203,11 @@ static void score_strip(const forward_job *job, const workspace *w, const key_bl
     const fv_attn *a = job->base.a;
     const int64_t stride = job->plan.q_row;
     const float *q = w->q + r * stride, *eq = w->eq + r * stride;
-    if (a->score == FV_SCORE_DOT) {
+    if (job->pairs) {
+        job->pairs->scores(q, stride, rows, block->panels, a->d, first, cols, w->scores);
+        for (int i = 0; job->late == 1 && i < rows; i++)
+            fv_attn_scale_row(w->scores + i * SCORE_ROW, cols, job->base.factor);
+    } else if (a->score == FV_SCORE_DOT) {
         FV_SIMD_NAME(fv_attn_scores)
         (q, stride, rows, block->panels, a->d, first, cols, w->scores, SCORE_ROW);
     } else if (a->score == FV_SCORE_ADDITIVE) {
@@ -193,6 +229,44 @@ static void score_strip(const forward_job *job, const workspace *w, const key_bl
     }
 }
 
+/* Scores to weights. Those of pairs are rounded at once if nothing has to look at them first. */
+static void weigh_strip(const forward_job *job, const workspace *w, int64_t r, int rows,
+                        int64_t cols, float *fade)
+{
+    if (job->late != 1)
+        job->pairs->weigh(w->scores, rows, cols, job->late, w->most + r, w->sum + r, fade,
+                          w->weights);
+    else
+        FV_SIMD_NAME(fv_attn_softmax)(w->scores, rows, cols, w->most + r, w->sum + r, fade);
+}
+
+static void blend_strip(const forward_job *job, const workspace *w, const key_block *block,
+                        int rows, fv_attn_span keys, float *o)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t o_row = job->plan.o_row, count = keys.end - keys.begin;
+    if (job->pairs) {
+        for (int i = 0; job->late == 1 && i < rows; i++) {
+            float *weights = w->weights + i * FV_ATTN_WEIGHT_ROW, *s = w->scores + i * SCORE_ROW;
+            FV_SIMD_NAME(fv_attn_narrow)(FV_BF16, s, fv_attn_round(count, FV_LANES), weights);
+        }
+        const float *values = block->values + (keys.begin - block->first) / 2 * o_row;
+        job->pairs->blend(w->weights, rows, values, count, a->d_v, !block->finite, o);
+        return;
+    }
+    const fv_tile t = {.k = count,
+                       .a = w->scores,
+                       .a_row = SCORE_ROW,
+                       .a_col = 1,
+                       .b = block->values + (keys.begin - block->first) * block->stride,
+                       .b_row = block->stride,
+                       .from = o,
+                       .from_row = o_row,
+                       .c = o,
+                       .c_row = o_row};
+    FV_SIMD_NAME(fv_attn_product)(&t, rows, a->d_v, !block->finite);
+}
+
 static void meet_strip(const forward_job *job, const workspace *w, const key_block *block,
                        int64_t r, int rows, fv_attn_span keys)
 {
@@ -205,7 +279,7 @@ static void meet_strip(const forward_job *job, const workspace *w, const key_blo
         FV_SIMD_NAME(fv_attn_finish)(&job->base, w->row + r + i, keys.begin, cols, s, NULL);
     }
     float fade[FV_LANES];
-    FV_SIMD_NAME(fv_attn_softmax)(w->scores, rows, cols, w->most + r, w->sum + r, fade);
+    weigh_strip(job, w, r, rows, cols, fade);
     for (int i = 0; i < rows; i++) {
         const fv_attn_row *row = w->row + r + i;
         float *s = w->scores + i * SCORE_ROW;
@@ -213,17 +287,7 @@ static void meet_strip(const forward_job *job, const workspace *w, const key_blo
         if (a->dropout == 0) continue;
         FV_SIMD_NAME(fv_attn_drop)(&job->base, row, keys.begin, cols, w->keep, s);
     }
-    const fv_tile t = {.k = keys.end - keys.begin,
-                       .a = w->scores,
-                       .a_row = SCORE_ROW,
-                       .a_col = 1,
-                       .b = block->values + (keys.begin - block->first) * block->stride,
-                       .b_row = block->stride,
-                       .from = w->o + r * p->o_row,
-                       .from_row = p->o_row,
-                       .c = w->o + r * p->o_row,
-                       .c_row = p->o_row};
-    FV_SIMD_NAME(fv_attn_product)(&t, rows, a->d_v, !block->finite);
+    blend_strip(job, w, block, rows, keys, w->o + r * p->o_row);
 }
 
 static key_block block_of(const forward_job *job, const workspace *w, int64_t b, int64_t h,
@@ -236,19 +300,24 @@ static key_block block_of(const forward_job *job, const workspace *w, int64_t b,
     key_block block = {
         .first = first, .values = fv_attn_at(a, v, &a->v, b, h, first), .stride = a->v.row};
     if (p->local) {
-        block.finite = pack_block(&job->base, b, h, first, keys, w->panels);
+        block.finite = pack_block(job, b, h, first, keys, w->panels, w->values);
         block.panels = w->panels;
     } else {
         block.finite = job->finite[head * p->key_blocks + first / BLOCK_KEYS];
-        block.panels = job->panels + (head * p->keys + first) * fv_attn_width(a);
+        block.panels = panels_at(job, head * p->keys + first);
+    }
+    if (job->pairs) {
+        block.values = p->local ? w->values : values_at(job, head * p->keys + first);
+        return block;
     }
     if (a->score == FV_SCORE_ADDITIVE)
         block.raised = FV_SIMD_NAME(fv_attn_raise)(
             block.panels, fv_attn_round(keys, FV_ATTN_PANEL) * a->d, w->raised);
     if (!job->copy_values) return block;
-    for (int64_t j = 0; j < keys; j++)
-        FV_SIMD_NAME(fv_attn_widen)
-    (a->dtype, fv_attn_at(a, v, &a->v, b, h, first + j), a->d_v, 1, w->values + j * p->o_row);
+    for (int64_t j = 0; j < keys; j++) {
+        const void *from = fv_attn_at(a, v, &a->v, b, h, first + j);
+        FV_SIMD_NAME(fv_attn_widen)(a->dtype, from, a->d_v, 1, w->values + j * p->o_row);
+    }
     block.values = w->values;
     block.stride = p->o_row;
     return block;
@@ -288,7 +357,8 @@ static void end_block(const forward_job *job, const query_block *block, const wo
         FV_SIMD_NAME(fv_attn_narrow)
         (a->dtype, row, a->d_v, fv_attn_out(a, o, &a->o, block->b, block->h, block->first + r));
         if (!lse) continue;
-        const double shift = w->most[r] == -INFINITY ? 0 : (double)w->most[r] * FV_ATTN_LN2;
+        const double top = (double)w->most[r] * (double)job->late;
+        const double shift = w->most[r] == -INFINITY ? 0 : top * FV_ATTN_LN2;
         lse[number + r] = sum == 0 ? -INFINITY : (float)(shift + (double)fv_logf_ref(sum));
     }
 }
@@ -306,6 +376,7 @@ static workspace workspace_of(const forward_job *job, int thread)
         .most = base + p->most,
         .sum = base + p->most + rows,
         .scores = base + p->scores,
+        .weights = base + p->weights,
         .keep = base + p->keep,
         .values = base + p->values,
         .panels = base + p->local_panels,
@@ -343,18 +414,23 @@ static bool values_are_copied(const fv_attn *a, const void *v)
            a->v.row > 4 * fv_attn_round(a->d_v, FV_LANES);
 }
 
-static void forward(const fv_exec *exec, void *const *ptr, const void *args)
+void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                                      const fv_attn_pair_products *pairs)
 {
-    const fv_attn *a = args;
+    if (a->score != FV_SCORE_DOT) pairs = NULL;
     if (a->batch == 0 || a->n_q == 0) return;
     if (fv_attn_is_decode(a)) {
         FV_SIMD_NAME(fv_attn_decode)(exec, ptr, a);
         return;
     }
     forward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr),
-                       .plan = plan_of(a, exec->threads)};
+                       .plan = plan_of(a, exec->threads, pairs != NULL),
+                       .pairs = pairs};
+    const bool by_softmax = pairs && job.base.plain && job.base.factor > 0 && a->dropout == 0;
+    job.late = by_softmax ? job.base.factor : 1;
     job.panels = exec->scratch;
-    job.finite = (uint8_t *)(job.panels + job.plan.panels);
+    job.values = job.panels + job.plan.panels;
+    job.finite = (uint8_t *)(job.values + job.plan.values_of_all);
     job.threads = job.panels + job.plan.shared_floats;
     job.copy_values = values_are_copied(a, ptr[FV_ATTN_V]);
     if (!job.plan.local)
@@ -362,6 +438,11 @@ static void forward(const fv_exec *exec, void *const *ptr, const void *args)
                      BLOCK_KEYS * (fv_attn_width(a) + a->d_v), pack_keys, &job);
     fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
                  job.plan.rows * a->n_k * (fv_attn_width(a) + a->d_v), forward_units, &job);
+}
+
+static void forward(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    FV_SIMD_NAME(fv_attn_forward_by)(exec, ptr, args, NULL);
 }
 
 void FV_SIMD_NAME(fv_simd_attention_fill)(fv_kernel_table *t)

@@ -8,6 +8,7 @@
  *   attention_decode.c  forward for a few queries over a long cache of keys
  *   attention_score.c  one row of scores: cap, slope, bias, mask, dropout
  *   attention_softmax.c  scores to weights, with running maxima
+ *   attention_bf16.c   the two products of bf16 rows by an instruction of their own
  *   attention_rows.c   rows as they are stored, f32, bf16 or f16: to floats and back
  *   attention_additive.c  sum_c w_c tanh(q_c + k_c) and its gradients; attention_grad_additive.c
  *                        puts them into the backward
@@ -37,6 +38,7 @@ enum {
     FV_ATTN_BLOCK = 256,           /* keys between two looks at the running maximum */
     /* of a strip of scores; an odd number of lines, so that rows spread over the cache */
     FV_ATTN_SCORE_ROW = FV_ATTN_BLOCK + FV_LANES,
+    FV_ATTN_WEIGHT_ROW = FV_ATTN_BLOCK / 2 + FV_LANES, /* likewise of weights in pairs */
 };
 
 typedef struct fv_attn_job {
@@ -152,6 +154,9 @@ void FV_SIMD_NAME(fv_attn_drop)(const fv_attn_job *job, const fv_attn_row *row, 
 void FV_SIMD_NAME(fv_attn_softmax)(float *s, int rows, int64_t cols, float *most, float *sum,
                                    float *fade);
 
+/* The largest score of a row, or `most` if that is larger. NaN is passed over. */
+float FV_SIMD_NAME(fv_attn_top)(const float *s, int64_t cols, float most);
+
 V_INLINE void fv_attn_scale_row(float *o, int64_t width, float by)
 {
     const vf factor = v_set(by);
@@ -189,6 +194,33 @@ bool FV_SIMD_NAME(fv_attn_finite)(fv_dtype type, const void *x, int64_t stride, 
 /* Rows of `type`, `row` elements apart, into panels [keys/64][width][64] of floats. */
 void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64_t keys,
                                 int64_t width, float *panels);
+
+/*
+ * Products by another instruction than the float tile's, over words that hold two 16-bit numbers:
+ * what the forward pass calls instead. Rows of weights are FV_ATTN_WEIGHT_ROW words apart.
+ */
+typedef struct fv_attn_pair_products {
+    /* Rows of k and v into panels [keys/64][ceil(d/2)][64] and values [ceil(keys/2)][ceil16(d_v)].
+     */
+    void (*pack)(const fv_attn *a, const void *k, const void *v, int64_t keys, void *panels,
+                 void *values);
+    void (*load_query)(const void *q, int64_t d, void *to);
+    /* As fv_attn_scores, but unscaled: q . k. */
+    void (*scores)(const void *q, int64_t q_row, int rows, const void *panels, int64_t d,
+                   int64_t first, int64_t cols, float *s);
+    /* As fv_attn_softmax: weights 2^(factor (s - most)), factor > 0, and their sums. */
+    void (*weigh)(const float *s, int rows, int64_t cols, float factor, float *most, float *sum,
+                  float *fade, void *weights);
+    /* o += weights values. careful: as fv_attn_product. */
+    void (*blend)(const void *weights, int rows, const void *values, int64_t keys, int64_t d_v,
+                  bool careful, float *o);
+} fv_attn_pair_products;
+
+static inline int64_t fv_attn_pairs_of(int64_t n) { return (n + 1) / 2; }
+
+/* The forward pass; pairs NULL: by the float tile. */
+void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                                      const fv_attn_pair_products *pairs);
 
 /* C = from + A B for any number of rows and columns, tile by tile. careful: elements of A that are
  * 0 are skipped, whatever B holds there. */

@@ -1,8 +1,7 @@
 /* Scores to weights: the softmax with running maxima that the forward passes share. */
 #include "kernels/simd/attention_simd.h"
 
-/* The largest score of a row, or `most` if that is larger. NaN is passed over. */
-static float row_top(const float *s, int64_t cols, float most)
+float FV_SIMD_NAME(fv_attn_top)(const float *s, int64_t cols, float most)
 {
     vf top[2] = {v_set(most), v_set(most)};
     int64_t c = 0;
@@ -38,7 +37,7 @@ void FV_SIMD_NAME(fv_attn_softmax)(float *s, int rows, int64_t cols, float *most
     float shift[FV_LANES] = {0}, added[FV_LANES], before[FV_LANES] = {0};
     for (int i = 0; i < rows; i++) {
         before[i] = most[i];
-        most[i] = row_top(s + i * FV_ATTN_SCORE_ROW, cols, most[i]);
+        most[i] = FV_SIMD_NAME(fv_attn_top)(s + i * FV_ATTN_SCORE_ROW, cols, most[i]);
         shift[i] = most[i] == -INFINITY ? 0 : most[i];
     }
     const vf drop = v_sub(v_load(before, FV_LANES), v_load(shift, FV_LANES));

@@ -1,0 +1,290 @@
+/*
+ * The products of attention over bf16 by vdpbf16ps, which adds two products of bf16 to each float
+ * of a sum: twice the rate of the float tile. Elements therefore lie in pairs, one pair a word:
+ *
+ *     Q   rows of ceil(d/2) pairs, as they are stored
+ *     K   panels [keys/64][ceil(d/2)][64], one pair of the width a word
+ *     V   [keys/2][d_v], one pair of keys a word
+ *     P   rows of keys, rounded to bf16
+ *
+ * Scores are exact products summed in float, as elsewhere; scale and log2(e) come afterwards, since
+ * a scaled q would have to be rounded. The weights P are rounded, but the sum they are divided by
+ * is that of the unrounded ones: so the log-sum-exp keeps its precision, and o is off by no more
+ * than one rounding for each weight and one for itself, 2 x 2^-8 sum_j p_j |v_j|. The instruction
+ * takes subnormal numbers for 0.
+ */
+#include "kernels/simd/attention_simd.h"
+
+#if FV_SIMD_LEVEL == 3
+
+#include "kernels/simd/fill.h"
+
+enum { STRIP = FV_ATTN_STRIP, VECS = FV_TILE_VECS };
+
+/* ---- the tile --------------------------------------------------------------------- */
+
+/* c(i,j) (+)= sum over pairs k of a(i,k) . b(k,j), whole vectors of columns. */
+typedef struct pair_tile {
+    int64_t k;
+    const uint32_t *a, *b;
+    int64_t a_row, b_row;
+    float *c;
+    int64_t c_row;
+    bool add; /* to what c holds */
+} pair_tile;
+
+V_INLINE __m512bh load_pairs(const uint32_t *p) { return (__m512bh)_mm512_loadu_si512(p); }
+V_INLINE __m512bh spread_pair(uint32_t pair) { return (__m512bh)_mm512_set1_epi32((int)pair); }
+
+FV_INSTANCE void tile(const pair_tile *t, const int rows, const int vecs)
+{
+    vf sum[STRIP][VECS];
+    FV_UNROLL
+    for (int i = 0; i < rows; i++) {
+        FV_UNROLL
+        for (int v = 0; v < vecs; v++)
+            sum[i][v] = t->add ? v_load(t->c + i * t->c_row + v * FV_LANES, FV_LANES) : v_zero();
+    }
+    /* Two pointers reach six rows with scaled-index addressing. */
+    const int64_t a_row = t->a_row, b_row = t->b_row;
+    const uint32_t *low = t->a, *high = t->a + 3 * a_row, *b = t->b;
+    for (int64_t k = 0; k < t->k; k++, b += b_row) {
+        __m512bh column[VECS];
+        FV_UNROLL
+        for (int v = 0; v < vecs; v++)
+            column[v] = load_pairs(b + v * FV_LANES);
+        FV_UNROLL
+        for (int i = 0; i < rows; i++) {
+            const __m512bh x = spread_pair(i < 3 ? low[i * a_row] : high[(i - 3) * a_row]);
+            FV_UNROLL
+            for (int v = 0; v < vecs; v++)
+                sum[i][v] = _mm512_dpbf16_ps(sum[i][v], x, column[v]);
+        }
+        low++;
+        high++;
+    }
+    FV_UNROLL
+    for (int i = 0; i < rows; i++) {
+        FV_UNROLL
+        for (int v = 0; v < vecs; v++)
+            v_store(t->c + i * t->c_row + v * FV_LANES, FV_LANES, sum[i][v]);
+    }
+}
+
+#define TILE(rows, vecs)                                                                           \
+    static void tile_##rows##x##vecs(const pair_tile *t) { tile(t, rows, vecs); }
+#define TILES(vecs)                                                                                \
+    TILE(1, vecs)                                                                                  \
+    TILE(2, vecs) TILE(3, vecs) TILE(4, vecs) TILE(5, vecs) TILE(6, vecs)
+#define NAMES(vecs)                                                                                \
+    {                                                                                              \
+        tile_1x##vecs, tile_2x##vecs, tile_3x##vecs, tile_4x##vecs, tile_5x##vecs, tile_6x##vecs   \
+    }
+TILES(1)
+TILES(2)
+TILES(3)
+TILES(4)
+
+static void any_tile(const pair_tile *t, int rows, int64_t cols)
+{
+    static void (*const tiles[VECS][STRIP])(const pair_tile *) = {NAMES(1), NAMES(2), NAMES(3),
+                                                                  NAMES(4)};
+    tiles[cols / FV_LANES - 1][rows - 1](t);
+}
+
+/* ---- packing ---------------------------------------------------------------------- */
+
+/* The first `count` of 32 numbers of 16 bits. */
+V_INLINE __mmask32 first_halves(int64_t count)
+{
+    return count >= 32 ? 0xffffffffu : (__mmask32)(((uint32_t)1 << count) - 1);
+}
+
+/* Sixteen pairs of the width at a time go through a block that is aligned and has no odd end. */
+static void pack_panel(const uint16_t *k, int64_t row, int64_t keys, int64_t d, uint32_t *panel)
+{
+    uint32_t part[FV_ATTN_PANEL * FV_LANES];
+    for (int64_t c = 0; c < d; c += 2 * FV_LANES) {
+        const __mmask32 some = first_halves(d - c);
+        for (int64_t j = 0; j < keys; j++)
+            _mm512_storeu_si512(part + j * FV_LANES,
+                                _mm512_maskz_loadu_epi16(some, k + j * row + c));
+        const int64_t depth = fv_attn_min(FV_LANES, (d - c + 1) / 2);
+        FV_GEMM_NAME(pack_b)
+        (depth, keys, (const float *)(const void *)part, 1, FV_LANES, FV_ATTN_PANEL,
+         (float *)(void *)(panel + c / 2 * FV_ATTN_PANEL));
+    }
+}
+
+static void pack_values(const uint16_t *v, int64_t row, int64_t keys, int64_t d_v, uint32_t *to)
+{
+    const int64_t stride = fv_attn_round(d_v, FV_LANES);
+    for (int64_t j = 0; j < keys; j += 2, to += stride)
+        for (int64_t c = 0; c < d_v; c += FV_LANES) {
+            const vm some = v_first((int)fv_attn_min(FV_LANES, d_v - c)), none = 0;
+            const uint16_t *even = v + j * row + c;
+            const __m256i x = _mm256_maskz_loadu_epi16(some, even);
+            const __m256i y = _mm256_maskz_loadu_epi16(j + 1 < keys ? some : none, even + row);
+            const vi pairs = vi_or(_mm512_cvtepu16_epi32(x), vi_shl(_mm512_cvtepu16_epi32(y), 16));
+            _mm512_storeu_si512(to + c, pairs);
+        }
+}
+
+static void pack(const fv_attn *a, const void *k, const void *v, int64_t keys, void *panels,
+                 void *values)
+{
+    const int64_t pairs = fv_attn_pairs_of(a->d);
+    for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL)
+        pack_panel((const uint16_t *)k + j * a->k.row, a->k.row,
+                   fv_attn_min(FV_ATTN_PANEL, keys - j), a->d, (uint32_t *)panels + j * pairs);
+    pack_values(v, a->v.row, keys, a->d_v, values);
+}
+
+static void load_query(const void *q, int64_t d, void *to)
+{
+    for (int64_t c = 0; c < d; c += 2 * FV_LANES)
+        _mm512_storeu_si512((uint16_t *)to + c,
+                            _mm512_maskz_loadu_epi16(first_halves(d - c), (const uint16_t *)q + c));
+}
+
+/* ---- a strip ---------------------------------------------------------------------- */
+
+static void scores(const void *q, int64_t q_row, int rows, const void *panels, int64_t d,
+                   int64_t first, int64_t cols, float *s)
+{
+    const int64_t pairs = fv_attn_pairs_of(d);
+    for (int64_t done = 0, step; done < cols; done += step) {
+        const int64_t key = first + done, inside = key % FV_ATTN_PANEL;
+        step = fv_attn_min(FV_ATTN_PANEL - inside, cols - done);
+        const pair_tile t = {.k = pairs,
+                             .a = q,
+                             .a_row = q_row,
+                             .b = (const uint32_t *)panels + (key - inside) * pairs + inside,
+                             .b_row = FV_ATTN_PANEL,
+                             .c = s + done,
+                             .c_row = FV_ATTN_SCORE_ROW};
+        any_tile(&t, rows, step);
+    }
+}
+
+/* One row, vector by vector: a value whose weight is 0 is taken for 0, whatever it is. */
+static void blend_carefully(const pair_tile *t, int64_t cols)
+{
+    for (int64_t c = 0; c < cols; c += FV_LANES) {
+        vf sum = v_load(t->c + c, FV_LANES);
+        for (int64_t k = 0; k < t->k; k++) {
+            const uint32_t pair = t->a[k], even = 0x55555555u, odd = 0xaaaaaaaau;
+            const __mmask32 some = (pair & 0xffffu ? even : 0) | (pair >> 16 ? odd : 0);
+            const __m512i values = _mm512_loadu_si512(t->b + k * t->b_row + c);
+            sum = _mm512_dpbf16_ps(sum, spread_pair(pair),
+                                   (__m512bh)_mm512_maskz_mov_epi16(some, values));
+        }
+        v_store(t->c + c, FV_LANES, sum);
+    }
+}
+
+static void blend(const void *weights, int rows, const void *values, int64_t keys, int64_t d_v,
+                  bool careful, float *o)
+{
+    const int64_t stride = fv_attn_round(d_v, FV_LANES);
+    pair_tile t = {.k = (keys + 1) / 2,
+                   .a = weights,
+                   .a_row = FV_ATTN_WEIGHT_ROW,
+                   .b = values,
+                   .b_row = stride,
+                   .c = o,
+                   .c_row = stride,
+                   .add = true};
+    for (int r = 0; careful && r < rows; r++) {
+        blend_carefully(&t, stride);
+        t.a += t.a_row;
+        t.c += t.c_row;
+    }
+    for (int64_t c = 0, step; !careful && c < stride; c += step) {
+        step = fv_attn_min(FV_TILE_COLS, stride - c);
+        t.b = (const uint32_t *)values + c;
+        t.c = o + c;
+        any_tile(&t, rows, step);
+    }
+}
+
+/* ---- weights ---------------------------------------------------------------------- */
+
+/* 2^x as fv_attn_exp2, with a relative error below 3e-6: the weight is rounded to 2^-8 anyway. */
+V_INLINE vf exp2_short(vf x)
+{
+    const vf magic = v_set(12582912.0f), n = v_sub(v_add(x, magic), magic), r = v_sub(x, n);
+    vf y = v_set(0x1.3a029ap-7f);
+    y = v_fma(y, r, v_set(0x1.c9fc38p-5f));
+    y = v_fma(y, r, v_set(0x1.ec0378p-3f));
+    y = v_fma(y, r, v_set(0x1.62e12cp-1f));
+    y = v_fma(y, r, v_set(1.0f));
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v_set(-126.0f), _CMP_NLT_UQ), y, n);
+}
+
+V_INLINE vf weight_of(const float *s, vf top, vf factor)
+{
+    return exp2_short(v_mul(v_sub(v_load(s, FV_LANES), top), factor));
+}
+
+/* Weights of two rows, rounded, and the sums of the unrounded. */
+V_INLINE void weigh_pair(const float *s, const float *t, int64_t cols, const float *top, vf factor,
+                         uint16_t *p, uint16_t *r, float *sums)
+{
+    const vf top_s = v_set(top[0]), top_t = v_set(top[1]);
+    vf sum_s = v_zero(), sum_t = v_zero();
+    int64_t c = 0;
+    for (; c + 2 * FV_LANES <= cols; c += 2 * FV_LANES) {
+        const vf s0 = weight_of(s + c, top_s, factor), t0 = weight_of(t + c, top_t, factor);
+        const vf s1 = weight_of(s + c + FV_LANES, top_s, factor);
+        const vf t1 = weight_of(t + c + FV_LANES, top_t, factor);
+        _mm512_storeu_si512(p + c, (__m512i)_mm512_cvtne2ps_pbh(s1, s0));
+        _mm512_storeu_si512(r + c, (__m512i)_mm512_cvtne2ps_pbh(t1, t0));
+        sum_s = v_add(v_add(sum_s, s0), s1);
+        sum_t = v_add(v_add(sum_t, t0), t1);
+    }
+    if (c < cols) {
+        const vf s0 = weight_of(s + c, top_s, factor), t0 = weight_of(t + c, top_t, factor);
+        _mm256_storeu_si256((__m256i *)(p + c), (__m256i)_mm512_cvtneps_pbh(s0));
+        _mm256_storeu_si256((__m256i *)(r + c), (__m256i)_mm512_cvtneps_pbh(t0));
+        sum_s = v_add(sum_s, s0);
+        sum_t = v_add(sum_t, t0);
+    }
+    sums[0] = v_join(sum_s);
+    sums[1] = v_join(sum_t);
+}
+
+static void weigh(const float *s, int rows, int64_t cols, float factor, float *most, float *sum,
+                  float *fade, void *weights)
+{
+    const vf by = v_set(factor);
+    float top[FV_LANES] = {0}, added[FV_LANES], before[FV_LANES] = {0};
+    for (int i = 0; i < rows; i++) {
+        before[i] = most[i];
+        most[i] = FV_SIMD_NAME(fv_attn_top)(s + i * FV_ATTN_SCORE_ROW, cols, most[i]);
+        top[i] = most[i] == -INFINITY ? 0 : most[i];
+    }
+    const vf drop = v_sub(v_load(before, FV_LANES), v_load(top, FV_LANES));
+    v_store(fade, FV_LANES, exp2_short(v_mul(drop, by)));
+    for (int i = 0; i < rows; i += 2) {
+        const float *row = s + i * FV_ATTN_SCORE_ROW;
+        uint16_t *p = (uint16_t *)weights + i * 2 * FV_ATTN_WEIGHT_ROW;
+        weigh_pair(row, row + FV_ATTN_SCORE_ROW, cols, top + i, by, p, p + 2 * FV_ATTN_WEIGHT_ROW,
+                   added + i);
+    }
+    for (int i = 0; i < rows; i++)
+        sum[i] = fmaf(sum[i], fade[i], added[i]);
+}
+
+/* ---- the kernel ------------------------------------------------------------------- */
+
+static void forward(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    static const fv_attn_pair_products pairs = {
+        .pack = pack, .load_query = load_query, .scores = scores, .weigh = weigh, .blend = blend};
+    FV_SIMD_NAME(fv_attn_forward_by)(exec, ptr, args, &pairs);
+}
+
+void fv_avx512_bf16_fill(fv_kernel_table *t) { t->fn[FV_KERNEL_ATTENTION][FV_BF16] = forward; }
+
+#endif
