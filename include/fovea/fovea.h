@@ -8,6 +8,7 @@
 #include "fovea/attend.h"
 #include "fovea/attention.h"
 #include "fovea/autograd.h"
+#include "fovea/batches.h"
 #include "fovea/context.h"
 #include "fovea/corpus.h"
 #include "fovea/dates.h"
