@@ -11,7 +11,6 @@
 
 #include "kernels/ref/real.h"
 
-#define FV_SQRT_HALF        0.70710678118654752440 /* sqrt(1/2) */
 #define FV_INV_SQRT_2PI     0.39894228040143267794 /* 1/sqrt(2 pi) */
 #define FV_TWO_OVER_SQRT_PI 1.12837916709551257390 /* 2/sqrt(pi) */
 #define FV_GELU_C0          0.79788456080286535588 /* sqrt(2/pi) */
@@ -41,20 +40,15 @@ static inline real real_softplus(real x)
     return real_relu(x) + real_log1p(real_exp(-real_abs(x)));
 }
 
-/* (x/2) (1 + erf(x sqrt(1/2))) */
-static inline real real_gelu(real x)
-{
-    const real t = real_erf(x * (real)FV_SQRT_HALF);
-    return ((real)0.5 * x) * (1 + t);
-}
+/* x phi(x), phi being the normal distribution */
+static inline real real_gelu(real x) { return x * real_phi(x); }
 
-/* Phi(x) + x phi(x) = (1 + erf)/2 + x (e^((-x/2) x) / sqrt(2 pi)) */
+/* phi(x) + x phi'(x) = phi(x) + x (e^((-x/2) x) / sqrt(2 pi)) */
 static inline real real_gelu_grad(const fv_exec *exec, real x)
 {
     (void)exec;
-    const real t = real_erf(x * (real)FV_SQRT_HALF);
     const real density = (real)FV_INV_SQRT_2PI * real_exp(((real)-0.5 * x) * x);
-    return FV_TERM(exec, 0, (real)0.5 * (1 + t), 0) + FV_TERM(exec, 1, x * density, 0);
+    return FV_TERM(exec, 0, real_phi(x), 0) + FV_TERM(exec, 1, x * density, 0);
 }
 
 /* tanh(x (C0 + C1 x^2)), the polynomial by one fma: what both functions below share. */

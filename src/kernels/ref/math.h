@@ -1,5 +1,5 @@
 /*
- * Scalar float exp, log, log1p, tanh and erf: the definition of the bits.
+ * Scalar float exp, log, log1p, tanh, erf and the normal distribution: the definition of the bits.
  *
  * The vector versions (kernels/simd/vmath.h) do the same operations in the same order, so that
  * reference, AVX2 and AVX-512 agree bit for bit. Every multiply-add below is written fmaf; the
@@ -8,6 +8,7 @@
  *     function  largest error, all 2^32 floats (tests/test_vmath exhaustive)
  *     exp   1.95 ULP    log   0.82 ULP    log1p  0.83 ULP
  *     tanh  1.61 ULP    erf   1.73 ULP
+ *     phi   1.01 ULP for x >= 0, else 3.7e-8
  *
  * Specials are those of C99 Annex F: exp(-inf) = 0, exp underflows gradually, log(+-0) = -inf,
  * log(x < 0) = NaN, tanh and erf are odd, keep -0 and reach +-1; NaN gives NaN.
@@ -266,6 +267,55 @@ static inline float fv_erff_ref(float x)
     uint32_t j = fv_float_bits(t) & 15;
     float h = (a - (t - FV_ERF_MAGIC)) - FV_ERF_CENTRE;
     return copysignf(fv_piece_ref(a, h, j, fv_erf_table, FV_ERF_DEGREE), x);
+}
+
+/* ---- the normal distribution ------------------------------------------------------
+ * phi(x) = (1 + erf(x sqrt(1/2))) / 2, which GELU is made of. Since 1/2 is added, what counts is
+ * the absolute error of phi(|x|) - 1/2: half as many intervals as erf has do, and their centres are
+ * where rounding finds them. A third of erf's operations are saved.
+ *
+ * A NaN takes the value of infinity here; GELU multiplies by x, which brings it back.
+ */
+#define FV_PHI_DEGREE 6
+#define FV_PHI_SCALE  0x1.555556p+0f /* 4/3: intervals of three quarters */
+#define FV_PHI_MAGIC  0x1.8p+23f     /* ulp 1 */
+#define FV_PHI_MAX    0x1.64p+2f     /* from here on phi is 1 */
+
+static const float fv_phi_table[FV_PHI_DEGREE + 1][8] = {
+    /* c0 */
+    {0, 0x1.17efp-2f, 0x1.bb96e4p-2f, 0x1.f37b6ep-2f, 0x1.fe9e22p-2f, 0x1.ffe8d2p-2f,
+     0x1.ffff1cp-2f, 0x1.fffffap-2f},
+    /* c1 */
+    {0x1.32634p-2f, 0x1.ce8c18p-3f, 0x1.8de0eap-4f, 0x1.860414p-6f, 0x1.b3aa7cp-9f, 0x1.154cb8p-12f,
+     0x1.9251c8p-17f, 0x1.5c68cap-22f},
+    /* c2 */
+    {-0x1.163ab4p-20f, -0x1.042fp-4f, -0x1.bf9cc2p-5f, -0x1.4914eap-6f, -0x1.ea2282p-9f,
+     -0x1.85bc5ap-12f, -0x1.538588p-16f, -0x1.176c3cp-23f},
+    /* c3 */
+    {-0x1.cb62ecp-6f, -0x1.2fap-7f, 0x1.74e146p-7f, 0x1.2924fcp-7f, 0x1.46d564p-9f, 0x1.535958p-12f,
+     0x1.69c2dep-16f, 0x1.a3a4b2p-22f},
+    /* c4 */
+    {-0x1.12c44p-14f, 0x1.dbab68p-8f, 0x1.f7a81ap-10f, -0x1.fc5d4cp-10f, -0x1.13a02ep-10f,
+     -0x1.97ba58p-13f, -0x1.112aaap-16f, -0x1.59cb62p-18f},
+    /* c5 */
+    {0x1.4ecaecp-9f, -0x1.03bbecp-16f, -0x1.64a52cp-10f, -0x1.056dfp-13f, 0x1.0e7572p-12f,
+     0x1.5ba322p-14f, 0x1.4862e6p-17f, 0x1.3c0e3ep-19f},
+    /* c6 */
+    {-0x1.1bf688p-12f, -0x1.1733ccp-11f, 0x1.d05c28p-14f, 0x1.637e9cp-13f, -0x1.3ddbbap-16f,
+     -0x1.4ecf8ap-16f, -0x1.1bb83p-18f, 0x1.92587p-17f},
+};
+
+static inline float fv_phif_ref(float x)
+{
+    float a = fabsf(x);
+    a = a < FV_PHI_MAX ? a : FV_PHI_MAX;
+    float t = fmaf(a, FV_PHI_SCALE, FV_PHI_MAGIC);
+    uint32_t j = fv_float_bits(t) & 7;
+    float h = fmaf(a, FV_PHI_SCALE, FV_PHI_MAGIC - t);
+    float p = fv_phi_table[FV_PHI_DEGREE][j];
+    for (int i = FV_PHI_DEGREE - 1; i >= 0; --i)
+        p = fmaf(p, h, fv_phi_table[i][j]);
+    return 0.5f + copysignf(p, x);
 }
 
 #endif

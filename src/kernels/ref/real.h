@@ -32,6 +32,7 @@ static inline real real_log(real x) { return log(x); }
 static inline real real_log1p(real x) { return log1p(x); }
 static inline real real_tanh(real x) { return tanh(x); }
 static inline real real_erf(real x) { return erf(x); }
+static inline real real_phi(real x) { return 0.5 * erfc(-0.70710678118654752440 * x); }
 static inline real real_sin(real x) { return sin(x); }
 static inline real real_cos(real x) { return cos(x); }
 static inline real real_pow(real x, real y) { return pow(x, y); }
@@ -52,6 +53,7 @@ static inline real real_log(real x) { return fv_logf_ref(x); }
 static inline real real_log1p(real x) { return fv_log1pf_ref(x); }
 static inline real real_tanh(real x) { return fv_tanhf_ref(x); }
 static inline real real_erf(real x) { return fv_erff_ref(x); }
+static inline real real_phi(real x) { return fv_phif_ref(x); }
 static inline real real_sin(real x) { return sinf(x); }
 static inline real real_cos(real x) { return cosf(x); }
 static inline real real_pow(real x, real y) { return powf(x, y); }

@@ -147,7 +147,7 @@ static void unary_span(const span *s, int64_t n, void *out, const void *const *i
     case FV_UNARY_RELU:
         EACH(v_relu(X));
     case FV_UNARY_GELU:
-        GROUPS(v_gelu, 2);
+        GROUPS(v_gelu, V_GROUP);
     case FV_UNARY_GELU_TANH:
         GROUPS(v_gelu_tanh, 2);
     case FV_UNARY_SILU:

@@ -80,6 +80,8 @@ V_INLINE vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 V_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
 V_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 V_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+/* |a| < limit ? |a| : limit; the limit is not negative. */
+V_INLINE vf v_min_abs(vf a, float limit) { return _mm512_range_ps(a, v_set(limit), 0xa); }
 V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 V_INLINE vf v_and(vf a, vf b) { return _mm512_and_ps(a, b); }
 V_INLINE vf v_or(vf a, vf b) { return _mm512_or_ps(a, b); }
@@ -354,6 +356,9 @@ V_INLINE vm v_nan(vf a) { return v_ne(a, a); }
 V_INLINE vf v_sign(vf a) { return v_and(a, v_set(-0.0f)); }
 V_INLINE vf v_abs(vf a) { return v_and(a, vf_of(vi_set(0x7fffffffu))); }
 V_INLINE vf v_neg(vf a) { return v_xor(a, v_set(-0.0f)); }
+#if FV_SIMD_LEVEL == 2
+V_INLINE vf v_min_abs(vf a, float limit) { return v_min(v_abs(a), v_set(limit)); }
+#endif
 
 /* The first `count` lanes of v, and `rest` in the lanes behind them. */
 V_INLINE vf v_keep(int count, vf v, vf rest)

@@ -1,6 +1,6 @@
 /*
- * Vector exp, log, log1p, tanh, erf and what is made of them. Each function does, lane by lane,
- * exactly what its scalar twin in ref/math.h or ref/composite.h does: read those for the
+ * Vector exp, log, log1p, tanh, erf, phi and what is made of them. Each function does, lane by
+ * lane, exactly what its scalar twin in ref/math.h or ref/composite.h does: read those for the
  * mathematics and the error bounds. Change one and the other must follow.
  */
 #ifndef FV_KERNELS_SIMD_VMATH_H
@@ -212,6 +212,32 @@ V_INLINE vf v_erf(vf x)
     return x;
 }
 
+/* ---- the normal distribution ------------------------------------------------------- */
+
+V_INLINE void v_phi_many(vf *x, int many)
+{
+    const vf scale = v_set(FV_PHI_SCALE), magic = v_set(FV_PHI_MAGIC);
+    vf h[V_GROUP], p[V_GROUP];
+    vi j[V_GROUP];
+    for (int k = 0; k < many; k++) {
+        const vf a = v_min_abs(x[k], FV_PHI_MAX), t = v_fma(a, scale, magic);
+        j[k] = vi_of(t);
+        h[k] = v_fma(a, scale, v_sub(magic, t));
+        p[k] = v_lookup8(fv_phi_table[FV_PHI_DEGREE], j[k]);
+    }
+    for (int c = FV_PHI_DEGREE - 1; c >= 0; c--)
+        for (int k = 0; k < many; k++)
+            p[k] = v_fma(p[k], h[k], v_lookup8(fv_phi_table[c], j[k]));
+    for (int k = 0; k < many; k++)
+        x[k] = v_add(v_set(0.5f), v_or(p[k], v_sign(x[k])));
+}
+
+V_INLINE vf v_phi(vf x)
+{
+    v_phi_many(&x, 1);
+    return x;
+}
+
 /* ---- composites (ref/composite.h) -------------------------------------------------- */
 
 V_INLINE vf v_relu(vf x) { return v_max(v_zero(), x); }
@@ -236,12 +262,12 @@ V_INLINE vf v_softplus(vf x) { return v_add(v_relu(x), v_log1p(v_exp(v_neg(v_abs
 
 V_INLINE void v_gelu_many(vf *x, int many)
 {
-    vf t[V_GROUP];
+    vf phi[V_GROUP];
     for (int k = 0; k < many; k++)
-        t[k] = v_mul(x[k], v_set((float)FV_SQRT_HALF));
-    v_erf_many(t, many);
+        phi[k] = x[k];
+    v_phi_many(phi, many);
     for (int k = 0; k < many; k++)
-        x[k] = v_mul(v_mul(v_set(0.5f), x[k]), v_add(v_set(1.0f), t[k]));
+        x[k] = v_mul(x[k], phi[k]);
 }
 
 V_INLINE vf v_gelu(vf x)
@@ -253,11 +279,10 @@ V_INLINE vf v_gelu(vf x)
 V_INLINE vf v_gelu_grad(const fv_exec *exec, vf x)
 {
     (void)exec;
-    const vf t = v_erf(v_mul(x, v_set((float)FV_SQRT_HALF)));
     const vf bell = v_exp(v_mul(v_mul(v_set(-0.5f), x), x));
     const vf density = v_mul(v_set((float)FV_INV_SQRT_2PI), bell);
-    const vf phi = v_mul(v_set(0.5f), v_add(v_set(1.0f), t));
-    return v_add(FV_TERM(exec, 0, phi, v_zero()), FV_TERM(exec, 1, v_mul(x, density), v_zero()));
+    return v_add(FV_TERM(exec, 0, v_phi(x), v_zero()),
+                 FV_TERM(exec, 1, v_mul(x, density), v_zero()));
 }
 
 V_INLINE vf v_gelu_tanh_poly(vf x)
