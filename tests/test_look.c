@@ -368,6 +368,15 @@ static void text_form_is_exact(void)
                           "noir   . ##  .\n"
                           " from 0 . - + ## to 1\n");
     fv_picture_free(&p);
+    fv_look_options o = plain_options();
+    o.numbers = true;
+    p = drawn(&map3, FV_LOOK_TEXT, &o);
+    CHECK_STR(text_of(p), "alignment\n"
+                          "         the  black    cat\n"
+                          "  le    0.90   0.05   0.05\n"
+                          "chat    0.10   0.20   0.70\n"
+                          "noir    0.00   1.00   0.00\n");
+    fv_picture_free(&p);
 }
 
 static void terminal_form_is_exact(void)

@@ -74,7 +74,7 @@ typedef struct fv_look_options {
     double low, high; /* values of the first and last colour; equal: taken from the data, from 0 up,
                          or as far below 0 as above it with FV_COLOURS_DIVERGING */
     int cell;         /* side of a map's cell in pixels, 1 to 128; 0: by the size of the map */
-    bool numbers;     /* write each value into its cell */
+    bool numbers;     /* write each value into its cell; text forms: where there is room */
     int columns;      /* width of the text forms, 20 to 1000; 0: 80 */
 } fv_look_options;
 

@@ -10,7 +10,7 @@ typedef struct printer {
     const fv_look_map *map;
     fv_values values;
     fv_colour_range range;
-    bool colour;
+    bool colour, numbers;
     int columns;
     fv_out out;
 } printer;
@@ -41,11 +41,25 @@ static void put_cell(printer *p, double value, int width)
         fv_out_raw(&p->out, &shade, 1);
 }
 
+/* The value itself, in ink that shows on its colour. */
+static void put_number(printer *p, double value, int width)
+{
+    char text[FV_FIXED_BYTES];
+    fv_fixed(value, fabs(value) < 100 ? 2 : 0, false, text);
+    if (p->colour) {
+        const fv_rgb ground = fv_colour_of(&p->range, value);
+        fv_out_put(&p->out, "\x1b[38;5;%d;48;5;%dm", fv_colour_dark(ground) ? 231 : 16,
+                   fv_colour_256(ground));
+    }
+    fv_out_repeat(&p->out, " ", width - (int64_t)strlen(text));
+    fv_out_text(&p->out, text);
+}
+
 static void end_line(printer *p) { fv_out_text(&p->out, p->colour ? "\x1b[0m\n" : "\n"); }
 
 /* ---- a map whose every row has its line -------------------------------------------- */
 
-enum { MOST_LINES = 100, MOST_MARGIN = 24, MOST_STACK = 24 };
+enum { MOST_LINES = 100, MOST_MARGIN = 24, MOST_STACK = 24, NUMBER = 7 };
 
 static int64_t widest(const char *const *labels, int64_t count)
 {
@@ -131,7 +145,7 @@ static void print_rows(printer *p, int64_t margin, int cell)
         if (map->row_labels) put_margin(p, map->row_labels[i], margin);
         fv_out_text(&p->out, " ");
         for (int64_t j = 0; j < map->cols; j++)
-            put_cell(p, p->values.at[i * p->values.stride + j], cell);
+            (p->numbers ? put_number : put_cell)(p, p->values.at[i * p->values.stride + j], cell);
         end_line(p);
     }
 }
@@ -230,19 +244,22 @@ fv_status fv_map_print(fv_ctx *ctx, const fv_look_map *map, bool colour,
                  .values = {map->values, map->rows, map->cols, stride},
                  .range = fv_colour_range_of(options, map->rows, map->cols, stride, map->values),
                  .colour = colour,
+                 .numbers = options->numbers,
                  .columns = options->columns,
                  .out = {.ctx = ctx}};
     int64_t margin = widest(map->row_labels, map->rows);
     if (margin > MOST_MARGIN) margin = MOST_MARGIN;
     const int64_t room = p.columns - margin - 1;
+    if (NUMBER * map->cols > room) p.numbers = false;
+    const int cell = p.numbers ? NUMBER : 3 * map->cols <= room ? 3 : 2;
     print_heading(&p);
     if (map->rows == 0 || map->cols == 0)
         fv_out_text(&p.out, " (empty)\n");
-    else if (map->rows <= MOST_LINES && 2 * map->cols <= room)
-        print_rows(&p, margin, 3 * map->cols <= room ? 3 : 2);
+    else if (map->rows <= MOST_LINES && cell * map->cols <= room)
+        print_rows(&p, margin, cell);
     else
         print_small(&p);
-    print_legend(&p);
+    if (p.colour || !p.numbers) print_legend(&p);
     const fv_status status = fv_picture_make(&p.out, out);
     fv_out_free(&p.out);
     return status;

@@ -1,0 +1,15 @@
+# examples/*.c: one short program for each mechanism, on public headers alone. Each checks what it
+# claims, so running it is a test.
+file(GLOB FV_EXAMPLE_SOURCES CONFIGURE_DEPENDS examples/*.c)
+foreach(source IN LISTS FV_EXAMPLE_SOURCES)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(example_${name} ${source})
+  target_include_directories(example_${name} PRIVATE include)
+  target_compile_options(example_${name} PRIVATE ${FV_COMPILE_OPTIONS})
+  target_link_libraries(example_${name} PRIVATE
+    $<IF:$<BOOL:${FV_TEST_ONLY}>,fovea_test,fovea_static>)
+  set_target_properties(example_${name} PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF
+    OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+  add_test(NAME example_${name} COMMAND example_${name})
+  set_tests_properties(example_${name} PROPERTIES LABELS unit TIMEOUT 600)
+endforeach()
