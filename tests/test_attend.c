@@ -513,9 +513,7 @@ static void note(void *user, fv_log_level level, const char *text)
 static void the_path_is_told(void)
 {
     static const fv_attention_path expected[FV_ATTENTION_SCORE_COUNT] = {
-        [FV_ATTENTION_ADDITIVE] = FV_ATTENTION_SCORED,
-        [FV_ATTENTION_LOCATION] = FV_ATTENTION_SCORED,
-        [FV_ATTENTION_CALLER] = FV_ATTENTION_SCORED};
+        [FV_ATTENTION_LOCATION] = FV_ATTENTION_SCORED, [FV_ATTENTION_CALLER] = FV_ATTENTION_SCORED};
     world *w = world_new();
     notes heard = {.lines = 0};
     w->ctx->log = note;
@@ -539,6 +537,57 @@ static void the_path_is_told(void)
         CHECK(strstr(heard.last, "hard argmax") && strstr(heard.last, ": map"));
     }
     world_free(w);
+}
+
+/* Vectors and values wider than the kernel takes; with dropout, all parts drop the same keys. */
+static void any_width(void)
+{
+    enum { WIDE = 600, WIDER = 1100 };
+    fv_ctx *ctx = op_context(FV_SIMD_AUTO, 1, FV_DEVICE_CPU);
+    const int64_t ones[4] = {1, 2, 5, WIDER};
+    fv_attention_input in = {.q = tensor_random(ctx, 1, 4, 1, 2, 3, WIDE),
+                             .k = tensor_random(ctx, 2, 4, 1, 2, 5, WIDE),
+                             .v = tensor_random(ctx, 3, 4, 1, 2, 5, WIDER),
+                             .w = tensor_random(ctx, 4, 1, WIDE)};
+    for (int s = FV_ATTENTION_SCALED; s <= FV_ATTENTION_ADDITIVE; s += FV_ATTENTION_ADDITIVE) {
+        fv_attention how = described((fv_attention_score)s);
+        how.want_weights = true;
+        fv_attention_result r;
+        fv_attention_run(ctx, &how, &in, &r);
+        CHECK(tensor_distance(ctx, r.context, fv_matmul(ctx, r.weights, in.v)) < 1e-5);
+        how.want_weights = false;
+        how.dropout = 0.5;
+        fv_attention_input counting = in;
+        counting.v = fv_full(ctx, FV_F32, 4, ones, 1.0);
+        fv_attention_run(ctx, &how, &counting, &r);
+        CHECK_EQ(r.path, FV_ATTENTION_SCORED);
+        fv_tensor *first = fv_slice(ctx, r.context, 3, 0, 1, 1);
+        CHECK(tensor_distance(ctx, r.context,
+                              fv_broadcast(ctx, first, 4, (int64_t[]){1, 2, 3, WIDER})) == 0);
+        CHECK(tensor_distance(ctx, first, fv_full(ctx, FV_F32, 4, (int64_t[]){1, 2, 3, 1}, 1.0)) >
+              0.1);
+    }
+    fv_ctx_destroy(&ctx);
+}
+
+/* 16-bit numbers go where nothing but the kernel reads them. */
+static void half_precision(void)
+{
+    fv_ctx *ctx = op_context(FV_SIMD_AUTO, 1, FV_DEVICE_CPU);
+    fv_tensor *x = tensor_random(ctx, 1, 4, 1, 2, 5, 8), *half = fv_cast(ctx, x, FV_BF16);
+    fv_attention how = described(FV_ATTENTION_SCALED);
+    how.causal = FV_CAUSAL_TOP_LEFT;
+    fv_attention_input in = {.q = half, .k = half, .v = half};
+    fv_tensor *y = fv_attention_run(ctx, &how, &in, NULL);
+    CHECK_EQ(fv_tensor_dtype(y), FV_BF16);
+    in.q = in.k = in.v = x;
+    fv_tensor *exact = fv_attention_run(ctx, &how, &in, NULL);
+    CHECK(tensor_distance(ctx, fv_cast(ctx, y, FV_F32), exact) < 0.05);
+    in.q = in.k = in.v = half;
+    how.want_weights = true;
+    CHECK(!fv_tensor_valid(fv_attention_run(ctx, &how, &in, NULL)));
+    CHECK_ERROR(ctx, FV_ERR_DTYPE, "16 bits");
+    fv_ctx_destroy(&ctx);
 }
 
 static void refusals(void)
@@ -594,6 +643,8 @@ int main(int argc, char **argv)
     RUN(zero_vectors_have_no_direction);
     RUN(rows_without_keys);
     RUN(the_path_is_told);
+    RUN(any_width);
+    RUN(half_precision);
     RUN(refusals);
     return TEST_END();
 }

@@ -23,7 +23,8 @@
  *
  * The description chooses the path; it never depends on values, threads or the batch:
  *     streamed  scores are made inside the kernel of fovea/attention.h, in linear memory
- *     scored    scores are made as a map by ops (location, the caller's own), then streamed over
+ *     scored    scores are made as a map by ops (location, the caller's own, vectors wider than
+ *               FV_ATTN_MAX_WIDTH), then streamed over; values may have any width
  *     map       scores and weights exist as maps: when they are asked for, and for hard attention
  * Asking for scores or weights changes no bit of a soft context. The path is part of the result
  * and is written to the log at level debug.
@@ -101,7 +102,9 @@ FV_API void fv_attention_init(fv_attention *how, size_t struct_size);
 /* ---- tensors ---------------------------------------------------------------------- */
 
 /* q [batch, heads, n_q, d_q], k [batch, kv_heads, n_k, d_k], v [batch, kv_heads, n_k, d_v]; head h
- * reads key head h / (heads / kv_heads). The rest may be NULL where the description allows it. */
+ * reads key head h / (heads / kv_heads). f32 or f64; bf16 and f16 for plain products, softmax or
+ * local-m, without maps (bias and slopes are f32 then). The rest may be NULL where the description
+ * allows it. */
 typedef struct fv_attention_input {
     fv_tensor *q, *k, *v;
     fv_tensor *w, *w_q, *w_k; /* of the score; get gradients */

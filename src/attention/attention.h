@@ -2,7 +2,7 @@
  * Inside fv_attention_run: one call on its way, and the parts that share it.
  *
  *     describe.c  defaults and checks of a description
- *     scores.c    what each kind of score becomes: two factors of a dot product, or a map
+ *     scores.c    what each kind of score becomes: input of the streamed kernel, or a map
  *     map.c       scores and weights of every pair, as tensors
  *     run.c       the choice of the path; the streamed kernel
  *     local.c     Luong's window with a centre that is learned
@@ -25,9 +25,9 @@ typedef struct fv_attention_call {
     fv_dtype dtype;
     int64_t batch, heads, kv_heads, n_q, n_k;
 
-    /* The score as fv_attention_prepare left it: either a product for the streamed kernel,
-     * cap(scale q . k), or all of that as a map; then q and k stand for nothing any more. */
-    fv_tensor *q, *k;
+    /* The score as fv_attention_prepare left it, for the streamed kernel: cap(scale q . k), with w
+     * cap(scale w . tanh(q + k)), or all of that as a map; then the others stand for nothing. */
+    fv_tensor *q, *k, *w; /* w [heads, d] */
     double scale;
     fv_tensor *map;
 } fv_attention_call;

@@ -74,6 +74,14 @@ static fv_status check_parameters(fv_ctx *ctx, const fv_attention *how,
     return FV_OK;
 }
 
+/* Nothing but the streamed kernel, which reads 16-bit numbers as they are, touches q, k and v. */
+static bool half_will_do(const fv_attention *how)
+{
+    return (how->score == FV_ATTENTION_SCALED || how->score == FV_ATTENTION_DOT) &&
+           (how->normaliser == FV_ATTENTION_SOFTMAX || how->normaliser == FV_ATTENTION_LOCAL_M) &&
+           !how->want_scores && !how->want_weights;
+}
+
 /* The ranks and sizes that this layer relies on; the ops check the rest. */
 static fv_status check_tensors(fv_attention_call *call)
 {
@@ -96,8 +104,10 @@ static fv_status check_tensors(fv_attention_call *call)
         return fv_poison(ctx, FV_ERR_SHAPE,
                          "attention: k %s and v %s differ in batch, heads or keys",
                          fv_shape_text(a, 4, k->shape), fv_shape_text(b, 4, v->shape));
-    if (q->dtype != FV_F32 && q->dtype != FV_F64)
-        return fv_poison(ctx, FV_ERR_DTYPE, "attention: q is %s, not f32 or f64",
+    const bool real = q->dtype == FV_F32 || q->dtype == FV_F64;
+    if (!real && !(half_will_do(&call->how) && !in->temperature))
+        return fv_poison(ctx, FV_ERR_DTYPE,
+                         "attention: q is %s: only plain products go without maps in 16 bits",
                          fv_dtype_name(q->dtype));
     call->dtype = q->dtype;
     call->batch = q->shape[0];

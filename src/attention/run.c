@@ -6,23 +6,13 @@ static fv_tensor *sum_of(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
     return a && b ? fv_add(ctx, a, b) : a ? a : b;
 }
 
-/* A query or key that says nothing: the scores come as a bias. */
-static fv_tensor *blank(const fv_attention_call *call, int64_t heads, int64_t n)
+static fv_attend_config settings_of(const fv_attention_call *call, double dropout)
 {
-    fv_tensor *zero = fv_zeros(call->ctx, call->dtype, 0, NULL);
-    return fv_broadcast(call->ctx, zero, 4, (int64_t[]){call->batch, heads, n, 1});
-}
-
-fv_tensor *fv_attention_stream(const fv_attention_call *call, fv_tensor *v, fv_tensor *bias,
-                               fv_tensor *visible, double dropout, fv_tensor **lse)
-{
-    fv_ctx *ctx = call->ctx;
     const fv_attention *how = &call->how;
-    fv_tensor *q = call->map ? blank(call, call->heads, call->n_q) : call->q;
-    fv_tensor *k = call->map ? blank(call, call->kv_heads, call->n_k) : call->k;
     fv_attend_config cfg;
     fv_attend_config_init(&cfg, sizeof cfg);
-    cfg.scale = call->map ? 1 : call->scale;
+    cfg.score = call->map ? FV_SCORE_NONE : call->w ? FV_SCORE_ADDITIVE : FV_SCORE_DOT;
+    cfg.scale = call->scale;
     cfg.soft_cap = call->map ? 0 : how->soft_cap;
     cfg.causal = how->causal;
     cfg.left = how->left;
@@ -30,11 +20,41 @@ fv_tensor *fv_attention_stream(const fv_attention_call *call, fv_tensor *v, fv_t
     cfg.prefix = how->prefix;
     cfg.q_offset = how->q_offset;
     cfg.dropout = dropout;
+    return cfg;
+}
+
+/* Values wider than the kernel takes, in parts that draw the same dropout. */
+static fv_tensor *attend_in_parts(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
+                                  const fv_attend_config *cfg, const fv_attend_extra *extra,
+                                  fv_tensor **lse)
+{
+    const int64_t width = v->shape[3];
+    const uint64_t site = ctx->site;
+    fv_tensor *joined = NULL;
+    for (int64_t from = 0; from < width && ctx->error == FV_OK; from += FV_ATTN_MAX_WIDTH) {
+        const int64_t to = from + FV_ATTN_MAX_WIDTH < width ? from + FV_ATTN_MAX_WIDTH : width;
+        ctx->site = site;
+        fv_tensor *part = fv_attend(ctx, q, k, fv_slice(ctx, v, 3, from, to, 1), cfg, extra,
+                                    from == 0 ? lse : NULL);
+        joined = joined ? fv_concat(ctx, 2, (fv_tensor *[]){joined, part}, 3) : part;
+    }
+    return ctx->error == FV_OK ? joined : ctx->invalid;
+}
+
+fv_tensor *fv_attention_stream(const fv_attention_call *call, fv_tensor *v, fv_tensor *bias,
+                               fv_tensor *visible, double dropout, fv_tensor **lse)
+{
+    fv_ctx *ctx = call->ctx;
+    const fv_attend_config cfg = settings_of(call, dropout);
     const fv_attend_extra extra = {.bias =
                                        sum_of(ctx, sum_of(ctx, call->in->bias, bias), call->map),
                                    .visible = visible,
                                    .n_keys = call->in->n_keys,
-                                   .slopes = call->in->slopes};
+                                   .slopes = call->in->slopes,
+                                   .w = call->map ? NULL : call->w};
+    if (ctx->error != FV_OK) return ctx->invalid;
+    fv_tensor *q = call->map ? NULL : call->q, *k = call->map ? NULL : call->k;
+    if (v->shape[3] > FV_ATTN_MAX_WIDTH) return attend_in_parts(ctx, q, k, v, &cfg, &extra, lse);
     return fv_attend(ctx, q, k, v, &cfg, &extra, lse);
 }
 

@@ -4,8 +4,9 @@
  *     scaled    q . k / sqrt(d)
  *     general   q^T W k = (W^T q) . k: the smaller work, on the queries
  *     cosine    (q / |q|) . (k / |k|)
- * A number that multiplies all scores (strength, 1 / temperature) goes into the kernel's scale, a
- * tensor (beta, a learned temperature) into the queries. The others are maps of all pairs.
+ * The additive score has a kernel of its own. A number that multiplies all scores (strength,
+ * 1 / temperature) goes into the kernel's scale, a tensor (beta, a learned temperature) into what
+ * the score is linear in. Location scores and the caller's own are maps of all pairs.
  */
 #include <math.h>
 
@@ -107,6 +108,7 @@ static fv_tensor *dot_map(fv_attention_call *call)
     return tainted(ctx, fv_matmul(ctx, q, fv_transpose(ctx, k, -1, -2)), of_q, of_k);
 }
 
+/* Here, and nowhere else, all pairs of vectors exist at once. */
 static fv_tensor *additive_map(fv_attention_call *call)
 {
     fv_ctx *ctx = call->ctx;
@@ -114,15 +116,18 @@ static fv_tensor *additive_map(fv_attention_call *call)
     fv_tensor *q = fv_unsqueeze(ctx, finite_part(ctx, call->q, &of_q), -2);
     fv_tensor *k = fv_unsqueeze(ctx, finite_part(ctx, spread_heads(call, call->k), &of_k), -3);
     fv_tensor *t = fv_tanh(ctx, fv_add(ctx, q, k));
-    return tainted(ctx, fv_attention_weigh(ctx, t, call->in->w), of_q, of_k);
+    return tainted(ctx, fv_attention_weigh(ctx, t, call->w), of_q, of_k);
 }
 
 static void prepare_additive(fv_attention_call *call)
 {
+    fv_ctx *ctx = call->ctx;
     const fv_attention_input *in = call->in;
-    if (in->w_q) call->q = fv_attention_project(call->ctx, call->q, in->w_q);
-    if (in->w_k) call->k = fv_attention_project(call->ctx, call->k, in->w_k);
-    call->map = additive_map(call);
+    if (in->w_q) call->q = fv_attention_project(ctx, call->q, in->w_q);
+    if (in->w_k) call->k = fv_attention_project(ctx, call->k, in->w_k);
+    if (expect_rank(ctx, in->w, 1, "w of the additive score") != FV_OK) return;
+    const int64_t shape[2] = {call->heads, in->w->shape[in->w->rank - 1]};
+    call->w = fv_broadcast(ctx, in->w, 2, shape);
 }
 
 static void prepare_location(fv_attention_call *call)
@@ -155,7 +160,7 @@ static void prepare_callers(fv_attention_call *call)
     call->map = map;
 }
 
-/* A learned temperature divides the queries or the map: the score is linear in them. */
+/* A learned temperature divides what the score is linear in: the map, w, or the queries. */
 static void apply_temperature(fv_attention_call *call)
 {
     fv_ctx *ctx = call->ctx;
@@ -166,9 +171,9 @@ static void apply_temperature(fv_attention_call *call)
         fv_poison(ctx, FV_ERR_SHAPE, "attention: a temperature has one element, or one a head");
         return;
     }
-    t = t->count == 1 ? fv_reshape(ctx, t, 0, NULL)
-                      : fv_reshape(ctx, t, 3, (int64_t[]){call->heads, 1, 1});
-    fv_tensor **scored = call->map ? &call->map : &call->q;
+    fv_tensor **scored = call->map ? &call->map : call->w ? &call->w : &call->q;
+    const int rank = t->count == 1 ? 0 : call->w ? 2 : 3; /* of [heads, 1 ...] */
+    t = fv_reshape(ctx, t, rank, (int64_t[]){call->heads, 1, 1});
     *scored = fv_div(ctx, *scored, t);
 }
 
@@ -184,14 +189,15 @@ static fv_tensor *scaled_and_capped(const fv_attention_call *call, fv_tensor *ma
 
 fv_tensor *fv_attention_map(fv_attention_call *call)
 {
-    return call->map ? call->map : scaled_and_capped(call, dot_map(call));
+    if (call->map) return call->map;
+    return scaled_and_capped(call, call->w ? additive_map(call) : dot_map(call));
 }
 
 void fv_attention_prepare(fv_attention_call *call)
 {
     call->q = call->in->q;
     call->k = call->in->k;
-    call->map = NULL;
+    call->w = call->map = NULL;
     call->scale = 1;
     switch (call->how.score) {
     case FV_ATTENTION_SCALED:
@@ -216,5 +222,9 @@ void fv_attention_prepare(fv_attention_call *call)
         break;
     }
     apply_temperature(call);
-    if (call->map) call->map = scaled_and_capped(call, call->map);
+    if (call->ctx->error != FV_OK) return;
+    if (call->map)
+        call->map = scaled_and_capped(call, call->map);
+    else if (call->q->shape[3] > FV_ATTN_MAX_WIDTH)
+        call->map = fv_attention_map(call); /* vectors wider than the kernel takes */
 }
