@@ -403,11 +403,13 @@ static size_t backward_scratch(const void *args, int threads)
 
 void FV_NAME(fv_ref_attention_fill)(fv_kernel_table *t)
 {
-    static const fv_dtype types[] = {FV_REAL_DTYPE, FV_BF16, FV_F16};
-    for (int i = 0; i < (FV_REAL_DTYPE == FV_F32 ? 3 : 1); i++) {
-        t->fn[FV_KERNEL_ATTENTION][types[i]] = attention;
-        t->fn[FV_KERNEL_ATTENTION_GRAD][types[i]] = attention_grad;
-    }
+    t->fn[FV_KERNEL_ATTENTION][FV_REAL_DTYPE] = attention;
+    t->fn[FV_KERNEL_ATTENTION_GRAD][FV_REAL_DTYPE] = attention_grad;
+#ifndef FV_REAL_DOUBLE
+    t->fn[FV_KERNEL_ATTENTION][FV_BF16] = t->fn[FV_KERNEL_ATTENTION][FV_F16] = attention;
+    t->fn[FV_KERNEL_ATTENTION_GRAD][FV_BF16] = attention_grad;
+    t->fn[FV_KERNEL_ATTENTION_GRAD][FV_F16] = attention_grad;
+#endif
     t->scratch[FV_KERNEL_ATTENTION] = forward_scratch;
     t->scratch[FV_KERNEL_ATTENTION_GRAD] = backward_scratch;
 }
