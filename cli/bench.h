@@ -32,6 +32,8 @@ typedef enum bench_gauge {
     BENCH_NO_GAUGE,
     BENCH_FMA_F32, /* flops of register-only multiply-adds */
     BENCH_FMA_F64,
+    BENCH_DOT_BF16, /* flops of products of bf16 pairs; of f32 where the CPU cannot or at a level
+                       that does not use them */
     BENCH_READ,     /* bytes of a sum over an array past the caches */
     BENCH_COPY,     /* a = b, 8 bytes an element counted */
     BENCH_COPY_NT,  /* the same with non-temporal stores */

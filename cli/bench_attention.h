@@ -8,7 +8,8 @@
  * bench_attention.c says which shapes are measured, bench_attention_line.c makes and measures one.
  *
  * Operations are counted as 4 heads n^2 d forward, 2.5 times that backward, half of both when
- * causal; the share is that of the multiply-adds this machine can do at the same level. Decoding
+ * causal; the share is that of the multiply-adds this machine can do at the same level, or with
+ * bf16 of its products of bf16 pairs. Decoding
  * is counted in bytes of K and V, its share that of the memory's read bandwidth. Additive scores
  * are counted in tanh, heads n^2 d of them, half when causal.
  */
@@ -28,6 +29,7 @@ typedef struct attention_shape {
     const char *name; /* of the line; --only looks at it */
     attention_pass pass;
     fv_score score;
+    fv_dtype dtype;
     int64_t n, d, heads;
     bool causal;
     fv_simd level;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "output.h"
 
@@ -12,7 +13,7 @@ typedef struct job {
     fv_attn attn;
     fv_attn_data data;
     fv_attn_exec exec;
-    float *array[ARRAYS];
+    void *array[ARRAYS];
     void *scratch;
     size_t scratch_bytes;
     fv_status status;
@@ -32,12 +33,18 @@ static void call_backward(void *arg)
     if (status != FV_OK) j->status = status;
 }
 
-static float *operand(int64_t floats, uint32_t seed)
+static void *operand(fv_dtype dtype, int64_t count, uint32_t seed)
 {
-    float *x = bench_alloc((size_t)floats * sizeof(float));
-    for (int64_t i = 0; x && i < floats; i++) {
+    float *x = bench_alloc((size_t)count * sizeof(float));
+    for (int64_t i = 0; x && i < count; i++) {
         seed = seed * 1664525u + 1013904223u;
-        x[i] = (float)(seed >> 8) / 8388608.0f - 1.0f;
+        const float value = (float)(seed >> 8) / 8388608.0f - 1.0f;
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        if (dtype == FV_BF16)
+            ((uint16_t *)(void *)x)[i] = (uint16_t)(bits >> 16);
+        else
+            x[i] = value;
     }
     return x;
 }
@@ -53,6 +60,7 @@ static fv_attn description(const attention_shape *s)
 {
     fv_attn a;
     fv_attn_init(&a, sizeof a);
+    a.dtype = s->dtype;
     a.heads = a.kv_heads = s->heads;
     a.n_q = s->pass == ATTENTION_DECODE ? 1 : s->n;
     a.n_k = s->n;
@@ -75,11 +83,13 @@ static fv_status job_make(const attention_shape *s, fv_pool *pool, int threads, 
     j->scratch = bench_alloc(j->scratch_bytes + 64);
     bool ok = j->scratch != NULL;
     for (int i = 0; i < ARRAYS; i++) {
-        j->array[i] = operand(s->heads * s->n * (i == LSE ? 1 : s->d), (uint32_t)i);
+        const bool stored = i < LSE; /* in 16 bits perhaps: q, k, v, o and their gradients */
+        j->array[i] = operand(stored ? s->dtype : FV_F32, s->heads * s->n * (i == LSE ? 1 : s->d),
+                              (uint32_t)i);
         ok = ok && j->array[i];
     }
     if (!ok) return FV_ERR_MEMORY;
-    float **x = j->array;
+    void **x = j->array;
     j->data = (fv_attn_data){.q = x[Q],
                              .k = x[K],
                              .v = x[V],
@@ -101,13 +111,20 @@ static void set_rate(bench_line *line, const attention_shape *s, const bench_res
 {
     const double pairs = (double)(s->heads * s->n) * (double)s->n * (s->causal ? 0.5 : 1);
     const double flops = 4 * pairs * (double)s->d * (s->pass == ATTENTION_BACKWARD ? 2.5 : 1);
-    const double bytes = 8.0 * (double)(s->heads * s->n * s->d);
+    const double bytes = 2.0 * (double)fv_dtype_size(s->dtype) * (double)(s->heads * s->n * s->d);
     if (s->score == FV_SCORE_ADDITIVE)
         bench_line_rate(line, BENCH_GOPS, pairs * (double)s->d, got->seconds[0], (double)NAN);
     else if (s->pass == ATTENTION_DECODE)
         bench_line_rate(line, BENCH_GBS, bytes, got->seconds[0], got->gauge);
     else
         bench_line_rate(line, BENCH_GFLOPS, flops, got->seconds[0], got->gauge);
+}
+
+/* The backward of bf16 multiplies floats. */
+static bench_gauge gauge_of(const attention_shape *s)
+{
+    if (s->pass == ATTENTION_DECODE) return BENCH_READ;
+    return s->dtype == FV_BF16 && s->pass == ATTENTION_FORWARD ? BENCH_DOT_BF16 : BENCH_FMA_F32;
 }
 
 int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool, int threads)
@@ -117,11 +134,8 @@ int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool
     fv_status status = job_make(s, pool, threads, &j);
     const bench_case ours = {.call = s->pass == ATTENTION_BACKWARD ? call_backward : call_forward,
                              .arg = &j};
-    const bench_request ask = {.cases = &ours,
-                               .count = 1,
-                               .gauge = s->pass == ATTENTION_DECODE ? BENCH_READ : BENCH_FMA_F32,
-                               .threads = threads,
-                               .level = s->level};
+    const bench_request ask = {
+        .cases = &ours, .count = 1, .gauge = gauge_of(s), .threads = threads, .level = s->level};
     bench_result got;
     const bool measured = status == FV_OK && bench_measure(run, &ask, &got);
     if (status == FV_OK) status = j.status;
@@ -133,6 +147,7 @@ int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool
     if (!measured) return CLI_INTERRUPTED;
 
     bench_line line = bench_line_of("attention", s->name, &ask, &got);
+    line.dtype = fv_dtype_name(s->dtype);
     line.pass = passes[s->pass];
     line.heads = s->heads;
     line.n = s->n;

@@ -183,8 +183,8 @@ void bench_line_rate(bench_line *line, bench_unit unit, double work, double seco
 }
 
 static const char *const unit_keys[] = {"gflops", "gbs", "gops", "ns"};
-static const char *const gauge_names[BENCH_GAUGE_COUNT] = {"",     "fma",     "fma",   "read",
-                                                           "copy", "copy_nt", "triad", "triad_nt"};
+static const char *const gauge_names[BENCH_GAUGE_COUNT] = {
+    "", "fma", "fma", "dot", "read", "copy", "copy_nt", "triad", "triad_nt"};
 static const char *const unit_names[] = {"GFLOP/s", "GB/s", "G/s", "ns"};
 
 static void print_json(const bench_line *line)

@@ -3,6 +3,7 @@
  * attribute, so that the program itself runs on any CPU; callers ask for a level the CPU has.
  */
 #include "bench.h"
+#include "fovea/info.h"
 
 #if defined(__x86_64__)
 
@@ -32,6 +33,7 @@
 #define LANES             16
 #define FMA32(s, x, y)    __asm__ volatile("vfmadd213ps %2, %1, %0" : "+v"(s) : "v"(x), "v"(y))
 #define FMA64(s, x, y)    __asm__ volatile("vfmadd213pd %2, %1, %0" : "+v"(s) : "v"(x), "v"(y))
+#define DOT16(s, x, y)    __asm__ volatile("vdpbf16ps %2, %1, %0" : "+v"(s) : "v"(x), "v"(y))
 #define STREAM(to, value) __asm__ volatile("vmovntps %1, %0" : "=m"(to) : "v"(value))
 #define FENCE()           __asm__ volatile("sfence" ::: "memory")
 #define KEEP(value)       __asm__ volatile("" : "+v"(value))
@@ -52,11 +54,21 @@
 
 #endif
 
+#if defined(__x86_64__)
+static bool has_bf16_dots(void)
+{
+    fv_cpu_info cpu = {.struct_size = sizeof cpu};
+    fv_cpu_info_get(&cpu);
+    return cpu.avx512_bf16;
+}
+#endif
+
 #define ROW(set)                                                                                   \
     {                                                                                              \
         [BENCH_FMA_F32] = fma_f32_##set, [BENCH_FMA_F64] = fma_f64_##set,                          \
-        [BENCH_READ] = read_##set, [BENCH_COPY] = copy_##set, [BENCH_COPY_NT] = copy_nt_##set,     \
-        [BENCH_TRIAD] = triad_##set, [BENCH_TRIAD_NT] = triad_nt_##set                             \
+        [BENCH_DOT_BF16] = fma_f32_##set, [BENCH_READ] = read_##set, [BENCH_COPY] = copy_##set,    \
+        [BENCH_COPY_NT] = copy_nt_##set, [BENCH_TRIAD] = triad_##set,                              \
+        [BENCH_TRIAD_NT] = triad_nt_##set                                                          \
     }
 
 bench_gauge_fn bench_gauge_loop(bench_gauge gauge, fv_simd level)
@@ -68,5 +80,9 @@ bench_gauge_fn bench_gauge_loop(bench_gauge gauge, fv_simd level)
         ROW(avx512),
 #endif
     };
+#if defined(__x86_64__)
+    if (gauge == BENCH_DOT_BF16 && level == FV_SIMD_AVX512 && has_bf16_dots())
+        return dot_bf16_avx512;
+#endif
     return loops[level - FV_SIMD_SCALAR][gauge];
 }

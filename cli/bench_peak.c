@@ -95,10 +95,10 @@ int bench_peak(bench_run *run)
         bench_gauge gauge;
         bool every_level; /* arithmetic depends on the level, memory hardly */
     } rows[] = {
-        {"fma", "f32", BENCH_FMA_F32, true},        {"fma", "f64", BENCH_FMA_F64, true},
-        {"read", "f32", BENCH_READ, false},         {"copy", "f32", BENCH_COPY, false},
-        {"copy_nt", "f32", BENCH_COPY_NT, false},   {"triad", "f32", BENCH_TRIAD, false},
-        {"triad_nt", "f32", BENCH_TRIAD_NT, false},
+        {"fma", "f32", BENCH_FMA_F32, true},    {"fma", "f64", BENCH_FMA_F64, true},
+        {"dot", "bf16", BENCH_DOT_BF16, false}, {"read", "f32", BENCH_READ, false},
+        {"copy", "f32", BENCH_COPY, false},     {"copy_nt", "f32", BENCH_COPY_NT, false},
+        {"triad", "f32", BENCH_TRIAD, false},   {"triad_nt", "f32", BENCH_TRIAD_NT, false},
     };
     int counts[2], n = bench_thread_counts(run, counts);
     for (int i = 0; i < CLI_COUNT(rows); i++) {
