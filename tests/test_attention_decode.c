@@ -96,11 +96,6 @@ static void layouts(void) { attn_every_level(layouts_at_level); }
 
 /* ---- bits ------------------------------------------------------------------------- */
 
-static bool same_results(const problem *x, const problem *y)
-{
-    return vec_same_bits(x->o, y->o) && vec_same_bits(x->lse, y->lse);
-}
-
 static fv_attn splittable(int64_t n_q)
 {
     fv_attn a = attn_heads(2, 6, 2, n_q, 4500, 40);
