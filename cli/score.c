@@ -155,7 +155,7 @@ static int make_scorers(session *s)
 
 /* ---- output ---------------------------------------------------------------------- */
 
-static void print_text(const fv_score *score, const char *lead, int width)
+static void print_text(const fv_score_result *score, const char *lead, int width)
 {
     printf("%s%s|%s = %.*f", lead, score->name, score->signature, width, score->score);
     if (score->mean > 0)
@@ -171,7 +171,7 @@ static void print_text(const fv_score *score, const char *lead, int width)
     putchar('\n');
 }
 
-static void print_json(const fv_score *score, int64_t segment, bool sampled)
+static void print_json(const fv_score_result *score, int64_t segment, bool sampled)
 {
     cli_json j = {.to = stdout};
     cli_json_open(&j, NULL, '{');
@@ -204,7 +204,7 @@ static void print_json(const fv_score *score, int64_t segment, bool sampled)
 }
 
 /* `segment`: from 1; 0 for the whole. */
-static void print_score(const session *s, const fv_score *score, size_t segment)
+static void print_score(const session *s, const fv_score_result *score, size_t segment)
 {
     int width = (int)cli_int(s->call, "width");
     char lead[32] = "";
@@ -218,7 +218,7 @@ static void print_score(const session *s, const fv_score *score, size_t segment)
 static int print_all(session *s)
 {
     for (int i = 0; i < s->scorer_count; i++) {
-        fv_score score = {.struct_size = sizeof score};
+        fv_score_result score = {.struct_size = sizeof score};
         size_t segments = cli_flag(s->call, "sentences") ? fv_scorer_segments(s->scorers[i]) : 0;
         for (size_t k = 0; k < segments; k++) {
             fv_status status = fv_scorer_segment(s->scorers[i], k, &score);

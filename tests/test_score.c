@@ -88,7 +88,7 @@ static void read_segment(const fv_doc *doc)
     for (int c = 0; c < config_count; c++) {
         recorded *r = &configs[c];
         double want = 0;
-        fv_score have = {.struct_size = sizeof have};
+        fv_score_result have = {.struct_size = sizeof have};
         CHECK_OK(ctx, fv_doc_real(doc, &scores->as.items[c], &want));
         CHECK_OK(ctx, fv_scorer_add(r->scorer, s[0], s + 1, (size_t)r->references));
         CHECK_OK(ctx, fv_scorer_segment(r->scorer, fv_scorer_segments(r->scorer) - 1, &have));
@@ -123,7 +123,7 @@ static void as_sacrebleu(void)
     }
     free(all);
     for (int c = 0; c < config_count; c++) {
-        fv_score have = {.struct_size = sizeof have};
+        fv_score_result have = {.struct_size = sizeof have};
         CHECK_OK(ctx, fv_scorer_finish(configs[c].scorer, &have));
         CHECK_NEAR(have.score, configs[c].score, 1e-9);
         CHECK_STR(have.name, configs[c].name);
@@ -171,7 +171,7 @@ static void intervals(void)
         const uint64_t key = fv_rng_key(77, 0, 0);
         for (size_t s = 0; s < SAMPLES; s++) {
             fv_scorer *scorer = NULL;
-            fv_score one = {.struct_size = sizeof one};
+            fv_score_result one = {.struct_size = sizeof one};
             CHECK_OK(ctx, fv_scorer_create(ctx, &cfg, &scorer));
             for (size_t i = 0; i < SOME; i++) {
                 uint32_t draw[4];
@@ -187,7 +187,7 @@ static void intervals(void)
         cfg.samples = SAMPLES;
         cfg.seed = 77;
         fv_scorer *scorer = NULL;
-        fv_score all = {.struct_size = sizeof all};
+        fv_score_result all = {.struct_size = sizeof all};
         CHECK_OK(ctx, fv_scorer_create(ctx, &cfg, &scorer));
         for (size_t i = 0; i < SOME; i++)
             add_pair(scorer, i);
@@ -225,7 +225,7 @@ static void refused_segments_are_not_counted(void)
 {
     fv_score_config cfg;
     fv_scorer *scorer = NULL;
-    fv_score score = {.struct_size = sizeof score};
+    fv_score_result score = {.struct_size = sizeof score};
     const fv_string good[2] = {string("x y"), string("x")}, bad = string("x\xff");
     fv_score_config_init(&cfg, sizeof cfg, FV_SCORE_CHRF);
     CHECK_OK(ctx, fv_scorer_create(ctx, &cfg, &scorer));
@@ -251,17 +251,17 @@ static void older_struct(void)
 {
     fv_score_config cfg;
     fv_scorer *scorer = NULL;
-    fv_score score;
+    fv_score_result score;
     memset(&score, 0x55, sizeof score);
-    score.struct_size = offsetof(fv_score, mean);
+    score.struct_size = offsetof(fv_score_result, mean);
     fv_score_config_init(&cfg, sizeof cfg, FV_SCORE_BLEU);
     CHECK_OK(ctx, fv_scorer_create(ctx, &cfg, &scorer));
     add_pair(scorer, 3);
     CHECK_OK(ctx, fv_scorer_finish(scorer, &score));
     CHECK_NEAR(score.score, 100, 1e-9);
     CHECK_STR(score.name, "BLEU");
-    CHECK_EQ(score.struct_size, offsetof(fv_score, mean));
-    CHECK_EQ(((unsigned char *)&score)[offsetof(fv_score, mean)], 0x55);
+    CHECK_EQ(score.struct_size, offsetof(fv_score_result, mean));
+    CHECK_EQ(((unsigned char *)&score)[offsetof(fv_score_result, mean)], 0x55);
     fv_scorer_destroy(&scorer);
 }
 

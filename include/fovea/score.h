@@ -9,7 +9,7 @@
  *     s = fv_scorer_create(ctx, &cfg, &scorer);
  *     for each segment
  *         s = fv_scorer_add(scorer, hypothesis, references, 2);   // fv_string, fv_string[2]
- *     fv_score score = {.struct_size = sizeof score};
+ *     fv_score_result score = {.struct_size = sizeof score};
  *     s = fv_scorer_finish(scorer, &score);
  *     printf("%s|%s = %.2f\n", score.name, score.signature, score.score);
  *     fv_scorer_destroy(&scorer);
@@ -47,7 +47,7 @@ typedef enum fv_score_metric { FV_SCORE_BLEU, FV_SCORE_CHRF } fv_score_metric;
 typedef enum fv_score_tokenizer {
     FV_SCORE_13A,  /* as WMT does (mteval-v13a): entities read, punctuation apart */
     FV_SCORE_CHAR, /* every character but white space */
-    FV_SCORE_NONE  /* at white space: the text is tokenized already */
+    FV_SCORE_SPLIT /* at white space: the text is tokenized already */
 } fv_score_tokenizer;
 
 /* What BLEU does with an order that has no match. */
@@ -84,7 +84,7 @@ typedef struct fv_score_config {
 /* The defaults in brackets; the metric decides nothing else. */
 FV_API void fv_score_config_init(fv_score_config *cfg, size_t struct_size, fv_score_metric metric);
 
-typedef struct fv_score {
+typedef struct fv_score_result {
     size_t struct_size; /* set by the caller */
     char name[32];      /* "BLEU", "chrF2", "chrF2++" */
     double score;       /* 0 to 100 */
@@ -97,7 +97,7 @@ typedef struct fv_score {
     int64_t matched[FV_SCORE_ORDERS], total[FV_SCORE_ORDERS];
     double brevity;
     int64_t hypothesis_length, reference_length;
-} fv_score;
+} fv_score_result;
 
 typedef struct fv_scorer fv_scorer;
 
@@ -118,10 +118,11 @@ FV_API FV_MUST_USE fv_status fv_scorer_add(fv_scorer *scorer, fv_string hypothes
 FV_API size_t fv_scorer_segments(const fv_scorer *scorer);
 
 /* The score of all segments so far. Fails: STATE (there are none), MEMORY, CANCELLED. */
-FV_API FV_MUST_USE fv_status fv_scorer_finish(fv_scorer *scorer, fv_score *out);
+FV_API FV_MUST_USE fv_status fv_scorer_finish(fv_scorer *scorer, fv_score_result *out);
 
 /* The score of one segment by itself, without an interval. Fails: INDEX. */
-FV_API FV_MUST_USE fv_status fv_scorer_segment(fv_scorer *scorer, size_t index, fv_score *out);
+FV_API FV_MUST_USE fv_status fv_scorer_segment(fv_scorer *scorer, size_t index,
+                                               fv_score_result *out);
 
 #ifdef __cplusplus
 }

@@ -91,7 +91,7 @@ static int precisions(const fv_score_config *cfg, const int64_t *row, double *ou
     return effective;
 }
 
-static double compute(const fv_score_config *cfg, const int64_t *row, fv_score *out)
+static double compute(const fv_score_config *cfg, const int64_t *row, fv_score_result *out)
 {
     double precision[FV_SCORE_ORDERS] = {0}, score = 0, brevity = 1;
     const double h = (double)row[0], r = (double)row[1];

@@ -90,7 +90,7 @@ static void collect(fv_ngrams *g, int64_t *row)
 
 /* ---- the score ------------------------------------------------------------------- */
 
-static double compute(const fv_score_config *cfg, const int64_t *row, fv_score *out)
+static double compute(const fv_score_config *cfg, const int64_t *row, fv_score_result *out)
 {
     (void)out;
     const double eps = 1e-16, factor = (double)cfg->beta * cfg->beta;

@@ -32,7 +32,8 @@ static fv_status check_config(fv_ctx *ctx, const fv_score_config *c)
 {
     FV_RETURN_IF((unsigned)c->metric > FV_SCORE_CHRF, ctx, FV_ERR_ARGUMENT, "score: no metric %d",
                  (int)c->metric);
-    FV_RETURN_IF((unsigned)c->tokenizer > FV_SCORE_NONE || (unsigned)c->smooth > FV_SCORE_NO_SMOOTH,
+    FV_RETURN_IF((unsigned)c->tokenizer > FV_SCORE_SPLIT ||
+                     (unsigned)c->smooth > FV_SCORE_NO_SMOOTH,
                  ctx, FV_ERR_ARGUMENT, "score: no such tokenizer or smoothing");
     FV_RETURN_IF(c->order < 1 || c->order > FV_SCORE_ORDERS || c->char_order < 1 ||
                      c->char_order > FV_SCORE_ORDERS || c->word_order < 0 ||
@@ -163,7 +164,7 @@ static int compare(const void *scores, uint32_t a, uint32_t b)
 }
 
 /* Mean, and half the width of the middle 95 % of the scores. */
-static fv_status summarize(fv_ctx *ctx, const double *scores, size_t n, fv_score *out)
+static fv_status summarize(fv_ctx *ctx, const double *scores, size_t n, fv_score_result *out)
 {
     const size_t bytes = n * sizeof(uint32_t);
     uint32_t *order = fv_mem_alloc(&ctx->mem, bytes), *spare = fv_mem_alloc(&ctx->mem, bytes);
@@ -181,7 +182,7 @@ static fv_status summarize(fv_ctx *ctx, const double *scores, size_t n, fv_score
     return done ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "score: out of memory");
 }
 
-static fv_status resample(fv_scorer *scorer, fv_score *out)
+static fv_status resample(fv_scorer *scorer, fv_score_result *out)
 {
     const size_t samples = (size_t)scorer->cfg.samples, n = scorer->segments;
     const uint64_t key = fv_rng_key(scorer->cfg.seed, 0, 0);
@@ -206,7 +207,7 @@ static fv_status resample(fv_scorer *scorer, fv_score *out)
     return s;
 }
 
-static void write_signature(const fv_scorer *scorer, bool sampled, fv_score *out)
+static void write_signature(const fv_scorer *scorer, bool sampled, fv_score_result *out)
 {
     char metric[128], references[24] = "var", sampling[64] = "";
     kind_of(scorer)->describe(&scorer->cfg, metric, sizeof metric, out->name, sizeof out->name);
@@ -220,16 +221,16 @@ static void write_signature(const fv_scorer *scorer, bool sampled, fv_score *out
 }
 
 /* Copies what the caller's version of the struct has; its size stays the caller's. */
-static void hand_out(const fv_score *score, fv_score *out)
+static void hand_out(const fv_score_result *score, fv_score_result *out)
 {
     size_t theirs = out->struct_size, bytes = theirs < sizeof *score ? theirs : sizeof *score;
     if (bytes <= sizeof theirs) return;
     memcpy((char *)out + sizeof theirs, (const char *)score + sizeof theirs, bytes - sizeof theirs);
 }
 
-fv_status fv_scorer_finish(fv_scorer *scorer, fv_score *out)
+fv_status fv_scorer_finish(fv_scorer *scorer, fv_score_result *out)
 {
-    fv_score score = {0};
+    fv_score_result score = {0};
     int64_t row[FV_SCORE_WIDTH] = {0};
     const bool sampled = scorer->cfg.samples > 1;
     FV_RETURN_IF(scorer->segments == 0, scorer->ctx, FV_ERR_STATE, "score: there is no segment");
@@ -243,9 +244,9 @@ fv_status fv_scorer_finish(fv_scorer *scorer, fv_score *out)
     return FV_OK;
 }
 
-fv_status fv_scorer_segment(fv_scorer *scorer, size_t index, fv_score *out)
+fv_status fv_scorer_segment(fv_scorer *scorer, size_t index, fv_score_result *out)
 {
-    fv_score score = {0};
+    fv_score_result score = {0};
     FV_RETURN_IF(index >= scorer->segments, scorer->ctx, FV_ERR_INDEX, "score: segment %zu of %zu",
                  index, scorer->segments);
     score.score =

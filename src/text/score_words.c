@@ -172,7 +172,7 @@ fv_status fv_score_tokenize(fv_scorer *scorer, const char *text, size_t bytes)
     switch (scorer->cfg.tokenizer) {
     case FV_SCORE_CHAR:
         return characters(scorer, text, bytes);
-    case FV_SCORE_NONE:
+    case FV_SCORE_SPLIT:
         return fv_score_words(scorer, text, bytes);
     default:
         return tokenize_13a(scorer, text, bytes);

@@ -54,7 +54,7 @@ typedef struct fv_score_kind {
                        size_t count, int64_t *row);
     /* The score of a row or of a sum of rows; fills what belongs to the metric in `out`, if given.
      */
-    double (*compute)(const fv_score_config *cfg, const int64_t *row, fv_score *out);
+    double (*compute)(const fv_score_config *cfg, const int64_t *row, fv_score_result *out);
     /* The metric's part of the signature, and its name. */
     void (*describe)(const fv_score_config *cfg, char *signature, size_t signature_bytes,
                      char *name, size_t name_bytes);

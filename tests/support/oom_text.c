@@ -31,7 +31,7 @@ static bool score(fv_ctx *ctx, const void *unused)
         cfg.word_order = 2;
         cfg.samples = 10;
         fv_scorer *scorer = NULL;
-        fv_score result = {.struct_size = sizeof result};
+        fv_score_result result = {.struct_size = sizeof result};
         const fv_string a = {"the cat (sat) on, the mat.", 26}, b = {"A cat sits on the mat.", 22};
         if (fv_scorer_create(ctx, &cfg, &scorer) != FV_OK) {
             ok = false;
