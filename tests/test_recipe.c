@@ -17,7 +17,8 @@ static const fv_key KEYS[] = {
 static fv_recipe *make(void)
 {
     fv_recipe *recipe = NULL;
-    CHECK_OK(ctx, fv_recipe_create(ctx, KEYS, sizeof KEYS / sizeof *KEYS, &recipe));
+    const fv_key_table tables[] = {{KEYS, 2}, {KEYS + 2, sizeof KEYS / sizeof *KEYS - 2}};
+    CHECK_OK(ctx, fv_recipe_create(ctx, tables, 2, &recipe));
     return recipe;
 }
 
@@ -41,8 +42,8 @@ static void a_table_must_pass_its_own_rules(void)
     static const fv_key twice[] = {{.name = "a", .type = FV_KEY_TEXT},
                                    {.name = "a", .type = FV_KEY_TEXT}};
     fv_recipe *r = NULL;
-    CHECK_EQ(fv_recipe_create(ctx, bad, 1, &r), FV_ERR_ARGUMENT);
-    CHECK_EQ(fv_recipe_create(ctx, twice, 2, &r), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_recipe_create(ctx, &(fv_key_table){bad, 1}, 1, &r), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_recipe_create(ctx, &(fv_key_table){twice, 2}, 1, &r), FV_ERR_ARGUMENT);
     CHECK(r == NULL);
 }
 

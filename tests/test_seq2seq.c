@@ -331,10 +331,9 @@ static void parts_that_do_not_fit_are_named(void)
 
 static void settings_survive_a_file(void)
 {
-    size_t count = 0;
-    const fv_key *keys = fv_seq2seq_keys(&count);
+    const fv_key_table table = fv_seq2seq_keys();
     fv_recipe *recipe = NULL;
-    CHECK_OK(ctx, fv_recipe_create(ctx, keys, count, &recipe));
+    CHECK_OK(ctx, fv_recipe_create(ctx, &table, 1, &recipe));
     fv_seq2seq_config plain, from, back;
     fv_seq2seq_config_init(&plain, sizeof plain);
     fv_seq2seq_config_init(&from, sizeof from);

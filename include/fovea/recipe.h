@@ -8,8 +8,9 @@
  *         {.name = "model.cell", .type = FV_KEY_CHOICE, .fallback = "gru",
  *          .choices = "rnn|gru|lstm", .help = "recurrent unit"},
  *     };
+ *     const fv_key_table tables[] = {{keys, 2}};
  *     fv_recipe *recipe = NULL;
- *     s = fv_recipe_create(ctx, keys, 2, &recipe);
+ *     s = fv_recipe_create(ctx, tables, 1, &recipe);
  *     s = fv_recipe_load(recipe, "dates.toml");         // [train] lr = 0.002
  *     s = fv_recipe_set(recipe, "train.lr", "0.0005");  // the later one wins
  *     double lr = fv_recipe_real(recipe, "train.lr");
@@ -47,12 +48,21 @@ typedef struct fv_key {
     const char *help;     /* one line, lower case, no full stop */
 } fv_key;
 
+/* Each part of a program brings its own. */
+typedef struct fv_key_table {
+    const fv_key *keys;
+    size_t count;
+} fv_key_table;
+
 typedef struct fv_recipe fv_recipe;
 
-/* Every key at its fallback. `keys` must outlive the recipe. Fails: ARGUMENT (a table whose own
- * fallbacks do not pass, two keys of one name), MEMORY. */
-FV_API FV_MUST_USE fv_status fv_recipe_create(fv_ctx *ctx, const fv_key *keys, size_t count,
+/* Every key of the tables at its fallback. The texts of the keys must outlive the recipe. Fails:
+ * ARGUMENT (a table whose own fallbacks do not pass, two keys of one name), MEMORY. */
+FV_API FV_MUST_USE fv_status fv_recipe_create(fv_ctx *ctx, const fv_key_table *tables, size_t count,
                                               fv_recipe **out);
+
+/* The keys, for help texts: NULL past the last. */
+FV_API const fv_key *fv_recipe_key(const fv_recipe *recipe, size_t i);
 /* Before the context. NULL is fine; *recipe becomes NULL. */
 FV_API void fv_recipe_destroy(fv_recipe **recipe);
 

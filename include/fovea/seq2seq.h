@@ -79,7 +79,7 @@ FV_API void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size);
 
 /* The settings as keys of a recipe, "model.cell" and so on; vocabulary sizes and the start and end
  * tokens, which follow from the data, are not among them. */
-FV_API const fv_key *fv_seq2seq_keys(size_t *count);
+FV_API fv_key_table fv_seq2seq_keys(void);
 FV_API void fv_seq2seq_config_from(const fv_recipe *recipe, fv_seq2seq_config *cfg);
 
 /* All settings as a config.json with model_type "fovea-seq2seq", and back. Loading fails: IO,

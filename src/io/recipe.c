@@ -23,7 +23,7 @@ typedef struct slot {
 
 struct fv_recipe {
     fv_ctx *ctx;
-    const fv_key *keys;
+    fv_key *keys;
     size_t count;
     slot *slots;
     fv_arena arena; /* texts; replaced ones stay until the end */
@@ -163,17 +163,31 @@ static fv_status fill_fallbacks(fv_recipe *recipe)
     return FV_OK;
 }
 
-fv_status fv_recipe_create(fv_ctx *ctx, const fv_key *keys, size_t count, fv_recipe **out)
+/* Copies of all keys side by side, and a slot for each. */
+static fv_status join_tables(fv_recipe *recipe, const fv_key_table *tables, size_t count)
+{
+    fv_mem *mem = &recipe->ctx->mem;
+    for (size_t i = 0; i < count; i++)
+        recipe->count += tables[i].count;
+    recipe->keys = fv_mem_alloc(mem, recipe->count * sizeof *recipe->keys);
+    recipe->slots = fv_mem_zalloc(mem, recipe->count * sizeof *recipe->slots);
+    FV_RETURN_IF(!recipe->keys || !recipe->slots, recipe->ctx, FV_ERR_MEMORY,
+                 "no memory for a recipe");
+    fv_key *to = recipe->keys;
+    for (size_t i = 0; i < count; i++) {
+        if (tables[i].count) memcpy(to, tables[i].keys, tables[i].count * sizeof *to);
+        to += tables[i].count;
+    }
+    return FV_OK;
+}
+
+fv_status fv_recipe_create(fv_ctx *ctx, const fv_key_table *tables, size_t count, fv_recipe **out)
 {
     fv_recipe *recipe = fv_mem_zalloc(&ctx->mem, sizeof *recipe);
     FV_RETURN_IF(!recipe, ctx, FV_ERR_MEMORY, "no memory for a recipe");
     recipe->ctx = ctx;
-    recipe->keys = keys;
-    recipe->count = count;
     fv_arena_init(&recipe->arena, &ctx->mem);
-    recipe->slots = fv_mem_zalloc(&ctx->mem, count * sizeof *recipe->slots);
-    fv_status status = FV_OK;
-    if (!recipe->slots) status = fv_fail(ctx, FV_ERR_MEMORY, "no memory for a recipe");
+    fv_status status = join_tables(recipe, tables, count);
     if (status == FV_OK) status = fill_fallbacks(recipe);
     if (status == FV_OK)
         *out = recipe;
@@ -182,12 +196,18 @@ fv_status fv_recipe_create(fv_ctx *ctx, const fv_key *keys, size_t count, fv_rec
     return status;
 }
 
+const fv_key *fv_recipe_key(const fv_recipe *recipe, size_t i)
+{
+    return i < recipe->count ? &recipe->keys[i] : NULL;
+}
+
 void fv_recipe_destroy(fv_recipe **recipe_ptr)
 {
     fv_recipe *recipe = *recipe_ptr;
     if (!recipe) return;
     fv_mem *mem = &recipe->ctx->mem;
     fv_arena_free(&recipe->arena);
+    if (recipe->keys) fv_mem_free(mem, recipe->keys, recipe->count * sizeof *recipe->keys);
     if (recipe->slots) fv_mem_free(mem, recipe->slots, recipe->count * sizeof *recipe->slots);
     fv_mem_free(mem, recipe, sizeof *recipe);
     *recipe_ptr = NULL;

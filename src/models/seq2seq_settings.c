@@ -130,11 +130,7 @@ static int64_t get_integer(const fv_seq2seq_config *cfg, int i)
     }
 }
 
-const fv_key *fv_seq2seq_keys(size_t *count)
-{
-    *count = KEYS;
-    return keys;
-}
+fv_key_table fv_seq2seq_keys(void) { return (fv_key_table){keys, KEYS}; }
 
 void fv_seq2seq_config_from(const fv_recipe *recipe, fv_seq2seq_config *cfg)
 {

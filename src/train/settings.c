@@ -1,0 +1,72 @@
+/* The training loop's settings under the names that recipes use. */
+#include "fovea/train.h"
+
+#define STEPS 1e12
+
+static const fv_key keys[] = {
+    {"train.steps", FV_KEY_INT, "10000", 1, STEPS, NULL, "updates in all"},
+    {"train.optimizer", FV_KEY_CHOICE, "adamw", 0, 0, "sgd|adam|adamw|rmsprop|adadelta",
+     "how gradients become updates"},
+    {"train.lr", FV_KEY_REAL, "0.001", 0, 100, NULL, "learning rate at its highest"},
+    {"train.schedule", FV_KEY_CHOICE, "constant", 0, 0, "constant|step|linear|cosine|inverse-sqrt",
+     "how the rate changes"},
+    {"train.warmup", FV_KEY_INT, "0", 0, STEPS, NULL, "steps over which the rate rises"},
+    {"train.lr_floor", FV_KEY_REAL, "0", 0, 100, NULL, "last rate of linear and cosine"},
+    {"train.lr_every", FV_KEY_INT, "1000", 1, STEPS, NULL, "steps between drops of step"},
+    {"train.lr_gamma", FV_KEY_REAL, "0.5", 0, 1, NULL, "factor of such a drop"},
+    {"train.momentum", FV_KEY_REAL, "0", 0, 1, NULL, "of sgd and rmsprop"},
+    {"train.beta1", FV_KEY_REAL, "0.9", 0, 1, NULL, "of adam: average of gradients"},
+    {"train.beta2", FV_KEY_REAL, "0.999", 0, 1, NULL, "of adam: average of their squares"},
+    {"train.eps", FV_KEY_REAL, "1e-8", 0, 1, NULL, "keeps divisions finite"},
+    {"train.weight_decay", FV_KEY_REAL, "0", 0, 1, NULL, "pull towards zero"},
+    {"train.clip", FV_KEY_REAL, "0", 0, 1e9, NULL, "longest gradient; 0: any"},
+    {"train.max_skipped", FV_KEY_INT, "10", 0, 1e6, NULL,
+     "steps without a finite gradient in a row before giving up"},
+    {"train.eval_every", FV_KEY_INT, "500", 0, STEPS, NULL, "steps between evaluations; 0: last"},
+    {"train.save_every", FV_KEY_INT, "1000", 0, STEPS, NULL, "steps between states; 0: last"},
+    {"train.log_every", FV_KEY_INT, "10", 0, STEPS, NULL, "steps between lines of the logs"},
+    {"train.keep", FV_KEY_INT, "3", 1, 63, NULL, "states kept"},
+    {"train.patience", FV_KEY_INT, "0", 0, 1e9, NULL,
+     "evaluations without improvement before stopping; 0: never"},
+};
+
+fv_key_table fv_train_keys(void) { return (fv_key_table){keys, sizeof keys / sizeof *keys}; }
+
+static uint64_t count_of(const fv_recipe *recipe, const char *name)
+{
+    return (uint64_t)fv_recipe_int(recipe, name);
+}
+
+static void optim_from(const fv_recipe *recipe, fv_optim_config *cfg)
+{
+    /* Choices are in the order of the enum. */
+    fv_optim_config_init(cfg, sizeof *cfg,
+                         (fv_optim_kind)fv_recipe_choice(recipe, "train.optimizer"));
+    cfg->momentum = fv_recipe_real(recipe, "train.momentum");
+    cfg->beta1 = fv_recipe_real(recipe, "train.beta1");
+    cfg->beta2 = fv_recipe_real(recipe, "train.beta2");
+    cfg->weight_decay = fv_recipe_real(recipe, "train.weight_decay");
+    cfg->clip_norm = fv_recipe_real(recipe, "train.clip");
+    cfg->max_skipped = (int)fv_recipe_int(recipe, "train.max_skipped");
+    if (fv_recipe_given(recipe, "train.eps")) cfg->eps = fv_recipe_real(recipe, "train.eps");
+}
+
+void fv_train_config_from(const fv_recipe *recipe, fv_train_config *cfg)
+{
+    cfg->steps = count_of(recipe, "train.steps");
+    optim_from(recipe, &cfg->optim);
+    cfg->schedule = (fv_schedule){
+        .kind = (fv_schedule_kind)fv_recipe_choice(recipe, "train.schedule"),
+        .lr = fv_recipe_real(recipe, "train.lr"),
+        .warmup = count_of(recipe, "train.warmup"),
+        .total = cfg->steps,
+        .floor = fv_recipe_real(recipe, "train.lr_floor"),
+        .every = count_of(recipe, "train.lr_every"),
+        .gamma = fv_recipe_real(recipe, "train.lr_gamma"),
+    };
+    cfg->eval_every = count_of(recipe, "train.eval_every");
+    cfg->save_every = count_of(recipe, "train.save_every");
+    cfg->log_every = count_of(recipe, "train.log_every");
+    cfg->keep = (int)fv_recipe_int(recipe, "train.keep");
+    cfg->patience = (int)fv_recipe_int(recipe, "train.patience");
+}
