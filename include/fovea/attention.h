@@ -55,6 +55,8 @@
 #ifndef FOVEA_ATTENTION_H
 #define FOVEA_ATTENTION_H
 
+#include <stdbool.h>
+
 #include "fovea/tensor.h"
 
 #ifdef __cplusplus
@@ -92,6 +94,14 @@ typedef struct fv_attn {
     double scale, soft_cap;         /* soft_cap 0: none */
     fv_attn_layout q, k, v, o;      /* gradients lie like what they belong to */
     fv_attn_grid bias, visible;     /* of the optional arrays in fv_attn_data */
+    int64_t lse_head;               /* from one head's log-sum-exps to the next; 0: n_q */
+
+    /* `batch` documents stand one after the other in one long row: document b has the queries
+     * q_begin[b] .. q_begin[b + 1] and the keys k_begin[b] .. k_begin[b + 1]. n_q and n_k are the
+     * totals, batch strides are ignored, positions begin anew in each document. Nothing is computed
+     * across documents; a document has the bits of a call of its own, but for dropout: document b
+     * draws with a key of its own. Not together with bias and visible. */
+    bool packed;
 
     /* Who sees whom. Key j stands at position j. A key must pass every rule, but keys below
      * `prefix` pass the causal rule and the window. */
@@ -113,13 +123,14 @@ FV_API void fv_attn_dense(fv_attn *a);
 typedef struct fv_attn_data {
     const void *q, *k, *v; /* q and k may be NULL with FV_SCORE_NONE */
     void *o;
-    void *lse;              /* [batch][heads][n_q], or NULL in forward; like bias and slopes it
-                               is f32, f64 with f64 */
-    const void *bias;       /* or NULL */
-    const uint8_t *visible; /* 0 hides; or NULL */
-    const int64_t *n_keys;  /* [batch]: keys from this on are hidden; or NULL */
-    const void *slopes;     /* [heads]; or NULL */
-    const void *w;          /* [heads][d], for FV_SCORE_ADDITIVE alone */
+    void *lse; /* [batch][heads][n_q], packed [heads][n_q], or NULL in forward; like bias and slopes
+                  it is f32, f64 with f64 */
+    const void *bias;                 /* or NULL */
+    const uint8_t *visible;           /* 0 hides; or NULL */
+    const int64_t *n_keys;            /* [batch]: keys from this on are hidden; or NULL */
+    const void *slopes;               /* [heads]; or NULL */
+    const void *w;                    /* [heads][d], for FV_SCORE_ADDITIVE alone */
+    const int64_t *q_begin, *k_begin; /* [batch + 1], rising from 0 to n_q, n_k; where packed */
     /* backward: gradients of o and lse in (either may be NULL: zero) ... */
     const void *grad_o, *grad_lse;
     /* ... and of the inputs out (each may be NULL: not wanted) */
@@ -177,6 +188,9 @@ typedef struct fv_attend_extra {
     fv_tensor *n_keys;  /* i64 [batch]: keys from this on are hidden */
     fv_tensor *slopes;  /* [heads]: linear position bias; no gradient */
     fv_tensor *w;       /* [heads, d]: of FV_SCORE_ADDITIVE, which needs it; gets a gradient */
+    /* i64 [documents + 1]: documents packed in one row, see fv_attn; both or neither. q is then
+     * [1, heads, all queries, d], likewise k, v and the results; n_keys has an entry a document. */
+    fv_tensor *q_begin, *k_begin;
 } fv_attend_extra;
 
 /*

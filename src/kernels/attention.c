@@ -135,6 +135,19 @@ static void fill_inputs(void **ptr, const fv_attn_data *data)
     ptr[FV_ATTN_N_KEYS] = readable(data->n_keys);
     ptr[FV_ATTN_SLOPES] = readable(data->slopes);
     ptr[FV_ATTN_W] = readable(data->w);
+    ptr[FV_ATTN_Q_BEGIN] = readable(data->q_begin);
+    ptr[FV_ATTN_K_BEGIN] = readable(data->k_begin);
+}
+
+static fv_status check_documents(const fv_attn *a, const fv_attn_data *data)
+{
+    if (!a->packed) return data->q_begin || data->k_begin ? FV_ERR_ARGUMENT : FV_OK;
+    if (!data->q_begin || !data->k_begin) return FV_ERR_ARGUMENT;
+    if (data->bias || data->visible) return FV_ERR_UNSUPPORTED;
+    if (!fv_attn_offsets_are_sound(data->q_begin, a->batch, a->n_q) ||
+        !fv_attn_offsets_are_sound(data->k_begin, a->batch, a->n_k))
+        return FV_ERR_ARGUMENT;
+    return FV_OK;
 }
 
 static bool has_inputs(const fv_attn *a, const fv_attn_data *data)
@@ -153,6 +166,8 @@ fv_status fv_attn_forward(const fv_attn *a, const fv_attn_data *data, const fv_a
     fv_status status = fv_attn_check(a);
     if (status != FV_OK) return status;
     if (!has_inputs(a, data)) return FV_ERR_ARGUMENT;
+    status = check_documents(a, data);
+    if (status != FV_OK) return status;
     void *ptr[FV_ATTN_POINTERS];
     fill_inputs(ptr, data);
     return run(a, FV_ATTN_FORWARD, exec, ptr, scratch, scratch_bytes);
@@ -166,6 +181,8 @@ fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data, const fv_
     if (!has_inputs(a, data) || (a->batch * a->n_q > 0 && !data->lse)) return FV_ERR_ARGUMENT;
     if ((data->grad_bias && !data->bias) || (data->grad_w && !data->w)) return FV_ERR_ARGUMENT;
     if (a->score == FV_SCORE_NONE && (data->grad_q || data->grad_k)) return FV_ERR_ARGUMENT;
+    status = check_documents(a, data);
+    if (status != FV_OK) return status;
     void *ptr[FV_ATTN_GRAD_POINTERS] = {
         [FV_ATTN_GRAD_Q] = data->grad_q,
         [FV_ATTN_GRAD_K] = data->grad_k,

@@ -4,7 +4,8 @@
  * q, k, v, o and their gradients have the dtype of the call; everything else is f32 with bf16 and
  * f16. Sums are made in float then, and each result is rounded once.
  *
- * ATTENTION ptr: o, lse (or NULL), q, k, v, bias, visible, n_keys, slopes, w (from bias on or NULL)
+ * ATTENTION ptr: o, lse (or NULL), q, k, v, bias, visible, n_keys, slopes, w,
+ *   q_begin, k_begin (from bias on or NULL)
  * ATTENTION_GRAD ptr: grad_q, grad_k, grad_v, grad_bias, grad_w (each or NULL), grad_o, grad_lse
  *   (either or NULL), then the pointers of ATTENTION. grad_bias and grad_w are added to; the others
  *   are written.
@@ -36,6 +37,8 @@ enum {
     FV_ATTN_N_KEYS,
     FV_ATTN_SLOPES,
     FV_ATTN_W,
+    FV_ATTN_Q_BEGIN,
+    FV_ATTN_K_BEGIN,
     FV_ATTN_POINTERS,
 };
 enum {
@@ -58,6 +61,31 @@ static inline int64_t fv_attn_width(const fv_attn *a)
 {
     return a->score == FV_SCORE_NONE ? 0 : a->d;
 }
+
+/* Elements from the log-sum-exps of one head to those of the next. */
+static inline int64_t fv_attn_lse_head(const fv_attn *a)
+{
+    return a->lse_head > 0 ? a->lse_head : a->n_q;
+}
+
+/*
+ * Packed documents (attention_packed.c). A kernel that gets a packed description hands itself over:
+ *
+ *     if (a->packed) {
+ *         fv_attn_run_packed(exec, ptr, a, false, forward, forward_bytes);
+ *         return;
+ *     }
+ *
+ * and is called for each document with a plain description. Offsets that do not rise from 0 to the
+ * total raise a fault. Scratch: what scratch says of a packed description with batch 1 must be
+ * enough for any document that is not longer.
+ */
+typedef size_t (*fv_attn_scratch_fn)(const void *args, int threads);
+void fv_attn_run_packed(const fv_exec *exec, void *const *ptr, const fv_attn *a, bool backward,
+                        fv_kernel_fn kernel, fv_attn_scratch_fn scratch);
+/* Of any description. */
+size_t fv_attn_whole_scratch(const fv_attn *a, int threads, fv_attn_scratch_fn scratch);
+bool fv_attn_offsets_are_sound(const int64_t *begin, int64_t documents, int64_t total);
 
 /* Sizes, widths and settings that the kernels may rely on. */
 fv_status fv_attn_check(const fv_attn *a);

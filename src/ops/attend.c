@@ -14,7 +14,7 @@
 #include "kernels/attention.h"
 #include "ops/op.h"
 
-enum { Q, K, V, BIAS, VISIBLE, N_KEYS, SLOPES, W, INPUTS };
+enum { Q, K, V, BIAS, VISIBLE, N_KEYS, SLOPES, W, Q_BEGIN, K_BEGIN, INPUTS };
 static const int gradient_inputs[] = {Q, K, V, BIAS, W};
 enum { GRADIENTS = sizeof gradient_inputs / sizeof *gradient_inputs };
 enum { SAVED_O = INPUTS, SAVED_LSE };
@@ -57,8 +57,16 @@ fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
     if (a->dropout > 0) a->dropout_key = fv_rng_key(ctx->seed, ctx->step, ctx->site++);
     const fv_attend_extra none = {.bias = NULL};
     if (!extra) extra = &none;
-    fv_tensor *in[INPUTS] = {
-        q, k, v, extra->bias, extra->visible, extra->n_keys, extra->slopes, extra->w};
+    fv_tensor *in[INPUTS] = {q,
+                             k,
+                             v,
+                             extra->bias,
+                             extra->visible,
+                             extra->n_keys,
+                             extra->slopes,
+                             extra->w,
+                             extra->q_begin,
+                             extra->k_begin};
     fv_op_apply_many(ctx, FV_OP_ATTEND, INPUTS, in, &params, 2, out);
     if (lse) *lse = out[1];
     return out[0];
@@ -122,7 +130,9 @@ static fv_status check_dtypes(fv_op_run *run, bool pairs)
     for (int k = 0; k < 3; k++)
         if (run->in[beside[k]]) FV_FORWARD(fv_need_dtype(run, beside[k], score_dtype(run->in[V])));
     if (run->in[VISIBLE]) FV_FORWARD(fv_need_dtype(run, VISIBLE, FV_U8));
-    if (run->in[N_KEYS]) FV_FORWARD(fv_need_dtype(run, N_KEYS, FV_I64));
+    static const int counts[] = {N_KEYS, Q_BEGIN, K_BEGIN};
+    for (int k = 0; k < 3; k++)
+        if (run->in[counts[k]]) FV_FORWARD(fv_need_dtype(run, counts[k], FV_I64));
     return FV_OK;
 }
 
@@ -144,6 +154,8 @@ static fv_attn describe(const fv_attn *settings, fv_tensor *const *in)
         a.heads = heads > 1 ? heads : a.kv_heads;
         a.n_q = bias->shape[bias->rank - 2];
     }
+    a.packed = in[Q_BEGIN] != NULL;
+    if (a.packed) a.batch = in[Q_BEGIN]->shape[0] - 1;
     if (a.scale == 0) a.scale = a.score == FV_SCORE_DOT ? 1.0 / sqrt((double)a.d) : 1;
     return a;
 }
@@ -159,6 +171,24 @@ static fv_status check_pairs(fv_op_run *run)
         return fv_op_mismatch(run, K, V, "differ in batch, heads or keys");
     if (k->shape[1] < 1 || q->shape[1] % k->shape[1] != 0)
         return fv_op_mismatch(run, Q, K, "have heads that do not divide");
+    return FV_OK;
+}
+
+static fv_status check_documents(fv_op_run *run)
+{
+    fv_tensor *const *in = run->in;
+    if (!in[Q_BEGIN] && !in[K_BEGIN]) return FV_OK;
+    if (!in[Q_BEGIN] || !in[K_BEGIN])
+        return fv_op_error(run, FV_ERR_ARGUMENT, "q_begin and k_begin belong together");
+    if (in[BIAS] || in[VISIBLE])
+        return fv_op_error(run, FV_ERR_UNSUPPORTED,
+                           "documents packed in one row take neither bias nor visible");
+    if (in[V]->shape[0] != 1)
+        return fv_op_error(run, FV_ERR_SHAPE, "packed documents stand in one row, got %lld",
+                           (long long)in[V]->shape[0]);
+    if (in[Q_BEGIN]->rank != 1 || in[K_BEGIN]->rank != 1 || in[Q_BEGIN]->shape[0] < 1 ||
+        in[Q_BEGIN]->shape[0] != in[K_BEGIN]->shape[0])
+        return fv_op_mismatch(run, Q_BEGIN, K_BEGIN, "are no offsets of the same documents");
     return FV_OK;
 }
 
@@ -178,6 +208,7 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(check_presence(run, params->settings.score));
     FV_FORWARD(fv_need_rank(run, V, 4, 4));
     if (pairs) FV_FORWARD(check_pairs(run));
+    FV_FORWARD(check_documents(run));
     fv_attn a = describe(&params->settings, run->in);
     if (fv_attn_check(&a) != FV_OK)
         return fv_op_error(run, FV_ERR_ARGUMENT,
@@ -189,8 +220,9 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(check_vector(run, N_KEYS, a.batch, "n_keys"));
     FV_FORWARD(check_vector(run, SLOPES, a.heads, "slopes"));
     FV_FORWARD(check_w(run, &a));
-    fv_spec_set(run, 0, a.dtype, 4, (int64_t[]){a.batch, a.heads, a.n_q, a.d_v});
-    fv_spec_set(run, 1, score_dtype(run->in[V]), 3, full);
+    const int64_t rows = run->in[V]->shape[0];
+    fv_spec_set(run, 0, a.dtype, 4, (int64_t[]){rows, a.heads, a.n_q, a.d_v});
+    fv_spec_set(run, 1, score_dtype(run->in[V]), 3, (int64_t[]){rows, a.heads, a.n_q});
     return FV_OK;
 }
 
@@ -312,19 +344,20 @@ static void backward(fv_op_back *back)
 
 #define NONE_2 FV_IN_NONE, FV_IN_NONE
 #define NONE_4 NONE_2, NONE_2
-#define NONE_5 NONE_4, FV_IN_NONE
+#define NONE_6 NONE_4, NONE_2
+#define NONE_7 NONE_6, FV_IN_NONE
 
 static const fv_op_case cases[] = {
     {.name = "plain",
      .params = SETTINGS(-1, .scale = 0),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 5, 3),
-            NONE_5}},
+            NONE_7}},
     {.name = "grouped heads, bias, causal from the end",
      .params = SETTINGS(-1, .scale = 0.7, .causal = FV_CAUSAL_BOTTOM_RIGHT),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 4, 3, 2), FV_IN(NORMAL, 1, 2, 4, 2), FV_IN(NORMAL, 1, 2, 4, 2),
-            FV_IN(NORMAL, 4, 3, 4), NONE_4}},
+            FV_IN(NORMAL, 4, 3, 4), NONE_6}},
     {.name = "window, prefix, shared bias row, slopes",
      .params = SETTINGS(2, .scale = 1.1, .causal = FV_CAUSAL_TOP_LEFT, .prefix = 1),
      .n_in = INPUTS,
@@ -334,38 +367,56 @@ static const fv_op_case cases[] = {
             FV_IN(NORMAL, 1, 5),
             NONE_2,
             {.gen = FV_GEN_POSITIVE, .rank = 1, .shape = {1}, .constant = true},
+            NONE_2,
             FV_IN_NONE}},
     {.name = "pattern, lengths, soft cap, dropout",
      .params = SETTINGS(-1, .scale = 1.5, .soft_cap = 2.0, .dropout = 0.3, .dropout_key = 77),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 2, 3, 2), FV_IN(NORMAL, 2, 2, 6, 2), FV_IN(NORMAL, 2, 2, 6, 2),
-            FV_IN_NONE, FV_IN(MASK, 2, 1, 3, 6), FV_INDEX(7, 2), NONE_2}},
+            FV_IN_NONE, FV_IN(MASK, 2, 1, 3, 6), FV_INDEX(7, 2), NONE_4}},
     {.name = "queries before every key",
      .params = SETTINGS(-1, .scale = 1.0, .causal = FV_CAUSAL_TOP_LEFT, .q_offset = -2),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 1, 4, 2), FV_IN(NORMAL, 1, 1, 3, 2), FV_IN(NORMAL, 1, 1, 3, 2),
-            NONE_5}},
+            NONE_7}},
     {.name = "additive",
      .params = SETTINGS(-1, .score = FV_SCORE_ADDITIVE, .scale = 1.2),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 5, 3), NONE_4,
-            FV_IN(NORMAL, 2, 4)}},
+            FV_IN(NORMAL, 2, 4), NONE_2}},
     {.name = "additive, grouped heads, bias, pattern, soft cap",
      .params = SETTINGS(-1, .score = FV_SCORE_ADDITIVE, .causal = FV_CAUSAL_BOTTOM_RIGHT,
                         .soft_cap = 1.5),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 4, 3), FV_IN(NORMAL, 1, 1, 5, 3), FV_IN(NORMAL, 1, 1, 5, 2),
-            FV_IN(NORMAL, 2, 4, 5), FV_IN(MASK, 4, 5), NONE_2, FV_IN(NORMAL, 2, 3)}},
+            FV_IN(NORMAL, 2, 4, 5), FV_IN(MASK, 4, 5), NONE_2, FV_IN(NORMAL, 2, 3), NONE_2}},
     {.name = "no score but the bias",
      .params = SETTINGS(-1, .score = FV_SCORE_NONE),
      .n_in = INPUTS,
      .in = {NONE_2, FV_IN(NORMAL, 2, 1, 5, 3), FV_IN(NORMAL, 2, 2, 4, 5), FV_IN_NONE,
-            FV_INDEX(6, 2), NONE_2}},
+            FV_INDEX(6, 2), NONE_4}},
+    {.name = "packed documents, causal from the end, slopes",
+     .params = SETTINGS(-1, .scale = 0.9, .causal = FV_CAUSAL_BOTTOM_RIGHT, .q_offset = 1),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 1, 2, 7, 3),
+            FV_IN(NORMAL, 1, 1, 9, 3),
+            FV_IN(NORMAL, 1, 1, 9, 2),
+            NONE_2,
+            FV_IN_NONE,
+            {.gen = FV_GEN_POSITIVE, .rank = 1, .shape = {2}, .constant = true},
+            FV_IN_NONE,
+            FV_OFFSETS(7, 4),
+            FV_OFFSETS(9, 4)}},
+    {.name = "packed documents, additive",
+     .params = SETTINGS(-1, .score = FV_SCORE_ADDITIVE, .dropout = 0.2, .dropout_key = 5),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 1, 2, 6, 3), FV_IN(NORMAL, 1, 2, 7, 3), FV_IN(NORMAL, 1, 2, 7, 2), NONE_4,
+            FV_IN(NORMAL, 2, 3), FV_OFFSETS(6, 3), FV_OFFSETS(7, 3)}},
     {.name = "no keys",
      .params = SETTINGS(-1, .scale = 1.0),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 3, 2), FV_IN(NORMAL, 1, 2, 0, 2), FV_IN(NORMAL, 1, 2, 0, 2),
-            NONE_5}},
+            NONE_7}},
 };
 
 const fv_op_desc fv_op_attend = {

@@ -69,6 +69,7 @@ typedef enum fv_gen {
     FV_GEN_OFFZERO,  /* normal, at least 0.2 from zero: kinks at 0 */
     FV_GEN_APART,    /* all different by at least 0.05: maxima, order */
     FV_GEN_INDEX,    /* i64 in [0, bound), not differentiated */
+    FV_GEN_OFFSETS,  /* i64 rising from 0 to bound, not differentiated */
     FV_GEN_MASK,     /* u8 of 0 and 1, not differentiated */
     FV_GEN_NONE      /* an optional input left out (NULL) */
 } fv_gen;
@@ -77,7 +78,7 @@ typedef struct fv_case_input {
     fv_gen gen;
     int rank;
     int64_t shape[FV_MAX_RANK];
-    int64_t bound; /* FV_GEN_INDEX */
+    int64_t bound; /* FV_GEN_INDEX, FV_GEN_OFFSETS */
     bool constant; /* real, but the op sends no gradient to it */
 } fv_case_input;
 
@@ -109,6 +110,11 @@ typedef struct fv_op_case {
         .gen = FV_GEN_INDEX, .bound = (limit), .rank = FV_RANK_OF(__VA_ARGS__), .shape = {         \
             __VA_ARGS__                                                                            \
         }                                                                                          \
+    }
+/* Offsets of parts of `total` things; stretched with them. */
+#define FV_OFFSETS(total, entries)                                                                 \
+    {                                                                                              \
+        .gen = FV_GEN_OFFSETS, .bound = (total), .rank = 1, .shape = { entries }                   \
     }
 #define FV_CASES(array) .cases = (array), .n_cases = (int)(sizeof(array) / sizeof *(array))
 

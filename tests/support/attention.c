@@ -193,14 +193,17 @@ bool same_gradients(const problem *x, const problem *y)
 
 /* ---- running them ----------------------------------------------------------------- */
 
-void run_forward(const problem *p)
+bool run_faults(const problem *p)
 {
     setup.dropped = 0;
-    kernel_run(FV_KERNEL_ATTENTION, p->a.dtype,
-               PTRS(p->o.data, p->lse.data, p->q.data, p->k.data, p->v.data, p->bias.data,
-                    p->visible.data, p->n_keys.data, p->slopes.data, p->w.data),
-               &p->a);
+    return kernel_run(FV_KERNEL_ATTENTION, p->a.dtype,
+                      PTRS(p->o.data, p->lse.data, p->q.data, p->k.data, p->v.data, p->bias.data,
+                           p->visible.data, p->n_keys.data, p->slopes.data, p->w.data,
+                           p->q_begin.data, p->k_begin.data),
+                      &p->a);
 }
+
+void run_forward(const problem *p) { (void)run_faults(p); }
 
 void run_backward(const problem *p)
 {
@@ -209,7 +212,7 @@ void run_backward(const problem *p)
                PTRS(p->grad_q.data, p->grad_k.data, p->grad_v.data, p->grad_bias.data,
                     p->grad_w.data, p->grad_o.data, p->grad_lse.data, p->o.data, p->lse.data,
                     p->q.data, p->k.data, p->v.data, p->bias.data, p->visible.data, p->n_keys.data,
-                    p->slopes.data, p->w.data),
+                    p->slopes.data, p->w.data, p->q_begin.data, p->k_begin.data),
                &p->a);
     setup.dropped = 0;
 }

@@ -19,7 +19,7 @@
 /* Everything one call reads and writes. Arrays with data NULL are not given. */
 typedef struct problem {
     fv_attn a;
-    vec q, k, v, o, lse, bias, visible, n_keys, slopes, w;
+    vec q, k, v, o, lse, bias, visible, n_keys, slopes, w, q_begin, k_begin;
     vec grad_o, grad_lse, grad_q, grad_k, grad_v, grad_bias, grad_w;
     unsigned dropped; /* terms of the backward to leave out */
 } problem;
@@ -45,6 +45,7 @@ bool same_gradients(const problem *x, const problem *y);
 /* At the level chosen last, with setup.pool. */
 void run_forward(const problem *p);
 void run_backward(const problem *p);
+bool run_faults(const problem *p); /* whether the forward raises a fault */
 
 void check_forward(const char *what, problem *p);
 void check_backward(const char *what, problem *p);

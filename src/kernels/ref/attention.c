@@ -196,6 +196,16 @@ static size_t scratch_bytes(const fv_attn *a, int threads, bool backward)
     return (reals * sizeof(double) + 63) / 64 * 64; /* as the double version needs */
 }
 
+static size_t forward_bytes(const void *args, int threads)
+{
+    return scratch_bytes(args, threads, false);
+}
+
+static size_t backward_bytes(const void *args, int threads)
+{
+    return scratch_bytes(args, threads, true);
+}
+
 /* ---- forward ---------------------------------------------------------------------- */
 
 static void blend(const attention_job *job, const query *x, const real *scores, real most, real sum,
@@ -220,6 +230,7 @@ static void forward_rows(const void *arg, int64_t begin, int64_t end, int thread
     const fv_attn *a = job->a;
     real *scores = job->rooms + ROOMS * FV_ATTN_MAX_WIDTH;
     real *lse = job->ptr[FV_ATTN_LSE];
+    const int64_t lse_head = fv_attn_lse_head(a);
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t i = unit % a->n_q, h = unit / a->n_q % a->heads, b = unit / a->n_q / a->heads;
         const query x = query_at(job, b, h, i);
@@ -231,7 +242,9 @@ static void forward_rows(const void *arg, int64_t begin, int64_t end, int thread
         }
         const real shift = most == (real)-INFINITY ? 0 : most;
         FOR_VISIBLE_KEYS(a, &x, j) sum += real_exp(scores[j] - shift);
-        if (lse) lse[unit] = sum == 0 ? (real)-INFINITY : shift + real_log(sum);
+        if (lse)
+            lse[(b * a->heads + h) * lse_head + i] =
+                sum == 0 ? (real)-INFINITY : shift + real_log(sum);
         real *o = sums_of(job, ROOM_O, job->ptr[FV_ATTN_O], &a->o, b, h, i);
         blend(job, &x, scores, shift, sum == 0 ? 1 : sum, o);
         deliver(job, o, job->ptr[FV_ATTN_O], &a->o, a->d_v, b, h, i);
@@ -241,6 +254,10 @@ static void forward_rows(const void *arg, int64_t begin, int64_t end, int thread
 static void attention(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
+    if (a->packed) {
+        fv_attn_run_packed(exec, ptr, a, false, attention, forward_bytes);
+        return;
+    }
     const attention_job job = {.exec = exec, .a = a, .ptr = ptr, .rooms = exec->scratch};
     fv_exec_rows(exec, a->batch * a->heads * a->n_q, a->n_k * (fv_attn_width(a) + a->d_v),
                  forward_rows, &job);
@@ -304,7 +321,7 @@ static void backward_query(const attention_job *job, int64_t b, int64_t h, int64
 {
     const fv_attn *a = job->a;
     const query x = query_at(job, b, h, i);
-    const int64_t row_number = (b * a->heads + h) * a->n_q + i;
+    const int64_t row_number = (b * a->heads + h) * fv_attn_lse_head(a) + i;
     const real *dlse = job->grad[FV_ATTN_GRAD_LSE], *g = NULL;
     void *grad_o = job->grad[FV_ATTN_GRAD_O];
     if (grad_o) g = row_of(job, ROOM_G, grad_o, &a->o, a->d_v, b, h, i);
@@ -377,6 +394,10 @@ static void backward_heads(const void *arg, int64_t begin, int64_t end, int thre
 static void attention_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
+    if (a->packed) {
+        fv_attn_run_packed(exec, ptr, a, true, attention_grad, backward_bytes);
+        return;
+    }
     const attention_job job = {.exec = exec,
                                .a = a,
                                .ptr = ptr + FV_ATTN_GRAD_INPUTS,
@@ -393,12 +414,12 @@ static void attention_grad(const fv_exec *exec, void *const *ptr, const void *ar
 
 static size_t forward_scratch(const void *args, int threads)
 {
-    return scratch_bytes(args, threads, false);
+    return fv_attn_whole_scratch(args, threads, forward_bytes);
 }
 
 static size_t backward_scratch(const void *args, int threads)
 {
-    return scratch_bytes(args, threads, true);
+    return fv_attn_whole_scratch(args, threads, backward_bytes);
 }
 
 void FV_NAME(fv_ref_attention_fill)(fv_kernel_table *t)

@@ -53,13 +53,14 @@ typedef struct workspace {
     fv_attn_row *row;
 } workspace;
 
+/* Of packed documents: enough for the longest that there can be, local or not. */
 static forward_plan plan_of(const fv_attn *a, int threads, bool pairs)
 {
     forward_plan p = {0};
     const int64_t heads = a->batch * a->heads, width = fv_attn_width(a);
     const bool additive = a->score == FV_SCORE_ADDITIVE;
     p.rows = width > WIDE || a->d_v > WIDE ? MOST_ROWS / 2 : MOST_ROWS;
-    while (threads > 1 && p.rows > LEAST_ROWS &&
+    while (threads > 1 && p.rows > LEAST_ROWS && !a->packed &&
            heads * ((a->n_q + p.rows - 1) / p.rows) < 4 * threads)
         p.rows /= 2;
     p.row_units = (a->n_q + p.rows - 1) / p.rows;
@@ -81,11 +82,11 @@ static forward_plan plan_of(const fv_attn *a, int threads, bool pairs)
     p.weights = at, at += pairs ? FV_ATTN_STRIP * FV_ATTN_WEIGHT_ROW : 0;
     p.keep = at, at += BLOCK_KEYS;
     p.values = at, at += (size_t)(block * p.o_row);
-    p.local_panels = at, at += p.local ? (size_t)(block * p.width) : 0;
+    p.local_panels = at, at += p.local || a->packed ? (size_t)(block * p.width) : 0;
     p.raised = at, at += additive ? (size_t)(block * width) : 0;
     p.records = at, at += fv_attn_lines(rows * sizeof(fv_attn_row) / sizeof(float));
     p.thread_floats = at;
-    if (p.local) return p;
+    if (p.local && !a->packed) return p;
     const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
     p.panels = kv_heads * (size_t)p.keys * (size_t)p.width;
     p.values_of_all = pairs ? kv_heads * (size_t)(p.keys / 2 * p.o_row) : 0;
@@ -94,10 +95,17 @@ static forward_plan plan_of(const fv_attn *a, int threads, bool pairs)
     return p;
 }
 
-static size_t forward_scratch(const void *args, int threads)
+size_t FV_SIMD_NAME(fv_attn_forward_bytes)(const void *args, int threads)
 {
     const fv_attn *a = args;
-    if (fv_attn_is_decode(a)) return FV_SIMD_NAME(fv_attn_decode_scratch)(a, threads);
+    size_t decode = 0;
+    if (a->packed) {
+        fv_attn few = *a;
+        few.n_q = fv_attn_min(a->n_q, FV_ATTN_DECODE);
+        decode = FV_SIMD_NAME(fv_attn_decode_scratch)(&few, threads);
+    } else if (fv_attn_is_decode(a)) {
+        return FV_SIMD_NAME(fv_attn_decode_scratch)(a, threads);
+    }
     /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
     size_t heads, panels;
     if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &heads) ||
@@ -110,7 +118,12 @@ static size_t forward_scratch(const void *args, int threads)
         const size_t need = p.shared_floats + (size_t)threads * p.thread_floats;
         if (need > most) most = need;
     }
-    return most * sizeof(float);
+    return most * sizeof(float) > decode ? most * sizeof(float) : decode;
+}
+
+static size_t forward_scratch(const void *args, int threads)
+{
+    return fv_attn_whole_scratch(args, threads, FV_SIMD_NAME(fv_attn_forward_bytes));
 }
 
 /* ---- packing ---------------------------------------------------------------------- */
@@ -344,7 +357,8 @@ static void meet_keys(const forward_job *job, const query_block *block, const wo
 static void end_block(const forward_job *job, const query_block *block, const workspace *w)
 {
     const fv_attn *a = job->base.a;
-    const int64_t number = (block->b * a->heads + block->h) * a->n_q + block->first;
+    const int64_t head = block->b * a->heads + block->h;
+    const int64_t number = head * fv_attn_lse_head(a) + block->first;
     float *lse = job->base.ptr[FV_ATTN_LSE];
     void *o = job->base.ptr[FV_ATTN_O];
     for (int64_t r = 0; r < block->rows; r++) {
@@ -442,7 +456,11 @@ void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, con
 
 static void forward(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    FV_SIMD_NAME(fv_attn_forward_by)(exec, ptr, args, NULL);
+    const fv_attn *a = args;
+    if (a->packed)
+        fv_attn_run_packed(exec, ptr, a, false, forward, FV_SIMD_NAME(fv_attn_forward_bytes));
+    else
+        FV_SIMD_NAME(fv_attn_forward_by)(exec, ptr, a, NULL);
 }
 
 void FV_SIMD_NAME(fv_simd_attention_fill)(fv_kernel_table *t)

@@ -282,7 +282,11 @@ static void forward(const fv_exec *exec, void *const *ptr, const void *args)
 {
     static const fv_attn_pair_products pairs = {
         .pack = pack, .load_query = load_query, .scores = scores, .weigh = weigh, .blend = blend};
-    FV_SIMD_NAME(fv_attn_forward_by)(exec, ptr, args, &pairs);
+    const fv_attn *a = args;
+    if (a->packed)
+        fv_attn_run_packed(exec, ptr, a, false, forward, FV_SIMD_NAME(fv_attn_forward_bytes));
+    else
+        FV_SIMD_NAME(fv_attn_forward_by)(exec, ptr, a, &pairs);
 }
 
 void fv_avx512_bf16_fill(fv_kernel_table *t) { t->fn[FV_KERNEL_ATTENTION][FV_BF16] = forward; }

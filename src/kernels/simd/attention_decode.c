@@ -479,9 +479,11 @@ static void join_rows(const void *arg, int64_t begin, int64_t end, int thread)
     const decode_job *job = arg;
     const fv_attn *a = job->base.a;
     float *lse = job->base.ptr[FV_ATTN_LSE];
-    for (int64_t row = begin; row < end; row++)
-        join_row(job, row / a->n_q / a->heads, row / a->n_q % a->heads, row % a->n_q,
-                 lse ? lse + row : NULL);
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t head = row / a->n_q, i = row % a->n_q;
+        join_row(job, head / a->heads, head % a->heads, i,
+                 lse ? lse + head * fv_attn_lse_head(a) + i : NULL);
+    }
 }
 
 void FV_SIMD_NAME(fv_attn_decode)(const fv_exec *exec, void *const *ptr, const fv_attn *a)

@@ -62,7 +62,7 @@ static backward_plan plan_of(const fv_attn *a)
     return p;
 }
 
-static size_t backward_scratch(const void *args, int threads)
+static size_t backward_bytes(const void *args, int threads)
 {
     const fv_attn *a = args;
     const backward_plan p = plan_of(a);
@@ -73,6 +73,11 @@ static size_t backward_scratch(const void *args, int threads)
         wide > SIZE_MAX / 16)
         return SIZE_MAX;
     return (p.shared_floats + (size_t)threads * p.thread_floats) * sizeof(float);
+}
+
+static size_t backward_scratch(const void *args, int threads)
+{
+    return fv_attn_whole_scratch(args, threads, backward_bytes);
 }
 
 static workspace workspace_of(const backward_job *job, int thread)
@@ -145,6 +150,7 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
         const int64_t head = unit / job->plan.row_units, b = head / a->heads, h = head % a->heads;
         const int64_t first = unit % job->plan.row_units * BLOCK_ROWS;
         const int64_t count = fv_attn_min(BLOCK_ROWS, a->n_q - first), at = head * a->n_q + first;
+        const int64_t number = head * fv_attn_lse_head(a) + first;
         const void *q = fv_attn_out(a, ptr[FV_ATTN_Q], &a->q, b, h, first);
         const fv_attn_rows g = FV_SIMD_NAME(fv_attn_rows_at)(a, grad[FV_ATTN_GRAD_O], &a->o, b, h,
                                                              first, count, a->d_v, w.wide_g);
@@ -155,9 +161,9 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
             products_of_rows(g, o, count, a->d_v, job->delta + at);
         }
         for (int64_t r = 0; r < count; r++) {
-            const float delta = job->delta[at + r] - (dlse ? dlse[at + r] : 0);
+            const float delta = job->delta[at + r] - (dlse ? dlse[number + r] : 0);
             job->delta[at + r] = FV_TERM(exec, 1, delta, 0);
-            const float l = lse[at + r];
+            const float l = lse[number + r];
             job->shift[at + r] = l == -INFINITY ? 0 : l * (float)FV_ATTN_LOG2E;
         }
         job->finite[unit] =
@@ -438,6 +444,10 @@ static void backward_units(const void *arg, int64_t begin, int64_t end, int thre
 static void backward(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
+    if (a->packed) {
+        fv_attn_run_packed(exec, ptr, a, true, backward, backward_bytes);
+        return;
+    }
     if (a->batch == 0) return;
     backward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr + FV_ATTN_GRAD_INPUTS),
                         .plan = plan_of(a)};

@@ -218,7 +218,8 @@ typedef struct fv_attn_pair_products {
 
 static inline int64_t fv_attn_pairs_of(int64_t n) { return (n + 1) / 2; }
 
-/* The forward pass; pairs NULL: by the float tile. */
+/* The forward pass; pairs NULL: by the float tile. Its scratch, as fv_attn_run_packed wants it. */
+size_t FV_SIMD_NAME(fv_attn_forward_bytes)(const void *args, int threads);
 void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
                                       const fv_attn_pair_products *pairs);
 
