@@ -7,6 +7,7 @@
 
 #include "fovea/attend.h"
 #include "fovea/attention.h"
+#include "fovea/attention_weights.h"
 #include "fovea/autograd.h"
 #include "fovea/batches.h"
 #include "fovea/context.h"

@@ -76,22 +76,24 @@ static fv_kernel_id kernel_of(fv_attn_pass pass)
     return pass == FV_ATTN_FORWARD ? FV_KERNEL_ATTENTION : FV_KERNEL_ATTENTION_GRAD;
 }
 
-/* The most that any level asks for, so that the answer does not depend on the machine. */
-fv_status fv_attn_scratch(const fv_attn *a, fv_attn_pass pass, int threads, size_t *bytes)
+fv_status fv_attn_kernel_scratch(fv_kernel_id kernel, const void *args, int threads, size_t *bytes)
 {
-    fv_status status = fv_attn_check(a);
-    if (status != FV_OK) return status;
     if (threads < 1 || !bytes) return FV_ERR_ARGUMENT;
     size_t most = 0;
     for (int level = FV_SIMD_SCALAR; level <= (int)fv_level_usable(); level++) {
         fv_kernel_table table;
         fv_kernel_table_fill(&table, (fv_simd)level);
-        const fv_kernel_id kernel = kernel_of(pass);
-        size_t need = table.scratch[kernel] ? table.scratch[kernel](a, threads) : 0;
+        size_t need = table.scratch[kernel] ? table.scratch[kernel](args, threads) : 0;
         if (need > most) most = need;
     }
     *bytes = most;
     return FV_OK;
+}
+
+fv_status fv_attn_scratch(const fv_attn *a, fv_attn_pass pass, int threads, size_t *bytes)
+{
+    fv_status status = fv_attn_check(a);
+    return status == FV_OK ? fv_attn_kernel_scratch(kernel_of(pass), a, threads, bytes) : status;
 }
 
 /* ---- passes ----------------------------------------------------------------------- */
@@ -101,8 +103,9 @@ static void run_on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn
     fv_pool_run(user, units, grain, fn, arg);
 }
 
-static fv_status run(const fv_attn *a, fv_attn_pass pass, const fv_attn_exec *exec,
-                     void *const *ptr, void *scratch, size_t scratch_bytes)
+fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
+                      const fv_attn_exec *exec, void *const *ptr, void *scratch,
+                      size_t scratch_bytes)
 {
     const fv_simd best = fv_level_usable();
     fv_simd level = exec ? exec->level : FV_SIMD_AUTO;
@@ -111,19 +114,19 @@ static fv_status run(const fv_attn *a, fv_attn_pass pass, const fv_attn_exec *ex
     fv_pool *pool = exec ? exec->pool : NULL;
     fv_kernel_table table;
     fv_kernel_table_fill(&table, level == FV_SIMD_AUTO ? best : level);
-    const fv_kernel_id kernel = kernel_of(pass);
+    if (!table.fn[kernel][dtype]) return FV_ERR_UNSUPPORTED;
     const int threads = fv_pool_threads(pool);
-    if (table.scratch[kernel] && table.scratch[kernel](a, threads) > scratch_bytes)
+    if (table.scratch[kernel] && table.scratch[kernel](args, threads) > scratch_bytes)
         return FV_ERR_ARGUMENT;
     const fv_exec inner = {
         .parallel = run_on_pool, .user = pool, .threads = threads, .scratch = scratch};
-    table.fn[kernel][a->dtype](&inner, ptr, a);
+    table.fn[kernel][dtype](&inner, ptr, args);
     return FV_OK;
 }
 
 static void *readable(const void *p) { return (void *)(uintptr_t)p; }
 
-static void fill_inputs(void **ptr, const fv_attn_data *data)
+void fv_attn_fill_inputs(void **ptr, const fv_attn_data *data)
 {
     ptr[FV_ATTN_O] = data->o;
     ptr[FV_ATTN_LSE] = data->lse;
@@ -169,8 +172,8 @@ fv_status fv_attn_forward(const fv_attn *a, const fv_attn_data *data, const fv_a
     status = check_documents(a, data);
     if (status != FV_OK) return status;
     void *ptr[FV_ATTN_POINTERS];
-    fill_inputs(ptr, data);
-    return run(a, FV_ATTN_FORWARD, exec, ptr, scratch, scratch_bytes);
+    fv_attn_fill_inputs(ptr, data);
+    return fv_attn_run(FV_KERNEL_ATTENTION, a->dtype, a, exec, ptr, scratch, scratch_bytes);
 }
 
 fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data, const fv_attn_exec *exec,
@@ -192,8 +195,8 @@ fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data, const fv_
         [FV_ATTN_GRAD_O] = readable(data->grad_o),
         [FV_ATTN_GRAD_LSE] = readable(data->grad_lse),
     };
-    fill_inputs(ptr + FV_ATTN_GRAD_INPUTS, data);
-    return run(a, FV_ATTN_BACKWARD, exec, ptr, scratch, scratch_bytes);
+    fv_attn_fill_inputs(ptr + FV_ATTN_GRAD_INPUTS, data);
+    return fv_attn_run(FV_KERNEL_ATTENTION_GRAD, a->dtype, a, exec, ptr, scratch, scratch_bytes);
 }
 
 void fv_attention_merge(int64_t rows, int64_t width, float *o, int64_t o_row, float *lse,

@@ -90,6 +90,15 @@ bool fv_attn_offsets_are_sound(const int64_t *begin, int64_t documents, int64_t 
 /* Sizes, widths and settings that the kernels may rely on. */
 fv_status fv_attn_check(const fv_attn *a);
 
+/* Runs a kernel of the attention family over raw pointers. Fails: ARGUMENT, UNSUPPORTED. */
+fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
+                      const fv_attn_exec *exec, void *const *ptr, void *scratch,
+                      size_t scratch_bytes);
+/* The most that any level asks for, so that the answer does not depend on the machine. */
+fv_status fv_attn_kernel_scratch(fv_kernel_id kernel, const void *args, int threads, size_t *bytes);
+/* The pointers of the forward pass. */
+void fv_attn_fill_inputs(void **ptr, const fv_attn_data *data);
+
 /*
  * The keys that query i of sequence b can see by position: [0, prefix) and [low, high), cut to the
  * sequence's length and disjoint. The pattern `visible` comes on top.

@@ -29,6 +29,7 @@ static void fill_ref(fv_kernel_table *t)
     FILL(random);
     FILL(gemm);
     FILL(attention);
+    FILL(attention_weights);
     FILL(recurrent);
     FILL(conv);
     FILL(optim);

@@ -134,7 +134,7 @@ static vec widened(vec x)
     return y;
 }
 
-static problem double_of(const problem *p)
+problem problem_in_double(const problem *p)
 {
     problem r = *p;
     vec *all[] = {&r.q,      &r.k,      &r.v,         &r.o,        &r.lse,
@@ -227,7 +227,7 @@ static void at_scalar_level(void (*run)(const problem *), const problem *p)
 
 static problem reference_of(const problem *p)
 {
-    problem r = double_of(p);
+    problem r = problem_in_double(p);
     at_scalar_level(run_forward, &r);
     return r;
 }
@@ -327,6 +327,13 @@ double largest_score(const problem *p)
     return sums + largest_added(p);
 }
 
+double largest_terms(const problem *p)
+{
+    double sums, sizes;
+    largest_sums(p, &sums, &sizes);
+    return sizes + largest_added(p);
+}
+
 /* The AVX-512 level has two ways to multiply bf16; by pairs the weights are rounded too. */
 static bool by_pairs(fv_dtype dtype)
 {
@@ -366,7 +373,7 @@ bool gradients_agree(problem *p, double *worst)
     run_forward(p);
     run_backward(p);
     /* Of 16-bit results the stored o is what the backward gets, so the reference gets it too. */
-    problem r = p->a.dtype == FV_F32 ? reference_of(p) : double_of(p);
+    problem r = p->a.dtype == FV_F32 ? reference_of(p) : problem_in_double(p);
     vec added_to[] = {r.grad_bias, r.grad_w};
     for (int g = 0; g < 2; g++)
         for (int64_t i = 0; added_to[g].data && i < added_to[g].n; i++)

@@ -35,6 +35,8 @@ void problem_bias(problem *p, int64_t batch, int64_t head, int64_t row, int64_t 
 void problem_pattern(problem *p, double share); /* that share is visible */
 void problem_lengths(problem *p);
 void problem_slopes(problem *p);
+/* All its arrays as doubles, for the plain kernel. */
+problem problem_in_double(const problem *p);
 /* The same inputs with outputs and gradients of its own. */
 problem problem_again(const problem *p);
 /* NaN and infinities all over key j of x (k or v) in every sequence and head. */
@@ -62,6 +64,7 @@ void attn_every_storage(void (*fn)(void));
 void attn_without_pairs(void);
 
 double largest_score(const problem *p);
+double largest_terms(const problem *p);  /* the same with the terms of a product taken as |q k| */
 vec vec_normals(int64_t n, double size); /* of f32 */
 vec vec_normals_of(fv_dtype dtype, int64_t n, double size);
 vec vec_like(vec x); /* its dtype and size, filled with NaN */

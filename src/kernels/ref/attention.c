@@ -6,14 +6,14 @@
  * The float version serves bf16 and f16 as well: a row is widened when it is met, a result is
  * summed as floats and narrowed at the end.
  */
-#include "kernels/attention.h"
+#include "kernels/ref/attention_ref.h"
 
 #include "base/rng.h"
 #include "kernels/convert.h"
-#include "kernels/ref/real.h"
 
 /* Rows that a thread may hold widened. */
 typedef enum room { ROOM_Q, ROOM_K, ROOM_V, ROOM_O, ROOM_G, ROOM_DQ, ROOMS } room;
+_Static_assert(ROOMS *FV_ATTN_MAX_WIDTH == FV_REF_ATTN_ROOM, "every room is there");
 
 typedef struct attention_job {
     const fv_exec *exec;
@@ -261,6 +261,20 @@ static void attention(const fv_exec *exec, void *const *ptr, const void *args)
     const attention_job job = {.exec = exec, .a = a, .ptr = ptr, .rooms = exec->scratch};
     fv_exec_rows(exec, a->batch * a->heads * a->n_q, a->n_k * (fv_attn_width(a) + a->d_v),
                  forward_rows, &job);
+}
+
+void FV_NAME(fv_ref_attn_weights)(const fv_attn *a, void *const *ptr, int64_t b, int64_t h,
+                                  int64_t i, real *rooms, real *weights)
+{
+    const attention_job job = {.a = a, .ptr = ptr, .rooms = rooms};
+    const query x = query_at(&job, b, h, i);
+    const real lse = ((const real *)ptr[FV_ATTN_LSE])[(b * a->heads + h) * a->n_q + i];
+    for (int64_t j = 0; j < a->n_k; j++)
+        weights[j] = 0;
+    if (lse == (real)-INFINITY) return; /* sees nothing */
+    real slack;
+    FOR_VISIBLE_KEYS(a, &x, j)
+    weights[j] = real_exp(score(&job, &x, j, key_at(&job, &x, j), &slack) - lse);
 }
 
 /* ---- backward --------------------------------------------------------------------- */

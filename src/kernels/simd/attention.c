@@ -215,31 +215,23 @@ static void score_strip(const forward_job *job, const workspace *w, const key_bl
 {
     const fv_attn *a = job->base.a;
     const int64_t stride = job->plan.q_row;
-    const float *q = w->q + r * stride, *eq = w->eq + r * stride;
+    const float *q = w->q + r * stride;
     if (job->pairs) {
         job->pairs->scores(q, stride, rows, block->panels, a->d, first, cols, w->scores);
         for (int i = 0; job->late == 1 && i < rows; i++)
             fv_attn_scale_row(w->scores + i * SCORE_ROW, cols, job->base.factor);
-    } else if (a->score == FV_SCORE_DOT) {
-        FV_SIMD_NAME(fv_attn_scores)
-        (q, stride, rows, block->panels, a->d, first, cols, w->scores, SCORE_ROW);
-    } else if (a->score == FV_SCORE_ADDITIVE) {
-        const bool usable = FV_SIMD_NAME(fv_attn_finite)(FV_F32, eq, stride, rows, a->d);
-        const fv_attn_sides sides = {.q = q,
-                                     .eq = eq,
-                                     .q_row = stride,
-                                     .eq_row = stride,
-                                     .k = block->panels,
-                                     .ek = w->raised,
-                                     .w = w->row[r].w,
-                                     .width = a->d,
-                                     .careful = !block->raised || !usable};
-        FV_SIMD_NAME(fv_attn_additive)
-        (&sides, rows, job->base.factor, first, cols, w->scores, SCORE_ROW);
-    } else {
-        for (int i = 0; i < rows; i++)
-            memset(w->scores + i * SCORE_ROW, 0, (size_t)cols * sizeof(float));
+        return;
     }
+    const fv_attn_sides sides = {.q = q,
+                                 .eq = w->eq + r * stride,
+                                 .q_row = stride,
+                                 .eq_row = stride,
+                                 .k = block->panels,
+                                 .ek = w->raised,
+                                 .w = w->row[r].w,
+                                 .width = a->d,
+                                 .careful = !block->raised};
+    FV_SIMD_NAME(fv_attn_strip)(&job->base, &sides, rows, first, cols, w->scores, SCORE_ROW);
 }
 
 /* Scores to weights. Those of pairs are rounded at once if nothing has to look at them first. */

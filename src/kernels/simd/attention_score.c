@@ -183,3 +183,21 @@ void FV_SIMD_NAME(fv_attn_scores)(const float *q, int64_t q_row, int rows, const
         FV_GEMM_NAME(tile)(&t, rows, (int)step);
     }
 }
+
+void FV_SIMD_NAME(fv_attn_strip)(const fv_attn_job *job, const fv_attn_sides *x, int rows,
+                                 int64_t first, int64_t cols, float *s, int64_t s_row)
+{
+    const fv_score score = job->a->score;
+    if (score == FV_SCORE_DOT) {
+        FV_SIMD_NAME(fv_attn_scores)
+        (x->q, x->q_row, rows, x->k, x->width, first, cols, s, s_row);
+    } else if (score == FV_SCORE_ADDITIVE) {
+        fv_attn_sides all = *x;
+        if (!FV_SIMD_NAME(fv_attn_finite)(FV_F32, x->eq, x->eq_row, rows, x->width))
+            all.careful = true;
+        FV_SIMD_NAME(fv_attn_additive)(&all, rows, job->factor, first, cols, s, s_row);
+    } else {
+        for (int i = 0; i < rows; i++)
+            memset(s + i * s_row, 0, (size_t)cols * sizeof(float));
+    }
+}

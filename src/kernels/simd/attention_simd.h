@@ -251,6 +251,11 @@ bool FV_SIMD_NAME(fv_attn_raise)(const float *x, int64_t n, float *e);
 void FV_SIMD_NAME(fv_attn_additive)(const fv_attn_sides *x, int rows, float factor, int64_t first,
                                     int64_t cols, float *s, int64_t s_row);
 
+/* What a strip's rows have with keys [first, first + cols) of their panels, before fv_attn_finish:
+ * the products, or the additive sums, or zeros. The exponentials matter to the additive score. */
+void FV_SIMD_NAME(fv_attn_strip)(const fv_attn_job *job, const fv_attn_sides *x, int rows,
+                                 int64_t first, int64_t cols, float *s, int64_t s_row);
+
 /* Gradients dZ of some pairs, 0 where hidden; keys in whole vectors. */
 typedef struct fv_attn_pairs {
     const float *dz;

@@ -15,5 +15,6 @@ void FV_SIMD_NAME(fv_simd_random_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_recurrent_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_optim_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_attention_fill)(fv_kernel_table *t);
+void FV_SIMD_NAME(fv_simd_attention_weights_fill)(fv_kernel_table *t);
 
 #endif

@@ -1,0 +1,146 @@
+/* The raw-pointer functions of fovea/attention_weights.h: checks, then the kernel of the level. */
+#include "kernels/attention_weights.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/check.h"
+
+void fv_attn_window_init(const fv_attn *a, fv_attn_window *w, size_t struct_size)
+{
+    fv_attn_window all = {.struct_size = struct_size,
+                          .batches = a->batch,
+                          .heads = a->heads,
+                          .rows = a->n_q,
+                          .cols = a->n_k};
+    fv_attn_window_dense(&all);
+    memset(w, 0, struct_size);
+    memcpy(w, &all, struct_size < sizeof all ? struct_size : sizeof all);
+}
+
+void fv_attn_window_dense(fv_attn_window *w)
+{
+    w->out = (fv_attn_grid){
+        .batch = w->heads * w->rows * w->cols, .head = w->rows * w->cols, .row = w->cols, .col = 1};
+}
+
+/* ---- checks ----------------------------------------------------------------------- */
+
+static bool lies_within(int64_t first, int64_t count, int64_t all)
+{
+    return first >= 0 && count >= 0 && first <= all && count <= all - first;
+}
+
+static fv_status check_window(const fv_attn *a, const fv_attn_window *w)
+{
+    fv_status status = fv_attn_check(a);
+    if (status != FV_OK) return status;
+    const bool sound = w && w->struct_size == sizeof *w &&
+                       lies_within(w->batch, w->batches, a->batch) &&
+                       lies_within(w->head, w->heads, a->heads) &&
+                       lies_within(w->row, w->rows, a->n_q) && lies_within(w->col, w->cols, a->n_k);
+    return sound ? FV_OK : FV_ERR_ARGUMENT;
+}
+
+static fv_status check_summary(const fv_attn *a, const fv_attn_summary *s)
+{
+    fv_status status = fv_attn_check(a);
+    if (status != FV_OK) return status;
+    int64_t entries;
+    const bool sound = s && s->struct_size == sizeof *s && s->top >= 0 &&
+                       fv_mul_i64(a->batch * a->heads * a->n_q, s->top, &entries) &&
+                       (s->top == 0 || (s->top_index && s->top_weight));
+    return sound ? FV_OK : FV_ERR_ARGUMENT;
+}
+
+static bool has_inputs(const fv_attn *a, const fv_attn_data *data)
+{
+    if (!data) return false;
+    const bool queries = a->batch * a->n_q > 0, keys = a->batch * a->n_k > 0;
+    if (queries && !data->lse) return false;
+    if (a->score == FV_SCORE_ADDITIVE ? !data->w : data->w != NULL) return false;
+    return a->score == FV_SCORE_NONE || ((!queries || data->q) && (!keys || data->k));
+}
+
+static void fill_inputs(void **ptr, const fv_attn_data *data)
+{
+    fv_attn_fill_inputs(ptr, data);
+    ptr[FV_ATTN_O] = ptr[FV_ATTN_V] = NULL;
+}
+
+/* ---- calls ------------------------------------------------------------------------ */
+
+fv_status fv_attn_map_scratch(const fv_attn *a, const fv_attn_window *w, int threads, size_t *bytes)
+{
+    fv_status status = check_window(a, w);
+    if (status != FV_OK) return status;
+    const fv_attn_map_args args = {.a = *a, .w = *w};
+    return fv_attn_kernel_scratch(FV_KERNEL_ATTENTION_MAP, &args, threads, bytes);
+}
+
+fv_status fv_attn_map(const fv_attn *a, const fv_attn_data *data, const fv_attn_window *w,
+                      void *weights, const fv_attn_exec *exec, void *scratch, size_t scratch_bytes)
+{
+    fv_status status = check_window(a, w);
+    if (status != FV_OK) return status;
+    const bool empty = w->batches == 0 || w->heads == 0 || w->rows == 0 || w->cols == 0;
+    if (!has_inputs(a, data) || (!empty && !weights)) return FV_ERR_ARGUMENT;
+    const fv_attn_map_args args = {.a = *a, .w = *w};
+    void *ptr[FV_ATTN_MAP_INPUTS + FV_ATTN_POINTERS] = {[FV_ATTN_MAP_OUT] = weights};
+    fill_inputs(ptr + FV_ATTN_MAP_INPUTS, data);
+    return fv_attn_run(FV_KERNEL_ATTENTION_MAP, a->dtype, &args, exec, ptr, scratch, scratch_bytes);
+}
+
+fv_status fv_attn_summary_scratch(const fv_attn *a, const fv_attn_summary *s, int threads,
+                                  size_t *bytes)
+{
+    fv_status status = check_summary(a, s);
+    if (status != FV_OK) return status;
+    const fv_attn_summary_args args = {.a = *a, .top = s->top};
+    return fv_attn_kernel_scratch(FV_KERNEL_ATTENTION_SUMMARY, &args, threads, bytes);
+}
+
+fv_status fv_attn_summarise(const fv_attn *a, const fv_attn_data *data, const fv_attn_summary *s,
+                            const fv_attn_exec *exec, void *scratch, size_t scratch_bytes)
+{
+    fv_status status = check_summary(a, s);
+    if (status != FV_OK) return status;
+    if (!has_inputs(a, data)) return FV_ERR_ARGUMENT;
+    const fv_attn_summary_args args = {.a = *a, .top = s->top};
+    void *ptr[FV_ATTN_SUMMARY_INPUTS + FV_ATTN_POINTERS] = {
+        [FV_ATTN_TOP_INDEX] = s->top_index, [FV_ATTN_TOP_WEIGHT] = s->top_weight,
+        [FV_ATTN_ENTROPY] = s->entropy,     [FV_ATTN_DISTANCE] = s->distance,
+        [FV_ATTN_RECEIVED] = s->received,
+    };
+    fill_inputs(ptr + FV_ATTN_SUMMARY_INPUTS, data);
+    return fv_attn_run(FV_KERNEL_ATTENTION_SUMMARY, a->dtype, &args, exec, ptr, scratch,
+                       scratch_bytes);
+}
+
+static double element(const fv_attn *a, const void *array, int64_t i)
+{
+    return a->dtype == FV_F64 ? ((const double *)array)[i] : (double)((const float *)array)[i];
+}
+
+fv_status fv_attn_head_means(const fv_attn *a, const void *lse, const void *rows, void *means)
+{
+    fv_status status = fv_attn_check(a);
+    if (status != FV_OK) return status;
+    const int64_t heads = a->batch * a->heads;
+    if (heads > 0 && (!means || (a->n_q > 0 && (!lse || !rows)))) return FV_ERR_ARGUMENT;
+    for (int64_t head = 0; head < heads; head++) {
+        double sum = 0;
+        int64_t seeing = 0;
+        for (int64_t row = head * a->n_q; row < (head + 1) * a->n_q; row++) {
+            if (element(a, lse, row) == -INFINITY) continue;
+            sum += element(a, rows, row);
+            seeing++;
+        }
+        const double mean = seeing > 0 ? sum / (double)seeing : 0;
+        if (a->dtype == FV_F64)
+            ((double *)means)[head] = mean;
+        else
+            ((float *)means)[head] = (float)mean;
+    }
+    return FV_OK;
+}

@@ -1,0 +1,142 @@
+/*
+ * Attention weights as their definitions say, one row of n_k at a time in scratch; see
+ * fovea/attention_weights.h.
+ */
+#include "kernels/attention_weights.h"
+
+#include "kernels/ref/attention_ref.h"
+
+typedef struct weights_job {
+    const fv_exec *exec;
+    const fv_attn *a;
+    const fv_attn_window *w;
+    void *const *out, *const *in;
+    int64_t top;
+} weights_job;
+
+static real *row_at(const weights_job *job, int thread, int64_t b, int64_t h, int64_t i)
+{
+    real *room = (real *)job->exec->scratch + thread * (FV_REF_ATTN_ROOM + job->a->n_k);
+    real *p = room + FV_REF_ATTN_ROOM;
+    FV_NAME(fv_ref_attn_weights)(job->a, job->in, b, h, i, room, p);
+    return p;
+}
+
+static void map_rows(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    const weights_job *job = arg;
+    const fv_attn_window *w = job->w;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t i = unit % w->rows, h = unit / w->rows % w->heads;
+        const int64_t b = unit / w->rows / w->heads;
+        const real *p = row_at(job, thread, w->batch + b, w->head + h, w->row + i);
+        real *out =
+            (real *)job->out[FV_ATTN_MAP_OUT] + b * w->out.batch + h * w->out.head + i * w->out.row;
+        for (int64_t c = 0; c < w->cols; c++)
+            out[c * w->out.col] = p[w->col + c];
+    }
+}
+
+static void attention_map(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_attn_map_args *m = args;
+    const fv_attn_window *w = &m->w;
+    const weights_job job = {
+        .exec = exec, .a = &m->a, .w = w, .out = ptr, .in = ptr + FV_ATTN_MAP_INPUTS};
+    fv_exec_rows(exec, w->batches * w->heads * w->rows, m->a.n_k * m->a.d, map_rows, &job);
+}
+
+static void keep_largest(real *weight, int64_t *index, int64_t top, const real *p, int64_t keys)
+{
+    for (int64_t e = 0; e < top; e++) {
+        weight[e] = 0;
+        index[e] = -1;
+    }
+    for (int64_t j = 0; j < keys; j++)
+        if (p[j] > weight[top - 1]) FV_ATTN_INSERT(weight, index, top, p[j], j);
+}
+
+static void summary_rows(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    const weights_job *job = arg;
+    const fv_attn *a = job->a;
+    real *weight = job->out[FV_ATTN_TOP_WEIGHT], *entropies = job->out[FV_ATTN_ENTROPY];
+    real *distances = job->out[FV_ATTN_DISTANCE];
+    int64_t *index = job->out[FV_ATTN_TOP_INDEX];
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t i = row % a->n_q, head = row / a->n_q;
+        const real *p = row_at(job, thread, head / a->heads, head % a->heads, i);
+        if (job->top > 0)
+            keep_largest(weight + row * job->top, index + row * job->top, job->top, p, a->n_k);
+        const int64_t position = fv_attn_position(a, i);
+        real entropy = 0, distance = 0;
+        for (int64_t j = 0; j < a->n_k; j++) {
+            if (p[j] == 0) continue;
+            entropy -= p[j] * real_log(p[j]);
+            distance += p[j] * real_abs((real)(j - position));
+        }
+        if (entropies) entropies[row] = entropy;
+        if (distances) distances[row] = distance;
+    }
+}
+
+static void received_heads(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    const weights_job *job = arg;
+    const fv_attn *a = job->a;
+    for (int64_t head = begin; head < end; head++) {
+        real *received = (real *)job->out[FV_ATTN_RECEIVED] + head * a->n_k;
+        for (int64_t j = 0; j < a->n_k; j++)
+            received[j] = 0;
+        for (int64_t i = 0; i < a->n_q; i++) {
+            const real *p = row_at(job, thread, head / a->heads, head % a->heads, i);
+            for (int64_t j = 0; j < a->n_k; j++)
+                received[j] += p[j];
+        }
+    }
+}
+
+static void attention_summary(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_attn_summary_args *s = args;
+    const fv_attn *a = &s->a;
+    const weights_job job = {
+        .exec = exec, .a = a, .out = ptr, .in = ptr + FV_ATTN_SUMMARY_INPUTS, .top = s->top};
+    const int64_t heads = a->batch * a->heads;
+    if (s->top > 0 || ptr[FV_ATTN_ENTROPY] || ptr[FV_ATTN_DISTANCE])
+        fv_exec_rows(exec, heads * a->n_q, a->n_k * a->d, summary_rows, &job);
+    if (ptr[FV_ATTN_RECEIVED])
+        fv_exec_rows(exec, heads, a->n_q * a->n_k * a->d, received_heads, &job);
+}
+
+static size_t row_scratch(const fv_attn *a, int threads)
+{
+    const size_t reals = (size_t)(a->n_k + FV_REF_ATTN_ROOM) * (size_t)threads;
+    return (reals * sizeof(double) + 63) / 64 * 64;
+}
+
+static size_t map_scratch(const void *args, int threads)
+{
+    const fv_attn_map_args *m = args;
+    return row_scratch(&m->a, threads);
+}
+
+static size_t summary_scratch(const void *args, int threads)
+{
+    const fv_attn_summary_args *s = args;
+    return row_scratch(&s->a, threads);
+}
+
+void FV_NAME(fv_ref_attention_weights_fill)(fv_kernel_table *t)
+{
+    fv_kernel_fn *map = t->fn[FV_KERNEL_ATTENTION_MAP];
+    fv_kernel_fn *summary = t->fn[FV_KERNEL_ATTENTION_SUMMARY];
+    map[FV_REAL_DTYPE] = attention_map;
+    summary[FV_REAL_DTYPE] = attention_summary;
+#ifndef FV_REAL_DOUBLE
+    map[FV_BF16] = map[FV_F16] = attention_map;
+    summary[FV_BF16] = summary[FV_F16] = attention_summary;
+#endif
+    t->scratch[FV_KERNEL_ATTENTION_MAP] = map_scratch;
+    t->scratch[FV_KERNEL_ATTENTION_SUMMARY] = summary_scratch;
+}

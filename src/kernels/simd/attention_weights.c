@@ -1,0 +1,468 @@
+/*
+ * Attention weights made again from the log-sum-exp: a window of the map, or what is told about it
+ * row by row. The first half of the forward pass: K in panels of 64 keys, strips of six queries
+ * against blocks of 256 keys, and then 2^(s - lse) instead of a running maximum. Blocks begin at
+ * multiples of 256 keys whatever the window, so a weight has one value however it is asked for.
+ *
+ * What the keys receive sums over queries: a second pass, by blocks of keys, keeps every sum in the
+ * order of the queries without an array of queries x keys.
+ */
+#include "base/check.h"
+#include "kernels/simd/attention_top.h"
+#include "kernels/simd/fill.h"
+
+enum {
+    UNIT_ROWS = 96, /* queries of a unit, a multiple of the strip */
+    SCORE_ROW = FV_ATTN_SCORE_ROW,
+    SUMS = 256, /* floats: two of each query of a unit, or one of each key of a block */
+};
+
+/* How the work is cut and where its scratch lies; offsets in floats. */
+typedef struct weights_plan {
+    int64_t first_kv, kv_heads;           /* key heads of the window */
+    int64_t begin, end, keys, key_blocks; /* keys of its blocks; keys: in whole panels */
+    int64_t row_units, q_row;
+    size_t panels; /* shared */
+    size_t q, eq, scores, raised, shift, sums, lists, records, thread_floats;
+} weights_plan;
+
+typedef struct weights_job {
+    fv_attn_job base;
+    fv_attn_window w;
+    weights_plan plan;
+    float *panels, *threads;
+    void *const *out; /* of the map or of the summary */
+    int64_t top;
+    bool map, stream, lists;
+} weights_job;
+
+/* What a thread works in. */
+typedef struct workspace {
+    float *q, *scores, *shift;
+    float *eq, *raised;        /* additive scores: exponentials of q and of a block of keys */
+    float *entropy, *distance; /* of the unit's rows */
+    fv_attn_list *list;        /* likewise */
+    fv_attn_row *row;
+} workspace;
+
+static weights_plan plan_of(const fv_attn *a, const fv_attn_window *w)
+{
+    weights_plan p = {.first_kv = fv_attn_kv_head(a, w->head)};
+    p.kv_heads = w->heads > 0 ? fv_attn_kv_head(a, w->head + w->heads - 1) - p.first_kv + 1 : 0;
+    p.begin = w->col / FV_ATTN_BLOCK * FV_ATTN_BLOCK;
+    p.end = w->col + w->cols;
+    p.keys = fv_attn_round(p.end - p.begin, FV_ATTN_PANEL);
+    p.key_blocks = (p.end - p.begin + FV_ATTN_BLOCK - 1) / FV_ATTN_BLOCK;
+    p.row_units = (w->rows + UNIT_ROWS - 1) / UNIT_ROWS;
+    const int64_t width = fv_attn_width(a);
+    const bool additive = a->score == FV_SCORE_ADDITIVE;
+    p.q_row = fv_attn_round(width, FV_LANES) + FV_LANES;
+    p.panels = (size_t)(w->batches * p.kv_heads) * (size_t)p.keys * (size_t)width;
+    size_t at = 0;
+    p.q = at, at += (size_t)(UNIT_ROWS * p.q_row);
+    p.eq = at, at += additive ? (size_t)(UNIT_ROWS * p.q_row) : 0;
+    p.scores = at, at += FV_ATTN_STRIP * SCORE_ROW;
+    p.raised = at, at += additive ? (size_t)(FV_ATTN_BLOCK * width) : 0;
+    p.shift = at, at += UNIT_ROWS;
+    p.sums = at, at += SUMS;
+    p.lists = at, at += UNIT_ROWS * sizeof(fv_attn_list) / sizeof(float);
+    p.records = at, at += fv_attn_lines(UNIT_ROWS * sizeof(fv_attn_row) / sizeof(float));
+    p.thread_floats = at;
+    return p;
+}
+
+static size_t scratch_of(const fv_attn *a, const fv_attn_window *w, int threads)
+{
+    /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
+    size_t panels;
+    if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &panels) ||
+        !fv_mul_size(panels, (size_t)(a->n_k + FV_ATTN_BLOCK) * (size_t)fv_attn_width(a),
+                     &panels) ||
+        panels > SIZE_MAX / 16)
+        return SIZE_MAX;
+    const weights_plan p = plan_of(a, w);
+    return (p.panels + (size_t)threads * p.thread_floats) * sizeof(float);
+}
+
+/* ---- packing ---------------------------------------------------------------------- */
+
+static float *panels_of(const weights_job *job, int64_t b, int64_t kv_head, int64_t first)
+{
+    const weights_plan *p = &job->plan;
+    const int64_t head = (b - job->w.batch) * p->kv_heads + kv_head - p->first_kv;
+    return job->panels + (head * p->keys + first - p->begin) * fv_attn_width(job->base.a);
+}
+
+static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const weights_job *job = arg;
+    const fv_attn *a = job->base.a;
+    const weights_plan *p = &job->plan;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t head = unit / p->key_blocks;
+        const int64_t first = p->begin + unit % p->key_blocks * FV_ATTN_BLOCK;
+        const int64_t b = job->w.batch + head / p->kv_heads, h = p->first_kv + head % p->kv_heads;
+        const int64_t last = fv_attn_min(p->end, fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], b));
+        const int64_t keys = fv_attn_min(FV_ATTN_BLOCK, last - first);
+        if (keys <= 0) continue;
+        const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
+        float *panels = panels_of(job, b, h, first);
+        FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
+    }
+}
+
+/* ---- weights of a strip ----------------------------------------------------------- */
+
+/* Queries [first, first + rows) of one head. */
+typedef struct query_block {
+    int64_t b, h, first, rows;
+} query_block;
+
+static void load_queries(const weights_job *job, const query_block *block, const workspace *w)
+{
+    const fv_attn *a = job->base.a;
+    const float *lse = job->base.ptr[FV_ATTN_LSE];
+    lse += (block->b * a->heads + block->h) * a->n_q + block->first;
+    for (int64_t r = 0; r < block->rows; r++) {
+        w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, block->b, block->h, block->first + r);
+        /* A query that sees nothing has weights 2^(-inf - inf) = 0. */
+        w->shift[r] = lse[r] == -INFINITY ? INFINITY : (float)((double)lse[r] * FV_ATTN_LOG2E);
+        if (a->score == FV_SCORE_NONE) continue;
+        const void *q =
+            fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, block->first + r);
+        const int64_t at = r * job->plan.q_row;
+        FV_SIMD_NAME(fv_attn_widen)(a->dtype, q, a->d, job->base.operand, w->q + at);
+        if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_raise)(w->q + at, a->d, w->eq + at);
+    }
+}
+
+/* Scores to weights. sums, unless NULL, gets what the row adds to its entropy and distance. */
+V_INLINE void weigh(float *s, int64_t cols, float shift, float from_query, float *sums)
+{
+    const vf down = v_set(shift), floor = v_set(-200.0f);
+    const vf lanes = v_add(vi_to_float(vi_count()), v_set(from_query));
+    vf entropy = v_zero(), distance = v_zero();
+    for (int64_t c = 0; c < cols; c += FV_LANES) {
+        const vf t = v_sub(v_load(s + c, FV_LANES), down), p = fv_attn_exp2(t);
+        v_store(s + c, FV_LANES, p);
+        if (!sums) continue;
+        entropy = v_fma(p, v_max(floor, t), entropy); /* -200 x 0 where t is -inf; NaN stays */
+        distance = v_fma(p, v_abs(v_add(lanes, v_set((float)c))), distance);
+    }
+    if (!sums) return;
+    sums[0] = v_join(entropy);
+    sums[1] = v_join(distance);
+}
+
+/* A block of keys as the strips meet it. */
+typedef struct key_block {
+    int64_t first, end; /* end: cut to those that count */
+    const float *panels;
+    bool raised; /* additive scores: every key has an exponential */
+} key_block;
+
+static key_block keys_of(const weights_job *job, const workspace *w, int64_t b, int64_t h,
+                         int64_t first)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], b);
+    const int64_t end = fv_attn_min(first + FV_ATTN_BLOCK, fv_attn_min(job->plan.end, total));
+    key_block keys = {.first = first,
+                      .end = fv_attn_max(first, end),
+                      .panels = panels_of(job, b, fv_attn_kv_head(a, h), first)};
+    const int64_t packed = fv_attn_round(keys.end - first, FV_ATTN_PANEL) * a->d;
+    if (a->score == FV_SCORE_ADDITIVE)
+        keys.raised = FV_SIMD_NAME(fv_attn_raise)(keys.panels, packed, w->raised);
+    return keys;
+}
+
+/* Weights of rows [r, r + rows) of the unit with the keys of the span, into w->scores. */
+static void weigh_strip(const weights_job *job, const workspace *w, const key_block *block,
+                        int64_t r, int rows, fv_attn_span keys, bool summed)
+{
+    const int64_t cols = fv_attn_round(keys.end - keys.begin, FV_LANES);
+    const int64_t stride = job->plan.q_row;
+    const fv_attn_sides sides = {.q = w->q + r * stride,
+                                 .eq = w->eq + r * stride,
+                                 .q_row = stride,
+                                 .eq_row = stride,
+                                 .k = block->panels,
+                                 .ek = w->raised,
+                                 .w = w->row[r].w,
+                                 .width = job->base.a->d,
+                                 .careful = !block->raised};
+    FV_SIMD_NAME(fv_attn_strip)
+    (&job->base, &sides, rows, keys.begin - block->first, cols, w->scores, SCORE_ROW);
+    for (int i = 0; i < rows; i++) {
+        const fv_attn_row *row = w->row + r + i;
+        float *s = w->scores + i * SCORE_ROW, sums[2];
+        FV_SIMD_NAME(fv_attn_finish)(&job->base, row, keys.begin, cols, s, NULL);
+        if (summed) {
+            weigh(s, cols, w->shift[r + i], (float)(keys.begin - row->position), sums);
+            w->entropy[r + i] += sums[0];
+            w->distance[r + i] += sums[1];
+        } else {
+            weigh(s, cols, w->shift[r + i], 0, NULL);
+        }
+    }
+}
+
+/* ---- what becomes of them --------------------------------------------------------- */
+
+static void put_run(const weights_job *job, float *to, int64_t col, int64_t n, const float *p)
+{
+    if (col == 1) {
+        const bool stream = job->stream;
+        if (p)
+            V_LOOP(n, v_head(to, n, stream), v_put(to + i, count, v_load(p + i, count), stream));
+        else
+            V_LOOP(n, v_head(to, n, stream), v_put(to + i, count, v_zero(), stream));
+        return;
+    }
+    for (int64_t c = 0; c < n; c++)
+        to[c * col] = p ? p[c] : 0;
+}
+
+/* One row of the map over the block from `first` on; p holds the keys of the span. */
+static void put_row(const weights_job *job, const query_block *block, int64_t r, int64_t first,
+                    fv_attn_span keys, const float *p)
+{
+    const fv_attn_window *w = &job->w;
+    const fv_attn_grid *g = &w->out;
+    const int64_t low = fv_attn_max(first, w->col);
+    const int64_t high = fv_attn_min(first + FV_ATTN_BLOCK, w->col + w->cols);
+    const int64_t from = fv_attn_min(high, fv_attn_max(low, keys.begin));
+    const int64_t to = fv_attn_max(from, fv_attn_min(high, keys.end));
+    float *out = (float *)job->out[FV_ATTN_MAP_OUT] + (block->b - w->batch) * g->batch +
+                 (block->h - w->head) * g->head + (block->first + r - w->row) * g->row;
+    put_run(job, out + (low - w->col) * g->col, g->col, from - low, NULL);
+    if (to > from)
+        put_run(job, out + (from - w->col) * g->col, g->col, to - from, p + from - keys.begin);
+    put_run(job, out + (to - w->col) * g->col, g->col, high - to, NULL);
+}
+
+static int64_t row_number(const weights_job *job, const query_block *block, int64_t r)
+{
+    const fv_attn *a = job->base.a;
+    return (block->b * a->heads + block->h) * a->n_q + block->first + r;
+}
+
+static void begin_summary(const weights_job *job, const query_block *block, const workspace *w)
+{
+    memset(w->entropy, 0, (size_t)block->rows * sizeof(float));
+    memset(w->distance, 0, (size_t)block->rows * sizeof(float));
+    for (int64_t r = 0; r < block->rows && job->top > 0; r++)
+        for (int l = 0; l < FV_LANES; l++) {
+            w->list[r].weight[l] = 0;
+            w->list[r].key[l] = -1;
+        }
+    float *weight = job->out[FV_ATTN_TOP_WEIGHT];
+    int64_t *index = job->out[FV_ATTN_TOP_INDEX];
+    const int64_t first = row_number(job, block, 0) * job->top;
+    for (int64_t e = first; e < first + block->rows * job->top; e++) {
+        weight[e] = 0;
+        index[e] = -1;
+    }
+}
+
+static void keep_largest(const weights_job *job, const query_block *block, const workspace *w,
+                         int64_t r, const float *p, fv_attn_span keys)
+{
+    const int64_t cols = fv_attn_round(keys.end - keys.begin, FV_LANES);
+    if (job->lists) {
+        fv_attn_list_add(w->list + r, p, keys.begin, cols);
+        return;
+    }
+    const int64_t at = row_number(job, block, r) * job->top;
+    float *weight = (float *)job->out[FV_ATTN_TOP_WEIGHT] + at;
+    int64_t *index = (int64_t *)job->out[FV_ATTN_TOP_INDEX] + at;
+    fv_attn_sorted_add(weight, index, job->top, p, keys.begin, cols);
+}
+
+static void end_summary(const weights_job *job, const query_block *block, const workspace *w)
+{
+    float *entropy = job->out[FV_ATTN_ENTROPY], *distance = job->out[FV_ATTN_DISTANCE];
+    float *weight = job->out[FV_ATTN_TOP_WEIGHT];
+    int64_t *index = job->out[FV_ATTN_TOP_INDEX];
+    for (int64_t r = 0; r < block->rows; r++) {
+        const int64_t row = row_number(job, block, r);
+        /* 0 - x: a row with a single key has entropy 0, not -0 */
+        if (entropy) entropy[row] = 0 - w->entropy[r] * (float)FV_ATTN_LN2;
+        if (distance) distance[row] = w->distance[r];
+        for (int64_t e = 0; e < job->top && job->lists; e++) {
+            weight[row * job->top + e] = w->list[r].weight[e];
+            index[row * job->top + e] = w->list[r].key[e];
+        }
+    }
+}
+
+/* ---- by queries ------------------------------------------------------------------- */
+
+static workspace workspace_of(const weights_job *job, int thread)
+{
+    const weights_plan *p = &job->plan;
+    float *base = job->threads + (size_t)thread * p->thread_floats;
+    return (workspace){.q = base + p->q,
+                       .eq = base + p->eq,
+                       .raised = base + p->raised,
+                       .scores = base + p->scores,
+                       .shift = base + p->shift,
+                       .entropy = base + p->sums,
+                       .distance = base + p->sums + UNIT_ROWS,
+                       .list = (fv_attn_list *)(void *)(base + p->lists),
+                       .row = (fv_attn_row *)(void *)(base + p->records)};
+}
+
+static void meet_block(const weights_job *job, const query_block *block, const workspace *w,
+                       int64_t first)
+{
+    const key_block all = keys_of(job, w, block->b, block->h, first);
+    const bool summed = !job->map && (job->out[FV_ATTN_ENTROPY] || job->out[FV_ATTN_DISTANCE]);
+    for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
+        const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
+        fv_attn_span keys = {first, first};
+        if (first < all.end) keys = fv_attn_span_of(w->row + r, rows, first, all.end);
+        const bool seen = keys.begin < keys.end;
+        if (seen) weigh_strip(job, w, &all, r, rows, keys, summed);
+        for (int i = 0; i < rows; i++) {
+            const float *p = w->scores + i * SCORE_ROW;
+            if (job->map)
+                put_row(job, block, r + i, first, keys, p);
+            else if (seen && job->top > 0)
+                keep_largest(job, block, w, r + i, p, keys);
+        }
+    }
+}
+
+static void query_units(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    const weights_job *job = arg;
+    const weights_plan *p = &job->plan;
+    const workspace w = workspace_of(job, thread);
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t head = unit / p->row_units;
+        const int64_t row = unit % p->row_units * UNIT_ROWS;
+        const query_block block = {.b = job->w.batch + head / job->w.heads,
+                                   .h = job->w.head + head % job->w.heads,
+                                   .first = job->w.row + row,
+                                   .rows = fv_attn_min(UNIT_ROWS, job->w.rows - row)};
+        load_queries(job, &block, &w);
+        if (!job->map) begin_summary(job, &block, &w);
+        for (int64_t first = p->begin; first < p->end; first += FV_ATTN_BLOCK)
+            meet_block(job, &block, &w, first);
+        if (!job->map) end_summary(job, &block, &w);
+    }
+    v_stream_end(job->stream);
+}
+
+/* ---- by keys ---------------------------------------------------------------------- */
+
+static void add_rows(float *sum, const float *p, int rows, int64_t cols)
+{
+    for (int64_t c = 0; c < cols; c += FV_LANES) {
+        vf all = v_load(sum + c, FV_LANES);
+        for (int i = 0; i < rows; i++)
+            all = v_add(all, v_load(p + i * SCORE_ROW + c, FV_LANES));
+        v_store(sum + c, FV_LANES, all);
+    }
+}
+
+static void key_units(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    const weights_job *job = arg;
+    const fv_attn *a = job->base.a;
+    const weights_plan *p = &job->plan;
+    const workspace w = workspace_of(job, thread);
+    float *sums = w.entropy; /* room for a block of keys */
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t head = unit / p->key_blocks, first = unit % p->key_blocks * FV_ATTN_BLOCK;
+        const int64_t b = head / a->heads, h = head % a->heads;
+        const key_block block = keys_of(job, &w, b, h, first);
+        memset(sums, 0, FV_ATTN_BLOCK * sizeof(float));
+        for (int64_t i = 0; i < a->n_q && first < block.end; i += FV_ATTN_STRIP) {
+            const query_block strip = {
+                .b = b, .h = h, .first = i, .rows = fv_attn_min(FV_ATTN_STRIP, a->n_q - i)};
+            load_queries(job, &strip, &w);
+            const fv_attn_span keys = fv_attn_span_of(w.row, (int)strip.rows, first, block.end);
+            if (keys.begin == keys.end) continue;
+            weigh_strip(job, &w, &block, 0, (int)strip.rows, keys, false);
+            add_rows(sums + keys.begin - first, w.scores, (int)strip.rows,
+                     fv_attn_round(keys.end - keys.begin, FV_LANES));
+        }
+        float *received = (float *)job->out[FV_ATTN_RECEIVED] + head * a->n_k + first;
+        memcpy(received, sums, (size_t)fv_attn_min(FV_ATTN_BLOCK, a->n_k - first) * sizeof(float));
+    }
+}
+
+/* ---- the kernels ------------------------------------------------------------------ */
+
+static weights_job job_of(const fv_exec *exec, const fv_attn *a, const fv_attn_window *w,
+                          void *const *inputs)
+{
+    weights_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, inputs),
+                       .w = *w,
+                       .plan = plan_of(a, w),
+                       .panels = exec->scratch};
+    job.threads = job.panels + job.plan.panels;
+    if (a->score != FV_SCORE_NONE)
+        fv_exec_rows(exec, w->batches * job.plan.kv_heads * job.plan.key_blocks,
+                     FV_ATTN_BLOCK * a->d, pack_keys, &job);
+    return job;
+}
+
+static void attention_map(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_attn_map_args *m = args;
+    const fv_attn_window *w = &m->w;
+    if (w->batches * w->heads * w->rows * w->cols == 0) return;
+    weights_job job = job_of(exec, &m->a, w, ptr + FV_ATTN_MAP_INPUTS);
+    job.out = ptr;
+    job.map = true;
+    job.stream = w->out.col == 1 && v_streams(w->batches * w->heads * w->rows, w->cols, ptr, NULL);
+    fv_exec_rows(exec, w->batches * w->heads * job.plan.row_units, UNIT_ROWS * w->cols * m->a.d,
+                 query_units, &job);
+}
+
+static void attention_summary(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_attn_summary_args *s = args;
+    const fv_attn *a = &s->a;
+    fv_attn_window all;
+    fv_attn_window_init(a, &all, sizeof all);
+    weights_job job = job_of(exec, a, &all, ptr + FV_ATTN_SUMMARY_INPUTS);
+    job.out = ptr;
+    job.top = s->top;
+    job.lists = fv_attn_has_list(s->top, a->n_k);
+    if (s->top > 0 || ptr[FV_ATTN_ENTROPY] || ptr[FV_ATTN_DISTANCE])
+        fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units, UNIT_ROWS * a->n_k * a->d,
+                     query_units, &job);
+    if (ptr[FV_ATTN_RECEIVED])
+        fv_exec_rows(exec, a->batch * a->heads * job.plan.key_blocks, FV_ATTN_BLOCK * a->n_q * a->d,
+                     key_units, &job);
+}
+
+static size_t map_scratch(const void *args, int threads)
+{
+    const fv_attn_map_args *m = args;
+    return scratch_of(&m->a, &m->w, threads);
+}
+
+static size_t summary_scratch(const void *args, int threads)
+{
+    const fv_attn_summary_args *s = args;
+    fv_attn_window all;
+    fv_attn_window_init(&s->a, &all, sizeof all);
+    return scratch_of(&s->a, &all, threads);
+}
+
+void FV_SIMD_NAME(fv_simd_attention_weights_fill)(fv_kernel_table *t)
+{
+    static const fv_dtype types[] = {FV_F32, FV_BF16, FV_F16};
+    for (int i = 0; i < 3; i++) {
+        t->fn[FV_KERNEL_ATTENTION_MAP][types[i]] = attention_map;
+        t->fn[FV_KERNEL_ATTENTION_SUMMARY][types[i]] = attention_summary;
+    }
+    t->scratch[FV_KERNEL_ATTENTION_MAP] = map_scratch;
+    t->scratch[FV_KERNEL_ATTENTION_SUMMARY] = summary_scratch;
+}

@@ -1,0 +1,565 @@
+/*
+ * Weights beside the kernel: against the forward pass's own output for values that are columns of
+ * the identity, against the float64 plain kernel, and what is told about them against the map. Then
+ * what must hold to the bit: hidden positions, windows, threads, batch.
+ */
+#include "fovea/attention_weights.h"
+#include "support/attention.h"
+
+static fv_simd level; /* of the calls that are tested */
+static fv_pool *pool;
+
+static void at_every_level(void (*fn)(void))
+{
+    for (int l = FV_SIMD_SCALAR; l <= (int)fv_simd_detect(); l++) {
+        level = (fv_simd)l;
+        kernel_level(level);
+        fn();
+        vec_free_all();
+    }
+}
+
+/* ---- calls ------------------------------------------------------------------------ */
+
+static fv_attn_data data_of(const problem *p)
+{
+    return (fv_attn_data){.q = p->q.data,
+                          .k = p->k.data,
+                          .lse = p->lse.data,
+                          .bias = p->bias.data,
+                          .visible = p->visible.data,
+                          .n_keys = p->n_keys.data,
+                          .slopes = p->slopes.data,
+                          .w = p->w.data};
+}
+
+static fv_attn_window whole(const problem *p)
+{
+    fv_attn_window w;
+    fv_attn_window_init(&p->a, &w, sizeof w);
+    return w;
+}
+
+static void run_map(const problem *p, const fv_attn_window *w, void *out)
+{
+    const fv_attn_data data = data_of(p);
+    const fv_attn_exec exec = {.level = level, .pool = pool};
+    size_t need = 0;
+    CHECK(fv_attn_map_scratch(&p->a, w, fv_pool_threads(pool), &need) == FV_OK);
+    void *scratch = aligned_alloc(64, need + 64 - need % 64);
+    CHECK(fv_attn_map(&p->a, &data, w, out, &exec, scratch, need) == FV_OK);
+    free(scratch);
+}
+
+static vec map_of(const problem *p)
+{
+    vec map = vec_new(p->lse.dtype, p->a.batch * p->a.heads * p->a.n_q * p->a.n_k);
+    const fv_attn_window w = whole(p);
+    run_map(p, &w, map.data);
+    return map;
+}
+
+typedef struct summary {
+    vec index, weight, entropy, distance, received;
+} summary;
+
+static summary summary_of(const problem *p, int64_t top)
+{
+    const int64_t rows = p->a.batch * p->a.heads * p->a.n_q;
+    summary s = {.index = vec_new(FV_I64, rows * top),
+                 .weight = vec_new(FV_F32, rows * top),
+                 .entropy = vec_new(FV_F32, rows),
+                 .distance = vec_new(FV_F32, rows),
+                 .received = vec_new(FV_F32, p->a.batch * p->a.heads * p->a.n_k)};
+    const fv_attn_summary ask = {.struct_size = sizeof ask,
+                                 .top = top,
+                                 .top_index = s.index.data,
+                                 .top_weight = s.weight.data,
+                                 .entropy = s.entropy.data,
+                                 .distance = s.distance.data,
+                                 .received = s.received.data};
+    const fv_attn_data data = data_of(p);
+    const fv_attn_exec exec = {.level = level, .pool = pool};
+    size_t need = 0;
+    CHECK(fv_attn_summary_scratch(&p->a, &ask, fv_pool_threads(pool), &need) == FV_OK);
+    void *scratch = aligned_alloc(64, need + 64 - need % 64);
+    CHECK(fv_attn_summarise(&p->a, &data, &ask, &exec, scratch, need) == FV_OK);
+    free(scratch);
+    return s;
+}
+
+/* ---- against the forward pass ----------------------------------------------------- */
+
+/* The weights as the forward pass used them, column by column of the map. */
+static vec forward_weights(const problem *p)
+{
+    enum { WIDTH = 512 };
+    const fv_attn *a = &p->a;
+    const int64_t rows = a->batch * a->heads * a->n_q;
+    vec map = vec_new(FV_F32, rows * a->n_k);
+    for (int64_t first = 0; first < a->n_k; first += WIDTH) {
+        problem one = *p;
+        fv_attn *b = &one.a;
+        b->d_v = a->n_k - first < WIDTH ? a->n_k - first : WIDTH;
+        b->v = (fv_attn_layout){.row = b->d_v}; /* the same for every head and sequence */
+        b->o = (fv_attn_layout){
+            .batch = a->heads * a->n_q * b->d_v, .head = a->n_q * b->d_v, .row = b->d_v};
+        one.v = vec_new(FV_F32, a->n_k * b->d_v);
+        one.o = vec_new(FV_F32, rows * b->d_v);
+        one.lse = vec_new(FV_F32, rows);
+        for (int64_t i = 0; i < one.v.n; i++)
+            vec_set(one.v, i, i / b->d_v == first + i % b->d_v);
+        run_forward(&one);
+        for (int64_t i = 0; i < one.o.n; i++)
+            vec_set(map, i / b->d_v * a->n_k + first + i % b->d_v, vec_get(one.o, i));
+    }
+    return map;
+}
+
+/* The map of the float64 plain kernel. */
+static vec exact_weights(const problem *p)
+{
+    const problem r = problem_in_double(p);
+    const fv_simd kept = level;
+    fv_pool *kept_pool = pool;
+    level = FV_SIMD_SCALAR;
+    pool = NULL;
+    const vec map = map_of(&r);
+    level = kept;
+    pool = kept_pool;
+    return map;
+}
+
+static void check_map(const char *what, problem *p)
+{
+    run_forward(p);
+    const vec map = map_of(p), used = forward_weights(p), exact = exact_weights(p);
+    /* A score is off by a few u times the size of its terms, and a weight by that share of itself;
+     * weights of one row share much of it. */
+    const double u = 0x1p-24, shared = 16 * u * (1 + largest_score(p));
+    const double off = 8 * u * (1 + largest_terms(p));
+    int64_t wrong = 0, leaks = 0;
+    for (int64_t i = 0; i < map.n; i++) {
+        const double ours = vec_get(map, i), theirs = vec_get(used, i), right = vec_get(exact, i);
+        wrong += !(fabs(ours - theirs) <= shared) || !(fabs(ours - right) <= off * right + 1e-37);
+        leaks += right == 0 && (ours != 0 || theirs != 0);
+    }
+    if (wrong || leaks)
+        test_failed(__FILE__, __LINE__, "%s, %lld x %lld: %lld weights are off, %lld leak", what,
+                    (long long)p->a.n_q, (long long)p->a.n_k, (long long)wrong, (long long)leaks);
+    vec_free_all();
+}
+
+static void sizes(void)
+{
+    static const int64_t n_q[] = {1, 6, 7, 96, 97, 200}, n_k[] = {1, 17, 64, 255, 257, 700};
+    static const int64_t d[] = {1, 16, 17, 64, 128, 200};
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++) {
+            problem p = problem_of(attn_sizes(n_q[i], n_k[j], d[(i + j) % 6], 4));
+            check_map("plain", &p);
+        }
+    for (double size = 4; size <= 64; size *= 4) {
+        problem p = problem_of(attn_sizes(40, 300, 64, 4));
+        p.a.scale *= size;
+        check_map("large scores", &p);
+    }
+}
+static void map_sizes(void) { at_every_level(sizes); }
+
+static void masked(const char *what, fv_attn a, bool pattern, bool lengths)
+{
+    problem p = problem_of(a);
+    if (pattern) problem_pattern(&p, 0.3);
+    if (lengths) problem_lengths(&p);
+    check_map(what, &p);
+}
+
+static void masks(void)
+{
+    const fv_attn base = attn_heads(2, 4, 2, 110, 300, 20);
+    fv_attn a = base;
+    masked("lengths", a, false, true);
+    masked("pattern", a, true, true);
+    a.causal = FV_CAUSAL_TOP_LEFT;
+    masked("causal", a, false, false);
+    a.q_offset = -20;
+    masked("queries before every key", a, false, true);
+    a = base;
+    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.left = 33;
+    masked("window to the left", a, false, true);
+    a.prefix = 7;
+    masked("window and prefix", a, true, true);
+    a = base;
+    a.left = 40;
+    a.right = 21;
+    masked("window to both sides", a, false, false);
+}
+static void map_masks(void) { at_every_level(masks); }
+
+static void added(void)
+{
+    const fv_attn base = attn_heads(2, 4, 2, 45, 290, 24);
+    problem p = problem_of(base);
+    problem_bias(&p, 4 * 45 * 290, 45 * 290, 290, 1);
+    check_map("bias", &p);
+    p = problem_of(base);
+    problem_bias(&p, 0, 1, 0, 4);
+    check_map("shared bias", &p);
+    p = problem_of(base);
+    problem_slopes(&p);
+    p.a.soft_cap = 1.5;
+    p.a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    check_map("slopes and soft cap", &p);
+}
+static void map_added_terms(void) { at_every_level(added); }
+
+static void check_summary(problem *p);
+
+static void other_scores(void)
+{
+    fv_attn a = attn_heads(2, 4, 2, 45, 290, 24);
+    a.score = FV_SCORE_ADDITIVE;
+    a.scale = 0.3;
+    problem p = problem_of(a);
+    check_map("additive", &p);
+    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    p = problem_of(a);
+    problem_bias(&p, 0, 0, 290, 1);
+    check_map("additive, causal, with bias", &p);
+    p = problem_of(a);
+    vec_set(p.q, 7, 300); /* beyond what an exponential can say */
+    vec_set(p.k, 24 * 33, -200);
+    check_map("additive, far out", &p);
+    p = problem_of(a);
+    check_summary(&p);
+    a.score = FV_SCORE_NONE;
+    p = problem_of(a);
+    problem_bias(&p, 4 * 45 * 290, 45 * 290, 290, 1);
+    check_map("the bias alone", &p);
+    p = problem_of(a);
+    problem_bias(&p, 4 * 45 * 290, 45 * 290, 290, 1);
+    check_summary(&p);
+}
+static void map_other_scores(void) { at_every_level(other_scores); }
+
+/* ---- bits ------------------------------------------------------------------------- */
+
+static fv_attn splittable(void)
+{
+    fv_attn a = attn_heads(2, 4, 2, 210, 530, 24);
+    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.left = 400;
+    a.prefix = 9;
+    return a;
+}
+
+/* Any window, with any strides, holds the bits of the whole map. */
+static void windows(void)
+{
+    problem p = problem_of(splittable());
+    run_forward(&p);
+    const vec map = map_of(&p);
+    static const int64_t part[][8] = {
+        {0, 2, 0, 4, 0, 210, 0, 530},   {1, 1, 3, 1, 209, 1, 529, 1}, {0, 1, 1, 2, 50, 100, 255, 3},
+        {0, 2, 2, 1, 97, 13, 300, 230}, {1, 1, 0, 4, 5, 3, 0, 16},    {0, 1, 0, 1, 0, 7, 256, 256},
+        {0, 1, 2, 2, 0, 0, 0, 530},
+    };
+    for (size_t e = 0; e < sizeof part / sizeof *part; e++)
+        for (int64_t apart = 1; apart <= 3; apart += 2) {
+            const int64_t *t = part[e], cells = t[1] * t[3] * t[5] * t[7];
+            fv_attn_window w = {sizeof w, t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], {0}};
+            /* keys outermost where they are apart, to have nothing in the usual order */
+            fv_attn_window_dense(&w);
+            if (apart > 1) w.out = (fv_attn_grid){1, t[1], t[1] * t[3], apart * t[1] * t[3] * t[5]};
+            const vec out = vec_new(FV_F32, apart * cells + 1);
+            run_map(&p, &w, out.data);
+            int64_t wrong = 0;
+            for (int64_t i = 0; i < cells; i++) {
+                const int64_t c = i % t[7], r = i / t[7] % t[5], h = i / t[7] / t[5] % t[3];
+                const int64_t b = i / t[7] / t[5] / t[3];
+                const double ours =
+                    vec_get(out, b * w.out.batch + h * w.out.head + r * w.out.row + c * w.out.col);
+                const int64_t row = ((t[0] + b) * 4 + t[2] + h) * 210 + t[4] + r;
+                wrong += ours != vec_get(map, row * 530 + t[6] + c);
+            }
+            CHECK(wrong == 0);
+        }
+}
+static void map_windows(void) { at_every_level(windows); }
+
+static bool same_summaries(const summary *x, const summary *y)
+{
+    return vec_same_bits(x->index, y->index) && vec_same_bits(x->weight, y->weight) &&
+           vec_same_bits(x->entropy, y->entropy) && vec_same_bits(x->distance, y->distance) &&
+           vec_same_bits(x->received, y->received);
+}
+
+static void threaded(void)
+{
+    problem p = problem_of(splittable());
+    run_forward(&p);
+    const vec one = map_of(&p);
+    const summary first = summary_of(&p, 5);
+    for (int count = 2; count <= 8; count += 2) {
+        CHECK(fv_pool_create(count, &pool) == FV_OK);
+        const vec many = map_of(&p);
+        const summary second = summary_of(&p, 5);
+        fv_pool_destroy(&pool);
+        CHECK(vec_same_bits(one, many) && same_summaries(&first, &second));
+    }
+}
+static void threads(void) { at_every_level(threaded); }
+
+static void batched(void)
+{
+    problem all = problem_of(splittable());
+    run_forward(&all);
+    const vec map = map_of(&all);
+    const summary both = summary_of(&all, 5);
+    const fv_attn *a = &all.a;
+    const int64_t rows = a->heads * a->n_q, cells = rows * a->n_k, keys = a->heads * a->n_k;
+    for (int64_t b = 0; b < 2; b++) {
+        problem one = {.a = *a,
+                       .q = vec_part(all.q, b * a->q.batch, a->q.batch),
+                       .k = vec_part(all.k, b * a->k.batch, a->k.batch),
+                       .lse = vec_part(all.lse, b * rows, rows)};
+        one.a.batch = 1;
+        const summary s = summary_of(&one, 5);
+        CHECK(vec_same_bits(map_of(&one), vec_part(map, b * cells, cells)));
+        CHECK(vec_same_bits(s.weight, vec_part(both.weight, b * rows * 5, rows * 5)));
+        CHECK(vec_same_bits(s.entropy, vec_part(both.entropy, b * rows, rows)));
+        CHECK(vec_same_bits(s.received, vec_part(both.received, b * keys, keys)));
+    }
+}
+static void batch(void) { at_every_level(batched); }
+
+/* Rows of 16 bits give the weights of the floats they stand for. */
+static void halves(void)
+{
+    static const fv_dtype types[] = {FV_BF16, FV_F16};
+    for (int t = 0; t < 2; t++) {
+        fv_attn a = splittable();
+        a.dtype = types[t];
+        problem p = problem_of(a), f = p;
+        run_forward(&p);
+        f.a.dtype = FV_F32;
+        f.q = vec_new(FV_F32, p.q.n);
+        f.k = vec_new(FV_F32, p.k.n);
+        f.lse = p.lse;
+        for (int64_t i = 0; i < p.q.n; i++)
+            vec_set(f.q, i, vec_get(p.q, i));
+        for (int64_t i = 0; i < p.k.n; i++)
+            vec_set(f.k, i, vec_get(p.k, i));
+        const summary ours = summary_of(&p, 4), theirs = summary_of(&f, 4);
+        CHECK(vec_same_bits(map_of(&p), map_of(&f)) && same_summaries(&ours, &theirs));
+    }
+}
+static void half_storage(void) { at_every_level(halves); }
+
+/* What hidden keys and blind queries hold does not matter. */
+static void poisoned(void)
+{
+    fv_attn a = attn_sizes(30, 400, 20, 4);
+    a.causal = FV_CAUSAL_TOP_LEFT;
+    a.q_offset = -7;
+    problem p = problem_of(a);
+    run_forward(&p);
+    const vec map = map_of(&p);
+    const summary clean = summary_of(&p, 3);
+    for (int64_t c = 0; c < 20; c++) {
+        vec_set(p.k, 23 * 20 + c, NAN);
+        vec_set(p.k, 300 * 20 + c, INFINITY);
+        vec_set(p.q, c, NAN);
+    }
+    const summary s = summary_of(&p, 3);
+    CHECK(vec_same_bits(map, map_of(&p)) && same_summaries(&clean, &s));
+    for (int64_t i = 0; i < 7; i++) {
+        CHECK(vec_get(p.lse, i) == -INFINITY);
+        CHECK(vec_get(s.index, 3 * i) == -1 && vec_get(s.weight, 3 * i) == 0);
+        CHECK(vec_get(s.entropy, i) == 0 && vec_get(s.distance, i) == 0);
+        for (int64_t j = 0; j < 400; j++)
+            CHECK(vec_get(map, i * 400 + j) == 0);
+    }
+    CHECK(vec_get(s.index, 3 * 7) == 0 && vec_get(s.index, 3 * 7 + 1) == -1);
+    CHECK(vec_get(s.received, 23) == 0 && vec_get(s.received, 300) == 0);
+}
+static void hidden_poison(void) { at_every_level(poisoned); }
+
+/* ---- summaries -------------------------------------------------------------------- */
+
+/* The place of a key among its row's weights: larger ones, and equal ones before it. */
+static int64_t place_of(const float *row, int64_t n, int64_t j)
+{
+    int64_t place = 0;
+    for (int64_t k = 0; k < n; k++)
+        place += row[k] > row[j] || (row[k] == row[j] && k < j);
+    return place;
+}
+
+static void check_top(const problem *p, const summary *s, vec map, int64_t top)
+{
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < map.n; i++) {
+        const int64_t row = i / p->a.n_k, j = i % p->a.n_k;
+        const float *weights = (const float *)map.data + row * p->a.n_k;
+        const int64_t place = place_of(weights, p->a.n_k, j);
+        if (place >= top) continue;
+        const bool counts = weights[j] > 0;
+        wrong += vec_get(s->index, row * top + place) != (counts ? (double)j : -1);
+        wrong += vec_get(s->weight, row * top + place) != (double)weights[j];
+    }
+    CHECK(wrong == 0);
+}
+
+static void check_sums(const problem *p, const summary *s, vec map)
+{
+    const fv_attn *a = &p->a;
+    const int64_t rows = a->batch * a->heads * a->n_q;
+    const double u = 0x1p-24, off = 8 * u * (1 + largest_score(p));
+    double worst = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        double entropy = 0, distance = 0;
+        for (int64_t j = 0; j < a->n_k; j++) {
+            const double w = vec_get(map, row * a->n_k + j);
+            if (w > 0) entropy -= w * log(w);
+            distance += w * fabs((double)(j - fv_attn_position(a, row % a->n_q)));
+        }
+        worst = fmax(worst, fabs(entropy - vec_get(s->entropy, row)) / (off * (1 + entropy)));
+        worst = fmax(worst, fabs(distance - vec_get(s->distance, row)) / (off * (1 + distance)));
+    }
+    for (int64_t i = 0; i < s->received.n; i++) {
+        const int64_t head = i / a->n_k, j = i % a->n_k;
+        double sum = 0;
+        for (int64_t r = head * a->n_q; r < (head + 1) * a->n_q; r++)
+            sum += vec_get(map, r * a->n_k + j);
+        worst = fmax(worst, fabs(sum - vec_get(s->received, i)) / ((double)a->n_q * u * (1 + sum)));
+    }
+    CHECK(worst <= 1);
+}
+
+static void check_summary(problem *p)
+{
+    static const int64_t tops[] = {1, 3, 16, 700};
+    run_forward(p);
+    const vec map = map_of(p);
+    for (int t = 0; t < 4; t++) {
+        const summary s = summary_of(p, tops[t]);
+        check_top(p, &s, map, tops[t]);
+        check_sums(p, &s, map);
+    }
+    vec_free_all();
+}
+
+static void summarised(void)
+{
+    problem p = problem_of(attn_heads(2, 4, 2, 100, 300, 17));
+    check_summary(&p);
+    p = problem_of(attn_heads(1, 2, 2, 13, 600, 64));
+    p.a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    p.a.left = 300;
+    problem_pattern(&p, 0.5);
+    check_summary(&p);
+    p = problem_of(attn_heads(2, 2, 1, 20, 70, 8));
+    problem_lengths(&p);
+    problem_slopes(&p);
+    check_summary(&p);
+    /* equal weights: the lower key comes first */
+    p = problem_of(attn_sizes(9, 90, 4, 4));
+    for (int64_t i = 0; i < p.k.n; i++)
+        vec_set(p.k, i, (double)(i / 4 % 3));
+    check_summary(&p);
+}
+static void summaries(void) { at_every_level(summarised); }
+
+static void head_means(void)
+{
+    fv_attn a = attn_heads(1, 2, 2, 3, 5, 4);
+    const vec lse = VEC_OF(FV_F32, 1, -INFINITY, 2, -INFINITY, -INFINITY, -INFINITY);
+    const vec rows = VEC_OF(FV_F32, 3, 100, 4, 7, 8, 9), means = vec_new(FV_F32, 2);
+    CHECK(fv_attn_head_means(&a, lse.data, rows.data, means.data) == FV_OK);
+    CHECK(vec_get(means, 0) == 3.5 && vec_get(means, 1) == 0);
+    CHECK(fv_attn_head_means(&a, NULL, rows.data, means.data) == FV_ERR_ARGUMENT);
+    a.heads = 3;
+    CHECK(fv_attn_head_means(&a, lse.data, rows.data, means.data) == FV_ERR_ARGUMENT);
+    vec_free_all();
+}
+
+/* ---- memory and refusals ---------------------------------------------------------- */
+
+static void scratch_is_linear(void)
+{
+    const fv_attn a = attn_sizes(131072, 131072, 64, 64);
+    int64_t index[1];
+    float weight[1];
+    const fv_attn_summary s = {
+        .struct_size = sizeof s, .top = 16, .top_index = index, .top_weight = weight};
+    size_t need = 0;
+    CHECK(fv_attn_summary_scratch(&a, &s, 2, &need) == FV_OK);
+    CHECK(need < (size_t)64 << 20);
+    const fv_attn huge = attn_heads(1 << 30, 1 << 20, 1 << 19, 1, 1 << 19, 64);
+    CHECK(fv_attn_summary_scratch(&huge, &s, 1, &need) == FV_OK);
+    CHECK(need == SIZE_MAX || fv_simd_detect() == FV_SIMD_SCALAR);
+}
+
+static void refusals(void)
+{
+    problem p = problem_of(attn_sizes(5, 40, 8, 8));
+    fv_attn_data data = data_of(&p);
+    fv_attn_window w = whole(&p);
+    size_t need = 0;
+    float out[5 * 40];
+    CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_OK);
+    void *scratch = aligned_alloc(64, need + 64 - need % 64);
+    CHECK(fv_attn_map(&p.a, &data, &w, NULL, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_map(&p.a, NULL, &w, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_map(&p.a, &data, NULL, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, 0) == FV_ERR_ARGUMENT);
+    data.lse = NULL;
+    CHECK(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    data = data_of(&p);
+    w.col = 1;
+    CHECK(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    w.col = INT64_MAX;
+    CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
+    w = whole(&p);
+    w.rows = -1;
+    CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
+    w = whole(&p);
+    w.struct_size = 8;
+    CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
+    w = whole(&p);
+    CHECK(fv_attn_map_scratch(&p.a, &w, 0, &need) == FV_ERR_ARGUMENT);
+    fv_attn_summary s = {.struct_size = sizeof s, .top = 1};
+    CHECK(fv_attn_summarise(&p.a, &data, &s, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    s.top = -1;
+    CHECK(fv_attn_summarise(&p.a, &data, &s, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    s.top = 0;
+    CHECK(fv_attn_summarise(&p.a, NULL, &s, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    s.struct_size = 0;
+    CHECK(fv_attn_summarise(&p.a, &data, &s, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    p.a.dtype = FV_I64;
+    CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_UNSUPPORTED);
+    free(scratch);
+    vec_free_all();
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    RUN(map_sizes);
+    RUN(map_masks);
+    RUN(map_added_terms);
+    RUN(map_other_scores);
+    RUN(map_windows);
+    RUN(threads);
+    RUN(batch);
+    RUN(half_storage);
+    RUN(hidden_poison);
+    RUN(summaries);
+    RUN(head_means);
+    RUN(scratch_is_linear);
+    RUN(refusals);
+    return TEST_END();
+}
