@@ -1,0 +1,48 @@
+/*
+ * A small attention problem in double: the numbers as plain arrays, for loops to check, and as the
+ * tensors of a description's inputs.
+ *
+ *     world *w = world_new();
+ *     fv_attention how = world_described(FV_ATTENTION_COSINE);
+ *     fv_attention_input in = world_input(w, how.score);
+ *     ...
+ *     world_free(w);                                    // fails the test if an error was left
+ */
+#ifndef FV_TESTS_WORLD_H
+#define FV_TESTS_WORLD_H
+
+#include "fovea/attend.h"
+#include "support/opcase.h"
+
+enum { B = 2, H = 4, G = 2, NQ = 5, NK = 6, D = 3, DV = 2, N_MAX = 9 };
+
+typedef struct world {
+    fv_ctx *ctx;
+    double q[B][H][NQ][D], k[B][G][NK][D], v[B][G][NK][DV];
+    double general[H][D][D], location[H][N_MAX][D], additive[H][D], w_q[D][D], w_k[D][D];
+    double beta[H], heat[H], bias[NQ][NK], slopes[H], w_p[D][D], v_p[D];
+    uint8_t visible[B][1][NQ][NK];
+    int64_t n_keys[B];
+} world;
+
+world *world_new(void);
+void world_free(world *w);
+
+/* q, k and v alone; and with what a score needs beyond them. */
+fv_attention_input world_basic(world *w);
+fv_attention_input world_input(world *w, fv_attention_score score);
+/* The defaults, with this score; the caller's is world_manhattan. */
+fv_attention world_described(fv_attention_score score);
+/* -sum |q - k|, as a caller's own score. */
+fv_tensor *world_manhattan(fv_ctx *ctx, void *user, fv_tensor *q, fv_tensor *k);
+
+extern const char *const world_score_names[FV_ATTENTION_SCORE_COUNT];
+
+fv_tensor *world_tensor(world *w, const void *data, int rank, const int64_t *shape);
+#define REALS(w, field, ...)                                                                       \
+    world_tensor(w, &(w)->field, FV_RANK_OF(__VA_ARGS__), (int64_t[]){__VA_ARGS__})
+
+/* The values of an f64 tensor; free() them. */
+double *world_read(world *w, fv_tensor *t);
+
+#endif
