@@ -14,6 +14,7 @@
 #include "kernels/simd/attention_simd.h"
 
 #include "base/check.h"
+#include "kernels/simd/half_simd.h"
 
 enum {
     GROUP = FV_SIMD_LEVEL == 3 ? 16 : 4, /* products that share a tree: what the registers hold */
@@ -28,15 +29,32 @@ enum {
  * CPU's own prefetchers lose the thread. The second-level cache is the goal, since there is more
  * room for lines on their way than in the first.
  */
-enum { AHEAD_FLOATS = 256 };
+enum { AHEAD_BYTES = 1024, LINE_BYTES = 64 };
 
-static inline int64_t rows_ahead(int64_t width) { return fv_attn_max(1, AHEAD_FLOATS / width); }
+/* Rows of K or V as they are stored: floats, bf16 or f16. */
+typedef struct stored {
+    const char *at;
+    int64_t row; /* bytes from one to the next */
+} stored;
 
-V_INLINE void prefetch_vecs(const float *row, const int vecs)
+/* `type` is a constant of each instance. */
+V_INLINE int64_t size_of(const fv_dtype type) { return type == FV_F32 ? 4 : 2; }
+V_INLINE vf load_stored(const fv_dtype type, const char *p, int count)
+{
+    const void *x = p;
+    return type == FV_F32 ? v_load(x, count) : v_load_half(type, x, count);
+}
+
+static int64_t bytes_ahead(const stored *x, fv_dtype type, int64_t width)
+{
+    return fv_attn_max(1, AHEAD_BYTES / (width * size_of(type))) * x->row;
+}
+
+V_INLINE void prefetch(const char *row, int64_t ahead, const int64_t bytes)
 {
     FV_UNROLL
-    for (int v = 0; v < vecs; v++)
-        _mm_prefetch((const char *)((uintptr_t)row + (uintptr_t)v * sizeof(vf)), _MM_HINT_T1);
+    for (int64_t b = 0; b < bytes; b += LINE_BYTES)
+        _mm_prefetch((const char *)((uintptr_t)row + (uintptr_t)(ahead + b)), _MM_HINT_T1);
 }
 
 /* How the work is cut and where its scratch lies; offsets in floats. */
@@ -147,51 +165,54 @@ V_INLINE void reduce(const vf *x, float *sums)
 
 /* Operands of one tile of products. */
 typedef struct dots {
-    const float *q, *k;
-    int64_t q_row, k_row, width;
-    int64_t ahead; /* floats from a row to the one to ask for */
+    const float *q;
+    stored k;
+    int64_t q_row, width;
+    int64_t ahead; /* bytes from a row to the one to ask for */
     float *s;      /* rows FV_ATTN_SCORE_ROW apart */
 } dots;
 
 /* Adds the products of `vecs` vectors, from column c on, to sum[row][key]. Each key is walked to
  * the end before the next, as the memory likes it. */
-V_INLINE void add_columns(const dots *t, const int rows, const int keys, int last, int64_t c,
-                          const int vecs, int count, vf *sum)
+V_INLINE void add_columns(const dots *t, const fv_dtype type, const int rows, const int keys,
+                          int last, int64_t c, const int vecs, int count, vf *sum)
 {
-    const float *k = t->k + c;
+    const int64_t step = FV_LANES * size_of(type);
+    const char *k = t->k.at + c * size_of(type);
     FV_UNROLL
     for (int j = 0; j < keys; j++) {
-        prefetch_vecs(k + t->ahead, vecs);
+        prefetch(k, t->ahead, vecs * step);
         FV_UNROLL
         for (int v = 0; v < vecs; v++) {
-            const vf x = v_load(k + v * FV_LANES, count);
+            const vf x = load_stored(type, k + v * step, count);
             FV_UNROLL
             for (int r = 0; r < rows; r++) {
                 const vf y = v_load(t->q + r * t->q_row + c + v * FV_LANES, FV_LANES);
                 sum[r * keys + j] = v_fma(y, x, sum[r * keys + j]);
             }
         }
-        if (j < last) k += t->k_row;
+        if (j < last) k += t->k.row;
     }
 }
 
 /* rows x keys = GROUP products of `vecs` vectors, 0: of any width. Keys after `last` are not read:
  * their sums are those of `last`. */
-FV_INSTANCE void dot_tile(const dots *t, const int rows, const int keys, const int vecs, int last)
+FV_INSTANCE void dot_tile(const dots *t, const fv_dtype type, const int rows, const int keys,
+                          const int vecs, int last)
 {
     vf sum[GROUP];
     FV_UNROLL
     for (int i = 0; i < GROUP; i++)
         sum[i] = v_zero();
     if (vecs > 0) {
-        add_columns(t, rows, keys, last, 0, vecs, FV_LANES, sum);
+        add_columns(t, type, rows, keys, last, 0, vecs, FV_LANES, sum);
     } else {
         int64_t c = 0;
         for (; c + 4 * FV_LANES <= t->width; c += 4 * FV_LANES)
-            add_columns(t, rows, keys, last, c, 4, FV_LANES, sum);
+            add_columns(t, type, rows, keys, last, c, 4, FV_LANES, sum);
         for (; c + FV_LANES <= t->width; c += FV_LANES)
-            add_columns(t, rows, keys, last, c, 1, FV_LANES, sum);
-        if (c < t->width) add_columns(t, rows, keys, last, c, 1, (int)(t->width - c), sum);
+            add_columns(t, type, rows, keys, last, c, 1, FV_LANES, sum);
+        if (c < t->width) add_columns(t, type, rows, keys, last, c, 1, (int)(t->width - c), sum);
     }
     float all[GROUP];
     reduce(sum, all);
@@ -202,30 +223,43 @@ FV_INSTANCE void dot_tile(const dots *t, const int rows, const int keys, const i
 typedef void (*dot_fn)(const dots *t, int last);
 
 /* The usual widths have instances without a loop: it would cost a third of their time. */
-#define DOT_TILES(rows)                                                                            \
-    static void by_64_##rows(const dots *t, int last)                                              \
+#define DOT_TILE(type, rows)                                                                       \
+    static void type##_64_##rows(const dots *t, int last)                                          \
     {                                                                                              \
         (void)last;                                                                                \
-        dot_tile(t, rows, GROUP / rows, 4, GROUP);                                                 \
+        dot_tile(t, type, rows, GROUP / rows, 4, GROUP);                                           \
     }                                                                                              \
-    static void by_128_##rows(const dots *t, int last)                                             \
+    static void type##_128_##rows(const dots *t, int last)                                         \
     {                                                                                              \
         (void)last;                                                                                \
-        dot_tile(t, rows, GROUP / rows, 8, GROUP);                                                 \
+        dot_tile(t, type, rows, GROUP / rows, 8, GROUP);                                           \
     }                                                                                              \
-    static void by_any_##rows(const dots *t, int last) { dot_tile(t, rows, GROUP / rows, 0, last); }
-DOT_TILES(1)
-DOT_TILES(2)
-DOT_TILES(4)
+    static void type##_any_##rows(const dots *t, int last)                                         \
+    {                                                                                              \
+        dot_tile(t, type, rows, GROUP / rows, 0, last);                                            \
+    }
+#define DOT_TILES(type)                                                                            \
+    DOT_TILE(type, 1)                                                                              \
+    DOT_TILE(type, 2)                                                                              \
+    DOT_TILE(type, 4)
+#define DOT_NAMES(type)                                                                            \
+    {                                                                                              \
+        {type##_any_1, type##_any_2, type##_any_4}, {type##_64_1, type##_64_2, type##_64_4},       \
+        {                                                                                          \
+            type##_128_1, type##_128_2, type##_128_4                                               \
+        }                                                                                          \
+    }
+DOT_TILES(FV_F32)
+DOT_TILES(FV_BF16)
+DOT_TILES(FV_F16)
 
 /* Products of `rows` queries with keys [0, keys) into the first ceil16(keys) columns of s; what
  * stands behind the last key is a number of no meaning. */
-static void products(const dots *all, int rows, int64_t keys)
+static void products(const dots *all, fv_dtype type, int rows, int64_t keys)
 {
-    static const dot_fn any[3] = {by_any_1, by_any_2, by_any_4};
-    static const dot_fn narrow[3] = {by_64_1, by_64_2, by_64_4};
-    static const dot_fn wide[3] = {by_128_1, by_128_2, by_128_4};
-    const dot_fn *whole = all->width == 64 ? narrow : all->width == 128 ? wide : any;
+    static const dot_fn tiles[3][3][3] = {DOT_NAMES(FV_F32), DOT_NAMES(FV_BF16), DOT_NAMES(FV_F16)};
+    const dot_fn(*of)[3] = tiles[type == FV_F32 ? 0 : type == FV_BF16 ? 1 : 2];
+    const dot_fn *any = of[0], *whole = all->width == 64 ? of[1] : all->width == 128 ? of[2] : any;
     const int64_t cols = fv_attn_round(keys, FV_LANES);
     for (int r = 0, height; r < rows; r += height) {
         const int shape = rows - r >= 4 ? 2 : rows - r >= 2 ? 1 : 0;
@@ -235,7 +269,7 @@ static void products(const dots *all, int rows, int64_t keys)
         t.q += r * t.q_row;
         for (int64_t j = 0; j < cols; j += step) {
             const int64_t last = fv_attn_min(step, fv_attn_max(0, keys - j - 1));
-            t.k = all->k + fv_attn_min(j, keys - 1) * t.k_row;
+            t.k.at = all->k.at + fv_attn_min(j, keys - 1) * t.k.row;
             t.s = all->s + r * FV_ATTN_SCORE_ROW + j;
             (last >= step - 1 ? whole : any)[shape](&t, (int)last);
         }
@@ -245,63 +279,95 @@ static void products(const dots *all, int rows, int64_t keys)
 /* ---- blends ----------------------------------------------------------------------- */
 
 /* next = o + the sum of p[j] v[j] over one row of weights, `vecs` vectors of columns. */
-V_INLINE void blend_columns(const fv_tile *t, int64_t ahead, const int vecs, int count)
+V_INLINE void blend_columns(const fv_tile *t, const stored *values, int64_t ahead,
+                            const fv_dtype type, const int vecs, int count)
 {
+    const int64_t step = FV_LANES * size_of(type);
     vf sum[BLEND_VECS];
     FV_UNROLL
     for (int v = 0; v < vecs; v++)
         sum[v] = v_load(t->from + v * FV_LANES, FV_LANES);
-    const float *b = t->b;
-    for (int64_t j = 0; j < t->k; j++, b += t->b_row) {
+    const char *b = values->at;
+    for (int64_t j = 0; j < t->k; j++, b += values->row) {
         const vf p = v_set(t->a[j]);
-        prefetch_vecs(b + ahead, vecs);
+        prefetch(b, ahead, vecs * step);
         FV_UNROLL
         for (int v = 0; v < vecs; v++)
-            sum[v] = v_fma(p, v_load(b + v * FV_LANES, count), sum[v]);
+            sum[v] = v_fma(p, load_stored(type, b + v * step, count), sum[v]);
     }
     FV_UNROLL
     for (int v = 0; v < vecs; v++)
         v_store(t->c + v * FV_LANES, FV_LANES, sum[v]);
 }
 
-static void blend_row(const fv_tile *all, int64_t cols)
+V_INLINE void blend_row_of(const fv_tile *all, const stored *values, const fv_dtype type,
+                           int64_t cols)
 {
-    const int64_t ahead = rows_ahead(cols) * all->b_row;
+    const int64_t ahead = bytes_ahead(values, type, cols);
     fv_tile t = *all;
+    stored v = *values;
     for (int64_t c = 0, step; c < cols; c += step) {
         const int64_t left = cols - c;
-        t.b = all->b + c;
+        v.at = values->at + c * size_of(type);
         t.from = all->from + c;
         t.c = all->c + c;
         if (left >= BLEND_VECS * FV_LANES) {
             step = BLEND_VECS * FV_LANES;
-            blend_columns(&t, ahead, BLEND_VECS, FV_LANES);
+            blend_columns(&t, &v, ahead, type, BLEND_VECS, FV_LANES);
         } else if (left >= 4 * FV_LANES) {
             step = 4 * FV_LANES;
-            blend_columns(&t, ahead, 4, FV_LANES);
+            blend_columns(&t, &v, ahead, type, 4, FV_LANES);
         } else {
             step = FV_LANES;
-            blend_columns(&t, ahead, 1, (int)fv_attn_min(FV_LANES, left));
+            blend_columns(&t, &v, ahead, type, 1, (int)fv_attn_min(FV_LANES, left));
         }
     }
 }
 
+static void blend_row(const fv_tile *t, const stored *values, fv_dtype type, int64_t cols)
+{
+    if (type == FV_BF16)
+        blend_row_of(t, values, FV_BF16, cols);
+    else if (type == FV_F16)
+        blend_row_of(t, values, FV_F16, cols);
+    else
+        blend_row_of(t, values, FV_F32, cols);
+}
+
+/* The tile with the rows that it multiplies as floats: where they lie, or widened. */
+static fv_tile with_floats(const fv_tile *t, const stored *values, fv_dtype type, int64_t cols,
+                           fv_attn_rows room)
+{
+    fv_tile wide = *t;
+    wide.b = type == FV_F32 ? (const float *)(const void *)values->at : room.at;
+    wide.b_row = type == FV_F32 ? values->row / size_of(FV_F32) : room.row;
+    for (int64_t j = 0; type != FV_F32 && j < t->k; j++) {
+        const char *from = values->at + j * values->row;
+        FV_SIMD_NAME(fv_attn_widen)(type, from, cols, 1, room.at + j * room.row);
+    }
+    return wide;
+}
+
 /* Several rows, or columns that take more than one pass, go by pieces that stay in the near cache
  * meanwhile. */
-static void blend(const fv_tile *all, int rows, int64_t cols)
+static void blend(const fv_tile *all, const stored *values, fv_dtype type, int rows, int64_t cols,
+                  fv_attn_rows room)
 {
     const bool once = rows == 1 && cols <= BLEND_VECS * FV_LANES;
     const int64_t piece = once ? all->k : PIECE_KEYS;
     fv_tile t = *all;
+    stored v = *values;
     for (int64_t j = 0; j < all->k; j += piece) {
         t.k = fv_attn_min(piece, all->k - j);
         t.a = all->a + j;
-        t.b = all->b + j * all->b_row;
+        v.at = values->at + j * values->row;
         if (j > 0) t.from = t.c;
-        if (rows == 1)
-            blend_row(&t, cols);
-        else
-            FV_SIMD_NAME(fv_attn_product)(&t, rows, cols, false);
+        if (rows == 1) {
+            blend_row(&t, &v, type, cols);
+        } else {
+            const fv_tile floats = with_floats(&t, &v, type, cols, room);
+            FV_SIMD_NAME(fv_attn_product)(&floats, rows, cols, false);
+        }
     }
 }
 
@@ -336,21 +402,29 @@ static void begin_unit(const decode_job *job, const decode_unit *u, workspace *w
     }
 }
 
+/* Rows of K or V from key `first` on. */
+static stored rows_of(const decode_job *job, const decode_unit *u, int array,
+                      const fv_attn_layout *l, int64_t first)
+{
+    const fv_attn *a = job->base.a;
+    return (stored){.at = fv_attn_at(a, job->base.ptr[array], l, u->b, u->kv_head, first),
+                    .row = l->row * (int64_t)fv_dtype_size(a->dtype)};
+}
+
 static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w, fv_attn_span keys)
 {
     const fv_attn *a = job->base.a;
     const decode_plan *p = &job->plan;
     const int64_t count = keys.end - keys.begin, cols = fv_attn_round(count, FV_LANES);
-    const fv_attn_rows k = FV_SIMD_NAME(fv_attn_rows_at)(
-        a, job->base.ptr[FV_ATTN_K], &a->k, u->b, u->kv_head, keys.begin, count, a->d, w->wide);
+    const stored k = rows_of(job, u, FV_ATTN_K, &a->k, keys.begin);
+    const stored v = rows_of(job, u, FV_ATTN_V, &a->v, keys.begin);
     const dots scores = {.q = w->q,
                          .q_row = p->q_row,
-                         .k = k.at,
-                         .k_row = k.row,
-                         .ahead = rows_ahead(a->d) * k.row,
+                         .k = k,
+                         .ahead = bytes_ahead(&k, a->dtype, a->d),
                          .width = a->d,
                          .s = w->scores};
-    products(&scores, u->rows, count);
+    products(&scores, a->dtype, u->rows, count);
     for (int r = 0; r < u->rows; r++) {
         float *row = w->scores + r * FV_ATTN_SCORE_ROW;
         FV_SIMD_NAME(fv_attn_finish)(&job->base, w->row + r, keys.begin, cols, row, NULL);
@@ -363,22 +437,20 @@ static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w,
         if (a->dropout == 0) continue;
         FV_SIMD_NAME(fv_attn_drop)(&job->base, w->row + r, keys.begin, cols, w->keep, row);
     }
-    const fv_attn_rows v = FV_SIMD_NAME(fv_attn_rows_at)(
-        a, job->base.ptr[FV_ATTN_V], &a->v, u->b, u->kv_head, keys.begin, count, a->d_v, w->wide);
     const fv_tile t = {.k = count,
                        .a = w->scores,
                        .a_row = FV_ATTN_SCORE_ROW,
                        .a_col = 1,
-                       .b = v.at,
-                       .b_row = v.row,
                        .from = w->o,
                        .from_row = p->o_row,
                        .c = w->next,
                        .c_row = p->o_row};
-    blend(&t, u->rows, a->d_v);
+    blend(&t, &v, a->dtype, u->rows, a->d_v, w->wide);
     /* 0 x NaN of a hidden value ends here: then zeros are skipped. Values are read only once. */
-    if (!FV_SIMD_NAME(fv_attn_finite)(FV_F32, w->next, p->o_row, u->rows, a->d_v))
-        FV_SIMD_NAME(fv_attn_product)(&t, u->rows, a->d_v, true);
+    if (!FV_SIMD_NAME(fv_attn_finite)(FV_F32, w->next, p->o_row, u->rows, a->d_v)) {
+        const fv_tile floats = with_floats(&t, &v, a->dtype, a->d_v, w->wide);
+        FV_SIMD_NAME(fv_attn_product)(&floats, u->rows, a->d_v, true);
+    }
     float *o = w->o;
     w->o = w->next;
     w->next = o;
