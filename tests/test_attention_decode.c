@@ -31,7 +31,7 @@ static void widths_at_level(void)
             vec_free_all();
         }
 }
-static void widths(void) { attn_every_level(widths_at_level); }
+static void widths(void) { attn_every_storage(widths_at_level); }
 
 static void chunks_at_level(void)
 {
@@ -92,7 +92,7 @@ static void layouts_at_level(void)
         vec_free_all();
     }
 }
-static void layouts(void) { attn_every_level(layouts_at_level); }
+static void layouts(void) { attn_every_storage(layouts_at_level); }
 
 /* ---- bits ------------------------------------------------------------------------- */
 
@@ -120,7 +120,7 @@ static void threads_at_level(void)
         vec_free_all();
     }
 }
-static void threads(void) { attn_every_level(threads_at_level); }
+static void threads(void) { attn_every_storage(threads_at_level); }
 
 /* Sequences, heads and queries one by one give the bits that they have together. */
 static void alone_at_level(void)
@@ -134,7 +134,7 @@ static void alone_at_level(void)
                        .q = vec_part(all.q, row * a->d, a->d),
                        .k = vec_part(all.k, b * a->k.batch + h / 3 * a->k.head, a->k.head),
                        .v = vec_part(all.v, b * a->v.batch + h / 3 * a->v.head, a->v.head),
-                       .o = vec_new(FV_F32, a->d_v),
+                       .o = vec_new(a->dtype, a->d_v),
                        .lse = vec_new(FV_F32, 1)};
         one.a.causal = a->causal;
         one.a.left = a->left;
@@ -146,7 +146,7 @@ static void alone_at_level(void)
     }
     vec_free_all();
 }
-static void alone(void) { attn_every_level(alone_at_level); }
+static void alone(void) { attn_every_storage(alone_at_level); }
 
 /* A longer buffer behind the keys that count changes nothing. */
 static void padding_at_level(void)
@@ -198,7 +198,7 @@ static void poison_at_level(void)
         vec_free_all();
     }
 }
-static void hidden_poison(void) { attn_every_level(poison_at_level); }
+static void hidden_poison(void) { attn_every_storage(poison_at_level); }
 
 static void blind_at_level(void)
 {
