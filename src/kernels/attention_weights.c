@@ -31,9 +31,15 @@ static bool lies_within(int64_t first, int64_t count, int64_t all)
     return first >= 0 && count >= 0 && first <= all && count <= all - first;
 }
 
-static fv_status check_window(const fv_attn *a, const fv_attn_window *w)
+static fv_status check_description(const fv_attn *a)
 {
     fv_status status = fv_attn_check(a);
+    return status == FV_OK && a->packed ? FV_ERR_UNSUPPORTED : status;
+}
+
+static fv_status check_window(const fv_attn *a, const fv_attn_window *w)
+{
+    fv_status status = check_description(a);
     if (status != FV_OK) return status;
     const bool sound = w && w->struct_size == sizeof *w &&
                        lies_within(w->batch, w->batches, a->batch) &&
@@ -44,7 +50,7 @@ static fv_status check_window(const fv_attn *a, const fv_attn_window *w)
 
 static fv_status check_summary(const fv_attn *a, const fv_attn_summary *s)
 {
-    fv_status status = fv_attn_check(a);
+    fv_status status = check_description(a);
     if (status != FV_OK) return status;
     int64_t entries;
     const bool sound = s && s->struct_size == sizeof *s && s->top >= 0 &&
@@ -131,9 +137,9 @@ fv_status fv_attn_head_means(const fv_attn *a, const void *lse, const void *rows
     for (int64_t head = 0; head < heads; head++) {
         double sum = 0;
         int64_t seeing = 0;
-        for (int64_t row = head * a->n_q; row < (head + 1) * a->n_q; row++) {
-            if (element(a, lse, row) == -INFINITY) continue;
-            sum += element(a, rows, row);
+        for (int64_t i = 0; i < a->n_q; i++) {
+            if (element(a, lse, head * fv_attn_lse_head(a) + i) == -INFINITY) continue;
+            sum += element(a, rows, head * a->n_q + i);
             seeing++;
         }
         const double mean = seeing > 0 ? sum / (double)seeing : 0;

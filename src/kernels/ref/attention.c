@@ -268,7 +268,8 @@ void FV_NAME(fv_ref_attn_weights)(const fv_attn *a, void *const *ptr, int64_t b,
 {
     const attention_job job = {.a = a, .ptr = ptr, .rooms = rooms};
     const query x = query_at(&job, b, h, i);
-    const real lse = ((const real *)ptr[FV_ATTN_LSE])[(b * a->heads + h) * a->n_q + i];
+    const real *all = ptr[FV_ATTN_LSE];
+    const real lse = all[(b * a->heads + h) * fv_attn_lse_head(a) + i];
     for (int64_t j = 0; j < a->n_k; j++)
         weights[j] = 0;
     if (lse == (real)-INFINITY) return; /* sees nothing */

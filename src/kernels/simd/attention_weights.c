@@ -123,7 +123,7 @@ static void load_queries(const weights_job *job, const query_block *block, const
 {
     const fv_attn *a = job->base.a;
     const float *lse = job->base.ptr[FV_ATTN_LSE];
-    lse += (block->b * a->heads + block->h) * a->n_q + block->first;
+    lse += (block->b * a->heads + block->h) * fv_attn_lse_head(a) + block->first;
     for (int64_t r = 0; r < block->rows; r++) {
         w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, block->b, block->h, block->first + r);
         /* A query that sees nothing has weights 2^(-inf - inf) = 0. */
