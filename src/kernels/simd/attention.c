@@ -319,10 +319,8 @@ static key_block block_of(const forward_job *job, const workspace *w, int64_t b,
         block.raised = FV_SIMD_NAME(fv_attn_raise)(
             block.panels, fv_attn_round(keys, FV_ATTN_PANEL) * a->d, w->raised);
     if (!job->copy_values) return block;
-    for (int64_t j = 0; j < keys; j++) {
-        const void *from = fv_attn_at(a, v, &a->v, b, h, first + j);
-        FV_SIMD_NAME(fv_attn_widen)(a->dtype, from, a->d_v, 1, w->values + j * p->o_row);
-    }
+    FV_SIMD_NAME(fv_attn_widen_rows)
+    (a->dtype, block.values, a->v.row, keys, a->d_v, w->values, p->o_row);
     block.values = w->values;
     block.stride = p->o_row;
     return block;

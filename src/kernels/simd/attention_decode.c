@@ -341,10 +341,8 @@ static fv_tile with_floats(const fv_tile *t, const stored *values, fv_dtype type
     fv_tile wide = *t;
     wide.b = type == FV_F32 ? (const float *)(const void *)values->at : room.at;
     wide.b_row = type == FV_F32 ? values->row / size_of(FV_F32) : room.row;
-    for (int64_t j = 0; type != FV_F32 && j < t->k; j++) {
-        const char *from = values->at + j * values->row;
-        FV_SIMD_NAME(fv_attn_widen)(type, from, cols, 1, room.at + j * room.row);
-    }
+    if (type != FV_F32) FV_SIMD_NAME(fv_attn_widen_rows)
+    (type, values->at, values->row / size_of(type), t->k, cols, room.at, room.row);
     return wide;
 }
 

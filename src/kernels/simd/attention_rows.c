@@ -25,6 +25,27 @@ void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t width,
         V_LOOP(width, 0, v_store(to + i, count, v_mul(v_load(x + i, count), by)));
 }
 
+V_INLINE void widen_half_rows(fv_dtype type, const uint16_t *from, int64_t row, int64_t rows,
+                              int64_t width, float *to, int64_t to_row)
+{
+    for (int64_t r = 0; r < rows; r++, from += row, to += to_row)
+        V_LOOP(width, 0, v_store(to + i, count, v_load_half(type, from + i, count)));
+}
+
+void FV_SIMD_NAME(fv_attn_widen_rows)(fv_dtype type, const void *from, int64_t row, int64_t rows,
+                                      int64_t width, float *to, int64_t to_row)
+{
+    if (type == FV_BF16) {
+        widen_half_rows(FV_BF16, from, row, rows, width, to, to_row);
+    } else if (type == FV_F16) {
+        widen_half_rows(FV_F16, from, row, rows, width, to, to_row);
+    } else {
+        const float *x = from;
+        for (int64_t r = 0; r < rows; r++, x += row, to += to_row)
+            V_LOOP(width, 0, v_store(to + i, count, v_load(x + i, count)));
+    }
+}
+
 void FV_SIMD_NAME(fv_attn_narrow)(fv_dtype type, const float *from, int64_t width, void *to)
 {
     if (type == FV_BF16)
@@ -43,9 +64,8 @@ fv_attn_rows FV_SIMD_NAME(fv_attn_rows_at)(const fv_attn *a, void *base, const f
 {
     if (!base) return (fv_attn_rows){.at = NULL};
     if (!fv_attn_is_half(a->dtype)) return (fv_attn_rows){fv_attn_out(a, base, l, b, h, i), l->row};
-    for (int64_t r = 0; r < count; r++)
-        FV_SIMD_NAME(fv_attn_widen)
-    (a->dtype, fv_attn_at(a, base, l, b, h, i + r), width, 1, room.at + r * room.row);
+    const void *from = fv_attn_at(a, base, l, b, h, i);
+    FV_SIMD_NAME(fv_attn_widen_rows)(a->dtype, from, l->row, count, width, room.at, room.row);
     return room;
 }
 
@@ -104,8 +124,7 @@ static void pack_panel(fv_dtype type, const uint16_t *k, int64_t row, int64_t ke
     float part[FV_ATTN_PANEL * FV_LANES];
     for (int64_t c = 0; c < width; c += FV_LANES) {
         const int64_t depth = fv_attn_min(FV_LANES, width - c);
-        for (int64_t j = 0; j < keys; j++)
-            FV_SIMD_NAME(fv_attn_widen)(type, k + j * row + c, depth, 1, part + j * FV_LANES);
+        FV_SIMD_NAME(fv_attn_widen_rows)(type, k + c, row, keys, depth, part, FV_LANES);
         FV_GEMM_NAME(pack_b)
         (depth, keys, part, 1, FV_LANES, FV_ATTN_PANEL, panel + c * FV_ATTN_PANEL);
     }
