@@ -15,6 +15,7 @@
 
 #include "fovea/attend.h"
 #include "fovea/autograd.h"
+#include "fovea/layers.h"
 #include "fovea/look.h"
 #include "fovea/ops.h"
 #include "fovea/optim.h"
@@ -72,6 +73,19 @@ static inline bool colours_are_on(void)
 {
     const char *none = getenv("NO_COLOR");
     return isatty(STDOUT_FILENO) && !(none && none[0]);
+}
+
+/* Saves maps of one size side by side, if the program was given a file's name. */
+static inline void save_panels(fv_ctx *ctx, const fv_look_heads *panels,
+                               const fv_look_options *options, const char *path)
+{
+    if (!path) return;
+    fv_look_form form;
+    fv_picture *picture = NULL;
+    must(ctx, fv_look_form_of(ctx, path, &form));
+    must(ctx, fv_look_heads_draw(ctx, panels, form, options, &picture));
+    must(ctx, fv_picture_save(picture, path));
+    fv_picture_free(&picture);
 }
 
 /* Prints a map, and saves it if the program was given a file's name. */

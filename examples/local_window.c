@@ -61,25 +61,24 @@ int main(int argc, char **argv)
             claim(fabs(j - (double)centre[i]) <= reach || maps[(2 * N + i) * N + j] == 0,
                   "local-p sees the window it chose");
         }
-    /* Side by side, with an empty column between. */
-    static float side[N * (KINDS * (N + 1) - 1)];
-    const int cols = KINDS * (N + 1) - 1;
-    for (int i = 0; i < N; i++)
-        for (int j = 0; j < cols; j++)
-            side[i * cols + j] =
-                j % (N + 1) == N ? 0 : maps[((j / (N + 1)) * N + i) * N + j % (N + 1)];
+    static const char *const names[KINDS] = {"global", "local-m", "local-p"};
     fv_look_options options;
     fv_look_options_init(&options, sizeof options);
-    options.cell = 8;
-    options.columns = 200;
-    show_map(ctx,
-             &(fv_look_map){.rows = N,
-                            .cols = cols,
-                            .values = side,
-                            .title = "global, local-m, local-p",
-                            .row_title = "queries",
-                            .col_title = "keys"},
-             &options, argc > 1 ? argv[1] : NULL);
+    for (int i = 0; i < KINDS; i++)
+        show_map(
+            ctx,
+            &(fv_look_map){.rows = N, .cols = N, .values = maps + i * N * N, .title = names[i]},
+            &options, NULL);
+    options.cell = 128;
+    save_panels(ctx,
+                &(fv_look_heads){.layers = 1,
+                                 .heads = KINDS,
+                                 .rows = N,
+                                 .cols = N,
+                                 .values = maps,
+                                 .layer_names = (const char *[]){"queries"},
+                                 .head_names = names},
+                &options, argc > 1 ? argv[1] : NULL);
     fv_ctx_destroy(&ctx);
     return 0;
 }

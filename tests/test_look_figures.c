@@ -63,13 +63,39 @@ static void every_head_has_its_map(void)
         png_image image;
         unsigned char *file = base64_decode(at += 7, &bytes);
         CHECK(png_decode(file, bytes, &image) == NULL);
-        CHECK(image.width == COLS && image.height == ROWS);
+        /* Each cell is a square of pixels, all of one colour. */
+        const int64_t times = image.width / COLS;
+        CHECK(times > 1 && image.width == times * COLS && image.height == times * ROWS);
+        for (int64_t i = 0; image.rgb && i < image.width * image.height; i++) {
+            const int64_t x = i % image.width, y = i / image.width;
+            if (png_pixel(&image, x, y) == png_pixel(&image, x / times * times, y / times * times))
+                continue;
+            test_failed(__FILE__, __LINE__, "a cell of two colours");
+            break;
+        }
         free(image.rgb);
         free(file);
     }
     fv_picture_free(&p);
     CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_PNG, NULL, &p));
     is_png(p);
+    fv_picture_free(&p);
+}
+
+static void names_stand_in_for_numbers(void)
+{
+    const char *const layers[] = {"narrow", "wide"}, *const heads_[] = {"a<b", "c", "d"};
+    fv_look_heads heads = some_heads();
+    fv_picture *p = NULL;
+    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_SVG, NULL, &p));
+    CHECK(strstr(text_of(p), ">layer</text>") && strstr(text_of(p), ">2</text>"));
+    fv_picture_free(&p);
+    heads.layer_names = layers;
+    heads.head_names = heads_;
+    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_SVG, NULL, &p));
+    well_formed(p);
+    CHECK(strstr(text_of(p), ">wide</text>") && strstr(text_of(p), ">a&lt;b</text>"));
+    CHECK(!strstr(text_of(p), ">layer</text>") && !strstr(text_of(p), ">2</text>"));
     fv_picture_free(&p);
 }
 
@@ -107,11 +133,11 @@ static void large_heads_are_made_smaller(void)
     const char *data = strstr(text_of(p), "base64,");
     unsigned char *file = base64_decode(data ? data + 7 : "\"", &bytes);
     CHECK(png_decode(file, bytes, &image) == NULL);
-    CHECK(image.width == 96 && image.height == 96);
+    CHECK(image.width == 2 * 96 && image.height == 2 * 96);
     int dark = 0;
-    for (int i = 0; image.rgb && i < 96 * 96; i++)
-        dark += png_pixel(&image, i % 96, i / 96) == 0x0b2f66;
-    CHECK_EQ(dark, 1);
+    for (int64_t i = 0; image.rgb && i < image.width * image.height; i++)
+        dark += png_pixel(&image, i % image.width, i / image.width) == 0x0b2f66;
+    CHECK_EQ(dark, 4);
     free(image.rgb);
     free(file);
     fv_picture_free(&p);
@@ -323,6 +349,7 @@ int main(int argc, char **argv)
     TEST_BEGIN(argc, argv);
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
     RUN(every_head_has_its_map);
+    RUN(names_stand_in_for_numbers);
     RUN(page_of_heads_holds_all_values);
     RUN(large_heads_are_made_smaller);
     RUN(bad_heads_are_told);

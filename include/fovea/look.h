@@ -106,8 +106,9 @@ FV_API FV_MUST_USE fv_status fv_look_map_draw(fv_ctx *ctx, const fv_look_map *ma
 /* Small maps, one row of them for each layer. */
 typedef struct fv_look_heads {
     int64_t layers, heads, rows, cols;
-    const float *values;                               /* [layers][heads][rows][cols] */
-    const char *const *row_labels, *const *col_labels; /* or NULL; HTML shows them */
+    const float *values;                                /* [layers][heads][rows][cols] */
+    const char *const *row_labels, *const *col_labels;  /* or NULL; HTML shows them */
+    const char *const *layer_names, *const *head_names; /* or NULL: numbers from 0 */
     const char *title;
 } fv_look_heads;
 

@@ -1,4 +1,7 @@
 /* The canvas as SVG: text stays text, and many cells become one embedded picture. */
+#include <math.h>
+#include <string.h>
+
 #include "look/canvas.h"
 #include "look/png.h"
 
@@ -44,10 +47,11 @@ static void svg_text(fv_canvas *c, const fv_text_at *at, const char *text)
     fv_out_put(o, ">%t</text>\n", text);
 }
 
-static void embed(fv_canvas *c, const fv_cells *cells)
+static void put_image(fv_canvas *c, const fv_cells *cells, int64_t width, int64_t height,
+                      const unsigned char *rgb)
 {
     fv_out png = {.ctx = c->ctx};
-    fv_png_write(&png, cells->cols, cells->rows, cells->rgb);
+    fv_png_write(&png, width, height, rgb);
     fv_out_put(&c->out,
                "<image x=\"%n\" y=\"%n\" width=\"%n\" height=\"%n\" preserveAspectRatio=\"none\" "
                "image-rendering=\"optimizeSpeed\" style=\"image-rendering:pixelated\" "
@@ -57,6 +61,30 @@ static void embed(fv_canvas *c, const fv_cells *cells)
     fv_out_text(&c->out, "\"/>\n");
     if (png.failed) c->out.failed = true;
     fv_out_free(&png);
+}
+
+/* Some viewers blur small pictures that they enlarge, whatever they are told: cells that have room
+ * for several pixels get them here. */
+static void embed(fv_canvas *c, const fv_cells *cells)
+{
+    const int64_t times = (int64_t)ceil(2 * cells->width / (double)cells->cols);
+    if (!cells->picture || times < 2) {
+        put_image(c, cells, cells->cols, cells->rows, cells->rgb);
+        return;
+    }
+    const int64_t width = times * cells->cols, height = times * cells->rows;
+    const size_t bytes = 3 * (size_t)(width * height);
+    unsigned char *rgb = fv_mem_alloc(&c->ctx->mem, bytes);
+    if (!rgb) {
+        c->out.failed = true;
+        return;
+    }
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            memcpy(rgb + 3 * (y * width + x),
+                   cells->rgb + 3 * (y / times * cells->cols + x / times), 3);
+    put_image(c, cells, width, height, rgb);
+    fv_mem_free(&c->ctx->mem, rgb, bytes);
 }
 
 static void svg_cells(fv_canvas *c, const fv_cells *cells)

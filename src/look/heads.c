@@ -6,7 +6,7 @@
 #include "look/heads_page.h"
 #include "look/text.h"
 
-enum { MARGIN = 10, TITLE = 24, NAME = 18, GAP = 6, MOST_HEADS = 4096 };
+enum { MARGIN = 10, TITLE = 24, NAME = 18, NAME_SIZE = 12, GAP = 6, MOST_HEADS = 4096 };
 
 typedef struct layout {
     const fv_look_heads *heads;
@@ -25,8 +25,11 @@ static layout lay_out(const fv_look_heads *heads, fv_look_form form, const fv_lo
     const double longest = fmax(fmax((double)heads->rows, (double)heads->cols), 1);
     l.thumb_w = fmax(most * (double)heads->cols / longest, 4);
     l.thumb_h = fmax(most * (double)heads->rows / longest, 4);
-    l.left = MARGIN + 2 * NAME;
-    l.top = MARGIN + (heads->title ? TITLE : 0) + 2 * NAME;
+    l.left = MARGIN +
+             (heads->layer_names
+                  ? fv_figure_widest(form, heads->layer_names, heads->layers, 1, NAME_SIZE) + GAP
+                  : 2 * NAME);
+    l.top = MARGIN + (heads->title ? TITLE : 0) + (heads->head_names ? 1 : 2) * NAME;
     l.width = l.left + (double)heads->heads * (l.thumb_w + GAP) + MARGIN +
               fv_figure_bar_width(form, &l.range) + MARGIN;
     if (heads->title)
@@ -35,29 +38,35 @@ static layout lay_out(const fv_look_heads *heads, fv_look_form form, const fv_lo
     return l;
 }
 
+/* A name if there is one, else the number. */
+static const char *name_of(const char *const *names, int64_t i, char text[FV_LABEL_BYTES])
+{
+    if (names) return fv_text_label(names[i], text);
+    return fv_fixed((double)i, 0, false, text);
+}
+
 static void draw_names(fv_canvas *c, const layout *l)
 {
-    char text[FV_FIXED_BYTES];
-    fv_text_at at = {.size = 12, .colour = FV_RGB_FAINT};
-    at.x = l->left, at.y = l->top - NAME - 8;
-    fv_canvas_text(c, &at, "head");
-    at.anchor = FV_MIDDLE, at.colour = FV_RGB_INK, at.y = l->top - 10;
-    for (int64_t h = 0; h < l->heads->heads; h++) {
+    const fv_look_heads *heads = l->heads;
+    char text[FV_LABEL_BYTES];
+    fv_text_at at = {.y = l->top - 10, .size = NAME_SIZE, .anchor = FV_MIDDLE};
+    for (int64_t h = 0; h < heads->heads; h++) {
         at.x = l->left + (double)h * (l->thumb_w + GAP) + l->thumb_w / 2;
-        fv_canvas_text(c, &at, fv_fixed((double)h, 0, false, text));
+        fv_canvas_text(c, &at, name_of(heads->head_names, h, text));
     }
-    at.anchor = FV_END, at.x = l->left - GAP;
-    for (int64_t n = 0; n < l->heads->layers; n++) {
+    at.anchor = FV_END;
+    at.x = l->left - GAP;
+    for (int64_t n = 0; n < heads->layers; n++) {
         at.y = l->top + (double)n * (l->thumb_h + GAP) + l->thumb_h / 2;
-        fv_canvas_text(c, &at, fv_fixed((double)n, 0, false, text));
+        fv_canvas_text(c, &at, name_of(heads->layer_names, n, text));
     }
-    fv_canvas_text(c,
-                   &(fv_text_at){.x = MARGIN + 4,
-                                 .y = l->top + fv_text_width(c->form, "layer", 12),
-                                 .size = 12,
-                                 .upright = true,
-                                 .colour = FV_RGB_FAINT},
-                   "layer");
+    at = (fv_text_at){.x = l->left, .y = l->top - NAME - 8, .size = NAME_SIZE};
+    at.colour = FV_RGB_FAINT;
+    if (!heads->head_names) fv_canvas_text(c, &at, "head");
+    at.x = MARGIN + 4;
+    at.y = l->top + fv_text_width(c->form, "layer", NAME_SIZE);
+    at.upright = true;
+    if (!heads->layer_names) fv_canvas_text(c, &at, "layer");
 }
 
 static void draw_maps(fv_canvas *c, const layout *l)

@@ -1,0 +1,85 @@
+/*
+ * Attention over a picture: every pixel may look at every other, however far apart. A picture with
+ * two red squares, a blue one and grey ground; keys and queries are the pixels' colours. A pixel of
+ * one red square finds the other, which a 3 x 3 convolution could not in one layer.
+ *
+ *     y = x + gamma o        gamma begins at 0: the layer can be put into a network that works
+ * already
+ *
+ *     grid [picture.svg]
+ */
+#include <string.h>
+
+#include "example.h"
+
+enum { SIDE = 16, PIXELS = SIDE * SIDE, COLOURS = 3, PANELS = 4 };
+
+/* Red squares at the upper left and the lower right, a blue one at the upper right. */
+static int colour_at(int row, int col)
+{
+    if (row >= 2 && row < 6 && col >= 2 && col < 6) return 0;
+    if (row >= 10 && row < 14 && col >= 9 && col < 13) return 0;
+    if (row >= 3 && row < 7 && col >= 10 && col < 14) return 1;
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[PANELS] = {"picture", "from red", "from blue", "from ground"};
+    static float image[COLOURS * PIXELS], after[COLOURS * PIXELS], weights[PIXELS * PIXELS],
+        panels[PANELS * PIXELS];
+    for (int i = 0; i < PIXELS; i++)
+        image[colour_at(i / SIDE, i % SIDE) * PIXELS + i] = 1;
+    fv_ctx *ctx = example_start(FV_SIMD_SCALAR);
+    const float strong[] = {3, 0, 0, 0, 3, 0, 0, 0, 3}, plain[] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    const float none = 0, all = 1;
+    fv_grid grid = {.channels = COLOURS,
+                    .inner = COLOURS,
+                    .value = COLOURS,
+                    .query = matrix(ctx, COLOURS, COLOURS, strong),
+                    .key = matrix(ctx, COLOURS, COLOURS, plain),
+                    .values = matrix(ctx, COLOURS, COLOURS, plain),
+                    .out = matrix(ctx, COLOURS, COLOURS, plain),
+                    .gamma = fv_from_host(ctx, FV_F32, 1, (int64_t[]){1}, &none)};
+    fv_tensor *x = fv_from_host(ctx, FV_F32, 4, (int64_t[]){1, COLOURS, SIDE, SIDE}, image);
+    fv_attention_result out;
+    read_floats(ctx, fv_grid_run(ctx, &grid, x, true, &out), after);
+    read_floats(ctx, out.weights, weights);
+    claim(memcmp(after, image, sizeof image) == 0, "with gamma 0 nothing changes, to the bit");
+    grid.gamma = fv_from_host(ctx, FV_F32, 1, (int64_t[]){1}, &all);
+    read_floats(ctx, fv_grid_run(ctx, &grid, x, false, NULL), after);
+    claim(memcmp(after, image, sizeof image) != 0, "with gamma 1 it does");
+
+    const int from[PANELS] = {0, 3 * SIDE + 3, 4 * SIDE + 11, 8 * SIDE + 2};
+    for (int i = 0; i < PIXELS; i++)
+        panels[i] = 0.5f * (float)(2 - colour_at(i / SIDE, i % SIDE));
+    for (int p = 1; p < PANELS; p++) {
+        float most = 0;
+        for (int i = 0; i < PIXELS; i++)
+            most = fmaxf(most, weights[from[p] * PIXELS + i]);
+        for (int i = 0; i < PIXELS; i++)
+            panels[p * PIXELS + i] = weights[from[p] * PIXELS + i] / most;
+        show_map(ctx,
+                 &(fv_look_map){
+                     .rows = SIDE, .cols = SIDE, .values = panels + p * PIXELS, .title = names[p]},
+                 NULL, NULL);
+    }
+    const float *red = weights + from[1] * PIXELS;
+    claim(red[11 * SIDE + 10] == red[3 * SIDE + 4] && red[11 * SIDE + 10] > 10 * red[0],
+          "red finds red, near and far alike");
+    fv_look_options options;
+    fv_look_options_init(&options, sizeof options);
+    options.cell = 112;
+    options.colours = FV_COLOURS_HEAT;
+    save_panels(ctx,
+                &(fv_look_heads){.layers = 1,
+                                 .heads = PANELS,
+                                 .rows = SIDE,
+                                 .cols = SIDE,
+                                 .values = panels,
+                                 .layer_names = (const char *[]){"pixels"},
+                                 .head_names = names},
+                &options, argc > 1 ? argv[1] : NULL);
+    fv_ctx_destroy(&ctx);
+    return 0;
+}
