@@ -289,6 +289,23 @@ static void windows(void)
 }
 static void map_windows(void) { at_every_level(windows); }
 
+/* A document of a longer row: its queries alone, with log-sum-exps that lie among the others. */
+static void document(void)
+{
+    problem p = problem_of(attn_heads(1, 2, 1, 20, 70, 24));
+    run_forward(&p);
+    problem part = p;
+    part.a.n_q = 7;
+    part.a.q_offset = 5;
+    part.a.lse_head = 20;
+    part.q.data = (float *)p.q.data + 5 * 24;
+    part.lse.data = (float *)p.lse.data + 5;
+    const vec map = map_of(&p), ours = map_of(&part);
+    for (int64_t h = 0; h < 2; h++)
+        CHECK(vec_same_bits(vec_part(ours, h * 490, 490), vec_part(map, (h * 20 + 5) * 70, 490)));
+}
+static void documents(void) { at_every_level(document); }
+
 static bool same_summaries(const summary *x, const summary *y)
 {
     return vec_same_bits(x->index, y->index) && vec_same_bits(x->weight, y->weight) &&
@@ -539,6 +556,9 @@ static void refusals(void)
     CHECK(fv_attn_summarise(&p.a, NULL, &s, NULL, scratch, need) == FV_ERR_ARGUMENT);
     s.struct_size = 0;
     CHECK(fv_attn_summarise(&p.a, &data, &s, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    p.a.packed = true;
+    CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_UNSUPPORTED);
+    p.a.packed = false;
     p.a.dtype = FV_I64;
     CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_UNSUPPORTED);
     free(scratch);
@@ -553,6 +573,7 @@ int main(int argc, char **argv)
     RUN(map_added_terms);
     RUN(map_other_scores);
     RUN(map_windows);
+    RUN(documents);
     RUN(threads);
     RUN(batch);
     RUN(half_storage);

@@ -26,6 +26,9 @@
  *     void *scratch = aligned_alloc(64, need);        // a multiple of 64, may be 0
  *     if (s == FV_OK) s = fv_attn_forward(&a, &data, NULL, scratch, need);
  *
+ * examples/raw_attention.c is a complete program: packed q, k, v, threads of its own, weights,
+ * decoding.
+ *
  * For query i and key j of one head, over the keys that i may see:
  *
  *     x_ij = q_i . k_j                          FV_SCORE_DOT
@@ -139,9 +142,23 @@ typedef struct fv_attn_data {
     void *grad_w;    /* likewise added to */
 } fv_attn_data;
 
+/* Does units [begin, end) of a call's work as thread number `thread`. */
+typedef void (*fv_attn_work)(const void *arg, int64_t begin, int64_t end, int thread);
+
+/* Who does the work: a pool, or threads of your own, or the calling thread. */
 typedef struct fv_attn_exec {
     fv_simd level; /* FV_SIMD_AUTO: detect */
-    fv_pool *pool; /* NULL: the calling thread */
+    fv_pool *pool; /* or NULL */
+    /*
+     * Instead of a pool: hands [0, units) to your threads in parts, calls work(arg, begin, end,
+     * thread) for each, and returns when all are done. `thread` lies below `threads`, and no two
+     * parts have the same at one time. Parts begin in ascending order, since a part of the backward
+     * pass may wait for lower ones; `grain` is how many units are worth a part. A call may come
+     * here several times, or not at all where there is little to do.
+     */
+    void (*parallel)(void *user, int64_t units, int64_t grain, fv_attn_work work, const void *arg);
+    void *user;
+    int threads;
 } fv_attn_exec;
 
 typedef enum fv_attn_pass { FV_ATTN_FORWARD, FV_ATTN_BACKWARD } fv_attn_pass;

@@ -24,6 +24,9 @@
  * Of the data, q, k and lse are read, and bias, visible, n_keys, slopes and w where they are given;
  * v and o are not looked at. Results have the dtype of lse (indices are int64_t). Nothing is
  * allocated; bits do not depend on the threads, the batch or the window.
+ *
+ * Documents packed in one row are asked for one by one: describe one as a plain call over its rows,
+ * with lse_head the number of all queries. A packed description is UNSUPPORTED here.
  */
 #ifndef FOVEA_ATTENTION_WEIGHTS_H
 #define FOVEA_ATTENTION_WEIGHTS_H

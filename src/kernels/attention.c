@@ -103,6 +103,22 @@ static void run_on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn
     fv_pool_run(user, units, grain, fn, arg);
 }
 
+/* The caller's threads, or a pool's, or the calling one. */
+static bool workers_of(const fv_attn_exec *exec, fv_exec *inner)
+{
+    *inner = (fv_exec){.parallel = run_on_pool, .threads = 1};
+    if (!exec) return true;
+    if (!exec->parallel) {
+        inner->user = exec->pool;
+        inner->threads = fv_pool_threads(exec->pool);
+        return true;
+    }
+    inner->parallel = exec->parallel;
+    inner->user = exec->user;
+    inner->threads = exec->threads;
+    return !exec->pool && exec->threads >= 1;
+}
+
 fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
                       const fv_attn_exec *exec, void *const *ptr, void *scratch,
                       size_t scratch_bytes)
@@ -111,15 +127,14 @@ fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
     fv_simd level = exec ? exec->level : FV_SIMD_AUTO;
     if (level < FV_SIMD_AUTO || level > FV_SIMD_AVX512) return FV_ERR_ARGUMENT;
     if (level > best) return FV_ERR_UNSUPPORTED;
-    fv_pool *pool = exec ? exec->pool : NULL;
+    fv_exec inner;
+    if (!workers_of(exec, &inner)) return FV_ERR_ARGUMENT;
     fv_kernel_table table;
     fv_kernel_table_fill(&table, level == FV_SIMD_AUTO ? best : level);
     if (!table.fn[kernel][dtype]) return FV_ERR_UNSUPPORTED;
-    const int threads = fv_pool_threads(pool);
-    if (table.scratch[kernel] && table.scratch[kernel](args, threads) > scratch_bytes)
+    if (table.scratch[kernel] && table.scratch[kernel](args, inner.threads) > scratch_bytes)
         return FV_ERR_ARGUMENT;
-    const fv_exec inner = {
-        .parallel = run_on_pool, .user = pool, .threads = threads, .scratch = scratch};
+    inner.scratch = scratch;
     table.fn[kernel][dtype](&inner, ptr, args);
     return FV_OK;
 }
