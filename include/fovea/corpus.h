@@ -54,6 +54,14 @@ FV_API void fv_lines_close(fv_lines **lines);
  * whole against total_bytes), MEMORY. After a failure only close is left to call. */
 FV_API FV_MUST_USE fv_status fv_lines_next(fv_lines *lines, fv_line *out);
 
+/*
+ * The text under `key` in a JSON object, such as a line of a .jsonl file; `name` stands in
+ * messages. *found is false if the object has no such key. Fails: FORMAT (no JSON, no object, no
+ * string), LIMIT, MEMORY.
+ */
+FV_API FV_MUST_USE fv_status fv_json_text(fv_ctx *ctx, const char *name, const char *json,
+                                          size_t bytes, const char *key, fv_text *out, bool *found);
+
 /* The file's name as it was given. */
 FV_API const char *fv_lines_name(const fv_lines *lines);
 

@@ -31,6 +31,7 @@
 #include "fovea/seq2seq.h"
 #include "fovea/status.h"
 #include "fovea/tensor.h"
+#include "fovea/tokenizer.h"
 #include "fovea/train.h"
 #include "fovea/unicode.h"
 #include "fovea/vmath.h"

@@ -96,12 +96,14 @@ static void quoted(fv_json_writer *w, const char *text, size_t n)
     fv_json_raw(w, "\"", 1);
 }
 
-void fv_json_key(fv_json_writer *w, const char *key)
+void fv_json_key_n(fv_json_writer *w, const char *key, size_t n)
 {
     separate(w, false);
-    quoted(w, key, strlen(key));
+    quoted(w, key, n);
     fv_json_raw(w, ":", 1);
 }
+
+void fv_json_key(fv_json_writer *w, const char *key) { fv_json_key_n(w, key, strlen(key)); }
 
 void fv_json_string_n(fv_json_writer *w, const char *text, size_t n)
 {

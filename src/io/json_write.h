@@ -32,6 +32,7 @@ void fv_json_free(fv_json_writer *w);
 void fv_json_open(fv_json_writer *w, char bracket);  /* '{' or '[' */
 void fv_json_close(fv_json_writer *w, char bracket); /* '}' or ']' */
 void fv_json_key(fv_json_writer *w, const char *key);
+void fv_json_key_n(fv_json_writer *w, const char *key, size_t n);
 void fv_json_string(fv_json_writer *w, const char *text);
 void fv_json_string_n(fv_json_writer *w, const char *text, size_t n);
 void fv_json_int(fv_json_writer *w, int64_t value);

@@ -2,7 +2,9 @@
 
 #include "base/check.h"
 #include "fovea/corpus.h"
+#include "io/json.h"
 #include "io/utf8.h"
+#include "text/runes.h"
 #include "text/source.h"
 
 enum { FIRST_ROOM = 1 << 16 };
@@ -145,4 +147,24 @@ fv_status fv_lines_next(fv_lines *l, fv_line *out)
     if (!valid && l->policy == FV_LINES_REFUSE) return refuse(l, text, length);
     *out = (fv_line){.text = text, .bytes = length, .number = l->number, .valid = valid};
     return FV_OK;
+}
+
+fv_status fv_json_text(fv_ctx *ctx, const char *name, const char *json, size_t bytes,
+                       const char *key, fv_text *out, bool *found)
+{
+    fv_doc *doc = NULL;
+    FV_FORWARD(fv_json_parse(ctx, name, json, bytes, &doc));
+    const fv_value *value = fv_value_get(&doc->root, key);
+    fv_status s = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
+    if (s == FV_OK && value) {
+        s = fv_doc_kind(doc, value, FV_KIND_STRING);
+        if (s == FV_OK) s = fv_text_reserve(ctx, out, value->count);
+        if (s == FV_OK) {
+            out->bytes = 0;
+            s = fv_text_append(ctx, out, value->as.text, value->count);
+        }
+    }
+    if (s == FV_OK) *found = value != NULL;
+    fv_doc_free(&doc);
+    return s;
 }

@@ -1,9 +1,12 @@
 #include "support/oom_text.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fovea/corpus.h"
 #include "fovea/score.h"
+#include "fovea/tokenizer.h"
 #include "support/test.h"
 
 static bool normalize(fv_ctx *ctx, const void *unused)
@@ -69,10 +72,77 @@ static bool xz_lines(fv_ctx *ctx, const void *unused)
     return read_lines(ctx, "data/text/lines.txt.xz");
 }
 
+/* Learned, saved, loaded again, used. */
+static bool use_tokenizer(fv_ctx *ctx, fv_learn_kind kind, const char *path)
+{
+    static const char text[] = "the \xC3\xA9l\xC3\xA8ve, the cat's hat and the end of it all: "
+                               "antidisestablishmentarianism-antidisestablishmentarianism";
+    fv_token_learner_config cfg;
+    fv_token_learner *learner = NULL;
+    fv_tokenizer *made = NULL, *loaded = NULL;
+    fv_encoder *enc = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    fv_text out = {0};
+    const fv_string a = {text, sizeof text - 1}, b = {"the <s> end", 11};
+    fv_token_learner_config_init(&cfg, sizeof cfg, kind);
+    cfg.vocabulary = 270;
+    cfg.normalize = cfg.lowercase = true;
+    cfg.form = FV_NFD;
+    cfg.begin = "<s>";
+    bool ok = fv_token_learner_create(ctx, &cfg, &learner) == FV_OK &&
+              fv_token_learner_add(learner, text, sizeof text - 1) == FV_OK &&
+              fv_token_learner_finish(learner, &made) == FV_OK &&
+              fv_tokenizer_save(ctx, made, path) == FV_OK &&
+              fv_tokenizer_load(ctx, path, &loaded) == FV_OK &&
+              fv_encoder_create(ctx, loaded, &enc) == FV_OK &&
+              fv_encode_pair(enc, a, b, FV_ENCODE_SPECIALS, &e) == FV_OK &&
+              fv_tokenizer_decode(ctx, loaded, e.ids, e.count, 0, &out) == FV_OK;
+    fv_text_free(ctx, &out);
+    fv_encoder_destroy(&enc);
+    fv_tokenizer_destroy(&loaded);
+    fv_tokenizer_destroy(&made);
+    fv_token_learner_destroy(&learner);
+    return ok;
+}
+
+static bool tokenizers(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    char path[256];
+    const char *dir = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/fovea-oom-%d-tokenizer.json", dir ? dir : "/tmp",
+             (int)getpid());
+    bool ok = use_tokenizer(ctx, FV_LEARN_WORDS, path);
+    ok = use_tokenizer(ctx, FV_LEARN_BPE_BYTES, path) && ok;
+    ok = use_tokenizer(ctx, FV_LEARN_BPE_METASPACE, path) && ok;
+    unlink(path);
+    return ok;
+}
+
+static bool word_pieces(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    static const char json[] =
+        "{\"normalizer\":{\"type\":\"BertNormalizer\"},\"pre_tokenizer\":{\"type\":"
+        "\"BertPreTokenizer\"},\"added_tokens\":[{\"id\":7,\"content\":\"\xC3\x89\",\"normalized\":"
+        "true}],\"decoder\":{\"type\":\"WordPiece\"},\"model\":{\"type\":\"WordPiece\","
+        "\"unk_token\":\"U\",\"vocab\":{\"U\":0,\"the\":1,\"##s\":2}}}";
+    fv_tokenizer *tok = NULL;
+    fv_encoder *enc = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    fv_text out = {0};
+    bool ok = fv_tokenizer_parse(ctx, "t", json, sizeof json - 1, &tok) == FV_OK &&
+              fv_encoder_create(ctx, tok, &enc) == FV_OK &&
+              fv_encode(enc, "the thes \xC3\x89 x", 13, 0, &e) == FV_OK &&
+              fv_tokenizer_decode(ctx, tok, e.ids, e.count, 0, &out) == FV_OK;
+    fv_text_free(ctx, &out);
+    fv_encoder_destroy(&enc);
+    fv_tokenizer_destroy(&tok);
+    return ok;
+}
+
 const oom_file_scenario oom_text_scenarios[] = {
-    {"normal forms", normalize},
-    {"scores", score},
-    {"gzip lines", gzip_lines},
-    {"xz lines", xz_lines},
+    {"normal forms", normalize}, {"scores", score},          {"gzip lines", gzip_lines},
+    {"xz lines", xz_lines},      {"tokenizers", tokenizers}, {"word pieces", word_pieces},
 };
 const int oom_text_scenario_count = (int)(sizeof oom_text_scenarios / sizeof *oom_text_scenarios);

@@ -1,0 +1,65 @@
+/* Added tokens: cut out of the text before anything else happens to it. */
+#include <string.h>
+
+#include "text/encoder.h"
+
+/* The character that ends before, and the one that begins at, a place; 0 at the ends. */
+static uint32_t char_before(const char *text, size_t at)
+{
+    if (at == 0) return 0;
+    size_t begin = at - 1;
+    while (begin > 0 && (text[begin] & 0xC0) == 0x80)
+        begin--;
+    return fv_code_of(text + begin, at - begin);
+}
+
+static uint32_t char_at(const char *text, size_t bytes, size_t at)
+{
+    return at < bytes ? fv_code_of(text + at, fv_lead_length(text[at])) : 0;
+}
+
+/* The longest token that stands here, of those that are matched in such text. */
+static const fv_added *longest(const fv_tokenizer *tok, bool normalized, const char *text,
+                               size_t left)
+{
+    const fv_added *best = NULL;
+    for (size_t i = 0; i < tok->added_count; i++) {
+        const fv_added *a = &tok->added[i];
+        if (a->normalized != normalized || a->content.bytes > left || a->content.bytes == 0)
+            continue;
+        if (best && a->content.bytes <= best->content.bytes) continue;
+        if (memcmp(text, a->content.text, a->content.bytes) == 0) best = a;
+    }
+    return best;
+}
+
+static bool stands_alone(const char *text, size_t bytes, size_t begin, size_t end)
+{
+    return !(begin > 0 && fv_is_word_char(char_before(text, begin))) &&
+           !(end < bytes && fv_is_word_char(char_at(text, bytes, end)));
+}
+
+void fv_added_find(const fv_tokenizer *tok, bool normalized, const char *text, size_t bytes,
+                   size_t from, fv_added_match *out)
+{
+    const uint8_t bit = normalized ? 2 : 1;
+    *out = (fv_added_match){.token = NULL, .begin = bytes, .end = bytes};
+    for (size_t i = from; i < bytes; i++) {
+        if (!(tok->added_first[(unsigned char)text[i]] & bit)) continue;
+        const fv_added *token = longest(tok, normalized, text + i, bytes - i);
+        if (!token) continue;
+        size_t begin = i, end = i + token->content.bytes;
+        if (token->single_word && !stands_alone(text, bytes, begin, end)) {
+            i = end - 1;
+            continue;
+        }
+        while (token->lstrip && begin > from && fv_unicode_is_space(char_before(text, begin)))
+            do {
+                begin--;
+            } while (begin > from && (text[begin] & 0xC0) == 0x80);
+        while (token->rstrip && end < bytes && fv_unicode_is_space(char_at(text, bytes, end)))
+            end += fv_lead_length(text[end]);
+        *out = (fv_added_match){.token = token, .begin = begin, .end = end};
+        return;
+    }
+}

@@ -1,0 +1,259 @@
+/*
+ * Byte pair encoding of one piece: of all neighbouring pairs that have a merge, the one of lowest
+ * rank is joined first, the leftmost of equals, until none is left.
+ */
+#include <string.h>
+
+#include "io/utf8.h"
+#include "text/encoder.h"
+#include "text/hash.h"
+
+enum { NO_RANK = UINT32_MAX };
+
+const fv_merge *fv_model_merge(const fv_model *model, int32_t first, int32_t second)
+{
+    if (first < 0 || second < 0 || model->merge_slots == 0) return NULL;
+    const uint64_t key = ((uint64_t)(uint32_t)first << 32 | (uint32_t)second) + 1;
+    size_t slot = (size_t)fv_hash_u64(key) & (model->merge_slots - 1);
+    for (; model->merges[slot].key; slot = (slot + 1) & (model->merge_slots - 1))
+        if (model->merges[slot].key == key) return &model->merges[slot];
+    return NULL;
+}
+
+static uint32_t rank_of(const fv_model *model, int32_t first, int32_t second)
+{
+    const fv_merge *merge = fv_model_merge(model, first, second);
+    return merge ? merge->rank : NO_RANK;
+}
+
+/* ---- the symbols a piece begins as ----------------------------------------------- */
+
+static fv_status put_symbol(fv_encoder *enc, int32_t id, size_t begin, size_t end)
+{
+    if (enc->symbol_count == enc->symbol_room) {
+        fv_symbol *symbols = fv_mem_grow(&enc->ctx->mem, enc->symbols, &enc->symbol_room,
+                                         enc->symbol_count + 1, sizeof *symbols);
+        FV_RETURN_IF(!symbols, enc->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+        enc->symbols = symbols;
+    }
+    enc->symbols[enc->symbol_count++] =
+        (fv_symbol){.id = id, .begin = (uint32_t)begin, .end = (uint32_t)end};
+    return FV_OK;
+}
+
+static fv_status begin_bytes(fv_encoder *enc, const char *text, size_t bytes)
+{
+    const fv_model *model = &enc->tok->model;
+    for (size_t i = 0; i < bytes; i++) {
+        int32_t id = model->byte_ids[(unsigned char)text[i]];
+        if (id < 0) id = model->unk;
+        if (id >= 0) FV_FORWARD(put_symbol(enc, id, i, i + 1));
+    }
+    return FV_OK;
+}
+
+/* The token of one character, with what its place in the word adds to it. */
+static fv_status find_char(fv_encoder *enc, const char *text, size_t at, size_t length, bool last,
+                           int32_t *id)
+{
+    const fv_model *model = &enc->tok->model;
+    fv_text *s = &enc->scratch;
+    if (model->prefix.bytes == 0 && model->suffix.bytes == 0) {
+        *id = fv_model_find(enc->tok, text + at, length);
+        return FV_OK;
+    }
+    s->bytes = 0;
+    if (at > 0) FV_FORWARD(fv_text_append(enc->ctx, s, model->prefix.text, model->prefix.bytes));
+    FV_FORWARD(fv_text_append(enc->ctx, s, text + at, length));
+    if (last) FV_FORWARD(fv_text_append(enc->ctx, s, model->suffix.text, model->suffix.bytes));
+    *id = fv_model_find(enc->tok, s->data, s->bytes);
+    return FV_OK;
+}
+
+/* A character without a token: its bytes, if all of them have one. */
+static fv_status fall_back(fv_encoder *enc, const char *text, size_t at, size_t length, bool *done)
+{
+    const fv_model *model = &enc->tok->model;
+    *done = model->byte_fallback;
+    for (size_t k = 0; k < length && *done; k++)
+        *done = model->fallback_ids[(unsigned char)text[at + k]] >= 0;
+    for (size_t k = 0; k < length && *done; k++)
+        FV_FORWARD(
+            put_symbol(enc, model->fallback_ids[(unsigned char)text[at + k]], at + k, at + k + 1));
+    return FV_OK;
+}
+
+static fv_status begin_chars(fv_encoder *enc, const char *text, size_t bytes)
+{
+    const fv_model *model = &enc->tok->model;
+    bool after_unknown = false;
+    for (size_t i = 0; i < bytes;) {
+        size_t length = fv_lead_length(text[i]);
+        int32_t id = -1;
+        bool done = false;
+        FV_FORWARD(find_char(enc, text, i, length, i + length == bytes, &id));
+        if (id < 0) FV_FORWARD(fall_back(enc, text, i, length, &done));
+        if (id >= 0) {
+            FV_FORWARD(put_symbol(enc, id, i, i + length));
+        } else if (!done && model->unk >= 0) {
+            if (model->fuse_unk && after_unknown)
+                enc->symbols[enc->symbol_count - 1].end = (uint32_t)(i + length);
+            else
+                FV_FORWARD(put_symbol(enc, model->unk, i, i + length));
+        }
+        after_unknown = id < 0 && !done && model->unk >= 0;
+        i += length;
+    }
+    return FV_OK;
+}
+
+/* ---- joining: short words -------------------------------------------------------- */
+
+static void join_short(fv_encoder *enc)
+{
+    const fv_model *model = &enc->tok->model;
+    fv_symbol *s = enc->symbols;
+    size_t n = enc->symbol_count;
+    for (size_t i = 0; i + 1 < n; i++)
+        s[i].rank = rank_of(model, s[i].id, s[i + 1].id);
+    while (n > 1) {
+        size_t best = 0;
+        for (size_t i = 1; i + 1 < n; i++)
+            if (s[i].rank < s[best].rank) best = i;
+        if (s[best].rank == NO_RANK) break;
+        s[best].id = fv_model_merge(model, s[best].id, s[best + 1].id)->id;
+        s[best].end = s[best + 1].end;
+        n--;
+        memmove(s + best + 1, s + best + 2, (n - best - 1) * sizeof *s);
+        if (best + 1 < n) s[best].rank = rank_of(model, s[best].id, s[best + 1].id);
+        if (best > 0) s[best - 1].rank = rank_of(model, s[best - 1].id, s[best].id);
+    }
+    enc->symbol_count = n;
+}
+
+/* ---- joining: long words --------------------------------------------------------- */
+
+static bool before(fv_candidate a, fv_candidate b)
+{
+    return a.rank < b.rank || (a.rank == b.rank && a.at < b.at);
+}
+
+static fv_status heap_push(fv_encoder *enc, fv_candidate c)
+{
+    if (enc->heap_count == enc->heap_room) {
+        fv_candidate *heap = fv_mem_grow(&enc->ctx->mem, enc->heap, &enc->heap_room,
+                                         enc->heap_count + 1, sizeof *heap);
+        FV_RETURN_IF(!heap, enc->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+        enc->heap = heap;
+    }
+    size_t i = enc->heap_count++;
+    for (; i > 0 && before(c, enc->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        enc->heap[i] = enc->heap[(i - 1) / 2];
+    enc->heap[i] = c;
+    return FV_OK;
+}
+
+static fv_candidate heap_pop(fv_encoder *enc)
+{
+    fv_candidate top = enc->heap[0], last = enc->heap[--enc->heap_count];
+    size_t i = 0, n = enc->heap_count;
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= n) break;
+        if (child + 1 < n && before(enc->heap[child + 1], enc->heap[child])) child++;
+        if (!before(enc->heap[child], last)) break;
+        enc->heap[i] = enc->heap[child];
+        i = child;
+    }
+    enc->heap[i] = last;
+    return top;
+}
+
+/* Looks at the pair that begins with symbol `at`, and remembers it if it can be joined. */
+static fv_status offer(fv_encoder *enc, int32_t at)
+{
+    fv_symbol *s = enc->symbols;
+    if (at < 0 || s[at].after < 0) return FV_OK;
+    s[at].rank = rank_of(&enc->tok->model, s[at].id, s[s[at].after].id);
+    if (s[at].rank == NO_RANK) return FV_OK;
+    return heap_push(enc, (fv_candidate){s[at].rank, at});
+}
+
+static fv_status join_long(fv_encoder *enc)
+{
+    fv_symbol *s = enc->symbols;
+    const size_t n = enc->symbol_count;
+    enc->heap_count = 0;
+    for (size_t i = 0; i < n; i++) {
+        s[i].before = (int32_t)i - 1;
+        s[i].after = i + 1 < n ? (int32_t)i + 1 : -1;
+        s[i].rank = NO_RANK;
+    }
+    for (size_t i = 0; i < n; i++)
+        FV_FORWARD(offer(enc, (int32_t)i));
+    while (enc->heap_count) {
+        fv_candidate c = heap_pop(enc);
+        fv_symbol *left = &s[c.at];
+        /* Joined into another since, or now before another neighbour. */
+        if (left->id < 0 || left->after < 0 || left->rank != c.rank) continue;
+        fv_symbol *right = &s[left->after];
+        const fv_merge *merge = fv_model_merge(&enc->tok->model, left->id, right->id);
+        if (!merge || merge->rank != c.rank) continue;
+        left->id = merge->id;
+        left->end = right->end;
+        right->id = -1;
+        left->after = right->after;
+        if (right->after >= 0) s[right->after].before = c.at;
+        left->rank = NO_RANK;
+        FV_FORWARD(offer(enc, c.at));
+        FV_FORWARD(offer(enc, left->before));
+    }
+    size_t used = 0;
+    for (int32_t i = 0; i >= 0; i = s[i].after)
+        s[used++] = s[i];
+    enc->symbol_count = used;
+    return FV_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------- */
+
+/* With "ignore_merges", a piece that is a token is that token. */
+static fv_status whole_piece(fv_encoder *enc, const char *text, size_t bytes, int32_t *id)
+{
+    const fv_tokenizer *tok = enc->tok;
+    if (!tok->byte_level) {
+        *id = fv_model_find(tok, text, bytes);
+        return FV_OK;
+    }
+    fv_text *s = &enc->scratch;
+    FV_FORWARD(fv_text_reserve(enc->ctx, s, 2 * bytes));
+    s->bytes = 0;
+    for (size_t i = 0; i < bytes; i++)
+        s->bytes += fv_utf8_put(fv_byte_letter((unsigned char)text[i]), s->data + s->bytes);
+    *id = fv_model_find(tok, s->data, s->bytes);
+    return FV_OK;
+}
+
+fv_status fv_encode_bpe(fv_encoder *enc, const char *text, size_t bytes)
+{
+    enum { SHORT = 40 };
+    enc->symbol_count = 0;
+    if (enc->tok->model.ignore_merges) {
+        int32_t id = -1;
+        FV_FORWARD(whole_piece(enc, text, bytes, &id));
+        if (id >= 0) return fv_encoder_put(enc, id, 0, bytes);
+    }
+    FV_FORWARD(enc->tok->byte_level ? begin_bytes(enc, text, bytes)
+                                    : begin_chars(enc, text, bytes));
+    FV_RETURN_IF(enc->symbol_count > INT32_MAX, enc->ctx, FV_ERR_LIMIT,
+                 "tokenizer: a piece of more than 2^31 symbols");
+    if (enc->symbol_count > SHORT)
+        FV_FORWARD(join_long(enc));
+    else
+        join_short(enc);
+    for (size_t i = 0; i < enc->symbol_count; i++) {
+        const fv_symbol *s = &enc->symbols[i];
+        FV_FORWARD(fv_encoder_put(enc, s->id, s->begin, s->end));
+    }
+    return FV_OK;
+}

@@ -1,0 +1,277 @@
+#include "text/bpe_learn.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "text/hash.h"
+
+/* A pair of neighbours: how often it stands in all words, and in which words it may stand. */
+typedef struct pair {
+    uint64_t key; /* first << 32 | second */
+    uint64_t count;
+    uint32_t places;    /* the newest entry of its list + 1; 0: none */
+    uint32_t last_word; /* that this entry names */
+    bool touched;       /* its count grew in the merge at hand */
+} pair;
+
+typedef struct place {
+    uint32_t word, next; /* next entry + 1 */
+} place;
+
+/* An offer that was right when it was made; it is checked when it comes to the top. */
+typedef struct offer {
+    uint64_t count, key;
+    uint32_t pair;
+} offer;
+
+typedef struct learner {
+    fv_bpe_task *task;
+    pair *pairs;
+    size_t count, room;
+    uint32_t *table; /* number of a pair + 1 */
+    size_t slots;
+    place *places;
+    size_t place_count, place_room;
+    offer *heap;
+    size_t heap_count, heap_room;
+    uint32_t *touched;
+    size_t touched_count, touched_room;
+    fv_text joined;
+} learner;
+
+static fv_status out_of_memory(const learner *l)
+{
+    return fv_fail(l->task->ctx, FV_ERR_MEMORY, "training: out of memory");
+}
+
+/* ---- pairs ----------------------------------------------------------------------- */
+
+static uint64_t key_of(int32_t first, int32_t second)
+{
+    return (uint64_t)(uint32_t)first << 32 | (uint32_t)second;
+}
+
+static fv_status grow_table(learner *l)
+{
+    enum { FIRST_SLOTS = 1024 };
+    fv_mem *mem = &l->task->ctx->mem;
+    if (l->count < l->slots / 2) return FV_OK;
+    size_t slots = l->slots ? l->slots * 2 : FIRST_SLOTS, bytes;
+    if (!fv_mul_size(slots, sizeof *l->table, &bytes)) return out_of_memory(l);
+    uint32_t *table = fv_mem_zalloc(mem, bytes);
+    if (!table) return out_of_memory(l);
+    for (size_t i = 0; i < l->count; i++) {
+        size_t slot = (size_t)fv_hash_u64(l->pairs[i].key) & (slots - 1);
+        while (table[slot])
+            slot = (slot + 1) & (slots - 1);
+        table[slot] = (uint32_t)(i + 1);
+    }
+    fv_mem_free(mem, l->table, l->slots * sizeof *l->table);
+    l->table = table;
+    l->slots = slots;
+    return FV_OK;
+}
+
+/* The pair, made if it is new. The pointer lives until the next call. */
+static fv_status find_pair(learner *l, uint64_t key, pair **out)
+{
+    FV_FORWARD(grow_table(l));
+    size_t slot = (size_t)fv_hash_u64(key) & (l->slots - 1);
+    for (; l->table[slot]; slot = (slot + 1) & (l->slots - 1))
+        if (l->pairs[l->table[slot] - 1].key == key) {
+            *out = &l->pairs[l->table[slot] - 1];
+            return FV_OK;
+        }
+    FV_RETURN_IF(l->count >= UINT32_MAX - 1, l->task->ctx, FV_ERR_LIMIT,
+                 "training: more than 2^32 pairs");
+    pair *pairs = fv_mem_grow(&l->task->ctx->mem, l->pairs, &l->room, l->count + 1, sizeof *pairs);
+    if (!pairs) return out_of_memory(l);
+    l->pairs = pairs;
+    pairs[l->count] = (pair){.key = key};
+    l->table[slot] = (uint32_t)(l->count + 1);
+    *out = &pairs[l->count++];
+    return FV_OK;
+}
+
+/* Counts a pair in a word, and remembers the word. */
+static fv_status gain(learner *l, int32_t first, int32_t second, uint32_t word)
+{
+    pair *p = NULL;
+    if (first < 0 || second < 0) return FV_OK;
+    FV_FORWARD(find_pair(l, key_of(first, second), &p));
+    p->count += l->task->words[word].count;
+    if (!p->touched) {
+        uint32_t *touched = fv_mem_grow(&l->task->ctx->mem, l->touched, &l->touched_room,
+                                        l->touched_count + 1, sizeof *touched);
+        if (!touched) return out_of_memory(l);
+        l->touched = touched;
+        touched[l->touched_count++] = (uint32_t)(p - l->pairs);
+        p->touched = true;
+    }
+    if (p->places && p->last_word == word) return FV_OK;
+    FV_RETURN_IF(l->place_count >= UINT32_MAX - 1, l->task->ctx, FV_ERR_LIMIT,
+                 "training: too much text");
+    place *places = fv_mem_grow(&l->task->ctx->mem, l->places, &l->place_room, l->place_count + 1,
+                                sizeof *places);
+    if (!places) return out_of_memory(l);
+    l->places = places;
+    places[l->place_count] = (place){word, p->places};
+    p->places = (uint32_t)++l->place_count;
+    p->last_word = word;
+    return FV_OK;
+}
+
+static fv_status lose(learner *l, int32_t first, int32_t second, uint32_t word)
+{
+    pair *p = NULL;
+    if (first < 0 || second < 0) return FV_OK;
+    FV_FORWARD(find_pair(l, key_of(first, second), &p));
+    uint64_t n = l->task->words[word].count;
+    p->count = p->count > n ? p->count - n : 0;
+    return FV_OK;
+}
+
+/* ---- the queue ------------------------------------------------------------------- */
+
+/* Frequent pairs first; of equals, those of older tokens. */
+static bool before(const offer *a, const offer *b)
+{
+    return a->count > b->count || (a->count == b->count && a->key < b->key);
+}
+
+static fv_status push(learner *l, uint32_t number)
+{
+    const pair *p = &l->pairs[number];
+    if (p->count < l->task->min_count || p->count == 0) return FV_OK;
+    offer *heap =
+        fv_mem_grow(&l->task->ctx->mem, l->heap, &l->heap_room, l->heap_count + 1, sizeof *heap);
+    if (!heap) return out_of_memory(l);
+    l->heap = heap;
+    const offer o = {p->count, p->key, number};
+    size_t i = l->heap_count++;
+    for (; i > 0 && before(&o, &heap[(i - 1) / 2]); i = (i - 1) / 2)
+        heap[i] = heap[(i - 1) / 2];
+    heap[i] = o;
+    return FV_OK;
+}
+
+static offer pop(learner *l)
+{
+    const offer top = l->heap[0], last = l->heap[--l->heap_count];
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < l->heap_count; i = child) {
+        if (child + 1 < l->heap_count && before(&l->heap[child + 1], &l->heap[child])) child++;
+        if (!before(&l->heap[child], &last)) break;
+        l->heap[i] = l->heap[child];
+    }
+    l->heap[i] = last;
+    return top;
+}
+
+/* Offers every pair whose count grew. */
+static fv_status offer_touched(learner *l)
+{
+    for (size_t i = 0; i < l->touched_count; i++) {
+        l->pairs[l->touched[i]].touched = false;
+        FV_FORWARD(push(l, l->touched[i]));
+    }
+    l->touched_count = 0;
+    return FV_OK;
+}
+
+/* ---- merging --------------------------------------------------------------------- */
+
+static fv_status merge_word(learner *l, uint32_t number, int32_t a, int32_t b, int32_t new)
+{
+    fv_learn_word *word = &l->task->words[number];
+    int32_t *s = l->task->symbols + word->begin;
+    uint32_t used = 0, n = word->length;
+    for (uint32_t i = 0; i < n;) {
+        if (i + 1 >= n || s[i] != a || s[i + 1] != b) {
+            s[used++] = s[i++];
+            continue;
+        }
+        if (used > 0) {
+            FV_FORWARD(lose(l, s[used - 1], a, number));
+            FV_FORWARD(gain(l, s[used - 1], new, number));
+        }
+        if (i + 2 < n) {
+            FV_FORWARD(lose(l, b, s[i + 2], number));
+            FV_FORWARD(gain(l, new, s[i + 2], number));
+        }
+        s[used++] = new;
+        i += 2;
+    }
+    word->length = used;
+    return FV_OK;
+}
+
+/* The token that two others become. */
+static fv_status join(learner *l, int32_t a, int32_t b, int32_t *id)
+{
+    fv_vocab *vocab = l->task->vocab;
+    l->joined.bytes = 0;
+    FV_FORWARD(
+        fv_text_append(l->task->ctx, &l->joined, vocab->tokens[a].text, vocab->tokens[a].bytes));
+    FV_FORWARD(
+        fv_text_append(l->task->ctx, &l->joined, vocab->tokens[b].text, vocab->tokens[b].bytes));
+    return fv_vocab_add(vocab, l->joined.data, l->joined.bytes, id);
+}
+
+static fv_status merge_pair(learner *l, uint32_t number)
+{
+    fv_bpe_task *task = l->task;
+    const uint64_t key = l->pairs[number].key;
+    const int32_t a = (int32_t)(key >> 32), b = (int32_t)(uint32_t)key;
+    int32_t new = 0;
+    FV_FORWARD(join(l, a, b, &new));
+    if ((size_t) new < task->specials) { /* the text spells a special token: that is not learned */
+        l->pairs[number].count = 0;
+        return FV_OK;
+    }
+    fv_id_pair *merges = fv_mem_grow(&task->ctx->mem, task->merges, &task->merge_room,
+                                     task->merge_count + 1, sizeof *merges);
+    if (!merges) return out_of_memory(l);
+    task->merges = merges;
+    merges[task->merge_count++] = (fv_id_pair){a, b};
+    for (uint32_t at = l->pairs[number].places; at; at = l->places[at - 1].next)
+        FV_FORWARD(merge_word(l, l->places[at - 1].word, a, b, new));
+    l->pairs[number].count = 0;
+    l->pairs[number].places = 0;
+    return offer_touched(l);
+}
+
+static fv_status learn(learner *l)
+{
+    fv_bpe_task *task = l->task;
+    for (size_t w = 0; w < task->word_count; w++) {
+        const fv_learn_word *word = &task->words[w];
+        const int32_t *s = task->symbols + word->begin;
+        for (uint32_t i = 0; i + 1 < word->length; i++)
+            FV_FORWARD(gain(l, s[i], s[i + 1], (uint32_t)w));
+    }
+    FV_FORWARD(offer_touched(l));
+    while (l->heap_count && task->vocab->size < task->target) {
+        FV_RETURN_IF(fv_cancelled(task->ctx), task->ctx, FV_ERR_CANCELLED, "training: cancelled");
+        const offer top = pop(l);
+        if (l->pairs[top.pair].count != top.count)
+            FV_FORWARD(push(l, top.pair));
+        else
+            FV_FORWARD(merge_pair(l, top.pair));
+    }
+    return FV_OK;
+}
+
+fv_status fv_bpe_learn(fv_bpe_task *task)
+{
+    learner l = {.task = task};
+    fv_mem *mem = &task->ctx->mem;
+    fv_status s = learn(&l);
+    fv_mem_free(mem, l.pairs, l.room * sizeof *l.pairs);
+    fv_mem_free(mem, l.table, l.slots * sizeof *l.table);
+    fv_mem_free(mem, l.places, l.place_room * sizeof *l.places);
+    fv_mem_free(mem, l.heap, l.heap_room * sizeof *l.heap);
+    fv_mem_free(mem, l.touched, l.touched_room * sizeof *l.touched);
+    fv_text_free(task->ctx, &l.joined);
+    return s;
+}

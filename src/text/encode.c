@@ -1,0 +1,368 @@
+#include <string.h>
+
+#include "base/check.h"
+#include "io/utf8.h"
+#include "text/encoder.h"
+#include "text/hash.h"
+
+/* ---- life ------------------------------------------------------------------------ */
+
+/* The cache holds so many words, of at most so many bytes; when it is full it begins anew. */
+enum {
+    CACHE_WORDS = 1 << 15,
+    CACHE_SLOTS = 1 << 16,
+    CACHE_LETTERS = 1 << 19,
+    CACHE_PARTS = 1 << 17,
+    CACHE_LONGEST = 64
+};
+
+static bool make_cache(fv_word_cache *c, fv_mem *mem)
+{
+    c->words = fv_mem_alloc(mem, CACHE_WORDS * sizeof *c->words);
+    c->table = fv_mem_zalloc(mem, CACHE_SLOTS * sizeof *c->table);
+    c->letters = fv_mem_alloc(mem, CACHE_LETTERS);
+    c->parts = fv_mem_alloc(mem, CACHE_PARTS * sizeof *c->parts);
+    return c->words && c->table && c->letters && c->parts;
+}
+
+fv_status fv_encoder_create(fv_ctx *ctx, const fv_tokenizer *tok, fv_encoder **out)
+{
+    fv_encoder *enc = fv_mem_zalloc(&ctx->mem, sizeof *enc);
+    FV_RETURN_IF(!enc, ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+    enc->ctx = ctx;
+    enc->tok = tok;
+    fv_work_init(&enc->work, ctx);
+    if (!make_cache(&enc->cache, &ctx->mem)) {
+        fv_encoder_destroy(&enc);
+        return fv_fail(ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+    }
+    *out = enc;
+    return FV_OK;
+}
+
+enum { TOKEN_BYTES = sizeof(fv_token_span) + sizeof(int32_t) + 3 };
+
+static void free_list(fv_mem *mem, fv_token_list *l)
+{
+    fv_mem_free(mem, l->spans, l->room * TOKEN_BYTES);
+}
+
+void fv_encoder_destroy(fv_encoder **encoder)
+{
+    fv_encoder *enc = *encoder;
+    if (!enc) return;
+    fv_mem *mem = &enc->ctx->mem;
+    fv_work_free(&enc->work);
+    fv_mem_free(mem, enc->cache.words, CACHE_WORDS * sizeof *enc->cache.words);
+    fv_mem_free(mem, enc->cache.table, CACHE_SLOTS * sizeof *enc->cache.table);
+    fv_mem_free(mem, enc->cache.letters, CACHE_LETTERS);
+    fv_mem_free(mem, enc->cache.parts, CACHE_PARTS * sizeof *enc->cache.parts);
+    fv_mem_free(mem, enc->parts, enc->part_room * sizeof *enc->parts);
+    fv_mem_free(mem, enc->symbols, enc->symbol_room * sizeof *enc->symbols);
+    fv_mem_free(mem, enc->heap, enc->heap_room * sizeof *enc->heap);
+    fv_text_free(enc->ctx, &enc->scratch);
+    free_list(mem, &enc->plain[0]);
+    free_list(mem, &enc->plain[1]);
+    free_list(mem, &enc->finished);
+    fv_mem_free(mem, enc, sizeof *enc);
+    *encoder = NULL;
+}
+
+/* ---- lists of tokens ------------------------------------------------------------- */
+
+static fv_status reserve(fv_encoder *enc, fv_token_list *l, size_t more)
+{
+    enum { LEAST = 64 };
+    fv_mem *mem = &enc->ctx->mem;
+    size_t need, room, bytes;
+    FV_RETURN_IF(!fv_add_size(l->count, more, &need) || !fv_mul_size(need, 2, &room) ||
+                     !fv_mul_size(room + LEAST, TOKEN_BYTES, &bytes),
+                 enc->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+    if (need <= l->room) return FV_OK;
+    fv_token_list new = {.count = l->count, .room = room + LEAST};
+    new.spans = fv_mem_alloc(mem, bytes);
+    FV_RETURN_IF(!new.spans, enc->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+    new.ids = (int32_t *)(void *)(new.spans + new.room);
+    new.types = (uint8_t *)(new.ids + new.room);
+    new.specials = new.types + new.room;
+    new.sequences = new.specials + new.room;
+    if (l->count) {
+        memcpy(new.spans, l->spans, l->count * sizeof *l->spans);
+        memcpy(new.ids, l->ids, l->count * sizeof *l->ids);
+        memcpy(new.types, l->types, l->count);
+        memcpy(new.specials, l->specials, l->count);
+        memcpy(new.sequences, l->sequences, l->count);
+    }
+    free_list(mem, l);
+    *l = new;
+    return FV_OK;
+}
+
+/* What a token in a list is, for those who look at it again. */
+enum { FROM_MODEL, FROM_TEMPLATE, FROM_TEXT };
+
+static fv_status put_token(fv_encoder *enc, fv_token_list *l, int32_t id, fv_token_span span,
+                           uint8_t type, uint8_t source)
+{
+    if (l->count == l->room) FV_FORWARD(reserve(enc, l, 1));
+    l->ids[l->count] = id;
+    l->spans[l->count] = span;
+    l->types[l->count] = type;
+    l->sequences[l->count] = 0;
+    l->specials[l->count++] = source;
+    return FV_OK;
+}
+
+/* ---- the model, with its cache ---------------------------------------------------- */
+
+fv_status fv_encoder_put(fv_encoder *enc, int32_t id, size_t begin, size_t end)
+{
+    if (enc->part_count == enc->part_room) {
+        fv_part *parts = fv_mem_grow(&enc->ctx->mem, enc->parts, &enc->part_room,
+                                     enc->part_count + 1, sizeof *parts);
+        FV_RETURN_IF(!parts, enc->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+        enc->parts = parts;
+    }
+    enc->parts[enc->part_count++] = (fv_part){id, (uint32_t)begin, (uint32_t)end};
+    return FV_OK;
+}
+
+static fv_status run_model(fv_encoder *enc, const char *text, size_t bytes)
+{
+    enc->part_count = 0;
+    switch (enc->tok->model.kind) {
+    case FV_MODEL_WORD_LEVEL:
+        return fv_encode_word_level(enc, text, bytes);
+    case FV_MODEL_WORD_PIECE:
+        return fv_encode_word_piece(enc, text, bytes);
+    default:
+        return fv_encode_bpe(enc, text, bytes);
+    }
+}
+
+static void remember(fv_encoder *enc, const char *text, size_t bytes, size_t slot)
+{
+    fv_word_cache *c = &enc->cache;
+    if (c->count == CACHE_WORDS || c->letter_count + bytes > CACHE_LETTERS ||
+        c->part_count + enc->part_count > CACHE_PARTS) {
+        memset(c->table, 0, CACHE_SLOTS * sizeof *c->table);
+        c->count = c->letter_count = c->part_count = 0;
+        return;
+    }
+    c->words[c->count] = (fv_cached){(uint32_t)c->letter_count, (uint32_t)bytes,
+                                     (uint32_t)c->part_count, (uint32_t)enc->part_count};
+    memcpy(c->letters + c->letter_count, text, bytes);
+    if (enc->part_count)
+        memcpy(c->parts + c->part_count, enc->parts, enc->part_count * sizeof *enc->parts);
+    c->letter_count += bytes;
+    c->part_count += enc->part_count;
+    c->table[slot] = (uint32_t)++c->count;
+}
+
+/* The parts of a piece, from the cache or from the model. */
+static fv_status parts_of(fv_encoder *enc, const char *text, size_t bytes, const fv_part **parts,
+                          size_t *count)
+{
+    fv_word_cache *c = &enc->cache;
+    size_t slot = 0;
+    if (bytes <= CACHE_LONGEST) {
+        slot = (size_t)fv_hash_bytes(text, bytes) & (CACHE_SLOTS - 1);
+        for (; c->table[slot]; slot = (slot + 1) & (CACHE_SLOTS - 1)) {
+            const fv_cached *word = &c->words[c->table[slot] - 1];
+            if (word->bytes != bytes || memcmp(c->letters + word->at, text, bytes) != 0) continue;
+            *parts = c->parts + word->part;
+            *count = word->parts;
+            return FV_OK;
+        }
+    }
+    FV_FORWARD(run_model(enc, text, bytes));
+    if (bytes <= CACHE_LONGEST) remember(enc, text, bytes, slot);
+    *parts = enc->parts;
+    *count = enc->part_count;
+    return FV_OK;
+}
+
+/* ---- one text -------------------------------------------------------------------- */
+
+static fv_status encode_pieces(fv_encoder *enc, fv_token_list *list)
+{
+    fv_work *w = &enc->work;
+    for (size_t i = 0; i < enc->tok->split_count; i++)
+        FV_FORWARD(fv_work_split(w, &enc->tok->splits[i]));
+    for (size_t i = 0; i < w->count; i++) {
+        const fv_piece piece = w->pieces[i];
+        const fv_part added = {piece.token, 0, piece.end - piece.begin}, *parts = &added;
+        size_t count = 1;
+        if (piece.token < 0)
+            FV_FORWARD(
+                parts_of(enc, w->text + piece.begin, piece.end - piece.begin, &parts, &count));
+        FV_FORWARD(reserve(enc, list, count));
+        const uint8_t source = piece.token < 0 ? FROM_MODEL : FROM_TEXT;
+        for (size_t k = 0; k < count; k++)
+            FV_FORWARD(
+                put_token(enc, list, parts[k].id,
+                          fv_work_span(w, piece.begin + parts[k].begin, piece.begin + parts[k].end),
+                          0, source));
+    }
+    return FV_OK;
+}
+
+/* Text without raw added tokens: the others are looked for once it is normalized. */
+static fv_status encode_section(fv_encoder *enc, const char *text, size_t bytes, size_t base,
+                                fv_token_list *list)
+{
+    fv_work *w = &enc->work;
+    fv_added_match m = {.token = NULL};
+    if (bytes == 0) return FV_OK;
+    FV_FORWARD(fv_work_begin(w, text, bytes, (uint32_t)base));
+    FV_FORWARD(fv_work_normalize(w, enc->tok));
+    w->made_count = 0;
+    for (size_t from = 0; from < w->bytes; from = m.end) {
+        fv_added_find(enc->tok, true, w->text, w->bytes, from, &m);
+        FV_FORWARD(fv_work_put(w, from, m.begin, false));
+        if (m.token)
+            FV_FORWARD(fv_work_put_piece(
+                w, (fv_piece){(uint32_t)m.begin, (uint32_t)m.end, m.token->id, false}));
+    }
+    fv_work_take(w);
+    return encode_pieces(enc, list);
+}
+
+static fv_status encode_text(fv_encoder *enc, const char *text, size_t bytes, fv_token_list *list)
+{
+    FV_RETURN_IF(bytes >= UINT32_MAX, enc->ctx, FV_ERR_LIMIT, "tokenizer: a text of 4 GiB or more");
+    FV_RETURN_IF(!fv_utf8_valid(text, bytes), enc->ctx, FV_ERR_FORMAT,
+                 "tokenizer: the text is not valid UTF-8");
+    list->count = 0;
+    for (size_t from = 0; from < bytes;) {
+        fv_added_match m;
+        fv_added_find(enc->tok, false, text, bytes, from, &m);
+        FV_FORWARD(encode_section(enc, text + from, m.begin - from, from, list));
+        if (!m.token) break;
+        fv_token_span span = {(uint32_t)m.begin, (uint32_t)m.end};
+        FV_FORWARD(put_token(enc, list, m.token->id, span, 0, FROM_TEXT));
+        from = m.end;
+    }
+    return FV_OK;
+}
+
+/* ---- the post-processor ---------------------------------------------------------- */
+
+/* How many blanks a token begins or ends with, as byte-level tokens spell them. */
+static uint32_t blanks(fv_string token, bool at_end)
+{
+    const uint32_t blank = fv_byte_letter(' ');
+    uint32_t count = 0;
+    size_t begin = 0, end = token.bytes;
+    while (begin < end) {
+        size_t at = begin, length;
+        if (at_end)
+            for (at = end - 1; at > begin && (token.text[at] & 0xC0) == 0x80;)
+                at--;
+        length = fv_lead_length(token.text[at]);
+        if (at + length > token.bytes) break;
+        uint32_t code = fv_code_of(token.text + at, length);
+        if (code != blank && !fv_unicode_is_space(code)) break;
+        count++;
+        if (at_end)
+            end = at;
+        else
+            begin = at + length;
+    }
+    return count;
+}
+
+/* Offsets without the blanks around a token, counted in characters; one that was only put there has
+ * no place to give up. */
+static void trim_offsets(const fv_tokenizer *tok, const char *text, fv_token_list *l)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        fv_token_span *span = &l->spans[i];
+        fv_string token = fv_tokenizer_token(tok, l->ids[i]);
+        /* An added token took the blanks beside it along. */
+        if (l->specials[i] == FROM_TEXT)
+            token = (fv_string){text + span->begin, span->end - span->begin};
+        uint32_t leading = blanks(token, false), trailing = blanks(token, true);
+        if (leading > 0 && tok->trim_prefix_space && (i == 0 || span->begin == 0)) leading--;
+        for (; leading > 0 && span->begin < span->end; leading--)
+            span->begin += (uint32_t)fv_lead_length(text[span->begin]);
+        for (; trailing > 0 && span->end > span->begin; trailing--)
+            do {
+                span->end--;
+            } while (span->end > span->begin && (text[span->end] & 0xC0) == 0x80);
+    }
+}
+
+static fv_status append(fv_encoder *enc, uint8_t sequence, uint8_t type)
+{
+    const fv_token_list *from = &enc->plain[sequence];
+    fv_token_list *to = &enc->finished;
+    FV_FORWARD(reserve(enc, to, from->count));
+    if (from->count == 0) return FV_OK;
+    memcpy(to->ids + to->count, from->ids, from->count * sizeof *to->ids);
+    memcpy(to->spans + to->count, from->spans, from->count * sizeof *to->spans);
+    memset(to->types + to->count, type, from->count);
+    memset(to->specials + to->count, 0, from->count);
+    memset(to->sequences + to->count, sequence, from->count);
+    to->count += from->count;
+    return FV_OK;
+}
+
+static fv_status finish(fv_encoder *enc, const fv_string *text, size_t texts, unsigned flags)
+{
+    const fv_tokenizer *tok = enc->tok;
+    const fv_template *template = texts == 2 ? &tok->pair : &tok->single;
+    enc->finished.count = 0;
+    for (size_t i = 0; i < texts && tok->trim_offsets; i++)
+        trim_offsets(tok, text[i].text, &enc->plain[i]);
+    if (!tok->has_template) {
+        for (size_t i = 0; i < texts; i++)
+            FV_FORWARD(append(enc, (uint8_t)i, (uint8_t)i));
+        return FV_OK;
+    }
+    for (size_t i = 0; i < template->count; i++) {
+        const fv_template_piece *p = &template->pieces[i];
+        if (p->id < 0)
+            FV_FORWARD(append(enc, p->sequence, p->type));
+        else if (flags & FV_ENCODE_SPECIALS)
+            FV_FORWARD(put_token(enc, &enc->finished, p->id, (fv_token_span){0, 0}, p->type,
+                                 FROM_TEMPLATE));
+    }
+    return FV_OK;
+}
+
+static void hand_out(const fv_encoder *enc, fv_encoding *out)
+{
+    const fv_token_list *l = &enc->finished;
+    const fv_encoding full = {.count = l->count,
+                              .ids = l->ids,
+                              .offsets = l->spans,
+                              .sequences = l->sequences,
+                              .types = l->types,
+                              .specials = l->specials};
+    size_t theirs = out->struct_size, bytes = theirs < sizeof full ? theirs : sizeof full;
+    if (bytes <= sizeof theirs) return;
+    memcpy((char *)out + sizeof theirs, (const char *)&full + sizeof theirs, bytes - sizeof theirs);
+}
+
+static fv_status encode(fv_encoder *enc, const fv_string *texts, size_t count, unsigned flags,
+                        fv_encoding *out)
+{
+    for (size_t i = 0; i < count; i++)
+        FV_FORWARD(encode_text(enc, texts[i].text, texts[i].bytes, &enc->plain[i]));
+    FV_FORWARD(finish(enc, texts, count, flags));
+    hand_out(enc, out);
+    return FV_OK;
+}
+
+fv_status fv_encode(fv_encoder *enc, const char *text, size_t bytes, unsigned flags,
+                    fv_encoding *out)
+{
+    return encode(enc, &(fv_string){text, bytes}, 1, flags, out);
+}
+
+fv_status fv_encode_pair(fv_encoder *enc, fv_string text, fv_string pair, unsigned flags,
+                         fv_encoding *out)
+{
+    return encode(enc, (fv_string[]){text, pair}, 2, flags, out);
+}

@@ -1,0 +1,86 @@
+/*
+ * An encoder: a tokenizer at work. Models put tokens of one piece; the encoder moves them to where
+ * they belong in the text.
+ */
+#ifndef FV_TEXT_ENCODER_H
+#define FV_TEXT_ENCODER_H
+
+#include "text/work.h"
+
+/* A token of a piece, and where in the piece it ends. */
+typedef struct fv_part {
+    int32_t id;
+    uint32_t begin, end;
+} fv_part;
+
+/* A word that was seen before: its bytes, then its parts, in the cache's pools. */
+typedef struct fv_cached {
+    uint32_t at, bytes;
+    uint32_t part, parts;
+} fv_cached;
+
+typedef struct fv_word_cache {
+    fv_cached *words;
+    size_t count;
+    uint32_t *table; /* number of a word + 1; 0: free */
+    char *letters;
+    size_t letter_count;
+    fv_part *parts;
+    size_t part_count;
+} fv_word_cache;
+
+/* BPE's symbols, linked where a word is long. */
+typedef struct fv_symbol {
+    int32_t id;
+    uint32_t begin, end;
+    uint32_t rank; /* of the pair with the next symbol; UINT32_MAX: none */
+    int32_t before, after;
+} fv_symbol;
+
+typedef struct fv_candidate {
+    uint32_t rank;
+    int32_t at;
+} fv_candidate;
+
+/* Five arrays of one length, in one block that begins at `spans`. */
+typedef struct fv_token_list {
+    fv_token_span *spans;
+    int32_t *ids;
+    uint8_t *types, *specials, *sequences;
+    size_t count, room;
+} fv_token_list;
+
+struct fv_encoder {
+    fv_ctx *ctx;
+    const fv_tokenizer *tok;
+    fv_work work;
+    fv_word_cache cache;
+    fv_part *parts; /* of the piece at hand */
+    size_t part_count, part_room;
+    fv_symbol *symbols;
+    size_t symbol_count, symbol_room;
+    fv_candidate *heap;
+    size_t heap_count, heap_room;
+    fv_text scratch;
+    fv_token_list plain[2]; /* text and pair, before the post-processor */
+    fv_token_list finished;
+};
+
+/* Puts a part of the piece at hand. */
+fv_status fv_encoder_put(fv_encoder *enc, int32_t id, size_t begin, size_t end);
+
+/* The models: fill enc->parts from one piece of text. */
+fv_status fv_encode_bpe(fv_encoder *enc, const char *text, size_t bytes);
+fv_status fv_encode_word_level(fv_encoder *enc, const char *text, size_t bytes);
+fv_status fv_encode_word_piece(fv_encoder *enc, const char *text, size_t bytes);
+
+/* An added token in a text, from byte `from` on. */
+typedef struct fv_added_match {
+    const fv_added *token; /* NULL: none */
+    size_t begin, end;
+} fv_added_match;
+
+void fv_added_find(const fv_tokenizer *tok, bool normalized, const char *text, size_t bytes,
+                   size_t from, fv_added_match *out);
+
+#endif

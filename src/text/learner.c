@@ -1,0 +1,382 @@
+/*
+ * Learning a tokenizer. Texts go through the normalizer and the splitter that the tokenizer will
+ * have, and the pieces are counted; everything else happens at the end.
+ */
+#include <string.h>
+
+#include "base/check.h"
+#include "io/sort.h"
+#include "io/utf8.h"
+#include "text/bpe_learn.h"
+#include "text/work.h"
+
+static const char word_end[] = "</w>";
+
+struct fv_token_learner {
+    fv_ctx *ctx;
+    fv_token_learner_config cfg;
+    const char *specials[FV_LEARN_SPECIALS];
+    size_t special_count;
+    fv_arena arena;      /* copies of the texts in cfg */
+    fv_tokenizer *shell; /* the pipeline, without a model */
+    fv_work work;
+    fv_vocab words; /* pieces seen so far */
+    uint64_t *counts;
+    size_t count_room;
+    uint64_t texts;
+};
+
+/* ---- configuration --------------------------------------------------------------- */
+
+void fv_token_learner_config_init(fv_token_learner_config *cfg, size_t struct_size,
+                                  fv_learn_kind kind)
+{
+    const fv_token_learner_config defaults = {
+        .struct_size = struct_size,
+        .kind = kind,
+        .vocabulary = 8000,
+        .min_count = kind == FV_LEARN_CHARS || kind == FV_LEARN_WORDS ? 1 : 2,
+        .specials = {"<pad>", "<s>", "</s>", "<unk>"},
+    };
+    size_t n = struct_size < sizeof defaults ? struct_size : sizeof defaults;
+    memset(cfg, 0, struct_size);
+    memcpy(cfg, &defaults, n);
+}
+
+static bool is_listed(const fv_token_learner *t, const char *token)
+{
+    for (size_t i = 0; i < t->special_count; i++)
+        if (strcmp(t->specials[i], token) == 0) return true;
+    return false;
+}
+
+static fv_status copy_text(fv_token_learner *t, const char *from, const char **to)
+{
+    *to = from ? fv_arena_text(&t->arena, from, strlen(from)) : NULL;
+    FV_RETURN_IF(from && !*to, t->ctx, FV_ERR_MEMORY, "training: out of memory");
+    return FV_OK;
+}
+
+static fv_status read_config(fv_token_learner *t, const fv_token_learner_config *cfg)
+{
+    fv_ctx *ctx = t->ctx;
+    fv_token_learner_config_init(&t->cfg, sizeof t->cfg, cfg->kind);
+    memcpy(&t->cfg, cfg, cfg->struct_size < sizeof t->cfg ? cfg->struct_size : sizeof t->cfg);
+    FV_RETURN_IF((unsigned)t->cfg.kind > FV_LEARN_BPE_METASPACE, ctx, FV_ERR_ARGUMENT,
+                 "training: there is no kind %d", (int)t->cfg.kind);
+    FV_RETURN_IF(t->cfg.normalize && (unsigned)t->cfg.form > FV_NFKD, ctx, FV_ERR_ARGUMENT,
+                 "training: there is no normal form %d", (int)t->cfg.form);
+    FV_RETURN_IF(t->cfg.vocabulary > ctx->limits.vocabulary, ctx, FV_ERR_ARGUMENT,
+                 "training: a vocabulary of %zu, the limit is %llu", t->cfg.vocabulary,
+                 (unsigned long long)ctx->limits.vocabulary);
+    for (int i = 0; i < FV_LEARN_SPECIALS && t->cfg.specials[i]; i++) {
+        const char *token = t->cfg.specials[i];
+        FV_RETURN_IF(!token[0] || !fv_utf8_valid(token, strlen(token)) || is_listed(t, token), ctx,
+                     FV_ERR_ARGUMENT,
+                     "training: special token %d is empty, not UTF-8 or there twice", i);
+        FV_FORWARD(copy_text(t, token, &t->specials[i]));
+        t->special_count++;
+    }
+    const char *around[] = {t->cfg.begin, t->cfg.end};
+    for (int i = 0; i < 2; i++)
+        FV_RETURN_IF(around[i] && !is_listed(t, around[i]), ctx, FV_ERR_ARGUMENT,
+                     "training: \"%s\" is not among the special tokens", around[i]);
+    FV_FORWARD(copy_text(t, around[0], &t->cfg.begin));
+    return copy_text(t, around[1], &t->cfg.end);
+}
+
+/* What the finished tokenizer will be, but for vocabulary and merges. */
+static fv_tokenizer_spec make_spec(const fv_token_learner *t, const fv_vocab *vocab)
+{
+    const fv_token_learner_config *c = &t->cfg;
+    return (fv_tokenizer_spec){
+        .model = c->kind == FV_LEARN_WORDS ? FV_MODEL_WORD_LEVEL : FV_MODEL_BPE,
+        .vocab = vocab,
+        .unk = is_listed(t, "<unk>") && c->kind != FV_LEARN_BPE_BYTES ? "<unk>" : NULL,
+        .suffix = c->kind == FV_LEARN_BPE_WORDS ? word_end : NULL,
+        .specials = t->specials,
+        .special_count = t->special_count,
+        .lowercase = c->lowercase,
+        .normalize = c->normalize,
+        .form = c->form,
+        .split = c->kind == FV_LEARN_CHARS           ? FV_SPEC_WHOLE
+                 : c->kind == FV_LEARN_BPE_BYTES     ? FV_SPEC_BYTES
+                 : c->kind == FV_LEARN_BPE_METASPACE ? FV_SPEC_METASPACE
+                                                     : FV_SPEC_WORDS,
+        .begin = c->begin,
+        .end = c->end,
+        .trim_offsets = true,
+    };
+}
+
+/* ---- life ------------------------------------------------------------------------ */
+
+static fv_status put_specials(const fv_token_learner *t, fv_vocab *vocab)
+{
+    for (size_t i = 0; i < t->special_count; i++)
+        FV_FORWARD(fv_vocab_put(vocab, t->specials[i], strlen(t->specials[i]), (int64_t)i));
+    return FV_OK;
+}
+
+static fv_status begin(fv_token_learner *t, const fv_token_learner_config *cfg)
+{
+    FV_FORWARD(read_config(t, cfg));
+    fv_vocab vocab;
+    fv_vocab_init(&vocab, t->ctx);
+    fv_status s = put_specials(t, &vocab);
+    if (s == FV_OK) {
+        fv_tokenizer_spec spec = make_spec(t, &vocab);
+        s = fv_tokenizer_build(t->ctx, "training", &spec, &t->shell);
+    }
+    fv_vocab_free(&vocab);
+    return s;
+}
+
+fv_status fv_token_learner_create(fv_ctx *ctx, const fv_token_learner_config *cfg,
+                                  fv_token_learner **out)
+{
+    fv_token_learner *t = fv_mem_zalloc(&ctx->mem, sizeof *t);
+    FV_RETURN_IF(!t, ctx, FV_ERR_MEMORY, "training: out of memory");
+    t->ctx = ctx;
+    fv_arena_init(&t->arena, &ctx->mem);
+    fv_vocab_init(&t->words, ctx);
+    t->words.limit = INT32_MAX;
+    fv_work_init(&t->work, ctx);
+    fv_status s = begin(t, cfg);
+    if (s == FV_OK)
+        *out = t;
+    else
+        fv_token_learner_destroy(&t);
+    return s;
+}
+
+void fv_token_learner_destroy(fv_token_learner **learner)
+{
+    fv_token_learner *t = *learner;
+    if (!t) return;
+    fv_tokenizer_destroy(&t->shell);
+    fv_work_free(&t->work);
+    fv_vocab_free(&t->words);
+    fv_arena_free(&t->arena);
+    fv_mem_free(&t->ctx->mem, t->counts, t->count_room * sizeof *t->counts);
+    fv_mem_free(&t->ctx->mem, t, sizeof *t);
+    *learner = NULL;
+}
+
+/* ---- counting -------------------------------------------------------------------- */
+
+static fv_status count_piece(fv_token_learner *t, const char *text, size_t bytes)
+{
+    size_t known = t->words.size;
+    int32_t id = 0;
+    /* Room first: a word without a count must not stay behind. */
+    uint64_t *counts =
+        fv_mem_grow(&t->ctx->mem, t->counts, &t->count_room, known + 1, sizeof *counts);
+    FV_RETURN_IF(!counts, t->ctx, FV_ERR_MEMORY, "training: out of memory");
+    t->counts = counts;
+    FV_FORWARD(fv_vocab_add(&t->words, text, bytes, &id));
+    if (t->words.size > known) counts[id] = 0;
+    counts[id]++;
+    return FV_OK;
+}
+
+fv_status fv_token_learner_add(fv_token_learner *t, const char *text, size_t bytes)
+{
+    fv_work *w = &t->work;
+    FV_RETURN_IF(bytes >= UINT32_MAX, t->ctx, FV_ERR_LIMIT, "training: a text of 4 GiB or more");
+    FV_RETURN_IF(!fv_utf8_valid(text, bytes), t->ctx, FV_ERR_FORMAT,
+                 "training: the text is not valid UTF-8");
+    t->texts++;
+    if (bytes == 0) return FV_OK;
+    FV_FORWARD(fv_work_begin(w, text, bytes, 0));
+    FV_FORWARD(fv_work_normalize(w, t->shell));
+    for (size_t i = 0; i < t->shell->split_count; i++)
+        FV_FORWARD(fv_work_split(w, &t->shell->splits[i]));
+    for (size_t i = 0; i < w->count; i++) {
+        const fv_piece p = w->pieces[i];
+        if (t->cfg.kind != FV_LEARN_CHARS) {
+            FV_FORWARD(count_piece(t, w->text + p.begin, p.end - p.begin));
+            continue;
+        }
+        for (size_t at = p.begin; at < p.end; at += fv_lead_length(w->text[at]))
+            FV_FORWARD(count_piece(t, w->text + at, fv_lead_length(w->text[at])));
+    }
+    return FV_OK;
+}
+
+/* ---- vocabularies of whole pieces ------------------------------------------------ */
+
+/* Frequent words first; of equals, by their bytes. */
+static int by_count(const void *things, uint32_t a, uint32_t b)
+{
+    const fv_token_learner *t = things;
+    if (t->counts[a] != t->counts[b]) return t->counts[a] < t->counts[b] ? 1 : -1;
+    const fv_string x = t->words.tokens[a], y = t->words.tokens[b];
+    int order = memcmp(x.text, y.text, x.bytes < y.bytes ? x.bytes : y.bytes);
+    return order ? order : (x.bytes > y.bytes) - (x.bytes < y.bytes);
+}
+
+static fv_status keep_frequent(fv_token_learner *t, fv_vocab *vocab)
+{
+    size_t n = t->words.size, bytes = 0;
+    FV_RETURN_IF(!fv_mul_size(n, sizeof(uint32_t), &bytes), t->ctx, FV_ERR_MEMORY, "out of memory");
+    uint32_t *order = fv_mem_alloc(&t->ctx->mem, bytes), *spare = fv_mem_alloc(&t->ctx->mem, bytes);
+    fv_status s = FV_OK;
+    if (order && spare) {
+        fv_sort(t, n, by_count, order, spare);
+        for (size_t i = 0; i < n && s == FV_OK && vocab->size < t->cfg.vocabulary; i++) {
+            const fv_string word = t->words.tokens[order[i]];
+            int32_t id;
+            if (t->counts[order[i]] < t->cfg.min_count) break;
+            s = fv_vocab_add(vocab, word.text, word.bytes, &id);
+        }
+    } else {
+        s = fv_fail(t->ctx, FV_ERR_MEMORY, "training: out of memory");
+    }
+    fv_mem_free(&t->ctx->mem, order, bytes);
+    fv_mem_free(&t->ctx->mem, spare, bytes);
+    return s;
+}
+
+/* ---- BPE: the alphabet and the words --------------------------------------------- */
+
+/* Calls `put` with each letter of a word as the model will see it. */
+typedef fv_status (*letter_fn)(fv_token_learner *t, const char *letter, size_t bytes, void *user);
+
+static fv_status each_letter(fv_token_learner *t, fv_string word, letter_fn put, void *user)
+{
+    char letter[16];
+    for (size_t i = 0; i < word.bytes;) {
+        size_t length = 1, n;
+        if (t->cfg.kind == FV_LEARN_BPE_BYTES) {
+            n = fv_utf8_put(fv_byte_letter((unsigned char)word.text[i]), letter);
+        } else {
+            n = length = fv_lead_length(word.text[i]);
+            memcpy(letter, word.text + i, length);
+            if (t->cfg.kind == FV_LEARN_BPE_WORDS && i + length == word.bytes) {
+                memcpy(letter + n, word_end, sizeof word_end - 1);
+                n += sizeof word_end - 1;
+            }
+        }
+        FV_FORWARD(put(t, letter, n, user));
+        i += length;
+    }
+    return FV_OK;
+}
+
+static fv_status collect_letter(fv_token_learner *t, const char *letter, size_t bytes, void *user)
+{
+    int32_t id;
+    (void)t;
+    return fv_vocab_add(user, letter, bytes, &id);
+}
+
+static int by_bytes(const void *things, uint32_t a, uint32_t b)
+{
+    const fv_vocab *v = things;
+    return strcmp(v->tokens[a].text, v->tokens[b].text);
+}
+
+/* The letters of all words in the order of their bytes, which is that of their code points. */
+static fv_status put_alphabet(fv_token_learner *t, fv_vocab *letters, fv_vocab *vocab)
+{
+    if (t->cfg.kind == FV_LEARN_BPE_BYTES) {
+        for (unsigned b = 0; b < 256; b++) {
+            char letter[4];
+            int32_t id;
+            FV_FORWARD(fv_vocab_add(letters, letter, fv_utf8_put(fv_byte_letter(b), letter), &id));
+        }
+    } else {
+        for (size_t i = 0; i < t->words.size; i++)
+            FV_FORWARD(each_letter(t, t->words.tokens[i], collect_letter, letters));
+    }
+    size_t n = letters->size, bytes = n * sizeof(uint32_t);
+    uint32_t *order = fv_mem_alloc(&t->ctx->mem, bytes), *spare = fv_mem_alloc(&t->ctx->mem, bytes);
+    fv_status s =
+        order && spare ? FV_OK : fv_fail(t->ctx, FV_ERR_MEMORY, "training: out of memory");
+    if (s == FV_OK) fv_sort(letters, n, by_bytes, order, spare);
+    for (size_t i = 0; i < n && s == FV_OK; i++) {
+        int32_t id;
+        s = fv_vocab_add(vocab, letters->tokens[order[i]].text, letters->tokens[order[i]].bytes,
+                         &id);
+    }
+    fv_mem_free(&t->ctx->mem, order, bytes);
+    fv_mem_free(&t->ctx->mem, spare, bytes);
+    return s;
+}
+
+static fv_status put_symbol(fv_token_learner *t, const char *letter, size_t bytes, void *user)
+{
+    fv_bpe_task *task = user;
+    fv_learn_word *word = &task->words[task->word_count];
+    (void)t;
+    task->symbols[word->begin + word->length++] = fv_vocab_find(task->vocab, letter, bytes);
+    return FV_OK;
+}
+
+static fv_status learn_words(fv_token_learner *t, fv_bpe_task *task)
+{
+    size_t begin = 0;
+    for (size_t i = 0; i < t->words.size; i++) {
+        task->words[i] = (fv_learn_word){.count = t->counts[i], .begin = begin};
+        FV_FORWARD(each_letter(t, t->words.tokens[i], put_symbol, task));
+        begin += task->words[i].length;
+        task->word_count++;
+    }
+    return fv_bpe_learn(task);
+}
+
+static fv_status learn_merges(fv_token_learner *t, fv_bpe_task *task)
+{
+    fv_mem *mem = &t->ctx->mem;
+    size_t letters = 0, word_bytes, symbol_bytes;
+    for (size_t i = 0; i < t->words.size; i++)
+        letters += t->words.tokens[i].bytes;
+    FV_RETURN_IF(!fv_mul_size(t->words.size, sizeof *task->words, &word_bytes) ||
+                     !fv_mul_size(letters, sizeof *task->symbols, &symbol_bytes),
+                 t->ctx, FV_ERR_MEMORY, "training: out of memory");
+    task->words = fv_mem_alloc(mem, word_bytes);
+    task->symbols = fv_mem_alloc(mem, symbol_bytes);
+    fv_status s = task->words && task->symbols
+                      ? learn_words(t, task)
+                      : fv_fail(t->ctx, FV_ERR_MEMORY, "training: out of memory");
+    fv_mem_free(mem, task->words, word_bytes);
+    fv_mem_free(mem, task->symbols, symbol_bytes);
+    return s;
+}
+
+/* ---- the end --------------------------------------------------------------------- */
+
+static fv_status learn(fv_token_learner *t, fv_vocab *vocab, fv_bpe_task *task)
+{
+    FV_FORWARD(put_specials(t, vocab));
+    if (t->cfg.kind == FV_LEARN_CHARS || t->cfg.kind == FV_LEARN_WORDS)
+        return keep_frequent(t, vocab);
+    fv_vocab letters;
+    fv_vocab_init(&letters, t->ctx);
+    fv_status s = put_alphabet(t, &letters, vocab);
+    fv_vocab_free(&letters);
+    return s == FV_OK ? learn_merges(t, task) : s;
+}
+
+fv_status fv_token_learner_finish(fv_token_learner *t, fv_tokenizer **out)
+{
+    FV_RETURN_IF(t->texts == 0, t->ctx, FV_ERR_STATE, "training: there is no text to learn from");
+    fv_vocab vocab;
+    fv_vocab_init(&vocab, t->ctx);
+    fv_bpe_task task = {.ctx = t->ctx,
+                        .vocab = &vocab,
+                        .specials = t->special_count,
+                        .target = t->cfg.vocabulary,
+                        .min_count = t->cfg.min_count};
+    fv_status s = learn(t, &vocab, &task);
+    if (s == FV_OK) {
+        fv_tokenizer_spec spec = make_spec(t, &vocab);
+        spec.merges = task.merges;
+        spec.merge_count = task.merge_count;
+        s = fv_tokenizer_build(t->ctx, "training", &spec, out);
+    }
+    fv_mem_free(&t->ctx->mem, task.merges, task.merge_room * sizeof *task.merges);
+    fv_vocab_free(&vocab);
+    return s;
+}

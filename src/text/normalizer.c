@@ -1,0 +1,173 @@
+/* The normalizers of a tokenizer, each a step over runes. */
+#include <string.h>
+
+#include "io/utf8.h"
+#include "text/pipeline.h"
+
+/* ---- small steps ----------------------------------------------------------------- */
+
+static void strip(fv_runes *r, bool left, bool right)
+{
+    size_t begin = 0, end = r->count;
+    while (left && begin < end && fv_unicode_is_space(r->items[begin].code))
+        begin++;
+    while (right && end > begin && fv_unicode_is_space(r->items[end - 1].code))
+        end--;
+    if (begin) memmove(r->items, r->items + begin, (end - begin) * sizeof *r->items);
+    r->count = end - begin;
+}
+
+/* Keeps what the test does not drop. */
+static void drop(fv_runes *r, bool (*dropped)(uint32_t code))
+{
+    size_t used = 0;
+    for (size_t i = 0; i < r->count; i++)
+        if (!dropped(r->items[i].code)) r->items[used++] = r->items[i];
+    r->count = used;
+}
+
+/* All code points of a text, standing for the same bytes as `model`. */
+static fv_status put_text(fv_runes *r, fv_string text, fv_rune model)
+{
+    for (size_t i = 0; i < text.bytes;) {
+        size_t length = fv_lead_length(text.text[i]);
+        model.code = fv_code_of(text.text + i, length);
+        FV_FORWARD(fv_runes_put(r, model));
+        i += length;
+    }
+    return FV_OK;
+}
+
+/* Runes that spell `text` from `at` on: how many, or 0. */
+static size_t spells(const fv_runes *r, size_t at, fv_string text)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.bytes; n++) {
+        size_t length = fv_lead_length(text.text[i]);
+        if (at + n >= r->count || r->items[at + n].code != fv_code_of(text.text + i, length))
+            return 0;
+        i += length;
+    }
+    return n;
+}
+
+static fv_status replace(fv_runes *r, fv_string from, fv_string to)
+{
+    r->made_count = 0;
+    for (size_t i = 0; i < r->count;) {
+        size_t n = spells(r, i, from);
+        if (n == 0) {
+            FV_FORWARD(fv_runes_put(r, r->items[i++]));
+            continue;
+        }
+        fv_rune whole = {.begin = r->items[i].begin, .end = r->items[i + n - 1].end};
+        FV_FORWARD(put_text(r, to, whole));
+        i += n;
+    }
+    fv_runes_take(r);
+    return FV_OK;
+}
+
+static fv_status prepend(fv_runes *r, fv_string text)
+{
+    if (r->count == 0) return FV_OK;
+    r->made_count = 0;
+    FV_FORWARD(put_text(r, text, r->items[0]));
+    for (size_t i = 0; i < r->count; i++)
+        FV_FORWARD(fv_runes_put(r, r->items[i]));
+    fv_runes_take(r);
+    return FV_OK;
+}
+
+/* ---- BERT ------------------------------------------------------------------------ */
+
+static bool is_unwanted(uint32_t code)
+{
+    if (code == '\t' || code == '\n' || code == '\r') return false;
+    fv_category c = fv_unicode_category(code);
+    return code == 0xFFFD || c == FV_CATEGORY_CC || c == FV_CATEGORY_CF || c == FV_CATEGORY_CO;
+}
+
+static bool is_chinese(uint32_t c)
+{
+    return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
+           (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B81F) ||
+           (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) ||
+           (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+static bool is_accent(uint32_t code) { return fv_unicode_category(code) == FV_CATEGORY_MN; }
+
+static fv_status part_chinese(fv_runes *r)
+{
+    r->made_count = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        fv_rune rune = r->items[i], blank = {' ', rune.begin, rune.end};
+        bool apart = is_chinese(rune.code);
+        if (apart) FV_FORWARD(fv_runes_put(r, blank));
+        FV_FORWARD(fv_runes_put(r, rune));
+        if (apart) FV_FORWARD(fv_runes_put(r, blank));
+    }
+    fv_runes_take(r);
+    return FV_OK;
+}
+
+static fv_status bert(fv_runes *r, const fv_norm *n)
+{
+    if (n->clean) {
+        drop(r, is_unwanted);
+        for (size_t i = 0; i < r->count; i++)
+            if (fv_unicode_is_space(r->items[i].code)) r->items[i].code = ' ';
+    }
+    if (n->chinese) FV_FORWARD(part_chinese(r));
+    if (n->accents) {
+        FV_FORWARD(fv_runes_normalize(r, FV_NFD));
+        drop(r, is_accent);
+    }
+    return n->lower ? fv_runes_lower(r, false) : FV_OK;
+}
+
+/* ---- all of them ----------------------------------------------------------------- */
+
+fv_status fv_norms_apply(const fv_tokenizer *tok, fv_runes *r)
+{
+    for (size_t i = 0; i < tok->norm_count; i++) {
+        const fv_norm *n = &tok->norms[i];
+        switch (n->kind) {
+        case FV_NORM_NFC:
+        case FV_NORM_NFD:
+        case FV_NORM_NFKC:
+        case FV_NORM_NFKD:
+            FV_FORWARD(fv_runes_normalize(r, (fv_normal_form)n->kind));
+            break;
+        case FV_NORM_LOWERCASE:
+            FV_FORWARD(fv_runes_lower(r, false));
+            break;
+        case FV_NORM_STRIP:
+            strip(r, n->left, n->right);
+            break;
+        case FV_NORM_STRIP_ACCENTS:
+            drop(r, fv_unicode_is_mark);
+            break;
+        case FV_NORM_REPLACE:
+            FV_FORWARD(replace(r, n->from, n->to));
+            break;
+        case FV_NORM_PREPEND:
+            FV_FORWARD(prepend(r, n->to));
+            break;
+        case FV_NORM_BERT:
+            FV_FORWARD(bert(r, n));
+            break;
+        }
+    }
+    return FV_OK;
+}
+
+bool fv_norms_are_idle(const fv_tokenizer *tok, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < tok->norm_count; i++) {
+        if (tok->norms[i].kind > FV_NORM_NFKD) return false;
+        if (!fv_text_is_normal((fv_normal_form)tok->norms[i].kind, text, bytes)) return false;
+    }
+    return true;
+}

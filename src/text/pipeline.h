@@ -1,0 +1,205 @@
+/*
+ * The inside of a tokenizer: the steps of its pipeline as data, in the order in which they run. A
+ * tokenizer keeps the text of its tokenizer.json; everything else is read from it, whether it came
+ * from a file or from training, so that there is one reader and saving is exact.
+ */
+#ifndef FV_TEXT_PIPELINE_H
+#define FV_TEXT_PIPELINE_H
+
+#include "fovea/tokenizer.h"
+#include "io/value.h"
+#include "text/runes.h"
+#include "text/vocab.h"
+
+/* ---- normalizers ----------------------------------------------------------------- */
+
+typedef enum fv_norm_kind {
+    FV_NORM_NFC, /* in the order of fv_normal_form */
+    FV_NORM_NFD,
+    FV_NORM_NFKC,
+    FV_NORM_NFKD,
+    FV_NORM_LOWERCASE,
+    FV_NORM_STRIP,
+    FV_NORM_STRIP_ACCENTS,
+    FV_NORM_REPLACE,
+    FV_NORM_PREPEND,
+    FV_NORM_BERT
+} fv_norm_kind;
+
+typedef struct fv_norm {
+    fv_norm_kind kind;
+    bool left, right;                    /* STRIP */
+    bool clean, chinese, accents, lower; /* BERT; accents: strip them */
+    fv_string from, to;                  /* REPLACE; PREPEND: to */
+} fv_norm;
+
+/* ---- pre-tokenizers -------------------------------------------------------------- */
+
+typedef enum fv_split_kind {
+    FV_SPLIT_BYTE_LEVEL,
+    FV_SPLIT_WHITESPACE,       /* runs of word characters, runs of others, no white space */
+    FV_SPLIT_WHITESPACE_SPLIT, /* between white space */
+    FV_SPLIT_METASPACE,
+    FV_SPLIT_PUNCTUATION,
+    FV_SPLIT_DIGITS,
+    FV_SPLIT_BERT, /* between white space, each punctuation character alone */
+    FV_SPLIT_TEXT  /* at every occurrence of a text */
+} fv_split_kind;
+
+/* What becomes of the separator. */
+typedef enum fv_split_behavior {
+    FV_SPLIT_REMOVED,
+    FV_SPLIT_ISOLATED,
+    FV_SPLIT_WITH_PREVIOUS,
+    FV_SPLIT_WITH_NEXT,
+    FV_SPLIT_CONTIGUOUS
+} fv_split_behavior;
+
+typedef enum fv_prepend { FV_PREPEND_ALWAYS, FV_PREPEND_FIRST, FV_PREPEND_NEVER } fv_prepend;
+
+typedef struct fv_split {
+    fv_split_kind kind;
+    fv_split_behavior behavior; /* PUNCTUATION, TEXT */
+    bool prefix_space, regex;   /* BYTE_LEVEL */
+    bool individual;            /* DIGITS: each digit alone */
+    bool invert;                /* TEXT: what is between the occurrences is the separator */
+    bool split;                 /* METASPACE */
+    fv_prepend prepend;         /* METASPACE */
+    fv_string pattern;          /* TEXT; METASPACE: what stands for a blank */
+} fv_split;
+
+/* ---- models ---------------------------------------------------------------------- */
+
+typedef enum fv_model_kind { FV_MODEL_BPE, FV_MODEL_WORD_LEVEL, FV_MODEL_WORD_PIECE } fv_model_kind;
+
+/* A pair of tokens that becomes one: lower ranks first. */
+typedef struct fv_merge {
+    uint64_t key; /* first << 32 | second, plus 1; 0: a free slot */
+    uint32_t rank;
+    int32_t id;
+} fv_merge;
+
+typedef struct fv_model {
+    fv_model_kind kind;
+    int32_t unk;      /* -1: none */
+    fv_string prefix; /* of pieces that continue a word */
+    fv_string suffix; /* BPE: of a word's last piece */
+    bool fuse_unk, byte_fallback, ignore_merges;
+    size_t max_chars; /* WORD_PIECE: longer words are unknown */
+    fv_merge *merges; /* open addressing */
+    size_t merge_slots;
+    int32_t byte_ids[256];     /* byte-level BPE: the token of each byte, or -1 */
+    int32_t fallback_ids[256]; /* "<0x41>" and so on, or -1 */
+} fv_model;
+
+/* ---- added tokens, post-processor, decoders -------------------------------------- */
+
+typedef struct fv_added {
+    fv_string content; /* as matched: normalized if `normalized` */
+    int32_t id;
+    bool single_word, lstrip, rstrip, normalized, special;
+} fv_added;
+
+typedef struct fv_template_piece {
+    int32_t id;       /* of a special token; -1: a whole sequence */
+    uint8_t sequence; /* 0 the text, 1 the pair */
+    uint8_t type;
+} fv_template_piece;
+
+typedef struct fv_template {
+    fv_template_piece *pieces;
+    size_t count;
+} fv_template;
+
+typedef enum fv_decode_kind {
+    FV_DECODE_BYTE_LEVEL,
+    FV_DECODE_BPE,
+    FV_DECODE_WORD_PIECE,
+    FV_DECODE_METASPACE,
+    FV_DECODE_FUSE,
+    FV_DECODE_STRIP,
+    FV_DECODE_REPLACE,
+    FV_DECODE_BYTE_FALLBACK
+} fv_decode_kind;
+
+typedef struct fv_decode_step {
+    fv_decode_kind kind;
+    fv_string from, to; /* REPLACE; BPE: suffix; WORD_PIECE: prefix; METASPACE: its mark */
+    bool cleanup;       /* WORD_PIECE */
+    fv_prepend prepend; /* METASPACE */
+    size_t start, stop; /* STRIP: at most so many `from` at each end */
+} fv_decode_step;
+
+typedef enum fv_token_flag {
+    FV_TOKEN_SPECIAL = 1,
+    FV_TOKEN_ADDED = 2,     /* not the model's: it never makes it from text */
+    FV_TOKEN_NORMALIZED = 4 /* matched in, and decoded to, normalized text */
+} fv_token_flag;
+
+struct fv_tokenizer {
+    fv_ctx *ctx;
+    fv_arena arena;
+    char *text; /* the tokenizer.json */
+    size_t text_bytes;
+    fv_vocab vocab; /* the model's, and the added tokens' */
+    uint8_t *flags; /* by id, of fv_token_flag; fv_vocab.size of them */
+    fv_norm *norms;
+    size_t norm_count, norm_room;
+    fv_split *splits;
+    size_t split_count, split_room;
+    bool byte_level; /* a ByteLevel pre-tokenizer is among them */
+    fv_model model;
+    fv_added *added;
+    size_t added_count;
+    uint8_t
+        added_first[256]; /* bit 0: a raw token begins with this byte; bit 1: a normalized one */
+    bool has_template;    /* otherwise a pair just follows the text */
+    fv_template single, pair;
+    bool trim_offsets, trim_prefix_space;
+    fv_decode_step *decoders;
+    size_t decoder_count, decoder_room;
+};
+
+/* ---- steps ----------------------------------------------------------------------- */
+
+/* Takes the runes through the normalizers. */
+fv_status fv_norms_apply(const fv_tokenizer *tok, fv_runes *r);
+/* Whether they would change nothing, as far as a quick look tells. */
+bool fv_norms_are_idle(const fv_tokenizer *tok, const char *text, size_t bytes);
+
+/* GPT-2's alphabet: the code point that stands for a byte, and back (-1: for none). */
+uint32_t fv_byte_letter(unsigned byte);
+int fv_letter_byte(uint32_t code);
+
+/* \w of Rust's regular expressions: letters, marks, digits and what joins words. */
+bool fv_is_word_char(uint32_t code);
+
+/* The id of a token of the model's own, or -1. */
+int32_t fv_model_find(const fv_tokenizer *tok, const char *text, size_t bytes);
+
+/* What a token is decoded from: an added one is looked for in normalized text. */
+fv_string fv_token_spelling(const fv_tokenizer *tok, int32_t id);
+
+/* The merge of two tokens, or NULL. */
+const fv_merge *fv_model_merge(const fv_model *model, int32_t first, int32_t second);
+
+/* ---- reading (tokenizer_read*.c) --------------------------------------------------- */
+
+/* Each reads one part of the document into the tokenizer; null is none. */
+fv_status fv_read_normalizer(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
+fv_status fv_read_splitter(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
+fv_status fv_read_model(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
+fv_status fv_read_post(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
+fv_status fv_read_decoder(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
+
+/* A string member, copied; absent or null leaves *out. NUL bytes are allowed. */
+fv_status fv_read_text(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, const char *key,
+                       bool required, fv_string *out);
+/* A bool member; absent or null leaves *out. */
+fv_status fv_read_flag(const fv_doc *doc, const fv_value *v, const char *key, bool *out);
+/* The "type" member, and its number in a list ended by NULL; an unknown one is FV_ERR_UNSUPPORTED,
+ * named after `what`. */
+fv_status fv_read_type(const fv_doc *doc, const fv_value *v, const char *what,
+                       const char *const *names, int *number);
+
+#endif

@@ -1,0 +1,265 @@
+/* Reading the normalizer, pre-tokenizer, post-processor and decoder of a tokenizer.json. Sequences
+ * may hold sequences; the depth is bounded by the JSON reader's. */
+#include <string.h>
+
+#include "io/utf8.h"
+#include "text/pipeline.h"
+
+/* ---- members --------------------------------------------------------------------- */
+
+static fv_status copy_text(fv_tokenizer *tok, const char *text, size_t bytes, fv_string *out)
+{
+    char *copy = fv_arena_text(&tok->arena, text, bytes);
+    FV_RETURN_IF(!copy, tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+    *out = (fv_string){copy, bytes};
+    return FV_OK;
+}
+
+fv_status fv_read_text(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, const char *key,
+                       bool required, fv_string *out)
+{
+    const fv_value *member = fv_value_get(v, key);
+    if (!member || member->kind == FV_KIND_NULL) {
+        if (required) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "\"%s\" is missing", key);
+        return FV_OK;
+    }
+    FV_FORWARD(fv_doc_kind(doc, member, FV_KIND_STRING));
+    return copy_text(tok, member->as.text, member->count, out);
+}
+
+fv_status fv_read_flag(const fv_doc *doc, const fv_value *v, const char *key, bool *out)
+{
+    const fv_value *member = fv_value_get(v, key);
+    if (!member || member->kind == FV_KIND_NULL) return FV_OK;
+    return fv_doc_bool(doc, member, out);
+}
+
+fv_status fv_read_type(const fv_doc *doc, const fv_value *v, const char *what,
+                       const char *const *names, int *number)
+{
+    const char *type = NULL;
+    char quoted[FV_QUOTED_BYTES];
+    FV_FORWARD(fv_doc_kind(doc, v, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_get_string(doc, v, "type", true, &type));
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], type) == 0) {
+            *number = i;
+            return FV_OK;
+        }
+    return fv_doc_fail(doc, v, FV_ERR_UNSUPPORTED, "the %s \"%s\" is not known here", what,
+                       fv_quote(type, strlen(type), quoted));
+}
+
+/* One member of a list of words, ended by NULL; absent leaves *number. */
+static fv_status read_word(const fv_doc *doc, const fv_value *v, const char *key,
+                           const char *const *names, int *number)
+{
+    const char *word = NULL;
+    char quoted[FV_QUOTED_BYTES];
+    const fv_value *member = fv_value_get(v, key);
+    if (!member || member->kind == FV_KIND_NULL) return FV_OK;
+    FV_FORWARD(fv_doc_string(doc, member, &word));
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], word) == 0) {
+            *number = i;
+            return FV_OK;
+        }
+    return fv_doc_fail(doc, member, FV_ERR_UNSUPPORTED, "\"%s\": \"%s\" is not known here", key,
+                       fv_quote(word, strlen(word), quoted));
+}
+
+/* {"String": text}; patterns are not known here. */
+static fv_status read_pattern(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
+                              fv_string *out)
+{
+    const fv_value *pattern = NULL;
+    FV_FORWARD(fv_doc_get(doc, v, "pattern", FV_KIND_OBJECT, &pattern));
+    if (fv_value_get(pattern, "Regex"))
+        return fv_doc_fail(doc, pattern, FV_ERR_UNSUPPORTED,
+                           "regular expressions are not known here");
+    FV_FORWARD(fv_read_text(tok, doc, pattern, "String", true, out));
+    if (out->bytes == 0) return fv_doc_fail(doc, pattern, FV_ERR_FORMAT, "an empty pattern");
+    return FV_OK;
+}
+
+static bool is_absent(const fv_value *v) { return !v || v->kind == FV_KIND_NULL; }
+
+typedef fv_status (*part_reader)(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
+
+static fv_status read_sequence(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
+                               const char *key, part_reader read)
+{
+    const fv_value *items = NULL;
+    FV_FORWARD(fv_doc_get(doc, v, key, FV_KIND_ARRAY, &items));
+    for (uint32_t i = 0; i < items->count; i++)
+        FV_FORWARD(read(tok, doc, &items->as.items[i]));
+    return FV_OK;
+}
+
+static fv_status out_of_memory(fv_tokenizer *tok)
+{
+    return fv_fail(tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+}
+
+/* ---- normalizer ------------------------------------------------------------------ */
+
+fv_status fv_read_normalizer(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
+{
+    static const char *const names[] = {
+        "NFC",          "NFD",     "NFKC",    "NFKD",           "Lowercase", "Strip",
+        "StripAccents", "Replace", "Prepend", "BertNormalizer", "Sequence",  NULL};
+    int kind = 0;
+    if (is_absent(v)) return FV_OK;
+    FV_FORWARD(fv_read_type(doc, v, "normalizer", names, &kind));
+    if (kind > FV_NORM_BERT) return read_sequence(tok, doc, v, "normalizers", fv_read_normalizer);
+    fv_norm n = {.kind = (fv_norm_kind)kind,
+                 .left = true,
+                 .right = true,
+                 .clean = true,
+                 .chinese = true,
+                 .lower = true,
+                 .from = {"", 0},
+                 .to = {"", 0}};
+    FV_FORWARD(fv_read_flag(doc, v, "strip_left", &n.left));
+    FV_FORWARD(fv_read_flag(doc, v, "strip_right", &n.right));
+    FV_FORWARD(fv_read_flag(doc, v, "clean_text", &n.clean));
+    FV_FORWARD(fv_read_flag(doc, v, "handle_chinese_chars", &n.chinese));
+    FV_FORWARD(fv_read_flag(doc, v, "lowercase", &n.lower));
+    n.accents = n.lower; /* what null means */
+    FV_FORWARD(fv_read_flag(doc, v, "strip_accents", &n.accents));
+    if (kind == FV_NORM_REPLACE) {
+        FV_FORWARD(read_pattern(tok, doc, v, &n.from));
+        FV_FORWARD(fv_read_text(tok, doc, v, "content", true, &n.to));
+    }
+    if (kind == FV_NORM_PREPEND) FV_FORWARD(fv_read_text(tok, doc, v, "prepend", true, &n.to));
+    fv_norm *norms = fv_mem_grow(&tok->ctx->mem, tok->norms, &tok->norm_room, tok->norm_count + 1,
+                                 sizeof *norms);
+    if (!norms) return out_of_memory(tok);
+    tok->norms = norms;
+    norms[tok->norm_count++] = n;
+    return FV_OK;
+}
+
+/* ---- pre-tokenizer --------------------------------------------------------------- */
+
+/* "prepend_scheme", or the older "add_prefix_space". */
+static fv_status read_prepend(const fv_doc *doc, const fv_value *v, fv_prepend *out)
+{
+    static const char *const schemes[] = {"always", "first", "never", NULL};
+    int scheme = FV_PREPEND_ALWAYS;
+    bool add = true;
+    FV_FORWARD(fv_read_flag(doc, v, "add_prefix_space", &add));
+    if (!add) scheme = FV_PREPEND_NEVER;
+    FV_FORWARD(read_word(doc, v, "prepend_scheme", schemes, &scheme));
+    *out = (fv_prepend)scheme;
+    return FV_OK;
+}
+
+/* What stands for a blank in Metaspace. */
+static fv_status read_replacement(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
+                                  fv_string *out)
+{
+    *out = (fv_string){"\xE2\x96\x81", 3};
+    FV_FORWARD(fv_read_text(tok, doc, v, "replacement", false, out));
+    if (out->bytes == 0 || fv_lead_length(out->text[0]) != out->bytes)
+        return fv_doc_fail(doc, v, FV_ERR_FORMAT, "\"replacement\" must be one character");
+    return FV_OK;
+}
+
+fv_status fv_read_splitter(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
+{
+    static const char *const names[] = {"ByteLevel",        "Whitespace",  "WhitespaceSplit",
+                                        "Metaspace",        "Punctuation", "Digits",
+                                        "BertPreTokenizer", "Split",       "CharDelimiterSplit",
+                                        "Sequence",         NULL};
+    static const char *const behaviors[] = {"Removed",        "Isolated",   "MergedWithPrevious",
+                                            "MergedWithNext", "Contiguous", NULL};
+    enum { DELIMITER = FV_SPLIT_TEXT + 1, SEQUENCE };
+    int kind = 0;
+    if (is_absent(v)) return FV_OK;
+    FV_FORWARD(fv_read_type(doc, v, "pre-tokenizer", names, &kind));
+    if (kind == SEQUENCE) return read_sequence(tok, doc, v, "pretokenizers", fv_read_splitter);
+    int behavior = FV_SPLIT_ISOLATED;
+    fv_split s = {.kind = kind == DELIMITER ? FV_SPLIT_TEXT : (fv_split_kind)kind,
+                  .regex = true,
+                  .split = true,
+                  .pattern = {"", 0}};
+    FV_FORWARD(fv_read_flag(doc, v, "use_regex", &s.regex));
+    FV_FORWARD(fv_read_flag(doc, v, "individual_digits", &s.individual));
+    FV_FORWARD(fv_read_flag(doc, v, "invert", &s.invert));
+    FV_FORWARD(fv_read_flag(doc, v, "split", &s.split));
+    FV_FORWARD(read_word(doc, v, "behavior", behaviors, &behavior));
+    s.behavior = (fv_split_behavior)behavior;
+    if (kind == FV_SPLIT_BYTE_LEVEL) {
+        s.prefix_space = true;
+        FV_FORWARD(fv_read_flag(doc, v, "add_prefix_space", &s.prefix_space));
+        tok->byte_level = true;
+    } else if (kind == FV_SPLIT_METASPACE) {
+        FV_FORWARD(read_replacement(tok, doc, v, &s.pattern));
+        FV_FORWARD(read_prepend(doc, v, &s.prepend));
+    } else if (kind == FV_SPLIT_TEXT) {
+        FV_FORWARD(read_pattern(tok, doc, v, &s.pattern));
+    } else if (kind == DELIMITER) {
+        s.behavior = FV_SPLIT_REMOVED;
+        FV_FORWARD(fv_read_text(tok, doc, v, "delimiter", true, &s.pattern));
+        if (s.pattern.bytes == 0) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "an empty delimiter");
+    }
+    if (tok->byte_level && kind != FV_SPLIT_BYTE_LEVEL && tok->split_count > 0 &&
+        tok->splits[tok->split_count - 1].kind == FV_SPLIT_BYTE_LEVEL)
+        return fv_doc_fail(doc, v, FV_ERR_UNSUPPORTED, "a pre-tokenizer behind ByteLevel");
+    fv_split *splits = fv_mem_grow(&tok->ctx->mem, tok->splits, &tok->split_room,
+                                   tok->split_count + 1, sizeof *splits);
+    if (!splits) return out_of_memory(tok);
+    tok->splits = splits;
+    splits[tok->split_count++] = s;
+    return FV_OK;
+}
+
+/* ---- decoder --------------------------------------------------------------------- */
+
+static fv_status read_count(const fv_doc *doc, const fv_value *v, const char *key, size_t *out)
+{
+    int64_t value = 0;
+    FV_FORWARD(fv_doc_get_int(doc, v, key, false, 0, INT32_MAX, &value));
+    *out = (size_t)value;
+    return FV_OK;
+}
+
+fv_status fv_read_decoder(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
+{
+    static const char *const names[] = {"ByteLevel", "BPEDecoder", "WordPiece", "Metaspace",
+                                        "Fuse",      "Strip",      "Replace",   "ByteFallback",
+                                        "Sequence",  NULL};
+    int kind = 0;
+    if (is_absent(v)) return FV_OK;
+    FV_FORWARD(fv_read_type(doc, v, "decoder", names, &kind));
+    if (kind > FV_DECODE_BYTE_FALLBACK)
+        return read_sequence(tok, doc, v, "decoders", fv_read_decoder);
+    fv_decode_step d = {
+        .kind = (fv_decode_kind)kind, .cleanup = true, .from = {"", 0}, .to = {"", 0}};
+    FV_FORWARD(fv_read_flag(doc, v, "cleanup", &d.cleanup));
+    if (kind == FV_DECODE_BPE) {
+        d.from = (fv_string){"</w>", 4};
+        FV_FORWARD(fv_read_text(tok, doc, v, "suffix", false, &d.from));
+    } else if (kind == FV_DECODE_WORD_PIECE) {
+        d.from = (fv_string){"##", 2};
+        FV_FORWARD(fv_read_text(tok, doc, v, "prefix", false, &d.from));
+    } else if (kind == FV_DECODE_METASPACE) {
+        FV_FORWARD(read_replacement(tok, doc, v, &d.from));
+        FV_FORWARD(read_prepend(doc, v, &d.prepend));
+    } else if (kind == FV_DECODE_STRIP) {
+        FV_FORWARD(fv_read_text(tok, doc, v, "content", true, &d.from));
+        if (d.from.bytes == 0) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "an empty \"content\"");
+        FV_FORWARD(read_count(doc, v, "start", &d.start));
+        FV_FORWARD(read_count(doc, v, "stop", &d.stop));
+    } else if (kind == FV_DECODE_REPLACE) {
+        FV_FORWARD(read_pattern(tok, doc, v, &d.from));
+        FV_FORWARD(fv_read_text(tok, doc, v, "content", true, &d.to));
+    }
+    fv_decode_step *steps = fv_mem_grow(&tok->ctx->mem, tok->decoders, &tok->decoder_room,
+                                        tok->decoder_count + 1, sizeof *steps);
+    if (!steps) return out_of_memory(tok);
+    tok->decoders = steps;
+    steps[tok->decoder_count++] = d;
+    return FV_OK;
+}

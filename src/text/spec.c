@@ -1,0 +1,282 @@
+#include "text/spec.h"
+
+#include <string.h>
+
+#include "io/json_write.h"
+
+static void flag(fv_json_writer *w, const char *key, bool value)
+{
+    fv_json_key(w, key);
+    fv_json_bool(w, value);
+}
+
+static void text(fv_json_writer *w, const char *key, const char *value)
+{
+    fv_json_key(w, key);
+    if (value)
+        fv_json_string(w, value);
+    else
+        fv_json_null(w);
+}
+
+/* {"type": type, ... left open. */
+static void open_typed(fv_json_writer *w, const char *type)
+{
+    fv_json_open(w, '{');
+    text(w, "type", type);
+}
+
+static void write_added(fv_json_writer *w, const fv_tokenizer_spec *spec)
+{
+    fv_json_key(w, "added_tokens");
+    fv_json_open(w, '[');
+    for (size_t i = 0; i < spec->special_count; i++) {
+        const char *token = spec->specials[i];
+        fv_json_open(w, '{');
+        fv_json_key(w, "id");
+        fv_json_int(w, fv_vocab_find(spec->vocab, token, strlen(token)));
+        text(w, "content", token);
+        flag(w, "single_word", false);
+        flag(w, "lstrip", false);
+        flag(w, "rstrip", false);
+        flag(w, "normalized", false);
+        flag(w, "special", true);
+        fv_json_close(w, '}');
+    }
+    fv_json_close(w, ']');
+}
+
+static void write_normalizer(fv_json_writer *w, const fv_tokenizer_spec *spec)
+{
+    static const char *const forms[] = {"NFC", "NFD", "NFKC", "NFKD"};
+    fv_json_key(w, "normalizer");
+    if (spec->bert) {
+        open_typed(w, "BertNormalizer");
+        flag(w, "clean_text", true);
+        flag(w, "handle_chinese_chars", true);
+        text(w, "strip_accents", NULL);
+        flag(w, "lowercase", spec->lowercase);
+        fv_json_close(w, '}');
+        return;
+    }
+    if (!spec->lowercase && !spec->normalize) {
+        fv_json_null(w);
+        return;
+    }
+    open_typed(w, "Sequence");
+    fv_json_key(w, "normalizers");
+    fv_json_open(w, '[');
+    for (int step = 0; step < 2; step++) {
+        if (!(step ? spec->lowercase : spec->normalize)) continue;
+        open_typed(w, step ? "Lowercase" : forms[spec->form]);
+        fv_json_close(w, '}');
+    }
+    fv_json_close(w, ']');
+    fv_json_close(w, '}');
+}
+
+static void write_byte_level(fv_json_writer *w, const char *key, bool trim)
+{
+    fv_json_key(w, key);
+    open_typed(w, "ByteLevel");
+    flag(w, "add_prefix_space", false);
+    flag(w, "trim_offsets", trim);
+    flag(w, "use_regex", true);
+    fv_json_close(w, '}');
+}
+
+static void write_metaspace(fv_json_writer *w, const char *key)
+{
+    fv_json_key(w, key);
+    open_typed(w, "Metaspace");
+    text(w, "replacement", "\xE2\x96\x81");
+    text(w, "prepend_scheme", "always");
+    flag(w, "split", true);
+    fv_json_close(w, '}');
+}
+
+static void write_simple(fv_json_writer *w, const char *key, const char *type)
+{
+    fv_json_key(w, key);
+    if (!type) {
+        fv_json_null(w);
+        return;
+    }
+    open_typed(w, type);
+    fv_json_close(w, '}');
+}
+
+static void write_splitter(fv_json_writer *w, const fv_tokenizer_spec *spec)
+{
+    static const char key[] = "pre_tokenizer";
+    if (spec->split == FV_SPEC_BYTES)
+        write_byte_level(w, key, true);
+    else if (spec->split == FV_SPEC_METASPACE)
+        write_metaspace(w, key);
+    else
+        write_simple(w, key,
+                     spec->split == FV_SPEC_WORDS  ? "WhitespaceSplit"
+                     : spec->split == FV_SPEC_BERT ? "BertPreTokenizer"
+                                                   : NULL);
+}
+
+static void write_decoder(fv_json_writer *w, const fv_tokenizer_spec *spec)
+{
+    static const char key[] = "decoder";
+    if (spec->split == FV_SPEC_BYTES) {
+        write_byte_level(w, key, true);
+    } else if (spec->split == FV_SPEC_METASPACE) {
+        write_metaspace(w, key);
+    } else if (spec->suffix) {
+        fv_json_key(w, key);
+        open_typed(w, "BPEDecoder");
+        text(w, "suffix", spec->suffix);
+        fv_json_close(w, '}');
+    } else if (spec->model == FV_MODEL_WORD_PIECE) {
+        fv_json_key(w, key);
+        open_typed(w, "WordPiece");
+        text(w, "prefix", "##");
+        flag(w, "cleanup", true);
+        fv_json_close(w, '}');
+    } else {
+        write_simple(w, key, spec->split == FV_SPEC_WHOLE ? "Fuse" : NULL);
+    }
+}
+
+/* ---- special tokens around a text ------------------------------------------------ */
+
+static void write_piece(fv_json_writer *w, const char *kind, const char *id, int type)
+{
+    fv_json_open(w, '{');
+    fv_json_key(w, kind);
+    fv_json_open(w, '{');
+    text(w, "id", id);
+    fv_json_key(w, "type_id");
+    fv_json_int(w, type);
+    fv_json_close(w, '}');
+    fv_json_close(w, '}');
+}
+
+static void write_template(fv_json_writer *w, const fv_tokenizer_spec *spec, bool pair)
+{
+    fv_json_key(w, pair ? "pair" : "single");
+    fv_json_open(w, '[');
+    if (spec->begin) write_piece(w, "SpecialToken", spec->begin, 0);
+    for (int i = 0; i <= pair; i++) {
+        write_piece(w, "Sequence", i ? "B" : "A", i);
+        if (spec->end) write_piece(w, "SpecialToken", spec->end, i);
+    }
+    fv_json_close(w, ']');
+}
+
+static void write_special(fv_json_writer *w, const fv_vocab *vocab, const char *token)
+{
+    fv_json_key(w, token);
+    fv_json_open(w, '{');
+    text(w, "id", token);
+    fv_json_key(w, "ids");
+    fv_json_open(w, '[');
+    fv_json_int(w, fv_vocab_find(vocab, token, strlen(token)));
+    fv_json_close(w, ']');
+    fv_json_key(w, "tokens");
+    fv_json_open(w, '[');
+    fv_json_string(w, token);
+    fv_json_close(w, ']');
+    fv_json_close(w, '}');
+}
+
+static void write_post(fv_json_writer *w, const fv_tokenizer_spec *spec)
+{
+    if (!spec->begin && !spec->end) {
+        if (spec->split == FV_SPEC_BYTES)
+            write_byte_level(w, "post_processor", spec->trim_offsets);
+        else
+            write_simple(w, "post_processor", NULL);
+        return;
+    }
+    fv_json_key(w, "post_processor");
+    open_typed(w, "TemplateProcessing");
+    write_template(w, spec, false);
+    write_template(w, spec, true);
+    fv_json_key(w, "special_tokens");
+    fv_json_open(w, '{');
+    if (spec->begin) write_special(w, spec->vocab, spec->begin);
+    if (spec->end && !(spec->begin && strcmp(spec->begin, spec->end) == 0))
+        write_special(w, spec->vocab, spec->end);
+    fv_json_close(w, '}');
+    fv_json_close(w, '}');
+}
+
+/* ---- the model ------------------------------------------------------------------- */
+
+static void write_vocab(fv_json_writer *w, const fv_vocab *vocab)
+{
+    fv_json_key(w, "vocab");
+    fv_json_open(w, '{');
+    for (size_t i = 0; i < vocab->size; i++) {
+        if (!vocab->tokens[i].text) continue;
+        fv_json_key_n(w, vocab->tokens[i].text, vocab->tokens[i].bytes);
+        fv_json_int(w, (int64_t)i);
+    }
+    fv_json_close(w, '}');
+}
+
+static void write_merges(fv_json_writer *w, const fv_tokenizer_spec *spec)
+{
+    fv_json_key(w, "merges");
+    fv_json_open(w, '[');
+    for (size_t i = 0; i < spec->merge_count; i++) {
+        fv_string a = spec->vocab->tokens[spec->merges[i].first];
+        fv_string b = spec->vocab->tokens[spec->merges[i].second];
+        fv_json_open(w, '[');
+        fv_json_string_n(w, a.text, a.bytes);
+        fv_json_string_n(w, b.text, b.bytes);
+        fv_json_close(w, ']');
+    }
+    fv_json_close(w, ']');
+}
+
+static void write_model(fv_json_writer *w, const fv_tokenizer_spec *spec)
+{
+    static const char *const names[] = {"BPE", "WordLevel", "WordPiece"};
+    fv_json_key(w, "model");
+    open_typed(w, names[spec->model]);
+    text(w, "unk_token", spec->unk);
+    if (spec->model == FV_MODEL_BPE) {
+        text(w, "dropout", NULL);
+        text(w, "continuing_subword_prefix", NULL);
+        text(w, "end_of_word_suffix", spec->suffix);
+        flag(w, "fuse_unk", false);
+        flag(w, "byte_fallback", false);
+        flag(w, "ignore_merges", false);
+    } else if (spec->model == FV_MODEL_WORD_PIECE) {
+        text(w, "continuing_subword_prefix", "##");
+        fv_json_key(w, "max_input_chars_per_word");
+        fv_json_int(w, 100);
+    }
+    write_vocab(w, spec->vocab);
+    if (spec->model == FV_MODEL_BPE) write_merges(w, spec);
+    fv_json_close(w, '}');
+}
+
+fv_status fv_tokenizer_build(fv_ctx *ctx, const char *name, const fv_tokenizer_spec *spec,
+                             fv_tokenizer **out)
+{
+    fv_json_writer w;
+    fv_json_begin(&w, ctx);
+    fv_json_open(&w, '{');
+    text(&w, "version", "1.0");
+    text(&w, "truncation", NULL);
+    text(&w, "padding", NULL);
+    write_added(&w, spec);
+    write_normalizer(&w, spec);
+    write_splitter(&w, spec);
+    write_post(&w, spec);
+    write_decoder(&w, spec);
+    write_model(&w, spec);
+    fv_json_close(&w, '}');
+    fv_status s = fv_json_end(&w);
+    if (s == FV_OK) s = fv_tokenizer_parse(ctx, name, w.text, w.bytes, out);
+    fv_json_free(&w);
+    return s;
+}

@@ -1,0 +1,35 @@
+/*
+ * A tokenizer to be made: what training or another format knows of it. It is written as a
+ * tokenizer.json and read back, so that there is one way to make a tokenizer.
+ */
+#ifndef FV_TEXT_SPEC_H
+#define FV_TEXT_SPEC_H
+
+#include "text/pipeline.h"
+
+typedef struct fv_id_pair {
+    int32_t first, second;
+} fv_id_pair;
+
+typedef struct fv_tokenizer_spec {
+    fv_model_kind model;
+    const fv_vocab *vocab;
+    const fv_id_pair *merges;
+    size_t merge_count;
+    const char *unk;             /* NULL: none */
+    const char *suffix;          /* BPE: of a word's last piece; NULL: none */
+    const char *const *specials; /* tokens of the vocabulary */
+    size_t special_count;
+    bool lowercase, normalize;
+    fv_normal_form form;
+    bool bert; /* BERT's normalizer instead */
+    enum { FV_SPEC_WHOLE, FV_SPEC_BYTES, FV_SPEC_WORDS, FV_SPEC_METASPACE, FV_SPEC_BERT } split;
+    const char *begin, *end; /* around each text; NULL: nothing */
+    bool trim_offsets;       /* FV_SPEC_BYTES */
+} fv_tokenizer_spec;
+
+/* `name` stands in messages. Fails: MEMORY, LIMIT, and FORMAT if the parts do not fit. */
+fv_status fv_tokenizer_build(fv_ctx *ctx, const char *name, const fv_tokenizer_spec *spec,
+                             fv_tokenizer **out);
+
+#endif

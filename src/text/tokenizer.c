@@ -1,0 +1,191 @@
+#include "fovea/tokenizer.h"
+
+#include <string.h>
+
+#include "io/json.h"
+#include "io/utf8.h"
+#include "text/pipeline.h"
+
+/* ---- life ------------------------------------------------------------------------ */
+
+void fv_tokenizer_destroy(fv_tokenizer **tokenizer)
+{
+    fv_tokenizer *tok = *tokenizer;
+    if (!tok) return;
+    fv_mem *mem = &tok->ctx->mem;
+    fv_mem_free(mem, tok->text, tok->text_bytes);
+    fv_mem_free(mem, tok->flags, tok->vocab.size);
+    fv_mem_free(mem, tok->norms, tok->norm_room * sizeof *tok->norms);
+    fv_mem_free(mem, tok->splits, tok->split_room * sizeof *tok->splits);
+    fv_mem_free(mem, tok->decoders, tok->decoder_room * sizeof *tok->decoders);
+    fv_mem_free(mem, tok->model.merges, tok->model.merge_slots * sizeof *tok->model.merges);
+    fv_vocab_free(&tok->vocab);
+    fv_arena_free(&tok->arena);
+    fv_mem_free(mem, tok, sizeof *tok);
+    *tokenizer = NULL;
+}
+
+/* ---- the vocabulary -------------------------------------------------------------- */
+
+size_t fv_tokenizer_size(const fv_tokenizer *tok) { return tok->vocab.size; }
+
+int32_t fv_tokenizer_id(const fv_tokenizer *tok, const char *token, size_t bytes)
+{
+    return fv_vocab_find(&tok->vocab, token, bytes);
+}
+
+fv_string fv_tokenizer_token(const fv_tokenizer *tok, int32_t id)
+{
+    if (id < 0 || (size_t)id >= tok->vocab.size) return (fv_string){0};
+    return tok->vocab.tokens[id];
+}
+
+static bool has_flag(const fv_tokenizer *tok, int32_t id, fv_token_flag flag)
+{
+    /* While a file is read there are no flags yet, and no added tokens. */
+    return tok->flags && id >= 0 && (size_t)id < tok->vocab.size && (tok->flags[id] & flag);
+}
+
+bool fv_tokenizer_is_special(const fv_tokenizer *tok, int32_t id)
+{
+    return has_flag(tok, id, FV_TOKEN_SPECIAL);
+}
+
+fv_string fv_token_spelling(const fv_tokenizer *tok, int32_t id)
+{
+    if (has_flag(tok, id, FV_TOKEN_NORMALIZED))
+        for (size_t i = 0; i < tok->added_count; i++)
+            if (tok->added[i].id == id) return tok->added[i].content;
+    return fv_tokenizer_token(tok, id);
+}
+
+int32_t fv_model_find(const fv_tokenizer *tok, const char *text, size_t bytes)
+{
+    int32_t id = fv_vocab_find(&tok->vocab, text, bytes);
+    return has_flag(tok, id, FV_TOKEN_ADDED) ? -1 : id;
+}
+
+/* ---- added tokens ---------------------------------------------------------------- */
+
+/* What the token looks like in normalized text. */
+static fv_status normalize_content(fv_tokenizer *tok, fv_added *added)
+{
+    if (!added->normalized || tok->norm_count == 0) return FV_OK;
+    fv_runes r;
+    fv_text out = {0};
+    fv_runes_init(&r, tok->ctx);
+    fv_status s = fv_runes_decode(&r, added->content.text, added->content.bytes);
+    if (s == FV_OK) s = fv_norms_apply(tok, &r);
+    if (s == FV_OK) s = fv_runes_encode(&r, &out);
+    if (s == FV_OK) {
+        char *copy = fv_arena_text(&tok->arena, out.data, out.bytes);
+        added->content = (fv_string){copy, out.bytes};
+        if (!copy) s = fv_fail(tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+    }
+    fv_text_free(tok->ctx, &out);
+    fv_runes_free(&r);
+    return s;
+}
+
+static fv_status read_added(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, fv_added *out)
+{
+    int64_t id = 0;
+    char quoted[FV_QUOTED_BYTES];
+    FV_FORWARD(fv_doc_kind(doc, v, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_get_int(doc, v, "id", true, 0, INT32_MAX, &id));
+    FV_FORWARD(fv_read_text(tok, doc, v, "content", true, &out->content));
+    FV_FORWARD(fv_read_flag(doc, v, "single_word", &out->single_word));
+    FV_FORWARD(fv_read_flag(doc, v, "lstrip", &out->lstrip));
+    FV_FORWARD(fv_read_flag(doc, v, "rstrip", &out->rstrip));
+    FV_FORWARD(fv_read_flag(doc, v, "special", &out->special));
+    out->normalized = !out->special;
+    FV_FORWARD(fv_read_flag(doc, v, "normalized", &out->normalized));
+    out->id = fv_vocab_find(&tok->vocab, out->content.text, out->content.bytes);
+    if (out->id < 0) {
+        if ((size_t)id < tok->vocab.size && tok->vocab.tokens[id].text)
+            return fv_doc_fail(doc, v, FV_ERR_FORMAT, "the id %lld of \"%s\" is another token's",
+                               (long long)id,
+                               fv_quote(out->content.text, out->content.bytes, quoted));
+        FV_FORWARD(fv_vocab_put(&tok->vocab, out->content.text, out->content.bytes, id));
+        out->id = (int32_t)id;
+    }
+    FV_FORWARD(normalize_content(tok, out));
+    if (out->content.bytes)
+        tok->added_first[(unsigned char)out->content.text[0]] |= out->normalized ? 2 : 1;
+    return FV_OK;
+}
+
+static fv_status read_all_added(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
+{
+    const size_t model_size = tok->vocab.size;
+    uint8_t *known = NULL; /* which ids are the model's */
+    if (v && v->kind != FV_KIND_NULL) {
+        FV_FORWARD(fv_doc_kind(doc, v, FV_KIND_ARRAY));
+        tok->added = fv_arena_array(&tok->arena, (size_t)v->count + 1, sizeof *tok->added);
+        known = fv_mem_zalloc(&tok->ctx->mem, model_size);
+        FV_RETURN_IF(!tok->added || !known, tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+        for (size_t i = 0; i < model_size; i++)
+            known[i] = tok->vocab.tokens[i].text != NULL;
+    }
+    fv_status s = FV_OK;
+    for (uint32_t i = 0; v && i < v->count && s == FV_OK; i++) {
+        tok->added[i] = (fv_added){.id = -1};
+        s = read_added(tok, doc, &v->as.items[i], &tok->added[i]);
+        if (s == FV_OK) tok->added_count++;
+    }
+    if (s == FV_OK) {
+        tok->flags = fv_mem_zalloc(&tok->ctx->mem, tok->vocab.size);
+        if (!tok->flags) s = fv_fail(tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+    }
+    for (size_t i = 0; i < tok->added_count && s == FV_OK; i++) {
+        const fv_added *a = &tok->added[i];
+        if (a->special) tok->flags[a->id] |= FV_TOKEN_SPECIAL;
+        if (a->normalized) tok->flags[a->id] |= FV_TOKEN_NORMALIZED;
+        if ((size_t)a->id >= model_size || !known[a->id]) tok->flags[a->id] |= FV_TOKEN_ADDED;
+    }
+    fv_mem_free(&tok->ctx->mem, known, model_size);
+    return s;
+}
+
+/* ---- the whole file -------------------------------------------------------------- */
+
+static fv_status read_document(fv_tokenizer *tok, const fv_doc *doc)
+{
+    const fv_value *root = &doc->root, *model = NULL;
+    FV_FORWARD(fv_doc_kind(doc, root, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_get(doc, root, "model", FV_KIND_OBJECT, &model));
+    FV_FORWARD(fv_read_normalizer(tok, doc, fv_value_get(root, "normalizer")));
+    FV_FORWARD(fv_read_splitter(tok, doc, fv_value_get(root, "pre_tokenizer")));
+    FV_FORWARD(fv_read_model(tok, doc, model));
+    FV_FORWARD(fv_read_post(tok, doc, fv_value_get(root, "post_processor")));
+    FV_FORWARD(fv_read_decoder(tok, doc, fv_value_get(root, "decoder")));
+    return read_all_added(tok, doc, fv_value_get(root, "added_tokens"));
+}
+
+fv_status fv_tokenizer_parse(fv_ctx *ctx, const char *name, const char *text, size_t bytes,
+                             fv_tokenizer **out)
+{
+    fv_doc *doc = NULL;
+    FV_FORWARD(fv_json_parse(ctx, name, text, bytes, &doc));
+    fv_tokenizer *tok = fv_mem_zalloc(&ctx->mem, sizeof *tok);
+    fv_status s = FV_OK;
+    if (tok) {
+        tok->ctx = ctx;
+        fv_arena_init(&tok->arena, &ctx->mem);
+        fv_vocab_init(&tok->vocab, ctx);
+        tok->text = fv_mem_alloc(&ctx->mem, bytes);
+    }
+    if (!tok || !tok->text) {
+        s = fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", name);
+    } else {
+        tok->text_bytes = bytes;
+        memcpy(tok->text, text, bytes);
+        s = read_document(tok, doc);
+    }
+    fv_doc_free(&doc);
+    if (s == FV_OK)
+        *out = tok;
+    else
+        fv_tokenizer_destroy(&tok);
+    return s;
+}

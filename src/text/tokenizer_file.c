@@ -1,0 +1,197 @@
+/* Tokenizers on disk: tokenizer.json, and the older files of GPT-2 and BERT. */
+#include <stdio.h>
+#include <string.h>
+
+#include "io/file.h"
+#include "io/json.h"
+#include "io/utf8.h"
+#include "text/spec.h"
+
+enum { PATH_BYTES = 4096 };
+
+fv_status fv_tokenizer_save(fv_ctx *ctx, const fv_tokenizer *tok, const char *path)
+{
+    fv_save save;
+    FV_FORWARD(fv_save_begin(ctx, path, tok->text_bytes, &save));
+    return fv_save_end(&save, fv_save_write(&save, tok->text, tok->text_bytes, 0));
+}
+
+static bool opens(fv_ctx *ctx, const char *path, fv_io_mode mode)
+{
+    int64_t handle = ctx->io.open(ctx->io.user, path, mode);
+    if (handle < 0) return false;
+    ctx->io.close(ctx->io.user, handle);
+    return true;
+}
+
+static fv_status load_json(fv_ctx *ctx, const char *path, fv_tokenizer **out)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FV_FORWARD(fv_file_read_text(ctx, path, &text, &bytes));
+    fv_status s = fv_tokenizer_parse(ctx, path, text, bytes, out);
+    fv_mem_free(&ctx->mem, text, bytes);
+    return s;
+}
+
+/* The next line of a text: false at the end. A line end may be "\n" or "\r\n". */
+static bool next_line(const char **at, const char *end, fv_string *line)
+{
+    if (*at == end) return false;
+    const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+    size_t n = (size_t)((stop ? stop : end) - *at);
+    *line = (fv_string){*at, n > 0 && (*at)[n - 1] == '\r' ? n - 1 : n};
+    *at = stop ? stop + 1 : end;
+    return true;
+}
+
+/* ---- vocab.json and merges.txt --------------------------------------------------- */
+
+static fv_status read_vocab_json(fv_ctx *ctx, const char *path, fv_vocab *vocab)
+{
+    fv_doc *doc = NULL;
+    FV_FORWARD(fv_json_load(ctx, path, &doc));
+    fv_status s = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
+    for (uint32_t i = 0; s == FV_OK && i < doc->root.count; i++) {
+        const fv_member *m = &doc->root.as.members[i];
+        int64_t id = 0;
+        s = fv_doc_int(doc, &m->value, 0, INT32_MAX, &id);
+        if (s == FV_OK) s = fv_vocab_put(vocab, m->key, m->key_bytes, id);
+    }
+    fv_doc_free(&doc);
+    return s;
+}
+
+typedef struct merge_list {
+    fv_id_pair *items;
+    size_t count, room;
+} merge_list;
+
+static fv_status put_merge(fv_ctx *ctx, const char *path, size_t number, const fv_vocab *vocab,
+                           fv_string line, merge_list *merges)
+{
+    const char *blank = memchr(line.text, ' ', line.bytes);
+    size_t first = blank ? (size_t)(blank - line.text) : 0;
+    fv_id_pair pair = {-1, -1};
+    if (blank) {
+        pair.first = fv_vocab_find(vocab, line.text, first);
+        pair.second = fv_vocab_find(vocab, blank + 1, line.bytes - first - 1);
+    }
+    FV_RETURN_IF(pair.first < 0 || pair.second < 0, ctx, FV_ERR_FORMAT,
+                 "%s:%zu: expected two tokens of the vocabulary with a blank between", path,
+                 number);
+    fv_id_pair *items =
+        fv_mem_grow(&ctx->mem, merges->items, &merges->room, merges->count + 1, sizeof *items);
+    FV_RETURN_IF(!items, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
+    merges->items = items;
+    items[merges->count++] = pair;
+    return FV_OK;
+}
+
+static fv_status read_merges_txt(fv_ctx *ctx, const char *path, const fv_vocab *vocab,
+                                 merge_list *merges)
+{
+    char *text = NULL;
+    size_t bytes = 0, number = 0;
+    FV_FORWARD(fv_file_read_text(ctx, path, &text, &bytes));
+    const char *at = text;
+    fv_string line;
+    fv_status s = FV_OK;
+    while (s == FV_OK && next_line(&at, text + bytes, &line)) {
+        number++;
+        bool comment = number == 1 && line.bytes >= 8 && memcmp(line.text, "#version", 8) == 0;
+        if (line.bytes && !comment) s = put_merge(ctx, path, number, vocab, line, merges);
+    }
+    fv_mem_free(&ctx->mem, text, bytes);
+    return s;
+}
+
+static fv_status load_gpt2(fv_ctx *ctx, const char *vocab_path, const char *merges_path,
+                           fv_tokenizer **out)
+{
+    fv_vocab vocab;
+    merge_list merges = {0};
+    fv_vocab_init(&vocab, ctx);
+    fv_status s = read_vocab_json(ctx, vocab_path, &vocab);
+    if (s == FV_OK) s = read_merges_txt(ctx, merges_path, &vocab, &merges);
+    if (s == FV_OK) {
+        fv_tokenizer_spec spec = {.model = FV_MODEL_BPE,
+                                  .vocab = &vocab,
+                                  .merges = merges.items,
+                                  .merge_count = merges.count,
+                                  .split = FV_SPEC_BYTES};
+        s = fv_tokenizer_build(ctx, vocab_path, &spec, out);
+    }
+    fv_mem_free(&ctx->mem, merges.items, merges.room * sizeof *merges.items);
+    fv_vocab_free(&vocab);
+    return s;
+}
+
+/* ---- vocab.txt ------------------------------------------------------------------- */
+
+static fv_status read_vocab_txt(fv_ctx *ctx, const char *path, fv_vocab *vocab)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FV_FORWARD(fv_file_read_text(ctx, path, &text, &bytes));
+    const char *at = text;
+    fv_string line;
+    fv_status s = FV_OK;
+    if (!fv_utf8_valid(text, bytes)) s = fv_fail(ctx, FV_ERR_FORMAT, "%s: not valid UTF-8", path);
+    while (s == FV_OK && next_line(&at, text + bytes, &line))
+        s = fv_vocab_put(vocab, line.text, line.bytes, (int64_t)vocab->size);
+    fv_mem_free(&ctx->mem, text, bytes);
+    return s;
+}
+
+static fv_status load_bert(fv_ctx *ctx, const char *path, fv_tokenizer **out)
+{
+    static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+    enum { SPECIALS = sizeof specials / sizeof specials[0] };
+    fv_vocab vocab;
+    fv_vocab_init(&vocab, ctx);
+    fv_status s = read_vocab_txt(ctx, path, &vocab);
+    for (int i = 0; i < SPECIALS && s == FV_OK; i++)
+        if (fv_vocab_find(&vocab, specials[i], strlen(specials[i])) < 0)
+            s = fv_fail(ctx, FV_ERR_FORMAT, "%s: the token %s is missing", path, specials[i]);
+    if (s == FV_OK) {
+        fv_tokenizer_spec spec = {.model = FV_MODEL_WORD_PIECE,
+                                  .vocab = &vocab,
+                                  .unk = "[UNK]",
+                                  .specials = specials,
+                                  .special_count = SPECIALS,
+                                  .lowercase = true,
+                                  .bert = true,
+                                  .split = FV_SPEC_BERT,
+                                  .begin = "[CLS]",
+                                  .end = "[SEP]"};
+        s = fv_tokenizer_build(ctx, path, &spec, out);
+    }
+    fv_vocab_free(&vocab);
+    return s;
+}
+
+/* ---- any of them ----------------------------------------------------------------- */
+
+static fv_status join(fv_ctx *ctx, char out[PATH_BYTES], const char *folder, const char *name)
+{
+    int n = snprintf(out, PATH_BYTES, "%s/%s", folder, name);
+    FV_RETURN_IF(n < 0 || n >= PATH_BYTES, ctx, FV_ERR_ARGUMENT, "%s: the path is too long",
+                 folder);
+    return FV_OK;
+}
+
+fv_status fv_tokenizer_load(fv_ctx *ctx, const char *path, fv_tokenizer **out)
+{
+    char first[PATH_BYTES], second[PATH_BYTES];
+    if (!opens(ctx, path, FV_IO_DIRECTORY)) return load_json(ctx, path, out);
+    FV_FORWARD(join(ctx, first, path, "tokenizer.json"));
+    if (opens(ctx, first, FV_IO_READ)) return load_json(ctx, first, out);
+    FV_FORWARD(join(ctx, first, path, "vocab.json"));
+    FV_FORWARD(join(ctx, second, path, "merges.txt"));
+    if (opens(ctx, first, FV_IO_READ)) return load_gpt2(ctx, first, second, out);
+    FV_FORWARD(join(ctx, first, path, "vocab.txt"));
+    if (opens(ctx, first, FV_IO_READ)) return load_bert(ctx, first, out);
+    return fv_fail(ctx, FV_ERR_IO, "%s: a folder without tokenizer.json, vocab.json or vocab.txt",
+                   path);
+}

@@ -1,0 +1,60 @@
+/* Models that look words up: WordLevel, and WordPiece, which takes the longest beginning it knows.
+ */
+#include "text/encoder.h"
+
+static fv_status unknown(fv_encoder *enc, size_t bytes)
+{
+    FV_RETURN_IF(enc->tok->model.unk < 0, enc->ctx, FV_ERR_STATE,
+                 "tokenizer: an unknown word, and the model has no token for such");
+    return fv_encoder_put(enc, enc->tok->model.unk, 0, bytes);
+}
+
+fv_status fv_encode_word_level(fv_encoder *enc, const char *text, size_t bytes)
+{
+    int32_t id = fv_model_find(enc->tok, text, bytes);
+    return id >= 0 ? fv_encoder_put(enc, id, 0, bytes) : unknown(enc, bytes);
+}
+
+/* The longest piece of the vocabulary that begins at `from`: its end, or 0. */
+static fv_status longest(fv_encoder *enc, const char *text, size_t from, size_t bytes, int32_t *id,
+                         size_t *end)
+{
+    const fv_string prefix = enc->tok->model.prefix;
+    fv_text *s = &enc->scratch;
+    s->bytes = 0;
+    if (from > 0) FV_FORWARD(fv_text_append(enc->ctx, s, prefix.text, prefix.bytes));
+    size_t lead = s->bytes;
+    FV_FORWARD(fv_text_append(enc->ctx, s, text + from, bytes - from));
+    for (size_t stop = bytes; stop > from;) {
+        *id = fv_model_find(enc->tok, s->data, lead + (stop - from));
+        if (*id >= 0) {
+            *end = stop;
+            return FV_OK;
+        }
+        do {
+            stop--;
+        } while (stop > from && (text[stop] & 0xC0) == 0x80);
+    }
+    *end = 0;
+    return FV_OK;
+}
+
+fv_status fv_encode_word_piece(fv_encoder *enc, const char *text, size_t bytes)
+{
+    size_t chars = 0;
+    for (size_t i = 0; i < bytes; i++)
+        chars += (text[i] & 0xC0) != 0x80;
+    if (chars > enc->tok->model.max_chars) return unknown(enc, bytes);
+    for (size_t at = 0; at < bytes;) {
+        int32_t id = -1;
+        size_t end = 0;
+        FV_FORWARD(longest(enc, text, at, bytes, &id, &end));
+        if (end == 0) {
+            enc->part_count = 0;
+            return unknown(enc, bytes);
+        }
+        FV_FORWARD(fv_encoder_put(enc, id, at, end));
+        at = end;
+    }
+    return FV_OK;
+}

@@ -1,0 +1,319 @@
+#include "text/work.h"
+
+#include <string.h>
+
+#include "io/utf8.h"
+
+void fv_work_init(fv_work *w, fv_ctx *ctx)
+{
+    *w = (fv_work){.ctx = ctx};
+    fv_runes_init(&w->runes, ctx);
+}
+
+void fv_work_free(fv_work *w)
+{
+    fv_mem *mem = &w->ctx->mem;
+    fv_text_free(w->ctx, &w->own);
+    fv_text_free(w->ctx, &w->next_own);
+    fv_mem_free(mem, w->spans, w->span_room * sizeof *w->spans);
+    fv_mem_free(mem, w->next_spans, w->next_span_room * sizeof *w->next_spans);
+    fv_mem_free(mem, w->pieces, w->room * sizeof *w->pieces);
+    fv_mem_free(mem, w->made, w->made_room * sizeof *w->made);
+    fv_runes_free(&w->runes);
+}
+
+/* ---- pieces ---------------------------------------------------------------------- */
+
+fv_status fv_work_put(fv_work *w, size_t begin, size_t end, bool match)
+{
+    if (begin == end) return FV_OK;
+    return fv_work_put_piece(w, (fv_piece){(uint32_t)begin, (uint32_t)end, -1, match});
+}
+
+fv_status fv_work_put_piece(fv_work *w, fv_piece piece)
+{
+    if (w->made_count == w->made_room) {
+        fv_piece *made =
+            fv_mem_grow(&w->ctx->mem, w->made, &w->made_room, w->made_count + 1, sizeof *made);
+        FV_RETURN_IF(!made, w->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+        w->made = made;
+    }
+    w->made[w->made_count++] = piece;
+    return FV_OK;
+}
+
+void fv_work_take(fv_work *w)
+{
+    fv_piece *pieces = w->pieces;
+    size_t room = w->room;
+    w->pieces = w->made;
+    w->count = w->made_count;
+    w->room = w->made_room;
+    w->made = pieces;
+    w->made_count = 0;
+    w->made_room = room;
+}
+
+fv_status fv_work_begin(fv_work *w, const char *text, size_t bytes, uint32_t base)
+{
+    w->text = text;
+    w->bytes = bytes;
+    w->base = base;
+    w->span = NULL;
+    w->made_count = 0;
+    FV_FORWARD(fv_work_put(w, 0, bytes, false));
+    fv_work_take(w);
+    return FV_OK;
+}
+
+/* ---- changed text ---------------------------------------------------------------- */
+
+/* Room for text and spans of the next form. */
+static fv_status reserve(fv_work *w, size_t bytes)
+{
+    FV_RETURN_IF(bytes >= UINT32_MAX, w->ctx, FV_ERR_LIMIT, "tokenizer: a text of 4 GiB or more");
+    FV_FORWARD(fv_text_reserve(w->ctx, &w->next_own, bytes));
+    fv_token_span *spans =
+        fv_mem_grow(&w->ctx->mem, w->next_spans, &w->next_span_room, bytes, sizeof *spans);
+    FV_RETURN_IF(!spans, w->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+    w->next_spans = spans;
+    return FV_OK;
+}
+
+static void use_next(fv_work *w, size_t bytes)
+{
+    fv_text text = w->own;
+    fv_token_span *spans = w->spans;
+    size_t room = w->span_room;
+    w->own = w->next_own;
+    w->spans = w->next_spans;
+    w->span_room = w->next_span_room;
+    w->next_own = text;
+    w->next_spans = spans;
+    w->next_span_room = room;
+    w->text = w->own.data;
+    w->bytes = bytes;
+    w->span = w->spans;
+}
+
+fv_status fv_work_normalize(fv_work *w, const fv_tokenizer *tok)
+{
+    fv_runes *r = &w->runes;
+    if (tok->norm_count == 0 || fv_norms_are_idle(tok, w->text, w->bytes)) return FV_OK;
+    FV_FORWARD(fv_runes_decode(r, w->text, w->bytes));
+    FV_FORWARD(fv_norms_apply(tok, r));
+    FV_FORWARD(reserve(w, r->count * 4));
+    size_t used = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        size_t length = fv_utf8_put(r->items[i].code, w->next_own.data + used);
+        for (size_t k = 0; k < length; k++)
+            w->next_spans[used + k] =
+                (fv_token_span){w->base + r->items[i].begin, w->base + r->items[i].end};
+        used += length;
+    }
+    use_next(w, used);
+    w->made_count = 0;
+    FV_FORWARD(fv_work_put(w, 0, used, false));
+    fv_work_take(w);
+    return FV_OK;
+}
+
+fv_token_span fv_work_span(const fv_work *w, uint32_t begin, uint32_t end)
+{
+    if (begin >= end) return (fv_token_span){0, 0};
+    if (w->span) return (fv_token_span){w->span[begin].begin, w->span[end - 1].end};
+    while (begin > 0 && (w->text[begin] & 0xC0) == 0x80)
+        begin--;
+    while (end < w->bytes && (w->text[end] & 0xC0) == 0x80)
+        end++;
+    return (fv_token_span){w->base + begin, w->base + end};
+}
+
+/* Writes one character of the present text to the next form, as it is or as `instead`. */
+static void write_char(fv_work *w, size_t at, size_t length, fv_string instead, size_t *used)
+{
+    fv_token_span span = fv_work_span(w, (uint32_t)at, (uint32_t)(at + length));
+    memcpy(w->next_own.data + *used, instead.text, instead.bytes);
+    for (size_t k = 0; k < instead.bytes; k++)
+        w->next_spans[*used + k] = span;
+    *used += instead.bytes;
+}
+
+/* A new text in which each blank is `blank` and pieces that do not begin with it may get it put
+ * before them; the pieces stay the same. */
+static fv_status rewrite(fv_work *w, fv_string blank, fv_prepend prepend)
+{
+    size_t used = 0, most = w->bytes * blank.bytes;
+    /* Each piece may grow by one blank. */
+    FV_FORWARD(reserve(w, most + w->count * blank.bytes));
+    for (size_t p = 0; p < w->count; p++) {
+        fv_piece *piece = &w->pieces[p];
+        const char *text = w->text + piece->begin;
+        size_t n = piece->end - piece->begin, begin = used;
+        bool there =
+            (n >= blank.bytes && memcmp(text, blank.text, blank.bytes) == 0) || text[0] == ' ';
+        bool wanted = prepend == FV_PREPEND_ALWAYS ||
+                      (prepend == FV_PREPEND_FIRST &&
+                       fv_work_span(w, piece->begin, piece->begin + 1).begin == 0);
+        if (wanted && !there && piece->token < 0)
+            write_char(w, piece->begin, fv_lead_length(text[0]), blank, &used);
+        for (size_t i = 0; i < n;) {
+            size_t length = fv_lead_length(text[i]);
+            fv_string as_is = {text + i, length};
+            write_char(w, piece->begin + i, length,
+                       text[i] == ' ' && piece->token < 0 ? blank : as_is, &used);
+            i += length;
+        }
+        piece->begin = (uint32_t)begin;
+        piece->end = (uint32_t)used;
+    }
+    use_next(w, used);
+    return FV_OK;
+}
+
+/* ---- splitting ------------------------------------------------------------------- */
+
+static bool is_punctuation(uint32_t code)
+{
+    if (code < 0x80)
+        return (code >= '!' && code <= '/') || (code >= ':' && code <= '@') ||
+               (code >= '[' && code <= '`') || (code >= '{' && code <= '~');
+    return fv_unicode_is_punctuation(code);
+}
+
+/* Divides one piece so that every character that fits is a match of its own. */
+static fv_status mark_chars(fv_work *w, fv_piece piece, bool (*fits)(uint32_t code))
+{
+    size_t begin = piece.begin;
+    for (size_t i = piece.begin; i < piece.end;) {
+        size_t length = fv_lead_length(w->text[i]);
+        if (fits(fv_code_of(w->text + i, length))) {
+            FV_FORWARD(fv_work_put(w, begin, i, false));
+            FV_FORWARD(fv_work_put(w, i, i + length, true));
+            begin = i + length;
+        }
+        i += length;
+    }
+    return fv_work_put(w, begin, piece.end, false);
+}
+
+static fv_status mark_text(fv_work *w, fv_piece piece, fv_string text, bool invert)
+{
+    size_t begin = piece.begin;
+    for (size_t i = piece.begin; i + text.bytes <= piece.end;) {
+        if (memcmp(w->text + i, text.text, text.bytes) != 0) {
+            i++;
+            continue;
+        }
+        FV_FORWARD(fv_work_put(w, begin, i, invert));
+        FV_FORWARD(fv_work_put(w, i, i + text.bytes, !invert));
+        begin = i += text.bytes;
+    }
+    return fv_work_put(w, begin, piece.end, invert);
+}
+
+/* Joins or drops matches among the pieces made from `first` on. */
+static void behave(fv_work *w, size_t first, fv_split_behavior behavior)
+{
+    fv_piece *p = w->made;
+    size_t used = first, n = w->made_count;
+    for (size_t i = first; i < n; i++) {
+        bool after = i > first, before_match = after && p[i - 1].match;
+        bool join = false;
+        if (behavior == FV_SPLIT_REMOVED && p[i].match) continue;
+        if (behavior == FV_SPLIT_CONTIGUOUS) join = after && before_match == p[i].match;
+        if (behavior == FV_SPLIT_WITH_PREVIOUS) join = after && p[i].match && !before_match;
+        if (behavior == FV_SPLIT_WITH_NEXT) join = before_match && !p[i].match;
+        if (join)
+            p[used - 1].end = p[i].end;
+        else
+            p[used++] = p[i];
+    }
+    w->made_count = used;
+}
+
+/* Runs of word characters and runs of others, without white space. */
+static fv_status split_words(fv_work *w, fv_piece piece)
+{
+    enum { SPACE, WORD, OTHER };
+    size_t begin = piece.begin;
+    int last = SPACE;
+    for (size_t i = piece.begin; i < piece.end;) {
+        size_t length = fv_lead_length(w->text[i]);
+        uint32_t code = fv_code_of(w->text + i, length);
+        int kind = fv_unicode_is_space(code) ? SPACE : fv_is_word_char(code) ? WORD : OTHER;
+        if (kind != last) {
+            if (last != SPACE) FV_FORWARD(fv_work_put(w, begin, i, false));
+            begin = i;
+            last = kind;
+        }
+        i += length;
+    }
+    return last == SPACE ? FV_OK : fv_work_put(w, begin, piece.end, false);
+}
+
+static fv_status split_bert(fv_work *w, fv_piece piece)
+{
+    size_t first = w->made_count;
+    FV_FORWARD(mark_chars(w, piece, fv_unicode_is_space));
+    behave(w, first, FV_SPLIT_REMOVED);
+    /* Each word again, for its punctuation: taken from the end of the list, put behind it. */
+    size_t last = w->made_count;
+    for (size_t i = first; i < last; i++)
+        FV_FORWARD(mark_chars(w, w->made[i], is_punctuation));
+    memmove(w->made + first, w->made + last, (w->made_count - last) * sizeof *w->made);
+    w->made_count -= last - first;
+    return FV_OK;
+}
+
+static fv_status split_piece(fv_work *w, fv_piece piece, const fv_split *split)
+{
+    const size_t first = w->made_count;
+    fv_split_behavior behavior = FV_SPLIT_REMOVED;
+    switch (split->kind) {
+    case FV_SPLIT_BYTE_LEVEL:
+        return split->regex ? fv_split_gpt2(w, piece.begin, piece.end)
+                            : fv_work_put(w, piece.begin, piece.end, false);
+    case FV_SPLIT_WHITESPACE:
+        return split_words(w, piece);
+    case FV_SPLIT_BERT:
+        return split_bert(w, piece);
+    case FV_SPLIT_WHITESPACE_SPLIT:
+        FV_FORWARD(mark_chars(w, piece, fv_unicode_is_space));
+        break;
+    case FV_SPLIT_METASPACE:
+        if (!split->split) return fv_work_put(w, piece.begin, piece.end, false);
+        FV_FORWARD(mark_text(w, piece, split->pattern, false));
+        behavior = FV_SPLIT_WITH_NEXT;
+        break;
+    case FV_SPLIT_PUNCTUATION:
+        FV_FORWARD(mark_chars(w, piece, is_punctuation));
+        behavior = split->behavior;
+        break;
+    case FV_SPLIT_DIGITS:
+        FV_FORWARD(mark_chars(w, piece, fv_unicode_is_number));
+        behavior = split->individual ? FV_SPLIT_ISOLATED : FV_SPLIT_CONTIGUOUS;
+        break;
+    case FV_SPLIT_TEXT:
+        FV_FORWARD(mark_text(w, piece, split->pattern, split->invert));
+        behavior = split->behavior;
+        break;
+    }
+    behave(w, first, behavior);
+    return FV_OK;
+}
+
+fv_status fv_work_split(fv_work *w, const fv_split *split)
+{
+    const fv_string blank = {" ", 1};
+    if (split->kind == FV_SPLIT_METASPACE)
+        FV_FORWARD(rewrite(w, split->pattern, split->prepend));
+    else if (split->kind == FV_SPLIT_BYTE_LEVEL && split->prefix_space)
+        FV_FORWARD(rewrite(w, blank, FV_PREPEND_ALWAYS));
+    w->made_count = 0;
+    for (size_t i = 0; i < w->count; i++)
+        FV_FORWARD(w->pieces[i].token < 0 ? split_piece(w, w->pieces[i], split)
+                                          : fv_work_put_piece(w, w->pieces[i]));
+    fv_work_take(w);
+    return FV_OK;
+}

@@ -1,0 +1,470 @@
+/*
+ * fovea/tokenizer.h: pipelines against what Hugging Face's library says of the texts in
+ * data/text/tokenizer.jsonl (ids, offsets, types, decoding); learning; files; and what is refused.
+ */
+#include "fovea/tokenizer.h"
+
+#include "io/json.h"
+#include "support/files.h"
+#include "support/test.h"
+
+static fv_ctx *ctx;
+
+/* ---- the recorded pipelines ------------------------------------------------------ */
+
+static fv_tokenizer *tok;
+static fv_encoder *enc;
+static int pipeline_count, case_count;
+
+static void next_pipeline(const fv_value *text)
+{
+    fv_encoder_destroy(&enc);
+    fv_tokenizer_destroy(&tok);
+    CHECK_OK(ctx, fv_tokenizer_parse(ctx, "recorded", text->as.text, text->count, &tok));
+    if (tok) CHECK_OK(ctx, fv_encoder_create(ctx, tok, &enc));
+    pipeline_count++;
+}
+
+static uint32_t chars_before(fv_string text, uint32_t byte)
+{
+    uint32_t chars = 0;
+    for (uint32_t i = 0; i < byte && i < text.bytes; i++)
+        chars += (text.text[i] & 0xC0) != 0x80;
+    return chars;
+}
+
+static int64_t int_at(const fv_value *array, uint32_t i) { return array->as.items[i].as.integer; }
+
+static bool same(const fv_encoding *e, fv_string text, fv_string pair, const fv_value *ids,
+                 const fv_value *offsets, const fv_value *types)
+{
+    if (e->count != ids->count) return false;
+    for (uint32_t i = 0; i < ids->count; i++) {
+        fv_string of = e->sequences[i] ? pair : text;
+        const fv_value *span = &offsets->as.items[i];
+        if (e->ids[i] != int_at(ids, i) || e->types[i] != int_at(types, i) ||
+            chars_before(of, e->offsets[i].begin) != int_at(span, 0) ||
+            chars_before(of, e->offsets[i].end) != int_at(span, 1))
+            return false;
+    }
+    return true;
+}
+
+static void compare(const fv_doc *doc, fv_encoder *with)
+{
+    const fv_value *root = &doc->root, *text = fv_value_get(root, "text");
+    const fv_value *pair = fv_value_get(root, "pair"), *decoded = fv_value_get(root, "decoded");
+    fv_encoding e = {.struct_size = sizeof e};
+    const fv_string a = {text->as.text, text->count};
+    fv_string b = {0};
+    if (pair) {
+        b = (fv_string){pair->as.text, pair->count};
+        CHECK_OK(ctx, fv_encode_pair(with, a, b, FV_ENCODE_SPECIALS, &e));
+    } else {
+        CHECK_OK(ctx, fv_encode(with, a.text, a.bytes, FV_ENCODE_SPECIALS, &e));
+    }
+    if (!same(&e, a, b, fv_value_get(root, "ids"), fv_value_get(root, "offsets"),
+              fv_value_get(root, "types")))
+        test_failed(__FILE__, __LINE__, "pipeline %d: other tokens for \"%s\"", pipeline_count,
+                    a.text);
+    fv_text out = {0};
+    CHECK_OK(ctx, fv_tokenizer_decode(ctx, tok, e.ids, e.count, FV_DECODE_SKIP_SPECIALS, &out));
+    if (out.bytes != decoded->count || memcmp(out.data, decoded->as.text, out.bytes) != 0)
+        test_failed(__FILE__, __LINE__, "pipeline %d: \"%s\" is decoded to \"%s\", not \"%s\"",
+                    pipeline_count, a.text, out.data, decoded->as.text);
+    fv_text_free(ctx, &out);
+    case_count++;
+}
+
+static void as_hugging_face(void)
+{
+    size_t bytes = 0;
+    char *all = file_read(test_path("data/text/tokenizer.jsonl"), &bytes);
+    CHECK(all != NULL);
+    for (char *at = all; at && at < all + bytes;) {
+        char *end = memchr(at, '\n', (size_t)(all + bytes - at));
+        fv_doc *doc = NULL;
+        if (!end) break;
+        CHECK_OK(ctx, fv_json_parse(ctx, "tokenizer.jsonl", at, (size_t)(end - at), &doc));
+        at = end + 1;
+        if (!doc) continue;
+        const fv_value *text = fv_value_get(&doc->root, "tokenizer");
+        if (text)
+            next_pipeline(text);
+        else if (enc)
+            for (int again = 0; again < 2; again++) /* the second time from the cache */
+                compare(doc, enc);
+        fv_doc_free(&doc);
+    }
+    fv_encoder_destroy(&enc);
+    fv_tokenizer_destroy(&tok);
+    free(all);
+    printf("tokenizers: %d pipelines, %d encodings\n", pipeline_count, case_count);
+    CHECK(pipeline_count >= 19 && case_count >= 1000);
+}
+
+/* ---- learning -------------------------------------------------------------------- */
+
+static const char *const lines[] = {"the cat sat on the mat", "the cats sat on the mats",
+                                    "a cat and a mat",        "the \xC3\xA9l\xC3\xA8ve",
+                                    "the the the hat",        "\xE6\x9D\xB1\xE4\xBA\xAC"};
+enum { LINES = sizeof lines / sizeof lines[0] };
+
+static fv_tokenizer *learn(const fv_token_learner_config *cfg, int first)
+{
+    fv_token_learner *learner = NULL;
+    fv_tokenizer *made = NULL;
+    CHECK_OK(ctx, fv_token_learner_create(ctx, cfg, &learner));
+    if (!learner) return NULL;
+    for (int i = 0; i < LINES; i++) {
+        const char *line = lines[(first + i) % LINES];
+        CHECK_OK(ctx, fv_token_learner_add(learner, line, strlen(line)));
+    }
+    CHECK_OK(ctx, fv_token_learner_finish(learner, &made));
+    fv_token_learner_destroy(&learner);
+    CHECK(learner == NULL);
+    return made;
+}
+
+static void saved_bytes(const fv_tokenizer *made, const char *name, char **data, size_t *bytes)
+{
+    CHECK_OK(ctx, fv_tokenizer_save(ctx, made, folder_path(name)));
+    *data = file_read(folder_path(name), bytes);
+}
+
+/* What was learned decodes to the text; the order of the texts does not matter; saved and loaded it
+ * is the same. */
+static void learned_tokenizers(void)
+{
+    for (int kind = FV_LEARN_CHARS; kind <= FV_LEARN_BPE_METASPACE; kind++) {
+        fv_token_learner_config cfg;
+        fv_token_learner_config_init(&cfg, sizeof cfg, (fv_learn_kind)kind);
+        cfg.vocabulary = 300;
+        cfg.begin = "<s>";
+        cfg.end = "</s>";
+        fv_tokenizer *made = learn(&cfg, 0), *other = learn(&cfg, 3), *loaded = NULL;
+        if (!made || !other) continue;
+        char *a = NULL, *b = NULL;
+        size_t na = 0, nb = 0;
+        saved_bytes(made, "a.json", &a, &na);
+        saved_bytes(other, "b.json", &b, &nb);
+        CHECK(na == nb && a && b && memcmp(a, b, na) == 0);
+        free(a);
+        free(b);
+        CHECK_OK(ctx, fv_tokenizer_load(ctx, folder_path("a.json"), &loaded));
+        CHECK_EQ(fv_tokenizer_size(loaded), fv_tokenizer_size(made));
+        CHECK_EQ(fv_tokenizer_id(loaded, "<pad>", 5), 0);
+        CHECK_EQ(fv_tokenizer_id(loaded, "<unk>", 5), 3);
+        CHECK(fv_tokenizer_is_special(loaded, 1) && !fv_tokenizer_is_special(loaded, 4));
+        fv_encoder *with = NULL;
+        fv_text out = {0};
+        CHECK_OK(ctx, fv_encoder_create(ctx, loaded, &with));
+        for (int i = 0; i < LINES; i++) {
+            fv_encoding e = {.struct_size = sizeof e};
+            CHECK_OK(ctx, fv_encode(with, lines[i], strlen(lines[i]), FV_ENCODE_SPECIALS, &e));
+            CHECK(e.count > 2 && e.ids[0] == 1 && e.ids[e.count - 1] == 2);
+            CHECK(e.specials[0] == 1 && e.specials[1] == 0);
+            CHECK_OK(ctx, fv_tokenizer_decode(ctx, loaded, e.ids, e.count, FV_DECODE_SKIP_SPECIALS,
+                                              &out));
+            CHECK_STR(out.data, lines[i]);
+        }
+        fv_text_free(ctx, &out);
+        fv_encoder_destroy(&with);
+        fv_tokenizer_destroy(&made);
+        fv_tokenizer_destroy(&other);
+        fv_tokenizer_destroy(&loaded);
+    }
+}
+
+/* Merges in the order of their counts; a tie goes to the older tokens. */
+static void merges_in_order(void)
+{
+    fv_token_learner_config cfg;
+    fv_token_learner *learner = NULL;
+    fv_tokenizer *made = NULL;
+    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_BPE_METASPACE);
+    cfg.specials[0] = NULL;
+    cfg.vocabulary = 9;
+    CHECK_OK(ctx, fv_token_learner_create(ctx, &cfg, &learner));
+    /* ab 4 times, cd 3 times, _ab 3, abab 1; then _ab before _cd. */
+    CHECK_OK(ctx, fv_token_learner_add(learner, "ab ab abab cd cd cd", 19));
+    CHECK_OK(ctx, fv_token_learner_finish(learner, &made));
+    static const char *const want[] = {"a",
+                                       "b",
+                                       "c",
+                                       "d",
+                                       "\xE2\x96\x81",
+                                       "ab",
+                                       "cd",
+                                       "\xE2\x96\x81"
+                                       "ab",
+                                       "\xE2\x96\x81"
+                                       "cd"};
+    CHECK_EQ(fv_tokenizer_size(made), 9);
+    for (int32_t i = 0; i < 9 && made; i++) {
+        fv_string token = fv_tokenizer_token(made, i);
+        CHECK_STR(token.text ? token.text : "(none)", want[i]);
+    }
+    CHECK(fv_tokenizer_token(made, 9).text == NULL && fv_tokenizer_token(made, -1).text == NULL);
+    fv_token_learner_destroy(&learner);
+    fv_tokenizer_destroy(&made);
+}
+
+static void frequent_words_are_kept(void)
+{
+    fv_token_learner_config cfg;
+    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_WORDS);
+    cfg.vocabulary = 6;
+    fv_tokenizer *made = learn(&cfg, 0);
+    CHECK_EQ(fv_tokenizer_size(made), 6);
+    CHECK_EQ(fv_tokenizer_id(made, "the", 3), 4);
+    fv_encoder *with = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_encode(with, "the zebra", 9, 0, &e));
+    CHECK(e.count == 2 && e.ids[0] == 4 && e.ids[1] == 3);
+    fv_encoder_destroy(&with);
+    fv_tokenizer_destroy(&made);
+}
+
+static void learning_that_cannot_be(void)
+{
+    fv_token_learner *learner = NULL;
+    fv_tokenizer *made = NULL;
+    for (int i = 0; i < 5; i++) {
+        fv_token_learner_config cfg;
+        fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_BPE_BYTES);
+        if (i == 0) cfg.kind = (fv_learn_kind)9;
+        if (i == 1) cfg.specials[1] = "<pad>";
+        if (i == 2) cfg.begin = "<bos>";
+        if (i == 3) cfg.vocabulary = (size_t)1 << 40;
+        if (i == 4) cfg.normalize = true, cfg.form = (fv_normal_form)9;
+        CHECK_EQ(fv_token_learner_create(ctx, &cfg, &learner), FV_ERR_ARGUMENT);
+        CHECK(learner == NULL);
+    }
+    fv_token_learner_config cfg;
+    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_BPE_BYTES);
+    CHECK_OK(ctx, fv_token_learner_create(ctx, &cfg, &learner));
+    CHECK_EQ(fv_token_learner_finish(learner, &made), FV_ERR_STATE);
+    CHECK_EQ(fv_token_learner_add(learner, "\xff", 1), FV_ERR_FORMAT);
+    fv_token_learner_destroy(&learner);
+}
+
+/* ---- long pieces ----------------------------------------------------------------- */
+
+/* A long piece goes another way through BPE than a short one; both must join the same pairs. */
+static void long_and_short_pieces_agree(void)
+{
+    static const char json[] =
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"aa\":2,\"ab\":3,\"aab\":4,"
+        "\"ba\":5,\"aaaa\":6,\"abab\":7},\"merges\":[\"a a\",\"a b\",\"aa b\",\"b a\",\"aa aa\","
+        "[\"ab\",\"ab\"]]}}";
+    fv_tokenizer *small = NULL;
+    fv_encoder *with = NULL;
+    CHECK_OK(ctx, fv_tokenizer_parse(ctx, "small", json, sizeof json - 1, &small));
+    CHECK_OK(ctx, fv_encoder_create(ctx, small, &with));
+    uint32_t state = 1;
+    for (int round = 0; round < 200 && with; round++) {
+        char text[200];
+        size_t n = 41 + (size_t)round % 150;
+        for (size_t i = 0; i < n; i++) {
+            state = state * 1664525u + 1013904223u;
+            text[i] = state >> 28 < 9 ? 'a' : 'b';
+        }
+        /* The plain way: the first of the lowest ranks, again and again. */
+        int32_t ids[200];
+        size_t count = n;
+        static const int32_t merges[][3] = {{0, 0, 2}, {0, 1, 3}, {2, 1, 4},
+                                            {1, 0, 5}, {2, 2, 6}, {3, 3, 7}};
+        for (size_t i = 0; i < n; i++)
+            ids[i] = text[i] == 'b';
+        for (int m = 0; m < 6; m++)
+            for (size_t i = 0; i + 1 < count; i++)
+                if (ids[i] == merges[m][0] && ids[i + 1] == merges[m][1]) {
+                    ids[i] = merges[m][2];
+                    memmove(ids + i + 1, ids + i + 2, (count - i - 2) * sizeof *ids);
+                    count--;
+                    m = -1;
+                    break;
+                }
+        fv_encoding e = {.struct_size = sizeof e};
+        CHECK_OK(ctx, fv_encode(with, text, n, 0, &e));
+        CHECK(e.count == count && memcmp(e.ids, ids, count * sizeof *ids) == 0);
+    }
+    fv_encoder_destroy(&with);
+    fv_tokenizer_destroy(&small);
+}
+
+/* A million letters without a blank: time must not follow the square of the length. */
+static void one_endless_word(void)
+{
+    enum { N = 1000000 };
+    fv_token_learner_config cfg;
+    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_BPE_BYTES);
+    cfg.vocabulary = 300;
+    fv_tokenizer *made = learn(&cfg, 0);
+    fv_encoder *with = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    char *text = malloc(N);
+    for (size_t i = 0; i < N; i++)
+        text[i] = "thecatsat"[i % 9];
+    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_encode(with, text, N, 0, &e));
+    CHECK(e.count > 0 && e.count < N && e.offsets[e.count - 1].end == N);
+    free(text);
+    fv_encoder_destroy(&with);
+    fv_tokenizer_destroy(&made);
+}
+
+/* ---- files ----------------------------------------------------------------------- */
+
+static void write_text(const char *name, const char *text)
+{
+    file_write(folder_path(name), text, strlen(text));
+}
+
+static void folders(void)
+{
+    fv_tokenizer *made = NULL;
+    char path[300];
+    snprintf(path, sizeof path, "%s", folder_path("."));
+    CHECK_EQ(fv_tokenizer_load(ctx, path, &made), FV_ERR_IO);
+    CHECK(strstr(fv_ctx_message(ctx), "a folder without tokenizer.json"));
+    write_text("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncat\n##s\n");
+    CHECK_OK(ctx, fv_tokenizer_load(ctx, path, &made));
+    fv_encoder *with = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_encode(with, "C\xC3\xA2ts", 5, FV_ENCODE_SPECIALS, &e));
+    CHECK(e.count == 4 && e.ids[1] == 5 && e.ids[2] == 6 && e.offsets[2].begin == 4);
+    fv_encoder_destroy(&with);
+    fv_tokenizer_destroy(&made);
+    write_text("vocab.json", "{\"a\": 0, \"b\": 1, \"ab\": 2, \"\xC4\xA0\": 3}");
+    write_text("merges.txt", "#version: 0.2\na b\n");
+    CHECK_OK(ctx, fv_tokenizer_load(ctx, path, &made));
+    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_encode(with, "ab a", 4, 0, &e));
+    CHECK(e.count == 3 && e.ids[0] == 2 && e.ids[1] == 3 && e.ids[2] == 0);
+    fv_encoder_destroy(&with);
+    fv_tokenizer_destroy(&made);
+    write_text("merges.txt", "#version: 0.2\na b\na c\n");
+    CHECK_EQ(fv_tokenizer_load(ctx, path, &made), FV_ERR_FORMAT);
+    CHECK(strstr(fv_ctx_message(ctx), "merges.txt:3: expected two tokens"));
+    CHECK_EQ(fv_tokenizer_load(ctx, folder_path("absent.json"), &made), FV_ERR_IO);
+    CHECK(made == NULL);
+}
+
+/* ---- what is refused ------------------------------------------------------------- */
+
+static void refused_files(void)
+{
+#define MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}"
+    static const struct {
+        const char *json;
+        fv_status status;
+        const char *message;
+    } cases[] = {
+        {"[]", FV_ERR_FORMAT, "an object"},
+        {"{}", FV_ERR_FORMAT, "model"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", FV_ERR_UNSUPPORTED, "Unigram"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}", FV_ERR_FORMAT, "merges"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}", FV_ERR_FORMAT, ""},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":1048576},\"merges\":[]}}", FV_ERR_LIMIT,
+         "id"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", FV_ERR_FORMAT,
+         "two tokens have the id 0"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", FV_ERR_FORMAT,
+         "\"b\", which is not a token"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}}", FV_ERR_FORMAT,
+         "\"aa\", which is not a token"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"aa\"]}}", FV_ERR_FORMAT,
+         "one blank"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}}", FV_ERR_FORMAT,
+         "two tokens"},
+        {"{\"model\":{\"type\":\"BPE\",\"dropout\":0.5,\"vocab\":{},\"merges\":[]}}",
+         FV_ERR_UNSUPPORTED, "dropout"},
+        {"{\"normalizer\":{\"type\":\"Precompiled\"}," MODEL "}", FV_ERR_UNSUPPORTED,
+         "Precompiled"},
+        {"{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"\"}"
+         "," MODEL "}",
+         FV_ERR_UNSUPPORTED, "regular expressions"},
+        {"{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"\"}"
+         "," MODEL "}",
+         FV_ERR_FORMAT, "an empty pattern"},
+        {"{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"ab\"}," MODEL "}",
+         FV_ERR_FORMAT, "one character"},
+        {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"WordLevel\",\"vocab\":{"
+         "}}}",
+         FV_ERR_UNSUPPORTED, "behind ByteLevel"},
+        {"{\"pre_tokenizer\":{\"type\":\"Punctuation\",\"behavior\":\"Odd\"}," MODEL "}",
+         FV_ERR_UNSUPPORTED, "Odd"},
+        {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+         "\"id\":"
+         "\"x\"}}],\"pair\":[],\"special_tokens\":{}}," MODEL "}",
+         FV_ERR_FORMAT, "\"x\""},
+        {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":"
+         "\"B\"}"
+         "}],\"pair\":[]}," MODEL "}",
+         FV_ERR_FORMAT, "single text"},
+        {"{\"decoder\":{\"type\":\"CTC\"}," MODEL "}", FV_ERR_UNSUPPORTED, "CTC"},
+        {"{\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]," MODEL "}", FV_ERR_FORMAT,
+         "another token's"},
+        {"{\"added_tokens\":[{\"id\":2}]," MODEL "}", FV_ERR_FORMAT, "content"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fv_tokenizer *made = NULL;
+        fv_status s =
+            fv_tokenizer_parse(ctx, "t.json", cases[i].json, strlen(cases[i].json), &made);
+        if (s != cases[i].status || made || !strstr(fv_ctx_message(ctx), cases[i].message))
+            test_failed(__FILE__, __LINE__, "%s: %s, \"%s\"", cases[i].json, fv_status_name(s),
+                        fv_ctx_message(ctx));
+        fv_tokenizer_destroy(&made);
+    }
+}
+
+static void refused_texts(void)
+{
+    static const char json[] = "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0}},"
+                               "\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"}}";
+    fv_tokenizer *made = NULL;
+    fv_encoder *with = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    fv_text out = {0};
+    CHECK_OK(ctx, fv_tokenizer_parse(ctx, "t", json, sizeof json - 1, &made));
+    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
+    CHECK_EQ(fv_encode(with, "a\xff", 2, 0, &e), FV_ERR_FORMAT);
+    CHECK_EQ(fv_encode(with, "a b", 3, 0, &e), FV_ERR_STATE);
+    CHECK_OK(ctx, fv_encode(with, "a a", 3, 0, &e));
+    CHECK_EQ(e.count, 2);
+    CHECK_OK(ctx, fv_encode(with, "", 0, FV_ENCODE_SPECIALS, &e));
+    CHECK_EQ(e.count, 0);
+    CHECK_EQ(fv_tokenizer_decode(ctx, made, (int32_t[]){0, 7}, 2, 0, &out), FV_ERR_INDEX);
+    CHECK_EQ(fv_tokenizer_decode(ctx, made, (int32_t[]){-1}, 1, 0, &out), FV_ERR_INDEX);
+    CHECK_OK(ctx, fv_tokenizer_decode(ctx, made, NULL, 0, 0, &out));
+    CHECK_STR(out.data, "");
+    fv_text_free(ctx, &out);
+    fv_encoder_destroy(&with);
+    fv_tokenizer_destroy(&made);
+    fv_encoder_destroy(&with);
+    fv_tokenizer_destroy(&made);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
+    folder_make();
+    RUN(folders);
+    RUN(as_hugging_face);
+    RUN(learned_tokenizers);
+    RUN(merges_in_order);
+    RUN(frequent_words_are_kept);
+    RUN(learning_that_cannot_be);
+    RUN(long_and_short_pieces_agree);
+    RUN(one_endless_word);
+    RUN(refused_files);
+    RUN(refused_texts);
+    folder_remove();
+    fv_ctx_destroy(&ctx);
+    return TEST_END();
+}
