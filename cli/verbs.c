@@ -4,10 +4,10 @@
 #include "options.h"
 #include "output.h"
 
-extern const cli_verb verb_demo, verb_score, verb_inspect, verb_bench, verb_doctor, verb_help, verb_version;
+extern const cli_verb verb_demo, verb_score, verb_tokenize, verb_inspect, verb_bench, verb_doctor, verb_help, verb_version;
 
 const cli_verb *const cli_verbs[] = {
-    &verb_demo, &verb_score, &verb_inspect, &verb_bench, &verb_doctor, &verb_help, &verb_version, NULL,
+    &verb_demo, &verb_score, &verb_tokenize, &verb_inspect, &verb_bench, &verb_doctor, &verb_help, &verb_version, NULL,
 };
 
 const cli_verb *cli_find_verb(const char *name)

@@ -67,11 +67,69 @@ static void scores_that_cannot_be(void)
     expect(2, NULL, "did you mean '13a'?");
 }
 
+/* ---- tokenize -------------------------------------------------------------------- */
+
+static void tokens(void)
+{
+    char model[300], text[300], json[300], ids[300];
+    snprintf(model, sizeof model, "%s", program_path("t.json"));
+    snprintf(text, sizeof text, "%s", program_path("text"));
+    snprintf(json, sizeof json, "%s", program_path("lines.jsonl"));
+    snprintf(ids, sizeof ids, "%s", program_path("ids"));
+    text_file("text", "the cat\nthe \xC3\xA9t\xC3\xA9\n");
+    program_run("tokenize --learn words --around -o %s %s", model, text);
+    expect(0, NULL, "t.json: 7 tokens");
+    program_run("tokenize %s %s", model, text);
+    expect(0, "<s> the cat </s>\n<s> the \xC3\xA9t\xC3\xA9 </s>\n", NULL);
+    program_run("tokenize %s %s --ids --no-specials", model, text);
+    expect(0, "4 5\n4 6\n", NULL);
+    text_file("lines.jsonl", "{\"text\": \"the \xC3\xA9t\xC3\xA9 cat\", \"pair\": \"dog\"}\n");
+    program_run("tokenize %s --jsonl %s", model, json);
+    expect(
+        0,
+        "{\"ids\": [1, 4, 6, 5, 2, 3, 2], \"offsets\": [[0, 0], [0, 3], [4, 7], [8, 11], [0, 0], "
+        "[0, 3], [0, 0]], \"type_ids\": [0, 0, 0, 0, 0, 1, 1]}\n",
+        NULL);
+    text_file("ids", "1 4 6 2\n\n4\n");
+    program_run("tokenize %s --decode --no-specials %s", model, ids);
+    expect(0, "the \xC3\xA9t\xC3\xA9\n\nthe\n", NULL);
+}
+
+static void tokens_that_cannot_be(void)
+{
+    char model[300];
+    snprintf(model, sizeof model, "%s", program_path("t.json"));
+    text_file("two", "a\nb\n");
+    program_run("tokenize %s %s --decode", model, program_path("two"));
+    expect(3, NULL, "two:1: expected ids with blanks between them");
+    text_file("far", "99\n");
+    program_run("tokenize %s %s --decode", model, program_path("far"));
+    expect(3, NULL, "far:1: tokenizer: there is no token 99");
+    program_run("tokenize %s %s --jsonl", model, program_path("two"));
+    expect(3, NULL, "expected a value");
+    text_file("textless.jsonl", "{\"pair\": \"a\"}\n");
+    program_run("tokenize %s %s --jsonl", model, program_path("textless.jsonl"));
+    expect(3, NULL, "textless.jsonl:1: no \"text\"");
+    program_run("tokenize %s", program_path("two"));
+    expect(3, NULL, "two:1:1: expected a value");
+    program_run("tokenize %s", program_path("absent"));
+    expect(3, NULL, "cannot open");
+    text_file("unigram.json", "{\"model\": {\"type\": \"Unigram\"}}");
+    program_run("tokenize %s", program_path("unigram.json"));
+    expect(4, NULL, "the model \"Unigram\" is not known here");
+    program_run("tokenize --learn words %s", program_path("two"));
+    expect(2, NULL, "--learn needs --output");
+    program_run("tokenize");
+    expect(2, NULL, "MODEL is missing");
+}
+
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(scores);
     RUN(scores_that_cannot_be);
+    RUN(tokens);
+    RUN(tokens_that_cannot_be);
     program_end();
     return TEST_END();
 }

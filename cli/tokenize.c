@@ -1,0 +1,309 @@
+/* fovea tokenize: text to tokens and back, and learning a tokenizer from text. */
+#include "fovea/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "input.h"
+#include "options.h"
+#include "output.h"
+
+static const cli_option options[] = {
+    {.name = "jsonl",
+     .type = CLI_FLAG,
+     .help = "read {\"text\": ..., \"pair\": ...} lines, print ids and character offsets"},
+    {.name = "ids", .type = CLI_FLAG, .help = "print ids instead of tokens"},
+    {.name = "decode", .type = CLI_FLAG, .help = "read lines of ids, print their text"},
+    {.name = "no-specials",
+     .type = CLI_FLAG,
+     .help = "add no special tokens; with --decode, leave them out"},
+    {.name = "learn",
+     .type = CLI_CHOICE,
+     .choices = "chars|words|bpe-bytes|bpe-words|bpe-metaspace",
+     .help = "learn a tokenizer from the files instead, and write it to --output"},
+    {.name = "output",
+     .letter = 'o',
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "where --learn writes the tokenizer.json"},
+    {.name = "vocabulary",
+     .type = CLI_INT,
+     .fallback = "8000",
+     .least = 1,
+     .most = 1048576,
+     .metavar = "N",
+     .help = "tokens to learn, all together"},
+    {.name = "min-count",
+     .type = CLI_INT,
+     .least = 1,
+     .most = 1e15,
+     .metavar = "N",
+     .help = "how often a pair or word must occur to be learned (2; 1 for chars and words)"},
+    {.name = "lowercase", .type = CLI_FLAG, .help = "learn with lower-cased text"},
+    {.name = "normalize",
+     .type = CLI_CHOICE,
+     .choices = "nfc|nfd|nfkc|nfkd",
+     .help = "learn with normalized text"},
+    {.name = "around", .type = CLI_FLAG, .help = "learn to put <s> and </s> around each text"},
+};
+
+typedef struct session {
+    const cli_call *call;
+    fv_ctx *ctx;
+    fv_tokenizer *tok;
+    fv_encoder *enc;
+    fv_text text, pair; /* of a JSON line; decoded text */
+    int32_t *ids;
+    size_t id_room;
+} session;
+
+static int library_error(const session *s, fv_status status)
+{
+    return cli_library_error("tokenize", s->ctx, status);
+}
+
+static unsigned encode_flags(const session *s)
+{
+    return cli_flag(s->call, "no-specials") ? 0 : FV_ENCODE_SPECIALS;
+}
+
+/* ---- encoding -------------------------------------------------------------------- */
+
+static void print_tokens(const session *s, const fv_encoding *e)
+{
+    for (size_t i = 0; i < e->count; i++) {
+        if (i) putchar(' ');
+        if (cli_flag(s->call, "ids"))
+            printf("%d", e->ids[i]);
+        else
+            cli_safe_text(stdout, fv_tokenizer_token(s->tok, e->ids[i]).text);
+    }
+    putchar('\n');
+}
+
+/* Characters before a byte of a text; moves on from the last place asked for. */
+typedef struct char_counter {
+    fv_string text;
+    size_t byte, chars;
+} char_counter;
+
+static size_t chars_before(char_counter *c, size_t byte)
+{
+    if (byte < c->byte) c->byte = c->chars = 0;
+    for (; c->byte < byte && c->byte < c->text.bytes; c->byte++)
+        c->chars += (c->text.text[c->byte] & 0xC0) != 0x80;
+    return c->chars;
+}
+
+static void print_jsonl(const fv_encoding *e, fv_string text, fv_string pair)
+{
+    char_counter counters[2] = {{.text = text}, {.text = pair}};
+    fputs("{\"ids\": [", stdout);
+    for (size_t i = 0; i < e->count; i++)
+        printf("%s%d", i ? ", " : "", e->ids[i]);
+    fputs("], \"offsets\": [", stdout);
+    for (size_t i = 0; i < e->count; i++) {
+        char_counter *c = &counters[e->sequences[i]];
+        size_t begin = chars_before(c, e->offsets[i].begin);
+        size_t end = chars_before(c, e->offsets[i].end);
+        printf("%s[%zu, %zu]", i ? ", " : "", begin, end);
+    }
+    fputs("], \"type_ids\": [", stdout);
+    for (size_t i = 0; i < e->count; i++)
+        printf("%s%d", i ? ", " : "", e->types[i]);
+    fputs("]}\n", stdout);
+}
+
+static int encode_json(session *s, const char *name, const fv_line *line)
+{
+    bool found = false, paired = false;
+    fv_status status =
+        fv_json_text(s->ctx, name, line->text, line->bytes, "text", &s->text, &found);
+    if (status == FV_OK)
+        status = fv_json_text(s->ctx, name, line->text, line->bytes, "pair", &s->pair, &paired);
+    if (status == FV_OK && !found) {
+        cli_error("tokenize: %s:%llu: no \"text\"", name, (unsigned long long)line->number);
+        return CLI_BAD_FILE;
+    }
+    fv_encoding e = {.struct_size = sizeof e};
+    const fv_string text = {s->text.data, s->text.bytes}, pair = {s->pair.data, s->pair.bytes};
+    if (status == FV_OK)
+        status = paired ? fv_encode_pair(s->enc, text, pair, encode_flags(s), &e)
+                        : fv_encode(s->enc, text.text, text.bytes, encode_flags(s), &e);
+    if (status != FV_OK) return library_error(s, status);
+    print_jsonl(&e, text, pair);
+    return CLI_DONE;
+}
+
+static int encode_line(session *s, const fv_line *line)
+{
+    fv_encoding e = {.struct_size = sizeof e};
+    fv_status status = fv_encode(s->enc, line->text, line->bytes, encode_flags(s), &e);
+    if (status != FV_OK) return library_error(s, status);
+    print_tokens(s, &e);
+    return CLI_DONE;
+}
+
+/* ---- decoding -------------------------------------------------------------------- */
+
+static int bad_ids(const char *name, const fv_line *line)
+{
+    cli_error("tokenize: %s:%llu: expected ids with blanks between them", name,
+              (unsigned long long)line->number);
+    return CLI_BAD_FILE;
+}
+
+static int decode_line(session *s, const char *name, const fv_line *line)
+{
+    size_t count = 0;
+    for (const char *at = line->text; *at;) {
+        char *end = NULL;
+        long id = strtol(at, &end, 10);
+        if (end == at || id < 0 || id > INT32_MAX || (*end && *end != ' '))
+            return bad_ids(name, line);
+        if (count == s->id_room) {
+            size_t room = s->id_room ? 2 * s->id_room : 256;
+            int32_t *bigger = realloc(s->ids, room * sizeof *bigger);
+            if (!bigger) {
+                cli_error("tokenize: out of memory");
+                return CLI_FAILED;
+            }
+            s->ids = bigger;
+            s->id_room = room;
+        }
+        s->ids[count++] = (int32_t)id;
+        at = end + strspn(end, " ");
+    }
+    unsigned flags = cli_flag(s->call, "no-specials") ? FV_DECODE_SKIP_SPECIALS : 0;
+    fv_status status = fv_tokenizer_decode(s->ctx, s->tok, s->ids, count, flags, &s->text);
+    if (status == FV_ERR_INDEX) {
+        cli_error("tokenize: %s:%llu: %s", name, (unsigned long long)line->number,
+                  fv_ctx_message(s->ctx));
+        return CLI_BAD_FILE;
+    }
+    if (status != FV_OK) return library_error(s, status);
+    fwrite(s->text.data, 1, s->text.bytes, stdout);
+    putchar('\n');
+    return CLI_DONE;
+}
+
+/* ---- files ----------------------------------------------------------------------- */
+
+static int one_line(session *s, const char *name, const fv_line *line, fv_token_learner *learner)
+{
+    if (learner) {
+        fv_status status = fv_token_learner_add(learner, line->text, line->bytes);
+        return status == FV_OK ? CLI_DONE : library_error(s, status);
+    }
+    if (cli_flag(s->call, "jsonl")) return encode_json(s, name, line);
+    if (cli_flag(s->call, "decode")) return decode_line(s, name, line);
+    return encode_line(s, line);
+}
+
+static int one_file(session *s, const char *path, fv_token_learner *learner)
+{
+    cli_input in;
+    fv_line line = {.text = ""};
+    int code = cli_input_open(s->ctx, "tokenize", path, FV_LINES_REFUSE, &in);
+    if (code) return code;
+    while (!cli_cancelled && !(code = cli_input_next(&in, &line)) && line.text)
+        if ((code = one_line(s, in.name, &line, learner))) break;
+    cli_input_close(&in);
+    return cli_cancelled ? CLI_INTERRUPTED : code;
+}
+
+static int all_files(session *s, int first, fv_token_learner *learner)
+{
+    if (s->call->word_count == first) return one_file(s, "-", learner);
+    for (int i = first; i < s->call->word_count; i++) {
+        int code = one_file(s, s->call->words[i], learner);
+        if (code) return code;
+    }
+    return CLI_DONE;
+}
+
+static int encode_all(session *s)
+{
+    fv_status status = fv_tokenizer_load(s->ctx, s->call->words[0], &s->tok);
+    if (status == FV_OK) status = fv_encoder_create(s->ctx, s->tok, &s->enc);
+    return status == FV_OK ? all_files(s, 1, NULL) : library_error(s, status);
+}
+
+/* ---- learning -------------------------------------------------------------------- */
+
+static int choice_number(const char *choices, const char *text)
+{
+    int length;
+    for (int i = 0;; i++) {
+        const char *entry = cli_choice_at(choices, i, &length);
+        if (!entry || (strlen(text) == (size_t)length && !strncmp(entry, text, (size_t)length)))
+            return i;
+    }
+}
+
+static int learn_all(session *s)
+{
+    const cli_call *call = s->call;
+    const char *output = cli_text(call, "output"), *form = cli_text(call, "normalize");
+    if (!output) {
+        cli_error("tokenize: --learn needs --output");
+        return CLI_USAGE;
+    }
+    fv_token_learner_config cfg;
+    fv_token_learner_config_init(
+        &cfg, sizeof cfg,
+        (fv_learn_kind)choice_number("chars|words|bpe-bytes|bpe-words|bpe-metaspace",
+                                     cli_text(call, "learn")));
+    cfg.vocabulary = (size_t)cli_int(call, "vocabulary");
+    if (cli_given(call, "min-count")) cfg.min_count = (uint64_t)cli_int(call, "min-count");
+    cfg.lowercase = cli_flag(call, "lowercase");
+    cfg.normalize = form != NULL;
+    if (form) cfg.form = (fv_normal_form)choice_number("nfc|nfd|nfkc|nfkd", form);
+    if (cli_flag(call, "around")) {
+        cfg.begin = "<s>";
+        cfg.end = "</s>";
+    }
+    fv_token_learner *learner = NULL;
+    fv_status status = fv_token_learner_create(s->ctx, &cfg, &learner);
+    if (status != FV_OK) return library_error(s, status);
+    int code = all_files(s, 0, learner);
+    if (!code) {
+        status = fv_token_learner_finish(learner, &s->tok);
+        if (status == FV_OK) status = fv_tokenizer_save(s->ctx, s->tok, output);
+        if (status != FV_OK) code = library_error(s, status);
+    }
+    fv_token_learner_destroy(&learner);
+    if (!code) cli_note("%s: %zu tokens", output, fv_tokenizer_size(s->tok));
+    return code;
+}
+
+static int run(const cli_call *call)
+{
+    session s = {.call = call};
+    int code = cli_plain_context("tokenize", &s.ctx);
+    if (code) return code;
+    code = cli_given(call, "learn") ? learn_all(&s) : encode_all(&s);
+    fv_encoder_destroy(&s.enc);
+    fv_tokenizer_destroy(&s.tok);
+    fv_text_free(s.ctx, &s.text);
+    fv_text_free(s.ctx, &s.pair);
+    free(s.ids);
+    fv_ctx_destroy(&s.ctx);
+    return code;
+}
+
+const cli_verb verb_tokenize = {
+    .name = "tokenize",
+    .about = "turn text into tokens and back, or learn a tokenizer",
+    .notes = "MODEL is a tokenizer.json or a folder that holds it, or one with vocab.json and\n"
+             "merges.txt, or with vocab.txt. Text comes from the files after it, or from standard\n"
+             "input, one text a line. With --learn every word is a file to learn from.",
+    .words = {.metavar = "MODEL",
+              .type = CLI_PATH,
+              .least = 1,
+              .most = CLI_MAX_WORDS,
+              .help = "the tokenizer, then files of text; - is standard input"},
+    .options = options,
+    .option_count = CLI_COUNT(options),
+    .run = run,
+};
