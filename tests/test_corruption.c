@@ -1,7 +1,9 @@
 /* Three good files of each format, damaged in every small way (tests/support/corrupt.h). */
 #include "base/ctx.h"
+#include "fovea/corpus.h"
 #include "fovea/npy.h"
 #include "fovea/safetensors.h"
+#include "fovea/tokenizer.h"
 #include "io/json.h"
 #include "io/toml.h"
 #include "support/corrupt.h"
@@ -23,6 +25,38 @@ static fv_status read_json(void *user, const void *data, size_t bytes)
     fv_doc *doc = NULL;
     fv_status s = fv_json_parse(ctx, "t", data, bytes, &doc);
     fv_doc_free(&doc);
+    return s;
+}
+
+/* Reads a tokenizer, and encodes and decodes with it if it is accepted. */
+static fv_status read_tokenizer(void *user, const void *data, size_t bytes)
+{
+    (void)user;
+    static const char text[] = "the cat's \xC3\xA9t\xC3\xA9 <s>";
+    fv_tokenizer *tok = NULL;
+    fv_encoder *enc = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    fv_text out = {0};
+    fv_status s = fv_tokenizer_parse(ctx, "t", data, bytes, &tok);
+    if (s == FV_OK) s = fv_encoder_create(ctx, tok, &enc);
+    if (s == FV_OK) s = fv_encode(enc, text, sizeof text - 1, FV_ENCODE_SPECIALS, &e);
+    if (s == FV_OK) s = fv_tokenizer_decode(ctx, tok, e.ids, e.count, 0, &out);
+    fv_text_free(ctx, &out);
+    fv_encoder_destroy(&enc);
+    fv_tokenizer_destroy(&tok);
+    return s;
+}
+
+/* Reads every line of a packed text. */
+static fv_status read_lines(void *user, const void *data, size_t bytes)
+{
+    (void)user;
+    fv_lines *lines = NULL;
+    fv_line line = {.text = ""};
+    fv_status s = fv_lines_open_memory(ctx, "t", data, bytes, FV_LINES_REFUSE, &lines);
+    while (s == FV_OK && line.text)
+        s = fv_lines_next(lines, &line);
+    fv_lines_close(&lines);
     return s;
 }
 
@@ -204,6 +238,48 @@ static void npy_files(void)
     conclude("npz", &archives);
 }
 
+static void tokenizer_files(void)
+{
+    static const char *const seeds[] = {
+        "{\"added_tokens\":[{\"id\":9,\"content\":\"<s>\",\"special\":true,\"lstrip\":true}],"
+        "\"normalizer\":{\"type\":\"NFKC\"},\"pre_tokenizer\":{\"type\":\"ByteLevel\"},"
+        "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"t\":0,"
+        "\"h\":1,\"e\":2,\"th\":3,\"the\":4,\"\xC4\xA0\":5},\"merges\":[\"t h\",[\"th\",\"e\"]]}}",
+        "{\"normalizer\":{\"type\":\"BertNormalizer\"},\"pre_tokenizer\":{\"type\":"
+        "\"BertPreTokenizer\"},\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"S\",1],"
+        "\"cls\":[\"C\",2]},\"decoder\":{\"type\":\"WordPiece\"},\"model\":{\"type\":\"WordPiece\","
+        "\"unk_token\":\"U\",\"vocab\":{\"U\":0,\"S\":1,\"C\":2,\"the\":3,\"##s\":4,\"ete\":5}}}",
+        "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Metaspace\"},"
+        "{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Isolated\"}]},"
+        "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"a\":1}},"
+        "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":"
+        "\"?\"}},{\"Sequence\":{\"id\":\"A\"}}],\"pair\":[],\"special_tokens\":{\"?\":{\"ids\":[0]}"
+        "}}}",
+    };
+    corrupt_report report = {0};
+    for (int i = 0; i < 3; i++)
+        damage("tokenizer.json", seeds[i], strlen(seeds[i]), read_tokenizer, NULL, &report);
+    conclude("tokenizer.json", &report);
+}
+
+static void packed_texts(void)
+{
+    static const char *const names[] = {"../fuzz/corpus/text/packed.gz",
+                                        "../fuzz/corpus/text/packed.xz"};
+    corrupt_report report = {0};
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = 0;
+        void *data = file_read(test_path(names[i]), &bytes);
+        CHECK(data != NULL);
+        if (data && read_lines(NULL, data, bytes) == FV_ERR_UNSUPPORTED)
+            printf("skipped: %s, which this build cannot unpack\n", names[i]);
+        else if (data)
+            damage("packed text", data, bytes, read_lines, NULL, &report);
+        free(data);
+    }
+    if (report.reads) conclude("packed text", &report);
+}
+
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
@@ -223,6 +299,8 @@ int main(int argc, char **argv)
     RUN(toml_files);
     RUN(safetensors_files);
     RUN(npy_files);
+    RUN(tokenizer_files);
+    RUN(packed_texts);
     folder_remove();
     fv_ctx_destroy(&ctx);
     return TEST_END();
