@@ -1,227 +1,11 @@
 /*
- * Layers: PyTorch's multi-head attention and Transformer layers by ours, heads of every shape
- * against the plain formula, caches against the whole sequence, names, counts, refusals. Gradients
- * are in test_compounds.c.
+ * Layers: heads of every shape, caches and packed documents against the whole sequence, names,
+ * counts, refusals, grids. PyTorch's numbers are in test_layers_torch.c, gradients in
+ * test_compounds.c.
  */
 #include "fovea/autograd.h"
-#include "fovea/layers.h"
-#include "fovea/safetensors.h"
-#include "support/opcase.h"
+#include "support/layerbench.h"
 #include "support/tensors.h"
-
-typedef struct bench {
-    fv_ctx *ctx;
-    fv_params *params;
-} bench;
-
-static bench bench_new(void)
-{
-    bench b = {.ctx = op_context(FV_SIMD_AUTO, 2, FV_DEVICE_CPU)};
-    CHECK_OK(b.ctx, fv_params_create(b.ctx, &b.params));
-    return b;
-}
-
-static void bench_free(bench *b)
-{
-    CHECK_OK(b->ctx, fv_ctx_error(b->ctx));
-    fv_params_destroy(&b->params);
-    fv_ctx_destroy(&b->ctx);
-}
-
-static fv_tensor *parameter(const bench *b, const char *name)
-{
-    fv_tensor *t = fv_params_find(b->params, name);
-    if (!t) test_failed(__FILE__, __LINE__, "there is no parameter '%s'", name);
-    return t;
-}
-
-/* ---- PyTorch's numbers -------------------------------------------------------------- */
-
-typedef struct fixture {
-    bench *b;
-    fv_safetensors *file;
-    const char *layer;
-} fixture;
-
-static fv_tensor *load(const fixture *f, const char *part, const char *suffix)
-{
-    char name[160];
-    snprintf(name, sizeof name, "%s.%s%s", f->layer, part, suffix);
-    return fv_safetensors_load(f->b->ctx, f->file, name);
-}
-
-/* A parameter of the set from the file, which is how loaded weights reach a layer. */
-static void take(const fixture *f, const char *ours, const char *theirs)
-{
-    fv_params_add(f->b->params, ours, load(f, theirs, ""));
-}
-
-static void take_rows(const fixture *f, const char *ours, const char *theirs, int64_t from,
-                      int64_t to)
-{
-    fv_ctx *ctx = f->b->ctx;
-    fv_tensor *rows = fv_slice(ctx, load(f, theirs, ""), 0, from, to, 1);
-    fv_tensor *own = fv_zeros(ctx, FV_F32, fv_tensor_rank(rows), fv_tensor_shape(rows));
-    fv_params_add(f->b->params, ours, fv_contiguous(ctx, fv_add(ctx, own, rows)));
-}
-
-static void compare(const fixture *f, const char *part, const char *suffix, fv_tensor *ours)
-{
-    const double off = tensor_distance(f->b->ctx, ours, load(f, part, suffix));
-    if (!(off <= 2e-5))
-        test_failed(__FILE__, __LINE__, "%s.%s%s: off by %g", f->layer, part, suffix, off);
-}
-
-/* sum(y upstream), so that backward sends just the upstream gradient of the file. */
-static fv_tensor *weighed(const fixture *f, const char *part, fv_tensor *y)
-{
-    fv_ctx *ctx = f->b->ctx;
-    return fv_sum(ctx, fv_mul(ctx, y, load(f, part, ".grad")), 0, NULL, false);
-}
-
-static void run_mha(fixture *f, const fv_heads *heads, int inputs)
-{
-    static const char *const names[3] = {"in0", "in1", "in2"};
-    fv_ctx *ctx = f->b->ctx;
-    fv_tensor *in[3] = {NULL};
-    for (int i = 0; i < inputs; i++)
-        in[i] = fv_leaf(ctx, load(f, names[i], ""));
-    fv_attention_result r;
-    fv_tensor *y =
-        fv_heads_run(ctx, heads, &(fv_heads_input){.x = in[0], .keys = in[1], .values = in[2]}, &r);
-    compare(f, "out0", "", y);
-    compare(f, "out1", "", r.weights);
-    fv_tensor *loss = fv_add(ctx, weighed(f, "out0", y), weighed(f, "out1", r.weights));
-    CHECK_OK(ctx, fv_backward(ctx, loss));
-    for (int i = 0; i < inputs; i++)
-        compare(f, names[i], ".grad", fv_grad(ctx, in[i]));
-    compare(f, "param.out_proj.weight", ".grad",
-            fv_grad(ctx, parameter(f->b, "m.out_proj.weight")));
-}
-
-static void torch_self_attention(void)
-{
-    for (int packed = 0; packed < 2; packed++) {
-        bench b = bench_new();
-        fixture f = {.b = &b, .layer = "mha_self"};
-        CHECK_OK(b.ctx, fv_safetensors_open(b.ctx, test_path("fixtures/torch/layers.safetensors"),
-                                            FV_SAFETENSORS_COPY, &f.file));
-        static const char *const ours[6] = {"m.q_proj.weight", "m.k_proj.weight", "m.v_proj.weight",
-                                            "m.q_proj.bias",   "m.k_proj.bias",   "m.v_proj.bias"};
-        for (int i = 0; i < 6 && !packed; i++)
-            take_rows(&f, ours[i], i < 3 ? "param.in_proj_weight" : "param.in_proj_bias",
-                      i % 3 * 24, i % 3 * 24 + 24);
-        if (packed) {
-            take(&f, "m.qkv_proj.weight", "param.in_proj_weight");
-            take(&f, "m.qkv_proj.bias", "param.in_proj_bias");
-        }
-        take(&f, "m.out_proj.weight", "param.out_proj.weight");
-        take(&f, "m.out_proj.bias", "param.out_proj.bias");
-        const int before = fv_params_count(b.params);
-        fv_heads_config cfg;
-        fv_heads_config_init(&cfg, sizeof cfg, 24, 4);
-        cfg.packed = packed;
-        cfg.attention.want_weights = true;
-        fv_heads heads;
-        CHECK_OK(b.ctx, fv_heads_create(b.params, "m", &cfg, &heads));
-        CHECK_EQ(fv_params_count(b.params), before); /* all of them were there */
-        run_mha(&f, &heads, 1);
-        if (packed) compare(&f, "param.in_proj_weight", ".grad", fv_grad(b.ctx, heads.qkv.weight));
-        fv_safetensors_close(&f.file);
-        bench_free(&b);
-    }
-}
-
-static void torch_cross_attention(void)
-{
-    bench b = bench_new();
-    fixture f = {.b = &b, .layer = "mha_cross"};
-    CHECK_OK(b.ctx, fv_safetensors_open(b.ctx, test_path("fixtures/torch/layers.safetensors"),
-                                        FV_SAFETENSORS_COPY, &f.file));
-    take(&f, "m.q_proj.weight", "param.q_proj_weight");
-    take(&f, "m.k_proj.weight", "param.k_proj_weight");
-    take(&f, "m.v_proj.weight", "param.v_proj_weight");
-    static const char *const biases[3] = {"m.q_proj.bias", "m.k_proj.bias", "m.v_proj.bias"};
-    for (int i = 0; i < 3; i++)
-        take_rows(&f, biases[i], "param.in_proj_bias", i * 24, i * 24 + 24);
-    take(&f, "m.out_proj.weight", "param.out_proj.weight");
-    take(&f, "m.out_proj.bias", "param.out_proj.bias");
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, 24, 3);
-    cfg.width_k = 10;
-    cfg.width_v = 14;
-    cfg.attention.want_weights = true;
-    fv_heads heads;
-    CHECK_OK(b.ctx, fv_heads_create(b.params, "m", &cfg, &heads));
-    run_mha(&f, &heads, 3);
-    compare(&f, "param.k_proj_weight", ".grad", fv_grad(b.ctx, heads.k.weight));
-    fv_safetensors_close(&f.file);
-    bench_free(&b);
-}
-
-/* torch.nn.TransformerDecoderLayer in its four forms; tests/data/layers/make_blocks.py. */
-static void check_torch_block(const char *layer, bool post, fv_act act)
-{
-    static const char *const map[][2] = {
-        {"self.qkv_proj.weight", "self_attn.in_proj_weight"},
-        {"self.qkv_proj.bias", "self_attn.in_proj_bias"},
-        {"self.out_proj.weight", "self_attn.out_proj.weight"},
-        {"self.out_proj.bias", "self_attn.out_proj.bias"},
-        {"cross.qkv_proj.weight", "multihead_attn.in_proj_weight"},
-        {"cross.qkv_proj.bias", "multihead_attn.in_proj_bias"},
-        {"cross.out_proj.weight", "multihead_attn.out_proj.weight"},
-        {"cross.out_proj.bias", "multihead_attn.out_proj.bias"},
-        {"ff.up.weight", "linear1.weight"},
-        {"ff.up.bias", "linear1.bias"},
-        {"ff.down.weight", "linear2.weight"},
-        {"ff.down.bias", "linear2.bias"},
-        {"self_norm.weight", "norm1.weight"},
-        {"self_norm.bias", "norm1.bias"},
-        {"cross_norm.weight", "norm2.weight"},
-        {"cross_norm.bias", "norm2.bias"},
-        {"ff_norm.weight", "norm3.weight"},
-        {"ff_norm.bias", "norm3.bias"}};
-    enum { PARAMETERS = sizeof map / sizeof *map, WIDTH = 8 };
-    bench b = bench_new();
-    fv_ctx *ctx = b.ctx;
-    fixture f = {.b = &b, .layer = layer};
-    CHECK_OK(ctx, fv_safetensors_open(ctx, test_path("fixtures/torch/blocks.safetensors"),
-                                      FV_SAFETENSORS_COPY, &f.file));
-    for (int i = 0; i < PARAMETERS; i++)
-        take(&f, map[i][0], map[i][1]);
-    fv_block_config cfg;
-    fv_block_config_init(&cfg, sizeof cfg, WIDTH, 2);
-    fv_heads_config_init(&cfg.cross, sizeof cfg.cross, WIDTH, 2);
-    cfg.self.packed = cfg.cross.packed = true;
-    cfg.self.attention.causal = FV_CAUSAL_TOP_LEFT;
-    cfg.ff.hidden = 12;
-    cfg.ff.act = act;
-    cfg.post = post;
-    fv_block block;
-    CHECK_OK(ctx, fv_block_create(b.params, "", &cfg, &block));
-    CHECK_EQ(fv_params_count(b.params), PARAMETERS);
-    fv_tensor *x = fv_leaf(ctx, load(&f, "x", "")), *memory = fv_leaf(ctx, load(&f, "memory", ""));
-    const int64_t lengths[2] = {5, 3};
-    fv_tensor *keys = fv_from_host(ctx, FV_I64, 1, (int64_t[]){2}, lengths);
-    fv_block_input in = {.x = x, .memory = memory, .memory_keys = keys, .training = true};
-    fv_tensor *y = fv_block_run(ctx, &block, &in, NULL);
-    compare(&f, "y", "", y);
-    CHECK_OK(ctx, fv_backward(ctx, weighed(&f, "y", y)));
-    compare(&f, "x", ".grad", fv_grad(ctx, x));
-    compare(&f, "memory", ".grad", fv_grad(ctx, memory));
-    for (int i = 0; i < PARAMETERS; i++)
-        compare(&f, map[i][1], ".grad", fv_grad(ctx, parameter(&b, map[i][0])));
-    fv_safetensors_close(&f.file);
-    bench_free(&b);
-}
-
-static void torch_blocks(void)
-{
-    check_torch_block("pre_relu", false, FV_ACT_RELU);
-    check_torch_block("pre_gelu", false, FV_ACT_GELU);
-    check_torch_block("post_relu", true, FV_ACT_RELU);
-    check_torch_block("post_gelu", true, FV_ACT_GELU);
-}
 
 /* ---- heads of every shape ------------------------------------------------------------ */
 
@@ -272,7 +56,7 @@ static void decode_by_steps(const fv_heads_config *cfg, const char *what)
     fv_tensor *k = NULL, *v = NULL, *rows[N];
     for (int t = 0; t < N; t++) {
         fv_tensor *now = fv_slice(ctx, x, 1, t, t + 1, 1), *k_new = NULL, *v_new = NULL;
-        fv_heads_keys(ctx, &heads, now, NULL, t, &k_new, &v_new);
+        fv_heads_keys(ctx, &heads, now, NULL, t, NULL, &k_new, &v_new);
         k = t ? fv_concat(ctx, 2, (fv_tensor *[]){k, k_new}, 2) : k_new;
         v = t ? fv_concat(ctx, 2, (fv_tensor *[]){v, v_new}, 2) : v_new;
         fv_heads_input in = {.x = now, .k = k, .v = v, .position = t};
@@ -310,6 +94,42 @@ static void steps_equal_the_whole(void)
 #undef VARIANT
 }
 
+/* Three documents in one row are what they are one by one; rotary positions begin again in each,
+ * by a table that the caller puts together. */
+static void packed_documents(void)
+{
+    enum { DOCUMENTS = 3, TOTAL = 12, WIDTH = 8 };
+    static const int64_t begin[DOCUMENTS + 1] = {0, 5, 6, TOTAL};
+    bench b = bench_new();
+    fv_ctx *ctx = b.ctx;
+    fv_heads_config cfg;
+    fv_heads_config_init(&cfg, sizeof cfg, WIDTH, 2);
+    cfg.attention.causal = FV_CAUSAL_TOP_LEFT;
+    cfg.rotary.width = 4;
+    fv_heads heads;
+    CHECK_OK(ctx, fv_heads_create(b.params, "d", &cfg, &heads));
+    fv_no_grad_begin(ctx);
+    fv_tensor *x = tensor_random(ctx, 1, 3, 1, TOTAL, WIDTH), *alone[DOCUMENTS], *angles[DOCUMENTS];
+    for (int i = 0; i < DOCUMENTS; i++) {
+        fv_heads_input one = {.x = fv_slice(ctx, x, 1, begin[i], begin[i + 1], 1)};
+        alone[i] = fv_heads_run(ctx, &heads, &one, NULL);
+        angles[i] = fv_rotary_table(ctx, FV_F32, &cfg.rotary, 0, begin[i + 1] - begin[i]);
+    }
+    fv_heads_input in = {.x = x, .angles = fv_concat(ctx, DOCUMENTS, angles, 1)};
+    in.q_begin = in.k_begin = indices_of(ctx, begin, DOCUMENTS + 1);
+    fv_tensor *expected = fv_concat(ctx, DOCUMENTS, alone, 1);
+    CHECK(tensor_distance(ctx, fv_heads_run(ctx, &heads, &in, NULL), expected) < 1e-6);
+    in.angles = NULL; /* or run on: only differences count, up to rounding */
+    CHECK(tensor_distance(ctx, fv_heads_run(ctx, &heads, &in, NULL), expected) < 1e-5);
+    in.q_begin = in.k_begin = NULL; /* one document */
+    CHECK(tensor_distance(ctx, fv_heads_run(ctx, &heads, &in, NULL), expected) > 1e-3);
+    in.q_begin = in.k_begin = indices_of(ctx, begin, DOCUMENTS + 1);
+    heads.cfg.attention.want_weights = true;
+    CHECK(!fv_tensor_valid(fv_heads_run(ctx, &heads, &in, NULL)));
+    CHECK_ERROR(ctx, FV_ERR_UNSUPPORTED, "documents");
+    bench_free(&b);
+}
+
 static void cross_attention_with_a_learned_centre(void)
 {
     bench b = bench_new();
@@ -325,8 +145,8 @@ static void cross_attention_with_a_learned_centre(void)
     fv_attention_result r;
     fv_tensor *y = fv_heads_run(ctx, &heads, &in, &r);
     CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, fv_square(ctx, y), 0, NULL, false)));
-    CHECK(fv_grad(ctx, parameter(&b, "c.centre.weight")) != NULL);
-    CHECK(fv_grad(ctx, parameter(&b, "c.centre.vector")) != NULL);
+    CHECK(fv_grad(ctx, bench_parameter(&b, "c.centre.weight")) != NULL);
+    CHECK(fv_grad(ctx, bench_parameter(&b, "c.centre.vector")) != NULL);
     CHECK(r.centre != NULL);
     bench_free(&b);
 }
@@ -356,11 +176,11 @@ static void names_and_counts(void)
         "model.layers.0.ff_norm.weight"};
     CHECK_EQ(fv_params_count(b.params), 9);
     for (int i = 0; i < 9; i++)
-        parameter(&b, names[i]);
+        bench_parameter(&b, names[i]);
     CHECK_EQ(fv_params_elements(b.params), 16 * 16 * 2 + 8 * 16 * 2 + 3 * 16 * 24 + 2 * 16);
     fv_tensor *table = NULL;
     CHECK_OK(ctx, fv_table_create(b.params, "embed", 5, 16, 0.02, &table));
-    CHECK(parameter(&b, "embed.weight") == table);
+    CHECK(bench_parameter(&b, "embed.weight") == table);
     bench_free(&b);
 }
 
@@ -516,11 +336,9 @@ static void grid_by_its_formula(void)
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
-    RUN(torch_self_attention);
-    RUN(torch_cross_attention);
-    RUN(torch_blocks);
     RUN(grouped_heads_repeat_keys);
     RUN(steps_equal_the_whole);
+    RUN(packed_documents);
     RUN(cross_attention_with_a_learned_centre);
     RUN(names_and_counts);
     RUN(starts);

@@ -116,6 +116,9 @@ typedef struct fv_attention_input {
     fv_tensor *visible;       /* u8, likewise: 0 hides */
     fv_tensor *n_keys;        /* i64 [batch]: keys from this on are hidden */
     fv_tensor *slopes;        /* [heads]: linear position bias; no gradient */
+    /* i64 [documents + 1]: documents packed in one row of batch 1, see fv_attend_extra. Soft and
+     * local-m attention without maps, of scores that are streamed. */
+    fv_tensor *q_begin, *k_begin;
 } fv_attention_input;
 
 typedef enum fv_attention_path {

@@ -122,7 +122,11 @@ typedef struct fv_heads_input {
      * difference moves causal masks, windows and distances: decoding over a cache of n keys has
      * position n, key_position 0. */
     int64_t position, key_position;
+    /* Rotary tables for queries and keys, where a model makes them once for all its layers, or
+     * positions are not in a row (documents); NULL: made from the positions. */
+    fv_tensor *angles, *key_angles;
     fv_tensor *bias, *visible, *n_keys; /* as in fv_attention_input */
+    fv_tensor *q_begin, *k_begin;       /* documents packed in one row, batch 1: likewise */
     fv_tensor *residual;                /* [batch, n_q, width_out], added to the result; or NULL */
     bool training;                      /* dropout of the weights happens */
 } fv_heads_input;
@@ -132,9 +136,10 @@ FV_API fv_tensor *fv_heads_run(fv_ctx *ctx, const fv_heads *heads, const fv_head
                                fv_attention_result *result);
 
 /* Keys and values alone, turned and split into heads: for caches and for a memory that many
- * queries read. values NULL: keys. */
+ * queries read. values NULL: keys; key_angles NULL: made from the position. */
 FV_API void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tensor *values,
-                          int64_t key_position, fv_tensor **k, fv_tensor **v);
+                          int64_t key_position, fv_tensor *key_angles, fv_tensor **k,
+                          fv_tensor **v);
 
 /* ---- feed-forward ------------------------------------------------------------------ */
 
@@ -198,7 +203,8 @@ typedef struct fv_block_input {
     fv_tensor *cross_k, *cross_v;
     fv_tensor *self_k, *self_v; /* self-attention over a cache that already holds x's keys */
     int64_t position, key_position;
-    fv_tensor *bias, *visible, *n_keys;      /* of the self-attention */
+    fv_tensor *angles, *key_angles; /* of the self-attention, and so are these: */
+    fv_tensor *bias, *visible, *n_keys, *q_begin, *k_begin;
     fv_tensor *memory_visible, *memory_keys; /* of the cross-attention: pattern, lengths */
     bool training;
 } fv_block_input;

@@ -118,6 +118,20 @@ static fv_status check_tensors(fv_attention_call *call)
     return FV_OK;
 }
 
+/* Documents are known to the streamed kernel alone; maps would mix them. */
+static fv_status check_documents(fv_ctx *ctx, const fv_attention *how, const fv_attention_input *in)
+{
+    if (!in->q_begin && !in->k_begin) return FV_OK;
+    const bool streamed = how->score != FV_ATTENTION_LOCATION &&
+                          how->score != FV_ATTENTION_CALLER && in->q->shape[3] <= FV_ATTN_MAX_WIDTH;
+    const bool soft =
+        how->normaliser == FV_ATTENTION_SOFTMAX || how->normaliser == FV_ATTENTION_LOCAL_M;
+    if (streamed && soft && !how->want_scores && !how->want_weights) return FV_OK;
+    return fv_poison(
+        ctx, FV_ERR_UNSUPPORTED,
+        "attention: packed documents have no maps: softmax or local-m, streamed scores");
+}
+
 fv_status fv_attention_check(fv_attention_call *call, const fv_attention *how)
 {
     fv_ctx *ctx = call->ctx;
@@ -130,6 +144,7 @@ fv_status fv_attention_check(fv_attention_call *call, const fv_attention *how)
     FV_FORWARD(check_numbers(ctx, &call->how));
     FV_FORWARD(check_tensors(call));
     FV_FORWARD(check_parameters(ctx, &call->how, call->in));
+    FV_FORWARD(check_documents(ctx, &call->how, call->in));
     if (call->how.normaliser == FV_ATTENTION_LOCAL_M) {
         const int64_t reach = (int64_t)call->how.half_width;
         fv_attention *h = &call->how;

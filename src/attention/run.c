@@ -51,7 +51,9 @@ fv_tensor *fv_attention_stream(const fv_attention_call *call, fv_tensor *v, fv_t
                                    .visible = visible,
                                    .n_keys = call->in->n_keys,
                                    .slopes = call->in->slopes,
-                                   .w = call->map ? NULL : call->w};
+                                   .w = call->map ? NULL : call->w,
+                                   .q_begin = call->in->q_begin,
+                                   .k_begin = call->in->k_begin};
     if (ctx->error != FV_OK) return ctx->invalid;
     fv_tensor *q = call->map ? NULL : call->q, *k = call->map ? NULL : call->k;
     if (v->shape[3] > FV_ATTN_MAX_WIDTH) return attend_in_parts(ctx, q, k, v, &cfg, &extra, lse);

@@ -99,9 +99,13 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                            .v = in->self_v,
                            .position = in->position,
                            .key_position = in->key_position,
+                           .angles = in->angles,
+                           .key_angles = in->key_angles,
                            .bias = in->bias,
                            .visible = in->visible,
                            .n_keys = in->n_keys,
+                           .q_begin = in->q_begin,
+                           .k_begin = in->k_begin,
                            .training = in->training};
     fv_tensor *x =
         run_attention(ctx, block, &block->self, &block->self_norm, in->x, &self, &inside.self);

@@ -17,14 +17,19 @@ static fv_tensor *split(fv_ctx *ctx, fv_tensor *x, int64_t heads, int64_t d)
     return fv_reshape(ctx, x, 4, (int64_t[]){x->shape[0], x->shape[1], heads, d});
 }
 
-/* [batch, n, heads, d] turned by position, as [batch, heads, n, d] */
-static fv_tensor *finish(fv_ctx *ctx, const fv_heads *heads, fv_tensor *x, int64_t first, bool turn)
+/* The table for n rows from `first` on, unless the caller has one; NULL where nothing turns. */
+static fv_tensor *angles_of(fv_ctx *ctx, const fv_heads *heads, const fv_tensor *x, int64_t first,
+                            fv_tensor *given)
 {
     const fv_rotary_config *rotary = &heads->cfg.rotary;
-    if (turn && rotary->width > 0 && ctx->error == FV_OK) {
-        fv_tensor *table = fv_rotary_table(ctx, x->dtype, rotary, first, x->shape[1]);
-        x = fv_rotary(ctx, x, 1, table, rotary->pairs);
-    }
+    if (rotary->width == 0 || given || ctx->error != FV_OK) return given;
+    return fv_rotary_table(ctx, x->dtype, rotary, first, x->shape[1]);
+}
+
+/* [batch, n, heads, d], turned, as [batch, heads, n, d] */
+static fv_tensor *turned(fv_ctx *ctx, const fv_heads *heads, fv_tensor *x, fv_tensor *angles)
+{
+    if (angles) x = fv_rotary(ctx, x, 1, angles, heads->cfg.rotary.pairs);
     return fv_transpose(ctx, x, 1, 2);
 }
 
@@ -49,46 +54,54 @@ static fv_tensor *project(fv_ctx *ctx, const fv_heads *heads, int which, fv_tens
     return fv_dense_run(ctx, &dense, x);
 }
 
-static fv_tensor *queries(fv_ctx *ctx, const fv_heads *heads, fv_tensor *projected, int64_t first)
+static fv_tensor *queries(fv_ctx *ctx, const fv_heads *heads, fv_tensor *projected,
+                          fv_tensor *angles)
 {
-    return finish(ctx, heads, split(ctx, projected, heads->cfg.heads, heads->cfg.d_k), first, true);
+    const fv_heads_config *cfg = &heads->cfg;
+    return turned(ctx, heads, split(ctx, projected, cfg->heads, cfg->d_k), angles);
 }
 
 static void keys_and_values(fv_ctx *ctx, const fv_heads *heads, fv_tensor *k, fv_tensor *v,
-                            int64_t first, fv_tensor **k_out, fv_tensor **v_out)
+                            fv_tensor *angles, fv_tensor **k_out, fv_tensor **v_out)
 {
     const fv_heads_config *cfg = &heads->cfg;
-    *k_out = finish(ctx, heads, split(ctx, k, cfg->kv_heads, cfg->d_k), first, true);
-    *v_out = finish(ctx, heads, split(ctx, v, cfg->kv_heads, cfg->d_v), first, false);
+    *k_out = turned(ctx, heads, split(ctx, k, cfg->kv_heads, cfg->d_k), angles);
+    *v_out = fv_transpose(ctx, split(ctx, v, cfg->kv_heads, cfg->d_v), 1, 2);
 }
 
 void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tensor *values,
-                   int64_t key_position, fv_tensor **k, fv_tensor **v)
+                   int64_t key_position, fv_tensor *key_angles, fv_tensor **k, fv_tensor **v)
 {
+    fv_tensor *angles = angles_of(ctx, heads, keys, key_position, key_angles);
     fv_tensor *pk = project(ctx, heads, 1, keys);
     fv_tensor *pv = project(ctx, heads, 2, values ? values : keys);
-    keys_and_values(ctx, heads, pk, pv, key_position, k, v);
+    keys_and_values(ctx, heads, pk, pv, angles, k, v);
 }
 
-/* All three for one call: one product where everything comes from x by one matrix. */
+/* All three for one call: one product where everything comes from x by one matrix, one table of
+ * angles where queries and keys stand at the same positions. */
 static void project_all(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in,
                         fv_attention_input *a)
 {
+    fv_tensor *angles = angles_of(ctx, heads, in->x, in->position, in->angles);
+    fv_tensor *key_angles = in->key_angles;
+    if (!key_angles && !in->keys && in->position == in->key_position) key_angles = angles;
     if (heads->cfg.packed && !in->keys && !in->k) {
         int64_t size[3];
         fv_tensor *p[3] = {ctx->invalid, ctx->invalid, ctx->invalid};
         fv_heads_sizes(&heads->cfg, size);
         fv_split(ctx, fv_dense_run(ctx, &heads->qkv, in->x), -1, 3, size, p);
-        a->q = queries(ctx, heads, p[0], in->position);
-        keys_and_values(ctx, heads, p[1], p[2], in->key_position, &a->k, &a->v);
+        a->q = queries(ctx, heads, p[0], angles);
+        key_angles = angles_of(ctx, heads, in->x, in->key_position, key_angles);
+        keys_and_values(ctx, heads, p[1], p[2], key_angles, &a->k, &a->v);
         return;
     }
-    a->q = queries(ctx, heads, project(ctx, heads, 0, in->x), in->position);
+    a->q = queries(ctx, heads, project(ctx, heads, 0, in->x), angles);
     a->k = in->k;
     a->v = in->v;
     if (!in->k)
-        fv_heads_keys(ctx, heads, in->keys ? in->keys : in->x, in->values, in->key_position, &a->k,
-                      &a->v);
+        fv_heads_keys(ctx, heads, in->keys ? in->keys : in->x, in->values, in->key_position,
+                      key_angles, &a->k, &a->v);
 }
 
 /* ---- what the description needs ---------------------------------------------------- */
@@ -129,7 +142,9 @@ static fv_attention_input describe(fv_ctx *ctx, const fv_heads *heads, const fv_
                             .v_p = heads->centre_vector,
                             .bias = in->bias,
                             .visible = in->visible,
-                            .n_keys = in->n_keys};
+                            .n_keys = in->n_keys,
+                            .q_begin = in->q_begin,
+                            .k_begin = in->k_begin};
     project_all(ctx, heads, in, &a);
     if (heads->strength)
         a.beta = fv_reshape(ctx, heads->strength, 3, (int64_t[]){cfg->heads, 1, 1});

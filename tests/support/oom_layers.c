@@ -77,7 +77,7 @@ static bool parts(fv_ctx *ctx, const void *unused)
     if (status == FV_OK) status = fv_grid_create(params, "g", 4, 0, 0, 0, &grid);
     if (status == FV_OK) {
         fv_tensor *x = fv_unsqueeze(ctx, fv_positions_learned(ctx, table, 0, 2), 0);
-        fv_heads_keys(ctx, &heads, x, NULL, 0, &k, &v);
+        fv_heads_keys(ctx, &heads, x, NULL, 0, NULL, &k, &v);
         fv_tensor *y = fv_heads_run(ctx, &heads, &(fv_heads_input){.x = x, .k = k, .v = v}, NULL);
         y = fv_reshape(ctx, y, 4, (int64_t[]){1, 4, 1, 2});
         y = fv_grid_run(ctx, &grid, y, true, NULL);

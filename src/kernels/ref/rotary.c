@@ -1,5 +1,4 @@
-/* Rotary positions; see kernels/rows.h. One version serves every level: two products and a sum an
- * element, bound by memory. */
+/* Rotary positions; see kernels/rows.h. */
 #include "kernels/ref/real.h"
 #include "kernels/rows.h"
 

@@ -7,6 +7,7 @@ void FV_SIMD_FILL(fv_kernel_table *t)
     FV_SIMD_NAME(fv_simd_reduce_fill)(t);
     FV_SIMD_NAME(fv_simd_softmax_fill)(t);
     FV_SIMD_NAME(fv_simd_norm_fill)(t);
+    FV_SIMD_NAME(fv_simd_rotary_fill)(t);
     FV_SIMD_NAME(fv_simd_loss_fill)(t);
     FV_SIMD_NAME(fv_simd_index_fill)(t);
     FV_SIMD_NAME(fv_simd_random_fill)(t);

@@ -9,6 +9,7 @@ void FV_SIMD_NAME(fv_simd_elementwise_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_reduce_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_softmax_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_norm_fill)(fv_kernel_table *t);
+void FV_SIMD_NAME(fv_simd_rotary_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_loss_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_index_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_random_fill)(fv_kernel_table *t);
