@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/ctx.h"
+#include "base/team.h"
 #include "fovea/tensor.h"
 #include "support/failing.h"
 #include "support/test.h"
@@ -184,6 +185,102 @@ static void pools_refuse_nonsense(void)
     fv_pool_destroy(&pool);
 }
 
+/* ---- teams ------------------------------------------------------------------------ */
+
+/* Every cell of a step is made of all cells of the step before, so a member that ran ahead of
+ * another would read what is not there yet. The cells are ordinary memory: ThreadSanitizer sees
+ * whether waiting orders them. */
+enum { WALK_STEPS = 300, WALK_CELLS = 24 };
+
+typedef struct walk_job {
+    long cells[WALK_STEPS + 1][WALK_CELLS];
+    atomic_int members, calls;
+} walk_job;
+
+static long next_cell(const long *before, int cell)
+{
+    long sum = cell;
+    for (int i = 0; i < WALK_CELLS; i++)
+        sum += (i + 1) * before[i];
+    return sum % 1000003;
+}
+
+static void walk(const void *arg, fv_team *team, int member)
+{
+    walk_job *job = (walk_job *)(uintptr_t)arg;
+    const int size = fv_team_size(team);
+    atomic_fetch_add(&job->calls, 1);
+    atomic_store(&job->members, size);
+    for (int64_t step = 0; step < WALK_STEPS; step++) {
+        for (int other = 0; other < size; other++)
+            fv_team_wait(team, other, step);
+        for (int cell = member; cell < WALK_CELLS; cell += size)
+            job->cells[step + 1][cell] = next_cell(job->cells[step], cell);
+        fv_team_post(team, member, step + 1);
+    }
+}
+
+static void on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn, const void *arg)
+{
+    fv_pool_run(user, units, grain, fn, arg);
+}
+
+/* Runs the walk and compares it with a plain loop. */
+static void check_walk(fv_parallel_fn parallel, void *user, int most)
+{
+    static walk_job job;
+    memset(&job, 0, sizeof job);
+    fv_team_run(parallel, user, most, walk, &job);
+    CHECK_EQ(job.calls, job.members);
+    CHECK(job.members >= 1 && job.members <= (most < 1 ? 1 : most));
+    long cells[WALK_CELLS] = {0};
+    for (int step = 0; step < WALK_STEPS; step++) {
+        long before[WALK_CELLS];
+        memcpy(before, cells, sizeof cells);
+        for (int cell = 0; cell < WALK_CELLS; cell++)
+            cells[cell] = next_cell(before, cell);
+    }
+    CHECK(memcmp(cells, job.cells[WALK_STEPS], sizeof cells) == 0);
+}
+
+static void teams_keep_step(void)
+{
+    for (int threads = 1; threads <= 8; threads++) {
+        fv_pool *pool = NULL;
+        CHECK_EQ(fv_pool_create(threads, &pool), FV_OK);
+        for (int most = 0; most <= 9; most++)
+            for (int round = 0; round < 10; round++)
+                check_walk(on_pool, pool, most);
+        fv_pool_destroy(&pool);
+    }
+}
+
+static void one_unit_after_the_other(void *user, int64_t units, int64_t grain, fv_range_fn fn,
+                                     const void *arg)
+{
+    (void)user;
+    (void)grain;
+    for (int64_t i = 0; i < units; i++)
+        fn(arg, i, i + 1, 0);
+}
+
+static void all_units_at_once(void *user, int64_t units, int64_t grain, fv_range_fn fn,
+                              const void *arg)
+{
+    (void)user;
+    (void)grain;
+    fn(arg, 0, units, 0);
+}
+
+/* A pool that never runs two units together: nobody must wait for a member that cannot come, and
+ * who comes when all is done must not do it again. */
+static void a_team_of_one_does_it_all(void)
+{
+    check_walk(one_unit_after_the_other, NULL, 4);
+    check_walk(all_units_at_once, NULL, 4);
+    check_walk(one_unit_after_the_other, NULL, 1000); /* more than a team can have */
+}
+
 /* ---- contexts --------------------------------------------------------------------- */
 
 static void configs_are_checked(void)
@@ -296,6 +393,8 @@ int main(int argc, char **argv)
     RUN(every_unit_runs_once);
     RUN(contexts_share_a_pool);
     RUN(pools_refuse_nonsense);
+    RUN(teams_keep_step);
+    RUN(a_team_of_one_does_it_all);
     RUN(configs_are_checked);
     RUN(levels_need_the_register_state);
     RUN(the_log_goes_to_its_sink);

@@ -10,20 +10,18 @@
 #include "base/pool.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/cpu.h"
+#include "base/spin.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define cpu_relax()           _mm_pause()
 #define read_fp_state()       _mm_getcsr()
 #define write_fp_state(state) _mm_setcsr(state)
 #else
-#define cpu_relax()           ((void)0)
 #define read_fp_state()       0u
 #define write_fp_state(state) ((void)(state))
 #endif
@@ -31,7 +29,6 @@
 enum {
     FV_POOL_MAX_THREADS = 64,
     SPINS_BEFORE_SLEEP = 2000, /* some tens of microseconds: the gap between two ops */
-    SPINS_BEFORE_YIELD = 200,
 };
 
 typedef struct worker {
@@ -78,7 +75,7 @@ static void wait_for_job(fv_pool *pool, unsigned seen)
 {
     for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
         if (atomic_load(&pool->generation) != seen || atomic_load(&pool->stop)) return;
-        cpu_relax();
+        fv_cpu_relax();
     }
     pthread_mutex_lock(&pool->sleep_lock);
     atomic_fetch_add(&pool->sleepers, 1);
@@ -138,12 +135,9 @@ void fv_pool_run(fv_pool *pool, int64_t units, int64_t grain, fv_range_fn fn, co
     take_units(pool, 0);
 
     atomic_store(&pool->open, 0);
-    for (int i = 0; atomic_load(&pool->inside) != 0; i++) {
-        if (i < SPINS_BEFORE_YIELD)
-            cpu_relax();
-        else
-            sched_yield();
-    }
+    int turns = 0;
+    while (atomic_load(&pool->inside) != 0)
+        fv_spin(&turns);
     pthread_mutex_unlock(&pool->callers);
 }
 

@@ -1,0 +1,72 @@
+#include "base/team.h"
+
+#include "base/spin.h"
+
+enum {
+    CLOSED = 1 << 16,
+    TURNS_TO_FORM = 3000, /* some tens of microseconds: as long as it takes to wake a thread */
+};
+
+typedef struct team_job {
+    fv_team *team;
+    int most;
+    fv_team_fn fn;
+    const void *arg;
+} team_job;
+
+void fv_team_wait_long(fv_team *team, int other, int64_t steps)
+{
+    int turns = 0;
+    while (atomic_load_explicit(&team->post[other].done, memory_order_acquire) < steps)
+        fv_spin(&turns);
+}
+
+/* The number of a new member, or -1 if the team is closed. */
+static int check_in(fv_team *team)
+{
+    int seen = atomic_load(&team->checked_in);
+    while (seen < CLOSED)
+        if (atomic_compare_exchange_weak(&team->checked_in, &seen, seen + 1)) return seen;
+    return -1;
+}
+
+/* The first member: waits for the others, but not for long, and lets nobody in afterwards. */
+static void close_team(const team_job *job)
+{
+    fv_team *team = job->team;
+    for (int turn = 0; turn < TURNS_TO_FORM && atomic_load(&team->checked_in) < job->most; turn++)
+        fv_cpu_relax();
+    team->size = atomic_load(&team->checked_in);
+    while (!atomic_compare_exchange_weak(&team->checked_in, &team->size, team->size + CLOSED)) {}
+}
+
+static void join_team(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)begin;
+    (void)end;
+    (void)thread;
+    const team_job *job = arg;
+    const int member = check_in(job->team);
+    if (member < 0) return;
+    if (member == 0) close_team(job);
+    int turns = 0;
+    while (atomic_load(&job->team->checked_in) < CLOSED)
+        fv_spin(&turns);
+    job->fn(job->arg, job->team, member);
+}
+
+void fv_team_run(fv_parallel_fn parallel, void *user, int most, fv_team_fn fn, const void *arg)
+{
+    if (most > FV_TEAM_MOST) most = FV_TEAM_MOST;
+    fv_team team;
+    for (int i = 0; i < most; i++)
+        atomic_init(&team.post[i].done, 0);
+    atomic_init(&team.checked_in, 0);
+    team.size = 1;
+    if (most <= 1) {
+        fn(arg, &team, 0);
+        return;
+    }
+    const team_job job = {&team, most, fn, arg};
+    parallel(user, most, 1, join_team, &job);
+}
