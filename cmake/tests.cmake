@@ -4,7 +4,7 @@
 # `make test-all` under the address sanitizer. `install`: builds against an installed copy.
 # Everything else is `unit`. A name matches its whole file name without the extension.
 set(FV_THREADED_TESTS test_base test_gemm test_guarded test_kernels_threads test_bits
-  test_batch)
+  test_batch test_sequence)
 set(FV_SLOW_TESTS)
 
 file(GLOB FV_TEST_SUPPORT CONFIGURE_DEPENDS tests/support/*.c)

@@ -31,6 +31,7 @@ FV_REF_FILL(gemm);
 FV_REF_FILL(attention);
 FV_REF_FILL(attention_weights);
 FV_REF_FILL(recurrent);
+FV_REF_FILL(sequence);
 FV_REF_FILL(conv);
 FV_REF_FILL(optim);
 

@@ -18,7 +18,7 @@
 
 #include <stdatomic.h>
 
-#include "base/pool.h"
+#include "base/team.h"
 #include "fovea/tensor.h"
 
 enum { FV_LANES = 16 };
@@ -31,7 +31,7 @@ typedef struct fv_fault {
 
 /* What a kernel may use besides its arguments. */
 typedef struct fv_exec {
-    void (*parallel)(void *user, int64_t units, int64_t grain, fv_range_fn fn, const void *arg);
+    fv_parallel_fn parallel;
     void *user;
     int threads;
     void *scratch; /* 64-byte aligned, as large as the kernel's scratch query said */
@@ -88,6 +88,13 @@ static inline void fv_exec_rows(const fv_exec *exec, int64_t rows, int64_t cost,
         fn(arg, 0, rows, 0);
     else
         exec->parallel(exec->user, rows, grain, fn, arg);
+}
+
+/* Runs fn on a team of up to `most` of the threads (base/team.h). */
+static inline void fv_exec_team(const fv_exec *exec, int64_t most, fv_team_fn fn, const void *arg)
+{
+    const int64_t threads = most < exec->threads ? most : exec->threads;
+    fv_team_run(exec->parallel, exec->user, (int)threads, fn, arg);
 }
 
 /* Records the first index outside [0, bound). */

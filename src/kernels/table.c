@@ -31,6 +31,7 @@ static void fill_ref(fv_kernel_table *t)
     FILL(attention);
     FILL(attention_weights);
     FILL(recurrent);
+    FILL(sequence);
     FILL(conv);
     FILL(optim);
 #undef FILL

@@ -16,7 +16,7 @@
 enum { X, WEIGHT, BIAS, H0 };
 enum { OUT_H, OUT_H_LAST };
 enum { SAVED_WEIGHT, SAVED_H, SAVED_ACTS, SAVED_H0 };
-enum { TERM_RECURRENT = 5, TERM_LAST = 6, TERM_UPSTREAM = 7, TERM_WEIGHT = 8, TERMS = 10 };
+enum { TERM_WEIGHT = 8, TERMS = 10 };
 
 fv_tensor *fv_gru(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv_tensor *h_bias,
                   fv_tensor *h0, bool reverse, fv_tensor **h_last)
@@ -38,127 +38,68 @@ static fv_status infer(fv_op_run *run)
     return FV_OK;
 }
 
-/* What a walk over the steps reads and writes. */
-typedef struct gru_walk {
-    fv_sequence s;
-    fv_tensor *h, *acts, *h0;
-} gru_walk;
-
-static void *state_before(const gru_walk *w, int64_t k)
-{
-    return k > 0 ? fv_sequence_at(&w->s, w->h, k - 1, w->s.hidden) : w->h0->data;
-}
-
-static void run_steps(const gru_walk *w, fv_tensor *x, const fv_step_product *product, void *bias,
-                      fv_tensor *room)
-{
-    const fv_sequence *s = &w->s;
-    const fv_cell_args args = {.batch = s->batch, .hidden = s->hidden};
-    for (int64_t k = 0; k < s->steps; k++) {
-        void *before = state_before(w, k);
-        fv_step_multiply(s, product, room->data, before, bias, NULL);
-        fv_launch(s->ctx, FV_KERNEL_GRU_CELL, s->dtype,
-                  (void *[]){fv_sequence_at(s, w->h, k, s->hidden),
-                             w->acts ? fv_sequence_at(s, w->acts, k, 4 * s->hidden) : NULL,
-                             fv_sequence_at(s, x, k, s->gates), room->data, before},
-                  &args, sizeof args);
-    }
-}
-
 static void forward(fv_op_run *run)
 {
     fv_ctx *ctx = run->ctx;
-    fv_tensor *last = run->out[OUT_H_LAST];
-    gru_walk w = {.s = fv_sequence_of(ctx, run->params, run->out[OUT_H], 3), .h = run->out[OUT_H]};
-    const fv_sequence *s = &w.s;
+    fv_tensor *h = run->out[OUT_H], *h_last = run->out[OUT_H_LAST], *acts = NULL;
+    const fv_sequence s = fv_sequence_of(ctx, run->params, h, 3);
     fv_tensor *x = fv_contiguous_raw(ctx, run->in[X]), *weight = run->in[WEIGHT];
     const fv_matrix mw = fv_matrix_of(ctx, &weight);
     fv_tensor *bias = run->in[BIAS] ? fv_contiguous_raw(ctx, run->in[BIAS]) : NULL;
-    w.h0 = run->in[H0] ? fv_contiguous_raw(ctx, run->in[H0]) : fv_tensor_like(ctx, last);
+    fv_tensor *h0 = run->in[H0] ? fv_contiguous_raw(ctx, run->in[H0]) : NULL;
     if (run->recording)
-        w.acts = fv_tensor_new(ctx, s->dtype, 3, (int64_t[]){s->steps, s->batch, 4 * s->hidden});
-    fv_tensor *room = fv_tensor_new(ctx, s->dtype, 2, (int64_t[]){s->batch, s->gates});
-    if (ctx->error != FV_OK) return;
-    if (!run->in[H0]) fv_fill(ctx, w.h0, 0.0);
-    fv_step_product product = fv_step_product_of(s, fv_matrix_flip(mw));
+        acts = fv_tensor_new(ctx, s.dtype, 3, (int64_t[]){s.steps, s.batch, 4 * s.hidden});
     if (ctx->error != FV_OK) return;
 
-    run_steps(&w, x, &product, bias ? bias->data : NULL, room);
-    if (s->steps > 0)
-        fv_sequence_copy_step(s, last, w.h, s->steps - 1);
+    if (s.steps > 0)
+        fv_sequence_launch(&s, FV_KERNEL_GRU, mw,
+                           (void *[]){h->data, fv_data_or_null(acts), h_last->data, x->data,
+                                      mw.data, fv_data_or_null(bias), fv_data_or_null(h0)});
     else
-        fv_copy_into(ctx, last, w.h0);
+        fv_sequence_pass(&s, h_last, h0);
 
-    fv_tensor_free(ctx, &room);
-    fv_tensor_free(ctx, &product.packed);
     fv_drop_copy(ctx, x, run->in[X]);
     fv_drop_copy(ctx, bias, run->in[BIAS]);
     fv_save(run, SAVED_WEIGHT, weight);
-    fv_save(run, SAVED_H, w.h);
-    fv_save(run, SAVED_ACTS, w.acts);
-    fv_save(run, SAVED_H0, w.h0);
+    fv_save(run, SAVED_H, h);
+    fv_save(run, SAVED_ACTS, acts);
+    fv_save(run, SAVED_H0, h0);
     if (run->recording) return;
     fv_drop_copy(ctx, weight, run->in[WEIGHT]);
-    fv_drop_copy(ctx, w.h0, run->in[H0]);
-}
-
-/* Leaves in dh[0] the gradient of the state before the first step. The cell reads one of the two
- * and writes the other. */
-static void walk_back(fv_op_back *back, const gru_walk *w, fv_tensor *dx, fv_tensor *dgates,
-                      fv_tensor *dh_all, fv_tensor *dh[2])
-{
-    const fv_sequence *s = &w->s;
-    const fv_cell_args args = {.batch = s->batch, .hidden = s->hidden};
-    fv_tensor *weight = back->saved[SAVED_WEIGHT];
-    fv_step_product product = fv_step_product_of(s, fv_matrix_of(s->ctx, &weight));
-    void *now = fv_sequence_last_grad(back, s, dh[0], dh_all, back->grad[OUT_H_LAST], TERM_LAST);
-    for (int64_t k = s->steps - 1; k >= 0 && s->ctx->error == FV_OK; k--) {
-        char *step = fv_sequence_at(s, dgates, k, s->gates);
-        void *before = dh[1]->data;
-        fv_launch(s->ctx, FV_KERNEL_GRU_CELL_GRAD, s->dtype,
-                  (void *[]){fv_sequence_at(s, dx, k, s->gates), step, before, now,
-                             fv_sequence_at(s, w->acts, k, 4 * s->hidden), state_before(w, k), NULL,
-                             NULL},
-                  &args, sizeof args);
-        if (fv_back_term(back, TERM_RECURRENT))
-            fv_step_multiply(s, &product, before, step, NULL, before);
-        if (k > 0 && dh_all && fv_back_term(back, TERM_UPSTREAM))
-            fv_sequence_add(s, before, fv_sequence_at(s, dh_all, k - 1, s->hidden));
-        now = before;
-        fv_tensor *written = dh[1];
-        dh[1] = dh[0];
-        dh[0] = written;
-    }
+    fv_drop_copy(ctx, h0, run->in[H0]);
 }
 
 static void backward(fv_op_back *back)
 {
     fv_ctx *ctx = back->ctx;
-    gru_walk w = {.s = fv_sequence_of(ctx, back->params, back->saved[SAVED_H], 3),
-                  .h = back->saved[SAVED_H],
-                  .acts = back->saved[SAVED_ACTS],
-                  .h0 = back->saved[SAVED_H0]};
-    fv_tensor *dh_all = back->grad[OUT_H] ? fv_contiguous_raw(ctx, back->grad[OUT_H]) : NULL;
+    fv_tensor *h = back->saved[SAVED_H], *h0 = back->saved[SAVED_H0];
+    fv_tensor *weight = back->saved[SAVED_WEIGHT];
+    const fv_sequence s = fv_sequence_of(ctx, back->params, h, 3);
+    const fv_matrix mw = fv_matrix_of(ctx, &weight);
+    fv_tensor *dh = fv_sequence_grad(back, OUT_H);
+    fv_tensor *dh_last = fv_sequence_grad(back, OUT_H_LAST);
     fv_tensor *dx = fv_back_new(back, X), *dgates = fv_back_new(back, X);
-    fv_tensor *dh[2] = {fv_tensor_like(ctx, w.h0), fv_tensor_like(ctx, w.h0)};
+    fv_tensor *dh0 = fv_back_wants(back, H0) ? fv_back_new(back, H0) : NULL;
     if (ctx->error != FV_OK) return;
-    if (w.s.steps > 0)
-        walk_back(back, &w, dx, dgates, dh_all, dh);
-    else if (back->grad[OUT_H_LAST])
-        fv_copy_into(ctx, dh[0], back->grad[OUT_H_LAST]);
-    if (ctx->error != FV_OK) return;
+
+    if (s.steps > 0)
+        fv_sequence_launch(&s, FV_KERNEL_GRU_GRAD, mw,
+                           (void *[]){dx->data, dgates->data, fv_data_or_null(dh0),
+                                      fv_data_or_null(dh), fv_data_or_null(dh_last),
+                                      back->saved[SAVED_ACTS]->data, h->data, mw.data,
+                                      fv_data_or_null(h0)});
+    else if (dh0)
+        fv_sequence_pass(&s, dh0, dh_last);
     fv_back_send(back, X, dx);
-    if (fv_back_wants(back, WEIGHT))
-        fv_sequence_send_weight(back, &w.s, dgates, w.h, w.h0, TERM_WEIGHT);
+    if (fv_back_wants(back, WEIGHT)) fv_sequence_send_weight(back, &s, dgates, h, h0, TERM_WEIGHT);
     if (fv_back_wants(back, BIAS)) {
         fv_tensor *db = fv_back_new(back, BIAS);
         if (ctx->error != FV_OK) return;
-        fv_column_sum(ctx, w.s.dtype, db->data,
-                      fv_matrix_at(dgates->data, w.s.steps * w.s.batch, w.s.gates));
+        fv_column_sum(ctx, s.dtype, db->data,
+                      fv_matrix_at(dgates->data, s.steps * s.batch, s.gates));
         fv_back_send(back, BIAS, db);
     }
-    if (fv_back_wants(back, H0) && (w.s.steps > 0 || back->grad[OUT_H_LAST]))
-        fv_back_send(back, H0, dh[0]);
+    if (dh0) fv_back_send(back, H0, dh0);
 }
 
 static const fv_sequence_params ahead = {false}, backwards = {true};

@@ -1,10 +1,5 @@
 #include "ops/sequence.h"
 
-#include "ops/rows.h"
-
-/* From how many steps on packing a weight costs less than it saves. */
-enum { STEPS_WORTH_PACKING = 4 };
-
 fv_status fv_sequence_infer(fv_op_run *run, int64_t n, int first_state, int n_out)
 {
     FV_FORWARD(fv_need_same_real(run));
@@ -42,64 +37,37 @@ fv_sequence fv_sequence_of(fv_ctx *ctx, const void *params, const fv_tensor *h, 
                          .reverse = ((const fv_sequence_params *)params)->reverse};
 }
 
-static int64_t element_offset(const fv_sequence *s, int64_t k, int64_t width)
+void fv_sequence_launch(const fv_sequence *s, fv_kernel_id kernel, fv_matrix weight,
+                        void *const *ptr)
 {
-    return (s->reverse ? s->steps - 1 - k : k) * s->batch * width;
+    const fv_sequence_args args = {.steps = s->steps,
+                                   .batch = s->batch,
+                                   .hidden = s->hidden,
+                                   .w_row = weight.row,
+                                   .w_col = weight.col,
+                                   .reverse = s->reverse,
+                                   .element = fv_dtype_size(s->dtype)};
+    fv_launch(s->ctx, kernel, s->dtype, ptr, &args, sizeof args);
 }
 
-char *fv_sequence_at(const fv_sequence *s, const fv_tensor *t, int64_t k, int64_t width)
+void fv_sequence_pass(const fv_sequence *s, fv_tensor *out, fv_tensor *first)
 {
-    return t->data + element_offset(s, k, width) * (int64_t)fv_dtype_size(s->dtype);
-}
-
-void fv_sequence_copy_step(const fv_sequence *s, fv_tensor *dst, const fv_tensor *h, int64_t k)
-{
-    fv_tensor *step =
-        fv_tensor_view(s->ctx, h, 2, dst->shape, dst->stride, element_offset(s, k, s->hidden));
-    if (s->ctx->error == FV_OK) fv_copy_into(s->ctx, dst, step);
-    fv_tensor_free(s->ctx, &step);
-}
-
-fv_step_product fv_step_product_of(const fv_sequence *s, fv_matrix b)
-{
-    const fv_matrix rows = fv_matrix_at(NULL, s->batch, b.rows);
-    fv_step_product p = {.b = b.data};
-    p.gemm = fv_product_gemm(fv_matrix_at(NULL, s->batch, b.cols), rows, b);
-    if (s->steps < STEPS_WORTH_PACKING || s->ctx->error != FV_OK) return p;
-    p.packed = fv_product_pack(s->ctx, s->dtype, b);
-    p.gemm.b_packed = 1;
-    p.b = p.packed->data;
-    return p;
-}
-
-void fv_step_multiply(const fv_sequence *s, const fv_step_product *p, void *c, void *a, void *bias,
-                      void *residual)
-{
-    fv_product_launch(s->ctx, s->dtype, &p->gemm, (void *[]){c, a, p->b, bias, residual});
-}
-
-void fv_sequence_add(const fv_sequence *s, void *dst, void *src)
-{
-    fv_map_args args = {.op = FV_BINARY_ADD, .rank = 1};
-    args.shape[0] = s->batch * s->hidden;
-    for (int i = 0; i < 3; i++)
-        args.stride[i][0] = 1;
-    fv_launch(s->ctx, FV_KERNEL_BINARY, s->dtype, (void *[]){dst, dst, src}, &args, sizeof args);
-}
-
-void *fv_sequence_last_grad(fv_op_back *back, const fv_sequence *s, fv_tensor *room, fv_tensor *dh,
-                            fv_tensor *dh_last, int term)
-{
-    if (!fv_back_term(back, term)) dh_last = NULL;
-    char *step = NULL;
-    if (dh && fv_back_term(back, term + 1)) step = fv_sequence_at(s, dh, s->steps - 1, s->hidden);
-    if (!dh_last && step) return step;
-    if (dh_last)
-        fv_copy_into(s->ctx, room, dh_last);
+    if (first)
+        fv_copy_into(s->ctx, out, first);
     else
-        fv_fill(s->ctx, room, 0.0);
-    if (step) fv_sequence_add(s, room->data, step);
-    return room->data;
+        fv_fill(s->ctx, out, 0.0);
+}
+
+fv_tensor *fv_sequence_grad(fv_op_back *back, int k)
+{
+    return back->grad[k] ? fv_contiguous_raw(back->ctx, back->grad[k]) : NULL;
+}
+
+/* The rows of step k in t, which holds `width` entries a row for every step. */
+static char *step_at(const fv_sequence *s, const fv_tensor *t, int64_t k, int64_t width)
+{
+    const int64_t place = s->reverse ? s->steps - 1 - k : k;
+    return t->data + place * s->batch * width * (int64_t)fv_dtype_size(s->dtype);
 }
 
 void fv_sequence_send_weight(fv_op_back *back, const fv_sequence *s, fv_tensor *dgates,
@@ -115,16 +83,16 @@ void fv_sequence_send_weight(fv_op_back *back, const fv_sequence *s, fv_tensor *
     if (!fv_back_term(back, term)) rows = 0;
     char *d = dgates->data, *before = h->data;
     if (rows > 0) {
-        d = fv_sequence_at(s, dgates, s->reverse ? s->steps - 1 : 1, s->gates);
-        before = fv_sequence_at(s, h, s->reverse ? s->steps - 2 : 0, s->hidden);
+        d = step_at(s, dgates, s->reverse ? s->steps - 1 : 1, s->gates);
+        before = step_at(s, h, s->reverse ? s->steps - 2 : 0, s->hidden);
     }
     const fv_matrix c = fv_matrix_at(dw->data, s->gates, s->hidden);
     fv_product(ctx, s->dtype, c, fv_matrix_flip(fv_matrix_at(d, rows, s->gates)),
                fv_matrix_at(before, rows, s->hidden), accumulate);
     if (h0 && s->steps > 0 && fv_back_term(back, term + 1))
-        fv_product(ctx, s->dtype, c,
-                   fv_matrix_flip(
-                       fv_matrix_at(fv_sequence_at(s, dgates, 0, s->gates), s->batch, s->gates)),
-                   fv_matrix_at(h0->data, s->batch, s->hidden), true);
+        fv_product(
+            ctx, s->dtype, c,
+            fv_matrix_flip(fv_matrix_at(step_at(s, dgates, 0, s->gates), s->batch, s->gates)),
+            fv_matrix_at(h0->data, s->batch, s->hidden), true);
     fv_back_sent(back, 1, dw, accumulate);
 }

@@ -12,6 +12,7 @@ void FV_SIMD_FILL(fv_kernel_table *t)
     FV_SIMD_NAME(fv_simd_index_fill)(t);
     FV_SIMD_NAME(fv_simd_random_fill)(t);
     FV_SIMD_NAME(fv_simd_recurrent_fill)(t);
+    FV_SIMD_NAME(fv_simd_sequence_fill)(t);
     FV_SIMD_NAME(fv_simd_optim_fill)(t);
     FV_SIMD_NAME(fv_simd_attention_fill)(t);
     FV_SIMD_NAME(fv_simd_attention_weights_fill)(t);

@@ -14,6 +14,7 @@ void FV_SIMD_NAME(fv_simd_loss_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_index_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_random_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_recurrent_fill)(fv_kernel_table *t);
+void FV_SIMD_NAME(fv_simd_sequence_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_optim_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_attention_fill)(fv_kernel_table *t);
 void FV_SIMD_NAME(fv_simd_attention_weights_fill)(fv_kernel_table *t);

@@ -137,6 +137,10 @@ void FV_GEMM_NAME(row_by_matrix)(int64_t k, int64_t cols, const float *a, int64_
 /* B (k x cols) into panels of `width` columns, [cols/width][k][width], zeros past the last. */
 void FV_GEMM_NAME(pack_b)(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
                           int width, float *out);
+/* One panel of `slices` times `width` columns: slice s holds columns [s apart, s apart + cols) of
+ * B, zeros past the last. */
+void FV_GEMM_NAME(pack_slices)(int64_t k, int64_t cols, const float *b, int64_t b_row,
+                               int64_t b_col, int slices, int64_t apart, int width, float *out);
 /* A (rows x k) into strips, [rows/6][k][6]; rows past the last are left as they are. */
 void FV_GEMM_NAME(pack_a)(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,
                           float *out);

@@ -10,55 +10,67 @@ enum { K_STEP = 16 };
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void pack_any(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
-                     int width, float *out)
+                     int width, int64_t out_row, float *out)
 {
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = 0; j < width; j++)
-            out[i * width + j] = j < cols ? b[i * b_row + j * b_col] : 0;
+            out[i * out_row + j] = j < cols ? b[i * b_row + j * b_col] : 0;
 }
 
 /* Rows of B are contiguous: `width` columns, whole vectors. */
-static void pack_rows(int64_t k, const float *b, int64_t b_row, int width, float *out)
+static void pack_rows(int64_t k, const float *b, int64_t b_row, int width, int64_t out_row,
+                      float *out)
 {
     for (int64_t i = 0; i < k; i++)
         for (int j = 0; j < width; j += FV_VEC)
-            fv_vec_store(out + i * width + j, fv_vec_load(b + i * b_row + j));
+            fv_vec_store(out + i * out_row + j, fv_vec_load(b + i * b_row + j));
 }
 
 /* Columns of B are contiguous: k is a multiple of 4, width of 8. */
-static void pack_columns(int64_t k, const float *b, int64_t b_col, int width, float *out)
+static void pack_columns(int64_t k, const float *b, int64_t b_col, int width, int64_t out_row,
+                         float *out)
 {
     for (int j = 0; j < width; j += 8)
         for (int64_t i = 0; i < k; i += 4) {
             __m256 t[4];
             fv_transpose_8x4(b + j * b_col + i, b_col, t);
             for (int r = 0; r < 4; r++)
-                _mm256_storeu_ps(out + (i + r) * width + j, t[r]);
+                _mm256_storeu_ps(out + (i + r) * out_row + j, t[r]);
         }
+}
+
+/* A few rows of one panel. */
+static void pack_block(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
+                       int width, int64_t out_row, float *out)
+{
+    if (cols == width && b_col == 1) {
+        pack_rows(k, b, b_row, width, out_row, out);
+    } else if (cols == width && b_row == 1) {
+        const int64_t whole = k & ~(int64_t)3;
+        pack_columns(whole, b, b_col, width, out_row, out);
+        pack_any(k - whole, width, b + whole, b_row, b_col, width, out_row, out + whole * out_row);
+    } else {
+        pack_any(k, cols, b, b_row, b_col, width, out_row, out);
+    }
 }
 
 void FV_GEMM_NAME(pack_b)(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
                           int width, float *out)
 {
-    for (int64_t i = 0; i < k; i += K_STEP) {
-        const int64_t depth = smaller(K_STEP, k - i);
-        for (int64_t j = 0; j < cols; j += width) {
-            const float *from = b + i * b_row + j * b_col;
-            float *to = out + j * k + i * width;
-            if (cols - j < width) {
-                pack_any(depth, cols - j, from, b_row, b_col, width, to);
-            } else if (b_col == 1) {
-                pack_rows(depth, from, b_row, width, to);
-            } else if (b_row == 1) {
-                const int64_t whole = depth & ~(int64_t)3;
-                pack_columns(whole, from, b_col, width, to);
-                pack_any(depth - whole, width, from + whole, b_row, b_col, width,
-                         to + whole * width);
-            } else {
-                pack_any(depth, width, from, b_row, b_col, width, to);
-            }
-        }
-    }
+    for (int64_t i = 0; i < k; i += K_STEP)
+        for (int64_t j = 0; j < cols; j += width)
+            pack_block(smaller(K_STEP, k - i), smaller(width, cols - j), b + i * b_row + j * b_col,
+                       b_row, b_col, width, width, out + j * k + i * width);
+}
+
+void FV_GEMM_NAME(pack_slices)(int64_t k, int64_t cols, const float *b, int64_t b_row,
+                               int64_t b_col, int slices, int64_t apart, int width, float *out)
+{
+    const int64_t out_row = (int64_t)slices * width;
+    for (int64_t i = 0; i < k; i += K_STEP)
+        for (int s = 0; s < slices; s++)
+            pack_block(smaller(K_STEP, k - i), cols, b + i * b_row + s * apart * b_col, b_row,
+                       b_col, width, out_row, out + i * out_row + s * width);
 }
 
 /* Six floats in two moves: a strip's column when A's columns are contiguous. */

@@ -1,0 +1,79 @@
+/*
+ * The products of recurrent steps on the register tile of the matrix product. Ahead, a panel holds
+ * all gates of sixteen units, so that a tile ends with what their cells need; back, a panel holds
+ * up to 64 units. A panel is packed by the member that uses it.
+ */
+#include "kernels/sequence.h"
+
+#include "kernels/simd/cells.h"
+#include "kernels/simd/fill.h"
+#include "kernels/simd/gemm_simd.h"
+
+/* The panel that begins with `unit`; panels hold n H floats for each unit, rounded up. */
+static float *panel_of(const fv_seqwalk *w, int64_t unit)
+{
+    return (float *)w->exec->scratch + unit * w->level->gates * w->args->hidden;
+}
+
+/* Rows of a, a_row floats apart, times a panel of `cols` columns. */
+static void multiply(const fv_patch *p, const float *a, int64_t a_row, const float *panel,
+                     int64_t cols, int64_t k, int64_t end, float *sums)
+{
+    fv_tile t = {.k = end - k,
+                 .a = a + k,
+                 .a_row = a_row,
+                 .a_col = 1,
+                 .b_row = cols,
+                 .from_row = FV_SEQWALK_WIDTH,
+                 .c_row = FV_SEQWALK_WIDTH};
+    for (int64_t col = 0; col < cols; col += FV_TILE_COLS) {
+        t.b = panel + k * cols + col;
+        t.c = sums + col;
+        t.from = k > 0 ? t.c : NULL;
+        const int64_t left = cols - col;
+        FV_GEMM_NAME(tile)(&t, (int)p->rows, (int)(left < FV_TILE_COLS ? left : FV_TILE_COLS));
+    }
+}
+
+static void pack_ahead(const fv_seqwalk *w, int64_t unit, int64_t units)
+{
+    const fv_sequence_args *a = w->args;
+    FV_GEMM_NAME(pack_slices)
+    (a->hidden, units, (const float *)w->weight + unit * a->w_row, a->w_col, a->w_row,
+     w->level->gates, a->hidden, FV_SEQWALK_AHEAD, panel_of(w, unit));
+}
+
+static void multiply_ahead(const fv_seqwalk *w, const fv_patch *p, int64_t k, int64_t end,
+                           void *sums)
+{
+    const int64_t n = w->args->hidden;
+    const float *h = p->step > 0
+                         ? (const float *)w->factor + fv_seqwalk_at(w, p->step - 1, p->row, n)
+                         : (const float *)w->h0 + p->row * n;
+    multiply(p, h, n, panel_of(w, p->unit), w->level->gates * FV_SEQWALK_AHEAD, k, end, sums);
+}
+
+/* Columns of the panel for so many units: whole vectors. */
+static int64_t whole(int64_t units) { return (units + FV_LANES - 1) / FV_LANES * FV_LANES; }
+
+static void pack_back(const fv_seqwalk *w, int64_t unit, int64_t units)
+{
+    const fv_sequence_args *a = w->args;
+    FV_GEMM_NAME(pack_b)
+    (w->level->gates * a->hidden, units, (const float *)w->weight + unit * a->w_col, a->w_row,
+     a->w_col, (int)whole(units), panel_of(w, unit));
+}
+
+static void multiply_back(const fv_seqwalk *w, const fv_patch *p, int64_t k, int64_t end,
+                          void *sums)
+{
+    const int64_t n = w->level->gates * w->args->hidden;
+    const float *d = (const float *)w->factor + fv_seqwalk_at(w, p->step, p->row, n);
+    multiply(p, d, n, panel_of(w, p->unit), whole(p->units), k, end, sums);
+}
+
+#define PACK_AHEAD pack_ahead
+#define PACK_BACK  pack_back
+#include "kernels/sequence.inc"
+
+void FV_SIMD_NAME(fv_simd_sequence_fill)(fv_kernel_table *t) { fill_sequences(t); }
