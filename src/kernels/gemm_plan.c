@@ -13,6 +13,7 @@ enum {
     B_BLOCK_WITH_PACKED_A = 512 * 1024, /* ... or a part of L3, so that A is packed less often */
     A_BLOCK_FLOATS = 32 * 1024,         /* packed A: an eighth of L2 */
     DIRECT_FLOATS = 8 * 1024,           /* B that stays in L1 anyway is read where it lies */
+    FEW_COLUMNS = 64,                   /* of A: fewer pages than the L1 TLB has places */
     UNITS_PER_THREAD = 6,
     ROWS_PER_UNIT_MIN = 96,
     PANELS_MIN_WITH_PACKED_A = 4 /* A is packed again for each unit along n */
@@ -29,7 +30,8 @@ static int64_t whole_strips(int64_t rows) { return divide_up(rows, FV_GEMM_STRIP
 static bool a_needs_packing(const fv_gemm *g)
 {
     if (g->a_col == 1 || g->k <= 1) return false;
-    /* Columns of A in L1 are as good as packed ones. */
+    /* Columns of A in L1 are as good as packed ones; so are a few in L2 for a narrow B. */
+    if (g->k <= FEW_COLUMNS && g->n <= 2 * FV_GEMM_PANEL) return false;
     return g->n > FV_GEMM_PANEL && g->m * g->k > DIRECT_FLOATS / 2;
 }
 
