@@ -134,9 +134,10 @@ typedef struct bench_line {
     int64_t m, n, k, batch;
     int64_t d, heads;              /* attention: n queries and keys of width d */
     int causal;                    /* likewise 0 or 1; negative where it does not apply */
-    const char *pass;              /* "fwd", "bwd", "decode", or NULL */
+    const char *pass;              /* "fwd", "bwd", "decode", "weights", or NULL */
     const char *trans;             /* "nn", "nt", "tn", "tt", or NULL */
     double vs_openblas, vs_onednn; /* our speed over theirs */
+    double of_forward;             /* attention weights: their time over the forward pass's */
     bool noisy;
 } bench_line;
 

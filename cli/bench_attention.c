@@ -5,6 +5,8 @@
 
 /* A round of the long ones takes seconds, and the quick suite has many lines. */
 enum { HEADS = 8, LONG = 8192, FEW_ROUNDS = 3 };
+/* Keys of a cache that no processor's cache holds; shorter ones measure those. */
+enum { PAST_CACHES = 32768 };
 
 /* A group of lines that differ in length, width and mask. */
 typedef struct group {
@@ -57,6 +59,12 @@ static const group groups[] = {
     {.shape = {.name = "bf16 decode", .pass = ATTENTION_DECODE, .dtype = FV_BF16, .heads = HEADS},
      .narrow = true},
     {.shape = {.name = "decode", .pass = ATTENTION_DECODE, .heads = HEADS}},
+    {.shape = {.name = "map", .pass = ATTENTION_MAP, .heads = HEADS},
+     .narrow = true,
+     .shortly = true},
+    {.shape = {.name = "top16", .pass = ATTENTION_TOP, .heads = HEADS},
+     .narrow = true,
+     .shortly = true},
 };
 
 /* A level of its own is measured beside the run's, unless it is that one. */
@@ -74,7 +82,7 @@ static int bench_group(bench_run *run, const group *g, int64_t n, fv_pool *pool,
     for (int64_t d = 64; d <= (run->quick && g->narrow ? 64 : 128); d *= 2)
         for (int causal = 0; causal <= g->causal && code == CLI_DONE; causal++) {
             attention_shape s = g->shape;
-            s.n = n;
+            s.n = s.pass == ATTENTION_DECODE && n >= LONG ? PAST_CACHES : n;
             s.d = d;
             s.causal = causal;
             if (s.level == FV_SIMD_AUTO) s.level = run->level;

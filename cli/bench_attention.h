@@ -11,7 +11,8 @@
  * causal; the share is that of the multiply-adds this machine can do at the same level, or with
  * bf16 of its products of bf16 pairs. Decoding
  * is counted in bytes of K and V, its share that of the memory's read bandwidth. Additive scores
- * are counted in tanh, heads n^2 d of them, half when causal.
+ * are counted in tanh, heads n^2 d of them, half when causal. Weights beside the kernel are counted
+ * as 2 heads n^2 d, and their time is told as a part of the forward pass's, measured in turns.
  */
 #ifndef FOVEA_CLI_BENCH_ATTENTION_H
 #define FOVEA_CLI_BENCH_ATTENTION_H
@@ -22,7 +23,9 @@
 typedef enum attention_pass {
     ATTENTION_FORWARD,
     ATTENTION_BACKWARD,
-    ATTENTION_DECODE
+    ATTENTION_DECODE,
+    ATTENTION_MAP, /* the whole map of weights */
+    ATTENTION_TOP  /* the sixteen largest of each row */
 } attention_pass;
 
 typedef struct attention_shape {

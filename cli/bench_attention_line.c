@@ -5,14 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fovea/attention_weights.h"
 #include "output.h"
 
-enum { Q, K, V, O, GRAD_O, GRAD_Q, GRAD_K, GRAD_V, LSE, W, GRAD_W, ARRAYS };
+enum { Q, K, V, O, GRAD_O, GRAD_Q, GRAD_K, GRAD_V, LSE, W, GRAD_W, MAP, INDEX, WEIGHT, ARRAYS };
+enum { TOP = 16 };
 
 typedef struct job {
     fv_attn attn;
     fv_attn_data data;
     fv_attn_exec exec;
+    fv_attn_window window;
+    fv_attn_summary summary;
     void *array[ARRAYS];
     void *scratch;
     size_t scratch_bytes;
@@ -30,6 +34,22 @@ static void call_backward(void *arg)
 {
     job *j = arg;
     fv_status status = fv_attn_backward(&j->attn, &j->data, &j->exec, j->scratch, j->scratch_bytes);
+    if (status != FV_OK) j->status = status;
+}
+
+static void call_map(void *arg)
+{
+    job *j = arg;
+    fv_status status = fv_attn_map(&j->attn, &j->data, &j->window, j->array[MAP], &j->exec,
+                                   j->scratch, j->scratch_bytes);
+    if (status != FV_OK) j->status = status;
+}
+
+static void call_top(void *arg)
+{
+    job *j = arg;
+    fv_status status =
+        fv_attn_summarise(&j->attn, &j->data, &j->summary, &j->exec, j->scratch, j->scratch_bytes);
     if (status != FV_OK) j->status = status;
 }
 
@@ -72,23 +92,51 @@ static fv_attn description(const attention_shape *s)
     return a;
 }
 
+/* How many elements of an array the call looks at. */
+static int64_t elements_of(const attention_shape *s, int i)
+{
+    const int64_t rows = s->heads * s->n;
+    if (i == LSE) return rows;
+    if (i == MAP) return s->pass == ATTENTION_MAP ? rows * s->n : 0;
+    if (i == INDEX) return s->pass == ATTENTION_TOP ? 2 * rows * TOP : 0; /* of eight bytes */
+    if (i == WEIGHT) return s->pass == ATTENTION_TOP ? rows * TOP : 0;
+    if (i == W) return s->heads * s->d;
+    const bool gradient = i == GRAD_W || (i >= GRAD_O && i <= GRAD_V);
+    return gradient && s->pass != ATTENTION_BACKWARD ? 0 : rows * s->d;
+}
+
+/* Enough for every call of the job. */
+static fv_status scratch_of(job *j, int threads)
+{
+    size_t need[4] = {0};
+    j->summary = (fv_attn_summary){.struct_size = sizeof j->summary,
+                                   .top = j->array[INDEX] ? TOP : 0,
+                                   .top_index = j->array[INDEX],
+                                   .top_weight = j->array[WEIGHT]};
+    fv_attn_window_init(&j->attn, &j->window, sizeof j->window);
+    fv_status status = fv_attn_scratch(&j->attn, FV_ATTN_FORWARD, threads, &need[0]);
+    if (status == FV_OK) status = fv_attn_scratch(&j->attn, FV_ATTN_BACKWARD, threads, &need[1]);
+    if (status == FV_OK) status = fv_attn_map_scratch(&j->attn, &j->window, threads, &need[2]);
+    if (status == FV_OK) status = fv_attn_summary_scratch(&j->attn, &j->summary, threads, &need[3]);
+    if (status != FV_OK) return status;
+    for (int i = 0; i < 4; i++)
+        if (need[i] > j->scratch_bytes) j->scratch_bytes = need[i];
+    j->scratch = bench_alloc(j->scratch_bytes + 64);
+    return j->scratch ? FV_OK : FV_ERR_MEMORY;
+}
+
 static fv_status job_make(const attention_shape *s, fv_pool *pool, int threads, job *j)
 {
     *j = (job){.attn = description(s), .exec = {.level = s->level, .pool = pool}};
-    size_t forward = 0, backward = 0;
-    fv_status status = fv_attn_scratch(&j->attn, FV_ATTN_FORWARD, threads, &forward);
-    if (status == FV_OK) status = fv_attn_scratch(&j->attn, FV_ATTN_BACKWARD, threads, &backward);
-    if (status != FV_OK) return status;
-    j->scratch_bytes = forward > backward ? forward : backward;
-    j->scratch = bench_alloc(j->scratch_bytes + 64);
-    bool ok = j->scratch != NULL;
     for (int i = 0; i < ARRAYS; i++) {
         const bool stored = i < LSE; /* in 16 bits perhaps: q, k, v, o and their gradients */
-        j->array[i] = operand(stored ? s->dtype : FV_F32, s->heads * s->n * (i == LSE ? 1 : s->d),
-                              (uint32_t)i);
-        ok = ok && j->array[i];
+        const int64_t elements = elements_of(s, i);
+        if (elements == 0) continue;
+        j->array[i] = operand(stored ? s->dtype : FV_F32, elements, (uint32_t)i);
+        if (!j->array[i]) return FV_ERR_MEMORY;
     }
-    if (!ok) return FV_ERR_MEMORY;
+    fv_status status = scratch_of(j, threads);
+    if (status != FV_OK) return status;
     void **x = j->array;
     j->data = (fv_attn_data){.q = x[Q],
                              .k = x[K],
@@ -112,7 +160,9 @@ static void set_rate(bench_line *line, const attention_shape *s, const bench_res
     const double pairs = (double)(s->heads * s->n) * (double)s->n * (s->causal ? 0.5 : 1);
     const double flops = 4 * pairs * (double)s->d * (s->pass == ATTENTION_BACKWARD ? 2.5 : 1);
     const double bytes = 2.0 * (double)fv_dtype_size(s->dtype) * (double)(s->heads * s->n * s->d);
-    if (s->score == FV_SCORE_ADDITIVE)
+    if (s->pass >= ATTENTION_MAP)
+        bench_line_rate(line, BENCH_GFLOPS, flops / 2, got->seconds[0], got->gauge);
+    else if (s->score == FV_SCORE_ADDITIVE)
         bench_line_rate(line, BENCH_GOPS, pairs * (double)s->d, got->seconds[0], (double)NAN);
     else if (s->pass == ATTENTION_DECODE)
         bench_line_rate(line, BENCH_GBS, bytes, got->seconds[0], got->gauge);
@@ -129,13 +179,19 @@ static bench_gauge gauge_of(const attention_shape *s)
 
 int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool, int threads)
 {
-    static const char *const passes[] = {"fwd", "bwd", "decode"};
+    static const char *const passes[] = {"fwd", "bwd", "decode", "weights", "weights"};
+    static void (*const calls[])(void *) = {call_forward, call_backward, call_forward, call_map,
+                                            call_top};
     job j;
     fv_status status = job_make(s, pool, threads, &j);
-    const bench_case ours = {.call = s->pass == ATTENTION_BACKWARD ? call_backward : call_forward,
-                             .arg = &j};
-    const bench_request ask = {
-        .cases = &ours, .count = 1, .gauge = gauge_of(s), .threads = threads, .level = s->level};
+    const bool beside = s->pass >= ATTENTION_MAP;
+    const bench_case cases[] = {{.call = calls[s->pass], .arg = &j},
+                                {.call = call_forward, .arg = &j}};
+    const bench_request ask = {.cases = cases,
+                               .count = beside ? 2 : 1,
+                               .gauge = gauge_of(s),
+                               .threads = threads,
+                               .level = s->level};
     bench_result got;
     const bool measured = status == FV_OK && bench_measure(run, &ask, &got);
     if (status == FV_OK) status = j.status;
@@ -154,6 +210,7 @@ int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool
     line.d = s->d;
     line.causal = s->causal;
     set_rate(&line, s, &got);
+    if (beside) line.of_forward = got.seconds[0] / got.seconds[1];
     bench_print(run, &line);
     return CLI_DONE;
 }

@@ -167,6 +167,7 @@ bench_line bench_line_of(const char *bench, const char *name, const bench_reques
                        .causal = -1,
                        .vs_openblas = NAN,
                        .vs_onednn = NAN,
+                       .of_forward = NAN,
                        .noisy = got->noisy};
     return line;
 }
@@ -213,6 +214,7 @@ static void print_json(const bench_line *line)
     }
     if (isfinite(line->vs_openblas)) cli_json_real(&j, "vs_openblas", line->vs_openblas);
     if (isfinite(line->vs_onednn)) cli_json_real(&j, "vs_onednn", line->vs_onednn);
+    if (isfinite(line->of_forward)) cli_json_real(&j, "of_forward", line->of_forward);
     cli_json_bool(&j, "noisy", line->noisy);
     cli_json_close(&j, '}');
 }
@@ -257,6 +259,7 @@ static void print_row(const bench_run *run, const bench_line *line)
            fv_simd_name(line->level), line->threads, shape, rate, share);
     print_ratio(line->vs_openblas);
     print_ratio(line->vs_onednn);
+    if (isfinite(line->of_forward)) printf("  %.2f of forward", line->of_forward);
     if (line->noisy) {
         fputs("  ", stdout);
         cli_styled(stdout, CLI_YELLOW, "noisy", 0);
