@@ -334,8 +334,7 @@ double largest_terms(const problem *p)
     return sizes + largest_added(p);
 }
 
-/* The AVX-512 level has two ways to multiply bf16; by pairs the weights are rounded too. */
-static bool by_pairs(fv_dtype dtype)
+bool attn_by_pairs(fv_dtype dtype)
 {
     const fv_kernel_fn *fn = setup.table.fn[FV_KERNEL_ATTENTION];
     return dtype == FV_BF16 && fn[FV_BF16] != fn[FV_F16];
@@ -356,9 +355,9 @@ void check_forward(const char *what, problem *p)
     const double u = 0x1p-24, added = largest_added(p);
     const double bound = 8 * u * (1 + sums + added) * vec_largest(p->v) * keep;
     /* Weights share a score's rounding with each other, the log-sum-exp shows it. */
-    const double lse_bound = 8 * u * (1 + sizes + added) + (by_pairs(p->a.dtype) ? 3e-6 : 0);
+    const double lse_bound = 8 * u * (1 + sizes + added) + (attn_by_pairs(p->a.dtype) ? 3e-6 : 0);
     const vec blended = p->a.dtype == FV_F32 ? r.o : blended_sizes(&r);
-    const double far = distance_beyond(p->o, r.o, blended, by_pairs(p->a.dtype) ? 2 : 1);
+    const double far = distance_beyond(p->o, r.o, blended, attn_by_pairs(p->a.dtype) ? 2 : 1);
     const double far_lse = vec_distance(p->lse, r.lse);
     if (!(far <= bound) || !(far_lse <= lse_bound))
         test_failed(

@@ -59,6 +59,8 @@ void attn_every_level(void (*fn)(void));
 /* The same, and once more with bf16 and f16 as what attn_sizes and attn_heads describe. */
 void attn_every_storage(void (*fn)(void));
 
+/* The AVX-512 level has two ways to multiply bf16; by pairs the weights are rounded too. */
+bool attn_by_pairs(fv_dtype dtype);
 /* From here on until the next level, bf16 goes through the float tile even where the CPU has an
  * instruction for its products. */
 void attn_without_pairs(void);

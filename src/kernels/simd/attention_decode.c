@@ -341,8 +341,9 @@ static fv_tile with_floats(const fv_tile *t, const stored *values, fv_dtype type
     fv_tile wide = *t;
     wide.b = type == FV_F32 ? (const float *)(const void *)values->at : room.at;
     wide.b_row = type == FV_F32 ? values->row / size_of(FV_F32) : room.row;
-    if (type != FV_F32) FV_SIMD_NAME(fv_attn_widen_rows)
-    (type, values->at, values->row / size_of(type), t->k, cols, room.at, room.row);
+    if (type == FV_F32) return wide;
+    const int64_t row = values->row / size_of(type);
+    FV_SIMD_NAME(fv_attn_widen_rows)(type, values->at, row, t->k, cols, room.at, room.row);
     return wide;
 }
 
