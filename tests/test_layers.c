@@ -151,6 +151,28 @@ static void cross_attention_with_a_learned_centre(void)
     bench_free(&b);
 }
 
+/* Weights on request, of both attentions, without touching the result. */
+static void weights_on_request(void)
+{
+    bench b = bench_new();
+    fv_ctx *ctx = b.ctx;
+    fv_block_config cfg;
+    fv_block_config_init(&cfg, sizeof cfg, 8, 2);
+    fv_heads_config_init(&cfg.cross, sizeof cfg.cross, 8, 4);
+    fv_block block;
+    CHECK_OK(ctx, fv_block_create(b.params, "b", &cfg, &block));
+    fv_block_input in = {.x = tensor_random(ctx, 1, 3, 1, 3, 8),
+                         .memory = tensor_random(ctx, 2, 3, 1, 5, 8)};
+    fv_block_result r;
+    fv_tensor *y = fv_block_run(ctx, &block, &in, &r);
+    CHECK(r.self.weights == NULL && r.cross.weights == NULL);
+    in.want_weights = true;
+    CHECK(tensor_same(ctx, y, fv_block_run(ctx, &block, &in, &r)));
+    CHECK_EQ(fv_tensor_count(r.self.weights), 2 * 3 * 3);
+    CHECK_EQ(fv_tensor_count(r.cross.weights), 4 * 3 * 5);
+    bench_free(&b);
+}
+
 /* ---- names, counts, refusals ---------------------------------------------------------- */
 
 static void names_and_counts(void)
@@ -340,6 +362,7 @@ int main(int argc, char **argv)
     RUN(steps_equal_the_whole);
     RUN(packed_documents);
     RUN(cross_attention_with_a_learned_centre);
+    RUN(weights_on_request);
     RUN(names_and_counts);
     RUN(starts);
     RUN(refusals);

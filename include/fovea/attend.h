@@ -143,8 +143,8 @@ typedef struct fv_attention_result {
     fv_tensor *centre;   /* local-p: p_i [batch, heads, n_q] */
 } fv_attention_result;
 
-/* Returns the context; result may be NULL. Poisons: ARGUMENT (a setting out of range, a tensor that
- * the description needs and that is not there), SHAPE, DTYPE. */
+/* Returns the context; how (the defaults) and result may be NULL. Poisons: ARGUMENT (a setting out
+ * of range, a tensor that the description needs and that is not there), SHAPE, DTYPE. */
 FV_API fv_tensor *fv_attention_run(fv_ctx *ctx, const fv_attention *how,
                                    const fv_attention_input *in, fv_attention_result *result);
 

@@ -5,19 +5,23 @@
  *     fv_block_config_init(&cfg, sizeof cfg, 512, 8);         // width, heads: pre-LN, GELU, 4x
  *     cfg.self.attention.causal = FV_CAUSAL_TOP_LEFT;
  *     fv_block block;
- *     s = fv_block_create(params, "decoder.0", &cfg, &block); // makes
- * "decoder.0.self.q_proj.weight" fv_block_input in = {.x = x, .training = true};         // x
- * [batch, n, 512] fv_tensor *y = fv_block_run(ctx, &block, &in, NULL);
+ *     s = fv_block_create(params, "decoder.0", &cfg, &block);
+ *     fv_block_input in = {.x = x, .training = true};         // x [batch, n, 512]
+ *     fv_tensor *y = fv_block_run(ctx, &block, &in, NULL);
+ *
+ * makes parameters "decoder.0.self.q_proj.weight", "decoder.0.ff.up.weight", ...
  *
  * A layer is a plain struct: its settings and its tensors. `create` makes parameters under a prefix
  * in a set, which owns them, so that a layer needs no destructor; one that the set already holds,
  * with the right shape, is taken as it is (loaded weights, shared weights). A layer may as well be
  * filled by hand. Prefix "" puts names at the top.
  *
- * Two encoders of the literature as settings:
- *     BERT    cfg.post = true; cfg.ff.act = FV_ACT_GELU;
- *     Llama   cfg.norm = FV_NORM_RMS; cfg.bias = false; cfg.ff.gated = true; cfg.ff.act =
- * FV_ACT_SILU; cfg.self.kv_heads = 8; cfg.self.rotary.width = cfg.self.d_k;
+ * Blocks of the literature as settings:
+ *     BERT    cfg.post = true;
+ *     GPT-2   cfg.ff.act = FV_ACT_GELU_TANH; cfg.self.packed = true;
+ *     Llama   cfg.norm = FV_NORM_RMS; cfg.bias = false;
+ *             cfg.ff.gated = true; cfg.ff.act = FV_ACT_SILU;
+ *             cfg.self.kv_heads = 8; cfg.self.rotary.width = cfg.self.d_k;
  *
  * Where nothing else is said, calls that return fv_status fail with ARGUMENT (settings), SHAPE (a
  * parameter is there with another shape) or MEMORY, and calls that return tensors poison.
@@ -114,10 +118,9 @@ FV_API FV_MUST_USE fv_status fv_heads_complete(fv_ctx *ctx, const fv_heads_confi
                                                fv_heads *heads);
 
 typedef struct fv_heads_input {
-    fv_tensor *x; /* [batch, n_q, width_q] */
-    fv_tensor *keys,
-        *values;      /* [batch, n_k, width]; NULL: x, and the keys. Or, projected before: */
-    fv_tensor *k, *v; /* [batch, kv_heads, n_k, d] from fv_heads_keys */
+    fv_tensor *x;             /* [batch, n_q, width_q] */
+    fv_tensor *keys, *values; /* [batch, n_k, width]; NULL: x, and the keys; or, done before: */
+    fv_tensor *k, *v;         /* [batch, kv_heads, n_k, d] from fv_heads_keys */
     /* Position of the first query and of the first key. They turn rotary pairs, and their
      * difference moves causal masks, windows and distances: decoding over a cache of n keys has
      * position n, key_position 0. */
@@ -128,6 +131,7 @@ typedef struct fv_heads_input {
     fv_tensor *bias, *visible, *n_keys; /* as in fv_attention_input */
     fv_tensor *q_begin, *k_begin;       /* documents packed in one row, batch 1: likewise */
     fv_tensor *residual;                /* [batch, n_q, width_out], added to the result; or NULL */
+    bool want_weights;                  /* in the result, whatever the description says */
     bool training;                      /* dropout of the weights happens */
 } fv_heads_input;
 
@@ -206,6 +210,7 @@ typedef struct fv_block_input {
     fv_tensor *angles, *key_angles; /* of the self-attention, and so are these: */
     fv_tensor *bias, *visible, *n_keys, *q_begin, *k_begin;
     fv_tensor *memory_visible, *memory_keys; /* of the cross-attention: pattern, lengths */
+    bool want_weights;                       /* of both, in the result */
     bool training;
 } fv_block_input;
 

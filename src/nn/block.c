@@ -106,6 +106,7 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                            .n_keys = in->n_keys,
                            .q_begin = in->q_begin,
                            .k_begin = in->k_begin,
+                           .want_weights = in->want_weights,
                            .training = in->training};
     fv_tensor *x =
         run_attention(ctx, block, &block->self, &block->self_norm, in->x, &self, &inside.self);
@@ -115,6 +116,7 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                                 .v = in->cross_v,
                                 .visible = in->memory_visible,
                                 .n_keys = in->memory_keys,
+                                .want_weights = in->want_weights,
                                 .training = in->training};
         if (ctx->error == FV_OK && !in->memory && !in->cross_k)
             fv_poison(ctx, FV_ERR_ARGUMENT, "block: cross-attention without a memory");
