@@ -9,10 +9,11 @@
  *
  * Operations are counted as 4 heads n^2 d forward, 2.5 times that backward, half of both when
  * causal; the share is that of the multiply-adds this machine can do at the same level, or with
- * bf16 of its products of bf16 pairs. Decoding
- * is counted in bytes of K and V, its share that of the memory's read bandwidth. Additive scores
- * are counted in tanh, heads n^2 d of them, half when causal. Weights beside the kernel are counted
- * as 2 heads n^2 d, and their time is told as a part of the forward pass's, measured in turns.
+ * bf16 of its products of bf16 pairs. Decoding is counted in bytes of K and V, its share that of
+ * the memory's read bandwidth. Additive scores are counted in tanh, heads n^2 d of them, half when
+ * causal. Weights beside the kernel are counted as 2 heads n^2 d, and their time is told as a part
+ * of the forward pass's, measured in turns. With a list of blocks only visible pairs count: a share
+ * near that of the full lines says that hidden blocks cost nothing.
  */
 #ifndef FOVEA_CLI_BENCH_ATTENTION_H
 #define FOVEA_CLI_BENCH_ATTENTION_H
@@ -28,6 +29,9 @@ typedef enum attention_pass {
     ATTENTION_TOP  /* the sixteen largest of each row */
 } attention_pass;
 
+/* Lines with a list of blocks: their size, and how many there are for each visible one. */
+enum { ATTENTION_BLOCK = 64, ATTENTION_SPARSE = 4 };
+
 typedef struct attention_shape {
     const char *name; /* of the line; --only looks at it */
     attention_pass pass;
@@ -35,6 +39,7 @@ typedef struct attention_shape {
     fv_dtype dtype;
     int64_t n, d, heads;
     bool causal;
+    bool blocks; /* one block of ATTENTION_SPARSE is visible */
     fv_simd level;
 } attention_shape;
 

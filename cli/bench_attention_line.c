@@ -20,6 +20,7 @@ typedef struct job {
     void *array[ARRAYS];
     void *scratch;
     size_t scratch_bytes;
+    uint8_t *blocks;
     fv_status status;
 } job;
 
@@ -74,6 +75,7 @@ static void job_free(job *j)
     for (int i = 0; i < ARRAYS; i++)
         free(j->array[i]);
     free(j->scratch);
+    free(j->blocks);
 }
 
 static fv_attn description(const attention_shape *s)
@@ -88,6 +90,11 @@ static fv_attn description(const attention_shape *s)
     a.score = s->score;
     a.scale = s->score == FV_SCORE_DOT ? 1 / sqrt((double)s->d) : 1;
     a.causal = s->causal ? FV_CAUSAL_TOP_LEFT : FV_CAUSAL_NONE;
+    if (s->blocks) {
+        const int64_t side = (s->n + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+        a.block_q = a.block_k = ATTENTION_BLOCK;
+        a.blocks = (fv_attn_grid){.row = side, .col = 1};
+    }
     fv_attn_dense(&a);
     return a;
 }
@@ -125,6 +132,16 @@ static fv_status scratch_of(job *j, int threads)
     return j->scratch ? FV_OK : FV_ERR_MEMORY;
 }
 
+/* Visible blocks as far from each other as can be, moved by one from row to row. */
+static uint8_t *make_blocks(const fv_attn *a)
+{
+    const int64_t side = a->blocks.row;
+    uint8_t *x = malloc((size_t)(side * side));
+    for (int64_t i = 0; x && i < side * side; i++)
+        x[i] = (i % side + i / side) % ATTENTION_SPARSE == 0;
+    return x;
+}
+
 static fv_status job_make(const attention_shape *s, fv_pool *pool, int threads, job *j)
 {
     *j = (job){.attn = description(s), .exec = {.level = s->level, .pool = pool}};
@@ -135,6 +152,7 @@ static fv_status job_make(const attention_shape *s, fv_pool *pool, int threads, 
         j->array[i] = operand(stored ? s->dtype : FV_F32, elements, (uint32_t)i);
         if (!j->array[i]) return FV_ERR_MEMORY;
     }
+    if (s->blocks && !(j->blocks = make_blocks(&j->attn))) return FV_ERR_MEMORY;
     fv_status status = scratch_of(j, threads);
     if (status != FV_OK) return status;
     void **x = j->array;
@@ -151,13 +169,15 @@ static fv_status job_make(const attention_shape *s, fv_pool *pool, int threads, 
         j->data.w = x[W];
         j->data.grad_w = x[GRAD_W];
     }
+    j->data.blocks = j->blocks;
     call_forward(j); /* the backward needs o and lse */
     return j->status;
 }
 
 static void set_rate(bench_line *line, const attention_shape *s, const bench_result *got)
 {
-    const double pairs = (double)(s->heads * s->n) * (double)s->n * (s->causal ? 0.5 : 1);
+    const double part = (s->causal ? 0.5 : 1) / (s->blocks ? ATTENTION_SPARSE : 1);
+    const double pairs = (double)(s->heads * s->n) * (double)s->n * part;
     const double flops = 4 * pairs * (double)s->d * (s->pass == ATTENTION_BACKWARD ? 2.5 : 1);
     const double bytes = 2.0 * (double)fv_dtype_size(s->dtype) * (double)(s->heads * s->n * s->d);
     if (s->pass >= ATTENTION_MAP)

@@ -113,6 +113,12 @@ typedef struct fv_attn {
     int64_t prefix;
     int64_t q_offset; /* added to the position of every query: decoding, split sequences */
 
+    /* A list of blocks: query i sees key j only where blocks[i / block_q][j / block_k] is not 0.
+     * What no query of a block sees is not computed. block_k is a multiple of 16; both 0: none. Not
+     * together with packed. */
+    int64_t block_q, block_k;
+    fv_attn_grid blocks; /* strides of [batch][head][block of queries][block of keys] */
+
     double dropout; /* 0: none */
     uint64_t dropout_key;
 } fv_attn;
@@ -130,6 +136,7 @@ typedef struct fv_attn_data {
                   it is f32, f64 with f64 */
     const void *bias;                 /* or NULL */
     const uint8_t *visible;           /* 0 hides; or NULL */
+    const uint8_t *blocks;            /* where block_q and block_k are set */
     const int64_t *n_keys;            /* [batch]: keys from this on are hidden; or NULL */
     const void *slopes;               /* [heads]; or NULL */
     const void *w;                    /* [heads][d], for FV_SCORE_ADDITIVE alone */
@@ -193,6 +200,7 @@ typedef struct fv_attend_config {
     int64_t left, right, prefix, q_offset; /* as in fv_attn */
     double dropout;
     fv_score score;
+    int64_t block_q, block_k; /* as in fv_attn */
 } fv_attend_config;
 
 /* Dot products, scale 1/sqrt(d), no mask, no window, no dropout. */
@@ -205,6 +213,7 @@ typedef struct fv_attend_extra {
     fv_tensor *n_keys;  /* i64 [batch]: keys from this on are hidden */
     fv_tensor *slopes;  /* [heads]: linear position bias; no gradient */
     fv_tensor *w;       /* [heads, d]: of FV_SCORE_ADDITIVE, which needs it; gets a gradient */
+    fv_tensor *blocks;  /* u8, broadcasts to [batch, heads, blocks of queries, blocks of keys] */
     /* i64 [documents + 1]: documents packed in one row, see fv_attn; both or neither. q is then
      * [1, heads, all queries, d], likewise k, v and the results; n_keys has an entry a document. */
     fv_tensor *q_begin, *k_begin;

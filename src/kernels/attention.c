@@ -64,6 +64,9 @@ fv_status fv_attn_check(const fv_attn *a)
     if (a->score < FV_SCORE_DOT || a->score > FV_SCORE_NONE) return FV_ERR_ARGUMENT;
     if (a->causal < FV_CAUSAL_NONE || a->causal > FV_CAUSAL_BOTTOM_RIGHT) return FV_ERR_ARGUMENT;
     if (a->left < -1 || a->right < -1 || a->prefix < 0) return FV_ERR_ARGUMENT;
+    if (a->block_k < 0 || a->block_k % 16 != 0 || a->block_q < 0) return FV_ERR_ARGUMENT;
+    if ((a->block_k > 0) != (a->block_q > 0)) return FV_ERR_ARGUMENT;
+    if (a->packed && a->block_k > 0) return FV_ERR_UNSUPPORTED;
     if (!(a->dropout >= 0 && a->dropout < 1) || !(a->soft_cap >= 0) || !isfinite(a->scale))
         return FV_ERR_ARGUMENT;
     if (a->dtype != FV_F32 && a->dtype != FV_F64 && !fv_attn_is_half(a->dtype))
@@ -155,6 +158,7 @@ void fv_attn_fill_inputs(void **ptr, const fv_attn_data *data)
     ptr[FV_ATTN_W] = readable(data->w);
     ptr[FV_ATTN_Q_BEGIN] = readable(data->q_begin);
     ptr[FV_ATTN_K_BEGIN] = readable(data->k_begin);
+    ptr[FV_ATTN_BLOCKS] = readable(data->blocks);
 }
 
 static fv_status check_documents(const fv_attn *a, const fv_attn_data *data)
@@ -174,6 +178,7 @@ static bool has_inputs(const fv_attn *a, const fv_attn_data *data)
     const bool queries = a->batch * a->n_q > 0, keys = a->batch * a->n_k > 0;
     const bool pairs = a->score != FV_SCORE_NONE;
     if (a->score == FV_SCORE_ADDITIVE ? !data->w : data->w != NULL) return false;
+    if (a->block_k > 0 ? queries && keys && !data->blocks : data->blocks != NULL) return false;
     if (queries && ((pairs && !data->q) || !data->o)) return false;
     return !keys || ((!pairs || data->k) && data->v);
 }

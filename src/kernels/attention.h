@@ -5,7 +5,7 @@
  * f16. Sums are made in float then, and each result is rounded once.
  *
  * ATTENTION ptr: o, lse (or NULL), q, k, v, bias, visible, n_keys, slopes, w,
- *   q_begin, k_begin (from bias on or NULL)
+ *   q_begin, k_begin, blocks (from bias on or NULL)
  * ATTENTION_GRAD ptr: grad_q, grad_k, grad_v, grad_bias, grad_w (each or NULL), grad_o, grad_lse
  *   (either or NULL), then the pointers of ATTENTION. grad_bias and grad_w are added to; the others
  *   are written.
@@ -39,6 +39,7 @@ enum {
     FV_ATTN_W,
     FV_ATTN_Q_BEGIN,
     FV_ATTN_K_BEGIN,
+    FV_ATTN_BLOCKS,
     FV_ATTN_POINTERS,
 };
 enum {
@@ -123,6 +124,14 @@ static inline fv_attn_range fv_attn_visible_range(const fv_attn *a, int64_t n_ke
     if (low < prefix) low = prefix;
     if (high < low) high = low;
     return (fv_attn_range){prefix, low, high};
+}
+
+/* The row of the block list that query i looks at, or NULL; blocks of keys a->blocks.col apart. */
+static inline const uint8_t *fv_attn_block_row(const fv_attn *a, const uint8_t *blocks, int64_t b,
+                                               int64_t h, int64_t i)
+{
+    const fv_attn_grid *g = &a->blocks;
+    return blocks ? blocks + b * g->batch + h * g->head + i / a->block_q * g->row : NULL;
 }
 
 /* Keys of sequence b that count. */

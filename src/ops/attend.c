@@ -14,7 +14,7 @@
 #include "kernels/attention.h"
 #include "ops/op.h"
 
-enum { Q, K, V, BIAS, VISIBLE, N_KEYS, SLOPES, W, Q_BEGIN, K_BEGIN, INPUTS };
+enum { Q, K, V, BIAS, VISIBLE, N_KEYS, SLOPES, W, Q_BEGIN, K_BEGIN, BLOCKS, INPUTS };
 static const int gradient_inputs[] = {Q, K, V, BIAS, W};
 enum { GRADIENTS = sizeof gradient_inputs / sizeof *gradient_inputs };
 enum { SAVED_O = INPUTS, SAVED_LSE };
@@ -54,6 +54,8 @@ fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
     a->prefix = full.prefix;
     a->q_offset = full.q_offset;
     a->dropout = full.dropout;
+    a->block_q = full.block_q;
+    a->block_k = full.block_k;
     if (a->dropout > 0) a->dropout_key = fv_rng_key(ctx->seed, ctx->step, ctx->site++);
     const fv_attend_extra none = {.bias = NULL};
     if (!extra) extra = &none;
@@ -74,18 +76,17 @@ fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
 
 /* ---- shapes ----------------------------------------------------------------------- */
 
-static fv_status check_grid(fv_op_run *run, int i, const int64_t full[4])
+static fv_status check_grid(fv_op_run *run, int i, const char *what, const int64_t full[4])
 {
     const fv_tensor *t = run->in[i];
     if (!t) return FV_OK;
-    if (t->rank > 4) return fv_op_error(run, FV_ERR_SHAPE, "input %d has rank %d", i, t->rank);
+    if (t->rank > 4) return fv_op_error(run, FV_ERR_SHAPE, "%s has rank %d", what, t->rank);
     for (int axis = 0; axis < t->rank; axis++) {
         int64_t want = full[axis + 4 - t->rank];
         if (t->shape[axis] == want || t->shape[axis] == 1) continue;
         char a[FV_SHAPE_TEXT], b[FV_SHAPE_TEXT];
-        return fv_op_error(run, FV_ERR_SHAPE, "%s %s does not broadcast to %s",
-                           i == BIAS ? "bias" : "visible", fv_shape_text(a, t->rank, t->shape),
-                           fv_shape_text(b, 4, full));
+        return fv_op_error(run, FV_ERR_SHAPE, "%s %s does not broadcast to %s", what,
+                           fv_shape_text(a, t->rank, t->shape), fv_shape_text(b, 4, full));
     }
     return FV_OK;
 }
@@ -130,6 +131,7 @@ static fv_status check_dtypes(fv_op_run *run, bool pairs)
     for (int k = 0; k < 3; k++)
         if (run->in[beside[k]]) FV_FORWARD(fv_need_dtype(run, beside[k], score_dtype(run->in[V])));
     if (run->in[VISIBLE]) FV_FORWARD(fv_need_dtype(run, VISIBLE, FV_U8));
+    if (run->in[BLOCKS]) FV_FORWARD(fv_need_dtype(run, BLOCKS, FV_U8));
     static const int counts[] = {N_KEYS, Q_BEGIN, K_BEGIN};
     for (int k = 0; k < 3; k++)
         if (run->in[counts[k]]) FV_FORWARD(fv_need_dtype(run, counts[k], FV_I64));
@@ -192,6 +194,16 @@ static fv_status check_documents(fv_op_run *run)
     return FV_OK;
 }
 
+static fv_status check_blocks(fv_op_run *run, const fv_attn *a)
+{
+    if ((a->block_k > 0) != (run->in[BLOCKS] != NULL))
+        return fv_op_error(run, FV_ERR_ARGUMENT, "blocks and their sizes belong together");
+    if (a->block_k == 0) return FV_OK;
+    const int64_t full[4] = {a->batch, a->heads, (a->n_q + a->block_q - 1) / a->block_q,
+                             (a->n_k + a->block_k - 1) / a->block_k};
+    return check_grid(run, BLOCKS, "blocks", full);
+}
+
 static fv_status check_w(fv_op_run *run, const fv_attn *a)
 {
     const fv_tensor *w = run->in[W];
@@ -215,8 +227,9 @@ static fv_status infer(fv_op_run *run)
                            "a setting is out of range (widths %lld and %lld, at most %d)",
                            (long long)a.d, (long long)a.d_v, (int)FV_ATTN_MAX_WIDTH);
     const int64_t full[4] = {a.batch, a.heads, a.n_q, a.n_k};
-    FV_FORWARD(check_grid(run, BIAS, full));
-    FV_FORWARD(check_grid(run, VISIBLE, full));
+    FV_FORWARD(check_grid(run, BIAS, "bias", full));
+    FV_FORWARD(check_grid(run, VISIBLE, "visible", full));
+    FV_FORWARD(check_blocks(run, &a));
     FV_FORWARD(check_vector(run, N_KEYS, a.batch, "n_keys"));
     FV_FORWARD(check_vector(run, SLOPES, a.heads, "slopes"));
     FV_FORWARD(check_w(run, &a));
@@ -256,6 +269,7 @@ static void set_strides(fv_attn *a, fv_tensor *const *in, const fv_tensor *o)
     a->o = layout_of(o);
     a->bias = grid_of(in[BIAS]);
     a->visible = grid_of(in[VISIBLE]);
+    a->blocks = grid_of(in[BLOCKS]);
 }
 
 static void fill_pointers(void **ptr, fv_tensor *const *in, const fv_tensor *o,
@@ -345,19 +359,19 @@ static void backward(fv_op_back *back)
 #define NONE_2 FV_IN_NONE, FV_IN_NONE
 #define NONE_4 NONE_2, NONE_2
 #define NONE_6 NONE_4, NONE_2
-#define NONE_7 NONE_6, FV_IN_NONE
+#define NONE_8 NONE_6, NONE_2
 
 static const fv_op_case cases[] = {
     {.name = "plain",
      .params = SETTINGS(-1, .scale = 0),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 5, 3),
-            NONE_7}},
+            NONE_8}},
     {.name = "grouped heads, bias, causal from the end",
      .params = SETTINGS(-1, .scale = 0.7, .causal = FV_CAUSAL_BOTTOM_RIGHT),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 4, 3, 2), FV_IN(NORMAL, 1, 2, 4, 2), FV_IN(NORMAL, 1, 2, 4, 2),
-            FV_IN(NORMAL, 4, 3, 4), NONE_6}},
+            FV_IN(NORMAL, 4, 3, 4), NONE_6, FV_IN_NONE}},
     {.name = "window, prefix, shared bias row, slopes",
      .params = SETTINGS(2, .scale = 1.1, .causal = FV_CAUSAL_TOP_LEFT, .prefix = 1),
      .n_in = INPUTS,
@@ -367,34 +381,34 @@ static const fv_op_case cases[] = {
             FV_IN(NORMAL, 1, 5),
             NONE_2,
             {.gen = FV_GEN_POSITIVE, .rank = 1, .shape = {1}, .constant = true},
-            NONE_2,
-            FV_IN_NONE}},
+            NONE_4}},
     {.name = "pattern, lengths, soft cap, dropout",
      .params = SETTINGS(-1, .scale = 1.5, .soft_cap = 2.0, .dropout = 0.3, .dropout_key = 77),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 2, 3, 2), FV_IN(NORMAL, 2, 2, 6, 2), FV_IN(NORMAL, 2, 2, 6, 2),
-            FV_IN_NONE, FV_IN(MASK, 2, 1, 3, 6), FV_INDEX(7, 2), NONE_4}},
+            FV_IN_NONE, FV_IN(MASK, 2, 1, 3, 6), FV_INDEX(7, 2), NONE_4, FV_IN_NONE}},
     {.name = "queries before every key",
      .params = SETTINGS(-1, .scale = 1.0, .causal = FV_CAUSAL_TOP_LEFT, .q_offset = -2),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 1, 4, 2), FV_IN(NORMAL, 1, 1, 3, 2), FV_IN(NORMAL, 1, 1, 3, 2),
-            NONE_7}},
+            NONE_8}},
     {.name = "additive",
      .params = SETTINGS(-1, .score = FV_SCORE_ADDITIVE, .scale = 1.2),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 5, 3), NONE_4,
-            FV_IN(NORMAL, 2, 4), NONE_2}},
+            FV_IN(NORMAL, 2, 4), NONE_2, FV_IN_NONE}},
     {.name = "additive, grouped heads, bias, pattern, soft cap",
      .params = SETTINGS(-1, .score = FV_SCORE_ADDITIVE, .causal = FV_CAUSAL_BOTTOM_RIGHT,
                         .soft_cap = 1.5),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 4, 3), FV_IN(NORMAL, 1, 1, 5, 3), FV_IN(NORMAL, 1, 1, 5, 2),
-            FV_IN(NORMAL, 2, 4, 5), FV_IN(MASK, 4, 5), NONE_2, FV_IN(NORMAL, 2, 3), NONE_2}},
+            FV_IN(NORMAL, 2, 4, 5), FV_IN(MASK, 4, 5), NONE_2, FV_IN(NORMAL, 2, 3), NONE_2,
+            FV_IN_NONE}},
     {.name = "no score but the bias",
      .params = SETTINGS(-1, .score = FV_SCORE_NONE),
      .n_in = INPUTS,
      .in = {NONE_2, FV_IN(NORMAL, 2, 1, 5, 3), FV_IN(NORMAL, 2, 2, 4, 5), FV_IN_NONE,
-            FV_INDEX(6, 2), NONE_4}},
+            FV_INDEX(6, 2), NONE_4, FV_IN_NONE}},
     {.name = "packed documents, causal from the end, slopes",
      .params = SETTINGS(-1, .scale = 0.9, .causal = FV_CAUSAL_BOTTOM_RIGHT, .q_offset = 1),
      .n_in = INPUTS,
@@ -406,17 +420,23 @@ static const fv_op_case cases[] = {
             {.gen = FV_GEN_POSITIVE, .rank = 1, .shape = {2}, .constant = true},
             FV_IN_NONE,
             FV_OFFSETS(7, 4),
-            FV_OFFSETS(9, 4)}},
+            FV_OFFSETS(9, 4),
+            FV_IN_NONE}},
     {.name = "packed documents, additive",
      .params = SETTINGS(-1, .score = FV_SCORE_ADDITIVE, .dropout = 0.2, .dropout_key = 5),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 6, 3), FV_IN(NORMAL, 1, 2, 7, 3), FV_IN(NORMAL, 1, 2, 7, 2), NONE_4,
-            FV_IN(NORMAL, 2, 3), FV_OFFSETS(6, 3), FV_OFFSETS(7, 3)}},
+            FV_IN(NORMAL, 2, 3), FV_OFFSETS(6, 3), FV_OFFSETS(7, 3), FV_IN_NONE}},
+    {.name = "block list",
+     .params = SETTINGS(-1, .scale = 0.8, .block_q = 2, .block_k = 16),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 1, 2, 4, 2), FV_IN(NORMAL, 1, 1, 32, 2), FV_IN(NORMAL, 1, 1, 32, 1),
+            NONE_6, FV_IN_NONE, FV_IN(MASK, 2, 2, 2)}},
     {.name = "no keys",
      .params = SETTINGS(-1, .scale = 1.0),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 3, 2), FV_IN(NORMAL, 1, 2, 0, 2), FV_IN(NORMAL, 1, 2, 0, 2),
-            NONE_7}},
+            NONE_8}},
 };
 
 const fv_op_desc fv_op_attend = {

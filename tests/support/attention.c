@@ -111,6 +111,18 @@ void problem_pattern(problem *p, double share)
         vec_set(p->visible, i, uniform() < share);
 }
 
+void problem_blocks(problem *p, int64_t block_q, int64_t block_k, double share)
+{
+    const fv_attn *a = &p->a;
+    const int64_t rows = (a->n_q + block_q - 1) / block_q, cols = (a->n_k + block_k - 1) / block_k;
+    p->a.block_q = block_q;
+    p->a.block_k = block_k;
+    p->a.blocks = (fv_attn_grid){0, rows * cols, cols, 1};
+    p->blocks = vec_new(FV_U8, a->heads * rows * cols);
+    for (int64_t i = 0; i < p->blocks.n; i++)
+        vec_set(p->blocks, i, uniform() < share);
+}
+
 void problem_lengths(problem *p)
 {
     p->n_keys = vec_new(FV_I64, p->a.batch);
@@ -199,7 +211,7 @@ bool run_faults(const problem *p)
     return kernel_run(FV_KERNEL_ATTENTION, p->a.dtype,
                       PTRS(p->o.data, p->lse.data, p->q.data, p->k.data, p->v.data, p->bias.data,
                            p->visible.data, p->n_keys.data, p->slopes.data, p->w.data,
-                           p->q_begin.data, p->k_begin.data),
+                           p->q_begin.data, p->k_begin.data, p->blocks.data),
                       &p->a);
 }
 
@@ -212,7 +224,7 @@ void run_backward(const problem *p)
                PTRS(p->grad_q.data, p->grad_k.data, p->grad_v.data, p->grad_bias.data,
                     p->grad_w.data, p->grad_o.data, p->grad_lse.data, p->o.data, p->lse.data,
                     p->q.data, p->k.data, p->v.data, p->bias.data, p->visible.data, p->n_keys.data,
-                    p->slopes.data, p->w.data, p->q_begin.data, p->k_begin.data),
+                    p->slopes.data, p->w.data, p->q_begin.data, p->k_begin.data, p->blocks.data),
                &p->a);
     setup.dropped = 0;
 }

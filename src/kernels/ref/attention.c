@@ -28,7 +28,7 @@ typedef struct query {
     int64_t b, h, i;
     fv_attn_range range;
     const real *q, *bias, *w;
-    const uint8_t *visible;
+    const uint8_t *visible, *blocks;
     real slope;
     int64_t position;
 } query;
@@ -91,6 +91,7 @@ static query query_at(const attention_job *job, int64_t b, int64_t h, int64_t i)
         .visible = visible
                        ? visible + b * a->visible.batch + h * a->visible.head + i * a->visible.row
                        : NULL,
+        .blocks = fv_attn_block_row(a, job->ptr[FV_ATTN_BLOCKS], b, h, i),
         .slope = slopes ? slopes[h] : 0,
         .position = fv_attn_position(a, i),
     };
@@ -102,6 +103,10 @@ static int64_t next_key(const fv_attn *a, const query *x, int64_t j)
     for (;; j++) {
         if (j >= x->range.prefix && j < x->range.low) j = x->range.low;
         if (j >= x->range.prefix && j >= x->range.high) return a->n_k;
+        if (x->blocks && !x->blocks[j / a->block_k * a->blocks.col]) {
+            j = (j / a->block_k + 1) * a->block_k - 1;
+            continue;
+        }
         if (!x->visible || x->visible[j * a->visible.col]) return j;
     }
 }

@@ -211,15 +211,15 @@ typedef struct key_block {
 } key_block;
 
 static void score_strip(const forward_job *job, const workspace *w, const key_block *block,
-                        int64_t r, int rows, int64_t first, int64_t cols)
+                        int64_t r, int rows, int64_t first, int64_t cols, float *s)
 {
     const fv_attn *a = job->base.a;
     const int64_t stride = job->plan.q_row;
     const float *q = w->q + r * stride;
     if (job->pairs) {
-        job->pairs->scores(q, stride, rows, block->panels, a->d, first, cols, w->scores);
+        job->pairs->scores(q, stride, rows, block->panels, a->d, first, cols, s);
         for (int i = 0; job->late == 1 && i < rows; i++)
-            fv_attn_scale_row(w->scores + i * SCORE_ROW, cols, job->base.factor);
+            fv_attn_scale_row(s + i * SCORE_ROW, cols, job->base.factor);
         return;
     }
     const fv_attn_sides sides = {.q = q,
@@ -231,7 +231,7 @@ static void score_strip(const forward_job *job, const workspace *w, const key_bl
                                  .w = w->row[r].w,
                                  .width = a->d,
                                  .careful = !block->raised};
-    FV_SIMD_NAME(fv_attn_strip)(&job->base, &sides, rows, first, cols, w->scores, SCORE_ROW);
+    FV_SIMD_NAME(fv_attn_strip)(&job->base, &sides, rows, first, cols, s, SCORE_ROW);
 }
 
 /* Scores to weights. Those of pairs are rounded at once if nothing has to look at them first. */
@@ -245,22 +245,24 @@ static void weigh_strip(const forward_job *job, const workspace *w, int64_t r, i
         FV_SIMD_NAME(fv_attn_softmax)(w->scores, rows, cols, w->most + r, w->sum + r, fade);
 }
 
+/* Values of a run of keys, whose weights begin at column `at`. */
 static void blend_strip(const forward_job *job, const workspace *w, const key_block *block,
-                        int rows, fv_attn_span keys, float *o)
+                        int rows, fv_attn_span keys, int64_t at, float *o)
 {
     const fv_attn *a = job->base.a;
     const int64_t o_row = job->plan.o_row, count = keys.end - keys.begin;
     if (job->pairs) {
         for (int i = 0; job->late == 1 && i < rows; i++) {
-            float *weights = w->weights + i * FV_ATTN_WEIGHT_ROW, *s = w->scores + i * SCORE_ROW;
+            float *weights = w->weights + i * FV_ATTN_WEIGHT_ROW + at / 2;
+            const float *s = w->scores + i * SCORE_ROW + at;
             FV_SIMD_NAME(fv_attn_narrow)(FV_BF16, s, fv_attn_round(count, FV_LANES), weights);
         }
         const float *values = block->values + (keys.begin - block->first) / 2 * o_row;
-        job->pairs->blend(w->weights, rows, values, count, a->d_v, !block->finite, o);
+        job->pairs->blend(w->weights + at / 2, rows, values, count, a->d_v, !block->finite, o);
         return;
     }
     const fv_tile t = {.k = count,
-                       .a = w->scores,
+                       .a = w->scores + at,
                        .a_row = SCORE_ROW,
                        .a_col = 1,
                        .b = block->values + (keys.begin - block->first) * block->stride,
@@ -272,27 +274,37 @@ static void blend_strip(const forward_job *job, const workspace *w, const key_bl
     FV_SIMD_NAME(fv_attn_product)(&t, rows, a->d_v, !block->finite);
 }
 
+/* Runs of keys go side by side into the strip of scores: holes cost nothing, and since runs begin
+ * at multiples of the lanes, no sum shows them. */
 static void meet_strip(const forward_job *job, const workspace *w, const key_block *block,
-                       int64_t r, int rows, fv_attn_span keys)
+                       int64_t r, int rows, const fv_attn_sight *sight)
 {
     const fv_attn *a = job->base.a;
-    const forward_plan *p = &job->plan;
-    const int64_t cols = fv_attn_round(keys.end - keys.begin, FV_LANES);
-    score_strip(job, w, block, r, rows, keys.begin - block->first, cols);
-    for (int i = 0; i < rows; i++) {
-        float *s = w->scores + i * SCORE_ROW;
-        FV_SIMD_NAME(fv_attn_finish)(&job->base, w->row + r + i, keys.begin, cols, s, NULL);
+    const int64_t o_row = job->plan.o_row, first = block->first;
+    int64_t cols = 0;
+    for (fv_attn_span run = {first, first}; fv_attn_next_run(sight, first, &run);) {
+        const int64_t count = fv_attn_round(run.end - run.begin, FV_LANES);
+        float *s = w->scores + cols;
+        score_strip(job, w, block, r, rows, run.begin - first, count, s);
+        for (int i = 0; i < rows; i++)
+            FV_SIMD_NAME(fv_attn_finish)
+        (&job->base, w->row + r + i, run.begin, count, s + i * SCORE_ROW, NULL);
+        cols += count;
     }
     float fade[FV_LANES];
     weigh_strip(job, w, r, rows, cols, fade);
-    for (int i = 0; i < rows; i++) {
-        const fv_attn_row *row = w->row + r + i;
-        float *s = w->scores + i * SCORE_ROW;
-        if (fade[i] != 1) fv_attn_scale_row(w->o + (r + i) * p->o_row, p->o_row, fade[i]);
-        if (a->dropout == 0) continue;
-        FV_SIMD_NAME(fv_attn_drop)(&job->base, row, keys.begin, cols, w->keep, s);
+    for (int i = 0; i < rows; i++)
+        if (fade[i] != 1) fv_attn_scale_row(w->o + (r + i) * o_row, o_row, fade[i]);
+    cols = 0;
+    for (fv_attn_span run = {first, first}; fv_attn_next_run(sight, first, &run);) {
+        const int64_t count = fv_attn_round(run.end - run.begin, FV_LANES);
+        float *s = w->scores + cols;
+        for (int i = 0; a->dropout > 0 && i < rows; i++)
+            FV_SIMD_NAME(fv_attn_drop)
+        (&job->base, w->row + r + i, run.begin, count, w->keep, s + i * SCORE_ROW);
+        blend_strip(job, w, block, rows, run, cols, w->o + r * o_row);
+        cols += count;
     }
-    blend_strip(job, w, block, rows, keys, w->o + r * p->o_row);
 }
 
 static key_block block_of(const forward_job *job, const workspace *w, int64_t b, int64_t h,
@@ -336,10 +348,10 @@ static void meet_keys(const forward_job *job, const query_block *block, const wo
         key_block keys = {.panels = NULL};
         for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
             const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
-            const fv_attn_span span = fv_attn_span_of(w->row + r, rows, first, end);
-            if (span.begin == span.end) continue;
+            const fv_attn_sight sight = fv_attn_sight_of(a, w->row + r, rows, first, end);
+            if (sight.span.begin == sight.span.end) continue;
             if (!keys.panels) keys = block_of(job, w, block->b, h, first, end - first);
-            meet_strip(job, w, &keys, r, rows, span);
+            meet_strip(job, w, &keys, r, rows, &sight);
         }
     }
 }

@@ -221,45 +221,52 @@ static void spread_row(const backward_job *job, const key_block *keys, const que
     }
 }
 
-/* P and dS of six rows, zeros outside the span. */
-static void form_strip(const backward_job *job, const workspace *w, const key_block *keys,
-                       const query_block *block, int64_t r)
+/* P and dS of six rows over a run of keys. */
+static void form_run(const backward_job *job, const workspace *w, const key_block *keys,
+                     const query_block *block, int64_t r, int rows, fv_attn_span run)
 {
     const fv_attn *a = job->base.a;
-    const int64_t stride = job->plan.score_row, all = fv_attn_round(keys->count, FV_LANES);
-    const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
-    const fv_attn_span span = block->span[r / FV_ATTN_STRIP];
-    const int64_t begin = span.begin, cols = fv_attn_round(span.end - begin, FV_LANES);
-    float *p = w->weights + r * stride, *ds = w->products + r * stride;
-    for (int i = 0; i < rows; i++) {
-        memset(p + i * stride, 0, (size_t)all * sizeof *p);
-        memset(ds + i * stride, 0, (size_t)all * sizeof *ds);
-    }
-    if (cols == 0) return;
+    const int64_t stride = job->plan.score_row, begin = run.begin;
+    const int64_t cols = fv_attn_round(run.end - begin, FV_LANES);
+    float *p = w->weights + r * stride + begin, *ds = w->products + r * stride + begin;
     if (a->score == FV_SCORE_DOT) {
         FV_SIMD_NAME(fv_attn_scores)
-        (block->q.at + r * block->q.row, block->q.row, rows, w->k_panels, a->d, begin, cols,
-         p + begin, stride);
+        (block->q.at + r * block->q.row, block->q.row, rows, w->k_panels, a->d, begin, cols, p,
+         stride);
     } else if (a->score == FV_SCORE_ADDITIVE) {
         const fv_attn_sides sides = FV_SIMD_NAME(fv_attn_sides_of)(job, w, keys, block, r);
-        FV_SIMD_NAME(fv_attn_additive)
-        (&sides, rows, job->base.factor, begin, cols, p + begin, stride);
+        FV_SIMD_NAME(fv_attn_additive)(&sides, rows, job->base.factor, begin, cols, p, stride);
     }
     if (job->through_values) {
         FV_SIMD_NAME(fv_attn_scores)
-        (block->g.at + r * block->g.row, block->g.row, rows, w->v_panels, a->d_v, begin, cols,
-         ds + begin, stride);
+        (block->g.at + r * block->g.row, block->g.row, rows, w->v_panels, a->d_v, begin, cols, ds,
+         stride);
     }
     float *slack = a->soft_cap > 0 ? w->slack : NULL, *keep = a->dropout > 0 ? w->keep : NULL;
     for (int i = 0; i < rows; i++) {
         const fv_attn_row *row = w->row + r + i;
-        float *pi = p + i * stride + begin, *dsi = ds + i * stride + begin;
+        float *pi = p + i * stride, *dsi = ds + i * stride;
         FV_SIMD_NAME(fv_attn_finish)(&job->base, row, keys->first + begin, cols, pi, slack);
         if (keep) FV_SIMD_NAME(fv_attn_keep)(&job->base, row, keys->first + begin, cols, keep);
         const float scale = job->base.plain ? (float)a->scale : 1;
         form_row(job, block->at + r + i, cols, scale, keep, pi, dsi);
         if (!job->base.plain) spread_row(job, keys, block, r + i, begin, cols, slack, dsi);
     }
+}
+
+/* P and dS of six rows, zeros where nothing is in sight. */
+static void form_strip(const backward_job *job, const workspace *w, const key_block *keys,
+                       const query_block *block, int64_t r)
+{
+    const int64_t stride = job->plan.score_row, all = fv_attn_round(keys->count, FV_LANES);
+    const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
+    for (int i = 0; i < rows; i++) {
+        memset(w->weights + (r + i) * stride, 0, (size_t)all * sizeof(float));
+        memset(w->products + (r + i) * stride, 0, (size_t)all * sizeof(float));
+    }
+    const fv_attn_sight *sight = &block->sight[r / FV_ATTN_STRIP];
+    for (fv_attn_span run = {0, 0}; fv_attn_next_run(sight, 0, &run);)
+        form_run(job, w, keys, block, r, rows, run);
 }
 
 /* ---- the three products ------------------------------------------------------------ */
@@ -270,20 +277,20 @@ static void add_to_keys(const backward_job *job, const key_block *keys, const qu
 {
     for (int64_t c = 0; c < keys->count; c += FV_ATTN_STRIP) {
         const int64_t height = fv_attn_min(FV_ATTN_STRIP, keys->count - c);
-        const fv_attn_span rows = rows_in_sight(block, c, c + height);
-        if (rows.begin >= rows.end) continue;
         float *out = grad.at + c * grad.row;
-        const fv_tile t = {.k = rows.end - rows.begin,
-                           .a = weights + rows.begin * job->plan.score_row + c,
-                           .a_row = 1,
-                           .a_col = job->plan.score_row,
-                           .b = x.at + rows.begin * x.row,
-                           .b_row = x.row,
-                           .from = out,
-                           .from_row = grad.row,
-                           .c = out,
-                           .c_row = grad.row};
-        FV_SIMD_NAME(fv_attn_product)(&t, height, width, !block->finite);
+        for (fv_attn_span rows = {0, 0}; next_rows_in_sight(block, c, c + height, &rows);) {
+            const fv_tile t = {.k = rows.end - rows.begin,
+                               .a = weights + rows.begin * job->plan.score_row + c,
+                               .a_row = 1,
+                               .a_col = job->plan.score_row,
+                               .b = x.at + rows.begin * x.row,
+                               .b_row = x.row,
+                               .from = out,
+                               .from_row = grad.row,
+                               .c = out,
+                               .c_row = grad.row};
+            FV_SIMD_NAME(fv_attn_product)(&t, height, width, !block->finite);
+        }
     }
 }
 
@@ -292,20 +299,21 @@ static void add_to_queries(const backward_job *job, const workspace *w, const ke
 {
     const fv_attn *a = job->base.a;
     for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
-        const fv_attn_span span = block->span[r / FV_ATTN_STRIP];
-        const fv_tile t = {.k = span.end - span.begin,
-                           .a = w->products + r * job->plan.score_row + span.begin,
-                           .a_row = job->plan.score_row,
-                           .a_col = 1,
-                           .b = keys->k.at + span.begin * keys->k.row,
-                           .b_row = keys->k.row,
-                           .from = grad.at + r * grad.row,
-                           .from_row = grad.row,
-                           .c = grad.at + r * grad.row,
-                           .c_row = grad.row};
-        if (t.k == 0) continue;
+        const fv_attn_sight *sight = &block->sight[r / FV_ATTN_STRIP];
         const int64_t height = fv_attn_min(FV_ATTN_STRIP, block->rows - r);
-        FV_SIMD_NAME(fv_attn_product)(&t, height, a->d, !keys->finite);
+        for (fv_attn_span run = {0, 0}; fv_attn_next_run(sight, 0, &run);) {
+            const fv_tile t = {.k = run.end - run.begin,
+                               .a = w->products + r * job->plan.score_row + run.begin,
+                               .a_row = job->plan.score_row,
+                               .a_col = 1,
+                               .b = keys->k.at + run.begin * keys->k.row,
+                               .b_row = keys->k.row,
+                               .from = grad.at + r * grad.row,
+                               .from_row = grad.row,
+                               .c = grad.at + r * grad.row,
+                               .c_row = grad.row};
+            FV_SIMD_NAME(fv_attn_product)(&t, height, a->d, !keys->finite);
+        }
     }
 }
 
@@ -321,7 +329,7 @@ static void wait_for(atomic_int *ticket, int64_t number)
     }
 }
 
-/* Fills in block->span. Returns whether any query sees a key. */
+/* Fills in block->sight. Returns whether any query sees a key. */
 static bool find_spans(const backward_job *job, const workspace *w, const key_block *keys,
                        query_block *block)
 {
@@ -330,12 +338,12 @@ static bool find_spans(const backward_job *job, const workspace *w, const key_bl
         w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, keys->b, block->h, block->first + r);
     for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
         const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
-        fv_attn_span span =
-            fv_attn_span_of(w->row + r, rows, keys->first, keys->first + keys->count);
-        span.begin -= keys->first;
-        span.end -= keys->first;
-        block->span[r / FV_ATTN_STRIP] = span;
-        any |= span.begin < span.end;
+        fv_attn_sight sight =
+            fv_attn_sight_of(job->base.a, w->row + r, rows, keys->first, keys->first + keys->count);
+        sight.span.begin -= keys->first;
+        sight.span.end -= keys->first;
+        block->sight[r / FV_ATTN_STRIP] = sight;
+        any |= sight.span.begin < sight.span.end;
     }
     return any;
 }

@@ -53,28 +53,33 @@ typedef struct key_block {
     bool raised; /* additive scores: every key has an exponential */
 } key_block;
 
-/* Queries [first, first + rows) of one head, as a key block meets them. Spans are relative to the
- * key block. */
+/* Queries [first, first + rows) of one head, as a key block meets them. What is in sight is
+ * relative to the key block. */
 typedef struct query_block {
     int64_t h, first, rows;
     int64_t at;        /* of its first row in delta and shift */
     fv_attn_rows q, g; /* g: gradient of o */
     bool finite;
     bool raised; /* additive scores: every query has an exponential */
-    fv_attn_span span[STRIPS];
+    fv_attn_sight sight[STRIPS];
 } query_block;
 
-/* The rows whose strips see one of the keys [first, end) of the block. */
-static inline fv_attn_span rows_in_sight(const query_block *block, int64_t first, int64_t end)
+/* Goes from run to run of rows whose strips see one of the keys [first, end) of the block: *rows
+ * begins as {0, 0}. */
+static inline bool next_rows_in_sight(const query_block *block, int64_t first, int64_t end,
+                                      fv_attn_span *rows)
 {
-    fv_attn_span rows = {.begin = block->rows, .end = 0};
-    for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
-        const fv_attn_span span = block->span[r / FV_ATTN_STRIP];
-        if (span.begin >= end || span.end <= first) continue;
-        rows.begin = fv_attn_min(rows.begin, r);
-        rows.end = fv_attn_min(r + FV_ATTN_STRIP, block->rows);
+    const uint32_t groups = fv_attn_group_bits(first, end);
+    int64_t begin = block->rows, r = fv_attn_round(rows->end, FV_ATTN_STRIP);
+    for (; r < block->rows; r += FV_ATTN_STRIP) {
+        const fv_attn_sight *sight = &block->sight[r / FV_ATTN_STRIP];
+        const bool sees =
+            sight->span.begin < end && sight->span.end > first && (sight->groups & groups) != 0;
+        if (sees && begin == block->rows) begin = r;
+        if (!sees && begin < block->rows) break;
     }
-    return rows;
+    *rows = (fv_attn_span){begin, fv_attn_min(r, block->rows)};
+    return begin < block->rows;
 }
 
 /* ---- additive scores (attention_grad_additive.c) ----------------------------------- */

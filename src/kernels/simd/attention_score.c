@@ -27,6 +27,7 @@ fv_attn_row FV_SIMD_NAME(fv_attn_row_of)(const fv_attn_job *job, int64_t b, int6
         .position = fv_attn_position(a, i),
         .bias = bias ? bias + b * g->batch + h * g->head + i * g->row : NULL,
         .visible = visible ? visible + b * m->batch + h * m->head + i * m->row : NULL,
+        .blocks = fv_attn_block_row(a, job->ptr[FV_ATTN_BLOCKS], b, h, i),
         .w = w ? w + h * a->d : NULL,
         .slope = slopes ? slopes[h] : 0,
         .draw = (uint64_t)((b * a->heads + h) * a->n_q + i),
@@ -104,6 +105,7 @@ static void hide(const fv_attn_job *job, const fv_attn_row *row, int64_t first, 
             const uint8_t *bytes = row->visible + j * a->visible.col;
             seen = vm_and(seen, load_visible(bytes, a->visible.col, count));
         }
+        if (row->blocks && !row->blocks[j / a->block_k * a->blocks.col]) seen = vm_none();
         v_store(s + c, FV_LANES, v_select(seen, v_load(s + c, FV_LANES), v_set(-INFINITY)));
     }
 }
@@ -112,7 +114,7 @@ void FV_SIMD_NAME(fv_attn_finish)(const fv_attn_job *job, const fv_attn_row *row
                                   int64_t cols, float *s, float *slack)
 {
     if (!job->plain) adjust(job, row, first, cols, s, slack);
-    if (row->visible || !range_covers(&row->range, first, first + cols))
+    if (row->visible || row->blocks || !range_covers(&row->range, first, first + cols))
         hide(job, row, first, cols, s);
 }
 

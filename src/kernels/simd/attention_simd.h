@@ -57,6 +57,7 @@ typedef struct fv_attn_row {
     int64_t position;
     const float *bias;      /* or NULL; elements a->bias.col apart */
     const uint8_t *visible; /* or NULL; a->visible.col apart */
+    const uint8_t *blocks;  /* or NULL; a->blocks.col apart */
     const float *w;         /* of the additive score, or NULL */
     float slope;
     uint64_t draw; /* row number of the dropout draws */
@@ -111,6 +112,56 @@ static inline fv_attn_span fv_attn_span_of(const fv_attn_row *row, int rows, int
     return (fv_attn_span){fv_attn_max(first, low / FV_LANES * FV_LANES), fv_attn_min(end, high)};
 }
 
+/* The same with holes: what a list of blocks leaves of it. Bit g of groups stands for the keys
+ * [first + 16 g, first + 16 g + 16); first is a multiple of 16, and there are at most 256 keys. */
+typedef struct fv_attn_sight {
+    fv_attn_span span;
+    uint32_t groups;
+} fv_attn_sight;
+
+static inline uint32_t fv_attn_group_bits(int64_t begin, int64_t end)
+{
+    return (uint32_t)(((uint64_t)1 << (end + FV_LANES - 1) / FV_LANES) -
+                      ((uint64_t)1 << begin / FV_LANES));
+}
+
+static inline fv_attn_sight fv_attn_sight_of(const fv_attn *a, const fv_attn_row *row, int rows,
+                                             int64_t first, int64_t end)
+{
+    const fv_attn_span span = fv_attn_span_of(row, rows, first, end);
+    fv_attn_sight sight = {span, fv_attn_group_bits(span.begin - first, span.end - first)};
+    if (!row->blocks) return sight;
+    uint32_t seen = 0;
+    for (int r = 0; r < rows; r++) {
+        if (r > 0 && row[r].blocks == row[r - 1].blocks) continue;
+        for (int64_t j = span.begin, next; j < span.end; j = next) {
+            const int64_t block = j / a->block_k;
+            next = fv_attn_min(span.end, (block + 1) * a->block_k);
+            if (row[r].blocks[block * a->blocks.col])
+                seen |= fv_attn_group_bits(j - first, next - first);
+        }
+    }
+    sight.groups &= seen;
+    if (sight.groups == 0) return (fv_attn_sight){{first, first}, 0};
+    const int64_t low = __builtin_ctz(sight.groups), high = 32 - __builtin_clz(sight.groups);
+    sight.span.begin = fv_attn_max(span.begin, first + low * FV_LANES);
+    sight.span.end = fv_attn_min(span.end, first + high * FV_LANES);
+    return sight;
+}
+
+/* Goes from run to run of keys without holes: *run begins as {first, first}. */
+static inline bool fv_attn_next_run(const fv_attn_sight *sight, int64_t first, fv_attn_span *run)
+{
+    const int64_t done = (run->end - first + FV_LANES - 1) / FV_LANES;
+    const uint32_t left = sight->groups >> done;
+    if (left == 0) return false;
+    const int64_t begin = done + __builtin_ctz(left);
+    const int64_t count = __builtin_ctz(~(sight->groups >> begin));
+    run->begin = first + begin * FV_LANES;
+    run->end = fv_attn_min(sight->span.end, run->begin + count * FV_LANES);
+    return true;
+}
+
 /*
  * Whether a description is decoding: few queries, whose dot products are taken from the rows of K
  * as they lie. A matter of sizes per sequence alone, since its sums run in another order than the
@@ -118,7 +169,7 @@ static inline fv_attn_span fv_attn_span_of(const fv_attn_row *row, int rows, int
  */
 static inline bool fv_attn_is_decode(const fv_attn *a)
 {
-    return a->score == FV_SCORE_DOT && a->n_q <= FV_ATTN_DECODE &&
+    return a->score == FV_SCORE_DOT && a->block_k == 0 && a->n_q <= FV_ATTN_DECODE &&
            a->heads / a->kv_heads <= FV_ATTN_DECODE_ROWS / fv_attn_max(1, a->n_q);
 }
 void FV_SIMD_NAME(fv_attn_decode)(const fv_exec *exec, void *const *ptr, const fv_attn *a);
