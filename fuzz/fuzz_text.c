@@ -43,7 +43,7 @@ static void score(fv_ctx *ctx, fv_string text)
     for (int metric = FV_SCORE_BLEU; metric <= FV_SCORE_CHRF; metric++) {
         fv_score_config cfg;
         fv_scorer *scorer = NULL;
-        fv_score result = {.struct_size = sizeof result};
+        fv_score_result result = {.struct_size = sizeof result};
         fv_score_config_init(&cfg, sizeof cfg, (fv_score_metric)metric);
         cfg.word_order = 2;
         cfg.effective_order = true;
