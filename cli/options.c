@@ -150,6 +150,25 @@ static int take_value(cli_call *call, reader *in, int index)
     return set_option(call, index, in->argv[in->next++]);
 }
 
+/* --section.key value, or --section.key=value. */
+static int take_setting(cli_call *call, reader *in, const char *name, size_t length,
+                        const char *equals)
+{
+    if (length >= sizeof call->settings[0].name || call->setting_count == CLI_MAX_SETTINGS) {
+        cli_error("%s: too many settings, or one with too long a name", call->verb->name);
+        return usage_error(call->verb);
+    }
+    if (!equals && in->next >= in->argc) {
+        cli_error("%s: --%s needs a value", call->verb->name, name);
+        return usage_error(call->verb);
+    }
+    const int i = call->setting_count++;
+    memcpy(call->settings[i].name, name, length);
+    call->settings[i].name[length] = '\0';
+    call->settings[i].value = equals ? equals + 1 : in->argv[in->next++];
+    return CLI_DONE;
+}
+
 static int parse_long(cli_call *call, reader *in, const char *word)
 {
     const char *name = word + 2, *equals = strchr(name, '=');
@@ -159,6 +178,8 @@ static int parse_long(cli_call *call, reader *in, const char *word)
         return CLI_DONE;
     }
     int index = find_long(call->verb, name, length);
+    if (index < 0 && call->verb->takes_settings && memchr(name, '.', length))
+        return take_setting(call, in, name, length, equals);
     if (index < 0) {
         char bare[NAME_BYTES];
         cli_format(bare, sizeof bare, "%.*s", (int)(length < NAME_BYTES ? length : NAME_BYTES - 1),

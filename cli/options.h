@@ -52,7 +52,7 @@ typedef enum cli_type {
     CLI_PATH    /* a file or folder: like text, but completed from the disk */
 } cli_type;
 
-enum { CLI_MAX_OPTIONS = 32, CLI_MAX_WORDS = 64 };
+enum { CLI_MAX_OPTIONS = 32, CLI_MAX_WORDS = 64, CLI_MAX_SETTINGS = 64 };
 
 typedef struct cli_option {
     const char *name; /* long name without dashes */
@@ -83,6 +83,7 @@ typedef struct cli_verb {
     cli_words words;
     const cli_option *options;
     int option_count;
+    bool takes_settings; /* "--section.key value" is kept in the call, unchecked */
     int (*run)(const struct cli_call *call); /* returns an exit code */
 } cli_verb;
 
@@ -94,6 +95,11 @@ typedef struct cli_call {
     const char *words[CLI_MAX_WORDS];
     int word_count;
     bool help; /* --help was given */
+    struct {
+        char name[64];
+        const char *value;
+    } settings[CLI_MAX_SETTINGS]; /* of a recipe, in the order given */
+    int setting_count;
 } cli_call;
 
 /* The list of verbs, ended by NULL, in the order in which help shows them. */

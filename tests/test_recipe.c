@@ -12,6 +12,8 @@ static const fv_key KEYS[] = {
     {.name = "model.size", .type = FV_KEY_INT, .fallback = "64", .least = 1, .most = 4096},
     {.name = "train.lr", .type = FV_KEY_REAL, .fallback = "0.001", .least = 0, .most = 10},
     {.name = "train.shuffle", .type = FV_KEY_BOOL, .fallback = "true"},
+    {.name = "model.late", .type = FV_KEY_INT, .fallback = "5"}, /* a section that comes twice */
+    {.name = "late", .type = FV_KEY_INT, .fallback = "6"},       /* and none after some */
 };
 
 static fv_recipe *make(void)

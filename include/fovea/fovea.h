@@ -33,6 +33,8 @@
 #include "fovea/tensor.h"
 #include "fovea/tokenizer.h"
 #include "fovea/train.h"
+#include "fovea/translate.h"
+#include "fovea/translate_train.h"
 #include "fovea/unicode.h"
 #include "fovea/vmath.h"
 

@@ -105,6 +105,13 @@ void fv_file_unmap(const fv_file *file, void *map)
     io->unmap(io->user, map, (size_t)file->bytes);
 }
 
+bool fv_file_exists(fv_ctx *ctx, const char *path)
+{
+    const int64_t handle = ctx->io.open(ctx->io.user, path, FV_IO_READ);
+    if (handle >= 0) ctx->io.close(ctx->io.user, handle);
+    return handle != -ENOENT;
+}
+
 fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *bytes)
 {
     fv_file file;

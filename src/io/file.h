@@ -29,6 +29,9 @@ fv_status fv_file_check_size(const fv_file *file);
 fv_status fv_file_map(const fv_file *file, void **out);
 void fv_file_unmap(const fv_file *file, void *map);
 
+/* Whether there is anything of that name; what is wrong with it shows when it is read. */
+bool fv_file_exists(fv_ctx *ctx, const char *path);
+
 /* A whole text of at most fv_limits.text_bytes, to be freed with fv_mem_free(text, bytes). */
 fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *bytes);
 

@@ -356,15 +356,15 @@ fv_status fv_recipe_load(fv_recipe *recipe, const char *path)
 
 static void write_raw(fv_json_writer *w, const char *text) { fv_json_raw(w, text, strlen(text)); }
 
-static void write_key(fv_json_writer *w, const fv_key *key, const slot *value,
-                      const char *short_name)
+static void write_key(fv_json_writer *w, const fv_key *key, const slot *value)
 {
     if (key->help) {
         write_raw(w, "# ");
         write_raw(w, key->help);
         write_raw(w, "\n");
     }
-    write_raw(w, short_name);
+    const char *dot = strchr(key->name, '.');
+    write_raw(w, dot ? dot + 1 : key->name);
     write_raw(w, " = ");
     const bool quoted =
         key->type == FV_KEY_TEXT || key->type == FV_KEY_PATH || key->type == FV_KEY_CHOICE;
@@ -376,27 +376,47 @@ static void write_key(fv_json_writer *w, const fv_key *key, const slot *value,
     write_raw(w, "\n");
 }
 
+static size_t section_bytes(const fv_key *key)
+{
+    const char *dot = strchr(key->name, '.');
+    return dot ? (size_t)(dot - key->name) : 0;
+}
+
+static bool same_section(const fv_key *a, const fv_key *b)
+{
+    const size_t n = section_bytes(a);
+    return n == section_bytes(b) && memcmp(a->name, b->name, n) == 0;
+}
+
+/* Keys of one section may come from several tables; a file has each section once, keys without one
+ * first. */
+static void write_sections(const fv_recipe *recipe, fv_json_writer *w)
+{
+    for (int named = 0; named < 2; named++)
+        for (size_t i = 0; i < recipe->count; i++) {
+            const fv_key *head = &recipe->keys[i];
+            bool seen = (section_bytes(head) > 0) != (named == 1);
+            for (size_t j = 0; j < i && !seen; j++)
+                seen = same_section(&recipe->keys[j], head);
+            if (seen) continue;
+            if (named) {
+                write_raw(w, w->bytes ? "\n[" : "[");
+                fv_json_raw(w, head->name, section_bytes(head));
+                write_raw(w, "]\n");
+            }
+            for (size_t j = i; j < recipe->count; j++)
+                if (same_section(&recipe->keys[j], head))
+                    write_key(w, &recipe->keys[j], &recipe->slots[j]);
+        }
+}
+
 fv_status fv_recipe_save(fv_recipe *recipe, const char *path)
 {
-    fv_ctx *ctx = recipe->ctx;
     fv_json_writer w;
-    fv_json_begin(&w, ctx);
-    char section[64] = "";
-    for (size_t i = 0; i < recipe->count; i++) {
-        const fv_key *key = &recipe->keys[i];
-        const char *dot = strchr(key->name, '.');
-        const size_t n = dot ? (size_t)(dot - key->name) : 0;
-        if (n < sizeof section && (strlen(section) != n || memcmp(section, key->name, n) != 0)) {
-            memcpy(section, key->name, n);
-            section[n] = '\0';
-            write_raw(&w, i ? "\n[" : "[");
-            write_raw(&w, section);
-            write_raw(&w, "]\n");
-        }
-        write_key(&w, key, &recipe->slots[i], dot ? dot + 1 : key->name);
-    }
+    fv_json_begin(&w, recipe->ctx);
+    write_sections(recipe, &w);
     fv_status status = fv_json_end(&w);
-    if (status == FV_OK) status = fv_save_text(ctx, path, w.text, w.bytes);
+    if (status == FV_OK) status = fv_save_text(recipe->ctx, path, w.text, w.bytes);
     fv_json_free(&w);
     return status;
 }

@@ -48,9 +48,7 @@ static size_t bytes_until(const char *text, size_t bytes, const char *lead, uint
 
 static fv_status cut_lines(fv_ctx *ctx, const char *path, const char *lead, uint64_t step)
 {
-    const int64_t probe = ctx->io.open(ctx->io.user, path, FV_IO_READ);
-    if (probe == -ENOENT) return FV_OK;
-    if (probe >= 0) ctx->io.close(ctx->io.user, probe);
+    if (!fv_file_exists(ctx, path)) return FV_OK;
     char *text = NULL;
     size_t bytes = 0;
     FV_FORWARD(fv_file_read_text(ctx, path, &text, &bytes));

@@ -1,6 +1,5 @@
 #include "train/state.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,20 +47,12 @@ static fv_status parse_list(const fv_doc *doc, fv_state_list *out)
     return FV_OK;
 }
 
-/* Whether there is such a file at all. Other failures than its absence show when it is read. */
-static bool exists(fv_ctx *ctx, const char *path)
-{
-    const int64_t handle = ctx->io.open(ctx->io.user, path, FV_IO_READ);
-    if (handle >= 0) ctx->io.close(ctx->io.user, handle);
-    return handle != -ENOENT;
-}
-
 fv_status fv_state_list_read(fv_ctx *ctx, const char *folder, fv_state_list *out)
 {
     char path[FV_PATH_BYTES];
     FV_FORWARD(fv_state_path(ctx, path, folder, LIST));
     *out = (fv_state_list){.count = 0};
-    if (!exists(ctx, path)) return FV_OK;
+    if (!fv_file_exists(ctx, path)) return FV_OK;
     fv_doc *doc = NULL;
     FV_FORWARD(fv_json_load(ctx, path, &doc));
     fv_status status = parse_list(doc, out);

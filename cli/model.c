@@ -1,0 +1,87 @@
+#include "model.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "heatmap.h"
+#include "output.h"
+
+fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code)
+{
+    fv_ctx_config cfg;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.threads = (int)cli_int(call, "threads");
+    cfg.seed = seed;
+    cfg.cancel = &cli_cancelled;
+    fv_ctx *ctx = NULL;
+    const fv_status status = fv_ctx_create(&cfg, &ctx);
+    if (status == FV_OK) return ctx;
+    cli_error("cannot start: %s", fv_status_name(status));
+    *code = cli_exit_code(status);
+    return NULL;
+}
+
+bool cli_make_folder(const char *path)
+{
+    char part[4096];
+    const size_t n = strlen(path);
+    if (n == 0 || n >= sizeof part) {
+        cli_error("'%s' is no name for a folder", path);
+        return false;
+    }
+    memcpy(part, path, n + 1);
+    for (size_t i = 1; i <= n; i++) {
+        if (part[i] != '/' && part[i] != '\0') continue;
+        const char kept = part[i];
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+            cli_error("cannot make the folder '%s': %s", part, strerror(errno));
+            return false;
+        }
+        part[i] = kept;
+    }
+    return true;
+}
+
+/* ---- alignments ------------------------------------------------------------------ */
+
+enum { MOST_LABELS = 4096 };
+
+fv_status cli_show_alignment(fv_ctx *ctx, const fv_translation *t, const char *title,
+                             const char *path)
+{
+    static const char *rows[MOST_LABELS];
+    const int64_t steps = t->target_count + (t->ended ? 1 : 0);
+    const bool labelled = steps <= MOST_LABELS;
+    for (int64_t i = 0; labelled && i < steps; i++)
+        rows[i] = i < t->target_count ? t->target_tokens[i] : "(end)";
+    const fv_look_map map = {.rows = steps,
+                             .cols = t->source_count,
+                             .values = t->weights,
+                             .row_labels = labelled ? rows : NULL,
+                             .col_labels = t->source_tokens,
+                             .title = title,
+                             .row_title = "output",
+                             .col_title = "source"};
+    if (!path) return cli_heatmap_print(ctx, stdout, &map, NULL);
+    fv_look_form form;
+    fv_picture *picture = NULL;
+    fv_status status = fv_look_form_of(ctx, path, &form);
+    if (status == FV_OK) status = fv_look_map_draw(ctx, &map, form, NULL, &picture);
+    if (status == FV_OK) status = fv_picture_save(picture, path);
+    fv_picture_free(&picture);
+    return status;
+}
+
+void cli_print_pharaoh(const fv_translation *t)
+{
+    for (int64_t r = 0; r < t->target_count; r++) {
+        const float *row = t->weights + r * t->source_count;
+        int64_t best = 0;
+        for (int64_t c = 1; c < t->source_count; c++)
+            if (row[c] > row[best]) best = c;
+        printf("%s%lld-%lld", r ? " " : "", (long long)best, (long long)r);
+    }
+    printf("\n");
+}

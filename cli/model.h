@@ -1,0 +1,47 @@
+/*
+ * What the verbs that train and run models share: a context from the usual options, a translator
+ * from a folder, progress on stderr, and alignments as pictures.
+ */
+#ifndef FOVEA_CLI_MODEL_H
+#define FOVEA_CLI_MODEL_H
+
+#include "fovea/look.h"
+#include "fovea/translate_train.h"
+#include "options.h"
+
+/* --threads, for the option tables. */
+#define CLI_THREADS                                                                                \
+    {                                                                                              \
+        .name = "threads", .letter = 't', .type = CLI_INT, .fallback = "0", .least = 0,            \
+        .most = 64, .metavar = "N", .help = "threads; 0 takes every CPU"                           \
+    }
+
+/* A context that Ctrl-C cancels. NULL: it was said why, *code is the exit code. */
+fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code);
+
+/* Makes a folder and those above it. false: it was said why. */
+bool cli_make_folder(const char *path);
+
+/* ---- progress -------------------------------------------------------------------- */
+
+/* An observer of training: one line that renews itself on a terminal, plain lines elsewhere. */
+typedef struct cli_progress {
+    fv_ctx *ctx;
+    bool quiet, live;
+    double last; /* when a line was last written */
+    uint64_t shown;
+} cli_progress;
+
+void cli_progress_begin(cli_progress *progress, fv_ctx *ctx, bool quiet);
+void cli_progress_show(void *progress, const fv_train_event *event);
+
+/* ---- alignments ------------------------------------------------------------------ */
+
+/* The map of a translation: target words down, source words across. Writes to `path` by its ending
+ * (svg, png, html, txt), or to stdout as a heat map when it is NULL. */
+fv_status cli_show_alignment(fv_ctx *ctx, const fv_translation *t, const char *title,
+                             const char *path);
+/* Pharaoh pairs "i-j", source-target, from 0: each target word with its strongest source word. */
+void cli_print_pharaoh(const fv_translation *t);
+
+#endif

@@ -1,0 +1,134 @@
+/* fovea train RECIPE: trains a model in a folder; the same command again goes on. */
+#include <string.h>
+
+#include "input.h"
+#include "model.h"
+#include "output.h"
+
+/* "recipes/dates.toml" -> "runs/dates". */
+static void default_folder(char out[512], const char *recipe)
+{
+    const char *slash = strrchr(recipe, '/'), *name = slash ? slash + 1 : recipe;
+    const char *dot = strrchr(name, '.');
+    const int n = (int)(dot && dot != name ? dot - name : (long)strlen(name));
+    cli_format(out, 512, "runs/%.*s", n, name);
+}
+
+static fv_status read_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
+{
+    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_train_keys()};
+    fv_status status = fv_recipe_create(ctx, tables, 3, out);
+    if (status == FV_OK) status = fv_recipe_load(*out, call->words[0]);
+    for (int i = 0; status == FV_OK && i < call->setting_count; i++)
+        status = fv_recipe_set(*out, call->settings[i].name, call->settings[i].value);
+    return status;
+}
+
+static void tell_data(const fv_translation_run *run)
+{
+    static const char *const parts[] = {"training", "validation"};
+    for (int part = 0; part < 2; part++) {
+        const fv_parallel_report r = fv_translation_run_report(run, part);
+        if (r.pairs == 0) continue;
+        char out[96] = "";
+        if (r.empty + r.too_long + r.invalid > 0)
+            cli_format(out, sizeof out, "; left out: %lld empty, %lld too long, %lld not UTF-8",
+                       (long long)r.empty, (long long)r.too_long, (long long)r.invalid);
+        cli_note("%lld pairs for %s%s", (long long)r.pairs, parts[part], out);
+    }
+    const fv_params *params = fv_translator_params(fv_translation_run_translator(run));
+    cli_note("%lld parameters", (long long)fv_params_elements(params));
+}
+
+/* The mean of the last states, in a folder of its own. */
+static fv_status average(fv_translation_run *run, const char *folder, int count)
+{
+    char to[560], path[600];
+    fv_translator *t = fv_translation_run_translator(run);
+    fv_status status = fv_params_average(fv_translator_params(t), folder, count);
+    cli_format(to, sizeof to, "%s-average", folder);
+    if (status != FV_OK || !cli_make_folder(to)) return status;
+    cli_format(path, sizeof path, "%s/model.safetensors", to);
+    status = fv_translator_save_settings(t, to);
+    if (status == FV_OK) status = fv_params_save(fv_translator_params(t), path);
+    if (status == FV_OK) cli_note("the mean of the last states is in %s", to);
+    return status;
+}
+
+static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, const char *folder)
+{
+    cli_progress progress;
+    cli_progress_begin(&progress, ctx, cli_flag(call, "quiet"));
+    fv_translation_run *run = NULL;
+    fv_status status =
+        fv_translation_run_create(ctx, recipe, folder, cli_progress_show, &progress, &run);
+    if (status == FV_OK && !progress.quiet) tell_data(run);
+    if (status == FV_OK) status = fv_translation_run_train(run);
+    if (status == FV_OK) cli_note("the model is in %s", folder);
+    if (status == FV_OK && cli_given(call, "average"))
+        status = average(run, folder, (int)cli_int(call, "average"));
+    fv_translation_run_destroy(&run);
+    return status;
+}
+
+static int run(const cli_call *call)
+{
+    char folder[512];
+    default_folder(folder, call->words[0]);
+    if (cli_given(call, "output"))
+        cli_format(folder, sizeof folder, "%s", cli_text(call, "output"));
+    int code = CLI_FAILED;
+    fv_ctx *scout = cli_context(call, 0, &code);
+    if (!scout) return code;
+    fv_recipe *recipe = NULL;
+    fv_status status = read_recipe(scout, call, &recipe);
+    const uint64_t seed = status == FV_OK ? (uint64_t)fv_recipe_int(recipe, "train.seed") : 0;
+    if (status != FV_OK) code = cli_library_error("train", scout, status);
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&scout);
+    if (status != FV_OK) return code == CLI_FAILED ? CLI_USAGE : code;
+    if (!cli_make_folder(folder)) return CLI_FAILED;
+
+    /* The seed is the recipe's, so the context that trains is made after the recipe is read. */
+    fv_ctx *ctx = cli_context(call, seed, &code);
+    if (!ctx) return code;
+    status = read_recipe(ctx, call, &recipe);
+    if (status == FV_OK) status = train(ctx, call, recipe, folder);
+    code = status == FV_OK ? CLI_DONE : cli_library_error("train", ctx, status);
+    if (status == FV_ERR_NONFINITE) code = CLI_DIVERGED;
+    if (status == FV_ERR_CANCELLED) cli_note("saved in %s; the same command goes on", folder);
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&ctx);
+    return code;
+}
+
+static const cli_option options[] = {
+    {.name = "output",
+     .letter = 'o',
+     .type = CLI_PATH,
+     .metavar = "FOLDER",
+     .help = "where everything goes; runs/ and the recipe's name if not said"},
+    {.name = "average",
+     .type = CLI_INT,
+     .least = 1,
+     .most = 63,
+     .metavar = "N",
+     .help = "at the end, write the mean of the last N states beside it"},
+    CLI_THREADS,
+    {.name = "quiet", .letter = 'q', .type = CLI_FLAG, .help = "no progress"},
+};
+
+const cli_verb verb_train = {
+    .name = "train",
+    .about = "train a model from a recipe",
+    .notes = "A recipe is a TOML file. Every key of it can be set here too: --train.lr 0.002, "
+             "--model.decoder=luong. The folder gets recipe.toml with all keys and what they mean, "
+             "the best weights (model.safetensors), the states to go on from, log.jsonl, log.csv "
+             "and TensorBoard events. Ctrl-C saves; the same command goes on where it stopped, "
+             "with the same result to the bit.",
+    .words = {.metavar = "RECIPE", .type = CLI_PATH, .least = 1, .most = 1, .help = "a TOML file"},
+    .options = options,
+    .option_count = CLI_COUNT(options),
+    .takes_settings = true,
+    .run = run,
+};

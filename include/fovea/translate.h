@@ -1,0 +1,129 @@
+/*
+ * fovea/translate.h: text to text: an encoder-decoder with its tokenizers, kept in a folder.
+ *
+ *     fv_translator *t = NULL;
+ *     s = fv_translator_load(ctx, "run", &t);
+ *     fv_string in[] = {{"3 May 1979", 10}};
+ *     fv_translations *out = NULL;
+ *     s = fv_translate(t, 1, in, NULL, &out);
+ *     puts(fv_translations_get(out, 0, 0)->text);
+ *     fv_translations_free(&out);
+ *     fv_translator_destroy(&t);
+ *
+ * A folder holds config.json (fv_seq2seq_config_save), model.safetensors, source_tokenizer.json and
+ * target_tokenizer.json.
+ */
+#ifndef FOVEA_TRANSLATE_H
+#define FOVEA_TRANSLATE_H
+
+#include "fovea/seq2seq.h"
+#include "fovea/tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the model with its words ------------------------------------------------------- */
+
+typedef struct fv_translator fv_translator;
+
+/*
+ * An untrained one. Vocabulary sizes in `cfg` are taken from the tokenizers, start and end from the
+ * target's "<s>" and "</s>". Takes over both tokenizers, which were made in `ctx`, also on failure;
+ * they may be the same. Fails: ARGUMENT (no "<s>" or "</s>", bad settings), MEMORY.
+ */
+FV_API FV_MUST_USE fv_status fv_translator_create(fv_ctx *ctx, const fv_seq2seq_config *cfg,
+                                                  fv_tokenizer *source, fv_tokenizer *target,
+                                                  fv_translator **out);
+/* Fails: IO, FORMAT, LIMIT, MEMORY, UNSUPPORTED; the message names the file. */
+FV_API FV_MUST_USE fv_status fv_translator_load(fv_ctx *ctx, const char *folder,
+                                                fv_translator **out);
+/* Everything but the weights, which fv_params_save writes. */
+FV_API FV_MUST_USE fv_status fv_translator_save_settings(fv_translator *t, const char *folder);
+FV_API void fv_translator_destroy(fv_translator **t); /* NULL is fine; before the context */
+
+FV_API fv_ctx *fv_translator_context(const fv_translator *t);
+FV_API fv_params *fv_translator_params(const fv_translator *t);
+FV_API fv_seq2seq *fv_translator_model(const fv_translator *t);
+
+/* ---- pairs of texts ----------------------------------------------------------------- */
+
+/* Encoded pairs in memory, with their texts. Belongs to its translator. */
+typedef struct fv_parallel fv_parallel;
+
+typedef struct fv_parallel_config {
+    size_t struct_size;
+    int64_t most_tokens; /* pairs with a longer side are left out; 0: none [0] */
+    bool keep_empty;     /* keep pairs with an empty target [false]; empty sources never stay */
+    bool skip_invalid;   /* leave out lines that are not UTF-8, instead of failing [false] */
+} fv_parallel_config;
+
+typedef struct fv_parallel_report {
+    int64_t pairs, empty, too_long, invalid; /* kept, and left out by reason */
+} fv_parallel_report;
+
+FV_API void fv_parallel_config_init(fv_parallel_config *cfg, size_t struct_size);
+
+FV_API FV_MUST_USE fv_status fv_parallel_create(fv_translator *t, fv_parallel **out);
+FV_API void fv_parallel_destroy(fv_parallel **pairs);
+/* Two files with as many lines. cfg and report may be NULL. Fails: IO, FORMAT (not text; one file
+ * ends before the other: both line counts are told), LIMIT, MEMORY. */
+FV_API FV_MUST_USE fv_status fv_parallel_read(fv_parallel *pairs, const char *source,
+                                              const char *target, const fv_parallel_config *cfg,
+                                              fv_parallel_report *report);
+/* One pair by hand. */
+FV_API FV_MUST_USE fv_status fv_parallel_add(fv_parallel *pairs, fv_string source,
+                                             fv_string target);
+
+FV_API int64_t fv_parallel_count(const fv_parallel *pairs);
+FV_API fv_string fv_parallel_source(const fv_parallel *pairs, int64_t i);
+FV_API fv_string fv_parallel_target(const fv_parallel *pairs, int64_t i);
+/* Tokens of source, target and end together. */
+FV_API int64_t fv_parallel_tokens(const fv_parallel *pairs, int64_t i);
+/* The chosen pairs, for fv_seq2seq_loss; lives until the next call. Fails: MEMORY, INDEX. */
+FV_API FV_MUST_USE fv_status fv_parallel_pick(fv_parallel *pairs, int64_t count,
+                                              const int64_t *which, fv_token_pairs *out);
+
+/* ---- translating -------------------------------------------------------------------- */
+
+typedef struct fv_translate_config {
+    size_t struct_size;
+    fv_decode_config decode;
+    double length_ratio;  /* most target tokens: ratio x source tokens + extra [2] */
+    int64_t length_extra; /* [10] */
+    int64_t batch;        /* sources decoded together [64] */
+    bool replace_unknown; /* put the source word that got most attention for "<unk>" [false] */
+} fv_translate_config;
+
+FV_API void fv_translate_config_init(fv_translate_config *cfg, size_t struct_size);
+
+typedef struct fv_translation {
+    const char *text; /* UTF-8 */
+    double score, log_prob;
+    bool ended; /* false: cut off at the most tokens */
+    /* With decode.want_weights: tokens as written, and weights [target_count][source_count]; the
+     * end token's row comes last if `ended`. */
+    int64_t source_count, target_count;
+    const char *const *source_tokens, *const *target_tokens;
+    const float *weights;
+} fv_translation;
+
+typedef struct fv_translations fv_translations;
+
+/* cfg may be NULL. An empty source has an empty translation. Fails: FORMAT (not UTF-8), MEMORY,
+ * CANCELLED, ARGUMENT. */
+FV_API FV_MUST_USE fv_status fv_translate(fv_translator *t, int64_t count, const fv_string *sources,
+                                          const fv_translate_config *cfg, fv_translations **out);
+/* The n-th best of a source, or NULL. Owned by the translations. */
+FV_API const fv_translation *fv_translations_get(const fv_translations *all, int64_t source, int n);
+FV_API void fv_translations_free(fv_translations **all); /* NULL is fine */
+
+/* The attention over a given translation: like the first result of fv_translate, for this target.
+ */
+FV_API FV_MUST_USE fv_status fv_translate_given(fv_translator *t, fv_string source,
+                                                fv_string target, fv_translations **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,228 @@
+/* Pairs of texts as tokens in memory. */
+#include <string.h>
+
+#include "fovea/corpus.h"
+#include "models/translate.h"
+
+typedef struct side {
+    fv_string text;
+    const int64_t *tokens;
+    int64_t count;
+} side;
+
+typedef struct pair {
+    side source, target;
+} pair;
+
+struct fv_parallel {
+    fv_translator *t;
+    fv_arena arena;
+    pair *list;
+    size_t count, room;
+    /* of fv_parallel_pick */
+    const int64_t **picked; /* [2][pick_room] */
+    int64_t *lengths;
+    size_t pick_room;
+};
+
+void fv_parallel_config_init(fv_parallel_config *cfg, size_t struct_size)
+{
+    memset(cfg, 0, struct_size);
+    cfg->struct_size = struct_size;
+}
+
+fv_status fv_parallel_create(fv_translator *t, fv_parallel **out)
+{
+    fv_parallel *p = fv_mem_zalloc(&t->ctx->mem, sizeof *p);
+    FV_RETURN_IF(!p, t->ctx, FV_ERR_MEMORY, "no memory for pairs of texts");
+    p->t = t;
+    fv_arena_init(&p->arena, &t->ctx->mem);
+    *out = p;
+    return FV_OK;
+}
+
+void fv_parallel_destroy(fv_parallel **pairs)
+{
+    fv_parallel *p = *pairs;
+    if (!p) return;
+    fv_mem *mem = &p->t->ctx->mem;
+    fv_arena_free(&p->arena);
+    if (p->list) fv_mem_free(mem, p->list, p->room * sizeof *p->list);
+    if (p->picked) fv_mem_free(mem, p->picked, 2 * p->pick_room * sizeof *p->picked);
+    if (p->lengths) fv_mem_free(mem, p->lengths, 2 * p->pick_room * sizeof *p->lengths);
+    fv_mem_free(mem, p, sizeof *p);
+    *pairs = NULL;
+}
+
+/* ---- adding ------------------------------------------------------------------------ */
+
+static fv_status encode_side(fv_parallel *p, fv_encoder *encoder, fv_string text, side *out)
+{
+    int64_t *tokens = NULL;
+    FV_FORWARD(fv_translator_encode(p->t->ctx, encoder, text, &p->arena, &tokens, &out->count));
+    char *copy = fv_arena_text(&p->arena, text.text, text.bytes);
+    FV_RETURN_IF(!copy, p->t->ctx, FV_ERR_MEMORY, "no memory for a text");
+    out->tokens = tokens;
+    out->text = (fv_string){copy, text.bytes};
+    return FV_OK;
+}
+
+static fv_status encode_pair(fv_parallel *p, fv_string source, fv_string target, pair *out)
+{
+    FV_FORWARD(encode_side(p, p->t->source_encoder, source, &out->source));
+    return encode_side(p, p->t->target_encoder, target, &out->target);
+}
+
+static fv_status append(fv_parallel *p, const pair *one)
+{
+    fv_ctx *ctx = p->t->ctx;
+    pair *list = fv_mem_grow(&ctx->mem, p->list, &p->room, p->count + 1, sizeof *list);
+    FV_RETURN_IF(!list, ctx, FV_ERR_MEMORY, "no memory for %zu pairs", p->count + 1);
+    p->list = list;
+    p->list[p->count++] = *one;
+    return FV_OK;
+}
+
+fv_status fv_parallel_add(fv_parallel *p, fv_string source, fv_string target)
+{
+    pair one;
+    FV_FORWARD(encode_pair(p, source, target, &one));
+    FV_RETURN_IF(one.source.count == 0, p->t->ctx, FV_ERR_ARGUMENT, "a source without a token");
+    return append(p, &one);
+}
+
+/* ---- files ------------------------------------------------------------------------- */
+
+typedef struct reading {
+    fv_parallel *p;
+    const fv_parallel_config *cfg;
+    fv_parallel_report report;
+    fv_lines *source, *target;
+} reading;
+
+static fv_status take_lines(reading *r, const fv_line *source, const fv_line *target)
+{
+    if (!source->valid || !target->valid) {
+        r->report.invalid++;
+        return FV_OK;
+    }
+    pair one;
+    FV_FORWARD(encode_pair(r->p, (fv_string){source->text, source->bytes},
+                           (fv_string){target->text, target->bytes}, &one));
+    const int64_t most = r->cfg->most_tokens;
+    if (one.source.count == 0 || (one.target.count == 0 && !r->cfg->keep_empty)) {
+        r->report.empty++;
+    } else if (most > 0 && (one.source.count > most || one.target.count > most)) {
+        r->report.too_long++;
+    } else {
+        FV_FORWARD(append(r->p, &one));
+        r->report.pairs++;
+    }
+    return FV_OK;
+}
+
+static fv_status count_rest(fv_lines *lines, uint64_t *number)
+{
+    for (;;) {
+        fv_line line;
+        FV_FORWARD(fv_lines_next(lines, &line));
+        if (!line.text) return FV_OK;
+        *number = line.number;
+    }
+}
+
+static fv_status unequal(const reading *r, uint64_t source, uint64_t target)
+{
+    FV_FORWARD(count_rest(r->source, &source));
+    FV_FORWARD(count_rest(r->target, &target));
+    return fv_fail(r->p->t->ctx, FV_ERR_FORMAT,
+                   "'%.80s' has %llu lines, '%.80s' has %llu: they must match line by line",
+                   fv_lines_name(r->source), (unsigned long long)source, fv_lines_name(r->target),
+                   (unsigned long long)target);
+}
+
+static fv_status read_all(reading *r)
+{
+    for (uint64_t n = 0;; n++) {
+        fv_line source, target;
+        FV_FORWARD(fv_lines_next(r->source, &source));
+        FV_FORWARD(fv_lines_next(r->target, &target));
+        if (!source.text && !target.text) return FV_OK;
+        if (!source.text || !target.text)
+            return unequal(r, source.text ? n + 1 : n, target.text ? n + 1 : n);
+        FV_FORWARD(take_lines(r, &source, &target));
+        if (fv_cancelled(r->p->t->ctx))
+            return fv_fail(r->p->t->ctx, FV_ERR_CANCELLED, "interrupted while reading");
+    }
+}
+
+fv_status fv_parallel_read(fv_parallel *p, const char *source, const char *target,
+                           const fv_parallel_config *cfg, fv_parallel_report *report)
+{
+    fv_ctx *ctx = p->t->ctx;
+    fv_parallel_config defaults;
+    fv_parallel_config_init(&defaults, sizeof defaults);
+    reading r = {.p = p, .cfg = cfg ? cfg : &defaults};
+    FV_RETURN_IF(r.cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
+                 "pairs: the config was not initialised");
+    const fv_lines_policy policy = r.cfg->skip_invalid ? FV_LINES_MARK : FV_LINES_REFUSE;
+    fv_status status = fv_lines_open(ctx, source, policy, &r.source);
+    if (status == FV_OK) status = fv_lines_open(ctx, target, policy, &r.target);
+    if (status == FV_OK) status = read_all(&r);
+    fv_lines_close(&r.source);
+    fv_lines_close(&r.target);
+    if (report) *report = r.report;
+    return status;
+}
+
+/* ---- using ------------------------------------------------------------------------- */
+
+int64_t fv_parallel_count(const fv_parallel *p) { return (int64_t)p->count; }
+fv_string fv_parallel_source(const fv_parallel *p, int64_t i) { return p->list[i].source.text; }
+fv_string fv_parallel_target(const fv_parallel *p, int64_t i) { return p->list[i].target.text; }
+
+int64_t fv_parallel_tokens(const fv_parallel *p, int64_t i)
+{
+    return p->list[i].source.count + p->list[i].target.count + 1;
+}
+
+static bool make_room(fv_parallel *p, size_t count)
+{
+    fv_mem *mem = &p->t->ctx->mem;
+    if (count <= p->pick_room) return true;
+    const int64_t **picked = fv_mem_alloc(mem, 2 * count * sizeof *picked);
+    int64_t *lengths = fv_mem_alloc(mem, 2 * count * sizeof *lengths);
+    if (!picked || !lengths) {
+        if (picked) fv_mem_free(mem, picked, 2 * count * sizeof *picked);
+        if (lengths) fv_mem_free(mem, lengths, 2 * count * sizeof *lengths);
+        return false;
+    }
+    if (p->picked) fv_mem_free(mem, p->picked, 2 * p->pick_room * sizeof *p->picked);
+    if (p->lengths) fv_mem_free(mem, p->lengths, 2 * p->pick_room * sizeof *p->lengths);
+    p->picked = picked;
+    p->lengths = lengths;
+    p->pick_room = count;
+    return true;
+}
+
+fv_status fv_parallel_pick(fv_parallel *p, int64_t count, const int64_t *which, fv_token_pairs *out)
+{
+    fv_ctx *ctx = p->t->ctx;
+    FV_RETURN_IF(count < 0 || !make_room(p, (size_t)count), ctx, FV_ERR_MEMORY,
+                 "no memory for a batch of %lld", (long long)count);
+    for (int64_t i = 0; i < count; i++) {
+        FV_RETURN_IF(which[i] < 0 || which[i] >= (int64_t)p->count, ctx, FV_ERR_INDEX,
+                     "there is no pair %lld", (long long)which[i]);
+        const pair *one = &p->list[which[i]];
+        p->picked[i] = one->source.tokens;
+        p->picked[count + i] = one->target.tokens;
+        p->lengths[i] = one->source.count;
+        p->lengths[count + i] = one->target.count;
+    }
+    *out = (fv_token_pairs){.count = count,
+                            .source = p->picked,
+                            .source_length = p->lengths,
+                            .target = p->picked + count,
+                            .target_length = p->lengths + count};
+    return FV_OK;
+}

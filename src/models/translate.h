@@ -1,0 +1,46 @@
+/* The inside of fovea/translate.h. */
+#ifndef FV_MODELS_TRANSLATE_H
+#define FV_MODELS_TRANSLATE_H
+
+#include "fovea/translate.h"
+#include "io/arena.h"
+#include "models/seq2seq.h"
+
+struct fv_translator {
+    fv_ctx *ctx;
+    fv_params *params;
+    fv_seq2seq *model;
+    fv_tokenizer *source, *target; /* may be one */
+    fv_encoder *source_encoder, *target_encoder;
+    int64_t unknown; /* of the target; -1: none */
+};
+
+struct fv_translations {
+    fv_ctx *ctx;
+    fv_arena arena; /* all below lives here */
+    int64_t count;
+    int nbest;
+    fv_translation *list; /* [count][nbest] */
+    int *filled;          /* [count] */
+};
+
+/* Tokens of a text in `arena`. Fails: FORMAT, MEMORY, STATE. */
+fv_status fv_translator_encode(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
+                               int64_t **tokens, int64_t *count);
+
+/* An empty list, and one place in it. */
+fv_status fv_translations_make(fv_ctx *ctx, int64_t count, int nbest, fv_translations **out);
+/* Fills a translation from tokens and weights ([steps][positions], or NULL). `source` are the
+ * source's tokens. */
+typedef struct fv_translation_parts {
+    const int64_t *source, *target;
+    int64_t source_count, target_count;
+    const float *weights;
+    int64_t positions;
+    bool ended, replace_unknown;
+    double score, log_prob;
+} fv_translation_parts;
+fv_status fv_translations_put(fv_translator *t, fv_translations *all, int64_t source,
+                              const fv_translation_parts *parts);
+
+#endif

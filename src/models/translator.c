@@ -1,0 +1,149 @@
+/* A translator in memory and in its folder. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fovea/train.h"
+#include "models/translate.h"
+
+enum { PATH_BYTES = 4096 };
+
+static fv_status path_in(fv_ctx *ctx, char out[PATH_BYTES], const char *folder, const char *name)
+{
+    const int n = snprintf(out, PATH_BYTES, "%s/%s", folder, name);
+    FV_RETURN_IF(n < 0 || n >= PATH_BYTES, ctx, FV_ERR_ARGUMENT, "the folder's name is too long");
+    return FV_OK;
+}
+
+static fv_status special(fv_ctx *ctx, const fv_tokenizer *tok, const char *token, int64_t *out)
+{
+    *out = fv_tokenizer_id(tok, token, strlen(token));
+    FV_RETURN_IF(*out < 0, ctx, FV_ERR_ARGUMENT, "the target's tokenizer has no token \"%s\"",
+                 token);
+    return FV_OK;
+}
+
+/* Sizes and marks that follow from the tokenizers. */
+static fv_status fit_settings(fv_ctx *ctx, const fv_tokenizer *source, const fv_tokenizer *target,
+                              fv_seq2seq_config *cfg)
+{
+    cfg->source_tokens = (int64_t)fv_tokenizer_size(source);
+    cfg->target_tokens = (int64_t)fv_tokenizer_size(target);
+    FV_FORWARD(special(ctx, target, "<s>", &cfg->start));
+    return special(ctx, target, "</s>", &cfg->end);
+}
+
+static fv_status build(fv_translator *t, const fv_seq2seq_config *settings)
+{
+    fv_ctx *ctx = t->ctx;
+    fv_seq2seq_config cfg = *settings;
+    FV_FORWARD(fit_settings(ctx, t->source, t->target, &cfg));
+    t->unknown = fv_tokenizer_id(t->target, "<unk>", 5);
+    FV_FORWARD(fv_params_create(ctx, &t->params));
+    FV_FORWARD(fv_seq2seq_create(t->params, &cfg, &t->model));
+    FV_FORWARD(fv_encoder_create(ctx, t->source, &t->source_encoder));
+    return fv_encoder_create(ctx, t->target, &t->target_encoder);
+}
+
+fv_status fv_translator_create(fv_ctx *ctx, const fv_seq2seq_config *cfg, fv_tokenizer *source,
+                               fv_tokenizer *target, fv_translator **out)
+{
+    fv_translator *t = fv_mem_zalloc(&ctx->mem, sizeof *t);
+    if (!t) {
+        if (target != source) fv_tokenizer_destroy(&target);
+        fv_tokenizer_destroy(&source);
+        return fv_fail(ctx, FV_ERR_MEMORY, "no memory for a translator");
+    }
+    t->ctx = ctx;
+    t->source = source;
+    t->target = target;
+    const fv_status status = build(t, cfg);
+    if (status == FV_OK)
+        *out = t;
+    else
+        fv_translator_destroy(&t);
+    return status;
+}
+
+void fv_translator_destroy(fv_translator **translator)
+{
+    fv_translator *t = *translator;
+    if (!t) return;
+    fv_encoder_destroy(&t->source_encoder);
+    fv_encoder_destroy(&t->target_encoder);
+    if (t->target != t->source) fv_tokenizer_destroy(&t->target);
+    fv_tokenizer_destroy(&t->source);
+    fv_seq2seq_destroy(&t->model);
+    fv_params_destroy(&t->params);
+    fv_mem_free(&t->ctx->mem, t, sizeof *t);
+    *translator = NULL;
+}
+
+/* ---- folders ----------------------------------------------------------------------- */
+
+fv_status fv_translator_save_settings(fv_translator *t, const char *folder)
+{
+    char path[PATH_BYTES];
+    FV_FORWARD(path_in(t->ctx, path, folder, "config.json"));
+    FV_FORWARD(fv_seq2seq_config_save(t->ctx, fv_seq2seq_settings(t->model), path));
+    FV_FORWARD(path_in(t->ctx, path, folder, "source_tokenizer.json"));
+    FV_FORWARD(fv_tokenizer_save(t->ctx, t->source, path));
+    FV_FORWARD(path_in(t->ctx, path, folder, "target_tokenizer.json"));
+    return fv_tokenizer_save(t->ctx, t->target, path);
+}
+
+static fv_status load_tokenizers(fv_ctx *ctx, const char *folder, fv_tokenizer **source,
+                                 fv_tokenizer **target)
+{
+    char path[PATH_BYTES];
+    FV_FORWARD(path_in(ctx, path, folder, "source_tokenizer.json"));
+    FV_FORWARD(fv_tokenizer_load(ctx, path, source));
+    fv_status status = path_in(ctx, path, folder, "target_tokenizer.json");
+    if (status == FV_OK) status = fv_tokenizer_load(ctx, path, target);
+    if (status != FV_OK) fv_tokenizer_destroy(source);
+    return status;
+}
+
+fv_status fv_translator_load(fv_ctx *ctx, const char *folder, fv_translator **out)
+{
+    char path[PATH_BYTES];
+    fv_seq2seq_config cfg;
+    fv_tokenizer *source = NULL, *target = NULL;
+    fv_translator *t = NULL;
+    FV_FORWARD(path_in(ctx, path, folder, "config.json"));
+    FV_FORWARD(fv_seq2seq_config_load(ctx, path, &cfg));
+    FV_FORWARD(load_tokenizers(ctx, folder, &source, &target));
+    FV_FORWARD(fv_translator_create(ctx, &cfg, source, target, &t));
+    const fv_seq2seq_config *now = fv_seq2seq_settings(t->model);
+    fv_status status = FV_OK;
+    if (now->source_tokens != cfg.source_tokens || now->target_tokens != cfg.target_tokens)
+        status = fv_fail(ctx, FV_ERR_FORMAT,
+                         "%.100s: config.json says %lld and %lld tokens, the tokenizers have %lld "
+                         "and %lld",
+                         folder, (long long)cfg.source_tokens, (long long)cfg.target_tokens,
+                         (long long)now->source_tokens, (long long)now->target_tokens);
+    if (status == FV_OK) status = path_in(ctx, path, folder, "model.safetensors");
+    if (status == FV_OK) status = fv_params_load(t->params, path);
+    if (status == FV_OK)
+        *out = t;
+    else
+        fv_translator_destroy(&t);
+    return status;
+}
+
+fv_ctx *fv_translator_context(const fv_translator *t) { return t->ctx; }
+fv_params *fv_translator_params(const fv_translator *t) { return t->params; }
+fv_seq2seq *fv_translator_model(const fv_translator *t) { return t->model; }
+
+fv_status fv_translator_encode(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
+                               int64_t **tokens, int64_t *count)
+{
+    fv_encoding e = {.struct_size = sizeof e};
+    FV_FORWARD(fv_encode(encoder, text.text, text.bytes, 0, &e));
+    int64_t *out = fv_arena_array(arena, e.count, sizeof *out);
+    FV_RETURN_IF(!out, ctx, FV_ERR_MEMORY, "no memory for %zu tokens", e.count);
+    for (size_t i = 0; i < e.count; i++)
+        out[i] = e.ids[i];
+    *tokens = out;
+    *count = (int64_t)e.count;
+    return FV_OK;
+}

@@ -1,0 +1,92 @@
+/* The tokenizers of a translation run. */
+#include <string.h>
+
+#include "fovea/corpus.h"
+#include "io/file.h"
+#include "train/state.h"
+#include "train/translation.h"
+
+/* ---- learning ----------------------------------------------------------------------- */
+
+static fv_status learn_file(fv_ctx *ctx, fv_token_learner *learner, const char *path, bool skip)
+{
+    fv_lines *lines = NULL;
+    FV_FORWARD(fv_lines_open(ctx, path, skip ? FV_LINES_MARK : FV_LINES_REFUSE, &lines));
+    fv_status status = FV_OK;
+    for (fv_line line; status == FV_OK;) {
+        status = fv_lines_next(lines, &line);
+        if (status != FV_OK || !line.text) break;
+        if (line.valid) status = fv_token_learner_add(learner, line.text, line.bytes);
+    }
+    fv_lines_close(&lines);
+    return status;
+}
+
+static fv_status learn_made(const fv_translation_run *run, fv_token_learner *learner, bool source)
+{
+    for (int64_t i = 0; i < fv_translation_made_count(run, FV_PART_TRAIN); i++) {
+        fv_date_pair pair;
+        fv_translation_made_pair(run, FV_PART_TRAIN, i, &pair);
+        const char *text = source ? pair.written : pair.iso;
+        FV_FORWARD(fv_token_learner_add(learner, text, strlen(text)));
+    }
+    return FV_OK;
+}
+
+static fv_status learn_side(const fv_translation_run *run, fv_token_learner *learner, bool source)
+{
+    if (fv_translation_is_made(run)) return learn_made(run, learner, source);
+    return learn_file(run->ctx, learner, fv_translation_file(run, FV_PART_TRAIN, source),
+                      fv_recipe_bool(run->recipe, "data.skip_invalid"));
+}
+
+/* One tokenizer from the source side, the target side, or both. */
+static fv_status learn(const fv_translation_run *run, bool source, bool target, fv_tokenizer **out)
+{
+    static const fv_learn_kind kinds[] = {FV_LEARN_CHARS, FV_LEARN_WORDS, FV_LEARN_BPE_WORDS,
+                                          FV_LEARN_BPE_BYTES, FV_LEARN_BPE_METASPACE};
+    const fv_recipe *recipe = run->recipe;
+    fv_token_learner_config cfg;
+    fv_token_learner_config_init(&cfg, sizeof cfg, kinds[fv_recipe_choice(recipe, "tokens.kind")]);
+    cfg.vocabulary = (size_t)fv_recipe_int(recipe, "tokens.vocabulary");
+    cfg.min_count = (uint64_t)fv_recipe_int(recipe, "tokens.min_count");
+    cfg.lowercase = fv_recipe_bool(recipe, "tokens.lowercase");
+    cfg.normalize = fv_recipe_choice(recipe, "tokens.normalize") > 0;
+    cfg.form = fv_recipe_choice(recipe, "tokens.normalize") == 2 ? FV_NFKC : FV_NFC;
+    fv_token_learner *learner = NULL;
+    FV_FORWARD(fv_token_learner_create(run->ctx, &cfg, &learner));
+    fv_status status = FV_OK;
+    if (source) status = learn_side(run, learner, true);
+    if (status == FV_OK && target) status = learn_side(run, learner, false);
+    if (status == FV_OK) status = fv_token_learner_finish(learner, out);
+    fv_token_learner_destroy(&learner);
+    return status;
+}
+
+static fv_status learn_both(const fv_translation_run *run, fv_tokenizer **source,
+                            fv_tokenizer **target)
+{
+    if (fv_recipe_bool(run->recipe, "tokens.joint")) {
+        FV_FORWARD(learn(run, true, true, source));
+        *target = *source;
+        return FV_OK;
+    }
+    FV_FORWARD(learn(run, true, false, source));
+    fv_status status = learn(run, false, true, target);
+    if (status != FV_OK) fv_tokenizer_destroy(source);
+    return status;
+}
+
+fv_status fv_translation_tokenizers(const fv_translation_run *run, fv_tokenizer **source,
+                                    fv_tokenizer **target)
+{
+    char first[FV_PATH_BYTES], second[FV_PATH_BYTES];
+    FV_FORWARD(fv_state_path(run->ctx, first, run->folder, "source_tokenizer.json"));
+    FV_FORWARD(fv_state_path(run->ctx, second, run->folder, "target_tokenizer.json"));
+    if (!fv_file_exists(run->ctx, first) || !fv_file_exists(run->ctx, second))
+        return learn_both(run, source, target);
+    FV_FORWARD(fv_tokenizer_load(run->ctx, first, source));
+    fv_status status = fv_tokenizer_load(run->ctx, second, target);
+    if (status != FV_OK) fv_tokenizer_destroy(source);
+    return status;
+}

@@ -1,0 +1,241 @@
+/*
+ * Translation as a whole: texts to pairs, a run from a recipe to a folder, its interruption, and
+ * what the folder then does. The dates of the demo are the data: small, and nothing to download.
+ */
+#include "fovea/translate_train.h"
+
+#include "fovea/dates.h"
+#include "support/files.h"
+#include "support/test.h"
+
+enum { STEPS = 24 };
+
+static volatile int cancelled;
+
+static fv_ctx *make_context(int threads)
+{
+    fv_ctx_config cfg;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.threads = threads;
+    cfg.seed = 3;
+    cfg.cancel = &cancelled;
+    fv_ctx *ctx = NULL;
+    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
+    return ctx;
+}
+
+static fv_recipe *small_recipe(fv_ctx *ctx)
+{
+    static const char *const values[][2] = {
+        {"data.made", "dates"},        {"data.train_pairs", "120"}, {"data.valid_pairs", "12"},
+        {"tokens.kind", "char"},       {"tokens.min_count", "1"},   {"model.embedding", "6"},
+        {"model.encoder_hidden", "5"}, {"model.hidden", "8"},       {"model.attention_width", "6"},
+        {"model.readout_width", "7"},  {"model.dropout", "0.1"},    {"model.smoothing", "0.1"},
+        {"train.steps", "24"},         {"train.lr", "0.01"},        {"train.schedule", "cosine"},
+        {"train.warmup", "5"},         {"train.clip", "1"},         {"train.batch_tokens", "250"},
+        {"train.accumulate", "2"},     {"train.sampling", "0.2"},   {"train.eval_every", "8"},
+        {"train.save_every", "6"},     {"train.log_every", "4"},    {"train.seed", "3"}};
+    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_train_keys()};
+    fv_recipe *recipe = NULL;
+    CHECK_OK(ctx, fv_recipe_create(ctx, tables, 3, &recipe));
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        CHECK_OK(ctx, fv_recipe_set(recipe, values[i][0], values[i][1]));
+    return recipe;
+}
+
+/* Raises the flag once so many steps are done. */
+static void stop_after(void *user, const fv_train_event *e)
+{
+    const uint64_t *steps = user;
+    if (e->kind == FV_TRAIN_STEP && steps && e->step == *steps) cancelled = 1;
+}
+
+static fv_status train(const char *folder, int threads, uint64_t stop)
+{
+    fv_ctx *ctx = make_context(threads);
+    fv_recipe *recipe = small_recipe(ctx);
+    fv_translation_run *run = NULL;
+    cancelled = 0;
+    fv_status status =
+        fv_translation_run_create(ctx, recipe, folder, stop_after, stop ? &stop : NULL, &run);
+    CHECK_OK(ctx, status);
+    if (status == FV_OK) status = fv_translation_run_train(run);
+    if (status != FV_OK && status != FV_ERR_CANCELLED)
+        test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
+    fv_translation_run_destroy(&run);
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&ctx);
+    cancelled = 0;
+    return status;
+}
+
+static char *state_of(const char *folder, size_t *bytes)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/state-%08d.safetensors", folder, STEPS);
+    return file_read(path, bytes);
+}
+
+/* The last state but for the time that was spent. */
+static bool same_state(const char *a, const char *b)
+{
+    size_t n = 0, m = 0;
+    char *x = state_of(a, &n), *y = state_of(b, &m);
+    bool same = x && y;
+    /* Tensors lie at the end; the header differs in the seconds and its checksum. */
+    const size_t tail = 4000;
+    same = same && n > tail && m > tail && memcmp(x + n - tail, y + m - tail, tail) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
+static void interruptions_change_no_bit(void)
+{
+    char whole[512], pieces[512];
+    snprintf(whole, sizeof whole, "%s", folder_sub("whole"));
+    snprintf(pieces, sizeof pieces, "%s", folder_sub("pieces"));
+    CHECK_EQ(train(whole, 1, 0), FV_OK);
+    CHECK_EQ(train(pieces, 2, 5), FV_ERR_CANCELLED);
+    CHECK_EQ(train(pieces, 4, 17), FV_ERR_CANCELLED);
+    CHECK_EQ(train(pieces, 1, 0), FV_OK);
+    CHECK(same_state(whole, pieces));
+}
+
+static void the_folder_translates(void)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", folder_sub("used"));
+    CHECK_EQ(train(folder, 2, 0), FV_OK);
+    fv_ctx *ctx = make_context(1);
+    fv_translator *t = NULL;
+    CHECK_OK(ctx, fv_translator_load(ctx, folder, &t));
+    if (!t) return;
+    const char *const texts[] = {"3 May 1979", "", "Mittwoch, den 3. Oktober 1990", "1/2/2003"};
+    fv_string sources[4];
+    for (int i = 0; i < 4; i++)
+        sources[i] = (fv_string){texts[i], strlen(texts[i])};
+    fv_translate_config how;
+    fv_translate_config_init(&how, sizeof how);
+    how.decode.want_weights = true;
+    how.decode.beam = 3;
+    how.decode.nbest = 2;
+    fv_translations *all = NULL;
+    CHECK_OK(ctx, fv_translate(t, 4, sources, &how, &all));
+    CHECK_STR(fv_translations_get(all, 1, 0)->text, "");
+    CHECK(fv_translations_get(all, 1, 1) == NULL);
+    for (int i = 0; i < 4; i++) {
+        /* Alone it is what it is among others, and in any batch. */
+        how.batch = 1 + i % 2;
+        fv_translations *one = NULL;
+        CHECK_OK(ctx, fv_translate(t, 1, &sources[i], &how, &one));
+        CHECK_STR(fv_translations_get(one, 0, 0)->text, fv_translations_get(all, i, 0)->text);
+        CHECK(fv_translations_get(one, 0, 0)->score == fv_translations_get(all, i, 0)->score);
+        fv_translations_free(&one);
+    }
+    const fv_translation *first = fv_translations_get(all, 0, 0);
+    CHECK_EQ(first->source_count, 10);
+    CHECK_STR(first->source_tokens[2], "M");
+    for (int64_t r = 0; r < first->target_count; r++) {
+        double sum = 0;
+        for (int64_t c = 0; c < first->source_count; c++)
+            sum += (double)first->weights[r * first->source_count + c];
+        CHECK_NEAR(sum, 1, 1e-5);
+    }
+    fv_translations_free(&all);
+    CHECK_OK(ctx, fv_translate_given(t, sources[0], (fv_string){"1979-05-03", 10}, &all));
+    CHECK_EQ(fv_translations_get(all, 0, 0)->target_count, 10);
+    CHECK_STR(fv_translations_get(all, 0, 0)->target_tokens[4], "-");
+    fv_translations_free(&all);
+    CHECK_EQ(fv_translate(t, 1, &(fv_string){"\xff", 1}, NULL, &all), FV_ERR_FORMAT);
+    fv_translator_destroy(&t);
+    fv_ctx_destroy(&ctx);
+}
+
+/* ---- files ------------------------------------------------------------------------ */
+
+static void write_text(const char *name, const char *text)
+{
+    file_write(folder_path(name), text, strlen(text));
+}
+
+static fv_status read_pairs(fv_translator *t, bool skip, fv_parallel_report *report)
+{
+    fv_parallel *pairs = NULL;
+    fv_parallel_config cfg;
+    fv_parallel_config_init(&cfg, sizeof cfg);
+    cfg.most_tokens = 6;
+    cfg.skip_invalid = skip;
+    CHECK_EQ(fv_parallel_create(t, &pairs), FV_OK);
+    const fv_status status =
+        fv_parallel_read(pairs, folder_path("x.txt"), folder_path("y.txt"), &cfg, report);
+    fv_parallel_destroy(&pairs);
+    return status;
+}
+
+static void bad_corpora_are_told(void)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", folder_sub("corpora"));
+    CHECK_EQ(train(folder, 1, 0), FV_OK);
+    fv_ctx *ctx = make_context(1);
+    fv_translator *t = NULL;
+    fv_parallel_report r;
+    CHECK_OK(ctx, fv_translator_load(ctx, folder, &t));
+    write_text("x.txt", "1 May\n\n1.2.03\n22222222\n");
+    write_text("y.txt", "1\n2\n\n3\n");
+    CHECK_OK(ctx, read_pairs(t, false, &r));
+    CHECK(r.pairs == 1 && r.empty == 2 && r.too_long == 1 && r.invalid == 0);
+    write_text("y.txt", "1\n2\n");
+    CHECK_EQ(read_pairs(t, false, &r), FV_ERR_FORMAT);
+    CHECK(strstr(fv_ctx_message(ctx), "has 4 lines") && strstr(fv_ctx_message(ctx), "has 2"));
+    write_text("x.txt", "1\n\xff\n3\n");
+    write_text("y.txt", "1\n2\n3\n");
+    CHECK_EQ(read_pairs(t, false, &r), FV_ERR_FORMAT);
+    CHECK(strstr(fv_ctx_message(ctx), "x.txt"));
+    CHECK_OK(ctx, read_pairs(t, true, &r));
+    CHECK(r.pairs == 2 && r.invalid == 1);
+    write_text("x.txt", "");
+    write_text("y.txt", "");
+    CHECK_OK(ctx, read_pairs(t, false, &r));
+    CHECK_EQ(r.pairs, 0);
+    fv_translator_destroy(&t);
+    fv_ctx_destroy(&ctx);
+}
+
+static fv_status start(fv_ctx *ctx, const char *key, const char *value)
+{
+    fv_recipe *recipe = small_recipe(ctx);
+    fv_translation_run *run = NULL;
+    CHECK_OK(ctx, fv_recipe_set(recipe, key, value));
+    const fv_status status =
+        fv_translation_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run);
+    fv_translation_run_destroy(&run);
+    fv_recipe_destroy(&recipe);
+    return status;
+}
+
+static void bad_recipes_are_told(void)
+{
+    fv_ctx *ctx = make_context(1);
+    CHECK_EQ(start(ctx, "data.made", "none"), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "data.train_source"));
+    CHECK_EQ(start(ctx, "model.score", "dot"), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "equal widths"));
+    fv_translator *t = NULL;
+    CHECK_EQ(fv_translator_load(ctx, folder_path("nowhere"), &t), FV_ERR_IO);
+    CHECK(strstr(fv_ctx_message(ctx), "config.json"));
+    fv_ctx_destroy(&ctx);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    folder_make();
+    RUN(interruptions_change_no_bit);
+    RUN(the_folder_translates);
+    RUN(bad_corpora_are_told);
+    RUN(bad_recipes_are_told);
+    folder_remove();
+    return TEST_END();
+}
