@@ -1,4 +1,5 @@
 /* fovea train RECIPE: trains a model in a folder; the same command again goes on. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "input.h"
@@ -12,6 +13,28 @@ static void default_folder(char out[512], const char *recipe)
     const char *dot = strrchr(name, '.');
     const int n = (int)(dot && dot != name ? dot - name : (long)strlen(name));
     cli_format(out, 512, "runs/%.*s", n, name);
+}
+
+/* "$FOVEA_DATA/set/file": where a user keeps data sets is not the recipe's business. */
+static fv_status place_data(fv_recipe *recipe, int *code)
+{
+    static const char variable[] = "$FOVEA_DATA/";
+    fv_status status = FV_OK;
+    const fv_key *key;
+    for (size_t i = 0; status == FV_OK && (key = fv_recipe_key(recipe, i)); i++) {
+        const char *text = fv_recipe_text(recipe, key->name), *folder = getenv("FOVEA_DATA");
+        if (key->type != FV_KEY_PATH || strncmp(text, variable, sizeof variable - 1) != 0) continue;
+        if (!folder) {
+            cli_error("train: %s is '%s': set FOVEA_DATA to the folder that holds the data sets",
+                      key->name, text);
+            *code = CLI_MISSING;
+            return FV_ERR_ARGUMENT;
+        }
+        char path[4096];
+        cli_format(path, sizeof path, "%s/%s", folder, text + sizeof variable - 1);
+        status = fv_recipe_set(recipe, key->name, path);
+    }
+    return status;
 }
 
 static fv_status read_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
@@ -82,8 +105,10 @@ static int run(const cli_call *call)
     if (!scout) return code;
     fv_recipe *recipe = NULL;
     fv_status status = read_recipe(scout, call, &recipe);
+    int missing = 0;
+    if (status == FV_OK) status = place_data(recipe, &missing);
     const uint64_t seed = status == FV_OK ? (uint64_t)fv_recipe_int(recipe, "train.seed") : 0;
-    if (status != FV_OK) code = cli_library_error("train", scout, status);
+    if (status != FV_OK) code = missing ? missing : cli_library_error("train", scout, status);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&scout);
     if (status != FV_OK) return code == CLI_FAILED ? CLI_USAGE : code;
@@ -93,6 +118,7 @@ static int run(const cli_call *call)
     fv_ctx *ctx = cli_context(call, seed, &code);
     if (!ctx) return code;
     status = read_recipe(ctx, call, &recipe);
+    if (status == FV_OK) status = place_data(recipe, &missing);
     if (status == FV_OK) status = train(ctx, call, recipe, folder);
     code = status == FV_OK ? CLI_DONE : cli_library_error("train", ctx, status);
     if (status == FV_ERR_NONFINITE) code = CLI_DIVERGED;

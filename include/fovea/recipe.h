@@ -34,7 +34,8 @@ typedef enum fv_key_type {
     FV_KEY_REAL,  /* a finite number in [least, most] */
     FV_KEY_BOOL,  /* true or false */
     FV_KEY_TEXT,  /* any text */
-    FV_KEY_PATH,  /* a file; in a recipe file, relative to the recipe's folder */
+    FV_KEY_PATH,  /* a file; in a recipe file, relative to the recipe's folder unless it begins
+                     with '/' or, for the program to replace, '$' */
     FV_KEY_CHOICE /* one of `choices` */
 } fv_key_type;
 

@@ -254,7 +254,7 @@ static fv_status put(fv_recipe *recipe, slot *slots, const origin *from, const c
         snprintf(message, sizeof message, "%.60s: %.170s", name, wrong);
         return refuse(recipe, from, message);
     }
-    const bool relative = key->type == FV_KEY_PATH && *text && *text != '/';
+    const bool relative = key->type == FV_KEY_PATH && *text && *text != '/' && *text != '$';
     const size_t lead = relative ? from->folder_bytes : 0, n = strlen(text);
     char *copy = fv_arena_alloc(&recipe->arena, lead + n + 1);
     FV_RETURN_IF(!copy, recipe->ctx, FV_ERR_MEMORY, "no memory for a recipe's value");

@@ -65,7 +65,9 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
     return remove(path);
 }
 
-void folder_remove(void) { nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS); }
+void tree_remove(const char *path) { nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS); }
+
+void folder_remove(void) { tree_remove(folder); }
 
 void *file_read(const char *path, size_t *bytes)
 {

@@ -19,6 +19,9 @@ const char *folder_sub(const char *name);
 /* Files in the folder whose name ends so; "" counts all. */
 int folder_count(const char *suffix);
 
+/* A folder with all that is in it. */
+void tree_remove(const char *path);
+
 /* Whole files. read returns malloc'ed memory or NULL. */
 void *file_read(const char *path, size_t *bytes);
 void file_write(const char *path, const void *data, size_t bytes);

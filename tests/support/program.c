@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -10,6 +9,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "support/files.h"
 
 extern char **environ;
 
@@ -34,15 +35,7 @@ const char *program_path(const char *name)
     return path;
 }
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
-{
-    (void)info;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
-void program_end(void) { nftw(program_folder(), remove_one, 8, FTW_DEPTH | FTW_PHYS); }
+void program_end(void) { tree_remove(program_folder()); }
 
 static void read_back(const char *path, char *out, size_t bytes)
 {

@@ -1,0 +1,138 @@
+/* The verbs that train and use a model: a small one, from recipe to picture, and their refusals. */
+#include <signal.h>
+
+#include "support/files.h"
+#include "support/program.h"
+
+static void expect(int code, const char *out, const char *err)
+{
+    if (program.code != code)
+        test_failed(__FILE__, __LINE__, "exit code %d, not %d: %s", program.code, code,
+                    program.err);
+    if (out && !strstr(program.out, out))
+        test_failed(__FILE__, __LINE__, "no \"%s\" in: %s", out, program.out);
+    if (err && !strstr(program.err, err))
+        test_failed(__FILE__, __LINE__, "no \"%s\" in: %s", err, program.err);
+}
+
+static void text_file(const char *name, const char *text)
+{
+    file_write(program_path(name), text, strlen(text));
+}
+
+#define SMALL                                                                                      \
+    "--data.train_pairs 60 --data.valid_pairs 5 --model.hidden 8 --model.encoder_hidden 5 "        \
+    "--model.embedding 6 --model.attention_width 6 --model.readout_width 7 --train.batch_tokens "  \
+    "200"
+
+static const char recipe[] = "[data]\nmade = \"dates\"\n[tokens]\nkind = \"char\"\nmin_count = 1\n"
+                             "[train]\nsteps = 6\nsave_every = 2\nlog_every = 2\n";
+
+static void the_demo_shows_what_it_says(void)
+{
+    program_run("demo --steps 4 -t 1 -o %s " SMALL, program_path("demo"));
+    expect(0, "of 2000 unseen dates are exactly right", "step 4/4");
+    expect(0, "Where it looked while it turned \"Thursday, 3 May 1979\" into", NULL);
+    expect(0, "fovea look ", NULL);
+    static const char *const files[] = {"alignment.svg", "alignment.png", "model.safetensors",
+                                        "config.json",   "recipe.toml",   "log.csv"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "demo/%s", files[i]);
+        size_t bytes = 0;
+        void *data = file_read(program_path(name), &bytes);
+        CHECK(data && bytes > 20);
+        free(data);
+    }
+}
+
+static void a_recipe_becomes_a_model(void)
+{
+    text_file("r.toml", recipe);
+    program_run("train %s -o %s -t 1 --average 2 " SMALL, program_path("r.toml"),
+                program_path("m"));
+    expect(0, NULL, "60 pairs for training");
+    expect(0, NULL, "step 6/6");
+    expect(0, NULL, "the mean of the last states is in");
+    /* All done: the same command has nothing left to do. */
+    program_run("train %s -o %s -t 1 " SMALL, program_path("r.toml"), program_path("m"));
+    expect(0, NULL, "going on after step 6");
+    program_run("train %s/recipe.toml -o %s -q", program_path("m"), program_path("again"));
+    expect(0, "", "the model is in");
+    program_run("run %s 3.5.79 1/2/2003", program_path("m-average"));
+    expect(0, NULL, NULL);
+    program_run("run %s --json 3.5.79", program_path("m"));
+    expect(0, "\"source_tokens\": [\"3\", \".\", \"5\", \".\", \"7\", \"9\"]", NULL);
+    program_run("run %s --beam 3 --nbest 2 3.5.79", program_path("m"));
+    expect(0, "\n2\t", NULL);
+    text_file("x.txt", "3.5.79\n1/2/2003\n");
+    text_file("y.txt", "1979-05-03\n2003-01-02\n");
+    program_run("run %s -f %s --pharaoh", program_path("m"), program_path("x.txt"));
+    expect(0, "-0", NULL);
+    program_run("eval %s %s %s --json", program_path("m"), program_path("x.txt"),
+                program_path("y.txt"));
+    expect(0, "\"texts\": 2", NULL);
+    static const char *const endings[] = {"svg", "png", "html", "txt", "npz"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "look.%s", endings[i]);
+        program_run("look %s 3.5.79 -o %s", program_path("m"), program_path(name));
+        expect(0, "", "");
+        size_t bytes = 0;
+        void *data = file_read(program_path(name), &bytes);
+        CHECK(data && bytes > 20);
+        free(data);
+    }
+    program_run("look %s 3.5.79 --target 1979-05-03", program_path("m"));
+    expect(0, "source", NULL);
+}
+
+static void mistakes_are_told(void)
+{
+    text_file("r.toml", recipe);
+    text_file("bad.toml", "[train]\nsteps = 5\nstesp = 3\n");
+    text_file("x.txt", "a\nb\n");
+    text_file("y.txt", "a\n");
+    program_run("train %s", program_path("bad.toml"));
+    expect(3, NULL, "bad.toml:3:9: there is no key 'train.stesp'; did you mean 'train.steps'?");
+    program_run("train %s --train.lrr 3", program_path("r.toml"));
+    expect(2, NULL, "there is no key 'train.lrr'; did you mean 'train.lr'?");
+    program_run("train %s --train.lr fast", program_path("r.toml"));
+    expect(2, NULL, "train.lr: 'fast' is not a number from 0 to 100");
+    program_run("train %s", program_path("absent.toml"));
+    expect(3, NULL, "absent.toml");
+    program_run("train %s -o /proc/none/x", program_path("r.toml"));
+    expect(1, NULL, "cannot make the folder");
+    program_run("train %s -o %s --data.made none --data.train_source %s --data.train_target %s",
+                program_path("r.toml"), program_path("u"), program_path("x.txt"),
+                program_path("y.txt"));
+    expect(3, NULL, "has 2 lines");
+    program_run("run %s text", program_path("nowhere"));
+    expect(3, NULL, "config.json");
+    program_run("look %s", program_path("nowhere"));
+    expect(2, NULL, "MODEL SOURCE is missing");
+}
+
+static void ctrl_c_saves(void)
+{
+    text_file("r.toml", recipe);
+    program_run_signalled(SIGINT, 700,
+                          "train %s -o %s -t 1 --train.steps 100000 "
+                          "--train.save_every 0 --train.eval_every 0 " SMALL,
+                          program_path("r.toml"), program_path("c"));
+    expect(130, NULL, "saved in");
+    program_run("train %s -o %s -t 1 --train.steps 1 --train.eval_every 0 " SMALL,
+                program_path("r.toml"), program_path("c"));
+    expect(0, NULL, "going on after step");
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    RUN(the_demo_shows_what_it_says);
+    RUN(a_recipe_becomes_a_model);
+    RUN(mistakes_are_told);
+    RUN(ctrl_c_saves);
+    program_end();
+    return TEST_END();
+}
