@@ -68,7 +68,8 @@ fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
                              extra->slopes,
                              extra->w,
                              extra->q_begin,
-                             extra->k_begin};
+                             extra->k_begin,
+                             extra->blocks};
     fv_op_apply_many(ctx, FV_OP_ATTEND, INPUTS, in, &params, 2, out);
     if (lse) *lse = out[1];
     return out[0];
