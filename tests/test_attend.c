@@ -161,6 +161,46 @@ static void every_mask(void)
     world_free(w);
 }
 
+/* Blocks of 3 queries and 16 keys are a pattern of their cells: streamed, scored and as maps. */
+static void blocks_are_a_pattern(void)
+{
+    enum { N_Q = 7, N_K = 40, BLOCKS_Q = 3, BLOCKS_K = 3 };
+    static const uint8_t list[2][BLOCKS_Q][BLOCKS_K] = {{{1, 0, 1}, {0, 0, 0}, {0, 1, 1}},
+                                                        {{0, 1, 0}, {1, 1, 1}, {1, 0, 0}}};
+    uint8_t cells[2 * N_Q * N_K];
+    for (int i = 0; i < 2 * N_Q * N_K; i++)
+        cells[i] = list[i / (N_Q * N_K)][i / N_K % N_Q / 3][i % N_K / 16];
+    fv_ctx *ctx = op_context(FV_SIMD_AUTO, 1, FV_DEVICE_CPU);
+    fv_tensor *pattern = fv_from_host(ctx, FV_U8, 3, (int64_t[]){2, N_Q, N_K}, cells);
+    for (int s = FV_ATTENTION_SCALED; s <= FV_ATTENTION_LOCATION; s += FV_ATTENTION_LOCATION) {
+        fv_attention how = world_described((fv_attention_score)s);
+        fv_attention_input in = {.q = tensor_random(ctx, 1, 4, 2, 2, N_Q, 4),
+                                 .k = tensor_random(ctx, 2, 4, 2, 2, N_K, 4),
+                                 .v = tensor_random(ctx, 3, 4, 2, 2, N_K, 4),
+                                 .w = tensor_random(ctx, 4, 2, N_K, 4)};
+        how.want_weights = true;
+        fv_attention_result by_cells, by_blocks;
+        in.visible = pattern;
+        fv_attention_run(ctx, &how, &in, &by_cells);
+        in.visible = NULL;
+        in.blocks = fv_from_host(ctx, FV_U8, 3, (int64_t[]){2, BLOCKS_Q, BLOCKS_K}, list);
+        how.block_q = 3;
+        how.block_k = 16;
+        fv_attention_run(ctx, &how, &in, &by_blocks);
+        CHECK(tensor_distance(ctx, by_cells.context, by_blocks.context) < 1e-6);
+        CHECK(tensor_same(ctx, by_cells.weights, by_blocks.weights));
+        in.blocks = fv_slice(ctx, in.blocks, 1, 0, 1, 1); /* one row of blocks for all queries */
+        fv_attention_run(ctx, &how, &in, &by_blocks);
+        CHECK(tensor_distance(ctx, by_cells.context, by_blocks.context) > 1e-3);
+        CHECK(tensor_distance(ctx, by_blocks.context, fv_matmul(ctx, by_blocks.weights, in.v)) <
+              1e-5);
+        how.block_q = 0;
+        CHECK(!fv_tensor_valid(fv_attention_run(ctx, &how, &in, NULL)));
+        CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "block_q");
+    }
+    fv_ctx_destroy(&ctx);
+}
+
 /* ---- local ------------------------------------------------------------------------ */
 
 static void local_m_is_a_window(void)
@@ -239,6 +279,7 @@ int main(int argc, char **argv)
     TEST_BEGIN(argc, argv);
     RUN(every_score);
     RUN(every_mask);
+    RUN(blocks_are_a_pattern);
     RUN(local_m_is_a_window);
     RUN(local_p);
     return TEST_END();

@@ -90,6 +90,7 @@ typedef struct fv_attention {
     fv_causal causal;                   /* [none] */
     int64_t left, right;                /* a window of positions; -1: no bound [-1, -1] */
     int64_t prefix, q_offset;           /* as in fv_attn [0, 0] */
+    int64_t block_q, block_k;           /* sizes of the blocks in `blocks`, as in fv_attn [0, 0] */
     double dropout;                     /* of the weights; not for hard attention [0] */
     bool want_scores, want_weights;     /* [false, false] */
     fv_score_fn score_fn;
@@ -114,6 +115,7 @@ typedef struct fv_attention_input {
     fv_tensor *centre;        /* local-p: p_i itself, broadcasts to [batch, heads, n_q] */
     fv_tensor *bias;          /* broadcasts to [batch, heads, n_q, n_k]; gets a gradient */
     fv_tensor *visible;       /* u8, likewise: 0 hides */
+    fv_tensor *blocks;        /* u8, broadcasts to [batch, heads, blocks of q, of k]: 0 hides */
     fv_tensor *n_keys;        /* i64 [batch]: keys from this on are hidden */
     fv_tensor *slopes;        /* [heads]: linear position bias; no gradient */
     /* i64 [documents + 1]: documents packed in one row of batch 1, see fv_attend_extra. Soft and

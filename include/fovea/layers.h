@@ -128,11 +128,11 @@ typedef struct fv_heads_input {
     /* Rotary tables for queries and keys, where a model makes them once for all its layers, or
      * positions are not in a row (documents); NULL: made from the positions. */
     fv_tensor *angles, *key_angles;
-    fv_tensor *bias, *visible, *n_keys; /* as in fv_attention_input */
-    fv_tensor *q_begin, *k_begin;       /* documents packed in one row, batch 1: likewise */
-    fv_tensor *residual;                /* [batch, n_q, width_out], added to the result; or NULL */
-    bool want_weights;                  /* in the result, whatever the description says */
-    bool training;                      /* dropout of the weights happens */
+    fv_tensor *bias, *visible, *blocks, *n_keys; /* as in fv_attention_input */
+    fv_tensor *q_begin, *k_begin; /* documents packed in one row, batch 1: likewise */
+    fv_tensor *residual;          /* [batch, n_q, width_out], added to the result; or NULL */
+    bool want_weights;            /* in the result, whatever the description says */
+    bool training;                /* dropout of the weights happens */
 } fv_heads_input;
 
 /* [batch, n_q, width_out]; what happened inside through `result`, or NULL. */
@@ -208,7 +208,7 @@ typedef struct fv_block_input {
     fv_tensor *self_k, *self_v; /* self-attention over a cache that already holds x's keys */
     int64_t position, key_position;
     fv_tensor *angles, *key_angles; /* of the self-attention, and so are these: */
-    fv_tensor *bias, *visible, *n_keys, *q_begin, *k_begin;
+    fv_tensor *bias, *visible, *blocks, *n_keys, *q_begin, *k_begin;
     fv_tensor *memory_visible, *memory_keys; /* of the cross-attention: pattern, lengths */
     bool want_weights;                       /* of both, in the result */
     bool training;

@@ -39,6 +39,9 @@ static fv_status check_numbers(fv_ctx *ctx, const fv_attention *how)
                          how->temperature);
     if (!isfinite(how->strength) || how->strength == 0)
         return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: the strength is %g", how->strength);
+    if (how->block_q < 0 || how->block_k < 0)
+        return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: blocks of %lld x %lld",
+                         (long long)how->block_q, (long long)how->block_k);
     const bool local =
         how->normaliser == FV_ATTENTION_LOCAL_M || how->normaliser == FV_ATTENTION_LOCAL_P;
     if (local && !(how->half_width > 0 && how->half_width <= 0x1p52))
@@ -69,6 +72,8 @@ static fv_status check_parameters(fv_ctx *ctx, const fv_attention *how,
     default:
         break;
     }
+    if (in->blocks)
+        FV_FORWARD(need(ctx, how->block_q > 0 && how->block_k > 0, "block_q and block_k"));
     if (how->normaliser == FV_ATTENTION_LOCAL_P && !in->centre)
         FV_FORWARD(need(ctx, in->w_p && in->v_p, "w_p and v_p, or centre, for local-p"));
     return FV_OK;

@@ -49,6 +49,27 @@ static fv_tensor *distances(const fv_attention_call *call)
     return fv_host_tensor(call->ctx, FV_F64, x, 2, shape, call->dtype);
 }
 
+/* 0, 0, .., 1, 1, ..: the block that each of n rows belongs to, i64 [n]. */
+static fv_tensor *block_of(fv_ctx *ctx, int64_t n, int64_t size)
+{
+    int64_t *x = fv_host_room(ctx, FV_I64, 1, &n);
+    for (int64_t i = 0; x && i < n; i++)
+        x[i] = i / size;
+    return fv_host_tensor(ctx, FV_I64, x, 1, &n, FV_I64);
+}
+
+/* The list of blocks, spread over their queries and keys: u8, broadcasts to the map. */
+static fv_tensor *seen_by_block(const fv_attention_call *call)
+{
+    fv_ctx *ctx = call->ctx;
+    fv_tensor *t = fv_cast(ctx, call->in->blocks, FV_F32);
+    if (fv_tensor_size(t, -1) > 1)
+        t = fv_index_select(ctx, t, -1, block_of(ctx, call->n_k, call->how.block_k));
+    if (fv_tensor_size(t, -2) > 1)
+        t = fv_index_select(ctx, t, -2, block_of(ctx, call->n_q, call->how.block_q));
+    return fv_gt(ctx, t, fv_scalar(ctx, FV_F32, 0));
+}
+
 /* Keys below the length of each sequence: u8 [batch, 1, 1, n_k]. */
 static fv_tensor *within_length(const fv_attention_call *call)
 {
@@ -76,6 +97,7 @@ fv_tensor *fv_attention_scores(fv_attention_call *call)
     if (in->bias) s = fv_add(ctx, s, in->bias);
     if (how->causal != FV_CAUSAL_NONE || how->left >= 0 || how->right >= 0)
         s = hide(ctx, s, seen_by_position(call));
+    if (in->blocks) s = hide(ctx, s, seen_by_block(call));
     if (in->n_keys) s = hide(ctx, s, within_length(call));
     if (in->visible) s = hide(ctx, s, in->visible);
     return s;

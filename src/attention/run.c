@@ -19,6 +19,8 @@ static fv_attend_config settings_of(const fv_attention_call *call, double dropou
     cfg.right = how->right;
     cfg.prefix = how->prefix;
     cfg.q_offset = how->q_offset;
+    cfg.block_q = how->block_q;
+    cfg.block_k = how->block_k;
     cfg.dropout = dropout;
     return cfg;
 }
@@ -50,6 +52,7 @@ fv_tensor *fv_attention_stream(const fv_attention_call *call, fv_tensor *v, fv_t
                                        sum_of(ctx, sum_of(ctx, call->in->bias, bias), call->map),
                                    .visible = visible,
                                    .n_keys = call->in->n_keys,
+                                   .blocks = call->in->blocks,
                                    .slopes = call->in->slopes,
                                    .w = call->map ? NULL : call->w,
                                    .q_begin = call->in->q_begin,

@@ -103,6 +103,7 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                            .key_angles = in->key_angles,
                            .bias = in->bias,
                            .visible = in->visible,
+                           .blocks = in->blocks,
                            .n_keys = in->n_keys,
                            .q_begin = in->q_begin,
                            .k_begin = in->k_begin,

@@ -142,6 +142,7 @@ static fv_attention_input describe(fv_ctx *ctx, const fv_heads *heads, const fv_
                             .v_p = heads->centre_vector,
                             .bias = in->bias,
                             .visible = in->visible,
+                            .blocks = in->blocks,
                             .n_keys = in->n_keys,
                             .q_begin = in->q_begin,
                             .k_begin = in->k_begin};
