@@ -1,7 +1,7 @@
 /* One row of scores, and the products that all passes share; see attention_simd.h. */
 #include "kernels/simd/attention_simd.h"
 
-#include "base/rng.h"
+#include "kernels/simd/philox.h"
 
 fv_attn_job FV_SIMD_NAME(fv_attn_job_of)(const fv_exec *exec, const fv_attn *a, void *const *ptr)
 {
@@ -122,12 +122,15 @@ void FV_SIMD_NAME(fv_attn_keep)(const fv_attn_job *job, const fv_attn_row *row, 
                                 int64_t cols, float *keep)
 {
     const fv_attn *a = job->a;
-    const float kept = (float)(1.0 / (1.0 - a->dropout));
-    for (int64_t c = 0; c < cols; c += 4) {
-        uint32_t word[4];
-        fv_rng_draw(a->dropout_key, row->draw, (uint64_t)(first + c) / 4, word);
-        for (int l = 0; l < 4; l++)
-            keep[c + l] = (double)fv_rng_unit(word[l]) >= a->dropout ? kept : 0;
+    const vf factor = v_set((float)(1.0 / (1.0 - a->dropout)));
+    const vf least = vi_to_float(vi_set(fv_philox_least(a->dropout)));
+    vi word[4];
+    for (int64_t c = 0; c < cols; c += FV_LANES) {
+        const int64_t inside = (first + c) % FV_PHILOX_DRAW, begin = first + c - inside;
+        if (c == 0 || inside == 0)
+            fv_philox_draw(a->dropout_key, row->draw, (uint64_t)begin / 4, word);
+        const vm kept = fv_philox_kept(word[inside / FV_LANES], least);
+        v_store(keep + c, FV_LANES, v_select(kept, factor, v_zero()));
     }
 }
 
