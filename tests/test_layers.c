@@ -151,6 +151,32 @@ static void cross_attention_with_a_learned_centre(void)
     bench_free(&b);
 }
 
+/* A sequence's bits do not depend on what else is in the batch, with any score inside. */
+static void batches_do_not_matter(void)
+{
+    enum { B = 5, N = 6, WIDTH = 8 };
+    for (int score = 0; score < FV_ATTENTION_CALLER; score++) {
+        bench b = bench_new();
+        fv_ctx *ctx = b.ctx;
+        fv_block_config cfg;
+        fv_block_config_init(&cfg, sizeof cfg, WIDTH, 2);
+        cfg.self.attention.score = (fv_attention_score)score;
+        cfg.self.location_keys = N;
+        cfg.self.rotary.width = 2;
+        fv_block block;
+        CHECK_OK(ctx, fv_block_create(b.params, "b", &cfg, &block));
+        fv_no_grad_begin(ctx);
+        fv_tensor *x = tensor_random(ctx, 1, 3, B, N, WIDTH), *alone[B];
+        for (int i = 0; i < B; i++) {
+            fv_block_input one = {.x = fv_slice(ctx, x, 0, i, i + 1, 1)};
+            alone[i] = fv_block_run(ctx, &block, &one, NULL);
+        }
+        fv_tensor *all = fv_block_run(ctx, &block, &(fv_block_input){.x = x}, NULL);
+        CHECK(tensor_same(ctx, all, fv_concat(ctx, B, alone, 0)));
+        bench_free(&b);
+    }
+}
+
 /* Weights on request, of both attentions, without touching the result. */
 static void weights_on_request(void)
 {
@@ -362,6 +388,7 @@ int main(int argc, char **argv)
     RUN(steps_equal_the_whole);
     RUN(packed_documents);
     RUN(cross_attention_with_a_learned_centre);
+    RUN(batches_do_not_matter);
     RUN(weights_on_request);
     RUN(names_and_counts);
     RUN(starts);
