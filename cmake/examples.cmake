@@ -13,3 +13,8 @@ foreach(source IN LISTS FV_EXAMPLE_SOURCES)
   add_test(NAME example_${name} COMMAND example_${name})
   set_tests_properties(example_${name} PROPERTIES LABELS unit TIMEOUT 600)
 endforeach()
+
+# The pictures in the documentation are what the examples draw.
+if(NOT FV_TEST_ONLY)
+  fovea_script_test(pictures unit tools/make-pictures --check ${CMAKE_BINARY_DIR})
+endif()

@@ -25,20 +25,12 @@ int main(int argc, char **argv)
     static const float legs[WORDS] = {4, 4, 0, 0, 0};       /* the values */
     static const float query[WIDTH] = {0.99f, 0.05f, 0.1f}; /* something like a lion */
     fv_ctx *ctx = example_start(FV_SIMD_SCALAR);
-    fv_tensor *k = one_head(ctx, matrix(ctx, WORDS, WIDTH, keys));
-    fv_tensor *v = one_head(ctx, matrix(ctx, WORDS, 1, legs));
-    fv_tensor *q = one_head(ctx, matrix(ctx, 1, WIDTH, query));
+    fv_tensor *k = matrix(ctx, WORDS, WIDTH, keys), *v = matrix(ctx, WORDS, 1, legs),
+              *q = matrix(ctx, 1, WIDTH, query), *shares;
     float weights[TEMPERATURES * WORDS], answer = 0;
     for (int t = 0; t < TEMPERATURES; t++) {
-        fv_attention how;
-        fv_attention_init(&how, sizeof how);
-        how.score = FV_ATTENTION_DOT;
-        how.temperature = temperatures[t];
-        how.want_weights = true;
-        fv_attention_input in = {.q = q, .k = k, .v = v};
-        fv_attention_result out;
-        read_floats(ctx, fv_attention_run(ctx, &how, &in, &out), &answer);
-        read_floats(ctx, out.weights, weights + t * WORDS);
+        read_floats(ctx, fv_attention_lookup(ctx, q, k, v, temperatures[t], &shares), &answer);
+        read_floats(ctx, shares, weights + t * WORDS);
         printf("%-9s legs: %.3f\n", rows[t], (double)answer);
     }
     puts("");
