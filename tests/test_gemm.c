@@ -251,6 +251,15 @@ static void check_all(shape s, fv_pool *pool, int threads)
     problem_free(&p);
 }
 
+/* The same for m, n, k of an array, on one thread. */
+static void check_size(shape s, const int64_t size[3])
+{
+    s.m = size[0];
+    s.n = size[1];
+    s.k = size[2];
+    check_all(s, NULL, 1);
+}
+
 /* ---- tests ------------------------------------------------------------------------------ */
 
 static void tile_edges(void)
@@ -277,15 +286,10 @@ static void transposes_and_strides(void)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int t = 0; t < 4; t++)
             for (int64_t pad = 0; pad <= 3; pad += 3)
-                for (int64_t spread = 1; spread <= 2; spread++)
-                    check_all((shape){.m = sizes[i][0],
-                                      .n = sizes[i][1],
-                                      .k = sizes[i][2],
-                                      .ta = t & 1,
-                                      .tb = t >> 1,
-                                      .pad = pad,
-                                      .spread = spread},
-                              NULL, 1);
+                for (int64_t spread = 1; spread <= 2; spread++) {
+                    shape s = {.ta = t & 1, .tb = t >> 1, .pad = pad, .spread = spread};
+                    check_size(s, sizes[i]);
+                }
 }
 
 static void epilogues(void)
@@ -295,15 +299,12 @@ static void epilogues(void)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int act = 0; act < FV_ACT_COUNT; act++)
             for (int bits = 0; bits < 8; bits++)
-                check_all((shape){.m = sizes[i][0],
-                                  .n = sizes[i][1],
-                                  .k = sizes[i][2],
-                                  .pad = 1,
-                                  .act = (fv_act)act,
-                                  .bias = bits & 1,
-                                  .residual = bits & 2,
-                                  .in_place = bits & 4},
-                          NULL, 1);
+                check_size((shape){.pad = 1,
+                                   .act = (fv_act)act,
+                                   .bias = bits & 1,
+                                   .residual = bits & 2,
+                                   .in_place = bits & 4},
+                           sizes[i]);
 }
 
 static void accumulates(void)
@@ -312,13 +313,7 @@ static void accumulates(void)
         {1, 50, 20}, {6, 64, 32}, {29, 70, 33}, {64, 130, 65}, {3, 5, 0}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int t = 0; t < 4; t++)
-            check_all((shape){.m = sizes[i][0],
-                              .n = sizes[i][1],
-                              .k = sizes[i][2],
-                              .ta = t & 1,
-                              .tb = t >> 1,
-                              .accumulate = true},
-                      NULL, 1);
+            check_size((shape){.ta = t & 1, .tb = t >> 1, .accumulate = true}, sizes[i]);
 }
 
 /* k so long that it is cut into blocks, with C as its own residual too. */
@@ -338,6 +333,20 @@ static void long_k(void)
                       NULL, 1);
     check_all((shape){.m = 1, .n = 1100, .k = 2101}, NULL, 1);
     check_all((shape){.m = 1030, .n = 20, .k = 2060, .residual = true}, NULL, 1);
+}
+
+/* Strips of every height, thin ones first, over rows of B that are read where they lie (300 apart)
+ * or, at 512, packed by the first strip; some columns are left over from the widest tile. */
+static void few_rows(void)
+{
+    for (int64_t m = 1; m <= 20; m++)
+        for (int far = 0; far < 2; far++) {
+            shape s = {.m = m, .n = 299, .k = 41, .pad = far ? 512 - 299 : 1};
+            check_all(s, NULL, 1);
+            s.bias = s.residual = s.in_place = true;
+            check_all(s, NULL, 1);
+        }
+    check_all((shape){.m = 8, .n = 75, .k = 2100, .pad = 512 - 75, .residual = true}, NULL, 1);
 }
 
 static void empty_sizes(void)
@@ -583,6 +592,7 @@ int main(int argc, char **argv)
     RUN(epilogues);
     RUN(accumulates);
     RUN(long_k);
+    RUN(few_rows);
     RUN(empty_sizes);
     RUN(threads_one_to_eight);
     RUN(batches);

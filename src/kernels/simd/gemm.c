@@ -61,11 +61,28 @@ static b_view packed_view(const unit *u, int64_t depth)
     return (b_view){u->b_block, FV_TILE_COLS, depth * FV_TILE_COLS};
 }
 
+/* Rows of a strip when `rows` are shared out evenly: a thin last strip would wait for B. */
+static int64_t even_strip(int64_t rows)
+{
+    const int64_t strips = (rows + FV_GEMM_STRIP - 1) / FV_GEMM_STRIP;
+    return strips ? (rows + strips - 1) / strips : 0;
+}
+
+/* A level with wide tiles lets a thin strip come first, while B is not in its own panels yet. */
+static int64_t first_strip(const job *j, const unit *u)
+{
+    const int64_t left_over = u->rows % FV_GEMM_STRIP;
+    if (j->plan.a_rows || (j->plan.pack_b && j->g->b_col != 1)) return FV_GEMM_STRIP;
+    if (left_over > 0 && left_over <= FV_WIDE_ROWS) return smaller(FV_WIDE_ROWS, u->rows);
+    return j->plan.pack_b ? FV_GEMM_STRIP : even_strip(u->rows);
+}
+
 /* Columns that the first strip packs while it computes; the rest is packed beforehand. */
 static int64_t packed_on_the_way(const job *j, const unit *u)
 {
-    const bool can = j->plan.pack_b && j->g->b_col == 1 && u->rows >= FV_GEMM_STRIP;
-    return can ? u->cols / FV_TILE_COLS * FV_TILE_COLS : 0;
+    if (!j->plan.pack_b || j->g->b_col != 1 || u->rows < FV_GEMM_STRIP) return 0;
+    const int64_t width = first_strip(j, u) <= FV_WIDE_ROWS ? FV_WIDE_COLS : FV_TILE_COLS;
+    return u->cols / width * width;
 }
 
 /* B for the first strip of a block. */
@@ -104,26 +121,40 @@ static sum_view waiting_sums(const job *j, const unit *u)
     return (sum_view){j->c + u->at.c + u->row * j->g->c_row + u->col, j->g->c_row};
 }
 
-/* A strip in hand: six rows of the unit (or the last few) and how they meet B. */
+/* A strip in hand: six rows of the unit (or fewer) and how they meet B. */
 typedef struct strip {
     int64_t row;
     int rows;
     bool first_k, last_k;
     int64_t pack_cols; /* columns of B to pack on the way */
-    bool stream;       /* B is met for the first time */
+    bool stream;       /* B is not in L1: met for the first time, or too wide for it */
+    bool wide;         /* wide tiles wherever they fit */
 } strip;
+
+static bool is_wide(const unit *u, const strip *s, int64_t col)
+{
+    return s->wide && (s->pack_cols ? col < s->pack_cols : u->cols - col >= FV_WIDE_COLS);
+}
 
 static void run_tile(const unit *u, const strip *s, fv_tile *t, const b_view *packed, int64_t col,
                      int cols)
 {
-    if (col < s->pack_cols) {
-        t->packed = u->b_block + col / FV_TILE_COLS * packed->step;
-        FV_GEMM_NAME(tile_pack)(t);
-    } else if (s->stream && cols == FV_TILE_COLS) {
-        FV_GEMM_NAME(tile_stream)(t, s->rows);
-    } else {
-        FV_GEMM_NAME(tile)(t, s->rows, cols);
+    const bool pack = col < s->pack_cols;
+    if (pack) t->packed = u->b_block + col / FV_TILE_COLS * packed->step;
+#if FV_SIMD_LEVEL == 2
+    if (is_wide(u, s, col)) {
+        (pack        ? FV_GEMM_NAME(wide_pack)
+         : s->stream ? FV_GEMM_NAME(wide_stream)
+                     : FV_GEMM_NAME(wide))(t, s->rows);
+        return;
     }
+#endif
+    if (pack)
+        FV_GEMM_NAME(tile_pack)(t);
+    else if (s->stream && cols == FV_TILE_COLS)
+        FV_GEMM_NAME(tile_stream)(t, s->rows);
+    else
+        FV_GEMM_NAME(tile)(t, s->rows, cols);
 }
 
 /* A strip against every panel of the block. */
@@ -135,8 +166,10 @@ static void run_strip(const job *j, const unit *u, const strip *s, const b_view 
     float *c = j->c + u->at.c + (u->row + s->row) * g->c_row + u->col;
     const bool finish = s->last_k && has_epilogue(j);
     _Alignas(64) float buffer[FV_GEMM_STRIP * FV_TILE_COLS];
-    for (int64_t col = 0; col < u->cols; col += FV_TILE_COLS) {
-        const int cols = (int)smaller(FV_TILE_COLS, u->cols - col);
+    int cols;
+    for (int64_t col = 0; col < u->cols; col += cols) {
+        const int width = is_wide(u, s, col) ? FV_WIDE_COLS : FV_TILE_COLS;
+        cols = (int)smaller(width, u->cols - col);
         float *waiting = sums.base + s->row * sums.row + col;
         const b_view *view = s->pack_cols && col >= s->pack_cols ? packed : b;
         t->b = b_tile(j, view, col);
@@ -144,7 +177,7 @@ static void run_strip(const job *j, const unit *u, const strip *s, const b_view 
         t->from = s->first_k && !g->accumulate ? NULL : waiting;
         t->from_row = sums.row;
         t->c = finish ? buffer : waiting;
-        t->c_row = finish ? FV_TILE_COLS : sums.row;
+        t->c_row = finish ? width : sums.row;
         run_tile(u, s, t, packed, col, cols);
         if (!finish) continue;
         const fv_finish f = {.act = g->act,
@@ -154,17 +187,8 @@ static void run_strip(const job *j, const unit *u, const strip *s, const b_view 
                                                            u->col + col
                                                      : NULL,
                              .residual_row = g->residual_row};
-        FV_GEMM_NAME(finish)(&f, buffer, FV_TILE_COLS, c + col, g->c_row, s->rows, cols);
+        FV_GEMM_NAME(finish)(&f, buffer, width, c + col, g->c_row, s->rows, cols);
     }
-}
-
-/* Few rows are shared out evenly: a thin last strip would wait for B. */
-static int64_t strip_rows(const job *j, const unit *u)
-{
-    if (u->rows > FV_DIRECT_ROWS || u->rows == 0 || j->plan.a_rows || j->plan.pack_b)
-        return FV_GEMM_STRIP;
-    const int64_t strips = (u->rows + FV_GEMM_STRIP - 1) / FV_GEMM_STRIP;
-    return (u->rows + strips - 1) / strips;
 }
 
 static void block(const job *j, const unit *u, int64_t k0, int64_t depth)
@@ -179,9 +203,10 @@ static void block(const job *j, const unit *u, int64_t k0, int64_t depth)
                .last_k = k0 + depth == g->k,
                .pack_cols = packed_on_the_way(j, u),
                .stream = !j->plan.pack_b};
-    const int64_t step = strip_rows(j, u);
-    for (; s.row < u->rows; s.row += step) {
+    int64_t step = first_strip(j, u);
+    for (; s.row < u->rows; s.row += s.rows) {
         s.rows = (int)smaller(step, u->rows - s.row);
+        s.wide = s.rows <= FV_WIDE_ROWS && (s.pack_cols || !j->plan.pack_b);
         if (a_rows) {
             if (s.row % a_rows == 0) FV_GEMM_NAME(pack_a)
             (smaller(a_rows, u->rows - s.row), depth, a + s.row * g->a_row, g->a_row, g->a_col,
@@ -195,7 +220,8 @@ static void block(const job *j, const unit *u, int64_t k0, int64_t depth)
         run_strip(j, u, &s, &b, &packed, &t);
         if (s.pack_cols) b = packed;
         s.pack_cols = 0;
-        s.stream = false;
+        if (s.row == 0 && !a_rows) step = even_strip(u->rows - s.rows);
+        s.stream = s.stream && FV_SIMD_LEVEL == 2;
     }
 }
 
@@ -255,7 +281,8 @@ void FV_GEMM_NAME(gemm)(const fv_exec *exec, void *const *ptr, const void *args)
     if (g->k == 0) j.a = j.b = j.c; /* never read, and may be NULL, which has no neighbours */
     fv_gemm_make_plan(g, exec->threads, &j.plan);
     if (j.plan.units <= 0) return;
-    if (g->b_col == 1 && g->m <= FV_DIRECT_ROWS) j.plan.pack_b = false;
+    if (g->b_col == 1 && g->m <= FV_DIRECT_ROWS && !fv_rows_collide(g->b_row))
+        j.plan.pack_b = false;
     if (j.plan.serial)
         units(&j, 0, j.plan.units, 0);
     else

@@ -4,6 +4,7 @@
  *
  *   gemm.c         units, blocks and strips: who computes what
  *   gemm_tile.c    6 rows x a few vectors of C in registers: where the time goes
+ *   gemm_wide.c    up to 3 rows x more vectors, for AVX2
  *   gemm_row.c     one row times a matrix
  *   gemm_finish.c  act(sum + bias) + residual
  *   pack.c         A and B into the order in which the tile reads them
@@ -70,7 +71,28 @@ static inline void fv_vec_store_part(float *p, int count, fv_vec v)
 /* Columns of a tile, and of a panel that this level packs for itself. Divides FV_GEMM_PANEL. */
 enum { FV_TILE_COLS = FV_VEC * FV_TILE_VECS };
 /* Up to so many rows, contiguous rows of B are read where they lie: packing would not pay. */
-enum { FV_DIRECT_ROWS = FV_SIMD_LEVEL == 3 ? 24 : FV_GEMM_STRIP };
+enum { FV_DIRECT_ROWS = 24 };
+/* A strip of so few rows has wide tiles where B is not in this level's own panels. */
+enum { FV_WIDE_ROWS = FV_SIMD_LEVEL == 3 ? 0 : 3, FV_WIDE_COLS = 32 };
+
+/* B's rows are far apart: no hardware prefetcher follows them. The distance, in rows, covers the
+ * latency of L3. L2 is the goal where rows a power of two apart would push each other out of L1;
+ * narrow tiles of other rows, which are met again by every strip, are asked for near and into L1.
+ */
+enum {
+    FV_AHEAD = 24,
+    FV_AHEAD_PACK = FV_SIMD_LEVEL == 3 ? 24 : 64,
+    FV_AHEAD_NEAR = 8,
+    FV_LINE = 16
+};
+
+/* Whether rows of B are so far apart that those of a narrow tile push each other out of the caches
+ * between two strips. */
+static inline bool fv_rows_collide(int64_t b_row)
+{
+    enum { COLLIDING_FLOATS = 512 };
+    return FV_SIMD_LEVEL == 2 && b_row % COLLIDING_FLOATS == 0;
+}
 
 /* Loops of constant length over registers; left alone they would spill. Under a sanitizer the
  * many unrolled instances would take minutes to compile: there they share one plain function. */
@@ -106,7 +128,7 @@ typedef struct fv_tile {
     int64_t from_row;
     float *c;
     int64_t c_row;
-    float *packed; /* where tile_pack puts B, [k][FV_TILE_COLS] */
+    float *packed; /* where tile_pack puts B, [k][FV_TILE_COLS]; wide_pack: several such panels */
 } fv_tile;
 
 /* rows 1..FV_GEMM_STRIP, cols 1..FV_TILE_COLS. */
@@ -115,6 +137,11 @@ void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols);
 void FV_GEMM_NAME(tile_stream)(const fv_tile *t, int rows);
 /* FV_GEMM_STRIP x FV_TILE_COLS: the same, and packs B while at it. */
 void FV_GEMM_NAME(tile_pack)(const fv_tile *t);
+/* rows 1..FV_WIDE_ROWS, FV_WIDE_COLS columns: likewise three forms, of which the last packs panels
+ * of FV_TILE_COLS columns. */
+void FV_GEMM_NAME(wide)(const fv_tile *t, int rows);
+void FV_GEMM_NAME(wide_stream)(const fv_tile *t, int rows);
+void FV_GEMM_NAME(wide_pack)(const fv_tile *t, int rows);
 
 /* What is done to sums: y = act(sum + bias) + residual. */
 typedef struct fv_finish {

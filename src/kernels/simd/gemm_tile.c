@@ -5,11 +5,6 @@
  */
 #include "kernels/simd/gemm_simd.h"
 
-/* B's rows are far apart and met for the first time: no hardware prefetcher follows them. The
- * distance covers the latency of L3; L2 is the goal, since rows a power of two apart would push
- * each other out of L1. */
-enum { PREFETCH_ROWS = FV_SIMD_LEVEL == 3 ? 24 : 64, LINE = 16 };
-
 /* Half of an AVX-512 register costs half the time: what is left of a row when up to 8 columns are.
  * An AVX2 register is not worth halving. */
 #if FV_SIMD_LEVEL == 3
@@ -36,6 +31,7 @@ typedef enum tile_kind {
     PART,   /* the last vector has only `tail` columns */
     HALF,   /* likewise, and half a vector holds them */
     STREAM, /* whole, and B comes from far away */
+    NEAR,   /* likewise, and its rows can wait in L1 */
     PACK    /* likewise, and B is packed on the way: its stores hide behind the FMAs */
 } tile_kind;
 
@@ -78,10 +74,18 @@ FV_INSTANCE void tile(const fv_tile *t, const int rows, const int vecs, const ti
             row[v] = kind == PART && v == vecs - 1 ? fv_vec_load_part(b + v * FV_VEC, tail)
                                                    : fv_vec_load(b + v * FV_VEC);
         if (kind == HALF) row_edge = half_load(b + last, tail);
-        if (kind == STREAM || kind == PACK) {
+        if (kind == STREAM || kind == PACK || kind == NEAR) {
+            const int64_t ahead = kind == PACK   ? FV_AHEAD_PACK
+                                  : kind == NEAR ? FV_AHEAD_NEAR
+                                                 : FV_AHEAD;
             FV_UNROLL
-            for (int j = 0; j < vecs * FV_VEC; j += LINE)
-                _mm_prefetch((const void *)(b + PREFETCH_ROWS * b_row + j), _MM_HINT_T1);
+            for (int j = 0; j < vecs * FV_VEC; j += FV_LINE) {
+                const void *line = b + ahead * b_row + j;
+                if (kind == NEAR)
+                    _mm_prefetch(line, _MM_HINT_T0);
+                else
+                    _mm_prefetch(line, _MM_HINT_T1);
+            }
         }
         if (kind == PACK) {
             FV_UNROLL
@@ -157,10 +161,12 @@ static const tile_fn stream_tiles[FV_GEMM_STRIP] = NAMES(STREAM, 4);
 static const tile_fn pack_tile = PACK_6x4;
 #else
 TILES(STREAM, 2)
+TILES(NEAR, 2)
 TILE(PACK, 6, 2)
 static const tile_fn whole_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(WHOLE, 1), NAMES(WHOLE, 2)};
 static const tile_fn part_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(PART, 1), NAMES(PART, 2)};
 static const tile_fn stream_tiles[FV_GEMM_STRIP] = NAMES(STREAM, 2);
+static const tile_fn near_tiles[FV_GEMM_STRIP] = NAMES(NEAR, 2);
 static const tile_fn pack_tile = PACK_6x2;
 #endif
 
@@ -176,6 +182,15 @@ void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols)
     (tail == FV_VEC ? whole_tiles : part_tiles)[vecs - 1][rows - 1](t, tail);
 }
 
-void FV_GEMM_NAME(tile_stream)(const fv_tile *t, int rows) { stream_tiles[rows - 1](t, FV_VEC); }
+void FV_GEMM_NAME(tile_stream)(const fv_tile *t, int rows)
+{
+#if FV_SIMD_LEVEL == 2
+    if (!fv_rows_collide(t->b_row)) {
+        near_tiles[rows - 1](t, FV_VEC);
+        return;
+    }
+#endif
+    stream_tiles[rows - 1](t, FV_VEC);
+}
 
 void FV_GEMM_NAME(tile_pack)(const fv_tile *t) { pack_tile(t, FV_VEC); }
