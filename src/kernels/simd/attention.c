@@ -136,10 +136,8 @@ static bool pack_block(const forward_job *job, int64_t b, int64_t h, int64_t fir
     const fv_attn *a = job->base.a;
     const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
     const void *v = fv_attn_at(a, job->base.ptr[FV_ATTN_V], &a->v, b, h, first);
-    if (job->pairs)
-        job->pairs->pack(a, k, v, keys, panels, values);
-    else if (fv_attn_width(a) > 0)
-        FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
+    if (job->pairs) return job->pairs->pack(a, k, v, keys, panels, values);
+    if (fv_attn_width(a) > 0) FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
     return FV_SIMD_NAME(fv_attn_finite)(a->dtype, v, a->v.row, keys, a->d_v);
 }
 

@@ -116,28 +116,44 @@ static void pack_panel(const uint16_t *k, int64_t row, int64_t keys, int64_t d, 
     }
 }
 
-static void pack_values(const uint16_t *v, int64_t row, int64_t keys, int64_t d_v, uint32_t *to)
+/* 32 columns of two keys as 32 words, in order. */
+V_INLINE void interleave(__m512i even, __m512i odd, uint32_t *to, int64_t cols)
 {
-    const int64_t stride = fv_attn_round(d_v, FV_LANES);
-    for (int64_t j = 0; j < keys; j += 2, to += stride)
-        for (int64_t c = 0; c < d_v; c += FV_LANES) {
-            const vm some = v_first((int)fv_attn_min(FV_LANES, d_v - c)), none = 0;
-            const uint16_t *even = v + j * row + c;
-            const __m256i x = _mm256_maskz_loadu_epi16(some, even);
-            const __m256i y = _mm256_maskz_loadu_epi16(j + 1 < keys ? some : none, even + row);
-            const vi pairs = vi_or(_mm512_cvtepu16_epi32(x), vi_shl(_mm512_cvtepu16_epi32(y), 16));
-            _mm512_storeu_si512(to + c, pairs);
-        }
+    const __m512i low = _mm512_unpacklo_epi16(even, odd), high = _mm512_unpackhi_epi16(even, odd);
+    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    _mm512_storeu_si512(to, _mm512_permutex2var_epi64(low, first, high));
+    if (cols > FV_LANES)
+        _mm512_storeu_si512(to + FV_LANES, _mm512_permutex2var_epi64(low, second, high));
 }
 
-static void pack(const fv_attn *a, const void *k, const void *v, int64_t keys, void *panels,
+/* Returns whether all values are finite. */
+static bool pack_values(const uint16_t *v, int64_t row, int64_t keys, int64_t d_v, uint32_t *to)
+{
+    const int64_t stride = fv_attn_round(d_v, FV_LANES);
+    const __m512i sizes = _mm512_set1_epi16(0x7fff), infinity = _mm512_set1_epi16(0x7f80);
+    __m512i most = _mm512_setzero_si512();
+    for (int64_t j = 0; j < keys; j += 2, to += stride)
+        for (int64_t c = 0; c < d_v; c += 2 * FV_LANES) {
+            const __mmask32 some = first_halves(d_v - c), none = 0;
+            const uint16_t *at = v + j * row + c;
+            const __m512i even = _mm512_maskz_loadu_epi16(some, at);
+            const __m512i odd = _mm512_maskz_loadu_epi16(j + 1 < keys ? some : none, at + row);
+            most = _mm512_max_epu16(most, _mm512_and_si512(even, sizes));
+            most = _mm512_max_epu16(most, _mm512_and_si512(odd, sizes));
+            interleave(even, odd, to + c, stride - c);
+        }
+    return _mm512_cmpge_epu16_mask(most, infinity) == 0;
+}
+
+static bool pack(const fv_attn *a, const void *k, const void *v, int64_t keys, void *panels,
                  void *values)
 {
     const int64_t pairs = fv_attn_pairs_of(a->d);
     for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL)
         pack_panel((const uint16_t *)k + j * a->k.row, a->k.row,
                    fv_attn_min(FV_ATTN_PANEL, keys - j), a->d, (uint32_t *)panels + j * pairs);
-    pack_values(v, a->v.row, keys, a->d_v, values);
+    return pack_values(v, a->v.row, keys, a->d_v, values);
 }
 
 static void load_query(const void *q, int64_t d, void *to)
@@ -210,16 +226,18 @@ static void blend(const void *weights, int rows, const void *values, int64_t key
 
 /* ---- weights ---------------------------------------------------------------------- */
 
-/* 2^x as fv_attn_exp2, with a relative error below 3e-6: the weight is rounded to 2^-8 anyway. */
+/* 2^x as fv_attn_exp2, but with a relative error of 3e-6: the weight is rounded to 2^-8 anyway. A
+ * polynomial of x - floor(x), then the instruction takes the floor itself, -inf included. */
 V_INLINE vf exp2_short(vf x)
 {
-    const vf magic = v_set(12582912.0f), n = v_sub(v_add(x, magic), magic), r = v_sub(x, n);
-    vf y = v_set(0x1.3a029ap-7f);
-    y = v_fma(y, r, v_set(0x1.c9fc38p-5f));
-    y = v_fma(y, r, v_set(0x1.ec0378p-3f));
-    y = v_fma(y, r, v_set(0x1.62e12cp-1f));
+    enum { MINUS_FLOOR = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC };
+    const vf r = _mm512_reduce_ps(x, MINUS_FLOOR);
+    vf y = v_set(0x1.b7f714p-7f);
+    y = v_fma(y, r, v_set(0x1.abf874p-5f));
+    y = v_fma(y, r, v_set(0x1.ee245p-3f));
+    y = v_fma(y, r, v_set(0x1.62d6c6p-1f));
     y = v_fma(y, r, v_set(1.0f));
-    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v_set(-126.0f), _CMP_NLT_UQ), y, n);
+    return _mm512_scalef_ps(y, x);
 }
 
 V_INLINE vf weight_of(const float *s, vf top, vf factor)

@@ -254,9 +254,9 @@ void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64
  * what the forward pass calls instead. Rows of weights are FV_ATTN_WEIGHT_ROW words apart.
  */
 typedef struct fv_attn_pair_products {
-    /* Rows of k and v into panels [keys/64][ceil(d/2)][64] and values [ceil(keys/2)][ceil16(d_v)].
-     */
-    void (*pack)(const fv_attn *a, const void *k, const void *v, int64_t keys, void *panels,
+    /* Rows of k and v into panels [keys/64][ceil(d/2)][64] and values [ceil(keys/2)][ceil16(d_v)];
+     * returns whether the values are all finite. */
+    bool (*pack)(const fv_attn *a, const void *k, const void *v, int64_t keys, void *panels,
                  void *values);
     void (*load_query)(const void *q, int64_t d, void *to);
     /* As fv_attn_scores, but unscaled: q . k. */
