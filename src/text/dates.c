@@ -87,7 +87,8 @@ static bool is_date(int year, int month, int day)
 fv_dates_part fv_date_part(int year, int month, int day)
 {
     uint32_t words[4];
-    fv_rng_draw(fv_rng_key(0x64617465, 0, 0), (uint64_t)(year * 400 + month * 32 + day), 0, words);
+    fv_rng_draw(fv_rng_key(0x64617465, 0, 0),
+                (uint64_t)(((int64_t)year * 400) + (month * 32) + day), 0, words);
     return words[0] % 10 == 0 ? FV_DATES_TEST : FV_DATES_TRAIN;
 }
 
