@@ -320,17 +320,11 @@ static void accumulates(void)
 static void long_k(void)
 {
     for (int t = 0; t < 4; t++)
-        for (int kind = 0; kind < 3; kind++)
-            check_all((shape){.m = 31,
-                              .n = 75,
-                              .k = 2100,
-                              .ta = t & 1,
-                              .tb = t >> 1,
-                              .accumulate = kind == 1,
-                              .residual = kind == 2,
-                              .in_place = true,
-                              .bias = kind == 2},
-                      NULL, 1);
+        for (int kind = 0; kind < 3; kind++) {
+            shape s = {.ta = t & 1, .tb = t >> 1, .in_place = true, .accumulate = kind == 1};
+            s.residual = s.bias = kind == 2;
+            check_size(s, (int64_t[]){31, 75, 2100});
+        }
     check_all((shape){.m = 1, .n = 1100, .k = 2101}, NULL, 1);
     check_all((shape){.m = 1030, .n = 20, .k = 2060, .residual = true}, NULL, 1);
 }
