@@ -1,0 +1,269 @@
+"""Attention against PyTorch's scaled_dot_product_attention and onnxruntime's MultiHeadAttention.
+
+    python3 bench/peers/attention.py --library build/release/libfovea.so [--json] [--quick]
+
+All contenders run in this process on the same arrays, in turns; a time is the median over the
+rounds. libfovea.so is called through ctypes on raw pointers. PyTorch is measured with one thread
+and with all CPUs and its better time counts; onnxruntime and Fovea with the same numbers of
+threads. A ratio is our speed over theirs.
+"""
+import argparse
+import ctypes
+import json
+import math
+import statistics
+import sys
+import time
+
+import common
+
+common.keep_memory()
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+import torch.nn.functional as functional  # noqa: E402
+
+FORWARD, BACKWARD = 0, 1
+F32, TOP_LEFT = 0, 1
+
+
+# ---- Fovea through ctypes ------------------------------------------------------------
+
+
+class Layout(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in ("batch", "head", "row")]
+
+
+class Grid(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in ("batch", "head", "row", "col")]
+
+
+def structure(header, name, kinds):
+    """The fields of a struct as the header declares them, so that a new one cannot be missed."""
+    text = header.split(f"typedef struct {name} {{", 1)[1].split(f"}} {name};", 1)[0]
+    while "/*" in text:
+        before, rest = text.split("/*", 1)
+        text = before + " " + rest.split("*/", 1)[1]
+    fields = []
+    for declaration in text.split(";"):
+        words = declaration.replace("*", " * ").split()
+        if not words:
+            continue
+        if "(" in declaration:
+            fields.append((declaration.split("(*", 1)[1].split(")", 1)[0], ctypes.c_void_p))
+            continue
+        words = [word for word in words if word != "const"]
+        kind, names = words[0], "".join(words[1:])
+        for item in names.split(","):
+            pointer = item.startswith("*") or kind == "fv_pool"
+            fields.append((item.strip("*"), ctypes.c_void_p if pointer else kinds[kind]))
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
+
+
+class Fovea:
+    def __init__(self, path, header_path):
+        self.lib = ctypes.CDLL(path)
+        with open(header_path, encoding="utf-8") as file:
+            header = file.read()
+        kinds = {"size_t": ctypes.c_size_t, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64,
+                 "double": ctypes.c_double, "bool": ctypes.c_bool, "int": ctypes.c_int,
+                 "fv_attn_layout": Layout, "fv_attn_grid": Grid, "void": None}
+        for enum in ("fv_dtype", "fv_score", "fv_causal", "fv_simd"):
+            kinds[enum] = ctypes.c_int
+        self.Attn = structure(header, "fv_attn", kinds)
+        self.Data = structure(header, "fv_attn_data", kinds)
+        self.Exec = structure(header, "fv_attn_exec", kinds)
+        self.pools = {}
+
+    def check(self, status, what):
+        if status != 0:
+            sys.exit(f"{what} failed with status {status}")
+
+    def pool(self, threads):
+        if threads > 1 and threads not in self.pools:
+            made = ctypes.c_void_p()
+            self.check(self.lib.fv_pool_create(threads, ctypes.byref(made)), "fv_pool_create")
+            self.pools[threads] = made
+        return self.pools.get(threads)
+
+    def contender(self, q, k, v, grad, causal, threads, backward):
+        """A function that runs the pass once, and its output."""
+        lib, size = self.lib, q.shape
+        a = self.Attn()
+        lib.fv_attn_init(ctypes.byref(a), ctypes.c_size_t(ctypes.sizeof(a)))
+        a.batch, a.heads, a.n_q, a.d = size
+        a.kv_heads, a.n_k, a.d_v = size[1], size[2], size[3]
+        a.scale = 1 / math.sqrt(size[3])
+        a.causal = TOP_LEFT if causal else 0
+        lib.fv_attn_dense(ctypes.byref(a))
+        o, lse = np.zeros(size, np.float32), np.zeros(size[:3], np.float32)
+        grads = [np.zeros(size, np.float32) for _ in range(3)]
+        data = self.Data()
+        named = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "grad_o": grad,
+                 "grad_q": grads[0], "grad_k": grads[1], "grad_v": grads[2]}
+        for name, array in named.items():
+            setattr(data, name, array.ctypes.data)
+        execution = self.Exec()
+        execution.pool = self.pool(threads)
+        need = 0
+        for which in (FORWARD, BACKWARD):
+            bytes_ = ctypes.c_size_t()
+            self.check(lib.fv_attn_scratch(ctypes.byref(a), which, threads, ctypes.byref(bytes_)),
+                       "fv_attn_scratch")
+            need = max(need, bytes_.value)
+        scratch = np.zeros(need + 64, np.uint8)
+        at = (scratch.ctypes.data + 63) // 64 * 64
+        arguments = (ctypes.byref(a), ctypes.byref(data), ctypes.byref(execution),
+                     ctypes.c_void_p(at), ctypes.c_size_t(need))
+
+        def run(keep=(named, grads, scratch, a, data, execution)):
+            self.check(lib.fv_attn_forward(*arguments), "fv_attn_forward")
+            if backward:
+                self.check(lib.fv_attn_backward(*arguments), "fv_attn_backward")
+
+        return run, o
+
+
+# ---- the others ----------------------------------------------------------------------
+
+
+def torch_contender(q, k, v, grad, causal, threads, backward):
+    tensors = [torch.from_numpy(x).requires_grad_(backward) for x in (q, k, v)]
+    g = torch.from_numpy(grad)
+    result = {}
+
+    def run():
+        torch.set_num_threads(threads)
+        for t in tensors:
+            t.grad = None
+        with torch.set_grad_enabled(backward):
+            result["o"] = functional.scaled_dot_product_attention(*tensors, is_causal=causal)
+        if backward:
+            result["o"].backward(g)
+
+    return run, result
+
+
+def onnx_session(heads, causal, threads):
+    try:
+        import onnxruntime
+        from onnx import TensorProto, helper
+    except ImportError:
+        return None
+    node = helper.make_node("MultiHeadAttention", ["q", "k", "v"], ["o"], domain="com.microsoft",
+                            num_heads=heads, unidirectional=int(causal))
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, None, None])
+              for name in ("q", "k", "v", "o")]
+    graph = helper.make_graph([node], "attention", values[:3], values[3:])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                        providers=["CPUExecutionProvider"])
+
+
+def onnx_contender(q, k, v, causal, threads):
+    session = onnx_session(q.shape[1], causal, threads)
+    if session is None:
+        return None
+    flat = {name: np.ascontiguousarray(x.transpose(0, 2, 1, 3)).reshape(x.shape[0], x.shape[2], -1)
+            for name, x in (("q", q), ("k", k), ("v", v))}
+    result = {}
+
+    def run():
+        result["o"] = session.run(None, flat)[0]
+
+    return run, result
+
+
+# ---- measuring -----------------------------------------------------------------------
+
+
+def in_turns(contenders, rounds):
+    """Median seconds of a call of each, contenders in turns within a round."""
+    times = {name: [] for name in contenders}
+    for run in contenders.values():
+        run()
+    for _ in range(rounds):
+        for name, run in contenders.items():
+            calls, start = 0, time.perf_counter()
+            while calls == 0 or time.perf_counter() - start < 0.02:
+                run()
+                calls += 1
+            times[name].append((time.perf_counter() - start) / calls)
+    return {name: statistics.median(all_) for name, all_ in times.items()}
+
+
+def best(times, side):
+    return min(seconds for name, seconds in times.items() if name.startswith(side + " "))
+
+
+def measure(fovea, shape, causal, backward, rounds):
+    rng = np.random.default_rng(1)
+    q, k, v, grad = (rng.standard_normal(shape, np.float32) for _ in range(4))
+    contenders, outputs = {}, {}
+    for threads in common.thread_settings():
+        run, o = fovea.contender(q, k, v, grad, causal, threads, backward)
+        contenders[f"fovea {threads}"] = run
+        outputs["fovea"] = lambda o=o: o
+        run, result = torch_contender(q, k, v, grad, causal, threads, backward)
+        contenders[f"torch {threads}"] = run
+        outputs["torch"] = lambda result=result: result["o"].detach().numpy()
+        onnx = None if backward else onnx_contender(q, k, v, causal, threads)
+        if onnx:
+            contenders[f"onnx {threads}"] = onnx[0]
+            outputs["onnx"] = lambda result=onnx[1]: result["o"].reshape(
+                shape[0], shape[2], shape[1], shape[3]).transpose(0, 2, 1, 3)
+    times = in_turns(contenders, rounds)
+    for side in ("torch", "onnx"):
+        if side in outputs:
+            far = float(np.abs(outputs[side]() - outputs["fovea"]()).max())
+            assert far < 1e-4, f"{side} computes something else: off by {far}"
+    line = {"bench": "peers/attention", "pass": "fwd+bwd" if backward else "fwd", "causal": causal,
+            "heads": shape[1], "n": shape[2], "d": shape[3]}
+    line.update({f"{name.replace(' ', '_')}_ms": 1e3 * s for name, s in times.items()})
+    line["vs_torch"] = best(times, "torch") / best(times, "fovea")
+    for threads in common.thread_settings():
+        if f"onnx {threads}" in times:
+            line[f"vs_onnx_{threads}"] = times[f"onnx {threads}"] / times[f"fovea {threads}"]
+    return line
+
+
+def show_row(line, first):
+    names = [key for key in line if key.endswith("_ms") or key.startswith("vs_")]
+    if first:
+        print(f"{'pass':8} {'mask':7} {'n':>5} {'d':>4} " + " ".join(f"{n:>11}" for n in names))
+    mask = "causal" if line["causal"] else "full"
+    numbers = " ".join(f"{line[n]:11.2f}" for n in names)
+    print(f"{line['pass']:8} {mask:7} {line['n']:5} {line['d']:4} {numbers}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--library", default="build/release/libfovea.so", help="libfovea.so")
+    parser.add_argument("--header", default="include/fovea/attention.h",
+                        help="the header it was built with")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--quick", action="store_true", help="N = 512 and 2048 with d = 64")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds of each contender [7]")
+    options = parser.parse_args()
+    fovea = Fovea(options.library, options.header)
+    lengths, widths = ((512, 2048), (64,)) if options.quick else ((512, 2048, 8192), (64, 128))
+    first = None
+    for backward in (False, True):
+        for n in lengths:
+            for d in widths:
+                for causal in (False, True):
+                    rounds = 3 if n > 4096 else options.rounds
+                    line = measure(fovea, (1, 8, n, d), causal, backward, rounds)
+                    if options.json:
+                        common.show(**line)
+                    else:
+                        show_row(line, first != backward)
+                        first = backward
+
+
+if __name__ == "__main__":
+    main()
