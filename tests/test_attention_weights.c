@@ -3,90 +3,7 @@
  * the identity, against the float64 plain kernel, and what is told about them against the map. Then
  * what must hold to the bit: hidden positions, windows, threads, batch.
  */
-#include "fovea/attention_weights.h"
-#include "support/attention.h"
-
-static fv_simd level; /* of the calls that are tested */
-static fv_pool *pool;
-
-static void at_every_level(void (*fn)(void))
-{
-    for (int l = FV_SIMD_SCALAR; l <= (int)fv_simd_detect(); l++) {
-        level = (fv_simd)l;
-        kernel_level(level);
-        fn();
-        vec_free_all();
-    }
-}
-
-/* ---- calls ------------------------------------------------------------------------ */
-
-static fv_attn_data data_of(const problem *p)
-{
-    return (fv_attn_data){.q = p->q.data,
-                          .k = p->k.data,
-                          .lse = p->lse.data,
-                          .bias = p->bias.data,
-                          .visible = p->visible.data,
-                          .n_keys = p->n_keys.data,
-                          .slopes = p->slopes.data,
-                          .w = p->w.data};
-}
-
-static fv_attn_window whole(const problem *p)
-{
-    fv_attn_window w;
-    fv_attn_window_init(&p->a, &w, sizeof w);
-    return w;
-}
-
-static void run_map(const problem *p, const fv_attn_window *w, void *out)
-{
-    const fv_attn_data data = data_of(p);
-    const fv_attn_exec exec = {.level = level, .pool = pool};
-    size_t need = 0;
-    CHECK(fv_attn_map_scratch(&p->a, w, fv_pool_threads(pool), &need) == FV_OK);
-    void *scratch = aligned_alloc(64, need + 64 - need % 64);
-    CHECK(fv_attn_map(&p->a, &data, w, out, &exec, scratch, need) == FV_OK);
-    free(scratch);
-}
-
-static vec map_of(const problem *p)
-{
-    vec map = vec_new(p->lse.dtype, p->a.batch * p->a.heads * p->a.n_q * p->a.n_k);
-    const fv_attn_window w = whole(p);
-    run_map(p, &w, map.data);
-    return map;
-}
-
-typedef struct summary {
-    vec index, weight, entropy, distance, received;
-} summary;
-
-static summary summary_of(const problem *p, int64_t top)
-{
-    const int64_t rows = p->a.batch * p->a.heads * p->a.n_q;
-    summary s = {.index = vec_new(FV_I64, rows * top),
-                 .weight = vec_new(FV_F32, rows * top),
-                 .entropy = vec_new(FV_F32, rows),
-                 .distance = vec_new(FV_F32, rows),
-                 .received = vec_new(FV_F32, p->a.batch * p->a.heads * p->a.n_k)};
-    const fv_attn_summary ask = {.struct_size = sizeof ask,
-                                 .top = top,
-                                 .top_index = s.index.data,
-                                 .top_weight = s.weight.data,
-                                 .entropy = s.entropy.data,
-                                 .distance = s.distance.data,
-                                 .received = s.received.data};
-    const fv_attn_data data = data_of(p);
-    const fv_attn_exec exec = {.level = level, .pool = pool};
-    size_t need = 0;
-    CHECK(fv_attn_summary_scratch(&p->a, &ask, fv_pool_threads(pool), &need) == FV_OK);
-    void *scratch = aligned_alloc(64, need + 64 - need % 64);
-    CHECK(fv_attn_summarise(&p->a, &data, &ask, &exec, scratch, need) == FV_OK);
-    free(scratch);
-    return s;
-}
+#include "support/attention_weights.h"
 
 /* ---- against the forward pass ----------------------------------------------------- */
 
@@ -120,20 +37,17 @@ static vec forward_weights(const problem *p)
 static vec exact_weights(const problem *p)
 {
     const problem r = problem_in_double(p);
-    const fv_simd kept = level;
-    fv_pool *kept_pool = pool;
-    level = FV_SIMD_SCALAR;
-    pool = NULL;
-    const vec map = map_of(&r);
-    level = kept;
-    pool = kept_pool;
+    const fv_attn_exec kept = weights_exec;
+    weights_exec = (fv_attn_exec){.level = FV_SIMD_SCALAR};
+    const vec map = weights_map(&r);
+    weights_exec = kept;
     return map;
 }
 
 static void check_map(const char *what, problem *p)
 {
     run_forward(p);
-    const vec map = map_of(p), used = forward_weights(p), exact = exact_weights(p);
+    const vec map = weights_map(p), used = forward_weights(p), exact = exact_weights(p);
     /* A score is off by a few u times the size of its terms, and a weight by that share of itself;
      * weights of one row share much of it. */
     const double u = 0x1p-24, shared = 16 * u * (1 + largest_score(p));
@@ -165,7 +79,7 @@ static void sizes(void)
         check_map("large scores", &p);
     }
 }
-static void map_sizes(void) { at_every_level(sizes); }
+static void map_sizes(void) { weights_every_level(sizes); }
 
 static void masked(const char *what, fv_attn a, bool pattern, bool lengths)
 {
@@ -195,8 +109,11 @@ static void masks(void)
     a.left = 40;
     a.right = 21;
     masked("window to both sides", a, false, false);
+    problem p = problem_of(base);
+    problem_blocks(&p, 20, 48, 0.4);
+    check_map("blocks", &p);
 }
-static void map_masks(void) { at_every_level(masks); }
+static void map_masks(void) { weights_every_level(masks); }
 
 static void added(void)
 {
@@ -213,7 +130,7 @@ static void added(void)
     p.a.causal = FV_CAUSAL_BOTTOM_RIGHT;
     check_map("slopes and soft cap", &p);
 }
-static void map_added_terms(void) { at_every_level(added); }
+static void map_added_terms(void) { weights_every_level(added); }
 
 static void check_summary(problem *p);
 
@@ -242,7 +159,7 @@ static void other_scores(void)
     problem_bias(&p, 4 * 45 * 290, 45 * 290, 290, 1);
     check_summary(&p);
 }
-static void map_other_scores(void) { at_every_level(other_scores); }
+static void map_other_scores(void) { weights_every_level(other_scores); }
 
 /* ---- bits ------------------------------------------------------------------------- */
 
@@ -260,7 +177,7 @@ static void windows(void)
 {
     problem p = problem_of(splittable());
     run_forward(&p);
-    const vec map = map_of(&p);
+    const vec map = weights_map(&p);
     static const int64_t part[][8] = {
         {0, 2, 0, 4, 0, 210, 0, 530},   {1, 1, 3, 1, 209, 1, 529, 1}, {0, 1, 1, 2, 50, 100, 255, 3},
         {0, 2, 2, 1, 97, 13, 300, 230}, {1, 1, 0, 4, 5, 3, 0, 16},    {0, 1, 0, 1, 0, 7, 256, 256},
@@ -274,7 +191,7 @@ static void windows(void)
             fv_attn_window_dense(&w);
             if (apart > 1) w.out = (fv_attn_grid){1, t[1], t[1] * t[3], apart * t[1] * t[3] * t[5]};
             const vec out = vec_new(FV_F32, apart * cells + 1);
-            run_map(&p, &w, out.data);
+            weights_run(&p, &w, out.data);
             int64_t wrong = 0;
             for (int64_t i = 0; i < cells; i++) {
                 const int64_t c = i % t[7], r = i / t[7] % t[5], h = i / t[7] / t[5] % t[3];
@@ -287,7 +204,7 @@ static void windows(void)
             CHECK(wrong == 0);
         }
 }
-static void map_windows(void) { at_every_level(windows); }
+static void map_windows(void) { weights_every_level(windows); }
 
 /* A document of a longer row: its queries alone, with log-sum-exps that lie among the others. */
 static void document(void)
@@ -300,41 +217,34 @@ static void document(void)
     part.a.lse_head = 20;
     part.q.data = (float *)p.q.data + 5 * 24;
     part.lse.data = (float *)p.lse.data + 5;
-    const vec map = map_of(&p), ours = map_of(&part);
+    const vec map = weights_map(&p), ours = weights_map(&part);
     for (int64_t h = 0; h < 2; h++)
         CHECK(vec_same_bits(vec_part(ours, h * 490, 490), vec_part(map, (h * 20 + 5) * 70, 490)));
 }
-static void documents(void) { at_every_level(document); }
-
-static bool same_summaries(const summary *x, const summary *y)
-{
-    return vec_same_bits(x->index, y->index) && vec_same_bits(x->weight, y->weight) &&
-           vec_same_bits(x->entropy, y->entropy) && vec_same_bits(x->distance, y->distance) &&
-           vec_same_bits(x->received, y->received);
-}
+static void documents(void) { weights_every_level(document); }
 
 static void threaded(void)
 {
     problem p = problem_of(splittable());
     run_forward(&p);
-    const vec one = map_of(&p);
-    const summary first = summary_of(&p, 5);
+    const vec one = weights_map(&p);
+    const summary first = weights_summary(&p, 5);
     for (int count = 2; count <= 8; count += 2) {
-        CHECK(fv_pool_create(count, &pool) == FV_OK);
-        const vec many = map_of(&p);
-        const summary second = summary_of(&p, 5);
-        fv_pool_destroy(&pool);
+        CHECK(fv_pool_create(count, &weights_exec.pool) == FV_OK);
+        const vec many = weights_map(&p);
+        const summary second = weights_summary(&p, 5);
+        fv_pool_destroy(&weights_exec.pool);
         CHECK(vec_same_bits(one, many) && same_summaries(&first, &second));
     }
 }
-static void threads(void) { at_every_level(threaded); }
+static void threads(void) { weights_every_level(threaded); }
 
 static void batched(void)
 {
     problem all = problem_of(splittable());
     run_forward(&all);
-    const vec map = map_of(&all);
-    const summary both = summary_of(&all, 5);
+    const vec map = weights_map(&all);
+    const summary both = weights_summary(&all, 5);
     const fv_attn *a = &all.a;
     const int64_t rows = a->heads * a->n_q, cells = rows * a->n_k, keys = a->heads * a->n_k;
     for (int64_t b = 0; b < 2; b++) {
@@ -343,14 +253,14 @@ static void batched(void)
                        .k = vec_part(all.k, b * a->k.batch, a->k.batch),
                        .lse = vec_part(all.lse, b * rows, rows)};
         one.a.batch = 1;
-        const summary s = summary_of(&one, 5);
-        CHECK(vec_same_bits(map_of(&one), vec_part(map, b * cells, cells)));
+        const summary s = weights_summary(&one, 5);
+        CHECK(vec_same_bits(weights_map(&one), vec_part(map, b * cells, cells)));
         CHECK(vec_same_bits(s.weight, vec_part(both.weight, b * rows * 5, rows * 5)));
         CHECK(vec_same_bits(s.entropy, vec_part(both.entropy, b * rows, rows)));
         CHECK(vec_same_bits(s.received, vec_part(both.received, b * keys, keys)));
     }
 }
-static void batch(void) { at_every_level(batched); }
+static void batch(void) { weights_every_level(batched); }
 
 /* Rows of 16 bits give the weights of the floats they stand for. */
 static void halves(void)
@@ -369,11 +279,11 @@ static void halves(void)
             vec_set(f.q, i, vec_get(p.q, i));
         for (int64_t i = 0; i < p.k.n; i++)
             vec_set(f.k, i, vec_get(p.k, i));
-        const summary ours = summary_of(&p, 4), theirs = summary_of(&f, 4);
-        CHECK(vec_same_bits(map_of(&p), map_of(&f)) && same_summaries(&ours, &theirs));
+        const summary ours = weights_summary(&p, 4), theirs = weights_summary(&f, 4);
+        CHECK(vec_same_bits(weights_map(&p), weights_map(&f)) && same_summaries(&ours, &theirs));
     }
 }
-static void half_storage(void) { at_every_level(halves); }
+static void half_storage(void) { weights_every_level(halves); }
 
 /* What hidden keys and blind queries hold does not matter. */
 static void poisoned(void)
@@ -383,15 +293,15 @@ static void poisoned(void)
     a.q_offset = -7;
     problem p = problem_of(a);
     run_forward(&p);
-    const vec map = map_of(&p);
-    const summary clean = summary_of(&p, 3);
+    const vec map = weights_map(&p);
+    const summary clean = weights_summary(&p, 3);
     for (int64_t c = 0; c < 20; c++) {
         vec_set(p.k, 23 * 20 + c, NAN);
         vec_set(p.k, 300 * 20 + c, INFINITY);
         vec_set(p.q, c, NAN);
     }
-    const summary s = summary_of(&p, 3);
-    CHECK(vec_same_bits(map, map_of(&p)) && same_summaries(&clean, &s));
+    const summary s = weights_summary(&p, 3);
+    CHECK(vec_same_bits(map, weights_map(&p)) && same_summaries(&clean, &s));
     for (int64_t i = 0; i < 7; i++) {
         CHECK(vec_get(p.lse, i) == -INFINITY);
         CHECK(vec_get(s.index, 3 * i) == -1 && vec_get(s.weight, 3 * i) == 0);
@@ -402,7 +312,7 @@ static void poisoned(void)
     CHECK(vec_get(s.index, 3 * 7) == 0 && vec_get(s.index, 3 * 7 + 1) == -1);
     CHECK(vec_get(s.received, 23) == 0 && vec_get(s.received, 300) == 0);
 }
-static void hidden_poison(void) { at_every_level(poisoned); }
+static void hidden_poison(void) { weights_every_level(poisoned); }
 
 /* ---- summaries -------------------------------------------------------------------- */
 
@@ -460,9 +370,9 @@ static void check_summary(problem *p)
 {
     static const int64_t tops[] = {1, 3, 16, 700};
     run_forward(p);
-    const vec map = map_of(p);
+    const vec map = weights_map(p);
     for (int t = 0; t < 4; t++) {
-        const summary s = summary_of(p, tops[t]);
+        const summary s = weights_summary(p, tops[t]);
         check_top(p, &s, map, tops[t]);
         check_sums(p, &s, map);
     }
@@ -488,7 +398,7 @@ static void summarised(void)
         vec_set(p.k, i, (double)(i / 4 % 3));
     check_summary(&p);
 }
-static void summaries(void) { at_every_level(summarised); }
+static void summaries(void) { weights_every_level(summarised); }
 
 static void head_means(void)
 {
@@ -523,8 +433,8 @@ static void scratch_is_linear(void)
 static void refusals(void)
 {
     problem p = problem_of(attn_sizes(5, 40, 8, 8));
-    fv_attn_data data = data_of(&p);
-    fv_attn_window w = whole(&p);
+    fv_attn_data data = weights_data(&p);
+    fv_attn_window w = weights_window(&p);
     size_t need = 0;
     float out[5 * 40];
     CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_OK);
@@ -535,18 +445,18 @@ static void refusals(void)
     CHECK(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, 0) == FV_ERR_ARGUMENT);
     data.lse = NULL;
     CHECK(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
-    data = data_of(&p);
+    data = weights_data(&p);
     w.col = 1;
     CHECK(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
     w.col = INT64_MAX;
     CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
-    w = whole(&p);
+    w = weights_window(&p);
     w.rows = -1;
     CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
-    w = whole(&p);
+    w = weights_window(&p);
     w.struct_size = 8;
     CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
-    w = whole(&p);
+    w = weights_window(&p);
     CHECK(fv_attn_map_scratch(&p.a, &w, 0, &need) == FV_ERR_ARGUMENT);
     fv_attn_summary s = {.struct_size = sizeof s, .top = 1};
     CHECK(fv_attn_summarise(&p.a, &data, &s, NULL, scratch, need) == FV_ERR_ARGUMENT);

@@ -87,6 +87,37 @@ FV_API FV_MUST_USE fv_status fv_attn_summarise(const fv_attn *a, const fv_attn_d
 FV_API FV_MUST_USE fv_status fv_attn_head_means(const fv_attn *a, const void *lse, const void *rows,
                                                 void *means);
 
+/* ---- the ops ----------------------------------------------------------------------- */
+
+/*
+ * The same with tensors, on any device: q, k, cfg and extra as they were given to fv_attend, and
+ * the log-sum-exp it returned.
+ *
+ *     fv_tensor *lse, *y = fv_attend(ctx, q, k, v, &cfg, NULL, &lse);
+ *     fv_tensor *p = fv_attend_weights(ctx, q, k, lse, &cfg, NULL);     // [batch, heads, n_q, n_k]
+ *
+ * Results have the dtype of lse and no gradient. Packed documents are UNSUPPORTED.
+ */
+FV_API fv_tensor *fv_attend_weights(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
+                                    const fv_attend_config *cfg, const fv_attend_extra *extra);
+
+/* The `top` largest weights of each row, [batch, heads, n_q, top], as fv_attn_summary has them; the
+ * keys they belong to (i64) through `indices`, unless NULL. */
+FV_API fv_tensor *fv_attend_top(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
+                                int64_t top, const fv_attend_config *cfg,
+                                const fv_attend_extra *extra, fv_tensor **indices);
+
+/* How widely attention is spread; see fv_attn_summary. */
+typedef struct fv_attend_summary {
+    fv_tensor *entropy, *distance;           /* [batch, heads, n_q] */
+    fv_tensor *received;                     /* [batch, heads, n_k] */
+    fv_tensor *head_entropy, *head_distance; /* [batch, heads]: means over queries that see a key */
+} fv_attend_summary;
+
+FV_API fv_attend_summary fv_attend_summarise(fv_ctx *ctx, fv_tensor *q, fv_tensor *k,
+                                             fv_tensor *lse, const fv_attend_config *cfg,
+                                             const fv_attend_extra *extra);
+
 #ifdef __cplusplus
 }
 #endif

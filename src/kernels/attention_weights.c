@@ -64,6 +64,7 @@ static bool has_inputs(const fv_attn *a, const fv_attn_data *data)
     if (!data) return false;
     const bool queries = a->batch * a->n_q > 0, keys = a->batch * a->n_k > 0;
     if (queries && !data->lse) return false;
+    if (a->block_k > 0 ? queries && keys && !data->blocks : data->blocks != NULL) return false;
     if (a->score == FV_SCORE_ADDITIVE ? !data->w : data->w != NULL) return false;
     return a->score == FV_SCORE_NONE || ((!queries || data->q) && (!keys || data->k));
 }

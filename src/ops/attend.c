@@ -11,21 +11,11 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "kernels/attention.h"
-#include "ops/op.h"
+#include "ops/attend.h"
 
-enum { Q, K, V, BIAS, VISIBLE, N_KEYS, SLOPES, W, Q_BEGIN, K_BEGIN, BLOCKS, INPUTS };
 static const int gradient_inputs[] = {Q, K, V, BIAS, W};
 enum { GRADIENTS = sizeof gradient_inputs / sizeof *gradient_inputs };
 enum { SAVED_O = INPUTS, SAVED_LSE };
-
-void fv_attend_config_init(fv_attend_config *cfg, size_t struct_size)
-{
-    const fv_attend_config defaults = {.struct_size = struct_size, .left = -1, .right = -1};
-    const char *from = (const char *)&defaults;
-    for (size_t i = 0; i < struct_size; i++)
-        ((char *)cfg)[i] = i < sizeof defaults ? from[i] : 0;
-}
 
 /* Sizes and strides are the tensors'; the rest of fv_attn is the op's parameter. */
 typedef struct attend_params {
@@ -36,26 +26,10 @@ fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
                      const fv_attend_config *cfg, const fv_attend_extra *extra, fv_tensor **lse)
 {
     fv_tensor *out[2] = {ctx->invalid, ctx->invalid};
-    fv_attend_config full;
-    fv_attend_config_init(&full, sizeof full);
-    if (cfg && (cfg->struct_size < sizeof cfg->struct_size || cfg->struct_size > sizeof full))
-        fv_poison(ctx, FV_ERR_ARGUMENT, "attend: the config was not initialised");
-    for (size_t i = 0; cfg && ctx->error == FV_OK && i < cfg->struct_size; i++)
-        ((char *)&full)[i] = ((const char *)cfg)[i];
     attend_params params;
     fv_attn *a = &params.settings;
     fv_attn_init(a, sizeof *a);
-    a->score = full.score;
-    a->scale = full.scale;
-    a->soft_cap = full.soft_cap;
-    a->causal = full.causal;
-    a->left = full.left;
-    a->right = full.right;
-    a->prefix = full.prefix;
-    a->q_offset = full.q_offset;
-    a->dropout = full.dropout;
-    a->block_q = full.block_q;
-    a->block_k = full.block_k;
+    if (ctx->error == FV_OK) (void)fv_attend_settings(ctx, cfg, a);
     if (a->dropout > 0) a->dropout_key = fv_rng_key(ctx->seed, ctx->step, ctx->site++);
     const fv_attend_extra none = {.bias = NULL};
     if (!extra) extra = &none;
@@ -76,35 +50,6 @@ fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
 }
 
 /* ---- shapes ----------------------------------------------------------------------- */
-
-static fv_status check_grid(fv_op_run *run, int i, const char *what, const int64_t full[4])
-{
-    const fv_tensor *t = run->in[i];
-    if (!t) return FV_OK;
-    if (t->rank > 4) return fv_op_error(run, FV_ERR_SHAPE, "%s has rank %d", what, t->rank);
-    for (int axis = 0; axis < t->rank; axis++) {
-        int64_t want = full[axis + 4 - t->rank];
-        if (t->shape[axis] == want || t->shape[axis] == 1) continue;
-        char a[FV_SHAPE_TEXT], b[FV_SHAPE_TEXT];
-        return fv_op_error(run, FV_ERR_SHAPE, "%s %s does not broadcast to %s", what,
-                           fv_shape_text(a, t->rank, t->shape), fv_shape_text(b, 4, full));
-    }
-    return FV_OK;
-}
-
-static fv_status check_vector(fv_op_run *run, int i, int64_t size, const char *what)
-{
-    const fv_tensor *t = run->in[i];
-    if (t && (t->rank != 1 || t->shape[0] != size))
-        return fv_op_error(run, FV_ERR_SHAPE, "%s must have %lld entries", what, (long long)size);
-    return FV_OK;
-}
-
-/* Of what goes with scores: bias, slopes, w and the log-sum-exp are never stored in 16 bits. */
-static fv_dtype score_dtype(const fv_tensor *v)
-{
-    return fv_attn_is_half(v->dtype) ? FV_F32 : v->dtype;
-}
 
 /* Which inputs a score needs and which it cannot use. */
 static fv_status check_presence(fv_op_run *run, fv_score score)
@@ -130,7 +75,8 @@ static fv_status check_dtypes(fv_op_run *run, bool pairs)
         if (run->in[i] || pairs) FV_FORWARD(fv_need_dtype(run, i, run->in[V]->dtype));
     static const int beside[] = {BIAS, SLOPES, W};
     for (int k = 0; k < 3; k++)
-        if (run->in[beside[k]]) FV_FORWARD(fv_need_dtype(run, beside[k], score_dtype(run->in[V])));
+        if (run->in[beside[k]])
+            FV_FORWARD(fv_need_dtype(run, beside[k], fv_attend_score_dtype(run->in[V]->dtype)));
     if (run->in[VISIBLE]) FV_FORWARD(fv_need_dtype(run, VISIBLE, FV_U8));
     if (run->in[BLOCKS]) FV_FORWARD(fv_need_dtype(run, BLOCKS, FV_U8));
     static const int counts[] = {N_KEYS, Q_BEGIN, K_BEGIN};
@@ -195,24 +141,6 @@ static fv_status check_documents(fv_op_run *run)
     return FV_OK;
 }
 
-static fv_status check_blocks(fv_op_run *run, const fv_attn *a)
-{
-    if ((a->block_k > 0) != (run->in[BLOCKS] != NULL))
-        return fv_op_error(run, FV_ERR_ARGUMENT, "blocks and their sizes belong together");
-    if (a->block_k == 0) return FV_OK;
-    const int64_t full[4] = {a->batch, a->heads, (a->n_q + a->block_q - 1) / a->block_q,
-                             (a->n_k + a->block_k - 1) / a->block_k};
-    return check_grid(run, BLOCKS, "blocks", full);
-}
-
-static fv_status check_w(fv_op_run *run, const fv_attn *a)
-{
-    const fv_tensor *w = run->in[W];
-    if (!w || (w->rank == 2 && w->shape[0] == a->heads && w->shape[1] == a->d)) return FV_OK;
-    return fv_op_error(run, FV_ERR_SHAPE, "w must be [%lld, %lld]", (long long)a->heads,
-                       (long long)a->d);
-}
-
 static fv_status infer(fv_op_run *run)
 {
     const attend_params *params = run->params;
@@ -227,50 +155,25 @@ static fv_status infer(fv_op_run *run)
         return fv_op_error(run, FV_ERR_ARGUMENT,
                            "a setting is out of range (widths %lld and %lld, at most %d)",
                            (long long)a.d, (long long)a.d_v, (int)FV_ATTN_MAX_WIDTH);
-    const int64_t full[4] = {a.batch, a.heads, a.n_q, a.n_k};
-    FV_FORWARD(check_grid(run, BIAS, "bias", full));
-    FV_FORWARD(check_grid(run, VISIBLE, "visible", full));
-    FV_FORWARD(check_blocks(run, &a));
-    FV_FORWARD(check_vector(run, N_KEYS, a.batch, "n_keys"));
-    FV_FORWARD(check_vector(run, SLOPES, a.heads, "slopes"));
-    FV_FORWARD(check_w(run, &a));
+    FV_FORWARD(fv_attend_check_extra(run, &a));
     const int64_t rows = run->in[V]->shape[0];
     fv_spec_set(run, 0, a.dtype, 4, (int64_t[]){rows, a.heads, a.n_q, a.d_v});
-    fv_spec_set(run, 1, score_dtype(run->in[V]), 3, (int64_t[]){rows, a.heads, a.n_q});
+    fv_spec_set(run, 1, fv_attend_score_dtype(run->in[V]->dtype), 3,
+                (int64_t[]){rows, a.heads, a.n_q});
     return FV_OK;
 }
 
 /* ---- strides ---------------------------------------------------------------------- */
 
-static fv_attn_layout layout_of(const fv_tensor *t)
-{
-    return (fv_attn_layout){.batch = t->stride[0], .head = t->stride[1], .row = t->stride[2]};
-}
-
-static fv_attn_grid grid_of(const fv_tensor *t)
-{
-    int64_t stride[4] = {0, 0, 0, 0};
-    for (int axis = 0; t && axis < t->rank; axis++)
-        if (t->shape[axis] != 1) stride[axis + 4 - t->rank] = t->stride[axis];
-    return (fv_attn_grid){
-        .batch = stride[0], .head = stride[1], .row = stride[2], .col = stride[3]};
-}
-
-/* Kernels read rows of q, k, v without gaps; any other strides are as good as dense ones. */
-static fv_tensor *with_dense_rows(fv_ctx *ctx, fv_tensor *t)
-{
-    return t->shape[3] == 1 || t->stride[3] == 1 ? t : fv_contiguous_raw(ctx, t);
-}
-
 static void set_strides(fv_attn *a, fv_tensor *const *in, const fv_tensor *o)
 {
-    if (in[Q]) a->q = layout_of(in[Q]);
-    if (in[K]) a->k = layout_of(in[K]);
-    a->v = layout_of(in[V]);
-    a->o = layout_of(o);
-    a->bias = grid_of(in[BIAS]);
-    a->visible = grid_of(in[VISIBLE]);
-    a->blocks = grid_of(in[BLOCKS]);
+    if (in[Q]) a->q = fv_attend_layout(in[Q]);
+    if (in[K]) a->k = fv_attend_layout(in[K]);
+    a->v = fv_attend_layout(in[V]);
+    a->o = fv_attend_layout(o);
+    a->bias = fv_attend_grid(in[BIAS]);
+    a->visible = fv_attend_grid(in[VISIBLE]);
+    a->blocks = fv_attend_grid(in[BLOCKS]);
 }
 
 static void fill_pointers(void **ptr, fv_tensor *const *in, const fv_tensor *o,
@@ -290,7 +193,7 @@ static void forward(fv_op_run *run)
     const attend_params *params = run->params;
     fv_tensor *in[INPUTS];
     for (int i = 0; i < INPUTS; i++)
-        in[i] = run->in[i] && i <= V         ? with_dense_rows(ctx, run->in[i])
+        in[i] = run->in[i] && i <= V         ? fv_attend_dense_rows(ctx, run->in[i])
                 : run->in[i] && i != VISIBLE ? fv_contiguous_raw(ctx, run->in[i])
                                              : run->in[i];
     if (ctx->error != FV_OK) return;

@@ -1,0 +1,302 @@
+/*
+ * Where attention looks, from q, k and the log-sum-exp of fv_attend: three ops without a gradient,
+ * over the kernels of fovea/attention_weights.h.
+ *
+ *     attend_weights  p_ij = exp(s_ij - lse_i), [batch, heads, n_q, n_k]
+ *     attend_top      the largest of each row, and where they stand
+ *     attend_spread   -sum_j p ln p, sum_j p |pos_i - j|, sum_i p
+ */
+#include <math.h>
+
+#include "kernels/attention_weights.h"
+#include "ops/attend.h"
+
+#define NO_GRADIENT "weights are told for looking at; fv_softmax gives weights with a gradient"
+
+typedef struct weights_params {
+    fv_attn settings;
+    int64_t top;
+} weights_params;
+
+/* ---- shapes ----------------------------------------------------------------------- */
+
+static fv_attn describe(const fv_attn *settings, fv_tensor *const *in)
+{
+    const fv_tensor *lse = in[LSE], *bias = in[BIAS];
+    fv_attn a = *settings;
+    a.dtype = in[Q] ? in[Q]->dtype : lse->dtype;
+    a.batch = lse->shape[0];
+    a.heads = a.kv_heads = lse->shape[1];
+    a.n_q = lse->shape[2];
+    a.d_v = 1; /* no values are looked at */
+    if (in[Q]) {
+        a.d = in[Q]->shape[3];
+        a.kv_heads = in[K]->shape[1];
+        a.n_k = in[K]->shape[2];
+    } else {
+        a.n_k = bias->shape[bias->rank - 1];
+    }
+    a.dropout = 0; /* weights are those before it */
+    if (a.scale == 0) a.scale = a.score == FV_SCORE_DOT ? 1.0 / sqrt((double)a.d) : 1;
+    return a;
+}
+
+static fv_status check_pairs(fv_op_run *run)
+{
+    const fv_tensor *q = run->in[Q], *k = run->in[K], *lse = run->in[LSE];
+    if (!fv_attn_is_half(q->dtype)) FV_FORWARD(fv_need_real(run, Q));
+    FV_FORWARD(fv_need_dtype(run, K, q->dtype));
+    FV_FORWARD(fv_need_dtype(run, LSE, fv_attend_score_dtype(q->dtype)));
+    FV_FORWARD(fv_need_rank(run, Q, 4, 4));
+    FV_FORWARD(fv_need_rank(run, K, 4, 4));
+    if (q->shape[0] != k->shape[0] || q->shape[3] != k->shape[3])
+        return fv_op_mismatch(run, Q, K, "differ in batch or width");
+    if (k->shape[1] < 1 || q->shape[1] % k->shape[1] != 0)
+        return fv_op_mismatch(run, Q, K, "have heads that do not divide");
+    for (int axis = 0; axis < 3; axis++)
+        if (q->shape[axis] != lse->shape[axis])
+            return fv_op_mismatch(run, Q, LSE, "differ in batch, heads or queries");
+    return FV_OK;
+}
+
+static fv_status check_presence(fv_op_run *run, fv_score score)
+{
+    fv_tensor *const *in = run->in;
+    const bool pairs = score != FV_SCORE_NONE;
+    if ((in[Q] != NULL) != pairs || (in[K] != NULL) != pairs)
+        return fv_op_error(run, FV_ERR_ARGUMENT, "q and k belong to every score but none");
+    if (!pairs && (!in[BIAS] || in[BIAS]->rank < 1))
+        return fv_op_error(run, FV_ERR_ARGUMENT, "without a score there must be a bias");
+    if ((score == FV_SCORE_ADDITIVE) != (in[W] != NULL))
+        return fv_op_error(run, FV_ERR_ARGUMENT,
+                           "w belongs to the additive score, and to no other");
+    if (in[Q_BEGIN] || in[K_BEGIN])
+        return fv_op_error(run, FV_ERR_UNSUPPORTED, "packed documents are asked for one by one");
+    return FV_OK;
+}
+
+/* Everything that the three have in common. */
+static fv_status check(fv_op_run *run, fv_attn *a)
+{
+    const weights_params *params = run->params;
+    FV_FORWARD(fv_need_real(run, LSE));
+    FV_FORWARD(fv_need_rank(run, LSE, 3, 3));
+    FV_FORWARD(check_presence(run, params->settings.score));
+    if (run->in[Q]) FV_FORWARD(check_pairs(run));
+    static const int beside[] = {BIAS, SLOPES, W};
+    for (int k = 0; k < 3; k++)
+        if (run->in[beside[k]]) FV_FORWARD(fv_need_dtype(run, beside[k], run->in[LSE]->dtype));
+    if (run->in[VISIBLE]) FV_FORWARD(fv_need_dtype(run, VISIBLE, FV_U8));
+    if (run->in[BLOCKS]) FV_FORWARD(fv_need_dtype(run, BLOCKS, FV_U8));
+    if (run->in[N_KEYS]) FV_FORWARD(fv_need_dtype(run, N_KEYS, FV_I64));
+    *a = describe(&params->settings, run->in);
+    if (fv_attn_check(a) != FV_OK || params->top < 0)
+        return fv_op_error(run, FV_ERR_ARGUMENT, "a setting is out of range");
+    return fv_attend_check_extra(run, a);
+}
+
+static fv_status infer_weights(fv_op_run *run)
+{
+    fv_attn a;
+    FV_FORWARD(check(run, &a));
+    fv_spec_set(run, 0, run->in[LSE]->dtype, 4, (int64_t[]){a.batch, a.heads, a.n_q, a.n_k});
+    return FV_OK;
+}
+
+static fv_status infer_top(fv_op_run *run)
+{
+    const weights_params *params = run->params;
+    fv_attn a;
+    FV_FORWARD(check(run, &a));
+    const int64_t shape[4] = {a.batch, a.heads, a.n_q, params->top};
+    fv_spec_set(run, 0, run->in[LSE]->dtype, 4, shape);
+    fv_spec_set(run, 1, FV_I64, 4, shape);
+    return FV_OK;
+}
+
+static fv_status infer_spread(fv_op_run *run)
+{
+    fv_attn a;
+    FV_FORWARD(check(run, &a));
+    const fv_dtype dtype = run->in[LSE]->dtype;
+    fv_spec_set(run, 0, dtype, 3, (int64_t[]){a.batch, a.heads, a.n_q});
+    fv_spec_set(run, 1, dtype, 3, (int64_t[]){a.batch, a.heads, a.n_q});
+    fv_spec_set(run, 2, dtype, 3, (int64_t[]){a.batch, a.heads, a.n_k});
+    return FV_OK;
+}
+
+/* ---- passes ----------------------------------------------------------------------- */
+
+/* The description, and the pointers of the forward kernel; false if memory was short. */
+static bool prepare(fv_op_run *run, fv_attn *a, void **ptr)
+{
+    fv_ctx *ctx = run->ctx;
+    const weights_params *params = run->params;
+    fv_tensor *in[INPUTS];
+    for (int i = 0; i < INPUTS; i++) {
+        fv_tensor *t = run->in[i];
+        if (t && i <= K)
+            t = fv_attend_dense_rows(ctx, t);
+        else if (t && i != VISIBLE && i != BLOCKS)
+            t = fv_contiguous_raw(ctx, t);
+        in[i] = t;
+    }
+    if (ctx->error != FV_OK) return false;
+    *a = describe(&params->settings, in);
+    if (in[Q]) {
+        a->q = fv_attend_layout(in[Q]);
+        a->k = fv_attend_layout(in[K]);
+    }
+    a->bias = fv_attend_grid(in[BIAS]);
+    a->visible = fv_attend_grid(in[VISIBLE]);
+    a->blocks = fv_attend_grid(in[BLOCKS]);
+    for (int i = Q; i < INPUTS; i++)
+        ptr[FV_ATTN_Q + i] = in[i] ? in[i]->data : NULL;
+    ptr[FV_ATTN_LSE] = in[LSE]->data;
+    ptr[FV_ATTN_O] = ptr[FV_ATTN_V] = NULL;
+    return true;
+}
+
+static void forward_weights(fv_op_run *run)
+{
+    fv_attn_map_args args;
+    void *ptr[FV_ATTN_MAP_INPUTS + FV_ATTN_POINTERS] = {[FV_ATTN_MAP_OUT] = run->out[0]->data};
+    if (!prepare(run, &args.a, ptr + FV_ATTN_MAP_INPUTS) || run->out[0]->count == 0) return;
+    fv_attn_window_init(&args.a, &args.w, sizeof args.w);
+    fv_launch(run->ctx, FV_KERNEL_ATTENTION_MAP, args.a.dtype, ptr, &args, sizeof args);
+}
+
+static void summarise(fv_op_run *run, int64_t top, void **ptr)
+{
+    fv_attn_summary_args args = {.top = top};
+    if (!prepare(run, &args.a, ptr + FV_ATTN_SUMMARY_INPUTS)) return;
+    fv_launch(run->ctx, FV_KERNEL_ATTENTION_SUMMARY, args.a.dtype, ptr, &args, sizeof args);
+}
+
+static void forward_top(fv_op_run *run)
+{
+    const weights_params *params = run->params;
+    void *ptr[FV_ATTN_SUMMARY_INPUTS + FV_ATTN_POINTERS] = {
+        [FV_ATTN_TOP_WEIGHT] = run->out[0]->data, [FV_ATTN_TOP_INDEX] = run->out[1]->data};
+    if (run->out[0]->count > 0) summarise(run, params->top, ptr);
+}
+
+static void forward_spread(fv_op_run *run)
+{
+    void *ptr[FV_ATTN_SUMMARY_INPUTS + FV_ATTN_POINTERS] = {[FV_ATTN_ENTROPY] = run->out[0]->data,
+                                                            [FV_ATTN_DISTANCE] = run->out[1]->data,
+                                                            [FV_ATTN_RECEIVED] = run->out[2]->data};
+    if (run->out[0]->count > 0 || run->out[2]->count > 0) summarise(run, 0, ptr);
+}
+
+/* ---- calls ------------------------------------------------------------------------ */
+
+static void apply(fv_ctx *ctx, fv_op_id id, fv_tensor *q, fv_tensor *k, fv_tensor *lse, int64_t top,
+                  const fv_attend_config *cfg, const fv_attend_extra *extra, int n_out,
+                  fv_tensor **out)
+{
+    weights_params params = {.top = top};
+    fv_attn_init(&params.settings, sizeof params.settings);
+    if (ctx->error == FV_OK) (void)fv_attend_settings(ctx, cfg, &params.settings);
+    const fv_attend_extra none = {.bias = NULL};
+    if (!extra) extra = &none;
+    fv_tensor *in[INPUTS] = {[Q] = q,
+                             [K] = k,
+                             [LSE] = lse,
+                             [BIAS] = extra->bias,
+                             [VISIBLE] = extra->visible,
+                             [N_KEYS] = extra->n_keys,
+                             [SLOPES] = extra->slopes,
+                             [W] = extra->w,
+                             [Q_BEGIN] = extra->q_begin,
+                             [K_BEGIN] = extra->k_begin,
+                             [BLOCKS] = extra->blocks};
+    fv_op_apply_many(ctx, id, INPUTS, in, &params, n_out, out);
+}
+
+fv_tensor *fv_attend_weights(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
+                             const fv_attend_config *cfg, const fv_attend_extra *extra)
+{
+    fv_tensor *out = ctx->invalid;
+    apply(ctx, FV_OP_ATTEND_WEIGHTS, q, k, lse, 0, cfg, extra, 1, &out);
+    return out;
+}
+
+fv_tensor *fv_attend_top(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse, int64_t top,
+                         const fv_attend_config *cfg, const fv_attend_extra *extra,
+                         fv_tensor **indices)
+{
+    fv_tensor *out[2] = {ctx->invalid, ctx->invalid};
+    apply(ctx, FV_OP_ATTEND_TOP, q, k, lse, top, cfg, extra, 2, out);
+    if (indices) *indices = out[1];
+    return out[0];
+}
+
+fv_attend_summary fv_attend_summarise(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
+                                      const fv_attend_config *cfg, const fv_attend_extra *extra)
+{
+    fv_tensor *out[3] = {ctx->invalid, ctx->invalid, ctx->invalid};
+    apply(ctx, FV_OP_ATTEND_SPREAD, q, k, lse, 0, cfg, extra, 3, out);
+    /* Rows that see no key have entropy 0 and distance 0: they are only not to be counted. */
+    fv_tensor *blind = fv_full(ctx, lse->dtype, 0, NULL, -(double)INFINITY);
+    fv_tensor *seeing = fv_cast(ctx, fv_gt(ctx, lse, blind), lse->dtype);
+    fv_tensor *count = fv_clamp(ctx, fv_sum(ctx, seeing, 1, (int[]){2}, false), 1, INFINITY);
+    return (fv_attend_summary){
+        .entropy = out[0],
+        .distance = out[1],
+        .received = out[2],
+        .head_entropy = fv_div(ctx, fv_sum(ctx, out[0], 1, (int[]){2}, false), count),
+        .head_distance = fv_div(ctx, fv_sum(ctx, out[1], 1, (int[]){2}, false), count)};
+}
+
+/* ---- proof ------------------------------------------------------------------------ */
+
+#define SETTINGS(many, ...)                                                                        \
+    (&(const weights_params){                                                                      \
+        .top = (many),                                                                             \
+        .settings = {.struct_size = sizeof(fv_attn), .left = -1, .right = -1, __VA_ARGS__}})
+#define NONE FV_IN_NONE
+
+/* The log-sum-exps are any numbers: then weights are, too. */
+static const fv_op_case cases[] = {
+    {.name = "plain",
+     .params = SETTINGS(2, .scale = 0),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 3), NONE,
+            NONE, NONE, NONE, NONE, NONE, NONE, NONE}},
+    {.name = "grouped heads, bias, pattern, causal from the end, soft cap",
+     .params = SETTINGS(3, .scale = 0.7, .causal = FV_CAUSAL_BOTTOM_RIGHT, .soft_cap = 2),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 1, 4, 3, 2), FV_IN(NORMAL, 1, 2, 4, 2), FV_IN(NORMAL, 1, 4, 3),
+            FV_IN(NORMAL, 4, 3, 4), FV_IN(MASK, 3, 4), NONE, NONE, NONE, NONE, NONE, NONE}},
+    {.name = "lengths, more than there are",
+     .params = SETTINGS(9, .scale = 1.5),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 2, 1, 3, 2), FV_IN(NORMAL, 2, 1, 6, 2), FV_IN(NORMAL, 2, 1, 3), NONE,
+            NONE, FV_INDEX(7, 2), NONE, NONE, NONE, NONE, NONE}},
+    {.name = "no keys",
+     .params = SETTINGS(1, .scale = 1.0),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 1, 2, 3, 2), FV_IN(NORMAL, 1, 2, 0, 2), FV_IN(NORMAL, 1, 2, 3), NONE,
+            NONE, NONE, NONE, NONE, NONE, NONE, NONE}},
+};
+
+#define DESCRIPTOR(ID, word, results, text)                                                        \
+    const fv_op_desc fv_op_attend_##word = {                                                       \
+        .id = FV_OP_ATTEND_##ID,                                                                   \
+        .name = "attend_" #word,                                                                   \
+        .formula = text,                                                                           \
+        .min_in = INPUTS,                                                                          \
+        .max_in = INPUTS,                                                                          \
+        .n_out = results,                                                                          \
+        .params_bytes = sizeof(weights_params),                                                    \
+        .infer = infer_##word,                                                                     \
+        .forward = forward_##word,                                                                 \
+        .no_backward = NO_GRADIENT,                                                                \
+        .levels_differ = "the streamed kernels take 2^x from scores in base 2",                    \
+        FV_CASES(cases),                                                                           \
+    }
+
+DESCRIPTOR(WEIGHTS, weights, 1, "p = exp(scale q k^T + bias - lse) over the visible keys");
+DESCRIPTOR(TOP, top, 2, "the largest of attend_weights in each row");
+DESCRIPTOR(SPREAD, spread, 3, "entropy, mean distance and sums over queries of attend_weights");

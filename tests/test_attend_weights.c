@@ -1,0 +1,100 @@
+/* The ops that tell about attention weights: what raw pointers give, on both devices; refusals. */
+#include "fovea/ops.h"
+#include "support/attention_weights.h"
+
+static fv_tensor *tensor_of(fv_ctx *ctx, vec x, int rank, const int64_t *shape)
+{
+    return fv_from_host(ctx, x.dtype, rank, shape, x.data);
+}
+
+static bool tensor_holds(fv_ctx *ctx, fv_tensor *t, vec want)
+{
+    const vec got = vec_new(want.dtype, want.n);
+    const size_t bytes = (size_t)want.n * fv_dtype_size(want.dtype);
+    return fv_tensor_read(ctx, t, got.data, bytes) == FV_OK && vec_same_bits(got, want);
+}
+
+/* Tensors give what raw pointers give, on both devices. */
+static void ops_on(fv_device_kind device)
+{
+    fv_ctx_config config;
+    fv_ctx_config_init(&config, sizeof config);
+    config.device = device;
+    config.simd = weights_exec.level;
+    fv_ctx *ctx = NULL;
+    CHECK(fv_ctx_create(&config, &ctx) == FV_OK);
+    fv_attn a = attn_heads(2, 4, 2, 20, 300, 24);
+    a.causal = FV_CAUSAL_TOP_LEFT;
+    a.q_offset = -3;
+    problem p = problem_of(a);
+    run_forward(&p);
+    fv_attend_config cfg;
+    fv_attend_config_init(&cfg, sizeof cfg);
+    cfg.causal = a.causal;
+    cfg.q_offset = a.q_offset;
+    fv_tensor *q = tensor_of(ctx, p.q, 4, (int64_t[]){2, 4, 20, 24});
+    fv_tensor *k = tensor_of(ctx, p.k, 4, (int64_t[]){2, 2, 300, 24});
+    fv_tensor *lse = tensor_of(ctx, p.lse, 3, (int64_t[]){2, 4, 20}), *index;
+    const summary want = weights_summary(&p, 5);
+    CHECK(tensor_holds(ctx, fv_attend_weights(ctx, q, k, lse, &cfg, NULL), weights_map(&p)));
+    CHECK(tensor_holds(ctx, fv_attend_top(ctx, q, k, lse, 5, &cfg, NULL, &index), want.weight));
+    CHECK(tensor_holds(ctx, index, want.index));
+    const fv_attend_summary s = fv_attend_summarise(ctx, q, k, lse, &cfg, NULL);
+    CHECK(tensor_holds(ctx, s.entropy, want.entropy));
+    CHECK(tensor_holds(ctx, s.distance, want.distance));
+    CHECK(tensor_holds(ctx, s.received, want.received));
+    const vec means = vec_new(FV_F32, 8), got = vec_new(FV_F32, 8);
+    CHECK(fv_attn_head_means(&p.a, p.lse.data, want.entropy.data, means.data) == FV_OK);
+    CHECK(fv_tensor_read(ctx, s.head_entropy, got.data, 8 * sizeof(float)) == FV_OK);
+    CHECK(vec_distance(means, got) <= 20 * 0x1p-24 * vec_largest(means));
+    CHECK(fv_attn_head_means(&p.a, p.lse.data, want.distance.data, means.data) == FV_OK);
+    CHECK(fv_tensor_read(ctx, s.head_distance, got.data, 8 * sizeof(float)) == FV_OK);
+    CHECK(vec_distance(means, got) <= 20 * 0x1p-24 * vec_largest(means));
+    fv_ctx_destroy(&ctx);
+    vec_free_all();
+}
+
+static void ops_at_level(void)
+{
+    ops_on(FV_DEVICE_CPU);
+    ops_on(FV_DEVICE_GUARDED);
+}
+static void ops(void) { weights_every_level(ops_at_level); }
+
+static void refused_by_ops(void)
+{
+    fv_ctx *ctx = NULL;
+    CHECK(fv_ctx_create(NULL, &ctx) == FV_OK);
+    fv_tensor *q = fv_full(ctx, FV_F32, 4, (int64_t[]){1, 2, 3, 4}, 0);
+    fv_tensor *k = fv_full(ctx, FV_F32, 4, (int64_t[]){1, 2, 5, 4}, 0);
+    fv_tensor *lse = fv_full(ctx, FV_F32, 3, (int64_t[]){1, 2, 3}, 0);
+    fv_tensor *other = fv_full(ctx, FV_F32, 3, (int64_t[]){1, 2, 4}, 0);
+    fv_tensor *wide = fv_full(ctx, FV_F64, 3, (int64_t[]){1, 2, 3}, 0);
+    fv_attend_config none;
+    fv_attend_config_init(&none, sizeof none);
+    none.score = FV_SCORE_NONE;
+    const fv_attend_extra documents = {.q_begin = lse, .k_begin = lse};
+    fv_attend_weights(ctx, q, k, other, NULL, NULL);
+    CHECK(fv_ctx_take_error(ctx) == FV_ERR_SHAPE);
+    fv_attend_weights(ctx, q, k, wide, NULL, NULL);
+    CHECK(fv_ctx_take_error(ctx) == FV_ERR_DTYPE);
+    fv_attend_weights(ctx, q, NULL, lse, NULL, NULL);
+    CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
+    fv_attend_weights(ctx, q, k, lse, &none, NULL);
+    CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
+    fv_attend_weights(ctx, q, k, lse, NULL, &documents);
+    CHECK(fv_ctx_take_error(ctx) == FV_ERR_UNSUPPORTED);
+    fv_attend_top(ctx, q, k, lse, -1, NULL, NULL, NULL);
+    CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
+    fv_attend_weights(ctx, q, k, lse, NULL, NULL);
+    CHECK(fv_ctx_take_error(ctx) == FV_OK);
+    fv_ctx_destroy(&ctx);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    RUN(ops);
+    RUN(refused_by_ops);
+    return TEST_END();
+}
