@@ -1,0 +1,136 @@
+/* fv_attend: results of its kinds of score, documents and blocks on tensors, and what it refuses.
+ * The kernels behind it are tested in test_attention*.c, its gradients in test_grad.c. */
+#include "fovea/attention.h"
+#include "support/opcase.h"
+#include "support/tensors.h"
+
+static fv_ctx *make(void) { return op_context(FV_SIMD_AUTO, 2, FV_DEVICE_CPU); }
+
+static fv_attend_config config(fv_score score)
+{
+    fv_attend_config cfg;
+    fv_attend_config_init(&cfg, sizeof cfg);
+    cfg.score = score;
+    return cfg;
+}
+
+static fv_tensor *bytes_of(fv_ctx *ctx, const uint8_t *x, int64_t rows, int64_t cols)
+{
+    return fv_from_host(ctx, FV_U8, 2, (int64_t[]){rows, cols}, x);
+}
+
+static void scores(void)
+{
+    fv_ctx *ctx = make();
+    /* one query, two keys: tanh(1) against tanh(0) */
+    fv_tensor *q = tensor_of(ctx, (float[]){1}, 4, 1, 1, 1, 1);
+    fv_tensor *k = tensor_of(ctx, (float[]){0, -1}, 4, 1, 1, 2, 1);
+    fv_tensor *v = tensor_of(ctx, (float[]){1, 0}, 4, 1, 1, 2, 1);
+    fv_tensor *w = tensor_of(ctx, (float[]){2}, 2, 1, 1);
+    fv_attend_config cfg = config(FV_SCORE_ADDITIVE);
+    fv_attend_extra extra = {.w = w};
+    const double odds = exp(2 * tanh(1));
+    CHECK_VALUES(ctx, fv_attend(ctx, q, k, v, &cfg, &extra, NULL), 1e-6, odds / (odds + 1));
+    /* the bias as the score: both heads of it share the values */
+    cfg = config(FV_SCORE_NONE);
+    extra = (fv_attend_extra){.bias = tensor_of(ctx, (float[]){0, 0, 0, logf(3)}, 3, 2, 1, 2)};
+    CHECK_VALUES(ctx, fv_attend(ctx, NULL, NULL, v, &cfg, &extra, NULL), 1e-6, 0.5, 0.25);
+
+    fv_attend(ctx, q, k, v, &cfg, &extra, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "q and k must be NULL");
+    fv_attend(ctx, NULL, NULL, v, &cfg, NULL, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "must be a bias");
+    cfg = config(FV_SCORE_ADDITIVE);
+    fv_attend(ctx, q, k, v, &cfg, NULL, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "w belongs to the additive score");
+    extra = (fv_attend_extra){.w = v};
+    fv_attend(ctx, q, k, v, &cfg, &extra, NULL);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "w must be [1, 1]");
+    extra.w = w;
+    fv_attend(ctx, q, k, v, NULL, &extra, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "w belongs to the additive score");
+    cfg = config((fv_score)9);
+    fv_attend(ctx, q, k, v, &cfg, NULL, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "out of range");
+    fv_ctx_destroy(&ctx);
+}
+
+/* A row of documents, and the same one by one. */
+static void documents(void)
+{
+    static const int64_t q_at[] = {0, 12, 12, 30}, k_at[] = {0, 20, 25, 40};
+    fv_ctx *ctx = make();
+    fv_tensor *q = tensor_random(ctx, 1, 4, 1, 2, 30, 8),
+              *k = tensor_random(ctx, 2, 4, 1, 2, 40, 8);
+    fv_tensor *v = tensor_random(ctx, 3, 4, 1, 2, 40, 8), *lse, *one_lse;
+    fv_attend_extra extra = {.q_begin = indices_of(ctx, q_at, 4),
+                             .k_begin = indices_of(ctx, k_at, 4)};
+    fv_tensor *all = fv_attend(ctx, q, k, v, NULL, &extra, &lse);
+    for (int b = 0; b < 3; b++) {
+        fv_tensor *one =
+            fv_attend(ctx, fv_slice(ctx, q, 2, q_at[b], q_at[b + 1], 1),
+                      fv_slice(ctx, k, 2, k_at[b], k_at[b + 1], 1),
+                      fv_slice(ctx, v, 2, k_at[b], k_at[b + 1], 1), NULL, NULL, &one_lse);
+        CHECK(tensor_same(ctx, one, fv_slice(ctx, all, 2, q_at[b], q_at[b + 1], 1)));
+        CHECK(tensor_same(ctx, one_lse, fv_slice(ctx, lse, 2, q_at[b], q_at[b + 1], 1)));
+    }
+
+    fv_attend_extra bad = {.q_begin = extra.q_begin};
+    fv_attend(ctx, q, k, v, NULL, &bad, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "belong together");
+    bad = extra;
+    bad.bias = tensor_of(ctx, (float[]){1}, 1, 1);
+    fv_attend(ctx, q, k, v, NULL, &bad, NULL);
+    CHECK_ERROR(ctx, FV_ERR_UNSUPPORTED, "neither bias nor visible");
+    bad = extra;
+    bad.k_begin = indices_of(ctx, k_at, 3);
+    fv_attend(ctx, q, k, v, NULL, &bad, NULL);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "same documents");
+    bad.k_begin = indices_of(ctx, (int64_t[]){0, 30, 25, 40}, 4);
+    fv_attend(ctx, q, k, v, NULL, &bad, NULL); /* only the kernel sees that they fall */
+    CHECK_ERROR(ctx, FV_ERR_INDEX, "");
+    fv_tensor *two = tensor_random(ctx, 1, 4, 2, 2, 30, 8);
+    fv_attend(ctx, two, two, two, NULL, &extra, NULL);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "stand in one row");
+    fv_ctx_destroy(&ctx);
+}
+
+static void blocks(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *q = tensor_random(ctx, 1, 4, 1, 2, 20, 8),
+              *k = tensor_random(ctx, 2, 4, 1, 2, 40, 8);
+    const uint8_t grid[2][3] = {{1, 0, 1}, {0, 1, 1}};
+    uint8_t pairs[20][40];
+    for (int i = 0; i < 20; i++)
+        for (int j = 0; j < 40; j++)
+            pairs[i][j] = grid[i / 10][j / 16];
+    fv_attend_config cfg = config(FV_SCORE_DOT);
+    const fv_attend_extra pattern = {.visible = bytes_of(ctx, &pairs[0][0], 20, 40)};
+    fv_tensor *by_pairs = fv_attend(ctx, q, k, k, &cfg, &pattern, NULL);
+    cfg.block_q = 10;
+    cfg.block_k = 16;
+    fv_attend_extra extra = {.blocks = bytes_of(ctx, &grid[0][0], 2, 3)};
+    CHECK(tensor_same(ctx, fv_attend(ctx, q, k, k, &cfg, &extra, NULL), by_pairs));
+
+    fv_attend(ctx, q, k, k, &cfg, NULL, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "blocks and their sizes belong together");
+    fv_attend(ctx, q, k, k, NULL, &extra, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "blocks and their sizes belong together");
+    cfg.block_q = 5;
+    fv_attend(ctx, q, k, k, &cfg, &extra, NULL);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "blocks [2,3] does not broadcast to [1,2,4,3]");
+    cfg.block_k = 8;
+    fv_attend(ctx, q, k, k, &cfg, &extra, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "out of range");
+    fv_ctx_destroy(&ctx);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    RUN(scores);
+    RUN(documents);
+    RUN(blocks);
+    return TEST_END();
+}
