@@ -316,6 +316,42 @@ static void one_endless_word(void)
     fv_tokenizer_destroy(&made);
 }
 
+/* Very many added tokens with one beginning, and a text that is nothing but that beginning: the
+ * longest is found, and the time does not follow their number. */
+static void many_added_tokens(void)
+{
+    enum { TOKENS = 20000, N = 300000 };
+    char *json = malloc(TOKENS * 80 + 200), *text = malloc(N);
+    size_t used = (size_t)sprintf(json, "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},"
+                                        "\"merges\":[]},\"added_tokens\":[");
+    for (int i = 0; i < TOKENS; i++)
+        used +=
+            (size_t)sprintf(json + used, "%s{\"id\":%d,\"content\":\"aaaaaaa%d\",\"special\":true}",
+                            i ? "," : "", i + 1, i);
+    used += (size_t)sprintf(json + used, "]}");
+    fv_tokenizer *made = NULL;
+    fv_encoder *with = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    CHECK_OK(ctx, fv_tokenizer_parse(ctx, "many", json, used, &made));
+    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
+    memset(text, 'a', N);
+    memcpy(text + N - 5, "19999", 5);
+    CHECK_OK(ctx, fv_encode(with, text, N, 0, &e));
+    CHECK_EQ(e.count, N - 12 + 1);
+    CHECK_EQ(e.ids[e.count - 1], TOKENS);
+    CHECK_EQ(e.offsets[e.count - 1].begin, N - 12);
+    fv_encoder_destroy(&with);
+    fv_tokenizer_destroy(&made);
+    memset(text, 'b', 300);
+    used = (size_t)sprintf(json,
+                           "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},"
+                           "\"added_tokens\":[{\"id\":1,\"content\":\"%.257s\"}]}",
+                           text);
+    CHECK_EQ(fv_tokenizer_parse(ctx, "long", json, used, &made), FV_ERR_LIMIT);
+    free(json);
+    free(text);
+}
+
 /* ---- files ----------------------------------------------------------------------- */
 
 static void write_text(const char *name, const char *text)
@@ -462,6 +498,7 @@ int main(int argc, char **argv)
     RUN(learning_that_cannot_be);
     RUN(long_and_short_pieces_agree);
     RUN(one_endless_word);
+    RUN(many_added_tokens);
     RUN(refused_files);
     RUN(refused_texts);
     folder_remove();

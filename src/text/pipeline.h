@@ -100,6 +100,19 @@ typedef struct fv_added {
     bool single_word, lstrip, rstrip, normalized, special;
 } fv_added;
 
+/* Added tokens as a trie, so that looking for them costs the same however many there are. */
+typedef struct fv_added_edge {
+    uint64_t key; /* node << 8 | byte, plus 1; 0: a free slot */
+    uint32_t child;
+} fv_added_edge;
+
+typedef struct fv_added_trie {
+    fv_added_edge *edges; /* open addressing */
+    size_t slots;
+    int32_t *tokens; /* by node: the added token that ends there, or -1 */
+    size_t count, room;
+} fv_added_trie;
+
 typedef struct fv_template_piece {
     int32_t id;       /* of a special token; -1: a whole sequence */
     uint8_t sequence; /* 0 the text, 1 the pair */
@@ -151,6 +164,7 @@ struct fv_tokenizer {
     fv_model model;
     fv_added *added;
     size_t added_count;
+    fv_added_trie trie; /* node 0 begins raw tokens, node 1 normalized ones */
     uint8_t
         added_first[256]; /* bit 0: a raw token begins with this byte; bit 1: a normalized one */
     bool has_template;    /* otherwise a pair just follows the text */
@@ -173,6 +187,10 @@ int fv_letter_byte(uint32_t code);
 
 /* \w of Rust's regular expressions: letters, marks, digits and what joins words. */
 bool fv_is_word_char(uint32_t code);
+
+/* Makes the trie of the added tokens; frees it. */
+fv_status fv_added_index(fv_tokenizer *tok);
+void fv_added_free(fv_tokenizer *tok);
 
 /* The id of a token of the model's own, or -1. */
 int32_t fv_model_find(const fv_tokenizer *tok, const char *text, size_t bytes);

@@ -19,6 +19,7 @@ void fv_tokenizer_destroy(fv_tokenizer **tokenizer)
     fv_mem_free(mem, tok->splits, tok->split_room * sizeof *tok->splits);
     fv_mem_free(mem, tok->decoders, tok->decoder_room * sizeof *tok->decoders);
     fv_mem_free(mem, tok->model.merges, tok->model.merge_slots * sizeof *tok->model.merges);
+    fv_added_free(tok);
     fv_vocab_free(&tok->vocab);
     fv_arena_free(&tok->arena);
     fv_mem_free(mem, tok, sizeof *tok);
@@ -144,7 +145,7 @@ static fv_status read_all_added(fv_tokenizer *tok, const fv_doc *doc, const fv_v
         if ((size_t)a->id >= model_size || !known[a->id]) tok->flags[a->id] |= FV_TOKEN_ADDED;
     }
     fv_mem_free(&tok->ctx->mem, known, model_size);
-    return s;
+    return s == FV_OK ? fv_added_index(tok) : s;
 }
 
 /* ---- the whole file -------------------------------------------------------------- */
