@@ -147,7 +147,7 @@ static void threads_at_level(void)
     }
     vec_free_all();
 }
-static void threads(void) { attn_every_level(threads_at_level); }
+static void threads(void) { attn_every_storage(threads_at_level); }
 
 /* Two documents of one shape do not drop the same pairs. */
 static void draws_differ_at_level(void)

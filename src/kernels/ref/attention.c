@@ -50,6 +50,7 @@ static const real *row_of(const attention_job *job, room r, const void *base,
                           const fv_attn_layout *l, int64_t width, int64_t b, int64_t h, int64_t i)
 {
     if (width == 0) return NULL; /* the score looks at neither q nor k */
+    if (!base) return NULL;      /* not looked at: there is no score */
     const char *at = place(job->a, base, l, b, h, i);
     if (!fv_attn_is_half(job->a->dtype)) return (const real *)(const void *)at;
     fv_convert(width, FV_REAL_DTYPE, room_of(job, r), 1, job->a->dtype, at, 1);

@@ -134,10 +134,10 @@ static bool pack_block(const forward_job *job, int64_t b, int64_t h, int64_t fir
                        float *panels, float *values)
 {
     const fv_attn *a = job->base.a;
-    const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
-    const void *v = fv_attn_at(a, job->base.ptr[FV_ATTN_V], &a->v, b, h, first);
+    const void *v = fv_attn_at(a, job->base.ptr[FV_ATTN_V], &a->v, b, h, first), *k = NULL;
+    if (fv_attn_width(a) > 0) k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
     if (job->pairs) return job->pairs->pack(a, k, v, keys, panels, values);
-    if (fv_attn_width(a) > 0) FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
+    if (k) FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
     return FV_SIMD_NAME(fv_attn_finite)(a->dtype, v, a->v.row, keys, a->d_v);
 }
 
