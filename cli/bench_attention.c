@@ -14,7 +14,7 @@ typedef struct group {
     bool causal;  /* also measured with the causal rule */
     bool narrow;  /* --quick measures d = 64 alone */
     bool alone;   /* only with one thread */
-    bool shortly; /* not for long sequences: they say nothing new */
+    bool shortly; /* not for long sequences, and quickly with one thread: they say nothing new */
 } group;
 
 static const group groups[] = {
@@ -43,9 +43,11 @@ static const group groups[] = {
      .narrow = true,
      .shortly = true},
     {.shape = {.name = "blocks fwd", .pass = ATTENTION_FORWARD, .heads = HEADS, .blocks = true},
-     .narrow = true},
+     .narrow = true,
+     .shortly = true},
     {.shape = {.name = "blocks bwd", .pass = ATTENTION_BACKWARD, .heads = HEADS, .blocks = true},
-     .narrow = true},
+     .narrow = true,
+     .shortly = true},
     {.shape = {.name = "bf16 fwd", .pass = ATTENTION_FORWARD, .dtype = FV_BF16, .heads = HEADS},
      .causal = true,
      .narrow = true},
@@ -75,7 +77,7 @@ static const group groups[] = {
 static bool applies(const bench_run *run, const group *g, int64_t n, int threads)
 {
     if (g->shape.level != FV_SIMD_AUTO && g->shape.level >= run->level) return false;
-    if (g->alone && threads > 1) return false;
+    if ((g->alone || (g->shortly && run->quick)) && threads > 1) return false;
     if (g->shortly && n >= LONG) return false;
     return bench_wanted(run, g->shape.name);
 }
