@@ -45,6 +45,7 @@ static void read_features(fv_cpu *out)
         out->avx512bw = b & (1u << 30);
         out->avx512vl = b & (1u << 31);
         out->avx512_vnni = c & (1u << 11);
+        out->amx_bf16 = d & (1u << 22);
     }
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d)) out->avx512_bf16 = a & (1u << 5);
 }

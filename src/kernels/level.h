@@ -32,15 +32,24 @@ static inline fv_simd fv_level_usable(void)
         return FV_SIMD_AVX512;
     return FV_SIMD_AVX2;
 }
-/* Products of bf16 pairs, on top of the level AVX-512. */
-static inline bool fv_bf16_usable(void) { return fv_cpu_has(x86_cpu_AVX512_BF16); }
+/* Products of bf16 pairs, on top of the level AVX-512, where they are worth it: CPUs with tile
+ * units run them at half the rate of float products (measured: 76 against 137 GFLOP/s in
+ * attention), so there widening to float is faster. The unit counts also where the system does not
+ * save it. */
+static inline bool fv_bf16_usable(void)
+{
+    enum { EDX = 3, AMX_BF16 = 22 };
+    const bool tiles =
+        __x86_get_cpuid_feature_leaf(CPUID_INDEX_7)->cpuid_array[EDX] >> AMX_BF16 & 1u;
+    return fv_cpu_has(x86_cpu_AVX512_BF16) && !tiles;
+}
 #else
 static inline fv_simd fv_level_usable(void) { return fv_simd_detect(); }
 static inline bool fv_bf16_usable(void)
 {
     fv_cpu cpu;
     fv_cpu_detect(&cpu);
-    return cpu.avx512_bf16;
+    return cpu.avx512_bf16 && !cpu.amx_bf16;
 }
 #endif
 
