@@ -71,9 +71,9 @@ static int64_t even_strip(int64_t rows)
 /* A level with wide tiles lets a thin strip come first, while B is not in its own panels yet. */
 static int64_t first_strip(const job *j, const unit *u)
 {
-    const int64_t left_over = u->rows % FV_GEMM_STRIP;
+    const int64_t before_last = (u->rows + FV_GEMM_STRIP - 1) % FV_GEMM_STRIP; /* in its strip */
     if (j->plan.a_rows || (j->plan.pack_b && j->g->b_col != 1)) return FV_GEMM_STRIP;
-    if (left_over > 0 && left_over <= FV_WIDE_ROWS) return smaller(FV_WIDE_ROWS, u->rows);
+    if (before_last < FV_WIDE_ROWS) return smaller(FV_WIDE_ROWS, u->rows);
     return j->plan.pack_b ? FV_GEMM_STRIP : even_strip(u->rows);
 }
 
