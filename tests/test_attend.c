@@ -88,6 +88,22 @@ static row expected_row(const world *w, const fv_attention *how, const fv_attent
 
 static bool near(double a, double b) { return a == b || fabs(a - b) <= 1e-12 * (1 + fabs(b)); }
 
+/* Weights beside the kernel, where nothing can carry a gradient: on its path, the same numbers. */
+static void check_beside(world *w, fv_attention how, const fv_attention_input *in,
+                         const fv_attention_result *plain, const double *expected)
+{
+    how.want_scores = false;
+    how.want_weights = true;
+    fv_attention_result r;
+    fv_attention_run(w->ctx, &how, in, &r);
+    CHECK_EQ(r.path, plain->path);
+    CHECK(tensor_same(w->ctx, plain->context, r.context));
+    double *weights = world_read(w, r.weights);
+    for (int n = 0; n < B * H * NQ * NK; n++)
+        CHECK(near(weights[n], expected[n]) && (weights[n] == 0) == (expected[n] == 0));
+    free(weights);
+}
+
 /* Runs with and without maps and compares everything with the loops. */
 static void check_soft(world *w, fv_attention how, const fv_attention_input *in, const char *what)
 {
@@ -112,6 +128,7 @@ static void check_soft(world *w, fv_attention how, const fv_attention_input *in,
         wrong += !near(lse[n], e.lse);
     }
     if (wrong) test_failed(__FILE__, __LINE__, "%s: %d numbers differ", what, wrong);
+    check_beside(w, how, in, &plain, weights);
     free(scores);
     free(weights);
     free(context);
@@ -188,7 +205,18 @@ static void blocks_are_a_pattern(void)
         how.block_k = 16;
         fv_attention_run(ctx, &how, &in, &by_blocks);
         CHECK(tensor_distance(ctx, by_cells.context, by_blocks.context) < 1e-6);
+        CHECK(tensor_distance(ctx, by_cells.weights, by_blocks.weights) < 1e-6);
+        how.want_scores = true; /* the map path: cells and blocks make the same numbers */
+        fv_attention_run(ctx, &how, &in, &by_blocks);
+        in.blocks = NULL;
+        in.visible = pattern;
+        how.block_q = how.block_k = 0;
+        fv_attention_run(ctx, &how, &in, &by_cells);
         CHECK(tensor_same(ctx, by_cells.weights, by_blocks.weights));
+        in.visible = NULL;
+        in.blocks = fv_from_host(ctx, FV_U8, 3, (int64_t[]){2, BLOCKS_Q, BLOCKS_K}, list);
+        how.block_q = 3;
+        how.block_k = 16;
         in.blocks = fv_slice(ctx, in.blocks, 1, 0, 1, 1); /* one row of blocks for all queries */
         fv_attention_run(ctx, &how, &in, &by_blocks);
         CHECK(tensor_distance(ctx, by_cells.context, by_blocks.context) > 1e-3);

@@ -154,6 +154,23 @@ static void rows_without_keys(void)
     }
 }
 
+/* No keys at all, with nothing to carry a gradient: an empty map and zeros. */
+static void no_keys_at_all(void)
+{
+    fv_ctx *ctx = op_context(FV_SIMD_AUTO, 1, FV_DEVICE_CPU);
+    fv_tensor *none = fv_zeros(ctx, FV_F32, 4, (int64_t[]){1, 2, 0, 3});
+    fv_attention how = world_described(FV_ATTENTION_SCALED);
+    how.want_weights = true;
+    fv_attention_input in = {.q = tensor_random(ctx, 1, 4, 1, 2, 2, 3), .k = none, .v = none};
+    fv_attention_result r;
+    fv_attention_run(ctx, &how, &in, &r);
+    CHECK_VALUES(ctx, r.context, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    CHECK_EQ(fv_tensor_count(r.weights), 0);
+    CHECK_EQ(fv_tensor_size(r.weights, 2), 2);
+    CHECK_OK(ctx, fv_ctx_error(ctx));
+    fv_ctx_destroy(&ctx);
+}
+
 /* ---- the path ---------------------------------------------------------------------- */
 
 typedef struct notes {
@@ -205,7 +222,7 @@ static void any_width(void)
     fv_attention_input in = {.q = tensor_random(ctx, 1, 4, 1, 2, 3, WIDE),
                              .k = tensor_random(ctx, 2, 4, 1, 2, 5, WIDE),
                              .v = tensor_random(ctx, 3, 4, 1, 2, 5, WIDER),
-                             .w = tensor_random(ctx, 4, 1, WIDE)};
+                             .w = fv_scale(ctx, tensor_random(ctx, 4, 1, WIDE), 0.1)};
     for (int s = FV_ATTENTION_SCALED; s <= FV_ATTENTION_ADDITIVE; s += FV_ATTENTION_ADDITIVE) {
         fv_attention how = world_described((fv_attention_score)s);
         how.want_weights = true;
@@ -295,6 +312,7 @@ int main(int argc, char **argv)
     RUN(visible_nan_shows);
     RUN(zero_vectors_have_no_direction);
     RUN(rows_without_keys);
+    RUN(no_keys_at_all);
     RUN(the_path_is_told);
     RUN(any_width);
     RUN(half_precision);

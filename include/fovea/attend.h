@@ -25,7 +25,10 @@
  *     streamed  scores are made inside the kernel of fovea/attention.h, in linear memory
  *     scored    scores are made as a map by ops (location, the caller's own, vectors wider than
  *               FV_ATTN_MAX_WIDTH), then streamed over; values may have any width
- *     map       scores and weights exist as maps: when they are asked for, and for hard attention
+ *     map       scores and weights are made by ops that carry gradients: when they are asked
+ *               for, and for hard attention
+ * Where no gradient can flow and weights alone are asked for, they are made again from the streamed
+ * kernel's log-sum-exp, on its own path (soft and local-m).
  * Asking for scores or weights changes no bit of a soft context. The path is part of the result
  * and is written to the log at level debug.
  */

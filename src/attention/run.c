@@ -1,5 +1,6 @@
 /* The choice of the path. */
 #include "attention/attention.h"
+#include "fovea/attention_weights.h"
 
 static fv_tensor *sum_of(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
 {
@@ -43,24 +44,40 @@ static fv_tensor *attend_in_parts(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_te
     return ctx->error == FV_OK ? joined : ctx->invalid;
 }
 
+/* What the kernel is given for this call. */
+typedef struct streamed {
+    fv_tensor *q, *k;
+    fv_attend_config cfg;
+    fv_attend_extra extra;
+} streamed;
+
+static streamed for_kernel(const fv_attention_call *call, fv_tensor *bias, fv_tensor *visible,
+                           double dropout)
+{
+    fv_ctx *ctx = call->ctx;
+    const fv_attention_input *in = call->in;
+    return (streamed){.q = call->map ? NULL : call->q,
+                      .k = call->map ? NULL : call->k,
+                      .cfg = settings_of(call, dropout),
+                      .extra = {.bias = sum_of(ctx, sum_of(ctx, in->bias, bias), call->map),
+                                .visible = visible,
+                                .n_keys = in->n_keys,
+                                .blocks = in->blocks,
+                                .slopes = in->slopes,
+                                .w = call->map ? NULL : call->w,
+                                .q_begin = in->q_begin,
+                                .k_begin = in->k_begin}};
+}
+
 fv_tensor *fv_attention_stream(const fv_attention_call *call, fv_tensor *v, fv_tensor *bias,
                                fv_tensor *visible, double dropout, fv_tensor **lse)
 {
     fv_ctx *ctx = call->ctx;
-    const fv_attend_config cfg = settings_of(call, dropout);
-    const fv_attend_extra extra = {.bias =
-                                       sum_of(ctx, sum_of(ctx, call->in->bias, bias), call->map),
-                                   .visible = visible,
-                                   .n_keys = call->in->n_keys,
-                                   .blocks = call->in->blocks,
-                                   .slopes = call->in->slopes,
-                                   .w = call->map ? NULL : call->w,
-                                   .q_begin = call->in->q_begin,
-                                   .k_begin = call->in->k_begin};
+    const streamed s = for_kernel(call, bias, visible, dropout);
     if (ctx->error != FV_OK) return ctx->invalid;
-    fv_tensor *q = call->map ? NULL : call->q, *k = call->map ? NULL : call->k;
-    if (v->shape[3] > FV_ATTN_MAX_WIDTH) return attend_in_parts(ctx, q, k, v, &cfg, &extra, lse);
-    return fv_attend(ctx, q, k, v, &cfg, &extra, lse);
+    if (v->shape[3] > FV_ATTN_MAX_WIDTH)
+        return attend_in_parts(ctx, s.q, s.k, v, &s.cfg, &s.extra, lse);
+    return fv_attend(ctx, s.q, s.k, v, &s.cfg, &s.extra, lse);
 }
 
 static void attend_softly(fv_attention_call *call, fv_attention_result *out)
@@ -71,6 +88,11 @@ static void attend_softly(fv_attention_call *call, fv_attention_result *out)
     out->context =
         fv_attention_stream(call, call->in->v, NULL, call->in->visible, how->dropout, &out->lse);
     if (!how->want_scores && !how->want_weights) return;
+    if (!how->want_scores && ctx->error == FV_OK && !fv_tensor_tracked(out->context)) {
+        const streamed s = for_kernel(call, NULL, call->in->visible, 0);
+        out->weights = fv_attend_weights(ctx, s.q, s.k, out->lse, &s.cfg, &s.extra);
+        return;
+    }
     out->path = FV_ATTENTION_MAP;
     fv_tensor *scores = fv_attention_scores(call);
     if (how->want_scores) out->scores = scores;
