@@ -99,7 +99,7 @@ static fv_status show_some(fv_translator *t, uint64_t seed)
     printf("\nDates it never saw:\n");
     for (int i = 0; i < SOME; i++) {
         fv_date_pair p;
-        fv_date_pair_make(seed, (uint64_t)(UNSEEN + 7 * i), FV_DATES_TEST, &p);
+        fv_date_pair_make(seed, UNSEEN + 7 * (uint64_t)i, FV_DATES_TEST, &p);
         const fv_string source = {p.written, strlen(p.written)};
         fv_translations *out = NULL;
         const fv_status status = fv_translate(t, 1, &source, NULL, &out);

@@ -329,6 +329,23 @@ static void parts_that_do_not_fit_are_named(void)
     fv_params_destroy(&params);
 }
 
+/* Structs have gaps; what is written of them has none. */
+static bool same_settings(const fv_seq2seq_config *a, const fv_seq2seq_config *b)
+{
+    char *text[2];
+    size_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        const char *path = folder_path("same.json");
+        CHECK_OK(ctx, fv_seq2seq_config_save(ctx, i ? b : a, path));
+        text[i] = file_read(path, &bytes[i]);
+    }
+    const bool same = text[0] && text[1] && bytes[0] == bytes[1] && bytes[0] > 100 &&
+                      memcmp(text[0], text[1], bytes[0]) == 0;
+    free(text[0]);
+    free(text[1]);
+    return same;
+}
+
 static void settings_survive_a_file(void)
 {
     const fv_key_table table = fv_seq2seq_keys();
@@ -338,7 +355,7 @@ static void settings_survive_a_file(void)
     fv_seq2seq_config_init(&plain, sizeof plain);
     fv_seq2seq_config_init(&from, sizeof from);
     fv_seq2seq_config_from(recipe, &from);
-    CHECK(memcmp(&plain, &from, sizeof plain) == 0); /* one set of defaults */
+    CHECK(same_settings(&plain, &from)); /* one set of defaults */
     CHECK_OK(ctx, fv_recipe_set(recipe, "model.cell", "lstm"));
     CHECK_OK(ctx, fv_recipe_set(recipe, "model.decoder", "luong"));
     CHECK_OK(ctx, fv_recipe_set(recipe, "model.score", "general"));
@@ -360,7 +377,8 @@ static void settings_survive_a_file(void)
     const char *path = folder_path("config.json");
     CHECK_OK(ctx, fv_seq2seq_config_save(ctx, &from, path));
     CHECK_OK(ctx, fv_seq2seq_config_load(ctx, path, &back));
-    CHECK(memcmp(&from, &back, sizeof from) == 0);
+    CHECK(same_settings(&from, &back));
+    CHECK(!same_settings(&plain, &back));
     fv_recipe_destroy(&recipe);
 }
 
