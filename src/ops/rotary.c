@@ -42,9 +42,9 @@ static fv_status infer(fv_op_run *run)
 static void turn(fv_ctx *ctx, const rotary_params *params, fv_tensor *y, fv_tensor *x,
                  fv_tensor *table, bool back)
 {
+    if (ctx->error != FV_OK || y->count == 0) return;
     const int axis = params->axis < 0 ? params->axis + x->rank : params->axis;
     const int64_t width = x->shape[x->rank - 1];
-    if (ctx->error != FV_OK || y->count == 0) return;
     const fv_rotary_args args = {.outer = fv_outer_count(x, axis),
                                  .n = x->shape[axis],
                                  .inner = fv_inner_count(x, axis) / width,
@@ -62,6 +62,7 @@ static void forward(fv_op_run *run)
     fv_tensor *x = fv_contiguous_raw(ctx, run->in[X]);
     fv_tensor *table = fv_contiguous_raw(ctx, run->in[TABLE]);
     turn(ctx, run->params, run->out[0], x, table, false);
+    if (ctx->error != FV_OK) return;
     fv_save(run, 0, table);
     fv_drop_copy(ctx, x, run->in[X]);
 }
@@ -71,6 +72,7 @@ static void backward(fv_op_back *back)
     if (!fv_back_wants(back, X)) return;
     fv_tensor *g = fv_contiguous_raw(back->ctx, back->grad[0]), *dx = fv_back_new(back, X);
     turn(back->ctx, back->params, dx, g, back->saved[0], true);
+    if (back->ctx->error != FV_OK) return;
     fv_back_send(back, X, dx);
 }
 
