@@ -3,7 +3,7 @@
  * decoder writes the ISO form, and before each character it looks back at the source (RNNsearch,
  * Bahdanau et al. 2015). The weights of that look are the picture at the end.
  */
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 
 #include "fovea/dates.h"
@@ -138,17 +138,19 @@ static fv_status show_alignment(fv_translator *t, const char *text, const char *
     return status;
 }
 
+/* Commands as they can be typed here: a fresh build is not on the PATH. */
 static void say_what_next(const char *folder)
 {
+    const char *program = program_invocation_name;
     printf("\nFiles:\n"
            "  %s/alignment.svg, alignment.png   the picture above\n"
            "  %s/log.csv, log.jsonl             the training, step by step\n"
            "  %s                                the model\n\n"
            "Try next:\n"
-           "  fovea run %s \"le 14 juillet 1989\" \"March the 3rd, 2031\"\n"
-           "  fovea look %s \"3.10.90\" -o look.html\n"
-           "  fovea help train\n",
-           folder, folder, folder, folder, folder);
+           "  %s run %s \"le 14 juillet 1989\" \"March the 3rd, 2031\"\n"
+           "  %s look %s \"3.10.90\" -o look.html\n"
+           "  %s help train\n",
+           folder, folder, folder, program, folder, program, folder, program);
 }
 
 static fv_status learn_and_show(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe)

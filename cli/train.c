@@ -87,6 +87,9 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
         fv_translation_run_create(ctx, recipe, folder, cli_progress_show, &progress, &run);
     if (status == FV_OK && !progress.quiet) tell_data(run);
     if (status == FV_OK) status = fv_translation_run_train(run);
+    /* A run that was stopped before it was made has nothing to save. */
+    if (status == FV_ERR_CANCELLED && run)
+        cli_note("saved in %s; the same command goes on", folder);
     if (status == FV_OK) cli_note("the model is in %s", folder);
     if (status == FV_OK && cli_given(call, "average"))
         status = average(run, folder, (int)cli_int(call, "average"));
@@ -122,7 +125,6 @@ static int run(const cli_call *call)
     if (status == FV_OK) status = train(ctx, call, recipe, folder);
     code = status == FV_OK ? CLI_DONE : cli_library_error("train", ctx, status);
     if (status == FV_ERR_NONFINITE) code = CLI_DIVERGED;
-    if (status == FV_ERR_CANCELLED) cli_note("saved in %s; the same command goes on", folder);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
     return code;
