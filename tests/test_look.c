@@ -279,19 +279,6 @@ static void long_labels_are_cut(void)
     }
 }
 
-static void every_script_is_kept_in_svg(void)
-{
-    const char *const labels[] = {"日本語", "Ελληνικά", "العربية", "हिन्दी", "Grüße"};
-    const float values[25] = {1};
-    const fv_look_map map = {
-        .rows = 5, .cols = 5, .values = values, .row_labels = labels, .col_labels = labels};
-    fv_picture *p = drawn(&map, FV_LOOK_SVG, NULL);
-    well_formed(text_of(p));
-    for (int i = 0; i < 5; i++)
-        CHECK_EQ(count_of(text_of(p), labels[i]), 2);
-    fv_picture_free(&p);
-}
-
 /* ---- sizes ----------------------------------------------------------------------- */
 
 static void unequal_and_empty_maps(void)
@@ -549,7 +536,6 @@ int main(int argc, char **argv)
     RUN(markup_in_labels_is_escaped);
     RUN(labels_cannot_steer_a_terminal);
     RUN(long_labels_are_cut);
-    RUN(every_script_is_kept_in_svg);
     RUN(unequal_and_empty_maps);
     RUN(large_maps_are_embedded);
     RUN(text_form_is_exact);

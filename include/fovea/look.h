@@ -73,7 +73,7 @@ typedef struct fv_look_options {
     fv_colour_map colours;
     double low, high; /* values of the first and last colour; equal: taken from the data, from 0 up,
                          or as far below 0 as above it with FV_COLOURS_DIVERGING */
-    int cell;         /* side of a map's cell in pixels, 1 to 128; 0: by the size of the map */
+    int cell;         /* sides of a map's cells in pixels, 1 to 128; 0: by the size of the map */
     bool numbers;     /* write each value into its cell; text forms: where there is room */
     int columns;      /* width of the text forms, 20 to 1000; 0: 80 */
 } fv_look_options;
@@ -94,9 +94,11 @@ typedef struct fv_look_map {
     const char *title, *row_title, *col_title;         /* or NULL */
 } fv_look_map;
 
-/* Every form. A large map is drawn without the labels that would not fit; in the text forms a map
- * wider than options->columns is made smaller, and each cell shows the largest value it stands for.
- */
+/* Every form. A large map is drawn without the labels that would not fit; a side much shorter than
+ * the other gets longer cells, so that it keeps its labels. Words of wide letters (Chinese,
+ * Japanese, Korean) stand upright over their columns, other words are turned. In the text forms a
+ * labelled map wider than options->columns is folded into panels; one too large for that is made
+ * smaller, and each cell shows the largest value it stands for. */
 FV_API FV_MUST_USE fv_status fv_look_map_draw(fv_ctx *ctx, const fv_look_map *map,
                                               fv_look_form form, const fv_look_options *options,
                                               fv_picture **out);

@@ -21,6 +21,7 @@ typedef struct fv_text_at {
     double size;
     fv_anchor anchor;
     bool upright; /* reads from below upward; x is then the middle of the capitals */
+    bool stacked; /* letters below each other, centred on x, the last one ending at y */
     bool bold;
     fv_rgb colour; /* 0: FV_RGB_INK */
 } fv_text_at;

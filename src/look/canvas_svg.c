@@ -4,6 +4,7 @@
 
 #include "look/canvas.h"
 #include "look/png.h"
+#include "look/text.h"
 
 /* More cells than this are embedded as a PNG: a rectangle takes some seventy bytes. */
 enum { MOST_RECTS = 4096 };
@@ -32,6 +33,16 @@ static void svg_dot(fv_canvas *c, double x, double y, double radius, fv_rgb colo
                colour);
 }
 
+/* One element, so that the word can be found and copied as a word. */
+static void put_stacked(fv_out *o, const fv_text_at *at, const char *text, double drop)
+{
+    char letter[FV_LETTER_BYTES];
+    double middle = at->y - ((double)(fv_text_span(text) / 2) - 0.5) * FV_STACK_PITCH * at->size;
+    for (; fv_text_letter(&text, letter) > 0; middle += FV_STACK_PITCH * at->size)
+        fv_out_put(o, "<tspan x=\"%n\" y=\"%n\">%t</tspan>", at->x, middle + drop, letter);
+    fv_out_text(o, "</text>\n");
+}
+
 /* The base line lies about a third of the font size under the middle of the capitals. */
 static void svg_text(fv_canvas *c, const fv_text_at *at, const char *text)
 {
@@ -44,7 +55,12 @@ static void svg_text(fv_canvas *c, const fv_text_at *at, const char *text)
     if (at->anchor != FV_START) fv_out_put(o, " text-anchor=\"%s\"", anchors[at->anchor]);
     if (at->bold) fv_out_text(o, " font-weight=\"bold\"");
     if (at->upright) fv_out_put(o, " transform=\"rotate(-90 %n %n)\"", at->x + drop, at->y);
-    fv_out_put(o, ">%t</text>\n", text);
+    if (at->stacked) {
+        fv_out_text(o, ">");
+        put_stacked(o, at, text, drop);
+    } else {
+        fv_out_put(o, ">%t</text>\n", text);
+    }
 }
 
 static void put_image(fv_canvas *c, const fv_cells *cells, int64_t width, int64_t height,

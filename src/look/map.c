@@ -4,29 +4,54 @@
 #include "look/figure.h"
 #include "look/text.h"
 
-enum { MARGIN = 10, GAP = 6, TITLE = 24, AXIS_TITLE = 18, TITLE_SIZE = 14, LEAST_BAR = 64 };
+enum {
+    MARGIN = 10,
+    GAP = 6,
+    TITLE = 24,
+    AXIS_TITLE = 18,
+    TITLE_SIZE = 14,
+    LEAST_BAR = 64,
+    MOST_TITLE = 640
+};
 
 typedef struct layout {
     const fv_look_map *map;
     fv_look_form form;
     fv_values values;
     fv_colour_range range;
-    double cell;         /* side of a cell */
-    double text;         /* font size of labels */
-    int64_t step;        /* every step-th label is shown */
-    bool upright;        /* column labels */
+    double wide, high;          /* of a cell */
+    double row_text, col_text;  /* font sizes of labels */
+    int64_t row_step, col_step; /* every step-th label is shown */
+    bool upright;               /* column labels */
+    char title[FV_LABEL_BYTES];
     double left, top;    /* of the first cell */
     double right, below; /* ends of the cells */
     double width, height;
     bool numbers;
 } layout;
 
-static double cell_side(const fv_look_map *map, const fv_look_options *options)
+/*
+ * Square cells, as large as fits. Where the longer side makes them too small for labels, the
+ * shorter side need not suffer: its cells grow until every label has its place.
+ */
+static void size_cells(const fv_look_map *map, const fv_look_options *options, double *wide,
+                       double *high)
 {
-    const double most = options->numbers ? 40 : 28, across = 720;
-    if (options->cell) return options->cell;
-    const double longest = (double)(map->rows > map->cols ? map->rows : map->cols);
-    return fmin(most, fmax(1, floor(across / fmax(longest, 1))));
+    enum { ACROSS = 720, LABELLED = 16 };
+    const double most = options->numbers ? 40 : 28;
+    const double over = fmax(1, floor(ACROSS / fmax((double)map->cols, 1))),
+                 down = fmax(1, floor(ACROSS / fmax((double)map->rows, 1)));
+    const double side = options->cell ? options->cell : fmin(most, fmin(over, down));
+    const double least = options->cell ? 0 : LABELLED;
+    *wide = fmax(side, fmin(least, over));
+    *high = fmax(side, fmin(least, down));
+}
+
+/* Font size of labels along cells of this size, and every how many are shown. */
+static void size_labels(double cell, double *text, int64_t *step)
+{
+    *text = cell >= 14 ? 12 : 10;
+    *step = (int64_t)ceil((*text + 2) / cell);
 }
 
 static layout lay_out(const fv_look_map *map, fv_look_form form, const fv_look_options *options)
@@ -35,20 +60,23 @@ static layout lay_out(const fv_look_map *map, fv_look_form form, const fv_look_o
     layout l = {.map = map, .form = form, .numbers = options->numbers};
     l.values = (fv_values){map->values, map->rows, map->cols, stride};
     l.range = fv_colour_range_of(options, map->rows, map->cols, stride, map->values);
-    l.cell = cell_side(map, options);
-    l.text = l.cell >= 14 ? 12 : 10;
-    l.step = (int64_t)ceil((l.text + 2) / l.cell);
-    const double rows = fv_figure_widest(form, map->row_labels, map->rows, l.step, l.text),
-                 cols = fv_figure_widest(form, map->col_labels, map->cols, l.step, l.text);
-    l.upright = cols > l.cell * (double)l.step - 3;
+    size_cells(map, options, &l.wide, &l.high);
+    size_labels(l.high, &l.row_text, &l.row_step);
+    size_labels(l.wide, &l.col_text, &l.col_step);
+    const double rows = fv_figure_widest(form, map->row_labels, map->rows, l.row_step, l.row_text),
+                 cols = fv_figure_widest(form, map->col_labels, map->cols, l.col_step, l.col_text);
+    l.upright = cols > l.wide * (double)l.col_step - 3;
     l.left = MARGIN + (map->row_title ? AXIS_TITLE : 0) + (rows > 0 ? rows + GAP : 0);
     l.top = MARGIN + (map->title ? TITLE : 0) + (map->col_title ? AXIS_TITLE : 0) +
-            (cols > 0 ? (l.upright ? cols : l.text) + GAP : 0);
-    l.right = l.left + l.cell * (double)map->cols;
-    l.below = l.top + l.cell * (double)map->rows;
+            (cols > 0 ? (l.upright ? cols : l.col_text) + GAP : 0);
+    l.right = l.left + l.wide * (double)map->cols;
+    l.below = l.top + l.high * (double)map->rows;
     l.width = l.right + MARGIN + fv_figure_bar_width(form, &l.range) + MARGIN;
-    if (map->title)
-        l.width = fmax(l.width, fv_text_width(form, map->title, TITLE_SIZE) * 1.1 + 2 * MARGIN);
+    if (map->title) { /* 1.1: bold */
+        const double most = fmax(l.width, MOST_TITLE);
+        fv_text_fit(form, map->title, 1.1 * TITLE_SIZE, most, l.title);
+        l.width = fmax(l.width, fv_text_width(form, l.title, 1.1 * TITLE_SIZE) + 2 * MARGIN);
+    }
     if (map->col_title)
         l.width = fmax(l.width, l.left + fv_text_width(form, map->col_title, 12) + MARGIN);
     l.height = fmax(l.below, l.top + LEAST_BAR) + MARGIN;
@@ -62,7 +90,7 @@ static void draw_titles(fv_canvas *c, const layout *l)
     const fv_look_map *map = l->map;
     double y = MARGIN;
     fv_canvas_text(c, &(fv_text_at){.x = MARGIN, .y = y + 8, .size = TITLE_SIZE, .bold = true},
-                   map->title);
+                   l->title);
     if (map->title) y += TITLE;
     fv_canvas_text(c, &(fv_text_at){.x = l->left, .y = y + 6, .size = 12, .colour = FV_RGB_FAINT},
                    map->col_title);
@@ -77,39 +105,49 @@ static void draw_titles(fv_canvas *c, const layout *l)
         map->row_title);
 }
 
+/* Wide letters stand below each other as they do in print; other words are turned. */
+static void draw_column_label(fv_canvas *c, const layout *l, double x, const char *label)
+{
+    const bool stacked = l->upright && fv_text_all_wide(label), turned = l->upright && !stacked;
+    fv_canvas_text(c,
+                   &(fv_text_at){.x = x,
+                                 .y = l->top - GAP - (l->upright ? 0 : l->col_text / 2),
+                                 .size = l->col_text,
+                                 .upright = turned,
+                                 .stacked = stacked,
+                                 .anchor = turned ? FV_START : FV_MIDDLE},
+                   label);
+}
+
 static void draw_labels(fv_canvas *c, const layout *l)
 {
     const fv_look_map *map = l->map;
     char label[FV_LABEL_BYTES];
-    for (int64_t i = 0; map->row_labels && i < map->rows; i += l->step)
+    for (int64_t i = 0; map->row_labels && i < map->rows; i += l->row_step)
         fv_canvas_text(c,
                        &(fv_text_at){.x = l->left - GAP,
-                                     .y = l->top + ((double)i + 0.5) * l->cell,
-                                     .size = l->text,
+                                     .y = l->top + ((double)i + 0.5) * l->high,
+                                     .size = l->row_text,
                                      .anchor = FV_END},
                        fv_text_label(map->row_labels[i], label));
-    for (int64_t j = 0; map->col_labels && j < map->cols; j += l->step)
-        fv_canvas_text(c,
-                       &(fv_text_at){.x = l->left + ((double)j + 0.5) * l->cell,
-                                     .y = l->top - GAP - (l->upright ? 0 : l->text / 2),
-                                     .size = l->text,
-                                     .upright = l->upright,
-                                     .anchor = l->upright ? FV_START : FV_MIDDLE},
-                       fv_text_label(map->col_labels[j], label));
+    for (int64_t j = 0; map->col_labels && j < map->cols; j += l->col_step)
+        draw_column_label(c, l, l->left + ((double)j + 0.5) * l->wide,
+                          fv_text_label(map->col_labels[j], label));
 }
 
 /* A cross through what is not a number, where a cell has room for one. */
 static void draw_crosses(fv_canvas *c, const layout *l)
 {
     enum { ROOM = 6 };
-    if (l->cell < ROOM) return;
+    if (fmin(l->wide, l->high) < ROOM) return;
     for (int64_t i = 0; i < l->values.rows; i++)
         for (int64_t j = 0; j < l->values.cols; j++) {
             if (!isnan(l->values.at[i * l->values.stride + j])) continue;
-            const double x = l->left + (double)j * l->cell, y = l->top + (double)i * l->cell;
-            const double a = 0.2 * l->cell, b = 0.8 * l->cell;
-            fv_canvas_line(c, x + a, y + a, x + b, y + b, 1, FV_RGB_WHITE);
-            fv_canvas_line(c, x + a, y + b, x + b, y + a, 1, FV_RGB_WHITE);
+            const double x = l->left + (double)j * l->wide, y = l->top + (double)i * l->high;
+            const double left = x + 0.2 * l->wide, right = x + 0.8 * l->wide;
+            const double top = y + 0.2 * l->high, low = y + 0.8 * l->high;
+            fv_canvas_line(c, left, top, right, low, 1, FV_RGB_WHITE);
+            fv_canvas_line(c, left, low, right, top, 1, FV_RGB_WHITE);
         }
 }
 
@@ -122,9 +160,9 @@ static void draw_numbers(fv_canvas *c, const layout *l)
             if (isnan(value)) continue;
             const bool dark = fv_colour_dark(fv_colour_of(&l->range, value));
             fv_canvas_text(c,
-                           &(fv_text_at){.x = l->left + ((double)j + 0.5) * l->cell,
-                                         .y = l->top + ((double)i + 0.5) * l->cell,
-                                         .size = fmin(12, l->cell * 0.34),
+                           &(fv_text_at){.x = l->left + ((double)j + 0.5) * l->wide,
+                                         .y = l->top + ((double)i + 0.5) * l->high,
+                                         .size = fmin(12, l->wide * 0.34),
                                          .anchor = FV_MIDDLE,
                                          .colour = dark ? FV_RGB_WHITE : FV_RGB_INK},
                            fv_fixed(value, fabs(value) < 100 ? 2 : 0, false, text));
@@ -145,8 +183,8 @@ static void draw_frame(fv_canvas *c, const layout *l)
 static void write_script(fv_out *o, const void *user)
 {
     const layout *l = user;
-    fv_out_put(o, "<div id=\"tip\"></div>\n<script>\nconst m={x:%n,y:%n,cell:%n,r:", l->left,
-               l->top, l->cell);
+    fv_out_put(o, "<div id=\"tip\"></div>\n<script>\nconst m={x:%n,y:%n,w:%n,h:%n,r:", l->left,
+               l->top, l->wide, l->high);
     fv_script_labels(o, l->map->row_labels, l->map->rows);
     fv_out_text(o, ",\nc:");
     fv_script_labels(o, l->map->col_labels, l->map->cols);
@@ -159,15 +197,15 @@ static void write_script(fv_out *o, const void *user)
         "const rows=m.v.map(s=>new Float32Array(Uint8Array.from(atob(s),b=>b.charCodeAt(0)).buffer"
         "));\n"
         "const mark=document.createElementNS('http://www.w3.org/2000/svg','rect');\n"
-        "for(const[k,v]of Object.entries({width:m.cell,height:m.cell,fill:'none',stroke:'#d9541e',"
+        "for(const[k,v]of Object.entries({width:m.w,height:m.h,fill:'none',stroke:'#d9541e',"
         "'stroke-width':2,visibility:'hidden'}))mark.setAttribute(k,v);\n"
         "svg.appendChild(mark);\n"
         "function leave(){tip.style.display='none';mark.setAttribute('visibility','hidden');}\n"
         "svg.addEventListener('mouseleave',leave);\n"
         "svg.addEventListener('mousemove',e=>{\n"
         "  const b=svg.getBoundingClientRect(),k=svg.viewBox.baseVal.width/b.width;\n"
-        "  const j=Math.floor(((e.clientX-b.left)*k-m.x)/m.cell);\n"
-        "  const i=Math.floor(((e.clientY-b.top)*k-m.y)/m.cell);\n"
+        "  const j=Math.floor(((e.clientX-b.left)*k-m.x)/m.w);\n"
+        "  const i=Math.floor(((e.clientY-b.top)*k-m.y)/m.h);\n"
         "  if(!rows[i]||j<0||j>=rows[i].length)return leave();\n"
         "  const name=(list,n)=>list[n]||'#'+n;\n"
         "  tip.textContent=name(m.r,i)+' \\u2192 '+name(m.c,j)+'\\n'+"
@@ -175,7 +213,7 @@ static void write_script(fv_out *o, const void *user)
         "  tip.style.display='block';\n"
         "  tip.style.left=Math.min(e.clientX+14,innerWidth-tip.offsetWidth-8)+'px';\n"
         "  tip.style.top=(e.clientY+14)+'px';\n"
-        "  mark.setAttribute('x',m.x+j*m.cell);mark.setAttribute('y',m.y+i*m.cell);\n"
+        "  mark.setAttribute('x',m.x+j*m.w);mark.setAttribute('y',m.y+i*m.h);\n"
         "  mark.setAttribute('visibility','visible');\n"
         "});\n</script>\n");
 }

@@ -59,6 +59,8 @@ static void end_line(printer *p) { fv_out_text(&p->out, p->colour ? "\x1b[0m\n" 
 
 /* ---- a map whose every row has its line -------------------------------------------- */
 
+#define ELLIPSIS "\xE2\x80\xA6"
+
 enum { MOST_LINES = 100, MOST_MARGIN = 24, MOST_STACK = 24, NUMBER = 7 };
 
 static int64_t widest(const char *const *labels, int64_t count)
@@ -72,82 +74,133 @@ static int64_t widest(const char *const *labels, int64_t count)
     return most;
 }
 
-/* A label in exactly `width` columns, cut or padded on the left. */
+/* Text that runs from right to left would turn the rest of its line, cells included, on a terminal
+ * or in an editor that knows how to write it. Marks of no width on both sides keep it to itself. */
+static void put_direction_mark(printer *p) { fv_out_text(&p->out, "\xE2\x80\x8E"); }
+
+static bool any_leftward(const char *text)
+{
+    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
+        if (fv_text_leftward(code)) return true;
+    return false;
+}
+
+/* A label in exactly `width` columns, padded or cut on the left: the end of a long label says more
+ * than its beginning. */
 static void put_margin(printer *p, const char *text, int64_t width)
 {
     char label[FV_LABEL_BYTES];
     const char *at = fv_text_label(text, label);
     int64_t span = fv_text_span(at);
-    fv_out_repeat(&p->out, " ", width - span);
-    for (; span > width; span -= fv_text_columns(fv_text_next(&at)))
-        ; /* the end of a long label says more than its beginning */
+    const bool marked = any_leftward(at), cut = span > width;
+    while (span > width - (cut ? 1 : 0))
+        span -= fv_text_columns(fv_text_next(&at));
+    if (marked) put_direction_mark(p);
+    fv_out_repeat(&p->out, " ", width - span - (cut ? 1 : 0));
+    if (cut) fv_out_text(&p->out, ELLIPSIS);
     fv_out_plain(&p->out, at);
-}
-
-/* Character number n of a label, from 0; 0 past its end. Marks belong to no line of their own. */
-static uint32_t letter_at(const char *text, int64_t n)
-{
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
-        if (fv_text_columns(code) > 0 && n-- == 0) return code;
-    return 0;
+    if (marked) put_direction_mark(p);
 }
 
 static int64_t letters_of(const char *text)
 {
+    char letter[FV_LETTER_BYTES];
     int64_t n = 0;
-    while (letter_at(text, n))
+    while (fv_text_letter(&text, letter) > 0)
         n++;
     return n;
 }
 
-static void put_letter(printer *p, uint32_t code, int width)
+/* Letter number n of a label in `width` columns; blanks if n is negative. */
+static void put_letter(printer *p, const char *label, int64_t n, int width)
 {
-    char bytes[4];
-    const int columns = code ? fv_text_columns(code) : 0;
+    char letter[FV_LETTER_BYTES] = "";
+    int columns = 0;
+    for (; n >= 0; n--)
+        columns = fv_text_letter(&label, letter);
     fv_out_repeat(&p->out, " ", width - columns);
-    if (code) fv_out_raw(&p->out, bytes, fv_utf8_put(code, bytes));
+    fv_out_text(&p->out, letter);
+    if (any_leftward(letter)) put_direction_mark(p);
 }
+
+/* Part of the columns: all of them, or as many as a line has room for. */
+typedef struct panel {
+    int64_t first, end;
+    int64_t margin; /* columns of text before the cells */
+    int cell;
+} panel;
 
 /* Column labels: side by side if they fit into a cell, else letter under letter, ending at the
  * cells. */
-static void put_column_labels(printer *p, int64_t margin, int cell)
+static void put_column_labels(printer *p, const panel *part)
 {
-    const fv_look_map *map = p->map;
+    const char *const *labels = p->map->col_labels;
     char label[FV_LABEL_BYTES];
     int64_t lines = 1;
-    const bool flat = widest(map->col_labels, map->cols) <= cell;
-    for (int64_t j = 0; !flat && j < map->cols; j++) {
-        const int64_t n = letters_of(fv_text_label(map->col_labels[j], label));
+    const bool flat = widest(labels, p->map->cols) <= part->cell;
+    for (int64_t j = part->first; !flat && j < part->end; j++) {
+        const int64_t n = letters_of(fv_text_label(labels[j], label));
         lines = n > lines ? n : lines;
     }
     if (lines > MOST_STACK) lines = MOST_STACK;
     for (int64_t line = 0; line < lines; line++) {
-        fv_out_repeat(&p->out, " ", margin + 1);
-        for (int64_t j = 0; j < map->cols; j++) {
-            fv_text_label(map->col_labels[j], label);
+        fv_out_repeat(&p->out, " ", part->margin + 1);
+        for (int64_t j = part->first; j < part->end; j++) {
+            fv_text_label(labels[j], label);
             if (flat) {
-                put_margin(p, label, cell);
+                put_margin(p, label, part->cell);
                 continue;
             }
-            const int64_t n = letters_of(label), skipped = n > lines ? n - lines : 0;
-            const int64_t at = line - (lines - (n - skipped)) + skipped;
-            put_letter(p, at >= skipped ? letter_at(label, at) : 0, cell);
+            const int64_t n = letters_of(label), at = line - (lines - n);
+            if (line == 0 && n > lines)
+                put_letter(p, ELLIPSIS, 0, part->cell);
+            else
+                put_letter(p, label, at, part->cell);
         }
         fv_out_text(&p->out, "\n");
     }
 }
 
-static void print_rows(printer *p, int64_t margin, int cell)
+static void print_panel(printer *p, const panel *part)
 {
     const fv_look_map *map = p->map;
-    if (map->col_labels) put_column_labels(p, margin, cell);
+    if (map->col_labels) put_column_labels(p, part);
     for (int64_t i = 0; i < map->rows; i++) {
-        if (map->row_labels) put_margin(p, map->row_labels[i], margin);
+        if (map->row_labels) put_margin(p, map->row_labels[i], part->margin);
         fv_out_text(&p->out, " ");
-        for (int64_t j = 0; j < map->cols; j++)
-            (p->numbers ? put_number : put_cell)(p, p->values.at[i * p->values.stride + j], cell);
+        for (int64_t j = part->first; j < part->end; j++) {
+            const double value = p->values.at[i * p->values.stride + j];
+            (p->numbers ? put_number : put_cell)(p, value, part->cell);
+        }
         end_line(p);
     }
+}
+
+/*
+ * The map in as few panels as possible, the first columns first; false if that would be too much to
+ * read, or if there are no labels to keep. Where narrow cells spare no panel, cells are wide.
+ */
+static bool print_panels(printer *p, int64_t margin)
+{
+    enum { WIDE = 3, NARROW = 2 };
+    const fv_look_map *map = p->map;
+    const int64_t room = p->columns - margin - 1;
+    if (NUMBER * map->cols > room) p->numbers = false;
+    const int64_t panels = (map->cols + room / NARROW - 1) / (room / NARROW);
+    const bool wide = WIDE * map->cols <= panels * (room - room % WIDE);
+    const int cell = p->numbers ? NUMBER : wide ? WIDE : NARROW;
+    const int64_t lines = panels * map->rows;
+    if (map->rows > MOST_LINES || (panels > 1 && (!map->col_labels || lines > 2 * MOST_LINES))) {
+        p->numbers = false;
+        return false;
+    }
+    const int64_t share = (map->cols + panels - 1) / panels;
+    for (int64_t first = 0; first < map->cols; first += share) {
+        const int64_t end = first + share < map->cols ? first + share : map->cols;
+        if (first > 0) fv_out_text(&p->out, "\n");
+        print_panel(p, &(panel){first, end, margin, cell});
+    }
+    return true;
 }
 
 /* ---- a map too large for that ------------------------------------------------------ */
@@ -249,15 +302,11 @@ fv_status fv_map_print(fv_ctx *ctx, const fv_look_map *map, bool colour,
                  .out = {.ctx = ctx}};
     int64_t margin = widest(map->row_labels, map->rows);
     if (margin > MOST_MARGIN) margin = MOST_MARGIN;
-    const int64_t room = p.columns - margin - 1;
-    if (NUMBER * map->cols > room) p.numbers = false;
-    const int cell = p.numbers ? NUMBER : 3 * map->cols <= room ? 3 : 2;
+    if (margin > p.columns / 2) margin = p.columns / 2;
     print_heading(&p);
     if (map->rows == 0 || map->cols == 0)
         fv_out_text(&p.out, " (empty)\n");
-    else if (map->rows <= MOST_LINES && cell * map->cols <= room)
-        print_rows(&p, margin, cell);
-    else
+    else if (!print_panels(&p, margin))
         print_small(&p);
     if (p.colour || !p.numbers) print_legend(&p);
     const fv_status status = fv_picture_make(&p.out, out);

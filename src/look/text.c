@@ -76,10 +76,64 @@ int64_t fv_text_span(const char *text)
     return columns;
 }
 
+bool fv_text_leftward(uint32_t code)
+{
+    static const range leftward[] = {{0x0590, 0x08FF},
+                                     {0xFB1D, 0xFDFF},
+                                     {0xFE70, 0xFEFC},
+                                     {0x10800, 0x10FFF},
+                                     {0x1E800, 0x1EFFF}};
+    return IN_RANGES(leftward, code);
+}
+
+bool fv_text_all_wide(const char *text)
+{
+    bool any = false;
+    for (uint32_t code; (code = fv_text_next(&text)) != 0; any = true)
+        if (fv_text_columns(code) != 2) return false;
+    return any;
+}
+
+/* ---- letters ----------------------------------------------------------------------- */
+
+enum { ZERO_WIDTH_JOINER = 0x200D };
+
+/* The scripts of India have 128 places each, and the same kinds of signs at the same places. */
+static bool indic(uint32_t code) { return code >= 0x0900 && code <= 0x0D7F; }
+
+static bool virama(uint32_t code) { return indic(code) && (code & 0x7F) == 0x4D; }
+
+static bool indic_sign(uint32_t code)
+{
+    const uint32_t place = code & 0x7F;
+    return indic(code) && (place <= 0x03 || place == 0x3C || (place >= 0x3E && place <= 0x4D) ||
+                           (place >= 0x55 && place <= 0x57) || place == 0x62 || place == 0x63);
+}
+
+int fv_text_letter(const char **text, char letter[FV_LETTER_BYTES])
+{
+    size_t used = 0;
+    int columns = 0;
+    uint32_t last = 0;
+    for (const char *next = *text;; *text = next) {
+        const uint32_t code = fv_text_next(&next);
+        const int width = code ? fv_text_columns(code) : 0;
+        const bool joined = width == 0 || indic_sign(code) || last == ZERO_WIDTH_JOINER ||
+                            (virama(last) && indic(code));
+        if (code == 0 || used + 4 >= FV_LETTER_BYTES) break;
+        if (columns > 0 && (!joined || columns + width > 2)) break;
+        used += fv_utf8_put(code, letter + used);
+        columns += width;
+        last = code;
+    }
+    letter[used] = '\0';
+    return used > 0 && columns == 0 ? 1 : columns; /* a mark alone is shown on a blank */
+}
+
 /* Width in ems, for the fonts browsers choose; DejaVu Sans is the widest of them. */
 static double ems(uint32_t code)
 {
-    if (fv_text_columns(code) == 2) return 1.05;
+    if (fv_text_columns(code) == 2) return FV_STACK_PITCH;
     if (fv_text_columns(code) == 0) return 0;
     if (code < 0x80 && strchr("iIjl.,:;'|!", (int)code)) return 0.37;
     if (code < 0x80 && strchr("frt()[]{}-/\\\" ", (int)code)) return 0.43;
@@ -95,6 +149,29 @@ double fv_text_width(fv_look_form form, const char *text, double size)
     for (uint32_t code; (code = fv_text_next(&text)) != 0;)
         width += ems(code);
     return width * size;
+}
+
+const char *fv_text_fit(fv_look_form form, const char *text, double size, double most,
+                        char label[FV_LABEL_BYTES])
+{
+    static const char ellipsis[] = "\xE2\x80\xA6";
+    const double room = most - fv_text_width(form, ellipsis, size);
+    double width = 0;
+    size_t used = 0, cut = 0;
+    for (uint32_t code; (code = fv_text_next(&text)) != 0;) {
+        char one[8] = "";
+        const size_t bytes = fv_utf8_put(code, one);
+        width += fv_text_width(form, one, size);
+        if (width > most || used + bytes + sizeof ellipsis > FV_LABEL_BYTES) {
+            memcpy(label + cut, ellipsis, sizeof ellipsis);
+            return label;
+        }
+        memcpy(label + used, one, bytes);
+        used += bytes;
+        if (width <= room) cut = used;
+    }
+    label[used] = '\0';
+    return label;
 }
 
 const char *fv_text_label(const char *text, char label[FV_LABEL_BYTES])
