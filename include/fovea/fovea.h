@@ -23,6 +23,7 @@
 #include "fovea/npy.h"
 #include "fovea/ops.h"
 #include "fovea/optim.h"
+#include "fovea/pairs.h"
 #include "fovea/positions.h"
 #include "fovea/recipe.h"
 #include "fovea/recurrent.h"

@@ -33,7 +33,7 @@
 #define FOVEA_SEQ2SEQ_H
 
 #include "fovea/attend.h"
-#include "fovea/decode.h"
+#include "fovea/pairs.h"
 #include "fovea/recipe.h"
 #include "fovea/recurrent.h"
 
@@ -98,25 +98,9 @@ FV_API FV_MUST_USE fv_status fv_seq2seq_create(fv_params *params, const fv_seq2s
 FV_API void fv_seq2seq_destroy(fv_seq2seq **model); /* NULL is fine */
 FV_API const fv_seq2seq_config *fv_seq2seq_settings(const fv_seq2seq *model);
 
-/* Host tokens, without start and end. Sources have at least one token; targets may be empty. */
-typedef struct fv_token_pairs {
-    int64_t count;
-    const int64_t *const *source;
-    const int64_t *source_length;
-    const int64_t *const *target; /* NULL where only sources are needed */
-    const int64_t *target_length;
-} fv_token_pairs;
-
-/* Training settings of one call; NULL for evaluation: no dropout, no smoothing. */
-typedef struct fv_teaching {
-    double sampling; /* share of steps that are fed the model's own likeliest token [0] */
-} fv_teaching;
-
 /* Cross-entropy of every target token and of the end, summed. */
 FV_API fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *model, const fv_token_pairs *batch,
                                   const fv_teaching *teaching);
-/* Tokens that loss sums over: all targets and one end each. */
-FV_API int64_t fv_token_pairs_tokens(const fv_token_pairs *batch);
 
 /*
  * The attention of given targets: weights [count, most target tokens + 1, most source tokens], rows
@@ -130,6 +114,9 @@ FV_API fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *model,
  * the next call of this function or fv_seq2seq_destroy. */
 FV_API FV_MUST_USE fv_status fv_seq2seq_stepper(fv_seq2seq *model, const fv_token_pairs *sources,
                                                 fv_stepper *out);
+
+/* The model as translators know it; destroying the one destroys the other. */
+FV_API fv_pair_model fv_seq2seq_pairs(fv_seq2seq *model);
 
 #ifdef __cplusplus
 }

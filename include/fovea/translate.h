@@ -44,7 +44,7 @@ FV_API void fv_translator_destroy(fv_translator **t); /* NULL is fine; before th
 
 FV_API fv_ctx *fv_translator_context(const fv_translator *t);
 FV_API fv_params *fv_translator_params(const fv_translator *t);
-FV_API fv_seq2seq *fv_translator_model(const fv_translator *t);
+FV_API const fv_pair_model *fv_translator_model(const fv_translator *t);
 
 /* ---- pairs of texts ----------------------------------------------------------------- */
 
@@ -80,7 +80,7 @@ FV_API fv_string fv_parallel_source(const fv_parallel *pairs, int64_t i);
 FV_API fv_string fv_parallel_target(const fv_parallel *pairs, int64_t i);
 /* Tokens of source, target and end together. */
 FV_API int64_t fv_parallel_tokens(const fv_parallel *pairs, int64_t i);
-/* The chosen pairs, for fv_seq2seq_loss; lives until the next call. Fails: MEMORY, INDEX. */
+/* The chosen pairs, for the model's loss; lives until the next call. Fails: MEMORY, INDEX. */
 FV_API FV_MUST_USE fv_status fv_parallel_pick(fv_parallel *pairs, int64_t count,
                                               const int64_t *which, fv_token_pairs *out);
 

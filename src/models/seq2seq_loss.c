@@ -21,14 +21,6 @@ typedef struct run {
 
 enum { STEP_LISTS = 5 };
 
-int64_t fv_token_pairs_tokens(const fv_token_pairs *batch)
-{
-    int64_t n = batch->count;
-    for (int64_t i = 0; i < batch->count; i++)
-        n += batch->target_length[i];
-    return n;
-}
-
 /* ---- making ready ----------------------------------------------------------------- */
 
 static void fill_tokens(run *r)

@@ -66,7 +66,7 @@ static fv_status decode(job *j, int64_t first, const fv_token_pairs *sources, co
     fv_decode_config how = j->cfg->decode;
     how.first_source += first;
     how.want_weights = how.want_weights || j->cfg->replace_unknown;
-    FV_FORWARD(fv_seq2seq_stepper(j->t->model, sources, &stepper));
+    FV_FORWARD(j->t->model.stepper(j->t->model.self, sources, &stepper));
     return fv_decode(j->t->ctx, &stepper, sources->count, most, &how, out);
 }
 
@@ -149,7 +149,7 @@ static fv_status align(fv_translator *t, const fv_token_pairs *pair, fv_arena *r
     *out = fv_arena_array(room, cells, sizeof **out);
     FV_RETURN_IF(!*out, ctx, FV_ERR_MEMORY, "no memory for an alignment");
     fv_scope_begin(ctx);
-    fv_tensor *weights = fv_seq2seq_align(ctx, t->model, pair);
+    fv_tensor *weights = t->model.align(ctx, t->model.self, pair);
     fv_status status = fv_tensor_read(ctx, weights, *out, cells * sizeof **out);
     fv_scope_end(ctx);
     return status;

@@ -2,14 +2,14 @@
 #ifndef FV_MODELS_TRANSLATE_H
 #define FV_MODELS_TRANSLATE_H
 
+#include "base/ctx.h"
 #include "fovea/translate.h"
 #include "io/arena.h"
-#include "models/seq2seq.h"
 
 struct fv_translator {
     fv_ctx *ctx;
     fv_params *params;
-    fv_seq2seq *model;
+    fv_pair_model model;
     fv_tokenizer *source, *target; /* may be one */
     fv_encoder *source_encoder, *target_encoder;
     int64_t unknown; /* of the target; -1: none */

@@ -39,7 +39,9 @@ static fv_status build(fv_translator *t, const fv_seq2seq_config *settings)
     FV_FORWARD(fit_settings(ctx, t->source, t->target, &cfg));
     t->unknown = fv_tokenizer_id(t->target, "<unk>", 5);
     FV_FORWARD(fv_params_create(ctx, &t->params));
-    FV_FORWARD(fv_seq2seq_create(t->params, &cfg, &t->model));
+    fv_seq2seq *model = NULL;
+    FV_FORWARD(fv_seq2seq_create(t->params, &cfg, &model));
+    t->model = fv_seq2seq_pairs(model);
     FV_FORWARD(fv_encoder_create(ctx, t->source, &t->source_encoder));
     return fv_encoder_create(ctx, t->target, &t->target_encoder);
 }
@@ -72,7 +74,7 @@ void fv_translator_destroy(fv_translator **translator)
     fv_encoder_destroy(&t->target_encoder);
     if (t->target != t->source) fv_tokenizer_destroy(&t->target);
     fv_tokenizer_destroy(&t->source);
-    fv_seq2seq_destroy(&t->model);
+    if (t->model.self) t->model.destroy(t->model.self);
     fv_params_destroy(&t->params);
     fv_mem_free(&t->ctx->mem, t, sizeof *t);
     *translator = NULL;
@@ -84,7 +86,7 @@ fv_status fv_translator_save_settings(fv_translator *t, const char *folder)
 {
     char path[PATH_BYTES];
     FV_FORWARD(path_in(t->ctx, path, folder, "config.json"));
-    FV_FORWARD(fv_seq2seq_config_save(t->ctx, fv_seq2seq_settings(t->model), path));
+    FV_FORWARD(t->model.save(t->ctx, t->model.self, path));
     FV_FORWARD(path_in(t->ctx, path, folder, "source_tokenizer.json"));
     FV_FORWARD(fv_tokenizer_save(t->ctx, t->source, path));
     FV_FORWARD(path_in(t->ctx, path, folder, "target_tokenizer.json"));
@@ -103,6 +105,20 @@ static fv_status load_tokenizers(fv_ctx *ctx, const char *folder, fv_tokenizer *
     return status;
 }
 
+/* A model's vocabularies against the tokenizers beside it. */
+static fv_status check_sizes(const fv_translator *t, const char *folder,
+                             const fv_seq2seq_config *cfg)
+{
+    const int64_t source = (int64_t)fv_tokenizer_size(t->source),
+                  target = (int64_t)fv_tokenizer_size(t->target);
+    FV_RETURN_IF(source != cfg->source_tokens || target != cfg->target_tokens, t->ctx,
+                 FV_ERR_FORMAT,
+                 "%.100s: config.json says %lld and %lld tokens, the tokenizers have %lld and %lld",
+                 folder, (long long)cfg->source_tokens, (long long)cfg->target_tokens,
+                 (long long)source, (long long)target);
+    return FV_OK;
+}
+
 fv_status fv_translator_load(fv_ctx *ctx, const char *folder, fv_translator **out)
 {
     char path[PATH_BYTES];
@@ -113,14 +129,7 @@ fv_status fv_translator_load(fv_ctx *ctx, const char *folder, fv_translator **ou
     FV_FORWARD(fv_seq2seq_config_load(ctx, path, &cfg));
     FV_FORWARD(load_tokenizers(ctx, folder, &source, &target));
     FV_FORWARD(fv_translator_create(ctx, &cfg, source, target, &t));
-    const fv_seq2seq_config *now = fv_seq2seq_settings(t->model);
-    fv_status status = FV_OK;
-    if (now->source_tokens != cfg.source_tokens || now->target_tokens != cfg.target_tokens)
-        status = fv_fail(ctx, FV_ERR_FORMAT,
-                         "%.100s: config.json says %lld and %lld tokens, the tokenizers have %lld "
-                         "and %lld",
-                         folder, (long long)cfg.source_tokens, (long long)cfg.target_tokens,
-                         (long long)now->source_tokens, (long long)now->target_tokens);
+    fv_status status = check_sizes(t, folder, &cfg);
     if (status == FV_OK) status = path_in(ctx, path, folder, "model.safetensors");
     if (status == FV_OK) status = fv_params_load(t->params, path);
     if (status == FV_OK)
@@ -132,7 +141,7 @@ fv_status fv_translator_load(fv_ctx *ctx, const char *folder, fv_translator **ou
 
 fv_ctx *fv_translator_context(const fv_translator *t) { return t->ctx; }
 fv_params *fv_translator_params(const fv_translator *t) { return t->params; }
-fv_seq2seq *fv_translator_model(const fv_translator *t) { return t->model; }
+const fv_pair_model *fv_translator_model(const fv_translator *t) { return &t->model; }
 
 fv_status fv_translator_encode(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
                                int64_t **tokens, int64_t *count)

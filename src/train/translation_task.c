@@ -54,7 +54,8 @@ static fv_tensor *loss(void *user, fv_ctx *ctx, int64_t part)
         fv_poison_last(ctx, status);
         return ctx->invalid;
     }
-    return fv_seq2seq_loss(ctx, fv_translator_model(run->translator), &batch, &teaching);
+    const fv_pair_model *model = fv_translator_model(run->translator);
+    return model->loss(ctx, model->self, &batch, &teaching);
 }
 
 static void get_position(void *user, int64_t position[FV_POSITION])
@@ -76,6 +77,7 @@ static fv_status validation_loss(fv_translation_run *run, double *out)
 {
     fv_ctx *ctx = run->ctx;
     fv_batches *order = run->order[FV_PART_VALID];
+    const fv_pair_model *model = fv_translator_model(run->translator);
     double sum = 0, tokens = 0;
     FV_FORWARD(fv_batches_seek(order, 0, 0));
     for (int64_t i = 0, batches = 1; i < batches; i++) {
@@ -86,7 +88,7 @@ static fv_status validation_loss(fv_translation_run *run, double *out)
         batches = batch.batches;
         FV_FORWARD(fv_parallel_pick(run->pairs[FV_PART_VALID], batch.count, batch.example, &pairs));
         fv_scope_begin(ctx);
-        fv_tensor *part = fv_seq2seq_loss(ctx, fv_translator_model(run->translator), &pairs, NULL);
+        fv_tensor *part = model->loss(ctx, model->self, &pairs, NULL);
         const fv_status status = fv_tensor_item(ctx, part, &value);
         fv_scope_end(ctx);
         FV_FORWARD(status);
