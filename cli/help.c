@@ -18,6 +18,7 @@ const help_row help_exit_codes[] = {
 };
 
 const help_row help_environment[] = {
+    {"FOVEA_DATA", "the folder that holds public data sets (see 'fovea data list')"},
     {"NO_COLOR", "if set, nothing is coloured"},
     {NULL, NULL},
 };

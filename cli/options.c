@@ -68,7 +68,7 @@ static int unknown_option(const cli_verb *verb, const char *word, const char *na
     return usage_error(verb);
 }
 
-static int bad_choice(const cli_verb *verb, const char *what, const char *text, const char *choices)
+int cli_bad_choice(const cli_verb *verb, const char *what, const char *text, const char *choices)
 {
     fv_nearest nearest;
     const char *found = nearest_choice(choices, text, &nearest);
@@ -111,7 +111,7 @@ static int set_option(cli_call *call, int index, const char *text)
     } else if (option->type == CLI_CHOICE && !cli_choice_has(option->choices, text)) {
         char what[NAME_BYTES];
         cli_format(what, sizeof what, "--%s", option->name);
-        code = bad_choice(call->verb, what, text, option->choices);
+        code = cli_bad_choice(call->verb, what, text, option->choices);
     }
     call->value[index] = text;
     call->given[index] = true;
@@ -222,7 +222,7 @@ static int take_word(cli_call *call, const char *word)
         return usage_error(call->verb);
     }
     if (words->choices && !cli_choice_has(words->choices, word))
-        return bad_choice(call->verb, words->metavar, word, words->choices);
+        return cli_bad_choice(call->verb, words->metavar, word, words->choices);
     call->words[call->word_count++] = word;
     return CLI_DONE;
 }

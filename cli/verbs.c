@@ -5,12 +5,11 @@
 #include "output.h"
 
 extern const cli_verb verb_demo, verb_train, verb_run, verb_look, verb_eval, verb_score,
-    verb_tokenize, verb_inspect, verb_bench, verb_doctor, verb_help, verb_version;
+    verb_tokenize, verb_data, verb_inspect, verb_bench, verb_doctor, verb_help, verb_version;
 
 const cli_verb *const cli_verbs[] = {
-    &verb_demo,  &verb_train,    &verb_run,     &verb_look,  &verb_eval,
-    &verb_score, &verb_tokenize, &verb_inspect, &verb_bench, &verb_doctor,
-    &verb_help,  &verb_version,  NULL,
+    &verb_demo, &verb_train,   &verb_run,   &verb_look,   &verb_eval, &verb_score,   &verb_tokenize,
+    &verb_data, &verb_inspect, &verb_bench, &verb_doctor, &verb_help, &verb_version, NULL,
 };
 
 const cli_verb *cli_find_verb(const char *name)

@@ -5,22 +5,8 @@
 #include <unistd.h>
 
 #include "io/json.h"
+#include "support/files.h"
 #include "support/program.h"
-
-static void expect_at(int line, int code, const char *in_out, const char *in_err)
-{
-    if (program.signal)
-        test_failed(__FILE__, line, "ended by signal %d", program.signal);
-    else if (program.code != code)
-        test_failed(__FILE__, line, "exit code %d, not %d: %s", program.code, code, program.err);
-    if (in_out && !strstr(program.out, in_out))
-        test_failed(__FILE__, line, "no '%s' in the output: %s", in_out, program.out);
-    if (in_err && !strstr(program.err, in_err))
-        test_failed(__FILE__, line, "no '%s' in the messages: %s", in_err, program.err);
-}
-
-/* The last run ended with that code and said those texts; NULL: anything. */
-#define expect(code, in_out, in_err) expect_at(__LINE__, code, in_out, in_err)
 
 /* ---- JSON ----------------------------------------------------------------------- */
 
@@ -308,11 +294,7 @@ static void bench_lines(void)
 
 static void write_file(const char *name, const void *data, size_t bytes)
 {
-    FILE *file = fopen(program_path(name), "wb");
-    CHECK(file != NULL);
-    if (!file) return;
-    CHECK_EQ(fwrite(data, 1, bytes, file), bytes);
-    fclose(file);
+    file_write(program_path(name), data, bytes);
 }
 
 /* Length, header, data: little-endian, as the format says. */

@@ -4,22 +4,6 @@
 #include "support/files.h"
 #include "support/program.h"
 
-static void expect(int code, const char *out, const char *err)
-{
-    if (program.code != code)
-        test_failed(__FILE__, __LINE__, "exit code %d, not %d: %s", program.code, code,
-                    program.err);
-    if (out && !strstr(program.out, out))
-        test_failed(__FILE__, __LINE__, "no \"%s\" in: %s", out, program.out);
-    if (err && !strstr(program.err, err))
-        test_failed(__FILE__, __LINE__, "no \"%s\" in: %s", err, program.err);
-}
-
-static void text_file(const char *name, const char *text)
-{
-    file_write(program_path(name), text, strlen(text));
-}
-
 #define SMALL                                                                                      \
     "--data.train_pairs 60 --data.valid_pairs 5 --model.hidden 8 --model.encoder_hidden 5 "        \
     "--model.embedding 6 --model.attention_width 6 --model.readout_width 7 --train.batch_tokens "  \
@@ -48,7 +32,7 @@ static void the_demo_shows_what_it_says(void)
 
 static void a_recipe_becomes_a_model(void)
 {
-    text_file("r.toml", recipe);
+    program_text("r.toml", recipe);
     program_run("train %s -o %s -t 1 --average 2 " SMALL, program_path("r.toml"),
                 program_path("m"));
     expect(0, NULL, "60 pairs for training");
@@ -65,8 +49,8 @@ static void a_recipe_becomes_a_model(void)
     expect(0, "\"source_tokens\": [\"3\", \".\", \"5\", \".\", \"7\", \"9\"]", NULL);
     program_run("run %s --beam 3 --nbest 2 3.5.79", program_path("m"));
     expect(0, "\n2\t", NULL);
-    text_file("x.txt", "3.5.79\n1/2/2003\n");
-    text_file("y.txt", "1979-05-03\n2003-01-02\n");
+    program_text("x.txt", "3.5.79\n1/2/2003\n");
+    program_text("y.txt", "1979-05-03\n2003-01-02\n");
     program_run("run %s -f %s --pharaoh", program_path("m"), program_path("x.txt"));
     expect(0, "-0", NULL);
     program_run("eval %s %s %s --json", program_path("m"), program_path("x.txt"),
@@ -89,10 +73,10 @@ static void a_recipe_becomes_a_model(void)
 
 static void mistakes_are_told(void)
 {
-    text_file("r.toml", recipe);
-    text_file("bad.toml", "[train]\nsteps = 5\nstesp = 3\n");
-    text_file("x.txt", "a\nb\n");
-    text_file("y.txt", "a\n");
+    program_text("r.toml", recipe);
+    program_text("bad.toml", "[train]\nsteps = 5\nstesp = 3\n");
+    program_text("x.txt", "a\nb\n");
+    program_text("y.txt", "a\n");
     program_run("train %s", program_path("bad.toml"));
     expect(3, NULL, "bad.toml:3:9: there is no key 'train.stesp'; did you mean 'train.steps'?");
     program_run("train %s --train.lrr 3", program_path("r.toml"));
@@ -115,7 +99,7 @@ static void mistakes_are_told(void)
 
 static void ctrl_c_saves(void)
 {
-    text_file("r.toml", recipe);
+    program_text("r.toml", recipe);
     program_run_signalled(SIGINT, 2500,
                           "train %s -o %s -t 1 --train.steps 100000 "
                           "--train.save_every 0 --train.eval_every 0 " SMALL,

@@ -2,29 +2,13 @@
 #include "support/files.h"
 #include "support/program.h"
 
-static void text_file(const char *name, const char *text)
-{
-    file_write(program_path(name), text, strlen(text));
-}
-
-static void expect(int code, const char *out, const char *err)
-{
-    if (program.code != code)
-        test_failed(__FILE__, __LINE__, "exit code %d, not %d: %s", program.code, code,
-                    program.err);
-    if (out && !strstr(program.out, out))
-        test_failed(__FILE__, __LINE__, "no \"%s\" in: %s", out, program.out);
-    if (err && !strstr(program.err, err))
-        test_failed(__FILE__, __LINE__, "no \"%s\" in: %s", err, program.err);
-}
-
 /* ---- score ----------------------------------------------------------------------- */
 
 static void scores(void)
 {
-    text_file("hyp", "The cat sat on the mat.\nHello, world!\n");
-    text_file("ref", "The cat is on the mat.\nHello world!\n");
-    text_file("ref2", "the cat sat on a mat.\nHello, World!\n");
+    program_text("hyp", "The cat sat on the mat.\nHello, world!\n");
+    program_text("ref", "The cat is on the mat.\nHello world!\n");
+    program_text("ref2", "the cat sat on a mat.\nHello, World!\n");
     program_run("score -i %s %s", program_path("hyp"), program_path("ref"));
     expect(0, "BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:fovea-", "");
     expect(0, " = 40.15 81.8/55.6/28.6/20.0 (BP = 1.000 ratio = 1.100 hyp_len = 11 ", NULL);
@@ -44,10 +28,10 @@ static void scores(void)
 
 static void scores_that_cannot_be(void)
 {
-    text_file("two", "a\nb\n");
-    text_file("three", "a\nb\nc\n");
-    text_file("none", "");
-    text_file("latin1", "good\nna\xefve\n");
+    program_text("two", "a\nb\n");
+    program_text("three", "a\nb\nc\n");
+    program_text("none", "");
+    program_text("latin1", "good\nna\xefve\n");
     program_run("score -i %s %s", program_path("two"), program_path("three"));
     expect(3, NULL, "three has more lines than ");
     expect(3, NULL, "two, which ends after line 2");
@@ -76,21 +60,21 @@ static void tokens(void)
     snprintf(text, sizeof text, "%s", program_path("text"));
     snprintf(json, sizeof json, "%s", program_path("lines.jsonl"));
     snprintf(ids, sizeof ids, "%s", program_path("ids"));
-    text_file("text", "the cat\nthe \xC3\xA9t\xC3\xA9\n");
+    program_text("text", "the cat\nthe \xC3\xA9t\xC3\xA9\n");
     program_run("tokenize --learn words --around -o %s %s", model, text);
     expect(0, NULL, "t.json: 7 tokens");
     program_run("tokenize %s %s", model, text);
     expect(0, "<s> the cat </s>\n<s> the \xC3\xA9t\xC3\xA9 </s>\n", NULL);
     program_run("tokenize %s %s --ids --no-specials", model, text);
     expect(0, "4 5\n4 6\n", NULL);
-    text_file("lines.jsonl", "{\"text\": \"the \xC3\xA9t\xC3\xA9 cat\", \"pair\": \"dog\"}\n");
+    program_text("lines.jsonl", "{\"text\": \"the \xC3\xA9t\xC3\xA9 cat\", \"pair\": \"dog\"}\n");
     program_run("tokenize %s --jsonl %s", model, json);
     expect(
         0,
         "{\"ids\": [1, 4, 6, 5, 2, 3, 2], \"offsets\": [[0, 0], [0, 3], [4, 7], [8, 11], [0, 0], "
         "[0, 3], [0, 0]], \"type_ids\": [0, 0, 0, 0, 0, 1, 1]}\n",
         NULL);
-    text_file("ids", "1 4 6 2\n\n4\n");
+    program_text("ids", "1 4 6 2\n\n4\n");
     program_run("tokenize %s --decode --no-specials %s", model, ids);
     expect(0, "the \xC3\xA9t\xC3\xA9\n\nthe\n", NULL);
 }
@@ -99,22 +83,22 @@ static void tokens_that_cannot_be(void)
 {
     char model[300];
     snprintf(model, sizeof model, "%s", program_path("t.json"));
-    text_file("two", "a\nb\n");
+    program_text("two", "a\nb\n");
     program_run("tokenize %s %s --decode", model, program_path("two"));
     expect(3, NULL, "two:1: expected ids with blanks between them");
-    text_file("far", "99\n");
+    program_text("far", "99\n");
     program_run("tokenize %s %s --decode", model, program_path("far"));
     expect(3, NULL, "far:1: tokenizer: there is no token 99");
     program_run("tokenize %s %s --jsonl", model, program_path("two"));
     expect(3, NULL, "expected a value");
-    text_file("textless.jsonl", "{\"pair\": \"a\"}\n");
+    program_text("textless.jsonl", "{\"pair\": \"a\"}\n");
     program_run("tokenize %s %s --jsonl", model, program_path("textless.jsonl"));
     expect(3, NULL, "textless.jsonl:1: no \"text\"");
     program_run("tokenize %s", program_path("two"));
     expect(3, NULL, "two:1:1: expected a value");
     program_run("tokenize %s", program_path("absent"));
     expect(3, NULL, "cannot open");
-    text_file("unigram.json", "{\"model\": {\"type\": \"Unigram\"}}");
+    program_text("unigram.json", "{\"model\": {\"type\": \"Unigram\"}}");
     program_run("tokenize %s", program_path("unigram.json"));
     expect(4, NULL, "the model \"Unigram\" is not known here");
     program_run("tokenize --learn words %s", program_path("two"));

@@ -12,6 +12,7 @@
 #include "fovea/batches.h"
 #include "fovea/context.h"
 #include "fovea/corpus.h"
+#include "fovea/datasets.h"
 #include "fovea/dates.h"
 #include "fovea/decode.h"
 #include "fovea/file.h"

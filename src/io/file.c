@@ -25,6 +25,14 @@ static fv_status io_error(fv_ctx *ctx, const char *path, const char *what, int64
     return fv_fail(ctx, FV_ERR_IO, "%s: cannot %s: %s", path, what, text);
 }
 
+fv_status fv_path_join(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, const char *name)
+{
+    const int n = snprintf(out, FV_PATH_BYTES, "%s/%s", folder, name);
+    FV_RETURN_IF(n < 0 || n >= FV_PATH_BYTES, ctx, FV_ERR_ARGUMENT, "%.100s: the path is too long",
+                 folder);
+    return FV_OK;
+}
+
 /* ---- reading --------------------------------------------------------------------- */
 
 fv_status fv_file_open(fv_ctx *ctx, const char *path, fv_file *out)

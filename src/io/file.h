@@ -7,6 +7,11 @@
 
 #include "base/ctx.h"
 
+enum { FV_PATH_BYTES = 4096 };
+
+/* "folder/name". Fails: ARGUMENT (longer than a path may be). */
+fv_status fv_path_join(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, const char *name);
+
 /* ---- reading --------------------------------------------------------------------- */
 
 typedef struct fv_file {

@@ -1,18 +1,9 @@
 /* A translator in memory and in its folder. */
-#include <stdio.h>
 #include <string.h>
 
 #include "fovea/train.h"
+#include "io/file.h"
 #include "models/translate.h"
-
-enum { PATH_BYTES = 4096 };
-
-static fv_status path_in(fv_ctx *ctx, char out[PATH_BYTES], const char *folder, const char *name)
-{
-    const int n = snprintf(out, PATH_BYTES, "%s/%s", folder, name);
-    FV_RETURN_IF(n < 0 || n >= PATH_BYTES, ctx, FV_ERR_ARGUMENT, "the folder's name is too long");
-    return FV_OK;
-}
 
 static fv_status special(fv_ctx *ctx, const fv_tokenizer *tok, const char *token, int64_t *out)
 {
@@ -84,22 +75,22 @@ void fv_translator_destroy(fv_translator **translator)
 
 fv_status fv_translator_save_settings(fv_translator *t, const char *folder)
 {
-    char path[PATH_BYTES];
-    FV_FORWARD(path_in(t->ctx, path, folder, "config.json"));
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_path_join(t->ctx, path, folder, "config.json"));
     FV_FORWARD(t->model.save(t->ctx, t->model.self, path));
-    FV_FORWARD(path_in(t->ctx, path, folder, "source_tokenizer.json"));
+    FV_FORWARD(fv_path_join(t->ctx, path, folder, "source_tokenizer.json"));
     FV_FORWARD(fv_tokenizer_save(t->ctx, t->source, path));
-    FV_FORWARD(path_in(t->ctx, path, folder, "target_tokenizer.json"));
+    FV_FORWARD(fv_path_join(t->ctx, path, folder, "target_tokenizer.json"));
     return fv_tokenizer_save(t->ctx, t->target, path);
 }
 
 static fv_status load_tokenizers(fv_ctx *ctx, const char *folder, fv_tokenizer **source,
                                  fv_tokenizer **target)
 {
-    char path[PATH_BYTES];
-    FV_FORWARD(path_in(ctx, path, folder, "source_tokenizer.json"));
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_path_join(ctx, path, folder, "source_tokenizer.json"));
     FV_FORWARD(fv_tokenizer_load(ctx, path, source));
-    fv_status status = path_in(ctx, path, folder, "target_tokenizer.json");
+    fv_status status = fv_path_join(ctx, path, folder, "target_tokenizer.json");
     if (status == FV_OK) status = fv_tokenizer_load(ctx, path, target);
     if (status != FV_OK) fv_tokenizer_destroy(source);
     return status;
@@ -121,16 +112,16 @@ static fv_status check_sizes(const fv_translator *t, const char *folder,
 
 fv_status fv_translator_load(fv_ctx *ctx, const char *folder, fv_translator **out)
 {
-    char path[PATH_BYTES];
+    char path[FV_PATH_BYTES];
     fv_seq2seq_config cfg;
     fv_tokenizer *source = NULL, *target = NULL;
     fv_translator *t = NULL;
-    FV_FORWARD(path_in(ctx, path, folder, "config.json"));
+    FV_FORWARD(fv_path_join(ctx, path, folder, "config.json"));
     FV_FORWARD(fv_seq2seq_config_load(ctx, path, &cfg));
     FV_FORWARD(load_tokenizers(ctx, folder, &source, &target));
     FV_FORWARD(fv_translator_create(ctx, &cfg, source, target, &t));
     fv_status status = check_sizes(t, folder, &cfg);
-    if (status == FV_OK) status = path_in(ctx, path, folder, "model.safetensors");
+    if (status == FV_OK) status = fv_path_join(ctx, path, folder, "model.safetensors");
     if (status == FV_OK) status = fv_params_load(t->params, path);
     if (status == FV_OK)
         *out = t;

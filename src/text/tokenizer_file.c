@@ -7,8 +7,6 @@
 #include "io/utf8.h"
 #include "text/spec.h"
 
-enum { PATH_BYTES = 4096 };
-
 fv_status fv_tokenizer_save(fv_ctx *ctx, const fv_tokenizer *tok, const char *path)
 {
     fv_save save;
@@ -173,24 +171,16 @@ static fv_status load_bert(fv_ctx *ctx, const char *path, fv_tokenizer **out)
 
 /* ---- any of them ----------------------------------------------------------------- */
 
-static fv_status join(fv_ctx *ctx, char out[PATH_BYTES], const char *folder, const char *name)
-{
-    int n = snprintf(out, PATH_BYTES, "%s/%s", folder, name);
-    FV_RETURN_IF(n < 0 || n >= PATH_BYTES, ctx, FV_ERR_ARGUMENT, "%s: the path is too long",
-                 folder);
-    return FV_OK;
-}
-
 fv_status fv_tokenizer_load(fv_ctx *ctx, const char *path, fv_tokenizer **out)
 {
-    char first[PATH_BYTES], second[PATH_BYTES];
+    char first[FV_PATH_BYTES], second[FV_PATH_BYTES];
     if (!opens(ctx, path, FV_IO_DIRECTORY)) return load_json(ctx, path, out);
-    FV_FORWARD(join(ctx, first, path, "tokenizer.json"));
+    FV_FORWARD(fv_path_join(ctx, first, path, "tokenizer.json"));
     if (opens(ctx, first, FV_IO_READ)) return load_json(ctx, first, out);
-    FV_FORWARD(join(ctx, first, path, "vocab.json"));
-    FV_FORWARD(join(ctx, second, path, "merges.txt"));
+    FV_FORWARD(fv_path_join(ctx, first, path, "vocab.json"));
+    FV_FORWARD(fv_path_join(ctx, second, path, "merges.txt"));
     if (opens(ctx, first, FV_IO_READ)) return load_gpt2(ctx, first, second, out);
-    FV_FORWARD(join(ctx, first, path, "vocab.txt"));
+    FV_FORWARD(fv_path_join(ctx, first, path, "vocab.txt"));
     if (opens(ctx, first, FV_IO_READ)) return load_bert(ctx, first, out);
     return fv_fail(ctx, FV_ERR_IO, "%s: a folder without tokenizer.json, vocab.json or vocab.txt",
                    path);

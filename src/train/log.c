@@ -93,15 +93,15 @@ static fv_status open_files(fv_train_log *log, uint64_t step)
 {
     char path[FV_PATH_BYTES], name[64];
     const double now = wall_time();
-    FV_FORWARD(fv_state_path(log->ctx, path, log->folder, "log.jsonl"));
+    FV_FORWARD(fv_path_join(log->ctx, path, log->folder, "log.jsonl"));
     FV_FORWARD(cut_lines(log->ctx, path, "{\"step\":", step));
     FV_FORWARD(open_one(log, JSONL, path));
-    FV_FORWARD(fv_state_path(log->ctx, path, log->folder, "log.csv"));
+    FV_FORWARD(fv_path_join(log->ctx, path, log->folder, "log.csv"));
     FV_FORWARD(cut_lines(log->ctx, path, "", step));
     FV_FORWARD(open_one(log, CSV, path));
     if (log->end[CSV] == 0) FV_FORWARD(append(log, CSV, csv_head, sizeof csv_head - 1));
     snprintf(name, sizeof name, "events.out.tfevents.%.0f.fovea", now);
-    FV_FORWARD(fv_state_path(log->ctx, path, log->folder, name));
+    FV_FORWARD(fv_path_join(log->ctx, path, log->folder, name));
     FV_FORWARD(open_one(log, EVENTS, path));
     unsigned char record[FV_EVENT_BYTES];
     FV_FORWARD(append(log, EVENTS, record, fv_event_version(&log->crc, now, record)));

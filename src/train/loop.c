@@ -146,7 +146,7 @@ static fv_status save_weights(fv_trainer *t)
 {
     char path[FV_PATH_BYTES];
     if (!t->cfg.folder) return FV_OK;
-    FV_FORWARD(fv_state_path(t->ctx, path, t->cfg.folder, "model.safetensors"));
+    FV_FORWARD(fv_path_join(t->ctx, path, t->cfg.folder, "model.safetensors"));
     return fv_params_save(t->params, path);
 }
 

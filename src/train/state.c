@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/file.h"
 #include "io/json.h"
 #include "io/json_write.h"
 #include "io/number.h"
@@ -13,19 +12,11 @@
 
 #define LIST "states.json"
 
-fv_status fv_state_path(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, const char *name)
-{
-    const int n = snprintf(out, FV_PATH_BYTES, "%s/%s", folder, name);
-    FV_RETURN_IF(n < 0 || n >= FV_PATH_BYTES, ctx, FV_ERR_ARGUMENT,
-                 "the folder's name is too long");
-    return FV_OK;
-}
-
 fv_status fv_state_file(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, uint64_t step)
 {
     char name[64];
     snprintf(name, sizeof name, "state-%08" PRIu64 ".safetensors", step);
-    return fv_state_path(ctx, out, folder, name);
+    return fv_path_join(ctx, out, folder, name);
 }
 
 /* ---- the list --------------------------------------------------------------------- */
@@ -50,7 +41,7 @@ static fv_status parse_list(const fv_doc *doc, fv_state_list *out)
 fv_status fv_state_list_read(fv_ctx *ctx, const char *folder, fv_state_list *out)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_state_path(ctx, path, folder, LIST));
+    FV_FORWARD(fv_path_join(ctx, path, folder, LIST));
     *out = (fv_state_list){.count = 0};
     if (!fv_file_exists(ctx, path)) return FV_OK;
     fv_doc *doc = NULL;
@@ -63,7 +54,7 @@ fv_status fv_state_list_read(fv_ctx *ctx, const char *folder, fv_state_list *out
 static fv_status write_list(fv_ctx *ctx, const char *folder, const fv_state_list *list)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_state_path(ctx, path, folder, LIST));
+    FV_FORWARD(fv_path_join(ctx, path, folder, LIST));
     fv_json_writer w;
     fv_json_begin(&w, ctx);
     fv_json_open(&w, '{');

@@ -7,9 +7,10 @@
 #define FV_TRAIN_STATE_H
 
 #include "fovea/train.h"
+#include "io/file.h"
 #include "train/params.h"
 
-enum { FV_MAX_STATES = 64, FV_PATH_BYTES = 4096 };
+enum { FV_MAX_STATES = 64 };
 
 /* What is not a tensor. */
 typedef struct fv_progress {
@@ -28,8 +29,7 @@ typedef struct fv_state_list {
     uint64_t step[FV_MAX_STATES]; /* ascending */
 } fv_state_list;
 
-/* folder/name in `out`. Fails: ARGUMENT (too long). */
-fv_status fv_state_path(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, const char *name);
+/* Where the state of a step lies. Fails: ARGUMENT (too long a path). */
 fv_status fv_state_file(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, uint64_t step);
 
 /* An absent list is empty. */

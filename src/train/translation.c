@@ -161,7 +161,7 @@ static fv_status make_translator(fv_translation_run *run)
 static fv_status write_settings(fv_translation_run *run)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_state_path(run->ctx, path, run->folder, "recipe.toml"));
+    FV_FORWARD(fv_path_join(run->ctx, path, run->folder, "recipe.toml"));
     FV_FORWARD(fv_recipe_save(run->recipe, path));
     return fv_translator_save_settings(run->translator, run->folder);
 }

@@ -81,8 +81,8 @@ fv_status fv_translation_tokenizers(const fv_translation_run *run, fv_tokenizer 
                                     fv_tokenizer **target)
 {
     char first[FV_PATH_BYTES], second[FV_PATH_BYTES];
-    FV_FORWARD(fv_state_path(run->ctx, first, run->folder, "source_tokenizer.json"));
-    FV_FORWARD(fv_state_path(run->ctx, second, run->folder, "target_tokenizer.json"));
+    FV_FORWARD(fv_path_join(run->ctx, first, run->folder, "source_tokenizer.json"));
+    FV_FORWARD(fv_path_join(run->ctx, second, run->folder, "target_tokenizer.json"));
     if (!fv_file_exists(run->ctx, first) || !fv_file_exists(run->ctx, second))
         return learn_both(run, source, target);
     FV_FORWARD(fv_tokenizer_load(run->ctx, first, source));

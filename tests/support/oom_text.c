@@ -2,11 +2,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fovea/corpus.h"
+#include "fovea/datasets.h"
 #include "fovea/score.h"
 #include "fovea/tokenizer.h"
+#include "support/files.h"
 #include "support/test.h"
 
 static bool normalize(fv_ctx *ctx, const void *unused)
@@ -164,9 +167,36 @@ static bool corpora(fv_ctx *ctx, const void *unused)
     return ok;
 }
 
+/* Fails for want of memory or does all of it; what is written by then stays whole. */
+static bool made_sets(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    char folder[256], path[320];
+    const char *dir = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/fovea-oom-%d-set", dir ? dir : "/tmp", (int)getpid());
+    mkdir(folder, 0700);
+    snprintf(path, sizeof path, "%s/tatoeba-eng-fra", folder);
+    mkdir(path, 0700);
+    strcat(path, "/fra.txt.xz");
+    static const char pairs[] = "Go.\tVa !\nGo.\tMarche.\nHi.\tSalut !\n";
+    file_write(path, pairs, sizeof pairs - 1);
+    fv_made_config cfg;
+    fv_made_config_init(&cfg, sizeof cfg);
+    cfg.pairs = 3;
+    cfg.held_out = 1;
+    cfg.data = folder;
+    const bool ok =
+        fv_made_set_write(ctx, fv_made_set_find("sort"), &cfg, folder, NULL) == FV_OK &&
+        fv_made_set_check(ctx, folder, NULL, NULL) == FV_OK &&
+        fv_made_set_write(ctx, fv_made_set_find("tatoeba-en-fr"), &cfg, folder, NULL) == FV_OK &&
+        fv_made_set_check(ctx, folder, NULL, NULL) == FV_OK;
+    tree_remove(folder);
+    return ok;
+}
+
 const oom_file_scenario oom_text_scenarios[] = {
     {"normal forms", normalize}, {"scores", score},          {"gzip lines", gzip_lines},
     {"xz lines", xz_lines},      {"tokenizers", tokenizers}, {"word pieces", word_pieces},
-    {"corpora", corpora},
+    {"corpora", corpora},        {"made sets", made_sets},
 };
 const int oom_text_scenario_count = (int)(sizeof oom_text_scenarios / sizeof *oom_text_scenarios);

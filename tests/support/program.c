@@ -35,6 +35,23 @@ const char *program_path(const char *name)
     return path;
 }
 
+void program_text(const char *name, const char *text)
+{
+    file_write(program_path(name), text, strlen(text));
+}
+
+void program_expect(const char *file, int line, int code, const char *in_out, const char *in_err)
+{
+    if (program.signal)
+        test_failed(file, line, "ended by signal %d", program.signal);
+    else if (program.code != code)
+        test_failed(file, line, "exit code %d, not %d: %s", program.code, code, program.err);
+    if (in_out && !strstr(program.out, in_out))
+        test_failed(file, line, "no '%s' in the output: %s", in_out, program.out);
+    if (in_err && !strstr(program.err, in_err))
+        test_failed(file, line, "no '%s' in the messages: %s", in_err, program.err);
+}
+
 void program_end(void) { tree_remove(program_folder()); }
 
 static void read_back(const char *path, char *out, size_t bytes)

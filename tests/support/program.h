@@ -38,6 +38,13 @@ void program_run_to(program_output output, const char *fmt, ...) FV_PRINTF(2, 3)
 /* Starts the program, sends `signal` after `milliseconds`, and waits for the end. */
 void program_run_signalled(int signal, int milliseconds, const char *fmt, ...) FV_PRINTF(3, 4);
 
+/* The last run ended by itself with that code and said those texts; NULL: anything. */
+#define expect(code, in_out, in_err) program_expect(__FILE__, __LINE__, code, in_out, in_err)
+void program_expect(const char *file, int line, int code, const char *in_out, const char *in_err);
+
+/* Writes a text to program_path(name). */
+void program_text(const char *name, const char *text);
+
 /* A folder for this test program's files, made on the first call, and a path in it (the text
  * lives until the eighth call after this one). program_end() removes it. */
 const char *program_folder(void);

@@ -1,0 +1,43 @@
+/* The inside of fovea/datasets.h: how sets are made, and what their folders hold. */
+#ifndef FV_TEXT_DATASETS_H
+#define FV_TEXT_DATASETS_H
+
+#include "base/ctx.h"
+#include "fovea/datasets.h"
+#include "fovea/tokenizer.h"
+
+#define FV_MADE_MANIFEST "dataset.json"
+
+enum { FV_MADE_NAME = 64, FV_MADE_LENGTH = 1000 };
+
+/* h of the rule in the public header. */
+uint64_t fv_made_hash(const char *source, size_t bytes);
+/* SHA-256's first eight bytes, of the text as it is. */
+uint64_t fv_text_digest(const char *text, size_t bytes);
+
+/* "train.en". */
+void fv_made_file_name(char out[FV_MADE_NAME], fv_made_part part, const char *ending);
+
+/* ---- making ------------------------------------------------------------------------ */
+
+enum { FV_MADE_SOURCE, FV_MADE_TARGET, FV_MADE_SIDES };
+
+/* The files of a set as they grow. */
+typedef struct fv_made_sink {
+    fv_ctx *ctx;
+    const fv_made_config *cfg;
+    fv_text files[FV_MADE_PARTS][FV_MADE_SIDES];
+    fv_made_report report;
+} fv_made_sink;
+
+fv_status fv_made_put(fv_made_sink *sink, fv_made_part part, fv_string source, fv_string target);
+
+/* Each fills the sink from its config. */
+typedef fv_status (*fv_made_maker)(fv_made_sink *sink);
+fv_status fv_make_dates(fv_made_sink *sink);
+fv_status fv_make_copy(fv_made_sink *sink);
+fv_status fv_make_reverse(fv_made_sink *sink);
+fv_status fv_make_sort(fv_made_sink *sink);
+fv_status fv_make_tatoeba(fv_made_sink *sink);
+
+#endif

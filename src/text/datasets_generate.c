@@ -1,0 +1,148 @@
+/* Sets made from nothing: dates, and letters that are copied, reversed or sorted. */
+#include <string.h>
+
+#include "base/rng.h"
+#include "fovea/dates.h"
+#include "text/datasets.h"
+
+enum { DRAWN_BYTES = 2 * FV_MADE_LENGTH };
+
+typedef struct drawn {
+    char source[DRAWN_BYTES], target[DRAWN_BYTES];
+    fv_made_part part;
+} drawn;
+
+/* Pair number n of a set. */
+typedef void (*draw_fn)(const fv_made_config *cfg, uint64_t number, drawn *out);
+
+/* ---- held-out sources, each once --------------------------------------------------- */
+
+/* Digests of sources in a table of open addresses; 0 is a free place. */
+typedef struct seen_set {
+    uint64_t *slots;
+    size_t count; /* a power of two, four times what it will hold */
+} seen_set;
+
+static bool first_time(seen_set *seen, uint64_t digest)
+{
+    digest |= 1;
+    size_t at = (size_t)(digest >> 1) & (seen->count - 1);
+    for (; seen->slots[at]; at = (at + 1) & (seen->count - 1))
+        if (seen->slots[at] == digest) return false;
+    seen->slots[at] = digest;
+    return true;
+}
+
+/* ---- drawing until each part is full ------------------------------------------------ */
+
+static fv_status fill(fv_made_sink *sink, draw_fn draw, seen_set *seen, drawn *pair)
+{
+    const fv_made_config *cfg = sink->cfg;
+    const int64_t wanted[FV_MADE_PARTS] = {cfg->pairs, cfg->held_out, cfg->held_out};
+    int64_t left = cfg->pairs + 2 * cfg->held_out;
+    /* Most draws are to be trained on, two in a hundred belong to each other part: what ten times
+     * as many as needed do not fill, more will not. */
+    const uint64_t most = 10000 + 10 * (uint64_t)cfg->pairs + 500 * (uint64_t)cfg->held_out;
+    for (uint64_t number = 0; left > 0; number++) {
+        FV_RETURN_IF(number == most, sink->ctx, FV_ERR_ARGUMENT,
+                     "there are too few different sequences of up to %lld symbols for %lld "
+                     "held-out ones",
+                     (long long)cfg->length, (long long)cfg->held_out);
+        draw(cfg, number, pair);
+        const fv_made_part part = pair->part;
+        if (sink->report.pairs[part] == wanted[part]) continue;
+        const fv_string source = {pair->source, strlen(pair->source)};
+        const fv_string target = {pair->target, strlen(pair->target)};
+        if (part != FV_MADE_TRAIN && !first_time(seen, fv_text_digest(source.text, source.bytes))) {
+            sink->report.repeated++;
+            continue;
+        }
+        FV_FORWARD(fv_made_put(sink, part, source, target));
+        left--;
+    }
+    return FV_OK;
+}
+
+static fv_status generate(fv_made_sink *sink, draw_fn draw)
+{
+    fv_mem *mem = &sink->ctx->mem;
+    seen_set seen = {.count = 64};
+    while (seen.count < 8 * (size_t)sink->cfg->held_out)
+        seen.count *= 2;
+    seen.slots = fv_mem_zalloc(mem, seen.count * sizeof *seen.slots);
+    drawn *pair = fv_mem_zalloc(mem, sizeof *pair);
+    fv_status status = seen.slots && pair ? fill(sink, draw, &seen, pair)
+                                          : fv_fail(sink->ctx, FV_ERR_MEMORY, "out of memory");
+    fv_mem_free(mem, pair, sizeof *pair);
+    fv_mem_free(mem, seen.slots, seen.count * sizeof *seen.slots);
+    return status;
+}
+
+/* ---- dates --------------------------------------------------------------------------- */
+
+/* Held-out pairs are of test dates; a date's own digest says which of the two parts it is in. */
+static void draw_date(const fv_made_config *cfg, uint64_t number, drawn *out)
+{
+    fv_date_pair p;
+    const fv_dates_part half = number % 2 ? FV_DATES_TEST : FV_DATES_TRAIN;
+    fv_date_pair_make(cfg->seed, number / 2, half, &p);
+    memcpy(out->source, p.written, sizeof p.written);
+    memcpy(out->target, p.iso, sizeof p.iso);
+    out->part = half == FV_DATES_TRAIN                     ? FV_MADE_TRAIN
+                : fv_text_digest(p.iso, strlen(p.iso)) % 2 ? FV_MADE_VALID
+                                                           : FV_MADE_TEST;
+}
+
+fv_status fv_make_dates(fv_made_sink *sink) { return generate(sink, draw_date); }
+
+/* ---- letters ------------------------------------------------------------------------- */
+
+/* "c a b": letters with blanks between them, so that words and characters are both tokens. */
+static size_t draw_letters(const fv_made_config *cfg, uint64_t number, char *out)
+{
+    const uint64_t key = fv_rng_key(cfg->seed, 0x6c657474, 0);
+    uint32_t r[4];
+    fv_rng_draw(key, number, 0, r);
+    const size_t count = 1 + r[0] % (size_t)cfg->length;
+    for (size_t i = 0; i < count; i++) {
+        if (i % 4 == 0) fv_rng_draw(key, number, 1 + i / 4, r);
+        out[2 * i] = (char)('a' + r[i % 4] % 26);
+        out[2 * i + 1] = i + 1 < count ? ' ' : '\0';
+    }
+    return count;
+}
+
+static size_t draw_source(const fv_made_config *cfg, uint64_t number, drawn *out)
+{
+    const size_t count = draw_letters(cfg, number, out->source);
+    out->part = fv_made_part_of(out->source, 2 * count - 1);
+    memcpy(out->target, out->source, 2 * count);
+    return count;
+}
+
+static void draw_copy(const fv_made_config *cfg, uint64_t number, drawn *out)
+{
+    draw_source(cfg, number, out);
+}
+
+static void draw_reverse(const fv_made_config *cfg, uint64_t number, drawn *out)
+{
+    const size_t count = draw_source(cfg, number, out);
+    for (size_t i = 0; i < count; i++)
+        out->target[2 * i] = out->source[2 * (count - 1 - i)];
+}
+
+static void draw_sort(const fv_made_config *cfg, uint64_t number, drawn *out)
+{
+    const size_t count = draw_source(cfg, number, out);
+    size_t of[26] = {0}, at = 0;
+    for (size_t i = 0; i < count; i++)
+        of[out->source[2 * i] - 'a']++;
+    for (int letter = 0; letter < 26; letter++)
+        for (; of[letter] > 0; of[letter]--)
+            out->target[2 * at++] = (char)('a' + letter);
+}
+
+fv_status fv_make_copy(fv_made_sink *sink) { return generate(sink, draw_copy); }
+fv_status fv_make_reverse(fv_made_sink *sink) { return generate(sink, draw_reverse); }
+fv_status fv_make_sort(fv_made_sink *sink) { return generate(sink, draw_sort); }
