@@ -1,17 +1,15 @@
-/* fovea eval MODEL SOURCES REFERENCES: how good a trained model is on texts it has not seen. */
-#include "fovea/score.h"
+/* fovea eval MODEL... SOURCES REFERENCES: how good trained models are on texts they have not seen.
+ */
+#include "eval.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "input.h"
-#include "model.h"
-#include "output.h"
 
 typedef struct result {
     int64_t texts, exact;
-    double seconds;
     fv_score_result bleu, chrf;
 } result;
 
@@ -22,8 +20,11 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static fv_status score(fv_ctx *ctx, const cli_call *call, fv_score_metric metric,
-                       const fv_parallel *pairs, const fv_translations *all, fv_score_result *out)
+static const eval_span every_length = {0, INT64_MAX};
+
+fv_status eval_score(fv_ctx *ctx, const cli_call *call, fv_score_metric metric,
+                     const fv_parallel *pairs, const fv_translations *all, eval_span span,
+                     fv_score_result *out)
 {
     fv_score_config cfg;
     fv_score_config_init(&cfg, sizeof cfg, metric);
@@ -31,6 +32,8 @@ static fv_status score(fv_ctx *ctx, const cli_call *call, fv_score_metric metric
     fv_scorer *scorer = NULL;
     fv_status status = fv_scorer_create(ctx, &cfg, &scorer);
     for (int64_t i = 0; status == FV_OK && i < fv_parallel_count(pairs); i++) {
+        const int64_t words = eval_words(fv_parallel_source(pairs, i));
+        if (words < span.low || words > span.high) continue;
         const char *text = fv_translations_get(all, i, 0)->text;
         const fv_string reference = fv_parallel_target(pairs, i);
         status = fv_scorer_add(scorer, (fv_string){text, strlen(text)}, &reference, 1);
@@ -58,71 +61,139 @@ static fv_status judge(fv_ctx *ctx, const cli_call *call, const fv_parallel *pai
                        const fv_translations *all, result *out)
 {
     out->texts = fv_parallel_count(pairs);
+    out->exact = 0;
     for (int64_t i = 0; i < out->texts; i++) {
         const char *text = fv_translations_get(all, i, 0)->text;
         const fv_string wanted = fv_parallel_target(pairs, i);
         out->exact += strlen(text) == wanted.bytes && memcmp(text, wanted.text, wanted.bytes) == 0;
     }
-    const fv_status status = score(ctx, call, FV_SCORE_BLEU, pairs, all, &out->bleu);
-    return status == FV_OK ? score(ctx, call, FV_SCORE_CHRF, pairs, all, &out->chrf) : status;
+    const fv_status status =
+        eval_score(ctx, call, FV_SCORE_BLEU, pairs, all, every_length, &out->bleu);
+    if (status != FV_OK) return status;
+    return eval_score(ctx, call, FV_SCORE_CHRF, pairs, all, every_length, &out->chrf);
 }
 
-static void print(const cli_call *call, const result *r)
+static double exact_share(const result *r) { return 100.0 * (double)r->exact / (double)r->texts; }
+
+static void print_json(const eval_model *model, const result *r, const eval_lengths *lengths, int m)
 {
-    const double exact = 100.0 * (double)r->exact / (double)r->texts;
-    if (cli_flag(call, "json")) {
-        cli_json j = {.to = stdout};
-        cli_json_open(&j, NULL, '{');
-        cli_json_int(&j, "texts", r->texts);
-        cli_json_real(&j, "bleu", r->bleu.score);
-        cli_json_text(&j, "bleu_signature", r->bleu.signature);
-        cli_json_real(&j, "chrf", r->chrf.score);
-        cli_json_text(&j, "chrf_signature", r->chrf.signature);
-        cli_json_real(&j, "exact", exact);
-        cli_json_real(&j, "seconds", r->seconds);
-        cli_json_close(&j, '}');
-        return;
-    }
+    cli_json j = {.to = stdout};
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "model", model->folder);
+    cli_json_int(&j, "texts", r->texts);
+    cli_json_real(&j, "bleu", r->bleu.score);
+    cli_json_text(&j, "bleu_signature", r->bleu.signature);
+    cli_json_real(&j, "chrf", r->chrf.score);
+    cli_json_text(&j, "chrf_signature", r->chrf.signature);
+    cli_json_real(&j, "exact", exact_share(r));
+    cli_json_real(&j, "seconds", model->seconds);
+    if (lengths) eval_lengths_json(lengths, m, &j);
+    cli_json_close(&j, '}');
+}
+
+static void print_text(const eval_model *model, const result *r, bool named)
+{
+    if (named) printf("%s\n", model->folder);
     printf("%-6s %6.2f   %s\n", r->bleu.name, r->bleu.score, r->bleu.signature);
     printf("%-6s %6.2f   %s\n", r->chrf.name, r->chrf.score, r->chrf.signature);
-    printf("exact  %6.2f   %lld of %lld texts, %.2f s to translate\n", exact, (long long)r->exact,
-           (long long)r->texts, r->seconds);
+    printf("exact  %6.2f   %lld of %lld texts, %.2f s to translate\n", exact_share(r),
+           (long long)r->exact, (long long)r->texts, model->seconds);
 }
 
-static fv_status evaluate(fv_ctx *ctx, const cli_call *call, fv_translator *t, fv_parallel *pairs)
+/* Everything that is said about the models, once all of them have translated. */
+static fv_status report(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
+                        const eval_model *models, int count)
+{
+    const bool by_length = cli_given(call, "by-length"), json = cli_flag(call, "json");
+    const char *metric = cli_text(call, "metric"), *path = cli_text(call, "output");
+    eval_lengths lengths;
+    fv_status status = FV_OK;
+    if (by_length)
+        status = eval_lengths_find(ctx, call, pairs, models, count, cli_int(call, "by-length"),
+                                   &lengths);
+    for (int m = 0; status == FV_OK && m < count; m++) {
+        result r;
+        status = judge(ctx, call, pairs, models[m].all, &r);
+        if (status != FV_OK) break;
+        if (json)
+            print_json(&models[m], &r, by_length ? &lengths : NULL, m);
+        else
+            print_text(&models[m], &r, count > 1);
+    }
+    if (status != FV_OK || !by_length) return status;
+    if (!json) eval_lengths_print(&lengths, metric, models, count);
+    return path ? eval_lengths_draw(ctx, &lengths, metric, models, count, path) : FV_OK;
+}
+
+/* Translates with the model that is loaded. */
+static fv_status use(const cli_call *call, fv_translator *t, const fv_parallel *pairs,
+                     eval_model *model)
+{
+    fv_string *sources = calloc((size_t)fv_parallel_count(pairs), sizeof *sources);
+    if (!sources) return FV_ERR_MEMORY;
+    const double start = now();
+    const fv_status status = translate_all(t, call, pairs, sources, &model->all);
+    model->seconds = now() - start;
+    free(sources);
+    return status;
+}
+
+/* The texts are read once, by way of the first model, and are the same for all. */
+static fv_status evaluate(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
+                          fv_translator *first)
+{
+    const int count = call->word_count - 2;
+    eval_model models[EVAL_MOST_MODELS] = {{.folder = call->words[0]}};
+    fv_status status = use(call, first, pairs, &models[0]);
+    for (int m = 1; status == FV_OK && m < count; m++) {
+        fv_translator *t = NULL;
+        models[m].folder = call->words[m];
+        status = fv_translator_load(ctx, call->words[m], &t);
+        if (status == FV_OK) status = use(call, t, pairs, &models[m]);
+        fv_translator_destroy(&t);
+    }
+    if (status == FV_OK) status = report(ctx, call, pairs, models, count);
+    for (int m = 0; m < count; m++)
+        fv_translations_free(&models[m].all);
+    return status;
+}
+
+static fv_status read_texts(const cli_call *call, fv_translator *t, fv_parallel **pairs)
 {
     fv_parallel_config cfg;
     fv_parallel_config_init(&cfg, sizeof cfg);
     cfg.keep_empty = true;
-    fv_status status = fv_parallel_read(pairs, call->words[1], call->words[2], &cfg, NULL);
-    if (status != FV_OK || fv_parallel_count(pairs) == 0) return status;
-    result r = {.texts = 0};
-    fv_translations *all = NULL;
-    fv_string *sources = calloc((size_t)fv_parallel_count(pairs), sizeof *sources);
-    if (!sources) return FV_ERR_MEMORY;
-    const double start = now();
-    status = translate_all(t, call, pairs, sources, &all);
-    r.seconds = now() - start;
-    free(sources);
-    if (status == FV_OK) status = judge(ctx, call, pairs, all, &r);
-    if (status == FV_OK) print(call, &r);
-    fv_translations_free(&all);
-    return status;
+    fv_status status = fv_parallel_create(t, pairs);
+    if (status != FV_OK) return status;
+    return fv_parallel_read(*pairs, call->words[call->word_count - 2],
+                            call->words[call->word_count - 1], &cfg, NULL);
 }
 
 static int run(const cli_call *call)
 {
+    if (cli_given(call, "output") && !cli_given(call, "by-length")) {
+        cli_error("eval: --output draws scores by length: say --by-length too");
+        return CLI_USAGE;
+    }
     int code = CLI_FAILED;
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
+    fv_look_form form; /* asked for now, since translating takes long */
+    if (cli_given(call, "output") &&
+        fv_look_form_of(ctx, cli_text(call, "output"), &form) != FV_OK) {
+        cli_error("eval: %s", fv_ctx_message(ctx));
+        fv_ctx_destroy(&ctx);
+        return CLI_USAGE;
+    }
     fv_translator *t = NULL;
     fv_parallel *pairs = NULL;
     fv_status status = fv_translator_load(ctx, call->words[0], &t);
-    if (status == FV_OK) status = fv_parallel_create(t, &pairs);
-    if (status == FV_OK) status = evaluate(ctx, call, t, pairs);
+    if (status == FV_OK) status = read_texts(call, t, &pairs);
+    const bool any = status == FV_OK && fv_parallel_count(pairs) > 0;
+    if (any) status = evaluate(ctx, call, pairs, t);
     code = status == FV_OK ? CLI_DONE : cli_library_error("eval", ctx, status);
-    if (status == FV_OK && fv_parallel_count(pairs) == 0) {
-        cli_error("eval: '%s' has no text", call->words[1]);
+    if (status == FV_OK && !any) {
+        cli_error("eval: '%s' has no text", call->words[call->word_count - 2]);
         code = CLI_BAD_FILE;
     }
     fv_parallel_destroy(&pairs);
@@ -150,20 +221,39 @@ static const cli_option options[] = {
      .type = CLI_FLAG,
      .help = "put the source word that got most attention for an unknown one"},
     {.name = "lc", .type = CLI_FLAG, .help = "compare lower-cased text"},
-    {.name = "json", .type = CLI_FLAG, .help = "print one JSON object"},
+    {.name = "by-length",
+     .type = CLI_INT,
+     .least = 1,
+     .most = 1000,
+     .metavar = "N",
+     .help = "scores by source length too, in spans of N words"},
+    {.name = "metric",
+     .type = CLI_CHOICE,
+     .fallback = "bleu",
+     .choices = "bleu|chrf",
+     .metavar = "NAME",
+     .help = "score of that table and plot"},
+    {.name = "output",
+     .letter = 'o',
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "draw the scores by length: svg, png or html by its ending"},
+    {.name = "json", .type = CLI_FLAG, .help = "print one JSON object a model"},
     CLI_THREADS,
 };
 
 const cli_verb verb_eval = {
     .name = "eval",
-    .about = "score a trained model on texts and their references",
+    .about = "score trained models on texts and their references",
     .notes = "Prints BLEU and chrF as 'fovea score' does, and the share of texts that came out "
-             "exactly as the reference.",
-    .words = {.metavar = "MODEL SOURCES REFERENCES",
+             "exactly as the reference. Several models are put side by side. With --by-length the "
+             "texts are parted by the words of their source; a span of fewer than 20 texts is "
+             "joined to its shorter neighbour.",
+    .words = {.metavar = "MODEL... SOURCES REFERENCES",
               .type = CLI_PATH,
               .least = 3,
-              .most = 3,
-              .help = "the model's folder and two files with as many lines"},
+              .most = EVAL_MOST_MODELS + 2,
+              .help = "folders of models, then two files with as many lines"},
     .options = options,
     .option_count = CLI_COUNT(options),
     .run = run,

@@ -1,0 +1,60 @@
+/*
+ * What 'fovea eval' has found, and its view by the length of the source.
+ */
+#ifndef FOVEA_CLI_EVAL_H
+#define FOVEA_CLI_EVAL_H
+
+#include "fovea/score.h"
+#include "model.h"
+#include "output.h"
+
+/* One model and what it wrote for every source. */
+typedef struct eval_model {
+    const char *folder;
+    fv_translations *all;
+    double seconds; /* it took to translate */
+} eval_model;
+
+/* The texts a score is taken over: sources of low to high words. */
+typedef struct eval_span {
+    int64_t low, high;
+} eval_span;
+
+/* Words of a text, parted by blanks. */
+int64_t eval_words(fv_string text);
+
+/* BLEU or chrF of the texts in a span. */
+fv_status eval_score(fv_ctx *ctx, const cli_call *call, fv_score_metric metric,
+                     const fv_parallel *pairs, const fv_translations *all, eval_span span,
+                     fv_score_result *out);
+
+/*
+ * Scores by source length. Spans are `width` words long; one with fewer than EVAL_LEAST_TEXTS texts
+ * is joined to the span below it (the first one: above it), since a score over few texts says
+ * little.
+ */
+enum { EVAL_MOST_SPANS = 64, EVAL_LEAST_TEXTS = 20, EVAL_MOST_MODELS = 8 };
+
+typedef struct eval_bucket {
+    eval_span span;
+    int64_t texts;
+    double words; /* mean length of a source */
+    double bleu[EVAL_MOST_MODELS], chrf[EVAL_MOST_MODELS];
+} eval_bucket;
+
+typedef struct eval_lengths {
+    eval_bucket bucket[EVAL_MOST_SPANS];
+    int count;
+} eval_lengths;
+
+fv_status eval_lengths_find(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
+                            const eval_model *models, int model_count, int64_t width,
+                            eval_lengths *out);
+/* A table of one metric, "bleu" or "chrf"; of both as JSON members; and a plot by its ending. */
+void eval_lengths_print(const eval_lengths *lengths, const char *metric, const eval_model *models,
+                        int model_count);
+void eval_lengths_json(const eval_lengths *lengths, int model, cli_json *j);
+fv_status eval_lengths_draw(fv_ctx *ctx, const eval_lengths *lengths, const char *metric,
+                            const eval_model *models, int model_count, const char *path);
+
+#endif

@@ -1,0 +1,170 @@
+/* The quality of translations against the length of their sources: where a model that keeps a
+ * source in one vector falls behind one that can look back at it. */
+#include "eval.h"
+
+#include <string.h>
+
+int64_t eval_words(fv_string text)
+{
+    int64_t words = 0;
+    bool inside = false;
+    for (size_t i = 0; i < text.bytes; i++) {
+        const bool blank = strchr(" \t\r\n", text.text[i]) && text.text[i];
+        words += !blank && !inside;
+        inside = !blank;
+    }
+    return words;
+}
+
+/* ---- spans ----------------------------------------------------------------------- */
+
+static void take_text(eval_bucket *b, int64_t words)
+{
+    b->words = (b->words * (double)b->texts + (double)words) / (double)(b->texts + 1);
+    b->texts++;
+}
+
+static void join(eval_lengths *l, int low, int high)
+{
+    eval_bucket *a = &l->bucket[low];
+    const eval_bucket *b = &l->bucket[high];
+    const int64_t texts = a->texts + b->texts;
+    if (texts > 0)
+        a->words = (a->words * (double)a->texts + b->words * (double)b->texts) / (double)texts;
+    a->texts = texts;
+    a->span.high = b->span.high;
+    memmove(&l->bucket[high], &l->bucket[high + 1], (size_t)(l->count - high - 1) * sizeof *a);
+    l->count--;
+}
+
+/* Lengths beyond the last span belong to it. A source without words is in no span. */
+static void part_texts(const fv_parallel *pairs, int64_t width, eval_lengths *l)
+{
+    memset(l, 0, sizeof *l);
+    for (int64_t i = 0; i < fv_parallel_count(pairs); i++) {
+        const int64_t words = eval_words(fv_parallel_source(pairs, i));
+        if (words == 0) continue;
+        int64_t at = (words - 1) / width;
+        if (at >= EVAL_MOST_SPANS) at = EVAL_MOST_SPANS - 1;
+        take_text(&l->bucket[at], words);
+        if (at >= l->count) l->count = (int)at + 1;
+        eval_span *last = &l->bucket[at].span;
+        if (words > last->high) last->high = words;
+    }
+    for (int k = 0; k < l->count; k++) {
+        eval_span *span = &l->bucket[k].span;
+        span->low = k * width + 1;
+        if (k < l->count - 1) span->high = (k + 1) * width;
+    }
+    for (int k = l->count - 1; k > 0; k--)
+        if (l->bucket[k].texts < EVAL_LEAST_TEXTS) join(l, k - 1, k);
+    if (l->count > 1 && l->bucket[0].texts < EVAL_LEAST_TEXTS) join(l, 0, 1);
+}
+
+fv_status eval_lengths_find(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
+                            const eval_model *models, int model_count, int64_t width,
+                            eval_lengths *out)
+{
+    fv_status status = FV_OK;
+    part_texts(pairs, width, out);
+    for (int k = 0; k < out->count; k++) {
+        eval_bucket *b = &out->bucket[k];
+        for (int m = 0; status == FV_OK && m < model_count; m++) {
+            fv_score_result bleu, chrf = {.score = 0};
+            status = eval_score(ctx, call, FV_SCORE_BLEU, pairs, models[m].all, b->span, &bleu);
+            if (status == FV_OK)
+                status = eval_score(ctx, call, FV_SCORE_CHRF, pairs, models[m].all, b->span, &chrf);
+            if (status != FV_OK) return status;
+            b->bleu[m] = bleu.score;
+            b->chrf[m] = chrf.score;
+        }
+    }
+    return status;
+}
+
+/* ---- what is shown --------------------------------------------------------------- */
+
+static double score_of(const eval_bucket *b, const char *metric, int model)
+{
+    return metric[0] == 'b' ? b->bleu[model] : b->chrf[model];
+}
+
+/* "runs/fixed/" -> "fixed". */
+static void name_of(char out[64], const char *folder)
+{
+    size_t end = strlen(folder);
+    while (end > 1 && folder[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && folder[begin - 1] != '/')
+        begin--;
+    cli_format(out, 64, "%.*s", (int)(end - begin), folder + begin);
+}
+
+void eval_lengths_print(const eval_lengths *lengths, const char *metric, const eval_model *models,
+                        int model_count)
+{
+    char name[64], span[48];
+    printf("\n%-9s %6s", "words", "texts");
+    for (int m = 0; m < model_count; m++) {
+        name_of(name, models[m].folder);
+        printf("  %12.12s", name);
+    }
+    printf("   %s\n", metric[0] == 'b' ? "BLEU" : "chrF");
+    for (int k = 0; k < lengths->count; k++) {
+        const eval_bucket *b = &lengths->bucket[k];
+        cli_format(span, sizeof span, "%lld-%lld", (long long)b->span.low, (long long)b->span.high);
+        printf("%-9s %6lld", span, (long long)b->texts);
+        for (int m = 0; m < model_count; m++)
+            printf("  %12.2f", score_of(b, metric, m));
+        printf("\n");
+    }
+}
+
+void eval_lengths_json(const eval_lengths *lengths, int model, cli_json *j)
+{
+    cli_json_open(j, "lengths", '[');
+    for (int k = 0; k < lengths->count; k++) {
+        const eval_bucket *b = &lengths->bucket[k];
+        cli_json_open(j, NULL, '{');
+        cli_json_int(j, "from", b->span.low);
+        cli_json_int(j, "to", b->span.high);
+        cli_json_int(j, "texts", b->texts);
+        cli_json_real(j, "words", b->words);
+        cli_json_real(j, "bleu", b->bleu[model]);
+        cli_json_real(j, "chrf", b->chrf[model]);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+}
+
+fv_status eval_lengths_draw(fv_ctx *ctx, const eval_lengths *lengths, const char *metric,
+                            const eval_model *models, int model_count, const char *path)
+{
+    char name[EVAL_MOST_MODELS][64];
+    double x[EVAL_MOST_SPANS], y[EVAL_MOST_MODELS][EVAL_MOST_SPANS], highest = 1;
+    fv_look_series series[EVAL_MOST_MODELS];
+    for (int m = 0; m < model_count; m++) {
+        name_of(name[m], models[m].folder);
+        for (int k = 0; k < lengths->count; k++) {
+            x[k] = lengths->bucket[k].words;
+            y[m][k] = score_of(&lengths->bucket[k], metric, m);
+            if (y[m][k] > highest) highest = y[m][k];
+        }
+        series[m] = (fv_look_series){.name = name[m], .x = x, .y = y[m], .count = lengths->count};
+    }
+    const bool bleu = metric[0] == 'b';
+    const fv_look_plot plot = {
+        .title = bleu ? "BLEU by the length of the source" : "chrF by the length of the source",
+        .x = {.title = "words of the source (mean of a span)"},
+        .y = {.title = bleu ? "BLEU" : "chrF", .low = 0, .high = 1.05 * highest},
+        .series = series,
+        .series_count = model_count};
+    fv_look_form form;
+    fv_picture *picture = NULL;
+    fv_status status = fv_look_form_of(ctx, path, &form);
+    if (status == FV_OK) status = fv_look_plot_draw(ctx, &plot, form, &picture);
+    if (status == FV_OK) status = fv_picture_save(picture, path);
+    fv_picture_free(&picture);
+    return status;
+}

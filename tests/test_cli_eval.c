@@ -1,0 +1,113 @@
+/* fovea eval: several models side by side, and scores by the length of the source. */
+#include <stdlib.h>
+
+#include "support/files.h"
+#include "support/markup.h"
+#include "support/program.h"
+
+static const char recipe[] =
+    "[data]\nmade = \"dates\"\ntrain_pairs = 60\nvalid_pairs = 5\n"
+    "[tokens]\nkind = \"char\"\nmin_count = 1\n"
+    "[model]\nhidden = 8\nencoder_hidden = 5\nembedding = 6\nattention_width = 6\nreadout_width = "
+    "7\n[train]\nsteps = 2\nbatch_tokens = 200\neval_every = 0\n";
+
+static void two_models(void)
+{
+    program_text("r.toml", recipe);
+    program_run("train %s -o %s -t 1 -q", program_path("r.toml"), program_path("a"));
+    expect(0, NULL, NULL);
+    program_run("train %s -o %s -t 1 -q --model.decoder fixed", program_path("r.toml"),
+                program_path("b"));
+    expect(0, NULL, NULL);
+}
+
+/* `count` lines of so many words each, behind what `text` has. */
+static void add_lines(char *text, int count, int words)
+{
+    char *end = text + strlen(text);
+    for (int i = 0; i < count; i++)
+        for (int w = 0; w < words; w++)
+            end += sprintf(end, "%d%s", w + 1, w + 1 < words ? "  " : "\n");
+}
+
+/* 25 texts of one word, 30 of three, 5 of nine (too few for a span), an empty one,
+ * which is left out. */
+static void some_texts(void)
+{
+    char text[4096] = "";
+    add_lines(text, 25, 1);
+    add_lines(text, 30, 3);
+    add_lines(text, 5, 9);
+    strcat(text, "\n");
+    program_text("x.txt", text);
+    strcpy(text + strlen(text) - 1, "silence\n");
+    program_text("y.txt", text);
+}
+
+static void lengths_are_parted_as_said(void)
+{
+    program_run("eval %s %s %s %s -t 1 --beam 1 --by-length 2 -o %s", program_path("a"),
+                program_path("b"), program_path("x.txt"), program_path("y.txt"),
+                program_path("p.svg"));
+    expect(0, "words      texts             a             b   BLEU\n", "");
+    expect(0, "\n1-2           25 ", NULL);
+    expect(0, "\n3-9           35 ", NULL);
+    expect(0, "of 60 texts", NULL);
+    size_t bytes = 0;
+    char *svg = file_read(program_path("p.svg"), &bytes);
+    CHECK(svg && bytes > 200);
+    if (svg) {
+        svg = realloc(svg, bytes + 1);
+        svg[bytes] = '\0';
+        const char *wrong = markup_wrong(svg);
+        CHECK_STR(wrong ? wrong : "", "");
+        CHECK_EQ(count_of(svg, "BLEU by the length of the source"), 1);
+        CHECK_EQ(count_of(svg, ">a</text>"), 1);
+        CHECK_EQ(count_of(svg, ">b</text>"), 1);
+    }
+    free(svg);
+    program_run("eval %s %s %s -t 1 --beam 1 --by-length 100 --metric chrf", program_path("a"),
+                program_path("x.txt"), program_path("y.txt"));
+    expect(0, "a   chrF\n1-9           60 ", "");
+}
+
+static void json_has_a_line_for_each_model(void)
+{
+    program_run("eval %s %s %s %s -t 1 --beam 1 --by-length 2 --json", program_path("a"),
+                program_path("b"), program_path("x.txt"), program_path("y.txt"));
+    expect(0, "\"lengths\": [{\"from\": 1, \"to\": 2, \"texts\": 25, \"words\": 1, \"bleu\": ", "");
+    expect(0, "{\"from\": 3, \"to\": 9, \"texts\": 35, \"words\": 3.85714,", NULL);
+    CHECK_EQ(count_of(program.out, "\n"), 2);
+    CHECK_EQ(count_of(program.out, "\"bleu_signature\""), 2);
+}
+
+static void mistakes_are_told(void)
+{
+    program_run("eval %s %s %s -o %s", program_path("a"), program_path("x.txt"),
+                program_path("y.txt"), program_path("p.svg"));
+    expect(2, NULL, "say --by-length too");
+    program_run("eval %s %s %s -t 1 --beam 1 --by-length 2 -o %s", program_path("a"),
+                program_path("x.txt"), program_path("y.txt"), program_path("p.gif"));
+    expect(2, NULL, "p.gif");
+    program_run("eval %s %s", program_path("a"), program_path("x.txt"));
+    expect(2, NULL, "SOURCES REFERENCES");
+    program_run("eval %s %s %s %s -t 1 --beam 1", program_path("a"), program_path("none"),
+                program_path("x.txt"), program_path("y.txt"));
+    expect(3, NULL, "none");
+    program_text("e.txt", "");
+    program_run("eval %s %s %s -t 1", program_path("a"), program_path("e.txt"),
+                program_path("e.txt"));
+    expect(3, NULL, "has no text");
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    two_models();
+    some_texts();
+    RUN(lengths_are_parted_as_said);
+    RUN(json_has_a_line_for_each_model);
+    RUN(mistakes_are_told);
+    program_end();
+    return TEST_END();
+}
