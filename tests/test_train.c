@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/json.h"
 #include "support/files.h"
 #include "support/test.h"
 #include "support/training.h"
@@ -335,6 +336,22 @@ static long lines_with(const char *text, const char *lead)
     return n;
 }
 
+/* Strict JSON: the loss of training and a metric of that name must not share a key. */
+static void each_line_is_json(const char *text)
+{
+    fv_ctx *ctx = NULL;
+    CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
+    int judged = 0;
+    for (const char *end; ctx && (end = strchr(text, '\n')) != NULL; text = end + 1) {
+        fv_doc *doc = NULL;
+        CHECK_OK(ctx, fv_json_parse(ctx, "log.jsonl", text, (size_t)(end - text), &doc));
+        judged += doc && fv_value_get(&doc->root, "eval/loss") != NULL;
+        fv_doc_free(&doc);
+    }
+    CHECK_EQ(judged, STEPS / 20);
+    fv_ctx_destroy(&ctx);
+}
+
 static void logs_hold_each_step_once(void)
 {
     char folder[512], path[600];
@@ -363,6 +380,7 @@ static void logs_hold_each_step_once(void)
         /* one line of the step, one of the evaluation where there was one */
         CHECK_EQ(lines_with(text, lead), step % 20 == 0 ? 2 : 1);
     }
+    each_line_is_json(text);
     free(text);
 }
 

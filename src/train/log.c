@@ -151,6 +151,14 @@ static void columns_of(const fv_train_event *e, column out[COLUMNS])
     memcpy(out, all, sizeof all);
 }
 
+enum { TAG_BYTES = 48 };
+
+/* What a metric is called in the logs and on the board. */
+static void metric_tag(const fv_metric *metric, char out[TAG_BYTES])
+{
+    snprintf(out, TAG_BYTES, "eval/%s", metric->name);
+}
+
 static fv_status add_json(fv_train_log *log, const fv_train_event *e)
 {
     column columns[COLUMNS];
@@ -168,7 +176,9 @@ static fv_status add_json(fv_train_log *log, const fv_train_event *e)
     }
     for (int i = 0; i < e->metric_count; i++) {
         if (!isfinite(e->metrics[i].value)) continue;
-        fv_json_key(&w, e->metrics[i].name);
+        char name[TAG_BYTES]; /* a metric may have a column's name: "loss" of both kinds */
+        metric_tag(&e->metrics[i], name);
+        fv_json_key(&w, name);
         fv_json_real(&w, e->metrics[i].value);
     }
     fv_json_close(&w, '}');
@@ -225,9 +235,9 @@ fv_status fv_train_log_add(fv_train_log *log, const fv_train_event *e)
         return add_scalar(log, e->step, "train/tokens_per_second", e->tokens_per_second);
     }
     for (int i = 0; i < e->metric_count; i++) {
-        char tag[48];
+        char tag[TAG_BYTES];
         FV_FORWARD(add_csv(log, e, &e->metrics[i]));
-        snprintf(tag, sizeof tag, "eval/%s", e->metrics[i].name);
+        metric_tag(&e->metrics[i], tag);
         FV_FORWARD(add_scalar(log, e->step, tag, e->metrics[i].value));
     }
     return FV_OK;
