@@ -30,8 +30,7 @@ static const char *const recipe_values[][2] = {
 
 static fv_status make_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
 {
-    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_train_keys()};
-    fv_status status = fv_recipe_create(ctx, tables, 3, out);
+    fv_status status = cli_recipe_create(ctx, out);
     for (size_t i = 0; status == FV_OK && i < sizeof recipe_values / sizeof *recipe_values; i++)
         status = fv_recipe_set(*out, recipe_values[i][0], recipe_values[i][1]);
     if (status == FV_OK) status = fv_recipe_set(*out, "train.steps", cli_text(call, "steps"));

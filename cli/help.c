@@ -44,8 +44,8 @@ void help_usage(char *out, size_t bytes, const cli_verb *verb)
     const char *value = words->choices ? words->choices : words->metavar;
     bool optional = value && words->least == 0;
     cli_format(out, bytes, "%s [OPTION]...%s%s%s%s%s", verb->name, value ? " " : "",
-               optional ? "[" : "", value ? value : "", value && words->most > 1 ? "..." : "",
-               optional ? "]" : "");
+               optional ? "[" : "", value ? value : "",
+               value && words->most > 1 && !strchr(value, ' ') ? "..." : "", optional ? "]" : "");
 }
 
 void help_overview(FILE *to)
@@ -99,6 +99,7 @@ static const cli_option options[] = {
     {.name = "man",
      .type = CLI_FLAG,
      .help = "print the man page (try 'fovea help --man | man -l -')"},
+    {.name = "markdown", .type = CLI_FLAG, .help = "'help recipe' as tables for a page"},
     {.name = "completion",
      .type = CLI_CHOICE,
      .choices = "bash|zsh|fish",
@@ -121,6 +122,8 @@ static int run(const cli_call *call)
         help_overview(stdout);
         return CLI_DONE;
     }
+    if (strcmp(call->words[0], "recipe") == 0)
+        return help_recipe(stdout, cli_flag(call, "markdown"));
     const cli_verb *verb = cli_find_verb(call->words[0]);
     if (!verb) return cli_unknown_verb(call->words[0]);
     help_verb(stdout, verb);
@@ -130,7 +133,10 @@ static int run(const cli_call *call)
 const cli_verb verb_help = {
     .name = "help",
     .about = "say what a command does; print the man page or shell completion",
-    .words = {.metavar = "COMMAND", .type = CLI_STRING, .most = 1, .help = "a command to explain"},
+    .words = {.metavar = "COMMAND",
+              .type = CLI_STRING,
+              .most = 1,
+              .help = "a command to explain, or 'recipe' for every key of a recipe"},
     .options = options,
     .option_count = CLI_COUNT(options),
     .run = run,

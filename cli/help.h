@@ -12,6 +12,9 @@ void help_verb(FILE *to, const cli_verb *verb);
 /* manual.c: the man page, in roff. completion.c: a script for "bash", "zsh" or "fish". */
 void help_manual(FILE *to);
 void help_completion(FILE *to, const char *shell);
+/* help_recipe.c: the keys of a recipe, for a terminal or as the tables of docs/recipes.md. Returns
+ * an exit code. */
+int help_recipe(FILE *to, bool markdown);
 
 /* Texts that the overview and the manual share. */
 extern const char *const help_tagline;

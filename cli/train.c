@@ -39,8 +39,7 @@ static fv_status place_data(fv_recipe *recipe, int *code)
 
 static fv_status read_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
 {
-    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_train_keys()};
-    fv_status status = fv_recipe_create(ctx, tables, 3, out);
+    fv_status status = cli_recipe_create(ctx, out);
     if (status == FV_OK) status = fv_recipe_load(*out, call->words[0]);
     for (int i = 0; status == FV_OK && i < call->setting_count; i++)
         status = fv_recipe_set(*out, call->settings[i].name, call->settings[i].value);

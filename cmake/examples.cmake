@@ -14,7 +14,8 @@ foreach(source IN LISTS FV_EXAMPLE_SOURCES)
   set_tests_properties(example_${name} PROPERTIES LABELS unit TIMEOUT 600)
 endforeach()
 
-# The pictures in the documentation are what the examples draw.
+# The pictures in the documentation are what the examples draw, its keys those of the program.
 if(NOT FV_TEST_ONLY)
   fovea_script_test(pictures unit tools/make-pictures --check ${CMAKE_BINARY_DIR})
+  fovea_script_test(recipe_page unit tools/make-recipe-page --check ${CMAKE_BINARY_DIR})
 endif()

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include "support/files.h"
+#include "support/markup.h"
 #include "support/program.h"
 
 #define SMALL                                                                                      \
@@ -71,6 +72,18 @@ static void a_recipe_becomes_a_model(void)
     expect(0, "source", NULL);
 }
 
+static void every_key_is_explained(void)
+{
+    program_run("help recipe");
+    expect(0, "\n[train]  The loop", "");
+    expect(0, "\n  lr                learning rate at its highest [0.001]\n", NULL);
+    CHECK_EQ(count_of(program.out, "\n["), 5);
+    program_run("help recipe --markdown");
+    expect(0, "\n### [model]\n", "");
+    expect(0, "\n| `cell` | \"rnn\", \"gru\", \"lstm\" | `\"gru\"` |", NULL);
+    CHECK(!strstr(program.out, "]\n\n.\n")); /* each section says what it is about */
+}
+
 static void mistakes_are_told(void)
 {
     program_text("r.toml", recipe);
@@ -115,6 +128,7 @@ int main(int argc, char **argv)
     TEST_BEGIN(argc, argv);
     RUN(the_demo_shows_what_it_says);
     RUN(a_recipe_becomes_a_model);
+    RUN(every_key_is_explained);
     RUN(mistakes_are_told);
     RUN(ctrl_c_saves);
     program_end();

@@ -1,0 +1,136 @@
+/* fovea help recipe: every key of a recipe, from the tables that read it. */
+#include <string.h>
+
+#include "help.h"
+#include "input.h"
+#include "model.h"
+#include "output.h"
+
+static const help_row sections[] = {
+    {"data", "What is learnt from, and what the model is judged by while it learns"},
+    {"tokens", "How texts are taken apart; learnt from the training texts on the first start"},
+    {"model", "Encoder, attention and decoder"},
+    {"train", "The loop: updates, batches, rates, states"},
+    {"eval", "Validation: how the held-out texts are translated and scored"},
+    {NULL, NULL},
+};
+
+static const char *about_section(const char *name, size_t length)
+{
+    for (int i = 0; sections[i].term; i++)
+        if (strlen(sections[i].term) == length && strncmp(sections[i].term, name, length) == 0)
+            return sections[i].meaning;
+    return "";
+}
+
+/* "a|b|c" -> "a, b, c", each between quotes. */
+static void put_choices(char *out, size_t bytes, const char *choices)
+{
+    size_t used = 0;
+    int length;
+    const char *at;
+    for (int i = 0; (at = cli_choice_at(choices, i, &length)) != NULL && used < bytes; i++) {
+        cli_format(out + used, bytes - used, "%s\"%.*s\"", i ? ", " : "", length, at);
+        used += strlen(out + used);
+    }
+}
+
+/* What a value may be. A bound that no one will reach is not worth a word. */
+static void put_values(char *out, size_t bytes, const fv_key *key)
+{
+    const char *kind = key->type == FV_KEY_INT ? "whole number" : "number";
+    const bool bounded = key->least < key->most, high = bounded && key->most < 1e6;
+    switch (key->type) {
+    case FV_KEY_CHOICE:
+        put_choices(out, bytes, key->choices);
+        break;
+    case FV_KEY_BOOL:
+        cli_format(out, bytes, "true or false");
+        break;
+    case FV_KEY_TEXT:
+        cli_format(out, bytes, "text");
+        break;
+    case FV_KEY_PATH:
+        cli_format(out, bytes, "file");
+        break;
+    case FV_KEY_INT:
+    case FV_KEY_REAL:
+        if (high)
+            cli_format(out, bytes, "%s, %g to %g", kind, key->least, key->most);
+        else if (bounded)
+            cli_format(out, bytes, "%s from %g", kind, key->least);
+        else
+            cli_format(out, bytes, "%s", kind);
+    }
+}
+
+static void put_key(FILE *to, const fv_key *key, const char *name, bool markdown)
+{
+    char values[256];
+    put_values(values, sizeof values, key);
+    const char *start = key->fallback ? key->fallback : "";
+    const bool quoted =
+        key->type == FV_KEY_CHOICE || key->type == FV_KEY_TEXT || key->type == FV_KEY_PATH;
+    const char *quote = quoted ? "\"" : "";
+    if (markdown) {
+        fprintf(to, "| `%s` | %s | `%s%s%s` | %s |\n", name, values, quote, start, quote,
+                key->help);
+        return;
+    }
+    fprintf(to, "  %-17s %s [%s%s%s]\n", name, key->help, quote, start, quote);
+    if (key->type != FV_KEY_BOOL && key->type != FV_KEY_TEXT) fprintf(to, "%20s%s\n", "", values);
+}
+
+static void put_section(FILE *to, const char *name, int length, bool markdown)
+{
+    const char *about = about_section(name, (size_t)length);
+    if (markdown) {
+        fprintf(to, "\n### [%.*s]\n\n%s.\n\n", length, name, about);
+        fputs("| key | value | if not said | meaning |\n|---|---|---|---|\n", to);
+        return;
+    }
+    char head[64];
+    cli_format(head, sizeof head, "[%.*s]", length, name);
+    fputc('\n', to);
+    cli_styled(to, CLI_BOLD, head, 0);
+    fprintf(to, "  %s\n", about);
+}
+
+/* Sections in the order in which they first appear; keys of one section may come from several
+ * tables. */
+static void put_keys(FILE *to, const fv_recipe *recipe, bool markdown)
+{
+    const fv_key *key, *other;
+    for (size_t i = 0; (key = fv_recipe_key(recipe, i)) != NULL; i++) {
+        const int length = (int)(strchr(key->name, '.') - key->name);
+        bool seen = false;
+        for (size_t j = 0; j < i && !seen; j++)
+            seen = strncmp(fv_recipe_key(recipe, j)->name, key->name, (size_t)length + 1) == 0;
+        if (seen) continue;
+        put_section(to, key->name, length, markdown);
+        for (size_t j = i; (other = fv_recipe_key(recipe, j)) != NULL; j++)
+            if (strncmp(other->name, key->name, (size_t)length + 1) == 0)
+                put_key(to, other, other->name + length + 1, markdown);
+    }
+}
+
+int help_recipe(FILE *to, bool markdown)
+{
+    fv_ctx *ctx = NULL;
+    fv_recipe *recipe = NULL;
+    int code = cli_plain_context("help", &ctx);
+    if (code != CLI_DONE) return code;
+    const fv_status status = cli_recipe_create(ctx, &recipe);
+    if (status != FV_OK) {
+        code = cli_library_error("help", ctx, status);
+    } else {
+        if (!markdown)
+            fputs("A recipe is a TOML file for 'fovea train'. Every key can be set on the command "
+                  "line\ntoo: --train.lr 0.002. In brackets: the value if it is not said.\n",
+                  to);
+        put_keys(to, recipe, markdown);
+    }
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&ctx);
+    return code;
+}
