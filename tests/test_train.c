@@ -1,8 +1,6 @@
 /* The training loop: resumed runs have the bits of unbroken ones, whatever interrupts them. */
 #include "fovea/train.h"
 
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/json.h"
@@ -125,79 +123,6 @@ static void a_cancelled_step_is_done_again(void)
     CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, pieces));
     tiny_free(&t);
     CHECK(memcmp(whole, pieces, sizeof whole) == 0);
-}
-
-/* A process that is killed between, or in the middle of, saves. */
-static void survives_being_killed(void)
-{
-    float whole[WEIGHTS] = {0}, pieces[WEIGHTS] = {0};
-    unbroken(1, whole);
-    char folder[512];
-    snprintf(folder, sizeof folder, "%s", folder_sub("kill"));
-    int kills = 0;
-    for (int round = 0; round < 12; round++) {
-        const pid_t child = fork();
-        if (child == 0) {
-            tiny_task t;
-            seen s = {0};
-            if (!tiny_make(&t, 1, NULL, NULL)) _exit(2);
-            const fv_status status = train(&t, folder, STEPS, 0, &s, NULL);
-            tiny_free(&t);
-            _exit(status == FV_OK ? 0 : 1);
-        }
-        usleep((useconds_t)(1500 + 1700 * round));
-        kill(child, SIGKILL);
-        int status = 0;
-        CHECK(waitpid(child, &status, 0) == child);
-        kills += WIFSIGNALED(status);
-        CHECK(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
-    }
-    CHECK(kills > 0);
-    tiny_task t;
-    seen s = {0};
-    CHECK(tiny_make(&t, 1, NULL, NULL));
-    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, pieces));
-    tiny_free(&t);
-    CHECK(memcmp(whole, pieces, sizeof whole) == 0);
-}
-
-/* Every single file call of a run fails once; what is left goes on to the same weights. */
-static void every_failed_file_call_loses_nothing(void)
-{
-    enum { SHORT = 24 };
-    float whole[WEIGHTS] = {0}, pieces[WEIGHTS] = {0};
-    tiny_task t;
-    seen s = {0};
-    CHECK(tiny_make(&t, 1, NULL, NULL));
-    CHECK_OK(t.ctx, train(&t, NULL, SHORT, 0, &s, whole));
-    tiny_free(&t);
-    int failed = 0;
-    bool reached = true;
-    for (int64_t call = 1; reached; call++) {
-        char name[24], folder[512];
-        snprintf(name, sizeof name, "f%lld", (long long)call);
-        snprintf(folder, sizeof folder, "%s", folder_sub(name));
-        fv_io io;
-        fault_io faults;
-        fault_io_init(&faults, &io);
-        faults.fail_at = call;
-        faults.unsynced = true;
-        faults.error = call % 2 ? 28 : 5; /* no space, input/output error */
-        CHECK(tiny_make(&t, 1, NULL, &io));
-        const fv_status status = train(&t, folder, SHORT, 0, &s, NULL);
-        tiny_free(&t);
-        reached = faults.failed;
-        failed += status != FV_OK;
-        CHECK(status == FV_OK || status == FV_ERR_IO);
-        faults = (fault_io){.base = faults.base, .unsynced = true};
-        CHECK(tiny_make(&t, 1, NULL, &io));
-        CHECK_OK(t.ctx, train(&t, folder, SHORT, 0, &s, pieces));
-        tiny_free(&t);
-        if (memcmp(whole, pieces, sizeof whole) != 0)
-            test_failed(__FILE__, __LINE__, "other weights after call %lld failed",
-                        (long long)call);
-    }
-    CHECK(failed > 30);
 }
 
 static void only_the_last_states_stay(void)
@@ -409,8 +334,6 @@ int main(int argc, char **argv)
     RUN(learns_and_counts);
     RUN(resumes_bit_for_bit);
     RUN(a_cancelled_step_is_done_again);
-    RUN(survives_being_killed);
-    RUN(every_failed_file_call_loses_nothing);
     RUN(only_the_last_states_stay);
     RUN(a_damaged_state_gives_way_to_the_one_before);
     RUN(bad_losses_are_skipped_and_counted);

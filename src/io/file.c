@@ -115,7 +115,8 @@ void fv_file_unmap(const fv_file *file, void *map)
 
 bool fv_file_exists(fv_ctx *ctx, const char *path)
 {
-    const int64_t handle = ctx->io.open(ctx->io.user, path, FV_IO_READ);
+    int64_t handle;
+    RETRY(handle, ctx->io.open(ctx->io.user, path, FV_IO_READ));
     if (handle >= 0) ctx->io.close(ctx->io.user, handle);
     return handle != -ENOENT;
 }
@@ -181,19 +182,25 @@ fv_status fv_save_begin(fv_ctx *ctx, const char *path, uint64_t bytes, fv_save *
     return FV_OK;
 }
 
-fv_status fv_save_write(fv_save *save, const void *data, size_t n, uint64_t offset)
+/* Writes all of it, whatever the table takes at once. */
+static fv_status write_all(fv_ctx *ctx, const char *path, int64_t handle, const void *data,
+                           size_t n, uint64_t offset)
 {
-    const fv_io *io = &save->ctx->io;
+    const fv_io *io = &ctx->io;
     for (size_t done = 0; done < n;) {
         int64_t put;
-        RETRY(put, io->write(io->user, save->handle, (const char *)data + done, n - done,
-                             offset + done));
+        RETRY(put, io->write(io->user, handle, (const char *)data + done, n - done, offset + done));
         /* A table that takes nothing and names no reason would be asked for ever. */
         if (put == 0 || (put > 0 && (uint64_t)put > n - done)) put = -EIO;
-        if (put < 0) return io_error(save->ctx, save->temp, "write", put);
+        if (put < 0) return io_error(ctx, path, "write", put);
         done += (size_t)put;
     }
     return FV_OK;
+}
+
+fv_status fv_save_write(fv_save *save, const void *data, size_t n, uint64_t offset)
+{
+    return write_all(save->ctx, save->temp, save->handle, data, n, offset);
 }
 
 /* The rename itself is only safe once the folder is on disk too. */
@@ -246,4 +253,34 @@ fv_status fv_save_text(fv_ctx *ctx, const char *path, const void *text, size_t b
     fv_save save;
     FV_FORWARD(fv_save_begin(ctx, path, bytes, &save));
     return fv_save_end(&save, fv_save_write(&save, text, bytes, 0));
+}
+
+/* ---- appending ------------------------------------------------------------------- */
+
+fv_status fv_append_open(fv_ctx *ctx, const char *path, fv_append *out)
+{
+    const fv_io *io = &ctx->io;
+    int64_t handle, size;
+    RETRY(handle, io->open(io->user, path, FV_IO_APPEND));
+    if (handle < 0) return io_error(ctx, path, "open", handle);
+    RETRY(size, io->size(io->user, handle));
+    if (size < 0) {
+        io->close(io->user, handle);
+        return io_error(ctx, path, "get the size", size);
+    }
+    *out = (fv_append){.ctx = ctx, .path = path, .handle = handle, .end = (uint64_t)size};
+    return FV_OK;
+}
+
+fv_status fv_append_write(fv_append *file, const void *data, size_t n)
+{
+    FV_FORWARD(write_all(file->ctx, file->path, file->handle, data, n, file->end));
+    file->end += n;
+    return FV_OK;
+}
+
+void fv_append_close(fv_append *file)
+{
+    if (file->ctx) file->ctx->io.close(file->ctx->io.user, file->handle);
+    *file = (fv_append){.ctx = NULL};
 }

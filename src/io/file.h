@@ -63,4 +63,21 @@ fv_status fv_save_end(fv_save *save, fv_status status);
 /* All of it: a text that takes the place of `path`. */
 fv_status fv_save_text(fv_ctx *ctx, const char *path, const void *text, size_t bytes);
 
+/* ---- appending ------------------------------------------------------------------- */
+
+/* A file that grows at its end, such as a log. It is not synced: a crash may cost or tear its last
+ * lines. */
+typedef struct fv_append {
+    fv_ctx *ctx;
+    const char *path; /* not owned */
+    int64_t handle;
+    uint64_t end; /* bytes it holds */
+} fv_append;
+
+/* Made if it is not there. Fails: IO. `path` must stay. */
+fv_status fv_append_open(fv_ctx *ctx, const char *path, fv_append *out);
+fv_status fv_append_write(fv_append *file, const void *data, size_t n);
+/* Fine on a zeroed one, or twice. */
+void fv_append_close(fv_append *file);
+
 #endif

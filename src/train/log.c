@@ -1,14 +1,11 @@
 #include "train/log.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "io/file.h"
 #include "io/json_write.h"
 #include "io/number.h"
 #include "train/events.h"
@@ -36,6 +33,7 @@ static size_t bytes_until(const char *text, size_t bytes, const char *lead, uint
         const char *newline = memchr(text + at, '\n', bytes - at);
         if (!newline) return at; /* torn by a crash */
         const size_t end = (size_t)(newline - text) + 1;
+        if (memchr(text + at, '\0', end - at)) return at; /* a hole that a power cut left */
         uint64_t number = 0;
         size_t i = at + skip;
         for (; i < end && text[i] >= '0' && text[i] <= '9' && number < UINT64_MAX / 16; i++)
@@ -62,47 +60,30 @@ static fv_status cut_lines(fv_ctx *ctx, const char *path, const char *lead, uint
 
 static fv_status append(fv_train_log *log, int which, const void *data, size_t n)
 {
-    static const char *const names[] = {"log.jsonl", "log.csv", "the event file"};
-    const fv_io *io = &log->ctx->io;
-    for (size_t done = 0; done < n;) {
-        const int64_t put = io->write(io->user, log->file[which], (const char *)data + done,
-                                      n - done, log->end[which] + done);
-        if (put == -EINTR) continue;
-        FV_RETURN_IF(put <= 0, log->ctx, FV_ERR_IO, "%.100s/%s: cannot write: %s", log->folder,
-                     names[which], put ? strerror((int)-put) : "nothing was taken");
-        done += (size_t)put;
-    }
-    log->end[which] += n;
-    return FV_OK;
+    return fv_append_write(&log->file[which], data, n);
 }
 
-static fv_status open_one(fv_train_log *log, int which, const char *path)
+/* `lead` comes before the number of a line's step; NULL: a file of this start alone. */
+static fv_status open_one(fv_train_log *log, int which, const char *name, const char *lead,
+                          uint64_t step)
 {
-    const fv_io *io = &log->ctx->io;
-    const int64_t file = io->open(io->user, path, FV_IO_APPEND);
-    FV_RETURN_IF(file < 0, log->ctx, FV_ERR_IO, "%.150s: cannot open: %s", path,
-                 strerror((int)-file));
-    log->file[which] = file;
-    const int64_t size = io->size(io->user, file);
-    FV_RETURN_IF(size < 0, log->ctx, FV_ERR_IO, "%.150s: %s", path, strerror((int)-size));
-    log->end[which] = (uint64_t)size;
-    return FV_OK;
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_path_join(log->ctx, path, log->folder, name));
+    const char *kept = fv_arena_text(&log->paths, path, strlen(path));
+    FV_RETURN_IF(!kept, log->ctx, FV_ERR_MEMORY, "no memory for a log");
+    if (lead) FV_FORWARD(cut_lines(log->ctx, path, lead, step));
+    return fv_append_open(log->ctx, kept, &log->file[which]);
 }
 
 static fv_status open_files(fv_train_log *log, uint64_t step)
 {
-    char path[FV_PATH_BYTES], name[64];
+    char name[64];
     const double now = wall_time();
-    FV_FORWARD(fv_path_join(log->ctx, path, log->folder, "log.jsonl"));
-    FV_FORWARD(cut_lines(log->ctx, path, "{\"step\":", step));
-    FV_FORWARD(open_one(log, JSONL, path));
-    FV_FORWARD(fv_path_join(log->ctx, path, log->folder, "log.csv"));
-    FV_FORWARD(cut_lines(log->ctx, path, "", step));
-    FV_FORWARD(open_one(log, CSV, path));
-    if (log->end[CSV] == 0) FV_FORWARD(append(log, CSV, csv_head, sizeof csv_head - 1));
+    FV_FORWARD(open_one(log, JSONL, "log.jsonl", "{\"step\":", step));
+    FV_FORWARD(open_one(log, CSV, "log.csv", "", step));
+    if (log->file[CSV].end == 0) FV_FORWARD(append(log, CSV, csv_head, sizeof csv_head - 1));
     snprintf(name, sizeof name, "events.out.tfevents.%.0f.fovea", now);
-    FV_FORWARD(fv_path_join(log->ctx, path, log->folder, name));
-    FV_FORWARD(open_one(log, EVENTS, path));
+    FV_FORWARD(open_one(log, EVENTS, name, NULL, step));
     unsigned char record[FV_EVENT_BYTES];
     FV_FORWARD(append(log, EVENTS, record, fv_event_version(&log->crc, now, record)));
     return append(log, EVENTS, record, fv_event_start(&log->crc, now, step, record));
@@ -110,7 +91,8 @@ static fv_status open_files(fv_train_log *log, uint64_t step)
 
 fv_status fv_train_log_open(fv_ctx *ctx, const char *folder, uint64_t step, fv_train_log *out)
 {
-    *out = (fv_train_log){.ctx = ctx, .folder = folder, .file = {-1, -1, -1}};
+    *out = (fv_train_log){.ctx = ctx, .folder = folder};
+    fv_arena_init(&out->paths, &ctx->mem);
     if (!folder) return FV_OK;
     fv_crc_init(&out->crc, FV_CRC32C);
     fv_status status = open_files(out, step);
@@ -120,10 +102,11 @@ fv_status fv_train_log_open(fv_ctx *ctx, const char *folder, uint64_t step, fv_t
 
 void fv_train_log_close(fv_train_log *log)
 {
-    for (int i = 0; log->folder && i < FV_LOG_FILES; i++) {
-        if (log->file[i] >= 0) log->ctx->io.close(log->ctx->io.user, log->file[i]);
-        log->file[i] = -1;
-    }
+    if (!log->ctx) return;
+    for (int i = 0; i < FV_LOG_FILES; i++)
+        fv_append_close(&log->file[i]);
+    fv_arena_free(&log->paths);
+    log->ctx = NULL;
 }
 
 /* ---- lines ------------------------------------------------------------------------ */

@@ -7,15 +7,17 @@
 #define FV_TRAIN_LOG_H
 
 #include "fovea/train.h"
+#include "io/arena.h"
 #include "io/crc.h"
+#include "io/file.h"
 
 enum { FV_LOG_FILES = 3 };
 
 typedef struct fv_train_log {
     fv_ctx *ctx;
     const char *folder; /* NULL: no log */
-    int64_t file[FV_LOG_FILES];
-    uint64_t end[FV_LOG_FILES];
+    fv_arena paths;
+    fv_append file[FV_LOG_FILES];
     fv_crc crc;
 } fv_train_log;
 
