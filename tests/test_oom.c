@@ -10,6 +10,7 @@
 #include "fovea/optim.h"
 #include "support/compound.h"
 #include "support/failing.h"
+#include "support/files.h"
 #include "support/oom_files.h"
 #include "support/oom_layers.h"
 #include "support/oom_look.h"
@@ -26,8 +27,12 @@ static struct {
 static fv_status make_context(failing_allocator *f, fv_pool *pool, fv_device_kind device,
                               fv_ctx **out)
 {
+    static fault_io files;
     fv_ctx_config cfg;
     fv_ctx_config_init(&cfg, sizeof cfg);
+    /* Memory is at stake here, not the disk: nothing waits for it. */
+    fault_io_init(&files, &cfg.io);
+    files.unsynced = true;
     cfg.allocator = failing_allocator_table(f);
     cfg.memory_uncached = true; /* every block is a request */
     cfg.pool = pool;
