@@ -186,7 +186,9 @@ static void linear_ways_agree(void)
         fv_tensor *bias = tensor_random(ctx, 3, 1, 70), *res = tensor_random(ctx, 4, 3, 2, 9, 70);
         fv_tensor *w2 = fv_leaf(ctx, tensor_random(ctx, 2, 2, 70, 33));
         fv_tensor *w3 = tensor_random(ctx, 2, 2, 70, 33);
+        fv_tensor *w4 = fv_leaf(ctx, tensor_random(ctx, 2, 2, 70, 33));
         CHECK_OK(ctx, fv_linear_pack(ctx, w3));
+        CHECK_OK(ctx, fv_linear_pack(ctx, w4));
         for (int act = FV_ACT_NONE; act < FV_ACT_COUNT; act++)
             for (int parts = 0; parts < 4; parts++) {
                 fv_scope_begin(ctx);
@@ -194,9 +196,11 @@ static void linear_ways_agree(void)
                 fv_tensor *fused = fv_linear_act(ctx, x, w, b, (fv_act)act, r);
                 fv_tensor *recorded = fv_linear_act(ctx, x, w2, b, (fv_act)act, r);
                 fv_tensor *packed = fv_linear_act(ctx, x, w3, b, (fv_act)act, r);
+                fv_tensor *both = fv_linear_act(ctx, x, w4, b, (fv_act)act, r);
                 fv_tensor *steps = by_steps(ctx, x, w, b, (fv_act)act, r);
                 CHECK(tensor_same(ctx, fused, recorded));
                 CHECK(tensor_same(ctx, fused, packed));
+                CHECK(tensor_same(ctx, fused, both));
                 CHECK(tensor_same(ctx, fused, steps));
                 fv_scope_end(ctx);
             }
@@ -227,6 +231,32 @@ static void packed_copy_follows_the_weight(void)
     CHECK_EQ(fv_linear_pack(ctx, NULL), FV_ERR_STATE);
     CHECK_EQ(fv_ctx_error(ctx), FV_OK);
     fv_ctx_destroy(&ctx);
+}
+
+/* The gradient of a weight that several calls use is that of one call over all their rows, the
+ * later calls' first, to the bit; whether little waits for the end of the walk or too much. */
+static void shared_weights_sum_in_one_chain(void)
+{
+    const struct {
+        int calls, rows, in, out;
+    } cases[] = {{3, 7, 33, 20}, {5, 1024, 4092, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int calls = cases[i].calls, rows = cases[i].rows, in = cases[i].in;
+        fv_ctx *ctx = make();
+        fv_tensor *w = fv_leaf(ctx, tensor_random(ctx, 9, 2, cases[i].out, in));
+        fv_tensor *w_once = fv_leaf(ctx, tensor_random(ctx, 9, 2, cases[i].out, in));
+        fv_tensor *x[5], *turned[5], *y[5];
+        for (int k = 0; k < calls; k++) {
+            x[k] = turned[calls - 1 - k] = tensor_random(ctx, (uint64_t)k, 2, rows, in);
+            y[k] = fv_linear(ctx, x[k], w, NULL);
+        }
+        fv_tensor *all = fv_square(ctx, fv_concat(ctx, calls, y, 0));
+        CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, all, 0, NULL, false)));
+        fv_tensor *once = fv_linear(ctx, fv_concat(ctx, calls, turned, 0), w_once, NULL);
+        CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, fv_square(ctx, once), 0, NULL, false)));
+        CHECK(tensor_same(ctx, fv_grad(ctx, w), fv_grad(ctx, w_once)));
+        fv_ctx_destroy(&ctx);
+    }
 }
 
 /* A transposed view as the weight, and x with gaps, against plain copies. */
@@ -332,6 +362,7 @@ int main(int argc, char **argv)
     RUN(packed_copy_follows_the_weight);
     RUN(linear_of_views);
     RUN(shared_weight_adds_up);
+    RUN(shared_weights_sum_in_one_chain);
     RUN(linear_refuses);
     RUN(conv1d_equals_loops);
     return TEST_END();

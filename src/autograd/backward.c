@@ -137,6 +137,37 @@ void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated)
     if (!accumulated) fv_back_send(back, i, t);
 }
 
+void fv_back_send_product(fv_op_back *back, int i, fv_matrix a, fv_matrix b)
+{
+    bool accumulate;
+    fv_tensor *dest = fv_back_dest(back, i, &accumulate);
+    if (back->ctx->error != FV_OK) return;
+    fv_product(back->ctx, dest->dtype, fv_matrix_at(dest->data, a.rows, b.cols), a, b, accumulate);
+    fv_back_sent(back, i, dest, accumulate);
+}
+
+void fv_leaf_add_product(fv_ctx *ctx, fv_tensor *leaf, fv_matrix a, fv_matrix b)
+{
+    const bool in_place = exclusive(leaf->grad);
+    fv_tensor *dest = in_place ? leaf->grad : fv_tensor_like(ctx, leaf);
+    if (ctx->error != FV_OK) return;
+    fv_product(ctx, dest->dtype, fv_matrix_at(dest->data, a.rows, b.cols), a, b, in_place);
+    if (!in_place) deliver(ctx, &(fv_edge){.leaf = leaf}, dest);
+}
+
+void fv_back_send_outer(fv_op_back *back, int i, fv_tensor *du, fv_tensor *x)
+{
+    fv_ctx *ctx = back->ctx;
+    fv_tensor *leaf = back->node->edge[i].leaf;
+    if (ctx->error != FV_OK || !fv_back_wants(back, i)) return;
+#ifdef FV_TEST_HOOKS
+    if (sabotaged(back, i)) leaf = NULL;
+#endif
+    if (leaf && fv_pending_add(ctx, leaf, du, x)) return;
+    const fv_matrix a = fv_matrix_of(ctx, &du), b = fv_matrix_of(ctx, &x);
+    if (ctx->error == FV_OK) fv_back_send_product(back, i, fv_matrix_flip(a), b);
+}
+
 void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g)
 {
     const fv_edge *edge = &back->node->edge[i];
@@ -269,6 +300,7 @@ fv_status fv_tape_walk(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad, const fv_node
         node->grad[y->node_out] = seed;
         if (!grad) drop_temporaries(ctx->scope);
         walk(ctx, node, stop, y);
+        fv_pending_flush(ctx);
     }
     if (ctx->error != FV_OK) forget_gradients(ctx);
     fv_scope_end(ctx);

@@ -10,8 +10,10 @@
 #define FV_AUTOGRAD_TAPE_H
 
 #include "ops/op.h"
+#include "ops/product.h"
 
 typedef struct fv_node fv_node;
+typedef struct fv_pending fv_pending;
 
 typedef struct fv_edge {
     fv_node *node;   /* the input came from this call ... */
@@ -41,6 +43,8 @@ struct fv_node {
 
 typedef struct fv_tape {
     fv_node *first, *last;
+    fv_pending *pending, *pending_last; /* see below */
+    size_t pending_bytes;
 } fv_tape;
 
 /* Puts a finished call on the tape. On failure poisons. */
@@ -52,5 +56,14 @@ fv_status fv_tape_walk(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad, const fv_node
 
 /* Drops everything a node holds and takes it off the tape. */
 void fv_node_consume(fv_ctx *ctx, fv_node *node);
+
+/* Adds a b to the gradient of a leaf that has one. */
+void fv_leaf_add_product(fv_ctx *ctx, fv_tensor *leaf, fv_matrix a, fv_matrix b);
+
+/* Products du^T x that wait for the end of the walk (pending.c). add: false where the product is
+ * better made at once; flush: adds them all; forget: drops them all. */
+bool fv_pending_add(fv_ctx *ctx, fv_tensor *leaf, fv_tensor *du, fv_tensor *x);
+void fv_pending_flush(fv_ctx *ctx);
+void fv_pending_forget(fv_ctx *ctx);
 
 #endif

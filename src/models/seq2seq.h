@@ -71,6 +71,10 @@ fv_tensor *fv_seq2seq_read(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *state, f
                            fv_tensor *embedded);
 fv_tensor *fv_seq2seq_logits(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *readout);
 
+/* Brings the weights of a step into the form that repeated products read best; those of the readout
+ * and the output too, where they are met at every step. What has that form already is left. */
+void fv_seq2seq_pack(fv_ctx *ctx, const fv_seq2seq *m, bool output);
+
 void fv_seq2seq_search_free(fv_seq2seq *m);
 
 #endif

@@ -1,5 +1,6 @@
 /* The decoder: its first state, one step, and the readout. */
 #include "models/seq2seq.h"
+#include "tensor/tensor.h"
 
 static fv_tensor *first_of(fv_ctx *ctx, fv_tensor *const layer[2], const fv_memory *memory)
 {
@@ -106,6 +107,31 @@ fv_decoder_step fv_seq2seq_step(fv_ctx *ctx, const fv_seq2seq *m, const fv_memor
         if (state->feed) state->feed = step.readout;
     }
     return step;
+}
+
+static void pack(fv_ctx *ctx, fv_tensor *w)
+{
+    if (!w || ctx->error != FV_OK || w->dtype != FV_F32) return;
+    if (w->packed && w->packed_version == w->buffer->version) return;
+    const fv_status status = fv_linear_pack(ctx, w);
+    if (status != FV_OK) fv_poison_last(ctx, status);
+}
+
+void fv_seq2seq_pack(fv_ctx *ctx, const fv_seq2seq *m, bool output)
+{
+    for (int l = 0; l < m->cfg.layers; l++) {
+        if (l > 0 || output) pack(ctx, m->decoder.weights[l][0].input);
+        pack(ctx, m->decoder.weights[l][0].hidden);
+    }
+    pack(ctx, m->feed);
+    pack(ctx, m->w_q);
+    if (output || m->cfg.decoder == FV_DECODER_LUONG) {
+        pack(ctx, m->read_state);
+        pack(ctx, m->read_context);
+    }
+    if (!output) return;
+    pack(ctx, m->read_token);
+    pack(ctx, m->output);
 }
 
 /* ---- the readout ------------------------------------------------------------------ */

@@ -136,6 +136,7 @@ static void run_steps(run *r)
     fv_memory memory =
         fv_seq2seq_encode(ctx, r->m, r->batch, &r->source, r->target.order, training);
     if (ctx->error != FV_OK) return;
+    fv_seq2seq_pack(ctx, r->m, false);
     fv_decoder_state state = fv_seq2seq_first_state(ctx, r->m, &memory);
     if (!training || r->teaching->sampling <= 0) {
         r->all_embedded = embed(r, r->target.total, r->given);

@@ -177,6 +177,7 @@ fv_status fv_seq2seq_stepper(fv_seq2seq *m, const fv_token_pairs *sources, fv_st
     if (sources->count > 0)
         m->search->all = fv_seq2seq_encode(ctx, m, sources, &packing, NULL, false);
     map_memory(&m->search->all, ctx, hold);
+    fv_seq2seq_pack(ctx, m, true);
     fv_no_grad_end(ctx);
     fv_scope_end(ctx);
     fv_packing_free(&packing);

@@ -96,7 +96,7 @@ static void fused(fv_op_run *run, fv_tensor *out, fv_act act, fv_tensor *residua
     fv_gemm gemm = fv_product_gemm(c, mx, fv_matrix_flip(mw));
     gemm.act = act;
     void *b = mw.data;
-    if (w->packed && w->packed_version == w->buffer->version && !run->recording) {
+    if (w->packed && w->packed_version == w->buffer->version) {
         gemm.b_packed = 1;
         b = w->packed->data;
     }
@@ -164,16 +164,6 @@ static fv_tensor *through_act(fv_op_back *back, fv_act act)
     return du;
 }
 
-/* input i's gradient, a matrix product. */
-static void send_product(fv_op_back *back, int i, fv_matrix a, fv_matrix b)
-{
-    bool accumulate;
-    fv_tensor *dest = fv_back_dest(back, i, &accumulate);
-    if (back->ctx->error != FV_OK) return;
-    fv_product(back->ctx, dest->dtype, fv_matrix_at(dest->data, a.rows, b.cols), a, b, accumulate);
-    fv_back_sent(back, i, dest, accumulate);
-}
-
 static void backward(fv_op_back *back)
 {
     fv_ctx *ctx = back->ctx;
@@ -186,13 +176,10 @@ static void backward(fv_op_back *back)
     if (fv_back_wants(back, X)) {
         fv_tensor *w = back->saved[SAVED_WEIGHT];
         fv_matrix mw = fv_matrix_of(ctx, &w);
-        send_product(back, X, du, mw);
+        fv_back_send_product(back, X, du, mw);
     }
-    if (fv_back_wants(back, WEIGHT) && ctx->error == FV_OK) {
-        fv_tensor *x = back->saved[SAVED_X];
-        fv_matrix mx = fv_matrix_of(ctx, &x);
-        send_product(back, WEIGHT, fv_matrix_flip(du), mx);
-    }
+    if (fv_back_wants(back, WEIGHT))
+        fv_back_send_outer(back, WEIGHT, du_rows, back->saved[SAVED_X]);
     if (back->n_in > BIAS && fv_back_wants(back, BIAS)) {
         fv_tensor *db = fv_back_new(back, BIAS);
         if (ctx->error != FV_OK) return;

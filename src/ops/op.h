@@ -194,6 +194,10 @@ void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g);
  */
 fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate);
 void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated);
+/* Sends du^T x to input i [out, in], the rows of du [..., out] and x [..., in] being one call's
+ * share of the sum: of a weight that several calls use, the shares may be multiplied together when
+ * the walk is over. */
+void fv_back_send_outer(fv_op_back *back, int i, fv_tensor *du, fv_tensor *x);
 
 /* Whether additive term k is to be computed: always, but for sabotaged test runs. For terms added
  * by separate launches; terms inside kernels use FV_TERM. */

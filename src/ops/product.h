@@ -47,6 +47,9 @@ void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *c
 /* B (k x n) as panels for products with b_packed, in a tensor of the innermost scope. */
 fv_tensor *fv_product_pack(fv_ctx *ctx, fv_dtype dtype, fv_matrix b);
 
+/* Sends a b to input i, adding in place where that is possible. */
+void fv_back_send_product(fv_op_back *back, int i, fv_matrix a, fv_matrix b);
+
 /* out (cols entries, contiguous) = the sum over the rows of m. */
 void fv_column_sum(fv_ctx *ctx, fv_dtype dtype, void *out, fv_matrix m);
 

@@ -84,11 +84,21 @@ static void copy_strip(int64_t k, const float *a, int64_t a_col, float *out)
     }
 }
 
+/* Columns of A that lie contiguous lie far from each other: no hardware prefetcher follows. */
+static void fetch_columns(int64_t rows, int64_t k, const float *a, int64_t a_col)
+{
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t row = 0; row < rows + FV_LINE; row += FV_LINE)
+            _mm_prefetch((const void *)(a + i * a_col + smaller(row, rows - 1)), _MM_HINT_T0);
+}
+
 void FV_GEMM_NAME(pack_a)(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,
                           float *out)
 {
     for (int64_t i = 0; i < k; i += K_STEP) {
-        const int64_t depth = smaller(K_STEP, k - i);
+        const int64_t depth = smaller(K_STEP, k - i), next = i + K_STEP;
+        if (a_row == 1 && next < k)
+            fetch_columns(rows, smaller(K_STEP, k - next), a + next * a_col, a_col);
         for (int64_t row = 0; row < rows; row += FV_GEMM_STRIP) {
             const int64_t strip = smaller(FV_GEMM_STRIP, rows - row);
             const float *from = a + row * a_row + i * a_col;
