@@ -27,12 +27,8 @@ static struct {
 static fv_status make_context(failing_allocator *f, fv_pool *pool, fv_device_kind device,
                               fv_ctx **out)
 {
-    static fault_io files;
     fv_ctx_config cfg;
     fv_ctx_config_init(&cfg, sizeof cfg);
-    /* Memory is at stake here, not the disk: nothing waits for it. */
-    fault_io_init(&files, &cfg.io);
-    files.unsynced = true;
     cfg.allocator = failing_allocator_table(f);
     cfg.memory_uncached = true; /* every block is a request */
     cfg.pool = pool;
@@ -239,6 +235,7 @@ static void enough(void)
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
+    folder_prefer_memory();
     RUN(contexts);
     RUN(training);
     RUN(files);

@@ -168,8 +168,7 @@ static void every_kill_loses_nothing(void)
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
-    /* A killed process leaves the page cache behind: no disk is needed, and memory is faster. */
-    if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 1);
+    folder_prefer_memory(); /* a killed process leaves the page cache behind: no disk is needed */
     folder_make();
     CHECK_EQ(train_in(NULL, NULL, unbroken), FV_OK);
     RUN(every_failed_call_loses_nothing);

@@ -13,6 +13,11 @@
 
 static char folder[512];
 
+void folder_prefer_memory(void)
+{
+    if (access("/dev/shm", W_OK | X_OK) == 0) setenv("TMPDIR", "/dev/shm", 1);
+}
+
 void folder_make(void)
 {
     const char *base = getenv("TMPDIR");

@@ -9,6 +9,9 @@
 
 /* ---- a folder -------------------------------------------------------------------- */
 
+/* Sets $TMPDIR to memory where there is some: for tests of many files to which a disk that can be
+ * slow adds nothing. */
+void folder_prefer_memory(void);
 /* Makes a new folder under $TMPDIR or /tmp; removed with all in it by folder_remove. */
 void folder_make(void);
 void folder_remove(void);
