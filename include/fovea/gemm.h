@@ -14,6 +14,20 @@
  * one chain of fused multiply-adds with k ascending, from 0 or, with `accumulate`,
  * from C; so its bits do not depend on m, n, the batch, the threads, the strides,
  * packing or the SIMD level (which NaN comes out of several may).
+ *
+ * Weights that are read more often than written are packed once, as floats or in fewer
+ * bits; a product with one row takes as long as reading them:
+ *
+ *     void *w = aligned_alloc(64, fv_gemm_packed_bytes(FV_WEIGHT_I8, k, n));
+ *     fv_status s = fv_gemm_pack_as(FV_WEIGHT_I8, k, n, b, b_row, b_col, w);
+ *     g.b_packed = 1;
+ *     g.b_form = FV_WEIGHT_I8;
+ *     s = fv_gemm_run(&g, a, w, c, NULL, scratch, need);
+ *
+ * bf16: each weight rounded to nearest even; the product is that of the rounded weights.
+ * int8: column j is q(k,j) scale(j) with whole q from -127 to 127 and scale(j) = max|B(.,j)| / 127;
+ * the chain runs over A(i,k) q(k,j), and its sum is multiplied by scale(j) before the bias. A
+ * column that holds NaN or an infinity gives NaN.
  */
 #ifndef FOVEA_GEMM_H
 #define FOVEA_GEMM_H
@@ -35,6 +49,14 @@ typedef enum fv_act {
     FV_ACT_COUNT
 } fv_act;
 
+/* How packed weights are stored. */
+typedef enum fv_weight_form {
+    FV_WEIGHT_F32,
+    FV_WEIGHT_BF16,
+    FV_WEIGHT_I8,
+    FV_WEIGHT_FORM_COUNT
+} fv_weight_form;
+
 enum { FV_GEMM_BATCH_RANK = 6 };
 
 typedef struct fv_gemm {
@@ -50,8 +72,9 @@ typedef struct fv_gemm {
     int64_t a_batch[FV_GEMM_BATCH_RANK], b_batch[FV_GEMM_BATCH_RANK];
     int64_t c_batch[FV_GEMM_BATCH_RANK], residual_batch[FV_GEMM_BATCH_RANK];
     fv_act act;
-    int accumulate; /* C += A B; then no bias, act or residual */
-    int b_packed;   /* B is the result of fv_gemm_pack; batch strides count packed floats */
+    int accumulate;        /* C += A B; then no bias, act or residual */
+    int b_packed;          /* B is the result of fv_gemm_pack; batch strides count packed floats */
+    fv_weight_form b_form; /* of a packed B; but for F32: no batch, no accumulate */
 } fv_gemm;
 
 typedef struct fv_gemm_exec {
@@ -64,9 +87,10 @@ typedef struct fv_gemm_exec {
 /* Scratch bytes for fv_gemm_run with that many threads. SIZE_MAX if the sizes overflow. */
 FV_API size_t fv_gemm_scratch(const fv_gemm *g, int threads);
 
-/* exec may be NULL. Fails: ARGUMENT (negative size, wrong strides, scratch too small, bias with
- * accumulate), UNSUPPORTED (level). C must not overlap A, B or the bias; residual may be C. */
-FV_API FV_MUST_USE fv_status fv_gemm_run(const fv_gemm *g, const float *a, const float *b, float *c,
+/* b: floats, or packed weights of any form. exec may be NULL. Fails: ARGUMENT (negative size, wrong
+ * strides, scratch too small, bias with accumulate), UNSUPPORTED (level). C must not overlap A, B
+ * or the bias; residual may be C. */
+FV_API FV_MUST_USE fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b, float *c,
                                          const fv_gemm_exec *exec, void *scratch,
                                          size_t scratch_bytes);
 
@@ -74,6 +98,12 @@ FV_API FV_MUST_USE fv_status fv_gemm_run(const fv_gemm *g, const float *a, const
 FV_API size_t fv_gemm_packed_floats(int64_t k, int64_t n);
 FV_API FV_MUST_USE fv_status fv_gemm_pack(int64_t k, int64_t n, const float *b, int64_t b_row,
                                           int64_t b_col, float *packed);
+
+/* The same for any form, in bytes. SIZE_MAX if the sizes overflow or the form is none. */
+FV_API size_t fv_gemm_packed_bytes(fv_weight_form form, int64_t k, int64_t n);
+FV_API FV_MUST_USE fv_status fv_gemm_pack_as(fv_weight_form form, int64_t k, int64_t n,
+                                             const float *b, int64_t b_row, int64_t b_col,
+                                             void *packed);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "kernels/level.h"
+#include "kernels/weights.h"
 
 typedef struct level_kernels {
     fv_kernel_fn gemm, pack;
@@ -44,6 +45,9 @@ fv_status fv_gemm_check(const fv_gemm *g)
     if (g->act < FV_ACT_NONE || g->act >= FV_ACT_COUNT) return FV_ERR_ARGUMENT;
     if (g->accumulate && g->act != FV_ACT_NONE) return FV_ERR_ARGUMENT;
     if (g->m > 1 && g->c_row < g->n) return FV_ERR_ARGUMENT;
+    if (g->b_form < FV_WEIGHT_F32 || g->b_form >= FV_WEIGHT_FORM_COUNT) return FV_ERR_ARGUMENT;
+    if (g->b_form != FV_WEIGHT_F32 && (!g->b_packed || g->accumulate || g->batch_rank > 0))
+        return FV_ERR_ARGUMENT;
     int64_t rows, size;
     if (!fv_mul_i64(g->batch, g->m, &rows) || !fv_mul_i64(rows, g->n, &size))
         return FV_ERR_ARGUMENT;
@@ -61,7 +65,7 @@ size_t fv_gemm_scratch(const fv_gemm *g, int threads)
     return fv_gemm_check(g) == FV_OK ? fv_gemm_scratch_query(g, threads) : SIZE_MAX;
 }
 
-fv_status fv_gemm_run(const fv_gemm *g, const float *a, const float *b, float *c,
+fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b, float *c,
                       const fv_gemm_exec *exec, void *scratch, size_t scratch_bytes)
 {
     static const fv_gemm_exec plain = {.level = FV_SIMD_AUTO};
@@ -86,20 +90,34 @@ fv_status fv_gemm_run(const fv_gemm *g, const float *a, const float *b, float *c
 
 size_t fv_gemm_packed_floats(int64_t k, int64_t n)
 {
-    size_t panels, floats;
-    if (k < 0 || n < 0 || !fv_align_size((size_t)n, FV_GEMM_PANEL, &panels) ||
-        !fv_mul_size(panels, (size_t)k, &floats) || floats > SIZE_MAX / sizeof(float))
+    const size_t bytes = fv_gemm_packed_bytes(FV_WEIGHT_F32, k, n);
+    return bytes == SIZE_MAX ? SIZE_MAX : bytes / sizeof(float);
+}
+
+size_t fv_gemm_packed_bytes(fv_weight_form form, int64_t k, int64_t n)
+{
+    size_t cols, line, bytes;
+    if (form < FV_WEIGHT_F32 || form >= FV_WEIGHT_FORM_COUNT || k < 0 || n < 0 ||
+        !fv_align_size((size_t)n, FV_GEMM_PANEL, &cols) ||
+        !fv_mul_size((size_t)k + 2, sizeof(float), &line) ||
+        !fv_mul_size(cols, line, &bytes)) /* above what any form takes */
         return SIZE_MAX;
-    return floats;
+    return cols / FV_GEMM_PANEL * fv_weight_panel_bytes(form, k);
+}
+
+fv_status fv_gemm_pack_as(fv_weight_form form, int64_t k, int64_t n, const float *b, int64_t b_row,
+                          int64_t b_col, void *packed)
+{
+    if (fv_gemm_packed_bytes(form, k, n) == SIZE_MAX) return FV_ERR_ARGUMENT;
+    fv_gemm_pack_args args = {.k = k, .n = n, .b_row = b_row, .b_col = b_col, .form = form};
+    fv_exec e = {.parallel = parallel_in_pool, .threads = 1};
+    void *ptr[2] = {packed, (void *)b};
+    kernels_of(fv_level_usable()).pack(&e, ptr, &args);
+    return FV_OK;
 }
 
 fv_status fv_gemm_pack(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col,
                        float *packed)
 {
-    if (fv_gemm_packed_floats(k, n) == SIZE_MAX) return FV_ERR_ARGUMENT;
-    fv_gemm_pack_args args = {.k = k, .n = n, .b_row = b_row, .b_col = b_col};
-    fv_exec e = {.parallel = parallel_in_pool, .threads = 1};
-    void *ptr[2] = {packed, (void *)b};
-    kernels_of(fv_level_usable()).pack(&e, ptr, &args);
-    return FV_OK;
+    return fv_gemm_pack_as(FV_WEIGHT_F32, k, n, b, b_row, b_col, packed);
 }

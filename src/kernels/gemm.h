@@ -3,7 +3,7 @@
  *   args: fv_gemm (fovea/gemm.h). f32: ref, AVX2, AVX-512; f64: ref only.
  * PACK ptr: packed, b. args: fv_gemm_pack_args.
  * The packed form is one for all levels: panels of FV_GEMM_PANEL columns, [n/panel][k][panel],
- * the last panel padded with zeros.
+ * the last panel padded with zeros; forms of fewer bits are described in kernels/weights.h.
  *
  * Every level computes C(i,j) as fma(A(i,k), B(k,j), sum) for k ascending from sum = 0 (from C
  * with `accumulate`). Whatever cuts k into blocks carries the running sum over.
@@ -18,6 +18,7 @@ enum { FV_GEMM_PANEL = 64 };
 
 typedef struct fv_gemm_pack_args {
     int64_t k, n, b_row, b_col;
+    fv_weight_form form;
 } fv_gemm_pack_args;
 
 /* Element offsets of one member of the batch. */
@@ -55,6 +56,7 @@ typedef struct fv_gemm_plan {
     int64_t a_rows; /* rows of A packed at a time; 0: A is read where it lies */
     bool pack_b;    /* else B is packed already, or read where it lies */
     bool one_row;   /* a vector times a matrix: streamed, nothing is packed */
+    bool few_rows;  /* up to a strip of rows times weights of few bits: likewise */
     bool serial;    /* too little work to wake another thread */
     int64_t a_floats, b_floats, sum_floats; /* scratch of one thread */
 } fv_gemm_plan;

@@ -37,7 +37,8 @@ static bool a_needs_packing(const fv_gemm *g)
 
 static bool b_needs_packing(const fv_gemm *g)
 {
-    if (g->b_packed || g->k == 0) return false;
+    if (g->k == 0) return false;
+    if (g->b_packed) return g->b_form != FV_WEIGHT_F32; /* widened on the way */
     if (g->b_col != 1) return g->n > 1;
     return g->m > FV_GEMM_STRIP && g->k * g->n > DIRECT_FLOATS;
 }
@@ -71,7 +72,9 @@ static void choose_depth(const fv_gemm *g, fv_gemm_plan *plan)
 static int64_t choose_panels(const fv_gemm *g, int threads, const fv_gemm_plan *plan)
 {
     const int64_t all = larger(1, divide_up(g->n, FV_GEMM_PANEL));
-    if (plan->one_row) return plan->serial ? all : divide_up(all, threads);
+    /* Several units a thread: one that wakes late leaves its share to the others. */
+    if (plan->one_row || plan->few_rows)
+        return plan->serial ? all : larger(1, all / ((int64_t)UNITS_PER_THREAD * threads));
     if (plan->pack_b && g->m <= FV_GEMM_STRIP) return 1;
     const int64_t block = plan->a_rows ? B_BLOCK_WITH_PACKED_A : B_BLOCK_FLOATS;
     const int64_t fit = block / (larger(plan->depth, 1) * FV_GEMM_PANEL);
@@ -84,14 +87,17 @@ void fv_gemm_make_plan(const fv_gemm *g, int threads, fv_gemm_plan *plan)
     const double work = (double)g->m * (double)g->n * (double)g->k * (double)g->batch;
     plan->serial = threads <= 1 || work < SERIAL_WORK;
     plan->one_row = g->m == 1 && g->n > 1 && (g->b_packed || g->b_col == 1);
-    plan->pack_b = !plan->one_row && b_needs_packing(g);
+    plan->few_rows = g->b_form != FV_WEIGHT_F32 && g->m <= FV_GEMM_STRIP;
+    if (plan->few_rows) plan->one_row = false;
+    const bool streamed = plan->one_row || plan->few_rows;
+    plan->pack_b = !streamed && b_needs_packing(g);
     choose_depth(g, plan);
-    if (!plan->one_row && a_needs_packing(g)) {
+    if (!streamed && a_needs_packing(g)) {
         const int64_t strips = larger(1, A_BLOCK_FLOATS / (larger(plan->depth, 1) * FV_GEMM_STRIP));
         plan->a_rows = smaller(strips, divide_up(g->m, FV_GEMM_STRIP)) * FV_GEMM_STRIP;
     }
     plan->panels = choose_panels(g, threads, plan);
-    if (!plan->serial && !plan->one_row) spread(g, threads, plan);
+    if (!plan->serial && !streamed) spread(g, threads, plan);
     plan->row_units = plan->rows ? divide_up(g->m, plan->rows) : 0;
     plan->column_units = divide_up(divide_up(g->n, FV_GEMM_PANEL), plan->panels);
     plan->units = g->batch * plan->row_units * plan->column_units;

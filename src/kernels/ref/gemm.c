@@ -3,6 +3,7 @@
  */
 #include "kernels/gemm.h"
 #include "kernels/ref/composite.h"
+#include "kernels/weights.h"
 
 typedef struct job {
     const fv_gemm *g;
@@ -30,6 +31,18 @@ static real activate(fv_act act, real x)
     }
 }
 
+/* The sums of one row over a panel of weights in few bits. */
+static void low_sums(const fv_gemm *g, const real *a, const char *panel, int64_t count, real *sum)
+{
+    for (int64_t k = 0; k < g->k; k++)
+        for (int64_t col = 0; col < count; col++)
+            sum[col] =
+                real_fma(a[k * g->a_col], (real)fv_weight_at(g->b_form, panel, k, col), sum[col]);
+    const float *scale = fv_weight_scales(g->b_form, panel);
+    for (int64_t col = 0; scale && col < count; col++)
+        sum[col] *= (real)scale[col];
+}
+
 /* Columns [first, first + count) of one row; a panel's worth keeps the sums and B in the cache. */
 static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64_t first,
                      int64_t count)
@@ -50,9 +63,12 @@ static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64
     real sum[FV_GEMM_PANEL];
     for (int64_t col = 0; col < count; col++)
         sum[col] = g->accumulate ? c[col] : 0;
-    for (int64_t k = 0; k < g->k; k++)
-        for (int64_t col = 0; col < count; col++)
-            sum[col] = real_fma(a[k * g->a_col], b[k * b_row + col * b_col], sum[col]);
+    if (g->b_form != FV_WEIGHT_F32)
+        low_sums(g, a, fv_weight_panel(g->b_form, j->b, g->k, first), count, sum);
+    else
+        for (int64_t k = 0; k < g->k; k++)
+            for (int64_t col = 0; col < count; col++)
+                sum[col] = real_fma(a[k * g->a_col], b[k * b_row + col * b_col], sum[col]);
     for (int64_t col = 0; col < count; col++) {
         real y = sum[col];
         if (j->bias) y += j->bias[first + col];
@@ -81,7 +97,9 @@ void FV_NAME(fv_ref_gemm)(const fv_exec *exec, void *const *ptr, const void *arg
     const fv_gemm *g = args;
     if (g->n <= 0) return;
     job j = {.g = g, .c = ptr[0], .a = ptr[1], .b = ptr[2], .bias = ptr[3], .residual = ptr[4]};
-    if (g->k == 0) j.a = j.b = j.c; /* never read, and may be NULL, which has no neighbours */
+    /* Never read, and may be NULL, which has no neighbours. */
+    if (g->k == 0 && g->b_form == FV_WEIGHT_F32) j.b = j.c;
+    if (g->k == 0) j.a = j.c;
     fv_exec_rows(exec, g->batch * g->m, g->n * (g->k + 1), rows, &j);
 }
 
@@ -110,6 +128,12 @@ void FV_NAME(fv_ref_pack)(const fv_exec *exec, void *const *ptr, const void *arg
 {
     const fv_gemm_pack_args *p = args;
     pack_job j = {.args = p, .packed = ptr[0], .b = ptr[1]};
+#ifndef FV_REAL_DOUBLE
+    if (p->form != FV_WEIGHT_F32) {
+        fv_weight_narrow(exec, ptr, p);
+        return;
+    }
+#endif
     fv_exec_rows(exec, (p->n + FV_GEMM_PANEL - 1) / FV_GEMM_PANEL, p->k * FV_GEMM_PANEL,
                  pack_panels, &j);
 }

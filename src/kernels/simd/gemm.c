@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/simd/gemm_simd.h"
+#include "kernels/weights.h"
 
 enum { ROW_COLS = 1024 }; /* columns of a one-row product whose sums stay in L1 */
 
@@ -26,7 +27,25 @@ typedef struct unit {
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static bool has_epilogue(const job *j) { return j->bias || j->residual || j->g->act; }
+static bool has_epilogue(const job *j)
+{
+    return j->bias || j->residual || j->g->act || j->g->b_form == FV_WEIGHT_I8;
+}
+
+/* What happens to sums from column `col` of row `row` of a unit on. */
+static fv_finish finish_at(const job *j, const unit *u, int64_t row, int64_t col)
+{
+    const fv_gemm *g = j->g;
+    fv_finish f = {.act = g->act, .residual_row = g->residual_row};
+    const int64_t at = u->col + col;
+    if (g->b_form == FV_WEIGHT_I8)
+        f.scale = fv_weight_scales(g->b_form, fv_weight_panel(g->b_form, j->b, g->k, at)) +
+                  at % FV_GEMM_PANEL;
+    if (j->bias) f.bias = j->bias + at;
+    if (j->residual)
+        f.residual = j->residual + u->at.residual + (u->row + row) * g->residual_row + at;
+    return f;
+}
 
 static unit locate(const job *j, int64_t index, int thread)
 {
@@ -89,6 +108,14 @@ static int64_t packed_on_the_way(const job *j, const unit *u)
 static b_view prepare_b(const job *j, const unit *u, int64_t k0, int64_t depth)
 {
     const fv_gemm *g = j->g;
+    if (g->k == 0) return (b_view){j->c, 0, 0};
+    if (g->b_form != FV_WEIGHT_F32) {
+        for (int64_t col = 0; col < u->cols; col += FV_GEMM_PANEL)
+            FV_GEMM_NAME(widen)
+        (g->b_form, fv_weight_panel(g->b_form, j->b, g->k, u->col + col), k0, depth,
+         u->b_block + col * depth);
+        return packed_view(u, depth);
+    }
     const float *b = j->b + u->at.b;
     if (g->b_packed) return (b_view){b + u->col * g->k + k0 * FV_GEMM_PANEL, FV_GEMM_PANEL, 0};
     b += k0 * g->b_row + u->col * g->b_col;
@@ -103,7 +130,7 @@ static b_view prepare_b(const job *j, const unit *u, int64_t k0, int64_t depth)
 /* A level with narrower tiles walks through the slices of a panel of packed weights. */
 static const float *b_tile(const job *j, const b_view *view, int64_t col)
 {
-    if (j->g->b_packed)
+    if (j->g->b_packed && !j->plan.pack_b)
         return view->base + col / FV_GEMM_PANEL * FV_GEMM_PANEL * j->g->k + col % FV_GEMM_PANEL;
     return view->base + col / FV_TILE_COLS * view->step;
 }
@@ -180,13 +207,7 @@ static void run_strip(const job *j, const unit *u, const strip *s, const b_view 
         t->c_row = finish ? width : sums.row;
         run_tile(u, s, t, packed, col, cols);
         if (!finish) continue;
-        const fv_finish f = {.act = g->act,
-                             .bias = j->bias ? j->bias + u->col + col : NULL,
-                             .residual = j->residual ? j->residual + u->at.residual +
-                                                           (u->row + s->row) * g->residual_row +
-                                                           u->col + col
-                                                     : NULL,
-                             .residual_row = g->residual_row};
+        const fv_finish f = finish_at(j, u, s->row, col);
         FV_GEMM_NAME(finish)(&f, buffer, width, c + col, g->c_row, s->rows, cols);
     }
 }
@@ -242,10 +263,24 @@ static void row_unit(const job *j, const unit *u)
                 FV_GEMM_NAME(row_by_panel)(g->k, a, g->a_col, b + p * g->k, sums + p);
         else
             FV_GEMM_NAME(row_by_matrix)(g->k, cols, a, g->a_col, b, g->b_row, sums);
-        const fv_finish f = {.act = g->act,
-                             .bias = j->bias ? j->bias + col : NULL,
-                             .residual = j->residual ? j->residual + u->at.residual + col : NULL};
+        const fv_finish f = finish_at(j, u, 0, done);
         FV_GEMM_NAME(finish)(&f, sums, ROW_COLS, c, cols, 1, cols);
+    }
+}
+
+/* Up to a strip of rows against weights of few bits, a panel at a time. */
+static void low_unit(const job *j, const unit *u)
+{
+    const fv_gemm *g = j->g;
+    _Alignas(64) float sums[FV_GEMM_STRIP * FV_GEMM_PANEL];
+    fv_low_rows t = {.k = g->k, .a = j->a, .a_row = g->a_row, .a_col = g->a_col, .sum = sums};
+    for (int64_t col = 0; col < u->cols; col += FV_GEMM_PANEL) {
+        t.panel = fv_weight_panel(g->b_form, j->b, g->k, u->col + col);
+        FV_GEMM_NAME(low_rows)(&t, g->b_form, (int)u->rows);
+        const fv_finish f = finish_at(j, u, 0, col);
+        FV_GEMM_NAME(finish)
+        (&f, sums, FV_GEMM_PANEL, j->c + u->col + col, g->c_row, u->rows,
+         smaller(FV_GEMM_PANEL, u->cols - col));
     }
 }
 
@@ -259,6 +294,10 @@ static void units(const void *arg, int64_t begin, int64_t end, int thread)
             row_unit(j, &u);
             continue;
         }
+        if (j->plan.few_rows) {
+            low_unit(j, &u);
+            continue;
+        }
         int64_t k0 = 0;
         do {
             const int64_t depth = smaller(j->plan.depth, k - k0);
@@ -270,19 +309,21 @@ static void units(const void *arg, int64_t begin, int64_t end, int thread)
 
 void FV_GEMM_NAME(gemm)(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_gemm *g = args;
-    job j = {.g = g,
+    fv_gemm g = *(const fv_gemm *)args;
+    if (g.b_packed) g.b_row = g.b_col = 0; /* mean nothing, and must not be taken for contiguous */
+    job j = {.g = &g,
              .c = ptr[0],
              .a = ptr[1],
              .b = ptr[2],
              .bias = ptr[3],
              .residual = ptr[4],
              .scratch = exec->scratch};
-    if (g->k == 0) j.a = j.b = j.c; /* never read, and may be NULL, which has no neighbours */
-    fv_gemm_make_plan(g, exec->threads, &j.plan);
+    /* Never read, and may be NULL, which has no neighbours. */
+    if (g.k == 0 && g.b_form == FV_WEIGHT_F32) j.b = j.c;
+    if (g.k == 0) j.a = j.c;
+    fv_gemm_make_plan(&g, exec->threads, &j.plan);
     if (j.plan.units <= 0) return;
-    if (g->b_col == 1 && g->m <= FV_DIRECT_ROWS && !fv_rows_collide(g->b_row))
-        j.plan.pack_b = false;
+    if (g.b_col == 1 && g.m <= FV_DIRECT_ROWS && !fv_rows_collide(g.b_row)) j.plan.pack_b = false;
     if (j.plan.serial)
         units(&j, 0, j.plan.units, 0);
     else

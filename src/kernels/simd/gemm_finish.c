@@ -1,4 +1,4 @@
-/* The end of a product: y = act(sum + bias) + residual, in the order of the reference. */
+/* The end of a product: y = act(sum scale + bias) + residual, in the order of the reference. */
 #include "kernels/simd/gemm_simd.h"
 #include "kernels/simd/vmath.h"
 
@@ -26,9 +26,10 @@ FV_INLINE vf activate(const fv_act act, vf x)
 FV_INLINE void finish_rows(const fv_act act, const fv_finish *f, const float *sum, int64_t sum_row,
                            float *c, int64_t c_row, int64_t rows, int64_t cols)
 {
-    const float *bias = f->bias, *residual = f->residual;
+    const float *scale = f->scale, *bias = f->bias, *residual = f->residual;
     for (int64_t r = 0; r < rows; r++) {
         V_LOOP(cols, 0, vf y = v_load(sum + i, count);
+               if (scale) y = v_mul(y, v_load(scale + i, count));
                if (bias) y = v_add(y, v_load(bias + i, count)); y = activate(act, y);
                if (residual) y = v_add(y, v_load(residual + i, count)); v_store(c + i, count, y));
         sum += sum_row;

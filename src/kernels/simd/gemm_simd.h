@@ -6,6 +6,7 @@
  *   gemm_tile.c    6 rows x a few vectors of C in registers: where the time goes
  *   gemm_wide.c    up to 3 rows x more vectors, for AVX2
  *   gemm_row.c     one row times a matrix
+ *   gemm_low.c     weights of few bits: a few rows times a panel, and panels widened
  *   gemm_finish.c  act(sum + bias) + residual
  *   pack.c         A and B into the order in which the tile reads them
  */
@@ -143,10 +144,10 @@ void FV_GEMM_NAME(wide)(const fv_tile *t, int rows);
 void FV_GEMM_NAME(wide_stream)(const fv_tile *t, int rows);
 void FV_GEMM_NAME(wide_pack)(const fv_tile *t, int rows);
 
-/* What is done to sums: y = act(sum + bias) + residual. */
+/* What is done to sums: y = act(sum scale + bias) + residual. */
 typedef struct fv_finish {
     fv_act act;
-    const float *bias, *residual; /* NULL: none; both at the first column */
+    const float *scale, *bias, *residual; /* NULL: none; each at the first column */
     int64_t residual_row;
 } fv_finish;
 
@@ -160,6 +161,21 @@ void FV_GEMM_NAME(row_by_panel)(int64_t k, const float *a, int64_t a_col, const 
                                 float *sum);
 void FV_GEMM_NAME(row_by_matrix)(int64_t k, int64_t cols, const float *a, int64_t a_col,
                                  const float *b, int64_t b_row, float *sum);
+
+/* A few rows of A against one panel of weights in few bits. */
+typedef struct fv_low_rows {
+    int64_t k;
+    const float *a;
+    int64_t a_row, a_col;
+    const char *panel;
+    float *sum; /* [rows][FV_GEMM_PANEL], written; the scales are left to `finish` */
+} fv_low_rows;
+
+/* rows 1..FV_GEMM_STRIP. */
+void FV_GEMM_NAME(low_rows)(const fv_low_rows *t, fv_weight_form form, int rows);
+/* Rows [k0, k0 + depth) of such a panel, unscaled, as panels of FV_TILE_COLS columns. */
+void FV_GEMM_NAME(widen)(fv_weight_form form, const char *panel, int64_t k0, int64_t depth,
+                         float *out);
 
 /* B (k x cols) into panels of `width` columns, [cols/width][k][width], zeros past the last. */
 void FV_GEMM_NAME(pack_b)(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,

@@ -4,6 +4,7 @@
  */
 #include "kernels/simd/gemm_simd.h"
 #include "kernels/simd/transpose.h"
+#include "kernels/weights.h"
 
 enum { K_STEP = 16 };
 
@@ -134,6 +135,10 @@ static void pack_panels(const void *arg, int64_t begin, int64_t end, int thread)
 void FV_GEMM_NAME(pack)(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_gemm_pack_args *p = args;
+    if (p->form != FV_WEIGHT_F32) {
+        fv_weight_narrow(exec, ptr, p);
+        return;
+    }
     pack_job j = {.args = p, .packed = ptr[0], .b = ptr[1]};
     fv_exec_rows(exec, (p->n + FV_GEMM_PANEL - 1) / FV_GEMM_PANEL, p->k * FV_GEMM_PANEL,
                  pack_panels, &j);

@@ -1,0 +1,159 @@
+/* Weights into fewer bits, and single rows back out. Runs once a model: plain loops that compilers
+ * vectorise, the same code and so the same bits for every level. */
+#include "kernels/weights.h"
+
+#include <math.h>
+
+#include "kernels/fill.h"
+
+enum { BLOCK_ROWS = 16 }; /* a line of each column, where columns are contiguous */
+
+typedef struct narrow_job {
+    const fv_gemm_pack_args *args;
+    const float *b;
+    char *packed;
+} narrow_job;
+
+/* A block of B on its way: BLOCK_ROWS rows of one panel, zeros past B's edges. */
+typedef struct block {
+    float at[BLOCK_ROWS][FV_GEMM_PANEL];
+} block;
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void load(const narrow_job *j, int64_t row, int64_t first, block *to)
+{
+    const fv_gemm_pack_args *p = j->args;
+    const int64_t rows = smaller(BLOCK_ROWS, p->k - row),
+                  cols = smaller(FV_GEMM_PANEL, p->n - first);
+    const float *b = j->b + row * p->b_row + first * p->b_col;
+    if (rows < BLOCK_ROWS || cols < FV_GEMM_PANEL) memset(to, 0, sizeof *to);
+    if (p->b_col == 1) {
+        for (int64_t i = 0; i < rows; i++)
+            memcpy(to->at[i], b + i * p->b_row, (size_t)cols * sizeof *b);
+        return;
+    }
+    for (int64_t col = 0; col < cols; col++)
+        for (int64_t i = 0; i < rows; i++)
+            to->at[i][col] = b[i * p->b_row + col * p->b_col];
+}
+
+static void narrow_bf16(const narrow_job *j, int64_t first, char *panel)
+{
+    uint32_t *out = (uint32_t *)(void *)panel;
+    block in;
+    for (int64_t row = 0; row < j->args->k; row += BLOCK_ROWS) {
+        load(j, row, first, &in);
+        const int64_t rows = smaller(BLOCK_ROWS, j->args->k - row);
+        for (int64_t i = 0; i < rows; i += 2, out += FV_GEMM_PANEL)
+            for (int64_t col = 0; col < FV_GEMM_PANEL; col++)
+                out[col] = (uint32_t)fv_f32_to_bf16(in.at[i][col]) |
+                           (uint32_t)fv_f32_to_bf16(in.at[i + 1][col]) << 16;
+    }
+}
+
+/* The largest magnitude of each column; NaN once there is a NaN. */
+static void column_sizes(const narrow_job *j, int64_t first, float size[FV_GEMM_PANEL])
+{
+    block in;
+    memset(size, 0, FV_GEMM_PANEL * sizeof *size);
+    for (int64_t row = 0; row < j->args->k; row += BLOCK_ROWS) {
+        load(j, row, first, &in);
+        for (int64_t i = 0; i < BLOCK_ROWS; i++)
+            for (int64_t col = 0; col < FV_GEMM_PANEL; col++) {
+                const float x = fabsf(in.at[i][col]);
+                size[col] = size[col] >= x || size[col] != size[col] ? size[col] : x;
+            }
+    }
+}
+
+static void narrow_i8(const narrow_job *j, int64_t first, char *panel)
+{
+    /* Adding 1.5 x 2^23 to a number below 2^22 leaves it rounded to nearest even. */
+    const float round = 0x1.8p23f;
+    float factor[FV_GEMM_PANEL], *scale = (float *)(void *)panel;
+    signed char *out = (signed char *)panel + FV_I8_SCALE_BYTES;
+    column_sizes(j, first, scale);
+    for (int64_t col = 0; col < FV_GEMM_PANEL; col++) {
+        const bool usable = scale[col] > 0 && isfinite(scale[col]);
+        /* The factor of a denormal size may overflow: such a column is as good as zero. */
+        factor[col] = usable ? (float)FV_I8_MOST / scale[col] : 0;
+        if (!isfinite(factor[col])) factor[col] = 0;
+        scale[col] = isfinite(scale[col]) ? scale[col] / (float)FV_I8_MOST : NAN;
+    }
+    block in;
+    for (int64_t row = 0; row < j->args->k; row += BLOCK_ROWS) {
+        load(j, row, first, &in);
+        const int64_t rows = smaller(BLOCK_ROWS, j->args->k - row);
+        for (int64_t i = 0; i < rows; i++, out += FV_GEMM_PANEL)
+            for (int64_t col = 0; col < FV_GEMM_PANEL; col++) {
+                const float x = in.at[i][col] * factor[col];
+                const float whole = x + round - round;
+                out[col] = (signed char)(x == x ? whole : 0);
+            }
+    }
+}
+
+static void narrow_panels(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const narrow_job *j = arg;
+    const fv_gemm_pack_args *p = j->args;
+    for (int64_t panel = begin; panel < end; panel++) {
+        const int64_t first = panel * FV_GEMM_PANEL;
+        char *to = j->packed + (size_t)panel * fv_weight_panel_bytes(p->form, p->k);
+        if (p->form == FV_WEIGHT_BF16)
+            narrow_bf16(j, first, to);
+        else
+            narrow_i8(j, first, to);
+    }
+}
+
+void fv_weight_narrow(const fv_exec *exec, void *const *ptr, const fv_gemm_pack_args *args)
+{
+    const narrow_job j = {.args = args, .packed = ptr[0], .b = ptr[1]};
+    fv_exec_rows(exec, (args->n + FV_GEMM_PANEL - 1) / FV_GEMM_PANEL, args->k * FV_GEMM_PANEL,
+                 narrow_panels, &j);
+}
+
+/* ---- rows of a table ----------------------------------------------------------------- */
+
+typedef struct gather_job {
+    const fv_gather_weights_args *args;
+    float *out;
+    const void *packed;
+    const int64_t *index;
+    fv_fault *fault;
+} gather_job;
+
+static void gather_rows(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const gather_job *j = arg;
+    const fv_gather_weights_args *p = j->args;
+    for (int64_t i = begin; i < end; i++) {
+        float *out = j->out + i * p->k;
+        const int64_t row = j->index[i], col = row % FV_GEMM_PANEL;
+        if (row < 0 || row >= p->n) {
+            fv_fault_raise(j->fault, row, p->n);
+            memset(out, 0, (size_t)p->k * sizeof *out);
+            continue;
+        }
+        const char *panel = fv_weight_panel(p->form, j->packed, p->k, row - col);
+        const float *scales = fv_weight_scales(p->form, panel), scale = scales ? scales[col] : 1;
+        for (int64_t k = 0; k < p->k; k++)
+            out[k] = fv_weight_at(p->form, panel, k, col) * scale;
+    }
+}
+
+static void gather_weights(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const gather_job j = {
+        .args = args, .out = ptr[0], .packed = ptr[1], .index = ptr[2], .fault = exec->fault};
+    fv_exec_rows(exec, j.args->count, j.args->k, gather_rows, &j);
+}
+
+void fv_weights_fill(fv_kernel_table *t)
+{
+    t->fn[FV_KERNEL_GATHER_WEIGHTS][FV_F32] = gather_weights;
+}
