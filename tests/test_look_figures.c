@@ -1,8 +1,10 @@
 /* Grids of heads, links between words, plots and their axes. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "fovea/look.h"
 #include "look/axis.h"
+#include "look/colour.h"
 #include "look/out.h"
 #include "support/markup.h"
 #include "support/png.h"
@@ -28,6 +30,30 @@ static void is_png(const fv_picture *picture)
     const char *data = fv_picture_data(picture, &bytes), *wrong = png_decode(data, bytes, &image);
     CHECK_STR(wrong ? wrong : "", "");
     free(image.rgb);
+}
+
+/* ---- colours of a terminal -------------------------------------------------------- */
+
+static void blues_of_a_terminal_only_darken(void)
+{
+    const fv_colour_range range = {FV_COLOURS_BLUES, 0, 1};
+    static const int levels[] = {0, 95, 135, 175, 215, 255};
+    double last = 256;
+    int steps = 0;
+    for (int i = 0; i <= 100; i++) {
+        const int code = fv_colour_code(&range, i / 100.0);
+        CHECK(code >= 16 && code < 232);
+        const int r = levels[(code - 16) / 36], g = levels[(code - 16) / 6 % 6],
+                  b = levels[(code - 16) % 6];
+        const double now = 0.299 * r + 0.587 * g + 0.114 * b;
+        CHECK(now <= last && r <= g && g <= b);
+        steps += now < last;
+        last = now;
+    }
+    CHECK(steps >= 9);
+    CHECK_EQ(fv_colour_code(&range, 0), 231);
+    CHECK_EQ(fv_colour_code(&range, NAN), fv_colour_256(FV_RGB_NAN));
+    CHECK_EQ(fv_colour_code(&(fv_colour_range){FV_COLOURS_GREYS, 0, 1}, 1), 231);
 }
 
 /* ---- heads ----------------------------------------------------------------------- */
@@ -348,6 +374,7 @@ int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
+    RUN(blues_of_a_terminal_only_darken);
     RUN(every_head_has_its_map);
     RUN(names_stand_in_for_numbers);
     RUN(page_of_heads_holds_all_values);

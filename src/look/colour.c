@@ -87,9 +87,29 @@ static int distance(fv_rgb a, int r, int g, int b)
     return dr * dr + dg * dg + db * db;
 }
 
+static const int levels[] = {0, 95, 135, 175, 215, 255}; /* of the cube 16 to 231 */
+
+static fv_rgb cube_colour(int code)
+{
+    const int n = code - 16;
+    return (fv_rgb)(levels[n / 36] << 16 | levels[n / 6 % 6] << 8 | levels[n % 6]);
+}
+
+int fv_colour_code(const fv_colour_range *range, double value)
+{
+    static const int blues[] = {231, 189, 153, 111, 75, 68, 32, 26, 25, 18};
+    const fv_rgb wanted = fv_colour_of(range, value);
+    if (range->map != FV_COLOURS_BLUES || isnan(value)) return fv_colour_256(wanted);
+    int best = 0;
+    for (int i = 1; i < (int)(sizeof blues / sizeof *blues); i++)
+        if (fabs(brightness(cube_colour(blues[i])) - brightness(wanted)) <
+            fabs(brightness(cube_colour(blues[best])) - brightness(wanted)))
+            best = i;
+    return blues[best];
+}
+
 int fv_colour_256(fv_rgb colour)
 {
-    static const int levels[] = {0, 95, 135, 175, 215, 255};
     int part[3];
     for (int c = 0; c < 3; c++) {
         const int value = (int)(colour >> (16 - 8 * c) & 255);

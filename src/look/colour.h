@@ -30,5 +30,8 @@ fv_rgb fv_colour_at(fv_colour_map map, double share);
 fv_rgb fv_colour_series(int64_t i); /* ten, then again */
 bool fv_colour_dark(fv_rgb colour); /* white text is easier to read on it */
 int fv_colour_256(fv_rgb colour);   /* the nearest of a terminal's colour cube and greys */
+/* A value's colour on a terminal. The cube's nearest to pale blues are green and lilac by turns:
+ * blues take the one of equal brightness among true blues instead. */
+int fv_colour_code(const fv_colour_range *range, double value);
 
 #endif

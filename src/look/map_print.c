@@ -30,7 +30,7 @@ static char shade_of(const printer *p, double value)
 static void put_cell(printer *p, double value, int width)
 {
     if (p->colour) {
-        fv_out_put(&p->out, "\x1b[48;5;%dm", fv_colour_256(fv_colour_of(&p->range, value)));
+        fv_out_put(&p->out, "\x1b[48;5;%dm", fv_colour_code(&p->range, value));
         fv_out_repeat(&p->out, " ", width);
         return;
     }
@@ -49,7 +49,7 @@ static void put_number(printer *p, double value, int width)
     if (p->colour) {
         const fv_rgb ground = fv_colour_of(&p->range, value);
         fv_out_put(&p->out, "\x1b[38;5;%d;48;5;%dm", fv_colour_dark(ground) ? 231 : 16,
-                   fv_colour_256(ground));
+                   fv_colour_code(&p->range, value));
     }
     fv_out_repeat(&p->out, " ", width - (int64_t)strlen(text));
     fv_out_text(&p->out, text);
@@ -222,10 +222,10 @@ static void put_half_blocks(printer *p, int64_t rows, int64_t cols)
         fv_out_text(&p->out, " ");
         for (int64_t j = 0; j < cols; j++) {
             const float upper = fv_values_pooled(&p->values, rows, cols, i, j, signed_);
-            put_colour(p, "38", fv_colour_256(fv_colour_of(&p->range, upper)), &ink);
+            put_colour(p, "38", fv_colour_code(&p->range, upper), &ink);
             if (i + 1 < rows) {
                 const float lower = fv_values_pooled(&p->values, rows, cols, i + 1, j, signed_);
-                put_colour(p, "48", fv_colour_256(fv_colour_of(&p->range, lower)), &ground);
+                put_colour(p, "48", fv_colour_code(&p->range, lower), &ground);
             }
             fv_out_text(&p->out, "\xE2\x96\x80");
         }
