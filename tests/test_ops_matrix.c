@@ -1,6 +1,7 @@
 /* Products and linear layers: against plain loops, with every kind of view, and bit for bit between
  * the ways they can be computed. */
 #include "fovea/autograd.h"
+#include "fovea/optim.h"
 #include "support/opcase.h"
 #include "support/tensors.h"
 #include "tensor/tensor.h"
@@ -233,6 +234,48 @@ static void packed_copy_follows_the_weight(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* A frozen weight gives the products of its form, rows of it as an embedding, and nothing else. */
+static void frozen_weights(void)
+{
+    for (int form = FV_WEIGHT_F32; form < FV_WEIGHT_FORM_COUNT; form++) {
+        fv_ctx *ctx = make();
+        enum { OUT = 70, IN = 33, ROWS = 9 };
+        fv_params *params = NULL;
+        CHECK_OK(ctx, fv_params_create(ctx, &params));
+        fv_tensor *plain = tensor_random(ctx, 2, 2, OUT, IN);
+        fv_tensor *w = fv_params_add(params, "w", tensor_random(ctx, 2, 2, OUT, IN));
+        fv_tensor *x = tensor_random(ctx, 1, 2, ROWS, IN);
+        CHECK_OK(ctx, fv_linear_freeze(ctx, w, (fv_weight_form)form));
+        fv_tensor *y = fv_linear(ctx, x, w, NULL), *want = fv_linear(ctx, x, plain, NULL);
+        const double error = tensor_distance(ctx, y, want);
+        CHECK(form == FV_WEIGHT_F32 ? error == 0 : error > 0 && error < 0.2);
+
+        /* Row r of the table is what a product with the r-th unit vector sees in column r. */
+        int64_t all[OUT];
+        for (int64_t i = 0; i < OUT; i++)
+            all[i] = i;
+        fv_tensor *units = fv_one_hot(ctx, indices_of(ctx, all, IN), IN, FV_F32);
+        fv_tensor *rows = fv_embedding(ctx, w, indices_of(ctx, all, OUT), -1);
+        fv_tensor *columns = fv_linear(ctx, units, w, NULL);
+        CHECK(tensor_same(ctx, rows, fv_contiguous(ctx, fv_transpose(ctx, columns, 0, 1))));
+
+        float values[OUT * IN];
+        CHECK_EQ(fv_tensor_read(ctx, w, values, sizeof values), FV_ERR_STATE);
+        CHECK_EQ(fv_linear_freeze(ctx, w, FV_WEIGHT_F32), FV_ERR_STATE);
+        CHECK_EQ(fv_linear_pack(ctx, w), FV_ERR_STATE);
+        fv_add(ctx, w, w);
+        CHECK_ERROR(ctx, FV_ERR_STATE, "frozen");
+        fv_linear(ctx, fv_leaf(ctx, x), w, NULL);
+        CHECK_ERROR(ctx, FV_ERR_STATE, "gradients cannot pass");
+        fv_embedding(ctx, w, indices_of(ctx, (int64_t[]){OUT}, 1), -1);
+        CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_INDEX);
+        CHECK_EQ(fv_linear_freeze(ctx, x, (fv_weight_form)9), FV_ERR_ARGUMENT);
+        CHECK_EQ(fv_linear_freeze(ctx, tensor_random(ctx, 1, 1, 4), FV_WEIGHT_I8), FV_ERR_SHAPE);
+        fv_params_destroy(&params);
+        fv_ctx_destroy(&ctx);
+    }
+}
+
 /* The gradient of a weight that several calls use is that of one call over all their rows, the
  * later calls' first, to the bit; whether little waits for the end of the walk or too much. */
 static void shared_weights_sum_in_one_chain(void)
@@ -360,6 +403,7 @@ int main(int argc, char **argv)
     RUN(rows_are_independent);
     RUN(linear_ways_agree);
     RUN(packed_copy_follows_the_weight);
+    RUN(frozen_weights);
     RUN(linear_of_views);
     RUN(shared_weight_adds_up);
     RUN(shared_weights_sum_in_one_chain);

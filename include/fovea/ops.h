@@ -98,6 +98,14 @@ FV_API fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv
 /* Keeps a packed copy of a linear layer's weight (f32 [out, in]) beside it: faster products with
  * few rows. Not used any more once the weight's memory was written or stepped: pack again. */
 FV_API FV_MUST_USE fv_status fv_linear_pack(fv_ctx *ctx, fv_tensor *weight);
+/*
+ * For running only: the panels take the place of the weight's memory, which is given back, in as
+ * many bits as `form` has (fovea/gemm.h). From now on it has no gradient, and all that can read it
+ * are fv_linear and, a row at a time, fv_embedding; anything else is FV_ERR_STATE. Fails: DTYPE
+ * (not f32), SHAPE (not [out, in]), STATE (not valid, or frozen), ARGUMENT (form), MEMORY; it then
+ * is what it was.
+ */
+FV_API FV_MUST_USE fv_status fv_linear_freeze(fv_ctx *ctx, fv_tensor *weight, fv_weight_form form);
 
 /* ---- normalisers ------------------------------------------------------------------ */
 FV_API fv_tensor *fv_softmax(fv_ctx *ctx, fv_tensor *x, int axis); /* all -inf gives zeros */

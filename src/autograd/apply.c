@@ -12,6 +12,13 @@ static bool usable(fv_ctx *ctx, const fv_op_desc *desc, int i, const fv_tensor *
         fv_poison(ctx, FV_ERR_STATE, "%s: input %d is not valid", desc->name, i);
         return false;
     }
+    if (t->flags & FV_TENSOR_FROZEN) {
+        if (desc->frozen_inputs >> i & 1u) return true;
+        fv_poison(ctx, FV_ERR_STATE,
+                  "%s: input %d is a frozen weight: only products and embeddings read it",
+                  desc->name, i);
+        return false;
+    }
     if (t->flags & FV_TENSOR_RELEASED) {
         fv_poison(ctx, FV_ERR_STATE,
                   "%s: input %d was released by an earlier backward; call fv_retain() on it before",

@@ -1,6 +1,6 @@
 /* The decoder: its first state, one step, and the readout. */
 #include "models/seq2seq.h"
-#include "tensor/tensor.h"
+#include "ops/product.h"
 
 static fv_tensor *first_of(fv_ctx *ctx, fv_tensor *const layer[2], const fv_memory *memory)
 {
@@ -112,7 +112,7 @@ fv_decoder_step fv_seq2seq_step(fv_ctx *ctx, const fv_seq2seq *m, const fv_memor
 static void pack(fv_ctx *ctx, fv_tensor *w)
 {
     if (!w || ctx->error != FV_OK || w->dtype != FV_F32) return;
-    if (w->packed && w->packed_version == w->buffer->version) return;
+    if (fv_weight_packed(w)) return;
     const fv_status status = fv_linear_pack(ctx, w);
     if (status != FV_OK) fv_poison_last(ctx, status);
 }

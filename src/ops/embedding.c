@@ -4,6 +4,8 @@
  *   gets none.
  */
 #include "kernels/index.h"
+#include "kernels/weights.h"
+#include "ops/product.h"
 #include "ops/rows.h"
 
 enum { TABLE, INDEX };
@@ -23,6 +25,7 @@ static fv_status infer(fv_op_run *run)
     const embedding_params *params = run->params;
     FV_FORWARD(fv_need_real(run, TABLE));
     FV_FORWARD(fv_need_dtype(run, INDEX, FV_I64));
+    FV_FORWARD(fv_need_thawed(run, TABLE));
     FV_FORWARD(fv_need_rank(run, TABLE, 2, 2));
     FV_FORWARD(fv_need_rank(run, INDEX, 0, FV_MAX_RANK - 1));
     const fv_tensor *table = run->in[TABLE];
@@ -36,9 +39,27 @@ static fv_status infer(fv_op_run *run)
     return FV_OK;
 }
 
+static void from_panels(fv_op_run *run, const fv_tensor *table)
+{
+    fv_ctx *ctx = run->ctx;
+    fv_tensor *index = fv_contiguous_raw(ctx, run->in[INDEX]);
+    if (ctx->error != FV_OK) return;
+    const fv_gather_weights_args args = {.count = index->count,
+                                         .k = table->shape[1],
+                                         .n = table->shape[0],
+                                         .form = (fv_weight_form)table->packed_form};
+    fv_launch(ctx, FV_KERNEL_GATHER_WEIGHTS, FV_F32,
+              (void *[]){run->out[0]->data, table->packed->data, index->data}, &args, sizeof args);
+    fv_drop_copy(ctx, index, run->in[INDEX]);
+}
+
 static void forward(fv_op_run *run)
 {
     fv_ctx *ctx = run->ctx;
+    if (run->in[TABLE]->flags & FV_TENSOR_FROZEN) {
+        from_panels(run, run->in[TABLE]);
+        return;
+    }
     fv_tensor *table = fv_contiguous_raw(ctx, run->in[TABLE]);
     fv_tensor *index = fv_contiguous_raw(ctx, run->in[INDEX]);
     if (ctx->error != FV_OK) return;
@@ -94,5 +115,6 @@ const fv_op_desc fv_op_embedding = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .frozen_inputs = 1u << TABLE,
     FV_CASES(cases),
 };

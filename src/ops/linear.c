@@ -57,6 +57,7 @@ static fv_status infer(fv_op_run *run)
 {
     const linear_params *params = run->params;
     FV_FORWARD(fv_need_same_real(run));
+    FV_FORWARD(fv_need_thawed(run, WEIGHT));
     FV_FORWARD(fv_need_rank(run, X, 1, FV_MAX_RANK));
     FV_FORWARD(fv_need_rank(run, WEIGHT, 2, 2));
     if (params->act < FV_ACT_NONE || params->act >= FV_ACT_COUNT)
@@ -96,8 +97,9 @@ static void fused(fv_op_run *run, fv_tensor *out, fv_act act, fv_tensor *residua
     fv_gemm gemm = fv_product_gemm(c, mx, fv_matrix_flip(mw));
     gemm.act = act;
     void *b = mw.data;
-    if (w->packed && w->packed_version == w->buffer->version) {
+    if (fv_weight_packed(w)) {
         gemm.b_packed = 1;
+        gemm.b_form = w->packed_form;
         b = w->packed->data;
     }
     fv_product_launch(ctx, out->dtype, &gemm,
@@ -188,32 +190,6 @@ static void backward(fv_op_back *back)
     }
 }
 
-fv_status fv_linear_pack(fv_ctx *ctx, fv_tensor *weight)
-{
-    if (ctx->error != FV_OK) return ctx->error;
-    FV_RETURN_IF(!weight || (weight->flags & (FV_TENSOR_INVALID | FV_TENSOR_RELEASED)), ctx,
-                 FV_ERR_STATE, "linear_pack: the weight is not valid");
-    char text[FV_SHAPE_TEXT];
-    FV_RETURN_IF(weight->rank != 2, ctx, FV_ERR_SHAPE, "linear_pack: a weight is [out, in], not %s",
-                 fv_shape_text(text, weight->rank, weight->shape));
-    FV_RETURN_IF(weight->dtype != FV_F32, ctx, FV_ERR_DTYPE,
-                 "linear_pack: only f32 weights have a packed form, this one is %s",
-                 fv_dtype_name(weight->dtype));
-    const fv_matrix stored = {.data = weight->data,
-                              .rows = weight->shape[0],
-                              .cols = weight->shape[1],
-                              .row = weight->stride[0],
-                              .col = weight->stride[1]};
-    fv_tensor *packed = fv_product_pack(ctx, FV_F32, fv_matrix_flip(stored));
-    if (ctx->error != FV_OK) return ctx->error;
-    fv_tensor_ref(packed); /* the weight holds it; its scope no longer does */
-    fv_tensor_leave_scope(packed);
-    fv_tensor_unref(weight->packed);
-    weight->packed = packed;
-    weight->packed_version = weight->buffer->version;
-    return FV_OK;
-}
-
 static const linear_params plain = {FV_ACT_NONE}, relu = {FV_ACT_RELU}, gelu = {FV_ACT_GELU},
                            gelu_tanh = {FV_ACT_GELU_TANH}, silu = {FV_ACT_SILU},
                            tanh_act = {FV_ACT_TANH}, sigmoid = {FV_ACT_SIGMOID};
@@ -272,5 +248,6 @@ const fv_op_desc fv_op_linear = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .frozen_inputs = 1u << WEIGHT,
     FV_CASES(cases),
 };

@@ -135,6 +135,7 @@ struct fv_op_desc {
     /* Why results may differ between SIMD levels (never between threads, batches, layouts or
      * devices); NULL: they have equal bits. */
     const char *levels_differ;
+    unsigned frozen_inputs; /* bit i: input i may be a frozen weight (ops/linear_pack.c) */
     const fv_op_case *cases;
     int n_cases;
 };

@@ -69,16 +69,18 @@ void fv_product(fv_ctx *ctx, fv_dtype dtype, fv_matrix c, fv_matrix a, fv_matrix
     fv_product_launch(ctx, dtype, &gemm, (void *[]){c.data, a.data, b.data, NULL, NULL});
 }
 
-fv_tensor *fv_product_pack(fv_ctx *ctx, fv_dtype dtype, fv_matrix b)
+fv_tensor *fv_product_pack(fv_ctx *ctx, fv_weight_form form, fv_matrix b)
 {
-    const size_t count = fv_gemm_packed_floats(b.rows, b.cols);
-    if (ctx->error == FV_OK && count > INT64_MAX)
+    const size_t bytes = fv_gemm_packed_bytes(form, b.rows, b.cols);
+    if (ctx->error == FV_OK && bytes > INT64_MAX)
         fv_poison(ctx, FV_ERR_LIMIT, "a weight of %lld x %lld is too large to pack",
                   (long long)b.rows, (long long)b.cols);
-    fv_tensor *packed = fv_tensor_new(ctx, dtype, 1, (int64_t[]){(int64_t)count});
+    fv_tensor *packed =
+        fv_tensor_new(ctx, FV_F32, 1, (int64_t[]){(int64_t)(bytes / sizeof(float))});
     if (ctx->error != FV_OK || packed->count == 0) return packed;
-    fv_gemm_pack_args args = {.k = b.rows, .n = b.cols, .b_row = b.row, .b_col = b.col};
-    fv_launch(ctx, FV_KERNEL_PACK, dtype, (void *[]){packed->data, b.data}, &args, sizeof args);
+    fv_gemm_pack_args args = {
+        .k = b.rows, .n = b.cols, .b_row = b.row, .b_col = b.col, .form = form};
+    fv_launch(ctx, FV_KERNEL_PACK, FV_F32, (void *[]){packed->data, b.data}, &args, sizeof args);
     return packed;
 }
 

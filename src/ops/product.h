@@ -44,8 +44,17 @@ fv_gemm fv_product_gemm(fv_matrix c, fv_matrix a, fv_matrix b);
 /* ptr: C, A, B, bias, residual. Checks the sizes, then launches; does nothing for an empty C. */
 void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *const ptr[5]);
 
-/* B (k x n) as panels for products with b_packed, in a tensor of the innermost scope. */
-fv_tensor *fv_product_pack(fv_ctx *ctx, fv_dtype dtype, fv_matrix b);
+/* B (k x n, f32) as panels for products with b_packed, in a tensor of the innermost scope. */
+fv_tensor *fv_product_pack(fv_ctx *ctx, fv_weight_form form, fv_matrix b);
+
+/* Whether the panels of a weight [out, in] hold what it holds. */
+static inline bool fv_weight_packed(const fv_tensor *w)
+{
+    if (w->flags & FV_TENSOR_FROZEN) return true;
+    return w->packed && w->packed_version == w->buffer->version;
+}
+/* For infer: a frozen weight has no gradient to give. */
+fv_status fv_need_thawed(fv_op_run *run, int i);
 
 /* Sends a b to input i, adding in place where that is possible. */
 void fv_back_send_product(fv_op_back *back, int i, fv_matrix a, fv_matrix b);

@@ -44,6 +44,8 @@ static fv_status readable(fv_ctx *ctx, const fv_tensor *t, const char *call)
                  "%s: the tensor is not valid", call);
     FV_RETURN_IF(t->ctx != ctx, ctx, FV_ERR_ARGUMENT, "%s: the tensor belongs to another context",
                  call);
+    FV_RETURN_IF(t->flags & FV_TENSOR_FROZEN, ctx, FV_ERR_STATE,
+                 "%s: the tensor is a frozen weight: only products and embeddings read it", call);
     FV_RETURN_IF(t->flags & FV_TENSOR_RELEASED, ctx, FV_ERR_STATE,
                  "%s: the tensor's memory was released by backward; call fv_retain() on it before",
                  call);

@@ -51,6 +51,7 @@ static fv_tensor *handle_new(fv_ctx *ctx, fv_dtype dtype, int rank)
     t->node_out = 0;
     t->grad = NULL;
     t->packed = NULL;
+    t->packed_form = 0;
     enter_scope(ctx, t);
     return t;
 }

@@ -24,6 +24,7 @@ enum fv_tensor_flags {
     FV_TENSOR_RELEASED = 2, /* backward gave its memory back */
     FV_TENSOR_LEAF = 4,     /* collects a gradient */
     FV_TENSOR_RETAINED = 8, /* value and gradient survive backward */
+    FV_TENSOR_FROZEN = 16,  /* released too: only `packed` is left */
 };
 
 struct fv_tensor {
@@ -46,6 +47,7 @@ struct fv_tensor {
     fv_tensor *grad;         /* leaves and retained tensors */
     fv_tensor *packed;       /* panels of this weight for GEMM, or NULL ... */
     unsigned packed_version; /* ... made from this version of its buffer */
+    int packed_form;         /* fv_weight_form */
 };
 
 typedef struct fv_scope {
