@@ -129,7 +129,7 @@ static size_t forward_scratch(const void *args, int threads)
 /* ---- packing ---------------------------------------------------------------------- */
 
 /* Packs keys [first, first + keys) of one key head, and their values if they go in pairs; returns
- * whether these are all finite. */
+ * whether these are all finite. Values that are copied are looked at on their way. */
 static bool pack_block(const forward_job *job, int64_t b, int64_t h, int64_t first, int64_t keys,
                        float *panels, float *values)
 {
@@ -138,7 +138,7 @@ static bool pack_block(const forward_job *job, int64_t b, int64_t h, int64_t fir
     if (fv_attn_width(a) > 0) k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
     if (job->pairs) return job->pairs->pack(a, k, v, keys, panels, values);
     if (k) FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
-    return FV_SIMD_NAME(fv_attn_finite)(a->dtype, v, a->v.row, keys, a->d_v);
+    return job->copy_values || FV_SIMD_NAME(fv_attn_finite)(a->dtype, v, a->v.row, keys, a->d_v);
 }
 
 /* Of key number `at` of all, a multiple of the panel. */
@@ -329,8 +329,8 @@ static key_block block_of(const forward_job *job, const workspace *w, int64_t b,
         block.raised = FV_SIMD_NAME(fv_attn_raise)(
             block.panels, fv_attn_round(keys, FV_ATTN_PANEL) * a->d, w->raised);
     if (!job->copy_values) return block;
-    FV_SIMD_NAME(fv_attn_widen_rows)
-    (a->dtype, block.values, a->v.row, keys, a->d_v, w->values, p->o_row);
+    block.finite = FV_SIMD_NAME(fv_attn_widen_rows)(a->dtype, block.values, a->v.row, keys, a->d_v,
+                                                    w->values, p->o_row);
     block.values = w->values;
     block.stride = p->o_row;
     return block;

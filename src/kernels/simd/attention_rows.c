@@ -4,6 +4,7 @@
  */
 #include "kernels/simd/attention_simd.h"
 #include "kernels/simd/half_simd.h"
+#include "kernels/simd/transpose.h"
 
 V_INLINE void widen_half(fv_dtype type, const uint16_t *from, int64_t width, float factor,
                          float *to)
@@ -25,25 +26,55 @@ void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t width,
         V_LOOP(width, 0, v_store(to + i, count, v_mul(v_load(x + i, count), by)));
 }
 
-V_INLINE void widen_half_rows(fv_dtype type, const uint16_t *from, int64_t row, int64_t rows,
-                              int64_t width, float *to, int64_t to_row)
+/* The top bit of a lane is set from the first NaN or infinity on: adding one to the exponent of
+ * such a number carries into the sign. */
+V_INLINE vi look_at(vi seen, vf x)
 {
-    for (int64_t r = 0; r < rows; r++, from += row, to += to_row)
-        V_LOOP(width, 0, v_store(to + i, count, v_load_half(type, from + i, count)));
+    const vi size = vi_and(vi_of(x), vi_set(0x7fffffffu));
+    return vi_or(seen, vi_add(size, vi_set(0x00800000u)));
+}
+V_INLINE bool is_all_finite(vi seen) { return !vi_any(seen, vi_set(0x80000000u)); }
+
+/* Numbers of 16 bits: once one of them is not finite, the largest size is beyond the finite ones.
+ */
+V_INLINE __m256i look_at_half(__m256i most, const uint16_t *p, int count)
+{
+    const __m256i size = _mm256_and_si256(v_load_words(p, count), _mm256_set1_epi16(0x7fff));
+    return _mm256_max_epu16(most, size);
+}
+V_INLINE bool is_half_finite(fv_dtype type, __m256i most)
+{
+    const __m256i largest = _mm256_set1_epi16(type == FV_F16 ? 0x7bff : 0x7f7f);
+    const __m256i beyond = _mm256_cmpgt_epi16(most, largest);
+    return _mm256_testz_si256(beyond, beyond);
 }
 
-void FV_SIMD_NAME(fv_attn_widen_rows)(fv_dtype type, const void *from, int64_t row, int64_t rows,
+V_INLINE bool widen_half_rows(fv_dtype type, const uint16_t *from, int64_t row, int64_t rows,
+                              int64_t width, float *to, int64_t to_row)
+{
+    __m256i most = _mm256_setzero_si256();
+    for (int64_t r = 0; r < rows; r++, from += row, to += to_row)
+        V_LOOP(width, 0, most = look_at_half(most, from + i, count);
+               v_store(to + i, count, v_load_half(type, from + i, count)));
+    return is_half_finite(type, most);
+}
+
+static bool copy_rows(const float *from, int64_t row, int64_t rows, int64_t width, float *to,
+                      int64_t to_row)
+{
+    vi seen = vi_set(0);
+    for (int64_t r = 0; r < rows; r++, from += row, to += to_row)
+        V_LOOP(width, 0, const vf x = v_load(from + i, count); seen = look_at(seen, x);
+               v_store(to + i, count, x));
+    return is_all_finite(seen);
+}
+
+bool FV_SIMD_NAME(fv_attn_widen_rows)(fv_dtype type, const void *from, int64_t row, int64_t rows,
                                       int64_t width, float *to, int64_t to_row)
 {
-    if (type == FV_BF16) {
-        widen_half_rows(FV_BF16, from, row, rows, width, to, to_row);
-    } else if (type == FV_F16) {
-        widen_half_rows(FV_F16, from, row, rows, width, to, to_row);
-    } else {
-        const float *x = from;
-        for (int64_t r = 0; r < rows; r++, x += row, to += to_row)
-            V_LOOP(width, 0, v_store(to + i, count, v_load(x + i, count)));
-    }
+    if (type == FV_BF16) return widen_half_rows(FV_BF16, from, row, rows, width, to, to_row);
+    if (type == FV_F16) return widen_half_rows(FV_F16, from, row, rows, width, to, to_row);
+    return copy_rows(from, row, rows, width, to, to_row);
 }
 
 void FV_SIMD_NAME(fv_attn_narrow)(fv_dtype type, const float *from, int64_t width, void *to)
@@ -91,38 +122,68 @@ void FV_SIMD_NAME(fv_attn_deliver)(const fv_attn *a, fv_attn_rows sums, void *ba
 
 static bool floats_are_finite(const float *x, int64_t stride, int64_t rows, int64_t width)
 {
-    vf sum[2] = {v_zero(), v_zero()}; /* NaN from the first NaN or infinity on */
+    vi seen = vi_set(0);
     for (int64_t r = 0; r < rows; r++)
-        V_LOOP(width, 0,
-               sum[r % 2] = v_fma(v_load(x + r * stride + i, count), v_zero(), sum[r % 2]));
-    return vm_bits(v_nan(v_add(sum[0], sum[1]))) == 0;
+        V_LOOP(width, 0, seen = look_at(seen, v_load(x + r * stride + i, count)));
+    return is_all_finite(seen);
 }
 
-V_INLINE bool halves_are_finite(fv_dtype type, const uint16_t *x, int64_t stride, int64_t rows,
-                                int64_t width)
+static bool halves_are_finite(fv_dtype type, const uint16_t *x, int64_t stride, int64_t rows,
+                              int64_t width)
 {
-    vf sum = v_zero();
+    __m256i most = _mm256_setzero_si256();
     for (int64_t r = 0; r < rows; r++)
-        V_LOOP(width, 0, sum = v_fma(v_load_half(type, x + r * stride + i, count), v_zero(), sum));
-    return vm_bits(v_nan(sum)) == 0;
+        V_LOOP(width, 0, most = look_at_half(most, x + r * stride + i, count));
+    return is_half_finite(type, most);
 }
 
 bool FV_SIMD_NAME(fv_attn_finite)(fv_dtype type, const void *x, int64_t stride, int64_t rows,
                                   int64_t width)
 {
-    if (type == FV_BF16) return halves_are_finite(FV_BF16, x, stride, rows, width);
-    if (type == FV_F16) return halves_are_finite(FV_F16, x, stride, rows, width);
-    return floats_are_finite(x, stride, rows, width);
+    return fv_attn_is_half(type) ? halves_are_finite(type, x, stride, rows, width)
+                                 : floats_are_finite(x, stride, rows, width);
 }
 
 /* ---- panels ----------------------------------------------------------------------- */
 
-/* One panel, a vector of the width at a time: what is widened stays in the first-level cache. */
-static void pack_panel(fv_dtype type, const uint16_t *k, int64_t row, int64_t keys, int64_t width,
-                       float *panel)
+/* Eight words of two 16-bit numbers each: the first ones and the second ones as floats. */
+V_INLINE void split_words(fv_dtype type, __m256 words, float *first, float *second)
+{
+    const __m256i x = _mm256_castps_si256(words);
+    if (type == FV_BF16) {
+        const __m256i high = _mm256_set1_epi32((int)0xffff0000u);
+        _mm256_storeu_ps(first, _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)));
+        _mm256_storeu_ps(second, _mm256_castsi256_ps(_mm256_and_si256(x, high)));
+        return;
+    }
+    const __m256i apart = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0,
+                                           1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    const __m256i sorted = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(x, apart), 0xd8);
+    _mm256_storeu_ps(first, _mm256_cvtph_ps(_mm256_castsi256_si128(sorted)));
+    _mm256_storeu_ps(second, _mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1)));
+}
+
+/* A whole panel, `width` a multiple of 8: transposed in pairs, which is half the work, and widened
+ * on the way out. */
+V_INLINE void pack_pairs(fv_dtype type, const uint16_t *k, int64_t row, int64_t width, float *panel)
+{
+    for (int64_t j = 0; j < FV_ATTN_PANEL; j += 8)
+        for (int64_t c = 0; c < width; c += 8) {
+            __m256 pair[4];
+            fv_transpose_words(k + j * row + c, row * (int64_t)sizeof *k, pair);
+            float *to = panel + c * FV_ATTN_PANEL + j;
+            for (int i = 0; i < 4; i++, to += 2 * FV_ATTN_PANEL)
+                split_words(type, pair[i], to, to + FV_ATTN_PANEL);
+        }
+}
+
+/* What is left of a panel, a vector of the width at a time: what is widened stays in the
+ * first-level cache. */
+static void pack_rest(fv_dtype type, const uint16_t *k, int64_t row, int64_t keys, int64_t begin,
+                      int64_t width, float *panel)
 {
     float part[FV_ATTN_PANEL * FV_LANES];
-    for (int64_t c = 0; c < width; c += FV_LANES) {
+    for (int64_t c = begin; c < width; c += FV_LANES) {
         const int64_t depth = fv_attn_min(FV_LANES, width - c);
         FV_SIMD_NAME(fv_attn_widen_rows)(type, k + c, row, keys, depth, part, FV_LANES);
         FV_GEMM_NAME(pack_b)
@@ -137,7 +198,15 @@ void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64
         FV_GEMM_NAME(pack_b)(width, keys, k, 1, row, FV_ATTN_PANEL, panels);
         return;
     }
-    for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL)
-        pack_panel(type, (const uint16_t *)k + j * row, row, fv_attn_min(FV_ATTN_PANEL, keys - j),
-                   width, panels + j * width);
+    for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL) {
+        const uint16_t *from = (const uint16_t *)k + j * row;
+        const int64_t some = fv_attn_min(FV_ATTN_PANEL, keys - j);
+        const int64_t whole = some == FV_ATTN_PANEL ? width & ~(int64_t)7 : 0;
+        float *panel = panels + j * width;
+        if (type == FV_BF16)
+            pack_pairs(FV_BF16, from, row, whole, panel);
+        else
+            pack_pairs(FV_F16, from, row, whole, panel);
+        pack_rest(type, from, row, some, whole, width, panel);
+    }
 }

@@ -219,8 +219,8 @@ V_INLINE void fv_attn_scale_row(float *o, int64_t width, float by)
 void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t width, float factor,
                                  float *to);
 void FV_SIMD_NAME(fv_attn_narrow)(fv_dtype type, const float *from, int64_t width, void *to);
-/* Several rows, as they are. */
-void FV_SIMD_NAME(fv_attn_widen_rows)(fv_dtype type, const void *from, int64_t row, int64_t rows,
+/* Several rows, as they are; returns whether every element is a number and not infinite. */
+bool FV_SIMD_NAME(fv_attn_widen_rows)(fv_dtype type, const void *from, int64_t row, int64_t rows,
                                       int64_t width, float *to, int64_t to_row);
 
 /* Rows of floats: the caller's own, or scratch that stands for rows of 16 bits. */

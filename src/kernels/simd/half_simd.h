@@ -11,10 +11,16 @@
 
 #if FV_SIMD_LEVEL == 3
 
+/* The numbers as they are stored, zeros behind them. */
+V_INLINE __m256i v_load_words(const uint16_t *p, int count)
+{
+    return count == FV_LANES ? _mm256_loadu_si256((const __m256i *)p)
+                             : _mm256_maskz_loadu_epi16(v_first(count), p);
+}
+
 V_INLINE vf v_load_half(fv_dtype type, const uint16_t *p, int count)
 {
-    const __m256i bits = count == FV_LANES ? _mm256_loadu_si256((const __m256i *)p)
-                                           : _mm256_maskz_loadu_epi16(v_first(count), p);
+    const __m256i bits = v_load_words(p, count);
     if (type == FV_F16) return _mm512_cvtph_ps(bits);
     return vf_of(vi_shl(_mm512_cvtepu16_epi32(bits), 16));
 }
@@ -31,6 +37,14 @@ V_INLINE __m256i v_low_words(vi a) { return _mm512_cvtepi32_epi16(a); }
 V_INLINE __m256i v_to_f16(vf a) { return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT); }
 
 #else
+
+V_INLINE __m256i v_load_words(const uint16_t *p, int count)
+{
+    if (count == FV_LANES) return _mm256_loadu_si256((const __m256i *)p);
+    uint16_t all[FV_LANES] = {0};
+    memcpy(all, p, (size_t)count * sizeof *p);
+    return _mm256_loadu_si256((const __m256i *)all);
+}
 
 V_INLINE vf v_load_half(fv_dtype type, const uint16_t *p, int count)
 {

@@ -9,15 +9,16 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-static inline __m256 fv_two_rows(const float *low, const float *high)
+static inline __m256 fv_two_rows(const char *low, const char *high)
 {
-    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(low)), _mm_loadu_ps(high), 1);
+    const __m128i a = _mm_loadu_si128((const void *)low), b = _mm_loadu_si128((const void *)high);
+    return _mm256_castsi256_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1));
 }
 
-/* out[i] holds p[i], p[i + stride], ..., p[i + 7 stride] for i in [0, 4). */
-static inline void fv_transpose_8x4(const float *p, int64_t stride, __m256 out[4])
+/* Eight rows of four words, `stride` bytes apart: out[i] holds word i of each. */
+static inline void fv_transpose_words(const void *rows, int64_t stride, __m256 out[4])
 {
-    const float *high = p + 4 * stride;
+    const char *p = rows, *high = p + 4 * stride;
     const __m256 r0 = fv_two_rows(p, high);
     const __m256 r1 = fv_two_rows(p + stride, high + stride);
     const __m256 r2 = fv_two_rows(p + 2 * stride, high + 2 * stride);
@@ -28,6 +29,12 @@ static inline void fv_transpose_8x4(const float *p, int64_t stride, __m256 out[4
     out[1] = _mm256_shuffle_ps(even01, even23, 0xee);
     out[2] = _mm256_shuffle_ps(odd01, odd23, 0x44);
     out[3] = _mm256_shuffle_ps(odd01, odd23, 0xee);
+}
+
+/* out[i] holds p[i], p[i + stride], ..., p[i + 7 stride] for i in [0, 4). */
+static inline void fv_transpose_8x4(const float *p, int64_t stride, __m256 out[4])
+{
+    fv_transpose_words(p, stride * (int64_t)sizeof *p, out);
 }
 
 #endif
