@@ -2,7 +2,8 @@
  * Attention forward. K is packed once into panels of 64 keys, [keys/64][d][64]. A unit of work is a
  * block of queries of one head; it walks the keys in blocks of 256, which stay in the second-level
  * cache, and meets each block with strips of six queries: products into a 6 x 256 strip of scores,
- * softmax with a running maximum, weights times values into the block's accumulators.
+ * softmax with a running maximum, weights times values into the block's accumulators. The first
+ * unit that meets a block of keys packs it, so it is read from near by.
  *
  * With `pairs` the products are those of another instruction, over words of two 16-bit numbers:
  * then V is packed as well, and weights are rounded on their way to the second product.
@@ -13,6 +14,7 @@
 #include "kernels/simd/attention_simd.h"
 
 #include "base/check.h"
+#include "base/spin.h"
 #include "kernels/simd/fill.h"
 
 enum {
@@ -31,8 +33,11 @@ typedef struct forward_plan {
     int64_t q_row, o_row;
     size_t q, eq, o, most, scores, weights, keep, values, local_panels, raised, records;
     size_t thread_floats; /* of one thread */
-    size_t panels, values_of_all, flags, shared_floats;
+    size_t panels, values_of_all, states, shared_floats;
 } forward_plan;
+
+/* What has become of a block of keys that all units share. */
+typedef enum pack_state { UNPACKED, IN_WORK, PACKED, PACKED_NOT_FINITE } pack_state;
 
 typedef struct forward_job {
     fv_attn_job base;
@@ -40,8 +45,8 @@ typedef struct forward_job {
     const fv_attn_pair_products *pairs; /* or NULL */
     float late; /* what scores are yet to be multiplied with, inside the softmax */
     float *panels;
-    float *values;   /* of all heads, in pairs */
-    uint8_t *finite; /* [batch][kv_heads][key_blocks]: no NaN or infinity among the values */
+    float *values;      /* of all heads, in pairs */
+    atomic_int *states; /* [batch][kv_heads][key_blocks] of pack_state */
     float *threads;
     bool copy_values;
 } forward_job;
@@ -90,8 +95,9 @@ static forward_plan plan_of(const fv_attn *a, int threads, bool pairs)
     const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
     p.panels = kv_heads * (size_t)p.keys * (size_t)p.width;
     p.values_of_all = pairs ? kv_heads * (size_t)(p.keys / 2 * p.o_row) : 0;
-    p.flags = fv_attn_lines((kv_heads * (size_t)p.key_blocks + 3) / 4);
-    p.shared_floats = p.panels + p.values_of_all + p.flags;
+    const size_t states = kv_heads * (size_t)p.key_blocks * sizeof(atomic_int) / sizeof(float);
+    p.states = fv_attn_lines(states);
+    p.shared_floats = p.panels + p.values_of_all + p.states;
     return p;
 }
 
@@ -151,21 +157,23 @@ static float *values_at(const forward_job *job, int64_t at)
     return job->values + at / 2 * job->plan.o_row;
 }
 
-static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
+/* Sees to it that a block of keys is packed; returns whether its values are all finite. A unit that
+ * finds another at it waits for the few microseconds that takes. */
+static bool share_block(const forward_job *job, int64_t b, int64_t h, int64_t first, int64_t keys)
 {
-    (void)thread;
-    const forward_job *job = arg;
-    const fv_attn *a = job->base.a;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t block = unit % job->plan.key_blocks, head = unit / job->plan.key_blocks;
-        const int64_t b = head / a->kv_heads, h = head % a->kv_heads, first = block * BLOCK_KEYS;
-        const int64_t keys = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], b);
-        const int64_t some = fv_attn_min(BLOCK_KEYS, keys - first);
-        const int64_t at = head * job->plan.keys + first;
-        if (some > 0)
-            job->finite[unit] =
-                pack_block(job, b, h, first, some, panels_at(job, at), values_at(job, at));
+    const forward_plan *p = &job->plan;
+    const int64_t head = b * job->base.a->kv_heads + h, at = head * p->keys + first;
+    atomic_int *state = job->states + head * p->key_blocks + first / BLOCK_KEYS;
+    int seen = atomic_load_explicit(state, memory_order_acquire);
+    if (seen == UNPACKED && atomic_compare_exchange_strong(state, &seen, IN_WORK)) {
+        const bool finite =
+            pack_block(job, b, h, first, keys, panels_at(job, at), values_at(job, at));
+        seen = finite ? PACKED : PACKED_NOT_FINITE;
+        atomic_store_explicit(state, seen, memory_order_release);
     }
+    for (int turns = 0; seen < PACKED; seen = atomic_load_explicit(state, memory_order_acquire))
+        fv_spin(&turns);
+    return seen == PACKED;
 }
 
 /* ---- one unit --------------------------------------------------------------------- */
@@ -318,7 +326,7 @@ static key_block block_of(const forward_job *job, const workspace *w, int64_t b,
         block.finite = pack_block(job, b, h, first, keys, w->panels, w->values);
         block.panels = w->panels;
     } else {
-        block.finite = job->finite[head * p->key_blocks + first / BLOCK_KEYS];
+        block.finite = share_block(job, b, h, first, keys);
         block.panels = panels_at(job, head * p->keys + first);
     }
     if (job->pairs) {
@@ -354,26 +362,44 @@ static void meet_keys(const forward_job *job, const query_block *block, const wo
     }
 }
 
+/* 1 / sum of every row, or 1, and the log-sum-exp. Sixteen rows at a time: one by one, these few
+ * operations would be felt in short sequences. */
+static void end_sums(const forward_job *job, const query_block *block, const workspace *w,
+                     float *inverse, float *lse)
+{
+    const float *most = w->most, *sum = w->sum;
+    float logs[FV_LANES];
+    for (int64_t r = 0; r < block->rows; r += FV_LANES) {
+        const int count = (int)fv_attn_min(FV_LANES, block->rows - r);
+        const vf sums = v_load(sum + r, count), one = v_set(1);
+        const vf by = v_select(v_eq(sums, v_zero()), one, sums);
+        v_store(inverse + r, FV_LANES, v_div(one, by));
+        if (!lse) continue;
+        v_store(logs, FV_LANES, v_log(by));
+        for (int64_t i = r; i < r + count; i++) {
+            const double top = (double)most[i] * (double)job->late;
+            const double shift = most[i] == -INFINITY ? 0 : top * FV_ATTN_LN2;
+            lse[i] = sum[i] == 0 ? -INFINITY : (float)(shift + (double)logs[i - r]);
+        }
+    }
+}
+
 static void end_block(const forward_job *job, const query_block *block, const workspace *w)
 {
     const fv_attn *a = job->base.a;
     const int64_t head = block->b * a->heads + block->h;
-    const int64_t number = head * fv_attn_lse_head(a) + block->first;
-    float *lse = job->base.ptr[FV_ATTN_LSE];
-    void *o = job->base.ptr[FV_ATTN_O];
+    float *lse = job->base.ptr[FV_ATTN_LSE], *inverse = w->scores;
+    if (lse) lse += head * fv_attn_lse_head(a) + block->first;
+    end_sums(job, block, w, inverse, lse);
     for (int64_t r = 0; r < block->rows; r++) {
-        const float sum = w->sum[r];
-        const vf by = v_set(sum == 0 ? 1 : sum);
+        const vf by = v_set(inverse[r]);
         float *row = w->o + r * job->plan.o_row;
         /* + 0: a sum that came to -0 must not tell how many zero weights were added after. */
         for (int64_t c = 0; c < a->d_v; c += FV_LANES)
-            v_store(row + c, FV_LANES, v_add(v_div(v_load(row + c, FV_LANES), by), v_zero()));
+            v_store(row + c, FV_LANES, v_add(v_mul(v_load(row + c, FV_LANES), by), v_zero()));
         FV_SIMD_NAME(fv_attn_narrow)
-        (a->dtype, row, a->d_v, fv_attn_out(a, o, &a->o, block->b, block->h, block->first + r));
-        if (!lse) continue;
-        const double top = (double)w->most[r] * (double)job->late;
-        const double shift = w->most[r] == -INFINITY ? 0 : top * FV_ATTN_LN2;
-        lse[number + r] = sum == 0 ? -INFINITY : (float)(shift + (double)fv_logf_ref(sum));
+        (a->dtype, row, a->d_v,
+         fv_attn_out(a, job->base.ptr[FV_ATTN_O], &a->o, block->b, block->h, block->first + r));
     }
 }
 
@@ -444,12 +470,12 @@ void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, con
     job.late = by_softmax ? job.base.factor : 1;
     job.panels = exec->scratch;
     job.values = job.panels + job.plan.panels;
-    job.finite = (uint8_t *)(job.values + job.plan.values_of_all);
+    job.states = (atomic_int *)(void *)(job.values + job.plan.values_of_all);
     job.threads = job.panels + job.plan.shared_floats;
     job.copy_values = values_are_copied(a, ptr[FV_ATTN_V]);
-    if (!job.plan.local)
-        fv_exec_rows(exec, a->batch * a->kv_heads * job.plan.key_blocks,
-                     BLOCK_KEYS * (fv_attn_width(a) + a->d_v), pack_keys, &job);
+    const int64_t shared = job.plan.local ? 0 : a->batch * a->kv_heads * job.plan.key_blocks;
+    for (int64_t i = 0; i < shared; i++)
+        atomic_init(job.states + i, UNPACKED);
     fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
                  job.plan.rows * a->n_k * (fv_attn_width(a) + a->d_v), forward_units, &job);
 }

@@ -66,10 +66,11 @@ V_INLINE vm keys_in_range(const fv_attn_range *r, int64_t j)
     return vm_or(keys_before(r->prefix, j), window);
 }
 
-static bool range_covers(const fv_attn_range *r, int64_t first, int64_t end)
+/* Columns from key `first` on that stand for visible keys alone, in whole vectors. */
+static int64_t columns_in_range(const fv_attn_range *r, int64_t first, int64_t cols)
 {
-    if (end <= r->prefix) return true;
-    return end <= r->high && (first >= r->low || r->low == r->prefix);
+    const int64_t end = r->low <= first || r->low <= r->prefix ? r->high : r->prefix;
+    return fv_attn_min(cols, fv_attn_max(0, end - first) / FV_LANES * FV_LANES);
 }
 
 static void adjust(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
@@ -114,8 +115,9 @@ void FV_SIMD_NAME(fv_attn_finish)(const fv_attn_job *job, const fv_attn_row *row
                                   int64_t cols, float *s, float *slack)
 {
     if (!job->plain) adjust(job, row, first, cols, s, slack);
-    if (row->visible || row->blocks || !range_covers(&row->range, first, first + cols))
-        hide(job, row, first, cols, s);
+    int64_t seen = 0;
+    if (!row->visible && !row->blocks) seen = columns_in_range(&row->range, first, cols);
+    if (seen < cols) hide(job, row, first + seen, cols - seen, s + seen);
 }
 
 void FV_SIMD_NAME(fv_attn_keep)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
