@@ -5,13 +5,14 @@
  *     gradient = d log p(y|s) + (log p(y|s) - b) d log p(s) + lambda d H
  *
  * with b, a moving average, as what is usual. The task: eight cards, each with a colour and a
- * number; asked for a colour, say the number. Nobody tells the model which card to look at.
+ * number; asked for a colour, say the number. Nobody tells the model which card to look at. Soft
+ * attention learns the same game beside it.
  *
  *     hard_attention [picture.svg]
  */
 #include "example.h"
 
-enum { CARDS = 8, COLOURS = 8, NUMBERS = 4, WIDTH = 16, BATCH = 64, STEPS = 600 };
+enum { CARDS = 8, COLOURS = 8, NUMBERS = 4, WIDTH = 16, BATCH = 64, STEPS = 600, EARLY = 20 };
 
 typedef struct model {
     fv_tensor *ask, *colour, *number, *answer; /* embeddings of both, and the last layer */
@@ -27,7 +28,8 @@ static unsigned draw(unsigned *state, unsigned below)
     return (*state >> 8) % below;
 }
 
-static void deal(games *g, unsigned *state)
+/* New games. In an exam the right card of game b is card b, so that a good map is a diagonal. */
+static void deal(games *g, unsigned *state, bool exam)
 {
     for (int b = 0; b < BATCH; b++) {
         int64_t *colour = g->colour + b * CARDS;
@@ -37,7 +39,7 @@ static void deal(games *g, unsigned *state)
             colour[j] = i;
             g->number[b * CARDS + i] = draw(state, NUMBERS);
         }
-        const int place = (int)draw(state, CARDS);
+        const int place = exam ? b % CARDS : (int)draw(state, CARDS);
         g->asked[b] = colour[place];
         g->right[b] = g->number[b * CARDS + place];
     }
@@ -79,7 +81,54 @@ static fv_tensor *parameter(fv_ctx *ctx, fv_params *params, const char *name, in
                          fv_rand_normal(ctx, FV_F32, 2, (int64_t[]){rows, WIDTH}, 0, 0.5));
 }
 
-int main(int argc, char **argv)
+/* One update. Soft attention has a gradient of its own; hard attention is judged by what came of
+ * its choice, against what usually comes. */
+static void learn(fv_ctx *ctx, const model *m, fv_optim *optim, const games *g, bool hard,
+                  fv_baseline *usual)
+{
+    fv_attention_result out;
+    fv_tensor *logits, *loss;
+    fv_scope_begin(ctx);
+    fv_tensor *log_py =
+        play(ctx, m, g, hard ? FV_ATTENTION_HARD_SAMPLE : FV_ATTENTION_SOFTMAX, &out, &logits);
+    if (hard) {
+        fv_tensor *chosen = fv_reshape(ctx, out.log_prob, 2, (int64_t[]){BATCH, 1});
+        fv_tensor *entropy = fv_reshape(ctx, out.entropy, 2, (int64_t[]){BATCH, 1});
+        loss = fv_reinforce(ctx, usual, log_py, chosen, entropy, 1.0, 0.005);
+    } else {
+        loss = fv_neg(ctx, fv_mean(ctx, log_py, 0, NULL, false));
+    }
+    must(ctx, fv_backward(ctx, loss));
+    must(ctx, fv_optim_step(optim, 0.02, NULL));
+    fv_scope_end(ctx);
+}
+
+/* Plays the exam; map[game][card] is what the answer was made of. Returns the right answers. */
+static int examine(fv_ctx *ctx, const model *m, bool hard, float map[CARDS][CARDS])
+{
+    static games g;
+    static float weights[BATCH * CARDS];
+    int64_t choice[BATCH];
+    unsigned state = 12345;
+    fv_attention_result out;
+    fv_tensor *logits;
+    deal(&g, &state, true);
+    fv_scope_begin(ctx);
+    fv_no_grad_begin(ctx);
+    play(ctx, m, &g, hard ? FV_ATTENTION_HARD_ARGMAX : FV_ATTENTION_SOFTMAX, &out, &logits);
+    fv_no_grad_end(ctx);
+    read_floats(ctx, out.weights, weights);
+    if (hard) must(ctx, fv_tensor_read(ctx, out.choice, choice, sizeof choice));
+    for (int b = 0; b < CARDS; b++)
+        for (int j = 0; j < CARDS; j++)
+            map[b][j] = hard ? choice[b] == j : weights[b * CARDS + j];
+    const int right = right_answers(ctx, &g, logits);
+    fv_scope_end(ctx);
+    return right;
+}
+
+/* Learns the game; maps after EARLY steps and at the end. Returns the right answers then. */
+static int train(bool hard, float early[CARDS][CARDS], float late[CARDS][CARDS])
 {
     fv_ctx *ctx = example_start(FV_SIMD_SCALAR);
     fv_params *params = NULL;
@@ -94,56 +143,58 @@ int main(int argc, char **argv)
     fv_baseline usual = {.decay = 0.9};
     static games g;
     unsigned state = 1;
-    fv_attention_result out;
-    fv_tensor *logits;
-    for (int step = 0; step < STEPS; step++) {
+    int right = 0;
+    for (int step = 1; step <= STEPS; step++) {
         fv_ctx_set_step(ctx, (uint64_t)step, 0);
-        deal(&g, &state);
-        fv_scope_begin(ctx);
-        fv_tensor *log_py = play(ctx, &m, &g, FV_ATTENTION_HARD_SAMPLE, &out, &logits);
-        fv_tensor *flat = fv_reshape(ctx, out.log_prob, 2, (int64_t[]){BATCH, 1});
-        fv_tensor *entropy = fv_reshape(ctx, out.entropy, 2, (int64_t[]){BATCH, 1});
-        fv_tensor *loss = fv_reinforce(ctx, &usual, log_py, flat, entropy, 1.0, 0.005);
-        must(ctx, fv_backward(ctx, loss));
-        must(ctx, fv_optim_step(optim, 0.02, NULL));
-        fv_scope_end(ctx);
-        if ((step + 1) % 100 == 0)
-            printf("step %3d   log p(right answer), on average: %.3f\n", step + 1, usual.value);
+        deal(&g, &state, false);
+        learn(ctx, &m, optim, &g, hard, &usual);
+        if (step != EARLY && step % 200 != 0) continue;
+        right = examine(ctx, &m, hard, step == EARLY ? early : late);
+        printf("%s, step %3d: %2d of %d new questions answered rightly\n", hard ? "hard" : "soft",
+               step, right, BATCH);
     }
-    deal(&g, &state);
-    fv_no_grad_begin(ctx);
-    play(ctx, &m, &g, FV_ATTENTION_HARD_ARGMAX, &out, &logits);
-    const int right = right_answers(ctx, &g, logits);
-    printf("right answers to new questions: %d of %d\n\n", right, BATCH);
+    fv_optim_destroy(&optim);
+    fv_params_destroy(&params);
+    fv_ctx_destroy(&ctx);
+    return right;
+}
 
-    /* Where it looks: eight new games, the card's colour that was asked for in brackets. */
-    enum { SHOWN = 8 };
-    static float weights[BATCH * CARDS];
-    static char names[SHOWN][32];
-    const char *rows[SHOWN];
-    read_floats(ctx, out.weights, weights);
-    for (int b = 0; b < SHOWN; b++) {
-        int place = 0;
-        while (g.colour[b * CARDS + place] != g.asked[b])
-            place++;
-        snprintf(names[b], sizeof names[b], "card %d is right", place);
-        rows[b] = names[b];
-    }
+int main(int argc, char **argv)
+{
+    static float maps[2][2][CARDS][CARDS]; /* early and late, soft and hard */
+    const int soft = train(false, maps[0][0], maps[1][0]);
+    const int hard = train(true, maps[0][1], maps[1][1]);
+    fv_ctx *ctx = example_start(FV_SIMD_SCALAR);
+    static const char *const kinds[] = {"soft", "hard"}, *const when[] = {"early", "late"};
     fv_look_options options;
     fv_look_options_init(&options, sizeof options);
     options.high = 1;
-    static const char *const cards[CARDS] = {"0", "1", "2", "3", "4", "5", "6", "7"};
-    show_map(ctx,
-             &(fv_look_map){.rows = SHOWN,
-                            .cols = CARDS,
-                            .values = weights,
-                            .row_labels = rows,
-                            .col_labels = cards,
-                            .title = "which card it would look at"},
-             &options, argc > 1 ? argv[1] : NULL);
-    claim(right >= BATCH * 95 / 100, "it learned where to look");
-    fv_optim_destroy(&optim);
-    fv_params_destroy(&params);
+    printf("\n");
+    for (int t = 0; t < 2; t++)
+        for (int k = 0; k < 2; k++) {
+            char title[64];
+            snprintf(title, sizeof title, "%s, %s", kinds[k], when[t]);
+            show_map(ctx,
+                     &(fv_look_map){.rows = CARDS,
+                                    .cols = CARDS,
+                                    .values = maps[t][k][0],
+                                    .title = title,
+                                    .row_title = "game",
+                                    .col_title = "card"},
+                     &options, NULL);
+        }
+    save_panels(ctx,
+                &(fv_look_heads){.layers = 2,
+                                 .heads = 2,
+                                 .rows = CARDS,
+                                 .cols = CARDS,
+                                 .values = maps[0][0][0],
+                                 .layer_names = (const char *[]){"after 20 steps", "after 600"},
+                                 .head_names = kinds,
+                                 .title = "eight games, eight cards"},
+                &options, argc > 1 ? argv[1] : NULL);
+    claim(soft >= BATCH * 95 / 100, "soft attention learned where to look");
+    claim(hard >= BATCH * 95 / 100, "hard attention learned where to look");
     fv_ctx_destroy(&ctx);
     return 0;
 }
