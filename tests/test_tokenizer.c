@@ -4,9 +4,9 @@
  */
 #include "fovea/tokenizer.h"
 
-#include "io/json.h"
 #include "support/files.h"
 #include "support/test.h"
+#include "support/tokens.h"
 
 static fv_ctx *ctx;
 
@@ -25,80 +25,26 @@ static void next_pipeline(const fv_value *text)
     pipeline_count++;
 }
 
-static uint32_t chars_before(fv_string text, uint32_t byte)
+static void use_line(const fv_doc *doc)
 {
-    uint32_t chars = 0;
-    for (uint32_t i = 0; i < byte && i < text.bytes; i++)
-        chars += (text.text[i] & 0xC0) != 0x80;
-    return chars;
-}
-
-static int64_t int_at(const fv_value *array, uint32_t i) { return array->as.items[i].as.integer; }
-
-static bool same(const fv_encoding *e, fv_string text, fv_string pair, const fv_value *ids,
-                 const fv_value *offsets, const fv_value *types)
-{
-    if (e->count != ids->count) return false;
-    for (uint32_t i = 0; i < ids->count; i++) {
-        fv_string of = e->sequences[i] ? pair : text;
-        const fv_value *span = &offsets->as.items[i];
-        if (e->ids[i] != int_at(ids, i) || e->types[i] != int_at(types, i) ||
-            chars_before(of, e->offsets[i].begin) != int_at(span, 0) ||
-            chars_before(of, e->offsets[i].end) != int_at(span, 1))
-            return false;
+    const fv_value *text = fv_value_get(&doc->root, "tokenizer");
+    char name[40];
+    snprintf(name, sizeof name, "pipeline %d", pipeline_count);
+    const tokens_with with = {
+        .ctx = ctx, .tok = tok, .enc = enc, .name = name, .decode_flags = FV_DECODE_SKIP_SPECIALS};
+    if (text) {
+        next_pipeline(text);
+        return;
     }
-    return true;
-}
-
-static void compare(const fv_doc *doc, fv_encoder *with)
-{
-    const fv_value *root = &doc->root, *text = fv_value_get(root, "text");
-    const fv_value *pair = fv_value_get(root, "pair"), *decoded = fv_value_get(root, "decoded");
-    fv_encoding e = {.struct_size = sizeof e};
-    const fv_string a = {text->as.text, text->count};
-    fv_string b = {0};
-    if (pair) {
-        b = (fv_string){pair->as.text, pair->count};
-        CHECK_OK(ctx, fv_encode_pair(with, a, b, FV_ENCODE_SPECIALS, &e));
-    } else {
-        CHECK_OK(ctx, fv_encode(with, a.text, a.bytes, FV_ENCODE_SPECIALS, &e));
-    }
-    if (!same(&e, a, b, fv_value_get(root, "ids"), fv_value_get(root, "offsets"),
-              fv_value_get(root, "types")))
-        test_failed(__FILE__, __LINE__, "pipeline %d: other tokens for \"%s\"", pipeline_count,
-                    a.text);
-    fv_text out = {0};
-    CHECK_OK(ctx, fv_tokenizer_decode(ctx, tok, e.ids, e.count, FV_DECODE_SKIP_SPECIALS, &out));
-    if (out.bytes != decoded->count || memcmp(out.data, decoded->as.text, out.bytes) != 0)
-        test_failed(__FILE__, __LINE__, "pipeline %d: \"%s\" is decoded to \"%s\", not \"%s\"",
-                    pipeline_count, a.text, out.data, decoded->as.text);
-    fv_text_free(ctx, &out);
-    case_count++;
+    for (int again = 0; again < 2 && enc; again++) /* the second time from the cache */
+        case_count += tokens_compare(&with, doc);
 }
 
 static void as_hugging_face(void)
 {
-    size_t bytes = 0;
-    char *all = file_read(test_path("data/text/tokenizer.jsonl"), &bytes);
-    CHECK(all != NULL);
-    for (char *at = all; at && at < all + bytes;) {
-        char *end = memchr(at, '\n', (size_t)(all + bytes - at));
-        fv_doc *doc = NULL;
-        if (!end) break;
-        CHECK_OK(ctx, fv_json_parse(ctx, "tokenizer.jsonl", at, (size_t)(end - at), &doc));
-        at = end + 1;
-        if (!doc) continue;
-        const fv_value *text = fv_value_get(&doc->root, "tokenizer");
-        if (text)
-            next_pipeline(text);
-        else if (enc)
-            for (int again = 0; again < 2; again++) /* the second time from the cache */
-                compare(doc, enc);
-        fv_doc_free(&doc);
-    }
+    tokens_each_line(ctx, test_path("data/text/tokenizer.jsonl"), use_line);
     fv_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
-    free(all);
     printf("tokenizers: %d pipelines, %d encodings\n", pipeline_count, case_count);
     CHECK(pipeline_count >= 19 && case_count >= 1000);
 }
@@ -402,7 +348,7 @@ static void refused_files(void)
     } cases[] = {
         {"[]", FV_ERR_FORMAT, "an object"},
         {"{}", FV_ERR_FORMAT, "model"},
-        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", FV_ERR_UNSUPPORTED, "Unigram"},
+        {"{\"model\":{\"type\":\"Odd\",\"vocab\":{}}}", FV_ERR_UNSUPPORTED, "Odd"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}", FV_ERR_FORMAT, "merges"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}", FV_ERR_FORMAT, ""},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":1048576},\"merges\":[]}}", FV_ERR_LIMIT,
@@ -419,8 +365,29 @@ static void refused_files(void)
          "two tokens"},
         {"{\"model\":{\"type\":\"BPE\",\"dropout\":0.5,\"vocab\":{},\"merges\":[]}}",
          FV_ERR_UNSUPPORTED, "dropout"},
-        {"{\"normalizer\":{\"type\":\"Precompiled\"}," MODEL "}", FV_ERR_UNSUPPORTED,
-         "Precompiled"},
+        {"{\"normalizer\":{\"type\":\"Precompiled\"}," MODEL "}", FV_ERR_FORMAT,
+         "precompiled_charsmap"},
+        {"{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"a?==\"}," MODEL "}",
+         FV_ERR_FORMAT, "not base64"},
+        {"{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAAAAAA\"}," MODEL
+         "}",
+         FV_ERR_FORMAT, "a charsmap of 6 bytes"},
+        {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\"a\",-1.0]]}}", FV_ERR_FORMAT,
+         "1"},
+        {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\"]]}}", FV_ERR_FORMAT,
+         "a token and its score"},
+        {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0],[\"a\",0]]}}",
+         FV_ERR_FORMAT, "twice"},
+        {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",1e300]]}}", FV_ERR_FORMAT,
+         "too large"},
+        {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0]],\"sentencepiece\":{"
+         "\"kinds\":\"22\"}}}",
+         FV_ERR_FORMAT, "2 kinds of 1 tokens"},
+        {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0]],\"sentencepiece\":{"
+         "\"kinds\":\"9\"}}}",
+         FV_ERR_FORMAT, "no kind"},
+        {"{\"decoder\":{\"type\":\"Sequence\",\"sentencepiece\":{}}," MODEL "}", FV_ERR_FORMAT,
+         "SentencePiece model"},
         {"{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"\"}"
          "," MODEL "}",
          FV_ERR_UNSUPPORTED, "regular expressions"},

@@ -29,12 +29,18 @@
  * FV_ERR_UNSUPPORTED, with its name; a file that breaks the format is FV_ERR_FORMAT. The file's
  * "truncation" and "padding" are left to the caller.
  *
- * Here are: the models BPE, WordLevel and WordPiece; the normalizers NFC, NFD, NFKC, NFKD,
- * Lowercase, Strip, StripAccents, Replace (of a text), Prepend, BertNormalizer; the pre-tokenizers
+ * Here are: the models BPE, WordLevel, WordPiece and Unigram; the normalizers NFC, NFD, NFKC, NFKD,
+ * Lowercase, Strip, StripAccents, Replace (of a text), Prepend, BertNormalizer, Precompiled; the
+ * pre-tokenizers
  * ByteLevel, Whitespace, WhitespaceSplit, Metaspace, Punctuation, Digits, BertPreTokenizer, Split
  * and CharDelimiterSplit (at a text); the post-processors TemplateProcessing, ByteLevel,
  * BertProcessing, RobertaProcessing; the decoders ByteLevel, BPEDecoder, WordPiece, Metaspace,
  * Fuse, Strip, Replace, ByteFallback; Sequence of each.
+ *
+ * SentencePiece models (unigram, BPE, characters) give SentencePiece's ids, offsets and texts. They
+ * add no special tokens: a model does not say which. One that is saved is a tokenizer.json with
+ * members "sentencepiece", which Hugging Face's library passes over and reads as its own conversion
+ * would: close to the model, not equal.
  *
  * A tokenizer does not change once made: any number of threads may encode with it, each through its
  * own encoder and context. It belongs to the context it was made in.
@@ -55,13 +61,14 @@ typedef struct fv_token_learner fv_token_learner;
 /* ---- files ----------------------------------------------------------------------- */
 
 /*
- * Reads a tokenizer.json; or, from a folder, its tokenizer.json, else its vocab.json and merges.txt
+ * Reads a tokenizer.json or a SentencePiece model, whatever its name; or, from a folder, its
+ * tokenizer.json, else its tokenizer.model or spiece.model, else its vocab.json and merges.txt
  * (byte-level BPE as in GPT-2, without special tokens: the files name none), else its vocab.txt
  * (WordPiece as in BERT, lower-cased). Fails: IO, FORMAT, LIMIT (fv_limits: text_bytes,
  * string_bytes, vocabulary), UNSUPPORTED, MEMORY.
  */
 FV_API FV_MUST_USE fv_status fv_tokenizer_load(fv_ctx *ctx, const char *path, fv_tokenizer **out);
-/* The text of a tokenizer.json; `name` stands in messages. */
+/* The text of a tokenizer.json or the bytes of a SentencePiece model; `name` stands in messages. */
 FV_API FV_MUST_USE fv_status fv_tokenizer_parse(fv_ctx *ctx, const char *name, const char *text,
                                                 size_t bytes, fv_tokenizer **out);
 /* Writes a tokenizer.json in one step: the old file or the new one is there, never a part. */

@@ -1,7 +1,5 @@
 /* Added tokens: cut out of the text before anything else happens to it. */
-#include "base/check.h"
 #include "text/encoder.h"
-#include "text/hash.h"
 
 /* The character that ends before, and the one that begins at, a place; 0 at the ends. */
 static uint32_t char_before(const char *text, size_t at)
@@ -20,54 +18,13 @@ static uint32_t char_at(const char *text, size_t bytes, size_t at)
 
 /* ---- the trie -------------------------------------------------------------------- */
 
-/* The slot of an edge, or the free one where it would be. */
-static size_t edge_slot(const fv_added_trie *t, uint32_t node, char byte)
-{
-    const uint64_t key = ((uint64_t)node << 8 | (unsigned char)byte) + 1;
-    size_t slot = (size_t)fv_hash_u64(key) & (t->slots - 1);
-    while (t->edges[slot].key && t->edges[slot].key != key)
-        slot = (slot + 1) & (t->slots - 1);
-    return slot;
-}
-
-static fv_status add_node(fv_tokenizer *tok, uint32_t *node)
-{
-    fv_added_trie *t = &tok->trie;
-    int32_t *tokens =
-        fv_mem_grow(&tok->ctx->mem, t->tokens, &t->room, t->count + 1, sizeof *tokens);
-    FV_RETURN_IF(!tokens, tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
-    t->tokens = tokens;
-    tokens[t->count] = -1;
-    *node = (uint32_t)t->count++;
-    return FV_OK;
-}
-
-static fv_status add_token(fv_tokenizer *tok, size_t number)
-{
-    const fv_added *a = &tok->added[number];
-    fv_added_trie *t = &tok->trie;
-    uint32_t node = a->normalized;
-    for (size_t i = 0; i < a->content.bytes; i++) {
-        size_t slot = edge_slot(t, node, a->content.text[i]);
-        if (!t->edges[slot].key) {
-            uint32_t child = 0;
-            FV_FORWARD(add_node(tok, &child));
-            t->edges[slot].key = ((uint64_t)node << 8 | (unsigned char)a->content.text[i]) + 1;
-            t->edges[slot].child = child;
-        }
-        node = t->edges[slot].child;
-    }
-    /* Of equal tokens the first counts. */
-    if (a->content.bytes && t->tokens[node] < 0) t->tokens[node] = (int32_t)number;
-    return FV_OK;
-}
+/* Raw tokens hang from one root, normalized ones from the other. */
+static uint32_t root_of(bool normalized) { return normalized ? 2 : 1; }
 
 fv_status fv_added_index(fv_tokenizer *tok)
 {
     enum { LONGEST = 256 };
-    fv_added_trie *t = &tok->trie;
-    size_t letters = 8, slots = 16, bytes;
-    uint32_t root;
+    size_t letters = 0;
     for (size_t i = 0; i < tok->added_count; i++) {
         /* A longer one would cost its length at every byte of a text that repeats its beginning. */
         FV_RETURN_IF(tok->added[i].content.bytes > LONGEST, tok->ctx, FV_ERR_LIMIT,
@@ -75,24 +32,14 @@ fv_status fv_added_index(fv_tokenizer *tok)
                      tok->added[i].content.bytes, LONGEST);
         letters += tok->added[i].content.bytes;
     }
-    while (slots < 2 * letters)
-        slots *= 2;
-    FV_RETURN_IF(!fv_mul_size(slots, sizeof *t->edges, &bytes), tok->ctx, FV_ERR_MEMORY,
-                 "tokenizer: out of memory");
-    t->edges = fv_mem_zalloc(&tok->ctx->mem, bytes);
-    FV_RETURN_IF(!t->edges, tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
-    t->slots = slots;
-    FV_FORWARD(add_node(tok, &root));
-    FV_FORWARD(add_node(tok, &root));
-    for (size_t i = 0; i < tok->added_count; i++)
-        FV_FORWARD(add_token(tok, i));
+    FV_FORWARD(fv_trie_make(tok->ctx, &tok->trie, letters, 2));
+    for (size_t i = 0; i < tok->added_count; i++) {
+        const fv_added *a = &tok->added[i];
+        if (a->content.bytes)
+            FV_FORWARD(fv_trie_add(tok->ctx, &tok->trie, root_of(a->normalized), a->content.text,
+                                   a->content.bytes, (int32_t)i));
+    }
     return FV_OK;
-}
-
-void fv_added_free(fv_tokenizer *tok)
-{
-    fv_mem_free(&tok->ctx->mem, tok->trie.edges, tok->trie.slots * sizeof *tok->trie.edges);
-    fv_mem_free(&tok->ctx->mem, tok->trie.tokens, tok->trie.room * sizeof *tok->trie.tokens);
 }
 
 /* ---- finding --------------------------------------------------------------------- */
@@ -101,15 +48,11 @@ void fv_added_free(fv_tokenizer *tok)
 static const fv_added *longest(const fv_tokenizer *tok, bool normalized, const char *text,
                                size_t left)
 {
-    const fv_added_trie *t = &tok->trie;
+    const fv_trie *t = &tok->trie;
     const fv_added *best = NULL;
-    uint32_t node = normalized;
-    for (size_t i = 0; i < left; i++) {
-        const fv_added_edge *edge = &t->edges[edge_slot(t, node, text[i])];
-        if (!edge->key) break;
-        node = edge->child;
-        if (t->tokens[node] >= 0) best = &tok->added[t->tokens[node]];
-    }
+    uint32_t node = root_of(normalized);
+    for (size_t i = 0; i < left && (node = fv_trie_step(t, node, text[i])); i++)
+        if (t->values[node] >= 0) best = &tok->added[t->values[node]];
     return best;
 }
 

@@ -10,20 +10,42 @@
 
 enum { NO_RANK = UINT32_MAX };
 
-const fv_merge *fv_model_merge(const fv_model *model, int32_t first, int32_t second)
+/* ---- pairs ----------------------------------------------------------------------- */
+
+/* By the list of merges. */
+static void look_up(const fv_model *model, fv_symbol *first, const fv_symbol *second)
 {
-    if (first < 0 || second < 0 || model->merge_slots == 0) return NULL;
-    const uint64_t key = ((uint64_t)(uint32_t)first << 32 | (uint32_t)second) + 1;
+    const uint64_t key = ((uint64_t)(uint32_t)first->id << 32 | (uint32_t)second->id) + 1;
     size_t slot = (size_t)fv_hash_u64(key) & (model->merge_slots - 1);
-    for (; model->merges[slot].key; slot = (slot + 1) & (model->merge_slots - 1))
-        if (model->merges[slot].key == key) return &model->merges[slot];
-    return NULL;
+    first->rank = NO_RANK;
+    for (; model->merges[slot].key; slot = (slot + 1) & (model->merge_slots - 1)) {
+        if (model->merges[slot].key != key) continue;
+        first->rank = model->merges[slot].rank;
+        first->joined = model->merges[slot].id;
+        return;
+    }
 }
 
-static uint32_t rank_of(const fv_model *model, int32_t first, int32_t second)
+/* As SentencePiece does it: two symbols can be joined if what they spell is a piece. What the user
+ * defined stays as it is. */
+static void spell(const fv_encoder *enc, fv_symbol *first, const fv_symbol *second)
 {
-    const fv_merge *merge = fv_model_merge(model, first, second);
-    return merge ? merge->rank : NO_RANK;
+    const fv_model *model = &enc->tok->model;
+    const size_t bytes = second->end - first->begin;
+    first->rank = NO_RANK;
+    if (bytes > model->longest) return;
+    if (first->id >= 0 && model->kinds[first->id] == FV_PIECE_USER) return;
+    if (second->id >= 0 && model->kinds[second->id] == FV_PIECE_USER) return;
+    first->joined = fv_vocab_find(&enc->tok->vocab, enc->text + first->begin, bytes);
+    if (first->joined >= 0) first->rank = model->ranks[first->joined];
+}
+
+static void rank_pair(const fv_encoder *enc, fv_symbol *first, const fv_symbol *second)
+{
+    if (enc->tok->model.ranks)
+        spell(enc, first, second);
+    else
+        look_up(&enc->tok->model, first, second);
 }
 
 /* ---- the symbols a piece begins as ----------------------------------------------- */
@@ -107,26 +129,54 @@ static fv_status begin_chars(fv_encoder *enc, const char *text, size_t bytes)
     return FV_OK;
 }
 
+size_t fv_model_user_piece(const fv_model *model, const char *text, size_t bytes, int32_t *id)
+{
+    size_t longest = 0;
+    uint32_t node = FV_ROOT_USER;
+    for (size_t i = 0; i < bytes && (node = fv_trie_step(&model->pieces, node, text[i])); i++)
+        if (model->pieces.values[node] >= 0) {
+            *id = model->pieces.values[node];
+            longest = i + 1;
+        }
+    return longest;
+}
+
+/* SentencePiece: what the user defined, and characters; -1 for those that are no piece. */
+static fv_status begin_pieces(fv_encoder *enc, const char *text, size_t bytes)
+{
+    const fv_model *model = &enc->tok->model;
+    for (size_t i = 0, length; i < bytes; i += length) {
+        int32_t id = -1;
+        length = model->has_user ? fv_model_user_piece(model, text + i, bytes - i, &id) : 0;
+        if (length == 0) {
+            length = fv_lead_length(text[i]);
+            id = fv_vocab_find(&enc->tok->vocab, text + i, length);
+            if (id >= 0 && model->kinds[id] != FV_PIECE_NORMAL) id = -1;
+        }
+        FV_FORWARD(put_symbol(enc, id, i, i + length));
+    }
+    return FV_OK;
+}
+
 /* ---- joining: short words -------------------------------------------------------- */
 
 static void join_short(fv_encoder *enc)
 {
-    const fv_model *model = &enc->tok->model;
     fv_symbol *s = enc->symbols;
     size_t n = enc->symbol_count;
     for (size_t i = 0; i + 1 < n; i++)
-        s[i].rank = rank_of(model, s[i].id, s[i + 1].id);
+        rank_pair(enc, &s[i], &s[i + 1]);
     while (n > 1) {
         size_t best = 0;
         for (size_t i = 1; i + 1 < n; i++)
             if (s[i].rank < s[best].rank) best = i;
         if (s[best].rank == NO_RANK) break;
-        s[best].id = fv_model_merge(model, s[best].id, s[best + 1].id)->id;
+        s[best].id = s[best].joined;
         s[best].end = s[best + 1].end;
         n--;
         memmove(s + best + 1, s + best + 2, (n - best - 1) * sizeof *s);
-        if (best + 1 < n) s[best].rank = rank_of(model, s[best].id, s[best + 1].id);
-        if (best > 0) s[best - 1].rank = rank_of(model, s[best - 1].id, s[best].id);
+        if (best + 1 < n) rank_pair(enc, &s[best], &s[best + 1]);
+        if (best > 0) rank_pair(enc, &s[best - 1], &s[best]);
     }
     enc->symbol_count = n;
 }
@@ -174,7 +224,7 @@ static fv_status offer(fv_encoder *enc, int32_t at)
 {
     fv_symbol *s = enc->symbols;
     if (at < 0 || s[at].after < 0) return FV_OK;
-    s[at].rank = rank_of(&enc->tok->model, s[at].id, s[s[at].after].id);
+    rank_pair(enc, &s[at], &s[s[at].after]);
     if (s[at].rank == NO_RANK) return FV_OK;
     return heap_push(enc, (fv_candidate){s[at].rank, at});
 }
@@ -195,13 +245,11 @@ static fv_status join_long(fv_encoder *enc)
         fv_candidate c = heap_pop(enc);
         fv_symbol *left = &s[c.at];
         /* Joined into another since, or now before another neighbour. */
-        if (left->id < 0 || left->after < 0 || left->rank != c.rank) continue;
+        if (left->rank != c.rank) continue;
         fv_symbol *right = &s[left->after];
-        const fv_merge *merge = fv_model_merge(&enc->tok->model, left->id, right->id);
-        if (!merge || merge->rank != c.rank) continue;
-        left->id = merge->id;
+        left->id = left->joined;
         left->end = right->end;
-        right->id = -1;
+        right->rank = NO_RANK;
         left->after = right->after;
         if (right->after >= 0) s[right->after].before = c.at;
         left->rank = NO_RANK;
@@ -234,6 +282,23 @@ static fv_status whole_piece(fv_encoder *enc, const char *text, size_t bytes, in
     return FV_OK;
 }
 
+static fv_status put_symbols(fv_encoder *enc)
+{
+    const fv_symbol *s = enc->symbols;
+    const bool fused = fv_model_fuses_unknown(&enc->tok->model);
+    for (size_t i = 0; i < enc->symbol_count; i++) {
+        const uint32_t begin = s[i].begin;
+        if (s[i].id >= 0) {
+            FV_FORWARD(fv_encoder_put(enc, s[i].id, begin, s[i].end));
+            continue;
+        }
+        while (fused && i + 1 < enc->symbol_count && s[i + 1].id < 0)
+            i++;
+        FV_FORWARD(fv_encoder_put_unknown(enc, enc->text, begin, s[i].end));
+    }
+    return FV_OK;
+}
+
 fv_status fv_encode_bpe(fv_encoder *enc, const char *text, size_t bytes)
 {
     enum { SHORT = 40 };
@@ -243,17 +308,15 @@ fv_status fv_encode_bpe(fv_encoder *enc, const char *text, size_t bytes)
         FV_FORWARD(whole_piece(enc, text, bytes, &id));
         if (id >= 0) return fv_encoder_put(enc, id, 0, bytes);
     }
-    FV_FORWARD(enc->tok->byte_level ? begin_bytes(enc, text, bytes)
-                                    : begin_chars(enc, text, bytes));
+    enc->text = text;
+    FV_FORWARD(enc->tok->byte_level    ? begin_bytes(enc, text, bytes)
+               : enc->tok->model.kinds ? begin_pieces(enc, text, bytes)
+                                       : begin_chars(enc, text, bytes));
     FV_RETURN_IF(enc->symbol_count > INT32_MAX, enc->ctx, FV_ERR_LIMIT,
                  "tokenizer: a piece of more than 2^31 symbols");
     if (enc->symbol_count > SHORT)
         FV_FORWARD(join_long(enc));
     else
         join_short(enc);
-    for (size_t i = 0; i < enc->symbol_count; i++) {
-        const fv_symbol *s = &enc->symbols[i];
-        FV_FORWARD(fv_encoder_put(enc, s->id, s->begin, s->end));
-    }
-    return FV_OK;
+    return put_symbols(enc);
 }

@@ -182,8 +182,7 @@ static fv_status decode_strip(decoding *d, const fv_decode_step *step, size_t i)
     return put(d, s.text, s.bytes);
 }
 
-/* The value of "<0x41>", or -1. */
-static int fallback_byte(fv_string s)
+int fv_fallback_byte(fv_string s)
 {
     int value = 0;
     if (s.bytes != 6 || memcmp(s.text, "<0x", 3) != 0 || s.text[5] != '>') return -1;
@@ -206,7 +205,8 @@ static fv_status decode_fallback(decoding *d)
 {
     for (size_t i = 0; i < d->now.count;) {
         size_t begin = d->next.text.bytes, n = 0;
-        for (int byte; i + n < d->now.count && (byte = fallback_byte(piece_at(d, i + n))) >= 0; n++)
+        for (int byte; i + n < d->now.count && (byte = fv_fallback_byte(piece_at(d, i + n))) >= 0;
+             n++)
             FV_FORWARD(put(d, &(char){(char)byte}, 1));
         if (n == 0) {
             fv_string s = piece_at(d, i++);
@@ -289,6 +289,8 @@ static fv_status decode(decoding *d, const fv_tokenizer *tok, const int32_t *ids
 fv_status fv_tokenizer_decode(fv_ctx *ctx, const fv_tokenizer *tok, const int32_t *ids,
                               size_t count, unsigned flags, fv_text *out)
 {
+    if (tok->decoder_count && tok->decoders[0].kind == FV_DECODE_SENTENCEPIECE)
+        return fv_decode_sentencepiece(ctx, tok, ids, count, flags, out);
     decoding d = {.ctx = ctx};
     fv_status s = decode(&d, tok, ids, count, flags);
     if (s == FV_OK) s = fv_text_reserve(ctx, out, d.now.text.bytes);

@@ -60,6 +60,7 @@ void fv_encoder_destroy(fv_encoder **encoder)
     fv_mem_free(mem, enc->parts, enc->part_room * sizeof *enc->parts);
     fv_mem_free(mem, enc->symbols, enc->symbol_room * sizeof *enc->symbols);
     fv_mem_free(mem, enc->heap, enc->heap_room * sizeof *enc->heap);
+    fv_mem_free(mem, enc->places, enc->place_room * sizeof *enc->places);
     fv_text_free(enc->ctx, &enc->scratch);
     free_list(mem, &enc->plain[0]);
     free_list(mem, &enc->plain[1]);
@@ -135,6 +136,8 @@ static fv_status run_model(fv_encoder *enc, const char *text, size_t bytes)
         return fv_encode_word_level(enc, text, bytes);
     case FV_MODEL_WORD_PIECE:
         return fv_encode_word_piece(enc, text, bytes);
+    case FV_MODEL_UNIGRAM:
+        return fv_encode_unigram(enc, text, bytes);
     default:
         return fv_encode_bpe(enc, text, bytes);
     }

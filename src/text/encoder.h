@@ -33,7 +33,8 @@ typedef struct fv_word_cache {
 typedef struct fv_symbol {
     int32_t id;
     uint32_t begin, end;
-    uint32_t rank; /* of the pair with the next symbol; UINT32_MAX: none */
+    uint32_t rank;  /* of the pair with the next symbol; UINT32_MAX: none */
+    int32_t joined; /* what the pair becomes */
     int32_t before, after;
 } fv_symbol;
 
@@ -41,6 +42,13 @@ typedef struct fv_candidate {
     uint32_t rank;
     int32_t at;
 } fv_candidate;
+
+/* Unigram: the best way to a place in the piece. */
+typedef struct fv_place {
+    double score;
+    int32_t id;           /* of the token that ends here */
+    uint32_t start, next; /* where it began; where the one that begins here ends */
+} fv_place;
 
 /* Five arrays of one length, in one block that begins at `spans`. */
 typedef struct fv_token_list {
@@ -57,10 +65,13 @@ struct fv_encoder {
     fv_word_cache cache;
     fv_part *parts; /* of the piece at hand */
     size_t part_count, part_room;
+    const char *text; /* of the piece at hand */
     fv_symbol *symbols;
     size_t symbol_count, symbol_room;
     fv_candidate *heap;
     size_t heap_count, heap_room;
+    fv_place *places;
+    size_t place_room;
     fv_text scratch;
     fv_token_list plain[2]; /* text and pair, before the post-processor */
     fv_token_list finished;
@@ -69,10 +80,21 @@ struct fv_encoder {
 /* Puts a part of the piece at hand. */
 fv_status fv_encoder_put(fv_encoder *enc, int32_t id, size_t begin, size_t end);
 
+/* Puts text without a token: its bytes, if all of them have one, or the unknown token. */
+fv_status fv_encoder_put_unknown(fv_encoder *enc, const char *text, size_t begin, size_t end);
+
+/* Whether unknown letters that follow each other are one token of Unigram and SentencePiece; the
+ * latter falls back to bytes before it joins letters. */
+static inline bool fv_model_fuses_unknown(const fv_model *model)
+{
+    return !(model->kinds && model->byte_fallback);
+}
+
 /* The models: fill enc->parts from one piece of text. */
 fv_status fv_encode_bpe(fv_encoder *enc, const char *text, size_t bytes);
 fv_status fv_encode_word_level(fv_encoder *enc, const char *text, size_t bytes);
 fv_status fv_encode_word_piece(fv_encoder *enc, const char *text, size_t bytes);
+fv_status fv_encode_unigram(fv_encoder *enc, const char *text, size_t bytes);
 
 /* An added token in a text, from byte `from` on. */
 typedef struct fv_added_match {

@@ -158,6 +158,12 @@ fv_status fv_norms_apply(const fv_tokenizer *tok, fv_runes *r)
         case FV_NORM_BERT:
             FV_FORWARD(bert(r, n));
             break;
+        case FV_NORM_PRECOMPILED:
+            FV_FORWARD(fv_norm_precompiled(n, r));
+            break;
+        case FV_NORM_SENTENCEPIECE:
+            FV_FORWARD(fv_norm_sentencepiece(tok, n, r));
+            break;
         }
     }
     return FV_OK;

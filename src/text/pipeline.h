@@ -8,7 +8,9 @@
 
 #include "fovea/tokenizer.h"
 #include "io/value.h"
+#include "text/charsmap.h"
 #include "text/runes.h"
+#include "text/trie.h"
 #include "text/vocab.h"
 
 /* ---- normalizers ----------------------------------------------------------------- */
@@ -23,7 +25,9 @@ typedef enum fv_norm_kind {
     FV_NORM_STRIP_ACCENTS,
     FV_NORM_REPLACE,
     FV_NORM_PREPEND,
-    FV_NORM_BERT
+    FV_NORM_BERT,
+    FV_NORM_PRECOMPILED,
+    FV_NORM_SENTENCEPIECE
 } fv_norm_kind;
 
 typedef struct fv_norm {
@@ -31,6 +35,9 @@ typedef struct fv_norm {
     bool left, right;                    /* STRIP */
     bool clean, chinese, accents, lower; /* BERT; accents: strip them */
     fv_string from, to;                  /* REPLACE; PREPEND: to */
+    const fv_charsmap *map;              /* PRECOMPILED; SENTENCEPIECE: NULL if it has none */
+    bool dummy, suffix;        /* SENTENCEPIECE: put a blank before, or behind, the text */
+    bool remove_extra, escape; /* of several blanks keep one; write a mark for each */
 } fv_norm;
 
 /* ---- pre-tokenizers -------------------------------------------------------------- */
@@ -70,7 +77,25 @@ typedef struct fv_split {
 
 /* ---- models ---------------------------------------------------------------------- */
 
-typedef enum fv_model_kind { FV_MODEL_BPE, FV_MODEL_WORD_LEVEL, FV_MODEL_WORD_PIECE } fv_model_kind;
+typedef enum fv_model_kind {
+    FV_MODEL_BPE,
+    FV_MODEL_WORD_LEVEL,
+    FV_MODEL_WORD_PIECE,
+    FV_MODEL_UNIGRAM
+} fv_model_kind;
+
+/* What a piece of a SentencePiece model is, by the numbers of its file. */
+typedef enum fv_piece_kind {
+    FV_PIECE_NORMAL = 1,
+    FV_PIECE_UNKNOWN,
+    FV_PIECE_CONTROL, /* never made from text */
+    FV_PIECE_USER,    /* found in the text before anything else */
+    FV_PIECE_UNUSED,
+    FV_PIECE_BYTE
+} fv_piece_kind;
+
+/* Roots of the trie of pieces. */
+enum { FV_ROOT_PIECES = 1, FV_ROOT_USER, FV_ROOTS = FV_ROOT_USER };
 
 /* A pair of tokens that becomes one: lower ranks first. */
 typedef struct fv_merge {
@@ -90,6 +115,14 @@ typedef struct fv_model {
     size_t merge_slots;
     int32_t byte_ids[256];     /* byte-level BPE: the token of each byte, or -1 */
     int32_t fallback_ids[256]; /* "<0x41>" and so on, or -1 */
+    const double *scores;      /* UNIGRAM, by id */
+    double unk_score;          /* of an unknown character */
+    fv_trie pieces;            /* what text can become, and of that what the user defined */
+    /* Of SentencePiece models: */
+    const uint8_t *kinds;  /* fv_piece_kind by id; NULL: another model */
+    const uint32_t *ranks; /* BPE, by id: two symbols that spell a piece are joined by its rank */
+    size_t longest;        /* bytes of the longest piece */
+    bool has_user;         /* there are user-defined pieces */
 } fv_model;
 
 /* ---- added tokens, post-processor, decoders -------------------------------------- */
@@ -99,19 +132,6 @@ typedef struct fv_added {
     int32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
 } fv_added;
-
-/* Added tokens as a trie, so that looking for them costs the same however many there are. */
-typedef struct fv_added_edge {
-    uint64_t key; /* node << 8 | byte, plus 1; 0: a free slot */
-    uint32_t child;
-} fv_added_edge;
-
-typedef struct fv_added_trie {
-    fv_added_edge *edges; /* open addressing */
-    size_t slots;
-    int32_t *tokens; /* by node: the added token that ends there, or -1 */
-    size_t count, room;
-} fv_added_trie;
 
 typedef struct fv_template_piece {
     int32_t id;       /* of a special token; -1: a whole sequence */
@@ -132,14 +152,16 @@ typedef enum fv_decode_kind {
     FV_DECODE_FUSE,
     FV_DECODE_STRIP,
     FV_DECODE_REPLACE,
-    FV_DECODE_BYTE_FALLBACK
+    FV_DECODE_BYTE_FALLBACK,
+    FV_DECODE_SENTENCEPIECE /* the only one then */
 } fv_decode_kind;
 
 typedef struct fv_decode_step {
     fv_decode_kind kind;
-    fv_string from, to; /* REPLACE; BPE: suffix; WORD_PIECE: prefix; METASPACE: its mark */
+    fv_string from, to; /* REPLACE; BPE: suffix; WORD_PIECE: prefix; METASPACE: its mark;
+                           SENTENCEPIECE: what the unknown piece becomes */
     bool cleanup;       /* WORD_PIECE */
-    fv_prepend prepend; /* METASPACE */
+    fv_prepend prepend; /* METASPACE; SENTENCEPIECE: take all blanks at the beginning, or one */
     size_t start, stop; /* STRIP: at most so many `from` at each end */
 } fv_decode_step;
 
@@ -164,7 +186,7 @@ struct fv_tokenizer {
     fv_model model;
     fv_added *added;
     size_t added_count;
-    fv_added_trie trie; /* node 0 begins raw tokens, node 1 normalized ones */
+    fv_trie trie; /* the added tokens by number */
     uint8_t
         added_first[256]; /* bit 0: a raw token begins with this byte; bit 1: a normalized one */
     bool has_template;    /* otherwise a pair just follows the text */
@@ -178,6 +200,8 @@ struct fv_tokenizer {
 
 /* Takes the runes through the normalizers. */
 fv_status fv_norms_apply(const fv_tokenizer *tok, fv_runes *r);
+fv_status fv_norm_precompiled(const fv_norm *n, fv_runes *r);
+fv_status fv_norm_sentencepiece(const fv_tokenizer *tok, const fv_norm *n, fv_runes *r);
 /* Whether they would change nothing, as far as a quick look tells. */
 bool fv_norms_are_idle(const fv_tokenizer *tok, const char *text, size_t bytes);
 
@@ -188,18 +212,24 @@ int fv_letter_byte(uint32_t code);
 /* \w of Rust's regular expressions: letters, marks, digits and what joins words. */
 bool fv_is_word_char(uint32_t code);
 
-/* Makes the trie of the added tokens; frees it. */
+/* Makes the trie of the added tokens. */
 fv_status fv_added_index(fv_tokenizer *tok);
-void fv_added_free(fv_tokenizer *tok);
 
 /* The id of a token of the model's own, or -1. */
 int32_t fv_model_find(const fv_tokenizer *tok, const char *text, size_t bytes);
 
+/* The value of "<0x41>", or -1. */
+int fv_fallback_byte(fv_string token);
+
+fv_status fv_decode_sentencepiece(fv_ctx *ctx, const fv_tokenizer *tok, const int32_t *ids,
+                                  size_t count, unsigned flags, fv_text *out);
+
 /* What a token is decoded from: an added one is looked for in normalized text. */
 fv_string fv_token_spelling(const fv_tokenizer *tok, int32_t id);
 
-/* The merge of two tokens, or NULL. */
-const fv_merge *fv_model_merge(const fv_model *model, int32_t first, int32_t second);
+/* The longest user-defined piece of a SentencePiece model that `text` begins with: its bytes, 0:
+ * none. */
+size_t fv_model_user_piece(const fv_model *model, const char *text, size_t bytes, int32_t *id);
 
 /* ---- reading (tokenizer_read*.c) --------------------------------------------------- */
 
@@ -207,6 +237,9 @@ const fv_merge *fv_model_merge(const fv_model *model, int32_t first, int32_t sec
 fv_status fv_read_normalizer(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
 fv_status fv_read_splitter(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
 fv_status fv_read_model(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
+fv_status fv_read_unigram(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
+/* The member "sentencepiece" of a model that has its vocabulary. */
+fv_status fv_read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
 fv_status fv_read_post(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
 fv_status fv_read_decoder(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
 
@@ -215,6 +248,9 @@ fv_status fv_read_text(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, 
                        bool required, fv_string *out);
 /* A bool member; absent or null leaves *out. */
 fv_status fv_read_flag(const fv_doc *doc, const fv_value *v, const char *key, bool *out);
+/* A token of the vocabulary; `where` stands in messages. */
+fv_status fv_read_token(fv_tokenizer *tok, const fv_doc *doc, const fv_value *where,
+                        const char *text, size_t bytes, int64_t id);
 /* The "type" member, and its number in a list ended by NULL; an unknown one is FV_ERR_UNSUPPORTED,
  * named after `what`. */
 fv_status fv_read_type(const fv_doc *doc, const fv_value *v, const char *what,

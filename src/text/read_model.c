@@ -9,6 +9,16 @@
 
 /* ---- vocabulary ------------------------------------------------------------------ */
 
+fv_status fv_read_token(fv_tokenizer *tok, const fv_doc *doc, const fv_value *where,
+                        const char *text, size_t bytes, int64_t id)
+{
+    fv_status s = fv_vocab_put(&tok->vocab, text, bytes, id);
+    if (s != FV_ERR_FORMAT && s != FV_ERR_LIMIT) return s;
+    char reason[FV_MESSAGE_BYTES];
+    memcpy(reason, fv_ctx_message(tok->ctx), sizeof reason);
+    return fv_doc_fail(doc, where, s, "%s", reason);
+}
+
 static fv_status read_vocab(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     const fv_value *vocab = NULL;
@@ -20,13 +30,7 @@ static fv_status read_vocab(fv_tokenizer *tok, const fv_doc *doc, const fv_value
         const fv_member *m = &vocab->as.members[i];
         int64_t id = 0;
         FV_FORWARD(fv_doc_int(doc, &m->value, 0, INT32_MAX, &id));
-        fv_status s = fv_vocab_put(&tok->vocab, m->key, m->key_bytes, id);
-        if (s == FV_ERR_FORMAT || s == FV_ERR_LIMIT) {
-            char reason[FV_MESSAGE_BYTES];
-            memcpy(reason, fv_ctx_message(tok->ctx), sizeof reason);
-            return fv_doc_fail(doc, &m->value, s, "%s", reason);
-        }
-        if (s != FV_OK) return s;
+        FV_FORWARD(fv_read_token(tok, doc, &m->value, m->key, m->key_bytes, id));
     }
     return FV_OK;
 }
@@ -145,9 +149,9 @@ static fv_status read_bpe(fv_tokenizer *tok, const fv_doc *doc, const fv_value *
     FV_FORWARD(fv_read_flag(doc, v, "fuse_unk", &model->fuse_unk));
     FV_FORWARD(fv_read_flag(doc, v, "byte_fallback", &model->byte_fallback));
     FV_FORWARD(fv_read_flag(doc, v, "ignore_merges", &model->ignore_merges));
-    FV_FORWARD(read_merges(tok, doc, v));
-    find_bytes(tok);
-    return FV_OK;
+    const fv_value *sentencepiece = fv_value_get(v, "sentencepiece");
+    return sentencepiece ? fv_read_sentencepiece(tok, doc, sentencepiece)
+                         : read_merges(tok, doc, v);
 }
 
 static fv_status read_word_piece(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
@@ -163,10 +167,11 @@ static fv_status read_word_piece(fv_tokenizer *tok, const fv_doc *doc, const fv_
 /* Files of early versions have no "type": merges tell BPE. */
 static fv_status read_kind(const fv_doc *doc, const fv_value *v, int *kind)
 {
-    static const char *const names[] = {"BPE", "WordLevel", "WordPiece", NULL};
+    static const char *const names[] = {"BPE", "WordLevel", "WordPiece", "Unigram", NULL};
     FV_FORWARD(fv_doc_kind(doc, v, FV_KIND_OBJECT));
     if (fv_value_get(v, "type")) return fv_read_type(doc, v, "model", names, kind);
     *kind = fv_value_get(v, "merges")                      ? FV_MODEL_BPE
+            : fv_value_get(v, "unk_id")                    ? FV_MODEL_UNIGRAM
             : fv_value_get(v, "continuing_subword_prefix") ? FV_MODEL_WORD_PIECE
                                                            : FV_MODEL_WORD_LEVEL;
     return FV_OK;
@@ -180,8 +185,13 @@ fv_status fv_read_model(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
     tok->model.prefix = tok->model.suffix = (fv_string){"", 0};
     if (tok->byte_level && kind != FV_MODEL_BPE)
         return fv_doc_fail(doc, v, FV_ERR_UNSUPPORTED, "only BPE can stand behind ByteLevel here");
-    FV_FORWARD(read_vocab(tok, doc, v));
-    FV_FORWARD(read_unknown(tok, doc, v));
+    if (kind == FV_MODEL_UNIGRAM) {
+        FV_FORWARD(fv_read_unigram(tok, doc, v));
+    } else {
+        FV_FORWARD(read_vocab(tok, doc, v));
+        FV_FORWARD(read_unknown(tok, doc, v));
+    }
+    find_bytes(tok);
     if (kind == FV_MODEL_BPE) return read_bpe(tok, doc, v);
     return kind == FV_MODEL_WORD_PIECE ? read_word_piece(tok, doc, v) : FV_OK;
 }

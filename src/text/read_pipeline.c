@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "io/utf8.h"
+#include "text/base64.h"
 #include "text/pipeline.h"
 
 /* ---- members --------------------------------------------------------------------- */
@@ -103,15 +104,65 @@ static fv_status out_of_memory(fv_tokenizer *tok)
 
 /* ---- normalizer ------------------------------------------------------------------ */
 
+static fv_status read_charsmap(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
+                               const fv_charsmap **out)
+{
+    const fv_value *letters = NULL;
+    fv_text blob = {0};
+    FV_FORWARD(fv_doc_get(doc, v, "precompiled_charsmap", FV_KIND_STRING, &letters));
+    fv_charsmap *map = fv_arena_alloc(&tok->arena, sizeof *map);
+    if (!map) return out_of_memory(tok);
+    fv_status s = fv_base64_decode(tok->ctx, letters->as.text, letters->count, &blob);
+    if (s == FV_OK) s = fv_charsmap_read(tok->ctx, &tok->arena, blob.data, blob.bytes, map);
+    fv_text_free(tok->ctx, &blob);
+    if (s == FV_ERR_FORMAT) {
+        char reason[FV_MESSAGE_BYTES];
+        memcpy(reason, fv_ctx_message(tok->ctx), sizeof reason);
+        return fv_doc_fail(doc, letters, s, "%s", reason);
+    }
+    *out = map;
+    return s;
+}
+
+/* A sequence that also says what SentencePiece does. */
+static fv_status read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
+                                    fv_norm *out)
+{
+    const fv_value *options = fv_value_get(v, "sentencepiece"), *items = NULL;
+    fv_norm n = {
+        .kind = FV_NORM_SENTENCEPIECE, .dummy = true, .remove_extra = true, .escape = true};
+    FV_FORWARD(fv_read_flag(doc, options, "add_dummy_prefix", &n.dummy));
+    FV_FORWARD(fv_read_flag(doc, options, "remove_extra_whitespaces", &n.remove_extra));
+    FV_FORWARD(fv_read_flag(doc, options, "escape_whitespaces", &n.escape));
+    FV_FORWARD(fv_read_flag(doc, options, "treat_whitespace_as_suffix", &n.suffix));
+    FV_FORWARD(fv_doc_get(doc, v, "normalizers", FV_KIND_ARRAY, &items));
+    if (items->count && fv_value_get(&items->as.items[0], "precompiled_charsmap"))
+        FV_FORWARD(read_charsmap(tok, doc, &items->as.items[0], &n.map));
+    *out = n;
+    return FV_OK;
+}
+
+static fv_status put_norm(fv_tokenizer *tok, fv_norm n)
+{
+    fv_norm *norms = fv_mem_grow(&tok->ctx->mem, tok->norms, &tok->norm_room, tok->norm_count + 1,
+                                 sizeof *norms);
+    if (!norms) return out_of_memory(tok);
+    tok->norms = norms;
+    norms[tok->norm_count++] = n;
+    return FV_OK;
+}
+
 fv_status fv_read_normalizer(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     static const char *const names[] = {
-        "NFC",          "NFD",     "NFKC",    "NFKD",           "Lowercase", "Strip",
-        "StripAccents", "Replace", "Prepend", "BertNormalizer", "Sequence",  NULL};
+        "NFC",     "NFD",     "NFKC",           "NFKD",        "Lowercase", "Strip", "StripAccents",
+        "Replace", "Prepend", "BertNormalizer", "Precompiled", "Sequence",  NULL};
     int kind = 0;
     if (is_absent(v)) return FV_OK;
     FV_FORWARD(fv_read_type(doc, v, "normalizer", names, &kind));
-    if (kind > FV_NORM_BERT) return read_sequence(tok, doc, v, "normalizers", fv_read_normalizer);
+    const bool sequence = kind > FV_NORM_PRECOMPILED;
+    if (sequence && !fv_value_get(v, "sentencepiece"))
+        return read_sequence(tok, doc, v, "normalizers", fv_read_normalizer);
     fv_norm n = {.kind = (fv_norm_kind)kind,
                  .left = true,
                  .right = true,
@@ -132,12 +183,9 @@ fv_status fv_read_normalizer(fv_tokenizer *tok, const fv_doc *doc, const fv_valu
         FV_FORWARD(fv_read_text(tok, doc, v, "content", true, &n.to));
     }
     if (kind == FV_NORM_PREPEND) FV_FORWARD(fv_read_text(tok, doc, v, "prepend", true, &n.to));
-    fv_norm *norms = fv_mem_grow(&tok->ctx->mem, tok->norms, &tok->norm_room, tok->norm_count + 1,
-                                 sizeof *norms);
-    if (!norms) return out_of_memory(tok);
-    tok->norms = norms;
-    norms[tok->norm_count++] = n;
-    return FV_OK;
+    if (kind == FV_NORM_PRECOMPILED) FV_FORWARD(read_charsmap(tok, doc, v, &n.map));
+    if (sequence) FV_FORWARD(read_sentencepiece(tok, doc, v, &n));
+    return put_norm(tok, n);
 }
 
 /* ---- pre-tokenizer --------------------------------------------------------------- */
@@ -178,6 +226,8 @@ fv_status fv_read_splitter(fv_tokenizer *tok, const fv_doc *doc, const fv_value 
     int kind = 0;
     if (is_absent(v)) return FV_OK;
     FV_FORWARD(fv_read_type(doc, v, "pre-tokenizer", names, &kind));
+    /* SentencePiece's normalizer has done its work. */
+    if (fv_value_get(v, "sentencepiece")) return FV_OK;
     if (kind == SEQUENCE) return read_sequence(tok, doc, v, "pretokenizers", fv_read_splitter);
     int behavior = FV_SPLIT_ISOLATED;
     fv_split s = {.kind = kind == DELIMITER ? FV_SPLIT_TEXT : (fv_split_kind)kind,
@@ -225,6 +275,19 @@ static fv_status read_count(const fv_doc *doc, const fv_value *v, const char *ke
     return FV_OK;
 }
 
+static fv_status read_sentencepiece_decoder(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
+                                            fv_decode_step *d)
+{
+    bool dummy = true, remove = true;
+    if (!tok->model.kinds || tok->decoder_count)
+        return fv_doc_fail(doc, v, FV_ERR_FORMAT, "this needs a SentencePiece model alone");
+    FV_FORWARD(fv_read_text(tok, doc, v, "unk_surface", true, &d->to));
+    FV_FORWARD(fv_read_flag(doc, v, "add_dummy_prefix", &dummy));
+    FV_FORWARD(fv_read_flag(doc, v, "remove_extra_whitespaces", &remove));
+    d->prepend = remove ? FV_PREPEND_ALWAYS : dummy ? FV_PREPEND_FIRST : FV_PREPEND_NEVER;
+    return FV_OK;
+}
+
 fv_status fv_read_decoder(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     static const char *const names[] = {"ByteLevel", "BPEDecoder", "WordPiece", "Metaspace",
@@ -233,12 +296,16 @@ fv_status fv_read_decoder(fv_tokenizer *tok, const fv_doc *doc, const fv_value *
     int kind = 0;
     if (is_absent(v)) return FV_OK;
     FV_FORWARD(fv_read_type(doc, v, "decoder", names, &kind));
-    if (kind > FV_DECODE_BYTE_FALLBACK)
+    const fv_value *sentencepiece = fv_value_get(v, "sentencepiece");
+    if (sentencepiece) kind = FV_DECODE_SENTENCEPIECE;
+    if (kind > FV_DECODE_BYTE_FALLBACK && !sentencepiece)
         return read_sequence(tok, doc, v, "decoders", fv_read_decoder);
     fv_decode_step d = {
         .kind = (fv_decode_kind)kind, .cleanup = true, .from = {"", 0}, .to = {"", 0}};
     FV_FORWARD(fv_read_flag(doc, v, "cleanup", &d.cleanup));
-    if (kind == FV_DECODE_BPE) {
+    if (kind == FV_DECODE_SENTENCEPIECE) {
+        FV_FORWARD(read_sentencepiece_decoder(tok, doc, sentencepiece, &d));
+    } else if (kind == FV_DECODE_BPE) {
         d.from = (fv_string){"</w>", 4};
         FV_FORWARD(fv_read_text(tok, doc, v, "suffix", false, &d.from));
     } else if (kind == FV_DECODE_WORD_PIECE) {

@@ -2,15 +2,13 @@
 
 #include <string.h>
 
-#include "io/json_write.h"
-
-static void flag(fv_json_writer *w, const char *key, bool value)
+void fv_spec_flag(fv_json_writer *w, const char *key, bool value)
 {
     fv_json_key(w, key);
     fv_json_bool(w, value);
 }
 
-static void text(fv_json_writer *w, const char *key, const char *value)
+void fv_spec_text(fv_json_writer *w, const char *key, const char *value)
 {
     fv_json_key(w, key);
     if (value)
@@ -19,11 +17,25 @@ static void text(fv_json_writer *w, const char *key, const char *value)
         fv_json_null(w);
 }
 
-/* {"type": type, ... left open. */
-static void open_typed(fv_json_writer *w, const char *type)
+void fv_spec_open(fv_json_writer *w, const char *type)
 {
     fv_json_open(w, '{');
-    text(w, "type", type);
+    fv_spec_text(w, "type", type);
+}
+
+void fv_spec_added(fv_json_writer *w, fv_string token, int64_t id, bool special)
+{
+    fv_json_open(w, '{');
+    fv_json_key(w, "id");
+    fv_json_int(w, id);
+    fv_json_key(w, "content");
+    fv_json_string_n(w, token.text, token.bytes);
+    fv_spec_flag(w, "single_word", false);
+    fv_spec_flag(w, "lstrip", false);
+    fv_spec_flag(w, "rstrip", false);
+    fv_spec_flag(w, "normalized", false);
+    fv_spec_flag(w, "special", special);
+    fv_json_close(w, '}');
 }
 
 static void write_added(fv_json_writer *w, const fv_tokenizer_spec *spec)
@@ -31,17 +43,8 @@ static void write_added(fv_json_writer *w, const fv_tokenizer_spec *spec)
     fv_json_key(w, "added_tokens");
     fv_json_open(w, '[');
     for (size_t i = 0; i < spec->special_count; i++) {
-        const char *token = spec->specials[i];
-        fv_json_open(w, '{');
-        fv_json_key(w, "id");
-        fv_json_int(w, fv_vocab_find(spec->vocab, token, strlen(token)));
-        text(w, "content", token);
-        flag(w, "single_word", false);
-        flag(w, "lstrip", false);
-        flag(w, "rstrip", false);
-        flag(w, "normalized", false);
-        flag(w, "special", true);
-        fv_json_close(w, '}');
+        const fv_string token = {spec->specials[i], strlen(spec->specials[i])};
+        fv_spec_added(w, token, fv_vocab_find(spec->vocab, token.text, token.bytes), true);
     }
     fv_json_close(w, ']');
 }
@@ -51,11 +54,11 @@ static void write_normalizer(fv_json_writer *w, const fv_tokenizer_spec *spec)
     static const char *const forms[] = {"NFC", "NFD", "NFKC", "NFKD"};
     fv_json_key(w, "normalizer");
     if (spec->bert) {
-        open_typed(w, "BertNormalizer");
-        flag(w, "clean_text", true);
-        flag(w, "handle_chinese_chars", true);
-        text(w, "strip_accents", NULL);
-        flag(w, "lowercase", spec->lowercase);
+        fv_spec_open(w, "BertNormalizer");
+        fv_spec_flag(w, "clean_text", true);
+        fv_spec_flag(w, "handle_chinese_chars", true);
+        fv_spec_text(w, "strip_accents", NULL);
+        fv_spec_flag(w, "lowercase", spec->lowercase);
         fv_json_close(w, '}');
         return;
     }
@@ -63,12 +66,12 @@ static void write_normalizer(fv_json_writer *w, const fv_tokenizer_spec *spec)
         fv_json_null(w);
         return;
     }
-    open_typed(w, "Sequence");
+    fv_spec_open(w, "Sequence");
     fv_json_key(w, "normalizers");
     fv_json_open(w, '[');
     for (int step = 0; step < 2; step++) {
         if (!(step ? spec->lowercase : spec->normalize)) continue;
-        open_typed(w, step ? "Lowercase" : forms[spec->form]);
+        fv_spec_open(w, step ? "Lowercase" : forms[spec->form]);
         fv_json_close(w, '}');
     }
     fv_json_close(w, ']');
@@ -78,20 +81,20 @@ static void write_normalizer(fv_json_writer *w, const fv_tokenizer_spec *spec)
 static void write_byte_level(fv_json_writer *w, const char *key, bool trim)
 {
     fv_json_key(w, key);
-    open_typed(w, "ByteLevel");
-    flag(w, "add_prefix_space", false);
-    flag(w, "trim_offsets", trim);
-    flag(w, "use_regex", true);
+    fv_spec_open(w, "ByteLevel");
+    fv_spec_flag(w, "add_prefix_space", false);
+    fv_spec_flag(w, "trim_offsets", trim);
+    fv_spec_flag(w, "use_regex", true);
     fv_json_close(w, '}');
 }
 
 static void write_metaspace(fv_json_writer *w, const char *key)
 {
     fv_json_key(w, key);
-    open_typed(w, "Metaspace");
-    text(w, "replacement", "\xE2\x96\x81");
-    text(w, "prepend_scheme", "always");
-    flag(w, "split", true);
+    fv_spec_open(w, "Metaspace");
+    fv_spec_text(w, "replacement", "\xE2\x96\x81");
+    fv_spec_text(w, "prepend_scheme", "always");
+    fv_spec_flag(w, "split", true);
     fv_json_close(w, '}');
 }
 
@@ -102,7 +105,7 @@ static void write_simple(fv_json_writer *w, const char *key, const char *type)
         fv_json_null(w);
         return;
     }
-    open_typed(w, type);
+    fv_spec_open(w, type);
     fv_json_close(w, '}');
 }
 
@@ -129,14 +132,14 @@ static void write_decoder(fv_json_writer *w, const fv_tokenizer_spec *spec)
         write_metaspace(w, key);
     } else if (spec->suffix) {
         fv_json_key(w, key);
-        open_typed(w, "BPEDecoder");
-        text(w, "suffix", spec->suffix);
+        fv_spec_open(w, "BPEDecoder");
+        fv_spec_text(w, "suffix", spec->suffix);
         fv_json_close(w, '}');
     } else if (spec->model == FV_MODEL_WORD_PIECE) {
         fv_json_key(w, key);
-        open_typed(w, "WordPiece");
-        text(w, "prefix", "##");
-        flag(w, "cleanup", true);
+        fv_spec_open(w, "WordPiece");
+        fv_spec_text(w, "prefix", "##");
+        fv_spec_flag(w, "cleanup", true);
         fv_json_close(w, '}');
     } else {
         write_simple(w, key, spec->split == FV_SPEC_WHOLE ? "Fuse" : NULL);
@@ -150,7 +153,7 @@ static void write_piece(fv_json_writer *w, const char *kind, const char *id, int
     fv_json_open(w, '{');
     fv_json_key(w, kind);
     fv_json_open(w, '{');
-    text(w, "id", id);
+    fv_spec_text(w, "id", id);
     fv_json_key(w, "type_id");
     fv_json_int(w, type);
     fv_json_close(w, '}');
@@ -173,7 +176,7 @@ static void write_special(fv_json_writer *w, const fv_vocab *vocab, const char *
 {
     fv_json_key(w, token);
     fv_json_open(w, '{');
-    text(w, "id", token);
+    fv_spec_text(w, "id", token);
     fv_json_key(w, "ids");
     fv_json_open(w, '[');
     fv_json_int(w, fv_vocab_find(vocab, token, strlen(token)));
@@ -195,7 +198,7 @@ static void write_post(fv_json_writer *w, const fv_tokenizer_spec *spec)
         return;
     }
     fv_json_key(w, "post_processor");
-    open_typed(w, "TemplateProcessing");
+    fv_spec_open(w, "TemplateProcessing");
     write_template(w, spec, false);
     write_template(w, spec, true);
     fv_json_key(w, "special_tokens");
@@ -240,17 +243,17 @@ static void write_model(fv_json_writer *w, const fv_tokenizer_spec *spec)
 {
     static const char *const names[] = {"BPE", "WordLevel", "WordPiece"};
     fv_json_key(w, "model");
-    open_typed(w, names[spec->model]);
-    text(w, "unk_token", spec->unk);
+    fv_spec_open(w, names[spec->model]);
+    fv_spec_text(w, "unk_token", spec->unk);
     if (spec->model == FV_MODEL_BPE) {
-        text(w, "dropout", NULL);
-        text(w, "continuing_subword_prefix", NULL);
-        text(w, "end_of_word_suffix", spec->suffix);
-        flag(w, "fuse_unk", false);
-        flag(w, "byte_fallback", false);
-        flag(w, "ignore_merges", false);
+        fv_spec_text(w, "dropout", NULL);
+        fv_spec_text(w, "continuing_subword_prefix", NULL);
+        fv_spec_text(w, "end_of_word_suffix", spec->suffix);
+        fv_spec_flag(w, "fuse_unk", false);
+        fv_spec_flag(w, "byte_fallback", false);
+        fv_spec_flag(w, "ignore_merges", false);
     } else if (spec->model == FV_MODEL_WORD_PIECE) {
-        text(w, "continuing_subword_prefix", "##");
+        fv_spec_text(w, "continuing_subword_prefix", "##");
         fv_json_key(w, "max_input_chars_per_word");
         fv_json_int(w, 100);
     }
@@ -265,9 +268,9 @@ fv_status fv_tokenizer_build(fv_ctx *ctx, const char *name, const fv_tokenizer_s
     fv_json_writer w;
     fv_json_begin(&w, ctx);
     fv_json_open(&w, '{');
-    text(&w, "version", "1.0");
-    text(&w, "truncation", NULL);
-    text(&w, "padding", NULL);
+    fv_spec_text(&w, "version", "1.0");
+    fv_spec_text(&w, "truncation", NULL);
+    fv_spec_text(&w, "padding", NULL);
     write_added(&w, spec);
     write_normalizer(&w, spec);
     write_splitter(&w, spec);

@@ -5,6 +5,7 @@
 #ifndef FV_TEXT_SPEC_H
 #define FV_TEXT_SPEC_H
 
+#include "io/json_write.h"
 #include "text/pipeline.h"
 
 typedef struct fv_id_pair {
@@ -31,5 +32,14 @@ typedef struct fv_tokenizer_spec {
 /* `name` stands in messages. Fails: MEMORY, LIMIT, and FORMAT if the parts do not fit. */
 fv_status fv_tokenizer_build(fv_ctx *ctx, const char *name, const fv_tokenizer_spec *spec,
                              fv_tokenizer **out);
+
+/* ---- for those who write a tokenizer.json themselves ------------------------------ */
+
+void fv_spec_flag(fv_json_writer *w, const char *key, bool value);
+void fv_spec_text(fv_json_writer *w, const char *key, const char *value); /* NULL: null */
+/* {"type": type, ... left open. */
+void fv_spec_open(fv_json_writer *w, const char *type);
+/* An added token, found in the text as it is. */
+void fv_spec_added(fv_json_writer *w, fv_string token, int64_t id, bool special);
 
 #endif

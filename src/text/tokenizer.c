@@ -4,7 +4,7 @@
 
 #include "io/json.h"
 #include "io/utf8.h"
-#include "text/pipeline.h"
+#include "text/sentencepiece.h"
 
 /* ---- life ------------------------------------------------------------------------ */
 
@@ -19,7 +19,8 @@ void fv_tokenizer_destroy(fv_tokenizer **tokenizer)
     fv_mem_free(mem, tok->splits, tok->split_room * sizeof *tok->splits);
     fv_mem_free(mem, tok->decoders, tok->decoder_room * sizeof *tok->decoders);
     fv_mem_free(mem, tok->model.merges, tok->model.merge_slots * sizeof *tok->model.merges);
-    fv_added_free(tok);
+    fv_trie_free(tok->ctx, &tok->trie);
+    fv_trie_free(tok->ctx, &tok->model.pieces);
     fv_vocab_free(&tok->vocab);
     fv_arena_free(&tok->arena);
     fv_mem_free(mem, tok, sizeof *tok);
@@ -148,6 +149,18 @@ static fv_status read_all_added(fv_tokenizer *tok, const fv_doc *doc, const fv_v
     return s == FV_OK ? fv_added_index(tok) : s;
 }
 
+/* SentencePiece: control pieces are not looked for in text, and the user's are the model's work. */
+static fv_status mark_kinds(fv_tokenizer *tok)
+{
+    tok->flags = fv_mem_zalloc(&tok->ctx->mem, tok->vocab.size);
+    FV_RETURN_IF(!tok->flags, tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+    for (size_t i = 0; i < tok->vocab.size; i++) {
+        const uint8_t kind = tok->model.kinds[i];
+        if (kind == FV_PIECE_UNKNOWN || kind == FV_PIECE_CONTROL) tok->flags[i] = FV_TOKEN_SPECIAL;
+    }
+    return fv_added_index(tok);
+}
+
 /* ---- the whole file -------------------------------------------------------------- */
 
 static fv_status read_document(fv_tokenizer *tok, const fv_doc *doc)
@@ -160,12 +173,33 @@ static fv_status read_document(fv_tokenizer *tok, const fv_doc *doc)
     FV_FORWARD(fv_read_model(tok, doc, model));
     FV_FORWARD(fv_read_post(tok, doc, fv_value_get(root, "post_processor")));
     FV_FORWARD(fv_read_decoder(tok, doc, fv_value_get(root, "decoder")));
+    if (tok->model.kinds) return mark_kinds(tok);
     return read_all_added(tok, doc, fv_value_get(root, "added_tokens"));
+}
+
+static fv_status parse_model(fv_ctx *ctx, const char *name, const char *data, size_t bytes,
+                             fv_tokenizer **out)
+{
+    fv_sentencepiece sp;
+    FV_FORWARD(fv_sentencepiece_read(ctx, name, data, bytes, &sp));
+    fv_status s = fv_sentencepiece_build(ctx, name, &sp, out);
+    fv_sentencepiece_free(ctx, &sp);
+    return s;
+}
+
+/* SentencePiece models begin with a piece, whose mark is a line feed to JSON. */
+static bool is_model(const char *data, size_t bytes)
+{
+    size_t i = 0;
+    while (i < bytes && (data[i] == '\n' || data[i] == ' ' || data[i] == '\t' || data[i] == '\r'))
+        i++;
+    return i > 0 && i < bytes && data[0] == '\n' && data[i] != '{';
 }
 
 fv_status fv_tokenizer_parse(fv_ctx *ctx, const char *name, const char *text, size_t bytes,
                              fv_tokenizer **out)
 {
+    if (is_model(text, bytes)) return parse_model(ctx, name, text, bytes, out);
     fv_doc *doc = NULL;
     FV_FORWARD(fv_json_parse(ctx, name, text, bytes, &doc));
     fv_tokenizer *tok = fv_mem_zalloc(&ctx->mem, sizeof *tok);

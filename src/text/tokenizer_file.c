@@ -1,4 +1,5 @@
-/* Tokenizers on disk: tokenizer.json, and the older files of GPT-2 and BERT. */
+/* Tokenizers on disk: tokenizer.json, SentencePiece models, and the older files of GPT-2 and BERT.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,8 @@ static bool opens(fv_ctx *ctx, const char *path, fv_io_mode mode)
     return true;
 }
 
-static fv_status load_json(fv_ctx *ctx, const char *path, fv_tokenizer **out)
+/* A tokenizer.json or a SentencePiece model, whatever its name. */
+static fv_status load_file(fv_ctx *ctx, const char *path, fv_tokenizer **out)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -173,15 +175,21 @@ static fv_status load_bert(fv_ctx *ctx, const char *path, fv_tokenizer **out)
 
 fv_status fv_tokenizer_load(fv_ctx *ctx, const char *path, fv_tokenizer **out)
 {
+    static const char *const files[] = {"tokenizer.json", "tokenizer.model", "spiece.model"};
     char first[FV_PATH_BYTES], second[FV_PATH_BYTES];
-    if (!opens(ctx, path, FV_IO_DIRECTORY)) return load_json(ctx, path, out);
-    FV_FORWARD(fv_path_join(ctx, first, path, "tokenizer.json"));
-    if (opens(ctx, first, FV_IO_READ)) return load_json(ctx, first, out);
+    if (!opens(ctx, path, FV_IO_DIRECTORY)) return load_file(ctx, path, out);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        FV_FORWARD(fv_path_join(ctx, first, path, files[i]));
+        if (opens(ctx, first, FV_IO_READ)) return load_file(ctx, first, out);
+    }
     FV_FORWARD(fv_path_join(ctx, first, path, "vocab.json"));
     FV_FORWARD(fv_path_join(ctx, second, path, "merges.txt"));
     if (opens(ctx, first, FV_IO_READ)) return load_gpt2(ctx, first, second, out);
     FV_FORWARD(fv_path_join(ctx, first, path, "vocab.txt"));
     if (opens(ctx, first, FV_IO_READ)) return load_bert(ctx, first, out);
-    return fv_fail(ctx, FV_ERR_IO, "%s: a folder without tokenizer.json, vocab.json or vocab.txt",
-                   path);
+    return fv_fail(
+        ctx, FV_ERR_IO,
+        "%s: a folder without tokenizer.json, tokenizer.model, spiece.model, vocab.json or "
+        "vocab.txt",
+        path);
 }

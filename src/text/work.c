@@ -120,7 +120,7 @@ fv_status fv_work_normalize(fv_work *w, const fv_tokenizer *tok)
 
 fv_token_span fv_work_span(const fv_work *w, uint32_t begin, uint32_t end)
 {
-    if (begin >= end) return (fv_token_span){0, 0};
+    if (w->span && begin == end) return (fv_token_span){w->span[begin].begin, w->span[begin].begin};
     if (w->span) return (fv_token_span){w->span[begin].begin, w->span[end - 1].end};
     while (begin > 0 && (w->text[begin] & 0xC0) == 0x80)
         begin--;

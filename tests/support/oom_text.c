@@ -144,6 +144,28 @@ static bool word_pieces(fv_ctx *ctx, const void *unused)
     return ok;
 }
 
+static bool sentence_pieces(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    static const char *const files[] = {"data/text/sentencepiece/unigram.model",
+                                        "data/text/sentencepiece/bpe.model"};
+    bool ok = true;
+    for (int i = 0; i < 2; i++) {
+        fv_tokenizer *tok = NULL;
+        fv_encoder *enc = NULL;
+        fv_encoding e = {.struct_size = sizeof e};
+        fv_text out = {0};
+        ok = fv_tokenizer_load(ctx, test_path(files[i]), &tok) == FV_OK &&
+             fv_encoder_create(ctx, tok, &enc) == FV_OK &&
+             fv_encode(enc, "The  mill and ?", 15, 0, &e) == FV_OK &&
+             fv_tokenizer_decode(ctx, tok, e.ids, e.count, 0, &out) == FV_OK && ok;
+        fv_text_free(ctx, &out);
+        fv_encoder_destroy(&enc);
+        fv_tokenizer_destroy(&tok);
+    }
+    return ok;
+}
+
 static bool corpora(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
@@ -195,8 +217,14 @@ static bool made_sets(fv_ctx *ctx, const void *unused)
 }
 
 const oom_file_scenario oom_text_scenarios[] = {
-    {"normal forms", normalize}, {"scores", score},          {"gzip lines", gzip_lines},
-    {"xz lines", xz_lines},      {"tokenizers", tokenizers}, {"word pieces", word_pieces},
-    {"corpora", corpora},        {"made sets", made_sets},
+    {"normal forms", normalize},
+    {"scores", score},
+    {"gzip lines", gzip_lines},
+    {"xz lines", xz_lines},
+    {"tokenizers", tokenizers},
+    {"word pieces", word_pieces},
+    {"sentence pieces", sentence_pieces},
+    {"corpora", corpora},
+    {"made sets", made_sets},
 };
 const int oom_text_scenario_count = (int)(sizeof oom_text_scenarios / sizeof *oom_text_scenarios);

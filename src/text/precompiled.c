@@ -1,0 +1,166 @@
+/*
+ * The two ways to use a charsmap. SentencePiece takes the longest entry at each place and looks
+ * after the blanks in the same pass. Hugging Face's "Precompiled" takes characters as a reader sees
+ * them (a letter with its marks): if one is short and begins with an entry, the shortest such entry
+ * stands for all of it. That loses marks now and then, but it is what their files mean.
+ */
+#include "io/utf8.h"
+#include "text/graphemes.h"
+#include "text/pipeline.h"
+
+enum {
+    MARK = 0x2581, /* stands for a blank */
+    SHORT = 6      /* bytes from which on a character is not looked up as a whole */
+};
+
+/* ---- SentencePiece --------------------------------------------------------------- */
+
+typedef struct walk {
+    const fv_tokenizer *tok;
+    const fv_norm *norm;
+    fv_runes *runes;
+    fv_text text; /* of the runes */
+    size_t at;    /* byte of the text */
+    size_t rune;  /* that begins there */
+} walk;
+
+/* What stands at `at`, normalized; returns the bytes it is written with. */
+static size_t peek(const walk *w, fv_string *form)
+{
+    const char *text = w->text.data + w->at;
+    const size_t left = w->text.bytes - w->at;
+    const fv_model *model = &w->tok->model;
+    int32_t id;
+    size_t n = model->has_user ? fv_model_user_piece(model, text, left, &id) : 0;
+    if (n == 0 && w->norm->map) {
+        n = fv_charsmap_find(w->norm->map, text, left, true, form);
+        if (n) return n;
+    }
+    if (n == 0) n = fv_lead_length(text[0]);
+    *form = (fv_string){text, n};
+    return n;
+}
+
+static void skip(walk *w, size_t bytes)
+{
+    for (const size_t end = w->at + bytes; w->at < end; w->rune++)
+        w->at += fv_lead_length(w->text.data[w->at]);
+}
+
+static fv_status put_form(walk *w, fv_string form, uint32_t begin)
+{
+    for (size_t i = 0, length; i < form.bytes; i += length) {
+        length = fv_lead_length(form.text[i]);
+        uint32_t code = fv_code_of(form.text + i, length);
+        if (code == ' ' && w->norm->escape) code = MARK;
+        FV_FORWARD(fv_runes_put(w->runes, (fv_rune){code, begin, begin}));
+    }
+    return FV_OK;
+}
+
+static fv_status walk_all(walk *w)
+{
+    const fv_norm *n = w->norm;
+    fv_runes *r = w->runes;
+    fv_string form = {"", 0};
+    const fv_string blank = {" ", 1};
+    const bool remove = n->remove_extra;
+    while (remove && w->at < w->text.bytes) {
+        size_t used = peek(w, &form);
+        if (form.bytes != 1 || form.text[0] != ' ') break;
+        skip(w, used);
+    }
+    r->made_count = 0;
+    if (w->at == w->text.bytes) return FV_OK;
+    if (n->dummy && !n->suffix) FV_FORWARD(put_form(w, blank, r->items[w->rune].begin));
+    bool after_blank = remove;
+    while (w->at < w->text.bytes) {
+        size_t used = peek(w, &form);
+        for (; after_blank && form.bytes && form.text[0] == ' '; form.bytes--)
+            form.text++;
+        if (form.bytes) {
+            FV_FORWARD(put_form(w, form, r->items[w->rune].begin));
+            after_blank = remove && form.text[form.bytes - 1] == ' ';
+        }
+        skip(w, used);
+    }
+    uint32_t end = r->items[r->count - 1].end;
+    for (const uint32_t space = n->escape ? MARK : ' ';
+         remove && r->made_count && r->made[r->made_count - 1].code == space;)
+        end = r->made[--r->made_count].begin;
+    if (n->dummy && n->suffix) FV_FORWARD(put_form(w, blank, end));
+    /* A rune reaches to where the next one begins: what was dropped belongs to the one before. */
+    for (size_t i = r->made_count; i > 0; i--)
+        r->made[i - 1].end = i == r->made_count ? end : r->made[i].begin;
+    return FV_OK;
+}
+
+fv_status fv_norm_sentencepiece(const fv_tokenizer *tok, const fv_norm *n, fv_runes *r)
+{
+    if (r->count == 0) return FV_OK;
+    walk w = {.tok = tok, .norm = n, .runes = r};
+    fv_status s = fv_runes_encode(r, &w.text);
+    if (s == FV_OK) s = walk_all(&w);
+    if (s == FV_OK) fv_runes_take(r);
+    fv_text_free(r->ctx, &w.text);
+    return s;
+}
+
+/* ---- Hugging Face ---------------------------------------------------------------- */
+
+/* The runes of the form, for `old` runes of the text. They stand for the same places one by one;
+ * what is more stands with the last, and what is less is passed over, unless nothing is written
+ * yet: that is their rule, and it shifts all that follows. */
+static fv_status put_instead(fv_runes *r, fv_string form, size_t old, size_t *place)
+{
+    size_t made = 0;
+    for (size_t i = 0, length; i < form.bytes; i += length, made++) {
+        length = fv_lead_length(form.text[i]);
+        fv_rune rune = {.begin = 0, .end = 0};
+        if (made < old)
+            rune = r->items[(*place)++];
+        else if (*place > 0)
+            rune = r->items[*place - 1];
+        rune.code = fv_code_of(form.text + i, length);
+        FV_FORWARD(fv_runes_put(r, rune));
+    }
+    if (made < old && r->made_count > 0) *place += old - made;
+    return FV_OK;
+}
+
+/* Runes [begin, end) as bytes; `text` holds a short character or one code point. */
+static size_t spell(const fv_runes *r, size_t begin, size_t end, char text[8])
+{
+    size_t used = 0;
+    for (size_t i = begin; i < end; i++)
+        used += fv_utf8_put(r->items[i].code, text + used);
+    return used;
+}
+
+static fv_status put_character(fv_runes *r, const fv_norm *n, size_t begin, size_t end, bool whole,
+                               size_t *place)
+{
+    char text[8];
+    fv_string form;
+    if (whole && fv_charsmap_find(n->map, text, spell(r, begin, end, text), false, &form))
+        return put_instead(r, form, end - begin, place);
+    for (size_t i = begin; i < end; i++) {
+        size_t length = spell(r, i, i + 1, text);
+        if (!fv_charsmap_find(n->map, text, length, false, &form)) form = (fv_string){text, length};
+        FV_FORWARD(put_instead(r, form, 1, place));
+    }
+    return FV_OK;
+}
+
+fv_status fv_norm_precompiled(const fv_norm *n, fv_runes *r)
+{
+    size_t place = 0;
+    r->made_count = 0;
+    for (size_t begin = 0, end; begin < r->count; begin = end) {
+        size_t bytes = 0;
+        end = fv_grapheme_end(r, begin, &bytes);
+        FV_FORWARD(put_character(r, n, begin, end, bytes < SHORT, &place));
+    }
+    fv_runes_take(r);
+    return FV_OK;
+}

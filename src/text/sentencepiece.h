@@ -1,0 +1,47 @@
+/*
+ * SentencePiece's own files (`.model`): a protocol buffer with the pieces, their scores and kinds,
+ * and how text is normalized. Such a file becomes a tokenizer.json like any other, with the members
+ * "sentencepiece" in it: these say exactly what SentencePiece does, and others, who do not know
+ * them, find the usual approximation beside them.
+ *
+ *     fv_sentencepiece sp;
+ *     s = fv_sentencepiece_read(ctx, "t5.model", data, bytes, &sp);     // points into data
+ *     s = fv_sentencepiece_build(ctx, "t5.model", &sp, &tok);
+ *     fv_sentencepiece_free(ctx, &sp);
+ */
+#ifndef FV_TEXT_SENTENCEPIECE_H
+#define FV_TEXT_SENTENCEPIECE_H
+
+#include "text/pipeline.h"
+
+typedef struct fv_sentence_piece {
+    fv_string text;
+    float score;
+    fv_piece_kind kind;
+} fv_sentence_piece;
+
+typedef enum fv_sentencepiece_type {
+    FV_SENTENCEPIECE_UNIGRAM = 1, /* by the numbers of the file */
+    FV_SENTENCEPIECE_BPE,
+    FV_SENTENCEPIECE_WORD,
+    FV_SENTENCEPIECE_CHAR
+} fv_sentencepiece_type;
+
+typedef struct fv_sentencepiece {
+    fv_sentence_piece *pieces; /* by id */
+    size_t count, room;
+    uint64_t type;                                           /* fv_sentencepiece_type */
+    bool byte_fallback, suffix, dummy, remove_extra, escape; /* as in fv_norm */
+    fv_string charsmap;
+    fv_string unknown; /* what the unknown piece is decoded to */
+} fv_sentencepiece;
+
+/* Fails: FORMAT, LIMIT, UNSUPPORTED, MEMORY. */
+fv_status fv_sentencepiece_read(fv_ctx *ctx, const char *name, const char *data, size_t bytes,
+                                fv_sentencepiece *out);
+void fv_sentencepiece_free(fv_ctx *ctx, fv_sentencepiece *sp);
+
+fv_status fv_sentencepiece_build(fv_ctx *ctx, const char *name, const fv_sentencepiece *sp,
+                                 fv_tokenizer **out);
+
+#endif

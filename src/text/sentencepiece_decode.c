@@ -1,0 +1,90 @@
+/*
+ * Decoding as SentencePiece does it: control pieces are nothing, the unknown piece has a text of
+ * its own, byte pieces are read together as UTF-8, and the blank that encoding put before the text
+ * is taken away again.
+ */
+#include <string.h>
+
+#include "io/utf8.h"
+#include "text/pipeline.h"
+
+typedef struct decoding {
+    fv_ctx *ctx;
+    const fv_tokenizer *tok;
+    const fv_decode_step *step;
+    fv_text bytes; /* of byte pieces so far */
+    fv_text *out;
+    bool at_start, took_blank;
+} decoding;
+
+/* Bytes that are no UTF-8 become U+FFFD one by one. */
+static fv_status end_bytes(decoding *d)
+{
+    for (size_t i = 0; i < d->bytes.bytes;) {
+        const size_t length = fv_utf8_length(d->bytes.data + i, d->bytes.bytes - i);
+        FV_FORWARD(length ? fv_text_append(d->ctx, d->out, d->bytes.data + i, length)
+                          : fv_text_append(d->ctx, d->out, "\xEF\xBF\xBD", 3));
+        i += length ? length : 1;
+    }
+    d->bytes.bytes = 0;
+    return FV_OK;
+}
+
+static fv_status put_normal(decoding *d, fv_string s)
+{
+    static const char mark[] = "\xE2\x96\x81";
+    enum { MARK_BYTES = sizeof mark - 1 };
+    d->took_blank = false;
+    if (d->at_start && d->step->prepend != FV_PREPEND_NEVER && s.bytes >= MARK_BYTES &&
+        memcmp(s.text, mark, MARK_BYTES) == 0) {
+        s.text += MARK_BYTES;
+        s.bytes -= MARK_BYTES;
+        /* Where several blanks are one, all at the beginning go. */
+        d->took_blank = d->step->prepend == FV_PREPEND_FIRST;
+    }
+    for (size_t i = 0; i < s.bytes;) {
+        const size_t length = fv_lead_length(s.text[i]);
+        const bool blank = length == MARK_BYTES && memcmp(s.text + i, mark, MARK_BYTES) == 0;
+        FV_FORWARD(fv_text_append(d->ctx, d->out, blank ? " " : s.text + i, blank ? 1 : length));
+        i += length;
+    }
+    return FV_OK;
+}
+
+static fv_status put_piece(decoding *d, int32_t id)
+{
+    const fv_string token = fv_tokenizer_token(d->tok, id);
+    FV_RETURN_IF(!token.text, d->ctx, FV_ERR_INDEX, "tokenizer: there is no token %d", id);
+    const uint8_t kind = d->tok->model.kinds[id];
+    if (kind == FV_PIECE_BYTE)
+        return fv_text_append(d->ctx, &d->bytes, &(char){(char)fv_fallback_byte(token)}, 1);
+    FV_FORWARD(end_bytes(d));
+    if (d->took_blank || d->out->bytes > 0) d->at_start = false;
+    if (kind == FV_PIECE_CONTROL || kind == FV_PIECE_UNKNOWN) {
+        d->took_blank = false;
+        if (kind == FV_PIECE_CONTROL) return FV_OK;
+        return fv_text_append(d->ctx, d->out, d->step->to.text, d->step->to.bytes);
+    }
+    return put_normal(d, token);
+}
+
+fv_status fv_decode_sentencepiece(fv_ctx *ctx, const fv_tokenizer *tok, const int32_t *ids,
+                                  size_t count, unsigned flags, fv_text *out)
+{
+    fv_text made = {0};
+    decoding d = {
+        .ctx = ctx, .tok = tok, .step = &tok->decoders[0], .out = &made, .at_start = true};
+    fv_status s = fv_text_append(ctx, &made, "", 0);
+    for (size_t i = 0; i < count && s == FV_OK; i++)
+        if (!(flags & FV_DECODE_SKIP_SPECIALS) || !fv_tokenizer_is_special(tok, ids[i]))
+            s = put_piece(&d, ids[i]);
+    if (s == FV_OK) s = end_bytes(&d);
+    if (s == FV_OK) s = fv_text_reserve(ctx, out, made.bytes);
+    if (s == FV_OK) {
+        out->bytes = 0;
+        s = fv_text_append(ctx, out, made.data, made.bytes);
+    }
+    fv_text_free(ctx, &d.bytes);
+    fv_text_free(ctx, &made);
+    return s;
+}

@@ -1,0 +1,263 @@
+/* A SentencePiece model as a tokenizer.json. */
+#include "io/sort.h"
+#include "text/base64.h"
+#include "text/sentencepiece.h"
+#include "text/spec.h"
+
+static const char mark[] = "\xE2\x96\x81";
+
+static void text(fv_json_writer *w, const char *key, fv_string value)
+{
+    fv_json_key(w, key);
+    fv_json_string_n(w, value.text, value.bytes);
+}
+
+/* ---- pipeline -------------------------------------------------------------------- */
+
+static void write_added(fv_json_writer *w, const fv_sentencepiece *sp)
+{
+    fv_json_key(w, "added_tokens");
+    fv_json_open(w, '[');
+    for (size_t i = 0; i < sp->count; i++) {
+        const fv_piece_kind kind = sp->pieces[i].kind;
+        if (kind != FV_PIECE_UNKNOWN && kind != FV_PIECE_CONTROL && kind != FV_PIECE_USER) continue;
+        fv_spec_added(w, sp->pieces[i].text, (int64_t)i, kind != FV_PIECE_USER);
+    }
+    fv_json_close(w, ']');
+}
+
+static fv_status write_charsmap(fv_json_writer *w, const fv_sentencepiece *sp)
+{
+    fv_text letters = {0};
+    FV_FORWARD(fv_base64_encode(w->ctx, sp->charsmap.text, sp->charsmap.bytes, &letters));
+    fv_spec_open(w, "Precompiled");
+    text(w, "precompiled_charsmap", (fv_string){letters.data, letters.bytes});
+    fv_json_close(w, '}');
+    fv_text_free(w->ctx, &letters);
+    return FV_OK;
+}
+
+static fv_status write_normalizer(fv_json_writer *w, const fv_sentencepiece *sp)
+{
+    fv_json_key(w, "normalizer");
+    fv_spec_open(w, "Sequence");
+    fv_json_key(w, "normalizers");
+    fv_json_open(w, '[');
+    if (sp->charsmap.bytes) FV_FORWARD(write_charsmap(w, sp));
+    if (sp->remove_extra) {
+        fv_spec_open(w, "Strip");
+        fv_spec_flag(w, "strip_left", true);
+        fv_spec_flag(w, "strip_right", true);
+        fv_json_close(w, '}');
+        fv_spec_open(w, "Replace");
+        fv_json_key(w, "pattern");
+        fv_json_open(w, '{');
+        fv_spec_text(w, "Regex", " {2,}");
+        fv_json_close(w, '}');
+        fv_spec_text(w, "content", " ");
+        fv_json_close(w, '}');
+    }
+    fv_json_close(w, ']');
+    fv_json_key(w, "sentencepiece");
+    fv_json_open(w, '{');
+    fv_spec_flag(w, "add_dummy_prefix", sp->dummy);
+    fv_spec_flag(w, "remove_extra_whitespaces", sp->remove_extra);
+    fv_spec_flag(w, "escape_whitespaces", sp->escape);
+    fv_spec_flag(w, "treat_whitespace_as_suffix", sp->suffix);
+    fv_json_close(w, '}');
+    fv_json_close(w, '}');
+    return FV_OK;
+}
+
+/* Left open. */
+static void open_metaspace(fv_json_writer *w, const fv_sentencepiece *sp)
+{
+    fv_spec_open(w, "Metaspace");
+    fv_spec_text(w, "replacement", mark);
+    fv_spec_text(w, "prepend_scheme", sp->dummy ? "always" : "never");
+    fv_spec_flag(w, "split", false);
+}
+
+static void write_splitter(fv_json_writer *w, const fv_sentencepiece *sp)
+{
+    fv_json_key(w, "pre_tokenizer");
+    open_metaspace(w, sp);
+    fv_json_key(w, "sentencepiece");
+    fv_json_open(w, '{');
+    fv_json_close(w, '}');
+    fv_json_close(w, '}');
+}
+
+static void write_decoder(fv_json_writer *w, const fv_sentencepiece *sp)
+{
+    fv_json_key(w, "decoder");
+    fv_spec_open(w, "Sequence");
+    fv_json_key(w, "decoders");
+    fv_json_open(w, '[');
+    if (sp->byte_fallback) {
+        fv_spec_open(w, "ByteFallback");
+        fv_json_close(w, '}');
+    }
+    open_metaspace(w, sp);
+    fv_json_close(w, '}');
+    fv_json_close(w, ']');
+    fv_json_key(w, "sentencepiece");
+    fv_json_open(w, '{');
+    text(w, "unk_surface", sp->unknown);
+    fv_spec_flag(w, "add_dummy_prefix", sp->dummy);
+    fv_spec_flag(w, "remove_extra_whitespaces", sp->remove_extra);
+    fv_json_close(w, '}');
+    fv_json_close(w, '}');
+}
+
+/* ---- the model ------------------------------------------------------------------- */
+
+/* One digit a piece. */
+static fv_status write_kinds(fv_json_writer *w, const fv_sentencepiece *sp)
+{
+    fv_text digits = {0};
+    FV_FORWARD(fv_text_reserve(w->ctx, &digits, sp->count));
+    for (size_t i = 0; i < sp->count; i++)
+        digits.data[i] = (char)('0' + (int)sp->pieces[i].kind);
+    text(w, "kinds", (fv_string){digits.data, sp->count});
+    fv_text_free(w->ctx, &digits);
+    return FV_OK;
+}
+
+static fv_status write_unigram(fv_json_writer *w, const fv_sentencepiece *sp, int64_t unknown)
+{
+    fv_spec_open(w, "Unigram");
+    fv_json_key(w, "unk_id");
+    fv_json_int(w, unknown);
+    fv_json_key(w, "vocab");
+    fv_json_open(w, '[');
+    for (size_t i = 0; i < sp->count; i++) {
+        fv_json_open(w, '[');
+        fv_json_string_n(w, sp->pieces[i].text.text, sp->pieces[i].text.bytes);
+        fv_json_real(w, (double)sp->pieces[i].score);
+        fv_json_close(w, ']');
+    }
+    fv_json_close(w, ']');
+    return FV_OK;
+}
+
+static int by_score(const void *pieces, uint32_t a, uint32_t b)
+{
+    const fv_sentence_piece *p = pieces;
+    return (p[a].score < p[b].score) - (p[a].score > p[b].score);
+}
+
+/* All ways to make a piece of two others. */
+static void write_ways(fv_json_writer *w, const fv_vocab *vocab, fv_string piece)
+{
+    for (size_t i = 1; i < piece.bytes; i++) {
+        if ((piece.text[i] & 0xC0) == 0x80) continue;
+        if (fv_vocab_find(vocab, piece.text, i) < 0 ||
+            fv_vocab_find(vocab, piece.text + i, piece.bytes - i) < 0)
+            continue;
+        fv_json_open(w, '[');
+        fv_json_string_n(w, piece.text, i);
+        fv_json_string_n(w, piece.text + i, piece.bytes - i);
+        fv_json_close(w, ']');
+    }
+}
+
+/* Merges for others; for us, scores. */
+static void write_merges(fv_json_writer *w, const fv_sentencepiece *sp, const fv_vocab *vocab,
+                         const uint32_t *order)
+{
+    enum { LONGEST = 256 };
+    fv_json_key(w, "merges");
+    fv_json_open(w, '[');
+    for (size_t i = 0; i < sp->count && sp->type == FV_SENTENCEPIECE_BPE; i++) {
+        const fv_sentence_piece *p = &sp->pieces[order[i]];
+        if (p->kind == FV_PIECE_NORMAL && p->text.bytes <= LONGEST) write_ways(w, vocab, p->text);
+    }
+    fv_json_close(w, ']');
+}
+
+static fv_status write_bpe(fv_json_writer *w, const fv_sentencepiece *sp, int64_t unknown)
+{
+    fv_vocab vocab;
+    fv_status s = FV_OK;
+    size_t bytes = 2 * sp->count * sizeof(uint32_t);
+    uint32_t *order = fv_mem_alloc(&w->ctx->mem, bytes);
+    FV_RETURN_IF(!order, w->ctx, FV_ERR_MEMORY, "out of memory");
+    fv_vocab_init(&vocab, w->ctx);
+    fv_spec_open(w, "BPE");
+    text(w, "unk_token", sp->pieces[unknown].text);
+    fv_spec_flag(w, "fuse_unk", true);
+    fv_json_key(w, "vocab");
+    fv_json_open(w, '{');
+    for (size_t i = 0; i < sp->count && s == FV_OK; i++) {
+        const fv_string piece = sp->pieces[i].text;
+        s = fv_vocab_put(&vocab, piece.text, piece.bytes, (int64_t)i);
+        fv_json_key_n(w, piece.text, piece.bytes);
+        fv_json_int(w, (int64_t)i);
+    }
+    fv_json_close(w, '}');
+    if (s == FV_OK) {
+        fv_sort(sp->pieces, sp->count, by_score, order, order + sp->count);
+        write_merges(w, sp, &vocab, order);
+    }
+    fv_vocab_free(&vocab);
+    fv_mem_free(&w->ctx->mem, order, bytes);
+    return s;
+}
+
+static void write_scores(fv_json_writer *w, const fv_sentencepiece *sp)
+{
+    fv_json_key(w, "scores");
+    fv_json_open(w, '[');
+    for (size_t i = 0; i < sp->count; i++)
+        fv_json_real(w, (double)sp->pieces[i].score);
+    fv_json_close(w, ']');
+    fv_spec_flag(w, "joins", sp->type == FV_SENTENCEPIECE_BPE);
+}
+
+static fv_status write_model(fv_json_writer *w, const fv_sentencepiece *sp)
+{
+    const bool unigram = sp->type == FV_SENTENCEPIECE_UNIGRAM;
+    int64_t unknown = 0;
+    while (sp->pieces[unknown].kind != FV_PIECE_UNKNOWN)
+        unknown++;
+    fv_json_key(w, "model");
+    FV_FORWARD(unigram ? write_unigram(w, sp, unknown) : write_bpe(w, sp, unknown));
+    fv_spec_flag(w, "byte_fallback", sp->byte_fallback);
+    fv_json_key(w, "sentencepiece");
+    fv_json_open(w, '{');
+    FV_FORWARD(write_kinds(w, sp));
+    if (!unigram) write_scores(w, sp);
+    fv_json_close(w, '}');
+    fv_json_close(w, '}');
+    return FV_OK;
+}
+
+static fv_status write_all(fv_json_writer *w, const fv_sentencepiece *sp)
+{
+    fv_json_open(w, '{');
+    fv_spec_text(w, "version", "1.0");
+    fv_spec_text(w, "truncation", NULL);
+    fv_spec_text(w, "padding", NULL);
+    write_added(w, sp);
+    FV_FORWARD(write_normalizer(w, sp));
+    write_splitter(w, sp);
+    fv_spec_text(w, "post_processor", NULL);
+    write_decoder(w, sp);
+    FV_FORWARD(write_model(w, sp));
+    fv_json_close(w, '}');
+    return FV_OK;
+}
+
+fv_status fv_sentencepiece_build(fv_ctx *ctx, const char *name, const fv_sentencepiece *sp,
+                                 fv_tokenizer **out)
+{
+    fv_json_writer w;
+    fv_json_begin(&w, ctx);
+    fv_status s = write_all(&w, sp);
+    fv_status end = fv_json_end(&w);
+    if (s == FV_OK) s = end;
+    if (s == FV_OK) s = fv_tokenizer_parse(ctx, name, w.text, w.bytes, out);
+    fv_json_free(&w);
+    return s;
+}

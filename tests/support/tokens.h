@@ -1,0 +1,27 @@
+/*
+ * Recorded encodings: lines of JSON with "text", perhaps "pair", and what a tokenizer must say of
+ * them: "ids", and where given "offsets" in characters, "types" or "type_ids", "pieces", "decoded".
+ */
+#ifndef FV_TEST_TOKENS_H
+#define FV_TEST_TOKENS_H
+
+#include "fovea/tokenizer.h"
+#include "io/json.h"
+
+/* Calls `use` with every line of a file, plain or packed; returns their number. */
+int tokens_each_line(fv_ctx *ctx, const char *path, void (*use)(const fv_doc *doc));
+
+/* What a line is compared with. */
+typedef struct tokens_with {
+    fv_ctx *ctx;
+    const fv_tokenizer *tok;
+    fv_encoder *enc;
+    const char *name;      /* stands in messages */
+    const char *pair;      /* the second text where a line has none; NULL: none */
+    unsigned decode_flags; /* for "decoded" */
+} tokens_with;
+
+/* A difference is a failed test, and false. */
+bool tokens_compare(const tokens_with *with, const fv_doc *doc);
+
+#endif
