@@ -2,9 +2,12 @@
  * LSTM and GRU over whole sequences (kernels/sequence.h): the reference in double against the
  * definition, written as plain loops; every level and every number of threads against the
  * reference in float, bit for bit; with sizes around the sixteen lanes, thin and thick batches,
- * both directions, and every optional operand there or not.
+ * both directions, and every optional operand there or not; packed sequences against each alone.
  */
 #include "kernels/sequence.h"
+
+#include <string.h>
+
 #include "support/kernels.h"
 
 enum { MAX_THREADS = 8 };
@@ -15,6 +18,7 @@ typedef struct problem {
     bool parts;  /* all gradients arrive, and everything is kept */
     bool turned; /* the weight lies transposed */
     unsigned dropped;
+    const int64_t *lengths; /* of packed sequences, or NULL */
 } problem;
 
 typedef struct launch {
@@ -28,11 +32,20 @@ static fv_pool *pools[MAX_THREADS + 1];
 static vec nothing(void) { return (vec){.dtype = FV_F32}; }
 static vec maybe(bool given, vec v) { return given ? v : nothing(); }
 
+static vec lengths_of(const problem *p)
+{
+    if (!p->lengths) return nothing();
+    vec v = vec_new(FV_I64, p->args.batch);
+    memcpy(v.data, p->lengths, (size_t)p->args.batch * sizeof *p->lengths);
+    return v;
+}
+
 /* The four kernels on random operands. */
 static launch make_launch(fv_kernel_id id, fv_dtype dtype, const problem *p)
 {
     const fv_sequence_args *a = &p->args;
-    const int64_t state = a->batch * a->hidden, all = a->steps * state;
+    const int64_t state = a->batch * a->hidden, all = a->total * a->hidden;
+    const vec lengths = lengths_of(p);
     const int64_t n = id == FV_KERNEL_LSTM || id == FV_KERNEL_LSTM_GRAD ? 4 : 3;
 #define OUT(n)   vec_new(dtype, (n))
 #define IN(n)    vec_random(dtype, (n), -1, 1)
@@ -45,22 +58,23 @@ static launch make_launch(fv_kernel_id id, fv_dtype dtype, const problem *p)
         return (launch){id,
                         5,
                         {OUT(all), PART(OUT(all)), PART(OUT(4 * all)), OUT(state), OUT(state),
-                         IN(4 * all), weight, STATE(IN), STATE(IN)}};
+                         IN(4 * all), weight, STATE(IN), STATE(IN), lengths}};
     case FV_KERNEL_LSTM_GRAD:
         return (launch){id,
-                        3,
-                        {OUT(4 * all), STATE(OUT), STATE(OUT), IN(all), PART(IN(state)),
-                         PART(IN(state)), ACTS(4 * all), IN(all), weight, STATE(IN)}};
+                        4,
+                        {OUT(4 * all), STATE(OUT), STATE(OUT), PART(OUT(all)), IN(all),
+                         PART(IN(state)), PART(IN(state)), ACTS(4 * all), IN(all), weight,
+                         STATE(IN), IN(all), STATE(IN), lengths}};
     case FV_KERNEL_GRU:
         return (launch){id,
                         3,
                         {OUT(all), PART(OUT(4 * all)), OUT(state), IN(3 * all), weight,
-                         PART(IN(3 * a->hidden)), STATE(IN)}};
+                         PART(IN(3 * a->hidden)), STATE(IN), lengths}};
     default:
         return (launch){id,
-                        3,
-                        {OUT(3 * all), OUT(3 * all), STATE(OUT), IN(all), PART(IN(state)),
-                         ACTS(4 * all), IN(all), weight, STATE(IN)}};
+                        4,
+                        {OUT(3 * all), OUT(3 * all), STATE(OUT), PART(OUT(all)), IN(all),
+                         PART(IN(state)), ACTS(4 * all), IN(all), weight, STATE(IN), lengths}};
     }
 }
 
@@ -127,10 +141,13 @@ static void check_bits(const problem *p, int threads)
 
 static problem problem_of(int64_t steps, int64_t batch, int64_t hidden, bool given)
 {
-    return (problem){
-        .args = {.steps = steps, .batch = batch, .hidden = hidden, .element = sizeof(float)},
-        .states = given,
-        .parts = given};
+    return (problem){.args = {.steps = steps,
+                              .batch = batch,
+                              .hidden = hidden,
+                              .total = steps * batch,
+                              .element = sizeof(float)},
+                     .states = given,
+                     .parts = given};
 }
 
 static void levels_and_threads_agree(void)
@@ -158,7 +175,7 @@ static void long_walks_agree(void)
 
 static void dropped_terms_agree(void)
 {
-    for (unsigned term = 0; term < 9; term++) {
+    for (unsigned term = 0; term < 11; term++) {
         problem p = problem_of(3, 2, 35, true);
         p.dropped = 1u << term;
         check_bits(&p, 3);
@@ -265,22 +282,24 @@ static double carried(const problem *p, const vec *ptr, int64_t n_gates, int dx,
 static void check_lstm_back(const problem *p, const vec *ptr, int64_t row, int64_t unit)
 {
     const int64_t n = p->args.hidden, last = p->args.steps - 1;
-    double dh = state_value(p, ptr[4], row, unit) + step_value(p, ptr[3], last, row, 1, unit);
-    double dc = state_value(p, ptr[5], row, unit);
+    double dh = state_value(p, ptr[5], row, unit) + step_value(p, ptr[4], last, row, 1, unit);
+    double dc = state_value(p, ptr[6], row, unit);
     for (int64_t k = last; k >= 0; k--) {
         double act[4];
         for (int g = 0; g < 4; g++)
-            act[g] = step_value(p, ptr[6], k, row, 4, g * n + unit);
-        const double tc = tanh(step_value(p, ptr[7], k, row, 1, unit));
+            act[g] = step_value(p, ptr[7], k, row, 4, g * n + unit);
+        const double tc = tanh(step_value(p, ptr[8], k, row, 1, unit));
         const double dct = dc + dh * act[3] * (1 - tc * tc);
-        const double before = before_value(p, ptr[7], ptr[9], k, row, unit);
+        const double before = before_value(p, ptr[8], ptr[10], k, row, unit);
         const double want[4] = {
             dct * act[2] * act[0] * (1 - act[0]), dct * before * act[1] * (1 - act[1]),
             dct * act[0] * (1 - act[2] * act[2]), dh * tc * act[3] * (1 - act[3])};
         for (int g = 0; g < 4; g++)
             check_near(step_value(p, ptr[0], k, row, 4, g * n + unit), want[g], "D", k, unit);
+        check_near(step_value(p, ptr[3], k, row, 1, unit),
+                   before_value(p, ptr[11], ptr[12], k, row, unit), "h before", k, unit);
         dc = dct * act[1];
-        dh = carried(p, ptr, 4, 0, 3, 8, k, row, unit);
+        dh = carried(p, ptr, 4, 0, 4, 9, k, row, unit);
     }
     check_near(state_value(p, ptr[1], row, unit), dh, "dh0", 0, unit);
     check_near(state_value(p, ptr[2], row, unit), dc, "dc0", 0, unit);
@@ -289,12 +308,13 @@ static void check_lstm_back(const problem *p, const vec *ptr, int64_t row, int64
 static void check_gru_back(const problem *p, const vec *ptr, int64_t row, int64_t unit)
 {
     const int64_t n = p->args.hidden, last = p->args.steps - 1;
-    double dh = state_value(p, ptr[4], row, unit) + step_value(p, ptr[3], last, row, 1, unit);
+    double dh = state_value(p, ptr[5], row, unit) + step_value(p, ptr[4], last, row, 1, unit);
     for (int64_t k = last; k >= 0; k--) {
         double act[4];
         for (int g = 0; g < 4; g++)
-            act[g] = step_value(p, ptr[5], k, row, 4, g * n + unit);
-        const double before = before_value(p, ptr[6], ptr[8], k, row, unit);
+            act[g] = step_value(p, ptr[6], k, row, 4, g * n + unit);
+        const double before = before_value(p, ptr[7], ptr[9], k, row, unit);
+        check_near(step_value(p, ptr[3], k, row, 1, unit), before, "h before", k, unit);
         const double dn = dh * (1 - act[1]) * (1 - act[2] * act[2]);
         const double dr = dn * act[3] * act[0] * (1 - act[0]);
         const double dz = dh * (before - act[2]) * act[1] * (1 - act[1]);
@@ -303,7 +323,7 @@ static void check_gru_back(const problem *p, const vec *ptr, int64_t row, int64_
             for (int g = 0; g < 3; g++)
                 check_near(step_value(p, ptr[side], k, row, 3, g * n + unit), want[side][g],
                            side ? "dh_gates" : "dx_gates", k, unit);
-        dh = dh * act[1] + carried(p, ptr, 3, 1, 3, 7, k, row, unit);
+        dh = dh * act[1] + carried(p, ptr, 3, 1, 4, 8, k, row, unit);
     }
     check_near(state_value(p, ptr[2], row, unit), dh, "dh0", 0, unit);
 }
@@ -350,6 +370,95 @@ static void what_is_not_kept_changes_nothing(void)
     }
 }
 
+/* ---- packed sequences ---------------------------------------------------------------- */
+
+/* What each pointer of a kernel is: an array of so many vectors a row, STATE_OF a sequence, or
+ * SHARED by all. */
+enum { STATE_OF = 0, SHARED = -1 };
+static const int shape_of[KERNELS][FV_KERNEL_MAX_PTR] = {
+    {1, 1, 4, STATE_OF, STATE_OF, 4, SHARED, STATE_OF, STATE_OF, SHARED},
+    {4, STATE_OF, STATE_OF, 1, 1, STATE_OF, STATE_OF, 4, 1, SHARED, STATE_OF, 1, STATE_OF, SHARED},
+    {1, 4, STATE_OF, 3, SHARED, SHARED, STATE_OF, SHARED},
+    {3, 3, STATE_OF, 1, 1, STATE_OF, 4, 1, SHARED, STATE_OF, SHARED}};
+
+static problem packed_problem(const int64_t *lengths, int64_t batch, int64_t hidden, bool given)
+{
+    problem p = problem_of(0, batch, hidden, given);
+    for (int64_t i = 0; i < batch; i++)
+        p.args.total += lengths[i];
+    p.lengths = lengths;
+    return p;
+}
+
+/* Sequence i's part of a pointer. */
+static vec part_of(const problem *p, vec v, int wide, int64_t i)
+{
+    if (!v.data || wide == SHARED) return v;
+    const int64_t n = p->args.hidden * (wide ? wide : 1), steps = wide ? p->lengths[i] : 1;
+    vec out = vec_new(v.dtype, steps * n);
+    for (int64_t t = 0, first = 0; t < steps; t++) {
+        for (int64_t j = 0; j < n; j++)
+            vec_set(out, t * n + j, vec_get(v, (first + i) * n + j));
+        for (int64_t k = 0; k < p->args.batch; k++)
+            first += p->lengths[k] > t;
+    }
+    return out;
+}
+
+static void check_each_alone(const problem *p, int k, fv_simd level, int threads)
+{
+    const launch l = make_launch(kernels[k], FV_F32, p);
+    const launch all = run(&l, FV_F32, p, level, threads);
+    for (int64_t i = 0; i < p->args.batch; i++) {
+        problem one = problem_of(p->lengths[i], 1, p->args.hidden, p->states);
+        one.args.reverse = p->args.reverse;
+        launch own = {l.id, l.outs, {{0}}}, part = own;
+        for (int j = 0; j < FV_KERNEL_MAX_PTR; j++) {
+            own.ptr[j] = part_of(p, l.ptr[j], shape_of[k][j], i);
+            if (l.ptr[j].dtype == FV_I64) own.ptr[j] = nothing();
+            part.ptr[j] = part_of(p, all.ptr[j], shape_of[k][j], i);
+        }
+        const launch alone = run(&own, FV_F32, &one, level, 1);
+        compare(&alone, &part, &one, level, threads);
+    }
+    vec_free_all();
+}
+
+static const int64_t ragged[] = {9, 9, 7, 4, 4, 4, 3, 1, 1, 1, 1, 1, 1, 1};
+enum { RAGGED = sizeof ragged / sizeof *ragged };
+
+static void packed_sequences_equal_each_alone(void)
+{
+    for (int round = 0; round < 16; round++) {
+        problem p = packed_problem(ragged, round % 3 ? RAGGED : 4, round % 5 ? 37 : 130, round & 1);
+        p.args.reverse = (round & 2) != 0;
+        for (int k = 0; k < KERNELS; k++)
+            for (int level = FV_SIMD_SCALAR; level <= (int)fv_simd_detect(); level++)
+                check_each_alone(&p, k, (fv_simd)level, 1 + round % 4);
+        check_bits(&p, 2 + round % 4);
+    }
+}
+
+static void bad_lengths_raise_a_fault(void)
+{
+    static const int64_t bad[][3] = {{2, 3, 1}, {3, 3, 0}, {4, 1, 2}, {3, 2, -1}, {6, 6, 6}};
+    static const int64_t good[3] = {3, 2, 1};
+    const problem p = packed_problem(good, 3, 5, true);
+    for (int k = 0; k < KERNELS; k++) {
+        const launch l = make_launch(kernels[k], FV_F32, &p);
+        for (size_t i = 0; i <= sizeof bad / sizeof *bad; i++) {
+            void *ptr[FV_KERNEL_MAX_PTR];
+            for (int j = 0; j < FV_KERNEL_MAX_PTR; j++) {
+                ptr[j] = l.ptr[j].data;
+                if (ptr[j] && l.ptr[j].dtype == FV_I64 && i > 0) memcpy(ptr[j], bad[i - 1], 24);
+            }
+            const fv_sequence_args a = args_of(&p, l.id);
+            CHECK_EQ(kernel_run(l.id, FV_F32, ptr, &a), i > 0);
+        }
+        vec_free_all();
+    }
+}
+
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
@@ -361,6 +470,8 @@ int main(int argc, char **argv)
     RUN(long_walks_agree);
     RUN(dropped_terms_agree);
     RUN(empty_sizes_are_nothing);
+    RUN(packed_sequences_equal_each_alone);
+    RUN(bad_lengths_raise_a_fault);
     for (int threads = 1; threads <= MAX_THREADS; threads++)
         fv_pool_destroy(&pools[threads]);
     return TEST_END();

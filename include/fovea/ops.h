@@ -210,6 +210,18 @@ FV_API fv_tensor *fv_lstm(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv
 /* Likewise: x_gates [T, B, 3H], weight [3H, H], h_bias [3H] or NULL (added to h W^T). */
 FV_API fv_tensor *fv_gru(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv_tensor *h_bias,
                          fv_tensor *h0, bool reverse, fv_tensor **h_last);
+/*
+ * Sequences of different lengths, packed: longest first, all first steps, then all second ones of
+ * those that are longer, ... (fovea/recurrent.h packs). x_gates [total, 4H] or [total, 3H], lengths
+ * i64 [B], falling and of sum total -> h [total, H]; last states [B, H] are those of each
+ * sequence's own end, or of its beginning in reverse. lengths NULL: fv_lstm and fv_gru.
+ */
+FV_API fv_tensor *fv_lstm_packed(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths,
+                                 fv_tensor *weight, fv_tensor *h0, fv_tensor *c0, bool reverse,
+                                 fv_tensor **h_last, fv_tensor **c_last);
+FV_API fv_tensor *fv_gru_packed(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths,
+                                fv_tensor *weight, fv_tensor *h_bias, fv_tensor *h0, bool reverse,
+                                fv_tensor **h_last);
 /* x [B, C, T], weight [O, C, K], bias [O] or NULL -> [B, O, T]: output t sees inputs t, t-d, ... */
 FV_API fv_tensor *fv_conv1d_causal(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
                                    int64_t dilation);

@@ -56,7 +56,7 @@ static fv_patch patch_of(const walker *me, int64_t step, int64_t i)
 {
     const int64_t unit = me->own.begin + i * FV_SEQWALK_UNITS;
     return (fv_patch){.step = step,
-                      .rows = me->w->args->batch,
+                      .rows = fv_seqwalk_rows(me->w, step),
                       .unit = unit,
                       .units = smaller(FV_SEQWALK_UNITS, me->own.end - unit)};
 }
@@ -105,18 +105,33 @@ static void pack_panels(const walker *me, const fv_patch *p)
         me->w->level->pack(me->w, unit, smaller(me->panel, end - unit));
 }
 
-/* Multiplies and finishes a patch; its rows are shared out evenly, since a thin last strip would
- * wait for the weight. */
+/* Multiplies and finishes rows of a patch, shared out evenly, since a thin last strip would wait
+ * for the weight. */
 static void multiply_and_finish(walker *me, fv_patch p)
 {
-    const int64_t batch = me->w->args->batch;
-    const int64_t strips = divide_up(batch, FV_SEQWALK_ROWS);
+    const int64_t first = p.row, rows = p.rows, strips = divide_up(rows, FV_SEQWALK_ROWS);
     for (int64_t i = 0; i < strips; i++) {
-        p.row = batch * i / strips;
-        p.rows = batch * (i + 1) / strips - p.row;
+        p.row = first + rows * i / strips;
+        p.rows = first + rows * (i + 1) / strips - p.row;
         multiply(me, &p);
         me->w->level->finish(me->w, &p, me->sums);
     }
+}
+
+/* The rows of a patch that come from the step before, then those that begin with this one: ahead
+ * these have a product only if there is a first state, back only if its gradient is wanted. */
+static void run_rows(walker *me, fv_patch p, bool ahead)
+{
+    const int64_t rows = p.rows, from = fv_seqwalk_from(me->w, p.step);
+    p.rows = from;
+    multiply_and_finish(me, p);
+    p.row = from;
+    p.rows = rows - from;
+    p.starts = true;
+    if (p.rows > 0 && me->w->first)
+        multiply_and_finish(me, p);
+    else if (p.rows > 0 && ahead)
+        me->w->level->finish(me->w, &p, NULL);
 }
 
 static void ahead(const void *arg, fv_team *team, int member)
@@ -134,16 +149,11 @@ static void ahead(const void *arg, fv_team *team, int member)
         for (int64_t i = 0; i < patches; i++) {
             const fv_patch p = patch_of(&me, step, step % 2 ? patches - 1 - i : i);
             if (step == first_product) pack_panels(&me, &p);
-            if (step >= first_product)
-                multiply_and_finish(&me, p);
-            else
-                w->level->finish(w, &p, NULL);
+            run_rows(&me, p, true);
         }
         fv_team_post(team, member, step + 1);
     }
 }
-
-void fv_seqwalk_ahead(const fv_seqwalk *w) { fv_exec_team(w->exec, team_size(w), ahead, w); }
 
 static void back(const void *arg, fv_team *team, int member)
 {
@@ -160,7 +170,10 @@ static void back(const void *arg, fv_team *team, int member)
         const int64_t step = steps - 1 - done;
         for (int64_t i = 0; i < patches; i++) {
             const fv_patch p = patch_of(&me, step, i);
-            if (done == 0) level->begin(w, &p);
+            fv_patch ending = p;
+            ending.row = fv_seqwalk_on(w, step);
+            ending.rows = p.rows - ending.row;
+            level->begin(w, &ending);
             level->cell(w, &p);
         }
         if (step == 0 && !w->first) break;
@@ -169,22 +182,83 @@ static void back(const void *arg, fv_team *team, int member)
         for (int64_t i = 0; i < patches; i++) {
             const fv_patch p = patch_of(&me, step, i);
             if (done == 0) pack_panels(&me, &p);
-            multiply_and_finish(&me, p);
+            run_rows(&me, p, false);
         }
     }
 }
 
-void fv_seqwalk_back(const fv_seqwalk *w) { fv_exec_team(w->exec, team_size(w), back, w); }
+/* ---- packed sequences --------------------------------------------------------------- */
+
+static bool lengths_are_sound(const int64_t *lengths, int64_t batch, int64_t total)
+{
+    int64_t left = total;
+    for (int64_t i = 0; i < batch; i++) {
+        if (lengths[i] < 1 || lengths[i] > left || (i > 0 && lengths[i] > lengths[i - 1]))
+            return false;
+        left -= lengths[i];
+    }
+    return left == 0;
+}
+
+static size_t walk_bytes(const fv_sequence_args *a, size_t gates, size_t states);
+
+/* Where the rows of every place begin: those of place t are the sequences longer than t. */
+static const int64_t *lay_out(const fv_seqwalk *w, int64_t steps)
+{
+    const size_t before =
+        walk_bytes(w->args, (size_t)w->level->gates, w->level->gates == 4 ? 2 : 1);
+    int64_t *begin = (int64_t *)((char *)w->exec->scratch + before), running = w->args->batch;
+    begin[0] = 0;
+    for (int64_t t = 0; t < steps; t++) {
+        while (w->lengths[running - 1] <= t)
+            running--;
+        begin[t + 1] = begin[t] + running;
+    }
+    return begin;
+}
+
+static void run_walk(const fv_seqwalk *w, fv_team_fn walk)
+{
+    if (!w->lengths) {
+        fv_exec_team(w->exec, team_size(w), walk, w);
+        return;
+    }
+    fv_sequence_args args = *w->args;
+    if (args.batch < 1 || !lengths_are_sound(w->lengths, args.batch, args.total)) {
+        fv_fault_raise(w->exec->fault, -1, args.total);
+        return;
+    }
+    args.steps = w->lengths[0];
+    fv_seqwalk packed = *w;
+    packed.begin = lay_out(w, args.steps);
+    packed.args = &args;
+    fv_exec_team(w->exec, team_size(w), walk, &packed);
+}
+
+void fv_seqwalk_ahead(const fv_seqwalk *w) { run_walk(w, ahead); }
+void fv_seqwalk_back(const fv_seqwalk *w) { run_walk(w, back); }
 
 /* ---- scratch ------------------------------------------------------------------------ */
 
-static size_t scratch(const fv_sequence_args *a, size_t gates, size_t states)
+/* Whole lines. */
+static size_t walk_bytes(const fv_sequence_args *a, size_t gates, size_t states)
 {
     size_t units, packed, rows, all;
     if (!fv_align_size((size_t)a->hidden, FV_LANES, &units) ||
         !fv_mul_size(units, gates, &packed) || !fv_mul_size(packed, (size_t)a->hidden, &packed) ||
         !fv_mul_size(units, (size_t)a->batch, &rows) || !fv_mul_size(rows, states, &rows) ||
         !fv_add_size(packed, rows, &all) || !fv_mul_size(all, a->element, &all))
+        return SIZE_MAX;
+    return all;
+}
+
+/* Packed sequences have as many steps as rows at most. */
+static size_t scratch(const fv_sequence_args *a, size_t gates, size_t states)
+{
+    size_t all = walk_bytes(a, gates, states), begin;
+    if (a->steps > 0 || all == SIZE_MAX) return all;
+    if (!fv_add_size((size_t)a->total, 1, &begin) || !fv_mul_size(begin, sizeof(int64_t), &begin) ||
+        !fv_add_size(all, begin, &all))
         return SIZE_MAX;
     return all;
 }

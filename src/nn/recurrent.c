@@ -70,16 +70,38 @@ fv_tensor *fv_rnn_step(fv_ctx *ctx, fv_cell cell, const fv_rnn_weights *w, fv_te
 
 /* ---- sequences -------------------------------------------------------------------- */
 
-/* One direction of one layer, while it runs. States are in packed order. */
+static fv_tensor *reorder(fv_ctx *ctx, fv_tensor *x, int64_t n, const int64_t *index)
+{
+    return fv_index_select(ctx, x, 0, fv_from_host(ctx, FV_I64, 1, &n, index));
+}
+
+/* One direction of one layer. States are in packed order, NULL for zeros. */
 typedef struct pass {
     fv_ctx *ctx;
-    const fv_rnn *rnn;
     const fv_rnn_weights *weights;
     const fv_packing *packing;
     bool backward;
-    fv_tensor *gates; /* of all inputs */
-    fv_tensor *h, *c; /* of the sequences that run */
+    fv_tensor *x, *lengths;     /* all inputs, and i64 [sequences] */
+    fv_tensor *h0, *c0;         /* c: LSTM only */
+    fv_tensor *h_last, *c_last; /* results */
 } pass;
+
+static fv_tensor *run_gru(pass *p)
+{
+    fv_tensor *gates = fv_linear(p->ctx, p->x, p->weights->input, p->weights->input_bias);
+    return fv_gru_packed(p->ctx, gates, p->lengths, p->weights->hidden, p->weights->hidden_bias,
+                         p->h0, p->backward, &p->h_last);
+}
+
+static fv_tensor *run_lstm(pass *p)
+{
+    fv_tensor *bias = fv_add(p->ctx, p->weights->input_bias, p->weights->hidden_bias);
+    fv_tensor *gates = fv_linear(p->ctx, p->x, p->weights->input, bias);
+    return fv_lstm_packed(p->ctx, gates, p->lengths, p->weights->hidden, p->h0, p->c0, p->backward,
+                          &p->h_last, &p->c_last);
+}
+
+/* ---- plain tanh units: step by step ------------------------------------------------ */
 
 static fv_tensor *rows_of(fv_ctx *ctx, fv_tensor *x, int64_t begin, int64_t end)
 {
@@ -91,7 +113,7 @@ static fv_tensor *join(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
     return fv_concat(ctx, 2, (fv_tensor *[]){a, b}, 0);
 }
 
-/* Brings a state to the rows that run at step t. Going forward some have ended; going backward some
+/* Brings a state to the rows that run at a step. Going forward some have ended; going backward some
  * begin, from `start`. */
 static fv_tensor *resize(const pass *p, fv_tensor *state, fv_tensor *start, int64_t rows)
 {
@@ -110,67 +132,66 @@ static void note_ended(const pass *p, int64_t t, fv_tensor *state, fv_tensor **e
     *ended = *ended ? join(p->ctx, some, *ended) : some;
 }
 
-/* All steps; h of each into all[t]. The last states come back in packed order. */
-static void run_pass(pass *p, fv_tensor *h0, fv_tensor *c0, fv_tensor **all, fv_tensor **h_last,
-                     fv_tensor **c_last)
+/* All steps; h of each into all[t]. */
+static void run_steps(pass *p, fv_tensor *gates, fv_tensor **all)
 {
     const fv_packing *pk = p->packing;
     fv_ctx *ctx = p->ctx;
-    const int64_t begin = p->backward ? pk->rows[pk->steps - 1] : pk->rows[0];
-    p->h = rows_of(ctx, h0, 0, begin);
-    p->c = c0 ? rows_of(ctx, c0, 0, begin) : NULL;
-    *h_last = *c_last = NULL;
+    fv_tensor *start = p->h0, *ended = NULL, *none = NULL;
+    const int64_t width[2] = {pk->sequences, fv_tensor_size(gates, 1)};
+    if (!start) start = fv_zeros(ctx, fv_tensor_dtype(gates), 2, width);
+    fv_tensor *h = rows_of(ctx, start, 0, p->backward ? pk->rows[pk->steps - 1] : pk->rows[0]);
     for (int64_t k = 0; k < pk->steps && ctx->error == FV_OK; k++) {
         const int64_t t = p->backward ? pk->steps - 1 - k : k;
-        p->h = resize(p, p->h, h0, pk->rows[t]);
-        if (c0) p->c = resize(p, p->c, c0, pk->rows[t]);
-        fv_tensor *gates = rows_of(ctx, p->gates, pk->first[t], pk->first[t] + pk->rows[t]);
-        p->h = fv_rnn_step(ctx, p->rnn->cfg.cell, p->weights, gates, p->h, &p->c);
-        all[t] = p->h;
-        if (p->backward) continue;
-        note_ended(p, t, p->h, h_last);
-        if (c0) note_ended(p, t, p->c, c_last);
+        h = resize(p, h, start, pk->rows[t]);
+        fv_tensor *own = rows_of(ctx, gates, pk->first[t], pk->first[t] + pk->rows[t]);
+        all[t] = h = fv_rnn_step(ctx, FV_CELL_RNN, p->weights, own, h, &none);
+        if (!p->backward) note_ended(p, t, h, &ended);
     }
-    if (p->backward) {
-        *h_last = p->h;
-        *c_last = p->c;
+    p->h_last = p->backward ? h : ended;
+}
+
+static fv_tensor *run_plain(pass *p)
+{
+    fv_ctx *ctx = p->ctx;
+    fv_tensor *gates = fv_linear(ctx, p->x, p->weights->input, p->weights->input_bias);
+    const size_t bytes = (size_t)p->packing->steps * sizeof(fv_tensor *);
+    fv_tensor **steps = fv_mem_alloc(&ctx->mem, bytes);
+    if (!steps) {
+        fv_poison(ctx, FV_ERR_MEMORY, "no memory for %lld steps", (long long)p->packing->steps);
+        return ctx->invalid;
     }
+    if (ctx->error == FV_OK) run_steps(p, gates, steps);
+    fv_tensor *h =
+        ctx->error == FV_OK ? fv_concat(ctx, (int)p->packing->steps, steps, 0) : ctx->invalid;
+    fv_mem_free(&ctx->mem, steps, bytes);
+    return h;
 }
 
-static fv_tensor *reorder(fv_ctx *ctx, fv_tensor *x, int64_t n, const int64_t *index)
+/* ---- layers ------------------------------------------------------------------------ */
+
+static fv_tensor *start_of(const pass *p, fv_tensor *given)
 {
-    return fv_index_select(ctx, x, 0, fv_from_host(ctx, FV_I64, 1, &n, index));
+    return given ? reorder(p->ctx, given, p->packing->sequences, p->packing->order) : NULL;
 }
 
-static fv_tensor *start_of(fv_ctx *ctx, const fv_packing *p, fv_tensor *given, int64_t hidden,
-                           fv_dtype dtype)
+static fv_tensor *run_direction(const fv_rnn *rnn, int layer, int direction, pass *p,
+                                const fv_rnn_state *start, fv_rnn_state *last)
 {
-    if (given) return reorder(ctx, given, p->sequences, p->order);
-    return fv_zeros(ctx, dtype, 2, (int64_t[]){p->sequences, hidden});
-}
-
-static fv_tensor *run_direction(fv_ctx *ctx, const fv_rnn *rnn, int layer, int direction,
-                                fv_tensor *x, const fv_packing *p, const fv_rnn_state *start,
-                                fv_tensor **steps, fv_rnn_state *last)
-{
-    const fv_rnn_weights *w = &rnn->weights[layer][direction];
+    static fv_tensor *(*const run[FV_CELL_COUNT])(pass *) = {run_plain, run_gru, run_lstm};
     const bool lstm = rnn->cfg.cell == FV_CELL_LSTM;
-    const int64_t hidden = rnn->cfg.hidden;
-    pass way = {.ctx = ctx, .rnn = rnn, .weights = w, .packing = p, .backward = direction == 1};
-    way.gates = fv_linear(ctx, x, w->input, w->input_bias);
-    fv_tensor *h0 =
-        start_of(ctx, p, start ? start->h[layer][direction] : NULL, hidden, fv_tensor_dtype(x));
-    fv_tensor *c0 = lstm ? start_of(ctx, p, start ? start->c[layer][direction] : NULL, hidden,
-                                    fv_tensor_dtype(x))
-                         : NULL;
-    fv_tensor *h = NULL, *c = NULL;
-    run_pass(&way, h0, c0, steps, &h, &c);
-    if (ctx->error != FV_OK) return ctx->invalid;
+    p->weights = &rnn->weights[layer][direction];
+    p->backward = direction == 1;
+    p->h0 = start_of(p, start ? start->h[layer][direction] : NULL);
+    p->c0 = start_of(p, start && lstm ? start->c[layer][direction] : NULL);
+    fv_tensor *h = run[rnn->cfg.cell](p);
+    if (p->ctx->error != FV_OK) return p->ctx->invalid;
     if (last) {
-        last->h[layer][direction] = reorder(ctx, h, p->sequences, p->rank);
-        last->c[layer][direction] = lstm ? reorder(ctx, c, p->sequences, p->rank) : NULL;
+        const int64_t n = p->packing->sequences, *rank = p->packing->rank;
+        last->h[layer][direction] = reorder(p->ctx, p->h_last, n, rank);
+        last->c[layer][direction] = lstm ? reorder(p->ctx, p->c_last, n, rank) : NULL;
     }
-    return fv_concat(ctx, (int)p->steps, steps, 0);
+    return h;
 }
 
 fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_packing *p,
@@ -183,19 +204,15 @@ fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_pac
                   (long long)p->total, (long long)cfg->input);
         return ctx->invalid;
     }
-    const size_t bytes = (size_t)p->steps * sizeof(fv_tensor *);
-    fv_tensor **steps = fv_mem_alloc(&ctx->mem, bytes);
-    if (!steps) {
-        fv_poison(ctx, FV_ERR_MEMORY, "no memory for %lld steps", (long long)p->steps);
-        return ctx->invalid;
-    }
+    pass way = {.ctx = ctx, .packing = p};
+    way.lengths = fv_from_host(ctx, FV_I64, 1, &p->sequences, p->length);
     for (int layer = 0; layer < cfg->layers && ctx->error == FV_OK; layer++) {
         if (layer > 0 && training) x = fv_dropout(ctx, x, cfg->dropout);
+        way.x = x;
         fv_tensor *out[2] = {NULL, NULL};
         for (int d = 0; d <= cfg->bidirectional && ctx->error == FV_OK; d++)
-            out[d] = run_direction(ctx, rnn, layer, d, x, p, start, steps, last);
+            out[d] = run_direction(rnn, layer, d, &way, start, last);
         x = cfg->bidirectional ? fv_concat(ctx, 2, out, 1) : out[0];
     }
-    fv_mem_free(&ctx->mem, steps, bytes);
     return x;
 }

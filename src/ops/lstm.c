@@ -5,36 +5,45 @@
  * Back, from the last step to the first, D the gradient of the gates of a step:
  *   dh = its own upstream + D_next W:         terms 6 (D W), 8 (upstream of h), 7 (of h_last)
  *   D, dc_before = the cell's backward:       terms 0 to 5
- *   dx_gates = D,  dW = sum over steps of D^T h_before:  terms 9, and 10 for the step that saw h0
+ *   dx_gates = D,  dW = sum over steps of D^T h_before:  terms 9, and 10 for those that saw h0
  *   dh0 = D_first W,  dc0 = the first step's dc_before.
  */
 #include "kernels/recurrent.h"
 #include "ops/rows.h"
 #include "ops/sequence.h"
 
-enum { X, WEIGHT, H0, C0 };
+enum { X, WEIGHT, H0, C0, LENGTHS, INPUTS };
 enum { OUT_H, OUT_H_LAST, OUT_C_LAST };
-enum { SAVED_WEIGHT, SAVED_H, SAVED_C, SAVED_ACTS, SAVED_H0, SAVED_C0 };
-enum { TERM_WEIGHT = 9, TERMS = 11 };
+enum { SAVED_WEIGHT, SAVED_H, SAVED_C, SAVED_ACTS, SAVED_H0, SAVED_C0, SAVED_LENGTHS };
+enum { TERMS = 11 };
 
 fv_tensor *fv_lstm(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv_tensor *h0, fv_tensor *c0,
                    bool reverse, fv_tensor **h_last, fv_tensor **c_last)
 {
+    return fv_lstm_packed(ctx, x_gates, NULL, weight, h0, c0, reverse, h_last, c_last);
+}
+
+fv_tensor *fv_lstm_packed(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths, fv_tensor *weight,
+                          fv_tensor *h0, fv_tensor *c0, bool reverse, fv_tensor **h_last,
+                          fv_tensor **c_last)
+{
     const fv_sequence_params params = {reverse};
-    fv_tensor *out[3];
-    fv_op_apply_many(ctx, FV_OP_LSTM, 4, (fv_tensor *[]){x_gates, weight, h0, c0}, &params, 3, out);
+    fv_tensor *out[3], *in[INPUTS] = {x_gates, weight, h0, c0, lengths};
+    fv_op_apply_many(ctx, FV_OP_LSTM, INPUTS, in, &params, 3, out);
     if (h_last) *h_last = out[OUT_H_LAST];
     if (c_last) *c_last = out[OUT_C_LAST];
     return out[OUT_H];
 }
 
-static fv_status infer(fv_op_run *run) { return fv_sequence_infer(run, 4, H0, 3); }
+static fv_status infer(fv_op_run *run) { return fv_sequence_infer(run, 4, H0, LENGTHS, 3); }
 
 static void forward(fv_op_run *run)
 {
     fv_ctx *ctx = run->ctx;
     fv_tensor *h = run->out[OUT_H], *h_last = run->out[OUT_H_LAST], *c_last = run->out[OUT_C_LAST];
-    const fv_sequence s = fv_sequence_of(ctx, run->params, h, 4);
+    fv_tensor *lengths = run->in[LENGTHS] ? fv_contiguous_raw(ctx, run->in[LENGTHS]) : NULL;
+    if (ctx->error != FV_OK) return;
+    const fv_sequence s = fv_sequence_of(ctx, run->params, h, 4, lengths);
     fv_tensor *x = fv_contiguous_raw(ctx, run->in[X]), *weight = run->in[WEIGHT];
     const fv_matrix mw = fv_matrix_of(ctx, &weight);
     fv_tensor *h0 = run->in[H0] ? fv_contiguous_raw(ctx, run->in[H0]) : NULL;
@@ -43,11 +52,12 @@ static void forward(fv_op_run *run)
     fv_tensor *acts = run->recording ? fv_tensor_like(ctx, x) : NULL;
     if (ctx->error != FV_OK) return;
 
-    if (s.steps > 0) {
+    if (s.total > 0) {
         fv_sequence_launch(&s, FV_KERNEL_LSTM, mw,
                            (void *[]){h->data, fv_data_or_null(c), fv_data_or_null(acts),
                                       h_last->data, c_last->data, x->data, mw.data,
-                                      fv_data_or_null(h0), fv_data_or_null(c0)});
+                                      fv_data_or_null(h0), fv_data_or_null(c0),
+                                      fv_data_or_null(lengths)});
     } else {
         fv_sequence_pass(&s, h_last, h0);
         fv_sequence_pass(&s, c_last, c0);
@@ -60,17 +70,20 @@ static void forward(fv_op_run *run)
     fv_save(run, SAVED_ACTS, acts);
     fv_save(run, SAVED_H0, h0);
     fv_save(run, SAVED_C0, c0);
+    fv_save(run, SAVED_LENGTHS, lengths);
     if (run->recording) return;
     fv_drop_copy(ctx, weight, run->in[WEIGHT]);
     fv_drop_copy(ctx, h0, run->in[H0]);
     fv_drop_copy(ctx, c0, run->in[C0]);
+    fv_drop_copy(ctx, lengths, run->in[LENGTHS]);
 }
 
 static void backward(fv_op_back *back)
 {
     fv_ctx *ctx = back->ctx;
     fv_tensor *h = back->saved[SAVED_H], *weight = back->saved[SAVED_WEIGHT];
-    const fv_sequence s = fv_sequence_of(ctx, back->params, h, 4);
+    fv_tensor *lengths = back->saved[SAVED_LENGTHS];
+    const fv_sequence s = fv_sequence_of(ctx, back->params, h, 4, lengths);
     const fv_matrix mw = fv_matrix_of(ctx, &weight);
     fv_tensor *dh = fv_sequence_grad(back, OUT_H);
     fv_tensor *dh_last = fv_sequence_grad(back, OUT_H_LAST);
@@ -78,22 +91,23 @@ static void backward(fv_op_back *back)
     fv_tensor *dgates = fv_back_new(back, X);
     fv_tensor *dh0 = fv_back_wants(back, H0) ? fv_back_new(back, H0) : NULL;
     fv_tensor *dc0 = fv_back_wants(back, C0) ? fv_back_new(back, C0) : NULL;
+    fv_tensor *before = fv_back_wants(back, WEIGHT) ? fv_sequence_rows(&s, 1) : NULL;
     if (ctx->error != FV_OK) return;
 
-    if (s.steps > 0) {
-        fv_sequence_launch(&s, FV_KERNEL_LSTM_GRAD, mw,
-                           (void *[]){dgates->data, fv_data_or_null(dh0), fv_data_or_null(dc0),
-                                      fv_data_or_null(dh), fv_data_or_null(dh_last),
-                                      fv_data_or_null(dc_last), back->saved[SAVED_ACTS]->data,
-                                      back->saved[SAVED_C]->data, mw.data,
-                                      fv_data_or_null(back->saved[SAVED_C0])});
+    if (s.total > 0) {
+        fv_sequence_launch(
+            &s, FV_KERNEL_LSTM_GRAD, mw,
+            (void *[]){dgates->data, fv_data_or_null(dh0), fv_data_or_null(dc0),
+                       fv_data_or_null(before), fv_data_or_null(dh), fv_data_or_null(dh_last),
+                       fv_data_or_null(dc_last), back->saved[SAVED_ACTS]->data,
+                       back->saved[SAVED_C]->data, mw.data, fv_data_or_null(back->saved[SAVED_C0]),
+                       h->data, fv_data_or_null(back->saved[SAVED_H0]), fv_data_or_null(lengths)});
     } else {
         if (dh0) fv_sequence_pass(&s, dh0, dh_last);
         if (dc0) fv_sequence_pass(&s, dc0, dc_last);
     }
     fv_back_send(back, X, dgates);
-    if (fv_back_wants(back, WEIGHT))
-        fv_sequence_send_weight(back, &s, dgates, h, back->saved[SAVED_H0], TERM_WEIGHT);
+    if (before) fv_sequence_send_weight(back, &s, dgates, before);
     if (dh0) fv_back_send(back, H0, dh0);
     if (dc0) fv_back_send(back, C0, dc0);
 }
@@ -103,32 +117,50 @@ static const fv_sequence_params ahead = {false}, backwards = {true};
 static const fv_op_case cases[] = {
     {.name = "states",
      .params = &ahead,
-     .n_in = 4,
-     .in = {FV_IN(NORMAL, 3, 2, 8), FV_IN(NORMAL, 8, 2), FV_IN(NORMAL, 2, 2), FV_IN(NORMAL, 2, 2)}},
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 3, 2, 8), FV_IN(NORMAL, 8, 2), FV_IN(NORMAL, 2, 2), FV_IN(NORMAL, 2, 2),
+            FV_IN_NONE}},
     {.name = "reverse",
      .params = &backwards,
-     .n_in = 4,
-     .in = {FV_IN(NORMAL, 3, 2, 8), FV_IN(NORMAL, 8, 2), FV_IN(NORMAL, 2, 2), FV_IN(NORMAL, 2, 2)}},
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 3, 2, 8), FV_IN(NORMAL, 8, 2), FV_IN(NORMAL, 2, 2), FV_IN(NORMAL, 2, 2),
+            FV_IN_NONE}},
     {.name = "from zero",
      .params = &ahead,
-     .n_in = 4,
-     .in = {FV_IN(NORMAL, 5, 1, 8), FV_IN(NORMAL, 8, 2), FV_IN_NONE, FV_IN_NONE}},
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 5, 1, 8), FV_IN(NORMAL, 8, 2), FV_IN_NONE, FV_IN_NONE, FV_IN_NONE}},
     {.name = "one step",
      .params = &ahead,
-     .n_in = 4,
-     .in = {FV_IN(NORMAL, 1, 2, 4), FV_IN(NORMAL, 4, 1), FV_IN_NONE, FV_IN(NORMAL, 2, 1)}},
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 1, 2, 4), FV_IN(NORMAL, 4, 1), FV_IN_NONE, FV_IN(NORMAL, 2, 1),
+            FV_IN_NONE}},
+    {.name = "packed",
+     .params = &ahead,
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 6, 8), FV_IN(NORMAL, 8, 2), FV_IN(NORMAL, 3, 2), FV_IN(NORMAL, 3, 2),
+            FV_LENGTHS(6, 3)}},
+    {.name = "packed, reverse",
+     .params = &backwards,
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 6, 8), FV_IN(NORMAL, 8, 2), FV_IN(NORMAL, 3, 2), FV_IN(NORMAL, 3, 2),
+            FV_LENGTHS(6, 3)}},
+    {.name = "packed, reverse, from zero",
+     .params = &backwards,
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 6, 4), FV_IN(NORMAL, 4, 1), FV_IN_NONE, FV_IN_NONE, FV_LENGTHS(6, 3)}},
     {.name = "no steps",
      .params = &ahead,
-     .n_in = 4,
-     .in = {FV_IN(NORMAL, 0, 2, 4), FV_IN(NORMAL, 4, 1), FV_IN(NORMAL, 2, 1), FV_IN(NORMAL, 2, 1)}},
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 0, 2, 4), FV_IN(NORMAL, 4, 1), FV_IN(NORMAL, 2, 1), FV_IN(NORMAL, 2, 1),
+            FV_IN_NONE}},
 };
 
 const fv_op_desc fv_op_lstm = {
     .id = FV_OP_LSTM,
     .name = "lstm",
     .formula = "h, c of every step from x_gates + h W^T",
-    .min_in = 4,
-    .max_in = 4,
+    .min_in = INPUTS,
+    .max_in = INPUTS,
     .n_out = 3,
     .params_bytes = sizeof(fv_sequence_params),
     .infer = infer,

@@ -70,6 +70,7 @@ typedef enum fv_gen {
     FV_GEN_APART,    /* all different by at least 0.05: maxima, order */
     FV_GEN_INDEX,    /* i64 in [0, bound), not differentiated */
     FV_GEN_OFFSETS,  /* i64 rising from 0 to bound, not differentiated */
+    FV_GEN_LENGTHS,  /* i64 >= 1, falling, of sum bound, not differentiated */
     FV_GEN_MASK,     /* u8 of 0 and 1, not differentiated */
     FV_GEN_NONE      /* an optional input left out (NULL) */
 } fv_gen;
@@ -78,7 +79,7 @@ typedef struct fv_case_input {
     fv_gen gen;
     int rank;
     int64_t shape[FV_MAX_RANK];
-    int64_t bound; /* FV_GEN_INDEX, FV_GEN_OFFSETS */
+    int64_t bound; /* FV_GEN_INDEX, FV_GEN_OFFSETS, FV_GEN_LENGTHS */
     bool constant; /* real, but the op sends no gradient to it */
 } fv_case_input;
 
@@ -115,6 +116,11 @@ typedef struct fv_op_case {
 #define FV_OFFSETS(total, entries)                                                                 \
     {                                                                                              \
         .gen = FV_GEN_OFFSETS, .bound = (total), .rank = 1, .shape = { entries }                   \
+    }
+/* Lengths of packed sequences with `total` steps in all; stretched with them. */
+#define FV_LENGTHS(total, entries)                                                                 \
+    {                                                                                              \
+        .gen = FV_GEN_LENGTHS, .bound = (total), .rank = 1, .shape = { entries }                   \
     }
 #define FV_CASES(array) .cases = (array), .n_cases = (int)(sizeof(array) / sizeof *(array))
 

@@ -12,6 +12,7 @@ typedef struct fv_sequence {
     fv_ctx *ctx;
     fv_dtype dtype;
     int64_t steps, batch, hidden, gates; /* gates: 4 x hidden for LSTM, 3 x for GRU */
+    int64_t total;                       /* rows of all steps */
     bool reverse;
 } fv_sequence;
 
@@ -20,17 +21,22 @@ typedef struct fv_sequence_params {
 } fv_sequence_params;
 
 /* Checks x_gates (input 0) [T, B, n H], weight (input 1) [n H, H] and the states [B, H] among the
- * inputs from first_state on, n being 4 or 3. Results: h [T, B, H], then n_out - 1 of [B, H]. */
-fv_status fv_sequence_infer(fv_op_run *run, int64_t n, int first_state, int n_out);
+ * inputs from first_state to the last but one, n being 4 or 3. The last input, `lengths`, is NULL
+ * or i64 [B]: then x_gates is [total, n H]. Results: h like x_gates, then n_out - 1 of [B, H]. */
+fv_status fv_sequence_infer(fv_op_run *run, int64_t n, int first_state, int lengths, int n_out);
 
-/* h: the first result. */
-fv_sequence fv_sequence_of(fv_ctx *ctx, const void *params, const fv_tensor *h, int64_t n);
+/* h and h_last: the first two results; lengths may be NULL. */
+fv_sequence fv_sequence_of(fv_ctx *ctx, const void *params, const fv_tensor *h, int64_t n,
+                           const fv_tensor *lengths);
+
+/* An array with `wide` vectors of H for each row. */
+fv_tensor *fv_sequence_rows(const fv_sequence *s, int64_t wide);
 
 /* Launches a kernel of kernels/sequence.h; ptr must hold weight.data. */
 void fv_sequence_launch(const fv_sequence *s, fv_kernel_id kernel, fv_matrix weight,
                         void *const *ptr);
 
-/* A last state of a sequence without steps: the first state, or zeros for NULL. */
+/* A last state of sequences without steps: the first state, or zeros for NULL. */
 void fv_sequence_pass(const fv_sequence *s, fv_tensor *out, fv_tensor *first);
 
 /* Its address, or NULL for no tensor. */
@@ -39,9 +45,9 @@ static inline void *fv_data_or_null(const fv_tensor *t) { return t ? t->data : N
 /* The gradient of result k, contiguous; NULL where none arrived. */
 fv_tensor *fv_sequence_grad(fv_op_back *back, int k);
 
-/* Sends dW (input 1) = the sum over steps of dgates^T h_before. Steps after the first are term
- * `term`, the first one (with h0, if not NULL) is term + 1. */
+/* Sends dW (input 1) = the sum over steps of dgates^T before, before [rows, H] being h before each
+ * step. */
 void fv_sequence_send_weight(fv_op_back *back, const fv_sequence *s, fv_tensor *dgates,
-                             fv_tensor *h, fv_tensor *h0, int term);
+                             fv_tensor *before);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "kernels/half.h"
 
-enum { MAX_VECS = 256 };
+enum { MAX_VECS = 1024 };
 
 kernel_setup setup;
 static void *blocks[MAX_VECS];

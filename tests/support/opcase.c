@@ -130,16 +130,22 @@ static fv_tensor *make_input(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_ca
     int64_t shape[FV_MAX_RANK];
     stretched_shape(in, o->stretch, shape);
     int64_t count = op_case_count(c, i, o->stretch);
-    const bool whole = in->gen == FV_GEN_INDEX || in->gen == FV_GEN_OFFSETS;
+    const bool whole =
+        in->gen == FV_GEN_INDEX || in->gen == FV_GEN_OFFSETS || in->gen == FV_GEN_LENGTHS;
     fv_dtype dtype = whole ? FV_I64 : in->gen == FV_GEN_MASK ? FV_U8 : o->dtype;
     size_t bytes = (size_t)count * fv_dtype_size(dtype);
     void *data = malloc(bytes + 1);
     uint64_t key =
         fv_rng_key(20261115, (uint64_t)desc->id, (uint64_t)(c - desc->cases) * 16 + (uint64_t)i);
     const int64_t total = in->bound * (o->stretch > 1 ? o->stretch : 1), last = count - 1;
+    int64_t rest = total - count;
     for (int64_t e = 0; e < count; e++) {
         if (in->gen == FV_GEN_OFFSETS) { /* parts that grow, the first ones empty */
             ((int64_t *)data)[e] = last > 0 ? total * e * e / (last * last) : 0;
+        } else if (in->gen == FV_GEN_LENGTHS) { /* one each, and half of what is left */
+            const int64_t more = e < last ? (rest + 1) / 2 : rest;
+            ((int64_t *)data)[e] = 1 + more;
+            rest -= more;
         } else if (dtype == FV_I64) {
             ((int64_t *)data)[e] = (int64_t)(uniform(key, e) * (double)in->bound);
         } else if (dtype == FV_U8) {

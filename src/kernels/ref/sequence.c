@@ -9,9 +9,8 @@ static void multiply_ahead(const fv_seqwalk *w, const fv_patch *p, int64_t k, in
     const fv_sequence_args *a = w->args;
     const int64_t n = a->hidden;
     for (int64_t row = p->row; row < p->row + p->rows; row++) {
-        const real *h = p->step > 0
-                            ? (const real *)w->factor + fv_seqwalk_at(w, p->step - 1, row, n)
-                            : (const real *)w->h0 + row * n;
+        const real *h = !p->starts ? (const real *)w->factor + fv_seqwalk_at(w, p->step - 1, row, n)
+                                   : (const real *)w->h0 + row * n;
         for (int gate = 0; gate < w->level->gates; gate++)
             for (int64_t unit = 0; unit < p->units; unit++) {
                 const real *column =

@@ -47,7 +47,7 @@ static void multiply_ahead(const fv_seqwalk *w, const fv_patch *p, int64_t k, in
                            void *sums)
 {
     const int64_t n = w->args->hidden, cols = w->level->gates * FV_SEQWALK_AHEAD;
-    const float *h = p->step > 0
+    const float *h = !p->starts
                          ? (const float *)w->factor + fv_seqwalk_at(w, p->step - 1, p->row, n)
                          : (const float *)w->h0 + p->row * n;
     multiply(p, h, n, panel_of(w, p->unit), cols, cols, k, end, sums);
