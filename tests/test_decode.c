@@ -2,96 +2,10 @@
  * Greedy, sampling and beam search over a small model whose every output can be listed: the next
  * token's logits depend on the source, the last token and the place.
  */
-#include "fovea/decode.h"
-
-#include "fovea/ops.h"
 #include "support/test.h"
-
-enum { VOCABULARY = 5, START = 0, END = 1, MOST = 4, POSITIONS = 3, ROWS = 512 };
-
-typedef struct toy {
-    fv_ctx *ctx;
-    int64_t rows;
-    int64_t source[ROWS], place[ROWS];
-    int64_t first; /* number of the first source */
-    int selects;
-} toy;
+#include "support/toy.h"
 
 static fv_ctx *ctx;
-
-/* A fixed number in (-2, 2) for each question. */
-static double wild(int64_t a, int64_t b, int64_t c, int64_t d)
-{
-    return 2 * sin((double)(a * 7919 + b * 104729 + c * 1299709 + d * 15485863) * 0.6180339887);
-}
-
-static double logit(int64_t source, int64_t place, int64_t last, int64_t token)
-{
-    if (token == START) return -30;
-    return 1.5 * wild(source, place, last, token);
-}
-
-static double weight(int64_t source, int64_t last, int64_t position)
-{
-    double e[POSITIONS], sum = 0;
-    for (int64_t i = 0; i < POSITIONS; i++)
-        sum += e[i] = exp(wild(source, 77, last, i));
-    return e[position] / sum;
-}
-
-static fv_status begin(void *user, int64_t sources)
-{
-    toy *t = user;
-    t->rows = sources;
-    for (int64_t i = 0; i < sources; i++) {
-        t->source[i] = t->first + i;
-        t->place[i] = 0;
-    }
-    return FV_OK;
-}
-
-static fv_tensor *step(void *user, fv_ctx *c, fv_tensor *tokens, fv_tensor **weights)
-{
-    toy *t = user;
-    static int64_t last[ROWS];
-    static float logits[ROWS * VOCABULARY], w[ROWS * POSITIONS];
-    CHECK_EQ(fv_tensor_size(tokens, 0), t->rows);
-    CHECK_OK(c, fv_tensor_read(c, tokens, last, (size_t)t->rows * sizeof *last));
-    for (int64_t r = 0; r < t->rows; r++) {
-        for (int64_t v = 0; v < VOCABULARY; v++)
-            logits[r * VOCABULARY + v] = (float)logit(t->source[r], t->place[r], last[r], v);
-        for (int64_t i = 0; i < POSITIONS; i++)
-            w[r * POSITIONS + i] = (float)weight(t->source[r], last[r], i);
-        t->place[r]++;
-    }
-    *weights = fv_from_host(c, FV_F32, 2, (int64_t[]){t->rows, POSITIONS}, w);
-    return fv_from_host(c, FV_F32, 2, (int64_t[]){t->rows, VOCABULARY}, logits);
-}
-
-static fv_status choose(void *user, int64_t rows, const int64_t *from)
-{
-    toy *t = user;
-    const toy before = *t;
-    for (int64_t i = 0; i < rows; i++) {
-        CHECK(from[i] >= 0 && from[i] < before.rows);
-        t->source[i] = before.source[from[i]];
-        t->place[i] = before.place[from[i]];
-    }
-    t->rows = rows;
-    t->selects++;
-    return FV_OK;
-}
-
-static fv_stepper table(toy *t)
-{
-    return (fv_stepper){.user = t,
-                        .vocabulary = VOCABULARY,
-                        .start = START,
-                        .end = END,
-                        .begin = begin,
-                        .step = step,
-                        .select = choose};
-}
 
 /* ---- every output there is ---------------------------------------------------------- */
 
@@ -101,21 +15,13 @@ typedef struct listed {
     double log_prob, score;
 } listed;
 
-static double log_p(int64_t source, int64_t place, int64_t last, int64_t token)
-{
-    double sum = 0;
-    for (int64_t v = 0; v < VOCABULARY; v++)
-        sum += exp((double)(float)logit(source, place, last, v));
-    return (double)(float)logit(source, place, last, token) - log(sum);
-}
-
 static double score_of(const fv_decode_config *cfg, int64_t source, const listed *l)
 {
     double score = l->log_prob / pow((5.0 + (double)l->count) / 6.0, cfg->length_alpha);
     for (int64_t i = 0; i < POSITIONS && cfg->coverage_beta != 0; i++) {
         double sum = 0;
         for (int64_t t = 0; t < l->count; t++)
-            sum += weight(source, t ? l->tokens[t - 1] : START, i);
+            sum += toy_weight(source, t ? l->tokens[t - 1] : START, i);
         if (sum < 1) score += cfg->coverage_beta * log(sum);
     }
     return score;
@@ -145,7 +51,7 @@ static int list_all(const fv_decode_config *cfg, int64_t source, listed *out)
             }
             l.tokens[length] = END;
             for (int64_t t = 0; valid && t <= length; t++) {
-                l.log_prob += log_p(source, t, last, l.tokens[t]);
+                l.log_prob += toy_log_p(source, t, last, l.tokens[t]);
                 last = l.tokens[t];
             }
             if (!valid) continue;
@@ -157,25 +63,6 @@ static int list_all(const fv_decode_config *cfg, int64_t source, listed *out)
     return n;
 }
 
-static void run(toy *t, int64_t sources, const fv_decode_config *cfg, fv_outputs **out)
-{
-    int64_t most[ROWS];
-    for (int64_t i = 0; i < sources; i++)
-        most[i] = MOST;
-    t->ctx = ctx;
-    const fv_stepper stepper = table(t);
-    CHECK_OK(ctx, fv_decode(ctx, &stepper, sources, most, cfg, out));
-}
-
-static fv_decode_config config(int beam, int nbest)
-{
-    fv_decode_config cfg;
-    fv_decode_config_init(&cfg, sizeof cfg);
-    cfg.beam = beam;
-    cfg.nbest = nbest;
-    return cfg;
-}
-
 /* ---- tests -------------------------------------------------------------------------- */
 
 /* A beam as wide as the tree misses nothing. */
@@ -184,13 +71,13 @@ static void a_wide_beam_finds_the_best(void)
     static const double settings[][2] = {{0, 0}, {0.6, 0}, {1, 0}, {0, 0.4}, {0.8, 0.3}};
     static listed all[4096];
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        fv_decode_config cfg = config(100, 4);
+        fv_decode_config cfg = toy_config(100, 4);
         cfg.length_alpha = settings[i][0];
         cfg.coverage_beta = settings[i][1];
         cfg.least_tokens = (int64_t)(i % 3);
         toy t = {.first = 0};
         fv_outputs *out = NULL;
-        run(&t, 5, &cfg, &out);
+        toy_run(ctx, &t, 5, &cfg, &out);
         for (int64_t s = 0; s < 5; s++) {
             const int n = list_all(&cfg, s, all);
             CHECK(n > 4);
@@ -212,10 +99,10 @@ static void a_wide_beam_finds_the_best(void)
 static void a_narrow_beam_misses_some(void)
 {
     static listed all[4096];
-    const fv_decode_config cfg = config(1, 1);
+    const fv_decode_config cfg = toy_config(1, 1);
     toy t = {.first = 0};
     fv_outputs *out = NULL;
-    run(&t, 40, &cfg, &out);
+    toy_run(ctx, &t, 40, &cfg, &out);
     int missed = 0;
     for (int64_t s = 0; s < 40; s++) {
         list_all(&cfg, s, all);
@@ -227,10 +114,10 @@ static void a_narrow_beam_misses_some(void)
 
 static void greedy_takes_the_likeliest_each_time(void)
 {
-    const fv_decode_config cfg = config(1, 1);
+    const fv_decode_config cfg = toy_config(1, 1);
     toy t = {.first = 0};
     fv_outputs *out = NULL;
-    run(&t, 30, &cfg, &out);
+    toy_run(ctx, &t, 30, &cfg, &out);
     int cut = 0;
     for (int64_t s = 0; s < 30; s++) {
         const fv_output *o = fv_outputs_get(out, s, 0);
@@ -239,9 +126,9 @@ static void greedy_takes_the_likeliest_each_time(void)
         for (int64_t i = 0; i < o->count + o->ended; i++) {
             int64_t best = 0;
             for (int64_t v = 1; v < VOCABULARY; v++)
-                if (logit(s, i, last, v) > logit(s, i, last, best)) best = v;
+                if (toy_logit(s, i, last, v) > toy_logit(s, i, last, best)) best = v;
             CHECK_EQ(i < o->count ? o->tokens[i] : END, best);
-            sum += log_p(s, i, last, best);
+            sum += toy_log_p(s, i, last, best);
             last = best;
         }
         cut += !o->ended;
@@ -270,19 +157,19 @@ static void check_same(const fv_outputs *a, int64_t sa, const fv_outputs *b, int
 static void the_batch_does_not_matter(void)
 {
     for (int mode = 0; mode < 3; mode++) {
-        fv_decode_config cfg = config(mode == 1 ? 3 : 1, mode == 0 ? 1 : 3);
+        fv_decode_config cfg = toy_config(mode == 1 ? 3 : 1, mode == 0 ? 1 : 3);
         cfg.sample = mode == 2;
         cfg.want_weights = true;
         cfg.seed = 11;
         toy t = {.first = 0};
         fv_outputs *all = NULL;
-        run(&t, 12, &cfg, &all);
+        toy_run(ctx, &t, 12, &cfg, &all);
         for (int64_t s = 0; s < 12; s++) {
             static toy one;
             one = (toy){.first = s};
             fv_outputs *alone = NULL;
             cfg.first_source = s;
-            run(&one, 1, &cfg, &alone);
+            toy_run(ctx, &one, 1, &cfg, &alone);
             check_same(all, s, alone, 0, cfg.nbest);
             fv_outputs_free(&alone);
         }
@@ -292,18 +179,18 @@ static void the_batch_does_not_matter(void)
 
 static void weights_are_those_of_each_step(void)
 {
-    fv_decode_config cfg = config(3, 2);
+    fv_decode_config cfg = toy_config(3, 2);
     cfg.want_weights = true;
     toy t = {.first = 0};
     fv_outputs *out = NULL;
-    run(&t, 6, &cfg, &out);
+    toy_run(ctx, &t, 6, &cfg, &out);
     for (int64_t s = 0; s < 6; s++) {
         const fv_output *o = fv_outputs_get(out, s, 0);
         CHECK_EQ(o->positions, POSITIONS);
         for (int64_t i = 0; i < o->count + o->ended; i++)
             for (int64_t p = 0; p < POSITIONS; p++)
                 CHECK_NEAR(o->weights[i * POSITIONS + p],
-                           weight(s, i ? o->tokens[i - 1] : START, p), 1e-6);
+                           toy_weight(s, i ? o->tokens[i - 1] : START, p), 1e-6);
     }
     fv_outputs_free(&out);
 }
@@ -317,7 +204,7 @@ static void draws_follow_the_distribution(void)
         int64_t top_k;
     } settings[] = {{1, 1, 0, 0}, {0.5, 1, 0, 0}, {1, 1, 0, 2}, {1, 0.6, 0, 0}, {1, 1, 0.5, 0}};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        fv_decode_config cfg = config(1, DRAWS);
+        fv_decode_config cfg = toy_config(1, DRAWS);
         cfg.sample = true;
         cfg.temperature = settings[i].temperature;
         cfg.top_p = settings[i].top_p;
@@ -326,7 +213,7 @@ static void draws_follow_the_distribution(void)
         cfg.seed = 5;
         toy t = {.first = 3};
         fv_outputs *out = NULL;
-        run(&t, 1, &cfg, &out);
+        toy_run(ctx, &t, 1, &cfg, &out);
         int seen[VOCABULARY] = {0};
         for (int k = 0; k < DRAWS; k++) {
             const fv_output *o = fv_outputs_get(out, 0, k);
@@ -338,7 +225,7 @@ static void draws_follow_the_distribution(void)
         bool in[VOCABULARY] = {false};
         double total = 0, most = 0;
         for (int v = 0; v < VOCABULARY; v++)
-            total += p[v] = exp(logit(3, 0, START, v) / cfg.temperature);
+            total += p[v] = exp(toy_logit(3, 0, START, v) / cfg.temperature);
         for (int v = 0; v < VOCABULARY; v++)
             most = fmax(most, p[v]);
         int taken = 0;
@@ -362,19 +249,29 @@ static void draws_follow_the_distribution(void)
 
 static void bad_settings_are_refused(void)
 {
-    toy t = {.ctx = ctx};
+    toy t = {.first = 0};
     const int64_t most[1] = {MOST};
-    const fv_stepper stepper = table(&t);
+    const fv_stepper stepper = toy_stepper(&t);
     fv_outputs *out = NULL;
-    fv_decode_config cfg = config(2, 3);
+    fv_decode_config cfg = toy_config(2, 3);
     CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
-    cfg = config(0, 1);
+    cfg = toy_config(0, 1);
     CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
-    cfg = config(1, 1);
+    cfg = toy_config(1, 1);
     cfg.temperature = 0;
     CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    cfg = toy_config(1, 1);
+    cfg.repetition_penalty = 0;
+    CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    cfg = toy_config(1, 1);
+    cfg.forced_first = VOCABULARY;
+    CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    cfg = toy_config(1, 1);
+    cfg.more_ends = (int64_t[]){-1};
+    cfg.more_end_count = 1;
+    CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
     CHECK(out == NULL);
-    cfg = config(1, 1);
+    cfg = toy_config(1, 1);
     CHECK_OK(ctx, fv_decode(ctx, &stepper, 0, most, &cfg, &out));
     CHECK(fv_outputs_get(out, 0, 0) == NULL);
     fv_outputs_free(&out);
@@ -382,11 +279,11 @@ static void bad_settings_are_refused(void)
 
 static void sources_without_room_give_nothing(void)
 {
-    toy t = {.ctx = ctx};
+    toy t = {.first = 0};
     const int64_t most[3] = {2, 0, 3};
-    const fv_stepper stepper = table(&t);
+    const fv_stepper stepper = toy_stepper(&t);
     for (int beam = 1; beam < 3; beam++) {
-        const fv_decode_config cfg = config(beam, 1);
+        const fv_decode_config cfg = toy_config(beam, 1);
         fv_outputs *out = NULL;
         CHECK_OK(ctx, fv_decode(ctx, &stepper, 3, most, &cfg, &out));
         CHECK(fv_outputs_get(out, 1, 0) == NULL);

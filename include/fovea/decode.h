@@ -22,6 +22,12 @@
  * that look at every source position. The search keeps the `beam` likeliest prefixes and ends when
  * no prefix can overtake the `nbest` outputs it has. What comes out for a source does not depend
  * on which others are decoded beside it.
+ *
+ * With `as_transformers` the search makes the choices of Hugging Face transformers, where they
+ * differ: the score is log p(y|x) / |y|^alpha; as many outputs are collected as the beam is wide;
+ * the search ends when the likeliest prefix, scored as it stands, is no better than the worst of
+ * them (or, with `early_stopping`, as soon as they are that many); prefixes cut off at the most
+ * tokens allowed compete like outputs that ended.
  */
 #ifndef FOVEA_DECODE_H
 #define FOVEA_DECODE_H
@@ -39,6 +45,7 @@ extern "C" {
 typedef struct fv_stepper {
     void *user;
     int64_t vocabulary, start, end; /* tokens: how many, the one fed first, the one that ends */
+    const int64_t *starts; /* [sources]: the one fed first of each, where they differ; or NULL */
     /* Begins with one row for each source. */
     fv_status (*begin)(void *user, int64_t sources);
     /* Feeds each row's last token (i64 [rows]) and returns the next one's logits, real
@@ -51,12 +58,27 @@ typedef struct fv_stepper {
 
 typedef struct fv_decode_config {
     size_t struct_size;
-    int beam;             /* prefixes kept; 1: greedy [1] */
-    int nbest;            /* outputs a source, at most `beam` unless sampling [1] */
-    double length_alpha;  /* [0] */
-    double coverage_beta; /* [0] */
-    int64_t least_tokens; /* before the end token may come [0] */
-    bool want_weights;    /* keep attention for each output token [false] */
+    int beam;                             /* prefixes kept; 1: greedy [1] */
+    int nbest;                            /* outputs a source, at most `beam` unless sampling [1] */
+    double length_alpha;                  /* [0] */
+    double coverage_beta;                 /* [0] */
+    int64_t least_tokens;                 /* before the end token may come [0] */
+    bool want_weights;                    /* keep attention for each output token [false] */
+    bool as_transformers, early_stopping; /* see above [false, false] */
+    /* Further tokens that end an output, or NULL. */
+    const int64_t *more_ends;
+    int more_end_count;
+    /* The first token of every output, and the last one where it would be cut off; -1: any. */
+    int64_t forced_first, forced_last; /* [-1, -1] */
+    /* The logit (beam search: the log-probability) of a token that is in the output already, or in
+     * `before`, is divided by this if it is positive, else multiplied. [1] */
+    double repetition_penalty;
+    const int64_t *const *before; /* [sources] lists of tokens, prompts mostly; or NULL */
+    const int64_t *before_count;
+    /* Greedy and sampling: hears of every token as it is chosen, the end token too, of source
+     * `source`'s output number `copy`. False: this output is done with it, as if cut off. */
+    bool (*heard)(void *user, int64_t source, int copy, int64_t token);
+    void *heard_user;
     /* Sampling instead of searching: from softmax(logits / temperature) cut to the `top_k`
      * likeliest tokens (0: all), then to the smallest set with mass top_p, then to tokens with at
      * least min_p of the likeliest one's probability. nbest independent outputs a source. */

@@ -27,6 +27,7 @@ typedef struct beam_search {
     double *top;           /* [rows][per_row] */
     int64_t *top_token;
     candidate *list; /* of one source */
+    float *scores;   /* [rows][vocabulary], where settings change them; else NULL */
 } beam_search;
 
 static int better_first(const void *a, const void *b)
@@ -37,34 +38,28 @@ static int better_first(const void *a, const void *b)
     return x->token < y->token ? -1 : x->token > y->token;
 }
 
-static double penalty(const fv_search *s, int64_t tokens)
-{
-    return pow((5.0 + (double)tokens) / 6.0, s->cfg->length_alpha);
-}
-
 /* Whether no continuation of a live prefix can enter the source's list: further tokens only lower
  * log p, and coverage can at best cost nothing. */
 static bool decided(const fv_search *s, int64_t source, double best_live, int64_t depth)
 {
     const fv_outputs *o = s->outputs;
-    if (o->count[source] < o->nbest) return false;
-    const double now = best_live / penalty(s, depth + 1);
-    const double longest = best_live / penalty(s, s->most_tokens[source] + 1);
-    const double worst = o->list[source * o->nbest + o->nbest - 1].score;
+    if (o->count[source] < o->room) return false;
+    const double worst = o->list[source * o->room + o->room - 1].score;
+    if (s->cfg->as_transformers)
+        return s->cfg->early_stopping || best_live / fv_search_penalty(s, depth) <= worst;
+    const double now = best_live / fv_search_penalty(s, depth + 1);
+    const double longest = best_live / fv_search_penalty(s, s->most_tokens[source] + 1);
     return (now > longest ? now : longest) <= worst;
 }
 
 /* Candidates of the rows [first, first + rows) of one source, best first. */
 static int64_t gather_candidates(const beam_search *b, int64_t first, int64_t rows)
 {
-    const int64_t end = b->s->stepper->end;
     int64_t n = 0;
     for (int64_t r = first; r < first + rows; r++) {
         const fv_node *last = b->last[r];
-        const bool may_end = (last ? last->depth : 0) >= b->s->cfg->least_tokens;
         for (int64_t i = 0; i < b->per_row; i++) {
             const int64_t at = r * b->per_row + i;
-            if (b->top_token[at] == end && !may_end) continue;
             if (b->top[at] == -INFINITY) continue;
             b->list[n++] = (candidate){.log_prob = (last ? last->log_prob : 0) + b->top[at],
                                        .row = r,
@@ -92,10 +87,10 @@ static fv_status advance_source(beam_search *b, int64_t first, int64_t rows, con
 {
     const fv_search *s = b->s;
     const int64_t source = b->source[first], begin = *at, n = gather_candidates(b, first, rows);
-    int64_t depth = 0;
+    int64_t depth = 0, leading = 0; /* live prefixes among the first `width` candidates */
     for (int64_t i = 0; i < n && *at - begin < b->width; i++) {
         const candidate *c = &b->list[i];
-        const bool ends = c->token == s->stepper->end;
+        const bool ends = fv_search_ends(s, c->token);
         if (ends && i >= b->width) continue;
         const fv_node *node = extend(b, c, w);
         FV_RETURN_IF(!node, s->ctx, FV_ERR_MEMORY, "decode: no memory for a token");
@@ -108,13 +103,15 @@ static fv_status advance_source(beam_search *b, int64_t first, int64_t rows, con
         b->next_last[*at] = node;
         b->from[*at] = c->row;
         b->token[(*at)++] = c->token;
+        if (i < b->width) leading++;
     }
     if (*at == begin) return FV_OK;
     const bool full = depth >= s->most_tokens[source];
     if (!full && !decided(s, source, b->next_last[begin]->log_prob, depth)) return FV_OK;
     /* Prefixes that were cut off count only where ended outputs are too few. */
-    for (int64_t i = begin; full && i < *at; i++)
-        if (s->outputs->count[source] < s->outputs->nbest)
+    const bool all = s->cfg->as_transformers;
+    for (int64_t i = begin; full && i < (all ? begin + leading : *at); i++)
+        if (all || s->outputs->count[source] < s->outputs->room)
             FV_FORWARD(fv_search_finish(s, source, b->next_last[i], false, w->positions));
     *at = begin;
     return FV_OK;
@@ -141,13 +138,28 @@ static fv_status advance(beam_search *b, const step_weights *w)
     return same || chosen == 0 ? FV_OK : s->stepper->select(s->stepper->user, chosen, b->from);
 }
 
+/* Log-probabilities after what the settings do to them. */
+static fv_tensor *scores_of(const beam_search *b, fv_tensor *logits)
+{
+    const fv_search *s = b->s;
+    fv_tensor *p = fv_log_softmax(s->ctx, logits, -1);
+    if (!fv_search_changes(s)) return p;
+    const int64_t vocabulary = s->stepper->vocabulary, shape[2] = {b->rows, vocabulary};
+    const size_t bytes = (size_t)(b->rows * vocabulary) * sizeof *b->scores;
+    if (fv_tensor_read(s->ctx, fv_cast(s->ctx, p, FV_F32), b->scores, bytes) != FV_OK)
+        return s->ctx->invalid;
+    for (int64_t r = 0; r < b->rows; r++)
+        fv_search_change(s, (fv_search_row){b->source[r], b->last[r]}, b->scores + r * vocabulary);
+    return fv_from_host(s->ctx, FV_F32, 2, shape, b->scores);
+}
+
 static fv_status one_step(beam_search *b)
 {
     const fv_search *s = b->s;
     fv_ctx *ctx = s->ctx;
     fv_tensor *weights = NULL, *index = NULL;
     fv_tensor *logits = fv_search_step(s, b->rows, b->token, &weights);
-    fv_tensor *top = fv_topk(ctx, fv_log_softmax(ctx, logits, -1), b->per_row, &index);
+    fv_tensor *top = fv_topk(ctx, scores_of(b, logits), b->per_row, &index);
     const size_t n = (size_t)(b->rows * b->per_row);
     step_weights w;
     fv_status status = fv_tensor_read(ctx, fv_cast(ctx, top, FV_F64), b->top, n * sizeof *b->top);
@@ -165,7 +177,7 @@ static fv_status place_rows(beam_search *b)
     for (int64_t i = 0; i < s->sources; i++) {
         if (s->most_tokens[i] < 1) continue;
         b->from[b->rows] = i;
-        b->token[b->rows] = s->stepper->start;
+        b->token[b->rows] = fv_search_start(s, i);
         b->last[b->rows] = NULL;
         b->source[b->rows++] = i;
     }
@@ -178,7 +190,8 @@ fv_status fv_search_beam(const fv_search *s)
     fv_arena *arena = &s->outputs->arena;
     const int64_t most = s->stepper->vocabulary;
     beam_search b = {.s = s, .width = s->cfg->beam};
-    b.per_row = b.width + 1 < most ? b.width + 1 : most;
+    const int64_t enough = b.width + 1 + s->cfg->more_end_count; /* any end may be in the way */
+    b.per_row = enough < most ? enough : most;
     const size_t room = (size_t)(s->sources * b.width);
     const size_t tops = room * (size_t)b.per_row;
     b.source = fv_arena_array(arena, room, sizeof *b.source);
@@ -190,8 +203,10 @@ fv_status fv_search_beam(const fv_search *s)
     b.top = fv_arena_array(arena, tops, sizeof *b.top);
     b.top_token = fv_arena_array(arena, tops, sizeof *b.top_token);
     b.list = fv_arena_array(arena, (size_t)(b.width * b.per_row), sizeof *b.list);
-    FV_RETURN_IF(!b.source || !b.last || !b.next_source || !b.next_last || !b.token || !b.from ||
-                     !b.top || !b.top_token || !b.list,
+    const bool changes = fv_search_changes(s);
+    if (changes) b.scores = fv_arena_array(arena, room * (size_t)most, sizeof *b.scores);
+    FV_RETURN_IF((changes && !b.scores) || !b.source || !b.last || !b.next_source || !b.next_last ||
+                     !b.token || !b.from || !b.top || !b.top_token || !b.list,
                  s->ctx, FV_ERR_MEMORY, "decode: no memory for a beam of %lld", (long long)b.width);
     FV_FORWARD(place_rows(&b));
     while (b.rows > 0)

@@ -8,8 +8,14 @@
 
 void fv_decode_config_init(fv_decode_config *cfg, size_t struct_size)
 {
-    const fv_decode_config defaults = {
-        .struct_size = struct_size, .beam = 1, .nbest = 1, .temperature = 1, .top_p = 1};
+    const fv_decode_config defaults = {.struct_size = struct_size,
+                                       .beam = 1,
+                                       .nbest = 1,
+                                       .temperature = 1,
+                                       .top_p = 1,
+                                       .forced_first = -1,
+                                       .forced_last = -1,
+                                       .repetition_penalty = 1};
     memset(cfg, 0, struct_size);
     memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
 }
@@ -30,19 +36,29 @@ static fv_status check(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
                      !(cfg->min_p >= 0 && cfg->min_p <= 1) || !isfinite(cfg->length_alpha) ||
                      !isfinite(cfg->coverage_beta),
                  ctx, FV_ERR_ARGUMENT, "decode: a setting of sampling or scoring is out of range");
+    FV_RETURN_IF(!(cfg->repetition_penalty > 0 && isfinite(cfg->repetition_penalty)), ctx,
+                 FV_ERR_ARGUMENT, "decode: a repetition penalty of %g", cfg->repetition_penalty);
+    FV_RETURN_IF(cfg->forced_first >= stepper->vocabulary ||
+                     cfg->forced_last >= stepper->vocabulary,
+                 ctx, FV_ERR_ARGUMENT, "decode: a forced token is not in the vocabulary");
+    for (int i = 0; i < cfg->more_end_count; i++)
+        FV_RETURN_IF(cfg->more_ends[i] < 0 || cfg->more_ends[i] >= stepper->vocabulary, ctx,
+                     FV_ERR_ARGUMENT, "decode: end token %lld is not in the vocabulary",
+                     (long long)cfg->more_ends[i]);
     return FV_OK;
 }
 
-static fv_outputs *make_outputs(fv_ctx *ctx, int64_t sources, int nbest)
+static fv_outputs *make_outputs(fv_ctx *ctx, int64_t sources, int room, int nbest)
 {
     fv_outputs *outputs = fv_mem_zalloc(&ctx->mem, sizeof *outputs);
     if (!outputs) return NULL;
     outputs->ctx = ctx;
     outputs->sources = sources;
+    outputs->room = room;
     outputs->nbest = nbest;
     fv_arena_init(&outputs->arena, &ctx->mem);
     size_t slots;
-    if (fv_mul_size((size_t)sources, (size_t)nbest, &slots)) {
+    if (fv_mul_size((size_t)sources, (size_t)room, &slots)) {
         outputs->list = fv_arena_array(&outputs->arena, slots, sizeof *outputs->list);
         outputs->count = fv_arena_array(&outputs->arena, (size_t)sources, sizeof *outputs->count);
     }
@@ -59,7 +75,9 @@ fv_status fv_decode(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
 {
     if (ctx->error != FV_OK) return ctx->error;
     FV_FORWARD(check(ctx, stepper, sources, cfg));
-    fv_outputs *outputs = make_outputs(ctx, sources, cfg->nbest);
+    const bool walk = cfg->sample || cfg->beam == 1;
+    const int room = cfg->as_transformers && !walk ? cfg->beam : cfg->nbest;
+    fv_outputs *outputs = make_outputs(ctx, sources, room, cfg->nbest);
     FV_RETURN_IF(!outputs, ctx, FV_ERR_MEMORY, "decode: no memory for %lld sources",
                  (long long)sources);
     const fv_search search = {.ctx = ctx,
@@ -70,7 +88,6 @@ fv_status fv_decode(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
                               .outputs = outputs};
     fv_no_grad_begin(ctx);
     fv_status status = sources > 0 ? stepper->begin(stepper->user, sources) : FV_OK;
-    const bool walk = cfg->sample || cfg->beam == 1;
     if (status == FV_OK && sources > 0)
         status = walk ? fv_search_walk(&search) : fv_search_beam(&search);
     fv_no_grad_end(ctx);

@@ -35,10 +35,15 @@ static double coverage(const fv_node *last, int64_t positions)
     return sum;
 }
 
+double fv_search_penalty(const fv_search *s, int64_t tokens)
+{
+    const double length = (double)tokens;
+    return pow(s->cfg->as_transformers ? length : (5.0 + length) / 6.0, s->cfg->length_alpha);
+}
+
 double fv_search_score(const fv_search *s, const fv_node *last, int64_t positions)
 {
-    const double penalty = pow((5.0 + (double)last->depth) / 6.0, s->cfg->length_alpha);
-    double score = last->log_prob / penalty;
+    double score = last->log_prob / fv_search_penalty(s, last->depth);
     if (s->cfg->coverage_beta != 0) score += s->cfg->coverage_beta * coverage(last, positions);
     return score;
 }
@@ -73,14 +78,14 @@ fv_status fv_search_finish(const fv_search *s, int64_t source, const fv_node *la
                            int64_t positions)
 {
     fv_outputs *outputs = s->outputs;
-    fv_output *list = outputs->list + source * outputs->nbest;
+    fv_output *list = outputs->list + source * outputs->room;
     int *count = &outputs->count[source];
     const double score = fv_search_score(s, last, positions);
-    if (*count == outputs->nbest && !(score > list[*count - 1].score)) return FV_OK;
+    if (*count == outputs->room && !(score > list[*count - 1].score)) return FV_OK;
     fv_output output;
     FV_RETURN_IF(!write_output(s, last, ended, positions, &output), s->ctx, FV_ERR_MEMORY,
                  "decode: no memory for an output");
-    if (*count < outputs->nbest) (*count)++;
+    if (*count < outputs->room) (*count)++;
     int at = *count - 1;
     for (; at > 0 && list[at - 1].score < score; at--)
         list[at] = list[at - 1];
@@ -115,9 +120,10 @@ fv_status fv_search_weights(const fv_search *s, fv_tensor *weights, const float 
 
 const fv_output *fv_outputs_get(const fv_outputs *outputs, int64_t source, int n)
 {
-    if (source < 0 || source >= outputs->sources || n < 0 || n >= outputs->count[source])
+    if (source < 0 || source >= outputs->sources || n < 0 || n >= outputs->nbest ||
+        n >= outputs->count[source])
         return NULL;
-    return &outputs->list[source * outputs->nbest + n];
+    return &outputs->list[source * outputs->room + n];
 }
 
 void fv_outputs_free(fv_outputs **outputs_ptr)

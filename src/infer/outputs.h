@@ -22,8 +22,9 @@ struct fv_outputs {
     fv_ctx *ctx;
     fv_arena arena; /* all below lives here */
     int64_t sources;
-    int nbest;
-    fv_output *list; /* [sources][nbest], best first */
+    int room;        /* outputs collected for a source */
+    int nbest;       /* those that the caller asked for */
+    fv_output *list; /* [sources][room], best first */
     int *count;      /* [sources] */
 };
 
@@ -40,11 +41,33 @@ typedef struct fv_search {
 /* A node after `parent` (or NULL), with its step's attention (or NULL); NULL: out of memory. */
 const fv_node *fv_search_extend(const fv_search *s, const fv_node *parent, int64_t token,
                                 double log_prob, const float *weights, int64_t positions);
+/* What the log-probability of an output of so many tokens is divided by. */
+double fv_search_penalty(const fv_search *s, int64_t tokens);
 /* The score of a whole hypothesis that ends in `last`. */
 double fv_search_score(const fv_search *s, const fv_node *last, int64_t positions);
 /* Enters a finished hypothesis among the best of its source. */
 fv_status fv_search_finish(const fv_search *s, int64_t source, const fv_node *last, bool ended,
                            int64_t positions);
+
+/* Whether a token ends an output. */
+bool fv_search_ends(const fv_search *s, int64_t token);
+/* The token fed first for a source. */
+static inline int64_t fv_search_start(const fv_search *s, int64_t source)
+{
+    return s->stepper->starts ? s->stepper->starts[source] : s->stepper->start;
+}
+
+/* One row whose next token is to be chosen. */
+typedef struct fv_search_row {
+    int64_t source;
+    const fv_node *last; /* NULL at the beginning */
+} fv_search_row;
+
+/* Whether the settings change scores before a token is chosen from them. */
+bool fv_search_changes(const fv_search *s);
+/* Changes the scores of one row on the host: repetitions, ends that come too early, forced
+ * tokens. */
+void fv_search_change(const fv_search *s, fv_search_row row, float *scores);
 
 /* Tokens of every row to the model, logits and weights back; opens a scope that the caller ends. */
 fv_tensor *fv_search_step(const fv_search *s, int64_t rows, const int64_t *tokens,

@@ -22,35 +22,54 @@ typedef struct walk {
     walker *row;
     int64_t *token, *from; /* [room] */
     double *log_prob;      /* [room], of the token just chosen */
-    /* sampling */
+    /* Where tokens are chosen on the host; else NULL. */
     float *logits;  /* [room][vocabulary] */
-    int64_t *order; /* [vocabulary] */
+    float *plain;   /* [vocabulary], of one row, as the model gave them */
+    int64_t *order; /* [vocabulary]; sampling */
     double *weight; /* [vocabulary] */
 } walk;
 
 /* ---- greedy ----------------------------------------------------------------------- */
 
-/* The end token is not allowed before `least_tokens`: its logit leaves the race. */
-static fv_tensor *allowed(const walk *w, fv_tensor *logits, int64_t done)
-{
-    const fv_search *s = w->s;
-    if (done >= s->cfg->least_tokens) return logits;
-    const int64_t end = s->stepper->end;
-    fv_tensor *index = fv_from_host(s->ctx, FV_I64, 1, (int64_t[]){1}, &end);
-    fv_tensor *mask = fv_one_hot(s->ctx, index, s->stepper->vocabulary, FV_U8);
-    return fv_masked_fill(s->ctx, logits, mask, -INFINITY);
-}
-
-static fv_status choose_likeliest(const walk *w, fv_tensor *logits, int64_t done)
+static fv_status choose_likeliest(const walk *w, fv_tensor *logits)
 {
     fv_ctx *ctx = w->s->ctx;
     fv_tensor *index = NULL;
-    fv_tensor *p = fv_log_softmax(ctx, logits, -1);
-    fv_tensor *top = fv_topk(ctx, allowed(w, p, done), 1, &index);
+    fv_tensor *top = fv_topk(ctx, fv_log_softmax(ctx, logits, -1), 1, &index);
     const size_t rows = (size_t)w->rows;
     FV_FORWARD(
         fv_tensor_read(ctx, fv_cast(ctx, top, FV_F64), w->log_prob, rows * sizeof *w->log_prob));
     return fv_tensor_read(ctx, index, w->token, rows * sizeof *w->token);
+}
+
+/* ---- on the host ------------------------------------------------------------------- */
+
+/* The logits of row r, after what the settings do to them; w->plain keeps them as they were, and
+ * *sum is the logarithm of the sum of their exponentials. */
+static float *settled(const walk *w, int64_t r, double *sum)
+{
+    const int64_t vocabulary = w->s->stepper->vocabulary;
+    float *logits = w->logits + r * vocabulary;
+    double most = -INFINITY, total = 0;
+    memcpy(w->plain, logits, (size_t)vocabulary * sizeof *logits);
+    for (int64_t i = 0; i < vocabulary; i++)
+        if ((double)logits[i] > most) most = (double)logits[i];
+    for (int64_t i = 0; i < vocabulary; i++)
+        total += exp((double)logits[i] - most);
+    *sum = most + log(total);
+    fv_search_change(w->s, (fv_search_row){w->row[r].source, w->row[r].last}, logits);
+    return logits;
+}
+
+static void take_likeliest(const walk *w, int64_t r)
+{
+    double sum;
+    const float *logits = settled(w, r, &sum);
+    int64_t best = 0;
+    for (int64_t i = 1; i < w->s->stepper->vocabulary; i++)
+        if (logits[i] > logits[best]) best = i;
+    w->token[r] = best;
+    w->log_prob[r] = (double)w->plain[best] - sum;
 }
 
 /* ---- sampling --------------------------------------------------------------------- */
@@ -87,15 +106,13 @@ static void draw_token(const walk *w, int64_t r, int64_t done)
 {
     const fv_decode_config *cfg = w->s->cfg;
     const int64_t vocabulary = w->s->stepper->vocabulary;
-    const float *logits = w->logits + r * vocabulary;
-    double most = -INFINITY, plain = 0;
+    double sum, most = -INFINITY;
+    const float *logits = settled(w, r, &sum);
     for (int64_t i = 0; i < vocabulary; i++)
         if ((double)logits[i] > most) most = (double)logits[i];
     for (int64_t i = 0; i < vocabulary; i++) {
         w->order[i] = i;
-        plain += exp((double)logits[i] - most);
-        const bool hidden = i == w->s->stepper->end && done < cfg->least_tokens;
-        w->weight[i] = hidden ? 0 : exp(((double)logits[i] - most) / cfg->temperature);
+        w->weight[i] = exp(((double)logits[i] - most) / cfg->temperature);
     }
     qsort_r(w->order, (size_t)vocabulary, sizeof *w->order, descending, w->weight);
     const int64_t kept = kept_tokens(w);
@@ -111,16 +128,20 @@ static void draw_token(const walk *w, int64_t r, int64_t done)
     while (pick + 1 < kept && left >= w->weight[w->order[pick]])
         left -= w->weight[w->order[pick++]];
     w->token[r] = w->order[pick];
-    w->log_prob[r] = (double)logits[w->token[r]] - most - log(plain);
+    w->log_prob[r] = (double)w->plain[w->token[r]] - sum;
 }
 
-static fv_status draw_tokens(const walk *w, fv_tensor *logits, int64_t done)
+static fv_status choose_on_host(const walk *w, fv_tensor *logits, int64_t done)
 {
     fv_ctx *ctx = w->s->ctx;
     const size_t bytes = (size_t)(w->rows * w->s->stepper->vocabulary) * sizeof *w->logits;
     FV_FORWARD(fv_tensor_read(ctx, fv_cast(ctx, logits, FV_F32), w->logits, bytes));
-    for (int64_t r = 0; r < w->rows; r++)
-        draw_token(w, r, done);
+    for (int64_t r = 0; r < w->rows; r++) {
+        if (w->s->cfg->sample)
+            draw_token(w, r, done);
+        else
+            take_likeliest(w, r);
+    }
     return FV_OK;
 }
 
@@ -137,8 +158,10 @@ static fv_status extend_rows(walk *w, const float *weights, int64_t positions, b
         row.last = fv_search_extend(s, row.last, w->token[r], before + w->log_prob[r],
                                     weights ? weights + r * positions : NULL, positions);
         FV_RETURN_IF(!row.last, s->ctx, FV_ERR_MEMORY, "decode: no memory for a token");
-        const bool ended = w->token[r] == s->stepper->end;
-        if (ended || row.last->depth >= s->most_tokens[row.source]) {
+        const bool ended = fv_search_ends(s, w->token[r]);
+        const bool enough =
+            s->cfg->heard && !s->cfg->heard(s->cfg->heard_user, row.source, row.copy, w->token[r]);
+        if (ended || enough || row.last->depth >= s->most_tokens[row.source]) {
             FV_FORWARD(fv_search_finish(s, row.source, row.last, ended, positions));
             continue;
         }
@@ -159,8 +182,7 @@ static fv_status one_step(walk *w, int64_t done)
     int64_t positions = 0;
     bool changed = false;
     fv_tensor *logits = fv_search_step(s, w->rows, w->token, &weights);
-    fv_status status =
-        s->cfg->sample ? draw_tokens(w, logits, done) : choose_likeliest(w, logits, done);
+    fv_status status = w->logits ? choose_on_host(w, logits, done) : choose_likeliest(w, logits);
     if (status == FV_OK) status = fv_search_weights(s, weights, &host, &positions);
     fv_scope_end(s->ctx);
     if (status == FV_OK) status = extend_rows(w, host, positions, &changed);
@@ -176,7 +198,7 @@ static fv_status place_rows(walk *w, int copies)
     for (int64_t i = 0; i < s->sources; i++)
         for (int c = 0; c < copies && s->most_tokens[i] > 0; c++) {
             w->from[w->rows] = i;
-            w->token[w->rows] = s->stepper->start;
+            w->token[w->rows] = fv_search_start(s, i);
             w->row[w->rows++] = (walker){.source = i, .copy = c};
         }
     if (w->rows == s->sources || w->rows == 0) return FV_OK;
@@ -195,11 +217,15 @@ fv_status fv_search_walk(const fv_search *s)
     w.from = fv_arena_array(arena, room, sizeof *w.from);
     w.log_prob = fv_arena_array(arena, room, sizeof *w.log_prob);
     bool ok = w.row && w.token && w.from && w.log_prob;
-    if (s->cfg->sample) {
+    if (s->cfg->sample || fv_search_changes(s)) {
         w.logits = fv_arena_array(arena, room * vocabulary, sizeof *w.logits);
+        w.plain = fv_arena_array(arena, vocabulary, sizeof *w.plain);
+        ok = ok && w.logits && w.plain;
+    }
+    if (s->cfg->sample) {
         w.order = fv_arena_array(arena, vocabulary, sizeof *w.order);
         w.weight = fv_arena_array(arena, vocabulary, sizeof *w.weight);
-        ok = ok && w.logits && w.order && w.weight;
+        ok = ok && w.order && w.weight;
     }
     FV_RETURN_IF(!ok, s->ctx, FV_ERR_MEMORY, "decode: no memory for %zu rows", room);
     FV_FORWARD(place_rows(&w, copies));

@@ -1,0 +1,76 @@
+/* What the settings do to scores before a token is chosen from them. */
+#include <math.h>
+
+#include "infer/outputs.h"
+
+bool fv_search_ends(const fv_search *s, int64_t token)
+{
+    if (token == s->stepper->end) return true;
+    for (int i = 0; i < s->cfg->more_end_count; i++)
+        if (s->cfg->more_ends[i] == token) return true;
+    return false;
+}
+
+bool fv_search_changes(const fv_search *s)
+{
+    const fv_decode_config *c = s->cfg;
+    return c->repetition_penalty != 1 || c->least_tokens > 0 || c->forced_first >= 0 ||
+           c->forced_last >= 0;
+}
+
+static void force(int64_t token, int64_t vocabulary, float *scores)
+{
+    for (int64_t i = 0; i < vocabulary; i++)
+        scores[i] = i == token ? 0 : -INFINITY;
+}
+
+static float punished(float score, double penalty)
+{
+    return (float)(score > 0 ? (double)score / penalty : (double)score * penalty);
+}
+
+/* Each token once, however often it was said: it is punished where it is met first. */
+static bool is_first(const int64_t *tokens, int64_t at)
+{
+    for (int64_t i = 0; i < at; i++)
+        if (tokens[i] == tokens[at]) return false;
+    return true;
+}
+
+static bool is_among(const int64_t *tokens, int64_t count, int64_t token)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (tokens[i] == token) return true;
+    return false;
+}
+
+static void punish_repetitions(const fv_search *s, fv_search_row row, float *scores)
+{
+    const fv_decode_config *c = s->cfg;
+    const int64_t *before = c->before ? c->before[row.source] : NULL;
+    const int64_t count = c->before ? c->before_count[row.source] : 0;
+    for (int64_t i = 0; i < count; i++)
+        if (before[i] >= 0 && before[i] < s->stepper->vocabulary && is_first(before, i))
+            scores[before[i]] = punished(scores[before[i]], c->repetition_penalty);
+    for (const fv_node *n = row.last; n; n = n->parent) {
+        bool earlier = is_among(before, count, n->token);
+        for (const fv_node *m = n->parent; m && !earlier; m = m->parent)
+            earlier = m->token == n->token;
+        if (!earlier) scores[n->token] = punished(scores[n->token], c->repetition_penalty);
+    }
+}
+
+void fv_search_change(const fv_search *s, fv_search_row row, float *scores)
+{
+    const fv_decode_config *c = s->cfg;
+    const int64_t depth = row.last ? row.last->depth : 0, vocabulary = s->stepper->vocabulary;
+    if (c->repetition_penalty != 1) punish_repetitions(s, row, scores);
+    if (depth < c->least_tokens) {
+        scores[s->stepper->end] = -INFINITY;
+        for (int i = 0; i < c->more_end_count; i++)
+            scores[c->more_ends[i]] = -INFINITY;
+    }
+    if (depth == 0 && c->forced_first >= 0) force(c->forced_first, vocabulary, scores);
+    if (depth + 1 == s->most_tokens[row.source] && c->forced_last >= 0)
+        force(c->forced_last, vocabulary, scores);
+}

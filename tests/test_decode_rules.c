@@ -1,0 +1,234 @@
+/* Rules of decoding that come from outside: the beam search of transformers, punished repetitions,
+ * several ends, forced tokens, listeners; each against a plain walk over the same small model. */
+#include "support/test.h"
+#include "support/toy.h"
+
+static fv_ctx *ctx;
+
+typedef struct prefix {
+    int64_t tokens[MOST + 1];
+    int64_t count;
+    double sum, score;
+} prefix;
+
+static int by_sum(const void *a, const void *b)
+{
+    const prefix *x = a, *y = b;
+    return (x->sum < y->sum) - (x->sum > y->sum);
+}
+
+static int by_own_score(const void *a, const void *b)
+{
+    const prefix *x = a, *y = b;
+    return (x->score < y->score) - (x->score > y->score);
+}
+
+/* The rule of the header, step by step: every continuation is sorted, the first `beam` may finish,
+ * the best that have not ended go on. Returns how many finished, best first. */
+static int plain_beam(int64_t source, int beam, double alpha, bool early, prefix *done)
+{
+    static prefix live[64], next[64 * VOCABULARY];
+    int lives = 1, finished = 0;
+    live[0] = (prefix){.count = 0};
+    for (int64_t depth = 1; lives > 0; depth++) {
+        int n = 0;
+        for (int i = 0; i < lives; i++)
+            for (int64_t v = 0; v < VOCABULARY; v++) {
+                next[n] = live[i];
+                const int64_t last = depth > 1 ? live[i].tokens[depth - 2] : START;
+                next[n].sum += (double)(float)toy_log_p(source, depth - 1, last, v);
+                next[n].tokens[next[n].count++] = v;
+                n++;
+            }
+        qsort(next, (size_t)n, sizeof *next, by_sum);
+        lives = 0;
+        for (int i = 0; i < n && i < 2 * beam; i++) {
+            prefix p = next[i];
+            const bool ends = p.tokens[depth - 1] == END;
+            p.score = p.sum / pow((double)depth, alpha);
+            if (i < beam && (ends || depth == MOST)) {
+                done[finished++] = p;
+                qsort(done, (size_t)finished, sizeof *done, by_own_score);
+                if (finished > beam) finished = beam;
+            }
+            if (!ends && lives < beam) live[lives++] = p;
+        }
+        const bool worse =
+            lives == 0 || live[0].sum / pow((double)depth, alpha) <= done[beam - 1].score;
+        if (depth == MOST || (finished == beam && (early || worse))) break;
+    }
+    return finished;
+}
+
+static void the_beam_of_transformers(void)
+{
+    int differ = 0;
+    for (int setting = 0; setting < 8; setting++) {
+        fv_decode_config cfg = toy_config(2 + setting % 3, 2);
+        cfg.as_transformers = true;
+        cfg.early_stopping = setting & 1;
+        cfg.length_alpha = setting < 4 ? 1 : 2;
+        toy t = {.first = 0};
+        fv_outputs *out = NULL, *ours = NULL;
+        toy_run(ctx, &t, 30, &cfg, &out);
+        cfg.as_transformers = cfg.early_stopping = false;
+        toy_run(ctx, &t, 30, &cfg, &ours);
+        for (int64_t s = 0; s < 30; s++) {
+            prefix done[65];
+            const int n = plain_beam(s, cfg.beam, cfg.length_alpha, setting & 1, done);
+            CHECK(n >= 2);
+            for (int k = 0; k < 2; k++) {
+                const fv_output *o = fv_outputs_get(out, s, k), *other = fv_outputs_get(ours, s, k);
+                const int64_t steps = o->count + o->ended;
+                CHECK_EQ(steps, done[k].count);
+                CHECK(memcmp(o->tokens, done[k].tokens, (size_t)o->count * sizeof(int64_t)) == 0);
+                CHECK_NEAR(o->score, done[k].score, 1e-5);
+                differ += !other || other->count != o->count;
+            }
+            CHECK(fv_outputs_get(out, s, 2) == NULL);
+        }
+        fv_outputs_free(&out);
+        fv_outputs_free(&ours);
+    }
+    CHECK(differ > 0); /* the two rules are not one */
+}
+
+/* Greedy with repetitions punished, against a plain walk. */
+static void repetitions_are_punished(void)
+{
+    const int64_t prompt[3] = {2, 4, 2}, *const before[1] = {prompt}, count[1] = {3};
+    int changed = 0;
+    for (int64_t s = 0; s < 20; s++) {
+        fv_decode_config cfg = toy_config(1, 1);
+        cfg.repetition_penalty = 1.8;
+        cfg.before = before;
+        cfg.before_count = count;
+        toy t = {.first = s};
+        fv_outputs *out = NULL, *plain = NULL;
+        toy_run(ctx, &t, 1, &cfg, &out);
+        cfg.repetition_penalty = 1;
+        toy_run(ctx, &t, 1, &cfg, &plain);
+        const fv_output *o = fv_outputs_get(out, 0, 0), *p = fv_outputs_get(plain, 0, 0);
+        bool said[VOCABULARY] = {[2] = true, [4] = true};
+        int64_t last = START;
+        double sum = 0;
+        for (int64_t i = 0; i < o->count + o->ended; i++) {
+            int64_t best = 0;
+            double most = -INFINITY;
+            for (int64_t v = 0; v < VOCABULARY; v++) {
+                double x = toy_logit(s, i, last, v);
+                if (said[v]) x = x > 0 ? x / 1.8 : x * 1.8;
+                if (x > most) {
+                    most = x;
+                    best = v;
+                }
+            }
+            CHECK_EQ(i < o->count ? o->tokens[i] : END, best);
+            sum += toy_log_p(s, i, last, best);
+            said[best] = true;
+            last = best;
+        }
+        CHECK_NEAR(o->log_prob, sum, 1e-5);
+        changed += o->count != p->count ||
+                   memcmp(o->tokens, p->tokens, (size_t)o->count * sizeof *o->tokens) != 0;
+        fv_outputs_free(&out);
+        fv_outputs_free(&plain);
+    }
+    CHECK(changed > 0);
+}
+
+static void ends_and_forced_tokens(void)
+{
+    const int64_t ends[1] = {3};
+    for (int beam = 1; beam <= 3; beam += 2) {
+        fv_decode_config cfg = toy_config(beam, 1);
+        cfg.more_ends = ends;
+        cfg.more_end_count = 1;
+        cfg.forced_first = 4;
+        cfg.forced_last = END;
+        cfg.least_tokens = 2;
+        toy t = {.first = 0};
+        fv_outputs *out = NULL;
+        toy_run(ctx, &t, 30, &cfg, &out);
+        for (int64_t s = 0; s < 30; s++) {
+            const fv_output *o = fv_outputs_get(out, s, 0);
+            CHECK(o->ended && o->count >= 2 && o->count <= MOST - 1);
+            CHECK_EQ(o->tokens[0], 4);
+            for (int64_t i = 0; i < o->count; i++)
+                CHECK(o->tokens[i] != END && o->tokens[i] != 3);
+        }
+        fv_outputs_free(&out);
+    }
+}
+
+typedef struct hearing {
+    int64_t tokens[MOST + 1];
+    int64_t count, enough;
+} hearing;
+
+static bool hear(void *user, int64_t source, int copy, int64_t token)
+{
+    hearing *h = user;
+    CHECK(source == 0 && copy == 0);
+    h->tokens[h->count++] = token;
+    return h->count < h->enough;
+}
+
+/* Every token is heard in its turn; who has heard enough ends the output. */
+static void tokens_are_heard(void)
+{
+    for (int64_t enough = 1; enough <= MOST + 1; enough++) {
+        hearing h = {.enough = enough};
+        fv_decode_config cfg = toy_config(1, 1);
+        cfg.heard = hear;
+        cfg.heard_user = &h;
+        cfg.least_tokens = MOST;
+        toy t = {.first = 2};
+        fv_outputs *out = NULL;
+        toy_run(ctx, &t, 1, &cfg, &out);
+        const fv_output *o = fv_outputs_get(out, 0, 0);
+        CHECK_EQ(o->count, enough < MOST ? enough : MOST);
+        CHECK_EQ(h.count, o->count);
+        CHECK(memcmp(o->tokens, h.tokens, (size_t)o->count * sizeof *h.tokens) == 0);
+        fv_outputs_free(&out);
+    }
+}
+
+/* A source's own first token is the one that the model meets. */
+static void sources_start_as_they_like(void)
+{
+    const int64_t starts[2] = {3, 2}, most[2] = {MOST, MOST};
+    for (int beam = 1; beam <= 100; beam += 99) {
+        const fv_decode_config cfg = toy_config(beam, 1);
+        toy t = {.first = 0};
+        fv_stepper stepper = toy_stepper(&t);
+        stepper.starts = starts;
+        fv_outputs *out = NULL;
+        CHECK_OK(ctx, fv_decode(ctx, &stepper, 2, most, &cfg, &out));
+        for (int64_t s = 0; s < 2; s++) {
+            const fv_output *o = fv_outputs_get(out, s, 0);
+            double sum = 0;
+            int64_t last = starts[s];
+            for (int64_t i = 0; i < o->count + o->ended; i++) {
+                const int64_t token = i < o->count ? o->tokens[i] : END;
+                sum += toy_log_p(s, i, last, token);
+                last = token;
+            }
+            CHECK_NEAR(o->log_prob, sum, 1e-5);
+        }
+        fv_outputs_free(&out);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
+    RUN(the_beam_of_transformers);
+    RUN(repetitions_are_punished);
+    RUN(ends_and_forced_tokens);
+    RUN(tokens_are_heard);
+    RUN(sources_start_as_they_like);
+    fv_ctx_destroy(&ctx);
+    return TEST_END();
+}
