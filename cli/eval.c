@@ -22,6 +22,12 @@ static double now(void)
 
 static const eval_span every_length = {0, INT64_MAX};
 
+static bool in_span(const fv_parallel *pairs, int64_t i, eval_span span)
+{
+    const int64_t words = eval_words(fv_parallel_source(pairs, i));
+    return words >= span.low && words <= span.high;
+}
+
 fv_status eval_score(fv_ctx *ctx, const cli_call *call, fv_score_metric metric,
                      const fv_parallel *pairs, const fv_translations *all, eval_span span,
                      fv_score_result *out)
@@ -32,8 +38,7 @@ fv_status eval_score(fv_ctx *ctx, const cli_call *call, fv_score_metric metric,
     fv_scorer *scorer = NULL;
     fv_status status = fv_scorer_create(ctx, &cfg, &scorer);
     for (int64_t i = 0; status == FV_OK && i < fv_parallel_count(pairs); i++) {
-        const int64_t words = eval_words(fv_parallel_source(pairs, i));
-        if (words < span.low || words > span.high) continue;
+        if (!in_span(pairs, i, span)) continue;
         const char *text = fv_translations_get(all, i, 0)->text;
         const fv_string reference = fv_parallel_target(pairs, i);
         status = fv_scorer_add(scorer, (fv_string){text, strlen(text)}, &reference, 1);
@@ -42,6 +47,18 @@ fv_status eval_score(fv_ctx *ctx, const cli_call *call, fv_score_metric metric,
     if (status == FV_OK) status = fv_scorer_finish(scorer, out);
     fv_scorer_destroy(&scorer);
     return status;
+}
+
+int64_t eval_exact(const fv_parallel *pairs, const fv_translations *all, eval_span span)
+{
+    int64_t exact = 0;
+    for (int64_t i = 0; i < fv_parallel_count(pairs); i++) {
+        if (!in_span(pairs, i, span)) continue;
+        const char *text = fv_translations_get(all, i, 0)->text;
+        const fv_string wanted = fv_parallel_target(pairs, i);
+        exact += strlen(text) == wanted.bytes && memcmp(text, wanted.text, wanted.bytes) == 0;
+    }
+    return exact;
 }
 
 static fv_status translate_all(fv_translator *t, const cli_call *call, const fv_parallel *pairs,
@@ -61,12 +78,7 @@ static fv_status judge(fv_ctx *ctx, const cli_call *call, const fv_parallel *pai
                        const fv_translations *all, result *out)
 {
     out->texts = fv_parallel_count(pairs);
-    out->exact = 0;
-    for (int64_t i = 0; i < out->texts; i++) {
-        const char *text = fv_translations_get(all, i, 0)->text;
-        const fv_string wanted = fv_parallel_target(pairs, i);
-        out->exact += strlen(text) == wanted.bytes && memcmp(text, wanted.text, wanted.bytes) == 0;
-    }
+    out->exact = eval_exact(pairs, all, every_length);
     const fv_status status =
         eval_score(ctx, call, FV_SCORE_BLEU, pairs, all, every_length, &out->bleu);
     if (status != FV_OK) return status;
@@ -105,7 +117,8 @@ static fv_status report(fv_ctx *ctx, const cli_call *call, const fv_parallel *pa
                         const eval_model *models, int count)
 {
     const bool by_length = cli_given(call, "by-length"), json = cli_flag(call, "json");
-    const char *metric = cli_text(call, "metric"), *path = cli_text(call, "output");
+    const eval_metric metric = eval_metric_of(cli_text(call, "metric"));
+    const char *path = cli_text(call, "output");
     eval_lengths lengths;
     fv_status status = FV_OK;
     if (by_length)
@@ -230,7 +243,7 @@ static const cli_option options[] = {
     {.name = "metric",
      .type = CLI_CHOICE,
      .fallback = "bleu",
-     .choices = "bleu|chrf",
+     .choices = "bleu|chrf|exact",
      .metavar = "NAME",
      .help = "score of that table and plot"},
     {.name = "output",

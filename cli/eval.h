@@ -15,6 +15,10 @@ typedef struct eval_model {
     double seconds; /* it took to translate */
 } eval_model;
 
+/* What a table or plot can show, by the names of --metric. */
+typedef enum eval_metric { EVAL_BLEU, EVAL_CHRF, EVAL_EXACT, EVAL_METRICS } eval_metric;
+eval_metric eval_metric_of(const char *name);
+
 /* The texts a score is taken over: sources of low to high words. */
 typedef struct eval_span {
     int64_t low, high;
@@ -28,6 +32,9 @@ fv_status eval_score(fv_ctx *ctx, const cli_call *call, fv_score_metric metric,
                      const fv_parallel *pairs, const fv_translations *all, eval_span span,
                      fv_score_result *out);
 
+/* How many texts of a span came out exactly as the reference. */
+int64_t eval_exact(const fv_parallel *pairs, const fv_translations *all, eval_span span);
+
 /*
  * Scores by source length. Spans are `width` words long; one with fewer than EVAL_LEAST_TEXTS texts
  * is joined to the span below it (the first one: above it), since a score over few texts says
@@ -39,7 +46,7 @@ typedef struct eval_bucket {
     eval_span span;
     int64_t texts;
     double words; /* mean length of a source */
-    double bleu[EVAL_MOST_MODELS], chrf[EVAL_MOST_MODELS];
+    double score[EVAL_METRICS][EVAL_MOST_MODELS];
 } eval_bucket;
 
 typedef struct eval_lengths {
@@ -50,11 +57,11 @@ typedef struct eval_lengths {
 fv_status eval_lengths_find(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
                             const eval_model *models, int model_count, int64_t width,
                             eval_lengths *out);
-/* A table of one metric, "bleu" or "chrf"; of both as JSON members; and a plot by its ending. */
-void eval_lengths_print(const eval_lengths *lengths, const char *metric, const eval_model *models,
+/* A table of one metric, all of them as JSON members, and a plot of one by the path's ending. */
+void eval_lengths_print(const eval_lengths *lengths, eval_metric metric, const eval_model *models,
                         int model_count);
 void eval_lengths_json(const eval_lengths *lengths, int model, cli_json *j);
-fv_status eval_lengths_draw(fv_ctx *ctx, const eval_lengths *lengths, const char *metric,
+fv_status eval_lengths_draw(fv_ctx *ctx, const eval_lengths *lengths, eval_metric metric,
                             const eval_model *models, int model_count, const char *path);
 
 #endif

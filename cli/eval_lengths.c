@@ -61,32 +61,44 @@ static void part_texts(const fv_parallel *pairs, int64_t width, eval_lengths *l)
     if (l->count > 1 && l->bucket[0].texts < EVAL_LEAST_TEXTS) join(l, 0, 1);
 }
 
+static fv_status score_span(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
+                            const fv_translations *all, int model, eval_bucket *b)
+{
+    fv_score_result bleu, chrf;
+    fv_status status = eval_score(ctx, call, FV_SCORE_BLEU, pairs, all, b->span, &bleu);
+    if (status == FV_OK) status = eval_score(ctx, call, FV_SCORE_CHRF, pairs, all, b->span, &chrf);
+    if (status != FV_OK) return status;
+    b->score[EVAL_BLEU][model] = bleu.score;
+    b->score[EVAL_CHRF][model] = chrf.score;
+    b->score[EVAL_EXACT][model] =
+        100.0 * (double)eval_exact(pairs, all, b->span) / (double)b->texts;
+    return FV_OK;
+}
+
 fv_status eval_lengths_find(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
                             const eval_model *models, int model_count, int64_t width,
                             eval_lengths *out)
 {
     fv_status status = FV_OK;
     part_texts(pairs, width, out);
-    for (int k = 0; k < out->count; k++) {
-        eval_bucket *b = &out->bucket[k];
-        for (int m = 0; status == FV_OK && m < model_count; m++) {
-            fv_score_result bleu, chrf = {.score = 0};
-            status = eval_score(ctx, call, FV_SCORE_BLEU, pairs, models[m].all, b->span, &bleu);
-            if (status == FV_OK)
-                status = eval_score(ctx, call, FV_SCORE_CHRF, pairs, models[m].all, b->span, &chrf);
-            if (status != FV_OK) return status;
-            b->bleu[m] = bleu.score;
-            b->chrf[m] = chrf.score;
-        }
-    }
+    for (int k = 0; k < out->count; k++)
+        for (int m = 0; status == FV_OK && m < model_count; m++)
+            status = score_span(ctx, call, pairs, models[m].all, m, &out->bucket[k]);
     return status;
 }
 
 /* ---- what is shown --------------------------------------------------------------- */
 
-static double score_of(const eval_bucket *b, const char *metric, int model)
+/* Keys of JSON and of --metric; names for readers. */
+static const char *const keys[EVAL_METRICS] = {"bleu", "chrf", "exact"};
+static const char *const names[EVAL_METRICS] = {"BLEU", "chrF", "exactly right, %"};
+
+eval_metric eval_metric_of(const char *name)
 {
-    return metric[0] == 'b' ? b->bleu[model] : b->chrf[model];
+    int metric = EVAL_METRICS - 1;
+    while (metric > 0 && strcmp(keys[metric], name) != 0)
+        metric--;
+    return (eval_metric)metric;
 }
 
 /* "runs/fixed/" -> "fixed". */
@@ -101,7 +113,7 @@ static void name_of(char out[64], const char *folder)
     cli_format(out, 64, "%.*s", (int)(end - begin), folder + begin);
 }
 
-void eval_lengths_print(const eval_lengths *lengths, const char *metric, const eval_model *models,
+void eval_lengths_print(const eval_lengths *lengths, eval_metric metric, const eval_model *models,
                         int model_count)
 {
     char name[64], span[48];
@@ -110,13 +122,13 @@ void eval_lengths_print(const eval_lengths *lengths, const char *metric, const e
         name_of(name, models[m].folder);
         printf("  %12.12s", name);
     }
-    printf("   %s\n", metric[0] == 'b' ? "BLEU" : "chrF");
+    printf("   %s\n", names[metric]);
     for (int k = 0; k < lengths->count; k++) {
         const eval_bucket *b = &lengths->bucket[k];
         cli_format(span, sizeof span, "%lld-%lld", (long long)b->span.low, (long long)b->span.high);
         printf("%-9s %6lld", span, (long long)b->texts);
         for (int m = 0; m < model_count; m++)
-            printf("  %12.2f", score_of(b, metric, m));
+            printf("  %12.2f", b->score[metric][m]);
         printf("\n");
     }
 }
@@ -131,14 +143,14 @@ void eval_lengths_json(const eval_lengths *lengths, int model, cli_json *j)
         cli_json_int(j, "to", b->span.high);
         cli_json_int(j, "texts", b->texts);
         cli_json_real(j, "words", b->words);
-        cli_json_real(j, "bleu", b->bleu[model]);
-        cli_json_real(j, "chrf", b->chrf[model]);
+        for (int i = 0; i < EVAL_METRICS; i++)
+            cli_json_real(j, keys[i], b->score[i][model]);
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
 }
 
-fv_status eval_lengths_draw(fv_ctx *ctx, const eval_lengths *lengths, const char *metric,
+fv_status eval_lengths_draw(fv_ctx *ctx, const eval_lengths *lengths, eval_metric metric,
                             const eval_model *models, int model_count, const char *path)
 {
     char name[EVAL_MOST_MODELS][64];
@@ -148,18 +160,19 @@ fv_status eval_lengths_draw(fv_ctx *ctx, const eval_lengths *lengths, const char
         name_of(name[m], models[m].folder);
         for (int k = 0; k < lengths->count; k++) {
             x[k] = lengths->bucket[k].words;
-            y[m][k] = score_of(&lengths->bucket[k], metric, m);
+            y[m][k] = lengths->bucket[k].score[metric][m];
             if (y[m][k] > highest) highest = y[m][k];
         }
         series[m] = (fv_look_series){.name = name[m], .x = x, .y = y[m], .count = lengths->count};
     }
-    const bool bleu = metric[0] == 'b';
-    const fv_look_plot plot = {
-        .title = bleu ? "BLEU by the length of the source" : "chrF by the length of the source",
-        .x = {.title = "words of the source (mean of a span)"},
-        .y = {.title = bleu ? "BLEU" : "chrF", .low = 0, .high = 1.05 * highest},
-        .series = series,
-        .series_count = model_count};
+    char title[64];
+    cli_format(title, sizeof title, "%s by the length of the source",
+               metric == EVAL_EXACT ? "Exactly right" : names[metric]);
+    const fv_look_plot plot = {.title = title,
+                               .x = {.title = "words of the source (mean of a span)"},
+                               .y = {.title = names[metric], .low = 0, .high = 1.05 * highest},
+                               .series = series,
+                               .series_count = model_count};
     fv_look_form form;
     fv_picture *picture = NULL;
     fv_status status = fv_look_form_of(ctx, path, &form);

@@ -69,6 +69,9 @@ static void lengths_are_parted_as_said(void)
     program_run("eval %s %s %s -t 1 --beam 1 --by-length 100 --metric chrf", program_path("a"),
                 program_path("x.txt"), program_path("y.txt"));
     expect(0, "a   chrF\n1-9           60 ", "");
+    program_run("eval %s %s %s -t 1 --beam 1 --by-length 100 --metric exact", program_path("a"),
+                program_path("x.txt"), program_path("y.txt"));
+    expect(0, "a   exactly right, %\n1-9           60          0.00\n", "");
 }
 
 static void json_has_a_line_for_each_model(void)
@@ -76,7 +79,8 @@ static void json_has_a_line_for_each_model(void)
     program_run("eval %s %s %s %s -t 1 --beam 1 --by-length 2 --json", program_path("a"),
                 program_path("b"), program_path("x.txt"), program_path("y.txt"));
     expect(0, "\"lengths\": [{\"from\": 1, \"to\": 2, \"texts\": 25, \"words\": 1, \"bleu\": ", "");
-    expect(0, "{\"from\": 3, \"to\": 9, \"texts\": 35, \"words\": 3.85714,", NULL);
+    expect(0, "{\"from\": 3, \"to\": 9, \"texts\": 35, \"words\": 3.85714, \"bleu\": 0, \"chrf\": ",
+           NULL);
     CHECK_EQ(count_of(program.out, "\n"), 2);
     CHECK_EQ(count_of(program.out, "\"bleu_signature\""), 2);
 }
