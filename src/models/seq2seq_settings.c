@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "io/choices.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/json_write.h"
@@ -142,15 +143,6 @@ void fv_seq2seq_config_from(const fv_recipe *recipe, fv_seq2seq_config *cfg)
 
 static const char *short_name(int i) { return keys[i].name + sizeof PREFIX - 1; }
 
-static const char *choice_at(const char *choices, int64_t index, size_t *length)
-{
-    const char *p = choices;
-    for (; index > 0; index--)
-        p += strcspn(p, "|") + 1;
-    *length = strcspn(p, "|");
-    return p;
-}
-
 static void write_field(fv_json_writer *w, const fv_seq2seq_config *cfg, int i)
 {
     size_t length;
@@ -165,7 +157,7 @@ static void write_field(fv_json_writer *w, const fv_seq2seq_config *cfg, int i)
         fv_json_bool(w, get_integer(cfg, i) != 0);
         break;
     case FV_KEY_CHOICE: {
-        const char *text = choice_at(keys[i].choices, get_integer(cfg, i), &length);
+        const char *text = fv_choice_at(keys[i].choices, get_integer(cfg, i), &length);
         fv_json_string_n(w, text, length);
         break;
     }
@@ -197,24 +189,6 @@ fv_status fv_seq2seq_config_save(fv_ctx *ctx, const fv_seq2seq_config *cfg, cons
     return status;
 }
 
-static fv_status read_choice(const fv_doc *doc, const fv_value *value, const fv_key *key,
-                             int64_t *out)
-{
-    const char *text = NULL;
-    FV_FORWARD(fv_doc_string(doc, value, &text));
-    const size_t n = strlen(text);
-    const char *p = key->choices;
-    for (int64_t i = 0; *p; i++) {
-        const size_t length = strcspn(p, "|");
-        if (length == n && memcmp(p, text, n) == 0) {
-            *out = i;
-            return FV_OK;
-        }
-        p += length + (p[length] == '|');
-    }
-    return fv_doc_fail(doc, value, FV_ERR_FORMAT, "'%.40s' is not one of %s", text, key->choices);
-}
-
 static fv_status read_field(const fv_doc *doc, int i, fv_seq2seq_config *cfg)
 {
     const fv_key *key = &keys[i];
@@ -235,7 +209,7 @@ static fv_status read_field(const fv_doc *doc, int i, fv_seq2seq_config *cfg)
         integer = flag;
         break;
     case FV_KEY_CHOICE:
-        FV_FORWARD(read_choice(doc, value, key, &integer));
+        FV_FORWARD(fv_doc_choice(doc, value, key->choices, &integer));
         break;
     default:
         FV_FORWARD(fv_doc_int(doc, value, (int64_t)key->least, (int64_t)key->most, &integer));
