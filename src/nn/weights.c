@@ -28,6 +28,10 @@ fv_tensor *fv_nn_weight(fv_params *params, const char *prefix, const char *name,
     fv_nn_name(full, prefix, name);
     fv_tensor *t = ctx->error == FV_OK ? fv_params_find(params, full) : NULL;
     if (t) return fitting(ctx, full, t, rank, shape);
+    if (fv_params_is_plan(params)) {
+        t = fv_broadcast(ctx, fv_zeros(ctx, FV_F32, 0, NULL), rank, shape);
+        return fv_params_add(params, full, t);
+    }
     switch (init.kind) {
     case FV_INIT_UNIFORM:
         t = fv_rand_uniform(ctx, FV_F32, rank, shape, -init.value, init.value);

@@ -16,6 +16,15 @@ fv_status fv_params_create(fv_ctx *ctx, fv_params **out)
     return FV_OK;
 }
 
+fv_status fv_params_create_plan(fv_ctx *ctx, fv_params **out)
+{
+    FV_FORWARD(fv_params_create(ctx, out));
+    (*out)->plan = true;
+    return FV_OK;
+}
+
+bool fv_params_is_plan(const fv_params *params) { return params->plan; }
+
 void fv_params_destroy(fv_params **params_ptr)
 {
     fv_params *params = *params_ptr;
@@ -54,7 +63,7 @@ static fv_status check_new(fv_params *params, const char *name, const fv_tensor 
         if (params->items[i].tensor == initial)
             return fv_poison(ctx, FV_ERR_ARGUMENT, "params: '%.100s' is in the set as '%.100s'",
                              name, params->items[i].name);
-    if (!initial || !fv_tensor_contiguous(initial))
+    if (!initial || (!params->plan && !fv_tensor_contiguous(initial)))
         return fv_poison(ctx, FV_ERR_ARGUMENT, "params: '%.100s' must be a contiguous tensor",
                          name);
     return FV_OK;
@@ -76,6 +85,7 @@ fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *initial
     fv_param *item = &params->items[params->count++];
     memcpy(item->name, name, strlen(name) + 1);
     item->tensor = leaf;
+    item->transposed = false;
     return leaf;
 }
 
@@ -93,11 +103,32 @@ fv_tensor *fv_params_tensor(const fv_params *params, int i)
     return i >= 0 && i < params->count ? params->items[i].tensor : params->ctx->invalid;
 }
 
-fv_tensor *fv_params_find(const fv_params *params, const char *name)
+static fv_param *find(const fv_params *params, const char *name)
 {
     for (int i = 0; i < params->count; i++)
-        if (strcmp(params->items[i].name, name) == 0) return params->items[i].tensor;
+        if (strcmp(params->items[i].name, name) == 0) return &params->items[i];
     return NULL;
+}
+
+fv_tensor *fv_params_find(const fv_params *params, const char *name)
+{
+    const fv_param *item = find(params, name);
+    return item ? item->tensor : NULL;
+}
+
+fv_status fv_params_store_transposed(fv_params *params, const char *name)
+{
+    fv_param *item = find(params, name);
+    FV_RETURN_IF(!item, params->ctx, FV_ERR_INDEX, "params: there is no '%.100s'", name);
+    FV_RETURN_IF(item->tensor->rank != 2, params->ctx, FV_ERR_SHAPE,
+                 "params: '%.100s' is not a matrix", name);
+    item->transposed = true;
+    return FV_OK;
+}
+
+bool fv_params_stored_transposed(const fv_params *params, int i)
+{
+    return i >= 0 && i < params->count && params->items[i].transposed;
 }
 
 int64_t fv_params_elements(const fv_params *params)

@@ -10,10 +10,12 @@ enum { FV_PARAM_NAME = 256 };
 typedef struct fv_param {
     char name[FV_PARAM_NAME];
     fv_tensor *tensor;
+    bool transposed; /* in model files */
 } fv_param;
 
 struct fv_params {
     fv_ctx *ctx;
+    bool plan;
     int count, room;
     fv_param *items;
 };

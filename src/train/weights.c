@@ -1,15 +1,26 @@
 /* A parameter set to and from a file. */
+#include "fovea/autograd.h"
+#include "fovea/ops.h"
 #include "fovea/train.h"
 #include "train/named.h"
 
+/* Views of the parameters as a file has them, in the innermost scope. */
 static fv_status list_of(const fv_params *params, fv_named *out)
 {
-    FV_FORWARD(fv_named_begin(params->ctx, (size_t)params->count, out));
-    fv_named_add_params(out, "", params);
-    return FV_OK;
+    fv_ctx *ctx = params->ctx;
+    FV_FORWARD(fv_named_begin(ctx, (size_t)params->count, out));
+    fv_no_grad_begin(ctx);
+    for (int i = 0; i < params->count; i++) {
+        const fv_param *p = &params->items[i];
+        fv_named_add(out, "", p->name,
+                     p->transposed ? fv_transpose(ctx, p->tensor, 0, 1) : p->tensor);
+    }
+    fv_no_grad_end(ctx);
+    if (ctx->error != FV_OK) fv_named_end(out);
+    return ctx->error;
 }
 
-fv_status fv_params_save(fv_params *params, const char *path)
+static fv_status save(fv_params *params, const char *path)
 {
     fv_named list;
     FV_FORWARD(list_of(params, &list));
@@ -19,17 +30,31 @@ fv_status fv_params_save(fv_params *params, const char *path)
     return status;
 }
 
+fv_status fv_params_save(fv_params *params, const char *path)
+{
+    fv_scope_begin(params->ctx);
+    const fv_status status = save(params, path);
+    fv_scope_end(params->ctx);
+    return status;
+}
+
+static fv_status load(fv_params *params, fv_safetensors *file)
+{
+    fv_named list;
+    FV_FORWARD(list_of(params, &list));
+    fv_status status = fv_named_check(&list, file, true);
+    if (status == FV_OK) status = fv_named_read(&list, file);
+    fv_named_end(&list);
+    return status;
+}
+
 fv_status fv_params_load(fv_params *params, const char *path)
 {
     fv_safetensors *file = NULL;
     FV_FORWARD(fv_safetensors_open(params->ctx, path, FV_SAFETENSORS_COPY, &file));
-    fv_named list;
-    fv_status status = list_of(params, &list);
-    if (status == FV_OK) {
-        status = fv_named_check(&list, file, true);
-        if (status == FV_OK) status = fv_named_read(&list, file);
-        fv_named_end(&list);
-    }
+    fv_scope_begin(params->ctx);
+    const fv_status status = load(params, file);
+    fv_scope_end(params->ctx);
     fv_safetensors_close(&file);
     return status;
 }
