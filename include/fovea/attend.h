@@ -35,7 +35,7 @@
 #ifndef FOVEA_ATTEND_H
 #define FOVEA_ATTEND_H
 
-#include "fovea/attention.h"
+#include "fovea/attention_weights.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -81,6 +81,21 @@ typedef enum fv_attention_normaliser {
  */
 typedef fv_tensor *(*fv_score_fn)(fv_ctx *ctx, void *user, fv_tensor *q, fv_tensor *k);
 
+/* What is to be seen of the weights. Made again from the log-sum-exp beside the streamed kernel,
+ * without gradient, for soft and local-m attention; the sizes are those of attention_weights.h. */
+typedef struct fv_attention_look {
+    bool weights; /* the whole map */
+    int64_t top;  /* the largest of each row; 0: none */
+    bool summary; /* entropy, distance, what each key receives */
+} fv_attention_look;
+
+/* What was seen; NULL where nothing was asked for. */
+typedef struct fv_attention_seen {
+    fv_tensor *weights;                 /* [batch, heads, n_q, n_k] */
+    fv_tensor *top_weights, *top_index; /* [batch, heads, n_q, top] */
+    fv_attend_summary summary;
+} fv_attention_seen;
+
 /* Numbers only. */
 typedef struct fv_attention {
     size_t struct_size;
@@ -96,6 +111,7 @@ typedef struct fv_attention {
     int64_t block_q, block_k;           /* sizes of the blocks in `blocks`, as in fv_attn [0, 0] */
     double dropout;                     /* of the weights; not for hard attention [0] */
     bool want_scores, want_weights;     /* [false, false] */
+    fv_attention_look look;             /* [nothing] */
     fv_score_fn score_fn;
     void *score_user;
 } fv_attention;
@@ -146,6 +162,7 @@ typedef struct fv_attention_result {
     fv_tensor *log_prob; /* hard: ln of its probability */
     fv_tensor *entropy;  /* hard: of the probabilities, in nats */
     fv_tensor *centre;   /* local-p: p_i [batch, heads, n_q] */
+    fv_attention_seen seen;
 } fv_attention_result;
 
 /* Returns the context; how (the defaults) and result may be NULL. Poisons: ARGUMENT (a setting out

@@ -72,6 +72,25 @@ FV_API fv_tensor *fv_norm_layer_run(fv_ctx *ctx, const fv_norm_layer *norm, fv_t
 FV_API FV_MUST_USE fv_status fv_table_create(fv_params *params, const char *prefix, int64_t rows,
                                              int64_t width, double start, fv_tensor **table);
 
+/* ---- names -------------------------------------------------------------------------- */
+
+/* Names of the parameters, each behind the layer's prefix, where they are not ours: for files of
+ * other libraries. Those that the layer makes must be there. */
+typedef struct fv_heads_names {
+    const char *q, *k, *v, *qkv, *out;
+} fv_heads_names;
+
+typedef struct fv_feed_forward_names {
+    const char *up, *gate, *down;
+} fv_feed_forward_names;
+
+/* All of them behind the block's prefix: "attn.c_proj", "mlp.c_fc", "ln_1", ... */
+typedef struct fv_block_names {
+    fv_heads_names self, cross;
+    fv_feed_forward_names ff;
+    const char *self_norm, *cross_norm, *ff_norm;
+} fv_block_names;
+
 /* ---- multi-head attention ---------------------------------------------------------- */
 
 typedef struct fv_heads_config {
@@ -88,7 +107,8 @@ typedef struct fv_heads_config {
     fv_relative relative;    /* reach 0: none. A table for the layer's own ... [none] */
     bool relative_vectors;   /* ... bias a head, or Shaw's vectors for keys and values [false] */
     bool alibi;              /* [false] */
-    double start;            /* [0] */
+    double start, start_out; /* of the projections in, and out; out 0: as in [0, 0] */
+    const fv_heads_names *names; /* constants of the program; NULL: ours [NULL] */
 } fv_heads_config;
 
 /* Narrow heads: d_k = width / heads. For wide ones, set d_k = width. */
@@ -132,6 +152,7 @@ typedef struct fv_heads_input {
     fv_tensor *q_begin, *k_begin; /* documents packed in one row, batch 1: likewise */
     fv_tensor *residual;          /* [batch, n_q, width_out], added to the result; or NULL */
     bool want_weights;            /* in the result, whatever the description says */
+    fv_attention_look look;       /* likewise: seen from beside the kernel, without gradient */
     bool training;                /* dropout of the weights happens */
 } fv_heads_input;
 
@@ -149,12 +170,13 @@ FV_API void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, f
 
 typedef struct fv_feed_forward_config {
     size_t struct_size;
-    int64_t width, hidden; /* [., 4 width] */
-    fv_act act;            /* [GELU] */
-    bool gated;            /* act(gate x) * up x, as in SwiGLU [false] */
-    bool bias;             /* [true] */
-    double dropout;        /* of the hidden layer [0] */
-    double start;          /* [0] */
+    int64_t width, hidden;              /* [., 4 width] */
+    fv_act act;                         /* [GELU] */
+    bool gated;                         /* act(gate x) * up x, as in SwiGLU [false] */
+    bool bias;                          /* [true] */
+    double dropout;                     /* of the hidden layer [0] */
+    double start, start_out;            /* of up and gate, and of down; down 0: as up [0, 0] */
+    const fv_feed_forward_names *names; /* constants of the program; NULL: ours [NULL] */
 } fv_feed_forward_config;
 
 FV_API void fv_feed_forward_config_init(fv_feed_forward_config *cfg, size_t struct_size,
@@ -185,6 +207,7 @@ typedef struct fv_block_config {
     bool bias;         /* false: none anywhere in the block, whatever the parts say [true] */
     bool post;         /* [false] */
     double dropout;    /* of each sublayer's result [0] */
+    const fv_block_names *names; /* constants of the program; NULL: ours [NULL] */
 } fv_block_config;
 
 FV_API void fv_block_config_init(fv_block_config *cfg, size_t struct_size, int64_t width,
@@ -209,8 +232,10 @@ typedef struct fv_block_input {
     int64_t position, key_position;
     fv_tensor *angles, *key_angles; /* of the self-attention, and so are these: */
     fv_tensor *bias, *visible, *blocks, *n_keys, *q_begin, *k_begin;
-    fv_tensor *memory_visible, *memory_keys; /* of the cross-attention: pattern, lengths */
-    bool want_weights;                       /* of both, in the result */
+    /* Of the cross-attention: pattern, lengths, documents (q_begin are the queries'). */
+    fv_tensor *memory_visible, *memory_keys, *memory_begin;
+    bool want_weights; /* of both, in the result */
+    fv_attention_look look_self, look_cross;
     bool training;
 } fv_block_input;
 

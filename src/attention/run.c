@@ -80,6 +80,21 @@ fv_tensor *fv_attention_stream(const fv_attention_call *call, fv_tensor *v, fv_t
     return fv_attend(ctx, s.q, s.k, v, &s.cfg, &s.extra, lse);
 }
 
+/* Looks at the weights from beside the kernel. */
+static void look(const fv_attention_call *call, fv_tensor *lse, fv_attention_seen *seen)
+{
+    fv_ctx *ctx = call->ctx;
+    const fv_attention_look *at = &call->how.look;
+    if (!at->weights && at->top == 0 && !at->summary) return;
+    const streamed s = for_kernel(call, NULL, call->in->visible, 0);
+    if (ctx->error != FV_OK) return;
+    if (at->weights) seen->weights = fv_attend_weights(ctx, s.q, s.k, lse, &s.cfg, &s.extra);
+    if (at->top > 0)
+        seen->top_weights =
+            fv_attend_top(ctx, s.q, s.k, lse, at->top, &s.cfg, &s.extra, &seen->top_index);
+    if (at->summary) seen->summary = fv_attend_summarise(ctx, s.q, s.k, lse, &s.cfg, &s.extra);
+}
+
 static void attend_softly(fv_attention_call *call, fv_attention_result *out)
 {
     fv_ctx *ctx = call->ctx;
@@ -87,6 +102,7 @@ static void attend_softly(fv_attention_call *call, fv_attention_result *out)
     out->path = call->map ? FV_ATTENTION_SCORED : FV_ATTENTION_STREAMED;
     out->context =
         fv_attention_stream(call, call->in->v, NULL, call->in->visible, how->dropout, &out->lse);
+    look(call, out->lse, &out->seen);
     if (!how->want_scores && !how->want_weights) return;
     if (!how->want_scores && ctx->error == FV_OK && !fv_tensor_tracked(out->context)) {
         const streamed s = for_kernel(call, NULL, call->in->visible, 0);

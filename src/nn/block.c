@@ -1,6 +1,5 @@
 /* A Transformer block: self-attention, cross-attention if there is a memory, feed-forward; each
  * beside a residual path, normalised before or after. */
-#include <stdio.h>
 #include <string.h>
 
 #include "fovea/layers.h"
@@ -17,20 +16,37 @@ void fv_block_config_init(fv_block_config *cfg, size_t struct_size, int64_t widt
     memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
 }
 
-/* One attention sublayer with its norm. */
-static fv_status create_attention(fv_params *params, const char *prefix, const char *name,
-                                  const fv_block_config *cfg, const fv_heads_config *of,
-                                  fv_heads *heads, fv_norm_layer *norm)
+static fv_status create_norm(fv_params *params, const char *prefix, const char *name, int64_t width,
+                             const fv_block_config *cfg, fv_norm_layer *norm)
 {
-    char full[FV_NN_NAME], norm_name[FV_NN_NAME];
+    char full[FV_NN_NAME];
+    fv_nn_name(full, prefix, name);
+    return fv_norm_layer_create(params, full, width, cfg->norm, cfg->bias, cfg->eps, norm);
+}
+
+/* Given names are behind the block's own prefix, ours behind the part's. */
+static fv_status create_attention(fv_params *params, const char *prefix, const char *part,
+                                  const fv_block_config *cfg, const fv_heads_config *of,
+                                  const fv_heads_names *names, fv_heads *heads)
+{
+    char full[FV_NN_NAME];
     fv_heads_config own = *of;
     own.bias = own.bias && cfg->bias;
     own.bias_out = own.bias_out && cfg->bias;
-    fv_nn_name(full, prefix, name);
-    FV_FORWARD(fv_heads_create(params, full, &own, heads));
-    snprintf(norm_name, sizeof norm_name, "%.500s_norm", full);
-    return fv_norm_layer_create(params, norm_name, own.width_q, cfg->norm, cfg->bias, cfg->eps,
-                                norm);
+    own.names = names;
+    fv_nn_name(full, prefix, part);
+    return fv_heads_create(params, names ? prefix : full, &own, heads);
+}
+
+static fv_status create_feed_forward(fv_params *params, const char *prefix,
+                                     const fv_block_config *cfg, fv_feed_forward *ff)
+{
+    char full[FV_NN_NAME];
+    fv_feed_forward_config own = cfg->ff;
+    own.bias = own.bias && cfg->bias;
+    own.names = cfg->names ? &cfg->names->ff : NULL;
+    fv_nn_name(full, prefix, "ff");
+    return fv_feed_forward_create(params, cfg->names ? prefix : full, &own, ff);
 }
 
 fv_status fv_block_create(fv_params *params, const char *prefix, const fv_block_config *cfg,
@@ -39,20 +55,21 @@ fv_status fv_block_create(fv_params *params, const char *prefix, const fv_block_
     fv_ctx *ctx = fv_params_context(params);
     FV_RETURN_IF(cfg->struct_size != sizeof *cfg || !(cfg->dropout >= 0 && cfg->dropout < 1), ctx,
                  FV_ERR_ARGUMENT, "block: a setting is out of range");
+    static const fv_block_names ours = {
+        .self_norm = "self_norm", .cross_norm = "cross_norm", .ff_norm = "ff_norm"};
+    const fv_block_names *n = cfg->names ? cfg->names : &ours;
     fv_block made = {.cfg = *cfg};
-    FV_FORWARD(
-        create_attention(params, prefix, "self", cfg, &cfg->self, &made.self, &made.self_norm));
-    if (cfg->cross.heads > 0)
-        FV_FORWARD(create_attention(params, prefix, "cross", cfg, &cfg->cross, &made.cross,
-                                    &made.cross_norm));
-    char name[FV_NN_NAME];
-    fv_feed_forward_config ff = cfg->ff;
-    ff.bias = ff.bias && cfg->bias;
-    fv_nn_name(name, prefix, "ff");
-    FV_FORWARD(fv_feed_forward_create(params, name, &ff, &made.ff));
-    fv_nn_name(name, prefix, "ff_norm");
-    FV_FORWARD(fv_norm_layer_create(params, name, ff.width, cfg->norm, cfg->bias, cfg->eps,
-                                    &made.ff_norm));
+    FV_FORWARD(create_attention(params, prefix, "self", cfg, &cfg->self,
+                                cfg->names ? &n->self : NULL, &made.self));
+    FV_FORWARD(create_norm(params, prefix, n->self_norm, cfg->self.width_q, cfg, &made.self_norm));
+    if (cfg->cross.heads > 0) {
+        FV_FORWARD(create_attention(params, prefix, "cross", cfg, &cfg->cross,
+                                    cfg->names ? &n->cross : NULL, &made.cross));
+        FV_FORWARD(
+            create_norm(params, prefix, n->cross_norm, cfg->cross.width_q, cfg, &made.cross_norm));
+    }
+    FV_FORWARD(create_feed_forward(params, prefix, cfg, &made.ff));
+    FV_FORWARD(create_norm(params, prefix, n->ff_norm, cfg->ff.width, cfg, &made.ff_norm));
     *block = made;
     return FV_OK;
 }
@@ -108,6 +125,7 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                            .q_begin = in->q_begin,
                            .k_begin = in->k_begin,
                            .want_weights = in->want_weights,
+                           .look = in->look_self,
                            .training = in->training};
     fv_tensor *x =
         run_attention(ctx, block, &block->self, &block->self_norm, in->x, &self, &inside.self);
@@ -117,7 +135,10 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                                 .v = in->cross_v,
                                 .visible = in->memory_visible,
                                 .n_keys = in->memory_keys,
+                                .q_begin = in->memory_begin ? in->q_begin : NULL,
+                                .k_begin = in->memory_begin,
                                 .want_weights = in->want_weights,
+                                .look = in->look_cross,
                                 .training = in->training};
         if (ctx->error == FV_OK && !in->memory && !in->cross_k)
             fv_poison(ctx, FV_ERR_ARGUMENT, "block: cross-attention without a memory");

@@ -24,19 +24,21 @@ fv_status fv_feed_forward_create(fv_params *params, const char *prefix,
                      cfg->act < FV_ACT_NONE || cfg->act >= FV_ACT_COUNT ||
                      !(cfg->dropout >= 0 && cfg->dropout < 1),
                  ctx, FV_ERR_ARGUMENT, "feed-forward: %.80s: a setting is out of range", prefix);
+    static const fv_feed_forward_names ours = {"up", "gate", "down"};
+    const fv_feed_forward_names *names = cfg->names ? cfg->names : &ours;
     fv_feed_forward made = {.cfg = *cfg};
     char name[FV_NN_NAME];
-    fv_nn_name(name, prefix, "up");
+    fv_nn_name(name, prefix, names->up);
     FV_FORWARD(
         fv_dense_create(params, name, cfg->width, cfg->hidden, cfg->bias, cfg->start, &made.up));
     if (cfg->gated) {
-        fv_nn_name(name, prefix, "gate");
+        fv_nn_name(name, prefix, names->gate);
         FV_FORWARD(fv_dense_create(params, name, cfg->width, cfg->hidden, cfg->bias, cfg->start,
                                    &made.gate));
     }
-    fv_nn_name(name, prefix, "down");
-    FV_FORWARD(
-        fv_dense_create(params, name, cfg->hidden, cfg->width, cfg->bias, cfg->start, &made.down));
+    fv_nn_name(name, prefix, names->down);
+    FV_FORWARD(fv_dense_create(params, name, cfg->hidden, cfg->width, cfg->bias,
+                               cfg->start_out > 0 ? cfg->start_out : cfg->start, &made.down));
     *ff = made;
     return FV_OK;
 }

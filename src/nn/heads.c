@@ -173,6 +173,7 @@ fv_tensor *fv_heads_run(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input
     how.q_offset += in->position - in->key_position;
     if (!in->training) how.dropout = 0;
     if (heads->relative_values || in->want_weights) how.want_weights = true;
+    how.look = in->look;
     const fv_attention_input a = describe(ctx, heads, in);
     fv_tensor *context = fv_attention_run(ctx, &how, &a, &inside);
     if (heads->relative_values)

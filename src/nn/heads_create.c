@@ -79,22 +79,24 @@ static fv_status create_dense(fv_params *params, const char *prefix, const char 
 
 static fv_status create_projections(fv_params *params, const char *prefix, fv_heads *h)
 {
+    static const fv_heads_names ours = {"q_proj", "k_proj", "v_proj", "qkv_proj", "out_proj"};
     const fv_heads_config *c = &h->cfg;
+    const fv_heads_names *n = c->names ? c->names : &ours;
     int64_t size[3];
     fv_heads_sizes(c, size);
     if (c->packed) {
-        FV_FORWARD(create_dense(params, prefix, "qkv_proj", c->width_q, size[0] + size[1] + size[2],
+        FV_FORWARD(create_dense(params, prefix, n->qkv, c->width_q, size[0] + size[1] + size[2],
                                 c->bias, c->start, &h->qkv));
     } else {
         FV_FORWARD(
-            create_dense(params, prefix, "q_proj", c->width_q, size[0], c->bias, c->start, &h->q));
+            create_dense(params, prefix, n->q, c->width_q, size[0], c->bias, c->start, &h->q));
         FV_FORWARD(
-            create_dense(params, prefix, "k_proj", c->width_k, size[1], c->bias, c->start, &h->k));
+            create_dense(params, prefix, n->k, c->width_k, size[1], c->bias, c->start, &h->k));
         FV_FORWARD(
-            create_dense(params, prefix, "v_proj", c->width_v, size[2], c->bias, c->start, &h->v));
+            create_dense(params, prefix, n->v, c->width_v, size[2], c->bias, c->start, &h->v));
     }
-    return create_dense(params, prefix, "out_proj", c->heads * c->d_v, c->width_out, c->bias_out,
-                        c->start, &h->out);
+    return create_dense(params, prefix, n->out, c->heads * c->d_v, c->width_out, c->bias_out,
+                        c->start_out > 0 ? c->start_out : c->start, &h->out);
 }
 
 /* Parameters of the score, of the centre and of relative positions. */
