@@ -1,0 +1,259 @@
+/*
+ * fovea/transformer.h: Transformers from one description: encoders (BERT), decoders (GPT-2, Llama)
+ * and both together (the paper's, Marian, T5).
+ *
+ *     fv_transformer_config cfg;
+ *     fv_transformer_config_init(&cfg, sizeof cfg, FV_FAMILY_GPT2);
+ *     cfg.vocabulary = 50257;                               // the rest is GPT-2 small
+ *     fv_transformer *model = NULL;
+ *     s = fv_transformer_create(params, &cfg, &model);
+ *
+ *     fv_sequences texts = {.count = 2, .tokens = tokens, .length = lengths};
+ *     fv_tensor *loss = fv_transformer_next_loss(ctx, model, &texts, NULL);   // summed
+ *
+ *     fv_rows rows = fv_rows_pack(ctx, &texts);             // or ids [batch, n] of your own
+ *     fv_tensor *h = fv_transformer_decode(ctx, model, &rows, NULL, NULL, NULL);
+ *     fv_tensor *logits = fv_transformer_logits(ctx, model, h);
+ *     fv_transformer_destroy(&model);
+ *
+ * fovea/model.h opens and saves them in Hugging Face folders.
+ *
+ * Every layer is an fv_block (fovea/layers.h), so what a model computes is said by its settings:
+ *
+ *     x = embed(token) [sqrt(width)] + position + type; [norm]
+ *     x = block(x) for every layer; [norm]
+ *     logits = head(x)
+ *
+ * Sequences of different lengths are *packed*: they stand one after the other in one row, and no
+ * product is made for padding. A rectangle of ids with a mask does as well, which is how results
+ * are compared with other libraries.
+ *
+ * The parameters have the names that the family's files have, "transformer.h.0.attn.c_attn.weight".
+ * Sites of attention have names of their own in all families: "encoder.3.self", "decoder.0.self",
+ * "decoder.0.cross".
+ *
+ * Where nothing else is said, calls that return tensors poison: ARGUMENT, SHAPE, INDEX (a token
+ * that is not in the vocabulary), LIMIT (more positions than the model has), MEMORY.
+ */
+#ifndef FOVEA_TRANSFORMER_H
+#define FOVEA_TRANSFORMER_H
+
+#include "fovea/layers.h"
+#include "fovea/seq2seq.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the description --------------------------------------------------------------- */
+
+/* Whose names the parameters have, and which config.json is written. */
+typedef enum fv_family {
+    FV_FAMILY_FOVEA, /* any settings; names "encoder.0.self.q_proj.weight" */
+    FV_FAMILY_GPT2,
+    FV_FAMILY_BERT,
+    FV_FAMILY_MARIAN,
+    FV_FAMILY_T5,
+    FV_FAMILY_LLAMA,
+    FV_FAMILY_COUNT
+} fv_family;
+
+/* "fovea-transformer", "gpt2", "bert", ...: the model_type of a config.json. */
+FV_API const char *fv_family_name(fv_family family);
+
+typedef enum fv_position_kind {
+    FV_POSITION_NONE,
+    FV_POSITION_LEARNED,  /* a row a position is added to the token's */
+    FV_POSITION_SINUSOID, /* likewise, of sines and cosines */
+    FV_POSITION_ROTARY,   /* queries and keys are turned */
+    FV_POSITION_RELATIVE, /* T5's bias by distance, one table a side */
+    FV_POSITION_COUNT
+} fv_position_kind;
+
+typedef struct fv_transformer_config {
+    size_t struct_size;
+    fv_family family;
+    /* Kinds. */
+    fv_act act;
+    fv_norm_kind norm;
+    fv_position_kind positions;
+    fv_sinusoid_layout sinusoid;
+    /* Sizes. */
+    int64_t vocabulary;
+    int64_t target_vocabulary; /* of the decoder, with an embedding of its own; 0: one for both */
+    int64_t width;
+    int64_t encoder_layers, decoder_layers; /* 0: there is no such side */
+    int64_t heads, kv_heads, head_dim;      /* 0: kv_heads as heads, head_dim width / heads */
+    int64_t hidden;                         /* of the feed-forward layers */
+    int64_t decoder_heads, decoder_hidden;  /* 0: as the encoder's */
+    int64_t most_positions;  /* a sequence's longest length; none, sinusoid: not a bound */
+    int64_t position_offset; /* learned: position p reads row p + offset */
+    int64_t relative_buckets, relative_reach;
+    int64_t types;           /* kinds of token (sentence A, sentence B); 0: none */
+    int64_t labels;          /* encoder: classes, see label_tokens; 0: none */
+    int64_t start, end, pad; /* tokens; -1: none */
+    fv_rotary_config rotary; /* width 0: head_dim */
+    /* How the parts are put together. */
+    bool gated;                   /* feed-forward layers */
+    bool post;                    /* norms behind the residual sum, as in the paper */
+    bool final_norm;              /* behind the last layer of a side */
+    bool embedding_norm;          /* behind the embedding */
+    bool scale_embedding;         /* by sqrt(width) */
+    bool bias;                    /* of the norms and of the rest ... */
+    bool attention_bias, ff_bias; /* ... but for these, where false */
+    bool unscaled;                /* scores are q . k, as in T5 */
+    bool tied;                    /* the output matrix is the (decoder's) embedding */
+    bool logits_bias;             /* added to the logits */
+    /* Heads of an encoder. A decoder always has logits. */
+    bool words;         /* a logit a token, for masked words: norm(act(dense(x))) first */
+    bool pooler;        /* tanh(dense(the first state)) */
+    bool next_sentence; /* two logits from the pooled state */
+    bool label_tokens;  /* the classes are of each token; else of a text, from the pooled state */
+    /* Numbers. */
+    double eps;               /* of the norms */
+    double logits_scale;      /* the last states are multiplied by this before the logits; 1: not */
+    double dropout;           /* of the embedding and of every sublayer's result */
+    double attention_dropout; /* of the weights */
+    double hidden_dropout;    /* inside the feed-forward layers */
+    double label_dropout;     /* before the classes */
+    double start_deviation;   /* of weights at first; 0: Xavier's */
+    double smoothing;         /* of the losses, in training */
+} fv_transformer_config;
+
+/*
+ * The settings of a family's usual small model: GPT-2 small, BERT base, the Marian models of
+ * Opus-MT, T5 small, Llama; FOVEA: the paper's base model (6 + 6 layers, width 512, post-norm,
+ * interleaved sinusoids, shared embeddings). vocabulary is 0: set it.
+ */
+FV_API void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size,
+                                       fv_family family);
+
+typedef struct fv_transformer fv_transformer;
+
+/*
+ * Parameters in `params`, which must outlive the model; those that it holds already are taken. In a
+ * set made by fv_params_create_plan no memory is needed: for counting. Fails: ARGUMENT (a setting
+ * out of range or that the family cannot have; the message says which), SHAPE, MEMORY.
+ */
+FV_API FV_MUST_USE fv_status fv_transformer_create(fv_params *params,
+                                                   const fv_transformer_config *cfg,
+                                                   fv_transformer **out);
+FV_API void fv_transformer_destroy(fv_transformer **model); /* NULL is fine */
+/* Complete: no 0 that stands for something. */
+FV_API const fv_transformer_config *fv_transformer_settings(const fv_transformer *model);
+FV_API fv_params *fv_transformer_params(const fv_transformer *model);
+
+/* ---- tokens ------------------------------------------------------------------------- */
+
+/* Sequences of tokens on the host. */
+typedef struct fv_sequences {
+    int64_t count;
+    const int64_t *const *tokens;
+    const int64_t *length;       /* each at least 1 */
+    const int64_t *const *types; /* kinds of token; NULL: all 0 */
+} fv_sequences;
+
+/* Tokens as a pass reads them. */
+typedef struct fv_rows {
+    fv_tensor *ids;       /* i64 [batch, n] */
+    fv_tensor *types;     /* i64 [batch, n]; NULL: all 0 */
+    fv_tensor *positions; /* i64 [batch, n]; NULL: 0 .. n - 1 in each row */
+    fv_tensor *mask;      /* u8, i32 or i64 [batch, n]: 0 hides a token from all others; NULL */
+    /* i64 [documents + 1], batch 1: document i is columns begin[i] .. begin[i + 1] - 1, and none
+     * sees another. NULL: one a row. */
+    fv_tensor *begin;
+    int64_t longest; /* with `positions` or `begin`: positions lie below it */
+} fv_rows;
+
+/* One behind the other, ids [1, all tokens]; a single one becomes a plain row. */
+FV_API fv_rows fv_rows_pack(fv_ctx *ctx, const fv_sequences *sequences);
+/* One a row, filled up with token `pad`, with a mask where lengths differ. */
+FV_API fv_rows fv_rows_pad(fv_ctx *ctx, const fv_sequences *sequences, int64_t pad);
+/* Packed where the model can: relative positions need a rectangle. */
+FV_API fv_rows fv_transformer_rows(fv_ctx *ctx, const fv_transformer *model,
+                                   const fv_sequences *sequences);
+
+/* ---- looking ------------------------------------------------------------------------ */
+
+/* What is seen at one site during a pass. Tensors live until `take` returns. */
+typedef struct fv_site {
+    const char *name; /* "encoder.3.self" */
+    bool encoder, cross;
+    int64_t layer;
+    fv_attention_seen seen;
+} fv_site;
+
+/*
+ * A wish to see attention. Weights are made beside the fast kernel; what is computed does not
+ * change. Rows must be a rectangle (fv_rows_pad, or one sequence).
+ */
+typedef struct fv_capture {
+    const char
+        *sites; /* names with commas between, '*' for any part: "encoder.*.self"; NULL: all */
+    fv_attention_look look;
+    /* Called for each site in the order of the pass. Not FV_OK: the pass fails with it. */
+    fv_status (*take)(void *user, fv_ctx *ctx, const fv_site *site);
+    void *user;
+} fv_capture;
+
+/* ---- passes ------------------------------------------------------------------------- */
+
+/* How to pass; NULL in the calls below: all zero. */
+typedef struct fv_pass {
+    bool training;             /* dropout and smoothing happen */
+    const fv_capture *capture; /* or NULL */
+} fv_pass;
+
+/* The encoder's last states [batch, n, width]. */
+FV_API fv_tensor *fv_transformer_encode(fv_ctx *ctx, const fv_transformer *model,
+                                        const fv_rows *source, const fv_pass *pass);
+/* The decoder's last states [batch, n, width]. memory: the encoder's states of `source`, both NULL
+ * for a decoder alone; packed rows want a packed source. */
+FV_API fv_tensor *fv_transformer_decode(fv_ctx *ctx, const fv_transformer *model,
+                                        const fv_rows *target, fv_tensor *memory,
+                                        const fv_rows *source, const fv_pass *pass);
+/* [..., vocabulary] from last states [..., width]. ARGUMENT: an encoder without `words`. */
+FV_API fv_tensor *fv_transformer_logits(fv_ctx *ctx, const fv_transformer *model,
+                                        fv_tensor *states);
+
+/* ---- heads of encoders -------------------------------------------------------------- */
+
+/* One state a document from an encoder's last states: [documents, width]. */
+typedef enum fv_pooling {
+    FV_POOLING_FIRST, /* the first token's, [CLS] */
+    FV_POOLING_MEAN   /* the mean over the tokens that the mask shows */
+} fv_pooling;
+
+FV_API fv_tensor *fv_transformer_pool(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states,
+                                      fv_pooling pooling);
+/* tanh(dense(first)): needs `pooler`. */
+FV_API fv_tensor *fv_transformer_pooled(fv_ctx *ctx, const fv_transformer *model,
+                                        const fv_rows *rows, fv_tensor *states);
+/* Logits of the classes: [documents, labels], or [batch, n, labels] with label_tokens. */
+FV_API fv_tensor *fv_transformer_labels(fv_ctx *ctx, const fv_transformer *model,
+                                        const fv_rows *rows, fv_tensor *states,
+                                        const fv_pass *pass);
+/* [documents, 2]: logits of "goes on" and "does not". */
+FV_API fv_tensor *fv_transformer_next_sentence(fv_ctx *ctx, const fv_transformer *model,
+                                               const fv_rows *rows, fv_tensor *states);
+
+/* ---- losses, summed ------------------------------------------------------------------ */
+
+/* Of every next token inside each sequence: length - 1 of them. */
+FV_API fv_tensor *fv_transformer_next_loss(fv_ctx *ctx, const fv_transformer *model,
+                                           const fv_sequences *sequences, const fv_pass *pass);
+/* Of every target token and of the end, given the source: as fv_seq2seq_loss. Sources are passed
+ * as they are, without an end token of their own. */
+FV_API fv_tensor *fv_transformer_pair_loss(fv_ctx *ctx, const fv_transformer *model,
+                                           const fv_token_pairs *batch, const fv_pass *pass);
+/* Of wanted[i][t] at the tokens where it is not -1, through the head for words; `states` and `rows`
+ * as given to the encoder's pass. */
+FV_API fv_tensor *fv_transformer_word_loss(fv_ctx *ctx, const fv_transformer *model,
+                                           const fv_sequences *sequences, const fv_rows *rows,
+                                           fv_tensor *states, const int64_t *const *wanted,
+                                           const fv_pass *pass);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

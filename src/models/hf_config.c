@@ -1,0 +1,116 @@
+/* config.json to settings. */
+#include "fovea/model.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "fovea/nearest.h"
+#include "io/choices.h"
+#include "io/json.h"
+#include "models/hf_fields.h"
+
+/* ---- one field --------------------------------------------------------------------- */
+
+static fv_status read_token(const fv_doc *doc, const fv_value *value, int64_t *out)
+{
+    if (value->kind == FV_KIND_ARRAY && value->count > 0) value = &value->as.items[0];
+    return fv_doc_int(doc, value, 0, INT32_MAX, out);
+}
+
+static fv_status read_act(const fv_doc *doc, const fv_value *value, int *out)
+{
+    const char *name = NULL;
+    FV_FORWARD(fv_doc_string(doc, value, &name));
+    *out = fv_hf_act(name);
+    if (*out < 0) return fv_doc_fail(doc, value, FV_ERR_FORMAT, "no activation '%.40s' here", name);
+    return FV_OK;
+}
+
+static fv_status read_field(const fv_doc *doc, const fv_hf_field *f, fv_transformer_config *cfg)
+{
+    const fv_value *value = fv_value_get(&doc->root, f->key);
+    char *to = (char *)cfg + f->at;
+    int64_t integer = f->kind == FV_HF_TOKEN ? -1 : 0;
+    double real = 0;
+    bool flag = false;
+    int act = 0;
+    const bool null = value && value->kind == FV_KIND_NULL;
+    if (!value && f->required)
+        return fv_doc_fail(doc, &doc->root, FV_ERR_FORMAT, "'%s' is missing", f->key);
+    const bool stands = null && (f->kind == FV_HF_TOKEN || f->kind == FV_HF_COUNT);
+    if (!value || (null && !stands && !f->required)) return FV_OK;
+    switch (f->kind) {
+    case FV_HF_SIZE:
+    case FV_HF_COUNT:
+        if (!stands) FV_FORWARD(fv_doc_int(doc, value, f->kind == FV_HF_SIZE, 1 << 28, &integer));
+        memcpy(to, &integer, sizeof integer);
+        break;
+    case FV_HF_TOKEN:
+        if (!stands) FV_FORWARD(read_token(doc, value, &integer));
+        memcpy(to, &integer, sizeof integer);
+        break;
+    case FV_HF_REAL:
+        FV_FORWARD(fv_doc_real(doc, value, &real));
+        memcpy(to, &real, sizeof real);
+        break;
+    case FV_HF_FLAG:
+        FV_FORWARD(fv_doc_bool(doc, value, &flag));
+        memcpy(to, &flag, sizeof flag);
+        break;
+    case FV_HF_ACT:
+        FV_FORWARD(read_act(doc, value, &act));
+        memcpy(to, &act, sizeof act);
+        break;
+    case FV_HF_CHOICE: /* enums are ints here */
+        FV_FORWARD(fv_doc_choice(doc, value, f->choices, &integer));
+        act = (int)integer;
+        memcpy(to, &act, sizeof act);
+        break;
+    }
+    return FV_OK;
+}
+
+/* ---- the document ------------------------------------------------------------------- */
+
+static fv_status read_family(const fv_doc *doc, fv_family *out)
+{
+    const char *type = NULL;
+    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_get_string(doc, &doc->root, "model_type", true, &type));
+    fv_nearest nearest;
+    fv_nearest_begin(&nearest, type);
+    for (int i = 0; i < FV_FAMILY_COUNT; i++) {
+        const char *name = fv_family_name((fv_family)i);
+        *out = (fv_family)i;
+        if (strcmp(type, name) == 0) return FV_OK;
+        fv_nearest_offer(&nearest, name, strlen(name));
+    }
+    const char *near = fv_nearest_found(&nearest);
+    return fv_doc_fail(doc, fv_value_get(&doc->root, "model_type"), FV_ERR_FORMAT,
+                       "model_type '%.40s' is not known%s%s%s; there are gpt2, bert, marian, t5, "
+                       "llama, fovea-transformer",
+                       type, near ? "; did you mean '" : "", near ? near : "", near ? "'" : "");
+}
+
+fv_status fv_hf_read(const fv_doc *doc, fv_transformer_config *out)
+{
+    fv_family family;
+    FV_FORWARD(read_family(doc, &family));
+    fv_transformer_config cfg;
+    fv_transformer_config_init(&cfg, sizeof cfg, family);
+    const fv_hf_table table = fv_hf_fields(family);
+    for (size_t i = 0; i < table.count; i++)
+        FV_FORWARD(read_field(doc, &table.fields[i], &cfg));
+    FV_FORWARD(fv_hf_read_rest(doc, &cfg));
+    *out = cfg;
+    return FV_OK;
+}
+
+fv_status fv_transformer_config_load(fv_ctx *ctx, const char *path, fv_transformer_config *out)
+{
+    fv_doc *doc = NULL;
+    FV_FORWARD(fv_json_load(ctx, path, &doc));
+    const fv_status status = fv_hf_read(doc, out);
+    fv_doc_free(&doc);
+    return status;
+}

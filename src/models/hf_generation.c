@@ -1,0 +1,180 @@
+#include "models/hf_generation.h"
+
+#include "io/file.h"
+#include "io/json.h"
+#include "io/json_write.h"
+
+#define FILE_NAME "generation_config.json"
+
+fv_generation fv_hf_generation_of(const fv_transformer_config *cfg)
+{
+    fv_generation g = {.start = cfg->start,
+                       .pad = cfg->pad,
+                       .beams = 1,
+                       .top_k = 50,
+                       .length_penalty = 1,
+                       .temperature = 1,
+                       .top_p = 1,
+                       .repetition_penalty = 1,
+                       .forced_start = -1,
+                       .forced_end = -1};
+    if (cfg->end >= 0) g.ends[g.end_count++] = cfg->end;
+    return g;
+}
+
+/* ---- reading ------------------------------------------------------------------------- */
+
+/* The value of a key that is there and not null, or NULL. */
+static const fv_value *given(const fv_doc *doc, const char *key)
+{
+    const fv_value *value = fv_value_get(&doc->root, key);
+    return value && value->kind != FV_KIND_NULL ? value : NULL;
+}
+
+static fv_status read_int(const fv_doc *doc, const char *key, int64_t *out)
+{
+    const fv_value *value = given(doc, key);
+    return value ? fv_doc_int(doc, value, 0, INT32_MAX, out) : FV_OK;
+}
+
+static fv_status read_real(const fv_doc *doc, const char *key, double *out)
+{
+    const fv_value *value = given(doc, key);
+    return value ? fv_doc_real(doc, value, out) : FV_OK;
+}
+
+static fv_status read_bool(const fv_doc *doc, const char *key, bool *out)
+{
+    const fv_value *value = given(doc, key);
+    return value ? fv_doc_bool(doc, value, out) : FV_OK;
+}
+
+static fv_status read_ends(const fv_doc *doc, fv_generation *g)
+{
+    const fv_value *value = given(doc, "eos_token_id");
+    if (!value) return FV_OK;
+    const bool list = value->kind == FV_KIND_ARRAY;
+    const fv_value *items = list ? value->as.items : value;
+    const uint32_t count = list ? value->count : 1;
+    if (count > FV_MAX_ENDS)
+        return fv_doc_fail(doc, value, FV_ERR_FORMAT, "more than %d end tokens", (int)FV_MAX_ENDS);
+    for (uint32_t i = 0; i < count; i++)
+        FV_FORWARD(fv_doc_int(doc, &items[i], 0, INT32_MAX, &g->ends[i]));
+    g->end_count = (int)count;
+    return FV_OK;
+}
+
+/* true, false, or "never", which is false with a wish to be sure. */
+static fv_status read_stopping(const fv_doc *doc, bool *out)
+{
+    const fv_value *value = given(doc, "early_stopping");
+    if (!value || value->kind == FV_KIND_STRING) return FV_OK;
+    return fv_doc_bool(doc, value, out);
+}
+
+static fv_status read_generation(const fv_doc *doc, fv_generation *g)
+{
+    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT));
+    FV_FORWARD(read_int(
+        doc, given(doc, "decoder_start_token_id") ? "decoder_start_token_id" : "bos_token_id",
+        &g->start));
+    FV_FORWARD(read_ends(doc, g));
+    FV_FORWARD(read_int(doc, "pad_token_id", &g->pad));
+    FV_FORWARD(read_int(doc, "max_length", &g->max_length));
+    FV_FORWARD(read_int(doc, "max_new_tokens", &g->max_new_tokens));
+    FV_FORWARD(read_bool(doc, "do_sample", &g->sample));
+    FV_FORWARD(read_int(doc, "num_beams", &g->beams));
+    FV_FORWARD(read_int(doc, "top_k", &g->top_k));
+    FV_FORWARD(read_real(doc, "length_penalty", &g->length_penalty));
+    FV_FORWARD(read_real(doc, "temperature", &g->temperature));
+    FV_FORWARD(read_real(doc, "top_p", &g->top_p));
+    FV_FORWARD(read_real(doc, "repetition_penalty", &g->repetition_penalty));
+    FV_FORWARD(read_stopping(doc, &g->early_stopping));
+    FV_FORWARD(read_int(doc, "forced_bos_token_id", &g->forced_start));
+    return read_int(doc, "forced_eos_token_id", &g->forced_end);
+}
+
+fv_status fv_hf_generation_load(fv_ctx *ctx, const char *folder, const fv_transformer_config *cfg,
+                                fv_generation *out)
+{
+    char path[FV_PATH_BYTES];
+    fv_generation g = fv_hf_generation_of(cfg);
+    FV_FORWARD(fv_path_in(ctx, path, folder, FILE_NAME));
+    fv_status status = FV_OK;
+    if (fv_file_exists(ctx, path)) {
+        fv_doc *doc = NULL;
+        FV_FORWARD(fv_json_load(ctx, path, &doc));
+        status = read_generation(doc, &g);
+        fv_doc_free(&doc);
+    }
+    if (status == FV_OK) *out = g;
+    return status;
+}
+
+/* ---- writing ------------------------------------------------------------------------- */
+
+static void write_token(fv_json_writer *w, const char *key, int64_t token)
+{
+    fv_json_key(w, key);
+    if (token < 0)
+        fv_json_null(w);
+    else
+        fv_json_int(w, token);
+}
+
+static void write_int(fv_json_writer *w, const char *key, int64_t value)
+{
+    if (value == 0) return;
+    fv_json_key(w, key);
+    fv_json_int(w, value);
+}
+
+static void write_real(fv_json_writer *w, const char *key, double value)
+{
+    fv_json_key(w, key);
+    fv_json_real(w, value);
+}
+
+static void write_ends(fv_json_writer *w, const fv_generation *g)
+{
+    if (g->end_count == 0) return;
+    fv_json_key(w, "eos_token_id");
+    if (g->end_count > 1) fv_json_open(w, '[');
+    for (int i = 0; i < g->end_count; i++)
+        fv_json_int(w, g->ends[i]);
+    if (g->end_count > 1) fv_json_close(w, ']');
+}
+
+fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder, const fv_generation *g)
+{
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_path_in(ctx, path, folder, FILE_NAME));
+    fv_json_writer w;
+    fv_json_begin(&w, ctx);
+    fv_json_open(&w, '{');
+    write_token(&w, "bos_token_id", g->start);
+    write_token(&w, "decoder_start_token_id", g->start);
+    write_ends(&w, g);
+    write_token(&w, "pad_token_id", g->pad);
+    write_int(&w, "max_length", g->max_length);
+    write_int(&w, "max_new_tokens", g->max_new_tokens);
+    fv_json_key(&w, "do_sample");
+    fv_json_bool(&w, g->sample);
+    write_int(&w, "num_beams", g->beams);
+    fv_json_key(&w, "top_k");
+    fv_json_int(&w, g->top_k);
+    write_real(&w, "length_penalty", g->length_penalty);
+    write_real(&w, "temperature", g->temperature);
+    write_real(&w, "top_p", g->top_p);
+    write_real(&w, "repetition_penalty", g->repetition_penalty);
+    fv_json_key(&w, "early_stopping");
+    fv_json_bool(&w, g->early_stopping);
+    write_token(&w, "forced_bos_token_id", g->forced_start);
+    write_token(&w, "forced_eos_token_id", g->forced_end);
+    fv_json_close(&w, '}');
+    fv_json_raw(&w, "\n", 1);
+    fv_status status = fv_json_end(&w);
+    if (status == FV_OK) status = fv_save_text(ctx, path, w.text, w.bytes);
+    fv_json_free(&w);
+    return status;
+}

@@ -1,0 +1,252 @@
+/*
+ * A model is first made in a set that only counts; its list of names and shapes is what the file
+ * must hold. Then the tensors go into a real set, in which the model is made again and finds them.
+ */
+#include "models/hf_weights.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fovea/autograd.h"
+#include "fovea/nearest.h"
+#include "models/transformer.h"
+
+enum { NAME_BYTES = 512 };
+
+/* ---- names -------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Old files call a norm's weight and bias gamma and beta. */
+static bool old_norm(const char *name, char out[NAME_BYTES])
+{
+    static const char *const names[2][2] = {{"LayerNorm.weight", "gamma"},
+                                            {"LayerNorm.bias", "beta"}};
+    for (int i = 0; i < 2; i++) {
+        if (!ends_with(name, names[i][0])) continue;
+        const size_t keep = strlen(name) - strlen(names[i][0]) + sizeof "LayerNorm." - 1;
+        snprintf(out, NAME_BYTES, "%.*s%s", (int)keep, name, names[i][1]);
+        return true;
+    }
+    return false;
+}
+
+/* The name without the prefix that files of the bare model leave out. */
+static const char *bare(const fv_family_names *family, const char *name)
+{
+    const char *prefix = family->prefix;
+    const size_t n = prefix ? strlen(prefix) : 0;
+    return n > 0 && strncmp(name, prefix, n) == 0 ? name + n : name;
+}
+
+static const fv_file_entry *find(const fv_safetensors *file, const fv_family_names *family,
+                                 const char *name)
+{
+    char old[NAME_BYTES];
+    const char *spelt[2] = {name, bare(family, name)};
+    for (int i = 0; i < 2; i++) {
+        const fv_file_entry *entry = fv_safetensors_find(file, spelt[i]);
+        if (!entry && old_norm(spelt[i], old)) entry = fv_safetensors_find(file, old);
+        if (entry) return entry;
+    }
+    return NULL;
+}
+
+/* Copies of tied matrices, masks: what older files hold beside the weights. */
+static bool is_spare(const fv_transformer_config *cfg, const char *name)
+{
+    static const char *const always[] = {".attn.bias",
+                                         ".attn.masked_bias",
+                                         "embeddings.position_ids",
+                                         "cls.predictions.decoder.bias",
+                                         "rotary_emb.inv_freq",
+                                         "layer.1.EncDecAttention.relative_attention_bias.weight"};
+    static const char *const tied[] = {"lm_head.weight", "cls.predictions.decoder.weight"};
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        if (ends_with(name, always[i])) return true;
+    for (size_t i = 0; cfg->tied && i < sizeof tied / sizeof *tied; i++)
+        if (strcmp(name, tied[i]) == 0) return true;
+    return cfg->target_vocabulary == 0 && cfg->encoder_layers > 0 &&
+           ends_with(name, "embed_tokens.weight");
+}
+
+/* ---- checks -------------------------------------------------------------------------- */
+
+static fv_status is_missing(const fv_safetensors *file, fv_ctx *ctx, const fv_family_names *family,
+                            const char *name)
+{
+    fv_nearest nearest;
+    fv_nearest_begin(&nearest, name);
+    for (size_t i = 0; i < fv_safetensors_count(file); i++) {
+        const char *other = fv_safetensors_entry(file, i)->name;
+        fv_nearest_offer(&nearest, other, strlen(other));
+    }
+    const char *near = fv_nearest_found(&nearest);
+    return fv_fail(ctx, FV_ERR_FORMAT, "%.60s: tensor '%.70s' of a %s model is missing%s%s%s",
+                   fv_safetensors_shard_path(file, 0), name, family->model_type,
+                   near ? "; the nearest is '" : "", near ? near : "", near ? "'" : "");
+}
+
+static fv_status check_shape(const fv_safetensors *file, fv_ctx *ctx, const fv_file_entry *entry,
+                             const fv_tensor *t, bool transposed)
+{
+    int64_t shape[FV_MAX_RANK];
+    for (int i = 0; i < t->rank; i++)
+        shape[i] = t->shape[transposed ? t->rank - 1 - i : i];
+    char have[FV_SHAPE_TEXT], want[FV_SHAPE_TEXT];
+    FV_RETURN_IF(!fv_shape_equal(entry->rank, entry->shape, t->rank, shape), ctx, FV_ERR_FORMAT,
+                 "%.60s: tensor '%.70s' is %s, not %s", fv_safetensors_shard_path(file, 0),
+                 entry->name, fv_shape_text(have, entry->rank, entry->shape),
+                 fv_shape_text(want, t->rank, shape));
+    const bool real = entry->loadable && (entry->dtype == FV_F32 || entry->dtype == FV_F64 ||
+                                          entry->dtype == FV_BF16 || entry->dtype == FV_F16);
+    FV_RETURN_IF(!real, ctx, FV_ERR_FORMAT, "%.60s: tensor '%.70s' has elements of type %.20s",
+                 fv_safetensors_shard_path(file, 0), entry->name, entry->dtype_name);
+    return FV_OK;
+}
+
+/* Back from an old name of a norm's parameter; false: it is none. */
+static bool new_norm(const char *name, char out[NAME_BYTES])
+{
+    const bool gamma = ends_with(name, "LayerNorm.gamma");
+    if (!gamma && !ends_with(name, "LayerNorm.beta")) return false;
+    const size_t cut = gamma ? sizeof "gamma" - 1 : sizeof "beta" - 1;
+    snprintf(out, NAME_BYTES, "%.*s%s", (int)(strlen(name) - cut), name, gamma ? "weight" : "bias");
+    return true;
+}
+
+/* Whether an entry is one that a parameter of the plan is read from. */
+static bool is_used(const fv_safetensors *file, const fv_params *plan,
+                    const fv_family_names *family, const fv_file_entry *entry)
+{
+    char now[NAME_BYTES], full[NAME_BYTES];
+    const char *name = new_norm(entry->name, now) ? now : entry->name;
+    snprintf(full, sizeof full, "%s%.400s", family->prefix ? family->prefix : "", name);
+    return (fv_params_find(plan, name) && find(file, family, name) == entry) ||
+           (fv_params_find(plan, full) && find(file, family, full) == entry);
+}
+
+static fv_status check(const fv_safetensors *file, const fv_transformer_config *cfg,
+                       const fv_params *plan)
+{
+    fv_ctx *ctx = fv_params_context(plan);
+    const fv_family_names *family = fv_family_names_of(cfg->family);
+    for (int i = 0; i < fv_params_count(plan); i++) {
+        const char *name = fv_params_name(plan, i);
+        const fv_file_entry *entry = find(file, family, name);
+        if (!entry) return is_missing(file, ctx, family, name);
+        FV_FORWARD(check_shape(file, ctx, entry, fv_params_tensor(plan, i),
+                               fv_params_stored_transposed(plan, i)));
+    }
+    size_t spare = fv_safetensors_count(file) - (size_t)fv_params_count(plan);
+    for (size_t i = 0; spare > 0 && i < fv_safetensors_count(file); i++) {
+        const fv_file_entry *entry = fv_safetensors_entry(file, i);
+        const bool known = is_spare(cfg, entry->name);
+        if (!known && is_used(file, plan, family, entry)) continue;
+        FV_RETURN_IF(!known, ctx, FV_ERR_FORMAT,
+                     "%.60s: tensor '%.70s' does not belong to a %s model of these settings",
+                     fv_safetensors_shard_path(file, 0), entry->name, family->model_type);
+        spare--;
+    }
+    return FV_OK;
+}
+
+/* ---- heads --------------------------------------------------------------------------- */
+
+static const fv_file_entry *find_weight(const fv_safetensors *file, const fv_family_names *n,
+                                        const char *prefix)
+{
+    char name[NAME_BYTES];
+    if (!prefix) return NULL;
+    snprintf(name, sizeof name, "%s.weight", prefix);
+    return find(file, n, name);
+}
+
+/* Sinusoids may be in the file as a table, and then it is the table that counts. */
+static void fit_positions(const fv_safetensors *file, const fv_family_names *n,
+                          fv_transformer_config *cfg)
+{
+    const fv_file_entry *table = find_weight(file, n, n->encoder.positions);
+    if (cfg->positions != FV_POSITION_SINUSOID || !table || table->rank != 2) return;
+    cfg->positions = FV_POSITION_LEARNED;
+    cfg->most_positions = table->shape[0];
+}
+
+fv_status fv_hf_fit(fv_ctx *ctx, const fv_safetensors *file, fv_transformer_config *cfg)
+{
+    const fv_family_names *n = fv_family_names_of(cfg->family);
+    fit_positions(file, n, cfg);
+    if (cfg->decoder_layers > 0 || cfg->family == FV_FAMILY_FOVEA) return FV_OK;
+    const struct {
+        const char *prefix;
+        bool *on;
+    } heads[] = {{n->words_dense, &cfg->words},
+                 {n->pooler, &cfg->pooler},
+                 {n->next_sentence, &cfg->next_sentence}};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        *heads[i].on = find_weight(file, n, heads[i].prefix) != NULL;
+    cfg->logits_bias = cfg->words;
+    const fv_file_entry *labels = find_weight(file, n, n->labels);
+    cfg->labels = labels && labels->rank == 2 ? labels->shape[0] : 0;
+    FV_RETURN_IF(cfg->labels && !cfg->label_tokens && !cfg->pooler, ctx, FV_ERR_FORMAT,
+                 "%.100s: classes of a text without a pooler", fv_safetensors_shard_path(file, 0));
+    return FV_OK;
+}
+
+/* ---- loading -------------------------------------------------------------------------- */
+
+/* An f32 tensor over the mapped bytes; NULL where they cannot stay. */
+static fv_tensor *in_place(fv_ctx *ctx, fv_safetensors *file, const fv_file_entry *entry)
+{
+    const void *data = NULL;
+    if (entry->dtype != FV_F32 || !ctx->device->ops->host_readable) return NULL;
+    if (fv_safetensors_view(file, entry, &data) != FV_OK) return NULL;
+    if ((uintptr_t)data % _Alignof(float) != 0) return NULL;
+    return fv_wrap(ctx, FV_F32, entry->rank, entry->shape, NULL, (void *)(uintptr_t)data);
+}
+
+static fv_tensor *read_tensor(fv_ctx *ctx, fv_safetensors *file, const fv_file_entry *entry,
+                              bool transposed, bool wrap)
+{
+    fv_tensor *t = wrap && !transposed ? in_place(ctx, file, entry) : NULL;
+    if (t) return t;
+    t = fv_safetensors_load(ctx, file, entry->name);
+    if (transposed) t = fv_contiguous(ctx, fv_transpose(ctx, t, 0, 1));
+    return fv_tensor_dtype(t) == FV_F32 ? t : fv_cast(ctx, t, FV_F32);
+}
+
+static fv_status read_all(fv_safetensors *file, const fv_params *plan,
+                          const fv_family_names *family, bool wrap, fv_params *params)
+{
+    fv_ctx *ctx = fv_params_context(params);
+    for (int i = 0; i < fv_params_count(plan); i++) {
+        const char *name = fv_params_name(plan, i);
+        const fv_file_entry *entry = find(file, family, name);
+        fv_scope_begin(ctx);
+        fv_params_add(params, name,
+                      read_tensor(ctx, file, entry, fv_params_stored_transposed(plan, i), wrap));
+        fv_scope_end(ctx);
+        if (fv_ctx_error(ctx) != FV_OK) return fv_ctx_error(ctx);
+    }
+    return FV_OK;
+}
+
+fv_status fv_hf_load(fv_safetensors *file, const fv_transformer_config *cfg, bool wrap,
+                     fv_params *params)
+{
+    fv_params *plan = NULL;
+    fv_transformer *counted = NULL;
+    FV_FORWARD(fv_params_create_plan(fv_params_context(params), &plan));
+    fv_status status = fv_transformer_create(plan, cfg, &counted);
+    if (status == FV_OK) status = check(file, cfg, plan);
+    if (status == FV_OK)
+        status = read_all(file, plan, fv_family_names_of(cfg->family), wrap, params);
+    fv_transformer_destroy(&counted);
+    fv_params_destroy(&plan);
+    return status;
+}

@@ -1,0 +1,477 @@
+/* Settings, checks and parameters of Transformers. */
+#include "models/transformer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- settings ---------------------------------------------------------------------- */
+
+/* The paper's base model. */
+static const fv_transformer_config base = {.family = FV_FAMILY_FOVEA,
+                                           .width = 512,
+                                           .encoder_layers = 6,
+                                           .decoder_layers = 6,
+                                           .heads = 8,
+                                           .hidden = 2048,
+                                           .act = FV_ACT_RELU,
+                                           .norm = FV_NORM_LAYER,
+                                           .eps = 1e-5,
+                                           .post = true,
+                                           .positions = FV_POSITION_SINUSOID,
+                                           .most_positions = 512,
+                                           .sinusoid = FV_SINUSOID_INTERLEAVED,
+                                           .scale_embedding = true,
+                                           .bias = true,
+                                           .attention_bias = true,
+                                           .ff_bias = true,
+                                           .tied = true,
+                                           .logits_scale = 1,
+                                           .dropout = 0.1,
+                                           .smoothing = 0.1,
+                                           .start = -1,
+                                           .end = -1,
+                                           .pad = -1};
+
+static void settings_gpt2(fv_transformer_config *c)
+{
+    c->width = 768;
+    c->encoder_layers = 0;
+    c->decoder_layers = 12;
+    c->heads = 12;
+    c->hidden = 3072;
+    c->act = FV_ACT_GELU_TANH;
+    c->post = false;
+    c->final_norm = true;
+    c->positions = FV_POSITION_LEARNED;
+    c->most_positions = 1024;
+    c->scale_embedding = false;
+    c->attention_dropout = 0.1;
+    c->start_deviation = 0.02;
+    c->smoothing = 0;
+}
+
+static void settings_bert(fv_transformer_config *c)
+{
+    c->width = 768;
+    c->encoder_layers = 12;
+    c->decoder_layers = 0;
+    c->heads = 12;
+    c->hidden = 3072;
+    c->act = FV_ACT_GELU;
+    c->eps = 1e-12;
+    c->embedding_norm = true;
+    c->positions = FV_POSITION_LEARNED;
+    c->scale_embedding = false;
+    c->types = 2;
+    c->words = true;
+    c->logits_bias = true;
+    c->attention_dropout = 0.1;
+    c->label_dropout = 0.1;
+    c->start_deviation = 0.02;
+    c->smoothing = 0;
+    c->pad = 0;
+}
+
+static void settings_marian(fv_transformer_config *c)
+{
+    c->act = FV_ACT_SILU;
+    c->sinusoid = FV_SINUSOID_HALVES;
+    c->logits_bias = true;
+    c->start_deviation = 0.02;
+}
+
+static void settings_t5(fv_transformer_config *c)
+{
+    c->head_dim = 64;
+    c->norm = FV_NORM_RMS;
+    c->eps = 1e-6;
+    c->post = false;
+    c->final_norm = true;
+    c->positions = FV_POSITION_RELATIVE;
+    c->relative_buckets = 32;
+    c->relative_reach = 128;
+    c->scale_embedding = false;
+    c->bias = c->attention_bias = c->ff_bias = false;
+    c->unscaled = true;
+    c->logits_scale = 1 / sqrt(512);
+    c->attention_dropout = c->hidden_dropout = 0.1;
+    c->smoothing = 0;
+    c->start = c->pad = 0;
+    c->end = 1;
+}
+
+static void settings_llama(fv_transformer_config *c)
+{
+    c->width = 4096;
+    c->encoder_layers = 0;
+    c->decoder_layers = 32;
+    c->heads = 32;
+    c->hidden = 11008;
+    c->act = FV_ACT_SILU;
+    c->gated = true;
+    c->norm = FV_NORM_RMS;
+    c->eps = 1e-6;
+    c->post = false;
+    c->final_norm = true;
+    c->positions = FV_POSITION_ROTARY;
+    c->most_positions = 2048;
+    c->scale_embedding = false;
+    c->attention_bias = c->ff_bias = false;
+    c->tied = false;
+    c->dropout = 0;
+    c->start_deviation = 0.02;
+    c->smoothing = 0;
+    c->start = 1;
+    c->end = 2;
+}
+
+void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size, fv_family family)
+{
+    static void (*const settings[FV_FAMILY_COUNT])(fv_transformer_config *) = {
+        [FV_FAMILY_GPT2] = settings_gpt2,
+        [FV_FAMILY_BERT] = settings_bert,
+        [FV_FAMILY_MARIAN] = settings_marian,
+        [FV_FAMILY_T5] = settings_t5,
+        [FV_FAMILY_LLAMA] = settings_llama};
+    fv_transformer_config made = base;
+    made.struct_size = struct_size;
+    made.family = family;
+    fv_rotary_config_init(&made.rotary, sizeof made.rotary, 0);
+    if ((unsigned)family < FV_FAMILY_COUNT && settings[family]) settings[family](&made);
+    memset(cfg, 0, struct_size);
+    memcpy(cfg, &made, struct_size < sizeof made ? struct_size : sizeof made);
+}
+
+static void complete(fv_transformer_config *c)
+{
+    if (c->decoder_heads == 0) c->decoder_heads = c->heads;
+    if (c->decoder_hidden == 0) c->decoder_hidden = c->hidden;
+}
+
+/* ---- checks ----------------------------------------------------------------------- */
+
+static fv_status check_sizes(fv_ctx *ctx, const fv_transformer_config *c)
+{
+    const struct {
+        const char *name;
+        int64_t value, least, most;
+    } sizes[] = {{"vocabulary", c->vocabulary, 1, 1 << 28},
+                 {"target_vocabulary", c->target_vocabulary, 0, 1 << 28},
+                 {"width", c->width, 1, 1 << 20},
+                 {"encoder_layers", c->encoder_layers, 0, 1 << 12},
+                 {"decoder_layers", c->decoder_layers, 0, 1 << 12},
+                 {"heads", c->heads, 1, 1 << 16},
+                 {"kv_heads", c->kv_heads, 0, 1 << 16},
+                 {"decoder_heads", c->decoder_heads, 1, 1 << 16},
+                 {"head_dim", c->head_dim, 0, 1 << 16},
+                 {"hidden", c->hidden, 1, 1 << 24},
+                 {"decoder_hidden", c->decoder_hidden, 1, 1 << 24},
+                 {"most_positions", c->most_positions, 1, 1 << 28},
+                 {"position_offset", c->position_offset, 0, 1 << 16},
+                 {"types", c->types, 0, 1 << 16},
+                 {"labels", c->labels, 0, 1 << 20}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        FV_RETURN_IF(sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most, ctx,
+                     FV_ERR_ARGUMENT, "transformer: %s is %lld, not %lld to %lld", sizes[i].name,
+                     (long long)sizes[i].value, (long long)sizes[i].least,
+                     (long long)sizes[i].most);
+    FV_RETURN_IF(c->encoder_layers + c->decoder_layers == 0, ctx, FV_ERR_ARGUMENT,
+                 "transformer: it needs layers");
+    FV_RETURN_IF(c->head_dim == 0 && (c->width % c->heads || c->width % c->decoder_heads), ctx,
+                 FV_ERR_ARGUMENT, "transformer: %lld heads do not divide width %lld",
+                 (long long)(c->width % c->heads ? c->heads : c->decoder_heads),
+                 (long long)c->width);
+    return FV_OK;
+}
+
+static fv_status check_numbers(fv_ctx *ctx, const fv_transformer_config *c)
+{
+    const struct {
+        const char *name;
+        double value;
+    } shares[] = {{"dropout", c->dropout},
+                  {"attention_dropout", c->attention_dropout},
+                  {"hidden_dropout", c->hidden_dropout},
+                  {"label_dropout", c->label_dropout},
+                  {"smoothing", c->smoothing}};
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
+        FV_RETURN_IF(!(shares[i].value >= 0 && shares[i].value < 1), ctx, FV_ERR_ARGUMENT,
+                     "transformer: %s is %g, not 0 to below 1", shares[i].name, shares[i].value);
+    FV_RETURN_IF(!(c->start_deviation >= 0 && c->start_deviation < 1e3), ctx, FV_ERR_ARGUMENT,
+                 "transformer: start_deviation is %g", c->start_deviation);
+    FV_RETURN_IF(!(c->logits_scale > 0 && isfinite(c->logits_scale)), ctx, FV_ERR_ARGUMENT,
+                 "transformer: logits_scale is %g", c->logits_scale);
+    const int64_t vocabulary = c->target_vocabulary ? c->target_vocabulary : c->vocabulary;
+    FV_RETURN_IF(c->start < -1 || c->start >= vocabulary || c->end < -1 || c->end >= vocabulary ||
+                     c->pad < -1 || c->pad >= c->vocabulary || c->pad >= vocabulary,
+                 ctx, FV_ERR_ARGUMENT, "transformer: start, end and pad are tokens, or -1");
+    return FV_OK;
+}
+
+/* What a family has no name for, its files cannot hold. */
+static fv_status check_family(fv_ctx *ctx, const fv_transformer_config *c)
+{
+    const fv_family_names *n = fv_family_names_of(c->family);
+    const fv_side_names *one = c->encoder_layers ? &n->encoder : &n->decoder;
+    const bool learned = c->positions == FV_POSITION_LEARNED;
+    const struct {
+        bool wanted;
+        const char *name, *what;
+    } parts[] = {{c->encoder_layers > 0, n->encoder.layer, "an encoder"},
+                 {c->decoder_layers > 0, n->decoder.layer, "a decoder"},
+                 {c->types > 0, one->types, "kinds of token"},
+                 {learned, one->positions, "learned positions"},
+                 {c->positions == FV_POSITION_RELATIVE, one->relative, "relative positions"},
+                 {c->embedding_norm, one->embedding_norm, "a norm of the embedding"},
+                 {c->final_norm, one->final_norm, "a last norm"},
+                 {c->gated, one->gated.ff.up, "gates"},
+                 {!c->gated, one->block.ff.up, "feed-forward layers without gates"},
+                 {c->logits_bias, n->logits_bias, "a bias of the logits"},
+                 {c->words, n->words_dense, "a head for words"},
+                 {c->pooler || c->next_sentence, n->pooler, "a pooler"},
+                 {c->labels > 0, n->labels, "classes"}};
+    FV_RETURN_IF((unsigned)c->family >= FV_FAMILY_COUNT, ctx, FV_ERR_ARGUMENT,
+                 "transformer: there is no family %d", (int)c->family);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        FV_RETURN_IF(parts[i].wanted && !parts[i].name, ctx, FV_ERR_ARGUMENT,
+                     "transformer: %s models do not have %s", n->model_type, parts[i].what);
+    return FV_OK;
+}
+
+static fv_status check_parts(fv_ctx *ctx, const fv_transformer_config *c)
+{
+    FV_RETURN_IF((unsigned)c->positions >= FV_POSITION_COUNT, ctx, FV_ERR_ARGUMENT,
+                 "transformer: no such kind of positions");
+    FV_RETURN_IF(c->decoder_layers && (c->words || c->pooler || c->next_sentence || c->labels), ctx,
+                 FV_ERR_ARGUMENT, "transformer: words, pooler and classes are heads of encoders");
+    FV_RETURN_IF((c->next_sentence || (c->labels && !c->label_tokens)) && !c->pooler, ctx,
+                 FV_ERR_ARGUMENT, "transformer: classes of a text need the pooler");
+    FV_RETURN_IF(c->target_vocabulary && !(c->encoder_layers && c->decoder_layers), ctx,
+                 FV_ERR_ARGUMENT, "transformer: target_vocabulary needs both sides");
+    FV_RETURN_IF(c->logits_bias && !c->decoder_layers && !c->words, ctx, FV_ERR_ARGUMENT,
+                 "transformer: a bias of logits that are not there");
+    return FV_OK;
+}
+
+/* ---- one side ---------------------------------------------------------------------- */
+
+static fv_block_config block_of(const fv_transformer_config *c, const fv_side_names *names,
+                                bool encoder)
+{
+    const int64_t heads = encoder ? c->heads : c->decoder_heads;
+    fv_block_config b;
+    fv_block_config_init(&b, sizeof b, c->width, heads);
+    b.names = c->gated ? &names->gated : &names->block;
+    b.norm = c->norm;
+    b.eps = c->eps;
+    b.bias = c->bias;
+    b.post = c->post;
+    b.dropout = c->dropout;
+    fv_heads_config *h = &b.self;
+    if (c->head_dim > 0) h->d_k = c->head_dim;
+    h->kv_heads = c->kv_heads;
+    h->bias = h->bias_out = c->attention_bias;
+    h->packed = b.names->self.qkv && !b.names->self.q;
+    h->start = c->start_deviation;
+    h->attention.score = c->unscaled ? FV_ATTENTION_DOT : FV_ATTENTION_SCALED;
+    h->attention.dropout = c->attention_dropout;
+    if (!encoder && c->encoder_layers > 0) b.cross = *h;
+    if (!encoder) h->attention.causal = FV_CAUSAL_TOP_LEFT;
+    if (c->positions == FV_POSITION_ROTARY) {
+        h->rotary = c->rotary;
+        if (h->rotary.width == 0) h->rotary.width = h->d_k;
+    }
+    b.ff.hidden = encoder ? c->hidden : c->decoder_hidden;
+    b.ff.act = c->act;
+    b.ff.gated = c->gated;
+    b.ff.bias = c->ff_bias;
+    b.ff.dropout = c->hidden_dropout;
+    b.ff.start = c->start_deviation;
+    if (c->family == FV_FAMILY_GPT2) /* the sum of 2 layers' results keeps its size */
+        h->start_out = b.ff.start_out =
+            c->start_deviation / sqrt(2.0 * (double)(c->decoder_layers ? c->decoder_layers : 1));
+    return b;
+}
+
+/* Matrices that the family's files hold transposed. */
+static fv_status mark_transposed(fv_params *params, const char *prefix, const fv_block_names *n)
+{
+    const char *const parts[] = {n->self.qkv, n->self.out, n->ff.up, n->ff.down};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char name[FV_NN_NAME];
+        snprintf(name, sizeof name, "%.200s.%.200s.weight", prefix, parts[i]);
+        FV_FORWARD(fv_params_store_transposed(params, name));
+    }
+    return FV_OK;
+}
+
+static fv_status create_blocks(fv_transformer *m, fv_side *s, const fv_side_names *names)
+{
+    fv_ctx *ctx = m->ctx;
+    s->blocks = fv_mem_zalloc(&ctx->mem, (size_t)s->layers * sizeof *s->blocks);
+    FV_RETURN_IF(!s->blocks, ctx, FV_ERR_MEMORY, "no memory for %lld layers", (long long)s->layers);
+    const fv_block_config cfg = block_of(&m->cfg, names, s->encoder);
+    const bool transposed = fv_family_names_of(m->cfg.family)->transposed;
+    for (int64_t i = 0; i < s->layers; i++) {
+        char prefix[FV_NN_NAME];
+        snprintf(prefix, sizeof prefix, "%s%lld", names->layer, (long long)i);
+        FV_FORWARD(fv_block_create(m->params, prefix, &cfg, &s->blocks[i]));
+        if (transposed) FV_FORWARD(mark_transposed(m->params, prefix, cfg.names));
+    }
+    return FV_OK;
+}
+
+static fv_status create_relative(fv_transformer *m, fv_side *s, const fv_side_names *names)
+{
+    const fv_transformer_config *c = &m->cfg;
+    s->relative = (fv_relative){.kind = FV_RELATIVE_T5,
+                                .reach = c->relative_reach,
+                                .buckets = c->relative_buckets,
+                                .both_ways = s->encoder};
+    const int64_t rows = fv_relative_rows(&s->relative);
+    FV_RETURN_IF(rows == 0, m->ctx, FV_ERR_ARGUMENT,
+                 "transformer: %lld buckets for distances to %lld", (long long)c->relative_buckets,
+                 (long long)c->relative_reach);
+    return fv_table_create(m->params, names->relative, rows,
+                           s->encoder ? c->heads : c->decoder_heads, 0.02, &s->relative_table);
+}
+
+static fv_status create_embedding(fv_transformer *m, fv_side *s, const fv_side_names *names)
+{
+    const fv_transformer_config *c = &m->cfg;
+    const char *shared = fv_family_names_of(c->family)->shared;
+    const bool both = c->encoder_layers > 0 && c->decoder_layers > 0 && c->target_vocabulary == 0;
+    const int64_t rows = !s->encoder && c->target_vocabulary ? c->target_vocabulary : c->vocabulary;
+    const double start = c->start_deviation > 0 ? c->start_deviation : 1 / sqrt((double)c->width);
+    FV_FORWARD(fv_table_create(m->params, both ? shared : names->embedding, rows, c->width, start,
+                               &s->embedding));
+    if (c->positions == FV_POSITION_LEARNED)
+        FV_FORWARD(fv_table_create(m->params, names->positions,
+                                   c->most_positions + c->position_offset, c->width, start,
+                                   &s->positions));
+    if (c->types > 0 && names->types)
+        FV_FORWARD(fv_table_create(m->params, names->types, c->types, c->width, start, &s->types));
+    if (c->embedding_norm)
+        FV_FORWARD(fv_norm_layer_create(m->params, names->embedding_norm, c->width, c->norm,
+                                        c->bias, c->eps, &s->embedding_norm));
+    return FV_OK;
+}
+
+static fv_status create_stack(fv_transformer *m, bool encoder)
+{
+    const fv_transformer_config *c = &m->cfg;
+    fv_side *s = encoder ? &m->encoder : &m->decoder;
+    const fv_family_names *all = fv_family_names_of(c->family);
+    const fv_side_names *names = encoder ? &all->encoder : &all->decoder;
+    s->encoder = encoder;
+    s->layers = encoder ? c->encoder_layers : c->decoder_layers;
+    if (s->layers == 0) return FV_OK;
+    FV_FORWARD(create_embedding(m, s, names));
+    if (c->positions == FV_POSITION_RELATIVE) FV_FORWARD(create_relative(m, s, names));
+    FV_FORWARD(create_blocks(m, s, names));
+    if (c->final_norm)
+        FV_FORWARD(fv_norm_layer_create(m->params, names->final_norm, c->width, c->norm, c->bias,
+                                        c->eps, &s->final_norm));
+    return FV_OK;
+}
+
+/* ---- heads ------------------------------------------------------------------------- */
+
+static fv_status create_logits(fv_transformer *m, const fv_family_names *n)
+{
+    const fv_transformer_config *c = &m->cfg;
+    const fv_side *s = c->decoder_layers ? &m->decoder : &m->encoder;
+    if (!c->decoder_layers && !c->words) return FV_OK;
+    const int64_t rows = s->embedding->shape[0];
+    m->logits = s->embedding;
+    if (!c->tied)
+        FV_FORWARD(fv_table_create(
+            m->params, n->logits, rows, c->width,
+            c->start_deviation > 0 ? c->start_deviation : 1 / sqrt((double)c->width), &m->logits));
+    if (c->logits_bias) {
+        const int64_t shape[2] = {1, rows};
+        const int skip = n->logits_bias_row ? 0 : 1;
+        m->logits_bias = fv_nn_weight(m->params, "", n->logits_bias, 2 - skip, shape + skip,
+                                      fv_init_constant(0));
+    }
+    if (!c->words) return m->ctx->error;
+    FV_FORWARD(fv_dense_create(m->params, n->words_dense, c->width, c->width, c->bias,
+                               c->start_deviation, &m->words_dense));
+    return fv_norm_layer_create(m->params, n->words_norm, c->width, c->norm, c->bias, c->eps,
+                                &m->words_norm);
+}
+
+static fv_status create_heads(fv_transformer *m)
+{
+    const fv_transformer_config *c = &m->cfg;
+    const fv_family_names *n = fv_family_names_of(c->family);
+    FV_FORWARD(create_logits(m, n));
+    if (c->pooler)
+        FV_FORWARD(fv_dense_create(m->params, n->pooler, c->width, c->width, c->bias,
+                                   c->start_deviation, &m->pooler));
+    if (c->next_sentence)
+        FV_FORWARD(fv_dense_create(m->params, n->next_sentence, c->width, 2, c->bias,
+                                   c->start_deviation, &m->next_sentence));
+    if (c->labels)
+        FV_FORWARD(fv_dense_create(m->params, n->labels, c->width, c->labels, c->bias,
+                                   c->start_deviation, &m->labels));
+    return m->ctx->error;
+}
+
+/* ---- the whole --------------------------------------------------------------------- */
+
+static fv_status build(fv_transformer *m)
+{
+    FV_FORWARD(create_stack(m, true));
+    FV_FORWARD(create_stack(m, false));
+    return create_heads(m);
+}
+
+fv_status fv_transformer_create(fv_params *params, const fv_transformer_config *cfg,
+                                fv_transformer **out)
+{
+    fv_ctx *ctx = fv_params_context(params);
+    FV_RETURN_IF(cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
+                 "transformer: the config was not initialised");
+    if (ctx->error != FV_OK) return ctx->error;
+    fv_transformer_config own = *cfg;
+    complete(&own);
+    FV_FORWARD(check_sizes(ctx, &own));
+    FV_FORWARD(check_numbers(ctx, &own));
+    FV_FORWARD(check_family(ctx, &own));
+    FV_FORWARD(check_parts(ctx, &own));
+    fv_transformer *m = fv_mem_zalloc(&ctx->mem, sizeof *m);
+    FV_RETURN_IF(!m, ctx, FV_ERR_MEMORY, "no memory for a model");
+    m->ctx = ctx;
+    m->params = params;
+    m->cfg = own;
+    const fv_status status = build(m);
+    if (status == FV_OK)
+        *out = m;
+    else
+        fv_transformer_destroy(&m);
+    return status;
+}
+
+static void free_blocks(fv_ctx *ctx, fv_side *s)
+{
+    if (s->blocks) fv_mem_free(&ctx->mem, s->blocks, (size_t)s->layers * sizeof *s->blocks);
+}
+
+void fv_transformer_destroy(fv_transformer **model)
+{
+    fv_transformer *m = *model;
+    if (!m) return;
+    free_blocks(m->ctx, &m->encoder);
+    free_blocks(m->ctx, &m->decoder);
+    fv_mem_free(&m->ctx->mem, m, sizeof *m);
+    *model = NULL;
+}
+
+const fv_transformer_config *fv_transformer_settings(const fv_transformer *model)
+{
+    return &model->cfg;
+}
+
+fv_params *fv_transformer_params(const fv_transformer *model) { return model->params; }

@@ -1,0 +1,211 @@
+/* Losses, summed over tokens. States that nothing is wanted of never reach the logits. */
+#include <string.h>
+
+#include "attention/host.h"
+#include "base/check.h"
+#include "models/transformer.h"
+
+/* ---- wishes ------------------------------------------------------------------------- */
+
+/* Places in the flat list of states, and the token wanted at each. */
+typedef struct wishes {
+    int64_t count, filled;
+    int64_t *place, *token;
+} wishes;
+
+static wishes room_for(fv_ctx *ctx, int64_t count)
+{
+    return (wishes){.count = count,
+                    .place = fv_host_room(ctx, FV_I64, 1, &count),
+                    .token = fv_host_room(ctx, FV_I64, 1, &count)};
+}
+
+static void wish(wishes *w, int64_t place, int64_t token)
+{
+    if (!w->place || !w->token || w->filled == w->count) return;
+    w->place[w->filled] = place;
+    w->token[w->filled++] = token;
+}
+
+/* Frees the wishes. */
+static fv_tensor *summed(fv_ctx *ctx, const fv_transformer *m, fv_tensor *states, wishes *w,
+                         const fv_pass *pass)
+{
+    fv_tensor *place = fv_host_tensor(ctx, FV_I64, w->place, 1, &w->count, FV_I64);
+    fv_tensor *token = fv_host_tensor(ctx, FV_I64, w->token, 1, &w->count, FV_I64);
+    if (ctx->error != FV_OK) return ctx->invalid;
+    fv_tensor *flat = fv_reshape(ctx, states, 2, (int64_t[]){-1, m->cfg.width});
+    if (w->count < flat->shape[0]) flat = fv_index_select(ctx, flat, 0, place);
+    return fv_cross_entropy(ctx, fv_transformer_logits(ctx, m, flat), token, -1,
+                            pass && pass->training ? m->cfg.smoothing : 0, FV_REDUCTION_SUM);
+}
+
+/* Where sequence i begins in the flat list of states; `packed` is where it would if packed. */
+static int64_t place_of(const fv_rows *rows, int64_t i, int64_t packed)
+{
+    return rows->begin ? packed : i * rows->ids->shape[1];
+}
+
+/* ---- sequences with other ends ------------------------------------------------------- */
+
+/* A list of sequences that points into other lists, or into room of its own. */
+typedef struct list {
+    fv_ctx *ctx;
+    fv_sequences as;
+    const int64_t **tokens;
+    int64_t *length, *own;
+    size_t own_bytes;
+} list;
+
+static void list_free(list *l)
+{
+    fv_mem *mem = &l->ctx->mem;
+    const size_t n = (size_t)l->as.count;
+    if (l->tokens) fv_mem_free(mem, l->tokens, n * sizeof *l->tokens);
+    if (l->length) fv_mem_free(mem, l->length, n * sizeof *l->length);
+    if (l->own) fv_mem_free(mem, l->own, l->own_bytes);
+}
+
+/* Room for `count` sequences and for `own` tokens. false: poisoned. */
+static bool list_make(fv_ctx *ctx, int64_t count, int64_t own, list *l)
+{
+    *l = (list){.ctx = ctx, .as = {.count = count}};
+    size_t pointers = 0, numbers = 0;
+    if (ctx->error != FV_OK) return false;
+    const bool sound = count > 0 && own >= 0 &&
+                       fv_mul_size((size_t)count, sizeof *l->tokens, &pointers) &&
+                       fv_mul_size((size_t)count, sizeof *l->length, &numbers) &&
+                       fv_mul_size((size_t)own, sizeof *l->own, &l->own_bytes);
+    if (!sound) {
+        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: %lld sequences", (long long)count);
+        l->as.count = 0;
+        return false;
+    }
+    l->tokens = fv_mem_alloc(&ctx->mem, pointers);
+    l->length = fv_mem_alloc(&ctx->mem, numbers);
+    if (own) l->own = fv_mem_alloc(&ctx->mem, l->own_bytes);
+    l->as.tokens = l->tokens;
+    l->as.length = l->length;
+    if (!l->tokens || !l->length || (own && !l->own))
+        fv_poison(ctx, FV_ERR_MEMORY, "no memory for %lld sequences", (long long)count);
+    return ctx->error == FV_OK;
+}
+
+/* ---- next tokens --------------------------------------------------------------------- */
+
+/* All but the last token of each, which has no next one. */
+static bool without_last(fv_ctx *ctx, const fv_sequences *s, list *l, int64_t *total)
+{
+    *total = 0;
+    if (!list_make(ctx, s->count, 0, l)) return false;
+    for (int64_t i = 0; i < s->count; i++) {
+        if (s->length[i] < 2) {
+            fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: sequence %lld has no next token",
+                      (long long)i);
+            return false;
+        }
+        l->tokens[i] = s->tokens[i];
+        l->length[i] = s->length[i] - 1;
+        *total += l->length[i];
+    }
+    return true;
+}
+
+fv_tensor *fv_transformer_next_loss(fv_ctx *ctx, const fv_transformer *model,
+                                    const fv_sequences *sequences, const fv_pass *pass)
+{
+    list inputs;
+    int64_t total, packed = 0;
+    fv_tensor *loss = ctx->invalid;
+    if (without_last(ctx, sequences, &inputs, &total)) {
+        const fv_rows rows = fv_transformer_rows(ctx, model, &inputs.as);
+        fv_tensor *states = fv_transformer_decode(ctx, model, &rows, NULL, NULL, pass);
+        wishes w = room_for(ctx, total);
+        for (int64_t i = 0; ctx->error == FV_OK && i < sequences->count; i++) {
+            const int64_t from = place_of(&rows, i, packed);
+            for (int64_t t = 0; t < inputs.length[i]; t++)
+                wish(&w, from + t, sequences->tokens[i][t + 1]);
+            packed += inputs.length[i];
+        }
+        loss = summed(ctx, model, states, &w, pass);
+    }
+    list_free(&inputs);
+    return loss;
+}
+
+/* ---- pairs --------------------------------------------------------------------------- */
+
+/* The start token and then the target, of each pair. */
+static bool with_start(fv_ctx *ctx, const fv_transformer *m, const fv_token_pairs *batch, list *l)
+{
+    const int64_t total = fv_token_pairs_tokens(batch);
+    if (!list_make(ctx, batch->count, total, l)) return false;
+    if (m->cfg.start < 0 || m->cfg.end < 0) {
+        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: pairs need start and end tokens");
+        return false;
+    }
+    int64_t *to = l->own;
+    for (int64_t i = 0; i < batch->count; i++) {
+        const int64_t n = batch->target_length[i];
+        l->tokens[i] = to;
+        l->length[i] = n + 1;
+        *to++ = m->cfg.start;
+        if (n > 0) memcpy(to, batch->target[i], (size_t)n * sizeof *to);
+        to += n;
+    }
+    return true;
+}
+
+fv_tensor *fv_transformer_pair_loss(fv_ctx *ctx, const fv_transformer *model,
+                                    const fv_token_pairs *batch, const fv_pass *pass)
+{
+    list inputs;
+    fv_tensor *loss = ctx->invalid;
+    int64_t packed = 0;
+    if (with_start(ctx, model, batch, &inputs)) {
+        const fv_sequences sources = {
+            .count = batch->count, .tokens = batch->source, .length = batch->source_length};
+        const fv_rows source = fv_transformer_rows(ctx, model, &sources);
+        const fv_rows target = fv_transformer_rows(ctx, model, &inputs.as);
+        fv_tensor *memory = fv_transformer_encode(ctx, model, &source, pass);
+        fv_tensor *states = fv_transformer_decode(ctx, model, &target, memory, &source, pass);
+        wishes w = room_for(ctx, fv_token_pairs_tokens(batch));
+        for (int64_t i = 0; ctx->error == FV_OK && i < batch->count; i++) {
+            const int64_t from = place_of(&target, i, packed), n = batch->target_length[i];
+            for (int64_t t = 0; t <= n; t++)
+                wish(&w, from + t, t < n ? batch->target[i][t] : model->cfg.end);
+            packed += n + 1;
+        }
+        loss = summed(ctx, model, states, &w, pass);
+    }
+    list_free(&inputs);
+    return loss;
+}
+
+/* ---- masked words -------------------------------------------------------------------- */
+
+static int64_t count_wanted(const fv_sequences *s, const int64_t *const *wanted)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->count; i++)
+        for (int64_t t = 0; t < s->length[i]; t++)
+            n += wanted[i][t] != -1;
+    return n;
+}
+
+fv_tensor *fv_transformer_word_loss(fv_ctx *ctx, const fv_transformer *model,
+                                    const fv_sequences *sequences, const fv_rows *rows,
+                                    fv_tensor *states, const int64_t *const *wanted,
+                                    const fv_pass *pass)
+{
+    if (ctx->error != FV_OK) return ctx->invalid;
+    wishes w = room_for(ctx, count_wanted(sequences, wanted));
+    int64_t packed = 0;
+    for (int64_t i = 0; i < sequences->count; i++) {
+        const int64_t from = place_of(rows, i, packed);
+        for (int64_t t = 0; t < sequences->length[i]; t++)
+            if (wanted[i][t] != -1) wish(&w, from + t, wanted[i][t]);
+        packed += sequences->length[i];
+    }
+    return summed(ctx, model, states, &w, pass);
+}

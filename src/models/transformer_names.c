@@ -1,0 +1,138 @@
+/* What the parameters of each family are called in its files. */
+#include "models/transformer.h"
+
+#define OUR_HEADS(part)                                                                            \
+    {                                                                                              \
+        part ".q_proj", part ".k_proj", part ".v_proj", part ".qkv_proj", part ".out_proj"         \
+    }
+#define OUR_BLOCK                                                                                  \
+    {                                                                                              \
+        .self = OUR_HEADS("self"), .cross = OUR_HEADS("cross"),                                    \
+        .ff = {"ff.up", "ff.gate", "ff.down"}, .self_norm = "self_norm",                           \
+        .cross_norm = "cross_norm", .ff_norm = "ff_norm"                                           \
+    }
+#define OUR_STACK(side)                                                                            \
+    {                                                                                              \
+        .embedding = side ".embedding", .positions = side ".positions", .types = side ".types",    \
+        .embedding_norm = side ".embedding_norm", .layer = side ".", .block = OUR_BLOCK,           \
+        .gated = OUR_BLOCK, .relative = side ".relative", .final_norm = side ".norm"               \
+    }
+
+#define MARIAN_HEADS(part)                                                                         \
+    {                                                                                              \
+        part ".q_proj", part ".k_proj", part ".v_proj", NULL, part ".out_proj"                     \
+    }
+#define MARIAN_STACK(side)                                                                         \
+    {                                                                                              \
+        .embedding = "model." side ".embed_tokens", .positions = "model." side ".embed_positions", \
+        .layer = "model." side ".layers.", .block = {                                              \
+            .self = MARIAN_HEADS("self_attn"),                                                     \
+            .cross = MARIAN_HEADS("encoder_attn"),                                                 \
+            .ff = {"fc1", NULL, "fc2"},                                                            \
+            .self_norm = "self_attn_layer_norm",                                                   \
+            .cross_norm = "encoder_attn_layer_norm",                                               \
+            .ff_norm = "final_layer_norm"                                                          \
+        }                                                                                          \
+    }
+
+#define T5_HEADS(part)                                                                             \
+    {                                                                                              \
+        part ".q", part ".k", part ".v", NULL, part ".o"                                           \
+    }
+/* `ff_at` is the number of the feed-forward sublayer. */
+#define T5_BLOCK(ff_at, ...)                                                                       \
+    {                                                                                              \
+        .self = T5_HEADS("layer.0.SelfAttention"), .cross = T5_HEADS("layer.1.EncDecAttention"),   \
+        .ff = {__VA_ARGS__, "layer." ff_at ".DenseReluDense.wo"},                                  \
+        .self_norm = "layer.0.layer_norm", .cross_norm = "layer.1.layer_norm",                     \
+        .ff_norm = "layer." ff_at ".layer_norm"                                                    \
+    }
+#define T5_STACK(side, ff_at)                                                                      \
+    {                                                                                              \
+        .embedding = side ".embed_tokens", .layer = side ".block.",                                \
+        .block = T5_BLOCK(ff_at, "layer." ff_at ".DenseReluDense.wi", NULL),                       \
+        .gated = T5_BLOCK(ff_at, "layer." ff_at ".DenseReluDense.wi_1",                            \
+                          "layer." ff_at ".DenseReluDense.wi_0"),                                  \
+        .relative = side ".block.0.layer.0.SelfAttention.relative_attention_bias",                 \
+        .final_norm = side ".final_layer_norm"                                                     \
+    }
+
+static const fv_family_names families[FV_FAMILY_COUNT] = {
+    [FV_FAMILY_FOVEA] = {.model_type = "fovea-transformer",
+                         .shared = "embedding",
+                         .encoder = OUR_STACK("encoder"),
+                         .decoder = OUR_STACK("decoder"),
+                         .logits = "logits",
+                         .logits_bias = "logits.bias",
+                         .words_dense = "words.dense",
+                         .words_norm = "words.norm",
+                         .pooler = "pooler",
+                         .next_sentence = "next_sentence",
+                         .labels = "labels"},
+    [FV_FAMILY_GPT2] = {.model_type = "gpt2",
+                        .prefix = "transformer.",
+                        .decoder = {.embedding = "transformer.wte",
+                                    .positions = "transformer.wpe",
+                                    .layer = "transformer.h.",
+                                    .block = {.self = {.qkv = "attn.c_attn", .out = "attn.c_proj"},
+                                              .ff = {"mlp.c_fc", NULL, "mlp.c_proj"},
+                                              .self_norm = "ln_1",
+                                              .ff_norm = "ln_2"},
+                                    .final_norm = "transformer.ln_f"},
+                        .logits = "lm_head",
+                        .transposed = true,
+                        .pad_learns = true},
+    [FV_FAMILY_BERT] = {.model_type = "bert",
+                        .prefix = "bert.",
+                        .encoder = {.embedding = "bert.embeddings.word_embeddings",
+                                    .positions = "bert.embeddings.position_embeddings",
+                                    .types = "bert.embeddings.token_type_embeddings",
+                                    .embedding_norm = "bert.embeddings.LayerNorm",
+                                    .layer = "bert.encoder.layer.",
+                                    .block = {.self = {"attention.self.query", "attention.self.key",
+                                                       "attention.self.value", NULL,
+                                                       "attention.output.dense"},
+                                              .ff = {"intermediate.dense", NULL, "output.dense"},
+                                              .self_norm = "attention.output.LayerNorm",
+                                              .ff_norm = "output.LayerNorm"}},
+                        .logits = "cls.predictions.decoder",
+                        .logits_bias = "cls.predictions.bias",
+                        .words_dense = "cls.predictions.transform.dense",
+                        .words_norm = "cls.predictions.transform.LayerNorm",
+                        .pooler = "bert.pooler.dense",
+                        .next_sentence = "cls.seq_relationship",
+                        .labels = "classifier"},
+    [FV_FAMILY_MARIAN] = {.model_type = "marian",
+                          .prefix = "model.",
+                          .shared = "model.shared",
+                          .encoder = MARIAN_STACK("encoder"),
+                          .decoder = MARIAN_STACK("decoder"),
+                          .logits = "lm_head",
+                          .logits_bias = "final_logits_bias",
+                          .logits_bias_row = true},
+    [FV_FAMILY_T5] = {.model_type = "t5",
+                      .shared = "shared",
+                      .pad_learns = true,
+                      .encoder = T5_STACK("encoder", "1"),
+                      .decoder = T5_STACK("decoder", "2"),
+                      .logits = "lm_head"},
+    [FV_FAMILY_LLAMA] =
+        {.model_type = "llama",
+         .prefix = "model.",
+         .decoder = {.embedding = "model.embed_tokens",
+                     .layer = "model.layers.",
+                     .gated = {.self = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                        NULL, "self_attn.o_proj"},
+                               .ff = {"mlp.up_proj", "mlp.gate_proj", "mlp.down_proj"},
+                               .self_norm = "input_layernorm",
+                               .ff_norm = "post_attention_layernorm"},
+                     .final_norm = "model.norm"},
+         .logits = "lm_head"},
+};
+
+const fv_family_names *fv_family_names_of(fv_family family)
+{
+    return (unsigned)family < FV_FAMILY_COUNT ? &families[family] : &families[FV_FAMILY_FOVEA];
+}
+
+const char *fv_family_name(fv_family family) { return fv_family_names_of(family)->model_type; }

@@ -1,0 +1,188 @@
+/* Tokens as passes read them, and where they stand. */
+#include <string.h>
+
+#include "attention/host.h"
+#include "models/transformer.h"
+
+/* ---- from the host ------------------------------------------------------------------ */
+
+static bool measure(fv_ctx *ctx, const fv_sequences *s, int64_t *total, int64_t *longest)
+{
+    *total = *longest = 0;
+    if (ctx->error != FV_OK) return false;
+    for (int64_t i = 0; i < s->count; i++) {
+        if (s->length[i] < 1 || s->length[i] > INT64_MAX / 2 - *total) {
+            fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: sequence %lld has %lld tokens",
+                      (long long)i, (long long)s->length[i]);
+            return false;
+        }
+        *total += s->length[i];
+        if (s->length[i] > *longest) *longest = s->length[i];
+    }
+    if (s->count < 1) fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: no sequences");
+    return ctx->error == FV_OK;
+}
+
+/* i64 [1, total]: all lists one behind the other; without lists, the places in each. */
+static fv_tensor *joined(fv_ctx *ctx, const fv_sequences *s, const int64_t *const *lists,
+                         int64_t total)
+{
+    const int64_t shape[2] = {1, total};
+    int64_t *x = fv_host_room(ctx, FV_I64, 2, shape), at = 0;
+    for (int64_t i = 0; x && i < s->count; at += s->length[i++])
+        for (int64_t t = 0; t < s->length[i]; t++)
+            x[at + t] = lists ? lists[i][t] : t;
+    return fv_host_tensor(ctx, FV_I64, x, 2, shape, FV_I64);
+}
+
+fv_rows fv_rows_pack(fv_ctx *ctx, const fv_sequences *s)
+{
+    fv_rows rows = {.ids = ctx->invalid};
+    int64_t total;
+    if (!measure(ctx, s, &total, &rows.longest)) return rows;
+    rows.ids = joined(ctx, s, s->tokens, total);
+    if (s->types) rows.types = joined(ctx, s, s->types, total);
+    if (s->count == 1) return rows;
+    rows.positions = joined(ctx, s, NULL, total);
+    const int64_t shape[1] = {s->count + 1};
+    int64_t *begin = fv_host_room(ctx, FV_I64, 1, shape), at = 0;
+    for (int64_t i = 0; begin && i <= s->count; i++) {
+        begin[i] = at;
+        if (i < s->count) at += s->length[i];
+    }
+    rows.begin = fv_host_tensor(ctx, FV_I64, begin, 1, shape, FV_I64);
+    return rows;
+}
+
+/* i64 [count, longest], `rest` where a list has ended. */
+static fv_tensor *rectangle(fv_ctx *ctx, const fv_sequences *s, const int64_t *const *lists,
+                            int64_t longest, int64_t rest)
+{
+    const int64_t shape[2] = {s->count, longest};
+    int64_t *x = fv_host_room(ctx, FV_I64, 2, shape);
+    for (int64_t i = 0; x && i < s->count; i++)
+        for (int64_t t = 0; t < longest; t++)
+            x[i * longest + t] = t >= s->length[i] ? rest : lists ? lists[i][t] : 1;
+    return fv_host_tensor(ctx, FV_I64, x, 2, shape, FV_I64);
+}
+
+fv_rows fv_rows_pad(fv_ctx *ctx, const fv_sequences *s, int64_t pad)
+{
+    fv_rows rows = {.ids = ctx->invalid};
+    int64_t total;
+    if (!measure(ctx, s, &total, &rows.longest)) return rows;
+    rows.ids = rectangle(ctx, s, s->tokens, rows.longest, pad < 0 ? 0 : pad);
+    if (s->types) rows.types = rectangle(ctx, s, s->types, rows.longest, 0);
+    if (total < s->count * rows.longest) rows.mask = rectangle(ctx, s, NULL, rows.longest, 0);
+    return rows;
+}
+
+fv_rows fv_transformer_rows(fv_ctx *ctx, const fv_transformer *model, const fv_sequences *s)
+{
+    return model->cfg.positions == FV_POSITION_RELATIVE ? fv_rows_pad(ctx, s, model->cfg.pad)
+                                                        : fv_rows_pack(ctx, s);
+}
+
+/* ---- checks ------------------------------------------------------------------------- */
+
+static bool fits(fv_ctx *ctx, const fv_tensor *ids, const fv_tensor *t, const char *what)
+{
+    if (!t || fv_shape_equal(2, ids->shape, t->rank, t->shape)) return true;
+    char a[FV_SHAPE_TEXT], b[FV_SHAPE_TEXT];
+    fv_poison(ctx, FV_ERR_SHAPE, "transformer: %s %s, not %s like the ids", what,
+              fv_shape_text(a, t->rank, t->shape), fv_shape_text(b, 2, ids->shape));
+    return false;
+}
+
+bool fv_rows_check(fv_ctx *ctx, const fv_transformer *m, const fv_rows *rows)
+{
+    if (ctx->error != FV_OK) return false;
+    const fv_tensor *ids = rows->ids;
+    if (!ids || ids->rank != 2 || ids->dtype != FV_I64 || ids->count == 0) {
+        fv_poison(ctx, FV_ERR_SHAPE, "transformer: ids are i64 [batch, n], and not empty");
+        return false;
+    }
+    if (!fits(ctx, ids, rows->types, "types") || !fits(ctx, ids, rows->positions, "positions") ||
+        !fits(ctx, ids, rows->mask, "a mask"))
+        return false;
+    if (rows->begin && (ids->shape[0] != 1 || rows->mask)) {
+        fv_poison(ctx, FV_ERR_SHAPE, "transformer: packed documents are one row without a mask");
+        return false;
+    }
+    if (rows->begin && m->cfg.positions == FV_POSITION_RELATIVE) {
+        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: relative positions need a rectangle of ids");
+        return false;
+    }
+    const int64_t longest = rows->begin ? rows->longest : ids->shape[1];
+    const bool bounded =
+        m->cfg.positions == FV_POSITION_LEARNED || m->cfg.positions == FV_POSITION_ROTARY;
+    if (bounded && longest > m->cfg.most_positions) {
+        fv_poison(ctx, FV_ERR_LIMIT, "transformer: %lld tokens, but the model has %lld positions",
+                  (long long)longest, (long long)m->cfg.most_positions);
+        return false;
+    }
+    return true;
+}
+
+int64_t fv_rows_documents(const fv_rows *rows)
+{
+    return rows->begin ? rows->begin->shape[0] - 1 : rows->ids->shape[0];
+}
+
+fv_tensor *fv_rows_visible(fv_ctx *ctx, const fv_rows *rows)
+{
+    if (!rows->mask || ctx->error != FV_OK) return NULL;
+    const int64_t *size = rows->mask->shape;
+    fv_tensor *zero = fv_zeros(ctx, rows->mask->dtype, 0, NULL);
+    return fv_reshape(ctx, fv_ne(ctx, rows->mask, zero), 4, (int64_t[]){size[0], 1, 1, size[1]});
+}
+
+/* ---- positions ---------------------------------------------------------------------- */
+
+/* Rows for tokens: of a table from `first` on, or those that `positions` names. */
+static fv_tensor *rows_of_table(fv_ctx *ctx, const fv_transformer *m, fv_tensor *table,
+                                const fv_rows *rows, int64_t first, fv_dtype dtype)
+{
+    const int64_t offset = table ? m->cfg.position_offset : 0;
+    const int64_t n = rows->ids->shape[1];
+    if (!rows->positions) {
+        if (table) return fv_positions_learned(ctx, table, first + offset, n);
+        return fv_sinusoid(ctx, dtype, first, n, m->cfg.width, 10000, m->cfg.sinusoid);
+    }
+    fv_tensor *index = rows->positions;
+    if (offset) index = fv_add(ctx, index, fv_scalar(ctx, FV_I64, (double)offset));
+    if (!table)
+        table = fv_sinusoid(ctx, dtype, 0, rows->longest, m->cfg.width, 10000, m->cfg.sinusoid);
+    return fv_embedding(ctx, table, index, -1);
+}
+
+fv_tensor *fv_side_angles(fv_ctx *ctx, const fv_transformer *m, const fv_rows *rows, int64_t first)
+{
+    if (m->cfg.positions != FV_POSITION_ROTARY || ctx->error != FV_OK) return NULL;
+    const fv_side *s = m->decoder.layers ? &m->decoder : &m->encoder;
+    const fv_rotary_config *rotary = &s->blocks[0].self.cfg.rotary;
+    const fv_dtype dtype = s->embedding->dtype;
+    if (!rows->positions) return fv_rotary_table(ctx, dtype, rotary, first, rows->ids->shape[1]);
+    fv_tensor *table = fv_rotary_table(ctx, dtype, rotary, 0, rows->longest);
+    return fv_index_select(ctx, table, 1, fv_reshape(ctx, rows->positions, 1, (int64_t[]){-1}));
+}
+
+/* ---- embedding ---------------------------------------------------------------------- */
+
+fv_tensor *fv_side_embed(fv_ctx *ctx, const fv_transformer *m, const fv_side *side,
+                         const fv_rows *rows, int64_t first, bool training)
+{
+    const fv_transformer_config *c = &m->cfg;
+    const int64_t pad = fv_family_names_of(c->family)->pad_learns ? -1 : c->pad;
+    fv_tensor *x = fv_embedding(ctx, side->embedding, rows->ids, pad);
+    if (c->scale_embedding) x = fv_scale(ctx, x, sqrt((double)c->width));
+    if (side->types) {
+        fv_tensor *types = rows->types ? fv_embedding(ctx, side->types, rows->types, -1)
+                                       : fv_slice(ctx, side->types, 0, 0, 1, 1);
+        x = fv_add(ctx, x, types);
+    }
+    if (c->positions == FV_POSITION_LEARNED || c->positions == FV_POSITION_SINUSOID)
+        x = fv_add(ctx, x, rows_of_table(ctx, m, side->positions, rows, first, x->dtype));
+    if (side->embedding_norm.weight) x = fv_norm_layer_run(ctx, &side->embedding_norm, x);
+    return training ? fv_dropout(ctx, x, c->dropout) : x;
+}

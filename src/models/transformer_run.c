@@ -1,0 +1,158 @@
+/* Passes through the stacks, and what is seen on the way. */
+#include <stdio.h>
+#include <string.h>
+
+#include "models/transformer.h"
+
+static const fv_pass plain = {.training = false};
+
+/* ---- looking ------------------------------------------------------------------------ */
+
+/* Whether a pattern, up to its comma, is the name; '*' stands for any bytes. */
+static bool matches(const char *pattern, const char *name)
+{
+    const char *star = NULL, *back = NULL; /* the last star, and where its part of the name ends */
+    while (*name) {
+        if (*pattern == '*') {
+            star = pattern++;
+            back = name;
+        } else if (*pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star + 1;
+            name = ++back;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0' || *pattern == ',';
+}
+
+static bool is_wanted(const fv_capture *capture, const char *name)
+{
+    if (!capture) return false;
+    for (const char *p = capture->sites; p; p = strchr(p, ',')) {
+        if (*p == ',') p++;
+        if (matches(p, name)) return true;
+    }
+    return capture->sites == NULL;
+}
+
+static fv_site site_of(const fv_side *s, int64_t layer, bool cross, char name[64])
+{
+    snprintf(name, 64, "%s.%lld.%s", s->encoder ? "encoder" : "decoder", (long long)layer,
+             cross ? "cross" : "self");
+    return (fv_site){.name = name, .encoder = s->encoder, .cross = cross, .layer = layer};
+}
+
+static void show(fv_ctx *ctx, const fv_capture *capture, fv_site *site,
+                 const fv_attention_result *result)
+{
+    if (ctx->error != FV_OK || !is_wanted(capture, site->name)) return;
+    site->seen = result->seen;
+    const fv_status status = capture->take(capture->user, ctx, site);
+    if (status != FV_OK && ctx->error == FV_OK) fv_poison_last(ctx, status);
+}
+
+/* ---- one stack ---------------------------------------------------------------------- */
+
+/* One block; what is looked at dies behind it. */
+static fv_tensor *run_block(fv_ctx *ctx, const fv_side *s, int64_t layer, fv_block_input *in,
+                            const fv_capture *capture)
+{
+    if (!capture) return fv_block_run(ctx, &s->blocks[layer], in, NULL);
+    char names[2][64];
+    fv_site self = site_of(s, layer, false, names[0]), cross = site_of(s, layer, true, names[1]);
+    const fv_attention_look nothing = {.weights = false};
+    in->look_self = is_wanted(capture, self.name) ? capture->look : nothing;
+    in->look_cross = is_wanted(capture, cross.name) ? capture->look : nothing;
+    fv_block_result result;
+    fv_scope_begin(ctx);
+    fv_tensor *y = fv_block_run(ctx, &s->blocks[layer], in, &result);
+    show(ctx, capture, &self, &result.self);
+    if (s->blocks[layer].cfg.cross.heads > 0) show(ctx, capture, &cross, &result.cross);
+    y = fv_scope_keep(ctx, y);
+    fv_scope_end(ctx);
+    return y;
+}
+
+fv_tensor *fv_side_finish(fv_ctx *ctx, const fv_side *side, fv_tensor *x)
+{
+    return side->final_norm.weight ? fv_norm_layer_run(ctx, &side->final_norm, x) : x;
+}
+
+/* `in` has all that the blocks share. */
+static fv_tensor *run_stack(fv_ctx *ctx, const fv_transformer *m, const fv_side *s,
+                            const fv_rows *rows, fv_block_input *in, const fv_pass *pass)
+{
+    const int64_t n = rows->ids->shape[1];
+    in->training = pass->training;
+    in->visible = fv_rows_visible(ctx, rows);
+    in->q_begin = in->k_begin = rows->begin;
+    in->angles = in->key_angles = fv_side_angles(ctx, m, rows, 0);
+    if (s->relative_table)
+        in->bias = fv_relative_bias(ctx, &s->relative, s->relative_table, 0, n, n);
+    in->x = fv_side_embed(ctx, m, s, rows, 0, pass->training);
+    for (int64_t i = 0; i < s->layers && ctx->error == FV_OK; i++)
+        in->x = run_block(ctx, s, i, in, pass->capture);
+    fv_tensor *y = fv_side_finish(ctx, s, in->x);
+    return pass->training && s->final_norm.weight && m->cfg.family == FV_FAMILY_T5
+               ? fv_dropout(ctx, y, m->cfg.dropout)
+               : y;
+}
+
+static bool may_pass(fv_ctx *ctx, const fv_transformer *m, const fv_side *s, const fv_rows *rows,
+                     const fv_pass *pass)
+{
+    if (!fv_rows_check(ctx, m, rows)) return false;
+    if (s->layers == 0)
+        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: the model has no %s",
+                  s == &m->encoder ? "encoder" : "decoder");
+    else if (pass->capture && rows->begin)
+        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: a look at packed documents");
+    return ctx->error == FV_OK;
+}
+
+/* ---- passes ------------------------------------------------------------------------- */
+
+fv_tensor *fv_transformer_encode(fv_ctx *ctx, const fv_transformer *model, const fv_rows *source,
+                                 const fv_pass *pass)
+{
+    if (!pass) pass = &plain;
+    if (!may_pass(ctx, model, &model->encoder, source, pass)) return ctx->invalid;
+    fv_block_input in = {.x = NULL};
+    return run_stack(ctx, model, &model->encoder, source, &in, pass);
+}
+
+/* What cross-attention reads. */
+static bool give_memory(fv_ctx *ctx, fv_block_input *in, const fv_rows *target, fv_tensor *memory,
+                        const fv_rows *source)
+{
+    if (!memory || !source) {
+        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: the decoder needs the encoder's states");
+        return false;
+    }
+    if (!target->begin != !source->begin ||
+        fv_rows_documents(target) != fv_rows_documents(source)) {
+        fv_poison(ctx, FV_ERR_SHAPE, "transformer: source and target are not packed alike");
+        return false;
+    }
+    in->memory = memory;
+    in->memory_visible = fv_rows_visible(ctx, source);
+    in->memory_begin = source->begin;
+    return ctx->error == FV_OK;
+}
+
+fv_tensor *fv_transformer_decode(fv_ctx *ctx, const fv_transformer *model, const fv_rows *target,
+                                 fv_tensor *memory, const fv_rows *source, const fv_pass *pass)
+{
+    if (!pass) pass = &plain;
+    if (!may_pass(ctx, model, &model->decoder, target, pass)) return ctx->invalid;
+    fv_block_input in = {.x = NULL};
+    if (model->encoder.layers > 0 && !give_memory(ctx, &in, target, memory, source))
+        return ctx->invalid;
+    return run_stack(ctx, model, &model->decoder, target, &in, pass);
+}
