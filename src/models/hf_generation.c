@@ -99,7 +99,7 @@ fv_status fv_hf_generation_load(fv_ctx *ctx, const char *folder, const fv_transf
 {
     char path[FV_PATH_BYTES];
     fv_generation g = fv_hf_generation_of(cfg);
-    FV_FORWARD(fv_path_in(ctx, path, folder, FILE_NAME));
+    FV_FORWARD(fv_path_join(ctx, path, folder, FILE_NAME));
     fv_status status = FV_OK;
     if (fv_file_exists(ctx, path)) {
         fv_doc *doc = NULL;
@@ -148,7 +148,7 @@ static void write_ends(fv_json_writer *w, const fv_generation *g)
 fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder, const fv_generation *g)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_in(ctx, path, folder, FILE_NAME));
+    FV_FORWARD(fv_path_join(ctx, path, folder, FILE_NAME));
     fv_json_writer w;
     fv_json_begin(&w, ctx);
     fv_json_open(&w, '{');

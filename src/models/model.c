@@ -40,8 +40,8 @@ static fv_status open_weights(fv_ctx *ctx, const char *folder, bool map, fv_safe
 {
     char path[FV_PATH_BYTES];
     const unsigned flags = map ? FV_SAFETENSORS_MAP : FV_SAFETENSORS_COPY;
-    FV_FORWARD(fv_path_in(ctx, path, folder, "model.safetensors.index.json"));
-    if (!fv_file_exists(ctx, path)) FV_FORWARD(fv_path_in(ctx, path, folder, "model.safetensors"));
+    FV_FORWARD(fv_path_join(ctx, path, folder, "model.safetensors.index.json"));
+    if (!fv_file_exists(ctx, path)) FV_FORWARD(fv_path_join(ctx, path, folder, "model.safetensors"));
     return fv_safetensors_open(ctx, path, flags, out);
 }
 
@@ -64,7 +64,7 @@ static fv_status open_any(fv_model *m, const char *folder, bool map)
 {
     char config[FV_PATH_BYTES];
     bool recurrent = false;
-    FV_FORWARD(fv_path_in(m->ctx, config, folder, "config.json"));
+    FV_FORWARD(fv_path_join(m->ctx, config, folder, "config.json"));
     FV_FORWARD(is_recurrent(m->ctx, config, &recurrent));
     return recurrent ? fv_translator_load(m->ctx, folder, &m->translator)
                      : open_transformer(m, folder, config, map);
@@ -113,7 +113,7 @@ static fv_status save_settings(fv_ctx *ctx, const fv_transformer *t, const fv_ge
 {
     char path[FV_PATH_BYTES];
     const fv_transformer_config *cfg = fv_transformer_settings(t);
-    FV_FORWARD(fv_path_in(ctx, path, folder, "config.json"));
+    FV_FORWARD(fv_path_join(ctx, path, folder, "config.json"));
     FV_FORWARD(fv_transformer_config_save(ctx, cfg, path));
     return cfg->decoder_layers > 0 ? fv_hf_generation_save(ctx, folder, g) : FV_OK;
 }
@@ -127,7 +127,7 @@ fv_status fv_transformer_save_settings(const fv_transformer *model, const char *
 fv_status fv_model_save(fv_model *model, const char *folder)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_in(model->ctx, path, folder, "model.safetensors"));
+    FV_FORWARD(fv_path_join(model->ctx, path, folder, "model.safetensors"));
     if (model->translator)
         FV_FORWARD(fv_translator_save_settings(model->translator, folder));
     else
