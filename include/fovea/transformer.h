@@ -39,7 +39,7 @@
 #define FOVEA_TRANSFORMER_H
 
 #include "fovea/layers.h"
-#include "fovea/seq2seq.h"
+#include "fovea/pairs.h"
 
 #ifdef __cplusplus
 extern "C" {
