@@ -41,7 +41,8 @@ static fv_status open_weights(fv_ctx *ctx, const char *folder, bool map, fv_safe
     char path[FV_PATH_BYTES];
     const unsigned flags = map ? FV_SAFETENSORS_MAP : FV_SAFETENSORS_COPY;
     FV_FORWARD(fv_path_join(ctx, path, folder, "model.safetensors.index.json"));
-    if (!fv_file_exists(ctx, path)) FV_FORWARD(fv_path_join(ctx, path, folder, "model.safetensors"));
+    if (!fv_file_exists(ctx, path))
+        FV_FORWARD(fv_path_join(ctx, path, folder, "model.safetensors"));
     return fv_safetensors_open(ctx, path, flags, out);
 }
 
