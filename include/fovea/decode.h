@@ -50,7 +50,7 @@ typedef struct fv_stepper {
     fv_status (*begin)(void *user, int64_t sources);
     /* Feeds each row's last token (i64 [rows]) and returns the next one's logits, real
      * [rows, vocabulary]. *weights, where the model has them: attention [rows, source positions],
-     * 0 past a source's end; else NULL. */
+     * 0 past a source's end; else NULL. `weights` itself is NULL where nobody wants them. */
     fv_tensor *(*step)(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights);
     /* From now on there are `rows` rows; row i goes on from what row from[i] was. */
     fv_status (*select)(void *user, int64_t rows, const int64_t *from);

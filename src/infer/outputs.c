@@ -93,13 +93,18 @@ fv_status fv_search_finish(const fv_search *s, int64_t source, const fv_node *la
     return FV_OK;
 }
 
+static bool wants_weights(const fv_search *s)
+{
+    return s->cfg->want_weights || s->cfg->coverage_beta != 0;
+}
+
 fv_tensor *fv_search_step(const fv_search *s, int64_t rows, const int64_t *tokens,
                           fv_tensor **weights)
 {
     fv_scope_begin(s->ctx);
     *weights = NULL;
     fv_tensor *last = fv_from_host(s->ctx, FV_I64, 1, &rows, tokens);
-    return s->stepper->step(s->stepper->user, s->ctx, last, weights);
+    return s->stepper->step(s->stepper->user, s->ctx, last, wants_weights(s) ? weights : NULL);
 }
 
 fv_status fv_search_weights(const fv_search *s, fv_tensor *weights, const float **out,
@@ -107,7 +112,7 @@ fv_status fv_search_weights(const fv_search *s, fv_tensor *weights, const float 
 {
     *out = NULL;
     *positions = 0;
-    if (!weights || (!s->cfg->want_weights && s->cfg->coverage_beta == 0)) return FV_OK;
+    if (!weights) return FV_OK;
     const size_t count = (size_t)fv_tensor_count(weights);
     float *room = fv_arena_array(&s->outputs->arena, count, sizeof *room);
     FV_RETURN_IF(!room, s->ctx, FV_ERR_MEMORY, "decode: no memory for weights");

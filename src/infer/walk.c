@@ -34,12 +34,14 @@ typedef struct walk {
 static fv_status choose_likeliest(const walk *w, fv_tensor *logits)
 {
     fv_ctx *ctx = w->s->ctx;
-    fv_tensor *index = NULL;
-    fv_tensor *top = fv_topk(ctx, fv_log_softmax(ctx, logits, -1), 1, &index);
+    const int last[1] = {-1};
+    fv_tensor *best =
+        fv_sub(ctx, fv_max(ctx, logits, 1, last, false), fv_logsumexp(ctx, logits, 1, last, false));
     const size_t rows = (size_t)w->rows;
     FV_FORWARD(
-        fv_tensor_read(ctx, fv_cast(ctx, top, FV_F64), w->log_prob, rows * sizeof *w->log_prob));
-    return fv_tensor_read(ctx, index, w->token, rows * sizeof *w->token);
+        fv_tensor_read(ctx, fv_cast(ctx, best, FV_F64), w->log_prob, rows * sizeof *w->log_prob));
+    return fv_tensor_read(ctx, fv_argmax(ctx, logits, -1, false), w->token,
+                          rows * sizeof *w->token);
 }
 
 /* ---- on the host ------------------------------------------------------------------- */

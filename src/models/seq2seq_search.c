@@ -106,14 +106,15 @@ static fv_tensor *step(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **w
     struct fv_seq2seq_search *s = m->search;
     fv_tensor *embedded = fv_embedding(ctx, m->target_embedding, tokens, -1);
     fv_decoder_state next = s->state;
-    const fv_decoder_step done = fv_seq2seq_step(
-        ctx, m, &s->now, fv_seq2seq_token_gates(ctx, m, embedded), s->step, true, false, &next);
+    const fv_decoder_step done =
+        fv_seq2seq_step(ctx, m, &s->now, fv_seq2seq_token_gates(ctx, m, embedded), s->step,
+                        weights != NULL, false, &next);
     if (ctx->error != FV_OK) return ctx->invalid;
     fv_tensor *o =
         done.readout ? done.readout : fv_seq2seq_read(ctx, m, done.state, done.context, embedded);
     replace_state(ctx, s, next);
     s->step++;
-    *weights = done.weights;
+    if (weights) *weights = done.weights;
     return fv_seq2seq_logits(ctx, m, o);
 }
 
