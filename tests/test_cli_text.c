@@ -98,9 +98,12 @@ static void tokens_that_cannot_be(void)
     expect(3, NULL, "two:1:1: expected a value");
     program_run("tokenize %s", program_path("absent"));
     expect(3, NULL, "cannot open");
+    program_text("strange.json", "{\"model\": {\"type\": \"Bigram\"}}");
+    program_run("tokenize %s", program_path("strange.json"));
+    expect(4, NULL, "the model \"Bigram\" is not known here");
     program_text("unigram.json", "{\"model\": {\"type\": \"Unigram\"}}");
     program_run("tokenize %s", program_path("unigram.json"));
-    expect(4, NULL, "the model \"Unigram\" is not known here");
+    expect(3, NULL, "\"vocab\" is missing");
     program_run("tokenize --learn words %s", program_path("two"));
     expect(2, NULL, "--learn needs --output");
     program_run("tokenize");
