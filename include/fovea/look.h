@@ -10,10 +10,10 @@
  *     fv_picture_free(&picture);
  *
  * Forms. SVG is the primary one: text stays text, in any script. PNG is drawn with a small built-in
- * font for Latin letters (English, German, French, Spanish and their neighbours); a character that
- * it lacks is FV_ERR_UNSUPPORTED, and the message points to SVG. HTML is one file without outside
- * resources; pointing at a cell shows its value. TEXT and TERMINAL are for maps: shades of plain
- * characters, and 256 colours with escape sequences.
+ * font for Latin, Greek and Cyrillic letters (English, French, Polish, Russian and their
+ * neighbours); a character that it lacks is FV_ERR_UNSUPPORTED, and the message points to SVG. HTML
+ * is one file without outside resources; pointing at a cell shows its value. TEXT and TERMINAL are
+ * for maps: shades of plain characters, and 256 colours with escape sequences.
  *
  * Labels and titles are UTF-8 and may hold anything: markup is escaped, control characters appear
  * as their symbols (U+2400 ...), broken bytes as U+FFFD. NULL stands for no label.

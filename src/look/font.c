@@ -7,13 +7,7 @@
 
 /* ---- drawings -------------------------------------------------------------------- */
 
-/* Rows from the top of the capitals down, parted by '/'; '#' is ink, anything else is not. */
-typedef struct drawing {
-    uint32_t code;
-    const char *rows;
-} drawing;
-
-static const drawing drawings[] = {
+static const fv_drawing drawings[] = {
     {' ', "..."},
     {'!', "#/#/#/#/#//#"},
     {'"', "#.#/#.#"},
@@ -119,9 +113,13 @@ static const drawing drawings[] = {
     {0xB1, "//..#/..#/#####/..#/..#//#####"},
     {0xB2, "##/..#/.#/###"},
     {0xB3, "###/.##/..#/##"},
+    {0xAE, ".####/#....#/#.##.#/#.##.#/#.#.##/#....#/.####"},
     {0xB5, "//#...#/#...#/#...#/##..#/#.###/#/#"},
     {0xB7, "////#"},
     {0xBB, "//#.#/.#.#/..#.#/.#.#/#.#"},
+    {0xBC, "#...#/#..#/#..#/..#/.#..#.#/.#..###/#.....#"},
+    {0xBD, "#...#/#..#/#..#/..#.##/.#....#/.#...#/#...###"},
+    {0xBE, "##..#/.#.#/##.#/..#/.#..#.#/.#..###/#.....#"},
     {0xBF, "//..#//..#/.#/#/#...#/.###"},
     {0xC6, ".######/#..#/#..#/######/#..#/#..#/#..####"},
     {0xD0, ".###/.#..#/.#...#/###..#/.#...#/.#..#/.###"},
@@ -154,6 +152,7 @@ static const drawing drawings[] = {
     {0x2026, "//////#.#.#"},
     {0x2039, "//..#/.#/#/.#/..#"},
     {0x203A, "//#/.#/..#/.#/#"},
+    {0x2122, "###.#.#/.#..###/.#..#.#"},
     {0x20AC, "..###/.#/####/.#/####/.#/..###"},
     {0x2190, "//..#/.#/#####/.#/..#"},
     {0x2192, "//..#/...#/#####/...#/..#"},
@@ -175,14 +174,15 @@ typedef struct mark {
 } mark;
 
 static const mark marks[] = {
-    {0x300, false, "#/.#", "àaèeìıòoùuÀAÈEÌIÒOÙUǹn"},
-    {0x301, false, ".#/#", "áaéeíıóoúuýyÁAÉEÍIÓOÚUÝYćcĆCńnŃNśsŚSźzŹZĺlĹLŕrŔRḿmǵg"},
+    {0x300, false, "#/.#", "àaèeìıòoùuÀAÈEÌIÒOÙUǹnѐeѝи"},
+    {0x301, false, ".#/#",
+     "áaéeíıóoúuýyÁAÉEÍIÓOÚUÝYćcĆCńnŃNśsŚSźzŹZĺlĹLŕrŔRḿmǵgάαέεήηίıόoύυώωΆAΈEΉHΊIΌOΎYΏΩќкЌKѓгЃΓ"},
     {0x302, false, ".#/#.#", "âaêeîıôoûuÂAÊEÎIÔOÛUŵwŴWŷyŶYĉcĈCĝgĜGĥhĤHŝsŜS"},
     {0x303, false, ".#.#/#.#", "ãañnõoÃAÑNÕOĩıĨIũuŨU"},
     {0x304, false, "/###", "āaēeīıōoūuĀAĒEĪIŌOŪU"},
-    {0x306, false, "#..#/.##", "ăaĂAĕeĔEğgĞGĭıĬIŏoŎOŭuŬU"},
+    {0x306, false, "#..#/.##", "ăaĂAĕeĔEğgĞGĭıĬIŏoŎOŭuŬUйиЙИўyЎУ"},
     {0x307, false, "/#", "żzŻZėeĖEġgĠGċcĊCİI"},
-    {0x308, false, "/#.#", "äaëeïıöoüuÿyÄAËEÏIÖOÜUŸY"},
+    {0x308, false, "/#.#", "äaëeïıöoüuÿyÄAËEÏIÖOÜUŸYёeЁEїıЇIϊıΪIϋυΫY"},
     {0x30A, false, "##/##", "åaÅAůuŮU"},
     {0x30B, false, "#.#/#.#", "őoŐOűuŰU"},
     {0x30C, false, "#.#/.#", "čcČCďdĎDěeĚEňnŇNřrŘRšsŠSťtŤTžzŽZ"},
@@ -209,16 +209,29 @@ static void draw(const char *rows, int row, int left, fv_glyph *glyph)
     }
 }
 
+static bool draw_from(const fv_drawing *table, size_t count, uint32_t code, fv_glyph *out)
+{
+    for (size_t i = 0; i < count; i++)
+        if (table[i].code == code) {
+            draw(table[i].rows, FV_GLYPH_CAPITAL, 0, out);
+            return true;
+        }
+    return false;
+}
+
+/* Blanks of all widths, of typesetters and of French punctuation. */
+static bool blank(uint32_t code)
+{
+    return (code >= 0x2000 && code <= 0x200A) || code == 0x202F || code == 0x205F || code == 0x3000;
+}
+
 static bool draw_plain(uint32_t code, fv_glyph *out)
 {
     /* Symbols of control characters look like what cannot be shown. */
     if (code >= 0x2400 && code <= 0x2421) code = 0xFFFD;
-    for (size_t i = 0; i < sizeof drawings / sizeof *drawings; i++)
-        if (drawings[i].code == code) {
-            draw(drawings[i].rows, FV_GLYPH_CAPITAL, 0, out);
-            return true;
-        }
-    return false;
+    code = blank(code) ? ' ' : fv_font_twin(code);
+    return draw_from(drawings, sizeof drawings / sizeof *drawings, code, out) ||
+           draw_from(fv_font_scripts, fv_font_script_count, code, out);
 }
 
 static int width_of(const char *rows)

@@ -1,6 +1,6 @@
 /*
- * The built-in font: small bitmaps of Latin letters, drawn for this library. Letters with accents
- * are put together from a letter and a mark.
+ * The built-in font: small bitmaps of Latin, Greek and Cyrillic letters, drawn for this library.
+ * Letters with accents are put together from a letter and a mark.
  *
  * A glyph stands in 12 rows: 0 to 2 for marks over capitals, 3 to 9 for capitals (small letters
  * begin at 5), the base line under row 9, 10 and 11 for what hangs below it.
@@ -9,6 +9,7 @@
 #define FV_LOOK_FONT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { FV_GLYPH_ROWS = 12, FV_GLYPH_BASE = 10, FV_GLYPH_CAPITAL = 3 };
@@ -18,6 +19,18 @@ typedef struct fv_glyph {
     uint8_t rows[FV_GLYPH_ROWS]; /* bit x is pixel x from the left */
     bool over;                   /* a combining mark: drawn over the glyph before it */
 } fv_glyph;
+
+/* Rows from the top of the capitals down, parted by '/'; '#' is ink, anything else is not. */
+typedef struct fv_drawing {
+    uint32_t code;
+    const char *rows;
+} fv_drawing;
+
+/* font_scripts.c: letters that are not Latin, and the letter that another one looks like, or it
+ * itself. */
+extern const fv_drawing fv_font_scripts[];
+extern const size_t fv_font_script_count;
+uint32_t fv_font_twin(uint32_t code);
 
 /* False if the font lacks the character. */
 bool fv_font_glyph(uint32_t code, fv_glyph *out);
