@@ -25,6 +25,9 @@ FV_MUST_USE fv_status cli_recipe_create(fv_ctx *ctx, fv_recipe **out);
 /* Makes a folder and those above it. false: it was said why. */
 bool cli_make_folder(const char *path);
 
+/* 'fovea run --ids': one pass over tokens of a file. Returns the exit code. */
+int cli_run_ids(const cli_call *call);
+
 /* ---- progress -------------------------------------------------------------------- */
 
 /* An observer of training: one line that renews itself on a terminal, plain lines elsewhere. */

@@ -154,6 +154,7 @@ static int run(const cli_call *call)
 {
     int code = CLI_FAILED;
     work w = {.call = call};
+    if (cli_given(call, "ids")) return cli_run_ids(call);
     if (!(w.ctx = cli_context(call, 0, &code))) return code;
     settings_of(call, &w.how);
     const fv_status status = fv_translator_load(w.ctx, call->words[0], &w.translator);
@@ -245,6 +246,23 @@ static const cli_option options[] = {
      .most = 100000,
      .metavar = "N",
      .help = "texts decoded together; changes no result"},
+    {.name = "ids",
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "tokens as .npy, [batch, length]: one pass of a Transformer, for --logits"},
+    {.name = "decoder-ids",
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "with --ids: tokens of the decoder"},
+    {.name = "mask", .type = CLI_PATH, .metavar = "FILE", .help = "with --ids: 0 hides a token"},
+    {.name = "type-ids",
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "with --ids: kinds of token (sentence A, B)"},
+    {.name = "logits",
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "with --ids: where the logits go, .npy [batch, length, vocabulary]"},
     CLI_THREADS,
 };
 

@@ -1,0 +1,101 @@
+/* fovea run MODEL --ids F.npy --logits OUT.npy: one pass over given tokens, for exact comparisons
+ * with other libraries. */
+#include "fovea/autograd.h"
+#include "fovea/model.h"
+#include "fovea/npy.h"
+#include "fovea/ops.h"
+#include "input.h"
+#include "model.h"
+#include "output.h"
+
+/* The array of an option's file as i64 [batch, n]; NULL where the option is not given. */
+static fv_tensor *load_ids(fv_ctx *ctx, const cli_call *call, const char *option, fv_status *status)
+{
+    const char *path = cli_text(call, option);
+    fv_npy *file = NULL;
+    if (!path || *status != FV_OK) return NULL;
+    *status = fv_npy_open(ctx, path, &file);
+    if (*status != FV_OK) return NULL;
+    fv_tensor *ids = fv_npy_load(ctx, file, "");
+    fv_npy_close(&file);
+    if (fv_tensor_dtype(ids) != FV_I64) ids = fv_cast(ctx, ids, FV_I64);
+    if (fv_tensor_rank(ids) == 1) ids = fv_unsqueeze(ctx, ids, 0);
+    *status = fv_ctx_error(ctx);
+    return ids;
+}
+
+static fv_tensor *logits_of_encoder(fv_ctx *ctx, const fv_transformer *t, const fv_rows *rows)
+{
+    const fv_transformer_config *cfg = fv_transformer_settings(t);
+    fv_tensor *states = fv_transformer_encode(ctx, t, rows, NULL);
+    return cfg->labels > 0 && !cfg->words ? fv_transformer_labels(ctx, t, rows, states, NULL)
+                                          : fv_transformer_logits(ctx, t, states);
+}
+
+static fv_tensor *logits_of(fv_ctx *ctx, const fv_transformer *t, const fv_rows *rows,
+                            const fv_rows *target)
+{
+    const fv_transformer_config *cfg = fv_transformer_settings(t);
+    if (cfg->decoder_layers == 0) return logits_of_encoder(ctx, t, rows);
+    if (cfg->encoder_layers == 0)
+        return fv_transformer_logits(ctx, t, fv_transformer_decode(ctx, t, rows, NULL, NULL, NULL));
+    fv_tensor *memory = fv_transformer_encode(ctx, t, rows, NULL);
+    return fv_transformer_logits(ctx, t, fv_transformer_decode(ctx, t, target, memory, rows, NULL));
+}
+
+/* Says what is wrong with the choice of options for this model. */
+static int check(const cli_call *call, const fv_transformer *t)
+{
+    if (!t) {
+        cli_error("run: --ids is for Transformers; '%s' is another kind of model", call->words[0]);
+        return CLI_USAGE;
+    }
+    const fv_transformer_config *cfg = fv_transformer_settings(t);
+    const bool both = cfg->encoder_layers > 0 && cfg->decoder_layers > 0;
+    if (both != cli_given(call, "decoder-ids")) {
+        cli_error(both ? "run: a model of two sides needs --decoder-ids"
+                       : "run: --decoder-ids is for models of two sides");
+        return CLI_USAGE;
+    }
+    if (cli_given(call, "type-ids") && cfg->types == 0) {
+        cli_error("run: this model has no kinds of token for --type-ids");
+        return CLI_USAGE;
+    }
+    return CLI_DONE;
+}
+
+static fv_status pass(fv_ctx *ctx, const cli_call *call, const fv_transformer *t)
+{
+    fv_status status = FV_OK;
+    const fv_rows rows = {.ids = load_ids(ctx, call, "ids", &status),
+                          .types = load_ids(ctx, call, "type-ids", &status),
+                          .mask = load_ids(ctx, call, "mask", &status)};
+    const fv_rows target = {.ids = load_ids(ctx, call, "decoder-ids", &status)};
+    if (status != FV_OK) return status;
+    fv_tensor *logits = logits_of(ctx, t, &rows, &target);
+    return fv_npy_save(ctx, cli_text(call, "logits"), logits);
+}
+
+int cli_run_ids(const cli_call *call)
+{
+    int code = CLI_FAILED;
+    fv_model *model = NULL;
+    if (!cli_given(call, "logits") || call->word_count > 1) {
+        cli_error("run: --ids goes with --logits OUT.npy, and without texts");
+        return CLI_USAGE;
+    }
+    fv_ctx *ctx = cli_context(call, 0, &code);
+    if (!ctx) return code;
+    fv_status status = fv_model_map(ctx, call->words[0], &model);
+    code = CLI_DONE;
+    if (status == FV_OK) code = check(call, fv_model_transformer(model));
+    if (status == FV_OK && code == CLI_DONE) {
+        fv_no_grad_begin(ctx);
+        status = pass(ctx, call, fv_model_transformer(model));
+        fv_no_grad_end(ctx);
+    }
+    if (status != FV_OK) code = cli_library_error("run", ctx, status);
+    fv_model_close(&model);
+    fv_ctx_destroy(&ctx);
+    return code;
+}
