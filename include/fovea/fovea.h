@@ -10,6 +10,7 @@
 #include "fovea/attention_weights.h"
 #include "fovea/autograd.h"
 #include "fovea/batches.h"
+#include "fovea/cache.h"
 #include "fovea/context.h"
 #include "fovea/corpus.h"
 #include "fovea/datasets.h"

@@ -151,9 +151,14 @@ typedef struct fv_heads_input {
     fv_tensor *bias, *visible, *blocks, *n_keys; /* as in fv_attention_input */
     fv_tensor *q_begin, *k_begin; /* documents packed in one row, batch 1: likewise */
     fv_tensor *residual;          /* [batch, n_q, width_out], added to the result; or NULL */
-    bool want_weights;            /* in the result, whatever the description says */
-    fv_attention_look look;       /* likewise: seen from beside the kernel, without gradient */
-    bool training;                /* dropout of the weights happens */
+    /* Meets x's own keys and values [batch, kv_heads, n, d] before they are used and may put others
+     * in their place: those of a cache that has taken them up. NULL: nobody does. */
+    void (*keep)(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v);
+    void *keep_user;
+    bool angles_by_row;     /* x has one column, and row i turns by angle i of the tables */
+    bool want_weights;      /* in the result, whatever the description says */
+    fv_attention_look look; /* likewise: seen from beside the kernel, without gradient */
+    bool training;          /* dropout of the weights happens */
 } fv_heads_input;
 
 /* [batch, n_q, width_out]; what happened inside through `result`, or NULL. */
@@ -232,6 +237,9 @@ typedef struct fv_block_input {
     int64_t position, key_position;
     fv_tensor *angles, *key_angles; /* of the self-attention, and so are these: */
     fv_tensor *bias, *visible, *blocks, *n_keys, *q_begin, *k_begin;
+    void (*keep)(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v);
+    void *keep_user;
+    bool angles_by_row;
     /* Of the cross-attention: pattern, lengths, documents (q_begin are the queries'). */
     fv_tensor *memory_visible, *memory_keys, *memory_begin;
     bool want_weights; /* of both, in the result */

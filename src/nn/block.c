@@ -124,6 +124,9 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                            .n_keys = in->n_keys,
                            .q_begin = in->q_begin,
                            .k_begin = in->k_begin,
+                           .keep = in->keep,
+                           .keep_user = in->keep_user,
+                           .angles_by_row = in->angles_by_row,
                            .want_weights = in->want_weights,
                            .look = in->look_self,
                            .training = in->training};

@@ -26,10 +26,16 @@ static fv_tensor *angles_of(fv_ctx *ctx, const fv_heads *heads, const fv_tensor 
     return fv_rotary_table(ctx, x->dtype, rotary, first, x->shape[1]);
 }
 
+/* What turns rows: a table, whose places are along this axis; NULL: nothing does. */
+typedef struct turn {
+    fv_tensor *angles;
+    int axis;
+} turn;
+
 /* [batch, n, heads, d], turned, as [batch, heads, n, d] */
-static fv_tensor *turned(fv_ctx *ctx, const fv_heads *heads, fv_tensor *x, fv_tensor *angles)
+static fv_tensor *turned(fv_ctx *ctx, const fv_heads *heads, fv_tensor *x, turn by)
 {
-    if (angles) x = fv_rotary(ctx, x, 1, angles, heads->cfg.rotary.pairs);
+    if (by.angles) x = fv_rotary(ctx, x, by.axis, by.angles, heads->cfg.rotary.pairs);
     return fv_transpose(ctx, x, 1, 2);
 }
 
@@ -54,28 +60,33 @@ static fv_tensor *project(fv_ctx *ctx, const fv_heads *heads, int which, fv_tens
     return fv_dense_run(ctx, &dense, x);
 }
 
-static fv_tensor *queries(fv_ctx *ctx, const fv_heads *heads, fv_tensor *projected,
-                          fv_tensor *angles)
+static fv_tensor *queries(fv_ctx *ctx, const fv_heads *heads, fv_tensor *projected, turn by)
 {
     const fv_heads_config *cfg = &heads->cfg;
-    return turned(ctx, heads, split(ctx, projected, cfg->heads, cfg->d_k), angles);
+    return turned(ctx, heads, split(ctx, projected, cfg->heads, cfg->d_k), by);
 }
 
-static void keys_and_values(fv_ctx *ctx, const fv_heads *heads, fv_tensor *k, fv_tensor *v,
-                            fv_tensor *angles, fv_tensor **k_out, fv_tensor **v_out)
+static void keys_and_values(fv_ctx *ctx, const fv_heads *heads, fv_tensor *k, fv_tensor *v, turn by,
+                            fv_tensor **k_out, fv_tensor **v_out)
 {
     const fv_heads_config *cfg = &heads->cfg;
-    *k_out = turned(ctx, heads, split(ctx, k, cfg->kv_heads, cfg->d_k), angles);
+    *k_out = turned(ctx, heads, split(ctx, k, cfg->kv_heads, cfg->d_k), by);
     *v_out = fv_transpose(ctx, split(ctx, v, cfg->kv_heads, cfg->d_v), 1, 2);
+}
+
+static void project_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tensor *values,
+                         turn by, fv_tensor **k, fv_tensor **v)
+{
+    fv_tensor *pk = project(ctx, heads, 1, keys);
+    fv_tensor *pv = project(ctx, heads, 2, values ? values : keys);
+    keys_and_values(ctx, heads, pk, pv, by, k, v);
 }
 
 void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tensor *values,
                    int64_t key_position, fv_tensor *key_angles, fv_tensor **k, fv_tensor **v)
 {
-    fv_tensor *angles = angles_of(ctx, heads, keys, key_position, key_angles);
-    fv_tensor *pk = project(ctx, heads, 1, keys);
-    fv_tensor *pv = project(ctx, heads, 2, values ? values : keys);
-    keys_and_values(ctx, heads, pk, pv, angles, k, v);
+    const turn by = {angles_of(ctx, heads, keys, key_position, key_angles), 1};
+    project_keys(ctx, heads, keys, values, by, k, v);
 }
 
 /* All three for one call: one product where everything comes from x by one matrix, one table of
@@ -83,25 +94,27 @@ void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tenso
 static void project_all(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in,
                         fv_attention_input *a)
 {
-    fv_tensor *angles = angles_of(ctx, heads, in->x, in->position, in->angles);
+    const int axis = in->angles_by_row ? 0 : 1;
+    const turn by = {angles_of(ctx, heads, in->x, in->position, in->angles), axis};
     fv_tensor *key_angles = in->key_angles;
-    if (!key_angles && !in->keys && in->position == in->key_position) key_angles = angles;
+    if (!key_angles && !in->keys && in->position == in->key_position) key_angles = by.angles;
     if (heads->cfg.packed && !in->keys && !in->k) {
         int64_t size[3];
         fv_tensor *p[3] = {ctx->invalid, ctx->invalid, ctx->invalid};
         fv_heads_sizes(&heads->cfg, size);
         fv_split(ctx, fv_dense_run(ctx, &heads->qkv, in->x), -1, 3, size, p);
-        a->q = queries(ctx, heads, p[0], angles);
+        a->q = queries(ctx, heads, p[0], by);
         key_angles = angles_of(ctx, heads, in->x, in->key_position, key_angles);
-        keys_and_values(ctx, heads, p[1], p[2], key_angles, &a->k, &a->v);
+        keys_and_values(ctx, heads, p[1], p[2], (turn){key_angles, axis}, &a->k, &a->v);
         return;
     }
-    a->q = queries(ctx, heads, project(ctx, heads, 0, in->x), angles);
+    a->q = queries(ctx, heads, project(ctx, heads, 0, in->x), by);
     a->k = in->k;
     a->v = in->v;
-    if (!in->k)
-        fv_heads_keys(ctx, heads, in->keys ? in->keys : in->x, in->values, in->key_position,
-                      key_angles, &a->k, &a->v);
+    if (in->k) return;
+    fv_tensor *keys = in->keys ? in->keys : in->x;
+    key_angles = angles_of(ctx, heads, keys, in->key_position, key_angles);
+    project_keys(ctx, heads, keys, in->values, (turn){key_angles, axis}, &a->k, &a->v);
 }
 
 /* ---- what the description needs ---------------------------------------------------- */
@@ -147,6 +160,7 @@ static fv_attention_input describe(fv_ctx *ctx, const fv_heads *heads, const fv_
                             .q_begin = in->q_begin,
                             .k_begin = in->k_begin};
     project_all(ctx, heads, in, &a);
+    if (in->keep && ctx->error == FV_OK) in->keep(in->keep_user, ctx, &a.k, &a.v);
     if (heads->strength)
         a.beta = fv_reshape(ctx, heads->strength, 3, (int64_t[]){cfg->heads, 1, 1});
     if (cfg->alibi) a.slopes = fv_alibi_slopes(ctx, fv_tensor_dtype(a.q), cfg->heads);

@@ -1,0 +1,506 @@
+/*
+ * Keys and values of sequences that grow. Those of a layer are one tensor [rows, room, kv_heads,
+ * d], the order in which the products leave them, so that taking up a token is one copy of a row
+ * and attention reads the heads where they lie.
+ */
+#include "models/transformer_cache.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "fovea/autograd.h"
+#include "tensor/launch.h"
+
+enum { ROOM_STEP = 32 };
+
+/* ---- memory ------------------------------------------------------------------------- */
+
+static void hold(fv_tensor *t)
+{
+    fv_tensor_ref(t); /* the cache holds it; its scope no longer does */
+    fv_tensor_leave_scope(t);
+}
+
+void fv_cache_replace(fv_tensor **at, fv_tensor *t)
+{
+    if (t) hold(t);
+    fv_tensor_unref(*at);
+    *at = t;
+}
+
+fv_tensor *fv_cache_part(fv_ctx *ctx, const fv_tensor *t, int64_t row, int64_t rows, int64_t first,
+                         int64_t n)
+{
+    const int64_t shape[4] = {rows, n, t->shape[2], t->shape[3]};
+    return fv_tensor_view(ctx, t, 4, shape, t->stride, row * t->stride[0] + first * t->stride[1]);
+}
+
+/* A tensor of `rows` rows for at most `room` positions, with what `old` holds of the first `n`. */
+static fv_tensor *grown(fv_ctx *ctx, const fv_tensor *old, int64_t rows, int64_t room,
+                        int64_t heads, int64_t d, int64_t n)
+{
+    fv_tensor *t = fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){rows, room, heads, d});
+    if (ctx->error != FV_OK || !old || n == 0) return t;
+    const int64_t both = rows < old->shape[0] ? rows : old->shape[0];
+    fv_copy_into(ctx, fv_cache_part(ctx, t, 0, both, 0, n), fv_cache_part(ctx, old, 0, both, 0, n));
+    return t;
+}
+
+int64_t fv_cache_longest(const fv_cache *c)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < c->rows; i++)
+        if (c->length[i] > most) most = c->length[i];
+    return most;
+}
+
+fv_status fv_cache_reserve_rows(fv_cache *c, int64_t rows)
+{
+    if (rows <= c->row_room) return FV_OK;
+    size_t bytes;
+    int64_t *made = NULL;
+    if (fv_mul_size((size_t)rows, 3 * sizeof *made, &bytes))
+        made = fv_mem_zalloc(&c->ctx->mem, bytes);
+    FV_RETURN_IF(!made, c->ctx, FV_ERR_MEMORY, "cache: no memory for %lld rows", (long long)rows);
+    if (c->length) {
+        memcpy(made, c->length, (size_t)c->rows * sizeof *made);
+        memcpy(made + rows, c->source, (size_t)c->rows * sizeof *made);
+        fv_mem_free(&c->ctx->mem, c->length, 3 * (size_t)c->row_room * sizeof *made);
+    }
+    c->length = made;
+    c->source = made + rows;
+    c->chosen = made + 2 * rows;
+    c->row_room = rows;
+    return FV_OK;
+}
+
+/* Layer by layer, so that what is copied is never there twice as a whole. */
+static fv_status reserve(fv_cache *c, int64_t rows, int64_t room)
+{
+    fv_ctx *ctx = c->ctx;
+    const int64_t kept = fv_cache_longest(c);
+    FV_FORWARD(fv_cache_reserve_rows(c, rows));
+    for (int64_t i = 0; i < c->model->decoder.layers; i++) {
+        const fv_heads_config *h = &c->model->decoder.blocks[i].self.cfg;
+        fv_cache_layer *l = &c->layers[i];
+        if (l->k && l->k->shape[0] >= rows && l->k->shape[1] >= room) continue;
+        fv_scope_begin(ctx);
+        fv_tensor *k = grown(ctx, l->k, rows, room, h->kv_heads, h->d_k, kept);
+        if (ctx->error == FV_OK) fv_cache_replace(&l->k, k);
+        fv_tensor *v = grown(ctx, l->v, rows, room, h->kv_heads, h->d_v, kept);
+        if (ctx->error == FV_OK) fv_cache_replace(&l->v, v);
+        fv_scope_end(ctx);
+        if (ctx->error != FV_OK) return ctx->error;
+    }
+    c->room = room;
+    return FV_OK;
+}
+
+/* One more position for every row; by halves, so that all copies together cost one more pass. */
+static fv_status make_room(fv_cache *c)
+{
+    const int64_t need = fv_cache_longest(c) + 1;
+    if (need <= c->room) return FV_OK;
+    const int64_t more = c->room / 2 > ROOM_STEP ? c->room / 2 : ROOM_STEP;
+    return reserve(c, c->rows, need + more);
+}
+
+static void forget_sources(fv_cache *c)
+{
+    for (int64_t i = 0; c->layers && i < c->model->decoder.layers; i++) {
+        fv_cache_layer *l = &c->layers[i];
+        fv_tensor **const parts[] = {&l->cross_k, &l->cross_v, &l->now_k, &l->now_v};
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            fv_cache_replace(parts[k], NULL);
+    }
+    if (c->source_length)
+        fv_mem_free(&c->ctx->mem, c->source_length, (size_t)c->sources * sizeof *c->source_length);
+    c->source_length = NULL;
+    fv_cache_replace(&c->now_length, NULL);
+}
+
+fv_status fv_cache_create(fv_transformer *model, fv_cache **out)
+{
+    fv_ctx *ctx = model->ctx;
+    if (ctx->error != FV_OK) return ctx->error;
+    FV_RETURN_IF(model->decoder.layers == 0, ctx, FV_ERR_ARGUMENT,
+                 "cache: the model has no decoder");
+    fv_cache *c = fv_mem_zalloc(&ctx->mem, sizeof *c);
+    FV_RETURN_IF(!c, ctx, FV_ERR_MEMORY, "cache: no memory");
+    c->ctx = ctx;
+    c->model = model;
+    c->layers = fv_mem_zalloc(&ctx->mem, (size_t)model->decoder.layers * sizeof *c->layers);
+    if (!c->layers) {
+        fv_cache_destroy(&c);
+        return fv_fail(ctx, FV_ERR_MEMORY, "cache: no memory");
+    }
+    *out = c;
+    return FV_OK;
+}
+
+void fv_cache_destroy(fv_cache **cache)
+{
+    fv_cache *c = *cache;
+    if (!c) return;
+    fv_mem *mem = &c->ctx->mem;
+    forget_sources(c);
+    for (int64_t i = 0; c->layers && i < c->model->decoder.layers; i++) {
+        fv_tensor_unref(c->layers[i].k);
+        fv_tensor_unref(c->layers[i].v);
+    }
+    if (c->layers)
+        fv_mem_free(mem, c->layers, (size_t)c->model->decoder.layers * sizeof *c->layers);
+    if (c->length) fv_mem_free(mem, c->length, 3 * (size_t)c->row_room * sizeof *c->length);
+    fv_mem_free(mem, c, sizeof *c);
+    *cache = NULL;
+}
+
+int64_t fv_cache_rows(const fv_cache *cache) { return cache->rows; }
+
+int64_t fv_cache_length(const fv_cache *cache, int64_t row)
+{
+    return row >= 0 && row < cache->rows ? cache->length[row] : 0;
+}
+
+size_t fv_cache_bytes(const fv_cache *cache)
+{
+    size_t sum = 0;
+    for (int64_t i = 0; i < cache->model->decoder.layers; i++) {
+        const fv_cache_layer *l = &cache->layers[i];
+        const fv_tensor *const parts[] = {l->k, l->v, l->cross_k, l->cross_v};
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            if (parts[k]) sum += (size_t)parts[k]->count * sizeof(float);
+    }
+    return sum;
+}
+
+/* ---- taking up ----------------------------------------------------------------------- */
+
+/* to[row, at .. at + n] = what lies in x [batch, heads, columns, d] from column `first` on. */
+static void take_up(fv_ctx *ctx, fv_tensor *to, int64_t row, int64_t at, const fv_tensor *x,
+                    int64_t batch, int64_t first, int64_t n)
+{
+    const int64_t shape[4] = {1, n, x->shape[1], x->shape[3]};
+    const int64_t stride[4] = {x->stride[0], x->stride[2], x->stride[1], x->stride[3]};
+    const int64_t offset = batch * x->stride[0] + first * x->stride[2];
+    const fv_tensor *from = fv_tensor_view(ctx, x, 4, shape, stride, offset);
+    fv_tensor *place = fv_cache_part(ctx, to, row, 1, at, n);
+    if (ctx->error == FV_OK) fv_copy_into(ctx, place, from);
+}
+
+/* One token of every row, at the same position. */
+static void take_up_column(fv_ctx *ctx, fv_tensor *to, int64_t rows, int64_t at, const fv_tensor *x)
+{
+    const int64_t shape[4] = {rows, 1, x->shape[1], x->shape[3]};
+    const int64_t stride[4] = {x->stride[0], x->stride[2], x->stride[1], x->stride[3]};
+    const fv_tensor *from = fv_tensor_view(ctx, x, 4, shape, stride, 0);
+    fv_tensor *place = fv_cache_part(ctx, to, 0, rows, at, 1);
+    if (ctx->error == FV_OK) fv_copy_into(ctx, place, from);
+}
+
+/* The first n positions of all rows as attention reads them: [rows, kv_heads, n, d]. */
+static fv_tensor *all_keys(fv_ctx *ctx, const fv_tensor *t, int64_t rows, int64_t n)
+{
+    return fv_transpose(ctx, fv_cache_part(ctx, t, 0, rows, 0, n), 1, 2);
+}
+
+/* ---- sources -------------------------------------------------------------------------- */
+
+static bool relative(const fv_transformer *m) { return m->cfg.positions == FV_POSITION_RELATIVE; }
+
+/* Keys and values of one layer for all sources, as rectangles [sources, longest, heads, d]. */
+static void cross_keys(fv_cache *c, int64_t layer, fv_tensor *states, const fv_sequences *sources,
+                       int64_t most)
+{
+    fv_ctx *ctx = c->ctx;
+    const fv_heads *h = &c->model->decoder.blocks[layer].cross;
+    fv_cache_layer *l = &c->layers[layer];
+    const bool packed = states->shape[0] != sources->count || sources->count == 1;
+    fv_scope_begin(ctx);
+    fv_tensor *from[2] = {ctx->invalid, ctx->invalid}, *to[2];
+    fv_heads_keys(ctx, h, states, NULL, 0, NULL, &from[0], &from[1]);
+    const int64_t heads = h->cfg.kv_heads;
+    to[0] = fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){sources->count, most, heads, h->cfg.d_k});
+    to[1] = fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){sources->count, most, heads, h->cfg.d_v});
+    for (int which = 0; which < 2 && ctx->error == FV_OK; which++) {
+        fv_fill(ctx, to[which], 0); /* what lies past a source's end must at least be finite */
+        int64_t first = 0;
+        for (int64_t i = 0; i < sources->count; i++) {
+            take_up(ctx, to[which], i, 0, from[which], packed ? 0 : i, packed ? first : 0,
+                    sources->length[i]);
+            first += sources->length[i];
+        }
+    }
+    if (ctx->error == FV_OK) {
+        fv_cache_replace(&l->cross_k, to[0]);
+        fv_cache_replace(&l->cross_v, to[1]);
+        l->now_k = l->cross_k;
+        l->now_v = l->cross_v;
+        fv_tensor_ref(l->now_k);
+        fv_tensor_ref(l->now_v);
+    }
+    fv_scope_end(ctx);
+}
+
+static fv_status read_sources(fv_cache *c, const fv_sequences *sources)
+{
+    fv_ctx *ctx = c->ctx;
+    int64_t most = 0;
+    c->sources = sources->count;
+    c->source_length = fv_mem_zalloc(&ctx->mem, (size_t)c->sources * sizeof *c->source_length);
+    FV_RETURN_IF(!c->source_length, ctx, FV_ERR_MEMORY, "cache: no memory for sources");
+    for (int64_t i = 0; i < sources->count; i++) {
+        c->source_length[i] = sources->length[i];
+        if (sources->length[i] > most) most = sources->length[i];
+    }
+    fv_scope_begin(ctx);
+    const fv_rows rows = fv_transformer_rows(ctx, c->model, sources);
+    fv_tensor *states = fv_transformer_encode(ctx, c->model, &rows, NULL);
+    for (int64_t i = 0; i < c->model->decoder.layers && ctx->error == FV_OK; i++)
+        cross_keys(c, i, states, sources, most);
+    fv_tensor *length = fv_from_host(ctx, FV_I64, 1, &sources->count, sources->length);
+    if (ctx->error == FV_OK) fv_cache_replace(&c->now_length, length);
+    fv_scope_end(ctx);
+    return ctx->error;
+}
+
+/* ---- passes ---------------------------------------------------------------------------- */
+
+typedef struct pass {
+    fv_cache *cache;
+    int64_t layer;
+    const fv_sequences *prompts; /* while they are filled in; else NULL: a step */
+    const int64_t *row;          /* of each prompt */
+} pass;
+
+static void keep_prompts(const pass *p, fv_ctx *ctx, const fv_tensor *k, const fv_tensor *v)
+{
+    const fv_cache_layer *l = &p->cache->layers[p->layer];
+    const bool packed = k->shape[0] != p->prompts->count || p->prompts->count == 1;
+    int64_t first = 0;
+    for (int64_t i = 0; i < p->prompts->count && ctx->error == FV_OK; i++) {
+        const int64_t n = p->prompts->length[i], batch = packed ? 0 : i;
+        take_up(ctx, l->k, p->row[i], 0, k, batch, packed ? first : 0, n);
+        take_up(ctx, l->v, p->row[i], 0, v, batch, packed ? first : 0, n);
+        first += n;
+    }
+}
+
+static void keep(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v)
+{
+    const pass *p = user;
+    fv_cache *c = p->cache;
+    fv_cache_layer *l = &c->layers[p->layer];
+    if (p->prompts) {
+        keep_prompts(p, ctx, *k, *v);
+        return;
+    }
+    if (c->uniform) {
+        take_up_column(ctx, l->k, c->rows, c->length[0], *k);
+        take_up_column(ctx, l->v, c->rows, c->length[0], *v);
+    } else {
+        for (int64_t i = 0; i < c->rows && ctx->error == FV_OK; i++) {
+            take_up(ctx, l->k, i, c->length[i], *k, i, 0, 1);
+            take_up(ctx, l->v, i, c->length[i], *v, i, 0, 1);
+        }
+    }
+    const int64_t n = fv_cache_longest(c) + 1;
+    *k = all_keys(ctx, l->k, c->rows, n);
+    *v = all_keys(ctx, l->v, c->rows, n);
+}
+
+static fv_tensor *run_blocks(fv_ctx *ctx, pass *p, fv_block_input *in)
+{
+    const fv_side *s = &p->cache->model->decoder;
+    in->keep = keep;
+    in->keep_user = p;
+    for (p->layer = 0; p->layer < s->layers && ctx->error == FV_OK; p->layer++) {
+        const fv_cache_layer *l = &p->cache->layers[p->layer];
+        fv_scope_begin(ctx);
+        if (l->now_k) {
+            in->cross_k = fv_transpose(ctx, l->now_k, 1, 2);
+            in->cross_v = fv_transpose(ctx, l->now_v, 1, 2);
+        }
+        in->x = fv_scope_keep(ctx, fv_block_run(ctx, &s->blocks[p->layer], in, NULL));
+        fv_scope_end(ctx);
+    }
+    return in->x;
+}
+
+/* Every prompt but its last token; prompts of one token have nothing to fill in. */
+static fv_status fill(fv_cache *c, const fv_sequences *prompts, const int64_t *row)
+{
+    fv_ctx *ctx = c->ctx;
+    const fv_transformer *m = c->model;
+    const fv_side *s = &m->decoder;
+    pass p = {.cache = c, .prompts = prompts, .row = row};
+    fv_scope_begin(ctx);
+    const fv_rows rows = fv_transformer_rows(ctx, m, prompts);
+    fv_block_input in = {.x = NULL};
+    if (fv_rows_check(ctx, m, &rows)) {
+        in.q_begin = in.k_begin = rows.begin;
+        in.visible = fv_rows_visible(ctx, &rows);
+        in.angles = in.key_angles = fv_side_angles(ctx, m, &rows, 0);
+        if (s->relative_table)
+            in.bias = fv_relative_bias(ctx, &s->relative, s->relative_table, 0, rows.ids->shape[1],
+                                       rows.ids->shape[1]);
+        in.x = fv_side_embed(ctx, m, s, &rows, 0, false);
+        run_blocks(ctx, &p, &in);
+    }
+    fv_scope_end(ctx);
+    return ctx->error;
+}
+
+/* ---- beginning -------------------------------------------------------------------------- */
+
+static fv_status check_begin(const fv_cache *c, const fv_sequences *prompts,
+                             const fv_sequences *sources)
+{
+    fv_ctx *ctx = c->ctx;
+    const bool encoder = c->model->encoder.layers > 0;
+    if (ctx->error != FV_OK) return ctx->error;
+    FV_RETURN_IF(prompts->count < 1, ctx, FV_ERR_ARGUMENT, "cache: no prompts");
+    for (int64_t i = 0; i < prompts->count; i++) {
+        FV_RETURN_IF(prompts->length[i] < 1, ctx, FV_ERR_ARGUMENT, "cache: prompt %lld is empty",
+                     (long long)i);
+        FV_RETURN_IF(prompts->length[i] > fv_cache_most(c->model), ctx, FV_ERR_LIMIT,
+                     "cache: prompt %lld has %lld tokens, the model's context %lld", (long long)i,
+                     (long long)prompts->length[i], (long long)fv_cache_most(c->model));
+    }
+    FV_RETURN_IF(encoder != (sources != NULL), ctx, FV_ERR_ARGUMENT,
+                 encoder ? "cache: the model reads sources" : "cache: the model reads no sources");
+    FV_RETURN_IF(sources && sources->count != prompts->count, ctx, FV_ERR_ARGUMENT,
+                 "cache: %lld sources for %lld prompts", (long long)sources->count,
+                 (long long)prompts->count);
+    return FV_OK;
+}
+
+int64_t fv_cache_most(const fv_transformer *m)
+{
+    const fv_position_kind kind = m->cfg.positions;
+    const bool bounded = kind == FV_POSITION_LEARNED || kind == FV_POSITION_ROTARY;
+    return bounded ? m->cfg.most_positions : INT64_MAX / 2;
+}
+
+/* The beginnings of prompts that have more than one token, in arrays of the context's memory. */
+static fv_status fill_beginnings(fv_cache *c, const fv_sequences *prompts)
+{
+    fv_ctx *ctx = c->ctx;
+    fv_sequences some = {.count = 0};
+    const size_t bytes = (size_t)prompts->count * (2 * sizeof(int64_t) + sizeof(int64_t *));
+    char *room = fv_mem_zalloc(&ctx->mem, bytes);
+    FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "cache: no memory for prompts");
+    const int64_t **tokens = (const int64_t **)(void *)room;
+    int64_t *length = (int64_t *)(void *)(tokens + prompts->count), *row = length + prompts->count;
+    for (int64_t i = 0; i < prompts->count; i++) {
+        if (prompts->length[i] < 2) continue;
+        tokens[some.count] = prompts->tokens[i];
+        length[some.count] = prompts->length[i] - 1;
+        row[some.count++] = i;
+    }
+    some.tokens = tokens;
+    some.length = length;
+    fv_status status = FV_OK;
+    if (some.count > 0 && c->model->encoder.layers > 0)
+        status = fv_fail(ctx, FV_ERR_UNSUPPORTED,
+                         "cache: prompts of several tokens need a model without an encoder");
+    else if (some.count > 0)
+        status = fill(c, &some, row);
+    fv_mem_free(&ctx->mem, room, bytes);
+    return status;
+}
+
+fv_status fv_cache_begin(fv_cache *c, const fv_sequences *prompts, const fv_sequences *sources,
+                         int64_t more)
+{
+    fv_ctx *ctx = c->ctx;
+    FV_FORWARD(check_begin(c, prompts, sources));
+    int64_t most = 0;
+    for (int64_t i = 0; i < prompts->count; i++)
+        if (prompts->length[i] > most) most = prompts->length[i];
+    if (more < 0 || more > fv_cache_most(c->model) - most) more = 0;
+    c->rows = 0;
+    forget_sources(c);
+    FV_FORWARD(reserve(c, prompts->count, most + more));
+    c->rows = prompts->count;
+    for (int64_t i = 0; i < c->rows; i++) {
+        c->length[i] = 0;
+        c->source[i] = i;
+    }
+    fv_no_grad_begin(ctx);
+    fv_status status = sources ? read_sources(c, sources) : FV_OK;
+    if (status == FV_OK) status = fill_beginnings(c, prompts);
+    fv_no_grad_end(ctx);
+    for (int64_t i = 0; i < c->rows; i++)
+        c->length[i] = prompts->length[i] - 1;
+    if (status != FV_OK) c->rows = 0;
+    return status;
+}
+
+/* ---- stepping --------------------------------------------------------------------------- */
+
+fv_tensor *fv_cache_by_row(fv_ctx *ctx, const fv_cache *c, const int64_t *values)
+{
+    return fv_from_host(ctx, FV_I64, 1, &c->rows, values);
+}
+
+static bool may_step(fv_ctx *ctx, fv_cache *c, const fv_tensor *tokens)
+{
+    if (ctx->error != FV_OK) return false;
+    if (tokens->rank != 1 || tokens->dtype != FV_I64 || tokens->shape[0] != c->rows || c->rows < 1)
+        fv_poison(ctx, FV_ERR_SHAPE, "cache: a step takes i64 [%lld], a token of each row",
+                  (long long)c->rows);
+    else if (fv_cache_longest(c) >= fv_cache_most(c->model))
+        fv_poison(ctx, FV_ERR_LIMIT, "cache: the context of %lld tokens is full",
+                  (long long)fv_cache_most(c->model));
+    else if (make_room(c) != FV_OK && ctx->error == FV_OK)
+        fv_poison_last(ctx, FV_ERR_MEMORY);
+    c->uniform = true;
+    for (int64_t i = 1; i < c->rows; i++)
+        c->uniform = c->uniform && c->length[i] == c->length[0];
+    if (ctx->error == FV_OK && !c->uniform && relative(c->model))
+        fv_poison(ctx, FV_ERR_UNSUPPORTED, "cache: with relative positions, rows are equally long");
+    return ctx->error == FV_OK;
+}
+
+/* Where the tokens stand, and what they may see. */
+static void place(fv_ctx *ctx, const fv_cache *c, fv_rows *rows, fv_block_input *in)
+{
+    const fv_transformer *m = c->model;
+    const fv_side *s = &m->decoder;
+    const int64_t n = fv_cache_longest(c) + 1;
+    in->position = n - 1;
+    in->memory_keys = c->now_length;
+    if (!c->uniform) {
+        for (int64_t i = 0; i < c->rows; i++)
+            c->chosen[i] = c->length[i] + 1;
+        in->n_keys = fv_cache_by_row(ctx, c, c->chosen);
+        rows->positions = fv_unsqueeze(ctx, fv_cache_by_row(ctx, c, c->length), 1);
+        rows->longest = n;
+        in->angles_by_row = true;
+    }
+    in->angles = in->key_angles = fv_side_angles(ctx, m, rows, n - 1);
+    if (s->relative_table)
+        in->bias = fv_relative_bias(ctx, &s->relative, s->relative_table, n - 1, 1, n);
+    in->x = fv_side_embed(ctx, m, s, rows, n - 1, false);
+}
+
+fv_tensor *fv_cache_step(fv_ctx *ctx, fv_cache *c, fv_tensor *tokens)
+{
+    if (!may_step(ctx, c, tokens)) return ctx->invalid;
+    const fv_transformer *m = c->model;
+    pass p = {.cache = c};
+    fv_block_input in = {.x = NULL};
+    fv_scope_begin(ctx);
+    fv_no_grad_begin(ctx);
+    fv_rows rows = {.ids = fv_unsqueeze(ctx, tokens, 1)};
+    place(ctx, c, &rows, &in);
+    fv_tensor *x = fv_side_finish(ctx, &m->decoder, run_blocks(ctx, &p, &in));
+    fv_tensor *logits = fv_squeeze(ctx, fv_transformer_logits(ctx, m, x), 1);
+    fv_no_grad_end(ctx);
+    logits = fv_scope_keep(ctx, logits);
+    fv_scope_end(ctx);
+    for (int64_t i = 0; i < c->rows && ctx->error == FV_OK; i++)
+        c->length[i]++;
+    return logits;
+}

@@ -1,0 +1,41 @@
+/* The inside of fovea/cache.h. */
+#ifndef FV_MODELS_TRANSFORMER_CACHE_H
+#define FV_MODELS_TRANSFORMER_CACHE_H
+
+#include "fovea/cache.h"
+#include "models/transformer.h"
+
+typedef struct fv_cache_layer {
+    fv_tensor *k, *v;             /* [rows or more, room, kv_heads, d] */
+    fv_tensor *cross_k, *cross_v; /* [sources, longest, kv_heads, d]; NULL without an encoder */
+    fv_tensor *now_k, *now_v;     /* [rows, longest, kv_heads, d]: of each row's source */
+} fv_cache_layer;
+
+struct fv_cache {
+    fv_ctx *ctx;
+    fv_transformer *model;
+    int64_t rows, row_room, room; /* in use; room for rows, and for positions of each */
+    int64_t *length;              /* [row_room]: positions in use */
+    int64_t *source, *chosen;     /* [row_room]: what a row reads; scratch */
+    bool uniform;                 /* in a step: all rows are equally long */
+    fv_cache_layer *layers;
+    /* With an encoder; else NULL: */
+    int64_t sources, *source_length; /* [sources] */
+    fv_tensor *now_length;           /* i64 [rows]: of each row's source */
+};
+
+/* Puts a tensor of the innermost scope (or NULL) in the place of one that the cache holds. */
+void fv_cache_replace(fv_tensor **at, fv_tensor *t);
+/* rows x n x kv_heads x d of a layer's tensor, from row `row` and position `first` on. */
+fv_tensor *fv_cache_part(fv_ctx *ctx, const fv_tensor *t, int64_t row, int64_t rows, int64_t first,
+                         int64_t n);
+/* i64 [rows] from the host: something of every row. */
+fv_tensor *fv_cache_by_row(fv_ctx *ctx, const fv_cache *c, const int64_t *values);
+/* Positions in use of the longest row. */
+int64_t fv_cache_longest(const fv_cache *c);
+/* Room for so many rows in the arrays of the host. */
+fv_status fv_cache_reserve_rows(fv_cache *c, int64_t rows);
+/* Tokens that a sequence of the model can have. */
+int64_t fv_cache_most(const fv_transformer *m);
+
+#endif
