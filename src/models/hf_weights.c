@@ -77,21 +77,6 @@ static bool is_spare(const fv_transformer_config *cfg, const char *name)
 
 /* ---- checks -------------------------------------------------------------------------- */
 
-static fv_status is_missing(const fv_safetensors *file, fv_ctx *ctx, const fv_family_names *family,
-                            const char *name)
-{
-    fv_nearest nearest;
-    fv_nearest_begin(&nearest, name);
-    for (size_t i = 0; i < fv_safetensors_count(file); i++) {
-        const char *other = fv_safetensors_entry(file, i)->name;
-        fv_nearest_offer(&nearest, other, strlen(other));
-    }
-    const char *near = fv_nearest_found(&nearest);
-    return fv_fail(ctx, FV_ERR_FORMAT, "%.60s: tensor '%.70s' of a %s model is missing%s%s%s",
-                   fv_safetensors_shard_path(file, 0), name, family->model_type,
-                   near ? "; the nearest is '" : "", near ? near : "", near ? "'" : "");
-}
-
 static fv_status check_shape(const fv_safetensors *file, fv_ctx *ctx, const fv_file_entry *entry,
                              const fv_tensor *t, bool transposed)
 {
@@ -131,6 +116,24 @@ static bool is_used(const fv_safetensors *file, const fv_params *plan,
            (fv_params_find(plan, full) && find(file, family, full) == entry);
 }
 
+/* Names of the file that no parameter has may be meant by the one that is missing. */
+static fv_status is_missing(const fv_safetensors *file, const fv_params *plan,
+                            const fv_family_names *family, const char *name)
+{
+    fv_nearest nearest;
+    fv_nearest_begin(&nearest, name);
+    for (size_t i = 0; i < fv_safetensors_count(file); i++) {
+        const fv_file_entry *other = fv_safetensors_entry(file, i);
+        if (!is_used(file, plan, family, other))
+            fv_nearest_offer(&nearest, other->name, strlen(other->name));
+    }
+    const char *near = fv_nearest_found(&nearest);
+    return fv_fail(fv_params_context(plan), FV_ERR_FORMAT,
+                   "%.60s: tensor '%.70s' of a %s model is missing%s%s%s",
+                   fv_safetensors_shard_path(file, 0), name, family->model_type,
+                   near ? "; the nearest is '" : "", near ? near : "", near ? "'" : "");
+}
+
 static fv_status check(const fv_safetensors *file, const fv_transformer_config *cfg,
                        const fv_params *plan)
 {
@@ -139,7 +142,7 @@ static fv_status check(const fv_safetensors *file, const fv_transformer_config *
     for (int i = 0; i < fv_params_count(plan); i++) {
         const char *name = fv_params_name(plan, i);
         const fv_file_entry *entry = find(file, family, name);
-        if (!entry) return is_missing(file, ctx, family, name);
+        if (!entry) return is_missing(file, plan, family, name);
         FV_FORWARD(check_shape(file, ctx, entry, fv_params_tensor(plan, i),
                                fv_params_stored_transposed(plan, i)));
     }
