@@ -31,7 +31,7 @@ static const cli_option options[] = {
      .letter = 'o',
      .type = CLI_PATH,
      .metavar = "FILE",
-     .help = "compare: draw a plot (.svg, .png or .html)"},
+     .help = "compare: draw a plot (.svg, .png or .html); seq2seq: a folder for the work"},
     {.name = "plot",
      .type = CLI_CHOICE,
      .choices = "time|memory|operations|path",
@@ -45,7 +45,7 @@ static const struct suite {
     int (*run)(bench_run *run);
 } suites[] = {
     {"peak", bench_peak}, {"gemm", bench_gemm},       {"attention", bench_attention},
-    {"ops", bench_ops},   {"compare", bench_compare},
+    {"ops", bench_ops},   {"compare", bench_compare}, {"seq2seq", bench_seq2seq},
 };
 
 static fv_simd level_named(const char *name)
@@ -103,13 +103,14 @@ const cli_verb verb_bench = {
              "  attention  forward, backward, additive scores, one query over a cache of keys\n"
              "  ops        softmax, layer norm, GELU and AdamW past the caches; tiny ops; an LSTM\n"
              "  compare    convolution, recurrence and attention against the sequence's length\n"
+             "  seq2seq    training and greedy search of a translator, for each target token\n"
              "\n"
              "Each figure is the median of interleaved rounds. The share is that of the limit\n"
              "measured just before and after; if these two differ by more than 5 % after several\n"
              "tries, the line is marked noisy: another program was using the machine.",
     .words = {.metavar = "SUITE",
               .type = CLI_CHOICE,
-              .choices = "peak|gemm|attention|ops|compare",
+              .choices = "peak|gemm|attention|ops|compare|seq2seq",
               .least = 1,
               .most = 1,
               .help = "what to measure"},

@@ -52,7 +52,7 @@ typedef struct bench_run {
     bool threads_given;     /* then measure with that many only, not also with one */
     fv_simd level;          /* never AUTO: --level, else the best */
     const char *only;       /* --only: rows whose name contains this text; NULL: all */
-    const char *output;     /* --output: a file for a plot, or NULL */
+    const char *output;     /* --output: a file for a plot, a folder for the work, or NULL */
     const char *plot;       /* --plot: what it shows */
     double slot_seconds;    /* least time a contender runs in one round */
     int rounds;             /* rounds of one measurement */
@@ -69,6 +69,7 @@ int bench_gemm(bench_run *run);
 int bench_attention(bench_run *run);
 int bench_ops(bench_run *run);
 int bench_compare(bench_run *run);
+int bench_seq2seq(bench_run *run);
 
 /* ---- measuring ------------------------------------------------------------------ */
 
@@ -106,6 +107,9 @@ void *bench_alloc(size_t bytes);
 
 /* Thread counts to measure with: one and all CPUs, or what --threads says. Returns 1 or 2. */
 int bench_thread_counts(const bench_run *run, int counts[2]);
+
+/* A context with the run's level; an exit code, which is said, on failure. */
+int bench_context(const bench_run *run, int threads, fv_ctx **out);
 
 /* Whether --only lets a row of that name be measured. */
 bool bench_wanted(const bench_run *run, const char *name);

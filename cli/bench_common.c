@@ -40,6 +40,18 @@ bool bench_wanted(const bench_run *run, const char *name)
     return !run->only || strstr(name, run->only) != NULL;
 }
 
+int bench_context(const bench_run *run, int threads, fv_ctx **out)
+{
+    fv_ctx_config config;
+    fv_ctx_config_init(&config, sizeof config);
+    config.threads = threads;
+    config.simd = run->level;
+    const fv_status status = fv_ctx_create(&config, out);
+    if (status == FV_OK) return CLI_DONE;
+    cli_error("bench: cannot make a context: %s", fv_status_name(status));
+    return cli_exit_code(status);
+}
+
 /* ---- measuring ------------------------------------------------------------------ */
 
 enum { MAX_ROUNDS = 64 };

@@ -26,18 +26,6 @@ static bool worked(job *j, fv_status status)
     return status == FV_OK;
 }
 
-static int context_of(const bench_run *run, int threads, fv_ctx **out)
-{
-    fv_ctx_config config;
-    fv_ctx_config_init(&config, sizeof config);
-    config.threads = threads;
-    config.simd = run->level;
-    fv_status status = fv_ctx_create(&config, out);
-    if (status == FV_OK) return CLI_DONE;
-    cli_error("bench: cannot make a context: %s", fv_status_name(status));
-    return cli_exit_code(status);
-}
-
 /* Measures one contender whose argument is a job; failures inside its calls end the suite. */
 static int measure(bench_run *run, const bench_case *one, bench_gauge gauge, int threads,
                    bench_request *ask, bench_result *got)
@@ -111,7 +99,7 @@ static int bench_memory(bench_run *run, int threads)
         any = any || bench_wanted(run, rows[i].name);
     if (!any) return CLI_DONE;
     job j = {0};
-    int code = context_of(run, threads, &j.ctx);
+    int code = bench_context(run, threads, &j.ctx);
     if (code) return code;
     int64_t columns = COLUMNS;
     j.x = fv_rand_normal(j.ctx, FV_F32, 2, (int64_t[]){ROWS, COLUMNS}, 0, 1);
@@ -159,7 +147,7 @@ static int bench_adamw(bench_run *run, int threads, const char *name, bool unche
     enum { COUNT = 1 << 24, READ_AND_WRITTEN = 28 };
     if (!bench_wanted(run, name)) return CLI_DONE;
     job j = {0};
-    int code = context_of(run, threads, &j.ctx);
+    int code = bench_context(run, threads, &j.ctx);
     if (code) return code;
     int64_t count = COUNT;
     fv_params *params = NULL;
@@ -234,7 +222,7 @@ static int bench_tiny(bench_run *run)
         void (*call)(void *);
     } rows[] = {{"tiny_forward", call_tiny_forward}, {"tiny_train", call_tiny_train}};
     job j = {.length = CHAIN};
-    int code = context_of(run, 1, &j.ctx);
+    int code = bench_context(run, 1, &j.ctx);
     if (code) return code;
     int64_t width = WIDTH;
     j.x = fv_leaf(j.ctx, fv_full(j.ctx, FV_F32, 1, &width, 0.5));
@@ -280,7 +268,7 @@ static int bench_lstm(bench_run *run, int threads)
     static const char name[] = "lstm_128x50";
     if (!bench_wanted(run, name)) return CLI_DONE;
     job j = {0};
-    int code = context_of(run, threads, &j.ctx);
+    int code = bench_context(run, threads, &j.ctx);
     if (code) return code;
     const int64_t weight_shape[] = {4 * UNITS, UNITS};
     const double scale = 1 / sqrt(UNITS);
