@@ -40,7 +40,7 @@ extern "C" {
 typedef struct fv_params fv_params;
 
 FV_API FV_MUST_USE fv_status fv_params_create(fv_ctx *ctx, fv_params **out);
-/* A set to count with: its parameters have names and shapes, but share one element of memory, so
+/* A set to count with: its parameters have names and shapes, but one element of memory each, so
  * that a model of any size can be made in it and looked at. */
 FV_API FV_MUST_USE fv_status fv_params_create_plan(fv_ctx *ctx, fv_params **out);
 FV_API bool fv_params_is_plan(const fv_params *params);

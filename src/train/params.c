@@ -25,6 +25,40 @@ fv_status fv_params_create_plan(fv_ctx *ctx, fv_params **out)
 
 bool fv_params_is_plan(const fv_params *params) { return params->plan; }
 
+/* ---- names ------------------------------------------------------------------------- */
+
+static uint32_t hash_of(const char *name)
+{
+    uint32_t h = 2166136261u; /* FNV-1a */
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * 16777619u;
+    return h;
+}
+
+/* The slot of a name: the one that holds it, or the empty one where it belongs. */
+static int *slot_of(const fv_params *params, const char *name)
+{
+    const uint32_t mask = 2 * (uint32_t)params->room - 1;
+    uint32_t at = hash_of(name) & mask;
+    while (params->slots[at] && strcmp(params->items[params->slots[at] - 1].name, name) != 0)
+        at = (at + 1) & mask;
+    return &params->slots[at];
+}
+
+static fv_param *find(const fv_params *params, const char *name)
+{
+    const int at = params->room ? *slot_of(params, name) : 0;
+    return at ? &params->items[at - 1] : NULL;
+}
+
+static void free_room(fv_params *params)
+{
+    fv_mem *mem = &params->ctx->mem;
+    const size_t room = (size_t)params->room;
+    if (params->items) fv_mem_free(mem, params->items, room * sizeof *params->items);
+    if (params->slots) fv_mem_free(mem, params->slots, 2 * room * sizeof *params->slots);
+}
+
 void fv_params_destroy(fv_params **params_ptr)
 {
     fv_params *params = *params_ptr;
@@ -32,23 +66,42 @@ void fv_params_destroy(fv_params **params_ptr)
     fv_ctx *ctx = params->ctx;
     for (int i = 0; i < params->count; i++)
         fv_tensor_unref(params->items[i].tensor);
-    fv_mem_free(&ctx->mem, params->items, (size_t)params->room * sizeof *params->items);
+    free_room(params);
     fv_mem_free(&ctx->mem, params, sizeof *params);
     *params_ptr = NULL;
 }
 
+/* Room is a power of two, so that slots are found by a mask. */
 static bool make_room(fv_params *params)
 {
     if (params->count < params->room) return true;
     fv_mem *mem = &params->ctx->mem;
-    int room = params->room ? params->room * 2 : 16;
-    fv_param *items = fv_mem_alloc(mem, (size_t)room * sizeof *items);
-    if (!items) return false;
-    if (params->count) memcpy(items, params->items, (size_t)params->count * sizeof *items);
-    fv_mem_free(mem, params->items, (size_t)params->room * sizeof *items);
-    params->items = items;
-    params->room = room;
+    fv_params larger = *params;
+    larger.room = params->room ? params->room * 2 : 16;
+    larger.items = fv_mem_alloc(mem, (size_t)larger.room * sizeof *larger.items);
+    larger.slots = fv_mem_zalloc(mem, 2 * (size_t)larger.room * sizeof *larger.slots);
+    if (!larger.items || !larger.slots) {
+        free_room(&larger);
+        return false;
+    }
+    for (int i = 0; i < params->count; i++) {
+        larger.items[i] = params->items[i];
+        *slot_of(&larger, larger.items[i].name) = i + 1;
+    }
+    free_room(params);
+    *params = larger;
     return true;
+}
+
+/* ---- adding ------------------------------------------------------------------------- */
+
+/* Fresh tensors, the usual case, are no leaves yet. */
+static const fv_param *holder_of(const fv_params *params, const fv_tensor *t)
+{
+    if (!t || !(t->flags & FV_TENSOR_LEAF)) return NULL;
+    for (int i = 0; i < params->count; i++)
+        if (params->items[i].tensor == t) return &params->items[i];
+    return NULL;
 }
 
 static fv_status check_new(fv_params *params, const char *name, const fv_tensor *initial)
@@ -59,10 +112,10 @@ static fv_status check_new(fv_params *params, const char *name, const fv_tensor 
                          FV_PARAM_NAME - 1);
     if (fv_params_find(params, name))
         return fv_poison(ctx, FV_ERR_ARGUMENT, "params: there is a '%.100s' already", name);
-    for (int i = 0; i < params->count; i++)
-        if (params->items[i].tensor == initial)
-            return fv_poison(ctx, FV_ERR_ARGUMENT, "params: '%.100s' is in the set as '%.100s'",
-                             name, params->items[i].name);
+    const fv_param *holder = holder_of(params, initial);
+    if (holder)
+        return fv_poison(ctx, FV_ERR_ARGUMENT, "params: '%.100s' is in the set as '%.100s'", name,
+                         holder->name);
     if (!initial || (!params->plan && !fv_tensor_contiguous(initial)))
         return fv_poison(ctx, FV_ERR_ARGUMENT, "params: '%.100s' must be a contiguous tensor",
                          name);
@@ -83,6 +136,7 @@ fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *initial
     fv_tensor_ref(leaf);
     fv_tensor_leave_scope(leaf);
     fv_param *item = &params->items[params->count++];
+    *slot_of(params, name) = params->count;
     memcpy(item->name, name, strlen(name) + 1);
     item->tensor = leaf;
     item->transposed = false;
@@ -101,13 +155,6 @@ const char *fv_params_name(const fv_params *params, int i)
 fv_tensor *fv_params_tensor(const fv_params *params, int i)
 {
     return i >= 0 && i < params->count ? params->items[i].tensor : params->ctx->invalid;
-}
-
-static fv_param *find(const fv_params *params, const char *name)
-{
-    for (int i = 0; i < params->count; i++)
-        if (strcmp(params->items[i].name, name) == 0) return &params->items[i];
-    return NULL;
 }
 
 fv_tensor *fv_params_find(const fv_params *params, const char *name)

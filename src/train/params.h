@@ -18,6 +18,7 @@ struct fv_params {
     bool plan;
     int count, room;
     fv_param *items;
+    int *slots; /* 2 room of them: places of items + 1 by the hash of their names; 0 is empty */
 };
 
 #endif
