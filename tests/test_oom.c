@@ -4,7 +4,7 @@
  * may go untold, and a context that has lost one request works again once the error is taken.
  *
  * Scenarios: every case of every op and compound forward and backward, contexts, parameters and
- * optimizers, checkpoints, every file format read and written, text, and pictures.
+ * optimizers, checkpoints, every file format read and written, text, models, and pictures.
  */
 #include "fovea/autograd.h"
 #include "fovea/optim.h"
@@ -14,6 +14,7 @@
 #include "support/oom_files.h"
 #include "support/oom_layers.h"
 #include "support/oom_look.h"
+#include "support/oom_models.h"
 #include "support/oom_text.h"
 #include "support/opcase.h"
 
@@ -216,6 +217,17 @@ static void files(void)
     fv_pool_destroy(&pool);
 }
 
+static void models(void)
+{
+    fv_pool *pool = NULL;
+    CHECK_EQ(fv_pool_create(1, &pool), FV_OK);
+    folder_make();
+    for (int i = 0; i < oom_model_scenario_count; i++)
+        everywhere(oom_model_scenarios[i].name, pool, oom_model_scenarios[i].run, NULL);
+    folder_remove();
+    fv_pool_destroy(&pool);
+}
+
 static void pictures(void)
 {
     fv_pool *pool = NULL;
@@ -239,6 +251,7 @@ int main(int argc, char **argv)
     RUN(contexts);
     RUN(training);
     RUN(files);
+    RUN(models);
     RUN(pictures);
     RUN(every_op);
     RUN(every_compound);

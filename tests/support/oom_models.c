@@ -1,0 +1,76 @@
+#include "support/oom_models.h"
+
+#include "fovea/autograd.h"
+#include "fovea/model.h"
+#include "support/files.h"
+#include "support/test.h"
+
+static fv_status look_at(void *user, fv_ctx *ctx, const fv_site *site)
+{
+    (void)ctx;
+    *(bool *)user = site->seen.weights != NULL;
+    return FV_OK;
+}
+
+/* A small model of two sides: made, trained on a pair, looked at. */
+static bool both_sides(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    static const int64_t list[3] = {3, 4, 5};
+    static const int64_t *const lists[2] = {list, list};
+    static const int64_t lengths[2] = {3, 2};
+    const fv_token_pairs pairs = {.count = 2,
+                                  .source = lists,
+                                  .source_length = lengths,
+                                  .target = lists,
+                                  .target_length = lengths};
+    fv_transformer_config cfg;
+    fv_transformer_config_init(&cfg, sizeof cfg, FV_FAMILY_MARIAN);
+    cfg.vocabulary = 6;
+    cfg.width = 4;
+    cfg.heads = 2;
+    cfg.hidden = 4;
+    cfg.encoder_layers = cfg.decoder_layers = 1;
+    cfg.start = 0;
+    cfg.end = 1;
+    bool seen = false;
+    const fv_capture capture = {.look = {.weights = true}, .take = look_at, .user = &seen};
+    fv_params *params = NULL;
+    fv_transformer *t = NULL;
+    fv_scope_begin(ctx);
+    fv_status status = fv_params_create(ctx, &params);
+    if (status == FV_OK) status = fv_transformer_create(params, &cfg, &t);
+    if (status == FV_OK)
+        status = fv_backward(
+            ctx, fv_transformer_pair_loss(ctx, t, &pairs, &(fv_pass){.training = true}));
+    if (status == FV_OK) {
+        const fv_sequences one = {.count = 1, .tokens = lists, .length = lengths};
+        const fv_rows rows = fv_rows_pack(ctx, &one);
+        fv_transformer_encode(ctx, t, &rows, &(fv_pass){.capture = &capture});
+        status = fv_ctx_error(ctx);
+    }
+    fv_transformer_destroy(&t);
+    fv_params_destroy(&params);
+    fv_scope_end(ctx);
+    return status == FV_OK && seen;
+}
+
+/* A folder opened, mapped and saved. */
+static bool folder(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    fv_model *model = NULL, *mapped = NULL;
+    fv_scope_begin(ctx);
+    fv_status status = fv_model_open(ctx, test_path("fixtures/gpt2"), &model);
+    if (status == FV_OK) status = fv_model_map(ctx, test_path("fixtures/gpt2"), &mapped);
+    if (status == FV_OK) status = fv_model_save(model, folder_path("."));
+    fv_model_close(&model);
+    fv_model_close(&mapped);
+    fv_scope_end(ctx);
+    return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
+}
+
+const oom_file_scenario oom_model_scenarios[] = {{"transformer", both_sides},
+                                                 {"model folder", folder}};
+const int oom_model_scenario_count =
+    (int)(sizeof oom_model_scenarios / sizeof *oom_model_scenarios);
