@@ -116,11 +116,15 @@ static void name_of(char out[64], const char *folder)
 void eval_lengths_print(const eval_lengths *lengths, eval_metric metric, const eval_model *models,
                         int model_count)
 {
+    enum { LEAST = 12, MOST = 32 }; /* columns of a model */
     char name[64], span[48];
+    int wide[EVAL_MOST_MODELS];
     printf("\n%-9s %6s", "words", "texts");
     for (int m = 0; m < model_count; m++) {
         name_of(name, models[m].folder);
-        printf("  %12.12s", name);
+        const int length = (int)strlen(name);
+        wide[m] = length < LEAST ? LEAST : length > MOST ? MOST : length;
+        printf("  %*.*s", wide[m], wide[m], name);
     }
     printf("   %s\n", names[metric]);
     for (int k = 0; k < lengths->count; k++) {
@@ -128,7 +132,7 @@ void eval_lengths_print(const eval_lengths *lengths, eval_metric metric, const e
         cli_format(span, sizeof span, "%lld-%lld", (long long)b->span.low, (long long)b->span.high);
         printf("%-9s %6lld", span, (long long)b->texts);
         for (int m = 0; m < model_count; m++)
-            printf("  %12.2f", b->score[metric][m]);
+            printf("  %*.2f", wide[m], b->score[metric][m]);
         printf("\n");
     }
 }
