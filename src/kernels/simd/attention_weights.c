@@ -2,7 +2,8 @@
  * Attention weights made again from the log-sum-exp: a window of the map, or what is told about it
  * row by row. The first half of the forward pass: K in panels of 64 keys, strips of six queries
  * against blocks of 256 keys, and then 2^(s - lse) instead of a running maximum. Blocks begin at
- * multiples of 256 keys whatever the window, so a weight has one value however it is asked for.
+ * multiples of 256 keys whatever the window, so a weight has one value however it is asked for. Of
+ * a block, a strip meets the runs of keys that one of its queries sees: hidden ones cost nothing.
  *
  * What the keys receive sums over queries: a second pass, by blocks of keys, keeps every sum in the
  * order of the queries without an array of queries x keys.
@@ -14,7 +15,7 @@
 enum {
     UNIT_ROWS = 96, /* queries of a unit, a multiple of the strip */
     SCORE_ROW = FV_ATTN_SCORE_ROW,
-    SUMS = 256, /* floats: two of each query of a unit, or one of each key of a block */
+    SUM_LANES = 2 * FV_LANES, /* floats that a row's entropy and distance are summed in */
 };
 
 /* How the work is cut and where its scratch lies; offsets in floats. */
@@ -39,9 +40,9 @@ typedef struct weights_job {
 /* What a thread works in. */
 typedef struct workspace {
     float *q, *scores, *shift;
-    float *eq, *raised;        /* additive scores: exponentials of q and of a block of keys */
-    float *entropy, *distance; /* of the unit's rows */
-    fv_attn_list *list;        /* likewise */
+    float *eq, *raised; /* additive scores: exponentials of q and of a block of keys */
+    float *sums;        /* [rows of the unit][SUM_LANES], or one of each key of a block */
+    fv_attn_list *list; /* of the unit's rows */
     fv_attn_row *row;
 } workspace;
 
@@ -64,7 +65,7 @@ static weights_plan plan_of(const fv_attn *a, const fv_attn_window *w)
     p.scores = at, at += FV_ATTN_STRIP * SCORE_ROW;
     p.raised = at, at += additive ? (size_t)(FV_ATTN_BLOCK * width) : 0;
     p.shift = at, at += UNIT_ROWS;
-    p.sums = at, at += SUMS;
+    p.sums = at, at += UNIT_ROWS * SUM_LANES; /* enough for a block of keys, too */
     p.lists = at, at += UNIT_ROWS * sizeof(fv_attn_list) / sizeof(float);
     p.records = at, at += fv_attn_lines(UNIT_ROWS * sizeof(fv_attn_row) / sizeof(float));
     p.thread_floats = at;
@@ -119,7 +120,7 @@ typedef struct query_block {
     int64_t b, h, first, rows;
 } query_block;
 
-static void load_queries(const weights_job *job, const query_block *block, const workspace *w)
+static void load_rows(const weights_job *job, const query_block *block, const workspace *w)
 {
     const fv_attn *a = job->base.a;
     const float *lse = job->base.ptr[FV_ATTN_LSE];
@@ -128,7 +129,13 @@ static void load_queries(const weights_job *job, const query_block *block, const
         w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, block->b, block->h, block->first + r);
         /* A query that sees nothing has weights 2^(-inf - inf) = 0. */
         w->shift[r] = lse[r] == -INFINITY ? INFINITY : (float)((double)lse[r] * FV_ATTN_LOG2E);
-        if (a->score == FV_SCORE_NONE) continue;
+    }
+}
+
+static void load_queries(const weights_job *job, const query_block *block, const workspace *w)
+{
+    const fv_attn *a = job->base.a;
+    for (int64_t r = 0; r < block->rows && a->score != FV_SCORE_NONE; r++) {
         const void *q =
             fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, block->first + r);
         const int64_t at = r * job->plan.q_row;
@@ -137,12 +144,14 @@ static void load_queries(const weights_job *job, const query_block *block, const
     }
 }
 
-/* Scores to weights. sums, unless NULL, gets what the row adds to its entropy and distance. */
+/* Scores to weights. sums, unless NULL: lanes that get what the row adds to its entropy and
+ * distance. They join at the end of the row, so it does not show how many runs there were. */
 V_INLINE void weigh(float *s, int64_t cols, float shift, float from_query, float *sums)
 {
     const vf down = v_set(shift), floor = v_set(-200.0f);
     const vf lanes = v_add(vi_to_float(vi_count()), v_set(from_query));
-    vf entropy = v_zero(), distance = v_zero();
+    vf entropy = sums ? v_load(sums, FV_LANES) : v_zero();
+    vf distance = sums ? v_load(sums + FV_LANES, FV_LANES) : v_zero();
     for (int64_t c = 0; c < cols; c += FV_LANES) {
         const vf t = v_sub(v_load(s + c, FV_LANES), down), p = fv_attn_exp2(t);
         v_store(s + c, FV_LANES, p);
@@ -151,8 +160,8 @@ V_INLINE void weigh(float *s, int64_t cols, float shift, float from_query, float
         distance = v_fma(p, v_abs(v_add(lanes, v_set((float)c))), distance);
     }
     if (!sums) return;
-    sums[0] = v_join(entropy);
-    sums[1] = v_join(distance);
+    v_store(sums, FV_LANES, entropy);
+    v_store(sums + FV_LANES, FV_LANES, distance);
 }
 
 /* A block of keys as the strips meet it. */
@@ -177,7 +186,7 @@ static key_block keys_of(const weights_job *job, const workspace *w, int64_t b, 
     return keys;
 }
 
-/* Weights of rows [r, r + rows) of the unit with the keys of the span, into w->scores. */
+/* Weights of rows [r, r + rows) of the unit with a run of keys, into w->scores. */
 static void weigh_strip(const weights_job *job, const workspace *w, const key_block *block,
                         int64_t r, int rows, fv_attn_span keys, bool summed)
 {
@@ -196,15 +205,13 @@ static void weigh_strip(const weights_job *job, const workspace *w, const key_bl
     (&job->base, &sides, rows, keys.begin - block->first, cols, w->scores, SCORE_ROW);
     for (int i = 0; i < rows; i++) {
         const fv_attn_row *row = w->row + r + i;
-        float *s = w->scores + i * SCORE_ROW, sums[2];
+        float *s = w->scores + i * SCORE_ROW;
         FV_SIMD_NAME(fv_attn_finish)(&job->base, row, keys.begin, cols, s, NULL);
-        if (summed) {
-            weigh(s, cols, w->shift[r + i], (float)(keys.begin - row->position), sums);
-            w->entropy[r + i] += sums[0];
-            w->distance[r + i] += sums[1];
-        } else {
+        if (summed)
+            weigh(s, cols, w->shift[r + i], (float)(keys.begin - row->position),
+                  w->sums + (r + i) * SUM_LANES);
+        else
             weigh(s, cols, w->shift[r + i], 0, NULL);
-        }
     }
 }
 
@@ -224,22 +231,18 @@ static void put_run(const weights_job *job, float *to, int64_t col, int64_t n, c
         to[c * col] = p ? p[c] : 0;
 }
 
-/* One row of the map over the block from `first` on; p holds the keys of the span. */
-static void put_row(const weights_job *job, const query_block *block, int64_t r, int64_t first,
-                    fv_attn_span keys, const float *p)
+/* Keys [first, end) of one row of the map, as far as the window has them; p NULL: zeros. */
+static void put_keys(const weights_job *job, const query_block *block, int64_t r, int64_t first,
+                     int64_t end, const float *p)
 {
     const fv_attn_window *w = &job->w;
     const fv_attn_grid *g = &w->out;
-    const int64_t low = fv_attn_max(first, w->col);
-    const int64_t high = fv_attn_min(first + FV_ATTN_BLOCK, w->col + w->cols);
-    const int64_t from = fv_attn_min(high, fv_attn_max(low, keys.begin));
-    const int64_t to = fv_attn_max(from, fv_attn_min(high, keys.end));
+    const int64_t low = fv_attn_max(first, w->col), high = fv_attn_min(end, w->col + w->cols);
+    if (low >= high) return;
     float *out = (float *)job->out[FV_ATTN_MAP_OUT] + (block->b - w->batch) * g->batch +
-                 (block->h - w->head) * g->head + (block->first + r - w->row) * g->row;
-    put_run(job, out + (low - w->col) * g->col, g->col, from - low, NULL);
-    if (to > from)
-        put_run(job, out + (from - w->col) * g->col, g->col, to - from, p + from - keys.begin);
-    put_run(job, out + (to - w->col) * g->col, g->col, high - to, NULL);
+                 (block->h - w->head) * g->head + (block->first + r - w->row) * g->row +
+                 (low - w->col) * g->col;
+    put_run(job, out, g->col, high - low, p ? p + low - first : NULL);
 }
 
 static int64_t row_number(const weights_job *job, const query_block *block, int64_t r)
@@ -250,8 +253,7 @@ static int64_t row_number(const weights_job *job, const query_block *block, int6
 
 static void begin_summary(const weights_job *job, const query_block *block, const workspace *w)
 {
-    memset(w->entropy, 0, (size_t)block->rows * sizeof(float));
-    memset(w->distance, 0, (size_t)block->rows * sizeof(float));
+    memset(w->sums, 0, (size_t)block->rows * SUM_LANES * sizeof(float));
     for (int64_t r = 0; r < block->rows && job->top > 0; r++)
         for (int l = 0; l < FV_LANES; l++) {
             w->list[r].weight[l] = 0;
@@ -287,9 +289,10 @@ static void end_summary(const weights_job *job, const query_block *block, const 
     int64_t *index = job->out[FV_ATTN_TOP_INDEX];
     for (int64_t r = 0; r < block->rows; r++) {
         const int64_t row = row_number(job, block, r);
+        const float *sums = w->sums + r * SUM_LANES;
         /* 0 - x: a row with a single key has entropy 0, not -0 */
-        if (entropy) entropy[row] = 0 - w->entropy[r] * (float)FV_ATTN_LN2;
-        if (distance) distance[row] = w->distance[r];
+        if (entropy) entropy[row] = 0 - v_join(v_load(sums, FV_LANES)) * (float)FV_ATTN_LN2;
+        if (distance) distance[row] = v_join(v_load(sums + FV_LANES, FV_LANES));
         for (int64_t e = 0; e < job->top && job->lists; e++) {
             weight[row * job->top + e] = w->list[r].weight[e];
             index[row * job->top + e] = w->list[r].key[e];
@@ -308,31 +311,34 @@ static workspace workspace_of(const weights_job *job, int thread)
                        .raised = base + p->raised,
                        .scores = base + p->scores,
                        .shift = base + p->shift,
-                       .entropy = base + p->sums,
-                       .distance = base + p->sums + UNIT_ROWS,
+                       .sums = base + p->sums,
                        .list = (fv_attn_list *)(void *)(base + p->lists),
                        .row = (fv_attn_row *)(void *)(base + p->records)};
 }
 
-static void meet_block(const weights_job *job, const query_block *block, const workspace *w,
-                       int64_t first)
+/* A strip and a block of keys: run by run into the map, with zeros between, or into the summary. */
+static void meet_strip(const weights_job *job, const query_block *block, const workspace *w,
+                       const key_block *all, int64_t r, int rows)
 {
-    const key_block all = keys_of(job, w, block->b, block->h, first);
     const bool summed = !job->map && (job->out[FV_ATTN_ENTROPY] || job->out[FV_ATTN_DISTANCE]);
-    for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
-        const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
-        fv_attn_span keys = {first, first};
-        if (first < all.end) keys = fv_attn_span_of(w->row + r, rows, first, all.end);
-        const bool seen = keys.begin < keys.end;
-        if (seen) weigh_strip(job, w, &all, r, rows, keys, summed);
+    const fv_attn_sight sight =
+        fv_attn_sight_of(job->base.a, w->row + r, rows, all->first, all->end);
+    int64_t done = all->first;
+    for (fv_attn_span run = {done, done}; fv_attn_next_run(&sight, all->first, &run);) {
+        weigh_strip(job, w, all, r, rows, run, summed);
         for (int i = 0; i < rows; i++) {
             const float *p = w->scores + i * SCORE_ROW;
-            if (job->map)
-                put_row(job, block, r + i, first, keys, p);
-            else if (seen && job->top > 0)
-                keep_largest(job, block, w, r + i, p, keys);
+            if (job->map) {
+                put_keys(job, block, r + i, done, run.begin, NULL);
+                put_keys(job, block, r + i, run.begin, run.end, p);
+            } else if (job->top > 0) {
+                keep_largest(job, block, w, r + i, p, run);
+            }
         }
+        done = run.end;
     }
+    for (int i = 0; i < rows && job->map; i++)
+        put_keys(job, block, r + i, done, all->first + FV_ATTN_BLOCK, NULL);
 }
 
 static void query_units(const void *arg, int64_t begin, int64_t end, int thread)
@@ -347,10 +353,15 @@ static void query_units(const void *arg, int64_t begin, int64_t end, int thread)
                                    .h = job->w.head + head % job->w.heads,
                                    .first = job->w.row + row,
                                    .rows = fv_attn_min(UNIT_ROWS, job->w.rows - row)};
+        load_rows(job, &block, &w);
         load_queries(job, &block, &w);
         if (!job->map) begin_summary(job, &block, &w);
-        for (int64_t first = p->begin; first < p->end; first += FV_ATTN_BLOCK)
-            meet_block(job, &block, &w, first);
+        for (int64_t first = p->begin; first < p->end; first += FV_ATTN_BLOCK) {
+            const key_block keys = keys_of(job, &w, block.b, block.h, first);
+            for (int64_t r = 0; r < block.rows; r += FV_ATTN_STRIP)
+                meet_strip(job, &block, &w, &keys, r,
+                           (int)fv_attn_min(FV_ATTN_STRIP, block.rows - r));
+        }
         if (!job->map) end_summary(job, &block, &w);
     }
     v_stream_end(job->stream);
@@ -374,7 +385,7 @@ static void key_units(const void *arg, int64_t begin, int64_t end, int thread)
     const fv_attn *a = job->base.a;
     const weights_plan *p = &job->plan;
     const workspace w = workspace_of(job, thread);
-    float *sums = w.entropy; /* room for a block of keys */
+    float *sums = w.sums;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t head = unit / p->key_blocks, first = unit % p->key_blocks * FV_ATTN_BLOCK;
         const int64_t b = head / a->heads, h = head % a->heads;
@@ -383,12 +394,16 @@ static void key_units(const void *arg, int64_t begin, int64_t end, int thread)
         for (int64_t i = 0; i < a->n_q && first < block.end; i += FV_ATTN_STRIP) {
             const query_block strip = {
                 .b = b, .h = h, .first = i, .rows = fv_attn_min(FV_ATTN_STRIP, a->n_q - i)};
+            const int rows = (int)strip.rows;
+            load_rows(job, &strip, &w);
+            const fv_attn_sight sight = fv_attn_sight_of(a, w.row, rows, first, block.end);
+            if (sight.groups == 0) continue;
             load_queries(job, &strip, &w);
-            const fv_attn_span keys = fv_attn_span_of(w.row, (int)strip.rows, first, block.end);
-            if (keys.begin == keys.end) continue;
-            weigh_strip(job, &w, &block, 0, (int)strip.rows, keys, false);
-            add_rows(sums + keys.begin - first, w.scores, (int)strip.rows,
-                     fv_attn_round(keys.end - keys.begin, FV_LANES));
+            for (fv_attn_span run = {first, first}; fv_attn_next_run(&sight, first, &run);) {
+                weigh_strip(job, &w, &block, 0, rows, run, false);
+                add_rows(sums + run.begin - first, w.scores, rows,
+                         fv_attn_round(run.end - run.begin, FV_LANES));
+            }
         }
         float *received = (float *)job->out[FV_ATTN_RECEIVED] + head * a->n_k + first;
         memcpy(received, sums, (size_t)fv_attn_min(FV_ATTN_BLOCK, a->n_k - first) * sizeof(float));
