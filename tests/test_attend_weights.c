@@ -54,10 +54,49 @@ static void ops_on(fv_device_kind device)
     vec_free_all();
 }
 
+/* Documents packed in one row, likewise. */
+static void documents_on(fv_device_kind device)
+{
+    fv_ctx_config config;
+    fv_ctx_config_init(&config, sizeof config);
+    config.device = device;
+    config.simd = weights_exec.level;
+    fv_ctx *ctx = NULL;
+    CHECK(fv_ctx_create(&config, &ctx) == FV_OK);
+    fv_attn a = attn_heads(1, 2, 1, 20, 300, 24);
+    a.batch = 3;
+    a.packed = true;
+    problem p = problem_of(a);
+    p.q_begin = VEC_OF(FV_I64, 0, 4, 4, 20);
+    p.k_begin = VEC_OF(FV_I64, 0, 30, 90, 300);
+    p.lse = vec_new(FV_F32, 2 * 20);
+    run_forward(&p);
+    const fv_attend_extra extra = {.q_begin = tensor_of(ctx, p.q_begin, 1, (int64_t[]){4}),
+                                   .k_begin = tensor_of(ctx, p.k_begin, 1, (int64_t[]){4})};
+    fv_tensor *q = tensor_of(ctx, p.q, 4, (int64_t[]){1, 2, 20, 24});
+    fv_tensor *k = tensor_of(ctx, p.k, 4, (int64_t[]){1, 1, 300, 24});
+    fv_tensor *lse = tensor_of(ctx, p.lse, 3, (int64_t[]){1, 2, 20}), *index;
+    const summary want = weights_summary(&p, 5);
+    CHECK(tensor_holds(ctx, fv_attend_weights(ctx, q, k, lse, NULL, &extra), weights_map(&p)));
+    CHECK(tensor_holds(ctx, fv_attend_top(ctx, q, k, lse, 5, NULL, &extra, &index), want.weight));
+    CHECK(tensor_holds(ctx, index, want.index));
+    const fv_attend_summary s = fv_attend_summarise(ctx, q, k, lse, NULL, &extra);
+    CHECK(tensor_holds(ctx, s.entropy, want.entropy));
+    CHECK(tensor_holds(ctx, s.received, want.received));
+    const vec means = vec_new(FV_F32, 2), got = vec_new(FV_F32, 2);
+    CHECK(fv_attn_head_means(&p.a, p.lse.data, want.distance.data, means.data) == FV_OK);
+    CHECK(fv_tensor_read(ctx, s.head_distance, got.data, 2 * sizeof(float)) == FV_OK);
+    CHECK(vec_distance(means, got) <= 20 * 0x1p-24 * vec_largest(means));
+    fv_ctx_destroy(&ctx);
+    vec_free_all();
+}
+
 static void ops_at_level(void)
 {
     ops_on(FV_DEVICE_CPU);
     ops_on(FV_DEVICE_GUARDED);
+    documents_on(FV_DEVICE_CPU);
+    documents_on(FV_DEVICE_GUARDED);
 }
 static void ops(void) { weights_every_level(ops_at_level); }
 
@@ -73,7 +112,8 @@ static void refused_by_ops(void)
     fv_attend_config none;
     fv_attend_config_init(&none, sizeof none);
     none.score = FV_SCORE_NONE;
-    const fv_attend_extra documents = {.q_begin = lse, .k_begin = lse};
+    fv_tensor *begin = fv_full(ctx, FV_I64, 1, (int64_t[]){2}, 0);
+    const fv_attend_extra documents = {.q_begin = lse, .k_begin = lse}, half = {.q_begin = begin};
     fv_attend_weights(ctx, q, k, other, NULL, NULL);
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_SHAPE);
     fv_attend_weights(ctx, q, k, wide, NULL, NULL);
@@ -83,7 +123,9 @@ static void refused_by_ops(void)
     fv_attend_weights(ctx, q, k, lse, &none, NULL);
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
     fv_attend_weights(ctx, q, k, lse, NULL, &documents);
-    CHECK(fv_ctx_take_error(ctx) == FV_ERR_UNSUPPORTED);
+    CHECK(fv_ctx_take_error(ctx) == FV_ERR_DTYPE);
+    fv_attend_weights(ctx, q, k, lse, NULL, &half);
+    CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
     fv_attend_top(ctx, q, k, lse, -1, NULL, NULL, NULL);
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
     fv_attend_weights(ctx, q, k, lse, NULL, NULL);

@@ -1,8 +1,8 @@
 /*
- * Documents packed in one row: values and gradients have the bits of the same documents run one by
- * one, for any number of threads; offsets that are none are refused.
+ * Documents packed in one row: values, gradients and weights have the bits of the same documents
+ * run one by one, for any number of threads; offsets that are none are refused.
  */
-#include "support/attention.h"
+#include "support/attention_weights.h"
 
 enum { DOCUMENTS = 9 };
 /* Empty ones, ones of a few queries (which have a path of their own), short ones and a long one. */
@@ -168,6 +168,129 @@ static void draws_differ_at_level(void)
 }
 static void draws_differ(void) { attn_every_level(draws_differ_at_level); }
 
+/* ---- weights ---------------------------------------------------------------------- */
+
+enum { TOP = 5, MANY = 20 };
+
+/* Whether the row's map holds a document's own, and zeros beside it. */
+static bool map_holds(const problem *all, vec map, const problem *one, int64_t b)
+{
+    const fv_attn *a = &all->a;
+    const vec own = weights_map(one);
+    const int64_t first = k_begin[b], end = k_begin[b + 1];
+    int64_t wrong = 0;
+    for (int64_t h = 0; h < a->heads; h++)
+        for (int64_t i = 0; i < one->a.n_q; i++)
+            for (int64_t j = 0; j < a->n_k; j++) {
+                const double ours = vec_get(map, (h * a->n_q + q_begin[b] + i) * a->n_k + j);
+                const bool inside = j >= first && j < end;
+                const int64_t at = (h * one->a.n_q + i) * one->a.n_k + j - first;
+                wrong += ours != (inside ? vec_get(own, at) : 0);
+            }
+    return wrong == 0;
+}
+
+static bool summary_holds(const problem *all, const summary *s, const problem *one, int64_t b,
+                          int64_t top)
+{
+    const int64_t heads = all->a.heads, rows = all->a.n_q, keys = all->a.n_k, n_q = one->a.n_q;
+    const summary own = weights_summary(one, top);
+    for (int64_t i = 0; i < own.index.n; i++)
+        if (vec_get(own.index, i) >= 0)
+            vec_set(own.index, i, vec_get(own.index, i) + (double)k_begin[b]);
+    return vec_same_bits(own.index, cut(s->index, heads, rows, q_begin[b], n_q, top)) &&
+           vec_same_bits(own.weight, cut(s->weight, heads, rows, q_begin[b], n_q, top)) &&
+           vec_same_bits(own.entropy, cut(s->entropy, heads, rows, q_begin[b], n_q, 1)) &&
+           vec_same_bits(own.distance, cut(s->distance, heads, rows, q_begin[b], n_q, 1)) &&
+           vec_same_bits(own.received, cut(s->received, heads, keys, k_begin[b], one->a.n_k, 1));
+}
+
+static void check_weights(const char *what, problem *all)
+{
+    run_forward(all);
+    const vec map = weights_map(all);
+    const summary few = weights_summary(all, TOP), many = weights_summary(all, MANY);
+    bool same = true;
+    for (int64_t b = 0; b < DOCUMENTS; b++) {
+        problem one = document_of(all, b);
+        run_forward(&one);
+        same &= map_holds(all, map, &one, b);
+        same &= summary_holds(all, &few, &one, b, TOP) && summary_holds(all, &many, &one, b, MANY);
+    }
+    if (!same) test_failed(__FILE__, __LINE__, "%s: weights of documents differ", what);
+}
+
+/* A window across documents, with keys outermost, and one of a single document. */
+static void check_windows(const problem *all)
+{
+    const vec map = weights_map(all);
+    const int64_t part[][4] = {{100, 300, 60, 480}, {121, 200, 200, 320}, {3, 0, 0, 10}};
+    for (int e = 0; e < 3; e++) {
+        const int64_t rows = part[e][1], cols = part[e][3];
+        fv_attn_window w = weights_window(all);
+        w.row = part[e][0], w.rows = rows, w.col = part[e][2], w.cols = cols;
+        w.out = (fv_attn_grid){.head = rows, .row = 1, .col = all->a.heads * rows};
+        const vec out = vec_new(FV_F32, all->a.heads * rows * cols + 1);
+        weights_run(all, &w, out.data);
+        int64_t wrong = 0;
+        for (int64_t i = 0; i < all->a.heads * rows * cols; i++) {
+            const int64_t r = i % rows, h = i / rows % all->a.heads, c = i / rows / all->a.heads;
+            const int64_t row = h * all->a.n_q + w.row + r;
+            wrong += vec_get(out, i) != vec_get(map, row * all->a.n_k + w.col + c);
+        }
+        CHECK_EQ(wrong, 0);
+    }
+}
+
+static void weights_at_level(void)
+{
+    problem p = packed_problem(packed(2, 2, 16));
+    check_weights("plain", &p);
+    check_windows(&p);
+    const vec map = weights_map(&p);
+    const summary one = weights_summary(&p, TOP);
+    CHECK(fv_pool_create(3, &weights_exec.pool) == FV_OK);
+    const summary three = weights_summary(&p, TOP);
+    CHECK(vec_same_bits(map, weights_map(&p)) && same_summaries(&one, &three));
+    fv_pool_destroy(&weights_exec.pool);
+    vec_free_all();
+    fv_attn a = packed(4, 2, 24);
+    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.left = 100;
+    p = packed_problem(a);
+    problem_slopes(&p);
+    p.n_keys = VEC_OF(FV_I64, 3, 70, 9, 100, 1000, 600, 0, 40, 64);
+    check_weights("window, lengths, slopes, grouped heads", &p);
+}
+static void weights(void) { weights_every_level(weights_at_level); }
+
+static void refused_weights(void)
+{
+    problem p = packed_problem(packed(1, 1, 4));
+    fv_attn_window w = weights_window(&p);
+    float out[8] = {0};
+    w.rows = w.cols = 2;
+    fv_attn_window_dense(&w);
+    size_t need = 0;
+    CHECK_EQ(fv_attn_map_scratch(&p.a, &w, 1, &need), FV_OK);
+    void *scratch = aligned_alloc(64, need + 64 - need % 64);
+    fv_attn_data data = weights_data(&p);
+    CHECK_EQ(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, need), FV_OK);
+    data.k_begin = NULL;
+    CHECK_EQ(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, need), FV_ERR_ARGUMENT);
+    data = weights_data(&p);
+    vec_set(p.q_begin, 3, 5000);
+    CHECK_EQ(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, need), FV_ERR_ARGUMENT);
+    const fv_attn_summary s = {.struct_size = sizeof s, .entropy = out};
+    CHECK_EQ(fv_attn_summarise(&p.a, &data, &s, NULL, scratch, need), FV_ERR_ARGUMENT);
+    w.batches = 2; /* they are one sequence */
+    CHECK_EQ(fv_attn_map_scratch(&p.a, &w, 1, &need), FV_ERR_ARGUMENT);
+    free(scratch);
+    vec_free_all();
+}
+
+/* ---- refusals --------------------------------------------------------------------- */
+
 static fv_status run_raw(const fv_attn *a, const int64_t *q, const int64_t *k, const void *bias)
 {
     static float x[64], o[64], lse[16];
@@ -219,6 +342,8 @@ int main(int argc, char **argv)
     RUN(documents);
     RUN(threads);
     RUN(draws_differ);
+    RUN(weights);
+    RUN(refused_weights);
     RUN(refused);
     RUN(faults);
     return TEST_END();

@@ -466,9 +466,6 @@ static void refusals(void)
     CHECK(fv_attn_summarise(&p.a, NULL, &s, NULL, scratch, need) == FV_ERR_ARGUMENT);
     s.struct_size = 0;
     CHECK(fv_attn_summarise(&p.a, &data, &s, NULL, scratch, need) == FV_ERR_ARGUMENT);
-    p.a.packed = true;
-    CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_UNSUPPORTED);
-    p.a.packed = false;
     p.a.dtype = FV_I64;
     CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_UNSUPPORTED);
     free(scratch);

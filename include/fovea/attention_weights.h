@@ -25,8 +25,10 @@
  * v and o are not looked at. Results have the dtype of lse (indices are int64_t). Nothing is
  * allocated; bits do not depend on the threads, the batch or the window.
  *
- * Documents packed in one row are asked for one by one: describe one as a plain call over its rows,
- * with lse_head the number of all queries. A packed description is UNSUPPORTED here.
+ * Documents packed in one row are one sequence here: the map is that of the long row, zero where a
+ * query and a key belong to different documents. So is everything else: batch is 1 in the shapes
+ * below, and keys are numbered along the row; but positions, and with them distances, begin anew in
+ * each document. The window of document b alone has row = q_begin[b] and col = k_begin[b].
  */
 #ifndef FOVEA_ATTENTION_WEIGHTS_H
 #define FOVEA_ATTENTION_WEIGHTS_H
@@ -96,7 +98,8 @@ FV_API FV_MUST_USE fv_status fv_attn_head_means(const fv_attn *a, const void *ls
  *     fv_tensor *lse, *y = fv_attend(ctx, q, k, v, &cfg, NULL, &lse);
  *     fv_tensor *p = fv_attend_weights(ctx, q, k, lse, &cfg, NULL);     // [batch, heads, n_q, n_k]
  *
- * Results have the dtype of lse and no gradient. Packed documents are UNSUPPORTED.
+ * Results have the dtype of lse and no gradient. Documents packed in one row are told about as
+ * above: fv_attend_weights gives [1, heads, all queries, all keys].
  */
 FV_API fv_tensor *fv_attend_weights(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
                                     const fv_attend_config *cfg, const fv_attend_extra *extra);

@@ -161,7 +161,7 @@ void fv_attn_fill_inputs(void **ptr, const fv_attn_data *data)
     ptr[FV_ATTN_BLOCKS] = readable(data->blocks);
 }
 
-static fv_status check_documents(const fv_attn *a, const fv_attn_data *data)
+fv_status fv_attn_check_documents(const fv_attn *a, const fv_attn_data *data)
 {
     if (!a->packed) return data->q_begin || data->k_begin ? FV_ERR_ARGUMENT : FV_OK;
     if (!data->q_begin || !data->k_begin) return FV_ERR_ARGUMENT;
@@ -189,7 +189,7 @@ fv_status fv_attn_forward(const fv_attn *a, const fv_attn_data *data, const fv_a
     fv_status status = fv_attn_check(a);
     if (status != FV_OK) return status;
     if (!has_inputs(a, data)) return FV_ERR_ARGUMENT;
-    status = check_documents(a, data);
+    status = fv_attn_check_documents(a, data);
     if (status != FV_OK) return status;
     void *ptr[FV_ATTN_POINTERS];
     fv_attn_fill_inputs(ptr, data);
@@ -204,7 +204,7 @@ fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data, const fv_
     if (!has_inputs(a, data) || (a->batch * a->n_q > 0 && !data->lse)) return FV_ERR_ARGUMENT;
     if ((data->grad_bias && !data->bias) || (data->grad_w && !data->w)) return FV_ERR_ARGUMENT;
     if (a->score == FV_SCORE_NONE && (data->grad_q || data->grad_k)) return FV_ERR_ARGUMENT;
-    status = check_documents(a, data);
+    status = fv_attn_check_documents(a, data);
     if (status != FV_OK) return status;
     void *ptr[FV_ATTN_GRAD_POINTERS] = {
         [FV_ATTN_GRAD_Q] = data->grad_q,

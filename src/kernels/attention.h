@@ -69,6 +69,18 @@ static inline int64_t fv_attn_lse_head(const fv_attn *a)
     return a->lse_head > 0 ? a->lse_head : a->n_q;
 }
 
+/* Bytes of a log-sum-exp, and of all else that goes with scores. */
+static inline size_t fv_attn_lse_size(const fv_attn *a)
+{
+    return a->dtype == FV_F64 ? sizeof(double) : sizeof(float);
+}
+
+/* Moves a pointer that may be NULL. */
+static inline void fv_attn_advance(void **ptr, int64_t elements, size_t size)
+{
+    if (*ptr) *ptr = (char *)*ptr + elements * (int64_t)size;
+}
+
 /*
  * Packed documents (attention_packed.c). A kernel that gets a packed description hands itself over:
  *
@@ -88,8 +100,23 @@ void fv_attn_run_packed(const fv_exec *exec, void *const *ptr, const fv_attn *a,
 size_t fv_attn_whole_scratch(const fv_attn *a, int threads, fv_attn_scratch_fn scratch);
 bool fv_attn_offsets_are_sound(const int64_t *begin, int64_t documents, int64_t total);
 
-/* Sizes, widths and settings that the kernels may rely on. */
+/* The same for any other call: run(user, b, exec) does document b. Long documents come one after
+ * the other with all threads, then short ones side by side, one thread each; in_order: each in its
+ * turn. Raises a fault and returns false where the offsets are none. */
+typedef struct fv_attn_documents {
+    const int64_t *q_begin, *k_begin;
+    void (*run)(const void *user, int64_t b, const fv_exec *exec);
+    const void *user;
+    bool in_order;
+} fv_attn_documents;
+bool fv_attn_each_document(const fv_exec *exec, const fv_attn *a, const fv_attn_documents *all,
+                           fv_attn_scratch_fn scratch);
+/* Document b as a plain description; the pointers of the forward pass move to its rows. */
+fv_attn fv_attn_document(const fv_attn *a, int64_t b, void **in);
+
+/* Sizes, widths and settings that the kernels may rely on; offsets of packed documents. */
 fv_status fv_attn_check(const fv_attn *a);
+fv_status fv_attn_check_documents(const fv_attn *a, const fv_attn_data *data);
 
 /* Runs a kernel of the attention family over raw pointers. Fails: ARGUMENT, UNSUPPORTED. */
 fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,

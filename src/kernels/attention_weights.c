@@ -6,10 +6,13 @@
 
 #include "base/check.h"
 
+/* Documents packed in one row are one sequence here. */
+static int64_t sequences(const fv_attn *a) { return a->packed ? 1 : a->batch; }
+
 void fv_attn_window_init(const fv_attn *a, fv_attn_window *w, size_t struct_size)
 {
     fv_attn_window all = {.struct_size = struct_size,
-                          .batches = a->batch,
+                          .batches = sequences(a),
                           .heads = a->heads,
                           .rows = a->n_q,
                           .cols = a->n_k};
@@ -31,18 +34,12 @@ static bool lies_within(int64_t first, int64_t count, int64_t all)
     return first >= 0 && count >= 0 && first <= all && count <= all - first;
 }
 
-static fv_status check_description(const fv_attn *a)
-{
-    fv_status status = fv_attn_check(a);
-    return status == FV_OK && a->packed ? FV_ERR_UNSUPPORTED : status;
-}
-
 static fv_status check_window(const fv_attn *a, const fv_attn_window *w)
 {
-    fv_status status = check_description(a);
+    fv_status status = fv_attn_check(a);
     if (status != FV_OK) return status;
     const bool sound = w && w->struct_size == sizeof *w &&
-                       lies_within(w->batch, w->batches, a->batch) &&
+                       lies_within(w->batch, w->batches, sequences(a)) &&
                        lies_within(w->head, w->heads, a->heads) &&
                        lies_within(w->row, w->rows, a->n_q) && lies_within(w->col, w->cols, a->n_k);
     return sound ? FV_OK : FV_ERR_ARGUMENT;
@@ -50,7 +47,7 @@ static fv_status check_window(const fv_attn *a, const fv_attn_window *w)
 
 static fv_status check_summary(const fv_attn *a, const fv_attn_summary *s)
 {
-    fv_status status = check_description(a);
+    fv_status status = fv_attn_check(a);
     if (status != FV_OK) return status;
     int64_t entries;
     const bool sound = s && s->struct_size == sizeof *s && s->top >= 0 &&
@@ -92,6 +89,8 @@ fv_status fv_attn_map(const fv_attn *a, const fv_attn_data *data, const fv_attn_
     if (status != FV_OK) return status;
     const bool empty = w->batches == 0 || w->heads == 0 || w->rows == 0 || w->cols == 0;
     if (!has_inputs(a, data) || (!empty && !weights)) return FV_ERR_ARGUMENT;
+    status = fv_attn_check_documents(a, data);
+    if (status != FV_OK) return status;
     const fv_attn_map_args args = {.a = *a, .w = *w};
     void *ptr[FV_ATTN_MAP_INPUTS + FV_ATTN_POINTERS] = {[FV_ATTN_MAP_OUT] = weights};
     fill_inputs(ptr + FV_ATTN_MAP_INPUTS, data);
@@ -113,6 +112,8 @@ fv_status fv_attn_summarise(const fv_attn *a, const fv_attn_data *data, const fv
     fv_status status = check_summary(a, s);
     if (status != FV_OK) return status;
     if (!has_inputs(a, data)) return FV_ERR_ARGUMENT;
+    status = fv_attn_check_documents(a, data);
+    if (status != FV_OK) return status;
     const fv_attn_summary_args args = {.a = *a, .top = s->top};
     void *ptr[FV_ATTN_SUMMARY_INPUTS + FV_ATTN_POINTERS] = {
         [FV_ATTN_TOP_INDEX] = s->top_index, [FV_ATTN_TOP_WEIGHT] = s->top_weight,
@@ -133,7 +134,7 @@ fv_status fv_attn_head_means(const fv_attn *a, const void *lse, const void *rows
 {
     fv_status status = fv_attn_check(a);
     if (status != FV_OK) return status;
-    const int64_t heads = a->batch * a->heads;
+    const int64_t heads = sequences(a) * a->heads;
     if (heads > 0 && (!means || (a->n_q > 0 && (!lse || !rows)))) return FV_ERR_ARGUMENT;
     for (int64_t head = 0; head < heads; head++) {
         double sum = 0;

@@ -30,7 +30,28 @@ typedef struct fv_attn_map_args {
 typedef struct fv_attn_summary_args {
     fv_attn a;
     int64_t top;
+    /* Of a document in a packed row: entries from one head to the next of what has one a query and
+     * of what has one a key (0: n_q, n_k), and the number of its first key. */
+    int64_t q_head, k_head, first_key;
 } fv_attn_summary_args;
+
+static inline int64_t fv_attn_summary_row(const fv_attn_summary_args *s, int64_t head, int64_t i)
+{
+    return head * (s->q_head > 0 ? s->q_head : s->a.n_q) + i;
+}
+static inline int64_t fv_attn_summary_key(const fv_attn_summary_args *s, int64_t head, int64_t j)
+{
+    return head * (s->k_head > 0 ? s->k_head : s->a.n_k) + j;
+}
+
+/*
+ * Packed documents (attention_weights_packed.c): a kernel that gets a packed description hands
+ * itself over and is called for each document. `scratch` takes a description, for its whole map.
+ */
+void fv_attn_map_packed(const fv_exec *exec, void *const *ptr, const fv_attn_map_args *args,
+                        fv_kernel_fn kernel, fv_attn_scratch_fn scratch);
+void fv_attn_summary_packed(const fv_exec *exec, void *const *ptr, const fv_attn_summary_args *args,
+                            fv_kernel_fn kernel, fv_attn_scratch_fn scratch);
 
 /* Puts a weight among the `top` of a row, which are sorted; the caller has seen that it is larger
  * than the last. Earlier keys stay before later ones of equal weight. */

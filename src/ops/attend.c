@@ -103,8 +103,7 @@ static fv_attn describe(const fv_attn *settings, fv_tensor *const *in)
         a.heads = heads > 1 ? heads : a.kv_heads;
         a.n_q = bias->shape[bias->rank - 2];
     }
-    a.packed = in[Q_BEGIN] != NULL;
-    if (a.packed) a.batch = in[Q_BEGIN]->shape[0] - 1;
+    fv_attend_set_documents(&a, in);
     if (a.scale == 0) a.scale = a.score == FV_SCORE_DOT ? 1.0 / sqrt((double)a.d) : 1;
     return a;
 }
@@ -123,24 +122,6 @@ static fv_status check_pairs(fv_op_run *run)
     return FV_OK;
 }
 
-static fv_status check_documents(fv_op_run *run)
-{
-    fv_tensor *const *in = run->in;
-    if (!in[Q_BEGIN] && !in[K_BEGIN]) return FV_OK;
-    if (!in[Q_BEGIN] || !in[K_BEGIN])
-        return fv_op_error(run, FV_ERR_ARGUMENT, "q_begin and k_begin belong together");
-    if (in[BIAS] || in[VISIBLE])
-        return fv_op_error(run, FV_ERR_UNSUPPORTED,
-                           "documents packed in one row take neither bias nor visible");
-    if (in[V]->shape[0] != 1)
-        return fv_op_error(run, FV_ERR_SHAPE, "packed documents stand in one row, got %lld",
-                           (long long)in[V]->shape[0]);
-    if (in[Q_BEGIN]->rank != 1 || in[K_BEGIN]->rank != 1 || in[Q_BEGIN]->shape[0] < 1 ||
-        in[Q_BEGIN]->shape[0] != in[K_BEGIN]->shape[0])
-        return fv_op_mismatch(run, Q_BEGIN, K_BEGIN, "are no offsets of the same documents");
-    return FV_OK;
-}
-
 static fv_status infer(fv_op_run *run)
 {
     const attend_params *params = run->params;
@@ -149,7 +130,7 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(check_presence(run, params->settings.score));
     FV_FORWARD(fv_need_rank(run, V, 4, 4));
     if (pairs) FV_FORWARD(check_pairs(run));
-    FV_FORWARD(check_documents(run));
+    FV_FORWARD(fv_attend_check_documents(run, run->in[V]->shape[0]));
     fv_attn a = describe(&params->settings, run->in);
     if (fv_attn_check(&a) != FV_OK)
         return fv_op_error(run, FV_ERR_ARGUMENT,

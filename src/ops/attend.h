@@ -15,6 +15,10 @@ fv_status fv_attend_settings(fv_ctx *ctx, const fv_attend_config *cfg, fv_attn *
 /* Shapes of bias, visible, blocks, n_keys, slopes and w, as far as they are given. */
 fv_status fv_attend_check_extra(fv_op_run *run, const fv_attn *a);
 
+/* Offsets of documents packed in one row, of which there must be `rows` = 1; and what they say. */
+fv_status fv_attend_check_documents(fv_op_run *run, int64_t rows);
+void fv_attend_set_documents(fv_attn *a, fv_tensor *const *in);
+
 /* Of what goes with scores: bias, slopes, w and the log-sum-exp are never stored in 16 bits. */
 static inline fv_dtype fv_attend_score_dtype(fv_dtype dtype)
 {

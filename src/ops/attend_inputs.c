@@ -75,6 +75,30 @@ static fv_status check_w(fv_op_run *run, const fv_attn *a)
                        (long long)a->d);
 }
 
+fv_status fv_attend_check_documents(fv_op_run *run, int64_t rows)
+{
+    fv_tensor *const *in = run->in;
+    if (!in[Q_BEGIN] && !in[K_BEGIN]) return FV_OK;
+    if (!in[Q_BEGIN] || !in[K_BEGIN])
+        return fv_op_error(run, FV_ERR_ARGUMENT, "q_begin and k_begin belong together");
+    if (in[BIAS] || in[VISIBLE])
+        return fv_op_error(run, FV_ERR_UNSUPPORTED,
+                           "documents packed in one row take neither bias nor visible");
+    if (rows != 1)
+        return fv_op_error(run, FV_ERR_SHAPE, "packed documents stand in one row, got %lld",
+                           (long long)rows);
+    if (in[Q_BEGIN]->rank != 1 || in[K_BEGIN]->rank != 1 || in[Q_BEGIN]->shape[0] < 1 ||
+        in[Q_BEGIN]->shape[0] != in[K_BEGIN]->shape[0])
+        return fv_op_mismatch(run, Q_BEGIN, K_BEGIN, "are no offsets of the same documents");
+    return FV_OK;
+}
+
+void fv_attend_set_documents(fv_attn *a, fv_tensor *const *in)
+{
+    a->packed = in[Q_BEGIN] != NULL;
+    if (a->packed) a->batch = in[Q_BEGIN]->shape[0] - 1;
+}
+
 fv_status fv_attend_check_extra(fv_op_run *run, const fv_attn *a)
 {
     const int64_t full[4] = {a->batch, a->heads, a->n_q, a->n_k};

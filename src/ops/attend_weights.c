@@ -36,6 +36,7 @@ static fv_attn describe(const fv_attn *settings, fv_tensor *const *in)
     } else {
         a.n_k = bias->shape[bias->rank - 1];
     }
+    fv_attend_set_documents(&a, in);
     a.dropout = 0; /* weights are those before it */
     if (a.scale == 0) a.scale = a.score == FV_SCORE_DOT ? 1.0 / sqrt((double)a.d) : 1;
     return a;
@@ -70,8 +71,6 @@ static fv_status check_presence(fv_op_run *run, fv_score score)
     if ((score == FV_SCORE_ADDITIVE) != (in[W] != NULL))
         return fv_op_error(run, FV_ERR_ARGUMENT,
                            "w belongs to the additive score, and to no other");
-    if (in[Q_BEGIN] || in[K_BEGIN])
-        return fv_op_error(run, FV_ERR_UNSUPPORTED, "packed documents are asked for one by one");
     return FV_OK;
 }
 
@@ -88,7 +87,10 @@ static fv_status check(fv_op_run *run, fv_attn *a)
         if (run->in[beside[k]]) FV_FORWARD(fv_need_dtype(run, beside[k], run->in[LSE]->dtype));
     if (run->in[VISIBLE]) FV_FORWARD(fv_need_dtype(run, VISIBLE, FV_U8));
     if (run->in[BLOCKS]) FV_FORWARD(fv_need_dtype(run, BLOCKS, FV_U8));
-    if (run->in[N_KEYS]) FV_FORWARD(fv_need_dtype(run, N_KEYS, FV_I64));
+    static const int counts[] = {N_KEYS, Q_BEGIN, K_BEGIN};
+    for (int k = 0; k < 3; k++)
+        if (run->in[counts[k]]) FV_FORWARD(fv_need_dtype(run, counts[k], FV_I64));
+    FV_FORWARD(fv_attend_check_documents(run, run->in[LSE]->shape[0]));
     *a = describe(&params->settings, run->in);
     if (fv_attn_check(a) != FV_OK || params->top < 0)
         return fv_op_error(run, FV_ERR_ARGUMENT, "a setting is out of range");
@@ -99,7 +101,8 @@ static fv_status infer_weights(fv_op_run *run)
 {
     fv_attn a;
     FV_FORWARD(check(run, &a));
-    fv_spec_set(run, 0, run->in[LSE]->dtype, 4, (int64_t[]){a.batch, a.heads, a.n_q, a.n_k});
+    const fv_tensor *lse = run->in[LSE];
+    fv_spec_set(run, 0, lse->dtype, 4, (int64_t[]){lse->shape[0], a.heads, a.n_q, a.n_k});
     return FV_OK;
 }
 
@@ -108,7 +111,7 @@ static fv_status infer_top(fv_op_run *run)
     const weights_params *params = run->params;
     fv_attn a;
     FV_FORWARD(check(run, &a));
-    const int64_t shape[4] = {a.batch, a.heads, a.n_q, params->top};
+    const int64_t shape[4] = {run->in[LSE]->shape[0], a.heads, a.n_q, params->top};
     fv_spec_set(run, 0, run->in[LSE]->dtype, 4, shape);
     fv_spec_set(run, 1, FV_I64, 4, shape);
     return FV_OK;
@@ -119,9 +122,10 @@ static fv_status infer_spread(fv_op_run *run)
     fv_attn a;
     FV_FORWARD(check(run, &a));
     const fv_dtype dtype = run->in[LSE]->dtype;
-    fv_spec_set(run, 0, dtype, 3, (int64_t[]){a.batch, a.heads, a.n_q});
-    fv_spec_set(run, 1, dtype, 3, (int64_t[]){a.batch, a.heads, a.n_q});
-    fv_spec_set(run, 2, dtype, 3, (int64_t[]){a.batch, a.heads, a.n_k});
+    const int64_t rows = run->in[LSE]->shape[0];
+    fv_spec_set(run, 0, dtype, 3, (int64_t[]){rows, a.heads, a.n_q});
+    fv_spec_set(run, 1, dtype, 3, (int64_t[]){rows, a.heads, a.n_q});
+    fv_spec_set(run, 2, dtype, 3, (int64_t[]){rows, a.heads, a.n_k});
     return FV_OK;
 }
 
@@ -274,6 +278,11 @@ static const fv_op_case cases[] = {
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 1, 3, 2), FV_IN(NORMAL, 2, 1, 6, 2), FV_IN(NORMAL, 2, 1, 3), NONE,
             NONE, FV_INDEX(7, 2), NONE, NONE, NONE, NONE, NONE}},
+    {.name = "packed documents, causal from the end",
+     .params = SETTINGS(2, .scale = 0.9, .causal = FV_CAUSAL_BOTTOM_RIGHT),
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 1, 2, 7, 3), FV_IN(NORMAL, 1, 1, 9, 3), FV_IN(NORMAL, 1, 2, 7), NONE,
+            NONE, NONE, NONE, NONE, FV_OFFSETS(7, 4), FV_OFFSETS(9, 4), NONE}},
     {.name = "no keys",
      .params = SETTINGS(1, .scale = 1.0),
      .n_in = INPUTS,

@@ -22,8 +22,13 @@ fv_attn_data weights_data(const problem *p)
                           .n_keys = p->n_keys.data,
                           .slopes = p->slopes.data,
                           .w = p->w.data,
-                          .blocks = p->blocks.data};
+                          .blocks = p->blocks.data,
+                          .q_begin = p->q_begin.data,
+                          .k_begin = p->k_begin.data};
 }
+
+/* Documents packed in one row are one sequence. */
+static int64_t heads_of(const problem *p) { return (p->a.packed ? 1 : p->a.batch) * p->a.heads; }
 
 fv_attn_window weights_window(const problem *p)
 {
@@ -44,7 +49,7 @@ void weights_run(const problem *p, const fv_attn_window *w, void *out)
 
 vec weights_map(const problem *p)
 {
-    vec map = vec_new(p->lse.dtype, p->a.batch * p->a.heads * p->a.n_q * p->a.n_k);
+    vec map = vec_new(p->lse.dtype, heads_of(p) * p->a.n_q * p->a.n_k);
     const fv_attn_window w = weights_window(p);
     weights_run(p, &w, map.data);
     return map;
@@ -52,12 +57,12 @@ vec weights_map(const problem *p)
 
 summary weights_summary(const problem *p, int64_t top)
 {
-    const int64_t rows = p->a.batch * p->a.heads * p->a.n_q;
+    const int64_t rows = heads_of(p) * p->a.n_q;
     summary s = {.index = vec_new(FV_I64, rows * top),
                  .weight = vec_new(FV_F32, rows * top),
                  .entropy = vec_new(FV_F32, rows),
                  .distance = vec_new(FV_F32, rows),
-                 .received = vec_new(FV_F32, p->a.batch * p->a.heads * p->a.n_k)};
+                 .received = vec_new(FV_F32, heads_of(p) * p->a.n_k)};
     const fv_attn_summary ask = {.struct_size = sizeof ask,
                                  .top = top,
                                  .top_index = s.index.data,

@@ -11,7 +11,7 @@ typedef struct weights_job {
     const fv_attn *a;
     const fv_attn_window *w;
     void *const *out, *const *in;
-    int64_t top;
+    const fv_attn_summary_args *summary; /* or NULL: the map */
 } weights_job;
 
 static real *row_at(const weights_job *job, int thread, int64_t b, int64_t h, int64_t i)
@@ -37,23 +37,35 @@ static void map_rows(const void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
+static size_t row_scratch(const void *args, int threads)
+{
+    const fv_attn *a = args;
+    const size_t reals = (size_t)(a->n_k + FV_REF_ATTN_ROOM) * (size_t)threads;
+    return (reals * sizeof(double) + 63) / 64 * 64;
+}
+
 static void attention_map(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn_map_args *m = args;
     const fv_attn_window *w = &m->w;
+    if (m->a.packed) {
+        if (w->batches > 0) fv_attn_map_packed(exec, ptr, m, attention_map, row_scratch);
+        return;
+    }
     const weights_job job = {
         .exec = exec, .a = &m->a, .w = w, .out = ptr, .in = ptr + FV_ATTN_MAP_INPUTS};
     fv_exec_rows(exec, w->batches * w->heads * w->rows, m->a.n_k * m->a.d, map_rows, &job);
 }
 
-static void keep_largest(real *weight, int64_t *index, int64_t top, const real *p, int64_t keys)
+static void keep_largest(real *weight, int64_t *index, int64_t top, const real *p, int64_t keys,
+                         int64_t first_key)
 {
     for (int64_t e = 0; e < top; e++) {
         weight[e] = 0;
         index[e] = -1;
     }
     for (int64_t j = 0; j < keys; j++)
-        if (p[j] > weight[top - 1]) FV_ATTN_INSERT(weight, index, top, p[j], j);
+        if (p[j] > weight[top - 1]) FV_ATTN_INSERT(weight, index, top, p[j], first_key + j);
 }
 
 static void summary_rows(const void *arg, int64_t begin, int64_t end, int thread)
@@ -63,11 +75,14 @@ static void summary_rows(const void *arg, int64_t begin, int64_t end, int thread
     real *weight = job->out[FV_ATTN_TOP_WEIGHT], *entropies = job->out[FV_ATTN_ENTROPY];
     real *distances = job->out[FV_ATTN_DISTANCE];
     int64_t *index = job->out[FV_ATTN_TOP_INDEX];
-    for (int64_t row = begin; row < end; row++) {
-        const int64_t i = row % a->n_q, head = row / a->n_q;
+    const int64_t top = job->summary->top;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t i = unit % a->n_q, head = unit / a->n_q;
+        const int64_t row = fv_attn_summary_row(job->summary, head, i);
         const real *p = row_at(job, thread, head / a->heads, head % a->heads, i);
-        if (job->top > 0)
-            keep_largest(weight + row * job->top, index + row * job->top, job->top, p, a->n_k);
+        if (top > 0)
+            keep_largest(weight + row * top, index + row * top, top, p, a->n_k,
+                         job->summary->first_key);
         const int64_t position = fv_attn_position(a, i);
         real entropy = 0, distance = 0;
         for (int64_t j = 0; j < a->n_k; j++) {
@@ -85,7 +100,8 @@ static void received_heads(const void *arg, int64_t begin, int64_t end, int thre
     const weights_job *job = arg;
     const fv_attn *a = job->a;
     for (int64_t head = begin; head < end; head++) {
-        real *received = (real *)job->out[FV_ATTN_RECEIVED] + head * a->n_k;
+        real *received =
+            (real *)job->out[FV_ATTN_RECEIVED] + fv_attn_summary_key(job->summary, head, 0);
         for (int64_t j = 0; j < a->n_k; j++)
             received[j] = 0;
         for (int64_t i = 0; i < a->n_q; i++) {
@@ -100,8 +116,12 @@ static void attention_summary(const fv_exec *exec, void *const *ptr, const void 
 {
     const fv_attn_summary_args *s = args;
     const fv_attn *a = &s->a;
+    if (a->packed) {
+        fv_attn_summary_packed(exec, ptr, s, attention_summary, row_scratch);
+        return;
+    }
     const weights_job job = {
-        .exec = exec, .a = a, .out = ptr, .in = ptr + FV_ATTN_SUMMARY_INPUTS, .top = s->top};
+        .exec = exec, .a = a, .out = ptr, .in = ptr + FV_ATTN_SUMMARY_INPUTS, .summary = s};
     const int64_t heads = a->batch * a->heads;
     if (s->top > 0 || ptr[FV_ATTN_ENTROPY] || ptr[FV_ATTN_DISTANCE])
         fv_exec_rows(exec, heads * a->n_q, a->n_k * a->d, summary_rows, &job);
@@ -109,22 +129,16 @@ static void attention_summary(const fv_exec *exec, void *const *ptr, const void 
         fv_exec_rows(exec, heads, a->n_q * a->n_k * a->d, received_heads, &job);
 }
 
-static size_t row_scratch(const fv_attn *a, int threads)
-{
-    const size_t reals = (size_t)(a->n_k + FV_REF_ATTN_ROOM) * (size_t)threads;
-    return (reals * sizeof(double) + 63) / 64 * 64;
-}
-
 static size_t map_scratch(const void *args, int threads)
 {
     const fv_attn_map_args *m = args;
-    return row_scratch(&m->a, threads);
+    return fv_attn_whole_scratch(&m->a, threads, row_scratch);
 }
 
 static size_t summary_scratch(const void *args, int threads)
 {
     const fv_attn_summary_args *s = args;
-    return row_scratch(&s->a, threads);
+    return fv_attn_whole_scratch(&s->a, threads, row_scratch);
 }
 
 void FV_NAME(fv_ref_attention_weights_fill)(fv_kernel_table *t)

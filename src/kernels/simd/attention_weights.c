@@ -33,6 +33,7 @@ typedef struct weights_job {
     weights_plan plan;
     float *panels, *threads;
     void *const *out; /* of the map or of the summary */
+    const fv_attn_summary_args *summary;
     int64_t top;
     bool map, stream, lists;
 } weights_job;
@@ -247,8 +248,8 @@ static void put_keys(const weights_job *job, const query_block *block, int64_t r
 
 static int64_t row_number(const weights_job *job, const query_block *block, int64_t r)
 {
-    const fv_attn *a = job->base.a;
-    return (block->b * a->heads + block->h) * a->n_q + block->first + r;
+    const int64_t head = block->b * job->base.a->heads + block->h;
+    return fv_attn_summary_row(job->summary, head, block->first + r);
 }
 
 static void begin_summary(const weights_job *job, const query_block *block, const workspace *w)
@@ -276,10 +277,11 @@ static void keep_largest(const weights_job *job, const query_block *block, const
         fv_attn_list_add(w->list + r, p, keys.begin, cols);
         return;
     }
+    const int64_t first = job->summary->first_key + keys.begin;
     const int64_t at = row_number(job, block, r) * job->top;
     float *weight = (float *)job->out[FV_ATTN_TOP_WEIGHT] + at;
     int64_t *index = (int64_t *)job->out[FV_ATTN_TOP_INDEX] + at;
-    fv_attn_sorted_add(weight, index, job->top, p, keys.begin, cols);
+    fv_attn_sorted_add(weight, index, job->top, p, first, cols);
 }
 
 static void end_summary(const weights_job *job, const query_block *block, const workspace *w)
@@ -295,7 +297,8 @@ static void end_summary(const weights_job *job, const query_block *block, const 
         if (distance) distance[row] = v_join(v_load(sums + FV_LANES, FV_LANES));
         for (int64_t e = 0; e < job->top && job->lists; e++) {
             weight[row * job->top + e] = w->list[r].weight[e];
-            index[row * job->top + e] = w->list[r].key[e];
+            const int32_t key = w->list[r].key[e];
+            index[row * job->top + e] = key < 0 ? -1 : job->summary->first_key + key;
         }
     }
 }
@@ -405,7 +408,8 @@ static void key_units(const void *arg, int64_t begin, int64_t end, int thread)
                          fv_attn_round(run.end - run.begin, FV_LANES));
             }
         }
-        float *received = (float *)job->out[FV_ATTN_RECEIVED] + head * a->n_k + first;
+        float *received =
+            (float *)job->out[FV_ATTN_RECEIVED] + fv_attn_summary_key(job->summary, head, first);
         memcpy(received, sums, (size_t)fv_attn_min(FV_ATTN_BLOCK, a->n_k - first) * sizeof(float));
     }
 }
@@ -426,11 +430,24 @@ static weights_job job_of(const fv_exec *exec, const fv_attn *a, const fv_attn_w
     return job;
 }
 
+/* Of the whole map, as fv_attn_whole_scratch wants it. */
+static size_t whole_bytes(const void *args, int threads)
+{
+    const fv_attn *a = args;
+    fv_attn_window all;
+    fv_attn_window_init(a, &all, sizeof all);
+    return scratch_of(a, &all, threads);
+}
+
 static void attention_map(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn_map_args *m = args;
     const fv_attn_window *w = &m->w;
     if (w->batches * w->heads * w->rows * w->cols == 0) return;
+    if (m->a.packed) {
+        fv_attn_map_packed(exec, ptr, m, attention_map, whole_bytes);
+        return;
+    }
     weights_job job = job_of(exec, &m->a, w, ptr + FV_ATTN_MAP_INPUTS);
     job.out = ptr;
     job.map = true;
@@ -443,10 +460,15 @@ static void attention_summary(const fv_exec *exec, void *const *ptr, const void 
 {
     const fv_attn_summary_args *s = args;
     const fv_attn *a = &s->a;
+    if (a->packed) {
+        fv_attn_summary_packed(exec, ptr, s, attention_summary, whole_bytes);
+        return;
+    }
     fv_attn_window all;
     fv_attn_window_init(a, &all, sizeof all);
     weights_job job = job_of(exec, a, &all, ptr + FV_ATTN_SUMMARY_INPUTS);
     job.out = ptr;
+    job.summary = s;
     job.top = s->top;
     job.lists = fv_attn_has_list(s->top, a->n_k);
     if (s->top > 0 || ptr[FV_ATTN_ENTROPY] || ptr[FV_ATTN_DISTANCE])
@@ -460,15 +482,14 @@ static void attention_summary(const fv_exec *exec, void *const *ptr, const void 
 static size_t map_scratch(const void *args, int threads)
 {
     const fv_attn_map_args *m = args;
-    return scratch_of(&m->a, &m->w, threads);
+    return m->a.packed ? fv_attn_whole_scratch(&m->a, threads, whole_bytes)
+                       : scratch_of(&m->a, &m->w, threads);
 }
 
 static size_t summary_scratch(const void *args, int threads)
 {
     const fv_attn_summary_args *s = args;
-    fv_attn_window all;
-    fv_attn_window_init(&s->a, &all, sizeof all);
-    return scratch_of(&s->a, &all, threads);
+    return fv_attn_whole_scratch(&s->a, threads, whole_bytes);
 }
 
 void FV_SIMD_NAME(fv_simd_attention_weights_fill)(fv_kernel_table *t)
