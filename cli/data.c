@@ -5,8 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "folder.h"
 #include "input.h"
-#include "model.h"
+#include "options.h"
 #include "output.h"
 
 typedef struct session {

@@ -5,7 +5,9 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "folder.h"
 #include "fovea/dates.h"
 #include "input.h"
 #include "model.h"
@@ -183,13 +185,18 @@ static fv_status learn_and_show(fv_ctx *ctx, const cli_call *call, fv_recipe *re
 static int run(const cli_call *call)
 {
     int code = CLI_FAILED;
-    if (!cli_make_folder(cli_text(call, "output"))) return code;
     fv_ctx *ctx = cli_context(call, (uint64_t)cli_int(call, "seed"), &code);
     if (!ctx) return code;
+    const int claim = cli_claim_folder(cli_text(call, "output"));
+    if (claim < 0) {
+        fv_ctx_destroy(&ctx);
+        return CLI_FAILED;
+    }
     fv_recipe *recipe = NULL;
     fv_status status = make_recipe(ctx, call, &recipe);
     if (status == FV_OK) status = learn_and_show(ctx, call, recipe);
     code = status == FV_OK ? CLI_DONE : cli_library_error("demo", ctx, status);
+    close(claim);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
     return code;

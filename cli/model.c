@@ -1,9 +1,5 @@
 #include "model.h"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/stat.h>
-
 #include "heatmap.h"
 #include "output.h"
 
@@ -26,28 +22,6 @@ fv_status cli_recipe_create(fv_ctx *ctx, fv_recipe **out)
 {
     const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_train_keys()};
     return fv_recipe_create(ctx, tables, sizeof tables / sizeof *tables, out);
-}
-
-bool cli_make_folder(const char *path)
-{
-    char part[4096];
-    const size_t n = strlen(path);
-    if (n == 0 || n >= sizeof part) {
-        cli_error("'%s' is no name for a folder", path);
-        return false;
-    }
-    memcpy(part, path, n + 1);
-    for (size_t i = 1; i <= n; i++) {
-        if (part[i] != '/' && part[i] != '\0') continue;
-        const char kept = part[i];
-        part[i] = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) {
-            cli_error("cannot make the folder '%s': %s", part, strerror(errno));
-            return false;
-        }
-        part[i] = kept;
-    }
-    return true;
 }
 
 /* ---- alignments ------------------------------------------------------------------ */

@@ -22,9 +22,6 @@ fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code);
 /* A recipe with every key that 'fovea train' knows, at its fallback. */
 FV_MUST_USE fv_status cli_recipe_create(fv_ctx *ctx, fv_recipe **out);
 
-/* Makes a folder and those above it. false: it was said why. */
-bool cli_make_folder(const char *path);
-
 /* 'fovea run --ids': one pass over tokens of a file. Returns the exit code. */
 int cli_run_ids(const cli_call *call);
 

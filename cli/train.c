@@ -1,7 +1,9 @@
 /* fovea train RECIPE: trains a model in a folder; the same command again goes on. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "folder.h"
 #include "input.h"
 #include "model.h"
 #include "output.h"
@@ -69,7 +71,8 @@ static fv_status average(fv_translation_run *run, const char *folder, int count)
     fv_translator *t = fv_translation_run_translator(run);
     fv_status status = fv_params_average(fv_translator_params(t), folder, count);
     cli_format(to, sizeof to, "%s-average", folder);
-    if (status != FV_OK || !cli_make_folder(to)) return status;
+    if (status == FV_OK && !cli_make_folder(to)) status = FV_ERR_IO;
+    if (status != FV_OK) return status;
     cli_format(path, sizeof path, "%s/model.safetensors", to);
     status = fv_translator_save_settings(t, to);
     if (status == FV_OK) status = fv_params_save(fv_translator_params(t), path);
@@ -96,34 +99,35 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
     return status;
 }
 
+/* A recipe that cannot be used is the user's to mend, before anything is made. */
+static int prepare(fv_ctx *ctx, const cli_call *call, fv_recipe **recipe)
+{
+    int code = CLI_DONE;
+    fv_status status = read_recipe(ctx, call, recipe);
+    if (status == FV_OK) status = place_data(*recipe, &code);
+    if (status == FV_OK) return CLI_DONE;
+    if (!code) code = cli_library_error("train", ctx, status);
+    return code == CLI_FAILED ? CLI_USAGE : code;
+}
+
 static int run(const cli_call *call)
 {
     char folder[512];
     default_folder(folder, call->words[0]);
     if (cli_given(call, "output"))
         cli_format(folder, sizeof folder, "%s", cli_text(call, "output"));
-    int code = CLI_FAILED;
-    fv_ctx *scout = cli_context(call, 0, &code);
-    if (!scout) return code;
-    fv_recipe *recipe = NULL;
-    fv_status status = read_recipe(scout, call, &recipe);
-    int missing = 0;
-    if (status == FV_OK) status = place_data(recipe, &missing);
-    const uint64_t seed = status == FV_OK ? (uint64_t)fv_recipe_int(recipe, "train.seed") : 0;
-    if (status != FV_OK) code = missing ? missing : cli_library_error("train", scout, status);
-    fv_recipe_destroy(&recipe);
-    fv_ctx_destroy(&scout);
-    if (status != FV_OK) return code == CLI_FAILED ? CLI_USAGE : code;
-    if (!cli_make_folder(folder)) return CLI_FAILED;
-
-    /* The seed is the recipe's, so the context that trains is made after the recipe is read. */
-    fv_ctx *ctx = cli_context(call, seed, &code);
+    int code = CLI_FAILED, claim = -1;
+    fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
-    status = read_recipe(ctx, call, &recipe);
-    if (status == FV_OK) status = place_data(recipe, &missing);
-    if (status == FV_OK) status = train(ctx, call, recipe, folder);
-    code = status == FV_OK ? CLI_DONE : cli_library_error("train", ctx, status);
-    if (status == FV_ERR_NONFINITE) code = CLI_DIVERGED;
+    fv_recipe *recipe = NULL;
+    code = prepare(ctx, call, &recipe);
+    if (code == CLI_DONE && (claim = cli_claim_folder(folder)) < 0) code = CLI_FAILED;
+    if (code == CLI_DONE) {
+        fv_ctx_set_seed(ctx, (uint64_t)fv_recipe_int(recipe, "train.seed"));
+        const fv_status status = train(ctx, call, recipe, folder);
+        if (status != FV_OK) code = cli_library_error("train", ctx, status);
+    }
+    if (claim >= 0) close(claim);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
     return code;

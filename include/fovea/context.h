@@ -193,6 +193,9 @@ FV_API void fv_ctx_memory_trim(fv_ctx *ctx);
  * first batch row, so that a split batch draws what the whole batch would.
  */
 FV_API void fv_ctx_set_step(fv_ctx *ctx, uint64_t step, uint64_t row_offset);
+/* The seed of all draws from now on, in place of the configuration's: a program that learns its
+ * seed from a file needs the context to read it. */
+FV_API void fv_ctx_set_seed(fv_ctx *ctx, uint64_t seed);
 
 /* ---- thread pool ---------------------------------------------------------------- */
 

@@ -77,6 +77,8 @@ void fv_ctx_set_step(fv_ctx *ctx, uint64_t step, uint64_t row_offset)
     ctx->site = 0;
 }
 
+void fv_ctx_set_seed(fv_ctx *ctx, uint64_t seed) { ctx->seed = seed; }
+
 void fv_limits_init(fv_limits *limits, size_t struct_size)
 {
     const fv_limits defaults = {

@@ -18,9 +18,10 @@ program_reply program;
 
 const char *program_folder(void)
 {
-    static char folder[64];
+    static char folder[128];
     if (!folder[0]) {
-        strcpy(folder, "/tmp/fovea-test-XXXXXX");
+        const char *under = getenv("TMPDIR");
+        snprintf(folder, sizeof folder, "%.90s/fovea-test-XXXXXX", under ? under : "/tmp");
         if (!mkdtemp(folder)) perror(folder);
     }
     return folder;
@@ -96,37 +97,39 @@ static void read_terminal(int terminal)
     close(terminal);
 }
 
-static void finish(pid_t child)
+/* The run that was started and not yet waited for. */
+static struct {
+    pid_t child;
+    int terminal; /* -1: none */
+    bool captured;
+} running;
+
+static const char *output_path(const char *name)
 {
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        continue;
-    program.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    program.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    static char paths[2][160];
+    char *path = paths[strcmp(name, "stderr") == 0];
+    snprintf(path, sizeof paths[0], "%s/%s", program_folder(), name);
+    return path;
 }
 
-static void run(program_output output, int signal_number, int milliseconds, const char *fmt,
-                va_list ap)
+static bool start(program_output output, const char *fmt, va_list ap)
 {
     char text[4096], *argv[MAX_WORDS];
-    char out_path[128], err_path[128];
     vsnprintf(text, sizeof text, fmt, ap);
     split(text, argv);
-    snprintf(out_path, sizeof out_path, "%s/stdout", program_folder());
-    snprintf(err_path, sizeof err_path, "%s/stderr", program_folder());
     program.code = -1;
     program.signal = 0;
     program.out[0] = program.err[0] = '\0';
     if (!argv[0]) {
         test_failed(__FILE__, __LINE__, "FV_PROGRAM is not set");
-        return;
+        return false;
     }
-
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     int terminal = -1, ends[2] = {-1, -1};
     if (output == PROGRAM_CAPTURED) {
-        posix_spawn_file_actions_addopen(&actions, 1, out_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        posix_spawn_file_actions_addopen(&actions, 1, output_path("stdout"),
+                                         O_WRONLY | O_CREAT | O_TRUNC, 0600);
     } else if (output == PROGRAM_CLOSED) {
         posix_spawn_file_actions_addclose(&actions, 1);
     } else if (output == PROGRAM_FULL) {
@@ -138,31 +141,61 @@ static void run(program_output output, int signal_number, int milliseconds, cons
         posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
         close(ends[0]);
     }
-    posix_spawn_file_actions_addopen(&actions, 2, err_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_addopen(&actions, 2, output_path("stderr"),
+                                     O_WRONLY | O_CREAT | O_TRUNC, 0600);
     pid_t child;
     int failed = posix_spawn(&child, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     if (ends[1] >= 0) close(ends[1]);
     if (failed) {
         test_failed(__FILE__, __LINE__, "cannot run %s: %s", argv[0], strerror(failed));
-        return;
+        return false;
     }
-    if (signal_number) {
-        struct timespec wait = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
-        nanosleep(&wait, NULL);
-        kill(child, signal_number);
-    }
-    if (terminal >= 0) read_terminal(terminal);
-    finish(child);
-    if (output == PROGRAM_CAPTURED) read_back(out_path, program.out, sizeof program.out);
-    read_back(err_path, program.err, sizeof program.err);
+    running.child = child;
+    running.terminal = terminal;
+    running.captured = output == PROGRAM_CAPTURED;
+    return true;
+}
+
+void program_wait(void)
+{
+    int status = 0;
+    if (running.child <= 0) return;
+    if (running.terminal >= 0) read_terminal(running.terminal);
+    while (waitpid(running.child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    running.child = 0;
+    program.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    program.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (running.captured) read_back(output_path("stdout"), program.out, sizeof program.out);
+    read_back(output_path("stderr"), program.err, sizeof program.err);
+}
+
+void program_start(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (!start(PROGRAM_CAPTURED, fmt, ap)) running.child = 0;
+    va_end(ap);
+}
+
+void program_signal(int signal_number)
+{
+    if (running.child > 0) kill(running.child, signal_number);
+}
+
+void program_sleep(double milliseconds)
+{
+    const long long n = (long long)(milliseconds * 1e6);
+    struct timespec wait = {(time_t)(n / 1000000000), (long)(n % 1000000000)};
+    nanosleep(&wait, NULL);
 }
 
 void program_run(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    run(PROGRAM_CAPTURED, 0, 0, fmt, ap);
+    if (start(PROGRAM_CAPTURED, fmt, ap)) program_wait();
     va_end(ap);
 }
 
@@ -170,7 +203,7 @@ void program_run_to(program_output output, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    run(output, 0, 0, fmt, ap);
+    if (start(output, fmt, ap)) program_wait();
     va_end(ap);
 }
 
@@ -178,6 +211,10 @@ void program_run_signalled(int signal_number, int milliseconds, const char *fmt,
 {
     va_list ap;
     va_start(ap, fmt);
-    run(PROGRAM_CAPTURED, signal_number, milliseconds, fmt, ap);
+    if (start(PROGRAM_CAPTURED, fmt, ap)) {
+        program_sleep(milliseconds);
+        program_signal(signal_number);
+        program_wait();
+    }
     va_end(ap);
 }

@@ -38,6 +38,12 @@ void program_run_to(program_output output, const char *fmt, ...) FV_PRINTF(2, 3)
 /* Starts the program, sends `signal` after `milliseconds`, and waits for the end. */
 void program_run_signalled(int signal, int milliseconds, const char *fmt, ...) FV_PRINTF(3, 4);
 
+/* The same in steps: starts the program; sends it signals; waits for its end. */
+void program_start(const char *fmt, ...) FV_PRINTF(1, 2);
+void program_signal(int signal);
+void program_wait(void);
+void program_sleep(double milliseconds);
+
 /* The last run ended by itself with that code and said those texts; NULL: anything. */
 #define expect(code, in_out, in_err) program_expect(__FILE__, __LINE__, code, in_out, in_err)
 void program_expect(const char *file, int line, int code, const char *in_out, const char *in_err);
