@@ -96,6 +96,16 @@ static void leftward_words_do_not_turn_the_cells(void)
     free(text);
 }
 
+/* In a picture they stand between U+2068 and U+2069, so that they have a direction of their own. */
+static void leftward_words_are_isolated_in_svg(void)
+{
+    char *svg = drawn(&map5, FV_LOOK_SVG, 0), wanted[64];
+    snprintf(wanted, sizeof wanted, ">\xE2\x81\xA8%s\xE2\x81\xA9</text>", scripts[2]);
+    CHECK_EQ(count_of(svg, wanted), 2);
+    CHECK_EQ(count_of(svg, "\xE2\x81\xA8"), 2);
+    free(svg);
+}
+
 /* A word taken apart and put together again is the word. */
 static void letters_keep_their_marks(void)
 {
@@ -250,6 +260,7 @@ int main(int argc, char **argv)
     RUN(every_script_is_kept_in_svg);
     RUN(wide_letters_stand_below_each_other);
     RUN(leftward_words_do_not_turn_the_cells);
+    RUN(leftward_words_are_isolated_in_svg);
     RUN(letters_keep_their_marks);
     RUN(cut_words_say_so);
     RUN(wide_maps_are_folded);

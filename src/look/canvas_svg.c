@@ -55,12 +55,13 @@ static void svg_text(fv_canvas *c, const fv_text_at *at, const char *text)
     if (at->anchor != FV_START) fv_out_put(o, " text-anchor=\"%s\"", anchors[at->anchor]);
     if (at->bold) fv_out_text(o, " font-weight=\"bold\"");
     if (at->upright) fv_out_put(o, " transform=\"rotate(-90 %n %n)\"", at->x + drop, at->y);
-    if (at->stacked) {
-        fv_out_text(o, ">");
+    fv_out_text(o, ">");
+    if (at->stacked)
         put_stacked(o, at, text, drop);
-    } else {
-        fv_out_put(o, ">%t</text>\n", text);
-    }
+    else if (fv_text_any_leftward(text)) /* isolated: its full stop belongs to its left end */
+        fv_out_put(o, "\xE2\x81\xA8%t\xE2\x81\xA9</text>\n", text);
+    else
+        fv_out_put(o, "%t</text>\n", text);
 }
 
 static void put_image(fv_canvas *c, const fv_cells *cells, int64_t width, int64_t height,

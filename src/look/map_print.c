@@ -78,13 +78,6 @@ static int64_t widest(const char *const *labels, int64_t count)
  * or in an editor that knows how to write it. Marks of no width on both sides keep it to itself. */
 static void put_direction_mark(printer *p) { fv_out_text(&p->out, "\xE2\x80\x8E"); }
 
-static bool any_leftward(const char *text)
-{
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
-        if (fv_text_leftward(code)) return true;
-    return false;
-}
-
 /* A label in exactly `width` columns, padded or cut on the left: the end of a long label says more
  * than its beginning. */
 static void put_margin(printer *p, const char *text, int64_t width)
@@ -92,7 +85,7 @@ static void put_margin(printer *p, const char *text, int64_t width)
     char label[FV_LABEL_BYTES];
     const char *at = fv_text_label(text, label);
     int64_t span = fv_text_span(at);
-    const bool marked = any_leftward(at), cut = span > width;
+    const bool marked = fv_text_any_leftward(at), cut = span > width;
     while (span > width - (cut ? 1 : 0))
         span -= fv_text_columns(fv_text_next(&at));
     if (marked) put_direction_mark(p);
@@ -120,7 +113,7 @@ static void put_letter(printer *p, const char *label, int64_t n, int width)
         columns = fv_text_letter(&label, letter);
     fv_out_repeat(&p->out, " ", width - columns);
     fv_out_text(&p->out, letter);
-    if (any_leftward(letter)) put_direction_mark(p);
+    if (fv_text_any_leftward(letter)) put_direction_mark(p);
 }
 
 /* Part of the columns: all of them, or as many as a line has room for. */

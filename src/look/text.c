@@ -86,6 +86,13 @@ bool fv_text_leftward(uint32_t code)
     return IN_RANGES(leftward, code);
 }
 
+bool fv_text_any_leftward(const char *text)
+{
+    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
+        if (fv_text_leftward(code)) return true;
+    return false;
+}
+
 bool fv_text_all_wide(const char *text)
 {
     bool any = false;

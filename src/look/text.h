@@ -21,8 +21,10 @@ int fv_text_columns(uint32_t code);
 /* Columns of a whole text. */
 int64_t fv_text_span(const char *text);
 
-/* Whether a letter is written from right to left (Hebrew, Arabic and their neighbours). */
+/* Whether a letter is written from right to left (Hebrew, Arabic and their neighbours), and whether
+ * a text has one. */
 bool fv_text_leftward(uint32_t code);
+bool fv_text_any_leftward(const char *text);
 
 /* Distance of wide letters that stand below each other, in font sizes. */
 #define FV_STACK_PITCH 1.05
