@@ -48,6 +48,7 @@ typedef struct bench_buffers bench_buffers; /* arrays the bandwidth gauges run o
 typedef struct bench_run {
     const char *suite;
     bool json, quick;
+    bool long_rows;         /* --long: attention over one long sequence instead of the table */
     int threads;            /* the most threads to use: --threads, else all CPUs */
     bool threads_given;     /* then measure with that many only, not also with one */
     fv_simd level;          /* never AUTO: --level, else the best */
@@ -142,6 +143,8 @@ typedef struct bench_line {
     const char *trans;             /* "nn", "nt", "tn", "tt", or NULL */
     double vs_openblas, vs_onednn; /* our speed over theirs */
     double of_forward;             /* attention weights: their time over the forward pass's */
+    double of_half;                /* long attention: its time over that of half the length ... */
+    double extra_mib;              /* ... and memory beyond inputs, outputs and gradients */
     bool noisy;
 } bench_line;
 

@@ -5,6 +5,8 @@
 
 /* A round of the long ones takes seconds, and the quick suite has many lines. */
 enum { HEADS = 8, LONG = 8192, FEW_ROUNDS = 3 };
+/* --long, and with --quick. */
+enum { LONGEST = 131072, LONGEST_QUICK = 8192 };
 /* Keys of a cache that no processor's cache holds; shorter ones measure those. */
 enum { PAST_CACHES = 32768 };
 
@@ -109,18 +111,39 @@ static int bench_length(bench_run *run, int64_t n, fv_pool *pool, int threads)
     return code;
 }
 
+/* One head of width 64; the half first, so that a line comes with its ratio. */
+static int bench_long(bench_run *run, fv_pool *pool, int threads)
+{
+    attention_shape s = {
+        .name = "long bwd", .pass = ATTENTION_BACKWARD, .d = 64, .heads = 1, .level = run->level};
+    attention_once half, whole;
+    s.n = (run->quick ? LONGEST_QUICK : LONGEST) / 2;
+    int code = bench_attention_once(run, &s, pool, threads, &half);
+    s.n *= 2;
+    if (code == CLI_DONE) code = bench_attention_once(run, &s, pool, threads, &whole);
+    if (code != CLI_DONE) return code;
+    attention_shape forward = s;
+    forward.name = "long fwd";
+    forward.pass = ATTENTION_FORWARD;
+    bench_attention_long_line(run, &forward, threads, &whole, &half);
+    bench_attention_long_line(run, &s, threads, &whole, &half);
+    return CLI_DONE;
+}
+
 int bench_attention(bench_run *run)
 {
     static const int64_t lengths[] = {2048, 512, LONG}; /* the first is what --quick measures */
-    int counts[2], code = CLI_DONE;
-    const int times = bench_thread_counts(run, counts);
+    int counts[2] = {run->threads}, code = CLI_DONE;
+    const int times = run->long_rows ? 1 : bench_thread_counts(run, counts);
     for (int t = 0; t < times && code == CLI_DONE; t++) {
         fv_pool *pool = NULL;
         if (counts[t] > 1 && fv_pool_create(counts[t], &pool) != FV_OK) {
             cli_error("bench: cannot start %d threads", counts[t]);
             return CLI_FAILED;
         }
-        for (int i = 0; i < (run->quick ? 1 : CLI_COUNT(lengths)) && code == CLI_DONE; i++)
+        const int all = run->long_rows ? 0 : run->quick ? 1 : CLI_COUNT(lengths);
+        if (run->long_rows) code = bench_long(run, pool, counts[t]);
+        for (int i = 0; i < all && code == CLI_DONE; i++)
             code = bench_length(run, lengths[i], pool, counts[t]);
         fv_pool_destroy(&pool);
     }

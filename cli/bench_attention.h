@@ -14,6 +14,10 @@
  * causal. Weights beside the kernel are counted as 2 heads n^2 d, and their time is told as a part
  * of the forward pass's, measured in turns. With a list of blocks only visible pairs count: a share
  * near that of the full lines says that hidden blocks cost nothing.
+ *
+ * With --long both passes run once over one long sequence and over half of it: a line tells the
+ * ratio of the two times, 4 where time grows with the square of the length, and the memory that the
+ * pass takes beyond inputs, outputs and gradients: its scratch and the log-sum-exps.
  */
 #ifndef FOVEA_CLI_BENCH_ATTENTION_H
 #define FOVEA_CLI_BENCH_ATTENTION_H
@@ -45,5 +49,20 @@ typedef struct attention_shape {
 
 /* Returns an exit code. pool may be NULL where threads is 1. */
 int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool, int threads);
+
+/* One call of each pass, for sequences too long for rounds. */
+typedef struct attention_once {
+    double seconds[ATTENTION_BACKWARD + 1];
+    size_t bytes[ATTENTION_BACKWARD + 1]; /* of scratch and log-sum-exps */
+    double gauge;
+    bool noisy; /* the gauge changed meanwhile */
+} attention_once;
+
+/* s->pass must be ATTENTION_BACKWARD. Returns an exit code. */
+int bench_attention_once(bench_run *run, const attention_shape *s, fv_pool *pool, int threads,
+                         attention_once *out);
+/* The line of one of its passes; half: the same of half the length. */
+void bench_attention_long_line(bench_run *run, const attention_shape *s, int threads,
+                               const attention_once *whole, const attention_once *half);
 
 #endif

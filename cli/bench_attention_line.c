@@ -170,8 +170,7 @@ static fv_status job_make(const attention_shape *s, fv_pool *pool, int threads, 
         j->data.grad_w = x[GRAD_W];
     }
     j->data.blocks = j->blocks;
-    call_forward(j); /* the backward needs o and lse */
-    return j->status;
+    return FV_OK;
 }
 
 static void set_rate(bench_line *line, const attention_shape *s, const bench_result *got)
@@ -197,13 +196,34 @@ static bench_gauge gauge_of(const attention_shape *s)
     return s->dtype == FV_BF16 && s->pass == ATTENTION_FORWARD ? BENCH_DOT_BF16 : BENCH_FMA_F32;
 }
 
-int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool, int threads)
+static bench_line line_of(const attention_shape *s, const bench_request *ask,
+                          const bench_result *got)
 {
     static const char *const passes[] = {"fwd", "bwd", "decode", "weights", "weights"};
+    bench_line line = bench_line_of("attention", s->name, ask, got);
+    line.dtype = fv_dtype_name(s->dtype);
+    line.pass = passes[s->pass];
+    line.heads = s->heads;
+    line.n = s->n;
+    line.d = s->d;
+    line.causal = s->causal;
+    set_rate(&line, s, got);
+    return line;
+}
+
+static int failed(fv_status status)
+{
+    cli_error("bench: attention failed: %s", fv_status_name(status));
+    return cli_exit_code(status);
+}
+
+int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool, int threads)
+{
     static void (*const calls[])(void *) = {call_forward, call_backward, call_forward, call_map,
                                             call_top};
     job j;
     fv_status status = job_make(s, pool, threads, &j);
+    if (status == FV_OK) call_forward(&j); /* the backward needs o and lse */
     const bool beside = s->pass >= ATTENTION_MAP;
     const bench_case cases[] = {{.call = calls[s->pass], .arg = &j},
                                 {.call = call_forward, .arg = &j}};
@@ -216,21 +236,57 @@ int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool
     const bool measured = status == FV_OK && bench_measure(run, &ask, &got);
     if (status == FV_OK) status = j.status;
     job_free(&j);
-    if (status != FV_OK) {
-        cli_error("bench: attention failed: %s", fv_status_name(status));
-        return cli_exit_code(status);
-    }
+    if (status != FV_OK) return failed(status);
     if (!measured) return CLI_INTERRUPTED;
 
-    bench_line line = bench_line_of("attention", s->name, &ask, &got);
-    line.dtype = fv_dtype_name(s->dtype);
-    line.pass = passes[s->pass];
-    line.heads = s->heads;
-    line.n = s->n;
-    line.d = s->d;
-    line.causal = s->causal;
-    set_rate(&line, s, &got);
+    bench_line line = line_of(s, &ask, &got);
     if (beside) line.of_forward = got.seconds[0] / got.seconds[1];
     bench_print(run, &line);
     return CLI_DONE;
+}
+
+/* ---- long sequences ---------------------------------------------------------------- */
+
+static double seconds_of(void (*call)(void *), job *j)
+{
+    const double start = bench_seconds();
+    call(j);
+    return bench_seconds() - start;
+}
+
+int bench_attention_once(bench_run *run, const attention_shape *s, fv_pool *pool, int threads,
+                         attention_once *out)
+{
+    static const fv_attn_pass passes[] = {FV_ATTN_FORWARD, FV_ATTN_BACKWARD};
+    static void (*const calls[])(void *) = {call_forward, call_backward};
+    enum { AGREE_PERCENT = 5 };
+    job j;
+    fv_status status = job_make(s, pool, threads, &j);
+    const double before = bench_gauge_read(run, BENCH_FMA_F32, s->level, threads);
+    for (int p = 0; p < 2 && status == FV_OK && !cli_cancelled; p++) {
+        size_t scratch = 0;
+        status = fv_attn_scratch(&j.attn, passes[p], threads, &scratch);
+        out->bytes[p] = scratch + (size_t)(s->heads * s->n) * sizeof(float);
+        out->seconds[p] = seconds_of(calls[p], &j);
+    }
+    const double after = bench_gauge_read(run, BENCH_FMA_F32, s->level, threads);
+    out->gauge = 0.5 * (before + after);
+    out->noisy = !(fabs(before - after) * 100 <= AGREE_PERCENT * fmax(before, after));
+    if (status == FV_OK) status = j.status;
+    job_free(&j);
+    if (status != FV_OK) return failed(status);
+    return cli_cancelled ? CLI_INTERRUPTED : CLI_DONE;
+}
+
+void bench_attention_long_line(bench_run *run, const attention_shape *s, int threads,
+                               const attention_once *whole, const attention_once *half)
+{
+    const bench_request ask = {.gauge = BENCH_FMA_F32, .threads = threads, .level = s->level};
+    const bench_result got = {.seconds = {whole->seconds[s->pass]},
+                              .gauge = whole->gauge,
+                              .noisy = whole->noisy || half->noisy};
+    bench_line line = line_of(s, &ask, &got);
+    line.of_half = whole->seconds[s->pass] / half->seconds[s->pass];
+    line.extra_mib = (double)whole->bytes[s->pass] / (1 << 20);
+    bench_print(run, &line);
 }

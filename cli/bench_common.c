@@ -180,6 +180,8 @@ bench_line bench_line_of(const char *bench, const char *name, const bench_reques
                        .vs_openblas = NAN,
                        .vs_onednn = NAN,
                        .of_forward = NAN,
+                       .of_half = NAN,
+                       .extra_mib = NAN,
                        .noisy = got->noisy};
     return line;
 }
@@ -227,6 +229,8 @@ static void print_json(const bench_line *line)
     if (isfinite(line->vs_openblas)) cli_json_real(&j, "vs_openblas", line->vs_openblas);
     if (isfinite(line->vs_onednn)) cli_json_real(&j, "vs_onednn", line->vs_onednn);
     if (isfinite(line->of_forward)) cli_json_real(&j, "of_forward", line->of_forward);
+    if (isfinite(line->of_half)) cli_json_real(&j, "of_half", line->of_half);
+    if (isfinite(line->extra_mib)) cli_json_real(&j, "extra_mib", line->extra_mib);
     cli_json_bool(&j, "noisy", line->noisy);
     cli_json_close(&j, '}');
 }
@@ -272,6 +276,8 @@ static void print_row(const bench_run *run, const bench_line *line)
     print_ratio(line->vs_openblas);
     print_ratio(line->vs_onednn);
     if (isfinite(line->of_forward)) printf("  %.2f of forward", line->of_forward);
+    if (isfinite(line->extra_mib)) printf("  %.1f MiB more", line->extra_mib);
+    if (isfinite(line->of_half)) printf(", %.2f of half the length", line->of_half);
     if (line->noisy) {
         fputs("  ", stdout);
         cli_styled(stdout, CLI_YELLOW, "noisy", 0);

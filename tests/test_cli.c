@@ -286,6 +286,9 @@ static void bench_lines(void)
     program_run("bench attention --quick --json --only decode -t1");
     expect(0, "\"pass\": \"decode\"", NULL);
     CHECK(each_json_line(look_at_bench) >= 3); /* widths and element types */
+    program_run("bench attention --long --quick --json");
+    expect(0, "\"of_half\": ", NULL);
+    CHECK_EQ(each_json_line(look_at_bench), 2); /* both passes */
     program_run("bench seq2seq --quick --json --only greedy_1 -t1");
     expect(0, "\"name\": \"greedy_128\"", NULL);
     CHECK_EQ(each_json_line(look_at_bench), 2); /* one source, and many */
