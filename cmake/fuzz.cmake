@@ -3,8 +3,8 @@
 #   Otherwise, with tests: replay_<name> runs the seeds once.
 option(FV_FUZZ "Build the libFuzzer targets (clang)" OFF)
 
-set(FV_FUZZ_TARGETS json toml safetensors npy tokenizer text config)
-set(FV_FUZZ_SHARED fuzz/fuzz.c tests/support/files.c)
+set(FV_FUZZ_TARGETS json toml safetensors npy tokenizer sentencepiece text config)
+set(FV_FUZZ_SHARED fuzz/fuzz.c fuzz/tokens.c tests/support/files.c)
 
 function(fovea_fuzz_target name)
   target_include_directories(${name} PRIVATE src include tests fuzz)

@@ -19,4 +19,8 @@ fv_ctx *fuzz_context(const uint8_t *data, size_t bytes);
 /* Ends the process if the input left memory in use or the context in error. */
 void fuzz_check(fv_ctx *ctx);
 
+/* Reads a tokenizer of any kind; what is accepted must encode texts with ids and offsets in range,
+ * and decode what it encoded. */
+void fuzz_tokens(const uint8_t *data, size_t bytes);
+
 #endif

@@ -30,12 +30,15 @@
  * "truncation" and "padding" are left to the caller.
  *
  * Here are: the models BPE, WordLevel, WordPiece and Unigram; the normalizers NFC, NFD, NFKC, NFKD,
- * Lowercase, Strip, StripAccents, Replace (of a text), Prepend, BertNormalizer, Precompiled; the
- * pre-tokenizers
+ * Lowercase, Strip, StripAccents, Replace, Prepend, BertNormalizer, Precompiled; the pre-tokenizers
  * ByteLevel, Whitespace, WhitespaceSplit, Metaspace, Punctuation, Digits, BertPreTokenizer, Split
- * and CharDelimiterSplit (at a text); the post-processors TemplateProcessing, ByteLevel,
- * BertProcessing, RobertaProcessing; the decoders ByteLevel, BPEDecoder, WordPiece, Metaspace,
- * Fuse, Strip, Replace, ByteFallback; Sequence of each.
+ * and CharDelimiterSplit; the post-processors TemplateProcessing, ByteLevel, BertProcessing,
+ * RobertaProcessing; the decoders ByteLevel, BPEDecoder, WordPiece, Metaspace, Fuse, Strip,
+ * Replace, ByteFallback; Sequence of each. Split and Replace take a text or a regular expression:
+ * those of GPT-2, cl100k (Llama 3) and Qwen are scanners of their own, others go through an engine
+ * that knows all but backreferences, scripts (\p{Han}), [:names:], conditions, repeats of what can
+ * be empty, and looking back over no fixed length; a pattern that takes too many steps on a text is
+ * FV_ERR_LIMIT.
  *
  * SentencePiece models (unigram, BPE, characters) give SentencePiece's ids, offsets and texts. They
  * add no special tokens: a model does not say which. One that is saved is a tokenizer.json with
@@ -114,8 +117,8 @@ FV_API FV_MUST_USE fv_status fv_encoder_create(fv_ctx *ctx, const fv_tokenizer *
                                                fv_encoder **out);
 FV_API void fv_encoder_destroy(fv_encoder **enc);
 
-/* Fails: FORMAT (not UTF-8), LIMIT (4 GiB), STATE (a model without a token for unknown words met
- * one), MEMORY. */
+/* Fails: FORMAT (not UTF-8), LIMIT (4 GiB; a pattern's steps), STATE (a model without a token for
+ * unknown words met one), MEMORY. */
 FV_API FV_MUST_USE fv_status fv_encode(fv_encoder *enc, const char *text, size_t bytes,
                                        unsigned flags, fv_encoding *out);
 FV_API FV_MUST_USE fv_status fv_encode_pair(fv_encoder *enc, fv_string text, fv_string pair,

@@ -62,6 +62,24 @@ static fv_status put_replaced(decoding *d, fv_string s, fv_string from, fv_strin
     return put(d, s.text + begin, s.bytes - begin);
 }
 
+/* The same for matches of a pattern. */
+static fv_status put_matches_replaced(decoding *d, fv_string s, const fv_regex *re, fv_string to)
+{
+    fv_regex_run run = {.ctx = d->ctx};
+    bool found = true;
+    size_t last = 0, begin = 0, end = 0;
+    fv_status status = FV_OK;
+    fv_regex_begin(&run, s.text, s.bytes);
+    for (; status == FV_OK && found; last = end) {
+        status = fv_regex_find(&run, re, last, &found, &begin, &end);
+        if (!found) begin = end = s.bytes;
+        if (status == FV_OK) status = put(d, s.text + last, begin - last);
+        if (status == FV_OK && found) status = put(d, to.text, to.bytes);
+    }
+    fv_regex_end(&run);
+    return status;
+}
+
 /* Bytes that may not be UTF-8: each broken sequence becomes one U+FFFD. */
 static fv_status put_mended(decoding *d, const char *text, size_t bytes)
 {
@@ -238,7 +256,8 @@ static fv_status decode_piece(decoding *d, const fv_decode_step *step, size_t i)
     case FV_DECODE_STRIP:
         return decode_strip(d, step, i);
     case FV_DECODE_REPLACE:
-        return put_replaced(d, s, step->from, step->to);
+        return step->re ? put_matches_replaced(d, s, step->re, step->to)
+                        : put_replaced(d, s, step->from, step->to);
     default:
         return put(d, s.text, s.bytes);
     }

@@ -60,12 +60,38 @@ static fv_status replace(fv_runes *r, fv_string from, fv_string to)
             FV_FORWARD(fv_runes_put(r, r->items[i++]));
             continue;
         }
-        fv_rune whole = {.begin = r->items[i].begin, .end = r->items[i + n - 1].end};
-        FV_FORWARD(put_text(r, to, whole));
+        /* What is new stands for the last of what it replaces. */
         i += n;
+        FV_FORWARD(put_text(r, to, r->items[i - 1]));
     }
     fv_runes_take(r);
     return FV_OK;
+}
+
+/* The same for matches of a pattern. */
+static fv_status replace_matches(fv_runes *r, const fv_regex *re, fv_string to)
+{
+    fv_text text = {0};
+    fv_regex_run run = {.ctx = r->ctx};
+    bool found = true;
+    size_t at = 0, rune = 0, begin = 0, end = 0;
+    fv_status s = fv_runes_encode(r, &text);
+    if (s == FV_OK) fv_regex_begin(&run, text.data, text.bytes);
+    r->made_count = 0;
+    while (s == FV_OK && found) {
+        s = fv_regex_find(&run, re, at, &found, &begin, &end);
+        if (!found) begin = end = text.bytes;
+        for (; s == FV_OK && at < begin; at += fv_lead_length(text.data[at]))
+            s = fv_runes_put(r, r->items[rune++]);
+        for (; at < end; at += fv_lead_length(text.data[at]))
+            rune++;
+        const fv_rune nothing = {.begin = 0, .end = 0};
+        if (s == FV_OK && found) s = put_text(r, to, rune > 0 ? r->items[rune - 1] : nothing);
+    }
+    if (s == FV_OK) fv_runes_take(r);
+    fv_regex_end(&run);
+    fv_text_free(r->ctx, &text);
+    return s;
 }
 
 static fv_status prepend(fv_runes *r, fv_string text)
@@ -150,7 +176,7 @@ fv_status fv_norms_apply(const fv_tokenizer *tok, fv_runes *r)
             drop(r, fv_unicode_is_mark);
             break;
         case FV_NORM_REPLACE:
-            FV_FORWARD(replace(r, n->from, n->to));
+            FV_FORWARD(n->re ? replace_matches(r, n->re, n->to) : replace(r, n->from, n->to));
             break;
         case FV_NORM_PREPEND:
             FV_FORWARD(prepend(r, n->to));

@@ -9,7 +9,9 @@
 #include "fovea/tokenizer.h"
 #include "io/value.h"
 #include "text/charsmap.h"
+#include "text/regex.h"
 #include "text/runes.h"
+#include "text/scan.h"
 #include "text/trie.h"
 #include "text/vocab.h"
 
@@ -35,6 +37,7 @@ typedef struct fv_norm {
     bool left, right;                    /* STRIP */
     bool clean, chinese, accents, lower; /* BERT; accents: strip them */
     fv_string from, to;                  /* REPLACE; PREPEND: to */
+    const fv_regex *re;                  /* REPLACE: instead of `from`, or NULL */
     const fv_charsmap *map;              /* PRECOMPILED; SENTENCEPIECE: NULL if it has none */
     bool dummy, suffix;        /* SENTENCEPIECE: put a blank before, or behind, the text */
     bool remove_extra, escape; /* of several blanks keep one; write a mark for each */
@@ -50,7 +53,8 @@ typedef enum fv_split_kind {
     FV_SPLIT_PUNCTUATION,
     FV_SPLIT_DIGITS,
     FV_SPLIT_BERT, /* between white space, each punctuation character alone */
-    FV_SPLIT_TEXT  /* at every occurrence of a text */
+    FV_SPLIT_TEXT, /* at every occurrence of a text */
+    FV_SPLIT_REGEX /* at every match of a pattern */
 } fv_split_kind;
 
 /* What becomes of the separator. */
@@ -66,13 +70,15 @@ typedef enum fv_prepend { FV_PREPEND_ALWAYS, FV_PREPEND_FIRST, FV_PREPEND_NEVER 
 
 typedef struct fv_split {
     fv_split_kind kind;
-    fv_split_behavior behavior; /* PUNCTUATION, TEXT */
+    fv_split_behavior behavior; /* PUNCTUATION, TEXT, REGEX */
     bool prefix_space, regex;   /* BYTE_LEVEL */
     bool individual;            /* DIGITS: each digit alone */
-    bool invert;                /* TEXT: what is between the occurrences is the separator */
+    bool invert;                /* TEXT, REGEX: what is between the matches is the separator */
     bool split;                 /* METASPACE */
     fv_prepend prepend;         /* METASPACE */
     fv_string pattern;          /* TEXT; METASPACE: what stands for a blank */
+    const fv_regex *re;         /* REGEX */
+    fv_scan scan;               /* REGEX: the pattern written out, or NULL */
 } fv_split;
 
 /* ---- models ---------------------------------------------------------------------- */
@@ -160,6 +166,7 @@ typedef struct fv_decode_step {
     fv_decode_kind kind;
     fv_string from, to; /* REPLACE; BPE: suffix; WORD_PIECE: prefix; METASPACE: its mark;
                            SENTENCEPIECE: what the unknown piece becomes */
+    const fv_regex *re; /* REPLACE: instead of `from`, or NULL */
     bool cleanup;       /* WORD_PIECE */
     fv_prepend prepend; /* METASPACE; SENTENCEPIECE: take all blanks at the beginning, or one */
     size_t start, stop; /* STRIP: at most so many `from` at each end */
@@ -248,6 +255,8 @@ fv_status fv_read_text(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, 
                        bool required, fv_string *out);
 /* A bool member; absent or null leaves *out. */
 fv_status fv_read_flag(const fv_doc *doc, const fv_value *v, const char *key, bool *out);
+/* The failure of something that does not know the document, with its place there. */
+fv_status fv_read_place(const fv_doc *doc, const fv_value *where, fv_status s);
 /* A token of the vocabulary; `where` stands in messages. */
 fv_status fv_read_token(fv_tokenizer *tok, const fv_doc *doc, const fv_value *where,
                         const char *text, size_t bytes, int64_t id);

@@ -108,23 +108,37 @@ fv_status fv_norm_sentencepiece(const fv_tokenizer *tok, const fv_norm *n, fv_ru
 
 /* ---- Hugging Face ---------------------------------------------------------------- */
 
+/* Where the next rune of the form stands. */
+typedef struct cursor {
+    size_t place; /* rune of the text */
+    bool extra;   /* the last rune of the form had no place of its own */
+} cursor;
+
 /* The runes of the form, for `old` runes of the text. They stand for the same places one by one;
- * what is more stands with the last, and what is less is passed over, unless nothing is written
- * yet: that is their rule, and it shifts all that follows. */
-static fv_status put_instead(fv_runes *r, fv_string form, size_t old, size_t *place)
+ * what is more stands with the last, and what is less is passed over: by an extra rune first, and
+ * not at all if nothing is written yet. That is their rule, and it may shift all that follows. */
+static fv_status put_instead(fv_runes *r, fv_string form, size_t old, cursor *c)
 {
     size_t made = 0;
     for (size_t i = 0, length; i < form.bytes; i += length, made++) {
         length = fv_lead_length(form.text[i]);
         fv_rune rune = {.begin = 0, .end = 0};
-        if (made < old)
-            rune = r->items[(*place)++];
-        else if (*place > 0)
-            rune = r->items[*place - 1];
+        c->extra = made >= old;
+        if (!c->extra)
+            rune = r->items[c->place++];
+        else if (c->place > 0)
+            rune = r->items[c->place - 1];
         rune.code = fv_code_of(form.text + i, length);
         FV_FORWARD(fv_runes_put(r, rune));
     }
-    if (made < old && r->made_count > 0) *place += old - made;
+    if (made >= old || r->made_count == 0) return FV_OK;
+    if (c->extra) {
+        fv_rune *last = &r->made[r->made_count - 1];
+        last->begin = r->items[c->place].begin;
+        last->end = r->items[c->place].end;
+    }
+    c->extra = false;
+    c->place += old - made;
     return FV_OK;
 }
 
@@ -138,28 +152,28 @@ static size_t spell(const fv_runes *r, size_t begin, size_t end, char text[8])
 }
 
 static fv_status put_character(fv_runes *r, const fv_norm *n, size_t begin, size_t end, bool whole,
-                               size_t *place)
+                               cursor *c)
 {
     char text[8];
     fv_string form;
     if (whole && fv_charsmap_find(n->map, text, spell(r, begin, end, text), false, &form))
-        return put_instead(r, form, end - begin, place);
+        return put_instead(r, form, end - begin, c);
     for (size_t i = begin; i < end; i++) {
         size_t length = spell(r, i, i + 1, text);
         if (!fv_charsmap_find(n->map, text, length, false, &form)) form = (fv_string){text, length};
-        FV_FORWARD(put_instead(r, form, 1, place));
+        FV_FORWARD(put_instead(r, form, 1, c));
     }
     return FV_OK;
 }
 
 fv_status fv_norm_precompiled(const fv_norm *n, fv_runes *r)
 {
-    size_t place = 0;
+    cursor c = {0};
     r->made_count = 0;
     for (size_t begin = 0, end; begin < r->count; begin = end) {
         size_t bytes = 0;
         end = fv_grapheme_end(r, begin, &bytes);
-        FV_FORWARD(put_character(r, n, begin, end, bytes < SHORT, &place));
+        FV_FORWARD(put_character(r, n, begin, end, bytes < SHORT, &c));
     }
     fv_runes_take(r);
     return FV_OK;

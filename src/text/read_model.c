@@ -12,11 +12,7 @@
 fv_status fv_read_token(fv_tokenizer *tok, const fv_doc *doc, const fv_value *where,
                         const char *text, size_t bytes, int64_t id)
 {
-    fv_status s = fv_vocab_put(&tok->vocab, text, bytes, id);
-    if (s != FV_ERR_FORMAT && s != FV_ERR_LIMIT) return s;
-    char reason[FV_MESSAGE_BYTES];
-    memcpy(reason, fv_ctx_message(tok->ctx), sizeof reason);
-    return fv_doc_fail(doc, where, s, "%s", reason);
+    return fv_read_place(doc, where, fv_vocab_put(&tok->vocab, text, bytes, id));
 }
 
 static fv_status read_vocab(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)

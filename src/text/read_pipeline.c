@@ -28,6 +28,14 @@ fv_status fv_read_text(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, 
     return copy_text(tok, member->as.text, member->count, out);
 }
 
+fv_status fv_read_place(const fv_doc *doc, const fv_value *where, fv_status s)
+{
+    char reason[FV_MESSAGE_BYTES];
+    if (s == FV_OK || s == FV_ERR_MEMORY) return s;
+    memcpy(reason, fv_ctx_message(doc->ctx), sizeof reason);
+    return fv_doc_fail(doc, where, s, "%s", reason);
+}
+
 fv_status fv_read_flag(const fv_doc *doc, const fv_value *v, const char *key, bool *out)
 {
     const fv_value *member = fv_value_get(v, key);
@@ -69,18 +77,18 @@ static fv_status read_word(const fv_doc *doc, const fv_value *v, const char *key
                        fv_quote(word, strlen(word), quoted));
 }
 
-/* {"String": text}; patterns are not known here. */
+/* {"String": text} fills *text, {"Regex": pattern} also *re. */
 static fv_status read_pattern(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
-                              fv_string *out)
+                              fv_string *text, const fv_regex **re)
 {
     const fv_value *pattern = NULL;
     FV_FORWARD(fv_doc_get(doc, v, "pattern", FV_KIND_OBJECT, &pattern));
-    if (fv_value_get(pattern, "Regex"))
-        return fv_doc_fail(doc, pattern, FV_ERR_UNSUPPORTED,
-                           "regular expressions are not known here");
-    FV_FORWARD(fv_read_text(tok, doc, pattern, "String", true, out));
-    if (out->bytes == 0) return fv_doc_fail(doc, pattern, FV_ERR_FORMAT, "an empty pattern");
-    return FV_OK;
+    const bool regex = fv_value_get(pattern, "Regex") != NULL;
+    FV_FORWARD(fv_read_text(tok, doc, pattern, regex ? "Regex" : "String", true, text));
+    if (text->bytes == 0) return fv_doc_fail(doc, pattern, FV_ERR_FORMAT, "an empty pattern");
+    if (!regex) return FV_OK;
+    return fv_read_place(doc, pattern,
+                         fv_regex_compile(tok->ctx, &tok->arena, text->text, text->bytes, re));
 }
 
 static bool is_absent(const fv_value *v) { return !v || v->kind == FV_KIND_NULL; }
@@ -115,13 +123,8 @@ static fv_status read_charsmap(fv_tokenizer *tok, const fv_doc *doc, const fv_va
     fv_status s = fv_base64_decode(tok->ctx, letters->as.text, letters->count, &blob);
     if (s == FV_OK) s = fv_charsmap_read(tok->ctx, &tok->arena, blob.data, blob.bytes, map);
     fv_text_free(tok->ctx, &blob);
-    if (s == FV_ERR_FORMAT) {
-        char reason[FV_MESSAGE_BYTES];
-        memcpy(reason, fv_ctx_message(tok->ctx), sizeof reason);
-        return fv_doc_fail(doc, letters, s, "%s", reason);
-    }
     *out = map;
-    return s;
+    return fv_read_place(doc, letters, s);
 }
 
 /* A sequence that also says what SentencePiece does. */
@@ -179,7 +182,7 @@ fv_status fv_read_normalizer(fv_tokenizer *tok, const fv_doc *doc, const fv_valu
     n.accents = n.lower; /* what null means */
     FV_FORWARD(fv_read_flag(doc, v, "strip_accents", &n.accents));
     if (kind == FV_NORM_REPLACE) {
-        FV_FORWARD(read_pattern(tok, doc, v, &n.from));
+        FV_FORWARD(read_pattern(tok, doc, v, &n.from, &n.re));
         FV_FORWARD(fv_read_text(tok, doc, v, "content", true, &n.to));
     }
     if (kind == FV_NORM_PREPEND) FV_FORWARD(fv_read_text(tok, doc, v, "prepend", true, &n.to));
@@ -248,7 +251,11 @@ fv_status fv_read_splitter(fv_tokenizer *tok, const fv_doc *doc, const fv_value 
         FV_FORWARD(read_replacement(tok, doc, v, &s.pattern));
         FV_FORWARD(read_prepend(doc, v, &s.prepend));
     } else if (kind == FV_SPLIT_TEXT) {
-        FV_FORWARD(read_pattern(tok, doc, v, &s.pattern));
+        FV_FORWARD(read_pattern(tok, doc, v, &s.pattern, &s.re));
+        if (s.re) {
+            s.kind = FV_SPLIT_REGEX;
+            s.scan = fv_scan_find(s.pattern);
+        }
     } else if (kind == DELIMITER) {
         s.behavior = FV_SPLIT_REMOVED;
         FV_FORWARD(fv_read_text(tok, doc, v, "delimiter", true, &s.pattern));
@@ -320,7 +327,7 @@ fv_status fv_read_decoder(fv_tokenizer *tok, const fv_doc *doc, const fv_value *
         FV_FORWARD(read_count(doc, v, "start", &d.start));
         FV_FORWARD(read_count(doc, v, "stop", &d.stop));
     } else if (kind == FV_DECODE_REPLACE) {
-        FV_FORWARD(read_pattern(tok, doc, v, &d.from));
+        FV_FORWARD(read_pattern(tok, doc, v, &d.from, &d.re));
         FV_FORWARD(fv_read_text(tok, doc, v, "content", true, &d.to));
     }
     fv_decode_step *steps = fv_mem_grow(&tok->ctx->mem, tok->decoders, &tok->decoder_room,

@@ -88,10 +88,15 @@ fv_status fv_encode_unigram(fv_encoder *enc, const char *text, size_t bytes)
     const fv_place *p = enc->places;
     for (size_t begin = 0, end; begin < bytes; begin = end) {
         end = p[begin].next;
-        const int32_t id = p[end].id;
-        const bool unknown = id == model->unk;
+        int32_t id = p[end].id;
+        bool unknown = id == model->unk;
         while (unknown && fused && end < bytes && p[p[end].next].id == id)
             end = p[end].next;
+        /* The text may spell the unknown token itself, which Hugging Face takes at its word. */
+        if (unknown && !model->kinds) {
+            id = fv_model_find(enc->tok, text + begin, end - begin);
+            unknown = id < 0;
+        }
         FV_FORWARD(unknown ? fv_encoder_put_unknown(enc, text, begin, end)
                            : fv_encoder_put(enc, id, begin, end));
     }

@@ -6,7 +6,7 @@
 
 void fv_work_init(fv_work *w, fv_ctx *ctx)
 {
-    *w = (fv_work){.ctx = ctx};
+    *w = (fv_work){.ctx = ctx, .regex = {.ctx = ctx}};
     fv_runes_init(&w->runes, ctx);
 }
 
@@ -20,6 +20,7 @@ void fv_work_free(fv_work *w)
     fv_mem_free(mem, w->pieces, w->room * sizeof *w->pieces);
     fv_mem_free(mem, w->made, w->made_room * sizeof *w->made);
     fv_runes_free(&w->runes);
+    fv_regex_end(&w->regex);
 }
 
 /* ---- pieces ---------------------------------------------------------------------- */
@@ -212,7 +213,33 @@ static fv_status mark_text(fv_work *w, fv_piece piece, fv_string text, bool inve
     return fv_work_put(w, begin, piece.end, invert);
 }
 
-/* Joins or drops matches among the pieces made from `first` on. */
+/* Matches that follow each other without a gap. */
+static fv_status mark_scan(fv_work *w, fv_piece piece, fv_scan scan, bool invert)
+{
+    for (size_t begin = piece.begin, end; begin < piece.end; begin = end) {
+        end = scan(w->text, begin, piece.end);
+        FV_FORWARD(fv_work_put(w, begin, end, !invert));
+    }
+    return FV_OK;
+}
+
+static fv_status mark_regex(fv_work *w, fv_piece piece, const fv_regex *re, bool invert)
+{
+    bool found = true;
+    size_t last = 0, begin = 0, end = 0;
+    fv_regex_begin(&w->regex, w->text + piece.begin, piece.end - piece.begin);
+    for (; found; last = end) {
+        FV_FORWARD(fv_regex_find(&w->regex, re, last, &found, &begin, &end));
+        if (!found) break;
+        FV_FORWARD(fv_work_put(w, piece.begin + last, piece.begin + begin, invert));
+        /* An empty match parts what is beside it. */
+        const uint32_t from = piece.begin + (uint32_t)begin, to = piece.begin + (uint32_t)end;
+        FV_FORWARD(fv_work_put_piece(w, (fv_piece){from, to, -1, !invert}));
+    }
+    return fv_work_put(w, piece.begin + last, piece.end, invert);
+}
+
+/* Joins or drops matches among the pieces made from `first` on, and drops what is empty then. */
 static void behave(fv_work *w, size_t first, fv_split_behavior behavior)
 {
     fv_piece *p = w->made;
@@ -229,7 +256,9 @@ static void behave(fv_work *w, size_t first, fv_split_behavior behavior)
         else
             p[used++] = p[i];
     }
-    w->made_count = used;
+    w->made_count = first;
+    for (size_t i = first; i < used; i++)
+        if (p[i].begin < p[i].end) p[w->made_count++] = p[i];
 }
 
 /* Runs of word characters and runs of others, without white space. */
@@ -272,7 +301,7 @@ static fv_status split_piece(fv_work *w, fv_piece piece, const fv_split *split)
     fv_split_behavior behavior = FV_SPLIT_REMOVED;
     switch (split->kind) {
     case FV_SPLIT_BYTE_LEVEL:
-        return split->regex ? fv_split_gpt2(w, piece.begin, piece.end)
+        return split->regex ? mark_scan(w, piece, fv_scan_gpt2, true)
                             : fv_work_put(w, piece.begin, piece.end, false);
     case FV_SPLIT_WHITESPACE:
         return split_words(w, piece);
@@ -296,6 +325,11 @@ static fv_status split_piece(fv_work *w, fv_piece piece, const fv_split *split)
         break;
     case FV_SPLIT_TEXT:
         FV_FORWARD(mark_text(w, piece, split->pattern, split->invert));
+        behavior = split->behavior;
+        break;
+    case FV_SPLIT_REGEX:
+        FV_FORWARD(split->scan ? mark_scan(w, piece, split->scan, split->invert)
+                               : mark_regex(w, piece, split->re, split->invert));
         behavior = split->behavior;
         break;
     }

@@ -26,6 +26,7 @@ typedef struct fv_work {
     fv_piece *pieces, *made;
     size_t count, room, made_count, made_room;
     fv_runes runes;
+    fv_regex_run regex;
 } fv_work;
 
 void fv_work_init(fv_work *w, fv_ctx *ctx);
@@ -47,9 +48,5 @@ fv_token_span fv_work_span(const fv_work *w, uint32_t begin, uint32_t end);
 fv_status fv_work_put(fv_work *w, size_t begin, size_t end, bool match);
 fv_status fv_work_put_piece(fv_work *w, fv_piece piece);
 void fv_work_take(fv_work *w);
-
-/* GPT-2's pattern over one piece: contractions, then letters, digits or others with a blank before
- * them, then white space, whose last blank goes to the next word. */
-fv_status fv_split_gpt2(fv_work *w, size_t begin, size_t end);
 
 #endif

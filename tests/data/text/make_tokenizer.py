@@ -5,8 +5,9 @@
     make_tokenizer.py --check FOVEA FILE...  learns each kind of tokenizer from the text files with the
                                              program and compares ids, offsets and decoding
 
-Needs pip install tokenizers (made with 0.23.3).
+Needs pip install tokenizers sentencepiece protobuf (made with tokenizers 0.23.2).
 """
+import base64
 import json
 import os
 import random
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Tokenizer
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -76,6 +78,34 @@ def metaspace(scheme="always", split=True):
     return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": split}
 
 
+def split(pattern, behavior="Isolated", invert=False):
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": invert}
+
+
+def replace(pattern, content):
+    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+
+
+def charsmap():
+    """The small one of tests/data/text/sentencepiece."""
+    model = sentencepiece_model_pb2.ModelProto()
+    with open(os.path.join(FOLDER, "sentencepiece", "unigram.model"), "rb") as file:
+        model.ParseFromString(file.read())
+    return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()}
+
+
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+CL100K = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+          r"\s+(?!\S)|\s+")
+O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+PATTERNS = [(GPT2, "Removed", True), (CL100K, "Isolated", False), ("(?:" + CL100K + ")", "Isolated", False),
+            (CL100K.replace("{1,3}", ""), "Isolated", False), (O200K, "Isolated", False),
+            (r" ?[^(\s|[.,!?…。，、।۔،])]+", "Isolated", False), (r"(?<=[a-z])(?=[A-Z])|-", "MergedWithNext", False),
+            (r"\b", "Isolated", False), (r"\w+|[^\w\s]+", "Removed", True), (r"(?>a|ab)c|x{2,}+|t.+?e", "Contiguous", False),
+            (r"[a-n&&[^e]]+|\p{^L}{2,3}?|(?<!t)h", "MergedWithPrevious", False), (r"^\s+|\s+$|\Aa|\x{65E5}", "Removed", False)]
+
+
 def pipelines():
     space = LETTER[32]
     merges = [("t", "h"), ("th", "e"), (space, "the"), ("a", "n"), ("an", "d"), (space, "a"), ("'", "s"),
@@ -103,6 +133,12 @@ def pipelines():
             "lowercase": True}
     n = len(byte_bpe["vocab"])
     c = len(char_bpe["vocab"])
+    scores = [("<unk>", 0.0), ("▁", -2.0), ("▁the", -3.5), ("th", -5.0), ("e", -3.0), ("l", -4.0), ("ll", -4.5), ("é", -6.0),
+              ("élève", -9.0), ("▁a", -3.25), ("an", -4.75), ("and", -6.5), ("0", -4.0), ("00", -5.0), ("fi", -7.0), ("t", -3.0),
+              ("東京", -8.0), ("東", -9.5), ("s", -3.75), ("'", -5.5), (".", -4.0)]
+    unigram = {"type": "Unigram", "unk_id": 0, "vocab": [list(s) for s in scores], "byte_fallback": False}
+    unigram_bytes = {"type": "Unigram", "unk_id": 0, "byte_fallback": True,
+                     "vocab": [list(s) for s in scores] + [[f"<0x{b:02X}>", -20.0] for b in range(256)]}
     fallback = bpe(["<unk>"] + half + [f"<0x{b:02X}>" for b in range(256)], [], unk_token="<unk>",
                    byte_fallback=True, fuse_unk=True)
     return [
@@ -144,7 +180,13 @@ def pipelines():
         document(bpe(["<unk>"] + LETTERS + [x + "</w>" for x in LETTERS], [("t", "h"), ("th", "e</w>"), ("a", "n"), ("an", "d</w>")],
                      unk_token="<unk>", end_of_word_suffix="</w>"),
                  pre_tokenizer={"type": "WhitespaceSplit"}, decoder={"type": "BPEDecoder", "suffix": "</w>"}),
-    ]
+        document(unigram, normalizer=charsmap(), pre_tokenizer=metaspace(), decoder=metaspace()),
+        document(unigram_bytes, normalizer={"type": "Sequence", "normalizers": [charsmap(), replace(" {2,}", " ")]},
+                 pre_tokenizer=metaspace("first", False), added_tokens=[added("<s>", len(unigram_bytes["vocab"]))],
+                 decoder={"type": "Sequence", "decoders": [{"type": "ByteFallback"}, metaspace("first")]}),
+        document(words(word_list), normalizer=replace(r"\s+|(th|a)+", "ab"), pre_tokenizer=split("."),
+                 decoder={"type": "Sequence", "decoders": [replace("[aeo]+", "_"), {"type": "Fuse"}]}),
+    ] + [document(words(word_list), pre_tokenizer=split(*pattern)) for pattern in PATTERNS]
 
 
 def encode(tok, text, pair):

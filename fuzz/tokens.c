@@ -1,0 +1,46 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "fovea/tokenizer.h"
+#include "fuzz.h"
+#include "io/utf8.h"
+
+static void check(const fv_tokenizer *tok, const fv_encoding *e, size_t bytes)
+{
+    for (size_t i = 0; i < e->count; i++) {
+        /* The ids of a template are the file's own, and may have no token. */
+        if (!e->specials[i] && !fv_tokenizer_token(tok, e->ids[i]).text) abort();
+        if (e->offsets[i].begin > e->offsets[i].end || e->offsets[i].end > bytes) abort();
+    }
+}
+
+static void use(fv_ctx *ctx, const fv_tokenizer *tok, fv_encoder *enc)
+{
+    static const char *const texts[] = {
+        "", "the cat's 3.14 \xE6\x9D\xB1\xE4\xBA\xAC  e\xCC\x81 <s>a</s>",
+        "  a\tb\n\xC3\x89 \xEF\xAC\x81\xF0\x9F\x99\x82"};
+    fv_text out = {0};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        fv_encoding e = {.struct_size = sizeof e};
+        size_t n = strlen(texts[i]);
+        if (fv_encode(enc, texts[i], n, FV_ENCODE_SPECIALS, &e) != FV_OK) continue;
+        check(tok, &e, n);
+        if (fv_tokenizer_decode(ctx, tok, e.ids, e.count, 0, &out) == FV_OK &&
+            !fv_utf8_valid(out.data, out.bytes))
+            abort();
+    }
+    fv_text_free(ctx, &out);
+}
+
+void fuzz_tokens(const uint8_t *data, size_t bytes)
+{
+    fv_ctx *ctx = fuzz_context(data, bytes);
+    fv_tokenizer *tok = NULL;
+    fv_encoder *enc = NULL;
+    if (fv_tokenizer_parse(ctx, "input", (const char *)data, bytes, &tok) == FV_OK) {
+        if (fv_encoder_create(ctx, tok, &enc) == FV_OK) use(ctx, tok, enc);
+        fv_encoder_destroy(&enc);
+        fv_tokenizer_destroy(&tok);
+    }
+    fuzz_check(ctx);
+}

@@ -1,0 +1,260 @@
+#include "fovea/unicode.h"
+#include "text/pipeline.h"
+#include "text/regex.h"
+
+/* ---- classes --------------------------------------------------------------------- */
+
+uint32_t fv_regex_fold(uint32_t code)
+{
+    uint32_t lower[2];
+    switch (code) {
+    case 0x17F: /* long s, final sigma, micro: small letters with a plainer form */
+        return 's';
+    case 0x3C2:
+        return 0x3C3;
+    case 0xB5:
+        return 0x3BC;
+    default:
+        return fv_unicode_lower(code, lower) == 1 ? lower[0] : code;
+    }
+}
+
+/* Oniguruma has two answers for six signs of Latin-1: fractions and raised digits are word
+ * characters by themselves, but not in a class. */
+static bool is_word(uint32_t code, bool in_class)
+{
+    if (!in_class &&
+        (code == 0xB2 || code == 0xB3 || code == 0xB9 || (code >= 0xBC && code <= 0xBE)))
+        return true;
+    return code != 0x200C && code != 0x200D && fv_is_word_char(code);
+}
+
+static bool item_has(const fv_regex *re, const fv_regex_item *item, uint32_t code)
+{
+    bool has = false;
+    switch (item->kind) {
+    case FV_RE_ITEM_RANGE:
+        has = code >= item->low && code <= item->high;
+        break;
+    case FV_RE_ITEM_CATEGORIES:
+        has = item->low >> fv_unicode_category(code) & 1;
+        break;
+    case FV_RE_ITEM_SPACE:
+        has = fv_unicode_is_space(code);
+        break;
+    case FV_RE_ITEM_WORD:
+        has = is_word(code, item->low);
+        break;
+    case FV_RE_ITEM_CLASS:
+        has = fv_regex_class_has(re, &re->classes[item->low], code);
+        break;
+    }
+    return has != item->negated;
+}
+
+static bool any_has(const fv_regex *re, const fv_regex_class *c, uint32_t code)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (item_has(re, &c->items[i], code)) return true;
+    return false;
+}
+
+bool fv_regex_class_has(const fv_regex *re, const fv_regex_class *c, uint32_t code)
+{
+    bool has = any_has(re, c, code);
+    if (!has && c->fold) {
+        const uint32_t plain = fv_regex_fold(code);
+        has = any_has(re, c, plain) ||
+              (plain >= 'a' && plain <= 'z' && any_has(re, c, plain - 'a' + 'A'));
+    }
+    if (has && c->meet >= 0) has = fv_regex_class_has(re, &re->classes[c->meet], code);
+    return has != c->negated;
+}
+
+static bool class_has(const fv_regex *re, uint32_t number, uint32_t code)
+{
+    const fv_regex_class *c = &re->classes[number];
+    if (code < 128) return c->ascii[code >> 6] >> (code & 63) & 1;
+    return fv_regex_class_has(re, c, code);
+}
+
+/* ---- places ---------------------------------------------------------------------- */
+
+/* The character at a place and where it ends; false at the end of the text. */
+static bool char_at(const fv_regex_run *run, size_t at, uint32_t *code, size_t *end)
+{
+    if (at >= run->bytes) return false;
+    const size_t length = fv_lead_length(run->text[at]);
+    *code = fv_code_of(run->text + at, length);
+    *end = at + length;
+    return true;
+}
+
+static size_t char_before(const fv_regex_run *run, size_t at)
+{
+    do {
+        at--;
+    } while (at > 0 && (run->text[at] & 0xC0) == 0x80);
+    return at;
+}
+
+static bool is_word_edge(const fv_regex_run *run, size_t at)
+{
+    uint32_t code = 0;
+    size_t end;
+    bool before = at > 0 && char_at(run, char_before(run, at), &code, &end);
+    before = before && is_word(code, false);
+    const bool after = char_at(run, at, &code, &end) && is_word(code, false);
+    return before != after;
+}
+
+/* An assertion that looks at the place alone. */
+static bool holds(const fv_regex_run *run, fv_regex_op op, size_t at)
+{
+    switch (op) {
+    case FV_RE_LINE_BEGIN:
+        return at == 0 || (run->text[at - 1] == '\n' && at < run->bytes);
+    case FV_RE_LINE_END:
+        return at == run->bytes || run->text[at] == '\n';
+    case FV_RE_BEGIN:
+        return at == 0;
+    case FV_RE_END:
+        return at == run->bytes;
+    case FV_RE_LAST_LINE_END:
+        return at == run->bytes || (at + 1 == run->bytes && run->text[at] == '\n');
+    case FV_RE_WORD_EDGE:
+        return is_word_edge(run, at);
+    default:
+        return !is_word_edge(run, at);
+    }
+}
+
+/* ---- running --------------------------------------------------------------------- */
+
+static fv_status push(fv_regex_run *run, uint32_t step, size_t at)
+{
+    if (run->count == run->room) {
+        fv_regex_place *stack =
+            fv_mem_grow(&run->ctx->mem, run->stack, &run->room, run->count + 1, sizeof *stack);
+        FV_RETURN_IF(!stack, run->ctx, FV_ERR_MEMORY, "pattern: out of memory");
+        run->stack = stack;
+    }
+    run->stack[run->count++] = (fv_regex_place){step, (uint32_t)at};
+    return FV_OK;
+}
+
+static fv_status run_from(fv_regex_run *run, const fv_regex *re, uint32_t step, size_t at,
+                          bool *matched, size_t *end);
+
+/* A pattern inside: whether it holds, and where the outer one goes on. Patterns nest a bounded
+ * number of times. */
+static fv_status run_inner(fv_regex_run *run, const fv_regex *re, uint32_t step, size_t *at,
+                           bool *holds_here)
+{
+    const fv_regex_step *s = &re->steps[step];
+    size_t begin = *at, end = *at;
+    *holds_here = false;
+    const bool behind = s->op == FV_RE_BEHIND || s->op == FV_RE_NOT_BEHIND;
+    uint32_t back = behind ? s->other : 0;
+    for (; back > 0 && begin > 0; back--)
+        begin = char_before(run, begin);
+    if (back == 0) FV_FORWARD(run_from(run, re, step + 1, begin, holds_here, &end));
+    if (s->op == FV_RE_NOT_AHEAD || s->op == FV_RE_NOT_BEHIND) *holds_here = !*holds_here;
+    if (s->op == FV_RE_ATOMIC && *holds_here) *at = end;
+    return FV_OK;
+}
+
+/* One step; false: this way fails. */
+static fv_status take_step(fv_regex_run *run, const fv_regex *re, uint32_t *step, size_t *at,
+                           bool *goes_on)
+{
+    const fv_regex_step *s = &re->steps[*step];
+    uint32_t code;
+    switch (s->op) {
+    case FV_RE_CHAR:
+        *goes_on = char_at(run, *at, &code, at) && code == s->value;
+        break;
+    case FV_RE_FOLD:
+        *goes_on = char_at(run, *at, &code, at) && fv_regex_fold(code) == s->value;
+        break;
+    case FV_RE_CLASS:
+        *goes_on = char_at(run, *at, &code, at) && class_has(re, s->value, code);
+        break;
+    case FV_RE_SPLIT:
+        FV_FORWARD(push(run, s->other, *at));
+        *step = s->value;
+        return FV_OK;
+    case FV_RE_JUMP:
+        *step = s->value;
+        return FV_OK;
+    case FV_RE_AHEAD:
+    case FV_RE_NOT_AHEAD:
+    case FV_RE_BEHIND:
+    case FV_RE_NOT_BEHIND:
+    case FV_RE_ATOMIC:
+        FV_FORWARD(run_inner(run, re, *step, at, goes_on));
+        *step = s->value;
+        return FV_OK;
+    default:
+        *goes_on = holds(run, s->op, *at);
+        break;
+    }
+    ++*step;
+    return FV_OK;
+}
+
+/* From one step to FV_RE_MATCH. What is tried is put on top of the stack and taken off again. */
+static fv_status run_from(fv_regex_run *run, const fv_regex *re, uint32_t step, size_t at,
+                          bool *matched, size_t *end)
+{
+    const size_t base = run->count;
+    *matched = false;
+    for (;;) {
+        bool goes_on = true;
+        FV_RETURN_IF(run->steps_left-- == 0, run->ctx, FV_ERR_LIMIT,
+                     "tokenizer: the pattern takes too many steps on this text");
+        if (re->steps[step].op == FV_RE_MATCH) {
+            *matched = true;
+            *end = at;
+            run->count = base;
+            return FV_OK;
+        }
+        FV_FORWARD(take_step(run, re, &step, &at, &goes_on));
+        if (goes_on) continue;
+        if (run->count == base) return FV_OK;
+        run->count--;
+        step = run->stack[run->count].step;
+        at = run->stack[run->count].at;
+    }
+}
+
+void fv_regex_begin(fv_regex_run *run, const char *text, size_t bytes)
+{
+    enum { FREE_STEPS = 1 << 20, STEPS_A_BYTE = 1 << 10 };
+    run->text = text;
+    run->bytes = bytes;
+    run->steps_left = FREE_STEPS + (uint64_t)bytes * STEPS_A_BYTE;
+    run->count = 0;
+    run->last_end = SIZE_MAX;
+}
+
+void fv_regex_end(fv_regex_run *run)
+{
+    fv_mem_free(&run->ctx->mem, run->stack, run->room * sizeof *run->stack);
+    *run = (fv_regex_run){.ctx = run->ctx};
+}
+
+fv_status fv_regex_find(fv_regex_run *run, const fv_regex *re, size_t from, bool *found,
+                        size_t *begin, size_t *end)
+{
+    *found = false;
+    for (size_t at = from; at <= run->bytes; at += fv_lead_length(run->text[at])) {
+        run->count = 0;
+        FV_FORWARD(run_from(run, re, 0, at, found, end));
+        *found = *found && !(*end == at && at == run->last_end);
+        *begin = at;
+        if (*found || at == run->bytes) break;
+    }
+    if (*found) run->last_end = *end;
+    return FV_OK;
+}
