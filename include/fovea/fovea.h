@@ -33,6 +33,7 @@
 #include "fovea/safetensors.h"
 #include "fovea/score.h"
 #include "fovea/seq2seq.h"
+#include "fovea/shapes.h"
 #include "fovea/status.h"
 #include "fovea/tensor.h"
 #include "fovea/tokenizer.h"
