@@ -7,6 +7,7 @@
 #include "fovea/ops.h"
 #include "fovea/safetensors.h"
 #include "support/files.h"
+#include "support/marian.h"
 #include "support/tensors.h"
 #include "support/values.h"
 
@@ -210,44 +211,6 @@ static fv_tensor *pass_both(fixture *f, const fv_transformer *t, const fv_captur
     *memory = fv_transformer_encode(ctx, t, &source, &pass);
     return fv_transformer_logits(ctx, t,
                                  fv_transformer_decode(ctx, t, &target, *memory, &source, &pass));
-}
-
-/*
- * MarianMTModel leaves its tables of positions out of the folder, since sinusoids can be made
- * again. But this fixture's model did not have sinusoids: like its other matrices, the tables were
- * made larger, six times, before the numbers were recorded (the recorded maps tell: a fit of the
- * table to them gives 6.000 x the sinusoid in every element). So the tables are put back, in a
- * folder beside, as older Marian folders have them.
- */
-static bool marian_with_positions(char folder[256])
-{
-    enum { MOST = 128 };
-    const char *names[MOST];
-    fv_tensor *tensors[MOST];
-    size_t n = 0, bytes = 0;
-    fv_ctx *ctx = values_begin();
-    fv_safetensors *file = NULL;
-    CHECK_OK(ctx,
-             fv_safetensors_open(ctx, test_path("fixtures/marian/model.safetensors"), 0, &file));
-    for (; file && n < fv_safetensors_count(file) && n < MOST - 2; n++) {
-        names[n] = fv_safetensors_entry(file, n)->name;
-        tensors[n] = fv_safetensors_load(ctx, file, names[n]);
-    }
-    fv_tensor *table = fv_sinusoid(ctx, FV_F32, 0, 64, 64, 10000, FV_SINUSOID_HALVES);
-    for (int side = 0; side < 2; side++) {
-        names[n] =
-            side ? "model.decoder.embed_positions.weight" : "model.encoder.embed_positions.weight";
-        tensors[n++] = fv_scale(ctx, table, 6);
-    }
-    snprintf(folder, 256, "%s", folder_sub("marian"));
-    CHECK_OK(ctx, fv_safetensors_save(ctx, folder_path("marian/model.safetensors"), names, tensors,
-                                      n, NULL, 0));
-    void *config = file_read(test_path("fixtures/marian/config.json"), &bytes);
-    file_write(folder_path("marian/config.json"), config, bytes);
-    free(config);
-    fv_safetensors_close(&file);
-    values_end(&ctx);
-    return test_failures() == 0;
 }
 
 static void marian_matches(void)

@@ -44,7 +44,8 @@ extern "C" {
  */
 typedef struct fv_stepper {
     void *user;
-    int64_t vocabulary, start, end; /* tokens: how many, the one fed first, the one that ends */
+    int64_t vocabulary, start; /* tokens: how many, the one fed first */
+    int64_t end;               /* the one that ends; -1: none does */
     const int64_t *starts; /* [sources]: the one fed first of each, where they differ; or NULL */
     /* Begins with one row for each source. */
     fv_status (*begin)(void *user, int64_t sources);

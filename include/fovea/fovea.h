@@ -18,6 +18,7 @@
 #include "fovea/decode.h"
 #include "fovea/file.h"
 #include "fovea/gemm.h"
+#include "fovea/generate.h"
 #include "fovea/info.h"
 #include "fovea/layers.h"
 #include "fovea/look.h"

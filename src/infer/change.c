@@ -66,7 +66,7 @@ void fv_search_change(const fv_search *s, fv_search_row row, float *scores)
     const int64_t depth = row.last ? row.last->depth : 0, vocabulary = s->stepper->vocabulary;
     if (c->repetition_penalty != 1) punish_repetitions(s, row, scores);
     if (depth < c->least_tokens) {
-        scores[s->stepper->end] = -INFINITY;
+        if (s->stepper->end >= 0) scores[s->stepper->end] = -INFINITY;
         for (int i = 0; i < c->more_end_count; i++)
             scores[c->more_ends[i]] = -INFINITY;
     }

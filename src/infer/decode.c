@@ -25,7 +25,7 @@ static fv_status check(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
 {
     FV_RETURN_IF(cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
                  "decode: the config was not initialised");
-    FV_RETURN_IF(sources < 0 || stepper->vocabulary < 1 || stepper->end < 0 ||
+    FV_RETURN_IF(sources < 0 || stepper->vocabulary < 1 || stepper->end < -1 ||
                      stepper->end >= stepper->vocabulary,
                  ctx, FV_ERR_ARGUMENT, "decode: %lld sources, %lld tokens, end token %lld",
                  (long long)sources, (long long)stepper->vocabulary, (long long)stepper->end);

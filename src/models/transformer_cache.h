@@ -36,6 +36,7 @@ int64_t fv_cache_longest(const fv_cache *c);
 /* Room for so many rows in the arrays of the host. */
 fv_status fv_cache_reserve_rows(fv_cache *c, int64_t rows);
 /* Tokens that a sequence of the model can have. */
+#define FV_CACHE_UNBOUNDED (INT64_MAX / 2)
 int64_t fv_cache_most(const fv_transformer *m);
 
 #endif

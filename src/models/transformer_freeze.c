@@ -40,5 +40,7 @@ fv_status fv_transformer_freeze(fv_transformer *m, fv_weight_form form)
     FV_FORWARD(freeze_side(ctx, &m->decoder, form));
     FV_FORWARD(freeze(ctx, m->logits, form));
     FV_FORWARD(freeze(ctx, m->words_dense.weight, form));
-    return freeze(ctx, m->pooler.weight, form);
+    FV_FORWARD(freeze(ctx, m->pooler.weight, form));
+    fv_ctx_memory_trim(ctx); /* what the weights had in more bits */
+    return FV_OK;
 }

@@ -1,0 +1,297 @@
+/* Generation from tokens: a cache as a stepper, the settings, the results. */
+#include <string.h>
+
+#include "base/check.h"
+#include "models/generate.h"
+#include "models/transformer_cache.h"
+
+/* ---- settings -------------------------------------------------------------------------- */
+
+static void take_wishes(fv_generate_config *cfg, const fv_generation *w)
+{
+    fv_decode_config *d = &cfg->decode;
+    d->as_transformers = true;
+    d->early_stopping = w->early_stopping;
+    d->sample = w->sample;
+    d->beam = w->beams > 0 && w->beams < 1000 ? (int)w->beams : 1;
+    d->length_alpha = w->length_penalty;
+    d->temperature = w->temperature;
+    d->top_k = w->top_k;
+    d->top_p = w->top_p;
+    d->repetition_penalty = w->repetition_penalty;
+    d->forced_first = w->forced_start;
+    d->forced_last = w->forced_end;
+    d->more_ends = w->ends;
+    d->more_end_count = w->end_count;
+    cfg->most_tokens = w->max_new_tokens;
+}
+
+void fv_generate_config_init(fv_generate_config *cfg, size_t struct_size,
+                             const fv_generation *wishes)
+{
+    fv_generate_config made = {.struct_size = struct_size};
+    fv_decode_config_init(&made.decode, sizeof made.decode);
+    if (wishes) take_wishes(&made, wishes);
+    memset(cfg, 0, struct_size);
+    memcpy(cfg, &made, struct_size < sizeof made ? struct_size : sizeof made);
+}
+
+/* ---- the stepper ------------------------------------------------------------------------ */
+
+typedef struct run {
+    fv_cache *cache;
+    fv_ctx *ctx;
+    const fv_generate_config *cfg;
+    fv_decode_config decode; /* as the search gets it */
+    fv_sequences prompts;
+    const fv_sequences *sources;
+    fv_arena arena; /* what follows */
+    int64_t *most, *starts, longest;
+    fv_listener listener;
+} run;
+
+static fv_status begin(void *user, int64_t sources)
+{
+    run *r = user;
+    (void)sources; /* as many as there are prompts */
+    return fv_cache_begin(r->cache, &r->prompts, r->sources, r->longest);
+}
+
+static fv_tensor *step(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights)
+{
+    run *r = user;
+    if (weights) *weights = NULL;
+    return fv_cache_step(ctx, r->cache, tokens);
+}
+
+static fv_status select_rows(void *user, int64_t rows, const int64_t *from)
+{
+    run *r = user;
+    return fv_cache_select(r->cache, rows, from);
+}
+
+/* ---- what is asked for ------------------------------------------------------------------- */
+
+static fv_status check(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_config *cfg)
+{
+    if (ctx->error != FV_OK) return ctx->error;
+    FV_RETURN_IF(cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
+                 "generate: the config was not initialised");
+    FV_RETURN_IF(cfg->most_tokens < 0 || cfg->stop_count < 0, ctx, FV_ERR_ARGUMENT,
+                 "generate: %lld tokens at most, %d stop texts", (long long)cfg->most_tokens,
+                 cfg->stop_count);
+    FV_RETURN_IF(!tok && (cfg->stop_count > 0 || cfg->piece), ctx, FV_ERR_ARGUMENT,
+                 "generate: texts need a tokenizer");
+    FV_RETURN_IF(cfg->piece && !cfg->decode.sample && cfg->decode.beam > 1, ctx, FV_ERR_ARGUMENT,
+                 "generate: a beam has no pieces: its best output is known at the end");
+    return FV_OK;
+}
+
+/* With an encoder and without prompts: the start token for every source. */
+static fv_status start_prompts(run *r, int64_t count)
+{
+    const fv_transformer_config *c = fv_transformer_settings(r->cache->model);
+    FV_RETURN_IF(c->start < 0, r->ctx, FV_ERR_ARGUMENT, "generate: the model has no start token");
+    const int64_t **tokens = fv_arena_array(&r->arena, (size_t)count, sizeof *tokens);
+    int64_t *length = fv_arena_array(&r->arena, (size_t)count, sizeof *length);
+    FV_RETURN_IF(!tokens || !length, r->ctx, FV_ERR_MEMORY, "generate: no memory for %lld sources",
+                 (long long)count);
+    for (int64_t i = 0; i < count; i++) {
+        tokens[i] = &c->start;
+        length[i] = 1;
+    }
+    r->prompts = (fv_sequences){.count = count, .tokens = tokens, .length = length};
+    return FV_OK;
+}
+
+/* New tokens for prompt i. */
+static fv_status bound(run *r, int64_t i)
+{
+    const int64_t context = fv_cache_most(r->cache->model), has = r->prompts.length[i];
+    const int64_t asked = r->cfg->most_tokens;
+    FV_RETURN_IF(has < 1, r->ctx, FV_ERR_ARGUMENT, "generate: prompt %lld is empty", (long long)i);
+    FV_RETURN_IF(has >= context || asked > context - has, r->ctx, FV_ERR_LIMIT,
+                 "generate: prompt %lld has %lld tokens, and with %lld more it does not fit the "
+                 "model's context of %lld",
+                 (long long)i, (long long)has, (long long)(asked ? asked : 1), (long long)context);
+    int64_t most = asked;
+    if (most == 0) most = context - has;
+    if (asked == 0 && context == FV_CACHE_UNBOUNDED)
+        most = r->sources ? 2 * r->sources->length[i] + 10 : 256;
+    r->most[i] = most;
+    r->starts[i] = r->prompts.tokens[i][has - 1];
+    if (most > r->longest) r->longest = most;
+    return FV_OK;
+}
+
+static fv_status plan(run *r, const fv_tokenizer *tok)
+{
+    const int64_t count = r->prompts.count;
+    r->most = fv_arena_array(&r->arena, (size_t)count, sizeof *r->most);
+    r->starts = fv_arena_array(&r->arena, (size_t)count, sizeof *r->starts);
+    r->decode = r->cfg->decode;
+    const int outputs = r->decode.sample ? r->decode.nbest : 1;
+    size_t all;
+    FV_RETURN_IF(outputs < 1 || !fv_mul_size((size_t)count, (size_t)outputs, &all), r->ctx,
+                 FV_ERR_ARGUMENT, "generate: %d outputs", outputs);
+    fv_listening *listening = fv_arena_array(&r->arena, all, sizeof *listening);
+    FV_RETURN_IF(!r->most || !r->starts || !listening, r->ctx, FV_ERR_MEMORY,
+                 "generate: no memory for %lld prompts", (long long)count);
+    memset(listening, 0, all * sizeof *listening);
+    for (int64_t i = 0; i < count; i++)
+        FV_FORWARD(bound(r, i));
+    r->listener = (fv_listener){.ctx = r->ctx,
+                                .tok = tok,
+                                .cfg = r->cfg,
+                                .decode = &r->decode,
+                                .outputs = outputs,
+                                .all = listening};
+    if (r->decode.repetition_penalty != 1 && !r->decode.before) {
+        r->decode.before = r->prompts.tokens;
+        r->decode.before_count = r->prompts.length;
+    }
+    const bool walk = r->decode.sample || r->decode.beam == 1;
+    if (walk && (r->cfg->piece || r->cfg->stop_count > 0)) {
+        r->decode.heard = fv_listener_hear;
+        r->decode.heard_user = &r->listener;
+    }
+    return FV_OK;
+}
+
+/* ---- results ------------------------------------------------------------------------------ */
+
+static fv_status make_results(fv_ctx *ctx, int64_t texts, int nbest, fv_generated **out)
+{
+    fv_generated *g = fv_mem_zalloc(&ctx->mem, sizeof *g);
+    FV_RETURN_IF(!g, ctx, FV_ERR_MEMORY, "generate: no memory for results");
+    g->ctx = ctx;
+    g->texts = texts;
+    g->nbest = nbest;
+    fv_arena_init(&g->arena, &ctx->mem);
+    g->list = fv_arena_array(&g->arena, (size_t)texts * (size_t)nbest, sizeof *g->list);
+    g->filled = fv_arena_array(&g->arena, (size_t)texts, sizeof *g->filled);
+    if (!g->list || !g->filled) {
+        fv_generated_free(&g);
+        return fv_fail(ctx, FV_ERR_MEMORY, "generate: no memory for results");
+    }
+    memset(g->filled, 0, (size_t)texts * sizeof *g->filled);
+    *out = g;
+    return FV_OK;
+}
+
+void fv_generated_free(fv_generated **generated)
+{
+    fv_generated *g = *generated;
+    if (!g) return;
+    fv_ctx *ctx = g->ctx;
+    fv_arena_free(&g->arena);
+    fv_mem_free(&ctx->mem, g, sizeof *g);
+    *generated = NULL;
+}
+
+const fv_generated_text *fv_generated_get(const fv_generated *g, int64_t text, int n)
+{
+    if (text < 0 || text >= g->texts || n < 0 || n >= g->filled[text]) return NULL;
+    return &g->list[text * g->nbest + n];
+}
+
+static fv_status add_result(run *r, fv_generated *g, int64_t text, const fv_output *o)
+{
+    fv_ctx *ctx = r->ctx;
+    const size_t count = (size_t)o->count;
+    int64_t *tokens = fv_arena_array(&g->arena, count, sizeof *tokens);
+    int32_t *ids = fv_arena_array(&g->arena, count, sizeof *ids);
+    FV_RETURN_IF(!tokens || !ids, ctx, FV_ERR_MEMORY, "generate: no memory for a result");
+    for (size_t i = 0; i < count; i++) {
+        tokens[i] = o->tokens[i];
+        ids[i] = (int32_t)o->tokens[i];
+    }
+    fv_text text_of = {0};
+    bool stopped = false;
+    FV_FORWARD(fv_generated_spell(ctx, r->listener.tok, r->cfg, ids, o->count, &text_of, &stopped));
+    const size_t bytes = text_of.data ? text_of.bytes : 0;
+    const char *copy = fv_arena_text(&g->arena, bytes ? text_of.data : "", bytes);
+    fv_text_free(ctx, &text_of);
+    FV_RETURN_IF(!copy, ctx, FV_ERR_MEMORY, "generate: no memory for a text");
+    const bool cut = !o->ended && o->count < r->most[text];
+    g->list[text * g->nbest + g->filled[text]++] =
+        (fv_generated_text){.text = copy,
+                            .bytes = bytes,
+                            .tokens = tokens,
+                            .count = o->count,
+                            .ended = o->ended && !stopped,
+                            .stopped = stopped || cut,
+                            .score = o->score,
+                            .log_prob = o->log_prob};
+    return FV_OK;
+}
+
+static fv_status collect(run *r, const fv_outputs *outputs, fv_generated *g)
+{
+    for (int64_t i = 0; i < r->prompts.count; i++) {
+        const fv_output *o;
+        for (int n = 0; (o = fv_outputs_get(outputs, i, n)); n++)
+            FV_FORWARD(add_result(r, g, i, o));
+    }
+    return FV_OK;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static fv_status search(run *r, fv_generated **out)
+{
+    const fv_transformer_config *c = fv_transformer_settings(r->cache->model);
+    const int64_t vocabulary = c->target_vocabulary ? c->target_vocabulary : c->vocabulary;
+    const fv_stepper stepper = {.user = r,
+                                .vocabulary = vocabulary,
+                                .start = r->starts[0],
+                                .end = c->end,
+                                .starts = r->starts,
+                                .begin = begin,
+                                .step = step,
+                                .select = select_rows};
+    r->listener.end = stepper.end;
+    fv_outputs *outputs = NULL;
+    fv_generated *g = NULL;
+    fv_status status = fv_decode(r->ctx, &stepper, r->prompts.count, r->most, &r->decode, &outputs);
+    if (status == FV_OK) status = fv_listener_finish(&r->listener, r->prompts.count);
+    if (status == FV_OK) status = make_results(r->ctx, r->prompts.count, r->decode.nbest, &g);
+    if (status == FV_OK) status = collect(r, outputs, g);
+    fv_outputs_free(&outputs);
+    if (status == FV_OK)
+        *out = g;
+    else
+        fv_generated_free(&g);
+    return status;
+}
+
+static void free_listening(run *r)
+{
+    const fv_listener *l = &r->listener;
+    for (int64_t i = 0; l->all && i < r->prompts.count * l->outputs; i++)
+        if (l->all[i].ids)
+            fv_mem_free(&r->ctx->mem, l->all[i].ids, (size_t)l->all[i].room * sizeof(int32_t));
+}
+
+fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok, const fv_sequences *prompts,
+                             const fv_sequences *sources, const fv_generate_config *cfg,
+                             fv_generated **out)
+{
+    fv_ctx *ctx = cache->ctx;
+    FV_FORWARD(check(ctx, tok, cfg));
+    FV_RETURN_IF(!prompts && !sources, ctx, FV_ERR_ARGUMENT, "generate: neither prompt nor source");
+    run r = {.cache = cache, .ctx = ctx, .cfg = cfg, .sources = sources};
+    fv_arena_init(&r.arena, &ctx->mem);
+    fv_status status = FV_OK;
+    if (prompts)
+        r.prompts = *prompts;
+    else
+        status = start_prompts(&r, sources->count);
+    if (status == FV_OK && r.prompts.count < 1)
+        status = fv_fail(ctx, FV_ERR_ARGUMENT, "generate: no prompts");
+    if (status == FV_OK) status = plan(&r, tok);
+    if (status == FV_OK) status = search(&r, out);
+    free_listening(&r);
+    fv_arena_free(&r.arena);
+    return status;
+}

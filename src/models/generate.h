@@ -1,0 +1,46 @@
+/* The inside of fovea/generate.h: who listens to tokens and makes text of them. */
+#ifndef FV_MODELS_GENERATE_H
+#define FV_MODELS_GENERATE_H
+
+#include "fovea/generate.h"
+#include "io/arena.h"
+
+struct fv_generated {
+    fv_ctx *ctx;
+    fv_arena arena; /* all below lives here */
+    int64_t texts;
+    int nbest;
+    fv_generated_text *list; /* [texts][nbest], best first */
+    int *filled;             /* [texts] */
+};
+
+/* One output while its tokens come. */
+typedef struct fv_listening {
+    int32_t *ids;
+    int64_t count, room;
+    size_t told; /* bytes that `piece` has had */
+    bool stopped;
+} fv_listening;
+
+typedef struct fv_listener {
+    fv_ctx *ctx;
+    const fv_tokenizer *tok;
+    const fv_generate_config *cfg;
+    const fv_decode_config *decode;
+    int64_t end;       /* the stepper's end token */
+    int64_t outputs;   /* of each text */
+    fv_listening *all; /* [texts][outputs] */
+    fv_status status;  /* what went wrong while nobody could be told */
+} fv_listener;
+
+/* fv_decode_config.heard. */
+bool fv_listener_hear(void *user, int64_t text, int copy, int64_t token);
+
+/* Tells what has waited of the first output of each text, now that no token will follow. */
+fv_status fv_listener_finish(fv_listener *l, int64_t texts);
+
+/* The text of tokens; a stop text and what follows it are cut off, and *stopped says so. */
+fv_status fv_generated_spell(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_config *cfg,
+                             const int32_t *ids, int64_t count, fv_text *text, bool *stopped);
+
+#endif

@@ -1,0 +1,103 @@
+/* A folder, ready to generate: weights, tokenizer, cache. */
+#include "base/ctx.h"
+#include "models/generate.h"
+
+struct fv_generator {
+    fv_ctx *ctx;
+    fv_model *model;
+    fv_transformer *transformer;
+    fv_tokenizer *tok;
+    fv_encoder *enc;
+    fv_cache *cache;
+};
+
+static fv_status open_all(fv_generator *g, const char *folder, fv_weight_form form)
+{
+    fv_ctx *ctx = g->ctx;
+    FV_FORWARD(fv_model_map(ctx, folder, &g->model));
+    g->transformer = fv_model_transformer(g->model);
+    FV_RETURN_IF(!g->transformer || fv_transformer_settings(g->transformer)->decoder_layers == 0,
+                 ctx, FV_ERR_UNSUPPORTED, "%.200s: a %s model does not generate", folder,
+                 fv_model_type(g->model));
+    FV_FORWARD(fv_tokenizer_load(ctx, folder, &g->tok));
+    FV_FORWARD(fv_encoder_create(ctx, g->tok, &g->enc));
+    FV_FORWARD(fv_transformer_freeze(g->transformer, form));
+    return fv_cache_create(g->transformer, &g->cache);
+}
+
+fv_status fv_generator_open(fv_ctx *ctx, const char *folder, fv_weight_form form,
+                            fv_generator **out)
+{
+    if (ctx->error != FV_OK) return ctx->error;
+    fv_generator *g = fv_mem_zalloc(&ctx->mem, sizeof *g);
+    FV_RETURN_IF(!g, ctx, FV_ERR_MEMORY, "no memory for a generator");
+    g->ctx = ctx;
+    const fv_status status = open_all(g, folder, form);
+    if (status == FV_OK)
+        *out = g;
+    else
+        fv_generator_close(&g);
+    return status;
+}
+
+void fv_generator_close(fv_generator **gen)
+{
+    fv_generator *g = *gen;
+    if (!g) return;
+    fv_cache_destroy(&g->cache);
+    fv_encoder_destroy(&g->enc);
+    fv_tokenizer_destroy(&g->tok);
+    fv_model_close(&g->model);
+    fv_mem_free(&g->ctx->mem, g, sizeof *g);
+    *gen = NULL;
+}
+
+const fv_generation *fv_generator_wishes(const fv_generator *gen)
+{
+    return fv_model_generation(gen->model);
+}
+
+fv_transformer *fv_generator_transformer(const fv_generator *gen) { return gen->transformer; }
+const fv_tokenizer *fv_generator_tokenizer(const fv_generator *gen) { return gen->tok; }
+fv_cache *fv_generator_cache(const fv_generator *gen) { return gen->cache; }
+
+/* Tokens of a text; an empty prompt begins with the start token. */
+static fv_status encode(fv_generator *g, fv_string text, bool source, fv_arena *arena,
+                        const int64_t **tokens, int64_t *count)
+{
+    fv_encoding e = {.struct_size = sizeof e};
+    FV_FORWARD(fv_encode(g->enc, text.text, text.bytes, FV_ENCODE_SPECIALS, &e));
+    int64_t *list = fv_arena_array(arena, e.count + 1, sizeof *list);
+    FV_RETURN_IF(!list, g->ctx, FV_ERR_MEMORY, "generate: no memory for a prompt");
+    for (size_t i = 0; i < e.count; i++)
+        list[i] = e.ids[i];
+    *count = (int64_t)e.count;
+    const int64_t start = fv_generator_wishes(g)->start;
+    if (*count == 0 && !source && start >= 0) list[(*count)++] = start;
+    *tokens = list;
+    return FV_OK;
+}
+
+fv_status fv_generate(fv_generator *g, int64_t count, const fv_string *texts,
+                      const fv_generate_config *cfg, fv_generated **out)
+{
+    fv_ctx *ctx = g->ctx;
+    FV_RETURN_IF(count < 1, ctx, FV_ERR_ARGUMENT, "generate: %lld texts", (long long)count);
+    const bool source = fv_transformer_settings(g->transformer)->encoder_layers > 0;
+    fv_arena arena;
+    fv_arena_init(&arena, &ctx->mem);
+    const int64_t **tokens = fv_arena_array(&arena, (size_t)count, sizeof *tokens);
+    int64_t *length = fv_arena_array(&arena, (size_t)count, sizeof *length);
+    fv_status status = FV_OK;
+    if (!tokens || !length)
+        status =
+            fv_fail(ctx, FV_ERR_MEMORY, "generate: no memory for %lld texts", (long long)count);
+    for (int64_t i = 0; i < count && status == FV_OK; i++)
+        status = encode(g, texts[i], source, &arena, &tokens[i], &length[i]);
+    const fv_sequences all = {.count = count, .tokens = tokens, .length = length};
+    if (status == FV_OK)
+        status = fv_generate_tokens(g->cache, g->tok, source ? NULL : &all, source ? &all : NULL,
+                                    cfg, out);
+    fv_arena_free(&arena);
+    return status;
+}
