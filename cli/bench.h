@@ -115,7 +115,6 @@ int bench_context(const bench_run *run, int threads, fv_ctx **out);
 /* Whether --only lets a row of that name be measured. */
 bool bench_wanted(const bench_run *run, const char *name);
 
-double bench_seconds(void);                     /* monotonic clock */
 double bench_median(double *values, int count); /* sorts them */
 
 /* ---- results -------------------------------------------------------------------- */

@@ -8,13 +8,6 @@
 
 #include "output.h"
 
-double bench_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -61,9 +54,9 @@ static double time_prepared(const bench_case *contender, int64_t calls)
     double sum = 0;
     for (int64_t i = 0; i < calls; i++) {
         contender->prepare(contender->arg);
-        double start = bench_seconds();
+        double start = cli_now();
         contender->call(contender->arg);
-        sum += bench_seconds() - start;
+        sum += cli_now() - start;
     }
     return sum;
 }
@@ -71,10 +64,10 @@ static double time_prepared(const bench_case *contender, int64_t calls)
 static double time_calls(const bench_case *contender, int64_t calls)
 {
     if (contender->prepare) return time_prepared(contender, calls);
-    double start = bench_seconds();
+    double start = cli_now();
     for (int64_t i = 0; i < calls; i++)
         contender->call(contender->arg);
-    return bench_seconds() - start;
+    return cli_now() - start;
 }
 
 /* How many calls fill a slot. The first call warms caches, pages and branch predictors. */

@@ -11,6 +11,7 @@
 
 #include "bench.h"
 #include "fovea/info.h"
+#include "output.h"
 
 struct bench_buffers {
     float *arrays[3];
@@ -106,12 +107,12 @@ static void *work(void *arg)
 static double run_round(crew *c, worker *workers, int threads)
 {
     atomic_store(&c->busy, threads - 1);
-    double begin = bench_seconds();
+    double begin = cli_now();
     atomic_fetch_add(&c->round, 1);
     workers[0].work = c->loop(&workers[0].slice);
     while (atomic_load(&c->busy) > 0)
         sched_yield();
-    double took = bench_seconds() - begin, units = 0;
+    double took = cli_now() - begin, units = 0;
     for (int i = 0; i < threads; i++)
         units += workers[i].work;
     return 1e-9 * units / took;

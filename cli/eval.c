@@ -4,21 +4,17 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "input.h"
 
+/* BLEU with letters as they are and lower-cased: published figures use either, and only like can be
+ * put beside like. */
+enum { MIXED_CASE, LOWER_CASE, CASES };
+
 typedef struct result {
     int64_t texts, exact;
-    fv_score_result bleu, chrf;
+    fv_score_result bleu[CASES], chrf;
 } result;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static const eval_span every_length = {0, INT64_MAX};
 
@@ -28,13 +24,12 @@ static bool in_span(const fv_parallel *pairs, int64_t i, eval_span span)
     return words >= span.low && words <= span.high;
 }
 
-fv_status eval_score(fv_ctx *ctx, const cli_call *call, fv_score_metric metric,
-                     const fv_parallel *pairs, const fv_translations *all, eval_span span,
-                     fv_score_result *out)
+fv_status eval_score(fv_ctx *ctx, fv_score_metric metric, bool lowercase, const fv_parallel *pairs,
+                     const fv_translations *all, eval_span span, fv_score_result *out)
 {
     fv_score_config cfg;
     fv_score_config_init(&cfg, sizeof cfg, metric);
-    cfg.lowercase = cli_flag(call, "lc");
+    cfg.lowercase = lowercase;
     fv_scorer *scorer = NULL;
     fv_status status = fv_scorer_create(ctx, &cfg, &scorer);
     for (int64_t i = 0; status == FV_OK && i < fv_parallel_count(pairs); i++) {
@@ -77,24 +72,69 @@ static fv_status translate_all(fv_translator *t, const cli_call *call, const fv_
 static fv_status judge(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
                        const fv_translations *all, result *out)
 {
+    fv_status status = FV_OK;
     out->texts = fv_parallel_count(pairs);
     out->exact = eval_exact(pairs, all, every_length);
-    const fv_status status =
-        eval_score(ctx, call, FV_SCORE_BLEU, pairs, all, every_length, &out->bleu);
+    for (int lower = 0; status == FV_OK && lower < CASES; lower++)
+        status = eval_score(ctx, FV_SCORE_BLEU, lower == LOWER_CASE, pairs, all, every_length,
+                            &out->bleu[lower]);
     if (status != FV_OK) return status;
-    return eval_score(ctx, call, FV_SCORE_CHRF, pairs, all, every_length, &out->chrf);
+    return eval_score(ctx, FV_SCORE_CHRF, cli_flag(call, "lc"), pairs, all, every_length,
+                      &out->chrf);
 }
+
+/* ---- capitals ------------------------------------------------------------------------- */
+
+typedef struct capitals {
+    bool references, translations;
+} capitals;
+
+static fv_status look_for_capitals(fv_ctx *ctx, fv_string text, fv_text *room, bool *found)
+{
+    if (*found) return FV_OK;
+    const fv_status status = fv_text_lower(ctx, text.text, text.bytes, room);
+    if (status == FV_OK)
+        *found = room->bytes != text.bytes || memcmp(room->data, text.text, text.bytes) != 0;
+    return status;
+}
+
+static fv_status find_capitals(fv_ctx *ctx, const fv_parallel *pairs, const fv_translations *all,
+                               capitals *out)
+{
+    fv_text room = {0};
+    fv_status status = FV_OK;
+    *out = (capitals){false, false};
+    for (int64_t i = 0; status == FV_OK && i < fv_parallel_count(pairs); i++) {
+        const char *text = fv_translations_get(all, i, 0)->text;
+        status = look_for_capitals(ctx, fv_parallel_target(pairs, i), &room, &out->references);
+        if (status == FV_OK)
+            status =
+                look_for_capitals(ctx, (fv_string){text, strlen(text)}, &room, &out->translations);
+    }
+    fv_text_free(ctx, &room);
+    return status;
+}
+
+/* ---- printing ------------------------------------------------------------------------- */
 
 static double exact_share(const result *r) { return 100.0 * (double)r->exact / (double)r->texts; }
 
-static void print_json(const eval_model *model, const result *r, const eval_lengths *lengths, int m)
+static void print_json(const cli_call *call, const eval_model *model, const result *r,
+                       const capitals *found, const eval_lengths *lengths, int m)
 {
+    const fv_score_result *asked = &r->bleu[cli_flag(call, "lc") ? LOWER_CASE : MIXED_CASE];
     cli_json j = {.to = stdout};
     cli_json_open(&j, NULL, '{');
     cli_json_text(&j, "model", model->folder);
     cli_json_int(&j, "texts", r->texts);
-    cli_json_real(&j, "bleu", r->bleu.score);
-    cli_json_text(&j, "bleu_signature", r->bleu.signature);
+    cli_json_real(&j, "bleu", asked->score);
+    cli_json_text(&j, "bleu_signature", asked->signature);
+    cli_json_real(&j, "bleu_lowercase", r->bleu[LOWER_CASE].score);
+    cli_json_text(&j, "bleu_lowercase_signature", r->bleu[LOWER_CASE].signature);
+    cli_json_real(&j, "bleu_cased", r->bleu[MIXED_CASE].score);
+    cli_json_text(&j, "bleu_cased_signature", r->bleu[MIXED_CASE].signature);
+    cli_json_bool(&j, "capitals_in_references", found->references);
+    cli_json_bool(&j, "capitals_in_translations", found->translations);
     cli_json_real(&j, "chrf", r->chrf.score);
     cli_json_text(&j, "chrf_signature", r->chrf.signature);
     cli_json_real(&j, "exact", exact_share(r));
@@ -103,11 +143,24 @@ static void print_json(const eval_model *model, const result *r, const eval_leng
     cli_json_close(&j, '}');
 }
 
-static void print_text(const eval_model *model, const result *r, bool named)
+static void print_score(const fv_score_result *score)
 {
+    printf("%-6s %6.2f   %s\n", score->name, score->score, score->signature);
+}
+
+static void print_text(const cli_call *call, const eval_model *model, const result *r,
+                       const capitals *found, bool named)
+{
+    const bool lower = cli_flag(call, "lc");
     if (named) printf("%s\n", model->folder);
-    printf("%-6s %6.2f   %s\n", r->bleu.name, r->bleu.score, r->bleu.signature);
-    printf("%-6s %6.2f   %s\n", r->chrf.name, r->chrf.score, r->chrf.signature);
+    print_score(&r->bleu[lower ? LOWER_CASE : MIXED_CASE]);
+    if (found->references) {
+        print_score(&r->bleu[lower ? MIXED_CASE : LOWER_CASE]);
+        if (!found->translations) printf("%13s   the model writes no capitals\n", "");
+    } else {
+        printf("%13s   the references have no capitals: lower-cased or not is the same\n", "");
+    }
+    print_score(&r->chrf);
     printf("exact  %6.2f   %lld of %lld texts, %.2f s to translate\n", exact_share(r),
            (long long)r->exact, (long long)r->texts, model->seconds);
 }
@@ -126,12 +179,14 @@ static fv_status report(fv_ctx *ctx, const cli_call *call, const fv_parallel *pa
                                    &lengths);
     for (int m = 0; status == FV_OK && m < count; m++) {
         result r;
+        capitals found;
         status = judge(ctx, call, pairs, models[m].all, &r);
+        if (status == FV_OK) status = find_capitals(ctx, pairs, models[m].all, &found);
         if (status != FV_OK) break;
         if (json)
-            print_json(&models[m], &r, by_length ? &lengths : NULL, m);
+            print_json(call, &models[m], &r, &found, by_length ? &lengths : NULL, m);
         else
-            print_text(&models[m], &r, count > 1);
+            print_text(call, &models[m], &r, &found, count > 1);
     }
     if (status != FV_OK || !by_length) return status;
     if (!json) eval_lengths_print(&lengths, metric, models, count);
@@ -144,9 +199,9 @@ static fv_status use(const cli_call *call, fv_translator *t, const fv_parallel *
 {
     fv_string *sources = calloc((size_t)fv_parallel_count(pairs), sizeof *sources);
     if (!sources) return FV_ERR_MEMORY;
-    const double start = now();
+    const double start = cli_now();
     const fv_status status = translate_all(t, call, pairs, sources, &model->all);
-    model->seconds = now() - start;
+    model->seconds = cli_now() - start;
     free(sources);
     return status;
 }
@@ -176,10 +231,14 @@ static fv_status read_texts(const cli_call *call, fv_translator *t, fv_parallel 
     fv_parallel_config cfg;
     fv_parallel_config_init(&cfg, sizeof cfg);
     cfg.keep_empty = true;
+    fv_parallel_report report;
     fv_status status = fv_parallel_create(t, pairs);
-    if (status != FV_OK) return status;
-    return fv_parallel_read(*pairs, call->words[call->word_count - 2],
-                            call->words[call->word_count - 1], &cfg, NULL);
+    if (status == FV_OK)
+        status = fv_parallel_read(*pairs, call->words[call->word_count - 2],
+                                  call->words[call->word_count - 1], &cfg, &report);
+    if (status == FV_OK && report.empty > 0 && report.pairs > 0)
+        cli_note("%lld texts with an empty source are left out", (long long)report.empty);
+    return status;
 }
 
 static int run(const cli_call *call)
@@ -233,7 +292,7 @@ static const cli_option options[] = {
     {.name = "replace-unk",
      .type = CLI_FLAG,
      .help = "put the source word that got most attention for an unknown one"},
-    {.name = "lc", .type = CLI_FLAG, .help = "compare lower-cased text"},
+    {.name = "lc", .type = CLI_FLAG, .help = "lower-cased BLEU first, and lower-cased chrF"},
     {.name = "by-length",
      .type = CLI_INT,
      .least = 1,
@@ -258,8 +317,9 @@ static const cli_option options[] = {
 const cli_verb verb_eval = {
     .name = "eval",
     .about = "score trained models on texts and their references",
-    .notes = "Prints BLEU and chrF as 'fovea score' does, and the share of texts that came out "
-             "exactly as the reference. Several models are put side by side. With --by-length the "
+    .notes = "Prints BLEU, cased and lower-cased, and chrF as 'fovea score' does with the "
+             "tokenizer 13a, and the share of texts that came out exactly as the reference. "
+             "Several models are put side by side. With --by-length the "
              "texts are parted by the words of their source; a span of fewer than 20 texts is "
              "joined to its shorter neighbour.",
     .words = {.metavar = "MODEL... SOURCES REFERENCES",

@@ -28,9 +28,8 @@ typedef struct eval_span {
 int64_t eval_words(fv_string text);
 
 /* BLEU or chrF of the texts in a span. */
-fv_status eval_score(fv_ctx *ctx, const cli_call *call, fv_score_metric metric,
-                     const fv_parallel *pairs, const fv_translations *all, eval_span span,
-                     fv_score_result *out);
+fv_status eval_score(fv_ctx *ctx, fv_score_metric metric, bool lowercase, const fv_parallel *pairs,
+                     const fv_translations *all, eval_span span, fv_score_result *out);
 
 /* How many texts of a span came out exactly as the reference. */
 int64_t eval_exact(const fv_parallel *pairs, const fv_translations *all, eval_span span);

@@ -65,8 +65,9 @@ static fv_status score_span(fv_ctx *ctx, const cli_call *call, const fv_parallel
                             const fv_translations *all, int model, eval_bucket *b)
 {
     fv_score_result bleu, chrf;
-    fv_status status = eval_score(ctx, call, FV_SCORE_BLEU, pairs, all, b->span, &bleu);
-    if (status == FV_OK) status = eval_score(ctx, call, FV_SCORE_CHRF, pairs, all, b->span, &chrf);
+    const bool lower = cli_flag(call, "lc");
+    fv_status status = eval_score(ctx, FV_SCORE_BLEU, lower, pairs, all, b->span, &bleu);
+    if (status == FV_OK) status = eval_score(ctx, FV_SCORE_CHRF, lower, pairs, all, b->span, &chrf);
     if (status != FV_OK) return status;
     b->score[EVAL_BLEU][model] = bleu.score;
     b->score[EVAL_CHRF][model] = chrf.score;

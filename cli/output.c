@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "options.h"
@@ -41,6 +42,13 @@ void cli_format(char *out, size_t bytes, const char *fmt, ...)
     va_start(ap, fmt);
     if (vsnprintf(out, bytes, fmt, ap) < 0) out[0] = '\0';
     va_end(ap);
+}
+
+double cli_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 int cli_exit_code(fv_status status)

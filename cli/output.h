@@ -20,6 +20,9 @@ void cli_note(const char *fmt, ...) FV_PRINTF(1, 2);
 /* snprintf that always ends the text and has nothing to say. */
 void cli_format(char *out, size_t bytes, const char *fmt, ...) FV_PRINTF(3, 4);
 
+/* Seconds on a clock that only goes forward. */
+double cli_now(void);
+
 /* Exit code that says what a library call's failure means. */
 int cli_exit_code(fv_status status);
 

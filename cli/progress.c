@@ -1,17 +1,9 @@
 /* Training as it goes, for a person who waits and for a log file. */
 #include <math.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "model.h"
 #include "output.h"
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void cli_progress_begin(cli_progress *p, fv_ctx *ctx, bool quiet)
 {
@@ -37,7 +29,7 @@ static void break_line(const cli_progress *p)
 
 static void show_step(cli_progress *p, const fv_train_event *e)
 {
-    const double when = now();
+    const double when = cli_now();
     const bool last = e->step == e->steps;
     /* On a terminal ten times a second; in a file each tenth of the way. */
     const uint64_t tenth = e->steps / 10 ? e->steps / 10 : 1;

@@ -85,6 +85,29 @@ static void json_has_a_line_for_each_model(void)
     CHECK_EQ(count_of(program.out, "\"bleu_signature\""), 2);
 }
 
+/* Published figures are cased or not: both are told, or why one says nothing. */
+static void both_cases_are_told(void)
+{
+    program_run("eval %s %s %s -t 1 --beam 1", program_path("a"), program_path("x.txt"),
+                program_path("y.txt"));
+    expect(0, "case:mixed|eff:no|tok:13a", "1 texts with an empty source are left out");
+    expect(0, "the references have no capitals", NULL);
+    CHECK(!strstr(program.out, "nrefs:1|case:lc|eff:no"));
+    program_text("two.x", "3.5.79\n1.1.80\n");
+    program_text("two.y", "On May 3rd\nOn New Year\n");
+    program_run("eval %s %s %s -t 1 --beam 1", program_path("a"), program_path("two.x"),
+                program_path("two.y"));
+    const char *mixed = strstr(program.out, "nrefs:1|case:mixed|eff:no");
+    const char *lower = strstr(program.out, "nrefs:1|case:lc|eff:no");
+    CHECK(mixed && lower && mixed < lower);
+    expect(0, "the model writes no capitals", NULL);
+    program_run("eval %s %s %s -t 1 --beam 1 --lc --json", program_path("a"), program_path("two.x"),
+                program_path("two.y"));
+    expect(0, "\"bleu_cased_signature\": \"nrefs:1|case:mixed|eff:no", NULL);
+    expect(0, "\"bleu_signature\": \"nrefs:1|case:lc|eff:no", NULL);
+    expect(0, "\"capitals_in_references\": true, \"capitals_in_translations\": false", NULL);
+}
+
 static void mistakes_are_told(void)
 {
     program_run("eval %s %s %s -o %s", program_path("a"), program_path("x.txt"),
@@ -111,6 +134,7 @@ int main(int argc, char **argv)
     some_texts();
     RUN(lengths_are_parted_as_said);
     RUN(json_has_a_line_for_each_model);
+    RUN(both_cases_are_told);
     RUN(mistakes_are_told);
     program_end();
     return TEST_END();
