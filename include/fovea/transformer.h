@@ -201,6 +201,7 @@ typedef struct fv_capture {
 /* How to pass; NULL in the calls below: all zero. */
 typedef struct fv_pass {
     bool training;             /* dropout and smoothing happen */
+    bool checkpoint;           /* a block's inside is forgotten, and run again on the way back */
     const fv_capture *capture; /* or NULL */
 } fv_pass;
 

@@ -310,13 +310,17 @@ static fv_status create_blocks(fv_transformer *m, fv_side *s, const fv_side_name
 {
     fv_ctx *ctx = m->ctx;
     s->blocks = fv_mem_zalloc(&ctx->mem, (size_t)s->layers * sizeof *s->blocks);
-    FV_RETURN_IF(!s->blocks, ctx, FV_ERR_MEMORY, "no memory for %lld layers", (long long)s->layers);
+    s->calls = fv_mem_zalloc(&ctx->mem, 2 * (size_t)s->layers * sizeof *s->calls);
+    FV_RETURN_IF(!s->blocks || !s->calls, ctx, FV_ERR_MEMORY, "no memory for %lld layers",
+                 (long long)s->layers);
     const fv_block_config cfg = block_of(&m->cfg, names, s->encoder);
     const bool transposed = fv_family_names_of(m->cfg.family)->transposed;
     for (int64_t i = 0; i < s->layers; i++) {
         char prefix[FV_NN_NAME];
         snprintf(prefix, sizeof prefix, "%s%lld", names->layer, (long long)i);
         FV_FORWARD(fv_block_create(m->params, prefix, &cfg, &s->blocks[i]));
+        for (int k = 0; k < 2; k++)
+            s->calls[2 * i + k] = (fv_side_call){.block = &s->blocks[i], .training = k > 0};
         if (transposed) FV_FORWARD(mark_transposed(m->params, prefix, cfg.names));
     }
     return FV_OK;
@@ -456,7 +460,9 @@ fv_status fv_transformer_create(fv_params *params, const fv_transformer_config *
 
 static void free_blocks(fv_ctx *ctx, fv_side *s)
 {
-    if (s->blocks) fv_mem_free(&ctx->mem, s->blocks, (size_t)s->layers * sizeof *s->blocks);
+    const size_t n = (size_t)s->layers;
+    if (s->blocks) fv_mem_free(&ctx->mem, s->blocks, n * sizeof *s->blocks);
+    if (s->calls) fv_mem_free(&ctx->mem, s->calls, 2 * n * sizeof *s->calls);
 }
 
 void fv_transformer_destroy(fv_transformer **model)

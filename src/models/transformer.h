@@ -40,6 +40,13 @@ typedef struct fv_family_names {
 
 const fv_family_names *fv_family_names_of(fv_family family);
 
+/* What a block that is run again on the way back needs beside tensors. It must outlive the pass, so
+ * the model holds both, for training and not. */
+typedef struct fv_side_call {
+    const fv_block *block;
+    bool training;
+} fv_side_call;
+
 /* One side. */
 typedef struct fv_side {
     bool encoder;
@@ -50,6 +57,7 @@ typedef struct fv_side {
     fv_tensor *relative_table;
     int64_t layers;
     fv_block *blocks;
+    fv_side_call *calls; /* two a layer */
 } fv_side;
 
 struct fv_transformer {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fovea/autograd.h"
 #include "models/transformer.h"
 
 static const fv_pass plain = {.training = false};
@@ -59,10 +60,46 @@ static void show(fv_ctx *ctx, const fv_capture *capture, fv_site *site,
 
 /* ---- one stack ---------------------------------------------------------------------- */
 
+/* The tensors of a block's input as a list, and back. */
+enum { X, VISIBLE, BEGIN, ANGLES, BIAS, MEMORY, MEMORY_VISIBLE, MEMORY_BEGIN, INPUTS };
+
+static fv_tensor *run_again(fv_ctx *ctx, void *user, fv_tensor *const *in)
+{
+    const fv_side_call *call = user;
+    const fv_block_input input = {.x = in[X],
+                                  .visible = in[VISIBLE],
+                                  .q_begin = in[BEGIN],
+                                  .k_begin = in[BEGIN],
+                                  .angles = in[ANGLES],
+                                  .key_angles = in[ANGLES],
+                                  .bias = in[BIAS],
+                                  .memory = in[MEMORY],
+                                  .memory_visible = in[MEMORY_VISIBLE],
+                                  .memory_begin = in[MEMORY_BEGIN],
+                                  .training = call->training};
+    return fv_block_run(ctx, call->block, &input, NULL);
+}
+
+static fv_tensor *run_forgetting(fv_ctx *ctx, const fv_side *s, int64_t layer,
+                                 const fv_block_input *in)
+{
+    fv_tensor *const list[INPUTS] = {[X] = in->x,
+                                     [VISIBLE] = in->visible,
+                                     [BEGIN] = in->q_begin,
+                                     [ANGLES] = in->angles,
+                                     [BIAS] = in->bias,
+                                     [MEMORY] = in->memory,
+                                     [MEMORY_VISIBLE] = in->memory_visible,
+                                     [MEMORY_BEGIN] = in->memory_begin};
+    return fv_checkpoint(ctx, run_again, &s->calls[2 * layer + in->training], INPUTS, list);
+}
+
 /* One block; what is looked at dies behind it. */
 static fv_tensor *run_block(fv_ctx *ctx, const fv_side *s, int64_t layer, fv_block_input *in,
-                            const fv_capture *capture)
+                            const fv_pass *pass)
 {
+    const fv_capture *capture = pass->capture;
+    if (!capture && pass->checkpoint) return run_forgetting(ctx, s, layer, in);
     if (!capture) return fv_block_run(ctx, &s->blocks[layer], in, NULL);
     char names[2][64];
     fv_site self = site_of(s, layer, false, names[0]), cross = site_of(s, layer, true, names[1]);
@@ -97,7 +134,7 @@ static fv_tensor *run_stack(fv_ctx *ctx, const fv_transformer *m, const fv_side 
         in->bias = fv_relative_bias(ctx, &s->relative, s->relative_table, 0, n, n);
     in->x = fv_side_embed(ctx, m, s, rows, 0, pass->training);
     for (int64_t i = 0; i < s->layers && ctx->error == FV_OK; i++)
-        in->x = run_block(ctx, s, i, in, pass->capture);
+        in->x = run_block(ctx, s, i, in, pass);
     fv_tensor *y = fv_side_finish(ctx, s, in->x);
     return pass->training && s->final_norm.weight && m->cfg.family == FV_FAMILY_T5
                ? fv_dropout(ctx, y, m->cfg.dropout)
