@@ -249,9 +249,9 @@ int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool
 
 static double seconds_of(void (*call)(void *), job *j)
 {
-    const double start = bench_seconds();
+    const double start = cli_now();
     call(j);
-    return bench_seconds() - start;
+    return cli_now() - start;
 }
 
 int bench_attention_once(bench_run *run, const attention_shape *s, fv_pool *pool, int threads,
