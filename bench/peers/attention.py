@@ -1,6 +1,7 @@
 """Attention against PyTorch's scaled_dot_product_attention and onnxruntime's MultiHeadAttention.
 
     python3 bench/peers/attention.py --library build/release/libfovea.so [--json] [--quick]
+    python3 bench/peers/attention.py --only fwd,causal,n=512,d=128       # a part of the table
 
 All contenders run in this process on the same arrays, in turns; a time is the median over the
 rounds. libfovea.so is called through ctypes on raw pointers. PyTorch is measured with one thread
@@ -240,6 +241,12 @@ def show_row(line, first):
     print(f"{line['pass']:8} {mask:7} {line['n']:5} {line['d']:4} {numbers}", flush=True)
 
 
+def wanted(options, backward, n, d, causal):
+    """Whether a line has every word of --only: fwd or fwd+bwd, full or causal, n=N, d=D."""
+    words = {"fwd+bwd" if backward else "fwd", "causal" if causal else "full", f"n={n}", f"d={d}"}
+    return all(word in words for word in options.only.split(",") if word)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--library", default="build/release/libfovea.so", help="libfovea.so")
@@ -247,6 +254,8 @@ def main():
                         help="the header it was built with")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--quick", action="store_true", help="N = 512 and 2048 with d = 64")
+    parser.add_argument("--only", default="", metavar="WORDS",
+                        help="lines with all of these, such as fwd+bwd,full,n=8192,d=64")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each contender [7]")
     options = parser.parse_args()
     fovea = Fovea(options.library, options.header)
@@ -256,6 +265,8 @@ def main():
         for n in lengths:
             for d in widths:
                 for causal in (False, True):
+                    if not wanted(options, backward, n, d, causal):
+                        continue
                     rounds = 3 if n > 4096 else options.rounds
                     line = measure(fovea, (1, 8, n, d), causal, backward, rounds)
                     if options.json:
