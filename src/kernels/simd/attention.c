@@ -352,12 +352,12 @@ static void meet_keys(const forward_job *job, const query_block *block, const wo
     for (int64_t first = 0; first < total; first += BLOCK_KEYS) {
         const int64_t end = fv_attn_min(first + BLOCK_KEYS, total);
         key_block keys = {.panels = NULL};
-        for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
-            const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
-            const fv_attn_sight sight = fv_attn_sight_of(a, w->row + r, rows, first, end);
+        for (int64_t r = 0, rows; r < block->rows; r += rows) {
+            rows = fv_attn_strip_rows(a, block->first + r, block->rows - r);
+            const fv_attn_sight sight = fv_attn_sight_of(a, w->row + r, (int)rows, first, end);
             if (sight.span.begin == sight.span.end) continue;
             if (!keys.panels) keys = block_of(job, w, block->b, h, first, end - first);
-            meet_strip(job, w, &keys, r, rows, &sight);
+            meet_strip(job, w, &keys, r, (int)rows, &sight);
         }
     }
 }
@@ -466,6 +466,7 @@ void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, con
     forward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr),
                        .plan = plan_of(a, exec->threads, pairs != NULL),
                        .pairs = pairs};
+    job.base.runs_in_list = true;
     const bool by_softmax = pairs && job.base.plain && job.base.factor > 0 && a->dropout == 0;
     job.late = by_softmax ? job.base.factor : 1;
     job.panels = exec->scratch;

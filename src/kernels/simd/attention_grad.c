@@ -221,6 +221,12 @@ static void spread_row(const backward_job *job, const key_block *keys, const que
     }
 }
 
+static void clear_columns(float *x, int64_t stride, int rows, int64_t begin, int64_t end)
+{
+    for (int i = 0; i < rows && begin < end; i++)
+        memset(x + i * stride + begin, 0, (size_t)(end - begin) * sizeof *x);
+}
+
 /* P and dS of six rows over a run of keys. */
 static void form_run(const backward_job *job, const workspace *w, const key_block *keys,
                      const query_block *block, int64_t r, int rows, fv_attn_span run)
@@ -236,11 +242,15 @@ static void form_run(const backward_job *job, const workspace *w, const key_bloc
     } else if (a->score == FV_SCORE_ADDITIVE) {
         const fv_attn_sides sides = FV_SIMD_NAME(fv_attn_sides_of)(job, w, keys, block, r);
         FV_SIMD_NAME(fv_attn_additive)(&sides, rows, job->base.factor, begin, cols, p, stride);
+    } else {
+        clear_columns(p, stride, rows, 0, cols);
     }
     if (job->through_values) {
         FV_SIMD_NAME(fv_attn_scores)
         (block->g.at + r * block->g.row, block->g.row, rows, w->v_panels, a->d_v, begin, cols, ds,
          stride);
+    } else {
+        clear_columns(ds, stride, rows, 0, cols);
     }
     float *slack = a->soft_cap > 0 ? w->slack : NULL, *keep = a->dropout > 0 ? w->keep : NULL;
     for (int i = 0; i < rows; i++) {
@@ -258,15 +268,19 @@ static void form_run(const backward_job *job, const workspace *w, const key_bloc
 static void form_strip(const backward_job *job, const workspace *w, const key_block *keys,
                        const query_block *block, int64_t r)
 {
-    const int64_t stride = job->plan.score_row, all = fv_attn_round(keys->count, FV_LANES);
+    const int64_t stride = job->plan.score_row;
     const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
-    for (int i = 0; i < rows; i++) {
-        memset(w->weights + (r + i) * stride, 0, (size_t)all * sizeof(float));
-        memset(w->products + (r + i) * stride, 0, (size_t)all * sizeof(float));
-    }
     const fv_attn_sight *sight = &block->sight[r / FV_ATTN_STRIP];
-    for (fv_attn_span run = {0, 0}; fv_attn_next_run(sight, 0, &run);)
+    float *p = w->weights + r * stride, *ds = w->products + r * stride;
+    int64_t done = 0;
+    for (fv_attn_span run = {0, 0}; fv_attn_next_run(sight, 0, &run);) {
+        clear_columns(p, stride, rows, done, run.begin);
+        clear_columns(ds, stride, rows, done, run.begin);
         form_run(job, w, keys, block, r, rows, run);
+        done = fv_attn_round(run.end, FV_LANES);
+    }
+    clear_columns(p, stride, rows, done, fv_attn_round(keys->count, FV_LANES));
+    clear_columns(ds, stride, rows, done, fv_attn_round(keys->count, FV_LANES));
 }
 
 /* ---- the three products ------------------------------------------------------------ */

@@ -94,20 +94,28 @@ static void adjust(const fv_attn_job *job, const fv_attn_row *row, int64_t first
     }
 }
 
-static void hide(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
-                 float *s)
+/* blocks: of the row, or NULL where they need not be looked at. */
+static void hide(const fv_attn_job *job, const fv_attn_row *row, const uint8_t *blocks,
+                 int64_t first, int64_t cols, float *s)
 {
     const fv_attn *a = job->a;
+    const vf nothing = v_set(-INFINITY);
+    int64_t block_end = first;
+    bool listed = true;
     for (int64_t c = 0; c < cols; c += FV_LANES) {
         const int64_t j = first + c;
-        vm seen = keys_in_range(&row->range, j);
+        if (blocks && j >= block_end) {
+            const int64_t block = j / a->block_k;
+            listed = blocks[block * a->blocks.col] != 0;
+            block_end = (block + 1) * a->block_k;
+        }
+        vm seen = listed ? keys_in_range(&row->range, j) : vm_none();
         if (row->visible) {
             const int count = (int)fv_attn_min(FV_LANES, a->n_k - j);
             const uint8_t *bytes = row->visible + j * a->visible.col;
             seen = vm_and(seen, load_visible(bytes, a->visible.col, count));
         }
-        if (row->blocks && !row->blocks[j / a->block_k * a->blocks.col]) seen = vm_none();
-        v_store(s + c, FV_LANES, v_select(seen, v_load(s + c, FV_LANES), v_set(-INFINITY)));
+        v_store(s + c, FV_LANES, v_select(seen, v_load(s + c, FV_LANES), nothing));
     }
 }
 
@@ -115,9 +123,10 @@ void FV_SIMD_NAME(fv_attn_finish)(const fv_attn_job *job, const fv_attn_row *row
                                   int64_t cols, float *s, float *slack)
 {
     if (!job->plain) adjust(job, row, first, cols, s, slack);
+    const uint8_t *blocks = job->runs_in_list ? NULL : row->blocks;
     int64_t seen = 0;
-    if (!row->visible && !row->blocks) seen = columns_in_range(&row->range, first, cols);
-    if (seen < cols) hide(job, row, first + seen, cols - seen, s + seen);
+    if (!row->visible && !blocks) seen = columns_in_range(&row->range, first, cols);
+    if (seen < cols) hide(job, row, blocks, first + seen, cols - seen, s + seen);
 }
 
 void FV_SIMD_NAME(fv_attn_keep)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,

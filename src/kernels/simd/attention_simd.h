@@ -49,6 +49,8 @@ typedef struct fv_attn_job {
     float factor;      /* of x_ij: the scale, and log2(e) where nothing is added to the score */
     float operand;     /* the part of it that one side of a product takes: all of it, or 1 */
     bool plain;        /* no cap, slope or bias */
+    bool runs_in_list; /* strips are cut by fv_attn_strip_rows: the block list hides nothing in a
+                          run of keys */
 } fv_attn_job;
 
 /* One query, as far as its scores go. */
@@ -147,6 +149,14 @@ static inline fv_attn_sight fv_attn_sight_of(const fv_attn *a, const fv_attn_row
     sight.span.begin = fv_attn_max(span.begin, first + low * FV_LANES);
     sight.span.end = fv_attn_min(span.end, first + high * FV_LANES);
     return sight;
+}
+
+/* Rows of the strip that begins with query i, of `left` that there are: none looks at another row
+ * of the block list than the first. */
+static inline int fv_attn_strip_rows(const fv_attn *a, int64_t i, int64_t left)
+{
+    if (a->block_q > 0) left = fv_attn_min(left, a->block_q - i % a->block_q);
+    return (int)fv_attn_min(FV_ATTN_STRIP, left);
 }
 
 /* Goes from run to run of keys without holes: *run begins as {first, first}. */

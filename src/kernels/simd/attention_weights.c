@@ -361,9 +361,10 @@ static void query_units(const void *arg, int64_t begin, int64_t end, int thread)
         if (!job->map) begin_summary(job, &block, &w);
         for (int64_t first = p->begin; first < p->end; first += FV_ATTN_BLOCK) {
             const key_block keys = keys_of(job, &w, block.b, block.h, first);
-            for (int64_t r = 0; r < block.rows; r += FV_ATTN_STRIP)
-                meet_strip(job, &block, &w, &keys, r,
-                           (int)fv_attn_min(FV_ATTN_STRIP, block.rows - r));
+            for (int64_t r = 0, rows; r < block.rows; r += rows) {
+                rows = fv_attn_strip_rows(job->base.a, block.first + r, block.rows - r);
+                meet_strip(job, &block, &w, &keys, r, (int)rows);
+            }
         }
         if (!job->map) end_summary(job, &block, &w);
     }
@@ -394,17 +395,16 @@ static void key_units(const void *arg, int64_t begin, int64_t end, int thread)
         const int64_t b = head / a->heads, h = head % a->heads;
         const key_block block = keys_of(job, &w, b, h, first);
         memset(sums, 0, FV_ATTN_BLOCK * sizeof(float));
-        for (int64_t i = 0; i < a->n_q && first < block.end; i += FV_ATTN_STRIP) {
-            const query_block strip = {
-                .b = b, .h = h, .first = i, .rows = fv_attn_min(FV_ATTN_STRIP, a->n_q - i)};
-            const int rows = (int)strip.rows;
+        for (int64_t i = 0, rows; i < a->n_q && first < block.end; i += rows) {
+            rows = fv_attn_strip_rows(a, i, a->n_q - i);
+            const query_block strip = {.b = b, .h = h, .first = i, .rows = rows};
             load_rows(job, &strip, &w);
-            const fv_attn_sight sight = fv_attn_sight_of(a, w.row, rows, first, block.end);
+            const fv_attn_sight sight = fv_attn_sight_of(a, w.row, (int)rows, first, block.end);
             if (sight.groups == 0) continue;
             load_queries(job, &strip, &w);
             for (fv_attn_span run = {first, first}; fv_attn_next_run(&sight, first, &run);) {
-                weigh_strip(job, &w, &block, 0, rows, run, false);
-                add_rows(sums + run.begin - first, w.scores, rows,
+                weigh_strip(job, &w, &block, 0, (int)rows, run, false);
+                add_rows(sums + run.begin - first, w.scores, (int)rows,
                          fv_attn_round(run.end - run.begin, FV_LANES));
             }
         }
@@ -423,6 +423,7 @@ static weights_job job_of(const fv_exec *exec, const fv_attn *a, const fv_attn_w
                        .w = *w,
                        .plan = plan_of(a, w),
                        .panels = exec->scratch};
+    job.base.runs_in_list = true;
     job.threads = job.panels + job.plan.panels;
     if (a->score != FV_SCORE_NONE)
         fv_exec_rows(exec, w->batches * job.plan.kv_heads * job.plan.key_blocks,
