@@ -99,7 +99,7 @@ static void fused(fv_op_run *run, fv_tensor *out, fv_act act, fv_tensor *residua
     void *b = mw.data;
     if (fv_weight_packed(w)) {
         gemm.b_packed = 1;
-        gemm.b_form = w->packed_form;
+        gemm.b_form = (fv_weight_form)w->packed_form;
         b = w->packed->data;
     }
     fv_product_launch(ctx, out->dtype, &gemm,
