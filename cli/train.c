@@ -125,7 +125,12 @@ static int run(const cli_call *call)
     if (code == CLI_DONE) {
         fv_ctx_set_seed(ctx, (uint64_t)fv_recipe_int(recipe, "train.seed"));
         const fv_status status = train(ctx, call, recipe, folder);
-        if (status != FV_OK) code = cli_library_error("train", ctx, status);
+        if (status == FV_ERR_ARGUMENT) {
+            cli_error("train: %s: %s", call->words[0], fv_ctx_message(ctx));
+            code = CLI_BAD_FILE;
+        } else if (status != FV_OK) {
+            code = cli_library_error("train", ctx, status);
+        }
     }
     if (claim >= 0) close(claim);
     fv_recipe_destroy(&recipe);

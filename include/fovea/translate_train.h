@@ -30,15 +30,16 @@ typedef void (*fv_train_observer)(void *user, const fv_train_event *event);
 typedef struct fv_translation_run fv_translation_run;
 
 /*
- * Reads the data, makes or loads tokenizers and model, and writes the settings and recipe.toml into
- * `folder`, which must exist. The recipe must outlive the run. Fails: IO, FORMAT, ARGUMENT (a key
- * that is missing or does not fit), MEMORY, CANCELLED.
+ * Reads the data and makes or loads tokenizers and model. `folder` must exist; nothing is written
+ * yet. The recipe must outlive the run. Fails: IO, FORMAT, ARGUMENT (a key that is missing or does
+ * not fit), MEMORY, CANCELLED.
  */
 FV_API FV_MUST_USE fv_status fv_translation_run_create(fv_ctx *ctx, fv_recipe *recipe,
                                                        const char *folder,
                                                        fv_train_observer observe, void *user,
                                                        fv_translation_run **out);
-/* Goes on from the folder's newest state, to the end; see fv_trainer_run. */
+/* Goes on from the folder's newest state, to the end; see fv_trainer_run. Once the state was found
+ * to fit, the settings and recipe.toml are written into the folder. */
 FV_API FV_MUST_USE fv_status fv_translation_run_train(fv_translation_run *run);
 FV_API void fv_translation_run_destroy(fv_translation_run **run); /* NULL is fine */
 

@@ -95,10 +95,13 @@ static fv_status read_part(fv_translation_run *run, int part)
     fv_ctx *ctx = run->ctx;
     FV_FORWARD(fv_parallel_create(run->translator, &run->pairs[part]));
     FV_FORWARD(fv_translation_is_made(run) ? add_made(run, part) : read_files(run, part));
-    FV_RETURN_IF(fv_parallel_count(run->pairs[part]) == 0, ctx, FV_ERR_FORMAT,
-                 "%.150s: no pair is left to %s with",
-                 fv_translation_is_made(run) ? "data.made" : fv_translation_file(run, part, true),
-                 part == FV_PART_TRAIN ? "train" : "judge");
+    const fv_parallel_report *r = &run->report[part];
+    FV_RETURN_IF(
+        fv_parallel_count(run->pairs[part]) == 0, ctx, FV_ERR_FORMAT,
+        "%.120s: no pair is left to %s with: %lld are empty, %lld too long, %lld not UTF-8",
+        fv_translation_is_made(run) ? "data.made" : fv_translation_file(run, part, true),
+        part == FV_PART_TRAIN ? "train" : "judge", (long long)r->empty, (long long)r->too_long,
+        (long long)r->invalid);
     return FV_OK;
 }
 
@@ -174,8 +177,7 @@ static fv_status build(fv_translation_run *run)
     run->part_first = fv_mem_zalloc(&ctx->mem, (size_t)(run->accumulate + 1) * sizeof(int64_t));
     FV_RETURN_IF(!run->part_first, ctx, FV_ERR_MEMORY, "no memory for a training run");
     FV_FORWARD(make_translator(run));
-    FV_FORWARD(read_data(run));
-    return write_settings(run);
+    return read_data(run);
 }
 
 fv_status fv_translation_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
@@ -224,6 +226,9 @@ fv_status fv_translation_run_train(fv_translation_run *run)
     FV_FORWARD(
         fv_trainer_create(fv_translator_params(run->translator), &task, &run->train, &trainer));
     fv_status status = fv_trainer_resume(trainer);
+    /* Not before: a recipe that does not fit the folder's states must not spoil the model that is
+     * there. */
+    if (status == FV_OK) status = write_settings(run);
     if (status == FV_OK) status = fv_trainer_run(trainer);
     fv_trainer_destroy(&trainer);
     return status;

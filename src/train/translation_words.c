@@ -13,12 +13,16 @@ static fv_status learn_file(fv_ctx *ctx, fv_token_learner *learner, const char *
     fv_lines *lines = NULL;
     FV_FORWARD(fv_lines_open(ctx, path, skip ? FV_LINES_MARK : FV_LINES_REFUSE, &lines));
     fv_status status = FV_OK;
-    for (fv_line line; status == FV_OK;) {
-        status = fv_lines_next(lines, &line);
-        if (status != FV_OK || !line.text) break;
-        if (line.valid) status = fv_token_learner_add(learner, line.text, line.bytes);
+    fv_line line = {.text = ""};
+    while (status == FV_OK && line.text) {
+        status = fv_cancelled(ctx) ? fv_fail(ctx, FV_ERR_CANCELLED, "interrupted while reading")
+                                   : fv_lines_next(lines, &line);
+        if (status == FV_OK && line.text && line.valid)
+            status = fv_token_learner_add(learner, line.text, line.bytes);
     }
     fv_lines_close(&lines);
+    FV_RETURN_IF(status == FV_OK && line.number == 0, ctx, FV_ERR_FORMAT,
+                 "%.150s: the file is empty", path);
     return status;
 }
 
