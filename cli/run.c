@@ -1,171 +1,52 @@
-/* fovea run MODEL [TEXT ...]: translates texts from the command line, a file or a pipe. */
-#include <stdlib.h>
+/* fovea run MODEL [TEXT ...]: whatever the model is for, on texts from the command line, a file or
+ * a pipe: translate, generate, fill in, classify, embed. */
+#include "run.h"
+
 #include <string.h>
 
 #include "input.h"
-#include "model.h"
 #include "output.h"
 
-/* Texts that are translated together: enough for full batches, few enough to keep a pipe moving. */
-enum { TOGETHER = 512 };
-
-typedef struct work {
-    const cli_call *call;
-    fv_ctx *ctx;
-    fv_translator *translator;
-    fv_translate_config how;
-    int64_t done;
-} work;
-
-static void settings_of(const cli_call *call, fv_translate_config *how)
+fv_weight_form cli_weight_form(const cli_call *call)
 {
-    fv_translate_config_init(how, sizeof *how);
-    how->decode.beam = (int)cli_int(call, "beam");
-    how->decode.nbest = (int)cli_int(call, "nbest");
-    how->decode.length_alpha = cli_float(call, "length-penalty");
-    how->decode.coverage_beta = cli_float(call, "coverage-penalty");
-    how->decode.sample = cli_flag(call, "sample");
-    how->decode.temperature = cli_float(call, "temp");
-    how->decode.top_k = cli_int(call, "top-k");
-    how->decode.top_p = cli_float(call, "top-p");
-    how->decode.seed = (uint64_t)cli_int(call, "seed");
-    how->decode.want_weights = cli_flag(call, "json") || cli_flag(call, "pharaoh");
-    how->batch = cli_int(call, "batch");
-    how->replace_unknown = cli_flag(call, "replace-unk");
+    const char *type = cli_text(call, "dtype");
+    if (strcmp(type, "bf16") == 0) return FV_WEIGHT_BF16;
+    return strcmp(type, "int8") == 0 ? FV_WEIGHT_I8 : FV_WEIGHT_F32;
 }
 
-/* ---- results --------------------------------------------------------------------- */
-
-static void print_json(const fv_translation *t, const char *source, int rank)
+/* Whether the model can do what --task asks for; says so if not. */
+static bool can(const cli_call *call, const fv_model *model)
 {
-    cli_json j = {.to = stdout};
-    cli_json_open(&j, NULL, '{');
-    cli_json_text(&j, "source", source);
-    cli_json_text(&j, "text", t->text);
-    cli_json_int(&j, "rank", rank + 1);
-    cli_json_real(&j, "score", t->score);
-    cli_json_real(&j, "log_prob", t->log_prob);
-    cli_json_bool(&j, "ended", t->ended);
-    if (t->weights) {
-        cli_json_open(&j, "source_tokens", '[');
-        for (int64_t i = 0; i < t->source_count; i++)
-            cli_json_text(&j, NULL, t->source_tokens[i]);
-        cli_json_close(&j, ']');
-        cli_json_open(&j, "target_tokens", '[');
-        for (int64_t i = 0; i < t->target_count; i++)
-            cli_json_text(&j, NULL, t->target_tokens[i]);
-        cli_json_close(&j, ']');
-        cli_json_open(&j, "alignment", '[');
-        for (int64_t r = 0; r < t->target_count + (t->ended ? 1 : 0); r++) {
-            cli_json_open(&j, NULL, '[');
-            for (int64_t c = 0; c < t->source_count; c++)
-                cli_json_real(&j, NULL, (double)t->weights[r * t->source_count + c]);
-            cli_json_close(&j, ']');
-        }
-        cli_json_close(&j, ']');
-    }
-    cli_json_close(&j, '}');
+    const char *task = cli_text(call, "task");
+    const fv_transformer *t = fv_model_transformer(model);
+    const bool decoder = !t || fv_transformer_settings(t)->decoder_layers > 0;
+    const bool for_decoder = strcmp(task, "generate") == 0 || strcmp(task, "translate") == 0;
+    if (strcmp(task, "auto") == 0 || for_decoder == decoder) return true;
+    cli_error("run: a %s model does not %s", fv_model_type(model), task);
+    return false;
 }
 
-static void print_one(const work *w, const char *source, const fv_translation *t, int rank)
+static int run_model(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
-    if (cli_flag(w->call, "json"))
-        print_json(t, source, rank);
-    else if (cli_flag(w->call, "pharaoh"))
-        cli_print_pharaoh(t);
-    else if (w->how.decode.nbest > 1)
-        printf("%d\t%.4f\t%s\n", rank + 1, t->score, t->text);
-    else
-        printf("%s\n", t->text);
-}
-
-static fv_status translate(work *w, int64_t count, const fv_string *sources)
-{
-    fv_translations *all = NULL;
-    w->how.decode.first_source = w->done;
-    const fv_status status = fv_translate(w->translator, count, sources, &w->how, &all);
-    for (int64_t i = 0; status == FV_OK && i < count; i++) {
-        const fv_translation *t;
-        for (int n = 0; (t = fv_translations_get(all, i, n)); n++)
-            print_one(w, sources[i].text, t, n);
-    }
-    fv_translations_free(&all);
-    w->done += count;
-    return status;
-}
-
-/* ---- sources --------------------------------------------------------------------- */
-
-static int translate_words(work *w)
-{
-    fv_string sources[CLI_MAX_WORDS];
-    const int count = w->call->word_count - 1;
-    for (int i = 0; i < count; i++)
-        sources[i] = (fv_string){w->call->words[i + 1], strlen(w->call->words[i + 1])};
-    const fv_status status = translate(w, count, sources);
-    return status == FV_OK ? CLI_DONE : cli_library_error("run", w->ctx, status);
-}
-
-typedef struct waiting {
-    fv_string line[TOGETHER];
-    int64_t count;
-} waiting;
-
-static int flush_lines(work *w, waiting *lines)
-{
-    const fv_status status = lines->count ? translate(w, lines->count, lines->line) : FV_OK;
-    for (int64_t i = 0; i < lines->count; i++)
-        free((void *)(uintptr_t)lines->line[i].text);
-    lines->count = 0;
-    fflush(stdout);
-    return status == FV_OK ? CLI_DONE : cli_library_error("run", w->ctx, status);
-}
-
-static int take_line(waiting *lines, const fv_line *line)
-{
-    char *copy = malloc(line->bytes + 1);
-    if (!copy) {
-        cli_error("run: out of memory");
-        return CLI_FAILED;
-    }
-    memcpy(copy, line->text, line->bytes + 1);
-    lines->line[lines->count++] = (fv_string){copy, line->bytes};
-    return CLI_DONE;
-}
-
-static int translate_lines(work *w, const char *path)
-{
-    static waiting lines;
-    cli_input in;
-    int code = cli_input_open(w->ctx, "run", path, FV_LINES_REFUSE, &in);
-    while (!code) {
-        fv_line line;
-        code = cli_input_next(&in, &line);
-        if (code || !line.text) break;
-        code = take_line(&lines, &line);
-        if (!code && lines.count == TOGETHER) code = flush_lines(w, &lines);
-    }
-    const int rest = flush_lines(w, &lines);
-    cli_input_close(&in);
-    return code ? code : rest;
+    fv_translator *translator = fv_model_translator(*model);
+    if (!can(call, *model)) return CLI_USAGE;
+    if (translator) return cli_run_translate(call, ctx, translator);
+    const fv_transformer_config *cfg = fv_transformer_settings(fv_model_transformer(*model));
+    return cfg->decoder_layers > 0 ? cli_run_generate(call, ctx, model)
+                                   : cli_run_encoder(call, ctx, *model);
 }
 
 static int run(const cli_call *call)
 {
     int code = CLI_FAILED;
-    work w = {.call = call};
+    fv_model *model = NULL;
     if (cli_given(call, "ids")) return cli_run_ids(call);
-    if (!(w.ctx = cli_context(call, 0, &code))) return code;
-    settings_of(call, &w.how);
-    const fv_status status = fv_translator_load(w.ctx, call->words[0], &w.translator);
-    if (status != FV_OK)
-        code = cli_library_error("run", w.ctx, status);
-    else if (call->word_count > 1)
-        code = translate_words(&w);
-    else
-        code = translate_lines(&w, cli_text(call, "file"));
-    fv_translator_destroy(&w.translator);
-    fv_ctx_destroy(&w.ctx);
+    fv_ctx *ctx = cli_context(call, 0, &code);
+    if (!ctx) return code;
+    const fv_status status = fv_model_map(ctx, call->words[0], &model);
+    code = status == FV_OK ? run_model(call, ctx, &model) : cli_library_error("run", ctx, status);
+    fv_model_close(&model);
+    fv_ctx_destroy(&ctx);
     return code;
 }
 
@@ -176,6 +57,31 @@ static const cli_option options[] = {
      .fallback = "-",
      .metavar = "FILE",
      .help = "texts, one a line, when none are given; - is standard input"},
+    {.name = "prompt",
+     .letter = 'p',
+     .type = CLI_STRING,
+     .metavar = "TEXT",
+     .help = "the one text to run on"},
+    {.name = "task",
+     .type = CLI_CHOICE,
+     .fallback = "auto",
+     .choices = "auto|generate|translate|fill|classify|embed",
+     .metavar = "TASK",
+     .help = "what to do with the texts; auto: what the model is for"},
+    {.name = "dtype",
+     .type = CLI_CHOICE,
+     .fallback = "fp32",
+     .choices = "fp32|bf16|int8",
+     .metavar = "TYPE",
+     .help = "how the weights of a Transformer are kept"},
+    {.name = "tokens",
+     .letter = 'n',
+     .type = CLI_INT,
+     .fallback = "0",
+     .least = 0,
+     .most = 1e9,
+     .metavar = "N",
+     .help = "new tokens at most; 0: what the model's files say, else its context"},
     {.name = "beam",
      .type = CLI_INT,
      .fallback = "1",
@@ -196,7 +102,7 @@ static const cli_option options[] = {
      .least = -10,
      .most = 10,
      .metavar = "A",
-     .help = "exponent of ((5 + length) / 6)"},
+     .help = "exponent of ((5 + length) / 6); Transformers: of the length"},
     {.name = "coverage-penalty",
      .type = CLI_FLOAT,
      .fallback = "0",
@@ -208,10 +114,10 @@ static const cli_option options[] = {
     {.name = "temp",
      .type = CLI_FLOAT,
      .fallback = "1",
-     .least = 0.01,
+     .least = 0,
      .most = 100,
      .metavar = "T",
-     .help = "temperature of drawing"},
+     .help = "temperature of drawing; 0 takes the likeliest token"},
     {.name = "top-k",
      .type = CLI_INT,
      .fallback = "0",
@@ -226,6 +132,30 @@ static const cli_option options[] = {
      .most = 1,
      .metavar = "P",
      .help = "draw from the smallest set with mass P"},
+    {.name = "min-p",
+     .type = CLI_FLOAT,
+     .fallback = "0",
+     .least = 0,
+     .most = 1,
+     .metavar = "P",
+     .help = "draw from tokens with at least P of the likeliest one's probability"},
+    {.name = "repeat-penalty",
+     .type = CLI_FLOAT,
+     .fallback = "1",
+     .least = 0.01,
+     .most = 100,
+     .metavar = "R",
+     .help = "what the logits of tokens that were said are divided by"},
+    {.name = "stop",
+     .type = CLI_STRING,
+     .metavar = "TEXT",
+     .help = "text that ends an output; several with || between, \\n is a new line"},
+    {.name = "pooling",
+     .type = CLI_CHOICE,
+     .fallback = "mean",
+     .choices = "mean|first",
+     .metavar = "WHAT",
+     .help = "embed: the mean over the tokens, or the first one"},
     {.name = "seed",
      .letter = 's',
      .type = CLI_INT,
@@ -268,9 +198,12 @@ static const cli_option options[] = {
 
 const cli_verb verb_run = {
     .name = "run",
-    .about = "run a trained model on texts",
-    .notes = "MODEL is a folder made by 'fovea train'. Texts come from the command line, or one a "
-             "line from --file or standard input.",
+    .about = "run a model on texts",
+    .notes =
+        "MODEL is a folder made by 'fovea train' or a Hugging Face folder (gpt2, llama, marian, "
+        "t5, bert). Texts come from --prompt, from the command line, or one a line from --file or "
+        "standard input. A decoder goes on from a text as it is written; translators and models of "
+        "two sides answer it; an encoder fills in its masks, names its class or embeds it.",
     .words = {.metavar = "MODEL [TEXT ...]",
               .type = CLI_PATH,
               .least = 1,

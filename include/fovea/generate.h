@@ -86,6 +86,10 @@ typedef struct fv_generator fv_generator;
  * UNSUPPORTED (the model does not generate). */
 FV_API FV_MUST_USE fv_status fv_generator_open(fv_ctx *ctx, const char *folder, fv_weight_form form,
                                                fv_generator **out);
+/* The same from a model that is open already; it becomes the generator's, and *model NULL, where
+ * this succeeds. */
+FV_API FV_MUST_USE fv_status fv_generator_take(fv_model **model, const char *folder,
+                                               fv_weight_form form, fv_generator **out);
 FV_API void fv_generator_close(fv_generator **gen); /* before the context; NULL is fine */
 /* The folder's generation_config.json. */
 FV_API const fv_generation *fv_generator_wishes(const fv_generator *gen);

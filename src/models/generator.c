@@ -11,32 +11,46 @@ struct fv_generator {
     fv_cache *cache;
 };
 
-static fv_status open_all(fv_generator *g, const char *folder, fv_weight_form form)
+static fv_status prepare(fv_generator *g, const char *folder, fv_weight_form form)
 {
     fv_ctx *ctx = g->ctx;
-    FV_FORWARD(fv_model_map(ctx, folder, &g->model));
     g->transformer = fv_model_transformer(g->model);
     FV_RETURN_IF(!g->transformer || fv_transformer_settings(g->transformer)->decoder_layers == 0,
                  ctx, FV_ERR_UNSUPPORTED, "%.200s: a %s model does not generate", folder,
                  fv_model_type(g->model));
     FV_FORWARD(fv_tokenizer_load(ctx, folder, &g->tok));
     FV_FORWARD(fv_encoder_create(ctx, g->tok, &g->enc));
-    FV_FORWARD(fv_transformer_freeze(g->transformer, form));
-    return fv_cache_create(g->transformer, &g->cache);
+    FV_FORWARD(fv_cache_create(g->transformer, &g->cache));
+    return fv_transformer_freeze(g->transformer, form);
+}
+
+fv_status fv_generator_take(fv_model **model, const char *folder, fv_weight_form form,
+                            fv_generator **out)
+{
+    fv_ctx *ctx = fv_params_context(fv_model_params(*model));
+    if (ctx->error != FV_OK) return ctx->error;
+    fv_generator *g = fv_mem_zalloc(&ctx->mem, sizeof *g);
+    FV_RETURN_IF(!g, ctx, FV_ERR_MEMORY, "no memory for a generator");
+    g->ctx = ctx;
+    g->model = *model;
+    const fv_status status = prepare(g, folder, form);
+    if (status == FV_OK) {
+        *model = NULL;
+        *out = g;
+        return FV_OK;
+    }
+    g->model = NULL;
+    fv_generator_close(&g);
+    return status;
 }
 
 fv_status fv_generator_open(fv_ctx *ctx, const char *folder, fv_weight_form form,
                             fv_generator **out)
 {
-    if (ctx->error != FV_OK) return ctx->error;
-    fv_generator *g = fv_mem_zalloc(&ctx->mem, sizeof *g);
-    FV_RETURN_IF(!g, ctx, FV_ERR_MEMORY, "no memory for a generator");
-    g->ctx = ctx;
-    const fv_status status = open_all(g, folder, form);
-    if (status == FV_OK)
-        *out = g;
-    else
-        fv_generator_close(&g);
+    fv_model *model = NULL;
+    FV_FORWARD(fv_model_map(ctx, folder, &model));
+    const fv_status status = fv_generator_take(&model, folder, form, out);
+    fv_model_close(&model);
     return status;
 }
 

@@ -1,0 +1,27 @@
+/* The parts of 'fovea run': texts from wherever they come, and what is done with them. */
+#ifndef FOVEA_CLI_RUN_H
+#define FOVEA_CLI_RUN_H
+
+#include "fovea/generate.h"
+#include "model.h"
+
+/* Does something with a few texts; returns the exit code. */
+typedef int cli_texts_fn(void *user, int64_t count, const fv_string *texts);
+
+/*
+ * Hands all texts of the call to `each`, `together` at a time: --prompt, the words after the model,
+ * or else the lines of --file. Returns the first exit code that is not CLI_DONE.
+ */
+int cli_run_texts(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
+                  void *user);
+
+/* Each does all of its kind of model and returns the exit code. The model is taken over by
+ * cli_run_generate. */
+int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_translator *translator);
+int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model);
+int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model *model);
+
+/* The form of --dtype. */
+fv_weight_form cli_weight_form(const cli_call *call);
+
+#endif

@@ -1,0 +1,149 @@
+/* fovea run with a Transformer that writes: from prompts, or in answer to sources. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "input.h"
+#include "output.h"
+#include "run.h"
+
+enum { MOST_STOPS = 16 };
+
+typedef struct work {
+    const cli_call *call;
+    fv_ctx *ctx;
+    fv_generator *gen;
+    fv_generate_config how;
+    char *stop_text; /* the texts of --stop, each ended */
+    const char *stops[MOST_STOPS];
+    bool streamed;
+    int64_t done;
+} work;
+
+/* ---- settings ---------------------------------------------------------------------- */
+
+/* Cuts --stop at "||", with \\n and \\t as what they stand for. */
+static bool read_stops(work *w)
+{
+    const char *from = cli_text(w->call, "stop");
+    if (!from) return true;
+    char *to = w->stop_text = malloc(strlen(from) + 1);
+    if (!to) return false;
+    w->stops[w->how.stop_count++] = to;
+    for (; *from; from++) {
+        if (from[0] == '|' && from[1] == '|' && w->how.stop_count < MOST_STOPS) {
+            *to++ = '\0';
+            w->stops[w->how.stop_count++] = to;
+            from++;
+        } else if (from[0] == '\\' && (from[1] == 'n' || from[1] == 't')) {
+            *to++ = *++from == 'n' ? '\n' : '\t';
+        } else {
+            *to++ = *from;
+        }
+    }
+    *to = '\0';
+    w->how.stop = w->stops;
+    return true;
+}
+
+/* The folder's wishes, and on top what the command line says. */
+static void read_settings(work *w)
+{
+    const cli_call *call = w->call;
+    fv_decode_config *d = &w->how.decode;
+    fv_generate_config_init(&w->how, sizeof w->how, fv_generator_wishes(w->gen));
+    const bool drawing = cli_flag(call, "sample") || cli_given(call, "temp") ||
+                         cli_given(call, "top-k") || cli_given(call, "top-p") ||
+                         cli_given(call, "min-p");
+    if (cli_given(call, "beam")) d->beam = (int)cli_int(call, "beam");
+    if (drawing) d->sample = true;
+    if (cli_given(call, "temp")) d->temperature = cli_float(call, "temp");
+    if (d->temperature == 0) {
+        d->sample = false;
+        d->temperature = 1;
+    }
+    if (cli_given(call, "top-k")) d->top_k = cli_int(call, "top-k");
+    if (cli_given(call, "top-p")) d->top_p = cli_float(call, "top-p");
+    if (cli_given(call, "min-p")) d->min_p = cli_float(call, "min-p");
+    if (cli_given(call, "repeat-penalty"))
+        d->repetition_penalty = cli_float(call, "repeat-penalty");
+    if (cli_given(call, "length-penalty")) d->length_alpha = cli_float(call, "length-penalty");
+    if (cli_given(call, "tokens")) w->how.most_tokens = cli_int(call, "tokens");
+    d->nbest = (int)cli_int(call, "nbest");
+    d->seed = (uint64_t)cli_int(call, "seed");
+}
+
+/* ---- results ----------------------------------------------------------------------- */
+
+static bool print_piece(void *user, int64_t text, const char *piece, size_t bytes)
+{
+    (void)user;
+    (void)text;
+    return fwrite(piece, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
+}
+
+static void print_json(const fv_generated_text *g, const char *prompt, int rank)
+{
+    cli_json j = {.to = stdout};
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "prompt", prompt);
+    cli_json_text(&j, "text", g->text);
+    cli_json_int(&j, "rank", rank + 1);
+    cli_json_int(&j, "tokens", g->count);
+    cli_json_real(&j, "score", g->score);
+    cli_json_real(&j, "log_prob", g->log_prob);
+    cli_json_text(&j, "ended_by", g->ended ? "end" : g->stopped ? "stop" : "length");
+    cli_json_open(&j, "ids", '[');
+    for (int64_t i = 0; i < g->count; i++)
+        cli_json_int(&j, NULL, g->tokens[i]);
+    cli_json_close(&j, ']');
+    cli_json_close(&j, '}');
+}
+
+static void print_one(const work *w, const char *prompt, const fv_generated_text *g, int rank)
+{
+    if (cli_flag(w->call, "json"))
+        print_json(g, prompt, rank);
+    else if (w->streamed)
+        printf("\n");
+    else if (w->how.decode.nbest > 1)
+        printf("%d\t%.4f\t%s\n", rank + 1, g->score, g->text);
+    else
+        printf("%s\n", g->text);
+}
+
+static int generate(void *user, int64_t count, const fv_string *texts)
+{
+    work *w = user;
+    fv_generated *all = NULL;
+    w->how.decode.first_source = w->done;
+    const fv_decode_config *d = &w->how.decode;
+    w->streamed =
+        count == 1 && d->nbest == 1 && (d->sample || d->beam == 1) && !cli_flag(w->call, "json");
+    w->how.piece = w->streamed ? print_piece : NULL;
+    const fv_status status = fv_generate(w->gen, count, texts, &w->how, &all);
+    for (int64_t i = 0; status == FV_OK && i < count; i++) {
+        const fv_generated_text *g;
+        for (int n = 0; (g = fv_generated_get(all, i, n)); n++)
+            print_one(w, texts[i].text, g, n);
+    }
+    fv_generated_free(&all);
+    w->done += count;
+    return status == FV_OK ? CLI_DONE : cli_library_error("run", w->ctx, status);
+}
+
+int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model)
+{
+    work w = {.call = call, .ctx = ctx};
+    const fv_status status =
+        fv_generator_take(model, call->words[0], cli_weight_form(call), &w.gen);
+    if (status != FV_OK) return cli_library_error("run", ctx, status);
+    int code = CLI_FAILED;
+    read_settings(&w);
+    if (read_stops(&w))
+        code = cli_run_texts(call, ctx, cli_int(call, "batch"), generate, &w);
+    else
+        cli_error("run: out of memory");
+    free(w.stop_text);
+    fv_generator_close(&w.gen);
+    return code;
+}

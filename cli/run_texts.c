@@ -1,0 +1,74 @@
+/* Texts for 'fovea run'. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "input.h"
+#include "output.h"
+#include "run.h"
+
+enum { MOST = 512 }; /* enough for full batches, few enough to keep a pipe moving */
+
+typedef struct waiting {
+    fv_string line[MOST];
+    int64_t count;
+} waiting;
+
+static int flush(waiting *lines, cli_texts_fn *each, void *user)
+{
+    const int code = lines->count ? each(user, lines->count, lines->line) : CLI_DONE;
+    for (int64_t i = 0; i < lines->count; i++)
+        free((void *)(uintptr_t)lines->line[i].text);
+    lines->count = 0;
+    fflush(stdout);
+    return code;
+}
+
+static int take_line(waiting *lines, const fv_line *line)
+{
+    char *copy = malloc(line->bytes + 1);
+    if (!copy) {
+        cli_error("run: out of memory");
+        return CLI_FAILED;
+    }
+    memcpy(copy, line->text, line->bytes + 1);
+    lines->line[lines->count++] = (fv_string){copy, line->bytes};
+    return CLI_DONE;
+}
+
+static int run_lines(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
+                     void *user)
+{
+    static waiting lines;
+    cli_input in;
+    int code = cli_input_open(ctx, "run", cli_text(call, "file"), FV_LINES_REFUSE, &in);
+    while (!code) {
+        fv_line line;
+        code = cli_input_next(&in, &line);
+        if (code || !line.text) break;
+        code = take_line(&lines, &line);
+        if (!code && lines.count >= together) code = flush(&lines, each, user);
+    }
+    const int rest = code ? CLI_DONE : flush(&lines, each, user);
+    cli_input_close(&in);
+    return code ? code : rest;
+}
+
+int cli_run_texts(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
+                  void *user)
+{
+    const char *prompt = cli_text(call, "prompt");
+    if (together > MOST) together = MOST;
+    if (prompt) return each(user, 1, &(fv_string){prompt, strlen(prompt)});
+    if (call->word_count == 1) return run_lines(call, ctx, together, each, user);
+    int code = CLI_DONE;
+    for (int first = 1; first < call->word_count && !code; first += (int)together) {
+        fv_string texts[CLI_MAX_WORDS];
+        int64_t count = 0;
+        for (; count < together && first + count < call->word_count; count++) {
+            const char *word = call->words[first + count];
+            texts[count] = (fv_string){word, strlen(word)};
+        }
+        code = each(user, count, texts);
+    }
+    return code;
+}

@@ -1,0 +1,157 @@
+/* 'fovea run' with Hugging Face folders: generating, answering, filling in, embedding, and what it
+ * refuses. The folders are the fixtures with a tokenizer beside them. */
+#include "fovea/tokenizer.h"
+
+#include <sys/stat.h>
+
+#include "support/files.h"
+#include "support/program.h"
+
+/* A tokenizer of exactly as many tokens as the fixture's model knows. */
+static void write_tokenizer(const char *path, size_t vocabulary, const char *mask)
+{
+    fv_ctx *ctx = NULL;
+    fv_token_learner_config cfg;
+    fv_token_learner *learner = NULL;
+    fv_tokenizer *tok = NULL;
+    CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
+    fv_token_learner_config_init(&cfg, sizeof cfg, mask ? FV_LEARN_BPE_WORDS : FV_LEARN_BPE_BYTES);
+    cfg.vocabulary = vocabulary;
+    cfg.min_count = 1;
+    cfg.specials[4] = mask;
+    cfg.specials[5] = NULL;
+    CHECK_OK(ctx, fv_token_learner_create(ctx, &cfg, &learner));
+    for (int i = 0; i < 26 * 26; i++) {
+        const char pair[2] = {(char)('a' + i % 26), (char)('a' + i / 26)};
+        CHECK_OK(ctx, fv_token_learner_add(learner, pair, 2));
+    }
+    CHECK_OK(ctx, fv_token_learner_finish(learner, &tok));
+    CHECK_EQ(fv_tokenizer_size(tok), vocabulary);
+    CHECK_OK(ctx, fv_tokenizer_save(ctx, tok, path));
+    fv_token_learner_destroy(&learner);
+    fv_tokenizer_destroy(&tok);
+    fv_ctx_destroy(&ctx);
+}
+
+static const char *folder(const char *name, size_t vocabulary)
+{
+    static const char *const files[] = {"config.json", "generation_config.json",
+                                        "model.safetensors"};
+    char path[256];
+    program_run("version"); /* makes the folder of this program */
+    snprintf(path, sizeof path, "%s", program_path(name));
+    if (mkdir(path, 0700) != 0) return program_path(name);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char from[128], to[128];
+        size_t bytes = 0;
+        snprintf(from, sizeof from, "fixtures/%s/%s", name, files[i]);
+        snprintf(to, sizeof to, "%s/%s", name, files[i]);
+        void *data = file_read(test_path(from), &bytes);
+        if (data) file_write(program_path(to), data, bytes);
+        free(data);
+    }
+    snprintf(path, sizeof path, "%s/tokenizer.json", name);
+    write_tokenizer(program_path(path), vocabulary, strcmp(name, "bert") == 0 ? "[MASK]" : NULL);
+    return program_path(name);
+}
+
+static size_t lines_of(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += *text == '\n';
+    return n;
+}
+
+static void a_decoder_goes_on(void)
+{
+    program_run("run %s -p abc -n 8 --json", folder("gpt2", 331));
+    expect(0, "\"prompt\": \"abc\"", NULL);
+    expect(0, "\"tokens\": 8", NULL);
+    expect(0, "\"ended_by\": \"length\"", NULL);
+    static char text[1 << 12];
+    program_run("run %s -p abc -n 8", folder("gpt2", 331));
+    expect(0, NULL, NULL);
+    snprintf(text, sizeof text, "%.4000s", program.out);
+    CHECK(strlen(text) > 1);
+    program_run("run %s abc -n 8 --temp 0 -t 1", folder("gpt2", 331)); /* the same, as a word */
+    CHECK(strcmp(program.out, text) == 0);
+    program_run("run %s abc -n 8 --temp 2 --top-k 50 --top-p 0.9 --min-p 0.01 --seed 4",
+                folder("gpt2", 331));
+    expect(0, NULL, NULL);
+    CHECK(strcmp(program.out, text) != 0);
+    snprintf(text, sizeof text, "%.4000s", program.out);
+    program_run("run %s abc -n 8 --temp 2 --top-k 50 --top-p 0.9 --min-p 0.01 --seed 4 -t 2",
+                folder("gpt2", 331));
+    CHECK(strcmp(program.out, text) == 0);
+    program_run("run %s abc -n 8 --repeat-penalty 5 --json", folder("gpt2", 331));
+    expect(0, "\"tokens\": ", NULL);
+    program_run("run %s abc xyz -n 4 --beam 3 --nbest 2 --json", folder("gpt2", 331));
+    expect(0, "\"rank\": 2", NULL);
+    CHECK_EQ(lines_of(program.out), 4);
+    program_run("run %s abc -n 60", folder("gpt2", 331));
+    expect(0, NULL, NULL);
+}
+
+static void weights_in_fewer_bits(void)
+{
+    static const char *const types[] = {"fp32", "bf16", "int8"};
+    for (int i = 0; i < 3; i++) {
+        program_run("run %s abc -n 8 --dtype %s --json", folder("llama", 263), types[i]);
+        expect(0, "\"prompt\": \"abc\"", NULL);
+    }
+}
+
+static void a_stop_text_ends(void)
+{
+    program_run("run %s abc -n 12 --json", folder("llama", 263));
+    const char *at = strstr(program.out, "\"text\": \"");
+    CHECK(at != NULL);
+    if (!at) return;
+    const char letter = at[9];
+    if (letter < 'a' || letter > 'z') return; /* a byte that would need escapes here */
+    program_run("run %s abc -n 12 --json --stop never||%c", folder("llama", 263), letter);
+    expect(0, "\"text\": \"\"", NULL);
+    expect(0, "\"ended_by\": \"stop\"", NULL);
+}
+
+static void an_encoder_fills_in_and_embeds(void)
+{
+    program_run("run %s ab[MASK]cd --top-k 3", folder("bert", 211));
+    expect(0, NULL, NULL);
+    CHECK_EQ(lines_of(program.out), 3);
+    program_run("run %s ab[MASK]cd --json", folder("bert", 211));
+    expect(0, "\"place\": ", NULL);
+    program_run("run %s abcd efgh --task embed", folder("bert", 211));
+    expect(0, NULL, NULL);
+    CHECK_EQ(lines_of(program.out), 2);
+    program_run("run %s abcd --task embed --pooling first --json --dtype int8",
+                folder("bert", 211));
+    expect(0, "\"embedding\": [", NULL);
+}
+
+static void mistakes_are_named(void)
+{
+    program_run("run %s abc -n 100", folder("gpt2", 331));
+    expect(3, NULL, "context of 64");
+    program_run("run %s abc --task fill", folder("gpt2", 331));
+    expect(2, NULL, "does not fill");
+    program_run("run %s abc --task classify", folder("bert", 211));
+    expect(2, NULL, "cannot classify");
+    program_run("run %s abc --dtype int4", folder("gpt2", 331));
+    expect(2, NULL, "int4");
+    program_run("run /nowhere abc");
+    expect(3, NULL, "/nowhere");
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    RUN(a_decoder_goes_on);
+    RUN(weights_in_fewer_bits);
+    RUN(a_stop_text_ends);
+    RUN(an_encoder_fills_in_and_embeds);
+    RUN(mistakes_are_named);
+    program_end();
+    return TEST_END();
+}
