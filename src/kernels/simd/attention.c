@@ -27,7 +27,7 @@ enum {
 
 /* How the work is cut and where its scratch lies; offsets in floats. */
 typedef struct forward_plan {
-    int64_t rows, row_units, key_blocks, keys; /* keys: n_k in whole panels */
+    int64_t rows, row_units, keys; /* keys: n_k in whole panels */
     bool local;    /* one unit meets each key: it packs for itself, block by block */
     int64_t width; /* words of a row of K: floats, or pairs */
     int64_t q_row, o_row;
@@ -36,7 +36,7 @@ typedef struct forward_plan {
     size_t panels, values_of_all, states, shared_floats;
 } forward_plan;
 
-/* What has become of a block of keys that all units share. */
+/* What has become of a panel of keys that all units share. */
 typedef enum pack_state { UNPACKED, IN_WORK, PACKED, PACKED_NOT_FINITE } pack_state;
 
 typedef struct forward_job {
@@ -46,7 +46,7 @@ typedef struct forward_job {
     float late; /* what scores are yet to be multiplied with, inside the softmax */
     float *panels;
     float *values;      /* of all heads, in pairs */
-    atomic_int *states; /* [batch][kv_heads][key_blocks] of pack_state */
+    atomic_int *states; /* [batch][kv_heads][keys / 64] of pack_state */
     float *threads;
     bool copy_values;
 } forward_job;
@@ -69,7 +69,6 @@ static forward_plan plan_of(const fv_attn *a, int threads, bool pairs)
            heads * ((a->n_q + p.rows - 1) / p.rows) < 4 * threads)
         p.rows /= 2;
     p.row_units = (a->n_q + p.rows - 1) / p.rows;
-    p.key_blocks = (a->n_k + BLOCK_KEYS - 1) / BLOCK_KEYS;
     p.keys = fv_attn_round(a->n_k, FV_ATTN_PANEL);
     p.local = p.row_units == 1 && a->heads == a->kv_heads;
     p.width = pairs ? fv_attn_pairs_of(width) : width;
@@ -95,8 +94,8 @@ static forward_plan plan_of(const fv_attn *a, int threads, bool pairs)
     const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
     p.panels = kv_heads * (size_t)p.keys * (size_t)p.width;
     p.values_of_all = pairs ? kv_heads * (size_t)(p.keys / 2 * p.o_row) : 0;
-    const size_t states = kv_heads * (size_t)p.key_blocks * sizeof(atomic_int) / sizeof(float);
-    p.states = fv_attn_lines(states);
+    const size_t states = kv_heads * (size_t)(p.keys / FV_ATTN_PANEL);
+    p.states = fv_attn_lines(states * sizeof(atomic_int) / sizeof(float));
     p.shared_floats = p.panels + p.values_of_all + p.states;
     return p;
 }
@@ -157,23 +156,39 @@ static float *values_at(const forward_job *job, int64_t at)
     return job->values + at / 2 * job->plan.o_row;
 }
 
-/* Sees to it that a block of keys is packed; returns whether its values are all finite. A unit that
- * finds another at it waits for the few microseconds that takes. */
+/* Where key `first` of a key head has its panel's state. */
+static atomic_int *state_of(const forward_job *job, int64_t b, int64_t h, int64_t first)
+{
+    const int64_t at = (b * job->base.a->kv_heads + h) * job->plan.keys + first;
+    return job->states + at / FV_ATTN_PANEL;
+}
+
+/* Packs one panel, unless another unit is at it or has been. */
+static void share_panel(const forward_job *job, int64_t b, int64_t h, int64_t first, int64_t keys)
+{
+    atomic_int *state = state_of(job, b, h, first);
+    int seen = atomic_load_explicit(state, memory_order_relaxed);
+    if (seen != UNPACKED || !atomic_compare_exchange_strong(state, &seen, IN_WORK)) return;
+    const int64_t at = (b * job->base.a->kv_heads + h) * job->plan.keys + first;
+    const bool finite = pack_block(job, b, h, first, keys, panels_at(job, at), values_at(job, at));
+    atomic_store_explicit(state, finite ? PACKED : PACKED_NOT_FINITE, memory_order_release);
+}
+
+/* Sees to it that a block of keys is packed; returns whether its values are all finite. Units that
+ * come to it at one time share its panels, then wait for each other. */
 static bool share_block(const forward_job *job, int64_t b, int64_t h, int64_t first, int64_t keys)
 {
-    const forward_plan *p = &job->plan;
-    const int64_t head = b * job->base.a->kv_heads + h, at = head * p->keys + first;
-    atomic_int *state = job->states + head * p->key_blocks + first / BLOCK_KEYS;
-    int seen = atomic_load_explicit(state, memory_order_acquire);
-    if (seen == UNPACKED && atomic_compare_exchange_strong(state, &seen, IN_WORK)) {
-        const bool finite =
-            pack_block(job, b, h, first, keys, panels_at(job, at), values_at(job, at));
-        seen = finite ? PACKED : PACKED_NOT_FINITE;
-        atomic_store_explicit(state, seen, memory_order_release);
+    for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL)
+        share_panel(job, b, h, first + j, fv_attn_min(FV_ATTN_PANEL, keys - j));
+    bool finite = true;
+    for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL) {
+        atomic_int *state = state_of(job, b, h, first + j);
+        int seen, turns = 0;
+        while ((seen = atomic_load_explicit(state, memory_order_acquire)) < PACKED)
+            fv_spin(&turns);
+        finite &= seen == PACKED;
     }
-    for (int turns = 0; seen < PACKED; seen = atomic_load_explicit(state, memory_order_acquire))
-        fv_spin(&turns);
-    return seen == PACKED;
+    return finite;
 }
 
 /* ---- one unit --------------------------------------------------------------------- */
@@ -474,8 +489,8 @@ void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, con
     job.states = (atomic_int *)(void *)(job.values + job.plan.values_of_all);
     job.threads = job.panels + job.plan.shared_floats;
     job.copy_values = values_are_copied(a, ptr[FV_ATTN_V]);
-    const int64_t shared = job.plan.local ? 0 : a->batch * a->kv_heads * job.plan.key_blocks;
-    for (int64_t i = 0; i < shared; i++)
+    const int64_t keys = job.plan.local ? 0 : a->batch * a->kv_heads * job.plan.keys;
+    for (int64_t i = 0; i < keys / FV_ATTN_PANEL; i++)
         atomic_init(job.states + i, UNPACKED);
     fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
                  job.plan.rows * a->n_k * (fv_attn_width(a) + a->d_v), forward_units, &job);
