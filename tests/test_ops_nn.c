@@ -114,6 +114,13 @@ static void gather_and_scatter(void)
     CHECK_VALUES(ctx, fv_index_select(ctx, fv_transpose(ctx, x, 0, 1), 0, pick), 0, 3, 6, 3, 6, 1,
                  4);
 
+    /* Whole numbers, too large for a double to tell apart. */
+    const int64_t big = (INT64_C(1) << 53) + 1;
+    int64_t got[3];
+    fv_tensor *numbers = indices_of(ctx, (int64_t[]){7, -1, big}, 3);
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_index_select(ctx, numbers, 0, pick), got, sizeof got));
+    CHECK(got[0] == big && got[1] == big && got[2] == 7);
+
     fv_gather(ctx, x, 0, index);
     CHECK_ERROR(ctx, FV_ERR_SHAPE, "[2,3] and [2,2]");
     fv_scatter_add(ctx, x, 1, index, x);

@@ -6,6 +6,7 @@
 
 #include "fovea/autograd.h"
 #include "fovea/ops.h"
+#include "models/seq2seq.h"
 #include "support/files.h"
 #include "support/test.h"
 
@@ -59,8 +60,16 @@ static const setting settings[] = {
     {"luong local-p general", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_GENERAL,
      .normaliser = FV_ATTENTION_LOCAL_P},
     {"luong cosine", FV_DECODER_LUONG, FV_CELL_GRU, 1, .score = FV_ATTENTION_COSINE},
+    {"luong scaled dot, tied", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_SCALED,
+     .tied = true},
+    {"search, hard", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE,
+     .normaliser = FV_ATTENTION_HARD_SAMPLE},
+    {"luong general, hard", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_GENERAL,
+     .normaliser = FV_ATTENTION_HARD_SAMPLE},
 };
 enum { SETTINGS = (int)(sizeof settings / sizeof *settings) };
+
+static bool is_hard(const setting *s) { return s->normaliser == FV_ATTENTION_HARD_SAMPLE; }
 
 static fv_seq2seq *make(const setting *s, double dropout, fv_params **params)
 {
@@ -203,6 +212,8 @@ static void alignments_are_distributions(void)
                     s->normaliser != FV_ATTENTION_LOCAL_M || t - 2 < (int)x_lengths[p];
                 if (t <= y_lengths[p] && s->normaliser != FV_ATTENTION_LOCAL_P)
                     CHECK_NEAR(sum, seen ? 1 : 0, 1e-5);
+                for (int j = 0; is_hard(s) && j < LONGEST_X; j++)
+                    CHECK(a[p][t][j] == 0 || a[p][t][j] == 1);
             }
         unmake(&model, &params);
     }
@@ -218,10 +229,50 @@ static void a_fixed_context_has_no_alignment(void)
     unmake(&model, &params);
 }
 
+/* How much of a gradient the scores of hard attention get, with these weights of its two terms;
+ * *value is the loss. */
+static double hard_gradient(const setting *s, double reward, double entropy, double *value)
+{
+    fv_params *params = NULL;
+    fv_ctx_set_step(ctx, 4, 0); /* the same first weights each time */
+    fv_seq2seq *model = make(s, 0, &params);
+    model->cfg.hard_reward = reward;
+    model->cfg.hard_entropy = entropy;
+    const fv_token_pairs batch = pairs(0, PAIRS);
+    const fv_teaching teaching = {.sampling = 0};
+    const bool additive = s->score == FV_ATTENTION_ADDITIVE;
+    fv_tensor *w = fv_params_find(params, additive ? "attention.query.weight" : "attention.weight");
+    double size = NAN;
+    fv_scope_begin(ctx);
+    fv_ctx_set_step(ctx, 5, 0);
+    fv_tensor *loss = fv_seq2seq_loss(ctx, model, &batch, &teaching);
+    CHECK_OK(ctx, fv_tensor_item(ctx, loss, value));
+    CHECK_OK(ctx, fv_backward(ctx, loss));
+    CHECK_OK(ctx, fv_tensor_item(ctx, fv_norm(ctx, fv_grad(ctx, w), 0, NULL, false), &size));
+    fv_scope_end(ctx);
+    unmake(&model, &params);
+    return size;
+}
+
+/* Only the estimator's terms reach the scores; they change no value, and the same step draws the
+ * same places. */
+static void hard_attention_learns_by_trying(void)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        if (!is_hard(&settings[i])) continue;
+        double plain, rewarded, spread;
+        CHECK(hard_gradient(&settings[i], 0, 0, &plain) == 0);
+        CHECK(hard_gradient(&settings[i], 1, 0, &rewarded) > 1e-6);
+        CHECK(hard_gradient(&settings[i], 0, 1, &spread) > 1e-6);
+        CHECK(isfinite(plain) && plain == rewarded && plain == spread);
+    }
+}
+
 /* The slope along the gradient, by differences: catches a part that was left out of the walk. */
 static void gradients_point_downhill(void)
 {
     for (int i = 0; i < SETTINGS; i++) {
+        if (is_hard(&settings[i])) continue; /* a choice has no slope */
         fv_params *params = NULL;
         fv_seq2seq *model = make(&settings[i], 0, &params);
         const fv_token_pairs batch = pairs(0, PAIRS);
@@ -379,6 +430,13 @@ static void settings_survive_a_file(void)
     CHECK_OK(ctx, fv_seq2seq_config_load(ctx, path, &back));
     CHECK(same_settings(&from, &back));
     CHECK(!same_settings(&plain, &back));
+    from.normaliser = FV_ATTENTION_HARD_SAMPLE;
+    from.hard_reward = 0.5;
+    from.hard_entropy = 0.125;
+    CHECK_OK(ctx, fv_seq2seq_config_save(ctx, &from, path));
+    CHECK_OK(ctx, fv_seq2seq_config_load(ctx, path, &back));
+    CHECK(back.normaliser == FV_ATTENTION_HARD_SAMPLE);
+    CHECK(back.hard_reward == 0.5 && back.hard_entropy == 0.125);
     fv_recipe_destroy(&recipe);
 }
 
@@ -409,6 +467,7 @@ int main(int argc, char **argv)
     RUN(alignments_are_distributions);
     RUN(a_fixed_context_has_no_alignment);
     RUN(gradients_point_downhill);
+    RUN(hard_attention_learns_by_trying);
     RUN(learns_by_heart);
     RUN(parts_that_do_not_fit_are_named);
     RUN(settings_survive_a_file);

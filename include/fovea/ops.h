@@ -139,8 +139,8 @@ FV_API fv_tensor *fv_gather(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *inde
 /* x + scatter of src to index along axis; index and src have one shape. */
 FV_API fv_tensor *fv_scatter_add(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *index,
                                  fv_tensor *src);
-FV_API fv_tensor *fv_index_select(fv_ctx *ctx, fv_tensor *x, int axis,
-                                  fv_tensor *index); /* index rank 1 */
+/* x real or i64, index i64 of rank 1. */
+FV_API fv_tensor *fv_index_select(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *index);
 FV_API fv_tensor *fv_one_hot(fv_ctx *ctx, fv_tensor *index, int64_t classes, fv_dtype dtype);
 /* The k largest along the last axis, descending; indices may be NULL. Gradient to the values. */
 FV_API fv_tensor *fv_topk(fv_ctx *ctx, fv_tensor *x, int64_t k, fv_tensor **indices);

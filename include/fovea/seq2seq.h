@@ -28,6 +28,10 @@
  * maxout (the larger of each pair), and p(y_t) = softmax(W o_t). Feeding o_{t-1} back is LUONG's
  * input feeding and can be switched off. s_0 comes from the encoder's last states through a layer
  * with tanh. Sequences of a batch may have any lengths; none works on padding.
+ *
+ * Attention may be hard: c_t is one state h_s. In training s is drawn with the softmax's
+ * probabilities, and draws after which the token to come was likelier than on average in the batch
+ * are made likelier (fovea/attend.h, fv_reinforce); elsewhere s is the likeliest place.
  */
 #ifndef FOVEA_SEQ2SEQ_H
 #define FOVEA_SEQ2SEQ_H
@@ -63,10 +67,12 @@ typedef struct fv_seq2seq_config {
     fv_decoder_kind decoder;              /* [search] */
     int64_t hidden;                       /* of the decoder [256] */
     fv_attention_score score;             /* [additive]; not the caller's own */
-    fv_attention_normaliser normaliser;   /* softmax, local-m or local-p [softmax] */
+    fv_attention_normaliser normaliser;   /* softmax, local-m, local-p or hard-sample [softmax] */
     double half_width;                    /* of local windows [10] */
     int64_t attention_width;              /* of additive scores and local-p [128] */
     int64_t most_source;                  /* positions of the location score [128] */
+    double hard_reward;                   /* hard: lambda, weight of the reward [1] */
+    double hard_entropy;                  /* hard: lambda_e, weight of the entropy [0.01] */
     bool input_feeding;                   /* LUONG [true] */
     fv_readout readout;                   /* [tanh] */
     int64_t readout_width;                /* of o_t [128] */
@@ -98,14 +104,16 @@ FV_API FV_MUST_USE fv_status fv_seq2seq_create(fv_params *params, const fv_seq2s
 FV_API void fv_seq2seq_destroy(fv_seq2seq **model); /* NULL is fine */
 FV_API const fv_seq2seq_config *fv_seq2seq_settings(const fv_seq2seq *model);
 
-/* Cross-entropy of every target token and of the end, summed. */
+/* Cross-entropy of every target token and of the end, summed. With hard attention in training its
+ * gradient has REINFORCE's terms too. */
 FV_API fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *model, const fv_token_pairs *batch,
                                   const fv_teaching *teaching);
 
 /*
  * The attention of given targets: weights [count, most target tokens + 1, most source tokens], rows
  * of target step t, columns of source tokens in their own order; rows and columns past an end are
- * 0. FIXED has none: the invalid tensor, and the error says so.
+ * 0. Hard attention has a 1 where it looks. FIXED has none: the invalid tensor, and the error says
+ * so.
  */
 FV_API fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *model,
                                    const fv_token_pairs *batch);

@@ -25,6 +25,8 @@ void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size)
         .half_width = 10,
         .attention_width = 128,
         .most_source = 128,
+        .hard_reward = 1,
+        .hard_entropy = 0.01,
         .input_feeding = true,
         .readout = FV_READOUT_TANH,
         .readout_width = 128,
@@ -71,9 +73,12 @@ static fv_status check_kinds(fv_ctx *ctx, const fv_seq2seq_config *c)
                  ctx, FV_ERR_ARGUMENT, "seq2seq: no such cell, decoder or readout");
     FV_RETURN_IF(c->score < FV_ATTENTION_SCALED || c->score >= FV_ATTENTION_CALLER, ctx,
                  FV_ERR_ARGUMENT, "seq2seq: no such score");
-    FV_RETURN_IF(c->normaliser != FV_ATTENTION_SOFTMAX && c->normaliser != FV_ATTENTION_LOCAL_M &&
-                     c->normaliser != FV_ATTENTION_LOCAL_P,
-                 ctx, FV_ERR_ARGUMENT, "seq2seq: attention is soft: softmax, local-m or local-p");
+    FV_RETURN_IF(
+        c->normaliser != FV_ATTENTION_SOFTMAX && c->normaliser != FV_ATTENTION_LOCAL_M &&
+            c->normaliser != FV_ATTENTION_LOCAL_P && c->normaliser != FV_ATTENTION_HARD_SAMPLE,
+        ctx, FV_ERR_ARGUMENT, "seq2seq: attention is softmax, local-m, local-p or hard by drawing");
+    FV_RETURN_IF(!(c->hard_reward >= 0 && c->hard_entropy >= 0), ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: hard attention's weights are 0 or more");
     const bool equal_widths = c->score == FV_ATTENTION_SCALED || c->score == FV_ATTENTION_DOT ||
                               c->score == FV_ATTENTION_COSINE;
     FV_RETURN_IF(c->decoder != FV_DECODER_FIXED && equal_widths &&

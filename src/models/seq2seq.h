@@ -58,6 +58,7 @@ typedef struct fv_decoder_step {
     fv_tensor *state, *context; /* s_t and c_t, [n, hidden] and [n, memory] */
     fv_tensor *readout; /* o_t, or NULL where it is left to the caller (all steps at once) */
     fv_tensor *weights; /* [n, positions], if wanted and there is attention */
+    fv_tensor *log_prob, *entropy; /* [n]: of the choice, with hard attention in training */
 } fv_decoder_step;
 
 /* Gates that a token's embedding gives to the first layer: [n, gates]. */

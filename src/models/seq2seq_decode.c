@@ -34,18 +34,30 @@ void fv_decoder_state_map(fv_decoder_state *state,
 
 /* ---- attention -------------------------------------------------------------------- */
 
-static fv_tensor *attend(fv_ctx *ctx, const fv_seq2seq *m, const fv_memory *memory,
-                         fv_tensor *state, int64_t t, fv_tensor **weights)
+/* How step t attends: hard attention draws in training only. */
+static fv_attention describe(const fv_seq2seq_config *c, int64_t t, bool training)
 {
-    const fv_seq2seq_config *c = &m->cfg;
-    const int64_t n = fv_tensor_size(state, 0);
     fv_attention how;
     fv_attention_init(&how, sizeof how);
     how.score = c->score;
     how.normaliser = c->normaliser;
+    if (c->normaliser == FV_ATTENTION_HARD_SAMPLE && !training)
+        how.normaliser = FV_ATTENTION_HARD_ARGMAX;
     how.half_width = c->half_width;
     how.q_offset = t; /* local-m: the t-th target word looks around the t-th source word */
-    how.want_weights = weights != NULL;
+    return how;
+}
+
+/* The context of `state`; what the attention has to tell goes into *step. */
+static fv_tensor *attend(fv_ctx *ctx, const fv_seq2seq *m, const fv_memory *memory,
+                         fv_tensor *state, int64_t t, bool want_weights, bool training,
+                         fv_decoder_step *step)
+{
+    const fv_seq2seq_config *c = &m->cfg;
+    const bool hard = c->normaliser == FV_ATTENTION_HARD_SAMPLE;
+    const int64_t n = fv_tensor_size(state, 0), map[2] = {n, memory->positions};
+    fv_attention how = describe(c, t, training);
+    how.want_weights = want_weights && !hard;
     const fv_attention_input in = {
         .q = fv_reshape(ctx, state, 4, (int64_t[]){n, 1, 1, c->hidden}),
         .k = memory->k,
@@ -59,7 +71,16 @@ static fv_tensor *attend(fv_ctx *ctx, const fv_seq2seq *m, const fv_memory *memo
     fv_attention_result result;
     fv_tensor *context = fv_attention_run(ctx, &how, &in, &result);
     if (ctx->error != FV_OK) return ctx->invalid;
-    if (weights) *weights = fv_reshape(ctx, result.weights, 2, (int64_t[]){n, memory->positions});
+    if (want_weights) {
+        fv_tensor *weights =
+            hard ? fv_one_hot(ctx, result.choice, memory->positions, fv_tensor_dtype(context))
+                 : result.weights;
+        step->weights = fv_reshape(ctx, weights, 2, map);
+    }
+    if (hard && training) {
+        step->log_prob = fv_reshape(ctx, result.log_prob, 1, &n);
+        step->entropy = fv_reshape(ctx, result.entropy, 1, &n);
+    }
     return fv_reshape(ctx, context, 2, (int64_t[]){n, fv_seq2seq_memory_width(c)});
 }
 
@@ -95,14 +116,14 @@ fv_decoder_step fv_seq2seq_step(fv_ctx *ctx, const fv_seq2seq *m, const fv_memor
 {
     const fv_seq2seq_config *c = &m->cfg;
     fv_decoder_step step = {.readout = NULL};
-    fv_tensor **weights = want_weights && c->decoder != FV_DECODER_FIXED ? &step.weights : NULL;
     fv_tensor *extra = state->feed;
     if (c->decoder == FV_DECODER_SEARCH)
-        extra = step.context = attend(ctx, m, memory, state->h[c->layers - 1], t, weights);
+        extra = step.context =
+            attend(ctx, m, memory, state->h[c->layers - 1], t, want_weights, training, &step);
     if (c->decoder == FV_DECODER_FIXED) extra = step.context = memory->summary;
     step.state = run_cells(ctx, m, token_gates, extra, training, state);
     if (c->decoder == FV_DECODER_LUONG) {
-        step.context = attend(ctx, m, memory, step.state, t, weights);
+        step.context = attend(ctx, m, memory, step.state, t, want_weights, training, &step);
         step.readout = fv_seq2seq_read(ctx, m, step.state, step.context, NULL);
         if (state->feed) state->feed = step.readout;
     }

@@ -63,20 +63,12 @@ static fv_tensor *some_rows(fv_ctx *ctx, fv_tensor *t, int64_t n, fv_tensor *ind
     return index ? fv_index_select(ctx, t, 0, index) : fv_slice(ctx, t, 0, 0, n, 1);
 }
 
-/* Rows are selected from real tensors; lengths are exact as such. */
-static fv_tensor *some_lengths(fv_ctx *ctx, fv_tensor *lengths, int64_t n, fv_tensor *index)
-{
-    if (!index) return some_rows(ctx, lengths, n, NULL);
-    fv_tensor *real = some_rows(ctx, fv_cast(ctx, lengths, FV_F64), n, index);
-    return fv_cast(ctx, real, FV_I64);
-}
-
 fv_memory fv_memory_rows(fv_ctx *ctx, const fv_memory *memory, int64_t n, fv_tensor *index)
 {
     fv_memory out = {.positions = memory->positions};
     out.v = some_rows(ctx, memory->v, n, index);
     out.k = memory->k == memory->v ? out.v : some_rows(ctx, memory->k, n, index);
-    out.lengths = some_lengths(ctx, memory->lengths, n, index);
+    out.lengths = some_rows(ctx, memory->lengths, n, index);
     out.summary = some_rows(ctx, memory->summary, n, index);
     return out;
 }

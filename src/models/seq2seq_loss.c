@@ -16,10 +16,11 @@ typedef struct run {
     fv_packing source, target;
     int64_t *given, *wanted; /* [target.total]: tokens fed, tokens to come */
     fv_tensor **state, **context, **readout, **weights, **embedded; /* [target.steps] */
+    fv_tensor **log_prob, **entropy;                                /* likewise, hard attention */
     fv_tensor *all_embedded, *all_gates;                            /* of teacher-forced tokens */
 } run;
 
-enum { STEP_LISTS = 5 };
+enum { STEP_LISTS = 7 };
 
 /* ---- making ready ----------------------------------------------------------------- */
 
@@ -65,6 +66,8 @@ static fv_status begin(run *r)
     r->readout = r->context + steps;
     r->weights = r->readout + steps;
     r->embedded = r->weights + steps;
+    r->log_prob = r->embedded + steps;
+    r->entropy = r->log_prob + steps;
     fill_tokens(r);
     return FV_OK;
 }
@@ -154,6 +157,8 @@ static void run_steps(run *r)
         r->context[t] = step.context;
         r->readout[t] = step.readout;
         r->weights[t] = step.weights;
+        r->log_prob[t] = step.log_prob;
+        r->entropy[t] = step.entropy;
     }
 }
 
@@ -161,6 +166,31 @@ static fv_tensor *joined(const run *r, fv_tensor **list)
 {
     if (r->ctx->error != FV_OK) return r->ctx->invalid;
     return fv_concat(r->ctx, (int)r->target.steps, list, 0);
+}
+
+/* Adds what a choice of places has for a gradient: each is judged by the token it led to, against
+ * the average of the batch. The value of the loss stays what it is. */
+static fv_tensor *judge_choices(const run *r, fv_tensor *loss, fv_tensor *logits, fv_tensor *wanted)
+{
+    fv_ctx *ctx = r->ctx;
+    const fv_seq2seq_config *c = &r->m->cfg;
+    fv_no_grad_begin(ctx);
+    fv_tensor *token = fv_unsqueeze(ctx, wanted, -1);
+    fv_tensor *log_py = fv_gather(ctx, fv_log_softmax(ctx, logits, -1), 1, token);
+    log_py = fv_squeeze(ctx, log_py, -1);
+    fv_tensor *mean = fv_mean(ctx, log_py, 0, NULL, false);
+    fv_no_grad_end(ctx);
+    fv_baseline usual = {.decay = 1};
+    const fv_status status = fv_tensor_item(ctx, mean, &usual.value);
+    if (status != FV_OK) {
+        fv_poison_last(ctx, status);
+        return ctx->invalid;
+    }
+    fv_tensor *chosen = joined(r, r->log_prob), *entropy = joined(r, r->entropy);
+    fv_tensor *extra =
+        fv_reinforce(ctx, &usual, log_py, chosen, entropy, c->hard_reward, c->hard_entropy);
+    extra = fv_scale(ctx, extra, (double)r->target.total);
+    return fv_add(ctx, loss, fv_sub(ctx, extra, fv_detach(ctx, extra)));
 }
 
 static fv_tensor *loss_of(run *r)
@@ -176,8 +206,11 @@ static fv_tensor *loss_of(run *r)
     }
     if (r->teaching) o = fv_dropout(ctx, o, c->dropout);
     fv_tensor *wanted = fv_from_host(ctx, FV_I64, 1, &r->target.total, r->wanted);
-    return fv_cross_entropy(ctx, fv_seq2seq_logits(ctx, r->m, o), wanted, -1,
-                            r->teaching ? c->smoothing : 0.0, FV_REDUCTION_SUM);
+    fv_tensor *logits = fv_seq2seq_logits(ctx, r->m, o);
+    fv_tensor *loss = fv_cross_entropy(ctx, logits, wanted, -1, r->teaching ? c->smoothing : 0.0,
+                                       FV_REDUCTION_SUM);
+    const bool drawn = ctx->error == FV_OK && r->log_prob[0];
+    return drawn ? judge_choices(r, loss, logits, wanted) : loss;
 }
 
 fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *m, const fv_token_pairs *batch,

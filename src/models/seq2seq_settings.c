@@ -28,11 +28,13 @@ enum { WIDE = 1 << 24 };
     X(hidden, INT64, INT, "256", 1, WIDE, NULL, "units of the decoder")                            \
     X(score, CHOICE, CHOICE, "additive", 0, 0, "scaled|dot|general|additive|cosine|location",      \
       "how a query meets a key")                                                                   \
-    X(normaliser, NORMALISER, CHOICE, "softmax", 0, 0, "softmax|local-m|local-p",                  \
-      "over the whole source or a window")                                                         \
+    X(normaliser, NORMALISER, CHOICE, "softmax", 0, 0, "softmax|local-m|local-p|hard",             \
+      "over the whole source, a window, or one place")                                             \
     X(half_width, REAL, REAL, "10", 0.5, 1e6, NULL, "reach of a local window")                     \
     X(attention_width, INT64, INT, "128", 1, WIDE, NULL, "width of additive scores and local-p")   \
     X(most_source, INT64, INT, "128", 1, WIDE, NULL, "positions that the location score knows")    \
+    X(hard_reward, REAL, REAL, "1", 0, 1e6, NULL, "hard: weight of what a choice led to")          \
+    X(hard_entropy, REAL, REAL, "0.01", 0, 1e6, NULL, "hard: weight of the choices' entropy")      \
     X(input_feeding, BOOL, BOOL, "true", 0, 0, NULL, "luong: feed a readout to the next step")     \
     X(readout, CHOICE, CHOICE, "tanh", 0, 0, "tanh|maxout", "what the readout ends with")          \
     X(readout_width, INT64, INT, "128", 1, WIDE, NULL, "width of the readout")                     \
@@ -77,8 +79,9 @@ static const struct {
               {"end", AT(end)}};
 enum { COUNTS = (int)(sizeof counts / sizeof *counts) };
 
-static const fv_attention_normaliser normalisers[] = {FV_ATTENTION_SOFTMAX, FV_ATTENTION_LOCAL_M,
-                                                      FV_ATTENTION_LOCAL_P};
+static const fv_attention_normaliser normalisers[] = {
+    FV_ATTENTION_SOFTMAX, FV_ATTENTION_LOCAL_M, FV_ATTENTION_LOCAL_P, FV_ATTENTION_HARD_SAMPLE};
+enum { NORMALISERS = (int)(sizeof normalisers / sizeof *normalisers) };
 
 /* ---- one field --------------------------------------------------------------------- */
 
@@ -122,7 +125,7 @@ static int64_t get_integer(const fv_seq2seq_config *cfg, int i)
         memcpy(&flag, from, sizeof flag);
         return flag;
     case KEPT_NORMALISER:
-        for (int n = 0; n < 3; n++)
+        for (int n = 0; n < NORMALISERS; n++)
             if (normalisers[n] == cfg->normaliser) return n;
         return 0;
     default:
@@ -142,6 +145,14 @@ void fv_seq2seq_config_from(const fv_recipe *recipe, fv_seq2seq_config *cfg)
 /* ---- config.json ------------------------------------------------------------------- */
 
 static const char *short_name(int i) { return keys[i].name + sizeof PREFIX - 1; }
+
+/* Settings of hard attention are named by its models alone, so that folders of others stay as they
+ * were before there was any. */
+static bool applies(const fv_seq2seq_config *cfg, int i)
+{
+    const bool hard = strncmp(short_name(i), "hard_", 5) == 0;
+    return !hard || cfg->normaliser == FV_ATTENTION_HARD_SAMPLE;
+}
 
 static void write_field(fv_json_writer *w, const fv_seq2seq_config *cfg, int i)
 {
@@ -180,7 +191,7 @@ fv_status fv_seq2seq_config_save(fv_ctx *ctx, const fv_seq2seq_config *cfg, cons
         fv_json_int(&w, value);
     }
     for (int i = 0; i < KEYS; i++)
-        write_field(&w, cfg, i);
+        if (applies(cfg, i)) write_field(&w, cfg, i);
     fv_json_close(&w, '}');
     fv_json_raw(&w, "\n", 1);
     fv_status status = fv_json_end(&w);
@@ -193,6 +204,7 @@ static fv_status read_field(const fv_doc *doc, int i, fv_seq2seq_config *cfg)
 {
     const fv_key *key = &keys[i];
     const fv_value *value = fv_value_get(&doc->root, short_name(i));
+    if (!value && !applies(cfg, i)) return FV_OK;
     if (!value)
         return fv_doc_fail(doc, &doc->root, FV_ERR_FORMAT, "'%s' is missing", short_name(i));
     int64_t integer = 0;

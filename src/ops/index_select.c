@@ -17,7 +17,7 @@ static fv_status infer(fv_op_run *run)
 {
     const fv_axis_params *params = run->params;
     int axis;
-    FV_FORWARD(fv_need_real(run, X));
+    if (!run->in[X] || run->in[X]->dtype != FV_I64) FV_FORWARD(fv_need_real(run, X));
     FV_FORWARD(fv_need_dtype(run, INDEX, FV_I64));
     FV_FORWARD(fv_need_rank(run, INDEX, 1, 1));
     FV_FORWARD(fv_need_axis(run, X, params->axis, &axis));

@@ -2,6 +2,7 @@
 
 #include "fovea/autograd.h"
 #include "fovea/layers.h"
+#include "fovea/shapes.h"
 
 /* A draw of hard attention and the estimator of its gradient, with its moving baseline. */
 static bool estimator(fv_ctx *ctx, const void *unused)
@@ -88,7 +89,36 @@ static bool parts(fv_ctx *ctx, const void *unused)
     return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
 }
 
-const oom_file_scenario oom_layer_scenarios[] = {
-    {"estimator", estimator}, {"block", block_once}, {"layer parts", parts}};
+/* A vector in, a sequence out. */
+static bool one_to_many(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    fv_params *params = NULL;
+    fv_shape_config cfg;
+    fv_shape_config_init(&cfg, sizeof cfg, FV_SHAPE_ONE_TO_MANY);
+    fv_shape_net net;
+    fv_packing to = {.ctx = ctx};
+    const int64_t rows = 2, total = 5;
+    fv_scope_begin(ctx);
+    fv_status status = fv_params_create(ctx, &params);
+    if (status == FV_OK) status = fv_shape_create(params, "s", &cfg, &net);
+    if (status == FV_OK) status = fv_packing_make(ctx, rows, (int64_t[]){2, 3}, &to);
+    if (status == FV_OK) {
+        const fv_shape_input in = {.x = fv_full(ctx, FV_F32, 2, (int64_t[]){rows, 1}, 0.5),
+                                   .fed = fv_full(ctx, FV_F32, 2, (int64_t[]){total, 1}, 0.25),
+                                   .to = &to};
+        fv_tensor *y = fv_shape_run(ctx, &net, &in);
+        status = fv_backward(ctx, fv_sum(ctx, y, 0, NULL, false));
+    }
+    fv_packing_free(&to);
+    if (params) fv_params_destroy(&params);
+    fv_scope_end(ctx);
+    return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
+}
+
+const oom_file_scenario oom_layer_scenarios[] = {{"estimator", estimator},
+                                                 {"block", block_once},
+                                                 {"layer parts", parts},
+                                                 {"shape", one_to_many}};
 const int oom_layer_scenario_count =
     (int)(sizeof oom_layer_scenarios / sizeof *oom_layer_scenarios);
