@@ -330,14 +330,15 @@ static void long_k(void)
 }
 
 /* Strips of every height, thin ones first, over rows of B that are read where they lie (300 apart)
- * or, at 512, packed by the first strip; some columns are left over from the widest tile. */
+ * or, at 512, copied in short blocks of k; some columns are left over from the widest tile. */
 static void few_rows(void)
 {
-    for (int64_t m = 1; m <= 20; m++)
+    for (int64_t m = 1; m <= 24; m++)
         for (int far = 0; far < 2; far++) {
-            shape s = {.m = m, .n = 299, .k = 41, .pad = far ? 512 - 299 : 1};
+            shape s = {.m = m, .n = 299, .k = far ? 131 : 41, .pad = far ? 512 - 299 : 1};
             check_all(s, NULL, 1);
-            s.bias = s.residual = s.in_place = true;
+            s.accumulate = m % 2;
+            s.bias = s.residual = s.in_place = !s.accumulate;
             check_all(s, NULL, 1);
         }
     check_all((shape){.m = 8, .n = 75, .k = 2100, .pad = 512 - 75, .residual = true}, NULL, 1);

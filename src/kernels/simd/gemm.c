@@ -16,6 +16,7 @@ typedef struct job {
     float *c;
     const float *a, *b, *bias, *residual;
     float *scratch;
+    bool few; /* units of a whole panel go to gemm_few.c */
 } job;
 
 /* One unit: its part of C and where its operands lie. */
@@ -284,6 +285,57 @@ static void low_unit(const job *j, const unit *u)
     }
 }
 
+#if FV_SIMD_LEVEL == 2
+/* Whether gemm_few.c is the better way. A single strip reads B once; more rows than eight make up
+ * for reading it a line at a time, as long as the caches hold those lines until the next strip. */
+static bool is_few(const job *j)
+{
+    enum { FEW_ROWS = 8, IN_L1 = 8 * 1024 };
+    const fv_gemm *g = j->g;
+    if (j->plan.one_row || j->plan.a_rows || g->k == 0) return false;
+    const bool few = g->m > FV_GEMM_STRIP && g->m <= FEW_ROWS;
+    if (g->b_packed) return few && g->b_form == FV_WEIGHT_F32;
+    return g->b_col == 1 && g->k * g->n > IN_L1 &&
+           (few || (g->m <= FV_DIRECT_ROWS && fv_rows_collide(g->b_row)));
+}
+
+/* A panel of B; the last one of packed weights is padded, others must be whole. */
+static bool few_unit(const job *j, const unit *u)
+{
+    const fv_gemm *g = j->g;
+    if (u->cols < FV_GEMM_PANEL && !g->b_packed) return false;
+    const float *b = j->b + u->at.b + u->col * (g->b_packed ? g->k : 1);
+    FV_GEMM_NAME(few)
+    (&(fv_few){.rows = u->rows,
+               .cols = u->cols,
+               .k = g->k,
+               .a = j->a + u->at.a + u->row * g->a_row,
+               .a_row = g->a_row,
+               .a_col = g->a_col,
+               .b = b,
+               .b_row = g->b_packed ? FV_GEMM_PANEL : g->b_row,
+               .copy = j->plan.pack_b ? u->b_block : NULL,
+               .next = b + FV_GEMM_PANEL * (g->b_packed ? g->k : 1),
+               .c = j->c + u->at.c + u->row * g->c_row + u->col,
+               .c_row = g->c_row,
+               .accumulate = g->accumulate,
+               .finish = finish_at(j, u, 0, 0)});
+    return true;
+}
+#else
+static bool is_few(const job *j)
+{
+    (void)j;
+    return false;
+}
+static bool few_unit(const job *j, const unit *u)
+{
+    (void)j;
+    (void)u;
+    return false;
+}
+#endif
+
 static void units(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const job *j = arg;
@@ -298,6 +350,7 @@ static void units(const void *arg, int64_t begin, int64_t end, int thread)
             low_unit(j, &u);
             continue;
         }
+        if (j->few && few_unit(j, &u)) continue;
         int64_t k0 = 0;
         do {
             const int64_t depth = smaller(j->plan.depth, k - k0);
@@ -323,7 +376,14 @@ void FV_GEMM_NAME(gemm)(const fv_exec *exec, void *const *ptr, const void *args)
     if (g.k == 0) j.a = j.c;
     fv_gemm_make_plan(&g, exec->threads, &j.plan);
     if (j.plan.units <= 0) return;
-    if (g.b_col == 1 && g.m <= FV_DIRECT_ROWS && !fv_rows_collide(g.b_row)) j.plan.pack_b = false;
+    j.few = is_few(&j);
+    if (j.few) {
+        j.plan.panels = 1;
+        j.plan.column_units = (g.n + FV_GEMM_PANEL - 1) / FV_GEMM_PANEL;
+        j.plan.units = g.batch * j.plan.row_units * j.plan.column_units;
+    } else if (g.b_col == 1 && g.m <= FV_DIRECT_ROWS && !fv_rows_collide(g.b_row)) {
+        j.plan.pack_b = false;
+    }
     if (j.plan.serial)
         units(&j, 0, j.plan.units, 0);
     else

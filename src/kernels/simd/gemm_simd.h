@@ -5,6 +5,7 @@
  *   gemm.c         units, blocks and strips: who computes what
  *   gemm_tile.c    6 rows x a few vectors of C in registers: where the time goes
  *   gemm_wide.c    up to 3 rows x more vectors, for AVX2
+ *   gemm_few.c     up to 24 rows, B met in short blocks, for AVX2
  *   gemm_row.c     one row times a matrix
  *   gemm_low.c     weights of few bits: a few rows times a panel, and panels widened
  *   gemm_finish.c  act(sum + bias) + residual
@@ -77,9 +78,8 @@ enum { FV_DIRECT_ROWS = 24 };
 enum { FV_WIDE_ROWS = FV_SIMD_LEVEL == 3 ? 0 : 3, FV_WIDE_COLS = 32 };
 
 /* B's rows are far apart: no hardware prefetcher follows them. The distance, in rows, covers the
- * latency of L3. L2 is the goal where rows a power of two apart would push each other out of L1;
- * narrow tiles of other rows, which are met again by every strip, are asked for near and into L1.
- */
+ * latency of L3 and L2 is the goal; narrow tiles, whose rows are met again by every strip, are
+ * asked for near and into L1. */
 enum {
     FV_AHEAD = 24,
     FV_AHEAD_PACK = FV_SIMD_LEVEL == 3 ? 24 : 64,
@@ -118,6 +118,15 @@ static inline bool fv_rows_collide(int64_t b_row)
 #define FV_INSTANCE FV_INLINE
 #endif
 
+/* Asks for FV_GEMM_PANEL floats, neighbours together, and steps to the next row. */
+FV_INLINE const float *fv_ask(const float *row, int64_t row_floats)
+{
+    FV_UNROLL
+    for (int j = 0; j < FV_GEMM_PANEL; j += FV_LINE)
+        _mm_prefetch((const void *)(row + j), _MM_HINT_T1);
+    return row + row_floats;
+}
+
 /* One tile: c(i,j) = from(i,j) + sum over k of a(i,k) b(k,j), i < rows, j < cols. */
 typedef struct fv_tile {
     int64_t k;
@@ -129,7 +138,10 @@ typedef struct fv_tile {
     int64_t from_row;
     float *c;
     int64_t c_row;
-    float *packed; /* where tile_pack puts B, [k][FV_TILE_COLS]; wide_pack: several such panels */
+    float *packed;    /* where tile_pack puts B, [k][FV_TILE_COLS]; wide_pack: several such panels;
+                         panel_copy: [k][FV_GEMM_PANEL] */
+    const float *ask; /* what panel_ask and tile_panel ask for: k rows of FV_GEMM_PANEL floats */
+    int64_t ask_row;
 } fv_tile;
 
 /* rows 1..FV_GEMM_STRIP, cols 1..FV_TILE_COLS. */
@@ -143,6 +155,12 @@ void FV_GEMM_NAME(tile_pack)(const fv_tile *t);
 void FV_GEMM_NAME(wide)(const fv_tile *t, int rows);
 void FV_GEMM_NAME(wide_stream)(const fv_tile *t, int rows);
 void FV_GEMM_NAME(wide_pack)(const fv_tile *t, int rows);
+/* FV_GEMM_PANEL columns: of 1..FV_WIDE_ROWS rows, and of more up to FV_GEMM_STRIP. They may copy B
+ * to `packed`, or ask for what comes after it. */
+void FV_GEMM_NAME(panel_whole)(const fv_tile *t, int rows);
+void FV_GEMM_NAME(panel_copy)(const fv_tile *t, int rows);
+void FV_GEMM_NAME(panel_ask)(const fv_tile *t, int rows);
+void FV_GEMM_NAME(tile_panel)(const fv_tile *t, int rows, bool ask);
 
 /* What is done to sums: y = act(sum scale + bias) + residual. */
 typedef struct fv_finish {
@@ -154,6 +172,21 @@ typedef struct fv_finish {
 /* c may be sum, and residual may be c. */
 void FV_GEMM_NAME(finish)(const fv_finish *f, const float *sum, int64_t sum_row, float *c,
                           int64_t c_row, int64_t rows, int64_t cols);
+
+/* Up to FV_DIRECT_ROWS rows times a panel of a B that is packed or has contiguous rows. */
+typedef struct fv_few {
+    int64_t rows, cols, k; /* all FV_GEMM_PANEL columns of B can be read, `cols` are wanted */
+    const float *a, *b;
+    int64_t a_row, a_col, b_row;
+    const float *next; /* where the next unit of the caller begins */
+    float *copy; /* FV_GEMM_PANEL floats for each k up to FV_FEW_DEPTH; NULL: B serves as it lies */
+    float *c;
+    int64_t c_row;
+    bool accumulate;
+    fv_finish finish;
+} fv_few;
+
+void FV_GEMM_NAME(few)(const fv_few *f);
 
 /* Sums of one row over all k: sum(j) = sum over k of a(k) b(k,j), on top of what sum holds. B is
  * one packed panel (FV_GEMM_PANEL sums), or a matrix with contiguous rows (`cols` sums). */
