@@ -154,55 +154,6 @@ static void the_folder_translates(void)
 
 /* ---- files ------------------------------------------------------------------------ */
 
-static void write_text(const char *name, const char *text)
-{
-    file_write(folder_path(name), text, strlen(text));
-}
-
-static fv_status read_pairs(fv_translator *t, bool skip, fv_parallel_report *report)
-{
-    fv_parallel *pairs = NULL;
-    fv_parallel_config cfg;
-    fv_parallel_config_init(&cfg, sizeof cfg);
-    cfg.most_tokens = 6;
-    cfg.skip_invalid = skip;
-    CHECK_EQ(fv_parallel_create(t, &pairs), FV_OK);
-    const fv_status status =
-        fv_parallel_read(pairs, folder_path("x.txt"), folder_path("y.txt"), &cfg, report);
-    fv_parallel_destroy(&pairs);
-    return status;
-}
-
-static void bad_corpora_are_told(void)
-{
-    char folder[512];
-    snprintf(folder, sizeof folder, "%s", folder_sub("corpora"));
-    CHECK_EQ(train(folder, 1, 0), FV_OK);
-    fv_ctx *ctx = make_context(1);
-    fv_translator *t = NULL;
-    fv_parallel_report r;
-    CHECK_OK(ctx, fv_translator_load(ctx, folder, &t));
-    write_text("x.txt", "1 May\n\n1.2.03\n22222222\n");
-    write_text("y.txt", "1\n2\n\n3\n");
-    CHECK_OK(ctx, read_pairs(t, false, &r));
-    CHECK(r.pairs == 1 && r.empty == 2 && r.too_long == 1 && r.invalid == 0);
-    write_text("y.txt", "1\n2\n");
-    CHECK_EQ(read_pairs(t, false, &r), FV_ERR_FORMAT);
-    CHECK(strstr(fv_ctx_message(ctx), "has 4 lines") && strstr(fv_ctx_message(ctx), "has 2"));
-    write_text("x.txt", "1\n\xff\n3\n");
-    write_text("y.txt", "1\n2\n3\n");
-    CHECK_EQ(read_pairs(t, false, &r), FV_ERR_FORMAT);
-    CHECK(strstr(fv_ctx_message(ctx), "x.txt"));
-    CHECK_OK(ctx, read_pairs(t, true, &r));
-    CHECK(r.pairs == 2 && r.invalid == 1);
-    write_text("x.txt", "");
-    write_text("y.txt", "");
-    CHECK_OK(ctx, read_pairs(t, false, &r));
-    CHECK_EQ(r.pairs, 0);
-    fv_translator_destroy(&t);
-    fv_ctx_destroy(&ctx);
-}
-
 static fv_status start(fv_ctx *ctx, const char *key, const char *value)
 {
     fv_recipe *recipe = small_recipe(ctx);
@@ -234,7 +185,6 @@ int main(int argc, char **argv)
     folder_make();
     RUN(interruptions_change_no_bit);
     RUN(the_folder_translates);
-    RUN(bad_corpora_are_told);
     RUN(bad_recipes_are_told);
     folder_remove();
     return TEST_END();

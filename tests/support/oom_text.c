@@ -166,29 +166,6 @@ static bool sentence_pieces(fv_ctx *ctx, const void *unused)
     return ok;
 }
 
-static bool corpora(fv_ctx *ctx, const void *unused)
-{
-    (void)unused;
-    static const char json[] =
-        "{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},\"model\":{\"type\":"
-        "\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"line\":1}}}";
-    fv_tokenizer *tok = NULL;
-    fv_corpus *corpus = NULL;
-    fv_corpus_config cfg;
-    fv_corpus_config_init(&cfg, sizeof cfg);
-    cfg.max_examples = 20;
-    bool ok = fv_tokenizer_parse(ctx, "t", json, sizeof json - 1, &tok) == FV_OK;
-    if (ok) {
-        const char *paths[] = {test_path("data/text/make_lines.py"),
-                               test_path("data/text/make_lines.py")};
-        const fv_tokenizer *tokenizers[] = {tok, tok};
-        ok = fv_corpus_load(ctx, paths, tokenizers, 2, &cfg, &corpus) == FV_OK;
-    }
-    fv_corpus_destroy(&corpus);
-    fv_tokenizer_destroy(&tok);
-    return ok;
-}
-
 /* Fails for want of memory or does all of it; what is written by then stays whole. */
 static bool made_sets(fv_ctx *ctx, const void *unused)
 {
@@ -217,14 +194,9 @@ static bool made_sets(fv_ctx *ctx, const void *unused)
 }
 
 const oom_file_scenario oom_text_scenarios[] = {
-    {"normal forms", normalize},
-    {"scores", score},
-    {"gzip lines", gzip_lines},
-    {"xz lines", xz_lines},
-    {"tokenizers", tokenizers},
-    {"word pieces", word_pieces},
-    {"sentence pieces", sentence_pieces},
-    {"corpora", corpora},
-    {"made sets", made_sets},
+    {"normal forms", normalize},          {"scores", score},
+    {"gzip lines", gzip_lines},           {"xz lines", xz_lines},
+    {"tokenizers", tokenizers},           {"word pieces", word_pieces},
+    {"sentence pieces", sentence_pieces}, {"made sets", made_sets},
 };
 const int oom_text_scenario_count = (int)(sizeof oom_text_scenarios / sizeof *oom_text_scenarios);
