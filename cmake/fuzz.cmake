@@ -4,7 +4,7 @@
 option(FV_FUZZ "Build the libFuzzer targets (clang)" OFF)
 
 set(FV_FUZZ_TARGETS json toml safetensors npy tokenizer sentencepiece text config)
-set(FV_FUZZ_SHARED fuzz/fuzz.c fuzz/tokens.c tests/support/files.c)
+set(FV_FUZZ_SHARED fuzz/fuzz.c fuzz/tokens.c tests/support/files.c tests/support/tree.c)
 
 function(fovea_fuzz_target name)
   target_include_directories(${name} PRIVATE src include tests fuzz)

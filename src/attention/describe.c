@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "attention/attention.h"
+#include "base/config.h"
 
 void fv_attention_init(fv_attention *how, size_t struct_size)
 {
@@ -12,9 +13,7 @@ void fv_attention_init(fv_attention *how, size_t struct_size)
                                    .strength = 1,
                                    .left = -1,
                                    .right = -1};
-    const size_t n = struct_size < sizeof defaults ? struct_size : sizeof defaults;
-    memset(how, 0, struct_size);
-    memcpy(how, &defaults, n);
+    fv_config_fill(how, struct_size, &defaults, sizeof defaults);
 }
 
 const char *fv_attention_path_name(fv_attention_path path)

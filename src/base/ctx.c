@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/config.h"
+
 static void set_message(fv_ctx *ctx, const char *fmt, va_list ap)
 {
     vsnprintf(ctx->message, sizeof ctx->message, fmt, ap);
@@ -93,16 +95,12 @@ void fv_limits_init(fv_limits *limits, size_t struct_size)
         .line_bytes = 16u << 20,
         .vocabulary = 1u << 20,
     };
-    size_t n = struct_size < sizeof defaults ? struct_size : sizeof defaults;
-    memset(limits, 0, struct_size);
-    memcpy(limits, &defaults, n);
+    fv_config_fill(limits, struct_size, &defaults, sizeof defaults);
 }
 
 void fv_ctx_config_init(fv_ctx_config *cfg, size_t struct_size)
 {
     fv_ctx_config defaults = {.struct_size = struct_size, .log_level = FV_LOG_INFO};
     fv_limits_init(&defaults.limits, sizeof defaults.limits);
-    size_t n = struct_size < sizeof defaults ? struct_size : sizeof defaults;
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, n);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }

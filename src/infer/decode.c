@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/config.h"
 #include "fovea/autograd.h"
 #include "infer/outputs.h"
 
@@ -16,8 +17,7 @@ void fv_decode_config_init(fv_decode_config *cfg, size_t struct_size)
                                        .forced_first = -1,
                                        .forced_last = -1,
                                        .repetition_penalty = 1};
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static fv_status check(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/config.h"
 #include "kernels/level.h"
 
 void fv_attn_init(fv_attn *a, size_t struct_size)
@@ -23,9 +24,7 @@ void fv_attn_init(fv_attn *a, size_t struct_size)
         .left = -1,
         .right = -1,
     };
-    size_t n = struct_size < sizeof defaults ? struct_size : sizeof defaults;
-    memset(a, 0, struct_size);
-    memcpy(a, &defaults, n);
+    fv_config_fill(a, struct_size, &defaults, sizeof defaults);
 }
 
 static fv_attn_layout dense(int64_t heads, int64_t rows, int64_t width)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/config.h"
 
 /* Documents packed in one row are one sequence here. */
 static int64_t sequences(const fv_attn *a) { return a->packed ? 1 : a->batch; }
@@ -17,8 +18,7 @@ void fv_attn_window_init(const fv_attn *a, fv_attn_window *w, size_t struct_size
                           .rows = a->n_q,
                           .cols = a->n_k};
     fv_attn_window_dense(&all);
-    memset(w, 0, struct_size);
-    memcpy(w, &all, struct_size < sizeof all ? struct_size : sizeof all);
+    fv_config_fill(w, struct_size, &all, sizeof all);
 }
 
 void fv_attn_window_dense(fv_attn_window *w)

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/config.h"
 #include "look/text.h"
 
 void fv_look_options_init(fv_look_options *options, size_t struct_size)
 {
     const fv_look_options defaults = {.struct_size = struct_size, .colours = FV_COLOURS_BLUES};
-    memset(options, 0, struct_size);
-    memcpy(options, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(options, struct_size, &defaults, sizeof defaults);
 }
 
 fv_status fv_look_take_options(fv_ctx *ctx, const fv_look_options *options, fv_look_options *full)

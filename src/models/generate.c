@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/config.h"
 #include "models/generate.h"
 #include "models/transformer_cache.h"
 
@@ -32,8 +33,7 @@ void fv_generate_config_init(fv_generate_config *cfg, size_t struct_size,
     fv_generate_config made = {.struct_size = struct_size};
     fv_decode_config_init(&made.decode, sizeof made.decode);
     if (wishes) take_wishes(&made, wishes);
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &made, struct_size < sizeof made ? struct_size : sizeof made);
+    fv_config_fill(cfg, struct_size, &made, sizeof made);
 }
 
 /* ---- the stepper ------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "nn/weights.h"
 
 void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size)
@@ -31,8 +32,7 @@ void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size)
         .readout = FV_READOUT_TANH,
         .readout_width = 128,
     };
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 /* ---- checks ----------------------------------------------------------------------- */

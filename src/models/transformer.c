@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/config.h"
+
 /* ---- settings ---------------------------------------------------------------------- */
 
 /* The paper's base model. */
@@ -139,8 +141,7 @@ void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size, 
     made.family = family;
     fv_rotary_config_init(&made.rotary, sizeof made.rotary, 0);
     if ((unsigned)family < FV_FAMILY_COUNT && settings[family]) settings[family](&made);
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &made, struct_size < sizeof made ? struct_size : sizeof made);
+    fv_config_fill(cfg, struct_size, &made, sizeof made);
 }
 
 static void complete(fv_transformer_config *c)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "models/translate.h"
 
 void fv_translate_config_init(fv_translate_config *cfg, size_t struct_size)
@@ -11,8 +12,7 @@ void fv_translate_config_init(fv_translate_config *cfg, size_t struct_size)
     fv_translate_config defaults = {
         .struct_size = struct_size, .length_ratio = 2, .length_extra = 10, .batch = 64};
     fv_decode_config_init(&defaults.decode, sizeof defaults.decode);
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 /* A source while it waits. */

@@ -2,6 +2,7 @@
  * beside a residual path, normalised before or after. */
 #include <string.h>
 
+#include "base/config.h"
 #include "fovea/layers.h"
 #include "nn/weights.h"
 #include "tensor/tensor.h"
@@ -12,8 +13,7 @@ void fv_block_config_init(fv_block_config *cfg, size_t struct_size, int64_t widt
     fv_heads_config_init(&defaults.self, sizeof defaults.self, width, heads);
     fv_heads_config_init(&defaults.cross, sizeof defaults.cross, width, 0);
     fv_feed_forward_config_init(&defaults.ff, sizeof defaults.ff, width);
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static fv_status create_norm(fv_params *params, const char *prefix, const char *name, int64_t width,

@@ -1,6 +1,7 @@
 /* The position-wise network: the same for every vector, which it sees alone. */
 #include <string.h>
 
+#include "base/config.h"
 #include "fovea/layers.h"
 #include "nn/weights.h"
 #include "tensor/tensor.h"
@@ -12,8 +13,7 @@ void fv_feed_forward_config_init(fv_feed_forward_config *cfg, size_t struct_size
                                              .hidden = width <= INT64_MAX / 4 ? 4 * width : 0,
                                              .act = FV_ACT_GELU,
                                              .bias = true};
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 fv_status fv_feed_forward_create(fv_params *params, const char *prefix,

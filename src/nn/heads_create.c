@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/config.h"
 #include "nn/heads.h"
 #include "nn/weights.h"
 #include "tensor/tensor.h"
@@ -14,8 +15,7 @@ void fv_heads_config_init(fv_heads_config *cfg, size_t struct_size, int64_t widt
                                 .bias_out = true};
     fv_attention_init(&defaults.attention, sizeof defaults.attention);
     fv_rotary_config_init(&defaults.rotary, sizeof defaults.rotary, 0);
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 void fv_heads_sizes(const fv_heads_config *cfg, int64_t size[3])

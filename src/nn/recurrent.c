@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "base/ctx.h"
 #include "fovea/ops.h"
 #include "nn/weights.h"
@@ -14,8 +15,7 @@ void fv_rnn_config_init(fv_rnn_config *cfg, size_t struct_size)
 {
     const fv_rnn_config defaults = {
         .struct_size = struct_size, .cell = FV_CELL_GRU, .input = 1, .hidden = 1, .layers = 1};
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 /* ---- parameters ------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attention/host.h"
+#include "base/config.h"
 #include "fovea/positions.h"
 #include "tensor/tensor.h"
 
@@ -13,8 +14,7 @@ void fv_rotary_config_init(fv_rotary_config *cfg, size_t struct_size, int64_t wi
                                        .base = 10000,
                                        .pairs = FV_PAIRS_HALVES,
                                        .stretch = 1};
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static fv_status check(fv_ctx *ctx, const fv_rotary_config *cfg)

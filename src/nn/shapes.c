@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/config.h"
 #include "base/ctx.h"
 #include "fovea/ops.h"
 #include "nn/weights.h"
@@ -32,8 +33,7 @@ void fv_shape_config_init(fv_shape_config *cfg, size_t struct_size, fv_shape_kin
                                       .fed = 1,
                                       .output = 1,
                                       .pool = FV_POOL_LAST};
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 /* ---- parameters ------------------------------------------------------------------- */

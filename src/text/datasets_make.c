@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "io/file.h"
 #include "io/json_write.h"
 #include "io/sha256.h"
@@ -59,8 +60,7 @@ void fv_made_config_init(fv_made_config *cfg, size_t struct_size)
 {
     const fv_made_config defaults = {
         .struct_size = struct_size, .pairs = 10000, .held_out = 1000, .length = 10, .seed = 1};
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 /* ---- the rule ---------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/config.h"
 #include "io/sort.h"
 #include "io/utf8.h"
 #include "text/bpe_learn.h"
@@ -38,9 +39,7 @@ void fv_token_learner_config_init(fv_token_learner_config *cfg, size_t struct_si
         .min_count = kind == FV_LEARN_CHARS || kind == FV_LEARN_WORDS ? 1 : 2,
         .specials = {"<pad>", "<s>", "</s>", "<unk>"},
     };
-    size_t n = struct_size < sizeof defaults ? struct_size : sizeof defaults;
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, n);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static bool is_listed(const fv_token_learner *t, const char *token)

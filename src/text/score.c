@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/config.h"
 #include "base/rng.h"
 #include "io/sort.h"
 #include "io/utf8.h"
@@ -18,9 +19,7 @@ void fv_score_config_init(fv_score_config *cfg, size_t struct_size, fv_score_met
                                       .char_order = 6,
                                       .beta = 2,
                                       .seed = 12345};
-    size_t n = struct_size < sizeof defaults ? struct_size : sizeof defaults;
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, n);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static const fv_score_kind *kind_of(const fv_scorer *scorer)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/config.h"
 #include "base/ctx.h"
 #include "base/rng.h"
 
@@ -31,8 +32,7 @@ void fv_batches_config_init(fv_batches_config *cfg, size_t struct_size)
 {
     const fv_batches_config defaults = {
         .struct_size = struct_size, .tokens = 4096, .pool = 100, .shuffle = true};
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 /* ---- making ----------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/config.h"
 #include "fovea/autograd.h"
 #include "fovea/ops.h"
 #include "train/log.h"
@@ -48,8 +49,7 @@ void fv_train_config_init(fv_train_config *cfg, size_t struct_size)
         .lower_is_better = true,
     };
     fv_optim_config_init(&defaults.optim, sizeof defaults.optim, FV_OPTIM_ADAMW);
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 fv_status fv_trainer_create(fv_params *params, const fv_task *task, const fv_train_config *cfg,

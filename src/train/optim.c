@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "kernels/optim.h"
 #include "train/params.h"
 
@@ -47,9 +48,7 @@ void fv_optim_config_init(fv_optim_config *cfg, size_t struct_size, fv_optim_kin
         .weight_decay = kind == FV_OPTIM_ADAMW ? 0.01 : 0.0,
         .max_skipped = 10,
     };
-    size_t n = struct_size < sizeof defaults ? struct_size : sizeof defaults;
-    memset(cfg, 0, struct_size);
-    memcpy(cfg, &defaults, n);
+    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static fv_status check_config(fv_ctx *ctx, const fv_optim_config *cfg)

@@ -32,7 +32,7 @@ void tree_write(fv_json_writer *w, const fv_value *v)
     case FV_KIND_OBJECT:
         fv_json_open(w, '{');
         for (uint32_t i = 0; i < v->count; i++) {
-            fv_json_key(w, v->as.members[i].key);
+            fv_json_key_n(w, v->as.members[i].key, v->as.members[i].key_bytes);
             tree_write(w, &v->as.members[i].value);
         }
         fv_json_close(w, '}');

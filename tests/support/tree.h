@@ -5,7 +5,7 @@
 #include "io/json_write.h"
 #include "io/value.h"
 
-/* Infinities and NaN, which TOML has, as strings. Tests nest a few levels only. */
+/* Infinities and NaN, which TOML has, as strings. Depth is bounded by fv_limits.json_depth. */
 void tree_write(fv_json_writer *w, const fv_value *v);
 
 #endif
