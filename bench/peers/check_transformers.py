@@ -1,0 +1,157 @@
+"""Random models of Hugging Face transformers in many forms: fovea opens their folders and gives the
+same logits; transformers opens what fovea saved, misses nothing, and gives them too.
+
+    python bench/peers/check_transformers.py BUILD      # the folder with fovea and examples/
+
+Needs torch and transformers. Prints the largest difference as a share of the largest logit, and
+fails above 2e-5."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import transformers as hf
+
+BOUND = 2e-5
+SIZES = dict(
+    hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, vocab_size=101
+)
+LLAMA3 = dict(
+    rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+    original_max_position_embeddings=16,
+)
+GPT2 = dict(
+    vocab_size=101, n_embd=48, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=2
+)
+T5 = dict(
+    vocab_size=101, d_model=48, d_kv=12, d_ff=64, num_layers=2, num_heads=4,
+    decoder_start_token_id=0,
+)
+MARIAN = dict(
+    vocab_size=101, d_model=48, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4,
+    decoder_attention_heads=6, encoder_ffn_dim=64, decoder_ffn_dim=70, pad_token_id=3,
+    eos_token_id=2, decoder_start_token_id=3,
+)
+
+MODELS = {
+    "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config(**GPT2)),
+    "gpt2, other widths, untied": (
+        hf.GPT2LMHeadModel,
+        hf.GPT2Config(**GPT2, n_inner=100, activation_function="relu", tie_word_embeddings=False),
+    ),
+    "gpt2, unscaled": (hf.GPT2LMHeadModel, hf.GPT2Config(**GPT2, scale_attn_weights=False)),
+    "bert, masked words": (hf.BertForMaskedLM, hf.BertConfig(**SIZES)),
+    "bert, pretraining": (hf.BertForPreTraining, hf.BertConfig(**SIZES)),
+    "bert, classes": (hf.BertForSequenceClassification, hf.BertConfig(**SIZES, num_labels=7)),
+    "bert, classes of tokens": (
+        hf.BertForTokenClassification,
+        hf.BertConfig(**SIZES, num_labels=5, hidden_act="gelu_new"),
+    ),
+    "llama": (hf.LlamaForCausalLM, hf.LlamaConfig(**SIZES)),
+    "llama 3, tied, biases": (
+        hf.LlamaForCausalLM,
+        hf.LlamaConfig(
+            **SIZES, num_key_value_heads=1, head_dim=8, tie_word_embeddings=True,
+            attention_bias=True, mlp_bias=True, max_position_embeddings=256,
+            rope_parameters=LLAMA3,
+        ),
+    ),
+    "llama, stretched": (
+        hf.LlamaForCausalLM,
+        hf.LlamaConfig(
+            **SIZES, rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=4.0)
+        ),
+    ),
+    "t5": (hf.T5ForConditionalGeneration, hf.T5Config(**T5)),
+    "t5 1.1": (
+        hf.T5ForConditionalGeneration,
+        hf.T5Config(
+            **T5, num_decoder_layers=3, feed_forward_proj="gated-gelu", tie_word_embeddings=False
+        ),
+    ),
+    "marian": (hf.MarianMTModel, hf.MarianConfig(**MARIAN)),
+    "marian, two vocabularies": (
+        hf.MarianMTModel,
+        hf.MarianConfig(
+            **MARIAN, decoder_vocab_size=90, share_encoder_decoder_embeddings=False,
+            tie_word_embeddings=False, activation_function="relu",
+        ),
+    ),
+}
+
+
+def disturb(model):
+    """Moves every weight, so that none is 0 or 1; sinusoids are not kept in folders and stay."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "embed_positions" not in name:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+
+
+def logits(model, batch):
+    with torch.no_grad():
+        out = model.eval()(**batch)
+    return out.logits if hasattr(out, "logits") else out.prediction_logits
+
+
+def run_fovea(build, folder, batch, at):
+    """Our logits for the same batch."""
+    command = [build / "fovea", "run", folder, "--logits", at / "logits.npy"]
+    options = {"input_ids": "ids", "attention_mask": "mask", "decoder_input_ids": "decoder-ids"}
+    for name, tensor in batch.items():
+        np.save(at / f"{name}.npy", tensor.numpy())
+        command += ["--" + options[name], at / f"{name}.npy"]
+    subprocess.run(command, check=True)
+    return torch.tensor(np.load(at / "logits.npy"))
+
+
+def check(build, kind, config, at):
+    """The shares by which ours, and those of the copy that we saved, are off."""
+    theirs, copy = at / "theirs", at / "copy"
+    copy.mkdir()
+    model = kind(config)
+    disturb(model)
+    model.save_pretrained(theirs)
+    model = kind.from_pretrained(theirs)
+    batch = {"input_ids": torch.randint(4, 90, (3, 40))}
+    batch["attention_mask"] = (torch.arange(40) < torch.tensor([[40], [30], [11]])).long()
+    if config.is_encoder_decoder:
+        batch["decoder_input_ids"] = torch.randint(4, 90, (3, 9))
+    expected = logits(model, batch)
+    ours = run_fovea(build, theirs, batch, at)
+    seen = torch.ones(expected.shape[:-1], dtype=torch.bool)
+    if expected.shape[1] == 40:  # what padding says is nobody's business
+        seen = batch["attention_mask"].bool()
+    subprocess.run(
+        [build / "examples" / "model_folder", theirs, copy], check=True, stdout=subprocess.DEVNULL
+    )
+    again, loading = kind.from_pretrained(copy, output_loading_info=True)
+    if any(loading.values()):
+        raise SystemExit(f"the copy does not fit: {loading}")
+    back = logits(again, batch)
+    largest = expected.abs().max()
+    return [((x - expected)[seen].abs().max() / largest).item() for x in (ours, back)]
+
+
+def main():
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    build = pathlib.Path(sys.argv[1]).resolve()
+    hf.logging.set_verbosity_error()
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    worst = 0.0
+    print(f"transformers {hf.__version__}, torch {torch.__version__}")
+    for name, (kind, config) in MODELS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            shares = check(build, kind, config, pathlib.Path(folder))
+        worst = max(worst, *shares)
+        print(f"{name:28} ours {shares[0]:.1e}   saved by us {shares[1]:.1e}")
+    if not worst <= BOUND:
+        raise SystemExit(f"off by {worst:.1e}, more than {BOUND:.0e}")
+
+
+if __name__ == "__main__":
+    main()
