@@ -1,0 +1,75 @@
+/*
+ * A Transformer's settings as keys of a recipe. Whatever a recipe leaves at its fallback is as the
+ * family has it, so a written-back recipe means the same as the one it came from.
+ */
+#include <math.h>
+#include <stddef.h>
+
+#include "fovea/transformer.h"
+
+#define AT(member) offsetof(fv_transformer_config, member)
+
+/* What stands for "as the family has it". */
+enum { AS_FAMILY = -1 };
+#define WIDE 16777216.0
+
+static const fv_key keys[] = {
+    {"transformer.family", FV_KEY_CHOICE, "marian", 0, 0, "fovea|gpt2|bert|marian|t5|llama",
+     "whose names and config.json the folder has; what is -1 or family below is as there"},
+    {"transformer.width", FV_KEY_INT, "-1", -1, WIDE, NULL, "of a token's vector"},
+    {"transformer.encoder_layers", FV_KEY_INT, "-1", -1, 1000, NULL, "blocks that read the source"},
+    {"transformer.decoder_layers", FV_KEY_INT, "-1", -1, 1000, NULL, "blocks that write"},
+    {"transformer.heads", FV_KEY_INT, "-1", -1, 65536, NULL, "of each attention"},
+    {"transformer.kv_heads", FV_KEY_INT, "-1", -1, 65536, NULL, "keys and values in groups"},
+    {"transformer.hidden", FV_KEY_INT, "-1", -1, WIDE, NULL, "units of the feed-forward layers"},
+    {"transformer.length", FV_KEY_INT, "-1", -1, WIDE, NULL, "longest sequence"},
+    {"transformer.act", FV_KEY_CHOICE, "family", 0, 0, "family|relu|gelu|gelu_tanh|silu",
+     "of the feed-forward layers"},
+    {"transformer.order", FV_KEY_CHOICE, "family", 0, 0, "family|pre|post",
+     "norms before a layer or behind its residual sum"},
+    {"transformer.dropout", FV_KEY_REAL, "-1", -1, 0.99, NULL, "of embeddings and results"},
+    {"transformer.attention_dropout", FV_KEY_REAL, "-1", -1, 0.99, NULL, "of the weights"},
+    {"transformer.hidden_dropout", FV_KEY_REAL, "-1", -1, 0.99, NULL, "of the hidden units"},
+    {"transformer.start_deviation", FV_KEY_REAL, "-1", -1, 10, NULL,
+     "of weights at first; 0: Xavier's rule"},
+    {"transformer.smoothing", FV_KEY_REAL, "-1", -1, 0.99, NULL,
+     "label smoothing of the training loss"},
+};
+
+static const struct {
+    const char *name;
+    size_t at;
+} sizes[] = {{"transformer.width", AT(width)},
+             {"transformer.encoder_layers", AT(encoder_layers)},
+             {"transformer.decoder_layers", AT(decoder_layers)},
+             {"transformer.heads", AT(heads)},
+             {"transformer.kv_heads", AT(kv_heads)},
+             {"transformer.hidden", AT(hidden)},
+             {"transformer.length", AT(most_positions)}},
+  rates[] = {{"transformer.dropout", AT(dropout)},
+             {"transformer.attention_dropout", AT(attention_dropout)},
+             {"transformer.hidden_dropout", AT(hidden_dropout)},
+             {"transformer.start_deviation", AT(start_deviation)},
+             {"transformer.smoothing", AT(smoothing)}};
+
+fv_key_table fv_transformer_keys(void) { return (fv_key_table){keys, sizeof keys / sizeof *keys}; }
+
+void fv_transformer_config_from(const fv_recipe *recipe, fv_transformer_config *cfg)
+{
+    static const fv_act acts[] = {FV_ACT_NONE, FV_ACT_RELU, FV_ACT_GELU, FV_ACT_GELU_TANH,
+                                  FV_ACT_SILU};
+    fv_transformer_config_init(cfg, sizeof *cfg,
+                               (fv_family)fv_recipe_choice(recipe, "transformer.family"));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int64_t value = fv_recipe_int(recipe, sizes[i].name);
+        if (value != AS_FAMILY) *(int64_t *)(void *)((char *)cfg + sizes[i].at) = value;
+    }
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        const double value = fv_recipe_real(recipe, rates[i].name);
+        if (value >= 0) *(double *)(void *)((char *)cfg + rates[i].at) = value;
+    }
+    const int act = fv_recipe_choice(recipe, "transformer.act"),
+              order = fv_recipe_choice(recipe, "transformer.order");
+    if (act > 0) cfg->act = acts[act];
+    if (order > 0) cfg->post = order == 2;
+}
