@@ -9,7 +9,8 @@
 static const help_row sections[] = {
     {"data", "What is learnt from, and what the model is judged by while it learns"},
     {"tokens", "How texts are taken apart; learnt from the training texts on the first start"},
-    {"model", "Encoder, attention and decoder"},
+    {"model", "Which family; a recurrent encoder, attention and decoder"},
+    {"transformer", "Transformers, where model.kind asks for one"},
     {"train", "The loop: updates, batches, rates, states"},
     {"eval", "Validation: how the held-out texts are translated and scored"},
     {NULL, NULL},

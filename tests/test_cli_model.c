@@ -77,7 +77,7 @@ static void every_key_is_explained(void)
     program_run("help recipe");
     expect(0, "\n[train]  The loop", "");
     expect(0, "\n  lr                learning rate at its highest [0.001]\n", NULL);
-    CHECK_EQ(count_of(program.out, "\n["), 5);
+    CHECK_EQ(count_of(program.out, "\n["), 6);
     program_run("help recipe --markdown");
     expect(0, "\n### [model]\n", "");
     expect(0, "\n| `cell` | \"rnn\", \"gru\", \"lstm\" | `\"gru\"` |", NULL);

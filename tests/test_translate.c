@@ -5,12 +5,14 @@
 #include "fovea/translate_train.h"
 
 #include "fovea/dates.h"
+#include "fovea/model.h"
 #include "support/files.h"
 #include "support/test.h"
 
 enum { STEPS = 24 };
 
 static volatile int cancelled;
+static const char *kind = "recurrent"; /* of the models that are trained */
 
 static fv_ctx *make_context(int threads)
 {
@@ -35,11 +37,23 @@ static fv_recipe *small_recipe(fv_ctx *ctx)
         {"train.warmup", "5"},         {"train.clip", "1"},         {"train.batch_tokens", "250"},
         {"train.accumulate", "2"},     {"train.sampling", "0.2"},   {"train.eval_every", "8"},
         {"train.save_every", "6"},     {"train.log_every", "4"},    {"train.seed", "3"}};
-    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_train_keys()};
+    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_transformer_keys(),
+                                   fv_train_keys()};
     fv_recipe *recipe = NULL;
-    CHECK_OK(ctx, fv_recipe_create(ctx, tables, 3, &recipe));
+    CHECK_OK(ctx, fv_recipe_create(ctx, tables, 4, &recipe));
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         CHECK_OK(ctx, fv_recipe_set(recipe, values[i][0], values[i][1]));
+    static const char *const others[][2] = {{"transformer.width", "8"},
+                                            {"transformer.heads", "2"},
+                                            {"transformer.encoder_layers", "2"},
+                                            {"transformer.decoder_layers", "2"},
+                                            {"transformer.hidden", "12"},
+                                            {"transformer.dropout", "0.1"},
+                                            {"train.sampling", "0"},
+                                            {"tokens.joint", "true"},
+                                            {"model.kind", "transformer"}};
+    for (size_t i = 0; kind[0] == 't' && i < sizeof others / sizeof *others; i++)
+        CHECK_OK(ctx, fv_recipe_set(recipe, others[i][0], others[i][1]));
     return recipe;
 }
 
@@ -90,11 +104,18 @@ static bool same_state(const char *a, const char *b)
     return same;
 }
 
+static const char *folder_of(const char *name)
+{
+    char both[64];
+    snprintf(both, sizeof both, "%s-%s", kind, name);
+    return folder_sub(both);
+}
+
 static void interruptions_change_no_bit(void)
 {
     char whole[512], pieces[512];
-    snprintf(whole, sizeof whole, "%s", folder_sub("whole"));
-    snprintf(pieces, sizeof pieces, "%s", folder_sub("pieces"));
+    snprintf(whole, sizeof whole, "%s", folder_of("whole"));
+    snprintf(pieces, sizeof pieces, "%s", folder_of("pieces"));
     CHECK_EQ(train(whole, 1, 0), FV_OK);
     CHECK_EQ(train(pieces, 2, 5), FV_ERR_CANCELLED);
     CHECK_EQ(train(pieces, 4, 17), FV_ERR_CANCELLED);
@@ -102,10 +123,29 @@ static void interruptions_change_no_bit(void)
     CHECK(same_state(whole, pieces));
 }
 
+/* What the search says a text is worth is what the loss says. */
+static void check_log_prob(fv_translator *t, fv_string source, const fv_translation *found)
+{
+    fv_ctx *ctx = fv_translator_context(t);
+    const fv_pair_model *model = fv_translator_model(t);
+    const int64_t first = 0;
+    fv_parallel *pairs = NULL;
+    fv_token_pairs batch;
+    double loss = 0;
+    CHECK_OK(ctx, fv_parallel_create(t, &pairs));
+    CHECK_OK(ctx, fv_parallel_add(pairs, source, (fv_string){found->text, strlen(found->text)}));
+    CHECK_OK(ctx, fv_parallel_pick(pairs, 1, &first, &batch));
+    fv_scope_begin(ctx);
+    CHECK_OK(ctx, fv_tensor_item(ctx, model->loss(ctx, model->self, &batch, NULL), &loss));
+    fv_scope_end(ctx);
+    CHECK_NEAR(loss, -found->log_prob, 1e-4 * loss);
+    fv_parallel_destroy(&pairs);
+}
+
 static void the_folder_translates(void)
 {
     char folder[512];
-    snprintf(folder, sizeof folder, "%s", folder_sub("used"));
+    snprintf(folder, sizeof folder, "%s", folder_of("used"));
     CHECK_EQ(train(folder, 2, 0), FV_OK);
     fv_ctx *ctx = make_context(1);
     fv_translator *t = NULL;
@@ -142,6 +182,9 @@ static void the_folder_translates(void)
             sum += (double)first->weights[r * first->source_count + c];
         CHECK_NEAR(sum, 1, 1e-5);
     }
+    for (int n = 0; n < 2; n++)
+        if (fv_translations_get(all, 0, n)->ended)
+            check_log_prob(t, sources[0], fv_translations_get(all, 0, n));
     fv_translations_free(&all);
     CHECK_OK(ctx, fv_translate_given(t, sources[0], (fv_string){"1979-05-03", 10}, &all));
     CHECK_EQ(fv_translations_get(all, 0, 0)->target_count, 10);
@@ -150,6 +193,20 @@ static void the_folder_translates(void)
     CHECK_EQ(fv_translate(t, 1, &(fv_string){"\xff", 1}, NULL, &all), FV_ERR_FORMAT);
     fv_translator_destroy(&t);
     fv_ctx_destroy(&ctx);
+}
+
+static void transformers_do_the_same(void)
+{
+    kind = "transformer";
+    interruptions_change_no_bit();
+    the_folder_translates();
+    fv_ctx *ctx = make_context(1);
+    fv_model *model = NULL; /* the folder is that of a Marian model */
+    CHECK_OK(ctx, fv_model_open(ctx, folder_path("transformer-used"), &model));
+    CHECK(model && fv_model_transformer(model));
+    fv_model_close(&model);
+    fv_ctx_destroy(&ctx);
+    kind = "recurrent";
 }
 
 /* ---- files ------------------------------------------------------------------------ */
@@ -171,6 +228,10 @@ static void bad_recipes_are_told(void)
     fv_ctx *ctx = make_context(1);
     CHECK_EQ(start(ctx, "data.made", "none"), FV_ERR_ARGUMENT);
     CHECK(strstr(fv_ctx_message(ctx), "data.train_source"));
+    CHECK_EQ(start(ctx, "transformer.family", "gpt2"), FV_OK); /* not asked for */
+    kind = "transformer";
+    CHECK_EQ(start(ctx, "transformer.family", "gpt2"), FV_ERR_ARGUMENT);
+    kind = "recurrent";
     CHECK_EQ(start(ctx, "model.score", "dot"), FV_ERR_ARGUMENT);
     CHECK(strstr(fv_ctx_message(ctx), "equal widths"));
     fv_translator *t = NULL;
@@ -185,6 +246,7 @@ int main(int argc, char **argv)
     folder_make();
     RUN(interruptions_change_no_bit);
     RUN(the_folder_translates);
+    RUN(transformers_do_the_same);
     RUN(bad_recipes_are_told);
     folder_remove();
     return TEST_END();

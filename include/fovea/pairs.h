@@ -39,12 +39,12 @@ typedef struct fv_pair_model {
     fv_tensor *(*loss)(fv_ctx *ctx, void *self, const fv_token_pairs *batch,
                        const fv_teaching *teaching);
     /* The attention of given targets [count, most target tokens + 1, most source tokens]: rows of
-     * target steps, columns of source tokens; 0 past an end. Models without one poison. */
+     * target steps, columns of source tokens; 0 past an end. NULL: the model has none. */
     fv_tensor *(*align)(fv_ctx *ctx, void *self, const fv_token_pairs *batch);
     /* Reads the sources and makes a stepper over them, which lives until the next call. */
     fv_status (*stepper)(void *self, const fv_token_pairs *sources, fv_stepper *out);
-    /* Writes config.json. */
-    fv_status (*save)(fv_ctx *ctx, const void *self, const char *path);
+    /* Writes config.json, and what else says what the model is, into a folder. */
+    fv_status (*save)(fv_ctx *ctx, const void *self, const char *folder);
     void (*destroy)(void *self);
 } fv_pair_model;
 

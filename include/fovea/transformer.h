@@ -40,6 +40,7 @@
 
 #include "fovea/layers.h"
 #include "fovea/pairs.h"
+#include "fovea/recipe.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -127,6 +128,11 @@ typedef struct fv_transformer_config {
  */
 FV_API void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size,
                                        fv_family family);
+
+/* The settings as keys of a recipe, "transformer.width" and so on, and back. What a recipe leaves
+ * at its fallback is as the family's usual model has it. */
+FV_API fv_key_table fv_transformer_keys(void);
+FV_API void fv_transformer_config_from(const fv_recipe *recipe, fv_transformer_config *cfg);
 
 typedef struct fv_transformer fv_transformer;
 
@@ -253,6 +259,10 @@ FV_API fv_tensor *fv_transformer_word_loss(fv_ctx *ctx, const fv_transformer *mo
                                            const fv_sequences *sequences, const fv_rows *rows,
                                            fv_tensor *states, const int64_t *const *wanted,
                                            const fv_pass *pass);
+
+/* A model with both sides as translators know it: takes the model over. Fails: ARGUMENT (a side or
+ * the start or end token is missing), MEMORY; the model stays the caller's then. */
+FV_API FV_MUST_USE fv_status fv_transformer_pairs(fv_transformer *model, fv_pair_model *out);
 
 #ifdef __cplusplus
 }

@@ -10,14 +10,16 @@
  *     fv_translations_free(&out);
  *     fv_translator_destroy(&t);
  *
- * A folder holds config.json (fv_seq2seq_config_save), model.safetensors, source_tokenizer.json and
- * target_tokenizer.json.
+ * A folder holds config.json, model.safetensors, and source_tokenizer.json and
+ * target_tokenizer.json, or tokenizer.json where both sides share one. The model is recurrent
+ * (fovea/seq2seq.h) or a Transformer (fovea/transformer.h), which transformers opens too.
  */
 #ifndef FOVEA_TRANSLATE_H
 #define FOVEA_TRANSLATE_H
 
 #include "fovea/seq2seq.h"
 #include "fovea/tokenizer.h"
+#include "fovea/transformer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +37,12 @@ typedef struct fv_translator fv_translator;
 FV_API FV_MUST_USE fv_status fv_translator_create(fv_ctx *ctx, const fv_seq2seq_config *cfg,
                                                   fv_tokenizer *source, fv_tokenizer *target,
                                                   fv_translator **out);
+/* The same with a Transformer. Two tokenizers mean two embeddings. */
+FV_API FV_MUST_USE fv_status fv_translator_create_transformer(fv_ctx *ctx,
+                                                              const fv_transformer_config *cfg,
+                                                              fv_tokenizer *source,
+                                                              fv_tokenizer *target,
+                                                              fv_translator **out);
 /* Fails: IO, FORMAT, LIMIT, MEMORY, UNSUPPORTED; the message names the file. */
 FV_API FV_MUST_USE fv_status fv_translator_load(fv_ctx *ctx, const char *folder,
                                                 fv_translator **out);

@@ -9,6 +9,7 @@
 #include "io/json.h"
 #include "models/hf_generation.h"
 #include "models/hf_weights.h"
+#include "models/translate.h"
 
 #define RECURRENT "fovea-seq2seq"
 
@@ -23,8 +24,7 @@ struct fv_model {
 
 /* ---- opening -------------------------------------------------------------------------- */
 
-/* Whether the folder is one of the recurrent translators. */
-static fv_status is_recurrent(fv_ctx *ctx, const char *path, bool *out)
+fv_status fv_model_is_recurrent(fv_ctx *ctx, const char *path, bool *out)
 {
     fv_doc *doc = NULL;
     const char *type = "";
@@ -66,7 +66,7 @@ static fv_status open_any(fv_model *m, const char *folder, bool map)
     char config[FV_PATH_BYTES];
     bool recurrent = false;
     FV_FORWARD(fv_path_join(m->ctx, config, folder, "config.json"));
-    FV_FORWARD(is_recurrent(m->ctx, config, &recurrent));
+    FV_FORWARD(fv_model_is_recurrent(m->ctx, config, &recurrent));
     return recurrent ? fv_translator_load(m->ctx, folder, &m->translator)
                      : open_transformer(m, folder, config, map);
 }

@@ -1,6 +1,7 @@
 /* Pairs of token sequences, and the recurrent models behind the interface of all models of them. */
 #include "fovea/pairs.h"
 
+#include "io/file.h"
 #include "models/seq2seq.h"
 
 int64_t fv_token_pairs_tokens(const fv_token_pairs *batch)
@@ -27,8 +28,10 @@ static fv_status stepper(void *self, const fv_token_pairs *sources, fv_stepper *
     return fv_seq2seq_stepper(self, sources, out);
 }
 
-static fv_status save(fv_ctx *ctx, const void *self, const char *path)
+static fv_status save(fv_ctx *ctx, const void *self, const char *folder)
 {
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_path_join(ctx, path, folder, "config.json"));
     return fv_seq2seq_config_save(ctx, fv_seq2seq_settings(self), path);
 }
 
@@ -40,9 +43,10 @@ static void destroy(void *self)
 
 fv_pair_model fv_seq2seq_pairs(fv_seq2seq *model)
 {
+    const bool attends = fv_seq2seq_settings(model)->decoder != FV_DECODER_FIXED;
     return (fv_pair_model){.self = model,
                            .loss = loss,
-                           .align = align,
+                           .align = attends ? align : NULL,
                            .stepper = stepper,
                            .save = save,
                            .destroy = destroy};

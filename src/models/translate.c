@@ -37,23 +37,57 @@ typedef struct job {
     int64_t count; /* sources with tokens */
 } job;
 
+/* The attention over one target. */
+static fv_status align(fv_translator *t, const fv_token_pairs *pair, fv_arena *room, float **out)
+{
+    fv_ctx *ctx = t->ctx;
+    FV_RETURN_IF(!t->model.align, ctx, FV_ERR_ARGUMENT, "the model has no attention to show");
+    const size_t cells = (size_t)((pair->target_length[0] + 1) * pair->source_length[0]);
+    *out = fv_arena_array(room, cells, sizeof **out);
+    FV_RETURN_IF(!*out, ctx, FV_ERR_MEMORY, "no memory for an alignment");
+    fv_scope_begin(ctx);
+    fv_tensor *weights = t->model.align(ctx, t->model.self, pair);
+    fv_status status = fv_tensor_read(ctx, weights, *out, cells * sizeof **out);
+    fv_scope_end(ctx);
+    return status;
+}
+
 /* ---- one batch --------------------------------------------------------------------- */
+
+/* Models that do not tell their attention step by step are asked for it afterwards. */
+static fv_status attention_of(job *j, const waiting *w, const fv_output *o,
+                              fv_translation_parts *parts)
+{
+    const bool wanted = j->cfg->decode.want_weights || j->cfg->replace_unknown;
+    if (!wanted || o->weights || !j->t->model.align) return FV_OK;
+    const fv_token_pairs pair = {.count = 1,
+                                 .source = (const int64_t *const[]){w->tokens},
+                                 .source_length = &w->count,
+                                 .target = (const int64_t *const[]){o->tokens},
+                                 .target_length = &o->count};
+    float *weights = NULL;
+    FV_FORWARD(align(j->t, &pair, &j->room, &weights));
+    parts->weights = weights;
+    parts->positions = w->count;
+    return FV_OK;
+}
 
 static fv_status store(job *j, const waiting *w, const fv_outputs *outputs, int64_t row)
 {
     for (int n = 0; n < j->all->nbest; n++) {
         const fv_output *o = fv_outputs_get(outputs, row, n);
         if (!o) break;
-        const fv_translation_parts parts = {.source = w->tokens,
-                                            .source_count = w->count,
-                                            .target = o->tokens,
-                                            .target_count = o->count,
-                                            .weights = o->weights,
-                                            .positions = o->positions,
-                                            .ended = o->ended,
-                                            .replace_unknown = j->cfg->replace_unknown,
-                                            .score = o->score,
-                                            .log_prob = o->log_prob};
+        fv_translation_parts parts = {.source = w->tokens,
+                                      .source_count = w->count,
+                                      .target = o->tokens,
+                                      .target_count = o->count,
+                                      .weights = o->weights,
+                                      .positions = o->positions,
+                                      .ended = o->ended,
+                                      .replace_unknown = j->cfg->replace_unknown,
+                                      .score = o->score,
+                                      .log_prob = o->log_prob};
+        FV_FORWARD(attention_of(j, w, o, &parts));
         FV_FORWARD(fv_translations_put(j->t, j->all, w->number, &parts));
     }
     return FV_OK;
@@ -141,19 +175,6 @@ fv_status fv_translate(fv_translator *t, int64_t count, const fv_string *sources
 }
 
 /* ---- a given target ---------------------------------------------------------------- */
-
-static fv_status align(fv_translator *t, const fv_token_pairs *pair, fv_arena *room, float **out)
-{
-    fv_ctx *ctx = t->ctx;
-    const size_t cells = (size_t)((pair->target_length[0] + 1) * pair->source_length[0]);
-    *out = fv_arena_array(room, cells, sizeof **out);
-    FV_RETURN_IF(!*out, ctx, FV_ERR_MEMORY, "no memory for an alignment");
-    fv_scope_begin(ctx);
-    fv_tensor *weights = t->model.align(ctx, t->model.self, pair);
-    fv_status status = fv_tensor_read(ctx, weights, *out, cells * sizeof **out);
-    fv_scope_end(ctx);
-    return status;
-}
 
 static fv_status given(fv_translator *t, fv_string source, fv_string target, fv_translations *all)
 {

@@ -24,6 +24,12 @@ struct fv_translations {
     int *filled;          /* [count] */
 };
 
+/* Those of a folder; one for both sides where it has one. */
+fv_status fv_translator_load_tokenizers(fv_ctx *ctx, const char *folder, fv_tokenizer **source,
+                                        fv_tokenizer **target);
+/* Whether a config.json is that of a recurrent model. Fails: IO, FORMAT, MEMORY. */
+fv_status fv_model_is_recurrent(fv_ctx *ctx, const char *path, bool *out);
+
 /* Tokens of a text in `arena`. Fails: FORMAT, MEMORY, STATE. */
 fv_status fv_translator_encode(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
                                int64_t **tokens, int64_t *count);

@@ -1,9 +1,14 @@
 /* A translator in memory and in its folder. */
 #include <string.h>
 
+#include "fovea/model.h"
 #include "fovea/train.h"
 #include "io/file.h"
 #include "models/translate.h"
+
+#define SOURCE "source_tokenizer.json"
+#define TARGET "target_tokenizer.json"
+#define SHARED "tokenizer.json" /* of both sides */
 
 static fv_status special(fv_ctx *ctx, const fv_tokenizer *tok, const char *token, int64_t *out)
 {
@@ -13,32 +18,49 @@ static fv_status special(fv_ctx *ctx, const fv_tokenizer *tok, const char *token
     return FV_OK;
 }
 
-/* Sizes and marks that follow from the tokenizers. */
-static fv_status fit_settings(fv_ctx *ctx, const fv_tokenizer *source, const fv_tokenizer *target,
-                              fv_seq2seq_config *cfg)
-{
-    cfg->source_tokens = (int64_t)fv_tokenizer_size(source);
-    cfg->target_tokens = (int64_t)fv_tokenizer_size(target);
-    FV_FORWARD(special(ctx, target, "<s>", &cfg->start));
-    return special(ctx, target, "</s>", &cfg->end);
-}
+/* ---- making --------------------------------------------------------------------------- */
 
-static fv_status build(fv_translator *t, const fv_seq2seq_config *settings)
+static fv_status recurrent(fv_translator *t, const fv_seq2seq_config *settings)
 {
-    fv_ctx *ctx = t->ctx;
     fv_seq2seq_config cfg = *settings;
-    FV_FORWARD(fit_settings(ctx, t->source, t->target, &cfg));
-    t->unknown = fv_tokenizer_id(t->target, "<unk>", 5);
-    FV_FORWARD(fv_params_create(ctx, &t->params));
     fv_seq2seq *model = NULL;
+    cfg.source_tokens = (int64_t)fv_tokenizer_size(t->source);
+    cfg.target_tokens = (int64_t)fv_tokenizer_size(t->target);
+    FV_FORWARD(special(t->ctx, t->target, "<s>", &cfg.start));
+    FV_FORWARD(special(t->ctx, t->target, "</s>", &cfg.end));
     FV_FORWARD(fv_seq2seq_create(t->params, &cfg, &model));
     t->model = fv_seq2seq_pairs(model);
+    return FV_OK;
+}
+
+static fv_status transformer(fv_translator *t, const fv_transformer_config *settings)
+{
+    fv_transformer_config cfg = *settings;
+    fv_transformer *model = NULL;
+    cfg.vocabulary = (int64_t)fv_tokenizer_size(t->source);
+    cfg.target_vocabulary = t->target == t->source ? 0 : (int64_t)fv_tokenizer_size(t->target);
+    FV_FORWARD(special(t->ctx, t->target, "<s>", &cfg.start));
+    FV_FORWARD(special(t->ctx, t->target, "</s>", &cfg.end));
+    cfg.pad = fv_tokenizer_id(t->target, "<pad>", 5);
+    FV_FORWARD(fv_transformer_create(t->params, &cfg, &model));
+    const fv_status status = fv_transformer_pairs(model, &t->model);
+    if (status != FV_OK) fv_transformer_destroy(&model);
+    return status;
+}
+
+/* Exactly one of the settings is given. */
+static fv_status build(fv_translator *t, const fv_seq2seq_config *s, const fv_transformer_config *x)
+{
+    fv_ctx *ctx = t->ctx;
+    t->unknown = fv_tokenizer_id(t->target, "<unk>", 5);
+    FV_FORWARD(fv_params_create(ctx, &t->params));
+    FV_FORWARD(s ? recurrent(t, s) : transformer(t, x));
     FV_FORWARD(fv_encoder_create(ctx, t->source, &t->source_encoder));
     return fv_encoder_create(ctx, t->target, &t->target_encoder);
 }
 
-fv_status fv_translator_create(fv_ctx *ctx, const fv_seq2seq_config *cfg, fv_tokenizer *source,
-                               fv_tokenizer *target, fv_translator **out)
+static fv_status create(fv_ctx *ctx, const fv_seq2seq_config *s, const fv_transformer_config *x,
+                        fv_tokenizer *source, fv_tokenizer *target, fv_translator **out)
 {
     fv_translator *t = fv_mem_zalloc(&ctx->mem, sizeof *t);
     if (!t) {
@@ -49,12 +71,25 @@ fv_status fv_translator_create(fv_ctx *ctx, const fv_seq2seq_config *cfg, fv_tok
     t->ctx = ctx;
     t->source = source;
     t->target = target;
-    const fv_status status = build(t, cfg);
+    const fv_status status = build(t, s, x);
     if (status == FV_OK)
         *out = t;
     else
         fv_translator_destroy(&t);
     return status;
+}
+
+fv_status fv_translator_create(fv_ctx *ctx, const fv_seq2seq_config *cfg, fv_tokenizer *source,
+                               fv_tokenizer *target, fv_translator **out)
+{
+    return create(ctx, cfg, NULL, source, target, out);
+}
+
+fv_status fv_translator_create_transformer(fv_ctx *ctx, const fv_transformer_config *cfg,
+                                           fv_tokenizer *source, fv_tokenizer *target,
+                                           fv_translator **out)
+{
+    return create(ctx, NULL, cfg, source, target, out);
 }
 
 void fv_translator_destroy(fv_translator **translator)
@@ -76,51 +111,77 @@ void fv_translator_destroy(fv_translator **translator)
 fv_status fv_translator_save_settings(fv_translator *t, const char *folder)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(t->ctx, path, folder, "config.json"));
-    FV_FORWARD(t->model.save(t->ctx, t->model.self, path));
-    FV_FORWARD(fv_path_join(t->ctx, path, folder, "source_tokenizer.json"));
+    FV_FORWARD(t->model.save(t->ctx, t->model.self, folder));
+    const bool joint = t->source == t->target;
+    FV_FORWARD(fv_path_join(t->ctx, path, folder, joint ? SHARED : SOURCE));
     FV_FORWARD(fv_tokenizer_save(t->ctx, t->source, path));
-    FV_FORWARD(fv_path_join(t->ctx, path, folder, "target_tokenizer.json"));
+    if (joint) return FV_OK;
+    FV_FORWARD(fv_path_join(t->ctx, path, folder, TARGET));
     return fv_tokenizer_save(t->ctx, t->target, path);
 }
 
-static fv_status load_tokenizers(fv_ctx *ctx, const char *folder, fv_tokenizer **source,
-                                 fv_tokenizer **target)
+fv_status fv_translator_load_tokenizers(fv_ctx *ctx, const char *folder, fv_tokenizer **source,
+                                        fv_tokenizer **target)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(ctx, path, folder, "source_tokenizer.json"));
+    FV_FORWARD(fv_path_join(ctx, path, folder, SOURCE));
+    if (!fv_file_exists(ctx, path)) {
+        FV_FORWARD(fv_path_join(ctx, path, folder, SHARED));
+        FV_FORWARD(fv_tokenizer_load(ctx, path, source));
+        *target = *source;
+        return FV_OK;
+    }
     FV_FORWARD(fv_tokenizer_load(ctx, path, source));
-    fv_status status = fv_path_join(ctx, path, folder, "target_tokenizer.json");
+    fv_status status = fv_path_join(ctx, path, folder, TARGET);
     if (status == FV_OK) status = fv_tokenizer_load(ctx, path, target);
     if (status != FV_OK) fv_tokenizer_destroy(source);
     return status;
 }
 
 /* A model's vocabularies against the tokenizers beside it. */
-static fv_status check_sizes(const fv_translator *t, const char *folder,
-                             const fv_seq2seq_config *cfg)
+static fv_status check_sizes(const fv_translator *t, const char *folder, int64_t source,
+                             int64_t target)
 {
-    const int64_t source = (int64_t)fv_tokenizer_size(t->source),
-                  target = (int64_t)fv_tokenizer_size(t->target);
-    FV_RETURN_IF(source != cfg->source_tokens || target != cfg->target_tokens, t->ctx,
-                 FV_ERR_FORMAT,
+    const int64_t has_source = (int64_t)fv_tokenizer_size(t->source),
+                  has_target = (int64_t)fv_tokenizer_size(t->target);
+    FV_RETURN_IF(source != has_source || target != has_target, t->ctx, FV_ERR_FORMAT,
                  "%.100s: config.json says %lld and %lld tokens, the tokenizers have %lld and %lld",
-                 folder, (long long)cfg->source_tokens, (long long)cfg->target_tokens,
-                 (long long)source, (long long)target);
+                 folder, (long long)source, (long long)target, (long long)has_source,
+                 (long long)has_target);
     return FV_OK;
+}
+
+static fv_status load_recurrent(fv_ctx *ctx, const char *folder, const char *config,
+                                fv_translator **out)
+{
+    fv_seq2seq_config cfg;
+    fv_tokenizer *source = NULL, *target = NULL;
+    FV_FORWARD(fv_seq2seq_config_load(ctx, config, &cfg));
+    FV_FORWARD(fv_translator_load_tokenizers(ctx, folder, &source, &target));
+    FV_FORWARD(fv_translator_create(ctx, &cfg, source, target, out));
+    return check_sizes(*out, folder, cfg.source_tokens, cfg.target_tokens);
+}
+
+static fv_status load_transformer(fv_ctx *ctx, const char *folder, const char *config,
+                                  fv_translator **out)
+{
+    fv_transformer_config cfg;
+    fv_tokenizer *source = NULL, *target = NULL;
+    FV_FORWARD(fv_transformer_config_load(ctx, config, &cfg));
+    FV_FORWARD(fv_translator_load_tokenizers(ctx, folder, &source, &target));
+    FV_FORWARD(fv_translator_create_transformer(ctx, &cfg, source, target, out));
+    return check_sizes(*out, folder, cfg.vocabulary,
+                       cfg.target_vocabulary ? cfg.target_vocabulary : cfg.vocabulary);
 }
 
 fv_status fv_translator_load(fv_ctx *ctx, const char *folder, fv_translator **out)
 {
     char path[FV_PATH_BYTES];
-    fv_seq2seq_config cfg;
-    fv_tokenizer *source = NULL, *target = NULL;
+    bool recurrent_one = false;
     fv_translator *t = NULL;
     FV_FORWARD(fv_path_join(ctx, path, folder, "config.json"));
-    FV_FORWARD(fv_seq2seq_config_load(ctx, path, &cfg));
-    FV_FORWARD(load_tokenizers(ctx, folder, &source, &target));
-    FV_FORWARD(fv_translator_create(ctx, &cfg, source, target, &t));
-    fv_status status = check_sizes(t, folder, &cfg);
+    FV_FORWARD(fv_model_is_recurrent(ctx, path, &recurrent_one));
+    fv_status status = (recurrent_one ? load_recurrent : load_transformer)(ctx, folder, path, &t);
     if (status == FV_OK) status = fv_path_join(ctx, path, folder, "model.safetensors");
     if (status == FV_OK) status = fv_params_load(t->params, path);
     if (status == FV_OK)

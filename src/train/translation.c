@@ -16,6 +16,8 @@ static const fv_key keys[] = {
     {"data.most_tokens", FV_KEY_INT, "100", 0, 1e9, NULL,
      "training pairs with a longer side are left out; 0: none"},
     {"data.skip_invalid", FV_KEY_BOOL, "false", 0, 0, NULL, "leave out lines that are not UTF-8"},
+    {"model.kind", FV_KEY_CHOICE, "recurrent", 0, 0, "recurrent|transformer",
+     "which family: the keys of [model] or those of [transformer] count"},
     {"tokens.kind", FV_KEY_CHOICE, "bpe", 0, 0, "char|word|bpe|bytes|metaspace",
      "how texts are cut into tokens"},
     {"tokens.vocabulary", FV_KEY_INT, "8000", 8, 1e7, NULL, "most tokens of a side"},
@@ -153,11 +155,16 @@ static fv_status check_files(const fv_translation_run *run)
 
 static fv_status make_translator(fv_translation_run *run)
 {
-    fv_seq2seq_config cfg;
     fv_tokenizer *source = NULL, *target = NULL;
+    FV_FORWARD(fv_translation_tokenizers(run, &source, &target));
+    if (fv_recipe_choice(run->recipe, "model.kind") == 1) {
+        fv_transformer_config cfg;
+        fv_transformer_config_from(run->recipe, &cfg);
+        return fv_translator_create_transformer(run->ctx, &cfg, source, target, &run->translator);
+    }
+    fv_seq2seq_config cfg;
     fv_seq2seq_config_init(&cfg, sizeof cfg);
     fv_seq2seq_config_from(run->recipe, &cfg);
-    FV_FORWARD(fv_translation_tokenizers(run, &source, &target));
     return fv_translator_create(run->ctx, &cfg, source, target, &run->translator);
 }
 

@@ -3,7 +3,7 @@
 
 #include "fovea/corpus.h"
 #include "io/file.h"
-#include "train/state.h"
+#include "models/translate.h"
 #include "train/translation.h"
 
 /* ---- learning ----------------------------------------------------------------------- */
@@ -84,13 +84,12 @@ static fv_status learn_both(const fv_translation_run *run, fv_tokenizer **source
 fv_status fv_translation_tokenizers(const fv_translation_run *run, fv_tokenizer **source,
                                     fv_tokenizer **target)
 {
-    char first[FV_PATH_BYTES], second[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(run->ctx, first, run->folder, "source_tokenizer.json"));
-    FV_FORWARD(fv_path_join(run->ctx, second, run->folder, "target_tokenizer.json"));
-    if (!fv_file_exists(run->ctx, first) || !fv_file_exists(run->ctx, second))
-        return learn_both(run, source, target);
-    FV_FORWARD(fv_tokenizer_load(run->ctx, first, source));
-    fv_status status = fv_tokenizer_load(run->ctx, second, target);
-    if (status != FV_OK) fv_tokenizer_destroy(source);
-    return status;
+    static const char *const names[] = {"tokenizer.json", "target_tokenizer.json"};
+    for (int i = 0; i < 2; i++) {
+        char path[FV_PATH_BYTES];
+        FV_FORWARD(fv_path_join(run->ctx, path, run->folder, names[i]));
+        if (fv_file_exists(run->ctx, path))
+            return fv_translator_load_tokenizers(run->ctx, run->folder, source, target);
+    }
+    return learn_both(run, source, target);
 }
