@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "help.h"
@@ -16,10 +17,18 @@
 volatile int cli_cancelled;
 
 /* The first signal asks the verb to finish in order, the second ends the program at once. */
+/* The first signal asks for an orderly end, a second one ends at once. One that comes with the
+ * first is the same wish: timeout(1) signals the process and then its whole group. */
 static void on_signal(int signal_number)
 {
+    static volatile sig_atomic_t first; /* in tenths of a second, to fit the type */
+    struct timespec now;
     (void)signal_number;
-    if (cli_cancelled) _exit(CLI_INTERRUPTED);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const sig_atomic_t tenths =
+        (sig_atomic_t)(now.tv_sec % 100000000 * 10 + now.tv_nsec / 100000000);
+    if (cli_cancelled && (tenths < first || tenths - first >= 5)) _exit(CLI_INTERRUPTED);
+    if (!cli_cancelled) first = tenths;
     cli_cancelled = 1;
 }
 

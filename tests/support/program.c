@@ -181,7 +181,9 @@ void program_start(const char *fmt, ...)
 
 void program_signal(int signal_number)
 {
-    if (running.child > 0) kill(running.child, signal_number);
+    /* Twice at one time, as timeout(1) does: that is one wish to end. */
+    for (int i = 0; i < 2 && running.child > 0; i++)
+        kill(running.child, signal_number);
 }
 
 void program_sleep(double milliseconds)
