@@ -3,6 +3,7 @@
 
 #include "fovea/npy.h"
 #include "input.h"
+#include "look_model.h"
 #include "model.h"
 #include "output.h"
 
@@ -37,18 +38,19 @@ static fv_status show(fv_ctx *ctx, const cli_call *call, const fv_translation *t
     return cli_show_alignment(ctx, t, t->text, path);
 }
 
-static int run(const cli_call *call)
+static int look_at_translator(const cli_call *call, fv_ctx *ctx, fv_translator *t)
 {
-    int code = CLI_FAILED;
-    fv_ctx *ctx = cli_context(call, 0, &code);
-    if (!ctx) return code;
-    fv_translator *t = NULL;
     fv_translations *out = NULL;
+    fv_status status = FV_OK;
+    int code = CLI_DONE;
+    if (call->word_count != 2) {
+        cli_error("look: --ids is for Transformers");
+        return CLI_USAGE;
+    }
     const fv_string source = string_of(call->words[1]);
-    fv_status status = fv_translator_load(ctx, call->words[0], &t);
-    if (status == FV_OK && cli_given(call, "target")) {
+    if (cli_given(call, "target")) {
         status = fv_translate_given(t, source, string_of(cli_text(call, "target")), &out);
-    } else if (status == FV_OK) {
+    } else {
         fv_translate_config how;
         fv_translate_config_init(&how, sizeof how);
         how.decode.beam = (int)cli_int(call, "beam");
@@ -65,12 +67,29 @@ static int run(const cli_call *call)
             code = CLI_MISSING;
         }
     }
+    if (status != FV_OK) code = cli_library_error("look", ctx, status);
+    fv_translations_free(&out);
+    return code;
+}
+
+static int run(const cli_call *call)
+{
+    int code = CLI_FAILED;
+    if (call->word_count < 2 && !cli_given(call, "ids")) {
+        cli_error("look: MODEL SOURCE is missing: a folder and a text, or a folder and --ids");
+        return CLI_USAGE;
+    }
+    fv_ctx *ctx = cli_context(call, 0, &code);
+    if (!ctx) return code;
+    fv_model *model = NULL;
+    const fv_status status = fv_model_map(ctx, call->words[0], &model);
     if (status != FV_OK)
         code = cli_library_error("look", ctx, status);
-    else if (code != CLI_MISSING)
-        code = CLI_DONE;
-    fv_translations_free(&out);
-    fv_translator_destroy(&t);
+    else if (fv_model_translator(model))
+        code = look_at_translator(call, ctx, fv_model_translator(model));
+    else
+        code = cli_look_model(call, ctx, model);
+    fv_model_close(&model);
     fv_ctx_destroy(&ctx);
     return code;
 }
@@ -93,6 +112,49 @@ static const cli_option options[] = {
      .metavar = "N",
      .help = "prefixes kept in the search"},
     {.name = "pharaoh", .type = CLI_FLAG, .help = "print the alignment as pairs, source-target"},
+    {.name = "at",
+     .type = CLI_CHOICE,
+     .fallback = "auto",
+     .choices = "auto|encoder|decoder|cross",
+     .metavar = "SIDE",
+     .help = "Transformers: which attention; auto is cross where there is one"},
+    {.name = "layer",
+     .letter = 'l',
+     .type = CLI_INT,
+     .least = 0,
+     .most = 100000,
+     .metavar = "N",
+     .help = "of this layer alone, from 0; one map needs one: the last"},
+    {.name = "head",
+     .type = CLI_INT,
+     .least = 0,
+     .most = 100000,
+     .metavar = "N",
+     .help = "of this head alone, from 0"},
+    {.name = "links", .type = CLI_FLAG, .help = "lines between words instead of maps"},
+    {.name = "rollout",
+     .type = CLI_FLAG,
+     .help = "what reaches the last layer, through all of them"},
+    {.name = "entropy", .type = CLI_FLAG, .help = "print how widely each head looks"},
+    {.name = "top",
+     .type = CLI_INT,
+     .least = 1,
+     .most = 64,
+     .metavar = "K",
+     .help = "print the K strongest of each token"},
+    {.name = "ids",
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "tokens as .npy instead of a text, as for run"},
+    {.name = "decoder-ids",
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "with --ids: tokens of the decoder"},
+    {.name = "mask", .type = CLI_PATH, .metavar = "FILE", .help = "with --ids: 0 hides a token"},
+    {.name = "type-ids",
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "with --ids: kinds of token (sentence A, B)"},
     CLI_THREADS,
 };
 
@@ -100,10 +162,12 @@ const cli_verb verb_look = {
     .name = "look",
     .about = "show where a model looks",
     .notes = "Draws the attention of each output word over the source words: on the terminal, or "
-             "as a file with -o.",
-    .words = {.metavar = "MODEL SOURCE",
+             "as a file with -o. Of a Transformer a picture shows every head of every layer, with "
+             "--layer those of one, with --head one; npz has an array for each site, "
+             "[batch, heads, queries, keys].",
+    .words = {.metavar = "MODEL [SOURCE]",
               .type = CLI_PATH,
-              .least = 2,
+              .least = 1,
               .most = 2,
               .help = "the model's folder and a text"},
     .options = options,

@@ -24,6 +24,9 @@ FV_MUST_USE fv_status cli_recipe_create(fv_ctx *ctx, fv_recipe **out);
 
 /* 'fovea run --ids': one pass over tokens of a file. Returns the exit code. */
 int cli_run_ids(const cli_call *call);
+/* The array of an option's file as i64 [batch, n]; NULL where the option is not given or *status is
+ * not FV_OK. */
+fv_tensor *cli_load_ids(fv_ctx *ctx, const cli_call *call, const char *option, fv_status *status);
 
 /* ---- progress -------------------------------------------------------------------- */
 

@@ -8,8 +8,7 @@
 #include "model.h"
 #include "output.h"
 
-/* The array of an option's file as i64 [batch, n]; NULL where the option is not given. */
-static fv_tensor *load_ids(fv_ctx *ctx, const cli_call *call, const char *option, fv_status *status)
+fv_tensor *cli_load_ids(fv_ctx *ctx, const cli_call *call, const char *option, fv_status *status)
 {
     const char *path = cli_text(call, option);
     fv_npy *file = NULL;
@@ -67,10 +66,10 @@ static int check(const cli_call *call, const fv_transformer *t)
 static fv_status pass(fv_ctx *ctx, const cli_call *call, const fv_transformer *t)
 {
     fv_status status = FV_OK;
-    const fv_rows rows = {.ids = load_ids(ctx, call, "ids", &status),
-                          .types = load_ids(ctx, call, "type-ids", &status),
-                          .mask = load_ids(ctx, call, "mask", &status)};
-    const fv_rows target = {.ids = load_ids(ctx, call, "decoder-ids", &status)};
+    const fv_rows rows = {.ids = cli_load_ids(ctx, call, "ids", &status),
+                          .types = cli_load_ids(ctx, call, "type-ids", &status),
+                          .mask = cli_load_ids(ctx, call, "mask", &status)};
+    const fv_rows target = {.ids = cli_load_ids(ctx, call, "decoder-ids", &status)};
     if (status != FV_OK) return status;
     fv_tensor *logits = logits_of(ctx, t, &rows, &target);
     return fv_npy_save(ctx, cli_text(call, "logits"), logits);

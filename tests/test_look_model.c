@@ -1,0 +1,180 @@
+/* fovea look at Transformers: maps as transformers gives them, and every view of them. */
+#include <sys/stat.h>
+
+#include "fovea/model.h"
+#include "fovea/npy.h"
+#include "fovea/safetensors.h"
+#include "support/files.h"
+#include "support/program.h"
+#include "support/tensors.h"
+#include "support/values.h"
+
+/* The arrays that a fixture's model is given, as files, and the options that name them. */
+static void options_of(fv_ctx *ctx, fv_safetensors *file, char out[2048])
+{
+    static const char *const parts[][2] = {{"input_ids", "ids"},
+                                           {"decoder_input_ids", "decoder-ids"},
+                                           {"attention_mask", "mask"},
+                                           {"token_type_ids", "type-ids"}};
+    *out = '\0';
+    for (int i = 0; i < 4; i++) {
+        if (!fv_safetensors_find(file, parts[i][0])) continue;
+        char name[64];
+        snprintf(name, sizeof name, "%s.npy", parts[i][1]);
+        CHECK_OK(ctx,
+                 fv_npy_save(ctx, program_path(name), fv_safetensors_load(ctx, file, parts[i][0])));
+        const size_t used = strlen(out);
+        snprintf(out + used, 2048 - used, "--%s %s ", parts[i][1], program_path(name));
+    }
+}
+
+/* Our site's map is called attn.0, or encoder_attn.0, decoder_attn.0, cross_attn.0. */
+static int compare_maps(fv_ctx *ctx, fv_safetensors *expected, bool both, double bound)
+{
+    fv_npy *made = NULL;
+    int compared = 0;
+    CHECK_OK(ctx, fv_npy_open(ctx, program_path("maps.npz"), &made));
+    for (size_t i = 0; made && i < fv_npy_count(made); i++) {
+        const char *name = fv_npy_entry(made, i)->name;
+        char theirs[64], side[16], kind[16];
+        int layer = 0;
+        CHECK(sscanf(name, "%15[a-z].%d.%15[a-z]", side, &layer, kind) == 3);
+        const bool cross = strcmp(kind, "cross") == 0;
+        snprintf(theirs, sizeof theirs, "%s%sattn.%d", both ? cross ? "cross" : side : "",
+                 both ? "_" : "", layer);
+        if (!fv_safetensors_find(expected, theirs)) continue;
+        const double off = tensor_distance(ctx, fv_npy_load(ctx, made, name),
+                                           fv_safetensors_load(ctx, expected, theirs));
+        if (!(off <= bound)) test_failed(__FILE__, __LINE__, "%s is off by %g", name, off);
+        compared++;
+    }
+    fv_npy_close(&made);
+    return compared;
+}
+
+static void arrays_are_the_recorded_maps(void)
+{
+    /* T5's recorded maps are themselves 1.3e-4 from the exact ones: tests/test_hf_parity.c. */
+    static const struct {
+        const char *family;
+        int maps;
+        double bound;
+    } cases[] = {{"gpt2", 2, 2e-5}, {"bert", 2, 2e-5}, {"llama", 2, 2e-5}, {"t5", 4, 1.5e-4}};
+    for (int i = 0; i < 4; i++) {
+        fv_ctx *ctx = values_begin();
+        fv_safetensors *file = NULL;
+        char path[128], options[2048];
+        snprintf(path, sizeof path, "fixtures/%s/expected.safetensors", cases[i].family);
+        CHECK_OK(ctx, fv_safetensors_open(ctx, test_path(path), 0, &file));
+        if (file) {
+            options_of(ctx, file, options);
+            snprintf(path, sizeof path, "fixtures/%s", cases[i].family);
+            program_run("look %s %s -o %s -t 1", test_path(path), options,
+                        program_path("maps.npz"));
+            expect(0, NULL, NULL);
+            CHECK_EQ(compare_maps(ctx, file, cases[i].maps == 4, cases[i].bound), cases[i].maps);
+        }
+        fv_safetensors_close(&file);
+        values_end(&ctx);
+    }
+}
+
+/* ---- views of a text --------------------------------------------------------------------- */
+
+static void copy_file(const char *from, const char *to)
+{
+    size_t bytes = 0;
+    void *data = file_read(from, &bytes);
+    file_write(to, data, bytes);
+    free(data);
+}
+
+/* The BERT fixture with a tokenizer beside it. */
+static const char *reading_model(void)
+{
+    fv_ctx *ctx = values_begin();
+    fv_model *model = NULL;
+    CHECK_OK(ctx, fv_model_open(ctx, test_path("fixtures/bert"), &model));
+    CHECK_EQ(mkdir(program_path("bert"), 0777), 0);
+    if (model) CHECK_OK(ctx, fv_model_save(model, program_path("bert")));
+    copy_file(test_path("../fuzz/corpus/tokenizer/bert.json"), program_path("bert/tokenizer.json"));
+    fv_model_close(&model);
+    values_end(&ctx);
+    return program_path("bert");
+}
+
+static void check_picture(const char *name, const char *text)
+{
+    size_t bytes = 0;
+    char *data = file_read(program_path(name), &bytes);
+    CHECK(data && bytes > 500);
+    if (data && text) {
+        data = realloc(data, bytes + 1);
+        data[bytes] = '\0';
+        if (!strstr(data, text)) test_failed(__FILE__, __LINE__, "%s lacks '%s'", name, text);
+    }
+    free(data);
+}
+
+static void texts_are_shown(void)
+{
+    char model[512];
+    snprintf(model, sizeof model, "%s", reading_model());
+    program_run("look %s animal", model);
+    expect(0, "encoder.1.self, mean of 4 heads", NULL);
+    expect(0, "[CLS]", NULL);
+    program_run("look %s animal --layer 0 --head 3", model);
+    expect(0, "encoder.0.self, head 3", NULL);
+    program_run("look %s animal --entropy", model);
+    expect(0, "encoder.0.self", NULL);
+    expect(0, "encoder.1.self", NULL);
+    program_run("look %s animal --top 2 --layer 0 --head 1", model);
+    expect(0, "encoder.0.self, head 1: who looks", NULL);
+    expect(0, "[SEP]\t", NULL);
+    program_run("look %s animal -o %s", model, program_path("grid.svg"));
+    expect(0, NULL, NULL);
+    check_picture("grid.svg", "encoder.1.self");
+    program_run("look %s animal -o %s", model, program_path("grid.html"));
+    expect(0, NULL, NULL);
+    check_picture("grid.html", "animal");
+    program_run("look %s animal --layer 1 --links -o %s", model, program_path("links.svg"));
+    expect(0, NULL, NULL);
+    check_picture("links.svg", "animal");
+    program_run("look %s animal --layer 1 --head 2 -o %s", model, program_path("head.png"));
+    expect(0, NULL, NULL);
+    check_picture("head.png", NULL);
+    program_run("look %s animal --rollout -o %s", model, program_path("rollout.svg"));
+    expect(0, NULL, NULL);
+    check_picture("rollout.svg", "rollout over 2 layers");
+}
+
+static void wrong_wishes_are_refused(void)
+{
+    const char *bert = test_path("fixtures/bert"), *t5 = test_path("fixtures/t5");
+    program_run("look %s", bert);
+    expect(2, NULL, "MODEL SOURCE is missing");
+    program_run("look %s text --ids absent.npy", bert);
+    expect(2, NULL, "a text, or tokens by --ids");
+    program_run("look %s text --layer 2", bert);
+    expect(2, NULL, "layers 0 to 1");
+    program_run("look %s text --head 4", bert);
+    expect(2, NULL, "heads 0 to 3");
+    program_run("look %s text --at cross", bert);
+    expect(2, NULL, "no attention --at cross");
+    program_run("look %s text --rollout", t5);
+    expect(2, NULL, "--at encoder");
+    program_run("look %s text", t5);
+    expect(3, NULL, "tokenizer");
+    program_run("look %s text", program_path("absent"));
+    expect(3, NULL, "config.json");
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    RUN(arrays_are_the_recorded_maps);
+    RUN(texts_are_shown);
+    RUN(wrong_wishes_are_refused);
+    program_end();
+    return TEST_END();
+}
