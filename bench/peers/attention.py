@@ -1,7 +1,7 @@
 """Attention against PyTorch's scaled_dot_product_attention and onnxruntime's MultiHeadAttention.
 
     python3 bench/peers/attention.py --library build/release/libfovea.so [--json] [--quick]
-    python3 bench/peers/attention.py --only fwd,causal,n=512,d=128       # a part of the table
+    python3 bench/peers/attention.py --only fwd,causal,n=512,d=128 --threads 1    # a part of it
 
 All contenders run in this process on the same arrays, in turns; a time is the median over the
 rounds. libfovea.so is called through ctypes on raw pointers. PyTorch is measured with one thread
@@ -201,11 +201,11 @@ def best(times, side):
     return min(seconds for name, seconds in times.items() if name.startswith(side + " "))
 
 
-def measure(fovea, shape, causal, backward, rounds):
+def measure(fovea, shape, causal, backward, rounds, settings):
     rng = np.random.default_rng(1)
     q, k, v, grad = (rng.standard_normal(shape, np.float32) for _ in range(4))
     contenders, outputs = {}, {}
-    for threads in common.thread_settings():
+    for threads in settings:
         run, o = fovea.contender(q, k, v, grad, causal, threads, backward)
         contenders[f"fovea {threads}"] = run
         outputs["fovea"] = lambda o=o: o
@@ -226,7 +226,7 @@ def measure(fovea, shape, causal, backward, rounds):
             "heads": shape[1], "n": shape[2], "d": shape[3]}
     line.update({f"{name.replace(' ', '_')}_ms": 1e3 * s for name, s in times.items()})
     line["vs_torch"] = best(times, "torch") / best(times, "fovea")
-    for threads in common.thread_settings():
+    for threads in settings:
         if f"onnx {threads}" in times:
             line[f"vs_onnx_{threads}"] = times[f"onnx {threads}"] / times[f"fovea {threads}"]
     return line
@@ -256,9 +256,11 @@ def main():
     parser.add_argument("--quick", action="store_true", help="N = 512 and 2048 with d = 64")
     parser.add_argument("--only", default="", metavar="WORDS",
                         help="lines with all of these, such as fwd+bwd,full,n=8192,d=64")
+    parser.add_argument("--threads", type=int, help="with so many only [one, and all CPUs]")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each contender [7]")
     options = parser.parse_args()
     fovea = Fovea(options.library, options.header)
+    settings = [options.threads] if options.threads else common.thread_settings()
     lengths, widths = ((512, 2048), (64,)) if options.quick else ((512, 2048, 8192), (64, 128))
     first = None
     for backward in (False, True):
@@ -267,8 +269,8 @@ def main():
                 for causal in (False, True):
                     if not wanted(options, backward, n, d, causal):
                         continue
-                    rounds = 3 if n > 4096 else options.rounds
-                    line = measure(fovea, (1, 8, n, d), causal, backward, rounds)
+                    rounds = min(3, options.rounds) if n > 4096 else options.rounds
+                    line = measure(fovea, (1, 8, n, d), causal, backward, rounds, settings)
                     if options.json:
                         common.show(**line)
                     else:
