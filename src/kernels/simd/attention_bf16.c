@@ -12,6 +12,13 @@
  * is that of the unrounded ones: so the log-sum-exp keeps its precision, and o is off by no more
  * than one rounding for each weight and one for itself, 2 x 2^-8 sum_j p_j |v_j|. The instruction
  * takes subnormal numbers for 0.
+ *
+ * Why twice. With weights in float, o is off by its own rounding, 2^-8 |o|, and that alone uses up
+ * 2^-8 sum_j p_j |v_j| where the values of a column have one sign: the sum is |o| then. Rounded
+ * weights add sum_j e_j p_j v_j, |e_j| <= 2^-8, at worst as much again: many equal weights round
+ * the same way. So no kernel that rounds its weights keeps the bound of a single rounding, whatever
+ * their scale. As sums of two bf16 they would, for half as many products again; the other levels
+ * do, since their weights are floats.
  */
 #include "kernels/simd/attention_simd.h"
 

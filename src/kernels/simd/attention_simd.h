@@ -152,11 +152,14 @@ static inline fv_attn_sight fv_attn_sight_of(const fv_attn *a, const fv_attn_row
 }
 
 /* Rows of the strip that begins with query i, of `left` that there are: none looks at another row
- * of the block list than the first. */
+ * of the block list than the first. The last two share what is left, since a tile of one to three
+ * rows takes AVX2 as long as one of four. */
 static inline int fv_attn_strip_rows(const fv_attn *a, int64_t i, int64_t left)
 {
     if (a->block_q > 0) left = fv_attn_min(left, a->block_q - i % a->block_q);
-    return (int)fv_attn_min(FV_ATTN_STRIP, left);
+    return (int)(left >= 2 * FV_ATTN_STRIP ? FV_ATTN_STRIP
+                 : left > FV_ATTN_STRIP    ? (left + 1) / 2
+                                           : left);
 }
 
 /* Goes from run to run of keys without holes: *run begins as {first, first}. */
