@@ -6,7 +6,7 @@
 #define FOVEA_CLI_MODEL_H
 
 #include "fovea/look.h"
-#include "fovea/translate_train.h"
+#include "fovea/text_train.h"
 #include "options.h"
 
 /* --threads, for the option tables. */

@@ -48,7 +48,41 @@ static fv_status read_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
     return status;
 }
 
-static void tell_data(const fv_translation_run *run)
+/* ---- runs of either kind ------------------------------------------------------------ */
+
+typedef struct job {
+    fv_translation_run *pairs;
+    fv_text_run *text;
+} job;
+
+static fv_status create(job *j, fv_ctx *ctx, fv_recipe *recipe, const char *folder,
+                        cli_progress *progress)
+{
+    if (fv_recipe_choice(recipe, "train.task") == FV_TASK_TRANSLATION)
+        return fv_translation_run_create(ctx, recipe, folder, cli_progress_show, progress,
+                                         &j->pairs);
+    return fv_text_run_create(ctx, recipe, folder, cli_progress_show, progress, &j->text);
+}
+
+static void destroy(job *j)
+{
+    fv_translation_run_destroy(&j->pairs);
+    fv_text_run_destroy(&j->text);
+}
+
+static fv_params *params_of(const job *j)
+{
+    return j->text ? fv_transformer_params(fv_text_run_model(j->text))
+                   : fv_translator_params(fv_translation_run_translator(j->pairs));
+}
+
+static fv_status save_settings(const job *j, const char *folder)
+{
+    return j->text ? fv_text_run_save_settings(j->text, folder)
+                   : fv_translator_save_settings(fv_translation_run_translator(j->pairs), folder);
+}
+
+static void tell_pairs(const fv_translation_run *run)
 {
     static const char *const parts[] = {"training", "validation"};
     for (int part = 0; part < 2; part++) {
@@ -60,22 +94,30 @@ static void tell_data(const fv_translation_run *run)
                        (long long)r.empty, (long long)r.too_long, (long long)r.invalid);
         cli_note("%lld pairs for %s%s", (long long)r.pairs, parts[part], out);
     }
-    const fv_params *params = fv_translator_params(fv_translation_run_translator(run));
-    cli_note("%lld parameters", (long long)fv_params_elements(params));
+}
+
+static void tell_data(const job *j)
+{
+    if (j->pairs)
+        tell_pairs(j->pairs);
+    else
+        cli_note("%lld tokens for training, %lld for validation",
+                 (long long)fv_text_run_tokens(j->text, 0),
+                 (long long)fv_text_run_tokens(j->text, 1));
+    cli_note("%lld parameters", (long long)fv_params_elements(params_of(j)));
 }
 
 /* The mean of the last states, in a folder of its own. */
-static fv_status average(fv_translation_run *run, const char *folder, int count)
+static fv_status average(const job *j, const char *folder, int count)
 {
     char to[560], path[600];
-    fv_translator *t = fv_translation_run_translator(run);
-    fv_status status = fv_params_average(fv_translator_params(t), folder, count);
+    fv_status status = fv_params_average(params_of(j), folder, count);
     cli_format(to, sizeof to, "%s-average", folder);
     if (status == FV_OK && !cli_make_folder(to)) status = FV_ERR_IO;
     if (status != FV_OK) return status;
     cli_format(path, sizeof path, "%s/model.safetensors", to);
-    status = fv_translator_save_settings(t, to);
-    if (status == FV_OK) status = fv_params_save(fv_translator_params(t), path);
+    status = save_settings(j, to);
+    if (status == FV_OK) status = fv_params_save(params_of(j), path);
     if (status == FV_OK) cli_note("the mean of the last states is in %s", to);
     return status;
 }
@@ -84,18 +126,18 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
 {
     cli_progress progress;
     cli_progress_begin(&progress, ctx, cli_flag(call, "quiet"));
-    fv_translation_run *run = NULL;
-    fv_status status =
-        fv_translation_run_create(ctx, recipe, folder, cli_progress_show, &progress, &run);
-    if (status == FV_OK && !progress.quiet) tell_data(run);
-    if (status == FV_OK) status = fv_translation_run_train(run);
+    job j = {0};
+    fv_status status = create(&j, ctx, recipe, folder, &progress);
+    const bool made = status == FV_OK;
+    if (made && !progress.quiet) tell_data(&j);
+    if (made) status = j.text ? fv_text_run_train(j.text) : fv_translation_run_train(j.pairs);
     /* A run that was stopped before it was made has nothing to save. */
-    if (status == FV_ERR_CANCELLED && run)
+    if (status == FV_ERR_CANCELLED && made)
         cli_note("saved in %s; the same command goes on", folder);
     if (status == FV_OK) cli_note("the model is in %s", folder);
     if (status == FV_OK && cli_given(call, "average"))
-        status = average(run, folder, (int)cli_int(call, "average"));
-    fv_translation_run_destroy(&run);
+        status = average(&j, folder, (int)cli_int(call, "average"));
+    destroy(&j);
     return status;
 }
 

@@ -37,6 +37,7 @@
 #include "fovea/shapes.h"
 #include "fovea/status.h"
 #include "fovea/tensor.h"
+#include "fovea/text_train.h"
 #include "fovea/tokenizer.h"
 #include "fovea/train.h"
 #include "fovea/transformer.h"

@@ -5,6 +5,7 @@
 #include "io/file.h"
 #include "models/translate.h"
 #include "train/translation.h"
+#include "train/words.h"
 
 /* ---- learning ----------------------------------------------------------------------- */
 
@@ -47,18 +48,8 @@ static fv_status learn_side(const fv_translation_run *run, fv_token_learner *lea
 /* One tokenizer from the source side, the target side, or both. */
 static fv_status learn(const fv_translation_run *run, bool source, bool target, fv_tokenizer **out)
 {
-    static const fv_learn_kind kinds[] = {FV_LEARN_CHARS, FV_LEARN_WORDS, FV_LEARN_BPE_WORDS,
-                                          FV_LEARN_BPE_BYTES, FV_LEARN_BPE_METASPACE};
-    const fv_recipe *recipe = run->recipe;
-    fv_token_learner_config cfg;
-    fv_token_learner_config_init(&cfg, sizeof cfg, kinds[fv_recipe_choice(recipe, "tokens.kind")]);
-    cfg.vocabulary = (size_t)fv_recipe_int(recipe, "tokens.vocabulary");
-    cfg.min_count = (uint64_t)fv_recipe_int(recipe, "tokens.min_count");
-    cfg.lowercase = fv_recipe_bool(recipe, "tokens.lowercase");
-    cfg.normalize = fv_recipe_choice(recipe, "tokens.normalize") > 0;
-    cfg.form = fv_recipe_choice(recipe, "tokens.normalize") == 2 ? FV_NFKC : FV_NFC;
     fv_token_learner *learner = NULL;
-    FV_FORWARD(fv_token_learner_create(run->ctx, &cfg, &learner));
+    FV_FORWARD(fv_words_learner(run->ctx, run->recipe, NULL, &learner));
     fv_status status = FV_OK;
     if (source) status = learn_side(run, learner, true);
     if (status == FV_OK && target) status = learn_side(run, learner, false);

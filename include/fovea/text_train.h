@@ -1,0 +1,60 @@
+/*
+ * fovea/text_train.h: training a Transformer on plain text, from a recipe.
+ *
+ *     const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(),
+ * fv_transformer_keys(), fv_text_keys(), fv_train_keys()}; s = fv_recipe_create(ctx, tables, 5,
+ * &recipe); s = fv_recipe_load(recipe, "gpt2-shakespeare.toml");       // train.task = "language"
+ *     fv_text_run *run = NULL;
+ *     s = fv_text_run_create(ctx, recipe, "run", observe, NULL, &run);    // reads the text
+ *     s = fv_text_run_train(run);                                         // resumes
+ *     fv_text_run_destroy(&run);
+ *
+ * A language model learns the next token. The text is one stream, and an example a window of
+ * data.length tokens at a random place; or it is documents, lines or paragraphs, which are packed
+ * without seeing each other. Which windows a step reads depends on the seed and the step alone.
+ *
+ * The folder becomes what fv_model_open and transformers open: config.json, model.safetensors,
+ * tokenizer.json. On the first start the tokenizer is learnt from the training text.
+ */
+#ifndef FOVEA_TEXT_TRAIN_H
+#define FOVEA_TEXT_TRAIN_H
+
+#include "fovea/tokenizer.h"
+#include "fovea/train.h"
+#include "fovea/transformer.h"
+#include "fovea/translate_train.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a recipe trains: "train.task". */
+typedef enum fv_train_task { FV_TASK_TRANSLATION, FV_TASK_LANGUAGE, FV_TASK_COUNT } fv_train_task;
+
+/* "train.task", "data.train_text", ... */
+FV_API fv_key_table fv_text_keys(void);
+
+typedef struct fv_text_run fv_text_run;
+
+/*
+ * Reads the text, makes or loads the tokenizer and the model, and writes the settings and
+ * recipe.toml into `folder`, which must exist. The recipe must outlive the run. Fails: IO, FORMAT,
+ * ARGUMENT (a key that is missing or does not fit), MEMORY, CANCELLED.
+ */
+FV_API FV_MUST_USE fv_status fv_text_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
+                                                fv_train_observer observe, void *user,
+                                                fv_text_run **out);
+/* Goes on from the folder's newest state, to the end; see fv_trainer_run. */
+FV_API FV_MUST_USE fv_status fv_text_run_train(fv_text_run *run);
+FV_API void fv_text_run_destroy(fv_text_run **run); /* NULL is fine */
+
+FV_API fv_transformer *fv_text_run_model(const fv_text_run *run);
+/* config.json, generation_config.json and tokenizer.json into a folder that exists. */
+FV_API FV_MUST_USE fv_status fv_text_run_save_settings(const fv_text_run *run, const char *folder);
+/* Tokens to train on (0) and to judge by (1). */
+FV_API int64_t fv_text_run_tokens(const fv_text_run *run, int part);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,147 @@
+/* A run on plain text: from a recipe to a folder with a trained Transformer. */
+#include <string.h>
+
+#include "fovea/model.h"
+#include "io/file.h"
+#include "train/text.h"
+
+static const fv_key keys[] = {
+    {"train.task", FV_KEY_CHOICE, "translation", 0, 0, "translation|language",
+     "what is learnt: pairs of texts, or the next token of a text"},
+    {"data.train_text", FV_KEY_PATH, "", 0, 0, NULL, "language: the text to learn"},
+    {"data.valid_text", FV_KEY_PATH, "", 0, 0, NULL, "language: text held out to judge by"},
+    {"data.valid_share", FV_KEY_REAL, "0.1", 0, 0.9, NULL,
+     "language: without such a file, the last part of the text"},
+    {"data.documents", FV_KEY_CHOICE, "stream", 0, 0, "stream|lines|paragraphs",
+     "language: one long text, or texts that do not see each other"},
+    {"data.length", FV_KEY_INT, "0", 0, 1e7, NULL,
+     "language: tokens of an example; 0: as many as the model reads"},
+};
+
+fv_key_table fv_text_keys(void) { return (fv_key_table){keys, sizeof keys / sizeof *keys}; }
+
+/* ---- making ----------------------------------------------------------------------------- */
+
+static fv_status make_model(fv_text_run *run)
+{
+    fv_ctx *ctx = run->ctx;
+    fv_transformer_config cfg;
+    fv_transformer_config_from(run->recipe, &cfg);
+    FV_RETURN_IF(cfg.decoder_layers < 1 || cfg.encoder_layers > 0, ctx, FV_ERR_ARGUMENT,
+                 "train.task is language: transformer.family must be one with a decoder alone, "
+                 "gpt2 or llama, not %s",
+                 fv_family_name(cfg.family));
+    cfg.vocabulary = (int64_t)fv_tokenizer_size(run->tokenizer);
+    cfg.start = cfg.end = fv_tokenizer_id(run->tokenizer, "<|endoftext|>", 13);
+    cfg.pad = -1;
+    FV_FORWARD(fv_params_create(ctx, &run->params));
+    FV_FORWARD(fv_transformer_create(run->params, &cfg, &run->model));
+    const int64_t most = fv_transformer_settings(run->model)->most_positions,
+                  asked = fv_recipe_int(run->recipe, "data.length");
+    FV_RETURN_IF(most > 0 && asked > most, ctx, FV_ERR_ARGUMENT,
+                 "data.length is %lld, more than the model's %lld positions", (long long)asked,
+                 (long long)most);
+    run->window = asked > 0 ? asked : most;
+    return FV_OK;
+}
+
+static void size_batches(fv_text_run *run)
+{
+    run->stream = fv_recipe_choice(run->recipe, "data.documents") == 0;
+    const int64_t asked = fv_recipe_int(run->recipe, "train.batch_examples"),
+                  tokens = fv_recipe_int(run->recipe, "train.batch_tokens");
+    run->examples = asked > 0 ? asked : tokens > run->window ? tokens / run->window : 1;
+}
+
+static fv_status build(fv_text_run *run)
+{
+    fv_ctx *ctx = run->ctx;
+    char path[FV_PATH_BYTES];
+    FV_RETURN_IF(*fv_recipe_text(run->recipe, "data.train_text") == '\0', ctx, FV_ERR_ARGUMENT,
+                 "the recipe must name data.train_text");
+    run->accumulate = fv_recipe_int(run->recipe, "train.accumulate");
+    run->part_first = fv_mem_zalloc(&ctx->mem, (size_t)(run->accumulate + 1) * sizeof(int64_t));
+    FV_RETURN_IF(!run->part_first, ctx, FV_ERR_MEMORY, "no memory for a training run");
+    FV_FORWARD(fv_text_tokenizer(run));
+    FV_FORWARD(make_model(run));
+    size_batches(run);
+    FV_FORWARD(fv_text_read(run));
+    FV_FORWARD(fv_path_join(ctx, path, run->folder, "recipe.toml"));
+    FV_FORWARD(fv_recipe_save(run->recipe, path));
+    return fv_text_run_save_settings(run, run->folder);
+}
+
+fv_status fv_text_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
+                             fv_train_observer observe, void *user, fv_text_run **out)
+{
+    fv_text_run *run = fv_mem_zalloc(&ctx->mem, sizeof *run);
+    FV_RETURN_IF(!run, ctx, FV_ERR_MEMORY, "no memory for a training run");
+    run->ctx = ctx;
+    run->recipe = recipe;
+    run->folder = folder;
+    fv_train_config_init(&run->train, sizeof run->train);
+    fv_train_config_from(recipe, &run->train);
+    run->train.folder = folder;
+    run->train.observe = observe;
+    run->train.observe_user = user;
+    run->train.lower_is_better = true;
+    const fv_status status = build(run);
+    if (status == FV_OK)
+        *out = run;
+    else
+        fv_text_run_destroy(&run);
+    return status;
+}
+
+static void free_part(fv_mem *mem, fv_text_part *p)
+{
+    fv_batches_destroy(&p->order);
+    if (p->tokens) fv_mem_free(mem, p->tokens, p->token_room * sizeof *p->tokens);
+    if (p->pieces) fv_mem_free(mem, p->pieces, p->piece_room * sizeof *p->pieces);
+}
+
+void fv_text_run_destroy(fv_text_run **run_ptr)
+{
+    fv_text_run *run = *run_ptr;
+    if (!run) return;
+    fv_mem *mem = &run->ctx->mem;
+    for (int part = 0; part < FV_TEXT_PARTS; part++)
+        free_part(mem, &run->part[part]);
+    fv_transformer_destroy(&run->model);
+    fv_params_destroy(&run->params);
+    fv_tokenizer_destroy(&run->tokenizer);
+    if (run->tokens) fv_mem_free(mem, run->tokens, run->example_room * sizeof *run->tokens);
+    if (run->length) fv_mem_free(mem, run->length, run->length_room * sizeof *run->length);
+    if (run->part_first)
+        fv_mem_free(mem, run->part_first, (size_t)(run->accumulate + 1) * sizeof *run->part_first);
+    fv_mem_free(mem, run, sizeof *run);
+    *run_ptr = NULL;
+}
+
+/* ---- using ------------------------------------------------------------------------------ */
+
+fv_status fv_text_run_train(fv_text_run *run)
+{
+    const fv_task task = fv_text_task(run);
+    fv_trainer *trainer = NULL;
+    FV_FORWARD(fv_trainer_create(run->params, &task, &run->train, &trainer));
+    fv_status status = fv_trainer_resume(trainer);
+    if (status == FV_OK) status = fv_trainer_run(trainer);
+    fv_trainer_destroy(&trainer);
+    return status;
+}
+
+fv_transformer *fv_text_run_model(const fv_text_run *run) { return run->model; }
+
+fv_status fv_text_run_save_settings(const fv_text_run *run, const char *folder)
+{
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_transformer_save_settings(run->model, folder));
+    FV_FORWARD(fv_path_join(run->ctx, path, folder, "tokenizer.json"));
+    return fv_tokenizer_save(run->ctx, run->tokenizer, path);
+}
+
+int64_t fv_text_run_tokens(const fv_text_run *run, int part)
+{
+    return part >= 0 && part < FV_TEXT_PARTS ? run->part[part].count : 0;
+}

@@ -1,0 +1,23 @@
+/* Learners of tokenizers from recipes. */
+#include "train/words.h"
+
+#include <string.h>
+
+fv_status fv_words_learner(fv_ctx *ctx, const fv_recipe *recipe, const char *const *specials,
+                           fv_token_learner **out)
+{
+    static const fv_learn_kind kinds[] = {FV_LEARN_CHARS, FV_LEARN_WORDS, FV_LEARN_BPE_WORDS,
+                                          FV_LEARN_BPE_BYTES, FV_LEARN_BPE_METASPACE};
+    fv_token_learner_config cfg;
+    fv_token_learner_config_init(&cfg, sizeof cfg, kinds[fv_recipe_choice(recipe, "tokens.kind")]);
+    cfg.vocabulary = (size_t)fv_recipe_int(recipe, "tokens.vocabulary");
+    cfg.min_count = (uint64_t)fv_recipe_int(recipe, "tokens.min_count");
+    cfg.lowercase = fv_recipe_bool(recipe, "tokens.lowercase");
+    cfg.normalize = fv_recipe_choice(recipe, "tokens.normalize") > 0;
+    cfg.form = fv_recipe_choice(recipe, "tokens.normalize") == 2 ? FV_NFKC : FV_NFC;
+    for (int i = 0; specials && i < FV_LEARN_SPECIALS; i++) {
+        cfg.specials[i] = *specials;
+        if (*specials) specials++;
+    }
+    return fv_token_learner_create(ctx, &cfg, out);
+}

@@ -1,0 +1,183 @@
+/*
+ * Language models from recipe to folder: streams of windows and packed documents, interruptions
+ * that change no bit, and what the folder then is.
+ */
+#include "fovea/text_train.h"
+
+#include "fovea/generate.h"
+#include "support/files.h"
+#include "support/test.h"
+
+static volatile int cancelled;
+static const char *cut = "stream";
+
+static fv_ctx *make_context(int threads)
+{
+    fv_ctx_config cfg;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.threads = threads;
+    cfg.seed = 5;
+    cfg.cancel = &cancelled;
+    fv_ctx *ctx = NULL;
+    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
+    return ctx;
+}
+
+/* Verses that a model can learn by heart, in paragraphs. */
+static void write_text(void)
+{
+    char text[8000];
+    size_t n = 0;
+    for (int i = 0; i < 60; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "verse %d\nthe rose is red\n%s\n", i % 10,
+                              i % 3 == 2 ? "and so are you\n" : "the sky is blue");
+    file_write(folder_path("text.txt"), text, n);
+}
+
+static fv_recipe *small_recipe(fv_ctx *ctx)
+{
+    const char *const values[][2] = {
+        {"train.task", "language"},     {"data.train_text", folder_path("text.txt")},
+        {"data.documents", cut},        {"data.valid_share", "0.2"},
+        {"tokens.kind", "char"},        {"tokens.min_count", "1"},
+        {"transformer.family", "gpt2"}, {"transformer.decoder_layers", "2"},
+        {"transformer.width", "16"},    {"transformer.heads", "2"},
+        {"transformer.hidden", "32"},   {"transformer.length", "24"},
+        {"transformer.dropout", "0.1"}, {"train.batch_tokens", "100"},
+        {"train.accumulate", "2"},      {"train.steps", "20"},
+        {"train.lr", "0.01"},           {"train.eval_every", "10"},
+        {"train.save_every", "7"}};
+    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_transformer_keys(),
+                                   fv_text_keys(), fv_train_keys()};
+    fv_recipe *recipe = NULL;
+    CHECK_OK(ctx, fv_recipe_create(ctx, tables, 5, &recipe));
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        CHECK_OK(ctx, fv_recipe_set(recipe, values[i][0], values[i][1]));
+    return recipe;
+}
+
+typedef struct watch {
+    uint64_t stop; /* 0: never */
+    double first, last;
+} watch;
+
+static void observe(void *user, const fv_train_event *e)
+{
+    watch *w = user;
+    if (e->kind == FV_TRAIN_STEP && w->stop > 0 && e->step == w->stop) cancelled = 1;
+    if (e->kind != FV_TRAIN_EVALUATED) return;
+    if (w->first == 0) w->first = e->metrics[0].value;
+    w->last = e->metrics[0].value;
+}
+
+static fv_status train(const char *folder, int threads, watch *w)
+{
+    fv_ctx *ctx = make_context(threads);
+    fv_recipe *recipe = small_recipe(ctx);
+    fv_text_run *run = NULL;
+    cancelled = 0;
+    fv_status status = fv_text_run_create(ctx, recipe, folder, observe, w, &run);
+    CHECK_OK(ctx, status);
+    if (status == FV_OK) status = fv_text_run_train(run);
+    if (status != FV_OK && status != FV_ERR_CANCELLED)
+        test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
+    fv_text_run_destroy(&run);
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&ctx);
+    cancelled = 0;
+    return status;
+}
+
+static bool same_weights(const char *a, const char *b)
+{
+    char path[600];
+    size_t n = 0, m = 0;
+    snprintf(path, sizeof path, "%s/model.safetensors", a);
+    char *x = file_read(path, &n);
+    snprintf(path, sizeof path, "%s/model.safetensors", b);
+    char *y = file_read(path, &m);
+    const bool same = x && y && n == m && memcmp(x, y, n) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
+static void interruptions_change_no_bit(void)
+{
+    static const char *const cuts[] = {"stream", "lines", "paragraphs"};
+    for (int i = 0; i < 3; i++) {
+        char whole[512], pieces[512], name[32];
+        cut = cuts[i];
+        snprintf(name, sizeof name, "whole-%s", cut);
+        snprintf(whole, sizeof whole, "%s", folder_sub(name));
+        snprintf(name, sizeof name, "pieces-%s", cut);
+        snprintf(pieces, sizeof pieces, "%s", folder_sub(name));
+        watch w = {0}, early = {.stop = 5}, late = {.stop = 13};
+        CHECK_EQ(train(whole, 1, &w), FV_OK);
+        CHECK(w.first > 0 && w.last < w.first); /* it learns */
+        CHECK_EQ(train(pieces, 2, &early), FV_ERR_CANCELLED);
+        CHECK_EQ(train(pieces, 4, &late), FV_ERR_CANCELLED);
+        CHECK_EQ(train(pieces, 1, &(watch){0}), FV_OK);
+        CHECK(same_weights(whole, pieces));
+    }
+    cut = "stream";
+}
+
+static void the_folder_generates(void)
+{
+    fv_ctx *ctx = make_context(1);
+    fv_generator *gen = NULL;
+    CHECK_OK(ctx, fv_generator_open(ctx, folder_path("whole-stream"), FV_WEIGHT_F32, &gen));
+    fv_generate_config cfg;
+    fv_generate_config_init(&cfg, sizeof cfg, fv_generator_wishes(gen));
+    cfg.most_tokens = 8;
+    fv_generated *out = NULL;
+    CHECK_OK(ctx, fv_generate(gen, 1, &(fv_string){"the rose", 8}, &cfg, &out));
+    CHECK(fv_generated_get(out, 0, 0)->count > 0);
+    fv_generated_free(&out);
+    fv_generator_close(&gen);
+    fv_ctx_destroy(&ctx);
+}
+
+static fv_status start(fv_ctx *ctx, const char *key, const char *value)
+{
+    fv_recipe *recipe = small_recipe(ctx);
+    fv_text_run *run = NULL;
+    CHECK_OK(ctx, fv_recipe_set(recipe, key, value));
+    const fv_status status = fv_text_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run);
+    fv_text_run_destroy(&run);
+    fv_recipe_destroy(&recipe);
+    return status;
+}
+
+static void bad_recipes_are_told(void)
+{
+    fv_ctx *ctx = make_context(1);
+    CHECK_EQ(start(ctx, "data.train_text", ""), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "data.train_text"));
+    CHECK_EQ(start(ctx, "data.train_text", folder_path("nowhere")), FV_ERR_IO);
+    CHECK(strstr(fv_ctx_message(ctx), "nowhere"));
+    CHECK_EQ(start(ctx, "transformer.family", "bert"), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "decoder alone"));
+    CHECK_EQ(start(ctx, "data.length", "25"), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "24 positions"));
+    file_write(folder_path("short.txt"), "too short\n", 10);
+    CHECK_EQ(start(ctx, "data.train_text", folder_path("short.txt")), FV_ERR_FORMAT);
+    CHECK(strstr(fv_ctx_message(ctx), "short.txt"));
+    file_write(folder_path("bad.txt"), "\xff\xfe\n", 3);
+    CHECK_EQ(start(ctx, "data.train_text", folder_path("bad.txt")), FV_ERR_FORMAT);
+    CHECK(strstr(fv_ctx_message(ctx), "bad.txt"));
+    fv_ctx_destroy(&ctx);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    folder_make();
+    write_text();
+    RUN(interruptions_change_no_bit);
+    RUN(the_folder_generates);
+    RUN(bad_recipes_are_told);
+    folder_remove();
+    return TEST_END();
+}
