@@ -282,6 +282,36 @@ static void schedules_follow_their_formulas(void)
     CHECK_NEAR(fv_schedule_at(&s, 399), 0.5, 1e-12);
 }
 
+/* Decay that is for matrices pulls them and leaves biases and gains alone. */
+static void decay_can_spare_vectors(void)
+{
+    fv_ctx *ctx = make();
+    for (int spare = 0; spare < 2; spare++) {
+        fv_params *params = NULL;
+        fv_optim *optim = NULL;
+        fv_optim_config cfg;
+        fv_optim_config_init(&cfg, sizeof cfg, FV_OPTIM_SGD);
+        cfg.weight_decay = 0.5;
+        cfg.decay_matrices = spare == 1;
+        CHECK_OK(ctx, fv_params_create(ctx, &params));
+        fv_tensor *gain = fv_params_add(params, "gain", fv_full(ctx, FV_F32, 1, (int64_t[]){1}, 2));
+        fv_tensor *matrix =
+            fv_params_add(params, "matrix", fv_full(ctx, FV_F32, 2, (int64_t[]){1, 1}, 2));
+        CHECK_OK(ctx, fv_optim_create(params, &cfg, &optim));
+        set_gradient(ctx, gain, fv_full(ctx, FV_F32, 1, (int64_t[]){1}, 1));
+        set_gradient(ctx, matrix, fv_full(ctx, FV_F32, 2, (int64_t[]){1, 1}, 1));
+        CHECK_OK(ctx, fv_optim_step(optim, 0.1, NULL));
+        double a = 0, b = 0;
+        CHECK_OK(ctx, fv_tensor_item(ctx, gain, &a));
+        CHECK_OK(ctx, fv_tensor_item(ctx, matrix, &b));
+        CHECK_NEAR(a, spare ? 2 - 0.1 : 2 - 0.1 * (1 + 0.5 * 2), 1e-6);
+        CHECK_NEAR(b, 2 - 0.1 * (1 + 0.5 * 2), 1e-6);
+        fv_optim_destroy(&optim);
+        fv_params_destroy(&params);
+    }
+    fv_ctx_destroy(&ctx);
+}
+
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
@@ -292,5 +322,6 @@ int main(int argc, char **argv)
     RUN(parameters_are_named_once);
     RUN(state_has_names);
     RUN(schedules_follow_their_formulas);
+    RUN(decay_can_spare_vectors);
     return TEST_END();
 }

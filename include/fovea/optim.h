@@ -89,6 +89,7 @@ typedef struct fv_optim_config {
     double alpha;        /* RMSProp's average [0.99], Adadelta's rho [0.9] */
     double eps;          /* [1e-8; Adadelta 1e-6] */
     double weight_decay; /* [0; AdamW 0.01] */
+    bool decay_matrices; /* weight decay leaves parameters of rank below 2 alone [false] */
     double clip_norm;    /* gradients longer than this are scaled down to it; 0: never [0] */
     bool unchecked;      /* do not look for non-finite gradients; no clipping then [false] */
     int max_skipped;     /* steps skipped in a row before fv_optim_step fails [10]; 0: never */

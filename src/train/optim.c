@@ -161,6 +161,7 @@ static void update_all(fv_optim *optim, fv_optim_args args)
         for (int k = 0; k < STATES; k++)
             if (optim->slots[i].state[k]) ptr[2 + k] = optim->slots[i].state[k]->data;
         args.n = w->count;
+        args.weight_decay = optim->cfg.decay_matrices && w->rank < 2 ? 0 : optim->cfg.weight_decay;
         fv_launch(optim->ctx, kinds[optim->cfg.kind].kernel, w->dtype, ptr, &args, sizeof args);
         w->buffer->version++;
     }

@@ -19,6 +19,8 @@ static const fv_key keys[] = {
     {"train.beta2", FV_KEY_REAL, "0.999", 0, 1, NULL, "of adam: average of their squares"},
     {"train.eps", FV_KEY_REAL, "1e-8", 0, 1, NULL, "keeps divisions finite"},
     {"train.weight_decay", FV_KEY_REAL, "0", 0, 1, NULL, "pull towards zero"},
+    {"train.decay_all", FV_KEY_BOOL, "false", 0, 0, NULL,
+     "that pull for biases and gains as well, not for matrices alone"},
     {"train.clip", FV_KEY_REAL, "0", 0, 1e9, NULL, "longest gradient; 0: any"},
     {"train.max_skipped", FV_KEY_INT, "10", 0, 1e6, NULL,
      "steps without a finite gradient in a row before giving up"},
@@ -46,6 +48,7 @@ static void optim_from(const fv_recipe *recipe, fv_optim_config *cfg)
     cfg->beta1 = fv_recipe_real(recipe, "train.beta1");
     cfg->beta2 = fv_recipe_real(recipe, "train.beta2");
     cfg->weight_decay = fv_recipe_real(recipe, "train.weight_decay");
+    cfg->decay_matrices = !fv_recipe_bool(recipe, "train.decay_all");
     cfg->clip_norm = fv_recipe_real(recipe, "train.clip");
     cfg->max_skipped = (int)fv_recipe_int(recipe, "train.max_skipped");
     if (fv_recipe_given(recipe, "train.eps")) cfg->eps = fv_recipe_real(recipe, "train.eps");
