@@ -187,25 +187,57 @@ static fv_status parts_of(fv_encoder *enc, const char *text, size_t bytes, const
 
 /* ---- one text -------------------------------------------------------------------- */
 
+/* The tokens of one piece of text, or the added token that it is. */
+static fv_status encode_piece(fv_encoder *enc, fv_piece piece, fv_token_list *list)
+{
+    const fv_work *w = &enc->work;
+    const fv_part added = {piece.token, 0, piece.end - piece.begin}, *parts = &added;
+    size_t count = 1;
+    if (piece.token < 0)
+        FV_FORWARD(parts_of(enc, w->text + piece.begin, piece.end - piece.begin, &parts, &count));
+    FV_FORWARD(reserve(enc, list, count));
+    const uint8_t source = piece.token < 0 ? FROM_MODEL : FROM_TEXT;
+    for (size_t k = 0; k < count; k++)
+        FV_FORWARD(put_token(
+            enc, list, parts[k].id,
+            fv_work_span(w, piece.begin + parts[k].begin, piece.begin + parts[k].end), 0, source));
+    return FV_OK;
+}
+
+/* The scanner of a splitter whose pieces are simply the matches. */
+static fv_scan plain_scan(const fv_split *split)
+{
+    if (split->kind == FV_SPLIT_BYTE_LEVEL)
+        return split->regex && !split->prefix_space ? fv_scan_gpt2 : NULL;
+    const bool kept = split->behavior == FV_SPLIT_ISOLATED ||
+                      (split->behavior == FV_SPLIT_REMOVED && split->invert);
+    return split->kind == FV_SPLIT_REGEX && kept ? split->scan : NULL;
+}
+
+/* The last splitter, if it is such a scanner, works hand in hand with the model: a long text is
+ * never written down as a list of words. A ByteLevel behind it does nothing more. */
 static fv_status encode_pieces(fv_encoder *enc, fv_token_list *list)
 {
-    fv_work *w = &enc->work;
-    for (size_t i = 0; i < enc->tok->split_count; i++)
-        FV_FORWARD(fv_work_split(w, &enc->tok->splits[i]));
+    const fv_tokenizer *tok = enc->tok;
+    const fv_work *w = &enc->work;
+    size_t splits = tok->split_count;
+    while (splits > 0 && tok->splits[splits - 1].kind == FV_SPLIT_BYTE_LEVEL &&
+           !tok->splits[splits - 1].regex && !tok->splits[splits - 1].prefix_space)
+        splits--;
+    const fv_scan scan = splits > 0 ? plain_scan(&tok->splits[splits - 1]) : NULL;
+    for (size_t i = 0; i < splits - (scan != NULL); i++)
+        FV_FORWARD(fv_work_split(&enc->work, &tok->splits[i]));
     for (size_t i = 0; i < w->count; i++) {
-        const fv_piece piece = w->pieces[i];
-        const fv_part added = {piece.token, 0, piece.end - piece.begin}, *parts = &added;
-        size_t count = 1;
-        if (piece.token < 0)
-            FV_FORWARD(
-                parts_of(enc, w->text + piece.begin, piece.end - piece.begin, &parts, &count));
-        FV_FORWARD(reserve(enc, list, count));
-        const uint8_t source = piece.token < 0 ? FROM_MODEL : FROM_TEXT;
-        for (size_t k = 0; k < count; k++)
-            FV_FORWARD(
-                put_token(enc, list, parts[k].id,
-                          fv_work_span(w, piece.begin + parts[k].begin, piece.begin + parts[k].end),
-                          0, source));
+        fv_piece piece = w->pieces[i];
+        const uint32_t end = piece.end;
+        if (!scan || piece.token >= 0) {
+            FV_FORWARD(encode_piece(enc, piece, list));
+            continue;
+        }
+        for (; piece.begin < end; piece.begin = piece.end) {
+            piece.end = (uint32_t)scan(w->text, piece.begin, end);
+            FV_FORWARD(encode_piece(enc, piece, list));
+        }
     }
     return FV_OK;
 }
@@ -237,6 +269,8 @@ static fv_status encode_text(fv_encoder *enc, const char *text, size_t bytes, fv
     FV_RETURN_IF(!fv_utf8_valid(text, bytes), enc->ctx, FV_ERR_FORMAT,
                  "tokenizer: the text is not valid UTF-8");
     list->count = 0;
+    /* About a token for four bytes: growing from nothing would touch twice the memory. */
+    FV_FORWARD(reserve(enc, list, bytes / 8));
     for (size_t from = 0; from < bytes;) {
         fv_added_match m;
         fv_added_find(enc->tok, false, text, bytes, from, &m);
@@ -318,6 +352,14 @@ static fv_status finish(fv_encoder *enc, const fv_string *text, size_t texts, un
     enc->finished.count = 0;
     for (size_t i = 0; i < texts && tok->trim_offsets; i++)
         trim_offsets(tok, text[i].text, &enc->plain[i]);
+    if (!tok->has_template && texts == 1) {
+        /* Nothing is added: the list is the result. */
+        const fv_token_list plain = enc->plain[0];
+        enc->plain[0] = enc->finished;
+        enc->finished = plain;
+        if (plain.count) memset(plain.specials, 0, plain.count);
+        return FV_OK;
+    }
     if (!tok->has_template) {
         for (size_t i = 0; i < texts; i++)
             FV_FORWARD(append(enc, (uint8_t)i, (uint8_t)i));
