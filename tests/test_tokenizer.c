@@ -425,6 +425,52 @@ static void refused_files(void)
     }
 }
 
+/* Nesting beyond the reader's depth, more tokens than the context allows, and merges that lead
+ * nowhere: the first two are refused, the last come to an end. */
+static void hostile_files(void)
+{
+    enum { DEPTH = 100 };
+    char deep[8192] = "{\"normalizer\":";
+    for (int i = 0; i < DEPTH; i++)
+        strcat(deep, "{\"type\":\"Sequence\",\"normalizers\":[");
+    for (int i = 0; i < DEPTH; i++)
+        strcat(deep, "]}");
+    strcat(deep, "," MODEL "}");
+    fv_tokenizer *made = NULL;
+    CHECK_EQ(fv_tokenizer_parse(ctx, "deep", deep, strlen(deep), &made), FV_ERR_LIMIT);
+    fv_ctx_config cfg;
+    fv_ctx *narrow = NULL;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.limits.vocabulary = 2;
+    CHECK_EQ(fv_ctx_create(&cfg, &narrow), FV_OK);
+    static const char *const large[] = {
+        "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0],[\"b\",0],[\"c\",0]]}}",
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2},\"merges\":[]}}",
+        "\n\x03\n\x01x\n\x05\n\x01y\x18\x02\n\x03\n\x01z"};
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(fv_tokenizer_parse(narrow, "large", large[i], strlen(large[i]), &made),
+                 FV_ERR_LIMIT);
+    fv_ctx_destroy(&narrow);
+    /* "a" and nothing are "a" again, and "b" likewise. */
+    static const char cycle[] = "{\"model\":{\"type\":\"BPE\",\"continuing_subword_prefix\":\"b\","
+                                "\"vocab\":{\"\":0,\"a\":1,"
+                                "\"b\":2,\"bb\":3,\"ba\":4},\"merges\":[[\"a\",\"b\"],[\"b\",\"b\"]"
+                                ",[\"\",\"a\"],[\"a\",\"\"],"
+                                "[\"bb\",\"b\"]]}}";
+    fv_encoder *with = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    CHECK_OK(ctx, fv_tokenizer_parse(ctx, "cycle", cycle, sizeof cycle - 1, &made));
+    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
+    char text[100];
+    for (size_t n = 1; n < sizeof text; n++) {
+        memset(text, n % 3 ? 'a' : 'b', n);
+        CHECK_OK(ctx, fv_encode(with, text, n, 0, &e));
+        CHECK(e.count <= n);
+    }
+    fv_encoder_destroy(&with);
+    fv_tokenizer_destroy(&made);
+}
+
 static void refused_texts(void)
 {
     static const char json[] = "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0}},"
@@ -467,6 +513,7 @@ int main(int argc, char **argv)
     RUN(one_endless_word);
     RUN(many_added_tokens);
     RUN(refused_files);
+    RUN(hostile_files);
     RUN(refused_texts);
     folder_remove();
     fv_ctx_destroy(&ctx);
