@@ -35,6 +35,14 @@ static const cli_option options[] = {
      .type = CLI_PATH,
      .metavar = "FILE",
      .help = "compare: draw a plot (.svg, .png or .html); seq2seq: a folder for the work"},
+    {.name = "model",
+     .type = CLI_PATH,
+     .metavar = "MODEL",
+     .help = "tokenizer: what to encode with, as `fovea tokenize` takes it"},
+    {.name = "text",
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "tokenizer: what to encode, plain or packed; - is standard input"},
     {.name = "plot",
      .type = CLI_CHOICE,
      .choices = "time|memory|operations|path",
@@ -47,8 +55,10 @@ static const struct suite {
     const char *name;
     int (*run)(bench_run *run);
 } suites[] = {
-    {"peak", bench_peak}, {"gemm", bench_gemm},       {"attention", bench_attention},
-    {"ops", bench_ops},   {"compare", bench_compare}, {"seq2seq", bench_seq2seq},
+    {"peak", bench_peak},           {"gemm", bench_gemm},
+    {"attention", bench_attention}, {"ops", bench_ops},
+    {"compare", bench_compare},     {"seq2seq", bench_seq2seq},
+    {"tokenizer", bench_tokenizer},
 };
 
 static fv_simd level_named(const char *name)
@@ -70,6 +80,8 @@ static int run(const cli_call *call)
                        .only = cli_text(call, "only"),
                        .output = cli_text(call, "output"),
                        .plot = cli_text(call, "plot"),
+                       .model = cli_text(call, "model"),
+                       .text = cli_text(call, "text"),
                        .threads_given = cli_given(call, "threads"),
                        .level = level_named(cli_text(call, "level")),
                        .slot_seconds = 0.008,
@@ -108,13 +120,14 @@ const cli_verb verb_bench = {
              "  ops        softmax, layer norm, GELU and AdamW past the caches; tiny ops; an LSTM\n"
              "  compare    convolution, recurrence and attention against the sequence's length\n"
              "  seq2seq    training and greedy search of a translator, for each target token\n"
+             "  tokenizer  encoding the --text by the --model with an empty cache of words\n"
              "\n"
              "Each figure is the median of interleaved rounds. The share is that of the limit\n"
              "measured just before and after; if these two differ by more than 5 % after several\n"
              "tries, the line is marked noisy: another program was using the machine.",
     .words = {.metavar = "SUITE",
               .type = CLI_CHOICE,
-              .choices = "peak|gemm|attention|ops|compare|seq2seq",
+              .choices = "peak|gemm|attention|ops|compare|seq2seq|tokenizer",
               .least = 1,
               .most = 1,
               .help = "what to measure"},

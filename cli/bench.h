@@ -48,13 +48,15 @@ typedef struct bench_buffers bench_buffers; /* arrays the bandwidth gauges run o
 typedef struct bench_run {
     const char *suite;
     bool json, quick;
-    bool long_rows;         /* --long: attention over one long sequence instead of the table */
-    int threads;            /* the most threads to use: --threads, else all CPUs */
-    bool threads_given;     /* then measure with that many only, not also with one */
-    fv_simd level;          /* never AUTO: --level, else the best */
-    const char *only;       /* --only: rows whose name contains this text; NULL: all */
-    const char *output;     /* --output: a file for a plot, a folder for the work, or NULL */
-    const char *plot;       /* --plot: what it shows */
+    bool long_rows;     /* --long: attention over one long sequence instead of the table */
+    int threads;        /* the most threads to use: --threads, else all CPUs */
+    bool threads_given; /* then measure with that many only, not also with one */
+    fv_simd level;      /* never AUTO: --level, else the best */
+    const char *only;   /* --only: rows whose name contains this text; NULL: all */
+    const char *output; /* --output: a file for a plot, a folder for the work, or NULL */
+    const char *plot;   /* --plot: what it shows */
+    const char *model;  /* --model, --text: of the tokenizer suite */
+    const char *text;
     double slot_seconds;    /* least time a contender runs in one round */
     int rounds;             /* rounds of one measurement */
     int tries;              /* measurements before a line is called noisy */
@@ -71,6 +73,7 @@ int bench_attention(bench_run *run);
 int bench_ops(bench_run *run);
 int bench_compare(bench_run *run);
 int bench_seq2seq(bench_run *run);
+int bench_tokenizer(bench_run *run);
 
 /* ---- measuring ------------------------------------------------------------------ */
 

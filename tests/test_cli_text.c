@@ -79,6 +79,26 @@ static void tokens(void)
     expect(0, "the \xC3\xA9t\xC3\xA9\n\nthe\n", NULL);
 }
 
+/* A SentencePiece model in place of a tokenizer.json, and the bench of either. */
+static void sentence_pieces(void)
+{
+    char text[300];
+    const char *model = test_path("data/text/sentencepiece/unigram_user.model");
+    snprintf(text, sizeof text, "%s", program_path("lines.jsonl"));
+    program_text("lines.jsonl", "{\"text\": \"ll<sep>  l\"}\n");
+    program_run("tokenize %s --jsonl %s", model, text);
+    expect(0, "{\"ids\": [9, 29, 4, 46], \"offsets\": [[0, 0], [0, 2], [2, 7], [7, 10]]", NULL);
+    program_text("text", "all bells\nring\n");
+    snprintf(text, sizeof text, "%s", program_path("text"));
+    program_run("bench tokenizer --json --model %s --text %s", model, text);
+    expect(0,
+           "{\"bench\": \"tokenizer\", \"name\": \"whole\", \"megabytes\": 1.5e-05, \"tokens\": ",
+           NULL);
+    expect(0, "\"name\": \"lines\"", NULL);
+    program_run("bench tokenizer");
+    expect(2, NULL, "needs --model and --text");
+}
+
 static void tokens_that_cannot_be(void)
 {
     char model[300];
@@ -116,6 +136,7 @@ int main(int argc, char **argv)
     RUN(scores);
     RUN(scores_that_cannot_be);
     RUN(tokens);
+    RUN(sentence_pieces);
     RUN(tokens_that_cannot_be);
     program_end();
     return TEST_END();
