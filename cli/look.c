@@ -72,6 +72,17 @@ static int look_at_translator(const cli_call *call, fv_ctx *ctx, fv_translator *
     return code;
 }
 
+/* Options that look inside a Transformer, beyond the alignment that all translators have. */
+static bool looks_inside(const cli_call *call)
+{
+    static const char *const inside[] = {"at",      "layer",   "head", "links",
+                                         "rollout", "entropy", "top",  "ids"};
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
+        if (cli_given(call, inside[i])) return true;
+    const char *path = cli_text(call, "output");
+    return path && ends_with(path, ".npz");
+}
+
 static int run(const cli_call *call)
 {
     int code = CLI_FAILED;
@@ -85,7 +96,7 @@ static int run(const cli_call *call)
     const fv_status status = fv_model_map(ctx, call->words[0], &model);
     if (status != FV_OK)
         code = cli_library_error("look", ctx, status);
-    else if (fv_model_translator(model))
+    else if (fv_model_translator(model) && !(fv_model_transformer(model) && looks_inside(call)))
         code = look_at_translator(call, ctx, fv_model_translator(model));
     else
         code = cli_look_model(call, ctx, model);

@@ -61,14 +61,13 @@ static char *label_of(const fv_tokenizer *tok, const char *text, const fv_encodi
 }
 
 /* The words of a text, behind a start token unless it is negative. */
-static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, int64_t start,
-                        look_words *words)
+static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, unsigned flags,
+                        int64_t start, look_words *words)
 {
     fv_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     fv_status status = fv_encoder_create(ctx, tok, &enc);
-    if (status == FV_OK)
-        status = fv_encode(enc, text, strlen(text), start < 0 ? FV_ENCODE_SPECIALS : 0, &e);
+    if (status == FV_OK) status = fv_encode(enc, text, strlen(text), flags, &e);
     const int64_t first = start >= 0;
     if (status == FV_OK && !words_room(words, (int64_t)e.count + first)) status = FV_ERR_MEMORY;
     if (status == FV_OK && first) {
@@ -112,17 +111,32 @@ static fv_status answer(look_work *w, fv_transformer *t, const fv_tokenizer *tok
     return status;
 }
 
-static fv_status read_texts(look_work *w, fv_transformer *t)
+/* A tokenizer of the model's folder: of one side, or of the whole. */
+static fv_status load_words(look_work *w, const char *name, fv_tokenizer **out)
 {
+    char path[4096];
+    cli_format(path, sizeof path, "%s%s%s", w->call->words[0], *name ? "/" : "", name);
+    return fv_tokenizer_load(w->ctx, path, out);
+}
+
+static fv_status read_texts(look_work *w, fv_model *model)
+{
+    fv_transformer *t = fv_model_transformer(model);
     const fv_transformer_config *c = fv_transformer_settings(t);
-    fv_tokenizer *tok = NULL;
-    fv_status status = fv_tokenizer_load(w->ctx, w->call->words[0], &tok);
-    if (status == FV_OK) status = encode(w->ctx, tok, w->call->words[1], -1, &w->source);
+    const bool pair = fv_model_translator(model) != NULL;
+    fv_tokenizer *source = NULL, *target = NULL;
+    fv_status status = load_words(w, pair ? "source_tokenizer.json" : "", &source);
+    if (status == FV_OK && pair) status = load_words(w, "target_tokenizer.json", &target);
+    if (status == FV_OK) /* translators read their sources bare */
+        status = encode(w->ctx, source, w->call->words[1], pair ? 0 : FV_ENCODE_SPECIALS, -1,
+                        &w->source);
     if (status == FV_OK && c->encoder_layers && c->decoder_layers) {
-        const char *target = cli_text(w->call, "target");
-        status = target ? encode(w->ctx, tok, target, c->start, &w->target) : answer(w, t, tok);
+        const fv_tokenizer *tok = target ? target : source;
+        const char *text = cli_text(w->call, "target");
+        status = text ? encode(w->ctx, tok, text, 0, c->start, &w->target) : answer(w, t, tok);
     }
-    fv_tokenizer_destroy(&tok);
+    fv_tokenizer_destroy(&source);
+    fv_tokenizer_destroy(&target);
     return status;
 }
 
@@ -318,7 +332,7 @@ int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model)
     if (!choose(&w, sites)) return CLI_USAGE;
     fv_no_grad_begin(ctx);
     fv_status status = FV_OK;
-    if (!cli_given(call, "ids")) status = read_texts(&w, fv_model_transformer(model));
+    if (!cli_given(call, "ids")) status = read_texts(&w, model);
     if (status == FV_OK) status = watch(&w, sites);
     if (status == FV_OK) status = look_show(&w);
     fv_no_grad_end(ctx);

@@ -148,6 +148,38 @@ static void texts_are_shown(void)
     check_picture("rollout.svg", "rollout over 2 layers");
 }
 
+/* A translator that is a Transformer: its alignment, and its inside. */
+static void translators_are_looked_into(void)
+{
+    program_text(
+        "r.toml",
+        "[data]\nmade = \"dates\"\ntrain_pairs = 60\nvalid_pairs = 5\n[tokens]\nkind = "
+        "\"char\"\nmin_count = 1\n[model]\nkind = \"transformer\"\n[transformer]\nfamily = "
+        "\"marian\"\nwidth = 8\nencoder_layers = 2\ndecoder_layers = 2\nheads = 2\nhidden "
+        "= 8\n[train]\nsteps = 2\nbatch_tokens = 200\n");
+    program_run("train %s -o %s -t 1", program_path("r.toml"), program_path("pair"));
+    expect(0, NULL, NULL);
+    program_run("look %s 3.5.79 --target 1979-05-03", program_path("pair"));
+    expect(0, "rows: output; columns: source", NULL);
+    program_run("look %s 3.5.79 --target 1979 --top 1", program_path("pair"));
+    expect(0, "decoder.1.cross, head 0", NULL);
+    expect(0, "(start)\t", NULL);
+    program_run("look %s 3.5.79 --at encoder --layer 0", program_path("pair"));
+    expect(0, "encoder.0.self, mean of 2 heads", NULL);
+    program_run("look %s 3.5.79 -o %s", program_path("pair"), program_path("pair.npz"));
+    expect(0, NULL, NULL);
+    fv_ctx *ctx = values_begin();
+    fv_npy *file = NULL;
+    CHECK_OK(ctx, fv_npy_open(ctx, program_path("pair.npz"), &file));
+    if (file) {
+        CHECK_EQ(fv_npy_count(file), 6);
+        const fv_file_entry *cross = fv_npy_find(file, "decoder.1.cross");
+        CHECK(cross && cross->rank == 4 && cross->shape[1] == 2 && cross->shape[3] == 6);
+    }
+    fv_npy_close(&file);
+    values_end(&ctx);
+}
+
 static void wrong_wishes_are_refused(void)
 {
     const char *bert = test_path("fixtures/bert"), *t5 = test_path("fixtures/t5");
@@ -174,6 +206,7 @@ int main(int argc, char **argv)
     TEST_BEGIN(argc, argv);
     RUN(arrays_are_the_recorded_maps);
     RUN(texts_are_shown);
+    RUN(translators_are_looked_into);
     RUN(wrong_wishes_are_refused);
     program_end();
     return TEST_END();

@@ -51,7 +51,8 @@ FV_API FV_MUST_USE fv_status fv_model_save(fv_model *model, const char *folder);
 FV_API FV_MUST_USE fv_status fv_transformer_save_settings(const fv_transformer *model,
                                                           const char *folder);
 
-/* What is inside; NULL if it is something else. Owned by the model. */
+/* What is inside; NULL if it is something else. A translator whose model is a Transformer (a folder
+ * with source_tokenizer.json) is both. Owned by the model. */
 FV_API fv_transformer *fv_model_transformer(const fv_model *model);
 FV_API fv_translator *fv_model_translator(const fv_model *model);
 FV_API fv_params *fv_model_params(const fv_model *model);

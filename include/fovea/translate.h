@@ -53,6 +53,8 @@ FV_API void fv_translator_destroy(fv_translator **t); /* NULL is fine; before th
 FV_API fv_ctx *fv_translator_context(const fv_translator *t);
 FV_API fv_params *fv_translator_params(const fv_translator *t);
 FV_API const fv_pair_model *fv_translator_model(const fv_translator *t);
+/* The model as a Transformer, to look inside; NULL: it is recurrent. Owned by the translator. */
+FV_API fv_transformer *fv_translator_transformer(const fv_translator *t);
 
 /* ---- pairs of texts ----------------------------------------------------------------- */
 

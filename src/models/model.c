@@ -61,14 +61,20 @@ static fv_status open_transformer(fv_model *m, const char *folder, const char *c
     return FV_OK;
 }
 
+/* A translator has tokenizers for both of its sides. */
 static fv_status open_any(fv_model *m, const char *folder, bool map)
 {
-    char config[FV_PATH_BYTES];
+    char config[FV_PATH_BYTES], words[FV_PATH_BYTES];
     bool recurrent = false;
     FV_FORWARD(fv_path_join(m->ctx, config, folder, "config.json"));
+    FV_FORWARD(fv_path_join(m->ctx, words, folder, "source_tokenizer.json"));
     FV_FORWARD(fv_model_is_recurrent(m->ctx, config, &recurrent));
-    return recurrent ? fv_translator_load(m->ctx, folder, &m->translator)
-                     : open_transformer(m, folder, config, map);
+    if (!recurrent && !fv_file_exists(m->ctx, words))
+        return open_transformer(m, folder, config, map);
+    FV_FORWARD(fv_translator_load(m->ctx, folder, &m->translator));
+    fv_transformer *t = fv_translator_transformer(m->translator);
+    if (t) m->generation = fv_hf_generation_of(fv_transformer_settings(t));
+    return FV_OK;
 }
 
 static fv_status open_model(fv_ctx *ctx, const char *folder, bool map, fv_model **out)
@@ -138,7 +144,11 @@ fv_status fv_model_save(fv_model *model, const char *folder)
 
 /* ---- what is inside -------------------------------------------------------------------- */
 
-fv_transformer *fv_model_transformer(const fv_model *model) { return model->transformer; }
+fv_transformer *fv_model_transformer(const fv_model *model)
+{
+    return model->translator ? fv_translator_transformer(model->translator) : model->transformer;
+}
+
 fv_translator *fv_model_translator(const fv_model *model) { return model->translator; }
 
 fv_params *fv_model_params(const fv_model *model)
@@ -148,8 +158,8 @@ fv_params *fv_model_params(const fv_model *model)
 
 const char *fv_model_type(const fv_model *model)
 {
-    return model->translator ? RECURRENT
-                             : fv_family_name(fv_transformer_settings(model->transformer)->family);
+    const fv_transformer *t = fv_model_transformer(model);
+    return t ? fv_family_name(fv_transformer_settings(t)->family) : RECURRENT;
 }
 
 const fv_generation *fv_model_generation(const fv_model *model) { return &model->generation; }

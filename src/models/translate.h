@@ -10,6 +10,7 @@ struct fv_translator {
     fv_ctx *ctx;
     fv_params *params;
     fv_pair_model model;
+    fv_transformer *transformer;   /* what `model` stands for, where it is one */
     fv_tokenizer *source, *target; /* may be one */
     fv_encoder *source_encoder, *target_encoder;
     int64_t unknown; /* of the target; -1: none */

@@ -45,6 +45,7 @@ static fv_status transformer(fv_translator *t, const fv_transformer_config *sett
     FV_FORWARD(fv_transformer_create(t->params, &cfg, &model));
     const fv_status status = fv_transformer_pairs(model, &t->model);
     if (status != FV_OK) fv_transformer_destroy(&model);
+    t->transformer = model;
     return status;
 }
 
@@ -194,6 +195,7 @@ fv_status fv_translator_load(fv_ctx *ctx, const char *folder, fv_translator **ou
 fv_ctx *fv_translator_context(const fv_translator *t) { return t->ctx; }
 fv_params *fv_translator_params(const fv_translator *t) { return t->params; }
 const fv_pair_model *fv_translator_model(const fv_translator *t) { return &t->model; }
+fv_transformer *fv_translator_transformer(const fv_translator *t) { return t->transformer; }
 
 fv_status fv_translator_encode(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
                                int64_t **tokens, int64_t *count)
