@@ -90,6 +90,23 @@ static inline void fv_exec_rows(const fv_exec *exec, int64_t rows, int64_t cost,
         exec->parallel(exec->user, rows, grain, fn, arg);
 }
 
+/* The same for rows of `floats` that are too many for the caches. A thread asks memory for what
+ * lies ahead of the row in hand, and that should be its own: chunks of a megabyte, if all threads
+ * get some. */
+static inline void fv_exec_stream(const fv_exec *exec, int64_t rows, int64_t floats, fv_range_fn fn,
+                                  const void *arg)
+{
+    enum { CHUNK = 1 << 18, CHUNKS_PER_THREAD = 4 };
+    const int64_t fair = rows / ((int64_t)exec->threads * CHUNKS_PER_THREAD);
+    int64_t grain = floats > 0 ? CHUNK / floats : CHUNK;
+    if (grain > fair) grain = fair;
+    if (grain < 1) grain = 1;
+    if (exec->threads <= 1)
+        fn(arg, 0, rows, 0);
+    else
+        exec->parallel(exec->user, rows, grain, fn, arg);
+}
+
 /* Runs fn on a team of up to `most` of the threads (base/team.h). */
 static inline void fv_exec_team(const fv_exec *exec, int64_t most, fv_team_fn fn, const void *arg)
 {

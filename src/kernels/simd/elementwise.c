@@ -108,8 +108,11 @@ static void run_span(span *s, int64_t cost)
     s->stream = (uint64_t)total * s->size[0] >= FV_STREAM_BYTES;
     for (int p = 1; p < s->pointers; p++)
         s->stream = s->stream && s->ptr[p] != s->ptr[0];
-    fv_exec_rows(s->exec, (total + BLOCK - 1) / BLOCK, (total < BLOCK ? total : BLOCK) * cost,
-                 flat_range, s);
+    const int64_t blocks = (total + BLOCK - 1) / BLOCK;
+    if (s->stream)
+        fv_exec_stream(s->exec, blocks, BLOCK, flat_range, s);
+    else
+        fv_exec_rows(s->exec, blocks, (total < BLOCK ? total : BLOCK) * cost, flat_range, s);
 }
 
 /* ---- the loops -------------------------------------------------------------------- */

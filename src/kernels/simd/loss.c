@@ -84,7 +84,7 @@ static void cross_entropy_grad(const fv_exec *exec, void *const *ptr, const void
 {
     const fv_cross_entropy_args *a = args;
     const loss_job job = {exec, a, ptr, v_streams(a->rows, a->cols, ptr[0], ptr[1])};
-    fv_exec_rows(exec, a->rows, 2 * a->cols + 16, cross_entropy_grad_range, &job);
+    v_rows(exec, job.stream, a->rows, 2 * a->cols, cross_entropy_grad_range, &job);
 }
 
 void FV_SIMD_NAME(fv_simd_loss_fill)(fv_kernel_table *t)

@@ -49,7 +49,7 @@ static void layer_norm(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_norm_args *a = args;
     const norm_job job = {exec, a, ptr, v_streams(a->rows, a->cols, ptr[0], ptr[3])};
-    fv_exec_rows(exec, a->rows, a->cols + 16, layer_norm_range, &job);
+    v_rows(exec, job.stream, a->rows, a->cols, layer_norm_range, &job);
 }
 
 static void rms_norm_range(const void *arg, int64_t begin, int64_t end, int thread)
@@ -79,7 +79,7 @@ static void rms_norm(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_norm_args *a = args;
     const norm_job job = {exec, a, ptr, v_streams(a->rows, a->cols, ptr[0], ptr[2])};
-    fv_exec_rows(exec, a->rows, a->cols + 16, rms_norm_range, &job);
+    v_rows(exec, job.stream, a->rows, a->cols, rms_norm_range, &job);
 }
 
 /* ---- dx --------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static void layer_norm_grad(const fv_exec *exec, void *const *ptr, const void *a
     const fv_norm_args *a = args;
     const bool stream = v_streams(a->rows, a->cols, ptr[0], ptr[1]) && ptr[0] != ptr[2];
     const norm_job job = {exec, a, ptr, stream};
-    fv_exec_rows(exec, a->rows, a->cols + 16, layer_norm_grad_range, &job);
+    v_rows(exec, job.stream, a->rows, a->cols, layer_norm_grad_range, &job);
 }
 
 /* dx = rrms (u - h mean(u h)), h = x rrms */
@@ -156,7 +156,7 @@ static void rms_norm_grad(const fv_exec *exec, void *const *ptr, const void *arg
     const fv_norm_args *a = args;
     const bool stream = v_streams(a->rows, a->cols, ptr[0], ptr[1]) && ptr[0] != ptr[2];
     const norm_job job = {exec, a, ptr, stream};
-    fv_exec_rows(exec, a->rows, a->cols + 16, rms_norm_grad_range, &job);
+    v_rows(exec, job.stream, a->rows, a->cols, rms_norm_grad_range, &job);
 }
 
 /* ---- dgamma, dbeta ---------------------------------------------------------------- */

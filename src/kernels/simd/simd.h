@@ -428,6 +428,16 @@ V_INLINE vf v_load_ahead(const float *p, int count, bool stream)
     return v_load(p, count);
 }
 
+/* Rows of n elements over the threads; `stream` as v_streams said. */
+V_INLINE void v_rows(const fv_exec *exec, bool stream, int64_t rows, int64_t n, fv_range_fn fn,
+                     const void *arg)
+{
+    if (stream)
+        fv_exec_stream(exec, rows, n, fn, arg);
+    else
+        fv_exec_rows(exec, rows, n + FV_LANES, fn, arg);
+}
+
 /* Makes streamed stores visible to other threads before what follows. */
 V_INLINE void v_stream_end(bool stream)
 {

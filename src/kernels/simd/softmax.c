@@ -153,9 +153,7 @@ static void softmax(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_softmax_args *a = args;
     const softmax_job job = {exec, a, ptr, v_streams(a->rows, a->cols, ptr[0], ptr[1])};
-    /* Each range of rows fills and empties the pipeline once: few and long ones past the caches. */
-    const int64_t work = job.stream ? a->cols / 4 : 2 * a->cols + 16;
-    fv_exec_rows(exec, a->rows, work, softmax_range, &job);
+    v_rows(exec, job.stream, a->rows, 2 * a->cols, softmax_range, &job);
 }
 
 /* ---- backward -------------------------------------------------------------------- */
@@ -198,7 +196,7 @@ static void softmax_grad(const fv_exec *exec, void *const *ptr, const void *args
     const fv_softmax_args *a = args;
     const bool stream = v_streams(a->rows, a->cols, ptr[0], ptr[1]) && ptr[0] != ptr[2];
     const softmax_job job = {exec, a, ptr, stream};
-    fv_exec_rows(exec, a->rows, a->cols + 16, softmax_grad_range, &job);
+    v_rows(exec, job.stream, a->rows, a->cols, softmax_grad_range, &job);
 }
 
 void FV_SIMD_NAME(fv_simd_softmax_fill)(fv_kernel_table *t)
