@@ -42,22 +42,6 @@ V_INLINE vf v_exp_cubic(vf r)
     return v_fma(v_fma(u, u, v_set(FV_EXP_C)), r, v_set(FV_EXP_K));
 }
 
-/* Bits of fv_exp_table[j], less j << 20 and 16 << 23: what shifting the low bits of t to the
- * exponent adds too much. */
-static const uint32_t fv_exp_short_table[8] = {
-    0x362a7618u, 0x3629e3aeu, 0x362ab6bcu, 0x362d0f9bu,
-    0x36311196u, 0x36337192u, 0x362f571eu, 0x362c504fu,
-};
-
-/* The short way: |n| < 16 in every lane. */
-V_INLINE vf v_exp_short(vf x, vf t)
-{
-    const vf n = v_sub(t, v_set(FV_EXP_MAGIC));
-    const vf w = v_exp_cubic(v_fma(n, v_set(-FV_EXP_LN2), x));
-    const vi scale = vi_of(v_lookup8((const float *)(const void *)fv_exp_short_table, vi_of(t)));
-    return v_mul(vf_of(vi_add(scale, vi_shl(vi_of(t), 20))), w);
-}
-
 /* y 2^floor(n), rounded once. */
 V_INLINE vf v_exp_scale(vf y, vf t, vf n)
 {
@@ -71,6 +55,24 @@ V_INLINE vf v_exp_scale(vf y, vf t, vf n)
     const vi rest = vi_sub(whole, half);
     y = v_mul(y, vf_of(vi_shl(vi_add(half, bias), 23)));
     return v_mul(y, vf_of(vi_shl(vi_add(rest, bias), 23)));
+#endif
+}
+
+/* The short way: |n| < 16 in every lane. No result is subnormal, so scaling is exact before the
+ * last product as well as after it. */
+V_INLINE vf v_exp_short(vf x, vf t)
+{
+    const vf n = v_sub(t, v_set(FV_EXP_MAGIC));
+    const vf w = v_exp_cubic(v_fma(n, v_set(-FV_EXP_LN2), x));
+#if FV_SIMD_LEVEL == 3
+    return v_exp_scale(v_mul(v_lookup8(fv_exp_table, vi_of(t)), w), t, n);
+#else
+    /* Bits of fv_exp_table[j], less j << 20 and 16 << 23: what shifting the low bits of t to the
+     * exponent adds too much. */
+    static const uint32_t table[8] = {0x362a7618u, 0x3629e3aeu, 0x362ab6bcu, 0x362d0f9bu,
+                                      0x36311196u, 0x36337192u, 0x362f571eu, 0x362c504fu};
+    const vi scale = vi_of(v_lookup8((const float *)(const void *)table, vi_of(t)));
+    return v_mul(vf_of(vi_add(scale, vi_shl(vi_of(t), 20))), w);
 #endif
 }
 
