@@ -204,7 +204,7 @@ def run_fovea(program, threads):
 
 
 def main():
-    args = arguments(__doc__)
+    args = arguments(__doc__, threads=True)
     if not args.fovea:
         sys.exit("bench_torch_seq2seq.py: --fovea PROGRAM is needed")
     with tempfile.TemporaryDirectory() as folder:
@@ -214,7 +214,7 @@ def main():
     sound = work.check()
     times = {}
     for _ in range(args.rounds):
-        for threads in thread_settings():
+        for threads in [args.threads] if args.threads else thread_settings():
             work.start()
             for by, got in (("torch", run_torch(work, threads)),
                             ("fovea", run_fovea(args.fovea, threads))):

@@ -17,10 +17,13 @@ def keep_memory():
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
 
 
-def arguments(about):
+def arguments(about, threads=False):
+    """The options that all scripts have; --threads only where a script asks for it."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--fovea", metavar="PROGRAM", help="run this program too and print the ratio")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each contender [7]")
+    if threads:
+        parser.add_argument("--threads", type=int, help="with this many only [one and all CPUs]")
     return parser.parse_args()
 
 

@@ -113,7 +113,9 @@ typedef struct fv_step_report {
 } fv_step_report;
 
 /*
- * One update of every parameter that has a gradient, then all gradients are dropped. A step whose
+ * One update of every parameter that has a gradient, then all gradients are dropped. Steps are
+ * counted for all parameters together: Adam corrects the averages of one that had no gradient for a
+ * while as if it had had (PyTorch counts for each alone). A step whose
  * gradients are not all finite is skipped and counted; max_skipped in a row is FV_ERR_NONFINITE.
  * report may be NULL.
  */

@@ -136,8 +136,9 @@ static void run_steps(run *r)
 {
     fv_ctx *ctx = r->ctx;
     const bool training = r->teaching != NULL;
-    fv_memory memory =
+    const fv_memory all =
         fv_seq2seq_encode(ctx, r->m, r->batch, &r->source, r->target.order, training);
+    fv_memory memory = all;
     if (ctx->error != FV_OK) return;
     fv_seq2seq_pack(ctx, r->m, false);
     fv_decoder_state state = fv_seq2seq_first_state(ctx, r->m, &memory);
@@ -148,7 +149,7 @@ static void run_steps(run *r)
     for (int64_t t = 0; t < r->target.steps && ctx->error == FV_OK; t++) {
         int64_t n = r->target.rows[t];
         if (t > 0 && n < r->target.rows[t - 1]) {
-            memory = fv_memory_rows(ctx, &memory, n, NULL);
+            memory = fv_memory_rows(ctx, &all, n, NULL);
             fv_decoder_state_map(&state, first_rows, ctx, &n);
         }
         const fv_decoder_step step = fv_seq2seq_step(ctx, r->m, &memory, gates_at(r, t), t,
