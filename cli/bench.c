@@ -58,7 +58,7 @@ static const struct suite {
     {"peak", bench_peak},           {"gemm", bench_gemm},
     {"attention", bench_attention}, {"ops", bench_ops},
     {"compare", bench_compare},     {"seq2seq", bench_seq2seq},
-    {"tokenizer", bench_tokenizer},
+    {"tokenizer", bench_tokenizer}, {"model", bench_model},
 };
 
 static fv_simd level_named(const char *name)
@@ -120,6 +120,7 @@ const cli_verb verb_bench = {
              "  ops        softmax, layer norm, GELU and AdamW past the caches; tiny ops; an LSTM\n"
              "  compare    convolution, recurrence and attention against the sequence's length\n"
              "  seq2seq    training and greedy search of a translator, for each target token\n"
+             "  model      GPT-2 124M: a pass, single tokens, training, memory\n"
              "  tokenizer  encoding the --text by the --model with an empty cache of words\n"
              "\n"
              "Each figure is the median of interleaved rounds. The share is that of the limit\n"
@@ -127,7 +128,7 @@ const cli_verb verb_bench = {
              "tries, the line is marked noisy: another program was using the machine.",
     .words = {.metavar = "SUITE",
               .type = CLI_CHOICE,
-              .choices = "peak|gemm|attention|ops|compare|seq2seq|tokenizer",
+              .choices = "peak|gemm|attention|ops|compare|seq2seq|model|tokenizer",
               .least = 1,
               .most = 1,
               .help = "what to measure"},

@@ -252,7 +252,7 @@ static void print_ratio(double ratio)
 
 static void print_row(const bench_run *run, const bench_line *line)
 {
-    char shape[96], rate[48], share[16] = "";
+    char shape[96], rate[48] = "", share[16] = "";
     if (run->printed == 0) {
         char head[128];
         cli_format(head, sizeof head, "%-14s %-5s %-7s %7s  %-22s %16s %6s %10s %10s", "name",
@@ -261,8 +261,9 @@ static void print_row(const bench_run *run, const bench_line *line)
         fputc('\n', stdout);
     }
     shape_text(line, shape, sizeof shape);
-    cli_format(rate, sizeof rate, line->rate >= 1000 ? "%.0f %s" : "%.2f %s", line->rate,
-               unit_names[line->unit]);
+    if (isfinite(line->rate))
+        cli_format(rate, sizeof rate, line->rate >= 1000 ? "%.0f %s" : "%.2f %s", line->rate,
+                   unit_names[line->unit]);
     if (isfinite(line->share)) cli_format(share, sizeof share, "%.1f%%", 100 * line->share);
     printf("%-14s %-5s %-7s %7d  %-22s %16s %6s", line->name, line->dtype,
            fv_simd_name(line->level), line->threads, shape, rate, share);

@@ -1,0 +1,153 @@
+"""GPT-2 of 124 million parameters in PyTorch against `fovea bench model` with the same weights: a pass
+over 512 tokens with all logits, one token at a time with a cache, steps of training with AdamW at
+batch 4 and lengths 64 and 512. Logits of one text are compared. Both sides run in turns, PyTorch with
+its best number of threads; last lines: our speed over theirs. Needs --fovea PROGRAM."""
+import json
+import os
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+import torch
+from torch.nn import functional as F
+
+from common import arguments, keep_memory, show, thread_settings
+
+LAYERS, HEADS, WIDTH, VOCABULARY = 12, 12, 768, 50257
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = bytearray(file.read())
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            flat = torch.frombuffer(data[begin:end], dtype=torch.float32)
+            tensors[name.removeprefix("transformer.")] = flat.reshape(entry["shape"]).clone()
+    return tensors
+
+
+class GPT2(torch.nn.Module):
+    def __init__(self, weights):
+        super().__init__()
+        self.w = torch.nn.ParameterDict()
+        for name, value in weights.items():
+            # Products by rows of [out, in], PyTorch's fastest form, for the files' [in, out].
+            turned = name.startswith("h.") and value.dim() == 2
+            self.w[name.replace(".", "_")] = torch.nn.Parameter(
+                value.t().contiguous() if turned else value)
+
+    def dense(self, name, x):
+        return F.linear(x, self.w[name + "_weight"], self.w[name + "_bias"])
+
+    def norm(self, name, x):
+        return F.layer_norm(x, (WIDTH,), self.w[name + "_weight"], self.w[name + "_bias"], 1e-5)
+
+    def forward(self, ids, past=None):
+        first = past[0][0].shape[2] if past else 0
+        places = torch.arange(first, first + ids.shape[1])
+        x = self.w["wte_weight"][ids] + self.w["wpe_weight"][places]
+        kept = []
+        for i in range(LAYERS):
+            q, k, v = self.dense(f"h_{i}_attn_c_attn", self.norm(f"h_{i}_ln_1", x)).split(WIDTH, -1)
+            q, k, v = (t.view(*t.shape[:2], HEADS, -1).transpose(1, 2) for t in (q, k, v))
+            if past:
+                k, v = (torch.cat(pair, 2) for pair in zip(past[i], (k, v)))
+            kept.append((k, v))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=not past)
+            x = x + self.dense(f"h_{i}_attn_c_proj", y.transpose(1, 2).flatten(2))
+            h = F.gelu(self.dense(f"h_{i}_mlp_c_fc", self.norm(f"h_{i}_ln_2", x)), approximate="tanh")
+            x = x + self.dense(f"h_{i}_mlp_c_proj", h)
+        return F.linear(self.norm("ln_f", x), self.w["wte_weight"]), kept
+
+
+def check_logits(model, program, folder):
+    ids = torch.randint(VOCABULARY, (1, 64))
+    numpy.save(os.path.join(folder, "ids.npy"), ids.numpy())
+    out = os.path.join(folder, "logits.npy")
+    subprocess.run([program, "run", folder, "--ids", os.path.join(folder, "ids.npy"), "--logits", out],
+                   check=True)
+    with torch.no_grad():
+        theirs = model(ids)[0].numpy()
+    ours = numpy.load(out)
+    off = float(abs(ours - theirs).max() / abs(theirs).max())
+    show(check="logits", off=off)
+    if not off < 2e-5:
+        sys.exit("the logits differ")
+
+
+def work_of(model):
+    ids = torch.randint(VOCABULARY, (4, 513))
+    optim = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def prefill():
+        with torch.no_grad():
+            model(ids[:1, :512])
+
+    def decode(steps=8):
+        with torch.no_grad():
+            past = model(ids[:1, :16])[1]
+            start = time.perf_counter()
+            for i in range(steps):
+                past = model(ids[:1, 16 + i:17 + i], past)[1]
+            return (time.perf_counter() - start) / steps
+
+    def train(length):
+        logits = model(ids[:, :length])[0]
+        loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:length + 1].flatten())
+        loss.backward()
+        optim.step()
+        optim.zero_grad()
+
+    return {"prefill_512": prefill, "decode_1": decode, "train_64": lambda: train(64),
+            "train_512": lambda: train(512)}
+
+
+def seconds(call):
+    start = time.perf_counter()
+    own = call()
+    return own or time.perf_counter() - start
+
+
+def run_fovea(program, only):
+    command = [program, "bench", "model", "--json", "--quick", "--only", only]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = [json.loads(line) for line in lines]
+    return [line["rate"] * 1e-9 for line in lines if line.get("unit") == "ns"][0]
+
+
+def main():
+    keep_memory()
+    args = arguments(__doc__)
+    if not args.fovea:
+        sys.exit("--fovea PROGRAM is needed")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([args.fovea, "bench", "model", "--quick", "--only", "cold_start", "-o", folder],
+                       check=True, stdout=subprocess.DEVNULL)
+        model = GPT2(read_safetensors(os.path.join(folder, "model.safetensors")))
+        check_logits(model, args.fovea, folder)
+    for name, call in work_of(model).items():
+        rounds = 1 if name == "train_512" else min(args.rounds, 3)
+        theirs, ours = {}, []
+        for threads in thread_settings():
+            torch.set_num_threads(threads)
+            seconds(call)
+            theirs[threads] = []
+        for _ in range(rounds):
+            for threads, times in theirs.items():
+                torch.set_num_threads(threads)
+                times.append(seconds(call))
+            ours.append(run_fovea(args.fovea, name))
+        best = min(statistics.median(times) for times in theirs.values())
+        own = statistics.median(ours)
+        show(bench=name, torch=torch.__version__, torch_seconds=best, fovea_seconds=own,
+             ratio=best / own)
+
+
+main()

@@ -1,0 +1,395 @@
+/*
+ * fovea bench model: GPT-2 of 124 million parameters, random weights. One pass over 512 tokens with
+ * all logits; one token at a time with weights of three types; training steps; from a folder to the
+ * first token; memory. Rates of passes and steps count the products of their matrices and of
+ * attention, and are shares of the multiply-adds this machine can do; those of single tokens count
+ * the bytes of the weights, and are shares of its memory bandwidth.
+ *
+ * With --output FOLDER the model stays there, for other programs to do the same work
+ * (bench/peers/bench_torch_gpt2.py); else the cold start makes one in the system's temporary folder
+ * and removes it.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "fovea/autograd.h"
+#include "fovea/generate.h"
+#include "fovea/ops.h"
+#include "fovea/train.h"
+#include "output.h"
+
+enum { PREFILL = 512, PROMPT = 16, BATCH = 4, LONGEST = 513, STEPS = 8 };
+
+/* What a timed call works on. */
+typedef struct bed {
+    fv_ctx *ctx;
+    fv_params *params;
+    fv_transformer *model;
+    fv_cache *cache;
+    fv_optim *optim;
+    int64_t (*tokens)[LONGEST]; /* [BATCH] */
+    int64_t length;             /* of a training sequence */
+    uint64_t step;
+    const char *folder; /* cold start */
+    fv_status status;   /* first failure */
+} bed;
+
+static fv_transformer_config settings(void)
+{
+    fv_transformer_config cfg;
+    fv_transformer_config_init(&cfg, sizeof cfg, FV_FAMILY_GPT2);
+    cfg.vocabulary = 50257;
+    cfg.dropout = cfg.attention_dropout = 0;
+    return cfg;
+}
+
+static void close_bed(bed *b)
+{
+    fv_cache_destroy(&b->cache);
+    fv_optim_destroy(&b->optim);
+    fv_transformer_destroy(&b->model);
+    if (b->params) fv_params_destroy(&b->params);
+    if (b->ctx) fv_ctx_destroy(&b->ctx);
+}
+
+static int failed(const bed *b, fv_status status)
+{
+    cli_error("bench: %s", fv_ctx_message(b->ctx));
+    return cli_exit_code(status);
+}
+
+/* A new model, the same each time. */
+static int open_bed(const bench_run *run, bed *b)
+{
+    *b = (bed){.status = FV_OK};
+    const int code = bench_context(run, run->threads, &b->ctx);
+    if (code) return code;
+    const fv_transformer_config cfg = settings();
+    uint64_t state = 1;
+    static int64_t tokens[BATCH][LONGEST];
+    for (int64_t i = 0; i < (int64_t)BATCH * LONGEST; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        tokens[i / LONGEST][i % LONGEST] = (int64_t)((state >> 33) % (uint64_t)cfg.vocabulary);
+    }
+    b->tokens = tokens;
+    fv_status status = fv_params_create(b->ctx, &b->params);
+    if (status == FV_OK) status = fv_transformer_create(b->params, &cfg, &b->model);
+    if (status == FV_OK) return CLI_DONE;
+    const int why = failed(b, status);
+    close_bed(b);
+    return why;
+}
+
+/* ---- counting ---------------------------------------------------------------------- */
+
+/* Multiply-adds of one token's way through the matrices: all of them but the positions. */
+static double matrix_work(const fv_transformer_config *c)
+{
+    const double w = (double)c->width, h = (double)c->hidden;
+    return (double)c->decoder_layers * (4 * w * w + 2 * w * h) + w * (double)c->vocabulary;
+}
+
+/* Operations of a pass over `n` tokens of one sequence that see those before them. */
+static double pass_work(const fv_transformer_config *c, double n)
+{
+    const double attention = 2 * (double)c->width * n * (n + 1) / 2 * (double)c->decoder_layers;
+    return 2 * (matrix_work(c) * n + attention);
+}
+
+static double weight_bytes(const fv_transformer_config *c, fv_weight_form form)
+{
+    const double each = form == FV_WEIGHT_F32 ? 4 : form == FV_WEIGHT_BF16 ? 2 : 1;
+    return matrix_work(c) * each;
+}
+
+/* ---- timing ------------------------------------------------------------------------ */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Calls of this suite take from milliseconds to many seconds: one to warm up, then `rounds`, with
+ * the gauge read around each. */
+static int measure(bench_run *run, bed *b, void (*call)(void *), bench_gauge gauge, int rounds,
+                   bench_result *got)
+{
+    enum { MOST = 64 };
+    double times[MOST], gauges[MOST + 1];
+    call(b);
+    int n = 0;
+    for (; n < rounds && b->status == FV_OK; n++) {
+        if (cli_cancelled) return CLI_INTERRUPTED;
+        gauges[n] = gauge ? bench_gauge_read(run, gauge, run->level, run->threads) : NAN;
+        const double start = now();
+        call(b);
+        times[n] = now() - start;
+    }
+    if (b->status != FV_OK) return failed(b, b->status);
+    gauges[n] = gauge ? bench_gauge_read(run, gauge, run->level, run->threads) : NAN;
+    got->noisy = fabs(gauges[0] - gauges[n]) > 0.05 * fmax(gauges[0], gauges[n]);
+    got->seconds[0] = bench_median(times, n);
+    got->gauge = bench_median(gauges, n + 1);
+    return CLI_DONE;
+}
+
+static void print(bench_run *run, const char *name, const char *dtype, bench_gauge gauge,
+                  double work, const bench_result *got)
+{
+    const bench_request ask = {.gauge = gauge, .threads = run->threads, .level = run->level};
+    bench_line line = bench_line_of("model", name, &ask, got);
+    line.dtype = dtype;
+    const bench_unit unit = gauge == BENCH_READ      ? BENCH_GBS
+                            : gauge == BENCH_FMA_F32 ? BENCH_GFLOPS
+                                                     : BENCH_NS;
+    bench_line_rate(&line, unit, work, got->seconds[0], got->gauge);
+    bench_print(run, &line);
+    if (unit == BENCH_NS) return;
+    /* The time of one call, which people ask for. */
+    line = bench_line_of("model", name, &ask, got);
+    line.dtype = dtype;
+    bench_line_rate(&line, BENCH_NS, 1, got->seconds[0], NAN);
+    bench_print(run, &line);
+}
+
+static void keep(bed *b, fv_status status)
+{
+    if (b->status == FV_OK) b->status = status;
+}
+
+/* ---- a pass over a prompt ----------------------------------------------------------- */
+
+static void call_prefill(void *arg)
+{
+    bed *b = arg;
+    const int64_t *list = b->tokens[0], n = PREFILL;
+    const fv_sequences one = {.count = 1, .tokens = &list, .length = &n};
+    fv_scope_begin(b->ctx);
+    fv_no_grad_begin(b->ctx);
+    const fv_rows rows = fv_rows_pack(b->ctx, &one);
+    fv_tensor *h = fv_transformer_decode(b->ctx, b->model, &rows, NULL, NULL, NULL);
+    fv_tensor *last = fv_slice(b->ctx, fv_transformer_logits(b->ctx, b->model, h), 1, n - 1, n, 1);
+    double item;
+    keep(b, fv_tensor_item(b->ctx, fv_max(b->ctx, last, 0, NULL, false), &item));
+    fv_no_grad_end(b->ctx);
+    fv_scope_end(b->ctx);
+}
+
+static int prefill(bench_run *run)
+{
+    bed b;
+    bench_result got;
+    int code = open_bed(run, &b);
+    if (code) return code;
+    const fv_transformer_config cfg = settings();
+    const fv_status status = fv_transformer_freeze(b.model, FV_WEIGHT_F32);
+    code = status == FV_OK ? measure(run, &b, call_prefill, BENCH_FMA_F32, run->quick ? 3 : 7, &got)
+                           : failed(&b, status);
+    if (!code) print(run, "prefill_512", "f32", BENCH_FMA_F32, pass_work(&cfg, PREFILL), &got);
+    close_bed(&b);
+    return code;
+}
+
+/* ---- one token at a time ------------------------------------------------------------- */
+
+static void call_decode(void *arg)
+{
+    bed *b = arg;
+    for (int i = 0; i < STEPS && b->status == FV_OK; i++) {
+        const int64_t rows = 1;
+        double item;
+        fv_scope_begin(b->ctx);
+        fv_tensor *token = fv_from_host(b->ctx, FV_I64, 1, &rows, &b->tokens[0][b->step++ % 512]);
+        fv_tensor *logits = fv_cache_step(b->ctx, b->cache, token);
+        keep(b, fv_tensor_item(b->ctx, fv_argmax(b->ctx, logits, -1, false), &item));
+        fv_scope_end(b->ctx);
+    }
+}
+
+/* Memory that the context held at most: as a share of `known`, and how much more. */
+static void print_memory(bench_run *run, const bed *b, const char *name, const char *dtype,
+                         double known)
+{
+    fv_memory_stats memory;
+    fv_ctx_memory(b->ctx, &memory);
+    const bench_request ask = {.threads = run->threads, .level = run->level};
+    const bench_result none = {.gauge = NAN};
+    bench_line line = bench_line_of("model", name, &ask, &none);
+    line.dtype = dtype;
+    line.rate = NAN;
+    line.share = (double)memory.peak_bytes / known;
+    line.extra_mib = ((double)memory.peak_bytes - known) / 1048576.0;
+    bench_print(run, &line);
+}
+
+static int decode(bench_run *run, fv_weight_form form, const char *dtype)
+{
+    bed b;
+    bench_result got;
+    int code = open_bed(run, &b);
+    if (code) return code;
+    const fv_transformer_config cfg = settings();
+    const int64_t *list = b.tokens[0], n = PROMPT;
+    const fv_sequences prompt = {.count = 1, .tokens = &list, .length = &n};
+    fv_status status = fv_transformer_freeze(b.model, form);
+    fv_ctx_memory_reset_peak(b.ctx);
+    if (status == FV_OK) status = fv_cache_create(b.model, &b.cache);
+    if (status == FV_OK) status = fv_cache_begin(b.cache, &prompt, NULL, 256);
+    code = status == FV_OK ? measure(run, &b, call_decode, BENCH_READ, run->quick ? 5 : 15, &got)
+                           : failed(&b, status);
+    if (!code) {
+        got.seconds[0] /= STEPS;
+        print(run, "decode_1", dtype, BENCH_READ, weight_bytes(&cfg, form), &got);
+        const double positions = 4.0 * (double)(cfg.width * cfg.most_positions);
+        print_memory(run, &b, "decode_memory", dtype,
+                     weight_bytes(&cfg, form) + positions + (double)fv_cache_bytes(b.cache));
+    }
+    close_bed(&b);
+    return code;
+}
+
+/* ---- training ------------------------------------------------------------------------- */
+
+static void call_train(void *arg)
+{
+    bed *b = arg;
+    fv_ctx *ctx = b->ctx;
+    const int64_t *lists[BATCH];
+    int64_t lengths[BATCH];
+    for (int i = 0; i < BATCH; i++) {
+        lists[i] = b->tokens[i];
+        lengths[i] = b->length + 1; /* the last one is only predicted */
+    }
+    const fv_sequences batch = {.count = BATCH, .tokens = lists, .length = lengths};
+    fv_scope_begin(ctx);
+    fv_ctx_set_step(ctx, b->step++, 0);
+    fv_tensor *loss = fv_transformer_next_loss(ctx, b->model, &batch, &(fv_pass){.training = true});
+    loss = fv_scale(ctx, loss, 1.0 / (double)(BATCH * b->length));
+    keep(b, fv_backward(ctx, loss));
+    if (b->status == FV_OK) keep(b, fv_optim_step(b->optim, 1e-4, NULL));
+    fv_scope_end(ctx);
+}
+
+static int train(bench_run *run, const char *name, int64_t length)
+{
+    bed b;
+    bench_result got;
+    int code = open_bed(run, &b);
+    if (code) return code;
+    const fv_transformer_config cfg = settings();
+    fv_optim_config adam;
+    fv_optim_config_init(&adam, sizeof adam, FV_OPTIM_ADAMW);
+    b.length = length;
+    const fv_status status = fv_optim_create(b.params, &adam, &b.optim);
+    const int rounds = length > 64 || run->quick ? 1 : 3;
+    code = status == FV_OK ? measure(run, &b, call_train, BENCH_FMA_F32, rounds, &got)
+                           : failed(&b, status);
+    if (!code) {
+        char memory[32];
+        cli_format(memory, sizeof memory, "%s_memory", name);
+        print(run, name, "f32", BENCH_FMA_F32, 3 * BATCH * pass_work(&cfg, (double)length), &got);
+        print_memory(run, &b, memory, "f32", 16.0 * (double)fv_params_elements(b.params));
+    }
+    close_bed(&b);
+    return code;
+}
+
+/* ---- from a folder to the first token --------------------------------------------------- */
+
+static void call_cold(void *arg)
+{
+    bed *outer = arg;
+    bed b = {.folder = outer->folder};
+    fv_model *model = NULL;
+    const int64_t *list = outer->tokens[0], n = PROMPT;
+    const fv_sequences prompt = {.count = 1, .tokens = &list, .length = &n};
+    fv_status status = fv_ctx_create(NULL, &b.ctx);
+    if (status == FV_OK) status = fv_model_map(b.ctx, b.folder, &model);
+    if (status == FV_OK) status = fv_transformer_freeze(fv_model_transformer(model), FV_WEIGHT_F32);
+    if (status == FV_OK) status = fv_cache_create(fv_model_transformer(model), &b.cache);
+    if (status == FV_OK) status = fv_cache_begin(b.cache, &prompt, NULL, 32);
+    if (status == FV_OK) {
+        const int64_t rows = 1;
+        double item;
+        fv_tensor *token = fv_from_host(b.ctx, FV_I64, 1, &rows, list + n - 1);
+        fv_tensor *logits = fv_cache_step(b.ctx, b.cache, token);
+        status = fv_tensor_item(b.ctx, fv_argmax(b.ctx, logits, -1, false), &item);
+    }
+    if (status != FV_OK && b.ctx) cli_error("bench: %s", fv_ctx_message(b.ctx));
+    fv_cache_destroy(&b.cache);
+    fv_model_close(&model);
+    if (b.ctx) fv_ctx_destroy(&b.ctx);
+    keep(outer, status);
+}
+
+/* The model as a Hugging Face folder. */
+static fv_status write_folder(const bed *b, const char *folder)
+{
+    char path[4200];
+    const fv_status status = fv_transformer_save_settings(b->model, folder);
+    cli_format(path, sizeof path, "%s/model.safetensors", folder);
+    return status == FV_OK ? fv_params_save(b->params, path) : status;
+}
+
+static void remove_folder(const char *folder)
+{
+    static const char *const files[] = {"config.json", "generation_config.json",
+                                        "model.safetensors"};
+    char path[4200];
+    for (int i = 0; i < CLI_COUNT(files); i++) {
+        cli_format(path, sizeof path, "%s/%s", folder, files[i]);
+        (void)unlink(path);
+    }
+    (void)rmdir(folder);
+}
+
+static int cold(bench_run *run)
+{
+    bed b;
+    bench_result got;
+    char folder[4096];
+    int code = open_bed(run, &b);
+    if (code) return code;
+    const char *temporary = getenv("TMPDIR");
+    cli_format(folder, sizeof folder, "%s/fovea-bench-%ld", temporary ? temporary : "/tmp",
+               (long)getpid());
+    if (run->output) cli_format(folder, sizeof folder, "%s", run->output);
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        cli_error("bench: %s: %s", folder, strerror(errno));
+        code = CLI_FAILED;
+    }
+    b.folder = folder;
+    const fv_status status = code ? FV_OK : write_folder(&b, folder);
+    if (status != FV_OK) code = failed(&b, status);
+    if (!code) code = measure(run, &b, call_cold, BENCH_NO_GAUGE, 3, &got);
+    if (!code) print(run, "cold_start", "f32", BENCH_NO_GAUGE, 1, &got);
+    if (!run->output) remove_folder(folder);
+    close_bed(&b);
+    return code;
+}
+
+/* ---- the suite -------------------------------------------------------------------------- */
+
+int bench_model(bench_run *run)
+{
+    static const struct {
+        const char *dtype;
+        fv_weight_form form;
+    } forms[] = {{"f32", FV_WEIGHT_F32}, {"bf16", FV_WEIGHT_BF16}, {"i8", FV_WEIGHT_I8}};
+    int code = CLI_DONE;
+    for (int i = 0; i < CLI_COUNT(forms) && !code; i++)
+        if (bench_wanted(run, "decode_1")) code = decode(run, forms[i].form, forms[i].dtype);
+    if (!code && bench_wanted(run, "prefill_512")) code = prefill(run);
+    if (!code && bench_wanted(run, "cold_start")) code = cold(run);
+    if (!code && bench_wanted(run, "train_64")) code = train(run, "train_64", 64);
+    if (!code && bench_wanted(run, "train_512")) code = train(run, "train_512", 512);
+    return code;
+}
