@@ -45,6 +45,8 @@ static fv_status read_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
     if (status == FV_OK) status = fv_recipe_load(*out, call->words[0]);
     for (int i = 0; status == FV_OK && i < call->setting_count; i++)
         status = fv_recipe_set(*out, call->settings[i].name, call->settings[i].value);
+    if (status == FV_OK && cli_given(call, "init-from"))
+        status = fv_recipe_set(*out, "train.init_from", cli_text(call, "init-from"));
     return status;
 }
 
@@ -96,8 +98,22 @@ static void tell_pairs(const fv_translation_run *run)
     }
 }
 
+static void tell_taken(const fv_text_taken *t)
+{
+    if (t->taken == 0) return;
+    if (t->fresh == 0)
+        cli_note("all %lld tensors taken over", (long long)t->taken);
+    else
+        cli_note("%lld tensors taken over; %lld begin at random: %s%s", (long long)t->taken,
+                 (long long)t->fresh, t->names, t->more ? ", ..." : "");
+}
+
 static void tell_data(const job *j)
 {
+    if (j->text) {
+        const fv_text_taken taken = fv_text_run_taken(j->text);
+        tell_taken(&taken);
+    }
     if (j->pairs)
         tell_pairs(j->pairs);
     else
@@ -186,6 +202,10 @@ static const cli_option options[] = {
      .type = CLI_PATH,
      .metavar = "FOLDER",
      .help = "where everything goes; runs/ and the recipe's name if not said"},
+    {.name = "init-from",
+     .type = CLI_PATH,
+     .metavar = "FOLDER",
+     .help = "begin with the weights and the tokenizer of this model"},
     {.name = "average",
      .type = CLI_INT,
      .least = 1,

@@ -5,6 +5,7 @@
 #include "fovea/text_train.h"
 
 #include "fovea/generate.h"
+#include "fovea/model.h"
 #include "support/files.h"
 #include "support/test.h"
 
@@ -150,6 +151,62 @@ static fv_status start(fv_ctx *ctx, const char *key, const char *value)
     return status;
 }
 
+/* A run in `folder` that begins from the model of whole-stream. */
+static fv_text_run *begin_from(fv_ctx *ctx, fv_recipe *recipe, const char *folder)
+{
+    fv_text_run *run = NULL;
+    CHECK_OK(ctx, fv_recipe_set(recipe, "train.init_from", folder_path("whole-stream")));
+    CHECK_OK(ctx, fv_text_run_create(ctx, recipe, folder, NULL, NULL, &run));
+    return run;
+}
+
+static bool same_values(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
+{
+    enum { MOST = 4096 };
+    static float x[MOST], y[MOST];
+    const size_t bytes = (size_t)fv_tensor_count(a) * sizeof *x;
+    if (bytes > sizeof x || fv_tensor_count(a) != fv_tensor_count(b)) return false;
+    CHECK_OK(ctx, fv_tensor_read(ctx, a, x, bytes));
+    CHECK_OK(ctx, fv_tensor_read(ctx, b, y, bytes));
+    return memcmp(x, y, bytes) == 0;
+}
+
+static void weights_are_taken_by_name(void)
+{
+    fv_ctx *ctx = make_context(1);
+    fv_recipe *recipe = small_recipe(ctx);
+    fv_model *model = NULL;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", folder_sub("begun"));
+    CHECK_OK(ctx, fv_model_open(ctx, folder_path("whole-stream"), &model));
+    fv_params *from = fv_model_params(model);
+    /* A third layer is new, everything else is there. */
+    CHECK_OK(ctx, fv_recipe_set(recipe, "transformer.decoder_layers", "3"));
+    fv_text_run *run = begin_from(ctx, recipe, folder);
+    const fv_params *params = fv_transformer_params(fv_text_run_model(run));
+    const fv_text_taken taken = fv_text_run_taken(run);
+    CHECK_EQ(taken.taken, fv_params_count(from));
+    CHECK_EQ(taken.taken + taken.fresh, fv_params_count(params));
+    CHECK(taken.fresh > 0 && strstr(taken.names, "transformer.h.2.") && taken.more);
+    CHECK(!strstr(taken.names, "transformer.h.1."));
+    for (int i = 0; i < fv_params_count(from); i++)
+        CHECK(same_values(ctx, fv_params_tensor(from, i),
+                          fv_params_find(params, fv_params_name(from, i))));
+    /* A run that goes on keeps what it has, and does not miss the folder. */
+    CHECK_OK(ctx, fv_recipe_set(recipe, "train.steps", "1"));
+    fv_text_run_destroy(&run);
+    run = begin_from(ctx, recipe, folder);
+    CHECK_OK(ctx, fv_text_run_train(run));
+    fv_text_run_destroy(&run);
+    CHECK_OK(ctx, fv_recipe_set(recipe, "train.init_from", folder_path("nowhere")));
+    CHECK_OK(ctx, fv_text_run_create(ctx, recipe, folder, NULL, NULL, &run));
+    CHECK_EQ(fv_text_run_taken(run).taken, 0);
+    fv_text_run_destroy(&run);
+    fv_model_close(&model);
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&ctx);
+}
+
 static void bad_recipes_are_told(void)
 {
     fv_ctx *ctx = make_context(1);
@@ -164,6 +221,8 @@ static void bad_recipes_are_told(void)
     file_write(folder_path("short.txt"), "too short\n", 10);
     CHECK_EQ(start(ctx, "data.train_text", folder_path("short.txt")), FV_ERR_FORMAT);
     CHECK(strstr(fv_ctx_message(ctx), "short.txt"));
+    CHECK_EQ(start(ctx, "train.init_from", folder_path("nowhere")), FV_ERR_IO);
+    CHECK(strstr(fv_ctx_message(ctx), "nowhere"));
     file_write(folder_path("bad.txt"), "\xff\xfe\n", 3);
     CHECK_EQ(start(ctx, "data.train_text", folder_path("bad.txt")), FV_ERR_FORMAT);
     CHECK(strstr(fv_ctx_message(ctx), "bad.txt"));
@@ -177,6 +236,7 @@ int main(int argc, char **argv)
     write_text();
     RUN(interruptions_change_no_bit);
     RUN(the_folder_generates);
+    RUN(weights_are_taken_by_name);
     RUN(bad_recipes_are_told);
     folder_remove();
     return TEST_END();

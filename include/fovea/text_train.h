@@ -15,6 +15,9 @@
  *
  * The folder becomes what fv_model_open and transformers open: config.json, model.safetensors,
  * tokenizer.json. On the first start the tokenizer is learnt from the training text.
+ *
+ * "train.init_from" names a folder to begin from: its tokenizer is taken, and its weights wherever
+ * a name and a shape are this model's. A run that goes on has weights of its own.
  */
 #ifndef FOVEA_TEXT_TRAIN_H
 #define FOVEA_TEXT_TRAIN_H
@@ -53,6 +56,16 @@ FV_API fv_transformer *fv_text_run_model(const fv_text_run *run);
 FV_API FV_MUST_USE fv_status fv_text_run_save_settings(const fv_text_run *run, const char *folder);
 /* Tokens to train on (0) and to judge by (1). */
 FV_API int64_t fv_text_run_tokens(const fv_text_run *run, int part);
+
+/* What "train.init_from" gave: tensors that were taken by name, and those that begin at random. */
+typedef struct fv_text_taken {
+    int64_t taken, fresh;
+    char names[200]; /* of the fresh ones, with commas between */
+    bool more;       /* there are more of them than `names` holds */
+} fv_text_taken;
+
+/* All zero where nothing was to be taken: no such key, or a run that goes on. */
+FV_API fv_text_taken fv_text_run_taken(const fv_text_run *run);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
  *
  *     text_run.c   from a recipe to a folder
  *     text_data.c  texts to tokens, documents and windows
+ *     text_init.c  weights to begin from
  *     text_task.c  the training loop's view
  */
 #ifndef FV_TRAIN_TEXT_H
@@ -37,6 +38,7 @@ struct fv_text_run {
     fv_params *params;
     fv_transformer *model;
     fv_train_config train;
+    fv_text_taken taken;
     fv_text_part part[FV_TEXT_PARTS];
     int64_t window;   /* tokens that an example predicts, at most */
     int64_t examples; /* windows of a batch, for a stream */
@@ -49,10 +51,13 @@ struct fv_text_run {
     int64_t *part_first; /* [accumulate + 1] */
 };
 
-/* The tokenizer of the folder, or one learnt from the training text. */
+/* The tokenizer of the folder, that of the model to begin from, or one learnt from the text. */
 fv_status fv_text_tokenizer(fv_text_run *run);
 /* Both parts as tokens, cut as the recipe says. */
 fv_status fv_text_read(fv_text_run *run);
+
+/* The weights that train.init_from asks for, into a run that starts afresh. */
+fv_status fv_text_init(fv_text_run *run);
 
 /* The trainer's view of the run. */
 fv_task fv_text_task(fv_text_run *run);

@@ -101,9 +101,10 @@ static fv_status learn(fv_text_run *run)
 fv_status fv_text_tokenizer(fv_text_run *run)
 {
     char path[FV_PATH_BYTES];
+    const char *first = fv_recipe_text(run->recipe, "train.init_from");
     FV_FORWARD(fv_path_join(run->ctx, path, run->folder, "tokenizer.json"));
-    return fv_file_exists(run->ctx, path) ? fv_tokenizer_load(run->ctx, path, &run->tokenizer)
-                                          : learn(run);
+    if (fv_file_exists(run->ctx, path)) return fv_tokenizer_load(run->ctx, path, &run->tokenizer);
+    return *first ? fv_tokenizer_load(run->ctx, first, &run->tokenizer) : learn(run);
 }
 
 /* ---- tokens ----------------------------------------------------------------------------- */

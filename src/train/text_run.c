@@ -8,6 +8,8 @@
 static const fv_key keys[] = {
     {"train.task", FV_KEY_CHOICE, "translation", 0, 0, "translation|language",
      "what is learnt: pairs of texts, or the next token of a text"},
+    {"train.init_from", FV_KEY_PATH, "", 0, 0, NULL,
+     "language: a model's folder; its tokenizer, and its weights where name and shape fit"},
     {"data.train_text", FV_KEY_PATH, "", 0, 0, NULL, "language: the text to learn"},
     {"data.valid_text", FV_KEY_PATH, "", 0, 0, NULL, "language: text held out to judge by"},
     {"data.valid_share", FV_KEY_REAL, "0.1", 0, 0.9, NULL,
@@ -64,6 +66,7 @@ static fv_status build(fv_text_run *run)
     FV_RETURN_IF(!run->part_first, ctx, FV_ERR_MEMORY, "no memory for a training run");
     FV_FORWARD(fv_text_tokenizer(run));
     FV_FORWARD(make_model(run));
+    FV_FORWARD(fv_text_init(run));
     size_batches(run);
     FV_FORWARD(fv_text_read(run));
     FV_FORWARD(fv_path_join(ctx, path, run->folder, "recipe.toml"));
@@ -145,3 +148,5 @@ int64_t fv_text_run_tokens(const fv_text_run *run, int part)
 {
     return part >= 0 && part < FV_TEXT_PARTS ? run->part[part].count : 0;
 }
+
+fv_text_taken fv_text_run_taken(const fv_text_run *run) { return run->taken; }

@@ -1,0 +1,67 @@
+/* Weights to begin from: those of another folder, by name, where shapes fit. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fovea/model.h"
+#include "io/file.h"
+#include "tensor/tensor.h"
+#include "train/text.h"
+
+static fv_status copy(fv_ctx *ctx, fv_tensor *from, fv_tensor *to)
+{
+    const size_t bytes = (size_t)fv_tensor_count(from) * sizeof(float);
+    void *room = fv_mem_alloc(&ctx->mem, bytes);
+    FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "no memory to take over weights");
+    fv_status status = fv_tensor_read(ctx, from, room, bytes);
+    if (status == FV_OK) status = fv_tensor_write(ctx, to, room, bytes);
+    fv_mem_free(&ctx->mem, room, bytes);
+    return status;
+}
+
+static bool fits(const fv_tensor *a, const fv_tensor *b)
+{
+    return a->dtype == FV_F32 && b->dtype == FV_F32 && a->rank == b->rank &&
+           memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
+}
+
+/* Names are listed while there is room for them whole. */
+static void list_fresh(fv_text_taken *t, const char *name)
+{
+    const size_t used = strlen(t->names), need = strlen(name) + 2;
+    t->fresh++;
+    if (used + need < sizeof t->names)
+        snprintf(t->names + used, sizeof t->names - used, "%s%s", used ? ", " : "", name);
+    else
+        t->more = true;
+}
+
+static fv_status take_all(fv_text_run *run, fv_params *from)
+{
+    for (int i = 0; i < fv_params_count(run->params); i++) {
+        const char *name = fv_params_name(run->params, i);
+        fv_tensor *to = fv_params_tensor(run->params, i), *source = fv_params_find(from, name);
+        if (source && fits(source, to)) {
+            FV_FORWARD(copy(run->ctx, source, to));
+            run->taken.taken++;
+        } else {
+            list_fresh(&run->taken, name);
+        }
+    }
+    return FV_OK;
+}
+
+fv_status fv_text_init(fv_text_run *run)
+{
+    const char *folder = fv_recipe_text(run->recipe, "train.init_from");
+    char states[FV_PATH_BYTES];
+    FV_FORWARD(fv_path_join(run->ctx, states, run->folder, "states.json"));
+    if (!*folder || fv_file_exists(run->ctx, states)) return FV_OK;
+    fv_model *model = NULL;
+    FV_FORWARD(fv_model_open(run->ctx, folder, &model));
+    const fv_status status = take_all(run, fv_model_params(model));
+    fv_model_close(&model);
+    FV_FORWARD(status);
+    FV_RETURN_IF(run->taken.taken == 0, run->ctx, FV_ERR_ARGUMENT,
+                 "train.init_from: no weight of %.150s has a name and shape of this model", folder);
+    return FV_OK;
+}
