@@ -64,7 +64,7 @@ static int look_at_translator(const cli_call *call, fv_ctx *ctx, fv_translator *
         } else {
             cli_error("look: there is nothing to see: %s",
                       source.bytes ? "this model has no attention" : "the source is empty");
-            code = CLI_MISSING;
+            code = source.bytes ? CLI_MISSING : CLI_USAGE;
         }
     }
     if (status != FV_OK) code = cli_library_error("look", ctx, status);

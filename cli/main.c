@@ -16,7 +16,6 @@
 
 volatile int cli_cancelled;
 
-/* The first signal asks the verb to finish in order, the second ends the program at once. */
 /* The first signal asks for an orderly end, a second one ends at once. One that comes with the
  * first is the same wish: timeout(1) signals the process and then its whole group. */
 static void on_signal(int signal_number)

@@ -6,6 +6,7 @@
 #include "fovea/datasets.h"
 #include "fovea/dates.h"
 #include "io/sha256.h"
+#include "support/corrupt.h"
 #include "support/files.h"
 #include "support/test.h"
 
@@ -365,6 +366,44 @@ static void damage_is_found(void)
     CHECK_EQ(fv_made_set_check(ctx, folder, NULL, NULL), FV_ERR_IO);
 }
 
+/* A manifest as a stranger may send it: the files beside it are here the manifest itself. */
+static fv_status read_manifest(void *user, const void *data, size_t bytes)
+{
+    static memory_file file;
+    static fv_ctx *reader;
+    if (!reader) {
+        fv_ctx_config cfg;
+        fv_ctx_config_init(&cfg, sizeof cfg);
+        memory_io(&cfg.io, &file);
+        CHECK_EQ(fv_ctx_create(&cfg, &reader), FV_OK);
+    }
+    if (!data) {
+        fv_ctx_destroy(&reader);
+        return FV_OK;
+    }
+    (void)user;
+    file = (memory_file){.data = data, .bytes = bytes};
+    return fv_made_set_check(reader, "set", NULL, NULL);
+}
+
+static void damaged_manifests_are_refused(void)
+{
+    static const char manifest[] = "{\"name\":\"x\",\"source\":\"s\",\"target\":\"t\",\"files\":["
+                                   "{\"file\":\"train.s\",\"sha256\":\"00\",\"lines\":1},"
+                                   "{\"file\":\"train.t\",\"sha256\":\"00\",\"lines\":1},"
+                                   "{\"file\":\"valid.s\",\"sha256\":\"00\",\"lines\":1},"
+                                   "{\"file\":\"valid.t\",\"sha256\":\"00\",\"lines\":2},"
+                                   "{\"file\":\"test.s\",\"sha256\":\"00\",\"lines\":1},"
+                                   "{\"file\":\"test.t\",\"sha256\":\"00\",\"lines\":1}]}";
+    corrupt_report report = {0};
+    corrupt_run(manifest, sizeof manifest - 1, read_manifest, NULL, &report);
+    CHECK_EQ(read_manifest(NULL, NULL, 0), FV_OK);
+    /* No file has that checksum: even a manifest that still makes sense is refused. */
+    CHECK_EQ(report.answers[FV_ERR_FORMAT] + report.answers[FV_ERR_IO], report.reads);
+    CHECK(report.slowest < 0.1);
+    printf("manifests: %llu damaged ones\n", (unsigned long long)report.reads);
+}
+
 /* The checksums of the manifest are right, and a sentence is in two parts all the same. */
 static void a_shared_source_is_found(void)
 {
@@ -491,6 +530,7 @@ int main(int argc, char **argv)
     RUN(pairs_of_one_file_are_parted);
     RUN(damaged_pairs_are_refused);
     RUN(damage_is_found);
+    RUN(damaged_manifests_are_refused);
     RUN(a_shared_source_is_found);
     RUN(public_sets_are_described);
     RUN(copies_here_are_whole);
