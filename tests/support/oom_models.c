@@ -1,6 +1,7 @@
 #include "support/oom_models.h"
 
 #include "fovea/autograd.h"
+#include "fovea/generate.h"
 #include "fovea/model.h"
 #include "support/files.h"
 #include "support/test.h"
@@ -70,7 +71,64 @@ static bool folder(fv_ctx *ctx, const void *unused)
     return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
 }
 
+/* Frozen weights, a cache, and a search over it: prompts of two lengths, or sources. */
+static bool generation(fv_ctx *ctx, fv_family family, int beam)
+{
+    static const int64_t list[3] = {3, 4, 5};
+    static const int64_t *const lists[2] = {list, list};
+    static const int64_t lengths[2] = {3, 2};
+    const fv_sequences texts = {.count = 2, .tokens = lists, .length = lengths};
+    fv_transformer_config cfg;
+    fv_transformer_config_init(&cfg, sizeof cfg, family);
+    const bool answers = cfg.encoder_layers > 0;
+    cfg.vocabulary = 6;
+    cfg.width = 4;
+    cfg.heads = 2;
+    cfg.hidden = 4;
+    cfg.decoder_layers = 1;
+    if (answers) cfg.encoder_layers = 1;
+    cfg.start = 0;
+    cfg.end = 1;
+    fv_generate_config how;
+    fv_generate_config_init(&how, sizeof how, NULL);
+    how.decode.beam = beam;
+    how.decode.repetition_penalty = 1.2;
+    how.most_tokens = 3;
+    fv_params *params = NULL;
+    fv_transformer *t = NULL;
+    fv_cache *cache = NULL;
+    fv_generated *out = NULL;
+    fv_scope_begin(ctx);
+    fv_status status = fv_params_create(ctx, &params);
+    if (status == FV_OK) status = fv_transformer_create(params, &cfg, &t);
+    if (status == FV_OK) status = fv_transformer_freeze(t, FV_WEIGHT_I8);
+    if (status == FV_OK) status = fv_cache_create(t, &cache);
+    if (status == FV_OK)
+        status = fv_generate_tokens(cache, NULL, answers ? NULL : &texts, answers ? &texts : NULL,
+                                    &how, &out);
+    fv_generated_free(&out);
+    fv_cache_destroy(&cache);
+    fv_transformer_destroy(&t);
+    fv_params_destroy(&params);
+    fv_scope_end(ctx);
+    return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
+}
+
+static bool goes_on(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    return generation(ctx, FV_FAMILY_GPT2, 1);
+}
+
+static bool answers(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    return generation(ctx, FV_FAMILY_MARIAN, 2);
+}
+
 const oom_file_scenario oom_model_scenarios[] = {{"transformer", both_sides},
-                                                 {"model folder", folder}};
+                                                 {"model folder", folder},
+                                                 {"prompts", goes_on},
+                                                 {"answers", answers}};
 const int oom_model_scenario_count =
     (int)(sizeof oom_model_scenarios / sizeof *oom_model_scenarios);
