@@ -224,8 +224,10 @@ static fv_status encode_pieces(fv_encoder *enc, fv_token_list *list)
     while (splits > 0 && tok->splits[splits - 1].kind == FV_SPLIT_BYTE_LEVEL &&
            !tok->splits[splits - 1].regex && !tok->splits[splits - 1].prefix_space)
         splits--;
-    const fv_scan scan = splits > 0 ? plain_scan(&tok->splits[splits - 1]) : NULL;
-    for (size_t i = 0; i < splits - (scan != NULL); i++)
+    fv_scan scan = splits > 0 ? plain_scan(&tok->splits[splits - 1]) : NULL;
+    if (scan) splits--;
+    if (tok->split_count == 0 && tok->model.marks_begin) scan = fv_scan_marks;
+    for (size_t i = 0; i < splits; i++)
         FV_FORWARD(fv_work_split(&enc->work, &tok->splits[i]));
     for (size_t i = 0; i < w->count; i++) {
         fv_piece piece = w->pieces[i];

@@ -129,6 +129,7 @@ typedef struct fv_model {
     const uint32_t *ranks; /* BPE, by id: two symbols that spell a piece are joined by its rank */
     size_t longest;        /* bytes of the longest piece */
     bool has_user;         /* there are user-defined pieces */
+    bool marks_begin;      /* BPE: marks of blanks only begin pieces, so that no join crosses one */
 } fv_model;
 
 /* ---- added tokens, post-processor, decoders -------------------------------------- */

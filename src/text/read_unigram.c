@@ -118,6 +118,21 @@ static fv_status index_pieces(fv_tokenizer *tok)
     return FV_OK;
 }
 
+/* Whether words can be encoded one by one: a mark is a piece, and stands in front of others only.
+ */
+static bool marks_begin(const fv_tokenizer *tok)
+{
+    static const char mark[] = "\xE2\x96\x81";
+    const int32_t alone = fv_vocab_find(&tok->vocab, mark, 3);
+    if (alone < 0 || tok->model.kinds[alone] != FV_PIECE_NORMAL) return false;
+    for (size_t i = 0; i < tok->vocab.size; i++) {
+        const fv_string t = tok->vocab.tokens[i];
+        if (is_text(&tok->model, i) && t.bytes > 0 && fv_scan_marks(t.text, 0, t.bytes) < t.bytes)
+            return false;
+    }
+    return true;
+}
+
 fv_status fv_read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     FV_FORWARD(fv_doc_kind(doc, v, FV_KIND_OBJECT));
@@ -125,6 +140,7 @@ fv_status fv_read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const fv_v
     if (tok->model.unk < 0) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "no unknown token");
     if (tok->model.kind == FV_MODEL_UNIGRAM) return FV_OK;
     FV_FORWARD(read_ranks(tok, doc, v));
+    tok->model.marks_begin = marks_begin(tok);
     return index_pieces(tok);
 }
 

@@ -152,6 +152,19 @@ size_t fv_scan_qwen2(const char *text, size_t at, size_t end)
     return scan_modern(text, at, end, 1);
 }
 
+/* ---- SentencePiece --------------------------------------------------------------- */
+
+size_t fv_scan_marks(const char *text, size_t at, size_t end)
+{
+    for (size_t i = at + 1; i + 3 <= end; i++) {
+        const char *found = memchr(text + i, '\xE2', end - i);
+        if (!found) break;
+        i = (size_t)(found - text);
+        if (i + 3 <= end && memcmp(found, "\xE2\x96\x81", 3) == 0) return i;
+    }
+    return end;
+}
+
 /* ---- which of them --------------------------------------------------------------- */
 
 fv_scan fv_scan_find(fv_string pattern)

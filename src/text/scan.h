@@ -18,6 +18,9 @@ size_t fv_scan_cl100k(const char *text, size_t at, size_t end);
 /* Qwen: the same with digits one by one. */
 size_t fv_scan_qwen2(const char *text, size_t at, size_t end);
 
+/* SentencePiece: up to the next mark of a blank. */
+size_t fv_scan_marks(const char *text, size_t at, size_t end);
+
 /* The scanner of a pattern, or NULL. */
 fv_scan fv_scan_find(fv_string pattern);
 
