@@ -119,16 +119,6 @@ static void damage(const char *format, const void *data, size_t bytes, corrupt_r
     CHECK_EQ(stats.used_bytes, used_before);
 }
 
-static void conclude(const char *format, const corrupt_report *r)
-{
-    printf("%s: %llu damaged files, %llu still good, slowest %.2f ms\n", format,
-           (unsigned long long)r->reads, (unsigned long long)r->answers[FV_OK], 1e3 * r->slowest);
-    CHECK(r->slowest < 0.1);
-    CHECK_EQ(r->answers[FV_ERR_INTERNAL], 0);
-    CHECK_EQ(r->answers[FV_ERR_MEMORY], 0);
-    CHECK(r->answers[FV_ERR_FORMAT] > 0);
-}
-
 /* ---- formats --------------------------------------------------------------------- */
 
 static void json_files(void)
@@ -143,7 +133,7 @@ static void json_files(void)
     corrupt_report report = {0};
     for (int i = 0; i < 3; i++)
         damage("json", seeds[i], strlen(seeds[i]), read_json, NULL, &report);
-    conclude("json", &report);
+    corrupt_conclude("json", &report);
 }
 
 static void toml_files(void)
@@ -159,7 +149,7 @@ static void toml_files(void)
     corrupt_report report = {0};
     for (int i = 0; i < 3; i++)
         damage("toml", seeds[i], strlen(seeds[i]), read_toml, NULL, &report);
-    conclude("toml", &report);
+    corrupt_conclude("toml", &report);
 }
 
 static fv_status give_bytes(void *user, size_t index, uint64_t offset, void *buf, size_t bytes)
@@ -199,7 +189,7 @@ static void safetensors_files(void)
     damage_file("safetensors", test_path("data/io/reference.safetensors"), read_safetensors, &plain,
                 &report);
     damage("safetensors", two, sizeof two - 1, read_safetensors, &plain, &report);
-    conclude("safetensors", &report);
+    corrupt_conclude("safetensors", &report);
     /* With checksums, nothing damaged is good; writing a byte's own value is not damage. */
     damage_file("safetensors", folder_path("s"), read_safetensors, &verify, &verified);
     size_t bytes = 0, same = 0;
@@ -207,7 +197,7 @@ static void safetensors_files(void)
     for (size_t i = 0; i < bytes; i++)
         same += data[i] == 0x00 || data[i] == 0x7F || data[i] == 0xFF;
     CHECK_EQ(verified.answers[FV_OK], same);
-    conclude("safetensors, verified", &verified);
+    corrupt_conclude("safetensors, verified", &verified);
     free(data);
 }
 
@@ -217,7 +207,7 @@ static void npy_files(void)
     damage_file("npy", test_path("data/io/v1.npy"), read_npy, NULL, &report);
     damage_file("npy", test_path("data/io/v2.npy"), read_npy, NULL, &report);
     damage_file("npy", test_path("data/io/v3.npy"), read_npy, NULL, &report);
-    conclude("npy", &report);
+    corrupt_conclude("npy", &report);
 
     fv_ctx *writer = NULL;
     CHECK_EQ(fv_ctx_create(NULL, &writer), FV_OK);
@@ -235,7 +225,7 @@ static void npy_files(void)
     else if (deflated)
         damage("npz", deflated, bytes, read_npy, NULL, &archives);
     free(deflated);
-    conclude("npz", &archives);
+    corrupt_conclude("npz", &archives);
 }
 
 static void tokenizer_files(void)
@@ -259,7 +249,7 @@ static void tokenizer_files(void)
     corrupt_report report = {0};
     for (int i = 0; i < 3; i++)
         damage("tokenizer.json", seeds[i], strlen(seeds[i]), read_tokenizer, NULL, &report);
-    conclude("tokenizer.json", &report);
+    corrupt_conclude("tokenizer.json", &report);
 }
 
 static void packed_texts(void)
@@ -277,7 +267,7 @@ static void packed_texts(void)
             damage("packed text", data, bytes, read_lines, NULL, &report);
         free(data);
     }
-    if (report.reads) conclude("packed text", &report);
+    if (report.reads) corrupt_conclude("packed text", &report);
 }
 
 int main(int argc, char **argv)

@@ -91,16 +91,6 @@ static void damage(run *r, const void *data, size_t bytes, corrupt_reader read,
     CHECK_EQ(after.used_bytes, before.used_bytes);
 }
 
-static void conclude(const char *what, const corrupt_report *r)
-{
-    printf("%s: %llu damaged ones, %llu still good, slowest %.2f ms\n", what,
-           (unsigned long long)r->reads, (unsigned long long)r->answers[FV_OK], 1e3 * r->slowest);
-    CHECK(r->slowest < 0.1);
-    CHECK_EQ(r->answers[FV_ERR_INTERNAL], 0);
-    CHECK_EQ(r->answers[FV_ERR_MEMORY], 0);
-    CHECK(r->answers[FV_ERR_FORMAT] > 0);
-}
-
 /* One state of each kind of optimizer. */
 static void damaged_states_are_refused(void)
 {
@@ -129,7 +119,7 @@ static void damaged_states_are_refused(void)
         free(data);
     }
     CHECK_EQ(report.answers[FV_OK], same);
-    conclude("states", &report);
+    corrupt_conclude("states", &report);
 }
 
 static void damaged_lists_are_survived(void)
@@ -144,7 +134,7 @@ static void damaged_lists_are_survived(void)
     for (int i = 0; i < 3; i++)
         damage(&r, seeds[i], strlen(seeds[i]), read_list, &report);
     unmake(&r);
-    conclude("lists of states", &report);
+    corrupt_conclude("lists of states", &report);
 }
 
 int main(int argc, char **argv)

@@ -25,12 +25,7 @@ static fv_status train(tiny_task *t, const char *folder, float *weights)
     cfg.eval_every = 3;
     cfg.log_every = 3;
     cfg.keep = 2;
-    const fv_task task = tiny_table(t);
-    fv_trainer *trainer = NULL;
-    fv_status status = fv_trainer_create(t->params, &task, &cfg, &trainer);
-    if (status == FV_OK) status = fv_trainer_resume(trainer);
-    if (status == FV_OK) status = fv_trainer_run(trainer);
-    fv_trainer_destroy(&trainer);
+    const fv_status status = tiny_run(t, &cfg);
     if (weights) CHECK(tiny_weights(t, weights, WEIGHTS) > 0);
     return status;
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "support/test.h"
+
 static double seconds(void)
 {
     struct timespec t;
@@ -49,4 +51,14 @@ void corrupt_run(const void *data, size_t bytes, corrupt_reader read, void *user
         copy[i] = kept;
     }
     free(copy);
+}
+
+void corrupt_conclude(const char *what, const corrupt_report *r)
+{
+    printf("%s: %llu damaged files, %llu still good, slowest %.2f ms\n", what,
+           (unsigned long long)r->reads, (unsigned long long)r->answers[FV_OK], 1e3 * r->slowest);
+    CHECK(r->slowest < 0.1);
+    CHECK_EQ(r->answers[FV_ERR_INTERNAL], 0);
+    CHECK_EQ(r->answers[FV_ERR_MEMORY], 0);
+    CHECK(r->answers[FV_ERR_FORMAT] > 0);
 }

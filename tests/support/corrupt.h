@@ -23,4 +23,8 @@ typedef struct corrupt_report {
 void corrupt_run(const void *data, size_t bytes, corrupt_reader read, void *user,
                  corrupt_report *report);
 
+/* Prints what was found; fails the test if a reader was slow, ran out of memory, blamed itself, or
+ * refused nothing. */
+void corrupt_conclude(const char *what, const corrupt_report *report);
+
 #endif

@@ -145,6 +145,17 @@ void tiny_config(fv_train_config *cfg, const char *folder, uint64_t steps)
     cfg->log_every = 5;
 }
 
+fv_status tiny_run(tiny_task *t, const fv_train_config *cfg)
+{
+    const fv_task task = tiny_table(t);
+    fv_trainer *trainer = NULL;
+    fv_status status = fv_trainer_create(t->params, &task, cfg, &trainer);
+    if (status == FV_OK) status = fv_trainer_resume(trainer);
+    if (status == FV_OK) status = fv_trainer_run(trainer);
+    fv_trainer_destroy(&trainer);
+    return status;
+}
+
 size_t tiny_weights(tiny_task *t, float *out, size_t room)
 {
     size_t n = 0;

@@ -26,6 +26,8 @@ void tiny_free(tiny_task *t);
 fv_task tiny_table(tiny_task *t);
 /* Settings with dropout-friendly defaults: accumulation, cosine schedule, clipping. */
 void tiny_config(fv_train_config *cfg, const char *folder, uint64_t steps);
+/* Trains to the end, from what the folder holds. */
+fv_status tiny_run(tiny_task *t, const fv_train_config *cfg);
 /* All weights, one after another; returns how many. */
 size_t tiny_weights(tiny_task *t, float *out, size_t room);
 
