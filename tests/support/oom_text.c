@@ -144,6 +144,33 @@ static bool word_pieces(fv_ctx *ctx, const void *unused)
     return ok;
 }
 
+/* Unigram behind patterns: one that is a scanner, one for the engine, one that replaces. */
+static bool patterns(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    static const char json[] =
+        "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[x-z]+\"},\"content\":"
+        "\"a\"},"
+        "\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\",\"pattern\":{\"Regex\":"
+        "\"(?i:the)|[^\\\\s&&[^b]]+?(?=a)|\\\\p{L}{1,3}+\"}},\"decoder\":{\"type\":\"Replace\","
+        "\"pattern\":{"
+        "\"Regex\":\"a+\"},\"content\":\"b\"},\"model\":{\"type\":\"Unigram\",\"unk_id\":0,"
+        "\"vocab\":[[\"U\","
+        "0],[\"a\",-1],[\"the\",-2]]}}";
+    fv_tokenizer *tok = NULL;
+    fv_encoder *enc = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    fv_text out = {0};
+    bool ok = fv_tokenizer_parse(ctx, "t", json, sizeof json - 1, &tok) == FV_OK &&
+              fv_encoder_create(ctx, tok, &enc) == FV_OK &&
+              fv_encode(enc, "the xyz aab", 11, 0, &e) == FV_OK &&
+              fv_tokenizer_decode(ctx, tok, e.ids, e.count, 0, &out) == FV_OK;
+    fv_text_free(ctx, &out);
+    fv_encoder_destroy(&enc);
+    fv_tokenizer_destroy(&tok);
+    return ok;
+}
+
 static bool sentence_pieces(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
@@ -194,9 +221,14 @@ static bool made_sets(fv_ctx *ctx, const void *unused)
 }
 
 const oom_file_scenario oom_text_scenarios[] = {
-    {"normal forms", normalize},          {"scores", score},
-    {"gzip lines", gzip_lines},           {"xz lines", xz_lines},
-    {"tokenizers", tokenizers},           {"word pieces", word_pieces},
-    {"sentence pieces", sentence_pieces}, {"made sets", made_sets},
+    {"normal forms", normalize},
+    {"scores", score},
+    {"gzip lines", gzip_lines},
+    {"xz lines", xz_lines},
+    {"tokenizers", tokenizers},
+    {"word pieces", word_pieces},
+    {"sentence pieces", sentence_pieces},
+    {"patterns", patterns},
+    {"made sets", made_sets},
 };
 const int oom_text_scenario_count = (int)(sizeof oom_text_scenarios / sizeof *oom_text_scenarios);
