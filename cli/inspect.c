@@ -1,4 +1,5 @@
-/* fovea inspect FILE: what a file of weights holds. Reads headers only, never the data. */
+/* fovea inspect FILE: what a file of weights holds. Reads headers only, never the data. --arch:
+ * what a model would cost. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +10,7 @@
 
 #include "fovea/npy.h"
 #include "fovea/safetensors.h"
-#include "options.h"
+#include "inspect.h"
 #include "output.h"
 
 static const cli_option options[] = {
@@ -17,6 +18,17 @@ static const cli_option options[] = {
      .type = CLI_FLAG,
      .help = "print one JSON object a line: tensors, then totals"},
     {.name = "metadata", .letter = 'm', .type = CLI_FLAG, .help = "print the file's notes too"},
+    {.name = "arch",
+     .type = CLI_STRING,
+     .metavar = "NAME",
+     .help = "count a published Transformer instead: gpt2-xl, bert-large, ...; all"},
+    {.name = "length",
+     .type = CLI_INT,
+     .fallback = "1024",
+     .least = 1,
+     .most = 1 << 24,
+     .metavar = "N",
+     .help = "with --arch: tokens in sight"},
 };
 
 /* One open file behind a common face. */
@@ -293,6 +305,13 @@ static int run(const cli_call *call)
         return cli_exit_code(status);
     }
     int code = CLI_DONE;
+    if (cli_given(call, "arch"))
+        code = inspect_architectures(ctx, cli_text(call, "arch"), cli_int(call, "length"),
+                                     cli_flag(call, "json"));
+    else if (call->word_count == 0) {
+        cli_error("inspect: FILE is missing: a file, or --arch NAME");
+        code = CLI_USAGE;
+    }
     for (int i = 0; i < call->word_count && code == CLI_DONE; i++)
         code = inspect(ctx, call, call->words[i]);
     fv_ctx_destroy(&ctx);
@@ -303,10 +322,11 @@ const cli_verb verb_inspect = {
     .name = "inspect",
     .about = "list names, types, shapes and bytes of a file's tensors",
     .notes = "Reads safetensors (single, or sharded through its .index.json), npy and npz. Only\n"
-             "headers are read, so a file of any size is shown at once.",
+             "headers are read, so a file of any size is shown at once. With --arch no file is\n"
+             "needed: the model is made without memory and counted.",
     .words = {.metavar = "FILE",
               .type = CLI_PATH,
-              .least = 1,
+              .least = 0,
               .most = CLI_MAX_WORDS,
               .help = "a file, or a folder that holds model.safetensors or its index"},
     .options = options,

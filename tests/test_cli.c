@@ -346,6 +346,16 @@ static void inspect_safetensors(void)
     CHECK_EQ(each_json_line(look_at_inspect), 3);
 }
 
+static void inspect_counts_architectures(void)
+{
+    program_run("inspect --arch all");
+    expect(0, "megatron-8.3b", "");
+    program_run("inspect --arch gpt2 --length 10 --json");
+    expect(0, "\"parameters\": 124439808", "");
+    program_run("inspect --arch gpt3");
+    expect(2, "", "did you mean 'gpt2'?");
+}
+
 static void inspect_sharded_folder(void)
 {
     static const char index[] = "{\"metadata\":{\"total_size\":32},\"weight_map\":{"
@@ -456,6 +466,7 @@ int main(int argc, char **argv)
     RUN(doctor);
     RUN(bench_lines);
     RUN(inspect_safetensors);
+    RUN(inspect_counts_architectures);
     RUN(inspect_sharded_folder);
     RUN(inspect_npy);
     RUN(inspect_escapes_names);

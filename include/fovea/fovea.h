@@ -5,6 +5,7 @@
 #ifndef FOVEA_FOVEA_H
 #define FOVEA_FOVEA_H
 
+#include "fovea/architectures.h"
 #include "fovea/attend.h"
 #include "fovea/attention.h"
 #include "fovea/attention_weights.h"
