@@ -84,15 +84,44 @@ static int descending(const void *a, const void *b, void *weights)
     return i < j ? -1 : i > j;
 }
 
-/* How many of the tokens in w->order stay in the race. */
-static int64_t kept_tokens(const walk *w)
+/*
+ * Puts the likeliest tokens into w->order, best first, as many as the cuts can need, and returns
+ * their number. Sorting a whole vocabulary would take longer than the model's own step, so tokens
+ * that are far behind the first one (whose weight is 1) come in only where the others are too few.
+ */
+static int64_t order_tokens(const walk *w, double total)
 {
     const fv_decode_config *cfg = w->s->cfg;
     const int64_t vocabulary = w->s->stepper->vocabulary;
-    const int64_t most = cfg->top_k > 0 && cfg->top_k < vocabulary ? cfg->top_k : vocabulary;
-    double cut = 0;
-    for (int64_t i = 0; i < most; i++)
-        cut += w->weight[w->order[i]];
+    const bool bounded = cfg->top_k > 0 || cfg->top_p < 1 || cfg->min_p > 0;
+    int64_t n = 0;
+    bool enough = false;
+    for (double least = bounded ? 1e-3 : 0; !enough; least = least > 1e-12 ? least * 1e-3 : 0) {
+        double mass = 0;
+        n = 0;
+        for (int64_t i = 0; i < vocabulary; i++)
+            if (!(w->weight[i] < least)) {
+                w->order[n++] = i;
+                mass += w->weight[i];
+            }
+        enough = least == 0 || cfg->min_p >= least ||
+                 (cfg->top_k > 0 ? n >= cfg->top_k : mass >= cfg->top_p * total);
+    }
+    qsort_r(w->order, (size_t)n, sizeof *w->order, descending, w->weight);
+    return n;
+}
+
+/* How many of the first `count` tokens in w->order stay in the race. */
+static int64_t kept_tokens(const walk *w, int64_t count, double total)
+{
+    const fv_decode_config *cfg = w->s->cfg;
+    const int64_t most = cfg->top_k > 0 && cfg->top_k < count ? cfg->top_k : count;
+    double cut = total;
+    if (cfg->top_k > 0) {
+        cut = 0;
+        for (int64_t i = 0; i < most; i++)
+            cut += w->weight[w->order[i]];
+    }
     double mass = 0;
     int64_t n = 0;
     const double least = cfg->min_p * w->weight[w->order[0]];
@@ -112,12 +141,10 @@ static void draw_token(const walk *w, int64_t r, int64_t done)
     const float *logits = settled(w, r, &sum);
     for (int64_t i = 0; i < vocabulary; i++)
         if ((double)logits[i] > most) most = (double)logits[i];
-    for (int64_t i = 0; i < vocabulary; i++) {
-        w->order[i] = i;
-        w->weight[i] = exp(((double)logits[i] - most) / cfg->temperature);
-    }
-    qsort_r(w->order, (size_t)vocabulary, sizeof *w->order, descending, w->weight);
-    const int64_t kept = kept_tokens(w);
+    double total = 0;
+    for (int64_t i = 0; i < vocabulary; i++)
+        total += w->weight[i] = exp(((double)logits[i] - most) / cfg->temperature);
+    const int64_t kept = kept_tokens(w, order_tokens(w, total), total);
     double mass = 0;
     for (int64_t i = 0; i < kept; i++)
         mass += w->weight[w->order[i]];
