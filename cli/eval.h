@@ -39,7 +39,7 @@ int64_t eval_exact(const fv_parallel *pairs, const fv_translations *all, eval_sp
  * is joined to the span below it (the first one: above it), since a score over few texts says
  * little.
  */
-enum { EVAL_MOST_SPANS = 64, EVAL_LEAST_TEXTS = 20, EVAL_MOST_MODELS = 8 };
+enum { EVAL_MOST_SPANS = 32, EVAL_LEAST_TEXTS = 20, EVAL_MOST_MODELS = 8 };
 
 typedef struct eval_bucket {
     eval_span span;
