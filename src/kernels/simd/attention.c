@@ -392,8 +392,8 @@ static void end_sums(const forward_job *job, const query_block *block, const wor
         if (!lse) continue;
         v_store(logs, FV_LANES, v_log(by));
         for (int64_t i = r; i < r + count; i++) {
-            const double top = (double)most[i] * (double)job->late;
-            const double shift = most[i] == -INFINITY ? 0 : top * FV_ATTN_LN2;
+            const float down = most[i] * job->late; /* rounded, as the softmax had it */
+            const double shift = most[i] == -INFINITY ? 0 : (double)down * FV_ATTN_LN2;
             lse[i] = sum[i] == 0 ? -INFINITY : (float)(shift + (double)logs[i - r]);
         }
     }

@@ -247,29 +247,30 @@ V_INLINE vf exp2_short(vf x)
     return _mm512_scalef_ps(y, x);
 }
 
-V_INLINE vf weight_of(const float *s, vf top, vf factor)
+/* 2^(factor s - down) */
+V_INLINE vf weight_of(const float *s, vf minus_down, vf factor)
 {
-    return exp2_short(v_mul(v_sub(v_load(s, FV_LANES), top), factor));
+    return exp2_short(v_fma(v_load(s, FV_LANES), factor, minus_down));
 }
 
 /* Weights of two rows, rounded, and the sums of the unrounded. */
-V_INLINE void weigh_pair(const float *s, const float *t, int64_t cols, const float *top, vf factor,
+V_INLINE void weigh_pair(const float *s, const float *t, int64_t cols, const float *down, vf factor,
                          uint16_t *p, uint16_t *r, float *sums)
 {
-    const vf top_s = v_set(top[0]), top_t = v_set(top[1]);
+    const vf minus_s = v_set(-down[0]), minus_t = v_set(-down[1]);
     vf sum_s = v_zero(), sum_t = v_zero();
     int64_t c = 0;
     for (; c + 2 * FV_LANES <= cols; c += 2 * FV_LANES) {
-        const vf s0 = weight_of(s + c, top_s, factor), t0 = weight_of(t + c, top_t, factor);
-        const vf s1 = weight_of(s + c + FV_LANES, top_s, factor);
-        const vf t1 = weight_of(t + c + FV_LANES, top_t, factor);
+        const vf s0 = weight_of(s + c, minus_s, factor), t0 = weight_of(t + c, minus_t, factor);
+        const vf s1 = weight_of(s + c + FV_LANES, minus_s, factor);
+        const vf t1 = weight_of(t + c + FV_LANES, minus_t, factor);
         _mm512_storeu_si512(p + c, (__m512i)_mm512_cvtne2ps_pbh(s1, s0));
         _mm512_storeu_si512(r + c, (__m512i)_mm512_cvtne2ps_pbh(t1, t0));
         sum_s = v_add(v_add(sum_s, s0), s1);
         sum_t = v_add(v_add(sum_t, t0), t1);
     }
     if (c < cols) {
-        const vf s0 = weight_of(s + c, top_s, factor), t0 = weight_of(t + c, top_t, factor);
+        const vf s0 = weight_of(s + c, minus_s, factor), t0 = weight_of(t + c, minus_t, factor);
         _mm256_storeu_si256((__m256i *)(p + c), (__m256i)_mm512_cvtneps_pbh(s0));
         _mm256_storeu_si256((__m256i *)(r + c), (__m256i)_mm512_cvtneps_pbh(t0));
         sum_s = v_add(sum_s, s0);
@@ -283,18 +284,17 @@ static void weigh(const float *s, int rows, int64_t cols, float factor, float *m
                   float *fade, void *weights)
 {
     const vf by = v_set(factor);
-    float top[FV_LANES] = {0}, added[FV_LANES], before[FV_LANES] = {0};
+    float down[FV_LANES] = {0}, added[FV_LANES], before[FV_LANES] = {0};
     for (int i = 0; i < rows; i++) {
-        before[i] = most[i];
+        before[i] = most[i] * factor;
         most[i] = FV_SIMD_NAME(fv_attn_top)(s + i * FV_ATTN_SCORE_ROW, cols, most[i]);
-        top[i] = most[i] == -INFINITY ? 0 : most[i];
+        down[i] = most[i] == -INFINITY ? 0 : most[i] * factor;
     }
-    const vf drop = v_sub(v_load(before, FV_LANES), v_load(top, FV_LANES));
-    v_store(fade, FV_LANES, exp2_short(v_mul(drop, by)));
+    v_store(fade, FV_LANES, exp2_short(v_sub(v_load(before, FV_LANES), v_load(down, FV_LANES))));
     for (int i = 0; i < rows; i += 2) {
         const float *row = s + i * FV_ATTN_SCORE_ROW;
         uint16_t *p = (uint16_t *)weights + i * 2 * FV_ATTN_WEIGHT_ROW;
-        weigh_pair(row, row + FV_ATTN_SCORE_ROW, cols, top + i, by, p, p + 2 * FV_ATTN_WEIGHT_ROW,
+        weigh_pair(row, row + FV_ATTN_SCORE_ROW, cols, down + i, by, p, p + 2 * FV_ATTN_WEIGHT_ROW,
                    added + i);
     }
     for (int i = 0; i < rows; i++)

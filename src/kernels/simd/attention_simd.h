@@ -275,7 +275,8 @@ typedef struct fv_attn_pair_products {
     /* As fv_attn_scores, but unscaled: q . k. */
     void (*scores)(const void *q, int64_t q_row, int rows, const void *panels, int64_t d,
                    int64_t first, int64_t cols, float *s);
-    /* As fv_attn_softmax: weights 2^(factor (s - most)), factor > 0, and their sums. */
+    /* As fv_attn_softmax: weights 2^(factor s - down) and their sums; factor > 0, and down is the
+     * float nearest to factor most. */
     void (*weigh)(const float *s, int rows, int64_t cols, float factor, float *most, float *sum,
                   float *fade, void *weights);
     /* o += weights values. careful: as fv_attn_product. */
