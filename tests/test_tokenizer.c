@@ -321,6 +321,16 @@ static void folders(void)
     CHECK(e.count == 4 && e.ids[1] == 5 && e.ids[2] == 6 && e.offsets[2].begin == 4);
     fv_encoder_destroy(&with);
     fv_tokenizer_destroy(&made);
+    write_text("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncat\nCat\n");
+    write_text("tokenizer_config.json", "{\"do_lower_case\": false}");
+    CHECK_OK(ctx, fv_tokenizer_load(ctx, path, &made));
+    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_encode(with, "Cat", 3, 0, &e));
+    CHECK(e.count == 1 && e.ids[0] == 6);
+    fv_encoder_destroy(&with);
+    fv_tokenizer_destroy(&made);
+    write_text("tokenizer_config.json", "{\"do_lower_case\": 1}");
+    CHECK_EQ(fv_tokenizer_load(ctx, path, &made), FV_ERR_FORMAT);
     write_text("vocab.json", "{\"a\": 0, \"b\": 1, \"ab\": 2, \"\xC4\xA0\": 3}");
     write_text("merges.txt", "#version: 0.2\na b\n");
     CHECK_OK(ctx, fv_tokenizer_load(ctx, path, &made));

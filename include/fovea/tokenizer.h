@@ -67,7 +67,8 @@ typedef struct fv_token_learner fv_token_learner;
  * Reads a tokenizer.json or a SentencePiece model, whatever its name; or, from a folder, its
  * tokenizer.json, else its tokenizer.model or spiece.model, else its vocab.json and merges.txt
  * (byte-level BPE as in GPT-2, without special tokens: the files name none), else its vocab.txt
- * (WordPiece as in BERT, lower-cased). Fails: IO, FORMAT, LIMIT (fv_limits: text_bytes,
+ * (WordPiece as in BERT, lower-cased unless "do_lower_case" of a tokenizer_config.json
+ * beside it is false). Fails: IO, FORMAT, LIMIT (fv_limits: text_bytes,
  * string_bytes, vocabulary), UNSUPPORTED, MEMORY.
  */
 FV_API FV_MUST_USE fv_status fv_tokenizer_load(fv_ctx *ctx, const char *path, fv_tokenizer **out);

@@ -144,13 +144,27 @@ static fv_status read_vocab_txt(fv_ctx *ctx, const char *path, fv_vocab *vocab)
     return s;
 }
 
-static fv_status load_bert(fv_ctx *ctx, const char *path, fv_tokenizer **out)
+/* What the vocabulary does not say: "do_lower_case" of the settings beside it, if there are any. */
+static fv_status read_lower_case(fv_ctx *ctx, const char *settings, bool *out)
+{
+    fv_doc *doc = NULL;
+    if (!opens(ctx, settings, FV_IO_READ)) return FV_OK;
+    FV_FORWARD(fv_json_load(ctx, settings, &doc));
+    fv_status s = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
+    if (s == FV_OK) s = fv_read_flag(doc, &doc->root, "do_lower_case", out);
+    fv_doc_free(&doc);
+    return s;
+}
+
+static fv_status load_bert(fv_ctx *ctx, const char *path, const char *settings, fv_tokenizer **out)
 {
     static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
     enum { SPECIALS = sizeof specials / sizeof specials[0] };
     fv_vocab vocab;
     fv_vocab_init(&vocab, ctx);
-    fv_status s = read_vocab_txt(ctx, path, &vocab);
+    bool lowercase = true;
+    fv_status s = read_lower_case(ctx, settings, &lowercase);
+    if (s == FV_OK) s = read_vocab_txt(ctx, path, &vocab);
     for (int i = 0; i < SPECIALS && s == FV_OK; i++)
         if (fv_vocab_find(&vocab, specials[i], strlen(specials[i])) < 0)
             s = fv_fail(ctx, FV_ERR_FORMAT, "%s: the token %s is missing", path, specials[i]);
@@ -160,7 +174,7 @@ static fv_status load_bert(fv_ctx *ctx, const char *path, fv_tokenizer **out)
                                   .unk = "[UNK]",
                                   .specials = specials,
                                   .special_count = SPECIALS,
-                                  .lowercase = true,
+                                  .lowercase = lowercase,
                                   .bert = true,
                                   .split = FV_SPEC_BERT,
                                   .begin = "[CLS]",
@@ -186,7 +200,8 @@ fv_status fv_tokenizer_load(fv_ctx *ctx, const char *path, fv_tokenizer **out)
     FV_FORWARD(fv_path_join(ctx, second, path, "merges.txt"));
     if (opens(ctx, first, FV_IO_READ)) return load_gpt2(ctx, first, second, out);
     FV_FORWARD(fv_path_join(ctx, first, path, "vocab.txt"));
-    if (opens(ctx, first, FV_IO_READ)) return load_bert(ctx, first, out);
+    FV_FORWARD(fv_path_join(ctx, second, path, "tokenizer_config.json"));
+    if (opens(ctx, first, FV_IO_READ)) return load_bert(ctx, first, second, out);
     return fv_fail(
         ctx, FV_ERR_IO,
         "%s: a folder without tokenizer.json, tokenizer.model, spiece.model, vocab.json or "
