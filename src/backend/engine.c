@@ -21,11 +21,20 @@ void fv_engine_destroy(fv_engine *engine)
     fv_mem_free(&engine->ctx->mem, engine->exec.scratch, engine->scratch_bytes);
 }
 
+/* Enough for the level's own version and for the reference, whichever runs for the dtype. */
+static size_t scratch_of(const fv_engine *engine, fv_kernel_id kernel, const void *args)
+{
+    const fv_kernel_table *t = &engine->table;
+    const int threads = engine->exec.threads;
+    const size_t own = t->scratch[kernel] ? t->scratch[kernel](args, threads) : 0;
+    const size_t ref = t->ref_scratch[kernel] ? t->ref_scratch[kernel](args, threads) : 0;
+    return own > ref ? own : ref;
+}
+
 fv_status fv_engine_prepare(fv_engine *engine, fv_kernel_id kernel, const void *args)
 {
-    if (!engine->table.scratch[kernel]) return FV_OK;
     fv_ctx *ctx = engine->ctx;
-    size_t need = engine->table.scratch[kernel](args, engine->exec.threads);
+    const size_t need = scratch_of(engine, kernel, args);
     if (need <= engine->scratch_bytes) return FV_OK;
     /* The old one goes last: launches that are still queued were promised it. */
     void *scratch = fv_mem_alloc(&ctx->mem, need);

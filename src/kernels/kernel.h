@@ -70,6 +70,8 @@ extern const fv_kernel_info fv_kernel_infos[FV_KERNEL_COUNT];
 typedef struct fv_kernel_table {
     fv_kernel_fn fn[FV_KERNEL_COUNT][FV_DTYPE_COUNT]; /* NULL: not for this dtype */
     size_t (*scratch[FV_KERNEL_COUNT])(const void *args, int threads); /* NULL: none */
+    /* What the reference asks for: a level may leave it some dtypes, double above all. */
+    size_t (*ref_scratch[FV_KERNEL_COUNT])(const void *args, int threads);
     fv_simd level;
 } fv_kernel_table;
 

@@ -43,6 +43,7 @@ void fv_kernel_table_fill(fv_kernel_table *table, fv_simd level)
     memset(table, 0, sizeof *table);
     table->level = FV_SIMD_SCALAR;
     fill_ref(table);
+    memcpy(table->ref_scratch, table->scratch, sizeof table->scratch);
 #if defined(__x86_64__)
     if (level >= FV_SIMD_AVX2) {
         fv_avx2_gemm_fill(table);
