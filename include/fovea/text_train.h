@@ -13,6 +13,15 @@
  * data.length tokens at a random place; or it is documents, lines or paragraphs, which are packed
  * without seeing each other. Which windows a step reads depends on the seed and the step alone.
  *
+ * A masked model (BERT's) learns words that are hidden: 15 of 100, of which 80 % become [MASK], 10
+ * % another word and 10 % stay. With train.next_sentence a text is cut in two, half of the time its
+ * second part is another text's, and the model learns which. It is judged by the loss and the
+ * accuracy at places that are the same every time.
+ *
+ * A classifier learns the class of a text from a table, comma-separated with a line of names. The
+ * classes are those of the training table, and config.json names them ("id2label"). It is judged by
+ * its accuracy. Both kinds of encoder read [CLS] text [SEP], and the tokenizer says so.
+ *
  * The folder becomes what fv_model_open and transformers open: config.json, model.safetensors,
  * tokenizer.json. On the first start the tokenizer is learnt from the training text.
  *
@@ -32,7 +41,13 @@ extern "C" {
 #endif
 
 /* What a recipe trains: "train.task". */
-typedef enum fv_train_task { FV_TASK_TRANSLATION, FV_TASK_LANGUAGE, FV_TASK_COUNT } fv_train_task;
+typedef enum fv_train_task {
+    FV_TASK_TRANSLATION,
+    FV_TASK_LANGUAGE,
+    FV_TASK_MASKED,
+    FV_TASK_CLASSIFY,
+    FV_TASK_COUNT
+} fv_train_task;
 
 /* "train.task", "data.train_text", ... */
 FV_API fv_key_table fv_text_keys(void);

@@ -155,7 +155,7 @@ typedef struct fv_token_learner_config {
     bool normalize; /* to `form` first */
     fv_normal_form form;
     /* Special tokens get the first ids, in this order: [<pad> <s> </s> <unk>]. NULL ends the list.
-     * The token named "<unk>", if there is one, stands for what the model does not know. */
+     * The token named "<unk>", else "[UNK]", stands for what the model does not know. */
     const char *specials[FV_LEARN_SPECIALS];
     /* Put around each text with FV_ENCODE_SPECIALS; NULL: nothing. Must be among the specials. */
     const char *begin, *end; /* [NULL, NULL] */

@@ -109,6 +109,27 @@ static fv_status read_bert(const fv_doc *doc, fv_transformer_config *c)
     return FV_OK;
 }
 
+/* Both ways, as transformers keeps them. */
+static void write_labels(fv_json_writer *w, const fv_transformer_config *c)
+{
+    for (int back = 0; back < 2; back++) {
+        fv_json_key(w, back ? "label2id" : "id2label");
+        fv_json_open(w, '{');
+        for (int64_t i = 0; i < c->labels; i++) {
+            char number[32], plain[32];
+            snprintf(number, sizeof number, "%lld", (long long)i);
+            snprintf(plain, sizeof plain, "LABEL_%lld", (long long)i);
+            const char *name = c->label_names ? c->label_names[i] : plain;
+            fv_json_key(w, back ? name : number);
+            if (back)
+                fv_json_int(w, i);
+            else
+                fv_json_string(w, name);
+        }
+        fv_json_close(w, '}');
+    }
+}
+
 static void write_bert(fv_json_writer *w, const fv_transformer_config *c)
 {
     write_architecture(w, c->labels ? c->label_tokens ? "BertForTokenClassification"
@@ -120,17 +141,7 @@ static void write_bert(fv_json_writer *w, const fv_transformer_config *c)
     write_real(w, "classifier_dropout", c->label_dropout);
     fv_json_key(w, "position_embedding_type");
     fv_json_string(w, "absolute");
-    if (!c->labels) return;
-    fv_json_key(w, "id2label");
-    fv_json_open(w, '{');
-    for (int64_t i = 0; i < c->labels; i++) {
-        char key[32], name[32];
-        snprintf(key, sizeof key, "%lld", (long long)i);
-        snprintf(name, sizeof name, "LABEL_%lld", (long long)i);
-        fv_json_key(w, key);
-        fv_json_string(w, name);
-    }
-    fv_json_close(w, '}');
+    if (c->labels) write_labels(w, c);
 }
 
 /* ---- Marian ------------------------------------------------------------------------- */

@@ -91,7 +91,10 @@ static fv_tokenizer_spec make_spec(const fv_token_learner *t, const fv_vocab *vo
     return (fv_tokenizer_spec){
         .model = c->kind == FV_LEARN_WORDS ? FV_MODEL_WORD_LEVEL : FV_MODEL_BPE,
         .vocab = vocab,
-        .unk = is_listed(t, "<unk>") && c->kind != FV_LEARN_BPE_BYTES ? "<unk>" : NULL,
+        .unk = c->kind == FV_LEARN_BPE_BYTES ? NULL
+               : is_listed(t, "<unk>")       ? "<unk>"
+               : is_listed(t, "[UNK]")       ? "[UNK]"
+                                             : NULL,
         .suffix = c->kind == FV_LEARN_BPE_WORDS ? word_end : NULL,
         .specials = t->specials,
         .special_count = t->special_count,

@@ -1,111 +1,12 @@
-/* Plain text to tokens: one stream, or documents that do not see each other. */
+/* Texts to tokens: one stream, or pieces that do not see each other. */
 #include <string.h>
 
-#include "base/check.h"
 #include "base/memory.h"
-#include "fovea/corpus.h"
-#include "io/file.h"
+#include "base/rng.h"
 #include "train/text.h"
-#include "train/words.h"
 
-#define END "<|endoftext|>"
-
-/* ---- the text ------------------------------------------------------------------------- */
-
-/* Lines put together again: documents, or the whole. */
-typedef struct gatherer {
-    fv_text_run *run;
-    char *text;
-    size_t bytes, room;
-    fv_status (*use)(void *user, const char *text, size_t bytes);
-    void *user;
-} gatherer;
-
-static fv_status append(gatherer *g, const char *text, size_t bytes)
-{
-    size_t need;
-    fv_mem *mem = &g->run->ctx->mem;
-    FV_RETURN_IF(!fv_add_size(g->bytes, bytes + 1, &need), g->run->ctx, FV_ERR_LIMIT,
-                 "a document is too long");
-    char *grown = fv_mem_grow(mem, g->text, &g->room, need, 1);
-    FV_RETURN_IF(!grown, g->run->ctx, FV_ERR_MEMORY, "no memory for %zu bytes of text", need);
-    g->text = grown;
-    memcpy(g->text + g->bytes, text, bytes);
-    g->bytes += bytes;
-    g->text[g->bytes++] = '\n';
-    return FV_OK;
-}
-
-static fv_status hand_over(gatherer *g)
-{
-    const size_t bytes = g->bytes;
-    g->bytes = 0;
-    return bytes > 0 ? g->use(g->user, g->text, bytes) : FV_OK;
-}
-
-enum { STREAM, LINES, PARAGRAPHS };
-
-static fv_status gather_lines(gatherer *g, fv_lines *lines)
-{
-    const int cut = fv_recipe_choice(g->run->recipe, "data.documents");
-    for (;;) {
-        fv_line line;
-        FV_FORWARD(fv_lines_next(lines, &line));
-        if (!line.text) return hand_over(g);
-        if (!line.valid) continue;
-        if (cut == LINES && line.bytes > 0) {
-            FV_FORWARD(g->use(g->user, line.text, line.bytes));
-            continue;
-        }
-        if (cut == PARAGRAPHS && line.bytes == 0) {
-            FV_FORWARD(hand_over(g));
-            continue;
-        }
-        if (cut != LINES) FV_FORWARD(append(g, line.text, line.bytes));
-    }
-}
-
-/* Calls `use` for every document of a file. */
-static fv_status each_document(fv_text_run *run, const char *path,
-                               fv_status (*use)(void *, const char *, size_t), void *user)
-{
-    fv_lines *lines = NULL;
-    const bool skip = fv_recipe_bool(run->recipe, "data.skip_invalid");
-    FV_FORWARD(fv_lines_open(run->ctx, path, skip ? FV_LINES_MARK : FV_LINES_REFUSE, &lines));
-    gatherer g = {.run = run, .use = use, .user = user};
-    const fv_status status = gather_lines(&g, lines);
-    if (g.text) fv_mem_free(&run->ctx->mem, g.text, g.room);
-    fv_lines_close(&lines);
-    return status;
-}
-
-/* ---- the tokenizer -------------------------------------------------------------------- */
-
-static fv_status learn_from(void *user, const char *text, size_t bytes)
-{
-    return fv_token_learner_add(user, text, bytes);
-}
-
-static fv_status learn(fv_text_run *run)
-{
-    static const char *const specials[] = {END, "<unk>", NULL};
-    fv_token_learner *learner = NULL;
-    FV_FORWARD(fv_words_learner(run->ctx, run->recipe, specials, &learner));
-    fv_status status =
-        each_document(run, fv_recipe_text(run->recipe, "data.train_text"), learn_from, learner);
-    if (status == FV_OK) status = fv_token_learner_finish(learner, &run->tokenizer);
-    fv_token_learner_destroy(&learner);
-    return status;
-}
-
-fv_status fv_text_tokenizer(fv_text_run *run)
-{
-    char path[FV_PATH_BYTES];
-    const char *first = fv_recipe_text(run->recipe, "train.init_from");
-    FV_FORWARD(fv_path_join(run->ctx, path, run->folder, "tokenizer.json"));
-    if (fv_file_exists(run->ctx, path)) return fv_tokenizer_load(run->ctx, path, &run->tokenizer);
-    return *first ? fv_tokenizer_load(run->ctx, first, &run->tokenizer) : learn(run);
-}
+/* Draws of what is held out are kept apart by a site no op ever has. */
+#define SPLIT_SITE 0x73706c6974u
 
 /* ---- tokens ----------------------------------------------------------------------------- */
 
@@ -136,35 +37,55 @@ static fv_status add_piece(fv_ctx *ctx, fv_text_part *p, fv_text_piece piece)
     return FV_OK;
 }
 
-static fv_status add_document(void *user, const char *text, size_t bytes)
+/* Cuts what was added since `first`. Where the next token is learnt, the last one of a piece is
+ * what the next piece starts from; one class is enough for a text, so it has one piece. */
+static fv_status cut(const fv_text_run *run, fv_text_part *p, int64_t first, int64_t label)
+{
+    const int64_t overlap = run->task == FV_TASK_LANGUAGE, least = run->task != FV_TASK_CLASSIFY;
+    for (int64_t at = first; at + least < p->count; at += run->piece) {
+        const int64_t left = p->count - at, most = run->piece + overlap;
+        FV_FORWARD(add_piece(run->ctx, p, (fv_text_piece){at, left < most ? left : most, label}));
+        if (run->task == FV_TASK_CLASSIFY) break;
+    }
+    return FV_OK;
+}
+
+static fv_status label_of(const fv_text_run *run, fv_string label, int64_t *out)
+{
+    *out = 0;
+    if (run->task != FV_TASK_CLASSIFY) return FV_OK;
+    *out = fv_vocab_find(&run->labels, label.text, label.bytes);
+    FV_RETURN_IF(*out < 0, run->ctx, FV_ERR_FORMAT,
+                 "class '%.80s' of data.valid_csv is not in data.train_csv", label.text);
+    return FV_OK;
+}
+
+static fv_status add_document(void *user, fv_string text, fv_string name)
 {
     const reader *r = user;
     fv_ctx *ctx = r->run->ctx;
     fv_text_part *p = r->part;
+    int64_t label;
     fv_encoding e = {.struct_size = sizeof e};
     FV_RETURN_IF(fv_cancelled(ctx), ctx, FV_ERR_CANCELLED, "cancelled while reading");
-    FV_FORWARD(fv_encode(r->encoder, text, bytes, 0, &e));
+    FV_FORWARD(label_of(r->run, name, &label));
+    FV_FORWARD(fv_encode(r->encoder, text.text, text.bytes, 0, &e));
     if (e.count == 0) return FV_OK;
     FV_FORWARD(grow_tokens(ctx, p, p->count + (int64_t)e.count + 1));
     const int64_t first = p->count;
     for (size_t i = 0; i < e.count; i++)
         p->tokens[p->count++] = e.ids[i];
     if (r->end >= 0) p->tokens[p->count++] = r->end;
-    /* The last token of a piece is what the next one starts from. */
-    const int64_t window = r->run->window;
-    for (int64_t at = first; !r->run->stream && at + 1 < p->count; at += window) {
-        const int64_t left = p->count - at;
-        FV_FORWARD(add_piece(ctx, p, (fv_text_piece){at, left < window + 1 ? left : window + 1}));
-    }
-    return FV_OK;
+    return r->run->stream ? FV_OK : cut(r->run, p, first, label);
 }
 
-static fv_status read_part(fv_text_run *run, int part, const char *path)
+static fv_status read_part(fv_text_run *run, int part)
 {
     reader r = {.run = run, .part = &run->part[part], .end = -1};
-    if (!run->stream) r.end = fv_tokenizer_id(run->tokenizer, END, sizeof END - 1);
+    if (!run->stream && run->task == FV_TASK_LANGUAGE)
+        r.end = fv_tokenizer_id(run->tokenizer, FV_TEXT_END, sizeof FV_TEXT_END - 1);
     FV_FORWARD(fv_encoder_create(run->ctx, run->tokenizer, &r.encoder));
-    const fv_status status = each_document(run, path, add_document, &r);
+    const fv_status status = fv_text_each(run, part, add_document, &r);
     fv_encoder_destroy(&r.encoder);
     return status;
 }
@@ -184,9 +105,33 @@ static fv_status split(fv_text_run *run)
     a->count = from;
     for (int64_t i = kept; !run->stream && i < units; i++) {
         const fv_text_piece *piece = &a->pieces[i];
-        FV_FORWARD(add_piece(run->ctx, b, (fv_text_piece){piece->at - from, piece->length}));
+        FV_FORWARD(
+            add_piece(run->ctx, b, (fv_text_piece){piece->at - from, piece->length, piece->label}));
     }
     if (!run->stream) a->piece_count = kept;
+    return FV_OK;
+}
+
+/* Files are often sorted, so pieces are held out by chance: by seed and number alone. */
+static fv_status split_drawn(fv_text_run *run)
+{
+    fv_text_part *a = &run->part[FV_TEXT_TRAIN], *b = &run->part[FV_TEXT_VALID];
+    const double share = fv_recipe_real(run->recipe, "data.valid_share");
+    const uint64_t key =
+        fv_rng_key((uint64_t)fv_recipe_int(run->recipe, "train.seed"), 0, SPLIT_SITE);
+    const int64_t pieces = a->piece_count;
+    a->piece_count = a->count = 0;
+    for (int64_t i = 0; i < pieces; i++) {
+        uint32_t r[4];
+        const fv_text_piece piece = a->pieces[i];
+        fv_rng_draw(key, (uint64_t)i, 0, r);
+        fv_text_part *to = (double)fv_rng_unit(r[0]) < share ? b : a;
+        FV_FORWARD(grow_tokens(run->ctx, to, to->count + piece.length));
+        memmove(to->tokens + to->count, a->tokens + piece.at,
+                (size_t)piece.length * sizeof *to->tokens);
+        FV_FORWARD(add_piece(run->ctx, to, (fv_text_piece){to->count, piece.length, piece.label}));
+        to->count += piece.length;
+    }
     return FV_OK;
 }
 
@@ -218,15 +163,19 @@ static fv_status check_part(const fv_text_run *run, int part)
     static const char *const names[] = {"train", "judge"};
     FV_RETURN_IF(run->stream ? p->count <= run->window : p->piece_count < 1, run->ctx,
                  FV_ERR_FORMAT, "%.150s: %lld tokens to %s with, fewer than one example needs",
-                 fv_recipe_text(run->recipe, "data.train_text"), (long long)p->count, names[part]);
+                 fv_recipe_text(run->recipe, run->task == FV_TASK_CLASSIFY ? "data.train_csv"
+                                                                           : "data.train_text"),
+                 (long long)p->count, names[part]);
     return FV_OK;
 }
 
 fv_status fv_text_read(fv_text_run *run)
 {
-    const char *valid = fv_recipe_text(run->recipe, "data.valid_text");
-    FV_FORWARD(read_part(run, FV_TEXT_TRAIN, fv_recipe_text(run->recipe, "data.train_text")));
-    FV_FORWARD(*valid ? read_part(run, FV_TEXT_VALID, valid) : split(run));
+    FV_FORWARD(read_part(run, FV_TEXT_TRAIN));
+    if (fv_text_has(run, FV_TEXT_VALID))
+        FV_FORWARD(read_part(run, FV_TEXT_VALID));
+    else
+        FV_FORWARD(run->task == FV_TASK_LANGUAGE ? split(run) : split_drawn(run));
     for (int part = 0; part < FV_TEXT_PARTS; part++) {
         FV_FORWARD(check_part(run, part));
         FV_FORWARD(order(run, part));

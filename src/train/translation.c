@@ -179,6 +179,8 @@ static fv_status write_settings(fv_translation_run *run)
 static fv_status build(fv_translation_run *run)
 {
     fv_ctx *ctx = run->ctx;
+    FV_RETURN_IF(*fv_recipe_text(run->recipe, "train.init_from") != '\0', ctx, FV_ERR_ARGUMENT,
+                 "train.init_from is not for translations");
     FV_FORWARD(check_files(run));
     run->accumulate = fv_recipe_int(run->recipe, "train.accumulate");
     run->part_first = fv_mem_zalloc(&ctx->mem, (size_t)(run->accumulate + 1) * sizeof(int64_t));

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-fv_status fv_words_learner(fv_ctx *ctx, const fv_recipe *recipe, const char *const *specials,
+fv_status fv_words_learner(fv_ctx *ctx, const fv_recipe *recipe, const fv_words_marks *marks,
                            fv_token_learner **out)
 {
     static const fv_learn_kind kinds[] = {FV_LEARN_CHARS, FV_LEARN_WORDS, FV_LEARN_BPE_WORDS,
@@ -15,9 +15,10 @@ fv_status fv_words_learner(fv_ctx *ctx, const fv_recipe *recipe, const char *con
     cfg.lowercase = fv_recipe_bool(recipe, "tokens.lowercase");
     cfg.normalize = fv_recipe_choice(recipe, "tokens.normalize") > 0;
     cfg.form = fv_recipe_choice(recipe, "tokens.normalize") == 2 ? FV_NFKC : FV_NFC;
-    for (int i = 0; specials && i < FV_LEARN_SPECIALS; i++) {
-        cfg.specials[i] = *specials;
-        if (*specials) specials++;
+    if (marks) {
+        memcpy(cfg.specials, marks->specials, sizeof cfg.specials);
+        cfg.begin = marks->begin;
+        cfg.end = marks->end;
     }
     return fv_token_learner_create(ctx, &cfg, out);
 }

@@ -1,12 +1,18 @@
-/* A tokenizer's learner as the [tokens] of a recipe ask for it. `specials` ends with NULL; NULL:
- * the usual ones. */
+/* A tokenizer's learner as the [tokens] of a recipe ask for it. */
 #ifndef FV_TRAIN_WORDS_H
 #define FV_TRAIN_WORDS_H
 
 #include "fovea/recipe.h"
 #include "fovea/tokenizer.h"
 
-fv_status fv_words_learner(fv_ctx *ctx, const fv_recipe *recipe, const char *const *specials,
+/* Special tokens, and those of them that stand around a text; NULL: none. */
+typedef struct fv_words_marks {
+    const char *specials[FV_LEARN_SPECIALS];
+    const char *begin, *end;
+} fv_words_marks;
+
+/* `marks` NULL: the usual ones. */
+fv_status fv_words_learner(fv_ctx *ctx, const fv_recipe *recipe, const fv_words_marks *marks,
                            fv_token_learner **out);
 
 #endif

@@ -1,0 +1,149 @@
+/*
+ * Tables of texts: comma-separated values with a line of names. A field in quotes may hold commas,
+ * line ends and quotes, which are doubled then.
+ */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "fovea/corpus.h"
+#include "train/text.h"
+
+enum { MOST_FIELDS = 256 };
+
+/* A record as it is read. Every field ends with a NUL. */
+typedef struct record {
+    fv_ctx *ctx;
+    const char *path;
+    uint64_t line; /* its first */
+    char *bytes;
+    size_t used, room;
+    size_t field[MOST_FIELDS]; /* where each begins */
+    int count;
+    bool quoted, closed; /* inside quotes; behind the closing one */
+} record;
+
+static fv_status put(record *r, char c)
+{
+    size_t need;
+    char *grown = NULL;
+    if (fv_add_size(r->used, 1, &need))
+        grown = fv_mem_grow(&r->ctx->mem, r->bytes, &r->room, need, 1);
+    FV_RETURN_IF(!grown, r->ctx, FV_ERR_MEMORY, "no memory for a record");
+    r->bytes = grown;
+    r->bytes[r->used++] = c;
+    return FV_OK;
+}
+
+static fv_status begin_field(record *r)
+{
+    FV_RETURN_IF(r->count == MOST_FIELDS, r->ctx, FV_ERR_FORMAT, "%.150s:%llu: more than %d fields",
+                 r->path, (unsigned long long)r->line, MOST_FIELDS);
+    r->field[r->count++] = r->used;
+    r->quoted = r->closed = false;
+    return FV_OK;
+}
+
+static fv_status end_field(record *r) { return put(r, '\0'); }
+
+/* One line, which may end inside quotes. */
+static fv_status read_line(record *r, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        const char c = text[i];
+        if (r->quoted && c == '"') {
+            const bool doubled = i + 1 < bytes && text[i + 1] == '"';
+            if (doubled) FV_FORWARD(put(r, text[++i]));
+            r->quoted = doubled;
+            r->closed = !doubled;
+        } else if (!r->quoted && c == ',') {
+            FV_FORWARD(end_field(r));
+            FV_FORWARD(begin_field(r));
+        } else if (c == '"' && !r->quoted && !r->closed && r->used == r->field[r->count - 1]) {
+            r->quoted = true;
+        } else {
+            FV_RETURN_IF(r->closed, r->ctx, FV_ERR_FORMAT,
+                         "%.150s:%llu: text behind a closing quote", r->path,
+                         (unsigned long long)r->line);
+            FV_FORWARD(put(r, c));
+        }
+    }
+    return FV_OK;
+}
+
+/* The next record; count 0: the file has ended. Empty lines are passed over. */
+static fv_status next_record(fv_lines *lines, record *r)
+{
+    fv_line line = {.text = ""};
+    r->count = 0;
+    r->used = 0;
+    while (line.bytes == 0) {
+        FV_FORWARD(fv_lines_next(lines, &line));
+        if (!line.text) return FV_OK;
+    }
+    r->line = line.number;
+    FV_FORWARD(begin_field(r));
+    for (;;) {
+        FV_FORWARD(read_line(r, line.text, line.bytes));
+        if (!r->quoted) return end_field(r);
+        FV_FORWARD(put(r, '\n'));
+        FV_FORWARD(fv_lines_next(lines, &line));
+        FV_RETURN_IF(!line.text, r->ctx, FV_ERR_FORMAT, "%.150s:%llu: a quote is never closed",
+                     r->path, (unsigned long long)r->line);
+    }
+}
+
+static fv_string field_of(const record *r, int i)
+{
+    const size_t end = i + 1 < r->count ? r->field[i + 1] : r->used;
+    return (fv_string){r->bytes + r->field[i], end - r->field[i] - 1};
+}
+
+/* The place of a named column in the first record. */
+static fv_status find_column(const record *r, const char *name, int *out)
+{
+    static const char mark[] = "\xEF\xBB\xBF"; /* some programs put it before the first name */
+    for (int i = 0; i < r->count; i++) {
+        const char *text = field_of(r, i).text;
+        if (i == 0 && strncmp(text, mark, 3) == 0) text += 3;
+        if (strcmp(text, name) != 0) continue;
+        *out = i;
+        return FV_OK;
+    }
+    return fv_fail(r->ctx, FV_ERR_FORMAT, "%.150s: there is no column '%.60s'", r->path, name);
+}
+
+static fv_status use_records(const fv_text_run *run, fv_lines *lines, record *r, fv_text_use use,
+                             void *user)
+{
+    int text = 0, label = -1;
+    FV_FORWARD(next_record(lines, r));
+    FV_RETURN_IF(r->count == 0, r->ctx, FV_ERR_FORMAT, "%.150s: an empty table", r->path);
+    FV_FORWARD(find_column(r, fv_recipe_text(run->recipe, "data.text_column"), &text));
+    if (run->task == FV_TASK_CLASSIFY)
+        FV_FORWARD(find_column(r, fv_recipe_text(run->recipe, "data.label_column"), &label));
+    const int columns = r->count;
+    for (;;) {
+        FV_FORWARD(next_record(lines, r));
+        if (r->count == 0) return FV_OK;
+        FV_RETURN_IF(r->count != columns, r->ctx, FV_ERR_FORMAT,
+                     "%.150s:%llu: %d fields, the first line has %d", r->path,
+                     (unsigned long long)r->line, r->count, columns);
+        FV_FORWARD(use(user, field_of(r, text), label < 0 ? (fv_string){0} : field_of(r, label)));
+    }
+}
+
+fv_status fv_text_each_record(fv_text_run *run, const char *path, fv_text_use use, void *user)
+{
+    fv_lines *lines = NULL;
+    record *r = fv_mem_zalloc(&run->ctx->mem, sizeof *r);
+    FV_RETURN_IF(!r, run->ctx, FV_ERR_MEMORY, "no memory for a record");
+    r->ctx = run->ctx;
+    r->path = path;
+    fv_status status = fv_lines_open(run->ctx, path, FV_LINES_REFUSE, &lines);
+    if (status == FV_OK) status = use_records(run, lines, r, use, user);
+    fv_lines_close(&lines);
+    if (r->bytes) fv_mem_free(&run->ctx->mem, r->bytes, r->room);
+    fv_mem_free(&run->ctx->mem, r, sizeof *r);
+    return status;
+}

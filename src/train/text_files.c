@@ -1,0 +1,96 @@
+/* Which texts a part has: of plain files cut into documents, and of the records of a table. */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "fovea/corpus.h"
+#include "train/text.h"
+
+/* Lines put together again: documents, or the whole. */
+typedef struct gatherer {
+    fv_text_run *run;
+    char *text;
+    size_t bytes, room;
+    fv_text_use use;
+    void *user;
+} gatherer;
+
+static fv_status append(gatherer *g, const char *text, size_t bytes)
+{
+    size_t need;
+    fv_mem *mem = &g->run->ctx->mem;
+    FV_RETURN_IF(!fv_add_size(g->bytes, bytes + 1, &need), g->run->ctx, FV_ERR_LIMIT,
+                 "a document is too long");
+    char *grown = fv_mem_grow(mem, g->text, &g->room, need, 1);
+    FV_RETURN_IF(!grown, g->run->ctx, FV_ERR_MEMORY, "no memory for %zu bytes of text", need);
+    g->text = grown;
+    memcpy(g->text + g->bytes, text, bytes);
+    g->bytes += bytes;
+    g->text[g->bytes++] = '\n';
+    return FV_OK;
+}
+
+static fv_status hand_over(gatherer *g)
+{
+    const size_t bytes = g->bytes;
+    g->bytes = 0;
+    return bytes > 0 ? g->use(g->user, (fv_string){g->text, bytes}, (fv_string){0}) : FV_OK;
+}
+
+enum { STREAM, LINES, PARAGRAPHS };
+
+static fv_status gather_lines(gatherer *g, fv_lines *lines)
+{
+    const int cut = fv_recipe_choice(g->run->recipe, "data.documents");
+    for (;;) {
+        fv_line line;
+        FV_FORWARD(fv_lines_next(lines, &line));
+        if (!line.text) return hand_over(g);
+        if (!line.valid) continue;
+        const bool blank = strspn(line.text, " \t") == line.bytes;
+        if (cut == LINES && !blank) {
+            FV_FORWARD(g->use(g->user, (fv_string){line.text, line.bytes}, (fv_string){0}));
+            continue;
+        }
+        if (cut == PARAGRAPHS && blank) {
+            FV_FORWARD(hand_over(g));
+            continue;
+        }
+        if (cut != LINES) FV_FORWARD(append(g, line.text, line.bytes));
+    }
+}
+
+/* Calls `use` for every document of a file. */
+static fv_status each_document(fv_text_run *run, const char *path, fv_text_use use, void *user)
+{
+    fv_lines *lines = NULL;
+    const bool skip = fv_recipe_bool(run->recipe, "data.skip_invalid");
+    FV_FORWARD(fv_lines_open(run->ctx, path, skip ? FV_LINES_MARK : FV_LINES_REFUSE, &lines));
+    gatherer g = {.run = run, .use = use, .user = user};
+    const fv_status status = gather_lines(&g, lines);
+    if (g.text) fv_mem_free(&run->ctx->mem, g.text, g.room);
+    fv_lines_close(&lines);
+    return status;
+}
+
+fv_status fv_text_each(fv_text_run *run, int part, fv_text_use use, void *user)
+{
+    static const char *const names[FV_TEXT_PARTS][3] = {
+        {"data.train_text", "data.train_text2", "data.train_text3"}, {"data.valid_text"}};
+    static const char *const tables[FV_TEXT_PARTS] = {"data.train_csv", "data.valid_csv"};
+    for (int i = 0; run->task != FV_TASK_CLASSIFY && i < 3 && names[part][i]; i++) {
+        const char *path = fv_recipe_text(run->recipe, names[part][i]);
+        if (*path) FV_FORWARD(each_document(run, path, use, user));
+    }
+    const char *table = fv_recipe_text(run->recipe, tables[part]);
+    if (run->task == FV_TASK_LANGUAGE || !*table) return FV_OK;
+    return fv_text_each_record(run, table, use, user);
+}
+
+bool fv_text_has(const fv_text_run *run, int part)
+{
+    static const char *const texts[FV_TEXT_PARTS] = {"data.train_text", "data.valid_text"};
+    static const char *const tables[FV_TEXT_PARTS] = {"data.train_csv", "data.valid_csv"};
+    return (run->task != FV_TASK_CLASSIFY && *fv_recipe_text(run->recipe, texts[part])) ||
+           (run->task != FV_TASK_LANGUAGE && *fv_recipe_text(run->recipe, tables[part]));
+}

@@ -1,0 +1,79 @@
+/* The tokenizer of a run on text: found, or learnt; and the classes of its texts. */
+#include <string.h>
+
+#include "io/file.h"
+#include "train/text.h"
+#include "train/words.h"
+
+/* ---- the tokenizer -------------------------------------------------------------------- */
+
+static fv_status learn_from(void *user, fv_string text, fv_string label)
+{
+    (void)label;
+    return fv_token_learner_add(user, text.text, text.bytes);
+}
+
+static fv_status learn(fv_text_run *run)
+{
+    static const fv_words_marks writer = {.specials = {FV_TEXT_END, "<unk>"}},
+                                reader = {
+                                    .specials = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"},
+                                    .begin = "[CLS]",
+                                    .end = "[SEP]"};
+    fv_token_learner *learner = NULL;
+    FV_FORWARD(fv_words_learner(run->ctx, run->recipe,
+                                run->task == FV_TASK_LANGUAGE ? &writer : &reader, &learner));
+    fv_status status = fv_text_each(run, FV_TEXT_TRAIN, learn_from, learner);
+    if (status == FV_OK) status = fv_token_learner_finish(learner, &run->tokenizer);
+    fv_token_learner_destroy(&learner);
+    return status;
+}
+
+static fv_status find(fv_text_run *run)
+{
+    char path[FV_PATH_BYTES];
+    const char *first = fv_recipe_text(run->recipe, "train.init_from");
+    FV_FORWARD(fv_path_join(run->ctx, path, run->folder, "tokenizer.json"));
+    if (fv_file_exists(run->ctx, path)) return fv_tokenizer_load(run->ctx, path, &run->tokenizer);
+    return *first ? fv_tokenizer_load(run->ctx, first, &run->tokenizer) : learn(run);
+}
+
+fv_status fv_text_tokenizer(fv_text_run *run)
+{
+    FV_FORWARD(find(run));
+    if (run->task == FV_TASK_LANGUAGE) return FV_OK;
+    const struct {
+        const char *name;
+        int32_t *id;
+    } marks[] = {{"[CLS]", &run->cls}, {"[SEP]", &run->sep}, {"[MASK]", &run->mask}};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        *marks[i].id = fv_tokenizer_id(run->tokenizer, marks[i].name, strlen(marks[i].name));
+        FV_RETURN_IF(*marks[i].id < 0, run->ctx, FV_ERR_ARGUMENT,
+                     "the tokenizer has no token %s, which masked and classify need",
+                     marks[i].name);
+    }
+    return FV_OK;
+}
+
+/* ---- classes -------------------------------------------------------------------------- */
+
+static fv_status learn_label(void *user, fv_string text, fv_string label)
+{
+    fv_text_run *run = user;
+    int32_t id;
+    (void)text;
+    return fv_vocab_add(&run->labels, label.text, label.bytes, &id);
+}
+
+fv_status fv_text_learn_labels(fv_text_run *run)
+{
+    FV_FORWARD(fv_text_each(run, FV_TEXT_TRAIN, learn_label, run));
+    const size_t count = run->labels.size;
+    FV_RETURN_IF(count < 2, run->ctx, FV_ERR_FORMAT, "%.150s: %zu classes, at least two are needed",
+                 fv_recipe_text(run->recipe, "data.train_csv"), count);
+    run->label_names = fv_mem_alloc(&run->ctx->mem, count * sizeof *run->label_names);
+    FV_RETURN_IF(!run->label_names, run->ctx, FV_ERR_MEMORY, "no memory for %zu classes", count);
+    for (size_t i = 0; i < count; i++)
+        run->label_names[i] = run->labels.tokens[i].text;
+    return FV_OK;
+}

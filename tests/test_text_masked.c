@@ -1,0 +1,312 @@
+/*
+ * Encoders from recipe to folder: hidden words, pairs of texts and classes; interruptions that
+ * change no bit, tables with quotes, and what is wrong with an input.
+ */
+#include "fovea/text_train.h"
+
+#include "fovea/model.h"
+#include "support/files.h"
+#include "support/test.h"
+
+static volatile int cancelled;
+
+typedef struct setting {
+    const char *key, *value;
+} setting;
+
+static fv_ctx *make_context(int threads)
+{
+    fv_ctx_config cfg;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.threads = threads;
+    cfg.seed = 5;
+    cfg.cancel = &cancelled;
+    fv_ctx *ctx = NULL;
+    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
+    return ctx;
+}
+
+/* Verses with one way to go on, and a table of questions that a word decides. */
+static void write_data(void)
+{
+    static const char *const starts[] = {"rose is red", "sky is blue", "sun is hot", "ice is cold"};
+    static char text[40000], table[40000];
+    size_t n = 0, m = (size_t)snprintf(table, sizeof table, "id,text,label\n");
+    for (int i = 0; i < 200; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "number %d the %s and the %s\n", i % 7,
+                              starts[i % 4], starts[i % 4]);
+        m += (size_t)snprintf(table + m, sizeof table - m,
+                              "%d,\"number %d, the \"\"%s\"\"\nor not\",class %d\n", i, i % 7,
+                              starts[i % 4], i % 4);
+    }
+    file_write(folder_path("text.txt"), text, n);
+    file_write(folder_path("table.csv"), table, m);
+}
+
+static fv_recipe *make_recipe(fv_ctx *ctx, const setting *more)
+{
+    const setting usual[] = {{"data.documents", "lines"},    {"data.valid_share", "0.2"},
+                             {"tokens.kind", "bytes"},       {"tokens.vocabulary", "300"},
+                             {"transformer.family", "bert"}, {"transformer.encoder_layers", "1"},
+                             {"transformer.width", "16"},    {"transformer.heads", "2"},
+                             {"transformer.hidden", "32"},   {"transformer.length", "40"},
+                             {"transformer.dropout", "0.1"}, {"train.batch_tokens", "400"},
+                             {"train.accumulate", "2"},      {"train.steps", "40"},
+                             {"train.lr", "0.01"},           {"train.eval_every", "20"},
+                             {"train.save_every", "7"}};
+    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_transformer_keys(),
+                                   fv_text_keys(), fv_train_keys()};
+    fv_recipe *recipe = NULL;
+    CHECK_OK(ctx, fv_recipe_create(ctx, tables, 5, &recipe));
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        CHECK_OK(ctx, fv_recipe_set(recipe, usual[i].key, usual[i].value));
+    for (; more->key; more++)
+        CHECK_OK(ctx, fv_recipe_set(recipe, more->key, more->value));
+    return recipe;
+}
+
+typedef struct watch {
+    uint64_t stop; /* 0: never */
+    fv_metric first[3], last[3];
+    int count;
+} watch;
+
+static void observe(void *user, const fv_train_event *e)
+{
+    watch *w = user;
+    if (e->kind == FV_TRAIN_STEP && w->stop > 0 && e->step == w->stop) cancelled = 1;
+    if (e->kind != FV_TRAIN_EVALUATED) return;
+    for (int i = 0; i < e->metric_count && i < 3; i++) {
+        if (w->count == 0) w->first[i] = e->metrics[i];
+        w->last[i] = e->metrics[i];
+    }
+    w->count = e->metric_count;
+}
+
+static fv_status train(const char *folder, int threads, const setting *more, watch *w)
+{
+    fv_ctx *ctx = make_context(threads);
+    fv_recipe *recipe = make_recipe(ctx, more);
+    fv_text_run *run = NULL;
+    cancelled = 0;
+    fv_status status = fv_text_run_create(ctx, recipe, folder, observe, w, &run);
+    CHECK_OK(ctx, status);
+    if (status == FV_OK) status = fv_text_run_train(run);
+    if (status != FV_OK && status != FV_ERR_CANCELLED)
+        test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
+    fv_text_run_destroy(&run);
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&ctx);
+    cancelled = 0;
+    return status;
+}
+
+static bool same_weights(const char *a, const char *b)
+{
+    char path[600];
+    size_t n = 0, m = 0;
+    snprintf(path, sizeof path, "%s/model.safetensors", a);
+    char *x = file_read(path, &n);
+    snprintf(path, sizeof path, "%s/model.safetensors", b);
+    char *y = file_read(path, &m);
+    const bool same = x && y && n == m && memcmp(x, y, n) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
+/* Whole and in pieces, the same bits; w sees the whole run. */
+static void train_twice(const char *name, const setting *more, watch *w)
+{
+    char whole[512], pieces[512], sub[64];
+    snprintf(whole, sizeof whole, "%s", folder_sub(name));
+    snprintf(sub, sizeof sub, "%s-pieces", name);
+    snprintf(pieces, sizeof pieces, "%s", folder_sub(sub));
+    CHECK_EQ(train(whole, 1, more, w), FV_OK);
+    CHECK_EQ(train(pieces, 2, more, &(watch){.stop = 5}), FV_ERR_CANCELLED);
+    CHECK_EQ(train(pieces, 4, more, &(watch){.stop = 23}), FV_ERR_CANCELLED);
+    CHECK_EQ(train(pieces, 1, more, &(watch){0}), FV_OK);
+    CHECK(same_weights(whole, pieces));
+}
+
+static void hidden_words_are_learnt(void)
+{
+    const setting more[] = {{"train.task", "masked"},
+                            {"data.train_text", folder_path("text.txt")},
+                            {"data.train_csv", folder_path("table.csv")},
+                            {NULL, NULL}};
+    watch w = {0};
+    train_twice("words", more, &w);
+    CHECK_EQ(w.count, 2);
+    CHECK_STR(w.last[0].name, "loss");
+    CHECK_STR(w.last[1].name, "accuracy");
+    CHECK(w.last[0].value < w.first[0].value && w.last[0].value < 4);
+    CHECK(w.last[1].value > 0.2);
+}
+
+static void pairs_are_learnt(void)
+{
+    const setting more[] = {{"train.task", "masked"},
+                            {"train.next_sentence", "true"},
+                            {"data.train_text", folder_path("text.txt")},
+                            {NULL, NULL}};
+    watch w = {0};
+    train_twice("pairs", more, &w);
+    CHECK_EQ(w.count, 3);
+    CHECK_STR(w.last[2].name, "next_sentence");
+    CHECK(w.last[2].value > 0 && w.last[2].value <= 1);
+    CHECK(w.last[0].value < w.first[0].value);
+}
+
+/* What the folder says of itself, as another program would read it. */
+static void the_tokenizer_marks_texts(void)
+{
+    fv_ctx *ctx = make_context(1);
+    fv_tokenizer *tok = NULL;
+    fv_encoder *enc = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    CHECK_OK(ctx, fv_tokenizer_load(ctx, folder_path("words"), &tok));
+    CHECK_OK(ctx, fv_encoder_create(ctx, tok, &enc));
+    const fv_string a = {"the rose", 8}, b = {"is [MASK]", 9};
+    CHECK_OK(ctx, fv_encode_pair(enc, a, b, FV_ENCODE_SPECIALS, &e));
+    const int32_t cls = fv_tokenizer_id(tok, "[CLS]", 5), sep = fv_tokenizer_id(tok, "[SEP]", 5);
+    CHECK(e.count > 5 && e.ids[0] == cls && e.ids[e.count - 1] == sep);
+    CHECK_EQ(e.ids[e.count - 2], fv_tokenizer_id(tok, "[MASK]", 6));
+    CHECK_EQ(e.types[0], 0);
+    CHECK_EQ(e.types[e.count - 1], 1);
+    int seps = 0;
+    for (size_t i = 0; i < e.count; i++)
+        seps += e.ids[i] == sep;
+    CHECK_EQ(seps, 2);
+    fv_encoder_destroy(&enc);
+    fv_tokenizer_destroy(&tok);
+    fv_ctx_destroy(&ctx);
+}
+
+static void classes_are_learnt(void)
+{
+    const setting more[] = {{"train.task", "classify"},
+                            {"data.train_csv", folder_path("table.csv")},
+                            {"train.init_from", folder_path("words")},
+                            {NULL, NULL}};
+    watch w = {0};
+    train_twice("classes", more, &w);
+    CHECK_STR(w.last[0].name, "accuracy");
+    CHECK(w.last[0].value > 0.9); /* one in four by chance */
+    fv_ctx *ctx = make_context(1);
+    fv_model *model = NULL;
+    size_t bytes = 0;
+    CHECK_OK(ctx, fv_model_open(ctx, folder_path("classes"), &model));
+    CHECK_EQ(fv_transformer_settings(fv_model_transformer(model))->labels, 4);
+    fv_model_close(&model);
+    char *config = file_read(folder_path("classes/config.json"), &bytes);
+    CHECK(config && strstr(config, "\"id2label\":{\"0\":\"class 0\",\"1\":\"class 1\""));
+    CHECK(config && strstr(config, "\"label2id\":{\"class 0\":0,\"class 1\":1"));
+    free(config);
+    fv_ctx_destroy(&ctx);
+}
+
+static void only_the_heads_begin_at_random(void)
+{
+    const setting more[] = {{"train.task", "classify"},
+                            {"data.train_csv", folder_path("table.csv")},
+                            {"train.init_from", folder_path("words")},
+                            {NULL, NULL}};
+    fv_ctx *ctx = make_context(1);
+    fv_recipe *recipe = make_recipe(ctx, more);
+    fv_text_run *run = NULL;
+    CHECK_OK(ctx, fv_text_run_create(ctx, recipe, folder_sub("fresh"), NULL, NULL, &run));
+    const fv_text_taken taken = fv_text_run_taken(run);
+    CHECK_EQ(taken.fresh, 4);
+    CHECK(strstr(taken.names, "classifier.weight") && strstr(taken.names, "pooler.dense.bias"));
+    CHECK(taken.taken > 10 && !taken.more);
+    fv_text_run_destroy(&run);
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&ctx);
+}
+
+/* ---- what is wrong ----------------------------------------------------------------------- */
+
+static fv_status start(fv_ctx *ctx, const setting *more)
+{
+    fv_recipe *recipe = make_recipe(ctx, more);
+    fv_text_run *run = NULL;
+    const fv_status status = fv_text_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run);
+    fv_text_run_destroy(&run);
+    fv_recipe_destroy(&recipe);
+    return status;
+}
+
+static void bad_tables_are_told(void)
+{
+    static const struct {
+        const char *table, *told;
+    } bad[] = {{"", "empty table"},
+               {"text,category\na,b\n", "no column 'label'"},
+               {"words,label\na,b\n", "no column 'text'"},
+               {"text,label\na,b\nc\n", "bad.csv:3: 1 fields"},
+               {"text,label\na,b\nc,d,e\n", "bad.csv:3: 3 fields"},
+               {"text,label\n\"a,b\nc,d\n", "bad.csv:2: a quote is never closed"},
+               {"text,label\n\"a\"x,b\n", "bad.csv:2: text behind a closing quote"},
+               {"text,label\na,b\nc,b\n", "1 classes"},
+               {"text,label\n\xff,b\n", "bad.csv"}};
+    fv_ctx *ctx = make_context(1);
+    char path[512];
+    snprintf(path, sizeof path, "%s", folder_path("bad.csv"));
+    const setting more[] = {{"train.task", "classify"}, {"data.train_csv", path}, {NULL, NULL}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        file_write(path, bad[i].table, strlen(bad[i].table));
+        CHECK_EQ(start(ctx, more), FV_ERR_FORMAT);
+        if (!strstr(fv_ctx_message(ctx), bad[i].told))
+            test_failed(__FILE__, __LINE__, "table %zu: %s", i, fv_ctx_message(ctx));
+    }
+    fv_ctx_destroy(&ctx);
+}
+
+static void bad_recipes_are_told(void)
+{
+    fv_ctx *ctx = make_context(1);
+    char table[512], text[512], other[512];
+    snprintf(table, sizeof table, "%s", folder_path("table.csv"));
+    snprintf(text, sizeof text, "%s", folder_path("text.txt"));
+    snprintf(other, sizeof other, "%s", folder_path("other.csv"));
+    file_write(other, "text,label\nthe rose,class 9\n", 28);
+    const struct {
+        setting more[4];
+        fv_status status;
+        const char *told;
+    } bad[] = {
+        {{{"train.task", "classify"}}, FV_ERR_ARGUMENT, "data.train_csv"},
+        {{{"train.task", "masked"}}, FV_ERR_ARGUMENT, "data.train_text"},
+        {{{"train.task", "masked"}, {"data.train_text", text}, {"transformer.family", "gpt2"}},
+         FV_ERR_ARGUMENT,
+         "must be bert"},
+        {{{"train.task", "masked"}, {"data.train_text", text}, {"data.length", "3"}},
+         FV_ERR_ARGUMENT,
+         "too short"},
+        {{{"train.task", "classify"}, {"data.train_csv", table}, {"data.valid_csv", other}},
+         FV_ERR_FORMAT,
+         "class 9"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK_EQ(start(ctx, bad[i].more), bad[i].status);
+        if (!strstr(fv_ctx_message(ctx), bad[i].told))
+            test_failed(__FILE__, __LINE__, "recipe %zu: %s", i, fv_ctx_message(ctx));
+    }
+    fv_ctx_destroy(&ctx);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    folder_make();
+    write_data();
+    RUN(hidden_words_are_learnt);
+    RUN(pairs_are_learnt);
+    RUN(the_tokenizer_marks_texts);
+    RUN(classes_are_learnt);
+    RUN(only_the_heads_begin_at_random);
+    RUN(bad_tables_are_told);
+    RUN(bad_recipes_are_told);
+    folder_remove();
+    return TEST_END();
+}
