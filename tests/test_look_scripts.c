@@ -166,7 +166,7 @@ static void wide_maps_are_folded(void)
 {
     enum { ROWS = 3, COLS = 40 };
     const char *const rows[ROWS] = {"first", "second", "third"};
-    static char names[COLS][4];
+    static char names[COLS][16];
     const char *cols[COLS];
     float values[ROWS * COLS] = {0};
     for (int j = 0; j < COLS; j++) {
