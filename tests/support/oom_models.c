@@ -1,8 +1,11 @@
 #include "support/oom_models.h"
 
+#include <unistd.h>
+
 #include "fovea/autograd.h"
 #include "fovea/generate.h"
 #include "fovea/model.h"
+#include "fovea/text_train.h"
 #include "support/files.h"
 #include "support/test.h"
 
@@ -126,9 +129,62 @@ static bool answers(fv_ctx *ctx, const void *unused)
     return generation(ctx, FV_FAMILY_MARIAN, 2);
 }
 
-const oom_file_scenario oom_model_scenarios[] = {{"transformer", both_sides},
-                                                 {"model folder", folder},
-                                                 {"prompts", goes_on},
-                                                 {"answers", answers}};
+/* A run on text from the recipe to its first step, without what an earlier one left. */
+static bool text_run(fv_ctx *ctx, const char *const (*settings)[2], size_t count)
+{
+    static const char *const left[] = {"tokenizer.json", "states.json"};
+    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_transformer_keys(),
+                                   fv_text_keys(), fv_train_keys()};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        unlink(folder_path(left[i]));
+    fv_recipe *recipe = NULL;
+    fv_text_run *run = NULL;
+    fv_status status = fv_recipe_create(ctx, tables, 5, &recipe);
+    for (size_t i = 0; i < count && status == FV_OK; i++)
+        status = fv_recipe_set(recipe, settings[i][0], settings[i][1]);
+    if (status == FV_OK)
+        status = fv_text_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run);
+    if (status == FV_OK) status = fv_text_run_train(run);
+    fv_text_run_destroy(&run);
+    fv_recipe_destroy(&recipe);
+    return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
+}
+
+static bool encoder_run(fv_ctx *ctx, const char *task)
+{
+    static const char table[] = "text,label\na b,x\nb a,y\na a,x\nb b,y\n";
+    char path[512];
+    snprintf(path, sizeof path, "%s", folder_path("table.csv"));
+    file_write(path, table, sizeof table - 1);
+    const char *const settings[][2] = {{"train.task", task},
+                                       {"train.next_sentence", "true"},
+                                       {"data.train_csv", path},
+                                       {"data.valid_share", "0.5"},
+                                       {"tokens.kind", "char"},
+                                       {"transformer.family", "bert"},
+                                       {"transformer.encoder_layers", "1"},
+                                       {"transformer.width", "4"},
+                                       {"transformer.heads", "2"},
+                                       {"transformer.hidden", "4"},
+                                       {"transformer.length", "8"},
+                                       {"train.steps", "1"}};
+    return text_run(ctx, settings, sizeof settings / sizeof *settings);
+}
+
+static bool hidden_words(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    return encoder_run(ctx, "masked");
+}
+
+static bool classes(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    return encoder_run(ctx, "classify");
+}
+
+const oom_file_scenario oom_model_scenarios[] = {
+    {"transformer", both_sides}, {"model folder", folder},       {"prompts", goes_on},
+    {"answers", answers},        {"hidden words", hidden_words}, {"classes", classes}};
 const int oom_model_scenario_count =
     (int)(sizeof oom_model_scenarios / sizeof *oom_model_scenarios);
