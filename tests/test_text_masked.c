@@ -7,6 +7,7 @@
 #include "fovea/model.h"
 #include "support/files.h"
 #include "support/test.h"
+#include "train/text.h"
 
 static volatile int cancelled;
 
@@ -158,6 +159,75 @@ static void pairs_are_learnt(void)
     CHECK(w.last[0].value < w.first[0].value);
 }
 
+/* ---- what an encoder reads ------------------------------------------------------------- */
+
+typedef struct tally {
+    double words, hidden, masked, stayed, strange, wrong;
+} tally;
+
+/* Where the second part of a pair of `run` begins. */
+static int64_t second_part(const fv_text_run *run)
+{
+    int64_t at = 0;
+    while (run->tokens[0][at] != run->sep)
+        at++;
+    return at + 1;
+}
+
+static void count_example(const fv_text_run *run, const fv_text_piece *piece, tally *t)
+{
+    const int64_t *text = run->part[FV_TEXT_TRAIN].tokens + piece->at;
+    const int64_t n = run->length[0], second = second_part(run);
+    bool follows = true;
+    CHECK_EQ(run->tokens[0][0], run->cls);
+    CHECK_EQ(run->tokens[0][n - 1], run->sep);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t id = run->tokens[0][i], wanted = run->wanted[0][i];
+        const int64_t was = wanted == -1 ? id : wanted;
+        CHECK_EQ(run->types[0][i], i >= second);
+        CHECK(i > 0 || wanted == -1); /* marks stay */
+        t->hidden += wanted != -1;
+        t->masked += wanted != -1 && id == run->mask;
+        t->stayed += wanted != -1 && id == wanted;
+        t->words += was != run->cls && was != run->sep;
+        if (i > 0 && i < second - 1) CHECK_EQ(was, text[i - 1]);
+        if (i >= second && i < n - 1) follows = follows && was == text[i - 2];
+    }
+    /* Another text may begin as this one goes on, but what follows is never called strange. */
+    t->wrong += run->label[0] == 0 && !follows;
+    t->strange += run->label[0] == 1;
+}
+
+static void shares_are_as_promised(void)
+{
+    const setting more[] = {{"train.task", "masked"},
+                            {"train.next_sentence", "true"},
+                            {"data.train_text", folder_path("text.txt")},
+                            {NULL, NULL}};
+    enum { EXAMPLES = 4000 };
+    fv_ctx *ctx = make_context(1);
+    fv_recipe *recipe = make_recipe(ctx, more);
+    fv_text_run *run = NULL;
+    tally t = {0};
+    CHECK_OK(ctx, fv_text_run_create(ctx, recipe, folder_sub("shares"), NULL, NULL, &run));
+    const fv_text_part *p = &run->part[FV_TEXT_TRAIN];
+    for (int64_t i = 0; i < EXAMPLES; i++) {
+        run->count = run->wishes = 0;
+        CHECK_OK(ctx, fv_text_add_made(run, p, i % p->piece_count, 7, (uint64_t)i));
+        fv_text_point(run);
+        count_example(run, &p->pieces[i % p->piece_count], &t);
+    }
+    /* Several thousand draws: bounds of four deviations and more. */
+    CHECK_NEAR(t.hidden / t.words, 0.15, 0.02);
+    CHECK_NEAR(t.masked / t.hidden, 0.8, 0.03);
+    CHECK_NEAR(t.stayed / t.hidden, 0.1, 0.03);
+    CHECK_NEAR(t.strange / EXAMPLES, 0.5, 0.04);
+    CHECK_EQ((int64_t)t.wrong, 0);
+    fv_text_run_destroy(&run);
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&ctx);
+}
+
 /* What the folder says of itself, as another program would read it. */
 static void the_tokenizer_marks_texts(void)
 {
@@ -188,6 +258,7 @@ static void classes_are_learnt(void)
     const setting more[] = {{"train.task", "classify"},
                             {"data.train_csv", folder_path("table.csv")},
                             {"train.init_from", folder_path("words")},
+                            {"train.steps", "120"},
                             {NULL, NULL}};
     watch w = {0};
     train_twice("classes", more, &w);
@@ -302,6 +373,7 @@ int main(int argc, char **argv)
     write_data();
     RUN(hidden_words_are_learnt);
     RUN(pairs_are_learnt);
+    RUN(shares_are_as_promised);
     RUN(the_tokenizer_marks_texts);
     RUN(classes_are_learnt);
     RUN(only_the_heads_begin_at_random);

@@ -2,8 +2,9 @@
  * fovea/text_train.h: training a Transformer on plain text, from a recipe.
  *
  *     const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(),
- * fv_transformer_keys(), fv_text_keys(), fv_train_keys()}; s = fv_recipe_create(ctx, tables, 5,
- * &recipe); s = fv_recipe_load(recipe, "gpt2-shakespeare.toml");       // train.task = "language"
+ *                                    fv_transformer_keys(), fv_text_keys(), fv_train_keys()};
+ *     s = fv_recipe_create(ctx, tables, 5, &recipe);
+ *     s = fv_recipe_load(recipe, "gpt2-shakespeare.toml");       // train.task = "language"
  *     fv_text_run *run = NULL;
  *     s = fv_text_run_create(ctx, recipe, "run", observe, NULL, &run);    // reads the text
  *     s = fv_text_run_train(run);                                         // resumes
@@ -13,10 +14,10 @@
  * data.length tokens at a random place; or it is documents, lines or paragraphs, which are packed
  * without seeing each other. Which windows a step reads depends on the seed and the step alone.
  *
- * A masked model (BERT's) learns words that are hidden: 15 of 100, of which 80 % become [MASK], 10
- * % another word and 10 % stay. With train.next_sentence a text is cut in two, half of the time its
- * second part is another text's, and the model learns which. It is judged by the loss and the
- * accuracy at places that are the same every time.
+ * A masked model (BERT's) learns words that are hidden: 15 of 100, and of those eight in ten become
+ * [MASK], one another word, and one stays. With train.next_sentence a text is cut in two, half of
+ * the time its second part is another text's, and the model learns which. It is judged by the loss
+ * and the accuracy at places that are the same every time.
  *
  * A classifier learns the class of a text from a table, comma-separated with a line of names. The
  * classes are those of the training table, and config.json names them ("id2label"). It is judged by

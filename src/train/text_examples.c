@@ -3,8 +3,6 @@
  * a class. Every choice is a draw by (seed, step, example), so a run that goes on, and one that is
  * judged twice, makes the same ones.
  */
-#include <string.h>
-
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/rng.h"
