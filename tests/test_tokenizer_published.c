@@ -14,6 +14,8 @@ static fv_ctx *ctx;
 static tokens_with with;
 static int equal;
 
+enum { SKIPPED = 77 }; /* what ctest takes for skipped */
+
 static const char *data_path(const char *rest)
 {
     static char path[512];
@@ -88,7 +90,7 @@ int main(int argc, char **argv)
     TEST_BEGIN(argc, argv);
     if (!getenv("FOVEA_DATA") || access(data_path("expected"), R_OK) != 0) {
         printf("skipped: no tokenizers under FOVEA_DATA\n");
-        return TEST_END();
+        return SKIPPED;
     }
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
     folder_make();
