@@ -140,6 +140,29 @@ static void the_folder_generates(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* A recipe for another model, in a folder that holds a trained one. */
+static void another_recipe_spoils_nothing(void)
+{
+    const char *const folder = folder_path("whole-stream");
+    char path[600];
+    size_t n = 0, m = 0;
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    char *before = file_read(path, &n);
+    fv_ctx *ctx = make_context(1);
+    fv_recipe *recipe = small_recipe(ctx);
+    fv_text_run *run = NULL;
+    CHECK_OK(ctx, fv_recipe_set(recipe, "transformer.width", "32"));
+    CHECK_OK(ctx, fv_text_run_create(ctx, recipe, folder, NULL, NULL, &run));
+    CHECK_EQ(fv_text_run_train(run), FV_ERR_FORMAT);
+    char *after = file_read(path, &m);
+    CHECK(before && after && n == m && memcmp(before, after, n) == 0);
+    free(before);
+    free(after);
+    fv_text_run_destroy(&run);
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&ctx);
+}
+
 static fv_status start(fv_ctx *ctx, const char *key, const char *value)
 {
     fv_recipe *recipe = small_recipe(ctx);
@@ -237,6 +260,7 @@ int main(int argc, char **argv)
     RUN(interruptions_change_no_bit);
     RUN(the_folder_generates);
     RUN(weights_are_taken_by_name);
+    RUN(another_recipe_spoils_nothing);
     RUN(bad_recipes_are_told);
     folder_remove();
     return TEST_END();

@@ -56,14 +56,15 @@ FV_API fv_key_table fv_text_keys(void);
 typedef struct fv_text_run fv_text_run;
 
 /*
- * Reads the text, makes or loads the tokenizer and the model, and writes the settings and
- * recipe.toml into `folder`, which must exist. The recipe must outlive the run. Fails: IO, FORMAT,
- * ARGUMENT (a key that is missing or does not fit), MEMORY, CANCELLED.
+ * Reads the text, and makes or loads the tokenizer and the model; `folder` must exist, and nothing
+ * is written to it yet. The recipe must outlive the run. Fails: IO, FORMAT, ARGUMENT (a key that is
+ * missing or does not fit), MEMORY, CANCELLED.
  */
 FV_API FV_MUST_USE fv_status fv_text_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
                                                 fv_train_observer observe, void *user,
                                                 fv_text_run **out);
-/* Goes on from the folder's newest state, to the end; see fv_trainer_run. */
+/* Goes on from the folder's newest state, writes the settings and recipe.toml, and trains to the
+ * end; see fv_trainer_run. */
 FV_API FV_MUST_USE fv_status fv_text_run_train(fv_text_run *run);
 FV_API void fv_text_run_destroy(fv_text_run **run); /* NULL is fine */
 

@@ -3,6 +3,7 @@
 
 #include "fovea/model.h"
 #include "io/file.h"
+#include "train/folder.h"
 #include "train/text.h"
 
 static const fv_key keys[] = {
@@ -103,7 +104,6 @@ static void size_batches(fv_text_run *run)
 static fv_status build(fv_text_run *run)
 {
     fv_ctx *ctx = run->ctx;
-    char path[FV_PATH_BYTES];
     FV_RETURN_IF(!fv_text_has(run, FV_TEXT_TRAIN), ctx, FV_ERR_ARGUMENT, "the recipe must name %s",
                  run->task == FV_TASK_CLASSIFY ? "data.train_csv" : "data.train_text");
     run->accumulate = fv_recipe_int(run->recipe, "train.accumulate");
@@ -113,10 +113,7 @@ static fv_status build(fv_text_run *run)
     FV_FORWARD(make_model(run));
     FV_FORWARD(fv_text_init(run));
     size_batches(run);
-    FV_FORWARD(fv_text_read(run));
-    FV_FORWARD(fv_path_join(ctx, path, run->folder, "recipe.toml"));
-    FV_FORWARD(fv_recipe_save(run->recipe, path));
-    return fv_text_run_save_settings(run, run->folder);
+    return fv_text_read(run);
 }
 
 fv_status fv_text_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
@@ -183,15 +180,20 @@ void fv_text_run_destroy(fv_text_run **run_ptr)
 
 /* ---- using ------------------------------------------------------------------------------ */
 
+static fv_status save(const void *run, const char *folder)
+{
+    return fv_text_run_save_settings(run, folder);
+}
+
 fv_status fv_text_run_train(fv_text_run *run)
 {
-    const fv_task task = fv_text_task(run);
-    fv_trainer *trainer = NULL;
-    FV_FORWARD(fv_trainer_create(run->params, &task, &run->train, &trainer));
-    fv_status status = fv_trainer_resume(trainer);
-    if (status == FV_OK) status = fv_trainer_run(trainer);
-    fv_trainer_destroy(&trainer);
-    return status;
+    const fv_folder_run in_folder = {.params = run->params,
+                                     .task = fv_text_task(run),
+                                     .train = &run->train,
+                                     .recipe = run->recipe,
+                                     .save_settings = save,
+                                     .model = run};
+    return fv_folder_train(run->ctx, &in_folder);
 }
 
 fv_transformer *fv_text_run_model(const fv_text_run *run) { return run->model; }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "train/state.h"
+#include "train/folder.h"
 
 static const fv_key keys[] = {
     {"data.made", FV_KEY_CHOICE, "none", 0, 0, "none|dates", "data that needs no files"},
@@ -168,14 +168,6 @@ static fv_status make_translator(fv_translation_run *run)
     return fv_translator_create(run->ctx, &cfg, source, target, &run->translator);
 }
 
-static fv_status write_settings(fv_translation_run *run)
-{
-    char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(run->ctx, path, run->folder, "recipe.toml"));
-    FV_FORWARD(fv_recipe_save(run->recipe, path));
-    return fv_translator_save_settings(run->translator, run->folder);
-}
-
 static fv_status build(fv_translation_run *run)
 {
     fv_ctx *ctx = run->ctx;
@@ -228,19 +220,20 @@ void fv_translation_run_destroy(fv_translation_run **run_ptr)
     *run_ptr = NULL;
 }
 
+static fv_status save(const void *run, const char *folder)
+{
+    return fv_translator_save_settings(((const fv_translation_run *)run)->translator, folder);
+}
+
 fv_status fv_translation_run_train(fv_translation_run *run)
 {
-    const fv_task task = fv_translation_task(run);
-    fv_trainer *trainer = NULL;
-    FV_FORWARD(
-        fv_trainer_create(fv_translator_params(run->translator), &task, &run->train, &trainer));
-    fv_status status = fv_trainer_resume(trainer);
-    /* Not before: a recipe that does not fit the folder's states must not spoil the model that is
-     * there. */
-    if (status == FV_OK) status = write_settings(run);
-    if (status == FV_OK) status = fv_trainer_run(trainer);
-    fv_trainer_destroy(&trainer);
-    return status;
+    const fv_folder_run in_folder = {.params = fv_translator_params(run->translator),
+                                     .task = fv_translation_task(run),
+                                     .train = &run->train,
+                                     .recipe = run->recipe,
+                                     .save_settings = save,
+                                     .model = run};
+    return fv_folder_train(run->ctx, &in_folder);
 }
 
 fv_translator *fv_translation_run_translator(const fv_translation_run *run)
