@@ -5,7 +5,6 @@ its best number of threads; last lines: our speed over theirs. Needs --fovea PRO
 import json
 import os
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
@@ -15,22 +14,9 @@ import numpy
 import torch
 from torch.nn import functional as F
 
-from common import arguments, keep_memory, show, thread_settings
+from common import arguments, keep_memory, read_safetensors, show, thread_settings
 
 LAYERS, HEADS, WIDTH, VOCABULARY = 12, 12, 768, 50257
-
-
-def read_safetensors(path):
-    with open(path, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-        data = bytearray(file.read())
-    tensors = {}
-    for name, entry in header.items():
-        if name != "__metadata__":
-            begin, end = entry["data_offsets"]
-            flat = torch.frombuffer(data[begin:end], dtype=torch.float32)
-            tensors[name.removeprefix("transformer.")] = flat.reshape(entry["shape"]).clone()
-    return tensors
 
 
 class GPT2(torch.nn.Module):
@@ -38,6 +24,7 @@ class GPT2(torch.nn.Module):
         super().__init__()
         self.w = torch.nn.ParameterDict()
         for name, value in weights.items():
+            name = name.removeprefix("transformer.")
             # Products by rows of [out, in], PyTorch's fastest form, for the files' [in, out].
             turned = name.startswith("h.") and value.dim() == 2
             self.w[name.replace(".", "_")] = torch.nn.Parameter(

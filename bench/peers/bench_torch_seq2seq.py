@@ -6,7 +6,6 @@ threads. Needs --fovea PROGRAM."""
 import json
 import os
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
@@ -16,23 +15,10 @@ import torch
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from common import arguments, keep_memory, show, thread_settings
+from common import arguments, keep_memory, read_safetensors, show, thread_settings
 
 START, END = 0, 1
 SEARCHES = (1, 8, 32, 128)
-
-
-def read_safetensors(path):
-    with open(path, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-        data = bytearray(file.read())
-    tensors = {}
-    for name, entry in header.items():
-        if name != "__metadata__":
-            begin, end = entry["data_offsets"]
-            flat = torch.frombuffer(data[begin:end], dtype=torch.float32)
-            tensors[name] = flat.reshape(entry["shape"]).clone()
-    return tensors
 
 
 class Translator(torch.nn.Module):

@@ -3,6 +3,7 @@ import argparse
 import json
 import os
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -25,6 +26,21 @@ def arguments(about, threads=False):
     if threads:
         parser.add_argument("--threads", type=int, help="with this many only [one and all CPUs]")
     return parser.parse_args()
+
+
+def read_safetensors(path):
+    """A file of f32 tensors as PyTorch's, by their names."""
+    import torch  # not every script has it
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = bytearray(file.read())
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            flat = torch.frombuffer(data[begin:end], dtype=torch.float32)
+            tensors[name] = flat.reshape(entry["shape"]).clone()
+    return tensors
 
 
 def median_seconds(call, least=0.2):
