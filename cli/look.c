@@ -157,15 +157,7 @@ static const cli_option options[] = {
      .type = CLI_PATH,
      .metavar = "FILE",
      .help = "tokens as .npy instead of a text, as for run"},
-    {.name = "decoder-ids",
-     .type = CLI_PATH,
-     .metavar = "FILE",
-     .help = "with --ids: tokens of the decoder"},
-    {.name = "mask", .type = CLI_PATH, .metavar = "FILE", .help = "with --ids: 0 hides a token"},
-    {.name = "type-ids",
-     .type = CLI_PATH,
-     .metavar = "FILE",
-     .help = "with --ids: kinds of token (sentence A, B)"},
+    CLI_IDS_BESIDE,
     CLI_THREADS,
 };
 

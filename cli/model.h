@@ -16,6 +16,21 @@
         .most = 64, .metavar = "N", .help = "threads; 0 takes every CPU"                           \
     }
 
+/* What goes with --ids, likewise. */
+#define CLI_IDS_BESIDE                                                                             \
+    {.name = "decoder-ids",                                                                        \
+     .type = CLI_PATH,                                                                             \
+     .metavar = "FILE",                                                                            \
+     .help = "with --ids: tokens of the decoder"},                                                 \
+        {.name = "mask",                                                                           \
+         .type = CLI_PATH,                                                                         \
+         .metavar = "FILE",                                                                        \
+         .help = "with --ids: 0 hides a token"},                                                   \
+    {                                                                                              \
+        .name = "type-ids", .type = CLI_PATH, .metavar = "FILE",                                   \
+        .help = "with --ids: kinds of token (sentence A, B)"                                       \
+    }
+
 /* A context that Ctrl-C cancels. NULL: it was said why, *code is the exit code. */
 fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code);
 
