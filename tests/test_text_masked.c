@@ -102,20 +102,6 @@ static fv_status train(const char *folder, int threads, const setting *more, wat
     return status;
 }
 
-static bool same_weights(const char *a, const char *b)
-{
-    char path[600];
-    size_t n = 0, m = 0;
-    snprintf(path, sizeof path, "%s/model.safetensors", a);
-    char *x = file_read(path, &n);
-    snprintf(path, sizeof path, "%s/model.safetensors", b);
-    char *y = file_read(path, &m);
-    const bool same = x && y && n == m && memcmp(x, y, n) == 0;
-    free(x);
-    free(y);
-    return same;
-}
-
 /* Whole and in pieces, the same bits; w sees the whole run. */
 static void train_twice(const char *name, const setting *more, watch *w)
 {
@@ -127,7 +113,7 @@ static void train_twice(const char *name, const setting *more, watch *w)
     CHECK_EQ(train(pieces, 2, more, &(watch){.stop = 5}), FV_ERR_CANCELLED);
     CHECK_EQ(train(pieces, 4, more, &(watch){.stop = 23}), FV_ERR_CANCELLED);
     CHECK_EQ(train(pieces, 1, more, &(watch){0}), FV_OK);
-    CHECK(same_weights(whole, pieces));
+    CHECK(file_same_in(whole, pieces, "model.safetensors"));
 }
 
 static void hidden_words_are_learnt(void)

@@ -89,20 +89,6 @@ static fv_status train(const char *folder, int threads, watch *w)
     return status;
 }
 
-static bool same_weights(const char *a, const char *b)
-{
-    char path[600];
-    size_t n = 0, m = 0;
-    snprintf(path, sizeof path, "%s/model.safetensors", a);
-    char *x = file_read(path, &n);
-    snprintf(path, sizeof path, "%s/model.safetensors", b);
-    char *y = file_read(path, &m);
-    const bool same = x && y && n == m && memcmp(x, y, n) == 0;
-    free(x);
-    free(y);
-    return same;
-}
-
 static void interruptions_change_no_bit(void)
 {
     static const char *const cuts[] = {"stream", "lines", "paragraphs"};
@@ -119,7 +105,7 @@ static void interruptions_change_no_bit(void)
         CHECK_EQ(train(pieces, 2, &early), FV_ERR_CANCELLED);
         CHECK_EQ(train(pieces, 4, &late), FV_ERR_CANCELLED);
         CHECK_EQ(train(pieces, 1, &(watch){0}), FV_OK);
-        CHECK(same_weights(whole, pieces));
+        CHECK(file_same_in(whole, pieces, "model.safetensors"));
     }
     cut = "stream";
 }

@@ -88,6 +88,20 @@ void *file_read(const char *path, size_t *bytes)
     return data;
 }
 
+bool file_same_in(const char *a, const char *b, const char *name)
+{
+    char path[1024];
+    size_t n = 0, m = 0;
+    snprintf(path, sizeof path, "%s/%s", a, name);
+    char *x = file_read(path, &n);
+    snprintf(path, sizeof path, "%s/%s", b, name);
+    char *y = file_read(path, &m);
+    const bool same = x && y && n == m && memcmp(x, y, n) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
 void file_write(const char *path, const void *data, size_t bytes)
 {
     remove(path); /* emptying an old file may make the system flush it; a new one is cheap */

@@ -28,6 +28,8 @@ void tree_remove(const char *path);
 /* Whole files. read returns malloc'ed memory or NULL. */
 void *file_read(const char *path, size_t *bytes);
 void file_write(const char *path, const void *data, size_t bytes);
+/* Whether two folders hold equal files of that name. */
+bool file_same_in(const char *a, const char *b, const char *name);
 
 /* Open file descriptors of this process. */
 int open_files(void);
