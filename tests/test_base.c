@@ -225,11 +225,21 @@ static void on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn, co
     fv_pool_run(user, units, grain, fn, arg);
 }
 
+/* Leaves negative numbers where the next call's variables will lie, so that a team that starts from
+ * what it finds there waits for ever. */
+static void soil_the_stack(void)
+{
+    volatile char below[8 << 10];
+    for (size_t i = 0; i < sizeof below; i++)
+        below[i] = -1;
+}
+
 /* Runs the walk and compares it with a plain loop. */
 static void check_walk(fv_parallel_fn parallel, void *user, int most)
 {
     static walk_job job;
     memset(&job, 0, sizeof job);
+    soil_the_stack();
     fv_team_run(parallel, user, most, walk, &job);
     CHECK_EQ(job.calls, job.members);
     CHECK(job.members >= 1 && job.members <= (most < 1 ? 1 : most));

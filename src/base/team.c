@@ -57,13 +57,14 @@ static void join_team(const void *arg, int64_t begin, int64_t end, int thread)
 
 void fv_team_run(fv_parallel_fn parallel, void *user, int most, fv_team_fn fn, const void *arg)
 {
+    if (most < 1) most = 1;
     if (most > FV_TEAM_MOST) most = FV_TEAM_MOST;
     fv_team team;
     for (int i = 0; i < most; i++)
         atomic_init(&team.post[i].done, 0);
     atomic_init(&team.checked_in, 0);
     team.size = 1;
-    if (most <= 1) {
+    if (most == 1) {
         fn(arg, &team, 0);
         return;
     }

@@ -50,7 +50,7 @@ typedef struct fv_team {
 /* What one member does; members are numbered from 0. It must not use the pool. */
 typedef void (*fv_team_fn)(const void *arg, fv_team *team, int member);
 
-/* Runs fn on every member of one team and returns when all are done. `most` is at least 1. */
+/* Runs fn on every member of one team and returns when all are done. `most` below 1 means 1. */
 void fv_team_run(fv_parallel_fn parallel, void *user, int most, fv_team_fn fn, const void *arg);
 
 static inline int fv_team_size(const fv_team *team) { return team->size; }
