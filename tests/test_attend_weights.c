@@ -14,6 +14,17 @@ static bool tensor_holds(fv_ctx *ctx, fv_tensor *t, vec want)
     return fv_tensor_read(ctx, t, got.data, bytes) == FV_OK && vec_same_bits(got, want);
 }
 
+/* Parts have the bits of the whole: the last heads, a band of rows, columns across a block. */
+static bool part_agrees(fv_ctx *ctx, fv_tensor *whole, fv_tensor *part, const fv_attend_part *at)
+{
+    fv_tensor *cut = fv_slice(ctx, whole, 1, at->head, at->head + at->heads, 1);
+    cut = fv_slice(ctx, cut, 2, at->row, at->row + at->rows, 1);
+    cut = fv_contiguous(ctx, fv_slice(ctx, cut, 3, at->col, at->col + at->cols, 1));
+    const vec want = vec_new(FV_F32, fv_tensor_count(cut));
+    return fv_tensor_read(ctx, cut, want.data, (size_t)want.n * sizeof(float)) == FV_OK &&
+           fv_tensor_count(part) == want.n && tensor_holds(ctx, part, want);
+}
+
 /* Tensors give what raw pointers give, on both devices. */
 static void ops_on(fv_device_kind device)
 {
@@ -37,6 +48,10 @@ static void ops_on(fv_device_kind device)
     fv_tensor *lse = tensor_of(ctx, p.lse, 3, (int64_t[]){2, 4, 20}), *index;
     const summary want = weights_summary(&p, 5);
     CHECK(tensor_holds(ctx, fv_attend_weights(ctx, q, k, lse, &cfg, NULL), weights_map(&p)));
+    const fv_attend_part part = {
+        .head = 1, .heads = 3, .row = 7, .rows = 9, .col = 40, .cols = 231};
+    CHECK(part_agrees(ctx, fv_attend_weights(ctx, q, k, lse, &cfg, NULL),
+                      fv_attend_weights_part(ctx, q, k, lse, &part, &cfg, NULL), &part));
     CHECK(tensor_holds(ctx, fv_attend_top(ctx, q, k, lse, 5, &cfg, NULL, &index), want.weight));
     CHECK(tensor_holds(ctx, index, want.index));
     const fv_attend_summary s = fv_attend_summarise(ctx, q, k, lse, &cfg, NULL);
@@ -78,6 +93,10 @@ static void documents_on(fv_device_kind device)
     fv_tensor *lse = tensor_of(ctx, p.lse, 3, (int64_t[]){1, 2, 20}), *index;
     const summary want = weights_summary(&p, 5);
     CHECK(tensor_holds(ctx, fv_attend_weights(ctx, q, k, lse, NULL, &extra), weights_map(&p)));
+    const fv_attend_part part = {
+        .head = 1, .heads = 1, .row = 2, .rows = 12, .col = 90, .cols = 160};
+    CHECK(part_agrees(ctx, fv_attend_weights(ctx, q, k, lse, NULL, &extra),
+                      fv_attend_weights_part(ctx, q, k, lse, &part, NULL, &extra), &part));
     CHECK(tensor_holds(ctx, fv_attend_top(ctx, q, k, lse, 5, NULL, &extra, &index), want.weight));
     CHECK(tensor_holds(ctx, index, want.index));
     const fv_attend_summary s = fv_attend_summarise(ctx, q, k, lse, NULL, &extra);
@@ -126,6 +145,14 @@ static void refused_by_ops(void)
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_DTYPE);
     fv_attend_weights(ctx, q, k, lse, NULL, &half);
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
+    const fv_attend_part beyond[] = {{.heads = 3, .rows = 3, .cols = 5},
+                                     {.heads = 2, .row = 1, .rows = 3, .cols = 5},
+                                     {.heads = 2, .rows = 3, .col = INT64_MAX, .cols = 1},
+                                     {.heads = 2, .rows = 3, .cols = -1}};
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
+        fv_attend_weights_part(ctx, q, k, lse, &beyond[i], NULL, NULL);
+        CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
+    }
     fv_attend_top(ctx, q, k, lse, -1, NULL, NULL, NULL);
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
     fv_attend_weights(ctx, q, k, lse, NULL, NULL);

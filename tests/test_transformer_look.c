@@ -64,13 +64,68 @@ static void a_look_may_fail_the_pass(void)
     view v = {.answer = FV_ERR_CANCELLED};
     const fv_capture capture = {.take = take, .user = &v};
     const fv_pass pass = {.capture = &capture};
-    const fv_sequences one = one_of(s.t, 0), all = all_of(s.t);
-    const fv_rows rows = fv_rows_pack(s.ctx, &one), packed = fv_rows_pack(s.ctx, &all);
+    const fv_sequences one = one_of(s.t, 0);
+    const fv_rows rows = fv_rows_pack(s.ctx, &one);
     CHECK_REFUSED(s.ctx, fv_transformer_decode(s.ctx, s.t, &rows, NULL, NULL, &pass),
                   FV_ERR_CANCELLED, "");
     CHECK_EQ(v.sites, 1);
-    CHECK_REFUSED(s.ctx, fv_transformer_decode(s.ctx, s.t, &packed, NULL, NULL, &pass),
-                  FV_ERR_ARGUMENT, "packed");
+    small_free(&s);
+}
+
+/* Maps of a pass, kept beyond it: whole, or of one sequence of a packed row. */
+typedef struct kept_maps {
+    int64_t first, length; /* length 0: the whole map; both sides are as long */
+    fv_tensor *maps[16];
+    int count;
+} kept_maps;
+
+static fv_status keep(void *user, fv_ctx *ctx, const fv_site *site)
+{
+    kept_maps *kept = user;
+    const fv_attention_view *made_of = &site->seen.view;
+    const fv_attend_part part = {.heads = made_of->heads,
+                                 .row = kept->first,
+                                 .rows = kept->length,
+                                 .col = kept->first,
+                                 .cols = kept->length};
+    fv_tensor *map = kept->length ? fv_attention_part(ctx, made_of, &part) : site->seen.weights;
+    kept->maps[kept->count++] = fv_scope_keep(ctx, map);
+    return fv_ctx_error(ctx);
+}
+
+static void pass_keeping(small *s, const fv_rows *target, const fv_rows *source, kept_maps *kept)
+{
+    const fv_capture capture = {.look = {.weights = kept->length == 0, .view = kept->length > 0},
+                                .take = keep,
+                                .user = kept};
+    const fv_pass pass = {.capture = &capture};
+    fv_tensor *memory = fv_transformer_encode(s->ctx, s->t, source, &pass);
+    fv_transformer_decode(s->ctx, s->t, target, memory, source, &pass);
+}
+
+/* Sequences of unequal lengths packed in one row have, each, the maps they have alone. */
+static void packed_sequences_can_be_looked_at(void)
+{
+    const fv_transformer_config cfg = small_config(FV_FAMILY_MARIAN);
+    small s = small_make(&cfg);
+    const fv_sequences sources = all_of(s.t);
+    const fv_sequences targets = {.count = COUNT, .tokens = others, .length = lengths};
+    const fv_rows source = fv_rows_pack(s.ctx, &sources), target = fv_rows_pack(s.ctx, &targets);
+    int64_t at = 0;
+    for (int i = 0; i < COUNT; at += lengths[i++]) {
+        const fv_sequences one_source = one_of(s.t, i);
+        const fv_sequences one_target = {.count = 1, .tokens = others + i, .length = lengths + i};
+        const fv_rows alone_source = fv_rows_pack(s.ctx, &one_source),
+                      alone_target = fv_rows_pack(s.ctx, &one_target);
+        kept_maps alone = {.length = 0};
+        kept_maps among = {.first = at, .length = lengths[i]};
+        pass_keeping(&s, &alone_target, &alone_source, &alone);
+        pass_keeping(&s, &target, &source, &among);
+        CHECK_EQ(alone.count, 6);
+        CHECK_EQ(among.count, 6);
+        for (int m = 0; m < 6; m++)
+            CHECK(tensor_same(s.ctx, among.maps[m], alone.maps[m]));
+    }
     small_free(&s);
 }
 
@@ -214,6 +269,7 @@ int main(int argc, char **argv)
     TEST_BEGIN(argc, argv);
     RUN(sites_are_chosen_by_name);
     RUN(a_look_may_fail_the_pass);
+    RUN(packed_sequences_can_be_looked_at);
     RUN(counts_are_the_published_ones);
     RUN(settings_are_checked);
     RUN(passes_are_checked);

@@ -87,13 +87,31 @@ typedef struct fv_attention_look {
     bool weights; /* the whole map */
     int64_t top;  /* the largest of each row; 0: none */
     bool summary; /* entropy, distance, what each key receives */
+    bool view; /* what the weights are made of, to ask for parts of them: see fv_attention_view */
 } fv_attention_look;
+
+/*
+ * What the weights are made of: whoever has it can ask for them part by part, where the whole map
+ * would be too large, with the same bits. Lives as long as the tensors that were seen.
+ *
+ *     fv_tensor *band = fv_attention_part(ctx, &seen->view, &part);   // as fv_attend_weights_part
+ */
+typedef struct fv_attention_view {
+    fv_tensor *q, *k, *lse;
+    fv_attend_config cfg;
+    fv_attend_extra extra; /* q_begin and k_begin of packed documents, too */
+    int64_t heads, n_q, n_k;
+} fv_attention_view;
+
+FV_API fv_tensor *fv_attention_part(fv_ctx *ctx, const fv_attention_view *view,
+                                    const fv_attend_part *part);
 
 /* What was seen; NULL where nothing was asked for. */
 typedef struct fv_attention_seen {
     fv_tensor *weights;                 /* [batch, heads, n_q, n_k] */
     fv_tensor *top_weights, *top_index; /* [batch, heads, n_q, top] */
     fv_attend_summary summary;
+    fv_attention_view view; /* lse is NULL where it was not asked for */
 } fv_attention_seen;
 
 /* Numbers only. */

@@ -104,6 +104,26 @@ FV_API FV_MUST_USE fv_status fv_attn_head_means(const fv_attn *a, const void *ls
 FV_API fv_tensor *fv_attend_weights(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
                                     const fv_attend_config *cfg, const fv_attend_extra *extra);
 
+/* A rectangle of every sequence's maps: which heads, queries and keys. */
+typedef struct fv_attend_part {
+    int64_t head, heads; /* the first, and how many */
+    int64_t row, rows;
+    int64_t col, cols;
+} fv_attend_part;
+
+/*
+ * A part of fv_attend_weights, [batch, part->heads, part->rows, part->cols], bit for bit: a long
+ * map can be met piece by piece, in the memory of a piece. A document of a packed row has its own
+ * map at row = q_begin[b], col = k_begin[b]. Poisons, besides: ARGUMENT (a part beyond the map).
+ *
+ *     fv_attend_part band = {.head = 3, .heads = 1, .row = 512, .rows = 64, .cols = n_k};
+ *     fv_tensor *p = fv_attend_weights_part(ctx, q, k, lse, &band, &cfg, NULL);  // [batch, 1, 64,
+ * n_k]
+ */
+FV_API fv_tensor *fv_attend_weights_part(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
+                                         const fv_attend_part *part, const fv_attend_config *cfg,
+                                         const fv_attend_extra *extra);
+
 /* The `top` largest weights of each row, [batch, heads, n_q, top], as fv_attn_summary has them; the
  * keys they belong to (i64) through `indices`, unless NULL. */
 FV_API fv_tensor *fv_attend_top(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,

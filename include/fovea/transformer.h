@@ -194,7 +194,9 @@ typedef struct fv_site {
 
 /*
  * A wish to see attention. Weights are made beside the fast kernel; what is computed does not
- * change. Rows must be a rectangle (fv_rows_pad, or one sequence).
+ * change. Of packed sequences the map is that of the long row, zero between them; with look.view
+ * the map of sequence i alone is the part that begins at row begin[i] and column begin[i] (of the
+ * source's `begin` at cross sites), and nothing else is computed.
  */
 typedef struct fv_capture {
     const char

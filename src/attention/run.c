@@ -85,7 +85,7 @@ static void look(const fv_attention_call *call, fv_tensor *lse, fv_attention_see
 {
     fv_ctx *ctx = call->ctx;
     const fv_attention_look *at = &call->how.look;
-    if (!at->weights && at->top == 0 && !at->summary) return;
+    if (!at->weights && at->top == 0 && !at->summary && !at->view) return;
     const streamed s = for_kernel(call, NULL, call->in->visible, 0);
     if (ctx->error != FV_OK) return;
     if (at->weights) seen->weights = fv_attend_weights(ctx, s.q, s.k, lse, &s.cfg, &s.extra);
@@ -93,6 +93,20 @@ static void look(const fv_attention_call *call, fv_tensor *lse, fv_attention_see
         seen->top_weights =
             fv_attend_top(ctx, s.q, s.k, lse, at->top, &s.cfg, &s.extra, &seen->top_index);
     if (at->summary) seen->summary = fv_attend_summarise(ctx, s.q, s.k, lse, &s.cfg, &s.extra);
+    if (at->view)
+        seen->view = (fv_attention_view){.q = s.q,
+                                         .k = s.k,
+                                         .lse = lse,
+                                         .cfg = s.cfg,
+                                         .extra = s.extra,
+                                         .heads = call->heads,
+                                         .n_q = call->n_q,
+                                         .n_k = call->n_k};
+}
+
+fv_tensor *fv_attention_part(fv_ctx *ctx, const fv_attention_view *view, const fv_attend_part *part)
+{
+    return fv_attend_weights_part(ctx, view->q, view->k, view->lse, part, &view->cfg, &view->extra);
 }
 
 static void attend_softly(fv_attention_call *call, fv_attention_result *out)

@@ -141,15 +141,12 @@ static fv_tensor *run_stack(fv_ctx *ctx, const fv_transformer *m, const fv_side 
                : y;
 }
 
-static bool may_pass(fv_ctx *ctx, const fv_transformer *m, const fv_side *s, const fv_rows *rows,
-                     const fv_pass *pass)
+static bool may_pass(fv_ctx *ctx, const fv_transformer *m, const fv_side *s, const fv_rows *rows)
 {
     if (!fv_rows_check(ctx, m, rows)) return false;
     if (s->layers == 0)
         fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: the model has no %s",
                   s == &m->encoder ? "encoder" : "decoder");
-    else if (pass->capture && rows->begin)
-        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: a look at packed documents");
     return ctx->error == FV_OK;
 }
 
@@ -159,7 +156,7 @@ fv_tensor *fv_transformer_encode(fv_ctx *ctx, const fv_transformer *model, const
                                  const fv_pass *pass)
 {
     if (!pass) pass = &plain;
-    if (!may_pass(ctx, model, &model->encoder, source, pass)) return ctx->invalid;
+    if (!may_pass(ctx, model, &model->encoder, source)) return ctx->invalid;
     fv_block_input in = {.x = NULL};
     return run_stack(ctx, model, &model->encoder, source, &in, pass);
 }
@@ -187,7 +184,7 @@ fv_tensor *fv_transformer_decode(fv_ctx *ctx, const fv_transformer *model, const
                                  fv_tensor *memory, const fv_rows *source, const fv_pass *pass)
 {
     if (!pass) pass = &plain;
-    if (!may_pass(ctx, model, &model->decoder, target, pass)) return ctx->invalid;
+    if (!may_pass(ctx, model, &model->decoder, target)) return ctx->invalid;
     fv_block_input in = {.x = NULL};
     if (model->encoder.layers > 0 && !give_memory(ctx, &in, target, memory, source))
         return ctx->invalid;

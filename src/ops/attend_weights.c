@@ -16,6 +16,8 @@
 typedef struct weights_params {
     fv_attn settings;
     int64_t top;
+    bool in_part; /* attend_weights: of this part of the map alone */
+    fv_attend_part part;
 } weights_params;
 
 /* ---- shapes ----------------------------------------------------------------------- */
@@ -97,12 +99,27 @@ static fv_status check(fv_op_run *run, fv_attn *a)
     return fv_attend_check_extra(run, a);
 }
 
+static bool lies_within(int64_t first, int64_t count, int64_t all)
+{
+    return first >= 0 && count >= 0 && first <= all && count <= all - first;
+}
+
+static fv_attend_part part_of(const weights_params *params, const fv_attn *a)
+{
+    return params->in_part ? params->part
+                           : (fv_attend_part){.heads = a->heads, .rows = a->n_q, .cols = a->n_k};
+}
+
 static fv_status infer_weights(fv_op_run *run)
 {
     fv_attn a;
     FV_FORWARD(check(run, &a));
     const fv_tensor *lse = run->in[LSE];
-    fv_spec_set(run, 0, lse->dtype, 4, (int64_t[]){lse->shape[0], a.heads, a.n_q, a.n_k});
+    const fv_attend_part p = part_of(run->params, &a);
+    if (!lies_within(p.head, p.heads, a.heads) || !lies_within(p.row, p.rows, a.n_q) ||
+        !lies_within(p.col, p.cols, a.n_k))
+        return fv_op_error(run, FV_ERR_ARGUMENT, "the part lies beyond the map");
+    fv_spec_set(run, 0, lse->dtype, 4, (int64_t[]){lse->shape[0], p.heads, p.rows, p.cols});
     return FV_OK;
 }
 
@@ -166,7 +183,15 @@ static void forward_weights(fv_op_run *run)
     fv_attn_map_args args;
     void *ptr[FV_ATTN_MAP_INPUTS + FV_ATTN_POINTERS] = {[FV_ATTN_MAP_OUT] = run->out[0]->data};
     if (!prepare(run, &args.a, ptr + FV_ATTN_MAP_INPUTS) || run->out[0]->count == 0) return;
+    const fv_attend_part p = part_of(run->params, &args.a);
     fv_attn_window_init(&args.a, &args.w, sizeof args.w);
+    args.w.head = p.head;
+    args.w.heads = p.heads;
+    args.w.row = p.row;
+    args.w.rows = p.rows;
+    args.w.col = p.col;
+    args.w.cols = p.cols;
+    fv_attn_window_dense(&args.w);
     fv_launch(run->ctx, FV_KERNEL_ATTENTION_MAP, args.a.dtype, ptr, &args, sizeof args);
 }
 
@@ -195,11 +220,10 @@ static void forward_spread(fv_op_run *run)
 
 /* ---- calls ------------------------------------------------------------------------ */
 
-static void apply(fv_ctx *ctx, fv_op_id id, fv_tensor *q, fv_tensor *k, fv_tensor *lse, int64_t top,
-                  const fv_attend_config *cfg, const fv_attend_extra *extra, int n_out,
-                  fv_tensor **out)
+static void apply(fv_ctx *ctx, fv_op_id id, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
+                  weights_params params, const fv_attend_config *cfg, const fv_attend_extra *extra,
+                  int n_out, fv_tensor **out)
 {
-    weights_params params = {.top = top};
     fv_attn_init(&params.settings, sizeof params.settings);
     if (ctx->error == FV_OK) (void)fv_attend_settings(ctx, cfg, &params.settings);
     const fv_attend_extra none = {.bias = NULL};
@@ -222,7 +246,17 @@ fv_tensor *fv_attend_weights(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor 
                              const fv_attend_config *cfg, const fv_attend_extra *extra)
 {
     fv_tensor *out = ctx->invalid;
-    apply(ctx, FV_OP_ATTEND_WEIGHTS, q, k, lse, 0, cfg, extra, 1, &out);
+    apply(ctx, FV_OP_ATTEND_WEIGHTS, q, k, lse, (weights_params){0}, cfg, extra, 1, &out);
+    return out;
+}
+
+fv_tensor *fv_attend_weights_part(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
+                                  const fv_attend_part *part, const fv_attend_config *cfg,
+                                  const fv_attend_extra *extra)
+{
+    fv_tensor *out = ctx->invalid;
+    apply(ctx, FV_OP_ATTEND_WEIGHTS, q, k, lse, (weights_params){.in_part = true, .part = *part},
+          cfg, extra, 1, &out);
     return out;
 }
 
@@ -231,7 +265,7 @@ fv_tensor *fv_attend_top(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse
                          fv_tensor **indices)
 {
     fv_tensor *out[2] = {ctx->invalid, ctx->invalid};
-    apply(ctx, FV_OP_ATTEND_TOP, q, k, lse, top, cfg, extra, 2, out);
+    apply(ctx, FV_OP_ATTEND_TOP, q, k, lse, (weights_params){.top = top}, cfg, extra, 2, out);
     if (indices) *indices = out[1];
     return out[0];
 }
@@ -240,7 +274,7 @@ fv_attend_summary fv_attend_summarise(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, f
                                       const fv_attend_config *cfg, const fv_attend_extra *extra)
 {
     fv_tensor *out[3] = {ctx->invalid, ctx->invalid, ctx->invalid};
-    apply(ctx, FV_OP_ATTEND_SPREAD, q, k, lse, 0, cfg, extra, 3, out);
+    apply(ctx, FV_OP_ATTEND_SPREAD, q, k, lse, (weights_params){0}, cfg, extra, 3, out);
     /* Rows that see no key have entropy 0 and distance 0: they are only not to be counted. */
     fv_tensor *blind = fv_full(ctx, lse->dtype, 0, NULL, -(double)INFINITY);
     fv_tensor *seeing = fv_cast(ctx, fv_gt(ctx, lse, blind), lse->dtype);
@@ -283,6 +317,18 @@ static const fv_op_case cases[] = {
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 7, 3), FV_IN(NORMAL, 1, 1, 9, 3), FV_IN(NORMAL, 1, 2, 7), NONE,
             NONE, NONE, NONE, NONE, FV_OFFSETS(7, 4), FV_OFFSETS(9, 4), NONE}},
+    {.name = "a part of the map, causal from the end",
+     .params = &(const weights_params){.top = 2,
+                                       .in_part = true,
+                                       .part = {1, 2, 1, 2, 2, 3},
+                                       .settings = {.struct_size = sizeof(fv_attn),
+                                                    .left = -1,
+                                                    .right = -1,
+                                                    .scale = 0.8,
+                                                    .causal = FV_CAUSAL_BOTTOM_RIGHT}},
+     .n_in = INPUTS,
+     .in = {FV_IN(NORMAL, 2, 4, 4, 3), FV_IN(NORMAL, 2, 2, 6, 3), FV_IN(NORMAL, 2, 4, 4), NONE,
+            NONE, NONE, NONE, NONE, NONE, NONE, NONE}},
     {.name = "no keys",
      .params = SETTINGS(1, .scale = 1.0),
      .n_in = INPUTS,
