@@ -75,8 +75,8 @@ static int look_at_translator(const cli_call *call, fv_ctx *ctx, fv_translator *
 /* Options that look inside a Transformer, beyond the alignment that all translators have. */
 static bool looks_inside(const cli_call *call)
 {
-    static const char *const inside[] = {"at",      "layer",   "head", "links",
-                                         "rollout", "entropy", "top",  "ids"};
+    static const char *const inside[] = {"at",  "layer", "head", "links", "rollout", "entropy",
+                                         "top", "ids",   "from", "rows",  "cols",    "full"};
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
         if (cli_given(call, inside[i])) return true;
     const char *path = cli_text(call, "output");
@@ -152,7 +152,24 @@ static const cli_option options[] = {
      .least = 1,
      .most = 64,
      .metavar = "K",
-     .help = "print the K strongest of each token"},
+     .help = "print the K strongest of each token; with --from: of the table"},
+    {.name = "from",
+     .type = CLI_STRING,
+     .metavar = "WORD",
+     .help = "where this word looks, in every head; drawn as lines with -o"},
+    {.name = "to",
+     .type = CLI_STRING,
+     .metavar = "WORD",
+     .help = "with --from: the heads that look from the one word to the other, best first"},
+    {.name = "rows",
+     .type = CLI_STRING,
+     .metavar = "A:B",
+     .help = "only the tokens that look from A to before B, counted from 0"},
+    {.name = "cols",
+     .type = CLI_STRING,
+     .metavar = "A:B",
+     .help = "only the tokens looked at from A to before B"},
+    {.name = "full", .type = CLI_FLAG, .help = "every weight of a long text, however large"},
     {.name = "ids",
      .type = CLI_PATH,
      .metavar = "FILE",
@@ -167,7 +184,8 @@ const cli_verb verb_look = {
     .notes = "Draws the attention of each output word over the source words: on the terminal, or "
              "as a file with -o. Of a Transformer a picture shows every head of every layer, with "
              "--layer those of one, with --head one; npz has an array for each site, "
-             "[batch, heads, queries, keys].",
+             "[batch, heads, queries, keys]. A map of more than 1024 tokens is made smaller, each "
+             "cell the largest of a part; --rows and --cols show a part as it is.",
     .words = {.metavar = "MODEL [SOURCE]",
               .type = CLI_PATH,
               .least = 1,

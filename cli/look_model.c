@@ -5,14 +5,9 @@
 #include <string.h>
 
 #include "fovea/autograd.h"
-#include "fovea/generate.h"
-#include "fovea/ops.h"
 #include "input.h"
 #include "model.h"
 #include "output.h"
-
-/* Sides of the small maps of a grid. */
-enum { SMALL = 256 };
 
 const look_words *look_rows(const look_work *w)
 {
@@ -21,201 +16,6 @@ const look_words *look_rows(const look_work *w)
 }
 
 const look_words *look_cols(const look_work *w) { return w->cross ? &w->source : look_rows(w); }
-
-/* ---- words ------------------------------------------------------------------------------- */
-
-static void words_free(look_words *words)
-{
-    for (int64_t i = 0; words->labels && i < words->count; i++)
-        free(words->labels[i]);
-    free(words->labels);
-    free(words->ids);
-    *words = (look_words){0};
-}
-
-static char *copy_of(const char *text, size_t bytes)
-{
-    char *copy = malloc(bytes + 1);
-    if (!copy) return NULL;
-    memcpy(copy, text, bytes);
-    copy[bytes] = '\0';
-    return copy;
-}
-
-static bool words_room(look_words *words, int64_t count)
-{
-    *words = (look_words){.count = count};
-    words->ids = calloc((size_t)count + 1, sizeof *words->ids);
-    words->labels = calloc((size_t)count + 1, sizeof *words->labels);
-    return words->ids && words->labels;
-}
-
-/* A token as its text stands in the original, or by its name where it is not of the text. */
-static char *label_of(const fv_tokenizer *tok, const char *text, const fv_encoding *e, size_t i)
-{
-    const fv_token_span span = e->offsets[i];
-    if (!e->specials[i] && span.end > span.begin)
-        return copy_of(text + span.begin, span.end - span.begin);
-    const fv_string name = fv_tokenizer_token(tok, e->ids[i]);
-    return copy_of(name.text ? name.text : "?", name.text ? name.bytes : 1);
-}
-
-/* The words of a text, behind a start token unless it is negative. */
-static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, unsigned flags,
-                        int64_t start, look_words *words)
-{
-    fv_encoder *enc = NULL;
-    fv_encoding e = {.struct_size = sizeof e};
-    fv_status status = fv_encoder_create(ctx, tok, &enc);
-    if (status == FV_OK) status = fv_encode(enc, text, strlen(text), flags, &e);
-    const int64_t first = start >= 0;
-    if (status == FV_OK && !words_room(words, (int64_t)e.count + first)) status = FV_ERR_MEMORY;
-    if (status == FV_OK && first) {
-        words->ids[0] = start;
-        words->labels[0] = copy_of("(start)", 7);
-    }
-    for (size_t i = 0; status == FV_OK && i < e.count; i++) {
-        words->ids[first + (int64_t)i] = e.ids[i];
-        words->labels[first + (int64_t)i] = label_of(tok, text, &e, i);
-        if (!words->labels[first + (int64_t)i]) status = FV_ERR_MEMORY;
-    }
-    fv_encoder_destroy(&enc);
-    return status;
-}
-
-/* What the model itself answers to the source. */
-static fv_status answer(look_work *w, fv_transformer *t, const fv_tokenizer *tok)
-{
-    fv_cache *cache = NULL;
-    fv_generated *out = NULL;
-    fv_generate_config cfg;
-    fv_generate_config_init(&cfg, sizeof cfg, NULL);
-    const int64_t *list = w->source.ids;
-    const fv_sequences source = {.count = 1, .tokens = &list, .length = &w->source.count};
-    fv_status status = fv_cache_create(t, &cache);
-    if (status == FV_OK) status = fv_generate_tokens(cache, tok, NULL, &source, &cfg, &out);
-    if (status == FV_OK) {
-        const fv_generated_text *best = fv_generated_get(out, 0, 0);
-        if (!words_room(&w->target, best->count + 1)) status = FV_ERR_MEMORY;
-        for (int64_t i = 0; status == FV_OK && i <= best->count; i++) {
-            const int64_t id = i ? best->tokens[i - 1] : fv_transformer_settings(t)->start;
-            const fv_string name = fv_tokenizer_token(tok, (int32_t)id);
-            w->target.ids[i] = id;
-            w->target.labels[i] =
-                i == 0 ? copy_of("(start)", 7)
-                       : copy_of(name.text ? name.text : "?", name.text ? name.bytes : 1);
-        }
-    }
-    fv_generated_free(&out);
-    fv_cache_destroy(&cache);
-    return status;
-}
-
-/* A tokenizer of the model's folder: of one side, or of the whole. */
-static fv_status load_words(look_work *w, const char *name, fv_tokenizer **out)
-{
-    char path[4096];
-    cli_format(path, sizeof path, "%s%s%s", w->call->words[0], *name ? "/" : "", name);
-    return fv_tokenizer_load(w->ctx, path, out);
-}
-
-static fv_status read_texts(look_work *w, fv_model *model)
-{
-    fv_transformer *t = fv_model_transformer(model);
-    const fv_transformer_config *c = fv_transformer_settings(t);
-    const bool pair = fv_model_translator(model) != NULL;
-    fv_tokenizer *source = NULL, *target = NULL;
-    fv_status status = load_words(w, pair ? "source_tokenizer.json" : "", &source);
-    if (status == FV_OK && pair) status = load_words(w, "target_tokenizer.json", &target);
-    if (status == FV_OK) /* translators read their sources bare */
-        status = encode(w->ctx, source, w->call->words[1], pair ? 0 : FV_ENCODE_SPECIALS, -1,
-                        &w->source);
-    if (status == FV_OK && c->encoder_layers && c->decoder_layers) {
-        const fv_tokenizer *tok = target ? target : source;
-        const char *text = cli_text(w->call, "target");
-        status = text ? encode(w->ctx, tok, text, 0, c->start, &w->target) : answer(w, t, tok);
-    }
-    fv_tokenizer_destroy(&source);
-    fv_tokenizer_destroy(&target);
-    return status;
-}
-
-/* ---- watching ------------------------------------------------------------------------------ */
-
-static look_site *next_site(look_work *w)
-{
-    if (w->count == w->room) {
-        const int room = w->room ? 2 * w->room : 16;
-        look_site *larger = realloc(w->sites, (size_t)room * sizeof *larger);
-        if (!larger) return NULL;
-        w->sites = larger;
-        w->room = room;
-    }
-    w->sites[w->count] = (look_site){0};
-    return &w->sites[w->count++];
-}
-
-static fv_status read_floats(fv_ctx *ctx, fv_tensor *t, float **out)
-{
-    const size_t bytes = (size_t)fv_tensor_count(t) * sizeof **out;
-    *out = malloc(bytes + 1);
-    return *out ? fv_tensor_read(ctx, t, *out, bytes) : FV_ERR_MEMORY;
-}
-
-/* The largest of each part, where a map is larger than its place. */
-static fv_tensor *made_small(fv_ctx *ctx, fv_tensor *map)
-{
-    for (int axis = 1; axis <= 2; axis++) {
-        const int64_t n = fv_tensor_size(map, axis), part = (n + SMALL - 1) / SMALL;
-        if (part <= 1) continue;
-        int64_t before[3] = {0}, after[3] = {0}, shape[4];
-        after[axis] = (part - n % part) % part;
-        map = fv_contiguous(ctx, fv_pad(ctx, map, before, after, 0));
-        for (int i = 0, k = 0; i < 3; i++) {
-            shape[k++] = i == axis ? fv_tensor_size(map, i) / part : fv_tensor_size(map, i);
-            if (i == axis) shape[k++] = part;
-        }
-        map = fv_max(ctx, fv_reshape(ctx, map, 4, shape), 1, (int[]){axis + 1}, false);
-    }
-    return map;
-}
-
-/* The first sequence's numbers, by mode. */
-static fv_tensor *wanted_of(const look_work *w, fv_ctx *ctx, const fv_attention_seen *seen)
-{
-    fv_tensor *x = w->mode == LOOK_ENTROPY ? seen->summary.head_entropy
-                   : w->mode == LOOK_TOP   ? seen->top_weights
-                                           : seen->weights;
-    x = fv_squeeze(ctx, fv_slice(ctx, x, 0, 0, 1, 1), 0);
-    if (w->mode == LOOK_GRID) return made_small(ctx, x);
-    if (w->mode == LOOK_ROLLOUT) return fv_mean(ctx, x, 1, (int[]){0}, true);
-    return x;
-}
-
-static fv_status look_take(void *user, fv_ctx *ctx, const fv_site *site)
-{
-    look_work *w = user;
-    look_site *s = next_site(w);
-    if (!s) return FV_ERR_MEMORY;
-    cli_format(s->name, sizeof s->name, "%s", site->name);
-    s->layer = site->layer;
-    if (w->mode == LOOK_ARRAYS) { /* out of the scopes of the block and of the pass */
-        s->tensor = fv_scope_keep(ctx, site->seen.weights);
-        return fv_ctx_error(ctx);
-    }
-    fv_tensor *x = wanted_of(w, ctx, &site->seen);
-    s->heads = fv_tensor_size(x, 0);
-    s->rows = fv_tensor_rank(x) > 1 ? fv_tensor_size(x, 1) : 1;
-    s->cols = fv_tensor_rank(x) > 2 ? fv_tensor_size(x, 2) : 1;
-    fv_status status = read_floats(ctx, x, &s->values);
-    if (status == FV_OK && w->mode == LOOK_TOP) {
-        fv_tensor *index = fv_squeeze(ctx, fv_slice(ctx, site->seen.top_index, 0, 0, 1, 1), 0);
-        const size_t bytes = (size_t)fv_tensor_count(index) * sizeof *s->index;
-        s->index = malloc(bytes + 1);
-        status = s->index ? fv_tensor_read(ctx, index, s->index, bytes) : FV_ERR_MEMORY;
-    }
-    return status;
-}
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
@@ -231,9 +31,9 @@ static fv_status watch(look_work *w, const char *sites)
     fv_ctx *ctx = w->ctx;
     const fv_transformer_config *c = fv_transformer_settings(w->t);
     const fv_capture capture = {.sites = sites,
-                                .look = {.weights = w->mode != LOOK_TOP && w->mode != LOOK_ENTROPY,
-                                         .top = w->mode == LOOK_TOP ? cli_int(w->call, "top") : 0,
-                                         .summary = w->mode == LOOK_ENTROPY},
+                                .look = {.top = w->mode == LOOK_TOP ? cli_int(w->call, "top") : 0,
+                                         .summary = w->mode == LOOK_ENTROPY,
+                                         .view = true},
                                 .take = look_take,
                                 .user = w};
     const fv_pass pass = {.capture = &capture};
@@ -261,16 +61,57 @@ static fv_status watch(look_work *w, const char *sites)
 
 /* ---- choices -------------------------------------------------------------------------------- */
 
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = text ? strlen(text) : 0, m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
 static look_mode mode_of(const cli_call *call)
 {
     const char *path = cli_text(call, "output");
-    const size_t n = path ? strlen(path) : 0;
-    if (n >= 4 && strcmp(path + n - 4, ".npz") == 0) return LOOK_ARRAYS;
+    const bool picture = path && !ends_with(path, ".txt") && !ends_with(path, ".npz");
     if (cli_flag(call, "entropy")) return LOOK_ENTROPY;
-    if (cli_given(call, "top")) return LOOK_TOP;
     if (cli_flag(call, "rollout")) return LOOK_ROLLOUT;
-    if (cli_given(call, "head") || !path) return LOOK_HEAD;
-    return cli_given(call, "layer") ? LOOK_LAYER : LOOK_GRID;
+    if (cli_given(call, "from")) return picture ? LOOK_LINKS : LOOK_WORD;
+    if (cli_given(call, "top")) return LOOK_TOP;
+    if (ends_with(path, ".npz")) return LOOK_ARRAYS;
+    if (cli_flag(call, "links")) return LOOK_LINKS;
+    return cli_given(call, "head") || !picture ? LOOK_MAP : LOOK_HEADS;
+}
+
+/* Wishes that do not go together. */
+static const char *contradiction(const look_work *w)
+{
+    const char *path = cli_text(w->call, "output");
+    if (cli_given(w->call, "to") && !cli_given(w->call, "from")) return "--to needs --from";
+    if (cli_given(w->call, "from") && cli_given(w->call, "ids"))
+        return "--from looks for a word, and --ids have none";
+    if (w->mode == LOOK_LINKS && (!path || ends_with(path, ".txt")))
+        return "--links are drawn: -o FILE with svg, png or html";
+    if (w->mode == LOOK_TOP && path && !w->arrays && !ends_with(path, ".txt"))
+        return "--top is a table: -o FILE with txt or npz";
+    if (w->mode == LOOK_WORD && w->arrays) return "--from has no arrays: txt, svg, png or html";
+    if (w->mode == LOOK_ROLLOUT && w->cross)
+        return "--rollout is for self-attention: --at encoder or --at decoder";
+    return NULL;
+}
+
+/* "A:B", rows or columns A to B - 1. */
+static bool read_range(const look_work *w, const char *option, look_range *out)
+{
+    const char *text = cli_text(w->call, option);
+    long long first = 0, end = 0;
+    char more = 0;
+    *out = (look_range){0, -1};
+    if (!text) return true;
+    if (sscanf(text, "%lld:%lld%c", &first, &end, &more) != 2 || first < 0 || end <= first) {
+        cli_error("look: --%s %s; A:B is meant, the tokens from A to before B, counted from 0",
+                  option, text);
+        return false;
+    }
+    *out = (look_range){first, end - first};
+    return true;
 }
 
 /* The pattern of the sites that are wanted; false: it was said what is wrong. */
@@ -278,10 +119,9 @@ static bool choose(look_work *w, char sites[64])
 {
     const fv_transformer_config *c = fv_transformer_settings(w->t);
     const char *at = cli_text(w->call, "at");
-    const bool both = c->encoder_layers && c->decoder_layers;
-    const bool encoder =
-        strcmp(at, "encoder") == 0 || (strcmp(at, "auto") == 0 && !c->decoder_layers);
-    w->cross = strcmp(at, "cross") == 0 || (strcmp(at, "auto") == 0 && both);
+    const bool both = c->encoder_layers && c->decoder_layers, automatic = strcmp(at, "auto") == 0;
+    const bool encoder = strcmp(at, "encoder") == 0 || (automatic && !c->decoder_layers);
+    w->cross = strcmp(at, "cross") == 0 || (automatic && both);
     const int64_t layers = encoder ? c->encoder_layers : c->decoder_layers;
     const int64_t heads = encoder ? c->heads : c->decoder_heads;
     w->layer = cli_given(w->call, "layer") ? cli_int(w->call, "layer") : -1;
@@ -295,17 +135,44 @@ static bool choose(look_work *w, char sites[64])
                   (long long)heads - 1);
         return false;
     }
-    if (w->mode == LOOK_ROLLOUT && w->cross) {
-        cli_error("look: --rollout is for self-attention: --at encoder or --at decoder");
+    const char *wrong = contradiction(w);
+    if (wrong) {
+        cli_error("look: %s", wrong);
         return false;
     }
-    const bool one = w->mode == LOOK_HEAD || w->mode == LOOK_TOP || w->mode == LOOK_LAYER;
+    if (!read_range(w, "rows", &w->rows) || !read_range(w, "cols", &w->cols)) return false;
+    const bool one = w->mode == LOOK_MAP || w->mode == LOOK_TOP || w->mode == LOOK_LINKS;
     if (one && w->layer < 0) w->layer = layers - 1;
+    w->layers = w->layer < 0 ? layers : 1;
     char layer[24] = "*";
     if (w->layer >= 0) cli_format(layer, sizeof layer, "%lld", (long long)w->layer);
-    cli_format(sites, 64, "%s.%s.%s", encoder ? "encoder" : "decoder", layer,
-               w->cross ? "cross" : "self");
-    if (w->mode == LOOK_ARRAYS && strcmp(at, "auto") == 0) cli_format(sites, 64, "*");
+    if (w->mode == LOOK_ARRAYS && automatic)
+        cli_format(sites, 64, "*.%s.*", layer);
+    else
+        cli_format(sites, 64, "%s.%s.%s", encoder ? "encoder" : "decoder", layer,
+                   w->cross ? "cross" : "self");
+    return true;
+}
+
+/* Where the words of --from and --to stand. */
+static bool find_words(look_work *w)
+{
+    const struct {
+        const char *option;
+        const look_words *words;
+        look_range *places;
+        int *count;
+    } both[] = {{"from", look_rows(w), w->from, &w->from_count},
+                {"to", look_cols(w), w->to, &w->to_count}};
+    for (int i = 0; i < 2; i++) {
+        const char *word = cli_text(w->call, both[i].option);
+        if (!word) continue;
+        *both[i].count = look_words_find(both[i].words, word, both[i].places, LOOK_PLACES);
+        if (*both[i].count == 0) {
+            cli_error("look: --%s %s is no word among the tokens", both[i].option, word);
+            return false;
+        }
+    }
     return true;
 }
 
@@ -316,26 +183,37 @@ static void work_free(look_work *w)
         free(w->sites[i].index);
     }
     free(w->sites);
-    words_free(&w->source);
-    words_free(&w->target);
+    free(w->rolled);
+    look_words_free(&w->source);
+    look_words_free(&w->target);
 }
 
 int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model)
 {
-    look_work w = {
-        .call = call, .ctx = ctx, .t = fv_model_transformer(model), .mode = mode_of(call)};
+    look_work w = {.call = call,
+                   .ctx = ctx,
+                   .t = fv_model_transformer(model),
+                   .mode = mode_of(call),
+                   .arrays = ends_with(cli_text(call, "output"), ".npz"),
+                   .full = cli_flag(call, "full")};
     char sites[64];
     if (cli_given(call, "ids") != (call->word_count == 1)) {
         cli_error("look: a text, or tokens by --ids");
         return CLI_USAGE;
     }
     if (!choose(&w, sites)) return CLI_USAGE;
+    int code = CLI_DONE;
     fv_no_grad_begin(ctx);
     fv_status status = FV_OK;
-    if (!cli_given(call, "ids")) status = read_texts(&w, model);
-    if (status == FV_OK) status = watch(&w, sites);
-    if (status == FV_OK) status = look_show(&w);
+    if (!cli_given(call, "ids")) status = look_read_texts(&w, model);
+    if (status == FV_OK && !find_words(&w)) code = CLI_USAGE;
+    if (status == FV_OK && code == CLI_DONE) status = watch(&w, sites);
+    if (status == FV_OK && code == CLI_DONE) status = look_show(&w);
     fv_no_grad_end(ctx);
+    if (status != FV_OK && !w.said)
+        code = cli_library_error("look", ctx, status);
+    else if (status != FV_OK) /* a wish that does not fit the text, or a file */
+        code = status == FV_ERR_IO ? cli_exit_code(status) : CLI_USAGE;
     work_free(&w);
-    return status == FV_OK ? CLI_DONE : cli_library_error("look", ctx, status);
+    return code;
 }

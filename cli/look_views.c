@@ -1,80 +1,138 @@
-/* What was seen at the sites of attention: as a file of numbers, pictures, and text. */
-#include <math.h>
+/* What was seen at the sites of attention: as a file of numbers, and as pictures. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fovea/npy.h"
-#include "fovea/ops.h"
 #include "heatmap.h"
 #include "look_model.h"
 #include "output.h"
 
-static const char *const *labels_of(const look_words *words)
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+/* Names of the rows or columns that are shown. Where one stands for several tokens, or tokens have
+ * no words, the number of the first is said. */
+typedef struct labels {
+    int64_t count;
+    char **text;
+} labels;
+
+static void labels_free(labels *l)
 {
-    return words->count ? (const char *const *)words->labels : NULL;
+    for (int64_t i = 0; l->text && i < l->count; i++)
+        free(l->text[i]);
+    free(l->text);
 }
 
-/* ---- numbers --------------------------------------------------------------------------- */
-
-static fv_status save_arrays(look_work *w, const char *path)
+static char *label_of(const look_words *words, int64_t i, bool numbered)
 {
-    const char **names = calloc((size_t)w->count + 1, sizeof *names);
-    fv_tensor **tensors = calloc((size_t)w->count + 1, sizeof *tensors);
-    fv_status status = FV_ERR_MEMORY;
-    for (int i = 0; names && tensors && i < w->count; i++) {
-        names[i] = w->sites[i].name;
-        tensors[i] = w->sites[i].tensor;
+    const char *word = i < words->count ? words->labels[i] : "";
+    const size_t bytes = strlen(word) + 24;
+    char *text = malloc(bytes);
+    if (!text) return NULL;
+    if (numbered)
+        cli_format(text, bytes, "%lld %s", (long long)i, word);
+    else
+        cli_format(text, bytes, "%s", word);
+    return text;
+}
+
+static bool labels_make(const look_words *words, look_range shown, int64_t part, int64_t count,
+                        labels *out)
+{
+    *out = (labels){.count = count, .text = calloc((size_t)count + 1, sizeof *out->text)};
+    for (int64_t i = 0; out->text && i < count; i++) {
+        out->text[i] = label_of(words, shown.first + i * part, part > 1 || words->count == 0);
+        if (!out->text[i]) return false;
     }
-    if (names && tensors) status = fv_npz_save(w->ctx, path, names, tensors, (size_t)w->count);
-    free(names);
+    return out->text != NULL;
+}
+
+/* Both axes of a site. */
+typedef struct axes {
+    labels rows, cols;
+} axes;
+
+static fv_status axes_make(const look_work *w, const look_site *s, axes *out)
+{
+    *out = (axes){.rows = {0}};
+    const bool made = labels_make(look_rows(w), s->shown_rows, s->row_part, s->rows, &out->rows) &&
+                      labels_make(look_cols(w), s->shown_cols, s->col_part, s->cols, &out->cols);
+    return made ? FV_OK : FV_ERR_MEMORY;
+}
+
+static void axes_free(axes *a)
+{
+    labels_free(&a->rows);
+    labels_free(&a->cols);
+}
+
+static const char *const *names(const labels *l) { return (const char *const *)l->text; }
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static fv_status save(look_work *w, const char *const *list, fv_tensor *const *tensors, int count)
+{
+    return fv_npz_save(w->ctx, cli_text(w->call, "output"), list, tensors, (size_t)count);
+}
+
+static const char **site_names(const look_work *w)
+{
+    const char **list = calloc((size_t)w->count + 1, sizeof *list);
+    for (int i = 0; list && i < w->count; i++)
+        list[i] = w->sites[i].name;
+    return list;
+}
+
+static fv_status save_arrays(look_work *w)
+{
+    const char **list = site_names(w);
+    fv_tensor **tensors = calloc((size_t)w->count + 1, sizeof *tensors);
+    for (int i = 0; tensors && i < w->count; i++)
+        tensors[i] = w->sites[i].tensor;
+    const fv_status status = list && tensors ? save(w, list, tensors, w->count) : FV_ERR_MEMORY;
+    free(list);
     free(tensors);
     return status;
 }
 
-static fv_status print_entropy(const look_work *w)
+/* [tokens, tokens], whatever is shown of it in pictures. */
+static fv_status save_rollout(look_work *w)
 {
-    printf("mean entropy of each head, in nats\n%-18s", "site");
-    for (int64_t h = 0; h < w->sites[0].heads; h++)
-        printf(" %6lld", (long long)h);
-    printf("\n");
-    for (int i = 0; i < w->count; i++) {
-        printf("%-18s", w->sites[i].name);
-        for (int64_t h = 0; h < w->sites[i].heads; h++)
-            printf(" %6.3f", (double)w->sites[i].values[h]);
-        printf("\n");
-    }
-    return FV_OK;
+    const int64_t n = w->sites[0].rows;
+    fv_tensor *map = fv_from_host(w->ctx, FV_F32, 2, (int64_t[]){n, n}, w->rolled);
+    return save(w, (const char *[]){"rollout"}, &map, 1);
 }
 
-/* A word, or its number where tokens came without words. */
-static void print_word(const look_words *words, int64_t i)
-{
-    if (i < words->count)
-        cli_safe_text(stdout, words->labels[i]);
-    else
-        printf("%lld", (long long)i);
-}
-
-static fv_status print_top(const look_work *w)
+/* [heads, tokens, k] of the strongest weights, and of the keys they belong to. */
+static fv_status save_top(look_work *w)
 {
     const look_site *s = &w->sites[0];
-    const look_words *rows = look_rows(w), *cols = look_cols(w);
-    const int64_t head = w->head < 0 ? 0 : w->head;
-    printf("%s, head %lld: who looks, and where most\n", s->name, (long long)head);
-    for (int64_t r = 0; r < s->rows; r++) {
-        print_word(rows, r);
-        for (int64_t k = 0; k < s->cols; k++) {
-            const int64_t at = (head * s->rows + r) * s->cols + k;
-            if (s->index[at] < 0) break;
-            printf("\t%.3f ", (double)s->values[at]);
-            print_word(cols, s->index[at]);
-        }
-        printf("\n");
-    }
-    return FV_OK;
+    const int64_t shape[] = {s->heads, s->rows, s->cols};
+    fv_tensor *const tensors[] = {fv_from_host(w->ctx, FV_F32, 3, shape, s->values),
+                                  fv_from_host(w->ctx, FV_I64, 3, shape, s->index)};
+    return save(w, (const char *[]){"weights", "keys"}, tensors, 2);
 }
 
-/* ---- pictures --------------------------------------------------------------------------- */
+/* The numbers of all sites one behind the other; free() it. */
+static float *joined(const look_work *w, int64_t each)
+{
+    float *all = malloc((size_t)(each * w->count + 1) * sizeof *all);
+    for (int i = 0; all && i < w->count; i++)
+        memcpy(all + i * each, w->sites[i].values, (size_t)each * sizeof *all);
+    return all;
+}
+
+static fv_status save_entropy(look_work *w)
+{
+    const int64_t heads = w->sites[0].heads;
+    float *all = joined(w, heads);
+    if (!all) return FV_ERR_MEMORY;
+    fv_tensor *map = fv_from_host(w->ctx, FV_F32, 2, (int64_t[]){w->count, heads}, all);
+    free(all);
+    return save(w, (const char *[]){"entropy"}, &map, 1);
+}
+
+/* ---- pictures ------------------------------------------------------------------------------- */
 
 static fv_status save_picture(fv_status status, fv_picture *picture, const char *path)
 {
@@ -84,156 +142,195 @@ static fv_status save_picture(fv_status status, fv_picture *picture, const char 
 }
 
 /* A map on the terminal, or in a file. */
-static fv_status draw_map(const look_work *w, const float *values, const char *title,
-                          const char *path)
+static fv_status draw_map(const look_work *w, const fv_look_map *map, const fv_look_options *how)
 {
-    const look_words *rows = look_rows(w), *cols = look_cols(w);
-    const fv_look_map map = {.rows = w->sites[0].rows,
-                             .cols = w->sites[0].cols,
-                             .values = values,
-                             .row_labels = labels_of(rows),
-                             .col_labels = labels_of(cols),
+    const char *path = cli_text(w->call, "output");
+    if (!path) return cli_heatmap_print(w->ctx, stdout, map, how);
+    fv_look_form form;
+    fv_picture *picture = NULL;
+    fv_status status = fv_look_form_of(w->ctx, path, &form);
+    if (status == FV_OK) status = fv_look_map_draw(w->ctx, map, form, how, &picture);
+    return save_picture(status, picture, path);
+}
+
+/* What one map or one set of lines is of. */
+static void title_of(const look_work *w, char title[128])
+{
+    const look_site *s = &w->sites[0];
+    char part[48] = "";
+    if (s->row_part > 1 || s->col_part > 1)
+        cli_format(part, sizeof part, ", the largest of %lld x %lld", (long long)s->row_part,
+                   (long long)s->col_part);
+    if (w->mode == LOOK_ROLLOUT)
+        cli_format(title, 128, "rollout over %lld layers%s", (long long)w->layers, part);
+    else if (w->head >= 0)
+        cli_format(title, 128, "%s, head %lld%s", s->name, (long long)w->head, part);
+    else if (w->mode == LOOK_LINKS)
+        cli_format(title, 128, "%s", s->name);
+    else
+        cli_format(title, 128, "%s, mean of %lld heads%s", s->name,
+                   (long long)fv_transformer_settings(w->t)->heads, part);
+}
+
+static fv_status draw_one(const look_work *w)
+{
+    const look_site *s = &w->sites[0];
+    char title[128];
+    axes a;
+    fv_status status = axes_make(w, s, &a);
+    title_of(w, title);
+    const fv_look_map map = {.rows = s->rows,
+                             .cols = s->cols,
+                             .values = s->values,
+                             .row_labels = names(&a.rows),
+                             .col_labels = names(&a.cols),
                              .title = title,
                              .row_title = "who looks",
                              .col_title = "at whom"};
-    if (!path) return cli_heatmap_print(w->ctx, stdout, &map, NULL);
-    fv_look_form form;
-    fv_picture *picture = NULL;
-    fv_status status = fv_look_form_of(w->ctx, path, &form);
-    if (status == FV_OK) status = fv_look_map_draw(w->ctx, &map, form, NULL, &picture);
-    return save_picture(status, picture, path);
+    if (status == FV_OK) status = draw_map(w, &map, NULL);
+    axes_free(&a);
+    return status;
 }
 
-static fv_status draw_links(const look_work *w, const float *values, int64_t heads,
-                            const char *title, const char *path)
+/* Without a word in --from all rows have their lines, else those of the word. */
+static void clear_other_rows(const look_work *w, look_site *s)
 {
-    const fv_look_links links = {.heads = heads,
-                                 .rows = w->sites[0].rows,
-                                 .cols = w->sites[0].cols,
-                                 .values = values,
-                                 .row_labels = labels_of(look_rows(w)),
-                                 .col_labels = labels_of(look_cols(w)),
+    for (int64_t r = 0; w->from_count && r < s->rows; r++) {
+        bool wanted = false;
+        for (int i = 0; i < w->from_count; i++) {
+            const int64_t at = s->shown_rows.first + r - w->from[i].first;
+            wanted |= at >= 0 && at < w->from[i].count;
+        }
+        for (int64_t h = 0; !wanted && h < s->heads; h++)
+            memset(s->values + (h * s->rows + r) * s->cols, 0, (size_t)s->cols * sizeof(float));
+    }
+}
+
+static fv_status draw_links(const look_work *w)
+{
+    look_site *s = &w->sites[0];
+    const char *path = cli_text(w->call, "output");
+    char title[128];
+    axes a;
+    fv_look_form form;
+    fv_picture *picture = NULL;
+    fv_status status = axes_make(w, s, &a);
+    title_of(w, title);
+    clear_other_rows(w, s);
+    const fv_look_links links = {.heads = s->heads,
+                                 .rows = s->rows,
+                                 .cols = s->cols,
+                                 .values = s->values,
+                                 .row_labels = names(&a.rows),
+                                 .col_labels = names(&a.cols),
                                  .title = title,
                                  .only_row = -1};
-    fv_look_form form;
-    fv_picture *picture = NULL;
-    fv_status status = fv_look_form_of(w->ctx, path, &form);
+    if (status == FV_OK) status = fv_look_form_of(w->ctx, path, &form);
     if (status == FV_OK) status = fv_look_links_draw(w->ctx, &links, form, &picture);
+    axes_free(&a);
     return save_picture(status, picture, path);
 }
 
-/* Layers x heads; the sites follow each other, so one array holds them. */
-static fv_status draw_grid(const look_work *w, const char *path)
+/* Layers x heads. */
+static fv_status draw_heads(const look_work *w)
 {
-    const look_site *first = &w->sites[0];
-    const int64_t each = first->heads * first->rows * first->cols;
-    float *all = malloc((size_t)each * (size_t)w->count * sizeof *all);
-    const char **names = malloc((size_t)w->count * sizeof *names);
-    fv_status status = FV_ERR_MEMORY;
-    if (all && names) {
-        for (int i = 0; i < w->count; i++) {
-            memcpy(all + i * each, w->sites[i].values, (size_t)each * sizeof *all);
-            names[i] = w->sites[i].name;
-        }
-        const bool whole = first->rows == look_rows(w)->count && first->cols == look_cols(w)->count;
-        const fv_look_heads heads = {.layers = w->count,
-                                     .heads = first->heads,
-                                     .rows = first->rows,
-                                     .cols = first->cols,
-                                     .values = all,
-                                     .row_labels = whole ? labels_of(look_rows(w)) : NULL,
-                                     .col_labels = whole ? labels_of(look_cols(w)) : NULL,
-                                     .layer_names = names};
-        fv_look_form form;
-        fv_picture *picture = NULL;
-        status = fv_look_form_of(w->ctx, path, &form);
-        if (status == FV_OK) status = fv_look_heads_draw(w->ctx, &heads, form, NULL, &picture);
-        status = save_picture(status, picture, path);
-    }
-    free(names);
+    const look_site *s = &w->sites[0];
+    const char *path = cli_text(w->call, "output");
+    const char **layers = site_names(w);
+    float *all = joined(w, s->heads * s->rows * s->cols);
+    axes a;
+    fv_status status = axes_make(w, s, &a);
+    if (!all || !layers) status = FV_ERR_MEMORY;
+    const fv_look_heads heads = {.layers = w->count,
+                                 .heads = s->heads,
+                                 .rows = s->rows,
+                                 .cols = s->cols,
+                                 .values = all,
+                                 .row_labels = names(&a.rows),
+                                 .col_labels = names(&a.cols),
+                                 .layer_names = layers};
+    fv_look_form form;
+    fv_picture *picture = NULL;
+    if (status == FV_OK) status = fv_look_form_of(w->ctx, path, &form);
+    if (status == FV_OK) status = fv_look_heads_draw(w->ctx, &heads, form, NULL, &picture);
+    axes_free(&a);
+    free(layers);
+    free(all);
+    return save_picture(status, picture, path);
+}
+
+/* Layers x heads, a number each. */
+static fv_status draw_entropy(const look_work *w)
+{
+    const look_words none = {.count = 0};
+    const int64_t heads = w->sites[0].heads;
+    const char **layers = site_names(w);
+    float *all = joined(w, heads);
+    labels numbers;
+    const bool made = labels_make(&none, (look_range){0, heads}, 1, heads, &numbers);
+    fv_look_options how;
+    fv_look_options_init(&how, sizeof how);
+    how.numbers = true;
+    const fv_look_map map = {.rows = w->count,
+                             .cols = heads,
+                             .values = all,
+                             .row_labels = layers,
+                             .col_labels = names(&numbers),
+                             .title = "mean entropy of each head, in nats",
+                             .col_title = "head"};
+    const fv_status status = all && layers && made ? draw_map(w, &map, &how) : FV_ERR_MEMORY;
+    labels_free(&numbers);
+    free(layers);
     free(all);
     return status;
 }
 
-/* ---- sums of maps ------------------------------------------------------------------------ */
+/* ---- which one ------------------------------------------------------------------------------- */
 
-/* The chosen head, or the mean of all: [rows][cols]; free() it. */
-static float *one_map(const look_work *w)
+/* A table: on the terminal, or as the text that a file is to hold. */
+static fv_status print(look_work *w, fv_status (*table)(const look_work *w, FILE *to))
 {
-    const look_site *s = &w->sites[0];
-    const int64_t n = s->rows * s->cols;
-    float *map = calloc((size_t)n + 1, sizeof *map);
-    const int64_t from = w->head < 0 ? 0 : w->head, to = w->head < 0 ? s->heads : w->head + 1;
-    for (int64_t h = from; map && h < to; h++)
-        for (int64_t i = 0; i < n; i++)
-            map[i] += s->values[h * n + i] / (float)(to - from);
-    return map;
-}
-
-/* Abnar and Zuidema 2020: the product over the layers of (mean map + identity) / 2, so that paths
- * through residuals count too. free() it. */
-static float *rolled_out(const look_work *w)
-{
-    const int64_t n = w->sites[0].rows;
-    float *now = calloc((size_t)(n * n) + 1, sizeof *now),
-          *next = malloc(sizeof *next * (size_t)(n * n + 1));
-    for (int64_t i = 0; now && i < n; i++)
-        now[i * n + i] = 1;
-    for (int l = 0; now && next && l < w->count; l++) {
-        const float *map = w->sites[l].values;
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t j = 0; j < n; j++) {
-                double sum = now[i * n + j];
-                for (int64_t k = 0; k < n; k++)
-                    sum += (double)map[i * n + k] * (double)now[k * n + j];
-                next[i * n + j] = (float)(sum / 2);
-            }
-        memcpy(now, next, (size_t)(n * n) * sizeof *now);
+    const char *path = cli_text(w->call, "output");
+    FILE *to = path ? fopen(path, "w") : stdout;
+    if (!to) {
+        cli_error("look: %s cannot be written", path);
+        w->said = true;
+        return FV_ERR_IO;
     }
-    if (!next) {
-        free(now);
-        now = NULL;
-    }
-    free(next);
-    return now;
-}
-
-static fv_status draw_one(const look_work *w, const char *path)
-{
-    const bool rollout = w->mode == LOOK_ROLLOUT;
-    float *map = rollout ? rolled_out(w) : one_map(w);
-    char title[96];
-    if (!map) return FV_ERR_MEMORY;
-    if (rollout)
-        snprintf(title, sizeof title, "rollout over %d layers", w->count);
-    else if (w->head < 0)
-        snprintf(title, sizeof title, "%s, mean of %lld heads", w->sites[0].name,
-                 (long long)w->sites[0].heads);
-    else
-        snprintf(title, sizeof title, "%s, head %lld", w->sites[0].name, (long long)w->head);
-    const fv_status status = path && cli_flag(w->call, "links") ? draw_links(w, map, 1, title, path)
-                                                                : draw_map(w, map, title, path);
-    free(map);
-    return status;
+    const fv_status status = table(w, to);
+    if (!path) return status;
+    const bool whole = !ferror(to);
+    if (fclose(to) == 0 && whole) return status;
+    cli_error("look: %s could not be written whole", path);
+    w->said = true;
+    return FV_ERR_IO;
 }
 
 fv_status look_show(look_work *w)
 {
     const char *path = cli_text(w->call, "output");
+    const size_t n = path ? strlen(path) : 0;
+    const bool text = !path || (n >= 4 && strcmp(path + n - 4, ".txt") == 0);
     switch (w->mode) {
     case LOOK_ARRAYS:
-        return save_arrays(w, path);
+        return save_arrays(w);
     case LOOK_ENTROPY:
-        return print_entropy(w);
+        return w->arrays ? save_entropy(w) : text ? print(w, look_print_entropy) : draw_entropy(w);
     case LOOK_TOP:
-        return print_top(w);
-    case LOOK_GRID:
-        return draw_grid(w, path);
-    case LOOK_LAYER:
-        return cli_flag(w->call, "links")
-                   ? draw_links(w, w->sites[0].values, w->sites[0].heads, w->sites[0].name, path)
-                   : draw_grid(w, path);
+        return w->arrays ? save_top(w) : print(w, look_print_top);
+    case LOOK_WORD:
+        return print(w, look_print_word);
+    case LOOK_HEADS:
+        return draw_heads(w);
+    case LOOK_LINKS:
+        return draw_links(w);
+    case LOOK_ROLLOUT: {
+        if (w->arrays) return save_rollout(w);
+        const fv_status status = look_take_rollout(w);
+        if (status != FV_OK) return status;
+        return cli_flag(w->call, "links") && !text ? draw_links(w) : draw_one(w);
+    }
     default:
-        return draw_one(w, path);
+        return draw_one(w);
     }
 }

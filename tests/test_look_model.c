@@ -1,11 +1,9 @@
 /* fovea look at Transformers: maps as transformers gives them, and every view of them. */
-#include <sys/stat.h>
-
-#include "fovea/model.h"
 #include "fovea/npy.h"
 #include "fovea/safetensors.h"
 #include "support/files.h"
 #include "support/program.h"
+#include "support/reading.h"
 #include "support/tensors.h"
 #include "support/values.h"
 
@@ -81,28 +79,6 @@ static void arrays_are_the_recorded_maps(void)
 
 /* ---- views of a text --------------------------------------------------------------------- */
 
-static void copy_file(const char *from, const char *to)
-{
-    size_t bytes = 0;
-    void *data = file_read(from, &bytes);
-    file_write(to, data, bytes);
-    free(data);
-}
-
-/* The BERT fixture with a tokenizer beside it. */
-static const char *reading_model(void)
-{
-    fv_ctx *ctx = values_begin();
-    fv_model *model = NULL;
-    CHECK_OK(ctx, fv_model_open(ctx, test_path("fixtures/bert"), &model));
-    CHECK_EQ(mkdir(program_path("bert"), 0777), 0);
-    if (model) CHECK_OK(ctx, fv_model_save(model, program_path("bert")));
-    copy_file(test_path("../fuzz/corpus/tokenizer/bert.json"), program_path("bert/tokenizer.json"));
-    fv_model_close(&model);
-    values_end(&ctx);
-    return program_path("bert");
-}
-
 static void check_picture(const char *name, const char *text)
 {
     size_t bytes = 0;
@@ -137,7 +113,7 @@ static void texts_are_shown(void)
     program_run("look %s animal -o %s", model, program_path("grid.html"));
     expect(0, NULL, NULL);
     check_picture("grid.html", "animal");
-    program_run("look %s animal --layer 1 --links -o %s", model, program_path("links.svg"));
+    program_run("look %s animal --links -o %s", model, program_path("links.svg"));
     expect(0, NULL, NULL);
     check_picture("links.svg", "animal");
     program_run("look %s animal --layer 1 --head 2 -o %s", model, program_path("head.png"));
@@ -146,6 +122,15 @@ static void texts_are_shown(void)
     program_run("look %s animal --rollout -o %s", model, program_path("rollout.svg"));
     expect(0, NULL, NULL);
     check_picture("rollout.svg", "rollout over 2 layers");
+    program_run("look %s animal --entropy -o %s", model, program_path("entropy.svg"));
+    expect(0, NULL, NULL);
+    check_picture("entropy.svg", "encoder.1.self");
+    program_run("look %s animal --from animal -o %s", model, program_path("word.svg"));
+    expect(0, NULL, NULL);
+    check_picture("word.svg", "encoder.1.self");
+    program_run("look %s animal --top 2 -o %s", model, program_path("top.txt"));
+    expect(0, NULL, NULL);
+    check_picture("top.txt", "encoder.1.self, head 3: who looks");
 }
 
 /* A translator that is a Transformer: its alignment, and its inside. */
@@ -193,6 +178,20 @@ static void wrong_wishes_are_refused(void)
     expect(2, NULL, "heads 0 to 3");
     program_run("look %s text --at cross", bert);
     expect(2, NULL, "no attention --at cross");
+    program_run("look %s text --links", bert);
+    expect(2, NULL, "--links are drawn");
+    program_run("look %s text --top 2 -o %s", bert, program_path("top.svg"));
+    expect(2, NULL, "--top is a table");
+    program_run("look %s text --to text", bert);
+    expect(2, NULL, "--to needs --from");
+    program_run("look %s text --rows 3", bert);
+    expect(2, NULL, "A:B is meant");
+    program_run("look %s text --cols 4:4", bert);
+    expect(2, NULL, "A:B is meant");
+    program_run("look %s text --from word", program_path("bert"));
+    expect(2, NULL, "no word among the tokens");
+    program_run("look %s text --cols 2:9", program_path("bert"));
+    expect(2, NULL, "there are 3 tokens");
     program_run("look %s text --rollout", t5);
     expect(2, NULL, "--at encoder");
     program_run("look %s text", t5);

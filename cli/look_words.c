@@ -1,0 +1,155 @@
+/* The tokens that 'fovea look' shows: of a text, of an answer, and where a word stands in them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fovea/generate.h"
+#include "look_model.h"
+#include "output.h"
+
+void look_words_free(look_words *words)
+{
+    for (int64_t i = 0; words->labels && i < words->count; i++)
+        free(words->labels[i]);
+    free(words->labels);
+    free(words->ids);
+    *words = (look_words){0};
+}
+
+static char *copy_of(const char *text, size_t bytes)
+{
+    char *copy = malloc(bytes + 1);
+    if (!copy) return NULL;
+    memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    return copy;
+}
+
+static bool words_room(look_words *words, int64_t count)
+{
+    *words = (look_words){.count = count};
+    words->ids = calloc((size_t)count + 1, sizeof *words->ids);
+    words->labels = calloc((size_t)count + 1, sizeof *words->labels);
+    return words->ids && words->labels;
+}
+
+/* A token as its text stands in the original, or by its name where it is not of the text. */
+static char *label_of(const fv_tokenizer *tok, const char *text, const fv_encoding *e, size_t i)
+{
+    const fv_token_span span = e->offsets[i];
+    if (!e->specials[i] && span.end > span.begin)
+        return copy_of(text + span.begin, span.end - span.begin);
+    const fv_string name = fv_tokenizer_token(tok, e->ids[i]);
+    return copy_of(name.text ? name.text : "?", name.text ? name.bytes : 1);
+}
+
+/* The words of a text, behind a start token unless it is negative. */
+static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, unsigned flags,
+                        int64_t start, look_words *words)
+{
+    fv_encoder *enc = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    fv_status status = fv_encoder_create(ctx, tok, &enc);
+    if (status == FV_OK) status = fv_encode(enc, text, strlen(text), flags, &e);
+    const int64_t first = start >= 0;
+    if (status == FV_OK && !words_room(words, (int64_t)e.count + first)) status = FV_ERR_MEMORY;
+    if (status == FV_OK && first) {
+        words->ids[0] = start;
+        words->labels[0] = copy_of("(start)", 7);
+    }
+    for (size_t i = 0; status == FV_OK && i < e.count; i++) {
+        words->ids[first + (int64_t)i] = e.ids[i];
+        words->labels[first + (int64_t)i] = label_of(tok, text, &e, i);
+        if (!words->labels[first + (int64_t)i]) status = FV_ERR_MEMORY;
+    }
+    fv_encoder_destroy(&enc);
+    return status;
+}
+
+/* What the model itself answers to the source. */
+static fv_status answer(look_work *w, fv_transformer *t, const fv_tokenizer *tok)
+{
+    fv_cache *cache = NULL;
+    fv_generated *out = NULL;
+    fv_generate_config cfg;
+    fv_generate_config_init(&cfg, sizeof cfg, NULL);
+    const int64_t *list = w->source.ids;
+    const fv_sequences source = {.count = 1, .tokens = &list, .length = &w->source.count};
+    fv_status status = fv_cache_create(t, &cache);
+    if (status == FV_OK) status = fv_generate_tokens(cache, tok, NULL, &source, &cfg, &out);
+    if (status == FV_OK) {
+        const fv_generated_text *best = fv_generated_get(out, 0, 0);
+        if (!words_room(&w->target, best->count + 1)) status = FV_ERR_MEMORY;
+        for (int64_t i = 0; status == FV_OK && i <= best->count; i++) {
+            const int64_t id = i ? best->tokens[i - 1] : fv_transformer_settings(t)->start;
+            const fv_string name = fv_tokenizer_token(tok, (int32_t)id);
+            w->target.ids[i] = id;
+            w->target.labels[i] =
+                i == 0 ? copy_of("(start)", 7)
+                       : copy_of(name.text ? name.text : "?", name.text ? name.bytes : 1);
+        }
+    }
+    fv_generated_free(&out);
+    fv_cache_destroy(&cache);
+    return status;
+}
+
+/* A tokenizer of the model's folder: of one side, or of the whole. */
+static fv_status load_words(look_work *w, const char *name, fv_tokenizer **out)
+{
+    char path[4096];
+    cli_format(path, sizeof path, "%s%s%s", w->call->words[0], *name ? "/" : "", name);
+    return fv_tokenizer_load(w->ctx, path, out);
+}
+
+fv_status look_read_texts(look_work *w, fv_model *model)
+{
+    fv_transformer *t = fv_model_transformer(model);
+    const fv_transformer_config *c = fv_transformer_settings(t);
+    const bool pair = fv_model_translator(model) != NULL;
+    fv_tokenizer *source = NULL, *target = NULL;
+    fv_status status = load_words(w, pair ? "source_tokenizer.json" : "", &source);
+    if (status == FV_OK && pair) status = load_words(w, "target_tokenizer.json", &target);
+    if (status == FV_OK) /* translators read their sources bare */
+        status = encode(w->ctx, source, w->call->words[1], pair ? 0 : FV_ENCODE_SPECIALS, -1,
+                        &w->source);
+    if (status == FV_OK && c->encoder_layers && c->decoder_layers) {
+        const fv_tokenizer *tok = target ? target : source;
+        const char *text = cli_text(w->call, "target");
+        status = text ? encode(w->ctx, tok, text, 0, c->start, &w->target) : answer(w, t, tok);
+    }
+    fv_tokenizer_destroy(&source);
+    fv_tokenizer_destroy(&target);
+    return status;
+}
+
+/* ---- finding ------------------------------------------------------------------------------- */
+
+static const char *without_blanks(const char *label)
+{
+    while (*label == ' ')
+        label++;
+    return label;
+}
+
+/* How many tokens from i on make up the word; 0: they do not. */
+static int64_t spells(const look_words *words, int64_t i, const char *word)
+{
+    for (int64_t n = 0; i + n < words->count; n++) {
+        const char *label = n ? words->labels[i + n] : without_blanks(words->labels[i]);
+        const size_t bytes = strlen(label);
+        if (bytes == 0 || strncmp(word, label, bytes) != 0) return 0;
+        word += bytes;
+        if (*word == '\0') return n + 1;
+    }
+    return 0;
+}
+
+int look_words_find(const look_words *words, const char *word, look_range *places, int room)
+{
+    int found = 0;
+    for (int64_t i = 0; *word && i < words->count && found < room; i++) {
+        const int64_t count = spells(words, i, word);
+        if (count) places[found++] = (look_range){i, count};
+    }
+    return found;
+}
