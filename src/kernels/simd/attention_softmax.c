@@ -13,6 +13,23 @@ float FV_SIMD_NAME(fv_attn_top)(const float *s, int64_t cols, float most)
     return v_join_max(v_max(top[0], top[1]));
 }
 
+/* The scores of one vector become weights, which are returned as well. */
+V_INLINE vf weigh(float *s, vf down)
+{
+    const vf p = fv_attn_exp2(v_sub(v_load(s, FV_LANES), down));
+    v_store(s, FV_LANES, p);
+    return p;
+}
+
+V_INLINE float weigh_row(float *s, int64_t cols, float shift)
+{
+    const vf down = v_set(shift);
+    vf sum = v_zero();
+    for (int64_t c = 0; c < cols; c += FV_LANES)
+        sum = v_add(sum, weigh(s + c, down));
+    return v_join(sum);
+}
+
 /* Weights of two rows, and their sums. Two keep the units busy that one, a chain of ten operations
  * a vector, would leave waiting. */
 V_INLINE void weigh_pair(float *s, float *t, int64_t cols, const float *shift, float *sums)
@@ -20,12 +37,8 @@ V_INLINE void weigh_pair(float *s, float *t, int64_t cols, const float *shift, f
     const vf down_s = v_set(shift[0]), down_t = v_set(shift[1]);
     vf sum_s = v_zero(), sum_t = v_zero();
     for (int64_t c = 0; c < cols; c += FV_LANES) {
-        const vf p = fv_attn_exp2(v_sub(v_load(s + c, FV_LANES), down_s));
-        const vf r = fv_attn_exp2(v_sub(v_load(t + c, FV_LANES), down_t));
-        v_store(s + c, FV_LANES, p);
-        v_store(t + c, FV_LANES, r);
-        sum_s = v_add(sum_s, p);
-        sum_t = v_add(sum_t, r);
+        sum_s = v_add(sum_s, weigh(s + c, down_s));
+        sum_t = v_add(sum_t, weigh(t + c, down_t));
     }
     sums[0] = v_join(sum_s);
     sums[1] = v_join(sum_t);
@@ -42,11 +55,11 @@ void FV_SIMD_NAME(fv_attn_softmax)(float *s, int rows, int64_t cols, float *most
     }
     const vf drop = v_sub(v_load(before, FV_LANES), v_load(shift, FV_LANES));
     v_store(fade, FV_LANES, fv_attn_exp2(drop));
-    for (int i = 0; i < rows; i += 2) {
-        float *row = s + i * FV_ATTN_SCORE_ROW;
+    int i = 0;
+    for (float *row = s; i + 2 <= rows; i += 2, row += 2 * FV_ATTN_SCORE_ROW)
         weigh_pair(row, row + FV_ATTN_SCORE_ROW, cols, shift + i, added + i);
-    }
-    for (int i = 0; i < rows; i++)
+    if (i < rows) added[i] = weigh_row(s + i * FV_ATTN_SCORE_ROW, cols, shift[i]);
+    for (i = 0; i < rows; i++)
         sum[i] = fmaf(sum[i], fade[i], added[i]);
 }
 
