@@ -15,43 +15,9 @@ import torch
 from torch.nn import functional as F
 
 from common import arguments, keep_memory, read_safetensors, show, thread_settings
+from torch_gpt2 import GPT2
 
-LAYERS, HEADS, WIDTH, VOCABULARY = 12, 12, 768, 50257
-
-
-class GPT2(torch.nn.Module):
-    def __init__(self, weights):
-        super().__init__()
-        self.w = torch.nn.ParameterDict()
-        for name, value in weights.items():
-            name = name.removeprefix("transformer.")
-            # Products by rows of [out, in], PyTorch's fastest form, for the files' [in, out].
-            turned = name.startswith("h.") and value.dim() == 2
-            self.w[name.replace(".", "_")] = torch.nn.Parameter(
-                value.t().contiguous() if turned else value)
-
-    def dense(self, name, x):
-        return F.linear(x, self.w[name + "_weight"], self.w[name + "_bias"])
-
-    def norm(self, name, x):
-        return F.layer_norm(x, (WIDTH,), self.w[name + "_weight"], self.w[name + "_bias"], 1e-5)
-
-    def forward(self, ids, past=None):
-        first = past[0][0].shape[2] if past else 0
-        places = torch.arange(first, first + ids.shape[1])
-        x = self.w["wte_weight"][ids] + self.w["wpe_weight"][places]
-        kept = []
-        for i in range(LAYERS):
-            q, k, v = self.dense(f"h_{i}_attn_c_attn", self.norm(f"h_{i}_ln_1", x)).split(WIDTH, -1)
-            q, k, v = (t.view(*t.shape[:2], HEADS, -1).transpose(1, 2) for t in (q, k, v))
-            if past:
-                k, v = (torch.cat(pair, 2) for pair in zip(past[i], (k, v)))
-            kept.append((k, v))
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=not past)
-            x = x + self.dense(f"h_{i}_attn_c_proj", y.transpose(1, 2).flatten(2))
-            h = F.gelu(self.dense(f"h_{i}_mlp_c_fc", self.norm(f"h_{i}_ln_2", x)), approximate="tanh")
-            x = x + self.dense(f"h_{i}_mlp_c_proj", h)
-        return F.linear(self.norm("ln_f", x), self.w["wte_weight"]), kept
+HEADS, VOCABULARY = 12, 50257
 
 
 def check_logits(model, program, folder):
@@ -117,7 +83,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([args.fovea, "bench", "model", "--quick", "--only", "cold_start", "-o", folder],
                        check=True, stdout=subprocess.DEVNULL)
-        model = GPT2(read_safetensors(os.path.join(folder, "model.safetensors")))
+        model = GPT2(read_safetensors(os.path.join(folder, "model.safetensors")), HEADS)
         check_logits(model, args.fovea, folder)
     for name, call in work_of(model).items():
         rounds = 1 if name == "train_512" else min(args.rounds, 3)

@@ -1,0 +1,272 @@
+"""A small GPT-2 on the letters of tiny-shakespeare in PyTorch, against `fovea train` with
+recipes/gpt2-shakespeare.toml: both begin from the same weights, meet the same windows of text in the
+same order and take the same steps of AdamW, so that their losses can be put beside each other one by
+one.
+
+    bench_torch_shakespeare.py curve --fovea PROGRAM --steps 2000        # losses, step by step
+    bench_torch_shakespeare.py speed --fovea PROGRAM --rounds 5          # seconds of a step
+    bench_torch_shakespeare.py curve --fovea PROGRAM --size large --steps 500
+
+`small` is the recipe's model, 4 layers of width 128, windows of 64, batches of 12; `large` has 6 layers
+of width 384, windows of 256, batches of 64. Neither drops anything out: masks of dropout cannot be
+equal on both sides. The text is $FOVEA_DATA/tinyshakespeare. A curve can be made in two goes: with
+--keep FOLDER, what Fovea did is kept there (its weights at first, windows.npy, its log), and found
+there the next time.
+
+`speed` measures PyTorch with every thread setting, as it is and compiled, in turns with Fovea, over
+segments of --segment steps; a time is the median over the rounds, after warm-up, reading and start of
+neither side counted. The last line has our speed over PyTorch's best setting."""
+import argparse
+import json
+import lzma
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+import torch
+from torch.nn import functional as F
+
+from common import keep_memory, read_safetensors, show, thread_settings
+from torch_gpt2 import GPT2
+
+RECIPE = os.path.join(os.path.dirname(__file__), "../../recipes/gpt2-shakespeare.toml")
+# The recipe's; `large` changes what its keys say.
+LR, FLOOR, WARMUP, BETAS, DECAY, CLIP, SEED, HELD_OUT = 2e-3, 1e-4, 100, (0.9, 0.99), 0.1, 1.0, 1, 0.1
+SIZES = {
+    "small": {"heads": 4, "window": 64, "batch": 12, "keys": {}},
+    "large": {"heads": 6, "window": 256, "batch": 64, "keys": {
+        "transformer.decoder_layers": 6, "transformer.width": 384, "transformer.heads": 6,
+        "transformer.hidden": 1536, "transformer.length": 256, "train.batch_examples": 64}},
+}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("curve", "speed"))
+    parser.add_argument("--fovea", metavar="PROGRAM", required=True)
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--batch", type=int, help="windows of a step [those of the size]")
+    parser.add_argument("--steps", type=int, default=2000, help="curve: steps of the run [2000]")
+    parser.add_argument("--threads", type=int, default=0, help="curve: of both sides [all CPUs]")
+    parser.add_argument("--keep", metavar="FOLDER", help="curve: where Fovea's run lies")
+    parser.add_argument("--rounds", type=int, default=5, help="speed: segments of each side [5]")
+    parser.add_argument("--segment", type=int, default=100, help="speed: steps of one [100]")
+    parser.add_argument("--how", choices=("eager", "compiled"), nargs="+",
+                        default=["eager", "compiled"], help="speed: ways of PyTorch [both]")
+    args = parser.parse_args()
+    args.size = dict(SIZES[args.size])
+    if args.batch:
+        args.size["batch"] = args.batch
+    args.threads = args.threads or len(os.sched_getaffinity(0))
+    return args
+
+
+# ---- Fovea's side -----------------------------------------------------------------------------
+
+
+def run_fovea(args, folder, steps, **keys):
+    """A run of `steps` into `folder`; the lines of its log."""
+    keys = {**args.size["keys"], "train.batch_examples": args.size["batch"], "train.steps": steps,
+            "train.log_every": 1, "train.eval_every": 0, **keys}
+    command = [args.fovea, "train", RECIPE, "-q", "-o", folder, "-t", str(args.threads)]
+    for key, value in keys.items():
+        command += ["--" + key, str(value)]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    with open(os.path.join(folder, "log.jsonl"), encoding="utf-8") as log:
+        return [json.loads(line) for line in log]
+
+
+def first_weights(args, folder):
+    """The weights that a run begins from: those after a step of rate 0."""
+    path = os.path.join(folder, "model.safetensors")
+    if not os.path.exists(path):
+        run_fovea(args, folder, 1, **{"train.lr": 0, "train.schedule": "constant"})
+    return read_safetensors(path)
+
+
+def losses_of(lines):
+    """The loss of each step, out of the running mean that the log has."""
+    losses, former = [], 0.0
+    for line in lines:
+        if "eval/loss" in line:
+            continue
+        share = 1 / min(line["step"], 100)
+        losses.append((line["loss"] - (1 - share) * former) / share)
+        former = line["loss"]
+    return losses
+
+
+# ---- the text, and Fovea's choice of windows ----------------------------------------------------
+
+
+def read_text(tokenizer):
+    """Tokens to learn from, and tokens held out."""
+    with open(tokenizer, encoding="utf-8") as file:
+        vocabulary = json.load(file)["model"]["vocab"]
+    path = os.path.join(os.environ["FOVEA_DATA"], "tinyshakespeare/input.txt.xz")
+    with lzma.open(path, "rt", encoding="utf-8", newline="") as file:
+        tokens = torch.tensor([vocabulary[letter] for letter in file.read()])
+    kept = len(tokens) - int(len(tokens) * HELD_OUT)
+    return tokens[:kept], tokens[kept:]
+
+
+def mix(x):
+    """One output of SplitMix64."""
+    x = (x + 0x9E3779B97F4A7C15) % 2**64
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
+    return x ^ (x >> 31)
+
+
+def philox(key, row, blocks):
+    """Philox 4x32-10: the first two words of each block, as one number."""
+    low, shift = numpy.uint64(0xFFFFFFFF), numpy.uint64(32)
+    c0, c1 = (numpy.full_like(blocks, row), numpy.zeros_like(blocks))
+    c2, c3 = blocks & low, blocks >> shift
+    for i in range(10):
+        k0, k1 = ((word + i * step) % 2**32 for word, step in
+                  ((key % 2**32, 0x9E3779B9), (key >> 32, 0xBB67AE85)))
+        p0, p1 = c0 * numpy.uint64(0xD2511F53), c2 * numpy.uint64(0xCD9E8D57)
+        c0, c1 = (p1 >> shift) ^ c1 ^ numpy.uint64(k0), p1 & low
+        c2, c3 = (p0 >> shift) ^ c3 ^ numpy.uint64(k1), p0 & low
+    return c0 << shift | c1
+
+
+def draw_windows(steps, batch, places):
+    """Where the windows of each step begin: [steps, batch]. src/train/text_task.c draws the same."""
+    site, blocks = 0x77696E646F77, numpy.arange(batch, dtype=numpy.uint64)
+    keys = (mix(mix(mix(SEED) ^ step) ^ site) for step in range(steps))
+    draws = numpy.stack([philox(key, 0, blocks) for key in keys])
+    return (draws % numpy.uint64(places)).astype(numpy.int64)
+
+
+# ---- PyTorch's side ---------------------------------------------------------------------------
+
+
+def rate_at(step, steps):
+    if step < WARMUP:
+        return LR * (step + 1) / WARMUP
+    done = (step - WARMUP) / (steps - WARMUP - 1) if steps > WARMUP + 1 else 1.0
+    return FLOOR + (LR - FLOOR) * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+
+
+class Trainer:
+    def __init__(self, weights, size, text, steps, compiled=False):
+        self.model = GPT2(weights, size["heads"])
+        self.text, self.window, self.steps, self.step = text, size["window"], steps, 0
+        self.places = torch.from_numpy(draw_windows(steps, size["batch"], len(text) - size["window"]))
+        matrices = [p for p in self.model.parameters() if p.dim() >= 2]
+        others = [p for p in self.model.parameters() if p.dim() < 2]
+        self.optim = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY},
+                                        {"params": others, "weight_decay": 0.0}],
+                                       lr=LR, betas=BETAS, fused=True)
+        self.loss_of = torch.compile(self.loss) if compiled else self.loss
+
+    def loss(self, rows):
+        logits = self.model(rows[:, :-1])[0]
+        return F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
+
+    def take_step(self):
+        places = self.places[self.step % self.steps]
+        loss = self.loss_of(self.text[places[:, None] + torch.arange(self.window + 1)])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
+        for group in self.optim.param_groups:
+            group["lr"] = rate_at(self.step, self.steps)
+        self.optim.step()
+        self.optim.zero_grad()
+        self.step += 1
+        return loss.item()
+
+    def held_out(self, text):
+        windows = (len(text) - 1) // self.window
+        rows = text[torch.arange(windows)[:, None] * self.window + torch.arange(self.window + 1)]
+        with torch.no_grad():
+            parts = [(self.loss(part).item(), len(part)) for part in rows.split(64)]
+        return sum(loss * count for loss, count in parts) / windows
+
+
+# ---- what is measured -------------------------------------------------------------------------
+
+
+def curve(args, folder):
+    start = os.path.join(folder, "first")
+    weights = first_weights(args, start)
+    text, held_out = read_text(os.path.join(start, "tokenizer.json"))
+    lines = run_fovea(args, os.path.join(folder, "run"), args.steps, **{"train.save_every": 500})
+    torch.set_num_threads(args.threads)
+    trainer = Trainer(weights, args.size, text, args.steps)
+    numpy.save(os.path.join(folder, "windows.npy"), trainer.places.numpy())
+    ours, theirs = losses_of(lines), []
+    worst = [0.0, 0]
+    for step in range(args.steps):
+        theirs.append(trainer.take_step())
+        worst = max(worst, [abs(theirs[-1] - ours[step]), step + 1])
+        if (step + 1) % max(args.steps // 10, 1) == 0:
+            last = slice(max(step - 49, 0), step + 1)
+            show(step=step + 1, fovea=ours[step], torch=theirs[step],
+                 fovea_mean_50=statistics.mean(ours[last]), torch_mean_50=statistics.mean(theirs[last]),
+                 largest_difference=worst[0], at_step=worst[1])
+    show(held_out="loss", fovea=lines[-1]["eval/loss"], torch=trainer.held_out(held_out))
+
+
+def segment_of(trainer, threads, steps):
+    torch.set_num_threads(threads)
+    start = time.perf_counter()
+    for _ in range(steps):
+        trainer.take_step()
+    return (time.perf_counter() - start) / steps
+
+
+def fovea_segment(args, folder, warm=10):
+    """Seconds of a step, between two lines of one log."""
+    lines = run_fovea(args, folder, warm + args.segment, **{"train.save_every": 0})
+    return (lines[warm + args.segment - 1]["seconds"] - lines[warm - 1]["seconds"]) / args.segment
+
+
+def speed(args, folder):
+    start = os.path.join(folder, "first")
+    weights = first_weights(args, start)
+    text = read_text(os.path.join(start, "tokenizer.json"))[0]
+    theirs, ours = {}, []
+    for how in args.how:
+        for threads in thread_settings():
+            trainer = Trainer(weights, args.size, text, 1000, how == "compiled")
+            segment_of(trainer, threads, 10)
+            theirs[(how, threads)] = (trainer, [])
+    for i in range(args.rounds):
+        for (_, threads), (trainer, times) in theirs.items():
+            times.append(segment_of(trainer, threads, args.segment))
+        ours.append(fovea_segment(args, os.path.join(folder, str(i))))
+        show(round=i + 1, fovea=ours[-1],
+             torch={f"{how}_{threads}": times[-1] for (how, threads), (_, times) in theirs.items()})
+    own, best = statistics.median(ours), math.inf
+    for (how, threads), (_, times) in theirs.items():
+        best = min(best, statistics.median(times))
+        show(torch=torch.__version__, how=how, threads=threads, step_seconds=statistics.median(times),
+             least=min(times), most=max(times))
+    show(fovea=args.fovea, threads=args.threads, step_seconds=own, least=min(ours), most=max(ours))
+    show(vs_torch=best / own)
+
+
+def main():
+    keep_memory()
+    args = arguments()
+    if "FOVEA_DATA" not in os.environ:
+        sys.exit("FOVEA_DATA is not set: the folder that holds tinyshakespeare")
+    work = {"curve": curve, "speed": speed}[args.what]
+    if args.keep:
+        os.makedirs(args.keep, exist_ok=True)
+        work(args, args.keep)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            work(args, folder)
+
+
+main()
