@@ -18,7 +18,9 @@ typedef struct work {
     fv_tokenizer *tok;
     fv_encoder *enc;
     const char *task;
-    int32_t mask; /* the token that is to be filled in; -1: none */
+    int32_t mask;           /* the token that is to be filled in; -1: none */
+    fv_embedding_rule rule; /* embed: how a text becomes one vector */
+    bool cut;               /* a text was too long */
 } work;
 
 /* One text as a pass reads it. */
@@ -32,13 +34,21 @@ static bool encode(work *w, fv_string text, tokens *out)
     fv_encoding e = {.struct_size = sizeof e};
     const fv_status status = fv_encode(w->enc, text.text, text.bytes, FV_ENCODE_SPECIALS, &e);
     if (status != FV_OK) return cli_library_error("run", w->ctx, status) == CLI_DONE;
-    if (e.count < 1 || e.count > MOST_TOKENS) {
+    size_t marks = 0, count = e.count; /* marks: special tokens at the end */
+    while (marks < count && e.specials[count - 1 - marks])
+        marks++;
+    const size_t most = (size_t)w->rule.most_tokens;
+    if (most > 0 && count > most && marks < most) {
+        count = most;
+        w->cut = true;
+    }
+    if (count < 1 || count > MOST_TOKENS) {
         cli_error("run: a text of %zu tokens", e.count);
         return false;
     }
-    out->count = (int64_t)e.count;
-    for (size_t i = 0; i < e.count; i++)
-        out->ids[i] = e.ids[i];
+    out->count = (int64_t)count;
+    for (size_t i = 0; i < count; i++)
+        out->ids[i] = e.ids[i < count - marks ? i : e.count - count + i];
     return true;
 }
 
@@ -103,34 +113,71 @@ static fv_status fill(work *w, const tokens *x, fv_tensor *states)
 
 /* ---- classes and embeddings ---------------------------------------------------------- */
 
-/* `count` numbers of a text, with the largest one's place where they are classes. */
-static fv_status print_numbers(work *w, const char *text, fv_tensor *t, const char *name)
+static void json_numbers(cli_json *j, const char *name, const float *x, int64_t count)
 {
-    const int64_t count = fv_tensor_count(t);
-    float *x = malloc((size_t)count * sizeof *x);
-    if (!x) return FV_ERR_MEMORY;
-    const fv_status status = fv_tensor_read(w->ctx, t, x, (size_t)count * sizeof *x);
-    int64_t best = 0;
-    for (int64_t i = 1; i < count && status == FV_OK; i++)
-        if (x[i] > x[best]) best = i;
-    const bool classes = strcmp(name, "classes") == 0;
-    if (status == FV_OK && cli_flag(w->call, "json")) {
-        cli_json j = {.to = stdout};
-        cli_json_open(&j, NULL, '{');
-        cli_json_text(&j, "text", text);
-        if (classes) cli_json_int(&j, "class", best);
-        cli_json_open(&j, name, '[');
-        for (int64_t i = 0; i < count; i++)
-            cli_json_exact(&j, NULL, (double)x[i]);
-        cli_json_close(&j, ']');
-        cli_json_close(&j, '}');
-    } else if (status == FV_OK && classes) {
-        printf("%lld\t%.4f\t%s\n", (long long)best, (double)x[best], text);
-    } else if (status == FV_OK) {
+    cli_json_open(j, name, '[');
+    for (int64_t i = 0; i < count; i++)
+        cli_json_exact(j, NULL, (double)x[i]);
+    cli_json_close(j, ']');
+}
+
+static void print_embedding(const work *w, const char *text, const float *x, int64_t count)
+{
+    if (!cli_flag(w->call, "json")) {
         for (int64_t i = 0; i < count; i++)
             printf("%.9g%c", (double)x[i], i + 1 < count ? ' ' : '\n');
+        return;
     }
-    free(x);
+    cli_json j = {.to = stdout};
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "text", text);
+    json_numbers(&j, "embedding", x, count);
+    cli_json_close(&j, '}');
+}
+
+/* The likeliest class, by its name where the folder has names. */
+static void print_class(const work *w, const char *text, const float *x, int64_t count)
+{
+    const char *const *names = fv_transformer_settings(w->t)->label_names;
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (x[i] > x[best]) best = i;
+    if (!cli_flag(w->call, "json")) {
+        if (names)
+            cli_safe_text(stdout, names[best]);
+        else
+            printf("%lld", (long long)best);
+        printf("\t%.4f\t%s\n", (double)x[best], text);
+        return;
+    }
+    cli_json j = {.to = stdout};
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "text", text);
+    cli_json_int(&j, "class", best);
+    if (names) cli_json_text(&j, "label", names[best]);
+    json_numbers(&j, "classes", x, count);
+    cli_json_close(&j, '}');
+}
+
+typedef void print_fn(const work *w, const char *text, const float *x, int64_t count);
+
+/* A row of numbers for a text; for classes of tokens, a row for each token that is not special. */
+static fv_status print_rows(work *w, const char *text, const tokens *x, fv_tensor *t,
+                            print_fn *print)
+{
+    const int64_t width = fv_tensor_shape(t)[fv_tensor_rank(t) - 1];
+    const int64_t count = fv_tensor_count(t), rows = count / width;
+    float *values = malloc((size_t)count * sizeof *values);
+    if (!values) return FV_ERR_MEMORY;
+    const fv_status status = fv_tensor_read(w->ctx, t, values, (size_t)count * sizeof *values);
+    for (int64_t i = 0; i < rows && status == FV_OK; i++) {
+        const int32_t id = (int32_t)x->ids[i];
+        if (rows == 1)
+            print(w, text, values, width);
+        else if (!fv_tokenizer_is_special(w->tok, id))
+            print(w, fv_tokenizer_token(w->tok, id).text, values + i * width, width);
+    }
+    free(values);
     return status;
 }
 
@@ -144,12 +191,9 @@ static fv_status run_task(work *w, const char *text, const tokens *x)
     if (strcmp(w->task, "fill") == 0) return fill(w, x, states);
     if (strcmp(w->task, "classify") == 0) {
         fv_tensor *logits = fv_transformer_labels(ctx, w->t, &rows, states, NULL);
-        return print_numbers(w, text, fv_softmax(ctx, logits, -1), "classes");
+        return print_rows(w, text, x, fv_softmax(ctx, logits, -1), print_class);
     }
-    const bool first = strcmp(cli_text(w->call, "pooling"), "first") == 0;
-    fv_tensor *pooled =
-        fv_transformer_pool(ctx, &rows, states, first ? FV_POOLING_FIRST : FV_POOLING_MEAN);
-    return print_numbers(w, text, pooled, "embedding");
+    return print_rows(w, text, x, fv_embed(ctx, &rows, states, &w->rule), print_embedding);
 }
 
 static int run_texts(void *user, int64_t count, const fv_string *texts)
@@ -197,15 +241,39 @@ static fv_status prepare(work *w, fv_model *model)
     return FV_OK;
 }
 
+/* The folder's rule, and on top what the command line says. */
+static fv_status read_rule(work *w)
+{
+    const int64_t positions = fv_transformer_settings(w->t)->most_positions;
+    const fv_status status = fv_embedding_rule_load(w->ctx, w->call->words[0], &w->rule);
+    if (status != FV_OK) return status;
+    if (positions > 0 && (w->rule.most_tokens == 0 || w->rule.most_tokens > positions))
+        w->rule.most_tokens = positions;
+    if (cli_given(w->call, "pooling"))
+        w->rule.pooling =
+            strcmp(cli_text(w->call, "pooling"), "first") == 0 ? FV_POOLING_FIRST : FV_POOLING_MEAN;
+    if (cli_flag(w->call, "normalize")) w->rule.normalize = true;
+    return FV_OK;
+}
+
+static int run_all(work *w)
+{
+    w->task = choose_task(w);
+    if (!w->task) return CLI_USAGE;
+    const fv_status status = strcmp(w->task, "embed") == 0 ? read_rule(w) : FV_OK;
+    if (status != FV_OK) return cli_library_error("run", w->ctx, status);
+    const int code = cli_run_texts(w->call, w->ctx, cli_int(w->call, "batch"), run_texts, w);
+    if (w->cut)
+        cli_note("run: texts of more than %lld tokens were cut off",
+                 (long long)w->rule.most_tokens);
+    return code;
+}
+
 int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model *model)
 {
     work w = {.call = call, .ctx = ctx};
-    int code = CLI_USAGE;
     const fv_status status = prepare(&w, model);
-    if (status != FV_OK)
-        code = cli_library_error("run", ctx, status);
-    else if ((w.task = choose_task(&w)))
-        code = cli_run_texts(call, ctx, cli_int(call, "batch"), run_texts, &w);
+    const int code = status == FV_OK ? run_all(&w) : cli_library_error("run", ctx, status);
     fv_encoder_destroy(&w.enc);
     fv_tokenizer_destroy(&w.tok);
     return code;

@@ -254,7 +254,9 @@ static void classes_are_learnt(void)
     fv_model *model = NULL;
     size_t bytes = 0;
     CHECK_OK(ctx, fv_model_open(ctx, folder_path("classes"), &model));
-    CHECK_EQ(fv_transformer_settings(fv_model_transformer(model))->labels, 4);
+    const fv_transformer_config *c = fv_transformer_settings(fv_model_transformer(model));
+    CHECK_EQ(c->labels, 4);
+    CHECK(c->label_names && strcmp(c->label_names[3], "class 3") == 0);
     fv_model_close(&model);
     char *config = file_read(folder_path("classes/config.json"), &bytes);
     CHECK(config && strstr(config, "\"id2label\":{\"0\":\"class 0\",\"1\":\"class 1\""));

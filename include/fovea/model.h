@@ -85,9 +85,41 @@ typedef struct fv_generation {
     double length_penalty, temperature, top_p, repetition_penalty;
     bool early_stopping;
     int64_t forced_start, forced_end; /* first token after the start, last token; -1: none */
+    int64_t banned[FV_MAX_BANNED];    /* "bad_words_ids", which must be single tokens */
+    int banned_count;
+    bool renormalize; /* "renormalize_logits" */
 } fv_generation;
 
 FV_API const fv_generation *fv_model_generation(const fv_model *model);
+
+/* ---- sentence embeddings -------------------------------------------------------------- */
+
+/*
+ * How an encoder's folder makes one vector of a text:
+ *
+ *     fv_embedding_rule rule;
+ *     s = fv_embedding_rule_load(ctx, "all-MiniLM-L6-v2", &rule);
+ *     ... tokens of the text, rule.most_tokens at most, through fv_transformer_encode ...
+ *     fv_tensor *vectors = fv_embed(ctx, &rows, states, &rule);
+ */
+typedef struct fv_embedding_rule {
+    fv_pooling pooling;
+    bool normalize;      /* to length 1 */
+    int64_t most_tokens; /* what lies beyond is cut off, special tokens stay; 0: not said */
+} fv_embedding_rule;
+
+/*
+ * From the files of sentence-transformers: modules.json (an encoder, pooling, and perhaps a
+ * normalizer), 1_Pooling/config.json, and the length from sentence_bert_config.json or
+ * tokenizer_config.json. A folder without modules.json: the mean, as it is. Fails: IO, FORMAT,
+ * LIMIT, MEMORY, UNSUPPORTED (another module, several poolings or another than mean and cls, a
+ * prompt before every text, lower-casing beside the tokenizer's; the message names it).
+ */
+FV_API FV_MUST_USE fv_status fv_embedding_rule_load(fv_ctx *ctx, const char *folder,
+                                                    fv_embedding_rule *out);
+/* [documents, width] from an encoder's last states; `rows` as given to the pass. */
+FV_API fv_tensor *fv_embed(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states,
+                           const fv_embedding_rule *rule);
 
 #ifdef __cplusplus
 }

@@ -119,8 +119,9 @@ typedef struct fv_transformer_config {
     double label_dropout;     /* before the classes */
     double start_deviation;   /* of weights at first; 0: Xavier's */
     double smoothing;         /* of the losses, in training */
-    /* Names of the classes for config.json, `labels` of them; must outlive the model. NULL: none,
-     * which is what a folder that is opened has. */
+    /* Names of the classes ("id2label" of config.json), `labels` of them; must outlive the model.
+     * NULL: none. Those of an opened folder belong to its fv_model; a config.json that is loaded
+     * alone leaves them out. */
     const char *const *label_names;
 } fv_transformer_config;
 

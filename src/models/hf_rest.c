@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/hf_fields.h"
+#include "models/hf_labels.h"
 
 /* ---- helpers ------------------------------------------------------------------------ */
 
@@ -116,10 +117,9 @@ static void write_labels(fv_json_writer *w, const fv_transformer_config *c)
         fv_json_key(w, back ? "label2id" : "id2label");
         fv_json_open(w, '{');
         for (int64_t i = 0; i < c->labels; i++) {
-            char number[32], plain[32];
+            char number[32], plain[FV_LABEL_BYTES];
             snprintf(number, sizeof number, "%lld", (long long)i);
-            snprintf(plain, sizeof plain, "LABEL_%lld", (long long)i);
-            const char *name = c->label_names ? c->label_names[i] : plain;
+            const char *name = c->label_names ? c->label_names[i] : fv_hf_label_plain(i, plain);
             fv_json_key(w, back ? name : number);
             if (back)
                 fv_json_int(w, i);

@@ -8,6 +8,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "models/hf_generation.h"
+#include "models/hf_labels.h"
 #include "models/hf_weights.h"
 #include "models/translate.h"
 
@@ -19,6 +20,7 @@ struct fv_model {
     fv_transformer *transformer;
     fv_translator *translator;
     fv_safetensors *file; /* while parameters lie in it */
+    fv_arena names;       /* of classes */
     fv_generation generation;
 };
 
@@ -54,6 +56,8 @@ static fv_status open_transformer(fv_model *m, const char *folder, const char *c
     FV_FORWARD(fv_hf_generation_load(ctx, folder, &cfg, &m->generation));
     FV_FORWARD(open_weights(ctx, folder, map, &m->file));
     FV_FORWARD(fv_hf_fit(ctx, m->file, &cfg));
+    if (cfg.labels > 0)
+        FV_FORWARD(fv_hf_labels_load(ctx, config, cfg.labels, &m->names, &cfg.label_names));
     FV_FORWARD(fv_params_create(ctx, &m->params));
     FV_FORWARD(fv_hf_load(m->file, &cfg, map, m->params));
     FV_FORWARD(fv_transformer_create(m->params, &cfg, &m->transformer));
@@ -83,6 +87,7 @@ static fv_status open_model(fv_ctx *ctx, const char *folder, bool map, fv_model 
     fv_model *m = fv_mem_zalloc(&ctx->mem, sizeof *m);
     FV_RETURN_IF(!m, ctx, FV_ERR_MEMORY, "no memory for a model");
     m->ctx = ctx;
+    fv_arena_init(&m->names, &ctx->mem);
     const fv_status status = open_any(m, folder, map);
     if (status == FV_OK)
         *out = m;
@@ -109,6 +114,7 @@ void fv_model_close(fv_model **model)
     fv_params_destroy(&m->params);
     fv_translator_destroy(&m->translator);
     fv_safetensors_close(&m->file);
+    fv_arena_free(&m->names);
     fv_mem_free(&m->ctx->mem, m, sizeof *m);
     *model = NULL;
 }

@@ -6,6 +6,7 @@
 #include "fovea/generate.h"
 #include "fovea/model.h"
 #include "fovea/text_train.h"
+#include "support/encoders.h"
 #include "support/files.h"
 #include "support/test.h"
 
@@ -183,8 +184,26 @@ static bool classes(fv_ctx *ctx, const void *unused)
     return encoder_run(ctx, "classify");
 }
 
+/* A folder with names of classes and the files of sentence-transformers. */
+static bool sentences(fv_ctx *ctx, const void *unused)
+{
+    static const char *const names[] = {"one", "two"};
+    (void)unused;
+    fv_model *model = NULL;
+    fv_embedding_rule rule;
+    if (access(folder_path("encoder"), F_OK) != 0) {
+        encoder_folder_write(folder_sub("encoder"), 2, names);
+        sentence_files_write(folder_path("encoder"), "{\"pooling_mode\": \"cls\"}", "{}");
+    }
+    fv_status status = fv_model_open(ctx, folder_path("encoder"), &model);
+    if (status == FV_OK) status = fv_embedding_rule_load(ctx, folder_path("encoder"), &rule);
+    fv_model_close(&model);
+    return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
+}
+
 const oom_file_scenario oom_model_scenarios[] = {
     {"transformer", both_sides}, {"model folder", folder},       {"prompts", goes_on},
-    {"answers", answers},        {"hidden words", hidden_words}, {"classes", classes}};
+    {"answers", answers},        {"hidden words", hidden_words}, {"classes", classes},
+    {"sentences", sentences}};
 const int oom_model_scenario_count =
     (int)(sizeof oom_model_scenarios / sizeof *oom_model_scenarios);

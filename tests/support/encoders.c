@@ -1,0 +1,83 @@
+#include "support/encoders.h"
+
+#include <sys/stat.h>
+
+#include "fovea/tokenizer.h"
+#include "fovea/train.h"
+#include "support/files.h"
+#include "support/test.h"
+
+static const char *in_folder(const char *folder, const char *name)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static size_t write_letters(fv_ctx *ctx, const char *folder)
+{
+    static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]"};
+    fv_token_learner_config cfg;
+    fv_token_learner *learner = NULL;
+    fv_tokenizer *tok = NULL;
+    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_CHARS);
+    for (int i = 0; i < FV_LEARN_SPECIALS; i++)
+        cfg.specials[i] = i < 4 ? specials[i] : NULL;
+    cfg.begin = "[CLS]";
+    cfg.end = "[SEP]";
+    CHECK_OK(ctx, fv_token_learner_create(ctx, &cfg, &learner));
+    CHECK_OK(ctx, fv_token_learner_add(learner, "abcdefghijklmnopqrstuvwxyz ", 27));
+    CHECK_OK(ctx, fv_token_learner_finish(learner, &tok));
+    CHECK_OK(ctx, fv_tokenizer_save(ctx, tok, in_folder(folder, "tokenizer.json")));
+    const size_t size = fv_tokenizer_size(tok);
+    fv_token_learner_destroy(&learner);
+    fv_tokenizer_destroy(&tok);
+    return size;
+}
+
+void encoder_folder_write(const char *folder, int64_t labels, const char *const *names)
+{
+    fv_ctx *ctx = NULL;
+    fv_params *params = NULL;
+    fv_transformer *t = NULL;
+    fv_transformer_config cfg;
+    CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
+    fv_transformer_config_init(&cfg, sizeof cfg, FV_FAMILY_BERT);
+    cfg.vocabulary = (int64_t)write_letters(ctx, folder);
+    cfg.width = ENCODER_WIDTH;
+    cfg.heads = 2;
+    cfg.hidden = 24;
+    cfg.encoder_layers = 1;
+    cfg.most_positions = ENCODER_POSITIONS;
+    cfg.start_deviation = 0.5;
+    cfg.words = cfg.logits_bias = cfg.next_sentence = false;
+    cfg.pooler = labels > 0;
+    cfg.labels = labels;
+    cfg.label_names = names;
+    CHECK_OK(ctx, fv_params_create(ctx, &params));
+    CHECK_OK(ctx, fv_transformer_create(params, &cfg, &t));
+    CHECK_OK(ctx, fv_transformer_save_settings(t, folder));
+    CHECK_OK(ctx, fv_params_save(params, in_folder(folder, "model.safetensors")));
+    fv_transformer_destroy(&t);
+    fv_params_destroy(&params);
+    fv_ctx_destroy(&ctx);
+}
+
+static void write_text(const char *folder, const char *name, const char *text)
+{
+    file_write(in_folder(folder, name), text, strlen(text));
+}
+
+void sentence_files_write(const char *folder, const char *pooling, const char *lengths)
+{
+    mkdir(in_folder(folder, "1_Pooling"), 0700);
+    write_text(folder, "modules.json",
+               "[{\"idx\": 0, \"name\": \"0\", \"path\": \"\", "
+               "\"type\": \"sentence_transformers.models.Transformer\"},\n"
+               " {\"idx\": 1, \"name\": \"1\", \"path\": \"1_Pooling\", "
+               "\"type\": \"sentence_transformers.models.Pooling\"},\n"
+               " {\"idx\": 2, \"name\": \"2\", \"path\": \"2_Normalize\", "
+               "\"type\": \"sentence_transformers.models.Normalize\"}]\n");
+    write_text(folder, "1_Pooling/config.json", pooling);
+    write_text(folder, "sentence_bert_config.json", lengths);
+}
