@@ -148,8 +148,11 @@ static fv_tensor *scores_of(const beam_search *b, fv_tensor *logits)
     const size_t bytes = (size_t)(b->rows * vocabulary) * sizeof *b->scores;
     if (fv_tensor_read(s->ctx, fv_cast(s->ctx, p, FV_F32), b->scores, bytes) != FV_OK)
         return s->ctx->invalid;
-    for (int64_t r = 0; r < b->rows; r++)
-        fv_search_change(s, (fv_search_row){b->source[r], b->last[r]}, b->scores + r * vocabulary);
+    for (int64_t r = 0; r < b->rows; r++) {
+        float *row = b->scores + r * vocabulary;
+        fv_search_change(s, (fv_search_row){b->source[r], b->last[r]}, row);
+        if (s->cfg->renormalize) fv_search_renormalize(s, row);
+    }
     return fv_from_host(s->ctx, FV_F32, 2, shape, b->scores);
 }
 

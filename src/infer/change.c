@@ -15,7 +15,7 @@ bool fv_search_changes(const fv_search *s)
 {
     const fv_decode_config *c = s->cfg;
     return c->repetition_penalty != 1 || c->least_tokens > 0 || c->forced_first >= 0 ||
-           c->forced_last >= 0;
+           c->forced_last >= 0 || c->banned_count > 0 || c->renormalize;
 }
 
 static void force(int64_t token, int64_t vocabulary, float *scores)
@@ -65,6 +65,8 @@ void fv_search_change(const fv_search *s, fv_search_row row, float *scores)
     const fv_decode_config *c = s->cfg;
     const int64_t depth = row.last ? row.last->depth : 0, vocabulary = s->stepper->vocabulary;
     if (c->repetition_penalty != 1) punish_repetitions(s, row, scores);
+    for (int i = 0; i < c->banned_count; i++)
+        scores[c->banned[i]] = -INFINITY;
     if (depth < c->least_tokens) {
         if (s->stepper->end >= 0) scores[s->stepper->end] = -INFINITY;
         for (int i = 0; i < c->more_end_count; i++)
@@ -73,4 +75,17 @@ void fv_search_change(const fv_search *s, fv_search_row row, float *scores)
     if (depth == 0 && c->forced_first >= 0) force(c->forced_first, vocabulary, scores);
     if (depth + 1 == s->most_tokens[row.source] && c->forced_last >= 0)
         force(c->forced_last, vocabulary, scores);
+}
+
+void fv_search_renormalize(const fv_search *s, float *scores)
+{
+    const int64_t vocabulary = s->stepper->vocabulary;
+    double most = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < vocabulary; i++)
+        if ((double)scores[i] > most) most = (double)scores[i];
+    if (!isfinite(most)) return;
+    for (int64_t i = 0; i < vocabulary; i++)
+        sum += exp((double)scores[i] - most);
+    for (int64_t i = 0; i < vocabulary; i++)
+        scores[i] = (float)((double)scores[i] - most - log(sum));
 }

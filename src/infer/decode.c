@@ -41,6 +41,10 @@ static fv_status check(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
     FV_RETURN_IF(cfg->forced_first >= stepper->vocabulary ||
                      cfg->forced_last >= stepper->vocabulary,
                  ctx, FV_ERR_ARGUMENT, "decode: a forced token is not in the vocabulary");
+    for (int i = 0; i < cfg->banned_count; i++)
+        FV_RETURN_IF(cfg->banned[i] < 0 || cfg->banned[i] >= stepper->vocabulary, ctx,
+                     FV_ERR_ARGUMENT, "decode: banned token %lld is not in the vocabulary",
+                     (long long)cfg->banned[i]);
     for (int i = 0; i < cfg->more_end_count; i++)
         FV_RETURN_IF(cfg->more_ends[i] < 0 || cfg->more_ends[i] >= stepper->vocabulary, ctx,
                      FV_ERR_ARGUMENT, "decode: end token %lld is not in the vocabulary",

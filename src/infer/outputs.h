@@ -65,9 +65,11 @@ typedef struct fv_search_row {
 
 /* Whether the settings change scores before a token is chosen from them. */
 bool fv_search_changes(const fv_search *s);
-/* Changes the scores of one row on the host: repetitions, ends that come too early, forced
- * tokens. */
+/* Changes the scores of one row on the host: repetitions, banned tokens, ends that come too early,
+ * forced tokens. */
 void fv_search_change(const fv_search *s, fv_search_row row, float *scores);
+/* Log-probabilities of one row, so that what is left of them has sum 1. */
+void fv_search_renormalize(const fv_search *s, float *scores);
 
 /* Tokens of every row to the model, logits and weights back; opens a scope that the caller ends. */
 fv_tensor *fv_search_step(const fv_search *s, int64_t rows, const int64_t *tokens,

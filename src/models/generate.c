@@ -22,6 +22,9 @@ static void take_wishes(fv_generate_config *cfg, const fv_generation *w)
     d->repetition_penalty = w->repetition_penalty;
     d->forced_first = w->forced_start;
     d->forced_last = w->forced_end;
+    d->banned = w->banned;
+    d->banned_count = w->banned_count;
+    d->renormalize = w->renormalize;
     d->more_ends = w->ends;
     d->more_end_count = w->end_count;
     cfg->most_tokens = w->max_new_tokens;

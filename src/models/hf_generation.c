@@ -64,6 +64,26 @@ static fv_status read_ends(const fv_doc *doc, fv_generation *g)
     return FV_OK;
 }
 
+/* [[7], [9]]: words that must not come, here of one token each. */
+static fv_status read_banned(const fv_doc *doc, fv_generation *g)
+{
+    const fv_value *list = given(doc, "bad_words_ids");
+    if (!list) return FV_OK;
+    FV_FORWARD(fv_doc_kind(doc, list, FV_KIND_ARRAY));
+    if (list->count > FV_MAX_BANNED)
+        return fv_doc_fail(doc, list, FV_ERR_FORMAT, "more than %d bad words", (int)FV_MAX_BANNED);
+    for (uint32_t i = 0; i < list->count; i++) {
+        const fv_value *word = &list->as.items[i];
+        FV_FORWARD(fv_doc_kind(doc, word, FV_KIND_ARRAY));
+        if (word->count != 1)
+            return fv_doc_fail(doc, word, FV_ERR_FORMAT,
+                               "a bad word of %u tokens; one is what is known here", word->count);
+        FV_FORWARD(fv_doc_int(doc, &word->as.items[0], 0, INT32_MAX, &g->banned[i]));
+    }
+    g->banned_count = (int)list->count;
+    return FV_OK;
+}
+
 /* true, false, or "never", which is false with a wish to be sure. */
 static fv_status read_stopping(const fv_doc *doc, bool *out)
 {
@@ -90,6 +110,8 @@ static fv_status read_generation(const fv_doc *doc, fv_generation *g)
     FV_FORWARD(read_real(doc, "top_p", &g->top_p));
     FV_FORWARD(read_real(doc, "repetition_penalty", &g->repetition_penalty));
     FV_FORWARD(read_stopping(doc, &g->early_stopping));
+    FV_FORWARD(read_banned(doc, g));
+    FV_FORWARD(read_bool(doc, "renormalize_logits", &g->renormalize));
     FV_FORWARD(read_int(doc, "forced_bos_token_id", &g->forced_start));
     return read_int(doc, "forced_eos_token_id", &g->forced_end);
 }
@@ -100,13 +122,11 @@ fv_status fv_hf_generation_load(fv_ctx *ctx, const char *folder, const fv_transf
     char path[FV_PATH_BYTES];
     fv_generation g = fv_hf_generation_of(cfg);
     FV_FORWARD(fv_path_join(ctx, path, folder, FILE_NAME));
-    fv_status status = FV_OK;
-    if (fv_file_exists(ctx, path)) {
-        fv_doc *doc = NULL;
-        FV_FORWARD(fv_json_load(ctx, path, &doc));
-        status = read_generation(doc, &g);
-        fv_doc_free(&doc);
-    }
+    if (!fv_file_exists(ctx, path)) FV_FORWARD(fv_path_join(ctx, path, folder, "config.json"));
+    fv_doc *doc = NULL;
+    FV_FORWARD(fv_json_load(ctx, path, &doc));
+    const fv_status status = read_generation(doc, &g);
+    fv_doc_free(&doc);
     if (status == FV_OK) *out = g;
     return status;
 }
@@ -133,6 +153,19 @@ static void write_real(fv_json_writer *w, const char *key, double value)
 {
     fv_json_key(w, key);
     fv_json_real(w, value);
+}
+
+static void write_banned(fv_json_writer *w, const fv_generation *g)
+{
+    if (g->banned_count == 0) return;
+    fv_json_key(w, "bad_words_ids");
+    fv_json_open(w, '[');
+    for (int i = 0; i < g->banned_count; i++) {
+        fv_json_open(w, '[');
+        fv_json_int(w, g->banned[i]);
+        fv_json_close(w, ']');
+    }
+    fv_json_close(w, ']');
 }
 
 static void write_ends(fv_json_writer *w, const fv_generation *g)
@@ -169,6 +202,9 @@ fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder, const fv_genera
     write_real(&w, "repetition_penalty", g->repetition_penalty);
     fv_json_key(&w, "early_stopping");
     fv_json_bool(&w, g->early_stopping);
+    write_banned(&w, g);
+    fv_json_key(&w, "renormalize_logits");
+    fv_json_bool(&w, g->renormalize);
     write_token(&w, "forced_bos_token_id", g->forced_start);
     write_token(&w, "forced_eos_token_id", g->forced_end);
     fv_json_close(&w, '}');
