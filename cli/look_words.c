@@ -93,29 +93,23 @@ static fv_status answer(look_work *w, fv_transformer *t, const fv_tokenizer *tok
     return status;
 }
 
-/* A tokenizer of the model's folder: of one side, or of the whole. */
-static fv_status load_words(look_work *w, const char *name, fv_tokenizer **out)
-{
-    char path[4096];
-    cli_format(path, sizeof path, "%s%s%s", w->call->words[0], *name ? "/" : "", name);
-    return fv_tokenizer_load(w->ctx, path, out);
-}
-
 fv_status look_read_texts(look_work *w, fv_model *model)
 {
     fv_transformer *t = fv_model_transformer(model);
     const fv_transformer_config *c = fv_transformer_settings(t);
     const bool pair = fv_model_translator(model) != NULL;
+    const char *folder = w->call->words[0];
     fv_tokenizer *source = NULL, *target = NULL;
-    fv_status status = load_words(w, pair ? "source_tokenizer.json" : "", &source);
-    if (status == FV_OK && pair) status = load_words(w, "target_tokenizer.json", &target);
+    fv_status status = fv_tokenizer_load(w->ctx, folder, &source);
     if (status == FV_OK) /* translators read their sources bare */
         status = encode(w->ctx, source, w->call->words[1], pair ? 0 : FV_ENCODE_SPECIALS, -1,
                         &w->source);
     if (status == FV_OK && c->encoder_layers && c->decoder_layers) {
-        const fv_tokenizer *tok = target ? target : source;
         const char *text = cli_text(w->call, "target");
-        status = text ? encode(w->ctx, tok, text, 0, c->start, &w->target) : answer(w, t, tok);
+        status = fv_tokenizer_load_target(w->ctx, folder, &target);
+        if (status == FV_OK)
+            status =
+                text ? encode(w->ctx, target, text, 0, c->start, &w->target) : answer(w, t, target);
     }
     fv_tokenizer_destroy(&source);
     fv_tokenizer_destroy(&target);

@@ -13,6 +13,9 @@ static const cli_option options[] = {
      .type = CLI_FLAG,
      .help = "read {\"text\": ..., \"pair\": ...} lines, print ids and character offsets"},
     {.name = "ids", .type = CLI_FLAG, .help = "print ids instead of tokens"},
+    {.name = "target",
+     .type = CLI_FLAG,
+     .help = "the tokenizer of the language that the folder's model writes, where it has two"},
     {.name = "decode", .type = CLI_FLAG, .help = "read lines of ids, print their text"},
     {.name = "no-specials",
      .type = CLI_FLAG,
@@ -224,7 +227,9 @@ static int all_files(session *s, int first, fv_token_learner *learner)
 
 static int encode_all(session *s)
 {
-    fv_status status = fv_tokenizer_load(s->ctx, s->call->words[0], &s->tok);
+    const char *path = s->call->words[0];
+    fv_status status = cli_flag(s->call, "target") ? fv_tokenizer_load_target(s->ctx, path, &s->tok)
+                                                   : fv_tokenizer_load(s->ctx, path, &s->tok);
     if (status == FV_OK) status = fv_encoder_create(s->ctx, s->tok, &s->enc);
     return status == FV_OK ? all_files(s, 1, NULL) : library_error(s, status);
 }
@@ -297,9 +302,9 @@ const cli_verb verb_tokenize = {
     .about = "turn text into tokens and back, or learn a tokenizer",
     .notes =
         "MODEL is a tokenizer.json, a SentencePiece .model or a folder that holds one of them,\n"
-        "or a folder with vocab.json and merges.txt, or with vocab.txt. Text comes from the\n"
-        "files after it, or from standard input, one text a line. With --learn every word is\n"
-        "a file to learn from.",
+        "or a folder with source.spm, target.spm and vocab.json (Marian), with vocab.json and\n"
+        "merges.txt, or with vocab.txt. Text comes from the files after it, or from standard\n"
+        "input, one text a line. With --learn every word is a file to learn from.",
     .words = {.metavar = "MODEL",
               .type = CLI_PATH,
               .least = 1,

@@ -3,7 +3,7 @@
 #   Otherwise, with tests: replay_<name> runs the seeds once.
 option(FV_FUZZ "Build the libFuzzer targets (clang)" OFF)
 
-set(FV_FUZZ_TARGETS json toml safetensors npy tokenizer sentencepiece text config)
+set(FV_FUZZ_TARGETS json toml safetensors npy tokenizer sentencepiece text config folder)
 set(FV_FUZZ_SHARED fuzz/fuzz.c fuzz/tokens.c tests/support/files.c tests/support/tree.c)
 
 function(fovea_fuzz_target name)

@@ -6,6 +6,7 @@
 #define FV_FUZZ_H
 
 #include "base/ctx.h"
+#include "fovea/tokenizer.h"
 #include "support/files.h"
 
 /* More than this for an input of some kilobytes is a finding. */
@@ -22,5 +23,7 @@ void fuzz_check(fv_ctx *ctx);
 /* Reads a tokenizer of any kind; what is accepted must encode texts with ids and offsets in range,
  * and decode what it encoded. */
 void fuzz_tokens(const uint8_t *data, size_t bytes);
+/* The same demands of a tokenizer that was read already; it is destroyed. */
+void fuzz_tokenizer(fv_ctx *ctx, fv_tokenizer *tok);
 
 #endif

@@ -18,7 +18,7 @@ static void use(fv_ctx *ctx, const fv_tokenizer *tok, fv_encoder *enc)
 {
     static const char *const texts[] = {
         "", "the cat's 3.14 \xE6\x9D\xB1\xE4\xBA\xAC  e\xCC\x81 <s>a</s>",
-        "  a\tb\n\xC3\x89 \xEF\xAC\x81\xF0\x9F\x99\x82"};
+        "  a\tb\n\xC3\x89 \xEF\xAC\x81\xF0\x9F\x99\x82", ">>fra<< the</s>>>x<<"};
     fv_text out = {0};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         fv_encoding e = {.struct_size = sizeof e};
@@ -32,15 +32,19 @@ static void use(fv_ctx *ctx, const fv_tokenizer *tok, fv_encoder *enc)
     fv_text_free(ctx, &out);
 }
 
+void fuzz_tokenizer(fv_ctx *ctx, fv_tokenizer *tok)
+{
+    fv_encoder *enc = NULL;
+    if (fv_encoder_create(ctx, tok, &enc) == FV_OK) use(ctx, tok, enc);
+    fv_encoder_destroy(&enc);
+    fv_tokenizer_destroy(&tok);
+}
+
 void fuzz_tokens(const uint8_t *data, size_t bytes)
 {
     fv_ctx *ctx = fuzz_context(data, bytes);
     fv_tokenizer *tok = NULL;
-    fv_encoder *enc = NULL;
-    if (fv_tokenizer_parse(ctx, "input", (const char *)data, bytes, &tok) == FV_OK) {
-        if (fv_encoder_create(ctx, tok, &enc) == FV_OK) use(ctx, tok, enc);
-        fv_encoder_destroy(&enc);
-        fv_tokenizer_destroy(&tok);
-    }
+    if (fv_tokenizer_parse(ctx, "input", (const char *)data, bytes, &tok) == FV_OK)
+        fuzz_tokenizer(ctx, tok);
     fuzz_check(ctx);
 }

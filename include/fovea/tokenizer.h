@@ -45,6 +45,10 @@
  * members "sentencepiece", which Hugging Face's library passes over and reads as its own conversion
  * would: close to the model, not equal.
  *
+ * Marian's pairs of SentencePiece models with one vocab.json put "</s>" behind a text, and take
+ * ">>fra<<" at its beginning for a token. They do not normalize punctuation, nor does Hugging Face's
+ * tokenizer by itself.
+ *
  * A tokenizer does not change once made: any number of threads may encode with it, each through its
  * own encoder and context. It belongs to the context it was made in.
  */
@@ -65,13 +69,19 @@ typedef struct fv_token_learner fv_token_learner;
 
 /*
  * Reads a tokenizer.json or a SentencePiece model, whatever its name; or, from a folder, its
- * tokenizer.json, else its tokenizer.model or spiece.model, else its vocab.json and merges.txt
+ * tokenizer.json, else its source_tokenizer.json (of a translator that was trained here), else its
+ * tokenizer.model or spiece.model, else its source.spm and vocab.json (Marian: the ids of Hugging
+ * Face's MarianTokenizer), else its vocab.json and merges.txt
  * (byte-level BPE as in GPT-2, without special tokens: the files name none), else its vocab.txt
  * (WordPiece as in BERT, lower-cased unless "do_lower_case" of a tokenizer_config.json
  * beside it is false). Fails: IO, FORMAT, LIMIT (fv_limits: text_bytes,
  * string_bytes, vocabulary), UNSUPPORTED, MEMORY.
  */
 FV_API FV_MUST_USE fv_status fv_tokenizer_load(fv_ctx *ctx, const char *path, fv_tokenizer **out);
+/* The same of the language that a folder's model writes, where that is another tokenizer:
+ * target_tokenizer.json, or target.spm with target_vocab.json or vocab.json. */
+FV_API FV_MUST_USE fv_status fv_tokenizer_load_target(fv_ctx *ctx, const char *path,
+                                                      fv_tokenizer **out);
 /* The text of a tokenizer.json or the bytes of a SentencePiece model; `name` stands in messages. */
 FV_API FV_MUST_USE fv_status fv_tokenizer_parse(fv_ctx *ctx, const char *name, const char *text,
                                                 size_t bytes, fv_tokenizer **out);

@@ -1,15 +1,27 @@
 /* A folder, ready to generate: weights, tokenizer, cache. */
 #include "base/ctx.h"
+#include "io/file.h"
 #include "models/generate.h"
 
 struct fv_generator {
     fv_ctx *ctx;
     fv_model *model;
     fv_transformer *transformer;
-    fv_tokenizer *tok;
+    fv_tokenizer *tok;     /* of what is read */
+    fv_tokenizer *written; /* of what is written, where that has a vocabulary of its own */
     fv_encoder *enc;
     fv_cache *cache;
 };
+
+static fv_status load_words(fv_generator *g, const char *folder)
+{
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_tokenizer_load(g->ctx, folder, &g->tok));
+    FV_FORWARD(fv_path_join(g->ctx, path, folder, "target_vocab.json"));
+    if (fv_file_exists(g->ctx, path))
+        FV_FORWARD(fv_tokenizer_load_target(g->ctx, folder, &g->written));
+    return fv_encoder_create(g->ctx, g->tok, &g->enc);
+}
 
 static fv_status prepare(fv_generator *g, const char *folder, fv_weight_form form)
 {
@@ -18,8 +30,7 @@ static fv_status prepare(fv_generator *g, const char *folder, fv_weight_form for
     FV_RETURN_IF(!g->transformer || fv_transformer_settings(g->transformer)->decoder_layers == 0,
                  ctx, FV_ERR_UNSUPPORTED, "%.200s: a %s model does not generate", folder,
                  fv_model_type(g->model));
-    FV_FORWARD(fv_tokenizer_load(ctx, folder, &g->tok));
-    FV_FORWARD(fv_encoder_create(ctx, g->tok, &g->enc));
+    FV_FORWARD(load_words(g, folder));
     FV_FORWARD(fv_cache_create(g->transformer, &g->cache));
     return fv_transformer_freeze(g->transformer, form);
 }
@@ -61,6 +72,7 @@ void fv_generator_close(fv_generator **gen)
     fv_cache_destroy(&g->cache);
     fv_encoder_destroy(&g->enc);
     fv_tokenizer_destroy(&g->tok);
+    fv_tokenizer_destroy(&g->written);
     fv_model_close(&g->model);
     fv_mem_free(&g->ctx->mem, g, sizeof *g);
     *gen = NULL;
@@ -110,8 +122,8 @@ fv_status fv_generate(fv_generator *g, int64_t count, const fv_string *texts,
         status = encode(g, texts[i], source, &arena, &tokens[i], &length[i]);
     const fv_sequences all = {.count = count, .tokens = tokens, .length = length};
     if (status == FV_OK)
-        status = fv_generate_tokens(g->cache, g->tok, source ? NULL : &all, source ? &all : NULL,
-                                    cfg, out);
+        status = fv_generate_tokens(g->cache, g->written ? g->written : g->tok,
+                                    source ? NULL : &all, source ? &all : NULL, cfg, out);
     fv_arena_free(&arena);
     return status;
 }

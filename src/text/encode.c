@@ -4,6 +4,7 @@
 #include "io/utf8.h"
 #include "text/encoder.h"
 #include "text/hash.h"
+#include "text/marian.h"
 
 /* ---- life ------------------------------------------------------------------------ */
 
@@ -118,6 +119,7 @@ static fv_status put_token(fv_encoder *enc, fv_token_list *l, int32_t id, fv_tok
 
 fv_status fv_encoder_put(fv_encoder *enc, int32_t id, size_t begin, size_t end)
 {
+    if (id >= enc->tok->model.known) id = enc->tok->model.unk;
     if (enc->part_count == enc->part_room) {
         fv_part *parts = fv_mem_grow(&enc->ctx->mem, enc->parts, &enc->part_room,
                                      enc->part_count + 1, sizeof *parts);
@@ -244,12 +246,29 @@ static fv_status encode_pieces(fv_encoder *enc, fv_token_list *list)
     return FV_OK;
 }
 
+/* A language's name at the beginning of a section is a token, known or not, and not normalized. */
+static fv_status encode_language(fv_encoder *enc, const char *text, size_t bytes, size_t base,
+                                 fv_token_list *list)
+{
+    const int32_t id = fv_tokenizer_id(enc->tok, text, bytes);
+    const fv_token_span span = {(uint32_t)base, (uint32_t)(base + bytes)};
+    return put_token(enc, list, id >= 0 ? id : enc->tok->model.unk, span, 0, FROM_TEXT);
+}
+
 /* Text without raw added tokens: the others are looked for once it is normalized. */
 static fv_status encode_section(fv_encoder *enc, const char *text, size_t bytes, size_t base,
                                 fv_token_list *list)
 {
     fv_work *w = &enc->work;
     fv_added_match m = {.token = NULL};
+    const size_t language =
+        fv_model_is_marian(&enc->tok->model) ? fv_marian_language(text, bytes) : 0;
+    if (language > 0) {
+        FV_FORWARD(encode_language(enc, text, language, base, list));
+        text += language;
+        base += language;
+        bytes -= language;
+    }
     if (bytes == 0) return FV_OK;
     FV_FORWARD(fv_work_begin(w, text, bytes, (uint32_t)base));
     FV_FORWARD(fv_work_normalize(w, enc->tok));

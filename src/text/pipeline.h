@@ -129,6 +129,7 @@ typedef struct fv_model {
     const uint32_t *ranks; /* BPE, by id: two symbols that spell a piece are joined by its rank */
     size_t longest;        /* bytes of the longest piece */
     bool has_user;         /* there are user-defined pieces */
+    int32_t known;         /* Marian: ids from here on are told as unknown; else INT32_MAX */
     bool marks_begin;      /* BPE: marks of blanks only begin pieces, so that no join crosses one */
 } fv_model;
 
@@ -222,6 +223,9 @@ bool fv_is_word_char(uint32_t code);
 
 /* Makes the trie of the added tokens. */
 fv_status fv_added_index(fv_tokenizer *tok);
+
+/* Whether a SentencePiece model's pieces are numbered by a vocab.json (marian.h). */
+static inline bool fv_model_is_marian(const fv_model *model) { return model->known < INT32_MAX; }
 
 /* The id of a token of the model's own, or -1. */
 int32_t fv_model_find(const fv_tokenizer *tok, const char *text, size_t bytes);

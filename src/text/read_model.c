@@ -178,6 +178,7 @@ fv_status fv_read_model(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
     int kind = 0;
     FV_FORWARD(read_kind(doc, v, &kind));
     tok->model.kind = (fv_model_kind)kind;
+    tok->model.known = INT32_MAX;
     tok->model.prefix = tok->model.suffix = (fv_string){"", 0};
     if (tok->byte_level && kind != FV_MODEL_BPE)
         return fv_doc_fail(doc, v, FV_ERR_UNSUPPORTED, "only BPE can stand behind ByteLevel here");

@@ -35,6 +35,16 @@ static fv_status read_kinds(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     return FV_OK;
 }
 
+/* "marian": how many tokens are told to others; the unknown one must be among them. */
+static fv_status read_known(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
+{
+    int64_t known = 0;
+    FV_FORWARD(fv_doc_get_int(doc, v, "marian", true, (int64_t)tok->model.unk + 1,
+                              (int64_t)tok->vocab.size, &known));
+    tok->model.known = (int32_t)known;
+    return FV_OK;
+}
+
 static int by_score(const void *scores, uint32_t a, uint32_t b)
 {
     const double *s = scores;
@@ -138,6 +148,7 @@ fv_status fv_read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const fv_v
     FV_FORWARD(fv_doc_kind(doc, v, FV_KIND_OBJECT));
     FV_FORWARD(read_kinds(tok, doc, v));
     if (tok->model.unk < 0) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "no unknown token");
+    if (fv_value_get(v, "marian")) FV_FORWARD(read_known(tok, doc, v));
     if (tok->model.kind == FV_MODEL_UNIGRAM) return FV_OK;
     FV_FORWARD(read_ranks(tok, doc, v));
     tok->model.marks_begin = marks_begin(tok);

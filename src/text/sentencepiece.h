@@ -34,6 +34,10 @@ typedef struct fv_sentencepiece {
     bool byte_fallback, suffix, dummy, remove_extra, escape; /* as in fv_norm */
     fv_string charsmap;
     fv_string unknown; /* what the unknown piece is decoded to */
+    /* Of Marian's tokenizers (marian.h); a model alone has none of this: */
+    size_t known;                /* pieces from here on are the unknown one to everybody else */
+    const char *const *specials; /* tokens that are found in text as they are; NULL ends the list */
+    size_t end;                  /* with `specials`: the piece behind every text */
 } fv_sentencepiece;
 
 /* Fails: FORMAT, LIMIT, UNSUPPORTED, MEMORY. */

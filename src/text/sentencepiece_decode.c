@@ -1,7 +1,8 @@
 /*
  * Decoding as SentencePiece does it: control pieces are nothing, the unknown piece has a text of
  * its own, byte pieces are read together as UTF-8, and the blank that encoding put before the text
- * is taken away again.
+ * is taken away again. Marian decodes what lies between special tokens so, each with a blank behind
+ * it, and takes the blanks at both ends away.
  */
 #include <string.h>
 
@@ -14,6 +15,7 @@ typedef struct decoding {
     const fv_decode_step *step;
     fv_text bytes; /* of byte pieces so far */
     fv_text *out;
+    size_t begin; /* of what is decoded together, in `out` */
     bool at_start, took_blank;
 } decoding;
 
@@ -30,12 +32,14 @@ static fv_status end_bytes(decoding *d)
     return FV_OK;
 }
 
-static fv_status put_normal(decoding *d, fv_string s)
+static fv_status put_normal(decoding *d, fv_string s, uint8_t kind)
 {
     static const char mark[] = "\xE2\x96\x81";
     enum { MARK_BYTES = sizeof mark - 1 };
     d->took_blank = false;
-    if (d->at_start && d->step->prepend != FV_PREPEND_NEVER && s.bytes >= MARK_BYTES &&
+    /* A piece that only Marian's vocabulary has is taken as it is. */
+    const bool foreign = kind == FV_PIECE_UNUSED && fv_model_is_marian(&d->tok->model);
+    if (d->at_start && !foreign && d->step->prepend != FV_PREPEND_NEVER && s.bytes >= MARK_BYTES &&
         memcmp(s.text, mark, MARK_BYTES) == 0) {
         s.text += MARK_BYTES;
         s.bytes -= MARK_BYTES;
@@ -59,13 +63,43 @@ static fv_status put_piece(decoding *d, int32_t id)
     if (kind == FV_PIECE_BYTE)
         return fv_text_append(d->ctx, &d->bytes, &(char){(char)fv_fallback_byte(token)}, 1);
     FV_FORWARD(end_bytes(d));
-    if (d->took_blank || d->out->bytes > 0) d->at_start = false;
+    if (d->took_blank || d->out->bytes > d->begin) d->at_start = false;
     if (kind == FV_PIECE_CONTROL || kind == FV_PIECE_UNKNOWN) {
         d->took_blank = false;
         if (kind == FV_PIECE_CONTROL) return FV_OK;
         return fv_text_append(d->ctx, d->out, d->step->to.text, d->step->to.bytes);
     }
-    return put_normal(d, token);
+    return put_normal(d, token, kind);
+}
+
+static fv_status put_special(decoding *d, int32_t id)
+{
+    const fv_string token = fv_tokenizer_token(d->tok, id);
+    FV_FORWARD(end_bytes(d));
+    FV_FORWARD(fv_text_append(d->ctx, d->out, token.text, token.bytes));
+    FV_FORWARD(fv_text_append(d->ctx, d->out, " ", 1));
+    d->begin = d->out->bytes;
+    d->at_start = true;
+    return FV_OK;
+}
+
+/* The text without the blanks around it. */
+static fv_string stripped(const fv_text *text)
+{
+    size_t begin = 0, end = text->bytes;
+    while (begin < end) {
+        const size_t length = fv_lead_length(text->data[begin]);
+        if (!fv_unicode_is_space(fv_code_of(text->data + begin, length))) break;
+        begin += length;
+    }
+    while (end > begin) {
+        size_t last = end - 1;
+        while (last > begin && (text->data[last] & 0xC0) == 0x80)
+            last--;
+        if (!fv_unicode_is_space(fv_code_of(text->data + last, end - last))) break;
+        end = last;
+    }
+    return (fv_string){text->data + begin, end - begin};
 }
 
 fv_status fv_decode_sentencepiece(fv_ctx *ctx, const fv_tokenizer *tok, const int32_t *ids,
@@ -74,15 +108,19 @@ fv_status fv_decode_sentencepiece(fv_ctx *ctx, const fv_tokenizer *tok, const in
     fv_text made = {0};
     decoding d = {
         .ctx = ctx, .tok = tok, .step = &tok->decoders[0], .out = &made, .at_start = true};
+    const bool marian = fv_model_is_marian(&tok->model);
     fv_status s = fv_text_append(ctx, &made, "", 0);
-    for (size_t i = 0; i < count && s == FV_OK; i++)
-        if (!(flags & FV_DECODE_SKIP_SPECIALS) || !fv_tokenizer_is_special(tok, ids[i]))
-            s = put_piece(&d, ids[i]);
+    for (size_t i = 0; i < count && s == FV_OK; i++) {
+        const bool special = fv_tokenizer_is_special(tok, ids[i]);
+        if (special && (flags & FV_DECODE_SKIP_SPECIALS)) continue;
+        s = special && marian ? put_special(&d, ids[i]) : put_piece(&d, ids[i]);
+    }
     if (s == FV_OK) s = end_bytes(&d);
     if (s == FV_OK) s = fv_text_reserve(ctx, out, made.bytes);
     if (s == FV_OK) {
+        const fv_string whole = marian ? stripped(&made) : (fv_string){made.data, made.bytes};
         out->bytes = 0;
-        s = fv_text_append(ctx, out, made.data, made.bytes);
+        s = fv_text_append(ctx, out, whole.text, whole.bytes);
     }
     fv_text_free(ctx, &d.bytes);
     fv_text_free(ctx, &made);

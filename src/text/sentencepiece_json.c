@@ -1,4 +1,6 @@
 /* A SentencePiece model as a tokenizer.json. */
+#include <string.h>
+
 #include "io/sort.h"
 #include "text/base64.h"
 #include "text/sentencepiece.h"
@@ -14,16 +16,51 @@ static void text(fv_json_writer *w, const char *key, fv_string value)
 
 /* ---- pipeline -------------------------------------------------------------------- */
 
+static bool is_added(const fv_sentencepiece *sp, const fv_sentence_piece *p)
+{
+    if (!sp->specials)
+        return p->kind == FV_PIECE_UNKNOWN || p->kind == FV_PIECE_CONTROL ||
+               p->kind == FV_PIECE_USER;
+    for (int i = 0; sp->specials[i]; i++)
+        if (p->text.bytes == strlen(sp->specials[i]) &&
+            memcmp(p->text.text, sp->specials[i], p->text.bytes) == 0)
+            return true;
+    return false;
+}
+
 static void write_added(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     fv_json_key(w, "added_tokens");
     fv_json_open(w, '[');
-    for (size_t i = 0; i < sp->count; i++) {
-        const fv_piece_kind kind = sp->pieces[i].kind;
-        if (kind != FV_PIECE_UNKNOWN && kind != FV_PIECE_CONTROL && kind != FV_PIECE_USER) continue;
-        fv_spec_added(w, sp->pieces[i].text, (int64_t)i, kind != FV_PIECE_USER);
-    }
+    for (size_t i = 0; i < sp->count; i++)
+        if (is_added(sp, &sp->pieces[i]))
+            fv_spec_added(w, sp->pieces[i].text, (int64_t)i, sp->pieces[i].kind != FV_PIECE_USER);
     fv_json_close(w, ']');
+}
+
+/* A text, or two one behind the other, and the end. */
+static void write_post(fv_json_writer *w, const fv_sentencepiece *sp)
+{
+    if (!sp->specials) {
+        fv_spec_text(w, "post_processor", NULL);
+        return;
+    }
+    const char *end = sp->pieces[sp->end].text.text;
+    fv_json_key(w, "post_processor");
+    fv_spec_open(w, "TemplateProcessing");
+    for (int pair = 0; pair < 2; pair++) {
+        fv_json_key(w, pair ? "pair" : "single");
+        fv_json_open(w, '[');
+        fv_spec_piece(w, "Sequence", "A", 0);
+        if (pair) fv_spec_piece(w, "Sequence", "B", 0);
+        fv_spec_piece(w, "SpecialToken", end, 0);
+        fv_json_close(w, ']');
+    }
+    fv_json_key(w, "special_tokens");
+    fv_json_open(w, '{');
+    fv_spec_special(w, end, (int64_t)sp->end);
+    fv_json_close(w, '}');
+    fv_json_close(w, '}');
 }
 
 static fv_status write_charsmap(fv_json_writer *w, const fv_sentencepiece *sp)
@@ -228,6 +265,10 @@ static fv_status write_model(fv_json_writer *w, const fv_sentencepiece *sp)
     fv_json_open(w, '{');
     FV_FORWARD(write_kinds(w, sp));
     if (!unigram) write_scores(w, sp);
+    if (sp->known) {
+        fv_json_key(w, "marian");
+        fv_json_int(w, (int64_t)sp->known);
+    }
     fv_json_close(w, '}');
     fv_json_close(w, '}');
     return FV_OK;
@@ -242,7 +283,7 @@ static fv_status write_all(fv_json_writer *w, const fv_sentencepiece *sp)
     write_added(w, sp);
     FV_FORWARD(write_normalizer(w, sp));
     write_splitter(w, sp);
-    fv_spec_text(w, "post_processor", NULL);
+    write_post(w, sp);
     write_decoder(w, sp);
     FV_FORWARD(write_model(w, sp));
     fv_json_close(w, '}');

@@ -148,7 +148,7 @@ static void write_decoder(fv_json_writer *w, const fv_tokenizer_spec *spec)
 
 /* ---- special tokens around a text ------------------------------------------------ */
 
-static void write_piece(fv_json_writer *w, const char *kind, const char *id, int type)
+void fv_spec_piece(fv_json_writer *w, const char *kind, const char *id, int type)
 {
     fv_json_open(w, '{');
     fv_json_key(w, kind);
@@ -164,28 +164,33 @@ static void write_template(fv_json_writer *w, const fv_tokenizer_spec *spec, boo
 {
     fv_json_key(w, pair ? "pair" : "single");
     fv_json_open(w, '[');
-    if (spec->begin) write_piece(w, "SpecialToken", spec->begin, 0);
+    if (spec->begin) fv_spec_piece(w, "SpecialToken", spec->begin, 0);
     for (int i = 0; i <= pair; i++) {
-        write_piece(w, "Sequence", i ? "B" : "A", i);
-        if (spec->end) write_piece(w, "SpecialToken", spec->end, i);
+        fv_spec_piece(w, "Sequence", i ? "B" : "A", i);
+        if (spec->end) fv_spec_piece(w, "SpecialToken", spec->end, i);
     }
     fv_json_close(w, ']');
 }
 
-static void write_special(fv_json_writer *w, const fv_vocab *vocab, const char *token)
+void fv_spec_special(fv_json_writer *w, const char *token, int64_t id)
 {
     fv_json_key(w, token);
     fv_json_open(w, '{');
     fv_spec_text(w, "id", token);
     fv_json_key(w, "ids");
     fv_json_open(w, '[');
-    fv_json_int(w, fv_vocab_find(vocab, token, strlen(token)));
+    fv_json_int(w, id);
     fv_json_close(w, ']');
     fv_json_key(w, "tokens");
     fv_json_open(w, '[');
     fv_json_string(w, token);
     fv_json_close(w, ']');
     fv_json_close(w, '}');
+}
+
+static void write_mark(fv_json_writer *w, const fv_vocab *vocab, const char *token)
+{
+    fv_spec_special(w, token, fv_vocab_find(vocab, token, strlen(token)));
 }
 
 static void write_post(fv_json_writer *w, const fv_tokenizer_spec *spec)
@@ -203,9 +208,9 @@ static void write_post(fv_json_writer *w, const fv_tokenizer_spec *spec)
     write_template(w, spec, true);
     fv_json_key(w, "special_tokens");
     fv_json_open(w, '{');
-    if (spec->begin) write_special(w, spec->vocab, spec->begin);
+    if (spec->begin) write_mark(w, spec->vocab, spec->begin);
     if (spec->end && !(spec->begin && strcmp(spec->begin, spec->end) == 0))
-        write_special(w, spec->vocab, spec->end);
+        write_mark(w, spec->vocab, spec->end);
     fv_json_close(w, '}');
     fv_json_close(w, '}');
 }

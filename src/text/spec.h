@@ -39,6 +39,9 @@ void fv_spec_flag(fv_json_writer *w, const char *key, bool value);
 void fv_spec_text(fv_json_writer *w, const char *key, const char *value); /* NULL: null */
 /* {"type": type, ... left open. */
 void fv_spec_open(fv_json_writer *w, const char *type);
+/* Of a template: a "Sequence" or a "SpecialToken", and what such a token is. */
+void fv_spec_piece(fv_json_writer *w, const char *kind, const char *id, int type);
+void fv_spec_special(fv_json_writer *w, const char *token, int64_t id);
 /* An added token, found in the text as it is. */
 void fv_spec_added(fv_json_writer *w, fv_string token, int64_t id, bool special);
 

@@ -29,16 +29,20 @@ void fv_tokenizer_destroy(fv_tokenizer **tokenizer)
 
 /* ---- the vocabulary -------------------------------------------------------------- */
 
-size_t fv_tokenizer_size(const fv_tokenizer *tok) { return tok->vocab.size; }
+size_t fv_tokenizer_size(const fv_tokenizer *tok)
+{
+    return fv_model_is_marian(&tok->model) ? (size_t)tok->model.known : tok->vocab.size;
+}
 
 int32_t fv_tokenizer_id(const fv_tokenizer *tok, const char *token, size_t bytes)
 {
-    return fv_vocab_find(&tok->vocab, token, bytes);
+    const int32_t id = fv_vocab_find(&tok->vocab, token, bytes);
+    return id < tok->model.known ? id : -1;
 }
 
 fv_string fv_tokenizer_token(const fv_tokenizer *tok, int32_t id)
 {
-    if (id < 0 || (size_t)id >= tok->vocab.size) return (fv_string){0};
+    if (id < 0 || (size_t)id >= fv_tokenizer_size(tok)) return (fv_string){0};
     return tok->vocab.tokens[id];
 }
 
@@ -161,6 +165,17 @@ static fv_status mark_kinds(fv_tokenizer *tok)
     return fv_added_index(tok);
 }
 
+/* Marian: special tokens are found in text, and are the vocabulary's. */
+static fv_status read_marian(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
+{
+    const size_t size = tok->vocab.size;
+    FV_FORWARD(read_all_added(tok, doc, v));
+    bool known = tok->vocab.size == size;
+    for (size_t i = 0; i < tok->added_count && known; i++)
+        known = tok->added[i].id < tok->model.known;
+    return known ? FV_OK : fv_doc_fail(doc, v, FV_ERR_FORMAT, "a token of no vocabulary");
+}
+
 /* ---- the whole file -------------------------------------------------------------- */
 
 static fv_status read_document(fv_tokenizer *tok, const fv_doc *doc)
@@ -173,8 +188,9 @@ static fv_status read_document(fv_tokenizer *tok, const fv_doc *doc)
     FV_FORWARD(fv_read_model(tok, doc, model));
     FV_FORWARD(fv_read_post(tok, doc, fv_value_get(root, "post_processor")));
     FV_FORWARD(fv_read_decoder(tok, doc, fv_value_get(root, "decoder")));
-    if (tok->model.kinds) return mark_kinds(tok);
-    return read_all_added(tok, doc, fv_value_get(root, "added_tokens"));
+    const fv_value *added = fv_value_get(root, "added_tokens");
+    if (fv_model_is_marian(&tok->model)) return read_marian(tok, doc, added);
+    return tok->model.kinds ? mark_kinds(tok) : read_all_added(tok, doc, added);
 }
 
 static fv_status parse_model(fv_ctx *ctx, const char *name, const char *data, size_t bytes,

@@ -6,6 +6,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "io/utf8.h"
+#include "text/marian.h"
 #include "text/spec.h"
 
 fv_status fv_tokenizer_save(fv_ctx *ctx, const fv_tokenizer *tok, const char *path)
@@ -46,21 +47,6 @@ static bool next_line(const char **at, const char *end, fv_string *line)
 }
 
 /* ---- vocab.json and merges.txt --------------------------------------------------- */
-
-static fv_status read_vocab_json(fv_ctx *ctx, const char *path, fv_vocab *vocab)
-{
-    fv_doc *doc = NULL;
-    FV_FORWARD(fv_json_load(ctx, path, &doc));
-    fv_status s = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
-    for (uint32_t i = 0; s == FV_OK && i < doc->root.count; i++) {
-        const fv_member *m = &doc->root.as.members[i];
-        int64_t id = 0;
-        s = fv_doc_int(doc, &m->value, 0, INT32_MAX, &id);
-        if (s == FV_OK) s = fv_vocab_put(vocab, m->key, m->key_bytes, id);
-    }
-    fv_doc_free(&doc);
-    return s;
-}
 
 typedef struct merge_list {
     fv_id_pair *items;
@@ -112,7 +98,7 @@ static fv_status load_gpt2(fv_ctx *ctx, const char *vocab_path, const char *merg
     fv_vocab vocab;
     merge_list merges = {0};
     fv_vocab_init(&vocab, ctx);
-    fv_status s = read_vocab_json(ctx, vocab_path, &vocab);
+    fv_status s = fv_vocab_load(&vocab, vocab_path);
     if (s == FV_OK) s = read_merges_txt(ctx, merges_path, &vocab, &merges);
     if (s == FV_OK) {
         fv_tokenizer_spec spec = {.model = FV_MODEL_BPE,
@@ -187,24 +173,52 @@ static fv_status load_bert(fv_ctx *ctx, const char *path, const char *settings, 
 
 /* ---- any of them ----------------------------------------------------------------- */
 
-fv_status fv_tokenizer_load(fv_ctx *ctx, const char *path, fv_tokenizer **out)
+/* The first file of a list that the folder has, in `path`; false: none. */
+static bool find_file(fv_ctx *ctx, const char *folder, const char *const *names, char *path)
 {
-    static const char *const files[] = {"tokenizer.json", "tokenizer.model", "spiece.model"};
+    for (; *names; names++)
+        if (fv_path_join(ctx, path, folder, *names) == FV_OK && opens(ctx, path, FV_IO_READ))
+            return true;
+    return false;
+}
+
+static fv_status load_older(fv_ctx *ctx, const char *folder, fv_tokenizer **out)
+{
     char first[FV_PATH_BYTES], second[FV_PATH_BYTES];
-    if (!opens(ctx, path, FV_IO_DIRECTORY)) return load_file(ctx, path, out);
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        FV_FORWARD(fv_path_join(ctx, first, path, files[i]));
-        if (opens(ctx, first, FV_IO_READ)) return load_file(ctx, first, out);
-    }
-    FV_FORWARD(fv_path_join(ctx, first, path, "vocab.json"));
-    FV_FORWARD(fv_path_join(ctx, second, path, "merges.txt"));
-    if (opens(ctx, first, FV_IO_READ)) return load_gpt2(ctx, first, second, out);
-    FV_FORWARD(fv_path_join(ctx, first, path, "vocab.txt"));
-    FV_FORWARD(fv_path_join(ctx, second, path, "tokenizer_config.json"));
+    FV_FORWARD(fv_path_join(ctx, first, folder, "source.spm"));
+    FV_FORWARD(fv_path_join(ctx, second, folder, "vocab.json"));
+    if (opens(ctx, first, FV_IO_READ)) return fv_marian_load(ctx, first, second, out);
+    FV_FORWARD(fv_path_join(ctx, first, folder, "merges.txt"));
+    if (opens(ctx, second, FV_IO_READ)) return load_gpt2(ctx, second, first, out);
+    FV_FORWARD(fv_path_join(ctx, first, folder, "vocab.txt"));
+    FV_FORWARD(fv_path_join(ctx, second, folder, "tokenizer_config.json"));
     if (opens(ctx, first, FV_IO_READ)) return load_bert(ctx, first, second, out);
     return fv_fail(
         ctx, FV_ERR_IO,
-        "%s: a folder without tokenizer.json, tokenizer.model, spiece.model, vocab.json or "
-        "vocab.txt",
-        path);
+        "%s: a folder without tokenizer.json, tokenizer.model, spiece.model, source.spm, "
+        "vocab.json or vocab.txt",
+        folder);
+}
+
+fv_status fv_tokenizer_load(fv_ctx *ctx, const char *path, fv_tokenizer **out)
+{
+    static const char *const files[] = {"tokenizer.json", "source_tokenizer.json",
+                                        "tokenizer.model", "spiece.model", NULL};
+    char file[FV_PATH_BYTES];
+    if (!opens(ctx, path, FV_IO_DIRECTORY)) return load_file(ctx, path, out);
+    return find_file(ctx, path, files, file) ? load_file(ctx, file, out)
+                                             : load_older(ctx, path, out);
+}
+
+fv_status fv_tokenizer_load_target(fv_ctx *ctx, const char *path, fv_tokenizer **out)
+{
+    static const char *const own[] = {"target_tokenizer.json", NULL},
+                             *const model[] = {"target.spm", NULL},
+                             *const vocab[] = {"target_vocab.json", "vocab.json", NULL};
+    char file[FV_PATH_BYTES], words[FV_PATH_BYTES];
+    if (!opens(ctx, path, FV_IO_DIRECTORY)) return load_file(ctx, path, out);
+    if (find_file(ctx, path, own, file)) return load_file(ctx, file, out);
+    if (find_file(ctx, path, model, file) && find_file(ctx, path, vocab, words))
+        return fv_marian_load(ctx, file, words, out);
+    return fv_tokenizer_load(ctx, path, out);
 }

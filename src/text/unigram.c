@@ -70,7 +70,10 @@ fv_status fv_encoder_put_unknown(fv_encoder *enc, const char *text, size_t begin
     bool as_bytes = model->byte_fallback;
     for (size_t i = begin; i < end && as_bytes; i++)
         as_bytes = model->fallback_ids[(unsigned char)text[i]] >= 0;
-    if (!as_bytes) return fv_encoder_put(enc, model->unk, begin, end);
+    /* What the model does not know may be in Marian's vocabulary, which has both languages. */
+    const int32_t other =
+        fv_model_is_marian(model) ? fv_vocab_find(&enc->tok->vocab, text + begin, end - begin) : -1;
+    if (!as_bytes) return fv_encoder_put(enc, other >= 0 ? other : model->unk, begin, end);
     for (size_t i = begin; i < end; i++)
         FV_FORWARD(fv_encoder_put(enc, model->fallback_ids[(unsigned char)text[i]], begin,
                                   model->kinds && i + 1 < end ? begin : end));

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "io/json.h"
 #include "io/utf8.h"
 #include "text/hash.h"
 
@@ -94,4 +95,19 @@ fv_status fv_vocab_add(fv_vocab *v, const char *text, size_t bytes, int32_t *id)
     }
     *id = found;
     return FV_OK;
+}
+
+fv_status fv_vocab_load(fv_vocab *v, const char *path)
+{
+    fv_doc *doc = NULL;
+    FV_FORWARD(fv_json_load(v->ctx, path, &doc));
+    fv_status s = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
+    for (uint32_t i = 0; s == FV_OK && i < doc->root.count; i++) {
+        const fv_member *m = &doc->root.as.members[i];
+        int64_t id = 0;
+        s = fv_doc_int(doc, &m->value, 0, INT32_MAX, &id);
+        if (s == FV_OK) s = fv_vocab_put(v, m->key, m->key_bytes, id);
+    }
+    fv_doc_free(&doc);
+    return s;
 }

@@ -175,9 +175,10 @@ static bool sentence_pieces(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
     static const char *const files[] = {"data/text/sentencepiece/unigram.model",
-                                        "data/text/sentencepiece/bpe.model"};
+                                        "data/text/sentencepiece/bpe.model",
+                                        "data/text/marian/joint"};
     bool ok = true;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         fv_tokenizer *tok = NULL;
         fv_encoder *enc = NULL;
         fv_encoding e = {.struct_size = sizeof e};
