@@ -230,6 +230,11 @@ static void the_tokenizer_marks_texts(void)
     CHECK_EQ(e.ids[e.count - 2], fv_tokenizer_id(tok, "[MASK]", 6));
     CHECK_EQ(e.types[0], 0);
     CHECK_EQ(e.types[e.count - 1], 1);
+    size_t bytes = 0;
+    char *config = file_read(folder_path("words/tokenizer_config.json"), &bytes);
+    CHECK(config && strstr(config, "\"tokenizer_class\":\"PreTrainedTokenizerFast\""));
+    CHECK(config && strstr(config, "\"mask_token\":\"[MASK]\"") && !strstr(config, "bos_token"));
+    free(config);
     int seps = 0;
     for (size_t i = 0; i < e.count; i++)
         seps += e.ids[i] == sep;

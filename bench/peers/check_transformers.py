@@ -1,10 +1,16 @@
 """Random models of Hugging Face transformers in many forms: fovea opens their folders and gives the
 same logits; transformers opens what fovea saved, misses nothing, and gives them too.
 
-    python bench/peers/check_transformers.py BUILD      # the folder with fovea and examples/
+    python bench/peers/check_transformers.py BUILD              # the folder with fovea and examples/
+    python bench/peers/check_transformers.py BUILD --trained    # what `fovea train` made, instead
+
+With --trained, recipes are trained for 20 steps ($FOVEA_DATA has their data); AutoModel opens the
+folders and gives the same logits, AutoTokenizer the same tokens.
 
 Needs torch and transformers. Prints the largest difference as a share of the largest logit, and
 fails above 2e-5."""
+import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -82,6 +88,21 @@ MODELS = {
 }
 
 
+MARIAN_DATES = [
+    "recipes/dates.toml", "--model.kind", "transformer", "--tokens.joint", "true",
+    "--transformer.family", "marian", "--transformer.width", "64", "--transformer.heads", "4",
+    "--transformer.encoder_layers", "2", "--transformer.decoder_layers", "2",
+    "--transformer.hidden", "128", "--transformer.length", "64",
+]
+TRAINED = {
+    "gpt2-shakespeare": (hf.AutoModelForCausalLM, ["recipes/gpt2-shakespeare.toml"]),
+    "bert-tiny-mlm": (hf.AutoModelForMaskedLM, ["recipes/bert-tiny-mlm.toml"]),
+    "bert-banking77": (hf.AutoModelForSequenceClassification, ["recipes/bert-banking77.toml"]),
+    "dates, Marian": (hf.AutoModelForSeq2SeqLM, MARIAN_DATES),
+}
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
 def disturb(model):
     """Moves every weight, so that none is 0 or 1; sinusoids are not kept in folders and stay."""
     with torch.no_grad():
@@ -135,20 +156,68 @@ def check(build, kind, config, at):
     return [((x - expected)[seen].abs().max() / largest).item() for x in (ours, back)]
 
 
+def check_tokens(build, folder, texts):
+    """How many texts AutoTokenizer makes other tokens of."""
+    tokenizer = hf.AutoTokenizer.from_pretrained(folder)
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    run = subprocess.run(
+        [build / "fovea", "tokenize", folder, "--jsonl"], input=lines.encode(), check=True,
+        capture_output=True,
+    )
+    ours = [json.loads(line)["ids"] for line in run.stdout.splitlines()]
+    theirs = [tokenizer(text)["input_ids"] for text in texts]
+    return sum(a != b for a, b in zip(ours, theirs, strict=True))
+
+
+def check_trained(build, kind, arguments, at):
+    """The share by which the logits are off, and the texts whose tokens are others."""
+    folder = at / "trained"
+    command = [build / "fovea", "train", *arguments, "-o", folder, "--train.steps", "20"]
+    subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+    model, loading = kind.from_pretrained(folder, output_loading_info=True)
+    if any(loading.values()):
+        raise SystemExit(f"the folder does not fit: {loading}")
+    if "bert-banking77" in arguments[0] and model.config.id2label[0] == "LABEL_0":
+        raise SystemExit("the classes have no names")
+    most = model.config.vocab_size
+    batch = {"input_ids": torch.randint(0, most, (3, 40))}
+    batch["attention_mask"] = torch.ones(3, 40, dtype=torch.long)
+    if model.config.is_encoder_decoder:
+        batch["decoder_input_ids"] = torch.randint(0, most, (3, 9))
+    expected = logits(model, batch)
+    off = (run_fovea(build, folder, batch, at) - expected).abs().max() / expected.abs().max()
+    pages = [page.read_text().splitlines() for page in sorted(ROOT.glob("docs/*.md"))]
+    texts = [line for page in pages for line in page[:60]]
+    return off.item(), check_tokens(build, folder, texts), len(texts)
+
+
+def all_trained(build):
+    if "FOVEA_DATA" not in os.environ:
+        raise SystemExit("--trained needs $FOVEA_DATA")
+    for name, (kind, arguments) in TRAINED.items():
+        with tempfile.TemporaryDirectory() as folder:
+            off, others, texts = check_trained(build, kind, arguments, pathlib.Path(folder))
+        print(f"{name:28} logits {off:.1e}   other tokens for {others} of {texts} texts", flush=True)
+        yield off if others == 0 else float("inf")
+
+
+def all_made(build):
+    for name, (kind, config) in MODELS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            shares = check(build, kind, config, pathlib.Path(folder))
+        print(f"{name:28} ours {shares[0]:.1e}   saved by us {shares[1]:.1e}")
+        yield max(shares)
+
+
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2 or sys.argv[2:] not in ([], ["--trained"]):
         raise SystemExit(__doc__)
     build = pathlib.Path(sys.argv[1]).resolve()
     hf.logging.set_verbosity_error()
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    worst = 0.0
     print(f"transformers {hf.__version__}, torch {torch.__version__}")
-    for name, (kind, config) in MODELS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            shares = check(build, kind, config, pathlib.Path(folder))
-        worst = max(worst, *shares)
-        print(f"{name:28} ours {shares[0]:.1e}   saved by us {shares[1]:.1e}")
+    worst = max(all_trained(build) if sys.argv[2:] else all_made(build))
     if not worst <= BOUND:
         raise SystemExit(f"off by {worst:.1e}, more than {BOUND:.0e}")
 

@@ -88,6 +88,10 @@ FV_API FV_MUST_USE fv_status fv_tokenizer_parse(fv_ctx *ctx, const char *name, c
 /* Writes a tokenizer.json in one step: the old file or the new one is there, never a part. */
 FV_API FV_MUST_USE fv_status fv_tokenizer_save(fv_ctx *ctx, const fv_tokenizer *tok,
                                                const char *path);
+/* The same as tokenizer.json of a folder that exists, with the tokenizer_config.json by which Hugging
+ * Face's AutoTokenizer opens it. */
+FV_API FV_MUST_USE fv_status fv_tokenizer_save_folder(fv_ctx *ctx, const fv_tokenizer *tok,
+                                                      const char *folder);
 /* NULL is fine; *tok becomes NULL. */
 FV_API void fv_tokenizer_destroy(fv_tokenizer **tok);
 

@@ -113,10 +113,9 @@ fv_status fv_translator_save_settings(fv_translator *t, const char *folder)
 {
     char path[FV_PATH_BYTES];
     FV_FORWARD(t->model.save(t->ctx, t->model.self, folder));
-    const bool joint = t->source == t->target;
-    FV_FORWARD(fv_path_join(t->ctx, path, folder, joint ? SHARED : SOURCE));
+    if (t->source == t->target) return fv_tokenizer_save_folder(t->ctx, t->source, folder);
+    FV_FORWARD(fv_path_join(t->ctx, path, folder, SOURCE));
     FV_FORWARD(fv_tokenizer_save(t->ctx, t->source, path));
-    if (joint) return FV_OK;
     FV_FORWARD(fv_path_join(t->ctx, path, folder, TARGET));
     return fv_tokenizer_save(t->ctx, t->target, path);
 }

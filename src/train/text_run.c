@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "fovea/model.h"
-#include "io/file.h"
 #include "train/folder.h"
 #include "train/text.h"
 
@@ -200,10 +199,8 @@ fv_transformer *fv_text_run_model(const fv_text_run *run) { return run->model; }
 
 fv_status fv_text_run_save_settings(const fv_text_run *run, const char *folder)
 {
-    char path[FV_PATH_BYTES];
     FV_FORWARD(fv_transformer_save_settings(run->model, folder));
-    FV_FORWARD(fv_path_join(run->ctx, path, folder, "tokenizer.json"));
-    return fv_tokenizer_save(run->ctx, run->tokenizer, path);
+    return fv_tokenizer_save_folder(run->ctx, run->tokenizer, folder);
 }
 
 int64_t fv_text_run_tokens(const fv_text_run *run, int part)
