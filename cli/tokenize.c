@@ -8,6 +8,9 @@
 #include "options.h"
 #include "output.h"
 
+/* In the order of fv_learn_kind. */
+#define LEARN_KINDS "chars|words|bpe-bytes|bpe-words|bpe-metaspace|wordpiece"
+
 static const cli_option options[] = {
     {.name = "jsonl",
      .type = CLI_FLAG,
@@ -22,7 +25,7 @@ static const cli_option options[] = {
      .help = "add no special tokens; with --decode, leave them out"},
     {.name = "learn",
      .type = CLI_CHOICE,
-     .choices = "chars|words|bpe-bytes|bpe-words|bpe-metaspace",
+     .choices = LEARN_KINDS,
      .help = "learn a tokenizer from the files instead, and write it to --output"},
     {.name = "output",
      .letter = 'o',
@@ -256,9 +259,7 @@ static int learn_all(session *s)
     }
     fv_token_learner_config cfg;
     fv_token_learner_config_init(
-        &cfg, sizeof cfg,
-        (fv_learn_kind)choice_number("chars|words|bpe-bytes|bpe-words|bpe-metaspace",
-                                     cli_text(call, "learn")));
+        &cfg, sizeof cfg, (fv_learn_kind)choice_number(LEARN_KINDS, cli_text(call, "learn")));
     cfg.vocabulary = (size_t)cli_int(call, "vocabulary");
     if (cli_given(call, "min-count")) cfg.min_count = (uint64_t)cli_int(call, "min-count");
     cfg.lowercase = cli_flag(call, "lowercase");

@@ -122,6 +122,46 @@ static void learned_tokenizers(void)
     }
 }
 
+/* Pieces inside a word are marked once however they were joined, the longest is taken first, and a
+ * word with a letter that was never met is unknown as a whole. */
+static void word_pieces_are_learned(void)
+{
+    static const char *const texts[] = {"Hugs, hugs, hugs!", "hug hug mug", "mugs\xC3\xA9"};
+    static const char *const wanted[] = {"hugs", ",", "mug", "##s", "[UNK]", "!"};
+    fv_token_learner_config cfg;
+    fv_token_learner *learner = NULL;
+    fv_tokenizer *made = NULL;
+    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_WORD_PIECE);
+    cfg.specials[0] = "[UNK]";
+    cfg.specials[1] = NULL;
+    cfg.vocabulary = 24;
+    cfg.lowercase = true;
+    CHECK_OK(ctx, fv_token_learner_create(ctx, &cfg, &learner));
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(ctx, fv_token_learner_add(learner, texts[i], strlen(texts[i])));
+    CHECK_OK(ctx, fv_token_learner_finish(learner, &made));
+    fv_token_learner_destroy(&learner);
+    CHECK(fv_tokenizer_id(made, "##ug", 4) > 0 && fv_tokenizer_id(made, "ug", 2) < 0);
+    CHECK_EQ(fv_tokenizer_size(made), 13); /* 8 letters; ##ug hug mug hugs, and no pair met once */
+    fv_encoder *with = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    fv_text out = {0};
+    static const char text[] = "HUGS, mugs hugz!";
+    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_encode(with, text, sizeof text - 1, 0, &e));
+    CHECK_EQ(e.count, 6);
+    for (size_t i = 0; i < e.count && i < 6; i++)
+        CHECK_STR(fv_tokenizer_token(made, e.ids[i]).text, wanted[i]);
+    CHECK_OK(ctx, fv_tokenizer_decode(ctx, made, e.ids, 4, 0, &out));
+    CHECK_STR(out.data, "hugs, mugs");
+    fv_text_free(ctx, &out);
+    fv_encoder_destroy(&with);
+    fv_tokenizer_destroy(&made);
+    for (int i = 0; i < FV_LEARN_SPECIALS; i++)
+        cfg.specials[i] = NULL;
+    CHECK_EQ(fv_token_learner_create(ctx, &cfg, &learner), FV_ERR_ARGUMENT);
+}
+
 /* Merges in the order of their counts; a tie goes to the older tokens. */
 static void merges_in_order(void)
 {
@@ -516,6 +556,7 @@ int main(int argc, char **argv)
     RUN(folders);
     RUN(as_hugging_face);
     RUN(learned_tokenizers);
+    RUN(word_pieces_are_learned);
     RUN(merges_in_order);
     RUN(frequent_words_are_kept);
     RUN(learning_that_cannot_be);

@@ -46,8 +46,8 @@
  * would: close to the model, not equal.
  *
  * Marian's pairs of SentencePiece models with one vocab.json put "</s>" behind a text, and take
- * ">>fra<<" at its beginning for a token. They do not normalize punctuation, nor does Hugging Face's
- * tokenizer by itself.
+ * ">>fra<<" at its beginning for a token. They do not normalize punctuation, nor does Hugging
+ * Face's tokenizer by itself.
  *
  * A tokenizer does not change once made: any number of threads may encode with it, each through its
  * own encoder and context. It belongs to the context it was made in.
@@ -88,8 +88,8 @@ FV_API FV_MUST_USE fv_status fv_tokenizer_parse(fv_ctx *ctx, const char *name, c
 /* Writes a tokenizer.json in one step: the old file or the new one is there, never a part. */
 FV_API FV_MUST_USE fv_status fv_tokenizer_save(fv_ctx *ctx, const fv_tokenizer *tok,
                                                const char *path);
-/* The same as tokenizer.json of a folder that exists, with the tokenizer_config.json by which Hugging
- * Face's AutoTokenizer opens it. */
+/* The same as tokenizer.json of a folder that exists, with the tokenizer_config.json by which
+ * Hugging Face's AutoTokenizer opens it. */
 FV_API FV_MUST_USE fv_status fv_tokenizer_save_folder(fv_ctx *ctx, const fv_tokenizer *tok,
                                                       const char *folder);
 /* NULL is fine; *tok becomes NULL. */
@@ -151,11 +151,16 @@ FV_API FV_MUST_USE fv_status fv_tokenizer_decode(fv_ctx *ctx, const fv_tokenizer
 /* ---- training -------------------------------------------------------------------- */
 
 typedef enum fv_learn_kind {
-    FV_LEARN_CHARS,        /* one token a character */
-    FV_LEARN_WORDS,        /* one token a word between white space */
-    FV_LEARN_BPE_BYTES,    /* BPE over bytes, split as in GPT-2: knows every text */
-    FV_LEARN_BPE_WORDS,    /* BPE inside words, whose last piece ends in "</w>" */
-    FV_LEARN_BPE_METASPACE /* BPE inside words that begin with U+2581 instead of a blank */
+    FV_LEARN_CHARS,         /* one token a character */
+    FV_LEARN_WORDS,         /* one token a word between white space */
+    FV_LEARN_BPE_BYTES,     /* BPE over bytes, split as in GPT-2: knows every text */
+    FV_LEARN_BPE_WORDS,     /* BPE inside words, whose last piece ends in "</w>" */
+    FV_LEARN_BPE_METASPACE, /* BPE inside words that begin with U+2581 instead of a blank */
+    /* As in BERT: pieces that go on inside a word begin with "##", a word is cut from the left into
+     * the longest ones, text is normalized and split by BERT's rules (`normalize` does not count,
+     * and accents go where `lowercase` is set). Pieces are learnt as BPE learns them. Needs "<unk>"
+     * or "[UNK]" among the specials. */
+    FV_LEARN_WORD_PIECE
 } fv_learn_kind;
 
 enum { FV_LEARN_SPECIALS = 16 };

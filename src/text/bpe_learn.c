@@ -213,8 +213,9 @@ static fv_status join(learner *l, int32_t a, int32_t b, int32_t *id)
     l->joined.bytes = 0;
     FV_FORWARD(
         fv_text_append(l->task->ctx, &l->joined, vocab->tokens[a].text, vocab->tokens[a].bytes));
-    FV_FORWARD(
-        fv_text_append(l->task->ctx, &l->joined, vocab->tokens[b].text, vocab->tokens[b].bytes));
+    const size_t inner = l->task->inner;
+    FV_FORWARD(fv_text_append(l->task->ctx, &l->joined, vocab->tokens[b].text + inner,
+                              vocab->tokens[b].bytes - inner));
     return fv_vocab_add(vocab, l->joined.data, l->joined.bytes, id);
 }
 

@@ -21,6 +21,7 @@ typedef struct fv_bpe_task {
     size_t specials;    /* ids below this are never learned */
     size_t target;      /* size of the vocabulary */
     uint64_t min_count; /* of a pair */
+    size_t inner;       /* bytes that mark a token inside a word, which a joined one has once */
     fv_learn_word *words;
     size_t word_count;  /* below 2^32 */
     int32_t *symbols;   /* -1: a character without a token, which joins nothing */

@@ -11,7 +11,7 @@
 #include "text/bpe_learn.h"
 #include "text/work.h"
 
-static const char word_end[] = "</w>";
+static const char word_end[] = "</w>", inside[] = "##";
 
 struct fv_token_learner {
     fv_ctx *ctx;
@@ -61,7 +61,7 @@ static fv_status read_config(fv_token_learner *t, const fv_token_learner_config 
     fv_ctx *ctx = t->ctx;
     fv_token_learner_config_init(&t->cfg, sizeof t->cfg, cfg->kind);
     memcpy(&t->cfg, cfg, cfg->struct_size < sizeof t->cfg ? cfg->struct_size : sizeof t->cfg);
-    FV_RETURN_IF((unsigned)t->cfg.kind > FV_LEARN_BPE_METASPACE, ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF((unsigned)t->cfg.kind > FV_LEARN_WORD_PIECE, ctx, FV_ERR_ARGUMENT,
                  "training: there is no kind %d", (int)t->cfg.kind);
     FV_RETURN_IF(t->cfg.normalize && (unsigned)t->cfg.form > FV_NFKD, ctx, FV_ERR_ARGUMENT,
                  "training: there is no normal form %d", (int)t->cfg.form);
@@ -76,6 +76,9 @@ static fv_status read_config(fv_token_learner *t, const fv_token_learner_config 
         FV_FORWARD(copy_text(t, token, &t->specials[i]));
         t->special_count++;
     }
+    FV_RETURN_IF(
+        t->cfg.kind == FV_LEARN_WORD_PIECE && !is_listed(t, "<unk>") && !is_listed(t, "[UNK]"), ctx,
+        FV_ERR_ARGUMENT, "training: word pieces need <unk> or [UNK] among the special tokens");
     const char *around[] = {t->cfg.begin, t->cfg.end};
     for (int i = 0; i < 2; i++)
         FV_RETURN_IF(around[i] && !is_listed(t, around[i]), ctx, FV_ERR_ARGUMENT,
@@ -89,7 +92,9 @@ static fv_tokenizer_spec make_spec(const fv_token_learner *t, const fv_vocab *vo
 {
     const fv_token_learner_config *c = &t->cfg;
     return (fv_tokenizer_spec){
-        .model = c->kind == FV_LEARN_WORDS ? FV_MODEL_WORD_LEVEL : FV_MODEL_BPE,
+        .model = c->kind == FV_LEARN_WORDS        ? FV_MODEL_WORD_LEVEL
+                 : c->kind == FV_LEARN_WORD_PIECE ? FV_MODEL_WORD_PIECE
+                                                  : FV_MODEL_BPE,
         .vocab = vocab,
         .unk = c->kind == FV_LEARN_BPE_BYTES ? NULL
                : is_listed(t, "<unk>")       ? "<unk>"
@@ -101,7 +106,9 @@ static fv_tokenizer_spec make_spec(const fv_token_learner *t, const fv_vocab *vo
         .lowercase = c->lowercase,
         .normalize = c->normalize,
         .form = c->form,
+        .bert = c->kind == FV_LEARN_WORD_PIECE,
         .split = c->kind == FV_LEARN_CHARS           ? FV_SPEC_WHOLE
+                 : c->kind == FV_LEARN_WORD_PIECE    ? FV_SPEC_BERT
                  : c->kind == FV_LEARN_BPE_BYTES     ? FV_SPEC_BYTES
                  : c->kind == FV_LEARN_BPE_METASPACE ? FV_SPEC_METASPACE
                                                      : FV_SPEC_WORDS,
@@ -253,8 +260,12 @@ static fv_status each_letter(fv_token_learner *t, fv_string word, letter_fn put,
         if (t->cfg.kind == FV_LEARN_BPE_BYTES) {
             n = fv_utf8_put(fv_byte_letter((unsigned char)word.text[i]), letter);
         } else {
-            n = length = fv_lead_length(word.text[i]);
-            memcpy(letter, word.text + i, length);
+            const bool marked = t->cfg.kind == FV_LEARN_WORD_PIECE && i > 0;
+            n = marked ? sizeof inside - 1 : 0;
+            memcpy(letter, inside, n);
+            length = fv_lead_length(word.text[i]);
+            memcpy(letter + n, word.text + i, length);
+            n += length;
             if (t->cfg.kind == FV_LEARN_BPE_WORDS && i + length == word.bytes) {
                 memcpy(letter + n, word_end, sizeof word_end - 1);
                 n += sizeof word_end - 1;
@@ -370,7 +381,8 @@ fv_status fv_token_learner_finish(fv_token_learner *t, fv_tokenizer **out)
                         .vocab = &vocab,
                         .specials = t->special_count,
                         .target = t->cfg.vocabulary,
-                        .min_count = t->cfg.min_count};
+                        .min_count = t->cfg.min_count,
+                        .inner = t->cfg.kind == FV_LEARN_WORD_PIECE ? sizeof inside - 1 : 0};
     fv_status s = learn(t, &vocab, &task);
     if (s == FV_OK) {
         fv_tokenizer_spec spec = make_spec(t, &vocab);

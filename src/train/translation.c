@@ -18,7 +18,7 @@ static const fv_key keys[] = {
     {"data.skip_invalid", FV_KEY_BOOL, "false", 0, 0, NULL, "leave out lines that are not UTF-8"},
     {"model.kind", FV_KEY_CHOICE, "recurrent", 0, 0, "recurrent|transformer",
      "which family: the keys of [model] or those of [transformer] count"},
-    {"tokens.kind", FV_KEY_CHOICE, "bpe", 0, 0, "char|word|bpe|bytes|metaspace",
+    {"tokens.kind", FV_KEY_CHOICE, "bpe", 0, 0, "char|word|bpe|bytes|metaspace|wordpiece",
      "how texts are cut into tokens"},
     {"tokens.vocabulary", FV_KEY_INT, "8000", 8, 1e7, NULL, "most tokens of a side"},
     {"tokens.min_count", FV_KEY_INT, "2", 1, 1e9, NULL, "rarer words or pairs get no token"},

@@ -6,8 +6,9 @@
 fv_status fv_words_learner(fv_ctx *ctx, const fv_recipe *recipe, const fv_words_marks *marks,
                            fv_token_learner **out)
 {
-    static const fv_learn_kind kinds[] = {FV_LEARN_CHARS, FV_LEARN_WORDS, FV_LEARN_BPE_WORDS,
-                                          FV_LEARN_BPE_BYTES, FV_LEARN_BPE_METASPACE};
+    static const fv_learn_kind kinds[] = {FV_LEARN_CHARS,         FV_LEARN_WORDS,
+                                          FV_LEARN_BPE_WORDS,     FV_LEARN_BPE_BYTES,
+                                          FV_LEARN_BPE_METASPACE, FV_LEARN_WORD_PIECE};
     fv_token_learner_config cfg;
     fv_token_learner_config_init(&cfg, sizeof cfg, kinds[fv_recipe_choice(recipe, "tokens.kind")]);
     cfg.vocabulary = (size_t)fv_recipe_int(recipe, "tokens.vocabulary");

@@ -118,6 +118,7 @@ static bool tokenizers(fv_ctx *ctx, const void *unused)
     bool ok = use_tokenizer(ctx, FV_LEARN_WORDS, path);
     ok = use_tokenizer(ctx, FV_LEARN_BPE_BYTES, path) && ok;
     ok = use_tokenizer(ctx, FV_LEARN_BPE_METASPACE, path) && ok;
+    ok = use_tokenizer(ctx, FV_LEARN_WORD_PIECE, path) && ok;
     unlink(path);
     return ok;
 }
