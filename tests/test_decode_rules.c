@@ -23,6 +23,18 @@ static int by_own_score(const void *a, const void *b)
     return (x->score < y->score) - (x->score > y->score);
 }
 
+/* A token that must not come, for the plain walk; -1: none. */
+static int64_t banned = -1;
+static bool renormalized;
+
+static double log_p(int64_t source, int64_t place, int64_t last, int64_t token)
+{
+    if (token == banned) return -INFINITY;
+    const double p = toy_log_p(source, place, last, token);
+    return banned < 0 || !renormalized ? p
+                                       : p - log1p(-exp(toy_log_p(source, place, last, banned)));
+}
+
 /* The rule of the header, step by step: every continuation is sorted, the first `beam` may finish,
  * the best that have not ended go on. Returns how many finished, best first. */
 static int plain_beam(int64_t source, int beam, double alpha, bool early, prefix *done)
@@ -36,7 +48,8 @@ static int plain_beam(int64_t source, int beam, double alpha, bool early, prefix
             for (int64_t v = 0; v < VOCABULARY; v++) {
                 next[n] = live[i];
                 const int64_t last = depth > 1 ? live[i].tokens[depth - 2] : START;
-                next[n].sum += (double)(float)toy_log_p(source, depth - 1, last, v);
+                if (v == banned) continue;
+                next[n].sum += (double)(float)log_p(source, depth - 1, last, v);
                 next[n].tokens[next[n].count++] = v;
                 n++;
             }
@@ -91,6 +104,51 @@ static void the_beam_of_transformers(void)
         fv_outputs_free(&ours);
     }
     CHECK(differ > 0); /* the two rules are not one */
+}
+
+/* Beam search without a token, with and without sharing out what it had; greedy likewise. */
+static void banned_tokens_do_not_come(void)
+{
+    const int64_t list[1] = {3};
+    int changed = 0;
+    for (int setting = 0; setting < 4; setting++) {
+        fv_decode_config cfg = toy_config(setting < 2 ? 3 : 1, 1);
+        toy t = {.first = 0};
+        fv_outputs *out = NULL, *free_one = NULL;
+        cfg.as_transformers = true;
+        cfg.length_alpha = 1;
+        toy_run(ctx, &t, 30, &cfg, &free_one);
+        cfg.banned = list;
+        cfg.banned_count = 1;
+        cfg.renormalize = renormalized = setting & 1;
+        toy_run(ctx, &t, 30, &cfg, &out);
+        banned = list[0];
+        for (int64_t s = 0; s < 30; s++) {
+            prefix done[65];
+            const fv_output *o = fv_outputs_get(out, s, 0), *other = fv_outputs_get(free_one, s, 0);
+            for (int64_t i = 0; i < o->count; i++)
+                CHECK(o->tokens[i] != banned);
+            changed += other->count != o->count ||
+                       memcmp(o->tokens, other->tokens, (size_t)o->count * sizeof *o->tokens) != 0;
+            if (cfg.beam == 1) continue;
+            CHECK(plain_beam(s, cfg.beam, 1, false, done) > 0);
+            CHECK_EQ(o->count + o->ended, done[0].count);
+            CHECK(memcmp(o->tokens, done[0].tokens, (size_t)o->count * sizeof(int64_t)) == 0);
+            CHECK_NEAR(o->score, done[0].score, 1e-5);
+        }
+        banned = -1;
+        fv_outputs_free(&out);
+        fv_outputs_free(&free_one);
+    }
+    CHECK(changed > 0);
+    fv_decode_config cfg = toy_config(1, 1);
+    toy t = {.first = 0};
+    fv_outputs *out = NULL;
+    const fv_stepper stepper = toy_stepper(&t);
+    cfg.banned = (const int64_t[]){VOCABULARY};
+    cfg.banned_count = 1;
+    CHECK_EQ(fv_decode(ctx, &stepper, 1, (const int64_t[]){MOST}, &cfg, &out), FV_ERR_ARGUMENT);
+    fv_ctx_take_error(ctx);
 }
 
 /* Greedy with repetitions punished, against a plain walk. */
@@ -225,6 +283,7 @@ int main(int argc, char **argv)
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
     RUN(the_beam_of_transformers);
+    RUN(banned_tokens_do_not_come);
     RUN(repetitions_are_punished);
     RUN(ends_and_forced_tokens);
     RUN(tokens_are_heard);
