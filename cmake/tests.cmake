@@ -2,6 +2,7 @@
 #
 # Labels. `threads`: also run under ThreadSanitizer. `slow`: left out of `make test`, run by
 # `make test-all` under the address sanitizer. `install`: builds against an installed copy.
+# `peers`: compares with other people's software where it is installed, and is skipped elsewhere.
 # Everything else is `unit`. A name matches its whole file name without the extension.
 set(FV_THREADED_TESTS test_base test_gemm test_guarded test_kernels_threads test_bits
   test_batch test_sequence)
@@ -45,4 +46,8 @@ if(NOT FV_TEST_ONLY)
   fovea_script_test(hardening unit tools/check-hardening ${CMAKE_BINARY_DIR} libz liblzma)
   fovea_script_test(install_cmake install tests/outside/run cmake ${CMAKE_BINARY_DIR})
   fovea_script_test(install_pkg_config install tests/outside/run pkg-config ${CMAKE_BINARY_DIR})
+  find_program(FV_PYTHON python3)
+  if(FV_PYTHON)
+    fovea_script_test(minilm peers ${FV_PYTHON} bench/peers/check_minilm.py ${CMAKE_BINARY_DIR}/fovea)
+  endif()
 endif()
