@@ -72,8 +72,8 @@ FV_API FV_MUST_USE fv_status fv_transformer_config_save(fv_ctx *ctx,
 
 enum { FV_MAX_ENDS = 8, FV_MAX_BANNED = 64 };
 
-/* How a folder's author wants it to generate; transformers' defaults where the file is silent. Older
- * folders without the file say it in config.json. */
+/* How a folder's author wants it to generate; transformers' defaults where the file is silent.
+ * Older folders without the file say it in config.json. */
 typedef struct fv_generation {
     int64_t start;             /* fed first: decoder_start_token_id, else bos; -1: none */
     int64_t ends[FV_MAX_ENDS]; /* any of them ends */

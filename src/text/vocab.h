@@ -34,7 +34,8 @@ int32_t fv_vocab_find(const fv_vocab *v, const char *text, size_t bytes);
  * [0, limit) is FV_ERR_LIMIT; the text must be valid UTF-8 or raw bytes, as the
  * caller likes. */
 fv_status fv_vocab_put(fv_vocab *v, const char *text, size_t bytes, int64_t id);
-/* All of a JSON object of texts and their ids, as in a vocab.json. Fails: IO, FORMAT, LIMIT, MEMORY.
+/* All of a JSON object of texts and their ids, as in a vocab.json. Fails: IO, FORMAT, LIMIT,
+ * MEMORY.
  */
 fv_status fv_vocab_load(fv_vocab *v, const char *path);
 /* The id of a text, put behind the last one if it is new. */
