@@ -28,6 +28,16 @@
  * int8: column j is q(k,j) scale(j) with whole q from -127 to 127 and scale(j) = max|B(.,j)| / 127;
  * the chain runs over A(i,k) q(k,j), and its sum is multiplied by scale(j) before the bias. A
  * column that holds NaN or an infinity gives NaN.
+ *
+ * With `bf16`, A and B are floats in memory and are rounded to bf16, to nearest even, on their way
+ * into the product; products are exact and their sums floats. That takes half the time where the
+ * CPU has AVX512_BF16, and is what training with a compute_dtype of bf16 uses (fovea/ops.h). The
+ * chain takes k in pairs, the second of a pair first, an odd last k beside a zero:
+ *
+ *     sum = fma(A(i,2p), B(2p,j), fma(A(i,2p+1), B(2p+1,j), sum))
+ *
+ * Its bits depend on the level only where a number below 2^-126 comes up: the instruction takes
+ * those for 0.
  */
 #ifndef FOVEA_GEMM_H
 #define FOVEA_GEMM_H
@@ -75,6 +85,7 @@ typedef struct fv_gemm {
     int accumulate;        /* C += A B; then no bias, act or residual */
     int b_packed;          /* B is the result of fv_gemm_pack; batch strides count packed floats */
     fv_weight_form b_form; /* of a packed B; but for F32: no batch, no accumulate */
+    int bf16;              /* A and B are rounded to bf16; no batch, no packed B */
 } fv_gemm;
 
 typedef struct fv_gemm_exec {

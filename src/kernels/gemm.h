@@ -6,7 +6,8 @@
  * the last panel padded with zeros; forms of fewer bits are described in kernels/weights.h.
  *
  * Every level computes C(i,j) as fma(A(i,k), B(k,j), sum) for k ascending from sum = 0 (from C
- * with `accumulate`). Whatever cuts k into blocks carries the running sum over.
+ * with `accumulate`). Whatever cuts k into blocks carries the running sum over. With `bf16` the
+ * chain is that of fovea/gemm.h; the vector levels take it from kernels/pairs.h.
  */
 #ifndef FV_KERNELS_GEMM_H
 #define FV_KERNELS_GEMM_H

@@ -3,6 +3,7 @@
  * the result depends on them. Sizes in comments are for a core with 32 KiB of L1 and 1 MiB of L2.
  */
 #include "kernels/gemm.h"
+#include "kernels/pairs.h"
 
 enum {
     DEPTH_WHOLE = 2048,                 /* k up to here is one block */
@@ -110,6 +111,8 @@ void fv_gemm_make_plan(const fv_gemm *g, int threads, fv_gemm_plan *plan)
 
 size_t fv_gemm_scratch_query(const void *args, int threads)
 {
+    const fv_gemm *g = args;
+    if (g->bf16) return fv_pairs_scratch(g, threads);
     fv_gemm_plan plan;
     fv_gemm_make_plan(args, threads, &plan);
     int64_t floats = plan.a_floats + plan.b_floats + plan.sum_floats;

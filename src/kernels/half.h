@@ -35,6 +35,9 @@ static inline uint16_t fv_f32_to_bf16(float x)
     return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
+/* The nearest float that bf16 can hold. */
+static inline float fv_round_bf16(float x) { return fv_bf16_to_f32(fv_f32_to_bf16(x)); }
+
 static inline float fv_f16_to_f32(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16;

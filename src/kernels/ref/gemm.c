@@ -43,6 +43,20 @@ static void low_sums(const fv_gemm *g, const real *a, const char *panel, int64_t
         sum[col] *= (real)scale[col];
 }
 
+/* The sums of one row whose operands are rounded to bf16: k in pairs, the second one first. */
+static void pair_sums(const fv_gemm *g, const real *a, const real *b, int64_t count, real *sum)
+{
+    for (int64_t pair = 0; pair < g->k; pair += 2)
+        for (int64_t k = pair + 1; k >= pair; k--) {
+            const bool there = k < g->k;
+            const real x = there ? fv_round_bf16((float)a[k * g->a_col]) : 0;
+            for (int64_t col = 0; col < count; col++) {
+                const real y = there ? fv_round_bf16((float)b[k * g->b_row + col * g->b_col]) : 0;
+                sum[col] = real_fma(x, y, sum[col]);
+            }
+        }
+}
+
 /* Columns [first, first + count) of one row; a panel's worth keeps the sums and B in the cache. */
 static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64_t first,
                      int64_t count)
@@ -65,6 +79,8 @@ static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64
         sum[col] = g->accumulate ? c[col] : 0;
     if (g->b_form != FV_WEIGHT_F32)
         low_sums(g, a, fv_weight_panel(g->b_form, j->b, g->k, first), count, sum);
+    else if (g->bf16)
+        pair_sums(g, a, b, count, sum);
     else
         for (int64_t k = 0; k < g->k; k++)
             for (int64_t col = 0; col < count; col++)

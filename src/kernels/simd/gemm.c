@@ -5,6 +5,8 @@
  */
 #include <string.h>
 
+#include "kernels/level.h"
+#include "kernels/pairs.h"
 #include "kernels/simd/gemm_simd.h"
 #include "kernels/weights.h"
 
@@ -363,6 +365,14 @@ static void units(const void *arg, int64_t begin, int64_t end, int thread)
 void FV_GEMM_NAME(gemm)(const fv_exec *exec, void *const *ptr, const void *args)
 {
     fv_gemm g = *(const fv_gemm *)args;
+    if (g.bf16) {
+#if FV_SIMD_LEVEL == 3
+        (fv_bf16_usable() ? fv_avx512_gemm_bf16 : fv_avx512_gemm_pairs)(exec, ptr, args);
+#else
+        fv_avx2_gemm_pairs(exec, ptr, args);
+#endif
+        return;
+    }
     if (g.b_packed) g.b_row = g.b_col = 0; /* mean nothing, and must not be taken for contiguous */
     job j = {.g = &g,
              .c = ptr[0],

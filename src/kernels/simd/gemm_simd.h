@@ -8,6 +8,7 @@
  *   gemm_few.c     up to 24 rows, B met in short blocks, for AVX2
  *   gemm_row.c     one row times a matrix
  *   gemm_low.c     weights of few bits: a few rows times a panel, and panels widened
+ *   gemm_pairs.h   operands rounded to bf16: packed as pairs, then a tile of its own
  *   gemm_finish.c  act(sum + bias) + residual
  *   pack.c         A and B into the order in which the tile reads them
  */
