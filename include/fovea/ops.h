@@ -95,6 +95,20 @@ FV_API fv_tensor *fv_linear(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_ten
 /* act(x W^T + b) + residual in one pass; bias and residual (of the result's shape) may be NULL. */
 FV_API fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
                                 fv_act act, fv_tensor *residual);
+/*
+ * What linear layers compute in: FV_F32 [the default], or FV_BF16 for mixed precision. Then
+ * fv_linear and fv_linear_act round both operands of their three products (y, dx and dW) to bf16 on
+ * the way and sum in float (`bf16` of fovea/gemm.h), which takes about half the time where the CPU
+ * has AVX512_BF16. Tensors stay f32, and so does everything else: weights, gradients, biases,
+ * norms, softmax, losses, optimizers. A layer's way back computes as its way forth did, whatever is
+ * set by then. f64 tensors and weights that are packed or frozen are multiplied as they are.
+ *
+ *     fv_status s = fv_ctx_set_compute(ctx, FV_BF16);
+ *
+ * Fails: DTYPE (neither of the two).
+ */
+FV_API FV_MUST_USE fv_status fv_ctx_set_compute(fv_ctx *ctx, fv_dtype dtype);
+FV_API fv_dtype fv_ctx_compute(const fv_ctx *ctx);
 /* Keeps a packed copy of a linear layer's weight (f32 [out, in]) beside it: faster products with
  * few rows. Not used any more once the weight's memory was written or stepped: pack again. */
 FV_API FV_MUST_USE fv_status fv_linear_pack(fv_ctx *ctx, fv_tensor *weight);

@@ -139,10 +139,16 @@ void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated)
 
 void fv_back_send_product(fv_op_back *back, int i, fv_matrix a, fv_matrix b)
 {
+    fv_back_send_product_as(back, i, false, a, b);
+}
+
+void fv_back_send_product_as(fv_op_back *back, int i, bool bf16, fv_matrix a, fv_matrix b)
+{
     bool accumulate;
     fv_tensor *dest = fv_back_dest(back, i, &accumulate);
     if (back->ctx->error != FV_OK) return;
-    fv_product(back->ctx, dest->dtype, fv_matrix_at(dest->data, a.rows, b.cols), a, b, accumulate);
+    fv_product_as(back->ctx, dest->dtype, bf16, fv_matrix_at(dest->data, a.rows, b.cols), a, b,
+                  accumulate);
     fv_back_sent(back, i, dest, accumulate);
 }
 
@@ -155,7 +161,7 @@ void fv_leaf_add_product(fv_ctx *ctx, fv_tensor *leaf, fv_matrix a, fv_matrix b)
     if (!in_place) deliver(ctx, &(fv_edge){.leaf = leaf}, dest);
 }
 
-void fv_back_send_outer(fv_op_back *back, int i, fv_tensor *du, fv_tensor *x)
+void fv_back_send_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_tensor *x)
 {
     fv_ctx *ctx = back->ctx;
     fv_tensor *leaf = back->node->edge[i].leaf;
@@ -163,9 +169,9 @@ void fv_back_send_outer(fv_op_back *back, int i, fv_tensor *du, fv_tensor *x)
 #ifdef FV_TEST_HOOKS
     if (sabotaged(back, i)) leaf = NULL;
 #endif
-    if (leaf && fv_pending_add(ctx, leaf, du, x)) return;
+    if (leaf && !bf16 && fv_pending_add(ctx, leaf, du, x)) return;
     const fv_matrix a = fv_matrix_of(ctx, &du), b = fv_matrix_of(ctx, &x);
-    if (ctx->error == FV_OK) fv_back_send_product(back, i, fv_matrix_flip(a), b);
+    if (ctx->error == FV_OK) fv_back_send_product_as(back, i, bf16, fv_matrix_flip(a), b);
 }
 
 void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g)

@@ -55,6 +55,7 @@ struct fv_ctx {
     char message[FV_MESSAGE_BYTES];
 
     uint64_t seed, step, row_offset, site;
+    int compute; /* fv_dtype: what linear layers compute in */
 
     fv_device_kind device_kind;
     struct fv_device *device;

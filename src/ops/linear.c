@@ -6,12 +6,17 @@
  *
  * act' needs u for GELU and SiLU and y for the others. While recording, what is needed is kept and
  * the rest of the epilogue runs as launches of its own, which give the bits of the fused one.
+ *
+ * In mixed precision (fv_ctx_set_compute) x, W and du are rounded to bf16 as they enter the three
+ * products: dx and dW are those of the rounded operands, with du rounded too. db is the sum of du
+ * itself.
  */
 #include "ops/product.h"
 #include "ops/rows.h"
 
 typedef struct linear_params {
     fv_act act;
+    bool bf16; /* operands of products are rounded */
 } linear_params;
 
 enum { X, WEIGHT, BIAS, RESIDUAL };
@@ -25,9 +30,20 @@ fv_tensor *fv_linear(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bi
 fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias, fv_act act,
                          fv_tensor *residual)
 {
-    const linear_params params = {act};
+    const bool as_it_is = !weight || fv_weight_packed(weight);
+    const linear_params params = {act, ctx->compute == FV_BF16 && !as_it_is};
     return fv_op_apply(ctx, FV_OP_LINEAR, 4, (fv_tensor *[]){x, weight, bias, residual}, &params);
 }
+
+fv_status fv_ctx_set_compute(fv_ctx *ctx, fv_dtype dtype)
+{
+    FV_RETURN_IF(dtype != FV_F32 && dtype != FV_BF16, ctx, FV_ERR_DTYPE,
+                 "linear layers compute in f32 or bf16, not in %s", fv_dtype_name(dtype));
+    ctx->compute = dtype;
+    return FV_OK;
+}
+
+fv_dtype fv_ctx_compute(const fv_ctx *ctx) { return (fv_dtype)ctx->compute; }
 
 /* Which function an activation is, and whether its derivative is a function of y. */
 typedef struct act_info {
@@ -96,6 +112,7 @@ static void fused(fv_op_run *run, fv_tensor *out, fv_act act, fv_tensor *residua
     fv_matrix c = fv_matrix_at(out->data, mx.rows, mw.rows);
     fv_gemm gemm = fv_product_gemm(c, mx, fv_matrix_flip(mw));
     gemm.act = act;
+    gemm.bf16 = ((const linear_params *)run->params)->bf16 && out->dtype == FV_F32;
     void *b = mw.data;
     if (fv_weight_packed(w)) {
         gemm.b_packed = 1;
@@ -178,10 +195,10 @@ static void backward(fv_op_back *back)
     if (fv_back_wants(back, X)) {
         fv_tensor *w = back->saved[SAVED_WEIGHT];
         fv_matrix mw = fv_matrix_of(ctx, &w);
-        fv_back_send_product(back, X, du, mw);
+        fv_back_send_product_as(back, X, params->bf16, du, mw);
     }
     if (fv_back_wants(back, WEIGHT))
-        fv_back_send_outer(back, WEIGHT, du_rows, back->saved[SAVED_X]);
+        fv_back_send_outer(back, WEIGHT, params->bf16, du_rows, back->saved[SAVED_X]);
     if (back->n_in > BIAS && fv_back_wants(back, BIAS)) {
         fv_tensor *db = fv_back_new(back, BIAS);
         if (ctx->error != FV_OK) return;
@@ -190,9 +207,10 @@ static void backward(fv_op_back *back)
     }
 }
 
-static const linear_params plain = {FV_ACT_NONE}, relu = {FV_ACT_RELU}, gelu = {FV_ACT_GELU},
-                           gelu_tanh = {FV_ACT_GELU_TANH}, silu = {FV_ACT_SILU},
-                           tanh_act = {FV_ACT_TANH}, sigmoid = {FV_ACT_SIGMOID};
+static const linear_params plain = {.act = FV_ACT_NONE}, relu = {.act = FV_ACT_RELU},
+                           gelu = {.act = FV_ACT_GELU}, gelu_tanh = {.act = FV_ACT_GELU_TANH},
+                           silu = {.act = FV_ACT_SILU}, tanh_act = {.act = FV_ACT_TANH},
+                           sigmoid = {.act = FV_ACT_SIGMOID};
 
 static const fv_op_case cases[] = {
     {.name = "rows",

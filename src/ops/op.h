@@ -203,8 +203,8 @@ fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate);
 void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated);
 /* Sends du^T x to input i [out, in], the rows of du [..., out] and x [..., in] being one call's
  * share of the sum: of a weight that several calls use, the shares may be multiplied together when
- * the walk is over. */
-void fv_back_send_outer(fv_op_back *back, int i, fv_tensor *du, fv_tensor *x);
+ * the walk is over, but for those whose operands are rounded to bf16. */
+void fv_back_send_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_tensor *x);
 
 /* Whether additive term k is to be computed: always, but for sabotaged test runs. For terms added
  * by separate launches; terms inside kernels use FV_TERM. */

@@ -64,8 +64,15 @@ void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *c
 
 void fv_product(fv_ctx *ctx, fv_dtype dtype, fv_matrix c, fv_matrix a, fv_matrix b, bool accumulate)
 {
+    fv_product_as(ctx, dtype, false, c, a, b, accumulate);
+}
+
+void fv_product_as(fv_ctx *ctx, fv_dtype dtype, bool bf16, fv_matrix c, fv_matrix a, fv_matrix b,
+                   bool accumulate)
+{
     fv_gemm gemm = fv_product_gemm(c, a, b);
     gemm.accumulate = accumulate;
+    gemm.bf16 = bf16 && dtype == FV_F32;
     fv_product_launch(ctx, dtype, &gemm, (void *[]){c.data, a.data, b.data, NULL, NULL});
 }
 

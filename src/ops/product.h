@@ -39,6 +39,9 @@ fv_matrix fv_matrix_of(fv_ctx *ctx, fv_tensor **t);
 /* C = A B, or C += A B. C's columns must be contiguous. */
 void fv_product(fv_ctx *ctx, fv_dtype dtype, fv_matrix c, fv_matrix a, fv_matrix b,
                 bool accumulate);
+/* The same with operands rounded to bf16, if `bf16` says so and dtype is f32. */
+void fv_product_as(fv_ctx *ctx, fv_dtype dtype, bool bf16, fv_matrix c, fv_matrix a, fv_matrix b,
+                   bool accumulate);
 /* The description of C = A B for callers that add an epilogue, a batch or packed panels. */
 fv_gemm fv_product_gemm(fv_matrix c, fv_matrix a, fv_matrix b);
 /* ptr: C, A, B, bias, residual. Checks the sizes, then launches; does nothing for an empty C. */
@@ -56,8 +59,9 @@ static inline bool fv_weight_packed(const fv_tensor *w)
 /* For infer: a frozen weight has no gradient to give. */
 fv_status fv_need_thawed(fv_op_run *run, int i);
 
-/* Sends a b to input i, adding in place where that is possible. */
+/* Sends a b to input i, adding in place where that is possible; and with fv_product_as. */
 void fv_back_send_product(fv_op_back *back, int i, fv_matrix a, fv_matrix b);
+void fv_back_send_product_as(fv_op_back *back, int i, bool bf16, fv_matrix a, fv_matrix b);
 
 /* out (cols entries, contiguous) = the sum over the rows of m. */
 void fv_column_sum(fv_ctx *ctx, fv_dtype dtype, void *out, fv_matrix m);
