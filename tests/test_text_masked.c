@@ -131,6 +131,24 @@ static void hidden_words_are_learnt(void)
     CHECK(w.last[1].value > 0.2);
 }
 
+/* The same words in bf16: nearly the same loss. */
+static void hidden_words_are_learnt_in_bf16(void)
+{
+    const setting more[] = {{"train.task", "masked"},
+                            {"data.train_text", folder_path("text.txt")},
+                            {"data.train_csv", folder_path("table.csv")},
+                            {NULL, NULL},
+                            {NULL, NULL}};
+    setting rounded[sizeof more / sizeof *more];
+    memcpy(rounded, more, sizeof more);
+    rounded[3] = (setting){"train.compute_dtype", "bf16"};
+    watch w = {0}, plain = {0};
+    CHECK_EQ(train(folder_sub("words-f32"), 2, more, &plain), FV_OK);
+    train_twice("words-bf16", rounded, &w);
+    CHECK(w.last[0].value != plain.last[0].value);
+    CHECK_NEAR(w.last[0].value, plain.last[0].value, 0.05);
+}
+
 static void pairs_are_learnt(void)
 {
     const setting more[] = {{"train.task", "masked"},
@@ -365,6 +383,7 @@ int main(int argc, char **argv)
     folder_make();
     write_data();
     RUN(hidden_words_are_learnt);
+    RUN(hidden_words_are_learnt_in_bf16);
     RUN(pairs_are_learnt);
     RUN(shares_are_as_promised);
     RUN(the_tokenizer_marks_texts);

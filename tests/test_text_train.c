@@ -10,7 +10,7 @@
 #include "support/test.h"
 
 static volatile int cancelled;
-static const char *cut = "stream";
+static const char *cut = "stream", *compute = "f32";
 
 static fv_ctx *make_context(int threads)
 {
@@ -47,7 +47,7 @@ static fv_recipe *small_recipe(fv_ctx *ctx)
         {"transformer.dropout", "0.1"}, {"train.batch_tokens", "100"},
         {"train.accumulate", "2"},      {"train.steps", "20"},
         {"train.lr", "0.01"},           {"train.eval_every", "10"},
-        {"train.save_every", "7"}};
+        {"train.save_every", "7"},      {"train.compute_dtype", compute}};
     const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_transformer_keys(),
                                    fv_text_keys(), fv_train_keys()};
     fv_recipe *recipe = NULL;
@@ -108,6 +108,25 @@ static void interruptions_change_no_bit(void)
         CHECK(file_same_in(whole, pieces, "model.safetensors"));
     }
     cut = "stream";
+}
+
+/* Operands of eight bits: the same course, all but for noise, and resumed to the bit. */
+static void bf16_learns_as_well(void)
+{
+    char whole[512], pieces[512];
+    snprintf(whole, sizeof whole, "%s", folder_sub("whole-bf16"));
+    snprintf(pieces, sizeof pieces, "%s", folder_sub("pieces-bf16"));
+    watch w = {0}, plain = {0}, early = {.stop = 5}, late = {.stop = 13};
+    CHECK_EQ(train(folder_sub("plain-f32"), 2, &plain), FV_OK);
+    compute = "bf16";
+    CHECK_EQ(train(whole, 1, &w), FV_OK);
+    CHECK_EQ(train(pieces, 2, &early), FV_ERR_CANCELLED);
+    CHECK_EQ(train(pieces, 4, &late), FV_ERR_CANCELLED);
+    CHECK_EQ(train(pieces, 1, &(watch){0}), FV_OK);
+    compute = "f32";
+    CHECK(file_same_in(whole, pieces, "model.safetensors"));
+    CHECK(plain.last < plain.first - 0.2);
+    CHECK(fabs(w.last - plain.last) < 0.02 && w.last != plain.last);
 }
 
 static void the_folder_generates(void)
@@ -244,6 +263,7 @@ int main(int argc, char **argv)
     folder_make();
     write_text();
     RUN(interruptions_change_no_bit);
+    RUN(bf16_learns_as_well);
     RUN(the_folder_generates);
     RUN(weights_are_taken_by_name);
     RUN(another_recipe_spoils_nothing);

@@ -54,6 +54,8 @@ static fv_recipe *small_recipe(fv_ctx *ctx)
                                             {"model.kind", "transformer"}};
     for (size_t i = 0; kind[0] == 't' && i < sizeof others / sizeof *others; i++)
         CHECK_OK(ctx, fv_recipe_set(recipe, others[i][0], others[i][1]));
+    if (strcmp(kind, "transformer-bf16") == 0)
+        CHECK_OK(ctx, fv_recipe_set(recipe, "train.compute_dtype", "bf16"));
     return recipe;
 }
 
@@ -209,6 +211,15 @@ static void transformers_do_the_same(void)
     kind = "recurrent";
 }
 
+/* The last state's tensors are others, and their parts resume all the same. */
+static void bf16_resumes_too(void)
+{
+    kind = "transformer-bf16";
+    interruptions_change_no_bit();
+    CHECK(!same_state(folder_path("transformer-bf16-whole"), folder_path("transformer-whole")));
+    kind = "recurrent";
+}
+
 /* ---- files ------------------------------------------------------------------------ */
 
 static fv_status start(fv_ctx *ctx, const char *key, const char *value)
@@ -234,6 +245,8 @@ static void bad_recipes_are_told(void)
     kind = "recurrent";
     CHECK_EQ(start(ctx, "model.score", "dot"), FV_ERR_ARGUMENT);
     CHECK(strstr(fv_ctx_message(ctx), "equal widths"));
+    CHECK_EQ(start(ctx, "train.compute_dtype", "bf16"), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "recurrent models train in f32"));
     fv_translator *t = NULL;
     CHECK_EQ(fv_translator_load(ctx, folder_path("nowhere"), &t), FV_ERR_IO);
     CHECK(strstr(fv_ctx_message(ctx), "config.json"));
@@ -247,6 +260,7 @@ int main(int argc, char **argv)
     RUN(interruptions_change_no_bit);
     RUN(the_folder_translates);
     RUN(transformers_do_the_same);
+    RUN(bf16_resumes_too);
     RUN(bad_recipes_are_told);
     folder_remove();
     return TEST_END();

@@ -330,8 +330,11 @@ fv_status fv_trainer_run(fv_trainer *t)
 {
     t->started = t->window_start = now();
     t->started_step = t->progress.step;
-    FV_FORWARD(fv_train_log_open(t->ctx, t->cfg.folder, t->progress.step, &t->log));
-    fv_status status = run_steps(t);
+    const fv_dtype compute = fv_ctx_compute(t->ctx);
+    FV_FORWARD(fv_ctx_set_compute(t->ctx, t->cfg.compute));
+    fv_status status = fv_train_log_open(t->ctx, t->cfg.folder, t->progress.step, &t->log);
+    if (status == FV_OK) status = run_steps(t);
+    t->ctx->compute = (int)compute;
     if (status == FV_ERR_CANCELLED) status = save_cancelled(t);
     t->progress.seconds += now() - t->started;
     fv_train_log_close(&t->log);

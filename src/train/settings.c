@@ -21,6 +21,8 @@ static const fv_key keys[] = {
     {"train.weight_decay", FV_KEY_REAL, "0", 0, 1, NULL, "pull towards zero"},
     {"train.decay_all", FV_KEY_BOOL, "false", 0, 0, NULL,
      "that pull for biases and gains as well, not for matrices alone"},
+    {"train.compute_dtype", FV_KEY_CHOICE, "f32", 0, 0, "f32|bf16",
+     "Transformers: what linear layers multiply; bf16 is faster on CPUs with AVX512_BF16"},
     {"train.clip", FV_KEY_REAL, "0", 0, 1e9, NULL, "longest gradient; 0: any"},
     {"train.max_skipped", FV_KEY_INT, "10", 0, 1e6, NULL,
      "steps without a finite gradient in a row before giving up"},
@@ -67,6 +69,7 @@ void fv_train_config_from(const fv_recipe *recipe, fv_train_config *cfg)
         .every = count_of(recipe, "train.lr_every"),
         .gamma = fv_recipe_real(recipe, "train.lr_gamma"),
     };
+    cfg->compute = fv_recipe_choice(recipe, "train.compute_dtype") == 1 ? FV_BF16 : FV_F32;
     cfg->eval_every = count_of(recipe, "train.eval_every");
     cfg->save_every = count_of(recipe, "train.save_every");
     cfg->log_every = count_of(recipe, "train.log_every");
