@@ -2,8 +2,8 @@
  * fovea bench model: GPT-2 of 124 million parameters, random weights. One pass over 512 tokens with
  * all logits; one token at a time with weights of three types; training steps; from a folder to the
  * first token; memory. Rates of passes and steps count the products of their matrices and of
- * attention, and are shares of the multiply-adds this machine can do; those of single tokens count
- * the bytes of the weights, and are shares of its memory bandwidth.
+ * attention, and are shares of the multiply-adds in f32 this machine can do, those in bf16 too;
+ * those of single tokens count the bytes of the weights, and are shares of its memory bandwidth.
  *
  * With --output FOLDER the model stays there, for other programs to do the same work
  * (bench/peers/bench_torch_gpt2.py); else the cold start makes one in the system's temporary folder
@@ -278,7 +278,7 @@ static void call_train(void *arg)
     fv_scope_end(ctx);
 }
 
-static int train(bench_run *run, const char *name, int64_t length)
+static int train(bench_run *run, const char *name, int64_t length, fv_dtype compute)
 {
     bed b;
     bench_result got;
@@ -288,15 +288,17 @@ static int train(bench_run *run, const char *name, int64_t length)
     fv_optim_config adam;
     fv_optim_config_init(&adam, sizeof adam, FV_OPTIM_ADAMW);
     b.length = length;
-    const fv_status status = fv_optim_create(b.params, &adam, &b.optim);
+    const char *dtype = fv_dtype_name(compute);
+    fv_status status = fv_ctx_set_compute(b.ctx, compute);
+    if (status == FV_OK) status = fv_optim_create(b.params, &adam, &b.optim);
     const int rounds = length > 64 || run->quick ? 1 : 3;
     code = status == FV_OK ? measure(run, &b, call_train, BENCH_FMA_F32, rounds, &got)
                            : failed(&b, status);
     if (!code) {
         char memory[32];
         cli_format(memory, sizeof memory, "%s_memory", name);
-        print(run, name, "f32", BENCH_FMA_F32, 3 * BATCH * pass_work(&cfg, (double)length), &got);
-        print_memory(run, &b, memory, "f32", 16.0 * (double)fv_params_elements(b.params));
+        print(run, name, dtype, BENCH_FMA_F32, 3 * BATCH * pass_work(&cfg, (double)length), &got);
+        print_memory(run, &b, memory, dtype, 16.0 * (double)fv_params_elements(b.params));
     }
     close_bed(&b);
     return code;
@@ -389,7 +391,16 @@ int bench_model(bench_run *run)
         if (bench_wanted(run, "decode_1")) code = decode(run, forms[i].form, forms[i].dtype);
     if (!code && bench_wanted(run, "prefill_512")) code = prefill(run);
     if (!code && bench_wanted(run, "cold_start")) code = cold(run);
-    if (!code && bench_wanted(run, "train_64")) code = train(run, "train_64", 64);
-    if (!code && bench_wanted(run, "train_512")) code = train(run, "train_512", 512);
+    static const struct {
+        const char *name;
+        int64_t length;
+        fv_dtype compute;
+    } trains[] = {{"train_64", 64, FV_F32},
+                  {"train_512", 512, FV_F32},
+                  {"train_bf16_64", 64, FV_BF16},
+                  {"train_bf16_512", 512, FV_BF16}};
+    for (int i = 0; i < CLI_COUNT(trains) && !code; i++)
+        if (bench_wanted(run, trains[i].name))
+            code = train(run, trains[i].name, trains[i].length, trains[i].compute);
     return code;
 }
