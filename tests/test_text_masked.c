@@ -134,17 +134,18 @@ static void hidden_words_are_learnt(void)
 /* The same words in bf16: nearly the same loss. */
 static void hidden_words_are_learnt_in_bf16(void)
 {
-    const setting more[] = {{"train.task", "masked"},
-                            {"data.train_text", folder_path("text.txt")},
-                            {"data.train_csv", folder_path("table.csv")},
-                            {NULL, NULL},
-                            {NULL, NULL}};
-    setting rounded[sizeof more / sizeof *more];
-    memcpy(rounded, more, sizeof more);
-    rounded[3] = (setting){"train.compute_dtype", "bf16"};
+    char text[512], table[512]; /* paths that outlive other ones */
+    snprintf(text, sizeof text, "%s", folder_path("text.txt"));
+    snprintf(table, sizeof table, "%s", folder_path("table.csv"));
+    setting more[] = {{"train.task", "masked"},
+                      {"data.train_text", text},
+                      {"data.train_csv", table},
+                      {NULL, NULL},
+                      {NULL, NULL}};
     watch w = {0}, plain = {0};
     CHECK_EQ(train(folder_sub("words-f32"), 2, more, &plain), FV_OK);
-    train_twice("words-bf16", rounded, &w);
+    more[3] = (setting){"train.compute_dtype", "bf16"};
+    train_twice("words-bf16", more, &w);
     CHECK(w.last[0].value != plain.last[0].value);
     CHECK_NEAR(w.last[0].value, plain.last[0].value, 0.05);
 }

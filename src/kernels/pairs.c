@@ -2,7 +2,7 @@
 #include "kernels/pairs.h"
 
 enum {
-    DEPTH_MOST = 768,         /* a panel of 192 KiB; a strip of A, 18 KiB, stays in L1 */
+    DEPTH_MOST = 384,         /* a strip of A, 9 KiB, stays in L1 while panels of 96 KiB pass */
     B_BLOCK_WORDS = 96 << 10, /* B of a unit */
     ROWS_WITH_BLOCKS = 11 * FV_PAIRS_ROWS, /* bounds the running sums kept between two blocks */
     UNITS_PER_THREAD = 3,

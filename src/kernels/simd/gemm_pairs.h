@@ -138,8 +138,12 @@ static void pairs_pack_columns(const float *b, int64_t b_col, const pairs_unit *
         uint32_t *panel = u->b_block + col * u->depth;
         for (int64_t pair = 0; pair < u->depth; pair += FV_LANES) {
             const int64_t numbers = pairs_smaller(2 * FV_LANES, u->numbers - 2 * pair);
-            for (int64_t i = 0; i < cols; i++)
-                pairs_along(b + (col + i) * b_col + 2 * pair, numbers, part + i * FV_LANES);
+            for (int64_t i = 0; i < cols; i++) {
+                const float *from = b + (col + i) * b_col + 2 * pair;
+                if (2 * pair + 4 * FV_LANES <= u->numbers)
+                    pairs_ask(from + 2 * FV_LANES, 2 * FV_LANES);
+                pairs_along(from, numbers, part + i * FV_LANES);
+            }
             FV_GEMM_NAME(pack_b)
             ((numbers + 1) / 2, cols, (const float *)(const void *)part, 1, FV_LANES, FV_TILE_COLS,
              (float *)(void *)(panel + pair * FV_TILE_COLS));
