@@ -98,16 +98,17 @@ static int by_weight(const void *a, const void *b)
 
 static fv_status print_pair(const look_work *w, int64_t most, FILE *to)
 {
-    const int64_t heads = w->sites[0].heads, count = heads * w->count;
+    const int64_t first = w->head < 0 ? 0 : w->head, heads = w->head < 0 ? w->sites[0].heads : 1,
+                  count = heads * w->count;
     finding *all = malloc((size_t)(count + 1) * sizeof *all);
     if (!all) return FV_ERR_MEMORY;
     for (int64_t i = 0; i < count; i++)
-        all[i] = find_in_head(w, &w->sites[i / heads], i % heads);
+        all[i] = find_in_head(w, &w->sites[i / heads], first + i % heads);
     qsort(all, (size_t)count, sizeof *all, by_weight);
     cli_safe_text(to, cli_text(w->call, "from"));
     fprintf(to, " looks at ");
     cli_safe_text(to, cli_text(w->call, "to"));
-    fprintf(to, ", by head of %lld\n%-7s %-6s %-18s %s\n", (long long)count, "weight", "place",
+    fprintf(to, ", in each head of %lld\n%-7s %-6s %-18s %s\n", (long long)count, "weight", "place",
             "site", "head");
     for (int64_t i = 0; i < count && i < most; i++)
         fprintf(to, "%-7.3f %-6lld %-18s %lld\n", (double)all[i].weight,

@@ -215,6 +215,13 @@ static void each_weight_has_a_line(void)
     CHECK_EQ(count_of(text_of(p), "stroke=\"#d9541e\""), 6);
     CHECK_EQ(count_of(text_of(p), "&lt;was&gt;"), 2);
     fv_picture_free(&p);
+    /* the page knows every line that is drawn, by head, row, column and weight */
+    CHECK_OK(ctx, fv_look_links_draw(ctx, &links, FV_LOOK_HTML, &p));
+    CHECK_EQ(count_of(text_of(p), "<path "), 3 + 6);
+    CHECK_EQ(count_of(text_of(p), "[0,"), 3);
+    CHECK_EQ(count_of(text_of(p), "[1,"), 6);
+    CHECK_EQ(count_of(text_of(p), "n:[\"0\",\"1\"]"), 1);
+    fv_picture_free(&p);
     links.only_row = 1;
     links.least = 0.4;
     CHECK_OK(ctx, fv_look_links_draw(ctx, &links, FV_LOOK_SVG, &p));

@@ -184,9 +184,12 @@ static void words_are_found_in_the_maps(void)
              (long long)before + 1, site, head);
     program_run("look %s %s --from street --to animal -t 1", model, text);
     expect(0, line, NULL);
+    program_run("look %s %s --from street --to animal --layer %d --head %d -t 1", model, text, site,
+                head);
+    expect(0, strstr(line, "\n"), NULL);
     /* a word of several tokens is looked at by the sum of its parts: here all but the marks */
     program_run("look %s %s --from street --to %s --top 1 -t 1", model, text, text);
-    expect(0, "street looks at animal-street-animal, by head of 8", NULL);
+    expect(0, "street looks at animal-street-animal, in each head of 8", NULL);
     double whole = 0;
     for (int h = 0; h < LAYERS * HEADS; h++) {
         const float *r = maps[h / HEADS] + (h % HEADS * n + 3) * n;

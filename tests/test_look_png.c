@@ -173,15 +173,24 @@ static const char *const russian = "АБВГДЕЁЖЗИЙКЛМНОПРСТУФ
 static const char *const greek = "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩαβγδεζηθικλμνξοπρσςτυφχψω"
                                  "ΆΈΉΊΌΎΏάέήίόύώϊϋ";
 
+/* The first character of a text that the font lacks; 0: it has them all. */
+static uint32_t first_missing(const char *text)
+{
+    fv_glyph glyph;
+    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
+        if (!fv_font_glyph(code, &glyph)) return code;
+    return 0;
+}
+
 static void font_has_the_letters_of_many_languages(void)
 {
-    CHECK_EQ(fv_font_missing(letters), 0);
-    CHECK_EQ(fv_font_missing(russian), 0);
-    CHECK_EQ(fv_font_missing(greek), 0);
-    CHECK_EQ(fv_font_missing("a\xe2\x80\xaf!\xe2\x80\x89\xc2\xa0"), 0); /* blanks of print */
-    CHECK_EQ(fv_font_missing("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~¡¿«»„“”‘’‚–—…€£§°·×÷±→←▁"), 0);
-    CHECK_EQ(fv_font_missing("e\xcc\x81"), 0); /* a combining acute */
-    CHECK_EQ(fv_font_missing("abc日"), 0x65e5);
+    CHECK_EQ(first_missing(letters), 0);
+    CHECK_EQ(first_missing(russian), 0);
+    CHECK_EQ(first_missing(greek), 0);
+    CHECK_EQ(first_missing("a\xe2\x80\xaf!\xe2\x80\x89\xc2\xa0"), 0); /* blanks of print */
+    CHECK_EQ(first_missing("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~¡¿«»„“”‘’‚–—…€£§°·×÷±→←▁"), 0);
+    CHECK_EQ(first_missing("e\xcc\x81"), 0); /* a combining acute */
+    CHECK_EQ(first_missing("abc日"), 0x65e5);
 }
 
 /* No letter looks like another of its script. */
@@ -212,17 +221,43 @@ static void letters_differ(void)
     every_letter_has_its_own_drawing(greek, 65);
 }
 
-static void a_lacking_glyph_points_to_svg(void)
+/* What the font lacks is shown by its number: no two alike, none without ink but what has none. */
+static void lacking_glyphs_are_numbers(void)
 {
-    const float value = 1;
+    const char *at = "日本中文عربيहिन्दी한국어ไทย\xF0\x9F\x98\x80\xF0\x9F\x98\x81";
+    fv_glyph glyphs[64];
+    int count = 0;
+    for (uint32_t code; (code = fv_text_next(&at)) != 0; count++) {
+        fv_font_show(code, &glyphs[count]);
+        CHECK(!fv_font_glyph(code, &(fv_glyph){0}));
+        CHECK_EQ(glyphs[count].width, code > 0xFFFF ? 11 : 7);
+        CHECK(glyphs[count].rows[0] == 0 && !glyphs[count].over);
+    }
+    CHECK(count > 20);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < i; k++)
+            CHECK(memcmp(glyphs[i].rows, glyphs[k].rows, sizeof glyphs[i].rows) != 0 ||
+                  glyphs[i].width != glyphs[k].width);
+    /* 4E over 2D: the left column is the 4's over the 2's, the last the E's over the D's. */
+    fv_glyph g;
+    fv_font_show(0x4E2D, &g);
+    const uint16_t rows[FV_GLYPH_ROWS] = {0,          5 | 7 << 4, 5 | 1 << 4, 7 | 3 << 4,
+                                          4 | 1 << 4, 4 | 7 << 4, 0,          7 | 3 << 4,
+                                          4 | 5 << 4, 7 | 5 << 4, 1 | 5 << 4, 7 | 3 << 4};
+    CHECK(memcmp(g.rows, rows, sizeof rows) == 0);
+    fv_font_show(0x200D, &g); /* a joiner */
+    CHECK(g.over && g.width == 0);
+}
+
+static void every_script_is_drawn(void)
+{
+    const float value = 0;
     const char *const label[] = {"日本"};
-    const fv_look_map map = {.rows = 1, .cols = 1, .values = &value, .row_labels = label};
-    fv_picture *p = NULL;
-    CHECK_EQ(fv_look_map_draw(ctx, &map, FV_LOOK_PNG, NULL, &p), FV_ERR_UNSUPPORTED);
-    CHECK(p == NULL);
-    CHECK(strstr(fv_ctx_message(ctx), "U+65E5") && strstr(fv_ctx_message(ctx), "SVG"));
-    CHECK_OK(ctx, fv_look_map_draw(ctx, &map, FV_LOOK_SVG, NULL, &p));
-    fv_picture_free(&p);
+    const fv_look_map map = {
+        .rows = 1, .cols = 1, .values = &value, .row_labels = label, .col_labels = label};
+    png_image image = drawn(&map, NULL);
+    CHECK(count_colour(&image, 0x1f2430) > 100);
+    free(image.rgb);
 }
 
 /* Text is drawn: a label adds ink in its own margin, upright as much as level. */
@@ -259,7 +294,8 @@ int main(int argc, char **argv)
     RUN(too_many_pixels_are_refused);
     RUN(font_has_the_letters_of_many_languages);
     RUN(letters_differ);
-    RUN(a_lacking_glyph_points_to_svg);
+    RUN(lacking_glyphs_are_numbers);
+    RUN(every_script_is_drawn);
     RUN(labels_are_inked);
     fv_ctx_destroy(&ctx);
     return TEST_END();

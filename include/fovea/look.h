@@ -11,15 +11,17 @@
  *
  * Forms. SVG is the primary one: text stays text, in any script. PNG is drawn with a small built-in
  * font for Latin, Greek and Cyrillic letters (English, French, Polish, Russian and their
- * neighbours); a character that it lacks is FV_ERR_UNSUPPORTED, and the message points to SVG. HTML
- * is one file without outside resources; pointing at a cell shows its value. TEXT and TERMINAL are
- * for maps: shades of plain characters, and 256 colours with escape sequences.
+ * neighbours); any other character is shown by its number, a block of small hexadecimal digits
+ * (4E/2D for U+4E2D), never left out. HTML is one file without outside resources; pointing at a
+ * cell shows its value. TEXT and TERMINAL are for maps: shades of plain characters, and 256 colours
+ * with escape sequences.
  *
  * Labels and titles are UTF-8 and may hold anything: markup is escaped, control characters appear
  * as their symbols (U+2400 ...), broken bytes as U+FFFD. NULL stands for no label.
  *
  * Values are clamped to the colour range; NaN has a colour of its own. The same input gives the
- * same bytes on every machine. All pictures have a white ground, so that they can lie on any page.
+ * same bytes on every machine. All pictures have a white ground, so that they can lie on any page;
+ * HTML turns dark where the reader's system is.
  *
  * Common failures: ARGUMENT (sizes, ranges, pointers), LIMIT (too large to draw), MEMORY,
  * UNSUPPORTED. On failure *out is untouched.
@@ -134,7 +136,9 @@ typedef struct fv_look_links {
     double least;     /* weights below this have no line; 0: 0.02 */
 } fv_look_links;
 
-/* SVG, PNG, HTML. At most 1,024 rows and columns, 64 heads. */
+/* SVG, PNG, HTML. At most 1,024 rows and columns, 64 heads. In HTML, pointing at a word shows its
+ * lines alone and names the strongest; heads can be turned off; arrow keys go from word to word and
+ * from head to head. */
 FV_API FV_MUST_USE fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links,
                                                 fv_look_form form, fv_picture **out);
 
@@ -161,7 +165,7 @@ typedef struct fv_look_plot {
     const char *title;
     fv_look_axis x, y;
     const fv_look_series *series;
-    int64_t series_count; /* 1 to 64; colours repeat after ten */
+    int64_t series_count; /* 1 to 64; colours repeat after sixteen */
     int width, height;    /* pixels, 200 to 4096; 0: 720 x 480 */
 } fv_look_plot;
 

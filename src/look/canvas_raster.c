@@ -2,7 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "io/utf8.h"
 #include "look/canvas.h"
 #include "look/font.h"
 #include "look/png.h"
@@ -133,7 +132,7 @@ static void ink(const pen *p, int64_t along, int64_t down)
 
 static bool pixel(const fv_glyph *g, int x, int y)
 {
-    return x >= 0 && y >= 0 && x < 8 && y < FV_GLYPH_ROWS && (g->rows[y] >> x & 1);
+    return x >= 0 && y >= 0 && x < 16 && y < FV_GLYPH_ROWS && (g->rows[y] >> x & 1);
 }
 
 /* One of the four quarters of an enlarged pixel: between two pixels that touch at a corner only it
@@ -157,22 +156,8 @@ static void draw_glyph(const pen *p, const fv_glyph *g, int64_t left, int scale)
                         ink(p, left + x * scale + i, y * scale + j - middle);
 }
 
-static void lacks_glyph(fv_canvas *c, uint32_t code)
-{
-    char text[5] = "";
-    text[fv_utf8_put(code, text)] = '\0';
-    c->status = fv_fail(c->ctx, FV_ERR_UNSUPPORTED,
-                        "look: the PNG font has no U+%04X '%s'; SVG and HTML show every script",
-                        (unsigned)code, text);
-}
-
 static void raster_text(fv_canvas *c, const fv_text_at *at, const char *text)
 {
-    const uint32_t missing = fv_font_missing(text);
-    if (missing) {
-        lacks_glyph(c, missing);
-        return;
-    }
     const int scale = fv_font_scale(at->size) * c->scale;
     const double width = fv_font_width(text, at->size) * c->scale - scale;
     const double back = at->anchor == FV_START ? 0 : at->anchor == FV_MIDDLE ? width / 2 : width;
@@ -185,7 +170,7 @@ static void raster_text(fv_canvas *c, const fv_text_at *at, const char *text)
     int former_width = 0;
     fv_glyph g;
     for (uint32_t code; (code = fv_text_next(&text)) != 0;) {
-        if (!fv_font_glyph(code, &g)) continue;
+        fv_font_show(code, &g);
         if (g.over) {
             draw_glyph(&p, &g, former + (former_width - g.width + 1) / 2 * scale, scale);
             continue;

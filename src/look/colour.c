@@ -69,8 +69,9 @@ fv_colour_range fv_colour_range_of(const fv_look_options *options, int64_t rows,
 
 fv_rgb fv_colour_series(int64_t i)
 {
-    static const fv_rgb colours[] = {0x1f66a8, 0xd9541e, 0x2f8f4e, 0x8b4fb3, 0xc9971c,
-                                     0x16a3a8, 0xc2306b, 0x6b5b4b, 0x5b7fe0, 0x7a9a1e};
+    static const fv_rgb colours[] = {0x1f66a8, 0xd9541e, 0x2f8f4e, 0x8b4fb3, 0xc9971c, 0x16a3a8,
+                                     0xc2306b, 0x6b5b4b, 0x5b7fe0, 0x7a9a1e, 0x9c2a2a, 0x3b3f9e,
+                                     0x0b6b4f, 0xe07fb0, 0x8a8f99, 0xb06a3b};
     return colours[(uint64_t)i % (sizeof colours / sizeof *colours)];
 }
 

@@ -129,6 +129,8 @@ void fv_html_begin(fv_out *o)
                    "#tip{position:fixed;display:none;pointer-events:none;background:#1f2430;"
                    "color:#fff;padding:4px 8px;border-radius:4px;font-size:13px;"
                    "white-space:pre}\n"
+                   "@media(prefers-color-scheme:dark){body{color:#dfe2ea;background:#000}\n"
+                   "svg,canvas{filter:invert(1) hue-rotate(180deg)}}\n"
                    "</style>\n</head>\n<body>\n");
 }
 

@@ -202,7 +202,7 @@ static void draw(const char *rows, int row, int left, fv_glyph *glyph)
             continue;
         }
         if (row < FV_GLYPH_ROWS && x < 8) {
-            if (*rows == '#') glyph->rows[row] = (uint8_t)(glyph->rows[row] | 1u << x);
+            if (*rows == '#') glyph->rows[row] = (uint16_t)(glyph->rows[row] | 1u << x);
             if (x + 1 > glyph->width) glyph->width = x + 1;
         }
         x++;
@@ -263,7 +263,7 @@ static void widen(const mark *m, fv_glyph *glyph)
     const int shift = (width_of(m->rows) - glyph->width) / 2;
     if (shift <= 0) return;
     for (int i = 0; i < FV_GLYPH_ROWS; i++)
-        glyph->rows[i] = (uint8_t)(glyph->rows[i] << shift);
+        glyph->rows[i] = (uint16_t)(glyph->rows[i] << shift);
     glyph->width += shift;
 }
 
@@ -289,14 +289,6 @@ bool fv_font_glyph(uint32_t code, fv_glyph *out)
     return false;
 }
 
-uint32_t fv_font_missing(const char *text)
-{
-    fv_glyph glyph;
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
-        if (!fv_font_glyph(code, &glyph)) return code;
-    return 0;
-}
-
 /* A font size of 11.5 pixels has capitals of about seven. */
 int fv_font_scale(double size)
 {
@@ -308,7 +300,9 @@ double fv_font_width(const char *text, double size)
 {
     int width = 0;
     fv_glyph glyph;
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
-        if (fv_font_glyph(code, &glyph) && !glyph.over) width += glyph.width + 1;
+    for (uint32_t code; (code = fv_text_next(&text)) != 0;) {
+        fv_font_show(code, &glyph);
+        if (!glyph.over) width += glyph.width + 1;
+    }
     return (double)(width * fv_font_scale(size));
 }

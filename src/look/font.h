@@ -1,6 +1,7 @@
 /*
  * The built-in font: small bitmaps of Latin, Greek and Cyrillic letters, drawn for this library.
- * Letters with accents are put together from a letter and a mark.
+ * Letters with accents are put together from a letter and a mark; other characters are shown by
+ * their number.
  *
  * A glyph stands in 12 rows: 0 to 2 for marks over capitals, 3 to 9 for capitals (small letters
  * begin at 5), the base line under row 9, 10 and 11 for what hangs below it.
@@ -15,9 +16,9 @@
 enum { FV_GLYPH_ROWS = 12, FV_GLYPH_BASE = 10, FV_GLYPH_CAPITAL = 3 };
 
 typedef struct fv_glyph {
-    int width;                   /* pixels, without the gap of one to the next */
-    uint8_t rows[FV_GLYPH_ROWS]; /* bit x is pixel x from the left */
-    bool over;                   /* a combining mark: drawn over the glyph before it */
+    int width;                    /* pixels, without the gap of one to the next */
+    uint16_t rows[FV_GLYPH_ROWS]; /* bit x is pixel x from the left */
+    bool over;                    /* a combining mark: drawn over the glyph before it */
 } fv_glyph;
 
 /* Rows from the top of the capitals down, parted by '/'; '#' is ink, anything else is not. */
@@ -35,13 +36,15 @@ uint32_t fv_font_twin(uint32_t code);
 /* False if the font lacks the character. */
 bool fv_font_glyph(uint32_t code, fv_glyph *out);
 
-/* The first character of a text that the font lacks; 0: it has them all. */
-uint32_t fv_font_missing(const char *text);
+/* font_code.c: the glyph, or else the character's number as a block of small hexadecimal digits, so
+ * that nothing is ever left out; marks without a form of their own, such as joiners, have no ink.
+ */
+void fv_font_show(uint32_t code, fv_glyph *out);
 
 /* How many times the bitmaps are enlarged for a font size in pixels: 1 at least. */
 int fv_font_scale(double size);
 
-/* Width of a text in pixels at a font size; characters that are lacking count nothing. */
+/* Width of a text in pixels at a font size. */
 double fv_font_width(const char *text, double size);
 
 #endif

@@ -117,6 +117,8 @@ static void write_script(fv_out *o, const void *user)
     fv_script_labels(o, heads->row_labels, heads->rows);
     fv_out_text(o, ",\nc:");
     fv_script_labels(o, heads->col_labels, heads->cols);
+    fv_out_text(o, ",\nnames:");
+    fv_script_labels(o, heads->layer_names, heads->layers);
     fv_out_text(o, ",\nv:");
     fv_script_rows(o, &(fv_values){heads->values, lines, heads->cols, heads->cols});
     fv_out_put(o, "};\n%s</script>\n", fv_heads_page_script);

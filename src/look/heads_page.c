@@ -1,7 +1,8 @@
 /*
  * The script knows `m`: places of the small maps (x, y, w, h, gap), counts, colour range and
- * colours, labels r and c, and v: one base64 text for each row of each map, layer by layer.
- * A click on a small map shows it large: left as links between words, right as cells.
+ * colours, labels r and c, names of the layers, and v: one base64 text for each row of each map,
+ * layer by layer. A click on a small map shows it large: left as links between words, right as
+ * cells.
  */
 #include "look/heads_page.h"
 
@@ -35,7 +36,7 @@ const char fv_heads_page_script[] =
     "  mark.setAttribute('x',m.x+head*(m.w+m.gap));mark.setAttribute('y',m.y+layer*(m.h+m.gap));\n"
     "  mark.setAttribute('visibility','visible');\n"
     "  $('view').style.display='block';\n"
-    "  $('view').firstChild.textContent='layer '+layer+', head '+head;\n"
+    "  $('view').firstChild.textContent=(m.names[layer]||'layer '+layer)+', head '+head;\n"
     "  draw();}\n"
     "function sized(id,w,h){const c=$(id),k=devicePixelRatio||1;\n"
     "  c.width=w*k;c.height=h*k;c.style.width=w+'px';c.style.height=h+'px';\n"
@@ -65,9 +66,10 @@ const char fv_heads_page_script[] =
     "  k=svg.viewBox.baseVal.width/b.width;\n"
     "  open_head(Math.floor(((e.clientY-b.top)*k-m.y)/(m.h+m.gap)),\n"
     "    Math.floor(((e.clientX-b.left)*k-m.x)/(m.w+m.gap)));});\n"
-    "addEventListener('keydown',e=>{if(!now)return;const d={ArrowLeft:[0,-1],ArrowRight:[0,1],"
+    "addEventListener('keydown',e=>{const d={ArrowLeft:[0,-1],ArrowRight:[0,1],"
     "ArrowUp:[-1,0],ArrowDown:[1,0]}[e.key];\n"
-    "  if(!d)return;e.preventDefault();open_head(now.layer+d[0],now.head+d[1]);});\n"
+    "  if(!d)return;e.preventDefault();\n"
+    "  if(now)open_head(now.layer+d[0],now.head+d[1]);else open_head(0,0);});\n"
     "$('links').addEventListener('mousemove',e=>{const i=Math.floor(e.offsetY/line);\n"
     "  const next=i<m.rows?i:-1;if(next!==row){row=next;draw_links();}});\n"
     "$('links').addEventListener('mouseleave',()=>{row=-1;draw_links();});\n"

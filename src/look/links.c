@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "look/figure.h"
+#include "look/links_page.h"
 #include "look/text.h"
 
 enum { MARGIN = 10, GAP = 6, TITLE = 26, LINE = 20, ACROSS = 220, TEXT = 13, MOST_WORDS = 1024 };
@@ -20,13 +21,19 @@ static const char *head_name(const fv_look_links *links, int64_t head, char text
     return fv_fixed((double)head, 0, false, text);
 }
 
-/* The heads' names stand in one line under the title. */
+/* The heads' names stand in one line under the title: how far from one to the next, and the whole.
+ */
+static double legend_step(const fv_look_links *links, fv_look_form form, int64_t head)
+{
+    char text[FV_FIXED_BYTES];
+    return fv_text_width(form, head_name(links, head, text), TEXT) + 28;
+}
+
 static double legend_width(const fv_look_links *links, fv_look_form form)
 {
     double width = 0;
-    char text[FV_FIXED_BYTES];
     for (int64_t h = 0; links->heads > 1 && h < links->heads; h++)
-        width += fv_text_width(form, head_name(links, h, text), TEXT) + 28;
+        width += legend_step(links, form, h);
     return width;
 }
 
@@ -49,16 +56,18 @@ static layout lay_out(const fv_look_links *links, fv_look_form form)
 
 static double line_y(const layout *l, int64_t i) { return l->top + ((double)i + 0.5) * LINE; }
 
+static double legend_y(const layout *l) { return l->top - TITLE + 8; }
+
 static void draw_legend(fv_canvas *c, const layout *l)
 {
     double x = MARGIN;
-    const double y = l->top - TITLE + 8;
+    const double y = legend_y(l);
     char text[FV_FIXED_BYTES];
     for (int64_t h = 0; l->links->heads > 1 && h < l->links->heads; h++) {
         const char *name = head_name(l->links, h, text);
         fv_canvas_rect(c, x, y - 5, 10, 10, fv_colour_series(h));
         fv_canvas_text(c, &(fv_text_at){.x = x + 14, .y = y, .size = TEXT}, name);
-        x += fv_text_width(c->form, name, TEXT) + 28;
+        x += legend_step(l->links, c->form, h);
     }
 }
 
@@ -81,24 +90,84 @@ static void draw_words(fv_canvas *c, const layout *l)
                        fv_text_label(links->col_labels[j], label));
 }
 
-/* A strong weight is a dark, broad line. NaN has no line: it has no strength. */
+/* The weight of a line; negative where there is none: NaN has no strength. */
+static double weight_at(const layout *l, int64_t h, int64_t i, int64_t j)
+{
+    const fv_look_links *links = l->links;
+    const double w = links->values[(h * links->rows + i) * links->cols + j];
+    return w >= l->least ? fmin(w, 1) : -1;
+}
+
+static bool is_shown(const layout *l, int64_t row)
+{
+    return l->links->only_row < 0 || l->links->only_row == row;
+}
+
+/* A strong weight is a dark, broad line. Among the lines of several heads weak ones are as faint as
+ * they are weak: together they would hide the strong. */
 static void draw_lines(fv_canvas *c, const layout *l)
 {
     const fv_look_links *links = l->links;
+    const double faintest = links->heads > 1 ? 0 : 0.08;
     for (int64_t h = 0; h < links->heads; h++)
         for (int64_t i = 0; i < links->rows; i++) {
-            if (links->only_row >= 0 && links->only_row != i) continue;
+            if (!is_shown(l, i)) continue;
             for (int64_t j = 0; j < links->cols && c->status == FV_OK; j++) {
-                const double w = links->values[(h * links->rows + i) * links->cols + j];
-                if (!(w >= l->least)) continue;
-                const double strength = fmin(w, 1);
+                const double w = weight_at(l, h, i, j);
+                if (w < 0) continue;
                 const fv_point ends[] = {{l->left, line_y(l, i)}, {l->right, line_y(l, j)}};
                 fv_canvas_path(c, ends, 2,
-                               &(fv_stroke){.width = 1 + 2 * strength,
+                               &(fv_stroke){.width = 1 + 2 * w,
                                             .colour = fv_colour_series(h),
-                                            .opacity = 0.08 + 0.92 * strength});
+                                            .opacity = faintest + (1 - faintest) * w});
             }
         }
+}
+
+/* The lines as they were drawn, for the script. */
+static void write_lines(fv_out *o, const layout *l)
+{
+    const fv_look_links *links = l->links;
+    char text[FV_FIXED_BYTES];
+    fv_out_text(o, ",\nl:[");
+    for (int64_t h = 0; h < links->heads; h++)
+        for (int64_t i = 0; i < links->rows; i++) {
+            if (!is_shown(l, i)) continue;
+            for (int64_t j = 0; j < links->cols && !o->failed; j++) {
+                const double w = weight_at(l, h, i, j);
+                if (w >= 0)
+                    fv_out_put(o, "[%d,%d,%d,%s],", (int)h, (int)i, (int)j,
+                               fv_fixed(w, 4, true, text));
+            }
+        }
+    fv_out_text(o, "]");
+}
+
+static void write_script(fv_out *o, const void *user)
+{
+    const layout *l = user;
+    const fv_look_links *links = l->links;
+    char text[FV_FIXED_BYTES];
+    fv_out_put(
+        o, "%s<script>\nconst m={x:%n,right:%n,y:%n,line:%d,rows:%d,cols:%d,r:", fv_links_page_body,
+        l->left, l->right, l->top, (int)LINE, (int)links->rows, (int)links->cols);
+    fv_script_labels(o, links->row_labels, links->rows);
+    fv_out_text(o, ",\nc:");
+    fv_script_labels(o, links->col_labels, links->cols);
+    fv_out_text(o, ",\nn:[");
+    for (int64_t h = 0; h < links->heads; h++) {
+        fv_out_text(o, h > 0 ? "," : "");
+        fv_out_script(o, head_name(links, h, text));
+    }
+    fv_out_put(o, "],ly:%n,lx:[", legend_y(l));
+    double x = MARGIN;
+    for (int64_t h = 0; links->heads > 1 && h < links->heads; h++) {
+        fv_out_put(o, "%s%n", h > 0 ? "," : "", x);
+        x += legend_step(links, FV_LOOK_HTML, h);
+    }
+    fv_out_text(o, "]");
+    write_lines(o, l);
+    fv_out_put(o, "};\n%s</script>\n", fv_links_page_script);
 }
 
 static fv_status check(fv_ctx *ctx, const fv_look_links *links, fv_look_form form, fv_picture **out)
@@ -134,5 +203,7 @@ fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links, fv_look_fo
     draw_legend(&c, &l);
     draw_lines(&c, &l);
     draw_words(&c, &l);
+    c.script = write_script;
+    c.script_user = &l;
     return fv_canvas_end(&c, out);
 }

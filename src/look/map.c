@@ -105,10 +105,12 @@ static void draw_titles(fv_canvas *c, const layout *l)
         map->row_title);
 }
 
-/* Wide letters stand below each other as they do in print; other words are turned. */
+/* Wide letters stand below each other as they do in print; other words are turned, and so are the
+ * numbers that a PNG shows in the place of wide letters. */
 static void draw_column_label(fv_canvas *c, const layout *l, double x, const char *label)
 {
-    const bool stacked = l->upright && fv_text_all_wide(label), turned = l->upright && !stacked;
+    const bool stacked = l->upright && l->form != FV_LOOK_PNG && fv_text_all_wide(label),
+               turned = l->upright && !stacked;
     fv_canvas_text(c,
                    &(fv_text_at){.x = x,
                                  .y = l->top - GAP - (l->upright ? 0 : l->col_text / 2),

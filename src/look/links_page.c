@@ -1,0 +1,66 @@
+/*
+ * The script knows `m`: where words stand (x and right, y, line), counts, labels r and c, names of
+ * the heads n with their places in the legend (lx, ly), and l: head, row, column and weight of each
+ * drawn line, in the order of the drawing. Lines are shown if their head is on and their row, or
+ * their column, is the chosen word; pointing chooses for the moment, a click or an arrow key for
+ * longer.
+ */
+#include "look/links_page.h"
+
+const char fv_links_page_body[] = "<p id=\"hint\">Point at a word to see where it looks, or who "
+                                  "looks at it; a click keeps it. Up and "
+                                  "down go from word to word, left and right from head to head; a "
+                                  "click on a head turns it on and "
+                                  "off; Escape shows everything.</p>\n"
+                                  "<div id=\"tip\"></div>\n";
+
+const char fv_links_page_script[] =
+    "const svg=document.querySelector('svg'),tip=document.getElementById('tip');\n"
+    "const lines=[...svg.querySelectorAll('path')],name=(list,n)=>list[n]||'#'+n;\n"
+    "const on=m.n.map(()=>true);let kept=null,near=null,alone=-1;\n"
+    "const mark=document.createElementNS('http://www.w3.org/2000/svg','rect');\n"
+    "for(const[k,v]of Object.entries({height:m.line,fill:'#d9541e',opacity:.15,"
+    "visibility:'hidden'}))mark.setAttribute(k,v);\n"
+    "svg.appendChild(mark);\n"
+    "function show(){const at=near||kept;\n"
+    "  lines.forEach((p,k)=>{const[h,i,j]=m.l[k];\n"
+    "    p.style.visibility=on[h]&&(!at||(at.left?i:j)===at.n)?'visible':'hidden';});\n"
+    "  mark.setAttribute('visibility',at?'visible':'hidden');\n"
+    "  if(at){mark.setAttribute('x',at.left?0:m.right);mark.setAttribute('y',m.y+at.n*m.line);\n"
+    "    mark.setAttribute('width',at.left?m.x:svg.viewBox.baseVal.width-m.right);}\n"
+    "  legend.forEach((t,h)=>t.style.opacity=on[h]?1:.3);}\n"
+    "const legend=m.n.length>1?[...svg.querySelectorAll('rect')].slice(1,1+m.n.length):[];\n"
+    "function place(e){const b=svg.getBoundingClientRect(),k=svg.viewBox.baseVal.width/b.width;\n"
+    "  return{x:(e.clientX-b.left)*k,y:(e.clientY-b.top)*k};}\n"
+    "function word(p){const n=Math.floor((p.y-m.y)/m.line);\n"
+    "  if(n<0||(p.x>m.x&&p.x<m.right))return null;\n"
+    "  const left=p.x<=m.x;return n<(left?m.rows:m.cols)?{left,n}:null;}\n"
+    "function head(p){if(p.y<m.ly-8||p.y>m.ly+8)return-1;\n"
+    "  let h=-1;m.lx.forEach((x,k)=>{if(p.x>=x-4)h=k;});return h;}\n"
+    "function strongest(at){const sum=new Map();\n"
+    "  m.l.forEach(([h,i,j,w])=>{if(!on[h]||(at.left?i:j)!==at.n)return;\n"
+    "    const o=at.left?j:i;sum.set(o,Math.max(sum.get(o)||0,w));});\n"
+    "  return[...sum].sort((a,b)=>b[1]-a[1]).slice(0,5).map(([o,w])=>\n"
+    "    w.toFixed(3)+'  '+name(at.left?m.c:m.r,o)).join('\\n');}\n"
+    "function leave(){near=null;tip.style.display='none';show();}\n"
+    "svg.addEventListener('mouseleave',leave);\n"
+    "svg.addEventListener('mousemove',e=>{const at=word(place(e));if(!at)return leave();\n"
+    "  near=at;show();\n"
+    "  tip.textContent=name(at.left?m.r:m.c,at.n)+(at.left?' \\u2192':' \\u2190')+'\\n'+"
+    "strongest(at);\n"
+    "  tip.style.display='block';tip.style.left=(e.clientX+14)+'px';"
+    "tip.style.top=(e.clientY+14)+'px';});\n"
+    "svg.addEventListener('click',e=>{const p=place(e),at=word(p),h=head(p);\n"
+    "  if(at)kept=kept&&kept.left===at.left&&kept.n===at.n?null:at;\n"
+    "  else if(h>=0){on[h]=!on[h];alone=-1;}else kept=null;\n"
+    "  show();});\n"
+    "addEventListener('keydown',e=>{\n"
+    "  if(e.key==='Escape'){kept=null;alone=-1;on.fill(true);}\n"
+    "  else if(e.key==='ArrowDown'||e.key==='ArrowUp'){const d=e.key==='ArrowDown'?1:m.rows-1;\n"
+    "    kept={left:true,n:kept&&kept.left?(kept.n+d)%m.rows:d===1?0:m.rows-1};}\n"
+    "  else if(e.key==='ArrowRight'||e.key==='ArrowLeft'){\n"
+    "    const d=e.key==='ArrowRight'?1:on.length-1;\n"
+    "    alone=alone<0?(d===1?0:on.length-1):(alone+d)%on.length;\n"
+    "    on.fill(false);on[alone]=true;}\n"
+    "  else return;\n"
+    "  e.preventDefault();near=null;tip.style.display='none';show();});\n";
