@@ -8,6 +8,7 @@
 enum {
     DEPTH_WHOLE = 2048,                 /* k up to here is one block */
     DEPTH_BLOCK = 1536,                 /* else about this much: a panel of 384 KiB */
+    DEPTH_TURNED = 512,                 /* A's columns are packed: more rows of each at a time */
     DEPTH_FEW_ROWS = 64,                /* B is packed to be used once: a panel stays in L1 */
     ROWS_WITH_BLOCKS = 1026,            /* bounds the running sums kept between two blocks */
     B_BLOCK_FLOATS = 128 * 1024,        /* packed B of a unit: half of L2 ... */
@@ -15,6 +16,7 @@ enum {
     A_BLOCK_FLOATS = 32 * 1024,         /* packed A: an eighth of L2 */
     DIRECT_FLOATS = 8 * 1024,           /* B that stays in L1 anyway is read where it lies */
     FEW_COLUMNS = 64,                   /* of A: fewer pages than the L1 TLB has places */
+    NEAR_COLUMNS = 256, /* floats from one to the next that the prefetcher follows */
     UNITS_PER_THREAD = 6,
     ROWS_PER_UNIT_MIN = 96,
     PANELS_MIN_WITH_PACKED_A = 4 /* A is packed again for each unit along n */
@@ -33,6 +35,7 @@ static bool a_needs_packing(const fv_gemm *g)
     if (g->a_col == 1 || g->k <= 1) return false;
     /* Columns of A in L1 are as good as packed ones; so are a few in L2 for a narrow B. */
     if (g->k <= FEW_COLUMNS && g->n <= 2 * FV_GEMM_PANEL) return false;
+    if (g->a_row == 1 && g->a_col <= NEAR_COLUMNS && g->n <= 4 * FV_GEMM_PANEL) return false;
     return g->n > FV_GEMM_PANEL && g->m * g->k > DIRECT_FLOATS / 2;
 }
 
@@ -62,6 +65,7 @@ static void choose_depth(const fv_gemm *g, fv_gemm_plan *plan)
 {
     plan->depth = g->k;
     int64_t block = DEPTH_BLOCK, whole = DEPTH_WHOLE;
+    if (g->a_row == 1 && a_needs_packing(g)) block = whole = DEPTH_TURNED;
     if (plan->pack_b && g->m <= FV_GEMM_STRIP) block = whole = DEPTH_FEW_ROWS;
     if (g->k <= whole) return;
     const int64_t blocks = divide_up(g->k, block);
