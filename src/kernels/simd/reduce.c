@@ -124,7 +124,7 @@ static void rows_range(const void *arg, int64_t begin, int64_t end, int thread)
 
 /* ---- columns ---------------------------------------------------------------------- */
 
-enum { TILE_VECS = 4, TILE = TILE_VECS * FV_LANES };
+enum { TILE_VECS = 4, TILE = TILE_VECS * FV_LANES, AHEAD = 32 };
 
 /* Lane sums of the `width` outputs of a tile: element r of each is a row of the tile. */
 static void columns_tile(const reduction *d, const float *x, int64_t width, float *out)
@@ -141,6 +141,10 @@ static void columns_tile(const reduction *d, const float *x, int64_t width, floa
     for (int64_t r = 0; r < d->total; r++) {
         vf *lane = acc[r % FV_LANES];
         const float *row = x + offset;
+        /* Rows lie far apart: no hardware prefetcher follows. */
+        if (last >= 0 && index[last] + AHEAD < a->red_shape[last])
+            for (int64_t i = 0; i < width; i += FV_LANES)
+                _mm_prefetch((const void *)(row + AHEAD * a->red_stride[last] + i), _MM_HINT_T1);
         V_LOOP(width, 0, const vf v = v_load(row + i, count);
                lane[i / FV_LANES] = v_add(lane[i / FV_LANES], square ? v_mul(v, v) : v));
         for (int axis = last; axis >= 0; axis--) { /* on to the next row */
