@@ -1,6 +1,6 @@
 """GPT-2 of 124 million parameters in PyTorch against `fovea bench model` with the same weights: a pass
 over 512 tokens with all logits, one token at a time with a cache, steps of training with AdamW at
-batch 4 and lengths 64 and 512. Logits of one text are compared. Both sides run in turns, PyTorch with
+batch 4 and lengths 64 and 512, also in bf16 (autocast there). Logits of one text are compared. Both sides run in turns, PyTorch with
 its best number of threads; last lines: our speed over theirs. Needs --fovea PROGRAM."""
 import json
 import os
@@ -51,15 +51,17 @@ def work_of(model):
                 past = model(ids[:1, 16 + i:17 + i], past)[1]
             return (time.perf_counter() - start) / steps
 
-    def train(length):
-        logits = model(ids[:, :length])[0]
-        loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:length + 1].flatten())
+    def train(length, bf16=False):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            logits = model(ids[:, :length])[0]
+            loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:length + 1].flatten())
         loss.backward()
         optim.step()
         optim.zero_grad()
 
     return {"prefill_512": prefill, "decode_1": decode, "train_64": lambda: train(64),
-            "train_512": lambda: train(512)}
+            "train_512": lambda: train(512), "train_bf16_64": lambda: train(64, True),
+            "train_bf16_512": lambda: train(512, True)}
 
 
 def seconds(call):
@@ -77,7 +79,7 @@ def run_fovea(program, only):
 
 def main():
     keep_memory()
-    args = arguments(__doc__)
+    args = arguments(__doc__, only=True)
     if not args.fovea:
         sys.exit("--fovea PROGRAM is needed")
     with tempfile.TemporaryDirectory() as folder:
@@ -86,7 +88,9 @@ def main():
         model = GPT2(read_safetensors(os.path.join(folder, "model.safetensors")), HEADS)
         check_logits(model, args.fovea, folder)
     for name, call in work_of(model).items():
-        rounds = 1 if name == "train_512" else min(args.rounds, 3)
+        if args.only not in (None, name):
+            continue
+        rounds = 1 if name.endswith("512") and "train" in name else min(args.rounds, 3)
         theirs, ours = {}, []
         for threads in thread_settings():
             torch.set_num_threads(threads)

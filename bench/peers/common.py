@@ -18,13 +18,15 @@ def keep_memory():
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
 
 
-def arguments(about, threads=False):
-    """The options that all scripts have; --threads only where a script asks for it."""
+def arguments(about, threads=False, only=False):
+    """The options that all scripts have; --threads and --only where a script asks for them."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--fovea", metavar="PROGRAM", help="run this program too and print the ratio")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each contender [7]")
     if threads:
         parser.add_argument("--threads", type=int, help="with this many only [one and all CPUs]")
+    if only:
+        parser.add_argument("--only", metavar="NAME", help="only the row of that name")
     return parser.parse_args()
 
 
