@@ -2,30 +2,11 @@
  * Encoders from recipe to folder: hidden words, pairs of texts and classes; interruptions that
  * change no bit, tables with quotes, and what is wrong with an input.
  */
-#include "fovea/text_train.h"
-
 #include "fovea/model.h"
 #include "support/files.h"
+#include "support/runs.h"
 #include "support/test.h"
 #include "train/text.h"
-
-static volatile int cancelled;
-
-typedef struct setting {
-    const char *key, *value;
-} setting;
-
-static fv_ctx *make_context(int threads)
-{
-    fv_ctx_config cfg;
-    fv_ctx_config_init(&cfg, sizeof cfg);
-    cfg.threads = threads;
-    cfg.seed = 5;
-    cfg.cancel = &cancelled;
-    fv_ctx *ctx = NULL;
-    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
-    return ctx;
-}
 
 /* Verses with one way to go on, and a table of questions that a word decides. */
 static void write_data(void)
@@ -44,85 +25,50 @@ static void write_data(void)
     file_write(folder_path("table.csv"), table, m);
 }
 
-static fv_recipe *make_recipe(fv_ctx *ctx, const setting *more)
+static fv_recipe *make_recipe(fv_ctx *ctx, const run_setting *more)
 {
-    const setting usual[] = {{"data.documents", "lines"},    {"data.valid_share", "0.2"},
-                             {"tokens.kind", "bytes"},       {"tokens.vocabulary", "300"},
-                             {"transformer.family", "bert"}, {"transformer.encoder_layers", "1"},
-                             {"transformer.width", "16"},    {"transformer.heads", "2"},
-                             {"transformer.hidden", "32"},   {"transformer.length", "40"},
-                             {"transformer.dropout", "0.1"}, {"train.batch_tokens", "400"},
-                             {"train.accumulate", "2"},      {"train.steps", "40"},
-                             {"train.lr", "0.01"},           {"train.eval_every", "20"},
-                             {"train.save_every", "7"}};
-    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_transformer_keys(),
-                                   fv_text_keys(), fv_train_keys()};
-    fv_recipe *recipe = NULL;
-    CHECK_OK(ctx, fv_recipe_create(ctx, tables, 5, &recipe));
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        CHECK_OK(ctx, fv_recipe_set(recipe, usual[i].key, usual[i].value));
-    for (; more->key; more++)
-        CHECK_OK(ctx, fv_recipe_set(recipe, more->key, more->value));
+    const run_setting usual[] = {
+        {"data.documents", "lines"},    {"data.valid_share", "0.2"},
+        {"tokens.kind", "bytes"},       {"tokens.vocabulary", "300"},
+        {"transformer.family", "bert"}, {"transformer.encoder_layers", "1"},
+        {"transformer.width", "16"},    {"transformer.heads", "2"},
+        {"transformer.hidden", "32"},   {"transformer.length", "40"},
+        {"transformer.dropout", "0.1"}, {"train.batch_tokens", "400"},
+        {"train.accumulate", "2"},      {"train.steps", "40"},
+        {"train.lr", "0.01"},           {"train.eval_every", "20"},
+        {"train.save_every", "7"},      {NULL, NULL}};
+    fv_recipe *recipe = run_recipe(ctx, usual);
+    if (recipe) run_set(ctx, recipe, more);
     return recipe;
 }
 
-typedef struct watch {
-    uint64_t stop; /* 0: never */
-    fv_metric first[3], last[3];
-    int count;
-} watch;
-
-static void observe(void *user, const fv_train_event *e)
+static fv_status train(const char *folder, int threads, const run_setting *more, run_watch *w)
 {
-    watch *w = user;
-    if (e->kind == FV_TRAIN_STEP && w->stop > 0 && e->step == w->stop) cancelled = 1;
-    if (e->kind != FV_TRAIN_EVALUATED) return;
-    for (int i = 0; i < e->metric_count && i < 3; i++) {
-        if (w->count == 0) w->first[i] = e->metrics[i];
-        w->last[i] = e->metrics[i];
-    }
-    w->count = e->metric_count;
-}
-
-static fv_status train(const char *folder, int threads, const setting *more, watch *w)
-{
-    fv_ctx *ctx = make_context(threads);
-    fv_recipe *recipe = make_recipe(ctx, more);
-    fv_text_run *run = NULL;
-    cancelled = 0;
-    fv_status status = fv_text_run_create(ctx, recipe, folder, observe, w, &run);
-    CHECK_OK(ctx, status);
-    if (status == FV_OK) status = fv_text_run_train(run);
-    if (status != FV_OK && status != FV_ERR_CANCELLED)
-        test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
-    fv_text_run_destroy(&run);
-    fv_recipe_destroy(&recipe);
-    fv_ctx_destroy(&ctx);
-    cancelled = 0;
-    return status;
+    fv_ctx *ctx = run_context(threads, 5);
+    return run_text(ctx, make_recipe(ctx, more), folder, w);
 }
 
 /* Whole and in pieces, the same bits; w sees the whole run. */
-static void train_twice(const char *name, const setting *more, watch *w)
+static void train_twice(const char *name, const run_setting *more, run_watch *w)
 {
     char whole[512], pieces[512], sub[64];
     snprintf(whole, sizeof whole, "%s", folder_sub(name));
     snprintf(sub, sizeof sub, "%s-pieces", name);
     snprintf(pieces, sizeof pieces, "%s", folder_sub(sub));
     CHECK_EQ(train(whole, 1, more, w), FV_OK);
-    CHECK_EQ(train(pieces, 2, more, &(watch){.stop = 5}), FV_ERR_CANCELLED);
-    CHECK_EQ(train(pieces, 4, more, &(watch){.stop = 23}), FV_ERR_CANCELLED);
-    CHECK_EQ(train(pieces, 1, more, &(watch){0}), FV_OK);
+    CHECK_EQ(train(pieces, 2, more, &(run_watch){.stop = 5}), FV_ERR_CANCELLED);
+    CHECK_EQ(train(pieces, 4, more, &(run_watch){.stop = 23}), FV_ERR_CANCELLED);
+    CHECK_EQ(train(pieces, 1, more, &(run_watch){0}), FV_OK);
     CHECK(file_same_in(whole, pieces, "model.safetensors"));
 }
 
 static void hidden_words_are_learnt(void)
 {
-    const setting more[] = {{"train.task", "masked"},
-                            {"data.train_text", folder_path("text.txt")},
-                            {"data.train_csv", folder_path("table.csv")},
-                            {NULL, NULL}};
-    watch w = {0};
+    const run_setting more[] = {{"train.task", "masked"},
+                                {"data.train_text", folder_path("text.txt")},
+                                {"data.train_csv", folder_path("table.csv")},
+                                {NULL, NULL}};
+    run_watch w = {0};
     train_twice("words", more, &w);
     CHECK_EQ(w.count, 2);
     CHECK_STR(w.last[0].name, "loss");
@@ -137,14 +83,14 @@ static void hidden_words_are_learnt_in_bf16(void)
     char text[512], table[512]; /* paths that outlive other ones */
     snprintf(text, sizeof text, "%s", folder_path("text.txt"));
     snprintf(table, sizeof table, "%s", folder_path("table.csv"));
-    setting more[] = {{"train.task", "masked"},
-                      {"data.train_text", text},
-                      {"data.train_csv", table},
-                      {NULL, NULL},
-                      {NULL, NULL}};
-    watch w = {0}, plain = {0};
+    run_setting more[] = {{"train.task", "masked"},
+                          {"data.train_text", text},
+                          {"data.train_csv", table},
+                          {NULL, NULL},
+                          {NULL, NULL}};
+    run_watch w = {0}, plain = {0};
     CHECK_EQ(train(folder_sub("words-f32"), 2, more, &plain), FV_OK);
-    more[3] = (setting){"train.compute_dtype", "bf16"};
+    more[3] = (run_setting){"train.compute_dtype", "bf16"};
     train_twice("words-bf16", more, &w);
     CHECK(w.last[0].value != plain.last[0].value);
     CHECK_NEAR(w.last[0].value, plain.last[0].value, 0.05);
@@ -152,11 +98,11 @@ static void hidden_words_are_learnt_in_bf16(void)
 
 static void pairs_are_learnt(void)
 {
-    const setting more[] = {{"train.task", "masked"},
-                            {"train.next_sentence", "true"},
-                            {"data.train_text", folder_path("text.txt")},
-                            {NULL, NULL}};
-    watch w = {0};
+    const run_setting more[] = {{"train.task", "masked"},
+                                {"train.next_sentence", "true"},
+                                {"data.train_text", folder_path("text.txt")},
+                                {NULL, NULL}};
+    run_watch w = {0};
     train_twice("pairs", more, &w);
     CHECK_EQ(w.count, 3);
     CHECK_STR(w.last[2].name, "next_sentence");
@@ -205,12 +151,12 @@ static void count_example(const fv_text_run *run, const fv_text_piece *piece, ta
 
 static void shares_are_as_promised(void)
 {
-    const setting more[] = {{"train.task", "masked"},
-                            {"train.next_sentence", "true"},
-                            {"data.train_text", folder_path("text.txt")},
-                            {NULL, NULL}};
+    const run_setting more[] = {{"train.task", "masked"},
+                                {"train.next_sentence", "true"},
+                                {"data.train_text", folder_path("text.txt")},
+                                {NULL, NULL}};
     enum { EXAMPLES = 4000 };
-    fv_ctx *ctx = make_context(1);
+    fv_ctx *ctx = run_context(1, 5);
     fv_recipe *recipe = make_recipe(ctx, more);
     fv_text_run *run = NULL;
     tally t = {0};
@@ -236,7 +182,7 @@ static void shares_are_as_promised(void)
 /* What the folder says of itself, as another program would read it. */
 static void the_tokenizer_marks_texts(void)
 {
-    fv_ctx *ctx = make_context(1);
+    fv_ctx *ctx = run_context(1, 5);
     fv_tokenizer *tok = NULL;
     fv_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
@@ -265,16 +211,16 @@ static void the_tokenizer_marks_texts(void)
 
 static void classes_are_learnt(void)
 {
-    const setting more[] = {{"train.task", "classify"},
-                            {"data.train_csv", folder_path("table.csv")},
-                            {"train.init_from", folder_path("words")},
-                            {"train.steps", "120"},
-                            {NULL, NULL}};
-    watch w = {0};
+    const run_setting more[] = {{"train.task", "classify"},
+                                {"data.train_csv", folder_path("table.csv")},
+                                {"train.init_from", folder_path("words")},
+                                {"train.steps", "120"},
+                                {NULL, NULL}};
+    run_watch w = {0};
     train_twice("classes", more, &w);
     CHECK_STR(w.last[0].name, "accuracy");
     CHECK(w.last[0].value > 0.9); /* one in four by chance */
-    fv_ctx *ctx = make_context(1);
+    fv_ctx *ctx = run_context(1, 5);
     fv_model *model = NULL;
     size_t bytes = 0;
     CHECK_OK(ctx, fv_model_open(ctx, folder_path("classes"), &model));
@@ -291,11 +237,11 @@ static void classes_are_learnt(void)
 
 static void only_the_heads_begin_at_random(void)
 {
-    const setting more[] = {{"train.task", "classify"},
-                            {"data.train_csv", folder_path("table.csv")},
-                            {"train.init_from", folder_path("words")},
-                            {NULL, NULL}};
-    fv_ctx *ctx = make_context(1);
+    const run_setting more[] = {{"train.task", "classify"},
+                                {"data.train_csv", folder_path("table.csv")},
+                                {"train.init_from", folder_path("words")},
+                                {NULL, NULL}};
+    fv_ctx *ctx = run_context(1, 5);
     fv_recipe *recipe = make_recipe(ctx, more);
     fv_text_run *run = NULL;
     CHECK_OK(ctx, fv_text_run_create(ctx, recipe, folder_sub("fresh"), NULL, NULL, &run));
@@ -310,7 +256,7 @@ static void only_the_heads_begin_at_random(void)
 
 /* ---- what is wrong ----------------------------------------------------------------------- */
 
-static fv_status start(fv_ctx *ctx, const setting *more)
+static fv_status start(fv_ctx *ctx, const run_setting *more)
 {
     fv_recipe *recipe = make_recipe(ctx, more);
     fv_text_run *run = NULL;
@@ -333,10 +279,10 @@ static void bad_tables_are_told(void)
                {"text,label\n\"a\"x,b\n", "bad.csv:2: text behind a closing quote"},
                {"text,label\na,b\nc,b\n", "1 classes"},
                {"text,label\n\xff,b\n", "bad.csv"}};
-    fv_ctx *ctx = make_context(1);
+    fv_ctx *ctx = run_context(1, 5);
     char path[512];
     snprintf(path, sizeof path, "%s", folder_path("bad.csv"));
-    const setting more[] = {{"train.task", "classify"}, {"data.train_csv", path}, {NULL, NULL}};
+    const run_setting more[] = {{"train.task", "classify"}, {"data.train_csv", path}, {NULL, NULL}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         file_write(path, bad[i].table, strlen(bad[i].table));
         CHECK_EQ(start(ctx, more), FV_ERR_FORMAT);
@@ -348,14 +294,14 @@ static void bad_tables_are_told(void)
 
 static void bad_recipes_are_told(void)
 {
-    fv_ctx *ctx = make_context(1);
+    fv_ctx *ctx = run_context(1, 5);
     char table[512], text[512], other[512];
     snprintf(table, sizeof table, "%s", folder_path("table.csv"));
     snprintf(text, sizeof text, "%s", folder_path("text.txt"));
     snprintf(other, sizeof other, "%s", folder_path("other.csv"));
     file_write(other, "text,label\nthe rose,class 9\n", 28);
     const struct {
-        setting more[4];
+        run_setting more[4];
         fv_status status;
         const char *told;
     } bad[] = {

@@ -2,27 +2,13 @@
  * Language models from recipe to folder: streams of windows and packed documents, interruptions
  * that change no bit, and what the folder then is.
  */
-#include "fovea/text_train.h"
-
 #include "fovea/generate.h"
 #include "fovea/model.h"
 #include "support/files.h"
+#include "support/runs.h"
 #include "support/test.h"
 
-static volatile int cancelled;
 static const char *cut = "stream", *compute = "f32";
-
-static fv_ctx *make_context(int threads)
-{
-    fv_ctx_config cfg;
-    fv_ctx_config_init(&cfg, sizeof cfg);
-    cfg.threads = threads;
-    cfg.seed = 5;
-    cfg.cancel = &cancelled;
-    fv_ctx *ctx = NULL;
-    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
-    return ctx;
-}
 
 /* Verses that a model can learn by heart, in paragraphs. */
 static void write_text(void)
@@ -37,56 +23,34 @@ static void write_text(void)
 
 static fv_recipe *small_recipe(fv_ctx *ctx)
 {
-    const char *const values[][2] = {
-        {"train.task", "language"},     {"data.train_text", folder_path("text.txt")},
-        {"data.documents", cut},        {"data.valid_share", "0.2"},
-        {"tokens.kind", "char"},        {"tokens.min_count", "1"},
-        {"transformer.family", "gpt2"}, {"transformer.decoder_layers", "2"},
-        {"transformer.width", "16"},    {"transformer.heads", "2"},
-        {"transformer.hidden", "32"},   {"transformer.length", "24"},
-        {"transformer.dropout", "0.1"}, {"train.batch_tokens", "100"},
-        {"train.accumulate", "2"},      {"train.steps", "20"},
-        {"train.lr", "0.01"},           {"train.eval_every", "10"},
-        {"train.save_every", "7"},      {"train.compute_dtype", compute}};
-    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_transformer_keys(),
-                                   fv_text_keys(), fv_train_keys()};
-    fv_recipe *recipe = NULL;
-    CHECK_OK(ctx, fv_recipe_create(ctx, tables, 5, &recipe));
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        CHECK_OK(ctx, fv_recipe_set(recipe, values[i][0], values[i][1]));
-    return recipe;
+    const run_setting values[] = {{"train.task", "language"},
+                                  {"data.train_text", folder_path("text.txt")},
+                                  {"data.documents", cut},
+                                  {"data.valid_share", "0.2"},
+                                  {"tokens.kind", "char"},
+                                  {"tokens.min_count", "1"},
+                                  {"transformer.family", "gpt2"},
+                                  {"transformer.decoder_layers", "2"},
+                                  {"transformer.width", "16"},
+                                  {"transformer.heads", "2"},
+                                  {"transformer.hidden", "32"},
+                                  {"transformer.length", "24"},
+                                  {"transformer.dropout", "0.1"},
+                                  {"train.batch_tokens", "100"},
+                                  {"train.accumulate", "2"},
+                                  {"train.steps", "20"},
+                                  {"train.lr", "0.01"},
+                                  {"train.eval_every", "10"},
+                                  {"train.save_every", "7"},
+                                  {"train.compute_dtype", compute},
+                                  {NULL, NULL}};
+    return run_recipe(ctx, values);
 }
 
-typedef struct watch {
-    uint64_t stop; /* 0: never */
-    double first, last;
-} watch;
-
-static void observe(void *user, const fv_train_event *e)
+static fv_status train(const char *folder, int threads, run_watch *w)
 {
-    watch *w = user;
-    if (e->kind == FV_TRAIN_STEP && w->stop > 0 && e->step == w->stop) cancelled = 1;
-    if (e->kind != FV_TRAIN_EVALUATED) return;
-    if (w->first == 0) w->first = e->metrics[0].value;
-    w->last = e->metrics[0].value;
-}
-
-static fv_status train(const char *folder, int threads, watch *w)
-{
-    fv_ctx *ctx = make_context(threads);
-    fv_recipe *recipe = small_recipe(ctx);
-    fv_text_run *run = NULL;
-    cancelled = 0;
-    fv_status status = fv_text_run_create(ctx, recipe, folder, observe, w, &run);
-    CHECK_OK(ctx, status);
-    if (status == FV_OK) status = fv_text_run_train(run);
-    if (status != FV_OK && status != FV_ERR_CANCELLED)
-        test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
-    fv_text_run_destroy(&run);
-    fv_recipe_destroy(&recipe);
-    fv_ctx_destroy(&ctx);
-    cancelled = 0;
-    return status;
+    fv_ctx *ctx = run_context(threads, 5);
+    return run_text(ctx, small_recipe(ctx), folder, w);
 }
 
 static void interruptions_change_no_bit(void)
@@ -99,12 +63,12 @@ static void interruptions_change_no_bit(void)
         snprintf(whole, sizeof whole, "%s", folder_sub(name));
         snprintf(name, sizeof name, "pieces-%s", cut);
         snprintf(pieces, sizeof pieces, "%s", folder_sub(name));
-        watch w = {0}, early = {.stop = 5}, late = {.stop = 13};
+        run_watch w = {0}, early = {.stop = 5}, late = {.stop = 13};
         CHECK_EQ(train(whole, 1, &w), FV_OK);
-        CHECK(w.first > 0 && w.last < w.first); /* it learns */
+        CHECK(w.first[0].value > 0 && w.last[0].value < w.first[0].value); /* it learns */
         CHECK_EQ(train(pieces, 2, &early), FV_ERR_CANCELLED);
         CHECK_EQ(train(pieces, 4, &late), FV_ERR_CANCELLED);
-        CHECK_EQ(train(pieces, 1, &(watch){0}), FV_OK);
+        CHECK_EQ(train(pieces, 1, &(run_watch){0}), FV_OK);
         CHECK(file_same_in(whole, pieces, "model.safetensors"));
     }
     cut = "stream";
@@ -116,22 +80,23 @@ static void bf16_learns_as_well(void)
     char whole[512], pieces[512];
     snprintf(whole, sizeof whole, "%s", folder_sub("whole-bf16"));
     snprintf(pieces, sizeof pieces, "%s", folder_sub("pieces-bf16"));
-    watch w = {0}, plain = {0}, early = {.stop = 5}, late = {.stop = 13};
+    run_watch w = {0}, plain = {0}, early = {.stop = 5}, late = {.stop = 13};
     CHECK_EQ(train(folder_sub("plain-f32"), 2, &plain), FV_OK);
     compute = "bf16";
     CHECK_EQ(train(whole, 1, &w), FV_OK);
     CHECK_EQ(train(pieces, 2, &early), FV_ERR_CANCELLED);
     CHECK_EQ(train(pieces, 4, &late), FV_ERR_CANCELLED);
-    CHECK_EQ(train(pieces, 1, &(watch){0}), FV_OK);
+    CHECK_EQ(train(pieces, 1, &(run_watch){0}), FV_OK);
     compute = "f32";
     CHECK(file_same_in(whole, pieces, "model.safetensors"));
-    CHECK(plain.last < plain.first - 0.2);
-    CHECK(fabs(w.last - plain.last) < 0.02 && w.last != plain.last);
+    CHECK(plain.last[0].value < plain.first[0].value - 0.2);
+    CHECK(fabs(w.last[0].value - plain.last[0].value) < 0.02 &&
+          w.last[0].value != plain.last[0].value);
 }
 
 static void the_folder_generates(void)
 {
-    fv_ctx *ctx = make_context(1);
+    fv_ctx *ctx = run_context(1, 5);
     fv_generator *gen = NULL;
     CHECK_OK(ctx, fv_generator_open(ctx, folder_path("whole-stream"), FV_WEIGHT_F32, &gen));
     fv_generate_config cfg;
@@ -153,7 +118,7 @@ static void another_recipe_spoils_nothing(void)
     size_t n = 0, m = 0;
     snprintf(path, sizeof path, "%s/config.json", folder);
     char *before = file_read(path, &n);
-    fv_ctx *ctx = make_context(1);
+    fv_ctx *ctx = run_context(1, 5);
     fv_recipe *recipe = small_recipe(ctx);
     fv_text_run *run = NULL;
     CHECK_OK(ctx, fv_recipe_set(recipe, "transformer.width", "32"));
@@ -201,7 +166,7 @@ static bool same_values(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
 
 static void weights_are_taken_by_name(void)
 {
-    fv_ctx *ctx = make_context(1);
+    fv_ctx *ctx = run_context(1, 5);
     fv_recipe *recipe = small_recipe(ctx);
     fv_model *model = NULL;
     char folder[512];
@@ -237,7 +202,7 @@ static void weights_are_taken_by_name(void)
 
 static void bad_recipes_are_told(void)
 {
-    fv_ctx *ctx = make_context(1);
+    fv_ctx *ctx = run_context(1, 5);
     CHECK_EQ(start(ctx, "data.train_text", ""), FV_ERR_ARGUMENT);
     CHECK(strstr(fv_ctx_message(ctx), "data.train_text"));
     CHECK_EQ(start(ctx, "data.train_text", folder_path("nowhere")), FV_ERR_IO);

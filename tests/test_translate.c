@@ -7,73 +7,64 @@
 #include "fovea/dates.h"
 #include "fovea/model.h"
 #include "support/files.h"
+#include "support/runs.h"
 #include "support/test.h"
 
 enum { STEPS = 24 };
 
-static volatile int cancelled;
 static const char *kind = "recurrent"; /* of the models that are trained */
-
-static fv_ctx *make_context(int threads)
-{
-    fv_ctx_config cfg;
-    fv_ctx_config_init(&cfg, sizeof cfg);
-    cfg.threads = threads;
-    cfg.seed = 3;
-    cfg.cancel = &cancelled;
-    fv_ctx *ctx = NULL;
-    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
-    return ctx;
-}
 
 static fv_recipe *small_recipe(fv_ctx *ctx)
 {
-    static const char *const values[][2] = {
-        {"data.made", "dates"},        {"data.train_pairs", "120"}, {"data.valid_pairs", "12"},
-        {"tokens.kind", "char"},       {"tokens.min_count", "1"},   {"model.embedding", "6"},
-        {"model.encoder_hidden", "5"}, {"model.hidden", "8"},       {"model.attention_width", "6"},
-        {"model.readout_width", "7"},  {"model.dropout", "0.1"},    {"model.smoothing", "0.1"},
-        {"train.steps", "24"},         {"train.lr", "0.01"},        {"train.schedule", "cosine"},
-        {"train.warmup", "5"},         {"train.clip", "1"},         {"train.batch_tokens", "250"},
-        {"train.accumulate", "2"},     {"train.sampling", "0.2"},   {"train.eval_every", "8"},
-        {"train.save_every", "6"},     {"train.log_every", "4"},    {"train.seed", "3"}};
-    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_transformer_keys(),
-                                   fv_train_keys()};
-    fv_recipe *recipe = NULL;
-    CHECK_OK(ctx, fv_recipe_create(ctx, tables, 4, &recipe));
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        CHECK_OK(ctx, fv_recipe_set(recipe, values[i][0], values[i][1]));
-    static const char *const others[][2] = {{"transformer.width", "8"},
-                                            {"transformer.heads", "2"},
-                                            {"transformer.encoder_layers", "2"},
-                                            {"transformer.decoder_layers", "2"},
-                                            {"transformer.hidden", "12"},
-                                            {"transformer.dropout", "0.1"},
-                                            {"train.sampling", "0"},
-                                            {"tokens.joint", "true"},
-                                            {"model.kind", "transformer"}};
-    for (size_t i = 0; kind[0] == 't' && i < sizeof others / sizeof *others; i++)
-        CHECK_OK(ctx, fv_recipe_set(recipe, others[i][0], others[i][1]));
-    if (strcmp(kind, "transformer-bf16") == 0)
-        CHECK_OK(ctx, fv_recipe_set(recipe, "train.compute_dtype", "bf16"));
+    static const run_setting values[] = {{"data.made", "dates"},
+                                         {"data.train_pairs", "120"},
+                                         {"data.valid_pairs", "12"},
+                                         {"tokens.kind", "char"},
+                                         {"tokens.min_count", "1"},
+                                         {"model.embedding", "6"},
+                                         {"model.encoder_hidden", "5"},
+                                         {"model.hidden", "8"},
+                                         {"model.attention_width", "6"},
+                                         {"model.readout_width", "7"},
+                                         {"model.dropout", "0.1"},
+                                         {"model.smoothing", "0.1"},
+                                         {"train.steps", "24"},
+                                         {"train.lr", "0.01"},
+                                         {"train.schedule", "cosine"},
+                                         {"train.warmup", "5"},
+                                         {"train.clip", "1"},
+                                         {"train.batch_tokens", "250"},
+                                         {"train.accumulate", "2"},
+                                         {"train.sampling", "0.2"},
+                                         {"train.eval_every", "8"},
+                                         {"train.save_every", "6"},
+                                         {"train.log_every", "4"},
+                                         {"train.seed", "3"},
+                                         {NULL, NULL}};
+    static const run_setting others[] = {{"transformer.width", "8"},
+                                         {"transformer.heads", "2"},
+                                         {"transformer.encoder_layers", "2"},
+                                         {"transformer.decoder_layers", "2"},
+                                         {"transformer.hidden", "12"},
+                                         {"transformer.dropout", "0.1"},
+                                         {"train.sampling", "0"},
+                                         {"tokens.joint", "true"},
+                                         {"model.kind", "transformer"},
+                                         {NULL, NULL}};
+    fv_recipe *recipe = run_recipe(ctx, values);
+    if (recipe && kind[0] == 't') run_set(ctx, recipe, others);
+    if (recipe && strcmp(kind, "transformer-bf16") == 0)
+        run_set(ctx, recipe, (run_setting[]){{"train.compute_dtype", "bf16"}, {NULL, NULL}});
     return recipe;
-}
-
-/* Raises the flag once so many steps are done. */
-static void stop_after(void *user, const fv_train_event *e)
-{
-    const uint64_t *steps = user;
-    if (e->kind == FV_TRAIN_STEP && steps && e->step == *steps) cancelled = 1;
 }
 
 static fv_status train(const char *folder, int threads, uint64_t stop)
 {
-    fv_ctx *ctx = make_context(threads);
+    fv_ctx *ctx = run_context(threads, 3);
     fv_recipe *recipe = small_recipe(ctx);
     fv_translation_run *run = NULL;
-    cancelled = 0;
-    fv_status status =
-        fv_translation_run_create(ctx, recipe, folder, stop_after, stop ? &stop : NULL, &run);
+    run_watch watch = {.stop = stop};
+    fv_status status = fv_translation_run_create(ctx, recipe, folder, run_observe, &watch, &run);
     CHECK_OK(ctx, status);
     if (status == FV_OK) status = fv_translation_run_train(run);
     if (status != FV_OK && status != FV_ERR_CANCELLED)
@@ -81,7 +72,7 @@ static fv_status train(const char *folder, int threads, uint64_t stop)
     fv_translation_run_destroy(&run);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
-    cancelled = 0;
+    run_cancelled = 0;
     return status;
 }
 
@@ -149,7 +140,7 @@ static void the_folder_translates(void)
     char folder[512];
     snprintf(folder, sizeof folder, "%s", folder_of("used"));
     CHECK_EQ(train(folder, 2, 0), FV_OK);
-    fv_ctx *ctx = make_context(1);
+    fv_ctx *ctx = run_context(1, 3);
     fv_translator *t = NULL;
     CHECK_OK(ctx, fv_translator_load(ctx, folder, &t));
     if (!t) return;
@@ -202,7 +193,7 @@ static void transformers_do_the_same(void)
     kind = "transformer";
     interruptions_change_no_bit();
     the_folder_translates();
-    fv_ctx *ctx = make_context(1);
+    fv_ctx *ctx = run_context(1, 3);
     fv_model *model = NULL; /* the folder is that of a Marian model */
     CHECK_OK(ctx, fv_model_open(ctx, folder_path("transformer-used"), &model));
     CHECK(model && fv_model_transformer(model));
@@ -236,7 +227,7 @@ static fv_status start(fv_ctx *ctx, const char *key, const char *value)
 
 static void bad_recipes_are_told(void)
 {
-    fv_ctx *ctx = make_context(1);
+    fv_ctx *ctx = run_context(1, 3);
     CHECK_EQ(start(ctx, "data.made", "none"), FV_ERR_ARGUMENT);
     CHECK(strstr(fv_ctx_message(ctx), "data.train_source"));
     CHECK_EQ(start(ctx, "transformer.family", "gpt2"), FV_OK); /* not asked for */
