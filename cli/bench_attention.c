@@ -6,7 +6,7 @@
 /* A round of the long ones takes seconds, and the quick suite has many lines. */
 enum { HEADS = 8, LONG = 8192, FEW_ROUNDS = 3 };
 /* --long, and with --quick. */
-enum { LONGEST = 131072, LONGEST_QUICK = 8192 };
+enum { LONGEST = 131072, LONGEST_QUICK = 4096 };
 /* Keys of a cache that no processor's cache holds; shorter ones measure those. */
 enum { PAST_CACHES = 32768 };
 

@@ -63,17 +63,49 @@ void help_overview(FILE *to)
     fputs("\n'fovea COMMAND --help' says more about a command.\n", to);
 }
 
+/* Prints one line of text that begins at a column; what goes past the width of a terminal goes on
+ * in the next line, `indent` blanks in. */
+static void print_folded(FILE *to, const char *text, int length, int column, int indent)
+{
+    enum { WIDTH = 80 };
+    while (length > WIDTH - column) {
+        int part = WIDTH - column;
+        while (part > 0 && text[part] != ' ')
+            part--;
+        if (part == 0) break; /* one long word */
+        fprintf(to, "%.*s\n%*s", part, text, indent, "");
+        text += part + 1;
+        length -= part + 1;
+        column = indent;
+    }
+    fprintf(to, "%.*s\n", length, text);
+}
+
+/* A line that begins with a blank is part of a table and stays as it is. */
+static void print_notes(FILE *to, const char *notes)
+{
+    while (*notes) {
+        const int length = (int)strcspn(notes, "\n");
+        if (*notes == ' ')
+            fprintf(to, "%.*s\n", length, notes);
+        else
+            print_folded(to, notes, length, 0, 0);
+        notes += length + (notes[length] == '\n');
+    }
+}
+
 static void option_row(FILE *to, const cli_option *option)
 {
     enum { COLUMN = 30 };
-    char head[128];
+    char head[128], about[512];
     help_option_head(head, sizeof head, option);
     fprintf(to, "  %-*s", COLUMN - 2, head);
     if (strlen(head) > COLUMN - 4) fprintf(to, "\n%*s", COLUMN, "");
-    fputs(option->help, to);
-    if (option->type == CLI_CHOICE && option->metavar) fprintf(to, ": %s", option->choices);
-    if (option->fallback) fprintf(to, " [%s]", option->fallback);
-    fputc('\n', to);
+    const bool list = option->type == CLI_CHOICE && option->metavar, value = option->fallback;
+    cli_format(about, sizeof about, "%s%s%s%s%s%s", option->help, list ? ": " : "",
+               list ? option->choices : "", value ? " [" : "", value ? option->fallback : "",
+               value ? "]" : "");
+    print_folded(to, about, (int)strlen(about), COLUMN, COLUMN);
 }
 
 void help_verb(FILE *to, const cli_verb *verb)
@@ -82,7 +114,10 @@ void help_verb(FILE *to, const cli_verb *verb)
     help_usage(usage, sizeof usage, verb);
     fprintf(to, "fovea %s: %s\n\nUsage: fovea %s\n", verb->name, verb->about, usage);
     if (verb->words.help) fprintf(to, "\n  %s: %s\n", verb->words.metavar, verb->words.help);
-    if (verb->notes) fprintf(to, "\n%s\n", verb->notes);
+    if (verb->notes) {
+        fputc('\n', to);
+        print_notes(to, verb->notes);
+    }
     fputc('\n', to);
     cli_styled(to, CLI_BOLD, "Options", 0);
     fputc('\n', to);

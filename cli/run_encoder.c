@@ -9,7 +9,7 @@
 #include "output.h"
 #include "run.h"
 
-enum { MOST_TOKENS = 4096, MOST_SHOWN = 100, SHOWN = 5 };
+enum { MOST_TOKENS = 4096, MOST_SHOWN = 100, SHOWN = 5, TOGETHER = 32 };
 
 typedef struct work {
     const cli_call *call;
@@ -159,53 +159,66 @@ static void print_class(const work *w, const char *text, const float *x, int64_t
     cli_json_close(&j, '}');
 }
 
-typedef void print_fn(const work *w, const char *text, const float *x, int64_t count);
-
-/* A row of numbers for a text; for classes of tokens, a row for each token that is not special. */
-static fv_status print_rows(work *w, const char *text, const tokens *x, fv_tensor *t,
-                            print_fn *print)
+static bool classifies(const work *w) { return strcmp(w->task, "classify") == 0; }
+static bool of_tokens(const work *w)
 {
+    return classifies(w) && fv_transformer_settings(w->t)->label_tokens;
+}
+
+/* A row of numbers for each text; for classes of tokens, for each of the one text's own. */
+static fv_status print_rows(work *w, const fv_string *texts, const tokens *x, fv_tensor *t)
+{
+    if (fv_ctx_error(w->ctx) != FV_OK) return fv_ctx_error(w->ctx);
     const int64_t width = fv_tensor_shape(t)[fv_tensor_rank(t) - 1];
     const int64_t count = fv_tensor_count(t), rows = count / width;
     float *values = malloc((size_t)count * sizeof *values);
     if (!values) return FV_ERR_MEMORY;
     const fv_status status = fv_tensor_read(w->ctx, t, values, (size_t)count * sizeof *values);
     for (int64_t i = 0; i < rows && status == FV_OK; i++) {
-        const int32_t id = (int32_t)x->ids[i];
-        if (rows == 1)
-            print(w, text, values, width);
-        else if (!fv_tokenizer_is_special(w->tok, id))
-            print(w, fv_tokenizer_token(w->tok, id).text, values + i * width, width);
+        const char *text = texts[of_tokens(w) ? 0 : i].text;
+        if (of_tokens(w)) {
+            const int32_t id = (int32_t)x->ids[i];
+            if (fv_tokenizer_is_special(w->tok, id)) continue;
+            text = fv_tokenizer_token(w->tok, id).text;
+        }
+        (classifies(w) ? print_class : print_embedding)(w, text, values + i * width, width);
     }
     free(values);
     return status;
 }
 
-static fv_status run_task(work *w, const char *text, const tokens *x)
+static fv_status run_task(work *w, int64_t count, const fv_string *texts, const tokens *x)
 {
     fv_ctx *ctx = w->ctx;
-    const int64_t *list = x->ids;
-    const fv_sequences one = {.count = 1, .tokens = &list, .length = &x->count};
-    const fv_rows rows = fv_rows_pack(ctx, &one);
+    const int64_t *lists[TOGETHER];
+    int64_t lengths[TOGETHER];
+    for (int64_t i = 0; i < count; i++) {
+        lists[i] = x[i].ids;
+        lengths[i] = x[i].count;
+    }
+    const fv_sequences all = {.count = count, .tokens = lists, .length = lengths};
+    const fv_rows rows = fv_rows_pack(ctx, &all);
     fv_tensor *states = fv_transformer_encode(ctx, w->t, &rows, NULL);
     if (strcmp(w->task, "fill") == 0) return fill(w, x, states);
-    if (strcmp(w->task, "classify") == 0) {
-        fv_tensor *logits = fv_transformer_labels(ctx, w->t, &rows, states, NULL);
-        return print_rows(w, text, x, fv_softmax(ctx, logits, -1), print_class);
-    }
-    return print_rows(w, text, x, fv_embed(ctx, &rows, states, &w->rule), print_embedding);
+    if (!classifies(w)) return print_rows(w, texts, x, fv_embed(ctx, &rows, states, &w->rule));
+    fv_tensor *logits = fv_transformer_labels(ctx, w->t, &rows, states, NULL);
+    return print_rows(w, texts, x, fv_softmax(ctx, logits, -1));
 }
 
+/* Texts are classified together. The mean of a text's states has other last bits in company, and an
+ * answer must not depend on its neighbours: embedding goes one by one. */
 static int run_texts(void *user, int64_t count, const fv_string *texts)
 {
     work *w = user;
-    static tokens x;
+    static tokens x[TOGETHER];
+    const int64_t most = classifies(w) && !of_tokens(w) ? TOGETHER : 1;
     fv_status status = FV_OK;
-    for (int64_t i = 0; i < count && status == FV_OK; i++) {
-        if (!encode(w, texts[i], &x)) return CLI_FAILED;
+    for (int64_t done = 0, n = 0; done < count && status == FV_OK; done += n) {
+        for (n = 0; n < most && done + n < count; n++)
+            if (!encode(w, texts[done + n], &x[n])) return CLI_FAILED;
         fv_scope_begin(w->ctx);
         fv_no_grad_begin(w->ctx);
-        status = run_task(w, texts[i].text, &x);
+        status = run_task(w, n, texts + done, x);
         fv_no_grad_end(w->ctx);
         fv_scope_end(w->ctx);
     }

@@ -55,6 +55,10 @@ if(FV_SANITIZE)
   # the address sanitizer sees the same.
   list(APPEND FV_COMPILE_OPTIONS -fsanitize=${FV_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
+  # A variable that nobody set is the same nonsense in every run, not what lay on the stack.
+  if(NOT FV_SANITIZE MATCHES "memory")
+    list(APPEND FV_COMPILE_OPTIONS -ftrivial-auto-var-init=pattern)
+  endif()
   if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
     list(APPEND FV_COMPILE_OPTIONS -Wno-maybe-uninitialized -fno-sanitize=object-size)
   endif()

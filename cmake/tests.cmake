@@ -1,16 +1,33 @@
 # tests/test_*.c: one program each; helpers shared by them are tests/support/*.c.
 #
-# Labels. `threads`: also run under ThreadSanitizer. `slow`: left out of `make test`, run by
-# `make test-all` under the address sanitizer. `install`: builds against an installed copy.
-# `peers`: compares with other people's software where it is installed, and is skipped elsewhere.
+# Labels. `threads`: also run under ThreadSanitizer. `long`: not run under MemorySanitizer. `slow`: left
+# out of `make test`, run by `make test-all` under the address sanitizer. `install`: builds against an
+# installed copy. `peers`: compares with other people's software where it is installed, and is skipped
+# elsewhere.
 # Everything else is `unit`. A name matches its whole file name without the extension.
 set(FV_THREADED_TESTS test_base test_gemm test_guarded test_kernels_threads test_bits
   test_batch test_sequence)
 set(FV_SLOW_TESTS)
+# The longest first, ten seconds and more under a sanitizer: they are begun before the others, so that
+# both cores end together, and may take twice as long.
+set(FV_LONG_TESTS test_bits test_cli test_attention_decode test_attention test_oom
+  test_attention_packed test_attention_weights test_attention_scores test_attention_blocks
+  test_attention_exact test_attention_bits test_base test_simd test_resume test_gemm
+  test_train_faults test_sequence)
+# A test that hangs should cost minutes, not a quarter of an hour: no other one needs a tenth of this
+# on two idle cores.
+set(FV_TEST_SECONDS 120)
+if(FV_SANITIZE)
+  set(FV_TEST_SECONDS 300)
+endif()
 
 file(GLOB FV_TEST_SUPPORT CONFIGURE_DEPENDS tests/support/*.c)
 add_library(fovea_test_support STATIC ${FV_TEST_SUPPORT})
 target_compile_options(fovea_test_support PRIVATE ${FV_COMPILE_OPTIONS})
+if(FV_SANITIZE)
+  # Where a checked test spends its time: random inputs and plain references.
+  target_compile_options(fovea_test_support PRIVATE -O2)
+endif()
 target_link_libraries(fovea_test_support PUBLIC fovea_test)
 set_target_properties(fovea_test_support PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
 
@@ -28,15 +45,27 @@ foreach(source IN LISTS FV_TEST_SOURCES)
   if(name IN_LIST FV_SLOW_TESTS)
     set(labels slow)
   endif()
+  set(seconds ${FV_TEST_SECONDS})
+  set(cost 0)
+  list(FIND FV_LONG_TESTS ${name} place)
+  if(NOT place EQUAL -1)
+    list(APPEND labels long)
+    math(EXPR seconds "2 * ${FV_TEST_SECONDS}")
+    math(EXPR cost "100 - ${place}")
+  endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 900 SKIP_RETURN_CODE 77
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77
+    TIMEOUT ${seconds} COST ${cost}
     ENVIRONMENT "FV_TEST_DIR=${CMAKE_CURRENT_SOURCE_DIR}/tests;FV_PROGRAM=${CMAKE_BINARY_DIR}/fovea")
 endforeach()
+
+# What ThreadSanitizer runs: it need not build the rest.
+add_custom_target(threaded_tests DEPENDS ${FV_THREADED_TESTS})
 
 # Scripts that look at the built files. 77 from a script says that a tool it needs is absent.
 function(fovea_script_test name label)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT 600 SKIP_RETURN_CODE 77
+  set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT 300 SKIP_RETURN_CODE 77
     ENVIRONMENT "CC=${CMAKE_C_COMPILER};CMAKE=${CMAKE_COMMAND}")
 endfunction()
 

@@ -113,8 +113,8 @@ static void mistakes_are_told(void)
 static void ctrl_c_saves(void)
 {
     program_text("r.toml", recipe);
-    program_run_signalled(SIGINT, 2500,
-                          "train %s -o %s -t 1 --train.steps 100000 "
+    program_run_signalled(SIGINT, "step ",
+                          "train %s -o %s -t 1 --train.steps 20000 "
                           "--train.save_every 0 --train.eval_every 0 " SMALL,
                           program_path("r.toml"), program_path("c"));
     expect(130, NULL, "saved in");

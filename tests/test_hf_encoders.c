@@ -121,6 +121,8 @@ static void the_program_names_the_class(void)
     if (best >= 0 && best < 3) CHECK(strstr(program.out, escaped[best]) != NULL);
     program_run("run %s abcabc", folder_path("model"));
     expect(0, best >= 0 && best < 3 ? topics[best] : "?", NULL);
+    program_run("run %s abcdefghijklmnopqrstuvwxyz", folder_path("model"));
+    expect(3, NULL, "the model has 24 positions");
     rename_classes(NULL);
     program_run("run %s abcabc", folder_path("model"));
     expect(0, NULL, NULL);
@@ -282,6 +284,10 @@ static void the_program_cuts_and_normalizes(void)
     program_run("run %s abcdefgh", folder_path("model"));
     expect(0, NULL, "more than 5 tokens were cut off");
     CHECK_STR(program.out, kept);
+    program_run("run %s zzzzz abc q --batch 8", folder_path("model")); /* in company */
+    expect(0, kept, NULL);
+    CHECK_STR(strchr(program.out, '\n') ? strchr(program.out, '\n') + 1 : "",
+              strstr(program.out, kept));
     program_run("run %s abc --pooling first", folder_path("model"));
     CHECK(strcmp(program.out, kept) != 0);
     sentence_files_write(folder_path("model"), "{\"pooling_mode\": \"max\"}", "{}");

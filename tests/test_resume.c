@@ -172,7 +172,7 @@ static void signals_at_any_moment(void)
 {
     enum { SIGNALS = 200 };
     char folder[256];
-    const double life = 10 + 1.5 * time_to_start();
+    double life = 10 + 1.5 * time_to_start();
     int interrupted = 0, saved = 0, finished = 0;
     for (int i = 0; i < SIGNALS; i++) {
         snprintf(folder, sizeof folder, "%s/signals-%d", program_folder(), finished);
@@ -180,7 +180,10 @@ static void signals_at_any_moment(void)
         const char *more = i % 4 == 0 ? "--train.save_every 1" : "";
         const bool was = interrupt(folder, more, random_below(life), i % 5 == 0);
         interrupted += was;
-        saved += strstr(program.err, "saved in") != NULL;
+        const bool stored = strstr(program.err, "saved in") != NULL;
+        saved += stored;
+        /* The machine may be busier or idler than when the start was timed. */
+        if (!stored) life *= was ? 1.02 : 0.8;
         if (program.code != 0) continue;
         expect_unbroken(folder);
         tree_remove(folder);

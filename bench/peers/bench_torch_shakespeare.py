@@ -15,12 +15,14 @@ there the next time.
 
 `speed` measures PyTorch with every thread setting, as it is and compiled, in turns with Fovea, over
 segments of --segment steps; a time is the median over the rounds, after warm-up, reading and start of
-neither side counted. The last line has our speed over PyTorch's best setting."""
+neither side counted. The last line has our speed over PyTorch's best setting. On a machine that others
+use too, --threads 1 and the CPU time say more than the clock."""
 import argparse
 import json
 import lzma
 import math
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -53,7 +55,7 @@ def arguments():
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--batch", type=int, help="windows of a step [those of the size]")
     parser.add_argument("--steps", type=int, default=2000, help="curve: steps of the run [2000]")
-    parser.add_argument("--threads", type=int, default=0, help="curve: of both sides [all CPUs]")
+    parser.add_argument("--threads", type=int, default=0, help="of both sides [all CPUs; PyTorch's speed: one, too]")
     parser.add_argument("--keep", metavar="FOLDER", help="curve: where Fovea's run lies")
     parser.add_argument("--rounds", type=int, default=5, help="speed: segments of each side [5]")
     parser.add_argument("--segment", type=int, default=100, help="speed: steps of one [100]")
@@ -63,6 +65,7 @@ def arguments():
     args.size = dict(SIZES[args.size])
     if args.batch:
         args.size["batch"] = args.batch
+    args.same_threads = args.threads > 0
     args.threads = args.threads or len(os.sched_getaffinity(0))
     return args
 
@@ -217,17 +220,34 @@ def curve(args, folder):
 
 
 def segment_of(trainer, threads, steps):
+    """Seconds and CPU seconds of a step."""
     torch.set_num_threads(threads)
-    start = time.perf_counter()
+    wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(steps):
         trainer.take_step()
-    return (time.perf_counter() - start) / steps
+    return (time.perf_counter() - wall) / steps, (time.process_time() - cpu) / steps
+
+
+def fovea_cpu(args, folder, steps):
+    """The log of a run, and its CPU seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    lines = run_fovea(args, folder, steps, **{"train.save_every": 0})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return lines, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def fovea_segment(args, folder, warm=10):
-    """Seconds of a step, between two lines of one log."""
-    lines = run_fovea(args, folder, warm + args.segment, **{"train.save_every": 0})
-    return (lines[warm + args.segment - 1]["seconds"] - lines[warm - 1]["seconds"]) / args.segment
+    """The same of Fovea: between two lines of one log; CPU between a long run and a short one."""
+    _, short = fovea_cpu(args, folder + "-short", warm)
+    lines, long = fovea_cpu(args, folder, warm + args.segment)
+    wall = lines[warm + args.segment - 1]["seconds"] - lines[warm - 1]["seconds"]
+    return wall / args.segment, (long - short) / args.segment
+
+
+def medians(times):
+    wall, cpu = zip(*times)
+    return {"step_seconds": statistics.median(wall), "least": min(wall), "most": max(wall),
+            "cpu_seconds": statistics.median(cpu)}
 
 
 def speed(args, folder):
@@ -236,7 +256,7 @@ def speed(args, folder):
     text = read_text(os.path.join(start, "tokenizer.json"))[0]
     theirs, ours = {}, []
     for how in args.how:
-        for threads in thread_settings():
+        for threads in [args.threads] if args.same_threads else thread_settings():
             trainer = Trainer(weights, args.size, text, 1000, how == "compiled")
             segment_of(trainer, threads, 10)
             theirs[(how, threads)] = (trainer, [])
@@ -246,13 +266,14 @@ def speed(args, folder):
         ours.append(fovea_segment(args, os.path.join(folder, str(i))))
         show(round=i + 1, fovea=ours[-1],
              torch={f"{how}_{threads}": times[-1] for (how, threads), (_, times) in theirs.items()})
-    own, best = statistics.median(ours), math.inf
+    own, best = medians(ours), {"step_seconds": math.inf, "cpu_seconds": math.inf}
     for (how, threads), (_, times) in theirs.items():
-        best = min(best, statistics.median(times))
-        show(torch=torch.__version__, how=how, threads=threads, step_seconds=statistics.median(times),
-             least=min(times), most=max(times))
-    show(fovea=args.fovea, threads=args.threads, step_seconds=own, least=min(ours), most=max(ours))
-    show(vs_torch=best / own)
+        line = medians(times)
+        best = {key: min(best[key], line[key]) for key in best}
+        show(torch=torch.__version__, how=how, threads=threads, **line)
+    show(fovea=args.fovea, threads=args.threads, **own)
+    show(vs_torch=best["step_seconds"] / own["step_seconds"],
+         vs_torch_cpu=best["cpu_seconds"] / own["cpu_seconds"])
 
 
 def main():

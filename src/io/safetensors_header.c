@@ -264,8 +264,9 @@ static fv_status read_length(fv_safetensors_shard *shard, uint64_t *out)
     for (int i = 7; i >= 0; i--)
         length = length << 8 | raw[i];
     FV_RETURN_IF(length > shard->file.bytes - sizeof raw, ctx, FV_ERR_FORMAT,
-                 "%s: the header has %llu bytes, the file only %llu", path,
-                 (unsigned long long)length, (unsigned long long)shard->file.bytes);
+                 "%s: not a safetensors file, or cut short: its header would have %llu bytes, the "
+                 "file has %llu",
+                 path, (unsigned long long)length, (unsigned long long)shard->file.bytes);
     FV_RETURN_IF(length > ctx->limits.header_bytes, ctx, FV_ERR_LIMIT,
                  "%s: the header has %llu bytes, the limit is %llu", path,
                  (unsigned long long)length, (unsigned long long)ctx->limits.header_bytes);

@@ -21,20 +21,6 @@ static void backward(fv_op_back *back)
     fv_reduce_backward(back, FV_REDUCE_NORM, 1.0, back->saved[0], back->saved[1]);
 }
 
-static const fv_reduce_params all = {.n_axes = 0};
-static const fv_reduce_params last_kept = {.n_axes = 1, .axes = {-1}, .keep = true};
-static const fv_reduce_params first = {.n_axes = 1, .axes = {0}};
-static const fv_reduce_params outer = {.n_axes = 2, .axes = {2, 0}};
-
-static const fv_op_case cases[] = {
-    {.name = "all", .params = &all, .n_in = 1, .in = {FV_IN(NORMAL, 3, 4)}},
-    {.name = "last", .params = &last_kept, .n_in = 1, .in = {FV_IN(NORMAL, 3, 5)}},
-    {.name = "first", .params = &first, .n_in = 1, .in = {FV_IN(NORMAL, 4, 3)}},
-    {.name = "outer", .params = &outer, .n_in = 1, .in = {FV_IN(NORMAL, 2, 3, 4)}},
-    {.name = "scalar", .params = &all, .n_in = 1, .in = {FV_IN0(NORMAL)}},
-    {.name = "empty", .params = &last_kept, .n_in = 1, .in = {FV_IN(NORMAL, 0, 3)}},
-};
-
 const fv_op_desc fv_op_norm = {
     .id = FV_OP_NORM,
     .name = "norm",
@@ -45,5 +31,5 @@ const fv_op_desc fv_op_norm = {
     .infer = fv_reduce_infer,
     .forward = forward,
     .backward = backward,
-    FV_CASES(cases),
+    FV_CASES(fv_reduce_cases),
 };

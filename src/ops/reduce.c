@@ -145,3 +145,17 @@ void fv_reduce_backward(fv_op_back *back, fv_reduce op, double alpha, fv_tensor 
     }
     fv_back_send(back, 0, dx);
 }
+
+static const fv_reduce_params all = {.n_axes = 0};
+static const fv_reduce_params last_kept = {.n_axes = 1, .axes = {-1}, .keep = true};
+static const fv_reduce_params first = {.n_axes = 1, .axes = {0}};
+static const fv_reduce_params outer = {.n_axes = 2, .axes = {2, 0}};
+
+const fv_op_case fv_reduce_cases[FV_REDUCE_CASES] = {
+    {.name = "all", .params = &all, .n_in = 1, .in = {FV_IN(NORMAL, 3, 4)}},
+    {.name = "last", .params = &last_kept, .n_in = 1, .in = {FV_IN(NORMAL, 3, 5)}},
+    {.name = "first", .params = &first, .n_in = 1, .in = {FV_IN(NORMAL, 4, 3)}},
+    {.name = "outer", .params = &outer, .n_in = 1, .in = {FV_IN(NORMAL, 2, 3, 4)}},
+    {.name = "scalar", .params = &all, .n_in = 1, .in = {FV_IN0(NORMAL)}},
+    {.name = "empty", .params = &last_kept, .n_in = 1, .in = {FV_IN(NORMAL, 0, 3)}},
+};

@@ -43,4 +43,8 @@ void fv_reduce_forward_index(fv_op_run *run, fv_reduce op);
  * NULL where the formula does not use them. */
 void fv_reduce_backward(fv_op_back *back, fv_reduce op, double alpha, fv_tensor *x, fv_tensor *y);
 
+/* What the gradient check asks of a reduction that is smooth and takes no elements too. */
+enum { FV_REDUCE_CASES = 6 };
+extern const fv_op_case fv_reduce_cases[FV_REDUCE_CASES];
+
 #endif

@@ -28,13 +28,9 @@ void vec_free_all(void)
         free(blocks[--block_count]);
 }
 
-double vec_get(vec v, int64_t i)
+double vec_get_any(vec v, int64_t i)
 {
     switch (v.dtype) {
-    case FV_F32:
-        return (double)((const float *)v.data)[i];
-    case FV_F64:
-        return ((const double *)v.data)[i];
     case FV_I32:
         return ((const int32_t *)v.data)[i];
     case FV_I64:
@@ -50,15 +46,9 @@ double vec_get(vec v, int64_t i)
     }
 }
 
-void vec_set(vec v, int64_t i, double x)
+void vec_set_any(vec v, int64_t i, double x)
 {
     switch (v.dtype) {
-    case FV_F32:
-        ((float *)v.data)[i] = (float)x;
-        break;
-    case FV_F64:
-        ((double *)v.data)[i] = x;
-        break;
     case FV_I32:
         ((int32_t *)v.data)[i] = (int32_t)x;
         break;

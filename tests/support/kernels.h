@@ -28,10 +28,30 @@ vec vec_of(fv_dtype dtype, int64_t n, const double *values);
     vec_of((dtype), (int64_t)(sizeof(double[]){__VA_ARGS__} / sizeof(double)),                     \
            (const double[]){__VA_ARGS__})
 vec vec_copy(vec v);
-double vec_get(vec v, int64_t i);
-void vec_set(vec v, int64_t i, double x);
 bool vec_same_bits(vec a, vec b);
 void vec_free_all(void);
+
+double vec_get_any(vec v, int64_t i); /* any but floats and doubles */
+void vec_set_any(vec v, int64_t i, double x);
+
+/* Element i as a double, and a double as element i. Checks spend their time here: floats and
+ * doubles, nearly all there is, take no call. */
+static inline double vec_get(vec v, int64_t i)
+{
+    if (v.dtype == FV_F32) return (double)((const float *)v.data)[i];
+    if (v.dtype == FV_F64) return ((const double *)v.data)[i];
+    return vec_get_any(v, i);
+}
+
+static inline void vec_set(vec v, int64_t i, double x)
+{
+    if (v.dtype == FV_F32)
+        ((float *)v.data)[i] = (float)x;
+    else if (v.dtype == FV_F64)
+        ((double *)v.data)[i] = x;
+    else
+        vec_set_any(v, i, x);
+}
 
 #define PTRS(...) ((void *const[FV_KERNEL_MAX_PTR]){__VA_ARGS__})
 

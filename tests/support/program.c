@@ -209,12 +209,34 @@ void program_run_to(program_output output, const char *fmt, ...)
     va_end(ap);
 }
 
-void program_run_signalled(int signal_number, int milliseconds, const char *fmt, ...)
+/* Whether the running program has a handler for the signal: until then it would just be killed. */
+static bool catches(int signal_number)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)running.child);
+    read_back(path, text, sizeof text);
+    const char *caught = strstr(text, "SigCgt:");
+    return caught && strtoull(caught + 7, NULL, 16) >> (signal_number - 1) & 1;
+}
+
+static void wait_until_ready(int signal_number, const char *after)
+{
+    enum { SECONDS = 60 };
+    for (int i = 0; i < 1000 * SECONDS; i++) {
+        read_back(output_path("stderr"), program.err, sizeof program.err);
+        if (catches(signal_number) && (!after || strstr(program.err, after))) return;
+        program_sleep(1);
+    }
+    test_failed(__FILE__, __LINE__, "no '%s' in %d s: %s", after ? after : "", SECONDS,
+                program.err);
+}
+
+void program_run_signalled(int signal_number, const char *after, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
     if (start(PROGRAM_CAPTURED, fmt, ap)) {
-        program_sleep(milliseconds);
+        wait_until_ready(signal_number, after);
         program_signal(signal_number);
         program_wait();
     }

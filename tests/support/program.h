@@ -35,8 +35,9 @@ typedef enum program_output {
 void program_run(const char *fmt, ...) FV_PRINTF(1, 2);
 void program_run_to(program_output output, const char *fmt, ...) FV_PRINTF(2, 3);
 
-/* Starts the program, sends `signal` after `milliseconds`, and waits for the end. */
-void program_run_signalled(int signal, int milliseconds, const char *fmt, ...) FV_PRINTF(3, 4);
+/* Starts the program, sends `signal` as soon as it is caught and the messages hold `after` (NULL:
+ * whatever they hold), and waits for the end. */
+void program_run_signalled(int signal, const char *after, const char *fmt, ...) FV_PRINTF(3, 4);
 
 /* The same in steps: starts the program; sends it signals; waits for its end. */
 void program_start(const char *fmt, ...) FV_PRINTF(1, 2);
