@@ -39,7 +39,7 @@ fv_status fv_ctx_set_compute(fv_ctx *ctx, fv_dtype dtype)
 {
     FV_RETURN_IF(dtype != FV_F32 && dtype != FV_BF16, ctx, FV_ERR_DTYPE,
                  "linear layers compute in f32 or bf16, not in %s", fv_dtype_name(dtype));
-    ctx->compute = dtype;
+    ctx->compute = (int)dtype;
     return FV_OK;
 }
 
