@@ -10,7 +10,11 @@
 int cli_library_error(const char *verb, fv_ctx *ctx, fv_status status)
 {
     const char *reason = fv_ctx_message(ctx);
-    cli_error("%s: %s", verb, reason[0] ? reason : fv_status_name(status));
+    const size_t n = strlen(verb);
+    if (strncmp(reason, verb, n) == 0 && reason[n] == ':') /* a part of the library of that name */
+        cli_error("%s", reason);
+    else
+        cli_error("%s: %s", verb, reason[0] ? reason : fv_status_name(status));
     return cli_exit_code(status);
 }
 
