@@ -117,8 +117,8 @@ typedef struct fv_attend_part {
  * map at row = q_begin[b], col = k_begin[b]. Poisons, besides: ARGUMENT (a part beyond the map).
  *
  *     fv_attend_part band = {.head = 3, .heads = 1, .row = 512, .rows = 64, .cols = n_k};
- *     fv_tensor *p = fv_attend_weights_part(ctx, q, k, lse, &band, &cfg, NULL);  // [batch, 1, 64,
- * n_k]
+ *     // [batch, 1, 64, n_k]
+ *     fv_tensor *p = fv_attend_weights_part(ctx, q, k, lse, &band, &cfg, NULL);
  */
 FV_API fv_tensor *fv_attend_weights_part(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
                                          const fv_attend_part *part, const fv_attend_config *cfg,
