@@ -16,7 +16,7 @@ there the next time.
 `speed` measures PyTorch with every thread setting, as it is and compiled, in turns with Fovea, over
 segments of --segment steps; a time is the median over the rounds, after warm-up, reading and start of
 neither side counted. The last line has our speed over PyTorch's best setting. On a machine that others
-use too, --threads 1 and the CPU time say more than the clock."""
+use too, --threads 1 and the CPU time say more than the clock; short segments drown in what a start costs."""
 import argparse
 import json
 import lzma
