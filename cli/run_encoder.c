@@ -205,13 +205,12 @@ static fv_status run_task(work *w, int64_t count, const fv_string *texts, const 
     return print_rows(w, texts, x, fv_softmax(ctx, logits, -1));
 }
 
-/* Texts are classified together. The mean of a text's states has other last bits in company, and an
- * answer must not depend on its neighbours: embedding goes one by one. */
+/* Several texts go through together; where each has several rows to print, one by one. */
 static int run_texts(void *user, int64_t count, const fv_string *texts)
 {
     work *w = user;
     static tokens x[TOGETHER];
-    const int64_t most = classifies(w) && !of_tokens(w) ? TOGETHER : 1;
+    const int64_t most = strcmp(w->task, "fill") == 0 || of_tokens(w) ? 1 : TOGETHER;
     fv_status status = FV_OK;
     for (int64_t done = 0, n = 0; done < count && status == FV_OK; done += n) {
         for (n = 0; n < most && done + n < count; n++)

@@ -193,6 +193,8 @@ static void pooling_sees_documents(void)
             fv_tensor *x = small_states(&s, &own);
             fv_tensor *m = fv_mean(ctx, x, 1, (int[]){1}, false);
             CHECK(tensor_distance(ctx, fv_slice(ctx, mean, 0, i, i + 1, 1), m) < 1e-5);
+            fv_tensor *alone = fv_transformer_pool(ctx, &own, x, FV_POOLING_MEAN);
+            if (which == 0) CHECK(tensor_same(ctx, fv_slice(ctx, mean, 0, i, i + 1, 1), alone));
             fv_tensor *f = fv_squeeze(ctx, fv_slice(ctx, x, 1, 0, 1, 1), 1);
             CHECK(tensor_distance(ctx, fv_slice(ctx, first, 0, i, i + 1, 1), f) < 1e-5);
             fv_tensor *l = fv_transformer_labels(ctx, s.t, &own, x, NULL);

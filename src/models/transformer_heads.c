@@ -50,13 +50,14 @@ static fv_tensor *membership(fv_ctx *ctx, const fv_rows *rows)
     return fv_mul(ctx, in, fv_cast(ctx, fv_lt(ctx, column, to), FV_F32));
 }
 
-/* Weighed sums over the columns, as one product for all documents. */
+/* Weighed sums over the columns, as one product for all documents. What a document is not is added
+ * as zero, so that its mean has the same bits alone, packed or padded. */
 static fv_tensor *mean_states(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states)
 {
-    if (!rows->begin && !rows->mask) return fv_mean(ctx, states, 1, (int[]){1}, false);
     const int64_t batch = states->shape[0], n = states->shape[1], width = states->shape[2];
-    fv_tensor *part =
-        rows->begin ? membership(ctx, rows) : fv_cast(ctx, fv_rows_visible(ctx, rows), FV_F32);
+    fv_tensor *part = rows->begin  ? membership(ctx, rows)
+                      : rows->mask ? fv_cast(ctx, fv_rows_visible(ctx, rows), FV_F32)
+                                   : fv_full(ctx, FV_F32, 2, (int64_t[]){batch, n}, 1);
     part = fv_reshape(ctx, part, 3, (int64_t[]){batch, -1, n});
     fv_tensor *count = fv_sum(ctx, part, 1, (int[]){2}, true);
     fv_tensor *sums = fv_matmul(ctx, part, states);
