@@ -8,6 +8,7 @@
 #include "fovea/ops.h"
 #include "models/seq2seq.h"
 #include "support/files.h"
+#include "support/tensors.h"
 #include "support/test.h"
 
 enum { PAIRS = 3, SOURCE = 11, TARGET = 7, LONGEST_X = 6, LONGEST_Y = 4 };
@@ -268,6 +269,119 @@ static void hard_attention_learns_by_trying(void)
     }
 }
 
+/* ---- what hard attention measures by ------------------------------------------------- */
+
+/* Adds one draw's gradient of the scores to the sums of it and of its squares; returns ln p(y|s) of
+ * a token. */
+static double draw_gradient(fv_seq2seq *model, fv_tensor *w, uint64_t step, double *sum,
+                            double *squares)
+{
+    const fv_token_pairs batch = pairs(0, PAIRS);
+    const fv_teaching teaching = {.sampling = 0};
+    double loss = 0;
+    fv_scope_begin(ctx);
+    fv_ctx_set_step(ctx, step, 0);
+    fv_tensor *t = fv_seq2seq_loss(ctx, model, &batch, &teaching);
+    CHECK_OK(ctx, fv_tensor_item(ctx, t, &loss));
+    CHECK_OK(ctx, fv_backward(ctx, t));
+    float *g = tensor_floats(ctx, fv_grad(ctx, w));
+    for (int64_t i = 0; i < fv_tensor_count(w); i++) {
+        sum[i] += (double)g[i];
+        squares[i] += (double)g[i] * (double)g[i];
+    }
+    free(g);
+    fv_zero_grad(ctx, w);
+    fv_scope_end(ctx);
+    return -loss / (double)fv_token_pairs_tokens(&batch);
+}
+
+/* The variance of the estimated gradient of the scores, all elements together, when choices are
+ * measured by `usual`. */
+static double spread_of_draws(fv_seq2seq *model, fv_tensor *w, double usual)
+{
+    enum { DRAWS = 400, MOST_ELEMENTS = 512 };
+    double sum[MOST_ELEMENTS] = {0}, squares[MOST_ELEMENTS] = {0}, spread = 0;
+    CHECK(fv_tensor_count(w) <= MOST_ELEMENTS);
+    for (int d = 0; d < DRAWS; d++) {
+        int64_t numbers[FV_PAIR_NUMBERS] = {1};
+        memcpy(&numbers[1], &usual, sizeof usual);
+        CHECK_OK(ctx, fv_seq2seq_set_numbers(model, numbers));
+        draw_gradient(model, w, 100 + (uint64_t)d, sum, squares);
+    }
+    for (int64_t i = 0; i < fv_tensor_count(w); i++)
+        spread += squares[i] / DRAWS - pow(sum[i] / DRAWS, 2);
+    return spread;
+}
+
+static double usual_of(fv_seq2seq *model, int64_t *steps)
+{
+    int64_t numbers[FV_PAIR_NUMBERS];
+    double value;
+    fv_seq2seq_get_numbers(model, numbers);
+    memcpy(&value, &numbers[1], sizeof value);
+    *steps = numbers[0];
+    return value;
+}
+
+static const setting *hard_setting(void)
+{
+    int i = 0;
+    while (!is_hard(&settings[i]))
+        i++;
+    return &settings[i];
+}
+
+/* The average moves as it is written down, is the same however a step is cut, and can be set. */
+static void the_usual_moves_with_the_steps(void)
+{
+    fv_params *params = NULL;
+    fv_seq2seq *model = make(hard_setting(), 0, &params);
+    fv_tensor *w = fv_params_find(params, "attention.query.weight");
+    double sum[512] = {0}, squares[512] = {0}, expected = 0, value = 0;
+    int64_t steps = 0;
+    for (uint64_t step = 0; step < 4; step++) {
+        const double mean = draw_gradient(model, w, step, sum, squares);
+        expected = step ? 0.9 * expected + 0.1 * mean : mean;
+        value = usual_of(model, &steps);
+        CHECK_NEAR(value, expected, 1e-5);
+        CHECK_EQ(steps, (int64_t)step + 1);
+    }
+    CHECK(value == usual_of(model, &steps) && steps == 4); /* asking changes nothing */
+    /* Two parts of one step are measured alike and taken in together. */
+    CHECK(fv_seq2seq_baseline(model, 9, -3, 1) == value);
+    CHECK(fv_seq2seq_baseline(model, 9, -1, 3) == value);
+    CHECK_NEAR(usual_of(model, &steps), 0.9 * value + 0.1 * -1.5, 1e-12);
+    CHECK_EQ(steps, 5);
+    /* What is not finite is skipped, as the optimizer skips its step. */
+    value = usual_of(model, &steps);
+    CHECK(fv_seq2seq_baseline(model, 10, NAN, 3) == value);
+    CHECK(usual_of(model, &steps) == value && steps == 5);
+    model->cfg.hard_decay = 0; /* a batch's own mean */
+    CHECK(fv_seq2seq_baseline(model, 11, -7, 2) == -7);
+    int64_t numbers[FV_PAIR_NUMBERS] = {-1};
+    CHECK_EQ(fv_seq2seq_set_numbers(model, numbers), FV_ERR_FORMAT);
+    unmake(&model, &params);
+}
+
+/* Measured by what the moving average has learnt, gradients scatter less than without it, and an
+ * absurd average is worse than none. */
+static void the_usual_lowers_the_variance(void)
+{
+    fv_params *params = NULL;
+    fv_ctx_set_step(ctx, 4, 0);
+    fv_seq2seq *model = make(hard_setting(), 0, &params);
+    fv_tensor *w = fv_params_find(params, "attention.query.weight");
+    double sum[512] = {0}, squares[512] = {0};
+    int64_t steps = 0;
+    for (uint64_t step = 0; step < 20; step++)
+        draw_gradient(model, w, step, sum, squares);
+    const double usual = usual_of(model, &steps);
+    const double with = spread_of_draws(model, w, usual), without = spread_of_draws(model, w, 0);
+    CHECK(with < 0.5 * without);
+    CHECK(spread_of_draws(model, w, 4 * usual) > without);
+    unmake(&model, &params);
+}
+
 /* The slope along the gradient, by differences: catches a part that was left out of the walk. */
 static void gradients_point_downhill(void)
 {
@@ -433,10 +547,11 @@ static void settings_survive_a_file(void)
     from.normaliser = FV_ATTENTION_HARD_SAMPLE;
     from.hard_reward = 0.5;
     from.hard_entropy = 0.125;
+    from.hard_decay = 0.75;
     CHECK_OK(ctx, fv_seq2seq_config_save(ctx, &from, path));
     CHECK_OK(ctx, fv_seq2seq_config_load(ctx, path, &back));
     CHECK(back.normaliser == FV_ATTENTION_HARD_SAMPLE);
-    CHECK(back.hard_reward == 0.5 && back.hard_entropy == 0.125);
+    CHECK(back.hard_reward == 0.5 && back.hard_entropy == 0.125 && back.hard_decay == 0.75);
     fv_recipe_destroy(&recipe);
 }
 
@@ -468,6 +583,8 @@ int main(int argc, char **argv)
     RUN(a_fixed_context_has_no_alignment);
     RUN(gradients_point_downhill);
     RUN(hard_attention_learns_by_trying);
+    RUN(the_usual_moves_with_the_steps);
+    RUN(the_usual_lowers_the_variance);
     RUN(learns_by_heart);
     RUN(parts_that_do_not_fit_are_named);
     RUN(settings_survive_a_file);

@@ -55,6 +55,8 @@ static fv_recipe *small_recipe(fv_ctx *ctx)
     if (recipe && kind[0] == 't') run_set(ctx, recipe, others);
     if (recipe && strcmp(kind, "transformer-bf16") == 0)
         run_set(ctx, recipe, (run_setting[]){{"train.compute_dtype", "bf16"}, {NULL, NULL}});
+    if (recipe && kind[0] == 'h')
+        run_set(ctx, recipe, (run_setting[]){{"model.normaliser", "hard"}, {NULL, NULL}});
     return recipe;
 }
 
@@ -188,6 +190,14 @@ static void the_folder_translates(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* The average that its choices are measured by goes on where it was, too. */
+static void hard_attention_does_the_same(void)
+{
+    kind = "hard";
+    interruptions_change_no_bit();
+    kind = "recurrent";
+}
+
 static void transformers_do_the_same(void)
 {
     kind = "transformer";
@@ -250,6 +260,7 @@ int main(int argc, char **argv)
     folder_make();
     RUN(interruptions_change_no_bit);
     RUN(the_folder_translates);
+    RUN(hard_attention_does_the_same);
     RUN(transformers_do_the_same);
     RUN(bf16_resumes_too);
     RUN(bad_recipes_are_told);

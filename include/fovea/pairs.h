@@ -5,7 +5,7 @@
  *     fv_tensor *loss = m->loss(ctx, m->self, &batch, NULL);         // summed over tokens
  *
  * Translators, their training and their search know models by this interface alone, so a new family
- * of models is translated with as soon as it fills the five functions.
+ * of models is translated with as soon as it fills the first five functions.
  */
 #ifndef FOVEA_PAIRS_H
 #define FOVEA_PAIRS_H
@@ -33,6 +33,8 @@ typedef struct fv_teaching {
     double sampling; /* share of steps that are fed the model's own likeliest token [0] */
 } fv_teaching;
 
+enum { FV_PAIR_NUMBERS = 2 };
+
 typedef struct fv_pair_model {
     void *self;
     /* Cross-entropy of every target token and of the end, summed. */
@@ -46,6 +48,10 @@ typedef struct fv_pair_model {
     /* Writes config.json, and what else says what the model is, into a folder. */
     fv_status (*save)(fv_ctx *ctx, const void *self, const char *folder);
     void (*destroy)(void *self);
+    /* What training remembers beside the weights, as numbers that a state can hold; asked for
+     * between steps. NULL, both: nothing. Setting fails: FORMAT. */
+    void (*get_numbers)(void *self, int64_t numbers[FV_PAIR_NUMBERS]);
+    fv_status (*set_numbers)(void *self, const int64_t numbers[FV_PAIR_NUMBERS]);
 } fv_pair_model;
 
 #ifdef __cplusplus

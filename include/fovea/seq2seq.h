@@ -30,8 +30,9 @@
  * with tanh. Sequences of a batch may have any lengths; none works on padding.
  *
  * Attention may be hard: c_t is one state h_s. In training s is drawn with the softmax's
- * probabilities, and draws after which the token to come was likelier than on average in the batch
- * are made likelier (fovea/attend.h, fv_reinforce); elsewhere s is the likeliest place.
+ * probabilities, and draws after which the token to come was likelier than usual are made likelier
+ * (fovea/attend.h, fv_reinforce); elsewhere s is the likeliest place. "Usual" is a moving average of
+ * log-likelihoods over steps of training, which a training's states hold beside the weights.
  */
 #ifndef FOVEA_SEQ2SEQ_H
 #define FOVEA_SEQ2SEQ_H
@@ -73,6 +74,7 @@ typedef struct fv_seq2seq_config {
     int64_t most_source;                  /* positions of the location score [128] */
     double hard_reward;                   /* hard: lambda, weight of the reward [1] */
     double hard_entropy;                  /* hard: lambda_e, weight of the entropy [0.01] */
+    double hard_decay;                    /* hard: of the moving baseline; 0: batch mean [0.9] */
     bool input_feeding;                   /* LUONG [true] */
     fv_readout readout;                   /* [tanh] */
     int64_t readout_width;                /* of o_t [128] */

@@ -49,5 +49,7 @@ fv_pair_model fv_seq2seq_pairs(fv_seq2seq *model)
                            .align = attends ? align : NULL,
                            .stepper = stepper,
                            .save = save,
-                           .destroy = destroy};
+                           .destroy = destroy,
+                           .get_numbers = fv_seq2seq_get_numbers,
+                           .set_numbers = fv_seq2seq_set_numbers};
 }

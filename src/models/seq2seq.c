@@ -28,6 +28,7 @@ void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size)
         .most_source = 128,
         .hard_reward = 1,
         .hard_entropy = 0.01,
+        .hard_decay = 0.9,
         .input_feeding = true,
         .readout = FV_READOUT_TANH,
         .readout_width = 128,
@@ -79,6 +80,8 @@ static fv_status check_kinds(fv_ctx *ctx, const fv_seq2seq_config *c)
         ctx, FV_ERR_ARGUMENT, "seq2seq: attention is softmax, local-m, local-p or hard by drawing");
     FV_RETURN_IF(!(c->hard_reward >= 0 && c->hard_entropy >= 0), ctx, FV_ERR_ARGUMENT,
                  "seq2seq: hard attention's weights are 0 or more");
+    FV_RETURN_IF(!(c->hard_decay >= 0 && c->hard_decay < 1), ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: hard attention's decay is 0 to below 1");
     const bool equal_widths = c->score == FV_ATTENTION_SCALED || c->score == FV_ATTENTION_DOT ||
                               c->score == FV_ATTENTION_COSINE;
     FV_RETURN_IF(c->decoder != FV_DECODER_FIXED && equal_widths &&
@@ -194,6 +197,11 @@ fv_status fv_seq2seq_create(fv_params *params, const fv_seq2seq_config *cfg, fv_
     FV_RETURN_IF(!m, ctx, FV_ERR_MEMORY, "no memory for a model");
     m->ctx = ctx;
     m->cfg = *cfg;
+    m->baseline = fv_mem_zalloc(&ctx->mem, sizeof *m->baseline);
+    if (!m->baseline) {
+        fv_seq2seq_destroy(&m);
+        return fv_fail(ctx, FV_ERR_MEMORY, "no memory for a model");
+    }
     make_embeddings(params, m);
     fv_status status = make_networks(params, m);
     if (status == FV_OK && cfg->decoder != FV_DECODER_FIXED) make_attention(params, m);
@@ -211,6 +219,7 @@ void fv_seq2seq_destroy(fv_seq2seq **model)
     fv_seq2seq *m = *model;
     if (!m) return;
     fv_seq2seq_search_free(m);
+    fv_mem_free(&m->ctx->mem, m->baseline, sizeof *m->baseline);
     fv_mem_free(&m->ctx->mem, m, sizeof *m);
     *model = NULL;
 }

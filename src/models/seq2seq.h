@@ -22,6 +22,14 @@ typedef struct fv_decoder_state {
 
 enum { FV_STATE_TENSORS = 2 * FV_RNN_LAYERS + 1 };
 
+/* What the choices of hard attention are measured by; the step at hand is taken in when it ends. */
+typedef struct fv_hard_baseline {
+    int64_t steps; /* taken in so far */
+    double value;  /* moving average of ln p(y|s) over them */
+    uint64_t step; /* the one at hand: its number, sum and tokens so far */
+    double sum, tokens;
+} fv_hard_baseline;
+
 struct fv_seq2seq {
     fv_ctx *ctx;
     fv_seq2seq_config cfg;
@@ -33,6 +41,7 @@ struct fv_seq2seq {
     fv_tensor *read_state, *read_context, *read_token, *read_bias;
     fv_tensor *output, *output_bias;
     struct fv_seq2seq_search *search; /* of fv_seq2seq_stepper */
+    fv_hard_baseline *baseline;       /* changes as training goes on */
 };
 
 static inline int64_t fv_seq2seq_memory_width(const fv_seq2seq_config *cfg)
@@ -77,5 +86,11 @@ fv_tensor *fv_seq2seq_logits(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *readou
 void fv_seq2seq_pack(fv_ctx *ctx, const fv_seq2seq *m, bool output);
 
 void fv_seq2seq_search_free(fv_seq2seq *m);
+
+/* The baseline for a part of step `step` with this mean of ln p(y|s), which is then taken in. */
+double fv_seq2seq_baseline(const fv_seq2seq *m, uint64_t step, double mean, int64_t tokens);
+/* Of fv_pair_model. */
+void fv_seq2seq_get_numbers(void *self, int64_t numbers[FV_PAIR_NUMBERS]);
+fv_status fv_seq2seq_set_numbers(void *self, const int64_t numbers[FV_PAIR_NUMBERS]);
 
 #endif

@@ -170,7 +170,7 @@ static fv_tensor *joined(const run *r, fv_tensor **list)
 }
 
 /* Adds what a choice of places has for a gradient: each is judged by the token it led to, against
- * the average of the batch. The value of the loss stays what it is. */
+ * what is usual. The value of the loss stays what it is. */
 static fv_tensor *judge_choices(const run *r, fv_tensor *loss, fv_tensor *logits, fv_tensor *wanted)
 {
     fv_ctx *ctx = r->ctx;
@@ -181,12 +181,14 @@ static fv_tensor *judge_choices(const run *r, fv_tensor *loss, fv_tensor *logits
     log_py = fv_squeeze(ctx, log_py, -1);
     fv_tensor *mean = fv_mean(ctx, log_py, 0, NULL, false);
     fv_no_grad_end(ctx);
-    fv_baseline usual = {.decay = 1};
-    const fv_status status = fv_tensor_item(ctx, mean, &usual.value);
+    double reached = 0;
+    const fv_status status = fv_tensor_item(ctx, mean, &reached);
     if (status != FV_OK) {
         fv_poison_last(ctx, status);
         return ctx->invalid;
     }
+    fv_baseline usual = {.decay = 1};
+    usual.value = fv_seq2seq_baseline(r->m, ctx->step, reached, r->target.total);
     fv_tensor *chosen = joined(r, r->log_prob), *entropy = joined(r, r->entropy);
     fv_tensor *extra =
         fv_reinforce(ctx, &usual, log_py, chosen, entropy, c->hard_reward, c->hard_entropy);

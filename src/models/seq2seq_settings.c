@@ -35,6 +35,8 @@ enum { WIDE = 1 << 24 };
     X(most_source, INT64, INT, "128", 1, WIDE, NULL, "positions that the location score knows")    \
     X(hard_reward, REAL, REAL, "1", 0, 1e6, NULL, "hard: weight of what a choice led to")          \
     X(hard_entropy, REAL, REAL, "0.01", 0, 1e6, NULL, "hard: weight of the choices' entropy")      \
+    X(hard_decay, REAL, REAL, "0.9", 0, 0.9999, NULL,                                             \
+      "hard: of the average that choices are measured by; 0: each batch's own")                    \
     X(input_feeding, BOOL, BOOL, "true", 0, 0, NULL, "luong: feed a readout to the next step")     \
     X(readout, CHOICE, CHOICE, "tanh", 0, 0, "tanh|maxout", "what the readout ends with")          \
     X(readout_width, INT64, INT, "128", 1, WIDE, NULL, "width of the readout")                     \
@@ -147,11 +149,12 @@ void fv_seq2seq_config_from(const fv_recipe *recipe, fv_seq2seq_config *cfg)
 static const char *short_name(int i) { return keys[i].name + sizeof PREFIX - 1; }
 
 /* Settings of hard attention are named by its models alone, so that folders of others stay as they
- * were before there was any. */
+ * were before there was any; older folders of its own know fewer of them. */
+static bool is_hard(int i) { return strncmp(short_name(i), "hard_", 5) == 0; }
+
 static bool applies(const fv_seq2seq_config *cfg, int i)
 {
-    const bool hard = strncmp(short_name(i), "hard_", 5) == 0;
-    return !hard || cfg->normaliser == FV_ATTENTION_HARD_SAMPLE;
+    return !is_hard(i) || cfg->normaliser == FV_ATTENTION_HARD_SAMPLE;
 }
 
 static void write_field(fv_json_writer *w, const fv_seq2seq_config *cfg, int i)
@@ -204,7 +207,7 @@ static fv_status read_field(const fv_doc *doc, int i, fv_seq2seq_config *cfg)
 {
     const fv_key *key = &keys[i];
     const fv_value *value = fv_value_get(&doc->root, short_name(i));
-    if (!value && !applies(cfg, i)) return FV_OK;
+    if (!value && is_hard(i)) return FV_OK;
     if (!value)
         return fv_doc_fail(doc, &doc->root, FV_ERR_FORMAT, "'%s' is missing", short_name(i));
     int64_t integer = 0;

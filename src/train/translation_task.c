@@ -58,15 +58,24 @@ static fv_tensor *loss(void *user, fv_ctx *ctx, int64_t part)
     return model->loss(ctx, model->self, &batch, &teaching);
 }
 
+/* A place has two numbers of the order of batches, then the model's. */
+enum { MODEL_NUMBERS = 2 };
+_Static_assert(MODEL_NUMBERS + FV_PAIR_NUMBERS <= FV_POSITION, "a state holds them all");
+
 static void get_position(void *user, int64_t position[FV_POSITION])
 {
     const fv_translation_run *run = user;
     fv_batches_place(run->order[FV_PART_TRAIN], &position[0], &position[1]);
+    const fv_pair_model *model = fv_translator_model(run->translator);
+    if (model->get_numbers) model->get_numbers(model->self, position + MODEL_NUMBERS);
 }
 
 static fv_status set_position(void *user, const int64_t position[FV_POSITION])
 {
     const fv_translation_run *run = user;
+    const fv_pair_model *model = fv_translator_model(run->translator);
+    if (model->set_numbers)
+        FV_FORWARD(model->set_numbers(model->self, position + MODEL_NUMBERS));
     return fv_batches_seek(run->order[FV_PART_TRAIN], position[0], position[1]);
 }
 

@@ -1,0 +1,53 @@
+/*
+ * What hard attention's choices are measured by: a moving average of ln p(y|s) over steps of
+ * training. All parts of a step are measured by the average of the steps before it, so it does not
+ * matter into how many a step is cut; the first step has only its own mean. With a decay of 0 each
+ * part is measured by its own mean.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "models/seq2seq.h"
+
+/* Takes in the step that is done. One that was not finite is skipped by the optimizer, and here. */
+static void close_step(fv_hard_baseline *b, double decay)
+{
+    if (b->tokens > 0 && isfinite(b->sum)) {
+        const double mean = b->sum / b->tokens;
+        b->value = b->steps ? decay * b->value + (1 - decay) * mean : mean;
+        b->steps++;
+    }
+    b->sum = b->tokens = 0;
+}
+
+double fv_seq2seq_baseline(const fv_seq2seq *m, uint64_t step, double mean, int64_t tokens)
+{
+    fv_hard_baseline *b = m->baseline;
+    const double decay = m->cfg.hard_decay;
+    if (decay == 0) return mean;
+    if (b->step != step) close_step(b, decay);
+    b->step = step;
+    b->sum += mean * (double)tokens;
+    b->tokens += (double)tokens;
+    return b->steps ? b->value : mean;
+}
+
+void fv_seq2seq_get_numbers(void *self, int64_t numbers[FV_PAIR_NUMBERS])
+{
+    const fv_seq2seq *m = self;
+    fv_hard_baseline *b = m->baseline;
+    close_step(b, m->cfg.hard_decay);
+    numbers[0] = b->steps;
+    memcpy(&numbers[1], &b->value, sizeof b->value);
+}
+
+fv_status fv_seq2seq_set_numbers(void *self, const int64_t numbers[FV_PAIR_NUMBERS])
+{
+    const fv_seq2seq *m = self;
+    fv_hard_baseline b = {.steps = numbers[0]};
+    memcpy(&b.value, &numbers[1], sizeof b.value);
+    FV_RETURN_IF(b.steps < 0 || !isfinite(b.value), m->ctx, FV_ERR_FORMAT,
+                 "seq2seq: the state's average of rewards is no number");
+    *m->baseline = b;
+    return FV_OK;
+}
