@@ -478,6 +478,10 @@ void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, con
         FV_SIMD_NAME(fv_attn_decode)(exec, ptr, a);
         return;
     }
+    if (fv_attn_is_glimpse(a, ptr)) {
+        FV_SIMD_NAME(fv_attn_glimpse)(exec, ptr, a);
+        return;
+    }
     forward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr),
                        .plan = plan_of(a, exec->threads, pairs != NULL),
                        .pairs = pairs};

@@ -28,17 +28,6 @@ bool FV_SIMD_NAME(fv_attn_raise)(const float *x, int64_t n, float *e)
     return all;
 }
 
-/* 1/e for e >= 1. */
-V_INLINE vf reciprocal(vf e)
-{
-#if FV_SIMD_LEVEL == 3
-    const vf guess = _mm512_rcp14_ps(e); /* 2^-14 off, and after a step of Newton's 2^-24 */
-    return v_fma(guess, _mm512_fnmadd_ps(e, guess, v_set(1.0f)), guess);
-#else
-    return v_div(v_set(1.0f), e);
-#endif
-}
-
 /* ---- scores ----------------------------------------------------------------------- */
 
 /* One row and `vecs` vectors of keys from `key` on, all in one panel. */
@@ -55,7 +44,7 @@ V_INLINE void score_keys(const fv_attn_sides *x, int64_t row, int64_t key, const
         const vf left = v_set(eq[c]), w = v_set(x->w[c]);
         const float *ek = x->ek + at + c * FV_ATTN_PANEL, *k = x->k + at + c * FV_ATTN_PANEL;
         for (int v = 0; v < vecs; v++) {
-            vf r = reciprocal(v_fma(left, v_load(ek + v * FV_LANES, FV_LANES), one));
+            vf r = fv_attn_reciprocal(v_fma(left, v_load(ek + v * FV_LANES, FV_LANES), one));
             if (careful) {
                 const vf t = v_tanh(v_add(v_set(q[c]), v_load(k + v * FV_LANES, FV_LANES)));
                 r = v_select(v_nan(r), v_mul(v_set(0.5f), v_sub(one, t)), r);
@@ -116,7 +105,7 @@ V_INLINE void add_column(const fv_attn_sides *x, const fv_attn_pairs *p, fv_attn
         vf by_row = v_load(to->part + i * FV_LANES, FV_LANES);
         for (int v = 0; v < vecs; v++) {
             const vf d = v_load(dz + v * FV_LANES, FV_LANES), e = v_mul(left, ek[v]);
-            vf r = reciprocal(v_add(e, one)), slope = v_mul(v_mul(e, r), r);
+            vf r = fv_attn_reciprocal(v_add(e, one)), slope = v_mul(v_mul(e, r), r);
             if (careful) {
                 const vf k = v_load(x->k + at + v * FV_LANES, FV_LANES);
                 const vf t = v_tanh(v_add(v_set(x->q[i * x->q_row + c]), k));

@@ -471,6 +471,10 @@ static void backward(const fv_exec *exec, void *const *ptr, const void *args)
         return;
     }
     if (a->batch == 0) return;
+    if (fv_attn_is_glimpse(a, ptr + FV_ATTN_GRAD_INPUTS)) {
+        FV_SIMD_NAME(fv_attn_glimpse_grad)(exec, ptr, a);
+        return;
+    }
     backward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr + FV_ATTN_GRAD_INPUTS),
                         .plan = plan_of(a)};
     float *shared = exec->scratch;

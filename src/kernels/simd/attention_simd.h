@@ -12,6 +12,7 @@
  *   attention_rows.c   rows as they are stored, f32, bf16 or f16: to floats and back
  *   attention_additive.c  sum_c w_c tanh(q_c + k_c) and its gradients; attention_grad_additive.c
  *                        puts them into the backward
+ *   attention_glimpse.c  the same for one query a sequence, forward and backward
  *
  * Scores are kept in base 2: s log2(e), so that a weight is 2^(s - most).
  *
@@ -188,6 +189,20 @@ static inline bool fv_attn_is_decode(const fv_attn *a)
 void FV_SIMD_NAME(fv_attn_decode)(const fv_exec *exec, void *const *ptr, const fv_attn *a);
 size_t FV_SIMD_NAME(fv_attn_decode_scratch)(const fv_attn *a, int threads);
 
+/*
+ * Whether a description is a glimpse: one query a sequence, additive scores, no more to them than
+ * what hides keys. Likewise a matter of the description alone. It takes no more scratch than the
+ * general way, whose room it uses.
+ */
+static inline bool fv_attn_is_glimpse(const fv_attn *a, void *const *ptr)
+{
+    return a->score == FV_SCORE_ADDITIVE && a->dtype == FV_F32 && a->n_q == 1 && a->n_k > 0 &&
+           a->heads == a->kv_heads && a->block_k == 0 && a->soft_cap == 0 && a->dropout == 0 &&
+           !ptr[FV_ATTN_BIAS] && !ptr[FV_ATTN_SLOPES];
+}
+void FV_SIMD_NAME(fv_attn_glimpse)(const fv_exec *exec, void *const *ptr, const fv_attn *a);
+void FV_SIMD_NAME(fv_attn_glimpse_grad)(const fv_exec *exec, void *const *ptr, const fv_attn *a);
+
 /* Puts the backward into the table; the forward's entry calls it. */
 void FV_SIMD_NAME(fv_simd_attention_grad_fill)(fv_kernel_table *t);
 
@@ -318,6 +333,17 @@ bool FV_SIMD_NAME(fv_attn_raise)(const float *x, int64_t n, float *e);
 /* factor sum_c w_c tanh(q_c + k_c) of the first rows and keys [first, first + cols). */
 void FV_SIMD_NAME(fv_attn_additive)(const fv_attn_sides *x, int rows, float factor, int64_t first,
                                     int64_t cols, float *s, int64_t s_row);
+
+/* 1/e for e >= 1. */
+V_INLINE vf fv_attn_reciprocal(vf e)
+{
+#if FV_SIMD_LEVEL == 3
+    const vf guess = _mm512_rcp14_ps(e); /* 2^-14 off, and after a step of Newton's 2^-24 */
+    return v_fma(guess, _mm512_fnmadd_ps(e, guess, v_set(1.0f)), guess);
+#else
+    return v_div(v_set(1.0f), e);
+#endif
+}
 
 /* What a strip's rows have with keys [first, first + cols) of their panels, before fv_attn_finish:
  * the products, or the additive sums, or zeros. The exponentials matter to the additive score. */
