@@ -1,6 +1,7 @@
 /* fv_attend: results of its kinds of score, documents and blocks on tensors, and what it refuses.
  * The kernels behind it are tested in test_attention*.c, its gradients in test_grad.c. */
 #include "fovea/attention.h"
+#include "fovea/autograd.h"
 #include "support/opcase.h"
 #include "support/tensors.h"
 
@@ -126,11 +127,51 @@ static void blocks(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* Calls that share keys: their gradients are gathered in one place, at every level. One query and
+ * several, keys of different numbers in sight. */
+static void shared_keys(void)
+{
+    enum { B = 3, H = 2, KEYS = 37, D = 19, CALLS = 3 };
+    for (int level = FV_SIMD_SCALAR; level <= (int)fv_simd_detect(); level++)
+        for (int kind = 0; kind < 3; kind++) {
+            fv_ctx *ctx = op_context((fv_simd)level, 2, FV_DEVICE_CPU);
+            const int rows = kind == 1 ? 4 : 1;
+            fv_tensor *k = fv_leaf(ctx, tensor_random(ctx, 1, 4, B, H, KEYS, D));
+            fv_tensor *v = fv_leaf(ctx, tensor_random(ctx, 2, 4, B, H, KEYS, D));
+            fv_tensor *n_keys = indices_of(ctx, (int64_t[]){KEYS, 0, 20}, B);
+            fv_attend_config cfg = config(kind == 2 ? FV_SCORE_DOT : FV_SCORE_ADDITIVE);
+            fv_attend_extra extra = {.n_keys = n_keys};
+            if (kind < 2) extra.w = tensor_random(ctx, 3, 2, H, D);
+            fv_tensor *all = NULL, *sum[2] = {NULL, NULL};
+            for (int call = 0; call < 2 * CALLS; call++) { /* together, then one by one */
+                const bool alone = call >= CALLS;
+                fv_tensor *q = tensor_random(ctx, 10 + (uint64_t)(call % CALLS), 4, B, H, rows, D);
+                fv_tensor *keys = alone ? fv_leaf(ctx, fv_contiguous(ctx, fv_detach(ctx, k))) : k;
+                fv_tensor *values = alone ? fv_leaf(ctx, fv_contiguous(ctx, fv_detach(ctx, v))) : v;
+                fv_tensor *o = fv_attend(ctx, q, keys, values, &cfg, &extra, NULL);
+                o = fv_sum(ctx, fv_mul(ctx, o, q), 0, NULL, false);
+                if (!alone) {
+                    all = all ? fv_add(ctx, all, o) : o;
+                    continue;
+                }
+                CHECK_OK(ctx, fv_backward(ctx, o));
+                fv_tensor *g[2] = {fv_grad(ctx, keys), fv_grad(ctx, values)};
+                for (int i = 0; i < 2; i++)
+                    sum[i] = sum[i] ? fv_add(ctx, sum[i], g[i]) : g[i];
+            }
+            CHECK_OK(ctx, fv_backward(ctx, all));
+            CHECK(tensor_distance(ctx, fv_grad(ctx, k), sum[0]) < 2e-6);
+            CHECK(tensor_distance(ctx, fv_grad(ctx, v), sum[1]) < 2e-6);
+            fv_ctx_destroy(&ctx);
+        }
+}
+
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(scores);
     RUN(documents);
     RUN(blocks);
+    RUN(shared_keys);
     return TEST_END();
 }

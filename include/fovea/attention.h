@@ -123,6 +123,10 @@ typedef struct fv_attn {
 
     double dropout; /* 0: none */
     uint64_t dropout_key;
+
+    /* Backward: grad_k and grad_v are added to, not written: several calls share keys. f32 and f64.
+     */
+    bool adds_to_keys;
 } fv_attn;
 
 /* Sizes 1, scale 1, dot products, no mask, f32, no window. */

@@ -66,6 +66,7 @@ fv_status fv_attn_check(const fv_attn *a)
     if (a->block_k < 0 || a->block_k % 16 != 0 || a->block_q < 0) return FV_ERR_ARGUMENT;
     if ((a->block_k > 0) != (a->block_q > 0)) return FV_ERR_ARGUMENT;
     if (a->packed && a->block_k > 0) return FV_ERR_UNSUPPORTED;
+    if (a->adds_to_keys && fv_attn_is_half(a->dtype)) return FV_ERR_UNSUPPORTED;
     if (!(a->dropout >= 0 && a->dropout < 1) || !(a->soft_cap >= 0) || !isfinite(a->scale))
         return FV_ERR_ARGUMENT;
     if (a->dtype != FV_F32 && a->dtype != FV_F64 && !fv_attn_is_half(a->dtype))

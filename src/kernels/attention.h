@@ -7,8 +7,8 @@
  * ATTENTION ptr: o, lse (or NULL), q, k, v, bias, visible, n_keys, slopes, w,
  *   q_begin, k_begin, blocks (from bias on or NULL)
  * ATTENTION_GRAD ptr: grad_q, grad_k, grad_v, grad_bias, grad_w (each or NULL), grad_o, grad_lse
- *   (either or NULL), then the pointers of ATTENTION. grad_bias and grad_w are added to; the others
- *   are written.
+ *   (either or NULL), then the pointers of ATTENTION. grad_bias and grad_w are added to, and with
+ *   adds_to_keys grad_k and grad_v; the others are written.
  *   With P the weights, D the dropout factors (0 or 1/(1-p)), delta_i = o_i . do_i - dlse_i:
  *     dP_ij = D_ij (do_i . v_j)        dS_ij = P_ij (dP_ij - delta_i)
  *     with a soft cap, dZ = scale dS (1 - (capped/c)^2), else dZ = scale dS

@@ -204,6 +204,20 @@ static fv_tensor *gradient_of(fv_op_back *back, int i, bool zeroed)
     return t;
 }
 
+/* Where the gradients of k and v have begun already, in tensors of their own, they are added to. */
+static bool add_to_keys(fv_op_back *back, fv_tensor **grad)
+{
+    bool held[2] = {false, false};
+    const fv_dtype dtype = back->saved[V]->dtype;
+    if (back->saved[K] == back->saved[V] || fv_attn_is_half(dtype)) return false;
+    for (int i = K; i <= V; i++)
+        if (fv_back_wants(back, i)) grad[i] = fv_back_dest(back, i, &held[i - K]);
+    if (held[0] && held[1]) return true;
+    for (int i = K; i <= V; i++)
+        if (held[i - K]) grad[i] = NULL;
+    return false;
+}
+
 static void backward(fv_op_back *back)
 {
     fv_ctx *ctx = back->ctx;
@@ -211,15 +225,17 @@ static void backward(fv_op_back *back)
     fv_tensor *in[INPUTS], *grad[INPUTS] = {NULL}, *o = back->saved[SAVED_O];
     for (int i = 0; i < INPUTS; i++)
         in[i] = i <= BIAS ? dense_input(back, i) : back->saved[i];
+    const bool adds = o->count > 0 && add_to_keys(back, grad);
     for (int k = 0; k < GRADIENTS; k++) {
         const int i = gradient_inputs[k];
-        grad[i] = gradient_of(back, i, i == BIAS || i == W || o->count == 0);
+        if (!grad[i]) grad[i] = gradient_of(back, i, i == BIAS || i == W || o->count == 0);
     }
     fv_tensor *g = back->grad[0] ? fv_contiguous_raw(ctx, back->grad[0]) : NULL;
     fv_tensor *g_lse = back->grad[1] ? fv_contiguous_raw(ctx, back->grad[1]) : NULL;
     if (ctx->error != FV_OK) return;
     fv_attn a = describe(&params->settings, in);
     set_strides(&a, in, o);
+    a.adds_to_keys = adds;
     void *ptr[FV_ATTN_GRAD_POINTERS] = {
         [FV_ATTN_GRAD_O] = g ? g->data : NULL,
         [FV_ATTN_GRAD_LSE] = g_lse ? g_lse->data : NULL,
@@ -230,8 +246,12 @@ static void backward(fv_op_back *back)
     }
     fill_pointers(ptr + FV_ATTN_GRAD_INPUTS, in, o, back->saved[SAVED_LSE]);
     if (o->count > 0) fv_launch(ctx, FV_KERNEL_ATTENTION_GRAD, a.dtype, ptr, &a, sizeof a);
-    for (int i = 0; i < INPUTS; i++)
-        if (grad[i]) fv_back_send(back, i, grad[i]);
+    for (int i = 0; i < INPUTS; i++) {
+        if (adds && (i == K || i == V))
+            fv_back_sent(back, i, grad[i], true);
+        else if (grad[i])
+            fv_back_send(back, i, grad[i]);
+    }
 }
 
 /* ---- proof ------------------------------------------------------------------------ */

@@ -398,7 +398,7 @@ static void backward_heads(const void *arg, int64_t begin, int64_t end, int thre
     const int64_t group = a->heads / a->kv_heads;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t kh = unit % a->kv_heads, b = unit / a->kv_heads;
-        clear_keys(job, b, kh);
+        if (!a->adds_to_keys) clear_keys(job, b, kh);
         for (int64_t row = 0; row < group * a->n_q; row++) {
             const int64_t h = kh * group + row / a->n_q, i = row % a->n_q;
             real *dq = grad_q ? sums_of(job, ROOM_DQ, grad_q, &a->q, b, h, i) : NULL;

@@ -188,10 +188,13 @@ static float dot(const float *x, const float *y, int64_t n)
     return v_join(sum);
 }
 
-static void clear_rows(float *x, int64_t row, int64_t begin, int64_t end, int64_t width)
+/* Keys [begin, end) get nothing. */
+static void clear_keys(const fv_attn *a, const backward_room *w, int64_t begin, int64_t end)
 {
-    for (int64_t j = begin; x && j < end; j++)
-        memset(x + j * row, 0, (size_t)width * sizeof *x);
+    for (int64_t j = begin; !a->adds_to_keys && j < end; j++) {
+        if (w->dk) memset(w->dk + j * a->k.row, 0, (size_t)a->d * sizeof *w->dk);
+        if (w->dv) memset(w->dv + j * a->v.row, 0, (size_t)a->d_v * sizeof *w->dv);
+    }
 }
 
 /* P, and the gradients dz of what is inside the score, of keys [first, end). */
@@ -215,14 +218,16 @@ static void give_values(const glimpse *g, const backward_room *w, int64_t first,
 {
     const fv_attn *a = g->job->a;
     for (int64_t j = first; w->dv && j < end; j++) {
-        const float p = w->p[j - first];
-        float *to = w->dv + j * a->v.row;
-        if (p == 0 || !w->grad_o) {
-            memset(to, 0, (size_t)a->d_v * sizeof *to);
-            continue;
-        }
+        const float p = w->grad_o ? w->p[j - first] : 0;
         const vf weight = v_set(p);
-        V_LOOP(a->d_v, 0, v_store(to + i, count, v_mul(weight, v_load(w->grad_o + i, count))));
+        float *to = w->dv + j * a->v.row;
+        if (!a->adds_to_keys && p == 0)
+            memset(to, 0, (size_t)a->d_v * sizeof *to);
+        else if (!a->adds_to_keys)
+            V_LOOP(a->d_v, 0, v_store(to + i, count, v_mul(weight, v_load(w->grad_o + i, count))));
+        else if (p != 0)
+            V_LOOP(a->d_v, 0, const vf x = v_load(w->grad_o + i, count);
+                   v_store(to + i, count, v_fma(weight, x, v_load(to + i, count))));
     }
 }
 
@@ -243,7 +248,9 @@ V_INLINE void give_columns(const glimpse *g, const backward_room *w, int64_t fir
             dq = v_add(dq, u);
             dzr = v_fma(dz, r, dzr);
         }
-        if (w->dk) v_store(w->dk + j * a->k.row + c, count, v_mul(by, u));
+        if (!w->dk) continue;
+        float *to = w->dk + j * a->k.row + c;
+        v_store(to, count, a->adds_to_keys ? v_fma(by, u, v_load(to, count)) : v_mul(by, u));
     }
     v_store(w->dq + c, FV_LANES, dq);
     v_store(w->dzr + c, FV_LANES, dzr);
@@ -318,16 +325,14 @@ static void backward_units(const void *arg, int64_t begin, int64_t end, int thre
             const fv_attn_span seen =
                 fv_attn_span_of(&g.row, 1, first, fv_attn_min(first + BLOCK, g.keys));
             if (seen.begin == seen.end) continue;
-            clear_rows(w.dk, a->k.row, done, seen.begin, a->d);
-            clear_rows(w.dv, a->v.row, done, seen.begin, a->d_v);
+            clear_keys(a, &w, done, seen.begin);
             weigh_keys(&g, &w, seen.begin, seen.end);
             give_values(&g, &w, seen.begin, seen.end);
             give_keys(&g, &w, seen.begin, seen.end);
             all += sum_of(w.dz, seen.end - seen.begin);
             done = seen.end;
         }
-        clear_rows(w.dk, a->k.row, done, a->n_k, a->d);
-        clear_rows(w.dv, a->v.row, done, a->n_k, a->d_v);
+        clear_keys(a, &w, done, a->n_k);
         float *dq = fv_attn_out(a, job->grad[FV_ATTN_GRAD_Q], &a->q, g.b, g.h, 0);
         give_query(&g, &w, all, dq, shares + unit * a->d);
     }

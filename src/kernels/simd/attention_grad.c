@@ -451,8 +451,10 @@ static void backward_units(const void *arg, int64_t begin, int64_t end, int thre
             FV_SIMD_NAME(fv_attn_sums_at)(a, grad_k, &a->k, keys.b, keys.h, keys.first, w.wide_dk);
         const fv_attn_rows dv =
             FV_SIMD_NAME(fv_attn_sums_at)(a, grad_v, &a->v, keys.b, keys.h, keys.first, w.wide_dv);
-        clear_rows(dk, all, a->d);
-        clear_rows(dv, all, a->d_v);
+        if (!a->adds_to_keys) {
+            clear_rows(dk, all, a->d);
+            clear_rows(dv, all, a->d_v);
+        }
         pack_block(job, &w, &keys);
         for (int64_t h = keys.h * group; h < (keys.h + 1) * group; h++)
             meet_head(job, &w, &keys, h, dk, dv);

@@ -102,7 +102,7 @@ void FV_SIMD_NAME(fv_attn_key_sums)(const backward_job *job, const workspace *w,
         const int64_t inside = j % FV_ATTN_PANEL;
         const float *panel = w->sums.k + (j - inside) * d + inside;
         for (int64_t c = 0; c < d; c++)
-            grad.at[j * grad.row + c] = panel[c * FV_ATTN_PANEL];
+            grad.at[j * grad.row + c] += panel[c * FV_ATTN_PANEL]; /* to zeros, or as asked */
     }
 }
 
