@@ -41,6 +41,12 @@ static int run(const cli_call *call)
     int code = CLI_FAILED;
     fv_model *model = NULL;
     if (cli_given(call, "ids")) return cli_run_ids(call);
+    const int64_t nbest = cli_int(call, "nbest");
+    if (nbest > cli_int(call, "beam") && !cli_flag(call, "sample")) {
+        cli_error("run: --nbest %lld needs --beam %lld or more, or --sample", (long long)nbest,
+                  (long long)nbest);
+        return CLI_USAGE;
+    }
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
     const fv_status status = fv_model_map(ctx, call->words[0], &model);

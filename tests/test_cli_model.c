@@ -50,6 +50,8 @@ static void a_recipe_becomes_a_model(void)
     expect(0, "\"source_tokens\": [\"3\", \".\", \"5\", \".\", \"7\", \"9\"]", NULL);
     program_run("run %s --beam 3 --nbest 2 3.5.79", program_path("m"));
     expect(0, "\n2\t", NULL);
+    program_run("run %s --nbest 2 3.5.79", program_path("m"));
+    expect(2, "", "--nbest 2 needs --beam 2 or more");
     program_text("x.txt", "3.5.79\n1/2/2003\n");
     program_text("y.txt", "1979-05-03\n2003-01-02\n");
     program_run("run %s -f %s --pharaoh", program_path("m"), program_path("x.txt"));

@@ -67,6 +67,8 @@ static void values_are_checked(void)
         {"name", "\xff", "name: not UTF-8 or has a control character"},
         {"train.rl", "1", "there is no key 'train.rl'; did you mean 'train.lr'?"},
         {"zzzzzzzz", "1", "there is no key 'zzzzzzzz'"},
+        {"lrr", "1", "there is no key 'lrr'; did you mean 'train.lr'?"},
+        {"x.shuffle", "1", "there is no key 'x.shuffle'; did you mean 'train.shuffle'?"},
     };
     fv_recipe *r = make();
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

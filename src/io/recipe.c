@@ -227,6 +227,21 @@ static fv_status refuse(const fv_recipe *recipe, const origin *from, const char 
     return fv_fail(recipe->ctx, FV_ERR_ARGUMENT, "%s", text);
 }
 
+/* The key whose last part is nearest to that of `name`, which may stand in no section; or NULL. */
+static const char *in_another_section(const fv_recipe *recipe, const char *name)
+{
+    const char *dot = strrchr(name, '.'), *found = NULL;
+    fv_nearest nearest;
+    fv_nearest_begin(&nearest, dot ? dot + 1 : name);
+    for (size_t i = 0; i < recipe->count; i++) {
+        const char *key = recipe->keys[i].name, *last = strrchr(key, '.');
+        const int before = nearest.distance;
+        if (last) fv_nearest_offer(&nearest, last + 1, strlen(last + 1));
+        if (nearest.distance < before) found = key;
+    }
+    return found;
+}
+
 static fv_status unknown_key(const fv_recipe *recipe, const origin *from, const char *name)
 {
     fv_nearest nearest;
@@ -234,6 +249,7 @@ static fv_status unknown_key(const fv_recipe *recipe, const origin *from, const 
     for (size_t i = 0; i < recipe->count; i++)
         fv_nearest_offer(&nearest, recipe->keys[i].name, strlen(recipe->keys[i].name));
     const char *found = fv_nearest_found(&nearest);
+    if (!found) found = in_another_section(recipe, name);
     char text[200];
     snprintf(text, sizeof text, "there is no key '%.60s'%s%s%s", name,
              found ? "; did you mean '" : "", found ? found : "", found ? "'?" : "");
