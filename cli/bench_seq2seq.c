@@ -157,6 +157,7 @@ static void call_greedy(void *arg)
         most[i] = OUTPUT_TOKENS;
     fv_decode_config greedy;
     fv_decode_config_init(&greedy, sizeof greedy);
+    greedy.no_scores = true;
     fv_stepper stepper;
     fv_outputs *outputs = NULL;
     fv_status status = fv_seq2seq_stepper(b->model, &sources, &stepper);

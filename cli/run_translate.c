@@ -26,6 +26,7 @@ static void settings_of(const cli_call *call, fv_translate_config *how)
     how->decode.top_p = cli_float(call, "top-p");
     how->decode.seed = (uint64_t)cli_int(call, "seed");
     how->decode.want_weights = cli_flag(call, "json") || cli_flag(call, "pharaoh");
+    how->decode.no_scores = !cli_flag(call, "json") && how->decode.nbest == 1;
     how->batch = cli_int(call, "batch");
     how->replace_unknown = cli_flag(call, "replace-unk");
 }

@@ -55,16 +55,20 @@ typedef struct fv_stepper {
     fv_tensor *(*step)(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights);
     /* From now on there are `rows` rows; row i goes on from what row from[i] was. */
     fv_status (*select)(void *user, int64_t rows, const int64_t *from);
+    /* Like step, but returns the next tokens themselves, i64 [rows]: the first of the likeliest,
+     * exactly. For models that find it without every logit; NULL: taken from step's. */
+    fv_tensor *(*best)(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights);
 } fv_stepper;
 
 typedef struct fv_decode_config {
     size_t struct_size;
-    int beam;                             /* prefixes kept; 1: greedy [1] */
-    int nbest;                            /* outputs a source, at most `beam` unless sampling [1] */
-    double length_alpha;                  /* [0] */
-    double coverage_beta;                 /* [0] */
-    int64_t least_tokens;                 /* before the end token may come [0] */
-    bool want_weights;                    /* keep attention for each output token [false] */
+    int beam;             /* prefixes kept; 1: greedy [1] */
+    int nbest;            /* outputs a source, at most `beam` unless sampling [1] */
+    double length_alpha;  /* [0] */
+    double coverage_beta; /* [0] */
+    int64_t least_tokens; /* before the end token may come [0] */
+    bool want_weights;    /* keep attention for each output token [false] */
+    bool no_scores;       /* greedy: score and log_prob may be NaN, which is faster [false] */
     bool as_transformers, early_stopping; /* see above [false, false] */
     /* Further tokens that end an output, or NULL. */
     const int64_t *more_ends;

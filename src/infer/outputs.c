@@ -107,6 +107,18 @@ fv_tensor *fv_search_step(const fv_search *s, int64_t rows, const int64_t *token
     return s->stepper->step(s->stepper->user, s->ctx, last, wants_weights(s) ? weights : NULL);
 }
 
+fv_tensor *fv_search_best(const fv_search *s, int64_t rows, const int64_t *tokens,
+                          fv_tensor **weights)
+{
+    const fv_stepper *stepper = s->stepper;
+    if (!stepper->best)
+        return fv_argmax(s->ctx, fv_search_step(s, rows, tokens, weights), -1, false);
+    fv_scope_begin(s->ctx);
+    *weights = NULL;
+    fv_tensor *last = fv_from_host(s->ctx, FV_I64, 1, &rows, tokens);
+    return stepper->best(stepper->user, s->ctx, last, wants_weights(s) ? weights : NULL);
+}
+
 fv_status fv_search_weights(const fv_search *s, fv_tensor *weights, const float **out,
                             int64_t *positions)
 {

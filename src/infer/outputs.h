@@ -74,6 +74,9 @@ void fv_search_renormalize(const fv_search *s, float *scores);
 /* Tokens of every row to the model, logits and weights back; opens a scope that the caller ends. */
 fv_tensor *fv_search_step(const fv_search *s, int64_t rows, const int64_t *tokens,
                           fv_tensor **weights);
+/* Likewise, but the likeliest next tokens back, i64 [rows]. */
+fv_tensor *fv_search_best(const fv_search *s, int64_t rows, const int64_t *tokens,
+                          fv_tensor **weights);
 /* Weights on the host in the arena, [rows][positions]; NULL and *positions = 0 without them. */
 fv_status fv_search_weights(const fv_search *s, fv_tensor *weights, const float **out,
                             int64_t *positions);

@@ -44,6 +44,14 @@ static fv_status choose_likeliest(const walk *w, fv_tensor *logits)
                           rows * sizeof *w->token);
 }
 
+/* Nobody wants to know how likely they are. */
+static fv_status take_tokens(const walk *w, fv_tensor *best)
+{
+    for (int64_t r = 0; r < w->rows; r++)
+        w->log_prob[r] = NAN;
+    return fv_tensor_read(w->s->ctx, best, w->token, (size_t)w->rows * sizeof *w->token);
+}
+
 /* ---- on the host ------------------------------------------------------------------- */
 
 /* The logits of row r, after what the settings do to them; w->plain keeps them as they were, and
@@ -210,8 +218,13 @@ static fv_status one_step(walk *w, int64_t done)
     const float *host = NULL;
     int64_t positions = 0;
     bool changed = false;
-    fv_tensor *logits = fv_search_step(s, w->rows, w->token, &weights);
-    fv_status status = w->logits ? choose_on_host(w, logits, done) : choose_likeliest(w, logits);
+    fv_status status;
+    if (w->logits)
+        status = choose_on_host(w, fv_search_step(s, w->rows, w->token, &weights), done);
+    else if (s->cfg->no_scores)
+        status = take_tokens(w, fv_search_best(s, w->rows, w->token, &weights));
+    else
+        status = choose_likeliest(w, fv_search_step(s, w->rows, w->token, &weights));
     if (status == FV_OK) status = fv_search_weights(s, weights, &host, &positions);
     fv_scope_end(s->ctx);
     if (status == FV_OK) status = extend_rows(w, host, positions, &changed);

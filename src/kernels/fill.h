@@ -12,6 +12,7 @@ void fv_copy_fill(fv_kernel_table *t);
 void fv_gather_fill(fv_kernel_table *t);
 void fv_integer_fill(fv_kernel_table *t);
 void fv_weights_fill(fv_kernel_table *t);
+void fv_screen_fill(fv_kernel_table *t);
 
 /* Compiled from one source for float and double. */
 #define FV_REF_FILL(family)                                                                        \
@@ -42,5 +43,6 @@ void fv_avx2_fill(fv_kernel_table *t);
 void fv_avx512_gemm_fill(fv_kernel_table *t);
 void fv_avx512_fill(fv_kernel_table *t);
 void fv_avx512_bf16_fill(fv_kernel_table *t); /* for CPUs that have AVX512_BF16 as well */
+void fv_avx512_vnni_fill(fv_kernel_table *t); /* ... and AVX512_VNNI */
 
 #endif

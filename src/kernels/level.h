@@ -43,6 +43,7 @@ static inline bool fv_bf16_usable(void)
         __x86_get_cpuid_feature_leaf(CPUID_INDEX_7)->cpuid_array[EDX] >> AMX_BF16 & 1u;
     return fv_cpu_has(x86_cpu_AVX512_BF16) && !tiles;
 }
+static inline bool fv_vnni_usable(void) { return fv_cpu_has(x86_cpu_AVX512_VNNI); }
 #else
 static inline fv_simd fv_level_usable(void) { return fv_simd_detect(); }
 static inline bool fv_bf16_usable(void)
@@ -50,6 +51,12 @@ static inline bool fv_bf16_usable(void)
     fv_cpu cpu;
     fv_cpu_detect(&cpu);
     return cpu.avx512_bf16 && !cpu.amx_bf16;
+}
+static inline bool fv_vnni_usable(void)
+{
+    fv_cpu cpu;
+    fv_cpu_detect(&cpu);
+    return cpu.avx512_vnni;
 }
 #endif
 

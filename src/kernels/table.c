@@ -15,6 +15,7 @@ static void fill_ref(fv_kernel_table *t)
     fv_gather_fill(t);
     fv_integer_fill(t);
     fv_weights_fill(t);
+    fv_screen_fill(t);
 #define FILL(family)                                                                               \
     fv_ref_##family##_fill_f32(t);                                                                 \
     fv_ref_##family##_fill_f64(t)
@@ -54,6 +55,7 @@ void fv_kernel_table_fill(fv_kernel_table *table, fv_simd level)
         fv_avx512_gemm_fill(table);
         fv_avx512_fill(table);
         if (fv_bf16_usable()) fv_avx512_bf16_fill(table);
+        if (fv_vnni_usable()) fv_avx512_vnni_fill(table);
         table->level = FV_SIMD_AVX512;
     }
 #else

@@ -219,6 +219,7 @@ void fv_seq2seq_destroy(fv_seq2seq **model)
     fv_seq2seq *m = *model;
     if (!m) return;
     fv_seq2seq_search_free(m);
+    fv_seq2seq_ready_free(m);
     fv_mem_free(&m->ctx->mem, m->baseline, sizeof *m->baseline);
     fv_mem_free(&m->ctx->mem, m, sizeof *m);
     *model = NULL;

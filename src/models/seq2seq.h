@@ -30,6 +30,15 @@ typedef struct fv_hard_baseline {
     double sum, tokens;
 } fv_hard_baseline;
 
+/* What is kept while weights do not change; NULL: not yet. */
+typedef struct fv_seq2seq_ready {
+    uint64_t stamp;
+    int64_t read, asked;  /* source and target tokens of searches so far */
+    fv_tensor *source[2]; /* fv_rnn_gates of every source token, for each direction */
+    fv_tensor *gates;     /* fv_seq2seq_token_gates of every target token */
+    fv_tensor *screen;    /* of the output layer (ops/product.h) */
+} fv_seq2seq_ready;
+
 struct fv_seq2seq {
     fv_ctx *ctx;
     fv_seq2seq_config cfg;
@@ -42,6 +51,7 @@ struct fv_seq2seq {
     fv_tensor *output, *output_bias;
     struct fv_seq2seq_search *search; /* of fv_seq2seq_stepper */
     fv_hard_baseline *baseline;       /* changes as training goes on */
+    fv_seq2seq_ready ready;
 };
 
 static inline int64_t fv_seq2seq_memory_width(const fv_seq2seq_config *cfg)
@@ -86,6 +96,14 @@ fv_tensor *fv_seq2seq_logits(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *readou
 void fv_seq2seq_pack(fv_ctx *ctx, const fv_seq2seq *m, bool output);
 
 void fv_seq2seq_search_free(fv_seq2seq *m);
+
+/* Before a search reads so many source tokens. */
+void fv_seq2seq_ready_to_read(fv_ctx *ctx, fv_seq2seq *m, int64_t tokens);
+/* Before its step over so many tokens; a screen only where the step needs no logits. */
+void fv_seq2seq_ready_to_write(fv_ctx *ctx, fv_seq2seq *m, int64_t tokens, bool screen);
+/* Whether the gates of source tokens are there, and still right. */
+bool fv_seq2seq_reads_tables(const fv_seq2seq *m);
+void fv_seq2seq_ready_free(fv_seq2seq *m);
 
 /* The baseline for a part of step `step` with this mean of ln p(y|s), which is then taken in. */
 double fv_seq2seq_baseline(const fv_seq2seq *m, uint64_t step, double mean, int64_t tokens);

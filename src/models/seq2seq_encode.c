@@ -1,5 +1,6 @@
 /* The encoder: tokens to a memory of states that the decoder attends to. */
 #include "models/seq2seq.h"
+#include "nn/recurrent.h"
 
 /* Where step t of a sequence is read when it is fed from its end: an index over packed rows that is
  * its own inverse. */
@@ -27,19 +28,34 @@ static fv_tensor *summary_of(fv_ctx *ctx, const fv_seq2seq *m, const fv_rnn_stat
     return fv_concat(ctx, 2, (fv_tensor *[]){last->h[top][0], last->h[top][1]}, 1);
 }
 
+/* The states of every source token, from looked-up gates where they are ready. */
+static fv_tensor *read_tokens(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *tokens,
+                              const fv_packing *p, bool training, fv_rnn_state *last)
+{
+    const fv_seq2seq_config *c = &m->cfg;
+    fv_tensor *turned = c->reverse_source ? from_the_end(ctx, p) : NULL, *gates[2] = {NULL}, *h;
+    const bool ready = !training && ctx->no_grad > 0 && fv_seq2seq_reads_tables(m);
+    if (turned) tokens = fv_index_select(ctx, tokens, 0, turned);
+    if (ready) {
+        for (int d = 0; d <= c->bidirectional; d++)
+            gates[d] = fv_embedding(ctx, m->ready.source[d], tokens, -1);
+        h = fv_rnn_run_gates(ctx, &m->encoder, gates, p, last);
+    } else {
+        fv_tensor *x = fv_embedding(ctx, m->source_embedding, tokens, -1);
+        if (training) x = fv_dropout(ctx, x, c->dropout);
+        h = fv_rnn_run(ctx, &m->encoder, x, p, NULL, training, last);
+    }
+    return turned ? fv_index_select(ctx, h, 0, turned) : h;
+}
+
 fv_memory fv_seq2seq_encode(fv_ctx *ctx, const fv_seq2seq *m, const fv_token_pairs *batch,
                             const fv_packing *p, const int64_t *order, bool training)
 {
     const fv_seq2seq_config *c = &m->cfg;
     fv_memory memory = {.positions = p->steps};
     fv_tensor *tokens = fv_pack_tokens(ctx, p, batch->source);
-    fv_tensor *x = fv_embedding(ctx, m->source_embedding, tokens, -1);
-    fv_tensor *turned = c->reverse_source ? from_the_end(ctx, p) : NULL;
-    if (turned) x = fv_index_select(ctx, x, 0, turned);
-    if (training) x = fv_dropout(ctx, x, c->dropout);
     fv_rnn_state last;
-    fv_tensor *h = fv_rnn_run(ctx, &m->encoder, x, p, NULL, training, &last);
-    if (turned) h = fv_index_select(ctx, h, 0, turned);
+    fv_tensor *h = read_tokens(ctx, m, tokens, p, training, &last);
     if (ctx->error != FV_OK) return memory;
     memory.summary = summary_of(ctx, m, &last);
     if (order)

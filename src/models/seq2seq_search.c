@@ -1,6 +1,7 @@
 /* The model as a stepper: states of hypotheses between calls, and their choice. */
 #include "fovea/autograd.h"
 #include "models/seq2seq.h"
+#include "ops/product.h"
 #include "tensor/launch.h"
 
 struct fv_seq2seq_search {
@@ -100,22 +101,50 @@ static fv_status begin(void *user, int64_t sources)
     return ctx->error;
 }
 
-static fv_tensor *step(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights)
+/* Everything up to the readout o. */
+static fv_tensor *advance(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *tokens, fv_tensor **weights)
 {
-    fv_seq2seq *m = user;
     struct fv_seq2seq_search *s = m->search;
     fv_tensor *embedded = fv_embedding(ctx, m->target_embedding, tokens, -1);
+    fv_tensor *gates = m->ready.gates ? fv_embedding(ctx, m->ready.gates, tokens, -1)
+                                      : fv_seq2seq_token_gates(ctx, m, embedded);
     fv_decoder_state next = s->state;
     const fv_decoder_step done =
-        fv_seq2seq_step(ctx, m, &s->now, fv_seq2seq_token_gates(ctx, m, embedded), s->step,
-                        weights != NULL, false, &next);
+        fv_seq2seq_step(ctx, m, &s->now, gates, s->step, weights != NULL, false, &next);
     if (ctx->error != FV_OK) return ctx->invalid;
-    fv_tensor *o =
-        done.readout ? done.readout : fv_seq2seq_read(ctx, m, done.state, done.context, embedded);
     replace_state(ctx, s, next);
     s->step++;
     if (weights) *weights = done.weights;
-    return fv_seq2seq_logits(ctx, m, o);
+    return done.readout ? done.readout
+                        : fv_seq2seq_read(ctx, m, done.state, done.context, embedded);
+}
+
+static fv_tensor *step(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights)
+{
+    fv_seq2seq *m = user;
+    fv_seq2seq_ready_to_write(ctx, m, m->search->rows, false);
+    return fv_seq2seq_logits(ctx, m, advance(ctx, m, tokens, weights));
+}
+
+/* The screen's answer, or NULL where it leaves a row open. */
+static fv_tensor *screened(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *o)
+{
+    struct fv_seq2seq_search *s = m->search;
+    fv_tensor *found = fv_linear_argmax(ctx, o, m->output, m->output_bias, m->ready.screen);
+    const size_t bytes = (size_t)s->rows * sizeof *s->chosen;
+    if (fv_tensor_read(ctx, found, s->chosen, bytes) != FV_OK) return ctx->invalid;
+    for (int64_t i = 0; i < s->rows; i++)
+        if (s->chosen[i] < 0) return NULL;
+    return found;
+}
+
+static fv_tensor *best(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights)
+{
+    fv_seq2seq *m = user;
+    fv_seq2seq_ready_to_write(ctx, m, m->search->rows, true);
+    fv_tensor *o = advance(ctx, m, tokens, weights);
+    fv_tensor *found = m->ready.screen && ctx->error == FV_OK ? screened(ctx, m, o) : NULL;
+    return found ? found : fv_argmax(ctx, fv_seq2seq_logits(ctx, m, o), -1, false);
 }
 
 static fv_tensor *choose(fv_ctx *ctx, fv_tensor *t, void *index)
@@ -175,6 +204,7 @@ fv_status fv_seq2seq_stepper(fv_seq2seq *m, const fv_token_pairs *sources, fv_st
     m->search->sources = sources->count;
     fv_scope_begin(ctx);
     fv_no_grad_begin(ctx);
+    fv_seq2seq_ready_to_read(ctx, m, packing.total);
     if (sources->count > 0)
         m->search->all = fv_seq2seq_encode(ctx, m, sources, &packing, NULL, false);
     map_memory(&m->search->all, ctx, hold);
@@ -192,6 +222,7 @@ fv_status fv_seq2seq_stepper(fv_seq2seq *m, const fv_token_pairs *sources, fv_st
                         .end = m->cfg.end,
                         .begin = begin,
                         .step = step,
-                        .select = select_rows};
+                        .select = select_rows,
+                        .best = best};
     return FV_OK;
 }

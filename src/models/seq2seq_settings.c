@@ -35,7 +35,7 @@ enum { WIDE = 1 << 24 };
     X(most_source, INT64, INT, "128", 1, WIDE, NULL, "positions that the location score knows")    \
     X(hard_reward, REAL, REAL, "1", 0, 1e6, NULL, "hard: weight of what a choice led to")          \
     X(hard_entropy, REAL, REAL, "0.01", 0, 1e6, NULL, "hard: weight of the choices' entropy")      \
-    X(hard_decay, REAL, REAL, "0.9", 0, 0.9999, NULL,                                             \
+    X(hard_decay, REAL, REAL, "0.9", 0, 0.9999, NULL,                                              \
       "hard: of the average that choices are measured by; 0: each batch's own")                    \
     X(input_feeding, BOOL, BOOL, "true", 0, 0, NULL, "luong: feed a readout to the next step")     \
     X(readout, CHOICE, CHOICE, "tanh", 0, 0, "tanh|maxout", "what the readout ends with")          \

@@ -1,4 +1,4 @@
-#include "fovea/recurrent.h"
+#include "nn/recurrent.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -82,23 +82,29 @@ typedef struct pass {
     const fv_packing *packing;
     bool backward;
     fv_tensor *x, *lengths;     /* all inputs, and i64 [sequences] */
+    fv_tensor *gates;           /* of these inputs, or NULL: to be made */
     fv_tensor *h0, *c0;         /* c: LSTM only */
     fv_tensor *h_last, *c_last; /* results */
 } pass;
 
+/* An LSTM's two biases meet before anything else does; other cells keep the second apart. */
+static fv_tensor *make_gates(fv_ctx *ctx, fv_cell cell, const fv_rnn_weights *w, fv_tensor *x)
+{
+    fv_tensor *bias = w->input_bias;
+    if (cell == FV_CELL_LSTM) bias = fv_add(ctx, bias, w->hidden_bias);
+    return fv_linear(ctx, x, w->input, bias);
+}
+
 static fv_tensor *run_gru(pass *p)
 {
-    fv_tensor *gates = fv_linear(p->ctx, p->x, p->weights->input, p->weights->input_bias);
-    return fv_gru_packed(p->ctx, gates, p->lengths, p->weights->hidden, p->weights->hidden_bias,
+    return fv_gru_packed(p->ctx, p->gates, p->lengths, p->weights->hidden, p->weights->hidden_bias,
                          p->h0, p->backward, &p->h_last);
 }
 
 static fv_tensor *run_lstm(pass *p)
 {
-    fv_tensor *bias = fv_add(p->ctx, p->weights->input_bias, p->weights->hidden_bias);
-    fv_tensor *gates = fv_linear(p->ctx, p->x, p->weights->input, bias);
-    return fv_lstm_packed(p->ctx, gates, p->lengths, p->weights->hidden, p->h0, p->c0, p->backward,
-                          &p->h_last, &p->c_last);
+    return fv_lstm_packed(p->ctx, p->gates, p->lengths, p->weights->hidden, p->h0, p->c0,
+                          p->backward, &p->h_last, &p->c_last);
 }
 
 /* ---- plain tanh units: step by step ------------------------------------------------ */
@@ -154,14 +160,13 @@ static void run_steps(pass *p, fv_tensor *gates, fv_tensor **all)
 static fv_tensor *run_plain(pass *p)
 {
     fv_ctx *ctx = p->ctx;
-    fv_tensor *gates = fv_linear(ctx, p->x, p->weights->input, p->weights->input_bias);
     const size_t bytes = (size_t)p->packing->steps * sizeof(fv_tensor *);
     fv_tensor **steps = fv_mem_alloc(&ctx->mem, bytes);
     if (!steps) {
         fv_poison(ctx, FV_ERR_MEMORY, "no memory for %lld steps", (long long)p->packing->steps);
         return ctx->invalid;
     }
-    if (ctx->error == FV_OK) run_steps(p, gates, steps);
+    if (ctx->error == FV_OK) run_steps(p, p->gates, steps);
     fv_tensor *h =
         ctx->error == FV_OK ? fv_concat(ctx, (int)p->packing->steps, steps, 0) : ctx->invalid;
     fv_mem_free(&ctx->mem, steps, bytes);
@@ -184,7 +189,9 @@ static fv_tensor *run_direction(const fv_rnn *rnn, int layer, int direction, pas
     p->backward = direction == 1;
     p->h0 = start_of(p, start ? start->h[layer][direction] : NULL);
     p->c0 = start_of(p, start && lstm ? start->c[layer][direction] : NULL);
+    if (!p->gates) p->gates = make_gates(p->ctx, rnn->cfg.cell, p->weights, p->x);
     fv_tensor *h = run[rnn->cfg.cell](p);
+    p->gates = NULL;
     if (p->ctx->error != FV_OK) return p->ctx->invalid;
     if (last) {
         const int64_t n = p->packing->sequences, *rank = p->packing->rank;
@@ -194,25 +201,47 @@ static fv_tensor *run_direction(const fv_rnn *rnn, int layer, int direction, pas
     return h;
 }
 
-fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_packing *p,
-                      const fv_rnn_state *start, bool training, fv_rnn_state *last)
+/* All layers, from inputs or from the gates of the first one. */
+static fv_tensor *run_layers(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, fv_tensor *const *gates,
+                             const fv_packing *p, const fv_rnn_state *start, bool training,
+                             fv_rnn_state *last)
 {
-    if (ctx->error != FV_OK) return ctx->invalid;
     const fv_rnn_config *cfg = &rnn->cfg;
-    if (p->sequences == 0 || fv_tensor_rank(x) != 2 || fv_tensor_size(x, 0) != p->total) {
-        fv_poison(ctx, FV_ERR_SHAPE, "rnn: the input must be packed: [%lld, %lld]",
-                  (long long)p->total, (long long)cfg->input);
-        return ctx->invalid;
-    }
     pass way = {.ctx = ctx, .packing = p};
     way.lengths = fv_from_host(ctx, FV_I64, 1, &p->sequences, p->length);
     for (int layer = 0; layer < cfg->layers && ctx->error == FV_OK; layer++) {
         if (layer > 0 && training) x = fv_dropout(ctx, x, cfg->dropout);
         way.x = x;
         fv_tensor *out[2] = {NULL, NULL};
-        for (int d = 0; d <= cfg->bidirectional && ctx->error == FV_OK; d++)
+        for (int d = 0; d <= cfg->bidirectional && ctx->error == FV_OK; d++) {
+            if (gates && layer == 0) way.gates = gates[d];
             out[d] = run_direction(rnn, layer, d, &way, start, last);
+        }
         x = cfg->bidirectional ? fv_concat(ctx, 2, out, 1) : out[0];
     }
     return x;
+}
+
+fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_packing *p,
+                      const fv_rnn_state *start, bool training, fv_rnn_state *last)
+{
+    if (ctx->error != FV_OK) return ctx->invalid;
+    if (p->sequences == 0 || fv_tensor_rank(x) != 2 || fv_tensor_size(x, 0) != p->total) {
+        fv_poison(ctx, FV_ERR_SHAPE, "rnn: the input must be packed: [%lld, %lld]",
+                  (long long)p->total, (long long)rnn->cfg.input);
+        return ctx->invalid;
+    }
+    return run_layers(ctx, rnn, x, NULL, p, start, training, last);
+}
+
+fv_tensor *fv_rnn_gates(fv_ctx *ctx, const fv_rnn *rnn, int direction, fv_tensor *x)
+{
+    return make_gates(ctx, rnn->cfg.cell, &rnn->weights[0][direction], x);
+}
+
+fv_tensor *fv_rnn_run_gates(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *const gates[2],
+                            const fv_packing *p, fv_rnn_state *last)
+{
+    if (ctx->error != FV_OK) return ctx->invalid;
+    return run_layers(ctx, rnn, NULL, gates, p, NULL, false, last);
 }

@@ -74,8 +74,7 @@ static fv_status set_position(void *user, const int64_t position[FV_POSITION])
 {
     const fv_translation_run *run = user;
     const fv_pair_model *model = fv_translator_model(run->translator);
-    if (model->set_numbers)
-        FV_FORWARD(model->set_numbers(model->self, position + MODEL_NUMBERS));
+    if (model->set_numbers) FV_FORWARD(model->set_numbers(model->self, position + MODEL_NUMBERS));
     return fv_batches_seek(run->order[FV_PART_TRAIN], position[0], position[1]);
 }
 
@@ -140,6 +139,7 @@ static fv_status translate_validation(fv_translation_run *run, int64_t count, fv
     fv_translate_config how;
     fv_translate_config_init(&how, sizeof how);
     how.decode.beam = (int)fv_recipe_int(run->recipe, "eval.beam");
+    how.decode.no_scores = true; /* texts are compared, nothing else */
     const fv_status status = fv_translate(run->translator, count, sources, &how, out);
     fv_mem_free(&ctx->mem, sources, bytes);
     return status;
