@@ -25,7 +25,7 @@ static const cli_option options[] = {
     {.name = "only",
      .type = CLI_STRING,
      .metavar = "TEXT",
-     .help = "measure only rows whose name contains TEXT"},
+     .help = "measure only rows whose name contains TEXT (TEXT,TEXT: each of them)"},
     {.name = "quick", .letter = 'q', .type = CLI_FLAG, .help = "fewer sizes and rounds"},
     {.name = "long",
      .type = CLI_FLAG,

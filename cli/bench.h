@@ -52,7 +52,7 @@ typedef struct bench_run {
     int threads;        /* the most threads to use: --threads, else all CPUs */
     bool threads_given; /* then measure with that many only, not also with one */
     fv_simd level;      /* never AUTO: --level, else the best */
-    const char *only;   /* --only: rows whose name contains this text; NULL: all */
+    const char *only;   /* --only: rows whose name has each of these, between commas; NULL: all */
     const char *output; /* --output: a file for a plot, a folder for the work, or NULL */
     const char *plot;   /* --plot: what it shows */
     const char *model;  /* --model, --text: of the tokenizer suite */
@@ -116,7 +116,7 @@ int bench_thread_counts(const bench_run *run, int counts[2]);
 /* A context with the run's level; an exit code, which is said, on failure. */
 int bench_context(const bench_run *run, int threads, fv_ctx **out);
 
-/* Whether --only lets a row of that name be measured. */
+/* Whether --only lets a row of that name be measured: it has every text between the commas. */
 bool bench_wanted(const bench_run *run, const char *name);
 
 double bench_median(double *values, int count); /* sorts them */

@@ -1,6 +1,8 @@
 /* fovea bench attention: which shapes are measured; bench_attention.h says how they are counted. */
 #include "bench_attention.h"
 
+#include <stdio.h>
+
 #include "output.h"
 
 /* A round of the long ones takes seconds, and the quick suite has many lines. */
@@ -81,7 +83,17 @@ static bool applies(const bench_run *run, const group *g, int64_t n, int threads
     if (g->shape.level != FV_SIMD_AUTO && g->shape.level >= run->level) return false;
     if ((g->alone || (g->shortly && run->quick)) && threads > 1) return false;
     if (g->shortly && n >= LONG) return false;
-    return bench_wanted(run, g->shape.name);
+    return true;
+}
+
+/* --only looks at more than the name: long lines are measured one by one. */
+static bool line_wanted(const bench_run *run, const attention_shape *s)
+{
+    char label[128];
+    snprintf(label, sizeof label, "%s %s %s n=%lld d=%lld heads=%lld %s", s->name,
+             fv_dtype_name(s->dtype), fv_simd_name(s->level), (long long)s->n, (long long)s->d,
+             (long long)s->heads, s->causal ? "causal" : "full");
+    return bench_wanted(run, label);
 }
 
 static int bench_group(bench_run *run, const group *g, int64_t n, fv_pool *pool, int threads)
@@ -94,7 +106,7 @@ static int bench_group(bench_run *run, const group *g, int64_t n, fv_pool *pool,
             s.d = d;
             s.causal = causal;
             if (s.level == FV_SIMD_AUTO) s.level = run->level;
-            code = bench_attention_line(run, &s, pool, threads);
+            if (line_wanted(run, &s)) code = bench_attention_line(run, &s, pool, threads);
         }
     return code;
 }

@@ -37,7 +37,7 @@ typedef enum attention_pass {
 enum { ATTENTION_BLOCK = 64, ATTENTION_SPARSE = 4 };
 
 typedef struct attention_shape {
-    const char *name; /* of the line; --only looks at it */
+    const char *name; /* of the line; --only looks at it and at the sizes, as n=2048 or d=64 */
     attention_pass pass;
     fv_score score;
     fv_dtype dtype;

@@ -30,7 +30,16 @@ int bench_thread_counts(const bench_run *run, int counts[2])
 
 bool bench_wanted(const bench_run *run, const char *name)
 {
-    return !run->only || strstr(name, run->only) != NULL;
+    char word[64];
+    for (const char *at = run->only; at && *at;) {
+        const size_t length = strcspn(at, ",");
+        if (length >= sizeof word) return false; /* no row has such a name */
+        memcpy(word, at, length);
+        word[length] = 0;
+        if (!strstr(name, word)) return false;
+        at += length + (at[length] == ',');
+    }
+    return true;
 }
 
 int bench_context(const bench_run *run, int threads, fv_ctx **out)

@@ -298,6 +298,9 @@ static void bench_lines(void)
     program_run("bench attention --quick --json --only decode -t1");
     expect(0, "\"pass\": \"decode\"", NULL);
     CHECK(each_json_line(look_at_bench) >= 3); /* widths and element types */
+    program_run("bench attention --quick --json --only decode,f32,d=128 -t1");
+    expect(0, "\"d\": 128", NULL);
+    CHECK_EQ(each_json_line(look_at_bench), 1);
     program_run("bench attention --long --quick --json");
     expect(0, "\"of_half\": ", NULL);
     CHECK_EQ(each_json_line(look_at_bench), 2); /* both passes */
