@@ -1,15 +1,15 @@
 /*
  * Attention forward. K is packed once into panels of 64 keys, [keys/64][d][64]. A unit of work is a
- * block of queries of one head; it walks the keys in blocks of 256, which stay in the second-level
- * cache, and meets each block with strips of six queries: products into a 6 x 256 strip of scores,
+ * block of queries of one head; it walks the keys in blocks of 512, which stay in the second-level
+ * cache, and meets each block with strips of six queries: products into a 6 x 512 strip of scores,
  * softmax with a running maximum, weights times values into the block's accumulators. The first
  * unit that meets a block of keys packs it, so it is read from near by.
  *
  * With `pairs` the products are those of another instruction, over words of two 16-bit numbers:
  * then V is packed as well, and weights are rounded on their way to the second product.
  *
- * Key blocks begin at multiples of 256 and a row's sums run over keys in order, so the cut into
- * units, which follows the number of threads, does not show in the bits.
+ * Key blocks begin at multiples of 512 (256 where rows are wide) and a row's sums run over keys in
+ * order, so the cut into units, which follows the number of threads, does not show in the bits.
  */
 #include "kernels/simd/attention_simd.h"
 
@@ -18,16 +18,17 @@
 #include "kernels/simd/fill.h"
 
 enum {
-    BLOCK_KEYS = FV_ATTN_BLOCK,
-    SCORE_ROW = FV_ATTN_SCORE_ROW,
+    SCORE_ROW = FV_ATTN_LONG_ROW,
     MOST_ROWS = 192, /* queries of a unit, a multiple of the strip */
     LEAST_ROWS = 48,
-    WIDE = 256 /* beyond this width units are halved, to bound scratch */
+    NARROW = 128, /* up to this width keys come in long blocks: fewer ends for the same work */
+    WIDE = 256    /* beyond this width units are halved, to bound scratch */
 };
 
 /* How the work is cut and where its scratch lies; offsets in floats. */
 typedef struct forward_plan {
     int64_t rows, row_units, keys; /* keys: n_k in whole panels */
+    int64_t block;                 /* keys that the strips of a unit meet in turn */
     bool local;    /* one unit meets each key: it packs for itself, block by block */
     int64_t width; /* words of a row of K: floats, or pairs */
     int64_t q_row, o_row;
@@ -75,7 +76,8 @@ static forward_plan plan_of(const fv_attn *a, int threads, bool pairs)
     p.q_row = fv_attn_round(p.width, FV_LANES) + FV_LANES;
     p.o_row = fv_attn_round(a->d_v, FV_LANES);
 
-    const int64_t block = fv_attn_min(BLOCK_KEYS, p.keys);
+    p.block = width > NARROW || a->d_v > NARROW ? FV_ATTN_BLOCK : FV_ATTN_LONG_BLOCK;
+    const int64_t block = fv_attn_min(p.block, p.keys);
     const size_t rows = (size_t)fv_attn_min(p.rows, fv_attn_round(a->n_q, FV_ATTN_STRIP));
     size_t at = 0;
     p.q = at, at += rows * (size_t)p.q_row;
@@ -84,7 +86,7 @@ static forward_plan plan_of(const fv_attn *a, int threads, bool pairs)
     p.most = at, at += fv_attn_lines(2 * rows);
     p.scores = at, at += FV_ATTN_STRIP * SCORE_ROW;
     p.weights = at, at += pairs ? FV_ATTN_STRIP * FV_ATTN_WEIGHT_ROW : 0;
-    p.keep = at, at += BLOCK_KEYS;
+    p.keep = at, at += FV_ATTN_LONG_BLOCK;
     p.values = at, at += (size_t)(block * p.o_row);
     p.local_panels = at, at += p.local || a->packed ? (size_t)(block * p.width) : 0;
     p.raised = at, at += additive ? (size_t)(block * width) : 0;
@@ -198,27 +200,31 @@ typedef struct query_block {
     int64_t b, h, first, rows;
 } query_block;
 
-static void load_query(const forward_job *job, const query_block *block, const workspace *w,
-                       int64_t r)
+static void load_queries(const forward_job *job, const query_block *block, const workspace *w)
 {
     const fv_attn *a = job->base.a;
-    const int64_t i = block->first + r, at = r * job->plan.q_row;
-    const void *from = fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, i);
+    const int64_t stride = job->plan.q_row;
+    const void *from =
+        fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, block->first);
     if (job->pairs)
-        job->pairs->load_query(from, a->d, w->q + at);
+        job->pairs->load_queries(from, a->q.row, block->rows, a->d, w->q, stride);
     else
-        FV_SIMD_NAME(fv_attn_widen)(a->dtype, from, a->d, job->base.operand, w->q + at);
-    if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_raise)(w->q + at, a->d, w->eq + at);
+        FV_SIMD_NAME(fv_attn_widen)
+    (a->dtype, from, a->q.row, block->rows, a->d, job->base.operand, w->q, stride);
+    if (a->score != FV_SCORE_ADDITIVE) return;
+    for (int64_t r = 0; r < block->rows; r++)
+        FV_SIMD_NAME(fv_attn_raise)(w->q + r * stride, a->d, w->eq + r * stride);
 }
 
 static void begin_block(const forward_job *job, const query_block *block, const workspace *w)
 {
+    FV_SIMD_NAME(fv_attn_fill_rows)
+    (&job->base, block->b, block->h, block->first, block->rows, w->row);
     for (int64_t r = 0; r < block->rows; r++) {
-        w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, block->b, block->h, block->first + r);
         w->most[r] = -INFINITY;
         w->sum[r] = 0;
-        if (fv_attn_width(job->base.a) > 0) load_query(job, block, w, r);
     }
+    if (fv_attn_width(job->base.a) > 0) load_queries(job, block, w);
     memset(w->o, 0, (size_t)(block->rows * job->plan.o_row) * sizeof(float));
 }
 
@@ -231,12 +237,15 @@ typedef struct key_block {
     bool raised;                  /* additive scores: every key has an exponential */
 } key_block;
 
+/* Keys [first, first + count) of the block. */
 static void score_strip(const forward_job *job, const workspace *w, const key_block *block,
-                        int64_t r, int rows, int64_t first, int64_t cols, float *s)
+                        int64_t r, int rows, int64_t first, int64_t count, float *s)
 {
     const fv_attn *a = job->base.a;
     const int64_t stride = job->plan.q_row;
     const float *q = w->q + r * stride;
+    const int64_t narrow = !job->pairs && a->score == FV_SCORE_DOT ? FV_ATTN_NARROW : FV_LANES;
+    const int64_t cols = fv_attn_round(count, narrow);
     if (job->pairs) {
         job->pairs->scores(q, stride, rows, block->panels, a->d, first, cols, s);
         for (int i = 0; job->late == 1 && i < rows; i++)
@@ -263,7 +272,8 @@ static void weigh_strip(const forward_job *job, const workspace *w, int64_t r, i
         job->pairs->weigh(w->scores, rows, cols, job->late, w->most + r, w->sum + r, fade,
                           w->weights);
     else
-        FV_SIMD_NAME(fv_attn_softmax)(w->scores, rows, cols, w->most + r, w->sum + r, fade);
+        FV_SIMD_NAME(fv_attn_softmax)
+    (w->scores, SCORE_ROW, rows, cols, w->most + r, w->sum + r, fade);
 }
 
 /* Values of a run of keys, whose weights begin at column `at`. */
@@ -273,11 +283,9 @@ static void blend_strip(const forward_job *job, const workspace *w, const key_bl
     const fv_attn *a = job->base.a;
     const int64_t o_row = job->plan.o_row, count = keys.end - keys.begin;
     if (job->pairs) {
-        for (int i = 0; job->late == 1 && i < rows; i++) {
-            float *weights = w->weights + i * FV_ATTN_WEIGHT_ROW + at / 2;
-            const float *s = w->scores + i * SCORE_ROW + at;
-            FV_SIMD_NAME(fv_attn_narrow)(FV_BF16, s, fv_attn_round(count, FV_LANES), weights);
-        }
+        if (job->late == 1) FV_SIMD_NAME(fv_attn_narrow)
+        (FV_BF16, w->scores + at, SCORE_ROW, rows, fv_attn_round(count, FV_LANES), NULL,
+         w->weights + at / 2, 2 * FV_ATTN_WEIGHT_ROW);
         const float *values = block->values + (keys.begin - block->first) / 2 * o_row;
         job->pairs->blend(w->weights + at / 2, rows, values, count, a->d_v, !block->finite, o);
         return;
@@ -306,7 +314,7 @@ static void meet_strip(const forward_job *job, const workspace *w, const key_blo
     for (fv_attn_span run = {first, first}; fv_attn_next_run(sight, first, &run);) {
         const int64_t count = fv_attn_round(run.end - run.begin, FV_LANES);
         float *s = w->scores + cols;
-        score_strip(job, w, block, r, rows, run.begin - first, count, s);
+        score_strip(job, w, block, r, rows, run.begin - first, run.end - run.begin, s);
         for (int i = 0; i < rows; i++)
             FV_SIMD_NAME(fv_attn_finish)
         (&job->base, w->row + r + i, run.begin, count, s + i * SCORE_ROW, NULL);
@@ -364,8 +372,8 @@ static void meet_keys(const forward_job *job, const query_block *block, const wo
     const fv_attn *a = job->base.a;
     const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], block->b);
     const int64_t h = fv_attn_kv_head(a, block->h);
-    for (int64_t first = 0; first < total; first += BLOCK_KEYS) {
-        const int64_t end = fv_attn_min(first + BLOCK_KEYS, total);
+    for (int64_t first = 0; first < total; first += job->plan.block) {
+        const int64_t end = fv_attn_min(first + job->plan.block, total);
         key_block keys = {.panels = NULL};
         for (int64_t r = 0, rows; r < block->rows; r += rows) {
             rows = fv_attn_strip_rows(a, block->first + r, block->rows - r);
@@ -406,16 +414,9 @@ static void end_block(const forward_job *job, const query_block *block, const wo
     float *lse = job->base.ptr[FV_ATTN_LSE], *inverse = w->scores;
     if (lse) lse += head * fv_attn_lse_head(a) + block->first;
     end_sums(job, block, w, inverse, lse);
-    for (int64_t r = 0; r < block->rows; r++) {
-        const vf by = v_set(inverse[r]);
-        float *row = w->o + r * job->plan.o_row;
-        /* + 0: a sum that came to -0 must not tell how many zero weights were added after. */
-        for (int64_t c = 0; c < a->d_v; c += FV_LANES)
-            v_store(row + c, FV_LANES, v_add(v_mul(v_load(row + c, FV_LANES), by), v_zero()));
-        FV_SIMD_NAME(fv_attn_narrow)
-        (a->dtype, row, a->d_v,
-         fv_attn_out(a, job->base.ptr[FV_ATTN_O], &a->o, block->b, block->h, block->first + r));
-    }
+    void *o = fv_attn_out(a, job->base.ptr[FV_ATTN_O], &a->o, block->b, block->h, block->first);
+    FV_SIMD_NAME(fv_attn_narrow)
+    (a->dtype, w->o, job->plan.o_row, block->rows, a->d_v, inverse, o, a->o.row);
 }
 
 /* ---- the kernel ------------------------------------------------------------------- */

@@ -163,11 +163,15 @@ static bool pack(const fv_attn *a, const void *k, const void *v, int64_t keys, v
     return pack_values(v, a->v.row, keys, a->d_v, values);
 }
 
-static void load_query(const void *q, int64_t d, void *to)
+static void load_queries(const void *q, int64_t row, int64_t rows, int64_t d, void *to,
+                         int64_t to_row)
 {
-    for (int64_t c = 0; c < d; c += 2 * FV_LANES)
-        _mm512_storeu_si512((uint16_t *)to + c,
-                            _mm512_maskz_loadu_epi16(first_halves(d - c), (const uint16_t *)q + c));
+    const uint16_t *from = q;
+    for (uint16_t *end = (uint16_t *)to + rows * 2 * to_row, *at = to; at < end; at += 2 * to_row) {
+        for (int64_t c = 0; c < d; c += 2 * FV_LANES)
+            _mm512_storeu_si512(at + c, _mm512_maskz_loadu_epi16(first_halves(d - c), from + c));
+        from += row;
+    }
 }
 
 /* ---- a strip ---------------------------------------------------------------------- */
@@ -185,7 +189,7 @@ static void scores(const void *q, int64_t q_row, int rows, const void *panels, i
                              .b = (const uint32_t *)panels + (key - inside) * pairs + inside,
                              .b_row = FV_ATTN_PANEL,
                              .c = s + done,
-                             .c_row = FV_ATTN_SCORE_ROW};
+                             .c_row = FV_ATTN_LONG_ROW};
         any_tile(&t, rows, step);
     }
 }
@@ -287,14 +291,14 @@ static void weigh(const float *s, int rows, int64_t cols, float factor, float *m
     float down[FV_LANES] = {0}, added[FV_LANES], before[FV_LANES] = {0};
     for (int i = 0; i < rows; i++) {
         before[i] = most[i] * factor;
-        most[i] = FV_SIMD_NAME(fv_attn_top)(s + i * FV_ATTN_SCORE_ROW, cols, most[i]);
+        most[i] = FV_SIMD_NAME(fv_attn_top)(s + i * FV_ATTN_LONG_ROW, cols, most[i]);
         down[i] = most[i] == -INFINITY ? 0 : most[i] * factor;
     }
     v_store(fade, FV_LANES, exp2_short(v_sub(v_load(before, FV_LANES), v_load(down, FV_LANES))));
     for (int i = 0; i < rows; i += 2) {
-        const float *row = s + i * FV_ATTN_SCORE_ROW;
+        const float *row = s + i * FV_ATTN_LONG_ROW;
         uint16_t *p = (uint16_t *)weights + i * 2 * FV_ATTN_WEIGHT_ROW;
-        weigh_pair(row, row + FV_ATTN_SCORE_ROW, cols, down + i, by, p, p + 2 * FV_ATTN_WEIGHT_ROW,
+        weigh_pair(row, row + FV_ATTN_LONG_ROW, cols, down + i, by, p, p + 2 * FV_ATTN_WEIGHT_ROW,
                    added + i);
     }
     for (int i = 0; i < rows; i++)
@@ -305,8 +309,11 @@ static void weigh(const float *s, int rows, int64_t cols, float factor, float *m
 
 static void forward(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    static const fv_attn_pair_products pairs = {
-        .pack = pack, .load_query = load_query, .scores = scores, .weigh = weigh, .blend = blend};
+    static const fv_attn_pair_products pairs = {.pack = pack,
+                                                .load_queries = load_queries,
+                                                .scores = scores,
+                                                .weigh = weigh,
+                                                .blend = blend};
     const fv_attn *a = args;
     if (a->packed)
         fv_attn_run_packed(exec, ptr, a, false, forward, FV_SIMD_NAME(fv_attn_forward_bytes));

@@ -392,12 +392,12 @@ static void begin_unit(const decode_job *job, const decode_unit *u, workspace *w
     memset(w->o, 0, (size_t)(u->rows * p->o_row) * sizeof(float));
     for (int r = 0; r < u->rows; r++) {
         const int64_t h = head_of(job, u, r), query = (u->first_row + r) % a->n_q;
-        w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, u->b, h, query);
+        FV_SIMD_NAME(fv_attn_fill_rows)(&job->base, u->b, h, query, 1, w->row + r);
         w->most[r] = -INFINITY;
         w->sum[r] = 0;
         const void *from = fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, u->b, h, query);
         FV_SIMD_NAME(fv_attn_widen)
-        (a->dtype, from, a->d, job->base.factor, w->q + r * p->q_row);
+        (a->dtype, from, a->q.row, 1, a->d, job->base.factor, w->q + r * p->q_row, p->q_row);
     }
 }
 
@@ -429,7 +429,8 @@ static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w,
         FV_SIMD_NAME(fv_attn_finish)(&job->base, w->row + r, keys.begin, cols, row, NULL);
     }
     float fade[FV_LANES];
-    FV_SIMD_NAME(fv_attn_softmax)(w->scores, u->rows, cols, w->most, w->sum, fade);
+    FV_SIMD_NAME(fv_attn_softmax)
+    (w->scores, FV_ATTN_SCORE_ROW, u->rows, cols, w->most, w->sum, fade);
     for (int r = 0; r < u->rows; r++) {
         float *row = w->scores + r * FV_ATTN_SCORE_ROW;
         if (fade[r] != 1) fv_attn_scale_row(w->o + r * p->o_row, p->o_row, fade[r]);
@@ -539,7 +540,8 @@ static void join_row(const decode_job *job, int64_t b, int64_t h, int64_t query,
     for (int64_t c = 0; c < p->o_row; c += FV_LANES)
         v_store(first + c, FV_LANES, v_add(v_div(v_load(first + c, FV_LANES), by), v_zero()));
     FV_SIMD_NAME(fv_attn_narrow)
-    (a->dtype, first, a->d_v, fv_attn_out(a, job->base.ptr[FV_ATTN_O], &a->o, b, h, query));
+    (a->dtype, first, p->o_row, 1, a->d_v, NULL,
+     fv_attn_out(a, job->base.ptr[FV_ATTN_O], &a->o, b, h, query), a->o.row);
     const double shift = most == -INFINITY ? 0 : (double)most * FV_ATTN_LN2;
     if (lse) *lse = sum == 0 ? -INFINITY : (float)(shift + (double)fv_logf_ref(sum));
 }

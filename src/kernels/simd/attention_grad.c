@@ -234,10 +234,11 @@ static void form_run(const backward_job *job, const workspace *w, const key_bloc
     const fv_attn *a = job->base.a;
     const int64_t stride = job->plan.score_row, begin = run.begin;
     const int64_t cols = fv_attn_round(run.end - begin, FV_LANES);
+    const int64_t narrow = fv_attn_round(run.end - begin, FV_ATTN_NARROW);
     float *p = w->weights + r * stride + begin, *ds = w->products + r * stride + begin;
     if (a->score == FV_SCORE_DOT) {
         FV_SIMD_NAME(fv_attn_scores)
-        (block->q.at + r * block->q.row, block->q.row, rows, w->k_panels, a->d, begin, cols, p,
+        (block->q.at + r * block->q.row, block->q.row, rows, w->k_panels, a->d, begin, narrow, p,
          stride);
     } else if (a->score == FV_SCORE_ADDITIVE) {
         const fv_attn_sides sides = FV_SIMD_NAME(fv_attn_sides_of)(job, w, keys, block, r);
@@ -247,7 +248,7 @@ static void form_run(const backward_job *job, const workspace *w, const key_bloc
     }
     if (job->through_values) {
         FV_SIMD_NAME(fv_attn_scores)
-        (block->g.at + r * block->g.row, block->g.row, rows, w->v_panels, a->d_v, begin, cols, ds,
+        (block->g.at + r * block->g.row, block->g.row, rows, w->v_panels, a->d_v, begin, narrow, ds,
          stride);
     } else {
         clear_columns(ds, stride, rows, 0, cols);
@@ -348,8 +349,8 @@ static bool find_spans(const backward_job *job, const workspace *w, const key_bl
                        query_block *block)
 {
     bool any = false;
-    for (int64_t r = 0; r < block->rows; r++)
-        w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, keys->b, block->h, block->first + r);
+    FV_SIMD_NAME(fv_attn_fill_rows)
+    (&job->base, keys->b, block->h, block->first, block->rows, w->row);
     for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
         const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
         fv_attn_sight sight =

@@ -6,24 +6,66 @@
 #include "kernels/simd/half_simd.h"
 #include "kernels/simd/transpose.h"
 
-V_INLINE void widen_half(fv_dtype type, const uint16_t *from, int64_t width, float factor,
-                         float *to)
+/* Element i of a row, and back; `type` is a constant of the caller. */
+V_INLINE vf load_element(fv_dtype type, const void *row, int64_t i, int count)
 {
-    const vf by = v_set(factor);
-    V_LOOP(width, 0, v_store(to + i, count, v_mul(v_load_half(type, from + i, count), by)));
+    return fv_attn_is_half(type) ? v_load_half(type, (const uint16_t *)row + i, count)
+                                 : v_load((const float *)row + i, count);
+}
+V_INLINE void store_element(fv_dtype type, void *row, int64_t i, int count, vf x)
+{
+    if (fv_attn_is_half(type))
+        v_store_half(type, (uint16_t *)row + i, count, x);
+    else
+        v_store((float *)row + i, count, x);
 }
 
-void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t width, float factor,
-                                 float *to)
+V_INLINE void widen(fv_dtype type, const void *from, int64_t row, int64_t rows, int64_t width,
+                    float factor, float *to, int64_t to_row)
 {
-    const float *x = from;
     const vf by = v_set(factor);
+    const int64_t bytes = row * (int64_t)fv_dtype_size(type);
+    const char *at = from;
+    for (int64_t r = 0; r < rows; r++, at += bytes, to += to_row)
+        V_LOOP(width, 0, v_store(to + i, count, v_mul(load_element(type, at, i, count), by)));
+}
+
+void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t row, int64_t rows,
+                                 int64_t width, float factor, float *to, int64_t to_row)
+{
     if (type == FV_BF16)
-        widen_half(FV_BF16, from, width, factor, to);
+        widen(FV_BF16, from, row, rows, width, factor, to, to_row);
     else if (type == FV_F16)
-        widen_half(FV_F16, from, width, factor, to);
+        widen(FV_F16, from, row, rows, width, factor, to, to_row);
     else
-        V_LOOP(width, 0, v_store(to + i, count, v_mul(v_load(x + i, count), by)));
+        widen(FV_F32, from, row, rows, width, factor, to, to_row);
+}
+
+V_INLINE void narrow(fv_dtype type, const float *from, int64_t row, int64_t rows, int64_t width,
+                     const float *by, void *to, int64_t to_row)
+{
+    const int64_t bytes = to_row * (int64_t)fv_dtype_size(type);
+    char *at = to;
+    for (int64_t r = 0; r < rows; r++, from += row, at += bytes) {
+        if (!by) {
+            V_LOOP(width, 0, store_element(type, at, i, count, v_load(from + i, count)));
+            continue;
+        }
+        const vf factor = v_set(by[r]);
+        V_LOOP(width, 0, const vf x = v_mul(v_load(from + i, count), factor);
+               store_element(type, at, i, count, v_add(x, v_zero())));
+    }
+}
+
+void FV_SIMD_NAME(fv_attn_narrow)(fv_dtype type, const float *from, int64_t row, int64_t rows,
+                                  int64_t width, const float *by, void *to, int64_t to_row)
+{
+    if (type == FV_BF16)
+        narrow(FV_BF16, from, row, rows, width, by, to, to_row);
+    else if (type == FV_F16)
+        narrow(FV_F16, from, row, rows, width, by, to, to_row);
+    else
+        narrow(FV_F32, from, row, rows, width, by, to, to_row);
 }
 
 /* The top bit of a lane is set from the first NaN or infinity on: adding one to the exponent of
@@ -77,16 +119,6 @@ bool FV_SIMD_NAME(fv_attn_widen_rows)(fv_dtype type, const void *from, int64_t r
     return copy_rows(from, row, rows, width, to, to_row);
 }
 
-void FV_SIMD_NAME(fv_attn_narrow)(fv_dtype type, const float *from, int64_t width, void *to)
-{
-    if (type == FV_BF16)
-        V_LOOP(width, 0, v_store_half(FV_BF16, (uint16_t *)to + i, count, v_load(from + i, count)));
-    else if (type == FV_F16)
-        V_LOOP(width, 0, v_store_half(FV_F16, (uint16_t *)to + i, count, v_load(from + i, count)));
-    else
-        V_LOOP(width, 0, v_store((float *)to + i, count, v_load(from + i, count)));
-}
-
 /* ---- rows in place, or as floats -------------------------------------------------- */
 
 fv_attn_rows FV_SIMD_NAME(fv_attn_rows_at)(const fv_attn *a, void *base, const fv_attn_layout *l,
@@ -113,9 +145,8 @@ void FV_SIMD_NAME(fv_attn_deliver)(const fv_attn *a, fv_attn_rows sums, void *ba
                                    int64_t count, int64_t width)
 {
     if (!sums.at || !fv_attn_is_half(a->dtype)) return;
-    for (int64_t r = 0; r < count; r++)
-        FV_SIMD_NAME(fv_attn_narrow)
-    (a->dtype, sums.at + r * sums.row, width, fv_attn_out(a, base, l, b, h, i + r));
+    FV_SIMD_NAME(fv_attn_narrow)
+    (a->dtype, sums.at, sums.row, count, width, NULL, fv_attn_out(a, base, l, b, h, i), l->row);
 }
 
 /* ---- finite ----------------------------------------------------------------------- */

@@ -15,23 +15,26 @@ fv_attn_job FV_SIMD_NAME(fv_attn_job_of)(const fv_exec *exec, const fv_attn *a, 
                          .plain = plain};
 }
 
-fv_attn_row FV_SIMD_NAME(fv_attn_row_of)(const fv_attn_job *job, int64_t b, int64_t h, int64_t i)
+void FV_SIMD_NAME(fv_attn_fill_rows)(const fv_attn_job *job, int64_t b, int64_t h, int64_t first,
+                                     int64_t count, fv_attn_row *row)
 {
     const fv_attn *a = job->a;
     const float *bias = job->ptr[FV_ATTN_BIAS], *slopes = job->ptr[FV_ATTN_SLOPES];
     const float *w = job->ptr[FV_ATTN_W];
     const uint8_t *visible = job->ptr[FV_ATTN_VISIBLE];
     const fv_attn_grid *g = &a->bias, *m = &a->visible;
-    return (fv_attn_row){
-        .range = fv_attn_visible_range(a, fv_attn_keys(a, job->ptr[FV_ATTN_N_KEYS], b), i),
-        .position = fv_attn_position(a, i),
-        .bias = bias ? bias + b * g->batch + h * g->head + i * g->row : NULL,
-        .visible = visible ? visible + b * m->batch + h * m->head + i * m->row : NULL,
-        .blocks = fv_attn_block_row(a, job->ptr[FV_ATTN_BLOCKS], b, h, i),
-        .w = w ? w + h * a->d : NULL,
-        .slope = slopes ? slopes[h] : 0,
-        .draw = (uint64_t)((b * a->heads + h) * a->n_q + i),
-    };
+    const int64_t n_keys = fv_attn_keys(a, job->ptr[FV_ATTN_N_KEYS], b);
+    for (int64_t i = first; i < first + count; i++)
+        *row++ = (fv_attn_row){
+            .range = fv_attn_visible_range(a, n_keys, i),
+            .position = fv_attn_position(a, i),
+            .bias = bias ? bias + b * g->batch + h * g->head + i * g->row : NULL,
+            .visible = visible ? visible + b * m->batch + h * m->head + i * m->row : NULL,
+            .blocks = fv_attn_block_row(a, job->ptr[FV_ATTN_BLOCKS], b, h, i),
+            .w = w ? w + h * a->d : NULL,
+            .slope = slopes ? slopes[h] : 0,
+            .draw = (uint64_t)((b * a->heads + h) * a->n_q + i),
+        };
 }
 
 /* ---- scores ----------------------------------------------------------------------- */
@@ -198,6 +201,8 @@ void FV_SIMD_NAME(fv_attn_scores)(const float *q, int64_t q_row, int rows, const
                            .c_row = s_row};
         FV_GEMM_NAME(tile)(&t, rows, (int)step);
     }
+    for (int i = 0; cols % FV_LANES != 0 && i < rows; i++)
+        memset(s + i * s_row + cols, 0, FV_ATTN_NARROW * sizeof(float));
 }
 
 void FV_SIMD_NAME(fv_attn_strip)(const fv_attn_job *job, const fv_attn_sides *x, int rows,

@@ -36,10 +36,13 @@ enum {
     FV_ATTN_STRIP = FV_GEMM_STRIP, /* query rows that go through a tile together */
     FV_ATTN_DECODE = 8,            /* queries of a sequence that still count as decoding, */
     FV_ATTN_DECODE_ROWS = 32,      /* ... and with those of all heads that share a key head */
-    FV_ATTN_BLOCK = 256,           /* keys between two looks at the running maximum */
+    FV_ATTN_BLOCK = 256,           /* keys between two looks at the running maximum, */
+    FV_ATTN_LONG_BLOCK = 512,      /* ... and where a strip of queries meets narrow keys */
+    FV_ATTN_NARROW = 8,            /* keys: a tile with half a vector less takes as much less */
     /* of a strip of scores; an odd number of lines, so that rows spread over the cache */
     FV_ATTN_SCORE_ROW = FV_ATTN_BLOCK + FV_LANES,
-    FV_ATTN_WEIGHT_ROW = FV_ATTN_BLOCK / 2 + FV_LANES, /* likewise of weights in pairs */
+    FV_ATTN_LONG_ROW = FV_ATTN_LONG_BLOCK + FV_LANES,
+    FV_ATTN_WEIGHT_ROW = FV_ATTN_LONG_BLOCK / 2 + FV_LANES, /* likewise of weights in pairs */
 };
 
 typedef struct fv_attn_job {
@@ -116,7 +119,7 @@ static inline fv_attn_span fv_attn_span_of(const fv_attn_row *row, int rows, int
 }
 
 /* The same with holes: what a list of blocks leaves of it. Bit g of groups stands for the keys
- * [first + 16 g, first + 16 g + 16); first is a multiple of 16, and there are at most 256 keys. */
+ * [first + 16 g, first + 16 g + 16); first is a multiple of 16, and there are at most 512 keys. */
 typedef struct fv_attn_sight {
     fv_attn_span span;
     uint32_t groups;
@@ -167,10 +170,10 @@ static inline int fv_attn_strip_rows(const fv_attn *a, int64_t i, int64_t left)
 static inline bool fv_attn_next_run(const fv_attn_sight *sight, int64_t first, fv_attn_span *run)
 {
     const int64_t done = (run->end - first + FV_LANES - 1) / FV_LANES;
-    const uint32_t left = sight->groups >> done;
+    const uint64_t groups = sight->groups, left = groups >> done; /* done may be all 32 */
     if (left == 0) return false;
-    const int64_t begin = done + __builtin_ctz(left);
-    const int64_t count = __builtin_ctz(~(sight->groups >> begin));
+    const int64_t begin = done + __builtin_ctzll(left);
+    const int64_t count = __builtin_ctzll(~(groups >> begin));
     run->begin = first + begin * FV_LANES;
     run->end = fv_attn_min(sight->span.end, run->begin + count * FV_LANES);
     return true;
@@ -207,7 +210,9 @@ void FV_SIMD_NAME(fv_attn_glimpse_grad)(const fv_exec *exec, void *const *ptr, c
 void FV_SIMD_NAME(fv_simd_attention_grad_fill)(fv_kernel_table *t);
 
 fv_attn_job FV_SIMD_NAME(fv_attn_job_of)(const fv_exec *exec, const fv_attn *a, void *const *ptr);
-fv_attn_row FV_SIMD_NAME(fv_attn_row_of)(const fv_attn_job *job, int64_t b, int64_t h, int64_t i);
+/* Queries [first, first + count) of one head. */
+void FV_SIMD_NAME(fv_attn_fill_rows)(const fv_attn_job *job, int64_t b, int64_t h, int64_t first,
+                                     int64_t count, fv_attn_row *row);
 
 /*
  * Products factor q . k of one row with the keys first .. first + cols become scores in base 2,
@@ -226,12 +231,12 @@ void FV_SIMD_NAME(fv_attn_drop)(const fv_attn_job *job, const fv_attn_row *row, 
                                 int64_t cols, float *keep, float *p);
 
 /*
- * Scores of a strip of at most 16 rows, FV_ATTN_SCORE_ROW apart, to weights 2^(s - most) with the
+ * Scores of a strip of at most 16 rows, s_row apart, to weights 2^(s - most) with the
  * running maximum `most` and sum of each row. fade[16] gets what the earlier sums of a row are to
- * be multiplied with. The row after an odd last one is written to as well.
+ * be multiplied with.
  */
-void FV_SIMD_NAME(fv_attn_softmax)(float *s, int rows, int64_t cols, float *most, float *sum,
-                                   float *fade);
+void FV_SIMD_NAME(fv_attn_softmax)(float *s, int64_t s_row, int rows, int64_t cols, float *most,
+                                   float *sum, float *fade);
 
 /* The largest score of a row, or `most` if that is larger. NaN is passed over. */
 float FV_SIMD_NAME(fv_attn_top)(const float *s, int64_t cols, float most);
@@ -243,11 +248,14 @@ V_INLINE void fv_attn_scale_row(float *o, int64_t width, float by)
         v_store(o + c, FV_LANES, v_mul(v_load(o + c, FV_LANES), factor));
 }
 
-/* to = factor x from, from a row of `type`; and back, rounded to nearest even. */
-void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t width, float factor,
-                                 float *to);
-void FV_SIMD_NAME(fv_attn_narrow)(fv_dtype type, const float *from, int64_t width, void *to);
-/* Several rows, as they are; returns whether every element is a number and not infinite. */
+/* to = factor x from, from rows of `type`. */
+void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t row, int64_t rows,
+                                 int64_t width, float factor, float *to, int64_t to_row);
+/* And back, rounded to nearest even: row r times by[r]; by NULL: as they are. A product of -0
+ * becomes 0, so that a sum does not tell how many zero weights were added to it. */
+void FV_SIMD_NAME(fv_attn_narrow)(fv_dtype type, const float *from, int64_t row, int64_t rows,
+                                  int64_t width, const float *by, void *to, int64_t to_row);
+/* Rows as they are; returns whether every element is a number and not infinite. */
 bool FV_SIMD_NAME(fv_attn_widen_rows)(fv_dtype type, const void *from, int64_t row, int64_t rows,
                                       int64_t width, float *to, int64_t to_row);
 
@@ -279,19 +287,22 @@ void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64
 
 /*
  * Products by another instruction than the float tile's, over words that hold two 16-bit numbers:
- * what the forward pass calls instead. Rows of weights are FV_ATTN_WEIGHT_ROW words apart.
+ * what the forward pass calls instead. Rows of scores are FV_ATTN_LONG_ROW words apart, those of
+ * weights FV_ATTN_WEIGHT_ROW.
  */
 typedef struct fv_attn_pair_products {
     /* Rows of k and v into panels [keys/64][ceil(d/2)][64] and values [ceil(keys/2)][ceil16(d_v)];
      * returns whether the values are all finite. */
     bool (*pack)(const fv_attn *a, const void *k, const void *v, int64_t keys, void *panels,
                  void *values);
-    void (*load_query)(const void *q, int64_t d, void *to);
+    /* Rows of queries as they are, ceil(d/2) words each, to_row words apart. */
+    void (*load_queries)(const void *q, int64_t row, int64_t rows, int64_t d, void *to,
+                         int64_t to_row);
     /* As fv_attn_scores, but unscaled: q . k. */
     void (*scores)(const void *q, int64_t q_row, int rows, const void *panels, int64_t d,
                    int64_t first, int64_t cols, float *s);
     /* As fv_attn_softmax: weights 2^(factor s - down) and their sums; factor > 0, and down is the
-     * float nearest to factor most. */
+     * float nearest to factor most. The row after an odd last one is written to as well. */
     void (*weigh)(const float *s, int rows, int64_t cols, float factor, float *most, float *sum,
                   float *fade, void *weights);
     /* o += weights values. careful: as fv_attn_product. */
@@ -310,7 +321,8 @@ void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, con
  * 0 are skipped, whatever B holds there. */
 void FV_SIMD_NAME(fv_attn_product)(const fv_tile *t, int64_t rows, int64_t cols, bool careful);
 
-/* Products of `rows` <= 6 rows of q with keys [first, first + cols) of packed panels. */
+/* Products of `rows` <= 6 rows of q with keys [first, first + cols) of packed panels; first is a
+ * multiple of 16, cols of FV_ATTN_NARROW; columns up to the next multiple of 16 become 0. */
 void FV_SIMD_NAME(fv_attn_scores)(const float *q, int64_t q_row, int rows, const float *panels,
                                   int64_t width, int64_t first, int64_t cols, float *s,
                                   int64_t s_row);
@@ -370,21 +382,28 @@ void FV_SIMD_NAME(fv_attn_additive_grad)(const fv_exec *exec, const fv_attn_side
 /* The gradient of w from the sums. */
 void FV_SIMD_NAME(fv_attn_additive_w)(const float *lanes, int64_t width, float *out);
 
-/* 2^x for x <= 0, 1 for 0, flushed to 0 below 2^-126; NaN stays. Relative error below 1.7e-7. */
+/* 2^x for x <= 0, 1 for 0, flushed to 0 below 2^-126; NaN stays. Relative error below 1.8e-7. A
+ * polynomial of x - floor(x), for which AVX-512 has an instruction, as for the power of two: it
+ * takes the floor of x itself. The bits are those of AVX2. */
 V_INLINE vf fv_attn_exp2(vf x)
 {
-    /* 1.5 x 2^23: adding it leaves round(x) in the low bits. */
-    const vf magic = v_set(12582912.0f), t = v_add(x, magic), n = v_sub(t, magic), r = v_sub(x, n);
-    vf y = v_set(0x1.5bba14p-10f);
-    y = v_fma(y, r, v_set(0x1.3cea88p-7f));
-    y = v_fma(y, r, v_set(0x1.c6b752p-5f));
-    y = v_fma(y, r, v_set(0x1.ebf9bcp-3f));
-    y = v_fma(y, r, v_set(0x1.62e42ap-1f));
+    enum { DOWN = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC };
+#if FV_SIMD_LEVEL == 3
+    const vf r = _mm512_reduce_ps(x, DOWN);
+#else
+    const vf n = {_mm256_round_ps(x.a, DOWN), _mm256_round_ps(x.b, DOWN)}, r = v_sub(x, n);
+#endif
+    vf y = v_set(0x1.e974fep-10f);
+    y = v_fma(y, r, v_set(0x1.277854p-7f));
+    y = v_fma(y, r, v_set(0x1.c91ce6p-5f));
+    y = v_fma(y, r, v_set(0x1.ebdb56p-3f));
+    y = v_fma(y, r, v_set(0x1.62e4bap-1f));
     y = v_fma(y, r, v_set(1.0f));
 #if FV_SIMD_LEVEL == 3
-    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v_set(-126.0f), _CMP_NLT_UQ), y, n);
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v_set(-126.0f), _CMP_NLT_UQ), y, x);
 #else
-    const vi exponent = vi_shl(vi_add(vi_of(t), vi_set(127)), 23);
+    /* 1.5 x 2^23: adding it leaves n in the low bits. */
+    const vi exponent = vi_shl(vi_add(vi_of(v_add(n, v_set(12582912.0f))), vi_set(127)), 23);
     return v_select(v_lt(x, v_set(-126.0f)), v_zero(), v_mul(y, vf_of(exponent)));
 #endif
 }

@@ -44,21 +44,21 @@ V_INLINE void weigh_pair(float *s, float *t, int64_t cols, const float *shift, f
     sums[1] = v_join(sum_t);
 }
 
-void FV_SIMD_NAME(fv_attn_softmax)(float *s, int rows, int64_t cols, float *most, float *sum,
-                                   float *fade)
+void FV_SIMD_NAME(fv_attn_softmax)(float *s, int64_t s_row, int rows, int64_t cols, float *most,
+                                   float *sum, float *fade)
 {
     float shift[FV_LANES] = {0}, added[FV_LANES], before[FV_LANES] = {0};
     for (int i = 0; i < rows; i++) {
         before[i] = most[i];
-        most[i] = FV_SIMD_NAME(fv_attn_top)(s + i * FV_ATTN_SCORE_ROW, cols, most[i]);
+        most[i] = FV_SIMD_NAME(fv_attn_top)(s + i * s_row, cols, most[i]);
         shift[i] = most[i] == -INFINITY ? 0 : most[i];
     }
     const vf drop = v_sub(v_load(before, FV_LANES), v_load(shift, FV_LANES));
     v_store(fade, FV_LANES, fv_attn_exp2(drop));
     int i = 0;
-    for (float *row = s; i + 2 <= rows; i += 2, row += 2 * FV_ATTN_SCORE_ROW)
-        weigh_pair(row, row + FV_ATTN_SCORE_ROW, cols, shift + i, added + i);
-    if (i < rows) added[i] = weigh_row(s + i * FV_ATTN_SCORE_ROW, cols, shift[i]);
+    for (float *row = s; i + 2 <= rows; i += 2, row += 2 * s_row)
+        weigh_pair(row, row + s_row, cols, shift + i, added + i);
+    if (i < rows) added[i] = weigh_row(s + i * s_row, cols, shift[i]);
     for (i = 0; i < rows; i++)
         sum[i] = fmaf(sum[i], fade[i], added[i]);
 }

@@ -126,23 +126,23 @@ static void load_rows(const weights_job *job, const query_block *block, const wo
     const fv_attn *a = job->base.a;
     const float *lse = job->base.ptr[FV_ATTN_LSE];
     lse += (block->b * a->heads + block->h) * fv_attn_lse_head(a) + block->first;
-    for (int64_t r = 0; r < block->rows; r++) {
-        w->row[r] = FV_SIMD_NAME(fv_attn_row_of)(&job->base, block->b, block->h, block->first + r);
-        /* A query that sees nothing has weights 2^(-inf - inf) = 0. */
+    FV_SIMD_NAME(fv_attn_fill_rows)
+    (&job->base, block->b, block->h, block->first, block->rows, w->row);
+    for (int64_t r = 0; r < block->rows; r++) /* sees nothing: weights 2^(-inf - inf) = 0 */
         w->shift[r] = lse[r] == -INFINITY ? INFINITY : (float)((double)lse[r] * FV_ATTN_LOG2E);
-    }
 }
 
 static void load_queries(const weights_job *job, const query_block *block, const workspace *w)
 {
     const fv_attn *a = job->base.a;
-    for (int64_t r = 0; r < block->rows && a->score != FV_SCORE_NONE; r++) {
-        const void *q =
-            fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, block->first + r);
-        const int64_t at = r * job->plan.q_row;
-        FV_SIMD_NAME(fv_attn_widen)(a->dtype, q, a->d, job->base.operand, w->q + at);
-        if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_raise)(w->q + at, a->d, w->eq + at);
-    }
+    if (a->score == FV_SCORE_NONE) return;
+    const int64_t stride = job->plan.q_row;
+    const void *q =
+        fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, block->first);
+    FV_SIMD_NAME(fv_attn_widen)
+    (a->dtype, q, a->q.row, block->rows, a->d, job->base.operand, w->q, stride);
+    for (int64_t r = 0; r < block->rows && a->score == FV_SCORE_ADDITIVE; r++)
+        FV_SIMD_NAME(fv_attn_raise)(w->q + r * stride, a->d, w->eq + r * stride);
 }
 
 /* Scores to weights. sums, unless NULL: lanes that get what the row adds to its entropy and
