@@ -25,14 +25,15 @@ static glimpse glimpse_of(const fv_attn_job *job, int64_t unit)
 {
     const fv_attn *a = job->a;
     const int64_t b = unit / a->heads, h = unit % a->heads;
-    return (glimpse){.job = job,
-                     .b = b,
-                     .h = h,
-                     .row = FV_SIMD_NAME(fv_attn_row_of)(job, b, h, 0),
-                     .q = fv_attn_at(a, job->ptr[FV_ATTN_Q], &a->q, b, h, 0),
-                     .k = fv_attn_at(a, job->ptr[FV_ATTN_K], &a->k, b, h, 0),
-                     .v = fv_attn_at(a, job->ptr[FV_ATTN_V], &a->v, b, h, 0),
-                     .keys = fv_attn_keys(a, job->ptr[FV_ATTN_N_KEYS], b)};
+    glimpse g = {.job = job,
+                 .b = b,
+                 .h = h,
+                 .q = fv_attn_at(a, job->ptr[FV_ATTN_Q], &a->q, b, h, 0),
+                 .k = fv_attn_at(a, job->ptr[FV_ATTN_K], &a->k, b, h, 0),
+                 .v = fv_attn_at(a, job->ptr[FV_ATTN_V], &a->v, b, h, 0),
+                 .keys = fv_attn_keys(a, job->ptr[FV_ATTN_N_KEYS], b)};
+    FV_SIMD_NAME(fv_attn_fill_rows)(job, b, h, 0, 1, &g.row);
+    return g;
 }
 
 /* e^2x and r; NaN stays NaN. */
@@ -151,7 +152,7 @@ static void forward_units(const void *arg, int64_t begin, int64_t end, int threa
             if (seen.begin == seen.end) continue;
             score_keys(&g, seen.begin, seen.end, scores);
             FV_SIMD_NAME(fv_attn_softmax)
-            (scores, 1, fv_attn_round(seen.end - seen.begin, FV_LANES), &most, &sum, fade);
+            (scores, SCORES, 1, fv_attn_round(seen.end - seen.begin, FV_LANES), &most, &sum, fade);
             if (fade[0] != 1) fv_attn_scale_row(o, o_row, fade[0]);
             add_values(&g, seen.begin, seen.end, scores, o);
         }
