@@ -236,35 +236,66 @@ static void threads_at_level(void)
 }
 static void threads(void) { attn_every_level(threads_at_level); }
 
-/* A query alone, at its position, gives the bits it has among others. */
+/* Two queries, at their positions, give the bits they have among others. (A lone one is a glimpse,
+ * with a kernel of its own: its neighbours are other sequences.) */
 static void neighbours_at_level(void)
 {
-    fv_attn a = additive(1, 1, 1, 150, 300, 20);
+    enum { PAIR = 2, WIDTH = 20 };
+    fv_attn a = additive(1, 1, 1, 150, 300, WIDTH);
     a.causal = FV_CAUSAL_TOP_LEFT;
     a.q_offset = 110;
     const problem all = problem_of(a);
     vec_set(all.q, 0, 50); /* the first one needs care, the others do not */
     run_forward(&all);
     run_backward(&all);
-    for (int64_t i = 1; i < 150; i += 13) {
-        problem one = problem_again(&all);
-        one.q = vec_part(all.q, i * 20, 20);
-        one.o = vec_new(FV_F32, 20);
-        one.lse = vec_new(FV_F32, 1);
-        one.grad_o = vec_part(all.grad_o, i * 20, 20);
-        one.grad_lse = vec_part(all.grad_lse, i, 1);
-        one.grad_q = vec_new(FV_F32, 20);
-        one.a.n_q = 1;
-        one.a.q_offset += i;
-        run_forward(&one);
-        run_backward(&one);
-        CHECK(vec_same_bits(one.o, vec_part(all.o, i * 20, 20)));
-        CHECK(vec_same_bits(one.lse, vec_part(all.lse, i, 1)));
-        CHECK(vec_same_bits(one.grad_q, vec_part(all.grad_q, i * 20, 20)));
+    for (int64_t i = 1; i + PAIR <= 150; i += 13) {
+        problem few = problem_again(&all);
+        few.q = vec_part(all.q, i * WIDTH, PAIR * WIDTH);
+        few.o = vec_new(FV_F32, PAIR * WIDTH);
+        few.lse = vec_new(FV_F32, PAIR);
+        few.grad_o = vec_part(all.grad_o, i * WIDTH, PAIR * WIDTH);
+        few.grad_lse = vec_part(all.grad_lse, i, PAIR);
+        few.grad_q = vec_new(FV_F32, PAIR * WIDTH);
+        few.a.n_q = PAIR;
+        few.a.q_offset += i;
+        run_forward(&few);
+        run_backward(&few);
+        CHECK(vec_same_bits(few.o, vec_part(all.o, i * WIDTH, PAIR * WIDTH)));
+        CHECK(vec_same_bits(few.lse, vec_part(all.lse, i, PAIR)));
+        CHECK(vec_same_bits(few.grad_q, vec_part(all.grad_q, i * WIDTH, PAIR * WIDTH)));
     }
     vec_free_all();
 }
 static void neighbours(void) { attn_every_level(neighbours_at_level); }
+
+/* A lone query has the bits it has in a batch of such. */
+static void glimpses_at_level(void)
+{
+    enum { SEQUENCES = 5, KEYS = 300, WIDTH = 20 };
+    const problem all = problem_of(additive(SEQUENCES, 1, 1, 1, KEYS, WIDTH));
+    run_forward(&all);
+    run_backward(&all);
+    for (int64_t b = 0; b < SEQUENCES; b++) {
+        const int64_t first = b * KEYS * WIDTH, size = KEYS * WIDTH;
+        problem one = problem_again(&all);
+        one.a.batch = 1;
+        one.q = vec_part(all.q, b * WIDTH, WIDTH);
+        one.k = vec_part(all.k, first, size);
+        one.v = vec_part(all.v, first, size);
+        one.grad_o = vec_part(all.grad_o, b * WIDTH, WIDTH);
+        one.grad_lse = vec_part(all.grad_lse, b, 1);
+        run_forward(&one);
+        run_backward(&one);
+        CHECK(vec_same_bits(vec_part(one.o, 0, WIDTH), vec_part(all.o, b * WIDTH, WIDTH)));
+        CHECK(vec_same_bits(vec_part(one.lse, 0, 1), vec_part(all.lse, b, 1)));
+        CHECK(
+            vec_same_bits(vec_part(one.grad_q, 0, WIDTH), vec_part(all.grad_q, b * WIDTH, WIDTH)));
+        CHECK(vec_same_bits(vec_part(one.grad_k, 0, size), vec_part(all.grad_k, first, size)));
+        CHECK(vec_same_bits(vec_part(one.grad_v, 0, size), vec_part(all.grad_v, first, size)));
+    }
+    vec_free_all();
+}
+static void glimpses(void) { attn_every_level(glimpses_at_level); }
 
 /* ---- failures --------------------------------------------------------------------- */
 
@@ -325,6 +356,7 @@ int main(int argc, char **argv)
     RUN(special_values);
     RUN(threads);
     RUN(neighbours);
+    RUN(glimpses);
     RUN(refused);
     RUN(sabotage);
     return TEST_END();

@@ -11,10 +11,7 @@
 
 #define MEAN "{\"pooling_mode_mean_tokens\": true, \"pooling_mode_cls_token\": false}"
 
-static const char *const topics[] = {"sport",
-                                     "w\xc3\xa9"
-                                     "ather",
-                                     "a \"quoted\" name"};
+static const char *const topics[] = {"sport", "wéather", "a \"quoted\" name"};
 
 static void write(const char *name, const char *text)
 {
