@@ -133,6 +133,18 @@ static void numbers_that_are_none(void)
     compare(M, N, K, x, w, bias);
 }
 
+/* No bound is a number, every product is -inf: what fills up the panel of columns must not win. */
+static void fewer_columns_than_a_panel(void)
+{
+    enum { N = 10, K = 8 };
+    float x[K] = {INFINITY}, w[N * K];
+    for (int e = 0; e < N * K; e++)
+        w[e] = -1;
+    (void)compare(1, N, K, x, w, NULL);
+    x[0] = NAN;
+    (void)compare(1, N, K, x, w, NULL);
+}
+
 /* ---- in a search ---------------------------------------------------------------------- */
 
 enum { SOURCES = 40, TOKENS = 300, LONGEST = 9 };
@@ -248,6 +260,7 @@ int main(int argc, char **argv)
         RUN(sizes_of_all_kinds);
         RUN(near_and_equal_columns);
         RUN(numbers_that_are_none);
+        RUN(fewer_columns_than_a_panel);
     } else {
         printf("skipped: this CPU does not multiply bytes (AVX512_VNNI)\n");
     }

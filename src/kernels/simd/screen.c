@@ -179,7 +179,8 @@ static int64_t winner(const job *j, const float *a, row_state *r)
     float most = -INFINITY;
     if (r->lost) return -1;
     drop_runners(r);
-    for (int i = 0; i < r->runners; i++) { /* columns rise */
+    for (int i = 0; i < r->runners; i++) {     /* columns rise */
+        if (r->column[i] >= j->args->n) break; /* bounds that are no numbers let filling in */
         const float *w = j->w + r->column[i] * k;
         float sum = 0;
         for (int64_t c = 0; c < k; c++)
