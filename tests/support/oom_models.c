@@ -5,6 +5,7 @@
 #include "fovea/autograd.h"
 #include "fovea/generate.h"
 #include "fovea/model.h"
+#include "fovea/seq2seq.h"
 #include "fovea/text_train.h"
 #include "support/encoders.h"
 #include "support/files.h"
@@ -130,6 +131,42 @@ static bool answers(fv_ctx *ctx, const void *unused)
     return generation(ctx, FV_FAMILY_MARIAN, 2);
 }
 
+/* A greedy search over sources enough for a recurrent model to keep tables and a screen ready. */
+static bool kept_ready(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    enum { SOURCES = 300 };
+    static const int64_t list[1] = {4};
+    static const int64_t *lists[SOURCES];
+    static int64_t ones[SOURCES];
+    for (int i = 0; i < SOURCES; i++) {
+        lists[i] = list;
+        ones[i] = 1;
+    }
+    const fv_token_pairs pairs = {.count = SOURCES, .source = lists, .source_length = ones};
+    fv_seq2seq_config cfg;
+    fv_seq2seq_config_init(&cfg, sizeof cfg);
+    cfg.source_tokens = cfg.target_tokens = 6;
+    cfg.embedding = cfg.encoder_hidden = cfg.attention_width = cfg.readout_width = cfg.hidden = 4;
+    fv_decode_config how;
+    fv_decode_config_init(&how, sizeof how);
+    how.no_scores = true;
+    fv_params *params = NULL;
+    fv_seq2seq *model = NULL;
+    fv_stepper stepper;
+    fv_outputs *out = NULL;
+    fv_scope_begin(ctx);
+    fv_status status = fv_params_create(ctx, &params);
+    if (status == FV_OK) status = fv_seq2seq_create(params, &cfg, &model);
+    if (status == FV_OK) status = fv_seq2seq_stepper(model, &pairs, &stepper);
+    if (status == FV_OK) status = fv_decode(ctx, &stepper, SOURCES, ones, &how, &out);
+    fv_outputs_free(&out);
+    fv_seq2seq_destroy(&model);
+    fv_params_destroy(&params);
+    fv_scope_end(ctx);
+    return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
+}
+
 /* A run on text from the recipe to its first step, without what an earlier one left. */
 static bool text_run(fv_ctx *ctx, const char *const (*settings)[2], size_t count)
 {
@@ -202,8 +239,8 @@ static bool sentences(fv_ctx *ctx, const void *unused)
 }
 
 const oom_file_scenario oom_model_scenarios[] = {
-    {"transformer", both_sides}, {"model folder", folder},       {"prompts", goes_on},
-    {"answers", answers},        {"hidden words", hidden_words}, {"classes", classes},
-    {"sentences", sentences}};
+    {"transformer", both_sides}, {"model folder", folder},   {"prompts", goes_on},
+    {"answers", answers},        {"kept ready", kept_ready}, {"hidden words", hidden_words},
+    {"classes", classes},        {"sentences", sentences}};
 const int oom_model_scenario_count =
     (int)(sizeof oom_model_scenarios / sizeof *oom_model_scenarios);
