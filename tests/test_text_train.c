@@ -74,6 +74,30 @@ static void interruptions_change_no_bit(void)
     cut = "stream";
 }
 
+/* Blocks that are forgotten and run again: the same bits, dropout included, for less memory. */
+static void forgetting_changes_no_bit(void)
+{
+    static const char *const recompute[2] = {"false", "true"};
+    char folder[2][512];
+    run_watch w[2] = {{0}, {0}};
+    for (int i = 0; i < 2; i++) {
+        snprintf(folder[i], sizeof folder[i], "%s", folder_sub(i ? "forgotten" : "remembered"));
+        fv_ctx *ctx = run_context(2, 5);
+        fv_recipe *recipe = small_recipe(ctx);
+        run_set(ctx, recipe,
+                (run_setting[]){{"transformer.decoder_layers", "6"},
+                                {"transformer.hidden", "256"},
+                                {"train.batch_tokens", "800"},
+                                {"train.steps", "5"},
+                                {"train.accumulate", "1"},
+                                {"train.recompute", recompute[i]},
+                                {NULL, NULL}});
+        CHECK_EQ(run_text(ctx, recipe, folder[i], &w[i]), FV_OK);
+    }
+    CHECK(file_same_in(folder[0], folder[1], "model.safetensors"));
+    CHECK(w[1].peak_bytes < w[0].peak_bytes / 2);
+}
+
 /* Operands of eight bits: the same course, all but for noise, and resumed to the bit. */
 static void bf16_learns_as_well(void)
 {
@@ -228,6 +252,7 @@ int main(int argc, char **argv)
     folder_make();
     write_text();
     RUN(interruptions_change_no_bit);
+    RUN(forgetting_changes_no_bit);
     RUN(bf16_learns_as_well);
     RUN(the_folder_generates);
     RUN(weights_are_taken_by_name);

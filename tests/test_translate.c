@@ -55,6 +55,8 @@ static fv_recipe *small_recipe(fv_ctx *ctx)
     if (recipe && kind[0] == 't') run_set(ctx, recipe, others);
     if (recipe && strcmp(kind, "transformer-bf16") == 0)
         run_set(ctx, recipe, (run_setting[]){{"train.compute_dtype", "bf16"}, {NULL, NULL}});
+    if (recipe && strcmp(kind, "transformer-forgetful") == 0)
+        run_set(ctx, recipe, (run_setting[]){{"train.recompute", "true"}, {NULL, NULL}});
     if (recipe && kind[0] == 'h')
         run_set(ctx, recipe, (run_setting[]){{"model.normaliser", "hard"}, {NULL, NULL}});
     return recipe;
@@ -221,6 +223,16 @@ static void bf16_resumes_too(void)
     kind = "recurrent";
 }
 
+/* Blocks that are run again on the way back add to gradients in another order. */
+static void forgetting_resumes_too(void)
+{
+    kind = "transformer-forgetful";
+    interruptions_change_no_bit();
+    CHECK(
+        !same_state(folder_path("transformer-forgetful-whole"), folder_path("transformer-whole")));
+    kind = "recurrent";
+}
+
 /* ---- files ------------------------------------------------------------------------ */
 
 static fv_status start(fv_ctx *ctx, const char *key, const char *value)
@@ -246,6 +258,8 @@ static void bad_recipes_are_told(void)
     kind = "recurrent";
     CHECK_EQ(start(ctx, "model.score", "dot"), FV_ERR_ARGUMENT);
     CHECK(strstr(fv_ctx_message(ctx), "equal widths"));
+    CHECK_EQ(start(ctx, "train.recompute", "true"), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "no blocks"));
     CHECK_EQ(start(ctx, "train.compute_dtype", "bf16"), FV_ERR_ARGUMENT);
     CHECK(strstr(fv_ctx_message(ctx), "recurrent models train in f32"));
     fv_translator *t = NULL;
@@ -263,6 +277,7 @@ int main(int argc, char **argv)
     RUN(hard_attention_does_the_same);
     RUN(transformers_do_the_same);
     RUN(bf16_resumes_too);
+    RUN(forgetting_resumes_too);
     RUN(bad_recipes_are_told);
     folder_remove();
     return TEST_END();

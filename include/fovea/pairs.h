@@ -10,6 +10,8 @@
 #ifndef FOVEA_PAIRS_H
 #define FOVEA_PAIRS_H
 
+#include <stdbool.h>
+
 #include "fovea/decode.h"
 
 #ifdef __cplusplus
@@ -31,6 +33,7 @@ FV_API int64_t fv_token_pairs_tokens(const fv_token_pairs *batch);
 /* Training settings of one call; NULL for evaluation: no dropout, no smoothing. */
 typedef struct fv_teaching {
     double sampling; /* share of steps that are fed the model's own likeliest token [0] */
+    bool checkpoint; /* Transformers: as in fv_pass [false] */
 } fv_teaching;
 
 enum { FV_PAIR_NUMBERS = 2 };

@@ -86,6 +86,7 @@ typedef struct fv_train_config {
     fv_optim_config optim;
     fv_schedule schedule;
     fv_dtype compute;     /* of linear layers while it runs, F32 or BF16 (fovea/ops.h) [F32] */
+    bool recompute;       /* fv_pass.checkpoint, of tasks that have passes [false] */
     uint64_t eval_every;  /* steps; 0: at the end only [500] */
     uint64_t save_every;  /* steps; 0: at the end only [1000] */
     uint64_t log_every;   /* steps between lines of the logs [10] */

@@ -30,7 +30,8 @@ static fv_tensor *loss(fv_ctx *ctx, void *self, const fv_token_pairs *batch,
                   "a Transformer reads the whole target at once: no scheduled sampling");
         return ctx->invalid;
     }
-    const fv_pass pass = {.training = teaching != NULL};
+    const fv_pass pass = {.training = teaching != NULL,
+                          .checkpoint = teaching && teaching->checkpoint};
     return fv_transformer_pair_loss(ctx, p->model, batch, &pass);
 }
 

@@ -23,6 +23,8 @@ static const fv_key keys[] = {
      "that pull for biases and gains as well, not for matrices alone"},
     {"train.compute_dtype", FV_KEY_CHOICE, "f32", 0, 0, "f32|bf16",
      "Transformers: what linear layers multiply; bf16 is faster on CPUs with AVX512_BF16"},
+    {"train.recompute", FV_KEY_BOOL, "false", 0, 0, NULL,
+     "Transformers: forget the inside of blocks and run it again on the way back: less memory"},
     {"train.clip", FV_KEY_REAL, "0", 0, 1e9, NULL, "longest gradient; 0: any"},
     {"train.max_skipped", FV_KEY_INT, "10", 0, 1e6, NULL,
      "steps without a finite gradient in a row before giving up"},
@@ -70,6 +72,7 @@ void fv_train_config_from(const fv_recipe *recipe, fv_train_config *cfg)
         .gamma = fv_recipe_real(recipe, "train.lr_gamma"),
     };
     cfg->compute = fv_recipe_choice(recipe, "train.compute_dtype") == 1 ? FV_BF16 : FV_F32;
+    cfg->recompute = fv_recipe_bool(recipe, "train.recompute");
     cfg->eval_every = count_of(recipe, "train.eval_every");
     cfg->save_every = count_of(recipe, "train.save_every");
     cfg->log_every = count_of(recipe, "train.log_every");

@@ -53,7 +53,7 @@ static fv_tensor *masked_loss(const fv_text_run *run, fv_ctx *ctx, int64_t first
 
 fv_tensor *fv_text_encoder_loss(const fv_text_run *run, fv_ctx *ctx, int64_t first, int64_t count)
 {
-    const fv_pass how = {.training = true};
+    const fv_pass how = {.training = true, .checkpoint = run->train.recompute};
     if (run->task == FV_TASK_MASKED) return masked_loss(run, ctx, first, count, &how);
     const pass p = encode(run, ctx, first, count, &how);
     fv_tensor *logits = fv_transformer_labels(ctx, run->model, &p.rows, p.states, &how);

@@ -96,7 +96,7 @@ static fv_tensor *loss_of(const fv_text_run *run, fv_ctx *ctx, int64_t first, in
 {
     const fv_sequences texts = {
         .count = count, .tokens = run->tokens + first, .length = run->length + first};
-    const fv_pass pass = {.training = training};
+    const fv_pass pass = {.training = training, .checkpoint = training && run->train.recompute};
     return fv_transformer_next_loss(ctx, run->model, &texts, &pass);
 }
 

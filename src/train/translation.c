@@ -174,6 +174,8 @@ static fv_status build(fv_translation_run *run)
     FV_RETURN_IF(run->train.compute != FV_F32 && fv_recipe_choice(run->recipe, "model.kind") != 1,
                  ctx, FV_ERR_ARGUMENT,
                  "train.compute_dtype is bf16: recurrent models train in f32 only");
+    FV_RETURN_IF(run->train.recompute && fv_recipe_choice(run->recipe, "model.kind") != 1, ctx,
+                 FV_ERR_ARGUMENT, "train.recompute: recurrent models have no blocks to forget");
     FV_RETURN_IF(*fv_recipe_text(run->recipe, "train.init_from") != '\0', ctx, FV_ERR_ARGUMENT,
                  "train.init_from is not for translations");
     FV_FORWARD(check_files(run));

@@ -47,7 +47,8 @@ static fv_tensor *loss(void *user, fv_ctx *ctx, int64_t part)
     fv_translation_run *run = user;
     const int64_t first = run->part_first[part], count = run->part_first[part + 1] - first;
     fv_token_pairs batch;
-    const fv_teaching teaching = {.sampling = fv_recipe_real(run->recipe, "train.sampling")};
+    const fv_teaching teaching = {.sampling = fv_recipe_real(run->recipe, "train.sampling"),
+                                  .checkpoint = run->train.recompute};
     const fv_status status =
         fv_parallel_pick(run->pairs[FV_PART_TRAIN], count, run->example + first, &batch);
     if (status != FV_OK) {

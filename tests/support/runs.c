@@ -53,6 +53,9 @@ fv_status run_text(fv_ctx *ctx, fv_recipe *recipe, const char *folder, run_watch
     if (status == FV_OK) status = fv_text_run_train(run);
     if (status != FV_OK && status != FV_ERR_CANCELLED)
         test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
+    fv_memory_stats memory;
+    fv_ctx_memory(ctx, &memory);
+    watch->peak_bytes = memory.peak_bytes;
     fv_text_run_destroy(&run);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);

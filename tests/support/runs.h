@@ -29,7 +29,8 @@ void run_set(fv_ctx *ctx, fv_recipe *recipe, const run_setting *settings);
 typedef struct run_watch {
     uint64_t stop; /* the run is cancelled after this step; 0: never */
     fv_metric first[3], last[3];
-    int count; /* of metrics; 0: nothing was evaluated */
+    int count;           /* of metrics; 0: nothing was evaluated */
+    uint64_t peak_bytes; /* of the whole run, where run_text made it */
 } run_watch;
 
 /* An observer for fv_text_run_create and fv_translation_run_create, whose user is a run_watch. */
