@@ -198,12 +198,6 @@ static int resolve_folder(const char *folder, char *path, size_t bytes)
     return CLI_BAD_FILE;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* NumPy's two formats say what they are in their first bytes; safetensors does not. */
 static bool looks_like_numpy(const char *path)
 {
@@ -256,7 +250,7 @@ static int check_path(const char *path)
 static int open_listing(fv_ctx *ctx, const char *path, listing *l)
 {
     fv_status status;
-    if (looks_like_numpy(path) || ends_with(path, ".npy") || ends_with(path, ".npz")) {
+    if (looks_like_numpy(path) || cli_ends_with(path, ".npy") || cli_ends_with(path, ".npz")) {
         status = fv_npy_open(ctx, path, &l->arrays);
         if (status == FV_OK) l->format = fv_npy_is_archive(l->arrays) ? "npz" : "npy";
     } else {

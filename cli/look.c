@@ -9,12 +9,6 @@
 
 static fv_string string_of(const char *text) { return (fv_string){text, strlen(text)}; }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* The weights as arrays, for other programs. */
 static fv_status save_arrays(fv_ctx *ctx, const fv_translation *t, const char *path)
 {
@@ -34,7 +28,7 @@ static fv_status show(fv_ctx *ctx, const cli_call *call, const fv_translation *t
         cli_print_pharaoh(t);
         return FV_OK;
     }
-    if (path && ends_with(path, ".npz")) return save_arrays(ctx, t, path);
+    if (path && cli_ends_with(path, ".npz")) return save_arrays(ctx, t, path);
     return cli_show_alignment(ctx, t, t->text, path);
 }
 
@@ -80,7 +74,7 @@ static bool looks_inside(const cli_call *call)
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
         if (cli_given(call, inside[i])) return true;
     const char *path = cli_text(call, "output");
-    return path && ends_with(path, ".npz");
+    return path && cli_ends_with(path, ".npz");
 }
 
 static int run(const cli_call *call)
@@ -92,6 +86,13 @@ static int run(const cli_call *call)
     }
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
+    const char *path = cli_text(call, "output");
+    fv_look_form form;
+    if (path && !cli_ends_with(path, ".npz") && fv_look_form_of(ctx, path, &form) != FV_OK) {
+        cli_error("look: -o %s: its ending is none of .svg, .png, .html, .txt and .npz", path);
+        fv_ctx_destroy(&ctx);
+        return CLI_USAGE;
+    }
     fv_model *model = NULL;
     const fv_status status = fv_model_map(ctx, call->words[0], &model);
     if (status != FV_OK)

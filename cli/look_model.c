@@ -61,21 +61,15 @@ static fv_status watch(look_work *w, const char *sites)
 
 /* ---- choices -------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = text ? strlen(text) : 0, m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static look_mode mode_of(const cli_call *call)
 {
     const char *path = cli_text(call, "output");
-    const bool picture = path && !ends_with(path, ".txt") && !ends_with(path, ".npz");
+    const bool picture = path && !cli_ends_with(path, ".txt") && !cli_ends_with(path, ".npz");
     if (cli_flag(call, "entropy")) return LOOK_ENTROPY;
     if (cli_flag(call, "rollout")) return LOOK_ROLLOUT;
     if (cli_given(call, "from")) return picture ? LOOK_LINKS : LOOK_WORD;
     if (cli_given(call, "top")) return LOOK_TOP;
-    if (ends_with(path, ".npz")) return LOOK_ARRAYS;
+    if (cli_ends_with(path, ".npz")) return LOOK_ARRAYS;
     if (cli_flag(call, "links")) return LOOK_LINKS;
     return cli_given(call, "head") || !picture ? LOOK_MAP : LOOK_HEADS;
 }
@@ -87,9 +81,9 @@ static const char *contradiction(const look_work *w)
     if (cli_given(w->call, "to") && !cli_given(w->call, "from")) return "--to needs --from";
     if (cli_given(w->call, "from") && cli_given(w->call, "ids"))
         return "--from looks for a word, and --ids have none";
-    if (w->mode == LOOK_LINKS && (!path || ends_with(path, ".txt")))
+    if (w->mode == LOOK_LINKS && (!path || cli_ends_with(path, ".txt")))
         return "--links are drawn: -o FILE with svg, png or html";
-    if (w->mode == LOOK_TOP && path && !w->arrays && !ends_with(path, ".txt"))
+    if (w->mode == LOOK_TOP && path && !w->arrays && !cli_ends_with(path, ".txt"))
         return "--top is a table: -o FILE with txt or npz";
     if (w->mode == LOOK_WORD && w->arrays) return "--from has no arrays: txt, svg, png or html";
     if (w->mode == LOOK_ROLLOUT && w->cross)
@@ -194,7 +188,7 @@ int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model)
                    .ctx = ctx,
                    .t = fv_model_transformer(model),
                    .mode = mode_of(call),
-                   .arrays = ends_with(cli_text(call, "output"), ".npz"),
+                   .arrays = cli_ends_with(cli_text(call, "output"), ".npz"),
                    .full = cli_flag(call, "full")};
     char sites[64];
     if (cli_given(call, "ids") != (call->word_count == 1)) {

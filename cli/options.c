@@ -289,3 +289,9 @@ double cli_float(const cli_call *call, const char *name)
 }
 
 const char *cli_text(const cli_call *call, const char *name) { return value_of(call, name); }
+
+bool cli_ends_with(const char *text, const char *end)
+{
+    const size_t n = text ? strlen(text) : 0, m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}

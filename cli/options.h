@@ -128,6 +128,9 @@ const char *cli_text(const cli_call *call, const char *name); /* NULL without a 
 const char *cli_choice_at(const char *choices, int i, int *length);
 bool cli_choice_has(const char *choices, const char *text);
 
+/* Whether a name has this ending; one that was not given (NULL) has none. */
+bool cli_ends_with(const char *text, const char *end);
+
 /* Says that `text`, given as `what`, is none of the choices, with the nearest one; CLI_USAGE. */
 int cli_bad_choice(const cli_verb *verb, const char *what, const char *text, const char *choices);
 

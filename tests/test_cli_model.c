@@ -70,6 +70,8 @@ static void a_recipe_becomes_a_model(void)
         CHECK(data && bytes > 20);
         free(data);
     }
+    program_run("look %s 3.5.79 -o look.jpeg", program_path("m"));
+    expect(2, "", "-o look.jpeg: its ending is none of .svg, .png, .html, .txt and .npz");
     program_run("look %s 3.5.79 --target 1979-05-03", program_path("m"));
     expect(0, "source", NULL);
 }
