@@ -98,7 +98,7 @@ static void tell_pairs(const fv_translation_run *run)
     }
 }
 
-static void tell_taken(const fv_text_taken *t)
+static void tell_taken(const fv_taken *t)
 {
     if (t->taken == 0) return;
     if (t->fresh == 0)
@@ -110,10 +110,9 @@ static void tell_taken(const fv_text_taken *t)
 
 static void tell_data(const job *j)
 {
-    if (j->text) {
-        const fv_text_taken taken = fv_text_run_taken(j->text);
-        tell_taken(&taken);
-    }
+    const fv_taken taken =
+        j->text ? fv_text_run_taken(j->text) : fv_translation_run_taken(j->pairs);
+    tell_taken(&taken);
     if (j->pairs)
         tell_pairs(j->pairs);
     else

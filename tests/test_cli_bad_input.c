@@ -35,9 +35,6 @@ static void empty_files(void)
     expect(3, "", "an empty file has no score");
     program_run("train %s -o %s", program_path("e"), program_path("n"));
     expect(3, "", "/e: the recipe must name both data.train_source and data.train_target");
-    program_run("train %s -o %s --init-from %s", program_path("e"), program_path("n"),
-                program_path("m"));
-    expect(3, "", "/e: train.init_from is not for translations");
 }
 
 static void unequal_files(void)

@@ -245,7 +245,7 @@ static void only_the_heads_begin_at_random(void)
     fv_recipe *recipe = make_recipe(ctx, more);
     fv_text_run *run = NULL;
     CHECK_OK(ctx, fv_text_run_create(ctx, recipe, folder_sub("fresh"), NULL, NULL, &run));
-    const fv_text_taken taken = fv_text_run_taken(run);
+    const fv_taken taken = fv_text_run_taken(run);
     CHECK_EQ(taken.fresh, 4);
     CHECK(strstr(taken.names, "classifier.weight") && strstr(taken.names, "pooler.dense.bias"));
     CHECK(taken.taken > 10 && !taken.more);

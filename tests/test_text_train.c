@@ -201,7 +201,7 @@ static void weights_are_taken_by_name(void)
     CHECK_OK(ctx, fv_recipe_set(recipe, "transformer.decoder_layers", "3"));
     fv_text_run *run = begin_from(ctx, recipe, folder);
     const fv_params *params = fv_transformer_params(fv_text_run_model(run));
-    const fv_text_taken taken = fv_text_run_taken(run);
+    const fv_taken taken = fv_text_run_taken(run);
     CHECK_EQ(taken.taken, fv_params_count(from));
     CHECK_EQ(taken.taken + taken.fresh, fv_params_count(params));
     CHECK(taken.fresh > 0 && strstr(taken.names, "transformer.h.2.") && taken.more);

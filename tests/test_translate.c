@@ -8,6 +8,7 @@
 #include "fovea/model.h"
 #include "support/files.h"
 #include "support/runs.h"
+#include "support/tensors.h"
 #include "support/test.h"
 
 enum { STEPS = 24 };
@@ -233,6 +234,42 @@ static void forgetting_resumes_too(void)
     kind = "recurrent";
 }
 
+/* Weights and tokenizers of another translator; a further layer begins at random. */
+static void training_begins_from_another(void)
+{
+    static const char *const kinds[] = {"recurrent", "transformer"};
+    static const char *const layers[] = {"model.layers", "transformer.encoder_layers"};
+    for (int i = 0; i < 2; i++) {
+        kind = kinds[i];
+        fv_ctx *ctx = run_context(1, 3);
+        fv_recipe *recipe = small_recipe(ctx);
+        fv_translation_run *run = NULL;
+        fv_translator *from = NULL;
+        char used[512];
+        snprintf(used, sizeof used, "%s", folder_path(i ? "transformer-used" : "recurrent-used"));
+        CHECK_OK(ctx, fv_translator_load(ctx, used, &from));
+        CHECK_OK(ctx, fv_recipe_set(recipe, "train.init_from", used));
+        CHECK_OK(ctx, fv_recipe_set(recipe, layers[i], i ? "3" : "2"));
+        CHECK_OK(ctx, fv_translation_run_create(ctx, recipe, folder_of("begun"), NULL, NULL, &run));
+        const fv_params *old = fv_translator_params(from);
+        const fv_params *now = fv_translator_params(fv_translation_run_translator(run));
+        const fv_taken taken = fv_translation_run_taken(run);
+        CHECK_EQ(taken.taken, fv_params_count(old));
+        CHECK(taken.fresh > 0);
+        for (int p = 0; p < fv_params_count(old); p++)
+            CHECK(tensor_same(ctx, fv_params_tensor(old, p),
+                              fv_params_find(now, fv_params_name(old, p))));
+        fv_translation_run_destroy(&run);
+        CHECK_OK(ctx, fv_recipe_set(recipe, "train.init_from", folder_path("nowhere")));
+        CHECK_EQ(fv_translation_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run),
+                 FV_ERR_IO);
+        fv_translator_destroy(&from);
+        fv_recipe_destroy(&recipe);
+        fv_ctx_destroy(&ctx);
+    }
+    kind = "recurrent";
+}
+
 /* ---- files ------------------------------------------------------------------------ */
 
 static fv_status start(fv_ctx *ctx, const char *key, const char *value)
@@ -278,6 +315,7 @@ int main(int argc, char **argv)
     RUN(transformers_do_the_same);
     RUN(bf16_resumes_too);
     RUN(forgetting_resumes_too);
+    RUN(training_begins_from_another);
     RUN(bad_recipes_are_told);
     folder_remove();
     return TEST_END();

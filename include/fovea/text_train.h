@@ -74,15 +74,9 @@ FV_API FV_MUST_USE fv_status fv_text_run_save_settings(const fv_text_run *run, c
 /* Tokens to train on (0) and to judge by (1). */
 FV_API int64_t fv_text_run_tokens(const fv_text_run *run, int part);
 
-/* What "train.init_from" gave: tensors that were taken by name, and those that begin at random. */
-typedef struct fv_text_taken {
-    int64_t taken, fresh;
-    char names[200]; /* of the fresh ones, with commas between */
-    bool more;       /* there are more of them than `names` holds */
-} fv_text_taken;
-
-/* All zero where nothing was to be taken: no such key, or a run that goes on. */
-FV_API fv_text_taken fv_text_run_taken(const fv_text_run *run);
+/* What "train.init_from" gave; all zero where nothing was to be taken: no such key, or a run that
+ * goes on. */
+FV_API fv_taken fv_text_run_taken(const fv_text_run *run);
 
 #ifdef __cplusplus
 }

@@ -141,6 +141,14 @@ FV_API FV_MUST_USE fv_status fv_params_load(fv_params *params, const char *path)
 /* The mean of the weights of the last `count` states of a folder (fewer if it holds fewer). */
 FV_API FV_MUST_USE fv_status fv_params_average(fv_params *params, const char *folder, int count);
 
+/* What a run took over from another model: tensors taken by name, and those that begin at random.
+ */
+typedef struct fv_taken {
+    int64_t taken, fresh;
+    char names[200]; /* of the fresh ones, with commas between */
+    bool more;       /* there are more of them than `names` holds */
+} fv_taken;
+
 #ifdef __cplusplus
 }
 #endif

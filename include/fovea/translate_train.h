@@ -10,7 +10,8 @@
  *     fv_translation_run_destroy(&run);
  *
  * The folder becomes what fv_translator_load opens. On the first start the tokenizers are learnt
- * from the training texts; later starts use those of the folder.
+ * from the training texts; later starts use those of the folder. "train.init_from" names a
+ * translator's folder to begin from, as in fovea/text_train.h.
  */
 #ifndef FOVEA_TRANSLATE_TRAIN_H
 #define FOVEA_TRANSLATE_TRAIN_H
@@ -46,6 +47,9 @@ FV_API void fv_translation_run_destroy(fv_translation_run **run); /* NULL is fin
 FV_API fv_translator *fv_translation_run_translator(const fv_translation_run *run);
 /* How many pairs were kept and left out: training (0), validation (1). */
 FV_API fv_parallel_report fv_translation_run_report(const fv_translation_run *run, int part);
+
+/* What "train.init_from" gave; all zero where nothing was to be taken. */
+FV_API fv_taken fv_translation_run_taken(const fv_translation_run *run);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,6 @@
  *     text_csv.c       tables to texts
  *     text_words.c     the tokenizer and the classes
  *     text_data.c      texts to tokens, pieces and windows
- *     text_init.c      weights to begin from
  *     text_examples.c  pieces to what an encoder reads
  *     text_judge.c     losses and scores of encoders
  *     text_task.c      the training loop's view
@@ -52,7 +51,7 @@ struct fv_text_run {
     fv_params *params;
     fv_transformer *model;
     fv_train_config train;
-    fv_text_taken taken;
+    fv_taken taken;
     fv_text_part part[FV_TEXT_PARTS];
     int64_t window;   /* tokens that an example predicts, or that an encoder reads, at most */
     int64_t piece;    /* tokens of a piece, at most: a window without its marks */
@@ -88,9 +87,6 @@ fv_status fv_text_tokenizer(fv_text_run *run);
 fv_status fv_text_learn_labels(fv_text_run *run);
 /* Both parts as tokens, cut as the recipe says. */
 fv_status fv_text_read(fv_text_run *run);
-
-/* The weights that train.init_from asks for, into a run that starts afresh. */
-fv_status fv_text_init(fv_text_run *run);
 
 /* Puts an example behind those of the step; tokens NULL: fv_text_point says later where. */
 fv_status fv_text_add_example(fv_text_run *run, const int64_t *tokens, int64_t length);

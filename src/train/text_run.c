@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "fovea/model.h"
+#include "train/begin.h"
 #include "train/folder.h"
 #include "train/text.h"
 
@@ -9,7 +10,7 @@ static const fv_key keys[] = {
     {"train.task", FV_KEY_CHOICE, "translation", 0, 0, "translation|language|masked|classify",
      "what is learnt: pairs of texts, the next token, hidden words, or classes of texts"},
     {"train.init_from", FV_KEY_PATH, "", 0, 0, NULL,
-     "not translation: a model's folder; its tokenizer, and its weights where name and shape fit"},
+     "a model's folder to begin from: its tokenizer, and its weights where name and shape fit"},
     {"train.next_sentence", FV_KEY_BOOL, "false", 0, 0, NULL,
      "masked: learn too whether one text goes on with another"},
     {"data.train_text", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: the text to learn"},
@@ -110,7 +111,8 @@ static fv_status build(fv_text_run *run)
     FV_RETURN_IF(!run->part_first, ctx, FV_ERR_MEMORY, "no memory for a training run");
     FV_FORWARD(fv_text_tokenizer(run));
     FV_FORWARD(make_model(run));
-    FV_FORWARD(fv_text_init(run));
+    FV_FORWARD(fv_begin_from(run->ctx, run->folder, fv_recipe_text(run->recipe, "train.init_from"),
+                             run->params, &run->taken));
     size_batches(run);
     return fv_text_read(run);
 }
@@ -208,4 +210,4 @@ int64_t fv_text_run_tokens(const fv_text_run *run, int part)
     return part >= 0 && part < FV_TEXT_PARTS ? run->part[part].count : 0;
 }
 
-fv_text_taken fv_text_run_taken(const fv_text_run *run) { return run->taken; }
+fv_taken fv_text_run_taken(const fv_text_run *run) { return run->taken; }

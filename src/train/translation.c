@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "train/begin.h"
 #include "train/folder.h"
 
 static const fv_key keys[] = {
@@ -176,13 +177,13 @@ static fv_status build(fv_translation_run *run)
                  "train.compute_dtype is bf16: recurrent models train in f32 only");
     FV_RETURN_IF(run->train.recompute && fv_recipe_choice(run->recipe, "model.kind") != 1, ctx,
                  FV_ERR_ARGUMENT, "train.recompute: recurrent models have no blocks to forget");
-    FV_RETURN_IF(*fv_recipe_text(run->recipe, "train.init_from") != '\0', ctx, FV_ERR_ARGUMENT,
-                 "train.init_from is not for translations");
     FV_FORWARD(check_files(run));
     run->accumulate = fv_recipe_int(run->recipe, "train.accumulate");
     run->part_first = fv_mem_zalloc(&ctx->mem, (size_t)(run->accumulate + 1) * sizeof(int64_t));
     FV_RETURN_IF(!run->part_first, ctx, FV_ERR_MEMORY, "no memory for a training run");
     FV_FORWARD(make_translator(run));
+    FV_FORWARD(fv_begin_from(ctx, run->folder, fv_recipe_text(run->recipe, "train.init_from"),
+                             fv_translator_params(run->translator), &run->taken));
     return read_data(run);
 }
 
@@ -250,3 +251,5 @@ fv_parallel_report fv_translation_run_report(const fv_translation_run *run, int 
 {
     return part >= 0 && part < FV_PARTS ? run->report[part] : (fv_parallel_report){0};
 }
+
+fv_taken fv_translation_run_taken(const fv_translation_run *run) { return run->taken; }

@@ -18,6 +18,7 @@ struct fv_translation_run {
     fv_parallel_report report[FV_PARTS];
     fv_batches *order[FV_PARTS]; /* training, and validation in its own order */
     fv_train_config train;
+    fv_taken taken;
     /* the step at hand: `parts` batches, one after the other */
     int64_t *example;
     size_t example_room;
@@ -25,7 +26,8 @@ struct fv_translation_run {
     int64_t accumulate;
 };
 
-/* Tokenizers of the folder if it has them, else learnt from the training texts. */
+/* Tokenizers of the folder if it has them, else those of the model to begin from, else learnt from
+ * the training texts. */
 fv_status fv_translation_tokenizers(const fv_translation_run *run, fv_tokenizer **source,
                                     fv_tokenizer **target);
 /* The trainer's view of the run. */

@@ -82,5 +82,7 @@ fv_status fv_translation_tokenizers(const fv_translation_run *run, fv_tokenizer 
         if (fv_file_exists(run->ctx, path))
             return fv_translator_load_tokenizers(run->ctx, run->folder, source, target);
     }
-    return learn_both(run, source, target);
+    const char *first = fv_recipe_text(run->recipe, "train.init_from");
+    return *first ? fv_translator_load_tokenizers(run->ctx, first, source, target)
+                  : learn_both(run, source, target);
 }

@@ -1,11 +1,11 @@
-/* Weights to begin from: those of another folder, by name, where shapes fit. */
+#include "train/begin.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "fovea/model.h"
 #include "io/file.h"
 #include "tensor/tensor.h"
-#include "train/text.h"
 
 static fv_status copy(fv_ctx *ctx, fv_tensor *from, fv_tensor *to)
 {
@@ -25,7 +25,7 @@ static bool fits(const fv_tensor *a, const fv_tensor *b)
 }
 
 /* Names are listed while there is room for them whole. */
-static void list_fresh(fv_text_taken *t, const char *name)
+static void list_fresh(fv_taken *t, const char *name)
 {
     const size_t used = strlen(t->names), need = strlen(name) + 2;
     t->fresh++;
@@ -35,33 +35,33 @@ static void list_fresh(fv_text_taken *t, const char *name)
         t->more = true;
 }
 
-static fv_status take_all(fv_text_run *run, fv_params *from)
+static fv_status take_all(fv_ctx *ctx, fv_params *params, const fv_params *from, fv_taken *taken)
 {
-    for (int i = 0; i < fv_params_count(run->params); i++) {
-        const char *name = fv_params_name(run->params, i);
-        fv_tensor *to = fv_params_tensor(run->params, i), *source = fv_params_find(from, name);
+    for (int i = 0; i < fv_params_count(params); i++) {
+        const char *name = fv_params_name(params, i);
+        fv_tensor *to = fv_params_tensor(params, i), *source = fv_params_find(from, name);
         if (source && fits(source, to)) {
-            FV_FORWARD(copy(run->ctx, source, to));
-            run->taken.taken++;
+            FV_FORWARD(copy(ctx, source, to));
+            taken->taken++;
         } else {
-            list_fresh(&run->taken, name);
+            list_fresh(taken, name);
         }
     }
     return FV_OK;
 }
 
-fv_status fv_text_init(fv_text_run *run)
+fv_status fv_begin_from(fv_ctx *ctx, const char *run_folder, const char *folder, fv_params *params,
+                        fv_taken *taken)
 {
-    const char *folder = fv_recipe_text(run->recipe, "train.init_from");
     char states[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(run->ctx, states, run->folder, "states.json"));
-    if (!*folder || fv_file_exists(run->ctx, states)) return FV_OK;
+    FV_FORWARD(fv_path_join(ctx, states, run_folder, "states.json"));
+    if (!*folder || fv_file_exists(ctx, states)) return FV_OK;
     fv_model *model = NULL;
-    FV_FORWARD(fv_model_open(run->ctx, folder, &model));
-    const fv_status status = take_all(run, fv_model_params(model));
+    FV_FORWARD(fv_model_open(ctx, folder, &model));
+    const fv_status status = take_all(ctx, params, fv_model_params(model), taken);
     fv_model_close(&model);
     FV_FORWARD(status);
-    FV_RETURN_IF(run->taken.taken == 0, run->ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(taken->taken == 0, ctx, FV_ERR_ARGUMENT,
                  "train.init_from: no weight of %.150s has a name and shape of this model", folder);
     return FV_OK;
 }
