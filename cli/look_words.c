@@ -65,6 +65,24 @@ static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, 
     return status;
 }
 
+/* A token that a model wrote, as text; by its name where it has none. */
+static fv_status written(fv_ctx *ctx, const fv_tokenizer *tok, int64_t id, char **label)
+{
+    const int32_t one = (int32_t)id;
+    const fv_string name = fv_tokenizer_token(tok, one);
+    fv_text text = {0};
+    if (name.text) {
+        const fv_status status = fv_tokenizer_decode(ctx, tok, &one, 1, 0, &text);
+        if (status != FV_OK) return status;
+    }
+    if (text.bytes > 0)
+        *label = copy_of(text.data, text.bytes);
+    else
+        *label = copy_of(name.text ? name.text : "?", name.text ? name.bytes : 1);
+    fv_text_free(ctx, &text);
+    return *label ? FV_OK : FV_ERR_MEMORY;
+}
+
 /* What the model itself answers to the source. */
 static fv_status answer(look_work *w, fv_transformer *t, const fv_tokenizer *tok)
 {
@@ -81,11 +99,11 @@ static fv_status answer(look_work *w, fv_transformer *t, const fv_tokenizer *tok
         if (!words_room(&w->target, best->count + 1)) status = FV_ERR_MEMORY;
         for (int64_t i = 0; status == FV_OK && i <= best->count; i++) {
             const int64_t id = i ? best->tokens[i - 1] : fv_transformer_settings(t)->start;
-            const fv_string name = fv_tokenizer_token(tok, (int32_t)id);
             w->target.ids[i] = id;
-            w->target.labels[i] =
-                i == 0 ? copy_of("(start)", 7)
-                       : copy_of(name.text ? name.text : "?", name.text ? name.bytes : 1);
+            if (i == 0)
+                w->target.labels[i] = copy_of("(start)", 7);
+            else
+                status = written(w->ctx, tok, id, &w->target.labels[i]);
         }
     }
     fv_generated_free(&out);

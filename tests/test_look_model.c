@@ -183,7 +183,7 @@ static void wrong_wishes_are_refused(void)
     program_run("look %s text --top 2 -o %s", bert, program_path("top.svg"));
     expect(2, NULL, "--top is a table");
     program_run("look %s text --layer 0 -o %s", program_path("bert"), program_path("picture.gif"));
-    expect(1, NULL, "fovea: look: ");
+    expect(2, NULL, "fovea: look: ");
     CHECK(strstr(program.err, "look: look:") == NULL);
     program_run("look %s text --to text", bert);
     expect(2, NULL, "--to needs --from");
