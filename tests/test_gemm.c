@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "support/products.h"
 #include "support/test.h"
 
 /* ---- operands ------------------------------------------------------------------------ */
@@ -34,18 +35,10 @@ static guarded guarded_make(int64_t floats)
 
 static void guarded_free(guarded *g) { munmap(g->map, g->bytes); }
 
-static uint32_t random_state = 1;
-
-static float random_float(void)
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (float)(random_state >> 8) / 8388608.0f - 1.0f;
-}
-
 static void fill(guarded *g)
 {
     for (size_t i = 0; i < g->floats; i++)
-        g->data[i] = random_float();
+        g->data[i] = product_random();
 }
 
 static void *scratch_make(size_t bytes)

@@ -9,42 +9,10 @@
 #include "base/pool.h"
 #include "kernels/level.h"
 #include "kernels/pairs.h"
+#include "support/products.h"
 #include "support/test.h"
 
 static fv_simd best;
-
-static uint32_t random_state = 1;
-
-static float random_float(void)
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (float)(random_state >> 8) / 8388608.0f - 1.0f;
-}
-
-static void *memory(size_t bytes)
-{
-    void *p = aligned_alloc(64, bytes / 64 * 64 + 64);
-    if (!p) exit(1);
-    memset(p, 0xff, bytes);
-    return p;
-}
-
-static float *random_floats(int64_t count)
-{
-    float *x = memory((size_t)count * sizeof *x);
-    for (int64_t i = 0; i < count; i++)
-        x[i] = random_float();
-    return x;
-}
-
-/* Nearest bf16, ties to even: whole units of the 8-bit significand, found with frexp. */
-static float to_bf16(float x)
-{
-    int exponent;
-    if (x == 0 || !isfinite(x)) return x;
-    const double part = frexp((double)x, &exponent);
-    return (float)ldexp(nearbyint(ldexp(part, 8)), exponent - 8);
-}
 
 /* How an operand lies: its rows contiguous, its columns, or neither. */
 typedef enum layout { ROWS, COLUMNS, NEITHER, LAYOUTS } layout;
@@ -87,11 +55,11 @@ static fv_gemm description(const product *p)
 
 static void fill(product *p)
 {
-    p->a = random_floats(extent(p->a_layout, p->m, p->k));
-    p->b = random_floats(extent(p->b_layout, p->k, p->n));
-    p->c = random_floats(p->m * p->n);
-    p->add = random_floats(p->n);
-    p->more = random_floats(p->m * p->n);
+    p->a = product_randoms(extent(p->a_layout, p->m, p->k));
+    p->b = product_randoms(extent(p->b_layout, p->k, p->n));
+    p->c = product_randoms(p->m * p->n);
+    p->add = product_randoms(p->n);
+    p->more = product_randoms(p->m * p->n);
 }
 
 static void drop(product *p)
@@ -107,10 +75,10 @@ static void drop(product *p)
 static float *rounded(const float *x, int64_t lines, int64_t line, int64_t k, int64_t step)
 {
     const int64_t even = (k + 1) / 2 * 2;
-    float *to = memory((size_t)(lines * even) * sizeof *to);
+    float *to = product_memory((size_t)(lines * even) * sizeof *to);
     for (int64_t i = 0; i < lines; i++)
         for (int64_t j = 0; j < even; j++)
-            to[i * even + j] = j < k ? to_bf16(x[i * line + j * step]) : 0;
+            to[i * even + j] = j < k ? product_bf16(x[i * line + j * step]) : 0;
     return to;
 }
 
@@ -145,7 +113,7 @@ static void run(const product *p, fv_simd level, fv_pool *pool, float *c)
     const fv_gemm g = description(p);
     const size_t need = fv_gemm_scratch(&g, fv_pool_threads(pool));
     CHECK(need != SIZE_MAX);
-    void *scratch = memory(need);
+    void *scratch = product_memory(need);
     memcpy(c, p->residual ? p->more : p->c, (size_t)(p->m * p->n) * sizeof *c);
     const fv_gemm_exec exec = {.level = level,
                                .pool = pool,
@@ -176,8 +144,8 @@ static void check_without_instruction(const product *p, const float *want, fv_po
     const fv_gemm g = description(p);
     const size_t bytes = (size_t)(p->m * p->n) * sizeof(float);
     const int threads = fv_pool_threads(pool);
-    void *scratch = memory(fv_gemm_scratch(&g, threads));
-    float *c = memory(bytes);
+    void *scratch = product_memory(fv_gemm_scratch(&g, threads));
+    float *c = product_memory(bytes);
     memcpy(c, p->residual ? p->more : p->c, bytes);
     const fv_exec exec = {
         .parallel = parallel_in_pool, .user = pool, .threads = threads, .scratch = scratch};
@@ -199,7 +167,7 @@ static void check_without_instruction(const product *p, const float *want, fv_po
 static void check(product p, fv_pool *pool)
 {
     const size_t bytes = (size_t)(p.m * p.n) * sizeof(float);
-    float *want = memory(bytes), *got = memory(bytes);
+    float *want = product_memory(bytes), *got = product_memory(bytes);
     fill(&p);
     definition(&p, want);
     for (fv_simd level = FV_SIMD_SCALAR; level <= best; level++) {
@@ -286,8 +254,8 @@ static void close_to_the_exact_sum(void)
         for (int64_t at = 0; at < M * N; at++) {
             double sum = 0, size = 0;
             for (int64_t k = 0; k < K; k++) {
-                const double term = (double)to_bf16(p.a[at / N * g.a_row + k]) *
-                                    (double)to_bf16(p.b[at % N * g.b_col + k]);
+                const double term = (double)product_bf16(p.a[at / N * g.a_row + k]) *
+                                    (double)product_bf16(p.b[at % N * g.b_col + k]);
                 sum += term;
                 size += fabs(term);
             }

@@ -9,44 +9,12 @@
 #include <unistd.h>
 
 #include "base/pool.h"
+#include "support/products.h"
 #include "support/test.h"
 
 static fv_simd best;
 
-static uint32_t random_state = 1;
-
-static float random_float(void)
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (float)(random_state >> 8) / 8388608.0f - 1.0f;
-}
-
-static void *memory(size_t bytes)
-{
-    void *p = aligned_alloc(64, bytes / 64 * 64 + 64);
-    if (!p) exit(1);
-    memset(p, 0xff, bytes);
-    return p;
-}
-
-static float *random_floats(int64_t count)
-{
-    float *x = memory((size_t)count * sizeof *x);
-    for (int64_t i = 0; i < count; i++)
-        x[i] = random_float();
-    return x;
-}
-
 /* ---- the definition, once more --------------------------------------------------------- */
-
-/* Nearest bf16, ties to even: whole units of the 8-bit significand, found with frexp. */
-static float to_bf16(float x)
-{
-    int exponent;
-    if (x == 0 || !isfinite(x)) return x;
-    const double part = frexp((double)x, &exponent);
-    return (float)ldexp(nearbyint(ldexp(part, 8)), exponent - 8);
-}
 
 typedef struct weights {
     int64_t k, n;
@@ -67,7 +35,7 @@ static void widen(weights *w)
         w->scale[j] = w->form == FV_WEIGHT_I8 ? most / 127.0f : 1.0f;
         for (int64_t k = 0; k < w->k; k++) {
             const float x = w->b[k * w->n + j];
-            w->wide[k * w->n + j] = w->form == FV_WEIGHT_BF16  ? to_bf16(x)
+            w->wide[k * w->n + j] = w->form == FV_WEIGHT_BF16  ? product_bf16(x)
                                     : w->form == FV_WEIGHT_F32 ? x
                                     : most == 0                ? 0
                                                                : nearbyintf(x * (127.0f / most));
@@ -90,7 +58,7 @@ static void guarded_pack(weights *w, bool transposed)
         CHECK_EQ(fv_gemm_pack_as(w->form, w->k, w->n, w->b, w->n, 1, w->packed), FV_OK);
         return;
     }
-    float *t = memory((size_t)(w->k * w->n) * sizeof *t);
+    float *t = product_memory((size_t)(w->k * w->n) * sizeof *t);
     for (int64_t k = 0; k < w->k; k++)
         for (int64_t j = 0; j < w->n; j++)
             t[j * w->k + k] = w->b[k * w->n + j];
@@ -101,9 +69,9 @@ static void guarded_pack(weights *w, bool transposed)
 static weights weights_make(fv_weight_form form, int64_t k, int64_t n, bool transposed)
 {
     weights w = {.k = k, .n = n, .form = form};
-    w.b = random_floats(k * n);
-    w.wide = memory((size_t)(k * n) * sizeof *w.wide);
-    w.scale = memory((size_t)n * sizeof *w.scale);
+    w.b = product_randoms(k * n);
+    w.wide = product_memory((size_t)(k * n) * sizeof *w.wide);
+    w.scale = product_memory((size_t)n * sizeof *w.scale);
     for (int64_t i = 0; n > 3 && i < k; i++)
         w.b[i * n + 3] = 0; /* a column without a size */
     widen(&w);
@@ -159,7 +127,7 @@ static void run(const weights *w, const product *p, fv_simd level, fv_pool *pool
                        .b_form = w->form};
     const size_t need = fv_gemm_scratch(&g, fv_pool_threads(pool));
     CHECK(need != SIZE_MAX);
-    void *scratch = memory(need);
+    void *scratch = product_memory(need);
     const fv_gemm_exec exec = {
         .level = level, .pool = pool, .bias = p->bias, .residual = p->residual};
     CHECK_EQ(fv_gemm_run(&g, p->a, w->packed, c, &exec, scratch, need), FV_OK);
@@ -169,7 +137,7 @@ static void run(const weights *w, const product *p, fv_simd level, fv_pool *pool
 static void check(const weights *w, const product *p, fv_pool *pool)
 {
     const size_t bytes = (size_t)(p->m * w->n) * sizeof(float);
-    float *want = memory(bytes), *got = memory(bytes);
+    float *want = product_memory(bytes), *got = product_memory(bytes);
     chain(w, p, want);
     for (fv_simd level = FV_SIMD_SCALAR; level <= best; level++) {
         run(w, p, level, pool, got);
@@ -186,7 +154,8 @@ static void check_size(int64_t m, int64_t n, int64_t k, bool epilogue, fv_pool *
 {
     for (fv_weight_form form = FV_WEIGHT_F32; form < FV_WEIGHT_FORM_COUNT; form++) {
         weights w = weights_make(form, k, n, (m + n) % 2);
-        float *a = random_floats(m * k), *bias = random_floats(n), *more = random_floats(m * n);
+        float *a = product_randoms(m * k), *bias = product_randoms(n),
+              *more = product_randoms(m * n);
         product p = {.m = m, .a = a};
         if (epilogue) p = (product){m, FV_ACT_RELU, a, bias, more};
         check(&w, &p, pool);
@@ -242,7 +211,7 @@ static void rows_do_not_see_each_other(void)
     enum { M = 57, N = 200, K = 91 };
     for (fv_weight_form form = FV_WEIGHT_BF16; form < FV_WEIGHT_FORM_COUNT; form++) {
         weights w = weights_make(form, K, N, true);
-        float *a = random_floats(M * K), *all = memory(M * N * sizeof *all), one[N];
+        float *a = product_randoms(M * K), *all = product_memory(M * N * sizeof *all), one[N];
         for (fv_simd level = FV_SIMD_SCALAR; level <= best; level++) {
             const product together = {.m = M, .a = a};
             run(&w, &together, level, NULL, all);
@@ -292,7 +261,7 @@ static void special_weights(void)
         for (int64_t k = 0; k < K; k++)
             w.b[k * N + 9] = k % 2 ? 0x1p-149f : 0;
         CHECK_EQ(fv_gemm_pack_as(form, K, N, w.b, N, 1, w.packed), FV_OK);
-        float *a = random_floats(8 * K), c[8 * N];
+        float *a = product_randoms(8 * K), c[8 * N];
         for (int64_t m = 1; m <= 8; m += 7)
             for (fv_simd level = FV_SIMD_SCALAR; level <= best; level++) {
                 const product p = {.m = m, .a = a};

@@ -107,30 +107,24 @@ static void texts_are_shown(void)
     program_run("look %s animal --top 2 --layer 0 --head 1", model);
     expect(0, "encoder.0.self, head 1: who looks", NULL);
     expect(0, "[SEP]\t", NULL);
-    program_run("look %s animal -o %s", model, program_path("grid.svg"));
-    expect(0, NULL, NULL);
-    check_picture("grid.svg", "encoder.1.self");
-    program_run("look %s animal -o %s", model, program_path("grid.html"));
-    expect(0, NULL, NULL);
-    check_picture("grid.html", "animal");
-    program_run("look %s animal --links -o %s", model, program_path("links.svg"));
-    expect(0, NULL, NULL);
-    check_picture("links.svg", "animal");
-    program_run("look %s animal --layer 1 --head 2 -o %s", model, program_path("head.png"));
-    expect(0, NULL, NULL);
-    check_picture("head.png", NULL);
-    program_run("look %s animal --rollout -o %s", model, program_path("rollout.svg"));
-    expect(0, NULL, NULL);
-    check_picture("rollout.svg", "rollout over 2 layers");
-    program_run("look %s animal --entropy -o %s", model, program_path("entropy.svg"));
-    expect(0, NULL, NULL);
-    check_picture("entropy.svg", "encoder.1.self");
-    program_run("look %s animal --from animal -o %s", model, program_path("word.svg"));
-    expect(0, NULL, NULL);
-    check_picture("word.svg", "encoder.1.self");
-    program_run("look %s animal --top 2 -o %s", model, program_path("top.txt"));
-    expect(0, NULL, NULL);
-    check_picture("top.txt", "encoder.1.self, head 3: who looks");
+    static const struct {
+        const char *wish, *file, *text;
+    } pictures[] = {
+        {"", "grid.svg", "encoder.1.self"},
+        {"", "grid.html", "animal"},
+        {"--links", "links.svg", "animal"},
+        {"--layer 1 --head 2", "head.png", NULL},
+        {"--rollout", "rollout.svg", "rollout over 2 layers"},
+        {"--entropy", "entropy.svg", "encoder.1.self"},
+        {"--from animal", "word.svg", "encoder.1.self"},
+        {"--top 2", "top.txt", "encoder.1.self, head 3: who looks"},
+    };
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
+        program_run("look %s animal %s -o %s", model, pictures[i].wish,
+                    program_path(pictures[i].file));
+        expect(0, NULL, NULL);
+        check_picture(pictures[i].file, pictures[i].text);
+    }
 }
 
 /* A translator that is a Transformer: its alignment, and its inside. */
