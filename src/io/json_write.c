@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "io/file.h"
 #include "io/number.h"
 #include "io/utf8.h"
 
@@ -16,6 +17,12 @@ fv_status fv_json_end(fv_json_writer *w)
     if (w->status != FV_OK)
         return fv_fail(w->ctx, w->status, "text that is not UTF-8, or a number JSON cannot hold");
     return FV_OK;
+}
+
+fv_status fv_json_save(fv_json_writer *w, const char *path)
+{
+    FV_FORWARD(fv_json_end(w));
+    return fv_save_text(w->ctx, path, w->text, w->bytes);
 }
 
 void fv_json_free(fv_json_writer *w)

@@ -8,7 +8,7 @@
  *     fv_json_key(&w, "step");
  *     fv_json_int(&w, 12);
  *     fv_json_close(&w, '}');
- *     s = fv_json_end(&w);             // FV_OK: w.text, w.bytes
+ *     s = fv_json_save(&w, "states.json");   // or fv_json_end: FV_OK: w.text, w.bytes
  *     fv_json_free(&w);
  */
 #ifndef FV_IO_JSON_WRITE_H
@@ -27,6 +27,8 @@ typedef struct fv_json_writer {
 void fv_json_begin(fv_json_writer *w, fv_ctx *ctx);
 /* The first failure: MEMORY, or ARGUMENT for text that is not UTF-8 or a number JSON has not. */
 fv_status fv_json_end(fv_json_writer *w);
+/* Ends it and writes it to a file as it stands, all or nothing. Fails besides: IO. */
+fv_status fv_json_save(fv_json_writer *w, const char *path);
 void fv_json_free(fv_json_writer *w);
 
 void fv_json_open(fv_json_writer *w, char bracket);  /* '{' or '[' */

@@ -431,8 +431,7 @@ fv_status fv_recipe_save(fv_recipe *recipe, const char *path)
     fv_json_writer w;
     fv_json_begin(&w, recipe->ctx);
     write_sections(recipe, &w);
-    fv_status status = fv_json_end(&w);
-    if (status == FV_OK) status = fv_save_text(recipe->ctx, path, w.text, w.bytes);
+    const fv_status status = fv_json_save(&w, path);
     fv_json_free(&w);
     return status;
 }

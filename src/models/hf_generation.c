@@ -209,8 +209,7 @@ fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder, const fv_genera
     write_token(&w, "forced_eos_token_id", g->forced_end);
     fv_json_close(&w, '}');
     fv_json_raw(&w, "\n", 1);
-    fv_status status = fv_json_end(&w);
-    if (status == FV_OK) status = fv_save_text(ctx, path, w.text, w.bytes);
+    const fv_status status = fv_json_save(&w, path);
     fv_json_free(&w);
     return status;
 }

@@ -197,8 +197,7 @@ fv_status fv_seq2seq_config_save(fv_ctx *ctx, const fv_seq2seq_config *cfg, cons
         if (applies(cfg, i)) write_field(&w, cfg, i);
     fv_json_close(&w, '}');
     fv_json_raw(&w, "\n", 1);
-    fv_status status = fv_json_end(&w);
-    if (status == FV_OK) status = fv_save_text(ctx, path, w.text, w.bytes);
+    const fv_status status = fv_json_save(&w, path);
     fv_json_free(&w);
     return status;
 }

@@ -40,8 +40,7 @@ static fv_status save_config(fv_ctx *ctx, const fv_tokenizer *tok, const char *p
     fv_json_bool(&w, false);
     fv_json_close(&w, '}');
     fv_json_raw(&w, "\n", 1);
-    fv_status status = fv_json_end(&w);
-    if (status == FV_OK) status = fv_save_text(ctx, path, w.text, w.bytes);
+    const fv_status status = fv_json_save(&w, path);
     fv_json_free(&w);
     return status;
 }
