@@ -9,9 +9,9 @@ one.
 
 `small` is the recipe's model, 4 layers of width 128, windows of 64, batches of 12; `large` has 6 layers
 of width 384, windows of 256, batches of 64. Neither drops anything out: masks of dropout cannot be
-equal on both sides. The text is $FOVEA_DATA/tinyshakespeare. A curve can be made in two goes: with
---keep FOLDER, what Fovea did is kept there (its weights at first, windows.npy, its log), and found
-there the next time.
+equal on both sides. The text is $FOVEA_DATA/tinyshakespeare. A curve can be made in several goes: with
+--keep FOLDER, what either side did is kept there (Fovea's first weights and its run, windows.npy,
+torch.json) and found there the next time. PyTorch's side comes first; --device cuda runs it on a GPU.
 
 `speed` measures PyTorch with every thread setting, as it is and compiled, in turns with Fovea, over
 segments of --segment steps; a time is the median over the rounds, after warm-up, reading and start of
@@ -56,7 +56,8 @@ def arguments():
     parser.add_argument("--batch", type=int, help="windows of a step [those of the size]")
     parser.add_argument("--steps", type=int, default=2000, help="curve: steps of the run [2000]")
     parser.add_argument("--threads", type=int, default=0, help="of both sides [all CPUs; PyTorch's speed: one, too]")
-    parser.add_argument("--keep", metavar="FOLDER", help="curve: where Fovea's run lies")
+    parser.add_argument("--keep", metavar="FOLDER", help="curve: where both sides' runs lie")
+    parser.add_argument("--device", default="cpu", help="curve: where PyTorch runs [cpu]")
     parser.add_argument("--rounds", type=int, default=5, help="speed: segments of each side [5]")
     parser.add_argument("--segment", type=int, default=100, help="speed: steps of one [100]")
     parser.add_argument("--how", choices=("eager", "compiled"), nargs="+",
@@ -160,9 +161,10 @@ def rate_at(step, steps):
 
 
 class Trainer:
-    def __init__(self, weights, size, text, steps, compiled=False):
-        self.model = GPT2(weights, size["heads"])
+    def __init__(self, weights, size, text, steps, compiled=False, device="cpu"):
+        self.model = GPT2(weights, size["heads"]).to(device)
         self.text, self.window, self.steps, self.step = text, size["window"], steps, 0
+        self.device = device
         self.places = torch.from_numpy(draw_windows(steps, size["batch"], len(text) - size["window"]))
         matrices = [p for p in self.model.parameters() if p.dim() >= 2]
         others = [p for p in self.model.parameters() if p.dim() < 2]
@@ -172,6 +174,7 @@ class Trainer:
         self.loss_of = torch.compile(self.loss) if compiled else self.loss
 
     def loss(self, rows):
+        rows = rows.to(self.device)
         logits = self.model(rows[:, :-1])[0]
         return F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
 
@@ -198,25 +201,37 @@ class Trainer:
 # ---- what is measured -------------------------------------------------------------------------
 
 
+def torch_curve(args, folder, weights, text, held_out):
+    """PyTorch's loss of each step and of the held-out text, from an earlier go if there was one."""
+    path = os.path.join(folder, "torch.json")
+    if not os.path.exists(path):
+        torch.set_num_threads(args.threads)
+        trainer = Trainer(weights, args.size, text, args.steps, device=args.device)
+        numpy.save(os.path.join(folder, "windows.npy"), trainer.places.numpy())
+        losses = [trainer.take_step() for _ in range(args.steps)]
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"losses": losses, "held_out": trainer.held_out(held_out)}, file)
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
 def curve(args, folder):
     start = os.path.join(folder, "first")
     weights = first_weights(args, start)
-    text, held_out = read_text(os.path.join(start, "tokenizer.json"))
-    lines = run_fovea(args, os.path.join(folder, "run"), args.steps, **{"train.save_every": 500})
-    torch.set_num_threads(args.threads)
-    trainer = Trainer(weights, args.size, text, args.steps)
-    numpy.save(os.path.join(folder, "windows.npy"), trainer.places.numpy())
-    ours, theirs = losses_of(lines), []
+    kept = torch_curve(args, folder, weights, *read_text(os.path.join(start, "tokenizer.json")))
+    lines = run_fovea(args, os.path.join(folder, "run"), args.steps, **{"train.save_every": 20})
+    ours, theirs = losses_of(lines), kept["losses"]
+    if len(theirs) != args.steps:
+        sys.exit(f"{folder}/torch.json has {len(theirs)} steps, not {args.steps}")
     worst = [0.0, 0]
     for step in range(args.steps):
-        theirs.append(trainer.take_step())
-        worst = max(worst, [abs(theirs[-1] - ours[step]), step + 1])
+        worst = max(worst, [abs(theirs[step] - ours[step]), step + 1])
         if (step + 1) % max(args.steps // 10, 1) == 0:
             last = slice(max(step - 49, 0), step + 1)
             show(step=step + 1, fovea=ours[step], torch=theirs[step],
                  fovea_mean_50=statistics.mean(ours[last]), torch_mean_50=statistics.mean(theirs[last]),
                  largest_difference=worst[0], at_step=worst[1])
-    show(held_out="loss", fovea=lines[-1]["eval/loss"], torch=trainer.held_out(held_out))
+    show(held_out="loss", fovea=lines[-1]["eval/loss"], torch=kept["held_out"])
 
 
 def segment_of(trainer, threads, steps):

@@ -63,7 +63,7 @@ class GPT2(nn.Module):
     def forward(self, ids, past=None):
         """Logits, and the keys and values of every block for the next call's `past`."""
         first = past[0][0].shape[2] if past else 0
-        x = self.wte(ids) + self.wpe(torch.arange(first, first + ids.shape[1]))
+        x = self.wte(ids) + self.wpe(torch.arange(first, first + ids.shape[1], device=ids.device))
         kept = []
         for i, block in enumerate(self.h):
             x, pair = block(x, past[i] if past else None)
