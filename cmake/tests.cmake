@@ -1,8 +1,9 @@
 # tests/test_*.c: one program each; helpers shared by them are tests/support/*.c.
 #
-# Labels. `threads`: also run under ThreadSanitizer. `long`: not run under MemorySanitizer. `slow`: left
-# out of `make test`, run by `make test-all` under the address sanitizer. `install`: builds against an
-# installed copy. `peers`: compares with other people's software where it is installed, and is skipped
+# Labels. `threads`: also run under ThreadSanitizer. `long`: not run under MemorySanitizer. `faults`: long
+# ones about failing memory, files and processes, which another compiler would not make fail; not run
+# with clang. `slow`: left out of `make test`, run by `make test-all` under the address sanitizer.
+# `install`: builds against an installed copy. `peers`: compares with other people's software where it is installed, and is skipped
 # elsewhere.
 # Everything else is `unit`. A name matches its whole file name without the extension.
 set(FV_THREADED_TESTS test_base test_gemm test_guarded test_kernels_threads test_bits
@@ -14,6 +15,7 @@ set(FV_LONG_TESTS test_bits test_cli test_attention_decode test_attention test_o
   test_attention_packed test_attention_weights test_attention_scores test_attention_blocks
   test_attention_exact test_attention_bits test_base test_simd test_resume test_gemm
   test_train_faults test_sequence)
+set(FV_FAULT_TESTS test_oom test_resume test_train_faults test_cli)
 # A test that hangs should cost minutes, not a quarter of an hour: no other one needs a tenth of this
 # on two idle cores.
 set(FV_TEST_SECONDS 120)
@@ -42,6 +44,9 @@ foreach(source IN LISTS FV_TEST_SOURCES)
   if(name IN_LIST FV_THREADED_TESTS)
     list(APPEND labels threads)
   endif()
+  if(name IN_LIST FV_FAULT_TESTS)
+    list(APPEND labels faults)
+  endif()
   if(name IN_LIST FV_SLOW_TESTS)
     set(labels slow)
   endif()
@@ -53,7 +58,12 @@ foreach(source IN LISTS FV_TEST_SOURCES)
     math(EXPR seconds "2 * ${FV_TEST_SECONDS}")
     math(EXPR cost "100 - ${place}")
   endif()
-  add_test(NAME ${name} COMMAND ${name})
+  set(cases)
+  if(name STREQUAL test_bits AND FV_SANITIZE STREQUAL thread)
+    # Levels and layouts are compared on one thread each: two minutes that cannot race.
+    set(cases threads_agree devices_agree)
+  endif()
+  add_test(NAME ${name} COMMAND ${name} ${cases})
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77
     TIMEOUT ${seconds} COST ${cost}
     ENVIRONMENT "FV_TEST_DIR=${CMAKE_CURRENT_SOURCE_DIR}/tests;FV_PROGRAM=${CMAKE_BINARY_DIR}/fovea")
