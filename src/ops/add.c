@@ -18,13 +18,7 @@ static void backward(fv_op_back *back)
     fv_back_send_reduced(back, 1, back->grad[0]);
 }
 
-static const fv_op_case cases[] = {
-    {.name = "3x4", .n_in = 2, .in = {FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3, 4)}},
-    {.name = "row", .n_in = 2, .in = {FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 4)}},
-    {.name = "column", .n_in = 2, .in = {FV_IN(NORMAL, 3, 1), FV_IN(NORMAL, 2, 3, 4)}},
-    {.name = "scalar", .n_in = 2, .in = {FV_IN0(NORMAL), FV_IN(NORMAL, 5)}},
-    {.name = "empty", .n_in = 2, .in = {FV_IN(NORMAL, 0, 4), FV_IN(NORMAL, 4)}},
-};
+static const fv_op_case cases[] = {FV_BROADCAST_CASES(NORMAL, NORMAL)};
 
 const fv_op_desc fv_op_add = {
     .id = FV_OP_ADD,

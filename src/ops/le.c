@@ -10,12 +10,7 @@ fv_tensor *fv_le(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
 
 static void forward(fv_op_run *run) { fv_compare_forward(run, FV_COMPARE_LE); }
 
-static const fv_op_case cases[] = {
-    {.name = "3x4", .n_in = 2, .in = {FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3, 4)}},
-    {.name = "column", .n_in = 2, .in = {FV_IN(NORMAL, 3, 1), FV_IN(NORMAL, 2, 3, 4)}},
-    {.name = "scalar", .n_in = 2, .in = {FV_IN0(NORMAL), FV_IN0(NORMAL)}},
-    {.name = "empty", .n_in = 2, .in = {FV_IN(NORMAL, 0, 4), FV_IN(NORMAL, 4)}},
-};
+static const fv_op_case cases[] = {FV_BROADCAST_CASES(NORMAL, NORMAL)};
 
 const fv_op_desc fv_op_le = {
     .id = FV_OP_LE,

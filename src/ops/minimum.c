@@ -19,13 +19,7 @@ static void forward(fv_op_run *run)
 static void backward(fv_op_back *back) { fv_binary_backward(back, FV_BINARY_MIN); }
 
 /* Few APART numbers lie within 0.18 of zero, where no OFFZERO number is: no tie within reach. */
-static const fv_op_case cases[] = {
-    {.name = "2x3", .n_in = 2, .in = {FV_IN(APART, 2, 3), FV_IN(OFFZERO, 2, 3)}},
-    {.name = "row", .n_in = 2, .in = {FV_IN(OFFZERO, 3, 4), FV_IN(APART, 4)}},
-    {.name = "column", .n_in = 2, .in = {FV_IN(APART, 3, 1), FV_IN(OFFZERO, 2, 3, 4)}},
-    {.name = "scalar", .n_in = 2, .in = {FV_IN0(APART), FV_IN(OFFZERO, 5)}},
-    {.name = "empty", .n_in = 2, .in = {FV_IN(APART, 0, 4), FV_IN(OFFZERO, 4)}},
-};
+static const fv_op_case cases[] = {FV_BROADCAST_CASES(APART, OFFZERO)};
 
 const fv_op_desc fv_op_minimum = {
     .id = FV_OP_MINIMUM,

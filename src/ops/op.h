@@ -122,6 +122,16 @@ typedef struct fv_op_case {
     {                                                                                              \
         .gen = FV_GEN_LENGTHS, .bound = (total), .rank = 1, .shape = { entries }                   \
     }
+/* Two tensors that are broadcast: equal shapes, a row, a column, one number, nothing. */
+#define FV_BROADCAST_CASES(A, B)                                                                   \
+    {.name = "3x4", .n_in = 2, .in = {FV_IN(A, 3, 4), FV_IN(B, 3, 4)}},                            \
+        {.name = "row", .n_in = 2, .in = {FV_IN(A, 3, 4), FV_IN(B, 4)}},                           \
+        {.name = "column", .n_in = 2, .in = {FV_IN(A, 3, 1), FV_IN(B, 2, 3, 4)}},                  \
+        {.name = "scalar", .n_in = 2, .in = {FV_IN0(A), FV_IN(B, 5)}},                             \
+    {                                                                                              \
+        .name = "empty", .n_in = 2, .in = { FV_IN(A, 0, 4), FV_IN(B, 4) }                          \
+    }
+
 #define FV_CASES(array) .cases = (array), .n_cases = (int)(sizeof(array) / sizeof *(array))
 
 struct fv_op_desc {

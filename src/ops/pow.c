@@ -24,13 +24,7 @@ static void forward(fv_op_run *run)
 
 static void backward(fv_op_back *back) { fv_binary_backward(back, FV_BINARY_POW); }
 
-static const fv_op_case cases[] = {
-    {.name = "3x4", .n_in = 2, .in = {FV_IN(POSITIVE, 3, 4), FV_IN(NORMAL, 3, 4)}},
-    {.name = "row", .n_in = 2, .in = {FV_IN(POSITIVE, 3, 4), FV_IN(NORMAL, 4)}},
-    {.name = "column", .n_in = 2, .in = {FV_IN(POSITIVE, 3, 1), FV_IN(NORMAL, 2, 3, 4)}},
-    {.name = "scalar", .n_in = 2, .in = {FV_IN0(POSITIVE), FV_IN(NORMAL, 5)}},
-    {.name = "empty", .n_in = 2, .in = {FV_IN(POSITIVE, 0, 4), FV_IN(NORMAL, 4)}},
-};
+static const fv_op_case cases[] = {FV_BROADCAST_CASES(POSITIVE, NORMAL)};
 
 const fv_op_desc fv_op_pow = {
     .id = FV_OP_POW,
