@@ -153,6 +153,8 @@ static void spelling_hints(void)
     CHECK(!strstr(program.err, "did you mean"));
     program_run("bench peak --thraeds 2");
     expect(2, NULL, "unknown option '--thraeds'; did you mean '--threads'?");
+    program_run("score --tokenize none a");
+    expect(2, NULL, "unknown option '--tokenize'; did you mean '--tok'?");
     program_run("bench peek");
     expect(2, NULL, "did you mean 'peak'?");
     program_run("bench peak --level=avx51");

@@ -40,8 +40,9 @@ void fv_nearest_offer(fv_nearest *nearest, const char *candidate, size_t length)
     const size_t n = strlen(nearest->word);
     if (n == 0 || n > WORD_BYTES || length > WORD_BYTES) return;
     int distance = edit_distance(nearest->word, (int)n, candidate, (int)length);
-    /* A beginning counts as near: "comp" means "completion". */
-    const bool begins = n >= 3 && length > n && memcmp(candidate, nearest->word, n) == 0;
+    /* A beginning counts as near, either way: "comp" means "completion", "tokenize" means "tok". */
+    const size_t shared = length < n ? length : n;
+    const bool begins = shared >= 3 && length != n && memcmp(candidate, nearest->word, shared) == 0;
     const int allowed = 1 + (int)n / 3;
     if (distance > allowed && !begins) return;
     if (begins && distance > 1) distance = 1;
