@@ -139,15 +139,15 @@ static void folders_that_cannot_be_written(void)
 {
     train_on("x\n", "a\n");
     program_run("train %s -o /proc -t 1", program_path("r.toml"));
-    expect(3, "", "/proc/recipe.toml.0.tmp: cannot create");
+    expect(3, "", "/proc/recipe.toml: cannot create");
     program_run("train %s -o /proc/none/x", program_path("r.toml"));
     expect(1, "", "cannot make the folder '/proc/none'");
     program_run("train %s -o %s", program_path("r.toml"), program_path("a"));
     expect(1, "", "cannot open the folder");
     program_run("data make copy -o /proc");
-    expect(3, "", "/proc/train.source.0.tmp: cannot create");
+    expect(3, "", "/proc/train.source: cannot create");
     program_run("look %s x -o /proc/x.svg", program_path("m"));
-    expect(3, "", "/proc/x.svg.0.tmp: cannot create");
+    expect(3, "", "/proc/x.svg: cannot create");
 }
 
 int main(int argc, char **argv)

@@ -195,6 +195,15 @@ static fv_ctx *make_context(const fv_io *io, const fv_allocator *allocator)
 /* Only the very last step of a save, the folder's sync, comes after the rename. */
 static bool after_rename(const fault_io *f) { return f->count[FAULT_RENAME] > 0; }
 
+/* The user is told of a file they know, or of its folder, and why it failed. */
+static void check_message(const fv_ctx *c, scenario s, int error, const char *what)
+{
+    const char *message = fv_ctx_message(c), *known = folder_path("");
+    if (strncmp(message, known, strlen(known) - 1) != 0 || strstr(message, ".tmp") ||
+        !strstr(message, strerror(error)))
+        test_failed(__FILE__, __LINE__, "scenario %d, %s: \"%s\"", s, what, message);
+}
+
 static int injections;
 
 static void inject(scenario s, int error, bool forever, size_t piece)
@@ -227,6 +236,7 @@ static void inject(scenario s, int error, bool forever, size_t piece)
         bool harmless = (faults.failing == FAULT_CLOSE && (!is_save(s) || error == EINTR)) ||
                         (error == EINTR && !forever) ||
                         (faults.failing == FAULT_CLOSE && after_rename(&faults));
+        if (status != FV_OK) check_message(c, s, error, what);
         if (harmless != (status == FV_OK) || (status != FV_OK && status != FV_ERR_IO))
             test_failed(__FILE__, __LINE__, "scenario %d, %s: %s", s, what, fv_status_name(status));
         check_after(s, status, after_rename(&faults), what);
@@ -353,6 +363,28 @@ static void leftovers(void)
     fv_ctx_destroy(&c);
 }
 
+/* So many of them are: the message says what to remove. */
+static void too_many_leftovers(void)
+{
+    enum { NAMES = 1000 };
+    fv_ctx *c = make_context(NULL, NULL);
+    if (!c) return;
+    char name[32];
+    reset(SAVE_FIRST);
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof name, "target.%d.tmp", i);
+        file_write(folder_path(name), "x", 1);
+    }
+    CHECK_EQ(play(c, SAVE_FIRST), FV_ERR_IO);
+    CHECK(strstr(fv_ctx_message(c), "target: cannot save: 1000 files of unfinished saves"));
+    CHECK(strstr(fv_ctx_message(c), "target.999.tmp"));
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof name, "target.%d.tmp", i);
+        remove(folder_path(name));
+    }
+    fv_ctx_destroy(&c);
+}
+
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
@@ -366,6 +398,7 @@ int main(int argc, char **argv)
     RUN(allocation_faults);
     RUN(file_size_limit);
     RUN(leftovers);
+    RUN(too_many_leftovers);
     folder_remove();
     free(old_file);
     for (scenario s = SAVE_FIRST; is_save(s); s++)

@@ -157,7 +157,10 @@ static fv_status open_temp(fv_save *save)
         snprintf(save->temp, save->temp_room, "%s.%d.tmp", save->path, i);
         RETRY(handle, io->open(io->user, save->temp, FV_IO_CREATE));
     }
-    if (handle < 0) return io_error(save->ctx, save->temp, "create", handle);
+    FV_RETURN_IF(handle == -EEXIST, save->ctx, FV_ERR_IO,
+                 "%s: cannot save: %d files of unfinished saves lie beside it, the last is %s",
+                 save->path, TEMP_NAMES, save->temp);
+    if (handle < 0) return io_error(save->ctx, save->path, "create", handle);
     save->handle = handle;
     return FV_OK;
 }
@@ -177,7 +180,7 @@ fv_status fv_save_begin(fv_ctx *ctx, const char *path, uint64_t bytes, fv_save *
     }
     int64_t result;
     RETRY(result, io->reserve(io->user, save.handle, bytes));
-    if (result < 0) return fv_save_end(&save, io_error(ctx, save.temp, "reserve space", result));
+    if (result < 0) return fv_save_end(&save, io_error(ctx, path, "reserve space", result));
     *out = save;
     return FV_OK;
 }
@@ -200,7 +203,7 @@ static fv_status write_all(fv_ctx *ctx, const char *path, int64_t handle, const 
 
 fv_status fv_save_write(fv_save *save, const void *data, size_t n, uint64_t offset)
 {
-    return write_all(save->ctx, save->temp, save->handle, data, n, offset);
+    return write_all(save->ctx, save->path, save->handle, data, n, offset);
 }
 
 /* The rename itself is only safe once the folder is on disk too. */
@@ -228,13 +231,13 @@ fv_status fv_save_end(fv_save *save, fv_status status)
     int64_t result;
     if (status == FV_OK) {
         RETRY(result, io->sync(io->user, save->handle));
-        if (result < 0) status = io_error(save->ctx, save->temp, "sync", result);
+        if (result < 0) status = io_error(save->ctx, save->path, "sync", result);
     }
     /* Never repeated: an interrupted close has closed, and the number may be another file's by now.
      * The data is on disk already. */
     result = io->close(io->user, save->handle);
     if (status == FV_OK && result < 0 && result != -EINTR)
-        status = io_error(save->ctx, save->temp, "close", result);
+        status = io_error(save->ctx, save->path, "close", result);
     if (status == FV_OK) {
         RETRY(result, io->rename(io->user, save->temp, save->path));
         if (result < 0) status = io_error(save->ctx, save->path, "replace", result);

@@ -47,6 +47,8 @@ fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *
  *     FV_FORWARD(fv_save_begin(ctx, path, total_bytes, &save));
  *     s = fv_save_write(&save, data, n, 0);
  *     s = fv_save_end(&save, s);        // FV_OK in: sync and rename; else: remove. Always call it.
+ *
+ * Messages name `path`, the file the caller knows, never the new one beside it.
  */
 typedef struct fv_save {
     fv_ctx *ctx;
