@@ -32,13 +32,34 @@ static fv_status show(fv_ctx *ctx, const cli_call *call, const fv_translation *t
     return cli_show_alignment(ctx, t, t->text, path);
 }
 
+/* Options that look inside a Transformer, beyond the alignment that all translators have. */
+static const char *inside_option(const cli_call *call)
+{
+    static const char *const inside[] = {"at",      "layer", "head", "links", "rollout",
+                                         "entropy", "top",   "from", "to",    "rows",
+                                         "cols",    "full",  "ids"};
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
+        if (cli_given(call, inside[i])) return inside[i];
+    return NULL;
+}
+
+static bool looks_inside(const cli_call *call)
+{
+    const char *path = cli_text(call, "output");
+    return inside_option(call) || (path && cli_ends_with(path, ".npz"));
+}
+
 static int look_at_translator(const cli_call *call, fv_ctx *ctx, fv_translator *t)
 {
     fv_translations *out = NULL;
     fv_status status = FV_OK;
     int code = CLI_DONE;
-    if (call->word_count != 2) {
-        cli_error("look: --ids is for Transformers");
+    const char *inside = inside_option(call);
+    if (inside) {
+        cli_error(
+            "look: --%s is for Transformers; this is a recurrent translator, which has one map: "
+            "where each output word looks in the source",
+            inside);
         return CLI_USAGE;
     }
     const fv_string source = string_of(call->words[1]);
@@ -64,17 +85,6 @@ static int look_at_translator(const cli_call *call, fv_ctx *ctx, fv_translator *
     if (status != FV_OK) code = cli_library_error("look", ctx, status);
     fv_translations_free(&out);
     return code;
-}
-
-/* Options that look inside a Transformer, beyond the alignment that all translators have. */
-static bool looks_inside(const cli_call *call)
-{
-    static const char *const inside[] = {"at",  "layer", "head", "links", "rollout", "entropy",
-                                         "top", "ids",   "from", "rows",  "cols",    "full"};
-    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
-        if (cli_given(call, inside[i])) return true;
-    const char *path = cli_text(call, "output");
-    return path && cli_ends_with(path, ".npz");
 }
 
 static int run(const cli_call *call)

@@ -72,6 +72,12 @@ static void a_recipe_becomes_a_model(void)
     }
     program_run("look %s 3.5.79 -o look.jpeg", program_path("m"));
     expect(2, "", "-o look.jpeg: its ending is none of .svg, .png, .html, .txt and .npz");
+    static const char *const inside[] = {"--head 0", "--layer 0", "--at cross", "--from 3 --to 1"};
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
+        program_run("look %s 3.5.79 %s", program_path("m"), inside[i]);
+        expect(2, "", "is for Transformers; this is a recurrent translator, which has one map");
+        CHECK(strncmp(strstr(program.err, "--"), inside[i], 4) == 0); /* the option is named */
+    }
     program_run("look %s 3.5.79 --target 1979-05-03", program_path("m"));
     expect(0, "source", NULL);
 }
