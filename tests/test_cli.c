@@ -469,6 +469,7 @@ static void inspect_broken_files(void)
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
+    program_needed();
     if (fv_ctx_create(NULL, &json_ctx) != FV_OK) return 1;
     list_verbs();
     RUN(overview);

@@ -153,6 +153,7 @@ static void folders_that_cannot_be_written(void)
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
+    program_needed();
     folder_prefer_memory();
     RUN(empty_files);
     RUN(unequal_files);

@@ -98,6 +98,7 @@ static void mistakes_are_told(void)
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
+    program_needed();
     RUN(sets_are_listed);
     RUN(a_set_is_made_and_checked);
     RUN(the_translation_set_is_made);

@@ -130,6 +130,7 @@ static void mistakes_are_told(void)
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
+    program_needed();
     two_models();
     some_texts();
     RUN(lengths_are_parted_as_said);

@@ -136,6 +136,7 @@ static void ctrl_c_saves(void)
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
+    program_needed();
     RUN(the_demo_shows_what_it_says);
     RUN(a_recipe_becomes_a_model);
     RUN(every_key_is_explained);

@@ -147,6 +147,7 @@ static void mistakes_are_named(void)
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
+    program_needed();
     RUN(a_decoder_goes_on);
     RUN(weights_in_fewer_bits);
     RUN(a_stop_text_ends);

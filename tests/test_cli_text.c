@@ -133,6 +133,7 @@ static void tokens_that_cannot_be(void)
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
+    program_needed();
     RUN(scores);
     RUN(scores_that_cannot_be);
     RUN(tokens);

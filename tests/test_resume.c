@@ -266,6 +266,7 @@ static void two_trainings_do_not_share_a_folder(void)
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
+    program_needed();
     folder_prefer_memory();
     program_text("r.toml", recipe);
     train(program_path("whole"), 1);

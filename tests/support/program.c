@@ -63,6 +63,14 @@ static void read_back(const char *path, char *out, size_t bytes)
     if (file) fclose(file);
 }
 
+void program_needed(void)
+{
+    enum { SKIPPED = 77 };
+    if (getenv("FV_PROGRAM")) return;
+    printf("skipped: FV_PROGRAM does not say where the program is\n");
+    exit(SKIPPED);
+}
+
 enum { MAX_WORDS = 64 };
 
 static void split(char *text, char **argv)

@@ -32,6 +32,10 @@ typedef enum program_output {
     PROGRAM_TERMINAL     /* a pseudo-terminal; its text is captured */
 } program_output;
 
+/* For tests of nothing but the program: where FV_PROGRAM is not set, says so and ends with the
+ * code of a skipped test. Others fail where they run it. */
+void program_needed(void);
+
 void program_run(const char *fmt, ...) FV_PRINTF(1, 2);
 void program_run_to(program_output output, const char *fmt, ...) FV_PRINTF(2, 3);
 
