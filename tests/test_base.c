@@ -79,6 +79,47 @@ static void the_byte_cap_holds(void)
     fv_mem_trim(&mem);
 }
 
+/* A round takes eight blocks and gives them back, as a training step does. */
+static void play_rounds(fv_mem *mem, size_t bytes, int rounds)
+{
+    void *blocks[8];
+    for (int round = 0; round < rounds; round++) {
+        for (int i = 0; i < 8; i++)
+            blocks[i] = fv_mem_alloc(mem, bytes);
+        for (int i = 0; i < 8; i++)
+            fv_mem_free(mem, blocks[i], bytes);
+        fv_mem_settle(mem);
+    }
+}
+
+static void idle_blocks_are_given_back(void)
+{
+    failing_allocator f = {.fail_at = -1};
+    fv_allocator table = failing_allocator_table(&f);
+    fv_mem mem;
+    fv_mem_init(&mem, &table, 0, false);
+    void *kept = fv_mem_alloc(&mem, 4096);
+    play_rounds(&mem, 4096, 200); /* of one size: nothing moves */
+    CHECK_EQ(f.requests, 9);
+    CHECK_EQ(mem.stats.held_bytes, 9 * 4096);
+    for (size_t bytes = 3584; bytes >= 1024; bytes -= 512) {
+        play_rounds(&mem, bytes, 64);
+        CHECK(mem.stats.held_bytes <= mem.stats.peak_bytes + mem.stats.peak_bytes / 4);
+    }
+    /* Sizes that take turns all stay, if they are few. */
+    play_rounds(&mem, 1024, 64);
+    play_rounds(&mem, 128, 1);
+    const long requests = (long)f.requests;
+    for (int i = 0; i < 100; i++) {
+        play_rounds(&mem, 128, 1);
+        play_rounds(&mem, 1024, 1);
+    }
+    CHECK_EQ(f.requests, requests);
+    fv_mem_free(&mem, kept, 4096);
+    fv_mem_trim(&mem);
+    CHECK_EQ(f.live, 0);
+}
+
 static void a_capped_context_says_no_and_lives(void)
 {
     fv_ctx_config cfg;
@@ -399,6 +440,7 @@ int main(int argc, char **argv)
     RUN(size_classes_fit);
     RUN(memory_is_aligned_counted_and_reused);
     RUN(the_byte_cap_holds);
+    RUN(idle_blocks_are_given_back);
     RUN(a_capped_context_says_no_and_lives);
     RUN(every_unit_runs_once);
     RUN(contexts_share_a_pool);

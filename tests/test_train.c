@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "fovea/ops.h"
 #include "io/json.h"
 #include "support/files.h"
 #include "support/test.h"
@@ -322,6 +323,35 @@ static void event_records_are_framed(void)
     CHECK_EQ(sum, 0xE3069283u);
 }
 
+/* Steps of ever fewer rows: each size needs blocks of classes that the ones before did not have. */
+static fv_tensor *shrinking_loss(void *user, fv_ctx *ctx, int64_t part)
+{
+    tiny_task *t = user;
+    (void)part;
+    const int64_t rows = (int64_t)(20000 * pow(0.8, floor((double)t->step / 20))),
+                  shape[] = {rows, 6};
+    return fv_sum(ctx, fv_linear(ctx, fv_full(ctx, FV_F32, 2, shape, 1e-6), t->w1, t->b1), 0, NULL,
+                  false);
+}
+
+static void memory_of_other_sizes_is_given_back(void)
+{
+    tiny_task t;
+    CHECK(tiny_make(&t, 1, NULL, NULL));
+    fv_task task = tiny_table(&t);
+    task.loss = shrinking_loss;
+    fv_train_config cfg;
+    tiny_config(&cfg, NULL, 320);
+    fv_trainer *trainer = NULL;
+    CHECK_OK(t.ctx, fv_trainer_create(t.params, &task, &cfg, &trainer));
+    CHECK_OK(t.ctx, fv_trainer_run(trainer));
+    fv_memory_stats memory;
+    fv_ctx_memory(t.ctx, &memory);
+    CHECK(memory.held_bytes <= memory.peak_bytes + memory.peak_bytes / 4);
+    fv_trainer_destroy(&trainer);
+    tiny_free(&t);
+}
+
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
@@ -337,6 +367,7 @@ int main(int argc, char **argv)
     RUN(weights_of_another_model_are_named);
     RUN(logs_hold_each_step_once);
     RUN(event_records_are_framed);
+    RUN(memory_of_other_sizes_is_given_back);
     folder_remove();
     return TEST_END();
 }

@@ -64,16 +64,35 @@ static void give_back(fv_mem *mem, void *ptr, size_t bytes)
     mem->stats.held_bytes -= bytes;
 }
 
+/* The block that was freed last: it may still be in a cache. */
+static void *take_first(fv_mem_list *list, size_t bytes)
+{
+    struct fv_mem_free *block = list->first;
+    ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+    list->first = block->next;
+    list->count--;
+    if (list->count < list->idle) list->idle = list->count;
+    return block;
+}
+
 void fv_mem_trim(fv_mem *mem)
 {
+    for (unsigned cls = 0; cls < FV_MEM_CLASSES; cls++)
+        while (mem->lists[cls].count > 0)
+            give_back(mem, take_first(&mem->lists[cls], class_bytes(cls)), class_bytes(cls));
+}
+
+void fv_mem_settle(fv_mem *mem)
+{
+    enum { ROUNDS = 32 };
+    if (++mem->rounds < ROUNDS) return;
+    const bool much = mem->stats.held_bytes > mem->stats.peak_bytes + mem->stats.peak_bytes / 4;
+    mem->rounds = 0;
     for (unsigned cls = 0; cls < FV_MEM_CLASSES; cls++) {
-        size_t bytes = class_bytes(cls);
-        while (mem->lists[cls]) {
-            struct fv_mem_free *block = mem->lists[cls];
-            ASAN_UNPOISON_MEMORY_REGION(block, bytes);
-            mem->lists[cls] = block->next;
-            give_back(mem, block, bytes);
-        }
+        fv_mem_list *list = &mem->lists[cls];
+        for (size_t n = much ? list->idle : 0; n > 0; n--)
+            give_back(mem, take_first(list, class_bytes(cls)), class_bytes(cls));
+        list->idle = list->count;
     }
 }
 
@@ -128,14 +147,9 @@ void *fv_mem_alloc(fv_mem *mem, size_t bytes)
     if (bytes > SIZE_MAX / 4) return NULL;
     size_t rounded;
     unsigned cls = fv_mem_class(bytes, &rounded);
-    void *ptr = mem->lists[cls];
-    if (ptr) {
-        ASAN_UNPOISON_MEMORY_REGION(ptr, rounded);
-        mem->lists[cls] = mem->lists[cls]->next;
-    } else {
-        ptr = take_new(mem, rounded);
-        if (!ptr) return NULL;
-    }
+    void *ptr =
+        mem->lists[cls].count > 0 ? take_first(&mem->lists[cls], rounded) : take_new(mem, rounded);
+    if (!ptr) return NULL;
     count_used(mem, rounded);
 #ifdef FV_HAVE_ASAN
     if (bytes < rounded) ASAN_POISON_MEMORY_REGION((char *)ptr + bytes, rounded - bytes);
@@ -162,8 +176,9 @@ void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes)
         return;
     }
     struct fv_mem_free *block = ptr;
-    block->next = mem->lists[cls];
-    mem->lists[cls] = block;
+    block->next = mem->lists[cls].first;
+    mem->lists[cls].first = block;
+    mem->lists[cls].count++;
     ASAN_POISON_MEMORY_REGION(ptr, rounded);
 }
 

@@ -14,12 +14,19 @@
 
 enum { FV_MEM_ALIGN = 64, FV_MEM_CLASSES = 224 };
 
+/* The free blocks of one size class. */
+typedef struct fv_mem_list {
+    struct fv_mem_free *first;
+    size_t count, idle; /* idle: the fewest there were since fv_mem_settle last looked */
+} fv_mem_list;
+
 typedef struct fv_mem {
     fv_allocator allocator;
     uint64_t cap; /* 0: none */
     bool uncached;
+    unsigned rounds; /* calls of fv_mem_settle since it last looked */
     fv_memory_stats stats;
-    struct fv_mem_free *lists[FV_MEM_CLASSES];
+    fv_mem_list lists[FV_MEM_CLASSES];
 } fv_mem;
 
 void fv_mem_init(fv_mem *mem, const fv_allocator *allocator, uint64_t cap, bool uncached);
@@ -54,6 +61,14 @@ unsigned fv_mem_class(size_t bytes, size_t *rounded);
 
 /* Returns every cached block to the allocator. */
 void fv_mem_trim(fv_mem *mem);
+
+/*
+ * To be called after each round of work that resembles the one before, such as a training step.
+ * Rounds of different sizes need blocks of different classes, and the lists would in time hold the
+ * most that each class ever had. So every 32nd round, if more is held than 5/4 of the peak in use,
+ * blocks that lay idle in all 32 are given back. Rounds of one size never get there.
+ */
+void fv_mem_settle(fv_mem *mem);
 
 /* malloc-backed allocator of fv_ctx_config's default. */
 void fv_allocator_system(fv_allocator *out);
