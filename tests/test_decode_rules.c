@@ -35,6 +35,31 @@ static double log_p(int64_t source, int64_t place, int64_t last, int64_t token)
                                        : p - log1p(-exp(toy_log_p(source, place, last, banned)));
 }
 
+/* Words that must not come, for the plain walks, and what was said before: the prompt can begin
+ * one. */
+static const int64_t words[] = {2, 3, 4, 4, 2, 0, 2, 2}, said_before[] = {3, 0, 2};
+static const int word_lengths[] = {2, 3, 3};
+static bool words_banned;
+
+/* Whether a word would end with `token` after the prompt and these tokens. */
+static bool completes_word(const int64_t *tokens, int64_t count, int64_t token)
+{
+    int64_t all[sizeof said_before / sizeof *said_before + MOST + 1], n = 0;
+    for (size_t i = 0; i < sizeof said_before / sizeof *said_before; i++)
+        all[n++] = said_before[i];
+    for (int64_t i = 0; i < count; i++)
+        all[n++] = tokens[i];
+    all[n++] = token;
+    const int64_t *word = words;
+    for (size_t i = 0; words_banned && i < sizeof word_lengths / sizeof *word_lengths; i++) {
+        const int length = word_lengths[i];
+        if (n >= length && memcmp(all + n - length, word, (size_t)length * sizeof *all) == 0)
+            return true;
+        word += length;
+    }
+    return false;
+}
+
 /* The rule of the header, step by step: every continuation is sorted, the first `beam` may finish,
  * the best that have not ended go on. Returns how many finished, best first. */
 static int plain_beam(int64_t source, int beam, double alpha, bool early, prefix *done)
@@ -48,7 +73,7 @@ static int plain_beam(int64_t source, int beam, double alpha, bool early, prefix
             for (int64_t v = 0; v < VOCABULARY; v++) {
                 next[n] = live[i];
                 const int64_t last = depth > 1 ? live[i].tokens[depth - 2] : START;
-                if (v == banned) continue;
+                if (v == banned || completes_word(live[i].tokens, depth - 1, v)) continue;
                 next[n].sum += (double)(float)log_p(source, depth - 1, last, v);
                 next[n].tokens[next[n].count++] = v;
                 n++;
@@ -147,6 +172,92 @@ static void banned_tokens_do_not_come(void)
     const fv_stepper stepper = toy_stepper(&t);
     cfg.banned = (const int64_t[]){VOCABULARY};
     cfg.banned_count = 1;
+    CHECK_EQ(fv_decode(ctx, &stepper, 1, (const int64_t[]){MOST}, &cfg, &out), FV_ERR_ARGUMENT);
+    fv_ctx_take_error(ctx);
+}
+
+static void ban_words(fv_decode_config *cfg)
+{
+    cfg->banned = words;
+    cfg->banned_lengths = word_lengths;
+    cfg->banned_count = 3;
+}
+
+/* How many outputs hold a word. */
+static int outputs_with_words(const fv_outputs *out, int64_t sources, int nbest)
+{
+    int count = 0;
+    for (int64_t s = 0; s < sources; s++)
+        for (int k = 0; k < nbest; k++) {
+            const fv_output *o = fv_outputs_get(out, s, k);
+            bool found = false;
+            for (int64_t i = 0; i < o->count; i++)
+                found = found || completes_word(o->tokens, i, o->tokens[i]);
+            count += found;
+        }
+    return count;
+}
+
+/* Words of several tokens: beams, greedy walks and draws, each with its twin that may say them. */
+static void banned_words_do_not_come(void)
+{
+    enum { SOURCES = 30, DRAWS = 8 };
+    const int64_t *before[SOURCES], none[SOURCES] = {0};
+    int64_t counts[SOURCES];
+    for (int i = 0; i < SOURCES; i++) {
+        before[i] = said_before;
+        counts[i] = (int64_t)(sizeof said_before / sizeof *said_before);
+    }
+    words_banned = true;
+    for (int way = 0; way < 3; way++) { /* beam, greedy, drawn */
+        fv_decode_config cfg = toy_config(way == 0 ? 3 : 1, way == 2 ? DRAWS : 1);
+        toy t = {.first = 0};
+        fv_outputs *out = NULL, *with = NULL, *bare = NULL;
+        cfg.as_transformers = true;
+        cfg.length_alpha = 1;
+        cfg.sample = way == 2;
+        cfg.before = before;
+        cfg.before_count = counts;
+        toy_run(ctx, &t, SOURCES, &cfg, &with);
+        ban_words(&cfg);
+        toy_run(ctx, &t, SOURCES, &cfg, &out);
+        CHECK(outputs_with_words(with, SOURCES, cfg.nbest) > 0);
+        CHECK_EQ(outputs_with_words(out, SOURCES, cfg.nbest), 0);
+        cfg.before_count = none; /* nothing was said: the first token may be what ends a word */
+        toy_run(ctx, &t, SOURCES, &cfg, &bare);
+        CHECK(outputs_with_words(bare, SOURCES, cfg.nbest) > 0);
+        for (int64_t s = 0; way == 0 && s < SOURCES; s++) {
+            prefix done[65];
+            const fv_output *o = fv_outputs_get(out, s, 0);
+            CHECK(plain_beam(s, cfg.beam, 1, false, done) > 0);
+            CHECK_EQ(o->count + o->ended, done[0].count);
+            CHECK(memcmp(o->tokens, done[0].tokens, (size_t)o->count * sizeof(int64_t)) == 0);
+            CHECK_NEAR(o->score, done[0].score, 1e-5);
+        }
+        for (int64_t s = 0; way == 1 && s < SOURCES; s++) {
+            const fv_output *o = fv_outputs_get(out, s, 0);
+            int64_t last = START;
+            for (int64_t i = 0; i < o->count + o->ended; i++) {
+                int64_t best = -1;
+                for (int64_t v = 0; v < VOCABULARY; v++)
+                    if (!completes_word(o->tokens, i, v) &&
+                        (best < 0 || toy_logit(s, i, last, v) > toy_logit(s, i, last, best)))
+                        best = v;
+                CHECK_EQ(i < o->count ? o->tokens[i] : END, best);
+                last = best;
+            }
+        }
+        fv_outputs_free(&out);
+        fv_outputs_free(&with);
+        fv_outputs_free(&bare);
+    }
+    words_banned = false;
+    fv_decode_config cfg = toy_config(1, 1);
+    toy t = {.first = 0};
+    fv_outputs *out = NULL;
+    const fv_stepper stepper = toy_stepper(&t);
+    ban_words(&cfg);
+    cfg.banned_lengths = (const int[]){2, 0, 3};
     CHECK_EQ(fv_decode(ctx, &stepper, 1, (const int64_t[]){MOST}, &cfg, &out), FV_ERR_ARGUMENT);
     fv_ctx_take_error(ctx);
 }
@@ -284,6 +395,7 @@ int main(int argc, char **argv)
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
     RUN(the_beam_of_transformers);
     RUN(banned_tokens_do_not_come);
+    RUN(banned_words_do_not_come);
     RUN(repetitions_are_punished);
     RUN(ends_and_forced_tokens);
     RUN(tokens_are_heard);

@@ -332,15 +332,18 @@ static void banned_tokens_do_not_come(void)
     const char *first = strstr(program.out, "\"ids\": [");
     CHECK(first != NULL);
     const long token = first ? strtol(first + 8, NULL, 10) : 0;
-    snprintf(wishes, sizeof wishes,
-             "{\"bad_words_ids\": [[%ld]], \"renormalize_logits\": true, \"num_beams\": 3, "
-             "\"eos_token_id\": 0, \"decoder_start_token_id\": 20, \"pad_token_id\": 20}",
-             token);
+    snprintf(
+        wishes, sizeof wishes,
+        "{\"bad_words_ids\": [[5, 6, 7], [%ld]], \"renormalize_logits\": true, \"num_beams\": 3, "
+        "\"eos_token_id\": 0, \"decoder_start_token_id\": 20, \"pad_token_id\": 20}",
+        token);
     write_translator("joint", wishes);
     CHECK_OK(ctx, fv_model_open(ctx, folder_path("marian"), &model));
     for (int again = 0; model && again < 2; again++) { /* and it is saved */
         const fv_generation *g = fv_model_generation(model);
-        CHECK(g->banned_count == 1 && g->banned[0] == token && g->renormalize && g->beams == 3);
+        CHECK(g->banned_count == 2 && g->banned[2] == 7 && g->banned[3] == token);
+        CHECK(g->banned_lengths[0] == 3 && g->banned_lengths[1] == 1);
+        CHECK(g->renormalize && g->beams == 3);
         CHECK_OK(ctx, fv_model_save(model, folder_path("marian")));
         fv_model_close(&model);
         CHECK_OK(ctx, fv_model_open(ctx, folder_path("marian"), &model));
@@ -357,7 +360,7 @@ static void banned_tokens_do_not_come(void)
     }
     static const struct {
         const char *text, *told;
-    } bad[] = {{"{\"bad_words_ids\": [[3, 4]]}", "a bad word of 2 tokens"},
+    } bad[] = {{"{\"bad_words_ids\": [[3], []]}", "a bad word of 0 tokens"},
                {"{\"bad_words_ids\": [3]}", "generation_config.json"},
                {"{\"bad_words_ids\": 3}", "generation_config.json"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -75,9 +75,12 @@ typedef struct fv_decode_config {
     int more_end_count;
     /* The first token of every output, and the last one where it would be cut off; -1: any. */
     int64_t forced_first, forced_last; /* [-1, -1] */
-    const int64_t *banned;             /* tokens that never come, or NULL */
-    int banned_count;
-    bool renormalize; /* beam search: what all this leaves has sum 1 again [false] */
+    /* Words that never come, their tokens one behind another: a word's last token is banned
+     * wherever its others were just said, by the output or at the end of `before`. */
+    const int64_t *banned;
+    const int *banned_lengths; /* [banned_count] tokens each; NULL: one each */
+    int banned_count;          /* words; 0: any may come [0] */
+    bool renormalize;          /* beam search: what all this leaves has sum 1 again [false] */
     /* The logit (beam search: the log-probability) of a token that is in the output already, or in
      * `before`, is divided by this if it is positive, else multiplied. [1] */
     double repetition_penalty;

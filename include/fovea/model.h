@@ -70,7 +70,7 @@ FV_API FV_MUST_USE fv_status fv_transformer_config_save(fv_ctx *ctx,
 
 /* ---- generation_config.json --------------------------------------------------------- */
 
-enum { FV_MAX_ENDS = 8, FV_MAX_BANNED = 64 };
+enum { FV_MAX_ENDS = 8, FV_MAX_BANNED = 64, FV_MAX_BANNED_TOKENS = 256 };
 
 /* How a folder's author wants it to generate; transformers' defaults where the file is silent.
  * Older folders without the file say it in config.json. */
@@ -85,10 +85,11 @@ typedef struct fv_generation {
     int64_t beams, top_k;
     double length_penalty, temperature, top_p, repetition_penalty;
     bool early_stopping;
-    int64_t forced_start, forced_end; /* first token after the start, last token; -1: none */
-    int64_t banned[FV_MAX_BANNED];    /* "bad_words_ids", which must be single tokens */
-    int banned_count;
-    bool renormalize; /* "renormalize_logits" */
+    int64_t forced_start, forced_end;     /* first token after the start, last token; -1: none */
+    int64_t banned[FV_MAX_BANNED_TOKENS]; /* "bad_words_ids", one behind another */
+    int banned_lengths[FV_MAX_BANNED];    /* tokens of each */
+    int banned_count;                     /* words */
+    bool renormalize;                     /* "renormalize_logits" */
 } fv_generation;
 
 FV_API const fv_generation *fv_model_generation(const fv_model *model);

@@ -60,13 +60,37 @@ static void punish_repetitions(const fv_search *s, fv_search_row row, float *sco
     }
 }
 
+/* Whether the last tokens of the row are these. */
+static bool just_said(const fv_search *s, fv_search_row row, const int64_t *tokens, int64_t count)
+{
+    const fv_decode_config *c = s->cfg;
+    const fv_node *said = row.last;
+    for (; count > 0 && said; said = said->parent)
+        if (said->token != tokens[--count]) return false;
+    const int64_t before = c->before ? c->before_count[row.source] : 0;
+    if (count > before) return false;
+    for (int64_t i = 0; i < count; i++)
+        if (c->before[row.source][before - count + i] != tokens[i]) return false;
+    return true;
+}
+
+static void ban_words(const fv_search *s, fv_search_row row, float *scores)
+{
+    const fv_decode_config *c = s->cfg;
+    const int64_t *word = c->banned;
+    for (int i = 0; i < c->banned_count; i++) {
+        const int64_t last = c->banned_lengths ? c->banned_lengths[i] - 1 : 0;
+        if (just_said(s, row, word, last)) scores[word[last]] = -INFINITY;
+        word += last + 1;
+    }
+}
+
 void fv_search_change(const fv_search *s, fv_search_row row, float *scores)
 {
     const fv_decode_config *c = s->cfg;
     const int64_t depth = row.last ? row.last->depth : 0, vocabulary = s->stepper->vocabulary;
     if (c->repetition_penalty != 1) punish_repetitions(s, row, scores);
-    for (int i = 0; i < c->banned_count; i++)
-        scores[c->banned[i]] = -INFINITY;
+    ban_words(s, row, scores);
     if (depth < c->least_tokens) {
         if (s->stepper->end >= 0) scores[s->stepper->end] = -INFINITY;
         for (int i = 0; i < c->more_end_count; i++)

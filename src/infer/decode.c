@@ -20,6 +20,19 @@ void fv_decode_config_init(fv_decode_config *cfg, size_t struct_size)
     fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
+static fv_status check_banned(fv_ctx *ctx, const fv_stepper *stepper, const fv_decode_config *cfg)
+{
+    const int64_t *token = cfg->banned;
+    for (int i = 0; i < cfg->banned_count; i++) {
+        const int length = cfg->banned_lengths ? cfg->banned_lengths[i] : 1;
+        FV_RETURN_IF(length < 1, ctx, FV_ERR_ARGUMENT, "decode: banned word %d has no tokens", i);
+        for (int k = 0; k < length; k++, token++)
+            FV_RETURN_IF(*token < 0 || *token >= stepper->vocabulary, ctx, FV_ERR_ARGUMENT,
+                         "decode: banned token %lld is not in the vocabulary", (long long)*token);
+    }
+    return FV_OK;
+}
+
 static fv_status check(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
                        const fv_decode_config *cfg)
 {
@@ -41,10 +54,7 @@ static fv_status check(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
     FV_RETURN_IF(cfg->forced_first >= stepper->vocabulary ||
                      cfg->forced_last >= stepper->vocabulary,
                  ctx, FV_ERR_ARGUMENT, "decode: a forced token is not in the vocabulary");
-    for (int i = 0; i < cfg->banned_count; i++)
-        FV_RETURN_IF(cfg->banned[i] < 0 || cfg->banned[i] >= stepper->vocabulary, ctx,
-                     FV_ERR_ARGUMENT, "decode: banned token %lld is not in the vocabulary",
-                     (long long)cfg->banned[i]);
+    FV_FORWARD(check_banned(ctx, stepper, cfg));
     for (int i = 0; i < cfg->more_end_count; i++)
         FV_RETURN_IF(cfg->more_ends[i] < 0 || cfg->more_ends[i] >= stepper->vocabulary, ctx,
                      FV_ERR_ARGUMENT, "decode: end token %lld is not in the vocabulary",

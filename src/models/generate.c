@@ -23,6 +23,7 @@ static void take_wishes(fv_generate_config *cfg, const fv_generation *w)
     d->forced_first = w->forced_start;
     d->forced_last = w->forced_end;
     d->banned = w->banned;
+    d->banned_lengths = w->banned_lengths;
     d->banned_count = w->banned_count;
     d->renormalize = w->renormalize;
     d->more_ends = w->ends;
@@ -149,7 +150,7 @@ static fv_status plan(run *r, const fv_tokenizer *tok)
                                 .decode = &r->decode,
                                 .outputs = outputs,
                                 .all = listening};
-    if (r->decode.repetition_penalty != 1 && !r->decode.before) {
+    if (!r->decode.before) {
         r->decode.before = r->prompts.tokens;
         r->decode.before_count = r->prompts.length;
     }

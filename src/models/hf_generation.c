@@ -64,7 +64,7 @@ static fv_status read_ends(const fv_doc *doc, fv_generation *g)
     return FV_OK;
 }
 
-/* [[7], [9]]: words that must not come, here of one token each. */
+/* [[7], [9, 3]]: words that must not come. */
 static fv_status read_banned(const fv_doc *doc, fv_generation *g)
 {
     const fv_value *list = given(doc, "bad_words_ids");
@@ -72,13 +72,17 @@ static fv_status read_banned(const fv_doc *doc, fv_generation *g)
     FV_FORWARD(fv_doc_kind(doc, list, FV_KIND_ARRAY));
     if (list->count > FV_MAX_BANNED)
         return fv_doc_fail(doc, list, FV_ERR_FORMAT, "more than %d bad words", (int)FV_MAX_BANNED);
+    uint32_t tokens = 0;
     for (uint32_t i = 0; i < list->count; i++) {
         const fv_value *word = &list->as.items[i];
         FV_FORWARD(fv_doc_kind(doc, word, FV_KIND_ARRAY));
-        if (word->count != 1)
+        if (word->count < 1 || word->count > FV_MAX_BANNED_TOKENS - tokens)
             return fv_doc_fail(doc, word, FV_ERR_FORMAT,
-                               "a bad word of %u tokens; one is what is known here", word->count);
-        FV_FORWARD(fv_doc_int(doc, &word->as.items[0], 0, INT32_MAX, &g->banned[i]));
+                               "a bad word of %u tokens; each has one or more, all have at most %d",
+                               word->count, (int)FV_MAX_BANNED_TOKENS);
+        for (uint32_t k = 0; k < word->count; k++)
+            FV_FORWARD(fv_doc_int(doc, &word->as.items[k], 0, INT32_MAX, &g->banned[tokens++]));
+        g->banned_lengths[i] = (int)word->count;
     }
     g->banned_count = (int)list->count;
     return FV_OK;
@@ -160,9 +164,11 @@ static void write_banned(fv_json_writer *w, const fv_generation *g)
     if (g->banned_count == 0) return;
     fv_json_key(w, "bad_words_ids");
     fv_json_open(w, '[');
+    const int64_t *token = g->banned;
     for (int i = 0; i < g->banned_count; i++) {
         fv_json_open(w, '[');
-        fv_json_int(w, g->banned[i]);
+        for (int k = 0; k < g->banned_lengths[i]; k++)
+            fv_json_int(w, *token++);
         fv_json_close(w, ']');
     }
     fv_json_close(w, ']');
