@@ -110,6 +110,36 @@ static void pairs_are_learnt(void)
     CHECK(w.last[0].value < w.first[0].value);
 }
 
+/* The loss of the first evaluation, by so many of the texts held out in a file. */
+static double first_loss(const char *folder, const char *held_out, const char *most)
+{
+    char text[512]; /* a path that outlives other ones */
+    snprintf(text, sizeof text, "%s", folder_path("text.txt"));
+    const run_setting more[] = {{"train.task", "masked"},      {"data.train_text", text},
+                                {"data.valid_text", held_out}, {"eval.most", most},
+                                {"train.steps", "1"},          {NULL, NULL}};
+    run_watch w = {0};
+    CHECK_EQ(train(folder_sub(folder), 1, more, &w), FV_OK);
+    CHECK_EQ(w.count, 2);
+    return w.first[0].value;
+}
+
+/* Judging by the first three texts of a file is judging by a file of three. */
+static void few_texts_can_judge(void)
+{
+    static const char text[] = "number 3 the ice is hot\nnumber 4 the sky\nrose is cold and blue\n"
+                               "the the the sun\nnumber is red\n";
+    char all[512], three[512];
+    snprintf(all, sizeof all, "%s", folder_path("held-out.txt"));
+    snprintf(three, sizeof three, "%s", folder_path("three.txt"));
+    file_write(all, text, sizeof text - 1);
+    file_write(three, text, (size_t)(strstr(text, "the the") - text));
+    const double wanted = first_loss("by-three", three, "0");
+    CHECK(first_loss("by-all", all, "0") != wanted);
+    CHECK(first_loss("by-most", all, "3") == wanted);
+    CHECK(first_loss("by-more", three, "9") == wanted);
+}
+
 /* ---- what an encoder reads ------------------------------------------------------------- */
 
 typedef struct tally {
@@ -332,6 +362,7 @@ int main(int argc, char **argv)
     RUN(hidden_words_are_learnt);
     RUN(hidden_words_are_learnt_in_bf16);
     RUN(pairs_are_learnt);
+    RUN(few_texts_can_judge);
     RUN(shares_are_as_promised);
     RUN(the_tokenizer_marks_texts);
     RUN(classes_are_learnt);

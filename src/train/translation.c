@@ -35,7 +35,8 @@ static const fv_key keys[] = {
     {"train.seed", FV_KEY_INT, "1", 0, 1e15, NULL, "of weights, order and dropout"},
     {"eval.metric", FV_KEY_CHOICE, "bleu", 0, 0, "loss|bleu|exact",
      "what chooses the best weights"},
-    {"eval.most", FV_KEY_INT, "0", 0, 1e9, NULL, "validation texts to translate; 0: all"},
+    {"eval.most", FV_KEY_INT, "0", 0, 1e9, NULL,
+     "held-out texts to translate or judge by, the first ones; 0: all"},
     {"eval.beam", FV_KEY_INT, "1", 1, 1000, NULL, "prefixes kept in the search"},
     {"eval.lowercase", FV_KEY_BOOL, "false", 0, 0, NULL, "score in lower case"},
 };
