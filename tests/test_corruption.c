@@ -207,6 +207,7 @@ static void npy_files(void)
     damage_file("npy", test_path("data/io/v1.npy"), read_npy, NULL, &report);
     damage_file("npy", test_path("data/io/v2.npy"), read_npy, NULL, &report);
     damage_file("npy", test_path("data/io/v3.npy"), read_npy, NULL, &report);
+    damage_file("npy", test_path("data/io/fortran.npy"), read_npy, NULL, &report);
     corrupt_conclude("npy", &report);
 
     fv_ctx *writer = NULL;

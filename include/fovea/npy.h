@@ -7,8 +7,9 @@
  *     fv_tensor *x = fv_npy_load(ctx, file, "x");
  *     fv_npy_close(&file);
  *
- * Read: versions 1, 2 and 3, little-endian, row-major. Fortran order and big-endian elements are
- * listed, but loading them is FV_ERR_UNSUPPORTED; structured and object arrays are refused.
+ * Read: versions 1, 2 and 3, little-endian; Fortran order comes out row-major, and needs room for
+ * the array twice while it is read. Big-endian elements are listed, but loading them is
+ * FV_ERR_UNSUPPORTED; structured and object arrays are refused.
  * Archives may be stored, or deflated if this build has zlib. Files are not trusted: header and
  * archive directory are checked against the file and fv_limits before anything is allocated, and an
  * archive may not unpack to more than it declares. Written: version 1; archives are stored, with

@@ -210,6 +210,39 @@ static fv_status read_through(fv_npy *npy, fv_zip_reader *reader, size_t header,
     return fv_zip_check(reader);
 }
 
+/* As the file has it. */
+static fv_status read_stored(fv_npy *file, const fv_file_entry *entry, const array_info *info,
+                             void *out, size_t bytes)
+{
+    if (!info->zip) return fv_file_read(&file->file, out, bytes, entry->offset);
+    fv_zip_reader reader;
+    FV_FORWARD(fv_zip_begin(&reader, &file->file, info->zip, file->crc));
+    fv_status status = read_through(file, &reader, info->header, out, bytes);
+    fv_zip_end(&reader);
+    return status;
+}
+
+/* Puts an array whose first index runs fastest into the order where the last one does. It is not
+ * empty; its sizes multiply to what the header was checked for. */
+static void turn(const fv_file_entry *entry, const char *columns, char *rows)
+{
+    const int last = entry->rank - 1;
+    int64_t at[FV_MAX_RANK] = {0}, stride[FV_MAX_RANK], count = 1;
+    for (int axis = 0; axis <= last; axis++) {
+        stride[axis] = count;
+        count *= entry->shape[axis];
+    }
+    const size_t element = (size_t)entry->bytes / (size_t)count;
+    for (int64_t i = 0, from = 0; i < count; i++) {
+        memcpy(rows + (size_t)i * element, columns + (size_t)from * element, element);
+        int axis = last;
+        for (from += stride[axis]; axis > 0 && ++at[axis] == entry->shape[axis]; axis--) {
+            at[axis] = 0;
+            from += stride[axis - 1] - stride[axis] * entry->shape[axis];
+        }
+    }
+}
+
 fv_status fv_npy_read(fv_npy *file, const fv_file_entry *entry, void *out, size_t bytes)
 {
     fv_ctx *ctx = file->ctx;
@@ -218,13 +251,12 @@ fv_status fv_npy_read(fv_npy *file, const fv_file_entry *entry, void *out, size_
     FV_RETURN_IF(!ours || bytes != entry->bytes, ctx, FV_ERR_ARGUMENT,
                  "npy: not an entry of this file, or not its size");
     const array_info *info = &file->infos[entry - file->entries];
-    FV_RETURN_IF(info->fortran, ctx, FV_ERR_UNSUPPORTED, "%s: an array in Fortran order",
-                 file->file.path);
-    if (!info->zip) return fv_file_read(&file->file, out, bytes, entry->offset);
-    fv_zip_reader reader;
-    FV_FORWARD(fv_zip_begin(&reader, &file->file, info->zip, file->crc));
-    fv_status status = read_through(file, &reader, info->header, out, bytes);
-    fv_zip_end(&reader);
+    if (!info->fortran || bytes == 0) return read_stored(file, entry, info, out, bytes);
+    char *columns = fv_mem_alloc(&ctx->mem, bytes);
+    FV_RETURN_IF(!columns, ctx, FV_ERR_MEMORY, "%s: out of memory", file->file.path);
+    fv_status status = read_stored(file, entry, info, columns, bytes);
+    if (status == FV_OK) turn(entry, columns, out);
+    fv_mem_free(&ctx->mem, columns, bytes);
     return status;
 }
 

@@ -208,7 +208,6 @@ fv_status fv_npy_parse(fv_ctx *ctx, const char *path, fv_arena *arena, const cha
                  FV_ERR_FORMAT, "%s: the product of the sizes overflows", path);
     /* A vector is the same in both orders. */
     *fortran = *fortran && entry->rank > 1;
-    if (*fortran) entry->loadable = false;
     return FV_OK;
 }
 

@@ -23,7 +23,7 @@ fv_status fv_npy_preamble(fv_ctx *ctx, const char *path, const unsigned char *ra
 
 /*
  * Fills the entry's element type, shape and bytes from the text; dtype_name goes to the arena.
- * *fortran: columns first, and that matters for this shape (then the entry is not loadable).
+ * *fortran: columns first, and that matters for this shape.
  */
 fv_status fv_npy_parse(fv_ctx *ctx, const char *path, fv_arena *arena, const char *text,
                        size_t bytes, fv_file_entry *entry, bool *fortran);
