@@ -7,17 +7,12 @@
 #include "kernels/simd/half_simd.h"
 
 enum { PAIR_PASSES = 1 };
-typedef __m512bh pair_vec, pair_words;
+typedef __m512bh pair_vec;
 
-FV_INLINE pair_words pair_load(const uint32_t *p)
-{
-    return (__m512bh)_mm512_loadu_si512((const void *)p);
-}
-FV_INLINE pair_words pair_spread(uint32_t word) { return (__m512bh)_mm512_set1_epi32((int)word); }
-FV_INLINE pair_vec pair_part(pair_words words, const int pass)
+FV_INLINE pair_vec pair_part(fv_words words, const int pass)
 {
     (void)pass;
-    return words;
+    return (pair_vec)words;
 }
 FV_INLINE fv_vec pair_add(fv_vec sum, pair_vec x, pair_vec y)
 {

@@ -6,36 +6,6 @@
 #include "kernels/simd/gemm_simd.h"
 #include "kernels/weights.h"
 
-#if FV_SIMD_LEVEL == 3
-
-typedef __m512i bits;
-FV_INLINE bits load_pairs(const uint32_t *p) { return _mm512_loadu_si512((const void *)p); }
-FV_INLINE fv_vec lower(bits x) { return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)); }
-FV_INLINE fv_vec upper(bits x)
-{
-    return _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000u)));
-}
-FV_INLINE fv_vec load_whole(const signed char *p)
-{
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
-}
-
-#else
-
-typedef __m256i bits;
-FV_INLINE bits load_pairs(const uint32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
-FV_INLINE fv_vec lower(bits x) { return _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)); }
-FV_INLINE fv_vec upper(bits x)
-{
-    return _mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32((int)0xffff0000u)));
-}
-FV_INLINE fv_vec load_whole(const signed char *p)
-{
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
-}
-
-#endif
-
 /* Sums of `rows` rows over `vecs` vectors of a panel's columns; both are constants of the
  * instance, chosen so that the sums stay in registers. */
 FV_INSTANCE void bf16_sums(const fv_low_rows *t, const int rows, const int vecs, int col)
@@ -52,8 +22,8 @@ FV_INSTANCE void bf16_sums(const fv_low_rows *t, const int rows, const int vecs,
     for (int64_t k = t->k; k > 1; k -= 2) {
         FV_UNROLL
         for (int v = 0; v < vecs; v++) {
-            const bits pair = load_pairs(b + v * FV_VEC);
-            const fv_vec first = lower(pair), second = upper(pair);
+            const fv_words pair = fv_words_load(b + v * FV_VEC);
+            const fv_vec first = fv_words_first(pair), second = fv_words_second(pair);
             FV_UNROLL
             for (int i = 0; i < rows; i++) {
                 sum[i][v] = fv_vec_fma(fv_vec_set(a[i * t->a_row]), first, sum[i][v]);
@@ -69,7 +39,7 @@ FV_INSTANCE void bf16_sums(const fv_low_rows *t, const int rows, const int vecs,
         for (int v = 0; v < vecs; v++) {
             if (t->k % 2)
                 sum[i][v] = fv_vec_fma(fv_vec_set(a[i * t->a_row]),
-                                       lower(load_pairs(b + v * FV_VEC)), sum[i][v]);
+                                       fv_words_first(fv_words_load(b + v * FV_VEC)), sum[i][v]);
             fv_vec_store(t->sum + i * FV_GEMM_PANEL + col + v * FV_VEC, sum[i][v]);
         }
     }
@@ -89,7 +59,7 @@ FV_INSTANCE void i8_sums(const fv_low_rows *t, const int rows, const int vecs, i
     for (int64_t k = t->k; k > 0; k--) {
         FV_UNROLL
         for (int v = 0; v < vecs; v++) {
-            const fv_vec w = load_whole(b + v * FV_VEC);
+            const fv_vec w = fv_vec_load_i8(b + v * FV_VEC);
             FV_UNROLL
             for (int i = 0; i < rows; i++)
                 sum[i][v] = fv_vec_fma(fv_vec_set(a[i * t->a_row]), w, sum[i][v]);
@@ -144,12 +114,12 @@ void FV_GEMM_NAME(widen)(fv_weight_form form, const char *panel, int64_t k0, int
         for (int col = 0; col < FV_GEMM_PANEL; col += FV_VEC) {
             fv_vec w;
             if (form == FV_WEIGHT_BF16) {
-                const bits pair = load_pairs((const uint32_t *)(const void *)panel +
-                                             (k0 + k) / 2 * FV_GEMM_PANEL + col);
-                w = (k0 + k) % 2 ? upper(pair) : lower(pair);
+                const fv_words pair = fv_words_load((const uint32_t *)(const void *)panel +
+                                                    (k0 + k) / 2 * FV_GEMM_PANEL + col);
+                w = (k0 + k) % 2 ? fv_words_second(pair) : fv_words_first(pair);
             } else {
-                w = load_whole((const signed char *)panel + FV_I8_SCALE_BYTES +
-                               (k0 + k) * FV_GEMM_PANEL + col);
+                w = fv_vec_load_i8((const signed char *)panel + FV_I8_SCALE_BYTES +
+                                   (k0 + k) * FV_GEMM_PANEL + col);
             }
             fv_vec_store(out + col / FV_TILE_COLS * slice + k * FV_TILE_COLS + col % FV_TILE_COLS,
                          w);

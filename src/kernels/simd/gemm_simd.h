@@ -43,6 +43,24 @@ static inline void fv_vec_store_part(float *p, int count, fv_vec v)
     _mm512_mask_storeu_ps(p, fv_vec_mask(count), v);
 }
 
+/* A word holds a pair of bf16: the first of each pair and the second, as floats. */
+typedef __m512i fv_words;
+static inline fv_words fv_words_load(const uint32_t *p) { return _mm512_loadu_si512(p); }
+static inline fv_words fv_words_set(uint32_t x) { return _mm512_set1_epi32((int)x); }
+static inline fv_vec fv_words_first(fv_words x)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
+}
+static inline fv_vec fv_words_second(fv_words x)
+{
+    return _mm512_castsi512_ps(_mm512_and_si512(x, fv_words_set(0xffff0000u)));
+}
+/* Whole numbers of a byte as floats. */
+static inline fv_vec fv_vec_load_i8(const signed char *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
 #else
 
 #define FV_GEMM_NAME(x) fv_avx2_##x
@@ -67,6 +85,27 @@ static inline fv_vec fv_vec_load_part(const float *p, int count)
 static inline void fv_vec_store_part(float *p, int count, fv_vec v)
 {
     _mm256_maskstore_ps(p, fv_vec_mask(count), v);
+}
+
+/* A word holds a pair of bf16: the first of each pair and the second, as floats. */
+typedef __m256i fv_words;
+static inline fv_words fv_words_load(const uint32_t *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+static inline fv_words fv_words_set(uint32_t x) { return _mm256_set1_epi32((int)x); }
+static inline fv_vec fv_words_first(fv_words x)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(x, 16));
+}
+static inline fv_vec fv_words_second(fv_words x)
+{
+    return _mm256_castsi256_ps(_mm256_and_si256(x, fv_words_set(0xffff0000u)));
+}
+/* Whole numbers of a byte as floats. */
+static inline fv_vec fv_vec_load_i8(const signed char *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
 
 #endif

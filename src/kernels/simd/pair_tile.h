@@ -3,7 +3,7 @@
  * includes this file has defined how pairs are met:
  *
  *     enum { PAIR_PASSES };                            // passes over a pair, 1 or 2
- *     pair_vec pair_part(pair_words words, int pass)   // what a pass wants of each pair
+ *     pair_vec pair_part(fv_words words, int pass)     // what a pass wants of each pair
  *     fv_vec pair_add(fv_vec sum, pair_vec x, pair_vec y)
  */
 #ifndef FV_KERNELS_SIMD_PAIR_TILE_H
@@ -41,11 +41,11 @@ FV_INSTANCE void pair_tile_of(const pair_tile *t, const int rows)
             pair_vec row[FV_TILE_VECS];
             FV_UNROLL
             for (int v = 0; v < FV_TILE_VECS; v++)
-                row[v] = pair_part(pair_load(b + v * FV_VEC), pass);
+                row[v] = pair_part(fv_words_load(b + v * FV_VEC), pass);
             FV_UNROLL
             for (int i = 0; i < rows; i++) {
                 const uint32_t *at = i < 3 ? a + i * a_row : a3 + (i - 3) * a_row;
-                const pair_vec x = pair_part(pair_spread(*at), pass);
+                const pair_vec x = pair_part(fv_words_set(*at), pass);
                 FV_UNROLL
                 for (int v = 0; v < FV_TILE_VECS; v++)
                     sum[i][v] = pair_add(sum[i][v], x, row[v]);
