@@ -219,18 +219,20 @@ void *fv_mem_grow(fv_mem *mem, void *array, size_t *room, size_t need, size_t el
 }
 
 /* Large blocks ask for huge pages: streaming through them costs far fewer address translations.
- * The kernel may decline, which changes nothing but speed. */
-enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
+ * The kernel may decline, which changes nothing but speed. Blocks that are not many pages long ask
+ * for whole ones only, and so take no more memory than they must. */
+enum { HUGE_PAGE = 2 << 20, ROUNDED_UP_FROM = 2 * HUGE_PAGE };
 
 static void *system_alloc(void *user, size_t size, size_t align)
 {
     (void)user;
     size_t rounded;
-    if (size >= HUGE_FROM) align = HUGE_PAGE;
+    if (size >= HUGE_PAGE) align = HUGE_PAGE;
     if (!fv_align_size(size, align, &rounded)) return NULL;
     void *ptr = aligned_alloc(align, rounded);
 #ifdef MADV_HUGEPAGE
-    if (ptr && size >= HUGE_FROM) madvise(ptr, rounded, MADV_HUGEPAGE);
+    if (ptr && size >= HUGE_PAGE)
+        madvise(ptr, size >= ROUNDED_UP_FROM ? rounded : HUGE_PAGE, MADV_HUGEPAGE);
 #endif
     return ptr;
 }
