@@ -356,6 +356,7 @@ static void threads_one_to_eight(void)
         {.m = 300, .n = 64, .k = 129, .tb = true, .bias = true, .act = FV_ACT_RELU},
         {.m = 200, .n = 330, .k = 64, .ta = true, .accumulate = true},
         {.m = 1, .n = 2000, .k = 1000},
+        {.m = 1, .n = 700, .k = 600, .bias = true, .act = FV_ACT_GELU},
         {.m = 1, .n = 2000, .k = 1000, .tb = true, .residual = true, .in_place = true},
         {.m = 110, .n = 130, .k = 2100, .residual = true, .in_place = true},
         {.m = 4, .n = 1500, .k = 400, .tb = true},

@@ -200,6 +200,7 @@ static void threads_one_to_eight(void)
         fv_pool *pool = NULL;
         CHECK_EQ(fv_pool_create(threads, &pool), FV_OK);
         check_size(1, 2000, 1000, true, pool);
+        check_size(1, 700, 600, false, pool);
         check_size(5, 1000, 500, false, pool);
         check_size(60, 330, 129, true, pool);
         fv_pool_destroy(&pool);

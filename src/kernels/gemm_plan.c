@@ -18,11 +18,13 @@ enum {
     FEW_COLUMNS = 64,                   /* of A: fewer pages than the L1 TLB has places */
     NEAR_COLUMNS = 256, /* floats from one to the next that the prefetcher follows */
     UNITS_PER_THREAD = 6,
+    STREAMED_UNIT = 96 * 1024, /* weights: twenty microseconds of memory; threads end together */
     ROWS_PER_UNIT_MIN = 96,
     PANELS_MIN_WITH_PACKED_A = 4 /* A is packed again for each unit along n */
 };
 
-static const double SERIAL_WORK = 1.5e6; /* multiply-adds worth the wake-up of a thread */
+/* Multiply-adds worth the wake-up of a thread; fewer where each waits for a weight from memory. */
+static const double SERIAL_WORK = 1.5e6, SERIAL_STREAMED = 3e5;
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -77,9 +79,12 @@ static void choose_depth(const fv_gemm *g, fv_gemm_plan *plan)
 static int64_t choose_panels(const fv_gemm *g, int threads, const fv_gemm_plan *plan)
 {
     const int64_t all = larger(1, divide_up(g->n, FV_GEMM_PANEL));
-    /* Several units a thread: one that wakes late leaves its share to the others. */
-    if (plan->one_row || plan->few_rows)
-        return plan->serial ? all : larger(1, all / ((int64_t)UNITS_PER_THREAD * threads));
+    if (plan->one_row || plan->few_rows) {
+        if (plan->serial) return all;
+        /* Several units a thread: one that wakes late leaves its share to the others. */
+        const int64_t shares = all / ((int64_t)UNITS_PER_THREAD * threads);
+        return larger(1, smaller(shares, STREAMED_UNIT / FV_GEMM_PANEL / larger(g->k, 1)));
+    }
     if (plan->pack_b && g->m <= FV_GEMM_STRIP) return 1;
     const int64_t block = plan->a_rows ? B_BLOCK_WITH_PACKED_A : B_BLOCK_FLOATS;
     const int64_t fit = block / (larger(plan->depth, 1) * FV_GEMM_PANEL);
@@ -90,11 +95,11 @@ void fv_gemm_make_plan(const fv_gemm *g, int threads, fv_gemm_plan *plan)
 {
     *plan = (fv_gemm_plan){.rows = g->m};
     const double work = (double)g->m * (double)g->n * (double)g->k * (double)g->batch;
-    plan->serial = threads <= 1 || work < SERIAL_WORK;
     plan->one_row = g->m == 1 && g->n > 1 && (g->b_packed || g->b_col == 1);
     plan->few_rows = g->b_form != FV_WEIGHT_F32 && g->m <= FV_GEMM_STRIP;
     if (plan->few_rows) plan->one_row = false;
     const bool streamed = plan->one_row || plan->few_rows;
+    plan->serial = threads <= 1 || work < (streamed ? SERIAL_STREAMED : SERIAL_WORK);
     plan->pack_b = !streamed && b_needs_packing(g);
     choose_depth(g, plan);
     if (!streamed && a_needs_packing(g)) {
