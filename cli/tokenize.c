@@ -302,9 +302,9 @@ const cli_verb verb_tokenize = {
     .name = "tokenize",
     .about = "turn text into tokens and back, or learn a tokenizer",
     .notes =
-        "MODEL is a tokenizer.json, a SentencePiece .model or a folder that holds one of them,\n"
-        "or a folder with source.spm, target.spm and vocab.json (Marian), with vocab.json and\n"
-        "merges.txt, or with vocab.txt. Text comes from the files after it, or from standard\n"
+        "MODEL is a tokenizer.json, a SentencePiece .model or a folder that holds one of them, "
+        "or a folder with source.spm, target.spm and vocab.json (Marian), with vocab.json and "
+        "merges.txt, or with vocab.txt. Text comes from the files after it, or from standard "
         "input, one text a line. With --learn every word is a file to learn from.",
     .words = {.metavar = "MODEL",
               .type = CLI_PATH,
