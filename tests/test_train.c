@@ -6,37 +6,22 @@
 #include "fovea/ops.h"
 #include "io/json.h"
 #include "support/files.h"
+#include "support/runs.h"
 #include "support/test.h"
 #include "support/training.h"
 #include "train/events.h"
 
 enum { STEPS = 60, WEIGHTS = 128 };
 
-typedef struct seen {
-    int resumed, evaluated, improved, saved, skipped, bad_states, stopped;
-} seen;
-
-static void watch(void *user, const fv_train_event *e)
-{
-    seen *s = user;
-    s->resumed += e->kind == FV_TRAIN_RESUMED;
-    s->evaluated += e->kind == FV_TRAIN_EVALUATED;
-    s->improved += e->improved;
-    s->saved += e->kind == FV_TRAIN_SAVED;
-    s->skipped += e->kind == FV_TRAIN_SKIPPED;
-    s->bad_states += e->kind == FV_TRAIN_BAD_STATE;
-    s->stopped += e->kind == FV_TRAIN_STOPPED_EARLY;
-}
-
 /* Trains in a folder, going on from what is there; the weights afterwards. */
-static fv_status train(tiny_task *t, const char *folder, uint64_t steps, int patience, seen *s,
+static fv_status train(tiny_task *t, const char *folder, uint64_t steps, int patience, run_watch *w,
                        float *weights)
 {
     fv_train_config cfg;
     tiny_config(&cfg, folder, steps);
     cfg.patience = patience;
-    cfg.observe = watch;
-    cfg.observe_user = s;
+    cfg.observe = run_observe;
+    cfg.observe_user = w;
     const fv_status status = tiny_run(t, &cfg);
     if (weights) CHECK(tiny_weights(t, weights, WEIGHTS) > 0);
     return status;
@@ -45,11 +30,11 @@ static fv_status train(tiny_task *t, const char *folder, uint64_t steps, int pat
 static void unbroken(int threads, float *weights)
 {
     tiny_task t;
-    seen s = {0};
+    run_watch w = {0};
     CHECK(tiny_make(&t, threads, NULL, NULL));
-    CHECK_OK(t.ctx, train(&t, NULL, STEPS, 0, &s, weights));
-    CHECK_EQ(s.evaluated, 3);
-    CHECK_EQ(s.saved, 0);
+    CHECK_OK(t.ctx, train(&t, NULL, STEPS, 0, &w, weights));
+    CHECK_EQ(w.seen[FV_TRAIN_EVALUATED], 3);
+    CHECK_EQ(w.seen[FV_TRAIN_SAVED], 0);
     tiny_free(&t);
 }
 
@@ -58,13 +43,13 @@ static void learns_and_counts(void)
     float weights[WEIGHTS];
     unbroken(1, weights);
     tiny_task t;
-    seen s = {0};
+    run_watch w = {0};
     CHECK(tiny_make(&t, 1, NULL, NULL));
     float before[WEIGHTS];
     const size_t n = tiny_weights(&t, before, WEIGHTS);
     CHECK(n > 0);
     CHECK(memcmp(before, weights, n * sizeof *before) != 0);
-    CHECK_OK(t.ctx, train(&t, NULL, STEPS, 0, &s, before));
+    CHECK_OK(t.ctx, train(&t, NULL, STEPS, 0, &w, before));
     CHECK(memcmp(before, weights, n * sizeof *before) == 0);
     tiny_free(&t);
 }
@@ -82,15 +67,15 @@ static void resumes_bit_for_bit(void)
         snprintf(name, sizeof name, "r%d", i);
         char folder[512];
         snprintf(folder, sizeof folder, "%s", folder_sub(name));
-        seen s = {0};
+        run_watch w = {0};
         tiny_task t;
         CHECK(tiny_make(&t, threads[i], NULL, NULL));
-        CHECK_OK(t.ctx, train(&t, folder, 27, 0, &s, NULL));
-        CHECK_EQ(s.resumed, 0);
+        CHECK_OK(t.ctx, train(&t, folder, 27, 0, &w, NULL));
+        CHECK_EQ(w.seen[FV_TRAIN_RESUMED], 0);
         tiny_free(&t);
         CHECK(tiny_make(&t, threads[(i + 1) % 3], NULL, NULL));
-        CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, pieces));
-        CHECK_EQ(s.resumed, 1);
+        CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &w, pieces));
+        CHECK_EQ(w.seen[FV_TRAIN_RESUMED], 1);
         tiny_free(&t);
         CHECK(memcmp(whole, pieces, sizeof whole) == 0);
     }
@@ -105,18 +90,18 @@ static void a_cancelled_step_is_done_again(void)
     static const uint64_t at[] = {3, 20, 41, 59};
     for (int i = 0; i < 4; i++) {
         volatile int cancel = 0;
-        seen s = {0};
+        run_watch w = {0};
         tiny_task t;
         CHECK(tiny_make(&t, 2, &cancel, NULL));
         t.cancel_at = at[i];
-        CHECK_EQ(train(&t, folder, STEPS, 0, &s, NULL), FV_ERR_CANCELLED);
-        CHECK_EQ(s.resumed, i > 0);
+        CHECK_EQ(train(&t, folder, STEPS, 0, &w, NULL), FV_ERR_CANCELLED);
+        CHECK_EQ(w.seen[FV_TRAIN_RESUMED], i > 0);
         tiny_free(&t);
     }
     tiny_task t;
-    seen s = {0};
+    run_watch w = {0};
     CHECK(tiny_make(&t, 1, NULL, NULL));
-    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, pieces));
+    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &w, pieces));
     tiny_free(&t);
     CHECK(memcmp(whole, pieces, sizeof whole) == 0);
 }
@@ -126,10 +111,10 @@ static void only_the_last_states_stay(void)
     char folder[512], path[600];
     snprintf(folder, sizeof folder, "%s", folder_sub("keep"));
     tiny_task t;
-    seen s = {0};
+    run_watch w = {0};
     CHECK(tiny_make(&t, 1, NULL, NULL));
-    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, NULL));
-    CHECK_EQ(s.saved, 6);
+    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &w, NULL));
+    CHECK_EQ(w.seen[FV_TRAIN_SAVED], 6);
     tiny_free(&t);
     static const struct {
         const char *name;
@@ -153,9 +138,9 @@ static void a_damaged_state_gives_way_to_the_one_before(void)
     char folder[512], path[600];
     snprintf(folder, sizeof folder, "%s", folder_sub("damage"));
     tiny_task t;
-    seen s = {0};
+    run_watch w = {0};
     CHECK(tiny_make(&t, 1, NULL, NULL));
-    CHECK_OK(t.ctx, train(&t, folder, 40, 0, &s, NULL));
+    CHECK_OK(t.ctx, train(&t, folder, 40, 0, &w, NULL));
     tiny_free(&t);
     snprintf(path, sizeof path, "%s/state-00000040.safetensors", folder);
     size_t bytes = 0;
@@ -164,8 +149,8 @@ static void a_damaged_state_gives_way_to_the_one_before(void)
     data[bytes - 5] ^= 1;
     file_write(path, data, bytes);
     CHECK(tiny_make(&t, 1, NULL, NULL));
-    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, pieces));
-    CHECK_EQ(s.bad_states, 1);
+    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &w, pieces));
+    CHECK_EQ(w.seen[FV_TRAIN_BAD_STATE], 1);
     tiny_free(&t);
     CHECK(memcmp(whole, pieces, sizeof whole) == 0);
     free(data);
@@ -174,20 +159,20 @@ static void a_damaged_state_gives_way_to_the_one_before(void)
 static void bad_losses_are_skipped_and_counted(void)
 {
     tiny_task t;
-    seen s = {0};
+    run_watch w = {0};
     char folder[512], path[600];
     snprintf(folder, sizeof folder, "%s", folder_sub("nan"));
     CHECK(tiny_make(&t, 1, NULL, NULL));
     t.poison_from = 13;
     t.poison_steps = 4;
-    CHECK_OK(t.ctx, train(&t, folder, 30, 0, &s, NULL));
-    CHECK_EQ(s.skipped, 4);
+    CHECK_OK(t.ctx, train(&t, folder, 30, 0, &w, NULL));
+    CHECK_EQ(w.seen[FV_TRAIN_SKIPPED], 4);
     tiny_free(&t);
     /* Ten in a row end the run and leave the good states alone. */
     CHECK(tiny_make(&t, 1, NULL, NULL));
     t.poison_from = 33;
     t.poison_steps = 100;
-    CHECK_EQ(train(&t, folder, STEPS, 0, &s, NULL), FV_ERR_NONFINITE);
+    CHECK_EQ(train(&t, folder, STEPS, 0, &w, NULL), FV_ERR_NONFINITE);
     tiny_free(&t);
     snprintf(path, sizeof path, "%s/state-00000030.safetensors", folder);
     CHECK(access(path, R_OK) == 0);
@@ -196,12 +181,12 @@ static void bad_losses_are_skipped_and_counted(void)
 static void stops_when_it_no_longer_improves(void)
 {
     tiny_task t;
-    seen s = {0};
+    run_watch w = {0};
     CHECK(tiny_make(&t, 1, NULL, NULL));
     t.worse_from = 45;
-    CHECK_OK(t.ctx, train(&t, NULL, 1000, 2, &s, NULL));
-    CHECK_EQ(s.stopped, 1);
-    CHECK_EQ(s.evaluated, 4);
+    CHECK_OK(t.ctx, train(&t, NULL, 1000, 2, &w, NULL));
+    CHECK_EQ(w.seen[FV_TRAIN_STOPPED_EARLY], 1);
+    CHECK_EQ(w.seen[FV_TRAIN_EVALUATED], 4);
     tiny_free(&t);
 }
 
@@ -211,11 +196,11 @@ static void states_are_averaged(void)
     snprintf(folder, sizeof folder, "%s", folder_sub("mean"));
     float at[4][WEIGHTS] = {{0}};
     tiny_task t;
-    seen s = {0};
+    run_watch w = {0};
     size_t n = 0;
     for (int i = 0; i < 3; i++) {
         CHECK(tiny_make(&t, 1, NULL, NULL));
-        CHECK_OK(t.ctx, train(&t, folder, 10 * ((uint64_t)i + 1), 0, &s, at[i]));
+        CHECK_OK(t.ctx, train(&t, folder, 10 * ((uint64_t)i + 1), 0, &w, at[i]));
         n = tiny_weights(&t, at[i], WEIGHTS);
         tiny_free(&t);
     }
@@ -279,9 +264,9 @@ static void logs_hold_each_step_once(void)
     snprintf(folder, sizeof folder, "%s", folder_sub("log"));
     volatile int cancel = 0;
     tiny_task t;
-    seen s = {0};
+    run_watch w = {0};
     CHECK(tiny_make(&t, 1, NULL, NULL));
-    CHECK_OK(t.ctx, train(&t, folder, 30, 0, &s, NULL));
+    CHECK_OK(t.ctx, train(&t, folder, 30, 0, &w, NULL));
     tiny_free(&t);
     /* As after a crash: logged to 30, but the states after 20 are lost. */
     for (int lost = 30; lost > 20; lost -= 10) {
@@ -289,7 +274,7 @@ static void logs_hold_each_step_once(void)
         CHECK(unlink(path) == 0);
     }
     CHECK(tiny_make(&t, 1, &cancel, NULL));
-    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &s, NULL));
+    CHECK_OK(t.ctx, train(&t, folder, STEPS, 0, &w, NULL));
     tiny_free(&t);
     size_t bytes = 0;
     snprintf(path, sizeof path, "%s/log.jsonl", folder);

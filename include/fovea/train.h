@@ -79,21 +79,23 @@ typedef struct fv_train_event {
     const char *text;
 } fv_train_event;
 
+typedef void (*fv_train_observer)(void *user, const fv_train_event *event);
+
 typedef struct fv_train_config {
     size_t struct_size;
     const char *folder; /* NULL: no files at all */
     uint64_t steps;
     fv_optim_config optim;
     fv_schedule schedule;
-    fv_dtype compute;     /* of linear layers while it runs, F32 or BF16 (fovea/ops.h) [F32] */
-    bool recompute;       /* fv_pass.checkpoint, of tasks that have passes [false] */
-    uint64_t eval_every;  /* steps; 0: at the end only [500] */
-    uint64_t save_every;  /* steps; 0: at the end only [1000] */
-    uint64_t log_every;   /* steps between lines of the logs [10] */
-    int keep;             /* states kept [3] */
-    int patience;         /* evaluations without improvement before stopping; 0: never [0] */
-    bool lower_is_better; /* of the first metric [true] */
-    void (*observe)(void *user, const fv_train_event *event); /* or NULL */
+    fv_dtype compute;          /* of linear layers while it runs, F32 or BF16 (fovea/ops.h) [F32] */
+    bool recompute;            /* fv_pass.checkpoint, of tasks that have passes [false] */
+    uint64_t eval_every;       /* steps; 0: at the end only [500] */
+    uint64_t save_every;       /* steps; 0: at the end only [1000] */
+    uint64_t log_every;        /* steps between lines of the logs [10] */
+    int keep;                  /* states kept [3] */
+    int patience;              /* evaluations without improvement before stopping; 0: never [0] */
+    bool lower_is_better;      /* of the first metric [true] */
+    fv_train_observer observe; /* or NULL */
     void *observe_user;
 } fv_train_config;
 

@@ -26,8 +26,6 @@ extern "C" {
 /* Keys of data, tokens and what else belongs to translation: "data.train_source", ... */
 FV_API fv_key_table fv_translation_keys(void);
 
-typedef void (*fv_train_observer)(void *user, const fv_train_event *event);
-
 typedef struct fv_translation_run fv_translation_run;
 
 /*

@@ -17,6 +17,7 @@
 #include "fovea/batches.h"
 #include "fovea/text_train.h"
 #include "text/vocab.h"
+#include "train/step.h"
 
 /* Stands behind every document of a language model. */
 #define FV_TEXT_END "<|endoftext|>"
@@ -56,13 +57,12 @@ struct fv_text_run {
     int64_t window;   /* tokens that an example predicts, or that an encoder reads, at most */
     int64_t piece;    /* tokens of a piece, at most: a window without its marks */
     int64_t examples; /* windows of a batch, for a stream */
-    int64_t accumulate;
     bool stream, next_sentence;
     /* the step at hand: example i is tokens[i], of length[i] */
     const int64_t **tokens;
     int64_t *length, count;
     size_t example_room, length_room;
-    int64_t *part_first; /* [accumulate + 1] */
+    fv_step_parts parts;
     /* and, for encoders, its kinds of token, its hidden words (-1: none) and its class */
     int64_t *cells; /* what these point into, and tokens too */
     const int64_t **types, **wanted;

@@ -135,29 +135,20 @@ static fv_status split_drawn(fv_text_run *run)
     return FV_OK;
 }
 
-/* Where documents are met in an order: shuffled to train; to judge as they stand, the first
- * eval.most of them. */
+static int64_t tokens_of(const void *part, int64_t i)
+{
+    return ((const fv_text_part *)part)->pieces[i].length;
+}
+
+/* Where documents are met in an order; to judge, the first eval.most of them. */
 static fv_status order(fv_text_run *run, int part)
 {
     fv_text_part *p = &run->part[part];
-    fv_ctx *ctx = run->ctx;
     if (run->stream) return FV_OK;
     const int64_t most = fv_recipe_int(run->recipe, "eval.most");
     const bool bounded = part == FV_TEXT_VALID && most > 0 && most < p->piece_count;
-    const int64_t count = bounded ? most : p->piece_count;
-    int64_t *lengths = fv_mem_alloc(&ctx->mem, (size_t)count * sizeof *lengths);
-    FV_RETURN_IF(!lengths, ctx, FV_ERR_MEMORY, "no memory for %lld documents", (long long)count);
-    for (int64_t i = 0; i < count; i++)
-        lengths[i] = p->pieces[i].length;
-    fv_batches_config cfg;
-    fv_batches_config_init(&cfg, sizeof cfg);
-    cfg.tokens = fv_recipe_int(run->recipe, "train.batch_tokens");
-    cfg.examples = fv_recipe_int(run->recipe, "train.batch_examples");
-    cfg.seed = (uint64_t)fv_recipe_int(run->recipe, "train.seed");
-    cfg.shuffle = part == FV_TEXT_TRAIN;
-    const fv_status status = fv_batches_create(ctx, count, lengths, &cfg, &p->order);
-    fv_mem_free(&ctx->mem, lengths, (size_t)count * sizeof *lengths);
-    return status;
+    return fv_step_order(run->ctx, run->recipe, bounded ? most : p->piece_count, tokens_of, p,
+                         part == FV_TEXT_TRAIN, &p->order);
 }
 
 static fv_status check_part(const fv_text_run *run, int part)

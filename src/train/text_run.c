@@ -106,9 +106,7 @@ static fv_status build(fv_text_run *run)
     fv_ctx *ctx = run->ctx;
     FV_RETURN_IF(!fv_text_has(run, FV_TEXT_TRAIN), ctx, FV_ERR_ARGUMENT, "the recipe must name %s",
                  run->task == FV_TASK_CLASSIFY ? "data.train_csv" : "data.train_text");
-    run->accumulate = fv_recipe_int(run->recipe, "train.accumulate");
-    run->part_first = fv_mem_zalloc(&ctx->mem, (size_t)(run->accumulate + 1) * sizeof(int64_t));
-    FV_RETURN_IF(!run->part_first, ctx, FV_ERR_MEMORY, "no memory for a training run");
+    FV_FORWARD(fv_step_parts_create(ctx, run->recipe, &run->parts));
     FV_FORWARD(fv_text_tokenizer(run));
     FV_FORWARD(make_model(run));
     FV_FORWARD(fv_begin_from(run->ctx, run->folder, fv_recipe_text(run->recipe, "train.init_from"),
@@ -127,11 +125,7 @@ fv_status fv_text_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
     run->folder = folder;
     run->task = (fv_train_task)fv_recipe_choice(recipe, "train.task");
     fv_vocab_init(&run->labels, ctx);
-    fv_train_config_init(&run->train, sizeof run->train);
-    fv_train_config_from(recipe, &run->train);
-    run->train.folder = folder;
-    run->train.observe = observe;
-    run->train.observe_user = user;
+    run->train = fv_step_settings(recipe, folder, observe, user);
     run->train.lower_is_better = run->task != FV_TASK_CLASSIFY;
     const fv_status status = build(run);
     if (status == FV_OK)
@@ -173,8 +167,7 @@ void fv_text_run_destroy(fv_text_run **run_ptr)
     free_made(run);
     if (run->tokens) fv_mem_free(mem, run->tokens, run->example_room * sizeof *run->tokens);
     if (run->length) fv_mem_free(mem, run->length, run->length_room * sizeof *run->length);
-    if (run->part_first)
-        fv_mem_free(mem, run->part_first, (size_t)(run->accumulate + 1) * sizeof *run->part_first);
+    fv_step_parts_free(run->ctx, &run->parts);
     fv_mem_free(mem, run, sizeof *run);
     *run_ptr = NULL;
 }

@@ -73,7 +73,7 @@ static fv_status begin(void *user, uint64_t step, int64_t *parts, double *tokens
     fv_text_run *run = user;
     fv_text_part *p = &run->part[FV_TEXT_TRAIN];
     run->count = run->wishes = 0;
-    for (int64_t part = 0; part < run->accumulate; part++) {
+    for (int64_t part = 0; part < run->parts.count; part++) {
         if (run->stream) {
             FV_FORWARD(draw_windows(run, step, part));
         } else {
@@ -82,10 +82,10 @@ static fv_status begin(void *user, uint64_t step, int64_t *parts, double *tokens
             FV_FORWARD(add_batch(run, p, &batch, step, false));
             *epoch = (double)batch.epoch + (double)(batch.index + 1) / (double)batch.batches;
         }
-        run->part_first[part + 1] = run->count;
+        run->parts.first[part + 1] = run->count;
     }
     if (run->task != FV_TASK_LANGUAGE) fv_text_point(run);
-    *parts = run->accumulate;
+    *parts = run->parts.count;
     *tokens = predicted(run);
     if (run->stream) *epoch = (double)(step + 1) * *tokens / (double)p->count;
     return FV_OK;
@@ -103,10 +103,10 @@ static fv_tensor *loss_of(const fv_text_run *run, fv_ctx *ctx, int64_t first, in
 static fv_tensor *loss(void *user, fv_ctx *ctx, int64_t part)
 {
     const fv_text_run *run = user;
-    const int64_t first = run->part_first[part];
+    const int64_t first = run->parts.first[part];
     if (run->task != FV_TASK_LANGUAGE)
-        return fv_text_encoder_loss(run, ctx, first, run->part_first[part + 1] - first);
-    return loss_of(run, ctx, first, run->part_first[part + 1] - first, true);
+        return fv_text_encoder_loss(run, ctx, first, run->parts.first[part + 1] - first);
+    return loss_of(run, ctx, first, run->parts.first[part + 1] - first, true);
 }
 
 static void get_position(void *user, int64_t position[FV_POSITION])

@@ -109,24 +109,7 @@ static fv_status read_part(fv_translation_run *run, int part)
     return FV_OK;
 }
 
-static fv_status order_part(fv_translation_run *run, int part)
-{
-    fv_ctx *ctx = run->ctx;
-    const int64_t n = fv_parallel_count(run->pairs[part]);
-    int64_t *lengths = fv_mem_alloc(&ctx->mem, (size_t)n * sizeof *lengths);
-    FV_RETURN_IF(!lengths, ctx, FV_ERR_MEMORY, "no memory for %lld pairs", (long long)n);
-    for (int64_t i = 0; i < n; i++)
-        lengths[i] = fv_parallel_tokens(run->pairs[part], i);
-    fv_batches_config cfg;
-    fv_batches_config_init(&cfg, sizeof cfg);
-    cfg.tokens = fv_recipe_int(run->recipe, "train.batch_tokens");
-    cfg.examples = fv_recipe_int(run->recipe, "train.batch_examples");
-    cfg.seed = (uint64_t)fv_recipe_int(run->recipe, "train.seed");
-    cfg.shuffle = part == FV_PART_TRAIN;
-    const fv_status status = fv_batches_create(ctx, n, lengths, &cfg, &run->order[part]);
-    fv_mem_free(&ctx->mem, lengths, (size_t)n * sizeof *lengths);
-    return status;
-}
+static int64_t tokens_of(const void *pairs, int64_t i) { return fv_parallel_tokens(pairs, i); }
 
 static fv_status read_data(fv_translation_run *run)
 {
@@ -134,7 +117,9 @@ static fv_status read_data(fv_translation_run *run)
         fv_translation_is_made(run) || *fv_translation_file(run, FV_PART_VALID, true);
     for (int part = FV_PART_TRAIN; part < (valid ? FV_PARTS : FV_PART_VALID); part++) {
         FV_FORWARD(read_part(run, part));
-        FV_FORWARD(order_part(run, part));
+        const fv_parallel *pairs = run->pairs[part];
+        FV_FORWARD(fv_step_order(run->ctx, run->recipe, fv_parallel_count(pairs), tokens_of, pairs,
+                                 part == FV_PART_TRAIN, &run->order[part]));
     }
     return FV_OK;
 }
@@ -179,9 +164,7 @@ static fv_status build(fv_translation_run *run)
     FV_RETURN_IF(run->train.recompute && fv_recipe_choice(run->recipe, "model.kind") != 1, ctx,
                  FV_ERR_ARGUMENT, "train.recompute: recurrent models have no blocks to forget");
     FV_FORWARD(check_files(run));
-    run->accumulate = fv_recipe_int(run->recipe, "train.accumulate");
-    run->part_first = fv_mem_zalloc(&ctx->mem, (size_t)(run->accumulate + 1) * sizeof(int64_t));
-    FV_RETURN_IF(!run->part_first, ctx, FV_ERR_MEMORY, "no memory for a training run");
+    FV_FORWARD(fv_step_parts_create(ctx, run->recipe, &run->parts));
     FV_FORWARD(make_translator(run));
     FV_FORWARD(fv_begin_from(ctx, run->folder, fv_recipe_text(run->recipe, "train.init_from"),
                              fv_translator_params(run->translator), &run->taken));
@@ -196,11 +179,7 @@ fv_status fv_translation_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *
     run->ctx = ctx;
     run->recipe = recipe;
     run->folder = folder;
-    fv_train_config_init(&run->train, sizeof run->train);
-    fv_train_config_from(recipe, &run->train);
-    run->train.folder = folder;
-    run->train.observe = observe;
-    run->train.observe_user = user;
+    run->train = fv_step_settings(recipe, folder, observe, user);
     run->train.lower_is_better = fv_recipe_choice(recipe, "eval.metric") == 0;
     const fv_status status = build(run);
     if (status == FV_OK)
@@ -221,8 +200,7 @@ void fv_translation_run_destroy(fv_translation_run **run_ptr)
     }
     fv_translator_destroy(&run->translator);
     if (run->example) fv_mem_free(mem, run->example, run->example_room * sizeof *run->example);
-    if (run->part_first)
-        fv_mem_free(mem, run->part_first, (size_t)(run->accumulate + 1) * sizeof *run->part_first);
+    fv_step_parts_free(run->ctx, &run->parts);
     fv_mem_free(mem, run, sizeof *run);
     *run_ptr = NULL;
 }

@@ -6,6 +6,7 @@
 #include "fovea/batches.h"
 #include "fovea/dates.h"
 #include "fovea/translate_train.h"
+#include "train/step.h"
 
 enum { FV_PART_TRAIN, FV_PART_VALID, FV_PARTS };
 
@@ -19,11 +20,10 @@ struct fv_translation_run {
     fv_batches *order[FV_PARTS]; /* training, and validation in its own order */
     fv_train_config train;
     fv_taken taken;
-    /* the step at hand: `parts` batches, one after the other */
+    /* the step at hand */
     int64_t *example;
     size_t example_room;
-    int64_t *part_first; /* [accumulate + 1] */
-    int64_t accumulate;
+    fv_step_parts parts;
 };
 
 /* Tokenizers of the folder if it has them, else those of the model to begin from, else learnt from

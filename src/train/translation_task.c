@@ -12,13 +12,13 @@
 /* The examples of a part lie one after the other, since a batch lives only until the next. */
 static fv_status keep_batch(fv_translation_run *run, int64_t part, const fv_batch *batch)
 {
-    const int64_t first = run->part_first[part];
+    const int64_t first = run->parts.first[part];
     int64_t *room = fv_mem_grow(&run->ctx->mem, run->example, &run->example_room,
                                 (size_t)(first + batch->count), sizeof *room);
     FV_RETURN_IF(!room, run->ctx, FV_ERR_MEMORY, "no memory for a batch");
     run->example = room;
     memcpy(room + first, batch->example, (size_t)batch->count * sizeof *room);
-    run->part_first[part + 1] = first + batch->count;
+    run->parts.first[part + 1] = first + batch->count;
     return FV_OK;
 }
 
@@ -26,9 +26,9 @@ static fv_status begin(void *user, uint64_t step, int64_t *parts, double *tokens
 {
     (void)step;
     fv_translation_run *run = user;
-    *parts = run->accumulate;
+    *parts = run->parts.count;
     *tokens = 0;
-    for (int64_t part = 0; part < run->accumulate; part++) {
+    for (int64_t part = 0; part < run->parts.count; part++) {
         fv_batch batch;
         FV_FORWARD(fv_batches_next(run->order[FV_PART_TRAIN], &batch));
         FV_FORWARD(keep_batch(run, part, &batch));
@@ -45,7 +45,7 @@ static fv_status begin(void *user, uint64_t step, int64_t *parts, double *tokens
 static fv_tensor *loss(void *user, fv_ctx *ctx, int64_t part)
 {
     fv_translation_run *run = user;
-    const int64_t first = run->part_first[part], count = run->part_first[part + 1] - first;
+    const int64_t first = run->parts.first[part], count = run->parts.first[part + 1] - first;
     fv_token_pairs batch;
     const fv_teaching teaching = {.sampling = fv_recipe_real(run->recipe, "train.sampling"),
                                   .checkpoint = run->train.recompute};

@@ -36,6 +36,7 @@ fv_recipe *run_recipe(fv_ctx *ctx, const run_setting *settings)
 void run_observe(void *watch, const fv_train_event *event)
 {
     run_watch *w = watch;
+    w->seen[event->kind]++;
     if (event->kind == FV_TRAIN_STEP && w->stop > 0 && event->step == w->stop) run_cancelled = 1;
     if (event->kind != FV_TRAIN_EVALUATED) return;
     for (int i = 0; i < event->metric_count && i < 3; i++) {

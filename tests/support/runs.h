@@ -25,15 +25,16 @@ fv_ctx *run_context(int threads, uint64_t seed);
 fv_recipe *run_recipe(fv_ctx *ctx, const run_setting *settings);
 void run_set(fv_ctx *ctx, fv_recipe *recipe, const run_setting *settings);
 
-/* The metrics of the first and of the last evaluation. */
+/* How often each kind of event came, and the metrics of the first and the last evaluation. */
 typedef struct run_watch {
     uint64_t stop; /* the run is cancelled after this step; 0: never */
     fv_metric first[3], last[3];
     int count;           /* of metrics; 0: nothing was evaluated */
     uint64_t peak_bytes; /* of the whole run, where run_text made it */
+    int seen[FV_TRAIN_STOPPED_EARLY + 1];
 } run_watch;
 
-/* An observer for fv_text_run_create and fv_translation_run_create, whose user is a run_watch. */
+/* An observer for trainers and runs, whose user is a run_watch. */
 void run_observe(void *watch, const fv_train_event *event);
 
 /* Trains on text as the recipe says, and ends recipe and context. A failure that is no cancellation

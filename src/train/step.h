@@ -1,0 +1,36 @@
+/*
+ * What runs of every kind make of a recipe: the trainer's settings, the order in which examples are
+ * met, and the parts of a step.
+ *
+ *     run->train = fv_step_settings(recipe, folder, observe, user);
+ *     s = fv_step_parts_create(ctx, recipe, &run->parts);
+ *     s = fv_step_order(ctx, recipe, count, length_of, run, true, &run->order);
+ */
+#ifndef FV_TRAIN_STEP_H
+#define FV_TRAIN_STEP_H
+
+#include "fovea/batches.h"
+#include "fovea/train.h"
+
+/* A step's examples lie one after the other; those of part i are first[i] to first[i + 1] - 1. */
+typedef struct fv_step_parts {
+    int64_t *first; /* [count + 1]; first[0] is 0 */
+    int64_t count;  /* train.accumulate */
+} fv_step_parts;
+
+fv_status fv_step_parts_create(fv_ctx *ctx, const fv_recipe *recipe, fv_step_parts *out);
+/* Parts that are zero are fine. */
+void fv_step_parts_free(fv_ctx *ctx, fv_step_parts *parts);
+
+/* The settings of [train], for a run in `folder`. */
+fv_train_config fv_step_settings(const fv_recipe *recipe, const char *folder,
+                                 fv_train_observer observe, void *user);
+
+/* Tokens of example i, by which batches are filled. */
+typedef int64_t (*fv_step_length)(const void *user, int64_t i);
+
+/* Batches as the recipe wants them: shuffled to train, as the examples stand to judge. */
+fv_status fv_step_order(fv_ctx *ctx, const fv_recipe *recipe, int64_t count, fv_step_length length,
+                        const void *user, bool shuffle, fv_batches **out);
+
+#endif
