@@ -152,6 +152,7 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
         const int64_t count = fv_attn_min(BLOCK_ROWS, a->n_q - first), at = head * a->n_q + first;
         const int64_t number = head * fv_attn_lse_head(a) + first;
         const void *q = fv_attn_out(a, ptr[FV_ATTN_Q], &a->q, b, h, first);
+        const void *grad_o = fv_attn_out(a, grad[FV_ATTN_GRAD_O], &a->o, b, h, first);
         const fv_attn_rows g = FV_SIMD_NAME(fv_attn_rows_at)(a, grad[FV_ATTN_GRAD_O], &a->o, b, h,
                                                              first, count, a->d_v, w.wide_g);
         memset(job->delta + at, 0, (size_t)count * sizeof(float));
@@ -168,7 +169,7 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
         }
         job->finite[unit] =
             FV_SIMD_NAME(fv_attn_finite)(a->dtype, q, a->q.row, count, fv_attn_width(a)) &&
-            (!g.at || FV_SIMD_NAME(fv_attn_finite)(FV_F32, g.at, g.row, count, a->d_v));
+            (!grad_o || FV_SIMD_NAME(fv_attn_finite)(a->dtype, grad_o, a->o.row, count, a->d_v));
         const fv_attn_rows dq = query_sums(job, b, h, first, at);
         clear_rows(dq, count, a->d);
         if (job->plan.key_units == 0) FV_SIMD_NAME(fv_attn_deliver)
@@ -405,10 +406,10 @@ static void pack_block(const backward_job *job, const workspace *w, key_block *k
     const void *v = fv_attn_at(a, job->base.ptr[FV_ATTN_V], &a->v, keys->b, keys->h, keys->first);
     FV_SIMD_NAME(fv_attn_pack)(a->dtype, v, a->v.row, keys->count, a->d_v, w->v_panels);
     if (fv_attn_width(a) == 0) return;
+    const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h, keys->first);
     keys->k = FV_SIMD_NAME(fv_attn_rows_at)(a, job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h,
                                             keys->first, keys->count, a->d, w->wide_k);
-    FV_SIMD_NAME(fv_attn_pack)
-    (FV_F32, keys->k.at, keys->k.row, keys->count, a->d, w->k_panels);
+    FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys->count, a->d, w->k_panels);
     if (a->score == FV_SCORE_ADDITIVE) {
         FV_SIMD_NAME(fv_attn_raise_keys)(job, w, keys);
         return;
@@ -417,7 +418,7 @@ static void pack_block(const backward_job *job, const workspace *w, key_block *k
     const int64_t packed = fv_attn_round(keys->count, FV_ATTN_PANEL) * a->d;
     for (int64_t c = 0; c < packed; c += FV_LANES)
         v_store(w->k_panels + c, FV_LANES, v_mul(v_load(w->k_panels + c, FV_LANES), factor));
-    keys->finite = FV_SIMD_NAME(fv_attn_finite)(FV_F32, keys->k.at, keys->k.row, keys->count, a->d);
+    keys->finite = FV_SIMD_NAME(fv_attn_finite)(a->dtype, k, a->k.row, keys->count, a->d);
 }
 
 /* Every query of one head. */

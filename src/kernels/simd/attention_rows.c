@@ -177,8 +177,66 @@ bool FV_SIMD_NAME(fv_attn_finite)(fv_dtype type, const void *x, int64_t stride, 
 
 /* ---- panels ----------------------------------------------------------------------- */
 
-/* Eight words of two 16-bit numbers each: the first ones and the second ones as floats. */
-V_INLINE void split_words(fv_dtype type, __m256 words, float *first, float *second)
+/*
+ * Four words of PIECE_KEYS rows are transposed at a time: four floats, or four pairs of 16-bit
+ * numbers, which are widened on their way out. AVX-512 takes sixteen keys, so that the tile finds a
+ * vector of them in one store.
+ */
+enum { PIECE_BYTES = 16, PIECE_KEYS = FV_SIMD_LEVEL == 3 ? 16 : 8, AHEAD_BYTES = 2048 };
+
+V_INLINE int64_t piece_of(fv_dtype type) { return fv_attn_is_half(type) ? 8 : 4; }
+
+#if FV_SIMD_LEVEL == 3
+typedef __m512 key_words;
+
+V_INLINE void join_halves(const __m256 low[4], const __m256 high[4], key_words word[4])
+{
+    for (int i = 0; i < 4; i++)
+        word[i] = _mm512_insertf32x8(_mm512_castps256_ps512(low[i]), high[i], 1);
+}
+V_INLINE void transpose_piece(const char *at, int64_t stride, key_words word[4])
+{
+    __m256 low[4], high[4];
+    fv_transpose_words(at, stride, low);
+    fv_transpose_words(at + 8 * stride, stride, high);
+    join_halves(low, high, word);
+}
+V_INLINE void transpose_rows(const char *const *row, key_words word[4])
+{
+    __m256 low[4], high[4];
+    fv_transpose_rows(row, low);
+    fv_transpose_rows(row + 8, high);
+    join_halves(low, high, word);
+}
+V_INLINE void store_words(float *to, key_words x) { _mm512_storeu_ps(to, x); }
+
+/* The first number of each word, and the second, as floats. */
+V_INLINE void split_words(fv_dtype type, key_words words, float *first, float *second)
+{
+    const __m512i x = _mm512_castps_si512(words);
+    if (type == FV_BF16) {
+        const __m512i high = _mm512_set1_epi32((int)0xffff0000u);
+        _mm512_storeu_ps(first, _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)));
+        _mm512_storeu_ps(second, _mm512_castsi512_ps(_mm512_and_si512(x, high)));
+        return;
+    }
+    _mm512_storeu_ps(first, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)));
+    _mm512_storeu_ps(second, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16))));
+}
+#else
+typedef __m256 key_words;
+
+V_INLINE void transpose_piece(const char *at, int64_t stride, key_words word[4])
+{
+    fv_transpose_words(at, stride, word);
+}
+V_INLINE void transpose_rows(const char *const *row, key_words word[4])
+{
+    fv_transpose_rows(row, word);
+}
+V_INLINE void store_words(float *to, key_words x) { _mm256_storeu_ps(to, x); }
+
+V_INLINE void split_words(fv_dtype type, key_words words, float *first, float *second)
 {
     const __m256i x = _mm256_castps_si256(words);
     if (type == FV_BF16) {
@@ -193,51 +251,120 @@ V_INLINE void split_words(fv_dtype type, __m256 words, float *first, float *seco
     _mm256_storeu_ps(first, _mm256_cvtph_ps(_mm256_castsi256_si128(sorted)));
     _mm256_storeu_ps(second, _mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1)));
 }
+#endif
 
-/* A whole panel, `width` a multiple of 8: transposed in pairs, which is half the work, and widened
- * on the way out. */
-V_INLINE void pack_pairs(fv_dtype type, const uint16_t *k, int64_t row, int64_t width, float *panel)
+/* Column c of the piece goes to to + c x to_row. */
+V_INLINE void store_piece(fv_dtype type, const key_words word[4], float *to, int64_t to_row)
 {
-    for (int64_t j = 0; j < FV_ATTN_PANEL; j += 8)
-        for (int64_t c = 0; c < width; c += 8) {
-            __m256 pair[4];
-            fv_transpose_words(k + j * row + c, row * (int64_t)sizeof *k, pair);
-            float *to = panel + c * FV_ATTN_PANEL + j;
-            for (int i = 0; i < 4; i++, to += 2 * FV_ATTN_PANEL)
-                split_words(type, pair[i], to, to + FV_ATTN_PANEL);
-        }
+    for (int i = 0; i < 4; i++)
+        if (fv_attn_is_half(type))
+            split_words(type, word[i], to + 2 * i * to_row, to + (2 * i + 1) * to_row);
+        else
+            store_words(to + i * to_row, word[i]);
 }
 
-/* What is left of a panel, a vector of the width at a time: what is widened stays in the
- * first-level cache. */
-static void pack_rest(fv_dtype type, const uint16_t *k, int64_t row, int64_t keys, int64_t begin,
-                      int64_t width, float *panel)
+/* PIECE_KEYS keys and `cols` columns, a multiple of the piece. */
+V_INLINE void pack_keys(fv_dtype type, const char *k, int64_t stride, int64_t cols, float *to)
 {
-    float part[FV_ATTN_PANEL * FV_LANES];
-    for (int64_t c = begin; c < width; c += FV_LANES) {
-        const int64_t depth = fv_attn_min(FV_LANES, width - c);
-        FV_SIMD_NAME(fv_attn_widen_rows)(type, k + c, row, keys, depth, part, FV_LANES);
-        FV_GEMM_NAME(pack_b)
-        (depth, keys, part, 1, FV_LANES, FV_ATTN_PANEL, panel + c * FV_ATTN_PANEL);
+    for (int64_t c = 0; c < cols; c += piece_of(type), k += PIECE_BYTES) {
+        key_words word[4];
+        transpose_piece(k, stride, word);
+        store_piece(type, word, to + c * FV_ATTN_PANEL, FV_ATTN_PANEL);
     }
+}
+
+/* The same of fewer keys; those that lack become 0. */
+V_INLINE void pack_few(fv_dtype type, const char *k, int64_t stride, int64_t keys, int64_t cols,
+                       float *to)
+{
+    static const char zeros[PIECE_BYTES] = {0};
+    const char *row[PIECE_KEYS];
+    int64_t step[PIECE_KEYS];
+    for (int64_t j = 0; j < PIECE_KEYS; j++) {
+        row[j] = j < keys ? k + j * stride : zeros;
+        step[j] = j < keys ? PIECE_BYTES : 0;
+    }
+    for (int64_t c = 0; c < cols; c += piece_of(type)) {
+        key_words word[4];
+        transpose_rows(row, word);
+        store_piece(type, word, to + c * FV_ATTN_PANEL, FV_ATTN_PANEL);
+        for (int j = 0; j < PIECE_KEYS; j++)
+            row[j] += step[j];
+    }
+}
+
+/* The last columns, fewer than a piece has. */
+V_INLINE void pack_end(fv_dtype type, const char *k, int64_t stride, int64_t keys, int64_t cols,
+                       float *to)
+{
+    char from[PIECE_KEYS * PIECE_BYTES] = {0};
+    float whole[8 * PIECE_KEYS];
+    key_words word[4];
+    for (int64_t j = 0; j < keys; j++)
+        memcpy(from + j * PIECE_BYTES, k + j * stride, (size_t)cols * fv_dtype_size(type));
+    transpose_piece(from, PIECE_BYTES, word);
+    store_piece(type, word, whole, PIECE_KEYS);
+    for (int64_t c = 0; c < cols; c++)
+        memcpy(to + c * FV_ATTN_PANEL, whole + c * PIECE_KEYS, PIECE_KEYS * sizeof *to);
+}
+
+/* Asks for rows that come later: the CPU sees them by pieces and would not guess. */
+V_INLINE void ask_ahead(const char *k, int64_t stride, int64_t width_bytes)
+{
+    const int64_t ahead = fv_attn_max(PIECE_KEYS, AHEAD_BYTES / width_bytes) * stride;
+    for (int64_t j = 0; j < PIECE_KEYS; j++)
+        for (int64_t b = 0; b < width_bytes; b += 64)
+            _mm_prefetch((const char *)((uintptr_t)k + (uintptr_t)(ahead + j * stride + b)),
+                         _MM_HINT_T0);
+}
+
+/* Keys from `begin`, a multiple of PIECE_KEYS, to the end of a panel become 0. Row by row, each
+ * would be a call of memset. */
+static void clear_keys(float *panel, int64_t width, int64_t begin)
+{
+    int64_t j = begin;
+    for (int64_t c = 0; j % FV_LANES != 0 && c < width; c++)
+        _mm256_storeu_ps(panel + c * FV_ATTN_PANEL + j, _mm256_setzero_ps());
+    for (j = fv_attn_round(j, FV_LANES); j < FV_ATTN_PANEL; j += FV_LANES)
+        for (int64_t c = 0; c < width; c++)
+            v_store(panel + c * FV_ATTN_PANEL + j, FV_LANES, v_zero());
+}
+
+/* Keys of one panel; `left` more follow them in memory. */
+V_INLINE void pack_panel(fv_dtype type, const char *k, int64_t stride, int64_t keys, int64_t left,
+                         int64_t width, float *panel)
+{
+    const int64_t size = (int64_t)fv_dtype_size(type);
+    const int64_t whole = width / piece_of(type) * piece_of(type);
+    for (int64_t j = 0; j < keys; j += PIECE_KEYS, k += PIECE_KEYS * stride) {
+        const int64_t some = fv_attn_min(PIECE_KEYS, keys - j);
+        if (left > 0) ask_ahead(k, stride, width * size);
+        if (some == PIECE_KEYS)
+            pack_keys(type, k, stride, whole, panel + j);
+        else
+            pack_few(type, k, stride, some, whole, panel + j);
+        if (whole < width)
+            pack_end(type, k + whole * size, stride, some, width - whole,
+                     panel + whole * FV_ATTN_PANEL + j);
+    }
+    if (keys <= FV_ATTN_PANEL - PIECE_KEYS)
+        clear_keys(panel, width, fv_attn_round(keys, PIECE_KEYS));
 }
 
 void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64_t keys,
                                 int64_t width, float *panels)
 {
-    if (!fv_attn_is_half(type)) {
-        FV_GEMM_NAME(pack_b)(width, keys, k, 1, row, FV_ATTN_PANEL, panels);
-        return;
-    }
+    const int64_t stride = row * (int64_t)fv_dtype_size(type);
     for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL) {
-        const uint16_t *from = (const uint16_t *)k + j * row;
+        const char *from = (const char *)k + j * stride;
         const int64_t some = fv_attn_min(FV_ATTN_PANEL, keys - j);
-        const int64_t whole = some == FV_ATTN_PANEL ? width & ~(int64_t)7 : 0;
+        const int64_t left = keys - j - some;
         float *panel = panels + j * width;
         if (type == FV_BF16)
-            pack_pairs(FV_BF16, from, row, whole, panel);
+            pack_panel(FV_BF16, from, stride, some, left, width, panel);
+        else if (type == FV_F16)
+            pack_panel(FV_F16, from, stride, some, left, width, panel);
         else
-            pack_pairs(FV_F16, from, row, whole, panel);
-        pack_rest(type, from, row, some, whole, width, panel);
+            pack_panel(FV_F32, from, stride, some, left, width, panel);
     }
 }

@@ -15,20 +15,31 @@ static inline __m256 fv_two_rows(const char *low, const char *high)
     return _mm256_castsi256_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1));
 }
 
-/* Eight rows of four words, `stride` bytes apart: out[i] holds word i of each. */
-static inline void fv_transpose_words(const void *rows, int64_t stride, __m256 out[4])
+/* What is left to do once r_i holds four words of row i and of row i + 4. */
+static inline void fv_transpose_pairs(__m256 r0, __m256 r1, __m256 r2, __m256 r3, __m256 out[4])
 {
-    const char *p = rows, *high = p + 4 * stride;
-    const __m256 r0 = fv_two_rows(p, high);
-    const __m256 r1 = fv_two_rows(p + stride, high + stride);
-    const __m256 r2 = fv_two_rows(p + 2 * stride, high + 2 * stride);
-    const __m256 r3 = fv_two_rows(p + 3 * stride, high + 3 * stride);
     const __m256 even01 = _mm256_unpacklo_ps(r0, r1), odd01 = _mm256_unpackhi_ps(r0, r1);
     const __m256 even23 = _mm256_unpacklo_ps(r2, r3), odd23 = _mm256_unpackhi_ps(r2, r3);
     out[0] = _mm256_shuffle_ps(even01, even23, 0x44);
     out[1] = _mm256_shuffle_ps(even01, even23, 0xee);
     out[2] = _mm256_shuffle_ps(odd01, odd23, 0x44);
     out[3] = _mm256_shuffle_ps(odd01, odd23, 0xee);
+}
+
+/* Eight rows of four words, `stride` bytes apart: out[i] holds word i of each. */
+static inline void fv_transpose_words(const void *rows, int64_t stride, __m256 out[4])
+{
+    const char *p = rows, *high = p + 4 * stride;
+    fv_transpose_pairs(fv_two_rows(p, high), fv_two_rows(p + stride, high + stride),
+                       fv_two_rows(p + 2 * stride, high + 2 * stride),
+                       fv_two_rows(p + 3 * stride, high + 3 * stride), out);
+}
+
+/* The same of rows anywhere. */
+static inline void fv_transpose_rows(const char *const row[8], __m256 out[4])
+{
+    fv_transpose_pairs(fv_two_rows(row[0], row[4]), fv_two_rows(row[1], row[5]),
+                       fv_two_rows(row[2], row[6]), fv_two_rows(row[3], row[7]), out);
 }
 
 /* out[i] holds p[i], p[i + stride], ..., p[i + 7 stride] for i in [0, 4). */
