@@ -48,8 +48,9 @@ typedef struct bench_buffers bench_buffers; /* arrays the bandwidth gauges run o
 typedef struct bench_run {
     const char *suite;
     bool json, quick;
-    bool long_rows;     /* --long: attention over one long sequence instead of the table */
-    int threads;        /* the most threads to use: --threads, else all CPUs */
+    bool long_rows; /* --long: attention over one long sequence instead of the table */
+    bool types;     /* --types: attention in each element type, in turns, instead of the table */
+    int threads;    /* the most threads to use: --threads, else all CPUs */
     bool threads_given; /* then measure with that many only, not also with one */
     fv_simd level;      /* never AUTO: --level, else the best */
     const char *only;   /* --only: rows whose name has each of these, between commas; NULL: all */
@@ -146,6 +147,7 @@ typedef struct bench_line {
     const char *trans;             /* "nn", "nt", "tn", "tt", or NULL */
     double vs_openblas, vs_onednn; /* our speed over theirs */
     double of_forward;             /* attention weights: their time over the forward pass's */
+    double of_f32;                 /* attention's element types: time over that of f32 */
     double of_half;                /* long attention: its time over that of half the length ... */
     double extra_mib;              /* ... and memory beyond inputs, outputs and gradients */
     bool noisy;

@@ -12,6 +12,9 @@ enum { LONGEST = 131072, LONGEST_QUICK = 4096 };
 /* Keys of a cache that no processor's cache holds; shorter ones measure those. */
 enum { PAST_CACHES = 32768 };
 
+/* --types: heads and rounds that keep it below a minute. */
+enum { TYPES_HEADS = 2, TYPES_ROUNDS = 7 };
+
 /* A group of lines that differ in length, width and mask. */
 typedef struct group {
     attention_shape shape;
@@ -142,19 +145,61 @@ static int bench_long(bench_run *run, fv_pool *pool, int threads)
     return CLI_DONE;
 }
 
+/* One pass at one level: short sequences, long ones, and a few queries over many keys. */
+static int bench_types_of(bench_run *run, attention_shape s, fv_pool *pool, int threads)
+{
+    static const int64_t lengths[] = {1, 4, 8, 9, 16, 32, 64, 128, 512, 2048};
+    static const int64_t few[] = {8, 9, 16, 32};
+    enum { KEYS = 16384 };
+    int code = CLI_DONE;
+    for (int i = 0; i < CLI_COUNT(lengths) && code == CLI_DONE; i++) {
+        s.n = lengths[i];
+        if (line_wanted(run, &s)) code = bench_attention_types(run, &s, pool, threads);
+    }
+    if (s.pass != ATTENTION_FORWARD) return code;
+    static const char *const names[] = {"8 queries", "9 queries", "16 queries", "32 queries"};
+    for (int i = 0; i < CLI_COUNT(few) && code == CLI_DONE; i++) {
+        s.name = names[i];
+        s.n = KEYS;
+        s.queries = few[i];
+        if (line_wanted(run, &s)) code = bench_attention_types(run, &s, pool, threads);
+    }
+    return code;
+}
+
+static int bench_types(bench_run *run, fv_pool *pool, int threads)
+{
+    attention_shape s = {.d = 64, .heads = TYPES_HEADS};
+    int code = CLI_DONE;
+    if (run->rounds > TYPES_ROUNDS) run->rounds = TYPES_ROUNDS;
+    for (int level = FV_SIMD_AVX2; level <= (int)run->level && code == CLI_DONE; level++) {
+        s.level = (fv_simd)level;
+        s.name = "fwd";
+        s.pass = ATTENTION_FORWARD;
+        code = bench_types_of(run, s, pool, threads);
+        s.name = "bwd";
+        s.pass = ATTENTION_BACKWARD;
+        if (code == CLI_DONE) code = bench_types_of(run, s, pool, threads);
+    }
+    return code;
+}
+
 int bench_attention(bench_run *run)
 {
     static const int64_t lengths[] = {2048, 512, LONG}; /* the first is what --quick measures */
     int counts[2] = {run->threads}, code = CLI_DONE;
-    const int times = run->long_rows ? 1 : bench_thread_counts(run, counts);
+    const bool table = !run->long_rows && !run->types;
+    if (run->types && !run->threads_given) counts[0] = 1;
+    const int times = table ? bench_thread_counts(run, counts) : 1;
     for (int t = 0; t < times && code == CLI_DONE; t++) {
         fv_pool *pool = NULL;
         if (counts[t] > 1 && fv_pool_create(counts[t], &pool) != FV_OK) {
             cli_error("bench: cannot start %d threads", counts[t]);
             return CLI_FAILED;
         }
-        const int all = run->long_rows ? 0 : run->quick ? 1 : CLI_COUNT(lengths);
-        if (run->long_rows) code = bench_long(run, pool, counts[t]);
+        const int all = !table ? 0 : run->quick ? 1 : CLI_COUNT(lengths);
+        if (run->types) code = bench_types(run, pool, counts[t]);
+        if (run->long_rows && code == CLI_DONE) code = bench_long(run, pool, counts[t]);
         for (int i = 0; i < all && code == CLI_DONE; i++)
             code = bench_length(run, lengths[i], pool, counts[t]);
         fv_pool_destroy(&pool);

@@ -15,6 +15,9 @@
  * of the forward pass's, measured in turns. With a list of blocks only visible pairs count: a share
  * near that of the full lines says that hidden blocks cost nothing.
  *
+ * With --types the three element types are measured in turns, and a line tells the time of one as a
+ * part of f32's.
+ *
  * With --long both passes run once over one long sequence and over half of it: a line tells the
  * ratio of the two times, 4 where time grows with the square of the length, and the memory that the
  * pass takes beyond inputs, outputs and gradients: its scratch and the log-sum-exps.
@@ -42,6 +45,7 @@ typedef struct attention_shape {
     fv_score score;
     fv_dtype dtype;
     int64_t n, d, heads;
+    int64_t queries; /* over n keys; 0: n of them */
     bool causal;
     bool blocks; /* one block of ATTENTION_SPARSE is visible */
     fv_simd level;
@@ -49,6 +53,9 @@ typedef struct attention_shape {
 
 /* Returns an exit code. pool may be NULL where threads is 1. */
 int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool, int threads);
+
+/* The shape in f32, bf16 and f16, in turns: a line for each of the latter two. */
+int bench_attention_types(bench_run *run, const attention_shape *s, fv_pool *pool, int threads);
 
 /* One call of each pass, for sequences too long for rounds. */
 typedef struct attention_once {

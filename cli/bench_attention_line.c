@@ -54,6 +54,14 @@ static void call_top(void *arg)
     if (status != FV_OK) j->status = status;
 }
 
+/* A float between -1 and 1 by its bits, cut to f16; what would be subnormal becomes 0. */
+static uint16_t f16_below_one(uint32_t bits)
+{
+    const uint32_t sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
+    const uint32_t smallest = 113u << 23; /* 2^-14 */
+    return (uint16_t)(sign | (size < smallest ? 0 : (size - (112u << 23)) >> 13));
+}
+
 static void *operand(fv_dtype dtype, int64_t count, uint32_t seed)
 {
     float *x = bench_alloc((size_t)count * sizeof(float));
@@ -64,6 +72,8 @@ static void *operand(fv_dtype dtype, int64_t count, uint32_t seed)
         memcpy(&bits, &value, sizeof bits);
         if (dtype == FV_BF16)
             ((uint16_t *)(void *)x)[i] = (uint16_t)(bits >> 16);
+        else if (dtype == FV_F16)
+            ((uint16_t *)(void *)x)[i] = f16_below_one(bits);
         else
             x[i] = value;
     }
@@ -78,13 +88,15 @@ static void job_free(job *j)
     free(j->blocks);
 }
 
+static int64_t queries_of(const attention_shape *s) { return s->queries > 0 ? s->queries : s->n; }
+
 static fv_attn description(const attention_shape *s)
 {
     fv_attn a;
     fv_attn_init(&a, sizeof a);
     a.dtype = s->dtype;
     a.heads = a.kv_heads = s->heads;
-    a.n_q = s->pass == ATTENTION_DECODE ? 1 : s->n;
+    a.n_q = s->pass == ATTENTION_DECODE ? 1 : queries_of(s);
     a.n_k = s->n;
     a.d = a.d_v = s->d;
     a.score = s->score;
@@ -176,7 +188,7 @@ static fv_status job_make(const attention_shape *s, fv_pool *pool, int threads, 
 static void set_rate(bench_line *line, const attention_shape *s, const bench_result *got)
 {
     const double part = (s->causal ? 0.5 : 1) / (s->blocks ? ATTENTION_SPARSE : 1);
-    const double pairs = (double)(s->heads * s->n) * (double)s->n * part;
+    const double pairs = (double)(s->heads * queries_of(s)) * (double)s->n * part;
     const double flops = 4 * pairs * (double)s->d * (s->pass == ATTENTION_BACKWARD ? 2.5 : 1);
     const double bytes = 2.0 * (double)fv_dtype_size(s->dtype) * (double)(s->heads * s->n * s->d);
     if (s->pass >= ATTENTION_MAP)
@@ -242,6 +254,44 @@ int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool
     bench_line line = line_of(s, &ask, &got);
     if (beside) line.of_forward = got.seconds[0] / got.seconds[1];
     bench_print(run, &line);
+    return CLI_DONE;
+}
+
+/* ---- element types ----------------------------------------------------------------- */
+
+int bench_attention_types(bench_run *run, const attention_shape *s, fv_pool *pool, int threads)
+{
+    enum { TYPES = 3 };
+    static const fv_dtype types[TYPES] = {FV_F32, FV_BF16, FV_F16};
+    job jobs[TYPES] = {0};
+    bench_case cases[TYPES];
+    attention_shape shapes[TYPES];
+    fv_status status = FV_OK;
+    for (int i = 0; i < TYPES && status == FV_OK; i++) {
+        shapes[i] = *s;
+        shapes[i].dtype = types[i];
+        status = job_make(&shapes[i], pool, threads, &jobs[i]);
+        cases[i] = (bench_case){
+            .call = s->pass == ATTENTION_BACKWARD ? call_backward : call_forward, .arg = &jobs[i]};
+        if (status == FV_OK) call_forward(&jobs[i]); /* the backward needs o and lse */
+    }
+    const bench_request ask = {
+        .cases = cases, .count = TYPES, .threads = threads, .level = s->level};
+    bench_result got;
+    const bool measured = status == FV_OK && bench_measure(run, &ask, &got);
+    for (int i = 0; i < TYPES; i++) {
+        if (status == FV_OK) status = jobs[i].status;
+        job_free(&jobs[i]);
+    }
+    if (status != FV_OK) return failed(status);
+    if (!measured) return CLI_INTERRUPTED;
+    for (int i = 1; i < TYPES; i++) {
+        bench_result one = got;
+        one.seconds[0] = got.seconds[i];
+        bench_line line = line_of(&shapes[i], &ask, &one);
+        line.of_f32 = got.seconds[i] / got.seconds[0];
+        bench_print(run, &line);
+    }
     return CLI_DONE;
 }
 

@@ -182,6 +182,7 @@ bench_line bench_line_of(const char *bench, const char *name, const bench_reques
                        .vs_openblas = NAN,
                        .vs_onednn = NAN,
                        .of_forward = NAN,
+                       .of_f32 = NAN,
                        .of_half = NAN,
                        .extra_mib = NAN,
                        .noisy = got->noisy};
@@ -231,6 +232,7 @@ static void print_json(const bench_line *line)
     if (isfinite(line->vs_openblas)) cli_json_real(&j, "vs_openblas", line->vs_openblas);
     if (isfinite(line->vs_onednn)) cli_json_real(&j, "vs_onednn", line->vs_onednn);
     if (isfinite(line->of_forward)) cli_json_real(&j, "of_forward", line->of_forward);
+    if (isfinite(line->of_f32)) cli_json_real(&j, "of_f32", line->of_f32);
     if (isfinite(line->of_half)) cli_json_real(&j, "of_half", line->of_half);
     if (isfinite(line->extra_mib)) cli_json_real(&j, "extra_mib", line->extra_mib);
     cli_json_bool(&j, "noisy", line->noisy);
@@ -279,6 +281,7 @@ static void print_row(const bench_run *run, const bench_line *line)
     print_ratio(line->vs_openblas);
     print_ratio(line->vs_onednn);
     if (isfinite(line->of_forward)) printf("  %.2f of forward", line->of_forward);
+    if (isfinite(line->of_f32)) printf("  %.3f of f32's time", line->of_f32);
     if (isfinite(line->extra_mib)) printf("  %.1f MiB more", line->extra_mib);
     if (isfinite(line->of_half)) printf(", %.2f of half the length", line->of_half);
     if (line->noisy) {
