@@ -21,11 +21,15 @@ static void query_counts_at_level(void)
 }
 static void query_counts(void) { attn_every_level(query_counts_at_level); }
 
+/* Where one way to take products ends and the next begins, and where chunks end. */
+static const int64_t few[] = {1, 8, 9, 15, 16, 17};
+enum { FEW = sizeof few / sizeof *few };
+
 static void widths_at_level(void)
 {
     static const int64_t d[] = {1, 15, 16, 17, 64, 65, 80, 128, 129, 192, 200, 512};
     for (int w = 0; w < 12; w++)
-        for (int64_t n_q = 1; n_q <= 8; n_q++) {
+        for (int64_t n_q = 1; n_q <= 9; n_q++) {
             problem p = problem_of(attn_sizes(n_q, 270, d[w], d[11 - w]));
             check_forward("widths", &p);
             vec_free_all();
@@ -37,8 +41,8 @@ static void chunks_at_level(void)
 {
     static const int64_t keys[] = {2047, 2048, 2049, 4096, 5003};
     for (int i = 0; i < 5; i++)
-        for (int64_t n_q = 1; n_q <= 7; n_q += 3) {
-            fv_attn a = attn_heads(2, 4, 2, n_q, keys[i], 24);
+        for (int n = i % 2; n < FEW; n += 2) {
+            fv_attn a = attn_heads(2, 4, 2, few[n], keys[i], 24);
             problem p = problem_of(a);
             check_forward("long caches", &p);
             problem_lengths(&p);
@@ -50,16 +54,31 @@ static void chunks_at_level(void)
             check_forward("window and prefix", &p);
             vec_free_all();
         }
-    problem p = problem_of(attn_sizes(3, 4500, 16, 16));
-    p.a.scale *= 256;
-    check_forward("chunks with far maxima", &p);
-    vec_free_all();
+    for (int n = 0; n < FEW; n++) {
+        problem p = problem_of(attn_sizes(few[n], 4500, 16, 16));
+        p.a.scale *= 256;
+        check_forward("chunks with far maxima", &p);
+        vec_free_all();
+    }
 }
 static void chunks(void) { attn_every_level(chunks_at_level); }
 
+/* Of 16 bits as well, by every way that a level has. */
+static void stored_chunks_at_level(void)
+{
+    for (int n = 0; n < FEW; n++) {
+        problem p = problem_of(attn_heads(1, 2, 1, few[n], 4500, 40));
+        p.a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+        p.a.left = 2300;
+        check_forward("long caches and a window", &p);
+        vec_free_all();
+    }
+}
+static void stored_chunks(void) { attn_every_storage(stored_chunks_at_level); }
+
 static void added_terms_at_level(void)
 {
-    for (int64_t n_q = 1; n_q <= 9; n_q += 2) {
+    for (int64_t n_q = 1; n_q <= 16; n_q += 5) {
         const fv_attn base = attn_heads(2, 6, 2, n_q, 2300, 24);
         problem p = problem_of(base);
         problem_bias(&p, 6 * n_q * 2300, n_q * 2300, 2300, 1);
@@ -107,8 +126,8 @@ static fv_attn splittable(int64_t n_q)
 
 static void threads_at_level(void)
 {
-    for (int64_t n_q = 1; n_q <= 8; n_q += 7) {
-        const problem one = problem_of(splittable(n_q));
+    for (int n = 0; n < FEW; n++) {
+        const problem one = problem_of(splittable(few[n]));
         run_forward(&one);
         for (int count = 2; count <= 8; count++) {
             problem many = problem_again(&one);
@@ -148,12 +167,40 @@ static void alone_at_level(void)
 }
 static void alone(void) { attn_every_storage(alone_at_level); }
 
-/* A longer buffer behind the keys that count changes nothing. */
-static void padding_at_level(void)
+/* Nine to sixteen queries: sequences one by one, and fewer of them, give the bits that they have
+ * together. */
+static void fewer_at_level(void)
 {
-    const problem exact = problem_of(attn_heads(1, 2, 2, 3, 2100, 24));
+    const problem all = problem_of(splittable(16));
+    run_forward(&all);
+    const fv_attn *a = &all.a;
+    for (int64_t b = 0; b < a->batch; b++)
+        for (int64_t n_q = 9; n_q <= 16; n_q += 7) {
+            fv_attn one = splittable(n_q);
+            one.batch = one.heads = one.kv_heads = 1;
+            fv_attn_dense(&one);
+            one.q_offset = n_q - 16;
+            const int64_t h = 4, row = (b * a->heads + h) * 16;
+            problem p = {.a = one,
+                         .q = vec_part(all.q, row * a->d, n_q * a->d),
+                         .k = vec_part(all.k, b * a->k.batch + h / 3 * a->k.head, a->k.head),
+                         .v = vec_part(all.v, b * a->v.batch + h / 3 * a->v.head, a->v.head),
+                         .o = vec_new(a->dtype, n_q * a->d_v),
+                         .lse = vec_new(FV_F32, n_q)};
+            run_forward(&p);
+            CHECK(vec_same_bits(p.o, vec_part(all.o, row * a->d_v, n_q * a->d_v)));
+            CHECK(vec_same_bits(p.lse, vec_part(all.lse, row, n_q)));
+        }
+    vec_free_all();
+}
+static void fewer(void) { attn_every_storage(fewer_at_level); }
+
+/* A longer buffer behind the keys that count changes nothing. */
+static void padding_of(int64_t n_q)
+{
+    const problem exact = problem_of(attn_heads(1, 2, 2, n_q, 2100, 24));
     run_forward(&exact);
-    problem padded = problem_of(attn_heads(1, 2, 2, 3, 6000, 24));
+    problem padded = problem_of(attn_heads(1, 2, 2, n_q, 6000, 24));
     padded.q = exact.q;
     padded.n_keys = VEC_OF(FV_I64, 2100);
     for (int64_t h = 0; h < 2; h++)
@@ -167,13 +214,19 @@ static void padding_at_level(void)
     CHECK(same_results(&exact, &padded));
     vec_free_all();
 }
+static void padding_at_level(void)
+{
+    for (int64_t n_q = 3; n_q <= 16; n_q += 13)
+        padding_of(n_q);
+}
 static void padding(void) { attn_every_level(padding_at_level); }
 
 /* NaN and infinity in hidden keys and values change no bit; in a visible one they show. */
 static void poison_at_level(void)
 {
     static const double poison[] = {NAN, INFINITY, -INFINITY};
-    for (int64_t n_q = 1; n_q <= 8; n_q++) {
+    for (int n = 0; n < FEW; n++) {
+        const int64_t n_q = few[n];
         problem p = problem_of(attn_sizes(n_q, 2200, 20, 20));
         problem_pattern(&p, 2);
         for (int64_t i = 0; i < p.visible.n; i++)
@@ -241,10 +294,12 @@ int main(int argc, char **argv)
     RUN(query_counts);
     RUN(widths);
     RUN(chunks);
+    RUN(stored_chunks);
     RUN(added_terms);
     RUN(layouts);
     RUN(threads);
     RUN(alone);
+    RUN(fewer);
     RUN(padding);
     RUN(hidden_poison);
     RUN(blind_queries);

@@ -54,9 +54,9 @@
  * Bits: a query's result depends on its own row, on the keys and values, and on the sizes per
  * sequence; not on the batch, the other queries or the threads. Up to eight queries over a cache
  * of keys (at most 32 with those of the heads that share a key head) take a path of their own,
- * bound by the memory; its sums run in another order, so there a query may differ in its last bits
- * from itself among many. So may a lone query with the additive score, the step of a recurrent
- * decoder.
+ * bound by the memory, and up to sixteen meet the keys in chunks of 2048, which threads share; sums
+ * run in another order there, so a query may differ in its last bits from itself among many. So may
+ * a lone query with the additive score, the step of a recurrent decoder.
  */
 #ifndef FOVEA_ATTENTION_H
 #define FOVEA_ATTENTION_H

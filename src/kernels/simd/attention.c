@@ -9,7 +9,9 @@
  * then V is packed as well, and weights are rounded on their way to the second product.
  *
  * Key blocks begin at multiples of 512 (256 where rows are wide) and a row's sums run over keys in
- * order, so the cut into units, which follows the number of threads, does not show in the bits.
+ * order, so the cut into units, which follows the number of threads, does not show in the bits. Up
+ * to sixteen queries are one unit for each chunk of keys (attention_parts.c): the threads would
+ * have nothing to share otherwise.
  */
 #include "kernels/simd/attention_simd.h"
 
@@ -29,12 +31,13 @@ enum {
 typedef struct forward_plan {
     int64_t rows, row_units, keys; /* keys: n_k in whole panels */
     int64_t block;                 /* keys that the strips of a unit meet in turn */
+    int64_t chunks, unit_keys;     /* units of a row of keys, and the keys of one */
     bool local;    /* one unit meets each key: it packs for itself, block by block */
     int64_t width; /* words of a row of K: floats, or pairs */
     int64_t q_row, o_row;
     size_t q, eq, o, most, scores, weights, keep, values, local_panels, raised, records;
     size_t thread_floats; /* of one thread */
-    size_t panels, values_of_all, states, shared_floats;
+    size_t parts, panels, values_of_all, states, shared_floats;
 } forward_plan;
 
 /* What has become of a panel of keys that all units share. */
@@ -43,6 +46,7 @@ typedef enum pack_state { UNPACKED, IN_WORK, PACKED, PACKED_NOT_FINITE } pack_st
 typedef struct forward_job {
     fv_attn_job base;
     forward_plan plan;
+    fv_attn_parts parts;
     const fv_attn_pair_products *pairs; /* or NULL */
     float late; /* what scores are yet to be multiplied with, inside the softmax */
     float *panels;
@@ -58,6 +62,14 @@ typedef struct workspace {
     float *eq, *raised; /* additive scores: exponentials of q and of a block of keys */
     fv_attn_row *row;
 } workspace;
+
+/* Floats of all parts; 0 where keys are not cut into chunks. */
+static size_t parts_of(const fv_attn *a)
+{
+    fv_attn few = *a;
+    if (a->packed) few.n_q = fv_attn_min(a->n_q, FV_ATTN_FEW);
+    return fv_attn_chunks(&few) > 1 ? FV_SIMD_NAME(fv_attn_parts_floats)(&few) : 0;
+}
 
 /* Of packed documents: enough for the longest that there can be, local or not. */
 static forward_plan plan_of(const fv_attn *a, int threads, bool pairs)
@@ -92,13 +104,17 @@ static forward_plan plan_of(const fv_attn *a, int threads, bool pairs)
     p.raised = at, at += additive ? (size_t)(block * width) : 0;
     p.records = at, at += fv_attn_lines(rows * sizeof(fv_attn_row) / sizeof(float));
     p.thread_floats = at;
+    p.chunks = fv_attn_chunks(a);
+    p.unit_keys = p.chunks > 1 ? FV_ATTN_CHUNK : a->n_k;
+    p.parts = parts_of(a);
+    p.shared_floats = p.parts;
     if (p.local && !a->packed) return p;
     const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
     p.panels = kv_heads * (size_t)p.keys * (size_t)p.width;
     p.values_of_all = pairs ? kv_heads * (size_t)(p.keys / 2 * p.o_row) : 0;
     const size_t states = kv_heads * (size_t)(p.keys / FV_ATTN_PANEL);
     p.states = fv_attn_lines(states * sizeof(atomic_int) / sizeof(float));
-    p.shared_floats = p.panels + p.values_of_all + p.states;
+    p.shared_floats = p.parts + p.panels + p.values_of_all + p.states;
     return p;
 }
 
@@ -113,6 +129,7 @@ size_t FV_SIMD_NAME(fv_attn_forward_bytes)(const void *args, int threads)
     } else if (fv_attn_is_decode(a)) {
         return FV_SIMD_NAME(fv_attn_decode_scratch)(a, threads);
     }
+    if (decode == SIZE_MAX || parts_of(a) == SIZE_MAX) return SIZE_MAX;
     /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
     size_t heads, panels;
     if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &heads) ||
@@ -198,6 +215,7 @@ static bool share_block(const forward_job *job, int64_t b, int64_t h, int64_t fi
 /* Queries [first, first + rows) of one head. */
 typedef struct query_block {
     int64_t b, h, first, rows;
+    int64_t chunk; /* of the keys */
 } query_block;
 
 static void load_queries(const forward_job *job, const query_block *block, const workspace *w)
@@ -371,9 +389,10 @@ static void meet_keys(const forward_job *job, const query_block *block, const wo
 {
     const fv_attn *a = job->base.a;
     const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], block->b);
-    const int64_t h = fv_attn_kv_head(a, block->h);
-    for (int64_t first = 0; first < total; first += job->plan.block) {
-        const int64_t end = fv_attn_min(first + job->plan.block, total);
+    const int64_t h = fv_attn_kv_head(a, block->h), begin = block->chunk * job->plan.unit_keys;
+    const int64_t stop = fv_attn_min(total, begin + job->plan.unit_keys);
+    for (int64_t first = begin; first < stop; first += job->plan.block) {
+        const int64_t end = fv_attn_min(first + job->plan.block, stop);
         key_block keys = {.panels = NULL};
         for (int64_t r = 0, rows; r < block->rows; r += rows) {
             rows = fv_attn_strip_rows(a, block->first + r, block->rows - r);
@@ -404,6 +423,18 @@ static void end_sums(const forward_job *job, const query_block *block, const wor
             const double shift = most[i] == -INFINITY ? 0 : (double)down * FV_ATTN_LN2;
             lse[i] = sum[i] == 0 ? -INFINITY : (float)(shift + (double)logs[i - r]);
         }
+    }
+}
+
+/* Of one chunk of many. */
+static void end_chunk(const forward_job *job, const query_block *block, const workspace *w)
+{
+    const int64_t o_row = job->plan.o_row;
+    for (int64_t r = 0; r < block->rows; r++) {
+        float *part = fv_attn_part(&job->parts, block->b, block->h, r, block->chunk);
+        memcpy(part, w->o + r * o_row, (size_t)o_row * sizeof *part);
+        part[o_row] = w->most[r] * job->late;
+        part[o_row + 1] = w->sum[r];
     }
 }
 
@@ -448,15 +479,19 @@ static void forward_units(const void *arg, int64_t begin, int64_t end, int threa
     const forward_job *job = arg;
     const fv_attn *a = job->base.a;
     const workspace w = workspace_of(job, thread);
+    const forward_plan *p = &job->plan;
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t head = unit / job->plan.row_units;
-        const int64_t index = job->plan.row_units - 1 - unit % job->plan.row_units;
-        query_block block = {.b = head / a->heads, .h = head % a->heads};
-        block.first = index * job->plan.rows;
-        block.rows = fv_attn_min(job->plan.rows, a->n_q - block.first);
+        const int64_t row_unit = unit / p->chunks, head = row_unit / p->row_units;
+        const int64_t index = p->row_units - 1 - row_unit % p->row_units;
+        query_block block = {.b = head / a->heads, .h = head % a->heads, .chunk = unit % p->chunks};
+        block.first = index * p->rows;
+        block.rows = fv_attn_min(p->rows, a->n_q - block.first);
         begin_block(job, &block, &w);
         meet_keys(job, &block, &w);
-        end_block(job, &block, &w);
+        if (p->chunks > 1)
+            end_chunk(job, &block, &w);
+        else
+            end_block(job, &block, &w);
     }
 }
 
@@ -489,16 +524,20 @@ void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, con
     job.base.runs_in_list = true;
     const bool by_softmax = pairs && job.base.plain && job.base.factor > 0 && a->dropout == 0;
     job.late = by_softmax ? job.base.factor : 1;
-    job.panels = exec->scratch;
+    job.parts = fv_attn_parts_of(a, exec->scratch);
+    job.panels = job.parts.at + job.plan.parts;
     job.values = job.panels + job.plan.panels;
     job.states = (atomic_int *)(void *)(job.values + job.plan.values_of_all);
-    job.threads = job.panels + job.plan.shared_floats;
+    job.threads = job.parts.at + job.plan.shared_floats;
     job.copy_values = values_are_copied(a, ptr[FV_ATTN_V]);
     const int64_t keys = job.plan.local ? 0 : a->batch * a->kv_heads * job.plan.keys;
     for (int64_t i = 0; i < keys / FV_ATTN_PANEL; i++)
         atomic_init(job.states + i, UNPACKED);
-    fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
-                 job.plan.rows * a->n_k * (fv_attn_width(a) + a->d_v), forward_units, &job);
+    fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units * job.plan.chunks,
+                 job.plan.rows * job.plan.unit_keys * (fv_attn_width(a) + a->d_v), forward_units,
+                 &job);
+    if (job.plan.chunks > 1)
+        FV_SIMD_NAME(fv_attn_join)(exec, &job.parts, ptr[FV_ATTN_O], ptr[FV_ATTN_LSE]);
 }
 
 static void forward(const fv_exec *exec, void *const *ptr, const void *args)

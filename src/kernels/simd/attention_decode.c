@@ -1,25 +1,22 @@
 /*
- * Attention forward for a few queries over a long cache of keys: bound by how fast K and V stream
- * in, so both are read once, in order, where they lie. The queries of all heads that share a key
- * head go together, up to sixteen at a time.
+ * Attention forward for up to eight queries over a long cache of keys: bound by how fast K and V
+ * stream in, so both are read once, in order, where they lie. The queries of all heads that share a
+ * key head go together, up to sixteen at a time.
  *
  * Scores. A product q . k runs over the width by vectors: element c goes to lane c mod 16, and the
  * lanes of sixteen products join in one tree of shuffles (reduce). One query meets sixteen keys at
  * a time, four queries meet four: the same sums, whichever way.
  *
- * Keys are cut into chunks of CHUNK_KEYS, so that threads can share a head. A chunk ends with its
- * own maximum, sum and blend of values for each query; they join in index order. Neither the
- * threads nor the other queries show in the bits.
+ * Keys are cut into chunks (attention_parts.c): neither the threads nor the other queries show in
+ * the bits.
  */
 #include "kernels/simd/attention_simd.h"
 
-#include "base/check.h"
 #include "kernels/simd/half_simd.h"
 
 enum {
     GROUP = FV_SIMD_LEVEL == 3 ? 16 : 4, /* products that share a tree: what the registers hold */
     UNIT_ROWS = 16,                      /* queries that meet a block of keys together */
-    CHUNK_KEYS = 2048,                   /* a multiple of the block */
     PIECE_KEYS = 32, /* rows of V between two looks at the columns that do not fit in registers */
     BLEND_VECS = FV_SIMD_LEVEL == 3 ? 8 : 4
 };
@@ -60,14 +57,14 @@ V_INLINE void prefetch(const char *row, int64_t ahead, const int64_t bytes)
 /* How the work is cut and where its scratch lies; offsets in floats. */
 typedef struct decode_plan {
     int64_t rows, strips, chunks; /* rows: queries of all heads that share a key head */
-    int64_t q_row, o_row, part_row;
+    int64_t q_row, o_row;
     size_t q, o, scores, keep, wide, records, thread_floats; /* of one thread */
 } decode_plan;
 
 typedef struct decode_job {
     fv_attn_job base;
     decode_plan plan;
-    float *parts; /* [batch][heads][n_q][chunks] of part_row: o, then maximum and sum */
+    fv_attn_parts parts;
     float *threads;
 } decode_job;
 
@@ -86,10 +83,9 @@ static decode_plan plan_of(const fv_attn *a)
 {
     decode_plan p = {.rows = a->heads / a->kv_heads * a->n_q};
     p.strips = (p.rows + UNIT_ROWS - 1) / UNIT_ROWS;
-    p.chunks = fv_attn_max(1, (a->n_k + CHUNK_KEYS - 1) / CHUNK_KEYS);
+    p.chunks = fv_attn_chunks(a);
     p.q_row = fv_attn_round(a->d, FV_LANES);
     p.o_row = fv_attn_round(a->d_v, FV_LANES);
-    p.part_row = p.o_row + FV_LANES;
     size_t at = 0;
     p.q = at, at += (size_t)(UNIT_ROWS * p.q_row);
     p.o = at, at += (size_t)(2 * UNIT_ROWS * p.o_row);
@@ -104,11 +100,8 @@ static decode_plan plan_of(const fv_attn *a)
 size_t FV_SIMD_NAME(fv_attn_decode_scratch)(const fv_attn *a, int threads)
 {
     const decode_plan p = plan_of(a);
-    size_t
-        parts; /* a K that repeats over heads is small itself; the parts may be beyond counting */
-    if (!fv_mul_size((size_t)(a->batch * a->heads * a->n_q), (size_t)p.chunks, &parts) ||
-        !fv_mul_size(parts, (size_t)p.part_row, &parts) || parts > SIZE_MAX / 16)
-        return SIZE_MAX;
+    const size_t parts = FV_SIMD_NAME(fv_attn_parts_floats)(a);
+    if (parts == SIZE_MAX) return SIZE_MAX;
     return (parts + (size_t)threads * p.thread_floats) * sizeof(float);
 }
 
@@ -456,19 +449,12 @@ static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w,
     w->next = o;
 }
 
-static float *part_of(const decode_job *job, int64_t b, int64_t h, int64_t i, int64_t chunk)
-{
-    const fv_attn *a = job->base.a;
-    const int64_t row = (b * a->heads + h) * a->n_q + i;
-    return job->parts + (row * job->plan.chunks + chunk) * job->plan.part_row;
-}
-
 static void end_unit(const decode_job *job, const decode_unit *u, const workspace *w)
 {
     const int64_t n_q = job->base.a->n_q, o_row = job->plan.o_row;
     for (int r = 0; r < u->rows; r++) {
         const int64_t h = head_of(job, u, r), i = (u->first_row + r) % n_q;
-        float *part = part_of(job, u->b, h, i, u->chunk);
+        float *part = fv_attn_part(&job->parts, u->b, h, i, u->chunk);
         memcpy(part, w->o + r * o_row, (size_t)o_row * sizeof(float));
         part[o_row] = w->most[r];
         part[o_row + 1] = w->sum[r];
@@ -502,9 +488,9 @@ static void decode_units(const void *arg, int64_t begin, int64_t end, int thread
                          .b = head / a->kv_heads};
         u.rows = (int)fv_attn_min(UNIT_ROWS, p->rows - u.first_row);
         const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], u.b);
-        const int64_t stop = fv_attn_min(total, (u.chunk + 1) * CHUNK_KEYS);
+        const int64_t stop = fv_attn_min(total, (u.chunk + 1) * FV_ATTN_CHUNK);
         begin_unit(job, &u, &w);
-        for (int64_t first = u.chunk * CHUNK_KEYS; first < stop; first += FV_ATTN_BLOCK) {
+        for (int64_t first = u.chunk * FV_ATTN_CHUNK; first < stop; first += FV_ATTN_BLOCK) {
             const int64_t last = fv_attn_min(first + FV_ATTN_BLOCK, stop);
             const fv_attn_span keys = fv_attn_span_of(w.row, u.rows, first, last);
             if (keys.begin < keys.end) meet_keys(job, &u, &w, keys);
@@ -513,61 +499,15 @@ static void decode_units(const void *arg, int64_t begin, int64_t end, int thread
     }
 }
 
-/* ---- the end ---------------------------------------------------------------------- */
-
-/* Joins the chunks of one query. A chunk without a visible key has weight 0 and holds zeros. */
-static void join_row(const decode_job *job, int64_t b, int64_t h, int64_t query, float *lse)
-{
-    const fv_attn *a = job->base.a;
-    const decode_plan *p = &job->plan;
-    float *first = part_of(job, b, h, query, 0);
-    float most = first[p->o_row], sum = first[p->o_row + 1];
-    for (int64_t chunk = 1; chunk < p->chunks; chunk++) {
-        const float *part = first + chunk * p->part_row;
-        const float top = part[p->o_row], larger = top > most ? top : most;
-        const float shift = larger == -INFINITY ? 0 : larger;
-        float by[FV_LANES] = {most - shift, top - shift};
-        v_store(by, FV_LANES, fv_attn_exp2(v_load(by, FV_LANES)));
-        const vf fade = v_set(by[0]), weight = v_set(by[1]);
-        for (int64_t c = 0; c < p->o_row; c += FV_LANES) {
-            const vf before = v_mul(v_load(first + c, FV_LANES), fade);
-            v_store(first + c, FV_LANES, v_fma(v_load(part + c, FV_LANES), weight, before));
-        }
-        sum = fmaf(part[p->o_row + 1], by[1], sum * by[0]);
-        most = larger;
-    }
-    const vf by = v_set(sum == 0 ? 1 : sum);
-    for (int64_t c = 0; c < p->o_row; c += FV_LANES)
-        v_store(first + c, FV_LANES, v_add(v_div(v_load(first + c, FV_LANES), by), v_zero()));
-    FV_SIMD_NAME(fv_attn_narrow)
-    (a->dtype, first, p->o_row, 1, a->d_v, NULL,
-     fv_attn_out(a, job->base.ptr[FV_ATTN_O], &a->o, b, h, query), a->o.row);
-    const double shift = most == -INFINITY ? 0 : (double)most * FV_ATTN_LN2;
-    if (lse) *lse = sum == 0 ? -INFINITY : (float)(shift + (double)fv_logf_ref(sum));
-}
-
-static void join_rows(const void *arg, int64_t begin, int64_t end, int thread)
-{
-    (void)thread;
-    const decode_job *job = arg;
-    const fv_attn *a = job->base.a;
-    float *lse = job->base.ptr[FV_ATTN_LSE];
-    for (int64_t row = begin; row < end; row++) {
-        const int64_t head = row / a->n_q, i = row % a->n_q;
-        join_row(job, head / a->heads, head % a->heads, i,
-                 lse ? lse + head * fv_attn_lse_head(a) + i : NULL);
-    }
-}
-
 void FV_SIMD_NAME(fv_attn_decode)(const fv_exec *exec, void *const *ptr, const fv_attn *a)
 {
-    decode_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr), .plan = plan_of(a)};
+    decode_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr),
+                      .plan = plan_of(a),
+                      .parts = fv_attn_parts_of(a, exec->scratch)};
     const decode_plan *p = &job.plan;
-    const int64_t rows = a->batch * a->heads * a->n_q;
-    job.parts = exec->scratch;
-    job.threads = job.parts + rows * p->chunks * p->part_row;
-    const int64_t keys = fv_attn_min(a->n_k, CHUNK_KEYS);
+    job.threads = job.parts.at + FV_SIMD_NAME(fv_attn_parts_floats)(a);
+    const int64_t keys = fv_attn_min(a->n_k, FV_ATTN_CHUNK);
     fv_exec_rows(exec, a->batch * a->kv_heads * p->strips * p->chunks,
                  fv_attn_min(p->rows, UNIT_ROWS) * keys * (a->d + a->d_v), decode_units, &job);
-    fv_exec_rows(exec, rows, p->chunks * p->part_row, join_rows, &job);
+    FV_SIMD_NAME(fv_attn_join)(exec, &job.parts, ptr[FV_ATTN_O], ptr[FV_ATTN_LSE]);
 }

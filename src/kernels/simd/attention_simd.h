@@ -5,7 +5,8 @@
  *
  *   attention.c        forward: blocks of queries x blocks of keys, online softmax
  *   attention_grad.c   backward: blocks of keys x blocks of queries
- *   attention_decode.c  forward for a few queries over a long cache of keys
+ *   attention_decode.c  forward for up to eight queries over a long cache of keys
+ *   attention_parts.c  results over chunks of keys, joined
  *   attention_score.c  one row of scores: cap, slope, bias, mask, dropout
  *   attention_softmax.c  scores to weights, with running maxima
  *   attention_bf16.c   the two products of bf16 rows by an instruction of their own
@@ -34,8 +35,10 @@
 enum {
     FV_ATTN_PANEL = FV_GEMM_PANEL, /* keys of a packed panel */
     FV_ATTN_STRIP = FV_GEMM_STRIP, /* query rows that go through a tile together */
-    FV_ATTN_DECODE = 8,            /* queries of a sequence that still count as decoding, */
+    FV_ATTN_DECODE = 8,            /* queries of a sequence whose keys are read where they lie, */
     FV_ATTN_DECODE_ROWS = 32,      /* ... and with those of all heads that share a key head */
+    FV_ATTN_FEW = 16,              /* queries of a sequence whose keys are cut into chunks: */
+    FV_ATTN_CHUNK = 2048,          /* ... keys, a multiple of the blocks */
     FV_ATTN_BLOCK = 256,           /* keys between two looks at the running maximum, */
     FV_ATTN_LONG_BLOCK = 512,      /* ... and where a strip of queries meets narrow keys */
     FV_ATTN_NARROW = 8,            /* keys: a tile with half a vector less takes as much less */
@@ -191,6 +194,42 @@ static inline bool fv_attn_is_decode(const fv_attn *a)
 }
 void FV_SIMD_NAME(fv_attn_decode)(const fv_exec *exec, void *const *ptr, const fv_attn *a);
 size_t FV_SIMD_NAME(fv_attn_decode_scratch)(const fv_attn *a, int threads);
+
+/*
+ * Few queries over many keys: the keys are cut into chunks of FV_ATTN_CHUNK, so that threads can
+ * share a head. A chunk ends with its own maximum, sum and blend of values for each query, a part;
+ * fv_attn_join joins them in index order. The number of chunks follows from the sizes of a sequence
+ * alone, so neither threads nor batch show in the bits.
+ */
+typedef struct fv_attn_parts {
+    const fv_attn *a;
+    float *at; /* [batch][heads][n_q][chunks] of `row`: o, then the maximum in base 2 and the sum */
+    int64_t chunks, o_row, row;
+} fv_attn_parts;
+
+/* 1 where there are more queries, or nothing to cut. */
+static inline int64_t fv_attn_chunks(const fv_attn *a)
+{
+    const bool few = a->score == FV_SCORE_DOT && a->block_k == 0 && a->n_q <= FV_ATTN_FEW;
+    return few ? fv_attn_max(1, (a->n_k + FV_ATTN_CHUNK - 1) / FV_ATTN_CHUNK) : 1;
+}
+static inline fv_attn_parts fv_attn_parts_of(const fv_attn *a, float *at)
+{
+    const int64_t o_row = fv_attn_round(a->d_v, FV_LANES);
+    return (fv_attn_parts){a, at, fv_attn_chunks(a), o_row, o_row + FV_LANES};
+}
+static inline float *fv_attn_part(const fv_attn_parts *p, int64_t b, int64_t h, int64_t i,
+                                  int64_t chunk)
+{
+    const int64_t row = (b * p->a->heads + h) * p->a->n_q + i;
+    return p->at + (row * p->chunks + chunk) * p->row;
+}
+/* Floats of all parts; SIZE_MAX where they are beyond counting: a K that repeats over heads is
+ * small itself. */
+size_t FV_SIMD_NAME(fv_attn_parts_floats)(const fv_attn *a);
+/* Writes o, and lse unless NULL. */
+void FV_SIMD_NAME(fv_attn_join)(const fv_exec *exec, const fv_attn_parts *parts, void *o,
+                                float *lse);
 
 /*
  * Whether a description is a glimpse: one query a sequence, additive scores, no more to them than
