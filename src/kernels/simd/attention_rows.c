@@ -210,16 +210,9 @@ V_INLINE void transpose_rows(const char *const *row, key_words word[4])
 }
 V_INLINE void store_words(float *to, key_words x) { _mm512_storeu_ps(to, x); }
 
-/* The first number of each word, and the second, as floats. */
-V_INLINE void split_words(fv_dtype type, key_words words, float *first, float *second)
+V_INLINE fv_words bits_of(key_words words) { return _mm512_castps_si512(words); }
+V_INLINE void split_f16(fv_words x, float *first, float *second)
 {
-    const __m512i x = _mm512_castps_si512(words);
-    if (type == FV_BF16) {
-        const __m512i high = _mm512_set1_epi32((int)0xffff0000u);
-        _mm512_storeu_ps(first, _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)));
-        _mm512_storeu_ps(second, _mm512_castsi512_ps(_mm512_and_si512(x, high)));
-        return;
-    }
     _mm512_storeu_ps(first, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)));
     _mm512_storeu_ps(second, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16))));
 }
@@ -236,15 +229,9 @@ V_INLINE void transpose_rows(const char *const *row, key_words word[4])
 }
 V_INLINE void store_words(float *to, key_words x) { _mm256_storeu_ps(to, x); }
 
-V_INLINE void split_words(fv_dtype type, key_words words, float *first, float *second)
+V_INLINE fv_words bits_of(key_words words) { return _mm256_castps_si256(words); }
+V_INLINE void split_f16(fv_words x, float *first, float *second)
 {
-    const __m256i x = _mm256_castps_si256(words);
-    if (type == FV_BF16) {
-        const __m256i high = _mm256_set1_epi32((int)0xffff0000u);
-        _mm256_storeu_ps(first, _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)));
-        _mm256_storeu_ps(second, _mm256_castsi256_ps(_mm256_and_si256(x, high)));
-        return;
-    }
     const __m256i apart = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0,
                                            1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
     const __m256i sorted = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(x, apart), 0xd8);
@@ -252,6 +239,18 @@ V_INLINE void split_words(fv_dtype type, key_words words, float *first, float *s
     _mm256_storeu_ps(second, _mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1)));
 }
 #endif
+
+/* The first number of each word, and the second, as floats. */
+V_INLINE void split_words(fv_dtype type, key_words words, float *first, float *second)
+{
+    const fv_words x = bits_of(words);
+    if (type == FV_BF16) {
+        store_words(first, fv_words_first(x));
+        store_words(second, fv_words_second(x));
+    } else {
+        split_f16(x, first, second);
+    }
+}
 
 /* Column c of the piece goes to to + c x to_row. */
 V_INLINE void store_piece(fv_dtype type, const key_words word[4], float *to, int64_t to_row)
