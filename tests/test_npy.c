@@ -78,11 +78,11 @@ static void reads_columns_first(void)
     CHECK_OK(ctx, fv_tensor_read(ctx, load(test_path("data/io/fortran.npy"), ""), x, sizeof x));
     for (int i = 0; i < 6; i++)
         CHECK(x[i] == (float)i * 0.5f);
-    static const char *const shapes[] = {"(5,)", "(2, 3)", "(3, 1, 4)", "(2, 3, 4, 2)",
-                                         "(2, 0, 3)"};
-    static const int64_t sizes[][4] = {{5}, {2, 3}, {3, 1, 4}, {2, 3, 4, 2}, {2, 0, 3}};
-    static const int ranks[] = {1, 2, 3, 4, 3};
-    for (int s = 0; s < 5; s++) {
+    static const char *const shapes[] = {"()",        "(5,)",         "(2, 3)",
+                                         "(3, 1, 4)", "(2, 3, 4, 2)", "(2, 0, 3)"};
+    static const int64_t sizes[][4] = {{0}, {5}, {2, 3}, {3, 1, 4}, {2, 3, 4, 2}, {2, 0, 3}};
+    static const int ranks[] = {0, 1, 2, 3, 4, 3};
+    for (int s = 0; s < 6; s++) {
         unsigned char file[512], read[48], header[128];
         int64_t count = 1;
         snprintf((char *)header, sizeof header,
