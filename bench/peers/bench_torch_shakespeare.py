@@ -12,6 +12,9 @@ of width 384, windows of 256, batches of 64. Neither drops anything out: masks o
 equal on both sides. The text is $FOVEA_DATA/tinyshakespeare. A curve can be made in several goes: with
 --keep FOLDER, what either side did is kept there (Fovea's first weights and its run, windows.npy,
 torch.json) and found there the next time. PyTorch's side comes first; --device cuda runs it on a GPU.
+Rounding errors grow while a model learns, so two right programs part after a while. --nudge shows how
+far that goes: PyTorch runs once more from weights moved by their last bit or so, and its distance from
+itself is printed beside its distance from Fovea.
 
 `speed` measures PyTorch with every thread setting, as it is and compiled, in turns with Fovea, over
 segments of --segment steps; a time is the median over the rounds, after warm-up, reading and start of
@@ -58,6 +61,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=0, help="of both sides [all CPUs; PyTorch's speed: one, too]")
     parser.add_argument("--keep", metavar="FOLDER", help="curve: where both sides' runs lie")
     parser.add_argument("--device", default="cpu", help="curve: where PyTorch runs [cpu]")
+    parser.add_argument("--nudge", action="store_true", help="curve: PyTorch against itself, too")
     parser.add_argument("--rounds", type=int, default=5, help="speed: segments of each side [5]")
     parser.add_argument("--segment", type=int, default=100, help="speed: steps of one [100]")
     parser.add_argument("--how", choices=("eager", "compiled"), nargs="+",
@@ -201,9 +205,16 @@ class Trainer:
 # ---- what is measured -------------------------------------------------------------------------
 
 
-def torch_curve(args, folder, weights, text, held_out):
+def nudged(weights):
+    """Each weight moved by about one part in 10^7."""
+    random = torch.Generator().manual_seed(SEED)
+    return {name: tensor * (1 + 1e-7 * torch.randn(tensor.shape, generator=random))
+            for name, tensor in weights.items()}
+
+
+def torch_curve(args, folder, name, weights, text, held_out):
     """PyTorch's loss of each step and of the held-out text, from an earlier go if there was one."""
-    path = os.path.join(folder, "torch.json")
+    path = os.path.join(folder, name)
     if not os.path.exists(path):
         torch.set_num_threads(args.threads)
         trainer = Trainer(weights, args.size, text, args.steps, device=args.device)
@@ -215,23 +226,32 @@ def torch_curve(args, folder, weights, text, held_out):
         return json.load(file)
 
 
+def compare(steps, ours, theirs, **names):
+    """Ten lines on two curves, and how far apart they were at most."""
+    worst = [0.0, 0]
+    for step in range(steps):
+        worst = max(worst, [abs(theirs[step] - ours[step]), step + 1])
+        if (step + 1) % max(steps // 10, 1) == 0:
+            last = slice(max(step - 49, 0), step + 1)
+            show(**names, step=step + 1, loss=ours[step], torch=theirs[step],
+                 mean_50=statistics.mean(ours[last]), torch_mean_50=statistics.mean(theirs[last]),
+                 largest_difference=worst[0], at_step=worst[1])
+
+
 def curve(args, folder):
     start = os.path.join(folder, "first")
     weights = first_weights(args, start)
-    kept = torch_curve(args, folder, weights, *read_text(os.path.join(start, "tokenizer.json")))
+    text = read_text(os.path.join(start, "tokenizer.json"))
+    kept = torch_curve(args, folder, "torch.json", weights, *text)
+    if len(kept["losses"]) != args.steps:
+        sys.exit(f"{folder}/torch.json has {len(kept['losses'])} steps, not {args.steps}")
+    if args.nudge:
+        again = torch_curve(args, folder, "nudged.json", nudged(weights), *text)
+        compare(args.steps, again["losses"], kept["losses"], curve="torch nudged")
+        show(curve="torch nudged", held_out=again["held_out"], torch=kept["held_out"])
     lines = run_fovea(args, os.path.join(folder, "run"), args.steps, **{"train.save_every": 20})
-    ours, theirs = losses_of(lines), kept["losses"]
-    if len(theirs) != args.steps:
-        sys.exit(f"{folder}/torch.json has {len(theirs)} steps, not {args.steps}")
-    worst = [0.0, 0]
-    for step in range(args.steps):
-        worst = max(worst, [abs(theirs[step] - ours[step]), step + 1])
-        if (step + 1) % max(args.steps // 10, 1) == 0:
-            last = slice(max(step - 49, 0), step + 1)
-            show(step=step + 1, fovea=ours[step], torch=theirs[step],
-                 fovea_mean_50=statistics.mean(ours[last]), torch_mean_50=statistics.mean(theirs[last]),
-                 largest_difference=worst[0], at_step=worst[1])
-    show(held_out="loss", fovea=lines[-1]["eval/loss"], torch=kept["held_out"])
+    compare(args.steps, losses_of(lines), kept["losses"], curve="fovea")
+    show(curve="fovea", held_out=lines[-1]["eval/loss"], torch=kept["held_out"])
 
 
 def segment_of(trainer, threads, steps):
