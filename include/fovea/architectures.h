@@ -3,8 +3,9 @@
  *
  *     fv_architecture a;
  *     fv_model_cost cost;
- *     if (fv_architecture_find("gpt2-xl", &a)) s = fv_transformer_cost(ctx, &a.config, 1024,
- * &cost); printf("%lld parameters, published as %s\n", (long long)cost.parameters, a.published);
+ *     if (!fv_architecture_find("gpt2-xl", &a)) return 1;
+ *     s = fv_transformer_cost(ctx, &a.config, 1024, &cost);
+ *     printf("%" PRId64 " parameters, published as %s\n", cost.parameters, a.published);
  *
  * The model is made in a set without memory (fv_params_create_plan), so its size does not matter.
  */

@@ -2,12 +2,12 @@
  * fovea/cache.h: Transformers one token at a time. A cache holds the keys and values of what each
  * sequence has said so far, so that a step costs one row of every product.
  *
- *     fv_transformer_freeze(model, FV_WEIGHT_BF16);              // for running only; or not at all
+ *     s = fv_transformer_freeze(model, FV_WEIGHT_BF16);          // for running only; or not at all
  *     fv_cache *cache = NULL;
  *     s = fv_cache_create(model, &cache);
  *     s = fv_cache_begin(cache, &prompts, NULL, 100);            // all prompts in one packed pass
- *     fv_tensor *logits = fv_cache_step(ctx, cache, tokens);     // i64 [rows] -> [rows,
- * vocabulary] fv_cache_destroy(&cache);
+ *     fv_tensor *logits = fv_cache_step(ctx, cache, tokens);     // [rows] in, [rows, vocabulary]
+ *     fv_cache_destroy(&cache);
  *
  * Rows are sequences of any lengths side by side; none pays for another's length but in memory. A
  * step gives what a pass over the whole sequence gives for its last token, and nothing of it

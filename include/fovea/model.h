@@ -3,8 +3,7 @@
  *
  *     fv_model *model = NULL;
  *     if (fv_model_open(ctx, "gpt2", &model) != FV_OK) return fail(fv_ctx_message(ctx));
- *     fv_transformer *t = fv_model_transformer(model);
- *     ...
+ *     fv_transformer *t = fv_model_transformer(model);      // fovea/transformer.h runs it
  *     s = fv_model_save(model, "copy");                     // the folder must exist
  *     fv_model_close(&model);
  *

@@ -10,7 +10,8 @@
  *     q = fv_rotary(ctx, q, -2, angles, turn.pairs);                   // q [batch, heads, n, d]
  *
  *     fv_relative t5 = {.kind = FV_RELATIVE_T5, .buckets = 32, .reach = 128, .both_ways = true};
- *     fv_attention_input in = {..., .bias = fv_relative_bias(ctx, &t5, table, 0, n_q, n_k)};
+ *     fv_tensor *bias = fv_relative_bias(ctx, &t5, learnt, 0, n_q, n_k);  // learnt [32, heads]
+ *     fv_attention_input in = {.q = q, .k = k, .v = v, .bias = bias};
  *
  * `first` is the position of row 0: decoding step by step and split sequences get what the whole
  * sequence would. Tables of numbers are computed in double on the host and have no gradient;

@@ -7,8 +7,8 @@
  *     cfg.lowercase = true;
  *     fv_scorer *scorer = NULL;
  *     s = fv_scorer_create(ctx, &cfg, &scorer);
- *     for each segment
- *         s = fv_scorer_add(scorer, hypothesis, references, 2);   // fv_string, fv_string[2]
+ *     for (int i = 0; i < segments && s == FV_OK; i++)
+ *         s = fv_scorer_add(scorer, hypothesis[i], references[i], 2);   // fv_string, fv_string[2]
  *     fv_score_result score = {.struct_size = sizeof score};
  *     s = fv_scorer_finish(scorer, &score);
  *     printf("%s|%s = %.2f\n", score.name, score.signature, score.score);

@@ -19,7 +19,8 @@
  *     cfg.vocabulary = 8000;
  *     fv_token_learner *learner = NULL;
  *     s = fv_token_learner_create(ctx, &cfg, &learner);
- *     for each line  s = fv_token_learner_add(learner, line.text, line.bytes);
+ *     for (fv_line line; (s = fv_lines_next(lines, &line)) == FV_OK && line.text;)   // corpus.h
+ *         if ((s = fv_token_learner_add(learner, line.text, line.bytes)) != FV_OK) break;
  *     s = fv_token_learner_finish(learner, &tok);
  *     s = fv_tokenizer_save(ctx, tok, "tokenizer.json");
  *

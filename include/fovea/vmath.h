@@ -2,8 +2,7 @@
  * fovea/vmath.h: exp, log, tanh and erf over arrays of floats, for programs that want
  * them alone. Raw pointers, no context, no allocation, one thread.
  *
- *     float x[1000], y[1000];
- *     ...
+ *     float x[1000] = {0.5f, -1, 3}, y[1000];
  *     fv_status s = fv_vexp(FV_SIMD_AUTO, 1000, x, y);    // y[i] = e^x[i]
  *     s = fv_vtanh(FV_SIMD_AUTO, 1000, y, y);             // in place is allowed
  *

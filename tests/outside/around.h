@@ -1,0 +1,72 @@
+/*
+ * What the examples at the top of the public headers take for granted: the reader's own names.
+ * tools/check-header-examples compiles each example inside a function after this file, with
+ * EXAMPLE_<header> defined where two headers mean different things by one name.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fovea/fovea.h>
+
+extern fv_ctx *ctx;
+extern fv_status s;
+extern fv_params *params;
+extern fv_tensor *q, *v, *w_q, *w_k, *v_a, *x, *y, *target, *table, *learnt, *packed_tokens, *words;
+extern int64_t n, d, n_q, n_k, width, sentences, sources, count, segments, shape[2], *lengths,
+    *most_tokens, *index;
+extern void *o, *lse, *mine;
+extern uint64_t seed;
+extern float *map, *weight, *entropy, *weights;
+extern const char *const *names;
+extern const int64_t *const *xs, *const *ys, *x_lengths, *y_lengths;
+extern fv_token_pairs batch;
+extern fv_sequences prompts;
+extern fv_stepper stepper;
+extern fv_decode_config how;
+extern fv_outputs *outputs;
+extern fv_recipe *recipe;
+extern fv_safetensors *file;
+extern fv_translator *translator;
+extern fv_text other;
+extern fv_lines *lines;
+extern fv_string hypothesis[2], references[2][2];
+
+#ifdef EXAMPLE_gemm
+extern int64_t m, k, b_row, b_col;
+extern const float *a, *b;
+extern float *c;
+#else
+extern fv_attn a;
+extern fv_attn_data data;
+extern fv_tensor *k;
+#endif
+#ifdef EXAMPLE_cache
+extern fv_transformer *model;
+extern fv_tensor *tokens;
+#else
+extern const int64_t *const *tokens;
+#endif
+#ifdef EXAMPLE_autograd
+void use(const fv_tensor *gradient);
+#else
+void use(const char *text, size_t bytes);
+#endif
+
+int fail(const char *message);
+void show(const int64_t *tokens_of_output, int64_t tokens_count, double score);
+bool print(void *user, int64_t text, const char *piece, size_t bytes);
+void print_file(void *user, const fv_dataset_finding *finding);
+void observe(void *user, const fv_train_event *event);
+fv_tensor *loss_of(fv_ctx *in, fv_tensor *parameter);
+fv_status begin(void *user, uint64_t step, int64_t *parts, double *step_tokens, double *epoch);
+#ifdef EXAMPLE_status
+extern fv_tensor *loss;
+#else
+fv_tensor *loss(void *user, fv_ctx *in, int64_t part);
+#endif
+fv_status evaluate(void *user, fv_metric *metrics, int *metrics_count);
+void get_position(void *user, int64_t position[FV_POSITION]);
+fv_status set_position(void *user, const int64_t position[FV_POSITION]);
