@@ -1,0 +1,86 @@
+"""What a decoder says with the settings of generation_config.json: `fovea run` against transformers.
+
+    python bench/peers/check_generation.py FOVEA FOLDER
+
+FOLDER is a decoder with its tokenizer, say a GPT-2 of `fovea train recipes/gpt2-shakespeare.toml`. Every
+setting is written into a copy of it; both sides then go on from the same texts with nothing but the
+copy. Words to be kept out are taken from what the model says when none are, so that they matter.
+
+Needs torch and transformers. Prints how many texts came out the same, and fails unless all did."""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import torch
+import transformers as hf
+
+TEXTS = ["ROMEO:", "To be, or", "The king", "KING RICHARD III:\nMy", "What", "I have"]
+NEW_TOKENS = 40
+
+
+def settings(said):
+    """Names and keys; `said` are the tokens of the plain answers."""
+    words = [[ids[3:3 + n] for ids in said] for n in (1, 2, 3)]
+    plain = {"do_sample": False, "max_new_tokens": NEW_TOKENS}
+    yield "greedy", plain
+    yield "beams", {**plain, "num_beams": 4}
+    yield "beams, short answers", {**plain, "num_beams": 4, "length_penalty": -2.0}
+    yield "repetition penalty", {**plain, "repetition_penalty": 1.3}
+    for length, bad in zip((1, 2, 3), words):
+        yield f"bad words of {length}", {**plain, "bad_words_ids": bad}
+        yield f"bad words of {length}, beams", {**plain, "num_beams": 4, "bad_words_ids": bad}
+    yield "all together", {**plain, "num_beams": 3, "repetition_penalty": 1.2,
+                           "bad_words_ids": words[0][:2] + words[1] + words[2]}
+
+
+def theirs(folder, tokenizer):
+    """The tokens that transformers adds to each text."""
+    model = hf.AutoModelForCausalLM.from_pretrained(folder).eval()
+    answers = []
+    for text in TEXTS:
+        batch = tokenizer(text, return_tensors="pt")
+        with torch.no_grad():
+            ids = model.generate(**batch, pad_token_id=0)[0]
+        answers.append(ids[batch["input_ids"].shape[1]:].tolist())
+    return answers
+
+
+def ours(fovea, folder):
+    """The tokens that fovea adds."""
+    command = [fovea, "run", folder, "--json", *TEXTS]
+    lines = subprocess.run(command, check=True, capture_output=True).stdout.splitlines()
+    return [json.loads(line)["ids"] for line in lines]
+
+
+def main():
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    fovea, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    hf.logging.set_verbosity_error()
+    hf.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    tokenizer = hf.AutoTokenizer.from_pretrained(folder)
+    plain = {"do_sample": False, "max_new_tokens": NEW_TOKENS}
+    wrong = 0
+    with tempfile.TemporaryDirectory() as at:
+        copy = pathlib.Path(at) / "copy"
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("state-*", "events*"))
+
+        def put(keys):
+            (copy / "generation_config.json").write_text(json.dumps(keys), encoding="utf-8")
+
+        put(plain)
+        for name, keys in settings(theirs(copy, tokenizer)):
+            put(keys)
+            same = sum(a == b for a, b in zip(ours(fovea, copy), theirs(copy, tokenizer), strict=True))
+            wrong += len(TEXTS) - same
+            print(f"{name:28} {same} of {len(TEXTS)} the same", flush=True)
+    if wrong:
+        raise SystemExit(f"{wrong} differ")
+
+
+if __name__ == "__main__":
+    main()
