@@ -66,6 +66,8 @@ static void read_settings(work *w)
     if (cli_given(call, "min-p")) d->min_p = cli_float(call, "min-p");
     if (cli_given(call, "repeat-penalty"))
         d->repetition_penalty = cli_float(call, "repeat-penalty");
+    if (cli_given(call, "no-repeat-ngram")) d->no_repeat = cli_int(call, "no-repeat-ngram");
+    if (cli_given(call, "min-tokens")) d->least_tokens = cli_int(call, "min-tokens");
     if (cli_given(call, "length-penalty")) d->length_alpha = cli_float(call, "length-penalty");
     if (cli_given(call, "tokens")) w->how.most_tokens = cli_int(call, "tokens");
     d->nbest = (int)cli_int(call, "nbest");

@@ -262,6 +262,99 @@ static void banned_words_do_not_come(void)
     fv_ctx_take_error(ctx);
 }
 
+/* Whether a run of n tokens would come twice with `token` after the prompt and these. */
+static bool repeats_run(const int64_t *before, int64_t before_count, const int64_t *tokens,
+                        int64_t count, int64_t token, int64_t n)
+{
+    int64_t all[16], total = 0;
+    for (int64_t i = 0; i < before_count; i++)
+        all[total++] = before[i];
+    for (int64_t i = 0; i < count; i++)
+        all[total++] = tokens[i];
+    all[total++] = token;
+    for (int64_t i = 0; i + n < total; i++)
+        if (memcmp(all + i, all + total - n, (size_t)n * sizeof *all) == 0) return true;
+    return false;
+}
+
+/* Greedy walks where no run of one, two or three tokens may come twice; beams keep to it too. */
+static void no_run_comes_twice(void)
+{
+    enum { SOURCES = 30 };
+    static const int64_t said[] = {4, 2, 3};
+    const int64_t *before[SOURCES];
+    int64_t counts[SOURCES], changed = 0;
+    for (int i = 0; i < SOURCES; i++) {
+        before[i] = said;
+        counts[i] = i % 4; /* of the prompt's tokens */
+    }
+    for (int setting = 0; setting < 6; setting++) {
+        const int64_t n = 1 + setting % 3;
+        fv_decode_config cfg = toy_config(setting < 3 ? 1 : 3, 1);
+        toy t = {.first = 0};
+        fv_outputs *out = NULL, *with = NULL;
+        cfg.before = before;
+        cfg.before_count = counts;
+        toy_run(ctx, &t, SOURCES, &cfg, &with);
+        cfg.no_repeat = n;
+        toy_run(ctx, &t, SOURCES, &cfg, &out);
+        for (int64_t s = 0; s < SOURCES; s++) {
+            const fv_output *o = fv_outputs_get(out, s, 0), *free_one = fv_outputs_get(with, s, 0);
+            int64_t last = START;
+            for (int64_t i = 0; i < free_one->count; i++)
+                changed +=
+                    repeats_run(said, counts[s], free_one->tokens, i, free_one->tokens[i], n);
+            for (int64_t i = 0; i < o->count + o->ended; i++) {
+                int64_t best = -1;
+                for (int64_t v = 0; v < VOCABULARY; v++)
+                    if (!repeats_run(said, counts[s], o->tokens, i, v, n) &&
+                        (best < 0 || toy_logit(s, i, last, v) > toy_logit(s, i, last, best)))
+                        best = v;
+                const int64_t token = i < o->count ? o->tokens[i] : END;
+                CHECK(!repeats_run(said, counts[s], o->tokens, i, token, n));
+                if (cfg.beam == 1) CHECK_EQ(token, best);
+                last = token;
+            }
+        }
+        fv_outputs_free(&out);
+        fv_outputs_free(&with);
+    }
+    CHECK(changed > 0);
+}
+
+/* An end may come once prompt and output together are long enough. */
+static void ends_wait_for_the_whole_length(void)
+{
+    static const int64_t said[] = {4, 2, 3};
+    const int64_t *before[2] = {said, said}, counts[2] = {3, 1};
+    int64_t shortest[2] = {MOST, MOST};
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        fv_decode_config cfg = toy_config(1, 1);
+        toy t = {.first = 0};
+        fv_outputs *out = NULL;
+        cfg.sample = true;
+        cfg.seed = seed;
+        cfg.before = before;
+        cfg.before_count = counts;
+        cfg.least_length = 4;
+        toy_run(ctx, &t, 2, &cfg, &out);
+        for (int64_t s = 0; s < 2; s++) {
+            const fv_output *o = fv_outputs_get(out, s, 0);
+            if (o->ended && o->count < shortest[s]) shortest[s] = o->count;
+        }
+        fv_outputs_free(&out);
+    }
+    CHECK_EQ(shortest[0], 1);
+    CHECK_EQ(shortest[1], 3);
+    fv_decode_config cfg = toy_config(1, 1);
+    toy t = {.first = 0};
+    fv_outputs *out = NULL;
+    const fv_stepper stepper = toy_stepper(&t);
+    cfg.no_repeat = -1;
+    CHECK_EQ(fv_decode(ctx, &stepper, 1, (const int64_t[]){MOST}, &cfg, &out), FV_ERR_ARGUMENT);
+    fv_ctx_take_error(ctx);
+}
+
 /* Greedy with repetitions punished, against a plain walk. */
 static void repetitions_are_punished(void)
 {
@@ -396,6 +489,8 @@ int main(int argc, char **argv)
     RUN(the_beam_of_transformers);
     RUN(banned_tokens_do_not_come);
     RUN(banned_words_do_not_come);
+    RUN(no_run_comes_twice);
+    RUN(ends_wait_for_the_whole_length);
     RUN(repetitions_are_punished);
     RUN(ends_and_forced_tokens);
     RUN(tokens_are_heard);

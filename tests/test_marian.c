@@ -325,7 +325,7 @@ static void older_folders_speak_in_their_config(void)
 static void banned_tokens_do_not_come(void)
 {
     fv_model *model = NULL;
-    char wishes[256];
+    char wishes[384];
     write_translator("joint", NULL);
     program_run("run %s The --json -n 4 --beam 3", folder_path("marian"));
     expect(0, NULL, NULL);
@@ -335,6 +335,7 @@ static void banned_tokens_do_not_come(void)
     snprintf(
         wishes, sizeof wishes,
         "{\"bad_words_ids\": [[5, 6, 7], [%ld]], \"renormalize_logits\": true, \"num_beams\": 3, "
+        "\"min_length\": 3, \"min_new_tokens\": 2, \"no_repeat_ngram_size\": 4, \"min_p\": 0.25, "
         "\"eos_token_id\": 0, \"decoder_start_token_id\": 20, \"pad_token_id\": 20}",
         token);
     write_translator("joint", wishes);
@@ -343,7 +344,8 @@ static void banned_tokens_do_not_come(void)
         const fv_generation *g = fv_model_generation(model);
         CHECK(g->banned_count == 2 && g->banned[2] == 7 && g->banned[3] == token);
         CHECK(g->banned_lengths[0] == 3 && g->banned_lengths[1] == 1);
-        CHECK(g->renormalize && g->beams == 3);
+        CHECK(g->renormalize && g->beams == 3 && g->no_repeat == 4);
+        CHECK(g->min_length == 3 && g->min_new_tokens == 2 && g->min_p == 0.25);
         CHECK_OK(ctx, fv_model_save(model, folder_path("marian")));
         fv_model_close(&model);
         CHECK_OK(ctx, fv_model_open(ctx, folder_path("marian"), &model));

@@ -32,7 +32,11 @@ def settings(said):
     for length, bad in zip((1, 2, 3), words):
         yield f"bad words of {length}", {**plain, "bad_words_ids": bad}
         yield f"bad words of {length}, beams", {**plain, "num_beams": 4, "bad_words_ids": bad}
-    yield "all together", {**plain, "num_beams": 3, "repetition_penalty": 1.2,
+    for length in (1, 2, 3):
+        yield f"no run of {length} twice", {**plain, "no_repeat_ngram_size": length}
+        yield f"no run of {length} twice, beams", {**plain, "num_beams": 4,
+                                                   "no_repeat_ngram_size": length}
+    yield "all together", {**plain, "num_beams": 3, "repetition_penalty": 1.2, "no_repeat_ngram_size": 4,
                            "bad_words_ids": words[0][:2] + words[1] + words[2]}
 
 

@@ -67,6 +67,8 @@ typedef struct fv_decode_config {
     double length_alpha;  /* [0] */
     double coverage_beta; /* [0] */
     int64_t least_tokens; /* before the end token may come [0] */
+    int64_t least_length; /* the same, those of `before` counted too [0] */
+    int64_t no_repeat;    /* no run of so many tokens comes twice, `before` counted; 0: any [0] */
     bool want_weights;    /* keep attention for each output token [false] */
     bool no_scores;       /* greedy: score and log_prob may be NaN, which is faster [false] */
     bool as_transformers, early_stopping; /* see above [false, false] */

@@ -77,12 +77,14 @@ typedef struct fv_generation {
     int64_t start;             /* fed first: decoder_start_token_id, else bos; -1: none */
     int64_t ends[FV_MAX_ENDS]; /* any of them ends */
     int end_count;
-    int64_t pad;            /* -1: none */
-    int64_t max_length;     /* prompt included; 0: not said */
-    int64_t max_new_tokens; /* 0: not said */
+    int64_t pad;                        /* -1: none */
+    int64_t max_length;                 /* prompt included; 0: not said */
+    int64_t max_new_tokens;             /* 0: not said */
+    int64_t min_length, min_new_tokens; /* 0: not said */
+    int64_t no_repeat;                  /* "no_repeat_ngram_size"; 0: off */
     bool sample;
     int64_t beams, top_k;
-    double length_penalty, temperature, top_p, repetition_penalty;
+    double length_penalty, temperature, top_p, min_p, repetition_penalty;
     bool early_stopping;
     int64_t forced_start, forced_end;     /* first token after the start, last token; -1: none */
     int64_t banned[FV_MAX_BANNED_TOKENS]; /* "bad_words_ids", one behind another */

@@ -14,8 +14,9 @@ bool fv_search_ends(const fv_search *s, int64_t token)
 bool fv_search_changes(const fv_search *s)
 {
     const fv_decode_config *c = s->cfg;
-    return c->repetition_penalty != 1 || c->least_tokens > 0 || c->forced_first >= 0 ||
-           c->forced_last >= 0 || c->banned_count > 0 || c->renormalize;
+    return c->repetition_penalty != 1 || c->least_tokens > 0 || c->least_length > 0 ||
+           c->no_repeat > 0 || c->forced_first >= 0 || c->forced_last >= 0 || c->banned_count > 0 ||
+           c->renormalize;
 }
 
 static void force(int64_t token, int64_t vocabulary, float *scores)
@@ -44,11 +45,16 @@ static bool is_among(const int64_t *tokens, int64_t count, int64_t token)
     return false;
 }
 
+static int64_t before_count(const fv_search *s, fv_search_row row)
+{
+    return s->cfg->before ? s->cfg->before_count[row.source] : 0;
+}
+
 static void punish_repetitions(const fv_search *s, fv_search_row row, float *scores)
 {
     const fv_decode_config *c = s->cfg;
     const int64_t *before = c->before ? c->before[row.source] : NULL;
-    const int64_t count = c->before ? c->before_count[row.source] : 0;
+    const int64_t count = before_count(s, row);
     for (int64_t i = 0; i < count; i++)
         if (before[i] >= 0 && before[i] < s->stepper->vocabulary && is_first(before, i))
             scores[before[i]] = punished(scores[before[i]], c->repetition_penalty);
@@ -60,17 +66,38 @@ static void punish_repetitions(const fv_search *s, fv_search_row row, float *sco
     }
 }
 
-/* Whether the last tokens of the row are these. */
-static bool just_said(const fv_search *s, fv_search_row row, const int64_t *tokens, int64_t count)
+/* A place in what was said, between two tokens: the output's are a chain, `before` lies below. */
+typedef struct place {
+    const fv_node *node;
+    const int64_t *before;
+    int64_t left; /* tokens of `before` */
+} place;
+
+static place end_of(const fv_search *s, fv_search_row row)
 {
-    const fv_decode_config *c = s->cfg;
-    const fv_node *said = row.last;
-    for (; count > 0 && said; said = said->parent)
-        if (said->token != tokens[--count]) return false;
-    const int64_t before = c->before ? c->before_count[row.source] : 0;
-    if (count > before) return false;
-    for (int64_t i = 0; i < count; i++)
-        if (c->before[row.source][before - count + i] != tokens[i]) return false;
+    return (place){.node = row.last,
+                   .before = s->cfg->before ? s->cfg->before[row.source] : NULL,
+                   .left = before_count(s, row)};
+}
+
+/* One token back; false at the beginning. */
+static bool go_back(place *p, int64_t *token)
+{
+    if (p->node) {
+        *token = p->node->token;
+        p->node = p->node->parent;
+        return true;
+    }
+    if (p->left == 0) return false;
+    *token = p->before[--p->left];
+    return true;
+}
+
+/* Whether these tokens end at a place. */
+static bool just_said(place p, const int64_t *tokens, int64_t count)
+{
+    for (int64_t token; count > 0; count--)
+        if (!go_back(&p, &token) || token != tokens[count - 1]) return false;
     return true;
 }
 
@@ -80,9 +107,28 @@ static void ban_words(const fv_search *s, fv_search_row row, float *scores)
     const int64_t *word = c->banned;
     for (int i = 0; i < c->banned_count; i++) {
         const int64_t last = c->banned_lengths ? c->banned_lengths[i] - 1 : 0;
-        if (just_said(s, row, word, last)) scores[word[last]] = -INFINITY;
+        if (just_said(end_of(s, row), word, last)) scores[word[last]] = -INFINITY;
         word += last + 1;
     }
+}
+
+/* Whether the same `count` tokens end at both places. */
+static bool end_alike(place a, place b, int64_t count)
+{
+    for (int64_t x, y; count > 0; count--)
+        if (!go_back(&a, &x) || !go_back(&b, &y) || x != y) return false;
+    return true;
+}
+
+/* What followed wherever the last tokens had been said earlier. */
+static void ban_repeated_runs(const fv_search *s, fv_search_row row, float *scores)
+{
+    const place end = end_of(s, row);
+    place earlier = end;
+    for (int64_t token; go_back(&earlier, &token);)
+        if (token >= 0 && token < s->stepper->vocabulary &&
+            end_alike(earlier, end, s->cfg->no_repeat - 1))
+            scores[token] = -INFINITY;
 }
 
 void fv_search_change(const fv_search *s, fv_search_row row, float *scores)
@@ -91,7 +137,8 @@ void fv_search_change(const fv_search *s, fv_search_row row, float *scores)
     const int64_t depth = row.last ? row.last->depth : 0, vocabulary = s->stepper->vocabulary;
     if (c->repetition_penalty != 1) punish_repetitions(s, row, scores);
     ban_words(s, row, scores);
-    if (depth < c->least_tokens) {
+    if (c->no_repeat > 0) ban_repeated_runs(s, row, scores);
+    if (depth < c->least_tokens || depth + before_count(s, row) < c->least_length) {
         if (s->stepper->end >= 0) scores[s->stepper->end] = -INFINITY;
         for (int i = 0; i < c->more_end_count; i++)
             scores[c->more_ends[i]] = -INFINITY;

@@ -54,6 +54,10 @@ static fv_status check(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
     FV_RETURN_IF(cfg->forced_first >= stepper->vocabulary ||
                      cfg->forced_last >= stepper->vocabulary,
                  ctx, FV_ERR_ARGUMENT, "decode: a forced token is not in the vocabulary");
+    FV_RETURN_IF(
+        cfg->least_tokens < 0 || cfg->least_length < 0 || cfg->no_repeat < 0, ctx, FV_ERR_ARGUMENT,
+        "decode: at least %lld tokens, a length of %lld, no runs of %lld twice",
+        (long long)cfg->least_tokens, (long long)cfg->least_length, (long long)cfg->no_repeat);
     FV_FORWARD(check_banned(ctx, stepper, cfg));
     for (int i = 0; i < cfg->more_end_count; i++)
         FV_RETURN_IF(cfg->more_ends[i] < 0 || cfg->more_ends[i] >= stepper->vocabulary, ctx,

@@ -19,7 +19,11 @@ static void take_wishes(fv_generate_config *cfg, const fv_generation *w)
     d->temperature = w->temperature;
     d->top_k = w->top_k;
     d->top_p = w->top_p;
+    d->min_p = w->min_p;
     d->repetition_penalty = w->repetition_penalty;
+    d->least_tokens = w->min_new_tokens;
+    d->least_length = w->min_length;
+    d->no_repeat = w->no_repeat;
     d->forced_first = w->forced_start;
     d->forced_last = w->forced_end;
     d->banned = w->banned;

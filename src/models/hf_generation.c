@@ -106,12 +106,16 @@ static fv_status read_generation(const fv_doc *doc, fv_generation *g)
     FV_FORWARD(read_int(doc, "pad_token_id", &g->pad));
     FV_FORWARD(read_int(doc, "max_length", &g->max_length));
     FV_FORWARD(read_int(doc, "max_new_tokens", &g->max_new_tokens));
+    FV_FORWARD(read_int(doc, "min_length", &g->min_length));
+    FV_FORWARD(read_int(doc, "min_new_tokens", &g->min_new_tokens));
+    FV_FORWARD(read_int(doc, "no_repeat_ngram_size", &g->no_repeat));
     FV_FORWARD(read_bool(doc, "do_sample", &g->sample));
     FV_FORWARD(read_int(doc, "num_beams", &g->beams));
     FV_FORWARD(read_int(doc, "top_k", &g->top_k));
     FV_FORWARD(read_real(doc, "length_penalty", &g->length_penalty));
     FV_FORWARD(read_real(doc, "temperature", &g->temperature));
     FV_FORWARD(read_real(doc, "top_p", &g->top_p));
+    FV_FORWARD(read_real(doc, "min_p", &g->min_p));
     FV_FORWARD(read_real(doc, "repetition_penalty", &g->repetition_penalty));
     FV_FORWARD(read_stopping(doc, &g->early_stopping));
     FV_FORWARD(read_banned(doc, g));
@@ -197,6 +201,9 @@ fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder, const fv_genera
     write_token(&w, "pad_token_id", g->pad);
     write_int(&w, "max_length", g->max_length);
     write_int(&w, "max_new_tokens", g->max_new_tokens);
+    write_int(&w, "min_length", g->min_length);
+    write_int(&w, "min_new_tokens", g->min_new_tokens);
+    write_int(&w, "no_repeat_ngram_size", g->no_repeat);
     fv_json_key(&w, "do_sample");
     fv_json_bool(&w, g->sample);
     write_int(&w, "num_beams", g->beams);
@@ -205,6 +212,7 @@ fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder, const fv_genera
     write_real(&w, "length_penalty", g->length_penalty);
     write_real(&w, "temperature", g->temperature);
     write_real(&w, "top_p", g->top_p);
+    if (g->min_p > 0) write_real(&w, "min_p", g->min_p);
     write_real(&w, "repetition_penalty", g->repetition_penalty);
     fv_json_key(&w, "early_stopping");
     fv_json_bool(&w, g->early_stopping);
