@@ -3,7 +3,9 @@
  * block of queries of one head; it walks the keys in blocks of 512, which stay in the second-level
  * cache, and meets each block with strips of six queries: products into a 6 x 512 strip of scores,
  * softmax with a running maximum, weights times values into the block's accumulators. The first
- * unit that meets a block of keys packs it, so it is read from near by.
+ * unit that meets a block of keys packs it, so it is read from near by. Units of one head go to one
+ * thread as long as there are heads for all (attention_claims.h), and its heads are packed into the
+ * same room, which stays in its cache.
  *
  * With `pairs` the products are those of another instruction, over words of two 16-bit numbers:
  * then V is packed as well, and weights are rounded on their way to the second product.
@@ -13,32 +15,12 @@
  * to sixteen queries are one unit for each chunk of keys (attention_parts.c): the threads would
  * have nothing to share otherwise.
  */
-#include "kernels/simd/attention_simd.h"
+#include "kernels/simd/attention_forward.h"
 
-#include "base/check.h"
 #include "base/spin.h"
 #include "kernels/simd/fill.h"
 
-enum {
-    SCORE_ROW = FV_ATTN_LONG_ROW,
-    MOST_ROWS = 192, /* queries of a unit, a multiple of the strip */
-    LEAST_ROWS = 48,
-    NARROW = 128, /* up to this width keys come in long blocks: fewer ends for the same work */
-    WIDE = 256    /* beyond this width units are halved, to bound scratch */
-};
-
-/* How the work is cut and where its scratch lies; offsets in floats. */
-typedef struct forward_plan {
-    int64_t rows, row_units, keys; /* keys: n_k in whole panels */
-    int64_t block;                 /* keys that the strips of a unit meet in turn */
-    int64_t chunks, unit_keys;     /* units of a row of keys, and the keys of one */
-    bool local;    /* one unit meets each key: it packs for itself, block by block */
-    int64_t width; /* words of a row of K: floats, or pairs */
-    int64_t q_row, o_row;
-    size_t q, eq, o, most, scores, weights, keep, values, local_panels, raised, records;
-    size_t thread_floats; /* of one thread */
-    size_t parts, panels, values_of_all, states, shared_floats;
-} forward_plan;
+enum { SCORE_ROW = FV_ATTN_LONG_ROW };
 
 /* What has become of a panel of keys that all units share. */
 typedef enum pack_state { UNPACKED, IN_WORK, PACKED, PACKED_NOT_FINITE } pack_state;
@@ -48,10 +30,10 @@ typedef struct forward_job {
     forward_plan plan;
     fv_attn_parts parts;
     const fv_attn_pair_products *pairs; /* or NULL */
-    float late; /* what scores are yet to be multiplied with, inside the softmax */
-    float *panels;
-    float *values;      /* of all heads, in pairs */
-    atomic_int *states; /* [batch][kv_heads][keys / 64] of pack_state */
+    float late;             /* what scores are yet to be multiplied with, inside the softmax */
+    float *panels, *values; /* [slots] of packed heads; the values in pairs */
+    atomic_int *states;     /* [batch][kv_heads][keys / 64] of pack_state */
+    fv_attn_claims claims;
     float *threads;
     bool copy_values;
 } forward_job;
@@ -62,88 +44,6 @@ typedef struct workspace {
     float *eq, *raised; /* additive scores: exponentials of q and of a block of keys */
     fv_attn_row *row;
 } workspace;
-
-/* Floats of all parts; 0 where keys are not cut into chunks. */
-static size_t parts_of(const fv_attn *a)
-{
-    fv_attn few = *a;
-    if (a->packed) few.n_q = fv_attn_min(a->n_q, FV_ATTN_FEW);
-    return fv_attn_chunks(&few) > 1 ? FV_SIMD_NAME(fv_attn_parts_floats)(&few) : 0;
-}
-
-/* Of packed documents: enough for the longest that there can be, local or not. */
-static forward_plan plan_of(const fv_attn *a, int threads, bool pairs)
-{
-    forward_plan p = {0};
-    const int64_t heads = a->batch * a->heads, width = fv_attn_width(a);
-    const bool additive = a->score == FV_SCORE_ADDITIVE;
-    p.rows = width > WIDE || a->d_v > WIDE ? MOST_ROWS / 2 : MOST_ROWS;
-    while (threads > 1 && p.rows > LEAST_ROWS && !a->packed &&
-           heads * ((a->n_q + p.rows - 1) / p.rows) < 4 * threads)
-        p.rows /= 2;
-    p.row_units = (a->n_q + p.rows - 1) / p.rows;
-    p.keys = fv_attn_round(a->n_k, FV_ATTN_PANEL);
-    p.local = p.row_units == 1 && a->heads == a->kv_heads;
-    p.width = pairs ? fv_attn_pairs_of(width) : width;
-    p.q_row = fv_attn_round(p.width, FV_LANES) + FV_LANES;
-    p.o_row = fv_attn_round(a->d_v, FV_LANES);
-
-    p.block = width > NARROW || a->d_v > NARROW ? FV_ATTN_BLOCK : FV_ATTN_LONG_BLOCK;
-    const int64_t block = fv_attn_min(p.block, p.keys);
-    const size_t rows = (size_t)fv_attn_min(p.rows, fv_attn_round(a->n_q, FV_ATTN_STRIP));
-    size_t at = 0;
-    p.q = at, at += rows * (size_t)p.q_row;
-    p.eq = at, at += additive ? rows * (size_t)p.q_row : 0;
-    p.o = at, at += rows * (size_t)p.o_row;
-    p.most = at, at += fv_attn_lines(2 * rows);
-    p.scores = at, at += FV_ATTN_STRIP * SCORE_ROW;
-    p.weights = at, at += pairs ? FV_ATTN_STRIP * FV_ATTN_WEIGHT_ROW : 0;
-    p.keep = at, at += FV_ATTN_LONG_BLOCK;
-    p.values = at, at += (size_t)(block * p.o_row);
-    p.local_panels = at, at += p.local || a->packed ? (size_t)(block * p.width) : 0;
-    p.raised = at, at += additive ? (size_t)(block * width) : 0;
-    p.records = at, at += fv_attn_lines(rows * sizeof(fv_attn_row) / sizeof(float));
-    p.thread_floats = at;
-    p.chunks = fv_attn_chunks(a);
-    p.unit_keys = p.chunks > 1 ? FV_ATTN_CHUNK : a->n_k;
-    p.parts = parts_of(a);
-    p.shared_floats = p.parts;
-    if (p.local && !a->packed) return p;
-    const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
-    p.panels = kv_heads * (size_t)p.keys * (size_t)p.width;
-    p.values_of_all = pairs ? kv_heads * (size_t)(p.keys / 2 * p.o_row) : 0;
-    const size_t states = kv_heads * (size_t)(p.keys / FV_ATTN_PANEL);
-    p.states = fv_attn_lines(states * sizeof(atomic_int) / sizeof(float));
-    p.shared_floats = p.parts + p.panels + p.values_of_all + p.states;
-    return p;
-}
-
-size_t FV_SIMD_NAME(fv_attn_forward_bytes)(const void *args, int threads)
-{
-    const fv_attn *a = args;
-    size_t decode = 0;
-    if (a->packed) {
-        fv_attn few = *a;
-        few.n_q = fv_attn_min(a->n_q, FV_ATTN_DECODE);
-        decode = FV_SIMD_NAME(fv_attn_decode_scratch)(&few, threads);
-    } else if (fv_attn_is_decode(a)) {
-        return FV_SIMD_NAME(fv_attn_decode_scratch)(a, threads);
-    }
-    if (decode == SIZE_MAX || parts_of(a) == SIZE_MAX) return SIZE_MAX;
-    /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
-    size_t heads, panels;
-    if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &heads) ||
-        !fv_mul_size(heads, (size_t)(a->n_k + FV_ATTN_PANEL), &heads) ||
-        !fv_mul_size(heads, (size_t)(fv_attn_width(a) + a->d_v), &panels) || panels > SIZE_MAX / 16)
-        return SIZE_MAX;
-    size_t most = 0; /* of both ways to multiply bf16 */
-    for (int pairs = 0; pairs <= (a->dtype == FV_BF16); pairs++) {
-        const forward_plan p = plan_of(a, threads, pairs);
-        const size_t need = p.shared_floats + (size_t)threads * p.thread_floats;
-        if (need > most) most = need;
-    }
-    return most * sizeof(float) > decode ? most * sizeof(float) : decode;
-}
 
 static size_t forward_scratch(const void *args, int threads)
 {
@@ -165,43 +65,54 @@ static bool pack_block(const forward_job *job, int64_t b, int64_t h, int64_t fir
     return job->copy_values || FV_SIMD_NAME(fv_attn_finite)(a->dtype, v, a->v.row, keys, a->d_v);
 }
 
-/* Of key number `at` of all, a multiple of the panel. */
-static float *panels_at(const forward_job *job, int64_t at)
+/* Queries [first, first + rows) of one head. */
+typedef struct query_block {
+    int64_t b, h, first, rows;
+    int64_t chunk; /* of the keys */
+    int64_t slot;  /* where its packed keys lie */
+} query_block;
+
+/* From key `first` of a packed head on, a multiple of the panel. */
+static float *panels_at(const forward_job *job, int64_t slot, int64_t first)
 {
-    return job->panels + at * job->plan.width;
+    return job->panels + (slot * job->plan.keys + first) * job->plan.width;
 }
-static float *values_at(const forward_job *job, int64_t at)
+static float *values_at(const forward_job *job, int64_t slot, int64_t first)
 {
-    return job->values + at / 2 * job->plan.o_row;
+    return job->values + (slot * job->plan.keys + first) / 2 * job->plan.o_row;
 }
 
-/* Where key `first` of a key head has its panel's state. */
-static atomic_int *state_of(const forward_job *job, int64_t b, int64_t h, int64_t first)
+/* Where key `first` of a block's key head has its panel's state. */
+static atomic_int *state_of(const forward_job *job, const query_block *block, int64_t first)
 {
-    const int64_t at = (b * job->base.a->kv_heads + h) * job->plan.keys + first;
-    return job->states + at / FV_ATTN_PANEL;
+    const fv_attn *a = job->base.a;
+    const int64_t head = block->b * a->kv_heads + fv_attn_kv_head(a, block->h);
+    return job->states + (head * job->plan.keys + first) / FV_ATTN_PANEL;
 }
 
 /* Packs one panel, unless another unit is at it or has been. */
-static void share_panel(const forward_job *job, int64_t b, int64_t h, int64_t first, int64_t keys)
+static void share_panel(const forward_job *job, const query_block *block, int64_t first,
+                        int64_t keys)
 {
-    atomic_int *state = state_of(job, b, h, first);
+    atomic_int *state = state_of(job, block, first);
     int seen = atomic_load_explicit(state, memory_order_relaxed);
     if (seen != UNPACKED || !atomic_compare_exchange_strong(state, &seen, IN_WORK)) return;
-    const int64_t at = (b * job->base.a->kv_heads + h) * job->plan.keys + first;
-    const bool finite = pack_block(job, b, h, first, keys, panels_at(job, at), values_at(job, at));
+    const bool finite =
+        pack_block(job, block->b, fv_attn_kv_head(job->base.a, block->h), first, keys,
+                   panels_at(job, block->slot, first), values_at(job, block->slot, first));
     atomic_store_explicit(state, finite ? PACKED : PACKED_NOT_FINITE, memory_order_release);
 }
 
 /* Sees to it that a block of keys is packed; returns whether its values are all finite. Units that
  * come to it at one time share its panels, then wait for each other. */
-static bool share_block(const forward_job *job, int64_t b, int64_t h, int64_t first, int64_t keys)
+static bool share_block(const forward_job *job, const query_block *block, int64_t first,
+                        int64_t keys)
 {
     for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL)
-        share_panel(job, b, h, first + j, fv_attn_min(FV_ATTN_PANEL, keys - j));
+        share_panel(job, block, first + j, fv_attn_min(FV_ATTN_PANEL, keys - j));
     bool finite = true;
     for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL) {
-        atomic_int *state = state_of(job, b, h, first + j);
+        atomic_int *state = state_of(job, block, first + j);
         int seen, turns = 0;
         while ((seen = atomic_load_explicit(state, memory_order_acquire)) < PACKED)
             fv_spin(&turns);
@@ -211,12 +122,6 @@ static bool share_block(const forward_job *job, int64_t b, int64_t h, int64_t fi
 }
 
 /* ---- one unit --------------------------------------------------------------------- */
-
-/* Queries [first, first + rows) of one head. */
-typedef struct query_block {
-    int64_t b, h, first, rows;
-    int64_t chunk; /* of the keys */
-} query_block;
 
 static void load_queries(const forward_job *job, const query_block *block, const workspace *w)
 {
@@ -354,12 +259,13 @@ static void meet_strip(const forward_job *job, const workspace *w, const key_blo
     }
 }
 
-static key_block block_of(const forward_job *job, const workspace *w, int64_t b, int64_t h,
+/* Keys [first, first + keys) as the block's strips meet them. */
+static key_block block_of(const forward_job *job, const workspace *w, const query_block *queries,
                           int64_t first, int64_t keys)
 {
     const fv_attn *a = job->base.a;
     const forward_plan *p = &job->plan;
-    const int64_t head = b * a->kv_heads + h;
+    const int64_t b = queries->b, h = fv_attn_kv_head(a, queries->h);
     const void *v = job->base.ptr[FV_ATTN_V];
     key_block block = {
         .first = first, .values = fv_attn_at(a, v, &a->v, b, h, first), .stride = a->v.row};
@@ -367,11 +273,11 @@ static key_block block_of(const forward_job *job, const workspace *w, int64_t b,
         block.finite = pack_block(job, b, h, first, keys, w->panels, w->values);
         block.panels = w->panels;
     } else {
-        block.finite = share_block(job, b, h, first, keys);
-        block.panels = panels_at(job, head * p->keys + first);
+        block.finite = share_block(job, queries, first, keys);
+        block.panels = panels_at(job, queries->slot, first);
     }
     if (job->pairs) {
-        block.values = p->local ? w->values : values_at(job, head * p->keys + first);
+        block.values = p->local ? w->values : values_at(job, queries->slot, first);
         return block;
     }
     if (a->score == FV_SCORE_ADDITIVE)
@@ -389,7 +295,7 @@ static void meet_keys(const forward_job *job, const query_block *block, const wo
 {
     const fv_attn *a = job->base.a;
     const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], block->b);
-    const int64_t h = fv_attn_kv_head(a, block->h), begin = block->chunk * job->plan.unit_keys;
+    const int64_t begin = block->chunk * job->plan.unit_keys;
     const int64_t stop = fv_attn_min(total, begin + job->plan.unit_keys);
     for (int64_t first = begin; first < stop; first += job->plan.block) {
         const int64_t end = fv_attn_min(first + job->plan.block, stop);
@@ -398,7 +304,7 @@ static void meet_keys(const forward_job *job, const query_block *block, const wo
             rows = fv_attn_strip_rows(a, block->first + r, block->rows - r);
             const fv_attn_sight sight = fv_attn_sight_of(a, w->row + r, (int)rows, first, end);
             if (sight.span.begin == sight.span.end) continue;
-            if (!keys.panels) keys = block_of(job, w, block->b, h, first, end - first);
+            if (!keys.panels) keys = block_of(job, w, block, first, end - first);
             meet_strip(job, w, &keys, r, (int)rows, &sight);
         }
     }
@@ -473,22 +379,42 @@ static workspace workspace_of(const forward_job *job, int thread)
     };
 }
 
-/* The last queries first: with a causal rule they see most, and long units make poor last ones. */
+/* Units of a key head. */
+static int64_t units_of_head(const forward_job *job)
+{
+    const fv_attn *a = job->base.a;
+    return a->heads / a->kv_heads * job->plan.row_units * job->plan.chunks;
+}
+
+/* A unit for a thread that is to do unit number `unit`: that one, or where heads are packed, one of
+ * a head that the thread has claimed. The last queries first: with a causal rule they see most, and
+ * long units make poor last ones. */
+static query_block take_unit(const forward_job *job, int64_t unit, int thread)
+{
+    const fv_attn *a = job->base.a;
+    const forward_plan *p = &job->plan;
+    const int64_t all = units_of_head(job);
+    fv_attn_claim claim = {.head = unit / all, .part = unit % all};
+    if (!p->local) claim = fv_attn_claim_part(&job->claims, thread);
+    const int64_t row_unit = claim.part / p->chunks, group = a->heads / a->kv_heads;
+    const int64_t first = (p->row_units - 1 - row_unit % p->row_units) * p->rows;
+    return (query_block){.b = claim.head / a->kv_heads,
+                         .h = claim.head % a->kv_heads * group + row_unit / p->row_units,
+                         .first = first,
+                         .rows = fv_attn_min(p->rows, a->n_q - first),
+                         .chunk = claim.part % p->chunks,
+                         .slot = claim.slot};
+}
+
 static void forward_units(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const forward_job *job = arg;
-    const fv_attn *a = job->base.a;
     const workspace w = workspace_of(job, thread);
-    const forward_plan *p = &job->plan;
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t row_unit = unit / p->chunks, head = row_unit / p->row_units;
-        const int64_t index = p->row_units - 1 - row_unit % p->row_units;
-        query_block block = {.b = head / a->heads, .h = head % a->heads, .chunk = unit % p->chunks};
-        block.first = index * p->rows;
-        block.rows = fv_attn_min(p->rows, a->n_q - block.first);
+        const query_block block = take_unit(job, unit, thread);
         begin_block(job, &block, &w);
         meet_keys(job, &block, &w);
-        if (p->chunks > 1)
+        if (job->plan.chunks > 1)
             end_chunk(job, &block, &w);
         else
             end_block(job, &block, &w);
@@ -505,6 +431,15 @@ static bool values_are_copied(const fv_attn *a, const void *v)
            a->v.row > 4 * fv_attn_round(a->d_v, FV_LANES);
 }
 
+/* No key is packed, no head claimed. */
+static void begin_sharing(forward_job *job, int64_t heads, int64_t units_of_one)
+{
+    for (int64_t i = 0; i < heads * job->plan.keys / FV_ATTN_PANEL; i++)
+        atomic_init(job->states + i, UNPACKED);
+    fv_attn_claims_begin(&job->claims, (float *)(void *)job->states + job->plan.states, heads,
+                         units_of_one, job->base.exec->threads);
+}
+
 void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
                                       const fv_attn_pair_products *pairs)
 {
@@ -519,7 +454,7 @@ void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, con
         return;
     }
     forward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr),
-                       .plan = plan_of(a, exec->threads, pairs != NULL),
+                       .plan = FV_SIMD_NAME(fv_attn_forward_plan)(a, exec->threads, pairs != NULL),
                        .pairs = pairs};
     job.base.runs_in_list = true;
     const bool by_softmax = pairs && job.base.plain && job.base.factor > 0 && a->dropout == 0;
@@ -527,13 +462,12 @@ void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, con
     job.parts = fv_attn_parts_of(a, exec->scratch);
     job.panels = job.parts.at + job.plan.parts;
     job.values = job.panels + job.plan.panels;
-    job.states = (atomic_int *)(void *)(job.values + job.plan.values_of_all);
+    job.states = (atomic_int *)(void *)(job.values + job.plan.packed_values);
     job.threads = job.parts.at + job.plan.shared_floats;
     job.copy_values = values_are_copied(a, ptr[FV_ATTN_V]);
-    const int64_t keys = job.plan.local ? 0 : a->batch * a->kv_heads * job.plan.keys;
-    for (int64_t i = 0; i < keys / FV_ATTN_PANEL; i++)
-        atomic_init(job.states + i, UNPACKED);
-    fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units * job.plan.chunks,
+    const int64_t kv_heads = a->batch * a->kv_heads, units = units_of_head(&job);
+    if (!job.plan.local) begin_sharing(&job, kv_heads, units);
+    fv_exec_rows(exec, kv_heads * units,
                  job.plan.rows * job.plan.unit_keys * (fv_attn_width(a) + a->d_v), forward_units,
                  &job);
     if (job.plan.chunks > 1)

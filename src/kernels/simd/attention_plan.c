@@ -1,0 +1,93 @@
+/* How the forward pass cuts its work, and the scratch it asks for. */
+#include "kernels/simd/attention_forward.h"
+
+#include "base/check.h"
+
+enum {
+    MOST_ROWS = 192, /* queries of a unit, a multiple of the strip */
+    NARROW = 128,    /* up to this width keys come in long blocks: fewer ends for the same work */
+    WIDE = 256       /* beyond this width units are halved, to bound scratch */
+};
+
+/* Floats of all parts; 0 where keys are not cut into chunks. */
+static size_t parts_of(const fv_attn *a)
+{
+    fv_attn few = *a;
+    if (a->packed) few.n_q = fv_attn_min(a->n_q, FV_ATTN_FEW);
+    return fv_attn_chunks(&few) > 1 ? FV_SIMD_NAME(fv_attn_parts_floats)(&few) : 0;
+}
+
+forward_plan FV_SIMD_NAME(fv_attn_forward_plan)(const fv_attn *a, int threads, bool pairs)
+{
+    forward_plan p = {0};
+    const int64_t heads = a->batch * a->heads, width = fv_attn_width(a);
+    const bool additive = a->score == FV_SCORE_ADDITIVE;
+    p.rows = width > WIDE || a->d_v > WIDE ? MOST_ROWS / 2 : MOST_ROWS;
+    while (threads > 1 && p.rows > LEAST_ROWS && !a->packed &&
+           heads * ((a->n_q + p.rows - 1) / p.rows) < 4 * threads)
+        p.rows /= 2;
+    p.row_units = (a->n_q + p.rows - 1) / p.rows;
+    p.keys = fv_attn_round(a->n_k, FV_ATTN_PANEL);
+    p.local = p.row_units == 1 && a->heads == a->kv_heads;
+    p.width = pairs ? fv_attn_pairs_of(width) : width;
+    p.q_row = fv_attn_round(p.width, FV_LANES) + FV_LANES;
+    p.o_row = fv_attn_round(a->d_v, FV_LANES);
+
+    p.block = width > NARROW || a->d_v > NARROW ? FV_ATTN_BLOCK : FV_ATTN_LONG_BLOCK;
+    const int64_t block = fv_attn_min(p.block, p.keys);
+    const size_t rows = (size_t)fv_attn_min(p.rows, fv_attn_round(a->n_q, FV_ATTN_STRIP));
+    size_t at = 0;
+    p.q = at, at += rows * (size_t)p.q_row;
+    p.eq = at, at += additive ? rows * (size_t)p.q_row : 0;
+    p.o = at, at += rows * (size_t)p.o_row;
+    p.most = at, at += fv_attn_lines(2 * rows);
+    p.scores = at, at += FV_ATTN_STRIP * FV_ATTN_LONG_ROW;
+    p.weights = at, at += pairs ? FV_ATTN_STRIP * FV_ATTN_WEIGHT_ROW : 0;
+    p.keep = at, at += FV_ATTN_LONG_BLOCK;
+    p.values = at, at += (size_t)(block * p.o_row);
+    p.local_panels = at, at += p.local || a->packed ? (size_t)(block * p.width) : 0;
+    p.raised = at, at += additive ? (size_t)(block * width) : 0;
+    p.records = at, at += fv_attn_lines(rows * sizeof(fv_attn_row) / sizeof(float));
+    p.thread_floats = at;
+    p.chunks = fv_attn_chunks(a);
+    p.unit_keys = p.chunks > 1 ? FV_ATTN_CHUNK : a->n_k;
+    p.parts = parts_of(a);
+    p.shared_floats = p.parts;
+    if (p.local && !a->packed) return p;
+    const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
+    const size_t slots = (size_t)fv_attn_claims_slots((int64_t)kv_heads, threads);
+    p.panels = slots * (size_t)p.keys * (size_t)p.width;
+    p.packed_values = pairs ? slots * (size_t)(p.keys / 2 * p.o_row) : 0;
+    const size_t states = kv_heads * (size_t)(p.keys / FV_ATTN_PANEL);
+    p.states = fv_attn_lines(states * sizeof(atomic_int) / sizeof(float));
+    p.claims = fv_attn_lines(fv_attn_claims_bytes((int64_t)kv_heads, threads) / sizeof(float));
+    p.shared_floats = p.parts + p.panels + p.packed_values + p.states + p.claims;
+    return p;
+}
+
+size_t FV_SIMD_NAME(fv_attn_forward_bytes)(const void *args, int threads)
+{
+    const fv_attn *a = args;
+    size_t decode = 0;
+    if (a->packed) {
+        fv_attn few = *a;
+        few.n_q = fv_attn_min(a->n_q, FV_ATTN_DECODE);
+        decode = FV_SIMD_NAME(fv_attn_decode_scratch)(&few, threads);
+    } else if (fv_attn_is_decode(a)) {
+        return FV_SIMD_NAME(fv_attn_decode_scratch)(a, threads);
+    }
+    if (decode == SIZE_MAX || parts_of(a) == SIZE_MAX) return SIZE_MAX;
+    /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
+    size_t heads, panels;
+    if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &heads) ||
+        !fv_mul_size(heads, (size_t)(a->n_k + FV_ATTN_PANEL), &heads) ||
+        !fv_mul_size(heads, (size_t)(fv_attn_width(a) + a->d_v), &panels) || panels > SIZE_MAX / 16)
+        return SIZE_MAX;
+    size_t most = 0; /* of both ways to multiply bf16 */
+    for (int pairs = 0; pairs <= (a->dtype == FV_BF16); pairs++) {
+        const forward_plan p = FV_SIMD_NAME(fv_attn_forward_plan)(a, threads, pairs);
+        const size_t need = p.shared_floats + (size_t)threads * p.thread_floats;
+        if (need > most) most = need;
+    }
+    return most * sizeof(float) > decode ? most * sizeof(float) : decode;
+}

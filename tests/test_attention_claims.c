@@ -1,0 +1,123 @@
+/*
+ * Who does which part of which head: every part is done once, a head stays in its slot, and a slot
+ * holds one head at a time.
+ */
+#include "base/pool.h"
+#include "kernels/attention_claims.h"
+#include "support/test.h"
+
+#include <stdlib.h>
+
+enum { HEADS = 16, PARTS = 7, THREADS = 8 };
+
+typedef struct work {
+    fv_attn_claims claims;
+    atomic_int done[HEADS][PARTS];
+    atomic_int slot_of[HEADS]; /* 1 more than the number; 0: not known yet */
+    atomic_int users[THREADS][HEADS];
+    atomic_int faults;
+} work;
+
+static void expect(work *w, bool holds)
+{
+    if (!holds) atomic_fetch_add(&w->faults, 1);
+}
+
+static bool is_alone(work *w, fv_attn_claim c)
+{
+    for (int h = 0; h < HEADS; h++)
+        if (h != c.head && atomic_load(&w->users[c.slot][h]) != 0) return false;
+    return true;
+}
+
+/* Parts take unequal times, so that threads run dry at different moments. */
+static void linger(int64_t turns)
+{
+    for (volatile int64_t i = 0; i < turns;)
+        i = i + 1;
+}
+
+static void do_units(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    work *w = *(work *const *)arg;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const fv_attn_claim c = fv_attn_claim_part(&w->claims, thread);
+        expect(w, c.head >= 0 && c.head < w->claims.heads && c.part >= 0 &&
+                      c.part < w->claims.parts && c.slot >= 0 && c.slot < THREADS);
+        atomic_fetch_add(&w->users[c.slot][c.head], 1);
+        expect(w, is_alone(w, c));
+        atomic_fetch_add(&w->done[c.head][c.part], 1);
+        int known = 0;
+        if (!atomic_compare_exchange_strong(&w->slot_of[c.head], &known, (int)c.slot + 1))
+            expect(w, known == c.slot + 1);
+        linger(200 * (c.head * 5 + c.part * 3) % 1700);
+        expect(w, is_alone(w, c));
+        atomic_fetch_sub(&w->users[c.slot][c.head], 1);
+    }
+}
+
+static void check_sizes(fv_pool *pool, int threads, int64_t heads, int64_t parts)
+{
+    work *w = calloc(1, sizeof *w);
+    void *at = malloc(fv_attn_claims_bytes(heads, threads));
+    CHECK(w && at);
+    if (w && at) {
+        fv_attn_claims_begin(&w->claims, at, heads, parts, threads);
+        fv_pool_run(pool, heads * parts, 1, do_units, &w);
+        CHECK(atomic_load(&w->faults) == 0);
+        for (int64_t h = 0; h < heads; h++) {
+            CHECK(atomic_load(&w->slot_of[h]) <= fv_attn_claims_slots(heads, threads));
+            for (int64_t p = 0; p < parts; p++)
+                CHECK(atomic_load(&w->done[h][p]) == 1);
+        }
+    }
+    free(at);
+    free(w);
+}
+
+static void parts_are_done_once(void)
+{
+    enum { TIMES = 20 };
+    for (int threads = 1; threads <= THREADS; threads++) {
+        fv_pool *pool = NULL;
+        if (threads > 1 && fv_pool_create(threads, &pool) != FV_OK) {
+            CHECK(!"a pool");
+            return;
+        }
+        static const int64_t heads[] = {1, 2, 5, HEADS}, parts[] = {1, 3, PARTS};
+        for (int time = 0; time < TIMES; time++)
+            for (int i = 0; i < 4; i++)
+                for (int j = 0; j < 3; j++)
+                    check_sizes(pool, threads, heads[i], parts[j]);
+        fv_pool_destroy(&pool);
+    }
+}
+
+/* Two threads by turns: each keeps to its head, then helps. */
+static void threads_keep_to_their_heads(void)
+{
+    static const struct {
+        int thread;
+        fv_attn_claim claim;
+    } story[] = {
+        {0, {0, 0, 0}}, {1, {1, 0, 1}}, {1, {1, 1, 1}},
+        {1, {2, 0, 1}}, {1, {2, 1, 1}}, {1, {0, 1, 0}}, /* no head is left: the other's */
+    };
+    uint64_t at[32] = {0};
+    fv_attn_claims claims;
+    CHECK(fv_attn_claims_bytes(3, 2) <= sizeof at);
+    fv_attn_claims_begin(&claims, at, 3, 2, 2);
+    for (size_t i = 0; i < sizeof story / sizeof *story; i++) {
+        const fv_attn_claim got = fv_attn_claim_part(&claims, story[i].thread);
+        CHECK(got.head == story[i].claim.head && got.part == story[i].claim.part &&
+              got.slot == story[i].claim.slot);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    RUN(threads_keep_to_their_heads);
+    RUN(parts_are_done_once);
+    return TEST_END();
+}
