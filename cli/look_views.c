@@ -248,7 +248,8 @@ static fv_status draw_heads(const look_work *w)
                                  .values = all,
                                  .row_labels = names(&a.rows),
                                  .col_labels = names(&a.cols),
-                                 .layer_names = layers};
+                                 .layer_names = layers,
+                                 .title = w->call->word_count > 1 ? w->call->words[1] : NULL};
     fv_look_form form;
     fv_picture *picture = NULL;
     if (status == FV_OK) status = fv_look_form_of(w->ctx, path, &form);

@@ -125,6 +125,23 @@ static void names_stand_in_for_numbers(void)
     fv_picture_free(&p);
 }
 
+/* A title far wider than the maps is cut, and does not widen the picture without end. */
+static void a_long_title_of_heads_is_cut(void)
+{
+    fv_look_heads heads = some_heads();
+    char title[400];
+    memset(title, 'n', sizeof title - 1);
+    title[sizeof title - 1] = '\0';
+    heads.title = title;
+    fv_picture *p = NULL;
+    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_SVG, NULL, &p));
+    well_formed(p);
+    CHECK(strstr(text_of(p), "nnnn\xe2\x80\xa6</text>") && !strstr(text_of(p), title));
+    const char *width = strstr(text_of(p), "width=\"");
+    CHECK(width && atof(width + 7) < 600);
+    fv_picture_free(&p);
+}
+
 static void page_of_heads_holds_all_values(void)
 {
     const fv_look_heads heads = some_heads();
@@ -384,6 +401,7 @@ int main(int argc, char **argv)
     RUN(blues_of_a_terminal_only_darken);
     RUN(every_head_has_its_map);
     RUN(names_stand_in_for_numbers);
+    RUN(a_long_title_of_heads_is_cut);
     RUN(page_of_heads_holds_all_values);
     RUN(large_heads_are_made_smaller);
     RUN(bad_heads_are_told);

@@ -113,11 +113,12 @@ typedef struct fv_look_heads {
     const float *values;                                /* [layers][heads][rows][cols] */
     const char *const *row_labels, *const *col_labels;  /* or NULL; HTML shows them */
     const char *const *layer_names, *const *head_names; /* or NULL: numbers from 0 */
-    const char *title;
+    const char *title;                                  /* or NULL; cut where it is too long */
 } fv_look_heads;
 
-/* SVG, PNG, HTML. A map larger than its place shows the largest value of each part. In HTML, a
- * click on a head opens its map and its links. All heads share one colour range. */
+/* SVG, PNG, HTML. A map larger than its place shows the largest value of each part. In HTML, one
+ * head is shown large too, its map and its links: the most decided one at first, layer 2's head 5
+ * with #2.5 behind the address, then whichever is clicked. All heads share one colour range. */
 FV_API FV_MUST_USE fv_status fv_look_heads_draw(fv_ctx *ctx, const fv_look_heads *heads,
                                                 fv_look_form form, const fv_look_options *options,
                                                 fv_picture **out);

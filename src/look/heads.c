@@ -7,6 +7,8 @@
 #include "look/text.h"
 
 enum { MARGIN = 10, TITLE = 24, NAME = 18, NAME_SIZE = 12, GAP = 6, MOST_HEADS = 4096 };
+/* A title is cut only where it is wider than this and than the maps. */
+enum { TITLE_SIZE = 14, TITLE_MOST = 480 };
 
 typedef struct layout {
     const fv_look_heads *heads;
@@ -14,17 +16,18 @@ typedef struct layout {
     double thumb_w, thumb_h; /* of one map */
     double left, top;        /* of the first */
     double width, height;
+    char title[FV_LABEL_BYTES];
 } layout;
 
 static layout lay_out(const fv_look_heads *heads, fv_look_form form, const fv_look_options *options)
 {
-    const double most = options->cell ? options->cell : 96;
+    const double side = options->cell ? options->cell : 96;
     layout l = {.heads = heads};
     l.range = fv_colour_range_of(options, heads->layers * heads->heads * heads->rows, heads->cols,
                                  heads->cols, heads->values);
     const double longest = fmax(fmax((double)heads->rows, (double)heads->cols), 1);
-    l.thumb_w = fmax(most * (double)heads->cols / longest, 4);
-    l.thumb_h = fmax(most * (double)heads->rows / longest, 4);
+    l.thumb_w = fmax(side * (double)heads->cols / longest, 4);
+    l.thumb_h = fmax(side * (double)heads->rows / longest, 4);
     l.left = MARGIN +
              (heads->layer_names
                   ? fv_figure_widest(form, heads->layer_names, heads->layers, 1, NAME_SIZE) + GAP
@@ -32,8 +35,11 @@ static layout lay_out(const fv_look_heads *heads, fv_look_form form, const fv_lo
     l.top = MARGIN + (heads->title ? TITLE : 0) + (heads->head_names ? 1 : 2) * NAME;
     l.width = l.left + (double)heads->heads * (l.thumb_w + GAP) + MARGIN +
               fv_figure_bar_width(form, &l.range) + MARGIN;
-    if (heads->title)
-        l.width = fmax(l.width, 1.1 * fv_text_width(form, heads->title, 14) + 2 * MARGIN);
+    if (heads->title) { /* 1.1: bold */
+        const double most = fmax(l.width - 2 * MARGIN, TITLE_MOST);
+        fv_text_fit(form, heads->title, 1.1 * TITLE_SIZE, most, l.title);
+        l.width = fmax(l.width, fv_text_width(form, l.title, 1.1 * TITLE_SIZE) + 2 * MARGIN);
+    }
     l.height = l.top + fmax((double)heads->layers * (l.thumb_h + GAP), 64) + MARGIN;
     return l;
 }
@@ -153,8 +159,8 @@ fv_status fv_look_heads_draw(fv_ctx *ctx, const fv_look_heads *heads, fv_look_fo
     FV_FORWARD(fv_look_take_options(ctx, options, &full));
     const layout l = lay_out(heads, form, &full);
     FV_FORWARD(fv_canvas_begin(ctx, form, l.width, l.height, &c));
-    fv_canvas_text(&c, &(fv_text_at){.x = MARGIN, .y = MARGIN + 8, .size = 14, .bold = true},
-                   heads->title);
+    fv_canvas_text(
+        &c, &(fv_text_at){.x = MARGIN, .y = MARGIN + 8, .size = TITLE_SIZE, .bold = true}, l.title);
     draw_names(&c, &l);
     draw_maps(&c, &l);
     fv_figure_bar(&c, &l.range, l.left + (double)heads->heads * (l.thumb_w + GAP) + MARGIN, l.top,

@@ -1,20 +1,22 @@
 /*
  * The script knows `m`: places of the small maps (x, y, w, h, gap), counts, colour range and
  * colours, labels r and c, names of the layers, and v: one base64 text for each row of each map,
- * layer by layer. A click on a small map shows it large: left as links between words, right as
- * cells.
+ * layer by layer. One head is shown large, left as links between words, right as cells: at first
+ * the one that the address names (#2.5: layer 2, head 5), else the most decided one, then what is
+ * clicked.
  */
 #include "look/heads_page.h"
 
 const char fv_heads_page_body[] =
     "<style>\n"
-    "#view{display:none;margin-top:16px}\n"
+    "svg,#view{display:inline-block;vertical-align:top}\n"
+    "#view{margin:8px 0 0 16px}\n"
     "#view h2{font-size:15px;margin:0 0 8px}\n"
     "#view canvas{vertical-align:top;margin-right:24px}\n"
     "</style>\n"
-    "<p id=\"hint\">Click on a head to see its links and its map; arrow keys go on from "
-    "there.</p>\n"
     "<div id=\"view\"><h2></h2><canvas id=\"links\"></canvas><canvas id=\"cells\"></canvas></div>\n"
+    "<p id=\"hint\">Click on a head to see its links and its map; arrow keys go from head to head. "
+    "Point at a word on the left to see its links alone, at a cell to read its weight.</p>\n"
     "<div id=\"tip\"></div>\n";
 
 const char fv_heads_page_script[] =
@@ -35,7 +37,7 @@ const char fv_heads_page_script[] =
     "  now={layer,head,rows:m.v.slice(first,first+m.rows).map(floats)};row=-1;\n"
     "  mark.setAttribute('x',m.x+head*(m.w+m.gap));mark.setAttribute('y',m.y+layer*(m.h+m.gap));\n"
     "  mark.setAttribute('visibility','visible');\n"
-    "  $('view').style.display='block';\n"
+    "  location.replace('#'+layer+'.'+head);\n"
     "  $('view').firstChild.textContent=(m.names[layer]||'layer '+layer)+', head '+head;\n"
     "  draw();}\n"
     "function sized(id,w,h){const c=$(id),k=devicePixelRatio||1;\n"
@@ -57,8 +59,20 @@ const char fv_heads_page_script[] =
     "  g.fillStyle='#1f2430';g.textAlign='left';\n"
     "  for(let j=0;j<c;j++)g.fillText(name(m.c,j),316,line*(j+.5),140);}\n"
     "function side(){return Math.max(1,Math.min(24,Math.floor(560/Math.max(m.rows,m.cols))));}\n"
+    "function widest(g,list,count){let w=0;\n"
+    "  for(let n=0;n<count;n++)w=Math.max(w,g.measureText(name(list,n)).width);\n"
+    "  return Math.min(w,140)+8;}\n"
+    "let left=0,top_=0;\n"
     "function draw_cells(){\n"
-    "  const s=side(),g=sized('cells',s*m.cols+2,s*m.rows+2);\n"
+    "  const s=side(),named=s>=11;let g=sized('cells',1,1);\n"
+    "  left=named?widest(g,m.r,m.rows):0;top_=named?widest(g,m.c,m.cols):0;\n"
+    "  g=sized('cells',left+s*m.cols+2,top_+s*m.rows+2);g.fillStyle='#1f2430';\n"
+    "  for(let i=0;named&&i<m.rows;i++){g.textAlign='right';\n"
+    "    g.fillText(name(m.r,i),left-5,top_+s*(i+.5)+1,140);}\n"
+    "  for(let j=0;named&&j<m.cols;j++){g.save();g.textAlign='left';\n"
+    "    g.translate(left+s*(j+.5)+1,top_-5);g.rotate(-Math.PI/2);\n"
+    "    g.fillText(name(m.c,j),0,0,140);g.restore();}\n"
+    "  g.translate(left,top_);\n"
     "  for(let i=0;i<m.rows;i++)for(let j=0;j<m.cols;j++){\n"
     "    g.fillStyle=colour(now.rows[i][j]);g.fillRect(1+j*s,1+i*s,s,s);}\n"
     "  g.strokeStyle='#dfe2ea';g.strokeRect(.5,.5,s*m.cols+1,s*m.rows+1);}\n"
@@ -69,15 +83,26 @@ const char fv_heads_page_script[] =
     "addEventListener('keydown',e=>{const d={ArrowLeft:[0,-1],ArrowRight:[0,1],"
     "ArrowUp:[-1,0],ArrowDown:[1,0]}[e.key];\n"
     "  if(!d)return;e.preventDefault();\n"
-    "  if(now)open_head(now.layer+d[0],now.head+d[1]);else open_head(0,0);});\n"
+    "  open_head(now.layer+d[0],now.head+d[1]);});\n"
     "$('links').addEventListener('mousemove',e=>{const i=Math.floor(e.offsetY/line);\n"
     "  const next=i<m.rows?i:-1;if(next!==row){row=next;draw_links();}});\n"
     "$('links').addEventListener('mouseleave',()=>{row=-1;draw_links();});\n"
     "$('cells').addEventListener('mouseleave',()=>{$('tip').style.display='none';});\n"
     "$('cells').addEventListener('mousemove',e=>{const s=side(),tip=$('tip'),\n"
-    "  i=Math.floor((e.offsetY-1)/s),j=Math.floor((e.offsetX-1)/s);\n"
+    "  i=Math.floor((e.offsetY-top_-1)/s),j=Math.floor((e.offsetX-left-1)/s);\n"
     "  if(!now.rows[i]||j<0||j>=m.cols){tip.style.display='none';return;}\n"
     "  tip.textContent=name(m.r,i)+' \\u2192 "
     "'+name(m.c,j)+'\\n'+(+now.rows[i][j].toPrecision(4));\n"
     "  tip.style.display='block';tip.style.left=(e.clientX+14)+'px';"
-    "tip.style.top=(e.clientY+14)+'px';});\n";
+    "tip.style.top=(e.clientY+14)+'px';});\n"
+    /* How far a head is from looking everywhere alike; the first word's row says nothing. */
+    "function decided(n){let sum=0;\n"
+    "  for(let i=1;i<Math.min(m.rows,64);i++){const r=floats(m.v[n*m.rows+i]);\n"
+    "    sum+=r.reduce((a,b)=>Math.max(a,b),0);}\n"
+    "  return sum;}\n"
+    "function open_asked(){const a=location.hash.match(/^#(\\d+)\\.(\\d+)$/);\n"
+    "  if(a&&!(now&&now.layer===+a[1]&&now.head===+a[2]))open_head(+a[1],+a[2]);}\n"
+    "addEventListener('hashchange',open_asked);open_asked();\n"
+    "if(!now){let best=0,most=-1;\n"
+    "  for(let n=0;n<m.layers*m.heads;n++){const d=decided(n);if(d>most){most=d;best=n;}}\n"
+    "  open_head(Math.floor(best/m.heads),best%m.heads);}\n";
