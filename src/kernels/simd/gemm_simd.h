@@ -158,15 +158,6 @@ static inline bool fv_rows_collide(int64_t b_row)
 #define FV_INSTANCE FV_INLINE
 #endif
 
-/* Asks for FV_GEMM_PANEL floats, neighbours together, and steps to the next row. */
-FV_INLINE const float *fv_ask(const float *row, int64_t row_floats)
-{
-    FV_UNROLL
-    for (int j = 0; j < FV_GEMM_PANEL; j += FV_LINE)
-        _mm_prefetch((const void *)(row + j), _MM_HINT_T1);
-    return row + row_floats;
-}
-
 /* One tile: c(i,j) = from(i,j) + sum over k of a(i,k) b(k,j), i < rows, j < cols. */
 typedef struct fv_tile {
     int64_t k;
@@ -178,10 +169,7 @@ typedef struct fv_tile {
     int64_t from_row;
     float *c;
     int64_t c_row;
-    float *packed;    /* where tile_pack puts B, [k][FV_TILE_COLS]; wide_pack: several such panels;
-                         panel_copy: [k][FV_GEMM_PANEL] */
-    const float *ask; /* what panel_ask and tile_panel ask for: k rows of FV_GEMM_PANEL floats */
-    int64_t ask_row;
+    float *packed; /* where tile_pack puts B, [k][FV_TILE_COLS]; wide_pack: several such panels */
 } fv_tile;
 
 /* rows 1..FV_GEMM_STRIP, cols 1..FV_TILE_COLS. */
@@ -195,13 +183,6 @@ void FV_GEMM_NAME(tile_pack)(const fv_tile *t);
 void FV_GEMM_NAME(wide)(const fv_tile *t, int rows);
 void FV_GEMM_NAME(wide_stream)(const fv_tile *t, int rows);
 void FV_GEMM_NAME(wide_pack)(const fv_tile *t, int rows);
-/* FV_GEMM_PANEL columns: of 1..FV_WIDE_ROWS rows, and of more up to FV_GEMM_STRIP. They may copy B
- * to `packed`, or ask for what comes after it. */
-void FV_GEMM_NAME(panel_whole)(const fv_tile *t, int rows);
-void FV_GEMM_NAME(panel_copy)(const fv_tile *t, int rows);
-void FV_GEMM_NAME(panel_ask)(const fv_tile *t, int rows);
-void FV_GEMM_NAME(tile_panel)(const fv_tile *t, int rows, bool ask);
-
 /* What is done to sums: y = act(sum scale + bias) + residual. */
 typedef struct fv_finish {
     fv_act act;
@@ -219,7 +200,8 @@ typedef struct fv_few {
     const float *a, *b;
     int64_t a_row, a_col, b_row;
     const float *next; /* where the next unit of the caller begins */
-    float *copy; /* FV_GEMM_PANEL floats for each k up to FV_FEW_DEPTH; NULL: B serves as it lies */
+    float *copy; /* as much as a panel of B takes; NULL, always with a single strip: B serves as it
+                    lies */
     float *c;
     int64_t c_row;
     bool accumulate;

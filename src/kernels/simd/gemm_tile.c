@@ -25,8 +25,6 @@ FV_INLINE half half_load(const float *p, int count) { return fv_vec_load_part(p,
 FV_INLINE void half_store(float *p, int count, half x) { fv_vec_store_part(p, count, x); }
 #endif
 
-enum { PANEL_TILES = FV_GEMM_PANEL / FV_TILE_COLS };
-
 /* How an instance meets B. */
 typedef enum tile_kind {
     WHOLE,  /* whole vectors */
@@ -34,8 +32,7 @@ typedef enum tile_kind {
     HALF,   /* likewise, and half a vector holds them */
     STREAM, /* whole, and B comes from far away */
     NEAR,   /* likewise, and its rows can wait in L1 */
-    PACK,   /* likewise, and B is packed on the way: its stores hide behind the FMAs */
-    ASK     /* whole, and the next block of B is asked for */
+    PACK    /* likewise, and B is packed on the way: its stores hide behind the FMAs */
 } tile_kind;
 
 /* Everything but t and tail is a constant of the instance, so the loops over rows and vectors
@@ -67,7 +64,7 @@ FV_INSTANCE void tile(const fv_tile *t, const int rows, const int vecs, const ti
     }
 
     /* Two pointers reach six rows with scaled-index addressing. */
-    const float *a = t->a, *a3 = t->a + 3 * a_row, *b = t->b, *ask = t->ask;
+    const float *a = t->a, *a3 = t->a + 3 * a_row, *b = t->b;
     float *packed = t->packed;
     for (int64_t k = t->k; k > 0; k--) {
         fv_vec row[FV_TILE_VECS];
@@ -90,7 +87,6 @@ FV_INSTANCE void tile(const fv_tile *t, const int rows, const int vecs, const ti
                     _mm_prefetch(line, _MM_HINT_T1);
             }
         }
-        if (kind == ASK && k % PANEL_TILES == 0) ask = fv_ask(ask, t->ask_row);
         if (kind == PACK) {
             FV_UNROLL
             for (int v = 0; v < vecs; v++)
@@ -185,39 +181,5 @@ void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols)
 }
 
 void FV_GEMM_NAME(tile_stream)(const fv_tile *t, int rows) { stream_tiles[rows - 1](t, FV_VEC); }
-
-#if FV_SIMD_LEVEL == 2
-/* Tile by tile through a panel; `rows` and `kind` are constants of the instance. */
-FV_INLINE void panel(const fv_tile *first, const int rows, const tile_kind kind)
-{
-    fv_tile t = *first;
-    for (int col = 0; col < FV_GEMM_PANEL; col += FV_TILE_COLS) {
-        t.b = first->b + col;
-        t.c = first->c + col;
-        t.from = first->from ? first->from + col : NULL;
-        tile(&t, rows, FV_TILE_VECS, kind, FV_VEC);
-        t.ask += t.k / PANEL_TILES * t.ask_row;
-    }
-}
-
-void FV_GEMM_NAME(tile_panel)(const fv_tile *t, int rows, bool ask)
-{
-    switch (rows) {
-#define ROWS(n)                                                                                    \
-    case n:                                                                                        \
-        if (ask)                                                                                   \
-            panel(t, n, ASK);                                                                      \
-        else                                                                                       \
-            panel(t, n, WHOLE);                                                                    \
-        break
-        ROWS(4);
-        ROWS(5);
-        ROWS(6);
-#undef ROWS
-    default:
-        break;
-    }
-}
-#endif
 
 void FV_GEMM_NAME(tile_pack)(const fv_tile *t) { pack_tile(t, FV_VEC); }

@@ -7,9 +7,9 @@
 
 #if FV_SIMD_LEVEL == 2
 
-enum { VECS = FV_WIDE_COLS / FV_VEC, PANEL_TILES = FV_GEMM_PANEL / FV_WIDE_COLS };
+enum { VECS = FV_WIDE_COLS / FV_VEC };
 
-typedef enum wide_kind { WHOLE, STREAM, PACK, COPY, ASK } wide_kind;
+typedef enum wide_kind { WHOLE, STREAM, PACK } wide_kind;
 
 /* rows and kind are constants of the instance. */
 FV_INSTANCE void wide(const fv_tile *t, const int rows, const wide_kind kind)
@@ -19,7 +19,6 @@ FV_INSTANCE void wide(const fv_tile *t, const int rows, const wide_kind kind)
     const float *a = t->a, *b = t->b;
     float *packed = t->packed;
     const int64_t panel = t->k * FV_TILE_COLS;
-    const float *ask = t->ask;
     FV_UNROLL
     for (int i = 0; i < rows; i++) {
         FV_UNROLL
@@ -38,13 +37,11 @@ FV_INSTANCE void wide(const fv_tile *t, const int rows, const wide_kind kind)
             for (int j = 0; j < FV_WIDE_COLS; j += FV_LINE)
                 _mm_prefetch((const void *)(b + ahead * b_row + j), _MM_HINT_T1);
         }
-        if (kind == ASK && k % PANEL_TILES == 0) ask = fv_ask(ask, t->ask_row);
         FV_UNROLL
         for (int v = 0; v < VECS; v++) {
             const fv_vec y = fv_vec_load(b + v * FV_VEC);
             if (kind == PACK)
                 fv_vec_store(packed + v / FV_TILE_VECS * panel + v % FV_TILE_VECS * FV_VEC, y);
-            if (kind == COPY) fv_vec_store(packed + v * FV_VEC, y);
             FV_UNROLL
             for (int i = 0; i < rows; i++)
                 sum[i][v] = fv_vec_fma(x[i], y, sum[i][v]);
@@ -52,7 +49,6 @@ FV_INSTANCE void wide(const fv_tile *t, const int rows, const wide_kind kind)
         a += a_col;
         b += b_row;
         if (kind == PACK) packed += FV_TILE_COLS;
-        if (kind == COPY) packed += FV_GEMM_PANEL;
     }
     FV_UNROLL
     for (int i = 0; i < rows; i++) {
@@ -62,33 +58,16 @@ FV_INSTANCE void wide(const fv_tile *t, const int rows, const wide_kind kind)
     }
 }
 
-/* Tile by tile through a panel. */
-FV_INSTANCE void panel(const fv_tile *first, const int rows, const wide_kind kind)
-{
-    fv_tile t = *first;
-    for (int col = 0; col < FV_GEMM_PANEL; col += FV_WIDE_COLS) {
-        t.b = first->b + col;
-        t.c = first->c + col;
-        t.from = first->from ? first->from + col : NULL;
-        if (kind == COPY) t.packed = first->packed + col;
-        wide(&t, rows, kind);
-        t.ask += t.k / PANEL_TILES * t.ask_row;
-    }
-}
-
-#define BY_ROWS(form, kind)                                                                        \
+#define BY_ROWS(kind)                                                                              \
     if (rows == 1)                                                                                 \
-        form(t, 1, kind);                                                                          \
+        wide(t, 1, kind);                                                                          \
     else if (rows == 2)                                                                            \
-        form(t, 2, kind);                                                                          \
+        wide(t, 2, kind);                                                                          \
     else                                                                                           \
-        form(t, 3, kind)
+        wide(t, 3, kind)
 
-void FV_GEMM_NAME(wide)(const fv_tile *t, int rows) { BY_ROWS(wide, WHOLE); }
-void FV_GEMM_NAME(wide_stream)(const fv_tile *t, int rows) { BY_ROWS(wide, STREAM); }
-void FV_GEMM_NAME(wide_pack)(const fv_tile *t, int rows) { BY_ROWS(wide, PACK); }
-void FV_GEMM_NAME(panel_copy)(const fv_tile *t, int rows) { BY_ROWS(panel, COPY); }
-void FV_GEMM_NAME(panel_ask)(const fv_tile *t, int rows) { BY_ROWS(panel, ASK); }
-void FV_GEMM_NAME(panel_whole)(const fv_tile *t, int rows) { BY_ROWS(panel, WHOLE); }
+void FV_GEMM_NAME(wide)(const fv_tile *t, int rows) { BY_ROWS(WHOLE); }
+void FV_GEMM_NAME(wide_stream)(const fv_tile *t, int rows) { BY_ROWS(STREAM); }
+void FV_GEMM_NAME(wide_pack)(const fv_tile *t, int rows) { BY_ROWS(PACK); }
 
 #endif
