@@ -128,8 +128,8 @@ static void print_text(const listing *l, bool with_notes, bool with_path)
         fputc('\n', stdout);
     }
     cli_bytes_text(bytes, sum.bytes);
-    printf("\n%s: %zu tensors in %zu file%s, ", l->format, entry_count(l), shard_count(l),
-           shard_count(l) == 1 ? "" : "s");
+    printf("\n%s: %zu tensor%s in %zu file%s, ", l->format, entry_count(l),
+           entry_count(l) == 1 ? "" : "s", shard_count(l), shard_count(l) == 1 ? "" : "s");
     if (sum.too_many)
         fputs("more than 2^64 elements", stdout);
     else

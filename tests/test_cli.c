@@ -404,7 +404,7 @@ static void inspect_npy(void)
     write_file("six.npy", file, sizeof file);
     program_run("inspect %s", program_path("six.npy"));
     expect(0, "[2, 3]", NULL);
-    expect(0, "npy: 1 tensors in 1 file, 6 elements, 24 bytes", NULL);
+    expect(0, "npy: 1 tensor in 1 file, 6 elements, 24 bytes", NULL);
     program_run("inspect --json %s", program_path("six.npy"));
     CHECK_EQ(each_json_line(look_at_inspect), 2);
     write_file("short.npy", file, sizeof file - 1);
