@@ -299,6 +299,42 @@ static void neighbours_do_not_matter(void)
     close_world(&w);
 }
 
+/* An empty line in a file of sources: an empty answer, and the others as if it were not there. */
+static void an_empty_source_has_an_empty_answer(void)
+{
+    world w = open_world("marian");
+    static const int64_t tokens[2][4] = {{5, 9, 2, 0}, {77, 3, 8, 0}};
+    const int64_t *const lists[3] = {tokens[0], NULL, tokens[1]};
+    const int64_t *const full[2] = {tokens[0], tokens[1]};
+    static const int64_t length[3] = {4, 0, 4}, full_length[2] = {4, 4};
+    const fv_sequences with = {.count = 3, .tokens = lists, .length = length};
+    const fv_sequences without = {.count = 2, .tokens = full, .length = full_length};
+    const fv_sequences empty = {.count = 1, .tokens = lists + 1, .length = length + 1};
+    for (int beam = 1; beam <= 3; beam += 2) {
+        const fv_generate_config cfg = config(&w, beam, 8);
+        fv_generated *out = NULL, *want = NULL, *none = NULL;
+        CHECK_OK(w.ctx, fv_generate_tokens(w.cache, NULL, NULL, &with, &cfg, &out));
+        CHECK_OK(w.ctx, fv_generate_tokens(w.cache, NULL, NULL, &without, &cfg, &want));
+        CHECK_OK(w.ctx, fv_generate_tokens(w.cache, NULL, NULL, &empty, &cfg, &none));
+        for (int64_t i = 0; i < 2 && out && want; i++) {
+            const fv_generated_text *x = fv_generated_get(out, 2 * i, 0);
+            const fv_generated_text *y = fv_generated_get(want, i, 0);
+            CHECK(x && y && x->count > 0 && x->count == y->count && x->log_prob == y->log_prob);
+            if (x && y)
+                CHECK(memcmp(x->tokens, y->tokens, (size_t)x->count * sizeof(int64_t)) == 0);
+        }
+        const fv_generated_text *answers[2] = {out ? fv_generated_get(out, 1, 0) : NULL,
+                                               none ? fv_generated_get(none, 0, 0) : NULL};
+        for (int i = 0; i < 2; i++)
+            CHECK(answers[i] && answers[i]->count == 0 && answers[i]->bytes == 0 &&
+                  answers[i]->ended);
+        fv_generated_free(&out);
+        fv_generated_free(&want);
+        fv_generated_free(&none);
+    }
+    close_world(&w);
+}
+
 static void bad_calls_are_refused(void)
 {
     world w = open_world("gpt2");
@@ -343,6 +379,7 @@ int main(int argc, char **argv)
     RUN(pieces_are_whole_characters);
     RUN(stop_texts_end_outputs);
     RUN(neighbours_do_not_matter);
+    RUN(an_empty_source_has_an_empty_answer);
     RUN(bad_calls_are_refused);
     return TEST_END();
 }

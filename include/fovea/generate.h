@@ -69,9 +69,10 @@ FV_API void fv_generated_free(fv_generated **generated); /* before the context; 
 
 /*
  * From tokens: prompts are what a decoder goes on from; with an encoder, sources are what it
- * answers, and prompts may be NULL: the model's start token. `tok` makes text of what comes; NULL:
- * texts are empty, and stop texts and `piece` are ARGUMENT. Fails: ARGUMENT, LIMIT (prompt and
- * tokens asked for do not fit the context; the message has the numbers), INDEX, MEMORY, CANCELLED.
+ * answers, and prompts may be NULL: the model's start token. An empty source has an empty answer.
+ * `tok` makes text of what comes; NULL: texts are empty, and stop texts and `piece` are ARGUMENT.
+ * Fails: ARGUMENT, LIMIT (prompt and tokens asked for do not fit the context; the message has the
+ * numbers), INDEX, MEMORY, CANCELLED.
  */
 FV_API FV_MUST_USE fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok,
                                                 const fv_sequences *prompts,

@@ -52,8 +52,9 @@ typedef struct run {
     const fv_generate_config *cfg;
     fv_decode_config decode; /* as the search gets it */
     fv_sequences prompts;
-    const fv_sequences *sources;
-    fv_arena arena; /* what follows */
+    const fv_sequences *given; /* the caller's sources, or NULL */
+    fv_sequences sources;      /* the same, none of them empty */
+    fv_arena arena;            /* what follows */
     int64_t *most, *starts, longest;
     fv_listener listener;
 } run;
@@ -62,7 +63,7 @@ static fv_status begin(void *user, int64_t sources)
 {
     run *r = user;
     (void)sources; /* as many as there are prompts */
-    return fv_cache_begin(r->cache, &r->prompts, r->sources, r->longest);
+    return fv_cache_begin(r->cache, &r->prompts, r->given ? &r->sources : NULL, r->longest);
 }
 
 static fv_tensor *step(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights)
@@ -92,6 +93,31 @@ static fv_status check(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_c
                  "generate: texts need a tokenizer");
     FV_RETURN_IF(cfg->piece && !cfg->decode.sample && cfg->decode.beam > 1, ctx, FV_ERR_ARGUMENT,
                  "generate: a beam has no pieces: its best output is known at the end");
+    return FV_OK;
+}
+
+static bool is_empty(const run *r, int64_t i)
+{
+    return r->given && i < r->given->count && r->given->length[i] < 1;
+}
+
+/* An empty source has an empty answer. So that the others keep their numbers it has a row all the
+ * same: one token that is read and never answered. */
+static fv_status fill_sources(run *r)
+{
+    static const int64_t any = 0;
+    const size_t count = (size_t)r->given->count;
+    const int64_t **tokens = fv_arena_array(&r->arena, count, sizeof *tokens);
+    int64_t *length = fv_arena_array(&r->arena, count, sizeof *length);
+    FV_RETURN_IF(!tokens || !length, r->ctx, FV_ERR_MEMORY, "generate: no memory for %zu sources",
+                 count);
+    r->sources = *r->given;
+    for (int64_t i = 0; i < r->given->count; i++) {
+        tokens[i] = is_empty(r, i) ? &any : r->given->tokens[i];
+        length[i] = is_empty(r, i) ? 1 : r->given->length[i];
+    }
+    r->sources.tokens = tokens;
+    r->sources.length = length;
     return FV_OK;
 }
 
@@ -125,7 +151,8 @@ static fv_status bound(run *r, int64_t i)
     int64_t most = asked;
     if (most == 0) most = context - has;
     if (asked == 0 && context == FV_CACHE_UNBOUNDED)
-        most = r->sources ? 2 * r->sources->length[i] + 10 : 256;
+        most = r->given ? 2 * r->sources.length[i] + 10 : 256;
+    if (is_empty(r, i)) most = 0;
     r->most[i] = most;
     r->starts[i] = r->prompts.tokens[i][has - 1];
     if (most > r->longest) r->longest = most;
@@ -236,8 +263,10 @@ static fv_status add_result(run *r, fv_generated *g, int64_t text, const fv_outp
 
 static fv_status collect(run *r, const fv_outputs *outputs, fv_generated *g)
 {
+    const fv_output nothing = {.ended = true};
     for (int64_t i = 0; i < r->prompts.count; i++) {
         const fv_output *o;
+        if (is_empty(r, i)) FV_FORWARD(add_result(r, g, i, &nothing));
         for (int n = 0; (o = fv_outputs_get(outputs, i, n)); n++)
             FV_FORWARD(add_result(r, g, i, o));
     }
@@ -288,13 +317,14 @@ fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok, const fv_
     fv_ctx *ctx = cache->ctx;
     FV_FORWARD(check(ctx, tok, cfg));
     FV_RETURN_IF(!prompts && !sources, ctx, FV_ERR_ARGUMENT, "generate: neither prompt nor source");
-    run r = {.cache = cache, .ctx = ctx, .cfg = cfg, .sources = sources};
+    run r = {.cache = cache, .ctx = ctx, .cfg = cfg, .given = sources};
     fv_arena_init(&r.arena, &ctx->mem);
     fv_status status = FV_OK;
     if (prompts)
         r.prompts = *prompts;
     else
         status = start_prompts(&r, sources->count);
+    if (status == FV_OK && sources) status = fill_sources(&r);
     if (status == FV_OK && r.prompts.count < 1)
         status = fv_fail(ctx, FV_ERR_ARGUMENT, "generate: no prompts");
     if (status == FV_OK) status = plan(&r, tok);
