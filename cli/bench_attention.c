@@ -12,8 +12,9 @@ enum { LONGEST = 131072, LONGEST_QUICK = 4096 };
 /* Keys of a cache that no processor's cache holds; shorter ones measure those. */
 enum { PAST_CACHES = 32768 };
 
-/* --types: heads and rounds that keep it below a minute. */
-enum { TYPES_HEADS = 2, TYPES_ROUNDS = 7 };
+/* --types: heads and rounds that keep it below a minute, and with --quick below ten seconds: every
+ * third of the lengths then. */
+enum { TYPES_HEADS = 2, TYPES_ROUNDS = 7, TYPES_STEP_QUICK = 3 };
 
 /* A group of lines that differ in length, width and mask. */
 typedef struct group {
@@ -151,14 +152,15 @@ static int bench_types_of(bench_run *run, attention_shape s, fv_pool *pool, int 
     static const int64_t lengths[] = {1, 4, 8, 9, 16, 32, 64, 128, 512, 2048};
     static const int64_t few[] = {8, 9, 16, 32};
     enum { KEYS = 16384 };
+    const int step = run->quick ? TYPES_STEP_QUICK : 1;
     int code = CLI_DONE;
-    for (int i = 0; i < CLI_COUNT(lengths) && code == CLI_DONE; i++) {
+    for (int i = 0; i < CLI_COUNT(lengths) && code == CLI_DONE; i += step) {
         s.n = lengths[i];
         if (line_wanted(run, &s)) code = bench_attention_types(run, &s, pool, threads);
     }
     if (s.pass != ATTENTION_FORWARD) return code;
     static const char *const names[] = {"8 queries", "9 queries", "16 queries", "32 queries"};
-    for (int i = 0; i < CLI_COUNT(few) && code == CLI_DONE; i++) {
+    for (int i = 0; i < CLI_COUNT(few) && code == CLI_DONE; i += step) {
         s.name = names[i];
         s.n = KEYS;
         s.queries = few[i];
@@ -171,7 +173,8 @@ static int bench_types(bench_run *run, fv_pool *pool, int threads)
 {
     attention_shape s = {.d = 64, .heads = TYPES_HEADS};
     int code = CLI_DONE;
-    if (run->rounds > TYPES_ROUNDS) run->rounds = TYPES_ROUNDS;
+    const int rounds = run->quick ? FEW_ROUNDS : TYPES_ROUNDS;
+    if (run->rounds > rounds) run->rounds = rounds;
     for (int level = FV_SIMD_AVX2; level <= (int)run->level && code == CLI_DONE; level++) {
         s.level = (fv_simd)level;
         s.name = "fwd";
