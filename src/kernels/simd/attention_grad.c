@@ -10,7 +10,8 @@
  * blocks that are through with it; a unit waits until the ticket shows its own number. Units start
  * in ascending order and wait only for lower ones, so somebody always can go on; and since the next
  * unit comes one block of queries behind, waits are short. One head thus keeps every thread busy
- * and every sum has one order.
+ * and every sum has one order. Where all keys are one block, nobody waits, and what belongs to a
+ * query alone is made by the unit that meets it.
  *
  * bf16 and f16 rows are widened block by block as they are met. Their gradients are summed in float
  * scratch, which for dQ is as large as dQ, and narrowed when the last term is in.
@@ -30,6 +31,7 @@ static backward_plan plan_of(const fv_attn *a)
     p.keys = width > WIDE || a->d_v > WIDE ? WIDE_KEYS : MOST_KEYS;
     p.keys = fv_attn_min(p.keys, fv_attn_round(a->n_k, FV_ATTN_PANEL));
     p.key_units = p.keys > 0 ? (a->n_k + p.keys - 1) / p.keys : 0;
+    p.alone = p.key_units == 1;
     p.score_row = p.keys + FV_LANES; /* an odd number of lines */
 
     size_t at = 0;
@@ -41,7 +43,9 @@ static backward_plan plan_of(const fv_attn *a)
     p.keep = at, at += (size_t)p.score_row;
     p.records = at, at += fv_attn_lines(BLOCK_ROWS * sizeof(fv_attn_row) / sizeof(float));
     p.wide_row = fv_attn_round(fv_attn_max(width, a->d_v), FV_LANES) + FV_LANES;
-    const int64_t wide_rows = fv_attn_is_half(a->dtype) ? 2 * BLOCK_ROWS + 3 * p.keys : 0;
+    /* Of packed documents: enough for any of them, alone or not. */
+    const bool half = fv_attn_is_half(a->dtype);
+    const int64_t wide_rows = half ? 3 * BLOCK_ROWS + 3 * p.keys : 0;
     p.wide = at, at += (size_t)(wide_rows * p.wide_row);
     const bool additive = a->score == FV_SCORE_ADDITIVE;
     p.additive = at;
@@ -55,7 +59,7 @@ static backward_plan plan_of(const fv_attn *a)
     p.tickets = at, at += fv_attn_lines(blocks * sizeof(atomic_int) / sizeof(float));
     p.flags = at, at += fv_attn_lines((blocks + 3) / 4);
     p.wide_dq = at;
-    if (fv_attn_is_half(a->dtype)) at += heads * (size_t)a->n_q * (size_t)p.wide_row;
+    if (half && (!p.alone || a->packed)) at += heads * (size_t)a->n_q * (size_t)p.wide_row;
     p.sums_w = at;
     if (additive) at += fv_attn_lines(heads * (size_t)(p.key_units * width));
     p.shared_floats = at;
@@ -85,7 +89,7 @@ static workspace workspace_of(const backward_job *job, int thread)
     const backward_plan *p = &job->plan;
     float *base = job->threads + (size_t)thread * p->thread_floats;
     const int64_t row = p->wide_row, queries = BLOCK_ROWS * row, keys = p->keys * row;
-    float *wide = base + p->wide, *wide_k = wide + 2 * queries;
+    float *wide = base + p->wide, *wide_k = wide + 3 * queries;
     workspace w = {.k_panels = base + p->k_panels,
                    .v_panels = base + p->v_panels,
                    .weights = base + p->weights,
@@ -94,6 +98,7 @@ static workspace workspace_of(const backward_job *job, int thread)
                    .keep = base + p->keep,
                    .wide_q = {wide, row},
                    .wide_g = {wide + queries, row},
+                   .wide_dq = {wide + 2 * queries, row},
                    .wide_k = {wide_k, row},
                    .wide_dk = {wide_k + keys, row},
                    .wide_dv = {wide_k + 2 * keys, row},
@@ -111,66 +116,59 @@ static void clear_rows(fv_attn_rows x, int64_t count, int64_t width)
 
 /* ---- what belongs to a query alone ------------------------------------------------ */
 
-/* o_i . do_i of some rows, each one chain as the tile makes dP: with one key in sight the two are
- * equal and cancel to the bit. Rows go side by side, since a chain alone would wait for itself. */
-static void products_of_rows(fv_attn_rows x, fv_attn_rows y, int64_t all, int64_t width, float *out)
-{
-    enum { SIDE = 8 };
-    for (int64_t r = 0; r < all; r += SIDE) {
-        const int64_t count = fv_attn_min(SIDE, all - r);
-        float sum[SIDE] = {0};
-        for (int64_t c = 0; c < width; c++)
-            for (int64_t k = 0; k < count; k++)
-                sum[k] = fmaf(x.at[(r + k) * x.row + c], y.at[(r + k) * y.row + c], sum[k]);
-        memcpy(out + r, sum, (size_t)count * sizeof *out);
-    }
-}
-
-/* Of the queries from `first` on, number `at` of all. */
-static fv_attn_rows query_sums(const backward_job *job, int64_t b, int64_t h, int64_t first,
-                               int64_t at)
+/* Where a block's gradient is summed; `at` is the number of its first query. */
+static fv_attn_rows query_sums(const backward_job *job, const workspace *w, int64_t b, int64_t h,
+                               int64_t first, int64_t at)
 {
     const fv_attn *a = job->base.a;
     const int64_t row = job->plan.wide_row;
-    const fv_attn_rows room = {job->wide_dq + at * row, row};
+    fv_attn_rows room = w->wide_dq;
+    if (!job->plan.alone) room = (fv_attn_rows){job->wide_dq + at * row, row};
     return FV_SIMD_NAME(fv_attn_sums_at)(a, job->base.grad[FV_ATTN_GRAD_Q], &a->q, b, h, first,
                                          room);
+}
+
+/* Log-sum-exps in base 2, and o_i . do_i - dlse_i. The product is one chain as the tile makes dP:
+ * with one key in sight the two are equal and cancel to the bit. */
+static void prepare_queries(const backward_job *job, int64_t b, int64_t h, int64_t first,
+                            int64_t count)
+{
+    const fv_attn *a = job->base.a;
+    const fv_exec *exec = job->base.exec;
+    (void)exec;
+    void *const *ptr = job->base.ptr, *const *grad = job->base.grad;
+    const float *lse = ptr[FV_ATTN_LSE], *dlse = grad[FV_ATTN_GRAD_LSE];
+    const int64_t head = b * a->heads + h, number = head * fv_attn_lse_head(a) + first;
+    float *delta = job->delta + head * a->n_q + first, *shift = job->shift + head * a->n_q + first;
+    const void *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], &a->o, b, h, first);
+    memset(delta, 0, (size_t)count * sizeof *delta);
+    if (g) FV_SIMD_NAME(fv_attn_dots)
+    (a->dtype, g, fv_attn_at(a, ptr[FV_ATTN_O], &a->o, b, h, first), a->o.row, count, a->d_v,
+     delta);
+    for (int64_t r = 0; r < count; r++) {
+        delta[r] = FV_TERM(exec, 1, delta[r] - (dlse ? dlse[number + r] : 0), 0);
+        const float l = lse[number + r];
+        shift[r] = l == -INFINITY ? 0 : l * (float)FV_ATTN_LOG2E;
+    }
 }
 
 static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const backward_job *job = arg;
     const fv_attn *a = job->base.a;
-    const fv_exec *exec = job->base.exec;
-    (void)exec;
     const workspace w = workspace_of(job, thread);
     void *const *ptr = job->base.ptr, *const *grad = job->base.grad;
-    const float *lse = ptr[FV_ATTN_LSE], *dlse = grad[FV_ATTN_GRAD_LSE];
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t head = unit / job->plan.row_units, b = head / a->heads, h = head % a->heads;
         const int64_t first = unit % job->plan.row_units * BLOCK_ROWS;
         const int64_t count = fv_attn_min(BLOCK_ROWS, a->n_q - first), at = head * a->n_q + first;
-        const int64_t number = head * fv_attn_lse_head(a) + first;
         const void *q = fv_attn_out(a, ptr[FV_ATTN_Q], &a->q, b, h, first);
-        const void *grad_o = fv_attn_out(a, grad[FV_ATTN_GRAD_O], &a->o, b, h, first);
-        const fv_attn_rows g = FV_SIMD_NAME(fv_attn_rows_at)(a, grad[FV_ATTN_GRAD_O], &a->o, b, h,
-                                                             first, count, a->d_v, w.wide_g);
-        memset(job->delta + at, 0, (size_t)count * sizeof(float));
-        if (g.at) {
-            const fv_attn_rows o = FV_SIMD_NAME(fv_attn_rows_at)(a, ptr[FV_ATTN_O], &a->o, b, h,
-                                                                 first, count, a->d_v, w.wide_q);
-            products_of_rows(g, o, count, a->d_v, job->delta + at);
-        }
-        for (int64_t r = 0; r < count; r++) {
-            const float delta = job->delta[at + r] - (dlse ? dlse[number + r] : 0);
-            job->delta[at + r] = FV_TERM(exec, 1, delta, 0);
-            const float l = lse[number + r];
-            job->shift[at + r] = l == -INFINITY ? 0 : l * (float)FV_ATTN_LOG2E;
-        }
+        const void *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], &a->o, b, h, first);
+        prepare_queries(job, b, h, first, count);
         job->finite[unit] =
             FV_SIMD_NAME(fv_attn_finite)(a->dtype, q, a->q.row, count, fv_attn_width(a)) &&
-            (!grad_o || FV_SIMD_NAME(fv_attn_finite)(a->dtype, grad_o, a->o.row, count, a->d_v));
-        const fv_attn_rows dq = query_sums(job, b, h, first, at);
+            (!g || FV_SIMD_NAME(fv_attn_finite)(a->dtype, g, a->o.row, count, a->d_v));
+        const fv_attn_rows dq = query_sums(job, &w, b, h, first, at);
         clear_rows(dq, count, a->d);
         if (job->plan.key_units == 0) FV_SIMD_NAME(fv_attn_deliver)
         (a, dq, grad[FV_ATTN_GRAD_Q], &a->q, b, h, first, count, a->d);
@@ -364,6 +362,29 @@ static bool find_spans(const backward_job *job, const workspace *w, const key_bl
     return any;
 }
 
+/* Rows of q and of o's gradient as floats, and whether they are finite; where the unit is alone
+ * with them, what belongs to each query as well. */
+static void load_queries(const backward_job *job, const workspace *w, const key_block *keys,
+                         query_block *block, int64_t unit)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t b = keys->b, h = block->h, first = block->first, rows = block->rows;
+    void *q = job->base.ptr[FV_ATTN_Q], *g = job->base.grad[FV_ATTN_GRAD_O];
+    if (!job->plan.alone) {
+        block->q = FV_SIMD_NAME(fv_attn_rows_at)(a, q, &a->q, b, h, first, rows, a->d, w->wide_q);
+        block->g = FV_SIMD_NAME(fv_attn_rows_at)(a, g, &a->o, b, h, first, rows, a->d_v, w->wide_g);
+        block->finite = job->finite[unit];
+        return;
+    }
+    bool finite_q, finite_g;
+    block->q = FV_SIMD_NAME(fv_attn_rows_looked_over)(a, q, &a->q, b, h, first, rows,
+                                                      fv_attn_width(a), w->wide_q, &finite_q);
+    block->g = FV_SIMD_NAME(fv_attn_rows_looked_over)(a, g, &a->o, b, h, first, rows, a->d_v,
+                                                      w->wide_g, &finite_g);
+    block->finite = finite_q && finite_g;
+    prepare_queries(job, b, h, first, rows);
+}
+
 static void meet_queries(const backward_job *job, const workspace *w, const key_block *keys,
                          int64_t h, int64_t index, fv_attn_rows dk, fv_attn_rows dv)
 {
@@ -374,27 +395,25 @@ static void meet_queries(const backward_job *job, const workspace *w, const key_
     query_block block = {.h = h,
                          .first = first,
                          .rows = fv_attn_min(BLOCK_ROWS, a->n_q - first),
-                         .at = head * a->n_q + first,
-                         .finite = job->finite[unit]};
+                         .at = head * a->n_q + first};
     const bool any = find_spans(job, w, keys, &block), additive = a->score == FV_SCORE_ADDITIVE;
-    if (any) {
-        block.q = FV_SIMD_NAME(fv_attn_rows_at)(a, job->base.ptr[FV_ATTN_Q], &a->q, keys->b, h,
-                                                first, block.rows, a->d, w->wide_q);
-        block.g = FV_SIMD_NAME(fv_attn_rows_at)(a, grad[FV_ATTN_GRAD_O], &a->o, keys->b, h, first,
-                                                block.rows, a->d_v, w->wide_g);
-    }
+    if (any) load_queries(job, w, keys, &block, unit);
     if (any && additive) FV_SIMD_NAME(fv_attn_raise_queries)(job, w, &block);
     for (int64_t r = 0; any && r < block.rows; r += FV_ATTN_STRIP)
         form_strip(job, w, keys, &block, r);
     if (any && additive) FV_SIMD_NAME(fv_attn_sum_block)(job, w, keys, &block);
-    const fv_attn_rows dq = query_sums(job, keys->b, h, first, block.at);
+    const fv_attn_rows dq = query_sums(job, w, keys->b, h, first, block.at);
     if (dq.at) {
-        wait_for(job->tickets + unit, keys->number);
+        if (job->plan.alone)
+            clear_rows(dq, block.rows, a->d);
+        else
+            wait_for(job->tickets + unit, keys->number);
         if (any && additive) FV_SIMD_NAME(fv_attn_query_sums)(job, w, &block, dq);
         if (any && !additive) add_to_queries(job, w, keys, &block, dq);
         if (keys->number == job->plan.key_units - 1) FV_SIMD_NAME(fv_attn_deliver)
         (a, dq, grad[FV_ATTN_GRAD_Q], &a->q, keys->b, h, first, block.rows, a->d);
-        atomic_store_explicit(job->tickets + unit, (int)keys->number + 1, memory_order_release);
+        if (!job->plan.alone)
+            atomic_store_explicit(job->tickets + unit, (int)keys->number + 1, memory_order_release);
     }
     if (any && dv.at && block.g.at) add_to_keys(job, keys, &block, w->weights, block.g, a->d_v, dv);
     if (any && dk.at && !additive) add_to_keys(job, keys, &block, w->products, block.q, a->d, dk);
@@ -407,8 +426,9 @@ static void pack_block(const backward_job *job, const workspace *w, key_block *k
     FV_SIMD_NAME(fv_attn_pack)(a->dtype, v, a->v.row, keys->count, a->d_v, w->v_panels);
     if (fv_attn_width(a) == 0) return;
     const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h, keys->first);
-    keys->k = FV_SIMD_NAME(fv_attn_rows_at)(a, job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h,
-                                            keys->first, keys->count, a->d, w->wide_k);
+    keys->k = FV_SIMD_NAME(fv_attn_rows_looked_over)(a, job->base.ptr[FV_ATTN_K], &a->k, keys->b,
+                                                     keys->h, keys->first, keys->count, a->d,
+                                                     w->wide_k, &keys->finite);
     FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys->count, a->d, w->k_panels);
     if (a->score == FV_SCORE_ADDITIVE) {
         FV_SIMD_NAME(fv_attn_raise_keys)(job, w, keys);
@@ -418,7 +438,6 @@ static void pack_block(const backward_job *job, const workspace *w, key_block *k
     const int64_t packed = fv_attn_round(keys->count, FV_ATTN_PANEL) * a->d;
     for (int64_t c = 0; c < packed; c += FV_LANES)
         v_store(w->k_panels + c, FV_LANES, v_mul(v_load(w->k_panels + c, FV_LANES), factor));
-    keys->finite = FV_SIMD_NAME(fv_attn_finite)(a->dtype, k, a->k.row, keys->count, a->d);
 }
 
 /* Every query of one head. */
@@ -491,8 +510,9 @@ static void backward(const fv_exec *exec, void *const *ptr, const void *args)
     job.sums_w = shared + job.plan.sums_w;
     job.threads = shared + job.plan.shared_floats;
     job.through_values = ptr[FV_ATTN_GRAD_O] && FV_TERM(exec, 0, true, false);
-    fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
-                 BLOCK_ROWS * (fv_attn_width(a) + a->d_v), prepare_rows, &job);
+    if (!job.plan.alone)
+        fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
+                     BLOCK_ROWS * (fv_attn_width(a) + a->d_v), prepare_rows, &job);
     const int64_t units = a->batch * a->kv_heads * job.plan.key_units;
     /* A bias gradient that several units add to has one order on one thread only. */
     const bool shared_bias =

@@ -16,6 +16,7 @@ enum {
 typedef struct backward_plan {
     int64_t row_units, keys, key_units, score_row;
     int64_t wide_row; /* floats of a widened row */
+    bool alone;       /* one unit meets each query: it prepares them itself, block by block */
     size_t k_panels, v_panels, weights, products, slack, keep, records, wide, additive;
     size_t thread_floats;
     size_t delta, shift, tickets, flags, wide_dq, sums_w, shared_floats;
@@ -28,7 +29,7 @@ typedef struct backward_job {
     float *shift;        /* likewise: the log-sum-exp in base 2; 0 where no key is seen */
     atomic_int *tickets; /* [batch][heads][row_units] */
     uint8_t *finite;     /* likewise: no NaN or infinity in q and do */
-    float *wide_dq;      /* likewise, rows of wide_row: dQ while it grows */
+    float *wide_dq;      /* [batch][heads][n_q] rows of wide_row: dQ while it grows */
     float *sums_w;       /* [batch][heads][key_units][d]: parts of w's gradient */
     float *threads;
     bool through_values; /* dP is wanted: there is a gradient of o */
@@ -38,7 +39,7 @@ typedef struct workspace {
     float *k_panels, *v_panels;
     float *weights, *products, *slack; /* [BLOCK_ROWS][score_row]: P, then dP and dS, cap's slope */
     float *keep;
-    fv_attn_rows wide_q, wide_g, wide_k, wide_dk, wide_dv; /* where rows are not floats */
+    fv_attn_rows wide_q, wide_g, wide_dq, wide_k, wide_dk, wide_dv; /* where rows are not floats */
     fv_attn_row *row;
     float *ek, *eq;             /* additive scores: exponentials of the keys and of a query block */
     fv_attn_additive_sums sums; /* likewise; k for the whole unit, w for one of its heads */

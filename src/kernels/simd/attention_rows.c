@@ -132,6 +132,23 @@ fv_attn_rows FV_SIMD_NAME(fv_attn_rows_at)(const fv_attn *a, void *base, const f
     return room;
 }
 
+fv_attn_rows FV_SIMD_NAME(fv_attn_rows_looked_over)(const fv_attn *a, void *base,
+                                                    const fv_attn_layout *l, int64_t b, int64_t h,
+                                                    int64_t i, int64_t count, int64_t width,
+                                                    fv_attn_rows room, bool *finite)
+{
+    *finite = true;
+    if (!base) return (fv_attn_rows){.at = NULL};
+    void *from = fv_attn_out(a, base, l, b, h, i);
+    if (!fv_attn_is_half(a->dtype)) {
+        *finite = FV_SIMD_NAME(fv_attn_finite)(a->dtype, from, l->row, count, width);
+        return (fv_attn_rows){from, l->row};
+    }
+    *finite =
+        FV_SIMD_NAME(fv_attn_widen_rows)(a->dtype, from, l->row, count, width, room.at, room.row);
+    return room;
+}
+
 fv_attn_rows FV_SIMD_NAME(fv_attn_sums_at)(const fv_attn *a, void *base, const fv_attn_layout *l,
                                            int64_t b, int64_t h, int64_t i, fv_attn_rows room)
 {
@@ -201,11 +218,13 @@ V_INLINE void transpose_piece(const char *at, int64_t stride, key_words word[4])
     fv_transpose_words(at + 8 * stride, stride, high);
     join_halves(low, high, word);
 }
-V_INLINE void transpose_rows(const char *const *row, key_words word[4])
+/* `rows` of them are not zeros. */
+V_INLINE void transpose_rows(const char *const *row, int64_t rows, key_words word[4])
 {
-    __m256 low[4], high[4];
+    __m256 low[4], high[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
+                              _mm256_setzero_ps()};
     fv_transpose_rows(row, low);
-    fv_transpose_rows(row + 8, high);
+    if (rows > 8) fv_transpose_rows(row + 8, high);
     join_halves(low, high, word);
 }
 V_INLINE void store_words(float *to, key_words x) { _mm512_storeu_ps(to, x); }
@@ -223,8 +242,9 @@ V_INLINE void transpose_piece(const char *at, int64_t stride, key_words word[4])
 {
     fv_transpose_words(at, stride, word);
 }
-V_INLINE void transpose_rows(const char *const *row, key_words word[4])
+V_INLINE void transpose_rows(const char *const *row, int64_t rows, key_words word[4])
 {
+    (void)rows;
     fv_transpose_rows(row, word);
 }
 V_INLINE void store_words(float *to, key_words x) { _mm256_storeu_ps(to, x); }
@@ -272,29 +292,45 @@ V_INLINE void pack_keys(fv_dtype type, const char *k, int64_t stride, int64_t co
     }
 }
 
+/* Up to PIECE_KEYS rows that are taken piece by piece; those that lack are zeros. */
+typedef struct row_pieces {
+    int64_t rows;
+    const char *row[PIECE_KEYS];
+    int64_t step[PIECE_KEYS];
+} row_pieces;
+
+V_INLINE row_pieces pieces_of(const char *from, int64_t stride, int64_t rows)
+{
+    static const char zeros[PIECE_BYTES] = {0};
+    row_pieces p = {.rows = rows};
+    for (int64_t j = 0; j < PIECE_KEYS; j++) {
+        p.row[j] = j < rows ? from + j * stride : zeros;
+        p.step[j] = j < rows ? PIECE_BYTES : 0;
+    }
+    return p;
+}
+V_INLINE void take_piece(row_pieces *p, key_words word[4])
+{
+    transpose_rows(p->row, p->rows, word);
+    for (int j = 0; j < PIECE_KEYS; j++)
+        p->row[j] += p->step[j];
+}
+
 /* The same of fewer keys; those that lack become 0. */
 V_INLINE void pack_few(fv_dtype type, const char *k, int64_t stride, int64_t keys, int64_t cols,
                        float *to)
 {
-    static const char zeros[PIECE_BYTES] = {0};
-    const char *row[PIECE_KEYS];
-    int64_t step[PIECE_KEYS];
-    for (int64_t j = 0; j < PIECE_KEYS; j++) {
-        row[j] = j < keys ? k + j * stride : zeros;
-        step[j] = j < keys ? PIECE_BYTES : 0;
-    }
+    row_pieces rows = pieces_of(k, stride, keys);
     for (int64_t c = 0; c < cols; c += piece_of(type)) {
         key_words word[4];
-        transpose_rows(row, word);
+        take_piece(&rows, word);
         store_piece(type, word, to + c * FV_ATTN_PANEL, FV_ATTN_PANEL);
-        for (int j = 0; j < PIECE_KEYS; j++)
-            row[j] += step[j];
     }
 }
 
-/* The last columns, fewer than a piece has. */
+/* The last columns, fewer than a piece has; column c goes to to + c x to_row. */
 V_INLINE void pack_end(fv_dtype type, const char *k, int64_t stride, int64_t keys, int64_t cols,
-                       float *to)
+                       float *to, int64_t to_row)
 {
     char from[PIECE_KEYS * PIECE_BYTES] = {0};
     float whole[8 * PIECE_KEYS];
@@ -304,7 +340,7 @@ V_INLINE void pack_end(fv_dtype type, const char *k, int64_t stride, int64_t key
     transpose_piece(from, PIECE_BYTES, word);
     store_piece(type, word, whole, PIECE_KEYS);
     for (int64_t c = 0; c < cols; c++)
-        memcpy(to + c * FV_ATTN_PANEL, whole + c * PIECE_KEYS, PIECE_KEYS * sizeof *to);
+        memcpy(to + c * to_row, whole + c * PIECE_KEYS, PIECE_KEYS * sizeof *to);
 }
 
 /* Asks for rows that come later: the CPU sees them by pieces and would not guess. */
@@ -344,7 +380,7 @@ V_INLINE void pack_panel(fv_dtype type, const char *k, int64_t stride, int64_t k
             pack_few(type, k, stride, some, whole, panel + j);
         if (whole < width)
             pack_end(type, k + whole * size, stride, some, width - whole,
-                     panel + whole * FV_ATTN_PANEL + j);
+                     panel + whole * FV_ATTN_PANEL + j, FV_ATTN_PANEL);
     }
     if (keys <= FV_ATTN_PANEL - PIECE_KEYS)
         clear_keys(panel, width, fv_attn_round(keys, PIECE_KEYS));
@@ -371,5 +407,58 @@ void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64
             pack_panel(FV_F16, from, stride, some, left, width, panel);
         else
             pack_panel(FV_F32, from, stride, some, left, width, panel);
+    }
+}
+
+/* ---- row by row -------------------------------------------------------------------- */
+
+/* sum += x(c) y(c) for `cols` columns, ascending: those of PIECE_KEYS rows side by side. */
+V_INLINE fv_vec add_products(const float *x, const float *y, int64_t cols, fv_vec sum)
+{
+    for (int64_t c = 0; c < cols; c++)
+        sum = fv_vec_fma(fv_vec_load(x + c * PIECE_KEYS), fv_vec_load(y + c * PIECE_KEYS), sum);
+    return sum;
+}
+
+/* Of up to PIECE_KEYS rows. */
+V_INLINE fv_vec dots_of(fv_dtype type, const char *x, const char *y, int64_t stride, int64_t rows,
+                        int64_t width)
+{
+    const int64_t size = (int64_t)fv_dtype_size(type), piece = piece_of(type);
+    const int64_t whole = width / piece * piece;
+    float part_x[8 * PIECE_KEYS], part_y[8 * PIECE_KEYS];
+    row_pieces rows_x = pieces_of(x, stride, rows), rows_y = pieces_of(y, stride, rows);
+    fv_vec sum = fv_vec_zero();
+    for (int64_t c = 0; c < whole; c += piece) {
+        key_words word[4];
+        take_piece(&rows_x, word);
+        store_piece(type, word, part_x, PIECE_KEYS);
+        take_piece(&rows_y, word);
+        store_piece(type, word, part_y, PIECE_KEYS);
+        sum = add_products(part_x, part_y, piece, sum);
+    }
+    if (whole == width) return sum;
+    pack_end(type, x + whole * size, stride, rows, width - whole, part_x, PIECE_KEYS);
+    pack_end(type, y + whole * size, stride, rows, width - whole, part_y, PIECE_KEYS);
+    return add_products(part_x, part_y, width - whole, sum);
+}
+
+void FV_SIMD_NAME(fv_attn_dots)(fv_dtype type, const void *x, const void *y, int64_t row,
+                                int64_t rows, int64_t width, float *out)
+{
+    const int64_t stride = row * (int64_t)fv_dtype_size(type);
+    const char *at_x = x, *at_y = y;
+    for (int64_t r = 0; r < rows; r += PIECE_KEYS) {
+        const int64_t some = fv_attn_min(PIECE_KEYS, rows - r);
+        fv_vec sum;
+        if (type == FV_BF16)
+            sum = dots_of(FV_BF16, at_x, at_y, stride, some, width);
+        else if (type == FV_F16)
+            sum = dots_of(FV_F16, at_x, at_y, stride, some, width);
+        else
+            sum = dots_of(FV_F32, at_x, at_y, stride, some, width);
+        fv_vec_store_part(out + r, (int)some, sum);
+        at_x += PIECE_KEYS * stride;
+        at_y += PIECE_KEYS * stride;
     }
 }

@@ -308,6 +308,11 @@ typedef struct fv_attn_rows {
 fv_attn_rows FV_SIMD_NAME(fv_attn_rows_at)(const fv_attn *a, void *base, const fv_attn_layout *l,
                                            int64_t b, int64_t h, int64_t i, int64_t count,
                                            int64_t width, fv_attn_rows room);
+/* The same, and whether every element is a number and not infinite. */
+fv_attn_rows FV_SIMD_NAME(fv_attn_rows_looked_over)(const fv_attn *a, void *base,
+                                                    const fv_attn_layout *l, int64_t b, int64_t h,
+                                                    int64_t i, int64_t count, int64_t width,
+                                                    fv_attn_rows room, bool *finite);
 /* Where a gradient's rows from i on are summed: in place, or in `room`. */
 fv_attn_rows FV_SIMD_NAME(fv_attn_sums_at)(const fv_attn *a, void *base, const fv_attn_layout *l,
                                            int64_t b, int64_t h, int64_t i, fv_attn_rows room);
@@ -323,6 +328,11 @@ bool FV_SIMD_NAME(fv_attn_finite)(fv_dtype type, const void *x, int64_t stride, 
 /* Rows of `type`, `row` elements apart, into panels [keys/64][width][64] of floats. */
 void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64_t keys,
                                 int64_t width, float *panels);
+
+/* x_r . y_r of rows of `type`, `row` elements apart, each one chain of multiply-adds. Rows go side
+ * by side, since a chain alone would wait for itself. */
+void FV_SIMD_NAME(fv_attn_dots)(fv_dtype type, const void *x, const void *y, int64_t row,
+                                int64_t rows, int64_t width, float *out);
 
 /*
  * Products by another instruction than the float tile's, over words that hold two 16-bit numbers:
