@@ -366,6 +366,21 @@ static void text_form_is_exact(void)
     fv_picture_free(&p);
 }
 
+/* Labels as wide as a cell stand upright: side by side they would read as one word. */
+static void neighbouring_labels_do_not_touch(void)
+{
+    const float values[] = {1, 0};
+    static const char *const words[] = {"i", "the"};
+    const fv_look_map map = {.rows = 1, .cols = 2, .values = values, .col_labels = words};
+    fv_picture *p = drawn(&map, FV_LOOK_TEXT, NULL);
+    CHECK_STR(text_of(p), "      t\n"
+                          "      h\n"
+                          "   i  e\n"
+                          "  ##  .\n"
+                          " from 0 . - + ## to 1\n");
+    fv_picture_free(&p);
+}
+
 static void terminal_form_is_exact(void)
 {
     const float values[] = {0, 1, NAN, 0};
@@ -539,6 +554,7 @@ int main(int argc, char **argv)
     RUN(unequal_and_empty_maps);
     RUN(large_maps_are_embedded);
     RUN(text_form_is_exact);
+    RUN(neighbouring_labels_do_not_touch);
     RUN(terminal_form_is_exact);
     RUN(small_text_keeps_the_peaks);
     RUN(page_stands_alone_and_holds_the_values);

@@ -123,14 +123,14 @@ typedef struct panel {
     int cell;
 } panel;
 
-/* Column labels: side by side if they fit into a cell, else letter under letter, ending at the
- * cells. */
+/* Column labels: side by side if a cell has room for them and a blank, without which neighbours
+ * would be read as one word; else letter under letter, ending at the cells. */
 static void put_column_labels(printer *p, const panel *part)
 {
     const char *const *labels = p->map->col_labels;
     char label[FV_LABEL_BYTES];
     int64_t lines = 1;
-    const bool flat = widest(labels, p->map->cols) <= part->cell;
+    const bool flat = widest(labels, p->map->cols) < part->cell;
     for (int64_t j = part->first; !flat && j < part->end; j++) {
         const int64_t n = letters_of(fv_text_label(labels[j], label));
         lines = n > lines ? n : lines;
