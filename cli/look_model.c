@@ -74,10 +74,16 @@ static look_mode mode_of(const cli_call *call)
     return cli_given(call, "head") || !picture ? LOOK_MAP : LOOK_HEADS;
 }
 
-/* Wishes that do not go together. */
+/* Wishes that do not go together, or not with this model. */
 static const char *contradiction(const look_work *w)
 {
+    const fv_transformer_config *c = fv_transformer_settings(w->t);
+    const bool answers = c->encoder_layers && c->decoder_layers;
     const char *path = cli_text(w->call, "output");
+    if (cli_flag(w->call, "pharaoh"))
+        return "--pharaoh is the whole alignment of a translator made by 'fovea train'";
+    if (!answers && (cli_given(w->call, "target") || cli_given(w->call, "beam")))
+        return "--target and --beam are for models that answer a source; this one only reads";
     if (cli_given(w->call, "to") && !cli_given(w->call, "from")) return "--to needs --from";
     if (cli_given(w->call, "from") && cli_given(w->call, "ids"))
         return "--from looks for a word, and --ids have none";
@@ -200,7 +206,11 @@ int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model)
     fv_no_grad_begin(ctx);
     fv_status status = FV_OK;
     if (!cli_given(call, "ids")) status = look_read_texts(&w, model);
-    if (status == FV_OK && !find_words(&w)) code = CLI_USAGE;
+    if (status == FV_OK && !cli_given(call, "ids") && w.source.count == 0) {
+        cli_error("look: there is nothing to see: the text is empty");
+        code = CLI_USAGE;
+    }
+    if (status == FV_OK && code == CLI_DONE && !find_words(&w)) code = CLI_USAGE;
     if (status == FV_OK && code == CLI_DONE) status = watch(&w, sites);
     if (status == FV_OK && code == CLI_DONE) status = look_show(&w);
     fv_no_grad_end(ctx);

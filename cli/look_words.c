@@ -90,6 +90,7 @@ static fv_status answer(look_work *w, fv_transformer *t, const fv_tokenizer *tok
     fv_generated *out = NULL;
     fv_generate_config cfg;
     fv_generate_config_init(&cfg, sizeof cfg, NULL);
+    cfg.decode.beam = (int)cli_int(w->call, "beam");
     const int64_t *list = w->source.ids;
     const fv_sequences source = {.count = 1, .tokens = &list, .length = &w->source.count};
     fv_status status = fv_cache_create(t, &cache);

@@ -189,6 +189,16 @@ static void wrong_wishes_are_refused(void)
     expect(2, NULL, "no word among the tokens");
     program_run("look %s text --cols 2:9", program_path("bert"));
     expect(2, NULL, "there are 3 tokens");
+    program_run("look %s text --pharaoh", bert);
+    expect(2, NULL, "--pharaoh is the whole alignment of a translator");
+    program_run("look %s text --target word", bert);
+    expect(2, NULL, "this one only reads");
+    program_run("look %s text --beam 3", test_path("fixtures/gpt2"));
+    expect(2, NULL, "this one only reads");
+    program_run("look %s 3.5.79 --pharaoh --layer 0", program_path("pair"));
+    expect(2, NULL, "--pharaoh is the whole alignment of a translator");
+    program_run("look %s '' --at encoder", program_path("pair"));
+    expect(2, NULL, "the text is empty");
     program_run("look %s text --rollout", t5);
     expect(2, NULL, "--at encoder");
     program_run("look %s text", t5);

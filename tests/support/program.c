@@ -80,7 +80,7 @@ static void split(char *text, char **argv)
     argv[0] = getenv("FV_PROGRAM");
     for (char *word = strtok_r(text, " ", &rest); word && count < MAX_WORDS - 1;
          word = strtok_r(NULL, " ", &rest))
-        argv[count++] = word;
+        argv[count++] = strcmp(word, "''") == 0 ? word + 2 : word;
     argv[count] = NULL;
 }
 

@@ -5,7 +5,7 @@
  *     CHECK_EQ(program.code, 0);
  *     CHECK(strstr(program.out, "\"bytes\": 24"));
  *
- * Words are parted by blanks; there is no quoting. One run at a time.
+ * Words are parted by blanks; there is no quoting, but '' is an empty word. One run at a time.
  */
 #ifndef FV_TEST_PROGRAM_H
 #define FV_TEST_PROGRAM_H
