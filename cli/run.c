@@ -14,26 +14,98 @@ fv_weight_form cli_weight_form(const cli_call *call)
     return strcmp(type, "int8") == 0 ? FV_WEIGHT_I8 : FV_WEIGHT_F32;
 }
 
+void cli_run_search(const cli_call *call, fv_decode_config *d)
+{
+    static const char *const drawing[] = {"sample", "temp", "top-k", "top-p", "min-p"};
+    for (size_t i = 0; i < sizeof drawing / sizeof *drawing; i++)
+        if (cli_given(call, drawing[i])) d->sample = true;
+    if (cli_given(call, "beam")) d->beam = (int)cli_int(call, "beam");
+    if (cli_given(call, "temp")) d->temperature = cli_float(call, "temp");
+    if (d->temperature == 0) {
+        d->sample = false;
+        d->temperature = 1;
+    }
+    if (cli_given(call, "top-k")) d->top_k = cli_int(call, "top-k");
+    if (cli_given(call, "top-p")) d->top_p = cli_float(call, "top-p");
+    if (cli_given(call, "min-p")) d->min_p = cli_float(call, "min-p");
+    if (cli_given(call, "repeat-penalty"))
+        d->repetition_penalty = cli_float(call, "repeat-penalty");
+    if (cli_given(call, "no-repeat-ngram")) d->no_repeat = cli_int(call, "no-repeat-ngram");
+    if (cli_given(call, "min-tokens")) d->least_tokens = cli_int(call, "min-tokens");
+    if (cli_given(call, "length-penalty")) d->length_alpha = cli_float(call, "length-penalty");
+    d->nbest = (int)cli_int(call, "nbest");
+    d->seed = (uint64_t)cli_int(call, "seed");
+}
+
+/* ---- which model can do what ------------------------------------------------------- */
+
+enum { TRANSLATOR = 1, WRITER = 2, ENCODER = 4 };
+
+static int kind_of(const fv_model *model)
+{
+    if (fv_model_translator(model)) return TRANSLATOR;
+    return fv_transformer_settings(fv_model_transformer(model))->decoder_layers > 0 ? WRITER
+                                                                                    : ENCODER;
+}
+
 /* Whether the model can do what --task asks for; says so if not. */
 static bool can(const cli_call *call, const fv_model *model)
 {
     const char *task = cli_text(call, "task");
     const fv_transformer *t = fv_model_transformer(model);
-    const bool decoder = !t || fv_transformer_settings(t)->decoder_layers > 0;
-    const bool for_decoder = strcmp(task, "generate") == 0 || strcmp(task, "translate") == 0;
-    if (strcmp(task, "auto") == 0 || for_decoder == decoder) return true;
-    cli_error("run: a %s model does not %s", fv_model_type(model), task);
-    return false;
+    const bool reads = !t || fv_transformer_settings(t)->encoder_layers > 0;
+    const bool writes = kind_of(model) != ENCODER;
+    bool able = !writes;
+    if (strcmp(task, "auto") == 0) return true;
+    if (strcmp(task, "generate") == 0) able = writes;
+    if (strcmp(task, "translate") == 0) able = writes && reads;
+    if (!able) cli_error("run: a %s model does not %s", fv_model_type(model), task);
+    return able;
+}
+
+/* Whether every option that was given does something; says so if not. */
+static bool heeded(const cli_call *call, const fv_model *model)
+{
+    static const struct {
+        const char *option;
+        int kinds;
+    } only[] = {{"pharaoh", TRANSLATOR},
+                {"replace-unk", TRANSLATOR},
+                {"coverage-penalty", TRANSLATOR},
+                {"stop", WRITER},
+                {"dtype", WRITER | ENCODER},
+                {"pooling", ENCODER},
+                {"normalize", ENCODER},
+                {"tokens", TRANSLATOR | WRITER},
+                {"beam", TRANSLATOR | WRITER},
+                {"nbest", TRANSLATOR | WRITER},
+                {"length-penalty", TRANSLATOR | WRITER},
+                {"sample", TRANSLATOR | WRITER},
+                {"temp", TRANSLATOR | WRITER},
+                {"top-p", TRANSLATOR | WRITER},
+                {"min-p", TRANSLATOR | WRITER},
+                {"repeat-penalty", TRANSLATOR | WRITER},
+                {"no-repeat-ngram", TRANSLATOR | WRITER},
+                {"min-tokens", TRANSLATOR | WRITER}};
+    for (size_t i = 0; i < sizeof only / sizeof *only; i++) {
+        if (!cli_given(call, only[i].option) || only[i].kinds & kind_of(model)) continue;
+        cli_error("run: --%s does nothing for a %s model", only[i].option, fv_model_type(model));
+        return false;
+    }
+    return true;
 }
 
 static int run_model(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
-    fv_translator *translator = fv_model_translator(*model);
-    if (!can(call, *model)) return CLI_USAGE;
-    if (translator) return cli_run_translate(call, ctx, translator);
-    const fv_transformer_config *cfg = fv_transformer_settings(fv_model_transformer(*model));
-    return cfg->decoder_layers > 0 ? cli_run_generate(call, ctx, model)
-                                   : cli_run_encoder(call, ctx, *model);
+    if (!can(call, *model) || !heeded(call, *model)) return CLI_USAGE;
+    switch (kind_of(*model)) {
+    case TRANSLATOR:
+        return cli_run_translate(call, ctx, fv_model_translator(*model));
+    case WRITER:
+        return cli_run_generate(call, ctx, model);
+    default:
+        return cli_run_encoder(call, ctx, *model);
+    }
 }
 
 static int run(const cli_call *call)
@@ -87,7 +159,8 @@ static const cli_option options[] = {
      .least = 0,
      .most = 1e9,
      .metavar = "N",
-     .help = "new tokens at most; 0: what the model's files say, else its context"},
+     .help = "new tokens at most; 0: what the model's files say, else its context; translators: "
+             "twice the source's and ten"},
     {.name = "beam",
      .type = CLI_INT,
      .fallback = "1",
@@ -158,14 +231,14 @@ static const cli_option options[] = {
      .least = 0,
      .most = 1e6,
      .metavar = "N",
-     .help = "Transformers: no run of N tokens comes twice; 0: any may"},
+     .help = "no run of N tokens comes twice; 0: any may"},
     {.name = "min-tokens",
      .type = CLI_INT,
      .fallback = "0",
      .least = 0,
      .most = 1e9,
      .metavar = "N",
-     .help = "Transformers: new tokens at least, before an end may come"},
+     .help = "new tokens at least, before an end may come"},
     {.name = "stop",
      .type = CLI_STRING,
      .metavar = "TEXT",

@@ -21,6 +21,10 @@ int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_translator *translat
 int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model *model);
 
+/* What the command line says about the search, on top of what is there; any wish about drawing
+ * means to draw, but a temperature of 0. */
+void cli_run_search(const cli_call *call, fv_decode_config *d);
+
 /* The form of --dtype. */
 fv_weight_form cli_weight_form(const cli_call *call);
 

@@ -49,29 +49,9 @@ static bool read_stops(work *w)
 static void read_settings(work *w)
 {
     const cli_call *call = w->call;
-    fv_decode_config *d = &w->how.decode;
     fv_generate_config_init(&w->how, sizeof w->how, fv_generator_wishes(w->gen));
-    const bool drawing = cli_flag(call, "sample") || cli_given(call, "temp") ||
-                         cli_given(call, "top-k") || cli_given(call, "top-p") ||
-                         cli_given(call, "min-p");
-    if (cli_given(call, "beam")) d->beam = (int)cli_int(call, "beam");
-    if (drawing) d->sample = true;
-    if (cli_given(call, "temp")) d->temperature = cli_float(call, "temp");
-    if (d->temperature == 0) {
-        d->sample = false;
-        d->temperature = 1;
-    }
-    if (cli_given(call, "top-k")) d->top_k = cli_int(call, "top-k");
-    if (cli_given(call, "top-p")) d->top_p = cli_float(call, "top-p");
-    if (cli_given(call, "min-p")) d->min_p = cli_float(call, "min-p");
-    if (cli_given(call, "repeat-penalty"))
-        d->repetition_penalty = cli_float(call, "repeat-penalty");
-    if (cli_given(call, "no-repeat-ngram")) d->no_repeat = cli_int(call, "no-repeat-ngram");
-    if (cli_given(call, "min-tokens")) d->least_tokens = cli_int(call, "min-tokens");
-    if (cli_given(call, "length-penalty")) d->length_alpha = cli_float(call, "length-penalty");
+    cli_run_search(call, &w->how.decode);
     if (cli_given(call, "tokens")) w->how.most_tokens = cli_int(call, "tokens");
-    d->nbest = (int)cli_int(call, "nbest");
-    d->seed = (uint64_t)cli_int(call, "seed");
 }
 
 /* ---- results ----------------------------------------------------------------------- */

@@ -16,15 +16,13 @@ typedef struct work {
 static void settings_of(const cli_call *call, fv_translate_config *how)
 {
     fv_translate_config_init(how, sizeof *how);
-    how->decode.beam = (int)cli_int(call, "beam");
-    how->decode.nbest = (int)cli_int(call, "nbest");
-    how->decode.length_alpha = cli_float(call, "length-penalty");
+    how->decode.length_alpha = cli_float(call, "length-penalty"); /* as eval's, unasked too */
+    cli_run_search(call, &how->decode);
     how->decode.coverage_beta = cli_float(call, "coverage-penalty");
-    how->decode.sample = cli_flag(call, "sample");
-    how->decode.temperature = cli_float(call, "temp");
-    how->decode.top_k = cli_int(call, "top-k");
-    how->decode.top_p = cli_float(call, "top-p");
-    how->decode.seed = (uint64_t)cli_int(call, "seed");
+    if (cli_int(call, "tokens") > 0) {
+        how->length_ratio = 0;
+        how->length_extra = cli_int(call, "tokens");
+    }
     how->decode.want_weights = cli_flag(call, "json") || cli_flag(call, "pharaoh");
     how->decode.no_scores = !cli_flag(call, "json") && how->decode.nbest == 1;
     how->batch = cli_int(call, "batch");

@@ -82,6 +82,28 @@ static void a_recipe_becomes_a_model(void)
     expect(0, "source", NULL);
 }
 
+/* Of the options of 'run', those that a translator has no use for are refused, and no other is
+ * passed over. */
+static void translators_heed_their_options(void)
+{
+    char greedy[256];
+    program_run("run %s 3.5.79", program_path("m"));
+    expect(0, NULL, "");
+    snprintf(greedy, sizeof greedy, "%.255s", program.out);
+    CHECK(strlen(greedy) > 3);
+    program_run("run %s 3.5.79 -n 2", program_path("m"));
+    expect(0, NULL, "");
+    CHECK(strlen(program.out) <= 3); /* two letters and the end of the line */
+    program_run("run %s 3.5.79 --temp 5", program_path("m"));
+    CHECK(strcmp(program.out, greedy) != 0);
+    program_run("run %s 3.5.79 --temp 0", program_path("m"));
+    CHECK_STR(program.out, greedy);
+    program_run("run %s 3.5.79 --dtype int8", program_path("m"));
+    expect(2, "", "--dtype does nothing for a fovea-seq2seq model");
+    program_run("run %s 3.5.79 --stop x", program_path("m"));
+    expect(2, "", "--stop does nothing");
+}
+
 static void every_key_is_explained(void)
 {
     program_run("help recipe");
@@ -139,6 +161,7 @@ int main(int argc, char **argv)
     program_needed();
     RUN(the_demo_shows_what_it_says);
     RUN(a_recipe_becomes_a_model);
+    RUN(translators_heed_their_options);
     RUN(every_key_is_explained);
     RUN(mistakes_are_told);
     RUN(ctrl_c_saves);
