@@ -168,6 +168,9 @@ static fv_status load_transformer(fv_ctx *ctx, const char *folder, const char *c
     fv_transformer_config cfg;
     fv_tokenizer *source = NULL, *target = NULL;
     FV_FORWARD(fv_transformer_config_load(ctx, config, &cfg));
+    FV_RETURN_IF(cfg.encoder_layers < 1 || cfg.decoder_layers < 1, ctx, FV_ERR_FORMAT,
+                 "%.200s: not a translator: it has %s", config,
+                 cfg.decoder_layers < 1 ? "no decoder" : "no encoder");
     FV_FORWARD(fv_translator_load_tokenizers(ctx, folder, &source, &target));
     FV_FORWARD(fv_translator_create_transformer(ctx, &cfg, source, target, out));
     return check_sizes(*out, folder, cfg.vocabulary,
