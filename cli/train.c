@@ -1,5 +1,4 @@
 /* fovea train RECIPE: trains a model in a folder; the same command again goes on. */
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -7,6 +6,7 @@
 #include "input.h"
 #include "model.h"
 #include "output.h"
+#include "train_recipe.h"
 
 /* "recipes/dates.toml" -> "runs/dates". */
 static void default_folder(char out[512], const char *recipe)
@@ -15,39 +15,6 @@ static void default_folder(char out[512], const char *recipe)
     const char *dot = strrchr(name, '.');
     const int n = (int)(dot && dot != name ? dot - name : (long)strlen(name));
     cli_format(out, 512, "runs/%.*s", n, name);
-}
-
-/* "$FOVEA_DATA/set/file": where a user keeps data sets is not the recipe's business. */
-static fv_status place_data(fv_recipe *recipe, int *code)
-{
-    static const char variable[] = "$FOVEA_DATA/";
-    fv_status status = FV_OK;
-    const fv_key *key;
-    for (size_t i = 0; status == FV_OK && (key = fv_recipe_key(recipe, i)); i++) {
-        const char *text = fv_recipe_text(recipe, key->name), *folder = getenv("FOVEA_DATA");
-        if (key->type != FV_KEY_PATH || strncmp(text, variable, sizeof variable - 1) != 0) continue;
-        if (!folder) {
-            cli_error("train: %s is '%s': set FOVEA_DATA to the folder that holds the data sets",
-                      key->name, text);
-            *code = CLI_MISSING;
-            return FV_ERR_ARGUMENT;
-        }
-        char path[4096];
-        cli_format(path, sizeof path, "%s/%s", folder, text + sizeof variable - 1);
-        status = fv_recipe_set(recipe, key->name, path);
-    }
-    return status;
-}
-
-static fv_status read_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
-{
-    fv_status status = cli_recipe_create(ctx, out);
-    if (status == FV_OK) status = fv_recipe_load(*out, call->words[0]);
-    for (int i = 0; status == FV_OK && i < call->setting_count; i++)
-        status = fv_recipe_set(*out, call->settings[i].name, call->settings[i].value);
-    if (status == FV_OK && cli_given(call, "init-from"))
-        status = fv_recipe_set(*out, "train.init_from", cli_text(call, "init-from"));
-    return status;
 }
 
 /* ---- runs of either kind ------------------------------------------------------------ */
@@ -156,17 +123,6 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
     return status;
 }
 
-/* A recipe that cannot be used is the user's to mend, before anything is made. */
-static int prepare(fv_ctx *ctx, const cli_call *call, fv_recipe **recipe)
-{
-    int code = CLI_DONE;
-    fv_status status = read_recipe(ctx, call, recipe);
-    if (status == FV_OK) status = place_data(*recipe, &code);
-    if (status == FV_OK) return CLI_DONE;
-    if (!code) code = cli_library_error("train", ctx, status);
-    return code == CLI_FAILED ? CLI_USAGE : code;
-}
-
 static int run(const cli_call *call)
 {
     char folder[512];
@@ -177,10 +133,11 @@ static int run(const cli_call *call)
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
     fv_recipe *recipe = NULL;
-    code = prepare(ctx, call, &recipe);
+    code = cli_train_recipe(ctx, call, &recipe);
     if (code == CLI_DONE && (claim = cli_claim_folder(folder)) < 0) code = CLI_FAILED;
     if (code == CLI_DONE) {
         fv_ctx_set_seed(ctx, (uint64_t)fv_recipe_int(recipe, "train.seed"));
+        if (!cli_flag(call, "quiet")) cli_tell_changes(ctx, recipe, folder);
         const fv_status status = train(ctx, call, recipe, folder);
         if (status == FV_ERR_ARGUMENT) {
             cli_error("train: %s: %s", call->words[0], fv_ctx_message(ctx));

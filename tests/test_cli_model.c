@@ -1,5 +1,6 @@
 /* The verbs that train and use a model: a small one, from recipe to picture, and their refusals. */
 #include <signal.h>
+#include <unistd.h>
 
 #include "support/files.h"
 #include "support/markup.h"
@@ -82,6 +83,40 @@ static void a_recipe_becomes_a_model(void)
     expect(0, "source", NULL);
 }
 
+/* A path of the test's folder as seen from here. */
+static const char *relative(const char *path)
+{
+    static char out[1024];
+    char here[512];
+    size_t used = 0;
+    if (!getcwd(here, sizeof here)) return path;
+    for (const char *at = here; *at && used + 4 < sizeof out / 2; at++)
+        if (*at == '/') used += (size_t)snprintf(out + used, sizeof out - used, "../");
+    snprintf(out + used, sizeof out - used, "%s", path + 1);
+    return out;
+}
+
+/* The recipe that is kept in the folder repeats the run from anywhere, and differences from it are
+ * told before they do harm. */
+static void a_folder_keeps_its_recipe(void)
+{
+    program_text("s.txt", "a b\nb c\nc d\n");
+    program_text("r2.toml", "[data]\ntrain_source = \"s.txt\"\ntrain_target = \"s.txt\"\n"
+                            "[tokens]\nkind = \"char\"\nmin_count = 1\n[train]\nsteps = 2\n");
+    program_run("train %s -o %s -t 1 -q " SMALL, relative(program_path("r2.toml")),
+                program_path("kept"));
+    expect(0, NULL, NULL);
+    program_run("train %s/recipe.toml -o %s -t 1 -q", program_path("kept"), program_path("kept2"));
+    expect(0, NULL, "the model is in");
+    program_run("train %s -o %s -t 1 " SMALL, program_path("r2.toml"), program_path("kept"));
+    expect(0, NULL, "going on after step 2");
+    CHECK(strstr(program.err, "it was") == NULL);
+    program_run("train %s -o %s -t 1 --model.cell lstm " SMALL, program_path("r2.toml"),
+                program_path("kept"));
+    expect(3, NULL, "model.cell is \"lstm\"; in ");
+    expect(3, NULL, "it was \"gru\"");
+}
+
 /* Of the options of 'run', those that a translator has no use for are refused, and no other is
  * passed over. */
 static void translators_heed_their_options(void)
@@ -161,6 +196,7 @@ int main(int argc, char **argv)
     program_needed();
     RUN(the_demo_shows_what_it_says);
     RUN(a_recipe_becomes_a_model);
+    RUN(a_folder_keeps_its_recipe);
     RUN(translators_heed_their_options);
     RUN(every_key_is_explained);
     RUN(mistakes_are_told);

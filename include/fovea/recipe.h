@@ -71,7 +71,8 @@ FV_API void fv_recipe_destroy(fv_recipe **recipe);
 FV_API FV_MUST_USE fv_status fv_recipe_load(fv_recipe *recipe, const char *path);
 /* One value as text. Fails: ARGUMENT, MEMORY. */
 FV_API FV_MUST_USE fv_status fv_recipe_set(fv_recipe *recipe, const char *name, const char *text);
-/* Everything, as TOML with the help lines as comments; atomic. */
+/* Everything, as TOML with the help lines as comments; atomic. Paths are written as they are, so
+ * only absolute ones mean the same file when this is loaded from another folder. */
 FV_API FV_MUST_USE fv_status fv_recipe_save(fv_recipe *recipe, const char *path);
 
 /* Values. A name that is not in the tables reads as 0, false or "". */
