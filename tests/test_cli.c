@@ -306,7 +306,7 @@ static void bench_lines(void)
     program_run("bench attention --long --quick --json");
     expect(0, "\"of_half\": ", NULL);
     CHECK_EQ(each_json_line(look_at_bench), 2); /* both passes */
-    program_run("bench attention --types --quick --json --only bwd,n=16");
+    program_run("bench attention --types --quick --json --only bwd,n=9");
     expect(0, "\"of_f32\": ", NULL);
     CHECK(each_json_line(look_at_bench) % 2 == 0); /* bf16 and f16 at each level above scalar */
     program_run("bench seq2seq --quick --json --only greedy_8 -t1");
