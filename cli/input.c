@@ -11,6 +11,8 @@ int cli_library_error(const char *verb, fv_ctx *ctx, fv_status status)
 {
     const char *reason = fv_ctx_message(ctx);
     const size_t n = strlen(verb);
+    /* Which op Ctrl-C came in is nobody's business. */
+    if (status == FV_ERR_CANCELLED && !strstr(reason, "interrupted")) reason = "interrupted";
     if (strncmp(reason, verb, n) == 0 && reason[n] == ':') /* a part of the library of that name */
         cli_error("%s", reason);
     else

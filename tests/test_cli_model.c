@@ -190,6 +190,22 @@ static void ctrl_c_saves(void)
     expect(0, NULL, "going on after step");
 }
 
+/* Nobody has to know which op a translation was in when it was stopped. */
+static void ctrl_c_ends_a_run(void)
+{
+    enum { LINES = 200000 };
+    char *text = malloc(LINES * 7 + 1);
+    for (int i = 0; text && i < LINES; i++)
+        memcpy(text + (size_t)i * 7, "3.5.79\n", 8);
+    CHECK(text != NULL);
+    if (!text) return;
+    program_text("many.txt", text);
+    free(text);
+    program_run_signalled(SIGINT, NULL, "run %s -f %s -t 1", program_path("m"),
+                          program_path("many.txt"));
+    expect(130, NULL, "fovea: run: interrupted\n");
+}
+
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
@@ -201,6 +217,7 @@ int main(int argc, char **argv)
     RUN(every_key_is_explained);
     RUN(mistakes_are_told);
     RUN(ctrl_c_saves);
+    RUN(ctrl_c_ends_a_run);
     program_end();
     return TEST_END();
 }
