@@ -80,6 +80,7 @@ function(fovea_script_test name label)
 endfunction()
 
 fovea_script_test(layers unit tools/check-layers)
+fovea_script_test(docs unit tools/check-docs)
 fovea_script_test(header_examples unit tools/check-header-examples)
 if(NOT FV_TEST_ONLY)
   fovea_script_test(symbols unit tools/scan-symbols ${CMAKE_BINARY_DIR})
