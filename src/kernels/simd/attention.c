@@ -62,6 +62,7 @@ static bool pack_block(const forward_job *job, int64_t b, int64_t h, int64_t fir
     if (fv_attn_width(a) > 0) k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
     if (job->pairs) return job->pairs->pack(a, k, v, keys, panels, values);
     if (k) FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
+    if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_pack_zeros)(keys, a->d, panels);
     return job->copy_values || FV_SIMD_NAME(fv_attn_finite)(a->dtype, v, a->v.row, keys, a->d_v);
 }
 

@@ -108,9 +108,15 @@ static workspace workspace_of(const backward_job *job, int thread)
     return w;
 }
 
-static void clear_rows(fv_attn_rows x, int64_t count, int64_t width)
+/* Rows without gaps, or whose gaps are scratch, are one piece. */
+static void clear_rows(const fv_attn *a, fv_attn_rows x, int64_t count, int64_t width)
 {
-    for (int64_t r = 0; x.at && r < count; r++)
+    if (!x.at) return;
+    if (x.row == width || fv_attn_is_half(a->dtype)) {
+        memset(x.at, 0, (size_t)(count * x.row) * sizeof *x.at);
+        return;
+    }
+    for (int64_t r = 0; r < count; r++)
         memset(x.at + r * x.row, 0, (size_t)width * sizeof *x.at);
 }
 
@@ -169,7 +175,7 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
             FV_SIMD_NAME(fv_attn_finite)(a->dtype, q, a->q.row, count, fv_attn_width(a)) &&
             (!g || FV_SIMD_NAME(fv_attn_finite)(a->dtype, g, a->o.row, count, a->d_v));
         const fv_attn_rows dq = query_sums(job, &w, b, h, first, at);
-        clear_rows(dq, count, a->d);
+        clear_rows(a, dq, count, a->d);
         if (job->plan.key_units == 0) FV_SIMD_NAME(fv_attn_deliver)
         (a, dq, grad[FV_ATTN_GRAD_Q], &a->q, b, h, first, count, a->d);
         atomic_store_explicit(job->tickets + unit, 0, memory_order_relaxed);
@@ -405,7 +411,7 @@ static void meet_queries(const backward_job *job, const workspace *w, const key_
     const fv_attn_rows dq = query_sums(job, w, keys->b, h, first, block.at);
     if (dq.at) {
         if (job->plan.alone)
-            clear_rows(dq, block.rows, a->d);
+            clear_rows(a, dq, block.rows, a->d);
         else
             wait_for(job->tickets + unit, keys->number);
         if (any && additive) FV_SIMD_NAME(fv_attn_query_sums)(job, w, &block, dq);
@@ -417,6 +423,15 @@ static void meet_queries(const backward_job *job, const workspace *w, const key_
     }
     if (any && dv.at && block.g.at) add_to_keys(job, keys, &block, w->weights, block.g, a->d_v, dv);
     if (any && dk.at && !additive) add_to_keys(job, keys, &block, w->products, block.q, a->d, dk);
+}
+
+static void scale_panels(float *panels, int64_t keys, int64_t width, float by)
+{
+    for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL) {
+        const int64_t cols = fv_attn_round(fv_attn_min(FV_ATTN_PANEL, keys - j), FV_LANES);
+        for (int64_t c = 0; c < width; c++)
+            fv_attn_scale_row(panels + j * width + c * FV_ATTN_PANEL, cols, by);
+    }
 }
 
 static void pack_block(const backward_job *job, const workspace *w, key_block *keys)
@@ -434,10 +449,7 @@ static void pack_block(const backward_job *job, const workspace *w, key_block *k
         FV_SIMD_NAME(fv_attn_raise_keys)(job, w, keys);
         return;
     }
-    const vf factor = v_set(job->base.operand);
-    const int64_t packed = fv_attn_round(keys->count, FV_ATTN_PANEL) * a->d;
-    for (int64_t c = 0; c < packed; c += FV_LANES)
-        v_store(w->k_panels + c, FV_LANES, v_mul(v_load(w->k_panels + c, FV_LANES), factor));
+    scale_panels(w->k_panels, keys->count, a->d, job->base.operand);
 }
 
 /* Every query of one head. */
@@ -473,8 +485,8 @@ static void backward_units(const void *arg, int64_t begin, int64_t end, int thre
         const fv_attn_rows dv =
             FV_SIMD_NAME(fv_attn_sums_at)(a, grad_v, &a->v, keys.b, keys.h, keys.first, w.wide_dv);
         if (!a->adds_to_keys) {
-            clear_rows(dk, all, a->d);
-            clear_rows(dv, all, a->d_v);
+            clear_rows(a, dk, all, a->d);
+            clear_rows(a, dv, all, a->d_v);
         }
         pack_block(job, &w, &keys);
         for (int64_t h = keys.h * group; h < (keys.h + 1) * group; h++)

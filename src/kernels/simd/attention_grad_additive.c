@@ -34,6 +34,7 @@ void FV_SIMD_NAME(fv_attn_additive_room)(const fv_attn *a, int64_t keys, float *
 void FV_SIMD_NAME(fv_attn_raise_keys)(const backward_job *job, const workspace *w, key_block *keys)
 {
     const int64_t packed = fv_attn_round(keys->count, FV_ATTN_PANEL) * job->base.a->d;
+    FV_SIMD_NAME(fv_attn_pack_zeros)(keys->count, job->base.a->d, w->k_panels);
     keys->raised = FV_SIMD_NAME(fv_attn_raise)(w->k_panels, packed, w->ek);
     memset(w->sums.k, 0, (size_t)packed * sizeof(float));
 }

@@ -353,18 +353,6 @@ V_INLINE void ask_ahead(const char *k, int64_t stride, int64_t width_bytes)
                          _MM_HINT_T0);
 }
 
-/* Keys from `begin`, a multiple of PIECE_KEYS, to the end of a panel become 0. Row by row, each
- * would be a call of memset. */
-static void clear_keys(float *panel, int64_t width, int64_t begin)
-{
-    int64_t j = begin;
-    for (int64_t c = 0; j % FV_LANES != 0 && c < width; c++)
-        _mm256_storeu_ps(panel + c * FV_ATTN_PANEL + j, _mm256_setzero_ps());
-    for (j = fv_attn_round(j, FV_LANES); j < FV_ATTN_PANEL; j += FV_LANES)
-        for (int64_t c = 0; c < width; c++)
-            v_store(panel + c * FV_ATTN_PANEL + j, FV_LANES, v_zero());
-}
-
 /* Keys of one panel; `left` more follow them in memory. */
 V_INLINE void pack_panel(fv_dtype type, const char *k, int64_t stride, int64_t keys, int64_t left,
                          int64_t width, float *panel)
@@ -382,8 +370,9 @@ V_INLINE void pack_panel(fv_dtype type, const char *k, int64_t stride, int64_t k
             pack_end(type, k + whole * size, stride, some, width - whole,
                      panel + whole * FV_ATTN_PANEL + j, FV_ATTN_PANEL);
     }
-    if (keys <= FV_ATTN_PANEL - PIECE_KEYS)
-        clear_keys(panel, width, fv_attn_round(keys, PIECE_KEYS));
+    const int64_t done = fv_attn_round(keys, PIECE_KEYS);
+    for (int64_t c = 0; done % FV_LANES != 0 && c < width; c++)
+        _mm256_storeu_ps(panel + c * FV_ATTN_PANEL + done, _mm256_setzero_ps());
 }
 
 void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64_t keys,
@@ -408,6 +397,16 @@ void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64
         else
             pack_panel(FV_F32, from, stride, some, left, width, panel);
     }
+}
+
+void FV_SIMD_NAME(fv_attn_pack_zeros)(int64_t keys, int64_t width, float *panels)
+{
+    float *panel = panels + keys / FV_ATTN_PANEL * FV_ATTN_PANEL * width;
+    if (keys % FV_ATTN_PANEL == 0) return;
+    for (int64_t j = fv_attn_round(keys % FV_ATTN_PANEL, FV_LANES); j < FV_ATTN_PANEL;
+         j += FV_LANES)
+        for (int64_t c = 0; c < width; c++)
+            v_store(panel + c * FV_ATTN_PANEL + j, FV_LANES, v_zero());
 }
 
 /* ---- row by row -------------------------------------------------------------------- */

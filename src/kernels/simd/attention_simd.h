@@ -325,9 +325,11 @@ void FV_SIMD_NAME(fv_attn_deliver)(const fv_attn *a, fv_attn_rows sums, void *ba
 bool FV_SIMD_NAME(fv_attn_finite)(fv_dtype type, const void *x, int64_t stride, int64_t rows,
                                   int64_t width);
 
-/* Rows of `type`, `row` elements apart, into panels [keys/64][width][64] of floats. */
+/* Rows of `type`, `row` elements apart, into panels [keys/64][width][64] of floats. Keys that lack
+ * become 0 up to the next multiple of 16; who looks at whole panels asks for the other zeros. */
 void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64_t keys,
                                 int64_t width, float *panels);
+void FV_SIMD_NAME(fv_attn_pack_zeros)(int64_t keys, int64_t width, float *panels);
 
 /* x_r . y_r of rows of `type`, `row` elements apart, each one chain of multiply-adds. Rows go side
  * by side, since a chain alone would wait for itself. */

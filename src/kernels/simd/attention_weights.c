@@ -111,6 +111,7 @@ static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
         const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
         float *panels = panels_of(job, b, h, first);
         FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
+        if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_pack_zeros)(keys, a->d, panels);
     }
 }
 
