@@ -7,7 +7,7 @@
  *     fv_made_config_init(&cfg, sizeof cfg);
  *     cfg.data = getenv("FOVEA_DATA");          // the folder of the public sets
  *     fv_made_report report;
- *     s = fv_made_set_write(ctx, set, &cfg, "sets/tatoeba-en-fr", &report);
+ *     s = fv_made_set_write(ctx, set, &cfg, "sets/tatoeba-en-fr", &report); // it exists
  *     s = fv_made_set_check(ctx, "sets/tatoeba-en-fr", print_file, NULL);
  *
  * A made set is a folder with two files for each part, "train.en" and "train.fr", "valid.en", ...,

@@ -12,7 +12,7 @@
  *     cfg.piece = print;                                          // text as it comes, or NULL
  *     fv_generated *out = NULL;
  *     s = fv_generate(gen, 1, &(fv_string){"Once upon", 9}, &cfg, &out);
- *     puts(fv_generated_get(out, 0, 0)->text);
+ *     if (s == FV_OK) puts(fv_generated_get(out, 0, 0)->text);
  *     fv_generated_free(&out);
  *     fv_generator_close(&gen);
  *

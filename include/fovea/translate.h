@@ -6,7 +6,7 @@
  *     fv_string in[] = {{"3 May 1979", 10}};
  *     fv_translations *out = NULL;
  *     s = fv_translate(t, 1, in, NULL, &out);
- *     puts(fv_translations_get(out, 0, 0)->text);
+ *     if (s == FV_OK) puts(fv_translations_get(out, 0, 0)->text);
  *     fv_translations_free(&out);
  *     fv_translator_destroy(&t);
  *
