@@ -77,6 +77,8 @@ typedef fv_status (*fv_text_use)(void *user, fv_string text, fv_string label);
 fv_status fv_text_each(fv_text_run *run, int part, fv_text_use use, void *user);
 /* Whether the recipe names a file for a part. */
 bool fv_text_has(const fv_text_run *run, int part);
+/* The first file that is learnt from, for messages. */
+const char *fv_text_train_file(const fv_text_run *run);
 /* Every record of a table. Fails: IO, FORMAT (a column is missing, a record of another length, a
  * quote that is never closed; with file and line), MEMORY. */
 fv_status fv_text_each_record(fv_text_run *run, const char *path, fv_text_use use, void *user);

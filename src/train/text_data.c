@@ -157,9 +157,7 @@ static fv_status check_part(const fv_text_run *run, int part)
     static const char *const names[] = {"train", "judge"};
     FV_RETURN_IF(run->stream ? p->count <= run->window : p->piece_count < 1, run->ctx,
                  FV_ERR_FORMAT, "%.150s: %lld tokens to %s with, fewer than one example needs",
-                 fv_recipe_text(run->recipe, run->task == FV_TASK_CLASSIFY ? "data.train_csv"
-                                                                           : "data.train_text"),
-                 (long long)p->count, names[part]);
+                 fv_text_train_file(run), (long long)p->count, names[part]);
     return FV_OK;
 }
 

@@ -94,3 +94,10 @@ bool fv_text_has(const fv_text_run *run, int part)
     return (run->task != FV_TASK_CLASSIFY && *fv_recipe_text(run->recipe, texts[part])) ||
            (run->task != FV_TASK_LANGUAGE && *fv_recipe_text(run->recipe, tables[part]));
 }
+
+const char *fv_text_train_file(const fv_text_run *run)
+{
+    const char *text = fv_recipe_text(run->recipe, "data.train_text");
+    const bool table = run->task == FV_TASK_CLASSIFY || !*text;
+    return table ? fv_recipe_text(run->recipe, "data.train_csv") : text;
+}

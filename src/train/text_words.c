@@ -7,10 +7,17 @@
 
 /* ---- the tokenizer -------------------------------------------------------------------- */
 
+typedef struct learning {
+    fv_token_learner *learner;
+    bool any;
+} learning;
+
 static fv_status learn_from(void *user, fv_string text, fv_string label)
 {
+    learning *l = user;
     (void)label;
-    return fv_token_learner_add(user, text.text, text.bytes);
+    l->any = l->any || text.bytes > 0;
+    return fv_token_learner_add(l->learner, text.text, text.bytes);
 }
 
 static fv_status learn(fv_text_run *run)
@@ -20,12 +27,15 @@ static fv_status learn(fv_text_run *run)
                                     .specials = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"},
                                     .begin = "[CLS]",
                                     .end = "[SEP]"};
-    fv_token_learner *learner = NULL;
+    learning l = {0};
     FV_FORWARD(fv_words_learner(run->ctx, run->recipe,
-                                run->task == FV_TASK_LANGUAGE ? &writer : &reader, &learner));
-    fv_status status = fv_text_each(run, FV_TEXT_TRAIN, learn_from, learner);
-    if (status == FV_OK) status = fv_token_learner_finish(learner, &run->tokenizer);
-    fv_token_learner_destroy(&learner);
+                                run->task == FV_TASK_LANGUAGE ? &writer : &reader, &l.learner));
+    fv_status status = fv_text_each(run, FV_TEXT_TRAIN, learn_from, &l);
+    if (status == FV_OK && !l.any)
+        status = fv_fail(run->ctx, FV_ERR_FORMAT, "%.150s: there is no text to learn from",
+                         fv_text_train_file(run));
+    if (status == FV_OK) status = fv_token_learner_finish(l.learner, &run->tokenizer);
+    fv_token_learner_destroy(&l.learner);
     return status;
 }
 
