@@ -1,8 +1,9 @@
 #include "input.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "options.h"
 #include "output.h"
@@ -32,37 +33,38 @@ int cli_plain_context(const char *verb, fv_ctx **out)
     return cli_exit_code(status);
 }
 
-/* All of standard input: it may be a pipe, which the library does not open. */
-static int read_all(const char *verb, char **out, size_t *bytes)
+/* Whether standard input has something to read, its end included, within so many milliseconds. */
+static bool has_input(int milliseconds)
 {
-    size_t room = 1 << 16, used = 0;
-    char *all = malloc(room);
-    while (all) {
-        size_t got = fread(all + used, 1, room - used, stdin);
-        used += got;
-        if (got == 0) break;
-        if (used < room) continue;
-        char *bigger = room <= SIZE_MAX / 2 ? realloc(all, room * 2) : NULL;
-        if (!bigger) {
-            free(all);
-            all = NULL;
-            break;
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&input, 1, milliseconds) > 0;
+}
+
+/* Standard input may be a pipe, which the library does not open, and whose writer may wait for an
+ * answer to its first line. Ctrl-C may have come just before a read, or to another thread, and
+ * would not end it: hence the short waits. */
+static fv_status read_standard(void *user, void *out, size_t room, size_t *got)
+{
+    cli_input *in = user;
+    while (!cli_cancelled) {
+        if (!has_input(100)) continue;
+        const ssize_t n = read(STDIN_FILENO, out, room);
+        if (n >= 0) {
+            *got = (size_t)n;
+            return FV_OK;
         }
-        all = bigger;
-        room *= 2;
+        if (errno == EINTR) continue;
+        in->failed = errno;
+        return FV_ERR_IO;
     }
-    if (!all) {
-        cli_error("%s: out of memory for standard input", verb);
-        return CLI_FAILED;
-    }
-    if (ferror(stdin)) {
-        cli_error("%s: cannot read standard input: %s", verb, strerror(errno));
-        free(all);
-        return CLI_BAD_FILE;
-    }
-    *out = all;
-    *bytes = used;
-    return CLI_DONE;
+    return FV_ERR_CANCELLED;
+}
+
+static int failed(const cli_input *in, fv_status status)
+{
+    if (in->failed == 0) return cli_library_error(in->verb, in->ctx, status);
+    cli_error("%s: cannot read standard input: %s", in->verb, strerror(in->failed));
+    return CLI_BAD_FILE;
 }
 
 int cli_input_open(fv_ctx *ctx, const char *verb, const char *path, fv_lines_policy policy,
@@ -71,29 +73,26 @@ int cli_input_open(fv_ctx *ctx, const char *verb, const char *path, fv_lines_pol
     *out = (cli_input){.ctx = ctx, .verb = verb, .name = path};
     fv_status status;
     if (strcmp(path, "-") == 0) {
-        size_t bytes = 0;
         out->name = "standard input";
-        int code = read_all(verb, &out->memory, &bytes);
-        if (code) return code;
-        status = fv_lines_open_memory(ctx, out->name, out->memory, bytes, policy, &out->lines);
+        out->streamed = true;
+        if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO))
+            cli_note("%s: reading from the terminal, one text a line; Ctrl-D ends", verb);
+        status = fv_lines_open_stream(ctx, out->name, read_standard, out, policy, &out->lines);
     } else {
         status = fv_lines_open(ctx, path, policy, &out->lines);
     }
-    if (status == FV_OK) return CLI_DONE;
-    int code = cli_library_error(verb, ctx, status);
-    cli_input_close(out);
-    return code;
+    return status == FV_OK ? CLI_DONE : failed(out, status);
 }
 
 int cli_input_next(cli_input *in, fv_line *line)
 {
-    fv_status status = fv_lines_next(in->lines, line);
-    return status == FV_OK ? CLI_DONE : cli_library_error(in->verb, in->ctx, status);
+    const fv_status status = fv_lines_next(in->lines, line);
+    return status == FV_OK ? CLI_DONE : failed(in, status);
 }
 
-void cli_input_close(cli_input *in)
+bool cli_input_waits(const cli_input *in)
 {
-    fv_lines_close(&in->lines);
-    free(in->memory);
-    in->memory = NULL;
+    return in->streamed && !fv_lines_ready(in->lines) && !has_input(0);
 }
+
+void cli_input_close(cli_input *in) { fv_lines_close(&in->lines); }

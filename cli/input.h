@@ -16,13 +16,17 @@ typedef struct cli_input {
     const char *verb; /* for messages */
     const char *name;
     fv_lines *lines;
-    char *memory; /* all of standard input */
+    bool streamed; /* standard input */
+    int failed;    /* errno of a read that failed, else 0 */
 } cli_input;
 
-/* Both say on stderr what went wrong and return the exit code. */
+/* Where whoever types should know that they are waited for, it is said. Both say on stderr what
+ * went wrong and return the exit code. */
 int cli_input_open(fv_ctx *ctx, const char *verb, const char *path, fv_lines_policy policy,
                    cli_input *out);
 int cli_input_next(cli_input *in, fv_line *line);
+/* Whether the next line has still to be written by somebody: a good time to answer those before. */
+bool cli_input_waits(const cli_input *in);
 /* Fine after a failed open, or twice. */
 void cli_input_close(cli_input *in);
 

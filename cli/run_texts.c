@@ -46,7 +46,8 @@ static int run_lines(const cli_call *call, fv_ctx *ctx, int64_t together, cli_te
         code = cli_input_next(&in, &line);
         if (code || !line.text) break;
         code = take_line(&lines, &line);
-        if (!code && lines.count >= together) code = flush(&lines, each, user);
+        if (!code && (lines.count >= together || cli_input_waits(&in)))
+            code = flush(&lines, each, user);
     }
     const int rest = code ? CLI_DONE : flush(&lines, each, user);
     cli_input_close(&in);

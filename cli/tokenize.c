@@ -212,8 +212,10 @@ static int one_file(session *s, const char *path, fv_token_learner *learner)
     fv_line line = {.text = ""};
     int code = cli_input_open(s->ctx, "tokenize", path, FV_LINES_REFUSE, &in);
     if (code) return code;
-    while (!cli_cancelled && !(code = cli_input_next(&in, &line)) && line.text)
+    while (!cli_cancelled && !(code = cli_input_next(&in, &line)) && line.text) {
         if ((code = one_line(s, in.name, &line, learner))) break;
+        if (cli_input_waits(&in)) fflush(stdout);
+    }
     cli_input_close(&in);
     return cli_cancelled ? CLI_INTERRUPTED : code;
 }

@@ -17,16 +17,49 @@ static bool has_feature(const char *name)
     return false;
 }
 
-/* Opens the bytes as a file and as memory, and expects these lines, NULL after the last. */
+/* A reader of bytes, at most `step` at a time, that fails when it comes to `broken`. */
+typedef struct giver {
+    const char *data;
+    size_t bytes, at, step, broken;
+    int calls;
+} giver;
+
+static fv_status give(void *user, void *out, size_t room, size_t *got)
+{
+    giver *g = user;
+    size_t n = g->bytes - g->at;
+    g->calls++;
+    if (g->broken && g->at >= g->broken) return FV_ERR_IO;
+    if (n > g->step) n = g->step;
+    if (n > room) n = room;
+    memcpy(out, g->data + g->at, n);
+    g->at += n;
+    *got = n;
+    return FV_OK;
+}
+
+enum { FROM_FILE, FROM_MEMORY, FROM_STREAM, WAYS = FROM_STREAM + 3 };
+
+/* The bytes as a file, as memory, or as a stream of one, seven or very many bytes at a time. */
+static fv_status open_way(int way, const void *data, size_t bytes, giver *g, fv_lines **out)
+{
+    static const size_t steps[] = {1, 7, SIZE_MAX};
+    if (way == FROM_FILE) return fv_lines_open(ctx, folder_path("lines"), FV_LINES_REFUSE, out);
+    if (way == FROM_MEMORY)
+        return fv_lines_open_memory(ctx, "lines", data, bytes, FV_LINES_REFUSE, out);
+    *g = (giver){.data = data, .bytes = bytes, .step = steps[way - FROM_STREAM]};
+    return fv_lines_open_stream(ctx, "lines", give, g, FV_LINES_REFUSE, out);
+}
+
+/* Opens the bytes in every way, and expects these lines, NULL after the last. */
 static void expect_lines(const void *data, size_t bytes, const char *const *want)
 {
     file_write(folder_path("lines"), data, bytes);
-    for (int memory = 0; memory < 2; memory++) {
+    for (int way = 0; way < WAYS; way++) {
         fv_lines *lines = NULL;
         fv_line line = {0};
-        CHECK_OK(ctx, memory
-                          ? fv_lines_open_memory(ctx, "lines", data, bytes, FV_LINES_REFUSE, &lines)
-                          : fv_lines_open(ctx, folder_path("lines"), FV_LINES_REFUSE, &lines));
+        giver g;
+        CHECK_OK(ctx, open_way(way, data, bytes, &g, &lines));
         if (!lines) continue;
         uint64_t number = 0;
         for (; want[number]; number++) {
@@ -68,6 +101,51 @@ static void line_ends(void)
 }
 
 /* Longer than any buffer the reader begins with, up to the limit and one byte over it. */
+/* A line is given as soon as it is whole, without a byte more being asked for. */
+static void streams_are_not_read_ahead(void)
+{
+    giver g = {.data = "a\nbc\nd", .bytes = 6, .step = 2};
+    fv_lines *lines = NULL;
+    fv_line line = {0};
+    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_REFUSE, &lines));
+    if (!lines) return;
+    CHECK_EQ(g.calls, 1);
+    CHECK(!fv_lines_ready(lines));
+    CHECK_OK(ctx, fv_lines_next(lines, &line));
+    CHECK_STR(line.text, "a");
+    CHECK_EQ(g.calls, 1);
+    CHECK(!fv_lines_ready(lines));
+    CHECK_OK(ctx, fv_lines_next(lines, &line));
+    CHECK_STR(line.text, "bc");
+    CHECK_EQ(g.calls, 3);
+    CHECK_OK(ctx, fv_lines_next(lines, &line));
+    CHECK_STR(line.text, "d");
+    CHECK(fv_lines_ready(lines)); /* the end is known */
+    CHECK_OK(ctx, fv_lines_next(lines, &line));
+    CHECK(line.text == NULL);
+    fv_lines_close(&lines);
+    g = (giver){.data = "a\nb\n", .bytes = 4, .step = 4};
+    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_REFUSE, &lines));
+    CHECK_OK(ctx, fv_lines_next(lines, &line));
+    CHECK(fv_lines_ready(lines));
+    fv_lines_close(&lines);
+}
+
+static void streams_that_break(void)
+{
+    giver g = {.data = "a\nb\n", .bytes = 4, .step = 2, .broken = 2};
+    fv_lines *lines = NULL;
+    fv_line line = {0};
+    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_REFUSE, &lines));
+    CHECK_OK(ctx, fv_lines_next(lines, &line));
+    CHECK_EQ(fv_lines_next(lines, &line), FV_ERR_IO);
+    CHECK(strstr(fv_ctx_message(ctx), "pipe: cannot be read"));
+    fv_lines_close(&lines);
+    g = (giver){.data = "\x1f", .bytes = 1, .step = 1, .broken = 1}; /* as gzip begins */
+    CHECK_EQ(fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_REFUSE, &lines), FV_ERR_IO);
+    CHECK(lines == NULL);
+}
+
 static void long_lines(void)
 {
     enum { LIMIT = 300000 };
@@ -148,18 +226,22 @@ static const char *const packed_features[] = {"zlib", "lzma"};
 /* The files hold "line N: some words é 東京" for N from 1 to 4000, in two members. */
 static void packed_files(void)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 * WAYS; i++) {
         fv_lines *lines = NULL;
-        fv_status s = fv_lines_open(ctx, test_path(packed_names[i]), FV_LINES_REFUSE, &lines);
-        if (!has_feature(packed_features[i])) {
+        giver g;
+        size_t bytes = 0;
+        char *data = file_read(test_path(packed_names[i % 2]), &bytes);
+        file_write(folder_path("lines"), data, bytes);
+        const fv_status s = open_way(i / 2, data, bytes, &g, &lines);
+        if (!has_feature(packed_features[i % 2])) {
             CHECK_EQ(s, FV_ERR_UNSUPPORTED);
-            printf("skipped: no %s in this build\n", packed_features[i]);
+            printf("skipped: no %s in this build\n", packed_features[i % 2]);
+            free(data);
             continue;
         }
         CHECK_OK(ctx, s);
-        if (!lines) continue;
         int count = 0;
-        for (fv_line line; fv_lines_next(lines, &line) == FV_OK && line.text;) {
+        for (fv_line line; lines && fv_lines_next(lines, &line) == FV_OK && line.text;) {
             char want[64];
             snprintf(want, sizeof want, "line %d: some words \xC3\xA9 \xE6\x9D\xB1\xE4\xBA\xAC",
                      ++count);
@@ -167,6 +249,7 @@ static void packed_files(void)
         }
         CHECK_EQ(count, 4000);
         fv_lines_close(&lines);
+        free(data);
     }
 }
 
@@ -251,6 +334,8 @@ int main(int argc, char **argv)
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
     folder_make();
     RUN(line_ends);
+    RUN(streams_are_not_read_ahead);
+    RUN(streams_that_break);
     RUN(long_lines);
     RUN(what_is_not_text);
     RUN(files_that_cannot_be_opened);

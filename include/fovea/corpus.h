@@ -47,6 +47,18 @@ FV_API FV_MUST_USE fv_status fv_lines_open(fv_ctx *ctx, const char *path, fv_lin
 FV_API FV_MUST_USE fv_status fv_lines_open_memory(fv_ctx *ctx, const char *name, const void *data,
                                                   size_t bytes, fv_lines_policy policy,
                                                   fv_lines **out);
+/*
+ * Lines of whatever `read` gives, a pipe for example. It is called for up to `room` > 0 bytes when
+ * a line is not whole yet, may wait for them, and says how many it has put at `out`; 0 is the end.
+ * What it fails with is what fv_lines_next fails with, and the first bytes are read here, so open
+ * may too. Packed text is unpacked as well.
+ */
+typedef fv_status (*fv_lines_reader)(void *user, void *out, size_t room, size_t *got);
+FV_API FV_MUST_USE fv_status fv_lines_open_stream(fv_ctx *ctx, const char *name,
+                                                  fv_lines_reader read, void *user,
+                                                  fv_lines_policy policy, fv_lines **out);
+/* Whether the next line can be had without reading on. */
+FV_API bool fv_lines_ready(const fv_lines *lines);
 /* NULL is fine; *lines becomes NULL. */
 FV_API void fv_lines_close(fv_lines **lines);
 

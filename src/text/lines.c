@@ -56,6 +56,19 @@ fv_status fv_lines_open_memory(fv_ctx *ctx, const char *name, const void *data, 
     return opened(ctx, lines, fv_source_open_memory(ctx, name, data, bytes, &lines->source), out);
 }
 
+fv_status fv_lines_open_stream(fv_ctx *ctx, const char *name, fv_lines_reader read, void *user,
+                               fv_lines_policy policy, fv_lines **out)
+{
+    fv_lines *lines = NULL;
+    FV_FORWARD(make(ctx, policy, &lines));
+    return opened(ctx, lines, fv_source_open_stream(ctx, name, read, user, &lines->source), out);
+}
+
+bool fv_lines_ready(const fv_lines *l)
+{
+    return l->ended || (l->end > l->begin && memchr(l->buffer + l->begin, '\n', l->end - l->begin));
+}
+
 void fv_lines_close(fv_lines **lines)
 {
     fv_lines *l = *lines;

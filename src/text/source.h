@@ -9,9 +9,10 @@
 #ifndef FV_TEXT_SOURCE_H
 #define FV_TEXT_SOURCE_H
 
+#include "fovea/corpus.h"
 #include "io/file.h"
 
-enum { FV_SOURCE_INPUT = 1 << 16 };
+enum { FV_SOURCE_INPUT = 1 << 16, FV_SOURCE_START = 8 };
 
 typedef struct fv_source {
     fv_ctx *ctx;
@@ -21,7 +22,13 @@ typedef struct fv_source {
     bool is_file;
     const char *memory;
     uint64_t bytes, at; /* packed size, and how much of it was read */
-    uint64_t given;     /* unpacked bytes handed out */
+    /* or a stream: its reader, and its first bytes, which were looked at before they were asked for
+     */
+    fv_lines_reader reader;
+    void *user;
+    unsigned char start[FV_SOURCE_START];
+    size_t start_begin, start_end;
+    uint64_t given; /* unpacked bytes handed out */
     unsigned char *input;
     struct fv_unpacker *unpacker; /* NULL: the bytes are as they are */
     const struct fv_unpacker_kind *kind;
@@ -29,6 +36,8 @@ typedef struct fv_source {
 
 fv_status fv_source_open(fv_ctx *ctx, const char *path, fv_source *out);
 fv_status fv_source_open_memory(fv_ctx *ctx, const char *name, const void *data, size_t bytes,
+                                fv_source *out);
+fv_status fv_source_open_stream(fv_ctx *ctx, const char *name, fv_lines_reader read, void *user,
                                 fv_source *out);
 void fv_source_close(fv_source *source);
 

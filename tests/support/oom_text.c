@@ -63,6 +63,30 @@ static bool read_lines(fv_ctx *ctx, const void *path)
     return s == FV_OK;
 }
 
+/* Letters without end but for `left`. */
+static fv_status give_letters(void *user, void *out, size_t room, size_t *got)
+{
+    size_t *left = user;
+    *got = *left < room ? *left : room;
+    memset(out, 'x', *got);
+    *left -= *got;
+    return FV_OK;
+}
+
+static bool stream_lines(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    fv_lines *lines = NULL;
+    fv_line line = {.text = ""};
+    size_t left = 100000; /* one line, longer than the first room for it */
+    fv_status s =
+        fv_lines_open_stream(ctx, "letters", give_letters, &left, FV_LINES_REFUSE, &lines);
+    while (s == FV_OK && line.text)
+        s = fv_lines_next(lines, &line);
+    fv_lines_close(&lines);
+    return s == FV_OK;
+}
+
 static bool gzip_lines(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
@@ -225,6 +249,7 @@ static bool made_sets(fv_ctx *ctx, const void *unused)
 const oom_file_scenario oom_text_scenarios[] = {
     {"normal forms", normalize},
     {"scores", score},
+    {"lines of a stream", stream_lines},
     {"gzip lines", gzip_lines},
     {"xz lines", xz_lines},
     {"tokenizers", tokenizers},
