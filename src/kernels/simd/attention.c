@@ -3,9 +3,9 @@
  * block of queries of one head; it walks the keys in blocks of 512, which stay in the second-level
  * cache, and meets each block with strips of six queries: products into a 6 x 512 strip of scores,
  * softmax with a running maximum, weights times values into the block's accumulators. The first
- * unit that meets a block of keys packs it, so it is read from near by. Units of one head go to one
- * thread as long as there are heads for all (attention_claims.h), and its heads are packed into the
- * same room, which stays in its cache.
+ * unit that meets a block of keys packs it, so it is read from near by. Units of a short head go to
+ * one thread as long as there are heads for all (attention_claims.h), and its heads are packed into
+ * the same room, which stays in its cache.
  *
  * With `pairs` the products are those of another instruction, over words of two 16-bit numbers:
  * then V is packed as well, and weights are rounded on their way to the second product.
@@ -292,6 +292,20 @@ static key_block block_of(const forward_job *job, const workspace *w, const quer
     return block;
 }
 
+/* Asks for what follows the last products of a strip, while they are made: the place of its
+ * results, and the queries that the next unit of the head will have in this one's stead. */
+static void ask_for_next(const forward_job *job, const query_block *block, int64_t r, int64_t rows)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t size = (int64_t)fv_dtype_size(a->dtype), i = block->first + r;
+    const void *o = fv_attn_at(a, job->base.ptr[FV_ATTN_O], &a->o, block->b, block->h, i);
+    fv_attn_ask((uintptr_t)o, a->o.row * size, rows, a->d_v * size, false);
+    if (block->first == 0 || fv_attn_width(a) == 0) return;
+    const void *q =
+        fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, i - job->plan.rows);
+    fv_attn_ask((uintptr_t)q, a->q.row * size, rows, a->d * size, false);
+}
+
 static void meet_keys(const forward_job *job, const query_block *block, const workspace *w)
 {
     const fv_attn *a = job->base.a;
@@ -306,6 +320,7 @@ static void meet_keys(const forward_job *job, const query_block *block, const wo
             const fv_attn_sight sight = fv_attn_sight_of(a, w->row + r, (int)rows, first, end);
             if (sight.span.begin == sight.span.end) continue;
             if (!keys.panels) keys = block_of(job, w, block, first, end - first);
+            if (end == stop || sight.span.end < end) ask_for_next(job, block, r, rows);
             meet_strip(job, w, &keys, r, (int)rows, &sight);
         }
     }
@@ -387,16 +402,16 @@ static int64_t units_of_head(const forward_job *job)
     return a->heads / a->kv_heads * job->plan.row_units * job->plan.chunks;
 }
 
-/* A unit for a thread that is to do unit number `unit`: that one, or where heads are packed, one of
- * a head that the thread has claimed. The last queries first: with a causal rule they see most, and
- * long units make poor last ones. */
+/* A unit for a thread that is to do unit number `unit`: that one, or one of a head that the thread
+ * has claimed. The last queries first: with a causal rule they see most, and long units make poor
+ * last ones. */
 static query_block take_unit(const forward_job *job, int64_t unit, int thread)
 {
     const fv_attn *a = job->base.a;
     const forward_plan *p = &job->plan;
     const int64_t all = units_of_head(job);
-    fv_attn_claim claim = {.head = unit / all, .part = unit % all};
-    if (!p->local) claim = fv_attn_claim_part(&job->claims, thread);
+    fv_attn_claim claim = {.head = unit / all, .part = unit % all, .slot = unit / all};
+    if (p->claimed) claim = fv_attn_claim_part(&job->claims, thread);
     const int64_t row_unit = claim.part / p->chunks, group = a->heads / a->kv_heads;
     const int64_t first = (p->row_units - 1 - row_unit % p->row_units) * p->rows;
     return (query_block){.b = claim.head / a->kv_heads,

@@ -13,6 +13,7 @@ typedef struct forward_plan {
     int64_t block;                 /* keys that the strips of a unit meet in turn */
     int64_t chunks, unit_keys;     /* units of a row of keys, and the keys of one */
     bool local;    /* one unit meets each key: it packs for itself, block by block */
+    bool claimed;  /* else: a thread keeps to a head, and packs all of them in one place */
     int64_t width; /* words of a row of K: floats, or pairs */
     int64_t q_row, o_row;
     size_t q, eq, o, most, scores, weights, keep, values, local_panels, raised, records;

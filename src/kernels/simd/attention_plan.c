@@ -6,7 +6,10 @@
 enum {
     MOST_ROWS = 192, /* queries of a unit, a multiple of the strip */
     NARROW = 128,    /* up to this width keys come in long blocks: fewer ends for the same work */
-    WIDE = 256       /* beyond this width units are halved, to bound scratch */
+    WIDE = 256,      /* beyond this width units are halved, to bound scratch */
+    /* A head whose packed keys and values are no more stays in the second-level cache of one core;
+     * a larger one is met by all threads together, since two would fill what they share. */
+    NEAR_BYTES = 512 * 1024
 };
 
 /* Floats of all parts; 0 where keys are not cut into chunks. */
@@ -55,7 +58,10 @@ forward_plan FV_SIMD_NAME(fv_attn_forward_plan)(const fv_attn *a, int threads, b
     p.shared_floats = p.parts;
     if (p.local && !a->packed) return p;
     const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
-    const size_t slots = (size_t)fv_attn_claims_slots((int64_t)kv_heads, threads);
+    const size_t head_bytes = (size_t)(p.keys * (p.width + p.o_row / (pairs ? 2 : 1))) * 4;
+    p.claimed = threads == 1 || head_bytes <= NEAR_BYTES;
+    const size_t slots =
+        p.claimed ? (size_t)fv_attn_claims_slots((int64_t)kv_heads, threads) : kv_heads;
     p.panels = slots * (size_t)p.keys * (size_t)p.width;
     p.packed_values = pairs ? slots * (size_t)(p.keys / 2 * p.o_row) : 0;
     const size_t states = kv_heads * (size_t)(p.keys / FV_ATTN_PANEL);

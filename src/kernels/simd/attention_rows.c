@@ -347,10 +347,7 @@ V_INLINE void pack_end(fv_dtype type, const char *k, int64_t stride, int64_t key
 V_INLINE void ask_ahead(const char *k, int64_t stride, int64_t width_bytes)
 {
     const int64_t ahead = fv_attn_max(PIECE_KEYS, AHEAD_BYTES / width_bytes) * stride;
-    for (int64_t j = 0; j < PIECE_KEYS; j++)
-        for (int64_t b = 0; b < width_bytes; b += 64)
-            _mm_prefetch((const char *)((uintptr_t)k + (uintptr_t)(ahead + j * stride + b)),
-                         _MM_HINT_T0);
+    fv_attn_ask((uintptr_t)k + (uintptr_t)ahead, stride, PIECE_KEYS, width_bytes, true);
 }
 
 /* Keys of one panel; `left` more follow them in memory. */
@@ -382,8 +379,13 @@ void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64
     int64_t done = 0;
     if (!fv_attn_is_half(type)) {
         /* Whole panels of floats: the products' own way is faster over a long cache. */
-        done = keys / FV_ATTN_PANEL * FV_ATTN_PANEL;
-        if (done > 0) FV_GEMM_NAME(pack_b)(width, done, k, 1, row, FV_ATTN_PANEL, panels);
+        for (; done + FV_ATTN_PANEL <= keys; done += FV_ATTN_PANEL) {
+            const float *from = (const float *)k + done * row;
+            fv_attn_ask((uintptr_t)from, stride, FV_ATTN_PANEL, width * (int64_t)sizeof *from,
+                        true);
+            FV_GEMM_NAME(pack_b)
+            (width, FV_ATTN_PANEL, from, 1, row, FV_ATTN_PANEL, panels + done * width);
+        }
     }
     for (int64_t j = done; j < keys; j += FV_ATTN_PANEL) {
         const char *from = (const char *)k + j * stride;

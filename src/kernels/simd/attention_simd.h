@@ -287,6 +287,19 @@ V_INLINE void fv_attn_scale_row(float *o, int64_t width, float by)
         v_store(o + c, FV_LANES, v_mul(v_load(o + c, FV_LANES), factor));
 }
 
+/* Asks for `bytes` of each of some rows, `stride` bytes apart: into the first-level cache, or only
+ * near it. The address need not be one. */
+V_INLINE void fv_attn_ask(uintptr_t at, int64_t stride, int64_t rows, int64_t bytes, bool first)
+{
+    for (int64_t r = 0; r < rows; r++, at += (uintptr_t)stride)
+        for (int64_t b = 0; b < bytes; b += 64) {
+            if (first)
+                _mm_prefetch((const char *)(at + (uintptr_t)b), _MM_HINT_T0);
+            else
+                _mm_prefetch((const char *)(at + (uintptr_t)b), _MM_HINT_T1);
+        }
+}
+
 /* to = factor x from, from rows of `type`. */
 void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t row, int64_t rows,
                                  int64_t width, float factor, float *to, int64_t to_row);
