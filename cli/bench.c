@@ -128,8 +128,8 @@ const cli_verb verb_bench = {
              "  tokenizer  encoding the --text by the --model with an empty cache of words\n"
              "\n"
              "Each figure is the median of interleaved rounds. The share is that of the limit\n"
-             "measured just before and after; if these two differ by more than 5 % after several\n"
-             "tries, the line is marked noisy: another program was using the machine.",
+             "measured just before and after; if these two differ by more than 5 % after\n"
+             "several tries, the line is marked noisy: another program was using the machine.",
     .words = {.metavar = "SUITE",
               .type = CLI_CHOICE,
               .choices = "peak|gemm|attention|ops|compare|seq2seq|model|tokenizer",

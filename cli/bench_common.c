@@ -261,6 +261,19 @@ static void print_ratio(double ratio)
         printf(" %10s", "");
 }
 
+/* A person reads 275 ms, not 274690228 ns. */
+static void rate_text(const bench_line *line, char *text, size_t bytes)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    double rate = line->rate;
+    const char *unit = unit_names[line->unit];
+    for (int i = 0; line->unit == BENCH_NS && i < 3 && rate >= 10000; i++) {
+        rate /= 1000;
+        unit = units[i + 1];
+    }
+    cli_format(text, bytes, rate >= 1000 ? "%.0f %s" : "%.2f %s", rate, unit);
+}
+
 static void print_row(const bench_run *run, const bench_line *line)
 {
     char shape[96], rate[48] = "", share[16] = "";
@@ -272,9 +285,7 @@ static void print_row(const bench_run *run, const bench_line *line)
         fputc('\n', stdout);
     }
     shape_text(line, shape, sizeof shape);
-    if (isfinite(line->rate))
-        cli_format(rate, sizeof rate, line->rate >= 1000 ? "%.0f %s" : "%.2f %s", line->rate,
-                   unit_names[line->unit]);
+    if (isfinite(line->rate)) rate_text(line, rate, sizeof rate);
     if (isfinite(line->share)) cli_format(share, sizeof share, "%.1f%%", 100 * line->share);
     printf("%-14s %-5s %-7s %7d  %-22s %16s %6s", line->name, line->dtype,
            fv_simd_name(line->level), line->threads, shape, rate, share);
