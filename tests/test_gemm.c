@@ -323,7 +323,8 @@ static void long_k(void)
 }
 
 /* Strips of every height, thin ones first, over rows of B that are read where they lie (300 apart)
- * or, at 512, copied in short blocks of k; some columns are left over from the widest tile. */
+ * or, at 512 and for a long k, copied in short blocks of k; some columns are left over from the
+ * widest tile. */
 static void few_rows(void)
 {
     for (int64_t m = 1; m <= 24; m++)
@@ -335,6 +336,7 @@ static void few_rows(void)
             check_all(s, NULL, 1);
         }
     check_all((shape){.m = 8, .n = 75, .k = 2100, .pad = 512 - 75, .residual = true}, NULL, 1);
+    check_all((shape){.m = 19, .n = 140, .k = 1030, .bias = true}, NULL, 1);
 }
 
 static void empty_sizes(void)

@@ -288,17 +288,19 @@ static void low_unit(const job *j, const unit *u)
 }
 
 #if FV_SIMD_LEVEL == 2
-/* Whether gemm_few.c is the better way. A single strip reads B once; more rows than eight make up
- * for reading it a line at a time, as long as the caches hold those lines until the next strip. */
+/* Whether gemm_few.c is the better way. A single strip reads B once; more rows than ten make up for
+ * reading it a line at a time, as long as the caches hold those lines until the next strip: lines
+ * of a long k are too many, and lines far apart push each other out. Packed weights lie together.
+ */
 static bool is_few(const job *j)
 {
-    enum { FEW_ROWS = 8, IN_L1 = 8 * 1024 };
+    enum { FEW_ROWS = 10, LONG_K = 1024, IN_L1 = 8 * 1024 };
     const fv_gemm *g = j->g;
     if (j->plan.one_row || j->plan.a_rows || g->k == 0) return false;
-    const bool few = g->m > FV_GEMM_STRIP && g->m <= FEW_ROWS;
+    const bool strips = g->m > FV_GEMM_STRIP, few = strips && g->m <= FEW_ROWS;
     if (g->b_packed) return few && g->b_form == FV_WEIGHT_F32;
-    return g->b_col == 1 && g->k * g->n > IN_L1 &&
-           (few || (g->m <= FV_DIRECT_ROWS && fv_rows_collide(g->b_row)));
+    if (g->b_col != 1 || g->k * g->n <= IN_L1 || g->m > FV_DIRECT_ROWS) return false;
+    return few || (strips && g->k >= LONG_K) || fv_rows_collide(g->b_row);
 }
 
 /* A panel of B; the last one of packed weights is padded, others must be whole. */
