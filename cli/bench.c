@@ -25,7 +25,7 @@ static const cli_option options[] = {
     {.name = "only",
      .type = CLI_STRING,
      .metavar = "TEXT",
-     .help = "measure only rows whose name contains TEXT (TEXT,TEXT: each of them)"},
+     .help = "measure only rows whose name contains TEXT; with TEXT,TEXT both"},
     {.name = "quick", .letter = 'q', .type = CLI_FLAG, .help = "fewer sizes and rounds"},
     {.name = "long",
      .type = CLI_FLAG,
@@ -112,6 +112,10 @@ static int run(const cli_call *call)
         return CLI_FAILED;
     }
     if (ferror(stdout)) return CLI_FAILED;
+    if (code == CLI_DONE && bench.only && bench.printed == 0 && !cli_cancelled) {
+        cli_error("bench: no row of %s has '%s' in its name", bench.suite, bench.only);
+        return CLI_USAGE;
+    }
     return cli_cancelled ? CLI_INTERRUPTED : code;
 }
 

@@ -179,6 +179,7 @@ static void bad_values(void)
         {"bench peak --threads 99999999999999999999", "expected a whole number"},
         {"bench peak --threads 0", "from 1 to 64"},
         {"bench peak -t65", "from 1 to 64"},
+        {"bench attention -q --only nosuch", "no row of attention has 'nosuch' in its name"},
         {"bench peak --json=yes", "--json takes no value"},
         {"bench peak -z", "unknown option '-z'"},
         {"bench peak gemm", "unexpected word 'gemm'"},
