@@ -144,6 +144,7 @@ static int run(const cli_call *call)
             code = CLI_BAD_FILE;
         } else if (status != FV_OK) {
             code = cli_library_error("train", ctx, status);
+            if (status == FV_ERR_IO) cli_tell_needs(recipe, call->words[0]);
         }
     }
     if (claim >= 0) close(claim);

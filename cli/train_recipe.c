@@ -120,3 +120,14 @@ void cli_tell_changes(fv_ctx *ctx, const fv_recipe *recipe, const char *folder)
     }
     fv_recipe_destroy(&old);
 }
+
+void cli_tell_needs(const fv_recipe *recipe, const char *path)
+{
+    const fv_key *key;
+    for (size_t i = 0; (key = fv_recipe_key(recipe, i)); i++) {
+        const char *file = fv_recipe_text(recipe, key->name);
+        if (key->type != FV_KEY_PATH || !*file || access(file, F_OK) == 0) continue;
+        cli_note("%s is not there; the top of %s may say where it comes from", key->name, path);
+        return;
+    }
+}

@@ -14,4 +14,7 @@ int cli_train_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out);
 /* Says which settings differ from those of the run that is in the folder, if there is one. */
 void cli_tell_changes(fv_ctx *ctx, const fv_recipe *recipe, const char *folder);
 
+/* Where one of the recipe's files is not there: says that its author may tell how to get it. */
+void cli_tell_needs(const fv_recipe *recipe, const char *path);
+
 #endif

@@ -171,6 +171,11 @@ static void mistakes_are_told(void)
                 program_path("r.toml"), program_path("u"), program_path("x.txt"),
                 program_path("y.txt"));
     expect(3, NULL, "has 2 lines");
+    program_run("train %s -o %s --data.made none --data.train_source absent.de "
+                "--data.train_target absent.en",
+                program_path("r.toml"), program_path("u"));
+    expect(3, NULL, "absent.de: cannot open");
+    expect(3, NULL, "data.train_source is not there; the top of ");
     program_run("run %s text", program_path("nowhere"));
     expect(3, NULL, "config.json");
     program_run("look %s", program_path("nowhere"));
