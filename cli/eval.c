@@ -251,9 +251,9 @@ static int run(const cli_call *call)
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
     fv_look_form form; /* asked for now, since translating takes long */
-    if (cli_given(call, "output") &&
-        fv_look_form_of(ctx, cli_text(call, "output"), &form) != FV_OK) {
-        cli_error("eval: %s", fv_ctx_message(ctx));
+    const char *path = cli_text(call, "output");
+    if (path && (fv_look_form_of(ctx, path, &form) != FV_OK || form == FV_LOOK_TEXT)) {
+        cli_error("eval: -o %s: its ending is none of .svg, .png and .html", path);
         fv_ctx_destroy(&ctx);
         return CLI_USAGE;
     }
