@@ -4,9 +4,8 @@
  * So a thread claims a head, the lowest that nobody has, and does its parts one by one. Only when
  * no head is left does it help others with theirs.
  *
- *     fv_attn_claims_begin(&claims, at, heads, parts, threads);   // before the threads start
- *     const fv_attn_claim c = fv_attn_claim_part(&claims, thread); // once for each of heads x
- * parts
+ *     fv_attn_claims_begin(&claims, at, heads, parts, threads); // before the threads start
+ *     fv_attn_claim c = fv_attn_claim_part(&claims, thread);    // heads x parts times in all
  *     ... part c.part of head c.head, whose keys lie in slot c.slot ...
  *
  * A head lies in the slot of the thread that claimed it. That thread claims another head, and
