@@ -30,40 +30,9 @@ static float punished(float score, double penalty)
     return (float)(score > 0 ? (double)score / penalty : (double)score * penalty);
 }
 
-/* Each token once, however often it was said: it is punished where it is met first. */
-static bool is_first(const int64_t *tokens, int64_t at)
-{
-    for (int64_t i = 0; i < at; i++)
-        if (tokens[i] == tokens[at]) return false;
-    return true;
-}
-
-static bool is_among(const int64_t *tokens, int64_t count, int64_t token)
-{
-    for (int64_t i = 0; i < count; i++)
-        if (tokens[i] == token) return true;
-    return false;
-}
-
 static int64_t before_count(const fv_search *s, fv_search_row row)
 {
     return s->cfg->before ? s->cfg->before_count[row.source] : 0;
-}
-
-static void punish_repetitions(const fv_search *s, fv_search_row row, float *scores)
-{
-    const fv_decode_config *c = s->cfg;
-    const int64_t *before = c->before ? c->before[row.source] : NULL;
-    const int64_t count = before_count(s, row);
-    for (int64_t i = 0; i < count; i++)
-        if (before[i] >= 0 && before[i] < s->stepper->vocabulary && is_first(before, i))
-            scores[before[i]] = punished(scores[before[i]], c->repetition_penalty);
-    for (const fv_node *n = row.last; n; n = n->parent) {
-        bool earlier = is_among(before, count, n->token);
-        for (const fv_node *m = n->parent; m && !earlier; m = m->parent)
-            earlier = m->token == n->token;
-        if (!earlier) scores[n->token] = punished(scores[n->token], c->repetition_penalty);
-    }
 }
 
 /* A place in what was said, between two tokens: the output's are a chain, `before` lies below. */
@@ -91,6 +60,22 @@ static bool go_back(place *p, int64_t *token)
     if (p->left == 0) return false;
     *token = p->before[--p->left];
     return true;
+}
+
+static bool was_said(place p, int64_t token)
+{
+    for (int64_t earlier; go_back(&p, &earlier);)
+        if (earlier == token) return true;
+    return false;
+}
+
+/* Each token once, however often it was said: it is punished where it came first. */
+static void punish_repetitions(const fv_search *s, fv_search_row row, float *scores)
+{
+    place p = end_of(s, row);
+    for (int64_t token; go_back(&p, &token);)
+        if (token >= 0 && token < s->stepper->vocabulary && !was_said(p, token))
+            scores[token] = punished(scores[token], s->cfg->repetition_penalty);
 }
 
 /* Whether these tokens end at a place. */
