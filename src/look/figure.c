@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "base/config.h"
-#include "look/text.h"
 
 void fv_look_options_init(fv_look_options *options, size_t struct_size)
 {
@@ -83,6 +82,14 @@ void fv_figure_cells(fv_canvas *c, const fv_values *v, const fv_colour_range *ra
 /* ---- legend and labels ----------------------------------------------------------- */
 
 enum { BAR = 12, BAR_GAP = 4, BAR_TEXT = 11 };
+
+double fv_figure_title(fv_look_form form, const char *title, double width, double margin,
+                       double most, char label[FV_LABEL_BYTES])
+{
+    const double size = 1.1 * FV_TITLE_SIZE; /* bold is wider */
+    fv_text_fit(form, title, size, fmax(width, most), label);
+    return fmax(width, fv_text_width(form, label, size) + 2 * margin);
+}
 
 double fv_figure_bar_width(fv_look_form form, const fv_colour_range *range)
 {

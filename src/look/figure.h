@@ -3,6 +3,7 @@
 #define FV_LOOK_FIGURE_H
 
 #include "look/canvas.h"
+#include "look/text.h"
 
 /* The caller's options over the defaults, checked. Fails: ARGUMENT. */
 fv_status fv_look_take_options(fv_ctx *ctx, const fv_look_options *options, fv_look_options *full);
@@ -27,6 +28,13 @@ void fv_figure_cells(fv_canvas *c, const fv_values *v, const fv_colour_range *ra
 
 /* Which colour stands for what: a bar of 12 x height at (x, y), its ends named to the right. */
 void fv_figure_bar(fv_canvas *c, const fv_colour_range *range, double x, double y, double height);
+
+enum { FV_TITLE_SIZE = 14 };
+
+/* A bold title cut where it is wider than `most` and than the figure. Returns how wide a figure of
+ * `width` with such margins becomes by it. */
+double fv_figure_title(fv_look_form form, const char *title, double width, double margin,
+                       double most, char label[FV_LABEL_BYTES]);
 
 /* How wide the bar and its names are. */
 double fv_figure_bar_width(fv_look_form form, const fv_colour_range *range);

@@ -6,9 +6,15 @@
 #include "look/heads_page.h"
 #include "look/text.h"
 
-enum { MARGIN = 10, TITLE = 24, NAME = 18, NAME_SIZE = 12, GAP = 6, MOST_HEADS = 4096 };
-/* A title is cut only where it is wider than this and than the maps. */
-enum { TITLE_SIZE = 14, TITLE_MOST = 480 };
+enum {
+    MARGIN = 10,
+    TITLE = 24,
+    NAME = 18,
+    NAME_SIZE = 12,
+    GAP = 6,
+    MOST_HEADS = 4096,
+    MOST_TITLE = 480
+};
 
 typedef struct layout {
     const fv_look_heads *heads;
@@ -35,11 +41,8 @@ static layout lay_out(const fv_look_heads *heads, fv_look_form form, const fv_lo
     l.top = MARGIN + (heads->title ? TITLE : 0) + (heads->head_names ? 1 : 2) * NAME;
     l.width = l.left + (double)heads->heads * (l.thumb_w + GAP) + MARGIN +
               fv_figure_bar_width(form, &l.range) + MARGIN;
-    if (heads->title) { /* 1.1: bold */
-        const double most = fmax(l.width - 2 * MARGIN, TITLE_MOST);
-        fv_text_fit(form, heads->title, 1.1 * TITLE_SIZE, most, l.title);
-        l.width = fmax(l.width, fv_text_width(form, l.title, 1.1 * TITLE_SIZE) + 2 * MARGIN);
-    }
+    if (heads->title)
+        l.width = fv_figure_title(form, heads->title, l.width, MARGIN, MOST_TITLE, l.title);
     l.height = l.top + fmax((double)heads->layers * (l.thumb_h + GAP), 64) + MARGIN;
     return l;
 }
@@ -159,8 +162,9 @@ fv_status fv_look_heads_draw(fv_ctx *ctx, const fv_look_heads *heads, fv_look_fo
     FV_FORWARD(fv_look_take_options(ctx, options, &full));
     const layout l = lay_out(heads, form, &full);
     FV_FORWARD(fv_canvas_begin(ctx, form, l.width, l.height, &c));
-    fv_canvas_text(
-        &c, &(fv_text_at){.x = MARGIN, .y = MARGIN + 8, .size = TITLE_SIZE, .bold = true}, l.title);
+    fv_canvas_text(&c,
+                   &(fv_text_at){.x = MARGIN, .y = MARGIN + 8, .size = FV_TITLE_SIZE, .bold = true},
+                   l.title);
     draw_names(&c, &l);
     draw_maps(&c, &l);
     fv_figure_bar(&c, &l.range, l.left + (double)heads->heads * (l.thumb_w + GAP) + MARGIN, l.top,

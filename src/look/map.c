@@ -4,15 +4,7 @@
 #include "look/figure.h"
 #include "look/text.h"
 
-enum {
-    MARGIN = 10,
-    GAP = 6,
-    TITLE = 24,
-    AXIS_TITLE = 18,
-    TITLE_SIZE = 14,
-    LEAST_BAR = 64,
-    MOST_TITLE = 640
-};
+enum { MARGIN = 10, GAP = 6, TITLE = 24, AXIS_TITLE = 18, LEAST_BAR = 64, MOST_TITLE = 640 };
 
 typedef struct layout {
     const fv_look_map *map;
@@ -72,11 +64,8 @@ static layout lay_out(const fv_look_map *map, fv_look_form form, const fv_look_o
     l.right = l.left + l.wide * (double)map->cols;
     l.below = l.top + l.high * (double)map->rows;
     l.width = l.right + MARGIN + fv_figure_bar_width(form, &l.range) + MARGIN;
-    if (map->title) { /* 1.1: bold */
-        const double most = fmax(l.width, MOST_TITLE);
-        fv_text_fit(form, map->title, 1.1 * TITLE_SIZE, most, l.title);
-        l.width = fmax(l.width, fv_text_width(form, l.title, 1.1 * TITLE_SIZE) + 2 * MARGIN);
-    }
+    if (map->title)
+        l.width = fv_figure_title(form, map->title, l.width, MARGIN, MOST_TITLE, l.title);
     if (map->col_title)
         l.width = fmax(l.width, l.left + fv_text_width(form, map->col_title, 12) + MARGIN);
     l.height = fmax(l.below, l.top + LEAST_BAR) + MARGIN;
@@ -89,7 +78,7 @@ static void draw_titles(fv_canvas *c, const layout *l)
 {
     const fv_look_map *map = l->map;
     double y = MARGIN;
-    fv_canvas_text(c, &(fv_text_at){.x = MARGIN, .y = y + 8, .size = TITLE_SIZE, .bold = true},
+    fv_canvas_text(c, &(fv_text_at){.x = MARGIN, .y = y + 8, .size = FV_TITLE_SIZE, .bold = true},
                    l->title);
     if (map->title) y += TITLE;
     fv_canvas_text(c, &(fv_text_at){.x = l->left, .y = y + 6, .size = 12, .colour = FV_RGB_FAINT},
