@@ -161,50 +161,49 @@ static void translators_are_looked_into(void)
 
 static void wrong_wishes_are_refused(void)
 {
-    const char *bert = test_path("fixtures/bert"), *t5 = test_path("fixtures/t5");
-    program_run("look %s", bert);
-    expect(2, NULL, "MODEL SOURCE is missing");
-    program_run("look %s text --ids absent.npy", bert);
-    expect(2, NULL, "a text, or tokens by --ids");
-    program_run("look %s text --layer 2", bert);
-    expect(2, NULL, "layers 0 to 1");
-    program_run("look %s text --head 4", bert);
-    expect(2, NULL, "heads 0 to 3");
-    program_run("look %s text --at cross", bert);
-    expect(2, NULL, "no attention --at cross");
-    program_run("look %s text --links", bert);
-    expect(2, NULL, "--links are drawn");
-    program_run("look %s text --top 2 -o %s", bert, program_path("top.svg"));
-    expect(2, NULL, "--top is a table");
-    program_run("look %s text --layer 0 -o %s", program_path("bert"), program_path("picture.gif"));
-    expect(2, NULL, "fovea: look: ");
-    CHECK(strstr(program.err, "look: look:") == NULL);
-    program_run("look %s text --to text", bert);
-    expect(2, NULL, "--to needs --from");
-    program_run("look %s text --rows 3", bert);
-    expect(2, NULL, "A:B is meant");
-    program_run("look %s text --cols 4:4", bert);
-    expect(2, NULL, "A:B is meant");
-    program_run("look %s text --from word", program_path("bert"));
-    expect(2, NULL, "no word among the tokens");
-    program_run("look %s text --cols 2:9", program_path("bert"));
-    expect(2, NULL, "there are 3 tokens");
-    program_run("look %s text --pharaoh", bert);
-    expect(2, NULL, "--pharaoh is the whole alignment of a translator");
-    program_run("look %s text --target word", bert);
-    expect(2, NULL, "this one only reads");
-    program_run("look %s text --beam 3", test_path("fixtures/gpt2"));
-    expect(2, NULL, "this one only reads");
-    program_run("look %s 3.5.79 --pharaoh --layer 0", program_path("pair"));
-    expect(2, NULL, "--pharaoh is the whole alignment of a translator");
-    program_run("look %s '' --at encoder", program_path("pair"));
-    expect(2, NULL, "the text is empty");
-    program_run("look %s text --rollout", t5);
-    expect(2, NULL, "--at encoder");
-    program_run("look %s text", t5);
-    expect(3, NULL, "tokenizer");
-    program_run("look %s text", program_path("absent"));
-    expect(3, NULL, "config.json");
+    enum { BERT, BERT_WITH_WORDS, GPT2, T5, PAIR, ABSENT, MODELS };
+    static const struct {
+        int model;
+        const char *rest;
+        int code;
+        const char *message;
+    } cases[] = {
+        {BERT, "", 2, "MODEL SOURCE is missing"},
+        {BERT, "text --ids absent.npy", 2, "a text, or tokens by --ids"},
+        {BERT, "text --layer 2", 2, "layers 0 to 1"},
+        {BERT, "text --head 4", 2, "heads 0 to 3"},
+        {BERT, "text --at cross", 2, "no attention --at cross"},
+        {BERT, "text --links", 2, "--links are drawn"},
+        {BERT, "text --top 2 -o top.svg", 2, "--top is a table"},
+        {BERT_WITH_WORDS, "text --layer 0 -o picture.gif", 2, "fovea: look: "},
+        {BERT, "text --to text", 2, "--to needs --from"},
+        {BERT, "text --rows 3", 2, "A:B is meant"},
+        {BERT, "text --cols 4:4", 2, "A:B is meant"},
+        {BERT_WITH_WORDS, "text --from word", 2, "no word among the tokens"},
+        {BERT_WITH_WORDS, "text --cols 2:9", 2, "there are 3 tokens"},
+        {BERT, "text --pharaoh", 2, "--pharaoh is the whole alignment of a translator"},
+        {BERT, "text --target word", 2, "this one only reads"},
+        {GPT2, "text --beam 3", 2, "this one only reads"},
+        {PAIR, "3.5.79 --pharaoh --layer 0", 2, "--pharaoh is the whole alignment of a translator"},
+        {PAIR, "'' --at encoder", 2, "the text is empty"},
+        {T5, "text --rollout", 2, "--at encoder"},
+        {T5, "text", 3, "tokenizer"},
+        {ABSENT, "text", 3, "config.json"},
+    };
+    static const struct {
+        bool made; /* by this test */
+        const char *name;
+    } models[MODELS] = {[BERT] = {false, "fixtures/bert"}, [BERT_WITH_WORDS] = {true, "bert"},
+                        [GPT2] = {false, "fixtures/gpt2"}, [T5] = {false, "fixtures/t5"},
+                        [PAIR] = {true, "pair"},           [ABSENT] = {true, "absent"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *name = models[cases[i].model].name;
+        program_run("look %s %s",
+                    models[cases[i].model].made ? program_path(name) : test_path(name),
+                    cases[i].rest);
+        expect(cases[i].code, NULL, cases[i].message);
+        CHECK(strstr(program.err, "look: look:") == NULL);
+    }
 }
 
 int main(int argc, char **argv)
