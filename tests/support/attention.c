@@ -354,7 +354,9 @@ bool attn_by_pairs(fv_dtype dtype)
 
 void attn_without_pairs(void)
 {
-    setup.table.fn[FV_KERNEL_ATTENTION][FV_BF16] = setup.table.fn[FV_KERNEL_ATTENTION][FV_F16];
+    static const fv_kernel_id kernels[] = {FV_KERNEL_ATTENTION, FV_KERNEL_ATTENTION_GRAD};
+    for (int i = 0; i < 2; i++)
+        setup.table.fn[kernels[i]][FV_BF16] = setup.table.fn[kernels[i]][FV_F16];
 }
 
 void check_forward(const char *what, problem *p)

@@ -20,108 +20,15 @@
  * their scale. As sums of two bf16 they would, for half as many products again; the other levels
  * do, since their weights are floats.
  */
-#include "kernels/simd/attention_simd.h"
+#include "kernels/simd/attention_pairs.h"
 
 #if FV_SIMD_LEVEL == 3
 
 #include "kernels/simd/fill.h"
 
-enum { STRIP = FV_ATTN_STRIP, VECS = FV_TILE_VECS };
-
-/* ---- the tile --------------------------------------------------------------------- */
-
-/* c(i,j) (+)= sum over pairs k of a(i,k) . b(k,j), whole vectors of columns. */
-typedef struct pair_tile {
-    int64_t k;
-    const uint32_t *a, *b;
-    int64_t a_row, b_row;
-    float *c;
-    int64_t c_row;
-    bool add; /* to what c holds */
-} pair_tile;
-
-V_INLINE __m512bh load_pairs(const uint32_t *p) { return (__m512bh)_mm512_loadu_si512(p); }
 V_INLINE __m512bh spread_pair(uint32_t pair) { return (__m512bh)_mm512_set1_epi32((int)pair); }
 
-FV_INSTANCE void tile(const pair_tile *t, const int rows, const int vecs)
-{
-    vf sum[STRIP][VECS];
-    FV_UNROLL
-    for (int i = 0; i < rows; i++) {
-        FV_UNROLL
-        for (int v = 0; v < vecs; v++)
-            sum[i][v] = t->add ? v_load(t->c + i * t->c_row + v * FV_LANES, FV_LANES) : v_zero();
-    }
-    /* Two pointers reach six rows with scaled-index addressing. */
-    const int64_t a_row = t->a_row, b_row = t->b_row;
-    const uint32_t *low = t->a, *high = t->a + 3 * a_row, *b = t->b;
-    for (int64_t k = 0; k < t->k; k++, b += b_row) {
-        __m512bh column[VECS];
-        FV_UNROLL
-        for (int v = 0; v < vecs; v++)
-            column[v] = load_pairs(b + v * FV_LANES);
-        FV_UNROLL
-        for (int i = 0; i < rows; i++) {
-            const __m512bh x = spread_pair(i < 3 ? low[i * a_row] : high[(i - 3) * a_row]);
-            FV_UNROLL
-            for (int v = 0; v < vecs; v++)
-                sum[i][v] = _mm512_dpbf16_ps(sum[i][v], x, column[v]);
-        }
-        low++;
-        high++;
-    }
-    FV_UNROLL
-    for (int i = 0; i < rows; i++) {
-        FV_UNROLL
-        for (int v = 0; v < vecs; v++)
-            v_store(t->c + i * t->c_row + v * FV_LANES, FV_LANES, sum[i][v]);
-    }
-}
-
-#define TILE(rows, vecs)                                                                           \
-    static void tile_##rows##x##vecs(const pair_tile *t) { tile(t, rows, vecs); }
-#define TILES(vecs)                                                                                \
-    TILE(1, vecs)                                                                                  \
-    TILE(2, vecs) TILE(3, vecs) TILE(4, vecs) TILE(5, vecs) TILE(6, vecs)
-#define NAMES(vecs)                                                                                \
-    {                                                                                              \
-        tile_1x##vecs, tile_2x##vecs, tile_3x##vecs, tile_4x##vecs, tile_5x##vecs, tile_6x##vecs   \
-    }
-TILES(1)
-TILES(2)
-TILES(3)
-TILES(4)
-
-static void any_tile(const pair_tile *t, int rows, int64_t cols)
-{
-    static void (*const tiles[VECS][STRIP])(const pair_tile *) = {NAMES(1), NAMES(2), NAMES(3),
-                                                                  NAMES(4)};
-    tiles[cols / FV_LANES - 1][rows - 1](t);
-}
-
 /* ---- packing ---------------------------------------------------------------------- */
-
-/* The first `count` of 32 numbers of 16 bits. */
-V_INLINE __mmask32 first_halves(int64_t count)
-{
-    return count >= 32 ? 0xffffffffu : (__mmask32)(((uint32_t)1 << count) - 1);
-}
-
-/* Sixteen pairs of the width at a time go through a block that is aligned and has no odd end. */
-static void pack_panel(const uint16_t *k, int64_t row, int64_t keys, int64_t d, uint32_t *panel)
-{
-    uint32_t part[FV_ATTN_PANEL * FV_LANES];
-    for (int64_t c = 0; c < d; c += 2 * FV_LANES) {
-        const __mmask32 some = first_halves(d - c);
-        for (int64_t j = 0; j < keys; j++)
-            _mm512_storeu_si512(part + j * FV_LANES,
-                                _mm512_maskz_loadu_epi16(some, k + j * row + c));
-        const int64_t depth = fv_attn_min(FV_LANES, (d - c + 1) / 2);
-        FV_GEMM_NAME(pack_b)
-        (depth, keys, (const float *)(const void *)part, 1, FV_LANES, FV_ATTN_PANEL,
-         (float *)(void *)(panel + c / 2 * FV_ATTN_PANEL));
-    }
-}
 
 /* 32 columns of two keys as 32 words, in order. */
 V_INLINE void interleave(__m512i even, __m512i odd, uint32_t *to, int64_t cols)
@@ -142,7 +49,7 @@ static bool pack_values(const uint16_t *v, int64_t row, int64_t keys, int64_t d_
     __m512i most = _mm512_setzero_si512();
     for (int64_t j = 0; j < keys; j += 2, to += stride)
         for (int64_t c = 0; c < d_v; c += 2 * FV_LANES) {
-            const __mmask32 some = first_halves(d_v - c), none = 0;
+            const __mmask32 some = fv_attn_first_halves(d_v - c), none = 0;
             const uint16_t *at = v + j * row + c;
             const __m512i even = _mm512_maskz_loadu_epi16(some, at);
             const __m512i odd = _mm512_maskz_loadu_epi16(j + 1 < keys ? some : none, at + row);
@@ -156,22 +63,8 @@ static bool pack_values(const uint16_t *v, int64_t row, int64_t keys, int64_t d_
 static bool pack(const fv_attn *a, const void *k, const void *v, int64_t keys, void *panels,
                  void *values)
 {
-    const int64_t pairs = fv_attn_pairs_of(a->d);
-    for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL)
-        pack_panel((const uint16_t *)k + j * a->k.row, a->k.row,
-                   fv_attn_min(FV_ATTN_PANEL, keys - j), a->d, (uint32_t *)panels + j * pairs);
+    FV_SIMD_NAME(fv_attn_pack_pairs)(k, a->k.row, keys, a->d, panels);
     return pack_values(v, a->v.row, keys, a->d_v, values);
-}
-
-static void load_queries(const void *q, int64_t row, int64_t rows, int64_t d, void *to,
-                         int64_t to_row)
-{
-    const uint16_t *from = q;
-    for (uint16_t *end = (uint16_t *)to + rows * 2 * to_row, *at = to; at < end; at += 2 * to_row) {
-        for (int64_t c = 0; c < d; c += 2 * FV_LANES)
-            _mm512_storeu_si512(at + c, _mm512_maskz_loadu_epi16(first_halves(d - c), from + c));
-        from += row;
-    }
 }
 
 /* ---- a strip ---------------------------------------------------------------------- */
@@ -179,23 +72,12 @@ static void load_queries(const void *q, int64_t row, int64_t rows, int64_t d, vo
 static void scores(const void *q, int64_t q_row, int rows, const void *panels, int64_t d,
                    int64_t first, int64_t cols, float *s)
 {
-    const int64_t pairs = fv_attn_pairs_of(d);
-    for (int64_t done = 0, step; done < cols; done += step) {
-        const int64_t key = first + done, inside = key % FV_ATTN_PANEL;
-        step = fv_attn_min(FV_ATTN_PANEL - inside, cols - done);
-        const pair_tile t = {.k = pairs,
-                             .a = q,
-                             .a_row = q_row,
-                             .b = (const uint32_t *)panels + (key - inside) * pairs + inside,
-                             .b_row = FV_ATTN_PANEL,
-                             .c = s + done,
-                             .c_row = FV_ATTN_LONG_ROW};
-        any_tile(&t, rows, step);
-    }
+    FV_SIMD_NAME(fv_attn_pair_scores)
+    (q, q_row, rows, panels, d, first, cols, s, FV_ATTN_LONG_ROW);
 }
 
 /* One row, vector by vector: a value whose weight is 0 is taken for 0, whatever it is. */
-static void blend_carefully(const pair_tile *t, int64_t cols)
+static void blend_carefully(const fv_attn_pair_tile *t, int64_t cols)
 {
     for (int64_t c = 0; c < cols; c += FV_LANES) {
         vf sum = v_load(t->c + c, FV_LANES);
@@ -214,14 +96,14 @@ static void blend(const void *weights, int rows, const void *values, int64_t key
                   bool careful, float *o)
 {
     const int64_t stride = fv_attn_round(d_v, FV_LANES);
-    pair_tile t = {.k = (keys + 1) / 2,
-                   .a = weights,
-                   .a_row = FV_ATTN_WEIGHT_ROW,
-                   .b = values,
-                   .b_row = stride,
-                   .c = o,
-                   .c_row = stride,
-                   .add = true};
+    fv_attn_pair_tile t = {.k = (keys + 1) / 2,
+                           .a = weights,
+                           .a_row = FV_ATTN_WEIGHT_ROW,
+                           .b = values,
+                           .b_row = stride,
+                           .c = o,
+                           .c_row = stride,
+                           .add = true};
     for (int r = 0; careful && r < rows; r++) {
         blend_carefully(&t, stride);
         t.a += t.a_row;
@@ -231,7 +113,7 @@ static void blend(const void *weights, int rows, const void *values, int64_t key
         step = fv_attn_min(FV_TILE_COLS, stride - c);
         t.b = (const uint32_t *)values + c;
         t.c = o + c;
-        any_tile(&t, rows, step);
+        FV_SIMD_NAME(fv_attn_multiply_pairs)(&t, rows, step);
     }
 }
 
@@ -310,7 +192,7 @@ static void weigh(const float *s, int rows, int64_t cols, float factor, float *m
 static void forward(const fv_exec *exec, void *const *ptr, const void *args)
 {
     static const fv_attn_pair_products pairs = {.pack = pack,
-                                                .load_queries = load_queries,
+                                                .load_queries = FV_SIMD_NAME(fv_attn_load_pairs),
                                                 .scores = scores,
                                                 .weigh = weigh,
                                                 .blend = blend};
@@ -321,6 +203,10 @@ static void forward(const fv_exec *exec, void *const *ptr, const void *args)
         FV_SIMD_NAME(fv_attn_forward_by)(exec, ptr, a, &pairs);
 }
 
-void fv_avx512_bf16_fill(fv_kernel_table *t) { t->fn[FV_KERNEL_ATTENTION][FV_BF16] = forward; }
+void fv_avx512_bf16_fill(fv_kernel_table *t)
+{
+    t->fn[FV_KERNEL_ATTENTION][FV_BF16] = forward;
+    t->fn[FV_KERNEL_ATTENTION_GRAD][FV_BF16] = FV_SIMD_NAME(fv_attn_backward_bf16);
+}
 
 #endif

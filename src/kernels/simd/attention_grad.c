@@ -14,98 +14,18 @@
  * query alone is made by the unit that meets it.
  *
  * bf16 and f16 rows are widened block by block as they are met. Their gradients are summed in float
- * scratch, which for dQ is as large as dQ, and narrowed when the last term is in.
+ * scratch, which for dQ is as large as dQ, and narrowed when the last term is in. With `pairs` two
+ * of the five products are made from bf16 rows as they are.
  */
 #include "kernels/simd/attention_grad.h"
 
 #include <sched.h>
 
-#include "base/check.h"
 #include "kernels/simd/fill.h"
-
-static backward_plan plan_of(const fv_attn *a)
-{
-    backward_plan p = {0};
-    const int64_t width = fv_attn_width(a);
-    p.row_units = (a->n_q + BLOCK_ROWS - 1) / BLOCK_ROWS;
-    p.keys = width > WIDE || a->d_v > WIDE ? WIDE_KEYS : MOST_KEYS;
-    p.keys = fv_attn_min(p.keys, fv_attn_round(a->n_k, FV_ATTN_PANEL));
-    p.key_units = p.keys > 0 ? (a->n_k + p.keys - 1) / p.keys : 0;
-    p.alone = p.key_units == 1;
-    p.score_row = p.keys + FV_LANES; /* an odd number of lines */
-
-    size_t at = 0;
-    p.k_panels = at, at += (size_t)(p.keys * width);
-    p.v_panels = at, at += (size_t)(p.keys * a->d_v);
-    p.weights = at, at += (size_t)(BLOCK_ROWS * p.score_row);
-    p.products = at, at += (size_t)(BLOCK_ROWS * p.score_row);
-    p.slack = at, at += a->soft_cap > 0 ? (size_t)p.score_row : 0;
-    p.keep = at, at += (size_t)p.score_row;
-    p.records = at, at += fv_attn_lines(BLOCK_ROWS * sizeof(fv_attn_row) / sizeof(float));
-    p.wide_row = fv_attn_round(fv_attn_max(width, a->d_v), FV_LANES) + FV_LANES;
-    /* Of packed documents: enough for any of them, alone or not. */
-    const bool half = fv_attn_is_half(a->dtype);
-    const int64_t wide_rows = half ? 3 * BLOCK_ROWS + 3 * p.keys : 0;
-    p.wide = at, at += (size_t)(wide_rows * p.wide_row);
-    const bool additive = a->score == FV_SCORE_ADDITIVE;
-    p.additive = at;
-    if (additive) at += (size_t)FV_SIMD_NAME(fv_attn_additive_floats)(a, p.keys);
-    p.thread_floats = at;
-
-    const size_t heads = (size_t)(a->batch * a->heads), blocks = heads * (size_t)p.row_units;
-    at = 0;
-    p.delta = at, at += fv_attn_lines(heads * (size_t)a->n_q);
-    p.shift = at, at += fv_attn_lines(heads * (size_t)a->n_q);
-    p.tickets = at, at += fv_attn_lines(blocks * sizeof(atomic_int) / sizeof(float));
-    p.flags = at, at += fv_attn_lines((blocks + 3) / 4);
-    p.wide_dq = at;
-    if (half && (!p.alone || a->packed)) at += heads * (size_t)a->n_q * (size_t)p.wide_row;
-    p.sums_w = at;
-    if (additive) at += fv_attn_lines(heads * (size_t)(p.key_units * width));
-    p.shared_floats = at;
-    return p;
-}
-
-static size_t backward_bytes(const void *args, int threads)
-{
-    const fv_attn *a = args;
-    const backward_plan p = plan_of(a);
-    /* Repeated inputs can ask for more rows than can be counted. */
-    size_t heads, wide;
-    if (!fv_mul_size((size_t)a->batch, (size_t)a->heads, &heads) ||
-        !fv_mul_size(heads, (size_t)(a->n_q + a->n_k) * (size_t)p.wide_row, &wide) ||
-        wide > SIZE_MAX / 16)
-        return SIZE_MAX;
-    return (p.shared_floats + (size_t)threads * p.thread_floats) * sizeof(float);
-}
 
 static size_t backward_scratch(const void *args, int threads)
 {
-    return fv_attn_whole_scratch(args, threads, backward_bytes);
-}
-
-static workspace workspace_of(const backward_job *job, int thread)
-{
-    const backward_plan *p = &job->plan;
-    float *base = job->threads + (size_t)thread * p->thread_floats;
-    const int64_t row = p->wide_row, queries = BLOCK_ROWS * row, keys = p->keys * row;
-    float *wide = base + p->wide, *wide_k = wide + 3 * queries;
-    workspace w = {.k_panels = base + p->k_panels,
-                   .v_panels = base + p->v_panels,
-                   .weights = base + p->weights,
-                   .products = base + p->products,
-                   .slack = base + p->slack,
-                   .keep = base + p->keep,
-                   .wide_q = {wide, row},
-                   .wide_g = {wide + queries, row},
-                   .wide_dq = {wide + 2 * queries, row},
-                   .wide_k = {wide_k, row},
-                   .wide_dk = {wide_k + keys, row},
-                   .wide_dv = {wide_k + 2 * keys, row},
-                   .row = (fv_attn_row *)(void *)(base + p->records)};
-    if (job->base.a->score == FV_SCORE_ADDITIVE)
-        FV_SIMD_NAME(fv_attn_additive_room)(job->base.a, p->keys, base + p->additive, &w);
-    return w;
+    return fv_attn_whole_scratch(args, threads, FV_SIMD_NAME(fv_attn_backward_bytes));
 }
 
 /* Rows without gaps, or whose gaps are scratch, are one piece. */
@@ -147,10 +67,13 @@ static void prepare_queries(const backward_job *job, int64_t b, int64_t h, int64
     const int64_t head = b * a->heads + h, number = head * fv_attn_lse_head(a) + first;
     float *delta = job->delta + head * a->n_q + first, *shift = job->shift + head * a->n_q + first;
     const void *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], &a->o, b, h, first);
-    memset(delta, 0, (size_t)count * sizeof *delta);
-    if (g) FV_SIMD_NAME(fv_attn_dots)
-    (a->dtype, g, fv_attn_at(a, ptr[FV_ATTN_O], &a->o, b, h, first), a->o.row, count, a->d_v,
-     delta);
+    const void *o = fv_attn_at(a, ptr[FV_ATTN_O], &a->o, b, h, first);
+    if (!g)
+        memset(delta, 0, (size_t)count * sizeof *delta);
+    else if (job->pairs)
+        job->pairs->dots(g, o, a->o.row, count, a->d_v, delta);
+    else
+        FV_SIMD_NAME(fv_attn_dots)(a->dtype, g, o, a->o.row, count, a->d_v, delta);
     for (int64_t r = 0; r < count; r++) {
         delta[r] = FV_TERM(exec, 1, delta[r] - (dlse ? dlse[number + r] : 0), 0);
         const float l = lse[number + r];
@@ -162,7 +85,7 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
 {
     const backward_job *job = arg;
     const fv_attn *a = job->base.a;
-    const workspace w = workspace_of(job, thread);
+    const workspace w = FV_SIMD_NAME(fv_attn_workspace_of)(job, thread);
     void *const *ptr = job->base.ptr, *const *grad = job->base.grad;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t head = unit / job->plan.row_units, b = head / a->heads, h = head % a->heads;
@@ -189,8 +112,10 @@ static void form_row(const backward_job *job, int64_t at, int64_t cols, float sc
                      const float *keep, float *p, float *ds)
 {
     const vf down = v_set(job->shift[at]), delta = v_set(job->delta[at]), by = v_set(scale);
+    const vf late = v_set(job->late), up = v_neg(down);
     for (int64_t c = 0; c < cols; c += FV_LANES) {
-        const vf w = fv_attn_exp2(v_sub(v_load(p + c, FV_LANES), down));
+        const vf x = v_load(p + c, FV_LANES);
+        const vf w = fv_attn_exp2(job->late == 1 ? v_sub(x, down) : v_fma(x, late, up));
         vf dp = v_load(ds + c, FV_LANES), dropped = w;
         if (keep) {
             const vf factor = v_load(keep + c, FV_LANES);
@@ -232,6 +157,51 @@ static void clear_columns(float *x, int64_t stride, int rows, int64_t begin, int
         memset(x + i * stride + begin, 0, (size_t)(end - begin) * sizeof *x);
 }
 
+/* Scores of six rows with a run of keys, but for what fv_attn_finish and job->late add. */
+static void score_run(const backward_job *job, const workspace *w, const key_block *keys,
+                      const query_block *block, int64_t r, int rows, fv_attn_span run, float *s)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t stride = job->plan.score_row, count = run.end - run.begin;
+    const int64_t cols = fv_attn_round(count, FV_LANES);
+    if (job->pairs) {
+        const int64_t row = job->plan.pair_row;
+        job->pairs->scores(w->pair_q + r * row, row, rows, w->k_panels, a->d, run.begin, cols, s,
+                           stride);
+        for (int i = 0; job->late == 1 && i < rows; i++)
+            fv_attn_scale_row(s + i * stride, cols, job->base.factor);
+    } else if (a->score == FV_SCORE_DOT) {
+        FV_SIMD_NAME(fv_attn_scores)
+        (block->q.at + r * block->q.row, block->q.row, rows, w->k_panels, a->d, run.begin,
+         fv_attn_round(count, FV_ATTN_NARROW), s, stride);
+    } else if (a->score == FV_SCORE_ADDITIVE) {
+        const fv_attn_sides sides = FV_SIMD_NAME(fv_attn_sides_of)(job, w, keys, block, r);
+        FV_SIMD_NAME(fv_attn_additive)(&sides, rows, job->base.factor, run.begin, cols, s, stride);
+    } else {
+        clear_columns(s, stride, rows, 0, cols);
+    }
+}
+
+/* dP of the same. */
+static void value_run(const backward_job *job, const workspace *w, const query_block *block,
+                      int64_t r, int rows, fv_attn_span run, float *dp)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t stride = job->plan.score_row, count = run.end - run.begin;
+    const int64_t cols = fv_attn_round(count, FV_LANES);
+    if (!job->through_values) {
+        clear_columns(dp, stride, rows, 0, cols);
+    } else if (job->pairs) {
+        const int64_t row = job->plan.pair_row;
+        job->pairs->scores(w->pair_g + r * row, row, rows, w->v_panels, a->d_v, run.begin, cols, dp,
+                           stride);
+    } else {
+        FV_SIMD_NAME(fv_attn_scores)
+        (block->g.at + r * block->g.row, block->g.row, rows, w->v_panels, a->d_v, run.begin,
+         fv_attn_round(count, FV_ATTN_NARROW), dp, stride);
+    }
+}
+
 /* P and dS of six rows over a run of keys. */
 static void form_run(const backward_job *job, const workspace *w, const key_block *keys,
                      const query_block *block, int64_t r, int rows, fv_attn_span run)
@@ -239,25 +209,9 @@ static void form_run(const backward_job *job, const workspace *w, const key_bloc
     const fv_attn *a = job->base.a;
     const int64_t stride = job->plan.score_row, begin = run.begin;
     const int64_t cols = fv_attn_round(run.end - begin, FV_LANES);
-    const int64_t narrow = fv_attn_round(run.end - begin, FV_ATTN_NARROW);
     float *p = w->weights + r * stride + begin, *ds = w->products + r * stride + begin;
-    if (a->score == FV_SCORE_DOT) {
-        FV_SIMD_NAME(fv_attn_scores)
-        (block->q.at + r * block->q.row, block->q.row, rows, w->k_panels, a->d, begin, narrow, p,
-         stride);
-    } else if (a->score == FV_SCORE_ADDITIVE) {
-        const fv_attn_sides sides = FV_SIMD_NAME(fv_attn_sides_of)(job, w, keys, block, r);
-        FV_SIMD_NAME(fv_attn_additive)(&sides, rows, job->base.factor, begin, cols, p, stride);
-    } else {
-        clear_columns(p, stride, rows, 0, cols);
-    }
-    if (job->through_values) {
-        FV_SIMD_NAME(fv_attn_scores)
-        (block->g.at + r * block->g.row, block->g.row, rows, w->v_panels, a->d_v, begin, narrow, ds,
-         stride);
-    } else {
-        clear_columns(ds, stride, rows, 0, cols);
-    }
+    score_run(job, w, keys, block, r, rows, run, p);
+    value_run(job, w, block, r, rows, run, ds);
     float *slack = a->soft_cap > 0 ? w->slack : NULL, *keep = a->dropout > 0 ? w->keep : NULL;
     for (int i = 0; i < rows; i++) {
         const fv_attn_row *row = w->row + r + i;
@@ -376,6 +330,14 @@ static void load_queries(const backward_job *job, const workspace *w, const key_
     const fv_attn *a = job->base.a;
     const int64_t b = keys->b, h = block->h, first = block->first, rows = block->rows;
     void *q = job->base.ptr[FV_ATTN_Q], *g = job->base.grad[FV_ATTN_GRAD_O];
+    if (job->pairs) {
+        const int64_t row = job->plan.pair_row;
+        job->pairs->load(fv_attn_at(a, q, &a->q, b, h, first), a->q.row, rows, a->d, w->pair_q,
+                         row);
+        if (g)
+            job->pairs->load(fv_attn_at(a, g, &a->o, b, h, first), a->o.row, rows, a->d_v,
+                             w->pair_g, row);
+    }
     if (!job->plan.alone) {
         block->q = FV_SIMD_NAME(fv_attn_rows_at)(a, q, &a->q, b, h, first, rows, a->d, w->wide_q);
         block->g = FV_SIMD_NAME(fv_attn_rows_at)(a, g, &a->o, b, h, first, rows, a->d_v, w->wide_g);
@@ -438,18 +400,24 @@ static void pack_block(const backward_job *job, const workspace *w, key_block *k
 {
     const fv_attn *a = job->base.a;
     const void *v = fv_attn_at(a, job->base.ptr[FV_ATTN_V], &a->v, keys->b, keys->h, keys->first);
-    FV_SIMD_NAME(fv_attn_pack)(a->dtype, v, a->v.row, keys->count, a->d_v, w->v_panels);
+    if (job->pairs)
+        job->pairs->pack(v, a->v.row, keys->count, a->d_v, w->v_panels);
+    else
+        FV_SIMD_NAME(fv_attn_pack)(a->dtype, v, a->v.row, keys->count, a->d_v, w->v_panels);
     if (fv_attn_width(a) == 0) return;
     const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h, keys->first);
     keys->k = FV_SIMD_NAME(fv_attn_rows_looked_over)(a, job->base.ptr[FV_ATTN_K], &a->k, keys->b,
                                                      keys->h, keys->first, keys->count, a->d,
                                                      w->wide_k, &keys->finite);
-    FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys->count, a->d, w->k_panels);
-    if (a->score == FV_SCORE_ADDITIVE) {
-        FV_SIMD_NAME(fv_attn_raise_keys)(job, w, keys);
+    if (job->pairs) {
+        job->pairs->pack(k, a->k.row, keys->count, a->d, w->k_panels);
         return;
     }
-    scale_panels(w->k_panels, keys->count, a->d, job->base.operand);
+    FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys->count, a->d, w->k_panels);
+    if (a->score == FV_SCORE_ADDITIVE)
+        FV_SIMD_NAME(fv_attn_raise_keys)(job, w, keys);
+    else
+        scale_panels(w->k_panels, keys->count, a->d, job->base.operand);
 }
 
 /* Every query of one head. */
@@ -469,7 +437,7 @@ static void backward_units(const void *arg, int64_t begin, int64_t end, int thre
     const backward_job *job = arg;
     const fv_attn *a = job->base.a;
     const backward_plan *p = &job->plan;
-    const workspace w = workspace_of(job, thread);
+    const workspace w = FV_SIMD_NAME(fv_attn_workspace_of)(job, thread);
     const int64_t group = a->heads / a->kv_heads;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t head = unit / p->key_units;
@@ -498,20 +466,18 @@ static void backward_units(const void *arg, int64_t begin, int64_t end, int thre
     }
 }
 
-static void backward(const fv_exec *exec, void *const *ptr, const void *args)
+void FV_SIMD_NAME(fv_attn_backward_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                                       const fv_attn_grad_pairs *pairs)
 {
-    const fv_attn *a = args;
-    if (a->packed) {
-        fv_attn_run_packed(exec, ptr, a, true, backward, backward_bytes);
-        return;
-    }
     if (a->batch == 0) return;
     if (fv_attn_is_glimpse(a, ptr + FV_ATTN_GRAD_INPUTS)) {
         FV_SIMD_NAME(fv_attn_glimpse_grad)(exec, ptr, a);
         return;
     }
     backward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr + FV_ATTN_GRAD_INPUTS),
-                        .plan = plan_of(a)};
+                        .plan = FV_SIMD_NAME(fv_attn_backward_plan)(a),
+                        .pairs = a->score == FV_SCORE_DOT ? pairs : NULL};
+    job.late = job.pairs && job.base.plain && job.base.factor > 0 ? job.base.factor : 1;
     float *shared = exec->scratch;
     job.base.grad = ptr;
     job.delta = shared + job.plan.delta;
@@ -535,6 +501,15 @@ static void backward(const fv_exec *exec, void *const *ptr, const void *args)
         fv_exec_rows(exec, units, job.plan.keys * a->n_q * (fv_attn_width(a) + a->d_v),
                      backward_units, &job);
     if (ptr[FV_ATTN_GRAD_W]) FV_SIMD_NAME(fv_attn_join_w)(&job);
+}
+
+static void backward(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_attn *a = args;
+    if (a->packed)
+        fv_attn_run_packed(exec, ptr, a, true, backward, FV_SIMD_NAME(fv_attn_backward_bytes));
+    else
+        FV_SIMD_NAME(fv_attn_backward_by)(exec, ptr, a, NULL);
 }
 
 void FV_SIMD_NAME(fv_simd_attention_grad_fill)(fv_kernel_table *t)

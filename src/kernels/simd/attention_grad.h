@@ -17,14 +17,37 @@ typedef struct backward_plan {
     int64_t row_units, keys, key_units, score_row;
     int64_t wide_row; /* floats of a widened row */
     bool alone;       /* one unit meets each query: it prepares them itself, block by block */
-    size_t k_panels, v_panels, weights, products, slack, keep, records, wide, additive;
+    int64_t pair_row; /* words of a row in pairs */
+    size_t k_panels, v_panels, weights, products, slack, keep, records, wide, pairs, additive;
     size_t thread_floats;
     size_t delta, shift, tickets, flags, wide_dq, sums_w, shared_floats;
 } backward_plan;
 
+/*
+ * S and dP of bf16 rows by another instruction than the float tile's (attention_grad_bf16.c), whose
+ * words hold two numbers: attention_pairs.h says what each function does. Both products have
+ * operands that are rows as they are stored; the other three, of P and dS, which are not, stay with
+ * the float tile.
+ */
+typedef struct fv_attn_grad_pairs {
+    void (*pack)(const void *k, int64_t row, int64_t keys, int64_t width, void *panels);
+    void (*load)(const void *x, int64_t row, int64_t rows, int64_t width, void *to, int64_t to_row);
+    void (*scores)(const void *x, int64_t x_row, int rows, const void *panels, int64_t width,
+                   int64_t first, int64_t cols, float *s, int64_t s_row);
+    void (*dots)(const void *x, const void *y, int64_t row, int64_t rows, int64_t width,
+                 float *out);
+} fv_attn_grad_pairs;
+
+/* The backward; pairs NULL: by the float tile. Its scratch, as fv_attn_run_packed wants it. */
+size_t FV_SIMD_NAME(fv_attn_backward_bytes)(const void *args, int threads);
+void FV_SIMD_NAME(fv_attn_backward_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                                       const fv_attn_grad_pairs *pairs);
+
 typedef struct backward_job {
     fv_attn_job base;
     backward_plan plan;
+    const fv_attn_grad_pairs *pairs; /* or NULL */
+    float late;          /* what scores are yet to be multiplied with when they become weights */
     float *delta;        /* [batch][heads][n_q]: o . do - dlse */
     float *shift;        /* likewise: the log-sum-exp in base 2; 0 where no key is seen */
     atomic_int *tickets; /* [batch][heads][row_units] */
@@ -40,6 +63,7 @@ typedef struct workspace {
     float *weights, *products, *slack; /* [BLOCK_ROWS][score_row]: P, then dP and dS, cap's slope */
     float *keep;
     fv_attn_rows wide_q, wide_g, wide_dq, wide_k, wide_dk, wide_dv; /* where rows are not floats */
+    uint32_t *pair_q, *pair_g;                                      /* rows in pairs */
     fv_attn_row *row;
     float *ek, *eq;             /* additive scores: exponentials of the keys and of a query block */
     fv_attn_additive_sums sums; /* likewise; k for the whole unit, w for one of its heads */
@@ -64,6 +88,10 @@ typedef struct query_block {
     bool raised; /* additive scores: every query has an exponential */
     fv_attn_sight sight[STRIPS];
 } query_block;
+
+/* Of packed documents: enough for any of them (attention_grad_plan.c). */
+backward_plan FV_SIMD_NAME(fv_attn_backward_plan)(const fv_attn *a);
+workspace FV_SIMD_NAME(fv_attn_workspace_of)(const backward_job *job, int thread);
 
 /* Goes from run to run of rows whose strips see one of the keys [first, end) of the block: *rows
  * begins as {0, 0}. */

@@ -1,0 +1,169 @@
+/* Rows of bf16 in pairs: packed, copied and multiplied; attention_pairs.h has the story. */
+#include "kernels/simd/attention_pairs.h"
+
+#if FV_SIMD_LEVEL == 3
+
+enum { STRIP = FV_ATTN_STRIP, VECS = FV_TILE_VECS };
+
+/* ---- the tile --------------------------------------------------------------------- */
+
+V_INLINE __m512bh load_pairs(const uint32_t *p) { return (__m512bh)_mm512_loadu_si512(p); }
+V_INLINE __m512bh spread_pair(uint32_t pair) { return (__m512bh)_mm512_set1_epi32((int)pair); }
+
+FV_INSTANCE void tile(const fv_attn_pair_tile *t, const int rows, const int vecs)
+{
+    vf sum[STRIP][VECS];
+    FV_UNROLL
+    for (int i = 0; i < rows; i++) {
+        FV_UNROLL
+        for (int v = 0; v < vecs; v++)
+            sum[i][v] = t->add ? v_load(t->c + i * t->c_row + v * FV_LANES, FV_LANES) : v_zero();
+    }
+    /* Two pointers reach six rows with scaled-index addressing. */
+    const int64_t a_row = t->a_row, b_row = t->b_row;
+    const uint32_t *low = t->a, *high = t->a + 3 * a_row, *b = t->b;
+    for (int64_t k = 0; k < t->k; k++, b += b_row) {
+        __m512bh column[VECS];
+        FV_UNROLL
+        for (int v = 0; v < vecs; v++)
+            column[v] = load_pairs(b + v * FV_LANES);
+        FV_UNROLL
+        for (int i = 0; i < rows; i++) {
+            const __m512bh x = spread_pair(i < 3 ? low[i * a_row] : high[(i - 3) * a_row]);
+            FV_UNROLL
+            for (int v = 0; v < vecs; v++)
+                sum[i][v] = _mm512_dpbf16_ps(sum[i][v], x, column[v]);
+        }
+        low++;
+        high++;
+    }
+    FV_UNROLL
+    for (int i = 0; i < rows; i++) {
+        FV_UNROLL
+        for (int v = 0; v < vecs; v++)
+            v_store(t->c + i * t->c_row + v * FV_LANES, FV_LANES, sum[i][v]);
+    }
+}
+
+#define TILE(rows, vecs)                                                                           \
+    static void tile_##rows##x##vecs(const fv_attn_pair_tile *t) { tile(t, rows, vecs); }
+#define TILES(vecs)                                                                                \
+    TILE(1, vecs)                                                                                  \
+    TILE(2, vecs) TILE(3, vecs) TILE(4, vecs) TILE(5, vecs) TILE(6, vecs)
+#define NAMES(vecs)                                                                                \
+    {                                                                                              \
+        tile_1x##vecs, tile_2x##vecs, tile_3x##vecs, tile_4x##vecs, tile_5x##vecs, tile_6x##vecs   \
+    }
+TILES(1)
+TILES(2)
+TILES(3)
+TILES(4)
+
+void FV_SIMD_NAME(fv_attn_multiply_pairs)(const fv_attn_pair_tile *t, int rows, int64_t cols)
+{
+    static void (*const tiles[VECS][STRIP])(const fv_attn_pair_tile *) = {NAMES(1), NAMES(2),
+                                                                          NAMES(3), NAMES(4)};
+    tiles[cols / FV_LANES - 1][rows - 1](t);
+}
+
+/* ---- rows -------------------------------------------------------------------------- */
+
+/* Up to sixteen words of each row, zeros behind `width` numbers, where rows lie without gaps. */
+V_INLINE void copy_words(const uint16_t *x, int64_t row, int64_t rows, int64_t width, uint32_t *to)
+{
+    const __mmask32 some = fv_attn_first_halves(width);
+    for (int64_t j = 0; j < rows; j++)
+        _mm512_storeu_si512(to + j * FV_LANES, _mm512_maskz_loadu_epi16(some, x + j * row));
+}
+
+/* Any row and width: sixteen pairs of the width at a time go through a block that is aligned and
+ * has no odd end. */
+static void pack_panel(const uint16_t *k, int64_t row, int64_t keys, int64_t d, uint32_t *panel)
+{
+    uint32_t part[FV_ATTN_PANEL * FV_LANES];
+    for (int64_t c = 0; c < d; c += 2 * FV_LANES) {
+        copy_words(k + c, row, keys, d - c, part);
+        const int64_t depth = fv_attn_min(FV_LANES, (d - c + 1) / 2);
+        FV_GEMM_NAME(pack_b)
+        (depth, keys, (const float *)(const void *)part, 1, FV_LANES, FV_ATTN_PANEL,
+         (float *)(void *)(panel + c / 2 * FV_ATTN_PANEL));
+    }
+}
+
+void FV_SIMD_NAME(fv_attn_pack_pairs)(const void *k, int64_t row, int64_t keys, int64_t width,
+                                      void *panels)
+{
+    const int64_t pairs = fv_attn_pairs_of(width);
+    /* Whole words are moved as floats are. */
+    if (width % 2 == 0 && row % 2 == 0 && (uintptr_t)k % sizeof(uint32_t) == 0) {
+        FV_SIMD_NAME(fv_attn_pack)(FV_F32, k, row / 2, keys, pairs, panels);
+        return;
+    }
+    for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL)
+        pack_panel((const uint16_t *)k + j * row, row, fv_attn_min(FV_ATTN_PANEL, keys - j), width,
+                   (uint32_t *)panels + j * pairs);
+}
+
+void FV_SIMD_NAME(fv_attn_load_pairs)(const void *x, int64_t row, int64_t rows, int64_t width,
+                                      void *to, int64_t to_row)
+{
+    const uint16_t *from = x;
+    for (uint32_t *at = to, *end = at + rows * to_row; at < end; at += to_row, from += row)
+        for (int64_t c = 0; c < width; c += 2 * FV_LANES)
+            copy_words(from + c, row, 1, width - c, at + c / 2);
+}
+
+/* ---- products ---------------------------------------------------------------------- */
+
+void FV_SIMD_NAME(fv_attn_pair_scores)(const void *x, int64_t x_row, int rows, const void *panels,
+                                       int64_t width, int64_t first, int64_t cols, float *s,
+                                       int64_t s_row)
+{
+    const int64_t pairs = fv_attn_pairs_of(width);
+    for (int64_t done = 0, step; done < cols; done += step) {
+        const int64_t key = first + done, inside = key % FV_ATTN_PANEL;
+        step = fv_attn_min(FV_ATTN_PANEL - inside, cols - done);
+        const fv_attn_pair_tile t = {.k = pairs,
+                                     .a = x,
+                                     .a_row = x_row,
+                                     .b =
+                                         (const uint32_t *)panels + (key - inside) * pairs + inside,
+                                     .b_row = FV_ATTN_PANEL,
+                                     .c = s + done,
+                                     .c_row = s_row};
+        FV_SIMD_NAME(fv_attn_multiply_pairs)(&t, rows, step);
+    }
+}
+
+/* Sixteen pairs of up to sixteen rows, one pair of every row beside the other: [pair][row]. */
+V_INLINE void turn_words(const uint16_t *x, int64_t row, int64_t rows, int64_t width, uint32_t *to)
+{
+    uint32_t part[FV_LANES * FV_LANES];
+    copy_words(x, row, rows, width, part);
+    memset(part + rows * FV_LANES, 0, (size_t)((FV_LANES - rows) * FV_LANES) * sizeof *part);
+    FV_GEMM_NAME(pack_b)
+    (FV_LANES, FV_LANES, (const float *)(const void *)part, 1, FV_LANES, FV_LANES,
+     (float *)(void *)to);
+}
+
+/* Rows go side by side, since a chain alone would wait for itself. */
+void FV_SIMD_NAME(fv_attn_pair_dots)(const void *x, const void *y, int64_t row, int64_t rows,
+                                     int64_t width, float *out)
+{
+    uint32_t turned_x[FV_LANES * FV_LANES], turned_y[FV_LANES * FV_LANES];
+    for (int64_t r = 0; r < rows; r += FV_LANES) {
+        const uint16_t *at_x = (const uint16_t *)x + r * row, *at_y = (const uint16_t *)y + r * row;
+        const int64_t some = fv_attn_min(FV_LANES, rows - r);
+        vf sum = v_zero();
+        for (int64_t c = 0; c < width; c += 2 * FV_LANES) {
+            turn_words(at_x + c, row, some, width - c, turned_x);
+            turn_words(at_y + c, row, some, width - c, turned_y);
+            const int64_t words = fv_attn_min(FV_LANES, fv_attn_pairs_of(width - c)) * FV_LANES;
+            for (int64_t i = 0; i < words; i += FV_LANES)
+                sum = _mm512_dpbf16_ps(sum, load_pairs(turned_x + i), load_pairs(turned_y + i));
+        }
+        v_store(out + r, (int)some, sum);
+    }
+}
+
+#endif
