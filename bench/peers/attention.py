@@ -2,17 +2,23 @@
 
     python3 bench/peers/attention.py --library build/release/libfovea.so [--json] [--quick]
     python3 bench/peers/attention.py --only fwd,causal,n=512,d=128 --threads 1    # a part of it
+    python3 bench/peers/attention.py --fovea build/release/fovea    # and what can be had at all
 
 All contenders run in this process on the same arrays, in turns; a time is the median over the
 rounds. libfovea.so is called through ctypes on raw pointers. PyTorch is measured with one thread
 and with all CPUs and its better time counts; onnxruntime and Fovea with the same numbers of
 threads. A ratio is our speed over theirs.
+
+With --fovea the program measures the peak of the multiply-adds before and after each line. Then
+`share` is what Fovea uses of it, and `most_torch` and the like are the ratios that a kernel would
+have which uses all of it.
 """
 import argparse
 import ctypes
 import json
 import math
 import statistics
+import subprocess
 import sys
 import time
 
@@ -199,10 +205,43 @@ def in_turns(contenders, rounds, least):
 
 
 def best(times, side):
-    return min(seconds for name, seconds in times.items() if name.startswith(side + " "))
+    """Threads and seconds of a side's better setting."""
+    sides = {name: s for name, s in times.items() if name.startswith(side + " ")}
+    name = min(sides, key=sides.get)
+    return int(name.split()[1]), sides[name]
 
 
-def measure(fovea, shape, causal, backward, rounds, settings, least):
+def peaks(program):
+    """GFLOP/s of the multiply-adds by number of threads."""
+    command = [program, "bench", "peak", "--json", "--only", "fma"]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    lines = [json.loads(line) for line in text.splitlines()]
+    most = {}
+    for line in lines:
+        if line["dtype"] == "f32":
+            most[line["threads"]] = max(most.get(line["threads"], 0), line["gflops"])
+    return most
+
+
+def operations(shape, causal, backward):
+    """As flash attention counts them: half of them under a causal rule, 2.5 times as many back."""
+    batch, heads, n, d = shape
+    return 4 * batch * heads * n * n * d * (0.5 if causal else 1) * (3.5 if backward else 1)
+
+
+def shares(line, times, work, peak):
+    """What is used of the peak, and what ratios the whole of it would give."""
+    threads, seconds = best(times, "fovea")
+    line["share"] = work / seconds / peak[threads] / 1e9
+    threads, seconds = best(times, "torch")
+    line["most_torch"] = seconds * peak[max(peak)] * 1e9 / work
+    for name, seconds in times.items():
+        if name.startswith("onnx "):
+            threads = int(name.split()[1])
+            line[f"most_onnx_{threads}"] = seconds * peak[threads] * 1e9 / work
+
+
+def measure(fovea, shape, causal, backward, rounds, settings, least, program=None):
     rng = np.random.default_rng(1)
     q, k, v, grad = (rng.standard_normal(shape, np.float32) for _ in range(4))
     contenders, outputs = {}, {}
@@ -218,33 +257,48 @@ def measure(fovea, shape, causal, backward, rounds, settings, least):
             contenders[f"onnx {threads}"] = onnx[0]
             outputs["onnx"] = lambda result=onnx[1]: result["o"].reshape(
                 shape[0], shape[2], shape[1], shape[3]).transpose(0, 2, 1, 3)
+    before = peaks(program) if program else {}
     times = in_turns(contenders, rounds, least)
     for side in ("torch", "onnx"):
         if side in outputs:
             far = float(np.abs(outputs[side]() - outputs["fovea"]()).max())
             assert far < 1e-4, f"{side} computes something else: off by {far}"
     line = {"bench": "peers/attention", "pass": "fwd+bwd" if backward else "fwd", "causal": causal,
-            "heads": shape[1], "n": shape[2], "d": shape[3], "least": least}
+            "batch": shape[0], "heads": shape[1], "n": shape[2], "d": shape[3], "least": least}
     line.update({f"{name.replace(' ', '_')}_ms": 1e3 * s for name, s in times.items()})
-    line["vs_torch"] = best(times, "torch") / best(times, "fovea")
+    line["vs_torch"] = best(times, "torch")[1] / best(times, "fovea")[1]
     for threads in settings:
         if f"onnx {threads}" in times:
             line[f"vs_onnx_{threads}"] = times[f"onnx {threads}"] / times[f"fovea {threads}"]
+    if program:
+        peak = {threads: max(before[threads], most) for threads, most in peaks(program).items()}
+        shares(line, times, operations(shape, causal, backward), peak)
     return line
 
 
 def show_row(line, first):
-    names = [key for key in line if key.endswith("_ms") or key.startswith("vs_")]
+    names = [key for key in line if key.endswith("_ms") or key.startswith(("vs_", "most_", "share"))]
     if first:
-        print(f"{'pass':8} {'mask':7} {'n':>5} {'d':>4} " + " ".join(f"{n:>11}" for n in names))
+        print(f"{'pass':8} {'mask':7} {'heads':>7} {'n':>5} {'d':>4} " +
+              " ".join(f"{n:>11}" for n in names))
     mask = "causal" if line["causal"] else "full"
+    heads = f"{line['batch']} x {line['heads']}"
     numbers = " ".join(f"{line[n]:11.2f}" for n in names)
-    print(f"{line['pass']:8} {mask:7} {line['n']:5} {line['d']:4} {numbers}", flush=True)
+    print(f"{line['pass']:8} {mask:7} {heads:>7} {line['n']:5} {line['d']:4} {numbers}", flush=True)
 
 
-def wanted(options, backward, n, d, causal):
-    """Whether a line has every word of --only: fwd or fwd+bwd, full or causal, n=N, d=D."""
-    words = {"fwd+bwd" if backward else "fwd", "causal" if causal else "full", f"n={n}", f"d={d}"}
+def shapes_of(options):
+    """[batch, heads, n, d]: long sequences, then batches as a translator and a BERT have them."""
+    if options.quick:
+        return [(1, 8, 512, 64), (1, 8, 2048, 64)]
+    long = [(1, 8, n, d) for n in (512, 2048, 8192) for d in (64, 128)]
+    return long + [(64, 8, 32, 64), (16, 12, 128, 64)]
+
+
+def wanted(options, backward, shape, causal):
+    """Whether a line has every word of --only: fwd or fwd+bwd, full or causal, b=, n=, d=."""
+    words = {"fwd+bwd" if backward else "fwd", "causal" if causal else "full",
+             f"b={shape[0]}", f"n={shape[2]}", f"d={shape[3]}"}
     return all(word in words for word in options.only.split(",") if word)
 
 
@@ -253,10 +307,12 @@ def main():
     parser.add_argument("--library", default="build/release/libfovea.so", help="libfovea.so")
     parser.add_argument("--header", default="include/fovea/attention.h",
                         help="the header it was built with")
+    parser.add_argument("--fovea", metavar="PROGRAM",
+                        help="measure the machine's peak with it, and what share of it is used")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--quick", action="store_true", help="N = 512 and 2048 with d = 64")
     parser.add_argument("--only", default="", metavar="WORDS",
-                        help="lines with all of these, such as fwd+bwd,full,n=8192,d=64")
+                        help="lines with all of these, such as fwd+bwd,full,b=1,n=8192,d=64")
     parser.add_argument("--threads", type=int, help="with so many only [one, and all CPUs]")
     parser.add_argument("--least", action="store_true",
                         help="the fastest round of each, where the machine is never quiet")
@@ -264,22 +320,20 @@ def main():
     options = parser.parse_args()
     fovea = Fovea(options.library, options.header)
     settings = [options.threads] if options.threads else common.thread_settings()
-    lengths, widths = ((512, 2048), (64,)) if options.quick else ((512, 2048, 8192), (64, 128))
     first = None
     for backward in (False, True):
-        for n in lengths:
-            for d in widths:
-                for causal in (False, True):
-                    if not wanted(options, backward, n, d, causal):
-                        continue
-                    rounds = min(3, options.rounds) if n > 4096 else options.rounds
-                    line = measure(fovea, (1, 8, n, d), causal, backward, rounds, settings,
-                                   options.least)
-                    if options.json:
-                        common.show(**line)
-                    else:
-                        show_row(line, first != backward)
-                        first = backward
+        for shape in shapes_of(options):
+            for causal in (False, True):
+                if not wanted(options, backward, shape, causal):
+                    continue
+                rounds = min(3, options.rounds) if shape[2] > 4096 else options.rounds
+                line = measure(fovea, shape, causal, backward, rounds, settings, options.least,
+                               options.fovea)
+                if options.json:
+                    common.show(**line)
+                else:
+                    show_row(line, first != backward)
+                    first = backward
 
 
 if __name__ == "__main__":
