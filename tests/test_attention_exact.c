@@ -1,26 +1,32 @@
 /*
  * How exact attention is: every level, over lengths 0 to 4096, widths 1 to 512 and scores of
- * standard deviation 1 to 256, against sums in double that are written out here.
+ * standard deviation 1 to 256, for one query, a few and many, which have kernels of their own;
+ * against sums in double that are written out here.
  *
- * An error is measured in units of what one evaluation in the stored type may cost:
- *     f32   8 u (1 + S) V            u = 2^-24, S the largest |score|, V the largest |value|
- *     bf16  the same + 2^-8 sum_j p_j |v_j|, one rounding of the result
- *     f16   the same + 2^-11 sum_j p_j |v_j| + 2^-25
- * No level may pass 1, but bf16 by pairs (attention_bf16.c), which rounds weights as well and may
- * reach 2. And no level may be worse than twice the plain kernel, the worst of each counted.
+ * With u = 2^-24, S the largest |score| and V the largest |value|, a result is off by at most
+ *
+ *     8 u (1 + S) V                          f32
+ *     the same before it is stored           bf16, f16
+ *     the same + 2^-8 sum_j p_j |v_j|        bf16 by pairs (attention_bf16.c), which rounds its
+ *                                            weights; before it is stored
+ *
+ * What it was before it was stored is not known, but the numbers that are stored as what is there
+ * are an interval, and the bound must reach into it (vec_gap): a test without a tolerance for
+ * storing. And as users see it, what is stored included, no level may be worse than twice the plain
+ * kernel, the worst of each counted in units of 8 u (1 + S) V and one rounding of sum_j p_j |v_j|.
  */
 #include "support/attention.h"
 
-enum { QUERIES = 13, LEVELS = FV_SIMD_AVX512 + 1, LONGEST = 4096, WIDEST = 512 };
+enum { MANY = 18, FEW = 13, LEVELS = FV_SIMD_AVX512 + 1, LONGEST = 4096, WIDEST = 512 };
 
-/* The worst of all problems so far, in units. */
-static double worst[LEVELS];
+/* The worst of all problems so far, in units: of the bound, and with what is stored. */
+static double worst[LEVELS], worst_stored[LEVELS];
 
 /* ---- the truth -------------------------------------------------------------------- */
 
 typedef struct truth {
-    double o[QUERIES][WIDEST];
-    double size[QUERIES][WIDEST]; /* sum_j p_j |v_j| */
+    double o[MANY][WIDEST];
+    double size[MANY][WIDEST]; /* sum_j p_j |v_j| */
     double top_score, top_value;
 } truth;
 
@@ -69,46 +75,61 @@ static void find_truth(const problem *x, truth *t)
 
 /* ---- the measure ------------------------------------------------------------------ */
 
-static double unit_of(const truth *t, fv_dtype dtype, double size)
+/* One rounding to a stored type of a number of this size. */
+static double rounding(fv_dtype dtype, double size)
 {
-    const double sums = 8 * 0x1p-24 * (1 + t->top_score) * t->top_value;
-    if (dtype == FV_BF16) return sums + 0x1p-8 * size;
-    if (dtype == FV_F16) return sums + 0x1p-11 * size + 0x1p-25;
-    return sums;
+    if (dtype == FV_BF16) return 0x1p-8 * size;
+    if (dtype == FV_F16) return 0x1p-11 * size + 0x1p-25;
+    return 0;
 }
 
-static double error_of(const problem *x, const truth *t)
+static double units(double far, double bound) { return far == 0 ? 0 : far / bound; }
+
+/* Results of the first queries at the level chosen last; returns the share of the bound. */
+static double error_of(const problem *x, const truth *t, double *stored)
 {
+    const double sums = 8 * 0x1p-24 * (1 + t->top_score) * t->top_value;
+    const bool pairs = attn_by_pairs(x->a.dtype);
     double most = 0;
     for (int64_t i = 0; i < x->a.n_q * x->a.d_v; i++) {
-        const int64_t row = i / x->a.d_v, c = i % x->a.d_v;
-        const double far = fabs(vec_get(x->o, i) - t->o[row][c]);
-        const double units = far == 0 ? 0 : far / unit_of(t, x->a.dtype, t->size[row][c]);
-        if (!(units <= most)) most = units;
+        const double exact = t->o[i / x->a.d_v][i % x->a.d_v];
+        const double size = t->size[i / x->a.d_v][i % x->a.d_v];
+        const double weights = pairs ? 0x1p-8 * size : 0;
+        most = test_worse(most, units(vec_gap(x->o, i, exact), sums + weights));
+        *stored = test_worse(
+            *stored, units(fabs(vec_get(x->o, i) - exact), sums + rounding(x->a.dtype, size)));
     }
     return most;
 }
 
-static void measure(fv_dtype dtype, int64_t n_q, int64_t n, int64_t d, int64_t d_v, double size)
+static void measure_queries(const problem *all, const truth *t, int64_t n_q)
 {
-    static truth t;
-    fv_attn a = attn_sizes(n_q, n, d, d_v);
-    a.dtype = dtype;
-    a.scale *= size;
-    problem x = problem_of(a);
-    find_truth(&x, &t);
+    problem x = problem_again(all);
+    x.a.n_q = n_q;
     for (int level = FV_SIMD_SCALAR; level <= (int)fv_simd_detect(); level++) {
         kernel_level((fv_simd)level);
-        const double limit = attn_by_pairs(dtype) ? 2 : 1;
         run_forward(&x);
-        const double units = error_of(&x, &t);
-        worst[level] = fmax(worst[level], units);
-        if (!(units <= limit))
+        const double share = error_of(&x, t, &worst_stored[level]);
+        worst[level] = test_worse(worst[level], share);
+        if (!(share <= 1))
             test_failed(__FILE__, __LINE__,
-                        "%s at %s, %lld keys, widths %lld and %lld, size %g: %.3g",
-                        fv_dtype_name(dtype), fv_simd_name((fv_simd)level), (long long)n,
-                        (long long)d, (long long)d_v, size, units);
+                        "%s at %s, %lld queries, %lld keys, widths %lld and %lld, scale %g: %.3g",
+                        fv_dtype_name(x.a.dtype), fv_simd_name((fv_simd)level), (long long)n_q,
+                        (long long)x.a.n_k, (long long)x.a.d, (long long)x.a.d_v, x.a.scale, share);
     }
+}
+
+static void measure(fv_dtype dtype, int64_t n, int64_t d, int64_t d_v, double size)
+{
+    static truth t;
+    fv_attn a = attn_sizes(MANY, n, d, d_v);
+    a.dtype = dtype;
+    a.scale *= size;
+    const problem x = problem_of(a);
+    find_truth(&x, &t);
+    measure_queries(&x, &t, 1);
+    measure_queries(&x, &t, FEW);
+    measure_queries(&x, &t, MANY);
     vec_free_all();
 }
 
@@ -120,23 +141,26 @@ static void measure_all(fv_dtype dtype)
     static const int64_t d[] = {1, 2, 3, 17, 63, 64, 65, 127, 128, 300, WIDEST};
     enum { N = sizeof n / sizeof *n, D = sizeof d / sizeof *d };
     memset(worst, 0, sizeof worst);
+    memset(worst_stored, 0, sizeof worst_stored);
     for (int i = 0; i < N; i++)
         for (int w = 0; w < D; w++) /* every size of scores with every length and every width */
-            measure(dtype, QUERIES, n[i], d[w], d[w], (double)(1 << 2 * ((i + w) % 5)));
+            measure(dtype, n[i], d[w], d[w], (double)(1 << 2 * ((i + w) % 5)));
     for (double size = 1; size <= 256; size *= 2) {
-        measure(dtype, QUERIES, LONGEST, 64, 64, size);
-        measure(dtype, QUERIES, 300, WIDEST, 1, size);
-        measure(dtype, QUERIES, 300, 1, WIDEST, size);
-        measure(dtype, 1, 1500, 64, 65, size); /* decoding */
+        measure(dtype, LONGEST, 64, 64, size);
+        measure(dtype, 300, WIDEST, 1, size);
+        measure(dtype, 300, 1, WIDEST, size);
+        measure(dtype, 1500, 64, 65, size);
     }
     for (int level = FV_SIMD_AVX2; level <= (int)fv_simd_detect(); level++)
-        if (!(worst[level] <= 2 * worst[FV_SIMD_SCALAR]))
+        if (!(worst_stored[level] <= 2 * worst_stored[FV_SIMD_SCALAR]))
             test_failed(__FILE__, __LINE__,
                         "%s at %s is off by %.3g units, the plain kernel by %.3g",
-                        fv_dtype_name(dtype), fv_simd_name((fv_simd)level), worst[level],
-                        worst[FV_SIMD_SCALAR]);
-    printf("%s: worst errors, in units: plain %.2f, avx2 %.2f, avx512 %.2f\n", fv_dtype_name(dtype),
-           worst[FV_SIMD_SCALAR], worst[FV_SIMD_AVX2], worst[FV_SIMD_AVX512]);
+                        fv_dtype_name(dtype), fv_simd_name((fv_simd)level), worst_stored[level],
+                        worst_stored[FV_SIMD_SCALAR]);
+    printf("%s: worst share of the bound: plain %.2f, avx2 %.2f, avx512 %.2f; as stored: %.2f, "
+           "%.2f, %.2f\n",
+           fv_dtype_name(dtype), worst[FV_SIMD_SCALAR], worst[FV_SIMD_AVX2], worst[FV_SIMD_AVX512],
+           worst_stored[FV_SIMD_SCALAR], worst_stored[FV_SIMD_AVX2], worst_stored[FV_SIMD_AVX512]);
 }
 
 static void floats(void) { measure_all(FV_F32); }

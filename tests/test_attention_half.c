@@ -186,7 +186,7 @@ static double farthest(const double *x, const double *y, int n)
 {
     double most = 0;
     for (int i = 0; i < n; i++)
-        most = fmax(most, fabs(x[i] - y[i]));
+        most = test_worse(most, fabs(x[i] - y[i]));
     return most;
 }
 

@@ -353,15 +353,17 @@ static void check_sums(const problem *p, const summary *s, vec map)
             if (w > 0) entropy -= w * log(w);
             distance += w * fabs((double)(j - fv_attn_position(a, row % a->n_q)));
         }
-        worst = fmax(worst, fabs(entropy - vec_get(s->entropy, row)) / (off * (1 + entropy)));
-        worst = fmax(worst, fabs(distance - vec_get(s->distance, row)) / (off * (1 + distance)));
+        worst = test_worse(worst, fabs(entropy - vec_get(s->entropy, row)) / (off * (1 + entropy)));
+        worst =
+            test_worse(worst, fabs(distance - vec_get(s->distance, row)) / (off * (1 + distance)));
     }
     for (int64_t i = 0; i < s->received.n; i++) {
         const int64_t head = i / a->n_k, j = i % a->n_k;
         double sum = 0;
         for (int64_t r = head * a->n_q; r < (head + 1) * a->n_q; r++)
             sum += vec_get(map, r * a->n_k + j);
-        worst = fmax(worst, fabs(sum - vec_get(s->received, i)) / ((double)a->n_q * u * (1 + sum)));
+        worst = test_worse(worst,
+                           fabs(sum - vec_get(s->received, i)) / ((double)a->n_q * u * (1 + sum)));
     }
     CHECK(worst <= 1);
 }

@@ -101,7 +101,7 @@ static double distance(const float *a, const float *b, int64_t n)
 {
     double most = 0, size = 0;
     for (int64_t i = 0; i < n; i++) {
-        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+        most = test_worse(most, fabs((double)a[i] - (double)b[i]));
         size = fmax(size, fabs((double)b[i]));
     }
     return most / size;

@@ -429,7 +429,8 @@ static double prefix_difference(fv_causal causal)
     for (int t = 0; t < N; t++) {
         fv_heads_input in = {.x = fv_slice(ctx, x, 1, 0, t + 1, 1)};
         fv_tensor *prefix = fv_heads_run(ctx, &s.heads, &in, NULL);
-        worst = fmax(worst, tensor_distance(ctx, prefix, fv_slice(ctx, whole, 1, 0, t + 1, 1)));
+        worst =
+            test_worse(worst, tensor_distance(ctx, prefix, fv_slice(ctx, whole, 1, 0, t + 1, 1)));
     }
     stage_free(&s);
     return worst;

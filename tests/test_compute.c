@@ -68,8 +68,8 @@ static double worst_error(fv_ctx *ctx, const layer *l)
     fv_no_grad_begin(ctx);
     fv_tensor *x = rounded(ctx, l->x), *w = rounded(ctx, l->w), *g = rounded(ctx, l->g);
     double worst = error(ctx, l->y, x, fv_transpose(ctx, w, 0, 1), IN);
-    worst = fmax(worst, error(ctx, l->dx, g, w, OUT));
-    worst = fmax(worst, error(ctx, l->dw, fv_transpose(ctx, g, 0, 1), x, ROWS));
+    worst = test_worse(worst, error(ctx, l->dx, g, w, OUT));
+    worst = test_worse(worst, error(ctx, l->dw, fv_transpose(ctx, g, 0, 1), x, ROWS));
     fv_no_grad_end(ctx);
     return worst;
 }

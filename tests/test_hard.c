@@ -139,7 +139,7 @@ static double bias_of(const enumeration *e, double *variance)
                 mean += e->probability[s] * e->of[s].x[i][j];
             for (int s = 0; s < KEYS; s++)
                 spread += e->probability[s] * pow(e->of[s].x[i][j] - mean, 2);
-            worst = fmax(worst, fabs(mean - e->exact.x[i][j]));
+            worst = test_worse(worst, fabs(mean - e->exact.x[i][j]));
         }
     if (variance) *variance = spread;
     return worst;

@@ -53,7 +53,7 @@ static double largest_gap(const float *a, const double *b, int64_t n)
 {
     double gap = 0;
     for (int64_t i = 0; i < n; i++)
-        gap = fmax(gap, fabs((double)a[i] - b[i]));
+        gap = test_worse(gap, fabs((double)a[i] - b[i]));
     return gap;
 }
 

@@ -31,7 +31,7 @@ static void check_near(const char *what, const float *got, const float *want, si
     double most = 0, worst = 0;
     for (size_t i = 0; i < n; i++) {
         most = fmax(most, fabs((double)want[i]));
-        worst = fmax(worst, fabs((double)got[i] - (double)want[i]));
+        worst = test_worse(worst, fabs((double)got[i] - (double)want[i]));
     }
     if (!(worst <= 2e-6 + 1e-5 * most))
         test_failed(__FILE__, __LINE__, "%s is off by %g of %g", what, worst, most);

@@ -43,7 +43,7 @@ static bool exhaustive;
 /* Error of y in units of the last place of the float nearest to the exact value. */
 static double ulp_error(float y, double exact)
 {
-    if (isnan(exact)) return isnan(y) ? 0 : INFINITY;
+    if (isnan(exact) || isnan(y)) return isnan(exact) && isnan(y) ? 0 : INFINITY;
     const float nearest = (float)exact;
     if (isinf(nearest) || isinf(y)) return y == nearest ? 0 : INFINITY;
     int exponent;
@@ -128,7 +128,7 @@ static void phi_errors(void)
         if (x >= 0)
             worst = fmax(worst, ulp_error(fv_phif_ref(x), exact));
         else
-            worst_below = fmax(worst_below, fabs((double)fv_phif_ref(x) - exact));
+            worst_below = test_worse(worst_below, fabs((double)fv_phif_ref(x) - exact));
     }
     CHECK(worst <= 1.01 && worst_below <= 3.7e-8);
     CHECK(fv_phif_ref(0) == 0.5f && fv_phif_ref(-0.0f) == 0.5f);

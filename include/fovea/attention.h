@@ -45,7 +45,8 @@
  * q, k, v, o and their gradients may be stored in 16 bits, bf16 or f16; bias, slopes and the
  * log-sum-exp are f32 then. Sums are made in float and a result is rounded once, to nearest even.
  * Where the CPU multiplies pairs of bf16 itself (AVX512_BF16), the forward pass over bf16 rounds
- * the weights too: o is within 2 x 2^-8 sum_j p_j |v_j| then, lse within 3e-6 of what it is in f32.
+ * the weights too: before it is stored o is off by up to 2^-8 sum_j p_j |v_j| then, and lse is
+ * within 3e-6 of what it is in f32.
  *
  * Masked positions are skipped, never added as -inf: NaN or infinity in a hidden key or value does
  * not matter. A query that sees no key gives o = 0, lse = -inf and no gradient. Large scores are

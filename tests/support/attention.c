@@ -256,24 +256,32 @@ static vec blended_sizes(const problem *reference)
     return r.o;
 }
 
-/* What storing x may change: half a unit in the last place, or of the smallest number. */
-static double rounding_of(fv_dtype dtype, double x)
+/* The number `step` places above the one with these bits. */
+static double number_beside(fv_dtype dtype, uint16_t bits, int step)
 {
-    if (dtype == FV_BF16) return 0x1p-8 * fabs(x);
-    if (dtype == FV_F16) return 0x1p-11 * fabs(x) + 0x1p-25;
-    return 0;
+    const int size = bits & 0x7fff, place = (bits & 0x8000 ? -size : size) + step;
+    uint16_t beside = (uint16_t)(place < 0 ? 0x8000 | -place : place);
+    return vec_get((vec){.dtype = dtype, .n = 1, .data = &beside}, 0);
 }
 
-/* The largest distance after each element's own allowance: `times` roundings of sizes. */
-static double distance_beyond(vec a, vec b, vec sizes, double times)
+double vec_gap(vec stored, int64_t i, double x)
+{
+    const double y = vec_get(stored, i);
+    if (isnan(x) || isnan(y)) return NAN;
+    if (x == y) return 0;
+    if (stored.dtype != FV_BF16 && stored.dtype != FV_F16) return fabs(x - y);
+    const uint16_t bits = ((const uint16_t *)stored.data)[i];
+    const double least = (y + number_beside(stored.dtype, bits, -1)) / 2;
+    const double most = (y + number_beside(stored.dtype, bits, 1)) / 2;
+    return fmax(0, fmax(least - x, x - most));
+}
+
+/* The largest gap between what is stored and b, after each element's own allowance. */
+static double gap_beyond(vec stored, vec b, vec sizes, double share)
 {
     double most = 0;
-    for (int64_t i = 0; i < a.n; i++) {
-        const double x = vec_get(a, i), y = vec_get(b, i);
-        if (x == y) continue;
-        const double far = fabs(x - y) - times * rounding_of(a.dtype, vec_get(sizes, i));
-        if (!(far <= most)) most = far;
-    }
+    for (int64_t i = 0; i < stored.n; i++)
+        most = test_worse(most, vec_gap(stored, i, vec_get(b, i)) - share * vec_get(sizes, i));
     return most;
 }
 
@@ -281,7 +289,7 @@ double vec_largest(vec x)
 {
     double most = 0;
     for (int64_t i = 0; i < x.n; i++)
-        if (fabs(vec_get(x, i)) > most) most = fabs(vec_get(x, i));
+        most = test_worse(most, fabs(vec_get(x, i)));
     return most;
 }
 
@@ -290,8 +298,7 @@ double vec_distance(vec a, vec b)
     double most = 0;
     for (int64_t i = 0; i < a.n; i++) {
         const double x = vec_get(a, i), y = vec_get(b, i);
-        if (x == y) continue;
-        if (!(fabs(x - y) <= most)) most = fabs(x - y);
+        if (x != y) most = test_worse(most, fabs(x - y));
     }
     return most;
 }
@@ -359,19 +366,18 @@ void attn_without_pairs(void)
         setup.table.fn[kernels[i]][FV_BF16] = setup.table.fn[kernels[i]][FV_F16];
 }
 
-void check_forward(const char *what, problem *p)
+void check_results(const char *what, const problem *p)
 {
-    run_forward(p);
     const problem r = reference_of(p);
     const double keep = 1 / (1 - p->a.dropout);
+    const bool pairs = attn_by_pairs(p->a.dtype);
     double sums, sizes;
     largest_sums(p, &sums, &sizes);
     const double u = 0x1p-24, added = largest_added(p);
     const double bound = 8 * u * (1 + sums + added) * vec_largest(p->v) * keep;
     /* Weights share a score's rounding with each other, the log-sum-exp shows it. */
-    const double lse_bound = 8 * u * (1 + sizes + added) + (attn_by_pairs(p->a.dtype) ? 3e-6 : 0);
-    const vec blended = p->a.dtype == FV_F32 ? r.o : blended_sizes(&r);
-    const double far = distance_beyond(p->o, r.o, blended, attn_by_pairs(p->a.dtype) ? 2 : 1);
+    const double lse_bound = 8 * u * (1 + sizes + added) + (pairs ? 3e-6 : 0);
+    const double far = gap_beyond(p->o, r.o, pairs ? blended_sizes(&r) : r.o, pairs ? 0x1p-8 : 0);
     const double far_lse = vec_distance(p->lse, r.lse);
     if (!(far <= bound) || !(far_lse <= lse_bound))
         test_failed(
@@ -381,10 +387,15 @@ void check_forward(const char *what, problem *p)
             (long long)p->a.d, (long long)p->a.d_v, far, bound, far_lse);
 }
 
-bool gradients_agree(problem *p, double *worst)
+void check_forward(const char *what, problem *p)
 {
     run_forward(p);
-    run_backward(p);
+    check_results(what, p);
+}
+
+/* The largest distance of a gradient, as a share of the largest of its kind. */
+static double gradient_distance(const problem *p)
+{
     /* Of 16-bit results the stored o is what the backward gets, so the reference gets it too. */
     problem r = p->a.dtype == FV_F32 ? reference_of(p) : problem_in_double(p);
     vec added_to[] = {r.grad_bias, r.grad_w};
@@ -394,24 +405,38 @@ bool gradients_agree(problem *p, double *worst)
     at_scalar_level(run_backward, &r);
     const vec ours[] = {p->grad_q, p->grad_k, p->grad_v, p->grad_bias, p->grad_w};
     const vec theirs[] = {r.grad_q, r.grad_k, r.grad_v, r.grad_bias, r.grad_w};
-    *worst = 0;
+    double worst = 0;
     for (int g = 0; g < 5; g++) {
         if (!ours[g].data || ours[g].n == 0) continue;
-        const double size = vec_largest(theirs[g]);
-        const double far = distance_beyond(ours[g], theirs[g], theirs[g], 1);
-        if (far > 0 && !(far / size <= *worst)) *worst = far / size;
+        const double far = gap_beyond(ours[g], theirs[g], theirs[g], 0);
+        worst = test_worse(worst, far == 0 ? 0 : far / vec_largest(theirs[g]));
     }
+    return worst;
+}
+
+bool gradients_agree(problem *p, double *worst)
+{
+    run_forward(p);
+    run_backward(p);
+    *worst = gradient_distance(p);
     return *worst <= 1e-5;
 }
 
-void check_backward(const char *what, problem *p)
+void check_gradients(const char *what, const problem *p)
 {
-    double worst;
-    if (!gradients_agree(p, &worst))
+    const double worst = gradient_distance(p);
+    if (!(worst <= 1e-5))
         test_failed(__FILE__, __LINE__,
                     "%s, %s, %lld x %lld, width %lld: a gradient is off by %.3g", what,
                     fv_dtype_name(p->a.dtype), (long long)p->a.n_q, (long long)p->a.n_k,
                     (long long)p->a.d, worst);
+}
+
+void check_backward(const char *what, problem *p)
+{
+    run_forward(p);
+    run_backward(p);
+    check_gradients(what, p);
 }
 
 void attn_every_level(void (*fn)(void))

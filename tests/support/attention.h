@@ -7,8 +7,9 @@
  *     vec_free_all();
  *
  * Bounds: values 8 u (1 + S) V, u = 2^-24, S the largest |score|, V the largest |value|; gradients
- * 1e-5 of the largest. Stored in 16 bits, a value may be off by one rounding of sum_j p_j |v_j|
- * more (two where weights are rounded as well: attention_bf16.c), a gradient by one of its own.
+ * 1e-5 of the largest. A number stored in 16 bits stands for all those that are rounded to it, and
+ * one of them must keep the bound: vec_gap. Where weights are rounded as well (attention_bf16.c), a
+ * value may be off by 2^-8 sum_j p_j |v_j| more.
  */
 #ifndef FV_TEST_ATTENTION_H
 #define FV_TEST_ATTENTION_H
@@ -53,7 +54,10 @@ bool run_faults(const problem *p); /* whether the forward raises a fault */
 
 void check_forward(const char *what, problem *p);
 void check_backward(const char *what, problem *p);
-/* Whether the gradients keep the bound; the worst distance through *worst. */
+/* The same with results that are there already. */
+void check_results(const char *what, const problem *p);
+void check_gradients(const char *what, const problem *p);
+/* Runs both passes: whether the gradients keep the bound; the worst distance through *worst. */
 bool gradients_agree(problem *p, double *worst);
 
 /* Runs fn at every level this machine has, on floats. */
@@ -73,7 +77,10 @@ vec vec_normals(int64_t n, double size); /* of f32 */
 vec vec_normals_of(fv_dtype dtype, int64_t n, double size);
 vec vec_like(vec x); /* its dtype and size, filled with NaN */
 vec vec_part(vec x, int64_t from, int64_t n);
-double vec_largest(vec x);         /* of |x| */
-double vec_distance(vec a, vec b); /* NaN counts as far */
+double vec_largest(vec x);         /* of |x|; endless where one is NaN */
+double vec_distance(vec a, vec b); /* likewise */
+/* How far x lies from the nearest number that is stored as element i of `stored`: 0 where x itself
+ * would be. NaN if either is. */
+double vec_gap(vec stored, int64_t i, double x);
 
 #endif

@@ -102,10 +102,8 @@ double tensor_distance(fv_ctx *ctx, const fv_tensor *a, const fv_tensor *b)
     if (!same_shape(a, b)) return INFINITY;
     float *x = tensor_floats(ctx, a), *y = tensor_floats(ctx, b);
     double worst = 0;
-    for (int64_t i = 0; i < fv_tensor_count(a); i++) {
-        double d = fabs((double)x[i] - (double)y[i]);
-        if (!(d <= worst)) worst = isnan(d) ? INFINITY : d;
-    }
+    for (int64_t i = 0; i < fv_tensor_count(a); i++)
+        worst = test_worse(worst, fabs((double)x[i] - (double)y[i]));
     free(x);
     free(y);
     return worst;

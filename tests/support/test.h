@@ -29,6 +29,14 @@ int test_failures(void);
 /* $FV_TEST_DIR/rest; the text lives until the fourth call after this one. */
 const char *test_path(const char *rest);
 
+/* The larger of the worst error so far and another. One that is not a number is endless, and stays:
+ * fmax would forget it. */
+static inline double test_worse(double worst, double error)
+{
+    if (isnan(error)) return INFINITY;
+    return error > worst ? error : worst;
+}
+
 #define TEST_BEGIN(argc, argv) test_begin(argc, argv)
 #define RUN(fn)                test_run(#fn, fn)
 #define TEST_END()             test_end()
