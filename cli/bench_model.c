@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "folder.h"
 #include "fovea/autograd.h"
 #include "fovea/generate.h"
 #include "fovea/ops.h"
@@ -335,9 +336,9 @@ static void call_cold(void *arg)
 /* The model as a Hugging Face folder. */
 static fv_status write_folder(const bed *b, const char *folder)
 {
-    char path[4200];
+    char path[CLI_PATH_BYTES];
+    if (!cli_path(path, "%s/model.safetensors", folder)) return FV_ERR_IO;
     const fv_status status = fv_transformer_save_settings(b->model, folder);
-    cli_format(path, sizeof path, "%s/model.safetensors", folder);
     return status == FV_OK ? fv_params_save(b->params, path) : status;
 }
 
@@ -345,11 +346,9 @@ static void remove_folder(const char *folder)
 {
     static const char *const files[] = {"config.json", "generation_config.json",
                                         "model.safetensors"};
-    char path[4200];
-    for (int i = 0; i < CLI_COUNT(files); i++) {
-        cli_format(path, sizeof path, "%s/%s", folder, files[i]);
-        (void)unlink(path);
-    }
+    char path[CLI_PATH_BYTES];
+    for (int i = 0; i < CLI_COUNT(files); i++)
+        if (cli_path(path, "%s/%s", folder, files[i])) (void)unlink(path);
     (void)rmdir(folder);
 }
 
@@ -357,13 +356,13 @@ static int cold(bench_run *run)
 {
     bed b;
     bench_result got;
-    char folder[4096];
-    int code = open_bed(run, &b);
-    if (code) return code;
+    char folder[CLI_PATH_BYTES];
     const char *temporary = getenv("TMPDIR");
-    cli_format(folder, sizeof folder, "%s/fovea-bench-%ld", temporary ? temporary : "/tmp",
-               (long)getpid());
-    if (run->output) cli_format(folder, sizeof folder, "%s", run->output);
+    const bool named = run->output ? cli_path(folder, "%s", run->output)
+                                   : cli_path(folder, "%s/fovea-bench-%ld",
+                                              temporary ? temporary : "/tmp", (long)getpid());
+    int code = named ? open_bed(run, &b) : CLI_USAGE;
+    if (code) return code;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         cli_error("bench: %s: %s", folder, strerror(errno));
         code = CLI_FAILED;

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "bench.h"
+#include "folder.h"
 #include "fovea/autograd.h"
 #include "fovea/ops.h"
 #include "fovea/seq2seq.h"
@@ -208,13 +209,15 @@ static int write_work(bed *b, FILE *to)
     return cli_exit_code(b->status);
 }
 
-static int write_model(bed *b, const char *folder, char *path, size_t bytes)
+static int write_model(bed *b, const char *folder)
 {
+    char path[CLI_PATH_BYTES], weights[CLI_PATH_BYTES];
     const fv_seq2seq_config cfg = recipe();
-    cli_format(path, bytes, "%s/config.json", folder);
+    if (!cli_path(path, "%s/config.json", folder) ||
+        !cli_path(weights, "%s/model.safetensors", folder))
+        return CLI_USAGE;
     fv_status status = fv_seq2seq_config_save(b->ctx, &cfg, path);
-    cli_format(path, bytes, "%s/model.safetensors", folder);
-    if (status == FV_OK) status = fv_params_save(b->params, path);
+    if (status == FV_OK) status = fv_params_save(b->params, weights);
     if (status == FV_OK) return CLI_DONE;
     cli_error("bench: %s", fv_ctx_message(b->ctx));
     return cli_exit_code(status);
@@ -222,7 +225,8 @@ static int write_model(bed *b, const char *folder, char *path, size_t bytes)
 
 static int write_folder(const bench_run *run, const texts *batches)
 {
-    char path[4096];
+    char path[CLI_PATH_BYTES];
+    if (!cli_path(path, "%s/work.json", run->output)) return CLI_USAGE;
     if (mkdir(run->output, 0777) != 0 && errno != EEXIST) {
         cli_error("bench: %s: %s", run->output, strerror(errno));
         return CLI_FAILED;
@@ -230,8 +234,7 @@ static int write_folder(const bench_run *run, const texts *batches)
     bed b;
     int code = open_bed(run, run->threads, batches, &b);
     if (code) return code;
-    code = write_model(&b, run->output, path, sizeof path);
-    cli_format(path, sizeof path, "%s/work.json", run->output);
+    code = write_model(&b, run->output);
     FILE *to = code ? NULL : fopen(path, "w");
     if (to) {
         code = write_work(&b, to);

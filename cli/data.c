@@ -151,10 +151,11 @@ static int make(const session *s)
     }
     const fv_made_set *set = fv_made_set_find(s->call->words[1]);
     if (!set) return no_such_set(s->call->words[1]);
-    char folder[512];
-    cli_format(folder, sizeof folder, "sets/%s", set->name);
-    if (cli_given(s->call, "output"))
-        cli_format(folder, sizeof folder, "%s", cli_text(s->call, "output"));
+    char folder[CLI_PATH_BYTES];
+    const bool named = cli_given(s->call, "output")
+                           ? cli_path(folder, "%s", cli_text(s->call, "output"))
+                           : cli_path(folder, "sets/%s", set->name);
+    if (!named) return CLI_USAGE;
     if (set->from && !s->data) {
         cli_error("data: %s is made from %s: set FOVEA_DATA to the folder that holds it", set->name,
                   set->from);

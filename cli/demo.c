@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "folder.h"
 #include "fovea/dates.h"
@@ -123,7 +122,7 @@ static fv_status show_alignment(fv_translator *t, const char *text, const char *
     how.decode.want_weights = true;
     const fv_string source = {text, strlen(text)};
     fv_translations *out = NULL;
-    char path[600];
+    char path[CLI_PATH_BYTES];
     fv_status status = fv_translate(t, 1, &source, &how, &out);
     if (status == FV_OK) {
         const fv_translation *one = fv_translations_get(out, 0, 0);
@@ -131,8 +130,8 @@ static fv_status show_alignment(fv_translator *t, const char *text, const char *
         if (one->weights) status = cli_show_alignment(ctx, one, NULL, NULL);
         static const char *const endings[] = {"svg", "png"};
         for (int i = 0; status == FV_OK && one->weights && i < 2; i++) {
-            cli_format(path, sizeof path, "%s/alignment.%s", folder, endings[i]);
-            status = cli_show_alignment(ctx, one, text, path);
+            const bool named = cli_path(path, "%s/alignment.%s", folder, endings[i]);
+            status = named ? cli_show_alignment(ctx, one, text, path) : FV_ERR_IO;
         }
     }
     fv_translations_free(&out);
@@ -187,8 +186,8 @@ static int run(const cli_call *call)
     int code = CLI_FAILED;
     fv_ctx *ctx = cli_context(call, (uint64_t)cli_int(call, "seed"), &code);
     if (!ctx) return code;
-    const int claim = cli_claim_folder(cli_text(call, "output"));
-    if (claim < 0) {
+    cli_claim claim;
+    if (!cli_claim_folder(cli_text(call, "output"), &claim)) {
         fv_ctx_destroy(&ctx);
         return CLI_FAILED;
     }
@@ -196,7 +195,7 @@ static int run(const cli_call *call)
     fv_status status = make_recipe(ctx, call, &recipe);
     if (status == FV_OK) status = learn_and_show(ctx, call, recipe);
     code = status == FV_OK ? CLI_DONE : cli_library_error("demo", ctx, status);
-    close(claim);
+    cli_release_folder(&claim, status == FV_OK);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
     return code;

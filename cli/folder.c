@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -11,9 +13,21 @@
 
 #include "output.h"
 
+bool cli_path(char out[CLI_PATH_BYTES], const char *fmt, ...)
+{
+    enum { SHOWN = 60 };
+    va_list ap;
+    va_start(ap, fmt);
+    const int bytes = vsnprintf(out, CLI_PATH_BYTES, fmt, ap);
+    va_end(ap);
+    if (bytes >= 0 && bytes < CLI_PATH_BYTES) return true;
+    cli_error("a path of %d bytes is too long: '%.*s...'", bytes, SHOWN, out);
+    return false;
+}
+
 bool cli_make_folder(const char *path)
 {
-    char part[4096];
+    char part[CLI_PATH_BYTES];
     const size_t n = strlen(path);
     if (n == 0 || n >= sizeof part) {
         cli_error("'%s' is no name for a folder", path);
@@ -68,13 +82,14 @@ static void sweep(int folder)
         close(again);
 }
 
-int cli_claim_folder(const char *path)
+bool cli_claim_folder(const char *path, cli_claim *claim)
 {
-    if (!cli_make_folder(path)) return -1;
+    *claim = (cli_claim){.path = path, .descriptor = -1, .fresh = access(path, F_OK) != 0};
+    if (!cli_make_folder(path)) return false;
     const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) {
         cli_error("cannot open the folder '%s': %s", path, strerror(errno));
-        return -1;
+        return false;
     }
     /* File systems without locks are used without them; nothing is swept there. */
     if (flock(folder, LOCK_EX | LOCK_NB) == 0) {
@@ -82,7 +97,16 @@ int cli_claim_folder(const char *path)
     } else if (errno == EWOULDBLOCK) {
         cli_error("another training is at work in '%s'", path);
         close(folder);
-        return -1;
+        return false;
     }
-    return folder;
+    claim->descriptor = folder;
+    return true;
+}
+
+void cli_release_folder(cli_claim *claim, bool used)
+{
+    if (claim->descriptor < 0) return;
+    if (claim->fresh && !used) (void)rmdir(claim->path); /* stays where something is in it */
+    close(claim->descriptor);
+    claim->descriptor = -1;
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "fovea/npy.h"
 #include "fovea/safetensors.h"
 #include "inspect.h"
@@ -187,11 +188,11 @@ static bool is_file(const char *path)
 }
 
 /* A model's folder: the index of a sharded set, else the single file. */
-static int resolve_folder(const char *folder, char *path, size_t bytes)
+static int resolve_folder(const char *folder, char path[CLI_PATH_BYTES])
 {
     static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
     for (int i = 0; i < CLI_COUNT(names); i++) {
-        cli_format(path, bytes, "%s/%s", folder, names[i]);
+        if (!cli_path(path, "%s/%s", folder, names[i])) return CLI_USAGE;
         if (is_file(path)) return CLI_DONE;
     }
     cli_error("inspect: %s: a folder without %s or %s", folder, names[0], names[1]);
@@ -267,11 +268,14 @@ static int open_listing(fv_ctx *ctx, const char *path, listing *l)
 
 static int inspect(fv_ctx *ctx, const cli_call *call, const char *path)
 {
-    char resolved[4096];
+    char resolved[CLI_PATH_BYTES];
     int code = check_path(path);
     if (code) return code;
-    cli_format(resolved, sizeof resolved, "%s", path);
-    if (!is_file(path) && (code = resolve_folder(path, resolved, sizeof resolved))) return code;
+    if (!is_file(path))
+        code = resolve_folder(path, resolved);
+    else if (!cli_path(resolved, "%s", path))
+        code = CLI_USAGE;
+    if (code) return code;
     listing l = {.path = path};
     code = open_listing(ctx, resolved, &l);
     if (code == CLI_DONE) {

@@ -1,6 +1,5 @@
 /* fovea train RECIPE: trains a model in a folder; the same command again goes on. */
 #include <string.h>
-#include <unistd.h>
 
 #include "folder.h"
 #include "input.h"
@@ -9,12 +8,12 @@
 #include "train_recipe.h"
 
 /* "recipes/dates.toml" -> "runs/dates". */
-static void default_folder(char out[512], const char *recipe)
+static bool default_folder(char out[CLI_PATH_BYTES], const char *recipe)
 {
     const char *slash = strrchr(recipe, '/'), *name = slash ? slash + 1 : recipe;
     const char *dot = strrchr(name, '.');
     const int n = (int)(dot && dot != name ? dot - name : (long)strlen(name));
-    cli_format(out, 512, "runs/%.*s", n, name);
+    return cli_path(out, "runs/%.*s", n, name);
 }
 
 /* ---- runs of either kind ------------------------------------------------------------ */
@@ -92,29 +91,31 @@ static void tell_data(const job *j)
 /* The mean of the last states, in a folder of its own. */
 static fv_status average(const job *j, const char *folder, int count)
 {
-    char to[560], path[600];
+    char to[CLI_PATH_BYTES], path[CLI_PATH_BYTES];
     fv_status status = fv_params_average(params_of(j), folder, count);
-    cli_format(to, sizeof to, "%s-average", folder);
-    if (status == FV_OK && !cli_make_folder(to)) status = FV_ERR_IO;
     if (status != FV_OK) return status;
-    cli_format(path, sizeof path, "%s/model.safetensors", to);
+    if (!cli_path(to, "%s-average", folder) || !cli_path(path, "%s/model.safetensors", to) ||
+        !cli_make_folder(to))
+        return FV_ERR_IO;
     status = save_settings(j, to);
     if (status == FV_OK) status = fv_params_save(params_of(j), path);
     if (status == FV_OK) cli_note("the mean of the last states is in %s", to);
     return status;
 }
 
-static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, const char *folder)
+/* *made: the run could begin. */
+static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, const char *folder,
+                       bool *made)
 {
     cli_progress progress;
     cli_progress_begin(&progress, ctx, cli_flag(call, "quiet"));
     job j = {0};
     fv_status status = create(&j, ctx, recipe, folder, &progress);
-    const bool made = status == FV_OK;
-    if (made && !progress.quiet) tell_data(&j);
-    if (made) status = j.text ? fv_text_run_train(j.text) : fv_translation_run_train(j.pairs);
+    *made = status == FV_OK;
+    if (*made && !progress.quiet) tell_data(&j);
+    if (*made) status = j.text ? fv_text_run_train(j.text) : fv_translation_run_train(j.pairs);
     /* A run that was stopped before it was made has nothing to save. */
-    if (status == FV_ERR_CANCELLED && made)
+    if (status == FV_ERR_CANCELLED && *made)
         cli_note("saved in %s; the same command goes on", folder);
     if (status == FV_OK) cli_note("the model is in %s", folder);
     if (status == FV_OK && cli_given(call, "average"))
@@ -125,20 +126,22 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
 
 static int run(const cli_call *call)
 {
-    char folder[512];
-    default_folder(folder, call->words[0]);
-    if (cli_given(call, "output"))
-        cli_format(folder, sizeof folder, "%s", cli_text(call, "output"));
-    int code = CLI_FAILED, claim = -1;
+    char folder[CLI_PATH_BYTES];
+    const bool named = cli_given(call, "output") ? cli_path(folder, "%s", cli_text(call, "output"))
+                                                 : default_folder(folder, call->words[0]);
+    if (!named) return CLI_USAGE;
+    int code = CLI_FAILED;
+    bool made = false;
+    cli_claim claim = {.descriptor = -1};
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
     fv_recipe *recipe = NULL;
     code = cli_train_recipe(ctx, call, &recipe);
-    if (code == CLI_DONE && (claim = cli_claim_folder(folder)) < 0) code = CLI_FAILED;
+    if (code == CLI_DONE && !cli_claim_folder(folder, &claim)) code = CLI_FAILED;
     if (code == CLI_DONE) {
         fv_ctx_set_seed(ctx, (uint64_t)fv_recipe_int(recipe, "train.seed"));
         if (!cli_flag(call, "quiet")) cli_tell_changes(ctx, recipe, folder);
-        const fv_status status = train(ctx, call, recipe, folder);
+        const fv_status status = train(ctx, call, recipe, folder, &made);
         if (status == FV_ERR_ARGUMENT) {
             cli_error("train: %s: %s", call->words[0], fv_ctx_message(ctx));
             code = CLI_BAD_FILE;
@@ -147,7 +150,7 @@ static int run(const cli_call *call)
             if (status == FV_ERR_IO) cli_tell_needs(recipe, call->words[0]);
         }
     }
-    if (claim >= 0) close(claim);
+    cli_release_folder(&claim, made);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
     return code;

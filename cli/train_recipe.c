@@ -4,16 +4,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "input.h"
 #include "model.h"
 #include "output.h"
 
-enum { PATH_ROOM = 4096 };
-
 /* ---- paths ------------------------------------------------------------------------------ */
 
 /* "$FOVEA_DATA/set/file": where a user keeps data sets is not the recipe's business. */
-static bool place_data(const fv_key *key, const char *text, char out[PATH_ROOM])
+static bool place_data(const fv_key *key, const char *text, char out[CLI_PATH_BYTES])
 {
     static const char variable[] = "$FOVEA_DATA/";
     const char *folder = getenv("FOVEA_DATA");
@@ -23,26 +22,25 @@ static bool place_data(const fv_key *key, const char *text, char out[PATH_ROOM])
                   key->name, text);
         return false;
     }
-    if (placed)
-        cli_format(out, PATH_ROOM, "%s/%s", folder, text + sizeof variable - 1);
-    else
-        cli_format(out, PATH_ROOM, "%s", text);
-    return true;
+    return placed ? cli_path(out, "%s/%s", folder, text + sizeof variable - 1)
+                  : cli_path(out, "%s", text);
 }
 
 /* A path from here, as one from anywhere. */
-static void make_absolute(char path[PATH_ROOM])
+static bool make_absolute(char path[CLI_PATH_BYTES])
 {
-    char here[PATH_ROOM], joined[PATH_ROOM];
-    if (path[0] == '\0' || path[0] == '/') return;
+    char here[CLI_PATH_BYTES], joined[CLI_PATH_BYTES];
+    bool fits = true;
+    if (path[0] == '\0' || path[0] == '/') return true;
     char *real = realpath(path, NULL);
     if (real) {
-        cli_format(path, PATH_ROOM, "%s", real);
+        fits = cli_path(path, "%s", real);
     } else if (getcwd(here, sizeof here)) {
-        cli_format(joined, sizeof joined, "%s/%s", here, path);
+        fits = cli_path(joined, "%s/%s", here, path);
         memcpy(path, joined, sizeof joined);
     }
     free(real);
+    return fits;
 }
 
 static fv_status place_paths(fv_recipe *recipe, int *code)
@@ -50,13 +48,16 @@ static fv_status place_paths(fv_recipe *recipe, int *code)
     fv_status status = FV_OK;
     const fv_key *key;
     for (size_t i = 0; status == FV_OK && (key = fv_recipe_key(recipe, i)); i++) {
-        char path[PATH_ROOM];
+        char path[CLI_PATH_BYTES];
         if (key->type != FV_KEY_PATH || !*fv_recipe_text(recipe, key->name)) continue;
         if (!place_data(key, fv_recipe_text(recipe, key->name), path)) {
             *code = CLI_MISSING;
             return FV_ERR_ARGUMENT;
         }
-        make_absolute(path);
+        if (!make_absolute(path)) {
+            *code = CLI_USAGE;
+            return FV_ERR_ARGUMENT;
+        }
         status = fv_recipe_set(recipe, key->name, path);
     }
     return status;
@@ -87,30 +88,31 @@ int cli_train_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
 
 /* ---- changes ---------------------------------------------------------------------------- */
 
-static void value_of(const fv_recipe *recipe, const fv_key *key, char out[PATH_ROOM])
+enum { VALUE_ROOM = CLI_PATH_BYTES + 2 }; /* in quotes */
+
+static void value_of(const fv_recipe *recipe, const fv_key *key, char out[VALUE_ROOM])
 {
     switch (key->type) {
     case FV_KEY_INT:
-        cli_format(out, PATH_ROOM, "%lld", (long long)fv_recipe_int(recipe, key->name));
+        cli_format(out, VALUE_ROOM, "%lld", (long long)fv_recipe_int(recipe, key->name));
         break;
     case FV_KEY_REAL:
-        cli_format(out, PATH_ROOM, "%g", fv_recipe_real(recipe, key->name));
+        cli_format(out, VALUE_ROOM, "%g", fv_recipe_real(recipe, key->name));
         break;
     case FV_KEY_BOOL:
-        cli_format(out, PATH_ROOM, "%s", fv_recipe_bool(recipe, key->name) ? "true" : "false");
+        cli_format(out, VALUE_ROOM, "%s", fv_recipe_bool(recipe, key->name) ? "true" : "false");
         break;
     default:
-        cli_format(out, PATH_ROOM, "\"%s\"", fv_recipe_text(recipe, key->name));
+        cli_format(out, VALUE_ROOM, "\"%s\"", fv_recipe_text(recipe, key->name));
     }
 }
 
 void cli_tell_changes(fv_ctx *ctx, const fv_recipe *recipe, const char *folder)
 {
-    char path[PATH_ROOM], was[PATH_ROOM], is[PATH_ROOM];
+    char path[CLI_PATH_BYTES], was[VALUE_ROOM], is[VALUE_ROOM];
     fv_recipe *old = NULL;
     const fv_key *key;
-    cli_format(path, sizeof path, "%s/recipe.toml", folder);
-    if (access(path, R_OK) != 0) return;
+    if (!cli_path(path, "%s/recipe.toml", folder) || access(path, R_OK) != 0) return;
     /* One that cannot be read, an older version's for example, is not compared. */
     const bool known = cli_recipe_create(ctx, &old) == FV_OK && fv_recipe_load(old, path) == FV_OK;
     for (size_t i = 0; known && (key = fv_recipe_key(recipe, i)); i++) {

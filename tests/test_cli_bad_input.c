@@ -1,5 +1,8 @@
 /* Files a user may hand to the program by mistake: a clear message, the right code, nothing lost.
  */
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "support/files.h"
 #include "support/program.h"
 
@@ -150,6 +153,41 @@ static void folders_that_cannot_be_written(void)
     expect(3, "", "/proc/x.svg: cannot create");
 }
 
+/* A training that cannot begin leaves no folder of its own, but one that was there stays. */
+static void folders_of_trainings_that_cannot_begin(void)
+{
+    train_on("", "");
+    expect(3, "", "/a: the file is empty");
+    CHECK(access(program_path("m"), F_OK) != 0);
+    CHECK(mkdir(program_path("m"), 0777) == 0);
+    program_run("train %s -o %s -t 1", program_path("r.toml"), program_path("m"));
+    expect(3, "", "/a: the file is empty");
+    CHECK(access(program_path("m"), F_OK) == 0);
+}
+
+/* A path that is cut would name another file. */
+static void long_paths(void)
+{
+    enum { LONG = 5000, FITS = 700 };
+    char path[LONG + 1];
+    for (int i = 0; i < LONG; i++)
+        path[i] = i % 200 == 199 ? '/' : 'p';
+    path[LONG] = '\0';
+    train_on("x\n", "a\n");
+    program_run("train %s -o %s", program_path("r.toml"), path);
+    expect(2, "", "a path of 5000 bytes is too long: 'pppp");
+    program_run("train %s --data.train_source %s", program_path("r.toml"), path);
+    expect(2, "", "bytes is too long: '");
+    program_run("data make copy -o %s", path);
+    expect(2, "", "a path of 5000 bytes is too long");
+    path[FITS] = '\0';
+    program_run("train %s -o %s/%s -t 1", program_path("r.toml"), program_path("long"), path);
+    expect(0, "", "1 pairs for training");
+    char recipe_path[2 * LONG];
+    snprintf(recipe_path, sizeof recipe_path, "%s/%s/recipe.toml", program_path("long"), path);
+    CHECK(access(recipe_path, R_OK) == 0);
+}
+
 int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
@@ -162,6 +200,8 @@ int main(int argc, char **argv)
     RUN(wrong_vocabulary);
     RUN(wrong_recipes);
     RUN(folders_that_cannot_be_written);
+    RUN(folders_of_trainings_that_cannot_begin);
+    RUN(long_paths);
     program_end();
     return TEST_END();
 }

@@ -122,7 +122,7 @@ static const char *output_path(const char *name)
 
 static bool start(program_output output, const char *fmt, va_list ap)
 {
-    char text[4096], *argv[MAX_WORDS];
+    char text[8192], *argv[MAX_WORDS];
     vsnprintf(text, sizeof text, fmt, ap);
     split(text, argv);
     program.code = -1;
