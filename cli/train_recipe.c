@@ -12,7 +12,7 @@
 /* ---- paths ------------------------------------------------------------------------------ */
 
 /* "$FOVEA_DATA/set/file": where a user keeps data sets is not the recipe's business. */
-static bool place_data(const fv_key *key, const char *text, char out[CLI_PATH_BYTES])
+static int place_data(const fv_key *key, const char *text, char out[CLI_PATH_BYTES])
 {
     static const char variable[] = "$FOVEA_DATA/";
     const char *folder = getenv("FOVEA_DATA");
@@ -20,10 +20,11 @@ static bool place_data(const fv_key *key, const char *text, char out[CLI_PATH_BY
     if (placed && !folder) {
         cli_error("train: %s is '%s': set FOVEA_DATA to the folder that holds the data sets",
                   key->name, text);
-        return false;
+        return CLI_MISSING;
     }
-    return placed ? cli_path(out, "%s/%s", folder, text + sizeof variable - 1)
-                  : cli_path(out, "%s", text);
+    const bool fits = placed ? cli_path(out, "%s/%s", folder, text + sizeof variable - 1)
+                             : cli_path(out, "%s", text);
+    return fits ? CLI_DONE : CLI_USAGE;
 }
 
 /* A path from here, as one from anywhere. */
@@ -43,6 +44,7 @@ static bool make_absolute(char path[CLI_PATH_BYTES])
     return fits;
 }
 
+/* *code: what the program is to end with, where it was said why. */
 static fv_status place_paths(fv_recipe *recipe, int *code)
 {
     fv_status status = FV_OK;
@@ -50,14 +52,9 @@ static fv_status place_paths(fv_recipe *recipe, int *code)
     for (size_t i = 0; status == FV_OK && (key = fv_recipe_key(recipe, i)); i++) {
         char path[CLI_PATH_BYTES];
         if (key->type != FV_KEY_PATH || !*fv_recipe_text(recipe, key->name)) continue;
-        if (!place_data(key, fv_recipe_text(recipe, key->name), path)) {
-            *code = CLI_MISSING;
-            return FV_ERR_ARGUMENT;
-        }
-        if (!make_absolute(path)) {
-            *code = CLI_USAGE;
-            return FV_ERR_ARGUMENT;
-        }
+        *code = place_data(key, fv_recipe_text(recipe, key->name), path);
+        if (!*code && !make_absolute(path)) *code = CLI_USAGE;
+        if (*code) return FV_ERR_ARGUMENT;
         status = fv_recipe_set(recipe, key->name, path);
     }
     return status;
