@@ -31,7 +31,8 @@ import torch  # noqa: E402
 import torch.nn.functional as functional  # noqa: E402
 
 FORWARD, BACKWARD = 0, 1
-F32, TOP_LEFT = 0, 1
+TOP_LEFT = 1
+F32, BF16 = 0, 2
 
 
 # ---- Fovea through ctypes ------------------------------------------------------------
@@ -94,17 +95,18 @@ class Fovea:
         return self.pools.get(threads)
 
     def contender(self, q, k, v, grad, causal, threads, backward):
-        """A function that runs the pass once, and its output."""
+        """A function that runs the pass once, and its output. Arrays of int16 are bf16."""
         lib, size = self.lib, q.shape
         a = self.Attn()
         lib.fv_attn_init(ctypes.byref(a), ctypes.c_size_t(ctypes.sizeof(a)))
+        a.dtype = BF16 if q.dtype == np.int16 else F32
         a.batch, a.heads, a.n_q, a.d = size
         a.kv_heads, a.n_k, a.d_v = size[1], size[2], size[3]
         a.scale = 1 / math.sqrt(size[3])
         a.causal = TOP_LEFT if causal else 0
         lib.fv_attn_dense(ctypes.byref(a))
-        o, lse = np.zeros(size, np.float32), np.zeros(size[:3], np.float32)
-        grads = [np.zeros(size, np.float32) for _ in range(3)]
+        o, lse = np.zeros(size, q.dtype), np.zeros(size[:3], np.float32)
+        grads = [np.zeros(size, q.dtype) for _ in range(3)]
         data = self.Data()
         named = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "grad_o": grad,
                  "grad_q": grads[0], "grad_k": grads[1], "grad_v": grads[2]}
@@ -134,9 +136,15 @@ class Fovea:
 # ---- the others ----------------------------------------------------------------------
 
 
+def tensor_of(array):
+    """The same memory for PyTorch; int16 is bf16."""
+    tensor = torch.from_numpy(array)
+    return tensor.view(torch.bfloat16) if array.dtype == np.int16 else tensor
+
+
 def torch_contender(q, k, v, grad, causal, threads, backward):
-    tensors = [torch.from_numpy(x).requires_grad_(backward) for x in (q, k, v)]
-    g = torch.from_numpy(grad)
+    tensors = [tensor_of(x).requires_grad_(backward) for x in (q, k, v)]
+    g = tensor_of(grad)
     result = {}
 
     def run():
@@ -241,18 +249,23 @@ def shares(line, times, work, peak):
             line[f"most_onnx_{threads}"] = seconds * peak[threads] * 1e9 / work
 
 
-def measure(fovea, shape, causal, backward, rounds, settings, least, program=None):
+def random_array(rng, shape, bf16):
+    array = rng.standard_normal(shape, np.float32)
+    return torch.from_numpy(array).bfloat16().view(torch.int16).numpy() if bf16 else array
+
+
+def measure(fovea, shape, causal, backward, rounds, settings, least, program=None, bf16=False):
     rng = np.random.default_rng(1)
-    q, k, v, grad = (rng.standard_normal(shape, np.float32) for _ in range(4))
+    q, k, v, grad = (random_array(rng, shape, bf16) for _ in range(4))
     contenders, outputs = {}, {}
     for threads in settings:
         run, o = fovea.contender(q, k, v, grad, causal, threads, backward)
         contenders[f"fovea {threads}"] = run
-        outputs["fovea"] = lambda o=o: o
+        outputs["fovea"] = lambda o=o: tensor_of(o).float().numpy()
         run, result = torch_contender(q, k, v, grad, causal, threads, backward)
         contenders[f"torch {threads}"] = run
-        outputs["torch"] = lambda result=result: result["o"].detach().numpy()
-        onnx = None if backward else onnx_contender(q, k, v, causal, threads)
+        outputs["torch"] = lambda result=result: result["o"].detach().float().numpy()
+        onnx = None if backward or bf16 else onnx_contender(q, k, v, causal, threads)
         if onnx:
             contenders[f"onnx {threads}"] = onnx[0]
             outputs["onnx"] = lambda result=onnx[1]: result["o"].reshape(
@@ -262,9 +275,10 @@ def measure(fovea, shape, causal, backward, rounds, settings, least, program=Non
     for side in ("torch", "onnx"):
         if side in outputs:
             far = float(np.abs(outputs[side]() - outputs["fovea"]()).max())
-            assert far < 1e-4, f"{side} computes something else: off by {far}"
-    line = {"bench": "peers/attention", "pass": "fwd+bwd" if backward else "fwd", "causal": causal,
-            "batch": shape[0], "heads": shape[1], "n": shape[2], "d": shape[3], "least": least}
+            assert far < (0.05 if bf16 else 1e-4), f"{side} computes something else: off by {far}"
+    line = {"bench": "peers/attention", "dtype": "bf16" if bf16 else "f32",
+            "pass": "fwd+bwd" if backward else "fwd", "causal": causal, "batch": shape[0],
+            "heads": shape[1], "n": shape[2], "d": shape[3], "least": least}
     line.update({f"{name.replace(' ', '_')}_ms": 1e3 * s for name, s in times.items()})
     line["vs_torch"] = best(times, "torch")[1] / best(times, "fovea")[1]
     for threads in settings:
@@ -309,6 +323,8 @@ def main():
                         help="the header it was built with")
     parser.add_argument("--fovea", metavar="PROGRAM",
                         help="measure the machine's peak with it, and what share of it is used")
+    parser.add_argument("--bf16", action="store_true",
+                        help="rows of bf16 instead of f32, without onnxruntime")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--quick", action="store_true", help="N = 512 and 2048 with d = 64")
     parser.add_argument("--only", default="", metavar="WORDS",
@@ -328,7 +344,7 @@ def main():
                     continue
                 rounds = min(3, options.rounds) if shape[2] > 4096 else options.rounds
                 line = measure(fovea, shape, causal, backward, rounds, settings, options.least,
-                               options.fovea)
+                               options.fovea, options.bf16)
                 if options.json:
                     common.show(**line)
                 else:
