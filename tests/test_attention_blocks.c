@@ -132,7 +132,7 @@ static void hidden(void) { attn_every_level(hidden_at_level); }
 static fv_status status_of(fv_attn *a, const uint8_t *blocks)
 {
     static float x[64], o[64], lse[8];
-    static char scratch[1 << 20];
+    static _Alignas(64) char scratch[1 << 20];
     const int64_t begin[] = {0, 4};
     fv_attn_data data = {.q = x, .k = x, .v = x, .o = o, .lse = lse, .blocks = blocks};
     if (a->packed) data.q_begin = data.k_begin = begin;

@@ -226,6 +226,38 @@ static void refused_threads(void)
     free(scratch);
 }
 
+/* Scratch as malloc gives it does; none, too little of it or one at an odd address does not. */
+static void scratch_of_any_place(void)
+{
+    begin();
+    memcpy(two.grad_o, one.grad_o, sizeof one.grad_o);
+    const fv_attn a = description(bhnd, bhnd, bhnd, bhnd);
+    fv_attn_data data = data_of(&two);
+    data.q = one.q;
+    data.k = one.k;
+    data.v = one.v;
+    size_t need[2] = {0, 0};
+    CHECK(fv_attn_scratch(&a, FV_ATTN_FORWARD, 1, &need[0]) == FV_OK);
+    CHECK(fv_attn_scratch(&a, FV_ATTN_BACKWARD, 1, &need[1]) == FV_OK);
+    CHECK(need[0] % 64 == 0 && need[1] % 64 == 0);
+    char *scratch = aligned_alloc(64, need[0] + need[1] + 64);
+    for (int level = FV_SIMD_SCALAR; level <= (int)fv_simd_detect(); level++) {
+        const fv_attn_exec exec = {.level = (fv_simd)level};
+        for (int at = 0; at <= 16; at += 16) {
+            CHECK(fv_attn_forward(&a, &data, &exec, scratch + at, need[0]) == FV_OK);
+            CHECK(fv_attn_backward(&a, &data, &exec, scratch + at, need[1]) == FV_OK);
+        }
+        CHECK(fv_attn_forward(&a, &data, &exec, scratch + 4, need[0]) == FV_ERR_ARGUMENT);
+        CHECK(fv_attn_forward(&a, &data, &exec, NULL, need[0]) == FV_ERR_ARGUMENT);
+        CHECK(fv_attn_backward(&a, &data, &exec, NULL, need[1]) == FV_ERR_ARGUMENT);
+        CHECK(fv_attn_backward(&a, &data, &exec, scratch, 64) == FV_ERR_ARGUMENT);
+    }
+    CHECK(memcmp(two.o, one.o, sizeof one.o) == 0); /* the best level came last, from an odd 16 */
+    CHECK(memcmp(two.grad_q, one.grad_q, sizeof one.grad_q) == 0);
+    CHECK(memcmp(two.grad_k, one.grad_k, sizeof one.grad_k) == 0);
+    free(scratch);
+}
+
 /* ---- parts of a sequence ---------------------------------------------------------- */
 
 /* Queries in two parts with offsets, and keys in two parts that are merged, as machines that share
@@ -281,6 +313,7 @@ int main(int argc, char **argv)
     RUN(packed_rows);
     RUN(own_threads);
     RUN(refused_threads);
+    RUN(scratch_of_any_place);
     RUN(split_sequence);
     return TEST_END();
 }

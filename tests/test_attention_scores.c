@@ -301,7 +301,7 @@ static void glimpses(void) { attn_every_level(glimpses_at_level); }
 
 static fv_status forward_status(const fv_attn *a, const fv_attn_data *data)
 {
-    static char scratch[1 << 20];
+    static _Alignas(64) char scratch[1 << 20];
     return fv_attn_forward(a, data, NULL, scratch, sizeof scratch);
 }
 

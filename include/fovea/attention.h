@@ -23,7 +23,7 @@
  *     fv_attn_data data = {.q = q, .k = k, .v = v, .o = o, .lse = lse};
  *     size_t need = 0;
  *     fv_status s = fv_attn_scratch(&a, FV_ATTN_FORWARD, 1, &need);
- *     void *scratch = aligned_alloc(64, need);        // a multiple of 64, may be 0
+ *     void *scratch = aligned_alloc(64, need);        // need is a multiple of 64, may be 0
  *     if (s == FV_OK) s = fv_attn_forward(&a, &data, NULL, scratch, need);
  *
  * examples/raw_attention.c is a complete program: packed q, k, v, threads of its own, weights,
@@ -182,11 +182,16 @@ typedef enum fv_attn_pass { FV_ATTN_FORWARD, FV_ATTN_BACKWARD } fv_attn_pass;
 FV_API FV_MUST_USE fv_status fv_attn_scratch(const fv_attn *a, fv_attn_pass pass, int threads,
                                              size_t *bytes);
 
-/* exec may be NULL. Fails: ARGUMENT, UNSUPPORTED (level, dtype). */
+/*
+ * exec may be NULL: the calling thread, the best level. scratch: at least the bytes that
+ * fv_attn_scratch tells for this pass and exec->threads (a pool's fv_pool_threads), aligned as
+ * malloc does it, better to 64; what it holds does not matter, before or afterwards.
+ * Fails: ARGUMENT (sizes, a missing array, scratch), UNSUPPORTED (level, dtype).
+ */
 FV_API FV_MUST_USE fv_status fv_attn_forward(const fv_attn *a, const fv_attn_data *data,
                                              const fv_attn_exec *exec, void *scratch,
                                              size_t scratch_bytes);
-/* Needs o and lse of the forward pass with the same description. */
+/* Needs o and lse of the forward pass with the same description; the rest as there. */
 FV_API FV_MUST_USE fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data,
                                               const fv_attn_exec *exec, void *scratch,
                                               size_t scratch_bytes);

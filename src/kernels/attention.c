@@ -2,6 +2,7 @@
 #include "kernels/attention.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -122,6 +123,12 @@ static bool workers_of(const fv_attn_exec *exec, fv_exec *inner)
     return !exec->pool && exec->threads >= 1;
 }
 
+/* Numbers and atomic counters of every kind lie in it, each where its type wants to be. */
+static bool is_room(const void *scratch, size_t bytes, size_t need)
+{
+    return scratch && (uintptr_t)scratch % _Alignof(max_align_t) == 0 && bytes >= need;
+}
+
 fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
                       const fv_attn_exec *exec, void *const *ptr, void *scratch,
                       size_t scratch_bytes)
@@ -135,8 +142,8 @@ fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
     fv_kernel_table table;
     fv_kernel_table_fill(&table, level == FV_SIMD_AUTO ? best : level);
     if (!table.fn[kernel][dtype]) return FV_ERR_UNSUPPORTED;
-    if (table.scratch[kernel] && table.scratch[kernel](args, inner.threads) > scratch_bytes)
-        return FV_ERR_ARGUMENT;
+    const size_t need = table.scratch[kernel] ? table.scratch[kernel](args, inner.threads) : 0;
+    if (need > 0 && !is_room(scratch, scratch_bytes, need)) return FV_ERR_ARGUMENT;
     inner.scratch = scratch;
     table.fn[kernel][dtype](&inner, ptr, args);
     return FV_OK;
