@@ -157,7 +157,7 @@ static void clear_columns(float *x, int64_t stride, int rows, int64_t begin, int
         memset(x + i * stride + begin, 0, (size_t)(end - begin) * sizeof *x);
 }
 
-/* Scores of six rows with a run of keys, but for what fv_attn_finish and job->late add. */
+/* Scores of some rows with a run of keys, but for what fv_attn_finish and job->late add. */
 static void score_run(const backward_job *job, const workspace *w, const key_block *keys,
                       const query_block *block, int64_t r, int rows, fv_attn_span run, float *s)
 {
@@ -202,7 +202,7 @@ static void value_run(const backward_job *job, const workspace *w, const query_b
     }
 }
 
-/* P and dS of six rows over a run of keys. */
+/* P and dS of some rows over a run of keys. */
 static void form_run(const backward_job *job, const workspace *w, const key_block *keys,
                      const query_block *block, int64_t r, int rows, fv_attn_span run)
 {
@@ -224,12 +224,11 @@ static void form_run(const backward_job *job, const workspace *w, const key_bloc
     }
 }
 
-/* P and dS of six rows, zeros where nothing is in sight. */
-static void form_strip(const backward_job *job, const workspace *w, const key_block *keys,
-                       const query_block *block, int64_t r)
+/* P and dS of rows that have the same in sight, zeros where nothing is. */
+static void form_rows(const backward_job *job, const workspace *w, const key_block *keys,
+                      const query_block *block, int64_t r, int rows)
 {
     const int64_t stride = job->plan.score_row;
-    const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
     const fv_attn_sight *sight = &block->sight[r / FV_ATTN_STRIP];
     float *p = w->weights + r * stride, *ds = w->products + r * stride;
     int64_t done = 0;
@@ -241,54 +240,6 @@ static void form_strip(const backward_job *job, const workspace *w, const key_bl
     }
     clear_columns(p, stride, rows, done, fv_attn_round(keys->count, FV_LANES));
     clear_columns(ds, stride, rows, done, fv_attn_round(keys->count, FV_LANES));
-}
-
-/* ---- the three products ------------------------------------------------------------ */
-
-/* grad += A^T x for six keys at a time, over the rows that see one of them. */
-static void add_to_keys(const backward_job *job, const key_block *keys, const query_block *block,
-                        const float *weights, fv_attn_rows x, int64_t width, fv_attn_rows grad)
-{
-    for (int64_t c = 0; c < keys->count; c += FV_ATTN_STRIP) {
-        const int64_t height = fv_attn_min(FV_ATTN_STRIP, keys->count - c);
-        float *out = grad.at + c * grad.row;
-        for (fv_attn_span rows = {0, 0}; next_rows_in_sight(block, c, c + height, &rows);) {
-            const fv_tile t = {.k = rows.end - rows.begin,
-                               .a = weights + rows.begin * job->plan.score_row + c,
-                               .a_row = 1,
-                               .a_col = job->plan.score_row,
-                               .b = x.at + rows.begin * x.row,
-                               .b_row = x.row,
-                               .from = out,
-                               .from_row = grad.row,
-                               .c = out,
-                               .c_row = grad.row};
-            FV_SIMD_NAME(fv_attn_product)(&t, height, width, !block->finite);
-        }
-    }
-}
-
-static void add_to_queries(const backward_job *job, const workspace *w, const key_block *keys,
-                           const query_block *block, fv_attn_rows grad)
-{
-    const fv_attn *a = job->base.a;
-    for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
-        const fv_attn_sight *sight = &block->sight[r / FV_ATTN_STRIP];
-        const int64_t height = fv_attn_min(FV_ATTN_STRIP, block->rows - r);
-        for (fv_attn_span run = {0, 0}; fv_attn_next_run(sight, 0, &run);) {
-            const fv_tile t = {.k = run.end - run.begin,
-                               .a = w->products + r * job->plan.score_row + run.begin,
-                               .a_row = job->plan.score_row,
-                               .a_col = 1,
-                               .b = keys->k.at + run.begin * keys->k.row,
-                               .b_row = keys->k.row,
-                               .from = grad.at + r * grad.row,
-                               .from_row = grad.row,
-                               .c = grad.at + r * grad.row,
-                               .c_row = grad.row};
-            FV_SIMD_NAME(fv_attn_product)(&t, height, a->d, !keys->finite);
-        }
-    }
 }
 
 /* ---- units ------------------------------------------------------------------------- */
@@ -367,8 +318,12 @@ static void meet_queries(const backward_job *job, const workspace *w, const key_
     const bool any = find_spans(job, w, keys, &block), additive = a->score == FV_SCORE_ADDITIVE;
     if (any) load_queries(job, w, keys, &block, unit);
     if (any && additive) FV_SIMD_NAME(fv_attn_raise_queries)(job, w, &block);
-    for (int64_t r = 0; any && r < block.rows; r += FV_ATTN_STRIP)
-        form_strip(job, w, keys, &block, r);
+    /* The float tile meets a panel with many rows while it is near. */
+    const bool by_tile = !job->pairs && !additive;
+    for (int64_t r = 0, end; any && r < block.rows; r = end) {
+        end = end_of_rows_alike(&block, r, by_tile ? BLOCK_ROWS : FV_ATTN_STRIP);
+        form_rows(job, w, keys, &block, r, (int)(end - r));
+    }
     if (any && additive) FV_SIMD_NAME(fv_attn_sum_block)(job, w, keys, &block);
     const fv_attn_rows dq = query_sums(job, w, keys->b, h, first, block.at);
     if (dq.at) {
@@ -377,14 +332,16 @@ static void meet_queries(const backward_job *job, const workspace *w, const key_
         else
             wait_for(job->tickets + unit, keys->number);
         if (any && additive) FV_SIMD_NAME(fv_attn_query_sums)(job, w, &block, dq);
-        if (any && !additive) add_to_queries(job, w, keys, &block, dq);
+        if (any && !additive) FV_SIMD_NAME(fv_attn_add_to_queries)(job, w, keys, &block, dq);
         if (keys->number == job->plan.key_units - 1) FV_SIMD_NAME(fv_attn_deliver)
         (a, dq, grad[FV_ATTN_GRAD_Q], &a->q, keys->b, h, first, block.rows, a->d);
         if (!job->plan.alone)
             atomic_store_explicit(job->tickets + unit, (int)keys->number + 1, memory_order_release);
     }
-    if (any && dv.at && block.g.at) add_to_keys(job, keys, &block, w->weights, block.g, a->d_v, dv);
-    if (any && dk.at && !additive) add_to_keys(job, keys, &block, w->products, block.q, a->d, dk);
+    if (any && dv.at && block.g.at) FV_SIMD_NAME(fv_attn_add_to_keys)
+    (job, w, keys, &block, w->weights, block.g, a->d_v, dv);
+    if (any && dk.at && !additive) FV_SIMD_NAME(fv_attn_add_to_keys)
+    (job, w, keys, &block, w->products, block.q, a->d, dk);
 }
 
 static void scale_panels(float *panels, int64_t keys, int64_t width, float by)

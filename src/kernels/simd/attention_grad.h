@@ -18,7 +18,8 @@ typedef struct backward_plan {
     int64_t wide_row; /* floats of a widened row */
     bool alone;       /* one unit meets each query: it prepares them itself, block by block */
     int64_t pair_row; /* words of a row in pairs */
-    size_t k_panels, v_panels, weights, products, slack, keep, records, wide, pairs, additive;
+    size_t k_panels, v_panels, weights, products, slack, keep, slice, records, wide, pairs,
+        additive;
     size_t thread_floats;
     size_t delta, shift, tickets, flags, wide_dq, sums_w, shared_floats;
 } backward_plan;
@@ -62,6 +63,7 @@ typedef struct workspace {
     float *k_panels, *v_panels;
     float *weights, *products, *slack; /* [BLOCK_ROWS][score_row]: P, then dP and dS, cap's slope */
     float *keep;
+    float *slice; /* of a right side, for attention_grad_products.c */
     fv_attn_rows wide_q, wide_g, wide_dq, wide_k, wide_dk, wide_dv; /* where rows are not floats */
     uint32_t *pair_q, *pair_g;                                      /* rows in pairs */
     fv_attn_row *row;
@@ -110,6 +112,32 @@ static inline bool next_rows_in_sight(const query_block *block, int64_t first, i
     *rows = (fv_attn_span){begin, fv_attn_min(r, block->rows)};
     return begin < block->rows;
 }
+
+/* Where the rows from r on end whose strips have the same in sight; `most` of them at most, a
+ * multiple of the strip. */
+static inline int64_t end_of_rows_alike(const query_block *block, int64_t r, int64_t most)
+{
+    const fv_attn_sight *x = &block->sight[r / FV_ATTN_STRIP];
+    const int64_t limit = fv_attn_min(block->rows, r + most);
+    for (r += FV_ATTN_STRIP; r < limit; r += FV_ATTN_STRIP) {
+        const fv_attn_sight *y = &block->sight[r / FV_ATTN_STRIP];
+        if (x->span.begin != y->span.begin || x->span.end != y->span.end || x->groups != y->groups)
+            return r;
+    }
+    return limit;
+}
+
+/* ---- the products with P and dS (attention_grad_products.c) ------------------------ */
+
+/* grad += weights^T x: P and dO, or dS and q. */
+void FV_SIMD_NAME(fv_attn_add_to_keys)(const backward_job *job, const workspace *w,
+                                       const key_block *keys, const query_block *block,
+                                       const float *weights, fv_attn_rows x, int64_t width,
+                                       fv_attn_rows grad);
+/* grad += dS k */
+void FV_SIMD_NAME(fv_attn_add_to_queries)(const backward_job *job, const workspace *w,
+                                          const key_block *keys, const query_block *block,
+                                          fv_attn_rows grad);
 
 /* ---- additive scores (attention_grad_additive.c) ----------------------------------- */
 

@@ -20,6 +20,7 @@ backward_plan FV_SIMD_NAME(fv_attn_backward_plan)(const fv_attn *a)
     p.products = at, at += (size_t)(BLOCK_ROWS * p.score_row);
     p.slack = at, at += a->soft_cap > 0 ? (size_t)p.score_row : 0;
     p.keep = at, at += (size_t)p.score_row;
+    p.slice = at, at += (size_t)(fv_attn_max(BLOCK_ROWS, p.keys) * FV_TILE_COLS);
     p.records = at, at += fv_attn_lines(BLOCK_ROWS * sizeof(fv_attn_row) / sizeof(float));
     p.wide_row = fv_attn_round(fv_attn_max(width, a->d_v), FV_LANES) + FV_LANES;
     /* Of packed documents: enough for any of them, alone or not. */
@@ -76,6 +77,7 @@ workspace FV_SIMD_NAME(fv_attn_workspace_of)(const backward_job *job, int thread
                    .products = base + p->products,
                    .slack = base + p->slack,
                    .keep = base + p->keep,
+                   .slice = base + p->slice,
                    .wide_q = {wide, row},
                    .wide_g = {wide + queries, row},
                    .wide_dq = {wide + 2 * queries, row},

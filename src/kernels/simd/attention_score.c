@@ -191,15 +191,19 @@ void FV_SIMD_NAME(fv_attn_scores)(const float *q, int64_t q_row, int rows, const
     for (int64_t done = 0, step; done < cols; done += step) {
         const int64_t key = first + done, inside = key % FV_ATTN_PANEL;
         step = fv_attn_min(FV_TILE_COLS, fv_attn_min(FV_ATTN_PANEL - inside, cols - done));
-        const fv_tile t = {.k = width,
-                           .a = q,
-                           .a_row = q_row,
-                           .a_col = 1,
-                           .b = panels + (key - inside) * width + inside,
-                           .b_row = FV_ATTN_PANEL,
-                           .c = s + done,
-                           .c_row = s_row};
-        FV_GEMM_NAME(tile)(&t, rows, (int)step);
+        fv_tile t = {.k = width,
+                     .a = q,
+                     .a_row = q_row,
+                     .a_col = 1,
+                     .b = panels + (key - inside) * width + inside,
+                     .b_row = FV_ATTN_PANEL,
+                     .c = s + done,
+                     .c_row = s_row};
+        for (int r = 0; r < rows; r += FV_GEMM_STRIP) {
+            FV_GEMM_NAME(tile)(&t, (int)fv_attn_min(FV_GEMM_STRIP, rows - r), (int)step);
+            t.a += FV_GEMM_STRIP * q_row;
+            t.c += FV_GEMM_STRIP * s_row;
+        }
     }
     for (int i = 0; cols % FV_LANES != 0 && i < rows; i++)
         memset(s + i * s_row + cols, 0, FV_ATTN_NARROW * sizeof(float));

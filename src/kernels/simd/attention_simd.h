@@ -4,7 +4,8 @@
  * cut into blocks shows in a result.
  *
  *   attention.c        forward: blocks of queries x blocks of keys, online softmax
- *   attention_grad.c   backward: blocks of keys x blocks of queries
+ *   attention_grad.c   backward: blocks of keys x blocks of queries; attention_grad_products.c has
+ *                      its products with weights
  *   attention_decode.c  forward for up to eight queries over a long cache of keys
  *   attention_parts.c  results over chunks of keys, joined
  *   attention_score.c  one row of scores: cap, slope, bias, mask, dropout
@@ -387,7 +388,7 @@ void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, con
  * 0 are skipped, whatever B holds there. */
 void FV_SIMD_NAME(fv_attn_product)(const fv_tile *t, int64_t rows, int64_t cols, bool careful);
 
-/* Products of `rows` <= 6 rows of q with keys [first, first + cols) of packed panels; first is a
+/* Products of `rows` rows of q with keys [first, first + cols) of packed panels; first is a
  * multiple of 16, cols of FV_ATTN_NARROW; columns up to the next multiple of 16 become 0. */
 void FV_SIMD_NAME(fv_attn_scores)(const float *q, int64_t q_row, int rows, const float *panels,
                                   int64_t width, int64_t first, int64_t cols, float *s,

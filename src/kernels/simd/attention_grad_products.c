@@ -1,0 +1,119 @@
+/*
+ * The backward's products with P and dS on their left:
+ *
+ *     dV += P^T dO     dK += dS^T Q     dQ += dS K
+ *
+ * What all rows of a block see is one product. It goes by slices of the right side, as wide as the
+ * tile: the first strip copies a slice to where it is contiguous, and the others find it in the
+ * first-level cache, which rows at powers of two from each other do not share evenly. Elsewhere
+ * strips go one by one.
+ */
+#include "kernels/simd/attention_grad.h"
+
+/* Rows of a product that meet a slice, a multiple of the strip: as many keys as have their columns
+ * of P or dS in the first-level cache beside it; queries have rows of their own. */
+enum { GROUP_KEYS = 48, GROUP_QUERIES = BLOCK_ROWS };
+
+/* c += a b for some strips and one slice of b, which has room at t.packed. */
+static void multiply_slice(fv_tile t, int64_t rows)
+{
+    FV_GEMM_NAME(tile_pack)(&t);
+    t.b = t.packed;
+    t.b_row = FV_TILE_COLS;
+    for (int64_t r = FV_GEMM_STRIP; r < rows; r += FV_GEMM_STRIP) {
+        t.a += FV_GEMM_STRIP * t.a_row;
+        t.c += FV_GEMM_STRIP * t.c_row;
+        t.from = t.c;
+        FV_GEMM_NAME(tile)(&t, (int)fv_attn_min(FV_GEMM_STRIP, rows - r), FV_TILE_COLS);
+    }
+}
+
+/* t->c += a b, where t->from is t->c. careful: as fv_attn_product. */
+static void multiply(const fv_tile *t, int64_t rows, int64_t cols, int64_t group, bool careful)
+{
+    const int64_t whole = rows >= 2 * FV_GEMM_STRIP && !careful ? cols / FV_TILE_COLS : 0;
+    for (int64_t begin = 0, end; whole > 0 && begin < rows; begin = end) {
+        end = rows - begin < 2 * group ? rows : begin + group;
+        for (int64_t j = 0; j < whole * FV_TILE_COLS; j += FV_TILE_COLS) {
+            fv_tile slice = *t;
+            slice.a += begin * t->a_row;
+            slice.b += j;
+            slice.c += begin * t->c_row + j;
+            slice.from = slice.c;
+            multiply_slice(slice, end - begin);
+        }
+    }
+    fv_tile rest = *t;
+    rest.b += whole * FV_TILE_COLS;
+    rest.c += whole * FV_TILE_COLS;
+    rest.from = rest.c;
+    FV_SIMD_NAME(fv_attn_product)(&rest, rows, cols - whole * FV_TILE_COLS, careful);
+}
+
+/* The keys that every row sees. */
+static fv_attn_span seen_by_all(const key_block *keys, const query_block *block)
+{
+    fv_attn_span all = {0, keys->count};
+    for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
+        const fv_attn_sight *sight = &block->sight[r / FV_ATTN_STRIP];
+        const fv_attn_span span = sight->span;
+        if (sight->groups != fv_attn_group_bits(span.begin, span.end)) return (fv_attn_span){0, 0};
+        all.begin = fv_attn_max(all.begin, span.begin);
+        all.end = fv_attn_min(all.end, span.end);
+    }
+    return all;
+}
+
+void FV_SIMD_NAME(fv_attn_add_to_keys)(const backward_job *job, const workspace *w,
+                                       const key_block *keys, const query_block *block,
+                                       const float *weights, fv_attn_rows x, int64_t width,
+                                       fv_attn_rows grad)
+{
+    const int64_t stride = job->plan.score_row;
+    const fv_attn_span all = seen_by_all(keys, block);
+    for (int64_t c = 0, end; c < keys->count; c = end) {
+        end = fv_attn_min(keys->count, c + FV_ATTN_STRIP);
+        if (c >= all.begin && end < all.end) end = all.end;
+        float *out = grad.at + c * grad.row;
+        for (fv_attn_span rows = {0, 0}; next_rows_in_sight(block, c, end, &rows);) {
+            const fv_tile t = {.k = rows.end - rows.begin,
+                               .a = weights + rows.begin * stride + c,
+                               .a_row = 1,
+                               .a_col = stride,
+                               .b = x.at + rows.begin * x.row,
+                               .b_row = x.row,
+                               .from = out,
+                               .from_row = grad.row,
+                               .c = out,
+                               .c_row = grad.row,
+                               .packed = w->slice};
+            multiply(&t, end - c, width, GROUP_KEYS, !block->finite);
+        }
+    }
+}
+
+void FV_SIMD_NAME(fv_attn_add_to_queries)(const backward_job *job, const workspace *w,
+                                          const key_block *keys, const query_block *block,
+                                          fv_attn_rows grad)
+{
+    const int64_t stride = job->plan.score_row;
+    for (int64_t r = 0, end; r < block->rows; r = end) {
+        const fv_attn_sight *sight = &block->sight[r / FV_ATTN_STRIP];
+        end = end_of_rows_alike(block, r, BLOCK_ROWS);
+        float *out = grad.at + r * grad.row;
+        for (fv_attn_span run = {0, 0}; fv_attn_next_run(sight, 0, &run);) {
+            const fv_tile t = {.k = run.end - run.begin,
+                               .a = w->products + r * stride + run.begin,
+                               .a_row = stride,
+                               .a_col = 1,
+                               .b = keys->k.at + run.begin * keys->k.row,
+                               .b_row = keys->k.row,
+                               .from = out,
+                               .from_row = grad.row,
+                               .c = out,
+                               .c_row = grad.row,
+                               .packed = w->slice};
+            multiply(&t, end - r, job->base.a->d, GROUP_QUERIES, !keys->finite);
+        }
+    }
+}
