@@ -1,5 +1,5 @@
 /*
- * Attention forward. K is packed once into panels of 64 keys, [keys/64][d][64]. A unit of work is a
+ * Attention forward. K is packed once into panels of P keys, [keys/P][d][P]. A unit of work is a
  * block of queries of one head; it walks the keys in blocks of 512, which stay in the second-level
  * cache, and meets each block with strips of six queries: products into a 6 x 512 strip of scores,
  * softmax with a running maximum, weights times values into the block's accumulators. The first
@@ -32,7 +32,7 @@ typedef struct forward_job {
     const fv_attn_pair_products *pairs; /* or NULL */
     float late;             /* what scores are yet to be multiplied with, inside the softmax */
     float *panels, *values; /* [slots] of packed heads; the values in pairs */
-    atomic_int *states;     /* [batch][kv_heads][keys / 64] of pack_state */
+    atomic_int *states;     /* [batch][kv_heads][panels] of pack_state */
     fv_attn_claims claims;
     float *threads;
     bool copy_values;

@@ -18,6 +18,14 @@
 
 enum { GROUP = V_GROUP * FV_LANES }; /* keys that go through a loop together */
 
+/* From a vector of a group's keys to the next one: in the same panel, or in the next. */
+enum { ONE_A_PANEL = (int)FV_ATTN_PANEL == (int)FV_LANES };
+_Static_assert(ONE_A_PANEL || FV_ATTN_PANEL % GROUP == 0, "a group is in one panel, or in as many");
+V_INLINE int64_t next_vector(const fv_attn_sides *x)
+{
+    return ONE_A_PANEL ? FV_LANES * x->width : FV_LANES;
+}
+
 bool FV_SIMD_NAME(fv_attn_raise)(const float *x, int64_t n, float *e)
 {
     const vf most = v_set(MOST), marked = v_set(NAN);
@@ -30,12 +38,13 @@ bool FV_SIMD_NAME(fv_attn_raise)(const float *x, int64_t n, float *e)
 
 /* ---- scores ----------------------------------------------------------------------- */
 
-/* One row and `vecs` vectors of keys from `key` on, all in one panel. */
+/* One row and `vecs` vectors of keys from `key` on. */
 V_INLINE void score_keys(const fv_attn_sides *x, int64_t row, int64_t key, const int vecs,
                          const bool careful, float all, float factor, float *s)
 {
     const int64_t at = key / FV_ATTN_PANEL * FV_ATTN_PANEL * x->width + key % FV_ATTN_PANEL;
     const float *q = x->q + row * x->q_row, *eq = x->eq + row * x->eq_row;
+    const int64_t next = next_vector(x);
     const vf one = v_set(1.0f);
     vf sum[V_GROUP];
     for (int v = 0; v < vecs; v++)
@@ -44,9 +53,9 @@ V_INLINE void score_keys(const fv_attn_sides *x, int64_t row, int64_t key, const
         const vf left = v_set(eq[c]), w = v_set(x->w[c]);
         const float *ek = x->ek + at + c * FV_ATTN_PANEL, *k = x->k + at + c * FV_ATTN_PANEL;
         for (int v = 0; v < vecs; v++) {
-            vf r = fv_attn_reciprocal(v_fma(left, v_load(ek + v * FV_LANES, FV_LANES), one));
+            vf r = fv_attn_reciprocal(v_fma(left, v_load(ek + v * next, FV_LANES), one));
             if (careful) {
-                const vf t = v_tanh(v_add(v_set(q[c]), v_load(k + v * FV_LANES, FV_LANES)));
+                const vf t = v_tanh(v_add(v_set(q[c]), v_load(k + v * next, FV_LANES)));
                 r = v_select(v_nan(r), v_mul(v_set(0.5f), v_sub(one, t)), r);
             }
             sum[v] = v_fma(w, r, sum[v]);
@@ -93,10 +102,11 @@ V_INLINE void add_column(const fv_attn_sides *x, const fv_attn_pairs *p, fv_attn
 {
     const int64_t at =
         key / FV_ATTN_PANEL * FV_ATTN_PANEL * x->width + c * FV_ATTN_PANEL + key % FV_ATTN_PANEL;
+    const int64_t next = next_vector(x);
     const vf one = v_set(1.0f), zero = v_zero();
     vf ek[V_GROUP], by_key[V_GROUP], by_w = v_load(to->w + c * FV_LANES, FV_LANES);
     for (int v = 0; v < vecs; v++) {
-        ek[v] = v_load(x->ek + at + v * FV_LANES, FV_LANES);
+        ek[v] = v_load(x->ek + at + v * next, FV_LANES);
         by_key[v] = zero;
     }
     for (int64_t i = sight.begin; i < sight.end; i++) {
@@ -107,7 +117,7 @@ V_INLINE void add_column(const fv_attn_sides *x, const fv_attn_pairs *p, fv_attn
             const vf d = v_load(dz + v * FV_LANES, FV_LANES), e = v_mul(left, ek[v]);
             vf r = fv_attn_reciprocal(v_add(e, one)), slope = v_mul(v_mul(e, r), r);
             if (careful) {
-                const vf k = v_load(x->k + at + v * FV_LANES, FV_LANES);
+                const vf k = v_load(x->k + at + v * next, FV_LANES);
                 const vf t = v_tanh(v_add(v_set(x->q[i * x->q_row + c]), k));
                 const vf half = v_mul(v_set(0.5f), v_sub(one, t));
                 const vm marked = v_nan(r), hidden = v_eq(d, zero);
@@ -126,7 +136,7 @@ V_INLINE void add_column(const fv_attn_sides *x, const fv_attn_pairs *p, fv_attn
     v_store(to->w + c * FV_LANES, FV_LANES, by_w);
     const vf w = v_set(4 * x->w[c]);
     for (int v = 0; v < vecs; v++) {
-        float *out = to->k + at + v * FV_LANES;
+        float *out = to->k + at + v * next;
         v_store(out, FV_LANES, v_fma(w, by_key[v], v_load(out, FV_LANES)));
     }
 }
@@ -137,7 +147,7 @@ V_INLINE void add_columns(const fv_attn_sides *x, const fv_attn_pairs *p, const 
     for (int64_t c = 0; c < x->width; c++) {
         memset(to->part, 0, (size_t)(p->rows * FV_LANES) * sizeof(float));
         for (int64_t key = 0, step; key < p->keys; key += step) {
-            const fv_attn_span sight = p->sight[key / FV_ATTN_PANEL];
+            const fv_attn_span sight = p->sight[key / FV_ATTN_SIGHTED];
             step = p->keys - key >= GROUP ? GROUP : FV_LANES;
             if (step == GROUP)
                 add_column(x, p, sight, c, key, V_GROUP, careful, sloped, to);

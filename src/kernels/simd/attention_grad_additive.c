@@ -68,12 +68,12 @@ fv_attn_sides FV_SIMD_NAME(fv_attn_sides_of)(const backward_job *job, const work
 void FV_SIMD_NAME(fv_attn_sum_block)(const backward_job *job, const workspace *w,
                                      const key_block *keys, const query_block *block)
 {
-    fv_attn_span sight[MOST_KEYS / FV_ATTN_PANEL];
-    for (int64_t c = 0; c < keys->count; c += FV_ATTN_PANEL) {
+    fv_attn_span sight[MOST_KEYS / FV_ATTN_SIGHTED];
+    for (int64_t c = 0; c < keys->count; c += FV_ATTN_SIGHTED) {
         fv_attn_span rows = {0, 0}, all = {block->rows, 0}; /* from the first run to the last */
-        while (next_rows_in_sight(block, c, c + FV_ATTN_PANEL, &rows))
+        while (next_rows_in_sight(block, c, c + FV_ATTN_SIGHTED, &rows))
             all = (fv_attn_span){fv_attn_min(all.begin, rows.begin), rows.end};
-        sight[c / FV_ATTN_PANEL] = all;
+        sight[c / FV_ATTN_SIGHTED] = all;
     }
     const fv_attn_sides sides = FV_SIMD_NAME(fv_attn_sides_of)(job, w, keys, block, 0);
     const fv_attn_pairs pairs = {.dz = w->products,

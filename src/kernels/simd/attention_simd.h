@@ -36,7 +36,7 @@
 #define FV_ATTN_LN2   0.69314718055994530942
 
 enum {
-    FV_ATTN_PANEL = FV_GEMM_PANEL, /* keys of a packed panel */
+    FV_ATTN_PANEL = FV_TILE_COLS,  /* keys of a packed panel: what a tile meets lies together */
     FV_ATTN_STRIP = FV_GEMM_STRIP, /* query rows that go through a tile together */
     FV_ATTN_DECODE = 8,            /* queries of a sequence whose keys are read where they lie, */
     FV_ATTN_DECODE_ROWS = 32,      /* ... and with those of all heads that share a key head */
@@ -341,8 +341,9 @@ void FV_SIMD_NAME(fv_attn_deliver)(const fv_attn *a, fv_attn_rows sums, void *ba
 bool FV_SIMD_NAME(fv_attn_finite)(fv_dtype type, const void *x, int64_t stride, int64_t rows,
                                   int64_t width);
 
-/* Rows of `type`, `row` elements apart, into panels [keys/64][width][64] of floats. Keys that lack
- * become 0 up to the next multiple of 16; who looks at whole panels asks for the other zeros. */
+/* Rows of `type`, `row` elements apart, into panels [keys/P][width][P] of floats, P the panel's
+ * keys. Keys that lack become 0 up to the next multiple of 16; who looks at whole panels asks for
+ * the other zeros. */
 void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64_t keys,
                                 int64_t width, float *panels);
 void FV_SIMD_NAME(fv_attn_pack_zeros)(int64_t keys, int64_t width, float *panels);
@@ -429,11 +430,13 @@ V_INLINE vf fv_attn_reciprocal(vf e)
 void FV_SIMD_NAME(fv_attn_strip)(const fv_attn_job *job, const fv_attn_sides *x, int rows,
                                  int64_t first, int64_t cols, float *s, int64_t s_row);
 
+enum { FV_ATTN_SIGHTED = 64 }; /* keys, a multiple of those that are met together */
+
 /* Gradients dZ of some pairs, 0 where hidden; keys in whole vectors. */
 typedef struct fv_attn_pairs {
     const float *dz;
     int64_t row, rows, keys;
-    const fv_attn_span *sight; /* of each panel: the rows that see one of its keys */
+    const fv_attn_span *sight; /* of FV_ATTN_SIGHTED keys each: the rows that see one of them */
 } fv_attn_pairs;
 
 /* What they add to: q [rows][width] is written, the others are added to. */

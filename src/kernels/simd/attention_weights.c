@@ -1,6 +1,6 @@
 /*
  * Attention weights made again from the log-sum-exp: a window of the map, or what is told about it
- * row by row. The first half of the forward pass: K in panels of 64 keys, strips of six queries
+ * row by row. The first half of the forward pass: K in panels of keys, strips of six queries
  * against blocks of 256 keys, and then 2^(s - lse) instead of a running maximum. Blocks begin at
  * multiples of 256 keys whatever the window, so a weight has one value however it is asked for. Of
  * a block, a strip meets the runs of keys that one of its queries sees: hidden ones cost nothing.
