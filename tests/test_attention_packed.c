@@ -133,7 +133,7 @@ static void threads_at_level(void)
     problem one = packed_problem(a);
     run_forward(&one);
     run_backward(&one);
-    for (int threads = 2; threads <= 4; threads++) {
+    for (int threads = 2; threads <= 8; threads += 2) {
         fv_pool *pool = NULL;
         CHECK(fv_pool_create(threads, &pool) == FV_OK);
         problem many = problem_again(&one);

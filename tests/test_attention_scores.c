@@ -220,7 +220,7 @@ static void threads_at_level(void)
     problem one = problem_of(a);
     run_forward(&one);
     run_backward(&one);
-    for (int threads = 2; threads <= 5; threads++) {
+    for (int threads = 2; threads <= 8; threads++) {
         fv_pool *pool = NULL;
         CHECK(fv_pool_create(threads, &pool) == FV_OK);
         problem many = problem_again(&one);

@@ -7,13 +7,13 @@
 
 /* ---- against the forward pass ----------------------------------------------------- */
 
-/* The weights as the forward pass used them, column by column of the map. */
+/* The weights as the forward pass used them, column by column of the map, as it stores them. */
 static vec forward_weights(const problem *p)
 {
     enum { WIDTH = 512 };
     const fv_attn *a = &p->a;
     const int64_t rows = a->batch * a->heads * a->n_q;
-    vec map = vec_new(FV_F32, rows * a->n_k);
+    vec map = vec_new(a->dtype, rows * a->n_k);
     for (int64_t first = 0; first < a->n_k; first += WIDTH) {
         problem one = *p;
         fv_attn *b = &one.a;
@@ -21,8 +21,8 @@ static vec forward_weights(const problem *p)
         b->v = (fv_attn_layout){.row = b->d_v}; /* the same for every head and sequence */
         b->o = (fv_attn_layout){
             .batch = a->heads * a->n_q * b->d_v, .head = a->n_q * b->d_v, .row = b->d_v};
-        one.v = vec_new(FV_F32, a->n_k * b->d_v);
-        one.o = vec_new(FV_F32, rows * b->d_v);
+        one.v = vec_new(a->dtype, a->n_k * b->d_v);
+        one.o = vec_new(a->dtype, rows * b->d_v);
         one.lse = vec_new(FV_F32, rows);
         for (int64_t i = 0; i < one.v.n; i++)
             vec_set(one.v, i, i / b->d_v == first + i % b->d_v);
@@ -262,6 +262,21 @@ static void batched(void)
 }
 static void batch(void) { weights_every_level(batched); }
 
+/* What the forward pass stored is the map's weight rounded, and by pairs the weight was rounded
+ * before. */
+static void check_stored(const problem *p)
+{
+    const vec map = weights_map(p), used = forward_weights(p);
+    const double shared = 16 * 0x1p-24 * (1 + largest_score(p));
+    const double rounded = attn_by_pairs(p->a.dtype) ? 0x1p-8 : 0;
+    double worst = 0;
+    for (int64_t i = 0; i < map.n; i++) {
+        const double weight = vec_get(map, i);
+        worst = test_worse(worst, vec_gap(used, i, weight) - rounded * weight);
+    }
+    CHECK(worst <= shared);
+}
+
 /* Rows of 16 bits give the weights of the floats they stand for. */
 static void halves(void)
 {
@@ -271,6 +286,7 @@ static void halves(void)
         a.dtype = types[t];
         problem p = problem_of(a), f = p;
         run_forward(&p);
+        check_stored(&p);
         f.a.dtype = FV_F32;
         f.q = vec_new(FV_F32, p.q.n);
         f.k = vec_new(FV_F32, p.k.n);

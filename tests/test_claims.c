@@ -42,7 +42,7 @@ static fv_heads_config plain_heads(void)
 {
     fv_heads_config cfg;
     fv_heads_config_init(&cfg, sizeof cfg, WIDTH, HEADS);
-    cfg.attention.want_weights = true;
+    cfg.attention.want_weights = cfg.attention.want_scores = true;
     return cfg;
 }
 
@@ -55,12 +55,18 @@ static fv_tensor *shuffled(fv_ctx *ctx, fv_tensor *x, int axis)
 
 /* ---- order (82, 83, 84, 92) ---------------------------------------------------------- */
 
-/* |f(s(X)) - s(f(X))|, and the same for the weights, whose rows and columns both move. */
-static double equivariance(const fv_heads_config *cfg, bool positions, double *of_weights)
+/* Of scores and weights rows and columns both move. */
+static fv_tensor *moved_both_ways(fv_ctx *ctx, fv_tensor *map)
+{
+    return shuffled(ctx, shuffled(ctx, map, 2), 3);
+}
+
+/* |f(s(X)) - s(f(X))|, and the same for scores and weights, the larger of both. */
+static double equivariance(const fv_heads_config *cfg, bool positions, double *of_maps)
 {
     stage s = stage_new(cfg);
     fv_ctx *ctx = s.ctx;
-    fv_tensor *x = tensor_random(ctx, 1, 3, B, N, WIDTH), *y[2], *a[2];
+    fv_tensor *x = tensor_random(ctx, 1, 3, B, N, WIDTH), *y[2], *a[2], *e[2];
     for (int moved = 0; moved < 2; moved++) {
         fv_tensor *in = moved ? shuffled(ctx, x, 1) : x;
         if (positions) {
@@ -70,27 +76,29 @@ static double equivariance(const fv_heads_config *cfg, bool positions, double *o
         fv_attention_result r;
         y[moved] = fv_heads_run(ctx, &s.heads, &(fv_heads_input){.x = in}, &r);
         a[moved] = r.weights;
+        e[moved] = r.scores;
     }
     const double off = tensor_distance(ctx, y[1], shuffled(ctx, y[0], 1));
-    *of_weights = tensor_distance(ctx, a[1], shuffled(ctx, shuffled(ctx, a[0], 2), 3));
+    *of_maps = fmax(tensor_distance(ctx, a[1], moved_both_ways(ctx, a[0])),
+                    tensor_distance(ctx, e[1], moved_both_ways(ctx, e[0])));
     stage_free(&s);
     return off;
 }
 
-/* (82) Without positions, self-attention commutes with any reordering; so do its weights. */
+/* (82) Without positions, self-attention commutes with any reordering; so do scores and weights. */
 static void self_attention_is_equivariant(void)
 {
     fv_heads_config cfg = plain_heads();
-    double of_weights;
-    HOLDS(equivariance(&cfg, false, &of_weights));
-    HOLDS(of_weights);
-    MUST_FAIL(equivariance(&cfg, true, &of_weights)); /* positions added */
-    MUST_FAIL(of_weights);
+    double of_maps;
+    HOLDS(equivariance(&cfg, false, &of_maps));
+    HOLDS(of_maps);
+    MUST_FAIL(equivariance(&cfg, true, &of_maps)); /* positions added */
+    MUST_FAIL(of_maps);
     cfg.rotary.width = 4;
-    MUST_FAIL(equivariance(&cfg, false, &of_weights)); /* positions turned in */
+    MUST_FAIL(equivariance(&cfg, false, &of_maps)); /* positions turned in */
     cfg = plain_heads();
     cfg.attention.causal = FV_CAUSAL_TOP_LEFT;
-    MUST_FAIL(equivariance(&cfg, false, &of_weights)); /* a mask knows the order */
+    MUST_FAIL(equivariance(&cfg, false, &of_maps)); /* a mask knows the order */
 }
 
 /* (83) One query's answer does not depend on the order of (key, value) pairs. */
@@ -227,6 +235,37 @@ static double softness(fv_ctx *ctx, int d, fv_attention_score score)
     return 1 - mean;
 }
 
+/* What reaches the scores of a loss that is linear in the context: half of the rows get more. */
+static double median_gradient(fv_ctx *ctx, int d, fv_attention_score score)
+{
+    enum { KEYS = 64 };
+    fv_attention how;
+    fv_attention_init(&how, sizeof how);
+    how.score = score;
+    const int64_t shape[2] = {KEYS, KEYS};
+    fv_no_grad_end(ctx);
+    fv_tensor *bias = fv_leaf(ctx, fv_zeros(ctx, FV_F32, 2, shape)); /* its gradient is theirs */
+    fv_attention_input in = {.q = tensor_random(ctx, 8, 4, 1, 1, KEYS, d),
+                             .k = tensor_random(ctx, 9, 4, 1, 1, KEYS, d),
+                             .v = tensor_random(ctx, 10, 4, 1, 1, KEYS, 1),
+                             .bias = bias};
+    fv_tensor *context = fv_attention_run(ctx, &how, &in, NULL);
+    CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, context, 0, NULL, false)));
+    fv_tensor *rows = fv_norm(ctx, fv_grad(ctx, bias), 1, (int[]){-1}, false);
+    fv_no_grad_begin(ctx);
+    float *sizes = tensor_floats(ctx, rows);
+    int below = 0;
+    float median = 0;
+    for (int i = 0; i < KEYS && below != KEYS / 2; i++) {
+        below = 0;
+        median = sizes[i];
+        for (int j = 0; j < KEYS; j++)
+            below += sizes[j] < median;
+    }
+    free(sizes);
+    return (double)median;
+}
+
 /* (88) Var(q . k) = d. Unscaled, a softmax over wide vectors saturates and its gradient is gone. */
 static void scores_grow_with_width(void)
 {
@@ -239,6 +278,9 @@ static void scores_grow_with_width(void)
     CHECK(softness(s.ctx, 512, FV_ATTENTION_DOT) < 0.2);
     CHECK(softness(s.ctx, 512, FV_ATTENTION_SCALED) > 0.9);
     CHECK(softness(s.ctx, 1, FV_ATTENTION_DOT) > 0.8); /* narrow vectors need no scale */
+    CHECK(median_gradient(s.ctx, 512, FV_ATTENTION_DOT) < 0.01);
+    CHECK(median_gradient(s.ctx, 512, FV_ATTENTION_SCALED) > 0.1);
+    CHECK(median_gradient(s.ctx, 1, FV_ATTENTION_DOT) > 0.1);
     stage_free(&s);
 }
 

@@ -250,9 +250,8 @@ static void dot_is_faster_than_additive(void)
     const double ratio = seconds(additive, LONG, WIDE) / seconds(attention, LONG, WIDE);
 #ifdef NDEBUG /* only an optimised build says anything about time */
     CHECK(ratio > 1.4);
-#else
-    CHECK(ratio > 0);
 #endif
+    printf("additive scores take %.1f times as long as dot products\n", ratio);
 }
 
 /* ---- hard and soft (101) -------------------------------------------------------------------- */
