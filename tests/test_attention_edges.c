@@ -185,17 +185,24 @@ static void blind_halves(void)
     CHECK(memcmp(o, joined, sizeof o) == 0 && memcmp(lse, joined_lse, sizeof lse) == 0);
 }
 
-/* Rows apart in both, weights of 1/4 and 3/4, and scores whose exponentials are out of range. */
-static void apart(void)
+/* Weights of 1/4 and 3/4: rows of two layouts, log-sum-exps whose exponentials are out of range. */
+static void joined_halves(void)
 {
-    float o[] = {4, 8, -1}, lse[] = {-1000, 1000};
-    const float other[] = {8, -1, -1, 16}, other_lse[] = {-1000 + logf(3), 1000 + logf(3)};
-    fv_attention_merge(2, 1, o, 1, lse, other, 3, other_lse);
-    CHECK_NEAR(o[0], 7, 1e-4); /* log-sum-exps of 1000 hold 13 bits behind the point */
-    CHECK_NEAR(o[1], 14, 1e-4);
-    CHECK(o[2] == -1);
-    CHECK_NEAR(lse[0], -1000 + log(4), 1e-4);
-    CHECK_NEAR(lse[1], 1000 + log(4), 1e-4);
+    static const float at[] = {0, -1000, 1000};
+    float o[] = {4, 5, -1, 4, 5, -1, 4, 5, -1}, lse[3], other_lse[3];
+    const float other[] = {8, 9, 8, 9, 8, 9};
+    for (int i = 0; i < 3; i++) {
+        lse[i] = at[i];
+        other_lse[i] = at[i] + logf(3);
+    }
+    fv_attention_merge(3, 2, o, 3, lse, other, 2, other_lse);
+    for (int i = 0; i < 3; i++) {
+        const double u = i ? 0x1p-14 : 0x1p-23; /* a log-sum-exp of 1000 ends at 2^-14 */
+        CHECK_NEAR(o[3 * i], 7, 4 * u);
+        CHECK_NEAR(o[3 * i + 1], 8, 4 * u);
+        CHECK(o[3 * i + 2] == -1);
+        CHECK_NEAR(lse[i], (double)at[i] + log(4), 4 * u);
+    }
 }
 
 int main(int argc, char **argv)
@@ -208,6 +215,6 @@ int main(int argc, char **argv)
     RUN(nothing);
     RUN(subnormals);
     RUN(blind_halves);
-    RUN(apart);
+    RUN(joined_halves);
     return TEST_END();
 }

@@ -158,6 +158,30 @@ static void the_estimate_is_right_on_average(void)
     fv_ctx_destroy(&p.ctx);
 }
 
+/* On average any baseline will do; for each choice it must be just the one that was given. With g
+ * the estimate without score-function term, that of b is g - lambda (log p(y|s) - b) d log p(s). */
+static void the_baseline_is_subtracted(void)
+{
+    static const double b = -1.3, lambda = 0.5;
+    problem p = problem_new();
+    const enumeration none = enumerate(&p, 0, 0.0), plain = enumerate(&p, 0, 1.0),
+                      based = enumerate(&p, b, lambda);
+    double worst = 0, other_sign = 0;
+    for (int s = 0; s < KEYS; s++)
+        for (int at = 0; at < LEAVES * MOST; at++) {
+            const int i = at / MOST, j = at % MOST;
+            const double g = none.of[s].x[i][j], log_p = none.log_p[s];
+            const double slope = (g - plain.of[s].x[i][j]) / log_p;
+            const double estimate = based.of[s].x[i][j];
+            worst = test_worse(worst, fabs(estimate - (g - lambda * (log_p - b) * slope)));
+            other_sign =
+                test_worse(other_sign, fabs(estimate - (g - lambda * (log_p + b) * slope)));
+        }
+    CHECK(worst < 1e-12);
+    CHECK(other_sign > 1e-3);
+    fv_ctx_destroy(&p.ctx);
+}
+
 static void a_baseline_lowers_the_variance(void)
 {
     problem p = problem_new();
@@ -300,6 +324,7 @@ int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(the_estimate_is_right_on_average);
+    RUN(the_baseline_is_subtracted);
     RUN(a_baseline_lowers_the_variance);
     RUN(the_baseline_moves);
     RUN(choices_follow_the_probabilities);
