@@ -1,10 +1,9 @@
 /*
  * Attention over a picture: every pixel may look at every other, however far apart. A picture with
- * two red squares, a blue one and grey ground; keys and queries are the pixels' colours. A pixel of
- * one red square finds the other, which a 3 x 3 convolution could not in one layer.
+ * two white squares and a grey one on black ground; keys and queries are the pixels' colours. A
+ * pixel of one white square finds the other, which a 3 x 3 convolution could not in one layer.
  *
- *     y = x + gamma o        gamma begins at 0: the layer can be put into a network that works
- * already
+ *     y = x + gamma o        gamma begins at 0: a network that works can take up the layer
  *
  *     grid [picture.svg]
  */
@@ -14,7 +13,7 @@
 
 enum { SIDE = 16, PIXELS = SIDE * SIDE, COLOURS = 3, PANELS = 4 };
 
-/* Red squares at the upper left and the lower right, a blue one at the upper right. */
+/* White squares at the upper left and the lower right, a grey one at the upper right. */
 static int colour_at(int row, int col)
 {
     if (row >= 2 && row < 6 && col >= 2 && col < 6) return 0;
@@ -25,7 +24,7 @@ static int colour_at(int row, int col)
 
 int main(int argc, char **argv)
 {
-    static const char *const names[PANELS] = {"picture", "from red", "from blue", "from ground"};
+    static const char *const names[PANELS] = {"picture", "from white", "from grey", "from black"};
     static float image[COLOURS * PIXELS], after[COLOURS * PIXELS], weights[PIXELS * PIXELS],
         panels[PANELS * PIXELS];
     for (int i = 0; i < PIXELS; i++)
@@ -64,13 +63,13 @@ int main(int argc, char **argv)
                      .rows = SIDE, .cols = SIDE, .values = panels + p * PIXELS, .title = names[p]},
                  NULL, NULL);
     }
-    const float *red = weights + from[1] * PIXELS;
-    claim(red[11 * SIDE + 10] == red[3 * SIDE + 4] && red[11 * SIDE + 10] > 10 * red[0],
-          "red finds red, near and far alike");
+    const float *white = weights + from[1] * PIXELS;
+    claim(white[11 * SIDE + 10] == white[3 * SIDE + 4] && white[11 * SIDE + 10] > 10 * white[0],
+          "white finds white, near and far alike");
     fv_look_options options;
     fv_look_options_init(&options, sizeof options);
     options.cell = 112;
-    options.colours = FV_COLOURS_HEAT;
+    options.colours = FV_COLOURS_GREYS;
     save_panels(ctx,
                 &(fv_look_heads){.layers = 1,
                                  .heads = PANELS,

@@ -77,7 +77,8 @@ int main(int argc, char **argv)
                                  .cols = N,
                                  .values = maps,
                                  .layer_names = (const char *[]){"queries"},
-                                 .head_names = names},
+                                 .head_names = names,
+                                 .title = "global and local: queries down, keys across"},
                 &options, argc > 1 ? argv[1] : NULL);
     fv_ctx_destroy(&ctx);
     return 0;

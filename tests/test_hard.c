@@ -172,10 +172,9 @@ static void the_baseline_is_subtracted(void)
             const int i = at / MOST, j = at % MOST;
             const double g = none.of[s].x[i][j], log_p = none.log_p[s];
             const double slope = (g - plain.of[s].x[i][j]) / log_p;
-            const double estimate = based.of[s].x[i][j];
-            worst = test_worse(worst, fabs(estimate - (g - lambda * (log_p - b) * slope)));
-            other_sign =
-                test_worse(other_sign, fabs(estimate - (g - lambda * (log_p + b) * slope)));
+            const double ours = based.of[s].x[i][j];
+            worst = test_worse(worst, fabs(ours - (g - lambda * (log_p - b) * slope)));
+            other_sign = test_worse(other_sign, fabs(ours - (g - lambda * (log_p + b) * slope)));
         }
     CHECK(worst < 1e-12);
     CHECK(other_sign > 1e-3);

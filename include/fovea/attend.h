@@ -22,7 +22,8 @@
  * log-sum-exp.
  *
  * The description chooses the path; it never depends on values, threads or the batch:
- *     streamed  scores are made inside the kernel of fovea/attention.h, in linear memory
+ *     streamed  scores are made inside the kernel of fovea/attention.h, in linear memory (but for
+ *               local-p, whose Gaussian is a bias of n_q x n_k)
  *     scored    scores are made as a map by ops (location, the caller's own, vectors wider than
  *               FV_ATTN_MAX_WIDTH), then streamed over; values may have any width
  *     map       scores and weights are made by ops that carry gradients: when they are asked
