@@ -107,27 +107,40 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
 
 /* ---- weights and their gradients --------------------------------------------------- */
 
-/* Scores to weights, and dP to dS scale; where the weight is 0 both are. */
-static void form_row(const backward_job *job, int64_t at, int64_t cols, float scale,
-                     const float *keep, float *p, float *ds)
+/* Scores to weights, and dP to dS scale; where the weight is 0 both are. Most calls have no
+ * dropout, and only those by pairs leave the score's factor to this: both are constants of the
+ * instance. */
+V_INLINE void form(const backward_job *job, int64_t at, int64_t cols, float scale, const bool late,
+                   const float *keep, float *p, float *ds)
 {
     const vf down = v_set(job->shift[at]), delta = v_set(job->delta[at]), by = v_set(scale);
-    const vf late = v_set(job->late), up = v_neg(down);
+    const vf factor = v_set(job->late), up = v_neg(down);
     for (int64_t c = 0; c < cols; c += FV_LANES) {
         const vf x = v_load(p + c, FV_LANES);
-        const vf w = fv_attn_exp2(job->late == 1 ? v_sub(x, down) : v_fma(x, late, up));
+        const vf w = fv_attn_exp2(late ? v_fma(x, factor, up) : v_sub(x, down));
         vf dp = v_load(ds + c, FV_LANES), dropped = w;
         if (keep) {
-            const vf factor = v_load(keep + c, FV_LANES);
+            const vf kept = v_load(keep + c, FV_LANES);
             /* A dropped key is not looked at: its dP may be NaN. */
-            const vm zero = v_eq(factor, v_zero());
-            dp = v_select(zero, v_zero(), v_mul(dp, factor));
-            dropped = v_mul(w, factor);
+            const vm zero = v_eq(kept, v_zero());
+            dp = v_select(zero, v_zero(), v_mul(dp, kept));
+            dropped = v_mul(w, kept);
         }
         const vf s = v_mul(v_mul(w, by), v_sub(dp, delta));
         v_store(p + c, FV_LANES, dropped);
         v_store(ds + c, FV_LANES, v_select(v_eq(w, v_zero()), v_zero(), s));
     }
+}
+
+static void form_row(const backward_job *job, int64_t at, int64_t cols, float scale,
+                     const float *keep, float *p, float *ds)
+{
+    if (keep)
+        form(job, at, cols, scale, job->late != 1, keep, p, ds);
+    else if (job->late != 1)
+        form(job, at, cols, scale, true, NULL, p, ds);
+    else
+        form(job, at, cols, scale, false, NULL, p, ds);
 }
 
 /* dbias += dS, then dS becomes the gradient of the product: times scale and the cap's slope. */
