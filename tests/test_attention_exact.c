@@ -8,7 +8,8 @@
  *     8 u (1 + S) V                          f32
  *     the same before it is stored           bf16, f16
  *     the same + 2^-8 sum_j p_j |v_j|        bf16 by pairs (attention_bf16.c), which rounds its
- *                                            weights; before it is stored
+ *                                            weights, but not those of one query; before it is
+ *                                            stored
  *
  * What it was before it was stored is not known, but the numbers that are stored as what is there
  * are an interval, and the bound must reach into it (vec_gap): a test without a tolerance for
@@ -89,7 +90,7 @@ static double units(double far, double bound) { return far == 0 ? 0 : far / boun
 static double error_of(const problem *x, const truth *t, double *stored)
 {
     const double sums = 8 * 0x1p-24 * (1 + t->top_score) * t->top_value;
-    const bool pairs = attn_by_pairs(x->a.dtype);
+    const bool pairs = attn_by_pairs(x->a.dtype) && x->a.n_q > 1;
     double most = 0;
     for (int64_t i = 0; i < x->a.n_q * x->a.d_v; i++) {
         const double exact = t->o[i / x->a.d_v][i % x->a.d_v];

@@ -199,6 +199,8 @@ static void forward(const fv_exec *exec, void *const *ptr, const void *args)
     const fv_attn *a = args;
     if (a->packed)
         fv_attn_run_packed(exec, ptr, a, false, forward, FV_SIMD_NAME(fv_attn_forward_bytes));
+    else if (fv_attn_is_decode(a))
+        FV_SIMD_NAME(fv_attn_decode_bf16)(exec, ptr, a);
     else
         FV_SIMD_NAME(fv_attn_forward_by)(exec, ptr, a, &pairs);
 }

@@ -7,6 +7,8 @@
  * lanes of sixteen products join in one tree of shuffles (reduce). One query meets sixteen keys at
  * a time, four queries meet four: the same sums, whichever way.
  *
+ * Where the CPU multiplies pairs of bf16 both products are others (attention_decode_bf16.c).
+ *
  * Keys are cut into chunks (attention_parts.c): neither the threads nor the other queries show in
  * the bits.
  */
@@ -15,44 +17,27 @@
 #include "kernels/simd/half_simd.h"
 
 enum {
-    GROUP = FV_SIMD_LEVEL == 3 ? 16 : 4, /* products that share a tree: what the registers hold */
-    UNIT_ROWS = 16,                      /* queries that meet a block of keys together */
-    PIECE_KEYS = 32, /* rows of V between two looks at the columns that do not fit in registers */
-    BLEND_VECS = FV_SIMD_LEVEL == 3 ? 8 : 4
+    UNIT_ROWS = 16, /* queries that meet a block of keys together */
+    BLEND_VECS = FV_SIMD_LEVEL == 3 ? 8 : 4,
+    DOT_NUMBERS = FV_LANES
 };
 
-/*
- * Rows are asked for about a kilobyte before their turn: less and the memory waits, more and the
- * CPU's own prefetchers lose the thread. The second-level cache is the goal, since there is more
- * room for lines on their way than in the first.
- */
-enum { AHEAD_BYTES = 1024, LINE_BYTES = 64 };
+typedef vf dot_vec;
 
-/* Rows of K or V as they are stored: floats, bf16 or f16. */
-typedef struct stored {
-    const char *at;
-    int64_t row; /* bytes from one to the next */
-} stored;
-
-/* `type` is a constant of each instance. */
 V_INLINE int64_t size_of(const fv_dtype type) { return type == FV_F32 ? 4 : 2; }
 V_INLINE vf load_stored(const fv_dtype type, const char *p, int count)
 {
     const void *x = p;
     return type == FV_F32 ? v_load(x, count) : v_load_half(type, x, count);
 }
-
-static int64_t bytes_ahead(const stored *x, fv_dtype type, int64_t width)
+V_INLINE vf dot_key(const fv_dtype type, const char *p, int count)
 {
-    return fv_attn_max(1, AHEAD_BYTES / (width * size_of(type))) * x->row;
+    return load_stored(type, p, count);
 }
+V_INLINE vf dot_query(const float *p) { return v_load(p, FV_LANES); }
+V_INLINE vf dot_add(vf query, vf key, vf sum) { return v_fma(query, key, sum); }
 
-V_INLINE void prefetch(const char *row, int64_t ahead, const int64_t bytes)
-{
-    FV_UNROLL
-    for (int64_t b = 0; b < bytes; b += LINE_BYTES)
-        _mm_prefetch((const char *)((uintptr_t)row + (uintptr_t)(ahead + b)), _MM_HINT_T1);
-}
+#include "kernels/simd/attention_decode.h"
 
 /* How the work is cut and where its scratch lies; offsets in floats. */
 typedef struct decode_plan {
@@ -65,6 +50,7 @@ typedef struct decode_job {
     fv_attn_job base;
     decode_plan plan;
     fv_attn_parts parts;
+    const fv_attn_decode_pairs *pairs; /* or NULL */
     float *threads;
 } decode_job;
 
@@ -85,7 +71,7 @@ static decode_plan plan_of(const fv_attn *a)
     p.strips = (p.rows + UNIT_ROWS - 1) / UNIT_ROWS;
     p.chunks = fv_attn_chunks(a);
     p.q_row = fv_attn_round(a->d, FV_LANES);
-    p.o_row = fv_attn_round(a->d_v, FV_LANES);
+    p.o_row = fv_attn_split_row(a->d_v);
     size_t at = 0;
     p.q = at, at += (size_t)(UNIT_ROWS * p.q_row);
     p.o = at, at += (size_t)(2 * UNIT_ROWS * p.o_row);
@@ -107,166 +93,14 @@ size_t FV_SIMD_NAME(fv_attn_decode_scratch)(const fv_attn *a, int threads)
 
 /* ---- scores ----------------------------------------------------------------------- */
 
-/*
- * The sums of GROUP vectors. Within quarters of four lanes (0 + 2) + (1 + 3), then quarters
- * (0 + 1) + (2 + 3): the same for every vector and on both levels.
- */
-#if FV_SIMD_LEVEL == 3
-V_INLINE vf unpack_add(vf a, vf b)
-{
-    return v_add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-}
-V_INLINE vf unpack_add_pairs(vf a, vf b)
-{
-    const __m512d x = _mm512_castps_pd(a), y = _mm512_castps_pd(b);
-    return v_add(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)),
-                 _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
-}
-V_INLINE vf quarter_add(vf a, vf b)
-{
-    return v_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
-}
-V_INLINE void reduce(const vf *x, float *sums)
-{
-    vf four[4];
-    FV_UNROLL
-    for (int i = 0; i < 4; i++)
-        four[i] = unpack_add_pairs(unpack_add(x[4 * i], x[4 * i + 1]),
-                                   unpack_add(x[4 * i + 2], x[4 * i + 3]));
-    v_store(sums, FV_LANES,
-            quarter_add(quarter_add(four[0], four[1]), quarter_add(four[2], four[3])));
-}
-#else
-V_INLINE __m256 unpack_add(__m256 a, __m256 b)
-{
-    return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
-}
-V_INLINE __m128 reduce_half(__m256 a, __m256 b, __m256 c, __m256 d)
-{
-    const __m256d x = _mm256_castps_pd(unpack_add(a, b)), y = _mm256_castps_pd(unpack_add(c, d));
-    const __m256 sum = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)),
-                                     _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
-    return _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1));
-}
-V_INLINE void reduce(const vf *x, float *sums)
-{
-    const __m128 low = reduce_half(x[0].a, x[1].a, x[2].a, x[3].a);
-    const __m128 high = reduce_half(x[0].b, x[1].b, x[2].b, x[3].b);
-    _mm_storeu_ps(sums, _mm_add_ps(low, high));
-}
-#endif
-
-/* Operands of one tile of products. */
-typedef struct dots {
-    const float *q;
-    stored k;
-    int64_t q_row, width;
-    int64_t ahead; /* bytes from a row to the one to ask for */
-    float *s;      /* rows FV_ATTN_SCORE_ROW apart */
-} dots;
-
-/* Adds the products of `vecs` vectors, from column c on, to sum[row][key]. Each key is walked to
- * the end before the next, as the memory likes it. */
-V_INLINE void add_columns(const dots *t, const fv_dtype type, const int rows, const int keys,
-                          int last, int64_t c, const int vecs, int count, vf *sum)
-{
-    const int64_t step = FV_LANES * size_of(type);
-    const char *k = t->k.at + c * size_of(type);
-    FV_UNROLL
-    for (int j = 0; j < keys; j++) {
-        prefetch(k, t->ahead, vecs * step);
-        FV_UNROLL
-        for (int v = 0; v < vecs; v++) {
-            const vf x = load_stored(type, k + v * step, count);
-            FV_UNROLL
-            for (int r = 0; r < rows; r++) {
-                const vf y = v_load(t->q + r * t->q_row + c + v * FV_LANES, FV_LANES);
-                sum[r * keys + j] = v_fma(y, x, sum[r * keys + j]);
-            }
-        }
-        if (j < last) k += t->k.row;
-    }
-}
-
-/* rows x keys = GROUP products of `vecs` vectors, 0: of any width. Keys after `last` are not read:
- * their sums are those of `last`. */
-FV_INSTANCE void dot_tile(const dots *t, const fv_dtype type, const int rows, const int keys,
-                          const int vecs, int last)
-{
-    vf sum[GROUP];
-    FV_UNROLL
-    for (int i = 0; i < GROUP; i++)
-        sum[i] = v_zero();
-    if (vecs > 0) {
-        add_columns(t, type, rows, keys, last, 0, vecs, FV_LANES, sum);
-    } else {
-        int64_t c = 0;
-        for (; c + 4 * FV_LANES <= t->width; c += 4 * FV_LANES)
-            add_columns(t, type, rows, keys, last, c, 4, FV_LANES, sum);
-        for (; c + FV_LANES <= t->width; c += FV_LANES)
-            add_columns(t, type, rows, keys, last, c, 1, FV_LANES, sum);
-        if (c < t->width) add_columns(t, type, rows, keys, last, c, 1, (int)(t->width - c), sum);
-    }
-    float all[GROUP];
-    reduce(sum, all);
-    for (int r = 0; r < rows; r++)
-        memcpy(t->s + r * FV_ATTN_SCORE_ROW, all + r * keys, (size_t)keys * sizeof(float));
-}
-
-typedef void (*dot_fn)(const dots *t, int last);
-
-/* The usual widths have instances without a loop: it would cost a third of their time. */
-#define DOT_TILE(type, rows)                                                                       \
-    static void type##_64_##rows(const dots *t, int last)                                          \
-    {                                                                                              \
-        (void)last;                                                                                \
-        dot_tile(t, type, rows, GROUP / rows, 4, GROUP);                                           \
-    }                                                                                              \
-    static void type##_128_##rows(const dots *t, int last)                                         \
-    {                                                                                              \
-        (void)last;                                                                                \
-        dot_tile(t, type, rows, GROUP / rows, 8, GROUP);                                           \
-    }                                                                                              \
-    static void type##_any_##rows(const dots *t, int last)                                         \
-    {                                                                                              \
-        dot_tile(t, type, rows, GROUP / rows, 0, last);                                            \
-    }
-#define DOT_TILES(type)                                                                            \
-    DOT_TILE(type, 1)                                                                              \
-    DOT_TILE(type, 2)                                                                              \
-    DOT_TILE(type, 4)
-#define DOT_NAMES(type)                                                                            \
-    {                                                                                              \
-        {type##_any_1, type##_any_2, type##_any_4}, {type##_64_1, type##_64_2, type##_64_4},       \
-        {                                                                                          \
-            type##_128_1, type##_128_2, type##_128_4                                               \
-        }                                                                                          \
-    }
 DOT_TILES(FV_F32)
 DOT_TILES(FV_BF16)
 DOT_TILES(FV_F16)
 
-/* Products of `rows` queries with keys [0, keys) into the first ceil16(keys) columns of s; what
- * stands behind the last key is a number of no meaning. */
 static void products(const dots *all, fv_dtype type, int rows, int64_t keys)
 {
     static const dot_fn tiles[3][3][3] = {DOT_NAMES(FV_F32), DOT_NAMES(FV_BF16), DOT_NAMES(FV_F16)};
-    const dot_fn(*of)[3] = tiles[type == FV_F32 ? 0 : type == FV_BF16 ? 1 : 2];
-    const dot_fn *any = of[0], *whole = all->width == 64 ? of[1] : all->width == 128 ? of[2] : any;
-    const int64_t cols = fv_attn_round(keys, FV_LANES);
-    for (int r = 0, height; r < rows; r += height) {
-        const int shape = rows - r >= 4 ? 2 : rows - r >= 2 ? 1 : 0;
-        height = 1 << shape;
-        const int64_t step = GROUP >> shape;
-        dots t = *all;
-        t.q += r * t.q_row;
-        for (int64_t j = 0; j < cols; j += step) {
-            const int64_t last = fv_attn_min(step, fv_attn_max(0, keys - j - 1));
-            t.k.at = all->k.at + fv_attn_min(j, keys - 1) * t.k.row;
-            t.s = all->s + r * FV_ATTN_SCORE_ROW + j;
-            (last >= step - 1 ? whole : any)[shape](&t, (int)last);
-        }
-    }
+    dot_products(tiles[type == FV_F32 ? 0 : type == FV_BF16 ? 1 : 2], all, rows, keys);
 }
 
 /* ---- blends ----------------------------------------------------------------------- */
@@ -296,7 +130,7 @@ V_INLINE void blend_columns(const fv_tile *t, const stored *values, int64_t ahea
 V_INLINE void blend_row_of(const fv_tile *all, const stored *values, const fv_dtype type,
                            int64_t cols)
 {
-    const int64_t ahead = bytes_ahead(values, type, cols);
+    const int64_t ahead = bytes_ahead(values, size_of(type), cols);
     fv_tile t = *all;
     stored v = *values;
     for (int64_t c = 0, step; c < cols; c += step) {
@@ -317,7 +151,7 @@ V_INLINE void blend_row_of(const fv_tile *all, const stored *values, const fv_dt
     }
 }
 
-static void blend_row(const fv_tile *t, const stored *values, fv_dtype type, int64_t cols)
+V_INLINE void blend_row(const fv_tile *t, const stored *values, fv_dtype type, int64_t cols)
 {
     if (type == FV_BF16)
         blend_row_of(t, values, FV_BF16, cols);
@@ -328,8 +162,8 @@ static void blend_row(const fv_tile *t, const stored *values, fv_dtype type, int
 }
 
 /* The tile with the rows that it multiplies as floats: where they lie, or widened. */
-static fv_tile with_floats(const fv_tile *t, const stored *values, fv_dtype type, int64_t cols,
-                           fv_attn_rows room)
+V_INLINE fv_tile with_floats(const fv_tile *t, const stored *values, fv_dtype type, int64_t cols,
+                             fv_attn_rows room)
 {
     fv_tile wide = *t;
     wide.b = type == FV_F32 ? (const float *)(const void *)values->at : room.at;
@@ -342,8 +176,8 @@ static fv_tile with_floats(const fv_tile *t, const stored *values, fv_dtype type
 
 /* Several rows, or columns that take more than one pass, go by pieces that stay in the near cache
  * meanwhile. */
-static void blend(const fv_tile *all, const stored *values, fv_dtype type, int rows, int64_t cols,
-                  fv_attn_rows room)
+V_INLINE void blend(const fv_tile *all, const stored *values, fv_dtype type, int rows, int64_t cols,
+                    fv_attn_rows room)
 {
     const bool once = rows == 1 && cols <= BLEND_VECS * FV_LANES;
     const int64_t piece = once ? all->k : PIECE_KEYS;
@@ -365,16 +199,21 @@ static void blend(const fv_tile *all, const stored *values, fv_dtype type, int r
 
 /* ---- one unit --------------------------------------------------------------------- */
 
+typedef struct query {
+    int64_t h, i;
+} query;
+
 /* Sixteen queries at most, of heads that share a key head, over one chunk of keys. */
 typedef struct decode_unit {
-    int64_t b, kv_head, first_row, chunk;
+    int64_t b, kv_head, chunk;
+    query first;
     int rows;
 } decode_unit;
 
-static int64_t head_of(const decode_job *job, const decode_unit *u, int r)
+/* Counting spares a division or two for each query, which short caches would feel. */
+static query next_query(const decode_job *job, query x)
 {
-    const fv_attn *a = job->base.a;
-    return u->kv_head * (a->heads / a->kv_heads) + (u->first_row + r) / a->n_q;
+    return x.i + 1 < job->base.a->n_q ? (query){x.h, x.i + 1} : (query){x.h + 1, 0};
 }
 
 static void begin_unit(const decode_job *job, const decode_unit *u, workspace *w)
@@ -383,14 +222,18 @@ static void begin_unit(const decode_job *job, const decode_unit *u, workspace *w
     const decode_plan *p = &job->plan;
     memset(w->q, 0, (size_t)(u->rows * p->q_row) * sizeof(float));
     memset(w->o, 0, (size_t)(u->rows * p->o_row) * sizeof(float));
-    for (int r = 0; r < u->rows; r++) {
-        const int64_t h = head_of(job, u, r), query = (u->first_row + r) % a->n_q;
-        FV_SIMD_NAME(fv_attn_fill_rows)(&job->base, u->b, h, query, 1, w->row + r);
+    query x = u->first;
+    for (int r = 0; r < u->rows; r++, x = next_query(job, x)) {
+        FV_SIMD_NAME(fv_attn_fill_rows)(&job->base, u->b, x.h, x.i, 1, w->row + r);
         w->most[r] = -INFINITY;
         w->sum[r] = 0;
-        const void *from = fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, u->b, h, query);
-        FV_SIMD_NAME(fv_attn_widen)
-        (a->dtype, from, a->q.row, 1, a->d, job->base.factor, w->q + r * p->q_row, p->q_row);
+        const void *from = fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, u->b, x.h, x.i);
+        float *q = w->q + r * p->q_row;
+        if (job->pairs)
+            job->pairs->load(from, a->q.row, 1, a->d, q, p->q_row);
+        else
+            FV_SIMD_NAME(fv_attn_widen)
+        (a->dtype, from, a->q.row, 1, a->d, job->base.factor, q, p->q_row);
     }
 }
 
@@ -403,47 +246,104 @@ static stored rows_of(const decode_job *job, const decode_unit *u, int array,
                     .row = l->row * (int64_t)fv_dtype_size(a->dtype)};
 }
 
-static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w, fv_attn_span keys)
+V_INLINE dots dots_of(const decode_job *job, const decode_unit *u, const workspace *w,
+                      int64_t first)
 {
     const fv_attn *a = job->base.a;
-    const decode_plan *p = &job->plan;
+    const stored k = rows_of(job, u, FV_ATTN_K, &a->k, first);
+    return (dots){.q = w->q,
+                  .q_row = job->plan.q_row,
+                  .k = k,
+                  .ahead = bytes_ahead(&k, size_of(a->dtype), a->d),
+                  .width = a->d,
+                  .s = w->scores};
+}
+
+/* Scores in base 2 of every query with those keys. Each way has operands of its own, which the
+ * compiler keeps in registers where it can. */
+V_INLINE void score_keys(const decode_job *job, const decode_unit *u, const workspace *w,
+                         fv_attn_span keys)
+{
     const int64_t count = keys.end - keys.begin, cols = fv_attn_round(count, FV_LANES);
-    const stored k = rows_of(job, u, FV_ATTN_K, &a->k, keys.begin);
-    const stored v = rows_of(job, u, FV_ATTN_V, &a->v, keys.begin);
-    const dots scores = {.q = w->q,
-                         .q_row = p->q_row,
-                         .k = k,
-                         .ahead = bytes_ahead(&k, a->dtype, a->d),
-                         .width = a->d,
-                         .s = w->scores};
-    products(&scores, a->dtype, u->rows, count);
+    if (job->pairs) {
+        const dots t = dots_of(job, u, w, keys.begin);
+        job->pairs->products(&t, u->rows, count);
+        for (int r = 0; r < u->rows; r++)
+            fv_attn_scale_row(w->scores + r * FV_ATTN_SCORE_ROW, cols, job->base.factor);
+    } else {
+        const dots t = dots_of(job, u, w, keys.begin);
+        products(&t, job->base.a->dtype, u->rows, count);
+    }
     for (int r = 0; r < u->rows; r++) {
         float *row = w->scores + r * FV_ATTN_SCORE_ROW;
         FV_SIMD_NAME(fv_attn_finish)(&job->base, w->row + r, keys.begin, cols, row, NULL);
     }
+}
+
+/* next = o + weights values, over `keys` keys; the values are yet to be named. */
+V_INLINE fv_tile blend_of(const decode_job *job, const workspace *w, int64_t keys)
+{
+    const int64_t o_row = job->plan.o_row;
+    return (fv_tile){.k = keys,
+                     .a = w->scores,
+                     .a_row = FV_ATTN_SCORE_ROW,
+                     .a_col = 1,
+                     .from = w->o,
+                     .from_row = o_row,
+                     .c = w->next,
+                     .c_row = o_row};
+}
+
+/* The same where 0 x NaN of a hidden value would show: zeros are skipped. */
+static void blend_carefully(const decode_job *job, const decode_unit *u, const workspace *w,
+                            const stored *v, int64_t keys)
+{
+    const fv_attn *a = job->base.a;
+    fv_tile t = blend_of(job, w, keys);
+    if (job->pairs) {
+        job->pairs->widen(v, keys, a->d_v, w->wide);
+        t.b = w->wide.at;
+        t.b_row = w->wide.row;
+    } else {
+        t = with_floats(&t, v, a->dtype, a->d_v, w->wide);
+    }
+    FV_SIMD_NAME(fv_attn_product)(&t, u->rows, job->pairs ? t.c_row : a->d_v, true);
+}
+
+V_INLINE void blend_keys(const decode_job *job, const decode_unit *u, const workspace *w,
+                         fv_attn_span span)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t keys = span.end - span.begin, o_row = job->plan.o_row;
+    const stored v = rows_of(job, u, FV_ATTN_V, &a->v, span.begin);
+    if (job->pairs) {
+        const fv_tile t = blend_of(job, w, keys);
+        job->pairs->blend(&t, &v, u->rows, a->d_v);
+    } else {
+        const fv_tile t = blend_of(job, w, keys);
+        blend(&t, &v, a->dtype, u->rows, a->d_v, w->wide);
+    }
+    const int64_t cols = job->pairs ? o_row : a->d_v;
+    if (!FV_SIMD_NAME(fv_attn_finite)(FV_F32, w->next, o_row, u->rows, cols))
+        blend_carefully(job, u, w, &v, keys);
+}
+
+static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w, fv_attn_span keys)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t o_row = job->plan.o_row;
+    const int64_t cols = fv_attn_round(keys.end - keys.begin, FV_LANES);
+    score_keys(job, u, w, keys);
     float fade[FV_LANES];
     FV_SIMD_NAME(fv_attn_softmax)
     (w->scores, FV_ATTN_SCORE_ROW, u->rows, cols, w->most, w->sum, fade);
     for (int r = 0; r < u->rows; r++) {
         float *row = w->scores + r * FV_ATTN_SCORE_ROW;
-        if (fade[r] != 1) fv_attn_scale_row(w->o + r * p->o_row, p->o_row, fade[r]);
+        if (fade[r] != 1) fv_attn_scale_row(w->o + r * o_row, o_row, fade[r]);
         if (a->dropout == 0) continue;
         FV_SIMD_NAME(fv_attn_drop)(&job->base, w->row + r, keys.begin, cols, w->keep, row);
     }
-    const fv_tile t = {.k = count,
-                       .a = w->scores,
-                       .a_row = FV_ATTN_SCORE_ROW,
-                       .a_col = 1,
-                       .from = w->o,
-                       .from_row = p->o_row,
-                       .c = w->next,
-                       .c_row = p->o_row};
-    blend(&t, &v, a->dtype, u->rows, a->d_v, w->wide);
-    /* 0 x NaN of a hidden value ends here: then zeros are skipped. Values are read only once. */
-    if (!FV_SIMD_NAME(fv_attn_finite)(FV_F32, w->next, p->o_row, u->rows, a->d_v)) {
-        const fv_tile floats = with_floats(&t, &v, a->dtype, a->d_v, w->wide);
-        FV_SIMD_NAME(fv_attn_product)(&floats, u->rows, a->d_v, true);
-    }
+    blend_keys(job, u, w, keys);
     float *o = w->o;
     w->o = w->next;
     w->next = o;
@@ -451,11 +351,15 @@ static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w,
 
 static void end_unit(const decode_job *job, const decode_unit *u, const workspace *w)
 {
-    const int64_t n_q = job->base.a->n_q, o_row = job->plan.o_row;
-    for (int r = 0; r < u->rows; r++) {
-        const int64_t h = head_of(job, u, r), i = (u->first_row + r) % n_q;
-        float *part = fv_attn_part(&job->parts, u->b, h, i, u->chunk);
-        memcpy(part, w->o + r * o_row, (size_t)o_row * sizeof(float));
+    const int64_t o_row = job->parts.o_row;
+    query x = u->first;
+    for (int r = 0; r < u->rows; r++, x = next_query(job, x)) {
+        float *part = fv_attn_part(&job->parts, u->b, x.h, x.i, u->chunk);
+        const float *o = w->o + r * job->plan.o_row;
+        if (job->pairs)
+            job->pairs->join(o, job->base.a->d_v, part);
+        else
+            memcpy(part, o, (size_t)o_row * sizeof *part);
         part[o_row] = w->most[r];
         part[o_row + 1] = w->sum[r];
     }
@@ -481,12 +385,14 @@ static void decode_units(const void *arg, int64_t begin, int64_t end, int thread
     const decode_plan *p = &job->plan;
     workspace w = workspace_of(job, thread);
     for (int64_t n = begin; n < end; n++) {
-        const int64_t head = n / p->chunks / p->strips;
-        decode_unit u = {.chunk = n % p->chunks,
-                         .first_row = n / p->chunks % p->strips * UNIT_ROWS,
-                         .kv_head = head % a->kv_heads,
-                         .b = head / a->kv_heads};
-        u.rows = (int)fv_attn_min(UNIT_ROWS, p->rows - u.first_row);
+        const int64_t head = n / p->chunks / p->strips, kv_head = head % a->kv_heads;
+        const int64_t first_row = n / p->chunks % p->strips * UNIT_ROWS;
+        const int64_t h = kv_head * (a->heads / a->kv_heads) + first_row / a->n_q;
+        const decode_unit u = {.b = head / a->kv_heads,
+                               .kv_head = kv_head,
+                               .chunk = n % p->chunks,
+                               .first = {h, first_row % a->n_q},
+                               .rows = (int)fv_attn_min(UNIT_ROWS, p->rows - first_row)};
         const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], u.b);
         const int64_t stop = fv_attn_min(total, (u.chunk + 1) * FV_ATTN_CHUNK);
         begin_unit(job, &u, &w);
@@ -499,15 +405,22 @@ static void decode_units(const void *arg, int64_t begin, int64_t end, int thread
     }
 }
 
-void FV_SIMD_NAME(fv_attn_decode)(const fv_exec *exec, void *const *ptr, const fv_attn *a)
+void FV_SIMD_NAME(fv_attn_decode_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                                     const fv_attn_decode_pairs *pairs)
 {
     decode_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr),
                       .plan = plan_of(a),
-                      .parts = fv_attn_parts_of(a, exec->scratch)};
+                      .parts = fv_attn_parts_of(a, exec->scratch),
+                      .pairs = pairs};
     const decode_plan *p = &job.plan;
     job.threads = job.parts.at + FV_SIMD_NAME(fv_attn_parts_floats)(a);
     const int64_t keys = fv_attn_min(a->n_k, FV_ATTN_CHUNK);
     fv_exec_rows(exec, a->batch * a->kv_heads * p->strips * p->chunks,
                  fv_attn_min(p->rows, UNIT_ROWS) * keys * (a->d + a->d_v), decode_units, &job);
     FV_SIMD_NAME(fv_attn_join)(exec, &job.parts, ptr[FV_ATTN_O], ptr[FV_ATTN_LSE]);
+}
+
+void FV_SIMD_NAME(fv_attn_decode)(const fv_exec *exec, void *const *ptr, const fv_attn *a)
+{
+    FV_SIMD_NAME(fv_attn_decode_by)(exec, ptr, a, NULL);
 }

@@ -10,9 +10,10 @@
  *
  * (each with FV_SIMD_NAME). Only AVX-512 has them, and only CPUs with AVX512_BF16 may call them.
  *
- *   attention_pairs.c       this
- *   attention_bf16.c        the forward pass
- *   attention_grad_bf16.c   the backward
+ *   attention_pairs.c         this
+ *   attention_bf16.c          the forward pass
+ *   attention_decode_bf16.c   of few queries
+ *   attention_grad_bf16.c     the backward
  */
 #ifndef FV_KERNELS_SIMD_ATTENTION_PAIRS_H
 #define FV_KERNELS_SIMD_ATTENTION_PAIRS_H
@@ -60,6 +61,8 @@ void FV_SIMD_NAME(fv_attn_pair_scores)(const void *x, int64_t x_row, int rows, c
 void FV_SIMD_NAME(fv_attn_pair_dots)(const void *x, const void *y, int64_t row, int64_t rows,
                                      int64_t width, float *out);
 
+/* As fv_attn_decode, over bf16. */
+void FV_SIMD_NAME(fv_attn_decode_bf16)(const fv_exec *exec, void *const *ptr, const fv_attn *a);
 /* The backward kernel of bf16. */
 void FV_SIMD_NAME(fv_attn_backward_bf16)(const fv_exec *exec, void *const *ptr, const void *args);
 

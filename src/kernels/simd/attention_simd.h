@@ -11,8 +11,8 @@
  *   attention_score.c  one row of scores: cap, slope, bias, mask, dropout
  *   attention_softmax.c  scores to weights, with running maxima
  *   attention_bf16.c   the two products of bf16 rows by an instruction of their own;
- *                      attention_grad_bf16.c has two of the backward's five, attention_pairs.c
- *                      what both share
+ *                      attention_decode_bf16.c those of few queries, attention_grad_bf16.c two of
+ *                      the backward's five, attention_pairs.c what all share
  *   attention_rows.c   rows as they are stored, f32, bf16 or f16: to floats and back
  *   attention_additive.c  sum_c w_c tanh(q_c + k_c) and its gradients; attention_grad_additive.c
  *                        puts them into the backward

@@ -1,0 +1,237 @@
+/*
+ * What the files of decoding share (attention_decode.c has the story): rows as they are stored, and
+ * the products of a few queries with them. Whoever includes this file has defined how queries and
+ * keys are met, `type` being a constant of each instance:
+ *
+ *     enum { DOT_NUMBERS };                         // numbers of a row in one vector
+ *     int64_t size_of(fv_dtype type)                // bytes of a number
+ *     dot_vec dot_key(fv_dtype type, const char *p, int count)
+ *     dot_vec dot_query(const float *p)             // FV_LANES words
+ *     vf dot_add(dot_vec query, dot_vec key, vf sum)
+ */
+#ifndef FV_KERNELS_SIMD_ATTENTION_DECODE_H
+#define FV_KERNELS_SIMD_ATTENTION_DECODE_H
+
+#include "kernels/simd/attention_pairs.h"
+
+enum {
+    GROUP = FV_SIMD_LEVEL == 3 ? 16 : 4, /* products that share a tree: what the registers hold */
+    PIECE_KEYS = 32, /* rows of V between two looks at the columns that do not fit in registers */
+};
+
+/*
+ * Rows are asked for about a kilobyte before their turn: less and the memory waits, more and the
+ * CPU's own prefetchers lose the thread. The second-level cache is the goal, since there is more
+ * room for lines on their way than in the first.
+ */
+enum { AHEAD_BYTES = 1024, LINE_BYTES = 64 };
+
+/* Rows of K or V as they are stored: floats, bf16 or f16. */
+typedef struct stored {
+    const char *at;
+    int64_t row; /* bytes from one to the next */
+} stored;
+
+/* Numbers of `size` bytes. */
+static inline int64_t bytes_ahead(const stored *x, int64_t size, int64_t width)
+{
+    return fv_attn_max(1, AHEAD_BYTES / (width * size)) * x->row;
+}
+
+V_INLINE void prefetch(const char *row, int64_t ahead, const int64_t bytes)
+{
+    FV_UNROLL
+    for (int64_t b = 0; b < bytes; b += LINE_BYTES)
+        _mm_prefetch((const char *)((uintptr_t)row + (uintptr_t)(ahead + b)), _MM_HINT_T1);
+}
+
+/* ---- products ---------------------------------------------------------------------- */
+
+/*
+ * The sums of GROUP vectors. Within quarters of four lanes (0 + 2) + (1 + 3), then quarters
+ * (0 + 1) + (2 + 3): the same for every vector and on both levels.
+ */
+#if FV_SIMD_LEVEL == 3
+V_INLINE vf unpack_add(vf a, vf b)
+{
+    return v_add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+}
+V_INLINE vf unpack_add_pairs(vf a, vf b)
+{
+    const __m512d x = _mm512_castps_pd(a), y = _mm512_castps_pd(b);
+    return v_add(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)),
+                 _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+}
+V_INLINE vf quarter_add(vf a, vf b)
+{
+    return v_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+V_INLINE void reduce(const vf *x, float *sums)
+{
+    vf four[4];
+    FV_UNROLL
+    for (int i = 0; i < 4; i++)
+        four[i] = unpack_add_pairs(unpack_add(x[4 * i], x[4 * i + 1]),
+                                   unpack_add(x[4 * i + 2], x[4 * i + 3]));
+    v_store(sums, FV_LANES,
+            quarter_add(quarter_add(four[0], four[1]), quarter_add(four[2], four[3])));
+}
+#else
+V_INLINE __m256 unpack_add(__m256 a, __m256 b)
+{
+    return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+}
+V_INLINE __m128 reduce_half(__m256 a, __m256 b, __m256 c, __m256 d)
+{
+    const __m256d x = _mm256_castps_pd(unpack_add(a, b)), y = _mm256_castps_pd(unpack_add(c, d));
+    const __m256 sum = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)),
+                                     _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+    return _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1));
+}
+V_INLINE void reduce(const vf *x, float *sums)
+{
+    const __m128 low = reduce_half(x[0].a, x[1].a, x[2].a, x[3].a);
+    const __m128 high = reduce_half(x[0].b, x[1].b, x[2].b, x[3].b);
+    _mm_storeu_ps(sums, _mm_add_ps(low, high));
+}
+#endif
+
+/* Operands of one tile of products. */
+typedef struct dots {
+    const float *q; /* words: floats, or pairs */
+    stored k;
+    int64_t q_row, width;
+    int64_t ahead; /* bytes from a row to the one to ask for */
+    float *s;      /* rows FV_ATTN_SCORE_ROW apart */
+} dots;
+
+/* Adds the products of `vecs` vectors, from column c on, to sum[row][key]. Each key is walked to
+ * the end before the next, as the memory likes it. */
+V_INLINE void add_columns(const dots *t, const fv_dtype type, const int rows, const int keys,
+                          int last, int64_t c, const int vecs, int count, vf *sum)
+{
+    const int64_t step = DOT_NUMBERS * size_of(type);
+    const char *k = t->k.at + c * size_of(type);
+    const float *q = t->q + c / DOT_NUMBERS * FV_LANES;
+    FV_UNROLL
+    for (int j = 0; j < keys; j++) {
+        prefetch(k, t->ahead, vecs * step);
+        FV_UNROLL
+        for (int v = 0; v < vecs; v++) {
+            const dot_vec x = dot_key(type, k + v * step, count);
+            FV_UNROLL
+            for (int r = 0; r < rows; r++) {
+                const dot_vec y = dot_query(q + r * t->q_row + v * FV_LANES);
+                sum[r * keys + j] = dot_add(y, x, sum[r * keys + j]);
+            }
+        }
+        if (j < last) k += t->k.row;
+    }
+}
+
+/* rows x keys = GROUP products of `vecs` vectors, 0: of any width. Keys after `last` are not read:
+ * their sums are those of `last`. */
+FV_INSTANCE void dot_tile(const dots *t, const fv_dtype type, const int rows, const int keys,
+                          const int vecs, int last)
+{
+    enum { ONE = DOT_NUMBERS, FOUR = 4 * DOT_NUMBERS };
+    vf sum[GROUP];
+    FV_UNROLL
+    for (int i = 0; i < GROUP; i++)
+        sum[i] = v_zero();
+    if (vecs > 0) {
+        add_columns(t, type, rows, keys, last, 0, vecs, ONE, sum);
+    } else {
+        int64_t c = 0;
+        for (; c + FOUR <= t->width; c += FOUR)
+            add_columns(t, type, rows, keys, last, c, 4, ONE, sum);
+        for (; c + ONE <= t->width; c += ONE)
+            add_columns(t, type, rows, keys, last, c, 1, ONE, sum);
+        if (c < t->width) add_columns(t, type, rows, keys, last, c, 1, (int)(t->width - c), sum);
+    }
+    float all[GROUP];
+    reduce(sum, all);
+    for (int r = 0; r < rows; r++)
+        memcpy(t->s + r * FV_ATTN_SCORE_ROW, all + r * keys, (size_t)keys * sizeof(float));
+}
+
+typedef void (*dot_fn)(const dots *t, int last);
+
+/* The usual widths have instances without a loop: it would cost a third of their time. */
+#define DOT_TILE(type, rows)                                                                       \
+    static void type##_64_##rows(const dots *t, int last)                                          \
+    {                                                                                              \
+        (void)last;                                                                                \
+        dot_tile(t, type, rows, GROUP / rows, 64 / DOT_NUMBERS, GROUP);                            \
+    }                                                                                              \
+    static void type##_128_##rows(const dots *t, int last)                                         \
+    {                                                                                              \
+        (void)last;                                                                                \
+        dot_tile(t, type, rows, GROUP / rows, 128 / DOT_NUMBERS, GROUP);                           \
+    }                                                                                              \
+    static void type##_any_##rows(const dots *t, int last)                                         \
+    {                                                                                              \
+        dot_tile(t, type, rows, GROUP / rows, 0, last);                                            \
+    }
+#define DOT_TILES(type)                                                                            \
+    DOT_TILE(type, 1)                                                                              \
+    DOT_TILE(type, 2)                                                                              \
+    DOT_TILE(type, 4)
+#define DOT_NAMES(type)                                                                            \
+    {                                                                                              \
+        {type##_any_1, type##_any_2, type##_any_4}, {type##_64_1, type##_64_2, type##_64_4},       \
+        {                                                                                          \
+            type##_128_1, type##_128_2, type##_128_4                                               \
+        }                                                                                          \
+    }
+
+/* Products of `rows` queries with keys [0, keys) into the first ceil16(keys) columns of s, by the
+ * instances DOT_NAMES of a type; what stands behind the last key is a number of no meaning. */
+static inline void dot_products(const dot_fn (*of)[3], const dots *all, int rows, int64_t keys)
+{
+    const dot_fn *any = of[0], *whole = all->width == 64 ? of[1] : all->width == 128 ? of[2] : any;
+    const int64_t cols = fv_attn_round(keys, FV_LANES);
+    for (int r = 0, height; r < rows; r += height) {
+        const int shape = rows - r >= 4 ? 2 : rows - r >= 2 ? 1 : 0;
+        height = 1 << shape;
+        const int64_t step = GROUP >> shape;
+        dots t = *all;
+        t.q += r * t.q_row;
+        for (int64_t j = 0; j < cols; j += step) {
+            const int64_t last = fv_attn_min(step, fv_attn_max(0, keys - j - 1));
+            t.k.at = all->k.at + fv_attn_min(j, keys - 1) * t.k.row;
+            t.s = all->s + r * FV_ATTN_SCORE_ROW + j;
+            (last >= step - 1 ? whole : any)[shape](&t, (int)last);
+        }
+    }
+}
+
+/* ---- by pairs ----------------------------------------------------------------------- */
+
+/*
+ * What decoding calls for bf16 where the CPU multiplies pairs (attention_decode_bf16.c). Scores are
+ * products of pairs, without the factor that a float query would hold. Blends are float sums of
+ * widened values: a word has two columns, and since it is cheaper to part them than to put them in
+ * order, rows of o are kept split until the end, [ceil(width/32)][even 16, odd 16].
+ */
+typedef struct fv_attn_decode_pairs {
+    /* As fv_attn_load_pairs. */
+    void (*load)(const void *x, int64_t row, int64_t rows, int64_t width, void *to, int64_t to_row);
+    /* Products of pairs, as dot_products. */
+    void (*products)(const dots *all, int rows, int64_t keys);
+    /* c = from + a values, split; t->b is not looked at. */
+    void (*blend)(const fv_tile *t, const stored *values, int rows, int64_t cols);
+    /* Values as floats, split. */
+    void (*widen)(const stored *values, int64_t keys, int64_t cols, fv_attn_rows to);
+    /* A split row in order, ceil16(cols) floats. */
+    void (*join)(const float *split, int64_t cols, float *to);
+} fv_attn_decode_pairs;
+
+/* Floats of a split row. */
+static inline int64_t fv_attn_split_row(int64_t cols) { return fv_attn_round(cols, 2 * FV_LANES); }
+
+/* pairs NULL: by floats. */
+void FV_SIMD_NAME(fv_attn_decode_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                                     const fv_attn_decode_pairs *pairs);
+
+#endif
