@@ -32,6 +32,8 @@ static void lengths_at_level(void)
         }
     problem p = problem_of(additive(1, 1, 1, 40, 70, 512));
     check_both("additive, wide", &p);
+    p = problem_of(additive(8, 2, 1, 150, 600, 5)); /* w is shared by 720,000 pairs a head */
+    check_both("additive, many pairs", &p);
     vec_free_all();
 }
 static void lengths(void) { attn_every_level(lengths_at_level); }

@@ -11,8 +11,8 @@
 #include "base/rng.h"
 #include "kernels/convert.h"
 
-/* Rows that a thread may hold widened. */
-typedef enum room { ROOM_Q, ROOM_K, ROOM_V, ROOM_O, ROOM_G, ROOM_DQ, ROOMS } room;
+/* Rows that a thread may hold widened, and sums of its own. */
+typedef enum room { ROOM_Q, ROOM_K, ROOM_V, ROOM_O, ROOM_G, ROOM_DQ, ROOM_DW, ROOMS } room;
 _Static_assert(ROOMS *FV_ATTN_MAX_WIDTH == FV_REF_ATTN_ROOM, "every room is there");
 
 typedef struct attention_job {
@@ -318,26 +318,32 @@ static real *key_sums(const attention_job *job, bool values, int64_t b, int64_t 
 
 /* What one pair adds to the gradients of its query, its key and w; each may be NULL. */
 static void spread(const attention_job *job, const query *x, const real *k, real dz, real *dq,
-                   real *dk)
+                   real *dk, real *dw)
 {
     const fv_attn *a = job->a;
     const fv_exec *exec = job->exec;
     (void)exec;
-    real *dw = job->grad[FV_ATTN_GRAD_W];
     for (int64_t c = 0; c < fv_attn_width(a); c++) {
         real by_q = k[c], by_k = x->q[c];
         if (a->score == FV_SCORE_ADDITIVE) {
             const real t = real_tanh(x->q[c] + k[c]);
             by_q = by_k = x->w[c] * (1 - FV_TERM(exec, 2, t * t, 0));
-            if (dw) dw[x->h * a->d + c] = real_fma(dz, t, dw[x->h * a->d + c]);
+            if (dw) dw[c] = real_fma(dz, t, dw[c]);
         }
         if (dq) dq[c] = real_fma(dz, by_q, dq[c]);
         if (dk) dk[c] = real_fma(dz, by_k, dk[c]);
     }
 }
 
-/* Everything that belongs to one query: its own gradient, and what it adds to its keys and values.
- * Called for the queries of one key head in order, by one thread. */
+static void clear(real *x, int64_t width)
+{
+    for (int64_t c = 0; x && c < width; c++)
+        x[c] = 0;
+}
+
+/* Everything that belongs to one query: its own gradient, and what it adds to its keys, its values
+ * and w (its sum first, since pairs are many and w has few elements). Called for the queries of one
+ * key head in order, by one thread. */
 static void backward_query(const attention_job *job, int64_t b, int64_t h, int64_t i, real *dq)
 {
     const fv_attn *a = job->a;
@@ -352,23 +358,21 @@ static void backward_query(const attention_job *job, int64_t b, int64_t h, int64
     if (lse == (real)-INFINITY) return; /* sees nothing */
     const real delta = (g ? dot(g, o, a->d_v) : 0) - (dlse ? dlse[row_number] : 0);
     if (db) db += b * a->bias.batch + h * a->bias.head + i * a->bias.row;
+    real *all_dw = job->grad[FV_ATTN_GRAD_W], *dw = all_dw ? room_of(job, ROOM_DW) : NULL;
+    clear(dw, a->d);
     FOR_VISIBLE_KEYS(a, &x, j)
     {
         const real *k = key_at(job, &x, j);
         const pair w = pair_at(job, &x, j, k, lse, delta, g);
         real *dk = key_sums(job, false, b, kv_head(a, h), j);
         real *dv = key_sums(job, true, b, kv_head(a, h), j);
-        spread(job, &x, k, w.dz, dq, dk);
+        spread(job, &x, k, w.dz, dq, dk, dw);
         for (int64_t c = 0; dv && g && w.dropped_p != 0 && c < a->d_v; c++)
             dv[c] = real_fma(w.dropped_p, g[c], dv[c]);
         if (db) db[j * a->bias.col] += w.ds;
     }
-}
-
-static void clear(real *x, int64_t width)
-{
-    for (int64_t c = 0; x && c < width; c++)
-        x[c] = 0;
+    for (int64_t c = 0; dw && c < a->d; c++)
+        all_dw[h * a->d + c] += dw[c];
 }
 
 /* The keys of a head: begins their sums, or delivers them. */

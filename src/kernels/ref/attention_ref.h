@@ -5,8 +5,8 @@
 #include "kernels/attention.h"
 #include "kernels/ref/real.h"
 
-/* Reals of a thread's scratch in which rows of 16 bits are widened. */
-enum { FV_REF_ATTN_ROOM = 6 * FV_ATTN_MAX_WIDTH };
+/* Reals of a thread's scratch for single rows, widened or summed. */
+enum { FV_REF_ATTN_ROOM = 7 * FV_ATTN_MAX_WIDTH };
 
 /* The weights of query i with all n_k keys, before dropout, from the log-sum-exp among the pointers
  * of ATTENTION; 0 where hidden, whatever the key holds. */
