@@ -87,7 +87,7 @@ void FV_SIMD_NAME(fv_attn_add_to_keys)(const backward_job *job, const workspace 
                                .c = out,
                                .c_row = grad.row,
                                .packed = w->slice};
-            multiply(&t, end - c, width, GROUP_KEYS, !block->finite);
+            multiply(&t, end - c, sum_columns(job, width), GROUP_KEYS, !block->finite);
         }
     }
 }
@@ -113,7 +113,7 @@ void FV_SIMD_NAME(fv_attn_add_to_queries)(const backward_job *job, const workspa
                                .c = out,
                                .c_row = grad.row,
                                .packed = w->slice};
-            multiply(&t, end - r, job->base.a->d, GROUP_QUERIES, !keys->finite);
+            multiply(&t, end - r, sum_columns(job, job->base.a->d), GROUP_QUERIES, !keys->finite);
         }
     }
 }
