@@ -2,7 +2,7 @@
 #ifndef FV_KERNELS_SIMD_ATTENTION_GRAD_H
 #define FV_KERNELS_SIMD_ATTENTION_GRAD_H
 
-#include "kernels/simd/attention_pairs.h"
+#include "kernels/simd/attention_simd.h"
 
 enum {
     BLOCK_ROWS = 96, /* queries, a multiple of the strip */
@@ -28,16 +28,11 @@ typedef struct backward_plan {
  * S and dP of bf16 rows by another instruction than the float tile's (attention_grad_bf16.c), whose
  * words hold two numbers: attention_pairs.h says what each function does. Both products have
  * operands that are rows as they are stored; the other three, of P and dS, which are not, stay with
- * the float tile. Widened rows and gradients on their way are split then.
+ * the float tile.
  */
 typedef struct fv_attn_grad_pairs {
     void (*pack)(const void *k, int64_t row, int64_t keys, int64_t width, void *panels);
-    fv_attn_pair_rows (*rows_at)(const void *x, int64_t row, int64_t rows, int64_t width,
-                                 uint32_t *room, int64_t room_row);
-    bool (*split)(const void *x, int64_t row, int64_t rows, int64_t width, float *to,
-                  int64_t to_row);
-    void (*unite)(const float *split, int64_t row, int64_t rows, int64_t width, void *to,
-                  int64_t to_row);
+    void (*load)(const void *x, int64_t row, int64_t rows, int64_t width, void *to, int64_t to_row);
     void (*scores)(const void *x, int64_t x_row, int rows, const void *panels, int64_t width,
                    int64_t first, int64_t cols, float *s, int64_t s_row);
     void (*dots)(const void *x, const void *y, int64_t row, int64_t rows, int64_t width,
@@ -70,7 +65,7 @@ typedef struct workspace {
     float *keep;
     float *slice; /* of a right side, for attention_grad_products.c */
     fv_attn_rows wide_q, wide_g, wide_dq, wide_k, wide_dk, wide_dv; /* where rows are not floats */
-    uint32_t *pair_q, *pair_g; /* where rows are not whole words */
+    uint32_t *pair_q, *pair_g;                                      /* rows in pairs */
     fv_attn_row *row;
     float *ek, *eq;             /* additive scores: exponentials of the keys and of a query block */
     fv_attn_additive_sums sums; /* likewise; k for the whole unit, w for one of its heads */
@@ -81,6 +76,7 @@ typedef struct key_block {
     int64_t b, h, first, count;
     int64_t number;
     fv_attn_rows k;
+    bool begins_k, begins_v; /* their gradients are yet to be written to, not to be added to */
     bool finite;
     bool raised; /* additive scores: every key has an exponential */
 } key_block;
@@ -91,17 +87,10 @@ typedef struct query_block {
     int64_t h, first, rows;
     int64_t at;        /* of its first row in delta and shift */
     fv_attn_rows q, g; /* g: gradient of o */
-    fv_attn_pair_rows pair_q, pair_g;
     bool finite;
     bool raised; /* additive scores: every query has an exponential */
     fv_attn_sight sight[STRIPS];
 } query_block;
-
-/* Floats of a row of `width` numbers that products add to. */
-static inline int64_t sum_columns(const backward_job *job, int64_t width)
-{
-    return job->pairs ? fv_attn_split_row(width) : width;
-}
 
 /* Of packed documents: enough for any of them (attention_grad_plan.c). */
 backward_plan FV_SIMD_NAME(fv_attn_backward_plan)(const fv_attn *a);
@@ -141,15 +130,15 @@ static inline int64_t end_of_rows_alike(const query_block *block, int64_t r, int
 
 /* ---- the products with P and dS (attention_grad_products.c) ------------------------ */
 
-/* grad += weights^T x: P and dO, or dS and q. */
+/* grad += weights^T x: P and dO, or dS and q. begins: all of it is written instead. */
 void FV_SIMD_NAME(fv_attn_add_to_keys)(const backward_job *job, const workspace *w,
                                        const key_block *keys, const query_block *block,
                                        const float *weights, fv_attn_rows x, int64_t width,
-                                       fv_attn_rows grad);
-/* grad += dS k */
+                                       bool begins, fv_attn_rows grad);
+/* grad += dS k; begins: likewise. */
 void FV_SIMD_NAME(fv_attn_add_to_queries)(const backward_job *job, const workspace *w,
                                           const key_block *keys, const query_block *block,
-                                          fv_attn_rows grad);
+                                          bool begins, fv_attn_rows grad);
 
 /* ---- additive scores (attention_grad_additive.c) ----------------------------------- */
 

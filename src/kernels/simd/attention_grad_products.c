@@ -14,7 +14,7 @@
  * of P or dS in the first-level cache beside it; queries have rows of their own. */
 enum { GROUP_KEYS = 48, GROUP_QUERIES = BLOCK_ROWS };
 
-/* c += a b for some strips and one slice of b, which has room at t.packed. */
+/* c = from + a b for some strips and one slice of b, which has room at t.packed. */
 static void multiply_slice(fv_tile t, int64_t rows)
 {
     FV_GEMM_NAME(tile_pack)(&t);
@@ -23,12 +23,12 @@ static void multiply_slice(fv_tile t, int64_t rows)
     for (int64_t r = FV_GEMM_STRIP; r < rows; r += FV_GEMM_STRIP) {
         t.a += FV_GEMM_STRIP * t.a_row;
         t.c += FV_GEMM_STRIP * t.c_row;
-        t.from = t.c;
+        if (t.from) t.from = t.c;
         FV_GEMM_NAME(tile)(&t, (int)fv_attn_min(FV_GEMM_STRIP, rows - r), FV_TILE_COLS);
     }
 }
 
-/* t->c += a b, where t->from is t->c. careful: as fv_attn_product. */
+/* c = from + a b, where from is c or NULL. careful: as fv_attn_product. */
 static void multiply(const fv_tile *t, int64_t rows, int64_t cols, int64_t group, bool careful)
 {
     const int64_t whole = rows >= 2 * FV_GEMM_STRIP && !careful ? cols / FV_TILE_COLS : 0;
@@ -39,14 +39,14 @@ static void multiply(const fv_tile *t, int64_t rows, int64_t cols, int64_t group
             slice.a += begin * t->a_row;
             slice.b += j;
             slice.c += begin * t->c_row + j;
-            slice.from = slice.c;
+            if (t->from) slice.from = slice.c;
             multiply_slice(slice, end - begin);
         }
     }
     fv_tile rest = *t;
     rest.b += whole * FV_TILE_COLS;
     rest.c += whole * FV_TILE_COLS;
-    rest.from = rest.c;
+    if (t->from) rest.from = rest.c;
     FV_SIMD_NAME(fv_attn_product)(&rest, rows, cols - whole * FV_TILE_COLS, careful);
 }
 
@@ -67,14 +67,15 @@ static fv_attn_span seen_by_all(const key_block *keys, const query_block *block)
 void FV_SIMD_NAME(fv_attn_add_to_keys)(const backward_job *job, const workspace *w,
                                        const key_block *keys, const query_block *block,
                                        const float *weights, fv_attn_rows x, int64_t width,
-                                       fv_attn_rows grad)
+                                       bool begins, fv_attn_rows grad)
 {
     const int64_t stride = job->plan.score_row;
     const fv_attn_span all = seen_by_all(keys, block);
     for (int64_t c = 0, end; c < keys->count; c = end) {
         end = fv_attn_min(keys->count, c + FV_ATTN_STRIP);
         if (c >= all.begin && end < all.end) end = all.end;
-        float *out = grad.at + c * grad.row;
+        const fv_attn_rows out = {grad.at + c * grad.row, grad.row};
+        bool empty = begins;
         for (fv_attn_span rows = {0, 0}; next_rows_in_sight(block, c, end, &rows);) {
             const fv_tile t = {.k = rows.end - rows.begin,
                                .a = weights + rows.begin * stride + c,
@@ -82,25 +83,29 @@ void FV_SIMD_NAME(fv_attn_add_to_keys)(const backward_job *job, const workspace 
                                .a_col = stride,
                                .b = x.at + rows.begin * x.row,
                                .b_row = x.row,
-                               .from = out,
-                               .from_row = grad.row,
-                               .c = out,
-                               .c_row = grad.row,
+                               .from = empty ? NULL : out.at,
+                               .from_row = out.row,
+                               .c = out.at,
+                               .c_row = out.row,
                                .packed = w->slice};
-            multiply(&t, end - c, sum_columns(job, width), GROUP_KEYS, !block->finite);
+            multiply(&t, end - c, width, GROUP_KEYS, !block->finite);
+            empty = false;
         }
+        if (empty) FV_SIMD_NAME(fv_attn_clear)(job->base.a, out, end - c, width);
     }
 }
 
 void FV_SIMD_NAME(fv_attn_add_to_queries)(const backward_job *job, const workspace *w,
                                           const key_block *keys, const query_block *block,
-                                          fv_attn_rows grad)
+                                          bool begins, fv_attn_rows grad)
 {
+    const fv_attn *a = job->base.a;
     const int64_t stride = job->plan.score_row;
     for (int64_t r = 0, end; r < block->rows; r = end) {
         const fv_attn_sight *sight = &block->sight[r / FV_ATTN_STRIP];
         end = end_of_rows_alike(block, r, BLOCK_ROWS);
-        float *out = grad.at + r * grad.row;
+        const fv_attn_rows out = {grad.at + r * grad.row, grad.row};
+        bool empty = begins;
         for (fv_attn_span run = {0, 0}; fv_attn_next_run(sight, 0, &run);) {
             const fv_tile t = {.k = run.end - run.begin,
                                .a = w->products + r * stride + run.begin,
@@ -108,12 +113,14 @@ void FV_SIMD_NAME(fv_attn_add_to_queries)(const backward_job *job, const workspa
                                .a_col = 1,
                                .b = keys->k.at + run.begin * keys->k.row,
                                .b_row = keys->k.row,
-                               .from = out,
-                               .from_row = grad.row,
-                               .c = out,
-                               .c_row = grad.row,
+                               .from = empty ? NULL : out.at,
+                               .from_row = out.row,
+                               .c = out.at,
+                               .c_row = out.row,
                                .packed = w->slice};
-            multiply(&t, end - r, sum_columns(job, job->base.a->d), GROUP_QUERIES, !keys->finite);
+            multiply(&t, end - r, a->d, GROUP_QUERIES, !keys->finite);
+            empty = false;
         }
+        if (empty) FV_SIMD_NAME(fv_attn_clear)(a, out, end - r, a->d);
     }
 }

@@ -157,6 +157,17 @@ fv_attn_rows FV_SIMD_NAME(fv_attn_sums_at)(const fv_attn *a, void *base, const f
     return (fv_attn_rows){fv_attn_out(a, base, l, b, h, i), l->row};
 }
 
+void FV_SIMD_NAME(fv_attn_clear)(const fv_attn *a, fv_attn_rows sums, int64_t count, int64_t width)
+{
+    if (!sums.at) return;
+    if (sums.row == width || fv_attn_is_half(a->dtype)) {
+        memset(sums.at, 0, (size_t)(count * sums.row) * sizeof *sums.at);
+        return;
+    }
+    for (int64_t r = 0; r < count; r++)
+        memset(sums.at + r * sums.row, 0, (size_t)width * sizeof *sums.at);
+}
+
 void FV_SIMD_NAME(fv_attn_deliver)(const fv_attn *a, fv_attn_rows sums, void *base,
                                    const fv_attn_layout *l, int64_t b, int64_t h, int64_t i,
                                    int64_t count, int64_t width)

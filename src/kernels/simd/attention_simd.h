@@ -332,6 +332,8 @@ fv_attn_rows FV_SIMD_NAME(fv_attn_rows_looked_over)(const fv_attn *a, void *base
 /* Where a gradient's rows from i on are summed: in place, or in `room`. */
 fv_attn_rows FV_SIMD_NAME(fv_attn_sums_at)(const fv_attn *a, void *base, const fv_attn_layout *l,
                                            int64_t b, int64_t h, int64_t i, fv_attn_rows room);
+/* They begin at 0. Rows without gaps, or whose gaps are scratch, are one piece. */
+void FV_SIMD_NAME(fv_attn_clear)(const fv_attn *a, fv_attn_rows sums, int64_t count, int64_t width);
 /* Sums that were not made in place go where they belong. */
 void FV_SIMD_NAME(fv_attn_deliver)(const fv_attn *a, fv_attn_rows sums, void *base,
                                    const fv_attn_layout *l, int64_t b, int64_t h, int64_t i,
