@@ -6,6 +6,24 @@
 #include "kernels/simd/half_simd.h"
 #include "kernels/simd/transpose.h"
 
+/*
+ * Elements i of rows r, `count` at a time: the whole vectors of all rows, then the rest of each.
+ * The rest takes calls, which next to the others would cost every row its constants.
+ */
+#define ROWS_LOOP(rows, width, ...)                                                                \
+    do {                                                                                           \
+        const int64_t whole_ = (width) / FV_LANES * FV_LANES;                                      \
+        for (int64_t r = 0; r < (rows); r++)                                                       \
+            for (int64_t i = 0; i < whole_; i += FV_LANES) {                                       \
+                enum { count = FV_LANES };                                                         \
+                __VA_ARGS__;                                                                       \
+            }                                                                                      \
+        for (int64_t r = 0, i = whole_; i < (width) && r < (rows); r++) {                          \
+            const int count = (int)((width)-whole_);                                               \
+            __VA_ARGS__;                                                                           \
+        }                                                                                          \
+    } while (0)
+
 /* Element i of a row, and back; `type` is a constant of the caller. */
 V_INLINE vf load_element(fv_dtype type, const void *row, int64_t i, int count)
 {
@@ -26,8 +44,8 @@ V_INLINE void widen(fv_dtype type, const void *from, int64_t row, int64_t rows, 
     const vf by = v_set(factor);
     const int64_t bytes = row * (int64_t)fv_dtype_size(type);
     const char *at = from;
-    for (int64_t r = 0; r < rows; r++, at += bytes, to += to_row)
-        V_LOOP(width, 0, v_store(to + i, count, v_mul(load_element(type, at, i, count), by)));
+    ROWS_LOOP(rows, width, const vf x = load_element(type, at + r * bytes, i, count);
+              v_store(to + r * to_row + i, count, v_mul(x, by)));
 }
 
 void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t row, int64_t rows,
@@ -41,20 +59,40 @@ void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t row, i
         widen(FV_F32, from, row, rows, width, factor, to, to_row);
 }
 
+/* Stores x, and returns what is to be said of NaNs so far; quick: they are only looked for. */
+V_INLINE v_nans narrow_element(fv_dtype type, bool quick, void *row, int64_t i, int count, vf x,
+                               v_nans seen)
+{
+    if (!quick) {
+        store_element(type, row, i, count, x);
+        return seen;
+    }
+    v_store_words((uint16_t *)row + i, count, v_number_to_bf16(x));
+    return v_nans_with(seen, x);
+}
+
+/* Returns whether all is done: not so if `quick` met a NaN. */
+V_INLINE bool narrow_rows(fv_dtype type, bool quick, const float *from, int64_t row, int64_t rows,
+                          int64_t width, const float *by, void *to, int64_t to_row)
+{
+    const int64_t bytes = to_row * (int64_t)fv_dtype_size(type);
+    v_nans seen = v_nans_none();
+    char *at = to;
+    if (!by)
+        ROWS_LOOP(rows, width, const vf x = v_load(from + r * row + i, count);
+                  seen = narrow_element(type, quick, at + r * bytes, i, count, x, seen));
+    else
+        ROWS_LOOP(
+            rows, width, const vf x = v_mul(v_load(from + r * row + i, count), v_set(by[r]));
+            seen = narrow_element(type, quick, at + r * bytes, i, count, v_add(x, v_zero()), seen));
+    return !v_nans_any(seen);
+}
+
 V_INLINE void narrow(fv_dtype type, const float *from, int64_t row, int64_t rows, int64_t width,
                      const float *by, void *to, int64_t to_row)
 {
-    const int64_t bytes = to_row * (int64_t)fv_dtype_size(type);
-    char *at = to;
-    for (int64_t r = 0; r < rows; r++, from += row, at += bytes) {
-        if (!by) {
-            V_LOOP(width, 0, store_element(type, at, i, count, v_load(from + i, count)));
-            continue;
-        }
-        const vf factor = v_set(by[r]);
-        V_LOOP(width, 0, const vf x = v_mul(v_load(from + i, count), factor);
-               store_element(type, at, i, count, v_add(x, v_zero())));
-    }
+    if (type == FV_BF16 && narrow_rows(type, true, from, row, rows, width, by, to, to_row)) return;
+    narrow_rows(type, false, from, row, rows, width, by, to, to_row);
 }
 
 void FV_SIMD_NAME(fv_attn_narrow)(fv_dtype type, const float *from, int64_t row, int64_t rows,
@@ -95,9 +133,8 @@ V_INLINE bool widen_half_rows(fv_dtype type, const uint16_t *from, int64_t row, 
                               int64_t width, float *to, int64_t to_row)
 {
     __m256i most = _mm256_setzero_si256();
-    for (int64_t r = 0; r < rows; r++, from += row, to += to_row)
-        V_LOOP(width, 0, most = look_at_half(most, from + i, count);
-               v_store(to + i, count, v_load_half(type, from + i, count)));
+    ROWS_LOOP(rows, width, most = look_at_half(most, from + r * row + i, count);
+              v_store(to + r * to_row + i, count, v_load_half(type, from + r * row + i, count)));
     return is_half_finite(type, most);
 }
 
@@ -105,9 +142,8 @@ static bool copy_rows(const float *from, int64_t row, int64_t rows, int64_t widt
                       int64_t to_row)
 {
     vi seen = vi_set(0);
-    for (int64_t r = 0; r < rows; r++, from += row, to += to_row)
-        V_LOOP(width, 0, const vf x = v_load(from + i, count); seen = look_at(seen, x);
-               v_store(to + i, count, x));
+    ROWS_LOOP(rows, width, const vf x = v_load(from + r * row + i, count); seen = look_at(seen, x);
+              v_store(to + r * to_row + i, count, x));
     return is_all_finite(seen);
 }
 
@@ -182,8 +218,7 @@ void FV_SIMD_NAME(fv_attn_deliver)(const fv_attn *a, fv_attn_rows sums, void *ba
 static bool floats_are_finite(const float *x, int64_t stride, int64_t rows, int64_t width)
 {
     vi seen = vi_set(0);
-    for (int64_t r = 0; r < rows; r++)
-        V_LOOP(width, 0, seen = look_at(seen, v_load(x + r * stride + i, count)));
+    ROWS_LOOP(rows, width, seen = look_at(seen, v_load(x + r * stride + i, count)));
     return is_all_finite(seen);
 }
 
@@ -191,8 +226,7 @@ static bool halves_are_finite(fv_dtype type, const uint16_t *x, int64_t stride, 
                               int64_t width)
 {
     __m256i most = _mm256_setzero_si256();
-    for (int64_t r = 0; r < rows; r++)
-        V_LOOP(width, 0, most = look_at_half(most, x + r * stride + i, count));
+    ROWS_LOOP(rows, width, most = look_at_half(most, x + r * stride + i, count));
     return is_half_finite(type, most);
 }
 
@@ -238,13 +272,11 @@ V_INLINE void transpose_rows(const char *const *row, int64_t rows, key_words wor
     if (rows > 8) fv_transpose_rows(row + 8, high);
     join_halves(low, high, word);
 }
-V_INLINE void store_words(float *to, key_words x) { _mm512_storeu_ps(to, x); }
-
 V_INLINE fv_words bits_of(key_words words) { return _mm512_castps_si512(words); }
-V_INLINE void split_f16(fv_words x, float *first, float *second)
+V_INLINE void split_f16(fv_words x, fv_vec *first, fv_vec *second)
 {
-    _mm512_storeu_ps(first, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)));
-    _mm512_storeu_ps(second, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16))));
+    *first = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x));
+    *second = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16)));
 }
 #else
 typedef __m256 key_words;
@@ -258,39 +290,48 @@ V_INLINE void transpose_rows(const char *const *row, int64_t rows, key_words wor
     (void)rows;
     fv_transpose_rows(row, word);
 }
-V_INLINE void store_words(float *to, key_words x) { _mm256_storeu_ps(to, x); }
-
 V_INLINE fv_words bits_of(key_words words) { return _mm256_castps_si256(words); }
-V_INLINE void split_f16(fv_words x, float *first, float *second)
+V_INLINE void split_f16(fv_words x, fv_vec *first, fv_vec *second)
 {
     const __m256i apart = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0,
                                            1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
     const __m256i sorted = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(x, apart), 0xd8);
-    _mm256_storeu_ps(first, _mm256_cvtph_ps(_mm256_castsi256_si128(sorted)));
-    _mm256_storeu_ps(second, _mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1)));
+    *first = _mm256_cvtph_ps(_mm256_castsi256_si128(sorted));
+    *second = _mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1));
 }
 #endif
 
 /* The first number of each word, and the second, as floats. */
-V_INLINE void split_words(fv_dtype type, key_words words, float *first, float *second)
+V_INLINE void split_words(fv_dtype type, key_words words, fv_vec *first, fv_vec *second)
 {
     const fv_words x = bits_of(words);
-    if (type == FV_BF16) {
-        store_words(first, fv_words_first(x));
-        store_words(second, fv_words_second(x));
-    } else {
+    if (type == FV_F16) {
         split_f16(x, first, second);
+    } else {
+        *first = fv_words_first(x);
+        *second = fv_words_second(x);
     }
+}
+
+/* The columns of a piece: four, or eight of 16 bits. */
+V_INLINE void columns_of(fv_dtype type, const key_words word[4], fv_vec column[8])
+{
+    FV_UNROLL
+    for (int i = 0; i < 4; i++)
+        if (fv_attn_is_half(type))
+            split_words(type, word[i], &column[2 * i], &column[2 * i + 1]);
+        else
+            column[i] = word[i];
 }
 
 /* Column c of the piece goes to to + c x to_row. */
 V_INLINE void store_piece(fv_dtype type, const key_words word[4], float *to, int64_t to_row)
 {
-    for (int i = 0; i < 4; i++)
-        if (fv_attn_is_half(type))
-            split_words(type, word[i], to + 2 * i * to_row, to + (2 * i + 1) * to_row);
-        else
-            store_words(to + i * to_row, word[i]);
+    fv_vec column[8];
+    columns_of(type, word, column);
+    FV_UNROLL
+    for (int64_t c = 0; c < piece_of(type); c++)
+        fv_vec_store(to + c * to_row, column[c]);
 }
 
 /* PIECE_KEYS keys and `cols` columns, a multiple of the piece. */
@@ -424,53 +465,94 @@ void FV_SIMD_NAME(fv_attn_pack_zeros)(int64_t keys, int64_t width, float *panels
 
 /* ---- row by row -------------------------------------------------------------------- */
 
-/* sum += x(c) y(c) for `cols` columns, ascending: those of PIECE_KEYS rows side by side. */
-V_INLINE fv_vec add_products(const float *x, const float *y, int64_t cols, fv_vec sum)
+/* sum += x(c) y(c) for the columns of a piece, ascending. */
+V_INLINE fv_vec add_products(fv_dtype type, const key_words x[4], const key_words y[4], fv_vec sum)
 {
-    for (int64_t c = 0; c < cols; c++)
-        sum = fv_vec_fma(fv_vec_load(x + c * PIECE_KEYS), fv_vec_load(y + c * PIECE_KEYS), sum);
+    fv_vec column_x[8], column_y[8];
+    columns_of(type, x, column_x);
+    columns_of(type, y, column_y);
+    FV_UNROLL
+    for (int64_t c = 0; c < piece_of(type); c++)
+        sum = fv_vec_fma(column_x[c], column_y[c], sum);
     return sum;
 }
 
+/* The last columns, fewer than a piece has. */
+V_INLINE fv_vec add_end(fv_dtype type, const char *x, const char *y, int64_t stride, int64_t rows,
+                        int64_t cols, fv_vec sum)
+{
+    float part_x[8 * PIECE_KEYS], part_y[8 * PIECE_KEYS];
+    pack_end(type, x, stride, rows, cols, part_x, PIECE_KEYS);
+    pack_end(type, y, stride, rows, cols, part_y, PIECE_KEYS);
+    for (int64_t c = 0; c < cols; c++)
+        sum = fv_vec_fma(fv_vec_load(part_x + c * PIECE_KEYS), fv_vec_load(part_y + c * PIECE_KEYS),
+                         sum);
+    return sum;
+}
+
+/* Of DOT_GROUPS times PIECE_KEYS rows: one chain waits while another goes on. */
+enum { DOT_GROUPS = 2, DOT_ROWS = DOT_GROUPS * PIECE_KEYS };
+V_INLINE void dots_of_groups(fv_dtype type, const char *x, const char *y, int64_t stride,
+                             int64_t width, float *out)
+{
+    const int64_t size = (int64_t)fv_dtype_size(type), piece = piece_of(type);
+    const int64_t whole = width / piece * piece, group = PIECE_KEYS * stride;
+    fv_vec sum[DOT_GROUPS] = {fv_vec_zero(), fv_vec_zero()};
+    for (int64_t c = 0; c < whole; c += piece) {
+        FV_UNROLL
+        for (int g = 0; g < DOT_GROUPS; g++) {
+            key_words word_x[4], word_y[4];
+            transpose_piece(x + c * size + g * group, stride, word_x);
+            transpose_piece(y + c * size + g * group, stride, word_y);
+            sum[g] = add_products(type, word_x, word_y, sum[g]);
+        }
+    }
+    for (int g = 0; g < DOT_GROUPS; g++) {
+        if (whole < width)
+            sum[g] = add_end(type, x + whole * size + g * group, y + whole * size + g * group,
+                             stride, PIECE_KEYS, width - whole, sum[g]);
+        fv_vec_store(out + g * PIECE_KEYS, sum[g]);
+    }
+}
+
 /* Of up to PIECE_KEYS rows. */
-V_INLINE fv_vec dots_of(fv_dtype type, const char *x, const char *y, int64_t stride, int64_t rows,
-                        int64_t width)
+V_INLINE void dots_of_few(fv_dtype type, const char *x, const char *y, int64_t stride, int64_t rows,
+                          int64_t width, float *out)
 {
     const int64_t size = (int64_t)fv_dtype_size(type), piece = piece_of(type);
     const int64_t whole = width / piece * piece;
-    float part_x[8 * PIECE_KEYS], part_y[8 * PIECE_KEYS];
     row_pieces rows_x = pieces_of(x, stride, rows), rows_y = pieces_of(y, stride, rows);
     fv_vec sum = fv_vec_zero();
     for (int64_t c = 0; c < whole; c += piece) {
-        key_words word[4];
-        take_piece(&rows_x, word);
-        store_piece(type, word, part_x, PIECE_KEYS);
-        take_piece(&rows_y, word);
-        store_piece(type, word, part_y, PIECE_KEYS);
-        sum = add_products(part_x, part_y, piece, sum);
+        key_words word_x[4], word_y[4];
+        take_piece(&rows_x, word_x);
+        take_piece(&rows_y, word_y);
+        sum = add_products(type, word_x, word_y, sum);
     }
-    if (whole == width) return sum;
-    pack_end(type, x + whole * size, stride, rows, width - whole, part_x, PIECE_KEYS);
-    pack_end(type, y + whole * size, stride, rows, width - whole, part_y, PIECE_KEYS);
-    return add_products(part_x, part_y, width - whole, sum);
+    if (whole < width)
+        sum = add_end(type, x + whole * size, y + whole * size, stride, rows, width - whole, sum);
+    fv_vec_store_part(out, (int)rows, sum);
+}
+
+V_INLINE void dots(fv_dtype type, const char *x, const char *y, int64_t stride, int64_t rows,
+                   int64_t width, float *out)
+{
+    int64_t r = 0;
+    for (; r + DOT_ROWS <= rows; r += DOT_ROWS)
+        dots_of_groups(type, x + r * stride, y + r * stride, stride, width, out + r);
+    for (; r < rows; r += PIECE_KEYS)
+        dots_of_few(type, x + r * stride, y + r * stride, stride, fv_attn_min(PIECE_KEYS, rows - r),
+                    width, out + r);
 }
 
 void FV_SIMD_NAME(fv_attn_dots)(fv_dtype type, const void *x, const void *y, int64_t row,
                                 int64_t rows, int64_t width, float *out)
 {
     const int64_t stride = row * (int64_t)fv_dtype_size(type);
-    const char *at_x = x, *at_y = y;
-    for (int64_t r = 0; r < rows; r += PIECE_KEYS) {
-        const int64_t some = fv_attn_min(PIECE_KEYS, rows - r);
-        fv_vec sum;
-        if (type == FV_BF16)
-            sum = dots_of(FV_BF16, at_x, at_y, stride, some, width);
-        else if (type == FV_F16)
-            sum = dots_of(FV_F16, at_x, at_y, stride, some, width);
-        else
-            sum = dots_of(FV_F32, at_x, at_y, stride, some, width);
-        fv_vec_store_part(out + r, (int)some, sum);
-        at_x += PIECE_KEYS * stride;
-        at_y += PIECE_KEYS * stride;
-    }
+    if (type == FV_BF16)
+        dots(FV_BF16, x, y, stride, rows, width, out);
+    else if (type == FV_F16)
+        dots(FV_F16, x, y, stride, rows, width, out);
+    else
+        dots(FV_F32, x, y, stride, rows, width, out);
 }

@@ -36,6 +36,18 @@ V_INLINE void v_store_words(uint16_t *p, int count, __m256i words)
 V_INLINE __m256i v_low_words(vi a) { return _mm512_cvtepi32_epi16(a); }
 V_INLINE __m256i v_to_f16(vf a) { return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT); }
 
+/* The upper 16 bits become those of the nearest bf16; of two, the even one. */
+V_INLINE vi v_round_bf16(vi bits)
+{
+    const vi odd = vi_and(vi_shr(bits, 16), vi_set(1));
+    return vi_add(vi_add(bits, vi_set(0x7fffu)), odd);
+}
+
+typedef __mmask16 v_nans;
+V_INLINE v_nans v_nans_none(void) { return 0; }
+V_INLINE v_nans v_nans_with(v_nans seen, vf a) { return (v_nans)(seen | v_nan(a)); }
+V_INLINE bool v_nans_any(v_nans seen) { return seen != 0; }
+
 #else
 
 V_INLINE __m256i v_load_words(const uint16_t *p, int count)
@@ -48,16 +60,17 @@ V_INLINE __m256i v_load_words(const uint16_t *p, int count)
 
 V_INLINE vf v_load_half(fv_dtype type, const uint16_t *p, int count)
 {
-    uint16_t all[FV_LANES] = {0};
-    if (count < FV_LANES) {
-        memcpy(all, p, (size_t)count * sizeof *p);
-        p = all;
-    }
-    const __m128i low = _mm_loadu_si128((const __m128i *)p);
-    const __m128i high = _mm_loadu_si128((const __m128i *)(p + 8));
-    if (type == FV_F16) return (vf){_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)};
-    const vi words = {_mm256_cvtepu16_epi32(low), _mm256_cvtepu16_epi32(high)};
-    return vf_of(vi_shl(words, 16));
+    /* The conversion of f16 takes its numbers from memory. */
+    if (type == FV_F16 && count == FV_LANES)
+        return (vf){_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)),
+                    _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 8)))};
+    const __m256i words = v_load_words(p, count);
+    if (type == FV_F16)
+        return (vf){_mm256_cvtph_ps(_mm256_castsi256_si128(words)),
+                    _mm256_cvtph_ps(_mm256_extracti128_si256(words, 1))};
+    /* Zeros go below each number; within halves, so put them where they stay. */
+    const __m256i apart = _mm256_permute4x64_epi64(words, 0xd8), zero = _mm256_setzero_si256();
+    return vf_of((vi){_mm256_unpacklo_epi16(zero, apart), _mm256_unpackhi_epi16(zero, apart)});
 }
 
 V_INLINE void v_store_words(uint16_t *p, int count, __m256i words)
@@ -83,14 +96,38 @@ V_INLINE __m256i v_to_f16(vf a)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
+/* A comparison in the place of a shift, for which there are fewer pipes. */
+V_INLINE __m256i v_round_bf16_half(__m256i bits)
+{
+    const __m256i last = _mm256_set1_epi32(0x10000);
+    const __m256i odd = _mm256_cmpeq_epi32(_mm256_and_si256(bits, last), last);
+    return _mm256_sub_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+}
+V_INLINE vi v_round_bf16(vi bits)
+{
+    return (vi){v_round_bf16_half(bits.a), v_round_bf16_half(bits.b)};
+}
+
+/* One comparison finds a NaN on either side. */
+typedef __m256 v_nans;
+V_INLINE v_nans v_nans_none(void) { return _mm256_setzero_ps(); }
+V_INLINE v_nans v_nans_with(v_nans seen, vf a)
+{
+    return _mm256_or_ps(seen, _mm256_cmp_ps(a.a, a.b, _CMP_UNORD_Q));
+}
+V_INLINE bool v_nans_any(v_nans seen) { return _mm256_movemask_ps(seen) != 0; }
+
 #endif
 
+/*
+ * Rounded to nearest even. v_to_bf16 keeps a NaN one; v_number_to_bf16 makes anything of it, so who
+ * calls it collects the NaNs that it meets, and does the work again where there were some.
+ */
+V_INLINE __m256i v_number_to_bf16(vf a) { return v_low_words(vi_shr(v_round_bf16(vi_of(a)), 16)); }
 V_INLINE __m256i v_to_bf16(vf a)
 {
-    const vi bits = vi_of(a), high = vi_shr(bits, 16);
-    const vi even = vi_add(vi_set(0x7fffu), vi_and(high, vi_set(1)));
-    const vf rounded = vf_of(vi_shr(vi_add(bits, even), 16));
-    const vf quiet = vf_of(vi_or(high, vi_set(0x40)));
+    const vf rounded = vf_of(vi_shr(v_round_bf16(vi_of(a)), 16));
+    const vf quiet = vf_of(vi_or(vi_shr(vi_of(a), 16), vi_set(0x40)));
     return v_low_words(vi_of(v_select(v_nan(a), quiet, rounded)));
 }
 
