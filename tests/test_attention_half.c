@@ -153,6 +153,29 @@ static void nan_stays_at_level(void)
 }
 static void nan_stays(void) { for_halves(nan_stays_at_level); }
 
+/* Gradients below the normal numbers are stored as they are: four keys of equal weight get a
+ * quarter of do each, 2^-127 of a bf16. */
+static void small_gradients_at_level(void)
+{
+    if (stored != FV_BF16) return;
+    for (int64_t d_v = 1; d_v <= 70; d_v += 23) {
+        fv_attn a = stored_heads(1, 1, 1, 1, 4, 8);
+        a.d_v = d_v;
+        fv_attn_dense(&a);
+        problem p = problem_of(a);
+        for (int64_t i = 0; i < p.k.n; i++)
+            vec_set(p.k, i, 0);
+        for (int64_t i = 0; i < d_v; i++)
+            vec_set(p.grad_o, i, i % 2 ? 0x1p-125 : 1);
+        run_forward(&p);
+        run_backward(&p);
+        for (int64_t i = 0; i < 4 * d_v; i++)
+            CHECK(vec_get(p.grad_v, i) == (i % d_v % 2 ? 0x1p-127 : 0.25));
+        vec_free_all();
+    }
+}
+static void small_gradients(void) { for_halves(small_gradients_at_level); }
+
 /* With one key in sight o is v, dP and delta are sums of the same terms in the same order, and what
  * is left of dS is 0 to the bit: by the float tile and by pairs, even and odd widths alike. */
 static void one_key_at_level(void)
@@ -245,6 +268,7 @@ int main(int argc, char **argv)
     RUN(every_number);
     RUN(overflow);
     RUN(nan_stays);
+    RUN(small_gradients);
     RUN(one_key);
     RUN(op_takes_halves);
     RUN(op_refuses_mixtures);

@@ -301,7 +301,7 @@ static void blend_carefully(const decode_job *job, const decode_unit *u, const w
     const fv_attn *a = job->base.a;
     fv_tile t = blend_of(job, w, keys);
     if (job->pairs) {
-        job->pairs->widen(v, keys, a->d_v, w->wide);
+        job->pairs->split(v->at, a->v.row, keys, a->d_v, w->wide.at, w->wide.row);
         t.b = w->wide.at;
         t.b_row = w->wide.row;
     } else {

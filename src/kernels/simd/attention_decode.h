@@ -211,8 +211,7 @@ static inline void dot_products(const dot_fn (*of)[3], const dots *all, int rows
 /*
  * What decoding calls for bf16 where the CPU multiplies pairs (attention_decode_bf16.c). Scores are
  * products of pairs, without the factor that a float query would hold. Blends are float sums of
- * widened values: a word has two columns, and since it is cheaper to part them than to put them in
- * order, rows of o are kept split until the end, [ceil(width/32)][even 16, odd 16].
+ * widened values: rows of o are kept split until the end.
  */
 typedef struct fv_attn_decode_pairs {
     /* As fv_attn_load_pairs. */
@@ -221,14 +220,12 @@ typedef struct fv_attn_decode_pairs {
     void (*products)(const dots *all, int rows, int64_t keys);
     /* c = from + a values, split; t->b is not looked at. */
     void (*blend)(const fv_tile *t, const stored *values, int rows, int64_t cols);
-    /* Values as floats, split. */
-    void (*widen)(const stored *values, int64_t keys, int64_t cols, fv_attn_rows to);
+    /* As fv_attn_split_rows. */
+    bool (*split)(const void *x, int64_t row, int64_t rows, int64_t width, float *to,
+                  int64_t to_row);
     /* A split row in order, ceil16(cols) floats. */
     void (*join)(const float *split, int64_t cols, float *to);
 } fv_attn_decode_pairs;
-
-/* Floats of a split row. */
-static inline int64_t fv_attn_split_row(int64_t cols) { return fv_attn_round(cols, 2 * FV_LANES); }
 
 /* pairs NULL: by floats. */
 void FV_SIMD_NAME(fv_attn_decode_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,

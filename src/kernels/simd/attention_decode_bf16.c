@@ -160,17 +160,6 @@ static void blend(const fv_tile *all, const stored *values, int rows, int64_t co
         }
 }
 
-static void widen(const stored *values, int64_t keys, int64_t cols, fv_attn_rows to)
-{
-    for (int64_t j = 0; j < keys; j++)
-        for (int64_t c = 0; c < cols; c += NUMBERS) {
-            const char *p = values->at + j * values->row + c * size_of(FV_BF16);
-            const fv_words x = load_words(p, cols - c);
-            v_store(to.at + j * to.row + c, FV_LANES, fv_words_first(x));
-            v_store(to.at + j * to.row + c + FV_LANES, FV_LANES, fv_words_second(x));
-        }
-}
-
 static void join(const float *split, int64_t cols, float *to)
 {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -190,7 +179,7 @@ void FV_SIMD_NAME(fv_attn_decode_bf16)(const fv_exec *exec, void *const *ptr, co
     static const fv_attn_decode_pairs pairs = {.load = FV_SIMD_NAME(fv_attn_load_pairs),
                                                .products = products,
                                                .blend = blend,
-                                               .widen = widen,
+                                               .split = FV_SIMD_NAME(fv_attn_split_rows),
                                                .join = join};
     FV_SIMD_NAME(fv_attn_decode_by)(exec, ptr, a, &pairs);
 }

@@ -168,8 +168,8 @@ static void score_run(const backward_job *job, const workspace *w, const key_blo
     const int64_t stride = job->plan.score_row, count = run.end - run.begin;
     const int64_t cols = fv_attn_round(count, FV_LANES);
     if (job->pairs) {
-        const int64_t row = job->plan.pair_row;
-        job->pairs->scores(w->pair_q + r * row, row, rows, w->k_panels, a->d, run.begin, cols, s,
+        const fv_attn_pair_rows q = block->pair_q;
+        job->pairs->scores(q.at + r * q.row, q.row, rows, w->k_panels, a->d, run.begin, cols, s,
                            stride);
         for (int i = 0; job->late == 1 && i < rows; i++)
             fv_attn_scale_row(s + i * stride, cols, job->base.factor);
@@ -195,8 +195,8 @@ static void value_run(const backward_job *job, const workspace *w, const query_b
     if (!job->through_values) {
         clear_columns(dp, stride, rows, 0, cols);
     } else if (job->pairs) {
-        const int64_t row = job->plan.pair_row;
-        job->pairs->scores(w->pair_g + r * row, row, rows, w->v_panels, a->d_v, run.begin, cols, dp,
+        const fv_attn_pair_rows g = block->pair_g;
+        job->pairs->scores(g.at + r * g.row, g.row, rows, w->v_panels, a->d_v, run.begin, cols, dp,
                            stride);
     } else {
         FV_SIMD_NAME(fv_attn_scores)
@@ -276,6 +276,43 @@ static bool find_spans(const backward_job *job, const workspace *w, const key_bl
     return any;
 }
 
+/* Rows [first, first + count) of an array as floats, in the order in which products add to their
+ * columns; and whether they are finite. */
+static fv_attn_rows widened(const backward_job *job, void *base, const fv_attn_layout *l, int64_t b,
+                            int64_t h, int64_t first, int64_t count, int64_t width,
+                            fv_attn_rows room, bool *finite)
+{
+    const fv_attn *a = job->base.a;
+    if (!job->pairs || !base)
+        return FV_SIMD_NAME(fv_attn_rows_looked_over)(a, base, l, b, h, first, count, width, room,
+                                                      finite);
+    *finite = job->pairs->split(fv_attn_at(a, base, l, b, h, first), l->row, count, width, room.at,
+                                room.row);
+    return room;
+}
+
+/* Sums in that order go where they belong. */
+static void deliver(const backward_job *job, fv_attn_rows sums, void *base, const fv_attn_layout *l,
+                    int64_t b, int64_t h, int64_t first, int64_t count, int64_t width)
+{
+    const fv_attn *a = job->base.a;
+    if (!job->pairs)
+        FV_SIMD_NAME(fv_attn_deliver)(a, sums, base, l, b, h, first, count, width);
+    else if (sums.at)
+        job->pairs->unite(sums.at, sums.row, count, width, fv_attn_out(a, base, l, b, h, first),
+                          l->row);
+}
+
+/* Rows in pairs as well; those that are not given are not looked at. */
+static fv_attn_pair_rows in_pairs(const backward_job *job, const void *base,
+                                  const fv_attn_layout *l, const key_block *keys,
+                                  const query_block *block, int64_t width, uint32_t *room)
+{
+    if (!job->pairs || !base) return (fv_attn_pair_rows){.at = NULL};
+    const void *x = fv_attn_at(job->base.a, base, l, keys->b, block->h, block->first);
+    return job->pairs->rows_at(x, l->row, block->rows, width, room, job->plan.pair_row);
+}
+
 /* Rows of q and of o's gradient as floats, and whether they are finite; where the unit is alone
  * with them, what belongs to each query as well. */
 static void load_queries(const backward_job *job, const workspace *w, const key_block *keys,
@@ -284,27 +321,19 @@ static void load_queries(const backward_job *job, const workspace *w, const key_
     const fv_attn *a = job->base.a;
     const int64_t b = keys->b, h = block->h, first = block->first, rows = block->rows;
     void *q = job->base.ptr[FV_ATTN_Q], *g = job->base.grad[FV_ATTN_GRAD_O];
-    if (job->pairs) {
-        const int64_t row = job->plan.pair_row;
-        job->pairs->load(fv_attn_at(a, q, &a->q, b, h, first), a->q.row, rows, a->d, w->pair_q,
-                         row);
-        if (g)
-            job->pairs->load(fv_attn_at(a, g, &a->o, b, h, first), a->o.row, rows, a->d_v,
-                             w->pair_g, row);
-    }
-    if (!job->plan.alone) {
+    block->pair_q = in_pairs(job, q, &a->q, keys, block, a->d, w->pair_q);
+    block->pair_g = in_pairs(job, g, &a->o, keys, block, a->d_v, w->pair_g);
+    if (!job->plan.alone && !job->pairs) {
         block->q = FV_SIMD_NAME(fv_attn_rows_at)(a, q, &a->q, b, h, first, rows, a->d, w->wide_q);
         block->g = FV_SIMD_NAME(fv_attn_rows_at)(a, g, &a->o, b, h, first, rows, a->d_v, w->wide_g);
         block->finite = job->finite[unit];
         return;
     }
     bool finite_q, finite_g;
-    block->q = FV_SIMD_NAME(fv_attn_rows_looked_over)(a, q, &a->q, b, h, first, rows,
-                                                      fv_attn_width(a), w->wide_q, &finite_q);
-    block->g = FV_SIMD_NAME(fv_attn_rows_looked_over)(a, g, &a->o, b, h, first, rows, a->d_v,
-                                                      w->wide_g, &finite_g);
+    block->q = widened(job, q, &a->q, b, h, first, rows, fv_attn_width(a), w->wide_q, &finite_q);
+    block->g = widened(job, g, &a->o, b, h, first, rows, a->d_v, w->wide_g, &finite_g);
     block->finite = finite_q && finite_g;
-    prepare_queries(job, b, h, first, rows);
+    if (job->plan.alone) prepare_queries(job, b, h, first, rows);
 }
 
 static void meet_queries(const backward_job *job, const workspace *w, key_block *keys, int64_t h,
@@ -321,10 +350,9 @@ static void meet_queries(const backward_job *job, const workspace *w, key_block 
     const bool any = find_spans(job, w, keys, &block), additive = a->score == FV_SCORE_ADDITIVE;
     if (any) load_queries(job, w, keys, &block, unit);
     if (any && additive) FV_SIMD_NAME(fv_attn_raise_queries)(job, w, &block);
-    /* The float tile meets a panel with many rows while it is near. */
-    const bool by_tile = !job->pairs && !additive;
+    /* A tile meets a panel with many rows while it is near. */
     for (int64_t r = 0, end; any && r < block.rows; r = end) {
-        end = end_of_rows_alike(&block, r, by_tile ? BLOCK_ROWS : FV_ATTN_STRIP);
+        end = end_of_rows_alike(&block, r, additive ? FV_ATTN_STRIP : BLOCK_ROWS);
         form_rows(job, w, keys, &block, r, (int)(end - r));
     }
     if (any && additive) FV_SIMD_NAME(fv_attn_sum_block)(job, w, keys, &block);
@@ -336,8 +364,8 @@ static void meet_queries(const backward_job *job, const workspace *w, key_block 
         if (any && additive) FV_SIMD_NAME(fv_attn_query_sums)(job, w, &block, dq);
         if (any && !additive)
             FV_SIMD_NAME(fv_attn_add_to_queries)(job, w, keys, &block, begins, dq);
-        if (keys->number == job->plan.key_units - 1) FV_SIMD_NAME(fv_attn_deliver)
-        (a, dq, grad[FV_ATTN_GRAD_Q], &a->q, keys->b, h, first, block.rows, a->d);
+        if (keys->number == job->plan.key_units - 1)
+            deliver(job, dq, grad[FV_ATTN_GRAD_Q], &a->q, keys->b, h, first, block.rows, a->d);
         if (!job->plan.alone)
             atomic_store_explicit(job->tickets + unit, (int)keys->number + 1, memory_order_release);
     }
@@ -372,9 +400,8 @@ static void pack_block(const backward_job *job, const workspace *w, key_block *k
         FV_SIMD_NAME(fv_attn_pack)(a->dtype, v, a->v.row, keys->count, a->d_v, w->v_panels);
     if (fv_attn_width(a) == 0) return;
     const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h, keys->first);
-    keys->k = FV_SIMD_NAME(fv_attn_rows_looked_over)(a, job->base.ptr[FV_ATTN_K], &a->k, keys->b,
-                                                     keys->h, keys->first, keys->count, a->d,
-                                                     w->wide_k, &keys->finite);
+    keys->k = widened(job, job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h, keys->first,
+                      keys->count, a->d, w->wide_k, &keys->finite);
     if (job->pairs) {
         job->pairs->pack(k, a->k.row, keys->count, a->d, w->k_panels);
         return;
@@ -440,9 +467,8 @@ static void backward_units(const void *arg, int64_t begin, int64_t end, int thre
         if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_key_sums)(job, &w, &keys, dk);
         clear_hidden(a, &keys, keys.begins_k, all, a->d, dk);
         clear_hidden(a, &keys, keys.begins_v, all, a->d_v, dv);
-        FV_SIMD_NAME(fv_attn_deliver)(a, dk, grad_k, &a->k, keys.b, keys.h, keys.first, all, a->d);
-        FV_SIMD_NAME(fv_attn_deliver)
-        (a, dv, grad_v, &a->v, keys.b, keys.h, keys.first, all, a->d_v);
+        deliver(job, dk, grad_k, &a->k, keys.b, keys.h, keys.first, all, a->d);
+        deliver(job, dv, grad_v, &a->v, keys.b, keys.h, keys.first, all, a->d_v);
     }
 }
 

@@ -2,7 +2,7 @@
 #ifndef FV_KERNELS_SIMD_ATTENTION_GRAD_H
 #define FV_KERNELS_SIMD_ATTENTION_GRAD_H
 
-#include "kernels/simd/attention_simd.h"
+#include "kernels/simd/attention_pairs.h"
 
 enum {
     BLOCK_ROWS = 96, /* queries, a multiple of the strip */
@@ -28,11 +28,16 @@ typedef struct backward_plan {
  * S and dP of bf16 rows by another instruction than the float tile's (attention_grad_bf16.c), whose
  * words hold two numbers: attention_pairs.h says what each function does. Both products have
  * operands that are rows as they are stored; the other three, of P and dS, which are not, stay with
- * the float tile.
+ * the float tile. Widened rows and gradients on their way are split then.
  */
 typedef struct fv_attn_grad_pairs {
     void (*pack)(const void *k, int64_t row, int64_t keys, int64_t width, void *panels);
-    void (*load)(const void *x, int64_t row, int64_t rows, int64_t width, void *to, int64_t to_row);
+    fv_attn_pair_rows (*rows_at)(const void *x, int64_t row, int64_t rows, int64_t width,
+                                 uint32_t *room, int64_t room_row);
+    bool (*split)(const void *x, int64_t row, int64_t rows, int64_t width, float *to,
+                  int64_t to_row);
+    void (*unite)(const float *split, int64_t row, int64_t rows, int64_t width, void *to,
+                  int64_t to_row);
     void (*scores)(const void *x, int64_t x_row, int rows, const void *panels, int64_t width,
                    int64_t first, int64_t cols, float *s, int64_t s_row);
     void (*dots)(const void *x, const void *y, int64_t row, int64_t rows, int64_t width,
@@ -65,7 +70,7 @@ typedef struct workspace {
     float *keep;
     float *slice; /* of a right side, for attention_grad_products.c */
     fv_attn_rows wide_q, wide_g, wide_dq, wide_k, wide_dk, wide_dv; /* where rows are not floats */
-    uint32_t *pair_q, *pair_g;                                      /* rows in pairs */
+    uint32_t *pair_q, *pair_g; /* where rows are not whole words */
     fv_attn_row *row;
     float *ek, *eq;             /* additive scores: exponentials of the keys and of a query block */
     fv_attn_additive_sums sums; /* likewise; k for the whole unit, w for one of its heads */
@@ -87,10 +92,17 @@ typedef struct query_block {
     int64_t h, first, rows;
     int64_t at;        /* of its first row in delta and shift */
     fv_attn_rows q, g; /* g: gradient of o */
+    fv_attn_pair_rows pair_q, pair_g;
     bool finite;
     bool raised; /* additive scores: every query has an exponential */
     fv_attn_sight sight[STRIPS];
 } query_block;
+
+/* Floats of a row of `width` numbers that products add to. */
+static inline int64_t sum_columns(const backward_job *job, int64_t width)
+{
+    return job->pairs ? fv_attn_split_row(width) : width;
+}
 
 /* Of packed documents: enough for any of them (attention_grad_plan.c). */
 backward_plan FV_SIMD_NAME(fv_attn_backward_plan)(const fv_attn *a);

@@ -3,12 +3,12 @@
 
 #if FV_SIMD_LEVEL == 3
 
-#include "kernels/simd/attention_pairs.h"
-
 void FV_SIMD_NAME(fv_attn_backward_bf16)(const fv_exec *exec, void *const *ptr, const void *args)
 {
     static const fv_attn_grad_pairs pairs = {.pack = FV_SIMD_NAME(fv_attn_pack_pairs),
-                                             .load = FV_SIMD_NAME(fv_attn_load_pairs),
+                                             .rows_at = FV_SIMD_NAME(fv_attn_pair_rows_at),
+                                             .split = FV_SIMD_NAME(fv_attn_split_rows),
+                                             .unite = FV_SIMD_NAME(fv_attn_unite_rows),
                                              .scores = FV_SIMD_NAME(fv_attn_pair_scores),
                                              .dots = FV_SIMD_NAME(fv_attn_pair_dots)};
     const fv_attn *a = args;

@@ -22,7 +22,7 @@ backward_plan FV_SIMD_NAME(fv_attn_backward_plan)(const fv_attn *a)
     p.keep = at, at += (size_t)p.score_row;
     p.slice = at, at += (size_t)(fv_attn_max(BLOCK_ROWS, p.keys) * FV_TILE_COLS);
     p.records = at, at += fv_attn_lines(BLOCK_ROWS * sizeof(fv_attn_row) / sizeof(float));
-    p.wide_row = fv_attn_round(fv_attn_max(width, a->d_v), FV_LANES) + FV_LANES;
+    p.wide_row = fv_attn_split_row(fv_attn_max(width, a->d_v)) + FV_LANES;
     /* Of packed documents: enough for any of them, alone or not. */
     const bool half = fv_attn_is_half(a->dtype);
     const int64_t wide_rows = half ? 3 * BLOCK_ROWS + 3 * p.keys : 0;

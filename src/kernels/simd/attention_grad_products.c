@@ -88,7 +88,7 @@ void FV_SIMD_NAME(fv_attn_add_to_keys)(const backward_job *job, const workspace 
                                .c = out.at,
                                .c_row = out.row,
                                .packed = w->slice};
-            multiply(&t, end - c, width, GROUP_KEYS, !block->finite);
+            multiply(&t, end - c, sum_columns(job, width), GROUP_KEYS, !block->finite);
             empty = false;
         }
         if (empty) FV_SIMD_NAME(fv_attn_clear)(job->base.a, out, end - c, width);
@@ -118,7 +118,7 @@ void FV_SIMD_NAME(fv_attn_add_to_queries)(const backward_job *job, const workspa
                                .c = out.at,
                                .c_row = out.row,
                                .packed = w->slice};
-            multiply(&t, end - r, a->d, GROUP_QUERIES, !keys->finite);
+            multiply(&t, end - r, sum_columns(job, a->d), GROUP_QUERIES, !keys->finite);
             empty = false;
         }
         if (empty) FV_SIMD_NAME(fv_attn_clear)(a, out, end - r, a->d);

@@ -3,12 +3,20 @@
 
 #if FV_SIMD_LEVEL == 3
 
+#include "kernels/simd/half_simd.h"
+
 enum { STRIP = FV_ATTN_STRIP, VECS = FV_TILE_VECS };
 
 /* ---- the tile --------------------------------------------------------------------- */
 
 V_INLINE __m512bh load_pairs(const uint32_t *p) { return (__m512bh)_mm512_loadu_si512(p); }
-V_INLINE __m512bh spread_pair(uint32_t pair) { return (__m512bh)_mm512_set1_epi32((int)pair); }
+/* Of rows that may be the caller's own, of 16-bit numbers. */
+V_INLINE __m512bh spread_pair(const uint32_t *p)
+{
+    uint32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    return (__m512bh)_mm512_set1_epi32((int)pair);
+}
 
 FV_INSTANCE void tile(const fv_attn_pair_tile *t, const int rows, const int vecs)
 {
@@ -29,7 +37,7 @@ FV_INSTANCE void tile(const fv_attn_pair_tile *t, const int rows, const int vecs
             column[v] = load_pairs(b + v * FV_LANES);
         FV_UNROLL
         for (int i = 0; i < rows; i++) {
-            const __m512bh x = spread_pair(i < 3 ? low[i * a_row] : high[(i - 3) * a_row]);
+            const __m512bh x = spread_pair(i < 3 ? low + i * a_row : high + (i - 3) * a_row);
             FV_UNROLL
             for (int v = 0; v < vecs; v++)
                 sum[i][v] = _mm512_dpbf16_ps(sum[i][v], x, column[v]);
@@ -76,6 +84,12 @@ V_INLINE void copy_words(const uint16_t *x, int64_t row, int64_t rows, int64_t w
         _mm512_storeu_si512(to + j * FV_LANES, _mm512_maskz_loadu_epi16(some, x + j * row));
 }
 
+/* Whether each row is a number of whole words, at a word's address. */
+static bool are_words(const void *x, int64_t row, int64_t width)
+{
+    return width % 2 == 0 && row % 2 == 0 && (uintptr_t)x % sizeof(uint32_t) == 0;
+}
+
 /* Any row and width: sixteen pairs of the width at a time go through a block that is aligned and
  * has no odd end. */
 static void pack_panel(const uint16_t *k, int64_t row, int64_t keys, int64_t d, uint32_t *panel)
@@ -94,8 +108,7 @@ void FV_SIMD_NAME(fv_attn_pack_pairs)(const void *k, int64_t row, int64_t keys, 
                                       void *panels)
 {
     const int64_t pairs = fv_attn_pairs_of(width);
-    /* Whole words are moved as floats are. */
-    if (width % 2 == 0 && row % 2 == 0 && (uintptr_t)k % sizeof(uint32_t) == 0) {
+    if (are_words(k, row, width)) { /* moved as floats are */
         FV_SIMD_NAME(fv_attn_pack)(FV_F32, k, row / 2, keys, pairs, panels);
         return;
     }
@@ -113,6 +126,60 @@ void FV_SIMD_NAME(fv_attn_load_pairs)(const void *x, int64_t row, int64_t rows, 
             copy_words(from + c, row, 1, width - c, at + c / 2);
 }
 
+fv_attn_pair_rows FV_SIMD_NAME(fv_attn_pair_rows_at)(const void *x, int64_t row, int64_t rows,
+                                                     int64_t width, uint32_t *room,
+                                                     int64_t room_row)
+{
+    if (are_words(x, row, width)) return (fv_attn_pair_rows){x, row / 2};
+    FV_SIMD_NAME(fv_attn_load_pairs)(x, row, rows, width, room, room_row);
+    return (fv_attn_pair_rows){room, room_row};
+}
+
+/* ---- split rows -------------------------------------------------------------------- */
+
+bool FV_SIMD_NAME(fv_attn_split_rows)(const void *x, int64_t row, int64_t rows, int64_t width,
+                                      float *to, int64_t to_row)
+{
+    const __m512i sizes = _mm512_set1_epi16(0x7fff), infinity = _mm512_set1_epi16(0x7f80);
+    __m512i most = _mm512_setzero_si512();
+    const uint16_t *from = x;
+    for (int64_t r = 0; r < rows; r++, from += row, to += to_row)
+        for (int64_t c = 0; c < width; c += 2 * FV_LANES) {
+            const fv_words words =
+                _mm512_maskz_loadu_epi16(fv_attn_first_halves(width - c), from + c);
+            most = _mm512_max_epu16(most, _mm512_and_si512(words, sizes));
+            v_store(to + c, FV_LANES, fv_words_first(words));
+            v_store(to + c + FV_LANES, FV_LANES, fv_words_second(words));
+        }
+    return _mm512_cmpge_epu16_mask(most, infinity) == 0;
+}
+
+/* Both vectors rounded, word by word. The instruction takes subnormal numbers for 0, so those go
+ * another way. */
+V_INLINE __m512i unite(vf even, vf odd)
+{
+    enum { SUBNORMAL = 0x20 };
+    const __m512i in_order =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    __m512i words = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
+    if (_mm512_fpclass_ps_mask(even, SUBNORMAL) | _mm512_fpclass_ps_mask(odd, SUBNORMAL))
+        words = _mm512_inserti64x4(_mm512_castsi256_si512(v_to_bf16(even)), v_to_bf16(odd), 1);
+    return _mm512_permutexvar_epi16(in_order, words);
+}
+
+void FV_SIMD_NAME(fv_attn_unite_rows)(const float *split, int64_t row, int64_t rows, int64_t width,
+                                      void *to, int64_t to_row)
+{
+    uint16_t *at = to;
+    for (int64_t r = 0; r < rows; r++, split += row, at += to_row)
+        for (int64_t c = 0; c < width; c += 2 * FV_LANES) {
+            const vf even = v_load(split + c, FV_LANES);
+            const vf odd = v_load(split + c + FV_LANES, FV_LANES);
+            _mm512_mask_storeu_epi16(at + c, fv_attn_first_halves(width - c), unite(even, odd));
+        }
+}
+
 /* ---- products ---------------------------------------------------------------------- */
 
 void FV_SIMD_NAME(fv_attn_pair_scores)(const void *x, int64_t x_row, int rows, const void *panels,
@@ -123,15 +190,15 @@ void FV_SIMD_NAME(fv_attn_pair_scores)(const void *x, int64_t x_row, int rows, c
     for (int64_t done = 0, step; done < cols; done += step) {
         const int64_t key = first + done, inside = key % FV_ATTN_PANEL;
         step = fv_attn_min(FV_ATTN_PANEL - inside, cols - done);
-        const fv_attn_pair_tile t = {.k = pairs,
-                                     .a = x,
-                                     .a_row = x_row,
-                                     .b =
-                                         (const uint32_t *)panels + (key - inside) * pairs + inside,
-                                     .b_row = FV_ATTN_PANEL,
-                                     .c = s + done,
-                                     .c_row = s_row};
-        FV_SIMD_NAME(fv_attn_multiply_pairs)(&t, rows, step);
+        fv_attn_pair_tile t = {.k = pairs,
+                               .a = x,
+                               .a_row = x_row,
+                               .b = (const uint32_t *)panels + (key - inside) * pairs + inside,
+                               .b_row = FV_ATTN_PANEL,
+                               .c = s + done,
+                               .c_row = s_row};
+        for (int r = 0; r < rows; r += STRIP, t.a += STRIP * x_row, t.c += STRIP * s_row)
+            FV_SIMD_NAME(fv_attn_multiply_pairs)(&t, (int)fv_attn_min(STRIP, rows - r), step);
     }
 }
 

@@ -20,6 +20,15 @@
 
 #include "kernels/simd/attention_simd.h"
 
+/* Rows in pairs: the caller's own, or a copy. */
+typedef struct fv_attn_pair_rows {
+    const uint32_t *at;
+    int64_t row; /* words */
+} fv_attn_pair_rows;
+
+/* Floats of a split row. */
+static inline int64_t fv_attn_split_row(int64_t cols) { return fv_attn_round(cols, 2 * FV_LANES); }
+
 #if FV_SIMD_LEVEL == 3
 
 /* The first `count` of 32 numbers of 16 bits. */
@@ -50,8 +59,13 @@ void FV_SIMD_NAME(fv_attn_pack_pairs)(const void *k, int64_t row, int64_t keys, 
 void FV_SIMD_NAME(fv_attn_load_pairs)(const void *x, int64_t row, int64_t rows, int64_t width,
                                       void *to, int64_t to_row);
 
-/* Products of `rows` <= 6 such rows with keys [first, first + cols) of packed panels; first and
- * cols are multiples of 16. */
+/* Rows in place where they are whole words, else loaded into `room`. */
+fv_attn_pair_rows FV_SIMD_NAME(fv_attn_pair_rows_at)(const void *x, int64_t row, int64_t rows,
+                                                     int64_t width, uint32_t *room,
+                                                     int64_t room_row);
+
+/* Products of such rows with keys [first, first + cols) of packed panels; first and cols are
+ * multiples of 16. */
 void FV_SIMD_NAME(fv_attn_pair_scores)(const void *x, int64_t x_row, int rows, const void *panels,
                                        int64_t width, int64_t first, int64_t cols, float *s,
                                        int64_t s_row);
@@ -60,6 +74,17 @@ void FV_SIMD_NAME(fv_attn_pair_scores)(const void *x, int64_t x_row, int rows, c
  * a y is a key's, to the bit what fv_attn_pair_scores makes of it. */
 void FV_SIMD_NAME(fv_attn_pair_dots)(const void *x, const void *y, int64_t row, int64_t rows,
                                      int64_t width, float *out);
+
+/*
+ * Rows as floats, split: [ceil(width/32)][even 16, odd 16], zeros behind the last number. A word's
+ * two numbers part by one operation each, and who adds up columns does not ask for their order.
+ * Returns whether every number is one and not infinite.
+ */
+bool FV_SIMD_NAME(fv_attn_split_rows)(const void *x, int64_t row, int64_t rows, int64_t width,
+                                      float *to, int64_t to_row);
+/* And back, rounded to nearest even: the bits are those of fv_attn_narrow. */
+void FV_SIMD_NAME(fv_attn_unite_rows)(const float *split, int64_t row, int64_t rows, int64_t width,
+                                      void *to, int64_t to_row);
 
 /* As fv_attn_decode, over bf16. */
 void FV_SIMD_NAME(fv_attn_decode_bf16)(const fv_exec *exec, void *const *ptr, const fv_attn *a);
