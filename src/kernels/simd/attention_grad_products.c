@@ -10,10 +10,6 @@
  */
 #include "kernels/simd/attention_grad.h"
 
-/* Rows of a product that meet a slice, a multiple of the strip: as many keys as have their columns
- * of P or dS in the first-level cache beside it; queries have rows of their own. */
-enum { GROUP_KEYS = 48, GROUP_QUERIES = BLOCK_ROWS };
-
 /* c = from + a b for some strips and one slice of b, which has room at t.packed. */
 static void multiply_slice(fv_tile t, int64_t rows)
 {
@@ -29,25 +25,18 @@ static void multiply_slice(fv_tile t, int64_t rows)
 }
 
 /* c = from + a b, where from is c or NULL. careful: as fv_attn_product. */
-static void multiply(const fv_tile *t, int64_t rows, int64_t cols, int64_t group, bool careful)
+static void multiply(const fv_tile *t, int64_t rows, int64_t cols, bool careful)
 {
-    const int64_t whole = rows >= 2 * FV_GEMM_STRIP && !careful ? cols / FV_TILE_COLS : 0;
-    for (int64_t begin = 0, end; whole > 0 && begin < rows; begin = end) {
-        end = rows - begin < 2 * group ? rows : begin + group;
-        for (int64_t j = 0; j < whole * FV_TILE_COLS; j += FV_TILE_COLS) {
-            fv_tile slice = *t;
-            slice.a += begin * t->a_row;
-            slice.b += j;
-            slice.c += begin * t->c_row + j;
-            if (t->from) slice.from = slice.c;
-            multiply_slice(slice, end - begin);
-        }
-    }
+    const bool sliced = rows >= 2 * FV_GEMM_STRIP && !careful;
+    const int64_t whole = sliced ? cols / FV_TILE_COLS * FV_TILE_COLS : 0;
     fv_tile rest = *t;
-    rest.b += whole * FV_TILE_COLS;
-    rest.c += whole * FV_TILE_COLS;
-    if (t->from) rest.from = rest.c;
-    FV_SIMD_NAME(fv_attn_product)(&rest, rows, cols - whole * FV_TILE_COLS, careful);
+    for (int64_t j = 0; j < whole; j += FV_TILE_COLS) {
+        multiply_slice(rest, rows);
+        rest.b += FV_TILE_COLS;
+        rest.c += FV_TILE_COLS;
+        if (t->from) rest.from = rest.c;
+    }
+    FV_SIMD_NAME(fv_attn_product)(&rest, rows, cols - whole, careful);
 }
 
 /* The keys that every row sees. */
@@ -88,7 +77,7 @@ void FV_SIMD_NAME(fv_attn_add_to_keys)(const backward_job *job, const workspace 
                                .c = out.at,
                                .c_row = out.row,
                                .packed = w->slice};
-            multiply(&t, end - c, sum_columns(job, width), GROUP_KEYS, !block->finite);
+            multiply(&t, end - c, sum_columns(job, width), !block->finite);
             empty = false;
         }
         if (empty) FV_SIMD_NAME(fv_attn_clear)(job->base.a, out, end - c, width);
@@ -118,7 +107,7 @@ void FV_SIMD_NAME(fv_attn_add_to_queries)(const backward_job *job, const workspa
                                .c = out.at,
                                .c_row = out.row,
                                .packed = w->slice};
-            multiply(&t, end - r, sum_columns(job, a->d), GROUP_QUERIES, !keys->finite);
+            multiply(&t, end - r, sum_columns(job, a->d), !keys->finite);
             empty = false;
         }
         if (empty) FV_SIMD_NAME(fv_attn_clear)(a, out, end - r, a->d);
