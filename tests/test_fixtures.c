@@ -77,7 +77,7 @@ static void compare(layer *l, const char *part, const char *suffix, const fv_ten
 
 static void output(layer *l, const char *part, fv_tensor *y)
 {
-    compare(l, part, "", y, 2e-5);
+    compare(l, part, "", y, 2e-6);
     fv_tensor *upstream = load(l, part, ".grad");
     if (fv_ctx_error(l->ctx) != FV_OK) return;
     fv_tensor *flat = fv_reshape(l->ctx, y, 1, (int64_t[]){-1});
@@ -114,7 +114,7 @@ static void check_on(fv_ctx *ctx, const char *name, layer_fn build)
     CHECK(l.loss != NULL);
     if (l.loss) CHECK_OK(ctx, fv_backward(ctx, l.loss));
     for (int i = 0; i < l.n; i++)
-        compare(&l, l.leaf_name[i], ".grad", fv_grad(ctx, l.leaf[i]), 1e-4);
+        compare(&l, l.leaf_name[i], ".grad", fv_grad(ctx, l.leaf[i]), 1e-5);
     CHECK_EQ(l.n, gradients_in_file(&l));
     fv_scope_end(ctx);
     fv_ctx_take_error(ctx);
