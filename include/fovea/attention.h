@@ -198,7 +198,8 @@ FV_API FV_MUST_USE fv_status fv_attn_backward(const fv_attn *a, const fv_attn_da
 
 /*
  * Joins the results of the same `rows` queries over two disjoint sets of keys: o and lse become
- * what one pass over both would give. f32. Rows of o have `width` elements, `o_row` apart.
+ * what one pass over both would give. f32. Rows of o have `width` elements, `o_row` apart. Where a
+ * side's lse is -inf (it saw no key), its row of o is not looked at.
  */
 FV_API void fv_attention_merge(int64_t rows, int64_t width, float *o, int64_t o_row, float *lse,
                                const float *other_o, int64_t other_row, const float *other_lse);
