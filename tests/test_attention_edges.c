@@ -130,6 +130,34 @@ static void nothing_at_level(void)
 }
 static void nothing(void) { attn_every_storage(nothing_at_level); }
 
+/* A window or a prefix as wide as a number can say is none. */
+static void endless_windows_at_level(void)
+{
+    const problem all = problem_of(attn_heads(1, 2, 1, 40, 90, 8));
+    run_forward(&all);
+    for (int rule = 0; rule < 4; rule++) {
+        problem p = problem_again(&all);
+        if (rule != 1) p.a.left = INT64_MAX;
+        if (rule != 2) p.a.right = INT64_MAX - rule;
+        p.a.prefix = rule == 3 ? INT64_MAX : 0;
+        run_forward(&p);
+        CHECK(same_results(&all, &p));
+    }
+    problem behind = problem_again(&all), ahead = problem_again(&all);
+    behind.a.q_offset = -1000; /* to the left of every key, and looking left */
+    behind.a.left = INT64_MAX;
+    behind.a.right = 0;
+    run_forward(&behind);
+    CHECK(vec_largest(behind.o) == 0 && vec_get(behind.lse, 0) == -INFINITY);
+    ahead.a.q_offset = 1000;
+    ahead.a.left = 0;
+    ahead.a.right = INT64_MAX;
+    run_forward(&ahead);
+    CHECK(vec_largest(ahead.o) == 0 && vec_get(ahead.lse, 0) == -INFINITY);
+    vec_free_all();
+}
+static void endless_windows(void) { attn_every_level(endless_windows_at_level); }
+
 /* ---- subnormal numbers ---------------------------------------------------------------- */
 
 static const unsigned settings[] = {0, FLUSH};
@@ -213,6 +241,7 @@ int main(int argc, char **argv)
     RUN(widths);
     RUN(too_wide);
     RUN(nothing);
+    RUN(endless_windows);
     RUN(subnormals);
     RUN(blind_halves);
     RUN(joined_halves);

@@ -145,8 +145,9 @@ static inline fv_attn_range fv_attn_visible_range(const fv_attn *a, int64_t n_ke
     int64_t position = fv_attn_position(a, i);
     int64_t low = 0, high = n_keys;
     if (a->causal != FV_CAUSAL_NONE && position + 1 < high) high = position + 1;
-    if (a->right >= 0 && position + a->right + 1 < high) high = position + a->right + 1;
-    if (a->left >= 0 && position - a->left > low) low = position - a->left;
+    /* compared so that no window, however wide, overflows */
+    if (a->right >= 0 && a->right < high - position - 1) high = position + a->right + 1;
+    if (a->left >= 0 && a->left < position - low) low = position - a->left;
     int64_t prefix = a->prefix < n_keys ? a->prefix : n_keys;
     if (low < prefix) low = prefix;
     if (high < low) high = low;
