@@ -37,6 +37,21 @@ V_INLINE vf dot_key(const fv_dtype type, const char *p, int count)
 V_INLINE vf dot_query(const float *p) { return v_load(p, FV_LANES); }
 V_INLINE vf dot_add(vf query, vf key, vf sum) { return v_fma(query, key, sum); }
 
+#if FV_SIMD_LEVEL == 3
+/* In order. */
+V_INLINE void blend_values(const fv_dtype type, const char *p, int64_t count, vf *x)
+{
+    const uint16_t *at = (const uint16_t *)(const void *)p;
+    x[0] = v_load_half(type, at, count < FV_LANES ? (int)count : FV_LANES);
+    if (count >= 2 * FV_LANES)
+        x[1] = v_load_half(type, at + FV_LANES, FV_LANES);
+    else if (count > FV_LANES)
+        x[1] = v_load_half(type, at + FV_LANES, (int)count - FV_LANES);
+    else
+        x[1] = v_zero();
+}
+#endif
+
 #include "kernels/simd/attention_decode.h"
 
 /* How the work is cut and where its scratch lies; offsets in floats. */
@@ -174,6 +189,19 @@ V_INLINE fv_tile with_floats(const fv_tile *t, const stored *values, fv_dtype ty
     return wide;
 }
 
+#if FV_SIMD_LEVEL == 3
+BLENDS(FV_BF16)
+BLENDS(FV_F16)
+
+/* Several rows of 16-bit values, which are widened in registers. */
+static void blend_halves(const fv_tile *t, const stored *values, fv_dtype type, int rows,
+                         int64_t cols)
+{
+    static const blend_fn tiles[2][BLEND_ROWS][3] = {BLEND_NAMES(FV_BF16), BLEND_NAMES(FV_F16)};
+    blend_strips(tiles[type == FV_F16], NULL, t, values, rows, cols);
+}
+#endif
+
 /* Several rows, or columns that take more than one pass, go by pieces that stay in the near cache
  * meanwhile. */
 V_INLINE void blend(const fv_tile *all, const stored *values, fv_dtype type, int rows, int64_t cols,
@@ -220,7 +248,8 @@ static void begin_unit(const decode_job *job, const decode_unit *u, workspace *w
 {
     const fv_attn *a = job->base.a;
     const decode_plan *p = &job->plan;
-    memset(w->q, 0, (size_t)(u->rows * p->q_row) * sizeof(float));
+    /* Pairs are loaded in whole vectors. */
+    if (!job->pairs) memset(w->q, 0, (size_t)(u->rows * p->q_row) * sizeof(float));
     memset(w->o, 0, (size_t)(u->rows * p->o_row) * sizeof(float));
     query x = u->first;
     for (int r = 0; r < u->rows; r++, x = next_query(job, x)) {
@@ -319,6 +348,11 @@ V_INLINE void blend_keys(const decode_job *job, const decode_unit *u, const work
     if (job->pairs) {
         const fv_tile t = blend_of(job, w, keys);
         job->pairs->blend(&t, &v, u->rows, a->d_v);
+#if FV_SIMD_LEVEL == 3
+    } else if (fv_attn_is_half(a->dtype) && u->rows > 1) {
+        const fv_tile t = blend_of(job, w, keys);
+        blend_halves(&t, &v, a->dtype, u->rows, a->d_v);
+#endif
     } else {
         const fv_tile t = blend_of(job, w, keys);
         blend(&t, &v, a->dtype, u->rows, a->d_v, w->wide);

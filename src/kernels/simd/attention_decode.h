@@ -8,6 +8,9 @@
  *     dot_vec dot_key(fv_dtype type, const char *p, int count)
  *     dot_vec dot_query(const float *p)             // FV_LANES words
  *     vf dot_add(dot_vec query, dot_vec key, vf sum)
+ *     void blend_values(fv_dtype type, const char *p, int64_t count, vf *x)
+ *                                                   // AVX-512: 32 columns of 16 bits as two
+ * vectors
  */
 #ifndef FV_KERNELS_SIMD_ATTENTION_DECODE_H
 #define FV_KERNELS_SIMD_ATTENTION_DECODE_H
@@ -96,7 +99,7 @@ V_INLINE void reduce(const vf *x, float *sums)
 }
 #endif
 
-/* Operands of one tile of products. */
+/* Operands of products. */
 typedef struct dots {
     const float *q; /* words: floats, or pairs */
     stored k;
@@ -105,14 +108,22 @@ typedef struct dots {
     float *s;      /* rows FV_ATTN_SCORE_ROW apart */
 } dots;
 
+/* Those of one tile: where its queries and keys begin, and its scores. They are arguments beside
+ * the others, since a copy of them all would be read back before it is written. */
+typedef struct dot_place {
+    const float *q;
+    const char *k;
+    float *s;
+} dot_place;
+
 /* Adds the products of `vecs` vectors, from column c on, to sum[row][key]. Each key is walked to
  * the end before the next, as the memory likes it. */
-V_INLINE void add_columns(const dots *t, const fv_dtype type, const int rows, const int keys,
-                          int last, int64_t c, const int vecs, int count, vf *sum)
+V_INLINE void add_columns(const dots *t, dot_place at, const fv_dtype type, const int rows,
+                          const int keys, int last, int64_t c, const int vecs, int count, vf *sum)
 {
     const int64_t step = DOT_NUMBERS * size_of(type);
-    const char *k = t->k.at + c * size_of(type);
-    const float *q = t->q + c / DOT_NUMBERS * FV_LANES;
+    const char *k = at.k + c * size_of(type);
+    const float *q = at.q + c / DOT_NUMBERS * FV_LANES;
     FV_UNROLL
     for (int j = 0; j < keys; j++) {
         prefetch(k, t->ahead, vecs * step);
@@ -131,8 +142,8 @@ V_INLINE void add_columns(const dots *t, const fv_dtype type, const int rows, co
 
 /* rows x keys = GROUP products of `vecs` vectors, 0: of any width. Keys after `last` are not read:
  * their sums are those of `last`. */
-FV_INSTANCE void dot_tile(const dots *t, const fv_dtype type, const int rows, const int keys,
-                          const int vecs, int last)
+FV_INSTANCE void dot_tile(const dots *t, dot_place at, const fv_dtype type, const int rows,
+                          const int keys, const int vecs, int last)
 {
     enum { ONE = DOT_NUMBERS, FOUR = 4 * DOT_NUMBERS };
     vf sum[GROUP];
@@ -140,38 +151,41 @@ FV_INSTANCE void dot_tile(const dots *t, const fv_dtype type, const int rows, co
     for (int i = 0; i < GROUP; i++)
         sum[i] = v_zero();
     if (vecs > 0) {
-        add_columns(t, type, rows, keys, last, 0, vecs, ONE, sum);
+        add_columns(t, at, type, rows, keys, last, 0, vecs, ONE, sum);
     } else {
         int64_t c = 0;
         for (; c + FOUR <= t->width; c += FOUR)
-            add_columns(t, type, rows, keys, last, c, 4, ONE, sum);
+            add_columns(t, at, type, rows, keys, last, c, 4, ONE, sum);
         for (; c + ONE <= t->width; c += ONE)
-            add_columns(t, type, rows, keys, last, c, 1, ONE, sum);
-        if (c < t->width) add_columns(t, type, rows, keys, last, c, 1, (int)(t->width - c), sum);
+            add_columns(t, at, type, rows, keys, last, c, 1, ONE, sum);
+        if (c < t->width)
+            add_columns(t, at, type, rows, keys, last, c, 1, (int)(t->width - c), sum);
     }
     float all[GROUP];
     reduce(sum, all);
     for (int r = 0; r < rows; r++)
-        memcpy(t->s + r * FV_ATTN_SCORE_ROW, all + r * keys, (size_t)keys * sizeof(float));
+        memcpy(at.s + r * FV_ATTN_SCORE_ROW, all + r * keys, (size_t)keys * sizeof(float));
 }
 
-typedef void (*dot_fn)(const dots *t, int last);
+typedef void (*dot_fn)(const dots *t, const float *q, const char *k, float *s, int last);
 
 /* The usual widths have instances without a loop: it would cost a third of their time. */
 #define DOT_TILE(type, rows)                                                                       \
-    static void type##_64_##rows(const dots *t, int last)                                          \
+    static void type##_64_##rows(const dots *t, const float *q, const char *k, float *s, int last) \
     {                                                                                              \
         (void)last;                                                                                \
-        dot_tile(t, type, rows, GROUP / rows, 64 / DOT_NUMBERS, GROUP);                            \
+        dot_tile(t, (dot_place){q, k, s}, type, rows, GROUP / rows, 64 / DOT_NUMBERS, GROUP);      \
     }                                                                                              \
-    static void type##_128_##rows(const dots *t, int last)                                         \
+    static void type##_128_##rows(const dots *t, const float *q, const char *k, float *s,          \
+                                  int last)                                                        \
     {                                                                                              \
         (void)last;                                                                                \
-        dot_tile(t, type, rows, GROUP / rows, 128 / DOT_NUMBERS, GROUP);                           \
+        dot_tile(t, (dot_place){q, k, s}, type, rows, GROUP / rows, 128 / DOT_NUMBERS, GROUP);     \
     }                                                                                              \
-    static void type##_any_##rows(const dots *t, int last)                                         \
+    static void type##_any_##rows(const dots *t, const float *q, const char *k, float *s,          \
+                                  int last)                                                        \
     {                                                                                              \
-        dot_tile(t, type, rows, GROUP / rows, 0, last);                                            \
+        dot_tile(t, (dot_place){q, k, s}, type, rows, GROUP / rows, 0, last);                      \
     }
 #define DOT_TILES(type)                                                                            \
     DOT_TILE(type, 1)                                                                              \
@@ -195,16 +209,137 @@ static inline void dot_products(const dot_fn (*of)[3], const dots *all, int rows
         const int shape = rows - r >= 4 ? 2 : rows - r >= 2 ? 1 : 0;
         height = 1 << shape;
         const int64_t step = GROUP >> shape;
-        dots t = *all;
-        t.q += r * t.q_row;
+        const float *q = all->q + r * all->q_row;
         for (int64_t j = 0; j < cols; j += step) {
             const int64_t last = fv_attn_min(step, fv_attn_max(0, keys - j - 1));
-            t.k.at = all->k.at + fv_attn_min(j, keys - 1) * t.k.row;
-            t.s = all->s + r * FV_ATTN_SCORE_ROW + j;
-            (last >= step - 1 ? whole : any)[shape](&t, (int)last);
+            const char *k = all->k.at + fv_attn_min(j, keys - 1) * all->k.row;
+            float *s = all->s + r * FV_ATTN_SCORE_ROW + j;
+            (last >= step - 1 ? whole : any)[shape](all, q, k, s, (int)last);
         }
     }
 }
+
+/* ---- blends of 16-bit values --------------------------------------------------------- */
+
+#if FV_SIMD_LEVEL == 3
+
+enum { BLEND_ROWS = 6, BLEND_GROUPS = 4, BLEND_COLS = 2 * FV_LANES };
+
+/* Some rows of weights with a piece of V, which is widened in registers. */
+typedef struct blend_strip {
+    const float *weights; /* rows FV_ATTN_SCORE_ROW apart */
+    int64_t keys;
+    const char *values;
+    int64_t value_row; /* bytes */
+    int64_t ahead;     /* bytes from a row to the one to ask for */
+    const float *from;
+    float *o; /* may be `from`; rows as far apart */
+    int64_t o_row;
+} blend_strip;
+
+/* `groups` times 32 columns from column c on, the last of which has `count`. */
+FV_INSTANCE void blend_tile(const blend_strip *t, const fv_dtype type, const int rows,
+                            const int groups, int64_t c, int64_t count)
+{
+    vf sum[BLEND_ROWS][2 * BLEND_GROUPS];
+    const float *from = t->from + c;
+    FV_UNROLL
+    for (int i = 0; i < rows; i++) {
+        FV_UNROLL
+        for (int v = 0; v < 2 * groups; v++)
+            sum[i][v] = v_load(from + i * t->o_row + v * FV_LANES, FV_LANES);
+    }
+    const float *p = t->weights;
+    const char *b = t->values + c * (int64_t)sizeof(uint16_t);
+    for (int64_t j = 0; j < t->keys; j++, p++, b += t->value_row) {
+        prefetch(b, t->ahead, groups * LINE_BYTES);
+        FV_UNROLL
+        for (int g = 0; g < groups; g++) {
+            vf x[2];
+            blend_values(type, b + g * LINE_BYTES, g < groups - 1 ? BLEND_COLS : count, x);
+            FV_UNROLL
+            for (int i = 0; i < rows; i++) {
+                const vf weight = v_set(p[i * FV_ATTN_SCORE_ROW]);
+                sum[i][2 * g] = v_fma(weight, x[0], sum[i][2 * g]);
+                sum[i][2 * g + 1] = v_fma(weight, x[1], sum[i][2 * g + 1]);
+            }
+        }
+    }
+    float *o = t->o + c;
+    FV_UNROLL
+    for (int i = 0; i < rows; i++) {
+        FV_UNROLL
+        for (int v = 0; v < 2 * groups; v++)
+            v_store(o + i * t->o_row + v * FV_LANES, FV_LANES, sum[i][v]);
+    }
+}
+
+typedef void (*blend_fn)(const blend_strip *t, int64_t c, int64_t count);
+
+#define BLEND(type, rows, groups)                                                                  \
+    static void type##_blend_##rows##x##groups(const blend_strip *t, int64_t c, int64_t count)     \
+    {                                                                                              \
+        (void)count;                                                                               \
+        blend_tile(t, type, rows, groups, c, BLEND_COLS);                                          \
+    }
+#define BLEND_END(type, rows)                                                                      \
+    static void type##_blend_end_##rows(const blend_strip *t, int64_t c, int64_t count)            \
+    {                                                                                              \
+        blend_tile(t, type, rows, 1, c, count);                                                    \
+    }
+#define BLEND_SET(type, rows) BLEND(type, rows, 1) BLEND(type, rows, 2) BLEND_END(type, rows)
+#define BLENDS(type)                                                                               \
+    BLEND_SET(type, 1)                                                                             \
+    BLEND_SET(type, 2)                                                                             \
+    BLEND_SET(type, 3) BLEND_SET(type, 4) BLEND_SET(type, 5) BLEND_SET(type, 6)
+#define BLEND_NAMES_OF(type, rows)                                                                 \
+    {                                                                                              \
+        type##_blend_end_##rows, type##_blend_##rows##x1, type##_blend_##rows##x2                  \
+    }
+#define BLEND_NAMES(type)                                                                          \
+    {                                                                                              \
+        BLEND_NAMES_OF(type, 1), BLEND_NAMES_OF(type, 2), BLEND_NAMES_OF(type, 3),                 \
+            BLEND_NAMES_OF(type, 4), BLEND_NAMES_OF(type, 5), BLEND_NAMES_OF(type, 6)              \
+    }
+
+/* As many columns at a time as the registers hold. widest: of one row, or NULL. */
+static inline void blend_groups(const blend_fn *tiles, blend_fn widest, const blend_strip *t,
+                                int64_t cols)
+{
+    for (int64_t c = 0, step; c < cols; c += step) {
+        const int64_t left = cols - c;
+        const int groups = left < BLEND_COLS ? 0 : left < 2 * BLEND_COLS ? 1 : 2;
+        const bool wide = widest && left >= BLEND_GROUPS * BLEND_COLS;
+        step = wide ? BLEND_GROUPS * BLEND_COLS : groups == 2 ? 2 * BLEND_COLS : BLEND_COLS;
+        (wide ? widest : tiles[groups])(t, c, left);
+    }
+}
+
+/* all->c = all->from + weights values, by the instances BLEND_NAMES of a type. Several rows, or
+ * columns that take more than one pass, go by pieces that stay in the near cache meanwhile. */
+static inline void blend_strips(const blend_fn (*tiles)[3], blend_fn widest, const fv_tile *all,
+                                const stored *values, int rows, int64_t cols)
+{
+    const bool once = rows == 1 && cols <= BLEND_GROUPS * BLEND_COLS;
+    const int64_t piece = once ? all->k : PIECE_KEYS;
+    for (int64_t j = 0; j < all->k; j += piece)
+        for (int r = 0, height; r < rows; r += height) {
+            height = rows - r < BLEND_ROWS ? rows - r : BLEND_ROWS;
+            const blend_strip t = {
+                .weights = all->a + r * FV_ATTN_SCORE_ROW + j,
+                .keys = fv_attn_min(piece, all->k - j),
+                .values = values->at + j * values->row,
+                .value_row = values->row,
+                .ahead = bytes_ahead(values, (int64_t)sizeof(uint16_t), cols),
+                .from = (j > 0 ? all->c : all->from) + r * all->c_row,
+                .o = all->c + r * all->c_row,
+                .o_row = all->c_row,
+            };
+            blend_groups(tiles[height - 1], height == 1 ? widest : NULL, &t, cols);
+        }
+}
+
+#endif
 
 /* ---- by pairs ----------------------------------------------------------------------- */
 

@@ -34,6 +34,15 @@ V_INLINE vf dot_add(dot_vec query, dot_vec key, vf sum)
     return _mm512_dpbf16_ps(sum, query, key);
 }
 
+/* Even columns, odd columns. */
+V_INLINE void blend_values(const fv_dtype type, const char *p, int64_t count, vf *x)
+{
+    (void)type;
+    const fv_words words = load_words(p, count);
+    x[0] = fv_words_first(words);
+    x[1] = fv_words_second(words);
+}
+
 #include "kernels/simd/attention_decode.h"
 
 DOT_TILES(FV_BF16)
@@ -46,125 +55,20 @@ static void products(const dots *all, int rows, int64_t keys)
 
 /* ---- blends ----------------------------------------------------------------------- */
 
-enum { STRIP = 6, MOST_GROUPS = 4, NUMBERS = DOT_NUMBERS };
+BLENDS(FV_BF16)
+BLEND(FV_BF16, 1, 4)
 
-/* One strip of rows with a piece of V. */
-typedef struct blend_strip {
-    const float *weights; /* rows FV_ATTN_SCORE_ROW apart */
-    int64_t keys;
-    const char *values;
-    int64_t value_row; /* bytes */
-    int64_t ahead;     /* bytes from a row to the one to ask for */
-    const float *from;
-    float *o; /* may be `from`; rows as far apart */
-    int64_t o_row;
-} blend_strip;
-
-/* `groups` times 32 columns from column c on, the last of which has `count`. */
-FV_INSTANCE void blend_tile(const blend_strip *t, const int rows, const int groups, int64_t c,
-                            int64_t count)
+static void blend(const fv_tile *t, const stored *values, int rows, int64_t cols)
 {
-    vf sum[STRIP][2 * MOST_GROUPS];
-    const float *from = t->from + c;
-    FV_UNROLL
-    for (int i = 0; i < rows; i++) {
-        FV_UNROLL
-        for (int v = 0; v < 2 * groups; v++)
-            sum[i][v] = v_load(from + i * t->o_row + v * FV_LANES, FV_LANES);
-    }
-    const float *p = t->weights;
-    const char *b = t->values + c * size_of(FV_BF16);
-    for (int64_t j = 0; j < t->keys; j++, p++, b += t->value_row) {
-        prefetch(b, t->ahead, groups * LINE_BYTES);
-        FV_UNROLL
-        for (int g = 0; g < groups; g++) {
-            const fv_words x = load_words(b + g * LINE_BYTES, g < groups - 1 ? NUMBERS : count);
-            const vf even = fv_words_first(x), odd = fv_words_second(x);
-            FV_UNROLL
-            for (int i = 0; i < rows; i++) {
-                const vf weight = v_set(p[i * FV_ATTN_SCORE_ROW]);
-                sum[i][2 * g] = v_fma(weight, even, sum[i][2 * g]);
-                sum[i][2 * g + 1] = v_fma(weight, odd, sum[i][2 * g + 1]);
-            }
-        }
-    }
-    float *o = t->o + c;
-    FV_UNROLL
-    for (int i = 0; i < rows; i++) {
-        FV_UNROLL
-        for (int v = 0; v < 2 * groups; v++)
-            v_store(o + i * t->o_row + v * FV_LANES, FV_LANES, sum[i][v]);
-    }
-}
-
-typedef void (*blend_fn)(const blend_strip *t, int64_t c, int64_t count);
-
-#define BLEND(rows, groups)                                                                        \
-    static void whole_##rows##x##groups(const blend_strip *t, int64_t c, int64_t count)            \
-    {                                                                                              \
-        (void)count;                                                                               \
-        blend_tile(t, rows, groups, c, NUMBERS);                                                   \
-    }
-#define BLEND_END(rows)                                                                            \
-    static void part_##rows(const blend_strip *t, int64_t c, int64_t count)                        \
-    {                                                                                              \
-        blend_tile(t, rows, 1, c, count);                                                          \
-    }
-#define BLENDS(rows) BLEND(rows, 1) BLEND(rows, 2) BLEND_END(rows)
-#define BLEND_NAMES(rows)                                                                          \
-    {                                                                                              \
-        part_##rows, whole_##rows##x1, whole_##rows##x2                                            \
-    }
-BLENDS(1)
-BLENDS(2)
-BLENDS(3)
-BLENDS(4)
-BLENDS(5)
-BLENDS(6)
-BLEND(1, 4)
-
-/* As many columns at a time as the registers hold. */
-static void blend_columns(const blend_strip *t, int rows, int64_t cols)
-{
-    static const blend_fn tiles[STRIP][3] = {BLEND_NAMES(1), BLEND_NAMES(2), BLEND_NAMES(3),
-                                             BLEND_NAMES(4), BLEND_NAMES(5), BLEND_NAMES(6)};
-    for (int64_t c = 0, step; c < cols; c += step) {
-        const int64_t left = cols - c;
-        const int groups = left < NUMBERS ? 0 : left < 2 * NUMBERS ? 1 : 2;
-        const bool wide = rows == 1 && left >= MOST_GROUPS * NUMBERS;
-        step = wide ? MOST_GROUPS * NUMBERS : groups == 2 ? 2 * NUMBERS : NUMBERS;
-        (wide ? whole_1x4 : tiles[rows - 1][groups])(t, c, left);
-    }
-}
-
-/* Several rows, or columns that take more than one pass, go by pieces that stay in the near cache
- * meanwhile. */
-static void blend(const fv_tile *all, const stored *values, int rows, int64_t cols)
-{
-    const bool once = rows == 1 && cols <= MOST_GROUPS * NUMBERS;
-    const int64_t piece = once ? all->k : PIECE_KEYS;
-    for (int64_t j = 0; j < all->k; j += piece)
-        for (int r = 0, height; r < rows; r += height) {
-            height = rows - r < STRIP ? rows - r : STRIP;
-            const blend_strip t = {
-                .weights = all->a + r * FV_ATTN_SCORE_ROW + j,
-                .keys = fv_attn_min(piece, all->k - j),
-                .values = values->at + j * values->row,
-                .value_row = values->row,
-                .ahead = bytes_ahead(values, size_of(FV_BF16), cols),
-                .from = (j > 0 ? all->c : all->from) + r * all->c_row,
-                .o = all->c + r * all->c_row,
-                .o_row = all->c_row,
-            };
-            blend_columns(&t, height, cols);
-        }
+    static const blend_fn tiles[BLEND_ROWS][3] = BLEND_NAMES(FV_BF16);
+    blend_strips(tiles, FV_BF16_blend_1x4, t, values, rows, cols);
 }
 
 static void join(const float *split, int64_t cols, float *to)
 {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-    for (int64_t c = 0; c < cols; c += NUMBERS) {
+    for (int64_t c = 0; c < cols; c += DOT_NUMBERS) {
         const vf even = v_load(split + c, FV_LANES), odd = v_load(split + c + FV_LANES, FV_LANES);
         v_store(to + c, FV_LANES, _mm512_permutex2var_ps(even, low, odd));
         if (c + FV_LANES < cols)
