@@ -6,12 +6,12 @@
  *     dV += P^T dO     dK += dS^T Q     its own rows: no other unit touches them
  *     dQ += dS K       shared by the units of a head
  *
- * Blocks of dQ are added to in the order of the key blocks. Each has a ticket, the number of key
- * blocks that are through with it; a unit waits until the ticket shows its own number. Units start
- * in ascending order and wait only for lower ones, so somebody always can go on; and since the next
- * unit comes one block of queries behind, waits are short. One head thus keeps every thread busy
- * and every sum has one order. Where all keys are one block, nobody waits, and what belongs to a
- * query alone is made by the unit that meets it.
+ * Blocks of dQ are added to in the order of the key blocks that see them. Each has a ticket, the
+ * number of the key block whose turn it is; a unit waits until the ticket shows its own. Units
+ * start in ascending order and wait only for lower ones, so somebody always can go on; and since
+ * the next unit comes one block of queries behind, waits are short. One head thus keeps every
+ * thread busy and every sum has one order. Where all keys are one block, nobody waits, and what
+ * belongs to a query alone is made by the unit that meets it.
  *
  * bf16 and f16 rows are widened block by block as they are met. Their gradients are summed in float
  * scratch, which for dQ is as large as dQ, and narrowed when the last term is in. With `pairs` two
@@ -69,6 +69,23 @@ static void prepare_queries(const backward_job *job, int64_t b, int64_t h, int64
     }
 }
 
+/* Numbers of the key blocks that these queries can see by position. No other block has anything to
+ * do with them; one of these may find that a pattern hides it all. */
+static fv_attn_span units_in_sight(const backward_job *job, int64_t b, int64_t first, int64_t count)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t n_keys = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], b);
+    const int64_t keys = job->plan.keys;
+    /* Both ends of a range rise with the query. */
+    const fv_attn_range top = fv_attn_visible_range(a, n_keys, first);
+    const fv_attn_range bottom = fv_attn_visible_range(a, n_keys, first + count - 1);
+    const int64_t low = top.prefix > 0 ? 0 : top.low;
+    const int64_t high = fv_attn_min(n_keys, fv_attn_max(bottom.high, bottom.prefix));
+    if (job->plan.alone) return (fv_attn_span){0, 1};
+    if (low >= high) return (fv_attn_span){0, 0};
+    return (fv_attn_span){low / keys, (high + keys - 1) / keys};
+}
+
 static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const backward_job *job = arg;
@@ -86,12 +103,13 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
             FV_SIMD_NAME(fv_attn_finite)(a->dtype, q, a->q.row, count, fv_attn_width(a)) &&
             (!g || FV_SIMD_NAME(fv_attn_finite)(a->dtype, g, a->o.row, count, a->d_v));
         const fv_attn_rows dq = query_sums(job, &w, b, h, first, at);
-        if (job->plan.key_units == 0) {
+        const fv_attn_span seen = units_in_sight(job, b, first, count);
+        if (seen.begin == seen.end) {
             FV_SIMD_NAME(fv_attn_clear)(a, dq, count, a->d);
             FV_SIMD_NAME(fv_attn_deliver)
             (a, dq, grad[FV_ATTN_GRAD_Q], &a->q, b, h, first, count, a->d);
         }
-        atomic_store_explicit(job->tickets + unit, 0, memory_order_relaxed);
+        atomic_store_explicit(job->tickets + unit, (int)seen.begin, memory_order_relaxed);
     }
 }
 
@@ -347,6 +365,8 @@ static void meet_queries(const backward_job *job, const workspace *w, key_block 
                          .first = first,
                          .rows = fv_attn_min(BLOCK_ROWS, a->n_q - first),
                          .at = head * a->n_q + first};
+    const fv_attn_span seen = units_in_sight(job, keys->b, first, block.rows);
+    if (keys->number < seen.begin || keys->number >= seen.end) return;
     const bool any = find_spans(job, w, keys, &block), additive = a->score == FV_SCORE_ADDITIVE;
     if (any) load_queries(job, w, keys, &block, unit);
     if (any && additive) FV_SIMD_NAME(fv_attn_raise_queries)(job, w, &block);
@@ -358,13 +378,13 @@ static void meet_queries(const backward_job *job, const workspace *w, key_block 
     if (any && additive) FV_SIMD_NAME(fv_attn_sum_block)(job, w, keys, &block);
     const fv_attn_rows dq = query_sums(job, w, keys->b, h, first, block.at);
     if (dq.at) {
-        const bool begins = keys->number == 0;
+        const bool begins = keys->number == seen.begin;
         if (!job->plan.alone) wait_for(job->tickets + unit, keys->number);
         if (begins && (additive || !any)) FV_SIMD_NAME(fv_attn_clear)(a, dq, block.rows, a->d);
         if (any && additive) FV_SIMD_NAME(fv_attn_query_sums)(job, w, &block, dq);
         if (any && !additive)
             FV_SIMD_NAME(fv_attn_add_to_queries)(job, w, keys, &block, begins, dq);
-        if (keys->number == job->plan.key_units - 1)
+        if (keys->number == seen.end - 1)
             deliver(job, dq, grad[FV_ATTN_GRAD_Q], &a->q, keys->b, h, first, block.rows, a->d);
         if (!job->plan.alone)
             atomic_store_explicit(job->tickets + unit, (int)keys->number + 1, memory_order_release);
@@ -413,14 +433,15 @@ static void pack_block(const backward_job *job, const workspace *w, key_block *k
         scale_panels(w->k_panels, keys->count, a->d, job->base.operand);
 }
 
-/* Every query of one head. */
+/* Every query of one head, the last ones first: the first block that a unit meets is then one that
+ * the unit before it met first, or did not meet at all, whatever window or causal rule there is. */
 static void meet_head(const backward_job *job, const workspace *w, key_block *keys, int64_t h,
                       fv_attn_rows dk, fv_attn_rows dv)
 {
     const fv_attn *a = job->base.a;
     const bool additive = a->score == FV_SCORE_ADDITIVE;
     if (additive) memset(w->sums.w, 0, (size_t)((a->d + 1) * FV_LANES) * sizeof(float));
-    for (int64_t index = 0; index < job->plan.row_units; index++)
+    for (int64_t index = job->plan.row_units - 1; index >= 0; index--)
         meet_queries(job, w, keys, h, index, dk, dv);
     if (additive) FV_SIMD_NAME(fv_attn_w_sums)(job, w, keys, h);
 }
@@ -436,39 +457,46 @@ static void clear_hidden(const fv_attn *a, const key_block *keys, bool begins, i
     FV_SIMD_NAME(fv_attn_clear)(a, grad, all - first, width);
 }
 
+static void meet_keys(const backward_job *job, const workspace *w, int64_t head, int64_t number)
+{
+    const fv_attn *a = job->base.a;
+    const backward_plan *p = &job->plan;
+    const int64_t group = a->heads / a->kv_heads;
+    key_block keys = {.b = head / a->kv_heads,
+                      .h = head % a->kv_heads,
+                      .first = number * p->keys,
+                      .number = number};
+    const int64_t all = fv_attn_min(p->keys, a->n_k - keys.first);
+    const int64_t seen = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], keys.b);
+    keys.count = fv_attn_max(0, fv_attn_min(all, seen - keys.first));
+    void *grad_k = job->base.grad[FV_ATTN_GRAD_K], *grad_v = job->base.grad[FV_ATTN_GRAD_V];
+    const fv_attn_rows dk =
+        FV_SIMD_NAME(fv_attn_sums_at)(a, grad_k, &a->k, keys.b, keys.h, keys.first, w->wide_dk);
+    const fv_attn_rows dv =
+        FV_SIMD_NAME(fv_attn_sums_at)(a, grad_v, &a->v, keys.b, keys.h, keys.first, w->wide_dv);
+    keys.begins_k = keys.begins_v = !a->adds_to_keys;
+    if (a->score == FV_SCORE_ADDITIVE) {
+        clear_hidden(a, &keys, keys.begins_k, all, a->d, dk);
+        keys.begins_k = false;
+    }
+    pack_block(job, w, &keys);
+    for (int64_t h = keys.h * group; h < (keys.h + 1) * group; h++)
+        meet_head(job, w, &keys, h, dk, dv);
+    if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_key_sums)(job, w, &keys, dk);
+    clear_hidden(a, &keys, keys.begins_k, all, a->d, dk);
+    clear_hidden(a, &keys, keys.begins_v, all, a->d_v, dv);
+    deliver(job, dk, grad_k, &a->k, keys.b, keys.h, keys.first, all, a->d);
+    deliver(job, dv, grad_v, &a->v, keys.b, keys.h, keys.first, all, a->d_v);
+}
+
 static void backward_units(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const backward_job *job = arg;
-    const fv_attn *a = job->base.a;
-    const backward_plan *p = &job->plan;
     const workspace w = FV_SIMD_NAME(fv_attn_workspace_of)(job, thread);
-    const int64_t group = a->heads / a->kv_heads;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t head = unit / p->key_units;
-        key_block keys = {
-            .b = head / a->kv_heads, .h = head % a->kv_heads, .number = unit % p->key_units};
-        keys.first = keys.number * p->keys;
-        const int64_t all = fv_attn_min(p->keys, a->n_k - keys.first);
-        const int64_t seen = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], keys.b);
-        keys.count = fv_attn_max(0, fv_attn_min(all, seen - keys.first));
-        void *grad_k = job->base.grad[FV_ATTN_GRAD_K], *grad_v = job->base.grad[FV_ATTN_GRAD_V];
-        const fv_attn_rows dk =
-            FV_SIMD_NAME(fv_attn_sums_at)(a, grad_k, &a->k, keys.b, keys.h, keys.first, w.wide_dk);
-        const fv_attn_rows dv =
-            FV_SIMD_NAME(fv_attn_sums_at)(a, grad_v, &a->v, keys.b, keys.h, keys.first, w.wide_dv);
-        keys.begins_k = keys.begins_v = !a->adds_to_keys;
-        if (a->score == FV_SCORE_ADDITIVE) {
-            clear_hidden(a, &keys, keys.begins_k, all, a->d, dk);
-            keys.begins_k = false;
-        }
-        pack_block(job, &w, &keys);
-        for (int64_t h = keys.h * group; h < (keys.h + 1) * group; h++)
-            meet_head(job, &w, &keys, h, dk, dv);
-        if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_key_sums)(job, &w, &keys, dk);
-        clear_hidden(a, &keys, keys.begins_k, all, a->d, dk);
-        clear_hidden(a, &keys, keys.begins_v, all, a->d_v, dv);
-        deliver(job, dk, grad_k, &a->k, keys.b, keys.h, keys.first, all, a->d);
-        deliver(job, dv, grad_v, &a->v, keys.b, keys.h, keys.first, all, a->d_v);
+    for (int64_t index = begin; index < end; index++) {
+        const backward_unit unit = backward_unit_at(&job->order, index);
+        for (int64_t m = 0; m < job->order.members; m++)
+            meet_keys(job, &w, backward_head_of(&job->order, unit.line, m), unit.block);
     }
 }
 
@@ -483,6 +511,8 @@ void FV_SIMD_NAME(fv_attn_backward_by)(const fv_exec *exec, void *const *ptr, co
     backward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr + FV_ATTN_GRAD_INPUTS),
                         .plan = FV_SIMD_NAME(fv_attn_backward_plan)(a),
                         .pairs = a->score == FV_SCORE_DOT ? pairs : NULL};
+    job.order =
+        backward_order_of(a, ptr[FV_ATTN_GRAD_BIAS] != NULL, job.plan.key_units, exec->threads);
     job.late = job.pairs && job.base.plain && job.base.factor > 0 ? job.base.factor : 1;
     float *shared = exec->scratch;
     job.base.grad = ptr;
@@ -497,14 +527,12 @@ void FV_SIMD_NAME(fv_attn_backward_by)(const fv_exec *exec, void *const *ptr, co
     if (!job.plan.alone)
         fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
                      BLOCK_ROWS * (fv_attn_width(a) + a->d_v), prepare_rows, &job);
-    const int64_t units = a->batch * a->kv_heads * job.plan.key_units;
-    /* A bias gradient that several units add to has one order on one thread only. */
-    const bool shared_bias =
-        ptr[FV_ATTN_GRAD_BIAS] && (a->bias.batch == 0 || a->bias.head == 0 || a->bias.col == 0);
-    if (shared_bias)
+    const int64_t units = backward_units_of(&job.order);
+    if (ptr[FV_ATTN_GRAD_BIAS] && a->bias.col == 0)
         backward_units(&job, 0, units, 0);
     else
-        fv_exec_rows(exec, units, job.plan.keys * a->n_q * (fv_attn_width(a) + a->d_v),
+        fv_exec_rows(exec, units,
+                     job.order.members * job.plan.keys * a->n_q * (fv_attn_width(a) + a->d_v),
                      backward_units, &job);
     if (ptr[FV_ATTN_GRAD_W]) FV_SIMD_NAME(fv_attn_join_w)(&job);
 }

@@ -2,6 +2,7 @@
 #ifndef FV_KERNELS_SIMD_ATTENTION_GRAD_H
 #define FV_KERNELS_SIMD_ATTENTION_GRAD_H
 
+#include "kernels/simd/attention_grad_order.h"
 #include "kernels/simd/attention_pairs.h"
 
 enum {
@@ -52,6 +53,7 @@ void FV_SIMD_NAME(fv_attn_backward_by)(const fv_exec *exec, void *const *ptr, co
 typedef struct backward_job {
     fv_attn_job base;
     backward_plan plan;
+    backward_order order;
     const fv_attn_grad_pairs *pairs; /* or NULL */
     float late;          /* what scores are yet to be multiplied with when they become weights */
     float *delta;        /* [batch][heads][n_q]: o . do - dlse */

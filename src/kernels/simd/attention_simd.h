@@ -4,8 +4,8 @@
  * cut into blocks shows in a result.
  *
  *   attention.c        forward: blocks of queries x blocks of keys, online softmax
- *   attention_grad.c   backward: blocks of keys x blocks of queries; attention_grad_products.c has
- *                      its products with weights
+ *   attention_grad.c   backward: blocks of keys x blocks of queries; attention_grad_order.h says in
+ *                      which order, attention_grad_products.c has its products with weights
  *   attention_decode.c  forward for up to eight queries over a long cache of keys
  *   attention_parts.c  results over chunks of keys, joined
  *   attention_score.c  one row of scores: cap, slope, bias, mask, dropout
