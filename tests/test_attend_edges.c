@@ -70,6 +70,23 @@ static void hidden_values_do_not_show(void)
                 hide_and_run((fv_attention_score)s, (fv_attention_normaliser)n, poison[p]);
 }
 
+/* A bias of -inf hides as a mask does, in the kernel and in the map of scores. */
+static void bias_of_minus_infinity_hides(void)
+{
+    world *w = world_new();
+    for (int b = 0; b < B; b++)
+        for (int g = 0; g < G; g++)
+            w->k[b][g][2][0] = w->v[b][g][2][0] = NAN;
+    for (int i = 0; i < NQ; i++)
+        w->bias[i][2] = -INFINITY;
+    fv_attention how = world_described(FV_ATTENTION_SCALED);
+    how.want_weights = how.want_scores = true;
+    fv_attention_input in = world_basic(w);
+    in.bias = REALS(w, bias, NQ, NK);
+    CHECK(run_and_count(w, &how, &in) == 0);
+    world_free(w);
+}
+
 static void visible_nan_shows(void)
 {
     world *w = world_new();
@@ -309,6 +326,7 @@ int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(hidden_values_do_not_show);
+    RUN(bias_of_minus_infinity_hides);
     RUN(visible_nan_shows);
     RUN(zero_vectors_have_no_direction);
     RUN(rows_without_keys);

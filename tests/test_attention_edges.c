@@ -33,13 +33,18 @@ static problem with_numbers(const problem *pattern, double hidden)
     return p;
 }
 
-/* A byte of 0 and a bias of -inf are the same mask, to the bit; query 3 sees nothing. */
-static void minus_infinity_at_level(void)
+/* A byte of 0 and a bias of -inf are the same mask, to the bit, whatever the keys hold that nobody
+ * sees; query 3 sees nothing. */
+static void same_masks(bool spoiled)
 {
     problem pattern = problem_of(attn_heads(2, 2, 1, MASK_Q, MASK_K, MASK_D));
     problem_pattern(&pattern, 0.6);
     for (int64_t i = 0; i < pattern.visible.n; i++)
-        if (i / MASK_K % MASK_Q == 3) vec_set(pattern.visible, i, 0);
+        if (i / MASK_K % MASK_Q == 3 || i % MASK_K % 73 == 7) vec_set(pattern.visible, i, 0);
+    for (int64_t j = 7; spoiled && j < MASK_K; j += 73) {
+        problem_spoil(&pattern, pattern.k, &pattern.a.k, j, MASK_D);
+        problem_spoil(&pattern, pattern.v, &pattern.a.v, j, MASK_D);
+    }
     const problem by_bytes = with_numbers(&pattern, 0);
     problem by_numbers = with_numbers(&pattern, -INFINITY);
     by_numbers.visible.data = NULL;
@@ -51,6 +56,12 @@ static void minus_infinity_at_level(void)
     run_backward(&by_numbers);
     CHECK(same_gradients(&by_bytes, &by_numbers));
     vec_free_all();
+}
+
+static void minus_infinity_at_level(void)
+{
+    same_masks(false);
+    same_masks(true);
 }
 static void minus_infinity(void) { attn_every_storage(minus_infinity_at_level); }
 
@@ -70,6 +81,15 @@ static void finite_masks_at_level(void)
     vec_set(p.k, 69 * 8, NAN);
     run_forward(&p);
     CHECK(isnan(vec_get(p.o, 0)));
+    p = problem_of(attn_sizes(18, 70, 8, 1)); /* alone it is a softmax like any other */
+    problem_bias(&p, 0, 0, 0, 0);
+    vec_set(p.bias, 0, (double)-FLT_MAX);
+    run_forward(&p);
+    double mean = 0;
+    for (int64_t j = 0; j < 70; j++)
+        mean += vec_get(p.v, j) / 70;
+    for (int64_t i = 0; i < 18; i++)
+        CHECK(vec_gap(p.o, i, mean) <= 0x1p-8 && isfinite(vec_get(p.lse, i)));
     vec_free_all();
 }
 static void finite_masks(void) { attn_every_storage(finite_masks_at_level); }

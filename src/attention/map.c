@@ -94,7 +94,10 @@ fv_tensor *fv_attention_scores(fv_attention_call *call)
             fv_reshape(ctx, fv_detach(ctx, in->slopes), 3, (int64_t[]){call->heads, 1, 1});
         s = fv_add(ctx, s, fv_mul(ctx, slopes, distances(call)));
     }
-    if (in->bias) s = fv_add(ctx, s, in->bias);
+    if (in->bias) {
+        fv_tensor *nothing = fv_scalar(ctx, fv_tensor_dtype(in->bias), -INFINITY);
+        s = hide(ctx, fv_add(ctx, s, in->bias), fv_ne(ctx, in->bias, nothing));
+    }
     if (how->causal != FV_CAUSAL_NONE || how->left >= 0 || how->right >= 0)
         s = hide(ctx, s, seen_by_position(call));
     if (in->blocks) s = hide(ctx, s, seen_by_block(call));

@@ -98,7 +98,7 @@ static query query_at(const attention_job *job, int64_t b, int64_t h, int64_t i)
     };
 }
 
-/* The next visible key at or after j; n_k when there is none. */
+/* The next visible key at or after j; n_k when there is none. A bias of -inf hides, too. */
 static int64_t next_key(const fv_attn *a, const query *x, int64_t j)
 {
     for (;; j++) {
@@ -108,7 +108,8 @@ static int64_t next_key(const fv_attn *a, const query *x, int64_t j)
             j = (j / a->block_k + 1) * a->block_k - 1;
             continue;
         }
-        if (!x->visible || x->visible[j * a->visible.col]) return j;
+        if (x->visible && !x->visible[j * a->visible.col]) continue;
+        if (!x->bias || x->bias[j * a->bias.col] != (real)-INFINITY) return j;
     }
 }
 

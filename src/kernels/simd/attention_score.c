@@ -1,6 +1,8 @@
 /* One row of scores, and the products that all passes share; see attention_simd.h. */
 #include "kernels/simd/attention_simd.h"
 
+#include <float.h>
+
 #include "kernels/simd/philox.h"
 
 fv_attn_job FV_SIMD_NAME(fv_attn_job_of)(const fv_exec *exec, const fv_attn *a, void *const *ptr)
@@ -76,6 +78,22 @@ static int64_t columns_in_range(const fv_attn_range *r, int64_t first, int64_t c
     return fv_attn_min(cols, fv_attn_max(0, end - first) / FV_LANES * FV_LANES);
 }
 
+/* A bias of -inf hides: what the key holds, be it NaN, must not show. */
+V_INLINE vf add_bias(vf z, vf bias)
+{
+    const vf nothing = v_set(-INFINITY);
+    return v_select(v_eq(bias, nothing), nothing, v_add(z, bias));
+}
+
+/* To base 2. A finite score stays finite, since -inf would hide it; NaN, the second operand of the
+ * maximum, stays NaN. */
+V_INLINE vf to_base_2(vf z)
+{
+    const vf nothing = v_set(-INFINITY);
+    const vf scaled = v_max(v_set(-FLT_MAX), v_mul(z, v_set((float)FV_ATTN_LOG2E)));
+    return v_select(v_eq(z, nothing), nothing, scaled);
+}
+
 static void adjust(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
                    float *s, float *slack)
 {
@@ -92,8 +110,9 @@ static void adjust(const fv_attn_job *job, const fv_attn_row *row, int64_t first
             if (slack) v_store(slack + c, FV_LANES, v_sub(one, v_mul(t, t)));
         }
         if (row->slope != 0) z = v_fma(slope, v_add(lanes, v_set((float)(j - row->position))), z);
-        if (row->bias) z = v_add(z, load_column(row->bias + j * a->bias.col, a->bias.col, count));
-        v_store(s + c, FV_LANES, v_mul(z, v_set((float)FV_ATTN_LOG2E)));
+        if (row->bias)
+            z = add_bias(z, load_column(row->bias + j * a->bias.col, a->bias.col, count));
+        v_store(s + c, FV_LANES, to_base_2(z));
     }
 }
 
