@@ -74,6 +74,28 @@ static void interruptions_change_no_bit(void)
     cut = "stream";
 }
 
+/* Fifty steps over windows of several blocks of keys: one to eight threads, one file. */
+static void threads_change_no_bit(void)
+{
+    char one[512], many[512], name[32];
+    for (int threads = 1; threads <= 8; threads++) {
+        snprintf(name, sizeof name, "threads-%d", threads);
+        snprintf(threads == 1 ? one : many, sizeof one, "%s", folder_sub(name));
+        fv_ctx *ctx = run_context(threads, 5);
+        fv_recipe *recipe = small_recipe(ctx);
+        run_set(ctx, recipe,
+                (run_setting[]){{"transformer.length", "400"},
+                                {"train.batch_tokens", "800"},
+                                {"train.accumulate", "1"},
+                                {"train.steps", "50"},
+                                {"train.eval_every", "50"},
+                                {"train.save_every", "50"},
+                                {NULL, NULL}});
+        CHECK_EQ(run_text(ctx, recipe, threads == 1 ? one : many, &(run_watch){0}), FV_OK);
+        if (threads > 1) CHECK(file_same_in(one, many, "model.safetensors"));
+    }
+}
+
 /* Blocks that are forgotten and run again: the same bits, dropout included, for less memory. */
 static void forgetting_changes_no_bit(void)
 {
@@ -255,6 +277,7 @@ int main(int argc, char **argv)
     folder_make();
     write_text();
     RUN(interruptions_change_no_bit);
+    RUN(threads_change_no_bit);
     RUN(forgetting_changes_no_bit);
     RUN(bf16_learns_as_well);
     RUN(the_folder_generates);

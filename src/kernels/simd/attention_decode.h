@@ -8,9 +8,8 @@
  *     dot_vec dot_key(fv_dtype type, const char *p, int count)
  *     dot_vec dot_query(const float *p)             // FV_LANES words
  *     vf dot_add(dot_vec query, dot_vec key, vf sum)
+ *     // AVX-512: 32 columns of 16 bits as two vectors
  *     void blend_values(fv_dtype type, const char *p, int64_t count, vf *x)
- *                                                   // AVX-512: 32 columns of 16 bits as two
- * vectors
  */
 #ifndef FV_KERNELS_SIMD_ATTENTION_DECODE_H
 #define FV_KERNELS_SIMD_ATTENTION_DECODE_H
