@@ -99,7 +99,9 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
         const void *q = fv_attn_out(a, ptr[FV_ATTN_Q], &a->q, b, h, first);
         const void *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], &a->o, b, h, first);
         prepare_queries(job, b, h, first, count);
+        /* Pairs look at their rows while they split them. */
         job->finite[unit] =
+            !job->pairs &&
             FV_SIMD_NAME(fv_attn_finite)(a->dtype, q, a->q.row, count, fv_attn_width(a)) &&
             (!g || FV_SIMD_NAME(fv_attn_finite)(a->dtype, g, a->o.row, count, a->d_v));
         const fv_attn_rows dq = query_sums(job, &w, b, h, first, at);
