@@ -65,13 +65,11 @@ static void fill_texts(texts *t, uint64_t *state)
     }
 }
 
-static fv_token_pairs pairs_of(const texts *t, int64_t count)
+static fv_batch pairs_of(const texts *t, int64_t count)
 {
-    return (fv_token_pairs){.count = count,
-                            .source = t->sources,
-                            .source_length = t->source_length,
-                            .target = t->targets,
-                            .target_length = t->target_length};
+    return fv_batch_of_pairs(
+        &(fv_sequences){.count = count, .tokens = t->sources, .length = t->source_length},
+        &(fv_sequences){.count = count, .tokens = t->targets, .length = t->target_length});
 }
 
 static fv_seq2seq_config recipe(void)
@@ -118,11 +116,11 @@ static int open_bed(const bench_run *run, int threads, const texts *batches, bed
 static fv_status train_step(bed *b)
 {
     fv_ctx *ctx = b->ctx;
-    const fv_token_pairs batch = pairs_of(&b->batches[b->step % BATCHES], PAIRS);
-    const fv_teaching teaching = {.sampling = 0};
+    const fv_batch batch = pairs_of(&b->batches[b->step % BATCHES], PAIRS);
+    const fv_pass teaching = {.training = true, .sampling = 0};
     fv_ctx_set_step(ctx, b->step, 0);
     fv_tensor *loss = fv_seq2seq_loss(ctx, b->model, &batch, &teaching);
-    loss = fv_scale(ctx, loss, 1.0 / (double)fv_token_pairs_tokens(&batch));
+    loss = fv_scale(ctx, loss, 1.0 / (double)fv_batch_target_tokens(&batch));
     float value = 0;
     fv_status status = fv_tensor_read(ctx, loss, &value, sizeof value);
     if (status == FV_OK) status = fv_backward(ctx, loss);
@@ -152,7 +150,7 @@ static void write_tokens(FILE *to, const char *before, const int64_t *tokens, in
 static void call_greedy(void *arg)
 {
     bed *b = arg;
-    const fv_token_pairs sources = pairs_of(&b->batches[0], b->sources);
+    const fv_batch sources = pairs_of(&b->batches[0], b->sources);
     int64_t most[PAIRS];
     for (int i = 0; i < PAIRS; i++)
         most[i] = OUTPUT_TOKENS;
@@ -265,8 +263,8 @@ static int measure(bench_run *run, bed *b, const char *name, void (*call)(void *
         return cli_exit_code(b->status);
     }
     if (!measured) return CLI_INTERRUPTED;
-    const fv_token_pairs batch = pairs_of(&b->batches[0], PAIRS);
-    const int64_t tokens = call == call_train ? fv_token_pairs_tokens(&batch) : b->found;
+    const fv_batch batch = pairs_of(&b->batches[0], PAIRS);
+    const int64_t tokens = call == call_train ? fv_batch_target_tokens(&batch) : b->found;
     bench_line line = bench_line_of("seq2seq", name, &ask, &got);
     bench_line_rate(&line, BENCH_NS, (double)tokens, got.seconds[0], got.gauge);
     bench_print(run, &line);

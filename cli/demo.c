@@ -31,7 +31,7 @@ static const char *const recipe_values[][2] = {
 
 static fv_status make_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
 {
-    fv_status status = cli_recipe_create(ctx, out);
+    fv_status status = fv_run_recipe(ctx, out);
     for (size_t i = 0; status == FV_OK && i < sizeof recipe_values / sizeof *recipe_values; i++)
         status = fv_recipe_set(*out, recipe_values[i][0], recipe_values[i][1]);
     if (status == FV_OK) status = fv_recipe_set(*out, "train.steps", cli_text(call, "steps"));
@@ -71,7 +71,7 @@ static void mark(const fv_date_pair *p, const fv_translation *t, marks *m)
     }
 }
 
-static fv_status examine(fv_translator *t, uint64_t seed, marks *m)
+static fv_status examine(fv_model *t, uint64_t seed, marks *m)
 {
     static fv_date_pair pairs[UNSEEN];
     static fv_string sources[UNSEEN];
@@ -93,7 +93,7 @@ static fv_status examine(fv_translator *t, uint64_t seed, marks *m)
 
 /* ---- showing --------------------------------------------------------------------- */
 
-static fv_status show_some(fv_translator *t, uint64_t seed)
+static fv_status show_some(fv_model *t, uint64_t seed)
 {
     enum { SOME = 6 };
     printf("\nDates it never saw:\n");
@@ -114,9 +114,9 @@ static fv_status show_some(fv_translator *t, uint64_t seed)
     return FV_OK;
 }
 
-static fv_status show_alignment(fv_translator *t, const char *text, const char *folder)
+static fv_status show_alignment(fv_model *t, const char *text, const char *folder)
 {
-    fv_ctx *ctx = fv_translator_context(t);
+    fv_ctx *ctx = fv_model_context(t);
     fv_translate_config how;
     fv_translate_config_init(&how, sizeof how);
     how.decode.want_weights = true;
@@ -159,13 +159,12 @@ static fv_status learn_and_show(fv_ctx *ctx, const cli_call *call, fv_recipe *re
     const uint64_t seed = (uint64_t)cli_int(call, "seed");
     cli_progress progress;
     cli_progress_begin(&progress, ctx, false);
-    fv_translation_run *run = NULL;
+    fv_run *run = NULL;
     marks m = {0, 0, 0};
     cli_note("learning to read dates in four languages; the model goes to %s", folder);
-    fv_status status =
-        fv_translation_run_create(ctx, recipe, folder, cli_progress_show, &progress, &run);
-    if (status == FV_OK) status = fv_translation_run_train(run);
-    fv_translator *t = run ? fv_translation_run_translator(run) : NULL;
+    fv_status status = fv_run_create(ctx, recipe, folder, cli_progress_show, &progress, &run);
+    if (status == FV_OK) status = fv_run_train(run);
+    fv_model *t = run ? fv_run_model(run) : NULL;
     if (status == FV_OK) status = examine(t, seed + 1, &m);
     if (status == FV_OK) {
         printf("%ld of %d unseen dates are exactly right (%.2f %%).\n", m.exact, UNSEEN,
@@ -177,7 +176,7 @@ static fv_status learn_and_show(fv_ctx *ctx, const cli_call *call, fv_recipe *re
     }
     if (status == FV_OK) status = show_alignment(t, cli_text(call, "date"), folder);
     if (status == FV_OK) say_what_next(folder);
-    fv_translation_run_destroy(&run);
+    fv_run_destroy(&run);
     return status;
 }
 

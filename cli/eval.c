@@ -56,7 +56,7 @@ int64_t eval_exact(const fv_parallel *pairs, const fv_translations *all, eval_sp
     return exact;
 }
 
-static fv_status translate_all(fv_translator *t, const cli_call *call, const fv_parallel *pairs,
+static fv_status translate_all(fv_model *t, const cli_call *call, const fv_parallel *pairs,
                                fv_string *sources, fv_translations **out)
 {
     fv_translate_config how;
@@ -194,8 +194,7 @@ static fv_status report(fv_ctx *ctx, const cli_call *call, const fv_parallel *pa
 }
 
 /* Translates with the model that is loaded. */
-static fv_status use(const cli_call *call, fv_translator *t, const fv_parallel *pairs,
-                     eval_model *model)
+static fv_status use(const cli_call *call, fv_model *t, const fv_parallel *pairs, eval_model *model)
 {
     fv_string *sources = calloc((size_t)fv_parallel_count(pairs), sizeof *sources);
     if (!sources) return FV_ERR_MEMORY;
@@ -208,17 +207,17 @@ static fv_status use(const cli_call *call, fv_translator *t, const fv_parallel *
 
 /* The texts are read once, by way of the first model, and are the same for all. */
 static fv_status evaluate(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
-                          fv_translator *first)
+                          fv_model *first)
 {
     const int count = call->word_count - 2;
     eval_model models[EVAL_MOST_MODELS] = {{.folder = call->words[0]}};
     fv_status status = use(call, first, pairs, &models[0]);
     for (int m = 1; status == FV_OK && m < count; m++) {
-        fv_translator *t = NULL;
+        fv_model *t = NULL;
         models[m].folder = call->words[m];
-        status = fv_translator_load(ctx, call->words[m], &t);
+        status = fv_model_open(ctx, call->words[m], &t);
         if (status == FV_OK) status = use(call, t, pairs, &models[m]);
-        fv_translator_destroy(&t);
+        fv_model_close(&t);
     }
     if (status == FV_OK) status = report(ctx, call, pairs, models, count);
     for (int m = 0; m < count; m++)
@@ -226,7 +225,7 @@ static fv_status evaluate(fv_ctx *ctx, const cli_call *call, const fv_parallel *
     return status;
 }
 
-static fv_status read_texts(const cli_call *call, fv_translator *t, fv_parallel **pairs)
+static fv_status read_texts(const cli_call *call, fv_model *t, fv_parallel **pairs)
 {
     fv_parallel_config cfg;
     fv_parallel_config_init(&cfg, sizeof cfg);
@@ -257,9 +256,9 @@ static int run(const cli_call *call)
         fv_ctx_destroy(&ctx);
         return CLI_USAGE;
     }
-    fv_translator *t = NULL;
+    fv_model *t = NULL;
     fv_parallel *pairs = NULL;
-    fv_status status = fv_translator_load(ctx, call->words[0], &t);
+    fv_status status = fv_model_open(ctx, call->words[0], &t);
     if (status == FV_OK) status = read_texts(call, t, &pairs);
     const bool any = status == FV_OK && fv_parallel_count(pairs) > 0;
     if (any) status = evaluate(ctx, call, pairs, t);
@@ -269,7 +268,7 @@ static int run(const cli_call *call)
         code = CLI_BAD_FILE;
     }
     fv_parallel_destroy(&pairs);
-    fv_translator_destroy(&t);
+    fv_model_close(&t);
     fv_ctx_destroy(&ctx);
     return code;
 }

@@ -121,7 +121,7 @@ int help_recipe(FILE *to, bool markdown)
     fv_recipe *recipe = NULL;
     int code = cli_plain_context("help", &ctx);
     if (code != CLI_DONE) return code;
-    const fv_status status = cli_recipe_create(ctx, &recipe);
+    const fv_status status = fv_run_recipe(ctx, &recipe);
     if (status != FV_OK) {
         code = cli_library_error("help", ctx, status);
     } else {

@@ -49,7 +49,7 @@ static bool looks_inside(const cli_call *call)
     return inside_option(call) || (path && cli_ends_with(path, ".npz"));
 }
 
-static int look_at_translator(const cli_call *call, fv_ctx *ctx, fv_translator *t)
+static int look_at_translator(const cli_call *call, fv_ctx *ctx, fv_model *t)
 {
     fv_translations *out = NULL;
     fv_status status = FV_OK;
@@ -107,8 +107,9 @@ static int run(const cli_call *call)
     const fv_status status = fv_model_map(ctx, call->words[0], &model);
     if (status != FV_OK)
         code = cli_library_error("look", ctx, status);
-    else if (fv_model_translator(model) && !(fv_model_transformer(model) && looks_inside(call)))
-        code = look_at_translator(call, ctx, fv_model_translator(model));
+    else if (fv_model_spec(model)->ability == FV_CAN_TRANSLATE &&
+             !(fv_model_transformer(model) && looks_inside(call)))
+        code = look_at_translator(call, ctx, model);
     else
         code = cli_look_model(call, ctx, model);
     fv_model_close(&model);

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "fovea/model.h"
+#include "fovea/transformer.h"
 #include "options.h"
 
 /* ---- tokens -------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ const look_words *look_cols(const look_work *w);
 fv_status look_read_texts(look_work *w, fv_model *model);
 
 /* Takes what the mode wants of a site; for fv_capture.take, `user` is the work. */
-fv_status look_take(void *user, fv_ctx *ctx, const fv_site *site);
+fv_status look_take(void *user, fv_ctx *ctx, const fv_site_weights *site);
 /* After the pass: the rollout becomes the values of one site. */
 fv_status look_take_rollout(look_work *w);
 

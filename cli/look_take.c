@@ -289,7 +289,7 @@ static fv_status take_layer(look_work *w, fv_ctx *ctx, const fv_attention_view *
     return roll_on(w, ctx, view);
 }
 
-fv_status look_take(void *user, fv_ctx *ctx, const fv_site *site)
+fv_status look_take(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     look_work *w = user;
     look_site *s = next_site(w);

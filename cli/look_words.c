@@ -116,7 +116,7 @@ fv_status look_read_texts(look_work *w, fv_model *model)
 {
     fv_transformer *t = fv_model_transformer(model);
     const fv_transformer_config *c = fv_transformer_settings(t);
-    const bool pair = fv_model_translator(model) != NULL;
+    const bool pair = fv_model_spec(model)->ability == FV_CAN_TRANSLATE;
     const char *folder = w->call->words[0];
     fv_tokenizer *source = NULL, *target = NULL;
     fv_status status = fv_tokenizer_load(w->ctx, folder, &source);

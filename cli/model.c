@@ -18,13 +18,6 @@ fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code)
     return NULL;
 }
 
-fv_status cli_recipe_create(fv_ctx *ctx, fv_recipe **out)
-{
-    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_transformer_keys(),
-                                   fv_text_keys(), fv_train_keys()};
-    return fv_recipe_create(ctx, tables, sizeof tables / sizeof *tables, out);
-}
-
 /* ---- alignments ------------------------------------------------------------------ */
 
 enum { MOST_LABELS = 4096 };

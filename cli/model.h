@@ -6,7 +6,9 @@
 #define FOVEA_CLI_MODEL_H
 
 #include "fovea/look.h"
-#include "fovea/text_train.h"
+#include "fovea/task.h"
+#include "fovea/transformer.h"
+#include "fovea/translate.h"
 #include "options.h"
 
 /* --threads, for the option tables. */
@@ -33,9 +35,6 @@
 
 /* A context that Ctrl-C cancels. NULL: it was said why, *code is the exit code. */
 fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code);
-
-/* A recipe with every key that 'fovea train' knows, at its fallback. */
-FV_MUST_USE fv_status cli_recipe_create(fv_ctx *ctx, fv_recipe **out);
 
 /* 'fovea run --ids': one pass over tokens of a file. Returns the exit code. */
 int cli_run_ids(const cli_call *call);

@@ -37,38 +37,60 @@ void cli_run_search(const cli_call *call, fv_decode_config *d)
     d->seed = (uint64_t)cli_int(call, "seed");
 }
 
-/* ---- which model can do what ------------------------------------------------------- */
+/* ---- what the model can do, and how it is run ----------------------------------------- */
 
-enum { TRANSLATOR = 1, WRITER = 2, ENCODER = 4 };
+/* How each ability is run; NULL: not by this program yet. */
+static int (*const runners[FV_ABILITY_COUNT])(const cli_call *, fv_ctx *, fv_model **) = {
+    [FV_CAN_TRANSLATE] = cli_run_translate, [FV_CAN_GENERATE] = cli_run_generate,
+    [FV_CAN_FILL] = cli_run_encoder,        [FV_CAN_CLASSIFY] = cli_run_encoder,
+    [FV_CAN_EMBED] = cli_run_encoder,
+};
 
-static int kind_of(const fv_model *model)
+static unsigned bit(fv_ability ability) { return 1u << ability; }
+
+fv_ability cli_run_ability(const cli_call *call, const fv_model *model)
 {
-    if (fv_model_translator(model)) return TRANSLATOR;
-    return fv_transformer_settings(fv_model_transformer(model))->decoder_layers > 0 ? WRITER
-                                                                                    : ENCODER;
+    const char *task = cli_text(call, "task");
+    const fv_ability main = fv_model_spec(model)->ability;
+    for (int i = 0; i < FV_ABILITY_COUNT; i++)
+        if (strcmp(task, fv_ability_name((fv_ability)i)) == 0) return (fv_ability)i;
+    return main;
+}
+
+/* Which runner: a translator also answers to "generate", and an encoder-decoder with one tokenizer
+ * generates its translations. */
+static fv_ability runner_of(const cli_call *call, const fv_model *model)
+{
+    const fv_ability asked = cli_run_ability(call, model), main = fv_model_spec(model)->ability;
+    const bool writes = asked == FV_CAN_TRANSLATE || asked == FV_CAN_GENERATE;
+    return writes && (main == FV_CAN_TRANSLATE || main == FV_CAN_GENERATE) ? main : asked;
 }
 
 /* Whether the model can do what --task asks for; says so if not. */
 static bool can(const cli_call *call, const fv_model *model)
 {
-    const char *task = cli_text(call, "task");
-    const fv_transformer *t = fv_model_transformer(model);
-    const bool reads = !t || fv_transformer_settings(t)->encoder_layers > 0;
-    const bool writes = kind_of(model) != ENCODER;
-    bool able = !writes;
-    if (strcmp(task, "auto") == 0) return true;
-    if (strcmp(task, "generate") == 0) able = writes;
-    if (strcmp(task, "translate") == 0) able = writes && reads;
-    if (!able) cli_error("run: a %s model does not %s", fv_model_type(model), task);
-    return able;
+    const fv_ability asked = cli_run_ability(call, model);
+    const bool head = asked == FV_CAN_FILL || asked == FV_CAN_CLASSIFY;
+    const bool encoder = fv_model_can(model, FV_CAN_EMBED);
+    /* an encoder without that head gets a message of its own */
+    if (fv_model_can(model, asked) || (head && encoder) ||
+        (asked == FV_CAN_GENERATE && fv_model_can(model, FV_CAN_TRANSLATE)))
+        return true;
+    cli_error("run: a %s model does not %s", fv_model_type(model), fv_ability_name(asked));
+    return false;
 }
 
 /* Whether every option that was given does something; says so if not. */
 static bool heeded(const cli_call *call, const fv_model *model)
 {
+    enum {
+        TRANSLATOR = 1 << FV_CAN_TRANSLATE,
+        WRITER = 1 << FV_CAN_GENERATE,
+        ENCODER = 1 << FV_CAN_FILL | 1 << FV_CAN_CLASSIFY | 1 << FV_CAN_EMBED
+    };
     static const struct {
         const char *option;
-        int kinds;
+        unsigned abilities;
     } only[] = {{"pharaoh", TRANSLATOR},
                 {"replace-unk", TRANSLATOR},
                 {"coverage-penalty", TRANSLATOR},
@@ -88,7 +110,8 @@ static bool heeded(const cli_call *call, const fv_model *model)
                 {"no-repeat-ngram", TRANSLATOR | WRITER},
                 {"min-tokens", TRANSLATOR | WRITER}};
     for (size_t i = 0; i < sizeof only / sizeof *only; i++) {
-        if (!cli_given(call, only[i].option) || only[i].kinds & kind_of(model)) continue;
+        if (!cli_given(call, only[i].option) || only[i].abilities & bit(runner_of(call, model)))
+            continue;
         cli_error("run: --%s does nothing for a %s model", only[i].option, fv_model_type(model));
         return false;
     }
@@ -98,14 +121,11 @@ static bool heeded(const cli_call *call, const fv_model *model)
 static int run_model(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
     if (!can(call, *model) || !heeded(call, *model)) return CLI_USAGE;
-    switch (kind_of(*model)) {
-    case TRANSLATOR:
-        return cli_run_translate(call, ctx, fv_model_translator(*model));
-    case WRITER:
-        return cli_run_generate(call, ctx, model);
-    default:
-        return cli_run_encoder(call, ctx, *model);
-    }
+    const fv_ability ability = runner_of(call, *model);
+    if (runners[ability]) return runners[ability](call, ctx, model);
+    cli_error("run: a %s model can %s, which this program does not run", fv_model_type(*model),
+              fv_ability_name(ability));
+    return CLI_MISSING;
 }
 
 static int run(const cli_call *call)

@@ -15,11 +15,14 @@ typedef int cli_texts_fn(void *user, int64_t count, const fv_string *texts);
 int cli_run_texts(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
                   void *user);
 
-/* Each does all of its kind of model and returns the exit code. The model is taken over by
- * cli_run_generate. */
-int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_translator *translator);
+/* Each runs a model with one ability, or several, and returns the exit code. cli_run_generate keeps
+ * the model and sets *model to NULL. */
+int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model);
-int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model *model);
+int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model **model);
+
+/* What --task asks for; auto: what the model is for. */
+fv_ability cli_run_ability(const cli_call *call, const fv_model *model);
 
 /* What the command line says about the search, on top of what is there; any wish about drawing
  * means to draw, but a temperature of 0. */

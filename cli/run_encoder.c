@@ -14,10 +14,10 @@ enum { MOST_TOKENS = 4096, MOST_SHOWN = 100, SHOWN = 5, TOGETHER = 32 };
 typedef struct work {
     const cli_call *call;
     fv_ctx *ctx;
-    fv_transformer *t;
+    fv_model *model;
     fv_tokenizer *tok;
     fv_encoder *enc;
-    const char *task;
+    fv_ability ability;
     int32_t mask;           /* the token that is to be filled in; -1: none */
     fv_embedding_rule rule; /* embed: how a text becomes one vector */
     bool cut;               /* a text was too long */
@@ -85,18 +85,29 @@ static fv_status print_word(work *w, const tokens *x, int64_t at, int32_t id, do
     return FV_OK;
 }
 
-static fv_status fill(work *w, const tokens *x, fv_tensor *states)
+/* Logits [1, vocabulary] at one position. */
+static fv_tensor *logits_at(work *w, const fv_batch *batch, int64_t at)
+{
+    const int64_t one = 1, *position = &at;
+    const void *row = position;
+    fv_batch with = *batch;
+    fv_batch_add(&with,
+                 (fv_field){.name = "positions", .dtype = FV_I64, .row = &row, .length = &one});
+    return fv_model_kind_of(w->model)->fill(w->ctx, fv_model_self(w->model), &with, NULL);
+}
+
+static fv_status fill(work *w, const tokens *x, const fv_batch *batch)
 {
     fv_ctx *ctx = w->ctx;
     int64_t shown = cli_given(w->call, "top-k") ? cli_int(w->call, "top-k") : SHOWN;
-    const int64_t vocabulary = fv_transformer_settings(w->t)->vocabulary;
     if (shown < 1 || shown > MOST_SHOWN) shown = MOST_SHOWN;
-    if (shown > vocabulary) shown = vocabulary;
     int masks = 0;
     for (int64_t at = 0; at < x->count; at++) {
         if (x->ids[at] != w->mask) continue;
-        fv_tensor *state = fv_slice(ctx, states, 1, at, at + 1, 1), *index = NULL;
-        fv_tensor *p = fv_softmax(ctx, fv_transformer_logits(ctx, w->t, state), -1);
+        fv_tensor *p = fv_softmax(ctx, logits_at(w, batch, at), -1), *index = NULL;
+        if (fv_ctx_error(ctx) != FV_OK) return fv_ctx_error(ctx);
+        const int64_t vocabulary = fv_tensor_size(p, -1);
+        if (shown > vocabulary) shown = vocabulary;
         fv_tensor *top = fv_topk(ctx, p, shown, &index);
         float best[MOST_SHOWN];
         int64_t ids[MOST_SHOWN];
@@ -138,7 +149,7 @@ static void print_embedding(const work *w, const char *text, const float *x, int
 /* The likeliest class, by its name where the folder has names. */
 static void print_class(const work *w, const char *text, const float *x, int64_t count)
 {
-    const char *const *names = fv_transformer_settings(w->t)->label_names;
+    const char *const *names = fv_model_spec(w->model)->labels;
     int64_t best = 0;
     for (int64_t i = 1; i < count; i++)
         if (x[i] > x[best]) best = i;
@@ -159,10 +170,10 @@ static void print_class(const work *w, const char *text, const float *x, int64_t
     cli_json_close(&j, '}');
 }
 
-static bool classifies(const work *w) { return strcmp(w->task, "classify") == 0; }
+static bool classifies(const work *w) { return w->ability == FV_CAN_CLASSIFY; }
 static bool of_tokens(const work *w)
 {
-    return classifies(w) && fv_transformer_settings(w->t)->label_tokens;
+    return classifies(w) && fv_data_spec_get(fv_model_spec(w->model), "label_tokens", 0) != 0;
 }
 
 /* A row of numbers for each text; for classes of tokens, for each of the one text's own. */
@@ -197,12 +208,12 @@ static fv_status run_task(work *w, int64_t count, const fv_string *texts, const 
         lengths[i] = x[i].count;
     }
     const fv_sequences all = {.count = count, .tokens = lists, .length = lengths};
-    const fv_rows rows = fv_rows_pack(ctx, &all);
-    fv_tensor *states = fv_transformer_encode(ctx, w->t, &rows, NULL);
-    if (strcmp(w->task, "fill") == 0) return fill(w, x, states);
-    if (!classifies(w)) return print_rows(w, texts, x, fv_embed(ctx, &rows, states, &w->rule));
-    fv_tensor *logits = fv_transformer_labels(ctx, w->t, &rows, states, NULL);
-    return print_rows(w, texts, x, fv_softmax(ctx, logits, -1));
+    const fv_batch batch = fv_batch_of_tokens(&all);
+    const fv_model_kind *kind = fv_model_kind_of(w->model);
+    void *self = fv_model_self(w->model);
+    if (w->ability == FV_CAN_FILL) return fill(w, x, &batch);
+    if (!classifies(w)) return print_rows(w, texts, x, kind->embed(ctx, self, &batch, &w->rule));
+    return print_rows(w, texts, x, fv_softmax(ctx, kind->classify(ctx, self, &batch, NULL), -1));
 }
 
 /* Several texts go through together; where each has several rows to print, one by one. */
@@ -210,7 +221,7 @@ static int run_texts(void *user, int64_t count, const fv_string *texts)
 {
     work *w = user;
     static tokens x[TOGETHER];
-    const int64_t most = strcmp(w->task, "fill") == 0 || of_tokens(w) ? 1 : TOGETHER;
+    const int64_t most = w->ability == FV_CAN_FILL || of_tokens(w) ? 1 : TOGETHER;
     fv_status status = FV_OK;
     for (int64_t done = 0, n = 0; done < count && status == FV_OK; done += n) {
         for (n = 0; n < most && done + n < count; n++)
@@ -226,27 +237,27 @@ static int run_texts(void *user, int64_t count, const fv_string *texts)
 
 /* ---- what to do ---------------------------------------------------------------------- */
 
-/* --task, or what the model has a head for. NULL: it was said what is missing. */
-static const char *choose_task(const work *w)
+/* --task, or what the model has a head for; a model that fills in masks needs a mask. False: the
+ * error is already printed. */
+static bool choose_ability(work *w)
 {
-    const fv_transformer_config *cfg = fv_transformer_settings(w->t);
-    const char *task = cli_text(w->call, "task");
-    if (strcmp(task, "auto") == 0)
-        task = cfg->labels > 0 ? "classify" : cfg->words && w->mask >= 0 ? "fill" : "embed";
-    const bool no_head = (strcmp(task, "classify") == 0 && cfg->labels == 0) ||
-                         (strcmp(task, "fill") == 0 && (!cfg->words || w->mask < 0));
-    if (!no_head) return task;
-    cli_error("run: the model cannot %s: it has no head for that", task);
-    return NULL;
+    w->ability = cli_run_ability(w->call, w->model);
+    const bool automatic = strcmp(cli_text(w->call, "task"), "auto") == 0;
+    const bool no_mask = w->ability == FV_CAN_FILL && w->mask < 0;
+    if (automatic && no_mask) w->ability = FV_CAN_EMBED;
+    if (fv_model_can(w->model, w->ability) && !(no_mask && !automatic)) return true;
+    cli_error("run: the model cannot %s: it has no head for that", fv_ability_name(w->ability));
+    return false;
 }
 
-static fv_status prepare(work *w, fv_model *model)
+static fv_status prepare(work *w)
 {
-    w->t = fv_model_transformer(model);
+    const fv_model_kind *kind = fv_model_kind_of(w->model);
     fv_status status = fv_tokenizer_load(w->ctx, w->call->words[0], &w->tok);
     if (status == FV_OK) status = fv_encoder_create(w->ctx, w->tok, &w->enc);
     const fv_weight_form form = cli_weight_form(w->call);
-    if (status == FV_OK && form != FV_WEIGHT_F32) status = fv_transformer_freeze(w->t, form);
+    if (status == FV_OK && form != FV_WEIGHT_F32 && kind->freeze)
+        status = kind->freeze(fv_model_self(w->model), form);
     if (status != FV_OK) return status;
     w->mask = fv_tokenizer_id(w->tok, "[MASK]", 6);
     if (w->mask < 0) w->mask = fv_tokenizer_id(w->tok, "<mask>", 6);
@@ -256,7 +267,8 @@ static fv_status prepare(work *w, fv_model *model)
 /* The folder's rule, and on top what the command line says. */
 static fv_status read_rule(work *w)
 {
-    const int64_t positions = fv_transformer_settings(w->t)->most_positions;
+    const fv_model_kind *kind = fv_model_kind_of(w->model);
+    const int64_t positions = kind->context ? kind->context(fv_model_self(w->model)) : 0;
     const fv_status status = fv_embedding_rule_load(w->ctx, w->call->words[0], &w->rule);
     if (status != FV_OK) return status;
     if (positions > 0 && (w->rule.most_tokens == 0 || w->rule.most_tokens > positions))
@@ -270,9 +282,8 @@ static fv_status read_rule(work *w)
 
 static int run_all(work *w)
 {
-    w->task = choose_task(w);
-    if (!w->task) return CLI_USAGE;
-    const fv_status status = strcmp(w->task, "embed") == 0 ? read_rule(w) : FV_OK;
+    if (!choose_ability(w)) return CLI_USAGE;
+    const fv_status status = w->ability == FV_CAN_EMBED ? read_rule(w) : FV_OK;
     if (status != FV_OK) return cli_library_error("run", w->ctx, status);
     const int code = cli_run_texts(w->call, w->ctx, cli_int(w->call, "batch"), run_texts, w);
     if (w->cut)
@@ -281,10 +292,10 @@ static int run_all(work *w)
     return code;
 }
 
-int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model *model)
+int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
-    work w = {.call = call, .ctx = ctx};
-    const fv_status status = prepare(&w, model);
+    work w = {.call = call, .ctx = ctx, .model = *model};
+    const fv_status status = prepare(&w);
     const int code = status == FV_OK ? run_all(&w) : cli_library_error("run", ctx, status);
     fv_encoder_destroy(&w.enc);
     fv_tokenizer_destroy(&w.tok);

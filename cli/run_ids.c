@@ -1,9 +1,9 @@
 /* fovea run MODEL --ids F.npy --logits OUT.npy: one pass over given tokens, for exact comparisons
  * with other libraries. */
 #include "fovea/autograd.h"
-#include "fovea/model.h"
 #include "fovea/npy.h"
 #include "fovea/ops.h"
+#include "fovea/transformer.h"
 #include "input.h"
 #include "model.h"
 #include "output.h"

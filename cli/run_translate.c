@@ -8,7 +8,7 @@ enum { TOGETHER = 512 }; /* texts sorted by length for batches */
 typedef struct work {
     const cli_call *call;
     fv_ctx *ctx;
-    fv_translator *translator;
+    fv_model *model;
     fv_translate_config how;
     int64_t done;
 } work;
@@ -79,7 +79,7 @@ static int translate(void *user, int64_t count, const fv_string *sources)
     work *w = user;
     fv_translations *all = NULL;
     w->how.decode.first_source = w->done;
-    const fv_status status = fv_translate(w->translator, count, sources, &w->how, &all);
+    const fv_status status = fv_translate(w->model, count, sources, &w->how, &all);
     for (int64_t i = 0; status == FV_OK && i < count; i++) {
         const fv_translation *t;
         for (int n = 0; (t = fv_translations_get(all, i, n)); n++)
@@ -90,9 +90,9 @@ static int translate(void *user, int64_t count, const fv_string *sources)
     return status == FV_OK ? CLI_DONE : cli_library_error("run", w->ctx, status);
 }
 
-int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_translator *translator)
+int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
-    work w = {.call = call, .ctx = ctx, .translator = translator};
+    work w = {.call = call, .ctx = ctx, .model = *model};
     settings_of(call, &w.how);
     return cli_run_texts(call, ctx, TOGETHER, translate, &w);
 }

@@ -16,89 +16,38 @@ static bool default_folder(char out[CLI_PATH_BYTES], const char *recipe)
     return cli_path(out, "runs/%.*s", n, name);
 }
 
-/* ---- runs of either kind ------------------------------------------------------------ */
+/* ---- the run ------------------------------------------------------------------------ */
 
-typedef struct job {
-    fv_translation_run *pairs;
-    fv_text_run *text;
-} job;
-
-static fv_status create(job *j, fv_ctx *ctx, fv_recipe *recipe, const char *folder,
-                        cli_progress *progress)
+static void tell_loaded(const fv_loaded *l)
 {
-    if (fv_recipe_choice(recipe, "train.task") == FV_TASK_TRANSLATION)
-        return fv_translation_run_create(ctx, recipe, folder, cli_progress_show, progress,
-                                         &j->pairs);
-    return fv_text_run_create(ctx, recipe, folder, cli_progress_show, progress, &j->text);
-}
-
-static void destroy(job *j)
-{
-    fv_translation_run_destroy(&j->pairs);
-    fv_text_run_destroy(&j->text);
-}
-
-static fv_params *params_of(const job *j)
-{
-    return j->text ? fv_transformer_params(fv_text_run_model(j->text))
-                   : fv_translator_params(fv_translation_run_translator(j->pairs));
-}
-
-static fv_status save_settings(const job *j, const char *folder)
-{
-    return j->text ? fv_text_run_save_settings(j->text, folder)
-                   : fv_translator_save_settings(fv_translation_run_translator(j->pairs), folder);
-}
-
-static void tell_pairs(const fv_translation_run *run)
-{
-    static const char *const parts[] = {"training", "validation"};
-    for (int part = 0; part < 2; part++) {
-        const fv_parallel_report r = fv_translation_run_report(run, part);
-        if (r.pairs == 0) continue;
-        char out[96] = "";
-        if (r.empty + r.too_long + r.invalid > 0)
-            cli_format(out, sizeof out, "; left out: %lld empty, %lld too long, %lld not UTF-8",
-                       (long long)r.empty, (long long)r.too_long, (long long)r.invalid);
-        cli_note("%lld pairs for %s%s", (long long)r.pairs, parts[part], out);
-    }
-}
-
-static void tell_taken(const fv_taken *t)
-{
-    if (t->taken == 0) return;
-    if (t->fresh == 0)
-        cli_note("all %lld tensors taken over", (long long)t->taken);
+    if (l->loaded == 0) return;
+    if (l->random == 0)
+        cli_note("all %lld tensors loaded from the checkpoint", (long long)l->loaded);
     else
-        cli_note("%lld tensors taken over; %lld begin at random: %s%s", (long long)t->taken,
-                 (long long)t->fresh, t->names, t->more ? ", ..." : "");
+        cli_note("%lld tensors loaded from the checkpoint; %lld initialised randomly: %s%s",
+                 (long long)l->loaded, (long long)l->random, l->names, l->more ? ", ..." : "");
 }
 
-static void tell_data(const job *j)
+static void tell_data(const fv_run *run)
 {
-    const fv_taken taken =
-        j->text ? fv_text_run_taken(j->text) : fv_translation_run_taken(j->pairs);
-    tell_taken(&taken);
-    if (j->pairs)
-        tell_pairs(j->pairs);
-    else
-        cli_note("%lld tokens for training, %lld for validation",
-                 (long long)fv_text_run_tokens(j->text, 0),
-                 (long long)fv_text_run_tokens(j->text, 1));
-    cli_note("%lld parameters", (long long)fv_params_elements(params_of(j)));
+    const fv_loaded loaded = fv_run_loaded(run);
+    const char *report = fv_run_report(run);
+    tell_loaded(&loaded);
+    if (*report) cli_note("%s", report);
+    cli_note("%lld parameters", (long long)fv_params_elements(fv_model_params(fv_run_model(run))));
 }
 
 /* The mean of the last states, in a folder of its own. */
-static fv_status average(const job *j, const char *folder, int count)
+static fv_status average(fv_model *model, const char *folder, int count)
 {
     char to[CLI_PATH_BYTES], path[CLI_PATH_BYTES];
-    fv_status status = fv_params_average(params_of(j), folder, count);
+    fv_status status = fv_params_average(fv_model_params(model), folder, count);
     if (status != FV_OK) return status;
     if (!cli_path(to, "%s-average", folder) || !cli_path(path, "%s/model.safetensors", to) ||
         !cli_make_folder(to))
         return FV_ERR_IO;
-    status = save_settings(j, to);
-    if (status == FV_OK) status = fv_params_save(params_of(j), path);
+    status = fv_model_save_settings(model, to);
+    if (status == FV_OK) status = fv_params_save(fv_model_params(model), path);
     if (status == FV_OK) cli_note("the mean of the last states is in %s", to);
     return status;
 }
@@ -109,18 +58,18 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
 {
     cli_progress progress;
     cli_progress_begin(&progress, ctx, cli_flag(call, "quiet"));
-    job j = {0};
-    fv_status status = create(&j, ctx, recipe, folder, &progress);
+    fv_run *run = NULL;
+    fv_status status = fv_run_create(ctx, recipe, folder, cli_progress_show, &progress, &run);
     *made = status == FV_OK;
-    if (*made && !progress.quiet) tell_data(&j);
-    if (*made) status = j.text ? fv_text_run_train(j.text) : fv_translation_run_train(j.pairs);
+    if (*made && !progress.quiet) tell_data(run);
+    if (*made) status = fv_run_train(run);
     /* A run that was stopped before it was made has nothing to save. */
     if (status == FV_ERR_CANCELLED && *made)
-        cli_note("saved in %s; the same command goes on", folder);
+        cli_note("saved in %s; run the same command to resume", folder);
     if (status == FV_OK) cli_note("the model is in %s", folder);
     if (status == FV_OK && cli_given(call, "average"))
-        status = average(&j, folder, (int)cli_int(call, "average"));
-    destroy(&j);
+        status = average(fv_run_model(run), folder, (int)cli_int(call, "average"));
+    fv_run_destroy(&run);
     return status;
 }
 

@@ -64,7 +64,7 @@ static fv_status place_paths(fv_recipe *recipe, int *code)
 
 static fv_status read_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
 {
-    fv_status status = cli_recipe_create(ctx, out);
+    fv_status status = fv_run_recipe(ctx, out);
     if (status == FV_OK) status = fv_recipe_load(*out, call->words[0]);
     for (int i = 0; status == FV_OK && i < call->setting_count; i++)
         status = fv_recipe_set(*out, call->settings[i].name, call->settings[i].value);
@@ -111,7 +111,7 @@ void cli_tell_changes(fv_ctx *ctx, const fv_recipe *recipe, const char *folder)
     const fv_key *key;
     if (!cli_path(path, "%s/recipe.toml", folder) || access(path, R_OK) != 0) return;
     /* One that cannot be read, an older version's for example, is not compared. */
-    const bool known = cli_recipe_create(ctx, &old) == FV_OK && fv_recipe_load(old, path) == FV_OK;
+    const bool known = fv_run_recipe(ctx, &old) == FV_OK && fv_recipe_load(old, path) == FV_OK;
     for (size_t i = 0; known && (key = fv_recipe_key(recipe, i)); i++) {
         value_of(old, key, was);
         value_of(recipe, key, is);

@@ -4,7 +4,7 @@
  *
  * Without arguments it makes a little GPT-2 and shows that. */
 #include "example.h"
-#include "fovea/model.h"
+#include "fovea/transformer.h"
 
 static void describe(const fv_transformer *t)
 {
@@ -16,7 +16,7 @@ static void describe(const fv_transformer *t)
 }
 
 /* Where the first layer looks. */
-static fv_status show(void *user, fv_ctx *ctx, const fv_site *site)
+static fv_status show(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     float weights[16];
     (void)user;

@@ -1,7 +1,7 @@
 /* config.json of Transformers: whatever is accepted must be countable, or refused with a reason. */
 #include <stdlib.h>
 
-#include "fovea/model.h"
+#include "fovea/transformer.h"
 #include "fuzz.h"
 
 /* More layers only cost time. */

@@ -31,7 +31,7 @@ static void each_epoch_is_complete_and_bounded(void)
         int seen[N] = {0};
         int64_t batches = 1;
         for (int64_t i = 0; i < batches; i++) {
-            fv_batch x;
+            fv_picked x;
             CHECK_OK(ctx, fv_batches_next(b, &x));
             batches = x.batches;
             CHECK(x.epoch == epoch && x.index == i && x.count > 0);
@@ -55,7 +55,7 @@ static double waste(fv_batches *b)
     double sum = 0;
     int64_t batches = 1;
     for (int64_t i = 0; i < batches; i++) {
-        fv_batch x;
+        fv_picked x;
         CHECK_OK(ctx, fv_batches_next(b, &x));
         batches = x.batches;
         int64_t most = 0;
@@ -76,7 +76,7 @@ static void batches_hold_like_lengths(void)
     fv_batches_destroy(&plain);
 }
 
-static bool same_batch(const fv_batch *a, const int64_t *example, int64_t count)
+static bool same_batch(const fv_picked *a, const int64_t *example, int64_t count)
 {
     return a->count == count && memcmp(a->example, example, (size_t)count * sizeof *example) == 0;
 }
@@ -84,7 +84,7 @@ static bool same_batch(const fv_batch *a, const int64_t *example, int64_t count)
 static void a_place_can_be_gone_back_to(void)
 {
     fv_batches *b = make(true, 10, 3);
-    fv_batch x;
+    fv_picked x;
     int64_t epoch, index, example[N], count;
     for (int i = 0; i < 130; i++)
         CHECK_OK(ctx, fv_batches_next(b, &x));
@@ -116,7 +116,7 @@ static void without_shuffling_the_order_stays(void)
     fv_batches *b = make(false, 10, 1);
     int64_t expected = 0, batches = 1;
     for (int64_t i = 0; i < batches; i++) {
-        fv_batch x;
+        fv_picked x;
         CHECK_OK(ctx, fv_batches_next(b, &x));
         batches = x.batches;
         for (int64_t k = 0; k < x.count; k++)

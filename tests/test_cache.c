@@ -6,9 +6,9 @@
 #include "fovea/cache.h"
 
 #include "fovea/autograd.h"
-#include "fovea/model.h"
 #include "fovea/ops.h"
 #include "fovea/safetensors.h"
+#include "fovea/transformer.h"
 #include "support/files.h"
 #include "support/tensors.h"
 

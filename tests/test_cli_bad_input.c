@@ -62,7 +62,7 @@ static void long_lines(void)
         line[i] = i % 2 ? ' ' : 'x';
     strcpy(line + MEGABYTE, "\ny\n");
     train_on(line, "a\nb\n");
-    expect(0, "", "1 pairs for training; left out: 0 empty, 1 too long, 0 not UTF-8");
+    expect(0, "", "1 pairs for training (left out: 0 empty, 1 too long, 0 not UTF-8)");
     line[MEGABYTE + 1] = '\0';
     train_on(line, "a\n");
     expect(3, "", "no pair is left to train with: 0 are empty, 1 too long");
@@ -89,7 +89,7 @@ static void binary_files(void)
     expect(3, "", "/a:2: not valid UTF-8 at byte 1 of the line");
     program_run("train %s -o %s -t 1 --data.skip_invalid true", program_path("r.toml"),
                 program_path("m"));
-    expect(0, "", "1 pairs for training; left out: 0 empty, 0 too long, 1 not UTF-8");
+    expect(0, "", "1 pairs for training (left out: 0 empty, 0 too long, 1 not UTF-8)");
 }
 
 /* A tokenizer of another model, and settings that do not fit what was trained: the model stays. */

@@ -127,10 +127,10 @@ static void mistakes_are_told(void)
     expect(3, NULL, "none");
     program_run("eval %s %s %s -t 1", test_path("fixtures/gpt2"), program_path("x.txt"),
                 program_path("y.txt"));
-    expect(3, NULL, "not a translator: it has no encoder");
+    expect(3, NULL, "a gpt2 model does not translate");
     program_run("eval %s %s %s -t 1", test_path("fixtures/bert"), program_path("x.txt"),
                 program_path("y.txt"));
-    expect(3, NULL, "not a translator: it has no decoder");
+    expect(3, NULL, "a bert model does not translate");
     program_text("e.txt", "");
     program_run("eval %s %s %s -t 1", program_path("a"), program_path("e.txt"),
                 program_path("e.txt"));

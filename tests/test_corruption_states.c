@@ -51,6 +51,29 @@ static void weights_of(const run *r, float out[WEIGHTS])
              fv_tensor_read(r->ctx, fv_params_tensor(r->params, 1), out + 6, 3 * sizeof *out));
 }
 
+static fv_status load_state(const run *r, fv_progress *progress)
+{
+    fv_params *extra = NULL;
+    CHECK_OK(r->ctx, fv_params_create(r->ctx, &extra));
+    const fv_state_parts parts = {
+        .params = r->params, .optim = {r->optim}, .phases = 1, .extra = extra};
+    const fv_status status = fv_state_load("run", STEP, &parts, progress);
+    fv_params_destroy(&extra);
+    return status;
+}
+
+static fv_status save_state(const run *r, const char *folder, const fv_progress *progress)
+{
+    fv_params *extra = NULL;
+    CHECK_OK(r->ctx, fv_params_create(r->ctx, &extra));
+    fv_params_add_buffer(extra, "counter", fv_full(r->ctx, FV_I64, 1, (int64_t[]){2}, 5));
+    const fv_state_parts parts = {
+        .params = r->params, .optim = {r->optim}, .phases = 1, .extra = extra};
+    const fv_status status = fv_state_save(folder, &parts, progress, 1);
+    fv_params_destroy(&extra);
+    return status;
+}
+
 /* Loads a state over other weights, which stay unless it is good. */
 static fv_status read_state(void *user, const void *data, size_t bytes)
 {
@@ -59,7 +82,7 @@ static fv_status read_state(void *user, const void *data, size_t bytes)
     fv_progress progress = {.step = 77};
     file = (memory_file){.data = data, .bytes = bytes};
     weights_of(r, before);
-    const fv_status status = fv_state_load("run", STEP, r->params, r->optim, &progress);
+    const fv_status status = load_state(r, &progress);
     weights_of(r, after);
     if (status == FV_OK) {
         CHECK_EQ(progress.step, STEP);
@@ -105,7 +128,7 @@ static void damaged_states_are_refused(void)
         snprintf(folder, sizeof folder, "%s", folder_sub(i == 0 ? "a" : i == 1 ? "b" : "c"));
         make(&writer, kinds[i], NULL, 0.5);
         const fv_progress progress = {.step = STEP, .tokens = 40, .best = 0.25, .loss = 1.5};
-        CHECK_OK(writer.ctx, fv_state_save(folder, writer.params, writer.optim, &progress, 1));
+        CHECK_OK(writer.ctx, save_state(&writer, folder, &progress));
         CHECK_OK(writer.ctx, fv_state_file(writer.ctx, path, folder, STEP));
         unmake(&writer);
         size_t bytes = 0;

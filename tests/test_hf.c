@@ -1,10 +1,10 @@
 /* Folders in the form of Hugging Face: there and back, in all their spellings, and refused with the
  * name of what is wrong. */
 #include "fovea/autograd.h"
-#include "fovea/model.h"
 #include "fovea/ops.h"
 #include "fovea/safetensors.h"
 #include "fovea/train.h"
+#include "fovea/transformer.h"
 #include "support/files.h"
 #include "support/tensors.h"
 #include "support/values.h"
@@ -135,7 +135,7 @@ static void saved_models_open_again(void)
         fv_model *model = opened(ctx, fixture(families[f], ""));
         if (model) {
             CHECK_STR(fv_model_type(model), families[f]);
-            CHECK(fv_model_translator(model) == NULL);
+            CHECK(fv_model_spec(model)->ability != FV_CAN_TRANSLATE);
             CHECK_OK(ctx, fv_model_save(model, folder_path("model")));
             check_same_answer(ctx, families[f]);
         }
@@ -423,7 +423,7 @@ static void wrong_settings_are_named(void)
     static const struct {
         const char *family, *old, *now, *text;
     } cases[] = {
-        {"gpt2", "\"gpt2\"", "\"gtp2\"", "'gtp2' is not known; did you mean 'gpt2'"},
+        {"gpt2", "\"gpt2\"", "\"gtp2\"", "'gtp2' is not supported; did you mean 'gpt2'"},
         {"gpt2", "\"model_type\": \"gpt2\",", "", "model_type"},
         {"gpt2", "\"n_embd\": 64,", "", "'n_embd' is missing"},
         {"gpt2", "\"n_embd\": 64", "\"n_embd\": -64", "config.json:"},

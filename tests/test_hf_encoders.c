@@ -2,8 +2,8 @@
  * sentence-transformers makes a vector of a text; in the library and in 'fovea run'. */
 #include <math.h>
 
-#include "fovea/model.h"
 #include "fovea/ops.h"
+#include "fovea/transformer.h"
 #include "support/encoders.h"
 #include "support/files.h"
 #include "support/program.h"

@@ -3,9 +3,9 @@
  * hidden states and every attention map within 2e-5 of the largest, gradients within 1e-4.
  */
 #include "fovea/autograd.h"
-#include "fovea/model.h"
 #include "fovea/ops.h"
 #include "fovea/safetensors.h"
+#include "fovea/transformer.h"
 #include "support/files.h"
 #include "support/marian.h"
 #include "support/tensors.h"
@@ -79,7 +79,7 @@ static void compare(const fixture *f, const char *name, fv_tensor *ours, double 
 }
 
 /* The names that the files of one family have for our sites. */
-static const char *map_name(const fv_site *site, bool both, char out[64])
+static const char *map_name(const fv_site_weights *site, bool both, char out[64])
 {
     const char *kind = !both           ? ""
                        : site->cross   ? "cross_"
@@ -89,7 +89,7 @@ static const char *map_name(const fv_site *site, bool both, char out[64])
     return out;
 }
 
-static fv_status take_map(void *user, fv_ctx *ctx, const fv_site *site)
+static fv_status take_map(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     fixture *f = user;
     char name[64];
@@ -232,7 +232,7 @@ static void marian_matches(void)
 
 /* ---- T5 ------------------------------------------------------------------------------ */
 
-static fv_status take_own(void *user, fv_ctx *ctx, const fv_site *site)
+static fv_status take_own(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     fixture *f = user;
     char name[64];

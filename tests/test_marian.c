@@ -4,8 +4,8 @@
  * again; broken folders; a translator with such files beside it in 'fovea run', 'look' and
  * 'tokenize'.
  */
-#include "fovea/model.h"
 #include "fovea/train.h"
+#include "fovea/transformer.h"
 #include "support/files.h"
 #include "support/program.h"
 #include "support/test.h"

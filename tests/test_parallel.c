@@ -1,12 +1,13 @@
 /* Parallel files as tokens: what is kept, what is left out and counted, what is refused, and that
  * batches of them can be gone back to. */
 #include "fovea/batches.h"
+#include "fovea/seq2seq.h"
 #include "fovea/translate.h"
 #include "support/files.h"
 #include "support/test.h"
 
 static fv_ctx *ctx;
-static fv_translator *words; /* 0 unknown, then: the a cat dog sat ran */
+static fv_model *words; /* 0 unknown, then: the a cat dog sat ran */
 
 static void text_file(const char *name, const char *text)
 {
@@ -44,7 +45,7 @@ static void pairs(void)
     fv_parallel_config cfg = defaults();
     fv_parallel_report r;
     fv_parallel *p = NULL;
-    fv_token_pairs batch;
+    fv_batch batch;
     text_file("x", "the cat sat\n\na dog\nthe dog ran ran ran\n");
     text_file("y", "a cat\nempty\n\na\n");
     CHECK_OK(ctx, load("x", "y", &cfg, &r, &p));
@@ -53,10 +54,12 @@ static void pairs(void)
     CHECK_STR(fv_parallel_source(p, 1).text, "the dog ran ran ran");
     CHECK_EQ(fv_parallel_tokens(p, 0), 3 + 2 + 1);
     CHECK_OK(ctx, fv_parallel_pick(p, 2, (int64_t[]){1, 0}, &batch));
-    check_tokens(batch.source[0], batch.source_length[0], 5, (int64_t[]){1, 4, 6, 6, 6});
-    check_tokens(batch.target[0], batch.target_length[0], 1, (int64_t[]){2});
-    check_tokens(batch.source[1], batch.source_length[1], 3, (int64_t[]){1, 3, 5});
-    check_tokens(batch.target[1], batch.target_length[1], 2, (int64_t[]){2, 3});
+    const fv_sequences x = fv_batch_sequences(&batch, "source"),
+                       y = fv_batch_sequences(&batch, "target");
+    check_tokens(x.tokens[0], x.length[0], 5, (int64_t[]){1, 4, 6, 6, 6});
+    check_tokens(y.tokens[0], y.length[0], 1, (int64_t[]){2});
+    check_tokens(x.tokens[1], x.length[1], 3, (int64_t[]){1, 3, 5});
+    check_tokens(y.tokens[1], y.length[1], 2, (int64_t[]){2, 3});
     CHECK_EQ(fv_parallel_pick(p, 1, (int64_t[]){2}, &batch), FV_ERR_INDEX);
     CHECK_EQ(fv_parallel_pick(p, 1, (int64_t[]){-1}, &batch), FV_ERR_INDEX);
     fv_parallel_destroy(&p);
@@ -67,7 +70,7 @@ static void pairs(void)
     CHECK_OK(ctx, load("x", "y", &cfg, &r, &p));
     CHECK(r.pairs == 2 && r.empty == 1 && r.too_long == 1);
     CHECK_OK(ctx, fv_parallel_pick(p, 1, (int64_t[]){1}, &batch));
-    CHECK_EQ(batch.target_length[0], 0);
+    CHECK_EQ(fv_batch_sequences(&batch, "target").length[0], 0);
     fv_parallel_destroy(&p);
 }
 
@@ -132,7 +135,7 @@ static void batches(void)
     CHECK_OK(ctx, fv_batches_create(ctx, EXAMPLES, lengths, &how, &all));
     int seen[EXAMPLES] = {0}, examples = 0;
     int64_t epoch = 0, index = 0, first = -1;
-    fv_batch b;
+    fv_picked b;
     while (examples < EXAMPLES) {
         CHECK_OK(ctx, fv_batches_next(all, &b));
         CHECK(b.tokens <= 50);
@@ -166,7 +169,7 @@ static bool make_translator(void)
     fv_seq2seq_config_init(&cfg, sizeof cfg);
     cfg.hidden = cfg.embedding = cfg.encoder_hidden = 4;
     return fv_tokenizer_parse(ctx, "t", json, sizeof json - 1, &tok) == FV_OK &&
-           fv_translator_create(ctx, &cfg, tok, tok, &words) == FV_OK;
+           fv_seq2seq_translator(ctx, &cfg, tok, tok, &words) == FV_OK;
 }
 
 int main(int argc, char **argv)
@@ -179,7 +182,7 @@ int main(int argc, char **argv)
     RUN(what_is_refused);
     RUN(batches);
     folder_remove();
-    fv_translator_destroy(&words);
+    fv_model_close(&words);
     fv_ctx_destroy(&ctx);
     return TEST_END();
 }

@@ -161,7 +161,8 @@ static int64_t *search(fv_seq2seq *model, bool no_scores, double *log_probs)
         lengths[i] = 1 + i % LONGEST;
         most[i] = 12;
     }
-    const fv_token_pairs batch = {.count = SOURCES, .source = sources, .source_length = lengths};
+    const fv_batch batch = fv_batch_of_pairs(
+        &(fv_sequences){.count = SOURCES, .tokens = sources, .length = lengths}, NULL);
     fv_decode_config how;
     fv_decode_config_init(&how, sizeof how);
     how.no_scores = no_scores;

@@ -20,13 +20,11 @@ static const int64_t ya[] = {3, 2, 6, 5}, yb[] = {4, 4}, yc[] = {0};
 static const int64_t *const xs[PAIRS] = {xa, xb, xc}, *const ys[PAIRS] = {ya, yb, yc};
 static const int64_t x_lengths[PAIRS] = {3, 6, 1}, y_lengths[PAIRS] = {4, 2, 0};
 
-static fv_token_pairs pairs(int first, int count)
+static fv_batch pairs(int first, int count)
 {
-    return (fv_token_pairs){.count = count,
-                            .source = xs + first,
-                            .source_length = x_lengths + first,
-                            .target = ys + first,
-                            .target_length = y_lengths + first};
+    return fv_batch_of_pairs(
+        &(fv_sequences){.count = count, .tokens = xs + first, .length = x_lengths + first},
+        &(fv_sequences){.count = count, .tokens = ys + first, .length = y_lengths + first});
 }
 
 typedef struct setting {
@@ -110,9 +108,9 @@ static void unmake(fv_seq2seq **model, fv_params **params)
     fv_params_destroy(params);
 }
 
-static double loss_of(const fv_seq2seq *model, int first, int count, const fv_teaching *teaching)
+static double loss_of(const fv_seq2seq *model, int first, int count, const fv_pass *teaching)
 {
-    const fv_token_pairs batch = pairs(first, count);
+    const fv_batch batch = pairs(first, count);
     double value = NAN;
     fv_scope_begin(ctx);
     CHECK_OK(ctx, fv_tensor_item(ctx, fv_seq2seq_loss(ctx, model, &batch, teaching), &value));
@@ -123,7 +121,7 @@ static double loss_of(const fv_seq2seq *model, int first, int count, const fv_te
 /* Feeds given targets through the stepper, row by row, and sums what it thinks of them. */
 static double stepped_loss(fv_seq2seq *model, float *weights)
 {
-    const fv_token_pairs batch = pairs(0, PAIRS);
+    const fv_batch batch = pairs(0, PAIRS);
     fv_stepper s;
     CHECK_OK(ctx, fv_seq2seq_stepper(model, &batch, &s));
     CHECK_OK(ctx, s.begin(s.user, PAIRS));
@@ -177,7 +175,7 @@ static void steps_and_sequences_agree(void)
             parts += loss_of(model, p, 1, NULL);
         CHECK_NEAR(parts, whole, 2e-5 * whole);
         if (settings[i].decoder != FV_DECODER_FIXED) {
-            const fv_token_pairs batch = pairs(0, PAIRS);
+            const fv_batch batch = pairs(0, PAIRS);
             fv_scope_begin(ctx);
             fv_tensor *a = fv_seq2seq_align(ctx, model, &batch);
             CHECK_OK(ctx, fv_tensor_read(ctx, a, aligned, sizeof aligned));
@@ -198,7 +196,7 @@ static void alignments_are_distributions(void)
         fv_params *params = NULL;
         fv_seq2seq *model = make(s, 0, &params);
         float a[PAIRS][LONGEST_Y + 1][LONGEST_X];
-        const fv_token_pairs batch = pairs(0, PAIRS);
+        const fv_batch batch = pairs(0, PAIRS);
         fv_scope_begin(ctx);
         CHECK_OK(ctx, fv_tensor_read(ctx, fv_seq2seq_align(ctx, model, &batch), a, sizeof a));
         fv_scope_end(ctx);
@@ -224,7 +222,7 @@ static void a_fixed_context_has_no_alignment(void)
 {
     fv_params *params = NULL;
     fv_seq2seq *model = make(&settings[3], 0, &params);
-    const fv_token_pairs batch = pairs(0, PAIRS);
+    const fv_batch batch = pairs(0, PAIRS);
     CHECK(!fv_tensor_valid(fv_seq2seq_align(ctx, model, &batch)));
     CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_UNSUPPORTED);
     unmake(&model, &params);
@@ -239,8 +237,8 @@ static double hard_gradient(const setting *s, double reward, double entropy, dou
     fv_seq2seq *model = make(s, 0, &params);
     model->cfg.hard_reward = reward;
     model->cfg.hard_entropy = entropy;
-    const fv_token_pairs batch = pairs(0, PAIRS);
-    const fv_teaching teaching = {.sampling = 0};
+    const fv_batch batch = pairs(0, PAIRS);
+    const fv_pass teaching = {.training = true, .sampling = 0};
     const bool additive = s->score == FV_ATTENTION_ADDITIVE;
     fv_tensor *w = fv_params_find(params, additive ? "attention.query.weight" : "attention.weight");
     double size = NAN;
@@ -276,8 +274,8 @@ static void hard_attention_learns_by_trying(void)
 static double draw_gradient(fv_seq2seq *model, fv_tensor *w, uint64_t step, double *sum,
                             double *squares)
 {
-    const fv_token_pairs batch = pairs(0, PAIRS);
-    const fv_teaching teaching = {.sampling = 0};
+    const fv_batch batch = pairs(0, PAIRS);
+    const fv_pass teaching = {.training = true, .sampling = 0};
     double loss = 0;
     fv_scope_begin(ctx);
     fv_ctx_set_step(ctx, step, 0);
@@ -292,7 +290,7 @@ static double draw_gradient(fv_seq2seq *model, fv_tensor *w, uint64_t step, doub
     free(g);
     fv_zero_grad(ctx, w);
     fv_scope_end(ctx);
-    return -loss / (double)fv_token_pairs_tokens(&batch);
+    return -loss / (double)fv_batch_target_tokens(&batch);
 }
 
 /* The variance of the estimated gradient of the scores, all elements together, when choices are
@@ -303,9 +301,9 @@ static double spread_of_draws(fv_seq2seq *model, fv_tensor *w, double usual)
     double sum[MOST_ELEMENTS] = {0}, squares[MOST_ELEMENTS] = {0}, spread = 0;
     CHECK(fv_tensor_count(w) <= MOST_ELEMENTS);
     for (int d = 0; d < DRAWS; d++) {
-        int64_t numbers[FV_PAIR_NUMBERS] = {1};
-        memcpy(&numbers[1], &usual, sizeof usual);
-        CHECK_OK(ctx, fv_seq2seq_set_numbers(model, numbers));
+        int64_t counters[FV_MODEL_COUNTERS] = {1};
+        memcpy(&counters[1], &usual, sizeof usual);
+        CHECK_OK(ctx, fv_seq2seq_set_counters(model, counters));
         draw_gradient(model, w, 100 + (uint64_t)d, sum, squares);
     }
     for (int64_t i = 0; i < fv_tensor_count(w); i++)
@@ -315,11 +313,11 @@ static double spread_of_draws(fv_seq2seq *model, fv_tensor *w, double usual)
 
 static double usual_of(fv_seq2seq *model, int64_t *steps)
 {
-    int64_t numbers[FV_PAIR_NUMBERS];
+    int64_t counters[FV_MODEL_COUNTERS];
     double value;
-    fv_seq2seq_get_numbers(model, numbers);
-    memcpy(&value, &numbers[1], sizeof value);
-    *steps = numbers[0];
+    fv_seq2seq_get_counters(model, counters);
+    memcpy(&value, &counters[1], sizeof value);
+    *steps = counters[0];
     return value;
 }
 
@@ -358,8 +356,8 @@ static void the_usual_moves_with_the_steps(void)
     CHECK(usual_of(model, &steps) == value && steps == 5);
     model->cfg.hard_decay = 0; /* a batch's own mean */
     CHECK(fv_seq2seq_baseline(model, 11, -7, 2) == -7);
-    int64_t numbers[FV_PAIR_NUMBERS] = {-1};
-    CHECK_EQ(fv_seq2seq_set_numbers(model, numbers), FV_ERR_FORMAT);
+    int64_t counters[FV_MODEL_COUNTERS] = {-1};
+    CHECK_EQ(fv_seq2seq_set_counters(model, counters), FV_ERR_FORMAT);
     unmake(&model, &params);
 }
 
@@ -389,7 +387,7 @@ static void gradients_point_downhill(void)
         if (is_hard(&settings[i])) continue; /* a choice has no slope */
         fv_params *params = NULL;
         fv_seq2seq *model = make(&settings[i], 0, &params);
-        const fv_token_pairs batch = pairs(0, PAIRS);
+        const fv_batch batch = pairs(0, PAIRS);
         fv_scope_begin(ctx);
         CHECK_OK(ctx, fv_backward(ctx, fv_seq2seq_loss(ctx, model, &batch, NULL)));
         fv_scope_end(ctx);
@@ -434,8 +432,8 @@ static void learns_by_heart(void)
         fv_optim_config_init(&how, sizeof how, FV_OPTIM_ADAM);
         fv_optim *optim = NULL;
         CHECK_OK(ctx, fv_optim_create(params, &how, &optim));
-        const fv_token_pairs batch = pairs(0, PAIRS);
-        const fv_teaching teaching = {.sampling = i % 2 ? 0.2 : 0};
+        const fv_batch batch = pairs(0, PAIRS);
+        const fv_pass teaching = {.training = true, .sampling = i % 2 ? 0.2 : 0};
         for (uint64_t step = 0; step < 250; step++) {
             fv_scope_begin(ctx);
             fv_ctx_set_step(ctx, step, 0);

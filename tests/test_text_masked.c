@@ -2,11 +2,12 @@
  * Encoders from recipe to folder: hidden words, pairs of texts and classes; interruptions that
  * change no bit, tables with quotes, and what is wrong with an input.
  */
-#include "fovea/model.h"
+#include "fovea/transformer.h"
 #include "support/files.h"
 #include "support/runs.h"
 #include "support/test.h"
-#include "train/text.h"
+#include "train/run.h"
+#include "train/tasks/text.h"
 
 /* Verses with one way to go on, and a table of questions that a word decides. */
 static void write_data(void)
@@ -147,7 +148,7 @@ typedef struct tally {
 } tally;
 
 /* Where the second part of a pair of `run` begins. */
-static int64_t second_part(const fv_text_run *run)
+static int64_t second_part(const fv_text_task *run)
 {
     int64_t at = 0;
     while (run->tokens[0][at] != run->sep)
@@ -155,7 +156,7 @@ static int64_t second_part(const fv_text_run *run)
     return at + 1;
 }
 
-static void count_example(const fv_text_run *run, const fv_text_piece *piece, tally *t)
+static void count_example(const fv_text_task *run, const fv_text_piece *piece, tally *t)
 {
     const int64_t *text = run->part[FV_TEXT_TRAIN].tokens + piece->at;
     const int64_t n = run->length[0], second = second_part(run);
@@ -188,12 +189,13 @@ static void shares_are_as_promised(void)
     enum { EXAMPLES = 4000 };
     fv_ctx *ctx = run_context(1, 5);
     fv_recipe *recipe = make_recipe(ctx, more);
-    fv_text_run *run = NULL;
+    fv_run *whole = NULL;
     tally t = {0};
-    CHECK_OK(ctx, fv_text_run_create(ctx, recipe, folder_sub("shares"), NULL, NULL, &run));
+    CHECK_OK(ctx, fv_run_create(ctx, recipe, folder_sub("shares"), NULL, NULL, &whole));
+    fv_text_task *run = fv_run_task(whole);
     const fv_text_part *p = &run->part[FV_TEXT_TRAIN];
     for (int64_t i = 0; i < EXAMPLES; i++) {
-        run->count = run->wishes = 0;
+        run->count = run->masked = 0;
         CHECK_OK(ctx, fv_text_add_made(run, p, i % p->piece_count, 7, (uint64_t)i));
         fv_text_point(run);
         count_example(run, &p->pieces[i % p->piece_count], &t);
@@ -204,7 +206,7 @@ static void shares_are_as_promised(void)
     CHECK_NEAR(t.stayed / t.hidden, 0.1, 0.03);
     CHECK_NEAR(t.strange / EXAMPLES, 0.5, 0.04);
     CHECK_EQ((int64_t)t.wrong, 0);
-    fv_text_run_destroy(&run);
+    fv_run_destroy(&whole);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
 }
@@ -273,13 +275,13 @@ static void only_the_heads_begin_at_random(void)
                                 {NULL, NULL}};
     fv_ctx *ctx = run_context(1, 5);
     fv_recipe *recipe = make_recipe(ctx, more);
-    fv_text_run *run = NULL;
-    CHECK_OK(ctx, fv_text_run_create(ctx, recipe, folder_sub("fresh"), NULL, NULL, &run));
-    const fv_taken taken = fv_text_run_taken(run);
-    CHECK_EQ(taken.fresh, 4);
+    fv_run *run = NULL;
+    CHECK_OK(ctx, fv_run_create(ctx, recipe, folder_sub("fresh"), NULL, NULL, &run));
+    const fv_loaded taken = fv_run_loaded(run);
+    CHECK_EQ(taken.random, 4);
     CHECK(strstr(taken.names, "classifier.weight") && strstr(taken.names, "pooler.dense.bias"));
-    CHECK(taken.taken > 10 && !taken.more);
-    fv_text_run_destroy(&run);
+    CHECK(taken.loaded > 10 && !taken.more);
+    fv_run_destroy(&run);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
 }
@@ -289,9 +291,9 @@ static void only_the_heads_begin_at_random(void)
 static fv_status start(fv_ctx *ctx, const run_setting *more)
 {
     fv_recipe *recipe = make_recipe(ctx, more);
-    fv_text_run *run = NULL;
-    const fv_status status = fv_text_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run);
-    fv_text_run_destroy(&run);
+    fv_run *run = NULL;
+    const fv_status status = fv_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run);
+    fv_run_destroy(&run);
     fv_recipe_destroy(&recipe);
     return status;
 }

@@ -3,7 +3,7 @@
  * that change no bit, and what the folder then is.
  */
 #include "fovea/generate.h"
-#include "fovea/model.h"
+#include "fovea/transformer.h"
 #include "support/files.h"
 #include "support/runs.h"
 #include "support/test.h"
@@ -166,15 +166,15 @@ static void another_recipe_spoils_nothing(void)
     char *before = file_read(path, &n);
     fv_ctx *ctx = run_context(1, 5);
     fv_recipe *recipe = small_recipe(ctx);
-    fv_text_run *run = NULL;
+    fv_run *run = NULL;
     CHECK_OK(ctx, fv_recipe_set(recipe, "transformer.width", "32"));
-    CHECK_OK(ctx, fv_text_run_create(ctx, recipe, folder, NULL, NULL, &run));
-    CHECK_EQ(fv_text_run_train(run), FV_ERR_FORMAT);
+    CHECK_OK(ctx, fv_run_create(ctx, recipe, folder, NULL, NULL, &run));
+    CHECK_EQ(fv_run_train(run), FV_ERR_FORMAT);
     char *after = file_read(path, &m);
     CHECK(before && after && n == m && memcmp(before, after, n) == 0);
     free(before);
     free(after);
-    fv_text_run_destroy(&run);
+    fv_run_destroy(&run);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
 }
@@ -182,20 +182,20 @@ static void another_recipe_spoils_nothing(void)
 static fv_status start(fv_ctx *ctx, const char *key, const char *value)
 {
     fv_recipe *recipe = small_recipe(ctx);
-    fv_text_run *run = NULL;
+    fv_run *run = NULL;
     CHECK_OK(ctx, fv_recipe_set(recipe, key, value));
-    const fv_status status = fv_text_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run);
-    fv_text_run_destroy(&run);
+    const fv_status status = fv_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run);
+    fv_run_destroy(&run);
     fv_recipe_destroy(&recipe);
     return status;
 }
 
 /* A run in `folder` that begins from the model of whole-stream. */
-static fv_text_run *begin_from(fv_ctx *ctx, fv_recipe *recipe, const char *folder)
+static fv_run *begin_from(fv_ctx *ctx, fv_recipe *recipe, const char *folder)
 {
-    fv_text_run *run = NULL;
+    fv_run *run = NULL;
     CHECK_OK(ctx, fv_recipe_set(recipe, "train.init_from", folder_path("whole-stream")));
-    CHECK_OK(ctx, fv_text_run_create(ctx, recipe, folder, NULL, NULL, &run));
+    CHECK_OK(ctx, fv_run_create(ctx, recipe, folder, NULL, NULL, &run));
     return run;
 }
 
@@ -221,26 +221,26 @@ static void weights_are_taken_by_name(void)
     fv_params *from = fv_model_params(model);
     /* A third layer is new, everything else is there. */
     CHECK_OK(ctx, fv_recipe_set(recipe, "transformer.decoder_layers", "3"));
-    fv_text_run *run = begin_from(ctx, recipe, folder);
-    const fv_params *params = fv_transformer_params(fv_text_run_model(run));
-    const fv_taken taken = fv_text_run_taken(run);
-    CHECK_EQ(taken.taken, fv_params_count(from));
-    CHECK_EQ(taken.taken + taken.fresh, fv_params_count(params));
-    CHECK(taken.fresh > 0 && strstr(taken.names, "transformer.h.2.") && taken.more);
+    fv_run *run = begin_from(ctx, recipe, folder);
+    const fv_params *params = fv_model_params(fv_run_model(run));
+    const fv_loaded taken = fv_run_loaded(run);
+    CHECK_EQ(taken.loaded, fv_params_count(from));
+    CHECK_EQ(taken.loaded + taken.random, fv_params_count(params));
+    CHECK(taken.random > 0 && strstr(taken.names, "transformer.h.2.") && taken.more);
     CHECK(!strstr(taken.names, "transformer.h.1."));
     for (int i = 0; i < fv_params_count(from); i++)
         CHECK(same_values(ctx, fv_params_tensor(from, i),
                           fv_params_find(params, fv_params_name(from, i))));
     /* A run that goes on keeps what it has, and does not miss the folder. */
     CHECK_OK(ctx, fv_recipe_set(recipe, "train.steps", "1"));
-    fv_text_run_destroy(&run);
+    fv_run_destroy(&run);
     run = begin_from(ctx, recipe, folder);
-    CHECK_OK(ctx, fv_text_run_train(run));
-    fv_text_run_destroy(&run);
+    CHECK_OK(ctx, fv_run_train(run));
+    fv_run_destroy(&run);
     CHECK_OK(ctx, fv_recipe_set(recipe, "train.init_from", folder_path("nowhere")));
-    CHECK_OK(ctx, fv_text_run_create(ctx, recipe, folder, NULL, NULL, &run));
-    CHECK_EQ(fv_text_run_taken(run).taken, 0);
-    fv_text_run_destroy(&run);
+    CHECK_OK(ctx, fv_run_create(ctx, recipe, folder, NULL, NULL, &run));
+    CHECK_EQ(fv_run_loaded(run).loaded, 0);
+    fv_run_destroy(&run);
     fv_model_close(&model);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);

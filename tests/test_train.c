@@ -309,10 +309,11 @@ static void event_records_are_framed(void)
 }
 
 /* Steps of ever fewer rows: each size needs blocks of classes that the ones before did not have. */
-static fv_tensor *shrinking_loss(void *user, fv_ctx *ctx, int64_t part)
+static fv_tensor *shrinking_loss(void *user, fv_ctx *ctx, int phase, int64_t part)
 {
     tiny_task *t = user;
     (void)part;
+    (void)phase;
     const int64_t rows = (int64_t)(20000 * pow(0.8, floor((double)t->step / 20))),
                   shape[] = {rows, 6};
     return fv_sum(ctx, fv_linear(ctx, fv_full(ctx, FV_F32, 2, shape, 1e-6), t->w1, t->b1), 0, NULL,

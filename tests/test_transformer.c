@@ -97,13 +97,11 @@ static void next_loss_sums(void)
 /* Targets: sequence 1 is empty. */
 static const int64_t target_lengths[COUNT] = {5, 0, 9, LONGEST};
 
-static fv_token_pairs pairs_of(void)
+static fv_batch pairs_of(void)
 {
-    return (fv_token_pairs){.count = COUNT,
-                            .source = tokens,
-                            .source_length = lengths,
-                            .target = others,
-                            .target_length = target_lengths};
+    return fv_batch_of_pairs(
+        &(fv_sequences){.count = COUNT, .tokens = tokens, .length = lengths},
+        &(fv_sequences){.count = COUNT, .tokens = others, .length = target_lengths});
 }
 
 static void pair_loss_sums(void)
@@ -126,7 +124,7 @@ static void pair_loss_sums(void)
             for (int64_t t = 0; t <= n; t++)
                 expected += surprise(s.ctx, logits, t, t < n ? others[i][t] : cfg.end);
         }
-        const fv_token_pairs batch = pairs_of();
+        const fv_batch batch = pairs_of();
         CHECK_NEAR(item(s.ctx, fv_transformer_pair_loss(s.ctx, s.t, &batch, NULL)), expected,
                    1e-5 * expected);
         small_free(&s);
@@ -214,7 +212,7 @@ static fv_tensor *any_loss(fv_ctx *ctx, const fv_transformer *t)
     const fv_sequences two = {
         .count = 2, .tokens = some, .length = n, .types = c->types ? kinds : NULL};
     if (c->encoder_layers && c->decoder_layers) {
-        const fv_token_pairs batch = pairs_of();
+        const fv_batch batch = pairs_of();
         return fv_transformer_pair_loss(ctx, t, &batch, NULL);
     }
     if (c->decoder_layers) return fv_transformer_next_loss(ctx, t, &two, NULL);
@@ -306,7 +304,7 @@ static fv_tensor *training_loss(small *s, const fv_pass *pass)
 {
     const int64_t *some[2] = {tokens[2], tokens[3]}, n[2] = {lengths[2], lengths[3]};
     const fv_sequences two = {.count = 2, .tokens = some, .length = n};
-    const fv_token_pairs batch = pairs_of();
+    const fv_batch batch = pairs_of();
     fv_ctx_set_step(s->ctx, 7, 0); /* the same dropout in every pass */
     return fv_transformer_settings(s->t)->encoder_layers
                ? fv_transformer_pair_loss(s->ctx, s->t, &batch, pass)
@@ -335,7 +333,7 @@ static training train(small *s, bool forgetting)
     fv_ctx_memory(ctx, &memory);
     r.peak = memory.peak_bytes - before;
     fv_scope_end(ctx);
-    CHECK_OK(ctx, fv_params_grad_norm(s->params, &r.norm));
+    CHECK_OK(ctx, fv_params_grad_norm(s->params, NULL, &r.norm));
     r.grad = fv_scale(ctx, fv_grad(ctx, fv_params_tensor(s->params, 0)), 1);
     return r;
 }

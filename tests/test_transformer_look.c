@@ -11,7 +11,7 @@ typedef struct view {
     fv_status answer;
 } view;
 
-static fv_status take(void *user, fv_ctx *ctx, const fv_site *site)
+static fv_status take(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     view *v = user;
     const size_t used = strlen(v->names);
@@ -79,7 +79,7 @@ typedef struct kept_maps {
     int count;
 } kept_maps;
 
-static fv_status keep(void *user, fv_ctx *ctx, const fv_site *site)
+static fv_status keep(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     kept_maps *kept = user;
     const fv_attention_view *made_of = &site->seen.view;
@@ -135,7 +135,7 @@ typedef struct banded {
     double sum;
 } banded;
 
-static fv_status meet(void *user, fv_ctx *ctx, const fv_site *site)
+static fv_status meet(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     enum { BAND = 64 };
     banded *b = user;

@@ -2,7 +2,9 @@
  * Translation as a whole: texts to pairs, a run from a recipe to a folder, its interruption, and
  * what the folder then does. The dates of the demo are the data: small, and nothing to download.
  */
-#include "fovea/translate_train.h"
+#include "fovea/task.h"
+#include "fovea/transformer.h"
+#include "fovea/translate.h"
 
 #include "fovea/dates.h"
 #include "fovea/model.h"
@@ -67,14 +69,14 @@ static fv_status train(const char *folder, int threads, uint64_t stop)
 {
     fv_ctx *ctx = run_context(threads, 3);
     fv_recipe *recipe = small_recipe(ctx);
-    fv_translation_run *run = NULL;
+    fv_run *run = NULL;
     run_watch watch = {.stop = stop};
-    fv_status status = fv_translation_run_create(ctx, recipe, folder, run_observe, &watch, &run);
+    fv_status status = fv_run_create(ctx, recipe, folder, run_observe, &watch, &run);
     CHECK_OK(ctx, status);
-    if (status == FV_OK) status = fv_translation_run_train(run);
+    if (status == FV_OK) status = fv_run_train(run);
     if (status != FV_OK && status != FV_ERR_CANCELLED)
         test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
-    fv_translation_run_destroy(&run);
+    fv_run_destroy(&run);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
     run_cancelled = 0;
@@ -122,19 +124,19 @@ static void interruptions_change_no_bit(void)
 }
 
 /* What the search says a text is worth is what the loss says. */
-static void check_log_prob(fv_translator *t, fv_string source, const fv_translation *found)
+static void check_log_prob(fv_model *t, fv_string source, const fv_translation *found)
 {
-    fv_ctx *ctx = fv_translator_context(t);
-    const fv_pair_model *model = fv_translator_model(t);
+    fv_ctx *ctx = fv_model_context(t);
+    const fv_model_kind *functions = fv_model_kind_of(t);
     const int64_t first = 0;
     fv_parallel *pairs = NULL;
-    fv_token_pairs batch;
+    fv_batch batch;
     double loss = 0;
     CHECK_OK(ctx, fv_parallel_create(t, &pairs));
     CHECK_OK(ctx, fv_parallel_add(pairs, source, (fv_string){found->text, strlen(found->text)}));
     CHECK_OK(ctx, fv_parallel_pick(pairs, 1, &first, &batch));
     fv_scope_begin(ctx);
-    CHECK_OK(ctx, fv_tensor_item(ctx, model->loss(ctx, model->self, &batch, NULL), &loss));
+    CHECK_OK(ctx, fv_tensor_item(ctx, functions->loss(ctx, fv_model_self(t), &batch, NULL), &loss));
     fv_scope_end(ctx);
     CHECK_NEAR(loss, -found->log_prob, 1e-4 * loss);
     fv_parallel_destroy(&pairs);
@@ -146,8 +148,8 @@ static void the_folder_translates(void)
     snprintf(folder, sizeof folder, "%s", folder_of("used"));
     CHECK_EQ(train(folder, 2, 0), FV_OK);
     fv_ctx *ctx = run_context(1, 3);
-    fv_translator *t = NULL;
-    CHECK_OK(ctx, fv_translator_load(ctx, folder, &t));
+    fv_model *t = NULL;
+    CHECK_OK(ctx, fv_model_open(ctx, folder, &t));
     if (!t) return;
     const char *const texts[] = {"3 May 1979", "", "Mittwoch, den 3. Oktober 1990", "1/2/2003"};
     fv_string sources[4];
@@ -189,7 +191,7 @@ static void the_folder_translates(void)
     CHECK_STR(fv_translations_get(all, 0, 0)->target_tokens[4], "-");
     fv_translations_free(&all);
     CHECK_EQ(fv_translate(t, 1, &(fv_string){"\xff", 1}, NULL, &all), FV_ERR_FORMAT);
-    fv_translator_destroy(&t);
+    fv_model_close(&t);
     fv_ctx_destroy(&ctx);
 }
 
@@ -243,27 +245,26 @@ static void training_begins_from_another(void)
         kind = kinds[i];
         fv_ctx *ctx = run_context(1, 3);
         fv_recipe *recipe = small_recipe(ctx);
-        fv_translation_run *run = NULL;
-        fv_translator *from = NULL;
+        fv_run *run = NULL;
+        fv_model *from = NULL;
         char used[512];
         snprintf(used, sizeof used, "%s", folder_path(i ? "transformer-used" : "recurrent-used"));
-        CHECK_OK(ctx, fv_translator_load(ctx, used, &from));
+        CHECK_OK(ctx, fv_model_open(ctx, used, &from));
         CHECK_OK(ctx, fv_recipe_set(recipe, "train.init_from", used));
         CHECK_OK(ctx, fv_recipe_set(recipe, layers[i], i ? "3" : "2"));
-        CHECK_OK(ctx, fv_translation_run_create(ctx, recipe, folder_of("begun"), NULL, NULL, &run));
-        const fv_params *old = fv_translator_params(from);
-        const fv_params *now = fv_translator_params(fv_translation_run_translator(run));
-        const fv_taken taken = fv_translation_run_taken(run);
-        CHECK_EQ(taken.taken, fv_params_count(old));
-        CHECK(taken.fresh > 0);
+        CHECK_OK(ctx, fv_run_create(ctx, recipe, folder_of("begun"), NULL, NULL, &run));
+        const fv_params *old = fv_model_params(from);
+        const fv_params *now = fv_model_params(fv_run_model(run));
+        const fv_loaded taken = fv_run_loaded(run);
+        CHECK_EQ(taken.loaded, fv_params_count(old));
+        CHECK(taken.random > 0);
         for (int p = 0; p < fv_params_count(old); p++)
             CHECK(tensor_same(ctx, fv_params_tensor(old, p),
                               fv_params_find(now, fv_params_name(old, p))));
-        fv_translation_run_destroy(&run);
+        fv_run_destroy(&run);
         CHECK_OK(ctx, fv_recipe_set(recipe, "train.init_from", folder_path("nowhere")));
-        CHECK_EQ(fv_translation_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run),
-                 FV_ERR_IO);
-        fv_translator_destroy(&from);
+        CHECK_EQ(fv_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run), FV_ERR_IO);
+        fv_model_close(&from);
         fv_recipe_destroy(&recipe);
         fv_ctx_destroy(&ctx);
     }
@@ -275,11 +276,10 @@ static void training_begins_from_another(void)
 static fv_status start(fv_ctx *ctx, const char *key, const char *value)
 {
     fv_recipe *recipe = small_recipe(ctx);
-    fv_translation_run *run = NULL;
+    fv_run *run = NULL;
     CHECK_OK(ctx, fv_recipe_set(recipe, key, value));
-    const fv_status status =
-        fv_translation_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run);
-    fv_translation_run_destroy(&run);
+    const fv_status status = fv_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run);
+    fv_run_destroy(&run);
     fv_recipe_destroy(&recipe);
     return status;
 }
@@ -299,8 +299,8 @@ static void bad_recipes_are_told(void)
     CHECK(strstr(fv_ctx_message(ctx), "no blocks"));
     CHECK_EQ(start(ctx, "train.compute_dtype", "bf16"), FV_ERR_ARGUMENT);
     CHECK(strstr(fv_ctx_message(ctx), "recurrent models train in f32"));
-    fv_translator *t = NULL;
-    CHECK_EQ(fv_translator_load(ctx, folder_path("nowhere"), &t), FV_ERR_IO);
+    fv_model *t = NULL;
+    CHECK_EQ(fv_model_open(ctx, folder_path("nowhere"), &t), FV_ERR_IO);
     CHECK(strstr(fv_ctx_message(ctx), "config.json"));
     fv_ctx_destroy(&ctx);
 }

@@ -8,7 +8,7 @@
  *     fv_batches *batches = NULL;
  *     s = fv_batches_create(ctx, count, lengths, &cfg, &batches);
  *     for (;;) {
- *         fv_batch b;
+ *         fv_picked b;
  *         s = fv_batches_next(batches, &b);   // b.example[0 .. b.count - 1]
  *     }
  *     fv_batches_destroy(&batches);
@@ -39,14 +39,14 @@ typedef struct fv_batches_config {
 
 FV_API void fv_batches_config_init(fv_batches_config *cfg, size_t struct_size);
 
-typedef struct fv_batch {
+typedef struct fv_picked {
     const int64_t *example; /* numbers of examples; lives until the next call */
     int64_t count;
     int64_t tokens;  /* their lengths together */
     int64_t epoch;   /* from 0 */
     int64_t index;   /* of the batch in its epoch, from 0 */
     int64_t batches; /* of this epoch */
-} fv_batch;
+} fv_picked;
 
 typedef struct fv_batches fv_batches;
 
@@ -56,7 +56,7 @@ FV_API FV_MUST_USE fv_status fv_batches_create(fv_ctx *ctx, int64_t examples,
                                                fv_batches **out);
 FV_API void fv_batches_destroy(fv_batches **batches); /* NULL is fine; before the context */
 
-FV_API FV_MUST_USE fv_status fv_batches_next(fv_batches *batches, fv_batch *out);
+FV_API FV_MUST_USE fv_status fv_batches_next(fv_batches *batches, fv_picked *out);
 
 /* The batch that comes next. */
 FV_API void fv_batches_place(const fv_batches *batches, int64_t *epoch, int64_t *index);

@@ -23,8 +23,8 @@
 #define FOVEA_GENERATE_H
 
 #include "fovea/cache.h"
-#include "fovea/model.h"
 #include "fovea/tokenizer.h"
+#include "fovea/transformer.h"
 
 #ifdef __cplusplus
 extern "C" {

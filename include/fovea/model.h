@@ -1,128 +1,269 @@
 /*
- * fovea/model.h: models in folders, as Hugging Face transformers keeps them.
+ * fovea/model.h: models by their kind, in memory and in folders.
  *
  *     fv_model *model = NULL;
  *     if (fv_model_open(ctx, "gpt2", &model) != FV_OK) return fail(fv_ctx_message(ctx));
- *     fv_transformer *t = fv_model_transformer(model);      // fovea/transformer.h runs it
+ *     bool writes = fv_model_can(model, FV_CAN_GENERATE);   // fovea/generate.h
  *     s = fv_model_save(model, "copy");                     // the folder must exist
  *     fv_model_close(&model);
  *
- * A folder holds config.json, the weights (model.safetensors, or shards with their index) and
- * generation_config.json if there is one. Read and written are the model types gpt2, bert, marian,
- * t5 and llama, fovea-transformer for settings that none of these can say, and fovea-seq2seq, the
- * recurrent translators of fovea/translate.h. What is saved here opens there with the same numbers.
+ * A model kind is a constant table of functions: how to make a model from a recipe, its loss, and
+ * what it can do. The library's own kinds are in src/models/kinds.c; a program registers its own:
  *
- * Nothing in a folder is trusted. An unknown model_type, a setting that is missing, impossible or
+ *     s = fv_register_model(ctx, &my_kind);                 // model.kind = "mine" in recipes
+ *
+ * examples/own_model.c is a whole one. A folder holds config.json, the weights
+ * (model.safetensors, or shards with their index), tokenizers where the model reads text, and
+ * generation_config.json if there is one. "model_type" in config.json says which kind opens it.
+ * Nothing in a folder is trusted: an unknown model_type, a setting that is missing, impossible or
  * not supported, a tensor that is missing, too many or of another shape is FV_ERR_FORMAT, and the
  * message names it, and the nearest name if there is one.
  */
 #ifndef FOVEA_MODEL_H
 #define FOVEA_MODEL_H
 
-#include "fovea/transformer.h"
-#include "fovea/translate.h"
+#include "fovea/batch.h"
+#include "fovea/decode.h"
+#include "fovea/layers.h"
+#include "fovea/optim.h"
+#include "fovea/recipe.h"
+#include "fovea/tokenizer.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef struct fv_model fv_model;
+/* ---- what data tells a model -------------------------------------------------------------- */
+
+/* What a model can do with inputs. */
+typedef enum fv_ability {
+    FV_CAN_TRANSLATE, /* text to text, by `steps` over "source" */
+    FV_CAN_GENERATE,  /* continue or answer a text */
+    FV_CAN_FILL,      /* predict masked tokens */
+    FV_CAN_CLASSIFY,
+    FV_CAN_EMBED, /* one vector per row */
+    FV_CAN_POINT, /* choose among the inputs, by `steps` whose choices are the inputs */
+    FV_CAN_ACT,   /* values or logits of actions */
+    FV_CAN_DRAW,  /* make samples */
+    FV_ABILITY_COUNT
+} fv_ability;
+
+/* "translate", "generate", ... */
+FV_API const char *fv_ability_name(fv_ability ability);
+
+enum { FV_SPEC_NUMBERS = 16, FV_MODEL_COUNTERS = 2 };
 
 /*
- * Weights are f32 in memory whatever the file has (bf16 and f16 are widened) and can be trained.
- * Heads are those whose tensors the file has. Fails: IO, FORMAT, LIMIT, MEMORY.
+ * What the data says about a model: what it is to learn, vocabularies, classes, sizes. A task fills
+ * it; the kind's `create` reads it. Tokenizers belong to the model that is made of it.
  */
+typedef struct fv_data_spec {
+    fv_ability ability;            /* what the model is trained for */
+    fv_tokenizer *source, *target; /* may be one; NULL: no text */
+    const char *const *labels;     /* names of classes; copied */
+    int64_t label_count;
+    struct {
+        char name[32]; /* "channels", "height", "classes", "actions" */
+        int64_t value;
+    } number[FV_SPEC_NUMBERS];
+    int number_count;
+} fv_data_spec;
+
+/* Sets a number; false: there is no place left for a new name. */
+FV_API bool fv_data_spec_set(fv_data_spec *spec, const char *name, int64_t value);
+FV_API int64_t fv_data_spec_get(const fv_data_spec *spec, const char *name, int64_t fallback);
+
+/* ---- kinds -------------------------------------------------------------------------------- */
+
+typedef struct fv_generation fv_generation;
+typedef struct fv_embedding_rule fv_embedding_rule;
+
+/* Where a model is loaded from. */
+typedef struct fv_model_folder {
+    fv_ctx *ctx;
+    const char *path;
+    const char *config; /* the path of its config.json */
+    bool map;           /* weights may stay in the mapped file, for running only */
+} fv_model_folder;
+
+/*
+ * Functions may be NULL where nothing is said. `self` is what create or load made. Tensors that are
+ * returned follow the rules of ops: on failure the context's invalid tensor. Calls come from one
+ * thread at a time.
+ */
+typedef struct fv_model_kind {
+    size_t struct_size;
+    const char *name;    /* of model.kind in recipes; one word */
+    const char *types;   /* "a|b": model_types in config.json that it opens; NULL: its name */
+    const char *summary; /* one line for help */
+    unsigned abilities;  /* bits 1 << fv_ability: what models of this kind may be able to do */
+    fv_key_table (*keys)(void); /* what a recipe may set */
+
+    /* Makes a model with parameters in `params`, which outlives it. Never NULL. */
+    fv_status (*create)(fv_params *params, const fv_recipe *recipe, const fv_data_spec *spec,
+                        void **self);
+    /* Makes a model from a folder, weights included, and says in `spec` what it reads from there.
+     * NULL: config.json holds the kind's keys and the spec, and the library does it. */
+    fv_status (*load)(fv_params *params, const fv_model_folder *from, fv_data_spec *spec,
+                      void **self);
+    /* Writes config.json and what else there is beside weights and tokenizers. NULL with load. */
+    fv_status (*save)(const void *self, fv_params *params, const char *folder);
+    void (*destroy)(void *self);
+
+    /* The loss of a batch, summed over what it predicts; which one follows from its fields. */
+    fv_tensor *(*loss)(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_pass *pass);
+
+    /* Abilities. Whether this model has one of those that its kind may have; NULL: all. */
+    bool (*can)(const void *self, fv_ability ability);
+    /* Reads the inputs and makes a stepper over them, which lives until the next call. */
+    fv_status (*steps)(void *self, const fv_batch *inputs, fv_stepper *out);
+    /* Logits [rows, classes], [tokens of the one row, classes], or, of a model that has no other
+     * classes, [rows, 2]: whether the second text follows the first. */
+    fv_tensor *(*classify)(fv_ctx *ctx, void *self, const fv_batch *inputs, const fv_pass *pass);
+    /* Logits [n, vocabulary] at the n positions of the i64 field "positions" of every row. */
+    fv_tensor *(*fill)(fv_ctx *ctx, void *self, const fv_batch *inputs, const fv_pass *pass);
+    /* One vector per row, [rows, width]; rule NULL: the kind's own. */
+    fv_tensor *(*embed)(fv_ctx *ctx, void *self, const fv_batch *inputs,
+                        const fv_embedding_rule *rule);
+    /* Values or logits of actions, [rows, actions]. */
+    fv_tensor *(*act)(fv_ctx *ctx, void *self, const fv_batch *inputs, const fv_pass *pass);
+    /* Samples [rows, ...]; conditions may be NULL. */
+    fv_tensor *(*draw)(fv_ctx *ctx, void *self, int64_t rows, const fv_batch *conditions);
+
+    /* Attention. Sites in the order of a pass; returns how many there are, fills at most `room`. */
+    int (*sites)(const void *self, fv_site *out, int room);
+    /* Runs the model over inputs, and over "target" where it is there, for the pass's capture. */
+    fv_status (*trace)(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_pass *pass);
+    /* The attention of given targets [rows, most target tokens + 1, most source tokens], 0 past an
+     * end: one map that stands for the model's alignment. */
+    fv_tensor *(*align)(fv_ctx *ctx, void *self, const fv_batch *batch);
+
+    /* Training. After a phase's update: moves running statistics and the like forward, in buffers
+     * of the parameter set (fv_params_add_buffer). A pass must not, or a step that was cancelled
+     * would count twice when the run resumes. */
+    fv_status (*step_done)(void *self, uint64_t step, int phase);
+    /* What else training keeps, as numbers that a state holds; asked for between steps. Setting
+     * fails: FORMAT. */
+    void (*get_counters)(void *self, int64_t counters[FV_MODEL_COUNTERS]);
+    fv_status (*set_counters)(void *self, const int64_t counters[FV_MODEL_COUNTERS]);
+
+    bool trains_bf16;                     /* linear layers may compute in bf16 in training */
+    bool recomputes;                      /* fv_pass.checkpoint does something */
+    int64_t (*context)(const void *self); /* tokens of the longest sequence; 0: no bound */
+
+    /* For running only: keeps matrices in another form. */
+    fv_status (*freeze)(void *self, fv_weight_form form);
+    const fv_generation *(*generation)(const void *self); /* generation_config.json */
+} fv_model_kind;
+
+/* Adds a kind to a context; it must outlive the context. Fails: ARGUMENT (no name, create or
+ * destroy; a name or type that is taken), MEMORY. */
+FV_API FV_MUST_USE fv_status fv_register_model(fv_ctx *ctx, const fv_model_kind *kind);
+/* The i-th kind, the library's own first; NULL past the last. */
+FV_API const fv_model_kind *fv_model_kind_at(const fv_ctx *ctx, size_t i);
+/* By name; NULL: there is none. */
+FV_API const fv_model_kind *fv_model_kind_find(const fv_ctx *ctx, const char *name);
+
+/* ---- models ------------------------------------------------------------------------------- */
+
+typedef struct fv_model fv_model;
+
+/* An untrained model of a registered kind. Takes the spec's tokenizers over, also on failure.
+ * Fails: ARGUMENT (no such kind, settings that do not fit), MEMORY. */
+FV_API FV_MUST_USE fv_status fv_model_create(fv_ctx *ctx, const char *kind, const fv_recipe *recipe,
+                                             const fv_data_spec *spec, fv_model **out);
+
+/* Weights are f32 in memory whatever the file has (bf16 and f16 are widened) and can be trained.
+ * Fails: IO, FORMAT, LIMIT, MEMORY. */
 FV_API FV_MUST_USE fv_status fv_model_open(fv_ctx *ctx, const char *folder, fv_model **out);
 /*
- * The same, but f32 matrices stay where they lie in the mapped file as far as their layout allows
- * (GPT-2's are transposed and so are copied). For running only: writing to such a parameter ends
- * the process, and so does another program that cuts the file short; see FV_SAFETENSORS_MAP.
+ * The same, but f32 matrices stay in the mapped file as far as their layout allows (GPT-2's are
+ * transposed and so are copied). For running only: writing to such a parameter ends the process,
+ * and so does another program that cuts the file short; see FV_SAFETENSORS_MAP.
  */
 FV_API FV_MUST_USE fv_status fv_model_map(fv_ctx *ctx, const char *folder, fv_model **out);
 /* Before the context. NULL is fine; *model becomes NULL. */
 FV_API void fv_model_close(fv_model **model);
 
-/* config.json, generation_config.json and model.safetensors in a folder that exists; each file is
- * replaced in one step. Fails: IO, MEMORY, ARGUMENT (the family's config.json cannot say a setting
- * of this model). */
+/* Settings, tokenizers and weights into a folder that exists; each file is replaced in one step.
+ * Fails: IO, MEMORY, ARGUMENT (the family's config.json has no key for a setting). */
 FV_API FV_MUST_USE fv_status fv_model_save(fv_model *model, const char *folder);
-/* The two small files alone, for a folder into which a trainer writes the weights. */
-FV_API FV_MUST_USE fv_status fv_transformer_save_settings(const fv_transformer *model,
-                                                          const char *folder);
+/* All but the weights, for a folder into which a trainer writes them. */
+FV_API FV_MUST_USE fv_status fv_model_save_settings(fv_model *model, const char *folder);
 
-/* What is inside; NULL if it is something else. A translator whose model is a Transformer (a folder
- * with source_tokenizer.json) is both. Owned by the model. */
-FV_API fv_transformer *fv_model_transformer(const fv_model *model);
-FV_API fv_translator *fv_model_translator(const fv_model *model);
+FV_API fv_ctx *fv_model_context(const fv_model *model);
 FV_API fv_params *fv_model_params(const fv_model *model);
+FV_API const fv_model_kind *fv_model_kind_of(const fv_model *model);
+/* The kind's own, for its functions: loss(ctx, fv_model_self(model), ...). */
+FV_API void *fv_model_self(const fv_model *model);
+FV_API const fv_data_spec *fv_model_spec(const fv_model *model);
 /* The model_type of its config.json. */
 FV_API const char *fv_model_type(const fv_model *model);
+FV_API bool fv_model_can(const fv_model *model, fv_ability ability);
+/* Tokenizers of both sides, from the model's folder if they are not there yet. Fails: as
+ * fv_tokenizer_load; STATE (the model has no folder). */
+FV_API FV_MUST_USE fv_status fv_model_load_tokenizers(fv_model *model);
 
-/* The settings of a config.json alone. Heads are those that "architectures" names. Fails: IO,
- * FORMAT, LIMIT, MEMORY. */
-FV_API FV_MUST_USE fv_status fv_transformer_config_load(fv_ctx *ctx, const char *path,
-                                                        fv_transformer_config *out);
-/* Atomic. Fails: ARGUMENT (the family's config.json cannot say a setting), IO, MEMORY. */
-FV_API FV_MUST_USE fv_status fv_transformer_config_save(fv_ctx *ctx,
-                                                        const fv_transformer_config *cfg,
-                                                        const char *path);
-
-/* ---- generation_config.json --------------------------------------------------------- */
+/* ---- generation_config.json --------------------------------------------------------------- */
 
 enum { FV_MAX_ENDS = 8, FV_MAX_BANNED = 64, FV_MAX_BANNED_TOKENS = 256 };
 
 /* How a folder's author wants it to generate; transformers' defaults where the file is silent.
- * Older folders without the file say it in config.json. */
-typedef struct fv_generation {
+ * Older folders without the file have the keys in config.json. */
+struct fv_generation {
     int64_t start;             /* fed first: decoder_start_token_id, else bos; -1: none */
     int64_t ends[FV_MAX_ENDS]; /* any of them ends */
     int end_count;
     int64_t pad;                        /* -1: none */
-    int64_t max_length;                 /* prompt included; 0: not said */
-    int64_t max_new_tokens;             /* 0: not said */
-    int64_t min_length, min_new_tokens; /* 0: not said */
+    int64_t max_length;                 /* prompt included; 0: not set */
+    int64_t max_new_tokens;             /* 0: not set */
+    int64_t min_length, min_new_tokens; /* 0: not set */
     int64_t no_repeat;                  /* "no_repeat_ngram_size"; 0: off */
     bool sample;
     int64_t beams, top_k;
     double length_penalty, temperature, top_p, min_p, repetition_penalty;
     bool early_stopping;
     int64_t forced_start, forced_end;     /* first token after the start, last token; -1: none */
-    int64_t banned[FV_MAX_BANNED_TOKENS]; /* "bad_words_ids", one behind another */
+    int64_t banned[FV_MAX_BANNED_TOKENS]; /* "bad_words_ids", one after another */
     int banned_lengths[FV_MAX_BANNED];    /* tokens of each */
     int banned_count;                     /* words */
     bool renormalize;                     /* "renormalize_logits" */
-} fv_generation;
+};
 
+/* All zero where the kind has none. */
 FV_API const fv_generation *fv_model_generation(const fv_model *model);
 
-/* ---- sentence embeddings -------------------------------------------------------------- */
+/* ---- sentence embeddings ------------------------------------------------------------------ */
+
+/* One state per document from an encoder's last states: [documents, width]. */
+typedef enum fv_pooling {
+    FV_POOLING_FIRST, /* the first token's, [CLS] */
+    FV_POOLING_MEAN   /* the mean over the tokens that the mask shows */
+} fv_pooling;
 
 /*
  * How an encoder's folder makes one vector of a text:
  *
  *     fv_embedding_rule rule;
  *     s = fv_embedding_rule_load(ctx, "all-MiniLM-L6-v2", &rule);
- *     ... tokens of the text, rule.most_tokens at most, through fv_transformer_encode ...
- *     fv_tensor *vectors = fv_embed(ctx, &rows, states, &rule);
+ *     fv_tensor *vectors = fv_model_kind_of(model)->embed(ctx, fv_model_self(model), &batch,
+ * &rule);
  */
-typedef struct fv_embedding_rule {
+struct fv_embedding_rule {
     fv_pooling pooling;
     bool normalize;      /* to length 1 */
-    int64_t most_tokens; /* what lies beyond is cut off, special tokens stay; 0: not said */
-} fv_embedding_rule;
+    int64_t most_tokens; /* longer texts are cut, special tokens stay; 0: not set */
+};
 
 /*
  * From the files of sentence-transformers: modules.json (an encoder, pooling, and perhaps a
  * normalizer), 1_Pooling/config.json, and the length from sentence_bert_config.json or
- * tokenizer_config.json. A folder without modules.json: the mean, as it is. Fails: IO, FORMAT,
- * LIMIT, MEMORY, UNSUPPORTED (another module, several poolings or another than mean and cls, a
- * prompt before every text, lower-casing beside the tokenizer's; the message names it).
+ * tokenizer_config.json. A folder without modules.json: the mean, not normalized. Fails: IO,
+ * FORMAT, LIMIT, MEMORY, UNSUPPORTED (another module, several poolings or another than mean and
+ * cls, a prompt before every text, lower-casing beside the tokenizer's; the message names it).
  */
 FV_API FV_MUST_USE fv_status fv_embedding_rule_load(fv_ctx *ctx, const char *folder,
                                                     fv_embedding_rule *out);
-/* [documents, width] from an encoder's last states; `rows` as given to the pass. */
-FV_API fv_tensor *fv_embed(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states,
-                           const fv_embedding_rule *rule);
 
 #ifdef __cplusplus
 }

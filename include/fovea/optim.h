@@ -54,6 +54,12 @@ FV_API void fv_params_destroy(fv_params **params);
  */
 FV_API fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *initial);
 
+/* The same for what is not trained but belongs to the model or the run: running statistics,
+ * counters, a replay buffer. Any dtype; gets no gradient, is saved and loaded with the set, and
+ * optimizers leave it alone. */
+FV_API fv_tensor *fv_params_add_buffer(fv_params *params, const char *name, fv_tensor *initial);
+FV_API bool fv_params_is_buffer(const fv_params *params, int i);
+
 FV_API fv_ctx *fv_params_context(const fv_params *params);
 FV_API int fv_params_count(const fv_params *params);
 FV_API const char *fv_params_name(const fv_params *params, int i);
@@ -63,11 +69,13 @@ FV_API fv_tensor *fv_params_find(const fv_params *params, const char *name); /* 
  * Fails: INDEX (no such parameter), SHAPE (not a matrix). */
 FV_API FV_MUST_USE fv_status fv_params_store_transposed(fv_params *params, const char *name);
 FV_API bool fv_params_stored_transposed(const fv_params *params, int i);
-FV_API int64_t fv_params_elements(const fv_params *params);
+FV_API int64_t fv_params_elements(const fv_params *params); /* buffers not counted */
 FV_API void fv_params_zero_grad(fv_params *params);
 
-/* The Euclidean norm over all gradients (those that exist), in double. Waits for the device. */
-FV_API FV_MUST_USE fv_status fv_params_grad_norm(const fv_params *params, double *out);
+/* The Euclidean norm over all gradients (those that exist) of parameters whose names begin with
+ * `group` (NULL: all), in double. Waits for the device. */
+FV_API FV_MUST_USE fv_status fv_params_grad_norm(const fv_params *params, const char *group,
+                                                 double *out);
 
 /* ---- optimizers ------------------------------------------------------------------- */
 
@@ -93,6 +101,7 @@ typedef struct fv_optim_config {
     double clip_norm;    /* gradients longer than this are scaled down to it; 0: never [0] */
     bool unchecked;      /* do not look for non-finite gradients; no clipping then [false] */
     int max_skipped;     /* steps skipped in a row before fv_optim_step fails [10]; 0: never */
+    const char *group;   /* only parameters whose names begin with this; NULL: all [NULL] */
 } fv_optim_config;
 
 /* The defaults above (those of PyTorch) for one kind. */
@@ -113,11 +122,11 @@ typedef struct fv_step_report {
 } fv_step_report;
 
 /*
- * One update of every parameter that has a gradient, then all gradients are dropped. Steps are
- * counted for all parameters together: Adam corrects the averages of one that had no gradient for a
- * while as if it had had (PyTorch counts for each alone). A step whose
- * gradients are not all finite is skipped and counted; max_skipped in a row is FV_ERR_NONFINITE.
- * report may be NULL.
+ * One update of every parameter of the group that has a gradient, then all gradients are dropped.
+ * Steps are counted for all parameters together: Adam corrects the averages of one that had no
+ * gradient for a while as if it had had (PyTorch counts for each alone). A step whose gradients are
+ * not all finite is skipped and counted; max_skipped in a row is FV_ERR_NONFINITE. report may be
+ * NULL.
  */
 FV_API FV_MUST_USE fv_status fv_optim_step(fv_optim *optim, double lr, fv_step_report *report);
 

@@ -9,13 +9,14 @@
  *     fv_seq2seq *model = NULL;
  *     s = fv_seq2seq_create(params, &cfg, &model);
  *
- *     fv_token_pairs batch = {.count = 2, .source = xs, .source_length = x_lengths,
- *                       .target = ys, .target_length = y_lengths};
+ *     fv_sequences x = {.count = 2, .tokens = xs, .length = x_lengths},
+ *                  y = {.count = 2, .tokens = ys, .length = y_lengths};
+ *     fv_batch batch = fv_batch_of_pairs(&x, &y);
  *     fv_tensor *loss = fv_seq2seq_loss(ctx, model, &batch, NULL);    // summed over tokens
  *
  *     fv_stepper stepper;                                 // for fv_decode
  *     s = fv_seq2seq_stepper(model, &batch, &stepper);
- *     s = fv_decode(ctx, &stepper, batch.count, most_tokens, &how, &outputs);
+ *     s = fv_decode(ctx, &stepper, batch.rows, most_tokens, &how, &outputs);
  *     fv_seq2seq_destroy(&model);
  *
  * The encoder reads x into states h_1 .. h_S (both directions joined). The decoder is one of
@@ -38,8 +39,7 @@
 #define FOVEA_SEQ2SEQ_H
 
 #include "fovea/attend.h"
-#include "fovea/pairs.h"
-#include "fovea/recipe.h"
+#include "fovea/model.h"
 #include "fovea/recurrent.h"
 
 #ifdef __cplusplus
@@ -108,8 +108,8 @@ FV_API const fv_seq2seq_config *fv_seq2seq_settings(const fv_seq2seq *model);
 
 /* Cross-entropy of every target token and of the end, summed. With hard attention in training its
  * gradient has REINFORCE's terms too. */
-FV_API fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *model, const fv_token_pairs *batch,
-                                  const fv_teaching *teaching);
+FV_API fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *model, const fv_batch *batch,
+                                  const fv_pass *pass);
 
 /*
  * The attention of given targets: weights [count, most target tokens + 1, most source tokens], rows
@@ -117,16 +117,21 @@ FV_API fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *model, const fv
  * 0. Hard attention has a 1 where it looks. FIXED has none: the invalid tensor, and the error says
  * so.
  */
-FV_API fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *model,
-                                   const fv_token_pairs *batch);
+FV_API fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *model, const fv_batch *batch);
 
 /* Encodes the sources and makes a stepper over them. One at a time: it lives in the model until
  * the next call of this function or fv_seq2seq_destroy. */
-FV_API FV_MUST_USE fv_status fv_seq2seq_stepper(fv_seq2seq *model, const fv_token_pairs *sources,
+FV_API FV_MUST_USE fv_status fv_seq2seq_stepper(fv_seq2seq *model, const fv_batch *sources,
                                                 fv_stepper *out);
 
-/* The model as translators know it; destroying the one destroys the other. */
-FV_API fv_pair_model fv_seq2seq_pairs(fv_seq2seq *model);
+/*
+ * A translator, untrained: vocabulary sizes in `cfg` are taken from the tokenizers, start and end
+ * from the target's "<s>" and "</s>". Takes both tokenizers, which were made in `ctx` and may be
+ * one, over, also on failure. Fails: ARGUMENT (no "<s>" or "</s>", bad settings), MEMORY.
+ */
+FV_API FV_MUST_USE fv_status fv_seq2seq_translator(fv_ctx *ctx, const fv_seq2seq_config *cfg,
+                                                   fv_tokenizer *source, fv_tokenizer *target,
+                                                   fv_model **out);
 
 #ifdef __cplusplus
 }

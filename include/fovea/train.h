@@ -28,37 +28,62 @@
 
 #include "fovea/optim.h"
 #include "fovea/recipe.h"
+#include "fovea/unicode.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { FV_MAX_METRICS = 8, FV_POSITION = 8 };
+enum { FV_MAX_METRICS = 8, FV_POSITION = 8, FV_MAX_PHASES = 4 };
 
 typedef struct fv_metric {
     char name[32];
     double value;
+    bool higher_is_better; /* a loss: false */
 } fv_metric;
 
-/* What is trained. Calls come from the thread that runs the trainer. */
+/* Appends a metric; *count must be below FV_MAX_METRICS. */
+FV_API void fv_metric_add(fv_metric *metrics, int *count, const char *name, double value,
+                          bool higher_is_better);
+
+/*
+ * What is trained. Calls come from the thread that runs the trainer. A step has one phase or
+ * several, which follow one another: each has its loss, its group of parameters and its optimizer.
+ * Functions from `end` on may be NULL.
+ */
 typedef struct fv_task {
     void *user;
-    /* Chooses the data of a step: how many parts, how many target tokens in all (> 0), and how far
+    int phases; /* 0 means 1; at most FV_MAX_PHASES */
+    /* Chooses the data of a phase: how many parts, how many target tokens in all (> 0), and how far
      * through the data this is, in epochs (for progress). */
-    fv_status (*begin)(void *user, uint64_t step, int64_t *parts, double *tokens, double *epoch);
+    fv_status (*begin)(void *user, uint64_t step, int phase, int64_t *parts, double *tokens,
+                       double *epoch);
     /* The loss of one part, summed over its tokens; one element, recorded. */
-    fv_tensor *(*loss)(void *user, fv_ctx *ctx, int64_t part);
-    /* Metrics on held-out data, the deciding one first; *count in: FV_MAX_METRICS. May be NULL. */
+    fv_tensor *(*loss)(void *user, fv_ctx *ctx, int phase, int64_t part);
+    /* After the phase's update: the only place where what get_state saves may change. */
+    fv_status (*end)(void *user, uint64_t step, int phase);
+    /* Metrics on held-out data, the deciding one first; *count in: FV_MAX_METRICS. */
     fv_status (*evaluate)(void *user, fv_metric *metrics, int *count);
-    /* The place in the data, as numbers that a state can hold. May be NULL. */
+    /* Sample outputs for people, after an evaluation; freed with fv_text_free. */
+    fv_status (*show)(void *user, fv_text *out);
+    /* The parameters that a phase updates: those whose names begin with this; NULL: all. */
+    const char *(*group)(void *user, int phase);
+    /* Changes the optimizer and the schedule of the config for a phase. */
+    void (*optimizer)(void *user, int phase, fv_optim_config *optim, fv_schedule *schedule);
+    /* The place in the data, as numbers that a state can hold. */
     void (*get_position)(void *user, int64_t position[FV_POSITION]);
     fv_status (*set_position)(void *user, const int64_t position[FV_POSITION]);
+    /* What a run keeps beside weights, as tensors: puts them into an empty set, or takes them out
+     * of one that was saved. */
+    fv_status (*get_state)(void *user, fv_params *state);
+    fv_status (*set_state)(void *user, const fv_params *state);
 } fv_task;
 
 typedef enum fv_train_event_kind {
     FV_TRAIN_RESUMED,   /* `step` steps had been done */
     FV_TRAIN_STEP,      /* after each step */
     FV_TRAIN_EVALUATED, /* metrics; `improved` if they are the best so far */
+    FV_TRAIN_SAMPLES,   /* `text`: sample outputs, one a line */
     FV_TRAIN_SAVED,
     FV_TRAIN_SKIPPED,   /* gradients were not finite: nothing was changed */
     FV_TRAIN_BAD_STATE, /* a state could not be read; an older one is tried. `text` says why */
@@ -94,7 +119,6 @@ typedef struct fv_train_config {
     uint64_t log_every;        /* steps between lines of the logs [10] */
     int keep;                  /* states kept [3] */
     int patience;              /* evaluations without improvement before stopping; 0: never [0] */
-    bool lower_is_better;      /* of the first metric [true] */
     fv_train_observer observe; /* or NULL */
     void *observe_user;
 } fv_train_config;
@@ -103,7 +127,7 @@ typedef struct fv_train_config {
 FV_API void fv_train_config_init(fv_train_config *cfg, size_t struct_size);
 
 /* The settings as keys of a recipe, "train.steps" and so on, with the optimizer and the schedule
- * among them; and back. The folder, the observer and which way the metric runs stay as they are. */
+ * among them; and back. The folder and the observer stay as they are. */
 FV_API fv_key_table fv_train_keys(void);
 FV_API void fv_train_config_from(const fv_recipe *recipe, fv_train_config *cfg);
 
@@ -142,14 +166,6 @@ FV_API FV_MUST_USE fv_status fv_params_load(fv_params *params, const char *path)
 
 /* The mean of the weights of the last `count` states of a folder (fewer if it holds fewer). */
 FV_API FV_MUST_USE fv_status fv_params_average(fv_params *params, const char *folder, int count);
-
-/* What a run took over from another model: tensors taken by name, and those that begin at random.
- */
-typedef struct fv_taken {
-    int64_t taken, fresh;
-    char names[200]; /* of the fresh ones, with commas between */
-    bool more;       /* there are more of them than `names` holds */
-} fv_taken;
 
 #ifdef __cplusplus
 }

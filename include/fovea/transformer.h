@@ -39,8 +39,7 @@
 #define FOVEA_TRANSFORMER_H
 
 #include "fovea/layers.h"
-#include "fovea/pairs.h"
-#include "fovea/recipe.h"
+#include "fovea/model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -155,14 +154,6 @@ FV_API fv_params *fv_transformer_params(const fv_transformer *model);
 
 /* ---- tokens ------------------------------------------------------------------------- */
 
-/* Sequences of tokens on the host. */
-typedef struct fv_sequences {
-    int64_t count;
-    const int64_t *const *tokens;
-    const int64_t *length;       /* each at least 1 */
-    const int64_t *const *types; /* kinds of token; NULL: all 0 */
-} fv_sequences;
-
 /* Tokens as a pass reads them. */
 typedef struct fv_rows {
     fv_tensor *ids;       /* i64 [batch, n] */
@@ -183,39 +174,7 @@ FV_API fv_rows fv_rows_pad(fv_ctx *ctx, const fv_sequences *sequences, int64_t p
 FV_API fv_rows fv_transformer_rows(fv_ctx *ctx, const fv_transformer *model,
                                    const fv_sequences *sequences);
 
-/* ---- looking ------------------------------------------------------------------------ */
-
-/* What is seen at one site during a pass. Tensors live until `take` returns. */
-typedef struct fv_site {
-    const char *name; /* "encoder.3.self" */
-    bool encoder, cross;
-    int64_t layer;
-    fv_attention_seen seen;
-} fv_site;
-
-/*
- * A wish to see attention. Weights are made beside the fast kernel; what is computed does not
- * change. Of packed sequences the map is that of the long row, zero between them; with look.view
- * the map of sequence i alone is the part that begins at row begin[i] and column begin[i] (of the
- * source's `begin` at cross sites), and nothing else is computed.
- */
-typedef struct fv_capture {
-    const char
-        *sites; /* names with commas between, '*' for any part: "encoder.*.self"; NULL: all */
-    fv_attention_look look;
-    /* Called for each site in the order of the pass. Not FV_OK: the pass fails with it. */
-    fv_status (*take)(void *user, fv_ctx *ctx, const fv_site *site);
-    void *user;
-} fv_capture;
-
 /* ---- passes ------------------------------------------------------------------------- */
-
-/* How to pass; NULL in the calls below: all zero. */
-typedef struct fv_pass {
-    bool training;             /* dropout and smoothing happen */
-    bool checkpoint;           /* a block's inside is forgotten, and run again on the way back */
-    const fv_capture *capture; /* or NULL */
-} fv_pass;
 
 /* The encoder's last states [batch, n, width]. */
 FV_API fv_tensor *fv_transformer_encode(fv_ctx *ctx, const fv_transformer *model,
@@ -231,12 +190,7 @@ FV_API fv_tensor *fv_transformer_logits(fv_ctx *ctx, const fv_transformer *model
 
 /* ---- heads of encoders -------------------------------------------------------------- */
 
-/* One state a document from an encoder's last states: [documents, width]. */
-typedef enum fv_pooling {
-    FV_POOLING_FIRST, /* the first token's, [CLS] */
-    FV_POOLING_MEAN   /* the mean over the tokens that the mask shows */
-} fv_pooling;
-
+/* One state per document from an encoder's last states: [documents, width]. */
 FV_API fv_tensor *fv_transformer_pool(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states,
                                       fv_pooling pooling);
 /* tanh(dense(first)): needs `pooler`. */
@@ -255,10 +209,10 @@ FV_API fv_tensor *fv_transformer_next_sentence(fv_ctx *ctx, const fv_transformer
 /* Of every next token inside each sequence: length - 1 of them. */
 FV_API fv_tensor *fv_transformer_next_loss(fv_ctx *ctx, const fv_transformer *model,
                                            const fv_sequences *sequences, const fv_pass *pass);
-/* Of every target token and of the end, given the source: as fv_seq2seq_loss. Sources are passed
- * as they are, without an end token of their own. */
+/* Of every "target" token and of the end, given "source", as fv_seq2seq_loss. Sources get no end
+ * token of their own. */
 FV_API fv_tensor *fv_transformer_pair_loss(fv_ctx *ctx, const fv_transformer *model,
-                                           const fv_token_pairs *batch, const fv_pass *pass);
+                                           const fv_batch *batch, const fv_pass *pass);
 /* Of wanted[i][t] at the tokens where it is not -1, through the head for words; `states` and `rows`
  * as given to the encoder's pass. */
 FV_API fv_tensor *fv_transformer_word_loss(fv_ctx *ctx, const fv_transformer *model,
@@ -266,9 +220,36 @@ FV_API fv_tensor *fv_transformer_word_loss(fv_ctx *ctx, const fv_transformer *mo
                                            fv_tensor *states, const int64_t *const *wanted,
                                            const fv_pass *pass);
 
-/* A model with both sides as translators know it: takes the model over. Fails: ARGUMENT (a side or
- * the start or end token is missing), MEMORY; the model stays the caller's then. */
-FV_API FV_MUST_USE fv_status fv_transformer_pairs(fv_transformer *model, fv_pair_model *out);
+/* ---- as a model ----------------------------------------------------------------------- */
+
+/*
+ * A translator, untrained: vocabulary sizes in `cfg` are taken from the tokenizers, start and end
+ * from the target's "<s>" and "</s>"; two tokenizers mean two embeddings. Takes both tokenizers,
+ * which were made in `ctx` and may be one, over, also on failure. Fails: ARGUMENT (a side or a
+ * token is missing, bad settings), MEMORY.
+ */
+FV_API FV_MUST_USE fv_status fv_transformer_translator(fv_ctx *ctx,
+                                                       const fv_transformer_config *cfg,
+                                                       fv_tokenizer *source, fv_tokenizer *target,
+                                                       fv_model **out);
+/* The Transformer inside a model of that kind, owned by it; NULL: it is of another kind. */
+FV_API fv_transformer *fv_model_transformer(const fv_model *model);
+
+/* config.json and generation_config.json, for a folder into which a trainer writes the weights. */
+FV_API FV_MUST_USE fv_status fv_transformer_save_settings(const fv_transformer *model,
+                                                          const char *folder);
+/* The settings of a config.json alone. Heads are those that "architectures" names. Fails: IO,
+ * FORMAT, LIMIT, MEMORY. */
+FV_API FV_MUST_USE fv_status fv_transformer_config_load(fv_ctx *ctx, const char *path,
+                                                        fv_transformer_config *out);
+/* Atomic. Fails: ARGUMENT (the family's config.json has no key for a setting), IO, MEMORY. */
+FV_API FV_MUST_USE fv_status fv_transformer_config_save(fv_ctx *ctx,
+                                                        const fv_transformer_config *cfg,
+                                                        const char *path);
+
+/* [documents, width] from an encoder's last states; `rows` as given to the pass. */
+FV_API fv_tensor *fv_embed(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states,
+                           const fv_embedding_rule *rule);
 
 #ifdef __cplusplus
 }

@@ -1,14 +1,14 @@
 /*
- * fovea/translate.h: text to text: an encoder-decoder with its tokenizers, kept in a folder.
+ * fovea/translate.h: text to text, by any model that can translate.
  *
- *     fv_translator *t = NULL;
- *     s = fv_translator_load(ctx, "run", &t);
+ *     fv_model *model = NULL;
+ *     s = fv_model_open(ctx, "run", &model);
  *     fv_string in[] = {{"3 May 1979", 10}};
  *     fv_translations *out = NULL;
- *     s = fv_translate(t, 1, in, NULL, &out);
+ *     s = fv_translate(model, 1, in, NULL, &out);
  *     if (s == FV_OK) puts(fv_translations_get(out, 0, 0)->text);
  *     fv_translations_free(&out);
- *     fv_translator_destroy(&t);
+ *     fv_model_close(&model);
  *
  * A folder holds config.json, model.safetensors, and source_tokenizer.json and
  * target_tokenizer.json, or tokenizer.json where both sides share one. The model is recurrent
@@ -17,48 +17,15 @@
 #ifndef FOVEA_TRANSLATE_H
 #define FOVEA_TRANSLATE_H
 
-#include "fovea/seq2seq.h"
-#include "fovea/tokenizer.h"
-#include "fovea/transformer.h"
+#include "fovea/model.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* ---- the model with its words ------------------------------------------------------- */
-
-typedef struct fv_translator fv_translator;
-
-/*
- * An untrained one. Vocabulary sizes in `cfg` are taken from the tokenizers, start and end from the
- * target's "<s>" and "</s>". Takes over both tokenizers, which were made in `ctx`, also on failure;
- * they may be the same. Fails: ARGUMENT (no "<s>" or "</s>", bad settings), MEMORY.
- */
-FV_API FV_MUST_USE fv_status fv_translator_create(fv_ctx *ctx, const fv_seq2seq_config *cfg,
-                                                  fv_tokenizer *source, fv_tokenizer *target,
-                                                  fv_translator **out);
-/* The same with a Transformer. Two tokenizers mean two embeddings. */
-FV_API FV_MUST_USE fv_status fv_translator_create_transformer(fv_ctx *ctx,
-                                                              const fv_transformer_config *cfg,
-                                                              fv_tokenizer *source,
-                                                              fv_tokenizer *target,
-                                                              fv_translator **out);
-/* Fails: IO, FORMAT, LIMIT, MEMORY, UNSUPPORTED; the message names the file. */
-FV_API FV_MUST_USE fv_status fv_translator_load(fv_ctx *ctx, const char *folder,
-                                                fv_translator **out);
-/* Everything but the weights, which fv_params_save writes. */
-FV_API FV_MUST_USE fv_status fv_translator_save_settings(fv_translator *t, const char *folder);
-FV_API void fv_translator_destroy(fv_translator **t); /* NULL is fine; before the context */
-
-FV_API fv_ctx *fv_translator_context(const fv_translator *t);
-FV_API fv_params *fv_translator_params(const fv_translator *t);
-FV_API const fv_pair_model *fv_translator_model(const fv_translator *t);
-/* The model as a Transformer, to look inside; NULL: it is recurrent. Owned by the translator. */
-FV_API fv_transformer *fv_translator_transformer(const fv_translator *t);
-
 /* ---- pairs of texts ----------------------------------------------------------------- */
 
-/* Encoded pairs in memory, with their texts. Belongs to its translator. */
+/* Encoded pairs in memory, with their texts. Belongs to its model. */
 typedef struct fv_parallel fv_parallel;
 
 typedef struct fv_parallel_config {
@@ -74,7 +41,7 @@ typedef struct fv_parallel_report {
 
 FV_API void fv_parallel_config_init(fv_parallel_config *cfg, size_t struct_size);
 
-FV_API FV_MUST_USE fv_status fv_parallel_create(fv_translator *t, fv_parallel **out);
+FV_API FV_MUST_USE fv_status fv_parallel_create(fv_model *model, fv_parallel **out);
 FV_API void fv_parallel_destroy(fv_parallel **pairs);
 /* Two files with as many lines. cfg and report may be NULL. Fails: IO, FORMAT (not text; one file
  * ends before the other: both line counts are told), LIMIT, MEMORY. */
@@ -92,7 +59,7 @@ FV_API fv_string fv_parallel_target(const fv_parallel *pairs, int64_t i);
 FV_API int64_t fv_parallel_tokens(const fv_parallel *pairs, int64_t i);
 /* The chosen pairs, for the model's loss; lives until the next call. Fails: MEMORY, INDEX. */
 FV_API FV_MUST_USE fv_status fv_parallel_pick(fv_parallel *pairs, int64_t count,
-                                              const int64_t *which, fv_token_pairs *out);
+                                              const int64_t *which, fv_batch *out);
 
 /* ---- translating -------------------------------------------------------------------- */
 
@@ -120,9 +87,10 @@ typedef struct fv_translation {
 
 typedef struct fv_translations fv_translations;
 
-/* cfg may be NULL. An empty source has an empty translation. Fails: FORMAT (not UTF-8), MEMORY,
- * CANCELLED, ARGUMENT. */
-FV_API FV_MUST_USE fv_status fv_translate(fv_translator *t, int64_t count, const fv_string *sources,
+/* Loads the tokenizers of the model's folder if they are not there yet. cfg may be NULL. An empty
+ * source has an empty translation. Fails: FORMAT (not UTF-8), MEMORY, CANCELLED, ARGUMENT,
+ * FORMAT (the model cannot translate). */
+FV_API FV_MUST_USE fv_status fv_translate(fv_model *model, int64_t count, const fv_string *sources,
                                           const fv_translate_config *cfg, fv_translations **out);
 /* The n-th best of a source, or NULL. Owned by the translations. */
 FV_API const fv_translation *fv_translations_get(const fv_translations *all, int64_t source, int n);
@@ -130,8 +98,8 @@ FV_API void fv_translations_free(fv_translations **all); /* NULL is fine */
 
 /* The attention over a given translation: like the first result of fv_translate, for this target.
  */
-FV_API FV_MUST_USE fv_status fv_translate_given(fv_translator *t, fv_string source,
-                                                fv_string target, fv_translations **out);
+FV_API FV_MUST_USE fv_status fv_translate_given(fv_model *model, fv_string source, fv_string target,
+                                                fv_translations **out);
 
 #ifdef __cplusplus
 }

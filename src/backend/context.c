@@ -114,6 +114,8 @@ void fv_ctx_destroy(fv_ctx **ctx_ptr)
     if (ctx->tape) fv_tape_destroy(ctx);
     fv_scope_destroy_all(ctx);
     if (ctx->device) ctx->device->ops->destroy(ctx->device);
+    fv_registry_free(ctx, &ctx->models);
+    fv_registry_free(ctx, &ctx->tasks);
     fv_mem_free(&ctx->mem, ctx->invalid, sizeof *ctx->invalid);
     if (ctx->owns_pool) fv_pool_destroy(&ctx->pool);
     fv_mem_trim(&ctx->mem);

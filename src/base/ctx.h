@@ -12,6 +12,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/pool.h"
+#include "base/registry.h"
 
 enum { FV_MESSAGE_BYTES = 256 };
 
@@ -63,7 +64,8 @@ struct fv_ctx {
     struct fv_scope *scope;    /* innermost */
     int scope_debt;            /* scopes that could not be begun and will be ended */
     struct fv_tape *tape;
-    int no_grad; /* depth of fv_no_grad_begin */
+    int no_grad;               /* depth of fv_no_grad_begin */
+    fv_registry models, tasks; /* kinds that the program has registered */
 #ifdef FV_TEST_HOOKS
     fv_sabotage sabotage;
 #endif

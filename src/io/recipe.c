@@ -11,6 +11,7 @@
 #include "io/file.h"
 #include "io/json_write.h"
 #include "io/number.h"
+#include "io/recipe.h"
 #include "io/toml.h"
 #include "io/utf8.h"
 
@@ -478,4 +479,16 @@ int fv_recipe_choice(const fv_recipe *recipe, const char *name)
     const int64_t i = key_index(recipe, name);
     if (i < 0 || recipe->keys[i].type != FV_KEY_CHOICE) return -1;
     return (int)recipe->slots[i].integer;
+}
+
+fv_status fv_recipe_set_choices(fv_recipe *recipe, const char *name, const char *choices)
+{
+    for (size_t i = 0; i < recipe->count; i++) {
+        if (strcmp(recipe->keys[i].name, name) != 0) continue;
+        recipe->keys[i].choices = fv_arena_text(&recipe->arena, choices, strlen(choices));
+        FV_RETURN_IF(!recipe->keys[i].choices, recipe->ctx, FV_ERR_MEMORY,
+                     "no memory for the choices of %s", name);
+        return FV_OK;
+    }
+    return fv_fail(recipe->ctx, FV_ERR_ARGUMENT, "recipe: there is no key '%.100s'", name);
 }

@@ -1,5 +1,5 @@
 /* config.json to settings. */
-#include "fovea/model.h"
+#include "fovea/transformer.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * that the family's file cannot say must not be lost in silence. */
 #include <string.h>
 
-#include "fovea/model.h"
+#include "fovea/transformer.h"
 #include "io/choices.h"
 #include "io/file.h"
 #include "io/json.h"

@@ -2,7 +2,7 @@
 #ifndef FV_MODELS_HF_GENERATION_H
 #define FV_MODELS_HF_GENERATION_H
 
-#include "fovea/model.h"
+#include "fovea/transformer.h"
 
 /* What follows from a model's settings alone, with transformers' defaults. */
 fv_generation fv_hf_generation_of(const fv_transformer_config *cfg);

@@ -2,8 +2,8 @@
  * 5 and before name poolings by flags, later ones by a word. */
 #include <string.h>
 
-#include "fovea/model.h"
 #include "fovea/ops.h"
+#include "fovea/transformer.h"
 #include "io/file.h"
 #include "io/json.h"
 

@@ -1,94 +1,184 @@
-/* Models of every kind in their folders. */
-#include "fovea/model.h"
+/* Models of every kind, in memory and in their folders. */
+#include "models/model.h"
 
 #include <string.h>
 
-#include "fovea/safetensors.h"
+#include "fovea/nearest.h"
 #include "fovea/train.h"
-#include "io/file.h"
 #include "io/json.h"
-#include "models/hf_generation.h"
-#include "models/hf_labels.h"
-#include "models/hf_weights.h"
-#include "models/translate.h"
 
-#define RECURRENT "fovea-seq2seq"
+/* ---- making --------------------------------------------------------------------------------- */
 
-struct fv_model {
-    fv_ctx *ctx;
-    fv_params *params;
-    fv_transformer *transformer;
-    fv_translator *translator;
-    fv_safetensors *file; /* while parameters lie in it */
-    fv_arena names;       /* of classes */
-    fv_generation generation;
-};
+static fv_status copy_labels(fv_model *m)
+{
+    const int64_t count = m->spec.labels ? m->spec.label_count : 0;
+    if (count == 0) return FV_OK;
+    const char **names = fv_arena_array(&m->arena, (size_t)count, sizeof *names);
+    FV_RETURN_IF(!names, m->ctx, FV_ERR_MEMORY, "no memory for %lld classes", (long long)count);
+    for (int64_t i = 0; i < count; i++) {
+        names[i] = fv_arena_text(&m->arena, m->spec.labels[i], strlen(m->spec.labels[i]));
+        FV_RETURN_IF(!names[i], m->ctx, FV_ERR_MEMORY, "no memory for a class");
+    }
+    m->spec.labels = names;
+    return FV_OK;
+}
 
-/* ---- opening -------------------------------------------------------------------------- */
+static void free_tokenizers(fv_data_spec *spec)
+{
+    if (spec->target != spec->source) fv_tokenizer_destroy(&spec->target);
+    fv_tokenizer_destroy(&spec->source);
+    spec->target = NULL;
+}
 
-fv_status fv_model_is_recurrent(fv_ctx *ctx, const char *path, bool *out)
+fv_status fv_model_begin(fv_ctx *ctx, const fv_model_kind *kind, const fv_data_spec *spec,
+                         fv_model **out)
+{
+    fv_data_spec given = *spec;
+    fv_status status = ctx->error;
+    fv_model *m = status == FV_OK ? fv_mem_zalloc(&ctx->mem, sizeof *m) : NULL;
+    if (!m) {
+        free_tokenizers(&given);
+        return status != FV_OK ? status : fv_fail(ctx, FV_ERR_MEMORY, "no memory for a model");
+    }
+    m->ctx = ctx;
+    m->kind = kind;
+    m->spec = given;
+    m->type = kind->name;
+    m->unknown = -1;
+    fv_arena_init(&m->arena, &ctx->mem);
+    status = copy_labels(m);
+    if (status == FV_OK) status = fv_params_create(ctx, &m->params);
+    if (status == FV_OK)
+        *out = m;
+    else
+        fv_model_close(&m);
+    return status;
+}
+
+static fv_status fill(fv_model *m, const fv_recipe *recipe)
+{
+    if (!m->kind->save) FV_FORWARD(fv_model_keep_settings(m, recipe));
+    FV_FORWARD(m->kind->create(m->params, recipe, &m->spec, &m->self));
+    return fv_model_make_encoders(m);
+}
+
+fv_status fv_model_create(fv_ctx *ctx, const char *name, const fv_recipe *recipe,
+                          const fv_data_spec *spec, fv_model **out)
+{
+    const fv_model_kind *kind = fv_model_kind_find(ctx, name);
+    fv_model *m = NULL;
+    if (!kind) {
+        fv_data_spec given = *spec;
+        free_tokenizers(&given);
+        return fv_fail(ctx, FV_ERR_ARGUMENT, "there is no model kind '%.60s'", name);
+    }
+    FV_FORWARD(fv_model_begin(ctx, kind, spec, &m));
+    const fv_status status = fill(m, recipe);
+    if (status == FV_OK)
+        *out = m;
+    else
+        fv_model_close(&m);
+    return status;
+}
+
+void fv_model_close(fv_model **model)
+{
+    fv_model *m = *model;
+    if (!m) return;
+    fv_encoder_destroy(&m->source_encoder);
+    fv_encoder_destroy(&m->target_encoder);
+    if (m->self) m->kind->destroy(m->self);
+    free_tokenizers(&m->spec);
+    fv_params_destroy(&m->params);
+    fv_recipe_destroy(&m->settings);
+    fv_arena_free(&m->arena);
+    fv_mem_free(&m->ctx->mem, m, sizeof *m);
+    *model = NULL;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+fv_status fv_model_read_type(fv_ctx *ctx, const char *config, fv_arena *arena, const char **out)
 {
     fv_doc *doc = NULL;
     const char *type = "";
-    FV_FORWARD(fv_json_load(ctx, path, &doc));
+    FV_FORWARD(fv_json_load(ctx, config, &doc));
     fv_status status = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
     if (status == FV_OK) status = fv_doc_get_string(doc, &doc->root, "model_type", true, &type);
-    if (status == FV_OK) *out = strcmp(type, RECURRENT) == 0;
+    if (status == FV_OK) {
+        *out = fv_arena_text(arena, type, strlen(type));
+        if (!*out) status = fv_fail(ctx, FV_ERR_MEMORY, "no memory for a model");
+    }
     fv_doc_free(&doc);
     return status;
 }
 
-static fv_status open_weights(fv_ctx *ctx, const char *folder, bool map, fv_safetensors **out)
+/* Offers every type of "a|b" to `nearest`; true: one of them is the type. */
+static bool has_type(const char *types, const char *type, fv_nearest *nearest)
 {
-    char path[FV_PATH_BYTES];
-    const unsigned flags = map ? FV_SAFETENSORS_MAP : FV_SAFETENSORS_COPY;
-    FV_FORWARD(fv_path_join(ctx, path, folder, "model.safetensors.index.json"));
-    if (!fv_file_exists(ctx, path))
-        FV_FORWARD(fv_path_join(ctx, path, folder, "model.safetensors"));
-    return fv_safetensors_open(ctx, path, flags, out);
+    const size_t n = strlen(type);
+    for (const char *p = types; p;) {
+        const size_t length = strcspn(p, "|");
+        if (length == n && memcmp(p, type, n) == 0) return true;
+        fv_nearest_offer(nearest, p, length);
+        p = p[length] ? p + length + 1 : NULL;
+    }
+    return false;
 }
 
-static fv_status open_transformer(fv_model *m, const char *folder, const char *config, bool map)
+static fv_status find_kind(fv_ctx *ctx, const char *config, const char *type,
+                           const fv_model_kind **out)
 {
-    fv_ctx *ctx = m->ctx;
-    fv_transformer_config cfg;
-    FV_FORWARD(fv_transformer_config_load(ctx, config, &cfg));
-    FV_FORWARD(fv_hf_generation_load(ctx, folder, &cfg, &m->generation));
-    FV_FORWARD(open_weights(ctx, folder, map, &m->file));
-    FV_FORWARD(fv_hf_fit(ctx, m->file, &cfg));
-    if (cfg.labels > 0)
-        FV_FORWARD(fv_hf_labels_load(ctx, config, cfg.labels, &m->names, &cfg.label_names));
-    FV_FORWARD(fv_params_create(ctx, &m->params));
-    FV_FORWARD(fv_hf_load(m->file, &cfg, map, m->params));
-    FV_FORWARD(fv_transformer_create(m->params, &cfg, &m->transformer));
-    if (!map) fv_safetensors_close(&m->file);
-    return FV_OK;
+    fv_nearest nearest;
+    fv_nearest_begin(&nearest, type);
+    const fv_model_kind *kind;
+    for (size_t i = 0; (kind = fv_model_kind_at(ctx, i)) != NULL; i++)
+        if (has_type(kind->types ? kind->types : kind->name, type, &nearest)) {
+            *out = kind;
+            return FV_OK;
+        }
+    const char *found = fv_nearest_found(&nearest);
+    return fv_fail(ctx, FV_ERR_FORMAT,
+                   "%.100s: model_type '%.40s' is not supported%s%s%s; a kind that a program has "
+                   "registered opens in that program alone",
+                   config, type, found ? "; did you mean '" : "", found ? found : "",
+                   found ? "'" : "");
 }
 
-/* A translator has tokenizers for both of its sides. */
-static fv_status open_any(fv_model *m, const char *folder, bool map)
+static fv_status load(fv_model *m, const fv_model_folder *from)
 {
-    char config[FV_PATH_BYTES], words[FV_PATH_BYTES];
-    bool recurrent = false;
-    FV_FORWARD(fv_path_join(m->ctx, config, folder, "config.json"));
-    FV_FORWARD(fv_path_join(m->ctx, words, folder, "source_tokenizer.json"));
-    FV_FORWARD(fv_model_is_recurrent(m->ctx, config, &recurrent));
-    if (!recurrent && !fv_file_exists(m->ctx, words))
-        return open_transformer(m, folder, config, map);
-    FV_FORWARD(fv_translator_load(m->ctx, folder, &m->translator));
-    fv_transformer *t = fv_translator_transformer(m->translator);
-    if (t) m->generation = fv_hf_generation_of(fv_transformer_settings(t));
-    return FV_OK;
+    bool pair = false;
+    FV_FORWARD(fv_has_tokenizer_pair(m->ctx, from->path, &pair));
+    if (m->kind->load)
+        FV_FORWARD(m->kind->load(m->params, from, &m->spec, &m->self));
+    else
+        FV_FORWARD(fv_model_config_load(m, from));
+    if (pair) m->spec.ability = FV_CAN_TRANSLATE;
+    return m->spec.ability == FV_CAN_TRANSLATE || m->spec.source ? fv_model_load_tokenizers(m)
+                                                                 : FV_OK;
+}
+
+static fv_status open_in(fv_model *m, const fv_model_kind *kind, const fv_model_folder *from)
+{
+    m->kind = kind;
+    m->folder = fv_arena_text(&m->arena, from->path, strlen(from->path));
+    FV_RETURN_IF(!m->folder, m->ctx, FV_ERR_MEMORY, "no memory for a model");
+    return load(m, from);
 }
 
 static fv_status open_model(fv_ctx *ctx, const char *folder, bool map, fv_model **out)
 {
+    char config[FV_PATH_BYTES];
+    const fv_model_kind *kind = fv_model_kind_at(ctx, 0);
+    const fv_data_spec nothing = {.ability = FV_CAN_GENERATE};
+    fv_model *m = NULL;
     if (ctx->error != FV_OK) return ctx->error;
-    fv_model *m = fv_mem_zalloc(&ctx->mem, sizeof *m);
-    FV_RETURN_IF(!m, ctx, FV_ERR_MEMORY, "no memory for a model");
-    m->ctx = ctx;
-    fv_arena_init(&m->names, &ctx->mem);
-    const fv_status status = open_any(m, folder, map);
+    FV_FORWARD(fv_path_join(ctx, config, folder, "config.json"));
+    FV_FORWARD(fv_model_begin(ctx, kind, &nothing, &m));
+    const fv_model_folder from = {.ctx = ctx, .path = folder, .config = config, .map = map};
+    fv_status status = fv_model_read_type(ctx, config, &m->arena, &m->type);
+    if (status == FV_OK) status = find_kind(ctx, config, m->type, &kind);
+    if (status == FV_OK) status = open_in(m, kind, &from);
     if (status == FV_OK)
         *out = m;
     else
@@ -106,66 +196,43 @@ fv_status fv_model_map(fv_ctx *ctx, const char *folder, fv_model **out)
     return open_model(ctx, folder, true, out);
 }
 
-void fv_model_close(fv_model **model)
-{
-    fv_model *m = *model;
-    if (!m) return;
-    fv_transformer_destroy(&m->transformer);
-    fv_params_destroy(&m->params);
-    fv_translator_destroy(&m->translator);
-    fv_safetensors_close(&m->file);
-    fv_arena_free(&m->names);
-    fv_mem_free(&m->ctx->mem, m, sizeof *m);
-    *model = NULL;
-}
+/* ---- saving --------------------------------------------------------------------------------- */
 
-/* ---- saving --------------------------------------------------------------------------- */
-
-static fv_status save_settings(fv_ctx *ctx, const fv_transformer *t, const fv_generation *g,
-                               const char *folder)
+fv_status fv_model_save_settings(fv_model *m, const char *folder)
 {
-    char path[FV_PATH_BYTES];
-    const fv_transformer_config *cfg = fv_transformer_settings(t);
-    FV_FORWARD(fv_path_join(ctx, path, folder, "config.json"));
-    FV_FORWARD(fv_transformer_config_save(ctx, cfg, path));
-    return cfg->decoder_layers > 0 ? fv_hf_generation_save(ctx, folder, g) : FV_OK;
-}
-
-fv_status fv_transformer_save_settings(const fv_transformer *model, const char *folder)
-{
-    const fv_generation g = fv_hf_generation_of(fv_transformer_settings(model));
-    return save_settings(fv_params_context(fv_transformer_params(model)), model, &g, folder);
-}
-
-fv_status fv_model_save(fv_model *model, const char *folder)
-{
-    char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(model->ctx, path, folder, "model.safetensors"));
-    if (model->translator)
-        FV_FORWARD(fv_translator_save_settings(model->translator, folder));
+    if (m->kind->save)
+        FV_FORWARD(m->kind->save(m->self, m->params, folder));
     else
-        FV_FORWARD(save_settings(model->ctx, model->transformer, &model->generation, folder));
-    return fv_params_save(fv_model_params(model), path);
+        FV_FORWARD(fv_model_config_save(m, folder));
+    return fv_model_save_tokenizers(m, folder);
 }
 
-/* ---- what is inside -------------------------------------------------------------------- */
-
-fv_transformer *fv_model_transformer(const fv_model *model)
+fv_status fv_model_save(fv_model *m, const char *folder)
 {
-    return model->translator ? fv_translator_transformer(model->translator) : model->transformer;
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_path_join(m->ctx, path, folder, "model.safetensors"));
+    FV_FORWARD(fv_model_save_settings(m, folder));
+    return fv_params_save(m->params, path);
 }
 
-fv_translator *fv_model_translator(const fv_model *model) { return model->translator; }
+/* ---- what is inside -------------------------------------------------------------------------- */
 
-fv_params *fv_model_params(const fv_model *model)
+fv_ctx *fv_model_context(const fv_model *m) { return m->ctx; }
+fv_params *fv_model_params(const fv_model *m) { return m->params; }
+const fv_model_kind *fv_model_kind_of(const fv_model *m) { return m->kind; }
+void *fv_model_self(const fv_model *m) { return m->self; }
+const fv_data_spec *fv_model_spec(const fv_model *m) { return &m->spec; }
+const char *fv_model_type(const fv_model *m) { return m->type; }
+
+bool fv_model_can(const fv_model *m, fv_ability ability)
 {
-    return model->translator ? fv_translator_params(model->translator) : model->params;
+    if ((unsigned)ability >= FV_ABILITY_COUNT || !(m->kind->abilities >> ability & 1)) return false;
+    return !m->kind->can || m->kind->can(m->self, ability);
 }
 
-const char *fv_model_type(const fv_model *model)
+const fv_generation *fv_model_generation(const fv_model *m)
 {
-    const fv_transformer *t = fv_model_transformer(model);
-    return t ? fv_family_name(fv_transformer_settings(t)->family) : RECURRENT;
+    static const fv_generation none = {.start = -1, .pad = -1};
+    const fv_generation *own = m->kind->generation ? m->kind->generation(m->self) : NULL;
+    return own ? own : &none;
 }
-
-const fv_generation *fv_model_generation(const fv_model *model) { return &model->generation; }

@@ -15,7 +15,7 @@ typedef struct pair {
 } pair;
 
 struct fv_parallel {
-    fv_translator *t;
+    fv_model *t;
     fv_arena arena;
     pair *list;
     size_t count, room;
@@ -31,8 +31,9 @@ void fv_parallel_config_init(fv_parallel_config *cfg, size_t struct_size)
     cfg->struct_size = struct_size;
 }
 
-fv_status fv_parallel_create(fv_translator *t, fv_parallel **out)
+fv_status fv_parallel_create(fv_model *t, fv_parallel **out)
 {
+    FV_FORWARD(fv_translate_ready(t));
     fv_parallel *p = fv_mem_zalloc(&t->ctx->mem, sizeof *p);
     FV_RETURN_IF(!p, t->ctx, FV_ERR_MEMORY, "no memory for pairs of texts");
     p->t = t;
@@ -59,7 +60,7 @@ void fv_parallel_destroy(fv_parallel **pairs)
 static fv_status encode_side(fv_parallel *p, fv_encoder *encoder, fv_string text, side *out)
 {
     int64_t *tokens = NULL;
-    FV_FORWARD(fv_translator_encode(p->t->ctx, encoder, text, &p->arena, &tokens, &out->count));
+    FV_FORWARD(fv_translate_encode(p->t->ctx, encoder, text, &p->arena, &tokens, &out->count));
     char *copy = fv_arena_text(&p->arena, text.text, text.bytes);
     FV_RETURN_IF(!copy, p->t->ctx, FV_ERR_MEMORY, "no memory for a text");
     out->tokens = tokens;
@@ -205,7 +206,7 @@ static bool make_room(fv_parallel *p, size_t count)
     return true;
 }
 
-fv_status fv_parallel_pick(fv_parallel *p, int64_t count, const int64_t *which, fv_token_pairs *out)
+fv_status fv_parallel_pick(fv_parallel *p, int64_t count, const int64_t *which, fv_batch *out)
 {
     fv_ctx *ctx = p->t->ctx;
     FV_RETURN_IF(count < 0 || !make_room(p, (size_t)count), ctx, FV_ERR_MEMORY,
@@ -219,10 +220,10 @@ fv_status fv_parallel_pick(fv_parallel *p, int64_t count, const int64_t *which, 
         p->lengths[i] = one->source.count;
         p->lengths[count + i] = one->target.count;
     }
-    *out = (fv_token_pairs){.count = count,
-                            .source = p->picked,
-                            .source_length = p->lengths,
-                            .target = p->picked + count,
-                            .target_length = p->lengths + count};
+    const fv_sequences source = {.count = count, .tokens = p->picked, .length = p->lengths},
+                       target = {.count = count,
+                                 .tokens = p->picked + count,
+                                 .length = p->lengths + count};
+    *out = fv_batch_of_pairs(&source, &target);
     return FV_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/ctx.h"
 #include "fovea/ops.h"
 #include "fovea/seq2seq.h"
+#include "models/pairs.h"
 
 /* What the encoder gives: keys and values [n, 1, positions, width], lengths [n], and the decoder's
  * first states. Rows are in the order that was asked for. */
@@ -107,8 +108,8 @@ void fv_seq2seq_ready_free(fv_seq2seq *m);
 
 /* The baseline for a part of step `step` with this mean of ln p(y|s), which is then taken in. */
 double fv_seq2seq_baseline(const fv_seq2seq *m, uint64_t step, double mean, int64_t tokens);
-/* Of fv_pair_model. */
-void fv_seq2seq_get_numbers(void *self, int64_t numbers[FV_PAIR_NUMBERS]);
-fv_status fv_seq2seq_set_numbers(void *self, const int64_t numbers[FV_PAIR_NUMBERS]);
+/* Of fv_model_kind. */
+void fv_seq2seq_get_counters(void *self, int64_t counters[FV_MODEL_COUNTERS]);
+fv_status fv_seq2seq_set_counters(void *self, const int64_t counters[FV_MODEL_COUNTERS]);
 
 #endif

@@ -32,20 +32,20 @@ double fv_seq2seq_baseline(const fv_seq2seq *m, uint64_t step, double mean, int6
     return b->steps ? b->value : mean;
 }
 
-void fv_seq2seq_get_numbers(void *self, int64_t numbers[FV_PAIR_NUMBERS])
+void fv_seq2seq_get_counters(void *self, int64_t counters[FV_MODEL_COUNTERS])
 {
     const fv_seq2seq *m = self;
     fv_hard_baseline *b = m->baseline;
     close_step(b, m->cfg.hard_decay);
-    numbers[0] = b->steps;
-    memcpy(&numbers[1], &b->value, sizeof b->value);
+    counters[0] = b->steps;
+    memcpy(&counters[1], &b->value, sizeof b->value);
 }
 
-fv_status fv_seq2seq_set_numbers(void *self, const int64_t numbers[FV_PAIR_NUMBERS])
+fv_status fv_seq2seq_set_counters(void *self, const int64_t counters[FV_MODEL_COUNTERS])
 {
     const fv_seq2seq *m = self;
-    fv_hard_baseline b = {.steps = numbers[0]};
-    memcpy(&b.value, &numbers[1], sizeof b.value);
+    fv_hard_baseline b = {.steps = counters[0]};
+    memcpy(&b.value, &counters[1], sizeof b.value);
     FV_RETURN_IF(b.steps < 0 || !isfinite(b.value), m->ctx, FV_ERR_FORMAT,
                  "seq2seq: the state's average of rewards is no number");
     *m->baseline = b;

@@ -11,7 +11,7 @@ typedef struct run {
     fv_ctx *ctx;
     const fv_seq2seq *m;
     const fv_token_pairs *batch;
-    const fv_teaching *teaching; /* NULL: evaluation */
+    const fv_pass *pass;
     bool want_weights;
     fv_packing source, target;
     int64_t *given, *wanted; /* [target.total]: tokens fed, tokens to come */
@@ -55,6 +55,7 @@ static fv_status begin(run *r)
 {
     fv_ctx *ctx = r->ctx;
     FV_RETURN_IF(r->batch->count < 1, ctx, FV_ERR_ARGUMENT, "seq2seq: an empty batch");
+    FV_RETURN_IF(!r->batch->target, ctx, FV_ERR_ARGUMENT, "seq2seq: a batch without targets");
     FV_FORWARD(fv_packing_make(ctx, r->batch->count, r->batch->source_length, &r->source));
     FV_FORWARD(pack_targets(r));
     const size_t total = (size_t)r->target.total, steps = (size_t)r->target.steps;
@@ -88,7 +89,7 @@ static fv_tensor *embed(const run *r, int64_t n, const int64_t *tokens)
 {
     fv_tensor *x = fv_embedding(r->ctx, r->m->target_embedding,
                                 fv_from_host(r->ctx, FV_I64, 1, &n, tokens), -1);
-    return r->teaching ? fv_dropout(r->ctx, x, r->m->cfg.dropout) : x;
+    return r->pass->training ? fv_dropout(r->ctx, x, r->m->cfg.dropout) : x;
 }
 
 /* Scheduled sampling: some rows of step t are fed what the model itself thought likeliest. */
@@ -113,7 +114,7 @@ static void feed_own_tokens(run *r, int64_t t)
     if (status == FV_OK) status = fv_tensor_read(ctx, chance, draw, (size_t)n * sizeof *draw);
     fv_no_grad_end(ctx);
     for (int64_t i = 0; status == FV_OK && i < n; i++)
-        if ((double)draw[i] < r->teaching->sampling) r->given[r->target.first[t] + i] = own[i];
+        if ((double)draw[i] < r->pass->sampling) r->given[r->target.first[t] + i] = own[i];
     fv_mem_free(&ctx->mem, own, bytes);
 }
 
@@ -135,14 +136,14 @@ static fv_tensor *first_rows(fv_ctx *ctx, fv_tensor *t, void *user)
 static void run_steps(run *r)
 {
     fv_ctx *ctx = r->ctx;
-    const bool training = r->teaching != NULL;
+    const bool training = r->pass->training;
     const fv_memory all =
         fv_seq2seq_encode(ctx, r->m, r->batch, &r->source, r->target.order, training);
     fv_memory memory = all;
     if (ctx->error != FV_OK) return;
     fv_seq2seq_pack(ctx, r->m, false);
     fv_decoder_state state = fv_seq2seq_first_state(ctx, r->m, &memory);
-    if (!training || r->teaching->sampling <= 0) {
+    if (!training || r->pass->sampling <= 0) {
         r->all_embedded = embed(r, r->target.total, r->given);
         r->all_gates = fv_seq2seq_token_gates(ctx, r->m, r->all_embedded);
     }
@@ -207,20 +208,23 @@ static fv_tensor *loss_of(run *r)
         fv_tensor *embedded = r->all_embedded ? r->all_embedded : joined(r, r->embedded);
         o = fv_seq2seq_read(ctx, r->m, joined(r, r->state), joined(r, r->context), embedded);
     }
-    if (r->teaching) o = fv_dropout(ctx, o, c->dropout);
+    if (r->pass->training) o = fv_dropout(ctx, o, c->dropout);
     fv_tensor *wanted = fv_from_host(ctx, FV_I64, 1, &r->target.total, r->wanted);
     fv_tensor *logits = fv_seq2seq_logits(ctx, r->m, o);
-    fv_tensor *loss = fv_cross_entropy(ctx, logits, wanted, -1, r->teaching ? c->smoothing : 0.0,
-                                       FV_REDUCTION_SUM);
+    fv_tensor *loss = fv_cross_entropy(ctx, logits, wanted, -1,
+                                       r->pass->training ? c->smoothing : 0.0, FV_REDUCTION_SUM);
     const bool drawn = ctx->error == FV_OK && r->log_prob[0];
     return drawn ? judge_choices(r, loss, logits, wanted) : loss;
 }
 
-fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *m, const fv_token_pairs *batch,
-                           const fv_teaching *teaching)
+static const fv_pass evaluation = {.training = false};
+
+fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *m, const fv_batch *batch,
+                           const fv_pass *pass)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
-    run r = {.ctx = ctx, .m = m, .batch = batch, .teaching = teaching};
+    const fv_token_pairs pairs = fv_token_pairs_of(batch);
+    run r = {.ctx = ctx, .m = m, .batch = &pairs, .pass = pass ? pass : &evaluation};
     r.source.ctx = r.target.ctx = ctx;
     fv_status status = begin(&r);
     if (status != FV_OK) fv_poison_last(ctx, status);
@@ -230,14 +234,15 @@ fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *m, const fv_token_pair
     return loss;
 }
 
-fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *m, const fv_token_pairs *batch)
+fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *m, const fv_batch *batch)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     if (m->cfg.decoder == FV_DECODER_FIXED) {
         fv_poison(ctx, FV_ERR_UNSUPPORTED, "a decoder with a fixed context has no attention");
         return ctx->invalid;
     }
-    run r = {.ctx = ctx, .m = m, .batch = batch, .want_weights = true};
+    const fv_token_pairs pairs = fv_token_pairs_of(batch);
+    run r = {.ctx = ctx, .m = m, .batch = &pairs, .pass = &evaluation, .want_weights = true};
     r.source.ctx = r.target.ctx = ctx;
     fv_status status = begin(&r);
     if (status != FV_OK) fv_poison_last(ctx, status);

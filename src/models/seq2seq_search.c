@@ -189,10 +189,11 @@ static fv_status select_rows(void *user, int64_t rows, const int64_t *from)
     return ctx->error;
 }
 
-fv_status fv_seq2seq_stepper(fv_seq2seq *m, const fv_token_pairs *sources, fv_stepper *out)
+fv_status fv_seq2seq_stepper(fv_seq2seq *m, const fv_batch *batch, fv_stepper *out)
 {
     fv_ctx *ctx = m->ctx;
     if (ctx->error != FV_OK) return ctx->error;
+    const fv_token_pairs pairs = fv_token_pairs_of(batch), *sources = &pairs;
     fv_seq2seq_search_free(m);
     fv_packing packing;
     FV_FORWARD(fv_packing_make(ctx, sources->count, sources->source_length, &packing));

@@ -3,6 +3,7 @@
 
 #include "attention/host.h"
 #include "base/check.h"
+#include "models/pairs.h"
 #include "models/transformer.h"
 
 /* ---- wishes ------------------------------------------------------------------------- */
@@ -138,6 +139,11 @@ fv_tensor *fv_transformer_next_loss(fv_ctx *ctx, const fv_transformer *model,
 /* The start token and then the target, of each pair. */
 static bool with_start(fv_ctx *ctx, const fv_transformer *m, const fv_token_pairs *batch, list *l)
 {
+    if (!batch->target) {
+        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: a batch without targets");
+        *l = (list){.ctx = ctx};
+        return false;
+    }
     const int64_t total = fv_token_pairs_tokens(batch);
     if (!list_make(ctx, batch->count, total, l)) return false;
     if (m->cfg.start < 0 || m->cfg.end < 0) {
@@ -156,9 +162,10 @@ static bool with_start(fv_ctx *ctx, const fv_transformer *m, const fv_token_pair
     return true;
 }
 
-fv_tensor *fv_transformer_pair_loss(fv_ctx *ctx, const fv_transformer *model,
-                                    const fv_token_pairs *batch, const fv_pass *pass)
+fv_tensor *fv_transformer_pair_loss(fv_ctx *ctx, const fv_transformer *model, const fv_batch *given,
+                                    const fv_pass *pass)
 {
+    const fv_token_pairs pairs = fv_token_pairs_of(given), *batch = &pairs;
     list inputs;
     fv_tensor *loss = ctx->invalid;
     int64_t packed = 0;

@@ -7,52 +7,19 @@
 
 static const fv_pass plain = {.training = false};
 
-/* ---- looking ------------------------------------------------------------------------ */
+/* ---- capture ------------------------------------------------------------------------ */
 
-/* Whether a pattern, up to its comma, is the name; '*' stands for any bytes. */
-static bool matches(const char *pattern, const char *name)
-{
-    const char *star = NULL, *back = NULL; /* the last star, and where its part of the name ends */
-    while (*name) {
-        if (*pattern == '*') {
-            star = pattern++;
-            back = name;
-        } else if (*pattern == *name) {
-            pattern++;
-            name++;
-        } else if (star) {
-            pattern = star + 1;
-            name = ++back;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return *pattern == '\0' || *pattern == ',';
-}
-
-static bool is_wanted(const fv_capture *capture, const char *name)
-{
-    if (!capture) return false;
-    for (const char *p = capture->sites; p; p = strchr(p, ',')) {
-        if (*p == ',') p++;
-        if (matches(p, name)) return true;
-    }
-    return capture->sites == NULL;
-}
-
-static fv_site site_of(const fv_side *s, int64_t layer, bool cross, char name[64])
+static fv_site_weights site_of(const fv_side *s, int64_t layer, bool cross, char name[64])
 {
     snprintf(name, 64, "%s.%lld.%s", s->encoder ? "encoder" : "decoder", (long long)layer,
              cross ? "cross" : "self");
-    return (fv_site){.name = name, .encoder = s->encoder, .cross = cross, .layer = layer};
+    return (fv_site_weights){.name = name, .encoder = s->encoder, .cross = cross, .layer = layer};
 }
 
-static void show(fv_ctx *ctx, const fv_capture *capture, fv_site *site,
+static void show(fv_ctx *ctx, const fv_capture *capture, fv_site_weights *site,
                  const fv_attention_result *result)
 {
-    if (ctx->error != FV_OK || !is_wanted(capture, site->name)) return;
+    if (ctx->error != FV_OK || !fv_capture_wants(capture, site->name)) return;
     site->seen = result->seen;
     const fv_status status = capture->take(capture->user, ctx, site);
     if (status != FV_OK && ctx->error == FV_OK) fv_poison_last(ctx, status);
@@ -102,10 +69,11 @@ static fv_tensor *run_block(fv_ctx *ctx, const fv_side *s, int64_t layer, fv_blo
     if (!capture && pass->checkpoint) return run_forgetting(ctx, s, layer, in);
     if (!capture) return fv_block_run(ctx, &s->blocks[layer], in, NULL);
     char names[2][64];
-    fv_site self = site_of(s, layer, false, names[0]), cross = site_of(s, layer, true, names[1]);
+    fv_site_weights self = site_of(s, layer, false, names[0]),
+                    cross = site_of(s, layer, true, names[1]);
     const fv_attention_look nothing = {.weights = false};
-    in->look_self = is_wanted(capture, self.name) ? capture->look : nothing;
-    in->look_cross = is_wanted(capture, cross.name) ? capture->look : nothing;
+    in->look_self = fv_capture_wants(capture, self.name) ? capture->look : nothing;
+    in->look_cross = fv_capture_wants(capture, cross.name) ? capture->look : nothing;
     fv_block_result result;
     fv_scope_begin(ctx);
     fv_tensor *y = fv_block_run(ctx, &s->blocks[layer], in, &result);

@@ -29,7 +29,7 @@ static int longest_first(const void *a, const void *b)
 }
 
 typedef struct job {
-    fv_translator *t;
+    fv_model *t;
     const fv_translate_config *cfg;
     fv_translations *all;
     fv_arena room; /* of this call only */
@@ -38,18 +38,60 @@ typedef struct job {
 } job;
 
 /* The attention over one target. */
-static fv_status align(fv_translator *t, const fv_token_pairs *pair, fv_arena *room, float **out)
+/* Whether the model has attention to show. */
+static bool attends(const fv_model *t)
+{
+    return t->kind->align && (!t->kind->sites || t->kind->sites(t->self, NULL, 0) > 0);
+}
+
+/* One sequence as a list of one. */
+typedef struct one {
+    const int64_t *tokens;
+    int64_t count;
+} one;
+
+static fv_batch pair_of(const one *source, const one *target)
+{
+    const fv_sequences x = {.count = 1, .tokens = &source->tokens, .length = &source->count},
+                       y = {.count = 1, .tokens = &target->tokens, .length = &target->count};
+    return fv_batch_of_pairs(&x, &y);
+}
+
+static fv_status align(fv_model *t, const one *source, const one *target, fv_arena *room,
+                       float **out)
 {
     fv_ctx *ctx = t->ctx;
-    FV_RETURN_IF(!t->model.align, ctx, FV_ERR_ARGUMENT, "the model has no attention to show");
-    const size_t cells = (size_t)((pair->target_length[0] + 1) * pair->source_length[0]);
+    FV_RETURN_IF(!attends(t), ctx, FV_ERR_ARGUMENT, "the model has no attention to show");
+    const size_t cells = (size_t)((target->count + 1) * source->count);
     *out = fv_arena_array(room, cells, sizeof **out);
     FV_RETURN_IF(!*out, ctx, FV_ERR_MEMORY, "no memory for an alignment");
     fv_scope_begin(ctx);
-    fv_tensor *weights = t->model.align(ctx, t->model.self, pair);
+    const fv_batch pair = pair_of(source, target);
+    fv_tensor *weights = t->kind->align(ctx, t->self, &pair);
     fv_status status = fv_tensor_read(ctx, weights, *out, cells * sizeof **out);
     fv_scope_end(ctx);
     return status;
+}
+
+fv_status fv_translate_ready(fv_model *t)
+{
+    FV_RETURN_IF(!fv_model_can(t, FV_CAN_TRANSLATE) || !t->kind->steps, t->ctx, FV_ERR_FORMAT,
+                 "%.150s: a %s model does not translate", t->folder ? t->folder : "model", t->type);
+    return fv_model_load_tokenizers(t);
+}
+
+fv_status fv_translate_encode(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
+                              int64_t **tokens, int64_t *count)
+{
+    fv_encoding e = {.struct_size = sizeof e};
+    FV_FORWARD(fv_encode(encoder, text.text, text.bytes, 0, &e));
+    int64_t *out = fv_arena_array(arena, e.count, sizeof *out);
+    FV_RETURN_IF(!out, ctx, FV_ERR_MEMORY, "no memory for %zu tokens", e.count);
+    for (size_t i = 0; i < e.count; i++)
+        out[i] = e.ids[i];
+    *tokens = out;
+    *count = (int64_t)e.count;
+    return FV_OK;
 }
 
 /* ---- one batch --------------------------------------------------------------------- */
@@ -59,14 +101,10 @@ static fv_status attention_of(job *j, const waiting *w, const fv_output *o,
                               fv_translation_parts *parts)
 {
     const bool wanted = j->cfg->decode.want_weights || j->cfg->replace_unknown;
-    if (!wanted || o->weights || !j->t->model.align) return FV_OK;
-    const fv_token_pairs pair = {.count = 1,
-                                 .source = (const int64_t *const[]){w->tokens},
-                                 .source_length = &w->count,
-                                 .target = (const int64_t *const[]){o->tokens},
-                                 .target_length = &o->count};
+    if (!wanted || o->weights || !attends(j->t)) return FV_OK;
+    const one source = {w->tokens, w->count}, target = {o->tokens, o->count};
     float *weights = NULL;
-    FV_FORWARD(align(j->t, &pair, &j->room, &weights));
+    FV_FORWARD(align(j->t, &source, &target, &j->room, &weights));
     parts->weights = weights;
     parts->positions = w->count;
     return FV_OK;
@@ -93,15 +131,15 @@ static fv_status store(job *j, const waiting *w, const fv_outputs *outputs, int6
     return FV_OK;
 }
 
-static fv_status decode(job *j, int64_t first, const fv_token_pairs *sources, const int64_t *most,
+static fv_status decode(job *j, int64_t first, const fv_batch *sources, const int64_t *most,
                         fv_outputs **out)
 {
     fv_stepper stepper;
     fv_decode_config how = j->cfg->decode;
     how.first_source += first;
     how.want_weights = how.want_weights || j->cfg->replace_unknown;
-    FV_FORWARD(j->t->model.stepper(j->t->model.self, sources, &stepper));
-    return fv_decode(j->t->ctx, &stepper, sources->count, most, &how, out);
+    FV_FORWARD(j->t->kind->steps(j->t->self, sources, &stepper));
+    return fv_decode(j->t->ctx, &stepper, sources->rows, most, &how, out);
 }
 
 static fv_status one_batch(job *j, int64_t first, int64_t n)
@@ -117,7 +155,8 @@ static fv_status one_batch(job *j, int64_t first, int64_t n)
         lengths[i] = w->count;
         most[i] = (int64_t)(j->cfg->length_ratio * (double)w->count) + j->cfg->length_extra;
     }
-    const fv_token_pairs sources = {.count = n, .source = tokens, .source_length = lengths};
+    const fv_sequences list = {.count = n, .tokens = tokens, .length = lengths};
+    const fv_batch sources = fv_batch_of_pairs(&list, NULL);
     fv_outputs *outputs = NULL;
     fv_scope_begin(ctx);
     fv_status status = decode(j, first, &sources, most, &outputs);
@@ -137,8 +176,8 @@ static fv_status encode_all(job *j, int64_t count, const fv_string *sources)
     FV_RETURN_IF(!j->list, ctx, FV_ERR_MEMORY, "no memory for %lld sources", (long long)count);
     for (int64_t i = 0; i < count; i++) {
         waiting w = {.number = i};
-        FV_FORWARD(fv_translator_encode(ctx, j->t->source_encoder, sources[i], &j->room, &w.tokens,
-                                        &w.count));
+        FV_FORWARD(fv_translate_encode(ctx, j->t->source_encoder, sources[i], &j->room, &w.tokens,
+                                       &w.count));
         if (w.count > 0) {
             j->list[j->count++] = w;
             continue;
@@ -150,7 +189,7 @@ static fv_status encode_all(job *j, int64_t count, const fv_string *sources)
     return FV_OK;
 }
 
-fv_status fv_translate(fv_translator *t, int64_t count, const fv_string *sources,
+fv_status fv_translate(fv_model *t, int64_t count, const fv_string *sources,
                        const fv_translate_config *cfg, fv_translations **out)
 {
     fv_ctx *ctx = t->ctx;
@@ -160,6 +199,7 @@ fv_status fv_translate(fv_translator *t, int64_t count, const fv_string *sources
     FV_RETURN_IF(cfg->struct_size != sizeof *cfg || count < 0 || cfg->batch < 1 ||
                      !(cfg->length_ratio >= 0 && cfg->length_ratio <= 1e6) || cfg->length_extra < 0,
                  ctx, FV_ERR_ARGUMENT, "translate: a setting is out of range");
+    FV_FORWARD(fv_translate_ready(t));
     job j = {.t = t, .cfg = cfg};
     FV_FORWARD(fv_translations_make(ctx, count, cfg->decode.nbest, &j.all));
     fv_arena_init(&j.room, &ctx->mem);
@@ -176,20 +216,16 @@ fv_status fv_translate(fv_translator *t, int64_t count, const fv_string *sources
 
 /* ---- a given target ---------------------------------------------------------------- */
 
-static fv_status given(fv_translator *t, fv_string source, fv_string target, fv_translations *all)
+static fv_status given(fv_model *t, fv_string source, fv_string target, fv_translations *all)
 {
     fv_ctx *ctx = t->ctx;
     int64_t *x = NULL, *y = NULL, lengths[2];
     float *weights = NULL;
-    FV_FORWARD(fv_translator_encode(ctx, t->source_encoder, source, &all->arena, &x, &lengths[0]));
-    FV_FORWARD(fv_translator_encode(ctx, t->target_encoder, target, &all->arena, &y, &lengths[1]));
+    FV_FORWARD(fv_translate_encode(ctx, t->source_encoder, source, &all->arena, &x, &lengths[0]));
+    FV_FORWARD(fv_translate_encode(ctx, t->target_encoder, target, &all->arena, &y, &lengths[1]));
     FV_RETURN_IF(lengths[0] == 0, ctx, FV_ERR_ARGUMENT, "the source has no token");
-    const fv_token_pairs pair = {.count = 1,
-                                 .source = (const int64_t *const[]){x},
-                                 .source_length = &lengths[0],
-                                 .target = (const int64_t *const[]){y},
-                                 .target_length = &lengths[1]};
-    FV_FORWARD(align(t, &pair, &all->arena, &weights));
+    const one given_source = {x, lengths[0]}, given_target = {y, lengths[1]};
+    FV_FORWARD(align(t, &given_source, &given_target, &all->arena, &weights));
     const fv_translation_parts parts = {.source = x,
                                         .source_count = lengths[0],
                                         .target = y,
@@ -200,10 +236,10 @@ static fv_status given(fv_translator *t, fv_string source, fv_string target, fv_
     return fv_translations_put(t, all, 0, &parts);
 }
 
-fv_status fv_translate_given(fv_translator *t, fv_string source, fv_string target,
-                             fv_translations **out)
+fv_status fv_translate_given(fv_model *t, fv_string source, fv_string target, fv_translations **out)
 {
     fv_translations *all = NULL;
+    FV_FORWARD(fv_translate_ready(t));
     FV_FORWARD(fv_translations_make(t->ctx, 1, 1, &all));
     fv_status status = given(t, source, target, all);
     if (status == FV_OK)

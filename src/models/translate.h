@@ -2,19 +2,8 @@
 #ifndef FV_MODELS_TRANSLATE_H
 #define FV_MODELS_TRANSLATE_H
 
-#include "base/ctx.h"
 #include "fovea/translate.h"
-#include "io/arena.h"
-
-struct fv_translator {
-    fv_ctx *ctx;
-    fv_params *params;
-    fv_pair_model model;
-    fv_transformer *transformer;   /* what `model` stands for, where it is one */
-    fv_tokenizer *source, *target; /* may be one */
-    fv_encoder *source_encoder, *target_encoder;
-    int64_t unknown; /* of the target; -1: none */
-};
+#include "models/model.h"
 
 struct fv_translations {
     fv_ctx *ctx;
@@ -25,15 +14,12 @@ struct fv_translations {
     int *filled;          /* [count] */
 };
 
-/* Those of a folder; one for both sides where it has one. */
-fv_status fv_translator_load_tokenizers(fv_ctx *ctx, const char *folder, fv_tokenizer **source,
-                                        fv_tokenizer **target);
-/* Whether a config.json is that of a recurrent model. Fails: IO, FORMAT, MEMORY. */
-fv_status fv_model_is_recurrent(fv_ctx *ctx, const char *path, bool *out);
+/* Whether a model can translate, with its tokenizers loaded. Fails: FORMAT (it cannot), IO. */
+fv_status fv_translate_ready(fv_model *m);
 
 /* Tokens of a text in `arena`. Fails: FORMAT, MEMORY, STATE. */
-fv_status fv_translator_encode(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
-                               int64_t **tokens, int64_t *count);
+fv_status fv_translate_encode(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
+                              int64_t **tokens, int64_t *count);
 
 /* An empty list, and one place in it. */
 fv_status fv_translations_make(fv_ctx *ctx, int64_t count, int nbest, fv_translations **out);
@@ -47,7 +33,7 @@ typedef struct fv_translation_parts {
     bool ended, replace_unknown;
     double score, log_prob;
 } fv_translation_parts;
-fv_status fv_translations_put(fv_translator *t, fv_translations *all, int64_t source,
+fv_status fv_translations_put(fv_model *m, fv_translations *all, int64_t source,
                               const fv_translation_parts *parts);
 
 #endif

@@ -83,7 +83,7 @@ static int64_t strongest(const fv_translation_parts *p, int64_t t)
 }
 
 /* Decodes runs of known tokens and puts the source's own words where the unknown ones were. */
-static fv_status text_with_replacements(fv_translator *t, const fv_translation_parts *p,
+static fv_status text_with_replacements(fv_model *t, const fv_translation_parts *p,
                                         const int32_t *ids, fv_arena *arena, const char **out)
 {
     fv_ctx *ctx = t->ctx;
@@ -96,11 +96,11 @@ static fv_status text_with_replacements(fv_translator *t, const fv_translation_p
         const char *word = NULL;
         if (ids[i] == t->unknown) {
             end = i + 1;
-            FV_FORWARD(spell(ctx, t->source, p->source[strongest(p, i)], arena, &word));
+            FV_FORWARD(spell(ctx, t->spec.source, p->source[strongest(p, i)], arena, &word));
         } else {
             while (end < p->target_count && ids[end] != t->unknown)
                 end++;
-            FV_FORWARD(fv_tokenizer_decode(ctx, t->target, ids + i, (size_t)(end - i),
+            FV_FORWARD(fv_tokenizer_decode(ctx, t->spec.target, ids + i, (size_t)(end - i),
                                            FV_DECODE_SKIP_SPECIALS, &run));
             word = run.data ? run.data : "";
         }
@@ -121,12 +121,12 @@ static fv_status text_with_replacements(fv_translator *t, const fv_translation_p
     return FV_OK;
 }
 
-static fv_status plain_text(fv_translator *t, const int32_t *ids, int64_t count, fv_arena *arena,
+static fv_status plain_text(fv_model *t, const int32_t *ids, int64_t count, fv_arena *arena,
                             const char **out)
 {
     fv_text text = {0};
-    FV_FORWARD(
-        fv_tokenizer_decode(t->ctx, t->target, ids, (size_t)count, FV_DECODE_SKIP_SPECIALS, &text));
+    FV_FORWARD(fv_tokenizer_decode(t->ctx, t->spec.target, ids, (size_t)count,
+                                   FV_DECODE_SKIP_SPECIALS, &text));
     *out = fv_arena_text(arena, text.data ? text.data : "", text.data ? text.bytes : 0);
     fv_text_free(t->ctx, &text);
     FV_RETURN_IF(!*out, t->ctx, FV_ERR_MEMORY, "no memory for a translation");
@@ -146,7 +146,7 @@ static fv_status copy_weights(fv_ctx *ctx, const fv_translation_parts *p, fv_are
     return FV_OK;
 }
 
-fv_status fv_translations_put(fv_translator *t, fv_translations *all, int64_t source,
+fv_status fv_translations_put(fv_model *t, fv_translations *all, int64_t source,
                               const fv_translation_parts *p)
 {
     fv_ctx *ctx = t->ctx;
@@ -169,9 +169,9 @@ fv_status fv_translations_put(fv_translator *t, fv_translations *all, int64_t so
         FV_FORWARD(plain_text(t, ids, p->target_count, arena, &out.text));
     if (p->weights) {
         FV_FORWARD(
-            spell_all(ctx, t->source, p->source_count, p->source, arena, &out.source_tokens));
+            spell_all(ctx, t->spec.source, p->source_count, p->source, arena, &out.source_tokens));
         FV_FORWARD(
-            spell_all(ctx, t->target, p->target_count, p->target, arena, &out.target_tokens));
+            spell_all(ctx, t->spec.target, p->target_count, p->target, arena, &out.target_tokens));
         FV_FORWARD(copy_weights(ctx, p, arena, &out));
     }
     all->list[source * all->nbest + all->filled[source]++] = out;

@@ -71,7 +71,9 @@ fv_status fv_params_average(fv_params *params, const char *folder, int count)
     const size_t first = list.count > (size_t)count ? list.count - (size_t)count : 0;
     fv_named weights;
     FV_FORWARD(fv_named_begin(ctx, (size_t)params->count, &weights));
-    fv_named_add_params(&weights, "model.", params);
+    for (int i = 0; i < params->count; i++)
+        if (!params->items[i].buffer)
+            fv_named_add(&weights, "model.", params->items[i].name, params->items[i].tensor);
     const size_t bytes = (size_t)fv_params_elements(params) * sizeof(double);
     double *sum = fv_mem_zalloc(&ctx->mem, bytes);
     fv_status status = FV_OK;

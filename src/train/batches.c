@@ -158,18 +158,18 @@ static void lay_out(fv_batches *b, int64_t epoch)
 
 /* ---- walking ----------------------------------------------------------------------- */
 
-fv_status fv_batches_next(fv_batches *b, fv_batch *out)
+fv_status fv_batches_next(fv_batches *b, fv_picked *out)
 {
     if (b->epoch < 0)
         lay_out(b, 0);
     else if (b->next == b->batches)
         lay_out(b, b->epoch + 1);
     const int64_t which = b->turn[b->next];
-    *out = (fv_batch){.example = b->order + b->first[which],
-                      .count = b->first[which + 1] - b->first[which],
-                      .epoch = b->epoch,
-                      .index = b->next,
-                      .batches = b->batches};
+    *out = (fv_picked){.example = b->order + b->first[which],
+                       .count = b->first[which + 1] - b->first[which],
+                       .epoch = b->epoch,
+                       .index = b->next,
+                       .batches = b->batches};
     for (int64_t i = 0; i < out->count; i++)
         out->tokens += b->length[out->example[i]];
     b->next++;

@@ -3,6 +3,7 @@
  * the state before it, with the place in the data that it began from.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,11 +18,15 @@ struct fv_trainer {
     fv_params *params;
     fv_task task;
     fv_train_config cfg;
-    fv_optim *optim;
+    fv_optim *optim[FV_MAX_PHASES];
+    fv_schedule schedule[FV_MAX_PHASES];
+    int phases;
     fv_train_log log;
     fv_progress progress;
     uint64_t saved_step; /* of the newest state on disk */
+    int64_t saved_phase;
     bool has_saved;
+    bool no_metrics; /* the task has nothing to evaluate on */
     /* of this process, for rates */
     double started, window_start, rate;
     uint64_t started_step, window_tokens;
@@ -46,10 +51,19 @@ void fv_train_config_init(fv_train_config *cfg, size_t struct_size)
         .save_every = 1000,
         .log_every = 10,
         .keep = 3,
-        .lower_is_better = true,
     };
     fv_optim_config_init(&defaults.optim, sizeof defaults.optim, FV_OPTIM_ADAMW);
     fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+}
+
+/* The config's optimizer and schedule, as the task changes them for a phase. */
+static fv_status make_optimizer(fv_trainer *t, int phase)
+{
+    fv_optim_config optim = t->cfg.optim;
+    t->schedule[phase] = t->cfg.schedule;
+    if (t->task.group) optim.group = t->task.group(t->task.user, phase);
+    if (t->task.optimizer) t->task.optimizer(t->task.user, phase, &optim, &t->schedule[phase]);
+    return fv_optim_create(t->params, &optim, &t->optim[phase]);
 }
 
 fv_status fv_trainer_create(fv_params *params, const fv_task *task, const fv_train_config *cfg,
@@ -61,15 +75,21 @@ fv_status fv_trainer_create(fv_params *params, const fv_task *task, const fv_tra
     FV_RETURN_IF(!task->begin || !task->loss || cfg->keep < 1 || cfg->keep >= FV_MAX_STATES, ctx,
                  FV_ERR_ARGUMENT, "train: a task needs begin and loss, keep is 1 to %d",
                  FV_MAX_STATES - 1);
+    FV_RETURN_IF(task->phases < 0 || task->phases > FV_MAX_PHASES, ctx, FV_ERR_ARGUMENT,
+                 "train: a step of %d phases; at most %d are supported", task->phases,
+                 FV_MAX_PHASES);
     fv_trainer *t = fv_mem_zalloc(&ctx->mem, sizeof *t);
     FV_RETURN_IF(!t, ctx, FV_ERR_MEMORY, "no memory for a trainer");
     t->ctx = ctx;
     t->params = params;
     t->task = *task;
     t->cfg = *cfg;
+    t->phases = task->phases ? task->phases : 1;
     t->progress.best = NAN;
     t->progress.loss = NAN;
-    fv_status status = fv_optim_create(params, &cfg->optim, &t->optim);
+    fv_status status = FV_OK;
+    for (int phase = 0; phase < t->phases && status == FV_OK; phase++)
+        status = make_optimizer(t, phase);
     if (status == FV_OK)
         *out = t;
     else
@@ -82,7 +102,8 @@ void fv_trainer_destroy(fv_trainer **trainer_ptr)
     fv_trainer *t = *trainer_ptr;
     if (!t) return;
     fv_train_log_close(&t->log);
-    fv_optim_destroy(&t->optim);
+    for (int phase = 0; phase < FV_MAX_PHASES; phase++)
+        fv_optim_destroy(&t->optim[phase]);
     fv_mem_free(&t->ctx->mem, t, sizeof *t);
     *trainer_ptr = NULL;
 }
@@ -129,17 +150,51 @@ static void tell_kind(const fv_trainer *t, fv_train_event_kind kind, const char 
 
 /* ---- states ----------------------------------------------------------------------- */
 
-static fv_status save(fv_trainer *t)
+static fv_state_parts parts_of(const fv_trainer *t, fv_params *extra)
 {
-    if (!t->cfg.folder) return FV_OK;
-    if (t->has_saved && t->saved_step == t->progress.step) return FV_OK;
+    fv_state_parts parts = {.params = t->params, .phases = t->phases, .extra = extra};
+    memcpy(parts.optim, t->optim, sizeof parts.optim);
+    return parts;
+}
+
+static fv_status save_with(fv_trainer *t, fv_params *extra)
+{
     fv_progress p = t->progress;
     p.seconds += now() - t->started;
-    FV_FORWARD(fv_state_save(t->cfg.folder, t->params, t->optim, &p, t->cfg.keep));
-    t->saved_step = p.step;
+    if (t->task.get_state) FV_FORWARD(t->task.get_state(t->task.user, extra));
+    const fv_state_parts parts = parts_of(t, extra);
+    return fv_state_save(t->cfg.folder, &parts, &p, t->cfg.keep);
+}
+
+static fv_status save(fv_trainer *t)
+{
+    fv_params *extra = NULL;
+    if (!t->cfg.folder) return FV_OK;
+    if (t->has_saved && t->saved_step == t->progress.step && t->saved_phase == t->progress.phase)
+        return FV_OK;
+    FV_FORWARD(fv_params_create(t->ctx, &extra));
+    const fv_status status = save_with(t, extra);
+    fv_params_destroy(&extra);
+    FV_FORWARD(status);
+    t->saved_step = t->progress.step;
+    t->saved_phase = t->progress.phase;
     t->has_saved = true;
     tell_kind(t, FV_TRAIN_SAVED, NULL);
     return FV_OK;
+}
+
+/* One state of the folder, with everything that the task has in it. */
+static fv_status load(fv_trainer *t, uint64_t step)
+{
+    fv_params *extra = NULL;
+    FV_FORWARD(fv_params_create(t->ctx, &extra));
+    const fv_state_parts parts = parts_of(t, extra);
+    fv_status status = fv_state_load(t->cfg.folder, step, &parts, &t->progress);
+    if (status == FV_OK && t->task.set_position)
+        status = t->task.set_position(t->task.user, t->progress.position);
+    if (status == FV_OK && t->task.set_state) status = t->task.set_state(t->task.user, extra);
+    fv_params_destroy(&extra);
+    return status;
 }
 
 static fv_status save_weights(fv_trainer *t)
@@ -156,12 +211,10 @@ fv_status fv_trainer_resume(fv_trainer *t)
     if (!t->cfg.folder) return FV_OK;
     FV_FORWARD(fv_state_list_read(t->ctx, t->cfg.folder, &list));
     for (size_t i = list.count; i-- > 0;) {
-        fv_status status =
-            fv_state_load(t->cfg.folder, list.step[i], t->params, t->optim, &t->progress);
-        if (status == FV_OK && t->task.set_position)
-            status = t->task.set_position(t->task.user, t->progress.position);
+        const fv_status status = load(t, list.step[i]);
         if (status == FV_OK) {
             t->saved_step = t->progress.step;
+            t->saved_phase = t->progress.phase;
             t->has_saved = true;
             t->started = now();
             t->started_step = t->progress.step;
@@ -176,12 +229,12 @@ fv_status fv_trainer_resume(fv_trainer *t)
 
 /* ---- one step --------------------------------------------------------------------- */
 
-static fv_status one_part(fv_trainer *t, int64_t part, double tokens, double *sum)
+static fv_status one_part(fv_trainer *t, int phase, int64_t part, double tokens, double *sum)
 {
     fv_ctx *ctx = t->ctx;
     fv_scope_begin(ctx);
     double value = 0;
-    fv_tensor *loss = t->task.loss(t->task.user, ctx, part);
+    fv_tensor *loss = t->task.loss(t->task.user, ctx, phase, part);
     fv_status status = fv_tensor_item(ctx, loss, &value);
     if (status == FV_OK) status = fv_backward(ctx, fv_scale(ctx, loss, 1.0 / tokens));
     fv_scope_end(ctx);
@@ -189,16 +242,22 @@ static fv_status one_part(fv_trainer *t, int64_t part, double tokens, double *su
     return status;
 }
 
-static fv_status all_parts(fv_trainer *t, double *tokens, double *loss)
+/* Phases of a step draw from steps of their own, so that their dropout differs. */
+static uint64_t drawing_step(const fv_trainer *t, int phase)
+{
+    return t->progress.step * (uint64_t)t->phases + (uint64_t)phase;
+}
+
+static fv_status all_parts(fv_trainer *t, int phase, double *tokens, double *loss)
 {
     int64_t parts = 1;
-    fv_ctx_set_step(t->ctx, t->progress.step, 0);
-    FV_FORWARD(t->task.begin(t->task.user, t->progress.step, &parts, tokens, &t->epoch));
+    fv_ctx_set_step(t->ctx, drawing_step(t, phase), 0);
+    FV_FORWARD(t->task.begin(t->task.user, t->progress.step, phase, &parts, tokens, &t->epoch));
     FV_RETURN_IF(parts < 1 || !(*tokens > 0), t->ctx, FV_ERR_INTERNAL,
                  "train: a step without data");
     double sum = 0;
     for (int64_t part = 0; part < parts; part++)
-        FV_FORWARD(one_part(t, part, *tokens, &sum));
+        FV_FORWARD(one_part(t, phase, part, *tokens, &sum));
     *loss = sum / *tokens;
     return FV_OK;
 }
@@ -226,29 +285,75 @@ static void count_step(fv_trainer *t, const fv_step_report *report, double token
 }
 
 /* Parameters, optimizer and the task's place are as before when this fails. */
-static fv_status one_step(fv_trainer *t)
+static fv_status one_phase(fv_trainer *t, int phase, double *tokens, double *loss,
+                           fv_step_report *report)
 {
-    double tokens = 0, loss = 0;
-    fv_step_report report = {.grad_norm = 0};
     int64_t *position = t->progress.position;
     if (t->task.get_position) t->task.get_position(t->task.user, position);
-    t->lr = fv_schedule_at(&t->cfg.schedule, t->progress.step);
-    fv_status status = all_parts(t, &tokens, &loss);
-    if (status == FV_OK) status = fv_optim_step(t->optim, t->lr, &report);
-    if (status != FV_OK) return status;
+    const double lr = fv_schedule_at(&t->schedule[phase], t->progress.step);
+    if (phase == 0) t->lr = lr;
+    FV_FORWARD(all_parts(t, phase, tokens, loss));
+    FV_FORWARD(fv_optim_step(t->optim[phase], lr, report));
+    if (t->task.end) FV_FORWARD(t->task.end(t->task.user, t->progress.step, phase));
     if (t->task.get_position) t->task.get_position(t->task.user, position);
-    count_step(t, &report, tokens, loss);
-    if (report.skipped) tell_kind(t, FV_TRAIN_SKIPPED, NULL);
+    return FV_OK;
+}
+
+/* The phases that are still to do; their losses are added up, and the first one's tokens count. */
+static fv_status one_step(fv_trainer *t)
+{
+    double all_tokens = 0, all_loss = 0;
+    fv_step_report first = {.grad_norm = 0};
+    for (int phase = (int)t->progress.phase; phase < t->phases; phase++) {
+        double tokens = 0, loss = 0;
+        fv_step_report report = {.grad_norm = 0};
+        FV_FORWARD(one_phase(t, phase, &tokens, &loss, &report));
+        if (phase == 0) {
+            all_tokens = tokens;
+            first = report;
+        }
+        first.skipped = first.skipped || report.skipped;
+        all_loss += loss;
+        t->progress.phase = phase + 1;
+    }
+    t->progress.phase = 0;
+    count_step(t, &first, all_tokens, all_loss);
+    if (first.skipped) tell_kind(t, FV_TRAIN_SKIPPED, NULL);
     return FV_OK;
 }
 
 /* ---- evaluation ------------------------------------------------------------------- */
 
-static bool better(const fv_trainer *t, double value)
+void fv_metric_add(fv_metric *metrics, int *count, const char *name, double value,
+                   bool higher_is_better)
 {
-    const double best = t->progress.best;
+    if (*count >= FV_MAX_METRICS) return;
+    fv_metric *m = &metrics[(*count)++];
+    snprintf(m->name, sizeof m->name, "%s", name);
+    m->value = value;
+    m->higher_is_better = higher_is_better;
+}
+
+static bool better(const fv_trainer *t, const fv_metric *metric)
+{
+    const double best = t->progress.best, value = metric->value;
     if (isnan(value)) return false;
-    return isnan(best) || (t->cfg.lower_is_better ? value < best : value > best);
+    return isnan(best) || (metric->higher_is_better ? value > best : value < best);
+}
+
+/* Sample outputs, for who watches. */
+static fv_status show_samples(fv_trainer *t)
+{
+    fv_text text = {0};
+    if (!t->task.show || !t->cfg.observe) return FV_OK;
+    fv_scope_begin(t->ctx);
+    fv_no_grad_begin(t->ctx);
+    const fv_status status = t->task.show(t->task.user, &text);
+    fv_no_grad_end(t->ctx);
+    fv_scope_end(t->ctx);
+    if (status == FV_OK && text.bytes > 0) tell_kind(t, FV_TRAIN_SAMPLES, text.data);
+    fv_text_free(t->ctx, &text);
+    return status;
 }
 
 /* *stop: patience is at its end. */
@@ -263,12 +368,13 @@ static fv_status evaluate(fv_trainer *t, bool *stop)
     fv_no_grad_end(t->ctx);
     fv_scope_end(t->ctx);
     if (status == FV_OK) status = fv_ctx_error(t->ctx);
+    t->no_metrics = count < 1;
     if (status != FV_OK || count < 1) return status;
     t->progress.evaluated = t->progress.step;
     fv_train_event e = event_of(t, FV_TRAIN_EVALUATED);
     e.metrics = metrics;
     e.metric_count = count;
-    e.improved = better(t, metrics[0].value);
+    e.improved = better(t, &metrics[0]);
     t->progress.since_best = e.improved ? 0 : t->progress.since_best + 1;
     if (e.improved) {
         t->progress.best = metrics[0].value;
@@ -276,6 +382,7 @@ static fv_status evaluate(fv_trainer *t, bool *stop)
     }
     FV_FORWARD(fv_train_log_add(&t->log, &e));
     tell(t, &e);
+    FV_FORWARD(show_samples(t));
     *stop = t->cfg.patience > 0 && t->progress.since_best >= t->cfg.patience;
     return FV_OK;
 }
@@ -313,7 +420,7 @@ static fv_status run_steps(fv_trainer *t)
     }
     if (stop) tell_kind(t, FV_TRAIN_STOPPED_EARLY, NULL);
     /* Without a metric the last weights are the best there are. */
-    return t->task.evaluate ? FV_OK : save_weights(t);
+    return t->task.evaluate && !t->no_metrics ? FV_OK : save_weights(t);
 }
 
 /* The cancelled step left half-made gradients and the sticky error behind; its data is drawn again

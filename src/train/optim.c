@@ -73,10 +73,16 @@ static bool keeps(const fv_optim_config *cfg, int k)
     return name && !(strcmp(name, "momentum") == 0 && cfg->momentum == 0);
 }
 
+static bool updates(const fv_optim *optim, int i)
+{
+    return fv_params_in_group(optim->params, i, optim->cfg.group);
+}
+
 static fv_status make_state(fv_optim *optim)
 {
     fv_ctx *ctx = optim->ctx;
     for (int i = 0; i < optim->count; i++) {
+        if (!updates(optim, i)) continue;
         const fv_tensor *w = optim->params->items[i].tensor;
         for (int k = 0; k < STATES; k++) {
             if (!keeps(&optim->cfg, k)) continue;
@@ -156,7 +162,7 @@ static void update_all(fv_optim *optim, fv_optim_args args)
 {
     for (int i = 0; i < optim->count; i++) {
         fv_tensor *w = optim->params->items[i].tensor;
-        if (!w->grad || w->count == 0) continue;
+        if (!w->grad || w->count == 0 || !updates(optim, i)) continue;
         void *ptr[4] = {w->data, w->grad->data, NULL, NULL};
         for (int k = 0; k < STATES; k++)
             if (optim->slots[i].state[k]) ptr[2 + k] = optim->slots[i].state[k]->data;
@@ -200,7 +206,7 @@ fv_status fv_optim_step(fv_optim *optim, double lr, fv_step_report *report)
     FV_FORWARD(check_step(optim, lr));
     double scale = 1.0;
     if (!optim->cfg.unchecked) {
-        FV_FORWARD(fv_params_grad_norm(optim->params, &report->grad_norm));
+        FV_FORWARD(fv_params_grad_norm(optim->params, optim->cfg.group, &report->grad_norm));
         if (!isfinite(report->grad_norm)) {
             fv_status status = skip(optim, report);
             report->skipped_total = optim->skipped_total;
@@ -222,22 +228,22 @@ fv_status fv_optim_step(fv_optim *optim, double lr, fv_step_report *report)
 int fv_optim_state_count(const fv_optim *optim)
 {
     int n = 0;
-    for (int k = 0; k < STATES; k++)
-        if (keeps(&optim->cfg, k)) n += optim->count;
+    for (int i = 0; i < optim->count; i++)
+        for (int k = 0; k < STATES; k++)
+            n += optim->slots[i].state[k] != NULL;
     return n;
 }
 
 fv_tensor *fv_optim_state(const fv_optim *optim, int i, char name[300])
 {
-    for (int k = 0; k < STATES; k++) {
-        if (!keeps(&optim->cfg, k)) continue;
-        if (i < optim->count && i >= 0) {
-            snprintf(name, 300, "%s.%s", optim->params->items[i].name,
+    for (int k = 0; k < STATES && i >= 0; k++)
+        for (int p = 0; p < optim->count; p++) {
+            fv_tensor *t = optim->slots[p].state[k];
+            if (!t || i-- > 0) continue;
+            snprintf(name, 300, "%s.%s", optim->params->items[p].name,
                      kinds[optim->cfg.kind].state[k]);
-            return optim->slots[i].state[k];
+            return t;
         }
-        i -= optim->count;
-    }
     name[0] = '\0';
     return optim->ctx->invalid;
 }

@@ -122,7 +122,7 @@ static fv_status check_new(fv_params *params, const char *name, const fv_tensor 
     return FV_OK;
 }
 
-fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *initial)
+static fv_tensor *add(fv_params *params, const char *name, fv_tensor *initial, bool buffer)
 {
     fv_ctx *ctx = params->ctx;
     if (ctx->error != FV_OK) return ctx->invalid;
@@ -131,16 +131,38 @@ fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *initial
         fv_poison(ctx, FV_ERR_MEMORY, "no memory for parameter '%.100s'", name);
         return ctx->invalid;
     }
-    fv_tensor *leaf = fv_leaf(ctx, initial);
+    fv_tensor *kept = buffer ? initial : fv_leaf(ctx, initial);
     if (ctx->error != FV_OK) return ctx->invalid;
-    fv_tensor_ref(leaf);
-    fv_tensor_leave_scope(leaf);
+    fv_tensor_ref(kept);
+    fv_tensor_leave_scope(kept);
     fv_param *item = &params->items[params->count++];
     *slot_of(params, name) = params->count;
     memcpy(item->name, name, strlen(name) + 1);
-    item->tensor = leaf;
+    item->tensor = kept;
     item->transposed = false;
-    return leaf;
+    item->buffer = buffer;
+    return kept;
+}
+
+fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *initial)
+{
+    return add(params, name, initial, false);
+}
+
+fv_tensor *fv_params_add_buffer(fv_params *params, const char *name, fv_tensor *initial)
+{
+    return add(params, name, initial, true);
+}
+
+bool fv_params_is_buffer(const fv_params *params, int i)
+{
+    return i >= 0 && i < params->count && params->items[i].buffer;
+}
+
+bool fv_params_in_group(const fv_params *params, int i, const char *group)
+{
+    const fv_param *item = &params->items[i];
+    return !item->buffer && (!group || strncmp(item->name, group, strlen(group)) == 0);
 }
 
 fv_ctx *fv_params_context(const fv_params *params) { return params->ctx; }
@@ -182,17 +204,17 @@ int64_t fv_params_elements(const fv_params *params)
 {
     int64_t n = 0;
     for (int i = 0; i < params->count; i++)
-        n += params->items[i].tensor->count;
+        if (!params->items[i].buffer) n += params->items[i].tensor->count;
     return n;
 }
 
 void fv_params_zero_grad(fv_params *params)
 {
     for (int i = 0; i < params->count; i++)
-        fv_zero_grad(params->ctx, params->items[i].tensor);
+        if (!params->items[i].buffer) fv_zero_grad(params->ctx, params->items[i].tensor);
 }
 
-fv_status fv_params_grad_norm(const fv_params *params, double *out)
+fv_status fv_params_grad_norm(const fv_params *params, const char *group, double *out)
 {
     fv_ctx *ctx = params->ctx;
     if (ctx->error != FV_OK) return ctx->error;
@@ -200,7 +222,7 @@ fv_status fv_params_grad_norm(const fv_params *params, double *out)
     fv_tensor *total = fv_zeros(ctx, FV_F64, 0, NULL);
     for (int i = 0; i < params->count && ctx->error == FV_OK; i++) {
         fv_tensor *g = params->items[i].tensor->grad;
-        if (!g || g->count == 0) continue;
+        if (!g || g->count == 0 || !fv_params_in_group(params, i, group)) continue;
         fv_optim_args args = {.n = g->count};
         fv_launch(ctx, FV_KERNEL_SUMSQ, g->dtype, (void *[]){total->data, g->data}, &args,
                   sizeof args);

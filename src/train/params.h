@@ -11,7 +11,11 @@ typedef struct fv_param {
     char name[FV_PARAM_NAME];
     fv_tensor *tensor;
     bool transposed; /* in model files */
+    bool buffer;     /* not trained */
 } fv_param;
+
+/* Whether an optimizer over `group` (NULL: all) updates parameter i. */
+bool fv_params_in_group(const fv_params *params, int i, const char *group);
 
 struct fv_params {
     fv_ctx *ctx;

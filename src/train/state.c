@@ -80,9 +80,11 @@ enum {
     NOTE_BYTES = 32
 };
 
+enum { NOTE_ROOM = NOTES + FV_MAX_PHASES };
+
 typedef struct note_texts {
-    fv_file_note note[NOTES];
-    char key[NOTES][NOTE_BYTES], value[NOTES][NOTE_BYTES];
+    fv_file_note note[NOTE_ROOM];
+    char key[NOTE_ROOM][NOTE_BYTES], value[NOTE_ROOM][NOTE_BYTES];
 } note_texts;
 
 static const char *const counter_names[FIXED] = {"step",    "optim_steps", "tokens",
@@ -166,16 +168,36 @@ static fv_status read_notes(fv_ctx *ctx, const fv_safetensors *file, fv_progress
 
 /* ---- states ----------------------------------------------------------------------- */
 
-static fv_status list_tensors(const fv_params *params, const fv_optim *optim, fv_named *out)
+#define EXTRA "task."
+
+/* Tensors of phase 0's optimizer are "optim.<name>", of phase 1's "optim1.<name>". */
+static void optim_prefix(char out[NOTE_BYTES], int phase)
 {
-    const int states = fv_optim_state_count(optim);
-    FV_FORWARD(fv_named_begin(params->ctx, (size_t)params->count + (size_t)states, out));
+    if (phase == 0)
+        snprintf(out, NOTE_BYTES, "optim.");
+    else
+        snprintf(out, NOTE_BYTES, "optim%d.", phase);
+}
+
+static fv_status list_tensors(const fv_state_parts *parts, fv_named *out)
+{
+    const fv_params *params = parts->params, *extra = parts->extra;
+    size_t count = (size_t)params->count + (size_t)extra->count;
+    for (int phase = 0; phase < parts->phases; phase++)
+        count += (size_t)fv_optim_state_count(parts->optim[phase]);
+    FV_FORWARD(fv_named_begin(params->ctx, count, out));
     fv_named_add_params(out, "model.", params);
-    for (int i = 0; i < states; i++) {
-        char name[300];
-        fv_tensor *t = fv_optim_state(optim, i, name);
-        fv_named_add(out, "optim.", name, t);
+    for (int phase = 0; phase < parts->phases; phase++) {
+        const fv_optim *optim = parts->optim[phase];
+        char prefix[NOTE_BYTES];
+        optim_prefix(prefix, phase);
+        for (int i = 0; i < fv_optim_state_count(optim); i++) {
+            char name[300];
+            fv_tensor *t = fv_optim_state(optim, i, name);
+            fv_named_add(out, prefix, name, t);
+        }
     }
+    fv_named_add_params(out, EXTRA, extra);
     return FV_OK;
 }
 
@@ -209,48 +231,111 @@ static fv_status list_and_rotate(fv_ctx *ctx, const char *folder, uint64_t step,
     return FV_OK;
 }
 
-fv_status fv_state_save(const char *folder, fv_params *params, const fv_optim *optim,
+/* Notes of runs with several phases: where the step stands, and how many steps each further
+ * optimizer has made. */
+static void fill_phase_notes(const fv_state_parts *parts, const fv_progress *progress,
+                             note_texts *out)
+{
+    for (int phase = 1; phase < parts->phases; phase++) {
+        const int i = NOTES + phase;
+        snprintf(out->key[i], NOTE_BYTES, "fovea.optim_steps.%d", phase);
+        snprintf(out->value[i], NOTE_BYTES, "%" PRIu64, fv_optim_steps(parts->optim[phase]));
+        out->note[i] = (fv_file_note){out->key[i], out->value[i]};
+    }
+    snprintf(out->key[NOTES], NOTE_BYTES, "fovea.phase");
+    snprintf(out->value[NOTES], NOTE_BYTES, "%" PRId64, progress->phase);
+    out->note[NOTES] = (fv_file_note){out->key[NOTES], out->value[NOTES]};
+}
+
+/* A state of one phase has none of these notes. */
+static int note_count(const fv_state_parts *parts)
+{
+    return parts->phases > 1 ? NOTES + parts->phases : NOTES;
+}
+
+fv_status fv_state_save(const char *folder, const fv_state_parts *parts,
                         const fv_progress *progress, int keep)
 {
-    fv_ctx *ctx = params->ctx;
+    fv_ctx *ctx = parts->params->ctx;
     char path[FV_PATH_BYTES];
     FV_FORWARD(fv_state_file(ctx, path, folder, progress->step));
     note_texts notes;
-    fill_notes(progress, fv_optim_steps(optim), &notes);
+    fill_notes(progress, fv_optim_steps(parts->optim[0]), &notes);
+    fill_phase_notes(parts, progress, &notes);
     fv_named list;
-    FV_FORWARD(list_tensors(params, optim, &list));
-    fv_status status = fv_named_save(&list, path, notes.note, NOTES);
+    FV_FORWARD(list_tensors(parts, &list));
+    fv_status status = fv_named_save(&list, path, notes.note, (size_t)note_count(parts));
     fv_named_end(&list);
     if (status == FV_OK) status = list_and_rotate(ctx, folder, progress->step, keep);
     return status;
 }
 
-static fv_status load_open(fv_params *params, fv_optim *optim, fv_safetensors *file,
-                           fv_progress *progress)
+/* Tensors of the file's own shapes for what the task keeps, to be read with the others. */
+static fv_status make_extra(const fv_safetensors *file, fv_params *extra)
 {
+    fv_ctx *ctx = extra->ctx;
+    for (size_t i = 0; i < fv_safetensors_count(file); i++) {
+        const fv_file_entry *entry = fv_safetensors_entry(file, i);
+        if (strncmp(entry->name, EXTRA, sizeof EXTRA - 1) != 0) continue;
+        FV_RETURN_IF(!entry->loadable, ctx, FV_ERR_FORMAT, "%.80s: tensor '%.100s' has type %s",
+                     fv_safetensors_shard_path(file, 0), entry->name, entry->dtype_name);
+        fv_params_add_buffer(extra, entry->name + sizeof EXTRA - 1,
+                             fv_zeros(ctx, entry->dtype, entry->rank, entry->shape));
+    }
+    if (ctx->error == FV_OK) return FV_OK;
+    return fv_ctx_take_error(ctx);
+}
+
+/* numbers[0]: phases done; numbers[i]: steps of optimizer i. */
+static fv_status read_phase_notes(const fv_state_parts *parts, const fv_safetensors *file,
+                                  int64_t numbers[FV_MAX_PHASES])
+{
+    for (int phase = 0; parts->phases > 1 && phase < parts->phases; phase++) {
+        char key[NOTE_BYTES] = "fovea.phase";
+        if (phase > 0) snprintf(key, sizeof key, "fovea.optim_steps.%d", phase);
+        const char *text = fv_safetensors_metadata(file, key);
+        const bool ok = text && fv_decimal_to_i64(text, strlen(text), &numbers[phase]) &&
+                        numbers[phase] >= 0 && (phase > 0 || numbers[0] < parts->phases);
+        FV_RETURN_IF(!ok, parts->params->ctx, FV_ERR_FORMAT, "%.100s: no usable note '%s'",
+                     fv_safetensors_shard_path(file, 0), key);
+    }
+    return FV_OK;
+}
+
+static fv_status load_open(const fv_state_parts *parts, fv_safetensors *file, fv_progress *progress)
+{
+    fv_ctx *ctx = parts->params->ctx;
     fv_named list;
-    FV_FORWARD(list_tensors(params, optim, &list));
+    FV_FORWARD(make_extra(file, parts->extra));
+    FV_FORWARD(list_tensors(parts, &list));
     fv_status status = fv_named_check(&list, file, true);
     fv_progress read;
     uint64_t optim_steps = 0;
-    if (status == FV_OK) status = read_notes(params->ctx, file, &read, &optim_steps);
+    int64_t numbers[FV_MAX_PHASES] = {0};
+    if (status == FV_OK) status = read_notes(ctx, file, &read, &optim_steps);
+    if (status == FV_OK) status = read_phase_notes(parts, file, numbers);
     if (status == FV_OK) status = fv_named_read(&list, file);
     fv_named_end(&list);
     if (status != FV_OK) return status;
-    fv_optim_set_steps(optim, optim_steps);
+    fv_optim_set_steps(parts->optim[0], optim_steps);
+    for (int phase = 1; phase < parts->phases; phase++)
+        fv_optim_set_steps(parts->optim[phase], (uint64_t)numbers[phase]);
+    read.phase = numbers[0];
     *progress = read;
     return FV_OK;
 }
 
-fv_status fv_state_load(const char *folder, uint64_t step, fv_params *params, fv_optim *optim,
+fv_status fv_state_load(const char *folder, uint64_t step, const fv_state_parts *parts,
                         fv_progress *progress)
 {
-    fv_ctx *ctx = params->ctx;
+    fv_ctx *ctx = parts->params->ctx;
     char path[FV_PATH_BYTES];
     FV_FORWARD(fv_state_file(ctx, path, folder, step));
     fv_safetensors *file = NULL;
     FV_FORWARD(fv_safetensors_open(ctx, path, FV_SAFETENSORS_COPY | FV_SAFETENSORS_VERIFY, &file));
-    fv_status status = load_open(params, optim, file, progress);
+    fv_scope_begin(ctx);
+    fv_status status = load_open(parts, file, progress);
+    fv_scope_end(ctx);
     fv_safetensors_close(&file);
     return status;
 }

@@ -12,9 +12,18 @@
 
 enum { FV_MAX_STATES = 64 };
 
+/* What a state holds. */
+typedef struct fv_state_parts {
+    fv_params *params;
+    fv_optim *optim[FV_MAX_PHASES];
+    int phases;
+    fv_params *extra; /* what the task keeps beside weights; filled by loading */
+} fv_state_parts;
+
 /* What is not a tensor. */
 typedef struct fv_progress {
     uint64_t step, tokens, skipped;
+    int64_t phase; /* phases of the next step that are done: a run was stopped between two */
     int64_t position[FV_POSITION];
     double best; /* NaN: none yet */
     int64_t since_best;
@@ -36,10 +45,10 @@ fv_status fv_state_file(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder
 fv_status fv_state_list_read(fv_ctx *ctx, const char *folder, fv_state_list *out);
 
 /* Saves, lists it, and removes the oldest beyond `keep`. */
-fv_status fv_state_save(const char *folder, fv_params *params, const fv_optim *optim,
+fv_status fv_state_save(const char *folder, const fv_state_parts *parts,
                         const fv_progress *progress, int keep);
 /* Fails: IO, FORMAT (damaged, or of another model: then nothing was changed). */
-fv_status fv_state_load(const char *folder, uint64_t step, fv_params *params, fv_optim *optim,
+fv_status fv_state_load(const char *folder, uint64_t step, const fv_state_parts *parts,
                         fv_progress *progress);
 
 #endif

@@ -22,14 +22,18 @@ extern uint64_t seed;
 extern float *map, *weight, *entropy, *weights;
 extern const char *const *names;
 extern const int64_t *const *xs, *const *ys, *x_lengths, *y_lengths;
-extern fv_token_pairs batch;
+#ifndef EXAMPLE_batch
+extern fv_batch batch;
+#endif
+extern const float *first, *second;
+extern const fv_model_kind my_kind;
 extern fv_sequences prompts;
 extern fv_stepper stepper;
 extern fv_decode_config how;
 extern fv_outputs *outputs;
 extern fv_recipe *recipe;
 extern fv_safetensors *file;
-extern fv_translator *translator;
+extern fv_model *translator;
 extern fv_text other;
 extern fv_lines *lines;
 extern fv_string hypothesis[2], references[2][2];
@@ -61,11 +65,12 @@ bool print(void *user, int64_t text, const char *piece, size_t bytes);
 void print_file(void *user, const fv_dataset_finding *finding);
 void observe(void *user, const fv_train_event *event);
 fv_tensor *loss_of(fv_ctx *in, fv_tensor *parameter);
-fv_status begin(void *user, uint64_t step, int64_t *parts, double *step_tokens, double *epoch);
+fv_status begin(void *user, uint64_t step, int phase, int64_t *parts, double *step_tokens,
+                double *epoch);
 #ifdef EXAMPLE_status
 extern fv_tensor *loss;
 #else
-fv_tensor *loss(void *user, fv_ctx *in, int64_t part);
+fv_tensor *loss(void *user, fv_ctx *in, int phase, int64_t part);
 #endif
 fv_status evaluate(void *user, fv_metric *metrics, int *metrics_count);
 void get_position(void *user, int64_t position[FV_POSITION]);

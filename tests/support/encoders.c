@@ -4,6 +4,7 @@
 
 #include "fovea/tokenizer.h"
 #include "fovea/train.h"
+#include "fovea/transformer.h"
 #include "support/files.h"
 #include "support/test.h"
 

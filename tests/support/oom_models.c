@@ -4,14 +4,14 @@
 
 #include "fovea/autograd.h"
 #include "fovea/generate.h"
-#include "fovea/model.h"
 #include "fovea/seq2seq.h"
-#include "fovea/text_train.h"
+#include "fovea/task.h"
+#include "fovea/transformer.h"
 #include "support/encoders.h"
 #include "support/files.h"
 #include "support/test.h"
 
-static fv_status look_at(void *user, fv_ctx *ctx, const fv_site *site)
+static fv_status look_at(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     (void)ctx;
     *(bool *)user = site->seen.weights != NULL;
@@ -25,11 +25,9 @@ static bool both_sides(fv_ctx *ctx, const void *unused)
     static const int64_t list[3] = {3, 4, 5};
     static const int64_t *const lists[2] = {list, list};
     static const int64_t lengths[2] = {3, 2};
-    const fv_token_pairs pairs = {.count = 2,
-                                  .source = lists,
-                                  .source_length = lengths,
-                                  .target = lists,
-                                  .target_length = lengths};
+    const fv_batch pairs =
+        fv_batch_of_pairs(&(fv_sequences){.count = 2, .tokens = lists, .length = lengths},
+                          &(fv_sequences){.count = 2, .tokens = lists, .length = lengths});
     fv_transformer_config cfg;
     fv_transformer_config_init(&cfg, sizeof cfg, FV_FAMILY_MARIAN);
     cfg.vocabulary = 6;
@@ -143,7 +141,8 @@ static bool kept_ready(fv_ctx *ctx, const void *unused)
         lists[i] = list;
         ones[i] = 1;
     }
-    const fv_token_pairs pairs = {.count = SOURCES, .source = lists, .source_length = ones};
+    const fv_batch pairs =
+        fv_batch_of_pairs(&(fv_sequences){.count = SOURCES, .tokens = lists, .length = ones}, NULL);
     fv_seq2seq_config cfg;
     fv_seq2seq_config_init(&cfg, sizeof cfg);
     cfg.source_tokens = cfg.target_tokens = 6;
@@ -171,19 +170,16 @@ static bool kept_ready(fv_ctx *ctx, const void *unused)
 static bool text_run(fv_ctx *ctx, const char *const (*settings)[2], size_t count)
 {
     static const char *const left[] = {"tokenizer.json", "states.json"};
-    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_transformer_keys(),
-                                   fv_text_keys(), fv_train_keys()};
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)
         unlink(folder_path(left[i]));
     fv_recipe *recipe = NULL;
-    fv_text_run *run = NULL;
-    fv_status status = fv_recipe_create(ctx, tables, 5, &recipe);
+    fv_run *run = NULL;
+    fv_status status = fv_run_recipe(ctx, &recipe);
     for (size_t i = 0; i < count && status == FV_OK; i++)
         status = fv_recipe_set(recipe, settings[i][0], settings[i][1]);
-    if (status == FV_OK)
-        status = fv_text_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run);
-    if (status == FV_OK) status = fv_text_run_train(run);
-    fv_text_run_destroy(&run);
+    if (status == FV_OK) status = fv_run_create(ctx, recipe, folder_path("."), NULL, NULL, &run);
+    if (status == FV_OK) status = fv_run_train(run);
+    fv_run_destroy(&run);
     fv_recipe_destroy(&recipe);
     return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
 }

@@ -25,10 +25,8 @@ void run_set(fv_ctx *ctx, fv_recipe *recipe, const run_setting *settings)
 
 fv_recipe *run_recipe(fv_ctx *ctx, const run_setting *settings)
 {
-    const fv_key_table tables[] = {fv_translation_keys(), fv_seq2seq_keys(), fv_transformer_keys(),
-                                   fv_text_keys(), fv_train_keys()};
     fv_recipe *recipe = NULL;
-    CHECK_OK(ctx, fv_recipe_create(ctx, tables, 5, &recipe));
+    CHECK_OK(ctx, fv_run_recipe(ctx, &recipe));
     if (recipe) run_set(ctx, recipe, settings);
     return recipe;
 }
@@ -48,16 +46,16 @@ void run_observe(void *watch, const fv_train_event *event)
 
 fv_status run_text(fv_ctx *ctx, fv_recipe *recipe, const char *folder, run_watch *watch)
 {
-    fv_text_run *run = NULL;
-    fv_status status = fv_text_run_create(ctx, recipe, folder, run_observe, watch, &run);
+    fv_run *run = NULL;
+    fv_status status = fv_run_create(ctx, recipe, folder, run_observe, watch, &run);
     CHECK_OK(ctx, status);
-    if (status == FV_OK) status = fv_text_run_train(run);
+    if (status == FV_OK) status = fv_run_train(run);
     if (status != FV_OK && status != FV_ERR_CANCELLED)
         test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
     fv_memory_stats memory;
     fv_ctx_memory(ctx, &memory);
     watch->peak_bytes = memory.peak_bytes;
-    fv_text_run_destroy(&run);
+    fv_run_destroy(&run);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
     run_cancelled = 0;

@@ -10,7 +10,7 @@
 #ifndef FV_TESTS_RUNS_H
 #define FV_TESTS_RUNS_H
 
-#include "fovea/text_train.h"
+#include "fovea/task.h"
 
 typedef struct run_setting {
     const char *key, *value;

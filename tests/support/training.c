@@ -48,8 +48,10 @@ static double target_of(int64_t i)
     return sin(3 * input_of(i, 0)) + input_of(i, 1) * input_of(i, 2);
 }
 
-static fv_status begin(void *user, uint64_t step, int64_t *parts, double *tokens, double *epoch)
+static fv_status begin(void *user, uint64_t step, int phase, int64_t *parts, double *tokens,
+                       double *epoch)
 {
+    (void)phase;
     tiny_task *t = user;
     t->step = step;
     t->first = t->next;
@@ -83,8 +85,9 @@ static fv_tensor *predict(tiny_task *t, int64_t epoch, int64_t first, int64_t n,
     return fv_linear(ctx, h, t->w2, NULL);
 }
 
-static fv_tensor *loss(void *user, fv_ctx *ctx, int64_t part)
+static fv_tensor *loss(void *user, fv_ctx *ctx, int phase, int64_t part)
 {
+    (void)phase;
     tiny_task *t = user;
     fv_tensor *target = NULL;
     const int64_t epoch = t->first + PART * PARTS >= EXAMPLES ? t->epoch - 1 : t->epoch;

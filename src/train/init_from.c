@@ -1,4 +1,4 @@
-#include "train/begin.h"
+#include "train/init_from.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static fv_status copy(fv_ctx *ctx, fv_tensor *from, fv_tensor *to)
 {
     const size_t bytes = (size_t)fv_tensor_count(from) * sizeof(float);
     void *room = fv_mem_alloc(&ctx->mem, bytes);
-    FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "no memory to take over weights");
+    FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "no memory to load weights");
     fv_status status = fv_tensor_read(ctx, from, room, bytes);
     if (status == FV_OK) status = fv_tensor_write(ctx, to, room, bytes);
     fv_mem_free(&ctx->mem, room, bytes);
@@ -25,43 +25,43 @@ static bool fits(const fv_tensor *a, const fv_tensor *b)
 }
 
 /* Names are listed while there is room for them whole. */
-static void list_fresh(fv_taken *t, const char *name)
+static void list_random(fv_loaded *t, const char *name)
 {
     const size_t used = strlen(t->names), need = strlen(name) + 2;
-    t->fresh++;
+    t->random++;
     if (used + need < sizeof t->names)
         snprintf(t->names + used, sizeof t->names - used, "%s%s", used ? ", " : "", name);
     else
         t->more = true;
 }
 
-static fv_status take_all(fv_ctx *ctx, fv_params *params, const fv_params *from, fv_taken *taken)
+static fv_status load_all(fv_ctx *ctx, fv_params *params, const fv_params *from, fv_loaded *loaded)
 {
     for (int i = 0; i < fv_params_count(params); i++) {
         const char *name = fv_params_name(params, i);
         fv_tensor *to = fv_params_tensor(params, i), *source = fv_params_find(from, name);
         if (source && fits(source, to)) {
             FV_FORWARD(copy(ctx, source, to));
-            taken->taken++;
+            loaded->loaded++;
         } else {
-            list_fresh(taken, name);
+            list_random(loaded, name);
         }
     }
     return FV_OK;
 }
 
-fv_status fv_begin_from(fv_ctx *ctx, const char *run_folder, const char *folder, fv_params *params,
-                        fv_taken *taken)
+fv_status fv_init_from(fv_ctx *ctx, const char *run_folder, const char *folder, fv_params *params,
+                       fv_loaded *loaded)
 {
     char states[FV_PATH_BYTES];
     FV_FORWARD(fv_path_join(ctx, states, run_folder, "states.json"));
     if (!*folder || fv_file_exists(ctx, states)) return FV_OK;
     fv_model *model = NULL;
     FV_FORWARD(fv_model_open(ctx, folder, &model));
-    const fv_status status = take_all(ctx, params, fv_model_params(model), taken);
+    const fv_status status = load_all(ctx, params, fv_model_params(model), loaded);
     fv_model_close(&model);
     FV_FORWARD(status);
-    FV_RETURN_IF(taken->taken == 0, ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(loaded->loaded == 0, ctx, FV_ERR_ARGUMENT,
                  "train.init_from: no weight of %.150s has a name and shape of this model", folder);
     return FV_OK;
 }

@@ -1,10 +1,10 @@
-/* A translation run: from a recipe and its data to a folder with a trained translator. */
-#include "train/translation.h"
+/* The translation task: keys and data. */
+#include "train/tasks/translation.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#include "train/begin.h"
-#include "train/folder.h"
+#include "train/tasks/tasks.h"
 
 static const fv_key keys[] = {
     {"data.made", FV_KEY_CHOICE, "none", 0, 0, "none|dates", "data that needs no files"},
@@ -17,8 +17,6 @@ static const fv_key keys[] = {
     {"data.most_tokens", FV_KEY_INT, "100", 0, 1e9, NULL,
      "training pairs with a longer side are left out; 0: none"},
     {"data.skip_invalid", FV_KEY_BOOL, "false", 0, 0, NULL, "leave out lines that are not UTF-8"},
-    {"model.kind", FV_KEY_CHOICE, "recurrent", 0, 0, "recurrent|transformer",
-     "which family: the keys of [model] or those of [transformer] count"},
     {"tokens.kind", FV_KEY_CHOICE, "bpe", 0, 0, "char|word|bpe|bytes|metaspace|wordpiece",
      "how texts are cut into tokens"},
     {"tokens.vocabulary", FV_KEY_INT, "8000", 8, 1e7, NULL, "most tokens of a side"},
@@ -30,9 +28,6 @@ static const fv_key keys[] = {
      "tokens of a batch, source and target together"},
     {"train.batch_examples", FV_KEY_INT, "0", 0, 1e9, NULL, "most pairs in a batch; 0: any"},
     {"train.accumulate", FV_KEY_INT, "1", 1, 1e6, NULL, "batches of one update"},
-    {"train.sampling", FV_KEY_REAL, "0", 0, 1, NULL,
-     "share of steps fed the model's own last token"},
-    {"train.seed", FV_KEY_INT, "1", 0, 1e15, NULL, "of weights, order and dropout"},
     {"eval.metric", FV_KEY_CHOICE, "bleu", 0, 0, "loss|bleu|exact",
      "what chooses the best weights"},
     {"eval.most", FV_KEY_INT, "0", 0, 1e9, NULL,
@@ -41,9 +36,12 @@ static const fv_key keys[] = {
     {"eval.lowercase", FV_KEY_BOOL, "false", 0, 0, NULL, "score in lower case"},
 };
 
-fv_key_table fv_translation_keys(void) { return (fv_key_table){keys, sizeof keys / sizeof *keys}; }
+static fv_key_table translation_keys(void)
+{
+    return (fv_key_table){keys, sizeof keys / sizeof *keys};
+}
 
-const char *fv_translation_file(const fv_translation_run *run, int part, bool source)
+const char *fv_translation_file(const fv_translation_task *run, int part, bool source)
 {
     static const char *const names[FV_PARTS][2] = {{"data.train_source", "data.train_target"},
                                                    {"data.valid_source", "data.valid_target"}};
@@ -52,25 +50,26 @@ const char *fv_translation_file(const fv_translation_run *run, int part, bool so
 
 /* ---- data ---------------------------------------------------------------------------- */
 
-bool fv_translation_is_made(const fv_translation_run *run)
+bool fv_translation_is_made(const fv_translation_task *run)
 {
-    return fv_recipe_choice(run->recipe, "data.made") > 0;
+    return fv_recipe_choice(run->recipe, "data.made") != FV_MADE_NONE;
 }
 
-int64_t fv_translation_made_count(const fv_translation_run *run, int part)
+int64_t fv_translation_made_count(const fv_translation_task *run, int part)
 {
     return fv_recipe_int(run->recipe,
                          part == FV_PART_TRAIN ? "data.train_pairs" : "data.valid_pairs");
 }
 
 /* Validation pairs are of training dates: the test dates stay unseen until the end. */
-void fv_translation_made_pair(const fv_translation_run *run, int part, int64_t i, fv_date_pair *out)
+void fv_translation_made_pair(const fv_translation_task *run, int part, int64_t i,
+                              fv_date_pair *out)
 {
     const uint64_t seed = (uint64_t)fv_recipe_int(run->recipe, "train.seed");
     fv_date_pair_make(2 * seed + (uint64_t)part, (uint64_t)i, FV_DATES_TRAIN, out);
 }
 
-static fv_status add_made(fv_translation_run *run, int part)
+static fv_status add_made(fv_translation_task *run, int part)
 {
     for (int64_t i = 0; i < fv_translation_made_count(run, part); i++) {
         fv_date_pair pair;
@@ -83,7 +82,7 @@ static fv_status add_made(fv_translation_run *run, int part)
     return FV_OK;
 }
 
-static fv_status read_files(fv_translation_run *run, int part)
+static fv_status read_files(fv_translation_task *run, int part)
 {
     fv_parallel_config cfg;
     fv_parallel_config_init(&cfg, sizeof cfg);
@@ -94,10 +93,10 @@ static fv_status read_files(fv_translation_run *run, int part)
                             fv_translation_file(run, part, false), &cfg, &run->report[part]);
 }
 
-static fv_status read_part(fv_translation_run *run, int part)
+static fv_status read_part(fv_translation_task *run, fv_model *model, int part)
 {
     fv_ctx *ctx = run->ctx;
-    FV_FORWARD(fv_parallel_create(run->translator, &run->pairs[part]));
+    FV_FORWARD(fv_parallel_create(model, &run->pairs[part]));
     FV_FORWARD(fv_translation_is_made(run) ? add_made(run, part) : read_files(run, part));
     const fv_parallel_report *r = &run->report[part];
     FV_RETURN_IF(
@@ -111,12 +110,13 @@ static fv_status read_part(fv_translation_run *run, int part)
 
 static int64_t tokens_of(const void *pairs, int64_t i) { return fv_parallel_tokens(pairs, i); }
 
-static fv_status read_data(fv_translation_run *run)
+static fv_status prepare(void *self, fv_model *model)
 {
+    fv_translation_task *run = self;
     const bool valid =
         fv_translation_is_made(run) || *fv_translation_file(run, FV_PART_VALID, true);
     for (int part = FV_PART_TRAIN; part < (valid ? FV_PARTS : FV_PART_VALID); part++) {
-        FV_FORWARD(read_part(run, part));
+        FV_FORWARD(read_part(run, model, part));
         const fv_parallel *pairs = run->pairs[part];
         FV_FORWARD(fv_step_order(run->ctx, run->recipe, fv_parallel_count(pairs), tokens_of, pairs,
                                  part == FV_PART_TRAIN, &run->order[part]));
@@ -126,7 +126,7 @@ static fv_status read_data(fv_translation_run *run)
 
 /* ---- making -------------------------------------------------------------------------- */
 
-static fv_status check_files(const fv_translation_run *run)
+static fv_status check_files(const fv_translation_task *run)
 {
     if (fv_translation_is_made(run)) return FV_OK;
     static const char *const parts[] = {"train", "valid"};
@@ -140,95 +140,77 @@ static fv_status check_files(const fv_translation_run *run)
     return FV_OK;
 }
 
-static fv_status make_translator(fv_translation_run *run)
+static void close_task(void *self)
 {
-    fv_tokenizer *source = NULL, *target = NULL;
-    FV_FORWARD(fv_translation_tokenizers(run, &source, &target));
-    if (fv_recipe_choice(run->recipe, "model.kind") == 1) {
-        fv_transformer_config cfg;
-        fv_transformer_config_from(run->recipe, &cfg);
-        return fv_translator_create_transformer(run->ctx, &cfg, source, target, &run->translator);
-    }
-    fv_seq2seq_config cfg;
-    fv_seq2seq_config_init(&cfg, sizeof cfg);
-    fv_seq2seq_config_from(run->recipe, &cfg);
-    return fv_translator_create(run->ctx, &cfg, source, target, &run->translator);
-}
-
-static fv_status build(fv_translation_run *run)
-{
-    fv_ctx *ctx = run->ctx;
-    FV_RETURN_IF(run->train.compute != FV_F32 && fv_recipe_choice(run->recipe, "model.kind") != 1,
-                 ctx, FV_ERR_ARGUMENT,
-                 "train.compute_dtype is bf16: recurrent models train in f32 only");
-    FV_RETURN_IF(run->train.recompute && fv_recipe_choice(run->recipe, "model.kind") != 1, ctx,
-                 FV_ERR_ARGUMENT, "train.recompute: recurrent models have no blocks to forget");
-    FV_FORWARD(check_files(run));
-    FV_FORWARD(fv_step_parts_create(ctx, run->recipe, &run->parts));
-    FV_FORWARD(make_translator(run));
-    FV_FORWARD(fv_begin_from(ctx, run->folder, fv_recipe_text(run->recipe, "train.init_from"),
-                             fv_translator_params(run->translator), &run->taken));
-    return read_data(run);
-}
-
-fv_status fv_translation_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
-                                    fv_train_observer observe, void *user, fv_translation_run **out)
-{
-    fv_translation_run *run = fv_mem_zalloc(&ctx->mem, sizeof *run);
-    FV_RETURN_IF(!run, ctx, FV_ERR_MEMORY, "no memory for a training run");
-    run->ctx = ctx;
-    run->recipe = recipe;
-    run->folder = folder;
-    run->train = fv_step_settings(recipe, folder, observe, user);
-    run->train.lower_is_better = fv_recipe_choice(recipe, "eval.metric") == 0;
-    const fv_status status = build(run);
-    if (status == FV_OK)
-        *out = run;
-    else
-        fv_translation_run_destroy(&run);
-    return status;
-}
-
-void fv_translation_run_destroy(fv_translation_run **run_ptr)
-{
-    fv_translation_run *run = *run_ptr;
-    if (!run) return;
+    fv_translation_task *run = self;
     fv_mem *mem = &run->ctx->mem;
     for (int part = 0; part < FV_PARTS; part++) {
         fv_batches_destroy(&run->order[part]);
         fv_parallel_destroy(&run->pairs[part]);
     }
-    fv_translator_destroy(&run->translator);
     if (run->example) fv_mem_free(mem, run->example, run->example_room * sizeof *run->example);
     fv_step_parts_free(run->ctx, &run->parts);
     fv_mem_free(mem, run, sizeof *run);
-    *run_ptr = NULL;
 }
 
-static fv_status save(const void *run, const char *folder)
+static fv_status find_data(fv_translation_task *run, fv_data_spec *spec)
 {
-    return fv_translator_save_settings(((const fv_translation_run *)run)->translator, folder);
+    FV_FORWARD(check_files(run));
+    FV_FORWARD(fv_step_parts_create(run->ctx, run->recipe, &run->parts));
+    return fv_translation_tokenizers(run, &spec->source, &spec->target);
 }
 
-fv_status fv_translation_run_train(fv_translation_run *run)
+static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void **self)
 {
-    const fv_folder_run in_folder = {.params = fv_translator_params(run->translator),
-                                     .task = fv_translation_task(run),
-                                     .train = &run->train,
-                                     .recipe = run->recipe,
-                                     .save_settings = save,
-                                     .model = run};
-    return fv_folder_train(run->ctx, &in_folder);
+    fv_translation_task *run = fv_mem_zalloc(&cfg->ctx->mem, sizeof *run);
+    FV_RETURN_IF(!run, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
+    run->ctx = cfg->ctx;
+    run->recipe = cfg->recipe;
+    run->folder = cfg->folder;
+    spec->ability = FV_CAN_TRANSLATE;
+    const fv_status status = find_data(run, spec);
+    if (status == FV_OK)
+        *self = run;
+    else
+        close_task(run);
+    return status;
 }
 
-fv_translator *fv_translation_run_translator(const fv_translation_run *run)
+/* "200 pairs for training; left out: 1 empty, 0 too long, 2 not UTF-8; 20 pairs for validation" */
+static const char *report(void *self)
 {
-    return run->translator;
+    static const char *const parts[] = {"training", "validation"};
+    fv_translation_task *run = self;
+    size_t used = 0;
+    run->text[0] = '\0';
+    for (int part = 0; part < FV_PARTS; part++) {
+        const fv_parallel_report *r = &run->report[part];
+        if (r->pairs == 0) continue;
+        used += (size_t)snprintf(run->text + used, sizeof run->text - used, "%s%lld pairs for %s",
+                                 used ? "; " : "", (long long)r->pairs, parts[part]);
+        if (r->empty + r->too_long + r->invalid > 0)
+            used += (size_t)snprintf(run->text + used, sizeof run->text - used,
+                                     " (left out: %lld empty, %lld too long, %lld not UTF-8)",
+                                     (long long)r->empty, (long long)r->too_long,
+                                     (long long)r->invalid);
+    }
+    return run->text;
 }
 
-fv_parallel_report fv_translation_run_report(const fv_translation_run *run, int part)
-{
-    return part >= 0 && part < FV_PARTS ? run->report[part] : (fv_parallel_report){0};
-}
-
-fv_taken fv_translation_run_taken(const fv_translation_run *run) { return run->taken; }
+const fv_task_kind fv_task_translation = {
+    .struct_size = sizeof fv_task_translation,
+    .name = "translation",
+    .summary = "translate the lines of one file into those of another",
+    .model = "recurrent",
+    .keys = translation_keys,
+    .open = open_task,
+    .prepare = prepare,
+    .close = close_task,
+    .report = report,
+    .begin = fv_translation_begin,
+    .batch = fv_translation_batch,
+    .evaluate = fv_translation_evaluate,
+    .show = fv_translation_show,
+    .get_position = fv_translation_get_position,
+    .set_position = fv_translation_set_position,
+};

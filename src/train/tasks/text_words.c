@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "io/file.h"
-#include "train/text.h"
+#include "train/tasks/text.h"
 #include "train/words.h"
 
 /* ---- the tokenizer -------------------------------------------------------------------- */
@@ -20,7 +20,7 @@ static fv_status learn_from(void *user, fv_string text, fv_string label)
     return fv_token_learner_add(l->learner, text.text, text.bytes);
 }
 
-static fv_status learn(fv_text_run *run)
+static fv_status learn(fv_text_task *run)
 {
     static const fv_words_marks writer = {.specials = {FV_TEXT_END, "<unk>"}},
                                 reader = {
@@ -29,7 +29,7 @@ static fv_status learn(fv_text_run *run)
                                     .end = "[SEP]"};
     learning l = {0};
     FV_FORWARD(fv_words_learner(run->ctx, run->recipe,
-                                run->task == FV_TASK_LANGUAGE ? &writer : &reader, &l.learner));
+                                run->goal == FV_TEXT_LANGUAGE ? &writer : &reader, &l.learner));
     fv_status status = fv_text_each(run, FV_TEXT_TRAIN, learn_from, &l);
     if (status == FV_OK && !l.any)
         status = fv_fail(run->ctx, FV_ERR_FORMAT, "%.150s: there is no text to learn from",
@@ -39,7 +39,7 @@ static fv_status learn(fv_text_run *run)
     return status;
 }
 
-static fv_status find(fv_text_run *run)
+static fv_status find(fv_text_task *run)
 {
     char path[FV_PATH_BYTES];
     const char *first = fv_recipe_text(run->recipe, "train.init_from");
@@ -48,10 +48,10 @@ static fv_status find(fv_text_run *run)
     return *first ? fv_tokenizer_load(run->ctx, first, &run->tokenizer) : learn(run);
 }
 
-fv_status fv_text_tokenizer(fv_text_run *run)
+fv_status fv_text_tokenizer(fv_text_task *run)
 {
     FV_FORWARD(find(run));
-    if (run->task == FV_TASK_LANGUAGE) return FV_OK;
+    if (run->goal == FV_TEXT_LANGUAGE) return FV_OK;
     const struct {
         const char *name;
         int32_t *id;
@@ -69,13 +69,13 @@ fv_status fv_text_tokenizer(fv_text_run *run)
 
 static fv_status learn_label(void *user, fv_string text, fv_string label)
 {
-    fv_text_run *run = user;
+    fv_text_task *run = user;
     int32_t id;
     (void)text;
     return fv_vocab_add(&run->labels, label.text, label.bytes, &id);
 }
 
-fv_status fv_text_learn_labels(fv_text_run *run)
+fv_status fv_text_learn_labels(fv_text_task *run)
 {
     FV_FORWARD(fv_text_each(run, FV_TEXT_TRAIN, learn_label, run));
     const size_t count = run->labels.size;

@@ -1,16 +1,14 @@
-/* A run on plain text as the training loop sees it. */
-#include <stdio.h>
-
+/* Batches and metrics of the tasks over plain text. */
 #include "base/rng.h"
 #include "fovea/autograd.h"
-#include "train/text.h"
+#include "train/tasks/text.h"
 
 /* Draws of windows are kept apart from those of dropout by a site no op ever has. */
 #define WINDOW_SITE 0x77696e646f77u
 
 /* ---- examples --------------------------------------------------------------------------- */
 
-fv_status fv_text_add_example(fv_text_run *run, const int64_t *tokens, int64_t length)
+fv_status fv_text_add_example(fv_text_task *run, const int64_t *tokens, int64_t length)
 {
     fv_mem *mem = &run->ctx->mem;
     const size_t need = (size_t)run->count + 1;
@@ -26,14 +24,14 @@ fv_status fv_text_add_example(fv_text_run *run, const int64_t *tokens, int64_t l
 
 /* An encoder's examples are drawn by step and place in it, or, to be the same whenever they are
  * judged, by the number of the piece. */
-static fv_status add_batch(fv_text_run *run, const fv_text_part *p, const fv_batch *batch,
+static fv_status add_batch(fv_text_task *run, const fv_text_part *p, const fv_picked *batch,
                            uint64_t step, bool by_piece)
 {
     const uint64_t key = fv_text_mask_key(run, step);
     for (int64_t i = 0; i < batch->count; i++) {
         const int64_t number = batch->example[i];
         const fv_text_piece *piece = &p->pieces[number];
-        if (run->task == FV_TASK_LANGUAGE)
+        if (run->goal == FV_TEXT_LANGUAGE)
             FV_FORWARD(fv_text_add_example(run, p->tokens + piece->at, piece->length));
         else
             FV_FORWARD(
@@ -43,7 +41,7 @@ static fv_status add_batch(fv_text_run *run, const fv_text_part *p, const fv_bat
 }
 
 /* Windows at random places of the stream, by seed, step and number alone. */
-static fv_status draw_windows(fv_text_run *run, uint64_t step, int64_t part)
+static fv_status draw_windows(fv_text_task *run, uint64_t step, int64_t part)
 {
     const fv_text_part *p = &run->part[FV_TEXT_TRAIN];
     const uint64_t seed = (uint64_t)fv_recipe_int(run->recipe, "train.seed");
@@ -58,66 +56,88 @@ static fv_status draw_windows(fv_text_run *run, uint64_t step, int64_t part)
     return FV_OK;
 }
 
-static double predicted(const fv_text_run *run)
+double fv_text_predicted(const fv_text_task *run)
 {
     double tokens = 0;
-    if (run->task == FV_TASK_MASKED) return (double)run->wishes;
-    if (run->task == FV_TASK_CLASSIFY) return (double)run->count;
+    if (run->goal == FV_TEXT_MASKED) return (double)run->masked;
+    if (run->goal == FV_TEXT_CLASSIFY) return (double)run->count;
     for (int64_t i = 0; i < run->count; i++)
         tokens += (double)(run->length[i] - 1);
     return tokens;
 }
 
-static fv_status begin(void *user, uint64_t step, int64_t *parts, double *tokens, double *epoch)
+fv_status fv_text_begin(void *self, fv_model *model, uint64_t step, int phase, fv_step_plan *plan)
 {
-    fv_text_run *run = user;
+    fv_text_task *run = self;
     fv_text_part *p = &run->part[FV_TEXT_TRAIN];
-    run->count = run->wishes = 0;
+    (void)model;
+    (void)phase;
+    run->count = run->masked = 0;
     for (int64_t part = 0; part < run->parts.count; part++) {
         if (run->stream) {
             FV_FORWARD(draw_windows(run, step, part));
         } else {
-            fv_batch batch;
-            FV_FORWARD(fv_batches_next(p->order, &batch));
-            FV_FORWARD(add_batch(run, p, &batch, step, false));
-            *epoch = (double)batch.epoch + (double)(batch.index + 1) / (double)batch.batches;
+            fv_picked picked;
+            FV_FORWARD(fv_batches_next(p->order, &picked));
+            FV_FORWARD(add_batch(run, p, &picked, step, false));
+            plan->epoch =
+                (double)picked.epoch + (double)(picked.index + 1) / (double)picked.batches;
         }
         run->parts.first[part + 1] = run->count;
     }
-    if (run->task != FV_TASK_LANGUAGE) fv_text_point(run);
-    *parts = run->parts.count;
-    *tokens = predicted(run);
-    if (run->stream) *epoch = (double)(step + 1) * *tokens / (double)p->count;
+    if (run->goal != FV_TEXT_LANGUAGE) fv_text_point(run);
+    plan->parts = run->parts.count;
+    plan->tokens = fv_text_predicted(run);
+    if (run->stream) plan->epoch = (double)(step + 1) * plan->tokens / (double)p->count;
     return FV_OK;
 }
 
-static fv_tensor *loss_of(const fv_text_run *run, fv_ctx *ctx, int64_t first, int64_t count,
-                          bool training)
+static void add_field(fv_batch *batch, const char *name, const int64_t *const *rows,
+                      const int64_t *length, double weight)
 {
-    const fv_sequences texts = {
-        .count = count, .tokens = run->tokens + first, .length = run->length + first};
-    const fv_pass pass = {.training = training, .checkpoint = training && run->train.recompute};
-    return fv_transformer_next_loss(ctx, run->model, &texts, &pass);
+    fv_batch_add(batch, (fv_field){.name = name,
+                                   .dtype = FV_I64,
+                                   .row = (const void *const *)rows,
+                                   .length = length,
+                                   .weight = weight});
 }
 
-static fv_tensor *loss(void *user, fv_ctx *ctx, int64_t part)
+/* The mean over masked tokens and the mean over pairs of texts count the same. */
+fv_batch fv_text_batch(const fv_text_task *run, int64_t first, int64_t count)
 {
-    const fv_text_run *run = user;
+    const fv_sequences texts = {.count = count,
+                                .tokens = run->tokens + first,
+                                .length = run->length + first,
+                                .types = run->next_sentence ? run->types + first : NULL};
+    fv_batch batch = fv_batch_of_tokens(&texts);
+    if (run->goal == FV_TEXT_MASKED)
+        add_field(&batch, "masked", run->wanted + first, run->length + first, 1);
+    if (run->goal == FV_TEXT_CLASSIFY) add_field(&batch, "label", run->label_row + first, NULL, 1);
+    if (run->next_sentence)
+        add_field(&batch, "next_sentence", run->label_row + first, NULL,
+                  (double)run->masked / (double)run->count);
+    return batch;
+}
+
+fv_status fv_text_step_batch(void *self, fv_model *model, int phase, int64_t part, fv_batch *out)
+{
+    const fv_text_task *run = self;
+    (void)model;
+    (void)phase;
     const int64_t first = run->parts.first[part];
-    if (run->task != FV_TASK_LANGUAGE)
-        return fv_text_encoder_loss(run, ctx, first, run->parts.first[part + 1] - first);
-    return loss_of(run, ctx, first, run->parts.first[part + 1] - first, true);
+    *out = fv_text_batch(run, first, run->parts.first[part + 1] - first);
+    return FV_OK;
 }
 
-static void get_position(void *user, int64_t position[FV_POSITION])
+void fv_text_get_position(void *self, int64_t position[FV_TASK_POSITION])
 {
-    const fv_text_run *run = user;
+    const fv_text_task *run = self;
     if (!run->stream) fv_batches_place(run->part[FV_TEXT_TRAIN].order, &position[0], &position[1]);
 }
 
-static fv_status set_position(void *user, const int64_t position[FV_POSITION])
+fv_status fv_text_set_position(void *self, const int64_t position[FV_TASK_POSITION])
 {
-    const fv_text_run *run = user;
+    const fv_text_task *run = self;
     return run->stream ? FV_OK
                        : fv_batches_seek(run->part[FV_TEXT_TRAIN].order, position[0], position[1]);
 }
@@ -125,16 +145,16 @@ static fv_status set_position(void *user, const int64_t position[FV_POSITION])
 /* ---- evaluation ------------------------------------------------------------------------- */
 
 /* Batch `number` of the held-out text; *more is false after the last. */
-static fv_status held_out(fv_text_run *run, int64_t number, bool *more)
+static fv_status held_out(fv_text_task *run, int64_t number, bool *more)
 {
     const fv_text_part *p = &run->part[FV_TEXT_VALID];
-    run->count = run->wishes = 0;
+    run->count = run->masked = 0;
     if (!run->stream) {
-        fv_batch batch;
+        fv_picked batch;
         FV_FORWARD(fv_batches_next(p->order, &batch));
         *more = batch.index + 1 < batch.batches;
         FV_FORWARD(add_batch(run, p, &batch, UINT64_MAX, true));
-        if (run->task != FV_TASK_LANGUAGE) fv_text_point(run);
+        if (run->goal != FV_TEXT_LANGUAGE) fv_text_point(run);
         return FV_OK;
     }
     const int64_t most = fv_recipe_int(run->recipe, "eval.most");
@@ -147,9 +167,9 @@ static fv_status held_out(fv_text_run *run, int64_t number, bool *more)
     return FV_OK;
 }
 
-static fv_status evaluate(void *user, fv_metric *metrics, int *count)
+fv_status fv_text_evaluate(void *self, fv_model *model, fv_metric *metrics, int *count)
 {
-    fv_text_run *run = user;
+    fv_text_task *run = self;
     fv_ctx *ctx = run->ctx;
     double sum = 0, tokens = 0;
     bool more = true;
@@ -157,54 +177,40 @@ static fv_status evaluate(void *user, fv_metric *metrics, int *count)
     for (int64_t number = 0; more; number++) {
         double value = 0;
         FV_FORWARD(held_out(run, number, &more));
+        const fv_batch batch = fv_text_batch(run, 0, run->count);
         fv_scope_begin(ctx);
         fv_no_grad_begin(ctx);
-        const fv_status status =
-            fv_tensor_item(ctx, loss_of(run, ctx, 0, run->count, false), &value);
+        fv_tensor *loss = fv_model_kind_of(model)->loss(ctx, fv_model_self(model), &batch, NULL);
+        const fv_status status = fv_tensor_item(ctx, loss, &value);
         fv_no_grad_end(ctx);
         fv_scope_end(ctx);
         FV_FORWARD(status);
         sum += value;
-        tokens += predicted(run);
+        tokens += fv_text_predicted(run);
     }
-    snprintf(metrics->name, sizeof metrics->name, "loss");
-    metrics->value = sum / tokens;
-    *count = 1;
+    *count = 0;
+    fv_metric_add(metrics, count, "loss", sum / tokens, false);
     return FV_OK;
 }
 
-static void set_metric(fv_metric *metrics, int *count, const char *name, double value)
+/* The deciding metric comes first. */
+fv_status fv_text_evaluate_encoder(void *self, fv_model *model, fv_metric *metrics, int *count)
 {
-    snprintf(metrics[*count].name, sizeof metrics->name, "%s", name);
-    metrics[(*count)++].value = value;
-}
-
-/* Encoders: the deciding figure first. */
-static fv_status evaluate_encoder(void *user, fv_metric *metrics, int *count)
-{
-    fv_text_run *run = user;
+    fv_text_task *run = self;
     fv_text_score main = {0}, pairs = {0};
     bool more = true;
     FV_FORWARD(fv_batches_seek(run->part[FV_TEXT_VALID].order, 0, 0));
     while (more) {
         FV_FORWARD(held_out(run, 0, &more));
-        FV_FORWARD(fv_text_judge(run, &main, &pairs));
+        FV_FORWARD(fv_text_judge(run, model, &main, &pairs));
     }
     const double loss = main.loss / main.count, accuracy = main.right / main.count;
-    const bool classes = run->task == FV_TASK_CLASSIFY;
+    const bool classes = run->goal == FV_TEXT_CLASSIFY;
     *count = 0;
-    set_metric(metrics, count, classes ? "accuracy" : "loss", classes ? accuracy : loss);
-    set_metric(metrics, count, classes ? "loss" : "accuracy", classes ? loss : accuracy);
-    if (run->next_sentence) set_metric(metrics, count, "next_sentence", pairs.right / pairs.count);
+    if (!classes) fv_metric_add(metrics, count, "loss", loss, false);
+    fv_metric_add(metrics, count, "accuracy", accuracy, true);
+    if (classes) fv_metric_add(metrics, count, "loss", loss, false);
+    if (run->next_sentence)
+        fv_metric_add(metrics, count, "next_sentence", pairs.right / pairs.count, true);
     return FV_OK;
-}
-
-fv_task fv_text_task(fv_text_run *run)
-{
-    return (fv_task){.user = run,
-                     .begin = begin,
-                     .loss = loss,
-                     .evaluate = run->task == FV_TASK_LANGUAGE ? evaluate : evaluate_encoder,
-                     .get_position = get_position,
-                     .set_position = set_position};
 }

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "train/text.h"
+#include "train/tasks/text.h"
 
 /* A site no op ever has. */
 #define MASK_SITE 0x6d61736bu
@@ -16,15 +16,15 @@
 #define MASKED 0.8f
 #define OTHER  0.9f
 
-uint64_t fv_text_mask_key(const fv_text_run *run, uint64_t step)
+uint64_t fv_text_mask_key(const fv_text_task *run, uint64_t step)
 {
     return fv_rng_key((uint64_t)fv_recipe_int(run->recipe, "train.seed"), step, MASK_SITE);
 }
 
 /* ---- room ------------------------------------------------------------------------------ */
 
-/* Room for one more example: three rows of a window, for ids, kinds and wishes. */
-static fv_status make_room(fv_text_run *run)
+/* Room for one more example: three rows of a window, for ids, kinds and masked tokens. */
+static fv_status make_room(fv_text_task *run)
 {
     fv_mem *mem = &run->ctx->mem;
     const size_t need = (size_t)run->count + 1;
@@ -39,22 +39,26 @@ static fv_status make_room(fv_text_run *run)
     if (wanted) run->wanted = wanted;
     int64_t *label = fv_mem_grow(mem, run->label, &run->label_room, need, sizeof *label);
     if (label) run->label = label;
-    FV_RETURN_IF(!grown || !types || !wanted || !label, run->ctx, FV_ERR_MEMORY,
+    const int64_t **rows =
+        fv_mem_grow(mem, run->label_row, &run->label_row_room, need, sizeof *rows);
+    if (rows) run->label_row = rows;
+    FV_RETURN_IF(!grown || !types || !wanted || !label || !rows, run->ctx, FV_ERR_MEMORY,
                  "no memory for a batch");
     return FV_OK;
 }
 
-static int64_t *row_of(const fv_text_run *run, int64_t example, int row)
+static int64_t *row_of(const fv_text_task *run, int64_t example, int row)
 {
     return run->cells + (3 * example + row) * run->window;
 }
 
-void fv_text_point(fv_text_run *run)
+void fv_text_point(fv_text_task *run)
 {
     for (int64_t i = 0; i < run->count; i++) {
         run->tokens[i] = row_of(run, i, 0);
         run->types[i] = row_of(run, i, 1);
         run->wanted[i] = row_of(run, i, 2);
+        run->label_row[i] = &run->label[i];
     }
 }
 
@@ -75,7 +79,7 @@ static void put(example *e, const int64_t *tokens, int64_t count, int64_t type)
 }
 
 /* The next word that is one: marks are never put in place of words. */
-static int64_t a_word(const fv_text_run *run, uint32_t draw)
+static int64_t a_word(const fv_text_task *run, uint32_t draw)
 {
     const int64_t size = (int64_t)fv_tokenizer_size(run->tokenizer);
     int64_t id = (int64_t)(draw % (uint64_t)size);
@@ -85,7 +89,7 @@ static int64_t a_word(const fv_text_run *run, uint32_t draw)
     return id;
 }
 
-static void hide_one(fv_text_run *run, example *e, int64_t at, const uint32_t r[4])
+static void hide_one(fv_text_task *run, example *e, int64_t at, const uint32_t r[4])
 {
     const float u = fv_rng_unit(r[1]);
     e->wanted[at] = e->ids[at];
@@ -93,26 +97,26 @@ static void hide_one(fv_text_run *run, example *e, int64_t at, const uint32_t r[
         e->ids[at] = run->mask;
     else if (u < OTHER)
         e->ids[at] = a_word(run, r[2]);
-    run->wishes++;
+    run->masked++;
 }
 
 /* Hides words; `at_least` is the place of one if chance takes none. */
-static void hide(fv_text_run *run, example *e, uint64_t key, uint64_t row, int64_t at_least)
+static void hide(fv_text_task *run, example *e, uint64_t key, uint64_t row, int64_t at_least)
 {
-    const int64_t before = run->wishes;
+    const int64_t before = run->masked;
     uint32_t r[4];
     for (int64_t t = 0; t < e->length; t++) {
         fv_rng_draw(key, row, (uint64_t)t + 1, r);
         const bool mark = fv_tokenizer_is_special(run->tokenizer, (int32_t)e->ids[t]);
         if (!mark && fv_rng_unit(r[0]) < HIDDEN) hide_one(run, e, t, r);
     }
-    if (run->wishes > before) return;
+    if (run->masked > before) return;
     fv_rng_draw(key, row, (uint64_t)at_least + 1, r);
     hide_one(run, e, at_least, r);
 }
 
 /* The second part of a pair: what follows, or as much of another piece. Returns the class. */
-static int64_t put_second(const fv_text_run *run, const fv_text_part *p, int64_t number,
+static int64_t put_second(const fv_text_task *run, const fv_text_part *p, int64_t number,
                           int64_t first, const uint32_t r[4], example *e)
 {
     const fv_text_piece *piece = &p->pieces[number], *other = piece;
@@ -129,7 +133,7 @@ static int64_t put_second(const fv_text_run *run, const fv_text_part *p, int64_t
     return strange;
 }
 
-fv_status fv_text_add_made(fv_text_run *run, const fv_text_part *p, int64_t number, uint64_t key,
+fv_status fv_text_add_made(fv_text_task *run, const fv_text_part *p, int64_t number, uint64_t key,
                            uint64_t row)
 {
     const fv_text_piece *piece = &p->pieces[number];
@@ -147,7 +151,7 @@ fv_status fv_text_add_made(fv_text_run *run, const fv_text_part *p, int64_t numb
     put(&e, p->tokens + piece->at, first, 0);
     put(&e, &sep, 1, 0);
     if (pair) label = put_second(run, p, number, first, r, &e);
-    if (run->task == FV_TASK_MASKED) hide(run, &e, key, row, 1 + (int64_t)(r[3] % (uint64_t)first));
+    if (run->goal == FV_TEXT_MASKED) hide(run, &e, key, row, 1 + (int64_t)(r[3] % (uint64_t)first));
     run->label[run->count] = label;
     return fv_text_add_example(run, NULL, e.length);
 }

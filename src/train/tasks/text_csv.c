@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "fovea/corpus.h"
-#include "train/text.h"
+#include "train/tasks/text.h"
 
 enum { MOST_FIELDS = 256 };
 
@@ -113,14 +113,14 @@ static fv_status find_column(const record *r, const char *name, int *out)
     return fv_fail(r->ctx, FV_ERR_FORMAT, "%.150s: there is no column '%.60s'", r->path, name);
 }
 
-static fv_status use_records(const fv_text_run *run, fv_lines *lines, record *r, fv_text_use use,
+static fv_status use_records(const fv_text_task *run, fv_lines *lines, record *r, fv_text_use use,
                              void *user)
 {
     int text = 0, label = -1;
     FV_FORWARD(next_record(lines, r));
     FV_RETURN_IF(r->count == 0, r->ctx, FV_ERR_FORMAT, "%.150s: an empty table", r->path);
     FV_FORWARD(find_column(r, fv_recipe_text(run->recipe, "data.text_column"), &text));
-    if (run->task == FV_TASK_CLASSIFY)
+    if (run->goal == FV_TEXT_CLASSIFY)
         FV_FORWARD(find_column(r, fv_recipe_text(run->recipe, "data.label_column"), &label));
     const int columns = r->count;
     for (;;) {
@@ -133,7 +133,7 @@ static fv_status use_records(const fv_text_run *run, fv_lines *lines, record *r,
     }
 }
 
-fv_status fv_text_each_record(fv_text_run *run, const char *path, fv_text_use use, void *user)
+fv_status fv_text_each_record(fv_text_task *run, const char *path, fv_text_use use, void *user)
 {
     fv_lines *lines = NULL;
     record *r = fv_mem_zalloc(&run->ctx->mem, sizeof *r);

@@ -1,39 +1,13 @@
 /*
- * Transformers with both sides behind the interface of all models of pairs. The attention that
- * stands for an alignment is the mean over the heads of the last layer but one: the last looks
- * ahead to the word that is to come (Garg et al. 2019).
+ * Transformers with both sides: alignments and search. The attention that stands for an alignment
+ * is the mean over the heads of the last layer but one: the last one already attends to the next
+ * word (Garg et al. 2019).
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "attention/host.h"
-#include "fovea/cache.h"
-#include "fovea/model.h"
-#include "io/arena.h"
-#include "models/transformer.h"
-
-typedef struct pairs {
-    fv_transformer *model;
-    fv_cache *cache;
-    fv_arena room; /* of the search at hand */
-    fv_sequences prompts, sources;
-} pairs;
-
-/* ---- loss ------------------------------------------------------------------------------ */
-
-static fv_tensor *loss(fv_ctx *ctx, void *self, const fv_token_pairs *batch,
-                       const fv_teaching *teaching)
-{
-    const pairs *p = self;
-    if (teaching && teaching->sampling > 0) {
-        fv_poison(ctx, FV_ERR_UNSUPPORTED,
-                  "a Transformer reads the whole target at once: no scheduled sampling");
-        return ctx->invalid;
-    }
-    const fv_pass pass = {.training = teaching != NULL,
-                          .checkpoint = teaching && teaching->checkpoint};
-    return fv_transformer_pair_loss(ctx, p->model, batch, &pass);
-}
+#include "models/kind_transformer.h"
 
 /* ---- alignments ------------------------------------------------------------------------ */
 
@@ -65,7 +39,7 @@ typedef struct sight {
     fv_tensor *out; /* [count, most target tokens + 1, most source tokens] */
 } sight;
 
-static fv_status take(void *user, fv_ctx *ctx, const fv_site *site)
+static fv_status take(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     sight *s = user;
     const int64_t rows = fv_tensor_size(site->seen.weights, 2);
@@ -80,7 +54,8 @@ static fv_status take(void *user, fv_ctx *ctx, const fv_site *site)
     return ctx->error;
 }
 
-static fv_tensor *align_in(fv_ctx *ctx, const pairs *p, const fv_token_pairs *batch, fv_arena *room)
+static fv_tensor *align_in(fv_ctx *ctx, const fv_transformer_self *p, const fv_token_pairs *batch,
+                           fv_arena *room)
 {
     const fv_transformer_config *c = fv_transformer_settings(p->model);
     fv_sequences targets;
@@ -106,11 +81,12 @@ static fv_tensor *align_in(fv_ctx *ctx, const pairs *p, const fv_token_pairs *ba
     return ctx->error == FV_OK ? seen.out : ctx->invalid;
 }
 
-static fv_tensor *align(fv_ctx *ctx, void *self, const fv_token_pairs *batch)
+fv_tensor *fv_transformer_kind_align(fv_ctx *ctx, void *self, const fv_batch *batch)
 {
+    const fv_token_pairs pairs = fv_token_pairs_of(batch);
     fv_arena room;
     fv_arena_init(&room, &ctx->mem);
-    fv_tensor *out = align_in(ctx, self, batch, &room);
+    fv_tensor *out = align_in(ctx, self, &pairs, &room);
     fv_arena_free(&room);
     return out;
 }
@@ -119,37 +95,51 @@ static fv_tensor *align(fv_ctx *ctx, void *self, const fv_token_pairs *batch)
 
 static fv_status begin(void *user, int64_t sources)
 {
-    pairs *p = user;
+    fv_transformer_self *p = user;
     (void)sources; /* as many as were given to the stepper */
-    return fv_cache_begin(p->cache, &p->prompts, &p->sources, 0);
+    return fv_cache_begin(p->cache, &p->prompts, p->sources.count ? &p->sources : NULL, 0);
 }
 
 static fv_tensor *step(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights)
 {
-    pairs *p = user;
+    fv_transformer_self *p = user;
     if (weights) *weights = NULL;
     return fv_cache_step(ctx, p->cache, tokens);
 }
 
 static fv_status select_rows(void *user, int64_t rows, const int64_t *from)
 {
-    pairs *p = user;
+    fv_transformer_self *p = user;
     return fv_cache_select(p->cache, rows, from);
 }
 
-static fv_status stepper(void *self, const fv_token_pairs *sources, fv_stepper *out)
+/* The last token of each prompt is what the first step is fed. */
+static fv_status last_tokens(fv_transformer_self *p, fv_ctx *ctx, fv_stepper *out)
 {
-    pairs *p = self;
+    int64_t *last = fv_arena_array(&p->room, (size_t)p->prompts.count, sizeof *last);
+    FV_RETURN_IF(!last, ctx, FV_ERR_MEMORY, "no memory for %lld prompts",
+                 (long long)p->prompts.count);
+    for (int64_t i = 0; i < p->prompts.count; i++)
+        last[i] = p->prompts.tokens[i][p->prompts.length[i] - 1];
+    out->starts = last;
+    return FV_OK;
+}
+
+/* With "source": an encoder-decoder answers each. Without: a decoder continues "tokens". */
+fv_status fv_transformer_kind_steps(void *self, const fv_batch *inputs, fv_stepper *out)
+{
+    fv_transformer_self *p = self;
     const fv_transformer_config *c = fv_transformer_settings(p->model);
     fv_ctx *ctx = p->model->ctx;
+    const bool pairs = c->encoder_layers > 0;
+    p->sources = fv_batch_sequences(inputs, "source");
+    p->prompts = fv_batch_sequences(inputs, "tokens");
+    FV_RETURN_IF((pairs ? p->sources.count : p->prompts.count) < 1 || c->decoder_layers < 1, ctx,
+                 FV_ERR_ARGUMENT, "transformer: steps need a decoder and the field %s",
+                 pairs ? "source" : "tokens");
+    if (!p->cache) FV_FORWARD(fv_cache_create(p->model, &p->cache));
     fv_arena_free(&p->room);
     fv_arena_init(&p->room, &ctx->mem);
-    const fv_token_pairs alone = {.count = sources->count,
-                                  .source = sources->source,
-                                  .source_length = sources->source_length};
-    FV_FORWARD(shifted(ctx, c->start, &alone, &p->room, &p->prompts));
-    p->sources = (fv_sequences){
-        .count = sources->count, .tokens = sources->source, .length = sources->source_length};
     *out = (fv_stepper){.user = p,
                         .vocabulary = c->target_vocabulary ? c->target_vocabulary : c->vocabulary,
                         .start = c->start,
@@ -157,49 +147,10 @@ static fv_status stepper(void *self, const fv_token_pairs *sources, fv_stepper *
                         .begin = begin,
                         .step = step,
                         .select = select_rows};
-    return FV_OK;
-}
-
-/* ---- the whole --------------------------------------------------------------------------- */
-
-static fv_status save(fv_ctx *ctx, const void *self, const char *folder)
-{
-    const pairs *p = self;
-    (void)ctx;
-    return fv_transformer_save_settings(p->model, folder);
-}
-
-static void destroy(void *self)
-{
-    pairs *p = self;
-    fv_ctx *ctx = p->model->ctx;
-    fv_cache_destroy(&p->cache);
-    fv_arena_free(&p->room);
-    fv_transformer_destroy(&p->model);
-    fv_mem_free(&ctx->mem, p, sizeof *p);
-}
-
-fv_status fv_transformer_pairs(fv_transformer *model, fv_pair_model *out)
-{
-    fv_ctx *ctx = model->ctx;
-    const fv_transformer_config *c = fv_transformer_settings(model);
-    FV_RETURN_IF(c->encoder_layers < 1 || c->decoder_layers < 1 || c->start < 0 || c->end < 0, ctx,
-                 FV_ERR_ARGUMENT,
-                 "pairs need an encoder, a decoder, and tokens to start and to end with");
-    pairs *p = fv_mem_zalloc(&ctx->mem, sizeof *p);
-    FV_RETURN_IF(!p, ctx, FV_ERR_MEMORY, "no memory for a model");
-    fv_arena_init(&p->room, &ctx->mem);
-    const fv_status status = fv_cache_create(model, &p->cache);
-    if (status != FV_OK) {
-        fv_mem_free(&ctx->mem, p, sizeof *p);
-        return status;
-    }
-    p->model = model;
-    *out = (fv_pair_model){.self = p,
-                           .loss = loss,
-                           .align = align,
-                           .stepper = stepper,
-                           .save = save,
-                           .destroy = destroy};
-    return FV_OK;
+    if (!pairs) return last_tokens(p, ctx, out);
+    FV_RETURN_IF(c->start < 0 || c->end < 0, ctx, FV_ERR_ARGUMENT,
+                 "pairs need tokens to start and to end with");
+    const fv_token_pairs alone = {
+        .count = p->sources.count, .source = p->sources.tokens, .source_length = p->sources.length};
+    return shifted(ctx, c->start, &alone, &p->room, &p->prompts);
 }

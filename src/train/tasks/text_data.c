@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "train/text.h"
+#include "train/tasks/text.h"
 
 /* Draws of what is held out are kept apart by a site no op ever has. */
 #define SPLIT_SITE 0x73706c6974u
@@ -11,7 +11,7 @@
 /* ---- tokens ----------------------------------------------------------------------------- */
 
 typedef struct reader {
-    fv_text_run *run;
+    fv_text_task *run;
     fv_text_part *part;
     fv_encoder *encoder;
     int64_t end; /* put behind every document; -1: nothing */
@@ -39,21 +39,21 @@ static fv_status add_piece(fv_ctx *ctx, fv_text_part *p, fv_text_piece piece)
 
 /* Cuts what was added since `first`. Where the next token is learnt, the last one of a piece is
  * what the next piece starts from; one class is enough for a text, so it has one piece. */
-static fv_status cut(const fv_text_run *run, fv_text_part *p, int64_t first, int64_t label)
+static fv_status cut(const fv_text_task *run, fv_text_part *p, int64_t first, int64_t label)
 {
-    const int64_t overlap = run->task == FV_TASK_LANGUAGE, least = run->task != FV_TASK_CLASSIFY;
+    const int64_t overlap = run->goal == FV_TEXT_LANGUAGE, least = run->goal != FV_TEXT_CLASSIFY;
     for (int64_t at = first; at + least < p->count; at += run->piece) {
         const int64_t left = p->count - at, most = run->piece + overlap;
         FV_FORWARD(add_piece(run->ctx, p, (fv_text_piece){at, left < most ? left : most, label}));
-        if (run->task == FV_TASK_CLASSIFY) break;
+        if (run->goal == FV_TEXT_CLASSIFY) break;
     }
     return FV_OK;
 }
 
-static fv_status label_of(const fv_text_run *run, fv_string label, int64_t *out)
+static fv_status label_of(const fv_text_task *run, fv_string label, int64_t *out)
 {
     *out = 0;
-    if (run->task != FV_TASK_CLASSIFY) return FV_OK;
+    if (run->goal != FV_TEXT_CLASSIFY) return FV_OK;
     *out = fv_vocab_find(&run->labels, label.text, label.bytes);
     FV_RETURN_IF(*out < 0, run->ctx, FV_ERR_FORMAT,
                  "class '%.80s' of data.valid_csv is not in data.train_csv", label.text);
@@ -79,10 +79,10 @@ static fv_status add_document(void *user, fv_string text, fv_string name)
     return r->run->stream ? FV_OK : cut(r->run, p, first, label);
 }
 
-static fv_status read_part(fv_text_run *run, int part)
+static fv_status read_part(fv_text_task *run, int part)
 {
     reader r = {.run = run, .part = &run->part[part], .end = -1};
-    if (!run->stream && run->task == FV_TASK_LANGUAGE)
+    if (!run->stream && run->goal == FV_TEXT_LANGUAGE)
         r.end = fv_tokenizer_id(run->tokenizer, FV_TEXT_END, sizeof FV_TEXT_END - 1);
     FV_FORWARD(fv_encoder_create(run->ctx, run->tokenizer, &r.encoder));
     const fv_status status = fv_text_each(run, part, add_document, &r);
@@ -91,7 +91,7 @@ static fv_status read_part(fv_text_run *run, int part)
 }
 
 /* The last share of the training part becomes the validation part. */
-static fv_status split(fv_text_run *run)
+static fv_status split(fv_text_task *run)
 {
     fv_text_part *a = &run->part[FV_TEXT_TRAIN], *b = &run->part[FV_TEXT_VALID];
     const double share = fv_recipe_real(run->recipe, "data.valid_share");
@@ -113,7 +113,7 @@ static fv_status split(fv_text_run *run)
 }
 
 /* Files are often sorted, so pieces are held out by chance: by seed and number alone. */
-static fv_status split_drawn(fv_text_run *run)
+static fv_status split_drawn(fv_text_task *run)
 {
     fv_text_part *a = &run->part[FV_TEXT_TRAIN], *b = &run->part[FV_TEXT_VALID];
     const double share = fv_recipe_real(run->recipe, "data.valid_share");
@@ -141,7 +141,7 @@ static int64_t tokens_of(const void *part, int64_t i)
 }
 
 /* Where documents are met in an order; to judge, the first eval.most of them. */
-static fv_status order(fv_text_run *run, int part)
+static fv_status order(fv_text_task *run, int part)
 {
     fv_text_part *p = &run->part[part];
     if (run->stream) return FV_OK;
@@ -151,7 +151,7 @@ static fv_status order(fv_text_run *run, int part)
                          part == FV_TEXT_TRAIN, &p->order);
 }
 
-static fv_status check_part(const fv_text_run *run, int part)
+static fv_status check_part(const fv_text_task *run, int part)
 {
     const fv_text_part *p = &run->part[part];
     static const char *const names[] = {"train", "judge"};
@@ -161,13 +161,13 @@ static fv_status check_part(const fv_text_run *run, int part)
     return FV_OK;
 }
 
-fv_status fv_text_read(fv_text_run *run)
+fv_status fv_text_read(fv_text_task *run)
 {
     FV_FORWARD(read_part(run, FV_TEXT_TRAIN));
     if (fv_text_has(run, FV_TEXT_VALID))
         FV_FORWARD(read_part(run, FV_TEXT_VALID));
     else
-        FV_FORWARD(run->task == FV_TASK_LANGUAGE ? split(run) : split_drawn(run));
+        FV_FORWARD(run->goal == FV_TEXT_LANGUAGE ? split(run) : split_drawn(run));
     for (int part = 0; part < FV_TEXT_PARTS; part++) {
         FV_FORWARD(check_part(run, part));
         FV_FORWARD(order(run, part));

@@ -1,10 +1,10 @@
-/* The tokenizers of a translation run. */
+/* The tokenizers of a translation task. */
 #include <string.h>
 
 #include "fovea/corpus.h"
 #include "io/file.h"
-#include "models/translate.h"
-#include "train/translation.h"
+#include "models/model.h"
+#include "train/tasks/translation.h"
 #include "train/words.h"
 
 /* ---- learning ----------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static fv_status learn_file(fv_ctx *ctx, fv_token_learner *learner, const char *
     return status;
 }
 
-static fv_status learn_made(const fv_translation_run *run, fv_token_learner *learner, bool source)
+static fv_status learn_made(const fv_translation_task *run, fv_token_learner *learner, bool source)
 {
     for (int64_t i = 0; i < fv_translation_made_count(run, FV_PART_TRAIN); i++) {
         fv_date_pair pair;
@@ -38,7 +38,7 @@ static fv_status learn_made(const fv_translation_run *run, fv_token_learner *lea
     return FV_OK;
 }
 
-static fv_status learn_side(const fv_translation_run *run, fv_token_learner *learner, bool source)
+static fv_status learn_side(const fv_translation_task *run, fv_token_learner *learner, bool source)
 {
     if (fv_translation_is_made(run)) return learn_made(run, learner, source);
     return learn_file(run->ctx, learner, fv_translation_file(run, FV_PART_TRAIN, source),
@@ -46,7 +46,7 @@ static fv_status learn_side(const fv_translation_run *run, fv_token_learner *lea
 }
 
 /* One tokenizer from the source side, the target side, or both. */
-static fv_status learn(const fv_translation_run *run, bool source, bool target, fv_tokenizer **out)
+static fv_status learn(const fv_translation_task *run, bool source, bool target, fv_tokenizer **out)
 {
     fv_token_learner *learner = NULL;
     FV_FORWARD(fv_words_learner(run->ctx, run->recipe, NULL, &learner));
@@ -58,7 +58,7 @@ static fv_status learn(const fv_translation_run *run, bool source, bool target, 
     return status;
 }
 
-static fv_status learn_both(const fv_translation_run *run, fv_tokenizer **source,
+static fv_status learn_both(const fv_translation_task *run, fv_tokenizer **source,
                             fv_tokenizer **target)
 {
     if (fv_recipe_bool(run->recipe, "tokens.joint")) {
@@ -72,7 +72,7 @@ static fv_status learn_both(const fv_translation_run *run, fv_tokenizer **source
     return status;
 }
 
-fv_status fv_translation_tokenizers(const fv_translation_run *run, fv_tokenizer **source,
+fv_status fv_translation_tokenizers(const fv_translation_task *run, fv_tokenizer **source,
                                     fv_tokenizer **target)
 {
     static const char *const names[] = {"tokenizer.json", "target_tokenizer.json"};
@@ -80,9 +80,9 @@ fv_status fv_translation_tokenizers(const fv_translation_run *run, fv_tokenizer 
         char path[FV_PATH_BYTES];
         FV_FORWARD(fv_path_join(run->ctx, path, run->folder, names[i]));
         if (fv_file_exists(run->ctx, path))
-            return fv_translator_load_tokenizers(run->ctx, run->folder, source, target);
+            return fv_load_tokenizer_pair(run->ctx, run->folder, source, target);
     }
     const char *first = fv_recipe_text(run->recipe, "train.init_from");
-    return *first ? fv_translator_load_tokenizers(run->ctx, first, source, target)
+    return *first ? fv_load_tokenizer_pair(run->ctx, first, source, target)
                   : learn_both(run, source, target);
 }

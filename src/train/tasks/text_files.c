@@ -4,11 +4,11 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "fovea/corpus.h"
-#include "train/text.h"
+#include "train/tasks/text.h"
 
 /* Lines put together again: documents, or the whole. */
 typedef struct gatherer {
-    fv_text_run *run;
+    fv_text_task *run;
     char *text;
     size_t bytes, room;
     fv_text_use use;
@@ -37,8 +37,6 @@ static fv_status hand_over(gatherer *g)
     return bytes > 0 ? g->use(g->user, (fv_string){g->text, bytes}, (fv_string){0}) : FV_OK;
 }
 
-enum { STREAM, LINES, PARAGRAPHS };
-
 static fv_status gather_lines(gatherer *g, fv_lines *lines)
 {
     const int cut = fv_recipe_choice(g->run->recipe, "data.documents");
@@ -48,20 +46,20 @@ static fv_status gather_lines(gatherer *g, fv_lines *lines)
         if (!line.text) return hand_over(g);
         if (!line.valid) continue;
         const bool blank = strspn(line.text, " \t") == line.bytes;
-        if (cut == LINES && !blank) {
+        if (cut == FV_TEXT_LINES && !blank) {
             FV_FORWARD(g->use(g->user, (fv_string){line.text, line.bytes}, (fv_string){0}));
             continue;
         }
-        if (cut == PARAGRAPHS && blank) {
+        if (cut == FV_TEXT_PARAGRAPHS && blank) {
             FV_FORWARD(hand_over(g));
             continue;
         }
-        if (cut != LINES) FV_FORWARD(append(g, line.text, line.bytes));
+        if (cut != FV_TEXT_LINES) FV_FORWARD(append(g, line.text, line.bytes));
     }
 }
 
 /* Calls `use` for every document of a file. */
-static fv_status each_document(fv_text_run *run, const char *path, fv_text_use use, void *user)
+static fv_status each_document(fv_text_task *run, const char *path, fv_text_use use, void *user)
 {
     fv_lines *lines = NULL;
     const bool skip = fv_recipe_bool(run->recipe, "data.skip_invalid");
@@ -73,31 +71,31 @@ static fv_status each_document(fv_text_run *run, const char *path, fv_text_use u
     return status;
 }
 
-fv_status fv_text_each(fv_text_run *run, int part, fv_text_use use, void *user)
+fv_status fv_text_each(fv_text_task *run, int part, fv_text_use use, void *user)
 {
     static const char *const names[FV_TEXT_PARTS][3] = {
         {"data.train_text", "data.train_text2", "data.train_text3"}, {"data.valid_text"}};
     static const char *const tables[FV_TEXT_PARTS] = {"data.train_csv", "data.valid_csv"};
-    for (int i = 0; run->task != FV_TASK_CLASSIFY && i < 3 && names[part][i]; i++) {
+    for (int i = 0; run->goal != FV_TEXT_CLASSIFY && i < 3 && names[part][i]; i++) {
         const char *path = fv_recipe_text(run->recipe, names[part][i]);
         if (*path) FV_FORWARD(each_document(run, path, use, user));
     }
     const char *table = fv_recipe_text(run->recipe, tables[part]);
-    if (run->task == FV_TASK_LANGUAGE || !*table) return FV_OK;
+    if (run->goal == FV_TEXT_LANGUAGE || !*table) return FV_OK;
     return fv_text_each_record(run, table, use, user);
 }
 
-bool fv_text_has(const fv_text_run *run, int part)
+bool fv_text_has(const fv_text_task *run, int part)
 {
     static const char *const texts[FV_TEXT_PARTS] = {"data.train_text", "data.valid_text"};
     static const char *const tables[FV_TEXT_PARTS] = {"data.train_csv", "data.valid_csv"};
-    return (run->task != FV_TASK_CLASSIFY && *fv_recipe_text(run->recipe, texts[part])) ||
-           (run->task != FV_TASK_LANGUAGE && *fv_recipe_text(run->recipe, tables[part]));
+    return (run->goal != FV_TEXT_CLASSIFY && *fv_recipe_text(run->recipe, texts[part])) ||
+           (run->goal != FV_TEXT_LANGUAGE && *fv_recipe_text(run->recipe, tables[part]));
 }
 
-const char *fv_text_train_file(const fv_text_run *run)
+const char *fv_text_train_file(const fv_text_task *run)
 {
     const char *text = fv_recipe_text(run->recipe, "data.train_text");
-    const bool table = run->task == FV_TASK_CLASSIFY || !*text;
+    const bool table = run->goal == FV_TEXT_CLASSIFY || !*text;
     return table ? fv_recipe_text(run->recipe, "data.train_csv") : text;
 }

@@ -1,0 +1,143 @@
+/*
+ * fovea/batch.h: what goes through a model: batches of named fields, and how a pass over them runs.
+ *
+ *     fv_batch batch;
+ *     fv_batch_init(&batch, 2);                                       // two rows
+ *     const void *picture[2] = {first, second};                       // float [1][28][28] each
+ *     fv_batch_add(&batch, (fv_field){.name = "pixels", .dtype = FV_F32, .row = picture,
+ *                                     .rank = 3, .shape = {1, 28, 28}});
+ *     fv_tensor *pixels = fv_batch_tensor(ctx, &batch, "pixels", NULL);   // [2, 1, 28, 28]
+ *
+ *     fv_sequences x = {.count = 2, .tokens = xs, .length = x_lengths};
+ *     fv_batch sources = fv_batch_of_pairs(&x, NULL);                 // one field, "source"
+ *
+ * A field belongs to every row of the batch. Row i has length[i] entries one after another, each
+ * of the field's shape: tokens are entries of rank 0, points of a set rank 1, a grid of pixels one
+ * entry of rank 3, audio frames entries of rank 1, an episode's actions and rewards rank 0. Fields
+ * point into host memory of the data set, so making a batch copies nothing; the model moves what it
+ * needs to its device, packed or padded as it likes.
+ */
+#ifndef FOVEA_BATCH_H
+#define FOVEA_BATCH_H
+
+#include "fovea/attend.h"
+#include "fovea/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { FV_BATCH_FIELDS = 16, FV_FIELD_RANK = FV_MAX_RANK - 2 };
+
+typedef struct fv_field {
+    const char *name; /* "source", "target", "tokens", "label", "pixels", "frames", "reward" */
+    fv_dtype dtype;
+    int rank; /* of one entry; 0: a number */
+    int64_t shape[FV_FIELD_RANK];
+    const void *const *row; /* [rows]: where each row's entries begin */
+    const int64_t *length;  /* [rows]: entries of each row; NULL: one each */
+    double weight;          /* of a loss that the field is the target of [1] */
+} fv_field;
+
+typedef struct fv_batch {
+    int64_t rows;
+    int count; /* fields */
+    fv_field field[FV_BATCH_FIELDS];
+} fv_batch;
+
+FV_API void fv_batch_init(fv_batch *batch, int64_t rows);
+/* Adds a field; a weight of 0 becomes 1. False: all places are taken, or the name is. */
+FV_API bool fv_batch_add(fv_batch *batch, fv_field field);
+/* NULL: no such field. */
+FV_API const fv_field *fv_batch_find(const fv_batch *batch, const char *name);
+
+/* A field on the context's device, padded with zeros: [rows, longest, shape ...], or
+ * [rows, shape ...] where no row has more than one entry. *lengths, unless NULL: i64 [rows].
+ * Poisons: ARGUMENT (no such field), MEMORY. */
+FV_API fv_tensor *fv_batch_tensor(fv_ctx *ctx, const fv_batch *batch, const char *name,
+                                  fv_tensor **lengths);
+
+/* ---- token sequences -------------------------------------------------------------------- */
+
+/* Sequences of tokens on the host. */
+typedef struct fv_sequences {
+    int64_t count;
+    const int64_t *const *tokens;
+    const int64_t *length;       /* each at least 1 */
+    const int64_t *const *types; /* kinds of token; NULL: all 0 */
+} fv_sequences;
+
+/* An i64 field of numbers as sequences, without a copy; `types` come from the field "types". A
+ * field that is not there gives count 0. */
+FV_API fv_sequences fv_batch_sequences(const fv_batch *batch, const char *name);
+/* A batch with one field of tokens, or with "source" and "target" (NULL: sources alone). */
+FV_API fv_batch fv_batch_of_tokens(const fv_sequences *tokens);
+FV_API fv_batch fv_batch_of_pairs(const fv_sequences *source, const fv_sequences *target);
+/* Tokens that a loss over "target" sums: all targets, and one end token each. */
+FV_API int64_t fv_batch_target_tokens(const fv_batch *batch);
+
+/* ---- attention sites and capture ---------------------------------------------------------- */
+
+/* What the queries or keys of an attention site stand for; `fovea look` draws by it. */
+typedef enum fv_axis {
+    FV_AXIS_TOKENS,
+    FV_AXIS_CELLS,  /* of a grid, row by row */
+    FV_AXIS_FRAMES, /* of a recording */
+    FV_AXIS_POINTS, /* of a set of vectors */
+    FV_AXIS_SLOTS,  /* of a memory */
+    FV_AXIS_STEPS,  /* of an episode, or examples of one */
+    FV_AXIS_COUNT
+} fv_axis;
+
+/* One attention site of a model, as its kind lists them. */
+typedef struct fv_site {
+    char name[48]; /* "encoder.3.self", "decoder.0.cross" */
+    int64_t heads; /* 1 where there is only one */
+    fv_axis queries, keys;
+} fv_site;
+
+/* What was captured at one site during a pass. Tensors live until `take` returns. */
+typedef struct fv_site_weights {
+    const char *name; /* "encoder.3.self" */
+    bool encoder, cross;
+    int64_t layer;
+    fv_attention_seen seen;
+} fv_site_weights;
+
+/*
+ * Which attention weights to capture during a pass. They are recomputed from the log-sum-exp, so
+ * capturing does not change the results. Of packed sequences the map is that of the long row, zero
+ * between them; with look.view the map of sequence i alone is the part that begins at row begin[i]
+ * and column begin[i] (of the source's `begin` at cross sites), and nothing else is computed.
+ */
+typedef struct fv_capture {
+    const char
+        *sites; /* names separated by commas, '*' for any part: "encoder.*.self"; NULL: all */
+    fv_attention_look look;
+    /* Called for each site in the order of the pass. Not FV_OK: the pass fails with it. */
+    fv_status (*take)(void *user, fv_ctx *ctx, const fv_site_weights *site);
+    void *user;
+} fv_capture;
+
+/* Whether a site's weights were asked for. capture may be NULL. */
+FV_API bool fv_capture_wants(const fv_capture *capture, const char *site);
+/* For model kinds: hands the weights of a site, [rows, heads, queries, keys], to the capture of the
+ * pass, if they were asked for. Poisons with what `take` returns. */
+struct fv_pass;
+FV_API void fv_pass_show(fv_ctx *ctx, const struct fv_pass *pass, const char *site,
+                         fv_tensor *weights);
+
+/* ---- passes ------------------------------------------------------------------------------- */
+
+/* How a pass runs; NULL in calls: all zero, which is evaluation. */
+typedef struct fv_pass {
+    bool training;             /* dropout and smoothing happen */
+    bool checkpoint;           /* a block's inside is freed, and computed again in backward */
+    double sampling;           /* share of decoder steps that are fed the model's own last token */
+    const fv_capture *capture; /* or NULL */
+} fv_pass;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

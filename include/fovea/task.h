@@ -1,0 +1,148 @@
+/*
+ * fovea/task.h: training tasks by their kind, and a run: a recipe, a task and a model in a folder.
+ *
+ *     fv_recipe *recipe = NULL;
+ *     fv_run *run = NULL;
+ *     s = fv_run_recipe(ctx, &recipe);                       // every key of every kind and task
+ *     s = fv_recipe_load(recipe, "gpt2-shakespeare.toml");   // train.task = "language"
+ *     s = fv_run_create(ctx, recipe, "run", observe, NULL, &run);     // reads the data
+ *     s = fv_run_train(run);                                          // resumes, trains, saves
+ *     fv_run_destroy(&run);
+ *     fv_recipe_destroy(&recipe);
+ *
+ * A task kind is a constant table of functions: how data is read, the batches of a step, the
+ * metrics on held-out data, samples for people. The library's own are in src/train/tasks.c; a
+ * program registers its own with fv_register_task. A step may have several phases, each with its
+ * batches, its loss, its group of parameters and its optimizer (a GAN has two), and a batch may be
+ * made by running the model (reinforcement learning).
+ *
+ * The folder becomes what fv_model_open opens, with recipe.toml and the trainer's files beside it
+ * (fovea/train.h). "train.init_from" names a model's folder to start from: its tokenizer, and its
+ * weights wherever a name and a shape are this model's; a run that resumes has weights of its own.
+ */
+#ifndef FOVEA_TASK_H
+#define FOVEA_TASK_H
+
+#include "fovea/model.h"
+#include "fovea/train.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { FV_TASK_POSITION = FV_POSITION - FV_MODEL_COUNTERS };
+
+/* What a task is opened with. All of it outlives the task. */
+typedef struct fv_task_config {
+    fv_ctx *ctx;
+    const fv_recipe *recipe;
+    const char *folder; /* of the run: a resumed one has its tokenizers there */
+} fv_task_config;
+
+/* A phase's data in one step. */
+typedef struct fv_step_plan {
+    int64_t parts; /* batches whose gradients are summed [1] */
+    double tokens; /* the loss of all parts is divided by this; > 0 */
+    double epoch;  /* how far through the data this is, for progress */
+} fv_step_plan;
+
+/*
+ * Functions may be NULL where nothing is said. Whatever a step draws must be a function of the step
+ * (fv_ctx_set_step has set it), so that a resumed run has the bits of an unbroken one; what cannot
+ * be goes into get_state and set_state.
+ */
+typedef struct fv_task_kind {
+    size_t struct_size;
+    const char *name;    /* of train.task in recipes; one word */
+    const char *summary; /* one line for help */
+    const char *model;   /* model.kind where the recipe leaves it at "auto" */
+    fv_key_table (*keys)(void);
+
+    /* Reads or describes the data as far as the model must know it, and fills spec: ability,
+     * tokenizers (which become the model's), classes, sizes. */
+    fv_status (*open)(const fv_task_config *cfg, fv_data_spec *spec, void **self);
+    /* Gets the data ready, now that the model is there. */
+    fv_status (*prepare)(void *self, fv_model *model);
+    void (*close)(void *self);
+    /* What was read, as one line for people, "" for nothing. Lives until the next call. */
+    const char *(*report)(void *self);
+
+    int phases; /* updates in a step; 0 means 1 */
+    /* The parameters that a phase updates: those whose names begin with this; NULL: all. */
+    const char *(*group)(void *self, int phase);
+    /* Changes the recipe's optimizer and schedule for a phase. */
+    void (*optimizer)(void *self, int phase, fv_optim_config *optim, fv_schedule *schedule);
+
+    /* Chooses the data of a phase. Never NULL, nor is batch. */
+    fv_status (*begin)(void *self, fv_model *model, uint64_t step, int phase, fv_step_plan *plan);
+    /* Batch `part` of it; lives until the next call. */
+    fv_status (*batch)(void *self, fv_model *model, int phase, int64_t part, fv_batch *out);
+    /* The loss of a batch, summed over what `tokens` counts; NULL: the model's own. */
+    fv_tensor *(*loss)(fv_ctx *ctx, void *self, fv_model *model, int phase, const fv_batch *batch,
+                       const fv_pass *pass);
+
+    /* After the phase's update, where the task moves forward what it keeps. A step that fails or is
+     * cancelled does not get here, and is done again when the run resumes. */
+    fv_status (*end)(void *self, fv_model *model, uint64_t step, int phase);
+
+    /* Metrics on held-out data; the first one decides. *count in: FV_MAX_METRICS. */
+    fv_status (*evaluate)(void *self, fv_model *model, fv_metric *metrics, int *count);
+    /* Up to `count` sample outputs for people, one a line. */
+    fv_status (*show)(void *self, fv_model *model, int count, fv_text *out);
+
+    /* The place in the data, as numbers that a state holds. */
+    void (*get_position)(void *self, int64_t position[FV_TASK_POSITION]);
+    fv_status (*set_position)(void *self, const int64_t position[FV_TASK_POSITION]);
+    /* What a run keeps beside weights (a replay buffer, baselines): puts it into an empty set under
+     * names of its own (fv_params_add_buffer), or takes it out of one that was saved. It may change
+     * in `end` alone. */
+    fv_status (*get_state)(void *self, fv_params *state);
+    fv_status (*set_state)(void *self, const fv_params *state);
+} fv_task_kind;
+
+/* Adds a task to a context; it must outlive the context. Fails: ARGUMENT (no name, open, close,
+ * begin or batch; a name that is taken), MEMORY. */
+FV_API FV_MUST_USE fv_status fv_register_task(fv_ctx *ctx, const fv_task_kind *kind);
+/* The i-th task, the library's own first; NULL past the last. */
+FV_API const fv_task_kind *fv_task_kind_at(const fv_ctx *ctx, size_t i);
+FV_API const fv_task_kind *fv_task_kind_find(const fv_ctx *ctx, const char *name);
+
+/* ---- runs --------------------------------------------------------------------------------- */
+
+/* A recipe with every key of the registered kinds and tasks and of the trainer, at its default. */
+FV_API FV_MUST_USE fv_status fv_run_recipe(fv_ctx *ctx, fv_recipe **out);
+
+typedef struct fv_run fv_run;
+
+/*
+ * Reads the data and makes the model; `folder` must exist, and nothing is written to it yet. The
+ * recipe and the folder's name must outlive the run. Fails: IO, FORMAT, ARGUMENT (a key that is
+ * missing or does not fit, a model that cannot do what the task asks), MEMORY, CANCELLED.
+ */
+FV_API FV_MUST_USE fv_status fv_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
+                                           fv_train_observer observe, void *user, fv_run **out);
+/* Resumes from the folder's newest state, writes the settings and recipe.toml, and trains to the
+ * end; see fv_trainer_run. The settings come after the state: a recipe that does not fit the
+ * folder's states leaves the model that is there alone. */
+FV_API FV_MUST_USE fv_status fv_run_train(fv_run *run);
+FV_API void fv_run_destroy(fv_run **run); /* NULL is fine */
+
+FV_API fv_model *fv_run_model(const fv_run *run);
+/* What was read, as one line; "" for nothing. */
+FV_API const char *fv_run_report(const fv_run *run);
+/* Metrics of the model as it is now. *count in: room in `metrics`. */
+FV_API FV_MUST_USE fv_status fv_run_evaluate(fv_run *run, fv_metric *metrics, int *count);
+
+/* What "train.init_from" gave: tensors loaded by name, and those that were initialised randomly.
+ * All zero without that key, and in a run that resumes. */
+typedef struct fv_loaded {
+    int64_t loaded, random;
+    char names[200]; /* of the random ones, separated by commas */
+    bool more;       /* there are more of them than `names` holds */
+} fv_loaded;
+FV_API fv_loaded fv_run_loaded(const fv_run *run);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,23 @@
+/*
+ * What a program adds to the library's own tables: copies of constant descriptors, by the context.
+ * A descriptor leads with its size, so one that was compiled against an older, smaller struct is
+ * filled up with zeros.
+ */
+#ifndef FV_BASE_REGISTRY_H
+#define FV_BASE_REGISTRY_H
+
+#include "fovea/context.h"
+
+typedef struct fv_registry {
+    size_t bytes; /* of an item */
+    size_t count;
+    void **items;
+    size_t room;
+} fv_registry;
+
+/* `item` has `size` bytes, at most `bytes`. Fails: ARGUMENT, MEMORY. */
+fv_status fv_registry_add(fv_ctx *ctx, fv_registry *registry, const void *item, size_t size,
+                          size_t bytes);
+void fv_registry_free(fv_ctx *ctx, fv_registry *registry);
+
+#endif

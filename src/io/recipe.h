@@ -1,0 +1,10 @@
+/* The inside of fovea/recipe.h, for layers above. */
+#ifndef FV_IO_RECIPE_H
+#define FV_IO_RECIPE_H
+
+#include "fovea/recipe.h"
+
+/* Replaces the choices of a key; its value must be among them. The text is copied. */
+fv_status fv_recipe_set_choices(fv_recipe *recipe, const char *name, const char *choices);
+
+#endif

@@ -1,0 +1,148 @@
+/* Recurrent encoder-decoders as a model kind: model_type "fovea-seq2seq", "recurrent" in recipes.
+ */
+#include "fovea/train.h"
+#include "models/model.h"
+#include "models/seq2seq.h"
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+static fv_status make(fv_params *params, const fv_seq2seq_config *settings,
+                      const fv_data_spec *spec, void **self)
+{
+    fv_ctx *ctx = fv_params_context(params);
+    fv_seq2seq_config cfg = *settings;
+    fv_seq2seq *model = NULL;
+    FV_RETURN_IF(spec->ability != FV_CAN_TRANSLATE || !spec->source, ctx, FV_ERR_ARGUMENT,
+                 "model.kind is recurrent: such a model can translate, not %s",
+                 fv_ability_name(spec->ability));
+    cfg.source_tokens = (int64_t)fv_tokenizer_size(spec->source);
+    cfg.target_tokens = (int64_t)fv_tokenizer_size(spec->target);
+    FV_FORWARD(fv_spec_token(ctx, spec, "<s>", &cfg.start));
+    FV_FORWARD(fv_spec_token(ctx, spec, "</s>", &cfg.end));
+    FV_FORWARD(fv_seq2seq_create(params, &cfg, &model));
+    *self = model;
+    return FV_OK;
+}
+
+static fv_status create(fv_params *params, const fv_recipe *recipe, const fv_data_spec *spec,
+                        void **self)
+{
+    fv_seq2seq_config cfg;
+    fv_seq2seq_config_init(&cfg, sizeof cfg);
+    fv_seq2seq_config_from(recipe, &cfg);
+    return make(params, &cfg, spec, self);
+}
+
+fv_status fv_seq2seq_translator(fv_ctx *ctx, const fv_seq2seq_config *cfg, fv_tokenizer *source,
+                                fv_tokenizer *target, fv_model **out)
+{
+    const fv_data_spec spec = {.ability = FV_CAN_TRANSLATE, .source = source, .target = target};
+    fv_model *m = NULL;
+    FV_FORWARD(fv_model_begin(ctx, &fv_kind_seq2seq, &spec, &m));
+    m->type = fv_kind_seq2seq.types;
+    fv_status status = make(m->params, cfg, &m->spec, &m->self);
+    if (status == FV_OK) status = fv_model_make_encoders(m);
+    if (status == FV_OK)
+        *out = m;
+    else
+        fv_model_close(&m);
+    return status;
+}
+
+static void destroy(void *self)
+{
+    fv_seq2seq *model = self;
+    fv_seq2seq_destroy(&model);
+}
+
+/* ---- folders -------------------------------------------------------------------------------- */
+
+static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_spec *spec,
+                      void **self)
+{
+    char weights[FV_PATH_BYTES];
+    fv_seq2seq_config cfg;
+    fv_ctx *ctx = from->ctx;
+    FV_FORWARD(fv_seq2seq_config_load(ctx, from->config, &cfg));
+    FV_FORWARD(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));
+    spec->ability = FV_CAN_TRANSLATE;
+    const int64_t source = (int64_t)fv_tokenizer_size(spec->source),
+                  target = (int64_t)fv_tokenizer_size(spec->target);
+    FV_RETURN_IF(source != cfg.source_tokens || target != cfg.target_tokens, ctx, FV_ERR_FORMAT,
+                 "%.100s: config.json says %lld and %lld tokens, the tokenizers have %lld and %lld",
+                 from->path, (long long)cfg.source_tokens, (long long)cfg.target_tokens,
+                 (long long)source, (long long)target);
+    FV_FORWARD(make(params, &cfg, spec, self));
+    FV_FORWARD(fv_path_join(ctx, weights, from->path, "model.safetensors"));
+    return fv_params_load(params, weights);
+}
+
+static fv_status save(const void *self, fv_params *params, const char *folder)
+{
+    char path[FV_PATH_BYTES];
+    fv_ctx *ctx = fv_params_context(params);
+    FV_FORWARD(fv_path_join(ctx, path, folder, "config.json"));
+    return fv_seq2seq_config_save(ctx, fv_seq2seq_settings(self), path);
+}
+
+/* ---- what it can do -------------------------------------------------------------------------- */
+
+static fv_tensor *loss(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_pass *pass)
+{
+    if (pass && pass->checkpoint) {
+        fv_poison(ctx, FV_ERR_ARGUMENT, "train.recompute: recurrent models have no blocks");
+        return ctx->invalid;
+    }
+    return fv_seq2seq_loss(ctx, self, batch, pass);
+}
+
+static fv_status steps(void *self, const fv_batch *inputs, fv_stepper *out)
+{
+    return fv_seq2seq_stepper(self, inputs, out);
+}
+
+static bool attends(const void *self)
+{
+    return fv_seq2seq_settings(self)->decoder != FV_DECODER_FIXED;
+}
+
+static fv_tensor *align(fv_ctx *ctx, void *self, const fv_batch *batch)
+{
+    return fv_seq2seq_align(ctx, self, batch);
+}
+
+#define SITE "decoder.0.cross"
+
+static int sites(const void *self, fv_site *out, int room)
+{
+    if (!attends(self)) return 0;
+    if (room > 0) *out = (fv_site){.name = SITE, .heads = 1};
+    return 1;
+}
+
+static fv_status trace(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_pass *pass)
+{
+    if (attends(self) && fv_capture_wants(pass->capture, SITE))
+        fv_pass_show(ctx, pass, SITE, fv_unsqueeze(ctx, fv_seq2seq_align(ctx, self, batch), 1));
+    return ctx->error;
+}
+
+const fv_model_kind fv_kind_seq2seq = {
+    .struct_size = sizeof fv_kind_seq2seq,
+    .name = "recurrent",
+    .types = "fovea-seq2seq",
+    .summary = "RNN, GRU or LSTM encoder and decoder with attention",
+    .abilities = 1u << FV_CAN_TRANSLATE,
+    .keys = fv_seq2seq_keys,
+    .create = create,
+    .load = load,
+    .save = save,
+    .destroy = destroy,
+    .loss = loss,
+    .steps = steps,
+    .sites = sites,
+    .trace = trace,
+    .align = align,
+    .get_counters = fv_seq2seq_get_counters,
+    .set_counters = fv_seq2seq_set_counters,
+};

@@ -1,0 +1,310 @@
+/* Transformers as a model kind: model_types of Hugging Face, "transformer" in recipes. */
+#include "models/kind_transformer.h"
+
+#include <string.h>
+
+#include "models/hf_generation.h"
+#include "models/hf_labels.h"
+#include "models/hf_weights.h"
+
+typedef fv_transformer_self self_t;
+
+/* ---- what a task asks of the model -------------------------------------------------------------
+ */
+
+static fv_status fit_translator(fv_ctx *ctx, const fv_data_spec *spec, fv_transformer_config *cfg)
+{
+    FV_RETURN_IF(cfg->encoder_layers < 1 || cfg->decoder_layers < 1, ctx, FV_ERR_ARGUMENT,
+                 "a translator needs an encoder and a decoder; transformer.family %s with %lld and "
+                 "%lld layers has not",
+                 fv_family_name(cfg->family), (long long)cfg->encoder_layers,
+                 (long long)cfg->decoder_layers);
+    cfg->target_vocabulary =
+        spec->target == spec->source ? 0 : (int64_t)fv_tokenizer_size(spec->target);
+    FV_FORWARD(fv_spec_token(ctx, spec, "<s>", &cfg->start));
+    FV_FORWARD(fv_spec_token(ctx, spec, "</s>", &cfg->end));
+    cfg->pad = fv_tokenizer_id(spec->target, "<pad>", 5);
+    return FV_OK;
+}
+
+static fv_status fit_decoder(fv_ctx *ctx, const fv_data_spec *spec, fv_transformer_config *cfg)
+{
+    static const char end[] = "<|endoftext|>"; /* stands behind every document */
+    FV_RETURN_IF(cfg->decoder_layers < 1 || cfg->encoder_layers > 0, ctx, FV_ERR_ARGUMENT,
+                 "train.task is language: transformer.family must be one with a decoder alone, "
+                 "gpt2 or llama, not %s",
+                 fv_family_name(cfg->family));
+    cfg->start = cfg->end = fv_tokenizer_id(spec->source, end, sizeof end - 1);
+    cfg->pad = -1;
+    return FV_OK;
+}
+
+static fv_status fit_encoder(fv_ctx *ctx, const fv_data_spec *spec, fv_transformer_config *cfg)
+{
+    const bool masked = spec->ability == FV_CAN_FILL;
+    FV_RETURN_IF(cfg->family != FV_FAMILY_BERT || cfg->decoder_layers > 0, ctx, FV_ERR_ARGUMENT,
+                 "train.task is %s: transformer.family must be bert, not %s",
+                 masked ? "masked" : "classify", fv_family_name(cfg->family));
+    cfg->next_sentence = masked && fv_data_spec_get(spec, "next_sentence", 0) != 0;
+    cfg->words = cfg->logits_bias = masked;
+    cfg->pooler = !masked || cfg->next_sentence;
+    cfg->label_dropout = cfg->dropout;
+    cfg->pad = fv_tokenizer_id(spec->source, "[PAD]", 5);
+    if (masked) return FV_OK;
+    cfg->labels = spec->label_count;
+    cfg->label_names = spec->labels;
+    return FV_OK;
+}
+
+static fv_status fit(fv_ctx *ctx, const fv_data_spec *spec, fv_transformer_config *cfg)
+{
+    FV_RETURN_IF(!spec->source, ctx, FV_ERR_ARGUMENT, "a Transformer needs a tokenizer");
+    cfg->vocabulary = (int64_t)fv_tokenizer_size(spec->source);
+    switch (spec->ability) {
+    case FV_CAN_TRANSLATE:
+        return fit_translator(ctx, spec, cfg);
+    case FV_CAN_GENERATE:
+        return fit_decoder(ctx, spec, cfg);
+    case FV_CAN_FILL:
+    case FV_CAN_CLASSIFY:
+        return fit_encoder(ctx, spec, cfg);
+    default:
+        return fv_fail(ctx, FV_ERR_ARGUMENT, "a Transformer is not trained to %s",
+                       fv_ability_name(spec->ability));
+    }
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+static void destroy(void *self)
+{
+    self_t *s = self;
+    fv_mem *mem = s->names.mem;
+    fv_cache_destroy(&s->cache);
+    fv_arena_free(&s->room);
+    fv_transformer_destroy(&s->model);
+    fv_safetensors_close(&s->file);
+    fv_arena_free(&s->names);
+    fv_mem_free(mem, s, sizeof *s);
+}
+
+static fv_status make_self(fv_ctx *ctx, self_t **out)
+{
+    self_t *s = fv_mem_zalloc(&ctx->mem, sizeof *s);
+    FV_RETURN_IF(!s, ctx, FV_ERR_MEMORY, "no memory for a model");
+    fv_arena_init(&s->names, &ctx->mem);
+    fv_arena_init(&s->room, &ctx->mem);
+    *out = s;
+    return FV_OK;
+}
+
+static fv_status make(fv_params *params, const fv_transformer_config *settings,
+                      const fv_data_spec *spec, void **self)
+{
+    fv_ctx *ctx = fv_params_context(params);
+    fv_transformer_config cfg = *settings;
+    self_t *s = NULL;
+    FV_FORWARD(fit(ctx, spec, &cfg));
+    FV_FORWARD(make_self(ctx, &s));
+    const fv_status status = fv_transformer_create(params, &cfg, &s->model);
+    if (status != FV_OK) {
+        destroy(s);
+        return status;
+    }
+    s->generation = fv_hf_generation_of(fv_transformer_settings(s->model));
+    *self = s;
+    return FV_OK;
+}
+
+static fv_status create(fv_params *params, const fv_recipe *recipe, const fv_data_spec *spec,
+                        void **self)
+{
+    fv_transformer_config cfg;
+    fv_transformer_config_from(recipe, &cfg);
+    return make(params, &cfg, spec, self);
+}
+
+fv_status fv_transformer_translator(fv_ctx *ctx, const fv_transformer_config *cfg,
+                                    fv_tokenizer *source, fv_tokenizer *target, fv_model **out)
+{
+    const fv_data_spec spec = {.ability = FV_CAN_TRANSLATE, .source = source, .target = target};
+    fv_model *m = NULL;
+    FV_FORWARD(fv_model_begin(ctx, &fv_kind_transformer, &spec, &m));
+    m->type = fv_family_name(cfg->family);
+    fv_status status = make(m->params, cfg, &m->spec, &m->self);
+    if (status == FV_OK) status = fv_model_make_encoders(m);
+    if (status == FV_OK)
+        *out = m;
+    else
+        fv_model_close(&m);
+    return status;
+}
+
+fv_transformer *fv_model_transformer(const fv_model *m)
+{
+    return m->kind == &fv_kind_transformer ? ((const self_t *)m->self)->model : NULL;
+}
+
+/* ---- folders -------------------------------------------------------------------------------- */
+
+static fv_status open_weights(const fv_model_folder *from, fv_safetensors **out)
+{
+    char path[FV_PATH_BYTES];
+    const unsigned flags = from->map ? FV_SAFETENSORS_MAP : FV_SAFETENSORS_COPY;
+    FV_FORWARD(fv_path_join(from->ctx, path, from->path, "model.safetensors.index.json"));
+    if (!fv_file_exists(from->ctx, path))
+        FV_FORWARD(fv_path_join(from->ctx, path, from->path, "model.safetensors"));
+    return fv_safetensors_open(from->ctx, path, flags, out);
+}
+
+/* The tokenizers of a translator must be those that it was made with. */
+static fv_status load_sides(const fv_model_folder *from, const fv_transformer_config *cfg,
+                            fv_data_spec *spec)
+{
+    fv_ctx *ctx = from->ctx;
+    bool pair = false;
+    FV_FORWARD(fv_has_tokenizer_pair(ctx, from->path, &pair));
+    if (!pair) return FV_OK;
+    FV_RETURN_IF(cfg->encoder_layers < 1 || cfg->decoder_layers < 1, ctx, FV_ERR_FORMAT,
+                 "%.200s: not a translator: it has %s", from->config,
+                 cfg->decoder_layers < 1 ? "no decoder" : "no encoder");
+    FV_FORWARD(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));
+    const int64_t source = (int64_t)fv_tokenizer_size(spec->source),
+                  target = (int64_t)fv_tokenizer_size(spec->target),
+                  said = cfg->target_vocabulary ? cfg->target_vocabulary : cfg->vocabulary;
+    FV_RETURN_IF(source != cfg->vocabulary || target != said, ctx, FV_ERR_FORMAT,
+                 "%.100s: config.json says %lld and %lld tokens, the tokenizers have %lld and %lld",
+                 from->path, (long long)cfg->vocabulary, (long long)said, (long long)source,
+                 (long long)target);
+    return FV_OK;
+}
+
+/* What the model is for: the first head that it has. */
+static fv_ability main_ability(const fv_transformer_config *cfg)
+{
+    if (cfg->decoder_layers > 0) return FV_CAN_GENERATE;
+    if (cfg->labels > 0) return FV_CAN_CLASSIFY;
+    return cfg->words ? FV_CAN_FILL : FV_CAN_EMBED;
+}
+
+static fv_status load_in(self_t *s, fv_params *params, const fv_model_folder *from,
+                         fv_data_spec *spec)
+{
+    fv_ctx *ctx = from->ctx;
+    fv_transformer_config cfg;
+    FV_FORWARD(fv_transformer_config_load(ctx, from->config, &cfg));
+    FV_FORWARD(load_sides(from, &cfg, spec));
+    FV_FORWARD(fv_hf_generation_load(ctx, from->path, &cfg, &s->generation));
+    FV_FORWARD(open_weights(from, &s->file));
+    FV_FORWARD(fv_hf_fit(ctx, s->file, &cfg));
+    if (cfg.labels > 0)
+        FV_FORWARD(fv_hf_labels_load(ctx, from->config, cfg.labels, &s->names, &cfg.label_names));
+    FV_FORWARD(fv_hf_load(s->file, &cfg, from->map, params));
+    FV_FORWARD(fv_transformer_create(params, &cfg, &s->model));
+    if (!from->map) fv_safetensors_close(&s->file);
+    spec->ability = main_ability(&cfg);
+    spec->labels = cfg.label_names;
+    spec->label_count = cfg.label_names ? cfg.labels : 0;
+    fv_data_spec_set(spec, "label_tokens", cfg.label_tokens);
+    return FV_OK;
+}
+
+static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_spec *spec,
+                      void **self)
+{
+    self_t *s = NULL;
+    FV_FORWARD(make_self(from->ctx, &s));
+    const fv_status status = load_in(s, params, from, spec);
+    if (status != FV_OK) {
+        destroy(s);
+        return status;
+    }
+    *self = s;
+    return FV_OK;
+}
+
+static fv_status save_settings(const fv_transformer *t, const fv_generation *g, const char *folder)
+{
+    char path[FV_PATH_BYTES];
+    fv_ctx *ctx = t->ctx;
+    const fv_transformer_config *cfg = fv_transformer_settings(t);
+    FV_FORWARD(fv_path_join(ctx, path, folder, "config.json"));
+    FV_FORWARD(fv_transformer_config_save(ctx, cfg, path));
+    return cfg->decoder_layers > 0 ? fv_hf_generation_save(ctx, folder, g) : FV_OK;
+}
+
+fv_status fv_transformer_save_settings(const fv_transformer *model, const char *folder)
+{
+    const fv_generation g = fv_hf_generation_of(fv_transformer_settings(model));
+    return save_settings(model, &g, folder);
+}
+
+static fv_status save(const void *self, fv_params *params, const char *folder)
+{
+    const self_t *s = self;
+    (void)params;
+    return save_settings(s->model, &s->generation, folder);
+}
+
+/* ---- the kind ------------------------------------------------------------------------------- */
+
+static bool can(const void *self, fv_ability ability)
+{
+    const fv_transformer_config *c = fv_transformer_settings(((const self_t *)self)->model);
+    const bool decoder = c->decoder_layers > 0;
+    switch (ability) {
+    case FV_CAN_TRANSLATE:
+        return decoder && c->encoder_layers > 0;
+    case FV_CAN_GENERATE:
+        return decoder;
+    case FV_CAN_FILL:
+        return !decoder && c->words;
+    case FV_CAN_CLASSIFY:
+        return !decoder && c->labels > 0;
+    default:
+        return !decoder;
+    }
+}
+
+static int64_t context(const void *self)
+{
+    return fv_transformer_settings(((const self_t *)self)->model)->most_positions;
+}
+
+static fv_status freeze(void *self, fv_weight_form form)
+{
+    return fv_transformer_freeze(((self_t *)self)->model, form);
+}
+
+static const fv_generation *generation(const void *self)
+{
+    return &((const self_t *)self)->generation;
+}
+
+const fv_model_kind fv_kind_transformer = {
+    .struct_size = sizeof fv_kind_transformer,
+    .name = "transformer",
+    .types = "fovea-transformer|gpt2|bert|marian|t5|llama",
+    .summary = "Transformer encoder, decoder or both: GPT-2, BERT, Marian, T5, Llama",
+    .abilities = 1u << FV_CAN_TRANSLATE | 1u << FV_CAN_GENERATE | 1u << FV_CAN_FILL |
+                 1u << FV_CAN_CLASSIFY | 1u << FV_CAN_EMBED,
+    .keys = fv_transformer_keys,
+    .create = create,
+    .load = load,
+    .save = save,
+    .destroy = destroy,
+    .loss = fv_transformer_kind_loss,
+    .can = can,
+    .steps = fv_transformer_kind_steps,
+    .classify = fv_transformer_kind_classify,
+    .fill = fv_transformer_kind_fill,
+    .embed = fv_transformer_kind_embed,
+    .sites = fv_transformer_kind_sites,
+    .trace = fv_transformer_kind_trace,
+    .align = fv_transformer_kind_align,
+    .trains_bf16 = true,
+    .recomputes = true,
+    .context = context,
+    .freeze = freeze,
+    .generation = generation,
+};

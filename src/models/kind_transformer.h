@@ -1,0 +1,42 @@
+/*
+ * Transformers as a model kind.
+ *
+ *     kind_transformer.c        making, folders, the table
+ *     kind_transformer_run.c    losses, heads, traces
+ *     kind_transformer_steps.c  alignments and search
+ */
+#ifndef FV_MODELS_KIND_TRANSFORMER_H
+#define FV_MODELS_KIND_TRANSFORMER_H
+
+#include "fovea/cache.h"
+#include "fovea/safetensors.h"
+#include "models/model.h"
+#include "models/pairs.h"
+#include "models/transformer.h"
+
+/* What the kind's functions get as `self`. */
+typedef struct fv_transformer_self {
+    fv_transformer *model;
+    fv_generation generation;
+    fv_safetensors *file; /* while parameters lie in it */
+    fv_arena names;       /* of classes */
+    fv_cache *cache;      /* of `steps`; NULL before the first */
+    fv_arena room;        /* of the search at hand */
+    fv_sequences prompts, sources;
+} fv_transformer_self;
+
+fv_tensor *fv_transformer_kind_loss(fv_ctx *ctx, void *self, const fv_batch *batch,
+                                    const fv_pass *pass);
+fv_tensor *fv_transformer_kind_classify(fv_ctx *ctx, void *self, const fv_batch *inputs,
+                                        const fv_pass *pass);
+fv_tensor *fv_transformer_kind_fill(fv_ctx *ctx, void *self, const fv_batch *inputs,
+                                    const fv_pass *pass);
+fv_tensor *fv_transformer_kind_embed(fv_ctx *ctx, void *self, const fv_batch *inputs,
+                                     const fv_embedding_rule *rule);
+int fv_transformer_kind_sites(const void *self, fv_site *out, int room);
+fv_status fv_transformer_kind_trace(fv_ctx *ctx, void *self, const fv_batch *batch,
+                                    const fv_pass *pass);
+fv_tensor *fv_transformer_kind_align(fv_ctx *ctx, void *self, const fv_batch *batch);
+fv_status fv_transformer_kind_steps(void *self, const fv_batch *inputs, fv_stepper *out);
+
+#endif

@@ -1,0 +1,71 @@
+/* The table of model kinds: the library's own, then those that the program has registered. */
+#include <string.h>
+
+#include "models/model.h"
+
+/* A new kind is one file and one line here. */
+static const fv_model_kind *const kinds[] = {
+    &fv_kind_seq2seq,
+    &fv_kind_transformer,
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+const char *fv_ability_name(fv_ability ability)
+{
+    static const char *const names[FV_ABILITY_COUNT] = {[FV_CAN_TRANSLATE] = "translate",
+                                                        [FV_CAN_GENERATE] = "generate",
+                                                        [FV_CAN_FILL] = "fill",
+                                                        [FV_CAN_CLASSIFY] = "classify",
+                                                        [FV_CAN_EMBED] = "embed",
+                                                        [FV_CAN_POINT] = "point",
+                                                        [FV_CAN_ACT] = "act",
+                                                        [FV_CAN_DRAW] = "draw"};
+    return (unsigned)ability < FV_ABILITY_COUNT ? names[ability] : "";
+}
+
+const fv_model_kind *fv_model_kind_at(const fv_ctx *ctx, size_t i)
+{
+    if (i < KINDS) return kinds[i];
+    return i - KINDS < ctx->models.count ? ctx->models.items[i - KINDS] : NULL;
+}
+
+const fv_model_kind *fv_model_kind_find(const fv_ctx *ctx, const char *name)
+{
+    const fv_model_kind *kind;
+    for (size_t i = 0; (kind = fv_model_kind_at(ctx, i)) != NULL; i++)
+        if (strcmp(kind->name, name) == 0) return kind;
+    return NULL;
+}
+
+fv_status fv_register_model(fv_ctx *ctx, const fv_model_kind *kind)
+{
+    FV_RETURN_IF(!kind->name || !*kind->name || strchr(kind->name, '|') || !kind->create ||
+                     !kind->destroy,
+                 ctx, FV_ERR_ARGUMENT, "a model kind needs a name, create and destroy");
+    FV_RETURN_IF(!kind->load != !kind->save, ctx, FV_ERR_ARGUMENT,
+                 "model kind %.60s: load and save go together", kind->name);
+    FV_RETURN_IF(fv_model_kind_find(ctx, kind->name), ctx, FV_ERR_ARGUMENT,
+                 "there is a model kind %.60s already", kind->name);
+    return fv_registry_add(ctx, &ctx->models, kind, kind->struct_size, sizeof *kind);
+}
+
+/* ---- specs ---------------------------------------------------------------------------------- */
+
+bool fv_data_spec_set(fv_data_spec *spec, const char *name, int64_t value)
+{
+    int i = 0;
+    while (i < spec->number_count && strcmp(spec->number[i].name, name) != 0)
+        i++;
+    if (i == FV_SPEC_NUMBERS || strlen(name) >= sizeof spec->number[i].name) return false;
+    if (i == spec->number_count) spec->number_count++;
+    memcpy(spec->number[i].name, name, strlen(name) + 1);
+    spec->number[i].value = value;
+    return true;
+}
+
+int64_t fv_data_spec_get(const fv_data_spec *spec, const char *name, int64_t fallback)
+{
+    for (int i = 0; i < spec->number_count; i++)
+        if (strcmp(spec->number[i].name, name) == 0) return spec->number[i].value;
+    return fallback;
+}

@@ -1,0 +1,59 @@
+/*
+ * The inside of fovea/model.h.
+ *
+ *     kinds.c             the table of kinds
+ *     model.c             models in memory and in folders
+ *     model_config.c      config.json of kinds that do not write their own
+ *     model_tokenizers.c  tokenizers of both sides
+ *     kind_*.c            one kind each
+ */
+#ifndef FV_MODELS_MODEL_H
+#define FV_MODELS_MODEL_H
+
+#include "base/ctx.h"
+#include "fovea/model.h"
+#include "io/arena.h"
+#include "io/file.h"
+
+struct fv_model {
+    fv_ctx *ctx;
+    const fv_model_kind *kind;
+    void *self;
+    fv_params *params;
+    fv_data_spec spec;
+    fv_arena arena;      /* of the spec's labels, the type and the folder's name */
+    const char *type;    /* model_type */
+    const char *folder;  /* where it was opened; NULL: it was made */
+    fv_recipe *settings; /* values of the kind's keys, where the library writes config.json */
+    fv_encoder *source_encoder, *target_encoder; /* with the spec's tokenizers */
+    int64_t unknown;                             /* of the target; -1: none */
+};
+
+/* The library's own kinds, one file each. */
+extern const fv_model_kind fv_kind_seq2seq, fv_kind_transformer;
+
+/* A model without its self. Takes the spec's tokenizers over, also on failure. */
+fv_status fv_model_begin(fv_ctx *ctx, const fv_model_kind *kind, const fv_data_spec *spec,
+                         fv_model **out);
+/* Opens a folder of a kind that has no load, or writes its config.json. */
+fv_status fv_model_config_load(fv_model *model, const fv_model_folder *from);
+fv_status fv_model_config_save(const fv_model *model, const char *folder);
+/* Remembers the values of the kind's keys. */
+fv_status fv_model_keep_settings(fv_model *model, const fv_recipe *recipe);
+
+/* The text of "model_type" of a config.json in `arena`. Fails: IO, FORMAT, MEMORY. */
+fv_status fv_model_read_type(fv_ctx *ctx, const char *config, fv_arena *arena, const char **out);
+
+/* Tokenizers of a folder: source_tokenizer.json and target_tokenizer.json, or tokenizer.json for
+ * both. */
+fv_status fv_load_tokenizer_pair(fv_ctx *ctx, const char *folder, fv_tokenizer **source,
+                                 fv_tokenizer **target);
+/* Whether the folder has tokenizers of two sides. */
+fv_status fv_has_tokenizer_pair(fv_ctx *ctx, const char *folder, bool *out);
+fv_status fv_model_make_encoders(fv_model *model);
+fv_status fv_model_save_tokenizers(const fv_model *model, const char *folder);
+
+/* A token that the target's tokenizer must have. Fails: ARGUMENT. */
+fv_status fv_spec_token(fv_ctx *ctx, const fv_data_spec *spec, const char *token, int64_t *out);
+
+#endif

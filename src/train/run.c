@@ -1,0 +1,311 @@
+/* Runs: a recipe, a task and a model in a folder. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/ctx.h"
+#include "io/file.h"
+#include "io/recipe.h"
+#include "train/init_from.h"
+#include "train/run.h"
+#include "train/step.h"
+
+struct fv_run {
+    fv_ctx *ctx;
+    fv_recipe *recipe;
+    const fv_task_kind *kind;
+    void *task;
+    fv_model *model;
+    fv_train_config train;
+    fv_loaded loaded;
+    fv_pass pass; /* of training */
+    int samples;
+};
+
+/* ---- the recipe ------------------------------------------------------------------------------ */
+
+#define AUTO "auto" /* model.kind: what the task trains by default */
+
+/* What every run has; the choices of the first two are the tables' names. */
+static const fv_key run_keys[] = {
+    {"train.task", FV_KEY_CHOICE, "translation", 0, 0, "translation",
+     "what is learnt: sentence pairs, the next token, masked tokens, or classes of texts"},
+    {"model.kind", FV_KEY_CHOICE, AUTO, 0, 0, AUTO,
+     "kind of model; auto: the task's default. The keys of [model] or of [transformer] count"},
+    {"train.init_from", FV_KEY_PATH, "", 0, 0, NULL,
+     "a model's folder to start from: its tokenizer, and its weights where name and shape fit"},
+    {"train.sampling", FV_KEY_REAL, "0", 0, 1, NULL,
+     "share of decoder steps fed the model's own last token"},
+    {"train.seed", FV_KEY_INT, "1", 0, 1e15, NULL, "of weights, order and dropout"},
+    {"eval.samples", FV_KEY_INT, "0", 0, 100, NULL, "sample outputs to print at each evaluation"},
+};
+
+enum { NAMES_BYTES = 1024, TABLES = 64 };
+
+static bool add_name(char names[NAMES_BYTES], const char *name)
+{
+    const size_t used = strlen(names);
+    return snprintf(names + used, NAMES_BYTES - used, "%s%s", used ? "|" : "", name) <
+           (int)(NAMES_BYTES - used);
+}
+
+/* Collects the key tables and names of every kind and task. */
+static fv_status collect(fv_ctx *ctx, fv_key_table *tables, size_t *count, char tasks[NAMES_BYTES],
+                         char models[NAMES_BYTES])
+{
+    const fv_task_kind *task;
+    const fv_model_kind *model;
+    bool fits = add_name(models, AUTO);
+    for (size_t i = 0; fits && (task = fv_task_kind_at(ctx, i)) != NULL; i++) {
+        fits = add_name(tasks, task->name) && *count < TABLES;
+        if (fits && task->keys) tables[(*count)++] = task->keys();
+    }
+    for (size_t i = 0; fits && (model = fv_model_kind_at(ctx, i)) != NULL; i++) {
+        fits = add_name(models, model->name) && *count < TABLES;
+        if (fits && model->keys) tables[(*count)++] = model->keys();
+    }
+    FV_RETURN_IF(!fits, ctx, FV_ERR_LIMIT, "more than %d kinds and tasks", TABLES);
+    return FV_OK;
+}
+
+fv_status fv_run_recipe(fv_ctx *ctx, fv_recipe **out)
+{
+    fv_key_table tables[TABLES + 2] = {{run_keys, sizeof run_keys / sizeof *run_keys}};
+    char tasks[NAMES_BYTES] = "", models[NAMES_BYTES] = "";
+    size_t count = 1;
+    FV_FORWARD(collect(ctx, tables, &count, tasks, models));
+    tables[count++] = fv_train_keys();
+    fv_recipe *recipe = NULL;
+    FV_FORWARD(fv_recipe_create(ctx, tables, count, &recipe));
+    fv_status status = fv_recipe_set_choices(recipe, "train.task", tasks);
+    if (status == FV_OK) status = fv_recipe_set_choices(recipe, "model.kind", models);
+    if (status == FV_OK)
+        *out = recipe;
+    else
+        fv_recipe_destroy(&recipe);
+    return status;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static const char *model_name(const fv_run *run)
+{
+    const char *name = fv_recipe_text(run->recipe, "model.kind");
+    const bool automatic = !*name || strcmp(name, AUTO) == 0;
+    return automatic && run->kind->model ? run->kind->model : name;
+}
+
+/* Settings that this kind of model does not have. */
+static fv_status check_model(const fv_run *run, const fv_model_kind *kind)
+{
+    FV_RETURN_IF(run->train.compute != FV_F32 && !kind->trains_bf16, run->ctx, FV_ERR_ARGUMENT,
+                 "train.compute_dtype is bf16: %s models train in f32 only", kind->name);
+    FV_RETURN_IF(run->train.recompute && !kind->recomputes, run->ctx, FV_ERR_ARGUMENT,
+                 "train.recompute: %s models have no blocks to recompute", kind->name);
+    return FV_OK;
+}
+
+static fv_status make_model(fv_run *run, const char *folder)
+{
+    fv_ctx *ctx = run->ctx;
+    const char *name = model_name(run);
+    const fv_model_kind *kind = fv_model_kind_find(ctx, name);
+    FV_RETURN_IF(!kind, ctx, FV_ERR_ARGUMENT, "model.kind: there is no kind '%.60s'", name);
+    FV_FORWARD(check_model(run, kind));
+    const fv_task_config cfg = {.ctx = ctx, .recipe = run->recipe, .folder = folder};
+    fv_data_spec spec = {.ability = FV_CAN_GENERATE};
+    const fv_status opened = run->kind->open(&cfg, &spec, &run->task);
+    if (opened != FV_OK) {
+        if (spec.target != spec.source) fv_tokenizer_destroy(&spec.target);
+        fv_tokenizer_destroy(&spec.source);
+        return opened;
+    }
+    FV_FORWARD(fv_model_create(ctx, name, run->recipe, &spec, &run->model));
+    FV_FORWARD(fv_init_from(ctx, folder, fv_recipe_text(run->recipe, "train.init_from"),
+                            fv_model_params(run->model), &run->loaded));
+    return run->kind->prepare ? run->kind->prepare(run->task, run->model) : FV_OK;
+}
+
+fv_status fv_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
+                        fv_train_observer observe, void *user, fv_run **out)
+{
+    const char *task = fv_recipe_text(recipe, "train.task");
+    const fv_task_kind *kind = fv_task_kind_find(ctx, task);
+    FV_RETURN_IF(!kind, ctx, FV_ERR_ARGUMENT, "train.task: there is no task '%.60s'", task);
+    fv_run *run = fv_mem_zalloc(&ctx->mem, sizeof *run);
+    FV_RETURN_IF(!run, ctx, FV_ERR_MEMORY, "no memory for a training run");
+    run->ctx = ctx;
+    run->recipe = recipe;
+    run->kind = kind;
+    run->train = fv_step_settings(recipe, folder, observe, user);
+    run->pass = (fv_pass){.training = true,
+                          .checkpoint = run->train.recompute,
+                          .sampling = fv_recipe_real(recipe, "train.sampling")};
+    run->samples = (int)fv_recipe_int(recipe, "eval.samples");
+    const fv_status status = make_model(run, folder);
+    if (status == FV_OK)
+        *out = run;
+    else
+        fv_run_destroy(&run);
+    return status;
+}
+
+void fv_run_destroy(fv_run **run_ptr)
+{
+    fv_run *run = *run_ptr;
+    if (!run) return;
+    if (run->task) run->kind->close(run->task);
+    fv_model_close(&run->model);
+    fv_mem_free(&run->ctx->mem, run, sizeof *run);
+    *run_ptr = NULL;
+}
+
+/* ---- the trainer's view of it -----------------------------------------------------------------
+ */
+
+static fv_status begin(void *user, uint64_t step, int phase, int64_t *parts, double *tokens,
+                       double *epoch)
+{
+    fv_run *run = user;
+    fv_step_plan plan = {.parts = 1};
+    FV_FORWARD(run->kind->begin(run->task, run->model, step, phase, &plan));
+    *parts = plan.parts;
+    *tokens = plan.tokens;
+    *epoch = plan.epoch;
+    return FV_OK;
+}
+
+static fv_tensor *loss(void *user, fv_ctx *ctx, int phase, int64_t part)
+{
+    fv_run *run = user;
+    const fv_model_kind *kind = fv_model_kind_of(run->model);
+    fv_batch batch;
+    fv_batch_init(&batch, 0);
+    fv_status status = run->kind->batch(run->task, run->model, phase, part, &batch);
+    if (status == FV_OK && !run->kind->loss && !kind->loss)
+        status = fv_fail(ctx, FV_ERR_ARGUMENT, "a %s model has no loss", kind->name);
+    if (status != FV_OK) {
+        fv_poison_last(ctx, status);
+        return ctx->invalid;
+    }
+    if (run->kind->loss)
+        return run->kind->loss(ctx, run->task, run->model, phase, &batch, &run->pass);
+    return kind->loss(ctx, fv_model_self(run->model), &batch, &run->pass);
+}
+
+static fv_status end(void *user, uint64_t step, int phase)
+{
+    fv_run *run = user;
+    const fv_model_kind *kind = fv_model_kind_of(run->model);
+    if (kind->step_done) FV_FORWARD(kind->step_done(fv_model_self(run->model), step, phase));
+    return run->kind->end ? run->kind->end(run->task, run->model, step, phase) : FV_OK;
+}
+
+static fv_status evaluate(void *user, fv_metric *metrics, int *count)
+{
+    return fv_run_evaluate(user, metrics, count);
+}
+
+static fv_status show(void *user, fv_text *out)
+{
+    fv_run *run = user;
+    return run->kind->show(run->task, run->model, run->samples, out);
+}
+
+static const char *group(void *user, int phase)
+{
+    fv_run *run = user;
+    return run->kind->group(run->task, phase);
+}
+
+static void optimizer(void *user, int phase, fv_optim_config *optim, fv_schedule *schedule)
+{
+    fv_run *run = user;
+    run->kind->optimizer(run->task, phase, optim, schedule);
+}
+
+/* A place has the task's numbers, then the model's. */
+static void get_position(void *user, int64_t position[FV_POSITION])
+{
+    fv_run *run = user;
+    const fv_model_kind *kind = fv_model_kind_of(run->model);
+    if (run->kind->get_position) run->kind->get_position(run->task, position);
+    if (kind->get_counters)
+        kind->get_counters(fv_model_self(run->model), position + FV_TASK_POSITION);
+}
+
+static fv_status set_position(void *user, const int64_t position[FV_POSITION])
+{
+    fv_run *run = user;
+    const fv_model_kind *kind = fv_model_kind_of(run->model);
+    if (kind->set_counters)
+        FV_FORWARD(kind->set_counters(fv_model_self(run->model), position + FV_TASK_POSITION));
+    return run->kind->set_position ? run->kind->set_position(run->task, position) : FV_OK;
+}
+
+static fv_status get_state(void *user, fv_params *state)
+{
+    fv_run *run = user;
+    return run->kind->get_state(run->task, state);
+}
+
+static fv_status set_state(void *user, const fv_params *state)
+{
+    fv_run *run = user;
+    return run->kind->set_state(run->task, state);
+}
+
+static fv_task task_of(fv_run *run)
+{
+    const fv_task_kind *k = run->kind;
+    return (fv_task){.user = run,
+                     .phases = k->phases,
+                     .begin = begin,
+                     .loss = loss,
+                     .end = end,
+                     .evaluate = k->evaluate ? evaluate : NULL,
+                     .show = k->show && run->samples > 0 ? show : NULL,
+                     .group = k->group ? group : NULL,
+                     .optimizer = k->optimizer ? optimizer : NULL,
+                     .get_position = get_position,
+                     .set_position = set_position,
+                     .get_state = k->get_state ? get_state : NULL,
+                     .set_state = k->set_state ? set_state : NULL};
+}
+
+/* ---- using ----------------------------------------------------------------------------------- */
+
+static fv_status write_settings(const fv_run *run)
+{
+    char path[FV_PATH_BYTES];
+    FV_FORWARD(fv_path_join(run->ctx, path, run->train.folder, "recipe.toml"));
+    FV_FORWARD(fv_recipe_save(run->recipe, path));
+    return fv_model_save_settings(run->model, run->train.folder);
+}
+
+fv_status fv_run_train(fv_run *run)
+{
+    fv_trainer *trainer = NULL;
+    const fv_task task = task_of(run);
+    FV_FORWARD(fv_trainer_create(fv_model_params(run->model), &task, &run->train, &trainer));
+    fv_status status = fv_trainer_resume(trainer);
+    if (status == FV_OK) status = write_settings(run);
+    if (status == FV_OK) status = fv_trainer_run(trainer);
+    fv_trainer_destroy(&trainer);
+    return status;
+}
+
+void *fv_run_task(const fv_run *run) { return run->task; }
+fv_model *fv_run_model(const fv_run *run) { return run->model; }
+fv_loaded fv_run_loaded(const fv_run *run) { return run->loaded; }
+
+const char *fv_run_report(const fv_run *run)
+{
+    return run->kind->report ? run->kind->report(run->task) : "";
+}
+
+fv_status fv_run_evaluate(fv_run *run, fv_metric *metrics, int *count)
+{
+    FV_RETURN_IF(!run->kind->evaluate, run->ctx, FV_ERR_UNSUPPORTED, "task %s has no held-out data",
+                 run->kind->name);
+    return run->kind->evaluate(run->task, run->model, metrics, count);
+}
