@@ -7,7 +7,7 @@
 #ifndef FV_TENSOR_TENSOR_H
 #define FV_TENSOR_TENSOR_H
 
-#include "tensor/device.h"
+#include "device/device.h"
 
 struct fv_node;
 

@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "backend/engine.h"
+#include "device/engine.h"
 
 enum {
     QUEUE_LENGTH = 512,

@@ -1,4 +1,4 @@
-#include "backend/engine.h"
+#include "device/engine.h"
 
 static void run_on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn, const void *arg)
 {

@@ -2,10 +2,10 @@
  * The kernel table of one level with what its kernels need to run: threads, scratch, fault word.
  * The CPU device runs it at once, the guarded device later and elsewhere.
  */
-#ifndef FV_BACKEND_ENGINE_H
-#define FV_BACKEND_ENGINE_H
+#ifndef FV_DEVICE_ENGINE_H
+#define FV_DEVICE_ENGINE_H
 
-#include "backend/backend.h"
+#include "device/device.h"
 
 typedef struct fv_engine {
     fv_ctx *ctx;

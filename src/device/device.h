@@ -6,8 +6,8 @@
  * to the same order: a freed block may be handed out again at once, since every earlier launch
  * that used it comes first. Results reach the host through read(), which waits.
  */
-#ifndef FV_TENSOR_DEVICE_H
-#define FV_TENSOR_DEVICE_H
+#ifndef FV_DEVICE_DEVICE_H
+#define FV_DEVICE_DEVICE_H
 
 #include "base/ctx.h"
 #include "kernels/kernel.h"
@@ -45,5 +45,9 @@ struct fv_device {
     unsigned dropped; /* additive terms that the next launches leave out */
 #endif
 };
+
+/* The devices there are. Each must be destroyed before the context's memory goes. */
+fv_status fv_cpu_device_create(fv_ctx *ctx, fv_device **out);
+fv_status fv_guarded_device_create(fv_ctx *ctx, fv_device **out);
 
 #endif
