@@ -19,6 +19,7 @@ struct fv_device;
 struct fv_tensor;
 struct fv_scope;
 struct fv_tape;
+struct fv_tape_hooks;
 
 /* Test hook: which gradient to spoil (tests/sabotage.c). Acts only in a library built with
  * FV_TEST_HOOKS; elsewhere the field is not there. */
@@ -63,6 +64,7 @@ struct fv_ctx {
     struct fv_scope *scope;    /* innermost */
     int scope_debt;            /* scopes that could not be begun and will be ended */
     struct fv_tape *tape;
+    const struct fv_tape_hooks *tape_hooks; /* what tensors call when they or their scopes end */
     int no_grad; /* depth of fv_no_grad_begin */
 #ifdef FV_TEST_HOOKS
     fv_sabotage sabotage;

@@ -144,7 +144,7 @@ void fv_tensor_unref(fv_tensor *t)
 {
     if (!t || --t->refs > 0) return;
     fv_ctx *ctx = t->ctx;
-    fv_tape_forget_tensor(t);
+    if (t->node) ctx->tape_hooks->forget_tensor(t);
     fv_tensor_unref(t->grad);
     fv_tensor_unref(t->packed);
     buffer_unref(ctx, t->buffer);
@@ -225,7 +225,7 @@ void fv_scope_end(fv_ctx *ctx)
         return;
     }
     if (!ctx->scope->parent) return;
-    fv_tape_scope_ended(ctx, ctx->scope->depth);
+    ctx->tape_hooks->end_scope(ctx, ctx->scope->depth);
     scope_pop(ctx);
 }
 

@@ -91,11 +91,13 @@ const char *fv_shape_text(char out[FV_SHAPE_TEXT], int rank, const int64_t *shap
 fv_status fv_scope_root(fv_ctx *ctx); /* made with the context */
 void fv_scope_destroy_all(fv_ctx *ctx);
 
-/* The tape's side of lives that begin and end here; written in autograd/tape.c, declared here
- * because scopes end tapes and tensors leave them. */
-fv_status fv_tape_create(fv_ctx *ctx);
-void fv_tape_destroy(fv_ctx *ctx);
-void fv_tape_scope_ended(fv_ctx *ctx, int depth);
-void fv_tape_forget_tensor(fv_tensor *t);
+/* What the tape does when a scope or a recorded tensor ends. The tape is a layer above tensors, so
+ * it puts these functions into the context (ctx->tape_hooks) when it is created. */
+typedef struct fv_tape_hooks {
+    /* The innermost scope, of this depth, is about to end. */
+    void (*end_scope)(fv_ctx *ctx, int depth);
+    /* A tensor with a node is about to be freed. */
+    void (*forget_tensor)(fv_tensor *t);
+} fv_tape_hooks;
 
 #endif
