@@ -1,9 +1,9 @@
 /* Losses, summed over tokens. States that nothing is wanted of never reach the logits. */
 #include <string.h>
 
-#include "attention/host.h"
 #include "base/check.h"
 #include "models/transformer.h"
+#include "tensor/host_table.h"
 
 /* ---- wishes ------------------------------------------------------------------------- */
 

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/host.h"
 #include "fovea/cache.h"
 #include "fovea/model.h"
 #include "io/arena.h"
 #include "models/transformer.h"
+#include "tensor/host_table.h"
 
 typedef struct pairs {
     fv_transformer *model;

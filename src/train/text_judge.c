@@ -1,7 +1,7 @@
 /* What encoders are trained and judged by: hidden words, pairs of texts, classes. */
-#include "attention/host.h"
 #include "fovea/autograd.h"
 #include "fovea/ops.h"
+#include "tensor/host_table.h"
 #include "tensor/tensor.h"
 #include "train/text.h"
 

@@ -5,8 +5,8 @@
  *     for (...) x[i] = ...;                                               // not if it is NULL
  *     return fv_host_tensor(ctx, FV_F64, x, 2, shape, FV_F32);            // gives x back
  */
-#ifndef FV_ATTENTION_HOST_H
-#define FV_ATTENTION_HOST_H
+#ifndef FV_TENSOR_HOST_TABLE_H
+#define FV_TENSOR_HOST_TABLE_H
 
 #include "fovea/tensor.h"
 
