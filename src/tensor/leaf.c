@@ -1,6 +1,6 @@
 /* Leaves, retained results, detached views, and recording on or off. */
-#include "autograd/tape.h"
 #include "fovea/autograd.h"
+#include "tensor/tensor.h"
 
 static bool mark(fv_ctx *ctx, fv_tensor *t, const char *call, unsigned flag)
 {

@@ -1,6 +1,6 @@
-/* The parameter set's inside, for the optimizer. */
-#ifndef FV_TRAIN_PARAMS_H
-#define FV_TRAIN_PARAMS_H
+/* The inside of a parameter set, for optimizers and files of parameters. */
+#ifndef FV_TENSOR_PARAMS_H
+#define FV_TENSOR_PARAMS_H
 
 #include "fovea/optim.h"
 #include "tensor/launch.h"

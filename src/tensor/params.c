@@ -1,4 +1,4 @@
-#include "train/params.h"
+#include "tensor/params.h"
 
 #include <math.h>
 #include <string.h>
