@@ -137,8 +137,8 @@ static fv_status encode_all(job *j, int64_t count, const fv_string *sources)
     FV_RETURN_IF(!j->list, ctx, FV_ERR_MEMORY, "no memory for %lld sources", (long long)count);
     for (int64_t i = 0; i < count; i++) {
         waiting w = {.number = i};
-        FV_FORWARD(fv_translator_encode(ctx, j->t->source_encoder, sources[i], &j->room, &w.tokens,
-                                        &w.count));
+        FV_FORWARD(fv_encode_to_arena(ctx, j->t->source_encoder, sources[i], &j->room, &w.tokens,
+                                      &w.count));
         if (w.count > 0) {
             j->list[j->count++] = w;
             continue;
@@ -181,8 +181,8 @@ static fv_status given(fv_translator *t, fv_string source, fv_string target, fv_
     fv_ctx *ctx = t->ctx;
     int64_t *x = NULL, *y = NULL, lengths[2];
     float *weights = NULL;
-    FV_FORWARD(fv_translator_encode(ctx, t->source_encoder, source, &all->arena, &x, &lengths[0]));
-    FV_FORWARD(fv_translator_encode(ctx, t->target_encoder, target, &all->arena, &y, &lengths[1]));
+    FV_FORWARD(fv_encode_to_arena(ctx, t->source_encoder, source, &all->arena, &x, &lengths[0]));
+    FV_FORWARD(fv_encode_to_arena(ctx, t->target_encoder, target, &all->arena, &y, &lengths[1]));
     FV_RETURN_IF(lengths[0] == 0, ctx, FV_ERR_ARGUMENT, "the source has no token");
     const fv_token_pairs pair = {.count = 1,
                                  .source = (const int64_t *const[]){x},

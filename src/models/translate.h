@@ -3,6 +3,7 @@
 #define FV_MODELS_TRANSLATE_H
 
 #include "base/ctx.h"
+#include "data/parallel.h"
 #include "fovea/translate.h"
 #include "io/arena.h"
 
@@ -30,10 +31,6 @@ fv_status fv_translator_load_tokenizers(fv_ctx *ctx, const char *folder, fv_toke
                                         fv_tokenizer **target);
 /* Whether a config.json is that of a recurrent model. Fails: IO, FORMAT, MEMORY. */
 fv_status fv_model_is_recurrent(fv_ctx *ctx, const char *path, bool *out);
-
-/* Tokens of a text in `arena`. Fails: FORMAT, MEMORY, STATE. */
-fv_status fv_translator_encode(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
-                               int64_t **tokens, int64_t *count);
 
 /* An empty list, and one place in it. */
 fv_status fv_translations_make(fv_ctx *ctx, int64_t count, int nbest, fv_translations **out);

@@ -199,16 +199,7 @@ fv_params *fv_translator_params(const fv_translator *t) { return t->params; }
 const fv_pair_model *fv_translator_model(const fv_translator *t) { return &t->model; }
 fv_transformer *fv_translator_transformer(const fv_translator *t) { return t->transformer; }
 
-fv_status fv_translator_encode(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
-                               int64_t **tokens, int64_t *count)
+fv_status fv_parallel_create(fv_translator *t, fv_parallel **out)
 {
-    fv_encoding e = {.struct_size = sizeof e};
-    FV_FORWARD(fv_encode(encoder, text.text, text.bytes, 0, &e));
-    int64_t *out = fv_arena_array(arena, e.count, sizeof *out);
-    FV_RETURN_IF(!out, ctx, FV_ERR_MEMORY, "no memory for %zu tokens", e.count);
-    for (size_t i = 0; i < e.count; i++)
-        out[i] = e.ids[i];
-    *tokens = out;
-    *count = (int64_t)e.count;
-    return FV_OK;
+    return fv_parallel_create_with(t->ctx, t->source_encoder, t->target_encoder, out);
 }

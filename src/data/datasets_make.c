@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "data/datasets.h"
 #include "io/file.h"
 #include "io/json_write.h"
 #include "io/sha256.h"
-#include "text/datasets.h"
 #include "text/runes.h"
 
 typedef struct known {

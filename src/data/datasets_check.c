@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "data/datasets.h"
 #include "fovea/corpus.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/sha256.h"
 #include "io/sort.h"
-#include "text/datasets.h"
 
 enum { PIECE = 1 << 16 };
 

@@ -1,11 +1,11 @@
 /* tatoeba-en-fr: pairs of one file, "english<TAB>french" a line, taken apart by the rule. */
 #include <string.h>
 
+#include "data/datasets.h"
 #include "fovea/corpus.h"
 #include "io/arena.h"
 #include "io/file.h"
 #include "io/sort.h"
-#include "text/datasets.h"
 
 typedef struct pair {
     fv_string source, target;

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "data/datasets.h"
 #include "fovea/dates.h"
-#include "text/datasets.h"
 
 enum { DRAWN_BYTES = 2 * FV_MADE_LENGTH };
 

@@ -1,13 +1,9 @@
-/*
- * Tables of texts: comma-separated values with a line of names. A field in quotes may hold commas,
- * line ends and quotes, which are doubled then.
- */
+#include "data/csv.h"
+
 #include <string.h>
 
 #include "base/check.h"
-#include "base/memory.h"
 #include "fovea/corpus.h"
-#include "train/text.h"
 
 enum { MOST_FIELDS = 256 };
 
@@ -113,37 +109,42 @@ static fv_status find_column(const record *r, const char *name, int *out)
     return fv_fail(r->ctx, FV_ERR_FORMAT, "%.150s: there is no column '%.60s'", r->path, name);
 }
 
-static fv_status use_records(const fv_text_run *run, fv_lines *lines, record *r, fv_text_use use,
-                             void *user)
+static fv_status use_records(fv_lines *lines, record *r, int count, const char *const *columns,
+                             fv_csv_use use, void *user)
 {
-    int text = 0, label = -1;
+    int at[FV_CSV_COLUMNS];
+    fv_string fields[FV_CSV_COLUMNS];
     FV_FORWARD(next_record(lines, r));
     FV_RETURN_IF(r->count == 0, r->ctx, FV_ERR_FORMAT, "%.150s: an empty table", r->path);
-    FV_FORWARD(find_column(r, fv_recipe_text(run->recipe, "data.text_column"), &text));
-    if (run->task == FV_TASK_CLASSIFY)
-        FV_FORWARD(find_column(r, fv_recipe_text(run->recipe, "data.label_column"), &label));
-    const int columns = r->count;
+    for (int i = 0; i < count; i++)
+        FV_FORWARD(find_column(r, columns[i], &at[i]));
+    const int header_fields = r->count;
     for (;;) {
         FV_FORWARD(next_record(lines, r));
         if (r->count == 0) return FV_OK;
-        FV_RETURN_IF(r->count != columns, r->ctx, FV_ERR_FORMAT,
+        FV_RETURN_IF(r->count != header_fields, r->ctx, FV_ERR_FORMAT,
                      "%.150s:%llu: %d fields, the first line has %d", r->path,
-                     (unsigned long long)r->line, r->count, columns);
-        FV_FORWARD(use(user, field_of(r, text), label < 0 ? (fv_string){0} : field_of(r, label)));
+                     (unsigned long long)r->line, r->count, header_fields);
+        for (int i = 0; i < count; i++)
+            fields[i] = field_of(r, at[i]);
+        FV_FORWARD(use(user, fields));
     }
 }
 
-fv_status fv_text_each_record(fv_text_run *run, const char *path, fv_text_use use, void *user)
+fv_status fv_csv_each(fv_ctx *ctx, const char *path, int count, const char *const *columns,
+                      fv_csv_use use, void *user)
 {
     fv_lines *lines = NULL;
-    record *r = fv_mem_zalloc(&run->ctx->mem, sizeof *r);
-    FV_RETURN_IF(!r, run->ctx, FV_ERR_MEMORY, "no memory for a record");
-    r->ctx = run->ctx;
+    FV_RETURN_IF(count < 1 || count > FV_CSV_COLUMNS, ctx, FV_ERR_ARGUMENT,
+                 "csv: expected 1 to %d columns, got %d", (int)FV_CSV_COLUMNS, count);
+    record *r = fv_mem_zalloc(&ctx->mem, sizeof *r);
+    FV_RETURN_IF(!r, ctx, FV_ERR_MEMORY, "no memory for a record");
+    r->ctx = ctx;
     r->path = path;
-    fv_status status = fv_lines_open(run->ctx, path, FV_LINES_REFUSE, &lines);
-    if (status == FV_OK) status = use_records(run, lines, r, use, user);
+    fv_status status = fv_lines_open(ctx, path, FV_LINES_REFUSE, &lines);
+    if (status == FV_OK) status = use_records(lines, r, count, columns, use, user);
     fv_lines_close(&lines);
-    if (r->bytes) fv_mem_free(&run->ctx->mem, r->bytes, r->room);
-    fv_mem_free(&run->ctx->mem, r, sizeof *r);
+    if (r->bytes) fv_mem_free(&ctx->mem, r->bytes, r->room);
+    fv_mem_free(&ctx->mem, r, sizeof *r);
     return status;
 }

@@ -1,6 +1,6 @@
 /* The inside of fovea/datasets.h: how sets are made, and what their folders hold. */
-#ifndef FV_TEXT_DATASETS_H
-#define FV_TEXT_DATASETS_H
+#ifndef FV_DATA_DATASETS_H
+#define FV_DATA_DATASETS_H
 
 #include "base/ctx.h"
 #include "fovea/datasets.h"
