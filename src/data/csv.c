@@ -7,7 +7,7 @@
 
 enum { MOST_FIELDS = 256 };
 
-/* A record as it is read. Every field ends with a NUL. */
+/* The record being read. Every field ends with a NUL. */
 typedef struct record {
     fv_ctx *ctx;
     const char *path;
@@ -16,7 +16,7 @@ typedef struct record {
     size_t used, room;
     size_t field[MOST_FIELDS]; /* where each begins */
     int count;
-    bool quoted, closed; /* inside quotes; behind the closing one */
+    bool quoted, closed; /* inside quotes; after the closing quote */
 } record;
 
 static fv_status put(record *r, char c)
@@ -59,7 +59,7 @@ static fv_status read_line(record *r, const char *text, size_t bytes)
             r->quoted = true;
         } else {
             FV_RETURN_IF(r->closed, r->ctx, FV_ERR_FORMAT,
-                         "%.150s:%llu: text behind a closing quote", r->path,
+                         "%.150s:%llu: text after a closing quote", r->path,
                          (unsigned long long)r->line);
             FV_FORWARD(put(r, c));
         }
@@ -67,7 +67,7 @@ static fv_status read_line(record *r, const char *text, size_t bytes)
     return FV_OK;
 }
 
-/* The next record; count 0: the file has ended. Empty lines are passed over. */
+/* Reads the next record; count 0 at the end of the file. Skips empty lines. */
 static fv_status next_record(fv_lines *lines, record *r)
 {
     fv_line line = {.text = ""};
@@ -95,10 +95,10 @@ static fv_string field_of(const record *r, int i)
     return (fv_string){r->bytes + r->field[i], end - r->field[i] - 1};
 }
 
-/* The place of a named column in the first record. */
+/* The index of a named column in the first record. */
 static fv_status find_column(const record *r, const char *name, int *out)
 {
-    static const char mark[] = "\xEF\xBB\xBF"; /* some programs put it before the first name */
+    static const char mark[] = "\xEF\xBB\xBF"; /* byte-order mark, which some programs write */
     for (int i = 0; i < r->count; i++) {
         const char *text = field_of(r, i).text;
         if (i == 0 && strncmp(text, mark, 3) == 0) text += 3;
@@ -106,7 +106,7 @@ static fv_status find_column(const record *r, const char *name, int *out)
         *out = i;
         return FV_OK;
     }
-    return fv_fail(r->ctx, FV_ERR_FORMAT, "%.150s: there is no column '%.60s'", r->path, name);
+    return fv_fail(r->ctx, FV_ERR_FORMAT, "%.150s: no column is named '%.60s'", r->path, name);
 }
 
 static fv_status use_records(fv_lines *lines, record *r, int count, const char *const *columns,
@@ -115,7 +115,8 @@ static fv_status use_records(fv_lines *lines, record *r, int count, const char *
     int at[FV_CSV_COLUMNS];
     fv_string fields[FV_CSV_COLUMNS];
     FV_FORWARD(next_record(lines, r));
-    FV_RETURN_IF(r->count == 0, r->ctx, FV_ERR_FORMAT, "%.150s: an empty table", r->path);
+    FV_RETURN_IF(r->count == 0, r->ctx, FV_ERR_FORMAT,
+                 "%.150s: empty table, expected a line of column names", r->path);
     for (int i = 0; i < count; i++)
         FV_FORWARD(find_column(r, columns[i], &at[i]));
     const int header_fields = r->count;
@@ -123,7 +124,7 @@ static fv_status use_records(fv_lines *lines, record *r, int count, const char *
         FV_FORWARD(next_record(lines, r));
         if (r->count == 0) return FV_OK;
         FV_RETURN_IF(r->count != header_fields, r->ctx, FV_ERR_FORMAT,
-                     "%.150s:%llu: %d fields, the first line has %d", r->path,
+                     "%.150s:%llu: %d fields, expected %d as in the first line", r->path,
                      (unsigned long long)r->line, r->count, header_fields);
         for (int i = 0; i < count; i++)
             fields[i] = field_of(r, at[i]);

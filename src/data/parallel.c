@@ -20,7 +20,7 @@ struct fv_parallel {
     fv_arena arena;
     pair *list;
     size_t count, room;
-    /* of fv_parallel_pick */
+    /* results of fv_parallel_pick */
     const int64_t **picked; /* [2][pick_room] */
     int64_t *lengths;
     size_t pick_room;
@@ -36,7 +36,7 @@ fv_status fv_parallel_create_with(fv_ctx *ctx, fv_encoder *source, fv_encoder *t
                                   fv_parallel **out)
 {
     fv_parallel *p = fv_mem_zalloc(&ctx->mem, sizeof *p);
-    FV_RETURN_IF(!p, ctx, FV_ERR_MEMORY, "no memory for pairs of texts");
+    FV_RETURN_IF(!p, ctx, FV_ERR_MEMORY, "no memory for sentence pairs");
     p->ctx = ctx;
     p->source_encoder = source;
     p->target_encoder = target;
@@ -105,7 +105,8 @@ fv_status fv_parallel_add(fv_parallel *p, fv_string source, fv_string target)
 {
     pair one;
     FV_FORWARD(encode_pair(p, source, target, &one));
-    FV_RETURN_IF(one.source.count == 0, p->ctx, FV_ERR_ARGUMENT, "a source without a token");
+    FV_RETURN_IF(one.source.count == 0, p->ctx, FV_ERR_ARGUMENT,
+                 "expected a source with at least one token");
     return append(p, &one);
 }
 
@@ -118,7 +119,7 @@ typedef struct reading {
     fv_lines *source, *target;
 } reading;
 
-static fv_status take_lines(reading *r, const fv_line *source, const fv_line *target)
+static fv_status add_lines(reading *r, const fv_line *source, const fv_line *target)
 {
     if (!source->valid || !target->valid) {
         r->report.invalid++;
@@ -149,7 +150,7 @@ static fv_status count_rest(fv_lines *lines, uint64_t *number)
     }
 }
 
-static fv_status unequal(const reading *r, uint64_t source, uint64_t target)
+static fv_status fail_unequal(const reading *r, uint64_t source, uint64_t target)
 {
     FV_FORWARD(count_rest(r->source, &source));
     FV_FORWARD(count_rest(r->target, &target));
@@ -167,8 +168,8 @@ static fv_status read_all(reading *r)
         FV_FORWARD(fv_lines_next(r->target, &target));
         if (!source.text && !target.text) return FV_OK;
         if (!source.text || !target.text)
-            return unequal(r, source.text ? n + 1 : n, target.text ? n + 1 : n);
-        FV_FORWARD(take_lines(r, &source, &target));
+            return fail_unequal(r, source.text ? n + 1 : n, target.text ? n + 1 : n);
+        FV_FORWARD(add_lines(r, &source, &target));
         if (fv_cancelled(r->p->ctx))
             return fv_fail(r->p->ctx, FV_ERR_CANCELLED, "interrupted while reading");
     }
@@ -182,7 +183,7 @@ fv_status fv_parallel_read(fv_parallel *p, const char *source, const char *targe
     fv_parallel_config_init(&defaults, sizeof defaults);
     reading r = {.p = p, .cfg = cfg ? cfg : &defaults};
     FV_RETURN_IF(r.cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
-                 "pairs: the config was not initialised");
+                 "sentence pairs: the config is not initialised");
     const fv_lines_policy policy = r.cfg->skip_invalid ? FV_LINES_MARK : FV_LINES_REFUSE;
     fv_status status = fv_lines_open(ctx, source, policy, &r.source);
     if (status == FV_OK) status = fv_lines_open(ctx, target, policy, &r.target);
@@ -230,7 +231,8 @@ fv_status fv_parallel_pick(fv_parallel *p, int64_t count, const int64_t *which, 
                  "no memory for a batch of %lld", (long long)count);
     for (int64_t i = 0; i < count; i++) {
         FV_RETURN_IF(which[i] < 0 || which[i] >= (int64_t)p->count, ctx, FV_ERR_INDEX,
-                     "there is no pair %lld", (long long)which[i]);
+                     "no pair %lld, expected 0 to %lld", (long long)which[i],
+                     (long long)p->count - 1);
         const pair *one = &p->list[which[i]];
         p->picked[i] = one->source.tokens;
         p->picked[count + i] = one->target.tokens;

@@ -16,7 +16,7 @@ void *fv_host_room(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape)
     if (ctx->error != FV_OK) return NULL;
     if (!bytes_of(dtype, rank, shape, &bytes)) {
         char text[FV_SHAPE_TEXT];
-        fv_poison(ctx, FV_ERR_ARGUMENT, "no table can have the shape %s",
+        fv_poison(ctx, FV_ERR_ARGUMENT, "shape %s has a negative size or too many elements",
                   fv_shape_text(text, rank, shape));
         return NULL;
     }

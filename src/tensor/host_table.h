@@ -1,7 +1,8 @@
 /*
- * Tables of numbers made on the host: room from the context, and the tensor made of it.
+ * Tensors whose values are computed on the host, such as position tables: memory from the context,
+ * and the tensor made from it.
  *
- *     double *x = fv_host_room(ctx, FV_F64, 2, shape);                    // NULL: poisoned
+ *     double *x = fv_host_room(ctx, FV_F64, 2, shape);                    // NULL: the error is set
  *     for (...) x[i] = ...;                                               // not if it is NULL
  *     return fv_host_tensor(ctx, FV_F64, x, 2, shape, FV_F32);            // gives x back
  */
@@ -10,11 +11,11 @@
 
 #include "fovea/tensor.h"
 
-/* Uninitialised room for every element of a shape. NULL on failure, which poisons: MEMORY, or
- * ARGUMENT for a size below zero or past what memory could hold. */
+/* Uninitialised memory for every element of a shape. NULL on failure, which sets the sticky error:
+ * MEMORY, or ARGUMENT for a negative size or an overflow. */
 void *fv_host_room(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape);
 
-/* The tensor with these elements, cast to `as`; frees the room. NULL gives the invalid tensor. */
+/* The tensor with these elements, converted to `as`; frees x. NULL gives the invalid tensor. */
 fv_tensor *fv_host_tensor(fv_ctx *ctx, fv_dtype dtype, void *x, int rank, const int64_t *shape,
                           fv_dtype as);
 

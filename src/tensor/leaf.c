@@ -1,4 +1,5 @@
-/* Leaves, retained results, detached views, and recording on or off. */
+/* Leaves and their gradients, retained results, detached views, and turning recording on and off.
+ */
 #include "fovea/autograd.h"
 #include "tensor/tensor.h"
 

@@ -9,7 +9,7 @@ bool fv_shape_count(int rank, const int64_t *shape, int64_t *count)
     bool empty = false;
     for (int i = 0; i < rank; i++) {
         if (shape[i] < 0) return false;
-        /* A zero anywhere makes the tensor empty, but the other sizes must still be sane. */
+        /* A zero makes the tensor empty, but the other sizes must not overflow either. */
         if (shape[i] == 0)
             empty = true;
         else if (!fv_mul_i64(n, shape[i], &n))
