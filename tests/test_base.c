@@ -88,7 +88,7 @@ static void play_rounds(fv_mem *mem, size_t bytes, int rounds)
             blocks[i] = fv_mem_alloc(mem, bytes);
         for (int i = 0; i < 8; i++)
             fv_mem_free(mem, blocks[i], bytes);
-        fv_mem_settle(mem);
+        fv_mem_release_idle(mem);
     }
 }
 

@@ -34,7 +34,7 @@ static void a_set_is_made_and_checked(void)
     expect(0, "\"train\": 20, \"valid\": 2, \"test\": 2", "");
     program_text("d/valid.iso", "1979-05-03\n");
     program_run("data check %s", program_path("d"));
-    expect(3, "ok", "valid.iso: 1 lines, not 5");
+    expect(3, "ok", "valid.iso: 1 lines, expected 5");
     program_run("data check --json %s", program_path("d"));
     expect(3, "\"ok\": false", NULL);
 }
@@ -50,7 +50,7 @@ static void the_translation_set_is_made(void)
     program_run("data make tatoeba-en-fr -o %s", program_path("t"));
     expect(0, "2 pairs to train, 0 to validate, 1 to test", "");
     program_run("data check %s tatoeba-eng-fra", program_path("t"));
-    expect(3, "train.en", "3 lines, not 167130");
+    expect(3, "train.en", "3 lines, expected 167130");
     program_run("data list --json");
     expect(0, "\"present\": 1", NULL);
     program_text("public/tatoeba-eng-fra/fra.txt.xz", "Go. Va !\n");

@@ -337,16 +337,17 @@ static void expect_damage(const char *name, const char *file, const char *text, 
 
 static void damage_is_found(void)
 {
-    expect_damage("cut", "test.source", "a b\n", "test.source: 1 lines, not 40");
+    expect_damage("cut", "test.source", "a b\n", "test.source: 1 lines, expected 40");
     expect_damage("bytes", "valid.target", "a\n\xc3(\n", "valid.target:2: not valid UTF-8");
     expect_damage("no-json", "dataset.json", "[", "dataset.json:1");
     expect_damage("no-files", "dataset.json", "{\"source\":\"source\",\"target\":\"target\"}",
                   "files");
     expect_damage("no-entry", "dataset.json",
                   "{\"source\":\"source\",\"target\":\"target\",\"files\":[]}",
-                  "there is no file 'train.source'");
+                  "expected an entry for file 'train.source'");
     expect_damage("outside", "dataset.json",
-                  "{\"source\":\"../x\",\"target\":\"target\",\"files\":[]}", "cannot be endings");
+                  "{\"source\":\"../x\",\"target\":\"target\",\"files\":[]}",
+                  "expected file name endings");
     char folder[512], path[1024];
     const fv_made_config cfg = small_config();
     snprintf(folder, sizeof folder, "%s", folder_sub("flip"));

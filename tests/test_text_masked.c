@@ -303,12 +303,12 @@ static void bad_tables_are_told(void)
     static const struct {
         const char *table, *told;
     } bad[] = {{"", "empty table"},
-               {"text,category\na,b\n", "no column 'label'"},
-               {"words,label\na,b\n", "no column 'text'"},
+               {"text,category\na,b\n", "no column is named 'label'"},
+               {"words,label\na,b\n", "no column is named 'text'"},
                {"text,label\na,b\nc\n", "bad.csv:3: 1 fields"},
                {"text,label\na,b\nc,d,e\n", "bad.csv:3: 3 fields"},
                {"text,label\n\"a,b\nc,d\n", "bad.csv:2: a quote is never closed"},
-               {"text,label\n\"a\"x,b\n", "bad.csv:2: text behind a closing quote"},
+               {"text,label\n\"a\"x,b\n", "bad.csv:2: text after a closing quote"},
                {"text,label\na,b\nc,b\n", "1 classes"},
                {"text,label\n\xff,b\n", "bad.csv"}};
     fv_ctx *ctx = run_context(1, 5);

@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include "fovea/ops.h"
+#include "fovea/safetensors.h"
 #include "io/json.h"
 #include "support/files.h"
+#include "support/opcase.h"
 #include "support/runs.h"
+#include "support/tensors.h"
 #include "support/test.h"
 #include "support/training.h"
 #include "train/events.h"
@@ -234,6 +237,40 @@ static void weights_of_another_model_are_named(void)
     tiny_free(&t);
 }
 
+/* A matrix that files hold transposed comes back as it was; a frozen one can be neither saved nor
+ * loaded, and the file stays. */
+static void transposed_weights_are_saved_and_loaded(void)
+{
+    enum { OUT = 3, IN = 5 };
+    fv_ctx *ctx = op_context(FV_SIMD_AUTO, 1, FV_DEVICE_CPU);
+    fv_params *params = NULL;
+    char path[512];
+    float before[OUT * IN], after[OUT * IN];
+    snprintf(path, sizeof path, "%s", folder_path("t.safetensors"));
+    CHECK_OK(ctx, fv_params_create(ctx, &params));
+    fv_tensor *w = fv_params_add(params, "w", tensor_random(ctx, 1, 2, OUT, IN));
+    CHECK_OK(ctx, fv_params_store_transposed(params, "w"));
+    CHECK_OK(ctx, fv_tensor_read(ctx, w, before, sizeof before));
+    CHECK_OK(ctx, fv_params_save(params, path));
+    memset(after, 0, sizeof after);
+    CHECK_OK(ctx, fv_tensor_write(ctx, w, after, sizeof after));
+    CHECK_OK(ctx, fv_params_load(params, path));
+    CHECK_OK(ctx, fv_tensor_read(ctx, w, after, sizeof after));
+    CHECK(memcmp(before, after, sizeof before) == 0);
+    fv_safetensors *file = NULL;
+    CHECK_OK(ctx, fv_safetensors_open(ctx, path, FV_SAFETENSORS_COPY, &file));
+    CHECK_EQ(fv_safetensors_entry(file, 0)->shape[0], IN);
+    fv_safetensors_close(&file);
+
+    CHECK_OK(ctx, fv_linear_freeze(ctx, w, FV_WEIGHT_F32));
+    CHECK_EQ(fv_params_save(params, path), FV_ERR_STATE);
+    CHECK(fv_params_load(params, path) != FV_OK);
+    CHECK_OK(ctx, fv_safetensors_open(ctx, path, FV_SAFETENSORS_COPY, &file));
+    fv_safetensors_close(&file);
+    fv_params_destroy(&params);
+    fv_ctx_destroy(&ctx);
+}
+
 static long lines_with(const char *text, const char *lead)
 {
     long n = 0;
@@ -351,6 +388,7 @@ int main(int argc, char **argv)
     RUN(stops_when_it_no_longer_improves);
     RUN(states_are_averaged);
     RUN(weights_of_another_model_are_named);
+    RUN(transposed_weights_are_saved_and_loaded);
     RUN(logs_hold_each_step_once);
     RUN(event_records_are_framed);
     RUN(memory_of_other_sizes_is_given_back);

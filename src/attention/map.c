@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "attention/attention.h"
-#include "attention/host.h"
 #include "kernels/attention.h"
+#include "tensor/host_table.h"
 
 /* The call's rules by position, as the kernel reads them. */
 static fv_attn rules_of(const fv_attention_call *call)

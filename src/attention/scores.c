@@ -11,7 +11,7 @@
 #include <math.h>
 
 #include "attention/attention.h"
-#include "attention/host.h"
+#include "tensor/host_table.h"
 
 /* ---- shapes ----------------------------------------------------------------------- */
 

@@ -4,12 +4,6 @@
 
 #include "base/check.h"
 
-fv_status fv_tape_create(fv_ctx *ctx)
-{
-    ctx->tape = fv_mem_zalloc(&ctx->mem, sizeof *ctx->tape);
-    return ctx->tape ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "no memory for the tape");
-}
-
 void fv_tape_destroy(fv_ctx *ctx)
 {
     while (ctx->tape->last)
@@ -126,14 +120,11 @@ void fv_tape_record(fv_op_run *run)
     tape->last = node;
 }
 
-void fv_tape_forget_tensor(fv_tensor *t)
-{
-    if (t->node) t->node->out[t->node_out] = NULL;
-}
+static void forget_tensor(fv_tensor *t) { t->node->out[t->node_out] = NULL; }
 
 /* Nodes of an ending scope go with it, unless a tensor kept from it still needs them: then they
  * move to the enclosing scope. They are the newest ones, so they stand at the end of the tape. */
-void fv_tape_scope_ended(fv_ctx *ctx, int depth)
+static void end_scope(fv_ctx *ctx, int depth)
 {
     fv_tape *tape = ctx->tape;
     if (ctx->scope->kept_gradients) {
@@ -143,4 +134,12 @@ void fv_tape_scope_ended(fv_ctx *ctx, int depth)
     }
     while (tape->last && tape->last->depth >= depth)
         fv_node_consume(ctx, tape->last);
+}
+
+fv_status fv_tape_create(fv_ctx *ctx)
+{
+    static const fv_tape_hooks hooks = {.end_scope = end_scope, .forget_tensor = forget_tensor};
+    ctx->tape_hooks = &hooks;
+    ctx->tape = fv_mem_zalloc(&ctx->mem, sizeof *ctx->tape);
+    return ctx->tape ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "no memory for the tape");
 }

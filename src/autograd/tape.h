@@ -4,7 +4,7 @@
  *
  * Lives: the tape holds a node; an edge from a later node holds it too, so that a node consumed
  * by one backward can still be recognised (not followed) by another. Results are known weakly:
- * a dying tensor takes itself out (fv_tape_forget_tensor).
+ * a dying tensor takes itself out (fv_tape_hooks).
  */
 #ifndef FV_AUTOGRAD_TAPE_H
 #define FV_AUTOGRAD_TAPE_H
@@ -46,6 +46,10 @@ typedef struct fv_tape {
     fv_pending *pending, *pending_last; /* see below */
     size_t pending_bytes;
 } fv_tape;
+
+/* Makes the context's tape and sets its hooks. Fails: MEMORY. */
+fv_status fv_tape_create(fv_ctx *ctx);
+void fv_tape_destroy(fv_ctx *ctx);
 
 /* Puts a finished call on the tape. On failure poisons. */
 void fv_tape_record(fv_op_run *run);

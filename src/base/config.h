@@ -1,5 +1,5 @@
 /*
- * Structs of settings that callers of another version may have made smaller or larger:
+ * Config structs, which a caller compiled against another version may have in another size:
  *
  *     void fv_x_config_init(fv_x_config *cfg, size_t struct_size)
  *     {
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The defaults as far as the caller's struct reaches, zeros behind them. */
+/* Fills the caller's struct with as many of the defaults as fit, and zeros after them. */
 static inline void fv_config_fill(void *cfg, size_t struct_size, const void *defaults, size_t bytes)
 {
     memset(cfg, 0, struct_size);

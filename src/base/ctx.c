@@ -12,7 +12,7 @@ static void set_message(fv_ctx *ctx, const char *fmt, va_list ap)
 
 fv_status fv_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...)
 {
-    /* The sticky error's text is the one that explains what happened first. */
+    /* The message of a sticky error stays: it explains what failed first. */
     if (ctx->error == FV_OK) {
         va_list ap;
         va_start(ap, fmt);

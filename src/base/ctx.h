@@ -1,8 +1,8 @@
 /*
- * The context's inside, and the two ways to record a failure:
- *   fv_fail()   for calls that return fv_status: keeps the text, ops go on working;
+ * The fields of a context, and the two ways to record a failure:
+ *   fv_fail()   for calls that return fv_status: keeps the message, later ops still run;
  *   fv_poison() for tensor ops: sets the sticky error (the first one wins).
- * Layers above base hang their state here behind forward-declared structs.
+ * Layers above base keep their state here behind forward-declared structs.
  */
 #ifndef FV_BASE_CTX_H
 #define FV_BASE_CTX_H
@@ -20,9 +20,10 @@ struct fv_device;
 struct fv_tensor;
 struct fv_scope;
 struct fv_tape;
+struct fv_tape_hooks;
 
-/* Test hook: which gradient to spoil (tests/sabotage.c). Acts only in a library built with
- * FV_TEST_HOOKS; elsewhere the field is not there. */
+/* Test hook: which gradient to make wrong on purpose (tests/support). Only libraries built with
+ * FV_TEST_HOOKS have the field. */
 typedef enum fv_sabotage_mode {
     FV_SABOTAGE_NONE,
     FV_SABOTAGE_NEGATE,
@@ -56,16 +57,17 @@ struct fv_ctx {
     char message[FV_MESSAGE_BYTES];
 
     uint64_t seed, step, row_offset, site;
-    int compute; /* fv_dtype: what linear layers compute in */
+    int compute; /* fv_dtype that linear layers compute in */
 
     fv_device_kind device_kind;
     struct fv_device *device;
     struct fv_tensor *invalid; /* what failed ops return */
     struct fv_scope *scope;    /* innermost */
-    int scope_debt;            /* scopes that could not be begun and will be ended */
+    int scope_debt;            /* failed fv_scope_begin calls whose fv_scope_end is still to come */
     struct fv_tape *tape;
-    int no_grad;               /* depth of fv_no_grad_begin */
-    fv_registry models, tasks; /* kinds that the program has registered */
+    fv_registry models, tasks;              /* kinds that the program has registered */
+    const struct fv_tape_hooks *tape_hooks; /* what tensors call when they or their scopes end */
+    int no_grad;                            /* depth of fv_no_grad_begin */
 #ifdef FV_TEST_HOOKS
     fv_sabotage sabotage;
 #endif
@@ -73,13 +75,13 @@ struct fv_ctx {
 
 static inline bool fv_cancelled(const fv_ctx *ctx) { return ctx->cancel && *ctx->cancel; }
 
-/* Records file:line-free text and returns `status`. */
+/* Records the message, unless a sticky error is set, and returns `status`. */
 fv_status fv_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...) FV_PRINTF(3, 4);
 
 /* Sets the sticky error unless one is set; returns ctx->error. */
 fv_status fv_poison(fv_ctx *ctx, fv_status status, const char *fmt, ...) FV_PRINTF(3, 4);
 
-/* Makes the failure just recorded by fv_fail() the sticky error, with its text. */
+/* Makes the failure just recorded by fv_fail() the sticky error, with its message. */
 fv_status fv_poison_last(fv_ctx *ctx, fv_status status);
 
 void fv_report(fv_ctx *ctx, fv_log_level level, const char *fmt, ...) FV_PRINTF(3, 4);

@@ -58,14 +58,15 @@
 
 const char *fv_version(void) { return FV_VERSION; }
 
-/* Copies the part of a struct that the caller's version of it has; the size stays his. */
+/* Copies the fields that the caller's version of the struct has; struct_size keeps its value. */
 static void copy_known(void *out, const void *full, size_t full_bytes)
 {
-    size_t theirs;
-    memcpy(&theirs, out, sizeof theirs);
-    size_t bytes = theirs < full_bytes ? theirs : full_bytes;
-    if (bytes <= sizeof theirs) return;
-    memcpy((char *)out + sizeof theirs, (const char *)full + sizeof theirs, bytes - sizeof theirs);
+    size_t caller_bytes;
+    memcpy(&caller_bytes, out, sizeof caller_bytes);
+    size_t bytes = caller_bytes < full_bytes ? caller_bytes : full_bytes;
+    if (bytes <= sizeof caller_bytes) return;
+    memcpy((char *)out + sizeof caller_bytes, (const char *)full + sizeof caller_bytes,
+           bytes - sizeof caller_bytes);
 }
 
 void fv_build_info_get(fv_build_info *out)

@@ -10,7 +10,7 @@
 
 static int64_t result(int64_t value) { return value < 0 ? -(int64_t)errno : value; }
 
-/* Opened without blocking, so that a FIFO is refused instead of waited for. */
+/* Opens without blocking, so that a FIFO is an error and not a wait. */
 static int64_t open_regular(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -66,8 +66,8 @@ static int64_t system_write(void *user, int64_t file, const void *buf, size_t n,
     return result(pwrite((int)file, buf, n, (off_t)offset));
 }
 
-/* Reserving space early turns a full disk into an error before anything is written. File systems
- * that cannot do it say so, and the write itself will tell. */
+/* Reserving space early turns a full disk into an error before anything is written. On file systems
+ * that do not support it, the write itself reports the error. */
 static int64_t system_reserve(void *user, int64_t file, uint64_t bytes)
 {
     (void)user;

@@ -58,13 +58,13 @@ void fv_mem_init(fv_mem *mem, const fv_allocator *allocator, uint64_t cap, bool 
     *mem = (fv_mem){.allocator = *allocator, .cap = cap, .uncached = uncached};
 }
 
-static void give_back(fv_mem *mem, void *ptr, size_t bytes)
+static void return_to_allocator(fv_mem *mem, void *ptr, size_t bytes)
 {
     mem->allocator.free(mem->allocator.user, ptr, bytes);
     mem->stats.held_bytes -= bytes;
 }
 
-/* The block that was freed last: it may still be in a cache. */
+/* Takes the block that was freed last: it may still be in the CPU's cache. */
 static void *take_first(fv_mem_list *list, size_t bytes)
 {
     struct fv_mem_free *block = list->first;
@@ -79,24 +79,25 @@ void fv_mem_trim(fv_mem *mem)
 {
     for (unsigned cls = 0; cls < FV_MEM_CLASSES; cls++)
         while (mem->lists[cls].count > 0)
-            give_back(mem, take_first(&mem->lists[cls], class_bytes(cls)), class_bytes(cls));
+            return_to_allocator(mem, take_first(&mem->lists[cls], class_bytes(cls)),
+                                class_bytes(cls));
 }
 
-void fv_mem_settle(fv_mem *mem)
+void fv_mem_release_idle(fv_mem *mem)
 {
     enum { ROUNDS = 32 };
     if (++mem->rounds < ROUNDS) return;
-    const bool much = mem->stats.held_bytes > mem->stats.peak_bytes + mem->stats.peak_bytes / 4;
+    const bool over = mem->stats.held_bytes > mem->stats.peak_bytes + mem->stats.peak_bytes / 4;
     mem->rounds = 0;
     for (unsigned cls = 0; cls < FV_MEM_CLASSES; cls++) {
         fv_mem_list *list = &mem->lists[cls];
-        for (size_t n = much ? list->idle : 0; n > 0; n--)
-            give_back(mem, take_first(list, class_bytes(cls)), class_bytes(cls));
+        for (size_t n = over ? list->idle : 0; n > 0; n--)
+            return_to_allocator(mem, take_first(list, class_bytes(cls)), class_bytes(cls));
         list->idle = list->count;
     }
 }
 
-/* Whether `bytes` more stay under the cap, if need be after giving cached blocks back. */
+/* Whether `bytes` more stay under the cap, if necessary after returning all cached blocks. */
 static bool fits(fv_mem *mem, size_t bytes)
 {
     if (!mem->cap) return true;
@@ -132,7 +133,7 @@ static void *take_new(fv_mem *mem, size_t bytes)
     if (!fits(mem, bytes)) return NULL;
     void *ptr = mem->allocator.alloc(mem->allocator.user, bytes, FV_MEM_ALIGN);
     if (!ptr) {
-        /* Cached blocks of other sizes may be what is missing: give them back, ask once more. */
+        /* Cached blocks of other sizes may hold the memory: return them and try once more. */
         if (mem->stats.held_bytes == mem->stats.used_bytes) return NULL;
         fv_mem_trim(mem);
         ptr = mem->allocator.alloc(mem->allocator.user, bytes, FV_MEM_ALIGN);
@@ -172,7 +173,7 @@ void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes)
     ASAN_UNPOISON_MEMORY_REGION(ptr, rounded);
     mem->stats.used_bytes -= rounded;
     if (mem->uncached) {
-        give_back(mem, ptr, rounded);
+        return_to_allocator(mem, ptr, rounded);
         return;
     }
     struct fv_mem_free *block = ptr;
@@ -218,9 +219,9 @@ void *fv_mem_grow(fv_mem *mem, void *array, size_t *room, size_t need, size_t el
     return bigger;
 }
 
-/* Large blocks ask for huge pages: streaming through them costs far fewer address translations.
- * The kernel may decline, which changes nothing but speed. Blocks that are not many pages long ask
- * for whole ones only, and so take no more memory than they must. */
+/* Large blocks ask for huge pages: streaming through them needs far fewer address translations.
+ * The kernel may decline, which changes only the speed. Blocks of less than two huge pages ask for
+ * the first page only, so that rounding up wastes no memory. */
 enum { HUGE_PAGE = 2 << 20, ROUNDED_UP_FROM = 2 * HUGE_PAGE };
 
 static void *system_alloc(void *user, size_t size, size_t align)

@@ -1,11 +1,11 @@
 /*
  * How a job runs without locks on the hot path:
- *   - the caller fills the job, opens it and raises the generation; awake workers see the new
- *     generation, sleeping ones are woken;
- *   - a worker counts itself in (`inside`) and only then looks whether the job is open; the caller
- *     closes the job and only then waits for `inside` to fall to zero. Both sides use sequentially
- *     consistent order, so either the worker finds the job closed or the caller waits for it: a
- *     late worker can never touch a finished job.
+ *   - the caller fills in the job, opens it and increments the generation; awake workers see the
+ *     new generation, sleeping ones are woken;
+ *   - a worker first increments `inside` and then checks whether the job is open; the caller first
+ *     closes the job and then waits for `inside` to fall to zero. Both use sequentially consistent
+ *     order, so either the worker finds the job closed or the caller waits for the worker: a worker
+ *     that wakes up late can never touch a finished job.
  */
 #include "base/pool.h"
 
@@ -41,7 +41,7 @@ struct fv_pool {
     int threads;
     pthread_mutex_t callers; /* one job at a time */
 
-    /* the job; written by the caller while it is closed and nobody is inside */
+    /* the job; written by the caller while it is closed and no worker is inside */
     fv_range_fn fn;
     const void *arg;
     int64_t units, grain;
@@ -56,7 +56,7 @@ struct fv_pool {
     atomic_int sleepers;
     atomic_int stop;
 
-    int started; /* workers that exist */
+    int started; /* number of workers whose thread runs */
     worker workers[FV_POOL_MAX_THREADS];
 };
 

@@ -1,7 +1,7 @@
 /*
- * Thread pool. One job at a time: `units` independent work items, handed out in
- * chunks of `grain` from an atomic counter, the caller working too. What a unit
- * computes never depends on which thread takes it.
+ * Thread pool. It runs one job at a time: `units` independent work items, handed out in chunks of
+ * `grain` by an atomic counter; the caller works too. What a unit computes must not depend on which
+ * thread runs it.
  */
 #ifndef FV_BASE_POOL_H
 #define FV_BASE_POOL_H
@@ -14,12 +14,12 @@
 typedef void (*fv_range_fn)(const void *arg, int64_t begin, int64_t end, int thread);
 
 /* Runs fn over [0, units). Returns when all is done. Calls from several threads queue up.
- * Never call it from inside fn. pool NULL: the caller does it all. */
+ * Must not be called from inside fn. With pool NULL the caller runs everything. */
 void fv_pool_run(fv_pool *pool, int64_t units, int64_t grain, fv_range_fn fn, const void *arg);
 
 int fv_pool_threads(const fv_pool *pool); /* 1 for NULL */
 
-/* Starts a thread that takes no signals: those are the host's. */
+/* Starts a thread with all signals blocked: they belong to the host program. */
 bool fv_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg);
 
 #endif

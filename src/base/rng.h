@@ -1,6 +1,6 @@
 /*
  * Counter-based random numbers (Philox 4x32-10). A draw is a pure function of
- * (seed, step, site, row, column): any thread can make any element, in any order.
+ * (seed, step, site, row, column): any thread can compute any element, in any order.
  *
  *     uint64_t key = fv_rng_key(seed, step, site);
  *     uint32_t r[4];

@@ -1,4 +1,4 @@
-/* Waiting for another thread: a few polite turns, then the CPU goes to whoever needs it. */
+/* Waiting for another thread: spins briefly, then yields the CPU. */
 #ifndef FV_BASE_SPIN_H
 #define FV_BASE_SPIN_H
 
@@ -13,7 +13,7 @@
 
 enum { FV_SPINS_BEFORE_YIELD = 200 };
 
-/* One turn of a wait loop; *turns starts at 0. */
+/* One iteration of a wait loop; *turns starts at 0. */
 static inline void fv_spin(int *turns)
 {
     if (*turns < FV_SPINS_BEFORE_YIELD) {

@@ -4,12 +4,12 @@
 
 enum {
     CLOSED = 1 << 16,
-    TURNS_TO_FORM = 400, /* some ten microseconds: a thread that is awake comes in one */
+    TURNS_TO_FORM = 400, /* about ten microseconds; an awake thread needs one to check in */
 };
 
 typedef struct team_job {
     fv_team *team;
-    int most;
+    int max_members;
     fv_team_fn fn;
     const void *arg;
 } team_job;
@@ -30,11 +30,12 @@ static int check_in(fv_team *team)
     return -1;
 }
 
-/* The first member: waits for the others, but not for long, and lets nobody in afterwards. */
+/* Run by the first member: waits a short time for the others, then closes the team. */
 static void close_team(const team_job *job)
 {
     fv_team *team = job->team;
-    for (int turn = 0; turn < TURNS_TO_FORM && atomic_load(&team->checked_in) < job->most; turn++)
+    for (int turn = 0; turn < TURNS_TO_FORM && atomic_load(&team->checked_in) < job->max_members;
+         turn++)
         fv_cpu_relax();
     team->size = atomic_load(&team->checked_in);
     while (!atomic_compare_exchange_weak(&team->checked_in, &team->size, team->size + CLOSED)) {}
@@ -55,19 +56,20 @@ static void join_team(const void *arg, int64_t begin, int64_t end, int thread)
     job->fn(job->arg, job->team, member);
 }
 
-void fv_team_run(fv_parallel_fn parallel, void *user, int most, fv_team_fn fn, const void *arg)
+void fv_team_run(fv_parallel_fn parallel, void *user, int max_members, fv_team_fn fn,
+                 const void *arg)
 {
-    if (most < 1) most = 1;
-    if (most > FV_TEAM_MOST) most = FV_TEAM_MOST;
+    if (max_members < 1) max_members = 1;
+    if (max_members > FV_TEAM_MOST) max_members = FV_TEAM_MOST;
     fv_team team;
-    for (int i = 0; i < most; i++)
+    for (int i = 0; i < max_members; i++)
         atomic_init(&team.post[i].done, 0);
     atomic_init(&team.checked_in, 0);
     team.size = 1;
-    if (most == 1) {
+    if (max_members == 1) {
         fn(arg, &team, 0);
         return;
     }
-    const team_job job = {&team, most, fn, arg};
-    parallel(user, most, 1, join_team, &job);
+    const team_job job = {&team, max_members, fn, arg};
+    parallel(user, max_members, 1, join_team, &job);
 }

@@ -1,7 +1,7 @@
 /*
- * A team: a few threads that walk through the same steps together and hand each other what the
- * next step needs, without going back to the pool in between. A step of a small LSTM takes about a
- * microsecond; starting a pool job for each would cost as much again.
+ * A team: a few threads that run the same sequence of steps together, where each step reads what
+ * the other members wrote in the step before, without returning to the pool in between. A step of a
+ * small LSTM takes about a microsecond; starting a pool job for each would cost as much again.
  *
  *     static void walk(const void *arg, fv_team *team, int member)
  *     {
@@ -15,13 +15,13 @@
  *
  *     fv_team_run(parallel, user, 4, walk, &job);
  *
- * What a member writes before a post can be read by whoever has waited for that post.
+ * What a member writes before a post is visible to every member that has waited for that post.
  *
- * A pool promises that every unit is run, not that two run at the same time. So the team forms
- * first: threads check in, the first one waits a short while for the others and then closes the
- * team; who comes too late goes away again. A team may thus have any size from 1 to `most`, and
- * results must not depend on it. Waiting spins briefly and then yields the CPU, so a machine with
- * more threads than cores is slow but never stuck.
+ * The pool guarantees that every work item runs, not that two run concurrently. So the team forms
+ * first: threads check in, the first one waits a short time for the others and then closes the
+ * team; a thread that arrives later returns at once. A team may therefore have any size from 1 to
+ * `max_members`, and results must not depend on it. Waiting spins briefly and then yields the CPU,
+ * so a machine with more threads than cores is slow but never deadlocks.
  */
 #ifndef FV_BASE_TEAM_H
 #define FV_BASE_TEAM_H
@@ -47,15 +47,17 @@ typedef struct fv_team {
     int size;
 } fv_team;
 
-/* What one member does; members are numbered from 0. It must not use the pool. */
+/* The work of one member; members are numbered from 0. It must not use the pool. */
 typedef void (*fv_team_fn)(const void *arg, fv_team *team, int member);
 
-/* Runs fn on every member of one team and returns when all are done. `most` below 1 means 1. */
-void fv_team_run(fv_parallel_fn parallel, void *user, int most, fv_team_fn fn, const void *arg);
+/* Runs fn on every member of a team and returns when all are done. `max_members` is clamped to 1 ..
+ * FV_TEAM_MOST. */
+void fv_team_run(fv_parallel_fn parallel, void *user, int max_members, fv_team_fn fn,
+                 const void *arg);
 
 static inline int fv_team_size(const fv_team *team) { return team->size; }
 
-/* Says that `member` has done so many steps. */
+/* Announces that `member` has finished `steps` steps. */
 static inline void fv_team_post(fv_team *team, int member, int64_t steps)
 {
     atomic_store_explicit(&team->post[member].done, steps, memory_order_release);
@@ -64,7 +66,7 @@ static inline void fv_team_post(fv_team *team, int member, int64_t steps)
 /* The slow part of fv_team_wait. */
 void fv_team_wait_long(fv_team *team, int other, int64_t steps);
 
-/* Returns once `other` has done `steps` steps. */
+/* Returns once `other` has finished `steps` steps. */
 static inline void fv_team_wait(fv_team *team, int other, int64_t steps)
 {
     if (atomic_load_explicit(&team->post[other].done, memory_order_acquire) < steps)

@@ -1,9 +1,9 @@
 /* What a Transformer computes of a batch: losses by its fields, heads, traces for capture. */
 #include <stdio.h>
 
-#include "attention/host.h"
 #include "fovea/ops.h"
 #include "models/kind_transformer.h"
+#include "tensor/host_table.h"
 
 /* ---- an encoder's pass ------------------------------------------------------------------------
  */

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/host.h"
 #include "models/kind_transformer.h"
+#include "tensor/host_table.h"
 
 /* ---- alignments ------------------------------------------------------------------------ */
 

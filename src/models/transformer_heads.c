@@ -1,7 +1,7 @@
 /* What stands on top of the last states. */
 #include "models/transformer.h"
 
-#include "attention/host.h"
+#include "tensor/host_table.h"
 
 /* norm(act(dense(x))), before the logits of masked words. */
 static fv_tensor *transformed(fv_ctx *ctx, const fv_transformer *m, fv_tensor *x)

@@ -1,10 +1,10 @@
 /* Losses, summed over tokens. States that nothing is wanted of never reach the logits. */
 #include <string.h>
 
-#include "attention/host.h"
 #include "base/check.h"
 #include "models/pairs.h"
 #include "models/transformer.h"
+#include "tensor/host_table.h"
 
 /* ---- wishes ------------------------------------------------------------------------- */
 

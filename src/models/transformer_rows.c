@@ -1,8 +1,8 @@
 /* Tokens as passes read them, and where they stand. */
 #include <string.h>
 
-#include "attention/host.h"
 #include "models/transformer.h"
+#include "tensor/host_table.h"
 
 /* ---- from the host ------------------------------------------------------------------ */
 

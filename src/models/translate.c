@@ -80,18 +80,10 @@ fv_status fv_translate_ready(fv_model *t)
     return fv_model_load_tokenizers(t);
 }
 
-fv_status fv_translate_encode(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
-                              int64_t **tokens, int64_t *count)
+fv_status fv_parallel_create(fv_model *t, fv_parallel **out)
 {
-    fv_encoding e = {.struct_size = sizeof e};
-    FV_FORWARD(fv_encode(encoder, text.text, text.bytes, 0, &e));
-    int64_t *out = fv_arena_array(arena, e.count, sizeof *out);
-    FV_RETURN_IF(!out, ctx, FV_ERR_MEMORY, "no memory for %zu tokens", e.count);
-    for (size_t i = 0; i < e.count; i++)
-        out[i] = e.ids[i];
-    *tokens = out;
-    *count = (int64_t)e.count;
-    return FV_OK;
+    FV_FORWARD(fv_translate_ready(t));
+    return fv_parallel_create_with(t->ctx, t->source_encoder, t->target_encoder, out);
 }
 
 /* ---- one batch --------------------------------------------------------------------- */
@@ -176,8 +168,8 @@ static fv_status encode_all(job *j, int64_t count, const fv_string *sources)
     FV_RETURN_IF(!j->list, ctx, FV_ERR_MEMORY, "no memory for %lld sources", (long long)count);
     for (int64_t i = 0; i < count; i++) {
         waiting w = {.number = i};
-        FV_FORWARD(fv_translate_encode(ctx, j->t->source_encoder, sources[i], &j->room, &w.tokens,
-                                       &w.count));
+        FV_FORWARD(fv_encode_to_arena(ctx, j->t->source_encoder, sources[i], &j->room, &w.tokens,
+                                      &w.count));
         if (w.count > 0) {
             j->list[j->count++] = w;
             continue;
@@ -221,8 +213,8 @@ static fv_status given(fv_model *t, fv_string source, fv_string target, fv_trans
     fv_ctx *ctx = t->ctx;
     int64_t *x = NULL, *y = NULL, lengths[2];
     float *weights = NULL;
-    FV_FORWARD(fv_translate_encode(ctx, t->source_encoder, source, &all->arena, &x, &lengths[0]));
-    FV_FORWARD(fv_translate_encode(ctx, t->target_encoder, target, &all->arena, &y, &lengths[1]));
+    FV_FORWARD(fv_encode_to_arena(ctx, t->source_encoder, source, &all->arena, &x, &lengths[0]));
+    FV_FORWARD(fv_encode_to_arena(ctx, t->target_encoder, target, &all->arena, &y, &lengths[1]));
     FV_RETURN_IF(lengths[0] == 0, ctx, FV_ERR_ARGUMENT, "the source has no token");
     const one given_source = {x, lengths[0]}, given_target = {y, lengths[1]};
     FV_FORWARD(align(t, &given_source, &given_target, &all->arena, &weights));

@@ -2,6 +2,7 @@
 #ifndef FV_MODELS_TRANSLATE_H
 #define FV_MODELS_TRANSLATE_H
 
+#include "data/parallel.h"
 #include "fovea/translate.h"
 #include "models/model.h"
 
@@ -16,10 +17,6 @@ struct fv_translations {
 
 /* Whether a model can translate, with its tokenizers loaded. Fails: FORMAT (it cannot), IO. */
 fv_status fv_translate_ready(fv_model *m);
-
-/* Tokens of a text in `arena`. Fails: FORMAT, MEMORY, STATE. */
-fv_status fv_translate_encode(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
-                              int64_t **tokens, int64_t *count);
 
 /* An empty list, and one place in it. */
 fv_status fv_translations_make(fv_ctx *ctx, int64_t count, int nbest, fv_translations **out);

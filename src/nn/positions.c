@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "attention/host.h"
+#include "tensor/host_table.h"
 #include "tensor/tensor.h"
 
 /* Column c of the pair's number and whether it is the sine. */

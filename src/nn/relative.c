@@ -1,8 +1,8 @@
 /* Relative positions: which row of a table a pair of positions reads, and what is done with it. */
 #include <math.h>
 
-#include "attention/host.h"
 #include "fovea/positions.h"
+#include "tensor/host_table.h"
 #include "tensor/tensor.h"
 
 int64_t fv_relative_rows(const fv_relative *r)

@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/host.h"
 #include "base/config.h"
 #include "fovea/positions.h"
+#include "tensor/host_table.h"
 #include "tensor/tensor.h"
 
 void fv_rotary_config_init(fv_rotary_config *cfg, size_t struct_size, int64_t width)

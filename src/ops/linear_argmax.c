@@ -1,7 +1,7 @@
 /* The first largest output of a linear layer, by screening. */
+#include "device/device.h"
 #include "kernels/screen.h"
 #include "ops/product.h"
-#include "tensor/device.h"
 
 static bool has_screen(const fv_ctx *ctx, const fv_tensor *weight, const fv_tensor *bias)
 {

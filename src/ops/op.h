@@ -158,15 +158,6 @@ struct fv_op_desc {
 
 extern const fv_op_desc *const fv_op_table[FV_OP_COUNT];
 
-/* ---- calling ---------------------------------------------------------------------- */
-
-/* Runs the op; out gets n results (the invalid tensor each, on failure). */
-void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, const void *params,
-                      int n_out, fv_tensor **out);
-/* An op with one result. */
-fv_tensor *fv_op_apply(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in,
-                       const void *params);
-
 /* ---- inside infer ----------------------------------------------------------------- */
 
 /* Poisons with "name: text" and returns the status. */
@@ -187,39 +178,6 @@ fv_status fv_need_rank(fv_op_run *run, int i, int low, int high);
 /* Turns a negative axis positive; fails outside the rank. */
 fv_status fv_need_axis(fv_op_run *run, int i, int axis, int *out);
 
-/* ---- inside forward --------------------------------------------------------------- */
-
-/* Keeps t for backward (a no-op unless recording). t may be NULL. Slots are 0, 1, ... */
-void fv_save(fv_op_run *run, int slot, fv_tensor *t);
-
-/* ---- inside backward -------------------------------------------------------------- */
-
-bool fv_back_wants(const fv_op_back *back, int i);
-int fv_back_rank(const fv_op_back *back, int i);
-const int64_t *fv_back_shape(const fv_op_back *back, int i);
-fv_dtype fv_back_dtype(const fv_op_back *back, int i);
-
-/* A fresh uninitialised tensor of input i's shape and dtype. */
-fv_tensor *fv_back_new(fv_op_back *back, int i);
-/* Sends g (input i's shape) to input i. g may be one of back->grad or a view. */
-void fv_back_send(fv_op_back *back, int i, fv_tensor *g);
-/* Sends g, which has a shape that input i was broadcast to: sums it down first. */
-void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g);
-/*
- * Where a kernel that can add in place may write input i's gradient: with *accumulate true the
- * result must be added. Follow with fv_back_sent(back, i, t).
- */
-fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate);
-void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated);
-/* Sends du^T x to input i [out, in], the rows of du [..., out] and x [..., in] being one call's
- * share of the sum: of a weight that several calls use, the shares may be multiplied together when
- * the walk is over, but for those whose operands are rounded to bf16. */
-void fv_back_send_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_tensor *x);
-
-/* Whether additive term k is to be computed: always, but for sabotaged test runs. For terms added
- * by separate launches; terms inside kernels use FV_TERM. */
-bool fv_back_term(const fv_op_back *back, int k);
-
 /* ---- shared by op files ----------------------------------------------------------- */
 
 /* Descriptor parts of the many ops y = f(x): see unary.c. */
@@ -239,5 +197,8 @@ void fv_binary_backward(fv_op_back *back, fv_binary op); /* needs a and b in slo
 /* u8 = a ? b. */
 fv_status fv_compare_infer(fv_op_run *run);
 void fv_compare_forward(fv_op_run *run, fv_compare op);
+
+/* What the tape does for ops: fv_op_apply, fv_save, fv_back_send and the like. */
+#include "ops/tape_interface.h"
 
 #endif

@@ -69,10 +69,6 @@ fv_tensor *fv_linear_screen(fv_ctx *ctx, fv_tensor *weight, fv_tensor *bias);
 fv_tensor *fv_linear_argmax(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
                             fv_tensor *screen);
 
-/* Sends a b to input i, adding in place where that is possible; and with fv_product_as. */
-void fv_back_send_product(fv_op_back *back, int i, fv_matrix a, fv_matrix b);
-void fv_back_send_product_as(fv_op_back *back, int i, bool bf16, fv_matrix a, fv_matrix b);
-
 /* out (cols entries, contiguous) = the sum over the rows of m. */
 void fv_column_sum(fv_ctx *ctx, fv_dtype dtype, void *out, fv_matrix m);
 

@@ -16,16 +16,16 @@ void fv_launch(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype, void *const *pt
     if (status != FV_OK) fv_poison_last(ctx, status);
 }
 
-/* Merges neighbouring axes that every operand walks with one step, drops axes of size 1. */
+/* Merges adjacent axes that one stride per operand can cover, and drops axes of size 1. */
 static void merge_axes(fv_map_args *args, int n)
 {
     int out = -1;
     for (int axis = 0; axis < args->rank; axis++) {
         if (args->shape[axis] == 1) continue;
-        bool joins = out >= 0;
-        for (int i = 0; i < n && joins; i++)
-            joins = args->stride[i][out] == args->stride[i][axis] * args->shape[axis];
-        if (joins) {
+        bool merges = out >= 0;
+        for (int i = 0; i < n && merges; i++)
+            merges = args->stride[i][out] == args->stride[i][axis] * args->shape[axis];
+        if (merges) {
             args->shape[out] *= args->shape[axis];
             for (int i = 0; i < n; i++)
                 args->stride[i][out] = args->stride[i][axis];
@@ -48,8 +48,8 @@ static void broadcast_strides(const fv_tensor *t, int rank, const int64_t *shape
     }
 }
 
-/* Whether the whole map is one run of equal strides: the case worth a shortcut. */
-static bool plain(int n, fv_tensor *const *t)
+/* Whether all operands are contiguous and of one shape: then the kernel sees one axis. */
+static bool all_contiguous(int n, fv_tensor *const *t)
 {
     for (int i = 0; i < n; i++) {
         if (!t[i]) continue;
@@ -66,7 +66,7 @@ void fv_launch_map(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype, fv_map_args
     void *ptr[4] = {NULL};
     for (int i = 0; i < n; i++)
         if (t[i]) ptr[i] = t[i]->data;
-    if (plain(n, t)) {
+    if (all_contiguous(n, t)) {
         args->rank = 1;
         args->shape[0] = t[0]->count;
         for (int i = 0; i < n; i++)
@@ -106,7 +106,7 @@ fv_tensor *fv_contiguous_raw(fv_ctx *ctx, fv_tensor *t)
     return copy;
 }
 
-static fv_tensor *widened(fv_ctx *ctx, const fv_tensor *t)
+static fv_tensor *as_f32(fv_ctx *ctx, const fv_tensor *t)
 {
     fv_tensor *wide = fv_tensor_new(ctx, FV_F32, t->rank, t->shape);
     if (ctx->error == FV_OK) fv_copy_into(ctx, wide, t);
@@ -116,8 +116,8 @@ static fv_tensor *widened(fv_ctx *ctx, const fv_tensor *t)
 void fv_add_into(fv_ctx *ctx, fv_tensor *dst, const fv_tensor *src)
 {
     if (ctx->error != FV_OK) return;
-    if (dst->dtype == FV_BF16 || dst->dtype == FV_F16) { /* stored types: the sum is made in f32 */
-        fv_tensor *sum = widened(ctx, dst), *other = widened(ctx, src);
+    if (dst->dtype == FV_BF16 || dst->dtype == FV_F16) { /* storage types: add in f32 */
+        fv_tensor *sum = as_f32(ctx, dst), *other = as_f32(ctx, src);
         fv_add_into(ctx, sum, other);
         if (ctx->error == FV_OK) fv_copy_into(ctx, dst, sum);
         fv_tensor_free(ctx, &sum);

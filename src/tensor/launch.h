@@ -1,6 +1,6 @@
 /*
- * Kernels on tensors: builds the argument structs (broadcast strides, merged axes) and hands them
- * to the device. Nothing here records gradients. After a failure these are no-ops; the context
+ * Runs kernels on tensors: builds the argument structs (broadcast strides, merged axes) and passes
+ * them to the device. Nothing here records gradients. After a failure these are no-ops; the context
  * holds the error.
  *
  *     fv_map_args args = {.op = FV_BINARY_ADD};

@@ -3,31 +3,13 @@
 #include "base/check.h"
 #include "tensor/tensor.h"
 
-size_t fv_dtype_size(fv_dtype dtype)
-{
-    static const unsigned char sizes[FV_DTYPE_COUNT] = {
-        [FV_F32] = 4, [FV_F64] = 8, [FV_BF16] = 2, [FV_F16] = 2,
-        [FV_I32] = 4, [FV_I64] = 8, [FV_U8] = 1,
-    };
-    return (unsigned)dtype < FV_DTYPE_COUNT ? sizes[dtype] : 0;
-}
-
-const char *fv_dtype_name(fv_dtype dtype)
-{
-    static const char *const names[FV_DTYPE_COUNT] = {
-        [FV_F32] = "f32", [FV_F64] = "f64", [FV_BF16] = "bf16", [FV_F16] = "f16",
-        [FV_I32] = "i32", [FV_I64] = "i64", [FV_U8] = "u8",
-    };
-    return (unsigned)dtype < FV_DTYPE_COUNT ? names[dtype] : "?";
-}
-
 bool fv_shape_count(int rank, const int64_t *shape, int64_t *count)
 {
     int64_t n = 1;
     bool empty = false;
     for (int i = 0; i < rank; i++) {
         if (shape[i] < 0) return false;
-        /* A zero anywhere makes the tensor empty, but the other sizes must still be sane. */
+        /* A zero makes the tensor empty, but the other sizes must not overflow either. */
         if (shape[i] == 0)
             empty = true;
         else if (!fv_mul_i64(n, shape[i], &n))

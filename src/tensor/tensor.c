@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-/* ---- life ----------------------------------------------------------------------- */
+/* ---- lifetime ------------------------------------------------------------------- */
 
 static void buffer_unref(fv_ctx *ctx, fv_buffer *buffer)
 {
@@ -37,7 +37,7 @@ static void enter_scope(fv_ctx *ctx, fv_tensor *t)
     scope->first = t;
 }
 
-/* The handle alone, with everything but shape and memory set. */
+/* A handle with all fields set except shape and memory. */
 static fv_tensor *handle_new(fv_ctx *ctx, fv_dtype dtype, int rank)
 {
     fv_tensor *t = fv_mem_alloc(&ctx->mem, sizeof *t);
@@ -66,9 +66,9 @@ static fv_tensor *out_of_memory(fv_ctx *ctx, fv_dtype dtype, int rank, const int
     return ctx->invalid;
 }
 
-/* Checks a shape from outside and counts its bytes. */
-static bool measure(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape, int64_t *count,
-                    size_t *bytes)
+/* Checks a caller's shape and computes its size. */
+static bool check_shape(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape, int64_t *count,
+                        size_t *bytes)
 {
     if (fv_dtype_size(dtype) == 0) {
         fv_poison(ctx, FV_ERR_DTYPE, "no such dtype: %d", (int)dtype);
@@ -79,7 +79,7 @@ static bool measure(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
         return false;
     }
     if (rank > 0 && !shape) {
-        fv_poison(ctx, FV_ERR_SHAPE, "the shape of a tensor of rank %d is NULL", rank);
+        fv_poison(ctx, FV_ERR_SHAPE, "shape is NULL, expected %d sizes", rank);
         return false;
     }
     char text[FV_SHAPE_TEXT];
@@ -97,7 +97,7 @@ fv_tensor *fv_tensor_new(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *s
     if (ctx->error != FV_OK) return ctx->invalid;
     int64_t count = 0;
     size_t bytes = 0;
-    if (!measure(ctx, dtype, rank, shape, &count, &bytes)) return ctx->invalid;
+    if (!check_shape(ctx, dtype, rank, shape, &count, &bytes)) return ctx->invalid;
     fv_buffer *buffer = buffer_new(ctx, NULL, bytes);
     if (!buffer) return out_of_memory(ctx, dtype, rank, shape);
     fv_tensor *t = handle_new(ctx, dtype, rank);
@@ -144,7 +144,7 @@ void fv_tensor_unref(fv_tensor *t)
 {
     if (!t || --t->refs > 0) return;
     fv_ctx *ctx = t->ctx;
-    fv_tape_forget_tensor(t);
+    if (t->node) ctx->tape_hooks->forget_tensor(t);
     fv_tensor_unref(t->grad);
     fv_tensor_unref(t->packed);
     buffer_unref(ctx, t->buffer);
@@ -211,7 +211,7 @@ void fv_scope_destroy_all(fv_ctx *ctx)
 
 void fv_scope_begin(fv_ctx *ctx)
 {
-    /* Begin and end must pair even when memory is out, so a failed begin is counted. */
+    /* Begin and end must match even without memory, so failed begins are counted. */
     if (ctx->scope_debt > 0 || !scope_push(ctx)) {
         ctx->scope_debt++;
         fv_poison(ctx, FV_ERR_MEMORY, "no memory for a scope");
@@ -225,14 +225,14 @@ void fv_scope_end(fv_ctx *ctx)
         return;
     }
     if (!ctx->scope->parent) return;
-    fv_tape_scope_ended(ctx, ctx->scope->depth);
+    ctx->tape_hooks->end_scope(ctx, ctx->scope->depth);
     scope_pop(ctx);
 }
 
 fv_tensor *fv_scope_keep(fv_ctx *ctx, fv_tensor *t)
 {
     fv_scope *scope = ctx->scope;
-    /* With debt, t lives in the enclosing scope already. */
+    /* If begin failed, t is in the enclosing scope already. */
     if (!t || ctx->scope_debt > 0 || t->scope != scope || !scope->parent) return t;
     if (t->node) scope->kept_gradients = true;
     fv_tensor_ref(t);
@@ -243,7 +243,7 @@ fv_tensor *fv_scope_keep(fv_ctx *ctx, fv_tensor *t)
     return t;
 }
 
-/* ---- making --------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------- */
 
 fv_tensor *fv_empty(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape)
 {
@@ -261,14 +261,15 @@ fv_tensor *fv_wrap(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
                   ctx->device->ops->name);
         return ctx->invalid;
     }
-    if (!measure(ctx, dtype, rank, shape, &count, &bytes)) return ctx->invalid;
+    if (!check_shape(ctx, dtype, rank, shape, &count, &bytes)) return ctx->invalid;
     int64_t last = 0; /* the largest element offset: must not overflow */
     for (int i = 0; i < rank && strides; i++) {
-        int64_t span = 0;
-        if (strides[i] < 1 || (shape[i] > 1 && (!fv_mul_i64(strides[i], shape[i] - 1, &span) ||
-                                                !fv_add_i64(last, span, &last)))) {
-            fv_poison(ctx, FV_ERR_ARGUMENT, "wrap: stride %lld of axis %d is not usable",
-                      (long long)strides[i], i);
+        int64_t extent = 0;
+        if (strides[i] < 1 || (shape[i] > 1 && (!fv_mul_i64(strides[i], shape[i] - 1, &extent) ||
+                                                !fv_add_i64(last, extent, &last)))) {
+            fv_poison(ctx, FV_ERR_ARGUMENT,
+                      "wrap: axis %d has stride %lld, expected at least 1 and no overflow", i,
+                      (long long)strides[i]);
             return ctx->invalid;
         }
     }
@@ -280,8 +281,8 @@ fv_tensor *fv_wrap(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
         fv_poison(ctx, FV_ERR_ARGUMENT, "wrap: data is not aligned for %s", fv_dtype_name(dtype));
         return ctx->invalid;
     }
-    static const char nowhere[FV_MEM_ALIGN]; /* what an empty tensor points at; never read */
-    fv_buffer *buffer = buffer_new(ctx, data ? data : (void *)(uintptr_t)nowhere, bytes);
+    static const char nothing[FV_MEM_ALIGN]; /* an empty tensor points here; never read */
+    fv_buffer *buffer = buffer_new(ctx, data ? data : (void *)(uintptr_t)nothing, bytes);
     if (!buffer) return out_of_memory(ctx, dtype, rank, shape);
     fv_tensor *t = handle_new(ctx, dtype, rank);
     if (!t) {
@@ -300,7 +301,7 @@ fv_tensor *fv_wrap(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
     return t;
 }
 
-/* ---- facts ---------------------------------------------------------------------- */
+/* ---- queries -------------------------------------------------------------------- */
 
 fv_dtype fv_tensor_dtype(const fv_tensor *t) { return t->dtype; }
 int fv_tensor_rank(const fv_tensor *t) { return t->rank; }

@@ -1,13 +1,13 @@
 /*
- * The tensor's inside. A tensor is a shape over a reference-counted buffer of device memory.
+ * The fields of a tensor: a shape over a reference-counted buffer of device memory.
  *
- * References: the scope a tensor belongs to holds one, every tape node that saved it holds one,
- * a parameter set holds one. Views hold the buffer, not the tensor they came from.
+ * References: the scope that a tensor belongs to holds one, every tape node that saved it holds
+ * one, a parameter set holds one. A view holds the buffer, not the tensor it was made from.
  */
 #ifndef FV_TENSOR_TENSOR_H
 #define FV_TENSOR_TENSOR_H
 
-#include "tensor/device.h"
+#include "device/device.h"
 
 struct fv_node;
 
@@ -16,15 +16,15 @@ typedef struct fv_buffer {
     bool owned; /* false: caller's memory (fv_wrap) */
     void *data;
     size_t bytes;
-    unsigned version; /* counts changes from outside an op: writes, optimizer steps */
+    unsigned version; /* incremented by writes and optimizer steps, not by ops */
 } fv_buffer;
 
 enum fv_tensor_flags {
-    FV_TENSOR_INVALID = 1,  /* the context's stand-in for a failed result */
-    FV_TENSOR_RELEASED = 2, /* backward gave its memory back */
+    FV_TENSOR_INVALID = 1,  /* what failed ops return; one per context */
+    FV_TENSOR_RELEASED = 2, /* its memory was freed by backward */
     FV_TENSOR_LEAF = 4,     /* collects a gradient */
     FV_TENSOR_RETAINED = 8, /* value and gradient survive backward */
-    FV_TENSOR_FROZEN = 16,  /* released too: only `packed` is left */
+    FV_TENSOR_FROZEN = 16,  /* released as well: only `packed` is left */
 };
 
 struct fv_tensor {
@@ -39,11 +39,11 @@ struct fv_tensor {
     char *data;                  /* device address of element 0 */
     fv_buffer *buffer;
 
-    struct fv_scope *scope; /* NULL: held by references alone */
+    struct fv_scope *scope; /* NULL: held by other references only */
     fv_tensor *prev, *next; /* in the scope's list */
 
-    struct fv_node *node;    /* the op that made it, while that is on the tape */
-    int node_out;            /* which of its results */
+    struct fv_node *node;    /* the recorded call that made it, while that is on the tape */
+    int node_out;            /* which of the call's results */
     fv_tensor *grad;         /* leaves and retained tensors */
     fv_tensor *packed;       /* panels of this weight for GEMM, or NULL ... */
     unsigned packed_version; /* ... made from this version of its buffer */
@@ -54,7 +54,7 @@ typedef struct fv_scope {
     struct fv_scope *parent;
     fv_tensor *first;
     int depth;
-    bool kept_gradients; /* a tensor kept from here needs the ops recorded here */
+    bool kept_gradients; /* a tensor kept beyond this scope needs the calls recorded in it */
 } fv_scope;
 
 /* A new contiguous tensor in the innermost scope; the invalid tensor on failure (poisons). */
@@ -68,10 +68,11 @@ fv_tensor *fv_tensor_view(fv_ctx *ctx, const fv_tensor *base, int rank, const in
 void fv_tensor_ref(fv_tensor *t);
 void fv_tensor_unref(fv_tensor *t);       /* NULL is fine */
 void fv_tensor_leave_scope(fv_tensor *t); /* drops the scope's reference, if any */
-/* Gives the memory back while handles stay: what backward does to results nobody retained. */
+/* Frees the memory while handles stay valid: backward does this to results that are not retained.
+ */
 void fv_tensor_release(fv_tensor *t);
 
-/* Has a gradient to receive: made by a recorded op, or a leaf. */
+/* Whether it receives a gradient: made by a recorded op, or a leaf. */
 static inline bool fv_tensor_tracked(const fv_tensor *t)
 {
     return t->node != NULL || (t->flags & FV_TENSOR_LEAF);
@@ -87,15 +88,17 @@ bool fv_shape_contiguous(int rank, const int64_t *shape, const int64_t *stride);
 enum { FV_SHAPE_TEXT = 96 };
 const char *fv_shape_text(char out[FV_SHAPE_TEXT], int rank, const int64_t *shape);
 
-/* Scope internals; the public calls are in fovea/tensor.h. */
-fv_status fv_scope_root(fv_ctx *ctx); /* made with the context */
+/* The outermost scope; the public calls are in fovea/tensor.h. */
+fv_status fv_scope_root(fv_ctx *ctx);
 void fv_scope_destroy_all(fv_ctx *ctx);
 
-/* The tape's side of lives that begin and end here; written in autograd/tape.c, declared here
- * because scopes end tapes and tensors leave them. */
-fv_status fv_tape_create(fv_ctx *ctx);
-void fv_tape_destroy(fv_ctx *ctx);
-void fv_tape_scope_ended(fv_ctx *ctx, int depth);
-void fv_tape_forget_tensor(fv_tensor *t);
+/* What the tape does when a scope or a recorded tensor ends. The tape is a layer above tensors, so
+ * it puts these functions into the context (ctx->tape_hooks) when it is created. */
+typedef struct fv_tape_hooks {
+    /* The innermost scope, of this depth, is about to end. */
+    void (*end_scope)(fv_ctx *ctx, int depth);
+    /* A tensor with a node is about to be freed. */
+    void (*forget_tensor)(fv_tensor *t);
+} fv_tape_hooks;
 
 #endif

@@ -1,5 +1,5 @@
 /* The mean of several states' weights. It is summed in double, oldest state first. */
-#include "train/named.h"
+#include "io/named.h"
 #include "train/state.h"
 
 /* sum += the weights of one state, in double on the host. */

@@ -416,7 +416,7 @@ static fv_status run_steps(fv_trainer *t)
         if (fv_cancelled(t->ctx)) return FV_ERR_CANCELLED;
         FV_FORWARD(one_step(t));
         FV_FORWARD(after_step(t, &stop));
-        fv_mem_settle(&t->ctx->mem);
+        fv_mem_release_idle(&t->ctx->mem);
     }
     if (stop) tell_kind(t, FV_TRAIN_STOPPED_EARLY, NULL);
     /* Without a metric the last weights are the best there are. */

@@ -4,7 +4,7 @@
 
 #include "base/config.h"
 #include "kernels/optim.h"
-#include "train/params.h"
+#include "tensor/params.h"
 
 /* What each kind keeps beside a parameter, and which kernel reads it. */
 typedef struct optim_kind {

@@ -7,8 +7,8 @@
 
 #include "io/json.h"
 #include "io/json_write.h"
+#include "io/named.h"
 #include "io/number.h"
-#include "train/named.h"
 
 #define LIST "states.json"
 

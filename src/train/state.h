@@ -8,7 +8,7 @@
 
 #include "fovea/train.h"
 #include "io/file.h"
-#include "train/params.h"
+#include "tensor/params.h"
 
 enum { FV_MAX_STATES = 64 };
 

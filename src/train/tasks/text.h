@@ -13,7 +13,6 @@
  *
  *     text.c           the three task kinds, opening and closing
  *     text_files.c     files to texts
- *     text_csv.c       tables to texts
  *     text_words.c     the tokenizer and the classes
  *     text_data.c      texts to tokens, pieces and windows
  *     text_examples.c  pieces to what an encoder reads
@@ -91,9 +90,6 @@ fv_status fv_text_each(fv_text_task *run, int part, fv_text_use use, void *user)
 bool fv_text_has(const fv_text_task *run, int part);
 /* The first file that is learnt from, for messages. */
 const char *fv_text_train_file(const fv_text_task *run);
-/* Every record of a table. Fails: IO, FORMAT (a column is missing, a record of another length, a
- * quote that is never closed; with file and line), MEMORY. */
-fv_status fv_text_each_record(fv_text_task *run, const char *path, fv_text_use use, void *user);
 
 /* The tokenizer of the folder, that of the model to begin from, or one learnt from the text. */
 fv_status fv_text_tokenizer(fv_text_task *run);

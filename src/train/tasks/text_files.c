@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "data/csv.h"
 #include "fovea/corpus.h"
 #include "train/tasks/text.h"
 
@@ -71,6 +72,27 @@ static fv_status each_document(fv_text_task *run, const char *path, fv_text_use 
     return status;
 }
 
+typedef struct record_user {
+    bool labelled;
+    fv_text_use use;
+    void *user;
+} record_user;
+
+static fv_status use_record(void *user, const fv_string *fields)
+{
+    const record_user *r = user;
+    return r->use(r->user, fields[0], r->labelled ? fields[1] : (fv_string){0});
+}
+
+/* Calls `use` for every record of a table. */
+static fv_status each_record(fv_text_task *run, const char *path, fv_text_use use, void *user)
+{
+    record_user r = {.labelled = run->goal == FV_TEXT_CLASSIFY, .use = use, .user = user};
+    const char *const columns[] = {fv_recipe_text(run->recipe, "data.text_column"),
+                                   fv_recipe_text(run->recipe, "data.label_column")};
+    return fv_csv_each(run->ctx, path, r.labelled ? 2 : 1, columns, use_record, &r);
+}
+
 fv_status fv_text_each(fv_text_task *run, int part, fv_text_use use, void *user)
 {
     static const char *const names[FV_TEXT_PARTS][3] = {
@@ -82,7 +104,7 @@ fv_status fv_text_each(fv_text_task *run, int part, fv_text_use use, void *user)
     }
     const char *table = fv_recipe_text(run->recipe, tables[part]);
     if (run->goal == FV_TEXT_LANGUAGE || !*table) return FV_OK;
-    return fv_text_each_record(run, table, use, user);
+    return each_record(run, table, use, user);
 }
 
 bool fv_text_has(const fv_text_task *run, int part)

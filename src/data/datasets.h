@@ -1,6 +1,7 @@
-/* The inside of fovea/datasets.h: how sets are made, and what their folders hold. */
-#ifndef FV_TEXT_DATASETS_H
-#define FV_TEXT_DATASETS_H
+/* How data sets are generated and what their folders contain; the public part is fovea/datasets.h.
+ */
+#ifndef FV_DATA_DATASETS_H
+#define FV_DATA_DATASETS_H
 
 #include "base/ctx.h"
 #include "fovea/datasets.h"
@@ -10,19 +11,19 @@
 
 enum { FV_MADE_NAME = 64, FV_MADE_LENGTH = 1000 };
 
-/* h of the rule in the public header. */
+/* The hash h of the split rule in fovea/datasets.h. */
 uint64_t fv_made_hash(const char *source, size_t bytes);
-/* SHA-256's first eight bytes, of the text as it is. */
+/* The first eight bytes of the SHA-256 of the text. */
 uint64_t fv_text_digest(const char *text, size_t bytes);
 
 /* "train.en". */
 void fv_made_file_name(char out[FV_MADE_NAME], fv_made_part part, const char *ending);
 
-/* ---- making ------------------------------------------------------------------------ */
+/* ---- generation --------------------------------------------------------------------- */
 
 enum { FV_MADE_SOURCE, FV_MADE_TARGET, FV_MADE_SIDES };
 
-/* The files of a set as they grow. */
+/* The files of a set while it is generated, in memory. */
 typedef struct fv_made_sink {
     fv_ctx *ctx;
     const fv_made_config *cfg;

@@ -2,11 +2,11 @@
  * Lists of named tensors to and from safetensors files: what weights and training states have in
  * common.
  */
-#ifndef FV_TRAIN_NAMED_H
-#define FV_TRAIN_NAMED_H
+#ifndef FV_IO_NAMED_H
+#define FV_IO_NAMED_H
 
 #include "fovea/safetensors.h"
-#include "train/params.h"
+#include "tensor/params.h"
 
 enum { FV_NAMED_BYTES = 320 };
 

@@ -1,4 +1,4 @@
-#include "train/named.h"
+#include "io/named.h"
 
 #include <stdio.h>
 #include <string.h>

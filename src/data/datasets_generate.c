@@ -1,9 +1,9 @@
-/* Sets made from nothing: dates, and letters that are copied, reversed or sorted. */
+/* Data sets that need no input: dates, and letters that are copied, reversed or sorted. */
 #include <string.h>
 
 #include "base/rng.h"
+#include "data/datasets.h"
 #include "fovea/dates.h"
-#include "text/datasets.h"
 
 enum { DRAWN_BYTES = 2 * FV_MADE_LENGTH };
 
@@ -17,13 +17,13 @@ typedef void (*draw_fn)(const fv_made_config *cfg, uint64_t number, drawn *out);
 
 /* ---- held-out sources, each once --------------------------------------------------- */
 
-/* Digests of sources in a table of open addresses; 0 is a free place. */
+/* Digests of sources in a hash table with open addressing; 0 is a free slot. */
 typedef struct seen_set {
     uint64_t *slots;
     size_t count; /* a power of two, four times what it will hold */
 } seen_set;
 
-static bool first_time(seen_set *seen, uint64_t digest)
+static bool insert_if_new(seen_set *seen, uint64_t digest)
 {
     digest |= 1;
     size_t at = (size_t)(digest >> 1) & (seen->count - 1);
@@ -40,8 +40,8 @@ static fv_status fill(fv_made_sink *sink, draw_fn draw, seen_set *seen, drawn *p
     const fv_made_config *cfg = sink->cfg;
     const int64_t wanted[FV_MADE_PARTS] = {cfg->pairs, cfg->held_out, cfg->held_out};
     int64_t left = cfg->pairs + 2 * cfg->held_out;
-    /* Most draws are to be trained on, two in a hundred belong to each other part: what ten times
-     * as many as needed do not fill, more will not. */
+    /* Most draws belong to the training part, two in a hundred to each other part. If ten times as
+     * many draws as needed do not fill the parts, there are too few different sequences. */
     const uint64_t most = 10000 + 10 * (uint64_t)cfg->pairs + 500 * (uint64_t)cfg->held_out;
     for (uint64_t number = 0; left > 0; number++) {
         FV_RETURN_IF(number == most, sink->ctx, FV_ERR_ARGUMENT,
@@ -53,7 +53,8 @@ static fv_status fill(fv_made_sink *sink, draw_fn draw, seen_set *seen, drawn *p
         if (sink->report.pairs[part] == wanted[part]) continue;
         const fv_string source = {pair->source, strlen(pair->source)};
         const fv_string target = {pair->target, strlen(pair->target)};
-        if (part != FV_MADE_TRAIN && !first_time(seen, fv_text_digest(source.text, source.bytes))) {
+        if (part != FV_MADE_TRAIN &&
+            !insert_if_new(seen, fv_text_digest(source.text, source.bytes))) {
             sink->report.repeated++;
             continue;
         }
@@ -80,7 +81,7 @@ static fv_status generate(fv_made_sink *sink, draw_fn draw)
 
 /* ---- dates --------------------------------------------------------------------------- */
 
-/* Held-out pairs are of test dates; a date's own digest says which of the two parts it is in. */
+/* Held-out pairs have test dates; the digest of a date selects validation or test. */
 static void draw_date(const fv_made_config *cfg, uint64_t number, drawn *out)
 {
     fv_date_pair p;

@@ -1,17 +1,17 @@
-/* Whether the files of a set are what they should be. */
+/* Checks the files of a data set: line counts, checksums, and that parts share no source. */
 #include <stdio.h>
 #include <string.h>
 
+#include "data/datasets.h"
 #include "fovea/corpus.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/sha256.h"
 #include "io/sort.h"
-#include "text/datasets.h"
 
-enum { PIECE = 1 << 16 };
+enum { CHUNK = 1 << 16 };
 
-/* What is told about each file, and the first failure among them. */
+/* The observer of each file's result, and the first failure. */
 typedef struct checking {
     fv_ctx *ctx;
     fv_dataset_observer observe;
@@ -22,21 +22,21 @@ typedef struct checking {
 
 /* ---- one file ---------------------------------------------------------------------- */
 
-static fv_status sum_file(fv_ctx *ctx, const char *path, char out[FV_SHA256_TEXT])
+static fv_status hash_file(fv_ctx *ctx, const char *path, char out[FV_SHA256_TEXT])
 {
     fv_file file;
     FV_FORWARD(fv_file_open(ctx, path, &file));
-    char *piece = fv_mem_alloc(&ctx->mem, PIECE);
-    fv_status status = piece ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", path);
+    char *chunk = fv_mem_alloc(&ctx->mem, CHUNK);
+    fv_status status = chunk ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", path);
     fv_sha256 sum;
     fv_sha256_init(&sum);
-    for (uint64_t at = 0; status == FV_OK && at < file.bytes; at += PIECE) {
-        const size_t n = file.bytes - at < PIECE ? (size_t)(file.bytes - at) : PIECE;
+    for (uint64_t at = 0; status == FV_OK && at < file.bytes; at += CHUNK) {
+        const size_t n = file.bytes - at < CHUNK ? (size_t)(file.bytes - at) : CHUNK;
         status = fv_cancelled(ctx) ? fv_fail(ctx, FV_ERR_CANCELLED, "interrupted")
-                                   : fv_file_read(&file, piece, n, at);
-        if (status == FV_OK) fv_sha256_add(&sum, piece, n);
+                                   : fv_file_read(&file, chunk, n, at);
+        if (status == FV_OK) fv_sha256_add(&sum, chunk, n);
     }
-    fv_mem_free(&ctx->mem, piece, PIECE);
+    fv_mem_free(&ctx->mem, chunk, CHUNK);
     fv_file_close(&file);
     if (status == FV_OK) fv_sha256_text(&sum, out);
     return status;
@@ -56,22 +56,23 @@ static fv_status count_lines(fv_ctx *ctx, const char *path, int64_t *out)
     return status;
 }
 
-/* The lines come before the checksum: where a text is spoilt they say the place. */
-static fv_status look_at(fv_ctx *ctx, const fv_dataset_file *wanted, fv_dataset_finding *finding)
+/* Lines come before the checksum: if a text is damaged, that message has the line number. */
+static fv_status check_contents(fv_ctx *ctx, const fv_dataset_file *expected,
+                                fv_dataset_finding *finding)
 {
     const char *path = finding->path;
-    if (wanted->lines != -1) FV_FORWARD(count_lines(ctx, path, &finding->lines));
-    FV_RETURN_IF(wanted->lines >= 0 && finding->lines != wanted->lines, ctx, FV_ERR_FORMAT,
-                 "%s: %lld lines, not %lld", path, (long long)finding->lines,
-                 (long long)wanted->lines);
-    FV_FORWARD(sum_file(ctx, path, finding->sha256));
-    FV_RETURN_IF(wanted->sha256 && strcmp(finding->sha256, wanted->sha256) != 0, ctx, FV_ERR_FORMAT,
-                 "%s: the checksum is %.16s..., not %.16s...", path, finding->sha256,
-                 wanted->sha256);
+    if (expected->lines != -1) FV_FORWARD(count_lines(ctx, path, &finding->lines));
+    FV_RETURN_IF(expected->lines >= 0 && finding->lines != expected->lines, ctx, FV_ERR_FORMAT,
+                 "%s: %lld lines, expected %lld", path, (long long)finding->lines,
+                 (long long)expected->lines);
+    FV_FORWARD(hash_file(ctx, path, finding->sha256));
+    FV_RETURN_IF(expected->sha256 && strcmp(finding->sha256, expected->sha256) != 0, ctx,
+                 FV_ERR_FORMAT, "%s: the checksum is %.16s..., expected %.16s...", path,
+                 finding->sha256, expected->sha256);
     return FV_OK;
 }
 
-static void tell(checking *c, fv_dataset_finding *finding, fv_status status)
+static void report(checking *c, fv_dataset_finding *finding, fv_status status)
 {
     finding->status = status;
     finding->message = status == FV_OK ? "" : fv_ctx_message(c->ctx);
@@ -81,15 +82,15 @@ static void tell(checking *c, fv_dataset_finding *finding, fv_status status)
     snprintf(c->message, sizeof c->message, "%s", fv_ctx_message(c->ctx));
 }
 
-static void check_file(checking *c, const char *path, const fv_dataset_file *wanted)
+static void check_file(checking *c, const char *path, const fv_dataset_file *expected)
 {
     fv_dataset_finding finding = {.path = path, .lines = -1};
     if (c->first == FV_ERR_CANCELLED || c->first == FV_ERR_MEMORY) return;
-    tell(c, &finding, look_at(c->ctx, wanted, &finding));
+    report(c, &finding, check_contents(c->ctx, expected, &finding));
 }
 
-/* Says the first failure again: others may have come after it. */
-static fv_status ended(const checking *c)
+/* Returns the first failure with its message, which later files may have overwritten. */
+static fv_status first_failure(const checking *c)
 {
     return c->first == FV_OK ? FV_OK : fv_fail(c->ctx, c->first, "%s", c->message);
 }
@@ -98,7 +99,7 @@ fv_status fv_text_file_check(fv_ctx *ctx, const char *path, fv_dataset_observer 
 {
     checking c = {.ctx = ctx, .observe = observe, .user = user};
     check_file(&c, path, &(fv_dataset_file){.path = path, .lines = -2});
-    return ended(&c);
+    return first_failure(&c);
 }
 
 /* ---- public sets ------------------------------------------------------------------- */
@@ -112,7 +113,7 @@ fv_status fv_dataset_check(fv_ctx *ctx, const fv_dataset *set, const char *data,
         FV_FORWARD(fv_path_join(ctx, path, data, set->files[i].path));
         check_file(&c, path, &set->files[i]);
     }
-    return ended(&c);
+    return first_failure(&c);
 }
 
 size_t fv_dataset_present(fv_ctx *ctx, const fv_dataset *set, const char *data)
@@ -126,7 +127,7 @@ size_t fv_dataset_present(fv_ctx *ctx, const fv_dataset *set, const char *data)
     return present;
 }
 
-/* ---- made sets --------------------------------------------------------------------- */
+/* ---- generated sets ---------------------------------------------------------------- */
 
 /* Digests of the sources of all parts. */
 typedef struct source_list {
@@ -157,9 +158,9 @@ static fv_status add_sources(fv_ctx *ctx, const char *path, fv_made_part part, s
     return status;
 }
 
-static int compare_digests(const void *things, uint32_t a, uint32_t b)
+static int compare_digests(const void *list, uint32_t a, uint32_t b)
 {
-    const struct source_digest *items = things;
+    const struct source_digest *items = list;
     return (items[a].digest > items[b].digest) - (items[a].digest < items[b].digest);
 }
 
@@ -208,7 +209,7 @@ static fv_status find_entry(const fv_doc *doc, const fv_value *files, const char
         FV_FORWARD(fv_doc_get_string(doc, &files->as.items[i], "sha256", true, &out->sha256));
         return fv_doc_get_int(doc, &files->as.items[i], "lines", true, 0, INT64_MAX, &out->lines);
     }
-    return fv_doc_fail(doc, files, FV_ERR_FORMAT, "there is no file '%s'", name);
+    return fv_doc_fail(doc, files, FV_ERR_FORMAT, "expected an entry for file '%s'", name);
 }
 
 static fv_status check_part(checking *c, const fv_doc *doc, const char *folder, fv_made_part part,
@@ -219,12 +220,12 @@ static fv_status check_part(checking *c, const fv_doc *doc, const char *folder, 
     FV_FORWARD(fv_doc_get(doc, &doc->root, "files", FV_KIND_ARRAY, &files));
     for (int side = 0; side < FV_MADE_SIDES; side++) {
         char name[FV_MADE_NAME], path[FV_PATH_BYTES];
-        fv_dataset_file wanted = {.lines = 0};
+        fv_dataset_file expected = {.lines = 0};
         fv_made_file_name(name, part, endings[side]);
-        FV_FORWARD(find_entry(doc, files, name, &wanted));
+        FV_FORWARD(find_entry(doc, files, name, &expected));
         FV_FORWARD(fv_path_join(c->ctx, path, folder, name));
-        check_file(c, path, &wanted);
-        lines[side] = wanted.lines;
+        check_file(c, path, &expected);
+        lines[side] = expected.lines;
     }
     FV_RETURN_IF(lines[0] != lines[1], c->ctx, FV_ERR_FORMAT,
                  "%s: the two sides of %s have %lld and %lld lines", doc->name,
@@ -232,14 +233,15 @@ static fv_status check_part(checking *c, const fv_doc *doc, const char *folder, 
     return FV_OK;
 }
 
-static fv_status check_made(checking *c, const fv_doc *doc, const char *folder)
+static fv_status check_generated(checking *c, const fv_doc *doc, const char *folder)
 {
     const char *endings[FV_MADE_SIDES] = {NULL, NULL};
     FV_FORWARD(fv_doc_get_string(doc, &doc->root, "source", true, &endings[FV_MADE_SOURCE]));
     FV_FORWARD(fv_doc_get_string(doc, &doc->root, "target", true, &endings[FV_MADE_TARGET]));
     /* A manifest may name files of its folder only. */
     FV_RETURN_IF(strchr(endings[0], '/') || strchr(endings[1], '/'), c->ctx, FV_ERR_FORMAT,
-                 "%s: '%.40s' and '%.40s' cannot be endings", doc->name, endings[0], endings[1]);
+                 "%s: expected file name endings without '/', got '%.40s' and '%.40s'", doc->name,
+                 endings[0], endings[1]);
     for (int part = 0; part < FV_MADE_PARTS; part++)
         FV_FORWARD(check_part(c, doc, folder, (fv_made_part)part, endings));
     return c->first == FV_OK ? check_sources(c->ctx, folder, endings[FV_MADE_SOURCE]) : FV_OK;
@@ -253,7 +255,7 @@ fv_status fv_made_set_check(fv_ctx *ctx, const char *folder, fv_dataset_observer
     fv_doc *doc = NULL;
     FV_FORWARD(fv_path_join(ctx, path, folder, FV_MADE_MANIFEST));
     FV_FORWARD(fv_json_load(ctx, path, &doc));
-    fv_status status = check_made(&c, doc, folder);
+    fv_status status = check_generated(&c, doc, folder);
     fv_doc_free(&doc);
-    return status == FV_OK ? ended(&c) : status;
+    return status == FV_OK ? first_failure(&c) : status;
 }

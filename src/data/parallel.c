@@ -1,8 +1,8 @@
-/* Pairs of texts as tokens in memory. */
+#include "data/parallel.h"
+
 #include <string.h>
 
 #include "fovea/corpus.h"
-#include "models/translate.h"
 
 typedef struct side {
     fv_string text;
@@ -15,11 +15,12 @@ typedef struct pair {
 } pair;
 
 struct fv_parallel {
-    fv_model *t;
+    fv_ctx *ctx;
+    fv_encoder *source_encoder, *target_encoder;
     fv_arena arena;
     pair *list;
     size_t count, room;
-    /* of fv_parallel_pick */
+    /* results of fv_parallel_pick */
     const int64_t **picked; /* [2][pick_room] */
     int64_t *lengths;
     size_t pick_room;
@@ -31,13 +32,15 @@ void fv_parallel_config_init(fv_parallel_config *cfg, size_t struct_size)
     cfg->struct_size = struct_size;
 }
 
-fv_status fv_parallel_create(fv_model *t, fv_parallel **out)
+fv_status fv_parallel_create_with(fv_ctx *ctx, fv_encoder *source, fv_encoder *target,
+                                  fv_parallel **out)
 {
-    FV_FORWARD(fv_translate_ready(t));
-    fv_parallel *p = fv_mem_zalloc(&t->ctx->mem, sizeof *p);
-    FV_RETURN_IF(!p, t->ctx, FV_ERR_MEMORY, "no memory for pairs of texts");
-    p->t = t;
-    fv_arena_init(&p->arena, &t->ctx->mem);
+    fv_parallel *p = fv_mem_zalloc(&ctx->mem, sizeof *p);
+    FV_RETURN_IF(!p, ctx, FV_ERR_MEMORY, "no memory for sentence pairs");
+    p->ctx = ctx;
+    p->source_encoder = source;
+    p->target_encoder = target;
+    fv_arena_init(&p->arena, &ctx->mem);
     *out = p;
     return FV_OK;
 }
@@ -46,7 +49,7 @@ void fv_parallel_destroy(fv_parallel **pairs)
 {
     fv_parallel *p = *pairs;
     if (!p) return;
-    fv_mem *mem = &p->t->ctx->mem;
+    fv_mem *mem = &p->ctx->mem;
     fv_arena_free(&p->arena);
     if (p->list) fv_mem_free(mem, p->list, p->room * sizeof *p->list);
     if (p->picked) fv_mem_free(mem, p->picked, 2 * p->pick_room * sizeof *p->picked);
@@ -57,12 +60,26 @@ void fv_parallel_destroy(fv_parallel **pairs)
 
 /* ---- adding ------------------------------------------------------------------------ */
 
+fv_status fv_encode_to_arena(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
+                             int64_t **tokens, int64_t *count)
+{
+    fv_encoding e = {.struct_size = sizeof e};
+    FV_FORWARD(fv_encode(encoder, text.text, text.bytes, 0, &e));
+    int64_t *out = fv_arena_array(arena, e.count, sizeof *out);
+    FV_RETURN_IF(!out, ctx, FV_ERR_MEMORY, "no memory for %zu tokens", e.count);
+    for (size_t i = 0; i < e.count; i++)
+        out[i] = e.ids[i];
+    *tokens = out;
+    *count = (int64_t)e.count;
+    return FV_OK;
+}
+
 static fv_status encode_side(fv_parallel *p, fv_encoder *encoder, fv_string text, side *out)
 {
     int64_t *tokens = NULL;
-    FV_FORWARD(fv_translate_encode(p->t->ctx, encoder, text, &p->arena, &tokens, &out->count));
+    FV_FORWARD(fv_encode_to_arena(p->ctx, encoder, text, &p->arena, &tokens, &out->count));
     char *copy = fv_arena_text(&p->arena, text.text, text.bytes);
-    FV_RETURN_IF(!copy, p->t->ctx, FV_ERR_MEMORY, "no memory for a text");
+    FV_RETURN_IF(!copy, p->ctx, FV_ERR_MEMORY, "no memory for a text");
     out->tokens = tokens;
     out->text = (fv_string){copy, text.bytes};
     return FV_OK;
@@ -70,13 +87,13 @@ static fv_status encode_side(fv_parallel *p, fv_encoder *encoder, fv_string text
 
 static fv_status encode_pair(fv_parallel *p, fv_string source, fv_string target, pair *out)
 {
-    FV_FORWARD(encode_side(p, p->t->source_encoder, source, &out->source));
-    return encode_side(p, p->t->target_encoder, target, &out->target);
+    FV_FORWARD(encode_side(p, p->source_encoder, source, &out->source));
+    return encode_side(p, p->target_encoder, target, &out->target);
 }
 
 static fv_status append(fv_parallel *p, const pair *one)
 {
-    fv_ctx *ctx = p->t->ctx;
+    fv_ctx *ctx = p->ctx;
     pair *list = fv_mem_grow(&ctx->mem, p->list, &p->room, p->count + 1, sizeof *list);
     FV_RETURN_IF(!list, ctx, FV_ERR_MEMORY, "no memory for %zu pairs", p->count + 1);
     p->list = list;
@@ -88,7 +105,8 @@ fv_status fv_parallel_add(fv_parallel *p, fv_string source, fv_string target)
 {
     pair one;
     FV_FORWARD(encode_pair(p, source, target, &one));
-    FV_RETURN_IF(one.source.count == 0, p->t->ctx, FV_ERR_ARGUMENT, "a source without a token");
+    FV_RETURN_IF(one.source.count == 0, p->ctx, FV_ERR_ARGUMENT,
+                 "expected a source with at least one token");
     return append(p, &one);
 }
 
@@ -101,7 +119,7 @@ typedef struct reading {
     fv_lines *source, *target;
 } reading;
 
-static fv_status take_lines(reading *r, const fv_line *source, const fv_line *target)
+static fv_status add_lines(reading *r, const fv_line *source, const fv_line *target)
 {
     if (!source->valid || !target->valid) {
         r->report.invalid++;
@@ -132,11 +150,11 @@ static fv_status count_rest(fv_lines *lines, uint64_t *number)
     }
 }
 
-static fv_status unequal(const reading *r, uint64_t source, uint64_t target)
+static fv_status fail_unequal(const reading *r, uint64_t source, uint64_t target)
 {
     FV_FORWARD(count_rest(r->source, &source));
     FV_FORWARD(count_rest(r->target, &target));
-    return fv_fail(r->p->t->ctx, FV_ERR_FORMAT,
+    return fv_fail(r->p->ctx, FV_ERR_FORMAT,
                    "'%.80s' has %llu lines, '%.80s' has %llu: they must match line by line",
                    fv_lines_name(r->source), (unsigned long long)source, fv_lines_name(r->target),
                    (unsigned long long)target);
@@ -150,22 +168,22 @@ static fv_status read_all(reading *r)
         FV_FORWARD(fv_lines_next(r->target, &target));
         if (!source.text && !target.text) return FV_OK;
         if (!source.text || !target.text)
-            return unequal(r, source.text ? n + 1 : n, target.text ? n + 1 : n);
-        FV_FORWARD(take_lines(r, &source, &target));
-        if (fv_cancelled(r->p->t->ctx))
-            return fv_fail(r->p->t->ctx, FV_ERR_CANCELLED, "interrupted while reading");
+            return fail_unequal(r, source.text ? n + 1 : n, target.text ? n + 1 : n);
+        FV_FORWARD(add_lines(r, &source, &target));
+        if (fv_cancelled(r->p->ctx))
+            return fv_fail(r->p->ctx, FV_ERR_CANCELLED, "interrupted while reading");
     }
 }
 
 fv_status fv_parallel_read(fv_parallel *p, const char *source, const char *target,
                            const fv_parallel_config *cfg, fv_parallel_report *report)
 {
-    fv_ctx *ctx = p->t->ctx;
+    fv_ctx *ctx = p->ctx;
     fv_parallel_config defaults;
     fv_parallel_config_init(&defaults, sizeof defaults);
     reading r = {.p = p, .cfg = cfg ? cfg : &defaults};
     FV_RETURN_IF(r.cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
-                 "pairs: the config was not initialised");
+                 "sentence pairs: the config is not initialised");
     const fv_lines_policy policy = r.cfg->skip_invalid ? FV_LINES_MARK : FV_LINES_REFUSE;
     fv_status status = fv_lines_open(ctx, source, policy, &r.source);
     if (status == FV_OK) status = fv_lines_open(ctx, target, policy, &r.target);
@@ -189,7 +207,7 @@ int64_t fv_parallel_tokens(const fv_parallel *p, int64_t i)
 
 static bool make_room(fv_parallel *p, size_t count)
 {
-    fv_mem *mem = &p->t->ctx->mem;
+    fv_mem *mem = &p->ctx->mem;
     if (count <= p->pick_room) return true;
     const int64_t **picked = fv_mem_alloc(mem, 2 * count * sizeof *picked);
     int64_t *lengths = fv_mem_alloc(mem, 2 * count * sizeof *lengths);
@@ -208,12 +226,13 @@ static bool make_room(fv_parallel *p, size_t count)
 
 fv_status fv_parallel_pick(fv_parallel *p, int64_t count, const int64_t *which, fv_batch *out)
 {
-    fv_ctx *ctx = p->t->ctx;
+    fv_ctx *ctx = p->ctx;
     FV_RETURN_IF(count < 0 || !make_room(p, (size_t)count), ctx, FV_ERR_MEMORY,
                  "no memory for a batch of %lld", (long long)count);
     for (int64_t i = 0; i < count; i++) {
         FV_RETURN_IF(which[i] < 0 || which[i] >= (int64_t)p->count, ctx, FV_ERR_INDEX,
-                     "there is no pair %lld", (long long)which[i]);
+                     "no pair %lld, expected 0 to %lld", (long long)which[i],
+                     (long long)p->count - 1);
         const pair *one = &p->list[which[i]];
         p->picked[i] = one->source.tokens;
         p->picked[count + i] = one->target.tokens;

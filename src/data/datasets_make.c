@@ -1,20 +1,20 @@
-/* Made sets: which there are, and their folders. */
+/* The table of generated data sets, and writing their folders. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/config.h"
+#include "data/datasets.h"
 #include "io/file.h"
 #include "io/json_write.h"
 #include "io/sha256.h"
-#include "text/datasets.h"
 #include "text/runes.h"
 
-typedef struct known {
+typedef struct generated_set {
     fv_made_set set;
     fv_made_maker make;
-} known;
+} generated_set;
 
-static const known sets[] = {
+static const generated_set sets[] = {
     {{.name = "dates",
       .about = "written dates in four languages and their ISO form",
       .source = "written",
@@ -63,9 +63,9 @@ void fv_made_config_init(fv_made_config *cfg, size_t struct_size)
     fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
-/* ---- the rule ---------------------------------------------------------------------- */
+/* ---- the split rule ---------------------------------------------------------------- */
 
-static uint64_t first_word(fv_sha256 *sum)
+static uint64_t first_digest_word(fv_sha256 *sum)
 {
     unsigned char bytes[FV_SHA256_BYTES];
     uint64_t word = 0;
@@ -80,7 +80,7 @@ uint64_t fv_text_digest(const char *text, size_t bytes)
     fv_sha256 sum;
     fv_sha256_init(&sum);
     fv_sha256_add(&sum, text, bytes);
-    return first_word(&sum);
+    return first_digest_word(&sum);
 }
 
 uint64_t fv_made_hash(const char *source, size_t bytes)
@@ -94,7 +94,7 @@ uint64_t fv_made_hash(const char *source, size_t bytes)
         const unsigned char lower = (unsigned char)(upper ? c + ('a' - 'A') : c);
         if (kept) fv_sha256_add(&sum, &lower, 1);
     }
-    return first_word(&sum);
+    return first_digest_word(&sum);
 }
 
 fv_made_part fv_made_part_of(const char *source, size_t bytes)
@@ -116,7 +116,7 @@ void fv_made_file_name(char out[FV_MADE_NAME], fv_made_part part, const char *en
     snprintf(out, FV_MADE_NAME, "%s.%s", fv_made_part_name(part), ending);
 }
 
-static fv_status put_line(fv_ctx *ctx, fv_text *file, fv_string line)
+static fv_status append_line(fv_ctx *ctx, fv_text *file, fv_string line)
 {
     FV_FORWARD(fv_text_append(ctx, file, line.text, line.bytes));
     return fv_text_append(ctx, file, "\n", 1);
@@ -125,40 +125,40 @@ static fv_status put_line(fv_ctx *ctx, fv_text *file, fv_string line)
 fv_status fv_made_put(fv_made_sink *sink, fv_made_part part, fv_string source, fv_string target)
 {
     FV_RETURN_IF(fv_cancelled(sink->ctx), sink->ctx, FV_ERR_CANCELLED, "interrupted");
-    FV_FORWARD(put_line(sink->ctx, &sink->files[part][FV_MADE_SOURCE], source));
-    FV_FORWARD(put_line(sink->ctx, &sink->files[part][FV_MADE_TARGET], target));
+    FV_FORWARD(append_line(sink->ctx, &sink->files[part][FV_MADE_SOURCE], source));
+    FV_FORWARD(append_line(sink->ctx, &sink->files[part][FV_MADE_TARGET], target));
     sink->report.pairs[part]++;
     return FV_OK;
 }
 
-static void tell_text(fv_json_writer *w, const char *key, const char *text)
+static void write_text(fv_json_writer *w, const char *key, const char *text)
 {
     fv_json_key(w, key);
     fv_json_string(w, text);
 }
 
-static void tell_int(fv_json_writer *w, const char *key, int64_t value)
+static void write_int(fv_json_writer *w, const char *key, int64_t value)
 {
     fv_json_key(w, key);
     fv_json_int(w, value);
 }
 
-static void tell_origin(fv_json_writer *w, const fv_made_set *set, const fv_made_config *cfg)
+static void write_origin(fv_json_writer *w, const fv_made_set *set, const fv_made_config *cfg)
 {
     const fv_dataset *from = set->from ? fv_dataset_find(set->from) : NULL;
-    tell_text(w, "name", set->name);
-    tell_text(w, "about", set->about);
-    tell_text(w, "source", set->source);
-    tell_text(w, "target", set->target);
+    write_text(w, "name", set->name);
+    write_text(w, "about", set->about);
+    write_text(w, "source", set->source);
+    write_text(w, "target", set->target);
     if (from) {
-        tell_text(w, "from", from->name);
-        tell_text(w, "licence", from->licence);
-        tell_text(w, "origin", from->source);
+        write_text(w, "from", from->name);
+        write_text(w, "licence", from->licence);
+        write_text(w, "origin", from->source);
     } else {
         char seed[24];
         snprintf(seed, sizeof seed, "%llu", (unsigned long long)cfg->seed);
-        tell_text(w, "seed", seed);
-        tell_int(w, "length", cfg->length);
+        write_text(w, "seed", seed);
+        write_int(w, "length", cfg->length);
     }
 }
 
@@ -174,9 +174,9 @@ static fv_status write_file(const fv_made_sink *sink, const char *folder, const 
     fv_sha256_add(&sum, text->data, text->bytes);
     fv_sha256_text(&sum, digits);
     fv_json_open(w, '{');
-    tell_text(w, "file", name);
-    tell_text(w, "sha256", digits);
-    tell_int(w, "lines", lines);
+    write_text(w, "file", name);
+    write_text(w, "sha256", digits);
+    write_int(w, "lines", lines);
     fv_json_close(w, '}');
     return FV_OK;
 }
@@ -185,7 +185,7 @@ static fv_status write_all(const fv_made_sink *sink, const fv_made_set *set, con
                            fv_json_writer *w)
 {
     fv_json_open(w, '{');
-    tell_origin(w, set, sink->cfg);
+    write_origin(w, set, sink->cfg);
     fv_json_key(w, "files");
     fv_json_open(w, '[');
     for (int part = 0; part < FV_MADE_PARTS; part++)
@@ -207,12 +207,16 @@ static fv_status write_all(const fv_made_sink *sink, const fv_made_set *set, con
 static fv_status check_config(fv_ctx *ctx, const fv_made_set *set, const fv_made_config *cfg)
 {
     FV_RETURN_IF(set->from && !cfg->data, ctx, FV_ERR_ARGUMENT,
-                 "%s is made from %s: say where the public sets are", set->name, set->from);
-    FV_RETURN_IF(cfg->pairs < 1 || cfg->pairs > 10000000 || cfg->held_out < 0 ||
-                     cfg->held_out > 1000000 || cfg->length < 1 || cfg->length > FV_MADE_LENGTH,
-                 ctx, FV_ERR_ARGUMENT, "%s: %lld pairs, %lld held out, length %lld: out of bounds",
-                 set->name, (long long)cfg->pairs, (long long)cfg->held_out,
-                 (long long)cfg->length);
+                 "%s is made from %s: expected the folder of the public sets", set->name,
+                 set->from);
+    FV_RETURN_IF(
+        cfg->pairs < 1 || cfg->pairs > 10000000 || cfg->held_out < 0 || cfg->held_out > 1000000 ||
+            cfg->length < 1 || cfg->length > FV_MADE_LENGTH,
+        ctx, FV_ERR_ARGUMENT,
+        "%s: expected 1 to 10000000 pairs, up to 1000000 held out and a length of 1 to %d, got "
+        "%lld, %lld and %lld",
+        set->name, (int)FV_MADE_LENGTH, (long long)cfg->pairs, (long long)cfg->held_out,
+        (long long)cfg->length);
     return FV_OK;
 }
 

@@ -1,11 +1,11 @@
 /*
- * The kernel table of one level with what its kernels need to run: threads, scratch, fault word.
- * The CPU device runs it at once, the guarded device later and elsewhere.
+ * The kernel table of one SIMD level with what its kernels need to run: threads, scratch memory,
+ * fault word. The CPU device runs kernels at once, the guarded device later on another thread.
  */
-#ifndef FV_BACKEND_ENGINE_H
-#define FV_BACKEND_ENGINE_H
+#ifndef FV_DEVICE_ENGINE_H
+#define FV_DEVICE_ENGINE_H
 
-#include "backend/backend.h"
+#include "device/device.h"
 
 typedef struct fv_engine {
     fv_ctx *ctx;
@@ -23,7 +23,7 @@ static inline bool fv_engine_supports(const fv_engine *engine, fv_kernel_id kern
     return engine->table.fn[kernel][dtype] != NULL;
 }
 
-/* Makes the scratch that the kernel asks for; to be called on the context's thread. */
+/* Allocates the scratch memory that the kernel needs. Call it on the context's thread. */
 fv_status fv_engine_prepare(fv_engine *engine, fv_kernel_id kernel, const void *args);
 
 /* Runs a prepared kernel. */

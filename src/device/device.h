@@ -1,13 +1,14 @@
 /*
- * One vtable for a device. Everything that touches tensor memory goes through it, so that a GPU
- * can be slotted in: above this line nobody reads or writes through a tensor's address.
+ * The function table of a device. Everything that touches tensor memory goes through it, so that a
+ * GPU can take the CPU's place: no code above this layer reads or writes through a tensor's
+ * address.
  *
- * Order: work on a device runs in the order it was asked for (one stream). alloc and free belong
- * to the same order: a freed block may be handed out again at once, since every earlier launch
- * that used it comes first. Results reach the host through read(), which waits.
+ * Order: a device runs its work in the order of the calls (one stream). alloc and free are part of
+ * that order: a freed block may be allocated again at once, since every launch that used it comes
+ * before the next one that does. Results reach the host through read(), which waits.
  */
-#ifndef FV_TENSOR_DEVICE_H
-#define FV_TENSOR_DEVICE_H
+#ifndef FV_DEVICE_DEVICE_H
+#define FV_DEVICE_DEVICE_H
 
 #include "base/ctx.h"
 #include "kernels/kernel.h"
@@ -16,9 +17,9 @@ typedef struct fv_device fv_device;
 
 typedef struct fv_device_ops {
     const char *name;
-    bool host_readable; /* its addresses are ordinary memory of this process */
+    bool host_readable; /* its addresses are readable by the host */
 
-    /* Uninitialised, 64-byte aligned device memory; NULL when there is none. */
+    /* Uninitialised, 64-byte aligned device memory; NULL if out of memory. */
     void *(*alloc)(fv_device *dev, size_t bytes);
     void (*free)(fv_device *dev, void *ptr, size_t bytes);
 
@@ -27,7 +28,7 @@ typedef struct fv_device_ops {
     /* Device to host; waits for all earlier work and reports its faults. */
     fv_status (*read)(fv_device *dev, void *dst, const void *src, size_t bytes);
 
-    /* Does the device have this kernel for this element type? */
+    /* Whether the device has this kernel for this element type. */
     bool (*supports)(const fv_device *dev, fv_kernel_id kernel, fv_dtype dtype);
 
     /* Queues a kernel. `args` is copied where it must outlive the call. */
@@ -42,8 +43,12 @@ struct fv_device {
     const fv_device_ops *ops;
     fv_ctx *ctx;
 #ifdef FV_TEST_HOOKS
-    unsigned dropped; /* additive terms that the next launches leave out */
+    unsigned dropped; /* bit k: the next launches leave out additive term k */
 #endif
 };
+
+/* The devices of this library. Destroy a device before the context's memory. */
+fv_status fv_cpu_device_create(fv_ctx *ctx, fv_device **out);
+fv_status fv_guarded_device_create(fv_ctx *ctx, fv_device **out);
 
 #endif

@@ -1,6 +1,6 @@
-/* The parameter set's inside, for the optimizer. */
-#ifndef FV_TRAIN_PARAMS_H
-#define FV_TRAIN_PARAMS_H
+/* The fields of a parameter set, for optimizers and files of parameters. */
+#ifndef FV_TENSOR_PARAMS_H
+#define FV_TENSOR_PARAMS_H
 
 #include "fovea/optim.h"
 #include "tensor/launch.h"
@@ -22,7 +22,7 @@ struct fv_params {
     bool plan;
     int count, room;
     fv_param *items;
-    int *slots; /* 2 room of them: places of items + 1 by the hash of their names; 0 is empty */
+    int *slots; /* [2 room], hash table of names: index into items + 1, or 0 if empty */
 };
 
 #endif

@@ -83,7 +83,7 @@ static bool is_date(int year, int month, int day)
            day <= days_in(year, month);
 }
 
-/* One date in ten is kept for testing, by a draw that knows nothing but the date. */
+/* One date in ten is held out for testing, by a draw that depends on the date only. */
 fv_dates_part fv_date_part(int year, int month, int day)
 {
     uint32_t words[4];
@@ -109,10 +109,10 @@ static void append(written *w, const char *text)
     w->text[w->bytes] = '\0';
 }
 
-static void append_number(written *w, const char *how, int value)
+static void append_number(written *w, const char *printf_format, int value)
 {
     char text[16];
-    snprintf(text, sizeof text, how, value);
+    snprintf(text, sizeof text, printf_format, value);
     append(w, text);
 }
 
@@ -125,15 +125,15 @@ static const char *ordinal_of(int day)
 }
 
 /* One %x of a pattern; the field it stands for, or NULL. */
-static fv_date_field *append_field(written *w, char what, language in, fv_date_pair *p)
+static fv_date_field *append_field(written *w, char field, language in, fv_date_pair *p)
 {
-    switch (what) {
+    switch (field) {
     case 'D':
     case 'O':
     case 'F':
         append_number(w, "%d", p->day);
-        if (what == 'O') append(w, ordinal_of(p->day));
-        if (what == 'F' && p->day == 1) append(w, "er");
+        if (field == 'O') append(w, ordinal_of(p->day));
+        if (field == 'F' && p->day == 1) append(w, "er");
         return &p->day_at;
     case 'Z':
         append_number(w, "%02d", p->day);
@@ -190,7 +190,8 @@ bool fv_date_write(int number, int year, int month, int day, fv_date_pair *out)
 void fv_date_pair_make(uint64_t seed, uint64_t number, fv_dates_part part, fv_date_pair *out)
 {
     const uint64_t key = fv_rng_key(seed, 0x64617465, (uint64_t)part);
-    /* Draws that are no date, of the other part or beyond two digits are passed over. */
+    /* Skips draws that are not a date, belong to the other part, or cannot have a two-digit year.
+     */
     for (uint64_t round = 0;; round++) {
         uint32_t r[4];
         fv_rng_draw(key, number, round, r);

@@ -1,12 +1,13 @@
 /*
- * The guarded device: the CPU kernels behind a GPU-like wall, to prove that nothing above the
- * device vtable depends on reading device memory or on work being done when a call returns.
+ * The guarded device: CPU kernels with the restrictions of a GPU, to prove that no code above the
+ * device table reads device memory itself or relies on work being done when a call returns.
  *
- *   - Device memory is one memfd mapped twice: without any access right (the addresses tensors
- *     carry) and readable (known to this file alone). Translating is one addition.
- *   - A pointer outside the first mapping is refused, so a host pointer given to a kernel shows.
- *   - Launches and writes are queued. They run on another thread, in order, only when somebody
- *     waits (read, sync) or the queue is full: a result used too early is not there.
+ *   - Device memory is one memfd mapped twice: without access rights (the addresses that tensors
+ *     have) and readable (known to this file only). Translating an address is one addition.
+ *   - A pointer outside the first mapping is an error, so a host pointer passed to a kernel is
+ * found.
+ *   - Launches and writes are queued. They run on another thread, in order, only when the caller
+ *     waits (read, sync) or the queue is full: a result that is used too early is not there yet.
  *
  * The worker runs only while the context's thread waits for it, so the two share the queue and
  * the engine without further locking.
@@ -16,14 +17,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "backend/engine.h"
+#include "device/engine.h"
 
 enum {
     QUEUE_LENGTH = 512,
     ARGS_BYTES = 640, /* room for the largest argument struct */
 };
 
-/* Sparse: only touched pages cost memory. */
+/* Sparse: only pages that are used take memory. */
 static const size_t RANGE_BYTES = (size_t)4 << 30;
 
 typedef struct item {
@@ -50,8 +51,8 @@ typedef struct guarded_device {
     fv_device base;
     fv_engine engine;
 
-    char *wall;   /* no access */
-    char *inside; /* the same memory, readable */
+    char *no_access; /* the addresses that tensors have */
+    char *readable;  /* the same memory with access */
     size_t used;
     block *free_blocks[FV_MEM_CLASSES];
     block *spare; /* as many as blocks are in use, so that free never needs memory */
@@ -90,7 +91,7 @@ static void *guarded_alloc(fv_device *dev, size_t bytes)
     }
     b->next = g->spare;
     g->spare = b;
-    return g->wall + b->offset;
+    return g->no_access + b->offset;
 }
 
 static void guarded_free(fv_device *dev, void *ptr, size_t bytes)
@@ -102,20 +103,20 @@ static void guarded_free(fv_device *dev, void *ptr, size_t bytes)
     fv_mem_refund(&dev->ctx->mem, rounded);
     block *b = g->spare;
     g->spare = b->next;
-    b->offset = (size_t)((char *)ptr - g->wall);
+    b->offset = (size_t)((char *)ptr - g->no_access);
     b->next = g->free_blocks[cls];
     g->free_blocks[cls] = b;
 }
 
 static bool translate(const guarded_device *g, const void *ptr, void **out)
 {
-    uintptr_t offset = (uintptr_t)ptr - (uintptr_t)g->wall;
+    uintptr_t offset = (uintptr_t)ptr - (uintptr_t)g->no_access;
     if (offset >= RANGE_BYTES) return false;
-    *out = g->inside + offset;
+    *out = g->readable + offset;
     return true;
 }
 
-/* ---- the late thread -------------------------------------------------------------- */
+/* ---- the worker ------------------------------------------------------------------- */
 
 static void run_item(guarded_device *g, item *it)
 {
@@ -149,7 +150,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-/* Lets the worker do everything that is queued. */
+/* Waits until the worker has run everything that is queued. */
 static void drain(guarded_device *g)
 {
     if (g->queued == 0) return;
@@ -171,14 +172,14 @@ static item *next_item(guarded_device *g)
     return &g->queue[g->queued];
 }
 
-/* ---- the vtable ------------------------------------------------------------------- */
+/* ---- the device table ------------------------------------------------------------- */
 
 static fv_status guarded_sync(fv_device *dev)
 {
     guarded_device *g = (guarded_device *)dev;
     drain(g);
     fv_status status = fv_engine_fault(&g->engine, g->fault_kernel);
-    /* The op that caused it returned long ago: its error is sticky, as on any device. */
+    /* The op that caused it has returned already, so the error becomes the sticky one. */
     return status == FV_OK ? FV_OK : fv_poison_last(dev->ctx, status);
 }
 
@@ -268,8 +269,8 @@ static void guarded_destroy(fv_device *dev)
         free_blocks(ctx, g->free_blocks[i]);
     free_blocks(ctx, g->spare);
     fv_mem_free(&ctx->mem, g->queue, QUEUE_LENGTH * sizeof *g->queue);
-    if (g->wall) munmap(g->wall, RANGE_BYTES);
-    if (g->inside) munmap(g->inside, RANGE_BYTES);
+    if (g->no_access) munmap(g->no_access, RANGE_BYTES);
+    if (g->readable) munmap(g->readable, RANGE_BYTES);
     fv_mem_free(&ctx->mem, g, sizeof *g);
 }
 
@@ -286,21 +287,22 @@ static const fv_device_ops guarded_ops = {
     .destroy = guarded_destroy,
 };
 
-/* ---- making ----------------------------------------------------------------------- */
+/* ---- creation --------------------------------------------------------------------- */
 
 static bool map_range(guarded_device *g)
 {
     int fd = memfd_create("fovea-guarded", MFD_CLOEXEC);
     if (fd < 0) return false;
-    void *wall = MAP_FAILED, *inside = MAP_FAILED;
+    void *no_access = MAP_FAILED, *readable = MAP_FAILED;
     if (ftruncate(fd, (off_t)RANGE_BYTES) == 0) {
-        wall = mmap(NULL, RANGE_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-        inside = mmap(NULL, RANGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        no_access = mmap(NULL, RANGE_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        readable =
+            mmap(NULL, RANGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     }
     close(fd);
-    g->wall = wall == MAP_FAILED ? NULL : wall;
-    g->inside = inside == MAP_FAILED ? NULL : inside;
-    return g->wall && g->inside;
+    g->no_access = no_access == MAP_FAILED ? NULL : no_access;
+    g->readable = readable == MAP_FAILED ? NULL : readable;
+    return g->no_access && g->readable;
 }
 
 static bool start_worker(guarded_device *g)

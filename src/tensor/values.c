@@ -1,43 +1,44 @@
-/* Values in and out of tensors. */
+/* Copies values into tensors and out of them. */
 #include <string.h>
 
 #include "tensor/launch.h"
 
-/* t, or, when filling it failed, the invalid tensor and nothing left behind. */
-static fv_tensor *made(fv_ctx *ctx, fv_tensor *t)
+/* Returns t, or frees it and returns the invalid tensor if filling it failed. */
+static fv_tensor *checked_result(fv_ctx *ctx, fv_tensor *t)
 {
     if (ctx->error == FV_OK) return t;
     fv_tensor_free(ctx, &t);
     return ctx->invalid;
 }
 
-static fv_tensor *filled(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape, double value)
+static fv_tensor *new_filled(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
+                             double value)
 {
     fv_tensor *t = fv_tensor_new(ctx, dtype, rank, shape);
     if (ctx->error != FV_OK) return ctx->invalid;
     fv_fill(ctx, t, value);
-    return made(ctx, t);
+    return checked_result(ctx, t);
 }
 
 fv_tensor *fv_zeros(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape)
 {
-    return filled(ctx, dtype, rank, shape, 0.0);
+    return new_filled(ctx, dtype, rank, shape, 0.0);
 }
 
 fv_tensor *fv_full(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape, double value)
 {
-    return filled(ctx, dtype, rank, shape, value);
+    return new_filled(ctx, dtype, rank, shape, value);
 }
 
 fv_tensor *fv_scalar(fv_ctx *ctx, fv_dtype dtype, double value)
 {
-    return filled(ctx, dtype, 0, NULL, value);
+    return new_filled(ctx, dtype, 0, NULL, value);
 }
 
 static size_t bytes_of(const fv_tensor *t) { return (size_t)t->count * fv_dtype_size(t->dtype); }
 
-/* What every access to values asks first. */
-static fv_status readable(fv_ctx *ctx, const fv_tensor *t, const char *call)
+/* Checked before every access to values. */
+static fv_status check_access(fv_ctx *ctx, const fv_tensor *t, const char *call)
 {
     if (ctx->error != FV_OK) return ctx->error;
     FV_RETURN_IF(!t || (t->flags & FV_TENSOR_INVALID), ctx, FV_ERR_STATE,
@@ -46,23 +47,22 @@ static fv_status readable(fv_ctx *ctx, const fv_tensor *t, const char *call)
                  call);
     FV_RETURN_IF(t->flags & FV_TENSOR_FROZEN, ctx, FV_ERR_STATE,
                  "%s: the tensor is a frozen weight: only products and embeddings read it", call);
-    FV_RETURN_IF(t->flags & FV_TENSOR_RELEASED, ctx, FV_ERR_STATE,
-                 "%s: the tensor's memory was released by backward; call fv_retain() on it before",
-                 call);
+    FV_RETURN_IF(
+        t->flags & FV_TENSOR_RELEASED, ctx, FV_ERR_STATE,
+        "%s: backward released the tensor's memory; call fv_retain() on it before backward", call);
     return FV_OK;
 }
 
-static fv_status same_bytes(fv_ctx *ctx, const fv_tensor *t, size_t bytes, const char *call)
+static fv_status check_bytes(fv_ctx *ctx, const fv_tensor *t, size_t bytes, const char *call)
 {
     char text[FV_SHAPE_TEXT];
     FV_RETURN_IF(bytes != bytes_of(t), ctx, FV_ERR_ARGUMENT,
-                 "%s: %s tensor %s has %zu bytes, the caller gave %zu", call,
-                 fv_dtype_name(t->dtype), fv_shape_text(text, t->rank, t->shape), bytes_of(t),
-                 bytes);
+                 "%s: expected %zu bytes for a %s tensor %s, got %zu", call, bytes_of(t),
+                 fv_dtype_name(t->dtype), fv_shape_text(text, t->rank, t->shape), bytes);
     return FV_OK;
 }
 
-/* A contiguous stand-in for `t` in a scope of its own; end the scope after use. */
+/* A contiguous tensor of t's shape, in a scope of its own; end the scope after use. */
 static fv_tensor *stage(fv_ctx *ctx, const fv_tensor *t, fv_dtype dtype, bool copy_in)
 {
     fv_scope_begin(ctx);
@@ -73,8 +73,8 @@ static fv_tensor *stage(fv_ctx *ctx, const fv_tensor *t, fv_dtype dtype, bool co
 
 fv_status fv_tensor_read(fv_ctx *ctx, const fv_tensor *t, void *out, size_t bytes)
 {
-    FV_FORWARD(readable(ctx, t, "read"));
-    FV_FORWARD(same_bytes(ctx, t, bytes, "read"));
+    FV_FORWARD(check_access(ctx, t, "read"));
+    FV_FORWARD(check_bytes(ctx, t, bytes, "read"));
     if (bytes == 0) return ctx->device->ops->sync(ctx->device);
     if (fv_tensor_contiguous(t)) return ctx->device->ops->read(ctx->device, out, t->data, bytes);
     fv_tensor *staged = stage(ctx, t, t->dtype, true);
@@ -86,8 +86,8 @@ fv_status fv_tensor_read(fv_ctx *ctx, const fv_tensor *t, void *out, size_t byte
 
 fv_status fv_tensor_write(fv_ctx *ctx, fv_tensor *t, const void *in, size_t bytes)
 {
-    FV_FORWARD(readable(ctx, t, "write"));
-    FV_FORWARD(same_bytes(ctx, t, bytes, "write"));
+    FV_FORWARD(check_access(ctx, t, "write"));
+    FV_FORWARD(check_bytes(ctx, t, bytes, "write"));
     t->buffer->version++;
     if (bytes == 0) return FV_OK;
     if (fv_tensor_contiguous(t)) return ctx->device->ops->write(ctx->device, t->data, in, bytes);
@@ -104,9 +104,10 @@ fv_status fv_tensor_write(fv_ctx *ctx, fv_tensor *t, const void *in, size_t byte
 
 fv_status fv_tensor_item(fv_ctx *ctx, const fv_tensor *t, double *out)
 {
-    FV_FORWARD(readable(ctx, t, "item"));
+    FV_FORWARD(check_access(ctx, t, "item"));
     char text[FV_SHAPE_TEXT];
-    FV_RETURN_IF(t->count != 1, ctx, FV_ERR_SHAPE, "item: tensor %s has not one element",
+    FV_RETURN_IF(t->count != 1, ctx, FV_ERR_SHAPE,
+                 "item: expected a tensor with one element, got shape %s",
                  fv_shape_text(text, t->rank, t->shape));
     if (t->dtype == FV_F64) return ctx->device->ops->read(ctx->device, out, t->data, sizeof *out);
     fv_tensor *staged = stage(ctx, t, FV_F64, true);
@@ -128,5 +129,5 @@ fv_tensor *fv_from_host(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *sh
         fv_status status = fv_tensor_write(ctx, t, data, bytes_of(t));
         if (status != FV_OK) fv_poison_last(ctx, status);
     }
-    return made(ctx, t);
+    return checked_result(ctx, t);
 }

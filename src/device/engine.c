@@ -1,4 +1,4 @@
-#include "backend/engine.h"
+#include "device/engine.h"
 
 static void run_on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn, const void *arg)
 {
@@ -21,7 +21,7 @@ void fv_engine_destroy(fv_engine *engine)
     fv_mem_free(&engine->ctx->mem, engine->exec.scratch, engine->scratch_bytes);
 }
 
-/* Enough for the level's own version and for the reference, whichever runs for the dtype. */
+/* Enough for the level's own kernel and for the reference, whichever the dtype selects. */
 static size_t scratch_of(const fv_engine *engine, fv_kernel_id kernel, const void *args)
 {
     const fv_kernel_table *t = &engine->table;
@@ -36,7 +36,7 @@ fv_status fv_engine_prepare(fv_engine *engine, fv_kernel_id kernel, const void *
     fv_ctx *ctx = engine->ctx;
     const size_t need = scratch_of(engine, kernel, args);
     if (need <= engine->scratch_bytes) return FV_OK;
-    /* The old one goes last: launches that are still queued were promised it. */
+    /* Allocate before freeing: if this fails, queued launches still need the old block. */
     void *scratch = fv_mem_alloc(&ctx->mem, need);
     FV_RETURN_IF(!scratch, ctx, FV_ERR_MEMORY, "%s: no memory for %zu bytes of scratch",
                  fv_kernel_infos[kernel].name, need);

@@ -1,11 +1,12 @@
-/* tatoeba-en-fr: pairs of one file, "english<TAB>french" a line, taken apart by the rule. */
+/* tatoeba-en-fr: the pairs of one file, "english<TAB>french" per line, split by the rule of
+ * fovea/datasets.h. */
 #include <string.h>
 
+#include "data/datasets.h"
 #include "fovea/corpus.h"
 #include "io/arena.h"
 #include "io/file.h"
 #include "io/sort.h"
-#include "text/datasets.h"
 
 typedef struct pair {
     fv_string source, target;
@@ -25,7 +26,7 @@ static fv_status out_of_memory(const reading *r)
     return fv_fail(r->sink->ctx, FV_ERR_MEMORY, "out of memory after %zu pairs", r->count);
 }
 
-static fv_status take(reading *r, const char *name, const fv_line *line)
+static fv_status add_line(reading *r, const char *name, const fv_line *line)
 {
     fv_ctx *ctx = r->sink->ctx;
     const char *tab = memchr(line->text, '\t', line->bytes);
@@ -54,7 +55,7 @@ static fv_status read_pairs(reading *r, const char *path)
     fv_status status = FV_OK;
     while (status == FV_OK && !fv_cancelled(ctx) &&
            (status = fv_lines_next(lines, &line)) == FV_OK && line.text)
-        status = take(r, path, &line);
+        status = add_line(r, path, &line);
     fv_lines_close(&lines);
     if (status == FV_OK && fv_cancelled(ctx))
         status = fv_fail(ctx, FV_ERR_CANCELLED, "interrupted");
@@ -69,16 +70,16 @@ static int compare_texts(fv_string a, fv_string b)
     return c ? c : (a.bytes > b.bytes) - (a.bytes < b.bytes);
 }
 
-/* By hash; sources that share one stand together; the sort is stable. */
-static int compare_pairs(const void *things, uint32_t a, uint32_t b)
+/* By hash, then by source, so that equal sources are adjacent. The sort is stable. */
+static int compare_pairs(const void *list, uint32_t a, uint32_t b)
 {
-    const pair *p = (const pair *)things + a, *q = (const pair *)things + b;
+    const pair *p = (const pair *)list + a, *q = (const pair *)list + b;
     if (p->hash != q->hash) return p->hash < q->hash ? -1 : 1;
     return compare_texts(p->source, q->source);
 }
 
-/* Whether pair i of the order repeats one before it with the same source: all of it, or, where each
- * source stays once, the source alone. */
+/* Whether pair i of the order repeats an earlier one: both texts, or with source_alone the source.
+ */
 static bool repeats(const reading *r, size_t i, bool source_alone)
 {
     const pair *p = &r->list[r->order[i]];
@@ -90,7 +91,7 @@ static bool repeats(const reading *r, size_t i, bool source_alone)
     return false;
 }
 
-static fv_status part_pairs(reading *r)
+static fv_status split_pairs(reading *r)
 {
     fv_sort(r->list, r->count, compare_pairs, r->order, r->order + r->count);
     for (size_t i = 0; i < r->count; i++) {
@@ -114,7 +115,7 @@ fv_status fv_make_tatoeba(fv_made_sink *sink)
     fv_status status = read_pairs(&r, path);
     const size_t order_bytes = 2 * r.count * sizeof *r.order;
     if (status == FV_OK && !(r.order = fv_mem_alloc(mem, order_bytes))) status = out_of_memory(&r);
-    if (status == FV_OK) status = part_pairs(&r);
+    if (status == FV_OK) status = split_pairs(&r);
     fv_mem_free(mem, r.order, order_bytes);
     fv_mem_free(mem, r.list, r.room * sizeof *r.list);
     fv_arena_free(&r.arena);

@@ -1,6 +1,7 @@
-/* Leaves, retained results, detached views, and recording on or off. */
-#include "autograd/tape.h"
+/* Leaves and their gradients, retained results, detached views, and turning recording on and off.
+ */
 #include "fovea/autograd.h"
+#include "tensor/tensor.h"
 
 static bool mark(fv_ctx *ctx, fv_tensor *t, const char *call, unsigned flag)
 {

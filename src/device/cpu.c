@@ -1,7 +1,7 @@
 /* The CPU device: kernels run at once on the context's threads, memory is the context's. */
 #include <string.h>
 
-#include "backend/engine.h"
+#include "device/engine.h"
 
 typedef struct cpu_device {
     fv_device base;

@@ -1,4 +1,4 @@
-#include "train/params.h"
+#include "tensor/params.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static uint32_t hash_of(const char *name)
     return h;
 }
 
-/* The slot of a name: the one that holds it, or the empty one where it belongs. */
+/* The slot of a name: the one that has it, or the empty one to put it in. */
 static int *slot_of(const fv_params *params, const char *name)
 {
     const uint32_t mask = 2 * (uint32_t)params->room - 1;
@@ -71,7 +71,7 @@ void fv_params_destroy(fv_params **params_ptr)
     *params_ptr = NULL;
 }
 
-/* Room is a power of two, so that slots are found by a mask. */
+/* Room is a power of two, so that a mask maps hashes to slots. */
 static bool make_room(fv_params *params)
 {
     if (params->count < params->room) return true;
@@ -95,7 +95,7 @@ static bool make_room(fv_params *params)
 
 /* ---- adding ------------------------------------------------------------------------- */
 
-/* Fresh tensors, the usual case, are no leaves yet. */
+/* The parameter that has this tensor, or NULL. New tensors, the usual case, are not leaves yet. */
 static const fv_param *holder_of(const fv_params *params, const fv_tensor *t)
 {
     if (!t || !(t->flags & FV_TENSOR_LEAF)) return NULL;
@@ -108,16 +108,17 @@ static fv_status check_new(fv_params *params, const char *name, const fv_tensor 
 {
     fv_ctx *ctx = params->ctx;
     if (!name || !*name || strlen(name) >= FV_PARAM_NAME)
-        return fv_poison(ctx, FV_ERR_ARGUMENT, "params: a name has 1 to %d bytes",
+        return fv_poison(ctx, FV_ERR_ARGUMENT, "params: expected a name of 1 to %d bytes",
                          FV_PARAM_NAME - 1);
     if (fv_params_find(params, name))
-        return fv_poison(ctx, FV_ERR_ARGUMENT, "params: there is a '%.100s' already", name);
+        return fv_poison(ctx, FV_ERR_ARGUMENT, "params: the name '%.100s' is already in use", name);
     const fv_param *holder = holder_of(params, initial);
     if (holder)
-        return fv_poison(ctx, FV_ERR_ARGUMENT, "params: '%.100s' is in the set as '%.100s'", name,
+        return fv_poison(ctx, FV_ERR_ARGUMENT,
+                         "params: the tensor of '%.100s' is already in the set as '%.100s'", name,
                          holder->name);
     if (!initial || (!params->plan && !fv_tensor_contiguous(initial)))
-        return fv_poison(ctx, FV_ERR_ARGUMENT, "params: '%.100s' must be a contiguous tensor",
+        return fv_poison(ctx, FV_ERR_ARGUMENT, "params: expected a contiguous tensor for '%.100s'",
                          name);
     return FV_OK;
 }
@@ -188,9 +189,9 @@ fv_tensor *fv_params_find(const fv_params *params, const char *name)
 fv_status fv_params_store_transposed(fv_params *params, const char *name)
 {
     fv_param *item = find(params, name);
-    FV_RETURN_IF(!item, params->ctx, FV_ERR_INDEX, "params: there is no '%.100s'", name);
+    FV_RETURN_IF(!item, params->ctx, FV_ERR_INDEX, "params: no parameter is named '%.100s'", name);
     FV_RETURN_IF(item->tensor->rank != 2, params->ctx, FV_ERR_SHAPE,
-                 "params: '%.100s' is not a matrix", name);
+                 "params: expected a matrix, '%.100s' has rank %d", name, item->tensor->rank);
     item->transposed = true;
     return FV_OK;
 }

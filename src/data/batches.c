@@ -12,21 +12,20 @@ struct fv_batches {
     fv_ctx *ctx;
     fv_batches_config cfg;
     int64_t examples;
-    int64_t *length; /* [examples] */
-    /* of the epoch that is laid out; -1: none */
-    int64_t epoch;
-    int64_t *order;      /* [examples]: a batch's examples are neighbours */
-    int64_t *first;      /* [examples + 1]: where batch i begins in `order` */
-    int64_t *turn;       /* [examples]: which batch comes i-th */
-    struct sorted *sort; /* [examples], while it is laid out */
+    int64_t *length;          /* [examples] */
+    int64_t epoch;            /* the one planned below; -1: none */
+    int64_t *order;           /* [examples]: the examples of a batch are adjacent */
+    int64_t *first;           /* [examples + 1]: where batch i begins in `order` */
+    int64_t *batch_order;     /* [examples]: which batch is the i-th */
+    struct keyed_index *sort; /* [examples], scratch for sorting */
     int64_t batches, next;
 };
 
-/* What a number is sorted by; equal keys keep their order. */
-typedef struct sorted {
+/* An index and its sort key; equal keys keep their order. */
+typedef struct keyed_index {
     uint64_t key;
-    int64_t number;
-} sorted;
+    int64_t index;
+} keyed_index;
 
 void fv_batches_config_init(fv_batches_config *cfg, size_t struct_size)
 {
@@ -35,27 +34,29 @@ void fv_batches_config_init(fv_batches_config *cfg, size_t struct_size)
     fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
-/* ---- making ----------------------------------------------------------------------- */
+/* ---- creation --------------------------------------------------------------------- */
 
 static size_t bytes_for(int64_t examples)
 {
-    return (4 * (size_t)examples + 1) * sizeof(int64_t) + (size_t)examples * sizeof(sorted);
+    return (4 * (size_t)examples + 1) * sizeof(int64_t) + (size_t)examples * sizeof(keyed_index);
 }
 
 fv_status fv_batches_create(fv_ctx *ctx, int64_t examples, const int64_t *lengths,
                             const fv_batches_config *cfg, fv_batches **out)
 {
-    FV_RETURN_IF(cfg->struct_size != sizeof *cfg || cfg->tokens < 1 || cfg->examples < 0 ||
-                     cfg->pool < 1,
-                 ctx, FV_ERR_ARGUMENT, "batches: a setting is out of range");
+    FV_RETURN_IF(
+        cfg->struct_size != sizeof *cfg || cfg->tokens < 1 || cfg->examples < 0 || cfg->pool < 1,
+        ctx, FV_ERR_ARGUMENT,
+        "batches: expected tokens >= 1, examples >= 0 and pool >= 1, and an initialised config");
     FV_RETURN_IF(examples < 1 || examples > INT64_MAX / 64, ctx, FV_ERR_ARGUMENT,
-                 "batches: there are no examples");
+                 "batches: expected at least one example, got %lld", (long long)examples);
     for (int64_t i = 0; i < examples; i++)
         FV_RETURN_IF(lengths[i] < 1 || lengths[i] > INT32_MAX, ctx, FV_ERR_ARGUMENT,
-                     "batches: example %lld has length %lld", (long long)i, (long long)lengths[i]);
+                     "batches: example %lld has length %lld, expected 1 to %d", (long long)i,
+                     (long long)lengths[i], INT32_MAX);
     fv_batches *b = fv_mem_zalloc(&ctx->mem, sizeof *b);
-    int64_t *room = b ? fv_mem_alloc(&ctx->mem, bytes_for(examples)) : NULL;
-    if (!room) {
+    int64_t *block = b ? fv_mem_alloc(&ctx->mem, bytes_for(examples)) : NULL;
+    if (!block) {
         if (b) fv_mem_free(&ctx->mem, b, sizeof *b);
         return fv_fail(ctx, FV_ERR_MEMORY, "no memory for the order of %lld examples",
                        (long long)examples);
@@ -64,11 +65,11 @@ fv_status fv_batches_create(fv_ctx *ctx, int64_t examples, const int64_t *length
     b->cfg = *cfg;
     b->examples = examples;
     b->epoch = -1;
-    b->length = room;
+    b->length = block;
     b->order = b->length + examples;
-    b->turn = b->order + examples;
-    b->first = b->turn + examples;
-    b->sort = (sorted *)(void *)(b->first + examples + 1);
+    b->batch_order = b->order + examples;
+    b->first = b->batch_order + examples;
+    b->sort = (keyed_index *)(void *)(b->first + examples + 1);
     memcpy(b->length, lengths, (size_t)examples * sizeof *lengths);
     *out = b;
     return FV_OK;
@@ -84,13 +85,13 @@ void fv_batches_destroy(fv_batches **batches)
     *batches = NULL;
 }
 
-/* ---- laying out an epoch ------------------------------------------------------------ */
+/* ---- planning an epoch -------------------------------------------------------------- */
 
 static int by_key(const void *a, const void *b)
 {
-    const sorted *x = a, *y = b;
+    const keyed_index *x = a, *y = b;
     if (x->key != y->key) return x->key < y->key ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
+    return x->index < y->index ? -1 : x->index > y->index;
 }
 
 /* 0 .. n - 1 in an order drawn for (seed, epoch, what). */
@@ -100,14 +101,14 @@ static void shuffle(const fv_batches *b, uint64_t what, int64_t n, int64_t *out)
     for (int64_t i = 0; i < n; i++) {
         uint32_t words[4];
         fv_rng_draw(key, (uint64_t)i, 0, words);
-        b->sort[i] = (sorted){(uint64_t)words[0] << 32 | words[1], i};
+        b->sort[i] = (keyed_index){(uint64_t)words[0] << 32 | words[1], i};
     }
     qsort(b->sort, (size_t)n, sizeof *b->sort, by_key);
     for (int64_t i = 0; i < n; i++)
-        out[i] = b->sort[i].number;
+        out[i] = b->sort[i].index;
 }
 
-/* Examples from `begin` on whose lengths fill `batches` batches; at least one. */
+/* The end of the examples from `begin` on that fill `batches` batches; at least one example. */
 static int64_t pool_end(const fv_batches *b, int64_t begin, int64_t batches)
 {
     const double most = (double)b->cfg.tokens * (double)batches;
@@ -125,19 +126,19 @@ static void sort_pools(const fv_batches *b)
 {
     for (int64_t begin = 0; begin < b->examples;) {
         const int64_t end = pool_end(b, begin, b->cfg.pool), n = end - begin;
-        /* Their place breaks ties, so that equal lengths stay shuffled. */
+        /* The index breaks ties, so that examples of equal length stay shuffled. */
         for (int64_t i = 0; i < n; i++)
-            b->sort[i] = (sorted){(uint64_t)b->length[b->order[begin + i]], i};
+            b->sort[i] = (keyed_index){(uint64_t)b->length[b->order[begin + i]], i};
         qsort(b->sort, (size_t)n, sizeof *b->sort, by_key);
         for (int64_t i = 0; i < n; i++)
-            b->sort[i].key = (uint64_t)b->order[begin + b->sort[i].number];
+            b->sort[i].key = (uint64_t)b->order[begin + b->sort[i].index];
         for (int64_t i = 0; i < n; i++)
             b->order[begin + i] = (int64_t)b->sort[i].key;
         begin = end;
     }
 }
 
-static void lay_out(fv_batches *b, int64_t epoch)
+static void plan_epoch(fv_batches *b, int64_t epoch)
 {
     b->epoch = epoch;
     b->next = 0;
@@ -152,19 +153,19 @@ static void lay_out(fv_batches *b, int64_t epoch)
     }
     b->first[b->batches] = b->examples;
     for (int64_t i = 0; i < b->batches; i++)
-        b->turn[i] = i;
-    if (b->cfg.shuffle) shuffle(b, 1, b->batches, b->turn);
+        b->batch_order[i] = i;
+    if (b->cfg.shuffle) shuffle(b, 1, b->batches, b->batch_order);
 }
 
-/* ---- walking ----------------------------------------------------------------------- */
+/* ---- iterating --------------------------------------------------------------------- */
 
 fv_status fv_batches_next(fv_batches *b, fv_picked *out)
 {
     if (b->epoch < 0)
-        lay_out(b, 0);
+        plan_epoch(b, 0);
     else if (b->next == b->batches)
-        lay_out(b, b->epoch + 1);
-    const int64_t which = b->turn[b->next];
+        plan_epoch(b, b->epoch + 1);
+    const int64_t which = b->batch_order[b->next];
     *out = (fv_picked){.example = b->order + b->first[which],
                        .count = b->first[which + 1] - b->first[which],
                        .epoch = b->epoch,
@@ -178,18 +179,20 @@ fv_status fv_batches_next(fv_batches *b, fv_picked *out)
 
 void fv_batches_place(const fv_batches *b, int64_t *epoch, int64_t *index)
 {
-    const bool over = b->epoch >= 0 && b->next == b->batches;
-    *epoch = b->epoch < 0 ? 0 : over ? b->epoch + 1 : b->epoch;
-    *index = b->epoch < 0 || over ? 0 : b->next;
+    const bool at_end = b->epoch >= 0 && b->next == b->batches;
+    *epoch = b->epoch < 0 ? 0 : at_end ? b->epoch + 1 : b->epoch;
+    *index = b->epoch < 0 || at_end ? 0 : b->next;
 }
 
 fv_status fv_batches_seek(fv_batches *b, int64_t epoch, int64_t index)
 {
-    FV_RETURN_IF(epoch < 0 || index < 0, b->ctx, FV_ERR_ARGUMENT, "batches: no such place");
-    if (epoch != b->epoch) lay_out(b, epoch);
-    FV_RETURN_IF(index >= b->batches, b->ctx, FV_ERR_ARGUMENT,
-                 "batches: epoch %lld has %lld batches, not %lld: other data or settings?",
-                 (long long)epoch, (long long)b->batches, (long long)index + 1);
+    FV_RETURN_IF(epoch < 0 || index < 0, b->ctx, FV_ERR_ARGUMENT,
+                 "batches: epoch and index must not be negative");
+    if (epoch != b->epoch) plan_epoch(b, epoch);
+    FV_RETURN_IF(
+        index >= b->batches, b->ctx, FV_ERR_ARGUMENT,
+        "batches: epoch %lld has %lld batches, expected more than %lld: other data or settings?",
+        (long long)epoch, (long long)b->batches, (long long)index);
     b->next = index;
     return FV_OK;
 }

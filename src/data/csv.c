@@ -1,17 +1,13 @@
-/*
- * Tables of texts: comma-separated values with a line of names. A field in quotes may hold commas,
- * line ends and quotes, which are doubled then.
- */
+#include "data/csv.h"
+
 #include <string.h>
 
 #include "base/check.h"
-#include "base/memory.h"
 #include "fovea/corpus.h"
-#include "train/tasks/text.h"
 
 enum { MOST_FIELDS = 256 };
 
-/* A record as it is read. Every field ends with a NUL. */
+/* The record being read. Every field ends with a NUL. */
 typedef struct record {
     fv_ctx *ctx;
     const char *path;
@@ -20,7 +16,7 @@ typedef struct record {
     size_t used, room;
     size_t field[MOST_FIELDS]; /* where each begins */
     int count;
-    bool quoted, closed; /* inside quotes; behind the closing one */
+    bool quoted, closed; /* inside quotes; after the closing quote */
 } record;
 
 static fv_status put(record *r, char c)
@@ -63,7 +59,7 @@ static fv_status read_line(record *r, const char *text, size_t bytes)
             r->quoted = true;
         } else {
             FV_RETURN_IF(r->closed, r->ctx, FV_ERR_FORMAT,
-                         "%.150s:%llu: text behind a closing quote", r->path,
+                         "%.150s:%llu: text after a closing quote", r->path,
                          (unsigned long long)r->line);
             FV_FORWARD(put(r, c));
         }
@@ -71,7 +67,7 @@ static fv_status read_line(record *r, const char *text, size_t bytes)
     return FV_OK;
 }
 
-/* The next record; count 0: the file has ended. Empty lines are passed over. */
+/* Reads the next record; count 0 at the end of the file. Skips empty lines. */
 static fv_status next_record(fv_lines *lines, record *r)
 {
     fv_line line = {.text = ""};
@@ -99,10 +95,10 @@ static fv_string field_of(const record *r, int i)
     return (fv_string){r->bytes + r->field[i], end - r->field[i] - 1};
 }
 
-/* The place of a named column in the first record. */
+/* The index of a named column in the first record. */
 static fv_status find_column(const record *r, const char *name, int *out)
 {
-    static const char mark[] = "\xEF\xBB\xBF"; /* some programs put it before the first name */
+    static const char mark[] = "\xEF\xBB\xBF"; /* byte-order mark, which some programs write */
     for (int i = 0; i < r->count; i++) {
         const char *text = field_of(r, i).text;
         if (i == 0 && strncmp(text, mark, 3) == 0) text += 3;
@@ -110,40 +106,46 @@ static fv_status find_column(const record *r, const char *name, int *out)
         *out = i;
         return FV_OK;
     }
-    return fv_fail(r->ctx, FV_ERR_FORMAT, "%.150s: there is no column '%.60s'", r->path, name);
+    return fv_fail(r->ctx, FV_ERR_FORMAT, "%.150s: no column is named '%.60s'", r->path, name);
 }
 
-static fv_status use_records(const fv_text_task *run, fv_lines *lines, record *r, fv_text_use use,
-                             void *user)
+static fv_status use_records(fv_lines *lines, record *r, int count, const char *const *columns,
+                             fv_csv_use use, void *user)
 {
-    int text = 0, label = -1;
+    int at[FV_CSV_COLUMNS];
+    fv_string fields[FV_CSV_COLUMNS];
     FV_FORWARD(next_record(lines, r));
-    FV_RETURN_IF(r->count == 0, r->ctx, FV_ERR_FORMAT, "%.150s: an empty table", r->path);
-    FV_FORWARD(find_column(r, fv_recipe_text(run->recipe, "data.text_column"), &text));
-    if (run->goal == FV_TEXT_CLASSIFY)
-        FV_FORWARD(find_column(r, fv_recipe_text(run->recipe, "data.label_column"), &label));
-    const int columns = r->count;
+    FV_RETURN_IF(r->count == 0, r->ctx, FV_ERR_FORMAT,
+                 "%.150s: empty table, expected a line of column names", r->path);
+    for (int i = 0; i < count; i++)
+        FV_FORWARD(find_column(r, columns[i], &at[i]));
+    const int header_fields = r->count;
     for (;;) {
         FV_FORWARD(next_record(lines, r));
         if (r->count == 0) return FV_OK;
-        FV_RETURN_IF(r->count != columns, r->ctx, FV_ERR_FORMAT,
-                     "%.150s:%llu: %d fields, the first line has %d", r->path,
-                     (unsigned long long)r->line, r->count, columns);
-        FV_FORWARD(use(user, field_of(r, text), label < 0 ? (fv_string){0} : field_of(r, label)));
+        FV_RETURN_IF(r->count != header_fields, r->ctx, FV_ERR_FORMAT,
+                     "%.150s:%llu: %d fields, expected %d as in the first line", r->path,
+                     (unsigned long long)r->line, r->count, header_fields);
+        for (int i = 0; i < count; i++)
+            fields[i] = field_of(r, at[i]);
+        FV_FORWARD(use(user, fields));
     }
 }
 
-fv_status fv_text_each_record(fv_text_task *run, const char *path, fv_text_use use, void *user)
+fv_status fv_csv_each(fv_ctx *ctx, const char *path, int count, const char *const *columns,
+                      fv_csv_use use, void *user)
 {
     fv_lines *lines = NULL;
-    record *r = fv_mem_zalloc(&run->ctx->mem, sizeof *r);
-    FV_RETURN_IF(!r, run->ctx, FV_ERR_MEMORY, "no memory for a record");
-    r->ctx = run->ctx;
+    FV_RETURN_IF(count < 1 || count > FV_CSV_COLUMNS, ctx, FV_ERR_ARGUMENT,
+                 "csv: expected 1 to %d columns, got %d", (int)FV_CSV_COLUMNS, count);
+    record *r = fv_mem_zalloc(&ctx->mem, sizeof *r);
+    FV_RETURN_IF(!r, ctx, FV_ERR_MEMORY, "no memory for a record");
+    r->ctx = ctx;
     r->path = path;
-    fv_status status = fv_lines_open(run->ctx, path, FV_LINES_REFUSE, &lines);
-    if (status == FV_OK) status = use_records(run, lines, r, use, user);
+    fv_status status = fv_lines_open(ctx, path, FV_LINES_REFUSE, &lines);
+    if (status == FV_OK) status = use_records(lines, r, count, columns, use, user);
     fv_lines_close(&lines);
-    if (r->bytes) fv_mem_free(&run->ctx->mem, r->bytes, r->room);
-    fv_mem_free(&run->ctx->mem, r, sizeof *r);
+    if (r->bytes) fv_mem_free(&ctx->mem, r->bytes, r->room);
+    fv_mem_free(&ctx->mem, r, sizeof *r);
     return status;
 }

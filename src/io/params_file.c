@@ -1,21 +1,24 @@
 /* A parameter set to and from a file. */
-#include "fovea/autograd.h"
-#include "fovea/ops.h"
 #include "fovea/train.h"
-#include "train/named.h"
+#include "io/named.h"
+
+/* A frozen weight has no memory to view: it goes as it is, and reading or writing it fails. */
+static fv_tensor *transposed_view(fv_ctx *ctx, fv_tensor *t)
+{
+    if (t->flags & FV_TENSOR_RELEASED) return t;
+    const int64_t shape[] = {t->shape[1], t->shape[0]}, stride[] = {t->stride[1], t->stride[0]};
+    return fv_tensor_view(ctx, t, 2, shape, stride, 0);
+}
 
 /* Views of the parameters as a file has them, in the innermost scope. */
 static fv_status list_of(const fv_params *params, fv_named *out)
 {
     fv_ctx *ctx = params->ctx;
     FV_FORWARD(fv_named_begin(ctx, (size_t)params->count, out));
-    fv_no_grad_begin(ctx);
     for (int i = 0; i < params->count; i++) {
         const fv_param *p = &params->items[i];
-        fv_named_add(out, "", p->name,
-                     p->transposed ? fv_transpose(ctx, p->tensor, 0, 1) : p->tensor);
+        fv_named_add(out, "", p->name, p->transposed ? transposed_view(ctx, p->tensor) : p->tensor);
     }
-    fv_no_grad_end(ctx);
     if (ctx->error != FV_OK) fv_named_end(out);
     return ctx->error;
 }

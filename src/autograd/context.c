@@ -1,7 +1,10 @@
-/* Assembles a context: memory first, then threads, device, scope and tape. */
+/*
+ * Creates and destroys a context: memory first, then threads, device, scope and tape. It is here
+ * because it needs every layer that keeps state in a context, and the tape is the highest of them.
+ */
 #include <string.h>
 
-#include "backend/backend.h"
+#include "autograd/tape.h"
 
 static void fill_limits(fv_limits *limits)
 {

@@ -1,0 +1,68 @@
+/*
+ * The interface between ops and the tape: everything that an op file may call of src/autograd. The
+ * calls go up one layer, so tools/check-layers accepts exactly what is declared here.
+ *
+ * In the other direction the tape knows ops by their descriptors (fv_op_table) alone. For gradients
+ * of weights it also uses the matrix products of ops/product.h.
+ */
+#ifndef FV_OPS_TAPE_INTERFACE_H
+#define FV_OPS_TAPE_INTERFACE_H
+
+#include "ops/op.h"
+
+struct fv_matrix; /* ops/product.h */
+
+/* ---- calling an op (autograd/apply.c) ---------------------------------------------- */
+
+/* Runs the op; out gets n results (the invalid tensor each, on failure). */
+void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, const void *params,
+                      int n_out, fv_tensor **out);
+/* An op with one result. */
+fv_tensor *fv_op_apply(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in,
+                       const void *params);
+
+/* ---- inside forward ---------------------------------------------------------------- */
+
+/* Keeps t for backward (a no-op unless recording). t may be NULL. Slots are 0, 1, ... */
+void fv_save(fv_op_run *run, int slot, fv_tensor *t);
+
+/* ---- inside backward (autograd/backward.c) ----------------------------------------- */
+
+bool fv_back_wants(const fv_op_back *back, int i);
+int fv_back_rank(const fv_op_back *back, int i);
+const int64_t *fv_back_shape(const fv_op_back *back, int i);
+fv_dtype fv_back_dtype(const fv_op_back *back, int i);
+
+/* A fresh uninitialised tensor of input i's shape and dtype. */
+fv_tensor *fv_back_new(fv_op_back *back, int i);
+/* Sends g (input i's shape) to input i. g may be one of back->grad or a view. */
+void fv_back_send(fv_op_back *back, int i, fv_tensor *g);
+/* Sends g, which has a shape that input i was broadcast to: sums it down first. */
+void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g);
+/*
+ * Where a kernel that can add in place may write input i's gradient: with *accumulate true the
+ * result must be added. Follow with fv_back_sent(back, i, t).
+ */
+fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate);
+void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated);
+/* Sends the matrix product a b to input i, adding in place where that is possible; the second form
+ * rounds the operands to bf16 if `bf16` is true. */
+void fv_back_send_product(fv_op_back *back, int i, struct fv_matrix a, struct fv_matrix b);
+void fv_back_send_product_as(fv_op_back *back, int i, bool bf16, struct fv_matrix a,
+                             struct fv_matrix b);
+/* Sends du^T x, summed over the rows of du [..., out] and x [..., in], to input i [out, in]. For a
+ * weight that several calls use, the products may be deferred and computed as one at the end of
+ * backward (autograd/pending.c), except those whose operands are rounded to bf16. */
+void fv_back_send_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_tensor *x);
+
+/* Whether to compute additive term k: always, except in sabotaged test runs. For terms added by
+ * separate launches; terms inside kernels use FV_TERM. */
+bool fv_back_term(const fv_op_back *back, int k);
+
+/* ---- the op that is part of the tape ----------------------------------------------- */
+
+/* Checkpointing runs a block again inside backward, so it stands beside the tape; ops.def lists it
+ * like any other op. */
+extern const fv_op_desc fv_op_checkpoint;
+
+#endif
