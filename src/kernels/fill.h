@@ -38,11 +38,11 @@ FV_REF_FILL(conv);
 FV_REF_FILL(optim);
 
 /* Vector versions, f32. */
-void fv_avx2_gemm_fill(fv_kernel_table *t);
-void fv_avx2_fill(fv_kernel_table *t);
-void fv_avx512_gemm_fill(fv_kernel_table *t);
-void fv_avx512_fill(fv_kernel_table *t);
-void fv_avx512_bf16_fill(fv_kernel_table *t); /* for CPUs that have AVX512_BF16 as well */
-void fv_avx512_vnni_fill(fv_kernel_table *t); /* ... and AVX512_VNNI */
+void fv_simd_gemm_fill_avx2(fv_kernel_table *t);
+void fv_simd_fill_avx2(fv_kernel_table *t);
+void fv_simd_gemm_fill_avx512(fv_kernel_table *t);
+void fv_simd_fill_avx512(fv_kernel_table *t);
+void fv_simd_bf16_fill_avx512(fv_kernel_table *t); /* for CPUs that have AVX512_BF16 as well */
+void fv_simd_vnni_fill_avx512(fv_kernel_table *t); /* ... and AVX512_VNNI */
 
 #endif

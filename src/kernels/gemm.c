@@ -12,8 +12,8 @@ typedef struct level_kernels {
 static level_kernels kernels_of(fv_simd level)
 {
 #if defined(__x86_64__)
-    if (level == FV_SIMD_AVX512) return (level_kernels){fv_avx512_gemm, fv_avx512_pack};
-    if (level == FV_SIMD_AVX2) return (level_kernels){fv_avx2_gemm, fv_avx2_pack};
+    if (level == FV_SIMD_AVX512) return (level_kernels){fv_simd_gemm_avx512, fv_simd_pack_avx512};
+    if (level == FV_SIMD_AVX2) return (level_kernels){fv_simd_gemm_avx2, fv_simd_pack_avx2};
 #else
     (void)level;
 #endif

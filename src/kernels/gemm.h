@@ -75,9 +75,9 @@ void fv_ref_gemm_f32(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_ref_gemm_f64(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_ref_pack_f32(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_ref_pack_f64(const fv_exec *exec, void *const *ptr, const void *args);
-void fv_avx2_gemm(const fv_exec *exec, void *const *ptr, const void *args);
-void fv_avx2_pack(const fv_exec *exec, void *const *ptr, const void *args);
-void fv_avx512_gemm(const fv_exec *exec, void *const *ptr, const void *args);
-void fv_avx512_pack(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_gemm_avx2(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_pack_avx2(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_gemm_avx512(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_pack_avx512(const fv_exec *exec, void *const *ptr, const void *args);
 
 #endif

@@ -34,8 +34,8 @@ void fv_pairs_make_plan(const fv_gemm *g, int threads, fv_pairs_plan *plan);
 size_t fv_pairs_scratch(const fv_gemm *g, int threads);
 
 /* The kernel GEMM for `bf16`: by multiply-adds, and by the dot products of AVX512_BF16. */
-void fv_avx2_gemm_pairs(const fv_exec *exec, void *const *ptr, const void *args);
-void fv_avx512_gemm_pairs(const fv_exec *exec, void *const *ptr, const void *args);
-void fv_avx512_gemm_bf16(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_gemm_pairs_avx2(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_gemm_pairs_avx512(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_gemm_bf16_avx512(const fv_exec *exec, void *const *ptr, const void *args);
 
 #endif

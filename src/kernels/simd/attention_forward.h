@@ -22,6 +22,6 @@ typedef struct forward_plan {
 } forward_plan;
 
 /* Of packed documents: enough for the longest that there can be, local or not. */
-forward_plan FV_SIMD_NAME(fv_attn_forward_plan)(const fv_attn *a, int threads, bool pairs);
+forward_plan fv_attn_forward_plan(const fv_attn *a, int threads, bool pairs);
 
 #endif

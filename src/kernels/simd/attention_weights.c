@@ -110,8 +110,8 @@ static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
         if (keys <= 0) continue;
         const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
         float *panels = panels_of(job, b, h, first);
-        FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
-        if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_pack_zeros)(keys, a->d, panels);
+        fv_attn_pack(a->dtype, k, a->k.row, keys, a->d, panels);
+        if (a->score == FV_SCORE_ADDITIVE) fv_attn_pack_zeros(keys, a->d, panels);
     }
 }
 
@@ -127,8 +127,7 @@ static void load_rows(const weights_job *job, const query_block *block, const wo
     const fv_attn *a = job->base.a;
     const float *lse = job->base.ptr[FV_ATTN_LSE];
     lse += (block->b * a->heads + block->h) * fv_attn_lse_head(a) + block->first;
-    FV_SIMD_NAME(fv_attn_fill_rows)
-    (&job->base, block->b, block->h, block->first, block->rows, w->row);
+    fv_attn_fill_rows(&job->base, block->b, block->h, block->first, block->rows, w->row);
     for (int64_t r = 0; r < block->rows; r++) /* sees nothing: weights 2^(-inf - inf) = 0 */
         w->shift[r] = lse[r] == -INFINITY ? INFINITY : (float)((double)lse[r] * FV_ATTN_LOG2E);
 }
@@ -140,10 +139,9 @@ static void load_queries(const weights_job *job, const query_block *block, const
     const int64_t stride = job->plan.q_row;
     const void *q =
         fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, block->first);
-    FV_SIMD_NAME(fv_attn_widen)
-    (a->dtype, q, a->q.row, block->rows, a->d, job->base.operand, w->q, stride);
+    fv_attn_widen(a->dtype, q, a->q.row, block->rows, a->d, job->base.operand, w->q, stride);
     for (int64_t r = 0; r < block->rows && a->score == FV_SCORE_ADDITIVE; r++)
-        FV_SIMD_NAME(fv_attn_raise)(w->q + r * stride, a->d, w->eq + r * stride);
+        fv_attn_raise(w->q + r * stride, a->d, w->eq + r * stride);
 }
 
 /* Scores to weights. sums, unless NULL: lanes that get what the row adds to its entropy and
@@ -183,8 +181,7 @@ static key_block keys_of(const weights_job *job, const workspace *w, int64_t b, 
                       .end = fv_attn_max(first, end),
                       .panels = panels_of(job, b, fv_attn_kv_head(a, h), first)};
     const int64_t packed = fv_attn_round(keys.end - first, FV_ATTN_PANEL) * a->d;
-    if (a->score == FV_SCORE_ADDITIVE)
-        keys.raised = FV_SIMD_NAME(fv_attn_raise)(keys.panels, packed, w->raised);
+    if (a->score == FV_SCORE_ADDITIVE) keys.raised = fv_attn_raise(keys.panels, packed, w->raised);
     return keys;
 }
 
@@ -203,12 +200,11 @@ static void weigh_strip(const weights_job *job, const workspace *w, const key_bl
                                  .w = w->row[r].w,
                                  .width = job->base.a->d,
                                  .careful = !block->raised};
-    FV_SIMD_NAME(fv_attn_strip)
-    (&job->base, &sides, rows, keys.begin - block->first, cols, w->scores, SCORE_ROW);
+    fv_attn_strip(&job->base, &sides, rows, keys.begin - block->first, cols, w->scores, SCORE_ROW);
     for (int i = 0; i < rows; i++) {
         const fv_attn_row *row = w->row + r + i;
         float *s = w->scores + i * SCORE_ROW;
-        FV_SIMD_NAME(fv_attn_finish)(&job->base, row, keys.begin, cols, s, NULL);
+        fv_attn_finish(&job->base, row, keys.begin, cols, s, NULL);
         if (summed)
             weigh(s, cols, w->shift[r + i], (float)(keys.begin - row->position),
                   w->sums + (r + i) * SUM_LANES);
@@ -420,7 +416,7 @@ static void key_units(const void *arg, int64_t begin, int64_t end, int thread)
 static weights_job job_of(const fv_exec *exec, const fv_attn *a, const fv_attn_window *w,
                           void *const *inputs)
 {
-    weights_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, inputs),
+    weights_job job = {.base = fv_attn_job_of(exec, a, inputs),
                        .w = *w,
                        .plan = plan_of(a, w),
                        .panels = exec->scratch};
@@ -494,7 +490,7 @@ static size_t summary_scratch(const void *args, int threads)
     return fv_attn_whole_scratch(&s->a, threads, whole_bytes);
 }
 
-void FV_SIMD_NAME(fv_simd_attention_weights_fill)(fv_kernel_table *t)
+void fv_simd_attention_weights_fill(fv_kernel_table *t)
 {
     static const fv_dtype types[] = {FV_F32, FV_BF16, FV_F16};
     for (int i = 0; i < 3; i++) {

@@ -114,9 +114,8 @@ static b_view prepare_b(const job *j, const unit *u, int64_t k0, int64_t depth)
     if (g->k == 0) return (b_view){j->c, 0, 0};
     if (g->b_form != FV_WEIGHT_F32) {
         for (int64_t col = 0; col < u->cols; col += FV_GEMM_PANEL)
-            FV_GEMM_NAME(widen)
-        (g->b_form, fv_weight_panel(g->b_form, j->b, g->k, u->col + col), k0, depth,
-         u->b_block + col * depth);
+            fv_gemm_widen(g->b_form, fv_weight_panel(g->b_form, j->b, g->k, u->col + col), k0,
+                          depth, u->b_block + col * depth);
         return packed_view(u, depth);
     }
     const float *b = j->b + u->at.b;
@@ -124,9 +123,9 @@ static b_view prepare_b(const job *j, const unit *u, int64_t k0, int64_t depth)
     b += k0 * g->b_row + u->col * g->b_col;
     if (!j->plan.pack_b) return (b_view){b, g->b_row, FV_TILE_COLS};
     const int64_t later = packed_on_the_way(j, u);
-    if (later < u->cols) FV_GEMM_NAME(pack_b)
-    (depth, u->cols - later, b + later * g->b_col, g->b_row, g->b_col, FV_TILE_COLS,
-     u->b_block + later * depth);
+    if (later < u->cols)
+        fv_gemm_pack_b(depth, u->cols - later, b + later * g->b_col, g->b_row, g->b_col,
+                       FV_TILE_COLS, u->b_block + later * depth);
     return later ? (b_view){b, g->b_row, FV_TILE_COLS} : packed_view(u, depth);
 }
 
@@ -173,18 +172,16 @@ static void run_tile(const unit *u, const strip *s, fv_tile *t, const b_view *pa
     if (pack) t->packed = u->b_block + col / FV_TILE_COLS * packed->step;
 #if FV_SIMD_LEVEL == 2
     if (is_wide(u, s, col)) {
-        (pack        ? FV_GEMM_NAME(wide_pack)
-         : s->stream ? FV_GEMM_NAME(wide_stream)
-                     : FV_GEMM_NAME(wide))(t, s->rows);
+        (pack ? fv_gemm_wide_pack : s->stream ? fv_gemm_wide_stream : fv_gemm_wide)(t, s->rows);
         return;
     }
 #endif
     if (pack)
-        FV_GEMM_NAME(tile_pack)(t);
+        fv_gemm_tile_pack(t);
     else if (s->stream && cols == FV_TILE_COLS)
-        FV_GEMM_NAME(tile_stream)(t, s->rows);
+        fv_gemm_tile_stream(t, s->rows);
     else
-        FV_GEMM_NAME(tile)(t, s->rows, cols);
+        fv_gemm_tile(t, s->rows, cols);
 }
 
 /* A strip against every panel of the block. */
@@ -211,7 +208,7 @@ static void run_strip(const job *j, const unit *u, const strip *s, const b_view 
         run_tile(u, s, t, packed, col, cols);
         if (!finish) continue;
         const fv_finish f = finish_at(j, u, s->row, col);
-        FV_GEMM_NAME(finish)(&f, buffer, width, c + col, g->c_row, s->rows, cols);
+        fv_gemm_finish(&f, buffer, width, c + col, g->c_row, s->rows, cols);
     }
 }
 
@@ -232,9 +229,9 @@ static void block(const job *j, const unit *u, int64_t k0, int64_t depth)
         s.rows = (int)smaller(step, u->rows - s.row);
         s.wide = s.rows <= FV_WIDE_ROWS && (s.pack_cols || !j->plan.pack_b);
         if (a_rows) {
-            if (s.row % a_rows == 0) FV_GEMM_NAME(pack_a)
-            (smaller(a_rows, u->rows - s.row), depth, a + s.row * g->a_row, g->a_row, g->a_col,
-             u->a_block);
+            if (s.row % a_rows == 0)
+                fv_gemm_pack_a(smaller(a_rows, u->rows - s.row), depth, a + s.row * g->a_row,
+                               g->a_row, g->a_col, u->a_block);
             t.a = u->a_block + s.row % a_rows * depth;
             t.a_row = 1;
             t.a_col = FV_GEMM_STRIP;
@@ -263,11 +260,11 @@ static void row_unit(const job *j, const unit *u)
         if (g->accumulate) memcpy(sums, c, (size_t)cols * sizeof *c);
         if (g->b_packed)
             for (int64_t p = 0; p < cols; p += FV_GEMM_PANEL)
-                FV_GEMM_NAME(row_by_panel)(g->k, a, g->a_col, b + p * g->k, sums + p);
+                fv_gemm_row_by_panel(g->k, a, g->a_col, b + p * g->k, sums + p);
         else
-            FV_GEMM_NAME(row_by_matrix)(g->k, cols, a, g->a_col, b, g->b_row, sums);
+            fv_gemm_row_by_matrix(g->k, cols, a, g->a_col, b, g->b_row, sums);
         const fv_finish f = finish_at(j, u, 0, done);
-        FV_GEMM_NAME(finish)(&f, sums, ROW_COLS, c, cols, 1, cols);
+        fv_gemm_finish(&f, sums, ROW_COLS, c, cols, 1, cols);
     }
 }
 
@@ -279,11 +276,10 @@ static void low_unit(const job *j, const unit *u)
     fv_low_rows t = {.k = g->k, .a = j->a, .a_row = g->a_row, .a_col = g->a_col, .sum = sums};
     for (int64_t col = 0; col < u->cols; col += FV_GEMM_PANEL) {
         t.panel = fv_weight_panel(g->b_form, j->b, g->k, u->col + col);
-        FV_GEMM_NAME(low_rows)(&t, g->b_form, (int)u->rows);
+        fv_gemm_low_rows(&t, g->b_form, (int)u->rows);
         const fv_finish f = finish_at(j, u, 0, col);
-        FV_GEMM_NAME(finish)
-        (&f, sums, FV_GEMM_PANEL, j->c + u->col + col, g->c_row, u->rows,
-         smaller(FV_GEMM_PANEL, u->cols - col));
+        fv_gemm_finish(&f, sums, FV_GEMM_PANEL, j->c + u->col + col, g->c_row, u->rows,
+                       smaller(FV_GEMM_PANEL, u->cols - col));
     }
 }
 
@@ -309,21 +305,20 @@ static bool few_unit(const job *j, const unit *u)
     const fv_gemm *g = j->g;
     if (u->cols < FV_GEMM_PANEL && !g->b_packed) return false;
     const float *b = j->b + u->at.b + u->col * (g->b_packed ? g->k : 1);
-    FV_GEMM_NAME(few)
-    (&(fv_few){.rows = u->rows,
-               .cols = u->cols,
-               .k = g->k,
-               .a = j->a + u->at.a + u->row * g->a_row,
-               .a_row = g->a_row,
-               .a_col = g->a_col,
-               .b = b,
-               .b_row = g->b_packed ? FV_GEMM_PANEL : g->b_row,
-               .copy = j->plan.pack_b ? u->b_block : NULL,
-               .next = b + FV_GEMM_PANEL * (g->b_packed ? g->k : 1),
-               .c = j->c + u->at.c + u->row * g->c_row + u->col,
-               .c_row = g->c_row,
-               .accumulate = g->accumulate,
-               .finish = finish_at(j, u, 0, 0)});
+    fv_gemm_few(&(fv_few){.rows = u->rows,
+                          .cols = u->cols,
+                          .k = g->k,
+                          .a = j->a + u->at.a + u->row * g->a_row,
+                          .a_row = g->a_row,
+                          .a_col = g->a_col,
+                          .b = b,
+                          .b_row = g->b_packed ? FV_GEMM_PANEL : g->b_row,
+                          .copy = j->plan.pack_b ? u->b_block : NULL,
+                          .next = b + FV_GEMM_PANEL * (g->b_packed ? g->k : 1),
+                          .c = j->c + u->at.c + u->row * g->c_row + u->col,
+                          .c_row = g->c_row,
+                          .accumulate = g->accumulate,
+                          .finish = finish_at(j, u, 0, 0)});
     return true;
 }
 #else
@@ -364,14 +359,14 @@ static void units(const void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
-void FV_GEMM_NAME(gemm)(const fv_exec *exec, void *const *ptr, const void *args)
+void fv_simd_gemm(const fv_exec *exec, void *const *ptr, const void *args)
 {
     fv_gemm g = *(const fv_gemm *)args;
     if (g.bf16) {
 #if FV_SIMD_LEVEL == 3
-        (fv_bf16_usable() ? fv_avx512_gemm_bf16 : fv_avx512_gemm_pairs)(exec, ptr, args);
+        (fv_bf16_usable() ? fv_simd_gemm_bf16 : fv_simd_gemm_pairs)(exec, ptr, args);
 #else
-        fv_avx2_gemm_pairs(exec, ptr, args);
+        fv_simd_gemm_pairs(exec, ptr, args);
 #endif
         return;
     }
@@ -402,9 +397,9 @@ void FV_GEMM_NAME(gemm)(const fv_exec *exec, void *const *ptr, const void *args)
         exec->parallel(exec->user, j.plan.units, 1, units, &j);
 }
 
-void FV_GEMM_NAME(gemm_fill)(fv_kernel_table *t)
+void fv_simd_gemm_fill(fv_kernel_table *t)
 {
-    t->fn[FV_KERNEL_GEMM][FV_F32] = FV_GEMM_NAME(gemm);
-    t->fn[FV_KERNEL_PACK][FV_F32] = FV_GEMM_NAME(pack);
+    t->fn[FV_KERNEL_GEMM][FV_F32] = fv_simd_gemm;
+    t->fn[FV_KERNEL_PACK][FV_F32] = fv_simd_pack;
     t->scratch[FV_KERNEL_GEMM] = fv_gemm_scratch_query;
 }

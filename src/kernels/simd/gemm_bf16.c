@@ -22,7 +22,7 @@ FV_INLINE __m256i pair_round(vf x) { return (__m256i)_mm512_cvtneps_pbh(x); }
 
 #include "kernels/simd/gemm_pairs.h"
 
-void fv_avx512_gemm_bf16(const fv_exec *exec, void *const *ptr, const void *args)
+void fv_simd_gemm_bf16(const fv_exec *exec, void *const *ptr, const void *args)
 {
     pairs_gemm(exec, ptr, args);
 }

@@ -192,7 +192,7 @@ static void run_strip(const pass *p, int64_t row, int64_t rows)
         strip_plain(&s, rows);
 }
 
-void FV_GEMM_NAME(few)(const fv_few *f)
+void fv_gemm_few(const fv_few *f)
 {
     _Alignas(64) float sums[FV_DIRECT_ROWS * FV_GEMM_PANEL];
     memset(sums, 0, (size_t)(f->rows * FV_GEMM_PANEL) * sizeof *sums);
@@ -215,8 +215,7 @@ void FV_GEMM_NAME(few)(const fv_few *f)
             run_strip(&p, row, rows);
         }
     }
-    FV_GEMM_NAME(finish)
-    (&f->finish, sums, FV_GEMM_PANEL, f->c, f->c_row, f->rows, f->cols);
+    fv_gemm_finish(&f->finish, sums, FV_GEMM_PANEL, f->c, f->c_row, f->rows, f->cols);
 }
 
 #endif

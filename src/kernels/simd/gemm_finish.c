@@ -38,8 +38,8 @@ FV_INLINE void finish_rows(const fv_act act, const fv_finish *f, const float *su
     }
 }
 
-void FV_GEMM_NAME(finish)(const fv_finish *f, const float *sum, int64_t sum_row, float *c,
-                          int64_t c_row, int64_t rows, int64_t cols)
+void fv_gemm_finish(const fv_finish *f, const float *sum, int64_t sum_row, float *c, int64_t c_row,
+                    int64_t rows, int64_t cols)
 {
     switch (f->act) {
 #define CASE(act)                                                                                  \

@@ -99,15 +99,14 @@ ROWS(4)
 ROWS(5)
 ROWS(6)
 
-void FV_GEMM_NAME(low_rows)(const fv_low_rows *t, fv_weight_form form, int rows)
+void fv_gemm_low_rows(const fv_low_rows *t, fv_weight_form form, int rows)
 {
     static void (*const by_rows[FV_GEMM_STRIP])(const fv_low_rows *, fv_weight_form) = {
         rows_1, rows_2, rows_3, rows_4, rows_5, rows_6};
     by_rows[rows - 1](t, form);
 }
 
-void FV_GEMM_NAME(widen)(fv_weight_form form, const char *panel, int64_t k0, int64_t depth,
-                         float *out)
+void fv_gemm_widen(fv_weight_form form, const char *panel, int64_t k0, int64_t depth, float *out)
 {
     const int64_t slice = depth * FV_TILE_COLS; /* floats of one of the level's own panels */
     for (int64_t k = 0; k < depth; k++)

@@ -15,7 +15,7 @@ FV_INLINE __m256i pair_round(vf x) { return v_to_bf16(x); }
 
 #include "kernels/simd/gemm_pairs.h"
 
-void FV_GEMM_NAME(gemm_pairs)(const fv_exec *exec, void *const *ptr, const void *args)
+void fv_simd_gemm_pairs(const fv_exec *exec, void *const *ptr, const void *args)
 {
     pairs_gemm(exec, ptr, args);
 }

@@ -144,9 +144,8 @@ static void pairs_pack_columns(const float *b, int64_t b_col, const pairs_unit *
                     pairs_ask(from + 2 * FV_LANES, 2 * FV_LANES);
                 pairs_along(from, numbers, part + i * FV_LANES);
             }
-            FV_GEMM_NAME(pack_b)
-            ((numbers + 1) / 2, cols, (const float *)(const void *)part, 1, FV_LANES, FV_TILE_COLS,
-             (float *)(void *)(panel + pair * FV_TILE_COLS));
+            fv_gemm_pack_b((numbers + 1) / 2, cols, (const float *)(const void *)part, 1, FV_LANES,
+                           FV_TILE_COLS, (float *)(void *)(panel + pair * FV_TILE_COLS));
         }
     }
 }
@@ -229,7 +228,7 @@ static void pairs_strip(const pairs_job *j, const pairs_unit *u, int64_t row, in
                                                                (u->row + row) * g->residual_row
                                                          : NULL,
                                  .residual_row = g->residual_row};
-            FV_GEMM_NAME(finish)(&f, buffer, FV_TILE_COLS, c + col, g->c_row, rows, cols);
+            fv_gemm_finish(&f, buffer, FV_TILE_COLS, c + col, g->c_row, rows, cols);
         } else if (part) {
             pairs_move(buffer, FV_TILE_COLS, waiting + col, sums.row, rows, cols);
         }

@@ -6,8 +6,7 @@
 
 enum { ROWS_AT_ONCE = 4, PANEL_VECS = FV_GEMM_PANEL / FV_VEC };
 
-void FV_GEMM_NAME(row_by_panel)(int64_t k, const float *a, int64_t a_col, const float *panel,
-                                float *sum)
+void fv_gemm_row_by_panel(int64_t k, const float *a, int64_t a_col, const float *panel, float *sum)
 {
     fv_vec s[PANEL_VECS];
     FV_UNROLL
@@ -49,8 +48,8 @@ FV_INLINE void add_rows(const int rows, int64_t cols, const float *a, int64_t a_
     fv_vec_store_part(sum + j, tail, s);
 }
 
-void FV_GEMM_NAME(row_by_matrix)(int64_t k, int64_t cols, const float *a, int64_t a_col,
-                                 const float *b, int64_t b_row, float *sum)
+void fv_gemm_row_by_matrix(int64_t k, int64_t cols, const float *a, int64_t a_col, const float *b,
+                           int64_t b_row, float *sum)
 {
     int64_t i = 0;
     for (; i + ROWS_AT_ONCE <= k; i += ROWS_AT_ONCE)

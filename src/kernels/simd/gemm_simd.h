@@ -17,12 +17,13 @@
 
 #include <immintrin.h>
 
+#include "kernels/simd/names.h"
+
 #include "kernels/fill.h"
 #include "kernels/gemm.h"
 
 #if FV_SIMD_LEVEL == 3
 
-#define FV_GEMM_NAME(x) fv_avx512_##x
 typedef __m512 fv_vec;
 enum { FV_VEC = 16, FV_TILE_VECS = 4 };
 
@@ -63,7 +64,6 @@ static inline fv_vec fv_vec_load_i8(const signed char *p)
 
 #else
 
-#define FV_GEMM_NAME(x) fv_avx2_##x
 typedef __m256 fv_vec;
 enum { FV_VEC = 8, FV_TILE_VECS = 2 };
 
@@ -173,16 +173,16 @@ typedef struct fv_tile {
 } fv_tile;
 
 /* rows 1..FV_GEMM_STRIP, cols 1..FV_TILE_COLS. */
-void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols);
+void fv_gemm_tile(const fv_tile *t, int rows, int cols);
 /* FV_TILE_COLS columns of a B that is not in the near caches: prefetches it. */
-void FV_GEMM_NAME(tile_stream)(const fv_tile *t, int rows);
+void fv_gemm_tile_stream(const fv_tile *t, int rows);
 /* FV_GEMM_STRIP x FV_TILE_COLS: the same, and packs B while at it. */
-void FV_GEMM_NAME(tile_pack)(const fv_tile *t);
+void fv_gemm_tile_pack(const fv_tile *t);
 /* rows 1..FV_WIDE_ROWS, FV_WIDE_COLS columns: likewise three forms, of which the last packs panels
  * of FV_TILE_COLS columns. */
-void FV_GEMM_NAME(wide)(const fv_tile *t, int rows);
-void FV_GEMM_NAME(wide_stream)(const fv_tile *t, int rows);
-void FV_GEMM_NAME(wide_pack)(const fv_tile *t, int rows);
+void fv_gemm_wide(const fv_tile *t, int rows);
+void fv_gemm_wide_stream(const fv_tile *t, int rows);
+void fv_gemm_wide_pack(const fv_tile *t, int rows);
 /* What is done to sums: y = act(sum scale + bias) + residual. */
 typedef struct fv_finish {
     fv_act act;
@@ -191,8 +191,8 @@ typedef struct fv_finish {
 } fv_finish;
 
 /* c may be sum, and residual may be c. */
-void FV_GEMM_NAME(finish)(const fv_finish *f, const float *sum, int64_t sum_row, float *c,
-                          int64_t c_row, int64_t rows, int64_t cols);
+void fv_gemm_finish(const fv_finish *f, const float *sum, int64_t sum_row, float *c, int64_t c_row,
+                    int64_t rows, int64_t cols);
 
 /* Up to FV_DIRECT_ROWS rows times a panel of a B that is packed or has contiguous rows. */
 typedef struct fv_few {
@@ -208,14 +208,13 @@ typedef struct fv_few {
     fv_finish finish;
 } fv_few;
 
-void FV_GEMM_NAME(few)(const fv_few *f);
+void fv_gemm_few(const fv_few *f);
 
 /* Sums of one row over all k: sum(j) = sum over k of a(k) b(k,j), on top of what sum holds. B is
  * one packed panel (FV_GEMM_PANEL sums), or a matrix with contiguous rows (`cols` sums). */
-void FV_GEMM_NAME(row_by_panel)(int64_t k, const float *a, int64_t a_col, const float *panel,
-                                float *sum);
-void FV_GEMM_NAME(row_by_matrix)(int64_t k, int64_t cols, const float *a, int64_t a_col,
-                                 const float *b, int64_t b_row, float *sum);
+void fv_gemm_row_by_panel(int64_t k, const float *a, int64_t a_col, const float *panel, float *sum);
+void fv_gemm_row_by_matrix(int64_t k, int64_t cols, const float *a, int64_t a_col, const float *b,
+                           int64_t b_row, float *sum);
 
 /* A few rows of A against one panel of weights in few bits. */
 typedef struct fv_low_rows {
@@ -227,20 +226,19 @@ typedef struct fv_low_rows {
 } fv_low_rows;
 
 /* rows 1..FV_GEMM_STRIP. */
-void FV_GEMM_NAME(low_rows)(const fv_low_rows *t, fv_weight_form form, int rows);
+void fv_gemm_low_rows(const fv_low_rows *t, fv_weight_form form, int rows);
 /* Rows [k0, k0 + depth) of such a panel, unscaled, as panels of FV_TILE_COLS columns. */
-void FV_GEMM_NAME(widen)(fv_weight_form form, const char *panel, int64_t k0, int64_t depth,
-                         float *out);
+void fv_gemm_widen(fv_weight_form form, const char *panel, int64_t k0, int64_t depth, float *out);
 
 /* B (k x cols) into panels of `width` columns, [cols/width][k][width], zeros past the last. */
-void FV_GEMM_NAME(pack_b)(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
-                          int width, float *out);
+void fv_gemm_pack_b(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
+                    int width, float *out);
 /* One panel of `slices` times `width` columns: slice s holds columns [s apart, s apart + cols) of
  * B, zeros past the last. */
-void FV_GEMM_NAME(pack_slices)(int64_t k, int64_t cols, const float *b, int64_t b_row,
-                               int64_t b_col, int slices, int64_t apart, int width, float *out);
+void fv_gemm_pack_slices(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
+                         int slices, int64_t apart, int width, float *out);
 /* A (rows x k) into strips, [rows/6][k][6]; rows past the last are left as they are. */
-void FV_GEMM_NAME(pack_a)(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,
-                          float *out);
+void fv_gemm_pack_a(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,
+                    float *out);
 
 #endif

@@ -168,7 +168,7 @@ static const tile_fn stream_tiles[FV_GEMM_STRIP] = NAMES(NEAR, 2);
 static const tile_fn pack_tile = PACK_6x2;
 #endif
 
-void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols)
+void fv_gemm_tile(const fv_tile *t, int rows, int cols)
 {
     const int vecs = (cols + FV_VEC - 1) / FV_VEC, tail = cols - (vecs - 1) * FV_VEC;
 #if FV_SIMD_LEVEL == 3
@@ -180,6 +180,6 @@ void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols)
     (tail == FV_VEC ? whole_tiles : part_tiles)[vecs - 1][rows - 1](t, tail);
 }
 
-void FV_GEMM_NAME(tile_stream)(const fv_tile *t, int rows) { stream_tiles[rows - 1](t, FV_VEC); }
+void fv_gemm_tile_stream(const fv_tile *t, int rows) { stream_tiles[rows - 1](t, FV_VEC); }
 
-void FV_GEMM_NAME(tile_pack)(const fv_tile *t) { pack_tile(t, FV_VEC); }
+void fv_gemm_tile_pack(const fv_tile *t) { pack_tile(t, FV_VEC); }

@@ -66,8 +66,8 @@ FV_INSTANCE void wide(const fv_tile *t, const int rows, const wide_kind kind)
     else                                                                                           \
         wide(t, 3, kind)
 
-void FV_GEMM_NAME(wide)(const fv_tile *t, int rows) { BY_ROWS(WHOLE); }
-void FV_GEMM_NAME(wide_stream)(const fv_tile *t, int rows) { BY_ROWS(STREAM); }
-void FV_GEMM_NAME(wide_pack)(const fv_tile *t, int rows) { BY_ROWS(PACK); }
+void fv_gemm_wide(const fv_tile *t, int rows) { BY_ROWS(WHOLE); }
+void fv_gemm_wide_stream(const fv_tile *t, int rows) { BY_ROWS(STREAM); }
+void fv_gemm_wide_pack(const fv_tile *t, int rows) { BY_ROWS(PACK); }
 
 #endif

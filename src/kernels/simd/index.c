@@ -54,7 +54,7 @@ static void scatter_rows(const fv_exec *exec, void *const *ptr, const void *args
     fv_exec_rows(exec, a->outer * job.lines, a->count * FV_LANES, scatter_range, &job);
 }
 
-void FV_SIMD_NAME(fv_simd_index_fill)(fv_kernel_table *t)
+void fv_simd_index_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SCATTER_ROWS][FV_F32] = scatter_rows;
 }

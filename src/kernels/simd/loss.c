@@ -87,7 +87,7 @@ static void cross_entropy_grad(const fv_exec *exec, void *const *ptr, const void
     v_rows(exec, job.stream, a->rows, 2 * a->cols, cross_entropy_grad_range, &job);
 }
 
-void FV_SIMD_NAME(fv_simd_loss_fill)(fv_kernel_table *t)
+void fv_simd_loss_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_CROSS_ENTROPY][FV_F32] = cross_entropy;
     t->fn[FV_KERNEL_CROSS_ENTROPY_GRAD][FV_F32] = cross_entropy_grad;

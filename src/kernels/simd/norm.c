@@ -210,7 +210,7 @@ static void norm_param_grad(const fv_exec *exec, void *const *ptr, const void *a
     fv_exec_rows(exec, (a->cols + TILE - 1) / TILE, TILE * a->rows, norm_param_grad_range, &job);
 }
 
-void FV_SIMD_NAME(fv_simd_norm_fill)(fv_kernel_table *t)
+void fv_simd_norm_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_LAYER_NORM][FV_F32] = layer_norm;
     t->fn[FV_KERNEL_LAYER_NORM_GRAD][FV_F32] = layer_norm_grad;

@@ -188,7 +188,7 @@ static void sumsq(const fv_exec *exec, void *const *ptr, const void *args)
     *(double *)ptr[0] += total;
 }
 
-void FV_SIMD_NAME(fv_simd_optim_fill)(fv_kernel_table *t)
+void fv_simd_optim_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SGD][FV_F32] = sgd;
     t->fn[FV_KERNEL_ADAM][FV_F32] = adam;

@@ -55,8 +55,8 @@ static void pack_block(int64_t k, int64_t cols, const float *b, int64_t b_row, i
     }
 }
 
-void FV_GEMM_NAME(pack_b)(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
-                          int width, float *out)
+void fv_gemm_pack_b(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
+                    int width, float *out)
 {
     for (int64_t i = 0; i < k; i += K_STEP)
         for (int64_t j = 0; j < cols; j += width)
@@ -64,8 +64,8 @@ void FV_GEMM_NAME(pack_b)(int64_t k, int64_t cols, const float *b, int64_t b_row
                        b_row, b_col, width, width, out + j * k + i * width);
 }
 
-void FV_GEMM_NAME(pack_slices)(int64_t k, int64_t cols, const float *b, int64_t b_row,
-                               int64_t b_col, int slices, int64_t apart, int width, float *out)
+void fv_gemm_pack_slices(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
+                         int slices, int64_t apart, int width, float *out)
 {
     const int64_t out_row = (int64_t)slices * width;
     for (int64_t i = 0; i < k; i += K_STEP)
@@ -93,8 +93,8 @@ static void fetch_columns(int64_t rows, int64_t k, const float *a, int64_t a_col
             _mm_prefetch((const void *)(a + i * a_col + smaller(row, rows - 1)), _MM_HINT_T0);
 }
 
-void FV_GEMM_NAME(pack_a)(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,
-                          float *out)
+void fv_gemm_pack_a(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,
+                    float *out)
 {
     for (int64_t i = 0; i < k; i += K_STEP) {
         const int64_t depth = smaller(K_STEP, k - i), next = i + K_STEP;
@@ -127,12 +127,11 @@ static void pack_panels(const void *arg, int64_t begin, int64_t end, int thread)
     const pack_job *j = arg;
     const fv_gemm_pack_args *p = j->args;
     const int64_t first = begin * FV_GEMM_PANEL;
-    FV_GEMM_NAME(pack_b)
-    (p->k, smaller(end * FV_GEMM_PANEL, p->n) - first, j->b + first * p->b_col, p->b_row, p->b_col,
-     FV_GEMM_PANEL, j->packed + first * p->k);
+    fv_gemm_pack_b(p->k, smaller(end * FV_GEMM_PANEL, p->n) - first, j->b + first * p->b_col,
+                   p->b_row, p->b_col, FV_GEMM_PANEL, j->packed + first * p->k);
 }
 
-void FV_GEMM_NAME(pack)(const fv_exec *exec, void *const *ptr, const void *args)
+void fv_simd_pack(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_gemm_pack_args *p = args;
     if (p->form != FV_WEIGHT_F32) {

@@ -48,7 +48,4 @@ static void dropout(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, a->rows * job.blocks, 2 * width + 16, dropout_range, &job);
 }
 
-void FV_SIMD_NAME(fv_simd_random_fill)(fv_kernel_table *t)
-{
-    t->fn[FV_KERNEL_DROPOUT][FV_F32] = dropout;
-}
+void fv_simd_random_fill(fv_kernel_table *t) { t->fn[FV_KERNEL_DROPOUT][FV_F32] = dropout; }

@@ -233,7 +233,7 @@ static void reduce_grad(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, product(a->out_shape, a->out_rank), d.total + FV_LANES, rows_grad_range, &d);
 }
 
-void FV_SIMD_NAME(fv_simd_reduce_fill)(fv_kernel_table *t)
+void fv_simd_reduce_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_REDUCE][FV_F32] = reduce;
     t->fn[FV_KERNEL_REDUCE_GRAD][FV_F32] = reduce_grad;

@@ -57,7 +57,4 @@ static void rotary(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, a->outer * a->n * a->inner, a->width, rotary_range, &job);
 }
 
-void FV_SIMD_NAME(fv_simd_rotary_fill)(fv_kernel_table *t)
-{
-    t->fn[FV_KERNEL_ROTARY][FV_F32] = rotary;
-}
+void fv_simd_rotary_fill(fv_kernel_table *t) { t->fn[FV_KERNEL_ROTARY][FV_F32] = rotary; }

@@ -235,7 +235,7 @@ static void screen(const fv_exec *exec, void *const *ptr, const void *args)
                  &j);
 }
 
-void fv_avx512_vnni_fill(fv_kernel_table *t)
+void fv_simd_vnni_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SCREEN][FV_F32] = screen;
     t->scratch[FV_KERNEL_SCREEN] = scratch_bytes;

@@ -31,16 +31,15 @@ static void multiply(const fv_patch *p, const float *a, int64_t a_row, const flo
         t.c = sums + col;
         t.from = k > 0 ? t.c : NULL;
         const int64_t left = cols - col;
-        FV_GEMM_NAME(tile)(&t, (int)p->rows, (int)(left < FV_TILE_COLS ? left : FV_TILE_COLS));
+        fv_gemm_tile(&t, (int)p->rows, (int)(left < FV_TILE_COLS ? left : FV_TILE_COLS));
     }
 }
 
 static void pack_ahead(const fv_seqwalk *w, int64_t unit, int64_t units)
 {
     const fv_sequence_args *a = w->args;
-    FV_GEMM_NAME(pack_slices)
-    (a->hidden, units, (const float *)w->weight + unit * a->w_row, a->w_col, a->w_row,
-     w->level->gates, a->hidden, FV_SEQWALK_AHEAD, panel_of(w, unit));
+    fv_gemm_pack_slices(a->hidden, units, (const float *)w->weight + unit * a->w_row, a->w_col,
+                        a->w_row, w->level->gates, a->hidden, FV_SEQWALK_AHEAD, panel_of(w, unit));
 }
 
 static void multiply_ahead(const fv_seqwalk *w, const fv_patch *p, int64_t k, int64_t end,
@@ -67,9 +66,8 @@ static void pack_back(const fv_seqwalk *w, int64_t unit, int64_t units)
 {
     const fv_sequence_args *a = w->args;
     if (in_place(w)) return;
-    FV_GEMM_NAME(pack_b)
-    (w->level->gates * a->hidden, units, (const float *)w->weight + unit * a->w_col, a->w_row,
-     a->w_col, (int)whole(units), panel_of(w, unit));
+    fv_gemm_pack_b(w->level->gates * a->hidden, units, (const float *)w->weight + unit * a->w_col,
+                   a->w_row, a->w_col, (int)whole(units), panel_of(w, unit));
 }
 
 static void multiply_back(const fv_seqwalk *w, const fv_patch *p, int64_t k, int64_t end,
@@ -88,4 +86,4 @@ static void multiply_back(const fv_seqwalk *w, const fv_patch *p, int64_t k, int
 #define PACK_BACK  pack_back
 #include "kernels/sequence.inc"
 
-void FV_SIMD_NAME(fv_simd_sequence_fill)(fv_kernel_table *t) { fill_sequences(t); }
+void fv_simd_sequence_fill(fv_kernel_table *t) { fill_sequences(t); }

@@ -23,6 +23,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/simd/names.h"
+
 #include "kernels/kernel.h"
 
 #define V_INLINE static inline __attribute__((always_inline))
@@ -50,9 +52,6 @@
     } while (0)
 
 #if FV_SIMD_LEVEL == 3
-
-#define FV_SIMD_NAME(x) x##_avx512
-#define FV_SIMD_FILL    fv_avx512_fill
 
 typedef __m512 vf;
 typedef __m512i vi;
@@ -168,9 +167,6 @@ V_INLINE vm vm_load_bytes(const uint8_t *p, int count)
 }
 
 #else
-
-#define FV_SIMD_NAME(x) x##_avx2
-#define FV_SIMD_FILL    fv_avx2_fill
 
 typedef struct vf {
     __m256 a, b;

@@ -199,7 +199,7 @@ static void softmax_grad(const fv_exec *exec, void *const *ptr, const void *args
     v_rows(exec, job.stream, a->rows, a->cols, softmax_grad_range, &job);
 }
 
-void FV_SIMD_NAME(fv_simd_softmax_fill)(fv_kernel_table *t)
+void fv_simd_softmax_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SOFTMAX][FV_F32] = softmax;
     t->fn[FV_KERNEL_SOFTMAX_GRAD][FV_F32] = softmax_grad;
