@@ -200,8 +200,8 @@ typedef struct fv_site {
  * source's `begin` at cross sites), and nothing else is computed.
  */
 typedef struct fv_capture {
-    const char
-        *sites; /* names with commas between, '*' for any part: "encoder.*.self"; NULL: all */
+    /* Site names separated by commas, '*' matches any part: "encoder.*.self"; NULL: all. */
+    const char *sites;
     fv_attention_look look;
     /* Called for each site in the order of the pass. Not FV_OK: the pass fails with it. */
     fv_status (*take)(void *user, fv_ctx *ctx, const fv_site *site);

@@ -1,14 +1,22 @@
 /*
- * Packed weights in fewer bits: how a panel of FV_GEMM_PANEL columns is laid out, and its elements.
+ * Weights packed for GEMM as f32, bf16 or int8: the layout of a panel of FV_GEMM_PANEL columns, and
+ * access to its elements.
  *
- *     const char *panel = fv_weight_panel(FV_WEIGHT_I8, packed, k, first);   // columns from
- * `first` float w = fv_weight_at(FV_WEIGHT_I8, panel, row, col) * fv_weight_scales(...)[col];
+ *     const char *panel = fv_weight_panel(FV_WEIGHT_I8, packed, k, first);
+ *     const float *scales = fv_weight_scales(FV_WEIGHT_I8, panel);
+ *     float w = fv_weight_at(FV_WEIGHT_I8, panel, row, col) * scales[col];
  *
- * f32   [k][panel] floats
- * bf16  [(k + 1) / 2][panel] pairs: the lower half of a pair is row 2i, the upper one row 2i + 1,
- * so that a shift or a mask makes a vector of floats. An odd last row has zeros beside it. i8 the
- * scales, [panel] floats; then [k][panel] whole numbers of a byte Columns past the last are zeros.
- * Panels follow each other; each begins on a cache line.
+ * Layouts:
+ *
+ *   - f32: [k][panel] floats.
+ *
+ *   - bf16: [(k + 1) / 2][panel] words of two bf16. The low half of a word is row 2i, the high half
+ *     row 2i + 1, so that a shift or a mask gives a vector of floats. If k is odd, the last high
+ *     halves are zeros.
+ *
+ *   - i8: the scales, [panel] floats, then [k][panel] signed bytes.
+ *
+ * Columns past the last are zeros. Panels are contiguous, and each starts on a cache line.
  */
 #ifndef FV_KERNELS_WEIGHTS_H
 #define FV_KERNELS_WEIGHTS_H
