@@ -53,10 +53,10 @@ typedef struct fv_patch {
 } fv_patch;
 
 enum {
-    FV_SEQWALK_ROWS = FV_GEMM_STRIP,  /* most rows of a patch that is multiplied */
-    FV_SEQWALK_UNITS = FV_GEMM_PANEL, /* most units of a patch */
-    FV_SEQWALK_AHEAD = FV_LANES,      /* units multiplied together ahead: all gates a panel */
-    FV_SEQWALK_WIDTH = FV_GEMM_PANEL, /* from a row's sums to the next row's ... */
+    FV_SEQWALK_ROWS = FV_GEMM_TILE_ROWS, /* most rows of a patch that is multiplied */
+    FV_SEQWALK_UNITS = FV_GEMM_PANEL,    /* most units of a patch */
+    FV_SEQWALK_AHEAD = FV_LANES,         /* units multiplied together ahead: all gates a panel */
+    FV_SEQWALK_WIDTH = FV_GEMM_PANEL,    /* from a row's sums to the next row's ... */
     FV_SEQWALK_SUMS = FV_SEQWALK_ROWS * FV_SEQWALK_WIDTH, /* ... and to the next panel's */
 };
 

@@ -24,7 +24,7 @@
 #include "kernels/gemm.h"
 #include "kernels/half.h"
 
-enum { FV_I8_MOST = 127, FV_I8_SCALE_BYTES = FV_GEMM_PANEL * (int)sizeof(float) };
+enum { FV_I8_MAX = 127, FV_I8_SCALE_BYTES = FV_GEMM_PANEL * (int)sizeof(float) };
 
 /* GATHER_WEIGHTS: out[i] = row index[i] of the weight [n, k] whose transpose (k x n) is packed.
  * ptr: out, packed, index (i64). f32 only. */
@@ -48,13 +48,13 @@ static inline const char *fv_weight_panel(fv_weight_form form, const void *packe
     return (const char *)packed + (size_t)(first / FV_GEMM_PANEL) * fv_weight_panel_bytes(form, k);
 }
 
-/* What a sum over a column is to be multiplied by, [panel]; NULL: nothing. */
+/* Factors for the sums over each column, [panel]; NULL: none. */
 static inline const float *fv_weight_scales(fv_weight_form form, const char *panel)
 {
     return form == FV_WEIGHT_I8 ? (const float *)(const void *)panel : NULL;
 }
 
-/* Row k of the panel, column col, before the scale. */
+/* Element (k, col) of the panel, before scaling. */
 static inline float fv_weight_at(fv_weight_form form, const char *panel, int64_t k, int64_t col)
 {
     if (form == FV_WEIGHT_I8)
@@ -65,7 +65,7 @@ static inline float fv_weight_at(fv_weight_form form, const char *panel, int64_t
     return ((const float *)(const void *)panel)[k * FV_GEMM_PANEL + col];
 }
 
-/* The PACK kernel for forms other than F32, the same for every level. */
-void fv_weight_narrow(const fv_exec *exec, void *const *ptr, const fv_gemm_pack_args *args);
+/* The PACK kernel for formats other than F32, the same for every level. */
+void fv_weight_convert(const fv_exec *exec, void *const *ptr, const fv_gemm_pack_args *args);
 
 #endif

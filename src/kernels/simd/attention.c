@@ -393,7 +393,7 @@ static workspace workspace_of(const forward_job *job, int thread)
 static int64_t units_of_head(const forward_job *job)
 {
     const fv_attn *a = job->base.a;
-    return a->heads / a->kv_heads * job->plan.row_units * job->plan.chunks;
+    return a->heads / a->kv_heads * job->plan.row_items * job->plan.chunks;
 }
 
 /* A unit for a thread that is to do unit number `unit`: that one, or one of a head that the thread
@@ -407,9 +407,9 @@ static query_block take_unit(const forward_job *job, int64_t unit, int thread)
     fv_attn_claim claim = {.head = unit / all, .part = unit % all, .slot = unit / all};
     if (p->claimed) claim = fv_attn_claim_part(&job->claims, thread);
     const int64_t row_unit = claim.part / p->chunks, group = a->heads / a->kv_heads;
-    const int64_t first = (p->row_units - 1 - row_unit % p->row_units) * p->rows;
+    const int64_t first = (p->row_items - 1 - row_unit % p->row_items) * p->rows;
     return (query_block){.b = claim.head / a->kv_heads,
-                         .h = claim.head % a->kv_heads * group + row_unit / p->row_units,
+                         .h = claim.head % a->kv_heads * group + row_unit / p->row_items,
                          .first = first,
                          .rows = fv_attn_min(p->rows, a->n_q - first),
                          .chunk = claim.part % p->chunks,

@@ -9,7 +9,7 @@ enum { LEAST_ROWS = 48 }; /* queries of a unit, unless there are fewer */
 
 /* How the work is cut and where its scratch lies; offsets in floats. */
 typedef struct forward_plan {
-    int64_t rows, row_units, keys; /* keys: n_k in whole panels */
+    int64_t rows, row_items, keys; /* keys: n_k in whole panels */
     int64_t block;                 /* keys that the strips of a unit meet in turn */
     int64_t chunks, unit_keys;     /* units of a row of keys, and the keys of one */
     bool local;    /* one unit meets each key: it packs for itself, block by block */

@@ -92,8 +92,8 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
     const workspace w = fv_attn_workspace_of(job, thread);
     void *const *ptr = job->base.ptr, *const *grad = job->base.grad;
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t head = unit / job->plan.row_units, b = head / a->heads, h = head % a->heads;
-        const int64_t first = unit % job->plan.row_units * BLOCK_ROWS;
+        const int64_t head = unit / job->plan.row_items, b = head / a->heads, h = head % a->heads;
+        const int64_t first = unit % job->plan.row_items * BLOCK_ROWS;
         const int64_t count = fv_attn_min(BLOCK_ROWS, a->n_q - first), at = head * a->n_q + first;
         const void *q = fv_attn_out(a, ptr[FV_ATTN_Q], &a->q, b, h, first);
         const void *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], &a->o, b, h, first);
@@ -354,7 +354,7 @@ static void meet_queries(const backward_job *job, const workspace *w, key_block 
 {
     const fv_attn *a = job->base.a;
     void *const *grad = job->base.grad;
-    const int64_t head = keys->b * a->heads + h, unit = head * job->plan.row_units + index;
+    const int64_t head = keys->b * a->heads + h, unit = head * job->plan.row_items + index;
     const int64_t first = index * BLOCK_ROWS;
     query_block block = {.h = h,
                          .first = first,
@@ -433,7 +433,7 @@ static void meet_head(const backward_job *job, const workspace *w, key_block *ke
     const fv_attn *a = job->base.a;
     const bool additive = a->score == FV_SCORE_ADDITIVE;
     if (additive) memset(w->sums.w, 0, (size_t)((a->d + 1) * FV_LANES) * sizeof(float));
-    for (int64_t index = job->plan.row_units - 1; index >= 0; index--)
+    for (int64_t index = job->plan.row_items - 1; index >= 0; index--)
         meet_queries(job, w, keys, h, index, dk, dv);
     if (additive) fv_attn_w_sums(job, w, keys, h);
 }
@@ -517,7 +517,7 @@ void fv_attn_backward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a
     job.threads = shared + job.plan.shared_floats;
     job.through_values = ptr[FV_ATTN_GRAD_O] && FV_TERM(exec, 0, true, false);
     if (!job.plan.alone)
-        fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
+        fv_exec_rows(exec, a->batch * a->heads * job.plan.row_items,
                      BLOCK_ROWS * (fv_attn_width(a) + a->d_v), prepare_rows, &job);
     const int64_t units = backward_units_of(&job.order);
     if (ptr[FV_ATTN_GRAD_BIAS] && a->bias.col == 0)

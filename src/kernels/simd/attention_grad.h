@@ -15,7 +15,7 @@ enum {
 };
 
 typedef struct backward_plan {
-    int64_t row_units, keys, key_units, score_row;
+    int64_t row_items, keys, key_units, score_row;
     int64_t wide_row; /* floats of a widened row */
     bool alone;       /* one unit meets each query: it prepares them itself, block by block */
     int64_t pair_row; /* words of a row in pairs */
@@ -58,7 +58,7 @@ typedef struct backward_job {
     float late;          /* what scores are yet to be multiplied with when they become weights */
     float *delta;        /* [batch][heads][n_q]: o . do - dlse */
     float *shift;        /* likewise: the log-sum-exp in base 2; 0 where no key is seen */
-    atomic_int *tickets; /* [batch][heads][row_units] */
+    atomic_int *tickets; /* [batch][heads][row_items] */
     uint8_t *finite;     /* likewise: no NaN or infinity in q and do */
     float *wide_dq;      /* [batch][heads][n_q] rows of wide_row: dQ while it grows */
     float *sums_w;       /* [batch][heads][key_units][d]: parts of w's gradient */

@@ -6,7 +6,7 @@ backward_plan fv_attn_backward_plan(const fv_attn *a)
 {
     backward_plan p = {0};
     const int64_t width = fv_attn_width(a);
-    p.row_units = (a->n_q + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    p.row_items = (a->n_q + BLOCK_ROWS - 1) / BLOCK_ROWS;
     p.keys = width > WIDE || a->d_v > WIDE ? WIDE_KEYS : MOST_KEYS;
     p.keys = fv_attn_min(p.keys, fv_attn_round(a->n_k, FV_ATTN_PANEL));
     p.key_units = p.keys > 0 ? (a->n_k + p.keys - 1) / p.keys : 0;
@@ -37,7 +37,7 @@ backward_plan fv_attn_backward_plan(const fv_attn *a)
     if (additive) at += (size_t)fv_attn_additive_floats(a, p.keys);
     p.thread_floats = at;
 
-    const size_t heads = (size_t)(a->batch * a->heads), blocks = heads * (size_t)p.row_units;
+    const size_t heads = (size_t)(a->batch * a->heads), blocks = heads * (size_t)p.row_items;
     at = 0;
     p.delta = at, at += fv_attn_lines(heads * (size_t)a->n_q);
     p.shift = at, at += fv_attn_lines(heads * (size_t)a->n_q);

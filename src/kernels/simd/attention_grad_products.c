@@ -16,18 +16,18 @@ static void multiply_slice(fv_tile t, int64_t rows)
     fv_gemm_tile_pack(&t);
     t.b = t.packed;
     t.b_row = FV_TILE_COLS;
-    for (int64_t r = FV_GEMM_STRIP; r < rows; r += FV_GEMM_STRIP) {
-        t.a += FV_GEMM_STRIP * t.a_row;
-        t.c += FV_GEMM_STRIP * t.c_row;
+    for (int64_t r = FV_GEMM_TILE_ROWS; r < rows; r += FV_GEMM_TILE_ROWS) {
+        t.a += FV_GEMM_TILE_ROWS * t.a_row;
+        t.c += FV_GEMM_TILE_ROWS * t.c_row;
         if (t.from) t.from = t.c;
-        fv_gemm_tile(&t, (int)fv_attn_min(FV_GEMM_STRIP, rows - r), FV_TILE_COLS);
+        fv_gemm_tile(&t, (int)fv_attn_min(FV_GEMM_TILE_ROWS, rows - r), FV_TILE_COLS);
     }
 }
 
 /* c = from + a b, where from is c or NULL. careful: as fv_attn_product. */
 static void multiply(const fv_tile *t, int64_t rows, int64_t cols, bool careful)
 {
-    const bool sliced = rows >= 2 * FV_GEMM_STRIP && !careful;
+    const bool sliced = rows >= 2 * FV_GEMM_TILE_ROWS && !careful;
     const int64_t whole = sliced ? cols / FV_TILE_COLS * FV_TILE_COLS : 0;
     fv_tile rest = *t;
     for (int64_t j = 0; j < whole; j += FV_TILE_COLS) {

@@ -29,9 +29,9 @@ forward_plan fv_attn_forward_plan(const fv_attn *a, int threads, bool pairs)
     while (threads > 1 && p.rows > LEAST_ROWS && !a->packed &&
            heads * ((a->n_q + p.rows - 1) / p.rows) < 4 * threads)
         p.rows /= 2;
-    p.row_units = (a->n_q + p.rows - 1) / p.rows;
+    p.row_items = (a->n_q + p.rows - 1) / p.rows;
     p.keys = fv_attn_round(a->n_k, FV_ATTN_PANEL);
-    p.local = p.row_units == 1 && a->heads == a->kv_heads;
+    p.local = p.row_items == 1 && a->heads == a->kv_heads;
     p.width = pairs ? fv_attn_pairs_of(width) : width;
     p.q_row = fv_attn_round(p.width, FV_LANES) + FV_LANES;
     p.o_row = fv_attn_round(a->d_v, FV_LANES);

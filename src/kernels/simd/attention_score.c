@@ -190,8 +190,8 @@ void fv_attn_product(const fv_tile *t, int64_t rows, int64_t cols, bool careful)
         skip_zeros(t, rows, cols);
         return;
     }
-    for (int64_t r = 0; r < rows; r += FV_GEMM_STRIP) {
-        const int height = (int)fv_attn_min(FV_GEMM_STRIP, rows - r);
+    for (int64_t r = 0; r < rows; r += FV_GEMM_TILE_ROWS) {
+        const int height = (int)fv_attn_min(FV_GEMM_TILE_ROWS, rows - r);
         for (int64_t j = 0; j < cols; j += FV_TILE_COLS) {
             fv_tile part = *t;
             part.a += r * t->a_row;
@@ -217,10 +217,10 @@ void fv_attn_scores(const float *q, int64_t q_row, int rows, const float *panels
                      .b_row = FV_ATTN_PANEL,
                      .c = s + done,
                      .c_row = s_row};
-        for (int r = 0; r < rows; r += FV_GEMM_STRIP) {
-            fv_gemm_tile(&t, (int)fv_attn_min(FV_GEMM_STRIP, rows - r), (int)step);
-            t.a += FV_GEMM_STRIP * q_row;
-            t.c += FV_GEMM_STRIP * s_row;
+        for (int r = 0; r < rows; r += FV_GEMM_TILE_ROWS) {
+            fv_gemm_tile(&t, (int)fv_attn_min(FV_GEMM_TILE_ROWS, rows - r), (int)step);
+            t.a += FV_GEMM_TILE_ROWS * q_row;
+            t.c += FV_GEMM_TILE_ROWS * s_row;
         }
     }
     for (int i = 0; cols % FV_LANES != 0 && i < rows; i++)

@@ -36,15 +36,15 @@
 #define FV_ATTN_LN2   0.69314718055994530942
 
 enum {
-    FV_ATTN_PANEL = FV_TILE_COLS,  /* keys of a packed panel: what a tile meets lies together */
-    FV_ATTN_STRIP = FV_GEMM_STRIP, /* query rows that go through a tile together */
-    FV_ATTN_DECODE = 8,            /* queries of a sequence whose keys are read where they lie, */
-    FV_ATTN_DECODE_ROWS = 32,      /* ... and with those of all heads that share a key head */
-    FV_ATTN_FEW = 16,              /* queries of a sequence whose keys are cut into chunks: */
-    FV_ATTN_CHUNK = 2048,          /* ... keys, a multiple of the blocks */
-    FV_ATTN_BLOCK = 256,           /* keys between two looks at the running maximum, */
-    FV_ATTN_LONG_BLOCK = 512,      /* ... and where a strip of queries meets narrow keys */
-    FV_ATTN_NARROW = 8,            /* keys: a tile with half a vector less takes as much less */
+    FV_ATTN_PANEL = FV_TILE_COLS,      /* keys of a packed panel: what a tile meets lies together */
+    FV_ATTN_STRIP = FV_GEMM_TILE_ROWS, /* query rows that go through a tile together */
+    FV_ATTN_DECODE = 8,       /* queries of a sequence whose keys are read where they lie, */
+    FV_ATTN_DECODE_ROWS = 32, /* ... and with those of all heads that share a key head */
+    FV_ATTN_FEW = 16,         /* queries of a sequence whose keys are cut into chunks: */
+    FV_ATTN_CHUNK = 2048,     /* ... keys, a multiple of the blocks */
+    FV_ATTN_BLOCK = 256,      /* keys between two looks at the running maximum, */
+    FV_ATTN_LONG_BLOCK = 512, /* ... and where a strip of queries meets narrow keys */
+    FV_ATTN_NARROW = 8,       /* keys: a tile with half a vector less takes as much less */
     /* of a strip of scores; an odd number of lines, so that rows spread over the cache */
     FV_ATTN_SCORE_ROW = FV_ATTN_BLOCK + FV_LANES,
     FV_ATTN_LONG_ROW = FV_ATTN_LONG_BLOCK + FV_LANES,

@@ -22,7 +22,7 @@ enum {
 typedef struct weights_plan {
     int64_t first_kv, kv_heads;           /* key heads of the window */
     int64_t begin, end, keys, key_blocks; /* keys of its blocks; keys: in whole panels */
-    int64_t row_units, q_row;
+    int64_t row_items, q_row;
     size_t panels; /* shared */
     size_t q, eq, scores, raised, shift, sums, lists, records, thread_floats;
 } weights_plan;
@@ -55,7 +55,7 @@ static weights_plan plan_of(const fv_attn *a, const fv_attn_window *w)
     p.end = w->col + w->cols;
     p.keys = fv_attn_round(p.end - p.begin, FV_ATTN_PANEL);
     p.key_blocks = (p.end - p.begin + FV_ATTN_BLOCK - 1) / FV_ATTN_BLOCK;
-    p.row_units = (w->rows + UNIT_ROWS - 1) / UNIT_ROWS;
+    p.row_items = (w->rows + UNIT_ROWS - 1) / UNIT_ROWS;
     const int64_t width = fv_attn_width(a);
     const bool additive = a->score == FV_SCORE_ADDITIVE;
     p.q_row = fv_attn_round(width, FV_LANES) + FV_LANES;
@@ -347,8 +347,8 @@ static void query_units(const void *arg, int64_t begin, int64_t end, int thread)
     const weights_plan *p = &job->plan;
     const workspace w = workspace_of(job, thread);
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t head = unit / p->row_units;
-        const int64_t row = unit % p->row_units * UNIT_ROWS;
+        const int64_t head = unit / p->row_items;
+        const int64_t row = unit % p->row_items * UNIT_ROWS;
         const query_block block = {.b = job->w.batch + head / job->w.heads,
                                    .h = job->w.head + head % job->w.heads,
                                    .first = job->w.row + row,
@@ -450,7 +450,7 @@ static void attention_map(const fv_exec *exec, void *const *ptr, const void *arg
     job.out = ptr;
     job.map = true;
     job.stream = w->out.col == 1 && v_streams(w->batches * w->heads * w->rows, w->cols, ptr, NULL);
-    fv_exec_rows(exec, w->batches * w->heads * job.plan.row_units, UNIT_ROWS * w->cols * m->a.d,
+    fv_exec_rows(exec, w->batches * w->heads * job.plan.row_items, UNIT_ROWS * w->cols * m->a.d,
                  query_units, &job);
 }
 
@@ -470,7 +470,7 @@ static void attention_summary(const fv_exec *exec, void *const *ptr, const void 
     job.top = s->top;
     job.lists = fv_attn_has_list(s->top, a->n_k);
     if (s->top > 0 || ptr[FV_ATTN_ENTROPY] || ptr[FV_ATTN_DISTANCE])
-        fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units, UNIT_ROWS * a->n_k * a->d,
+        fv_exec_rows(exec, a->batch * a->heads * job.plan.row_items, UNIT_ROWS * a->n_k * a->d,
                      query_units, &job);
     if (ptr[FV_ATTN_RECEIVED])
         fv_exec_rows(exec, a->batch * a->heads * job.plan.key_blocks, FV_ATTN_BLOCK * a->n_q * a->d,

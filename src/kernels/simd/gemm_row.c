@@ -1,6 +1,6 @@
 /*
- * One row times a matrix: bound by how fast B streams in. From packed panels the sums stay in
- * registers; else those of up to a thousand columns wait in L1 while B is read the way it lies.
+ * One row times a matrix, limited by the speed at which B streams in. With packed panels the sums
+ * stay in registers; otherwise up to a thousand sums stay in L1 while B is read row by row.
  */
 #include "kernels/simd/gemm_simd.h"
 
@@ -23,7 +23,7 @@ void fv_gemm_row_by_panel(int64_t k, const float *a, int64_t a_col, const float 
         fv_vec_store(sum + v * FV_VEC, s[v]);
 }
 
-/* `rows` rows of B into the sums, each sum loaded and stored once. */
+/* Adds `rows` rows of B to the sums, loading and storing each sum once. */
 FV_INLINE void add_rows(const int rows, int64_t cols, const float *a, int64_t a_col, const float *b,
                         int64_t b_row, float *sum)
 {

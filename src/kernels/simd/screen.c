@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    ROWS = FV_GEMM_STRIP,
+    ROWS = FV_GEMM_TILE_ROWS,
     VECS = FV_SCREEN_PANEL / FV_LANES,
     UNIT_ROWS = 4 * ROWS, /* a panel stays in L1 for so many */
     RUNNERS = 64,         /* columns still in the race */
