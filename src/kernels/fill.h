@@ -12,7 +12,7 @@ void fv_copy_fill(fv_kernel_table *t);
 void fv_gather_fill(fv_kernel_table *t);
 void fv_integer_fill(fv_kernel_table *t);
 void fv_weights_fill(fv_kernel_table *t);
-void fv_screen_fill(fv_kernel_table *t);
+void fv_prefilter_fill(fv_kernel_table *t);
 
 /* Compiled from one source for float and double. */
 #define FV_REF_FILL(family)                                                                        \

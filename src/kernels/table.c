@@ -15,7 +15,7 @@ static void fill_ref(fv_kernel_table *t)
     fv_gather_fill(t);
     fv_integer_fill(t);
     fv_weights_fill(t);
-    fv_screen_fill(t);
+    fv_prefilter_fill(t);
 #define FILL(family)                                                                               \
     fv_ref_##family##_fill_f32(t);                                                                 \
     fv_ref_##family##_fill_f64(t)
