@@ -1,6 +1,6 @@
 /*
- * The functions that put kernels into a table: one per family and element type. Only
- * kernels/table.c calls them, in the order scalar, AVX2, AVX-512, so that later ones replace.
+ * Functions that register kernels in a table: one per family and element type. Only kernels/table.c
+ * calls them, in the order scalar, AVX2, AVX-512, so that later ones replace earlier ones.
  */
 #ifndef FV_KERNELS_FILL_H
 #define FV_KERNELS_FILL_H
@@ -26,7 +26,7 @@ FV_REF_FILL(norm);
 FV_REF_FILL(unit);
 FV_REF_FILL(rotary);
 FV_REF_FILL(loss);
-FV_REF_FILL(choose);
+FV_REF_FILL(topk);
 FV_REF_FILL(index);
 FV_REF_FILL(random);
 FV_REF_FILL(gemm);
@@ -37,7 +37,7 @@ FV_REF_FILL(sequence);
 FV_REF_FILL(conv);
 FV_REF_FILL(optim);
 
-/* Vector versions, f32. */
+/* SIMD versions, f32. */
 void fv_simd_gemm_fill_avx2(fv_kernel_table *t);
 void fv_simd_fill_avx2(fv_kernel_table *t);
 void fv_simd_gemm_fill_avx512(fv_kernel_table *t);

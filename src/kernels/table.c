@@ -26,7 +26,7 @@ static void fill_ref(fv_kernel_table *t)
     FILL(unit);
     FILL(rotary);
     FILL(loss);
-    FILL(choose);
+    FILL(topk);
     FILL(index);
     FILL(random);
     FILL(gemm);

@@ -1,4 +1,4 @@
-/* fovea/vmath.h: checks, then the loop of the level. */
+/* Implements fovea/vmath.h: checks the arguments, then calls the loop of the SIMD level. */
 #include "fovea/vmath.h"
 
 #include "kernels/level.h"

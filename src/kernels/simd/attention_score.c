@@ -156,13 +156,13 @@ void fv_attn_keep(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
 {
     const fv_attn *a = job->a;
     const vf factor = v_set((float)(1.0 / (1.0 - a->dropout)));
-    const vf least = vi_to_float(vi_set(fv_philox_least(a->dropout)));
+    const vf threshold = vi_to_float(vi_set(fv_philox_threshold(a->dropout)));
     vi word[4];
     for (int64_t c = 0; c < cols; c += FV_LANES) {
         const int64_t inside = (first + c) % FV_PHILOX_DRAW, begin = first + c - inside;
         if (c == 0 || inside == 0)
             fv_philox_draw(a->dropout_key, row->draw, (uint64_t)begin / 4, word);
-        const vm kept = fv_philox_kept(word[inside / FV_LANES], least);
+        const vm kept = fv_philox_kept(word[inside / FV_LANES], threshold);
         v_store(keep + c, FV_LANES, v_select(kept, factor, v_zero()));
     }
 }

@@ -1,4 +1,4 @@
-/* Puts this level's kernels over what the table holds. */
+/* Replaces entries of the table with the kernels of this level. */
 #include "kernels/simd/fill.h"
 
 void fv_simd_fill(fv_kernel_table *t)

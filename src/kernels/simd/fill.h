@@ -1,4 +1,4 @@
-/* Entries of each family of vector kernels; fill.c calls them all. */
+/* Registration functions of each family of SIMD kernels; fill.c calls them all. */
 #ifndef FV_KERNELS_SIMD_FILL_H
 #define FV_KERNELS_SIMD_FILL_H
 

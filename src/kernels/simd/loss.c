@@ -1,7 +1,7 @@
 /* Cross-entropy of rows of logits against class indices, with label smoothing. */
 #include "kernels/rows.h"
 #include "kernels/simd/fill.h"
-#include "kernels/simd/rowsum.h"
+#include "kernels/simd/row_reduce.h"
 
 typedef struct loss_job {
     const fv_exec *exec;

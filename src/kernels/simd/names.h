@@ -1,11 +1,11 @@
 /*
- * The files of this folder compile once for each level, so that each function with external linkage
- * needs two symbols. Sources use one plain name; this list maps it to the symbol of the level:
- * fv_attn_pack is fv_attn_pack_avx2 in one object file and fv_attn_pack_avx512 in the other.
- * A debugger shows and breaks on the latter names.
+ * The files of this folder compile once per level, so each function with external linkage needs two
+ * symbols. Sources use one plain name; this list maps it to the symbol of the level: fv_attn_pack
+ * is fv_attn_pack_avx2 in one object file and fv_attn_pack_avx512 in the other. Debuggers show the
+ * latter names.
  *
- * Every function of this folder that is not static stands here. One that is missing has the same
- * symbol at both levels, and linking libfovea.so fails with a multiple definition.
+ * Every function of this folder that is not static is listed. A missing one has the same symbol at
+ * both levels, so that linking fails with a multiple definition.
  */
 #ifndef FV_KERNELS_SIMD_NAMES_H
 #define FV_KERNELS_SIMD_NAMES_H
