@@ -7,8 +7,8 @@
 #include "fovea/gemm.h"
 
 #include "base/pool.h"
+#include "kernels/gemm_bf16.h"
 #include "kernels/level.h"
-#include "kernels/pairs.h"
 #include "support/products.h"
 #include "support/test.h"
 
@@ -150,7 +150,7 @@ static void check_without_instruction(const product *p, const float *want, fv_po
     const fv_exec exec = {
         .parallel = parallel_in_pool, .user = pool, .threads = threads, .scratch = scratch};
     void *ptr[6] = {c, p->a, p->b, p->bias ? p->add : NULL, p->residual ? c : NULL, NULL};
-    fv_avx512_gemm_pairs(&exec, ptr, &g);
+    fv_simd_gemm_bf16_fma_avx512(&exec, ptr, &g);
     if (memcmp(want, c, bytes) != 0) differs(p, "avx512 by multiply-adds", threads);
     free(scratch);
     free(c);

@@ -1,5 +1,5 @@
 /*
- * Causal dilated 1-D convolution as a matrix product: windows are laid out as rows first.
+ * Causal dilated 1-D convolution as a matrix product: windows are first copied to rows.
  */
 #ifndef FV_KERNELS_CONV_H
 #define FV_KERNELS_CONV_H

@@ -1,7 +1,7 @@
 /*
- * Every dtype is exact either in double (the floats) or in int64_t (the integers). A conversion
- * loads a block into that wide type and stores it from there: seven loads and fourteen stores
- * stand for all pairs.
+ * Every dtype fits exactly into double (the floats) or int64_t (the integers). A conversion loads a
+ * block into that wide type and stores it from there: seven loads and fourteen stores cover all
+ * pairs of types.
  */
 #include "kernels/convert.h"
 
@@ -20,17 +20,17 @@ static bool is_integer(fv_dtype d) { return d == FV_I32 || d == FV_I64 || d == F
 
 /* ---- rounding ------------------------------------------------------------------- */
 
-static int64_t saturate(double x, double lo, double hi, int64_t least, int64_t most)
+static int64_t saturate(double x, double lo, double hi, int64_t min, int64_t max)
 {
     if (x != x) return 0;
-    if (x <= lo) return least;
-    if (x >= hi) return most; /* hi may be one past `most` where that is no double */
+    if (x <= lo) return min;
+    if (x >= hi) return max; /* hi may be one past `max` if that is not a double */
     return (int64_t)x;
 }
 
-static int64_t clip(int64_t x, int64_t least, int64_t most)
+static int64_t clip(int64_t x, int64_t min, int64_t max)
 {
-    return x < least ? least : x > most ? most : x;
+    return x < min ? min : x > max ? max : x;
 }
 
 /* An integer as a float of 24 bits with a sticky last bit (see fv_f64_to_f32_odd). */
@@ -122,7 +122,7 @@ static void store_integer(int64_t n, fv_dtype to, void *out, int64_t stride, con
     }
 }
 
-/* Floats to 16 bits and back, the pairs that matter for speed, without the wide step. */
+/* float <-> bf16 and f16, which matter for speed, without the wide type. */
 static bool narrow(int64_t n, fv_dtype to, uint16_t *out, int64_t out_stride, const float *in,
                    int64_t in_stride)
 {

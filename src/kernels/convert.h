@@ -12,7 +12,7 @@
 
 #include "fovea/tensor.h"
 
-/* Strides in elements. out may be in where the element sizes and strides are equal. */
+/* Strides in elements. out may equal in if the element sizes and strides are equal. */
 void fv_convert(int64_t n, fv_dtype to, void *out, int64_t out_stride, fv_dtype from,
                 const void *in, int64_t in_stride);
 

@@ -12,8 +12,8 @@
 
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
-/* Axes in order of falling output stride: a copy may visit elements in any order, and writing
- * forwards is the cheapest. */
+/* Sorts the axes by descending output stride: a copy may visit elements in any order, and writing
+ * sequentially is cheapest. */
 static void sort_axes(fv_map_args *m)
 {
     for (int i = 1; i < m->rank; i++) {
@@ -30,7 +30,7 @@ static void sort_axes(fv_map_args *m)
 
 /* ---- same dtype ----------------------------------------------------------------- */
 
-/* Strided moves of 1, 2, 4 or 8 bytes; memcpy of a constant size is one load or store. */
+/* Strided copies of 1, 2, 4 or 8 bytes; memcpy of a constant size is one load or store. */
 #define MOVE_LOOP(bytes)                                                                           \
     for (int64_t i = 0; i < n; i++)                                                                \
     memcpy(out + i * so * (bytes), in + i * si * (bytes), (bytes))
@@ -83,8 +83,8 @@ static void transpose_row(const fv_walk *w, int64_t n, const int64_t *at)
         const int64_t col = square % t->col_squares * SQUARE;
         const int64_t row_end = row + SQUARE < t->rows ? row + SQUARE : t->rows;
         const int64_t width = col + SQUARE < t->cols ? SQUARE : t->cols - col;
-        /* Through a square of our own: both sides are touched in runs only, and strides that are
-         * powers of two cannot crowd one set of the cache. */
+        /* Through a local buffer: both sides are accessed in contiguous runs only, and power-of-two
+         * strides cannot overload one cache set. */
         char local[SQUARE * SQUARE * 8];
         const int64_t height = row_end - row;
         for (int64_t c = 0; c < width; c++)
@@ -98,7 +98,8 @@ static void transpose_row(const fv_walk *w, int64_t n, const int64_t *at)
     }
 }
 
-/* Moves axis `row` to the second last place and walks everything before it, squares innermost. */
+/* Moves axis `row` to the second last place and iterates over the axes before it, squares
+ * innermost. */
 static void copy_transposed(const fv_exec *exec, void *const *ptr, const fv_map_args *m, int row)
 {
     const int last = m->rank - 1;

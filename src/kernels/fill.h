@@ -1,6 +1,6 @@
 /*
- * The functions that put kernels into a table: one per family and element type. Only
- * kernels/table.c calls them, in the order scalar, AVX2, AVX-512, so that later ones replace.
+ * Functions that register kernels in a table: one per family and element type. Only kernels/table.c
+ * calls them, in the order scalar, AVX2, AVX-512, so that later ones replace earlier ones.
  */
 #ifndef FV_KERNELS_FILL_H
 #define FV_KERNELS_FILL_H
@@ -12,7 +12,7 @@ void fv_copy_fill(fv_kernel_table *t);
 void fv_gather_fill(fv_kernel_table *t);
 void fv_integer_fill(fv_kernel_table *t);
 void fv_weights_fill(fv_kernel_table *t);
-void fv_screen_fill(fv_kernel_table *t);
+void fv_prefilter_fill(fv_kernel_table *t);
 
 /* Compiled from one source for float and double. */
 #define FV_REF_FILL(family)                                                                        \
@@ -26,7 +26,7 @@ FV_REF_FILL(norm);
 FV_REF_FILL(unit);
 FV_REF_FILL(rotary);
 FV_REF_FILL(loss);
-FV_REF_FILL(choose);
+FV_REF_FILL(topk);
 FV_REF_FILL(index);
 FV_REF_FILL(random);
 FV_REF_FILL(gemm);
@@ -37,12 +37,12 @@ FV_REF_FILL(sequence);
 FV_REF_FILL(conv);
 FV_REF_FILL(optim);
 
-/* Vector versions, f32. */
-void fv_avx2_gemm_fill(fv_kernel_table *t);
-void fv_avx2_fill(fv_kernel_table *t);
-void fv_avx512_gemm_fill(fv_kernel_table *t);
-void fv_avx512_fill(fv_kernel_table *t);
-void fv_avx512_bf16_fill(fv_kernel_table *t); /* for CPUs that have AVX512_BF16 as well */
-void fv_avx512_vnni_fill(fv_kernel_table *t); /* ... and AVX512_VNNI */
+/* SIMD versions, f32. */
+void fv_simd_gemm_fill_avx2(fv_kernel_table *t);
+void fv_simd_fill_avx2(fv_kernel_table *t);
+void fv_simd_gemm_fill_avx512(fv_kernel_table *t);
+void fv_simd_fill_avx512(fv_kernel_table *t);
+void fv_simd_bf16_fill_avx512(fv_kernel_table *t); /* for CPUs that have AVX512_BF16 as well */
+void fv_simd_vnni_fill_avx512(fv_kernel_table *t); /* ... and AVX512_VNNI */
 
 #endif

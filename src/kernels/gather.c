@@ -1,4 +1,5 @@
-/* Gathers move elements without looking at them: one version per element size serves all dtypes. */
+/* Gathers copy elements without interpreting them: one version per element size serves all
+ * dtypes. */
 #include <string.h>
 
 #include "kernels/fill.h"
@@ -8,7 +9,7 @@ typedef struct gather_job {
     const fv_exec *exec;
     const void *args;
     void *const *ptr;
-    int64_t bytes; /* an element */
+    int64_t bytes; /* per element */
 } gather_job;
 
 static bool inside(const gather_job *job, int64_t index, int64_t bound)
@@ -27,9 +28,9 @@ static void gather_rows_range(const void *arg, int64_t begin, int64_t end, int t
     const fv_rows_index_args *a = job->args;
     const int64_t row = a->cols * job->bytes;
     const int64_t *index = job->ptr[2];
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t outer = unit / a->count, from = index[unit % a->count];
-        char *out = (char *)job->ptr[0] + unit * row;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t outer = item / a->count, from = index[item % a->count];
+        char *out = (char *)job->ptr[0] + item * row;
         const char *table = (const char *)job->ptr[1] + outer * a->rows * row;
         if (inside(job, from, a->rows))
             memcpy(out, table + from * row, (size_t)row);
@@ -48,13 +49,13 @@ static void gather_rows(const fv_exec *exec, void *const *ptr, const void *args,
 /* ---- along one axis ------------------------------------------------------------- */
 
 /* Inlined with a constant size, each memcpy is one load and one store. */
-static inline void gather_elements(const gather_job *job, int64_t unit, size_t bytes)
+static inline void gather_elements(const gather_job *job, int64_t item, size_t bytes)
 {
     const fv_gather_args *a = job->args;
     const int64_t size = (int64_t)bytes;
-    char *out = (char *)job->ptr[0] + unit * a->inner * size;
-    const int64_t *index = (const int64_t *)job->ptr[2] + unit * a->inner;
-    const char *in = (const char *)job->ptr[1] + unit / a->count * a->size * a->inner * size;
+    char *out = (char *)job->ptr[0] + item * a->inner * size;
+    const int64_t *index = (const int64_t *)job->ptr[2] + item * a->inner;
+    const char *in = (const char *)job->ptr[1] + item / a->count * a->size * a->inner * size;
     for (int64_t i = 0; i < a->inner; i++) {
         if (inside(job, index[i], a->size))
             memcpy(out + i * size, in + (index[i] * a->inner + i) * size, bytes);
@@ -67,19 +68,19 @@ static void gather_range(const void *arg, int64_t begin, int64_t end, int thread
 {
     (void)thread;
     const gather_job *job = arg;
-    for (int64_t unit = begin; unit < end; unit++) {
+    for (int64_t item = begin; item < end; item++) {
         switch (job->bytes) {
         case 1:
-            gather_elements(job, unit, 1);
+            gather_elements(job, item, 1);
             break;
         case 2:
-            gather_elements(job, unit, 2);
+            gather_elements(job, item, 2);
             break;
         case 4:
-            gather_elements(job, unit, 4);
+            gather_elements(job, item, 4);
             break;
         default:
-            gather_elements(job, unit, 8);
+            gather_elements(job, item, 8);
             break;
         }
     }

@@ -1,4 +1,5 @@
-/* The raw-pointer matrix product of fovea/gemm.h: checks, then the kernel of the level. */
+/* The raw-pointer matrix product of fovea/gemm.h: checks its arguments, then calls the kernel of
+ * the SIMD level. */
 #include "kernels/gemm.h"
 
 #include "base/check.h"
@@ -12,18 +13,18 @@ typedef struct level_kernels {
 static level_kernels kernels_of(fv_simd level)
 {
 #if defined(__x86_64__)
-    if (level == FV_SIMD_AVX512) return (level_kernels){fv_avx512_gemm, fv_avx512_pack};
-    if (level == FV_SIMD_AVX2) return (level_kernels){fv_avx2_gemm, fv_avx2_pack};
+    if (level == FV_SIMD_AVX512) return (level_kernels){fv_simd_gemm_avx512, fv_simd_pack_avx512};
+    if (level == FV_SIMD_AVX2) return (level_kernels){fv_simd_gemm_avx2, fv_simd_pack_avx2};
 #else
     (void)level;
 #endif
     return (level_kernels){fv_ref_gemm_f32, fv_ref_pack_f32};
 }
 
-static void parallel_in_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn,
+static void parallel_in_pool(void *user, int64_t items, int64_t grain, fv_range_fn fn,
                              const void *arg)
 {
-    fv_pool_run(user, units, grain, fn, arg);
+    fv_pool_run(user, items, grain, fn, arg);
 }
 
 static bool batch_is_sound(const fv_gemm *g)
@@ -33,7 +34,7 @@ static bool batch_is_sound(const fv_gemm *g)
     for (int i = 0; i < g->batch_rank; i++) {
         if (g->batch_shape[i] < 0 || !fv_mul_i64(product, g->batch_shape[i], &product))
             return false;
-        /* Two members must not write the same C. */
+        /* Two batch members must not write the same C. */
         if (g->batch_shape[i] > 1 && g->c_batch[i] == 0) return false;
     }
     return product == g->batch;
@@ -52,9 +53,9 @@ fv_status fv_gemm_check(const fv_gemm *g)
     int64_t rows, size;
     if (!fv_mul_i64(g->batch, g->m, &rows) || !fv_mul_i64(rows, g->n, &size))
         return FV_ERR_ARGUMENT;
-    /* The padded sizes of packed operands stay in range too. */
-    const int64_t most = INT64_MAX / (4 * FV_GEMM_PANEL * FV_GEMM_PANEL);
-    if (g->m > most || g->n > most || g->k > most) return FV_ERR_ARGUMENT;
+    /* Keep the padded sizes of packed operands in range too. */
+    const int64_t largest = INT64_MAX / (4 * FV_GEMM_PANEL * FV_GEMM_PANEL);
+    if (g->m > largest || g->n > largest || g->k > largest) return FV_ERR_ARGUMENT;
     if (!fv_mul_i64(g->m + FV_GEMM_PANEL, (g->k + 1) * (int64_t)sizeof(float), &size) ||
         !fv_mul_i64(g->n + FV_GEMM_PANEL, (g->k + 1) * (int64_t)sizeof(float), &size))
         return FV_ERR_ARGUMENT;
@@ -83,7 +84,7 @@ fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b, float *c,
 
     fv_exec e = {
         .parallel = parallel_in_pool, .user = exec->pool, .threads = threads, .scratch = scratch};
-    /* The kernel interface has one kind of pointer; only ptr[0] is written. */
+    /* Kernels take non-const pointers; only ptr[0] is written. */
     void *ptr[6] = {c, (void *)a, (void *)b, (void *)exec->bias, (void *)exec->residual, NULL};
     kernels_of(level).gemm(&e, ptr, g);
     return FV_OK;
@@ -101,7 +102,7 @@ size_t fv_gemm_packed_bytes(fv_weight_form form, int64_t k, int64_t n)
     if (form < FV_WEIGHT_F32 || form >= FV_WEIGHT_FORM_COUNT || k < 0 || n < 0 ||
         !fv_align_size((size_t)n, FV_GEMM_PANEL, &cols) ||
         !fv_mul_size((size_t)k + 2, sizeof(float), &line) ||
-        !fv_mul_size(cols, line, &bytes)) /* above what any form takes */
+        !fv_mul_size(cols, line, &bytes)) /* an upper bound for every format */
         return SIZE_MAX;
     return cols / FV_GEMM_PANEL * fv_weight_panel_bytes(form, k);
 }

@@ -69,8 +69,8 @@ static inline uint16_t fv_f32_to_f16(float x)
     return (uint16_t)(sign | ((rounded - 0x38000000u) >> 13));
 }
 
-/* To float with the last bit set whenever something was lost (round to odd): rounding that again
- * to bf16 or f16 then gives what one rounding would. */
+/* Converts to float with the last bit set if anything was lost (round to odd): rounding the result
+ * to bf16 or f16 then equals a single rounding. */
 static inline float fv_f64_to_f32_odd(double d)
 {
     const float f = (float)d;

@@ -1,7 +1,6 @@
 /*
- * Kernels that follow indices (i64). An index outside its axis is a fault: the
- * element becomes zero (gather) or is left out (scatter). Negative indices are
- * faults too.
+ * Kernels with i64 indices. An index outside its axis, negative ones included, is a fault: the
+ * element becomes zero (gather) or is left out (scatter).
  */
 #ifndef FV_KERNELS_INDEX_H
 #define FV_KERNELS_INDEX_H
@@ -11,9 +10,9 @@
 /*
  * GATHER_ROWS ptr: out (count, cols), table (rows, cols), index (count)
  * SCATTER_ROWS ptr: table (rows, cols), in (count, cols), index (count):
- *   table[index[i]] += in[i] in ascending i, whatever the threads (split over columns).
- *   An index equal to `skip` is passed over without a fault (padding rows).
- * `outer` repeats the whole for contiguous outer blocks: table is (outer, rows, cols).
+ *   table[index[i]] += in[i] in ascending i for any number of threads (columns are divided).
+ *   An index equal to `skip` is skipped without a fault (padding rows).
+ * `outer` repeats this for contiguous outer blocks: table is (outer, rows, cols).
  */
 typedef struct fv_rows_index_args {
     int64_t outer, count, rows, cols;

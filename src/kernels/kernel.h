@@ -1,16 +1,16 @@
 /*
- * Kernels are data. A kernel is a function over raw pointers and a plain argument
- * struct; kernels.def names each once; a table holds one function per (kernel,
- * element type), filled scalar -> AVX2 -> AVX-512 when a context is made.
+ * Kernels are data. A kernel is a function over raw pointers and a plain argument struct;
+ * kernels.def lists each once. A table holds one function per (kernel, element type), filled scalar
+ * -> AVX2 -> AVX-512 when a context is created.
  *
- * Rules every kernel keeps (docs/architecture.md, "Bits"):
- *   - it never allocates, never fails, never prints; a bad index is reported
- *     through exec->fault and its row becomes zero;
- *   - an output row's bits depend only on that row's inputs and the reduced
- *     length, never on the split over threads;
+ * Rules that every kernel follows (docs/architecture.md, "Bits"):
+ *   - it never allocates, fails or prints; a bad index is reported through exec->fault and its row
+ *     becomes zero;
+ *   - the bits of an output row depend only on that row's inputs and the reduced length, never on
+ *     how the work is divided among threads;
  *   - matrix products: one FMA chain per element, k ascending;
- *   - every other float sum: element r goes to lane r % 16, each lane adds in
- *     ascending r, lanes join as a tree (i += i+8, then +4, +2, +1): FV_LANES;
+ *   - every other float sum: element r goes to lane r % 16, each lane adds in ascending r, and the
+ *     lanes are summed as a tree (i += i+8, then +4, +2, +1): FV_LANES;
  *   - the scalar, AVX2 and AVX-512 versions of an f32 kernel give equal bits.
  */
 #ifndef FV_KERNELS_KERNEL_H
@@ -23,9 +23,9 @@
 
 enum { FV_LANES = 16 };
 
-/* First bad index met by a launch; read by the device after it. */
+/* The first bad index of a launch; the device reads it afterwards. */
 typedef struct fv_fault {
-    atomic_int set; /* 0, or 1 once index and bound are claimed */
+    atomic_int set; /* 0, or 1 once a thread has set index and bound */
     int64_t index, bound;
 } fv_fault;
 
@@ -34,15 +34,16 @@ typedef struct fv_exec {
     fv_parallel_fn parallel;
     void *user;
     int threads;
-    void *scratch; /* 64-byte aligned, as large as the kernel's scratch query said */
+    void *scratch; /* 64-byte aligned, of the size that the kernel's scratch query returned */
     fv_fault *fault;
 #ifdef FV_TEST_HOOKS
-    unsigned dropped; /* bit k set: leave additive term k of the backward out */
+    unsigned dropped; /* bit k set: leave out additive term k of the backward */
 #endif
 } fv_exec;
 
 /* Wraps additive term k of a backward, so that the test build can drop it and prove that the
- * gradient check notices. Terms are numbered from 0 within one op. `zero` is a zero of its type. */
+ * gradient check notices. Terms are numbered from 0 within one op. `zero` is a zero of the term's
+ * type. */
 #ifdef FV_TEST_HOOKS
 #define FV_TERM(exec, k, expr, zero) (((exec)->dropped >> (k)) & 1u ? (zero) : (expr))
 #else
@@ -62,24 +63,25 @@ enum { FV_KERNEL_MAX_PTR = 24 };
 
 typedef struct fv_kernel_info {
     const char *name;
-    int pointers; /* how many entries of ptr[] it uses; NULL entries are allowed */
+    int pointers; /* number of entries of ptr[]; entries may be NULL */
 } fv_kernel_info;
 
 extern const fv_kernel_info fv_kernel_infos[FV_KERNEL_COUNT];
 
 typedef struct fv_kernel_table {
-    fv_kernel_fn fn[FV_KERNEL_COUNT][FV_DTYPE_COUNT]; /* NULL: not for this dtype */
+    fv_kernel_fn fn[FV_KERNEL_COUNT][FV_DTYPE_COUNT]; /* NULL: not supported for this dtype */
     size_t (*scratch[FV_KERNEL_COUNT])(const void *args, int threads); /* NULL: none */
-    /* What the reference asks for: a level may leave it some dtypes, double above all. */
+    /* Of the reference kernels, which serve the dtypes that a level does not implement, such as
+     * double. */
     size_t (*ref_scratch[FV_KERNEL_COUNT])(const void *args, int threads);
     fv_simd level;
 } fv_kernel_table;
 
-/* Fills the table with the best versions up to `level`. */
+/* Fills the table with the best kernels up to `level`. */
 void fv_kernel_table_fill(fv_kernel_table *table, fv_simd level);
 
-/* Splits rows over the threads in chunks worth about `cost` x rows of work units; kernels with
- * little to do stay on the calling thread. cost: rough element operations a row. */
+/* Runs fn over the rows in parallel, in chunks of a fixed amount of work; short runs stay on the
+ * calling thread. cost: rough number of element operations per row. */
 static inline void fv_exec_rows(const fv_exec *exec, int64_t rows, int64_t cost, fv_range_fn fn,
                                 const void *arg)
 {
@@ -92,9 +94,9 @@ static inline void fv_exec_rows(const fv_exec *exec, int64_t rows, int64_t cost,
         exec->parallel(exec->user, rows, grain, fn, arg);
 }
 
-/* The same for rows of `floats` that are too many for the caches. A thread asks memory for what
- * lies ahead of the row in hand, and that should be its own: chunks of a megabyte, if all threads
- * get some. */
+/* The same for rows of `floats` that do not fit into the caches. Kernels prefetch past the current
+ * row, and the prefetched data should be the thread's own: chunks of a megabyte, as long as every
+ * thread gets some. */
 static inline void fv_exec_stream(const fv_exec *exec, int64_t rows, int64_t floats, fv_range_fn fn,
                                   const void *arg)
 {
@@ -109,10 +111,11 @@ static inline void fv_exec_stream(const fv_exec *exec, int64_t rows, int64_t flo
         exec->parallel(exec->user, rows, grain, fn, arg);
 }
 
-/* Runs fn on a team of up to `most` of the threads (base/team.h). */
-static inline void fv_exec_team(const fv_exec *exec, int64_t most, fv_team_fn fn, const void *arg)
+/* Runs fn on a team of at most `members` threads (base/team.h). */
+static inline void fv_exec_team(const fv_exec *exec, int64_t members, fv_team_fn fn,
+                                const void *arg)
 {
-    const int64_t threads = most < exec->threads ? most : exec->threads;
+    const int64_t threads = members < exec->threads ? members : exec->threads;
     fv_team_run(exec->parallel, exec->user, (int)threads, fn, arg);
 }
 

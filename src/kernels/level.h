@@ -1,4 +1,5 @@
-/* The best level of this machine, cheaply: for calls that have no context to remember it. */
+/* The best SIMD level of this machine, at little cost, for calls that have no context to keep
+ * it. */
 #ifndef FV_KERNELS_LEVEL_H
 #define FV_KERNELS_LEVEL_H
 
@@ -11,8 +12,8 @@
 #endif
 #endif
 
-/* CPUID can cost microseconds under a hypervisor, more than a small product; the C library has
- * asked it already where this header exists. Its own macro shifts into the sign bit of an int, so
+/* CPUID can take microseconds under a hypervisor, more than a small product. Where this header
+ * exists the C library has already queried it. Its own macro shifts into the sign bit of an int, so
  * the words are read here. */
 #ifdef FV_LIBC_KNOWS_CPU
 static inline bool fv_cpu_has(unsigned feature)
@@ -32,10 +33,9 @@ static inline fv_simd fv_level_usable(void)
         return FV_SIMD_AVX512;
     return FV_SIMD_AVX2;
 }
-/* Products of bf16 pairs, on top of the level AVX-512, where they are worth it: CPUs with tile
- * units run them at half the rate of float products (measured: 76 against 137 GFLOP/s in
- * attention), so there widening to float is faster. The unit counts also where the system does not
- * save it. */
+/* Whether to use bf16 dot products on top of AVX-512. CPUs with AMX run them at half the rate of
+ * float products (measured in attention: 76 against 137 GFLOP/s), so converting to float is faster
+ * there. AMX counts even if the operating system has not enabled it. */
 static inline bool fv_bf16_usable(void)
 {
     enum { EDX = 3, AMX_BF16 = 22 };

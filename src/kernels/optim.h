@@ -19,8 +19,8 @@ typedef struct fv_optim_args {
     bool nesterov, first;            /* SGD: first step sets the momentum buffer to g */
 } fv_optim_args;
 
-/* SUMSQ ptr: out (1 double, added to), x. Lanes in double, blocks of 4096 elements joined in
- *   order: the same bits for any threads.
+/* SUMSQ ptr: out (1 double, added to), x. Lanes in double; blocks of 4096 elements are added in
+ *   order: the same bits for any number of threads.
  * SGD ptr: w, g, momentum buffer (NULL without momentum)
  * ADAM ptr: w, g, m, v.   RMSPROP ptr: w, g, v, momentum buffer (or NULL)
  * ADADELTA ptr: w, g, v (square average), u (accumulated update) */

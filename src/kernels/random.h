@@ -1,6 +1,6 @@
 /*
- * Random kernels. Element (row, col) depends on (key, row_offset + row, col) alone: word
- * col % 4 of Philox block col / 4 (base/rng.h). The same numbers on every level and device.
+ * Random kernels. Element (row, col) depends only on (key, row_offset + row, col): it is word col %
+ * 4 of Philox block col / 4 (base/rng.h), the same on every level and device.
  */
 #ifndef FV_KERNELS_RANDOM_H
 #define FV_KERNELS_RANDOM_H

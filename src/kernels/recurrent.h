@@ -1,6 +1,6 @@
 /*
- * Pointwise parts of recurrent cells over [batch, hidden], gate order as in PyTorch:
- * LSTM i, f, g, o; GRU r, z, n. The matrix products come before (see ops/lstm.c).
+ * Pointwise parts of recurrent cells over [batch, hidden], gate order as in PyTorch: LSTM i, f, g,
+ * o; GRU r, z, n. The matrix products come before (see ops/lstm.c).
  */
 #ifndef FV_KERNELS_RECURRENT_H
 #define FV_KERNELS_RECURRENT_H

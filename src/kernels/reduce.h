@@ -1,10 +1,9 @@
 /*
- * Reductions over any set of axes. The output's axes and the reduced axes are
- * given apart; out is contiguous over the output axes. The reduced elements are
- * numbered r = 0.. in row-major order of the reduced axes: that order and
- * FV_LANES fix the bits of every sum, whatever the strides.
- * An empty reduction: sum 0, logsumexp -inf, norm 0, max/min -inf/+inf (the op
- * layer refuses those), arg* refused.
+ * Reductions over any set of axes. Output axes and reduced axes are given separately; out is
+ * contiguous over the output axes. The reduced elements are numbered r = 0.. in row-major order of
+ * the reduced axes; this order and FV_LANES determine the bits of every sum for any strides. An
+ * empty reduction gives sum 0, logsumexp -inf, norm 0, max/min -inf/+inf (the op layer rejects
+ * those); arg* are rejected.
  */
 #ifndef FV_KERNELS_REDUCE_H
 #define FV_KERNELS_REDUCE_H
@@ -13,9 +12,9 @@
 
 typedef enum fv_reduce {
     FV_REDUCE_SUM, /* alpha x sum: mean is sum with alpha = 1/n */
-    FV_REDUCE_MAX, /* NaN wins; ptr[1], if not NULL, gets the first index of it */
+    FV_REDUCE_MAX, /* NaN wins; ptr[1], if not NULL, receives its first index */
     FV_REDUCE_MIN,
-    FV_REDUCE_ARGMAX, /* ptr[0] NULL allowed; index of the first maximum (NaN counts as it) */
+    FV_REDUCE_ARGMAX, /* ptr[0] may be NULL; index of the first maximum (NaN counts as maximum) */
     FV_REDUCE_ARGMIN,
     FV_REDUCE_LOGSUMEXP, /* max-shifted; all -inf gives -inf, any +inf gives +inf, NaN wins */
     FV_REDUCE_NORM,      /* sqrt of the sum of squares (lanes), no rescaling */
@@ -33,14 +32,13 @@ typedef struct fv_reduce_args {
 /*
  * REDUCE ptr: out (real, contiguous), index (i64 or NULL), in.
  *
- * REDUCE_GRAD ptr: dx (contiguous over the input's own axes, described by the same strides as a
- *   contiguous x would have: out_stride and red_stride address dx), g (contiguous over out axes),
- *   x (NULL for SUM, MAX, MIN; same strides as dx), y-or-index:
+ * REDUCE_GRAD ptr: dx (out_stride and red_stride address dx, as for a contiguous x), g (contiguous
+ *   over the output axes), x (NULL for SUM, MAX, MIN; same strides as dx), y or index:
  *   SUM: dx = alpha g.  MAX/MIN: ptr[3] = index; dx = g at the index, 0 elsewhere.
  *   LOGSUMEXP: dx = g exp(x - y).  NORM: dx = g x / y, 0 where y is 0.
  *
- * CUMSUM ptr: out, in: contiguous rows (fv_cumsum_args). Plain running sum, ascending; reverse
- *   runs from the end (its own backward).
+ * CUMSUM ptr: out, in: contiguous rows (fv_cumsum_args). Running sum in ascending order; with
+ *   `reverse` from the end (which is its backward).
  */
 typedef struct fv_cumsum_args {
     int64_t rows, cols;

@@ -1,5 +1,5 @@
 /*
- * Kernels over contiguous rows [rows, cols]: normalisers, losses, choices.
+ * Kernels over contiguous rows [rows, cols]: softmax, norms, losses, top-k and sampling.
  */
 #ifndef FV_KERNELS_ROWS_H
 #define FV_KERNELS_ROWS_H
@@ -50,14 +50,14 @@ typedef struct fv_unit_args {
 } fv_unit_args;
 
 /*
- * ROTARY ptr: y, x (outer, n, inner, width), table (2, n, turned / 2): cosines, then sines.
- *   Pair m of row p, (x1, x2) -> (x1 c - x2 s, x2 c + x1 s); with `back`, s has the other sign.
- *   Pairs are columns (m, m + turned/2), or (2m, 2m+1) if interleaved. Columns from `turned` on
+ * ROTARY ptr: y, x (outer, n, inner, width), table (2, n, rotated / 2): cosines, then sines.
+ *   Pair m of row p, (x1, x2) -> (x1 c - x2 s, x2 c + x1 s); with `inverse`, s is negated.
+ *   Pairs are columns (m, m + rotated/2), or (2m, 2m+1) if interleaved. Columns from `rotated` on
  *   are copied. In place is allowed.
  */
 typedef struct fv_rotary_args {
-    int64_t outer, n, inner, width, turned;
-    bool interleaved, back;
+    int64_t outer, n, inner, width, rotated;
+    bool interleaved, inverse;
 } fv_rotary_args;
 
 /*

@@ -15,7 +15,7 @@ static void fill_ref(fv_kernel_table *t)
     fv_gather_fill(t);
     fv_integer_fill(t);
     fv_weights_fill(t);
-    fv_screen_fill(t);
+    fv_prefilter_fill(t);
 #define FILL(family)                                                                               \
     fv_ref_##family##_fill_f32(t);                                                                 \
     fv_ref_##family##_fill_f64(t)
@@ -26,7 +26,7 @@ static void fill_ref(fv_kernel_table *t)
     FILL(unit);
     FILL(rotary);
     FILL(loss);
-    FILL(choose);
+    FILL(topk);
     FILL(index);
     FILL(random);
     FILL(gemm);
@@ -47,15 +47,15 @@ void fv_kernel_table_fill(fv_kernel_table *table, fv_simd level)
     memcpy(table->ref_scratch, table->scratch, sizeof table->scratch);
 #if defined(__x86_64__)
     if (level >= FV_SIMD_AVX2) {
-        fv_avx2_gemm_fill(table);
-        fv_avx2_fill(table);
+        fv_simd_gemm_fill_avx2(table);
+        fv_simd_fill_avx2(table);
         table->level = FV_SIMD_AVX2;
     }
     if (level >= FV_SIMD_AVX512) {
-        fv_avx512_gemm_fill(table);
-        fv_avx512_fill(table);
-        if (fv_bf16_usable()) fv_avx512_bf16_fill(table);
-        if (fv_vnni_usable()) fv_avx512_vnni_fill(table);
+        fv_simd_gemm_fill_avx512(table);
+        fv_simd_fill_avx512(table);
+        if (fv_bf16_usable()) fv_simd_bf16_fill_avx512(table);
+        if (fv_vnni_usable()) fv_simd_vnni_fill_avx512(table);
         table->level = FV_SIMD_AVX512;
     }
 #else

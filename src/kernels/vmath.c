@@ -1,4 +1,4 @@
-/* fovea/vmath.h: checks, then the loop of the level. */
+/* Implements fovea/vmath.h: checks the arguments, then calls the loop of the SIMD level. */
 #include "fovea/vmath.h"
 
 #include "kernels/level.h"
@@ -23,9 +23,9 @@ typedef struct levels {
 } levels;
 
 #if defined(__x86_64__)
-#define LEVELS(name) ((levels){name##_scalar, fv_simd_v##name##_avx2, fv_simd_v##name##_avx512})
+#define LEVELS(scalar, avx2, avx512) ((levels){scalar, avx2, avx512})
 #else
-#define LEVELS(name) ((levels){name##_scalar, NULL, NULL})
+#define LEVELS(scalar, avx2, avx512) ((levels){scalar, NULL, NULL})
 #endif
 
 static fv_status run(levels fn, fv_simd level, int64_t n, const float *x, float *y)
@@ -44,20 +44,24 @@ static fv_status run(levels fn, fv_simd level, int64_t n, const float *x, float 
 
 fv_status fv_vexp(fv_simd level, int64_t n, const float *x, float *y)
 {
-    return run(LEVELS(exp), level, n, x, y);
+    const levels fn = LEVELS(exp_scalar, fv_simd_vexp_avx2, fv_simd_vexp_avx512);
+    return run(fn, level, n, x, y);
 }
 
 fv_status fv_vlog(fv_simd level, int64_t n, const float *x, float *y)
 {
-    return run(LEVELS(log), level, n, x, y);
+    const levels fn = LEVELS(log_scalar, fv_simd_vlog_avx2, fv_simd_vlog_avx512);
+    return run(fn, level, n, x, y);
 }
 
 fv_status fv_vtanh(fv_simd level, int64_t n, const float *x, float *y)
 {
-    return run(LEVELS(tanh), level, n, x, y);
+    const levels fn = LEVELS(tanh_scalar, fv_simd_vtanh_avx2, fv_simd_vtanh_avx512);
+    return run(fn, level, n, x, y);
 }
 
 fv_status fv_verf(fv_simd level, int64_t n, const float *x, float *y)
 {
-    return run(LEVELS(erf), level, n, x, y);
+    const levels fn = LEVELS(erf_scalar, fv_simd_verf_avx2, fv_simd_verf_avx512);
+    return run(fn, level, n, x, y);
 }

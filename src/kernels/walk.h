@@ -1,15 +1,15 @@
 /*
- * A broadcast shape walked as rows: the innermost axis in blocks, the axes before it as an
- * odometer. Units are (row, block) pairs and independent, so any split over threads gives the
- * same result.
+ * Iterates over a broadcast shape in rows: the innermost axis in blocks, the outer axes as an
+ * odometer. Work items are (row, block) pairs and independent, so the result is the same for any
+ * division among threads.
  *
  *     static void row(const fv_walk *w, int64_t n, const int64_t *at)
  *     {
- *         float *y = (float *)w->ptr[0] + at[0];              // n elements, w->step[0] apart
+ *         float *y = (float *)w->ptr[0] + at[0];              // n elements, stride w->step[0]
  *         const float *x = (const float *)w->ptr[1] + at[1];
  *         for (int64_t i = 0; i < n; i++) y[i * w->step[0]] = -x[i * w->step[1]];
  *     }
- *     fv_walk_run(exec, args, ptr, 2, 1, row);                // 2 pointers, cost 1 an element
+ *     fv_walk_run(exec, args, ptr, 2, 1, row);                // 2 pointers, cost 1 per element
  */
 #ifndef FV_KERNELS_WALK_H
 #define FV_KERNELS_WALK_H
@@ -28,12 +28,12 @@ struct fv_walk {
     const fv_map_args *map;
     void *const *ptr;
     int pointers;
-    int64_t n, blocks; /* the innermost axis and how many blocks it makes */
+    int64_t n, blocks; /* the innermost axis, and its number of blocks */
     int64_t step[4];   /* its stride for each pointer */
     fv_walk_fn fn;
 };
 
-/* Moves to the next row: counts the axes before the innermost up by one, offsets along. */
+/* Advances to the next row: increments the index of the outer axes and updates the offsets. */
 static inline void fv_walk_advance(const fv_walk *w, int64_t *index, int64_t *base)
 {
     const fv_map_args *m = w->map;
@@ -60,7 +60,7 @@ static inline void fv_walk_range(const void *arg, int64_t begin, int64_t end, in
         for (int p = 0; p < w->pointers; p++)
             base[p] += index[axis] * m->stride[p][axis];
     }
-    for (int64_t unit = begin; unit < end; unit++) {
+    for (int64_t item = begin; item < end; item++) {
         const int64_t start = block * FV_WALK_BLOCK;
         int64_t at[4] = {0};
         for (int p = 0; p < w->pointers; p++)
@@ -73,7 +73,7 @@ static inline void fv_walk_range(const void *arg, int64_t begin, int64_t end, in
     }
 }
 
-/* cost: rough operations an element. */
+/* cost: rough number of operations per element. */
 static inline void fv_walk_run(const fv_exec *exec, const fv_map_args *map, void *const *ptr,
                                int pointers, int64_t cost, fv_walk_fn fn)
 {

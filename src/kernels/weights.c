@@ -1,27 +1,27 @@
-/* Weights into fewer bits, and single rows back out. Runs once a model: plain loops that compilers
- * vectorise, the same code and so the same bits for every level. */
+/* Converts weights to bf16 or int8, and single rows back to float. Runs once per model: plain loops
+ * that compilers vectorise, the same code and therefore the same bits for every level. */
 #include "kernels/weights.h"
 
 #include <math.h>
 
 #include "kernels/fill.h"
 
-enum { BLOCK_ROWS = 16 }; /* a line of each column, where columns are contiguous */
+enum { BLOCK_ROWS = 16 }; /* one cache line of each column, if B is column-major */
 
-typedef struct narrow_job {
+typedef struct convert_job {
     const fv_gemm_pack_args *args;
     const float *b;
     char *packed;
-} narrow_job;
+} convert_job;
 
-/* A block of B on its way: BLOCK_ROWS rows of one panel, zeros past B's edges. */
+/* BLOCK_ROWS rows of one panel of B, zeros past the edges of B. */
 typedef struct block {
     float at[BLOCK_ROWS][FV_GEMM_PANEL];
 } block;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static void load(const narrow_job *j, int64_t row, int64_t first, block *to)
+static void load(const convert_job *j, int64_t row, int64_t first, block *to)
 {
     const fv_gemm_pack_args *p = j->args;
     const int64_t rows = smaller(BLOCK_ROWS, p->k - row),
@@ -38,7 +38,7 @@ static void load(const narrow_job *j, int64_t row, int64_t first, block *to)
             to->at[i][col] = b[i * p->b_row + col * p->b_col];
 }
 
-static void narrow_bf16(const narrow_job *j, int64_t first, char *panel)
+static void convert_bf16(const convert_job *j, int64_t first, char *panel)
 {
     uint32_t *out = (uint32_t *)(void *)panel;
     block in;
@@ -52,8 +52,8 @@ static void narrow_bf16(const narrow_job *j, int64_t first, char *panel)
     }
 }
 
-/* The largest magnitude of each column; NaN once there is a NaN. */
-static void column_sizes(const narrow_job *j, int64_t first, float size[FV_GEMM_PANEL])
+/* The largest magnitude of each column; NaN if the column contains one. */
+static void column_maxima(const convert_job *j, int64_t first, float size[FV_GEMM_PANEL])
 {
     block in;
     memset(size, 0, FV_GEMM_PANEL * sizeof *size);
@@ -67,19 +67,20 @@ static void column_sizes(const narrow_job *j, int64_t first, float size[FV_GEMM_
     }
 }
 
-static void narrow_i8(const narrow_job *j, int64_t first, char *panel)
+static void convert_i8(const convert_job *j, int64_t first, char *panel)
 {
-    /* Adding 1.5 x 2^23 to a number below 2^22 leaves it rounded to nearest even. */
+    /* Adding and subtracting 1.5 x 2^23 rounds a number below 2^22 to nearest even. */
     const float round = 0x1.8p23f;
     float factor[FV_GEMM_PANEL], *scale = (float *)(void *)panel;
     signed char *out = (signed char *)panel + FV_I8_SCALE_BYTES;
-    column_sizes(j, first, scale);
+    column_maxima(j, first, scale);
     for (int64_t col = 0; col < FV_GEMM_PANEL; col++) {
         const bool usable = scale[col] > 0 && isfinite(scale[col]);
-        /* The factor of a denormal size may overflow: such a column is as good as zero. */
-        factor[col] = usable ? (float)FV_I8_MOST / scale[col] : 0;
+        /* The inverse scale of a denormal maximum may overflow: such a column is treated as
+         * zeros. */
+        factor[col] = usable ? (float)FV_I8_MAX / scale[col] : 0;
         if (!isfinite(factor[col])) factor[col] = 0;
-        scale[col] = isfinite(scale[col]) ? scale[col] / (float)FV_I8_MOST : NAN;
+        scale[col] = isfinite(scale[col]) ? scale[col] / (float)FV_I8_MAX : NAN;
     }
     block in;
     for (int64_t row = 0; row < j->args->k; row += BLOCK_ROWS) {
@@ -94,29 +95,29 @@ static void narrow_i8(const narrow_job *j, int64_t first, char *panel)
     }
 }
 
-static void narrow_panels(const void *arg, int64_t begin, int64_t end, int thread)
+static void convert_panels(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
-    const narrow_job *j = arg;
+    const convert_job *j = arg;
     const fv_gemm_pack_args *p = j->args;
     for (int64_t panel = begin; panel < end; panel++) {
         const int64_t first = panel * FV_GEMM_PANEL;
         char *to = j->packed + (size_t)panel * fv_weight_panel_bytes(p->form, p->k);
         if (p->form == FV_WEIGHT_BF16)
-            narrow_bf16(j, first, to);
+            convert_bf16(j, first, to);
         else
-            narrow_i8(j, first, to);
+            convert_i8(j, first, to);
     }
 }
 
-void fv_weight_narrow(const fv_exec *exec, void *const *ptr, const fv_gemm_pack_args *args)
+void fv_weight_convert(const fv_exec *exec, void *const *ptr, const fv_gemm_pack_args *args)
 {
-    const narrow_job j = {.args = args, .packed = ptr[0], .b = ptr[1]};
+    const convert_job j = {.args = args, .packed = ptr[0], .b = ptr[1]};
     fv_exec_rows(exec, (args->n + FV_GEMM_PANEL - 1) / FV_GEMM_PANEL, args->k * FV_GEMM_PANEL,
-                 narrow_panels, &j);
+                 convert_panels, &j);
 }
 
-/* ---- rows of a table ----------------------------------------------------------------- */
+/* ---- rows of a packed weight ---------------------------------------------------------- */
 
 typedef struct gather_job {
     const fv_gather_weights_args *args;

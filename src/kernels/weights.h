@@ -1,14 +1,22 @@
 /*
- * Packed weights in fewer bits: how a panel of FV_GEMM_PANEL columns is laid out, and its elements.
+ * Weights packed for GEMM as f32, bf16 or int8: the layout of a panel of FV_GEMM_PANEL columns, and
+ * access to its elements.
  *
- *     const char *panel = fv_weight_panel(FV_WEIGHT_I8, packed, k, first);   // columns from
- * `first` float w = fv_weight_at(FV_WEIGHT_I8, panel, row, col) * fv_weight_scales(...)[col];
+ *     const char *panel = fv_weight_panel(FV_WEIGHT_I8, packed, k, first);
+ *     const float *scales = fv_weight_scales(FV_WEIGHT_I8, panel);
+ *     float w = fv_weight_at(FV_WEIGHT_I8, panel, row, col) * scales[col];
  *
- * f32   [k][panel] floats
- * bf16  [(k + 1) / 2][panel] pairs: the lower half of a pair is row 2i, the upper one row 2i + 1,
- * so that a shift or a mask makes a vector of floats. An odd last row has zeros beside it. i8 the
- * scales, [panel] floats; then [k][panel] whole numbers of a byte Columns past the last are zeros.
- * Panels follow each other; each begins on a cache line.
+ * Layouts:
+ *
+ *   - f32: [k][panel] floats.
+ *
+ *   - bf16: [(k + 1) / 2][panel] words of two bf16. The low half of a word is row 2i, the high half
+ *     row 2i + 1, so that a shift or a mask gives a vector of floats. If k is odd, the last high
+ *     halves are zeros.
+ *
+ *   - i8: the scales, [panel] floats, then [k][panel] signed bytes.
+ *
+ * Columns past the last are zeros. Panels are contiguous, and each starts on a cache line.
  */
 #ifndef FV_KERNELS_WEIGHTS_H
 #define FV_KERNELS_WEIGHTS_H
@@ -16,7 +24,7 @@
 #include "kernels/gemm.h"
 #include "kernels/half.h"
 
-enum { FV_I8_MOST = 127, FV_I8_SCALE_BYTES = FV_GEMM_PANEL * (int)sizeof(float) };
+enum { FV_I8_MAX = 127, FV_I8_SCALE_BYTES = FV_GEMM_PANEL * (int)sizeof(float) };
 
 /* GATHER_WEIGHTS: out[i] = row index[i] of the weight [n, k] whose transpose (k x n) is packed.
  * ptr: out, packed, index (i64). f32 only. */
@@ -40,13 +48,13 @@ static inline const char *fv_weight_panel(fv_weight_form form, const void *packe
     return (const char *)packed + (size_t)(first / FV_GEMM_PANEL) * fv_weight_panel_bytes(form, k);
 }
 
-/* What a sum over a column is to be multiplied by, [panel]; NULL: nothing. */
+/* Factors for the sums over each column, [panel]; NULL: none. */
 static inline const float *fv_weight_scales(fv_weight_form form, const char *panel)
 {
     return form == FV_WEIGHT_I8 ? (const float *)(const void *)panel : NULL;
 }
 
-/* Row k of the panel, column col, before the scale. */
+/* Element (k, col) of the panel, before scaling. */
 static inline float fv_weight_at(fv_weight_form form, const char *panel, int64_t k, int64_t col)
 {
     if (form == FV_WEIGHT_I8)
@@ -57,7 +65,7 @@ static inline float fv_weight_at(fv_weight_form form, const char *panel, int64_t
     return ((const float *)(const void *)panel)[k * FV_GEMM_PANEL + col];
 }
 
-/* The PACK kernel for forms other than F32, the same for every level. */
-void fv_weight_narrow(const fv_exec *exec, void *const *ptr, const fv_gemm_pack_args *args);
+/* The PACK kernel for formats other than F32, the same for every level. */
+void fv_weight_convert(const fv_exec *exec, void *const *ptr, const fv_gemm_pack_args *args);
 
 #endif

@@ -37,7 +37,7 @@ typedef struct fv_seq2seq_ready {
     int64_t read, asked;  /* source and target tokens of searches so far */
     fv_tensor *source[2]; /* fv_rnn_gates of every source token, for each direction */
     fv_tensor *gates;     /* fv_seq2seq_token_gates of every target token */
-    fv_tensor *screen;    /* of the output layer (ops/product.h) */
+    fv_tensor *prefilter; /* of the output layer (ops/product.h) */
 } fv_seq2seq_ready;
 
 struct fv_seq2seq {
@@ -100,8 +100,8 @@ void fv_seq2seq_search_free(fv_seq2seq *m);
 
 /* Before a search reads so many source tokens. */
 void fv_seq2seq_ready_to_read(fv_ctx *ctx, fv_seq2seq *m, int64_t tokens);
-/* Before its step over so many tokens; a screen only where the step needs no logits. */
-void fv_seq2seq_ready_to_write(fv_ctx *ctx, fv_seq2seq *m, int64_t tokens, bool screen);
+/* Before its step over so many tokens; a pre-filter only if the step needs no logits. */
+void fv_seq2seq_ready_to_write(fv_ctx *ctx, fv_seq2seq *m, int64_t tokens, bool prefilter);
 /* Whether the gates of source tokens are there, and still right. */
 bool fv_seq2seq_reads_tables(const fv_seq2seq *m);
 void fv_seq2seq_ready_free(fv_seq2seq *m);

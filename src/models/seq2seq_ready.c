@@ -1,8 +1,8 @@
 /*
  * What a model that is only run keeps ready, once enough was asked of it to pay for that: the gates
- * of every source and target token, which are then looked up, and a screen of the output layer, so
- * that greedy search need not make every logit. Both give the bits of the long way. They go when a
- * weight changes.
+ * of every source and target token, which are then looked up, and a pre-filter of the output
+ * layer, so that greedy search need not compute every logit. Both give the bits of the long way.
+ * They go when a weight changes.
  */
 #include "base/check.h"
 #include "models/seq2seq.h"
@@ -11,7 +11,7 @@
 #include "tensor/launch.h"
 
 enum {
-    SCREEN_FROM = 256,      /* tokens; making one takes about as long as their logits */
+    PREFILTER_FROM = 256,   /* tokens; making one takes about as long as their logits */
     TABLE_MOST = 128 << 20, /* bytes */
 };
 
@@ -42,7 +42,7 @@ void fv_seq2seq_ready_free(fv_seq2seq *m)
     drop(&r->source[0]);
     drop(&r->source[1]);
     drop(&r->gates);
-    drop(&r->screen);
+    drop(&r->prefilter);
     r->read = r->asked = 0;
 }
 
@@ -95,17 +95,17 @@ void fv_seq2seq_ready_to_read(fv_ctx *ctx, fv_seq2seq *m, int64_t tokens)
     fv_scope_end(ctx);
 }
 
-void fv_seq2seq_ready_to_write(fv_ctx *ctx, fv_seq2seq *m, int64_t tokens, bool screen)
+void fv_seq2seq_ready_to_write(fv_ctx *ctx, fv_seq2seq *m, int64_t tokens, bool prefilter)
 {
     fv_seq2seq_ready *r = &m->ready;
     if (!refresh(m)) return;
     r->asked += tokens;
     const bool tabulate = !r->gates && r->asked >= m->cfg.target_tokens &&
                           table_fits(m->decoder.weights[0][0].input, m->cfg.target_tokens, 1);
-    const bool narrow = screen && !r->screen && r->asked >= SCREEN_FROM;
+    const bool narrow = prefilter && !r->prefilter && r->asked >= PREFILTER_FROM;
     if (!tabulate && !narrow) return;
     fv_scope_begin(ctx);
     if (tabulate) r->gates = kept(ctx, fv_seq2seq_token_gates(ctx, m, m->target_embedding));
-    if (narrow) r->screen = kept(ctx, fv_linear_screen(ctx, m->output, m->output_bias));
+    if (narrow) r->prefilter = kept(ctx, fv_linear_prefilter(ctx, m->output, m->output_bias));
     fv_scope_end(ctx);
 }

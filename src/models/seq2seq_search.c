@@ -126,11 +126,11 @@ static fv_tensor *step(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **w
     return fv_seq2seq_logits(ctx, m, advance(ctx, m, tokens, weights));
 }
 
-/* The screen's answer, or NULL where it leaves a row open. */
-static fv_tensor *screened(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *o)
+/* The argmax by the pre-filter, or NULL if a row has too many candidates. */
+static fv_tensor *prefiltered_argmax(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *o)
 {
     struct fv_seq2seq_search *s = m->search;
-    fv_tensor *found = fv_linear_argmax(ctx, o, m->output, m->output_bias, m->ready.screen);
+    fv_tensor *found = fv_linear_argmax(ctx, o, m->output, m->output_bias, m->ready.prefilter);
     const size_t bytes = (size_t)s->rows * sizeof *s->chosen;
     if (fv_tensor_read(ctx, found, s->chosen, bytes) != FV_OK) return ctx->invalid;
     for (int64_t i = 0; i < s->rows; i++)
@@ -143,7 +143,8 @@ static fv_tensor *best(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **w
     fv_seq2seq *m = user;
     fv_seq2seq_ready_to_write(ctx, m, m->search->rows, true);
     fv_tensor *o = advance(ctx, m, tokens, weights);
-    fv_tensor *found = m->ready.screen && ctx->error == FV_OK ? screened(ctx, m, o) : NULL;
+    fv_tensor *found =
+        m->ready.prefilter && ctx->error == FV_OK ? prefiltered_argmax(ctx, m, o) : NULL;
     return found ? found : fv_argmax(ctx, fv_seq2seq_logits(ctx, m, o), -1, false);
 }
 

@@ -60,14 +60,15 @@ static inline bool fv_weight_packed(const fv_tensor *w)
 fv_status fv_need_thawed(fv_op_run *run, int i);
 
 /*
- * The token that greedy search takes, without the other products (kernels/screen.h): a screen of a
- * weight [out, in] and its bias (or NULL), in a tensor of the innermost scope; NULL where the
- * device or the weight's form has none. Then i64 [rows] of x [rows, in]: exactly fv_argmax of
- * fv_linear, or -1 in rows that the screen leaves open. f32 only.
+ * The argmax of a linear layer without computing every output (kernels/prefilter.h), for greedy
+ * search. fv_linear_prefilter packs a candidate pre-filter for a weight [out, in] and its bias (or
+ * NULL) into a tensor of the innermost scope; NULL if the device or the weight's format has none.
+ * fv_linear_argmax returns i64 [rows] for x [rows, in]: exactly fv_argmax of fv_linear, or -1 in
+ * rows with too many candidates. f32 only.
  */
-fv_tensor *fv_linear_screen(fv_ctx *ctx, fv_tensor *weight, fv_tensor *bias);
+fv_tensor *fv_linear_prefilter(fv_ctx *ctx, fv_tensor *weight, fv_tensor *bias);
 fv_tensor *fv_linear_argmax(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
-                            fv_tensor *screen);
+                            fv_tensor *prefilter);
 
 /* out (cols entries, contiguous) = the sum over the rows of m. */
 void fv_column_sum(fv_ctx *ctx, fv_dtype dtype, void *out, fv_matrix m);

@@ -49,9 +49,9 @@ static void turn(fv_ctx *ctx, const rotary_params *params, fv_tensor *y, fv_tens
                                  .n = x->shape[axis],
                                  .inner = fv_inner_count(x, axis) / width,
                                  .width = width,
-                                 .turned = 2 * table->shape[2],
+                                 .rotated = 2 * table->shape[2],
                                  .interleaved = params->pairs == FV_PAIRS_INTERLEAVED,
-                                 .back = back};
+                                 .inverse = back};
     fv_launch(ctx, FV_KERNEL_ROTARY, x->dtype, (void *[]){y->data, x->data, table->data}, &args,
               sizeof args);
 }

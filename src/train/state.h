@@ -27,9 +27,8 @@ typedef struct fv_progress {
     int64_t position[FV_POSITION];
     double best; /* NaN: none yet */
     int64_t since_best;
-    uint64_t
-        evaluated; /* the step of the last evaluation: one that was interrupted is done again */
-    double loss;   /* smoothed; NaN: none yet */
+    uint64_t evaluated; /* step of the last complete evaluation; an interrupted one is repeated */
+    double loss;        /* smoothed; NaN: none yet */
     double seconds;
 } fv_progress;
 

@@ -129,7 +129,8 @@ static bool answers(fv_ctx *ctx, const void *unused)
     return generation(ctx, FV_FAMILY_MARIAN, 2);
 }
 
-/* A greedy search over sources enough for a recurrent model to keep tables and a screen ready. */
+/* A greedy search over sources enough for a recurrent model to keep tables and a pre-filter ready.
+ */
 static bool kept_ready(fv_ctx *ctx, const void *unused)
 {
     (void)unused;

@@ -3,8 +3,8 @@
  * backward gave, signed and element by element.
  *
  *     proof_numbers expected = proof_differences(f64, desc, c);
- *     proof_agrees(f64, desc, c, FV_F64, OP_CONTIGUOUS, &expected, true);    // fails the test if
- * not proof_numbers_free(&expected);
+ *     proof_agrees(f64, desc, c, FV_F64, OP_CONTIGUOUS, &expected, true); // else the test fails
+ *     proof_numbers_free(&expected);
  */
 #ifndef FV_TESTS_PROOF_H
 #define FV_TESTS_PROOF_H

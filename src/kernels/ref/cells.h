@@ -1,7 +1,7 @@
 /*
- * One row of an LSTM or GRU cell and its backward (kernels/recurrent.h). Vector versions
- * (simd/cells.h) keep the bracketing written here. The kernels over single cells and over whole
- * sequences share them.
+ * One row of an LSTM or GRU cell and its backward (kernels/recurrent.h), shared by the kernels over
+ * single cells and over whole sequences. The SIMD versions (simd/cells.h) keep the order of
+ * operations written here.
  */
 #ifndef FV_KERNELS_REF_CELLS_H
 #define FV_KERNELS_REF_CELLS_H
@@ -11,7 +11,7 @@
 
 /* ---- LSTM ----------------------------------------------------------------------- */
 
-/* Where unit j of gate k is in h's gates. */
+/* Offset of unit j of gate k in h's gates. */
 static inline int64_t h_gate_at(int64_t gate, int64_t lanes, int k, int64_t j)
 {
     return k * gate + j / FV_LANES * lanes + j % FV_LANES;
@@ -39,7 +39,7 @@ static inline void lstm_units(const lstm_row *r, int64_t units)
     }
 }
 
-static inline void lstm_back_units(const fv_exec *exec, const lstm_back_row *r, int64_t units)
+static inline void lstm_grad_units(const fv_exec *exec, const lstm_grad_row *r, int64_t units)
 {
     (void)exec;
     const int64_t n = r->gate;
@@ -87,7 +87,7 @@ static inline void gru_units(const gru_row *r, int64_t units)
 }
 
 /* dh_prev may be dh. */
-static inline void gru_back_units(const fv_exec *exec, const gru_back_row *r, int64_t units)
+static inline void gru_grad_units(const fv_exec *exec, const gru_grad_row *r, int64_t units)
 {
     (void)exec;
     const int64_t n = r->gate;

@@ -1,4 +1,4 @@
-/* Windows of a causal dilated convolution, as rows and back. */
+/* Windows of a causal dilated convolution: to rows and back. */
 #include "kernels/conv.h"
 
 #include "kernels/ref/real.h"
@@ -9,15 +9,15 @@ typedef struct conv_job {
     const real *in;
 } conv_job;
 
-/* Units are (batch, time): one row of windows each. */
+/* Work items are (batch, time): one row of windows each. */
 static void unfold_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
     const conv_job *job = arg;
     const fv_unfold_args *a = job->args;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t batch = unit / a->length, t = unit % a->length;
-        real *out = job->out + unit * a->channels * a->k;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t batch = item / a->length, t = item % a->length;
+        real *out = job->out + item * a->channels * a->k;
         for (int64_t c = 0; c < a->channels; c++) {
             const real *x = job->in + (batch * a->channels + c) * a->length;
             for (int64_t j = 0; j < a->k; j++) {
@@ -35,15 +35,15 @@ static void unfold(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, a->batch * a->length, a->channels * a->k, unfold_range, &job);
 }
 
-/* Units are (batch, time) of x: each element collects the windows that copied it. */
+/* Work items are (batch, time) of x: each element sums the windows that copied it. */
 static void fold_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
     const conv_job *job = arg;
     const fv_unfold_args *a = job->args;
     const int64_t width = a->channels * a->k;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t batch = unit / a->length, t = unit % a->length;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t batch = item / a->length, t = item % a->length;
         const real *rows = job->in + batch * a->length * width;
         for (int64_t c = 0; c < a->channels; c++) {
             real sum = 0;

@@ -1,5 +1,5 @@
 /*
- * The matrix product as its definition says it: what every other level must equal bit for bit.
+ * The matrix product by its definition: every other level must equal it bit for bit.
  */
 #include "kernels/gemm.h"
 #include "kernels/ref/composite.h"
@@ -31,8 +31,9 @@ static real activate(fv_act act, real x)
     }
 }
 
-/* The sums of one row over a panel of weights in few bits. */
-static void low_sums(const fv_gemm *g, const real *a, const char *panel, int64_t count, real *sum)
+/* One row times a panel of low-precision weights. */
+static void low_precision_sums(const fv_gemm *g, const real *a, const char *panel, int64_t count,
+                               real *sum)
 {
     for (int64_t k = 0; k < g->k; k++)
         for (int64_t col = 0; col < count; col++)
@@ -43,8 +44,8 @@ static void low_sums(const fv_gemm *g, const real *a, const char *panel, int64_t
         sum[col] *= (real)scale[col];
 }
 
-/* The sums of one row whose operands are rounded to bf16: k in pairs, the second one first. */
-static void pair_sums(const fv_gemm *g, const real *a, const real *b, int64_t count, real *sum)
+/* One row with operands rounded to bf16: k in pairs, the second of a pair first. */
+static void bf16_row_sums(const fv_gemm *g, const real *a, const real *b, int64_t count, real *sum)
 {
     for (int64_t pair = 0; pair < g->k; pair += 2)
         for (int64_t k = pair + 1; k >= pair; k--) {
@@ -57,7 +58,8 @@ static void pair_sums(const fv_gemm *g, const real *a, const real *b, int64_t co
         }
 }
 
-/* Columns [first, first + count) of one row; a panel's worth keeps the sums and B in the cache. */
+/* Columns [first, first + count) of one row; a panel at a time keeps the sums and B in the
+ * cache. */
 static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64_t first,
                      int64_t count)
 {
@@ -66,7 +68,7 @@ static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64
     const real *b = j->b + at->b;
     int64_t b_row = g->b_row, b_col = g->b_col;
     if (g->b_packed) {
-        b += first * g->k; /* `first` is where a panel starts */
+        b += first * g->k; /* `first` is the first column of a panel */
         b_row = FV_GEMM_PANEL;
         b_col = 1;
     } else {
@@ -78,9 +80,9 @@ static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64
     for (int64_t col = 0; col < count; col++)
         sum[col] = g->accumulate ? c[col] : 0;
     if (g->b_form != FV_WEIGHT_F32)
-        low_sums(g, a, fv_weight_panel(g->b_form, j->b, g->k, first), count, sum);
+        low_precision_sums(g, a, fv_weight_panel(g->b_form, j->b, g->k, first), count, sum);
     else if (g->bf16)
-        pair_sums(g, a, b, count, sum);
+        bf16_row_sums(g, a, b, count, sum);
     else
         for (int64_t k = 0; k < g->k; k++)
             for (int64_t col = 0; col < count; col++)
@@ -99,11 +101,11 @@ static void rows(const void *arg, int64_t begin, int64_t end, int thread)
     (void)thread;
     const job *j = arg;
     const fv_gemm *g = j->g;
-    for (int64_t unit = begin; unit < end; unit++) {
-        fv_gemm_offsets at = fv_gemm_locate(g, unit / g->m);
+    for (int64_t work_item = begin; work_item < end; work_item++) {
+        fv_gemm_offsets at = fv_gemm_locate(g, work_item / g->m);
         for (int64_t first = 0; first < g->n; first += FV_GEMM_PANEL) {
             int64_t left = g->n - first;
-            row_part(j, &at, unit % g->m, first, left < FV_GEMM_PANEL ? left : FV_GEMM_PANEL);
+            row_part(j, &at, work_item % g->m, first, left < FV_GEMM_PANEL ? left : FV_GEMM_PANEL);
         }
     }
 }
@@ -113,7 +115,7 @@ void FV_NAME(fv_ref_gemm)(const fv_exec *exec, void *const *ptr, const void *arg
     const fv_gemm *g = args;
     if (g->n <= 0) return;
     job j = {.g = g, .c = ptr[0], .a = ptr[1], .b = ptr[2], .bias = ptr[3], .residual = ptr[4]};
-    /* Never read, and may be NULL, which has no neighbours. */
+    /* Never read, and may be NULL, to which no offset may be added. */
     if (g->k == 0 && g->b_form == FV_WEIGHT_F32) j.b = j.c;
     if (g->k == 0) j.a = j.c;
     fv_exec_rows(exec, g->batch * g->m, g->n * (g->k + 1), rows, &j);
@@ -146,7 +148,7 @@ void FV_NAME(fv_ref_pack)(const fv_exec *exec, void *const *ptr, const void *arg
     pack_job j = {.args = p, .packed = ptr[0], .b = ptr[1]};
 #ifndef FV_REAL_DOUBLE
     if (p->form != FV_WEIGHT_F32) {
-        fv_weight_narrow(exec, ptr, p);
+        fv_weight_convert(exec, ptr, p);
         return;
     }
 #endif

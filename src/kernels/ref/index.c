@@ -1,5 +1,5 @@
-/* Scatters and one-hot rows. A scatter adds in ascending index order: threads share out the
- * columns, never the rows. (Gathers move bytes of any dtype: kernels/gather.c.) */
+/* Scatters and one-hot rows. A scatter adds in ascending index order: threads divide the columns,
+ * never the rows. (Gathers copy bytes of any dtype: kernels/gather.c.) */
 #include <string.h>
 
 #include "kernels/index.h"
@@ -12,7 +12,7 @@ typedef struct index_job {
     int64_t blocks; /* column blocks of one outer block */
 } index_job;
 
-/* Columns are handed out by cache line. */
+/* Columns are distributed by cache line. */
 enum { LINE = 64 / sizeof(real) };
 
 static bool inside(const index_job *job, int64_t index, int64_t bound)
@@ -41,19 +41,19 @@ static void scatter_columns(const index_job *job, int64_t outer, int64_t col, in
     }
 }
 
-/* Units are (outer block, line of columns); neighbours in one call are done in one pass. */
+/* Work items are (outer block, line of columns); adjacent ones in one call are done in one pass. */
 static void scatter_rows_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
     const index_job *job = arg;
     const fv_rows_index_args *a = job->args;
-    for (int64_t unit = begin; unit < end;) {
-        const int64_t outer = unit / job->blocks, block = unit % job->blocks;
-        const int64_t left = job->blocks - block, asked = end - unit;
-        const int64_t count = left < asked ? left : asked;
+    for (int64_t item = begin; item < end;) {
+        const int64_t outer = item / job->blocks, block = item % job->blocks;
+        const int64_t left = job->blocks - block, requested = end - item;
+        const int64_t count = left < requested ? left : requested;
         const int64_t col = block * LINE, stop = col + count * LINE;
         scatter_columns(job, outer, col, (stop < a->cols ? stop : a->cols) - col);
-        unit += count;
+        item += count;
     }
 }
 
@@ -71,8 +71,8 @@ static void scatter_range(const void *arg, int64_t begin, int64_t end, int threa
     (void)thread;
     const index_job *job = arg;
     const fv_gather_args *a = job->args;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t outer = unit / job->blocks, col = unit % job->blocks * LINE;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t outer = item / job->blocks, col = item % job->blocks * LINE;
         const int64_t stop = col + LINE < a->inner ? col + LINE : a->inner;
         real *out = (real *)job->ptr[0] + outer * a->size * a->inner;
         for (int64_t j = 0; j < a->count; j++) {

@@ -1,6 +1,6 @@
 /*
- * Sums and maxima over a contiguous row in the lane order every level keeps: element r goes to
- * lane r % 16, the lanes join in real_join's tree. LANE_SUM takes any expression of `i`.
+ * Sums and maxima over a contiguous row in the lane order of every level: element r goes to lane r
+ * % 16, and the lanes are reduced by the tree of real_join. LANE_SUM takes any expression of `i`.
  *
  *     real sum;
  *     LANE_SUM(sum, cols, y[i] * g[i]);
@@ -18,23 +18,23 @@
         (result) = real_join(acc_);                                                                \
     } while (0)
 
-/* -inf for an empty row; NaN if there is one. */
+/* -inf for an empty row; NaN if it contains one. */
 static inline real row_max(const real *x, int64_t n)
 {
-    real most = (real)-INFINITY;
+    real max = (real)-INFINITY;
     for (int64_t i = 0; i < n; i++)
-        most = real_max(most, x[i]);
-    return most;
+        max = real_max(max, x[i]);
+    return max;
 }
 
-/* most + ln(sum of e^(x - most)). All -inf gives -inf, a +inf gives +inf, NaN wins. */
+/* max + ln(sum of e^(x - max)). All -inf gives -inf, a +inf gives +inf, NaN wins. */
 static inline real row_log_sum_exp(const real *x, int64_t n)
 {
-    const real most = row_max(x, n);
-    if (isinf(most)) return most;
+    const real max = row_max(x, n);
+    if (isinf(max)) return max;
     real sum;
-    LANE_SUM(sum, n, real_exp(x[i] - most));
-    return most + real_log(sum);
+    LANE_SUM(sum, n, real_exp(x[i] - max));
+    return max + real_log(sum);
 }
 
 #endif

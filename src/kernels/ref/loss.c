@@ -17,8 +17,8 @@ static bool row_counts(const loss_job *job, int64_t target)
     return false;
 }
 
-/* (1 - s) (lse - x_t) + s (lse - mean(x)); without smoothing the mean is not taken, so that a
- * masked class (-inf) does not spoil the row. Rows that do not count get 0 for both results. */
+/* (1 - s) (lse - x_t) + s (lse - mean(x)). Without smoothing the mean is not computed, so that a
+ * masked class (-inf) does not spoil the row. Ignored rows get 0 for both results. */
 static void cross_entropy_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;

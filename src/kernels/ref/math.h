@@ -10,11 +10,11 @@
  *     tanh  1.61 ULP    erf   1.73 ULP
  *     phi   1.01 ULP for x >= 0, else 3.7e-8
  *
- * Specials are those of C99 Annex F: exp(-inf) = 0, exp underflows gradually, log(+-0) = -inf,
- * log(x < 0) = NaN, tanh and erf are odd, keep -0 and reach +-1; NaN gives NaN.
+ * Special values are those of C99 Annex F: exp(-inf) = 0, exp underflows gradually, log(+-0) =
+ * -inf, log(x < 0) = NaN, tanh and erf are odd, keep -0 and reach +-1; NaN gives NaN.
  *
- * Where the numbers come from: least squares on Chebyshev nodes in 160-bit arithmetic, relative
- * error as the weight; coefficients are rounded to float one by one, lowest order first, and the
+ * How the coefficients were found: least squares on Chebyshev nodes in 160-bit arithmetic, weighted
+ * for relative error; coefficients are rounded to float one by one, lowest order first, and the
  * rest refitted after each.
  */
 #ifndef FV_KERNELS_REF_MATH_H
@@ -42,18 +42,17 @@ static inline float fv_float_from_bits(uint32_t u)
  * x = n ln 2 + r with n = N + j/8: e^x = 2^N 2^(j/8) e^r and |r| <= ln 2 / 16. Adding the magic
  * number rounds n to eighths and leaves 8 n in the low bits of t.
  *
- * e^r is a cubic K + r ((r + B)^2 + C), K times too large, which the table of 2^(j/8) / K takes
- * back: in this form it costs two fused operations and one sum, and sums are free beside them.
- * Of all floats near 6, K (with B and C for it) is the one whose largest error is smallest; its
- * eight quotients happen to lie close to floats.
+ * e^r is a cubic K + r ((r + B)^2 + C), K times too large, which the table of 2^(j/8) / K corrects:
+ * in this form it costs two fused operations and one addition, which is free beside them. Of all
+ * floats near 6, K (with matching B and C) has the smallest maximum error; its eight quotients
+ * happen to be close to floats.
  *
  * ln 2 as a float is 1.9e-9 too large. While |n| < 16 (|x| < 11.09) that costs less than half an
- * ULP and is left alone, and nothing can overflow: one comparison on the bits of t selects this
- * short way. Outside it the second part of ln 2 is added and the scale is applied in two steps,
- * of which only the last rounds, so that subnormal results are right.
- */
-#define FV_EXP_MAGIC   0x1.8001p+20f /* ulp 1/8; its 16 makes the short way one run of bits */
-#define FV_EXP_SHORT   0x49c00000u   /* bits of t above FV_EXP_LOW in the short way */
+ * ULP and is ignored, and nothing can overflow: one comparison on the bits of t selects this short
+ * path. Otherwise the second part of ln 2 is added and the scale is applied in two steps, of which
+ * only the last rounds, so that subnormal results are right. */
+#define FV_EXP_MAGIC   0x1.8001p+20f /* ulp 1/8; its 16 makes the short path one range of bits */
+#define FV_EXP_SHORT   0x49c00000u   /* bits of t above FV_EXP_LOW in the short path */
 #define FV_EXP_LOW     0xffu
 #define FV_EXP_LOG2E   0x1.715476p+0f
 #define FV_EXP_LN2     0x1.62e43p-1f
@@ -96,7 +95,7 @@ static inline float fv_expf_ref(float x)
 
 /* ---- log --------------------------------------------------------------------------
  * x = 2^e (1 + f) with 1 + f in [2/3, 4/3); log(1 + f) = f + f^2 q(f). The sum e ln 2 + f is kept
- * as a + b (a rounded, b the exact rest), everything small joins b, one rounding ends it.
+ * as a + b (a rounded, b the exact rest); everything small is added to b, and one rounding ends it.
  */
 #define FV_LOG_SPLIT    0x3f2aaaabu  /* bits of 2/3 */
 #define FV_LOG_LN2_HIGH 0x1.62e4p-1f /* 16 bits: times an exponent is exact */
@@ -136,7 +135,7 @@ static inline float fv_logf_ref(float x)
     return fv_log_core_ref(x, 0.0f);
 }
 
-/* log(1 + x): u = 1 + x loses c = x - (u - 1), which comes back as c / u. */
+/* log(1 + x): u = 1 + x loses c = x - (u - 1), which is added back as c / u. */
 static inline float fv_log1pf_ref(float x)
 {
     float u = 1.0f + x;
@@ -153,14 +152,14 @@ static inline float fv_log1pf_ref(float x)
  * close to a float, so that c0 has (almost) no rounding error of its own.
  */
 #define FV_TANH_DEGREE 7
-#define FV_TANH_MAX    0x1.20596cp+3f /* from here on tanh rounds to 1, and so do we */
+#define FV_TANH_MAX    0x1.20596cp+3f /* from here on tanh rounds to 1, and so does this */
 #define FV_TANH_MIN    0x1p-4f        /* the first interval reaches down to 0 */
 #define FV_ERF_DEGREE  5
 #define FV_ERF_MAX     0x1.f5a88cp+1f /* from here on erf rounds to 1 */
 #define FV_ERF_MAGIC   0x1.8p+21f     /* ulp 1/4 */
 #define FV_ERF_CENTRE  0x1.eece8p-4f
 
-/* Two intervals an octave from 2^-4 on, addressed by the top bits of |x|: bits >> 22 mod 16. The
+/* Two intervals per octave from 2^-4 on, addressed by the top bits of |x|: bits >> 22 mod 16. The
  * first row holds the centres. */
 static const float fv_tanh_table[FV_TANH_DEGREE + 2][16] = {
     /* centre */
@@ -208,7 +207,7 @@ static const float fv_tanh_table[FV_TANH_DEGREE + 2][16] = {
      0x1.0a6b3cp-11f},
 };
 
-/* Intervals of a quarter, [j/4, (j+1)/4). Here all centres lie FV_ERF_CENTRE after the start. */
+/* Intervals of a quarter, [j/4, (j+1)/4). Here all centres are FV_ERF_CENTRE after the start. */
 static const float fv_erf_table[FV_ERF_DEGREE + 1][16] = {
     /* c0 */
     {0x1.1f774ep+0f, 0x1.142796p+0f, 0x1.ff5c6ap-1f, 0x1.cbb528p-1f, 0x1.953766p-1f, 0x1.61e066p-1f,
@@ -270,12 +269,11 @@ static inline float fv_erff_ref(float x)
 }
 
 /* ---- the normal distribution ------------------------------------------------------
- * phi(x) = (1 + erf(x sqrt(1/2))) / 2, which GELU is made of. Since 1/2 is added, what counts is
- * the absolute error of phi(|x|) - 1/2: half as many intervals as erf has do, and their centres are
- * where rounding finds them. A third of erf's operations are saved.
+ * phi(x) = (1 + erf(x sqrt(1/2))) / 2, used by GELU. Since 1/2 is added, what counts is the
+ * absolute error of phi(|x|) - 1/2: half as many intervals as for erf suffice, with centres at
+ * plain midpoints. This saves a third of erf's operations.
  *
- * A NaN takes the value of infinity here; GELU multiplies by x, which brings it back.
- */
+ * A NaN gives the value at infinity; GELU multiplies by x, which restores the NaN. */
 #define FV_PHI_DEGREE 6
 #define FV_PHI_SCALE  0x1.555556p+0f /* 4/3: intervals of three quarters */
 #define FV_PHI_MAGIC  0x1.8p+23f     /* ulp 1 */

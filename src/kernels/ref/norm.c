@@ -149,7 +149,7 @@ static void join_tile(real acc[FV_LANES][TILE], int64_t count, real *out, bool a
         out[c] = accumulate ? out[c] + acc[0][c] : acc[0][c];
 }
 
-/* Units are tiles of columns; row r of a column goes to lane r % 16. */
+/* Work items are tiles of columns; row r of a column goes to lane r % 16. */
 static void norm_param_grad_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;

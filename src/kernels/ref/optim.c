@@ -1,5 +1,6 @@
 /* Fused optimizer steps: each element reads its weight, gradient and state once. Constants are
- * computed in double and rounded once; vector versions keep the bracketing written here. */
+ * computed in double and rounded once; the SIMD versions keep the order of operations written
+ * here. */
 #include "kernels/optim.h"
 
 #include "kernels/ref/real.h"
@@ -161,7 +162,7 @@ static void sumsq_range(const void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
-/* Blocks may be summed by any thread; their sums join in order, so the bits do not show who did. */
+/* Any thread may sum a block; the block sums are added in order, so the bits are the same. */
 static void sumsq(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const sumsq_job job = {((const fv_optim_args *)args)->n, ptr[1], exec->scratch};

@@ -1,10 +1,11 @@
-/* Random kernels: any element can be made alone, so units are blocks of columns of a row. */
+/* Random kernels. Each element can be computed alone, so work items are blocks of columns of a
+ * row. */
 #include "kernels/random.h"
 
 #include "base/rng.h"
 #include "kernels/ref/real.h"
 
-enum { BLOCK = 1024 }; /* columns a unit; a multiple of the four words of a draw */
+enum { BLOCK = 1024 }; /* columns per work item; a multiple of the four words of a draw */
 
 static int64_t blocks_of(int64_t cols) { return (cols + BLOCK - 1) / BLOCK; }
 
@@ -23,8 +24,8 @@ static void dropout_range(const void *arg, int64_t begin, int64_t end, int threa
     const fv_dropout_args *a = job->args;
     const int64_t blocks = blocks_of(a->cols);
     const real keep = (real)(1 - a->p);
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t row = unit / blocks, start = unit % blocks * BLOCK;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t row = item / blocks, start = item % blocks * BLOCK;
         const int64_t stop = start + BLOCK < a->cols ? start + BLOCK : a->cols;
         real *y = job->y + row * a->cols;
         const real *x = job->x + row * a->cols;
@@ -45,7 +46,7 @@ static void dropout(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, a->rows * blocks_of(a->cols), 8 * width, dropout_range, &job);
 }
 
-/* ---- fresh numbers -------------------------------------------------------------- */
+/* ---- random numbers ----------------------------------------------------------------- */
 
 typedef struct random_job {
     const fv_random_args *args;
@@ -71,8 +72,8 @@ static void random_range(const void *arg, int64_t begin, int64_t end, int thread
     const fv_random_args *a = job->args;
     const int64_t blocks = blocks_of(a->cols);
     const double lo = a->lo, width = a->normal ? a->hi : a->hi - a->lo;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t row = unit / blocks, start = unit % blocks * BLOCK;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t row = item / blocks, start = item % blocks * BLOCK;
         const int64_t stop = start + BLOCK < a->cols ? start + BLOCK : a->cols;
         real *out = job->out + row * a->cols;
         double value[4] = {0};

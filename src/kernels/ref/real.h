@@ -1,15 +1,15 @@
 /*
  * The element type of the reference kernels. Every file of this folder compiles twice: for float,
- * and with FV_REAL_DOUBLE for double. Code says `real` and real_exp(), exported names go through
- * FV_NAME(), and the two objects link side by side:
+ * and with FV_REAL_DOUBLE for double. Code uses `real` and real_exp(), exported names use
+ * FV_NAME():
  *
  *     void FV_NAME(fv_ref_reduce_fill)(fv_kernel_table *t)    // ..._f32 or ..._f64
  *     {
  *         t->fn[FV_KERNEL_REDUCE][FV_REAL_DTYPE] = reduce;
  *     }
  *
- * Double uses libm. Float uses ref/math.h, whose functions do scalar by scalar what the vector
- * versions do, so that all levels agree bit for bit; sin, cos and pow are libm's on every level.
+ * Double uses libm. Float uses ref/math.h, whose scalar functions do what the vector versions do,
+ * so that all levels agree bit for bit; sin, cos and pow are libm's on every level.
  */
 #ifndef FV_KERNELS_REF_REAL_H
 #define FV_KERNELS_REF_REAL_H
@@ -60,7 +60,7 @@ static inline real real_pow(real x, real y) { return powf(x, y); }
 
 #endif
 
-/* Joins the 16 lanes of a sum in the one fixed tree. Destroys acc. */
+/* Sums the 16 lanes in the one fixed tree. Overwrites acc. */
 static inline real real_join(real acc[FV_LANES])
 {
     for (int w = FV_LANES / 2; w; w /= 2)

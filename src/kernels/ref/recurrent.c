@@ -1,4 +1,4 @@
-/* LSTM and GRU cells as their definition says it. */
+/* LSTM and GRU cells by their definition. */
 #include "kernels/ref/cells.h"
 
 #define CELL_COST(n) (40 * (n))

@@ -1,8 +1,8 @@
 /*
- * Reductions. Outputs are taken in tiles of neighbours: where the output's innermost axis is
- * contiguous in the input and the reduced one is not (column sums), a tile reads whole cache
- * lines; otherwise a tile is one output. Lanes and order belong to each output alone, so the
- * tiling does not show in the bits.
+ * Reductions. Outputs are processed in tiles of adjacent ones: if the output's innermost axis is
+ * contiguous in the input and the reduced one is not (column sums), a tile reads whole cache lines;
+ * otherwise a tile is one output. Lanes and order belong to each output alone, so tiling does not
+ * affect the bits.
  */
 #include "kernels/reduce.h"
 
@@ -19,7 +19,7 @@ typedef struct reduction {
     int64_t *index;
     const real *in;
     int64_t inner, inner_stride; /* the output's innermost axis */
-    int64_t tile, tiles;         /* outputs a tile, tiles along that axis */
+    int64_t tile, tiles;         /* outputs per tile, tiles along that axis */
     int64_t total;               /* elements reduced into one output */
     int64_t span, span_stride;   /* the innermost reduced axis */
 } reduction;
@@ -110,14 +110,14 @@ static inline void extreme(const reduction *d, const real *in, int64_t count, bo
 
 static void log_sum_exp(const reduction *d, const real *in, int64_t count, real *out)
 {
-    real most[TILE], shift[TILE], sum[TILE];
+    real max[TILE], shift[TILE], sum[TILE];
     int64_t where[TILE];
-    extreme(d, in, count, false, most, where);
+    extreme(d, in, count, false, max, where);
     for (int64_t c = 0; c < count; c++) /* infinities must not be subtracted from themselves */
-        shift[c] = isinf(most[c]) ? 0 : most[c];
+        shift[c] = isinf(max[c]) ? 0 : max[c];
     lane_sum(d, in, count, term_exp, shift, sum);
     for (int64_t c = 0; c < count; c++)
-        out[c] = isinf(most[c]) ? most[c] : most[c] + real_log(sum[c]);
+        out[c] = isinf(max[c]) ? max[c] : max[c] + real_log(sum[c]);
 }
 
 static void reduce_tile(const reduction *d, int64_t o, const real *in, int64_t count)
@@ -162,8 +162,8 @@ static void reduce_range(const void *arg, int64_t begin, int64_t end, int thread
     (void)thread;
     const reduction *d = arg;
     const fv_reduce_args *a = d->args;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t row = unit / d->tiles, start = unit % d->tiles * d->tile;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t row = item / d->tiles, start = item % d->tiles * d->tile;
         int64_t rest = row, offset = start * d->inner_stride;
         for (int axis = a->out_rank - 2; axis >= 0; axis--) {
             offset += rest % a->out_shape[axis] * a->out_stride[axis];
@@ -205,7 +205,7 @@ static void reduce(const fv_exec *exec, void *const *ptr, const void *args)
 
 /* ---- backward ------------------------------------------------------------------- */
 
-/* g e^(x - y); a row of nothing but -inf (y = -inf) has no weight to pass on. */
+/* g e^(x - y); a row of all -inf (y = -inf) passes no gradient on. */
 static real log_sum_exp_grad(real g, real x, real y)
 {
     return y == (real)-INFINITY ? 0 : g * real_exp(x - y);
@@ -232,7 +232,7 @@ static void reduce_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
         for (int64_t i = 0; i < n; i++)
             dx[i * sd] = y[i * sy] == 0 ? 0 : g[i * sg] * (x[i * sx] / y[i * sy]);
         break;
-    default: /* MAX, MIN: zero first, the chosen elements follow */
+    default: /* MAX, MIN: zeros first, the chosen elements follow */
         for (int64_t i = 0; i < n; i++)
             dx[i * sd] = 0;
         break;

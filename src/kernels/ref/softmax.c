@@ -10,23 +10,23 @@ typedef struct softmax_job {
 
 static void softmax_row(real *y, const real *x, int64_t n, bool log)
 {
-    const real most = row_max(x, n);
-    if (most == (real)-INFINITY) { /* nothing to attend to: no weight anywhere */
+    const real max = row_max(x, n);
+    if (max == (real)-INFINITY) { /* all -inf: no weight anywhere */
         for (int64_t i = 0; i < n; i++)
-            y[i] = log ? most : 0;
+            y[i] = log ? max : 0;
         return;
     }
     real sum;
     if (log) {
-        LANE_SUM(sum, n, real_exp(x[i] - most));
+        LANE_SUM(sum, n, real_exp(x[i] - max));
         const real log_sum = real_log(sum);
         for (int64_t i = 0; i < n; i++)
-            y[i] = (x[i] - most) - log_sum;
+            y[i] = (x[i] - max) - log_sum;
     } else {
-        LANE_SUM(sum, n, y[i] = real_exp(x[i] - most));
-        const real share = 1 / sum; /* one division a row */
+        LANE_SUM(sum, n, y[i] = real_exp(x[i] - max));
+        const real inv_sum = 1 / sum; /* one division per row */
         for (int64_t i = 0; i < n; i++)
-            y[i] = y[i] * share;
+            y[i] = y[i] * inv_sum;
     }
 }
 

@@ -48,7 +48,7 @@ static void unit_grad_range(const void *arg, int64_t begin, int64_t end, int thr
         const real *g = (const real *)job->ptr[1] + row * n;
         const real *y = (const real *)job->ptr[2] + row * n;
         const real rnorm = ((const real *)job->ptr[3])[row];
-        if (all_zero(g, n)) { /* nobody looked at this row: what it holds does not matter */
+        if (all_zero(g, n)) { /* no gradient reaches this row: its content does not matter */
             for (int64_t i = 0; i < n; i++)
                 dx[i] = 0;
             continue;

@@ -47,7 +47,7 @@ typedef struct workspace {
 
 static size_t forward_scratch(const void *args, int threads)
 {
-    return fv_attn_whole_scratch(args, threads, FV_SIMD_NAME(fv_attn_forward_bytes));
+    return fv_attn_whole_scratch(args, threads, fv_attn_forward_bytes);
 }
 
 /* ---- packing ---------------------------------------------------------------------- */
@@ -61,9 +61,9 @@ static bool pack_block(const forward_job *job, int64_t b, int64_t h, int64_t fir
     const void *v = fv_attn_at(a, job->base.ptr[FV_ATTN_V], &a->v, b, h, first), *k = NULL;
     if (fv_attn_width(a) > 0) k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
     if (job->pairs) return job->pairs->pack(a, k, v, keys, panels, values);
-    if (k) FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
-    if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_pack_zeros)(keys, a->d, panels);
-    return job->copy_values || FV_SIMD_NAME(fv_attn_finite)(a->dtype, v, a->v.row, keys, a->d_v);
+    if (k) fv_attn_pack(a->dtype, k, a->k.row, keys, a->d, panels);
+    if (a->score == FV_SCORE_ADDITIVE) fv_attn_pack_zeros(keys, a->d, panels);
+    return job->copy_values || fv_attn_finite(a->dtype, v, a->v.row, keys, a->d_v);
 }
 
 /* Queries [first, first + rows) of one head. */
@@ -133,17 +133,15 @@ static void load_queries(const forward_job *job, const query_block *block, const
     if (job->pairs)
         job->pairs->load_queries(from, a->q.row, block->rows, a->d, w->q, stride);
     else
-        FV_SIMD_NAME(fv_attn_widen)
-    (a->dtype, from, a->q.row, block->rows, a->d, job->base.operand, w->q, stride);
+        fv_attn_widen(a->dtype, from, a->q.row, block->rows, a->d, job->base.operand, w->q, stride);
     if (a->score != FV_SCORE_ADDITIVE) return;
     for (int64_t r = 0; r < block->rows; r++)
-        FV_SIMD_NAME(fv_attn_raise)(w->q + r * stride, a->d, w->eq + r * stride);
+        fv_attn_raise(w->q + r * stride, a->d, w->eq + r * stride);
 }
 
 static void begin_block(const forward_job *job, const query_block *block, const workspace *w)
 {
-    FV_SIMD_NAME(fv_attn_fill_rows)
-    (&job->base, block->b, block->h, block->first, block->rows, w->row);
+    fv_attn_fill_rows(&job->base, block->b, block->h, block->first, block->rows, w->row);
     for (int64_t r = 0; r < block->rows; r++) {
         w->most[r] = -INFINITY;
         w->sum[r] = 0;
@@ -185,7 +183,7 @@ static void score_strip(const forward_job *job, const workspace *w, const key_bl
                                  .w = w->row[r].w,
                                  .width = a->d,
                                  .careful = !block->raised};
-    FV_SIMD_NAME(fv_attn_strip)(&job->base, &sides, rows, first, cols, s, SCORE_ROW);
+    fv_attn_strip(&job->base, &sides, rows, first, cols, s, SCORE_ROW);
 }
 
 /* Scores to weights. Those of pairs are rounded at once if nothing has to look at them first. */
@@ -196,8 +194,7 @@ static void weigh_strip(const forward_job *job, const workspace *w, int64_t r, i
         job->pairs->weigh(w->scores, rows, cols, job->late, w->most + r, w->sum + r, fade,
                           w->weights);
     else
-        FV_SIMD_NAME(fv_attn_softmax)
-    (w->scores, SCORE_ROW, rows, cols, w->most + r, w->sum + r, fade);
+        fv_attn_softmax(w->scores, SCORE_ROW, rows, cols, w->most + r, w->sum + r, fade);
 }
 
 /* Values of a run of keys, whose weights begin at column `at`. */
@@ -207,9 +204,9 @@ static void blend_strip(const forward_job *job, const workspace *w, const key_bl
     const fv_attn *a = job->base.a;
     const int64_t o_row = job->plan.o_row, count = keys.end - keys.begin;
     if (job->pairs) {
-        if (job->late == 1) FV_SIMD_NAME(fv_attn_narrow)
-        (FV_BF16, w->scores + at, SCORE_ROW, rows, fv_attn_round(count, FV_LANES), NULL,
-         w->weights + at / 2, 2 * FV_ATTN_WEIGHT_ROW);
+        if (job->late == 1)
+            fv_attn_narrow(FV_BF16, w->scores + at, SCORE_ROW, rows, fv_attn_round(count, FV_LANES),
+                           NULL, w->weights + at / 2, 2 * FV_ATTN_WEIGHT_ROW);
         const float *values = block->values + (keys.begin - block->first) / 2 * o_row;
         job->pairs->blend(w->weights + at / 2, rows, values, count, a->d_v, !block->finite, o);
         return;
@@ -224,7 +221,7 @@ static void blend_strip(const forward_job *job, const workspace *w, const key_bl
                        .from_row = o_row,
                        .c = o,
                        .c_row = o_row};
-    FV_SIMD_NAME(fv_attn_product)(&t, rows, a->d_v, !block->finite);
+    fv_attn_product(&t, rows, a->d_v, !block->finite);
 }
 
 /* Runs of keys go side by side into the strip of scores: holes cost nothing, and since runs begin
@@ -240,8 +237,7 @@ static void meet_strip(const forward_job *job, const workspace *w, const key_blo
         float *s = w->scores + cols;
         score_strip(job, w, block, r, rows, run.begin - first, run.end - run.begin, s);
         for (int i = 0; i < rows; i++)
-            FV_SIMD_NAME(fv_attn_finish)
-        (&job->base, w->row + r + i, run.begin, count, s + i * SCORE_ROW, NULL);
+            fv_attn_finish(&job->base, w->row + r + i, run.begin, count, s + i * SCORE_ROW, NULL);
         cols += count;
     }
     float fade[FV_LANES];
@@ -253,8 +249,7 @@ static void meet_strip(const forward_job *job, const workspace *w, const key_blo
         const int64_t count = fv_attn_round(run.end - run.begin, FV_LANES);
         float *s = w->scores + cols;
         for (int i = 0; a->dropout > 0 && i < rows; i++)
-            FV_SIMD_NAME(fv_attn_drop)
-        (&job->base, w->row + r + i, run.begin, count, w->keep, s + i * SCORE_ROW);
+            fv_attn_drop(&job->base, w->row + r + i, run.begin, count, w->keep, s + i * SCORE_ROW);
         blend_strip(job, w, block, rows, run, cols, w->o + r * o_row);
         cols += count;
     }
@@ -282,11 +277,11 @@ static key_block block_of(const forward_job *job, const workspace *w, const quer
         return block;
     }
     if (a->score == FV_SCORE_ADDITIVE)
-        block.raised = FV_SIMD_NAME(fv_attn_raise)(
-            block.panels, fv_attn_round(keys, FV_ATTN_PANEL) * a->d, w->raised);
+        block.raised =
+            fv_attn_raise(block.panels, fv_attn_round(keys, FV_ATTN_PANEL) * a->d, w->raised);
     if (!job->copy_values) return block;
-    block.finite = FV_SIMD_NAME(fv_attn_widen_rows)(a->dtype, block.values, a->v.row, keys, a->d_v,
-                                                    w->values, p->o_row);
+    block.finite =
+        fv_attn_widen_rows(a->dtype, block.values, a->v.row, keys, a->d_v, w->values, p->o_row);
     block.values = w->values;
     block.stride = p->o_row;
     return block;
@@ -368,8 +363,7 @@ static void end_block(const forward_job *job, const query_block *block, const wo
     if (lse) lse += head * fv_attn_lse_head(a) + block->first;
     end_sums(job, block, w, inverse, lse);
     void *o = fv_attn_out(a, job->base.ptr[FV_ATTN_O], &a->o, block->b, block->h, block->first);
-    FV_SIMD_NAME(fv_attn_narrow)
-    (a->dtype, w->o, job->plan.o_row, block->rows, a->d_v, inverse, o, a->o.row);
+    fv_attn_narrow(a->dtype, w->o, job->plan.o_row, block->rows, a->d_v, inverse, o, a->o.row);
 }
 
 /* ---- the kernel ------------------------------------------------------------------- */
@@ -399,7 +393,7 @@ static workspace workspace_of(const forward_job *job, int thread)
 static int64_t units_of_head(const forward_job *job)
 {
     const fv_attn *a = job->base.a;
-    return a->heads / a->kv_heads * job->plan.row_units * job->plan.chunks;
+    return a->heads / a->kv_heads * job->plan.row_items * job->plan.chunks;
 }
 
 /* A unit for a thread that is to do unit number `unit`: that one, or one of a head that the thread
@@ -413,9 +407,9 @@ static query_block take_unit(const forward_job *job, int64_t unit, int thread)
     fv_attn_claim claim = {.head = unit / all, .part = unit % all, .slot = unit / all};
     if (p->claimed) claim = fv_attn_claim_part(&job->claims, thread);
     const int64_t row_unit = claim.part / p->chunks, group = a->heads / a->kv_heads;
-    const int64_t first = (p->row_units - 1 - row_unit % p->row_units) * p->rows;
+    const int64_t first = (p->row_items - 1 - row_unit % p->row_items) * p->rows;
     return (query_block){.b = claim.head / a->kv_heads,
-                         .h = claim.head % a->kv_heads * group + row_unit / p->row_units,
+                         .h = claim.head % a->kv_heads * group + row_unit / p->row_items,
                          .first = first,
                          .rows = fv_attn_min(p->rows, a->n_q - first),
                          .chunk = claim.part % p->chunks,
@@ -456,21 +450,21 @@ static void begin_sharing(forward_job *job, int64_t heads, int64_t units_of_one)
                          units_of_one, job->base.exec->threads);
 }
 
-void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
-                                      const fv_attn_pair_products *pairs)
+void fv_attn_forward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                        const fv_attn_pair_products *pairs)
 {
     if (a->score != FV_SCORE_DOT) pairs = NULL;
     if (a->batch == 0 || a->n_q == 0) return;
     if (fv_attn_is_decode(a)) {
-        FV_SIMD_NAME(fv_attn_decode)(exec, ptr, a);
+        fv_attn_decode(exec, ptr, a);
         return;
     }
     if (fv_attn_is_glimpse(a, ptr)) {
-        FV_SIMD_NAME(fv_attn_glimpse)(exec, ptr, a);
+        fv_attn_glimpse(exec, ptr, a);
         return;
     }
-    forward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr),
-                       .plan = FV_SIMD_NAME(fv_attn_forward_plan)(a, exec->threads, pairs != NULL),
+    forward_job job = {.base = fv_attn_job_of(exec, a, ptr),
+                       .plan = fv_attn_forward_plan(a, exec->threads, pairs != NULL),
                        .pairs = pairs};
     job.base.runs_in_list = true;
     const bool by_softmax = pairs && job.base.plain && job.base.factor > 0 && a->dropout == 0;
@@ -486,24 +480,23 @@ void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, con
     fv_exec_rows(exec, kv_heads * units,
                  job.plan.rows * job.plan.unit_keys * (fv_attn_width(a) + a->d_v), forward_units,
                  &job);
-    if (job.plan.chunks > 1)
-        FV_SIMD_NAME(fv_attn_join)(exec, &job.parts, ptr[FV_ATTN_O], ptr[FV_ATTN_LSE]);
+    if (job.plan.chunks > 1) fv_attn_join(exec, &job.parts, ptr[FV_ATTN_O], ptr[FV_ATTN_LSE]);
 }
 
 static void forward(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
     if (a->packed)
-        fv_attn_run_packed(exec, ptr, a, false, forward, FV_SIMD_NAME(fv_attn_forward_bytes));
+        fv_attn_run_packed(exec, ptr, a, false, forward, fv_attn_forward_bytes);
     else
-        FV_SIMD_NAME(fv_attn_forward_by)(exec, ptr, a, NULL);
+        fv_attn_forward_by(exec, ptr, a, NULL);
 }
 
-void FV_SIMD_NAME(fv_simd_attention_fill)(fv_kernel_table *t)
+void fv_simd_attention_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_ATTENTION][FV_F32] = forward;
     t->fn[FV_KERNEL_ATTENTION][FV_BF16] = forward;
     t->fn[FV_KERNEL_ATTENTION][FV_F16] = forward;
     t->scratch[FV_KERNEL_ATTENTION] = forward_scratch;
-    FV_SIMD_NAME(fv_simd_attention_grad_fill)(t);
+    fv_simd_attention_grad_fill(t);
 }

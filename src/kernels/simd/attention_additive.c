@@ -26,7 +26,7 @@ V_INLINE int64_t next_vector(const fv_attn_sides *x)
     return ONE_A_PANEL ? FV_LANES * x->width : FV_LANES;
 }
 
-bool FV_SIMD_NAME(fv_attn_raise)(const float *x, int64_t n, float *e)
+bool fv_attn_raise(const float *x, int64_t n, float *e)
 {
     const vf most = v_set(MOST), marked = v_set(NAN);
     bool all = true;
@@ -83,8 +83,8 @@ V_INLINE void score_rows(const fv_attn_sides *x, int rows, float factor, int64_t
     }
 }
 
-void FV_SIMD_NAME(fv_attn_additive)(const fv_attn_sides *x, int rows, float factor, int64_t first,
-                                    int64_t cols, float *s, int64_t s_row)
+void fv_attn_additive(const fv_attn_sides *x, int rows, float factor, int64_t first, int64_t cols,
+                      float *s, int64_t s_row)
 {
     if (x->careful)
         score_rows(x, rows, factor, first, cols, s, s_row, true);
@@ -170,8 +170,8 @@ static void add_all(const fv_attn_pairs *p, float *lanes)
     v_store(lanes, FV_LANES, sum);
 }
 
-void FV_SIMD_NAME(fv_attn_additive_grad)(const fv_exec *exec, const fv_attn_sides *x,
-                                         const fv_attn_pairs *p, const fv_attn_additive_sums *to)
+void fv_attn_additive_grad(const fv_exec *exec, const fv_attn_sides *x, const fv_attn_pairs *p,
+                           const fv_attn_additive_sums *to)
 {
     (void)exec;
     if (FV_TERM(exec, 2, false, true))
@@ -183,7 +183,7 @@ void FV_SIMD_NAME(fv_attn_additive_grad)(const fv_exec *exec, const fv_attn_side
     add_all(p, to->w + x->width * FV_LANES);
 }
 
-void FV_SIMD_NAME(fv_attn_additive_w)(const float *lanes, int64_t width, float *out)
+void fv_attn_additive_w(const float *lanes, int64_t width, float *out)
 {
     const float all = v_join(v_load(lanes + width * FV_LANES, FV_LANES));
     for (int64_t c = 0; c < width; c++)

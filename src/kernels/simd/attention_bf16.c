@@ -63,7 +63,7 @@ static bool pack_values(const uint16_t *v, int64_t row, int64_t keys, int64_t d_
 static bool pack(const fv_attn *a, const void *k, const void *v, int64_t keys, void *panels,
                  void *values)
 {
-    FV_SIMD_NAME(fv_attn_pack_pairs)(k, a->k.row, keys, a->d, panels);
+    fv_attn_pack_pairs(k, a->k.row, keys, a->d, panels);
     return pack_values(v, a->v.row, keys, a->d_v, values);
 }
 
@@ -72,8 +72,7 @@ static bool pack(const fv_attn *a, const void *k, const void *v, int64_t keys, v
 static void scores(const void *q, int64_t q_row, int rows, const void *panels, int64_t d,
                    int64_t first, int64_t cols, float *s)
 {
-    FV_SIMD_NAME(fv_attn_pair_scores)
-    (q, q_row, rows, panels, d, first, cols, s, FV_ATTN_LONG_ROW);
+    fv_attn_pair_scores(q, q_row, rows, panels, d, first, cols, s, FV_ATTN_LONG_ROW);
 }
 
 /* One row, vector by vector: a value whose weight is 0 is taken for 0, whatever it is. */
@@ -113,7 +112,7 @@ static void blend(const void *weights, int rows, const void *values, int64_t key
         step = fv_attn_min(FV_TILE_COLS, stride - c);
         t.b = (const uint32_t *)values + c;
         t.c = o + c;
-        FV_SIMD_NAME(fv_attn_multiply_pairs)(&t, rows, step);
+        fv_attn_multiply_pairs(&t, rows, step);
     }
 }
 
@@ -173,7 +172,7 @@ static void weigh(const float *s, int rows, int64_t cols, float factor, float *m
     float down[FV_LANES] = {0}, added[FV_LANES], before[FV_LANES] = {0};
     for (int i = 0; i < rows; i++) {
         before[i] = most[i] * factor;
-        most[i] = FV_SIMD_NAME(fv_attn_top)(s + i * FV_ATTN_LONG_ROW, cols, most[i]);
+        most[i] = fv_attn_top(s + i * FV_ATTN_LONG_ROW, cols, most[i]);
         down[i] = most[i] == -INFINITY ? 0 : most[i] * factor;
     }
     v_store(fade, FV_LANES, exp2_short(v_sub(v_load(before, FV_LANES), v_load(down, FV_LANES))));
@@ -192,23 +191,23 @@ static void weigh(const float *s, int rows, int64_t cols, float factor, float *m
 static void forward(const fv_exec *exec, void *const *ptr, const void *args)
 {
     static const fv_attn_pair_products pairs = {.pack = pack,
-                                                .load_queries = FV_SIMD_NAME(fv_attn_load_pairs),
+                                                .load_queries = fv_attn_load_pairs,
                                                 .scores = scores,
                                                 .weigh = weigh,
                                                 .blend = blend};
     const fv_attn *a = args;
     if (a->packed)
-        fv_attn_run_packed(exec, ptr, a, false, forward, FV_SIMD_NAME(fv_attn_forward_bytes));
+        fv_attn_run_packed(exec, ptr, a, false, forward, fv_attn_forward_bytes);
     else if (fv_attn_is_decode(a))
-        FV_SIMD_NAME(fv_attn_decode_bf16)(exec, ptr, a);
+        fv_attn_decode_bf16(exec, ptr, a);
     else
-        FV_SIMD_NAME(fv_attn_forward_by)(exec, ptr, a, &pairs);
+        fv_attn_forward_by(exec, ptr, a, &pairs);
 }
 
-void fv_avx512_bf16_fill(fv_kernel_table *t)
+void fv_simd_bf16_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_ATTENTION][FV_BF16] = forward;
-    t->fn[FV_KERNEL_ATTENTION_GRAD][FV_BF16] = FV_SIMD_NAME(fv_attn_backward_bf16);
+    t->fn[FV_KERNEL_ATTENTION_GRAD][FV_BF16] = fv_attn_backward_bf16;
 }
 
 #endif

@@ -98,10 +98,10 @@ static decode_plan plan_of(const fv_attn *a)
     return p;
 }
 
-size_t FV_SIMD_NAME(fv_attn_decode_scratch)(const fv_attn *a, int threads)
+size_t fv_attn_decode_scratch(const fv_attn *a, int threads)
 {
     const decode_plan p = plan_of(a);
-    const size_t parts = FV_SIMD_NAME(fv_attn_parts_floats)(a);
+    const size_t parts = fv_attn_parts_floats(a);
     if (parts == SIZE_MAX) return SIZE_MAX;
     return (parts + (size_t)threads * p.thread_floats) * sizeof(float);
 }
@@ -185,7 +185,7 @@ V_INLINE fv_tile with_floats(const fv_tile *t, const stored *values, fv_dtype ty
     wide.b_row = type == FV_F32 ? values->row / size_of(FV_F32) : room.row;
     if (type == FV_F32) return wide;
     const int64_t row = values->row / size_of(type);
-    FV_SIMD_NAME(fv_attn_widen_rows)(type, values->at, row, t->k, cols, room.at, room.row);
+    fv_attn_widen_rows(type, values->at, row, t->k, cols, room.at, room.row);
     return wide;
 }
 
@@ -220,7 +220,7 @@ V_INLINE void blend(const fv_tile *all, const stored *values, fv_dtype type, int
             blend_row(&t, &v, type, cols);
         } else {
             const fv_tile floats = with_floats(&t, &v, type, cols, room);
-            FV_SIMD_NAME(fv_attn_product)(&floats, rows, cols, false);
+            fv_attn_product(&floats, rows, cols, false);
         }
     }
 }
@@ -253,7 +253,7 @@ static void begin_unit(const decode_job *job, const decode_unit *u, workspace *w
     memset(w->o, 0, (size_t)(u->rows * p->o_row) * sizeof(float));
     query x = u->first;
     for (int r = 0; r < u->rows; r++, x = next_query(job, x)) {
-        FV_SIMD_NAME(fv_attn_fill_rows)(&job->base, u->b, x.h, x.i, 1, w->row + r);
+        fv_attn_fill_rows(&job->base, u->b, x.h, x.i, 1, w->row + r);
         w->most[r] = -INFINITY;
         w->sum[r] = 0;
         const void *from = fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, u->b, x.h, x.i);
@@ -261,8 +261,7 @@ static void begin_unit(const decode_job *job, const decode_unit *u, workspace *w
         if (job->pairs)
             job->pairs->load(from, a->q.row, 1, a->d, q, p->q_row);
         else
-            FV_SIMD_NAME(fv_attn_widen)
-        (a->dtype, from, a->q.row, 1, a->d, job->base.factor, q, p->q_row);
+            fv_attn_widen(a->dtype, from, a->q.row, 1, a->d, job->base.factor, q, p->q_row);
     }
 }
 
@@ -305,7 +304,7 @@ V_INLINE void score_keys(const decode_job *job, const decode_unit *u, const work
     }
     for (int r = 0; r < u->rows; r++) {
         float *row = w->scores + r * FV_ATTN_SCORE_ROW;
-        FV_SIMD_NAME(fv_attn_finish)(&job->base, w->row + r, keys.begin, cols, row, NULL);
+        fv_attn_finish(&job->base, w->row + r, keys.begin, cols, row, NULL);
     }
 }
 
@@ -336,7 +335,7 @@ static void blend_carefully(const decode_job *job, const decode_unit *u, const w
     } else {
         t = with_floats(&t, v, a->dtype, a->d_v, w->wide);
     }
-    FV_SIMD_NAME(fv_attn_product)(&t, u->rows, job->pairs ? t.c_row : a->d_v, true);
+    fv_attn_product(&t, u->rows, job->pairs ? t.c_row : a->d_v, true);
 }
 
 V_INLINE void blend_keys(const decode_job *job, const decode_unit *u, const workspace *w,
@@ -358,7 +357,7 @@ V_INLINE void blend_keys(const decode_job *job, const decode_unit *u, const work
         blend(&t, &v, a->dtype, u->rows, a->d_v, w->wide);
     }
     const int64_t cols = job->pairs ? o_row : a->d_v;
-    if (!FV_SIMD_NAME(fv_attn_finite)(FV_F32, w->next, o_row, u->rows, cols))
+    if (!fv_attn_finite(FV_F32, w->next, o_row, u->rows, cols))
         blend_carefully(job, u, w, &v, keys);
 }
 
@@ -369,13 +368,12 @@ static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w,
     const int64_t cols = fv_attn_round(keys.end - keys.begin, FV_LANES);
     score_keys(job, u, w, keys);
     float fade[FV_LANES];
-    FV_SIMD_NAME(fv_attn_softmax)
-    (w->scores, FV_ATTN_SCORE_ROW, u->rows, cols, w->most, w->sum, fade);
+    fv_attn_softmax(w->scores, FV_ATTN_SCORE_ROW, u->rows, cols, w->most, w->sum, fade);
     for (int r = 0; r < u->rows; r++) {
         float *row = w->scores + r * FV_ATTN_SCORE_ROW;
         if (fade[r] != 1) fv_attn_scale_row(w->o + r * o_row, o_row, fade[r]);
         if (a->dropout == 0) continue;
-        FV_SIMD_NAME(fv_attn_drop)(&job->base, w->row + r, keys.begin, cols, w->keep, row);
+        fv_attn_drop(&job->base, w->row + r, keys.begin, cols, w->keep, row);
     }
     blend_keys(job, u, w, keys);
     float *o = w->o;
@@ -439,22 +437,22 @@ static void decode_units(const void *arg, int64_t begin, int64_t end, int thread
     }
 }
 
-void FV_SIMD_NAME(fv_attn_decode_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
-                                     const fv_attn_decode_pairs *pairs)
+void fv_attn_decode_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                       const fv_attn_decode_pairs *pairs)
 {
-    decode_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr),
+    decode_job job = {.base = fv_attn_job_of(exec, a, ptr),
                       .plan = plan_of(a),
                       .parts = fv_attn_parts_of(a, exec->scratch),
                       .pairs = pairs};
     const decode_plan *p = &job.plan;
-    job.threads = job.parts.at + FV_SIMD_NAME(fv_attn_parts_floats)(a);
+    job.threads = job.parts.at + fv_attn_parts_floats(a);
     const int64_t keys = fv_attn_min(a->n_k, FV_ATTN_CHUNK);
     fv_exec_rows(exec, a->batch * a->kv_heads * p->strips * p->chunks,
                  fv_attn_min(p->rows, UNIT_ROWS) * keys * (a->d + a->d_v), decode_units, &job);
-    FV_SIMD_NAME(fv_attn_join)(exec, &job.parts, ptr[FV_ATTN_O], ptr[FV_ATTN_LSE]);
+    fv_attn_join(exec, &job.parts, ptr[FV_ATTN_O], ptr[FV_ATTN_LSE]);
 }
 
-void FV_SIMD_NAME(fv_attn_decode)(const fv_exec *exec, void *const *ptr, const fv_attn *a)
+void fv_attn_decode(const fv_exec *exec, void *const *ptr, const fv_attn *a)
 {
-    FV_SIMD_NAME(fv_attn_decode_by)(exec, ptr, a, NULL);
+    fv_attn_decode_by(exec, ptr, a, NULL);
 }

@@ -362,7 +362,7 @@ typedef struct fv_attn_decode_pairs {
 } fv_attn_decode_pairs;
 
 /* pairs NULL: by floats. */
-void FV_SIMD_NAME(fv_attn_decode_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
-                                     const fv_attn_decode_pairs *pairs);
+void fv_attn_decode_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                       const fv_attn_decode_pairs *pairs);
 
 #endif

@@ -78,14 +78,14 @@ static void join(const float *split, int64_t cols, float *to)
 
 /* ---- the kernel ------------------------------------------------------------------- */
 
-void FV_SIMD_NAME(fv_attn_decode_bf16)(const fv_exec *exec, void *const *ptr, const fv_attn *a)
+void fv_attn_decode_bf16(const fv_exec *exec, void *const *ptr, const fv_attn *a)
 {
-    static const fv_attn_decode_pairs pairs = {.load = FV_SIMD_NAME(fv_attn_load_pairs),
+    static const fv_attn_decode_pairs pairs = {.load = fv_attn_load_pairs,
                                                .products = products,
                                                .blend = blend,
-                                               .split = FV_SIMD_NAME(fv_attn_split_rows),
+                                               .split = fv_attn_split_rows,
                                                .join = join};
-    FV_SIMD_NAME(fv_attn_decode_by)(exec, ptr, a, &pairs);
+    fv_attn_decode_by(exec, ptr, a, &pairs);
 }
 
 #endif

@@ -9,7 +9,7 @@ enum { LEAST_ROWS = 48 }; /* queries of a unit, unless there are fewer */
 
 /* How the work is cut and where its scratch lies; offsets in floats. */
 typedef struct forward_plan {
-    int64_t rows, row_units, keys; /* keys: n_k in whole panels */
+    int64_t rows, row_items, keys; /* keys: n_k in whole panels */
     int64_t block;                 /* keys that the strips of a unit meet in turn */
     int64_t chunks, unit_keys;     /* units of a row of keys, and the keys of one */
     bool local;    /* one unit meets each key: it packs for itself, block by block */
@@ -22,6 +22,6 @@ typedef struct forward_plan {
 } forward_plan;
 
 /* Of packed documents: enough for the longest that there can be, local or not. */
-forward_plan FV_SIMD_NAME(fv_attn_forward_plan)(const fv_attn *a, int threads, bool pairs);
+forward_plan fv_attn_forward_plan(const fv_attn *a, int threads, bool pairs);
 
 #endif

@@ -32,7 +32,7 @@ static glimpse glimpse_of(const fv_attn_job *job, int64_t unit)
                  .k = fv_attn_at(a, job->ptr[FV_ATTN_K], &a->k, b, h, 0),
                  .v = fv_attn_at(a, job->ptr[FV_ATTN_V], &a->v, b, h, 0),
                  .keys = fv_attn_keys(a, job->ptr[FV_ATTN_N_KEYS], b)};
-    FV_SIMD_NAME(fv_attn_fill_rows)(job, b, h, 0, 1, &g.row);
+    fv_attn_fill_rows(job, b, h, 0, 1, &g.row);
     return g;
 }
 
@@ -83,7 +83,7 @@ static void score_keys(const glimpse *g, int64_t first, int64_t end, float *s)
     }
     for (int64_t j = end - first; j < cols; j++)
         s[j] = 0;
-    FV_SIMD_NAME(fv_attn_finish)(g->job, &g->row, first, cols, s, NULL);
+    fv_attn_finish(g->job, &g->row, first, cols, s, NULL);
 }
 
 /* o += sum over keys of p v, a chain of multiply-adds for each element. */
@@ -151,8 +151,8 @@ static void forward_units(const void *arg, int64_t begin, int64_t end, int threa
                 fv_attn_span_of(&g.row, 1, first, fv_attn_min(first + BLOCK, g.keys));
             if (seen.begin == seen.end) continue;
             score_keys(&g, seen.begin, seen.end, scores);
-            FV_SIMD_NAME(fv_attn_softmax)
-            (scores, SCORES, 1, fv_attn_round(seen.end - seen.begin, FV_LANES), &most, &sum, fade);
+            fv_attn_softmax(scores, SCORES, 1, fv_attn_round(seen.end - seen.begin, FV_LANES),
+                            &most, &sum, fade);
             if (fade[0] != 1) fv_attn_scale_row(o, o_row, fade[0]);
             add_values(&g, seen.begin, seen.end, scores, o);
         }
@@ -160,9 +160,9 @@ static void forward_units(const void *arg, int64_t begin, int64_t end, int threa
     }
 }
 
-void FV_SIMD_NAME(fv_attn_glimpse)(const fv_exec *exec, void *const *ptr, const fv_attn *a)
+void fv_attn_glimpse(const fv_exec *exec, void *const *ptr, const fv_attn *a)
 {
-    const fv_attn_job job = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr);
+    const fv_attn_job job = fv_attn_job_of(exec, a, ptr);
     fv_exec_rows(exec, a->batch * a->heads, a->n_k * (a->d + a->d_v), forward_units, &job);
 }
 
@@ -339,9 +339,9 @@ static void backward_units(const void *arg, int64_t begin, int64_t end, int thre
     }
 }
 
-void FV_SIMD_NAME(fv_attn_glimpse_grad)(const fv_exec *exec, void *const *ptr, const fv_attn *a)
+void fv_attn_glimpse_grad(const fv_exec *exec, void *const *ptr, const fv_attn *a)
 {
-    fv_attn_job job = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr + FV_ATTN_GRAD_INPUTS);
+    fv_attn_job job = fv_attn_job_of(exec, a, ptr + FV_ATTN_GRAD_INPUTS);
     job.grad = ptr;
     fv_exec_rows(exec, a->batch * a->heads, a->n_k * (a->d + a->d_v), backward_units, &job);
     float *dw = ptr[FV_ATTN_GRAD_W];

@@ -25,7 +25,7 @@
 
 static size_t backward_scratch(const void *args, int threads)
 {
-    return fv_attn_whole_scratch(args, threads, FV_SIMD_NAME(fv_attn_backward_bytes));
+    return fv_attn_whole_scratch(args, threads, fv_attn_backward_bytes);
 }
 
 /* ---- what belongs to a query alone ------------------------------------------------ */
@@ -38,8 +38,7 @@ static fv_attn_rows query_sums(const backward_job *job, const workspace *w, int6
     const int64_t row = job->plan.wide_row;
     fv_attn_rows room = w->wide_dq;
     if (!job->plan.alone) room = (fv_attn_rows){job->wide_dq + at * row, row};
-    return FV_SIMD_NAME(fv_attn_sums_at)(a, job->base.grad[FV_ATTN_GRAD_Q], &a->q, b, h, first,
-                                         room);
+    return fv_attn_sums_at(a, job->base.grad[FV_ATTN_GRAD_Q], &a->q, b, h, first, room);
 }
 
 /* Log-sum-exps in base 2, and o_i . do_i - dlse_i. The product is one chain as the tile makes dP:
@@ -61,7 +60,7 @@ static void prepare_queries(const backward_job *job, int64_t b, int64_t h, int64
     else if (job->pairs)
         job->pairs->dots(g, o, a->o.row, count, a->d_v, delta);
     else
-        FV_SIMD_NAME(fv_attn_dots)(a->dtype, g, o, a->o.row, count, a->d_v, delta);
+        fv_attn_dots(a->dtype, g, o, a->o.row, count, a->d_v, delta);
     for (int64_t r = 0; r < count; r++) {
         delta[r] = FV_TERM(exec, 1, delta[r] - (dlse ? dlse[number + r] : 0), 0);
         const float l = lse[number + r];
@@ -90,26 +89,24 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
 {
     const backward_job *job = arg;
     const fv_attn *a = job->base.a;
-    const workspace w = FV_SIMD_NAME(fv_attn_workspace_of)(job, thread);
+    const workspace w = fv_attn_workspace_of(job, thread);
     void *const *ptr = job->base.ptr, *const *grad = job->base.grad;
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t head = unit / job->plan.row_units, b = head / a->heads, h = head % a->heads;
-        const int64_t first = unit % job->plan.row_units * BLOCK_ROWS;
+        const int64_t head = unit / job->plan.row_items, b = head / a->heads, h = head % a->heads;
+        const int64_t first = unit % job->plan.row_items * BLOCK_ROWS;
         const int64_t count = fv_attn_min(BLOCK_ROWS, a->n_q - first), at = head * a->n_q + first;
         const void *q = fv_attn_out(a, ptr[FV_ATTN_Q], &a->q, b, h, first);
         const void *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], &a->o, b, h, first);
         prepare_queries(job, b, h, first, count);
         /* Pairs look at their rows while they split them. */
-        job->finite[unit] =
-            !job->pairs &&
-            FV_SIMD_NAME(fv_attn_finite)(a->dtype, q, a->q.row, count, fv_attn_width(a)) &&
-            (!g || FV_SIMD_NAME(fv_attn_finite)(a->dtype, g, a->o.row, count, a->d_v));
+        job->finite[unit] = !job->pairs &&
+                            fv_attn_finite(a->dtype, q, a->q.row, count, fv_attn_width(a)) &&
+                            (!g || fv_attn_finite(a->dtype, g, a->o.row, count, a->d_v));
         const fv_attn_rows dq = query_sums(job, &w, b, h, first, at);
         const fv_attn_span seen = units_in_sight(job, b, first, count);
         if (seen.begin == seen.end) {
-            FV_SIMD_NAME(fv_attn_clear)(a, dq, count, a->d);
-            FV_SIMD_NAME(fv_attn_deliver)
-            (a, dq, grad[FV_ATTN_GRAD_Q], &a->q, b, h, first, count, a->d);
+            fv_attn_clear(a, dq, count, a->d);
+            fv_attn_deliver(a, dq, grad[FV_ATTN_GRAD_Q], &a->q, b, h, first, count, a->d);
         }
         atomic_store_explicit(job->tickets + unit, (int)seen.begin, memory_order_relaxed);
     }
@@ -194,12 +191,11 @@ static void score_run(const backward_job *job, const workspace *w, const key_blo
         for (int i = 0; job->late == 1 && i < rows; i++)
             fv_attn_scale_row(s + i * stride, cols, job->base.factor);
     } else if (a->score == FV_SCORE_DOT) {
-        FV_SIMD_NAME(fv_attn_scores)
-        (block->q.at + r * block->q.row, block->q.row, rows, w->k_panels, a->d, run.begin,
-         fv_attn_round(count, FV_ATTN_NARROW), s, stride);
+        fv_attn_scores(block->q.at + r * block->q.row, block->q.row, rows, w->k_panels, a->d,
+                       run.begin, fv_attn_round(count, FV_ATTN_NARROW), s, stride);
     } else if (a->score == FV_SCORE_ADDITIVE) {
-        const fv_attn_sides sides = FV_SIMD_NAME(fv_attn_sides_of)(job, w, keys, block, r);
-        FV_SIMD_NAME(fv_attn_additive)(&sides, rows, job->base.factor, run.begin, cols, s, stride);
+        const fv_attn_sides sides = fv_attn_sides_of(job, w, keys, block, r);
+        fv_attn_additive(&sides, rows, job->base.factor, run.begin, cols, s, stride);
     } else {
         clear_columns(s, stride, rows, 0, cols);
     }
@@ -219,9 +215,8 @@ static void value_run(const backward_job *job, const workspace *w, const query_b
         job->pairs->scores(g.at + r * g.row, g.row, rows, w->v_panels, a->d_v, run.begin, cols, dp,
                            stride);
     } else {
-        FV_SIMD_NAME(fv_attn_scores)
-        (block->g.at + r * block->g.row, block->g.row, rows, w->v_panels, a->d_v, run.begin,
-         fv_attn_round(count, FV_ATTN_NARROW), dp, stride);
+        fv_attn_scores(block->g.at + r * block->g.row, block->g.row, rows, w->v_panels, a->d_v,
+                       run.begin, fv_attn_round(count, FV_ATTN_NARROW), dp, stride);
     }
 }
 
@@ -239,8 +234,8 @@ static void form_run(const backward_job *job, const workspace *w, const key_bloc
     for (int i = 0; i < rows; i++) {
         const fv_attn_row *row = w->row + r + i;
         float *pi = p + i * stride, *dsi = ds + i * stride;
-        FV_SIMD_NAME(fv_attn_finish)(&job->base, row, keys->first + begin, cols, pi, slack);
-        if (keep) FV_SIMD_NAME(fv_attn_keep)(&job->base, row, keys->first + begin, cols, keep);
+        fv_attn_finish(&job->base, row, keys->first + begin, cols, pi, slack);
+        if (keep) fv_attn_keep(&job->base, row, keys->first + begin, cols, keep);
         const float scale = job->base.plain ? (float)a->scale : 1;
         form_row(job, block->at + r + i, cols, scale, keep, pi, dsi);
         if (!job->base.plain) spread_row(job, keys, block, r + i, begin, cols, slack, dsi);
@@ -282,8 +277,7 @@ static bool find_spans(const backward_job *job, const workspace *w, const key_bl
                        query_block *block)
 {
     bool any = false;
-    FV_SIMD_NAME(fv_attn_fill_rows)
-    (&job->base, keys->b, block->h, block->first, block->rows, w->row);
+    fv_attn_fill_rows(&job->base, keys->b, block->h, block->first, block->rows, w->row);
     for (int64_t r = 0; r < block->rows; r += FV_ATTN_STRIP) {
         const int rows = (int)fv_attn_min(FV_ATTN_STRIP, block->rows - r);
         fv_attn_sight sight =
@@ -304,8 +298,7 @@ static fv_attn_rows widened(const backward_job *job, void *base, const fv_attn_l
 {
     const fv_attn *a = job->base.a;
     if (!job->pairs || !base)
-        return FV_SIMD_NAME(fv_attn_rows_looked_over)(a, base, l, b, h, first, count, width, room,
-                                                      finite);
+        return fv_attn_rows_looked_over(a, base, l, b, h, first, count, width, room, finite);
     *finite = job->pairs->split(fv_attn_at(a, base, l, b, h, first), l->row, count, width, room.at,
                                 room.row);
     return room;
@@ -317,7 +310,7 @@ static void deliver(const backward_job *job, fv_attn_rows sums, void *base, cons
 {
     const fv_attn *a = job->base.a;
     if (!job->pairs)
-        FV_SIMD_NAME(fv_attn_deliver)(a, sums, base, l, b, h, first, count, width);
+        fv_attn_deliver(a, sums, base, l, b, h, first, count, width);
     else if (sums.at)
         job->pairs->unite(sums.at, sums.row, count, width, fv_attn_out(a, base, l, b, h, first),
                           l->row);
@@ -344,8 +337,8 @@ static void load_queries(const backward_job *job, const workspace *w, const key_
     block->pair_q = in_pairs(job, q, &a->q, keys, block, a->d, w->pair_q);
     block->pair_g = in_pairs(job, g, &a->o, keys, block, a->d_v, w->pair_g);
     if (!job->plan.alone && !job->pairs) {
-        block->q = FV_SIMD_NAME(fv_attn_rows_at)(a, q, &a->q, b, h, first, rows, a->d, w->wide_q);
-        block->g = FV_SIMD_NAME(fv_attn_rows_at)(a, g, &a->o, b, h, first, rows, a->d_v, w->wide_g);
+        block->q = fv_attn_rows_at(a, q, &a->q, b, h, first, rows, a->d, w->wide_q);
+        block->g = fv_attn_rows_at(a, g, &a->o, b, h, first, rows, a->d_v, w->wide_g);
         block->finite = job->finite[unit];
         return;
     }
@@ -361,7 +354,7 @@ static void meet_queries(const backward_job *job, const workspace *w, key_block 
 {
     const fv_attn *a = job->base.a;
     void *const *grad = job->base.grad;
-    const int64_t head = keys->b * a->heads + h, unit = head * job->plan.row_units + index;
+    const int64_t head = keys->b * a->heads + h, unit = head * job->plan.row_items + index;
     const int64_t first = index * BLOCK_ROWS;
     query_block block = {.h = h,
                          .first = first,
@@ -371,34 +364,31 @@ static void meet_queries(const backward_job *job, const workspace *w, key_block 
     if (keys->number < seen.begin || keys->number >= seen.end) return;
     const bool any = find_spans(job, w, keys, &block), additive = a->score == FV_SCORE_ADDITIVE;
     if (any) load_queries(job, w, keys, &block, unit);
-    if (any && additive) FV_SIMD_NAME(fv_attn_raise_queries)(job, w, &block);
+    if (any && additive) fv_attn_raise_queries(job, w, &block);
     /* A tile meets a panel with many rows while it is near. */
     for (int64_t r = 0, end; any && r < block.rows; r = end) {
         end = end_of_rows_alike(&block, r, additive ? FV_ATTN_STRIP : BLOCK_ROWS);
         form_rows(job, w, keys, &block, r, (int)(end - r));
     }
-    if (any && additive) FV_SIMD_NAME(fv_attn_sum_block)(job, w, keys, &block);
+    if (any && additive) fv_attn_sum_block(job, w, keys, &block);
     const fv_attn_rows dq = query_sums(job, w, keys->b, h, first, block.at);
     if (dq.at) {
         const bool begins = keys->number == seen.begin;
         if (!job->plan.alone) wait_for(job->tickets + unit, keys->number);
-        if (begins && (additive || !any)) FV_SIMD_NAME(fv_attn_clear)(a, dq, block.rows, a->d);
-        if (any && additive) FV_SIMD_NAME(fv_attn_query_sums)(job, w, &block, dq);
-        if (any && !additive)
-            FV_SIMD_NAME(fv_attn_add_to_queries)(job, w, keys, &block, begins, dq);
+        if (begins && (additive || !any)) fv_attn_clear(a, dq, block.rows, a->d);
+        if (any && additive) fv_attn_query_sums(job, w, &block, dq);
+        if (any && !additive) fv_attn_add_to_queries(job, w, keys, &block, begins, dq);
         if (keys->number == seen.end - 1)
             deliver(job, dq, grad[FV_ATTN_GRAD_Q], &a->q, keys->b, h, first, block.rows, a->d);
         if (!job->plan.alone)
             atomic_store_explicit(job->tickets + unit, (int)keys->number + 1, memory_order_release);
     }
     if (any && dv.at && block.g.at) {
-        FV_SIMD_NAME(fv_attn_add_to_keys)
-        (job, w, keys, &block, w->weights, block.g, a->d_v, keys->begins_v, dv);
+        fv_attn_add_to_keys(job, w, keys, &block, w->weights, block.g, a->d_v, keys->begins_v, dv);
         keys->begins_v = false;
     }
     if (any && dk.at && !additive) {
-        FV_SIMD_NAME(fv_attn_add_to_keys)
-        (job, w, keys, &block, w->products, block.q, a->d, keys->begins_k, dk);
+        fv_attn_add_to_keys(job, w, keys, &block, w->products, block.q, a->d, keys->begins_k, dk);
         keys->begins_k = false;
     }
 }
@@ -419,7 +409,7 @@ static void pack_block(const backward_job *job, const workspace *w, key_block *k
     if (job->pairs)
         job->pairs->pack(v, a->v.row, keys->count, a->d_v, w->v_panels);
     else
-        FV_SIMD_NAME(fv_attn_pack)(a->dtype, v, a->v.row, keys->count, a->d_v, w->v_panels);
+        fv_attn_pack(a->dtype, v, a->v.row, keys->count, a->d_v, w->v_panels);
     if (fv_attn_width(a) == 0) return;
     const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h, keys->first);
     keys->k = widened(job, job->base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h, keys->first,
@@ -428,9 +418,9 @@ static void pack_block(const backward_job *job, const workspace *w, key_block *k
         job->pairs->pack(k, a->k.row, keys->count, a->d, w->k_panels);
         return;
     }
-    FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys->count, a->d, w->k_panels);
+    fv_attn_pack(a->dtype, k, a->k.row, keys->count, a->d, w->k_panels);
     if (a->score == FV_SCORE_ADDITIVE)
-        FV_SIMD_NAME(fv_attn_raise_keys)(job, w, keys);
+        fv_attn_raise_keys(job, w, keys);
     else
         scale_panels(w->k_panels, keys->count, a->d, job->base.operand);
 }
@@ -443,9 +433,9 @@ static void meet_head(const backward_job *job, const workspace *w, key_block *ke
     const fv_attn *a = job->base.a;
     const bool additive = a->score == FV_SCORE_ADDITIVE;
     if (additive) memset(w->sums.w, 0, (size_t)((a->d + 1) * FV_LANES) * sizeof(float));
-    for (int64_t index = job->plan.row_units - 1; index >= 0; index--)
+    for (int64_t index = job->plan.row_items - 1; index >= 0; index--)
         meet_queries(job, w, keys, h, index, dk, dv);
-    if (additive) FV_SIMD_NAME(fv_attn_w_sums)(job, w, keys, h);
+    if (additive) fv_attn_w_sums(job, w, keys, h);
 }
 
 /* What no query has added to: keys that are hidden from all, or every key if `begins` still holds.
@@ -456,7 +446,7 @@ static void clear_hidden(const fv_attn *a, const key_block *keys, bool begins, i
     const int64_t first = begins ? 0 : keys->count;
     if (!grad.at || a->adds_to_keys) return;
     grad.at += first * grad.row;
-    FV_SIMD_NAME(fv_attn_clear)(a, grad, all - first, width);
+    fv_attn_clear(a, grad, all - first, width);
 }
 
 static void meet_keys(const backward_job *job, const workspace *w, int64_t head, int64_t number)
@@ -473,9 +463,9 @@ static void meet_keys(const backward_job *job, const workspace *w, int64_t head,
     keys.count = fv_attn_max(0, fv_attn_min(all, seen - keys.first));
     void *grad_k = job->base.grad[FV_ATTN_GRAD_K], *grad_v = job->base.grad[FV_ATTN_GRAD_V];
     const fv_attn_rows dk =
-        FV_SIMD_NAME(fv_attn_sums_at)(a, grad_k, &a->k, keys.b, keys.h, keys.first, w->wide_dk);
+        fv_attn_sums_at(a, grad_k, &a->k, keys.b, keys.h, keys.first, w->wide_dk);
     const fv_attn_rows dv =
-        FV_SIMD_NAME(fv_attn_sums_at)(a, grad_v, &a->v, keys.b, keys.h, keys.first, w->wide_dv);
+        fv_attn_sums_at(a, grad_v, &a->v, keys.b, keys.h, keys.first, w->wide_dv);
     keys.begins_k = keys.begins_v = !a->adds_to_keys;
     if (a->score == FV_SCORE_ADDITIVE) {
         clear_hidden(a, &keys, keys.begins_k, all, a->d, dk);
@@ -484,7 +474,7 @@ static void meet_keys(const backward_job *job, const workspace *w, int64_t head,
     pack_block(job, w, &keys);
     for (int64_t h = keys.h * group; h < (keys.h + 1) * group; h++)
         meet_head(job, w, &keys, h, dk, dv);
-    if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_key_sums)(job, w, &keys, dk);
+    if (a->score == FV_SCORE_ADDITIVE) fv_attn_key_sums(job, w, &keys, dk);
     clear_hidden(a, &keys, keys.begins_k, all, a->d, dk);
     clear_hidden(a, &keys, keys.begins_v, all, a->d_v, dv);
     deliver(job, dk, grad_k, &a->k, keys.b, keys.h, keys.first, all, a->d);
@@ -494,7 +484,7 @@ static void meet_keys(const backward_job *job, const workspace *w, int64_t head,
 static void backward_units(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const backward_job *job = arg;
-    const workspace w = FV_SIMD_NAME(fv_attn_workspace_of)(job, thread);
+    const workspace w = fv_attn_workspace_of(job, thread);
     for (int64_t index = begin; index < end; index++) {
         const backward_unit unit = backward_unit_at(&job->order, index);
         for (int64_t m = 0; m < job->order.members; m++)
@@ -502,16 +492,16 @@ static void backward_units(const void *arg, int64_t begin, int64_t end, int thre
     }
 }
 
-void FV_SIMD_NAME(fv_attn_backward_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
-                                       const fv_attn_grad_pairs *pairs)
+void fv_attn_backward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                         const fv_attn_grad_pairs *pairs)
 {
     if (a->batch == 0) return;
     if (fv_attn_is_glimpse(a, ptr + FV_ATTN_GRAD_INPUTS)) {
-        FV_SIMD_NAME(fv_attn_glimpse_grad)(exec, ptr, a);
+        fv_attn_glimpse_grad(exec, ptr, a);
         return;
     }
-    backward_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, ptr + FV_ATTN_GRAD_INPUTS),
-                        .plan = FV_SIMD_NAME(fv_attn_backward_plan)(a),
+    backward_job job = {.base = fv_attn_job_of(exec, a, ptr + FV_ATTN_GRAD_INPUTS),
+                        .plan = fv_attn_backward_plan(a),
                         .pairs = a->score == FV_SCORE_DOT ? pairs : NULL};
     job.order =
         backward_order_of(a, ptr[FV_ATTN_GRAD_BIAS] != NULL, job.plan.key_units, exec->threads);
@@ -527,7 +517,7 @@ void FV_SIMD_NAME(fv_attn_backward_by)(const fv_exec *exec, void *const *ptr, co
     job.threads = shared + job.plan.shared_floats;
     job.through_values = ptr[FV_ATTN_GRAD_O] && FV_TERM(exec, 0, true, false);
     if (!job.plan.alone)
-        fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units,
+        fv_exec_rows(exec, a->batch * a->heads * job.plan.row_items,
                      BLOCK_ROWS * (fv_attn_width(a) + a->d_v), prepare_rows, &job);
     const int64_t units = backward_units_of(&job.order);
     if (ptr[FV_ATTN_GRAD_BIAS] && a->bias.col == 0)
@@ -536,19 +526,19 @@ void FV_SIMD_NAME(fv_attn_backward_by)(const fv_exec *exec, void *const *ptr, co
         fv_exec_rows(exec, units,
                      job.order.members * job.plan.keys * a->n_q * (fv_attn_width(a) + a->d_v),
                      backward_units, &job);
-    if (ptr[FV_ATTN_GRAD_W]) FV_SIMD_NAME(fv_attn_join_w)(&job);
+    if (ptr[FV_ATTN_GRAD_W]) fv_attn_join_w(&job);
 }
 
 static void backward(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
     if (a->packed)
-        fv_attn_run_packed(exec, ptr, a, true, backward, FV_SIMD_NAME(fv_attn_backward_bytes));
+        fv_attn_run_packed(exec, ptr, a, true, backward, fv_attn_backward_bytes);
     else
-        FV_SIMD_NAME(fv_attn_backward_by)(exec, ptr, a, NULL);
+        fv_attn_backward_by(exec, ptr, a, NULL);
 }
 
-void FV_SIMD_NAME(fv_simd_attention_grad_fill)(fv_kernel_table *t)
+void fv_simd_attention_grad_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_ATTENTION_GRAD][FV_F32] = backward;
     t->fn[FV_KERNEL_ATTENTION_GRAD][FV_BF16] = backward;

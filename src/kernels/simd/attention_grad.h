@@ -15,7 +15,7 @@ enum {
 };
 
 typedef struct backward_plan {
-    int64_t row_units, keys, key_units, score_row;
+    int64_t row_items, keys, key_units, score_row;
     int64_t wide_row; /* floats of a widened row */
     bool alone;       /* one unit meets each query: it prepares them itself, block by block */
     int64_t pair_row; /* words of a row in pairs */
@@ -46,9 +46,9 @@ typedef struct fv_attn_grad_pairs {
 } fv_attn_grad_pairs;
 
 /* The backward; pairs NULL: by the float tile. Its scratch, as fv_attn_run_packed wants it. */
-size_t FV_SIMD_NAME(fv_attn_backward_bytes)(const void *args, int threads);
-void FV_SIMD_NAME(fv_attn_backward_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
-                                       const fv_attn_grad_pairs *pairs);
+size_t fv_attn_backward_bytes(const void *args, int threads);
+void fv_attn_backward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                         const fv_attn_grad_pairs *pairs);
 
 typedef struct backward_job {
     fv_attn_job base;
@@ -58,7 +58,7 @@ typedef struct backward_job {
     float late;          /* what scores are yet to be multiplied with when they become weights */
     float *delta;        /* [batch][heads][n_q]: o . do - dlse */
     float *shift;        /* likewise: the log-sum-exp in base 2; 0 where no key is seen */
-    atomic_int *tickets; /* [batch][heads][row_units] */
+    atomic_int *tickets; /* [batch][heads][row_items] */
     uint8_t *finite;     /* likewise: no NaN or infinity in q and do */
     float *wide_dq;      /* [batch][heads][n_q] rows of wide_row: dQ while it grows */
     float *sums_w;       /* [batch][heads][key_units][d]: parts of w's gradient */
@@ -107,8 +107,8 @@ static inline int64_t sum_columns(const backward_job *job, int64_t width)
 }
 
 /* Of packed documents: enough for any of them (attention_grad_plan.c). */
-backward_plan FV_SIMD_NAME(fv_attn_backward_plan)(const fv_attn *a);
-workspace FV_SIMD_NAME(fv_attn_workspace_of)(const backward_job *job, int thread);
+backward_plan fv_attn_backward_plan(const fv_attn *a);
+workspace fv_attn_workspace_of(const backward_job *job, int thread);
 
 /* Goes from run to run of rows whose strips see one of the keys [first, end) of the block: *rows
  * begins as {0, 0}. */
@@ -145,43 +145,38 @@ static inline int64_t end_of_rows_alike(const query_block *block, int64_t r, int
 /* ---- the products with P and dS (attention_grad_products.c) ------------------------ */
 
 /* grad += weights^T x: P and dO, or dS and q. begins: all of it is written instead. */
-void FV_SIMD_NAME(fv_attn_add_to_keys)(const backward_job *job, const workspace *w,
-                                       const key_block *keys, const query_block *block,
-                                       const float *weights, fv_attn_rows x, int64_t width,
-                                       bool begins, fv_attn_rows grad);
+void fv_attn_add_to_keys(const backward_job *job, const workspace *w, const key_block *keys,
+                         const query_block *block, const float *weights, fv_attn_rows x,
+                         int64_t width, bool begins, fv_attn_rows grad);
 /* grad += dS k; begins: likewise. */
-void FV_SIMD_NAME(fv_attn_add_to_queries)(const backward_job *job, const workspace *w,
-                                          const key_block *keys, const query_block *block,
-                                          bool begins, fv_attn_rows grad);
+void fv_attn_add_to_queries(const backward_job *job, const workspace *w, const key_block *keys,
+                            const query_block *block, bool begins, fv_attn_rows grad);
 
 /* ---- additive scores (attention_grad_additive.c) ----------------------------------- */
 
 /* Floats of a thread's share, and where they lie. */
-int64_t FV_SIMD_NAME(fv_attn_additive_floats)(const fv_attn *a, int64_t keys);
-void FV_SIMD_NAME(fv_attn_additive_room)(const fv_attn *a, int64_t keys, float *base, workspace *w);
+int64_t fv_attn_additive_floats(const fv_attn *a, int64_t keys);
+void fv_attn_additive_room(const fv_attn *a, int64_t keys, float *base, workspace *w);
 
 /* Exponentials of the packed keys, of a block of queries; the former begin the sums of a unit. */
-void FV_SIMD_NAME(fv_attn_raise_keys)(const backward_job *job, const workspace *w, key_block *keys);
-void FV_SIMD_NAME(fv_attn_raise_queries)(const backward_job *job, const workspace *w,
-                                         query_block *block);
+void fv_attn_raise_keys(const backward_job *job, const workspace *w, key_block *keys);
+void fv_attn_raise_queries(const backward_job *job, const workspace *w, query_block *block);
 
 /* Both sides of the strip that begins at row r. */
-fv_attn_sides FV_SIMD_NAME(fv_attn_sides_of)(const backward_job *job, const workspace *w,
-                                             const key_block *keys, const query_block *block,
-                                             int64_t r);
+fv_attn_sides fv_attn_sides_of(const backward_job *job, const workspace *w, const key_block *keys,
+                               const query_block *block, int64_t r);
 
 /* All of a block's gradients of q, k and w into the sums of the workspace. */
-void FV_SIMD_NAME(fv_attn_sum_block)(const backward_job *job, const workspace *w,
-                                     const key_block *keys, const query_block *block);
+void fv_attn_sum_block(const backward_job *job, const workspace *w, const key_block *keys,
+                       const query_block *block);
 
 /* The sums go where they belong: those of a block to its queries, of a unit to its keys, of a unit
  * and head to w's parts; and the parts, in the order of sequences and key blocks, to w. */
-void FV_SIMD_NAME(fv_attn_query_sums)(const backward_job *job, const workspace *w,
-                                      const query_block *block, fv_attn_rows grad);
-void FV_SIMD_NAME(fv_attn_key_sums)(const backward_job *job, const workspace *w,
-                                    const key_block *keys, fv_attn_rows grad);
-void FV_SIMD_NAME(fv_attn_w_sums)(const backward_job *job, const workspace *w,
-                                  const key_block *keys, int64_t h);
-void FV_SIMD_NAME(fv_attn_join_w)(const backward_job *job);
+void fv_attn_query_sums(const backward_job *job, const workspace *w, const query_block *block,
+                        fv_attn_rows grad);
+void fv_attn_key_sums(const backward_job *job, const workspace *w, const key_block *keys,
+                      fv_attn_rows grad);
+void fv_attn_w_sums(const backward_job *job, const workspace *w, const key_block *keys, int64_t h);
+void fv_attn_join_w(const backward_job *job);
 
 #endif

@@ -14,13 +14,13 @@ static parts parts_of(const fv_attn *a, int64_t keys)
                    .lanes = BLOCK_ROWS * FV_LANES};
 }
 
-int64_t FV_SIMD_NAME(fv_attn_additive_floats)(const fv_attn *a, int64_t keys)
+int64_t fv_attn_additive_floats(const fv_attn *a, int64_t keys)
 {
     const parts p = parts_of(a, keys);
     return 2 * p.keys + 2 * p.rows + p.w + p.lanes;
 }
 
-void FV_SIMD_NAME(fv_attn_additive_room)(const fv_attn *a, int64_t keys, float *base, workspace *w)
+void fv_attn_additive_room(const fv_attn *a, int64_t keys, float *base, workspace *w)
 {
     const parts p = parts_of(a, keys);
     w->ek = base;
@@ -31,27 +31,24 @@ void FV_SIMD_NAME(fv_attn_additive_room)(const fv_attn *a, int64_t keys, float *
     w->sums.part = w->sums.w + p.w;
 }
 
-void FV_SIMD_NAME(fv_attn_raise_keys)(const backward_job *job, const workspace *w, key_block *keys)
+void fv_attn_raise_keys(const backward_job *job, const workspace *w, key_block *keys)
 {
     const int64_t packed = fv_attn_round(keys->count, FV_ATTN_PANEL) * job->base.a->d;
-    FV_SIMD_NAME(fv_attn_pack_zeros)(keys->count, job->base.a->d, w->k_panels);
-    keys->raised = FV_SIMD_NAME(fv_attn_raise)(w->k_panels, packed, w->ek);
+    fv_attn_pack_zeros(keys->count, job->base.a->d, w->k_panels);
+    keys->raised = fv_attn_raise(w->k_panels, packed, w->ek);
     memset(w->sums.k, 0, (size_t)packed * sizeof(float));
 }
 
-void FV_SIMD_NAME(fv_attn_raise_queries)(const backward_job *job, const workspace *w,
-                                         query_block *block)
+void fv_attn_raise_queries(const backward_job *job, const workspace *w, query_block *block)
 {
     const int64_t d = job->base.a->d;
     block->raised = true;
     for (int64_t r = 0; r < block->rows; r++)
-        block->raised &=
-            FV_SIMD_NAME(fv_attn_raise)(block->q.at + r * block->q.row, d, w->eq + r * d);
+        block->raised &= fv_attn_raise(block->q.at + r * block->q.row, d, w->eq + r * d);
 }
 
-fv_attn_sides FV_SIMD_NAME(fv_attn_sides_of)(const backward_job *job, const workspace *w,
-                                             const key_block *keys, const query_block *block,
-                                             int64_t r)
+fv_attn_sides fv_attn_sides_of(const backward_job *job, const workspace *w, const key_block *keys,
+                               const query_block *block, int64_t r)
 {
     const int64_t d = job->base.a->d;
     return (fv_attn_sides){.q = block->q.at + r * block->q.row,
@@ -65,8 +62,8 @@ fv_attn_sides FV_SIMD_NAME(fv_attn_sides_of)(const backward_job *job, const work
                            .careful = !keys->raised || !block->raised};
 }
 
-void FV_SIMD_NAME(fv_attn_sum_block)(const backward_job *job, const workspace *w,
-                                     const key_block *keys, const query_block *block)
+void fv_attn_sum_block(const backward_job *job, const workspace *w, const key_block *keys,
+                       const query_block *block)
 {
     fv_attn_span sight[MOST_KEYS / FV_ATTN_SIGHTED];
     for (int64_t c = 0; c < keys->count; c += FV_ATTN_SIGHTED) {
@@ -75,17 +72,17 @@ void FV_SIMD_NAME(fv_attn_sum_block)(const backward_job *job, const workspace *w
             all = (fv_attn_span){fv_attn_min(all.begin, rows.begin), rows.end};
         sight[c / FV_ATTN_SIGHTED] = all;
     }
-    const fv_attn_sides sides = FV_SIMD_NAME(fv_attn_sides_of)(job, w, keys, block, 0);
+    const fv_attn_sides sides = fv_attn_sides_of(job, w, keys, block, 0);
     const fv_attn_pairs pairs = {.dz = w->products,
                                  .row = job->plan.score_row,
                                  .rows = block->rows,
                                  .keys = fv_attn_round(keys->count, FV_LANES),
                                  .sight = sight};
-    FV_SIMD_NAME(fv_attn_additive_grad)(job->base.exec, &sides, &pairs, &w->sums);
+    fv_attn_additive_grad(job->base.exec, &sides, &pairs, &w->sums);
 }
 
-void FV_SIMD_NAME(fv_attn_query_sums)(const backward_job *job, const workspace *w,
-                                      const query_block *block, fv_attn_rows grad)
+void fv_attn_query_sums(const backward_job *job, const workspace *w, const query_block *block,
+                        fv_attn_rows grad)
 {
     const int64_t d = job->base.a->d;
     for (int64_t r = 0; r < block->rows; r++) {
@@ -95,8 +92,8 @@ void FV_SIMD_NAME(fv_attn_query_sums)(const backward_job *job, const workspace *
     }
 }
 
-void FV_SIMD_NAME(fv_attn_key_sums)(const backward_job *job, const workspace *w,
-                                    const key_block *keys, fv_attn_rows grad)
+void fv_attn_key_sums(const backward_job *job, const workspace *w, const key_block *keys,
+                      fv_attn_rows grad)
 {
     const int64_t d = job->base.a->d;
     for (int64_t j = 0; grad.at && j < keys->count; j++) {
@@ -107,15 +104,14 @@ void FV_SIMD_NAME(fv_attn_key_sums)(const backward_job *job, const workspace *w,
     }
 }
 
-void FV_SIMD_NAME(fv_attn_w_sums)(const backward_job *job, const workspace *w,
-                                  const key_block *keys, int64_t h)
+void fv_attn_w_sums(const backward_job *job, const workspace *w, const key_block *keys, int64_t h)
 {
     const fv_attn *a = job->base.a;
     const int64_t unit = (keys->b * a->heads + h) * job->plan.key_units + keys->number;
-    FV_SIMD_NAME(fv_attn_additive_w)(w->sums.w, a->d, job->sums_w + unit * a->d);
+    fv_attn_additive_w(w->sums.w, a->d, job->sums_w + unit * a->d);
 }
 
-void FV_SIMD_NAME(fv_attn_join_w)(const backward_job *job)
+void fv_attn_join_w(const backward_job *job)
 {
     const fv_attn *a = job->base.a;
     float *grad = job->base.grad[FV_ATTN_GRAD_W];

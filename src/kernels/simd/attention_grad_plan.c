@@ -2,11 +2,11 @@
 #include "base/check.h"
 #include "kernels/simd/attention_grad.h"
 
-backward_plan FV_SIMD_NAME(fv_attn_backward_plan)(const fv_attn *a)
+backward_plan fv_attn_backward_plan(const fv_attn *a)
 {
     backward_plan p = {0};
     const int64_t width = fv_attn_width(a);
-    p.row_units = (a->n_q + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    p.row_items = (a->n_q + BLOCK_ROWS - 1) / BLOCK_ROWS;
     p.keys = width > WIDE || a->d_v > WIDE ? WIDE_KEYS : MOST_KEYS;
     p.keys = fv_attn_min(p.keys, fv_attn_round(a->n_k, FV_ATTN_PANEL));
     p.key_units = p.keys > 0 ? (a->n_k + p.keys - 1) / p.keys : 0;
@@ -34,10 +34,10 @@ backward_plan FV_SIMD_NAME(fv_attn_backward_plan)(const fv_attn *a)
     p.pairs = at, at += in_pairs ? (size_t)(2 * BLOCK_ROWS * p.pair_row) : 0;
     const bool additive = a->score == FV_SCORE_ADDITIVE;
     p.additive = at;
-    if (additive) at += (size_t)FV_SIMD_NAME(fv_attn_additive_floats)(a, p.keys);
+    if (additive) at += (size_t)fv_attn_additive_floats(a, p.keys);
     p.thread_floats = at;
 
-    const size_t heads = (size_t)(a->batch * a->heads), blocks = heads * (size_t)p.row_units;
+    const size_t heads = (size_t)(a->batch * a->heads), blocks = heads * (size_t)p.row_items;
     at = 0;
     p.delta = at, at += fv_attn_lines(heads * (size_t)a->n_q);
     p.shift = at, at += fv_attn_lines(heads * (size_t)a->n_q);
@@ -51,10 +51,10 @@ backward_plan FV_SIMD_NAME(fv_attn_backward_plan)(const fv_attn *a)
     return p;
 }
 
-size_t FV_SIMD_NAME(fv_attn_backward_bytes)(const void *args, int threads)
+size_t fv_attn_backward_bytes(const void *args, int threads)
 {
     const fv_attn *a = args;
-    const backward_plan p = FV_SIMD_NAME(fv_attn_backward_plan)(a);
+    const backward_plan p = fv_attn_backward_plan(a);
     /* Repeated inputs can ask for more rows than can be counted. */
     size_t heads, wide;
     if (!fv_mul_size((size_t)a->batch, (size_t)a->heads, &heads) ||
@@ -64,7 +64,7 @@ size_t FV_SIMD_NAME(fv_attn_backward_bytes)(const void *args, int threads)
     return (p.shared_floats + (size_t)threads * p.thread_floats) * sizeof(float);
 }
 
-workspace FV_SIMD_NAME(fv_attn_workspace_of)(const backward_job *job, int thread)
+workspace fv_attn_workspace_of(const backward_job *job, int thread)
 {
     const backward_plan *p = &job->plan;
     float *base = job->threads + (size_t)thread * p->thread_floats;
@@ -88,6 +88,6 @@ workspace FV_SIMD_NAME(fv_attn_workspace_of)(const backward_job *job, int thread
                    .pair_g = pairs + BLOCK_ROWS * p->pair_row,
                    .row = (fv_attn_row *)(void *)(base + p->records)};
     if (job->base.a->score == FV_SCORE_ADDITIVE)
-        FV_SIMD_NAME(fv_attn_additive_room)(job->base.a, p->keys, base + p->additive, &w);
+        fv_attn_additive_room(job->base.a, p->keys, base + p->additive, &w);
     return w;
 }

@@ -13,21 +13,21 @@
 /* c = from + a b for some strips and one slice of b, which has room at t.packed. */
 static void multiply_slice(fv_tile t, int64_t rows)
 {
-    FV_GEMM_NAME(tile_pack)(&t);
+    fv_gemm_tile_pack(&t);
     t.b = t.packed;
     t.b_row = FV_TILE_COLS;
-    for (int64_t r = FV_GEMM_STRIP; r < rows; r += FV_GEMM_STRIP) {
-        t.a += FV_GEMM_STRIP * t.a_row;
-        t.c += FV_GEMM_STRIP * t.c_row;
+    for (int64_t r = FV_GEMM_TILE_ROWS; r < rows; r += FV_GEMM_TILE_ROWS) {
+        t.a += FV_GEMM_TILE_ROWS * t.a_row;
+        t.c += FV_GEMM_TILE_ROWS * t.c_row;
         if (t.from) t.from = t.c;
-        FV_GEMM_NAME(tile)(&t, (int)fv_attn_min(FV_GEMM_STRIP, rows - r), FV_TILE_COLS);
+        fv_gemm_tile(&t, (int)fv_attn_min(FV_GEMM_TILE_ROWS, rows - r), FV_TILE_COLS);
     }
 }
 
 /* c = from + a b, where from is c or NULL. careful: as fv_attn_product. */
 static void multiply(const fv_tile *t, int64_t rows, int64_t cols, bool careful)
 {
-    const bool sliced = rows >= 2 * FV_GEMM_STRIP && !careful;
+    const bool sliced = rows >= 2 * FV_GEMM_TILE_ROWS && !careful;
     const int64_t whole = sliced ? cols / FV_TILE_COLS * FV_TILE_COLS : 0;
     fv_tile rest = *t;
     for (int64_t j = 0; j < whole; j += FV_TILE_COLS) {
@@ -36,7 +36,7 @@ static void multiply(const fv_tile *t, int64_t rows, int64_t cols, bool careful)
         rest.c += FV_TILE_COLS;
         if (t->from) rest.from = rest.c;
     }
-    FV_SIMD_NAME(fv_attn_product)(&rest, rows, cols - whole, careful);
+    fv_attn_product(&rest, rows, cols - whole, careful);
 }
 
 /* The keys that every row sees. */
@@ -53,10 +53,9 @@ static fv_attn_span seen_by_all(const key_block *keys, const query_block *block)
     return all;
 }
 
-void FV_SIMD_NAME(fv_attn_add_to_keys)(const backward_job *job, const workspace *w,
-                                       const key_block *keys, const query_block *block,
-                                       const float *weights, fv_attn_rows x, int64_t width,
-                                       bool begins, fv_attn_rows grad)
+void fv_attn_add_to_keys(const backward_job *job, const workspace *w, const key_block *keys,
+                         const query_block *block, const float *weights, fv_attn_rows x,
+                         int64_t width, bool begins, fv_attn_rows grad)
 {
     const int64_t stride = job->plan.score_row;
     const fv_attn_span all = seen_by_all(keys, block);
@@ -80,13 +79,12 @@ void FV_SIMD_NAME(fv_attn_add_to_keys)(const backward_job *job, const workspace 
             multiply(&t, end - c, sum_columns(job, width), !block->finite);
             empty = false;
         }
-        if (empty) FV_SIMD_NAME(fv_attn_clear)(job->base.a, out, end - c, width);
+        if (empty) fv_attn_clear(job->base.a, out, end - c, width);
     }
 }
 
-void FV_SIMD_NAME(fv_attn_add_to_queries)(const backward_job *job, const workspace *w,
-                                          const key_block *keys, const query_block *block,
-                                          bool begins, fv_attn_rows grad)
+void fv_attn_add_to_queries(const backward_job *job, const workspace *w, const key_block *keys,
+                            const query_block *block, bool begins, fv_attn_rows grad)
 {
     const fv_attn *a = job->base.a;
     const int64_t stride = job->plan.score_row;
@@ -110,6 +108,6 @@ void FV_SIMD_NAME(fv_attn_add_to_queries)(const backward_job *job, const workspa
             multiply(&t, end - r, sum_columns(job, a->d), !keys->finite);
             empty = false;
         }
-        if (empty) FV_SIMD_NAME(fv_attn_clear)(a, out, end - r, a->d);
+        if (empty) fv_attn_clear(a, out, end - r, a->d);
     }
 }

@@ -67,7 +67,7 @@ TILES(2)
 TILES(3)
 TILES(4)
 
-void FV_SIMD_NAME(fv_attn_multiply_pairs)(const fv_attn_pair_tile *t, int rows, int64_t cols)
+void fv_attn_multiply_pairs(const fv_attn_pair_tile *t, int rows, int64_t cols)
 {
     static void (*const tiles[VECS][STRIP])(const fv_attn_pair_tile *) = {NAMES(1), NAMES(2),
                                                                           NAMES(3), NAMES(4)};
@@ -98,18 +98,16 @@ static void pack_panel(const uint16_t *k, int64_t row, int64_t keys, int64_t d, 
     for (int64_t c = 0; c < d; c += 2 * FV_LANES) {
         copy_words(k + c, row, keys, d - c, part);
         const int64_t depth = fv_attn_min(FV_LANES, (d - c + 1) / 2);
-        FV_GEMM_NAME(pack_b)
-        (depth, keys, (const float *)(const void *)part, 1, FV_LANES, FV_ATTN_PANEL,
-         (float *)(void *)(panel + c / 2 * FV_ATTN_PANEL));
+        fv_gemm_pack_b(depth, keys, (const float *)(const void *)part, 1, FV_LANES, FV_ATTN_PANEL,
+                       (float *)(void *)(panel + c / 2 * FV_ATTN_PANEL));
     }
 }
 
-void FV_SIMD_NAME(fv_attn_pack_pairs)(const void *k, int64_t row, int64_t keys, int64_t width,
-                                      void *panels)
+void fv_attn_pack_pairs(const void *k, int64_t row, int64_t keys, int64_t width, void *panels)
 {
     const int64_t pairs = fv_attn_pairs_of(width);
     if (are_words(k, row, width)) { /* moved as floats are */
-        FV_SIMD_NAME(fv_attn_pack)(FV_F32, k, row / 2, keys, pairs, panels);
+        fv_attn_pack(FV_F32, k, row / 2, keys, pairs, panels);
         return;
     }
     for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL)
@@ -117,8 +115,8 @@ void FV_SIMD_NAME(fv_attn_pack_pairs)(const void *k, int64_t row, int64_t keys, 
                    (uint32_t *)panels + j * pairs);
 }
 
-void FV_SIMD_NAME(fv_attn_load_pairs)(const void *x, int64_t row, int64_t rows, int64_t width,
-                                      void *to, int64_t to_row)
+void fv_attn_load_pairs(const void *x, int64_t row, int64_t rows, int64_t width, void *to,
+                        int64_t to_row)
 {
     const uint16_t *from = x;
     for (uint32_t *at = to, *end = at + rows * to_row; at < end; at += to_row, from += row)
@@ -126,19 +124,18 @@ void FV_SIMD_NAME(fv_attn_load_pairs)(const void *x, int64_t row, int64_t rows, 
             copy_words(from + c, row, 1, width - c, at + c / 2);
 }
 
-fv_attn_pair_rows FV_SIMD_NAME(fv_attn_pair_rows_at)(const void *x, int64_t row, int64_t rows,
-                                                     int64_t width, uint32_t *room,
-                                                     int64_t room_row)
+fv_attn_pair_rows fv_attn_pair_rows_at(const void *x, int64_t row, int64_t rows, int64_t width,
+                                       uint32_t *room, int64_t room_row)
 {
     if (are_words(x, row, width)) return (fv_attn_pair_rows){x, row / 2};
-    FV_SIMD_NAME(fv_attn_load_pairs)(x, row, rows, width, room, room_row);
+    fv_attn_load_pairs(x, row, rows, width, room, room_row);
     return (fv_attn_pair_rows){room, room_row};
 }
 
 /* ---- split rows -------------------------------------------------------------------- */
 
-bool FV_SIMD_NAME(fv_attn_split_rows)(const void *x, int64_t row, int64_t rows, int64_t width,
-                                      float *to, int64_t to_row)
+bool fv_attn_split_rows(const void *x, int64_t row, int64_t rows, int64_t width, float *to,
+                        int64_t to_row)
 {
     const __m512i sizes = _mm512_set1_epi16(0x7fff), infinity = _mm512_set1_epi16(0x7f80);
     __m512i most = _mm512_setzero_si512();
@@ -168,8 +165,8 @@ V_INLINE __m512i unite(vf even, vf odd)
     return _mm512_permutexvar_epi16(in_order, words);
 }
 
-void FV_SIMD_NAME(fv_attn_unite_rows)(const float *split, int64_t row, int64_t rows, int64_t width,
-                                      void *to, int64_t to_row)
+void fv_attn_unite_rows(const float *split, int64_t row, int64_t rows, int64_t width, void *to,
+                        int64_t to_row)
 {
     uint16_t *at = to;
     for (int64_t r = 0; r < rows; r++, split += row, at += to_row)
@@ -182,9 +179,8 @@ void FV_SIMD_NAME(fv_attn_unite_rows)(const float *split, int64_t row, int64_t r
 
 /* ---- products ---------------------------------------------------------------------- */
 
-void FV_SIMD_NAME(fv_attn_pair_scores)(const void *x, int64_t x_row, int rows, const void *panels,
-                                       int64_t width, int64_t first, int64_t cols, float *s,
-                                       int64_t s_row)
+void fv_attn_pair_scores(const void *x, int64_t x_row, int rows, const void *panels, int64_t width,
+                         int64_t first, int64_t cols, float *s, int64_t s_row)
 {
     const int64_t pairs = fv_attn_pairs_of(width);
     for (int64_t done = 0, step; done < cols; done += step) {
@@ -198,7 +194,7 @@ void FV_SIMD_NAME(fv_attn_pair_scores)(const void *x, int64_t x_row, int rows, c
                                .c = s + done,
                                .c_row = s_row};
         for (int r = 0; r < rows; r += STRIP, t.a += STRIP * x_row, t.c += STRIP * s_row)
-            FV_SIMD_NAME(fv_attn_multiply_pairs)(&t, (int)fv_attn_min(STRIP, rows - r), step);
+            fv_attn_multiply_pairs(&t, (int)fv_attn_min(STRIP, rows - r), step);
     }
 }
 
@@ -208,14 +204,13 @@ V_INLINE void turn_words(const uint16_t *x, int64_t row, int64_t rows, int64_t w
     uint32_t part[FV_LANES * FV_LANES];
     copy_words(x, row, rows, width, part);
     memset(part + rows * FV_LANES, 0, (size_t)((FV_LANES - rows) * FV_LANES) * sizeof *part);
-    FV_GEMM_NAME(pack_b)
-    (FV_LANES, FV_LANES, (const float *)(const void *)part, 1, FV_LANES, FV_LANES,
-     (float *)(void *)to);
+    fv_gemm_pack_b(FV_LANES, FV_LANES, (const float *)(const void *)part, 1, FV_LANES, FV_LANES,
+                   (float *)(void *)to);
 }
 
 /* Rows go side by side, since a chain alone would wait for itself. */
-void FV_SIMD_NAME(fv_attn_pair_dots)(const void *x, const void *y, int64_t row, int64_t rows,
-                                     int64_t width, float *out)
+void fv_attn_pair_dots(const void *x, const void *y, int64_t row, int64_t rows, int64_t width,
+                       float *out)
 {
     uint32_t turned_x[FV_LANES * FV_LANES], turned_y[FV_LANES * FV_LANES];
     for (int64_t r = 0; r < rows; r += FV_LANES) {

@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 
-size_t FV_SIMD_NAME(fv_attn_parts_floats)(const fv_attn *a)
+size_t fv_attn_parts_floats(const fv_attn *a)
 {
     const fv_attn_parts p = fv_attn_parts_of(a, NULL);
     size_t floats;
@@ -50,9 +50,8 @@ static void join_row(const join_job *job, int64_t b, int64_t h, int64_t query, f
     const vf by = v_set(sum == 0 ? 1 : sum);
     for (int64_t c = 0; c < p->o_row; c += FV_LANES)
         v_store(first + c, FV_LANES, v_add(v_div(v_load(first + c, FV_LANES), by), v_zero()));
-    FV_SIMD_NAME(fv_attn_narrow)
-    (a->dtype, first, p->o_row, 1, a->d_v, NULL, fv_attn_out(a, job->o, &a->o, b, h, query),
-     a->o.row);
+    fv_attn_narrow(a->dtype, first, p->o_row, 1, a->d_v, NULL,
+                   fv_attn_out(a, job->o, &a->o, b, h, query), a->o.row);
     const double shift = most == -INFINITY ? 0 : (double)most * FV_ATTN_LN2;
     if (lse) *lse = sum == 0 ? -INFINITY : (float)(shift + (double)fv_logf_ref(sum));
 }
@@ -69,8 +68,7 @@ static void join_rows(const void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
-void FV_SIMD_NAME(fv_attn_join)(const fv_exec *exec, const fv_attn_parts *parts, void *o,
-                                float *lse)
+void fv_attn_join(const fv_exec *exec, const fv_attn_parts *parts, void *o, float *lse)
 {
     const fv_attn *a = parts->a;
     const join_job job = {parts, o, lse};

@@ -17,10 +17,10 @@ static size_t parts_of(const fv_attn *a)
 {
     fv_attn few = *a;
     if (a->packed) few.n_q = fv_attn_min(a->n_q, FV_ATTN_FEW);
-    return fv_attn_chunks(&few) > 1 ? FV_SIMD_NAME(fv_attn_parts_floats)(&few) : 0;
+    return fv_attn_chunks(&few) > 1 ? fv_attn_parts_floats(&few) : 0;
 }
 
-forward_plan FV_SIMD_NAME(fv_attn_forward_plan)(const fv_attn *a, int threads, bool pairs)
+forward_plan fv_attn_forward_plan(const fv_attn *a, int threads, bool pairs)
 {
     forward_plan p = {0};
     const int64_t heads = a->batch * a->heads, width = fv_attn_width(a);
@@ -29,9 +29,9 @@ forward_plan FV_SIMD_NAME(fv_attn_forward_plan)(const fv_attn *a, int threads, b
     while (threads > 1 && p.rows > LEAST_ROWS && !a->packed &&
            heads * ((a->n_q + p.rows - 1) / p.rows) < 4 * threads)
         p.rows /= 2;
-    p.row_units = (a->n_q + p.rows - 1) / p.rows;
+    p.row_items = (a->n_q + p.rows - 1) / p.rows;
     p.keys = fv_attn_round(a->n_k, FV_ATTN_PANEL);
-    p.local = p.row_units == 1 && a->heads == a->kv_heads;
+    p.local = p.row_items == 1 && a->heads == a->kv_heads;
     p.width = pairs ? fv_attn_pairs_of(width) : width;
     p.q_row = fv_attn_round(p.width, FV_LANES) + FV_LANES;
     p.o_row = fv_attn_round(a->d_v, FV_LANES);
@@ -71,16 +71,16 @@ forward_plan FV_SIMD_NAME(fv_attn_forward_plan)(const fv_attn *a, int threads, b
     return p;
 }
 
-size_t FV_SIMD_NAME(fv_attn_forward_bytes)(const void *args, int threads)
+size_t fv_attn_forward_bytes(const void *args, int threads)
 {
     const fv_attn *a = args;
     size_t decode = 0;
     if (a->packed) {
         fv_attn few = *a;
         few.n_q = fv_attn_min(a->n_q, FV_ATTN_DECODE);
-        decode = FV_SIMD_NAME(fv_attn_decode_scratch)(&few, threads);
+        decode = fv_attn_decode_scratch(&few, threads);
     } else if (fv_attn_is_decode(a)) {
-        return FV_SIMD_NAME(fv_attn_decode_scratch)(a, threads);
+        return fv_attn_decode_scratch(a, threads);
     }
     if (decode == SIZE_MAX || parts_of(a) == SIZE_MAX) return SIZE_MAX;
     /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
@@ -91,7 +91,7 @@ size_t FV_SIMD_NAME(fv_attn_forward_bytes)(const void *args, int threads)
         return SIZE_MAX;
     size_t most = 0; /* of both ways to multiply bf16 */
     for (int pairs = 0; pairs <= (a->dtype == FV_BF16); pairs++) {
-        const forward_plan p = FV_SIMD_NAME(fv_attn_forward_plan)(a, threads, pairs);
+        const forward_plan p = fv_attn_forward_plan(a, threads, pairs);
         const size_t need = p.shared_floats + (size_t)threads * p.thread_floats;
         if (need > most) most = need;
     }

@@ -48,8 +48,8 @@ V_INLINE void widen(fv_dtype type, const void *from, int64_t row, int64_t rows, 
               v_store(to + r * to_row + i, count, v_mul(x, by)));
 }
 
-void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t row, int64_t rows,
-                                 int64_t width, float factor, float *to, int64_t to_row)
+void fv_attn_widen(fv_dtype type, const void *from, int64_t row, int64_t rows, int64_t width,
+                   float factor, float *to, int64_t to_row)
 {
     if (type == FV_BF16)
         widen(FV_BF16, from, row, rows, width, factor, to, to_row);
@@ -95,8 +95,8 @@ V_INLINE void narrow(fv_dtype type, const float *from, int64_t row, int64_t rows
     narrow_rows(type, false, from, row, rows, width, by, to, to_row);
 }
 
-void FV_SIMD_NAME(fv_attn_narrow)(fv_dtype type, const float *from, int64_t row, int64_t rows,
-                                  int64_t width, const float *by, void *to, int64_t to_row)
+void fv_attn_narrow(fv_dtype type, const float *from, int64_t row, int64_t rows, int64_t width,
+                    const float *by, void *to, int64_t to_row)
 {
     if (type == FV_BF16)
         narrow(FV_BF16, from, row, rows, width, by, to, to_row);
@@ -147,8 +147,8 @@ static bool copy_rows(const float *from, int64_t row, int64_t rows, int64_t widt
     return is_all_finite(seen);
 }
 
-bool FV_SIMD_NAME(fv_attn_widen_rows)(fv_dtype type, const void *from, int64_t row, int64_t rows,
-                                      int64_t width, float *to, int64_t to_row)
+bool fv_attn_widen_rows(fv_dtype type, const void *from, int64_t row, int64_t rows, int64_t width,
+                        float *to, int64_t to_row)
 {
     if (type == FV_BF16) return widen_half_rows(FV_BF16, from, row, rows, width, to, to_row);
     if (type == FV_F16) return widen_half_rows(FV_F16, from, row, rows, width, to, to_row);
@@ -157,43 +157,40 @@ bool FV_SIMD_NAME(fv_attn_widen_rows)(fv_dtype type, const void *from, int64_t r
 
 /* ---- rows in place, or as floats -------------------------------------------------- */
 
-fv_attn_rows FV_SIMD_NAME(fv_attn_rows_at)(const fv_attn *a, void *base, const fv_attn_layout *l,
-                                           int64_t b, int64_t h, int64_t i, int64_t count,
-                                           int64_t width, fv_attn_rows room)
+fv_attn_rows fv_attn_rows_at(const fv_attn *a, void *base, const fv_attn_layout *l, int64_t b,
+                             int64_t h, int64_t i, int64_t count, int64_t width, fv_attn_rows room)
 {
     if (!base) return (fv_attn_rows){.at = NULL};
     if (!fv_attn_is_half(a->dtype)) return (fv_attn_rows){fv_attn_out(a, base, l, b, h, i), l->row};
     const void *from = fv_attn_at(a, base, l, b, h, i);
-    FV_SIMD_NAME(fv_attn_widen_rows)(a->dtype, from, l->row, count, width, room.at, room.row);
+    fv_attn_widen_rows(a->dtype, from, l->row, count, width, room.at, room.row);
     return room;
 }
 
-fv_attn_rows FV_SIMD_NAME(fv_attn_rows_looked_over)(const fv_attn *a, void *base,
-                                                    const fv_attn_layout *l, int64_t b, int64_t h,
-                                                    int64_t i, int64_t count, int64_t width,
-                                                    fv_attn_rows room, bool *finite)
+fv_attn_rows fv_attn_rows_looked_over(const fv_attn *a, void *base, const fv_attn_layout *l,
+                                      int64_t b, int64_t h, int64_t i, int64_t count, int64_t width,
+                                      fv_attn_rows room, bool *finite)
 {
     *finite = true;
     if (!base) return (fv_attn_rows){.at = NULL};
     void *from = fv_attn_out(a, base, l, b, h, i);
     if (!fv_attn_is_half(a->dtype)) {
-        *finite = FV_SIMD_NAME(fv_attn_finite)(a->dtype, from, l->row, count, width);
+        *finite = fv_attn_finite(a->dtype, from, l->row, count, width);
         return (fv_attn_rows){from, l->row};
     }
-    *finite =
-        FV_SIMD_NAME(fv_attn_widen_rows)(a->dtype, from, l->row, count, width, room.at, room.row);
+    *finite = fv_attn_widen_rows(a->dtype, from, l->row, count, width, room.at, room.row);
     return room;
 }
 
-fv_attn_rows FV_SIMD_NAME(fv_attn_sums_at)(const fv_attn *a, void *base, const fv_attn_layout *l,
-                                           int64_t b, int64_t h, int64_t i, fv_attn_rows room)
+fv_attn_rows fv_attn_sums_at(const fv_attn *a, void *base, const fv_attn_layout *l, int64_t b,
+                             int64_t h, int64_t i, fv_attn_rows room)
 {
     if (!base) return (fv_attn_rows){.at = NULL};
     if (fv_attn_is_half(a->dtype)) return room;
     return (fv_attn_rows){fv_attn_out(a, base, l, b, h, i), l->row};
 }
 
-void FV_SIMD_NAME(fv_attn_clear)(const fv_attn *a, fv_attn_rows sums, int64_t count, int64_t width)
+void fv_attn_clear(const fv_attn *a, fv_attn_rows sums, int64_t count, int64_t width)
 {
     if (!sums.at) return;
     if (sums.row == width || fv_attn_is_half(a->dtype)) {
@@ -204,13 +201,12 @@ void FV_SIMD_NAME(fv_attn_clear)(const fv_attn *a, fv_attn_rows sums, int64_t co
         memset(sums.at + r * sums.row, 0, (size_t)width * sizeof *sums.at);
 }
 
-void FV_SIMD_NAME(fv_attn_deliver)(const fv_attn *a, fv_attn_rows sums, void *base,
-                                   const fv_attn_layout *l, int64_t b, int64_t h, int64_t i,
-                                   int64_t count, int64_t width)
+void fv_attn_deliver(const fv_attn *a, fv_attn_rows sums, void *base, const fv_attn_layout *l,
+                     int64_t b, int64_t h, int64_t i, int64_t count, int64_t width)
 {
     if (!sums.at || !fv_attn_is_half(a->dtype)) return;
-    FV_SIMD_NAME(fv_attn_narrow)
-    (a->dtype, sums.at, sums.row, count, width, NULL, fv_attn_out(a, base, l, b, h, i), l->row);
+    fv_attn_narrow(a->dtype, sums.at, sums.row, count, width, NULL,
+                   fv_attn_out(a, base, l, b, h, i), l->row);
 }
 
 /* ---- finite ----------------------------------------------------------------------- */
@@ -230,8 +226,7 @@ static bool halves_are_finite(fv_dtype type, const uint16_t *x, int64_t stride, 
     return is_half_finite(type, most);
 }
 
-bool FV_SIMD_NAME(fv_attn_finite)(fv_dtype type, const void *x, int64_t stride, int64_t rows,
-                                  int64_t width)
+bool fv_attn_finite(fv_dtype type, const void *x, int64_t stride, int64_t rows, int64_t width)
 {
     return fv_attn_is_half(type) ? halves_are_finite(type, x, stride, rows, width)
                                  : floats_are_finite(x, stride, rows, width);
@@ -424,8 +419,8 @@ V_INLINE void pack_panel(fv_dtype type, const char *k, int64_t stride, int64_t k
         _mm256_storeu_ps(panel + c * FV_ATTN_PANEL + done, _mm256_setzero_ps());
 }
 
-void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64_t keys,
-                                int64_t width, float *panels)
+void fv_attn_pack(fv_dtype type, const void *k, int64_t row, int64_t keys, int64_t width,
+                  float *panels)
 {
     const int64_t stride = row * (int64_t)fv_dtype_size(type);
     int64_t done = 0;
@@ -435,8 +430,8 @@ void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64
             const float *from = (const float *)k + done * row;
             fv_attn_ask((uintptr_t)from, stride, FV_ATTN_PANEL, width * (int64_t)sizeof *from,
                         true);
-            FV_GEMM_NAME(pack_b)
-            (width, FV_ATTN_PANEL, from, 1, row, FV_ATTN_PANEL, panels + done * width);
+            fv_gemm_pack_b(width, FV_ATTN_PANEL, from, 1, row, FV_ATTN_PANEL,
+                           panels + done * width);
         }
     }
     for (int64_t j = done; j < keys; j += FV_ATTN_PANEL) {
@@ -453,7 +448,7 @@ void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64
     }
 }
 
-void FV_SIMD_NAME(fv_attn_pack_zeros)(int64_t keys, int64_t width, float *panels)
+void fv_attn_pack_zeros(int64_t keys, int64_t width, float *panels)
 {
     float *panel = panels + keys / FV_ATTN_PANEL * FV_ATTN_PANEL * width;
     if (keys % FV_ATTN_PANEL == 0) return;
@@ -545,8 +540,8 @@ V_INLINE void dots(fv_dtype type, const char *x, const char *y, int64_t stride, 
                     width, out + r);
 }
 
-void FV_SIMD_NAME(fv_attn_dots)(fv_dtype type, const void *x, const void *y, int64_t row,
-                                int64_t rows, int64_t width, float *out)
+void fv_attn_dots(fv_dtype type, const void *x, const void *y, int64_t row, int64_t rows,
+                  int64_t width, float *out)
 {
     const int64_t stride = row * (int64_t)fv_dtype_size(type);
     if (type == FV_BF16)

@@ -5,7 +5,7 @@
 
 #include "kernels/simd/philox.h"
 
-fv_attn_job FV_SIMD_NAME(fv_attn_job_of)(const fv_exec *exec, const fv_attn *a, void *const *ptr)
+fv_attn_job fv_attn_job_of(const fv_exec *exec, const fv_attn *a, void *const *ptr)
 {
     const bool plain = a->soft_cap == 0 && !ptr[FV_ATTN_BIAS] && !ptr[FV_ATTN_SLOPES];
     const float factor = (float)(plain ? a->scale * FV_ATTN_LOG2E : a->scale);
@@ -17,8 +17,8 @@ fv_attn_job FV_SIMD_NAME(fv_attn_job_of)(const fv_exec *exec, const fv_attn *a, 
                          .plain = plain};
 }
 
-void FV_SIMD_NAME(fv_attn_fill_rows)(const fv_attn_job *job, int64_t b, int64_t h, int64_t first,
-                                     int64_t count, fv_attn_row *row)
+void fv_attn_fill_rows(const fv_attn_job *job, int64_t b, int64_t h, int64_t first, int64_t count,
+                       fv_attn_row *row)
 {
     const fv_attn *a = job->a;
     const float *bias = job->ptr[FV_ATTN_BIAS], *slopes = job->ptr[FV_ATTN_SLOPES];
@@ -141,8 +141,8 @@ static void hide(const fv_attn_job *job, const fv_attn_row *row, const uint8_t *
     }
 }
 
-void FV_SIMD_NAME(fv_attn_finish)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
-                                  int64_t cols, float *s, float *slack)
+void fv_attn_finish(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
+                    float *s, float *slack)
 {
     if (!job->plain) adjust(job, row, first, cols, s, slack);
     const uint8_t *blocks = job->runs_in_list ? NULL : row->blocks;
@@ -151,18 +151,18 @@ void FV_SIMD_NAME(fv_attn_finish)(const fv_attn_job *job, const fv_attn_row *row
     if (seen < cols) hide(job, row, blocks, first + seen, cols - seen, s + seen);
 }
 
-void FV_SIMD_NAME(fv_attn_keep)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
-                                int64_t cols, float *keep)
+void fv_attn_keep(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
+                  float *keep)
 {
     const fv_attn *a = job->a;
     const vf factor = v_set((float)(1.0 / (1.0 - a->dropout)));
-    const vf least = vi_to_float(vi_set(fv_philox_least(a->dropout)));
+    const vf threshold = vi_to_float(vi_set(fv_philox_threshold(a->dropout)));
     vi word[4];
     for (int64_t c = 0; c < cols; c += FV_LANES) {
         const int64_t inside = (first + c) % FV_PHILOX_DRAW, begin = first + c - inside;
         if (c == 0 || inside == 0)
             fv_philox_draw(a->dropout_key, row->draw, (uint64_t)begin / 4, word);
-        const vm kept = fv_philox_kept(word[inside / FV_LANES], least);
+        const vm kept = fv_philox_kept(word[inside / FV_LANES], threshold);
         v_store(keep + c, FV_LANES, v_select(kept, factor, v_zero()));
     }
 }
@@ -184,28 +184,27 @@ static void skip_zeros(const fv_tile *t, int64_t rows, int64_t cols)
     }
 }
 
-void FV_SIMD_NAME(fv_attn_product)(const fv_tile *t, int64_t rows, int64_t cols, bool careful)
+void fv_attn_product(const fv_tile *t, int64_t rows, int64_t cols, bool careful)
 {
     if (careful) {
         skip_zeros(t, rows, cols);
         return;
     }
-    for (int64_t r = 0; r < rows; r += FV_GEMM_STRIP) {
-        const int height = (int)fv_attn_min(FV_GEMM_STRIP, rows - r);
+    for (int64_t r = 0; r < rows; r += FV_GEMM_TILE_ROWS) {
+        const int height = (int)fv_attn_min(FV_GEMM_TILE_ROWS, rows - r);
         for (int64_t j = 0; j < cols; j += FV_TILE_COLS) {
             fv_tile part = *t;
             part.a += r * t->a_row;
             part.b += j;
             part.c += r * t->c_row + j;
             if (part.from) part.from += r * t->from_row + j;
-            FV_GEMM_NAME(tile)(&part, height, (int)fv_attn_min(FV_TILE_COLS, cols - j));
+            fv_gemm_tile(&part, height, (int)fv_attn_min(FV_TILE_COLS, cols - j));
         }
     }
 }
 
-void FV_SIMD_NAME(fv_attn_scores)(const float *q, int64_t q_row, int rows, const float *panels,
-                                  int64_t width, int64_t first, int64_t cols, float *s,
-                                  int64_t s_row)
+void fv_attn_scores(const float *q, int64_t q_row, int rows, const float *panels, int64_t width,
+                    int64_t first, int64_t cols, float *s, int64_t s_row)
 {
     for (int64_t done = 0, step; done < cols; done += step) {
         const int64_t key = first + done, inside = key % FV_ATTN_PANEL;
@@ -218,28 +217,26 @@ void FV_SIMD_NAME(fv_attn_scores)(const float *q, int64_t q_row, int rows, const
                      .b_row = FV_ATTN_PANEL,
                      .c = s + done,
                      .c_row = s_row};
-        for (int r = 0; r < rows; r += FV_GEMM_STRIP) {
-            FV_GEMM_NAME(tile)(&t, (int)fv_attn_min(FV_GEMM_STRIP, rows - r), (int)step);
-            t.a += FV_GEMM_STRIP * q_row;
-            t.c += FV_GEMM_STRIP * s_row;
+        for (int r = 0; r < rows; r += FV_GEMM_TILE_ROWS) {
+            fv_gemm_tile(&t, (int)fv_attn_min(FV_GEMM_TILE_ROWS, rows - r), (int)step);
+            t.a += FV_GEMM_TILE_ROWS * q_row;
+            t.c += FV_GEMM_TILE_ROWS * s_row;
         }
     }
     for (int i = 0; cols % FV_LANES != 0 && i < rows; i++)
         memset(s + i * s_row + cols, 0, FV_ATTN_NARROW * sizeof(float));
 }
 
-void FV_SIMD_NAME(fv_attn_strip)(const fv_attn_job *job, const fv_attn_sides *x, int rows,
-                                 int64_t first, int64_t cols, float *s, int64_t s_row)
+void fv_attn_strip(const fv_attn_job *job, const fv_attn_sides *x, int rows, int64_t first,
+                   int64_t cols, float *s, int64_t s_row)
 {
     const fv_score score = job->a->score;
     if (score == FV_SCORE_DOT) {
-        FV_SIMD_NAME(fv_attn_scores)
-        (x->q, x->q_row, rows, x->k, x->width, first, cols, s, s_row);
+        fv_attn_scores(x->q, x->q_row, rows, x->k, x->width, first, cols, s, s_row);
     } else if (score == FV_SCORE_ADDITIVE) {
         fv_attn_sides all = *x;
-        if (!FV_SIMD_NAME(fv_attn_finite)(FV_F32, x->eq, x->eq_row, rows, x->width))
-            all.careful = true;
-        FV_SIMD_NAME(fv_attn_additive)(&all, rows, job->factor, first, cols, s, s_row);
+        if (!fv_attn_finite(FV_F32, x->eq, x->eq_row, rows, x->width)) all.careful = true;
+        fv_attn_additive(&all, rows, job->factor, first, cols, s, s_row);
     } else {
         for (int i = 0; i < rows; i++)
             memset(s + i * s_row, 0, (size_t)cols * sizeof(float));

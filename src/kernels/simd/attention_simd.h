@@ -36,15 +36,15 @@
 #define FV_ATTN_LN2   0.69314718055994530942
 
 enum {
-    FV_ATTN_PANEL = FV_TILE_COLS,  /* keys of a packed panel: what a tile meets lies together */
-    FV_ATTN_STRIP = FV_GEMM_STRIP, /* query rows that go through a tile together */
-    FV_ATTN_DECODE = 8,            /* queries of a sequence whose keys are read where they lie, */
-    FV_ATTN_DECODE_ROWS = 32,      /* ... and with those of all heads that share a key head */
-    FV_ATTN_FEW = 16,              /* queries of a sequence whose keys are cut into chunks: */
-    FV_ATTN_CHUNK = 2048,          /* ... keys, a multiple of the blocks */
-    FV_ATTN_BLOCK = 256,           /* keys between two looks at the running maximum, */
-    FV_ATTN_LONG_BLOCK = 512,      /* ... and where a strip of queries meets narrow keys */
-    FV_ATTN_NARROW = 8,            /* keys: a tile with half a vector less takes as much less */
+    FV_ATTN_PANEL = FV_TILE_COLS,      /* keys of a packed panel: what a tile meets lies together */
+    FV_ATTN_STRIP = FV_GEMM_TILE_ROWS, /* query rows that go through a tile together */
+    FV_ATTN_DECODE = 8,       /* queries of a sequence whose keys are read where they lie, */
+    FV_ATTN_DECODE_ROWS = 32, /* ... and with those of all heads that share a key head */
+    FV_ATTN_FEW = 16,         /* queries of a sequence whose keys are cut into chunks: */
+    FV_ATTN_CHUNK = 2048,     /* ... keys, a multiple of the blocks */
+    FV_ATTN_BLOCK = 256,      /* keys between two looks at the running maximum, */
+    FV_ATTN_LONG_BLOCK = 512, /* ... and where a strip of queries meets narrow keys */
+    FV_ATTN_NARROW = 8,       /* keys: a tile with half a vector less takes as much less */
     /* of a strip of scores; an odd number of lines, so that rows spread over the cache */
     FV_ATTN_SCORE_ROW = FV_ATTN_BLOCK + FV_LANES,
     FV_ATTN_LONG_ROW = FV_ATTN_LONG_BLOCK + FV_LANES,
@@ -195,8 +195,8 @@ static inline bool fv_attn_is_decode(const fv_attn *a)
     return a->score == FV_SCORE_DOT && a->block_k == 0 && a->n_q <= FV_ATTN_DECODE &&
            a->heads / a->kv_heads <= FV_ATTN_DECODE_ROWS / fv_attn_max(1, a->n_q);
 }
-void FV_SIMD_NAME(fv_attn_decode)(const fv_exec *exec, void *const *ptr, const fv_attn *a);
-size_t FV_SIMD_NAME(fv_attn_decode_scratch)(const fv_attn *a, int threads);
+void fv_attn_decode(const fv_exec *exec, void *const *ptr, const fv_attn *a);
+size_t fv_attn_decode_scratch(const fv_attn *a, int threads);
 
 /*
  * Few queries over many keys: the keys are cut into chunks of FV_ATTN_CHUNK, so that threads can
@@ -229,10 +229,9 @@ static inline float *fv_attn_part(const fv_attn_parts *p, int64_t b, int64_t h, 
 }
 /* Floats of all parts; SIZE_MAX where they are beyond counting: a K that repeats over heads is
  * small itself. */
-size_t FV_SIMD_NAME(fv_attn_parts_floats)(const fv_attn *a);
+size_t fv_attn_parts_floats(const fv_attn *a);
 /* Writes o, and lse unless NULL. */
-void FV_SIMD_NAME(fv_attn_join)(const fv_exec *exec, const fv_attn_parts *parts, void *o,
-                                float *lse);
+void fv_attn_join(const fv_exec *exec, const fv_attn_parts *parts, void *o, float *lse);
 
 /*
  * Whether a description is a glimpse: one query a sequence, additive scores, no more to them than
@@ -245,43 +244,43 @@ static inline bool fv_attn_is_glimpse(const fv_attn *a, void *const *ptr)
            a->heads == a->kv_heads && a->block_k == 0 && a->soft_cap == 0 && a->dropout == 0 &&
            !ptr[FV_ATTN_BIAS] && !ptr[FV_ATTN_SLOPES];
 }
-void FV_SIMD_NAME(fv_attn_glimpse)(const fv_exec *exec, void *const *ptr, const fv_attn *a);
-void FV_SIMD_NAME(fv_attn_glimpse_grad)(const fv_exec *exec, void *const *ptr, const fv_attn *a);
+void fv_attn_glimpse(const fv_exec *exec, void *const *ptr, const fv_attn *a);
+void fv_attn_glimpse_grad(const fv_exec *exec, void *const *ptr, const fv_attn *a);
 
 /* Puts the backward into the table; the forward's entry calls it. */
-void FV_SIMD_NAME(fv_simd_attention_grad_fill)(fv_kernel_table *t);
+void fv_simd_attention_grad_fill(fv_kernel_table *t);
 
-fv_attn_job FV_SIMD_NAME(fv_attn_job_of)(const fv_exec *exec, const fv_attn *a, void *const *ptr);
+fv_attn_job fv_attn_job_of(const fv_exec *exec, const fv_attn *a, void *const *ptr);
 /* Queries [first, first + count) of one head. */
-void FV_SIMD_NAME(fv_attn_fill_rows)(const fv_attn_job *job, int64_t b, int64_t h, int64_t first,
-                                     int64_t count, fv_attn_row *row);
+void fv_attn_fill_rows(const fv_attn_job *job, int64_t b, int64_t h, int64_t first, int64_t count,
+                       fv_attn_row *row);
 
 /*
  * Products factor q . k of one row with the keys first .. first + cols become scores in base 2,
  * -inf where hidden. first and cols are multiples of 16; keys may end before. slack, unless NULL,
  * gets d score / d product as the cap leaves it.
  */
-void FV_SIMD_NAME(fv_attn_finish)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
-                                  int64_t cols, float *s, float *slack);
+void fv_attn_finish(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
+                    float *s, float *slack);
 
 /* What dropout multiplies the weights of those keys with: 0 or 1 / (1 - p). */
-void FV_SIMD_NAME(fv_attn_keep)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
-                                int64_t cols, float *keep);
+void fv_attn_keep(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
+                  float *keep);
 
 /* Multiplies the weights p of those keys with what dropout says; keep holds cols floats. */
-void FV_SIMD_NAME(fv_attn_drop)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
-                                int64_t cols, float *keep, float *p);
+void fv_attn_drop(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
+                  float *keep, float *p);
 
 /*
  * Scores of a strip of at most 16 rows, s_row apart, to weights 2^(s - most) with the
  * running maximum `most` and sum of each row. fade[16] gets what the earlier sums of a row are to
  * be multiplied with.
  */
-void FV_SIMD_NAME(fv_attn_softmax)(float *s, int64_t s_row, int rows, int64_t cols, float *most,
-                                   float *sum, float *fade);
+void fv_attn_softmax(float *s, int64_t s_row, int rows, int64_t cols, float *most, float *sum,
+                     float *fade);
 
 /* The largest score of a row, or `most` if that is larger. NaN is passed over. */
-float FV_SIMD_NAME(fv_attn_top)(const float *s, int64_t cols, float most);
+float fv_attn_top(const float *s, int64_t cols, float most);
 
 V_INLINE void fv_attn_scale_row(float *o, int64_t width, float by)
 {
@@ -304,15 +303,15 @@ V_INLINE void fv_attn_ask(uintptr_t at, int64_t stride, int64_t rows, int64_t by
 }
 
 /* to = factor x from, from rows of `type`. */
-void FV_SIMD_NAME(fv_attn_widen)(fv_dtype type, const void *from, int64_t row, int64_t rows,
-                                 int64_t width, float factor, float *to, int64_t to_row);
+void fv_attn_widen(fv_dtype type, const void *from, int64_t row, int64_t rows, int64_t width,
+                   float factor, float *to, int64_t to_row);
 /* And back, rounded to nearest even: row r times by[r]; by NULL: as they are. A product of -0
  * becomes 0, so that a sum does not tell how many zero weights were added to it. */
-void FV_SIMD_NAME(fv_attn_narrow)(fv_dtype type, const float *from, int64_t row, int64_t rows,
-                                  int64_t width, const float *by, void *to, int64_t to_row);
+void fv_attn_narrow(fv_dtype type, const float *from, int64_t row, int64_t rows, int64_t width,
+                    const float *by, void *to, int64_t to_row);
 /* Rows as they are; returns whether every element is a number and not infinite. */
-bool FV_SIMD_NAME(fv_attn_widen_rows)(fv_dtype type, const void *from, int64_t row, int64_t rows,
-                                      int64_t width, float *to, int64_t to_row);
+bool fv_attn_widen_rows(fv_dtype type, const void *from, int64_t row, int64_t rows, int64_t width,
+                        float *to, int64_t to_row);
 
 /* Rows of floats: the caller's own, or scratch that stands for rows of 16 bits. */
 typedef struct fv_attn_rows {
@@ -321,39 +320,35 @@ typedef struct fv_attn_rows {
 } fv_attn_rows;
 
 /* Rows [i, i + count) of an array as floats: in place, or widened into `room`. */
-fv_attn_rows FV_SIMD_NAME(fv_attn_rows_at)(const fv_attn *a, void *base, const fv_attn_layout *l,
-                                           int64_t b, int64_t h, int64_t i, int64_t count,
-                                           int64_t width, fv_attn_rows room);
+fv_attn_rows fv_attn_rows_at(const fv_attn *a, void *base, const fv_attn_layout *l, int64_t b,
+                             int64_t h, int64_t i, int64_t count, int64_t width, fv_attn_rows room);
 /* The same, and whether every element is a number and not infinite. */
-fv_attn_rows FV_SIMD_NAME(fv_attn_rows_looked_over)(const fv_attn *a, void *base,
-                                                    const fv_attn_layout *l, int64_t b, int64_t h,
-                                                    int64_t i, int64_t count, int64_t width,
-                                                    fv_attn_rows room, bool *finite);
+fv_attn_rows fv_attn_rows_looked_over(const fv_attn *a, void *base, const fv_attn_layout *l,
+                                      int64_t b, int64_t h, int64_t i, int64_t count, int64_t width,
+                                      fv_attn_rows room, bool *finite);
 /* Where a gradient's rows from i on are summed: in place, or in `room`. */
-fv_attn_rows FV_SIMD_NAME(fv_attn_sums_at)(const fv_attn *a, void *base, const fv_attn_layout *l,
-                                           int64_t b, int64_t h, int64_t i, fv_attn_rows room);
+fv_attn_rows fv_attn_sums_at(const fv_attn *a, void *base, const fv_attn_layout *l, int64_t b,
+                             int64_t h, int64_t i, fv_attn_rows room);
 /* They begin at 0. Rows without gaps, or whose gaps are scratch, are one piece. */
-void FV_SIMD_NAME(fv_attn_clear)(const fv_attn *a, fv_attn_rows sums, int64_t count, int64_t width);
+void fv_attn_clear(const fv_attn *a, fv_attn_rows sums, int64_t count, int64_t width);
 /* Sums that were not made in place go where they belong. */
-void FV_SIMD_NAME(fv_attn_deliver)(const fv_attn *a, fv_attn_rows sums, void *base,
-                                   const fv_attn_layout *l, int64_t b, int64_t h, int64_t i,
-                                   int64_t count, int64_t width);
+void fv_attn_deliver(const fv_attn *a, fv_attn_rows sums, void *base, const fv_attn_layout *l,
+                     int64_t b, int64_t h, int64_t i, int64_t count, int64_t width);
 
 /* Whether every element is a number and not infinite. */
-bool FV_SIMD_NAME(fv_attn_finite)(fv_dtype type, const void *x, int64_t stride, int64_t rows,
-                                  int64_t width);
+bool fv_attn_finite(fv_dtype type, const void *x, int64_t stride, int64_t rows, int64_t width);
 
 /* Rows of `type`, `row` elements apart, into panels [keys/P][width][P] of floats, P the panel's
  * keys. Keys that lack become 0 up to the next multiple of 16; who looks at whole panels asks for
  * the other zeros. */
-void FV_SIMD_NAME(fv_attn_pack)(fv_dtype type, const void *k, int64_t row, int64_t keys,
-                                int64_t width, float *panels);
-void FV_SIMD_NAME(fv_attn_pack_zeros)(int64_t keys, int64_t width, float *panels);
+void fv_attn_pack(fv_dtype type, const void *k, int64_t row, int64_t keys, int64_t width,
+                  float *panels);
+void fv_attn_pack_zeros(int64_t keys, int64_t width, float *panels);
 
 /* x_r . y_r of rows of `type`, `row` elements apart, each one chain of multiply-adds. Rows go side
  * by side, since a chain alone would wait for itself. */
-void FV_SIMD_NAME(fv_attn_dots)(fv_dtype type, const void *x, const void *y, int64_t row,
-                                int64_t rows, int64_t width, float *out);
+void fv_attn_dots(fv_dtype type, const void *x, const void *y, int64_t row, int64_t rows,
+                  int64_t width, float *out);
 
 /*
  * Products by another instruction than the float tile's, over words that hold two 16-bit numbers:
@@ -383,19 +378,18 @@ typedef struct fv_attn_pair_products {
 static inline int64_t fv_attn_pairs_of(int64_t n) { return (n + 1) / 2; }
 
 /* The forward pass; pairs NULL: by the float tile. Its scratch, as fv_attn_run_packed wants it. */
-size_t FV_SIMD_NAME(fv_attn_forward_bytes)(const void *args, int threads);
-void FV_SIMD_NAME(fv_attn_forward_by)(const fv_exec *exec, void *const *ptr, const fv_attn *a,
-                                      const fv_attn_pair_products *pairs);
+size_t fv_attn_forward_bytes(const void *args, int threads);
+void fv_attn_forward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                        const fv_attn_pair_products *pairs);
 
 /* C = from + A B for any number of rows and columns, tile by tile. careful: elements of A that are
  * 0 are skipped, whatever B holds there. */
-void FV_SIMD_NAME(fv_attn_product)(const fv_tile *t, int64_t rows, int64_t cols, bool careful);
+void fv_attn_product(const fv_tile *t, int64_t rows, int64_t cols, bool careful);
 
 /* Products of `rows` rows of q with keys [first, first + cols) of packed panels; first is a
  * multiple of 16, cols of FV_ATTN_NARROW; columns up to the next multiple of 16 become 0. */
-void FV_SIMD_NAME(fv_attn_scores)(const float *q, int64_t q_row, int rows, const float *panels,
-                                  int64_t width, int64_t first, int64_t cols, float *s,
-                                  int64_t s_row);
+void fv_attn_scores(const float *q, int64_t q_row, int rows, const float *panels, int64_t width,
+                    int64_t first, int64_t cols, float *s, int64_t s_row);
 
 /* ---- additive scores -------------------------------------------------------------- */
 
@@ -410,11 +404,11 @@ typedef struct fv_attn_sides {
 } fv_attn_sides;
 
 /* e^2x of n numbers; NaN where x is NaN or beyond what can be used. Returns whether none is. */
-bool FV_SIMD_NAME(fv_attn_raise)(const float *x, int64_t n, float *e);
+bool fv_attn_raise(const float *x, int64_t n, float *e);
 
 /* factor sum_c w_c tanh(q_c + k_c) of the first rows and keys [first, first + cols). */
-void FV_SIMD_NAME(fv_attn_additive)(const fv_attn_sides *x, int rows, float factor, int64_t first,
-                                    int64_t cols, float *s, int64_t s_row);
+void fv_attn_additive(const fv_attn_sides *x, int rows, float factor, int64_t first, int64_t cols,
+                      float *s, int64_t s_row);
 
 /* 1/e for e >= 1. */
 V_INLINE vf fv_attn_reciprocal(vf e)
@@ -429,8 +423,8 @@ V_INLINE vf fv_attn_reciprocal(vf e)
 
 /* What a strip's rows have with keys [first, first + cols) of their panels, before fv_attn_finish:
  * the products, or the additive sums, or zeros. The exponentials matter to the additive score. */
-void FV_SIMD_NAME(fv_attn_strip)(const fv_attn_job *job, const fv_attn_sides *x, int rows,
-                                 int64_t first, int64_t cols, float *s, int64_t s_row);
+void fv_attn_strip(const fv_attn_job *job, const fv_attn_sides *x, int rows, int64_t first,
+                   int64_t cols, float *s, int64_t s_row);
 
 enum { FV_ATTN_SIGHTED = 64 }; /* keys, a multiple of those that are met together */
 
@@ -449,10 +443,10 @@ typedef struct fv_attn_additive_sums {
 } fv_attn_additive_sums;
 
 /* terms: 2 t^2 in 1 - t^2 */
-void FV_SIMD_NAME(fv_attn_additive_grad)(const fv_exec *exec, const fv_attn_sides *x,
-                                         const fv_attn_pairs *p, const fv_attn_additive_sums *to);
+void fv_attn_additive_grad(const fv_exec *exec, const fv_attn_sides *x, const fv_attn_pairs *p,
+                           const fv_attn_additive_sums *to);
 /* The gradient of w from the sums. */
-void FV_SIMD_NAME(fv_attn_additive_w)(const float *lanes, int64_t width, float *out);
+void fv_attn_additive_w(const float *lanes, int64_t width, float *out);
 
 /* 2^x for x <= 0, 1 for 0, flushed to 0 below 2^-126; NaN stays. Relative error below 1.8e-7. A
  * polynomial of x - floor(x), for which AVX-512 has an instruction, as for the power of two: it

@@ -1,7 +1,7 @@
 /* Scores to weights: the softmax with running maxima that the forward passes share. */
 #include "kernels/simd/attention_simd.h"
 
-float FV_SIMD_NAME(fv_attn_top)(const float *s, int64_t cols, float most)
+float fv_attn_top(const float *s, int64_t cols, float most)
 {
     vf top[2] = {v_set(most), v_set(most)};
     int64_t c = 0;
@@ -44,13 +44,13 @@ V_INLINE void weigh_pair(float *s, float *t, int64_t cols, const float *shift, f
     sums[1] = v_join(sum_t);
 }
 
-void FV_SIMD_NAME(fv_attn_softmax)(float *s, int64_t s_row, int rows, int64_t cols, float *most,
-                                   float *sum, float *fade)
+void fv_attn_softmax(float *s, int64_t s_row, int rows, int64_t cols, float *most, float *sum,
+                     float *fade)
 {
     float shift[FV_LANES] = {0}, added[FV_LANES], before[FV_LANES] = {0};
     for (int i = 0; i < rows; i++) {
         before[i] = most[i];
-        most[i] = FV_SIMD_NAME(fv_attn_top)(s + i * s_row, cols, most[i]);
+        most[i] = fv_attn_top(s + i * s_row, cols, most[i]);
         shift[i] = most[i] == -INFINITY ? 0 : most[i];
     }
     const vf drop = v_sub(v_load(before, FV_LANES), v_load(shift, FV_LANES));
@@ -63,10 +63,10 @@ void FV_SIMD_NAME(fv_attn_softmax)(float *s, int64_t s_row, int rows, int64_t co
         sum[i] = fmaf(sum[i], fade[i], added[i]);
 }
 
-void FV_SIMD_NAME(fv_attn_drop)(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
-                                int64_t cols, float *keep, float *p)
+void fv_attn_drop(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
+                  float *keep, float *p)
 {
-    FV_SIMD_NAME(fv_attn_keep)(job, row, first, cols, keep);
+    fv_attn_keep(job, row, first, cols, keep);
     for (int64_t c = 0; c < cols; c += FV_LANES)
         v_store(p + c, FV_LANES, v_mul(v_load(p + c, FV_LANES), v_load(keep + c, FV_LANES)));
 }

@@ -56,11 +56,11 @@ V_INLINE void fv_attn_list_add(fv_attn_list *list, const float *p, int64_t first
     enum { STEP = 4 }; /* vectors; most steps hold nothing new: one branch for all of them */
     vf weight = v_load(list->weight, FV_LANES);
     vi key = vi_of(v_load((const float *)(const void *)list->key, FV_LANES));
-    vf least = v_set(list->weight[FV_LANES - 1]);
+    vf threshold = v_set(list->weight[FV_LANES - 1]);
     for (int64_t c = 0; c < cols; c += STEP * FV_LANES) {
         uint64_t larger = 0;
         for (int v = 0; v < STEP && c + v * FV_LANES < cols; v++) {
-            const vm m = v_gt(v_load(p + c + v * FV_LANES, FV_LANES), least);
+            const vm m = v_gt(v_load(p + c + v * FV_LANES, FV_LANES), threshold);
             larger |= (uint64_t)vm_bits(m) << v * FV_LANES;
         }
         if (larger == 0) continue;
@@ -68,7 +68,7 @@ V_INLINE void fv_attn_list_add(fv_attn_list *list, const float *p, int64_t first
             const int64_t j = c + __builtin_ctzll(larger);
             fv_attn_list_insert(&weight, &key, p[j], first + j);
         }
-        least = fv_attn_list_least(weight);
+        threshold = fv_attn_list_least(weight);
     }
     v_store(list->weight, FV_LANES, weight);
     v_store((float *)(void *)list->key, FV_LANES, vf_of(key));

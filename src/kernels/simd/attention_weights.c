@@ -22,7 +22,7 @@ enum {
 typedef struct weights_plan {
     int64_t first_kv, kv_heads;           /* key heads of the window */
     int64_t begin, end, keys, key_blocks; /* keys of its blocks; keys: in whole panels */
-    int64_t row_units, q_row;
+    int64_t row_items, q_row;
     size_t panels; /* shared */
     size_t q, eq, scores, raised, shift, sums, lists, records, thread_floats;
 } weights_plan;
@@ -55,7 +55,7 @@ static weights_plan plan_of(const fv_attn *a, const fv_attn_window *w)
     p.end = w->col + w->cols;
     p.keys = fv_attn_round(p.end - p.begin, FV_ATTN_PANEL);
     p.key_blocks = (p.end - p.begin + FV_ATTN_BLOCK - 1) / FV_ATTN_BLOCK;
-    p.row_units = (w->rows + UNIT_ROWS - 1) / UNIT_ROWS;
+    p.row_items = (w->rows + UNIT_ROWS - 1) / UNIT_ROWS;
     const int64_t width = fv_attn_width(a);
     const bool additive = a->score == FV_SCORE_ADDITIVE;
     p.q_row = fv_attn_round(width, FV_LANES) + FV_LANES;
@@ -110,8 +110,8 @@ static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
         if (keys <= 0) continue;
         const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
         float *panels = panels_of(job, b, h, first);
-        FV_SIMD_NAME(fv_attn_pack)(a->dtype, k, a->k.row, keys, a->d, panels);
-        if (a->score == FV_SCORE_ADDITIVE) FV_SIMD_NAME(fv_attn_pack_zeros)(keys, a->d, panels);
+        fv_attn_pack(a->dtype, k, a->k.row, keys, a->d, panels);
+        if (a->score == FV_SCORE_ADDITIVE) fv_attn_pack_zeros(keys, a->d, panels);
     }
 }
 
@@ -127,8 +127,7 @@ static void load_rows(const weights_job *job, const query_block *block, const wo
     const fv_attn *a = job->base.a;
     const float *lse = job->base.ptr[FV_ATTN_LSE];
     lse += (block->b * a->heads + block->h) * fv_attn_lse_head(a) + block->first;
-    FV_SIMD_NAME(fv_attn_fill_rows)
-    (&job->base, block->b, block->h, block->first, block->rows, w->row);
+    fv_attn_fill_rows(&job->base, block->b, block->h, block->first, block->rows, w->row);
     for (int64_t r = 0; r < block->rows; r++) /* sees nothing: weights 2^(-inf - inf) = 0 */
         w->shift[r] = lse[r] == -INFINITY ? INFINITY : (float)((double)lse[r] * FV_ATTN_LOG2E);
 }
@@ -140,10 +139,9 @@ static void load_queries(const weights_job *job, const query_block *block, const
     const int64_t stride = job->plan.q_row;
     const void *q =
         fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, block->first);
-    FV_SIMD_NAME(fv_attn_widen)
-    (a->dtype, q, a->q.row, block->rows, a->d, job->base.operand, w->q, stride);
+    fv_attn_widen(a->dtype, q, a->q.row, block->rows, a->d, job->base.operand, w->q, stride);
     for (int64_t r = 0; r < block->rows && a->score == FV_SCORE_ADDITIVE; r++)
-        FV_SIMD_NAME(fv_attn_raise)(w->q + r * stride, a->d, w->eq + r * stride);
+        fv_attn_raise(w->q + r * stride, a->d, w->eq + r * stride);
 }
 
 /* Scores to weights. sums, unless NULL: lanes that get what the row adds to its entropy and
@@ -183,8 +181,7 @@ static key_block keys_of(const weights_job *job, const workspace *w, int64_t b, 
                       .end = fv_attn_max(first, end),
                       .panels = panels_of(job, b, fv_attn_kv_head(a, h), first)};
     const int64_t packed = fv_attn_round(keys.end - first, FV_ATTN_PANEL) * a->d;
-    if (a->score == FV_SCORE_ADDITIVE)
-        keys.raised = FV_SIMD_NAME(fv_attn_raise)(keys.panels, packed, w->raised);
+    if (a->score == FV_SCORE_ADDITIVE) keys.raised = fv_attn_raise(keys.panels, packed, w->raised);
     return keys;
 }
 
@@ -203,12 +200,11 @@ static void weigh_strip(const weights_job *job, const workspace *w, const key_bl
                                  .w = w->row[r].w,
                                  .width = job->base.a->d,
                                  .careful = !block->raised};
-    FV_SIMD_NAME(fv_attn_strip)
-    (&job->base, &sides, rows, keys.begin - block->first, cols, w->scores, SCORE_ROW);
+    fv_attn_strip(&job->base, &sides, rows, keys.begin - block->first, cols, w->scores, SCORE_ROW);
     for (int i = 0; i < rows; i++) {
         const fv_attn_row *row = w->row + r + i;
         float *s = w->scores + i * SCORE_ROW;
-        FV_SIMD_NAME(fv_attn_finish)(&job->base, row, keys.begin, cols, s, NULL);
+        fv_attn_finish(&job->base, row, keys.begin, cols, s, NULL);
         if (summed)
             weigh(s, cols, w->shift[r + i], (float)(keys.begin - row->position),
                   w->sums + (r + i) * SUM_LANES);
@@ -351,8 +347,8 @@ static void query_units(const void *arg, int64_t begin, int64_t end, int thread)
     const weights_plan *p = &job->plan;
     const workspace w = workspace_of(job, thread);
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t head = unit / p->row_units;
-        const int64_t row = unit % p->row_units * UNIT_ROWS;
+        const int64_t head = unit / p->row_items;
+        const int64_t row = unit % p->row_items * UNIT_ROWS;
         const query_block block = {.b = job->w.batch + head / job->w.heads,
                                    .h = job->w.head + head % job->w.heads,
                                    .first = job->w.row + row,
@@ -420,7 +416,7 @@ static void key_units(const void *arg, int64_t begin, int64_t end, int thread)
 static weights_job job_of(const fv_exec *exec, const fv_attn *a, const fv_attn_window *w,
                           void *const *inputs)
 {
-    weights_job job = {.base = FV_SIMD_NAME(fv_attn_job_of)(exec, a, inputs),
+    weights_job job = {.base = fv_attn_job_of(exec, a, inputs),
                        .w = *w,
                        .plan = plan_of(a, w),
                        .panels = exec->scratch};
@@ -454,7 +450,7 @@ static void attention_map(const fv_exec *exec, void *const *ptr, const void *arg
     job.out = ptr;
     job.map = true;
     job.stream = w->out.col == 1 && v_streams(w->batches * w->heads * w->rows, w->cols, ptr, NULL);
-    fv_exec_rows(exec, w->batches * w->heads * job.plan.row_units, UNIT_ROWS * w->cols * m->a.d,
+    fv_exec_rows(exec, w->batches * w->heads * job.plan.row_items, UNIT_ROWS * w->cols * m->a.d,
                  query_units, &job);
 }
 
@@ -474,7 +470,7 @@ static void attention_summary(const fv_exec *exec, void *const *ptr, const void 
     job.top = s->top;
     job.lists = fv_attn_has_list(s->top, a->n_k);
     if (s->top > 0 || ptr[FV_ATTN_ENTROPY] || ptr[FV_ATTN_DISTANCE])
-        fv_exec_rows(exec, a->batch * a->heads * job.plan.row_units, UNIT_ROWS * a->n_k * a->d,
+        fv_exec_rows(exec, a->batch * a->heads * job.plan.row_items, UNIT_ROWS * a->n_k * a->d,
                      query_units, &job);
     if (ptr[FV_ATTN_RECEIVED])
         fv_exec_rows(exec, a->batch * a->heads * job.plan.key_blocks, FV_ATTN_BLOCK * a->n_q * a->d,
@@ -494,7 +490,7 @@ static size_t summary_scratch(const void *args, int threads)
     return fv_attn_whole_scratch(&s->a, threads, whole_bytes);
 }
 
-void FV_SIMD_NAME(fv_simd_attention_weights_fill)(fv_kernel_table *t)
+void fv_simd_attention_weights_fill(fv_kernel_table *t)
 {
     static const fv_dtype types[] = {FV_F32, FV_BF16, FV_F16};
     for (int i = 0; i < 3; i++) {

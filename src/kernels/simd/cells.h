@@ -1,6 +1,6 @@
 /*
- * One row of an LSTM or GRU cell and its backward (kernels/recurrent.h), in the bracketing of
- * ref/cells.h. The kernels over single cells and over whole sequences share them.
+ * One row of an LSTM or GRU cell and its backward (kernels/recurrent.h), in the order of operations
+ * of ref/cells.h. Shared by the kernels over single cells and over whole sequences.
  */
 #ifndef FV_KERNELS_SIMD_CELLS_H
 #define FV_KERNELS_SIMD_CELLS_H
@@ -38,7 +38,7 @@ V_INLINE void lstm_units(const lstm_row *r, int64_t units)
 #undef FROM_H
 }
 
-V_INLINE void lstm_back_units(const fv_exec *exec, const lstm_back_row *r, int64_t units)
+V_INLINE void lstm_grad_units(const fv_exec *exec, const lstm_grad_row *r, int64_t units)
 {
     (void)exec;
     const int64_t n = r->gate;
@@ -85,7 +85,7 @@ V_INLINE void gru_units(const gru_row *r, int64_t units)
 }
 
 /* dh_prev may be dh. */
-V_INLINE void gru_back_units(const fv_exec *exec, const gru_back_row *r, int64_t units)
+V_INLINE void gru_grad_units(const fv_exec *exec, const gru_grad_row *r, int64_t units)
 {
     (void)exec;
     const int64_t n = r->gate;

@@ -419,7 +419,7 @@ static void select_kernel(const fv_exec *exec, void *const *ptr, const void *arg
     run_span(&s, 1);
 }
 
-void FV_SIMD_NAME(fv_simd_elementwise_fill)(fv_kernel_table *t)
+void fv_simd_elementwise_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_UNARY][FV_F32] = unary;
     t->fn[FV_KERNEL_UNARY_GRAD][FV_F32] = unary_grad;

@@ -1,13 +1,12 @@
 /*
- * One row times a matrix: bound by how fast B streams in. From packed panels the sums stay in
- * registers; else those of up to a thousand columns wait in L1 while B is read the way it lies.
+ * One row times a matrix, limited by the speed at which B streams in. With packed panels the sums
+ * stay in registers; otherwise up to a thousand sums stay in L1 while B is read row by row.
  */
 #include "kernels/simd/gemm_simd.h"
 
 enum { ROWS_AT_ONCE = 4, PANEL_VECS = FV_GEMM_PANEL / FV_VEC };
 
-void FV_GEMM_NAME(row_by_panel)(int64_t k, const float *a, int64_t a_col, const float *panel,
-                                float *sum)
+void fv_gemm_row_by_panel(int64_t k, const float *a, int64_t a_col, const float *panel, float *sum)
 {
     fv_vec s[PANEL_VECS];
     FV_UNROLL
@@ -24,7 +23,7 @@ void FV_GEMM_NAME(row_by_panel)(int64_t k, const float *a, int64_t a_col, const 
         fv_vec_store(sum + v * FV_VEC, s[v]);
 }
 
-/* `rows` rows of B into the sums, each sum loaded and stored once. */
+/* Adds `rows` rows of B to the sums, loading and storing each sum once. */
 FV_INLINE void add_rows(const int rows, int64_t cols, const float *a, int64_t a_col, const float *b,
                         int64_t b_row, float *sum)
 {
@@ -49,8 +48,8 @@ FV_INLINE void add_rows(const int rows, int64_t cols, const float *a, int64_t a_
     fv_vec_store_part(sum + j, tail, s);
 }
 
-void FV_GEMM_NAME(row_by_matrix)(int64_t k, int64_t cols, const float *a, int64_t a_col,
-                                 const float *b, int64_t b_row, float *sum)
+void fv_gemm_row_by_matrix(int64_t k, int64_t cols, const float *a, int64_t a_col, const float *b,
+                           int64_t b_row, float *sum)
 {
     int64_t i = 0;
     for (; i + ROWS_AT_ONCE <= k; i += ROWS_AT_ONCE)

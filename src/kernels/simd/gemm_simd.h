@@ -1,28 +1,29 @@
 /*
- * What the files of the vector GEMM share. They compile once for AVX2 and once for AVX-512; the
- * vector type, the tile's width and the exported names follow the level.
+ * Declarations shared by the files of the SIMD GEMM. They compile once for AVX2 and once for
+ * AVX-512; the vector type, the tile width and the symbols (simd/names.h) depend on the level.
  *
- *   gemm.c         units, blocks and strips: who computes what
- *   gemm_tile.c    6 rows x a few vectors of C in registers: where the time goes
- *   gemm_wide.c    up to 3 rows x more vectors, for AVX2
- *   gemm_few.c     up to 24 rows, B met in short blocks, for AVX2
- *   gemm_row.c     one row times a matrix
- *   gemm_low.c     weights of few bits: a few rows times a panel, and panels widened
- *   gemm_pairs.h   operands rounded to bf16: packed as pairs, then a tile of its own
- *   gemm_finish.c  act(sum + bias) + residual
- *   pack.c         A and B into the order in which the tile reads them
+ *   gemm.c                 work items, blocks and row tiles
+ *   gemm_tile.c            6 rows x a few vectors of C in registers: the inner kernel
+ *   gemm_wide.c            up to 3 rows x more vectors, for AVX2
+ *   gemm_few_rows.c        up to 24 rows, B in short blocks, for AVX2
+ *   gemm_row.c             one row times a matrix
+ *   gemm_low_precision.c   low-precision weights: a few rows times a panel, and panels as floats
+ *   gemm_bf16.h            operands rounded to bf16: packed in pairs, with a tile of its own
+ *   gemm_epilogue.c        act(sum + bias) + residual
+ *   gemm_pack.c            A and B into the order in which the tile reads them
  */
 #ifndef FV_KERNELS_SIMD_GEMM_SIMD_H
 #define FV_KERNELS_SIMD_GEMM_SIMD_H
 
 #include <immintrin.h>
 
+#include "kernels/simd/names.h"
+
 #include "kernels/fill.h"
 #include "kernels/gemm.h"
 
 #if FV_SIMD_LEVEL == 3
 
-#define FV_GEMM_NAME(x) fv_avx512_##x
 typedef __m512 fv_vec;
 enum { FV_VEC = 16, FV_TILE_VECS = 4 };
 
@@ -32,7 +33,7 @@ static inline fv_vec fv_vec_set(float x) { return _mm512_set1_ps(x); }
 static inline fv_vec fv_vec_fma(fv_vec a, fv_vec b, fv_vec c) { return _mm512_fmadd_ps(a, b, c); }
 static inline fv_vec fv_vec_zero(void) { return _mm512_setzero_ps(); }
 
-/* The first `count` lanes, 1..FV_VEC; nothing beyond them is touched. */
+/* The first `count` lanes, 1..FV_VEC; nothing past them is touched. */
 static inline __mmask16 fv_vec_mask(int count) { return (__mmask16)(0xffffu >> (16 - count)); }
 static inline fv_vec fv_vec_load_part(const float *p, int count)
 {
@@ -43,7 +44,7 @@ static inline void fv_vec_store_part(float *p, int count, fv_vec v)
     _mm512_mask_storeu_ps(p, fv_vec_mask(count), v);
 }
 
-/* A word holds a pair of bf16: the first of each pair and the second, as floats. */
+/* A word holds two bf16. The low and the high halves as floats. */
 typedef __m512i fv_words;
 static inline fv_words fv_words_load(const uint32_t *p) { return _mm512_loadu_si512(p); }
 static inline fv_words fv_words_set(uint32_t x) { return _mm512_set1_epi32((int)x); }
@@ -55,7 +56,7 @@ static inline fv_vec fv_words_second(fv_words x)
 {
     return _mm512_castsi512_ps(_mm512_and_si512(x, fv_words_set(0xffff0000u)));
 }
-/* Whole numbers of a byte as floats. */
+/* Signed bytes as floats. */
 static inline fv_vec fv_vec_load_i8(const signed char *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
@@ -63,7 +64,6 @@ static inline fv_vec fv_vec_load_i8(const signed char *p)
 
 #else
 
-#define FV_GEMM_NAME(x) fv_avx2_##x
 typedef __m256 fv_vec;
 enum { FV_VEC = 8, FV_TILE_VECS = 2 };
 
@@ -73,7 +73,7 @@ static inline fv_vec fv_vec_set(float x) { return _mm256_set1_ps(x); }
 static inline fv_vec fv_vec_fma(fv_vec a, fv_vec b, fv_vec c) { return _mm256_fmadd_ps(a, b, c); }
 static inline fv_vec fv_vec_zero(void) { return _mm256_setzero_ps(); }
 
-/* The first `count` lanes, 1..FV_VEC; nothing beyond them is touched. */
+/* The first `count` lanes, 1..FV_VEC; nothing past them is touched. */
 static inline __m256i fv_vec_mask(int count)
 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -87,7 +87,7 @@ static inline void fv_vec_store_part(float *p, int count, fv_vec v)
     _mm256_maskstore_ps(p, fv_vec_mask(count), v);
 }
 
-/* A word holds a pair of bf16: the first of each pair and the second, as floats. */
+/* A word holds two bf16. The low and the high halves as floats. */
 typedef __m256i fv_words;
 static inline fv_words fv_words_load(const uint32_t *p)
 {
@@ -102,7 +102,7 @@ static inline fv_vec fv_words_second(fv_words x)
 {
     return _mm256_castsi256_ps(_mm256_and_si256(x, fv_words_set(0xffff0000u)));
 }
-/* Whole numbers of a byte as floats. */
+/* Signed bytes as floats. */
 static inline fv_vec fv_vec_load_i8(const signed char *p)
 {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
@@ -110,16 +110,16 @@ static inline fv_vec fv_vec_load_i8(const signed char *p)
 
 #endif
 
-/* Columns of a tile, and of a panel that this level packs for itself. Divides FV_GEMM_PANEL. */
+/* Columns of a tile, and of the panels that this level packs for itself. Divides FV_GEMM_PANEL. */
 enum { FV_TILE_COLS = FV_VEC * FV_TILE_VECS };
-/* Up to so many rows, contiguous rows of B are read where they lie: packing would not pay. */
+/* Up to this many rows, row-major B is read in place: packing would cost more than it saves. */
 enum { FV_DIRECT_ROWS = 24 };
-/* A strip of so few rows has wide tiles where B is not in this level's own panels. */
+/* Row tiles of up to this many rows use wide tiles where B is not packed for this level. */
 enum { FV_WIDE_ROWS = FV_SIMD_LEVEL == 3 ? 0 : 3, FV_WIDE_COLS = 32 };
 
-/* B's rows are far apart: no hardware prefetcher follows them. The distance, in rows, covers the
- * latency of L3 and L2 is the goal; narrow tiles, whose rows are met again by every strip, are
- * asked for near and into L1. */
+/* Prefetch distances in rows of B; rows are far apart, and the hardware prefetcher does not follow
+ * them. The distance covers the latency of L3, into L2. Rows of narrow tiles, which every row tile
+ * reads again, are prefetched at a shorter distance into L1. */
 enum {
     FV_AHEAD = 24,
     FV_AHEAD_PACK = FV_SIMD_LEVEL == 3 ? 24 : 64,
@@ -127,16 +127,16 @@ enum {
     FV_LINE = 16
 };
 
-/* Whether rows of B are so far apart that those of a narrow tile push each other out of the caches
- * between two strips. */
+/* Whether the row stride of B makes the rows of a narrow tile evict each other from the cache
+ * between two row tiles. */
 static inline bool fv_rows_collide(int64_t b_row)
 {
     enum { COLLIDING_FLOATS = 512 };
     return FV_SIMD_LEVEL == 2 && b_row % COLLIDING_FLOATS == 0;
 }
 
-/* Loops of constant length over registers; left alone they would spill. Under a sanitizer the
- * many unrolled instances would take minutes to compile: there they share one plain function. */
+/* Loops of constant length over registers, which would spill if not unrolled. Under a sanitizer the
+ * many unrolled instances would take minutes to compile; there they share one plain function. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
     __has_feature(memory_sanitizer)
@@ -163,84 +163,86 @@ typedef struct fv_tile {
     int64_t k;
     const float *a;
     int64_t a_row, a_col;
-    const float *b; /* rows of b_row floats apart, columns contiguous */
+    const float *b; /* row stride b_row, columns contiguous */
     int64_t b_row;
     const float *from; /* NULL: the sums start at 0; may be c */
     int64_t from_row;
     float *c;
     int64_t c_row;
-    float *packed; /* where tile_pack puts B, [k][FV_TILE_COLS]; wide_pack: several such panels */
+    float *packed; /* where tile_pack stores B, [k][FV_TILE_COLS]; wide_tile_pack: several such
+                      panels */
 } fv_tile;
 
-/* rows 1..FV_GEMM_STRIP, cols 1..FV_TILE_COLS. */
-void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols);
-/* FV_TILE_COLS columns of a B that is not in the near caches: prefetches it. */
-void FV_GEMM_NAME(tile_stream)(const fv_tile *t, int rows);
-/* FV_GEMM_STRIP x FV_TILE_COLS: the same, and packs B while at it. */
-void FV_GEMM_NAME(tile_pack)(const fv_tile *t);
-/* rows 1..FV_WIDE_ROWS, FV_WIDE_COLS columns: likewise three forms, of which the last packs panels
- * of FV_TILE_COLS columns. */
-void FV_GEMM_NAME(wide)(const fv_tile *t, int rows);
-void FV_GEMM_NAME(wide_stream)(const fv_tile *t, int rows);
-void FV_GEMM_NAME(wide_pack)(const fv_tile *t, int rows);
-/* What is done to sums: y = act(sum scale + bias) + residual. */
-typedef struct fv_finish {
+/* rows 1..FV_GEMM_TILE_ROWS, cols 1..FV_TILE_COLS. */
+void fv_gemm_tile(const fv_tile *t, int rows, int cols);
+/* FV_TILE_COLS columns of a B that is not in L1 or L2: prefetches it. */
+void fv_gemm_tile_stream(const fv_tile *t, int rows);
+/* FV_GEMM_TILE_ROWS x FV_TILE_COLS: the same, and also packs B. */
+void fv_gemm_tile_pack(const fv_tile *t);
+/* rows 1..FV_WIDE_ROWS, FV_WIDE_COLS columns: the same three variants; the last one packs panels of
+ * FV_TILE_COLS columns. */
+void fv_gemm_wide_tile(const fv_tile *t, int rows);
+void fv_gemm_wide_tile_stream(const fv_tile *t, int rows);
+void fv_gemm_wide_tile_pack(const fv_tile *t, int rows);
+/* The epilogue of a product: y = act(sum scale + bias) + residual. */
+typedef struct fv_epilogue {
     fv_act act;
-    const float *scale, *bias, *residual; /* NULL: none; each at the first column */
+    const float *scale, *bias, *residual; /* NULL: none; each points to the first column */
     int64_t residual_row;
-} fv_finish;
+} fv_epilogue;
 
 /* c may be sum, and residual may be c. */
-void FV_GEMM_NAME(finish)(const fv_finish *f, const float *sum, int64_t sum_row, float *c,
-                          int64_t c_row, int64_t rows, int64_t cols);
+void fv_gemm_apply_epilogue(const fv_epilogue *f, const float *sum, int64_t sum_row, float *c,
+                            int64_t c_row, int64_t rows, int64_t cols);
 
 /* Up to FV_DIRECT_ROWS rows times a panel of a B that is packed or has contiguous rows. */
-typedef struct fv_few {
-    int64_t rows, cols, k; /* all FV_GEMM_PANEL columns of B can be read, `cols` are wanted */
+typedef struct fv_few_rows {
+    int64_t rows, cols,
+        k; /* all FV_GEMM_PANEL columns of B may be read, the first `cols` are computed */
     const float *a, *b;
     int64_t a_row, a_col, b_row;
-    const float *next; /* where the next unit of the caller begins */
-    float *copy; /* as much as a panel of B takes; NULL, always with a single strip: B serves as it
-                    lies */
+    const float *next; /* the caller's next panel, for prefetching */
+    float *copy; /* buffer for a panel of B; NULL (always with a single row tile): B is read in
+                    place */
     float *c;
     int64_t c_row;
     bool accumulate;
-    fv_finish finish;
-} fv_few;
+    fv_epilogue finish;
+} fv_few_rows;
 
-void FV_GEMM_NAME(few)(const fv_few *f);
+void fv_gemm_few_rows(const fv_few_rows *f);
 
-/* Sums of one row over all k: sum(j) = sum over k of a(k) b(k,j), on top of what sum holds. B is
- * one packed panel (FV_GEMM_PANEL sums), or a matrix with contiguous rows (`cols` sums). */
-void FV_GEMM_NAME(row_by_panel)(int64_t k, const float *a, int64_t a_col, const float *panel,
-                                float *sum);
-void FV_GEMM_NAME(row_by_matrix)(int64_t k, int64_t cols, const float *a, int64_t a_col,
-                                 const float *b, int64_t b_row, float *sum);
+/* One row over all k: sum(j) += sum over k of a(k) b(k,j). B is one packed panel (FV_GEMM_PANEL
+ * sums), or a row-major matrix (`cols` sums). */
+void fv_gemm_row_by_panel(int64_t k, const float *a, int64_t a_col, const float *panel, float *sum);
+void fv_gemm_row_by_matrix(int64_t k, int64_t cols, const float *a, int64_t a_col, const float *b,
+                           int64_t b_row, float *sum);
 
-/* A few rows of A against one panel of weights in few bits. */
-typedef struct fv_low_rows {
+/* A few rows of A times one panel of low-precision weights. */
+typedef struct fv_low_precision_rows {
     int64_t k;
     const float *a;
     int64_t a_row, a_col;
     const char *panel;
-    float *sum; /* [rows][FV_GEMM_PANEL], written; the scales are left to `finish` */
-} fv_low_rows;
+    float *sum; /* [rows][FV_GEMM_PANEL], written; scales are applied by the epilogue */
+} fv_low_precision_rows;
 
-/* rows 1..FV_GEMM_STRIP. */
-void FV_GEMM_NAME(low_rows)(const fv_low_rows *t, fv_weight_form form, int rows);
-/* Rows [k0, k0 + depth) of such a panel, unscaled, as panels of FV_TILE_COLS columns. */
-void FV_GEMM_NAME(widen)(fv_weight_form form, const char *panel, int64_t k0, int64_t depth,
+/* rows 1..FV_GEMM_TILE_ROWS. */
+void fv_gemm_low_precision_rows(const fv_low_precision_rows *t, fv_weight_form form, int rows);
+/* Rows [k0, k0 + depth) of such a panel as floats, without scales, in panels of FV_TILE_COLS
+ * columns. */
+void fv_gemm_widen_panel(fv_weight_form form, const char *panel, int64_t k0, int64_t depth,
                          float *out);
 
 /* B (k x cols) into panels of `width` columns, [cols/width][k][width], zeros past the last. */
-void FV_GEMM_NAME(pack_b)(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
-                          int width, float *out);
+void fv_gemm_pack_b(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
+                    int width, float *out);
 /* One panel of `slices` times `width` columns: slice s holds columns [s apart, s apart + cols) of
  * B, zeros past the last. */
-void FV_GEMM_NAME(pack_slices)(int64_t k, int64_t cols, const float *b, int64_t b_row,
-                               int64_t b_col, int slices, int64_t apart, int width, float *out);
-/* A (rows x k) into strips, [rows/6][k][6]; rows past the last are left as they are. */
-void FV_GEMM_NAME(pack_a)(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,
-                          float *out);
+void fv_gemm_pack_slices(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
+                         int slices, int64_t apart, int width, float *out);
+/* A (rows x k) into row tiles, [rows/6][k][6]; rows past the last are not written. */
+void fv_gemm_pack_a(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,
+                    float *out);
 
 #endif

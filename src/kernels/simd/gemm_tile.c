@@ -1,12 +1,12 @@
 /*
- * The register tile. AVX-512 holds 6 x 64 of C in 24 of its 32 registers, four more hold a row of
- * B and one a broadcast element of A: 24 multiply-adds for 10 loads. AVX2 holds 6 x 16 in 12 of 16.
- * Each lane of C is one chain of FMAs, so the tile's shape never shows in the result.
+ * The register tile. AVX-512 holds 6 x 64 of C in 24 of its 32 registers, a row of B in four more
+ * and a broadcast element of A in one: 24 multiply-adds for 10 loads. AVX2 holds 6 x 16 in 12 of
+ * 16. Each element of C is one chain of FMAs, so the shape of the tile never affects the result.
  */
 #include "kernels/simd/gemm_simd.h"
 
-/* Half of an AVX-512 register costs half the time: what is left of a row when up to 8 columns are.
- * An AVX2 register is not worth halving. */
+/* Half of an AVX-512 register takes half the time, for up to 8 remaining columns. Halving an AVX2
+ * register does not pay. */
 #if FV_SIMD_LEVEL == 3
 typedef __m256 half;
 FV_INLINE half half_of(fv_vec x) { return _mm512_castps512_ps256(x); }
@@ -25,23 +25,23 @@ FV_INLINE half half_load(const float *p, int count) { return fv_vec_load_part(p,
 FV_INLINE void half_store(float *p, int count, half x) { fv_vec_store_part(p, count, x); }
 #endif
 
-/* How an instance meets B. */
+/* How an instance reads B. */
 typedef enum tile_kind {
     WHOLE,  /* whole vectors */
     PART,   /* the last vector has only `tail` columns */
     HALF,   /* likewise, and half a vector holds them */
-    STREAM, /* whole, and B comes from far away */
-    NEAR,   /* likewise, and its rows can wait in L1 */
-    PACK    /* likewise, and B is packed on the way: its stores hide behind the FMAs */
+    STREAM, /* whole, and B comes from a distant cache */
+    NEAR,   /* likewise, and its rows fit into L1 */
+    PACK    /* likewise, and packs B: the stores hide behind the FMAs */
 } tile_kind;
 
-/* Everything but t and tail is a constant of the instance, so the loops over rows and vectors
+/* All arguments but t and tail are compile-time constants, so the loops over rows and vectors
  * unroll into registers. `vecs` counts the vectors of a row, the last one included. */
 FV_INSTANCE void tile(const fv_tile *t, const int rows, const int vecs, const tile_kind kind,
                       const int tail)
 {
-    fv_vec sum[FV_GEMM_STRIP][FV_TILE_VECS];
-    half edge[FV_GEMM_STRIP];
+    fv_vec sum[FV_GEMM_TILE_ROWS][FV_TILE_VECS];
+    half edge[FV_GEMM_TILE_ROWS];
     const int whole = kind == HALF ? vecs - 1 : vecs, last = whole * FV_VEC;
     const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row;
     const int64_t from_row = t->from_row, c_row = t->c_row;
@@ -151,24 +151,25 @@ TILES(HALF, 3)
 TILES(HALF, 4)
 TILES(STREAM, 4)
 TILE(PACK, 6, 4)
-static const tile_fn whole_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(WHOLE, 1), NAMES(WHOLE, 2),
-                                                                 NAMES(WHOLE, 3), NAMES(WHOLE, 4)};
-static const tile_fn part_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(PART, 1), NAMES(PART, 2),
-                                                                NAMES(PART, 3), NAMES(PART, 4)};
-static const tile_fn half_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(HALF, 1), NAMES(HALF, 2),
-                                                                NAMES(HALF, 3), NAMES(HALF, 4)};
-static const tile_fn stream_tiles[FV_GEMM_STRIP] = NAMES(STREAM, 4);
+static const tile_fn whole_tiles[FV_TILE_VECS][FV_GEMM_TILE_ROWS] = {
+    NAMES(WHOLE, 1), NAMES(WHOLE, 2), NAMES(WHOLE, 3), NAMES(WHOLE, 4)};
+static const tile_fn part_tiles[FV_TILE_VECS][FV_GEMM_TILE_ROWS] = {NAMES(PART, 1), NAMES(PART, 2),
+                                                                    NAMES(PART, 3), NAMES(PART, 4)};
+static const tile_fn half_tiles[FV_TILE_VECS][FV_GEMM_TILE_ROWS] = {NAMES(HALF, 1), NAMES(HALF, 2),
+                                                                    NAMES(HALF, 3), NAMES(HALF, 4)};
+static const tile_fn stream_tiles[FV_GEMM_TILE_ROWS] = NAMES(STREAM, 4);
 static const tile_fn pack_tile = PACK_6x4;
 #else
 TILES(NEAR, 2)
 TILE(PACK, 6, 2)
-static const tile_fn whole_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(WHOLE, 1), NAMES(WHOLE, 2)};
-static const tile_fn part_tiles[FV_TILE_VECS][FV_GEMM_STRIP] = {NAMES(PART, 1), NAMES(PART, 2)};
-static const tile_fn stream_tiles[FV_GEMM_STRIP] = NAMES(NEAR, 2);
+static const tile_fn whole_tiles[FV_TILE_VECS][FV_GEMM_TILE_ROWS] = {NAMES(WHOLE, 1),
+                                                                     NAMES(WHOLE, 2)};
+static const tile_fn part_tiles[FV_TILE_VECS][FV_GEMM_TILE_ROWS] = {NAMES(PART, 1), NAMES(PART, 2)};
+static const tile_fn stream_tiles[FV_GEMM_TILE_ROWS] = NAMES(NEAR, 2);
 static const tile_fn pack_tile = PACK_6x2;
 #endif
 
-void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols)
+void fv_gemm_tile(const fv_tile *t, int rows, int cols)
 {
     const int vecs = (cols + FV_VEC - 1) / FV_VEC, tail = cols - (vecs - 1) * FV_VEC;
 #if FV_SIMD_LEVEL == 3
@@ -180,6 +181,6 @@ void FV_GEMM_NAME(tile)(const fv_tile *t, int rows, int cols)
     (tail == FV_VEC ? whole_tiles : part_tiles)[vecs - 1][rows - 1](t, tail);
 }
 
-void FV_GEMM_NAME(tile_stream)(const fv_tile *t, int rows) { stream_tiles[rows - 1](t, FV_VEC); }
+void fv_gemm_tile_stream(const fv_tile *t, int rows) { stream_tiles[rows - 1](t, FV_VEC); }
 
-void FV_GEMM_NAME(tile_pack)(const fv_tile *t) { pack_tile(t, FV_VEC); }
+void fv_gemm_tile_pack(const fv_tile *t) { pack_tile(t, FV_VEC); }

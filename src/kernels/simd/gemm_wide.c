@@ -1,7 +1,8 @@
 /*
- * Tiles of one to three rows for AVX2. Two vectors of each row, as in gemm_tile.c, would leave the
- * multiply-adds waiting for one another, and would use half of each pair of lines that the caches
- * bring in together: four vectors do neither. A's elements stay in registers and B's vectors pass.
+ * Tiles of one to three rows for AVX2. With two vectors per row, as in gemm_tile.c, the
+ * multiply-adds would wait for one another, and only half of each pair of adjacent lines that the
+ * caches fetch would be used; four vectors avoid both. A's elements stay in registers while B's
+ * vectors pass.
  */
 #include "kernels/simd/gemm_simd.h"
 
@@ -11,7 +12,7 @@ enum { VECS = FV_WIDE_COLS / FV_VEC };
 
 typedef enum wide_kind { WHOLE, STREAM, PACK } wide_kind;
 
-/* rows and kind are constants of the instance. */
+/* rows and kind are compile-time constants of each instance. */
 FV_INSTANCE void wide(const fv_tile *t, const int rows, const wide_kind kind)
 {
     fv_vec sum[FV_WIDE_ROWS][VECS];
@@ -66,8 +67,8 @@ FV_INSTANCE void wide(const fv_tile *t, const int rows, const wide_kind kind)
     else                                                                                           \
         wide(t, 3, kind)
 
-void FV_GEMM_NAME(wide)(const fv_tile *t, int rows) { BY_ROWS(WHOLE); }
-void FV_GEMM_NAME(wide_stream)(const fv_tile *t, int rows) { BY_ROWS(STREAM); }
-void FV_GEMM_NAME(wide_pack)(const fv_tile *t, int rows) { BY_ROWS(PACK); }
+void fv_gemm_wide_tile(const fv_tile *t, int rows) { BY_ROWS(WHOLE); }
+void fv_gemm_wide_tile_stream(const fv_tile *t, int rows) { BY_ROWS(STREAM); }
+void fv_gemm_wide_tile_pack(const fv_tile *t, int rows) { BY_ROWS(PACK); }
 
 #endif

@@ -11,7 +11,7 @@
 
 #if FV_SIMD_LEVEL == 3
 
-/* The numbers as they are stored, zeros behind them. */
+/* The stored 16-bit numbers, zeros past them. */
 V_INLINE __m256i v_load_words(const uint16_t *p, int count)
 {
     return count == FV_LANES ? _mm256_loadu_si256((const __m256i *)p)
@@ -36,7 +36,7 @@ V_INLINE void v_store_words(uint16_t *p, int count, __m256i words)
 V_INLINE __m256i v_low_words(vi a) { return _mm512_cvtepi32_epi16(a); }
 V_INLINE __m256i v_to_f16(vf a) { return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT); }
 
-/* The upper 16 bits become those of the nearest bf16; of two, the even one. */
+/* The upper 16 bits become the nearest bf16, ties to even. */
 V_INLINE vi v_round_bf16(vi bits)
 {
     const vi odd = vi_and(vi_shr(bits, 16), vi_set(1));
@@ -60,7 +60,7 @@ V_INLINE __m256i v_load_words(const uint16_t *p, int count)
 
 V_INLINE vf v_load_half(fv_dtype type, const uint16_t *p, int count)
 {
-    /* The conversion of f16 takes its numbers from memory. */
+    /* The f16 conversion reads its operand from memory. */
     if (type == FV_F16 && count == FV_LANES)
         return (vf){_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)),
                     _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 8)))};
@@ -68,7 +68,7 @@ V_INLINE vf v_load_half(fv_dtype type, const uint16_t *p, int count)
     if (type == FV_F16)
         return (vf){_mm256_cvtph_ps(_mm256_castsi256_si128(words)),
                     _mm256_cvtph_ps(_mm256_extracti128_si256(words, 1))};
-    /* Zeros go below each number; within halves, so put them where they stay. */
+    /* Interleaves with zeros; the unpack works within 128-bit halves, hence the permutation. */
     const __m256i apart = _mm256_permute4x64_epi64(words, 0xd8), zero = _mm256_setzero_si256();
     return vf_of((vi){_mm256_unpacklo_epi16(zero, apart), _mm256_unpackhi_epi16(zero, apart)});
 }
@@ -84,7 +84,7 @@ V_INLINE void v_store_words(uint16_t *p, int count, __m256i words)
     memcpy(p, all, (size_t)count * sizeof *p);
 }
 
-/* The pack works within halves, so put them in order. */
+/* The pack works within 128-bit halves, hence the permutation. */
 V_INLINE __m256i v_low_words(vi a)
 {
     return _mm256_permute4x64_epi64(_mm256_packus_epi32(a.a, a.b), 0xd8);
@@ -96,7 +96,7 @@ V_INLINE __m256i v_to_f16(vf a)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
-/* A comparison in the place of a shift, for which there are fewer pipes. */
+/* Uses a comparison instead of a shift, which has fewer execution ports. */
 V_INLINE __m256i v_round_bf16_half(__m256i bits)
 {
     const __m256i last = _mm256_set1_epi32(0x10000);
@@ -108,7 +108,7 @@ V_INLINE vi v_round_bf16(vi bits)
     return (vi){v_round_bf16_half(bits.a), v_round_bf16_half(bits.b)};
 }
 
-/* One comparison finds a NaN on either side. */
+/* One comparison finds a NaN in either half. */
 typedef __m256 v_nans;
 V_INLINE v_nans v_nans_none(void) { return _mm256_setzero_ps(); }
 V_INLINE v_nans v_nans_with(v_nans seen, vf a)
@@ -120,8 +120,8 @@ V_INLINE bool v_nans_any(v_nans seen) { return _mm256_movemask_ps(seen) != 0; }
 #endif
 
 /*
- * Rounded to nearest even. v_to_bf16 keeps a NaN one; v_number_to_bf16 makes anything of it, so who
- * calls it collects the NaNs that it meets, and does the work again where there were some.
+ * Rounded to nearest even. v_to_bf16 preserves NaN. v_number_to_bf16 does not: its caller collects
+ * the NaNs among its inputs and repeats the work with v_to_bf16 if there were any.
  */
 V_INLINE __m256i v_number_to_bf16(vf a) { return v_low_words(vi_shr(v_round_bf16(vi_of(a)), 16)); }
 V_INLINE __m256i v_to_bf16(vf a)

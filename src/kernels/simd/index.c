@@ -1,4 +1,4 @@
-/* Scatter of rows. Gathers stay with the reference, whose memcpy is as fast as memory. */
+/* Scatter of rows. Gathers use the reference, whose memcpy runs at memory speed. */
 #include "kernels/index.h"
 
 #include "kernels/simd/fill.h"
@@ -7,7 +7,7 @@ typedef struct scatter_job {
     const fv_exec *exec;
     const fv_rows_index_args *args;
     void *const *ptr;
-    int64_t lines; /* columns of a row in units of FV_LANES */
+    int64_t lines; /* columns per row, in multiples of FV_LANES */
 } scatter_job;
 
 /* Adds columns [col, col + width) of every row of one outer block, rows in index order. */
@@ -31,19 +31,19 @@ static void scatter_columns(const scatter_job *job, int64_t outer, int64_t col, 
     }
 }
 
-/* Units are (outer block, line of columns); neighbours in one call are done in one pass. */
+/* Work items are (outer block, line of columns); adjacent ones in one call are done in one pass. */
 static void scatter_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
     const scatter_job *job = arg;
     const int64_t cols = job->args->cols;
-    for (int64_t unit = begin; unit < end;) {
-        const int64_t outer = unit / job->lines, line = unit % job->lines;
-        const int64_t left = job->lines - line, asked = end - unit;
-        const int64_t lines = left < asked ? left : asked;
+    for (int64_t item = begin; item < end;) {
+        const int64_t outer = item / job->lines, line = item % job->lines;
+        const int64_t left = job->lines - line, requested = end - item;
+        const int64_t lines = left < requested ? left : requested;
         const int64_t col = line * FV_LANES, stop = col + lines * FV_LANES;
         scatter_columns(job, outer, col, (stop < cols ? stop : cols) - col);
-        unit += lines;
+        item += lines;
     }
 }
 
@@ -54,7 +54,7 @@ static void scatter_rows(const fv_exec *exec, void *const *ptr, const void *args
     fv_exec_rows(exec, a->outer * job.lines, a->count * FV_LANES, scatter_range, &job);
 }
 
-void FV_SIMD_NAME(fv_simd_index_fill)(fv_kernel_table *t)
+void fv_simd_index_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SCATTER_ROWS][FV_F32] = scatter_rows;
 }

@@ -1,7 +1,7 @@
 /* Layer norm and RMS norm over rows; gradients of the input and of gamma and beta. */
 #include "kernels/rows.h"
 #include "kernels/simd/fill.h"
-#include "kernels/simd/rowsum.h"
+#include "kernels/simd/row_reduce.h"
 
 typedef struct norm_job {
     const fv_exec *exec;
@@ -163,7 +163,7 @@ static void rms_norm_grad(const fv_exec *exec, void *const *ptr, const void *arg
 
 enum { TILE_VECS = 4, TILE = TILE_VECS * FV_LANES };
 
-/* Joins the lanes of every column of a tile and writes or adds the result. */
+/* Sums the lanes of every column of a tile and stores the result or adds to it. */
 static void join_tile(vf acc[FV_LANES][TILE_VECS], int64_t width, float *out, bool accumulate)
 {
     for (int w = FV_LANES / 2; w; w /= 2)
@@ -174,7 +174,7 @@ static void join_tile(vf acc[FV_LANES][TILE_VECS], int64_t width, float *out, bo
            v_store(out + i, count, accumulate ? v_add(v_load(out + i, count), sum) : sum));
 }
 
-/* Units are tiles of columns; row r of a column goes to lane r % 16. */
+/* Work items are tiles of columns; row r of a column goes to lane r % 16. */
 static void norm_param_grad_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
@@ -210,7 +210,7 @@ static void norm_param_grad(const fv_exec *exec, void *const *ptr, const void *a
     fv_exec_rows(exec, (a->cols + TILE - 1) / TILE, TILE * a->rows, norm_param_grad_range, &job);
 }
 
-void FV_SIMD_NAME(fv_simd_norm_fill)(fv_kernel_table *t)
+void fv_simd_norm_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_LAYER_NORM][FV_F32] = layer_norm;
     t->fn[FV_KERNEL_LAYER_NORM_GRAD][FV_F32] = layer_norm_grad;

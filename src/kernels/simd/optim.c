@@ -1,4 +1,4 @@
-/* Fused optimizer steps in the bracketing of ref/optim.c. */
+/* Fused optimizer steps, in the order of operations of ref/optim.c. */
 #include "kernels/optim.h"
 
 #include "kernels/simd/fill.h"
@@ -8,21 +8,21 @@ typedef struct optim_job {
     void *const *ptr;
 } optim_job;
 
-/* Units are whole lines of elements, so that threads share no cache line of an aligned tensor. */
-enum { UNIT = 1024 };
+/* Work items are multiples of a cache line, so that threads share no line of an aligned tensor. */
+enum { ITEM = 1024 };
 
 static void run_step(const fv_exec *exec, void *const *ptr, const void *args, fv_range_fn fn)
 {
     const optim_job job = {args, ptr};
     const int64_t n = job.args->n;
-    fv_exec_rows(exec, (n + UNIT - 1) / UNIT, n < UNIT ? n : UNIT, fn, &job);
+    fv_exec_rows(exec, (n + ITEM - 1) / ITEM, n < ITEM ? n : ITEM, fn, &job);
 }
 
-/* Elements [start, start + n) of units [begin, end). */
+/* Elements [start, start + n) of work items [begin, end). */
 V_INLINE int64_t step_range(const fv_optim_args *a, int64_t begin, int64_t end, int64_t *start)
 {
-    *start = begin * UNIT;
-    return (end * UNIT < a->n ? end * UNIT : a->n) - *start;
+    *start = begin * ITEM;
+    return (end * ITEM < a->n ? end * ITEM : a->n) - *start;
 }
 
 #define ARRAY(p) ((float *)job->ptr[p] ? (float *)job->ptr[p] + start : NULL)
@@ -176,7 +176,7 @@ static void sumsq_range(const void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
-/* Scratch is the reference's: one double a block. */
+/* The scratch is that of the reference: one double per block. */
 static void sumsq(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const sumsq_job job = {((const fv_optim_args *)args)->n, ptr[1], exec->scratch};
@@ -188,7 +188,7 @@ static void sumsq(const fv_exec *exec, void *const *ptr, const void *args)
     *(double *)ptr[0] += total;
 }
 
-void FV_SIMD_NAME(fv_simd_optim_fill)(fv_kernel_table *t)
+void fv_simd_optim_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SGD][FV_F32] = sgd;
     t->fn[FV_KERNEL_ADAM][FV_F32] = adam;

@@ -1,14 +1,14 @@
 /*
- * Sixteen Philox generators side by side (base/rng.h defines the numbers). Sixteen blocks give 64
+ * Sixteen Philox generators in parallel (base/rng.h defines the numbers). Sixteen blocks give 64
  * words; lane l takes block 4 (l mod 4) + l / 4, so that transposing the words within quarters of a
- * register puts them in the order of the columns.
+ * register puts them in column order.
  */
 #ifndef FV_KERNELS_SIMD_PHILOX_H
 #define FV_KERNELS_SIMD_PHILOX_H
 
 #include "kernels/simd/simd.h"
 
-enum { FV_PHILOX_DRAW = 4 * FV_LANES }; /* columns a call */
+enum { FV_PHILOX_DRAW = 4 * FV_LANES }; /* columns per call */
 
 /* The words of columns [64 k, 64 k + 64), k = block / 16, of a row. */
 V_INLINE void fv_philox_draw(uint64_t key, uint64_t row, uint64_t block, vi word[4])
@@ -36,14 +36,17 @@ V_INLINE void fv_philox_draw(uint64_t key, uint64_t row, uint64_t block, vi word
     vi_transpose4(word);
 }
 
-/* unit(word) >= p: both sides times 2^24, where the left one is a whole number. */
-static inline uint32_t fv_philox_least(double p)
+/* The threshold for unit(word) >= p: both sides times 2^24, where the left one is an integer. */
+static inline uint32_t fv_philox_threshold(double p)
 {
     const double bound = ceil(p * 0x1p24);
     return bound <= 0x1p24 ? (uint32_t)(bound > 0 ? bound : 0) : 1u << 24;
 }
 
-/* Lanes whose word is kept; least is fv_philox_least as floats. */
-V_INLINE vm fv_philox_kept(vi word, vf least) { return v_ge(vi_to_float(vi_shr(word, 8)), least); }
+/* Lanes whose word is kept; `threshold` is fv_philox_threshold as float. */
+V_INLINE vm fv_philox_kept(vi word, vf threshold)
+{
+    return v_ge(vi_to_float(vi_shr(word, 8)), threshold);
+}
 
 #endif

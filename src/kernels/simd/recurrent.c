@@ -5,4 +5,4 @@
 #define CELL_COST(n) (8 * (n) + 16)
 #include "kernels/recurrent.inc"
 
-void FV_SIMD_NAME(fv_simd_recurrent_fill)(fv_kernel_table *t) { fill_cells(t); }
+void fv_simd_recurrent_fill(fv_kernel_table *t) { fill_cells(t); }

@@ -1,11 +1,11 @@
 /*
- * Reductions whose memory vectors can use: each output over a contiguous run (rows), or sums of
- * neighbouring outputs side by side (columns). Everything else is the reference's.
+ * Reductions with a memory layout that vectors can use: each output over a contiguous run (rows),
+ * or sums of adjacent outputs in parallel (columns). The reference handles everything else.
  */
 #include "kernels/reduce.h"
 
 #include "kernels/simd/fill.h"
-#include "kernels/simd/rowsum.h"
+#include "kernels/simd/row_reduce.h"
 
 static void reference(fv_kernel_id id, const fv_exec *exec, void *const *ptr, const void *args)
 {
@@ -64,7 +64,7 @@ static int64_t find_first(const float *x, int64_t n, float value)
     return n;
 }
 
-/* The extreme and where it first is. Of zeros of both signs the first one counts. */
+/* The extreme value and its first index. Zeros of either sign count as equal. */
 static float extreme(const float *x, int64_t n, bool least, int64_t *where)
 {
     const vf worst = v_set(least ? INFINITY : -INFINITY);
@@ -141,13 +141,13 @@ static void columns_tile(const reduction *d, const float *x, int64_t width, floa
     for (int64_t r = 0; r < d->total; r++) {
         vf *lane = acc[r % FV_LANES];
         const float *row = x + offset;
-        /* Rows lie far apart: no hardware prefetcher follows. */
+        /* Rows are far apart: the hardware prefetcher does not follow them. */
         if (last >= 0 && index[last] + AHEAD < a->red_shape[last])
             for (int64_t i = 0; i < width; i += FV_LANES)
                 _mm_prefetch((const void *)(row + AHEAD * a->red_stride[last] + i), _MM_HINT_T1);
         V_LOOP(width, 0, const vf v = v_load(row + i, count);
                lane[i / FV_LANES] = v_add(lane[i / FV_LANES], square ? v_mul(v, v) : v));
-        for (int axis = last; axis >= 0; axis--) { /* on to the next row */
+        for (int axis = last; axis >= 0; axis--) { /* advance to the next row */
             offset += a->red_stride[axis];
             if (++index[axis] < a->red_shape[axis]) break;
             offset -= a->red_stride[axis] * a->red_shape[axis];
@@ -166,8 +166,8 @@ static void columns_range(const void *arg, int64_t begin, int64_t end, int threa
 {
     (void)thread;
     const reduction *d = arg;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t row = unit / d->tiles, start = unit % d->tiles * TILE;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t row = item / d->tiles, start = item % d->tiles * TILE;
         const int64_t offset = output_offset(d->args, d->args->out_rank - 1, row) + start;
         columns_tile(d, (const float *)d->ptr[2] + offset,
                      d->inner - start < TILE ? d->inner - start : TILE,
@@ -213,7 +213,7 @@ static void rows_grad_range(const void *arg, int64_t begin, int64_t end, int thr
         const float value = ((const float *)d->ptr[3])[o];
         const vf y = v_set(value);
         if (value == (d->args->op == FV_REDUCE_NORM ? 0.0f : -INFINITY))
-            V_LOOP(n, 0, v_store(dx + i, count, v_zero())); /* nothing to pass on */
+            V_LOOP(n, 0, v_store(dx + i, count, v_zero())); /* no gradient */
         else if (d->args->op == FV_REDUCE_NORM)
             V_LOOP(n, 0, v_store(dx + i, count, v_mul(g, v_div(v_load(x + i, count), y))));
         else
@@ -233,7 +233,7 @@ static void reduce_grad(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, product(a->out_shape, a->out_rank), d.total + FV_LANES, rows_grad_range, &d);
 }
 
-void FV_SIMD_NAME(fv_simd_reduce_fill)(fv_kernel_table *t)
+void fv_simd_reduce_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_REDUCE][FV_F32] = reduce;
     t->fn[FV_KERNEL_REDUCE_GRAD][FV_F32] = reduce_grad;

@@ -1,5 +1,5 @@
-/* Rotary positions; see kernels/rows.h. Products and sums are not fused, so that all levels agree.
- */
+/* Rotary positions; see kernels/rows.h. Products and sums are not fused, so that all levels
+ * agree. */
 #include "kernels/rows.h"
 #include "kernels/simd/fill.h"
 
@@ -9,8 +9,8 @@ typedef struct rotary_job {
 } rotary_job;
 
 /* Columns m and m + pairs. */
-static void turn_halves(int64_t pairs, const float *cosine, const float *sine, vf sign,
-                        const float *x, float *y)
+static void rotate_halves(int64_t pairs, const float *cosine, const float *sine, vf sign,
+                          const float *x, float *y)
 {
     V_LOOP(pairs, 0, const vf x1 = v_load(x + i, count), x2 = v_load(x + pairs + i, count);
            const vf c = v_load(cosine + i, count), s = v_mul(sign, v_load(sine + i, count));
@@ -18,9 +18,9 @@ static void turn_halves(int64_t pairs, const float *cosine, const float *sine, v
            v_store(y + pairs + i, count, v_add(v_mul(x2, c), v_mul(x1, s))));
 }
 
-/* Columns 2m and 2m + 1: a plain loop, which the compiler weaves well enough. */
-static void turn_neighbours(int64_t pairs, const float *restrict cosine, const float *restrict sine,
-                            float sign, const float *x, float *y)
+/* Columns 2m and 2m + 1: a plain loop, which the compiler vectorises well enough. */
+static void rotate_interleaved(int64_t pairs, const float *restrict cosine,
+                               const float *restrict sine, float sign, const float *x, float *y)
 {
     for (int64_t m = 0; m < pairs; m++) {
         const float x1 = x[2 * m], x2 = x[2 * m + 1], s = sign * sine[m];
@@ -34,18 +34,18 @@ static void rotary_range(const void *arg, int64_t begin, int64_t end, int thread
     (void)thread;
     const rotary_job *job = arg;
     const fv_rotary_args *a = job->args;
-    const int64_t pairs = a->turned / 2;
+    const int64_t pairs = a->rotated / 2;
     const float *cosines = job->ptr[2], *sines = cosines + a->n * pairs;
-    const float sign = a->back ? -1.0f : 1.0f;
+    const float sign = a->inverse ? -1.0f : 1.0f;
     for (int64_t row = begin; row < end; row++) {
         const int64_t at = row / a->inner % a->n * pairs;
         const float *x = (const float *)job->ptr[1] + row * a->width;
         float *y = (float *)job->ptr[0] + row * a->width;
         if (a->interleaved)
-            turn_neighbours(pairs, cosines + at, sines + at, sign, x, y);
+            rotate_interleaved(pairs, cosines + at, sines + at, sign, x, y);
         else
-            turn_halves(pairs, cosines + at, sines + at, v_set(sign), x, y);
-        for (int64_t c = a->turned; c < a->width; c++)
+            rotate_halves(pairs, cosines + at, sines + at, v_set(sign), x, y);
+        for (int64_t c = a->rotated; c < a->width; c++)
             y[c] = x[c];
     }
 }
@@ -57,7 +57,4 @@ static void rotary(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, a->outer * a->n * a->inner, a->width, rotary_range, &job);
 }
 
-void FV_SIMD_NAME(fv_simd_rotary_fill)(fv_kernel_table *t)
-{
-    t->fn[FV_KERNEL_ROTARY][FV_F32] = rotary;
-}
+void fv_simd_rotary_fill(fv_kernel_table *t) { t->fn[FV_KERNEL_ROTARY][FV_F32] = rotary; }

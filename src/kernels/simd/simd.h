@@ -1,18 +1,18 @@
 /*
- * Sixteen floats as one value, on AVX-512 and on AVX2 alike.
+ * Sixteen floats as one value, for AVX-512 and AVX2.
  *
- * The files of this folder compile twice (FV_SIMD_LEVEL 2 and 3). They see one vector type `vf` of
- * FV_LANES floats: one register with AVX-512, two with AVX2. Since lanes are the same on both
- * levels and in the reference, so are the bits of every sum.
+ * The files of this folder compile twice (FV_SIMD_LEVEL 2 and 3). They use one vector type `vf` of
+ * FV_LANES floats: one register with AVX-512, two with AVX2. Both levels and the reference use the
+ * same lanes, so every sum has the same bits.
  *
  *     V_LOOP(n, 0,                                   // n elements, any number
- *            vf v = v_load(x + i, count);            // `count` lanes, zeros behind them
+ *            vf v = v_load(x + i, count);            // `count` lanes, zeros past them
  *            v_store(y + i, count, v_mul(v, v)));    // writes `count` lanes only
  *
  * Nothing here reads or writes past the `count` elements it is given.
  *
- * Comparisons and v_min/v_max have the meaning of the x86 instructions: v_min(a, b) is
- * a < b ? a : b and v_max(a, b) is a > b ? a : b, so that a NaN gives b.
+ * Comparisons and v_min/v_max have the semantics of the x86 instructions: v_min(a, b) is a < b ? a
+ * : b and v_max(a, b) is a > b ? a : b, so that a NaN gives b.
  */
 #ifndef FV_KERNELS_SIMD_SIMD_H
 #define FV_KERNELS_SIMD_SIMD_H
@@ -22,6 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "kernels/simd/names.h"
 
 #include "kernels/kernel.h"
 
@@ -50,9 +52,6 @@
     } while (0)
 
 #if FV_SIMD_LEVEL == 3
-
-#define FV_SIMD_NAME(x) x##_avx512
-#define FV_SIMD_FILL    fv_avx512_fill
 
 typedef __m512 vf;
 typedef __m512i vi;
@@ -115,7 +114,7 @@ V_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
 #define vi_sar(a, k) _mm512_srai_epi32(a, k)
 V_INLINE vf vi_to_float(vi a) { return _mm512_cvtepi32_ps(a); }
 V_INLINE vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
-/* Lanes in which a and b share a bit; whether there is one. */
+/* Lanes in which a and b share a set bit; whether there is any. */
 V_INLINE vm vi_test(vi a, vi b) { return _mm512_test_epi32_mask(a, b); }
 V_INLINE bool vi_any(vi a, vi b) { return _mm512_test_epi32_mask(a, b) != 0; }
 /* High halves of the 32 x 32 bit products, and the low halves. */
@@ -169,9 +168,6 @@ V_INLINE vm vm_load_bytes(const uint8_t *p, int count)
 
 #else
 
-#define FV_SIMD_NAME(x) x##_avx2
-#define FV_SIMD_FILL    fv_avx2_fill
-
 typedef struct vf {
     __m256 a, b;
 } vf;
@@ -179,7 +175,7 @@ typedef struct vi {
     __m256i a, b;
 } vi;
 typedef struct vm {
-    __m256 a, b; /* all bits of a lane, or none */
+    __m256 a, b; /* all bits of a lane set, or none */
 } vm;
 
 #define VF_(op, x, y) ((vf){op((x).a, (y).a), op((x).b, (y).b)})
@@ -305,7 +301,7 @@ V_INLINE vf v_lookup8(const float *table, vi index)
 V_INLINE vf v_lookup(const float *table, vi index)
 {
     const vf low = v_lookup8(table, index), high = v_lookup8(table + 8, index);
-    const vi choice = vi_shl(index, 28); /* bit 3 to the sign, which the blend looks at */
+    const vi choice = vi_shl(index, 28); /* bit 3 to the sign bit, which the blend tests */
     return v_select(vm_of(choice), high, low);
 }
 
@@ -324,7 +320,7 @@ V_INLINE void vi_transpose4(vi w[4])
 
 V_INLINE void vm_store_bytes(uint8_t *p, int count, vm m)
 {
-    /* 8 + 8 words of 32 bits to 16 bytes; the packs work within halves, so put them in order. */
+    /* 8 + 8 words of 32 bits to 16 bytes; the packs work within halves, hence the permutation. */
     __m256i words = _mm256_packs_epi32(_mm256_castps_si256(m.a), _mm256_castps_si256(m.b));
     words = _mm256_permute4x64_epi64(words, 0xd8);
     __m128i bytes =
@@ -360,13 +356,13 @@ V_INLINE vf v_neg(vf a) { return v_xor(a, v_set(-0.0f)); }
 V_INLINE vf v_min_abs(vf a, float limit) { return v_min(v_abs(a), v_set(limit)); }
 #endif
 
-/* The first `count` lanes of v, and `rest` in the lanes behind them. */
+/* The first `count` lanes of v, and `rest` in the lanes past them. */
 V_INLINE vf v_keep(int count, vf v, vf rest)
 {
     return count == FV_LANES ? v : v_select(v_first(count), v, rest);
 }
 
-/* Lanes joined in the one fixed tree: i op= i + 8, then + 4, + 2, + 1. */
+/* Reduces the lanes as one fixed tree: i op= i + 8, then + 4, + 2, + 1. */
 #define V_TREE(v, op)                                                                              \
     const __m256 h = _mm256_##op##_ps(v_low(v), v_high(v));                                        \
     __m128 q = _mm_##op##_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));              \
@@ -377,11 +373,10 @@ V_INLINE float v_join(vf v) { V_TREE(v, add); }
 V_INLINE float v_join_max(vf v) { V_TREE(v, max); } /* without NaN */
 V_INLINE float v_join_min(vf v) { V_TREE(v, min); }
 
-/* ---- stores past the caches ---------------------------------------------------------
- * An output too large for the cache is written around it: lines are not read first, which saves a
- * third of the traffic of y = f(x). A streamed store needs a full, aligned vector: V_LOOP's head
- * brings the output there.
- */
+/* ---- streaming stores -----------------------------------------------------------------
+ * An output too large for the cache is written with streaming stores: its lines are not read first,
+ * which saves a third of the traffic of y = f(x). A streaming store needs a full, aligned vector:
+ * V_LOOP's head aligns the output. */
 enum { FV_STREAM_BYTES = 12 << 20 };
 
 /* Elements before the first 64-byte boundary of p (n if that is past the end); 0 without stream. */
@@ -400,16 +395,17 @@ V_INLINE void v_put(float *p, int count, vf v, bool stream)
         v_store(p, count, v);
 }
 
-/* Whether rows x cols floats go past the caches; not where they replace their own input. */
+/* Whether rows x cols floats are written with streaming stores; not if they replace their own
+ * input. */
 V_INLINE bool v_streams(int64_t rows, int64_t cols, const void *out, const void *in)
 {
     return (uint64_t)rows * (uint64_t)cols * sizeof(float) >= FV_STREAM_BYTES && out != in;
 }
 
 /*
- * Asks for the line `ahead` elements on, which may lie past the end: nothing is read. A core has
- * few requests of its own under way at a time, and arithmetic between loads leaves them idle; the
- * second cache has more, so lines are asked for early and into that one.
+ * Prefetches the line `ahead` elements on, which may be past the end: nothing is read. A core has
+ * few outstanding requests of its own, and arithmetic between loads leaves them idle; L2 has more,
+ * so lines are prefetched early and into L2.
  */
 enum { FV_STREAM_AHEAD = 4096 };
 V_INLINE void v_prefetch(const float *p, int64_t ahead)
@@ -421,14 +417,14 @@ V_INLINE void v_prefetch(const float *p, int64_t ahead)
 /* The same for rows of n elements that are read more than once: at least the next row. */
 V_INLINE int64_t v_row_ahead(int64_t n) { return n > FV_STREAM_AHEAD ? n : FV_STREAM_AHEAD; }
 
-/* A load from a long run. */
+/* A load from a long contiguous run. */
 V_INLINE vf v_load_ahead(const float *p, int count, bool stream)
 {
     if (stream && count == FV_LANES) v_prefetch(p, FV_STREAM_AHEAD);
     return v_load(p, count);
 }
 
-/* Rows of n elements over the threads; `stream` as v_streams said. */
+/* Runs fn over rows of n elements in parallel; `stream` as returned by v_streams. */
 V_INLINE void v_rows(const fv_exec *exec, bool stream, int64_t rows, int64_t n, fv_range_fn fn,
                      const void *arg)
 {
@@ -438,7 +434,7 @@ V_INLINE void v_rows(const fv_exec *exec, bool stream, int64_t rows, int64_t n, 
         fv_exec_rows(exec, rows, n + FV_LANES, fn, arg);
 }
 
-/* Makes streamed stores visible to other threads before what follows. */
+/* Makes streaming stores visible to other threads before later stores. */
 V_INLINE void v_stream_end(bool stream)
 {
     if (stream) _mm_sfence();

@@ -1,10 +1,10 @@
 /* Row softmax and log-softmax, and the backward of both. */
 #include "kernels/rows.h"
 #include "kernels/simd/fill.h"
-#include "kernels/simd/rowsum.h"
+#include "kernels/simd/row_reduce.h"
 
-/* Exponentials of rows as short as this wait on the stack when the output is streamed. */
-enum { WAITING = 2048 };
+/* With streaming stores, exponentials of rows up to this length are buffered on the stack. */
+enum { BUFFERED = 2048 };
 
 typedef struct softmax_job {
     const fv_exec *exec;
@@ -21,49 +21,47 @@ static void fill_row(float *y, int64_t n, float value)
 
 static void log_softmax_row(float *y, const float *x, int64_t n, bool stream)
 {
-    const float most = v_row_max(x, n);
-    if (most == -INFINITY) {
-        fill_row(y, n, most);
+    const float max = v_row_max(x, n);
+    if (max == -INFINITY) {
+        fill_row(y, n, max);
         return;
     }
-    const vf shift = v_set(most),
-             log_sum = v_set(fv_logf_ref(v_row_exps(x, n, most, NULL, stream)));
+    const vf shift = v_set(max), log_sum = v_set(fv_logf_ref(v_row_exps(x, n, max, NULL, stream)));
     V_LOOP(n, v_head(y, n, stream),
            v_put(y + i, count, v_sub(v_sub(v_load(x + i, count), shift), log_sum), stream));
 }
 
-/* ---- past the caches ---------------------------------------------------------------
- * Three rows are in hand at a time: while one is raised to its exponentials, the one before it is
- * scaled and streamed out and the maximum of the one after it is found. Row by row, memory would
- * idle during the arithmetic, and arithmetic during the burst of stores.
- */
+/* ---- streamed output -----------------------------------------------------------------
+ * Three rows are processed at a time: while the exponentials of one row are computed, the previous
+ * row is scaled and streamed out, and the maximum of the next row is found. Row by row, memory
+ * would idle during the arithmetic, and the arithmetic during the burst of stores. */
 
-typedef struct turn {
-    const float *x, *next; /* the row in hand and the one after it (or any row) */
-    float most;            /* x's maximum; a NaN need not count */
-    float *e;              /* exponentials of the row before, which those of x replace */
-    float *y, share;       /* the row before: its result and the inverse of its sum */
-} turn;
+typedef struct pipeline {
+    const float *x, *next; /* the current row and the next one (or any row) */
+    float max;             /* maximum of x; NaN may be ignored */
+    float *e;              /* exponentials of the previous row, replaced by those of x */
+    float *y, inv_sum;     /* the previous row: its result and the inverse of its sum */
+} pipeline;
 
-/* The sum of e; *next_most: next's maximum, NaN left out. */
-static float take_turn(const turn *t, int64_t n, float *next_most)
+/* Returns the sum of e; *next_max: the maximum of next, ignoring NaN. */
+static float advance(const pipeline *t, int64_t n, float *next_max)
 {
     enum { STEP = V_GROUP * FV_LANES };
-    const vf shift = v_set(t->most), share = v_set(t->share), low = v_set(-INFINITY);
+    const vf shift = v_set(t->max), inv_sum = v_set(t->inv_sum), low = v_set(-INFINITY);
     const int64_t head = v_head(t->y, n, true);
-    const float *before = t->e + head; /* read before t->e is written there */
+    const float *previous = t->e + head; /* read before t->e is overwritten there */
     float *y = t->y + head;
-    vf sum = v_zero(), most = low;
-    V_LOOP(head, 0, v_store(t->y + i, count, v_mul(v_load(t->e + i, count), share)));
+    vf sum = v_zero(), max = low;
+    V_LOOP(head, 0, v_store(t->y + i, count, v_mul(v_load(t->e + i, count), inv_sum)));
     int64_t done = 0;
     for (; head + done + STEP <= n; done += STEP) {
         vf v[V_GROUP];
         for (int k = 0; k < V_GROUP; k++) {
             const int64_t i = done + k * FV_LANES;
             v[k] = v_sub(v_load(t->x + i, FV_LANES), shift);
-            most = v_max(v_load(t->next + i, FV_LANES), most);
+            max = v_max(v_load(t->next + i, FV_LANES), max);
             v_prefetch(t->next + i, FV_STREAM_AHEAD);
-            v_stream(y + i, v_mul(v_load(before + i, FV_LANES), share));
+            v_stream(y + i, v_mul(v_load(previous + i, FV_LANES), inv_sum));
         }
         v_exp_many(v, V_GROUP);
         for (int k = 0; k < V_GROUP; k++) {
@@ -73,61 +71,64 @@ static float take_turn(const turn *t, int64_t n, float *next_most)
     }
     const float *x = t->x + done, *next = t->next + done;
     y += done;
-    before += done;
-    V_LOOP(n - head - done, 0, v_put(y + i, count, v_mul(v_load(before + i, count), share), true));
-    V_LOOP(n - done, 0, most = v_max(v_keep(count, v_load(next + i, count), low), most));
-    *next_most = v_join_max(most);
+    previous += done;
+    V_LOOP(n - head - done, 0,
+           v_put(y + i, count, v_mul(v_load(previous + i, count), inv_sum), true));
+    V_LOOP(n - done, 0, max = v_max(v_keep(count, v_load(next + i, count), low), max));
+    *next_max = v_join_max(max);
     return v_join(v_add_exps(sum, x, n - done, shift, t->e + done, false));
 }
 
-/* What exponentials with this sum are multiplied by. A row without a maximum was one of -inf
- * alone, to which no weight belongs (its sum says NaN), or has a NaN. */
-static float share_of(const float *x, float *e, int64_t n, float most, float sum)
+/* The factor for exponentials with this sum. A row whose maximum is -inf is either all -inf and
+ * gets no weight (its sum is NaN), or contains a NaN. */
+static float inverse_sum(const float *x, float *e, int64_t n, float max, float sum)
 {
-    if (most == -INFINITY && !isnan(v_row_max(x, n))) {
+    if (max == -INFINITY && !isnan(v_row_max(x, n))) {
         fill_row(e, n, 0);
         return 0;
     }
     return 1 / sum;
 }
 
-/* Rows of up to WAITING columns, y not x. */
+/* Rows of up to BUFFERED columns; y is not x. */
 static void softmax_streamed(float *y, const float *x, int64_t rows, int64_t n)
 {
-    _Alignas(64) float e[WAITING];
-    float most = v_row_max(x, n);
-    turn t = {.e = e, .y = y};
-    t.share = share_of(x, e, n, most, v_row_exps(x, n, most, e, true));
-    if (rows > 1) most = v_row_max(x + n, n);
+    _Alignas(64) float e[BUFFERED];
+    float max = v_row_max(x, n);
+    pipeline t = {.e = e, .y = y};
+    t.inv_sum = inverse_sum(x, e, n, max, v_row_exps(x, n, max, e, true));
+    if (rows > 1) max = v_row_max(x + n, n);
     for (int64_t row = 1; row < rows; row++, t.y += n) {
         t.x = x + row * n;
         t.next = row + 1 < rows ? t.x + n : t.x;
-        t.most = most;
-        const float sum = take_turn(&t, n, &most);
-        t.share = share_of(t.x, e, n, t.most, sum);
+        t.max = max;
+        const float sum = advance(&t, n, &max);
+        t.inv_sum = inverse_sum(t.x, e, n, t.max, sum);
     }
-    const vf share = v_set(t.share);
+    const vf inv_sum = v_set(t.inv_sum);
     V_LOOP(n, v_head(t.y, n, true),
-           v_put(t.y + i, count, v_mul(v_load(e + i, count), share), true));
+           v_put(t.y + i, count, v_mul(v_load(e + i, count), inv_sum), true));
 }
 
 /* ---- row by row -------------------------------------------------------------------- */
 
-/* Exponentials go to y, or, where y is streamed, are computed again: so y is written once. */
+/* Exponentials are stored in y or, if y is streamed, computed twice, so that y is written only
+ * once. */
 static void softmax_row(float *y, const float *x, int64_t n, bool stream)
 {
-    const float most = v_row_max(x, n);
-    if (most == -INFINITY) { /* nothing to attend to: no weight anywhere */
+    const float max = v_row_max(x, n);
+    if (max == -INFINITY) { /* all -inf: no weight anywhere */
         fill_row(y, n, 0);
         return;
     }
-    const vf share = v_set(1 / v_row_exps(x, n, most, stream ? NULL : y, false));
-    const vf shift = v_set(most);
+    const vf inv_sum = v_set(1 / v_row_exps(x, n, max, stream ? NULL : y, false));
+    const vf shift = v_set(max);
     if (stream)
-        V_LOOP(n, v_head(y, n, true),
-               v_put(y + i, count, v_mul(v_exp(v_sub(v_load(x + i, count), shift)), share), true));
+        V_LOOP(
+            n, v_head(y, n, true),
+            v_put(y + i, count, v_mul(v_exp(v_sub(v_load(x + i, count), shift)), inv_sum), true));
     else
-        V_LOOP(n, 0, v_store(y + i, count, v_mul(v_load(y + i, count), share)));
+        V_LOOP(n, 0, v_store(y + i, count, v_mul(v_load(y + i, count), inv_sum)));
 }
 
 static void softmax_range(const void *arg, int64_t begin, int64_t end, int thread)
@@ -137,7 +138,7 @@ static void softmax_range(const void *arg, int64_t begin, int64_t end, int threa
     const int64_t n = job->args->cols;
     float *y = (float *)job->ptr[0] + begin * n;
     const float *x = (const float *)job->ptr[1] + begin * n;
-    if (!job->args->log && job->stream && n <= WAITING) {
+    if (!job->args->log && job->stream && n <= BUFFERED) {
         softmax_streamed(y, x, end - begin, n);
     } else {
         for (int64_t row = begin; row < end; row++, x += n, y += n)
@@ -199,7 +200,7 @@ static void softmax_grad(const fv_exec *exec, void *const *ptr, const void *args
     v_rows(exec, job.stream, a->rows, a->cols, softmax_grad_range, &job);
 }
 
-void FV_SIMD_NAME(fv_simd_softmax_fill)(fv_kernel_table *t)
+void fv_simd_softmax_fill(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SOFTMAX][FV_F32] = softmax;
     t->fn[FV_KERNEL_SOFTMAX_GRAD][FV_F32] = softmax_grad;

@@ -1,7 +1,7 @@
 /*
- * 8 x 8 floats transposed on the way from memory into registers. Building each register from two
- * half-width loads leaves two shuffles per four floats; since this CPU generation runs two 256-bit
- * shuffles a cycle but one of 512 bits, the AVX-512 level uses it as well.
+ * Transposes 8 x 8 floats while loading them. Building each register from two half-width loads
+ * leaves two shuffles per four floats. CPUs of this generation run two 256-bit shuffles per cycle
+ * but only one of 512 bits, so the AVX-512 level uses this as well.
  */
 #ifndef FV_KERNELS_SIMD_TRANSPOSE_H
 #define FV_KERNELS_SIMD_TRANSPOSE_H
@@ -15,7 +15,7 @@ static inline __m256 fv_two_rows(const char *low, const char *high)
     return _mm256_castsi256_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1));
 }
 
-/* What is left to do once r_i holds four words of row i and of row i + 4. */
+/* The remaining shuffles once r_i holds four words of row i and of row i + 4. */
 static inline void fv_transpose_pairs(__m256 r0, __m256 r1, __m256 r2, __m256 r3, __m256 out[4])
 {
     const __m256 even01 = _mm256_unpacklo_ps(r0, r1), odd01 = _mm256_unpackhi_ps(r0, r1);
@@ -35,7 +35,7 @@ static inline void fv_transpose_words(const void *rows, int64_t stride, __m256 o
                        fv_two_rows(p + 3 * stride, high + 3 * stride), out);
 }
 
-/* The same of rows anywhere. */
+/* The same for rows at any addresses. */
 static inline void fv_transpose_rows(const char *const row[8], __m256 out[4])
 {
     fv_transpose_pairs(fv_two_rows(row[0], row[4]), fv_two_rows(row[1], row[5]),

@@ -3,22 +3,22 @@
 
 #include "kernels/simd/vmath.h"
 
-void FV_SIMD_NAME(fv_simd_vexp)(int64_t n, const float *x, float *y)
+void fv_simd_vexp(int64_t n, const float *x, float *y)
 {
     v_map(y, x, n, false, v_exp_many, V_EXP_GROUP, v_exp);
 }
 
-void FV_SIMD_NAME(fv_simd_vlog)(int64_t n, const float *x, float *y)
+void fv_simd_vlog(int64_t n, const float *x, float *y)
 {
     V_LOOP(n, 0, v_store(y + i, count, v_log(v_load(x + i, count))));
 }
 
-void FV_SIMD_NAME(fv_simd_vtanh)(int64_t n, const float *x, float *y)
+void fv_simd_vtanh(int64_t n, const float *x, float *y)
 {
     v_map(y, x, n, false, v_tanh_many, 2, v_tanh);
 }
 
-void FV_SIMD_NAME(fv_simd_verf)(int64_t n, const float *x, float *y)
+void fv_simd_verf(int64_t n, const float *x, float *y)
 {
     v_map(y, x, n, false, v_erf_many, 2, v_erf);
 }

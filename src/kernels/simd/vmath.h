@@ -1,7 +1,7 @@
 /*
- * Vector exp, log, log1p, tanh, erf, phi and what is made of them. Each function does, lane by
- * lane, exactly what its scalar twin in ref/math.h or ref/composite.h does: read those for the
- * mathematics and the error bounds. Change one and the other must follow.
+ * Vector exp, log, log1p, tanh, erf, phi and functions made of them. Each does, lane by lane,
+ * exactly what its scalar counterpart in ref/math.h or ref/composite.h does; see there for the
+ * mathematics and the error bounds. A change to one must be made to the other.
  */
 #ifndef FV_KERNELS_SIMD_VMATH_H
 #define FV_KERNELS_SIMD_VMATH_H
@@ -12,9 +12,9 @@
 
 /*
  * The chains of operations below are long, and the CPU looks only a few vectors ahead: functions
- * named _many do each step for several independent vectors before the next step. V_GROUP is how
- * many the registers hold; V_EXP_GROUP that for exp alone, whose vectors share one test: with six
- * of them it costs a tenth less than with four.
+ * named _many do each step for several independent vectors before the next step. V_GROUP is as many
+ * as the registers hold; V_EXP_GROUP is that number for exp, whose vectors share one test: six of
+ * them cost a tenth less than four.
  */
 enum { V_GROUP = FV_SIMD_LEVEL == 3 ? 4 : 2, V_EXP_GROUP = FV_SIMD_LEVEL == 3 ? 6 : 2 };
 
@@ -23,7 +23,7 @@ enum { V_GROUP = FV_SIMD_LEVEL == 3 ? 4 : 2, V_EXP_GROUP = FV_SIMD_LEVEL == 3 ? 
 /* n in eighths, in the low bits. */
 V_INLINE vf v_exp_round(vf x) { return v_fma(x, v_set(FV_EXP_LOG2E), v_set(FV_EXP_MAGIC)); }
 
-/* Bits outside FV_EXP_LOW are set in the lanes that must take the long way for t, or for u. */
+/* Bits outside FV_EXP_LOW are set in lanes that need the long path for t, or for u. */
 V_INLINE vi v_exp_excess(vf t, vf u)
 {
     const vi in_range = vi_set(FV_EXP_SHORT);
@@ -58,7 +58,7 @@ V_INLINE vf v_exp_scale(vf y, vf t, vf n)
 #endif
 }
 
-/* The short way: |n| < 16 in every lane. No result is subnormal, so scaling is exact before the
+/* The short path: |n| < 16 in every lane. No result is subnormal, so scaling is exact before the
  * last product as well as after it. */
 V_INLINE vf v_exp_short(vf x, vf t)
 {
@@ -67,8 +67,8 @@ V_INLINE vf v_exp_short(vf x, vf t)
 #if FV_SIMD_LEVEL == 3
     return v_exp_scale(v_mul(v_lookup8(fv_exp_table, vi_of(t)), w), t, n);
 #else
-    /* Bits of fv_exp_table[j], less j << 20 and 16 << 23: what shifting the low bits of t to the
-     * exponent adds too much. */
+    /* Bits of fv_exp_table[j], less j << 20 and 16 << 23: the excess that shifting the low bits of
+     * t to the exponent adds. */
     static const uint32_t table[8] = {0x362a7618u, 0x3629e3aeu, 0x362ab6bcu, 0x362d0f9bu,
                                       0x36311196u, 0x36337192u, 0x362f571eu, 0x362c504fu};
     const vi scale = vi_of(v_lookup8((const float *)(const void *)table, vi_of(t)));
@@ -76,7 +76,7 @@ V_INLINE vf v_exp_short(vf x, vf t)
 #endif
 }
 
-/* Any x, the lanes of `is_long` with both parts of ln 2. */
+/* Any x; lanes of `is_long` use both parts of ln 2. */
 V_INLINE vf v_exp_any(vf x, vm is_long)
 {
     x = v_min(v_set(FV_EXP_MAX), v_max(v_set(FV_EXP_MIN), x));
@@ -333,7 +333,7 @@ V_INLINE vm v_first_is_min(vf a, vf b) { return vm_or(v_le(a, b), v_nan(a)); }
 
 /* ---- over arrays ------------------------------------------------------------------- */
 
-/* y[i] = f(x[i]); `many`, given `group` vectors, and `one` are the same function. y may be x. */
+/* y[i] = f(x[i]); `many`, for `group` vectors, and `one` are the same function. y may be x. */
 V_INLINE void v_map(float *y, const float *x, int64_t n, bool stream, void (*many)(vf *, int),
                     int group, vf (*one)(vf))
 {

@@ -1,18 +1,18 @@
 /*
- * Products with weights of few bits (kernels/weights.h). A handful of rows reads the panels where
- * they lie and widens them in registers: a chain of multiply-adds over the widened weights, as
- * everywhere. More rows have the panels widened once, into the panels that the tile reads.
+ * Products with low-precision weights (kernels/weights.h). For a few rows the panels are read in
+ * place and converted to float in registers; the chain of multiply-adds is the same as everywhere.
+ * For more rows the panels are converted once, into the panels that the tile reads.
  */
 #include "kernels/simd/gemm_simd.h"
 #include "kernels/weights.h"
 
-/* Sums of `rows` rows over `vecs` vectors of a panel's columns; both are constants of the
- * instance, chosen so that the sums stay in registers. */
-FV_INSTANCE void bf16_sums(const fv_low_rows *t, const int rows, const int vecs, int col)
+/* Sums of `rows` rows over `vecs` vectors of a panel's columns. Both are compile-time constants,
+ * chosen so that the sums stay in registers. */
+FV_INSTANCE void bf16_sums(const fv_low_precision_rows *t, const int rows, const int vecs, int col)
 {
     const uint32_t *b = (const uint32_t *)(const void *)t->panel + col;
     const float *a = t->a;
-    fv_vec sum[FV_GEMM_STRIP][FV_GEMM_PANEL / FV_VEC];
+    fv_vec sum[FV_GEMM_TILE_ROWS][FV_GEMM_PANEL / FV_VEC];
     FV_UNROLL
     for (int i = 0; i < rows; i++) {
         FV_UNROLL
@@ -45,11 +45,11 @@ FV_INSTANCE void bf16_sums(const fv_low_rows *t, const int rows, const int vecs,
     }
 }
 
-FV_INSTANCE void i8_sums(const fv_low_rows *t, const int rows, const int vecs, int col)
+FV_INSTANCE void i8_sums(const fv_low_precision_rows *t, const int rows, const int vecs, int col)
 {
     const signed char *b = (const signed char *)t->panel + FV_I8_SCALE_BYTES + col;
     const float *a = t->a;
-    fv_vec sum[FV_GEMM_STRIP][FV_GEMM_PANEL / FV_VEC];
+    fv_vec sum[FV_GEMM_TILE_ROWS][FV_GEMM_PANEL / FV_VEC];
     FV_UNROLL
     for (int i = 0; i < rows; i++) {
         FV_UNROLL
@@ -75,7 +75,7 @@ FV_INSTANCE void i8_sums(const fv_low_rows *t, const int rows, const int vecs, i
     }
 }
 
-/* Columns of the panel that are met together: as many vectors as leave the sums in registers. */
+/* Vectors of columns processed together: as many as keep the sums in registers. */
 #if FV_SIMD_LEVEL == 3
 enum { VECS_1 = 4, VECS_2 = 4, VECS_3 = 4, VECS_4 = 4, VECS_5 = 4, VECS_6 = 4 };
 #else
@@ -83,7 +83,7 @@ enum { VECS_1 = 8, VECS_2 = 4, VECS_3 = 4, VECS_4 = 2, VECS_5 = 2, VECS_6 = 2 };
 #endif
 
 #define ROWS(rows)                                                                                 \
-    static void rows_##rows(const fv_low_rows *t, fv_weight_form form)                             \
+    static void rows_##rows(const fv_low_precision_rows *t, fv_weight_form form)                   \
     {                                                                                              \
         for (int col = 0; col < FV_GEMM_PANEL; col += VECS_##rows * FV_VEC) {                      \
             if (form == FV_WEIGHT_BF16)                                                            \
@@ -99,17 +99,18 @@ ROWS(4)
 ROWS(5)
 ROWS(6)
 
-void FV_GEMM_NAME(low_rows)(const fv_low_rows *t, fv_weight_form form, int rows)
+void fv_gemm_low_precision_rows(const fv_low_precision_rows *t, fv_weight_form form, int rows)
 {
-    static void (*const by_rows[FV_GEMM_STRIP])(const fv_low_rows *, fv_weight_form) = {
-        rows_1, rows_2, rows_3, rows_4, rows_5, rows_6};
+    static void (*const by_rows[FV_GEMM_TILE_ROWS])(const fv_low_precision_rows *,
+                                                    fv_weight_form) = {rows_1, rows_2, rows_3,
+                                                                       rows_4, rows_5, rows_6};
     by_rows[rows - 1](t, form);
 }
 
-void FV_GEMM_NAME(widen)(fv_weight_form form, const char *panel, int64_t k0, int64_t depth,
+void fv_gemm_widen_panel(fv_weight_form form, const char *panel, int64_t k0, int64_t depth,
                          float *out)
 {
-    const int64_t slice = depth * FV_TILE_COLS; /* floats of one of the level's own panels */
+    const int64_t slice = depth * FV_TILE_COLS; /* floats of one panel of this level */
     for (int64_t k = 0; k < depth; k++)
         for (int col = 0; col < FV_GEMM_PANEL; col += FV_VEC) {
             fv_vec w;

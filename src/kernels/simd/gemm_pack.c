@@ -1,6 +1,6 @@
 /*
- * Packing: A and B into the order in which the tile reads them, and weights into panels once for
- * all calls. Blocks of a few k keep both the lines read and the lines written in L1.
+ * Packing of A and B into the order in which the tile reads them, and of weights into panels once
+ * for all calls. Blocks of a few k keep the lines read and the lines written in L1.
  */
 #include "kernels/simd/gemm_simd.h"
 #include "kernels/simd/transpose.h"
@@ -18,7 +18,7 @@ static void pack_any(int64_t k, int64_t cols, const float *b, int64_t b_row, int
             out[i * out_row + j] = j < cols ? b[i * b_row + j * b_col] : 0;
 }
 
-/* Rows of B are contiguous: `width` columns, whole vectors. */
+/* Row-major B: `width` columns, whole vectors. */
 static void pack_rows(int64_t k, const float *b, int64_t b_row, int width, int64_t out_row,
                       float *out)
 {
@@ -27,7 +27,7 @@ static void pack_rows(int64_t k, const float *b, int64_t b_row, int width, int64
             fv_vec_store(out + i * out_row + j, fv_vec_load(b + i * b_row + j));
 }
 
-/* Columns of B are contiguous: k is a multiple of 4, width of 8. */
+/* Column-major B: k is a multiple of 4, width of 8. */
 static void pack_columns(int64_t k, const float *b, int64_t b_col, int width, int64_t out_row,
                          float *out)
 {
@@ -55,8 +55,8 @@ static void pack_block(int64_t k, int64_t cols, const float *b, int64_t b_row, i
     }
 }
 
-void FV_GEMM_NAME(pack_b)(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
-                          int width, float *out)
+void fv_gemm_pack_b(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
+                    int width, float *out)
 {
     for (int64_t i = 0; i < k; i += K_STEP)
         for (int64_t j = 0; j < cols; j += width)
@@ -64,8 +64,8 @@ void FV_GEMM_NAME(pack_b)(int64_t k, int64_t cols, const float *b, int64_t b_row
                        b_row, b_col, width, width, out + j * k + i * width);
 }
 
-void FV_GEMM_NAME(pack_slices)(int64_t k, int64_t cols, const float *b, int64_t b_row,
-                               int64_t b_col, int slices, int64_t apart, int width, float *out)
+void fv_gemm_pack_slices(int64_t k, int64_t cols, const float *b, int64_t b_row, int64_t b_col,
+                         int slices, int64_t apart, int width, float *out)
 {
     const int64_t out_row = (int64_t)slices * width;
     for (int64_t i = 0; i < k; i += K_STEP)
@@ -74,18 +74,18 @@ void FV_GEMM_NAME(pack_slices)(int64_t k, int64_t cols, const float *b, int64_t 
                        b_col, width, out_row, out + i * out_row + s * width);
 }
 
-/* Six floats in two moves: a strip's column when A's columns are contiguous. */
-static void copy_strip(int64_t k, const float *a, int64_t a_col, float *out)
+/* Six floats in two moves: one column of a row tile, if A is column-major. */
+static void copy_row_tile(int64_t k, const float *a, int64_t a_col, float *out)
 {
     for (int64_t i = 0; i < k; i++) {
         const __m128 four = _mm_loadu_ps(a + i * a_col);
         const __m128i two = _mm_loadl_epi64((const void *)(a + i * a_col + 4));
-        _mm_storeu_ps(out + i * FV_GEMM_STRIP, four);
-        _mm_storel_epi64((void *)(out + i * FV_GEMM_STRIP + 4), two);
+        _mm_storeu_ps(out + i * FV_GEMM_TILE_ROWS, four);
+        _mm_storel_epi64((void *)(out + i * FV_GEMM_TILE_ROWS + 4), two);
     }
 }
 
-/* Columns of A that lie contiguous lie far from each other: no hardware prefetcher follows. */
+/* The columns of a column-major A are far apart: the hardware prefetcher does not follow them. */
 static void fetch_columns(int64_t rows, int64_t k, const float *a, int64_t a_col)
 {
     for (int64_t i = 0; i < k; i++)
@@ -93,24 +93,24 @@ static void fetch_columns(int64_t rows, int64_t k, const float *a, int64_t a_col
             _mm_prefetch((const void *)(a + i * a_col + smaller(row, rows - 1)), _MM_HINT_T0);
 }
 
-void FV_GEMM_NAME(pack_a)(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,
-                          float *out)
+void fv_gemm_pack_a(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,
+                    float *out)
 {
     for (int64_t i = 0; i < k; i += K_STEP) {
         const int64_t depth = smaller(K_STEP, k - i), next = i + K_STEP;
         if (a_row == 1 && next < k)
             fetch_columns(rows, smaller(K_STEP, k - next), a + next * a_col, a_col);
-        for (int64_t row = 0; row < rows; row += FV_GEMM_STRIP) {
-            const int64_t strip = smaller(FV_GEMM_STRIP, rows - row);
+        for (int64_t row = 0; row < rows; row += FV_GEMM_TILE_ROWS) {
+            const int64_t height = smaller(FV_GEMM_TILE_ROWS, rows - row);
             const float *from = a + row * a_row + i * a_col;
-            float *to = out + row * k + i * FV_GEMM_STRIP;
-            if (a_row == 1 && strip == FV_GEMM_STRIP) {
-                copy_strip(depth, from, a_col, to);
+            float *to = out + row * k + i * FV_GEMM_TILE_ROWS;
+            if (a_row == 1 && height == FV_GEMM_TILE_ROWS) {
+                copy_row_tile(depth, from, a_col, to);
                 continue;
             }
-            for (int64_t r = 0; r < strip; r++)
+            for (int64_t r = 0; r < height; r++)
                 for (int64_t d = 0; d < depth; d++)
-                    to[d * FV_GEMM_STRIP + r] = from[r * a_row + d * a_col];
+                    to[d * FV_GEMM_TILE_ROWS + r] = from[r * a_row + d * a_col];
         }
     }
 }
@@ -127,16 +127,15 @@ static void pack_panels(const void *arg, int64_t begin, int64_t end, int thread)
     const pack_job *j = arg;
     const fv_gemm_pack_args *p = j->args;
     const int64_t first = begin * FV_GEMM_PANEL;
-    FV_GEMM_NAME(pack_b)
-    (p->k, smaller(end * FV_GEMM_PANEL, p->n) - first, j->b + first * p->b_col, p->b_row, p->b_col,
-     FV_GEMM_PANEL, j->packed + first * p->k);
+    fv_gemm_pack_b(p->k, smaller(end * FV_GEMM_PANEL, p->n) - first, j->b + first * p->b_col,
+                   p->b_row, p->b_col, FV_GEMM_PANEL, j->packed + first * p->k);
 }
 
-void FV_GEMM_NAME(pack)(const fv_exec *exec, void *const *ptr, const void *args)
+void fv_simd_pack(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_gemm_pack_args *p = args;
     if (p->form != FV_WEIGHT_F32) {
-        fv_weight_narrow(exec, ptr, p);
+        fv_weight_convert(exec, ptr, p);
         return;
     }
     pack_job j = {.args = p, .packed = ptr[0], .b = ptr[1]};

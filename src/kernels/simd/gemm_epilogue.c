@@ -1,4 +1,5 @@
-/* The end of a product: y = act(sum scale + bias) + residual, in the order of the reference. */
+/* The epilogue of a product: y = act(sum scale + bias) + residual, in the order of the
+ * reference. */
 #include "kernels/simd/gemm_simd.h"
 #include "kernels/simd/vmath.h"
 
@@ -22,9 +23,9 @@ FV_INLINE vf activate(const fv_act act, vf x)
     }
 }
 
-/* `act` is a constant of the instance. */
-FV_INLINE void finish_rows(const fv_act act, const fv_finish *f, const float *sum, int64_t sum_row,
-                           float *c, int64_t c_row, int64_t rows, int64_t cols)
+/* `act` is a compile-time constant of each instance. */
+FV_INLINE void epilogue_rows(const fv_act act, const fv_epilogue *f, const float *sum,
+                             int64_t sum_row, float *c, int64_t c_row, int64_t rows, int64_t cols)
 {
     const float *scale = f->scale, *bias = f->bias, *residual = f->residual;
     for (int64_t r = 0; r < rows; r++) {
@@ -38,13 +39,13 @@ FV_INLINE void finish_rows(const fv_act act, const fv_finish *f, const float *su
     }
 }
 
-void FV_GEMM_NAME(finish)(const fv_finish *f, const float *sum, int64_t sum_row, float *c,
-                          int64_t c_row, int64_t rows, int64_t cols)
+void fv_gemm_apply_epilogue(const fv_epilogue *f, const float *sum, int64_t sum_row, float *c,
+                            int64_t c_row, int64_t rows, int64_t cols)
 {
     switch (f->act) {
 #define CASE(act)                                                                                  \
     case act:                                                                                      \
-        finish_rows(act, f, sum, sum_row, c, c_row, rows, cols);                                   \
+        epilogue_rows(act, f, sum, sum_row, c, c_row, rows, cols);                                 \
         break
         CASE(FV_ACT_RELU);
         CASE(FV_ACT_GELU);
@@ -53,7 +54,7 @@ void FV_GEMM_NAME(finish)(const fv_finish *f, const float *sum, int64_t sum_row,
         CASE(FV_ACT_TANH);
         CASE(FV_ACT_SIGMOID);
     default:
-        finish_rows(FV_ACT_NONE, f, sum, sum_row, c, c_row, rows, cols);
+        epilogue_rows(FV_ACT_NONE, f, sum, sum_row, c, c_row, rows, cols);
 #undef CASE
     }
 }

@@ -1,4 +1,4 @@
-/* Choices from rows: the k best, and samples by weight. */
+/* Top-k and sampling from rows. */
 #include "base/rng.h"
 #include "kernels/ref/real.h"
 #include "kernels/rows.h"
@@ -103,8 +103,8 @@ typedef struct multinomial_job {
     void *const *ptr;
 } multinomial_job;
 
-/* Sums run in double in index order; the total is the last of them, so that a u below 1 always
- * finds its column. */
+/* Sums run in double in index order; the total is the last of them, so that any u below 1 finds a
+ * column. */
 static int64_t pick(const real *weight, int64_t cols, double threshold)
 {
     double sum = 0;
@@ -146,7 +146,7 @@ static void multinomial(const fv_exec *exec, void *const *ptr, const void *args)
                  &job);
 }
 
-void FV_NAME(fv_ref_choose_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_topk_fill)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_TOPK][FV_REAL_DTYPE] = topk;
     t->fn[FV_KERNEL_MULTINOMIAL][FV_REAL_DTYPE] = multinomial;

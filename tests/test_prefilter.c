@@ -1,8 +1,8 @@
 /*
- * The argmax of a product by screening: always that of the product itself, to the bit and in ties,
- * and what greedy search finds with it.
+ * The argmax of a product with a candidate pre-filter: always that of the product itself, ties
+ * included, and greedy search with it.
  */
-#include "kernels/screen.h"
+#include "kernels/prefilter.h"
 
 #include <float.h>
 
@@ -16,12 +16,12 @@
 
 static fv_ctx *ctx;
 
-static bool has_screen(void)
+static bool has_prefilter(void)
 {
-    return ctx->device->ops->supports(ctx->device, FV_KERNEL_SCREEN, FV_F32);
+    return ctx->device->ops->supports(ctx->device, FV_KERNEL_PREFILTER_ARGMAX, FV_F32);
 }
 
-/* Compares both ways; returns how many rows the screen left open. */
+/* Compares with the plain argmax; returns how many rows had too many candidates. */
 static int64_t compare(int64_t m, int64_t n, int64_t k, const float *x, const float *w,
                        const float *bias)
 {
@@ -29,9 +29,9 @@ static int64_t compare(int64_t m, int64_t n, int64_t k, const float *x, const fl
     fv_tensor *tx = fv_from_host(ctx, FV_F32, 2, (int64_t[]){m, k}, x);
     fv_tensor *tw = fv_from_host(ctx, FV_F32, 2, (int64_t[]){n, k}, w);
     fv_tensor *tb = bias ? fv_from_host(ctx, FV_F32, 1, &n, bias) : NULL;
-    fv_tensor *screen = fv_linear_screen(ctx, tw, tb);
-    CHECK(screen != NULL);
-    int64_t *found = tensor_indices(ctx, fv_linear_argmax(ctx, tx, tw, tb, screen));
+    fv_tensor *prefilter = fv_linear_prefilter(ctx, tw, tb);
+    CHECK(prefilter != NULL);
+    int64_t *found = tensor_indices(ctx, fv_linear_argmax(ctx, tx, tw, tb, prefilter));
     int64_t *right = tensor_indices(ctx, fv_argmax(ctx, fv_linear(ctx, tx, tw, tb), -1, false));
     int64_t open = 0, wrong = 0;
     for (int64_t i = 0; i < m; i++) {
@@ -193,7 +193,7 @@ static void same_tokens(fv_seq2seq *model)
     }
     CHECK(isfinite(with) && isnan(without));
     CHECK(model->ready.gates && model->ready.source[0]);
-    CHECK((model->ready.screen != NULL) == has_screen());
+    CHECK((model->ready.prefilter != NULL) == has_prefilter());
     int64_t *again = search(model, false, &without); /* from looked-up gates: the same bits */
     CHECK(memcmp(again, right, SOURCES * 13 * sizeof *again) == 0 && with == without);
     free(again);
@@ -207,7 +207,7 @@ static void same_tokens_when_rounded(fv_seq2seq *model)
     CHECK_OK(ctx, fv_ctx_set_compute(ctx, FV_BF16));
     int64_t *right = search(model, false, &with), *found = search(model, true, &without);
     CHECK(memcmp(found, right, SOURCES * 13 * sizeof *found) == 0);
-    CHECK(!model->ready.gates && !model->ready.source[0] && !model->ready.screen);
+    CHECK(!model->ready.gates && !model->ready.source[0] && !model->ready.prefilter);
     free(found);
     free(right);
     CHECK_OK(ctx, fv_ctx_set_compute(ctx, FV_F32));
@@ -257,7 +257,7 @@ int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
     ctx = op_context(FV_SIMD_AUTO, 2, FV_DEVICE_CPU);
-    if (has_screen()) {
+    if (has_prefilter()) {
         RUN(sizes_of_all_kinds);
         RUN(near_and_equal_columns);
         RUN(numbers_that_are_none);

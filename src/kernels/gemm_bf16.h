@@ -1,0 +1,42 @@
+/*
+ * Products with operands rounded to bf16 (`bf16` in fovea/gemm.h), for the SIMD levels. Both
+ * operands are packed as 32-bit words of two consecutive k, the first one in the low half, as
+ * vdpbf16ps expects them:
+ *
+ *     A   words (row, k pair)
+ *     B   panels as wide as the level's tile, [columns/width][k pairs][width]
+ *
+ * A work item is `rows` rows by `panels` panels of FV_GEMM_PANEL columns and owns its part of C. It
+ * splits k into blocks of `depth` pairs: it packs its part of B, then FV_GEMM_BF16_ROWS rows of A
+ * at a time, and multiplies them in row tiles of FV_GEMM_TILE_ROWS rows.
+ *
+ *     fv_gemm_bf16_plan plan;
+ *     fv_gemm_bf16_make_plan(g, threads, &plan);
+ */
+#ifndef FV_KERNELS_GEMM_BF16_H
+#define FV_KERNELS_GEMM_BF16_H
+
+#include "kernels/gemm.h"
+
+/* A multiple of the row tile and of the sixteen lanes. */
+enum { FV_GEMM_BF16_ROWS = 96 };
+
+typedef struct fv_gemm_bf16_plan {
+    int64_t pairs;                        /* of k; an odd last element is paired with zero */
+    int64_t depth;                        /* pairs per block */
+    int64_t rows, row_items;              /* rows per work item, and work items along m */
+    int64_t panels, column_items;         /* panels per work item, and work items along n */
+    bool serial;                          /* too little work to wake another thread */
+    int64_t a_words, b_words, sum_floats; /* scratch per thread */
+} fv_gemm_bf16_plan;
+
+void fv_gemm_bf16_make_plan(const fv_gemm *g, int threads, fv_gemm_bf16_plan *plan);
+size_t fv_gemm_bf16_scratch(const fv_gemm *g, int threads);
+
+/* The GEMM kernel for `bf16`: with fused multiply-adds, and with the bf16 dot products of
+ * AVX512_BF16. */
+void fv_simd_gemm_bf16_fma_avx2(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_gemm_bf16_fma_avx512(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_gemm_bf16_dot_avx512(const fv_exec *exec, void *const *ptr, const void *args);
+
+#endif

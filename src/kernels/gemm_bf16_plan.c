@@ -1,0 +1,61 @@
+/* How a bf16 product is split into work items. It affects speed only, never the result. Sizes
+ * assume 1 MiB of L2 per core. */
+#include "kernels/gemm_bf16.h"
+
+enum {
+    DEPTH_MAX = 384, /* a row tile of A, 9 KiB, stays in L1 while panels of 96 KiB stream through */
+    B_BLOCK_WORDS = 96 << 10,                  /* B of a work item */
+    ROWS_WITH_BLOCKS = 11 * FV_GEMM_BF16_ROWS, /* bounds the partial sums kept between blocks */
+    ITEMS_PER_THREAD = 3,
+    B_COST = 3 /* cost of packing a word of B (perhaps transposed), relative to A */
+};
+
+static const double SERIAL_WORK = 1.5e6; /* multiply-adds that justify waking a thread */
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Halves work items until there are enough. Narrower ones pack A again, shorter ones B. */
+static void split_for_threads(const fv_gemm *g, int threads, fv_gemm_bf16_plan *plan)
+{
+    const int64_t all = divide_up(g->n, FV_GEMM_PANEL);
+    const int64_t want = (int64_t)ITEMS_PER_THREAD * threads;
+    while (!plan->serial) {
+        const int64_t cols = divide_up(all, plan->panels), rows = divide_up(g->m, plan->rows);
+        const bool can_narrow = plan->panels > 1, can_shorten = plan->rows > FV_GEMM_BF16_ROWS;
+        if (cols * rows >= want || !(can_narrow || can_shorten)) return;
+        if (can_narrow && (!can_shorten || g->m * cols <= g->n * rows * B_COST))
+            plan->panels = divide_up(plan->panels, 2);
+        else
+            plan->rows = divide_up(divide_up(plan->rows, 2), FV_GEMM_BF16_ROWS) * FV_GEMM_BF16_ROWS;
+    }
+}
+
+void fv_gemm_bf16_make_plan(const fv_gemm *g, int threads, fv_gemm_bf16_plan *plan)
+{
+    *plan = (fv_gemm_bf16_plan){.pairs = divide_up(g->k, 2), .rows = larger(g->m, 1)};
+    const double work = (double)g->m * (double)g->n * (double)g->k;
+    plan->serial = threads <= 1 || work < SERIAL_WORK;
+    const int64_t blocks = larger(1, divide_up(plan->pairs, DEPTH_MAX));
+    plan->depth = larger(1, divide_up(divide_up(plan->pairs, blocks), FV_LANES) * FV_LANES);
+    const int64_t fit = larger(1, B_BLOCK_WORDS / (plan->depth * FV_GEMM_PANEL));
+    plan->panels = larger(1, smaller(divide_up(g->n, FV_GEMM_PANEL), fit));
+    if (blocks > 1) plan->rows = smaller(plan->rows, ROWS_WITH_BLOCKS);
+    split_for_threads(g, threads, plan);
+    plan->row_items = divide_up(g->m, plan->rows);
+    plan->column_items = divide_up(divide_up(g->n, FV_GEMM_PANEL), plan->panels);
+    plan->a_words = FV_GEMM_BF16_ROWS * plan->depth;
+    plan->b_words = plan->panels * FV_GEMM_PANEL * plan->depth;
+    /* Partial sums between blocks of k cannot be kept in C if C is also the residual. */
+    if (plan->depth < plan->pairs) plan->sum_floats = plan->rows * plan->panels * FV_GEMM_PANEL;
+}
+
+size_t fv_gemm_bf16_scratch(const fv_gemm *g, int threads)
+{
+    fv_gemm_bf16_plan plan;
+    fv_gemm_bf16_make_plan(g, threads, &plan);
+    const size_t bytes = (size_t)(plan.a_words + plan.b_words + plan.sum_floats) * sizeof(uint32_t);
+    const size_t copies = plan.serial ? 1 : (size_t)threads;
+    return bytes > SIZE_MAX / copies ? SIZE_MAX : bytes * copies;
+}

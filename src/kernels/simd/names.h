@@ -1,0 +1,132 @@
+/*
+ * The files of this folder compile once per level, so each function with external linkage needs two
+ * symbols. Sources use one plain name; this list maps it to the symbol of the level: fv_attn_pack
+ * is fv_attn_pack_avx2 in one object file and fv_attn_pack_avx512 in the other. Debuggers show the
+ * latter names.
+ *
+ * Every function of this folder that is not static is listed. A missing one has the same symbol at
+ * both levels, so that linking fails with a multiple definition.
+ */
+#ifndef FV_KERNELS_SIMD_NAMES_H
+#define FV_KERNELS_SIMD_NAMES_H
+
+#if FV_SIMD_LEVEL == 3
+#define FV_LEVEL_SYMBOL(name) name##_avx512
+#elif FV_SIMD_LEVEL == 2
+#define FV_LEVEL_SYMBOL(name) name##_avx2
+#else
+#error "only for the sources of src/kernels/simd, which compile with FV_SIMD_LEVEL 2 and 3"
+#endif
+
+/* Entries of the kernel table. */
+#define fv_simd_attention_fill         FV_LEVEL_SYMBOL(fv_simd_attention_fill)
+#define fv_simd_attention_grad_fill    FV_LEVEL_SYMBOL(fv_simd_attention_grad_fill)
+#define fv_simd_attention_weights_fill FV_LEVEL_SYMBOL(fv_simd_attention_weights_fill)
+#define fv_simd_bf16_fill              FV_LEVEL_SYMBOL(fv_simd_bf16_fill)
+#define fv_simd_elementwise_fill       FV_LEVEL_SYMBOL(fv_simd_elementwise_fill)
+#define fv_simd_fill                   FV_LEVEL_SYMBOL(fv_simd_fill)
+#define fv_simd_gemm_fill              FV_LEVEL_SYMBOL(fv_simd_gemm_fill)
+#define fv_simd_index_fill             FV_LEVEL_SYMBOL(fv_simd_index_fill)
+#define fv_simd_loss_fill              FV_LEVEL_SYMBOL(fv_simd_loss_fill)
+#define fv_simd_norm_fill              FV_LEVEL_SYMBOL(fv_simd_norm_fill)
+#define fv_simd_optim_fill             FV_LEVEL_SYMBOL(fv_simd_optim_fill)
+#define fv_simd_random_fill            FV_LEVEL_SYMBOL(fv_simd_random_fill)
+#define fv_simd_recurrent_fill         FV_LEVEL_SYMBOL(fv_simd_recurrent_fill)
+#define fv_simd_reduce_fill            FV_LEVEL_SYMBOL(fv_simd_reduce_fill)
+#define fv_simd_rotary_fill            FV_LEVEL_SYMBOL(fv_simd_rotary_fill)
+#define fv_simd_sequence_fill          FV_LEVEL_SYMBOL(fv_simd_sequence_fill)
+#define fv_simd_softmax_fill           FV_LEVEL_SYMBOL(fv_simd_softmax_fill)
+#define fv_simd_vnni_fill              FV_LEVEL_SYMBOL(fv_simd_vnni_fill)
+
+/* Functions of fovea/vmath.h. */
+#define fv_simd_verf  FV_LEVEL_SYMBOL(fv_simd_verf)
+#define fv_simd_vexp  FV_LEVEL_SYMBOL(fv_simd_vexp)
+#define fv_simd_vlog  FV_LEVEL_SYMBOL(fv_simd_vlog)
+#define fv_simd_vtanh FV_LEVEL_SYMBOL(fv_simd_vtanh)
+
+/* GEMM. */
+#define fv_gemm_few_rows           FV_LEVEL_SYMBOL(fv_gemm_few_rows)
+#define fv_gemm_apply_epilogue     FV_LEVEL_SYMBOL(fv_gemm_apply_epilogue)
+#define fv_gemm_low_precision_rows FV_LEVEL_SYMBOL(fv_gemm_low_precision_rows)
+#define fv_gemm_pack_a             FV_LEVEL_SYMBOL(fv_gemm_pack_a)
+#define fv_gemm_pack_b             FV_LEVEL_SYMBOL(fv_gemm_pack_b)
+#define fv_gemm_pack_slices        FV_LEVEL_SYMBOL(fv_gemm_pack_slices)
+#define fv_gemm_row_by_matrix      FV_LEVEL_SYMBOL(fv_gemm_row_by_matrix)
+#define fv_gemm_row_by_panel       FV_LEVEL_SYMBOL(fv_gemm_row_by_panel)
+#define fv_gemm_tile               FV_LEVEL_SYMBOL(fv_gemm_tile)
+#define fv_gemm_tile_pack          FV_LEVEL_SYMBOL(fv_gemm_tile_pack)
+#define fv_gemm_tile_stream        FV_LEVEL_SYMBOL(fv_gemm_tile_stream)
+#define fv_gemm_wide_tile          FV_LEVEL_SYMBOL(fv_gemm_wide_tile)
+#define fv_gemm_wide_tile_pack     FV_LEVEL_SYMBOL(fv_gemm_wide_tile_pack)
+#define fv_gemm_wide_tile_stream   FV_LEVEL_SYMBOL(fv_gemm_wide_tile_stream)
+#define fv_gemm_widen_panel        FV_LEVEL_SYMBOL(fv_gemm_widen_panel)
+#define fv_simd_gemm               FV_LEVEL_SYMBOL(fv_simd_gemm)
+#define fv_simd_gemm_bf16_dot      FV_LEVEL_SYMBOL(fv_simd_gemm_bf16_dot)
+#define fv_simd_gemm_bf16_fma      FV_LEVEL_SYMBOL(fv_simd_gemm_bf16_fma)
+#define fv_simd_pack               FV_LEVEL_SYMBOL(fv_simd_pack)
+
+/* Attention. */
+#define fv_attn_add_to_keys      FV_LEVEL_SYMBOL(fv_attn_add_to_keys)
+#define fv_attn_add_to_queries   FV_LEVEL_SYMBOL(fv_attn_add_to_queries)
+#define fv_attn_additive         FV_LEVEL_SYMBOL(fv_attn_additive)
+#define fv_attn_additive_floats  FV_LEVEL_SYMBOL(fv_attn_additive_floats)
+#define fv_attn_additive_grad    FV_LEVEL_SYMBOL(fv_attn_additive_grad)
+#define fv_attn_additive_room    FV_LEVEL_SYMBOL(fv_attn_additive_room)
+#define fv_attn_additive_w       FV_LEVEL_SYMBOL(fv_attn_additive_w)
+#define fv_attn_backward_bf16    FV_LEVEL_SYMBOL(fv_attn_backward_bf16)
+#define fv_attn_backward_by      FV_LEVEL_SYMBOL(fv_attn_backward_by)
+#define fv_attn_backward_bytes   FV_LEVEL_SYMBOL(fv_attn_backward_bytes)
+#define fv_attn_backward_plan    FV_LEVEL_SYMBOL(fv_attn_backward_plan)
+#define fv_attn_clear            FV_LEVEL_SYMBOL(fv_attn_clear)
+#define fv_attn_decode           FV_LEVEL_SYMBOL(fv_attn_decode)
+#define fv_attn_decode_bf16      FV_LEVEL_SYMBOL(fv_attn_decode_bf16)
+#define fv_attn_decode_by        FV_LEVEL_SYMBOL(fv_attn_decode_by)
+#define fv_attn_decode_scratch   FV_LEVEL_SYMBOL(fv_attn_decode_scratch)
+#define fv_attn_deliver          FV_LEVEL_SYMBOL(fv_attn_deliver)
+#define fv_attn_dots             FV_LEVEL_SYMBOL(fv_attn_dots)
+#define fv_attn_drop             FV_LEVEL_SYMBOL(fv_attn_drop)
+#define fv_attn_fill_rows        FV_LEVEL_SYMBOL(fv_attn_fill_rows)
+#define fv_attn_finish           FV_LEVEL_SYMBOL(fv_attn_finish)
+#define fv_attn_finite           FV_LEVEL_SYMBOL(fv_attn_finite)
+#define fv_attn_forward_by       FV_LEVEL_SYMBOL(fv_attn_forward_by)
+#define fv_attn_forward_bytes    FV_LEVEL_SYMBOL(fv_attn_forward_bytes)
+#define fv_attn_forward_plan     FV_LEVEL_SYMBOL(fv_attn_forward_plan)
+#define fv_attn_glimpse          FV_LEVEL_SYMBOL(fv_attn_glimpse)
+#define fv_attn_glimpse_grad     FV_LEVEL_SYMBOL(fv_attn_glimpse_grad)
+#define fv_attn_job_of           FV_LEVEL_SYMBOL(fv_attn_job_of)
+#define fv_attn_join             FV_LEVEL_SYMBOL(fv_attn_join)
+#define fv_attn_join_w           FV_LEVEL_SYMBOL(fv_attn_join_w)
+#define fv_attn_keep             FV_LEVEL_SYMBOL(fv_attn_keep)
+#define fv_attn_key_sums         FV_LEVEL_SYMBOL(fv_attn_key_sums)
+#define fv_attn_load_pairs       FV_LEVEL_SYMBOL(fv_attn_load_pairs)
+#define fv_attn_multiply_pairs   FV_LEVEL_SYMBOL(fv_attn_multiply_pairs)
+#define fv_attn_narrow           FV_LEVEL_SYMBOL(fv_attn_narrow)
+#define fv_attn_pack             FV_LEVEL_SYMBOL(fv_attn_pack)
+#define fv_attn_pack_pairs       FV_LEVEL_SYMBOL(fv_attn_pack_pairs)
+#define fv_attn_pack_zeros       FV_LEVEL_SYMBOL(fv_attn_pack_zeros)
+#define fv_attn_pair_dots        FV_LEVEL_SYMBOL(fv_attn_pair_dots)
+#define fv_attn_pair_rows_at     FV_LEVEL_SYMBOL(fv_attn_pair_rows_at)
+#define fv_attn_pair_scores      FV_LEVEL_SYMBOL(fv_attn_pair_scores)
+#define fv_attn_parts_floats     FV_LEVEL_SYMBOL(fv_attn_parts_floats)
+#define fv_attn_product          FV_LEVEL_SYMBOL(fv_attn_product)
+#define fv_attn_query_sums       FV_LEVEL_SYMBOL(fv_attn_query_sums)
+#define fv_attn_raise            FV_LEVEL_SYMBOL(fv_attn_raise)
+#define fv_attn_raise_keys       FV_LEVEL_SYMBOL(fv_attn_raise_keys)
+#define fv_attn_raise_queries    FV_LEVEL_SYMBOL(fv_attn_raise_queries)
+#define fv_attn_rows_at          FV_LEVEL_SYMBOL(fv_attn_rows_at)
+#define fv_attn_rows_looked_over FV_LEVEL_SYMBOL(fv_attn_rows_looked_over)
+#define fv_attn_scores           FV_LEVEL_SYMBOL(fv_attn_scores)
+#define fv_attn_sides_of         FV_LEVEL_SYMBOL(fv_attn_sides_of)
+#define fv_attn_softmax          FV_LEVEL_SYMBOL(fv_attn_softmax)
+#define fv_attn_split_rows       FV_LEVEL_SYMBOL(fv_attn_split_rows)
+#define fv_attn_strip            FV_LEVEL_SYMBOL(fv_attn_strip)
+#define fv_attn_sum_block        FV_LEVEL_SYMBOL(fv_attn_sum_block)
+#define fv_attn_sums_at          FV_LEVEL_SYMBOL(fv_attn_sums_at)
+#define fv_attn_top              FV_LEVEL_SYMBOL(fv_attn_top)
+#define fv_attn_unite_rows       FV_LEVEL_SYMBOL(fv_attn_unite_rows)
+#define fv_attn_w_sums           FV_LEVEL_SYMBOL(fv_attn_w_sums)
+#define fv_attn_widen            FV_LEVEL_SYMBOL(fv_attn_widen)
+#define fv_attn_widen_rows       FV_LEVEL_SYMBOL(fv_attn_widen_rows)
+#define fv_attn_workspace_of     FV_LEVEL_SYMBOL(fv_attn_workspace_of)
+
+#endif
