@@ -1,6 +1,7 @@
 /*
- * What an op is. ops.def lists every op once; each has a file of its own with its derivation and
- * one constant descriptor. From the descriptor come the enum, the documentation table, the
+ * What an op is. ops.def lists every op once; each has one constant descriptor and a derivation
+ * beside it: in a file of its own, or in the list of its family (kernels/elementwise.def,
+ * ops/reduce.def). From the descriptor come the enum, the documentation table, the
  * gradient check, the sabotage test and the device coverage test: an op cannot be added unproved.
  * docs/adding-an-op.md walks through one.
  *
@@ -134,6 +135,18 @@ typedef struct fv_op_case {
 
 #define FV_CASES(array) .cases = (array), .n_cases = (int)(sizeof(array) / sizeof *(array))
 
+/* How the members of a family (unary.c, binary.c, reduce.c) differ. */
+typedef enum fv_op_traits {
+    FV_SAVES_NONE = 0,
+    FV_SAVES_X = 1 << 0,      /* backward reads the input ... */
+    FV_SAVES_Y = 1 << 1,      /* ... the result */
+    FV_SAVES_INPUTS = 1 << 2, /* ... both inputs */
+    FV_PASSES_A = 1 << 3,     /* the gradient of the first input is that of the result ... */
+    FV_PASSES_B = 1 << 4,     /* ... of the second */
+    FV_NEGATES_B = 1 << 5,    /* the gradient of the second input is minus that of the result */
+    FV_AVERAGES = 1 << 6      /* a sum is divided by the number of its elements */
+} fv_op_traits;
+
 struct fv_op_desc {
     fv_op_id id;
     const char *name;
@@ -147,6 +160,8 @@ struct fv_op_desc {
     const char *no_backward;            /* why there is none */
     /* How the proofs call an op that does not go through fv_op_apply (checkpoint); else NULL. */
     fv_tensor *(*apply)(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params);
+    int kernel_op; /* in a family whose kernel does several functions: which, e.g. FV_UNARY_TANH */
+    unsigned traits; /* and which fv_op_traits this one has */
     int terms; /* additive terms inside backward (FV_TERM / fv_back_term); 0: a single product */
     /* Why results may differ between SIMD levels (never between threads, batches, layouts or
      * devices); NULL: they have equal bits. */
@@ -219,25 +234,5 @@ void fv_back_send_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_te
 /* Whether additive term k is to be computed: always, but for sabotaged test runs. For terms added
  * by separate launches; terms inside kernels use FV_TERM. */
 bool fv_back_term(const fv_op_back *back, int k);
-
-/* ---- shared by op files ----------------------------------------------------------- */
-
-/* Descriptor parts of the many ops y = f(x): see unary.c. */
-typedef struct fv_unary_params {
-    double alpha, beta;
-} fv_unary_params;
-fv_status fv_unary_infer(fv_op_run *run);
-void fv_unary_forward(fv_op_run *run, fv_unary op, bool save_x, bool save_y);
-void fv_unary_backward(fv_op_back *back, fv_unary op, bool saved_x, bool saved_y);
-
-/* c = f(a, b) with broadcasting: see binary.c. */
-fv_status fv_binary_infer(fv_op_run *run);     /* equal dtypes, shapes that broadcast */
-fv_status fv_arithmetic_infer(fv_op_run *run); /* and a dtype that can be calculated with */
-void fv_binary_forward(fv_op_run *run, fv_binary op);
-void fv_binary_backward(fv_op_back *back, fv_binary op); /* needs a and b in slots 0 and 1 */
-
-/* u8 = a ? b. */
-fv_status fv_compare_infer(fv_op_run *run);
-void fv_compare_forward(fv_op_run *run, fv_compare op);
 
 #endif

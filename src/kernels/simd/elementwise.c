@@ -133,45 +133,13 @@ static void unary_span(const span *s, int64_t n, void *out, const void *const *i
     const vf alpha = v_set((float)s->map->alpha), beta = v_set((float)s->map->beta);
 #define X AT(x)
     switch ((fv_unary)s->map->op) {
-    case FV_UNARY_NEG:
-        EACH(v_neg(X));
-    case FV_UNARY_EXP:
-        GROUPS(v_exp, V_EXP_GROUP);
-    case FV_UNARY_LOG:
-        EACH(v_log(X));
-    case FV_UNARY_SQRT:
-        EACH(v_sqrt(X));
-    case FV_UNARY_RSQRT:
-        EACH(v_div(one, v_sqrt(X)));
-    case FV_UNARY_TANH:
-        GROUPS(v_tanh, 2);
-    case FV_UNARY_SIGMOID:
-        EACH(v_sigmoid(X));
-    case FV_UNARY_RELU:
-        EACH(v_relu(X));
-    case FV_UNARY_GELU:
-        GROUPS(v_gelu, V_GROUP);
-    case FV_UNARY_GELU_TANH:
-        GROUPS(v_gelu_tanh, 2);
-    case FV_UNARY_SILU:
-        EACH(v_silu(X));
-    case FV_UNARY_SOFTPLUS:
-        EACH(v_softplus(X));
-    case FV_UNARY_ABS:
-        EACH(v_abs(X));
-    case FV_UNARY_SQUARE:
-        EACH(v_mul(X, X));
-    case FV_UNARY_RECIPROCAL:
-        EACH(v_div(one, X));
-    case FV_UNARY_ERF:
-        GROUPS(v_erf, 2);
-    case FV_UNARY_CLAMP:
-        EACH(v_min(beta, v_max(alpha, X)));
-    case FV_UNARY_AFFINE:
-        EACH(v_fma(alpha, X, beta));
-    case FV_UNARY_SIN: /* these three stay with the reference: see unary() */
-    case FV_UNARY_COS:
-    case FV_UNARY_POW:
+#define VECTOR(id, value, grad)                                                                    \
+    case FV_UNARY_##id:                                                                            \
+        value;
+#define NO_VECTOR(id)                                                                              \
+    case FV_UNARY_##id:                                                                            \
+        break;
+#include "kernels/simd/unary.def"
     case FV_UNARY_COUNT:
         break;
     }
@@ -191,57 +159,25 @@ static void unary_grad_span(const span *s, int64_t n, void *out, const void *con
     const float *g = in[0], *x = in[1], *y = in[2];
     const vf one = v_set(1.0f), half = v_set(0.5f), zero = v_zero();
     const vf alpha = v_set((float)s->map->alpha), beta = v_set((float)s->map->beta);
-#define G AT(g)
-#define X AT(x)
-#define Y AT(y)
+#define G              AT(g)
+#define X              AT(x)
+#define Y              AT(y)
+#define TERM(k, value) FV_TERM(s->exec, k, value, zero)
     switch ((fv_unary)s->map->op) {
-    case FV_UNARY_NEG:
-        EACH(v_neg(G));
-    case FV_UNARY_EXP:
-        EACH(v_mul(G, Y));
-    case FV_UNARY_LOG:
-        EACH(v_div(G, X));
-    case FV_UNARY_SQRT:
-        EACH(v_div(v_mul(half, G), Y));
-    case FV_UNARY_RSQRT:
-        EACH(v_mul(v_mul(v_neg(half), G), v_mul(v_mul(Y, Y), Y)));
-    case FV_UNARY_TANH:
-        EACH(v_mul(G,
-                   v_sub(FV_TERM(s->exec, 0, one, zero), FV_TERM(s->exec, 1, v_mul(Y, Y), zero))));
-    case FV_UNARY_SIGMOID:
-        EACH(v_mul(G,
-                   v_mul(Y, v_sub(FV_TERM(s->exec, 0, one, zero), FV_TERM(s->exec, 1, Y, zero)))));
-    case FV_UNARY_RELU:
-        EACH(v_select(v_le(Y, zero), zero, G));
-    case FV_UNARY_GELU:
-        EACH(v_mul(G, v_gelu_grad(s->exec, X)));
-    case FV_UNARY_GELU_TANH:
-        EACH(v_mul(G, v_gelu_tanh_grad(s->exec, X)));
-    case FV_UNARY_SILU:
-        EACH(v_mul(G, v_silu_grad(s->exec, X)));
-    case FV_UNARY_SOFTPLUS:
-        EACH(v_mul(G, v_sigmoid(X)));
-    case FV_UNARY_ABS:
-        EACH(abs_grad(G, X));
-    case FV_UNARY_SQUARE:
-        EACH(v_mul(G, v_add(X, X)));
-    case FV_UNARY_RECIPROCAL:
-        EACH(v_mul(v_neg(G), v_mul(Y, Y)));
-    case FV_UNARY_ERF:
-        EACH(v_mul(G, v_erf_grad(X)));
-    case FV_UNARY_CLAMP:
-        EACH(v_select(vm_and(v_ge(X, alpha), v_le(X, beta)), G, zero));
-    case FV_UNARY_AFFINE:
-        EACH(v_mul(alpha, G));
-    case FV_UNARY_SIN:
-    case FV_UNARY_COS:
-    case FV_UNARY_POW:
+#define VECTOR(id, value, grad)                                                                    \
+    case FV_UNARY_##id:                                                                            \
+        grad;
+#define NO_VECTOR(id)                                                                              \
+    case FV_UNARY_##id:                                                                            \
+        break;
+#include "kernels/simd/unary.def"
     case FV_UNARY_COUNT:
         break;
     }
 #undef G
 #undef X
 #undef Y
+#undef TERM
 }
 
 static void binary_span(const span *s, int64_t n, void *out, const void *const *in)
@@ -259,9 +195,9 @@ static void binary_span(const span *s, int64_t n, void *out, const void *const *
         EACH(v_mul(A, B));
     case FV_BINARY_DIV:
         EACH(v_div(A, B));
-    case FV_BINARY_MAX:
+    case FV_BINARY_MAXIMUM:
         EACH(v_select(v_first_is_max(A, B), A, B));
-    case FV_BINARY_MIN:
+    case FV_BINARY_MINIMUM:
         EACH(v_select(v_first_is_min(A, B), A, B));
     case FV_BINARY_POW:
     case FV_BINARY_COUNT:
@@ -291,9 +227,9 @@ static void binary_grad_span(const span *s, int64_t n, void *out, const void *co
         EACH(v_mul(G, AT(other)));
     case FV_BINARY_DIV:
         EACH(to_b ? v_mul(v_neg(v_div(G, B)), v_div(A, B)) : v_div(G, B));
-    case FV_BINARY_MAX:
+    case FV_BINARY_MAXIMUM:
         EACH(choice_grad(v_first_is_max(A, B), to_b, G));
-    case FV_BINARY_MIN:
+    case FV_BINARY_MINIMUM:
         EACH(choice_grad(v_first_is_min(A, B), to_b, G));
     case FV_BINARY_POW:
     case FV_BINARY_COUNT:
@@ -310,18 +246,10 @@ static void compare_span(const span *s, int64_t n, void *out, const void *const 
     V_LOOP(n, 0, vm_store_bytes(to + i, count, (mask)));                                           \
     break
     switch ((fv_compare)s->map->op) {
-    case FV_COMPARE_EQ:
-        MARK(v_eq(A, B));
-    case FV_COMPARE_NE:
-        MARK(v_ne(A, B));
-    case FV_COMPARE_LT:
-        MARK(v_lt(A, B));
-    case FV_COMPARE_LE:
-        MARK(v_le(A, B));
-    case FV_COMPARE_GT:
-        MARK(v_gt(A, B));
-    case FV_COMPARE_GE:
-        MARK(v_ge(A, B));
+#define FV_COMPARE(id, name, operator)                                                             \
+    case FV_COMPARE_##id:                                                                          \
+        MARK(v_##name(A, B));
+#include "kernels/elementwise.def"
     case FV_COMPARE_COUNT:
         break;
     }
@@ -357,15 +285,26 @@ static void reference(fv_kernel_id id, const fv_exec *exec, void *const *ptr, co
         sizeof(float), sizeof(float), sizeof(float), sizeof(float)                                 \
     }
 
-static bool unary_is_scalar(int op)
+static bool has_vector_form(int op)
 {
-    return op == FV_UNARY_SIN || op == FV_UNARY_COS || op == FV_UNARY_POW;
+    switch ((fv_unary)op) {
+#define VECTOR(id, value, grad)                                                                    \
+    case FV_UNARY_##id:                                                                            \
+        return true;
+#define NO_VECTOR(id)                                                                              \
+    case FV_UNARY_##id:                                                                            \
+        return false;
+#include "kernels/simd/unary.def"
+    case FV_UNARY_COUNT:
+        break;
+    }
+    return false;
 }
 
 static void unary(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_map_args *m = args;
-    if (unary_is_scalar(m->op)) {
+    if (!has_vector_form(m->op)) {
         reference(FV_KERNEL_UNARY, exec, ptr, args);
         return;
     }
@@ -376,7 +315,7 @@ static void unary(const fv_exec *exec, void *const *ptr, const void *args)
 static void unary_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_map_args *m = args;
-    if (unary_is_scalar(m->op)) {
+    if (!has_vector_form(m->op)) {
         reference(FV_KERNEL_UNARY_GRAD, exec, ptr, args);
         return;
     }
