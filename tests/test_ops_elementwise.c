@@ -269,6 +269,7 @@ static void functions_know_their_ends(void)
         CHECK_TENSOR(ctx, fv_sqrt(ctx, x), d, SHAPE(5), NAN, inf, NAN, 0, NAN);
         CHECK_TENSOR(ctx, fv_rsqrt(ctx, x), d, SHAPE(5), NAN, 0, NAN, inf, NAN);
         CHECK_TENSOR(ctx, fv_relu(ctx, x), d, SHAPE(5), 0, inf, NAN, 0, 0);
+        CHECK_TENSOR(ctx, fv_leaky_relu(ctx, x, 0.5), d, SHAPE(5), -inf, inf, NAN, 0, -0.5);
         CHECK_TENSOR(ctx, fv_abs(ctx, x), d, SHAPE(5), inf, inf, NAN, 0, 1);
         CHECK_TENSOR(ctx, fv_clamp(ctx, x, -0.5, 2), d, SHAPE(5), -0.5, 2, NAN, 0, -0.5);
         fv_tensor *big = TENSOR(ctx, d, SHAPE(2), 1000, -1000);
@@ -289,6 +290,9 @@ static void kinks_have_a_chosen_slope(void)
     fv_tensor *x = fv_leaf(ctx, TENSOR(ctx, FV_F64, SHAPE(5), -2, -1, 0, 1, 2));
     values_backward(ctx, fv_relu(ctx, x));
     CHECK_TENSOR(ctx, fv_grad(ctx, x), FV_F64, SHAPE(5), 0, 0, 0, 1, 1);
+    fv_zero_grad(ctx, x);
+    values_backward(ctx, fv_leaky_relu(ctx, x, 0.25));
+    CHECK_TENSOR(ctx, fv_grad(ctx, x), FV_F64, SHAPE(5), 0.25, 0.25, 0.25, 1, 1);
     fv_zero_grad(ctx, x);
     values_backward(ctx, fv_abs(ctx, x));
     CHECK_TENSOR(ctx, fv_grad(ctx, x), FV_F64, SHAPE(5), -1, -1, 0, 1, 1);
