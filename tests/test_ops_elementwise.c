@@ -308,8 +308,9 @@ static void clamp_wants_bounds_in_order(void)
     fv_tensor *x = values_counting(ctx, FV_F32, SHAPE(3));
     CHECK_TENSOR(ctx, fv_clamp(ctx, x, 1, 1), FV_F32, SHAPE(3), 1, 1, 1);
     CHECK_TENSOR(ctx, fv_clamp(ctx, x, -inf, 1), FV_F32, SHAPE(3), 0, 1, 1);
-    CHECK_REFUSED(ctx, fv_clamp(ctx, x, 2, 1), FV_ERR_ARGUMENT, "clamp: bounds 2 and 1");
-    CHECK_REFUSED(ctx, fv_clamp(ctx, x, NAN, 1), FV_ERR_ARGUMENT, "clamp: bounds");
+    CHECK_REFUSED(ctx, fv_clamp(ctx, x, 2, 1), FV_ERR_ARGUMENT,
+                  "clamp: expected low <= high, got 2 and 1");
+    CHECK_REFUSED(ctx, fv_clamp(ctx, x, NAN, 1), FV_ERR_ARGUMENT, "clamp: expected low <= high");
     values_end(&ctx);
 }
 

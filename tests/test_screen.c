@@ -29,7 +29,7 @@ static int64_t compare(int64_t m, int64_t n, int64_t k, const float *x, const fl
     fv_tensor *tx = fv_from_host(ctx, FV_F32, 2, (int64_t[]){m, k}, x);
     fv_tensor *tw = fv_from_host(ctx, FV_F32, 2, (int64_t[]){n, k}, w);
     fv_tensor *tb = bias ? fv_from_host(ctx, FV_F32, 1, &n, bias) : NULL;
-    fv_tensor *screen = fv_linear_screen(ctx, tw, tb);
+    fv_tensor *screen = fv_linear_prefilter(ctx, tw, tb);
     CHECK(screen != NULL);
     int64_t *found = tensor_indices(ctx, fv_linear_argmax(ctx, tx, tw, tb, screen));
     int64_t *right = tensor_indices(ctx, fv_argmax(ctx, fv_linear(ctx, tx, tw, tb), -1, false));

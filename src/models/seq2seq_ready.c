@@ -106,6 +106,6 @@ void fv_seq2seq_ready_to_write(fv_ctx *ctx, fv_seq2seq *m, int64_t tokens, bool 
     if (!tabulate && !narrow) return;
     fv_scope_begin(ctx);
     if (tabulate) r->gates = kept(ctx, fv_seq2seq_token_gates(ctx, m, m->target_embedding));
-    if (narrow) r->screen = kept(ctx, fv_linear_screen(ctx, m->output, m->output_bias));
+    if (narrow) r->screen = kept(ctx, fv_linear_prefilter(ctx, m->output, m->output_bias));
     fv_scope_end(ctx);
 }

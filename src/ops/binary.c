@@ -25,7 +25,7 @@ static fv_status arithmetic_infer(fv_op_run *run)
     FV_FORWARD(binary_infer(run));
     fv_dtype dtype = run->in[0]->dtype;
     if (dtype != FV_F32 && dtype != FV_F64 && dtype != FV_I32 && dtype != FV_I64)
-        return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s, they must be f32, f64, i32 or i64",
+        return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s, expected f32, f64, i32 or i64",
                            fv_dtype_name(dtype));
     return FV_OK;
 }

@@ -1,7 +1,6 @@
 /*
  * y[..i..] = x[..index[..i..]..] along one axis.
- *   Each result copies one element, so dx gathers g by scattering: dx[..index[..i..]..] +=
- * g[..i..].
+ *   Each result copies one element, so backward scatters: dx[..index[..i..]..] += g[..i..].
  */
 #include "ops/axis_index.h"
 #include "ops/rows.h"

@@ -1,9 +1,10 @@
-/* The first largest output of a linear layer, by screening. */
+/* The first largest output of a linear layer, with a pre-filter (kernels/screen.h) that saves most
+ * of the products. */
 #include "kernels/screen.h"
 #include "ops/product.h"
 #include "tensor/device.h"
 
-static bool has_screen(const fv_ctx *ctx, const fv_tensor *weight, const fv_tensor *bias)
+static bool has_prefilter(const fv_ctx *ctx, const fv_tensor *weight, const fv_tensor *bias)
 {
     return weight->dtype == FV_F32 && !(weight->flags & FV_TENSOR_FROZEN) &&
            fv_tensor_contiguous(weight) && (!bias || fv_tensor_contiguous(bias)) &&
@@ -15,23 +16,23 @@ static fv_screen_args args_of(const fv_tensor *weight)
     return (fv_screen_args){.n = weight->shape[0], .k = weight->shape[1]};
 }
 
-fv_tensor *fv_linear_screen(fv_ctx *ctx, fv_tensor *weight, fv_tensor *bias)
+fv_tensor *fv_linear_prefilter(fv_ctx *ctx, fv_tensor *weight, fv_tensor *bias)
 {
-    if (ctx->error != FV_OK || !has_screen(ctx, weight, bias)) return NULL;
+    if (ctx->error != FV_OK || !has_prefilter(ctx, weight, bias)) return NULL;
     const fv_screen_args args = args_of(weight);
     const size_t bytes = fv_screen_bytes(args.n, args.k);
     if (bytes > INT64_MAX || weight->count == 0) return NULL;
-    fv_tensor *screen =
+    fv_tensor *prefilter =
         fv_tensor_new(ctx, FV_F32, 1, (int64_t[]){(int64_t)(bytes / sizeof(float))});
     if (ctx->error == FV_OK)
         fv_launch(ctx, FV_KERNEL_SCREEN_PACK, FV_F32,
-                  (void *[]){screen->data, weight->data, bias ? bias->data : NULL}, &args,
+                  (void *[]){prefilter->data, weight->data, bias ? bias->data : NULL}, &args,
                   sizeof args);
-    return screen;
+    return prefilter;
 }
 
 fv_tensor *fv_linear_argmax(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
-                            fv_tensor *screen)
+                            fv_tensor *prefilter)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     fv_tensor *rows = fv_contiguous_raw(ctx, x);
@@ -41,7 +42,7 @@ fv_tensor *fv_linear_argmax(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_ten
     fv_tensor *best = fv_tensor_new(ctx, FV_I64, 1, &args.m);
     if (ctx->error == FV_OK)
         fv_launch(ctx, FV_KERNEL_SCREEN, FV_F32,
-                  (void *[]){best->data, rows->data, screen->data, weight->data,
+                  (void *[]){best->data, rows->data, prefilter->data, weight->data,
                              bias ? bias->data : NULL},
                   &args, sizeof args);
     return best;

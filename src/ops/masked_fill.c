@@ -1,6 +1,6 @@
 /*
  * y = value where mask, else x; the mask broadcasts to x.
- *   dx = 0 where mask, else g. Nothing flows to the mask.
+ *   dx = 0 where mask, else g. The mask gets no gradient.
  */
 #include "ops/op.h"
 
@@ -22,7 +22,7 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(fv_spec_broadcast(run, 0, 0, 1));
     const fv_spec *spec = &run->spec[0];
     if (!fv_shape_equal(spec->rank, spec->shape, x->rank, x->shape))
-        return fv_op_mismatch(run, 0, 1, "do not fit: the mask must broadcast to x");
+        return fv_op_mismatch(run, 0, 1, "(x and mask): the mask must broadcast to x");
     return FV_OK;
 }
 

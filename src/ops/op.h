@@ -1,13 +1,14 @@
 /*
  * What an op is. ops.def lists every op once; each has one constant descriptor and a derivation
  * beside it: in a file of its own, or in the list of its family (kernels/elementwise.def,
- * ops/reduce.def). From the descriptor come the enum, the documentation table, the
- * gradient check, the sabotage test and the device coverage test: an op cannot be added unproved.
- * docs/adding-an-op.md walks through one.
+ * ops/reduce.def). From the descriptor come the gradient check, the sabotage test, the comparison
+ * of bits and the device coverage test: no op goes unchecked. docs/adding-an-op.md shows how to add
+ * one.
  *
  * A call: apply() checks the inputs, infer() checks shapes and describes the results, apply()
- * makes them, forward() launches kernels, and, if gradients are wanted, the call goes on the tape
- * with what forward saved. backward() gets the results' gradients and sends one to each input.
+ * makes them, forward() launches kernels, and, if an input needs a gradient, the call is recorded
+ * on the tape with what forward saved. backward() gets the results' gradients and sends one to each
+ * input.
  */
 #ifndef FV_OPS_OP_H
 #define FV_OPS_OP_H
@@ -36,7 +37,7 @@ typedef struct fv_spec {
     int64_t stride[FV_MAX_RANK];
 } fv_spec;
 
-/* One call on its way forward. */
+/* One call in forward. */
 typedef struct fv_op_run {
     fv_ctx *ctx;
     const fv_op_desc *desc;
@@ -50,7 +51,7 @@ typedef struct fv_op_run {
     fv_tensor *saved[FV_OP_MAX_SAVED];
 } fv_op_run;
 
-/* The same call on its way back. */
+/* The same call in backward. */
 typedef struct fv_op_back {
     fv_ctx *ctx;
     const fv_op_desc *desc;
@@ -61,7 +62,7 @@ typedef struct fv_op_back {
     struct fv_node *node;
 } fv_op_back;
 
-/* ---- inputs for the proofs -------------------------------------------------------- */
+/* ---- inputs for the checks -------------------------------------------------------- */
 
 typedef enum fv_gen {
     FV_GEN_NORMAL,
@@ -70,8 +71,8 @@ typedef enum fv_gen {
     FV_GEN_OFFZERO,  /* normal, at least 0.2 from zero: kinks at 0 */
     FV_GEN_APART,    /* all different by at least 0.05: maxima, order */
     FV_GEN_INDEX,    /* i64 in [0, bound), not differentiated */
-    FV_GEN_OFFSETS,  /* i64 rising from 0 to bound, not differentiated */
-    FV_GEN_LENGTHS,  /* i64 >= 1, falling, of sum bound, not differentiated */
+    FV_GEN_OFFSETS,  /* i64 ascending from 0 to bound, not differentiated */
+    FV_GEN_LENGTHS,  /* i64 >= 1, descending, summing to bound, not differentiated */
     FV_GEN_MASK,     /* u8 of 0 and 1, not differentiated */
     FV_GEN_NONE      /* an optional input left out (NULL) */
 } fv_gen;
@@ -84,8 +85,8 @@ typedef struct fv_case_input {
     bool constant; /* real, but the op sends no gradient to it */
 } fv_case_input;
 
-/* One small problem on which the op is checked. Every case is also run with its inputs laid out
- * with odd strides. Keep them small: the check perturbs each element. */
+/* One small input on which the op is checked. Every case is also run with strided and transposed
+ * inputs. Keep them small: the check perturbs each element. */
 typedef struct fv_op_case {
     const char *name;
     const void *params; /* desc->params_bytes of them, or NULL */
@@ -113,17 +114,17 @@ typedef struct fv_op_case {
             __VA_ARGS__                                                                            \
         }                                                                                          \
     }
-/* Offsets of parts of `total` things; stretched with them. */
+/* Offsets of the parts of `total` items; a test that enlarges the case enlarges both. */
 #define FV_OFFSETS(total, entries)                                                                 \
     {                                                                                              \
         .gen = FV_GEN_OFFSETS, .bound = (total), .rank = 1, .shape = { entries }                   \
     }
-/* Lengths of packed sequences with `total` steps in all; stretched with them. */
+/* Lengths of packed sequences with `total` steps in all; likewise. */
 #define FV_LENGTHS(total, entries)                                                                 \
     {                                                                                              \
         .gen = FV_GEN_LENGTHS, .bound = (total), .rank = 1, .shape = { entries }                   \
     }
-/* Two tensors that are broadcast: equal shapes, a row, a column, one number, nothing. */
+/* Two tensors that are broadcast: equal shapes, a row, a column, a scalar, an empty tensor. */
 #define FV_BROADCAST_CASES(A, B)                                                                   \
     {.name = "3x4", .n_in = 2, .in = {FV_IN(A, 3, 4), FV_IN(B, 3, 4)}},                            \
         {.name = "row", .n_in = 2, .in = {FV_IN(A, 3, 4), FV_IN(B, 4)}},                           \
@@ -157,14 +158,14 @@ struct fv_op_desc {
     fv_status (*infer)(fv_op_run *run);
     void (*forward)(fv_op_run *run);    /* NULL: every result is a view */
     void (*backward)(fv_op_back *back); /* NULL only together with no_backward */
-    const char *no_backward;            /* why there is none */
-    /* How the proofs call an op that does not go through fv_op_apply (checkpoint); else NULL. */
+    const char *no_backward;            /* why it is missing */
+    /* How the checks call an op that does not go through fv_op_apply (checkpoint); else NULL. */
     fv_tensor *(*apply)(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params);
     int kernel_op; /* in a family whose kernel does several functions: which, e.g. FV_UNARY_TANH */
     unsigned traits; /* and which fv_op_traits this one has */
     int terms; /* additive terms inside backward (FV_TERM / fv_back_term); 0: a single product */
-    /* Why results may differ between SIMD levels (never between threads, batches, layouts or
-     * devices); NULL: they have equal bits. */
+    /* Why results may differ between SIMD levels; NULL: they have equal bits. (They never differ
+     * between threads, batches, layouts or devices.) */
     const char *levels_differ;
     unsigned frozen_inputs; /* bit i: input i may be a frozen weight (ops/linear_pack.c) */
     const fv_op_case *cases;
@@ -184,7 +185,7 @@ fv_tensor *fv_op_apply(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in,
 
 /* ---- inside infer ----------------------------------------------------------------- */
 
-/* Poisons with "name: text" and returns the status. */
+/* Sets the context's error to "name: text" and returns the status. */
 fv_status fv_op_error(fv_op_run *run, fv_status status, const char *fmt, ...) FV_PRINTF(3, 4);
 /* The error for inputs a and b whose shapes do not fit: names both shapes. */
 fv_status fv_op_mismatch(fv_op_run *run, int a, int b, const char *why);
@@ -194,7 +195,7 @@ void fv_spec_like(fv_op_run *run, int k, int i);
 void fv_spec_set(fv_op_run *run, int k, fv_dtype dtype, int rank, const int64_t *shape);
 fv_status fv_spec_broadcast(fv_op_run *run, int k, int a, int b);
 
-/* Input checks that poison and return an error: f32 or f64; the same real dtype for all. */
+/* Input checks that set the context's error and return it: f32 or f64; one real dtype for all. */
 fv_status fv_need_real(fv_op_run *run, int i);
 fv_status fv_need_same_real(fv_op_run *run); /* all non-NULL inputs */
 fv_status fv_need_dtype(fv_op_run *run, int i, fv_dtype dtype);
@@ -226,13 +227,13 @@ void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g);
  */
 fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate);
 void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated);
-/* Sends du^T x to input i [out, in], the rows of du [..., out] and x [..., in] being one call's
- * share of the sum: of a weight that several calls use, the shares may be multiplied together when
- * the walk is over, but for those whose operands are rounded to bf16. */
+/* Sends du^T x, summed over the rows of du [..., out] and x [..., in], to input i [out, in]. For a
+ * weight that several calls use, the products may be deferred and computed as one at the end of
+ * backward (autograd/pending.c), except those whose operands are rounded to bf16. */
 void fv_back_send_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_tensor *x);
 
-/* Whether additive term k is to be computed: always, but for sabotaged test runs. For terms added
- * by separate launches; terms inside kernels use FV_TERM. */
+/* Whether to compute additive term k: always, except in sabotaged test runs. For terms added by
+ * separate launches; terms inside kernels use FV_TERM. */
 bool fv_back_term(const fv_op_back *back, int k);
 
 #endif

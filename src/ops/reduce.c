@@ -48,13 +48,13 @@ static fv_status infer(fv_op_run *run)
     const reduce_params *params = run->params;
     const fv_tensor *x = run->in[0];
     if (params->n_axes < 0 || params->n_axes > FV_MAX_RANK)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "the list of axes is missing or too long");
+        return fv_op_error(run, FV_ERR_ARGUMENT, "the list of axes is NULL or too long");
     unsigned seen = 0;
     for (int i = 0; i < params->n_axes; i++) {
         int axis = 0;
         FV_FORWARD(fv_need_axis(run, 0, params->axes[i], &axis));
         if (seen & 1u << axis)
-            return fv_op_error(run, FV_ERR_ARGUMENT, "axis %d is named twice", axis);
+            return fv_op_error(run, FV_ERR_ARGUMENT, "axis %d is listed twice", axis);
         seen |= 1u << axis;
     }
     const unsigned mask = reduced_axes(params, x->rank);
@@ -75,7 +75,7 @@ static fv_status nonempty_infer(fv_op_run *run)
     const fv_tensor *x = run->in[0];
     char text[FV_SHAPE_TEXT];
     if (reduced_length(run->params, x->rank, x->shape) == 0)
-        return fv_op_error(run, FV_ERR_SHAPE, "nothing to choose from in shape %s",
+        return fv_op_error(run, FV_ERR_SHAPE, "no elements to choose from in shape %s",
                            fv_shape_text(text, x->rank, x->shape));
     return FV_OK;
 }

@@ -29,7 +29,7 @@ static fv_status clamp_infer(fv_op_run *run)
 {
     const unary_params *p = run->params;
     if (!(p->alpha <= p->beta)) /* also refuses NaN */
-        return fv_op_error(run, FV_ERR_ARGUMENT, "bounds %g and %g are not in order", p->alpha,
+        return fv_op_error(run, FV_ERR_ARGUMENT, "expected low <= high, got %g and %g", p->alpha,
                            p->beta);
     return unary_infer(run);
 }
