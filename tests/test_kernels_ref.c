@@ -7,9 +7,9 @@
 #include "support/formulas.h"
 #include "support/kernels.h"
 
-static fv_map_args flat(int op, int64_t n)
+static fv_elementwise_args flat(int op, int64_t n)
 {
-    return (fv_map_args){.op = op, .rank = 1, .shape = {n}, .stride = {{1}, {1}, {1}, {1}}};
+    return (fv_elementwise_args){.op = op, .rank = 1, .shape = {n}, .stride = {{1}, {1}, {1}, {1}}};
 }
 
 /* ---- unary ---------------------------------------------------------------------- */
@@ -24,7 +24,7 @@ static void unary_formulas(fv_dtype dtype)
             if (isnan(formula_unary((fv_unary)op, vec_get(x, i), alpha, beta)))
                 vec_set(x, i, 0.25 + fabs(vec_get(x, i)));
         const vec g = vec_random(dtype, N, -2, 2), y = vec_new(dtype, N), dx = vec_new(dtype, N);
-        fv_map_args m = flat(op, N);
+        fv_elementwise_args m = flat(op, N);
         m.alpha = alpha;
         m.beta = beta;
         kernel_run(FV_KERNEL_UNARY, dtype, PTRS(y.data, x.data), &m);
@@ -46,7 +46,7 @@ static void unary_test(void) { for_reals(unary_formulas); }
 static double one(fv_dtype dtype, int op, double x, double alpha, double beta)
 {
     const vec in = VEC_OF(dtype, x), out = vec_new(dtype, 1);
-    fv_map_args m = flat(op, 1);
+    fv_elementwise_args m = flat(op, 1);
     m.alpha = alpha;
     m.beta = beta;
     kernel_run(FV_KERNEL_UNARY, dtype, PTRS(out.data, in.data), &m);
@@ -58,7 +58,7 @@ static double one_grad(fv_dtype dtype, int op, double x, double y, double alpha,
 {
     const vec g = VEC_OF(dtype, 1), in = VEC_OF(dtype, x), out = VEC_OF(dtype, y);
     const vec dx = vec_new(dtype, 1);
-    fv_map_args m = flat(op, 1);
+    fv_elementwise_args m = flat(op, 1);
     m.alpha = alpha;
     m.beta = beta;
     kernel_run(FV_KERNEL_UNARY_GRAD, dtype, PTRS(dx.data, g.data, in.data, out.data), &m);
@@ -101,7 +101,7 @@ static void unary_edge_test(void) { for_reals(unary_edges); }
 /* ---- binary, compare, select ----------------------------------------------------- */
 
 /* a (3, 1, 5) with b (4, 1) -> (3, 4, 5), read through odd strides. */
-static const fv_map_args broadcast = {
+static const fv_elementwise_args broadcast = {
     .rank = 3, .shape = {3, 4, 5}, .stride = {{40, 10, 2}, {11, 0, 2}, {0, 3, 0}, {0, 3, 0}}};
 enum { OUT_N = 120, A_N = 40, B_N = 12 };
 
@@ -119,12 +119,12 @@ static void binary_formulas(fv_dtype dtype)
     for (int op = 0; op < FV_BINARY_COUNT; op++) {
         const vec a = vec_random(dtype, A_N, 0.25, 3), b = vec_random(dtype, B_N, 0.25, 3);
         const vec c = vec_new(dtype, OUT_N);
-        fv_map_args m = broadcast;
+        fv_elementwise_args m = broadcast;
         m.op = op;
         kernel_run(FV_KERNEL_BINARY, dtype, PTRS(c.data, a.data, b.data), &m);
         const vec g = vec_random(dtype, OUT_N, -2, 2), d = vec_new(dtype, OUT_N);
         for (int which = 0; which < 2; which++) {
-            fv_map_args mg = {.op = op, .which = which, .rank = 3, .shape = {3, 4, 5}};
+            fv_elementwise_args mg = {.op = op, .which = which, .rank = 3, .shape = {3, 4, 5}};
             memcpy(mg.stride[0], m.stride[0], sizeof m.stride[0]);
             memcpy(mg.stride[1], m.stride[0], sizeof m.stride[0]);
             memcpy(mg.stride[2], m.stride[1], sizeof m.stride[1]);
@@ -148,7 +148,7 @@ static void binary_edges(fv_dtype dtype)
 {
     const vec a = VEC_OF(dtype, NAN, 1, 2, 0), b = VEC_OF(dtype, 1, NAN, 2, 3);
     const vec c = vec_new(dtype, 4), g = VEC_OF(dtype, 1, 1, 1, 1);
-    fv_map_args m = flat(FV_BINARY_MAXIMUM, 4);
+    fv_elementwise_args m = flat(FV_BINARY_MAXIMUM, 4);
     kernel_run(FV_KERNEL_BINARY, dtype, PTRS(c.data, a.data, b.data), &m);
     CHECK(isnan(vec_get(c, 0)) && isnan(vec_get(c, 1)) && vec_get(c, 3) == 3);
     m.op = FV_BINARY_MINIMUM;
@@ -174,12 +174,12 @@ static void comparisons(fv_dtype dtype)
                                                           {1, 1, 0, 0}, {0, 0, 1, 0}, {0, 1, 1, 0}};
     const vec out = vec_new(FV_U8, 4);
     for (int op = 0; op < FV_COMPARE_COUNT; op++) {
-        const fv_map_args m = flat(op, 4);
+        const fv_elementwise_args m = flat(op, 4);
         kernel_run(FV_KERNEL_COMPARE, dtype, PTRS(out.data, a.data, b.data), &m);
         CHECK(memcmp(out.data, expected[op], 4) == 0);
     }
     const vec cond = VEC_OF(FV_U8, 0, 1, 7, 0), c = vec_new(dtype, 4);
-    fv_map_args m = flat(0, 4);
+    fv_elementwise_args m = flat(0, 4);
     m.alpha = -1;
     m.beta = -2;
     kernel_run(FV_KERNEL_SELECT, dtype, PTRS(c.data, cond.data, a.data, b.data), &m);
@@ -206,7 +206,7 @@ static void integer_test(void)
         wide_b[i] = b[i];
     }
     for (int op = FV_BINARY_ADD; op <= FV_BINARY_MINIMUM; op++) {
-        const fv_map_args m = flat(op, 4);
+        const fv_elementwise_args m = flat(op, 4);
         kernel_run(FV_KERNEL_BINARY, FV_I32, PTRS(c, (void *)a, (void *)b), &m);
         CHECK(memcmp(c, expected[op], sizeof c) == 0);
         kernel_run(FV_KERNEL_BINARY, FV_I64, PTRS(wide_c, wide_a, wide_b), &m);
@@ -217,7 +217,7 @@ static void integer_test(void)
     for (int k = 0; k < 3; k++) {
         const vec x = VEC_OF(kinds[k], 1, 2, 3), y = VEC_OF(kinds[k], 2, 2, 2);
         const vec out = vec_new(FV_U8, 3), chosen = vec_new(kinds[k], 3);
-        fv_map_args m = flat(FV_COMPARE_LE, 3);
+        fv_elementwise_args m = flat(FV_COMPARE_LE, 3);
         kernel_run(FV_KERNEL_COMPARE, kinds[k], PTRS(out.data, x.data, y.data), &m);
         CHECK(memcmp(out.data, (uint8_t[]){1, 1, 0}, 3) == 0);
         m.beta = 9;
@@ -230,7 +230,7 @@ static void integer_test(void)
 static void empty_and_scalar(fv_dtype dtype)
 {
     const vec x = VEC_OF(dtype, 2), y = VEC_OF(dtype, 5);
-    fv_map_args m = {.op = FV_UNARY_SQUARE, .rank = 2, .shape = {3, 0}};
+    fv_elementwise_args m = {.op = FV_UNARY_SQUARE, .rank = 2, .shape = {3, 0}};
     kernel_run(FV_KERNEL_UNARY, dtype, PTRS(y.data, x.data), &m);
     CHECK(vec_get(y, 0) == 5);
     m.rank = 0;

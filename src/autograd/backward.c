@@ -31,9 +31,10 @@ static fv_tensor *spoil(fv_op_back *back, fv_tensor *g)
     static const double factor[] = {
         [FV_SABOTAGE_NEGATE] = -1.0, [FV_SABOTAGE_ZERO] = 0.0, [FV_SABOTAGE_SCALE] = 1.001};
     fv_tensor *spoiled = fv_tensor_like(back->ctx, g);
-    fv_map_args args = {.op = FV_UNARY_AFFINE, .alpha = factor[back->ctx->sabotage.mode]};
+    fv_elementwise_args args = {.op = FV_UNARY_AFFINE, .alpha = factor[back->ctx->sabotage.mode]};
     if (back->ctx->error == FV_OK)
-        fv_launch_map(back->ctx, FV_KERNEL_UNARY, g->dtype, &args, 2, (fv_tensor *[]){spoiled, g});
+        fv_launch_elementwise(back->ctx, FV_KERNEL_UNARY, g->dtype, &args, 2,
+                              (fv_tensor *[]){spoiled, g});
     return spoiled;
 }
 

@@ -11,7 +11,7 @@
 
 #include "kernels/kernel.h"
 
-typedef struct fv_map_args {
+typedef struct fv_elementwise_args {
     int op;    /* fv_unary, fv_binary or fv_compare */
     int which; /* BINARY_GRAD: 0 for df/da, 1 for df/db */
     int rank;
@@ -19,7 +19,7 @@ typedef struct fv_map_args {
     int64_t stride[4][FV_MAX_RANK]; /* in pointer order */
     double alpha, beta;             /* op parameters; FILL's value is alpha */
     fv_dtype to, from;              /* COPY and FILL */
-} fv_map_args;
+} fv_elementwise_args;
 
 /*
  * COPY ptr: out, in.  Conversions: float -> narrower float rounds to nearest even;

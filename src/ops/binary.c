@@ -39,10 +39,10 @@ static fv_status compare_infer(fv_op_run *run)
 
 static void launch(fv_op_run *run, fv_kernel_id kernel)
 {
-    fv_map_args args;
+    fv_elementwise_args args;
     args.op = run->desc->kernel_op;
-    fv_launch_map(run->ctx, kernel, run->in[0]->dtype, &args, 3,
-                  (fv_tensor *[]){run->out[0], run->in[0], run->in[1]});
+    fv_launch_elementwise(run->ctx, kernel, run->in[0]->dtype, &args, 3,
+                          (fv_tensor *[]){run->out[0], run->in[0], run->in[1]});
 }
 
 static void forward(fv_op_run *run)
@@ -57,19 +57,19 @@ static void compare_forward(fv_op_run *run) { launch(run, FV_KERNEL_COMPARE); }
 
 static void launch_neg(fv_ctx *ctx, fv_tensor *y, fv_tensor *x)
 {
-    fv_map_args args;
+    fv_elementwise_args args;
     args.op = FV_UNARY_NEG;
     args.alpha = args.beta = 0.0;
-    fv_launch_map(ctx, FV_KERNEL_UNARY, y->dtype, &args, 2, (fv_tensor *[]){y, x});
+    fv_launch_elementwise(ctx, FV_KERNEL_UNARY, y->dtype, &args, 2, (fv_tensor *[]){y, x});
 }
 
 static void launch_grad(fv_op_back *back, int which, fv_tensor *out)
 {
-    fv_map_args args;
+    fv_elementwise_args args;
     args.op = back->desc->kernel_op;
     args.which = which;
-    fv_launch_map(back->ctx, FV_KERNEL_BINARY_GRAD, out->dtype, &args, 4,
-                  (fv_tensor *[]){out, back->grad[0], back->saved[0], back->saved[1]});
+    fv_launch_elementwise(back->ctx, FV_KERNEL_BINARY_GRAD, out->dtype, &args, 4,
+                          (fv_tensor *[]){out, back->grad[0], back->saved[0], back->saved[1]});
 }
 
 static void backward(fv_op_back *back)

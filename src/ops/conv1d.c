@@ -108,9 +108,9 @@ static void forward(fv_op_run *run)
     if (bias) {
         fv_tensor *column = fv_tensor_view(ctx, bias, 2, (int64_t[]){n.outputs, 1},
                                            (int64_t[]){bias->stride[0], 0}, 0);
-        fv_map_args args = {.op = FV_BINARY_ADD};
-        fv_launch_map(ctx, FV_KERNEL_BINARY, out->dtype, &args, 3,
-                      (fv_tensor *[]){out, out, column});
+        fv_elementwise_args args = {.op = FV_BINARY_ADD};
+        fv_launch_elementwise(ctx, FV_KERNEL_BINARY, out->dtype, &args, 3,
+                              (fv_tensor *[]){out, out, column});
         fv_tensor_free(ctx, &column);
     }
     fv_tensor_free(ctx, &windows);

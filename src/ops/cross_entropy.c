@@ -60,9 +60,9 @@ static fv_tensor *count_kept(fv_ctx *ctx, fv_dtype dtype, fv_tensor *target, int
     fv_tensor *ones = fv_tensor_new(ctx, dtype, target->rank, target->shape);
     fv_tensor *ignored = fv_from_host(ctx, FV_I64, 0, NULL, &ignore);
     if (ctx->error != FV_OK) return kept;
-    fv_map_args args = {.op = FV_COMPARE_NE};
-    fv_launch_map(ctx, FV_KERNEL_COMPARE, FV_I64, &args, 3,
-                  (fv_tensor *[]){marks, target, ignored});
+    fv_elementwise_args args = {.op = FV_COMPARE_NE};
+    fv_launch_elementwise(ctx, FV_KERNEL_COMPARE, FV_I64, &args, 3,
+                          (fv_tensor *[]){marks, target, ignored});
     fv_copy_into(ctx, ones, marks);
     fv_launch_sum(ctx, kept, ones, 1.0);
     fv_launch_unary(ctx, FV_UNARY_CLAMP, 1.0, INFINITY, kept, kept);

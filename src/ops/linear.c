@@ -142,14 +142,15 @@ static fv_tensor *forward_recorded(fv_op_run *run, fv_act act, fv_tensor *residu
     launch_fused(run, saved, info.grad_from_y ? act : FV_ACT_NONE, NULL);
     fv_tensor *y = saved;
     if (!info.grad_from_y) {
-        fv_map_args args = {.op = (int)info.op};
-        fv_launch_map(ctx, FV_KERNEL_UNARY, out->dtype, &args, 2, (fv_tensor *[]){out, saved});
+        fv_elementwise_args args = {.op = (int)info.op};
+        fv_launch_elementwise(ctx, FV_KERNEL_UNARY, out->dtype, &args, 2,
+                              (fv_tensor *[]){out, saved});
         y = out;
     }
     if (residual) {
-        fv_map_args args = {.op = FV_BINARY_ADD};
-        fv_launch_map(ctx, FV_KERNEL_BINARY, out->dtype, &args, 3,
-                      (fv_tensor *[]){out, y, residual});
+        fv_elementwise_args args = {.op = FV_BINARY_ADD};
+        fv_launch_elementwise(ctx, FV_KERNEL_BINARY, out->dtype, &args, 3,
+                              (fv_tensor *[]){out, y, residual});
     }
     return saved;
 }
@@ -176,8 +177,8 @@ static fv_tensor *activation_grad(fv_op_back *back, fv_act act)
     const act_info info = info_of(act);
     fv_tensor *du = fv_tensor_like(back->ctx, g);
     if (back->ctx->error != FV_OK) return du;
-    fv_map_args args = {.op = (int)info.op};
-    fv_launch_map(
+    fv_elementwise_args args = {.op = (int)info.op};
+    fv_launch_elementwise(
         back->ctx, FV_KERNEL_UNARY_GRAD, g->dtype, &args, 4,
         (fv_tensor *[]){du, g, info.grad_from_y ? NULL : saved, info.grad_from_y ? saved : NULL});
     return du;

@@ -17,14 +17,14 @@ fv_status fv_loss_infer(fv_op_run *run)
 void fv_launch_unary(fv_ctx *ctx, fv_unary op, double alpha, double beta, fv_tensor *y,
                      fv_tensor *x)
 {
-    fv_map_args args = {.op = (int)op, .alpha = alpha, .beta = beta};
-    fv_launch_map(ctx, FV_KERNEL_UNARY, y->dtype, &args, 2, (fv_tensor *[]){y, x});
+    fv_elementwise_args args = {.op = (int)op, .alpha = alpha, .beta = beta};
+    fv_launch_elementwise(ctx, FV_KERNEL_UNARY, y->dtype, &args, 2, (fv_tensor *[]){y, x});
 }
 
 void fv_launch_binary(fv_ctx *ctx, fv_binary op, fv_tensor *y, fv_tensor *a, fv_tensor *b)
 {
-    fv_map_args args = {.op = (int)op};
-    fv_launch_map(ctx, FV_KERNEL_BINARY, y->dtype, &args, 3, (fv_tensor *[]){y, a, b});
+    fv_elementwise_args args = {.op = (int)op};
+    fv_launch_elementwise(ctx, FV_KERNEL_BINARY, y->dtype, &args, 3, (fv_tensor *[]){y, a, b});
 }
 
 void fv_launch_sum(fv_ctx *ctx, fv_tensor *out, fv_tensor *t, double alpha)

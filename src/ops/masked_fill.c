@@ -28,11 +28,12 @@ static fv_status infer(fv_op_run *run)
 
 static void fill_where(fv_ctx *ctx, fv_tensor *out, fv_tensor *mask, double value, fv_tensor *x)
 {
-    fv_map_args args;
+    fv_elementwise_args args;
     args.op = 0;
     args.alpha = value;
     args.beta = 0.0;
-    fv_launch_map(ctx, FV_KERNEL_SELECT, out->dtype, &args, 4, (fv_tensor *[]){out, mask, NULL, x});
+    fv_launch_elementwise(ctx, FV_KERNEL_SELECT, out->dtype, &args, 4,
+                          (fv_tensor *[]){out, mask, NULL, x});
 }
 
 static void forward(fv_op_run *run)

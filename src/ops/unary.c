@@ -8,10 +8,10 @@ typedef struct unary_params {
     double alpha, beta;
 } unary_params;
 
-static fv_map_args map_args(const fv_op_desc *desc, const void *params)
+static fv_elementwise_args kernel_args(const fv_op_desc *desc, const void *params)
 {
     const unary_params *p = params;
-    fv_map_args args;
+    fv_elementwise_args args;
     args.op = desc->kernel_op;
     args.alpha = p ? p->alpha : 0.0;
     args.beta = p ? p->beta : 0.0;
@@ -36,9 +36,9 @@ static fv_status clamp_infer(fv_op_run *run)
 
 static void forward(fv_op_run *run)
 {
-    fv_map_args args = map_args(run->desc, run->params);
-    fv_launch_map(run->ctx, FV_KERNEL_UNARY, run->out[0]->dtype, &args, 2,
-                  (fv_tensor *[]){run->out[0], run->in[0]});
+    fv_elementwise_args args = kernel_args(run->desc, run->params);
+    fv_launch_elementwise(run->ctx, FV_KERNEL_UNARY, run->out[0]->dtype, &args, 2,
+                          (fv_tensor *[]){run->out[0], run->in[0]});
     if (run->desc->traits & FV_SAVES_X) fv_save(run, 0, run->in[0]);
     if (run->desc->traits & FV_SAVES_Y) fv_save(run, 0, run->out[0]);
 }
@@ -47,11 +47,11 @@ static void backward(fv_op_back *back)
 {
     fv_tensor *dx = fv_back_new(back, 0);
     if (back->ctx->error != FV_OK) return;
-    fv_map_args args = map_args(back->desc, back->params);
+    fv_elementwise_args args = kernel_args(back->desc, back->params);
     fv_tensor *x = back->desc->traits & FV_SAVES_X ? back->saved[0] : NULL;
     fv_tensor *y = back->desc->traits & FV_SAVES_Y ? back->saved[0] : NULL;
-    fv_launch_map(back->ctx, FV_KERNEL_UNARY_GRAD, dx->dtype, &args, 4,
-                  (fv_tensor *[]){dx, back->grad[0], x, y});
+    fv_launch_elementwise(back->ctx, FV_KERNEL_UNARY_GRAD, dx->dtype, &args, 4,
+                          (fv_tensor *[]){dx, back->grad[0], x, y});
     fv_back_send(back, 0, dx);
 }
 

@@ -48,10 +48,11 @@ static fv_status infer(fv_op_run *run)
 /* out = a where cond, else b; NULL stands for 0. */
 static void launch_select(fv_ctx *ctx, fv_tensor *out, fv_tensor *cond, fv_tensor *a, fv_tensor *b)
 {
-    fv_map_args args;
+    fv_elementwise_args args;
     args.op = 0;
     args.alpha = args.beta = 0.0;
-    fv_launch_map(ctx, FV_KERNEL_SELECT, out->dtype, &args, 4, (fv_tensor *[]){out, cond, a, b});
+    fv_launch_elementwise(ctx, FV_KERNEL_SELECT, out->dtype, &args, 4,
+                          (fv_tensor *[]){out, cond, a, b});
 }
 
 static void forward(fv_op_run *run)

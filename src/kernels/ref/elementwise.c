@@ -23,9 +23,9 @@ static void unary_row(const fv_walk *w, int64_t n, const int64_t *at)
     real *y = (real *)w->ptr[0] + at[0];
     const real *x = (const real *)w->ptr[1] + at[1];
     const int64_t sx = w->step[1];
-    const real alpha = (real)w->map->alpha, beta = (real)w->map->beta;
+    const real alpha = (real)w->args->alpha, beta = (real)w->args->beta;
 #define X (x[i * sx])
-    switch ((fv_unary)w->map->op) {
+    switch ((fv_unary)w->args->op) {
 #define SCALAR(id, cost, value, grad)                                                              \
     case FV_UNARY_##id:                                                                            \
         EACH(y, value);
@@ -51,7 +51,7 @@ static int64_t unary_cost(int op)
 
 static void unary(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_map_args *m = args;
+    const fv_elementwise_args *m = args;
     fv_walk_run(exec, m, ptr, 2, unary_cost(m->op), unary_row);
 }
 
@@ -75,12 +75,12 @@ static void unary_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
     const real *x = w->ptr[2] ? (const real *)w->ptr[2] + at[2] : NULL;
     const real *y = w->ptr[3] ? (const real *)w->ptr[3] + at[3] : NULL;
     const int64_t sg = w->step[1], sx = w->step[2], sy = w->step[3];
-    const real alpha = (real)w->map->alpha, beta = (real)w->map->beta;
+    const real alpha = (real)w->args->alpha, beta = (real)w->args->beta;
 #define G              (g[i * sg])
 #define X              (x[i * sx])
 #define Y              (y[i * sy])
 #define TERM(k, value) FV_TERM(w->exec, k, value, 0)
-    switch ((fv_unary)w->map->op) {
+    switch ((fv_unary)w->args->op) {
 #define SCALAR(id, cost, value, grad)                                                              \
     case FV_UNARY_##id:                                                                            \
         EACH(dx, grad);
@@ -96,7 +96,7 @@ static void unary_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
 
 static void unary_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_map_args *m = args;
+    const fv_elementwise_args *m = args;
     fv_walk_run(exec, m, ptr, 4, unary_cost(m->op), unary_grad_row);
 }
 
@@ -110,7 +110,7 @@ static void binary_row(const fv_walk *w, int64_t n, const int64_t *at)
     const int64_t sa = w->step[1], sb = w->step[2];
 #define A (a[i * sa])
 #define B (b[i * sb])
-    switch ((fv_binary)w->map->op) {
+    switch ((fv_binary)w->args->op) {
     case FV_BINARY_ADD:
         EACH(c, A + B);
     case FV_BINARY_SUB:
@@ -134,7 +134,7 @@ static int64_t binary_cost(int op) { return op == FV_BINARY_POW ? 16 : 1; }
 
 static void binary(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_map_args *m = args;
+    const fv_elementwise_args *m = args;
     fv_walk_run(exec, m, ptr, 3, binary_cost(m->op), binary_row);
 }
 
@@ -152,9 +152,9 @@ static void binary_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
     const real *a = w->ptr[2] ? (const real *)w->ptr[2] + at[2] : NULL;
     const real *b = w->ptr[3] ? (const real *)w->ptr[3] + at[3] : NULL;
     const int64_t sg = w->step[1], sa = w->step[2], sb = w->step[3];
-    const bool to_b = w->map->which == 1;
+    const bool to_b = w->args->which == 1;
 #define G (g[i * sg])
-    switch ((fv_binary)w->map->op) {
+    switch ((fv_binary)w->args->op) {
     case FV_BINARY_ADD:
         EACH(out, G);
     case FV_BINARY_SUB:
@@ -177,7 +177,7 @@ static void binary_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
 
 static void binary_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_map_args *m = args;
+    const fv_elementwise_args *m = args;
     fv_walk_run(exec, m, ptr, 4, binary_cost(m->op), binary_grad_row);
 }
 
@@ -189,7 +189,7 @@ static void compare_row(const fv_walk *w, int64_t n, const int64_t *at)
     const real *a = (const real *)w->ptr[1] + at[1];
     const real *b = (const real *)w->ptr[2] + at[2];
     const int64_t sa = w->step[1], sb = w->step[2];
-    switch ((fv_compare)w->map->op) {
+    switch ((fv_compare)w->args->op) {
 #define FV_COMPARE(id, name, operator)                                                             \
     case FV_COMPARE_##id:                                                                          \
         EACH(out, A operator B);
@@ -211,7 +211,7 @@ static void select_row(const fv_walk *w, int64_t n, const int64_t *at)
     real *c = (real *)w->ptr[0] + at[0];
     const uint8_t *cond = (const uint8_t *)w->ptr[1] + at[1];
     /* A missing side is a constant: a one-element row that never moves. */
-    const real alpha = (real)w->map->alpha, beta = (real)w->map->beta;
+    const real alpha = (real)w->args->alpha, beta = (real)w->args->beta;
     const real *a = w->ptr[2] ? (const real *)w->ptr[2] + at[2] : &alpha;
     const real *b = w->ptr[3] ? (const real *)w->ptr[3] + at[3] : &beta;
     const int64_t sa = w->ptr[2] ? w->step[2] : 0, sb = w->ptr[3] ? w->step[3] : 0;
