@@ -62,7 +62,7 @@ static void host_pointers_are_refused(void)
     fv_ctx *ctx = op_context(FV_SIMD_AUTO, 1, FV_DEVICE_GUARDED);
     float host[4] = {1, 2, 3, 4};
     fv_tensor *t = fv_zeros(ctx, FV_F32, 1, (int64_t[]){4});
-    fv_map_args args = {.op = FV_UNARY_NEG, .rank = 1, .shape = {4}, .stride = {{1}, {1}}};
+    fv_elementwise_args args = {.op = FV_UNARY_NEG, .rank = 1, .shape = {4}, .stride = {{1}, {1}}};
     fv_launch(ctx, FV_KERNEL_UNARY, FV_F32, (void *[]){t->data, host}, &args, sizeof args);
     CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_INTERNAL);
     CHECK(strstr(fv_ctx_message(ctx), "pointer 1") != NULL);

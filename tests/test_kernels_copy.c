@@ -85,7 +85,8 @@ static void narrowing_rounds_to_nearest_even(void)
 
 static void copy_flat(void *out, fv_dtype to, const void *in, fv_dtype from, int64_t n)
 {
-    const fv_map_args m = {.rank = 1, .shape = {n}, .stride = {{1}, {1}}, .to = to, .from = from};
+    const fv_elementwise_args m = {
+        .rank = 1, .shape = {n}, .stride = {{1}, {1}}, .to = to, .from = from};
     kernel_run(FV_KERNEL_COPY, FV_F32, PTRS(out, (void *)(uintptr_t)in), &m);
 }
 
@@ -142,12 +143,13 @@ static void conversions_saturate(void)
 /* ---- strides --------------------------------------------------------------------- */
 
 /* Copies in (of shape, through in strides) to out and checks each element by its index. */
-static void check_copy(fv_dtype dtype, const fv_map_args *layout, int64_t in_n, int64_t out_n)
+static void check_copy(fv_dtype dtype, const fv_elementwise_args *layout, int64_t in_n,
+                       int64_t out_n)
 {
     vec in = vec_new(dtype, in_n), out = vec_new(dtype, out_n);
     for (int64_t i = 0; i < in_n; i++)
         vec_set(in, i, (double)(i % 251));
-    fv_map_args m = *layout;
+    fv_elementwise_args m = *layout;
     m.to = m.from = dtype;
     kernel_run(FV_KERNEL_COPY, dtype, PTRS(out.data, in.data), &m);
     int64_t index[FV_MAX_RANK] = {0};
@@ -171,7 +173,7 @@ static void check_copy(fv_dtype dtype, const fv_map_args *layout, int64_t in_n, 
 static void copies_follow_strides(void)
 {
     kernel_level(FV_SIMD_SCALAR);
-    static const fv_map_args layouts[] = {
+    static const fv_elementwise_args layouts[] = {
         {.rank = 1, .shape = {9000}, .stride = {{1}, {1}}},
         {.rank = 2, .shape = {70, 45}, .stride = {{45, 1}, {1, 70}}},              /* transpose */
         {.rank = 2, .shape = {45, 70}, .stride = {{1, 45}, {70, 1}}},              /* into one */
@@ -197,18 +199,18 @@ static void fill_test(void)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         const vec v = vec_new(kinds[k], 12);
         const double untouched = vec_get(v, 1);
-        fv_map_args m = {
+        fv_elementwise_args m = {
             .rank = 2, .shape = {2, 3}, .stride = {{6, 2}}, .alpha = 3, .to = kinds[k]};
         kernel_run(FV_KERNEL_FILL, kinds[k], PTRS(v.data), &m);
         CHECK(vec_get(v, 0) == 3 && vec_get(v, 10) == 3);
         CHECK(isnan(untouched) ? isnan(vec_get(v, 1)) : vec_get(v, 1) == untouched);
-        m = (fv_map_args){.rank = 1, .shape = {12}, .stride = {{1}}, .to = kinds[k]};
+        m = (fv_elementwise_args){.rank = 1, .shape = {12}, .stride = {{1}}, .to = kinds[k]};
         kernel_run(FV_KERNEL_FILL, kinds[k], PTRS(v.data), &m);
         for (int64_t i = 0; i < 12; i++)
             CHECK(vec_get(v, i) == 0);
     }
     float minus_zero = 1;
-    const fv_map_args m = {.rank = 0, .alpha = -0.0, .to = FV_F32};
+    const fv_elementwise_args m = {.rank = 0, .alpha = -0.0, .to = FV_F32};
     kernel_run(FV_KERNEL_FILL, FV_F32, PTRS(&minus_zero), &m);
     CHECK(minus_zero == 0 && signbit(minus_zero));
     vec_free_all();

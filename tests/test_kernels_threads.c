@@ -60,13 +60,13 @@ static void maps_and_reductions(fv_dtype dtype)
 {
     const vec x = vec_random(dtype, N, 0.5, 2), g = vec_random(dtype, N, -1, 1);
     const vec out = vec_new(dtype, N), bytes = vec_new(FV_U8, N);
-    const fv_map_args m = {
+    const fv_elementwise_args m = {
         .op = FV_UNARY_EXP, .rank = 1, .shape = {N}, .stride = {{1}, {1}, {1}, {1}}, .alpha = 2};
-    const fv_map_args turned = {.rank = 2,
-                                .shape = {ROWS, COLS},
-                                .stride = {{COLS, 1}, {1, ROWS}, {0, 1}, {1, 0}},
-                                .to = dtype,
-                                .from = dtype};
+    const fv_elementwise_args turned = {.rank = 2,
+                                        .shape = {ROWS, COLS},
+                                        .stride = {{COLS, 1}, {1, ROWS}, {0, 1}, {1, 0}},
+                                        .to = dtype,
+                                        .from = dtype};
     THREADS(UNARY, m, 1, out, x);
     THREADS(UNARY_GRAD, m, 1, out, g, x, x);
     THREADS(BINARY, turned, 1, out, x, g);

@@ -32,15 +32,16 @@ static void axes_are_checked(void)
     fv_ctx *ctx = values_begin();
     fv_tensor *x = values_counting(ctx, FV_F32, SHAPE(2, 3));
     const int nine[9] = {0};
-    CHECK_REFUSED(ctx, fv_sum(ctx, x, AXES(2), false), FV_ERR_ARGUMENT, "sum: axis 2 is outside");
+    CHECK_REFUSED(ctx, fv_sum(ctx, x, AXES(2), false), FV_ERR_ARGUMENT,
+                  "sum: axis 2 is out of range");
     CHECK_REFUSED(ctx, fv_mean(ctx, x, AXES(-3), false), FV_ERR_ARGUMENT, "mean: axis -3");
     CHECK_REFUSED(ctx, fv_max(ctx, x, AXES(1, -1), false), FV_ERR_ARGUMENT,
-                  "max: axis 1 is named twice");
+                  "max: axis 1 is listed twice");
     CHECK_REFUSED(ctx, fv_sum(ctx, x, 9, nine, false), FV_ERR_ARGUMENT, "sum: the list of axes");
     CHECK_REFUSED(ctx, fv_sum(ctx, x, -1, nine, false), FV_ERR_ARGUMENT, "sum: the list of axes");
     CHECK_REFUSED(ctx, fv_norm(ctx, x, 1, NULL, false), FV_ERR_ARGUMENT, "norm: the list of axes");
     CHECK_REFUSED(ctx, fv_sum(ctx, fv_scalar(ctx, FV_F32, 1), AXES(0), false), FV_ERR_ARGUMENT,
-                  "sum: axis 0 is outside a tensor of rank 0");
+                  "sum: axis 0 is out of range for a tensor of rank 0");
     CHECK_REFUSED(ctx, fv_argmax(ctx, x, 2, false), FV_ERR_ARGUMENT, "argmax: axis 2");
     CHECK_REFUSED(ctx, fv_cumsum(ctx, x, -3), FV_ERR_ARGUMENT, "cumsum: axis -3");
     CHECK_REFUSED(ctx, fv_cumsum(ctx, fv_scalar(ctx, FV_F32, 1), 0), FV_ERR_ARGUMENT, "rank 0");
@@ -83,10 +84,10 @@ static void nothing_has_no_maximum(void)
 {
     fv_ctx *ctx = values_begin();
     fv_tensor *x = values_none(ctx, FV_F32, SHAPE(0, 2));
-    CHECK_REFUSED(ctx, fv_max(ctx, x, AXES(0), false), FV_ERR_SHAPE, "max: nothing to choose");
+    CHECK_REFUSED(ctx, fv_max(ctx, x, AXES(0), false), FV_ERR_SHAPE, "max: no elements to choose");
     CHECK_REFUSED(ctx, fv_min(ctx, x, ALL, false), FV_ERR_SHAPE, "[0,2]");
-    CHECK_REFUSED(ctx, fv_argmax(ctx, x, 0, false), FV_ERR_SHAPE, "argmax: nothing to choose");
-    CHECK_REFUSED(ctx, fv_argmin(ctx, x, -2, true), FV_ERR_SHAPE, "argmin: nothing to choose");
+    CHECK_REFUSED(ctx, fv_argmax(ctx, x, 0, false), FV_ERR_SHAPE, "argmax: no elements to choose");
+    CHECK_REFUSED(ctx, fv_argmin(ctx, x, -2, true), FV_ERR_SHAPE, "argmin: no elements to choose");
     CHECK_EMPTY(ctx, fv_max(ctx, x, AXES(1), false), FV_F32, SHAPE(0));
     CHECK_EMPTY(ctx, fv_argmin(ctx, x, 1, true), FV_I64, SHAPE(0, 1));
     values_end(&ctx);

@@ -174,27 +174,28 @@ static void for_sizes(void (*body)(int64_t n, bool special))
 
 /* ---- elementwise ------------------------------------------------------------------ */
 
-static fv_map_args flat(int64_t n)
+static fv_elementwise_args flat(int64_t n)
 {
-    return (fv_map_args){
+    return (fv_elementwise_args){
         .rank = 1, .shape = {n}, .stride = {{1}, {1}, {1}, {1}}, .alpha = -0.5, .beta = 1.25};
 }
 
 /* 2 x 5 x n over larger memory: out has gaps, a is turned, b is a broadcast row or scalar. */
-static fv_map_args strided(int64_t n, bool scalar)
+static fv_elementwise_args strided(int64_t n, bool scalar)
 {
-    return (fv_map_args){.rank = 3,
-                         .shape = {2, 5, n},
-                         .stride = {{10 * n, 2 * n, 2}, {5 * n, 1, 5}, {0, 0, !scalar}, {0, 0, 3}},
-                         .alpha = -0.5,
-                         .beta = 1.25};
+    return (fv_elementwise_args){
+        .rank = 3,
+        .shape = {2, 5, n},
+        .stride = {{10 * n, 2 * n, 2}, {5 * n, 1, 5}, {0, 0, !scalar}, {0, 0, 3}},
+        .alpha = -0.5,
+        .beta = 1.25};
 }
 
 static void unary_ops(int64_t n, bool special)
 {
     const vec x = floats(n, special), y = floats(n, special), g = floats(n, special);
     const vec out = results(n);
-    fv_map_args m = flat(n);
+    fv_elementwise_args m = flat(n);
     for (m.op = 0; m.op < FV_UNARY_COUNT; m.op++) {
         CHECK_KERNEL(UNARY, m, 1, out, x);
         CHECK_IN_PLACE(UNARY, m, 1, out, x);
@@ -207,7 +208,7 @@ static void binary_ops(int64_t n, bool special)
 {
     const vec a = floats(n, special), b = floats(n, special), g = floats(n, special);
     const vec out = results(n), bytes = vec_new(FV_U8, n), cond = flags(n);
-    fv_map_args m = flat(n);
+    fv_elementwise_args m = flat(n);
     for (m.op = 0; m.op < FV_BINARY_COUNT; m.op++) {
         CHECK_KERNEL(BINARY, m, 1, out, a, b);
         CHECK_IN_PLACE(BINARY, m, 2, out, a, b);
@@ -227,7 +228,7 @@ static void strided_ops(int64_t n, bool special)
     const vec a = floats(all, special), b = floats(n + 1, special), c = floats(3 * n + 1, special);
     const vec out = results(2 * all), bytes = vec_new(FV_U8, 2 * all), cond = flags(all);
     for (int scalar = 0; scalar < 2; scalar++) {
-        fv_map_args m = strided(n, scalar != 0);
+        fv_elementwise_args m = strided(n, scalar != 0);
         m.op = FV_UNARY_GELU;
         CHECK_KERNEL(UNARY, m, 1, out, a);
         CHECK_KERNEL(UNARY_GRAD, m, 1, out, a, b, none());
@@ -246,7 +247,7 @@ static void strided_ops(int64_t n, bool special)
     }
 }
 
-static void elementwise_maps(void)
+static void elementwise_kernels(void)
 {
     for_sizes(unary_ops);
     for_sizes(binary_ops);
@@ -255,7 +256,7 @@ static void elementwise_maps(void)
 
 static void single_elements(void)
 {
-    const fv_map_args m = {.op = FV_UNARY_EXP, .rank = 0};
+    const fv_elementwise_args m = {.op = FV_UNARY_EXP, .rank = 0};
     const vec a = floats(1, false), b = floats(1, false), out = results(1);
     CHECK_KERNEL(UNARY, m, 1, out, a);
     CHECK_KERNEL(BINARY, m, 1, out, a, b);
@@ -500,7 +501,7 @@ static void streamed(void)
 {
     enum { ROWS = 1543, COLS = 2053, LONG = 9001, N = ROWS * COLS };
     const vec x = floats(N, true), y = floats(N, false), out = results(N);
-    fv_map_args m = flat(N);
+    fv_elementwise_args m = flat(N);
     m.op = FV_UNARY_GELU;
     CHECK_KERNEL(UNARY, m, 1, out, x);
     m.op = FV_BINARY_MUL;
@@ -542,7 +543,7 @@ int main(int argc, char **argv)
         fv_kernel_table_fill(&tables[level], (fv_simd)level);
     for (int threads = 2; threads <= MAX_THREADS; threads++)
         if (fv_pool_create(threads, &pools[threads]) != FV_OK) return 1;
-    RUN(elementwise_maps);
+    RUN(elementwise_kernels);
     RUN(single_elements);
     RUN(reductions);
     RUN(first_extremes);

@@ -1,11 +1,12 @@
 /*
  * fovea/ops.h: differentiable operations on tensors.
  *
- *     // one softmax-attention layer: y = softmax(q k^T / sqrt(d)) v
+ *     // one softmax-attention layer, y = softmax(q k^T / sqrt(d)) v, and an activation
  *     fv_tensor *s = fv_matmul(ctx, q, fv_transpose(ctx, k, -1, -2));
  *     fv_tensor *a = fv_softmax(ctx, fv_scale(ctx, s, 1.0 / sqrt(d)), -1);
  *     fv_tensor *y = fv_matmul(ctx, a, v);
- *     fv_tensor *loss = fv_mse(ctx, y, target);
+ *     fv_tensor *z = fv_leaky_relu(ctx, y, 0.2);
+ *     fv_tensor *loss = fv_mse(ctx, z, target);
  *     fv_status status = fv_backward(ctx, loss);       // fovea/autograd.h
  *
  * Common to all: inputs are not changed; results belong to the innermost scope; on failure the
@@ -60,6 +61,8 @@ FV_API fv_tensor *fv_erf(fv_ctx *ctx, fv_tensor *x);
 FV_API fv_tensor *fv_tanh(fv_ctx *ctx, fv_tensor *x);
 FV_API fv_tensor *fv_sigmoid(fv_ctx *ctx, fv_tensor *x);
 FV_API fv_tensor *fv_relu(fv_ctx *ctx, fv_tensor *x);
+/* x where x > 0, else slope x. */
+FV_API fv_tensor *fv_leaky_relu(fv_ctx *ctx, fv_tensor *x, double slope);
 FV_API fv_tensor *fv_gelu(fv_ctx *ctx, fv_tensor *x);      /* x Phi(x) */
 FV_API fv_tensor *fv_gelu_tanh(fv_ctx *ctx, fv_tensor *x); /* the tanh approximation */
 FV_API fv_tensor *fv_silu(fv_ctx *ctx, fv_tensor *x);

@@ -1,9 +1,9 @@
-/* The way every op runs: check, infer, make the results, launch, record. */
+/* How every op runs: check the inputs, infer, create the results, launch, record. */
 #include "autograd/tape.h"
 
-static bool usable(fv_ctx *ctx, const fv_op_desc *desc, int i, const fv_tensor *t)
+static bool is_usable(fv_ctx *ctx, const fv_op_desc *desc, int i, const fv_tensor *t)
 {
-    if (!t) return true; /* optional, or refused by infer */
+    if (!t) return true; /* optional, or infer refuses it */
     if (t->ctx != ctx) {
         fv_poison(ctx, FV_ERR_ARGUMENT, "%s: input %d belongs to another context", desc->name, i);
         return false;
@@ -15,20 +15,20 @@ static bool usable(fv_ctx *ctx, const fv_op_desc *desc, int i, const fv_tensor *
     if (t->flags & FV_TENSOR_FROZEN) {
         if (desc->frozen_inputs >> i & 1u) return true;
         fv_poison(ctx, FV_ERR_STATE,
-                  "%s: input %d is a frozen weight: only products and embeddings read it",
+                  "%s: input %d is a frozen weight, which only linear and embedding can read",
                   desc->name, i);
         return false;
     }
     if (t->flags & FV_TENSOR_RELEASED) {
         fv_poison(ctx, FV_ERR_STATE,
-                  "%s: input %d was released by an earlier backward; call fv_retain() on it before",
+                  "%s: input %d was released by an earlier backward; call fv_retain() on it first",
                   desc->name, i);
         return false;
     }
     return true;
 }
 
-static bool ready(fv_ctx *ctx, const fv_op_desc *desc, int n_in, fv_tensor *const *in)
+static bool is_ready(fv_ctx *ctx, const fv_op_desc *desc, int n_in, fv_tensor *const *in)
 {
     if (ctx->error != FV_OK) return false;
     if (fv_cancelled(ctx)) {
@@ -36,16 +36,16 @@ static bool ready(fv_ctx *ctx, const fv_op_desc *desc, int n_in, fv_tensor *cons
         return false;
     }
     if (n_in < desc->min_in || n_in > desc->max_in) {
-        fv_poison(ctx, FV_ERR_ARGUMENT, "%s: takes %d to %d inputs, got %d", desc->name,
+        fv_poison(ctx, FV_ERR_ARGUMENT, "%s: expected %d to %d inputs, got %d", desc->name,
                   desc->min_in, desc->max_in, n_in);
         return false;
     }
     for (int i = 0; i < n_in; i++)
-        if (!usable(ctx, desc, i, in[i])) return false;
+        if (!is_usable(ctx, desc, i, in[i])) return false;
     return true;
 }
 
-static bool wants_gradient(const fv_ctx *ctx, const fv_op_desc *desc, int n_in,
+static bool needs_gradient(const fv_ctx *ctx, const fv_op_desc *desc, int n_in,
                            fv_tensor *const *in)
 {
     if (ctx->no_grad > 0 || !desc->backward) return false;
@@ -65,7 +65,7 @@ static void make_results(fv_op_run *run)
     }
 }
 
-/* After a failure nobody has a handle to what was made. */
+/* After a failure the caller gets no handle to the results. */
 static void drop_results(fv_op_run *run)
 {
     for (int k = 0; k < run->n_out; k++)
@@ -78,9 +78,9 @@ void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, 
     for (int k = 0; k < n_out; k++)
         out[k] = ctx->invalid;
     const fv_op_desc *desc = fv_op_table[id];
-    if (!ready(ctx, desc, n_in, in)) return;
+    if (!is_ready(ctx, desc, n_in, in)) return;
 
-    fv_op_run run; /* not zeroed as a whole: a tiny op should cost little more than its kernel */
+    fv_op_run run; /* not zeroed as a whole, to keep the overhead of small ops low */
     run.ctx = ctx;
     run.desc = desc;
     run.params = params;
@@ -88,7 +88,7 @@ void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, 
     run.n_out = n_out;
     run.in = in;
     run.n_saved = 0;
-    run.recording = wants_gradient(ctx, desc, n_in, in);
+    run.recording = needs_gradient(ctx, desc, n_in, in);
     for (int k = 0; k < n_out; k++)
         run.spec[k].view_of = -1;
     if (desc->infer(&run) != FV_OK) return;

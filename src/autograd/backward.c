@@ -1,11 +1,11 @@
-/* The walk back, and how gradients reach their inputs. */
+/* Backward over the tape, and how gradients reach their inputs. */
 #include <string.h>
 
 #include "autograd/tape.h"
 #include "fovea/autograd.h"
 #include "kernels/reduce.h"
 
-/* ---- what backward functions may ask ---------------------------------------------- */
+/* ---- queries for backward functions ----------------------------------------------- */
 
 bool fv_back_wants(const fv_op_back *back, int i) { return back->node->edge[i].wants; }
 int fv_back_rank(const fv_op_back *back, int i) { return back->node->edge[i].rank; }
@@ -19,7 +19,7 @@ fv_tensor *fv_back_new(fv_op_back *back, int i)
 }
 
 #ifdef FV_TEST_HOOKS
-static bool sabotaged(const fv_op_back *back, int i)
+static bool is_sabotaged(const fv_op_back *back, int i)
 {
     const fv_sabotage *s = &back->ctx->sabotage;
     return s->mode != FV_SABOTAGE_NONE && s->mode != FV_SABOTAGE_TERM &&
@@ -31,9 +31,10 @@ static fv_tensor *spoil(fv_op_back *back, fv_tensor *g)
     static const double factor[] = {
         [FV_SABOTAGE_NEGATE] = -1.0, [FV_SABOTAGE_ZERO] = 0.0, [FV_SABOTAGE_SCALE] = 1.001};
     fv_tensor *spoiled = fv_tensor_like(back->ctx, g);
-    fv_map_args args = {.op = FV_UNARY_AFFINE, .alpha = factor[back->ctx->sabotage.mode]};
+    fv_elementwise_args args = {.op = FV_UNARY_AFFINE, .alpha = factor[back->ctx->sabotage.mode]};
     if (back->ctx->error == FV_OK)
-        fv_launch_map(back->ctx, FV_KERNEL_UNARY, g->dtype, &args, 2, (fv_tensor *[]){spoiled, g});
+        fv_launch_elementwise(back->ctx, FV_KERNEL_UNARY, g->dtype, &args, 2,
+                              (fv_tensor *[]){spoiled, g});
     return spoiled;
 }
 
@@ -58,21 +59,21 @@ static fv_tensor **slot_of(fv_edge *edge)
     return edge->leaf ? &edge->leaf->grad : &edge->node->grad[edge->out];
 }
 
-static bool sole_user(const fv_tensor *t)
+static bool is_sole_owner(const fv_tensor *t)
 {
     return t->buffer->refs == 1 && t->buffer->owned && fv_tensor_contiguous(t);
 }
 
-/* Nobody but the slot that holds this gradient looks at it or its memory, so it may be changed in
- * place. The walk's own scope does not count; any other scope is a caller's. */
-static bool exclusive(const fv_tensor *held)
+/* Whether only its slot refers to this gradient and its memory, so that it may be changed in place.
+ * The scope that backward opened does not count; any other scope belongs to a caller. */
+static bool is_exclusive(const fv_tensor *held)
 {
-    return held->refs == 1 + (held->scope == held->ctx->scope) && sole_user(held);
+    return held->refs == 1 + (held->scope == held->ctx->scope) && is_sole_owner(held);
 }
 
-/* A gradient on its way that nobody will look at again: one reference is its scope's or that of
- * the node about to be consumed. */
-static bool passed_on(const fv_tensor *g) { return g->refs == 1 && sole_user(g); }
+/* Whether a gradient being sent is not used again: its one reference is that of its scope or of the
+ * node about to be consumed. */
+static bool is_last_use(const fv_tensor *g) { return g->refs == 1 && is_sole_owner(g); }
 
 static fv_tensor *fresh_copy(fv_ctx *ctx, const fv_tensor *g)
 {
@@ -84,7 +85,7 @@ static fv_tensor *fresh_copy(fv_ctx *ctx, const fv_tensor *g)
 static void deliver(fv_ctx *ctx, fv_edge *edge, fv_tensor *g)
 {
     fv_tensor **slot = slot_of(edge);
-    if (*slot && exclusive(*slot)) {
+    if (*slot && is_exclusive(*slot)) {
         fv_add_into(ctx, *slot, g);
         return;
     }
@@ -92,8 +93,8 @@ static void deliver(fv_ctx *ctx, fv_edge *edge, fv_tensor *g)
         fv_tensor *sum = fresh_copy(ctx, *slot);
         if (ctx->error == FV_OK) fv_add_into(ctx, sum, g);
         g = sum;
-    } else if (edge->leaf && !passed_on(g)) {
-        g = fresh_copy(ctx, g); /* what a leaf shows its owner is its own */
+    } else if (edge->leaf && !is_last_use(g)) {
+        g = fresh_copy(ctx, g); /* a leaf's gradient shares no memory with other tensors */
     }
     if (ctx->error != FV_OK) return;
     fv_tensor_ref(g);
@@ -114,7 +115,7 @@ void fv_back_send(fv_op_back *back, int i, fv_tensor *g)
         return;
     }
 #ifdef FV_TEST_HOOKS
-    if (sabotaged(back, i)) g = spoil(back, g);
+    if (is_sabotaged(back, i)) g = spoil(back, g);
     if (ctx->error != FV_OK) return;
 #endif
     deliver(ctx, edge, g);
@@ -125,9 +126,9 @@ fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate)
     *accumulate = false;
     fv_tensor *held = *slot_of(&back->node->edge[i]);
 #ifdef FV_TEST_HOOKS
-    if (sabotaged(back, i)) held = NULL;
+    if (is_sabotaged(back, i)) held = NULL;
 #endif
-    if (!held || !exclusive(held)) return fv_back_new(back, i);
+    if (!held || !is_exclusive(held)) return fv_back_new(back, i);
     *accumulate = true;
     return held;
 }
@@ -139,22 +140,22 @@ void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated)
 
 void fv_back_send_product(fv_op_back *back, int i, fv_matrix a, fv_matrix b)
 {
-    fv_back_send_product_as(back, i, false, a, b);
+    fv_back_send_product_mixed(back, i, false, a, b);
 }
 
-void fv_back_send_product_as(fv_op_back *back, int i, bool bf16, fv_matrix a, fv_matrix b)
+void fv_back_send_product_mixed(fv_op_back *back, int i, bool bf16, fv_matrix a, fv_matrix b)
 {
     bool accumulate;
     fv_tensor *dest = fv_back_dest(back, i, &accumulate);
     if (back->ctx->error != FV_OK) return;
-    fv_product_as(back->ctx, dest->dtype, bf16, fv_matrix_at(dest->data, a.rows, b.cols), a, b,
-                  accumulate);
+    fv_product_mixed(back->ctx, dest->dtype, bf16, fv_matrix_at(dest->data, a.rows, b.cols), a, b,
+                     accumulate);
     fv_back_sent(back, i, dest, accumulate);
 }
 
 void fv_leaf_add_product(fv_ctx *ctx, fv_tensor *leaf, fv_matrix a, fv_matrix b)
 {
-    const bool in_place = exclusive(leaf->grad);
+    const bool in_place = is_exclusive(leaf->grad);
     fv_tensor *dest = in_place ? leaf->grad : fv_tensor_like(ctx, leaf);
     if (ctx->error != FV_OK) return;
     fv_product(ctx, dest->dtype, fv_matrix_at(dest->data, a.rows, b.cols), a, b, in_place);
@@ -167,11 +168,11 @@ void fv_back_send_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_te
     fv_tensor *leaf = back->node->edge[i].leaf;
     if (ctx->error != FV_OK || !fv_back_wants(back, i)) return;
 #ifdef FV_TEST_HOOKS
-    if (sabotaged(back, i)) leaf = NULL;
+    if (is_sabotaged(back, i)) leaf = NULL;
 #endif
     if (leaf && !bf16 && fv_pending_add(ctx, leaf, du, x)) return;
     const fv_matrix a = fv_matrix_of(ctx, &du), b = fv_matrix_of(ctx, &x);
-    if (ctx->error == FV_OK) fv_back_send_product_as(back, i, bf16, fv_matrix_flip(a), b);
+    if (ctx->error == FV_OK) fv_back_send_product_mixed(back, i, bf16, fv_matrix_transpose(a), b);
 }
 
 void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g)
@@ -202,7 +203,7 @@ void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g)
     fv_back_send(back, i, sum);
 }
 
-/* ---- the walk --------------------------------------------------------------------- */
+/* ---- backward over the tape ------------------------------------------------------- */
 
 static void run_node(fv_ctx *ctx, fv_node *node)
 {
@@ -225,8 +226,8 @@ static void run_node(fv_ctx *ctx, fv_node *node)
 #endif
 }
 
-/* A result that only its scope still holds gives its memory back; retained ones keep it and get
- * their gradient. */
+/* Frees the memory of results that only their scope refers to; retained ones keep it and get their
+ * gradient. */
 static void finish_results(fv_ctx *ctx, fv_node *node, const fv_tensor *root)
 {
     for (int k = 0; k < node->n_out; k++) {
@@ -234,14 +235,14 @@ static void finish_results(fv_ctx *ctx, fv_node *node, const fv_tensor *root)
         if (!t) continue;
         if ((t->flags & FV_TENSOR_RETAINED) && node->grad[k]) {
             fv_tensor *g =
-                exclusive(node->grad[k]) ? node->grad[k] : fresh_copy(ctx, node->grad[k]);
+                is_exclusive(node->grad[k]) ? node->grad[k] : fresh_copy(ctx, node->grad[k]);
             if (ctx->error != FV_OK) return;
             fv_tensor_ref(g);
             fv_tensor_unref(t->grad);
             t->grad = g;
         }
-        bool idle = t->refs == 1 && t->scope && t != root;
-        if (idle && !(t->flags & FV_TENSOR_RETAINED)) fv_tensor_release(t);
+        bool unused = t->refs == 1 && t->scope && t != root;
+        if (unused && !(t->flags & FV_TENSOR_RETAINED)) fv_tensor_release(t);
     }
 }
 
@@ -251,19 +252,19 @@ static void drop_temporaries(fv_scope *scope)
         fv_tensor_leave_scope(scope->first);
 }
 
-static bool reached(const fv_node *node)
+static bool has_gradient(const fv_node *node)
 {
     for (int k = 0; k < node->n_out; k++)
         if (node->grad[k]) return true;
     return false;
 }
 
-static void walk(fv_ctx *ctx, fv_node *from, const fv_node *stop, const fv_tensor *root)
+static void run_nodes(fv_ctx *ctx, fv_node *from, const fv_node *stop, const fv_tensor *root)
 {
     fv_scope *scope = ctx->scope;
     for (fv_node *node = from, *before; node != stop && ctx->error == FV_OK; node = before) {
         before = node->prev;
-        if (!reached(node)) continue;
+        if (!has_gradient(node)) continue;
         if (fv_cancelled(ctx)) {
             fv_poison(ctx, FV_ERR_CANCELLED, "backward: cancelled by the caller");
             return;
@@ -271,7 +272,7 @@ static void walk(fv_ctx *ctx, fv_node *from, const fv_node *stop, const fv_tenso
         run_node(ctx, node);
         drop_temporaries(scope);
         if (ctx->error != FV_OK) return;
-        /* Saved tensors go first, so that a result saved by its own op counts as idle. */
+        /* Saved tensors go first, so that a result saved by its own op counts as unused. */
         for (int s = 0; s < node->n_saved; s++)
             fv_tensor_unref(node->saved[s]);
         node->n_saved = 0;
@@ -280,8 +281,8 @@ static void walk(fv_ctx *ctx, fv_node *from, const fv_node *stop, const fv_tenso
     }
 }
 
-/* Gradients left in nodes by a walk that failed must not leak into the next one. */
-static void forget_gradients(fv_ctx *ctx)
+/* Gradients left in nodes by a failed backward must not leak into the next one. */
+static void drop_gradients(fv_ctx *ctx)
 {
     for (fv_node *node = ctx->tape->last; node; node = node->prev)
         for (int k = 0; k < node->n_out; k++) {
@@ -290,7 +291,7 @@ static void forget_gradients(fv_ctx *ctx)
         }
 }
 
-fv_status fv_tape_walk(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad, const fv_node *stop)
+fv_status fv_tape_backward(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad, const fv_node *stop)
 {
     fv_node *node = y->node;
     fv_no_grad_begin(ctx);
@@ -305,31 +306,31 @@ fv_status fv_tape_walk(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad, const fv_node
         fv_tensor_unref(node->grad[y->node_out]);
         node->grad[y->node_out] = seed;
         if (!grad) drop_temporaries(ctx->scope);
-        walk(ctx, node, stop, y);
+        run_nodes(ctx, node, stop, y);
         fv_pending_flush(ctx);
     }
-    if (ctx->error != FV_OK) forget_gradients(ctx);
+    if (ctx->error != FV_OK) drop_gradients(ctx);
     fv_scope_end(ctx);
     fv_no_grad_end(ctx);
     return ctx->error;
 }
 
-/* The op whose input came from a consumed node, if any lies behind `from`: walking past it would
- * silently lose gradient. Looked for before the walk, which adds to leaves as it goes. */
-static const fv_op_desc *cut_off(fv_node *from)
+/* An op that `from` depends on and whose input came from a consumed node, or NULL: running backward
+ * would silently lose gradient there. Checked first, because backward adds to leaves as it runs. */
+static const fv_op_desc *find_cut_off(fv_node *from)
 {
     const fv_op_desc *found = NULL;
-    from->behind = true;
+    from->reachable = true;
     for (fv_node *node = from; node; node = node->prev) {
-        for (int i = 0; node->behind && i < node->n_in; i++) {
+        for (int i = 0; node->reachable && i < node->n_in; i++) {
             fv_node *source = node->edge[i].node;
             if (!source) continue;
             if (source->consumed)
                 found = node->desc;
             else
-                source->behind = true;
+                source->reachable = true;
         }
-        node->behind = false;
+        node->reachable = false;
     }
     return found;
 }
@@ -341,19 +342,20 @@ fv_status fv_backward_from(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad)
                  "backward: the tensor is not valid");
     FV_RETURN_IF(y->ctx != ctx || (grad && grad->ctx != ctx), ctx, FV_ERR_ARGUMENT,
                  "backward: the tensor belongs to another context");
-    FV_RETURN_IF(!y->node, ctx, FV_ERR_STATE,
-                 "backward: no recorded op made this tensor (no leaf behind it, recorded under "
-                 "no_grad, or backward was run already)");
+    FV_RETURN_IF(
+        !y->node, ctx, FV_ERR_STATE,
+        "backward: the tensor is not the result of a recorded op (it depends on no leaf, was "
+        "computed under no_grad, or backward was run already)");
     FV_RETURN_IF(grad && (grad->flags & (FV_TENSOR_INVALID | FV_TENSOR_RELEASED)), ctx,
-                 FV_ERR_STATE, "backward: the gradient given is not valid or was released");
+                 FV_ERR_STATE, "backward: the given gradient is not valid or was released");
     FV_RETURN_IF(grad && (!fv_shape_equal(y->rank, y->shape, grad->rank, grad->shape) ||
                           grad->dtype != y->dtype),
-                 ctx, FV_ERR_SHAPE, "backward: the gradient given has another shape or dtype");
-    const fv_op_desc *lost = cut_off(y->node);
+                 ctx, FV_ERR_SHAPE,
+                 "backward: the given gradient differs in shape or dtype from the tensor");
+    const fv_op_desc *lost = find_cut_off(y->node);
     FV_RETURN_IF(lost, ctx, FV_ERR_STATE,
-                 "backward: what %s was computed from was consumed by an earlier backward",
-                 lost->name);
-    return fv_tape_walk(ctx, y, grad, NULL);
+                 "backward: the inputs of %s were consumed by an earlier backward", lost->name);
+    return fv_tape_backward(ctx, y, grad, NULL);
 }
 
 fv_status fv_backward(fv_ctx *ctx, fv_tensor *loss)
@@ -361,7 +363,7 @@ fv_status fv_backward(fv_ctx *ctx, fv_tensor *loss)
     char text[FV_SHAPE_TEXT];
     if (ctx->error == FV_OK && loss && !(loss->flags & FV_TENSOR_INVALID))
         FV_RETURN_IF(loss->count != 1, ctx, FV_ERR_SHAPE,
-                     "backward: a loss has one element, this tensor is %s",
+                     "backward: expected a loss with one element, got shape %s",
                      fv_shape_text(text, loss->rank, loss->shape));
     return fv_backward_from(ctx, loss, NULL);
 }

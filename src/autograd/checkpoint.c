@@ -1,11 +1,11 @@
 /*
- * y = block(inputs), with the block's inside forgotten and run again on the way back.
+ * y = block(inputs), with the block's activations dropped and computed again in backward.
  *
  * Forward runs the block unrecorded and puts one node on the tape that saves the inputs. Backward
- * runs the block once more, now recorded, on detached leaves in the inputs' place, walks back over
- * just those new nodes, and sends the leaves' gradients on. Leaves that the block uses by itself
- * (parameters) collect theirs directly. Random ops draw the same numbers, because the step and the
- * site are put back to what they were.
+ * runs the block again, now recorded, on detached leaves in place of the inputs, runs backward over
+ * those new nodes only, and sends the gradients of the leaves to the inputs. Leaves that the block
+ * uses by itself (parameters) collect theirs directly. Random ops draw the same numbers, because
+ * step and site are restored.
  */
 #include <string.h>
 
@@ -34,7 +34,7 @@ static void random_set(fv_ctx *ctx, random_state state)
     ctx->site = state.site;
 }
 
-/* The block's result under a handle of its own in the caller's scope. */
+/* The block's result as a new handle in the caller's scope. */
 static fv_tensor *run_unrecorded(fv_ctx *ctx, fv_block_fn fn, void *user, fv_tensor *const *inputs)
 {
     fv_no_grad_begin(ctx);
@@ -49,7 +49,7 @@ fv_tensor *fv_checkpoint(fv_ctx *ctx, fv_block_fn fn, void *user, int n, fv_tens
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     if (n < 0 || n > FV_OP_MAX_SAVED) {
-        fv_poison(ctx, FV_ERR_ARGUMENT, "checkpoint: takes at most %d inputs, got %d",
+        fv_poison(ctx, FV_ERR_ARGUMENT, "checkpoint: expected at most %d inputs, got %d",
                   (int)FV_OP_MAX_SAVED, n);
         return ctx->invalid;
     }
@@ -91,7 +91,7 @@ static void replay(fv_op_back *back, fv_tensor **leaves)
     random_state now = random_get(ctx);
     int no_grad = ctx->no_grad;
     random_set(ctx, params->random);
-    ctx->no_grad = 0; /* the walk that called us records nothing; this part must */
+    ctx->no_grad = 0; /* backward records nothing; this must be recorded */
     fv_tensor *y = ctx->error == FV_OK ? run_recorded(ctx, params, leaves) : ctx->invalid;
     ctx->no_grad = no_grad;
     random_set(ctx, now);
@@ -99,11 +99,11 @@ static void replay(fv_op_back *back, fv_tensor **leaves)
     const fv_tensor *g = back->grad[0];
     if (!fv_shape_equal(y->rank, y->shape, g->rank, g->shape) || y->dtype != g->dtype) {
         fv_poison(ctx, FV_ERR_STATE,
-                  "checkpoint: the block gave another shape or dtype the second time");
+                  "checkpoint: the block returned another shape or dtype the second time");
         return;
     }
-    /* The result is the tape's newest node; everything the block recorded lies after ours. */
-    fv_tape_walk(ctx, y, back->grad[0], back->node);
+    /* The result is the newest node of the tape; the block's other nodes come after ours. */
+    fv_tape_backward(ctx, y, back->grad[0], back->node);
 }
 
 static void backward(fv_op_back *back)
@@ -117,7 +117,7 @@ static void backward(fv_op_back *back)
     fv_scope_end(ctx);
 }
 
-/* ---- proof ------------------------------------------------------------------------ */
+/* ---- checks ----------------------------------------------------------------------- */
 
 static fv_tensor *example_block(fv_ctx *ctx, void *user, fv_tensor *const *in)
 {

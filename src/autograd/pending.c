@@ -1,14 +1,14 @@
 /*
- * Gradients of weights that many calls share: those of a recurrent layer's steps, say. Each is a
- * product du^T x of few rows, most of whose time would go into moving the sum and packing. So all
- * but the first are put off to the end of the walk, where one product over all their rows adds
- * them. An element is one chain of FMAs over the rows either way, so no bit shows it.
+ * Deferred gradients of weights that many calls share, such as the steps of a recurrent layer. Each
+ * is a product du^T x of few rows, which would spend most of its time on moving the sum and
+ * packing. So all but the first wait for the end of backward, where one product over all their rows
+ * adds them. An element is one chain of FMAs over the rows either way, so the bits are the same.
  */
 #include "autograd/tape.h"
 
 enum {
-    ROWS_MOST = 1024,      /* a product of more rows is as fast on its own */
-    BYTES_MOST = 64 << 20, /* what may wait, so that a long sequence does not fill memory */
+    MAX_ROWS = 1024,      /* a product of more rows is as fast on its own */
+    MAX_BYTES = 64 << 20, /* of deferred operands: bounds the memory of long sequences */
 };
 
 struct fv_pending {
@@ -30,16 +30,16 @@ static fv_matrix dense(const fv_tensor *t)
 bool fv_pending_add(fv_ctx *ctx, fv_tensor *leaf, fv_tensor *du, fv_tensor *x)
 {
     fv_tape *tape = ctx->tape;
-    if (!leaf->grad || rows_of(du) > ROWS_MOST || !fv_tensor_contiguous(du) ||
+    if (!leaf->grad || rows_of(du) > MAX_ROWS || !fv_tensor_contiguous(du) ||
         !fv_tensor_contiguous(x))
         return false;
     const size_t bytes = (size_t)(du->count + x->count) * fv_dtype_size(du->dtype);
-    if (bytes > BYTES_MOST) return false;
-    if (tape->pending_bytes > BYTES_MOST - bytes) fv_pending_flush(ctx);
-    if (ctx->error != FV_OK) return true; /* nothing is sent any more */
+    if (bytes > MAX_BYTES) return false;
+    if (tape->pending_bytes > MAX_BYTES - bytes) fv_pending_flush(ctx);
+    if (ctx->error != FV_OK) return true; /* after an error nothing is sent */
     fv_pending *p = fv_mem_alloc(&ctx->mem, sizeof *p);
     if (!p) {
-        fv_poison(ctx, FV_ERR_MEMORY, "backward: no memory for a product that waits");
+        fv_poison(ctx, FV_ERR_MEMORY, "backward: no memory for a deferred product");
         return true;
     }
     *p = (fv_pending){.leaf = leaf, .du = du, .x = x};
@@ -60,7 +60,7 @@ static void drop(fv_ctx *ctx, fv_pending *p)
     fv_mem_free(&ctx->mem, p, sizeof *p);
 }
 
-void fv_pending_forget(fv_ctx *ctx)
+void fv_pending_drop(fv_ctx *ctx)
 {
     fv_tape *tape = ctx->tape;
     while (tape->pending) {
@@ -72,8 +72,8 @@ void fv_pending_forget(fv_ctx *ctx)
     tape->pending_bytes = 0;
 }
 
-/* Takes what waits for one leaf off the list, in its order; returns how many rows that is. */
-static int64_t take(fv_tape *tape, const fv_tensor *leaf, fv_pending **taken)
+/* Moves the products of one leaf from the tape's list to *taken, in order; returns their rows. */
+static int64_t take_leaf(fv_tape *tape, const fv_tensor *leaf, fv_pending **taken)
 {
     fv_pending **from = &tape->pending, **to = taken;
     int64_t rows = 0;
@@ -95,7 +95,7 @@ static int64_t take(fv_tape *tape, const fv_tensor *leaf, fv_pending **taken)
 }
 
 /* Copies the rows of t into `all`, from row `at` on. */
-static void put(fv_ctx *ctx, fv_tensor *all, int64_t at, fv_tensor *t)
+static void copy_rows(fv_ctx *ctx, fv_tensor *all, int64_t at, fv_tensor *t)
 {
     const int64_t cols = all->shape[1], shape[2] = {rows_of(t), cols}, stride[2] = {cols, 1};
     fv_tensor *to = fv_tensor_view(ctx, all, 2, shape, stride, at * cols);
@@ -105,7 +105,7 @@ static void put(fv_ctx *ctx, fv_tensor *all, int64_t at, fv_tensor *t)
     fv_tensor_free(ctx, &from);
 }
 
-/* The product of everything in the list with one leaf, added to the leaf's gradient. */
+/* Adds the products of a list, all of one leaf, to its gradient. */
 static void multiply(fv_ctx *ctx, fv_pending *list, int64_t rows)
 {
     const fv_tensor *one = list->du;
@@ -116,13 +116,13 @@ static void multiply(fv_ctx *ctx, fv_pending *list, int64_t rows)
         x = fv_tensor_new(ctx, one->dtype, 2, (int64_t[]){rows, in});
         int64_t at = 0;
         for (const fv_pending *p = list; p && ctx->error == FV_OK; p = p->next) {
-            put(ctx, du, at, p->du);
-            put(ctx, x, at, p->x);
+            copy_rows(ctx, du, at, p->du);
+            copy_rows(ctx, x, at, p->x);
             at += rows_of(p->du);
         }
     }
     if (ctx->error == FV_OK)
-        fv_leaf_add_product(ctx, list->leaf, fv_matrix_flip(dense(du)), dense(x));
+        fv_leaf_add_product(ctx, list->leaf, fv_matrix_transpose(dense(du)), dense(x));
     if (list->next) {
         fv_tensor_free(ctx, &du);
         fv_tensor_free(ctx, &x);
@@ -134,7 +134,7 @@ void fv_pending_flush(fv_ctx *ctx)
     fv_tape *tape = ctx->tape;
     while (tape->pending && ctx->error == FV_OK) {
         fv_pending *list = NULL;
-        const int64_t rows = take(tape, tape->pending->leaf, &list);
+        const int64_t rows = take_leaf(tape, tape->pending->leaf, &list);
         multiply(ctx, list, rows);
         while (list) {
             fv_pending *next = list->next;
@@ -142,5 +142,5 @@ void fv_pending_flush(fv_ctx *ctx)
             list = next;
         }
     }
-    fv_pending_forget(ctx);
+    fv_pending_drop(ctx);
 }

@@ -17,8 +17,8 @@ static void node_unref(fv_ctx *ctx, fv_node *node)
     if (node && --node->refs == 0) fv_mem_free(&ctx->mem, node, node->bytes);
 }
 
-/* An edge only ever drops the last reference to a node that is consumed already, whose own edges
- * are gone: this cannot cascade. */
+/* An edge can only drop the last reference to a node that is consumed already and has no edges
+ * left, so this does not recurse. */
 void fv_node_consume(fv_ctx *ctx, fv_node *node)
 {
     fv_tape *tape = ctx->tape;
@@ -26,7 +26,7 @@ void fv_node_consume(fv_ctx *ctx, fv_node *node)
     *(node->next ? &node->next->prev : &tape->last) = node->prev;
     node->consumed = true;
     for (int k = 0; k < node->n_out; k++) {
-        if (node->out[k]) node->out[k]->node = NULL; /* the tensor may outlive us */
+        if (node->out[k]) node->out[k]->node = NULL; /* the tensor may outlive the node */
         node->out[k] = NULL;
         fv_tensor_unref(node->grad[k]);
         node->grad[k] = NULL;
@@ -60,13 +60,14 @@ static void connect(fv_edge *edge, const fv_tensor *t)
     if (edge->leaf) fv_tensor_ref(edge->leaf);
 }
 
-/* Whether a result can carry a gradient: indices and masks cannot. */
-static bool carries(const fv_tensor *t)
+/* Whether a result can have a gradient: indices and masks cannot. */
+static bool is_differentiable(const fv_tensor *t)
 {
     return t->dtype == FV_F32 || t->dtype == FV_F64 || t->dtype == FV_BF16 || t->dtype == FV_F16;
 }
 
-/* Made by the op for its backward alone: such a tensor dies with the node, not with the scope. */
+/* Whether the op created t only for its backward: such a tensor is freed with the node, not with
+ * the scope. */
 static bool is_private(const fv_op_run *run, const fv_tensor *t)
 {
     for (int i = 0; i < run->n_in; i++)
@@ -89,7 +90,7 @@ void fv_tape_record(fv_op_run *run)
     node->desc = run->desc;
     node->refs = 1;
     node->consumed = false;
-    node->behind = false;
+    node->reachable = false;
     node->depth = ctx->scope->depth;
     node->n_in = run->n_in;
     node->n_out = run->n_out;
@@ -108,7 +109,7 @@ void fv_tape_record(fv_op_run *run)
     for (int k = 0; k < run->n_out; k++) {
         node->grad[k] = NULL;
         node->out[k] = NULL;
-        if (!carries(run->out[k])) continue;
+        if (!is_differentiable(run->out[k])) continue;
         node->out[k] = run->out[k];
         run->out[k]->node = node;
         run->out[k]->node_out = k;

@@ -2,9 +2,9 @@
  * The tape: recorded calls in the order they were made. A node owns what its backward needs and
  * knows where each input's gradient goes: to another node's result or to a leaf.
  *
- * Lives: the tape holds a node; an edge from a later node holds it too, so that a node consumed
- * by one backward can still be recognised (not followed) by another. Results are known weakly:
- * a dying tensor takes itself out (fv_tape_hooks).
+ * Lifetimes: the tape holds a node; an edge from a later node holds it too, so that a node consumed
+ * by one backward can still be recognised (not followed) by another. Results are weak references,
+ * which a tensor clears when it is freed (fv_tape_forget_tensor).
  */
 #ifndef FV_AUTOGRAD_TAPE_H
 #define FV_AUTOGRAD_TAPE_H
@@ -30,8 +30,8 @@ struct fv_node {
     const fv_op_desc *desc;
     int refs;
     bool consumed;
-    bool behind; /* mark of backward's look ahead; false between calls */
-    int depth;   /* of the scope that recorded it */
+    bool reachable; /* mark used by the check before backward; false otherwise */
+    int depth;      /* of the scope that recorded it */
     int n_in, n_out, n_saved;
     size_t bytes;
     const void *params;
@@ -43,7 +43,7 @@ struct fv_node {
 
 typedef struct fv_tape {
     fv_node *first, *last;
-    fv_pending *pending, *pending_last; /* see below */
+    fv_pending *pending, *pending_last; /* deferred products, see below */
     size_t pending_bytes;
 } fv_tape;
 
@@ -54,20 +54,20 @@ void fv_tape_destroy(fv_ctx *ctx);
 /* Puts a finished call on the tape. On failure poisons. */
 void fv_tape_record(fv_op_run *run);
 
-/* Walks back from y with its gradient (NULL: ones) to the node `stop`, exclusive (NULL: the tape's
- * beginning). y must have been made by a recorded op. */
-fv_status fv_tape_walk(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad, const fv_node *stop);
+/* Runs backward from y with its gradient (NULL: ones) down to the node `stop`, exclusive (NULL: to
+ * the start of the tape). y must be the result of a recorded op. */
+fv_status fv_tape_backward(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad, const fv_node *stop);
 
-/* Drops everything a node holds and takes it off the tape. */
+/* Drops everything a node holds and removes it from the tape. */
 void fv_node_consume(fv_ctx *ctx, fv_node *node);
 
 /* Adds a b to the gradient of a leaf that has one. */
 void fv_leaf_add_product(fv_ctx *ctx, fv_tensor *leaf, fv_matrix a, fv_matrix b);
 
-/* Products du^T x that wait for the end of the walk (pending.c). add: false where the product is
- * better made at once; flush: adds them all; forget: drops them all. */
+/* Products du^T x deferred to the end of backward (pending.c). add: false if the product is better
+ * computed at once; flush: computes and adds them all; drop: discards them all. */
 bool fv_pending_add(fv_ctx *ctx, fv_tensor *leaf, fv_tensor *du, fv_tensor *x);
 void fv_pending_flush(fv_ctx *ctx);
-void fv_pending_forget(fv_ctx *ctx);
+void fv_pending_drop(fv_ctx *ctx);
 
 #endif

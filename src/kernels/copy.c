@@ -12,9 +12,9 @@
 
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
-/* Sorts the axes by descending output stride: a copy may visit elements in any order, and writing
- * sequentially is cheapest. */
-static void sort_axes(fv_map_args *m)
+/* Axes in order of falling output stride: a copy may visit elements in any order, and writing
+ * forwards is the cheapest. */
+static void sort_axes(fv_elementwise_args *m)
 {
     for (int i = 1; i < m->rank; i++) {
         for (int j = i; j > 0 && magnitude(m->stride[0][j]) > magnitude(m->stride[0][j - 1]); j--) {
@@ -55,7 +55,7 @@ static void move(size_t bytes, int64_t n, char *out, int64_t so, const char *in,
 
 static void move_row(const fv_walk *w, int64_t n, const int64_t *at)
 {
-    const int64_t bytes = (int64_t)fv_dtype_size(w->map->to);
+    const int64_t bytes = (int64_t)fv_dtype_size(w->args->to);
     char *out = (char *)w->ptr[0] + at[0] * bytes;
     const char *in = (const char *)w->ptr[1] + at[1] * bytes;
     if (w->step[0] == 1 && w->step[1] == 1)
@@ -98,9 +98,9 @@ static void transpose_row(const fv_walk *w, int64_t n, const int64_t *at)
     }
 }
 
-/* Moves axis `row` to the second last place and iterates over the axes before it, squares
- * innermost. */
-static void copy_transposed(const fv_exec *exec, void *const *ptr, const fv_map_args *m, int row)
+/* Moves axis `row` to the second last place and walks everything before it, squares innermost. */
+static void copy_transposed(const fv_exec *exec, void *const *ptr, const fv_elementwise_args *m,
+                            int row)
 {
     const int last = m->rank - 1;
     transpose t = {.rows = m->shape[row],
@@ -109,7 +109,7 @@ static void copy_transposed(const fv_exec *exec, void *const *ptr, const fv_map_
                    .in_col = m->stride[1][last],
                    .col_squares = (m->shape[last] + SQUARE - 1) / SQUARE,
                    .bytes = (int64_t)fv_dtype_size(m->to)};
-    fv_map_args outer = {.to = m->to, .from = m->from};
+    fv_elementwise_args outer = {.to = m->to, .from = m->from};
     for (int axis = 0; axis < last; axis++) {
         if (axis == row) continue;
         outer.shape[outer.rank] = m->shape[axis];
@@ -122,7 +122,7 @@ static void copy_transposed(const fv_exec *exec, void *const *ptr, const fv_map_
     fv_walk_run(exec, &outer, with_args, 3, SQUARE * SQUARE, transpose_row);
 }
 
-static void copy_same(const fv_exec *exec, void *const *ptr, const fv_map_args *m)
+static void copy_same(const fv_exec *exec, void *const *ptr, const fv_elementwise_args *m)
 {
     const int last = m->rank - 1;
     if (last > 0 && m->stride[0][last] == 1 && m->stride[1][last] != 1) {
@@ -140,7 +140,7 @@ static void copy_same(const fv_exec *exec, void *const *ptr, const fv_map_args *
 
 static void convert_row(const fv_walk *w, int64_t n, const int64_t *at)
 {
-    const fv_map_args *m = w->map;
+    const fv_elementwise_args *m = w->args;
     fv_convert(n, m->to, (char *)w->ptr[0] + at[0] * (int64_t)fv_dtype_size(m->to), w->step[0],
                m->from, (const char *)w->ptr[1] + at[1] * (int64_t)fv_dtype_size(m->from),
                w->step[1]);
@@ -148,7 +148,7 @@ static void convert_row(const fv_walk *w, int64_t n, const int64_t *at)
 
 static void copy(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    fv_map_args m = *(const fv_map_args *)args;
+    fv_elementwise_args m = *(const fv_elementwise_args *)args;
     for (int axis = 0; axis < m.rank; axis++)
         if (m.shape[axis] == 0) return;
     sort_axes(&m);
@@ -162,12 +162,12 @@ static void copy(const fv_exec *exec, void *const *ptr, const void *args)
 
 static void fill_row(const fv_walk *w, int64_t n, const int64_t *at)
 {
-    const fv_dtype to = w->map->to;
+    const fv_dtype to = w->args->to;
     const int64_t bytes = (int64_t)fv_dtype_size(to);
     char *out = (char *)w->ptr[0] + at[0] * bytes;
     char value[8];
-    fv_convert(1, to, value, 1, FV_F64, &w->map->alpha, 1);
-    if (w->step[0] == 1 && w->map->alpha == 0 && !signbit(w->map->alpha))
+    fv_convert(1, to, value, 1, FV_F64, &w->args->alpha, 1);
+    if (w->step[0] == 1 && w->args->alpha == 0 && !signbit(w->args->alpha))
         memset(out, 0, (size_t)(n * bytes));
     else
         move((size_t)bytes, n, out, w->step[0], value, 0);

@@ -25,7 +25,7 @@ typedef void (*fv_walk_fn)(const fv_walk *w, int64_t n, const int64_t *at);
 
 struct fv_walk {
     const fv_exec *exec;
-    const fv_map_args *map;
+    const fv_elementwise_args *args;
     void *const *ptr;
     int pointers;
     int64_t n, blocks; /* the innermost axis, and its number of blocks */
@@ -36,7 +36,7 @@ struct fv_walk {
 /* Advances to the next row: increments the index of the outer axes and updates the offsets. */
 static inline void fv_walk_advance(const fv_walk *w, int64_t *index, int64_t *base)
 {
-    const fv_map_args *m = w->map;
+    const fv_elementwise_args *m = w->args;
     for (int axis = m->rank - 2; axis >= 0; axis--) {
         for (int p = 0; p < w->pointers; p++)
             base[p] += m->stride[p][axis];
@@ -51,7 +51,7 @@ static inline void fv_walk_range(const void *arg, int64_t begin, int64_t end, in
 {
     (void)thread;
     const fv_walk *w = arg;
-    const fv_map_args *m = w->map;
+    const fv_elementwise_args *m = w->args;
     int64_t index[FV_MAX_RANK] = {0}, base[4] = {0};
     int64_t rest = begin / w->blocks, block = begin % w->blocks;
     for (int axis = m->rank - 2; axis >= 0; axis--) {
@@ -73,18 +73,18 @@ static inline void fv_walk_range(const void *arg, int64_t begin, int64_t end, in
     }
 }
 
-/* cost: rough number of operations per element. */
-static inline void fv_walk_run(const fv_exec *exec, const fv_map_args *map, void *const *ptr,
-                               int pointers, int64_t cost, fv_walk_fn fn)
+/* cost: rough operations an element. */
+static inline void fv_walk_run(const fv_exec *exec, const fv_elementwise_args *args,
+                               void *const *ptr, int pointers, int64_t cost, fv_walk_fn fn)
 {
-    fv_walk w = {.exec = exec, .map = map, .ptr = ptr, .pointers = pointers, .n = 1, .fn = fn};
+    fv_walk w = {.exec = exec, .args = args, .ptr = ptr, .pointers = pointers, .n = 1, .fn = fn};
     int64_t rows = 1;
-    for (int axis = 0; axis < map->rank - 1; axis++)
-        rows *= map->shape[axis];
-    if (map->rank > 0) {
-        w.n = map->shape[map->rank - 1];
+    for (int axis = 0; axis < args->rank - 1; axis++)
+        rows *= args->shape[axis];
+    if (args->rank > 0) {
+        w.n = args->shape[args->rank - 1];
         for (int p = 0; p < pointers; p++)
-            w.step[p] = map->stride[p][map->rank - 1];
+            w.step[p] = args->stride[p][args->rank - 1];
     }
     if (rows == 0 || w.n == 0) return;
     w.blocks = (w.n + FV_WALK_BLOCK - 1) / FV_WALK_BLOCK;

@@ -13,8 +13,8 @@ fv_status fv_axis_index_check(fv_op_run *run)
         fits = i == axis || x->shape[i] == index->shape[i];
     return fits ? FV_OK
                 : fv_op_mismatch(run, 0, 1,
-                                 "(data and index) must have one rank and, off the axis, equal "
-                                 "sizes");
+                                 "(data and index) must have equal ranks and equal sizes in every "
+                                 "other axis");
 }
 
 fv_gather_args fv_axis_index_args(const void *params, int rank, const int64_t *shape,

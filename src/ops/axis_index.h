@@ -1,4 +1,5 @@
-/* What gather and scatter-add share: an index of x's rank whose sizes agree with x off one axis. */
+/* Shared by gather and scatter-add: an index of x's rank whose sizes equal x's in every axis but
+ * one. */
 #ifndef FV_OPS_AXIS_INDEX_H
 #define FV_OPS_AXIS_INDEX_H
 
@@ -11,7 +12,7 @@ typedef struct fv_axis_params {
 
 /* Checks input 0 (real) and input 1 (the index) against params. */
 fv_status fv_axis_index_check(fv_op_run *run);
-/* For a tensor of x's shape and an index beside it. */
+/* The kernel's arguments for a tensor of x's shape and its index. */
 fv_gather_args fv_axis_index_args(const void *params, int rank, const int64_t *shape,
                                   const fv_tensor *index);
 

@@ -1,7 +1,7 @@
 /*
  * loss = -mean(t ln p + (1 - t) ln(1 - p)), each logarithm held at >= -100.
  *   dp = g (p - t) / (p (1 - p)) / n:   terms 0 and 1; the denominator is held at >= 1e-12, as the
- *   logarithms are. Nothing goes to t.
+ *   logarithms are. t gets no gradient.
  */
 #include <math.h>
 
@@ -15,9 +15,9 @@ fv_tensor *fv_bce(fv_ctx *ctx, fv_tensor *p, fv_tensor *target)
 /* y = weight max(ln x, -100); y may be x. */
 static void weighted_log(fv_ctx *ctx, fv_tensor *y, fv_tensor *x, fv_tensor *weight)
 {
-    fv_map_unary(ctx, FV_UNARY_LOG, 0.0, 0.0, y, x);
-    fv_map_unary(ctx, FV_UNARY_CLAMP, -100.0, INFINITY, y, y);
-    fv_map_binary(ctx, FV_BINARY_MUL, y, y, weight);
+    fv_launch_unary(ctx, FV_UNARY_LOG, 0.0, 0.0, y, x);
+    fv_launch_unary(ctx, FV_UNARY_CLAMP, -100.0, INFINITY, y, y);
+    fv_launch_binary(ctx, FV_BINARY_MUL, y, y, weight);
 }
 
 static void forward(fv_op_run *run)
@@ -28,11 +28,11 @@ static void forward(fv_op_run *run)
     fv_tensor *rest = fv_tensor_like(ctx, p);
     if (ctx->error != FV_OK) return;
     weighted_log(ctx, hit, p, t);
-    fv_map_unary(ctx, FV_UNARY_AFFINE, -1.0, 1.0, rest, t);
-    fv_map_unary(ctx, FV_UNARY_AFFINE, -1.0, 1.0, miss, p);
+    fv_launch_unary(ctx, FV_UNARY_AFFINE, -1.0, 1.0, rest, t);
+    fv_launch_unary(ctx, FV_UNARY_AFFINE, -1.0, 1.0, miss, p);
     weighted_log(ctx, miss, miss, rest);
-    fv_map_binary(ctx, FV_BINARY_ADD, hit, hit, miss);
-    fv_total(ctx, run->out[0], hit, -fv_mean_factor(p->count));
+    fv_launch_binary(ctx, FV_BINARY_ADD, hit, hit, miss);
+    fv_launch_sum(ctx, run->out[0], hit, -fv_mean_factor(p->count));
     fv_save(run, 0, p);
     fv_save(run, 1, t);
     fv_tensor_free(ctx, &hit);
@@ -47,11 +47,11 @@ static void backward(fv_op_back *back)
     fv_tensor *p = back->saved[0], *t = back->saved[1];
     fv_tensor *dp = fv_tensor_like(ctx, p), *spread = fv_tensor_like(ctx, p);
     if (ctx->error != FV_OK) return;
-    fv_map_unary(ctx, FV_UNARY_AFFINE, -1.0, 1.0, spread, p);
-    fv_map_binary(ctx, FV_BINARY_MUL, spread, spread, p);
-    fv_map_unary(ctx, FV_UNARY_CLAMP, 1e-12, INFINITY, spread, spread);
+    fv_launch_unary(ctx, FV_UNARY_AFFINE, -1.0, 1.0, spread, p);
+    fv_launch_binary(ctx, FV_BINARY_MUL, spread, spread, p);
+    fv_launch_unary(ctx, FV_UNARY_CLAMP, 1e-12, INFINITY, spread, spread);
     fv_back_difference(back, dp, p, t);
-    fv_map_binary(ctx, FV_BINARY_DIV, dp, dp, spread);
+    fv_launch_binary(ctx, FV_BINARY_DIV, dp, dp, spread);
     fv_back_scale(back, dp, fv_mean_factor(p->count));
     fv_back_send(back, 0, dp);
 }

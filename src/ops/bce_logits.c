@@ -2,7 +2,7 @@
  * The binary cross-entropy of p = sigmoid(x), from x:
  *   -t ln p - (1 - t) ln(1 - p) = max(x, 0) - t x + ln(1 + e^-|x|),
  *   the last of which is softplus(-|x|): nothing overflows and nothing cancels.
- *   dx = g (sigmoid(x) - t) / n:   terms 0 and 1. Nothing goes to t.
+ *   dx = g (sigmoid(x) - t) / n:   terms 0 and 1. t gets no gradient.
  */
 #include "ops/loss.h"
 
@@ -17,14 +17,14 @@ static void forward(fv_op_run *run)
     fv_tensor *x = run->in[0], *t = run->in[1];
     fv_tensor *sum = fv_tensor_like(ctx, x), *part = fv_tensor_like(ctx, x);
     if (ctx->error != FV_OK) return;
-    fv_map_unary(ctx, FV_UNARY_RELU, 0.0, 0.0, sum, x);
-    fv_map_binary(ctx, FV_BINARY_MUL, part, x, t);
-    fv_map_binary(ctx, FV_BINARY_SUB, sum, sum, part);
-    fv_map_unary(ctx, FV_UNARY_ABS, 0.0, 0.0, part, x);
-    fv_map_unary(ctx, FV_UNARY_NEG, 0.0, 0.0, part, part);
-    fv_map_unary(ctx, FV_UNARY_SOFTPLUS, 0.0, 0.0, part, part);
-    fv_map_binary(ctx, FV_BINARY_ADD, sum, sum, part);
-    fv_total(ctx, run->out[0], sum, fv_mean_factor(x->count));
+    fv_launch_unary(ctx, FV_UNARY_RELU, 0.0, 0.0, sum, x);
+    fv_launch_binary(ctx, FV_BINARY_MUL, part, x, t);
+    fv_launch_binary(ctx, FV_BINARY_SUB, sum, sum, part);
+    fv_launch_unary(ctx, FV_UNARY_ABS, 0.0, 0.0, part, x);
+    fv_launch_unary(ctx, FV_UNARY_NEG, 0.0, 0.0, part, part);
+    fv_launch_unary(ctx, FV_UNARY_SOFTPLUS, 0.0, 0.0, part, part);
+    fv_launch_binary(ctx, FV_BINARY_ADD, sum, sum, part);
+    fv_launch_sum(ctx, run->out[0], sum, fv_mean_factor(x->count));
     fv_save(run, 0, x);
     fv_save(run, 1, t);
     fv_tensor_free(ctx, &sum);
@@ -37,7 +37,7 @@ static void backward(fv_op_back *back)
     if (!fv_back_wants(back, 0)) return;
     fv_tensor *x = back->saved[0], *dx = fv_tensor_like(ctx, x), *p = fv_tensor_like(ctx, x);
     if (ctx->error != FV_OK) return;
-    fv_map_unary(ctx, FV_UNARY_SIGMOID, 0.0, 0.0, p, x);
+    fv_launch_unary(ctx, FV_UNARY_SIGMOID, 0.0, 0.0, p, x);
     fv_back_difference(back, dx, p, back->saved[1]);
     fv_back_scale(back, dx, fv_mean_factor(x->count));
     fv_back_send(back, 0, dx);

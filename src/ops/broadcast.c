@@ -1,21 +1,21 @@
 /*
  * y = x repeated to another shape by the rules of broadcasting: a view whose repeated axes have
  * stride 0.
- *   An element that was repeated has part in each of its copies: dx = g summed over those axes.
+ *   A repeated element contributes to each of its copies: dx = g summed over those axes.
  */
 #include "ops/layout.h"
 
 fv_tensor *fv_broadcast(fv_ctx *ctx, fv_tensor *x, int rank, const int64_t *shape)
 {
-    fv_shape_params params = fv_shape_take(rank, shape);
+    fv_shape_params params = fv_shape_params_of(rank, shape);
     return fv_op_apply(ctx, FV_OP_BROADCAST, 1, &x, &params);
 }
 
-static fv_status does_not_fit(fv_op_run *run, const fv_shape_params *p)
+static fv_status mismatch(fv_op_run *run, const fv_shape_params *p)
 {
     char from[FV_SHAPE_TEXT], to[FV_SHAPE_TEXT];
     const fv_tensor *x = run->in[0];
-    return fv_op_error(run, FV_ERR_SHAPE, "%s cannot be repeated to %s",
+    return fv_op_error(run, FV_ERR_SHAPE, "%s does not broadcast to %s",
                        fv_shape_text(from, x->rank, x->shape),
                        fv_shape_text(to, p->rank, p->shape));
 }
@@ -27,14 +27,14 @@ static fv_status infer(fv_op_run *run)
     const fv_tensor *x = run->in[0];
     const int lead = p->rank - x->rank;
     int64_t count = 0;
-    if (lead < 0 || !fv_shape_count(p->rank, p->shape, &count)) return does_not_fit(run, p);
+    if (lead < 0 || !fv_shape_count(p->rank, p->shape, &count)) return mismatch(run, p);
     fv_spec *spec = &run->spec[0];
     fv_spec_set(run, 0, x->dtype, p->rank, p->shape);
     spec->view_of = 0;
     spec->offset = 0;
     for (int i = 0; i < p->rank; i++) {
         const bool same = i >= lead && x->shape[i - lead] == p->shape[i];
-        if (!same && i >= lead && x->shape[i - lead] != 1) return does_not_fit(run, p);
+        if (!same && i >= lead && x->shape[i - lead] != 1) return mismatch(run, p);
         spec->stride[i] = same ? x->stride[i - lead] : 0;
     }
     return FV_OK;

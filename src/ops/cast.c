@@ -18,7 +18,7 @@ static fv_status infer(fv_op_run *run)
     const cast_params *p = run->params;
     if (!run->in[0]) return fv_op_error(run, FV_ERR_ARGUMENT, "input 0 is missing");
     if (fv_dtype_size(p->dtype) == 0)
-        return fv_op_error(run, FV_ERR_DTYPE, "no such dtype: %d", (int)p->dtype);
+        return fv_op_error(run, FV_ERR_DTYPE, "unknown dtype %d", (int)p->dtype);
     fv_spec_like(run, 0, 0);
     run->spec[0].dtype = p->dtype;
     return FV_OK;
@@ -34,7 +34,7 @@ static void backward(fv_op_back *back)
     fv_back_send(back, 0, dx);
 }
 
-/* To double: exact from both reals, so that differences can be taken of it. */
+/* To double: exact from f32 and f64, so that central differences work. */
 static const cast_params widen = {.dtype = FV_F64};
 
 static const fv_op_case cases[] = {

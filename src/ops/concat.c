@@ -1,6 +1,6 @@
 /*
  * y = the inputs one after another along an axis.
- *   dx_i = its part of g, a view.
+ *   dx_i = its slice of g, a view.
  */
 #include "base/check.h"
 #include "ops/layout.h"
@@ -16,18 +16,18 @@ fv_tensor *fv_concat(fv_ctx *ctx, int n, fv_tensor *const *x, int axis)
     return fv_op_apply(ctx, FV_OP_CONCAT, x ? n : 0, x, &(concat_params){axis});
 }
 
-/* Whether input i fits input 0 but for the axis. */
-static fv_status fits(fv_op_run *run, int i, int axis)
+/* Checks that input i equals input 0 in dtype, rank and every size but that of the axis. */
+static fv_status check_input(fv_op_run *run, int i, int axis)
 {
     const fv_tensor *first = run->in[0], *x = run->in[i];
     if (!x) return fv_op_error(run, FV_ERR_ARGUMENT, "input %d is missing", i);
     if (x->dtype != first->dtype)
         return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s and %s: cast one of them",
                            fv_dtype_name(first->dtype), fv_dtype_name(x->dtype));
-    if (x->rank != first->rank) return fv_op_mismatch(run, 0, i, "differ in rank");
+    if (x->rank != first->rank) return fv_op_mismatch(run, 0, i, "have different ranks");
     for (int k = 0; k < x->rank; k++)
         if (k != axis && x->shape[k] != first->shape[k])
-            return fv_op_mismatch(run, 0, i, "differ off the axis");
+            return fv_op_mismatch(run, 0, i, "differ in an axis other than the one concatenated");
     return FV_OK;
 }
 
@@ -38,9 +38,9 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(fv_need_axis(run, 0, p->axis, &axis));
     int64_t size = 0;
     for (int i = 0; i < run->n_in; i++) {
-        FV_FORWARD(fits(run, i, axis));
+        FV_FORWARD(check_input(run, i, axis));
         if (!fv_add_i64(size, run->in[i]->shape[axis], &size))
-            return fv_op_error(run, FV_ERR_SHAPE, "the axis would be too long");
+            return fv_op_error(run, FV_ERR_SHAPE, "the resulting axis is too long");
     }
     fv_spec_like(run, 0, 0);
     run->spec[0].shape[axis] = size;
@@ -54,7 +54,7 @@ static void forward(fv_op_run *run)
     int64_t at = 0;
     for (int i = 0; i < run->n_in; i++) {
         const int64_t size = run->in[i]->shape[axis];
-        fv_layout_copy_part(run->ctx, run->out[0], axis, at, run->in[i], 0, size);
+        fv_layout_copy_slice(run->ctx, run->out[0], axis, at, run->in[i], 0, size);
         at += size;
     }
 }
@@ -68,7 +68,7 @@ static void backward(fv_op_back *back)
     for (int i = 0; i < back->n_in && back->ctx->error == FV_OK; i++) {
         const int64_t size = fv_back_shape(back, i)[axis];
         if (fv_back_wants(back, i))
-            fv_back_send(back, i, fv_layout_part(back->ctx, g, axis, at, size));
+            fv_back_send(back, i, fv_layout_slice(back->ctx, g, axis, at, size));
         at += size;
     }
 }

@@ -1,7 +1,7 @@
 /*
- * y = x, laid out row-major without gaps.
+ * y = x, stored row-major without gaps.
  *   dx = g itself.
- * The op always copies; the public call spares it where x is already so.
+ * The op always copies; the public function returns x itself if it is contiguous already.
  */
 #include "ops/op.h"
 

@@ -1,9 +1,9 @@
 /*
  * Causal dilated convolution: y[b,o,t] = bias[o] + sum_c sum_j w[o,c,j] x[b,c, t - (K-1-j) d], with
  * x = 0 before its start. With the windows as rows u[b,t,(c,j)] it is y[b] = w u[b]^T + bias, so
- *   du[b,t,:] = sum_o g[b,o,t] w[o,:],  dx = du folded back: each x collects from its windows,
+ *   du[b,t,:] = sum_o g[b,o,t] w[o,:],  dx = du folded: each x sums over its windows,
  *   dw = sum over b and t of g[b,o,t] u[b,t,:],  dbias = sum over b and t of g.
- * The windows are K times as large as x, so they are laid out again for the way back.
+ * The windows are K times as large as x, so backward computes them again instead of saving them.
  */
 #include "base/check.h"
 #include "kernels/conv.h"
@@ -32,15 +32,15 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(fv_need_rank(run, WEIGHT, 3, 3));
     const fv_tensor *x = run->in[X], *w = run->in[WEIGHT], *bias = run->in[BIAS];
     if (x->shape[1] != w->shape[1])
-        return fv_op_mismatch(run, X, WEIGHT, "(x and weight) differ in their channels");
+        return fv_op_mismatch(run, X, WEIGHT, "(x and weight) have different numbers of channels");
     if (bias && (bias->rank != 1 || bias->shape[0] != w->shape[0]))
         return fv_op_mismatch(run, WEIGHT, BIAS,
-                              "(weight and bias): the bias needs one entry each");
+                              "(weight and bias): expected one bias for each output channel");
     int64_t reach;
     if (w->shape[2] < 1 || params->dilation < 1 ||
         !fv_mul_i64(w->shape[2], params->dilation, &reach) ||
         !fv_add_i64(reach, x->shape[2], &reach))
-        return fv_op_error(run, FV_ERR_ARGUMENT, "a kernel of %lld taps with dilation %lld",
+        return fv_op_error(run, FV_ERR_ARGUMENT, "invalid kernel size %lld or dilation %lld",
                            (long long)w->shape[2], (long long)params->dilation);
     fv_spec_set(run, 0, x->dtype, 3, (int64_t[]){x->shape[0], w->shape[0], x->shape[2]});
     return FV_OK;
@@ -63,7 +63,7 @@ static conv_sizes sizes_of(const void *params, const int64_t *x, const int64_t *
                         .taps = x[1] * w[2]};
 }
 
-/* Room for the windows of all times. */
+/* An uninitialised tensor for the windows of all time steps. */
 static fv_tensor *new_windows(fv_ctx *ctx, fv_dtype dtype, const conv_sizes *n)
 {
     return fv_tensor_new(ctx, dtype, 3, (int64_t[]){n->unfold.batch, n->unfold.length, n->taps});
@@ -101,16 +101,16 @@ static void forward(fv_op_run *run)
     if (ctx->error != FV_OK) return;
     const fv_matrix c = fv_matrix_at(NULL, n.outputs, length);
     const fv_matrix taps = fv_matrix_at(NULL, n.outputs, n.taps);
-    const fv_matrix columns = fv_matrix_flip(fv_matrix_at(NULL, length, n.taps));
+    const fv_matrix columns = fv_matrix_transpose(fv_matrix_at(NULL, length, n.taps));
     multiply(ctx, x->dtype, fv_product_gemm(c, taps, columns), &n,
              (int64_t[]){n.outputs * length, 0, length * n.taps}, out->data, w->data,
              windows->data);
     if (bias) {
         fv_tensor *column = fv_tensor_view(ctx, bias, 2, (int64_t[]){n.outputs, 1},
                                            (int64_t[]){bias->stride[0], 0}, 0);
-        fv_map_args args = {.op = FV_BINARY_ADD};
-        fv_launch_map(ctx, FV_KERNEL_BINARY, out->dtype, &args, 3,
-                      (fv_tensor *[]){out, out, column});
+        fv_elementwise_args args = {.op = FV_BINARY_ADD};
+        fv_launch_elementwise(ctx, FV_KERNEL_BINARY, out->dtype, &args, 3,
+                              (fv_tensor *[]){out, out, column});
         fv_tensor_free(ctx, &column);
     }
     fv_tensor_free(ctx, &windows);
@@ -128,7 +128,7 @@ static void send_x(fv_op_back *back, const conv_sizes *n, fv_tensor *g, fv_tenso
     fv_tensor *windows = new_windows(ctx, g->dtype, n), *dx = fv_back_new(back, X);
     if (ctx->error != FV_OK) return;
     const fv_matrix c = fv_matrix_at(NULL, length, n->taps);
-    const fv_matrix a = fv_matrix_flip(fv_matrix_at(NULL, n->outputs, length));
+    const fv_matrix a = fv_matrix_transpose(fv_matrix_at(NULL, n->outputs, length));
     multiply(ctx, g->dtype, fv_product_gemm(c, a, fv_matrix_at(NULL, n->outputs, n->taps)), n,
              (int64_t[]){length * n->taps, n->outputs * length, 0}, windows->data, g->data,
              w->data);
@@ -139,7 +139,7 @@ static void send_x(fv_op_back *back, const conv_sizes *n, fv_tensor *g, fv_tenso
     fv_back_send(back, X, dx);
 }
 
-/* g with its outputs first is a matrix whose columns pair with all windows: one product. */
+/* g with its output axis first is a matrix with one column for each window: one product. */
 static void send_weight(fv_op_back *back, const conv_sizes *n, fv_tensor *g, fv_tensor *x)
 {
     fv_ctx *ctx = back->ctx;

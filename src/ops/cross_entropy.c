@@ -2,11 +2,12 @@
  * For each row x of C logits with target t, and s the smoothing:
  *   q_i = (1 - s) [i = t] + s / C,  l = -sum_i q_i ln softmax(x)_i
  *     = (1 - s) (lse - x_t) + s (lse - mean(x)),  lse = ln sum_j e^(x_j);
- * the loss is the sum of l over the rows kept (target != ignore), or their mean.
+ * the loss is the sum or the mean of l over the rows with target != ignore, of which there are
+ * `kept`.
  *   dl/dx_i = e^(x_i - lse) - (1 - s) [i = t] - s / C:   terms 0, 1, 2, times g and, for a mean,
  *   1/kept.
- * `kept` is counted on the device: nothing here waits for it. With no row kept the loss is 0 and
- * so is every gradient, since a count of 0 divides as 1 would.
+ * The device counts them, so nothing here waits for it. If there are none, the loss and every
+ * gradient are 0, since a count of 0 is taken as 1.
  */
 #include <math.h>
 
@@ -39,19 +40,19 @@ static fv_status infer(fv_op_run *run)
     const fv_tensor *logits = run->in[LOGITS], *target = run->in[TARGET];
     if (!fv_shape_equal(target->rank, target->shape, logits->rank - 1, logits->shape))
         return fv_op_mismatch(run, LOGITS, TARGET,
-                              "(logits and target): one target is needed for each row of logits");
+                              "(logits and target): expected one target for each row of logits");
     if (logits->shape[logits->rank - 1] == 0)
-        return fv_op_error(run, FV_ERR_SHAPE, "there are no classes");
+        return fv_op_error(run, FV_ERR_SHAPE, "expected at least one class, got logits of width 0");
     if (!(params->smoothing >= 0.0 && params->smoothing < 1.0))
-        return fv_op_error(run, FV_ERR_ARGUMENT, "smoothing is %g, it must be in [0, 1)",
+        return fv_op_error(run, FV_ERR_ARGUMENT, "smoothing is %g, expected [0, 1)",
                            params->smoothing);
     if (params->reduction != FV_REDUCTION_MEAN && params->reduction != FV_REDUCTION_SUM)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "no such reduction: %d", (int)params->reduction);
+        return fv_op_error(run, FV_ERR_ARGUMENT, "unknown reduction %d", (int)params->reduction);
     fv_spec_set(run, 0, logits->dtype, 0, NULL);
     return FV_OK;
 }
 
-/* A real scalar: how many targets are not `ignore`, but at least 1. */
+/* A real scalar: the number of targets other than `ignore`, but at least 1. */
 static fv_tensor *count_kept(fv_ctx *ctx, fv_dtype dtype, fv_tensor *target, int64_t ignore)
 {
     fv_tensor *kept = fv_tensor_new(ctx, dtype, 0, NULL);
@@ -59,12 +60,12 @@ static fv_tensor *count_kept(fv_ctx *ctx, fv_dtype dtype, fv_tensor *target, int
     fv_tensor *ones = fv_tensor_new(ctx, dtype, target->rank, target->shape);
     fv_tensor *ignored = fv_from_host(ctx, FV_I64, 0, NULL, &ignore);
     if (ctx->error != FV_OK) return kept;
-    fv_map_args args = {.op = FV_COMPARE_NE};
-    fv_launch_map(ctx, FV_KERNEL_COMPARE, FV_I64, &args, 3,
-                  (fv_tensor *[]){marks, target, ignored});
+    fv_elementwise_args args = {.op = FV_COMPARE_NE};
+    fv_launch_elementwise(ctx, FV_KERNEL_COMPARE, FV_I64, &args, 3,
+                          (fv_tensor *[]){marks, target, ignored});
     fv_copy_into(ctx, ones, marks);
-    fv_total(ctx, kept, ones, 1.0);
-    fv_map_unary(ctx, FV_UNARY_CLAMP, 1.0, INFINITY, kept, kept);
+    fv_launch_sum(ctx, kept, ones, 1.0);
+    fv_launch_unary(ctx, FV_UNARY_CLAMP, 1.0, INFINITY, kept, kept);
     fv_tensor_free(ctx, &marks);
     fv_tensor_free(ctx, &ones);
     fv_tensor_free(ctx, &ignored);
@@ -92,7 +93,7 @@ static fv_tensor *make_scale(fv_ctx *ctx, fv_dtype dtype, fv_tensor *kept)
     fv_tensor *share = entry(ctx, scale, 1);
     if (ctx->error != FV_OK) return scale;
     if (kept)
-        fv_map_unary(ctx, FV_UNARY_RECIPROCAL, 0.0, 0.0, share, kept);
+        fv_launch_unary(ctx, FV_UNARY_RECIPROCAL, 0.0, 0.0, share, kept);
     else
         fv_fill(ctx, share, 1.0);
     fv_tensor_free(ctx, &share);
@@ -111,10 +112,10 @@ static void forward(fv_op_run *run)
     const fv_cross_entropy_args args = args_of(params, logits);
     fv_launch(ctx, FV_KERNEL_CROSS_ENTROPY, logits->dtype,
               (void *[]){losses->data, lse->data, logits->data, target->data}, &args, sizeof args);
-    fv_total(ctx, out, losses, 1.0);
+    fv_launch_sum(ctx, out, losses, 1.0);
     if (params->reduction == FV_REDUCTION_MEAN) {
         kept = count_kept(ctx, logits->dtype, target, params->ignore);
-        if (ctx->error == FV_OK) fv_map_binary(ctx, FV_BINARY_DIV, out, out, kept);
+        if (ctx->error == FV_OK) fv_launch_binary(ctx, FV_BINARY_DIV, out, out, kept);
     }
     fv_tensor_free(ctx, &losses);
     if (run->recording) {

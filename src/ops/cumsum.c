@@ -1,8 +1,8 @@
 /*
  * y_i = x_0 + ... + x_i along an axis.
- *   x_j is part of every y_i with i >= j, so dx_j = g_j + g_(j+1) + ...: the running sum of g from
- *   the end.
- * The kernel knows contiguous rows only: another axis is brought last by a copy and taken back.
+ *   x_j contributes to every y_i with i >= j, so dx_j = g_j + g_(j+1) + ...: the running sum of g
+ * from the end. The kernel works on contiguous rows: for any other axis, copies exchange it with
+ * the last one.
  */
 #include "kernels/reduce.h"
 #include "ops/op.h"
@@ -27,7 +27,7 @@ static fv_status infer(fv_op_run *run)
 }
 
 /* A view of t with `axis` and the last axis exchanged. */
-static fv_tensor *exchanged(fv_ctx *ctx, const fv_tensor *t, int axis)
+static fv_tensor *swap_axes(fv_ctx *ctx, const fv_tensor *t, int axis)
 {
     int64_t shape[FV_MAX_RANK] = {0}, stride[FV_MAX_RANK] = {0};
     for (int i = 0; i < t->rank; i++) {
@@ -44,10 +44,10 @@ static void running_sum(fv_ctx *ctx, fv_tensor *out, fv_tensor *in, int axis, bo
     if (out->count == 0) return;
     if (axis < 0) axis += out->rank;
     const bool last = axis == out->rank - 1;
-    fv_tensor *turned = last ? out : exchanged(ctx, out, axis);
-    fv_tensor *view = last ? in : exchanged(ctx, in, axis);
+    fv_tensor *swapped = last ? out : swap_axes(ctx, out, axis);
+    fv_tensor *view = last ? in : swap_axes(ctx, in, axis);
     fv_tensor *rows = fv_contiguous_raw(ctx, view);
-    fv_tensor *sums = last ? out : fv_tensor_like(ctx, turned);
+    fv_tensor *sums = last ? out : fv_tensor_like(ctx, swapped);
     if (ctx->error != FV_OK) return; /* the scope frees what was made */
     const fv_cumsum_args args = {
         .rows = out->count / out->shape[axis], .cols = out->shape[axis], .reverse = reverse};
@@ -55,10 +55,10 @@ static void running_sum(fv_ctx *ctx, fv_tensor *out, fv_tensor *in, int axis, bo
               sizeof args);
     if (rows != view) fv_tensor_free(ctx, &rows);
     if (last) return;
-    fv_copy_into(ctx, turned, sums);
+    fv_copy_into(ctx, swapped, sums);
     fv_tensor_free(ctx, &sums);
     fv_tensor_free(ctx, &view);
-    fv_tensor_free(ctx, &turned);
+    fv_tensor_free(ctx, &swapped);
 }
 
 static void forward(fv_op_run *run)

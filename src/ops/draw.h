@@ -1,7 +1,7 @@
 /*
  * How random ops key their numbers: by seed, step and site of the context, and by the global row.
  * Rows are counted over all axes but the last (a vector has one element a row), so that a batch
- * split along its first axis draws what the whole would.
+ * split along its first axis draws the same numbers as the whole batch.
  */
 #ifndef FV_OPS_DRAW_H
 #define FV_OPS_DRAW_H

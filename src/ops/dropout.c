@@ -1,6 +1,6 @@
 /*
  * y = m x / (1 - p), m = 1 with probability 1 - p, else 0, drawn from the key.
- *   dx = m g / (1 - p): the same kernel on g with the same key; no mask is kept.
+ *   dx = m g / (1 - p): the same kernel on g with the same key; no mask is saved.
  */
 #include "kernels/random.h"
 #include "ops/draw.h"
@@ -15,7 +15,7 @@ fv_tensor *fv_dropout(fv_ctx *ctx, fv_tensor *x, double p)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     if (!(p >= 0.0 && p < 1.0)) {
-        fv_poison(ctx, FV_ERR_ARGUMENT, "dropout: p is %g, it must be in [0, 1)", p);
+        fv_poison(ctx, FV_ERR_ARGUMENT, "dropout: p is %g, expected [0, 1)", p);
         return ctx->invalid;
     }
     if (p == 0.0) return x;

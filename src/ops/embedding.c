@@ -1,7 +1,7 @@
 /*
  * y[..., :] = table[index[...], :].
- *   dtable[v] = the sum of g over the places whose index is v, in their order; the padding row
- *   gets none.
+ *   dtable[v] = the sum of g over the positions whose index is v, in order; the padding row gets no
+ *   gradient.
  */
 #include "kernels/index.h"
 #include "kernels/weights.h"
@@ -25,12 +25,13 @@ static fv_status infer(fv_op_run *run)
     const embedding_params *params = run->params;
     FV_FORWARD(fv_need_real(run, TABLE));
     FV_FORWARD(fv_need_dtype(run, INDEX, FV_I64));
-    FV_FORWARD(fv_need_thawed(run, TABLE));
+    FV_FORWARD(fv_need_not_frozen(run, TABLE));
     FV_FORWARD(fv_need_rank(run, TABLE, 2, 2));
     FV_FORWARD(fv_need_rank(run, INDEX, 0, FV_MAX_RANK - 1));
     const fv_tensor *table = run->in[TABLE];
     if (params->padding < -1 || params->padding >= table->shape[0])
-        return fv_op_error(run, FV_ERR_ARGUMENT, "padding row %lld of a table with %lld rows",
+        return fv_op_error(run, FV_ERR_ARGUMENT,
+                           "padding row %lld is out of range for a table with %lld rows",
                            (long long)params->padding, (long long)table->shape[0]);
     fv_spec_like(run, 0, INDEX);
     fv_spec *spec = &run->spec[0];
@@ -39,7 +40,7 @@ static fv_status infer(fv_op_run *run)
     return FV_OK;
 }
 
-static void from_panels(fv_op_run *run, const fv_tensor *table)
+static void gather_packed(fv_op_run *run, const fv_tensor *table)
 {
     fv_ctx *ctx = run->ctx;
     fv_tensor *index = fv_contiguous_raw(ctx, run->in[INDEX]);
@@ -57,7 +58,7 @@ static void forward(fv_op_run *run)
 {
     fv_ctx *ctx = run->ctx;
     if (run->in[TABLE]->flags & FV_TENSOR_FROZEN) {
-        from_panels(run, run->in[TABLE]);
+        gather_packed(run, run->in[TABLE]);
         return;
     }
     fv_tensor *table = fv_contiguous_raw(ctx, run->in[TABLE]);

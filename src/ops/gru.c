@@ -1,12 +1,12 @@
 /*
  * A GRU over a whole sequence: at each step h's gates are h W^T + bias, then the cell of
- * gru_cell.c with x_gates, which come from one product over all steps, outside.
+ * gru_cell.c with x_gates, which the caller computes in one product over all steps.
  *
- * Back, from the last step to the first, E the gradient of h's gates of a step:
+ * Backward, from the last step to the first, E the gradient of h's gates of a step:
  *   dx, E, dh_before's direct part = the cell's backward:    terms 0 to 4
  *   dh_before = that + E W:                                  term 5
  *     + its own upstream:                                    terms 7 (h), 6 (h_last)
- *   dW = sum over steps of E^T h_before: terms 8, and 9 for the steps that saw h0;
+ *   dW = sum over steps of E^T h_before: terms 8, and 9 for the steps that read h0;
  *   dbias = sum of E over steps and rows;  dh0 = the first step's dh_before.
  */
 #include "kernels/recurrent.h"
@@ -39,7 +39,7 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(fv_sequence_infer(run, 3, H0, LENGTHS, 2));
     const fv_tensor *bias = run->in[BIAS];
     if (bias && (bias->rank != 1 || bias->shape[0] != run->in[WEIGHT]->shape[0]))
-        return fv_op_mismatch(run, WEIGHT, BIAS, "(weight and bias): the bias must be [3H]");
+        return fv_op_mismatch(run, WEIGHT, BIAS, "(weight and bias): expected a bias of [3H]");
     return FV_OK;
 }
 
@@ -63,7 +63,7 @@ static void forward(fv_op_run *run)
                                       mw.data, fv_data_or_null(bias), fv_data_or_null(h0),
                                       fv_data_or_null(lengths)});
     else
-        fv_sequence_pass(&s, h_last, h0);
+        fv_sequence_copy_state(&s, h_last, h0);
 
     fv_drop_copy(ctx, x, run->in[X]);
     fv_drop_copy(ctx, bias, run->in[BIAS]);
@@ -99,7 +99,7 @@ static void backward(fv_op_back *back)
                        fv_data_or_null(dh), fv_data_or_null(dh_last), back->saved[SAVED_ACTS]->data,
                        h->data, mw.data, fv_data_or_null(h0), fv_data_or_null(lengths)});
     else if (dh0)
-        fv_sequence_pass(&s, dh0, dh_last);
+        fv_sequence_copy_state(&s, dh0, dh_last);
     fv_back_send(back, X, dx);
     if (before) fv_sequence_send_weight(back, &s, dgates, before);
     if (fv_back_wants(back, BIAS)) {
@@ -111,43 +111,43 @@ static void backward(fv_op_back *back)
     if (dh0) fv_back_send(back, H0, dh0);
 }
 
-static const fv_sequence_params ahead = {false}, backwards = {true};
+static const fv_sequence_params forward_time = {false}, reverse_time = {true};
 
 static const fv_op_case cases[] = {
     {.name = "state",
-     .params = &ahead,
+     .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 3, 2, 6), FV_IN(NORMAL, 6, 2), FV_IN(NORMAL, 6), FV_IN(NORMAL, 2, 2),
             FV_IN_NONE}},
     {.name = "reverse",
-     .params = &backwards,
+     .params = &reverse_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 3, 2, 6), FV_IN(NORMAL, 6, 2), FV_IN(NORMAL, 6), FV_IN(NORMAL, 2, 2),
             FV_IN_NONE}},
     {.name = "from zero",
-     .params = &ahead,
+     .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 5, 1, 6), FV_IN(NORMAL, 6, 2), FV_IN_NONE, FV_IN_NONE, FV_IN_NONE}},
     {.name = "one step",
-     .params = &ahead,
+     .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 3), FV_IN(NORMAL, 3, 1), FV_IN(NORMAL, 3), FV_IN_NONE, FV_IN_NONE}},
     {.name = "packed",
-     .params = &ahead,
+     .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 6, 6), FV_IN(NORMAL, 6, 2), FV_IN(NORMAL, 6), FV_IN(NORMAL, 3, 2),
             FV_LENGTHS(6, 3)}},
     {.name = "packed, reverse",
-     .params = &backwards,
+     .params = &reverse_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 6, 6), FV_IN(NORMAL, 6, 2), FV_IN(NORMAL, 6), FV_IN(NORMAL, 3, 2),
             FV_LENGTHS(6, 3)}},
     {.name = "packed, reverse, from zero",
-     .params = &backwards,
+     .params = &reverse_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 6, 3), FV_IN(NORMAL, 3, 1), FV_IN_NONE, FV_IN_NONE, FV_LENGTHS(6, 3)}},
     {.name = "no steps",
-     .params = &ahead,
+     .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 0, 2, 3), FV_IN(NORMAL, 3, 1), FV_IN(NORMAL, 3), FV_IN(NORMAL, 2, 1),
             FV_IN_NONE}},

@@ -4,12 +4,11 @@
  *   u(r,o) = sum_i x(r,i) W(o,i) + b(o), hence
  *   dx = du W,  dW = du^T x,  db = the sum of du over the rows,  dresidual = g.
  *
- * act' needs u for GELU and SiLU and y for the others. While recording, what is needed is kept and
- * the rest of the epilogue runs as launches of its own, which give the bits of the fused one.
+ * act' needs u for GELU and SiLU and y for the others. While recording, forward saves what is
+ * needed and launches the rest of the epilogue separately, with the same bits as the fused one.
  *
- * In mixed precision (fv_ctx_set_compute) x, W and du are rounded to bf16 as they enter the three
- * products: dx and dW are those of the rounded operands, with du rounded too. db is the sum of du
- * itself.
+ * In mixed precision (fv_ctx_set_compute) x, W and du are rounded to bf16 as operands of the three
+ * products. db is the sum of du before rounding.
  */
 #include "ops/product.h"
 #include "ops/rows.h"
@@ -30,15 +29,15 @@ fv_tensor *fv_linear(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bi
 fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias, fv_act act,
                          fv_tensor *residual)
 {
-    const bool as_it_is = !weight || fv_weight_packed(weight);
-    const linear_params params = {act, ctx->compute == FV_BF16 && !as_it_is};
+    const bool is_packed = weight && fv_weight_packed(weight);
+    const linear_params params = {act, ctx->compute == FV_BF16 && weight && !is_packed};
     return fv_op_apply(ctx, FV_OP_LINEAR, 4, (fv_tensor *[]){x, weight, bias, residual}, &params);
 }
 
 fv_status fv_ctx_set_compute(fv_ctx *ctx, fv_dtype dtype)
 {
     FV_RETURN_IF(dtype != FV_F32 && dtype != FV_BF16, ctx, FV_ERR_DTYPE,
-                 "linear layers compute in f32 or bf16, not in %s", fv_dtype_name(dtype));
+                 "linear layers compute in f32 or bf16, got %s", fv_dtype_name(dtype));
     ctx->compute = (int)dtype;
     return FV_OK;
 }
@@ -73,11 +72,11 @@ static fv_status infer(fv_op_run *run)
 {
     const linear_params *params = run->params;
     FV_FORWARD(fv_need_same_real(run));
-    FV_FORWARD(fv_need_thawed(run, WEIGHT));
+    FV_FORWARD(fv_need_not_frozen(run, WEIGHT));
     FV_FORWARD(fv_need_rank(run, X, 1, FV_MAX_RANK));
     FV_FORWARD(fv_need_rank(run, WEIGHT, 2, 2));
     if (params->act < FV_ACT_NONE || params->act >= FV_ACT_COUNT)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "no such activation: %d", (int)params->act);
+        return fv_op_error(run, FV_ERR_ARGUMENT, "unknown activation %d", (int)params->act);
     const fv_tensor *x = run->in[X], *w = run->in[WEIGHT];
     if (x->shape[x->rank - 1] != w->shape[1])
         return fv_op_mismatch(run, X, WEIGHT, "(x and weight) differ in their last axis");
@@ -87,18 +86,18 @@ static fv_status infer(fv_op_run *run)
     const fv_tensor *residual = run->n_in > RESIDUAL ? run->in[RESIDUAL] : NULL;
     if (bias && (bias->rank != 1 || bias->shape[0] != w->shape[0]))
         return fv_op_mismatch(run, WEIGHT, BIAS,
-                              "(weight and bias): the bias needs one entry a row");
+                              "(weight and bias): expected one bias for each row of the weight");
     if (residual && !fv_shape_equal(residual->rank, residual->shape, x->rank, run->spec[0].shape)) {
         char a[FV_SHAPE_TEXT], b[FV_SHAPE_TEXT];
-        return fv_op_error(run, FV_ERR_SHAPE, "the residual is %s, the result %s",
+        return fv_op_error(run, FV_ERR_SHAPE, "the residual has shape %s, expected %s",
                            fv_shape_text(a, residual->rank, residual->shape),
                            fv_shape_text(b, x->rank, run->spec[0].shape));
     }
     return FV_OK;
 }
 
-/* out = act(x W^T + b) + residual; any part may be missing. */
-static void fused(fv_op_run *run, fv_tensor *out, fv_act act, fv_tensor *residual)
+/* out = act(x W^T + b) + residual, where b and residual may be NULL. */
+static void launch_fused(fv_op_run *run, fv_tensor *out, fv_act act, fv_tensor *residual)
 {
     fv_ctx *ctx = run->ctx;
     fv_tensor *x = run->in[X], *w = run->in[WEIGHT];
@@ -110,7 +109,7 @@ static void fused(fv_op_run *run, fv_tensor *out, fv_act act, fv_tensor *residua
     if (ctx->error != FV_OK) return;
 
     fv_matrix c = fv_matrix_at(out->data, mx.rows, mw.rows);
-    fv_gemm gemm = fv_product_gemm(c, mx, fv_matrix_flip(mw));
+    fv_gemm gemm = fv_product_gemm(c, mx, fv_matrix_transpose(mw));
     gemm.act = act;
     gemm.bf16 = ((const linear_params *)run->params)->bf16 && out->dtype == FV_F32;
     void *b = mw.data;
@@ -128,58 +127,60 @@ static void fused(fv_op_run *run, fv_tensor *out, fv_act act, fv_tensor *residua
     fv_drop_copy(ctx, plain_residual, residual);
 }
 
-/* What backward needs of the activation, made on the way to the result. */
-static fv_tensor *recorded(fv_op_run *run, fv_act act, fv_tensor *residual)
+/* Computes the result and returns what backward needs of the activation. */
+static fv_tensor *forward_recorded(fv_op_run *run, fv_act act, fv_tensor *residual)
 {
     fv_ctx *ctx = run->ctx;
     fv_tensor *out = run->out[0];
     const act_info info = info_of(act);
     if (info.grad_from_y && !residual) {
-        fused(run, out, act, NULL);
+        launch_fused(run, out, act, NULL);
         return out;
     }
-    fv_tensor *kept = fv_tensor_like(ctx, out);
-    if (ctx->error != FV_OK) return kept;
-    fused(run, kept, info.grad_from_y ? act : FV_ACT_NONE, NULL);
-    fv_tensor *y = kept;
+    fv_tensor *saved = fv_tensor_like(ctx, out);
+    if (ctx->error != FV_OK) return saved;
+    launch_fused(run, saved, info.grad_from_y ? act : FV_ACT_NONE, NULL);
+    fv_tensor *y = saved;
     if (!info.grad_from_y) {
-        fv_map_args args = {.op = (int)info.op};
-        fv_launch_map(ctx, FV_KERNEL_UNARY, out->dtype, &args, 2, (fv_tensor *[]){out, kept});
+        fv_elementwise_args args = {.op = (int)info.op};
+        fv_launch_elementwise(ctx, FV_KERNEL_UNARY, out->dtype, &args, 2,
+                              (fv_tensor *[]){out, saved});
         y = out;
     }
     if (residual) {
-        fv_map_args args = {.op = FV_BINARY_ADD};
-        fv_launch_map(ctx, FV_KERNEL_BINARY, out->dtype, &args, 3,
-                      (fv_tensor *[]){out, y, residual});
+        fv_elementwise_args args = {.op = FV_BINARY_ADD};
+        fv_launch_elementwise(ctx, FV_KERNEL_BINARY, out->dtype, &args, 3,
+                              (fv_tensor *[]){out, y, residual});
     }
-    return kept;
+    return saved;
 }
 
 static void forward(fv_op_run *run)
 {
     const linear_params *params = run->params;
     fv_tensor *residual = run->n_in > RESIDUAL ? run->in[RESIDUAL] : NULL;
-    fv_tensor *kept = NULL;
+    fv_tensor *saved = NULL;
     if (run->recording && params->act != FV_ACT_NONE)
-        kept = recorded(run, params->act, residual);
+        saved = forward_recorded(run, params->act, residual);
     else
-        fused(run, run->out[0], params->act, residual);
+        launch_fused(run, run->out[0], params->act, residual);
     fv_save(run, SAVED_X, fv_tensor_tracked(run->in[WEIGHT]) ? run->in[X] : NULL);
     fv_save(run, SAVED_WEIGHT, fv_tensor_tracked(run->in[X]) ? run->in[WEIGHT] : NULL);
-    fv_save(run, SAVED_ACT, kept);
+    fv_save(run, SAVED_ACT, saved);
 }
 
-static fv_tensor *through_act(fv_op_back *back, fv_act act)
+/* du = g act'(u). */
+static fv_tensor *activation_grad(fv_op_back *back, fv_act act)
 {
-    fv_tensor *g = back->grad[0], *kept = back->saved[SAVED_ACT];
+    fv_tensor *g = back->grad[0], *saved = back->saved[SAVED_ACT];
     if (act == FV_ACT_NONE) return g;
     const act_info info = info_of(act);
     fv_tensor *du = fv_tensor_like(back->ctx, g);
     if (back->ctx->error != FV_OK) return du;
-    fv_map_args args = {.op = (int)info.op};
-    fv_launch_map(
+    fv_elementwise_args args = {.op = (int)info.op};
+    fv_launch_elementwise(
         back->ctx, FV_KERNEL_UNARY_GRAD, g->dtype, &args, 4,
-        (fv_tensor *[]){du, g, info.grad_from_y ? NULL : kept, info.grad_from_y ? kept : NULL});
+        (fv_tensor *[]){du, g, info.grad_from_y ? NULL : saved, info.grad_from_y ? saved : NULL});
     return du;
 }
 
@@ -189,13 +190,13 @@ static void backward(fv_op_back *back)
     const linear_params *params = back->params;
     if (back->n_in > RESIDUAL && fv_back_wants(back, RESIDUAL))
         fv_back_send(back, RESIDUAL, back->grad[0]);
-    fv_tensor *du_rows = through_act(back, params->act);
+    fv_tensor *du_rows = activation_grad(back, params->act);
     fv_matrix du = fv_matrix_of(ctx, &du_rows);
     if (ctx->error != FV_OK) return;
     if (fv_back_wants(back, X)) {
         fv_tensor *w = back->saved[SAVED_WEIGHT];
         fv_matrix mw = fv_matrix_of(ctx, &w);
-        fv_back_send_product_as(back, X, params->bf16, du, mw);
+        fv_back_send_product_mixed(back, X, params->bf16, du, mw);
     }
     if (fv_back_wants(back, WEIGHT))
         fv_back_send_outer(back, WEIGHT, params->bf16, du_rows, back->saved[SAVED_X]);

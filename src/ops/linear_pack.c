@@ -1,4 +1,4 @@
-/* Weights of linear layers as panels: beside the weight, or instead of it. */
+/* Weights of linear layers packed for GEMM: in addition to the weight, or replacing it. */
 #include "ops/product.h"
 #include "ops/rows.h"
 
@@ -8,15 +8,15 @@ static fv_status check(fv_ctx *ctx, const char *call, const fv_tensor *weight)
     if (ctx->error != FV_OK) return ctx->error;
     FV_RETURN_IF(!weight || (weight->flags & (FV_TENSOR_INVALID | FV_TENSOR_RELEASED)), ctx,
                  FV_ERR_STATE, "%s: the weight is not valid", call);
-    FV_RETURN_IF(weight->rank != 2, ctx, FV_ERR_SHAPE, "%s: a weight is [out, in], not %s", call,
+    FV_RETURN_IF(weight->rank != 2, ctx, FV_ERR_SHAPE,
+                 "%s: expected a weight of [out, in], got shape %s", call,
                  fv_shape_text(text, weight->rank, weight->shape));
     FV_RETURN_IF(weight->dtype != FV_F32, ctx, FV_ERR_DTYPE,
-                 "%s: only f32 weights have a packed form, this one is %s", call,
-                 fv_dtype_name(weight->dtype));
+                 "%s: only f32 weights can be packed, got %s", call, fv_dtype_name(weight->dtype));
     return FV_OK;
 }
 
-/* Puts fresh panels beside the weight; what was there goes. */
+/* Packs the weight and attaches the panels to it, replacing older ones. */
 static fv_status attach(fv_ctx *ctx, fv_tensor *weight, fv_weight_form form)
 {
     const fv_matrix stored = {.data = weight->data,
@@ -24,7 +24,7 @@ static fv_status attach(fv_ctx *ctx, fv_tensor *weight, fv_weight_form form)
                               .cols = weight->shape[1],
                               .row = weight->stride[0],
                               .col = weight->stride[1]};
-    fv_tensor *packed = fv_product_pack(ctx, form, fv_matrix_flip(stored));
+    fv_tensor *packed = fv_product_pack(ctx, form, fv_matrix_transpose(stored));
     if (ctx->error != FV_OK) return ctx->error;
     fv_tensor_ref(packed); /* the weight holds it; its scope no longer does */
     fv_tensor_leave_scope(packed);
@@ -45,8 +45,9 @@ fv_status fv_linear_freeze(fv_ctx *ctx, fv_tensor *weight, fv_weight_form form)
 {
     FV_FORWARD(check(ctx, "linear_freeze", weight));
     FV_RETURN_IF(form < FV_WEIGHT_F32 || form >= FV_WEIGHT_FORM_COUNT, ctx, FV_ERR_ARGUMENT,
-                 "linear_freeze: no such form: %d", (int)form);
-    FV_RETURN_IF(weight->node, ctx, FV_ERR_STATE, "linear_freeze: the weight is a recorded result");
+                 "linear_freeze: unknown weight form %d", (int)form);
+    FV_RETURN_IF(weight->node, ctx, FV_ERR_STATE,
+                 "linear_freeze: the weight is the result of a recorded op");
     FV_FORWARD(attach(ctx, weight, form));
     fv_tensor_unref(weight->grad);
     weight->grad = NULL;
@@ -57,9 +58,8 @@ fv_status fv_linear_freeze(fv_ctx *ctx, fv_tensor *weight, fv_weight_form form)
     return FV_OK;
 }
 
-fv_status fv_need_thawed(fv_op_run *run, int i)
+fv_status fv_need_not_frozen(fv_op_run *run, int i)
 {
     if (!run->recording || !(run->in[i]->flags & FV_TENSOR_FROZEN)) return FV_OK;
-    return fv_op_error(run, FV_ERR_STATE, "input %d is a frozen weight: gradients cannot pass it",
-                       i);
+    return fv_op_error(run, FV_ERR_STATE, "input %d is a frozen weight, which has no gradient", i);
 }

@@ -14,19 +14,20 @@ fv_status fv_loss_infer(fv_op_run *run)
     return FV_OK;
 }
 
-void fv_map_unary(fv_ctx *ctx, fv_unary op, double alpha, double beta, fv_tensor *y, fv_tensor *x)
+void fv_launch_unary(fv_ctx *ctx, fv_unary op, double alpha, double beta, fv_tensor *y,
+                     fv_tensor *x)
 {
-    fv_map_args args = {.op = (int)op, .alpha = alpha, .beta = beta};
-    fv_launch_map(ctx, FV_KERNEL_UNARY, y->dtype, &args, 2, (fv_tensor *[]){y, x});
+    fv_elementwise_args args = {.op = (int)op, .alpha = alpha, .beta = beta};
+    fv_launch_elementwise(ctx, FV_KERNEL_UNARY, y->dtype, &args, 2, (fv_tensor *[]){y, x});
 }
 
-void fv_map_binary(fv_ctx *ctx, fv_binary op, fv_tensor *y, fv_tensor *a, fv_tensor *b)
+void fv_launch_binary(fv_ctx *ctx, fv_binary op, fv_tensor *y, fv_tensor *a, fv_tensor *b)
 {
-    fv_map_args args = {.op = (int)op};
-    fv_launch_map(ctx, FV_KERNEL_BINARY, y->dtype, &args, 3, (fv_tensor *[]){y, a, b});
+    fv_elementwise_args args = {.op = (int)op};
+    fv_launch_elementwise(ctx, FV_KERNEL_BINARY, y->dtype, &args, 3, (fv_tensor *[]){y, a, b});
 }
 
-void fv_total(fv_ctx *ctx, fv_tensor *out, fv_tensor *t, double alpha)
+void fv_launch_sum(fv_ctx *ctx, fv_tensor *out, fv_tensor *t, double alpha)
 {
     if (ctx->error != FV_OK) return;
     fv_reduce_args args = {.op = FV_REDUCE_SUM, .red_rank = 1, .alpha = alpha};
@@ -42,15 +43,15 @@ void fv_back_difference(fv_op_back *back, fv_tensor *d, fv_tensor *a, fv_tensor 
 {
     const bool first = fv_back_term(back, 0), second = fv_back_term(back, 1);
     if (first && second)
-        fv_map_binary(back->ctx, FV_BINARY_SUB, d, a, b);
+        fv_launch_binary(back->ctx, FV_BINARY_SUB, d, a, b);
     else if (first)
         fv_copy_into(back->ctx, d, a);
     else
-        fv_map_unary(back->ctx, FV_UNARY_NEG, 0.0, 0.0, d, b);
+        fv_launch_unary(back->ctx, FV_UNARY_NEG, 0.0, 0.0, d, b);
 }
 
 void fv_back_scale(fv_op_back *back, fv_tensor *d, double factor)
 {
-    fv_map_binary(back->ctx, FV_BINARY_MUL, d, d, back->grad[0]);
-    fv_map_unary(back->ctx, FV_UNARY_AFFINE, factor, 0.0, d, d);
+    fv_launch_binary(back->ctx, FV_BINARY_MUL, d, d, back->grad[0]);
+    fv_launch_unary(back->ctx, FV_UNARY_AFFINE, factor, 0.0, d, d);
 }

@@ -1,11 +1,11 @@
 /*
  * An LSTM over a whole sequence: at each step the gates are x_gates + h W^T, then the cell of
- * lstm_cell.c. x_gates comes from one product over all steps, outside.
+ * lstm_cell.c. The caller computes x_gates in one product over all steps.
  *
- * Back, from the last step to the first, D the gradient of the gates of a step:
+ * Backward, from the last step to the first, D the gradient of the gates of a step:
  *   dh = its own upstream + D_next W:         terms 6 (D W), 8 (upstream of h), 7 (of h_last)
  *   D, dc_before = the cell's backward:       terms 0 to 5
- *   dx_gates = D,  dW = sum over steps of D^T h_before:  terms 9, and 10 for those that saw h0
+ *   dx_gates = D,  dW = sum over steps of D^T h_before:  terms 9, and 10 for those that read h0
  *   dh0 = D_first W,  dc0 = the first step's dc_before.
  */
 #include "kernels/recurrent.h"
@@ -59,8 +59,8 @@ static void forward(fv_op_run *run)
                                       fv_data_or_null(h0), fv_data_or_null(c0),
                                       fv_data_or_null(lengths)});
     } else {
-        fv_sequence_pass(&s, h_last, h0);
-        fv_sequence_pass(&s, c_last, c0);
+        fv_sequence_copy_state(&s, h_last, h0);
+        fv_sequence_copy_state(&s, c_last, c0);
     }
 
     fv_drop_copy(ctx, x, run->in[X]);
@@ -103,8 +103,8 @@ static void backward(fv_op_back *back)
                        back->saved[SAVED_C]->data, mw.data, fv_data_or_null(back->saved[SAVED_C0]),
                        h->data, fv_data_or_null(back->saved[SAVED_H0]), fv_data_or_null(lengths)});
     } else {
-        if (dh0) fv_sequence_pass(&s, dh0, dh_last);
-        if (dc0) fv_sequence_pass(&s, dc0, dc_last);
+        if (dh0) fv_sequence_copy_state(&s, dh0, dh_last);
+        if (dc0) fv_sequence_copy_state(&s, dc0, dc_last);
     }
     fv_back_send(back, X, dgates);
     if (before) fv_sequence_send_weight(back, &s, dgates, before);
@@ -112,44 +112,44 @@ static void backward(fv_op_back *back)
     if (dc0) fv_back_send(back, C0, dc0);
 }
 
-static const fv_sequence_params ahead = {false}, backwards = {true};
+static const fv_sequence_params forward_time = {false}, reverse_time = {true};
 
 static const fv_op_case cases[] = {
     {.name = "states",
-     .params = &ahead,
+     .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 3, 2, 8), FV_IN(NORMAL, 8, 2), FV_IN(NORMAL, 2, 2), FV_IN(NORMAL, 2, 2),
             FV_IN_NONE}},
     {.name = "reverse",
-     .params = &backwards,
+     .params = &reverse_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 3, 2, 8), FV_IN(NORMAL, 8, 2), FV_IN(NORMAL, 2, 2), FV_IN(NORMAL, 2, 2),
             FV_IN_NONE}},
     {.name = "from zero",
-     .params = &ahead,
+     .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 5, 1, 8), FV_IN(NORMAL, 8, 2), FV_IN_NONE, FV_IN_NONE, FV_IN_NONE}},
     {.name = "one step",
-     .params = &ahead,
+     .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 4), FV_IN(NORMAL, 4, 1), FV_IN_NONE, FV_IN(NORMAL, 2, 1),
             FV_IN_NONE}},
     {.name = "packed",
-     .params = &ahead,
+     .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 6, 8), FV_IN(NORMAL, 8, 2), FV_IN(NORMAL, 3, 2), FV_IN(NORMAL, 3, 2),
             FV_LENGTHS(6, 3)}},
     {.name = "packed, reverse",
-     .params = &backwards,
+     .params = &reverse_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 6, 8), FV_IN(NORMAL, 8, 2), FV_IN(NORMAL, 3, 2), FV_IN(NORMAL, 3, 2),
             FV_LENGTHS(6, 3)}},
     {.name = "packed, reverse, from zero",
-     .params = &backwards,
+     .params = &reverse_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 6, 4), FV_IN(NORMAL, 4, 1), FV_IN_NONE, FV_IN_NONE, FV_LENGTHS(6, 3)}},
     {.name = "no steps",
-     .params = &ahead,
+     .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 0, 2, 4), FV_IN(NORMAL, 4, 1), FV_IN(NORMAL, 2, 1), FV_IN(NORMAL, 2, 1),
             FV_IN_NONE}},

@@ -1,6 +1,6 @@
 /*
  * y = value where mask, else x; the mask broadcasts to x.
- *   dx = 0 where mask, else g. Nothing flows to the mask.
+ *   dx = 0 where mask, else g. The mask gets no gradient.
  */
 #include "ops/op.h"
 
@@ -22,17 +22,18 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(fv_spec_broadcast(run, 0, 0, 1));
     const fv_spec *spec = &run->spec[0];
     if (!fv_shape_equal(spec->rank, spec->shape, x->rank, x->shape))
-        return fv_op_mismatch(run, 0, 1, "do not fit: the mask must broadcast to x");
+        return fv_op_mismatch(run, 0, 1, "(x and mask): the mask must broadcast to x");
     return FV_OK;
 }
 
 static void fill_where(fv_ctx *ctx, fv_tensor *out, fv_tensor *mask, double value, fv_tensor *x)
 {
-    fv_map_args args;
+    fv_elementwise_args args;
     args.op = 0;
     args.alpha = value;
     args.beta = 0.0;
-    fv_launch_map(ctx, FV_KERNEL_SELECT, out->dtype, &args, 4, (fv_tensor *[]){out, mask, NULL, x});
+    fv_launch_elementwise(ctx, FV_KERNEL_SELECT, out->dtype, &args, 4,
+                          (fv_tensor *[]){out, mask, NULL, x});
 }
 
 static void forward(fv_op_run *run)

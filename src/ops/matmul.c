@@ -11,7 +11,7 @@
 #include "ops/product.h"
 #include "ops/rows.h"
 
-/* A stack of matrices as the product reads it; copy is the tensor to drop afterwards. */
+/* A batch of matrices as the product reads it; copy is the tensor to drop afterwards. */
 typedef struct operand {
     fv_tensor *tensor, *copy;
     int rank;
@@ -40,7 +40,7 @@ static fv_status infer(fv_op_run *run)
     if (a->shape[a->rank - 1] != b->shape[b->rank - 2])
         return fv_op_mismatch(run, 0, 1,
                               "do not multiply: the last axis of the first must equal "
-                              "the one before the last of the second");
+                              "the second-to-last axis of the second");
     const int rank = a->rank > b->rank ? a->rank : b->rank;
     int64_t shape[FV_MAX_RANK];
     for (int i = 0; i < rank - 2; i++) {
@@ -56,7 +56,7 @@ static fv_status infer(fv_op_run *run)
     return FV_OK;
 }
 
-static operand operand_of(fv_ctx *ctx, fv_tensor *t, bool flip)
+static operand operand_of(fv_ctx *ctx, fv_tensor *t, bool transpose)
 {
     operand o = {.tensor = t, .copy = t};
     if (ctx->error != FV_OK) return o;
@@ -67,10 +67,10 @@ static operand operand_of(fv_ctx *ctx, fv_tensor *t, bool flip)
     o.rank = rank;
     memcpy(o.shape, t->shape, sizeof o.shape);
     memcpy(o.stride, o.copy->stride, sizeof o.stride);
-    /* The step along an axis of one element means nothing: 1 is what the kernels like. */
+    /* The stride of an axis of one element has no meaning: 1 is the kernels' fast case. */
     if (o.shape[rank - 1] <= 1 && o.stride[rank - 2] != 1) o.stride[rank - 1] = 1;
     if (o.shape[rank - 2] <= 1 && o.stride[rank - 1] != 1) o.stride[rank - 2] = 1;
-    if (flip) {
+    if (transpose) {
         const int64_t shape = o.shape[rank - 1], stride = o.stride[rank - 1];
         o.shape[rank - 1] = o.shape[rank - 2];
         o.stride[rank - 1] = o.stride[rank - 2];
@@ -82,8 +82,8 @@ static operand operand_of(fv_ctx *ctx, fv_tensor *t, bool flip)
 
 static void operand_drop(fv_ctx *ctx, operand *o) { fv_drop_copy(ctx, o->copy, o->tensor); }
 
-/* The operand's step along batch axis i of a result of the given rank; 0 where it is repeated. */
-static int64_t batch_step(const operand *o, int rank, int axis)
+/* The operand's stride along batch axis i of a result of the given rank; 0 where it is repeated. */
+static int64_t batch_stride(const operand *o, int rank, int axis)
 {
     const int i = axis - (rank - o->rank);
     return i < 0 || o->shape[i] == 1 ? 0 : o->stride[i];
@@ -105,8 +105,8 @@ static void push_batch_axis(fv_gemm *g, int64_t size, int64_t a, int64_t b, int6
     g->c_batch[g->batch_rank - 1] = c;
 }
 
-/* One B for a batch of A whose rows follow each other: the batch is only more rows. */
-static void batch_into_rows(fv_gemm *g)
+/* One B for a batch of A whose rows are contiguous: the batch becomes more rows. */
+static void merge_batch_into_rows(fv_gemm *g)
 {
     while (g->batch_rank > 0) {
         const int last = g->batch_rank - 1;
@@ -135,9 +135,9 @@ static void multiply(fv_ctx *ctx, fv_tensor *c, const operand *a, const operand 
                  .batch = 1,
                  .accumulate = accumulate};
     for (int i = 0; i < rank - 2; i++)
-        push_batch_axis(&g, c->shape[i], batch_step(a, rank, i), batch_step(b, rank, i),
+        push_batch_axis(&g, c->shape[i], batch_stride(a, rank, i), batch_stride(b, rank, i),
                         c->stride[i]);
-    if (g.k > 0) batch_into_rows(&g);
+    if (g.k > 0) merge_batch_into_rows(&g);
     fv_product_launch(ctx, c->dtype, &g,
                       (void *[]){c->data, a->copy->data, b->copy->data, NULL, NULL});
 }
@@ -179,8 +179,8 @@ static void send_product(fv_op_back *back, int i, const operand *a, const operan
     fv_back_send_reduced(back, i, whole);
 }
 
-/* dB for a B without batch axes: A and g with all their rows below each other. */
-static void send_flat(fv_op_back *back, fv_tensor *a, fv_tensor *g)
+/* dB for a B without batch axes: one product over all rows of A and g. */
+static void send_unbatched(fv_op_back *back, fv_tensor *a, fv_tensor *g)
 {
     fv_ctx *ctx = back->ctx;
     fv_tensor *a_rows = a, *g_rows = g;
@@ -188,8 +188,8 @@ static void send_flat(fv_op_back *back, fv_tensor *a, fv_tensor *g)
     bool accumulate;
     fv_tensor *db = fv_back_dest(back, 1, &accumulate);
     if (ctx->error == FV_OK)
-        fv_product(ctx, db->dtype, fv_matrix_at(db->data, ma.cols, mg.cols), fv_matrix_flip(ma), mg,
-                   accumulate);
+        fv_product(ctx, db->dtype, fv_matrix_at(db->data, ma.cols, mg.cols),
+                   fv_matrix_transpose(ma), mg, accumulate);
     fv_back_sent(back, 1, db, accumulate);
 }
 
@@ -206,16 +206,16 @@ static void backward(fv_op_back *back)
     fv_tensor *a = back->saved[0], *b = back->saved[1], *g = back->grad[0];
     operand og = operand_of(ctx, g, false);
     if (fv_back_wants(back, 0)) {
-        operand flipped = operand_of(ctx, b, true);
-        send_product(back, 0, &og, &flipped);
-        operand_drop(ctx, &flipped);
+        operand transposed = operand_of(ctx, b, true);
+        send_product(back, 0, &og, &transposed);
+        operand_drop(ctx, &transposed);
     }
     if (!fv_back_wants(back, 1) || ctx->error != FV_OK) return;
     if (one_matrix(back, 1) && same_batch(back, 0, g)) {
-        send_flat(back, a, g);
+        send_unbatched(back, a, g);
     } else {
-        operand flipped = operand_of(ctx, a, true);
-        send_product(back, 1, &flipped, &og);
+        operand transposed = operand_of(ctx, a, true);
+        send_product(back, 1, &transposed, &og);
     }
 }
 

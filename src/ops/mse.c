@@ -14,9 +14,9 @@ static void forward(fv_op_run *run)
     fv_ctx *ctx = run->ctx;
     fv_tensor *d = fv_tensor_like(ctx, run->in[0]), *squares = fv_tensor_like(ctx, run->in[0]);
     if (ctx->error != FV_OK) return;
-    fv_map_binary(ctx, FV_BINARY_SUB, d, run->in[0], run->in[1]);
-    fv_map_unary(ctx, FV_UNARY_SQUARE, 0.0, 0.0, squares, d);
-    fv_total(ctx, run->out[0], squares, fv_mean_factor(d->count));
+    fv_launch_binary(ctx, FV_BINARY_SUB, d, run->in[0], run->in[1]);
+    fv_launch_unary(ctx, FV_UNARY_SQUARE, 0.0, 0.0, squares, d);
+    fv_launch_sum(ctx, run->out[0], squares, fv_mean_factor(d->count));
     fv_save(run, 0, d);
     fv_tensor_free(ctx, &squares);
     if (!run->recording) fv_tensor_free(ctx, &d);
@@ -33,7 +33,7 @@ static void backward(fv_op_back *back)
     if (!fv_back_wants(back, 1)) return;
     fv_tensor *db = fv_tensor_like(ctx, d);
     if (ctx->error != FV_OK) return;
-    fv_map_unary(ctx, FV_UNARY_NEG, 0.0, 0.0, db, da);
+    fv_launch_unary(ctx, FV_UNARY_NEG, 0.0, 0.0, db, da);
     fv_back_send(back, 1, db);
 }
 

@@ -25,9 +25,10 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(fv_need_rank(run, 0, 1, FV_MAX_RANK));
     const fv_tensor *w = run->in[0];
     if (params->samples < 0)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "%lld samples", (long long)params->samples);
+        return fv_op_error(run, FV_ERR_ARGUMENT, "expected a number of samples >= 0, got %lld",
+                           (long long)params->samples);
     if (w->shape[w->rank - 1] == 0)
-        return fv_op_error(run, FV_ERR_SHAPE, "a row without weights has nothing to draw from");
+        return fv_op_error(run, FV_ERR_SHAPE, "rows have no weights to draw from");
     fv_spec_like(run, 0, 0);
     run->spec[0].dtype = FV_I64;
     run->spec[0].shape[w->rank - 1] = params->samples;

@@ -9,14 +9,14 @@ fv_status fv_norm_infer(fv_op_run *run)
     FV_FORWARD(fv_need_same_real(run));
     FV_FORWARD(fv_need_rank(run, 0, 1, FV_MAX_RANK));
     if (!(params->eps >= 0.0))
-        return fv_op_error(run, FV_ERR_ARGUMENT, "eps is %g, it must not be negative", params->eps);
+        return fv_op_error(run, FV_ERR_ARGUMENT, "eps is %g, expected >= 0", params->eps);
     const fv_tensor *x = run->in[0];
     for (int i = 1; i < run->n_in; i++) {
         const fv_tensor *t = run->in[i];
         if (t && (t->rank != 1 || t->shape[0] != x->shape[x->rank - 1]))
             return fv_op_mismatch(run, 0, i,
-                                  "do not fit: scale and shift have one entry for each "
-                                  "of the last axis");
+                                  "do not match: scale and shift need one entry for each "
+                                  "element of the last axis");
     }
     fv_spec_like(run, 0, 0);
     return FV_OK;
@@ -30,11 +30,11 @@ void *fv_optional_data(fv_ctx *ctx, fv_tensor *t, fv_tensor **copy)
     return (*copy)->data;
 }
 
-/* Where one parameter's gradient goes, if it is wanted. */
+/* Where one parameter's gradient goes. */
 typedef struct target {
     int input;
     bool accumulate;
-    fv_tensor *tensor; /* NULL: not wanted */
+    fv_tensor *tensor; /* NULL: it needs none */
 } target;
 
 static target target_of(fv_op_back *back, int input)

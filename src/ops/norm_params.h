@@ -8,7 +8,7 @@ typedef struct fv_norm_params {
     double eps;
 } fv_norm_params;
 
-/* Checks x, and that inputs 1 .. n_in - 1 (each may be left out) are vectors as long as its last
+/* Checks x, and that inputs 1 .. n_in - 1 (each may be NULL) are vectors as long as its last
  * axis; the result is like x. */
 fv_status fv_norm_infer(fv_op_run *run);
 

@@ -21,7 +21,7 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(fv_need_dtype(run, 0, FV_I64));
     FV_FORWARD(fv_need_rank(run, 0, 0, FV_MAX_RANK - 1));
     if (params->classes < 1)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "%lld classes: there must be at least one",
+        return fv_op_error(run, FV_ERR_ARGUMENT, "expected at least one class, got %lld",
                            (long long)params->classes);
     fv_spec_like(run, 0, 0);
     fv_spec *spec = &run->spec[0];

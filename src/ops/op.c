@@ -58,7 +58,7 @@ fv_status fv_need_dtype(fv_op_run *run, int i, fv_dtype dtype)
 {
     if (!run->in[i]) return fv_op_error(run, FV_ERR_ARGUMENT, "input %d is missing", i);
     if (run->in[i]->dtype != dtype)
-        return fv_op_error(run, FV_ERR_DTYPE, "input %d is %s, it must be %s", i,
+        return fv_op_error(run, FV_ERR_DTYPE, "input %d is %s, expected %s", i,
                            fv_dtype_name(run->in[i]->dtype), fv_dtype_name(dtype));
     return FV_OK;
 }
@@ -68,7 +68,7 @@ fv_status fv_need_real(fv_op_run *run, int i)
     if (!run->in[i]) return fv_op_error(run, FV_ERR_ARGUMENT, "input %d is missing", i);
     fv_dtype dtype = run->in[i]->dtype;
     if (dtype != FV_F32 && dtype != FV_F64)
-        return fv_op_error(run, FV_ERR_DTYPE, "input %d is %s, it must be f32 or f64", i,
+        return fv_op_error(run, FV_ERR_DTYPE, "input %d is %s, expected f32 or f64", i,
                            fv_dtype_name(dtype));
     return FV_OK;
 }
@@ -89,9 +89,10 @@ fv_status fv_need_rank(fv_op_run *run, int i, int low, int high)
     int rank = run->in[i]->rank;
     if (rank < low || rank > high)
         return low == high
-                   ? fv_op_error(run, FV_ERR_SHAPE, "input %d has rank %d, not %d", i, rank, low)
-                   : fv_op_error(run, FV_ERR_SHAPE, "input %d has rank %d, not %d to %d", i, rank,
-                                 low, high);
+                   ? fv_op_error(run, FV_ERR_SHAPE, "input %d has rank %d, expected %d", i, rank,
+                                 low)
+                   : fv_op_error(run, FV_ERR_SHAPE, "input %d has rank %d, expected %d to %d", i,
+                                 rank, low, high);
     return FV_OK;
 }
 
@@ -100,8 +101,8 @@ fv_status fv_need_axis(fv_op_run *run, int i, int axis, int *out)
     if (!run->in[i]) return fv_op_error(run, FV_ERR_ARGUMENT, "input %d is missing", i);
     int rank = run->in[i]->rank;
     if (axis < -rank || axis >= rank)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "axis %d is outside a tensor of rank %d", axis,
-                           rank);
+        return fv_op_error(run, FV_ERR_ARGUMENT, "axis %d is out of range for a tensor of rank %d",
+                           axis, rank);
     *out = axis < 0 ? axis + rank : axis;
     return FV_OK;
 }

@@ -1,12 +1,14 @@
 /*
- * What an op is. ops.def lists every op once; each has a file of its own with its derivation and
- * one constant descriptor. From the descriptor come the enum, the documentation table, the
- * gradient check, the sabotage test and the device coverage test: an op cannot be added unproved.
- * docs/adding-an-op.md walks through one.
+ * What an op is. ops.def lists every op once; each has one constant descriptor and a derivation
+ * beside it: in a file of its own, or in the list of its family (kernels/elementwise.def,
+ * ops/reduce.def). From the descriptor come the gradient check, the sabotage test, the comparison
+ * of bits and the device coverage test: no op goes unchecked. docs/adding-an-op.md shows how to add
+ * one.
  *
  * A call: apply() checks the inputs, infer() checks shapes and describes the results, apply()
- * makes them, forward() launches kernels, and, if gradients are wanted, the call goes on the tape
- * with what forward saved. backward() gets the results' gradients and sends one to each input.
+ * makes them, forward() launches kernels, and, if an input needs a gradient, the call is recorded
+ * on the tape with what forward saved. backward() gets the results' gradients and sends one to each
+ * input.
  */
 #ifndef FV_OPS_OP_H
 #define FV_OPS_OP_H
@@ -35,7 +37,7 @@ typedef struct fv_spec {
     int64_t stride[FV_MAX_RANK];
 } fv_spec;
 
-/* One call on its way forward. */
+/* One call in forward. */
 typedef struct fv_op_run {
     fv_ctx *ctx;
     const fv_op_desc *desc;
@@ -49,7 +51,7 @@ typedef struct fv_op_run {
     fv_tensor *saved[FV_OP_MAX_SAVED];
 } fv_op_run;
 
-/* The same call on its way back. */
+/* The same call in backward. */
 typedef struct fv_op_back {
     fv_ctx *ctx;
     const fv_op_desc *desc;
@@ -60,7 +62,7 @@ typedef struct fv_op_back {
     struct fv_node *node;
 } fv_op_back;
 
-/* ---- inputs for the proofs -------------------------------------------------------- */
+/* ---- inputs for the checks -------------------------------------------------------- */
 
 typedef enum fv_gen {
     FV_GEN_NORMAL,
@@ -69,8 +71,8 @@ typedef enum fv_gen {
     FV_GEN_OFFZERO,  /* normal, at least 0.2 from zero: kinks at 0 */
     FV_GEN_APART,    /* all different by at least 0.05: maxima, order */
     FV_GEN_INDEX,    /* i64 in [0, bound), not differentiated */
-    FV_GEN_OFFSETS,  /* i64 rising from 0 to bound, not differentiated */
-    FV_GEN_LENGTHS,  /* i64 >= 1, falling, of sum bound, not differentiated */
+    FV_GEN_OFFSETS,  /* i64 ascending from 0 to bound, not differentiated */
+    FV_GEN_LENGTHS,  /* i64 >= 1, descending, summing to bound, not differentiated */
     FV_GEN_MASK,     /* u8 of 0 and 1, not differentiated */
     FV_GEN_NONE      /* an optional input left out (NULL) */
 } fv_gen;
@@ -83,8 +85,8 @@ typedef struct fv_case_input {
     bool constant; /* real, but the op sends no gradient to it */
 } fv_case_input;
 
-/* One small problem on which the op is checked. Every case is also run with its inputs laid out
- * with odd strides. Keep them small: the check perturbs each element. */
+/* One small input on which the op is checked. Every case is also run with strided and transposed
+ * inputs. Keep them small: the check perturbs each element. */
 typedef struct fv_op_case {
     const char *name;
     const void *params; /* desc->params_bytes of them, or NULL */
@@ -112,17 +114,17 @@ typedef struct fv_op_case {
             __VA_ARGS__                                                                            \
         }                                                                                          \
     }
-/* Offsets of parts of `total` things; stretched with them. */
+/* Offsets of the parts of `total` items; a test that enlarges the case enlarges both. */
 #define FV_OFFSETS(total, entries)                                                                 \
     {                                                                                              \
         .gen = FV_GEN_OFFSETS, .bound = (total), .rank = 1, .shape = { entries }                   \
     }
-/* Lengths of packed sequences with `total` steps in all; stretched with them. */
+/* Lengths of packed sequences with `total` steps in all; likewise. */
 #define FV_LENGTHS(total, entries)                                                                 \
     {                                                                                              \
         .gen = FV_GEN_LENGTHS, .bound = (total), .rank = 1, .shape = { entries }                   \
     }
-/* Two tensors that are broadcast: equal shapes, a row, a column, one number, nothing. */
+/* Two tensors that are broadcast: equal shapes, a row, a column, a scalar, an empty tensor. */
 #define FV_BROADCAST_CASES(A, B)                                                                   \
     {.name = "3x4", .n_in = 2, .in = {FV_IN(A, 3, 4), FV_IN(B, 3, 4)}},                            \
         {.name = "row", .n_in = 2, .in = {FV_IN(A, 3, 4), FV_IN(B, 4)}},                           \
@@ -134,6 +136,18 @@ typedef struct fv_op_case {
 
 #define FV_CASES(array) .cases = (array), .n_cases = (int)(sizeof(array) / sizeof *(array))
 
+/* How the members of a family (unary.c, binary.c, reduce.c) differ. */
+typedef enum fv_op_traits {
+    FV_SAVES_NONE = 0,
+    FV_SAVES_X = 1 << 0,      /* backward reads the input ... */
+    FV_SAVES_Y = 1 << 1,      /* ... the result */
+    FV_SAVES_INPUTS = 1 << 2, /* ... both inputs */
+    FV_PASSES_A = 1 << 3,     /* the gradient of the first input is that of the result ... */
+    FV_PASSES_B = 1 << 4,     /* ... of the second */
+    FV_NEGATES_B = 1 << 5,    /* the gradient of the second input is minus that of the result */
+    FV_AVERAGES = 1 << 6      /* a sum is divided by the number of its elements */
+} fv_op_traits;
+
 struct fv_op_desc {
     fv_op_id id;
     const char *name;
@@ -144,12 +158,14 @@ struct fv_op_desc {
     fv_status (*infer)(fv_op_run *run);
     void (*forward)(fv_op_run *run);    /* NULL: every result is a view */
     void (*backward)(fv_op_back *back); /* NULL only together with no_backward */
-    const char *no_backward;            /* why there is none */
-    /* How the proofs call an op that does not go through fv_op_apply (checkpoint); else NULL. */
+    const char *no_backward;            /* why it is missing */
+    /* How the checks call an op that does not go through fv_op_apply (checkpoint); else NULL. */
     fv_tensor *(*apply)(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params);
+    int kernel_op; /* in a family whose kernel does several functions: which, e.g. FV_UNARY_TANH */
+    unsigned traits; /* and which fv_op_traits this one has */
     int terms; /* additive terms inside backward (FV_TERM / fv_back_term); 0: a single product */
-    /* Why results may differ between SIMD levels (never between threads, batches, layouts or
-     * devices); NULL: they have equal bits. */
+    /* Why results may differ between SIMD levels; NULL: they have equal bits. (They never differ
+     * between threads, batches, layouts or devices.) */
     const char *levels_differ;
     unsigned frozen_inputs; /* bit i: input i may be a frozen weight (ops/linear_pack.c) */
     const fv_op_case *cases;
@@ -160,7 +176,7 @@ extern const fv_op_desc *const fv_op_table[FV_OP_COUNT];
 
 /* ---- inside infer ----------------------------------------------------------------- */
 
-/* Poisons with "name: text" and returns the status. */
+/* Sets the context's error to "name: text" and returns the status. */
 fv_status fv_op_error(fv_op_run *run, fv_status status, const char *fmt, ...) FV_PRINTF(3, 4);
 /* The error for inputs a and b whose shapes do not fit: names both shapes. */
 fv_status fv_op_mismatch(fv_op_run *run, int a, int b, const char *why);
@@ -170,33 +186,13 @@ void fv_spec_like(fv_op_run *run, int k, int i);
 void fv_spec_set(fv_op_run *run, int k, fv_dtype dtype, int rank, const int64_t *shape);
 fv_status fv_spec_broadcast(fv_op_run *run, int k, int a, int b);
 
-/* Input checks that poison and return an error: f32 or f64; the same real dtype for all. */
+/* Input checks that set the context's error and return it: f32 or f64; one real dtype for all. */
 fv_status fv_need_real(fv_op_run *run, int i);
 fv_status fv_need_same_real(fv_op_run *run); /* all non-NULL inputs */
 fv_status fv_need_dtype(fv_op_run *run, int i, fv_dtype dtype);
 fv_status fv_need_rank(fv_op_run *run, int i, int low, int high);
 /* Turns a negative axis positive; fails outside the rank. */
 fv_status fv_need_axis(fv_op_run *run, int i, int axis, int *out);
-
-/* ---- shared by op files ----------------------------------------------------------- */
-
-/* Descriptor parts of the many ops y = f(x): see unary.c. */
-typedef struct fv_unary_params {
-    double alpha, beta;
-} fv_unary_params;
-fv_status fv_unary_infer(fv_op_run *run);
-void fv_unary_forward(fv_op_run *run, fv_unary op, bool save_x, bool save_y);
-void fv_unary_backward(fv_op_back *back, fv_unary op, bool saved_x, bool saved_y);
-
-/* c = f(a, b) with broadcasting: see binary.c. */
-fv_status fv_binary_infer(fv_op_run *run);     /* equal dtypes, shapes that broadcast */
-fv_status fv_arithmetic_infer(fv_op_run *run); /* and a dtype that can be calculated with */
-void fv_binary_forward(fv_op_run *run, fv_binary op);
-void fv_binary_backward(fv_op_back *back, fv_binary op); /* needs a and b in slots 0 and 1 */
-
-/* u8 = a ? b. */
-fv_status fv_compare_infer(fv_op_run *run);
-void fv_compare_forward(fv_op_run *run, fv_compare op);
 
 /* What the tape does for ops: fv_op_apply, fv_save, fv_back_send and the like. */
 #include "ops/tape_interface.h"

@@ -6,7 +6,7 @@
 #include "ops/layout.h"
 
 typedef struct pad_params {
-    bool given;
+    bool has_amounts;
     int64_t before[FV_MAX_RANK], after[FV_MAX_RANK];
     double value;
 } pad_params;
@@ -14,8 +14,8 @@ typedef struct pad_params {
 fv_tensor *fv_pad(fv_ctx *ctx, fv_tensor *x, const int64_t *before, const int64_t *after,
                   double value)
 {
-    pad_params params = {.given = before && after, .value = value};
-    for (int i = 0; params.given && fv_layout_known(x) && i < x->rank; i++) {
+    pad_params params = {.has_amounts = before && after, .value = value};
+    for (int i = 0; params.has_amounts && fv_layout_has_shape(x) && i < x->rank; i++) {
         params.before[i] = before[i];
         params.after[i] = after[i];
     }
@@ -27,20 +27,20 @@ static fv_status infer(fv_op_run *run)
     const pad_params *p = run->params;
     const fv_tensor *x = run->in[0];
     if (!x) return fv_op_error(run, FV_ERR_ARGUMENT, "input 0 is missing");
-    if (!p->given && x->rank > 0)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "the amounts are missing");
+    if (!p->has_amounts && x->rank > 0)
+        return fv_op_error(run, FV_ERR_ARGUMENT, "before or after is NULL");
     fv_spec_like(run, 0, 0);
     for (int i = 0; i < x->rank; i++) {
         int64_t *size = &run->spec[0].shape[i];
         if (p->before[i] < 0 || p->after[i] < 0 || !fv_add_i64(*size, p->before[i], size) ||
             !fv_add_i64(*size, p->after[i], size))
-            return fv_op_error(run, FV_ERR_ARGUMENT, "axis %d cannot grow by %lld and %lld", i,
+            return fv_op_error(run, FV_ERR_ARGUMENT, "cannot pad axis %d by %lld and %lld", i,
                                (long long)p->before[i], (long long)p->after[i]);
     }
     return FV_OK;
 }
 
-/* Where x lies in a tensor of the padded shape. */
+/* The view of x in a tensor of the padded shape. */
 static fv_tensor *inner(fv_ctx *ctx, const fv_tensor *padded, const pad_params *p,
                         const int64_t *shape)
 {
@@ -64,8 +64,9 @@ static void backward(fv_op_back *back)
     fv_back_send(back, 0, inner(back->ctx, back->grad[0], back->params, fv_back_shape(back, 0)));
 }
 
-static const pad_params border = {.given = true, .before = {1, 0}, .after = {0, 2}, .value = 3.0};
-static const pad_params none = {.given = true};
+static const pad_params border = {
+    .has_amounts = true, .before = {1, 0}, .after = {0, 2}, .value = 3.0};
+static const pad_params none = {.has_amounts = true};
 
 static const fv_op_case cases[] = {
     {.name = "3x4", .params = &border, .n_in = 1, .in = {FV_IN(NORMAL, 3, 4)}},

@@ -1,30 +1,31 @@
 /*
  * y = x with its axes in another order: y's axis i is x's axis a_i. A view.
- *   dx = g with the order undone: its axis a_i is g's axis i.
+ *   dx = g with the inverse order: its axis a_i is g's axis i.
  */
 #include "ops/layout.h"
 
 typedef struct permute_params {
-    bool given;
+    bool has_axes;
     int axes[FV_MAX_RANK];
 } permute_params;
 
 fv_tensor *fv_permute(fv_ctx *ctx, fv_tensor *x, const int *axes)
 {
-    permute_params params = {.given = axes != NULL};
-    for (int i = 0; axes && fv_layout_known(x) && i < x->rank; i++)
+    permute_params params = {.has_axes = axes != NULL};
+    for (int i = 0; axes && fv_layout_has_shape(x) && i < x->rank; i++)
         params.axes[i] = axes[i];
     return fv_op_apply(ctx, FV_OP_PERMUTE, 1, &x, &params);
 }
 
 fv_tensor *fv_transpose(fv_ctx *ctx, fv_tensor *x, int a, int b)
 {
-    permute_params params = {.given = true};
-    if (fv_layout_known(x)) {
+    permute_params params = {.has_axes = true};
+    if (fv_layout_has_shape(x)) {
         const int first = a < 0 ? a + x->rank : a, second = b < 0 ? b + x->rank : b;
         if (first < 0 || first >= x->rank || second < 0 || second >= x->rank) {
-            fv_poison(ctx, FV_ERR_ARGUMENT, "transpose: no axes %d and %d in a tensor of rank %d",
-                      a, b, x->rank);
+            fv_poison(ctx, FV_ERR_ARGUMENT,
+                      "transpose: axes %d and %d are out of range for a tensor of rank %d", a, b,
+                      x->rank);
             return ctx->invalid;
         }
         for (int i = 0; i < x->rank; i++)
@@ -38,8 +39,8 @@ static fv_status infer(fv_op_run *run)
     const permute_params *p = run->params;
     const fv_tensor *x = run->in[0];
     if (!x) return fv_op_error(run, FV_ERR_ARGUMENT, "input 0 is missing");
-    if (!p->given && x->rank > 0)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "the list of axes is missing");
+    if (!p->has_axes && x->rank > 0)
+        return fv_op_error(run, FV_ERR_ARGUMENT, "the list of axes is NULL");
     fv_spec *spec = &run->spec[0];
     spec->dtype = x->dtype;
     spec->rank = x->rank;
@@ -50,7 +51,7 @@ static fv_status infer(fv_op_run *run)
         int axis = 0;
         FV_FORWARD(fv_need_axis(run, 0, p->axes[i], &axis));
         if (seen & 1u << axis)
-            return fv_op_error(run, FV_ERR_ARGUMENT, "axis %d is named twice", axis);
+            return fv_op_error(run, FV_ERR_ARGUMENT, "axis %d is listed twice", axis);
         seen |= 1u << axis;
         spec->shape[i] = x->shape[axis];
         spec->stride[i] = x->stride[axis];
@@ -68,12 +69,12 @@ static void backward(fv_op_back *back)
     fv_back_send(back, 0, fv_tensor_view(back->ctx, g, g->rank, fv_back_shape(back, 0), stride, 0));
 }
 
-static const permute_params turn = {.given = true, .axes = {2, 0, 1}};
-static const permute_params swap = {.given = true, .axes = {-1, 0}};
-static const permute_params none = {.given = true};
+static const permute_params cycle = {.has_axes = true, .axes = {2, 0, 1}};
+static const permute_params swap = {.has_axes = true, .axes = {-1, 0}};
+static const permute_params none = {.has_axes = true};
 
 static const fv_op_case cases[] = {
-    {.name = "2x3x4", .params = &turn, .n_in = 1, .in = {FV_IN(NORMAL, 2, 3, 4)}},
+    {.name = "2x3x4", .params = &cycle, .n_in = 1, .in = {FV_IN(NORMAL, 2, 3, 4)}},
     {.name = "transpose", .params = &swap, .n_in = 1, .in = {FV_IN(NORMAL, 3, 5)}},
     {.name = "scalar", .params = &none, .n_in = 1, .in = {FV_IN0(NORMAL)}},
     {.name = "empty", .params = &swap, .n_in = 1, .in = {FV_IN(NORMAL, 0, 3)}},

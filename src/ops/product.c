@@ -3,10 +3,10 @@
 #include "kernels/reduce.h"
 #include "ops/rows.h"
 
-/* Whether the axes before the last are one run with a single step; *step is that step. */
+/* Whether the axes before the last merge into one with a single stride; *step is that stride. */
 static bool rows_merge(const fv_tensor *t, int64_t *step)
 {
-    int64_t inner = 0, size = 1; /* the axis so far: its step and its length */
+    int64_t inner = 0, size = 1; /* of the axes merged so far: stride and length */
     for (int i = t->rank - 2; i >= 0; i--) {
         if (t->shape[i] == 1) continue;
         if (size > 1 && t->stride[i] != inner * size) return false;
@@ -54,7 +54,7 @@ void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *c
 {
     if (ctx->error != FV_OK || gemm->m == 0 || gemm->n == 0 || gemm->batch == 0) return;
     if (fv_gemm_check(gemm) != FV_OK) {
-        fv_poison(ctx, FV_ERR_LIMIT, "a product of %lld x %lld and %lld x %lld is too large",
+        fv_poison(ctx, FV_ERR_LIMIT, "matrix product too large: [%lld, %lld] times [%lld, %lld]",
                   (long long)gemm->m, (long long)gemm->k, (long long)gemm->k, (long long)gemm->n);
         return;
     }
@@ -64,11 +64,11 @@ void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *c
 
 void fv_product(fv_ctx *ctx, fv_dtype dtype, fv_matrix c, fv_matrix a, fv_matrix b, bool accumulate)
 {
-    fv_product_as(ctx, dtype, false, c, a, b, accumulate);
+    fv_product_mixed(ctx, dtype, false, c, a, b, accumulate);
 }
 
-void fv_product_as(fv_ctx *ctx, fv_dtype dtype, bool bf16, fv_matrix c, fv_matrix a, fv_matrix b,
-                   bool accumulate)
+void fv_product_mixed(fv_ctx *ctx, fv_dtype dtype, bool bf16, fv_matrix c, fv_matrix a, fv_matrix b,
+                      bool accumulate)
 {
     fv_gemm gemm = fv_product_gemm(c, a, b);
     gemm.accumulate = accumulate;
@@ -80,8 +80,8 @@ fv_tensor *fv_product_pack(fv_ctx *ctx, fv_weight_form form, fv_matrix b)
 {
     const size_t bytes = fv_gemm_packed_bytes(form, b.rows, b.cols);
     if (ctx->error == FV_OK && bytes > INT64_MAX)
-        fv_poison(ctx, FV_ERR_LIMIT, "a weight of %lld x %lld is too large to pack",
-                  (long long)b.rows, (long long)b.cols);
+        fv_poison(ctx, FV_ERR_LIMIT, "weight too large to pack: [%lld, %lld]", (long long)b.rows,
+                  (long long)b.cols);
     fv_tensor *packed =
         fv_tensor_new(ctx, FV_F32, 1, (int64_t[]){(int64_t)(bytes / sizeof(float))});
     if (ctx->error != FV_OK || packed->count == 0) return packed;

@@ -1,9 +1,10 @@
 /*
- * Matrix products on parts of tensors: what linear layers, recurrent steps and convolutions are
- * made of. Nothing here records gradients.
+ * Matrix products on parts of tensors, for linear layers, recurrent steps and convolutions. Nothing
+ * here records gradients.
  *
  *     // dW += du^T x, with du (rows, out) and x (rows, in)
- *     fv_product(ctx, dw->dtype, fv_matrix_at(dw->data, out, in), fv_matrix_flip(du), x, true);
+ *     fv_matrix dw_out = fv_matrix_at(dw->data, out, in);
+ *     fv_product(ctx, dw->dtype, dw_out, fv_matrix_transpose(du), x, true);
  */
 #ifndef FV_OPS_PRODUCT_H
 #define FV_OPS_PRODUCT_H
@@ -24,14 +25,14 @@ static inline fv_matrix fv_matrix_at(void *data, int64_t rows, int64_t cols)
     return (fv_matrix){.data = data, .rows = rows, .cols = cols, .row = cols, .col = 1};
 }
 
-static inline fv_matrix fv_matrix_flip(fv_matrix m)
+static inline fv_matrix fv_matrix_transpose(fv_matrix m)
 {
     return (fv_matrix){.data = m.data, .rows = m.cols, .cols = m.rows, .row = m.col, .col = m.row};
 }
 
 /*
  * t (rank >= 1) as a matrix: its last axis the columns, all axes before it the rows. Where the
- * strides do not allow that with one of the two steps 1, *t becomes a contiguous copy; drop it
+ * strides do not allow that with one of the two strides 1, *t becomes a contiguous copy; drop it
  * with fv_drop_copy.
  */
 fv_matrix fv_matrix_of(fv_ctx *ctx, fv_tensor **t);
@@ -39,9 +40,9 @@ fv_matrix fv_matrix_of(fv_ctx *ctx, fv_tensor **t);
 /* C = A B, or C += A B. C's columns must be contiguous. */
 void fv_product(fv_ctx *ctx, fv_dtype dtype, fv_matrix c, fv_matrix a, fv_matrix b,
                 bool accumulate);
-/* The same with operands rounded to bf16, if `bf16` says so and dtype is f32. */
-void fv_product_as(fv_ctx *ctx, fv_dtype dtype, bool bf16, fv_matrix c, fv_matrix a, fv_matrix b,
-                   bool accumulate);
+/* The same with operands rounded to bf16 if `bf16` is true and dtype is f32. */
+void fv_product_mixed(fv_ctx *ctx, fv_dtype dtype, bool bf16, fv_matrix c, fv_matrix a, fv_matrix b,
+                      bool accumulate);
 /* The description of C = A B for callers that add an epilogue, a batch or packed panels. */
 fv_gemm fv_product_gemm(fv_matrix c, fv_matrix a, fv_matrix b);
 /* ptr: C, A, B, bias, residual. Checks the sizes, then launches; does nothing for an empty C. */
@@ -50,14 +51,14 @@ void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *c
 /* B (k x n, f32) as panels for products with b_packed, in a tensor of the innermost scope. */
 fv_tensor *fv_product_pack(fv_ctx *ctx, fv_weight_form form, fv_matrix b);
 
-/* Whether the panels of a weight [out, in] hold what it holds. */
+/* Whether a weight [out, in] has panels and they are up to date. */
 static inline bool fv_weight_packed(const fv_tensor *w)
 {
     if (w->flags & FV_TENSOR_FROZEN) return true;
     return w->packed && w->packed_version == w->buffer->version;
 }
-/* For infer: a frozen weight has no gradient to give. */
-fv_status fv_need_thawed(fv_op_run *run, int i);
+/* For infer: refuses a frozen weight in a recorded call, since it has no gradient. */
+fv_status fv_need_not_frozen(fv_op_run *run, int i);
 
 /*
  * The argmax of a linear layer without computing every output (kernels/prefilter.h), for greedy

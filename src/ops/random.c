@@ -20,10 +20,9 @@ static fv_tensor *draw_numbers(fv_ctx *ctx, random_params *params, int rank, con
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     int64_t count;
-    const bool named = rank >= 0 && rank <= FV_MAX_RANK && (rank == 0 || shape);
-    if (!named || !fv_shape_count(rank, shape, &count)) {
-        fv_poison(ctx, FV_ERR_SHAPE, "random: rank %d or its sizes are not those of a tensor",
-                  rank);
+    const bool has_shape = rank >= 0 && rank <= FV_MAX_RANK && (rank == 0 || shape);
+    if (!has_shape || !fv_shape_count(rank, shape, &count)) {
+        fv_poison(ctx, FV_ERR_SHAPE, "random: invalid shape of rank %d", rank);
         return ctx->invalid;
     }
     params->rank = rank;
@@ -51,13 +50,14 @@ static fv_status infer(fv_op_run *run)
 {
     const random_params *params = run->params;
     if (params->dtype != FV_F32 && params->dtype != FV_F64)
-        return fv_op_error(run, FV_ERR_DTYPE, "numbers are f32 or f64, not %s",
+        return fv_op_error(run, FV_ERR_DTYPE, "expected dtype f32 or f64, got %s",
                            fv_dtype_name(params->dtype));
-    const bool sound = isfinite(params->lo) && isfinite(params->hi) &&
+    const bool valid = isfinite(params->lo) && isfinite(params->hi) &&
                        (params->normal ? params->hi >= 0.0 : params->lo <= params->hi);
-    if (!sound)
+    if (!valid)
         return fv_op_error(run, FV_ERR_ARGUMENT,
-                           params->normal ? "mean %g and deviation %g" : "a range from %g to %g",
+                           params->normal ? "invalid mean %g or deviation %g"
+                                          : "invalid range from %g to %g",
                            params->lo, params->hi);
     fv_spec_set(run, 0, params->dtype, params->rank, params->shape);
     return FV_OK;

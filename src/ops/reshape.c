@@ -1,26 +1,26 @@
 /*
- * y = the elements of x, in row-major order, under another shape.
- *   dx = g under x's shape.
- * A view where x's strides allow it, else a copy. squeeze and unsqueeze, which only take out or
- * put in an axis of size 1, are always views.
+ * y = the elements of x, in row-major order, with another shape.
+ *   dx = g with x's shape.
+ * A view where x's strides allow it, else a copy. squeeze and unsqueeze, which only remove or
+ * insert an axis of size 1, are always views.
  */
 #include "ops/layout.h"
 
 fv_tensor *fv_reshape(fv_ctx *ctx, fv_tensor *x, int rank, const int64_t *shape)
 {
-    fv_shape_params params = fv_shape_take(rank, shape);
+    fv_shape_params params = fv_shape_params_of(rank, shape);
     return fv_op_apply(ctx, FV_OP_RESHAPE, 1, &x, &params);
 }
 
 fv_tensor *fv_squeeze(fv_ctx *ctx, fv_tensor *x, int axis)
 {
     fv_shape_params params = {.rank = 0};
-    if (fv_layout_known(x)) {
+    if (fv_layout_has_shape(x)) {
         const int at = axis < 0 ? axis + x->rank : axis;
         char text[FV_SHAPE_TEXT];
         if (at < 0 || at >= x->rank || x->shape[at] != 1) {
-            fv_poison(ctx, FV_ERR_ARGUMENT, "squeeze: axis %d of %s has not size 1", axis,
-                      fv_shape_text(text, x->rank, x->shape));
+            fv_poison(ctx, FV_ERR_ARGUMENT, "squeeze: expected size 1 for axis %d, got shape %s",
+                      axis, fv_shape_text(text, x->rank, x->shape));
             return ctx->invalid;
         }
         for (int i = 0; i < x->rank; i++)
@@ -32,11 +32,11 @@ fv_tensor *fv_squeeze(fv_ctx *ctx, fv_tensor *x, int axis)
 fv_tensor *fv_unsqueeze(fv_ctx *ctx, fv_tensor *x, int axis)
 {
     fv_shape_params params = {.rank = 0};
-    if (fv_layout_known(x)) {
+    if (fv_layout_has_shape(x)) {
         const int at = axis < 0 ? axis + x->rank + 1 : axis;
         if (at < 0 || at > x->rank || x->rank == FV_MAX_RANK) {
-            fv_poison(ctx, FV_ERR_ARGUMENT, "unsqueeze: no new axis %d in a tensor of rank %d",
-                      axis, x->rank);
+            fv_poison(ctx, FV_ERR_ARGUMENT,
+                      "unsqueeze: cannot insert axis %d into a tensor of rank %d", axis, x->rank);
             return ctx->invalid;
         }
         params.rank = x->rank + 1;
@@ -46,47 +46,47 @@ fv_tensor *fv_unsqueeze(fv_ctx *ctx, fv_tensor *x, int axis)
     return fv_op_apply(ctx, FV_OP_RESHAPE, 1, &x, &params);
 }
 
-static fv_status does_not_fit(fv_op_run *run, const fv_shape_params *p)
+static fv_status mismatch(fv_op_run *run, const fv_shape_params *p)
 {
     char from[FV_SHAPE_TEXT], to[FV_SHAPE_TEXT];
     const fv_tensor *x = run->in[0];
-    return fv_op_error(run, FV_ERR_SHAPE, "%s cannot be read as %s",
+    return fv_op_error(run, FV_ERR_SHAPE, "cannot reshape %s to %s",
                        fv_shape_text(from, x->rank, x->shape),
                        fv_shape_text(to, p->rank, p->shape));
 }
 
-/* The shape asked for, with a size of -1 worked out. */
+/* The requested shape, with a size of -1 replaced. */
 static fv_status resolve(fv_op_run *run, const fv_shape_params *p, int64_t *shape)
 {
     const int64_t count = run->in[0]->count;
     int64_t known = 0;
-    int open = -1;
+    int inferred = -1;
     for (int i = 0; i < p->rank; i++) {
         shape[i] = p->shape[i];
-        if (shape[i] == -1 && open < 0) {
-            open = i;
+        if (shape[i] == -1 && inferred < 0) {
+            inferred = i;
             shape[i] = 1;
         }
     }
-    if (!fv_shape_count(p->rank, shape, &known)) return does_not_fit(run, p);
-    if (open >= 0) {
-        if (known == 0) return does_not_fit(run, p); /* any size would do */
-        shape[open] = count / known;
-        known *= shape[open];
+    if (!fv_shape_count(p->rank, shape, &known)) return mismatch(run, p);
+    if (inferred >= 0) {
+        if (known == 0) return mismatch(run, p); /* any size would do */
+        shape[inferred] = count / known;
+        known *= shape[inferred];
     }
-    if (known != count) return does_not_fit(run, p);
+    if (known != count) return mismatch(run, p);
     return FV_OK;
 }
 
 /*
- * Strides for a view of x, which is not empty, under another shape; false where there are none.
- * Neighbouring axes of x that are walked with one step form a run; from the last axis on, each
- * run must be used up by whole new axes.
+ * Strides for a view of x, which is not empty, with another shape; false where there are none.
+ * Neighbouring axes of x that merge into one form a group; from the last axis on, each group must
+ * be divided into whole new axes.
  */
 static bool view_strides(const fv_tensor *x, int rank, const int64_t *shape, int64_t *stride)
 {
     int axis = x->rank - 1;
-    int64_t step = 1, left = 1; /* of the current run: distance of neighbours, elements unused */
+    int64_t step = 1, left = 1; /* of the current group: stride, elements not yet divided */
     for (int n = rank - 1; n >= 0; n--) {
         stride[n] = step;
         if (shape[n] == 1) continue;
@@ -129,7 +129,7 @@ static void forward(fv_op_run *run)
 {
     if (run->spec[0].view_of == 0) return;
     const fv_tensor *x = run->in[0];
-    fv_tensor *like_x = fv_layout_as(run->ctx, run->out[0], x->rank, x->shape);
+    fv_tensor *like_x = fv_layout_reshape(run->ctx, run->out[0], x->rank, x->shape);
     if (run->ctx->error == FV_OK) fv_copy_into(run->ctx, like_x, x);
     fv_tensor_free(run->ctx, &like_x);
 }
@@ -139,7 +139,7 @@ static void backward(fv_op_back *back)
     fv_tensor *g = fv_contiguous_raw(back->ctx, back->grad[0]);
     if (back->ctx->error != FV_OK) return;
     fv_back_send(back, 0,
-                 fv_layout_as(back->ctx, g, fv_back_rank(back, 0), fv_back_shape(back, 0)));
+                 fv_layout_reshape(back->ctx, g, fv_back_rank(back, 0), fv_back_shape(back, 0)));
 }
 
 static const fv_shape_params four_by_six = {.rank = 2, .shape = {4, -1}};

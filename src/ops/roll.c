@@ -1,6 +1,6 @@
 /*
  * y_((i + s) mod n) = x_i along an axis.
- *   dx_i = g_((i + s) mod n): g rolled back.
+ *   dx_i = g_((i + s) mod n): g rolled by -s.
  */
 #include "ops/layout.h"
 
@@ -23,7 +23,7 @@ static fv_status infer(fv_op_run *run)
     return FV_OK;
 }
 
-/* Two copies: what stays within the axis, and what comes round. */
+/* Two copies: the elements that shift within the axis and those that wrap around. */
 static void roll(fv_ctx *ctx, fv_tensor *out, const fv_tensor *in, const roll_params *p, bool undo)
 {
     const int axis = p->axis < 0 ? p->axis + in->rank : p->axis;
@@ -32,8 +32,8 @@ static void roll(fv_ctx *ctx, fv_tensor *out, const fv_tensor *in, const roll_pa
     int64_t shift = p->shift % size;
     if (undo) shift = -shift;
     if (shift < 0) shift += size;
-    fv_layout_copy_part(ctx, out, axis, shift, in, 0, size - shift);
-    fv_layout_copy_part(ctx, out, axis, 0, in, size - shift, shift);
+    fv_layout_copy_slice(ctx, out, axis, shift, in, 0, size - shift);
+    fv_layout_copy_slice(ctx, out, axis, 0, in, size - shift, shift);
 }
 
 static void forward(fv_op_run *run) { roll(run->ctx, run->out[0], run->in[0], run->params, false); }
@@ -46,14 +46,14 @@ static void backward(fv_op_back *back)
     fv_back_send(back, 0, dx);
 }
 
-static const roll_params forth = {.axis = 1, .shift = 2}, far_back = {.axis = -1, .shift = -11};
-static const roll_params still = {.axis = 0, .shift = 3};
+static const roll_params right = {.axis = 1, .shift = 2}, left = {.axis = -1, .shift = -11};
+static const roll_params whole = {.axis = 0, .shift = 3};
 
 static const fv_op_case cases[] = {
-    {.name = "2x5x2", .params = &forth, .n_in = 1, .in = {FV_IN(NORMAL, 2, 5, 2)}},
-    {.name = "far", .params = &far_back, .n_in = 1, .in = {FV_IN(NORMAL, 2, 4)}},
-    {.name = "still", .params = &still, .n_in = 1, .in = {FV_IN(NORMAL, 3)}},
-    {.name = "empty", .params = &still, .n_in = 1, .in = {FV_IN(NORMAL, 0, 3)}},
+    {.name = "2x5x2", .params = &right, .n_in = 1, .in = {FV_IN(NORMAL, 2, 5, 2)}},
+    {.name = "far", .params = &left, .n_in = 1, .in = {FV_IN(NORMAL, 2, 4)}},
+    {.name = "full turn", .params = &whole, .n_in = 1, .in = {FV_IN(NORMAL, 3)}},
+    {.name = "empty", .params = &whole, .n_in = 1, .in = {FV_IN(NORMAL, 0, 3)}},
 };
 
 const fv_op_desc fv_op_roll = {

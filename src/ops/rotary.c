@@ -1,6 +1,6 @@
 /*
  * (y1, y2) = (x1 c - x2 s, x2 c + x1 s) for every pair of columns, c and s by the row's position.
- *   A rotation's transpose is the rotation back: (dx1, dx2) = (g1 c + g2 s, g2 c - g1 s).
+ *   The transpose of a rotation is its inverse: (dx1, dx2) = (g1 c + g2 s, g2 c - g1 s).
  */
 #include "kernels/rows.h"
 #include "ops/rows.h"
@@ -28,19 +28,20 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(fv_need_axis(run, X, params->axis, &axis));
     const fv_tensor *x = run->in[X], *table = run->in[TABLE];
     if (axis == x->rank - 1)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "positions cannot lie along the last axis");
+        return fv_op_error(run, FV_ERR_ARGUMENT, "the axis of positions cannot be the last axis");
     if (params->pairs != FV_PAIRS_HALVES && params->pairs != FV_PAIRS_INTERLEAVED)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "there is no layout %d of pairs",
+        return fv_op_error(run, FV_ERR_ARGUMENT, "unknown layout of rotary pairs %d",
                            (int)params->pairs);
     if (table->shape[0] != 2 || table->shape[1] != x->shape[axis] ||
         table->shape[2] > x->shape[x->rank - 1] / 2)
-        return fv_op_mismatch(run, X, TABLE, "do not fit: the table is [2, positions, <= d/2]");
+        return fv_op_mismatch(run, X, TABLE,
+                              "(x and table): expected a table of [2, positions, <= d/2]");
     fv_spec_like(run, 0, X);
     return FV_OK;
 }
 
-static void turn(fv_ctx *ctx, const rotary_params *params, fv_tensor *y, fv_tensor *x,
-                 fv_tensor *table, bool back)
+static void rotate(fv_ctx *ctx, const rotary_params *params, fv_tensor *y, fv_tensor *x,
+                   fv_tensor *table, bool back)
 {
     if (ctx->error != FV_OK || y->count == 0) return;
     const int axis = params->axis < 0 ? params->axis + x->rank : params->axis;
@@ -61,7 +62,7 @@ static void forward(fv_op_run *run)
     fv_ctx *ctx = run->ctx;
     fv_tensor *x = fv_contiguous_raw(ctx, run->in[X]);
     fv_tensor *table = fv_contiguous_raw(ctx, run->in[TABLE]);
-    turn(ctx, run->params, run->out[0], x, table, false);
+    rotate(ctx, run->params, run->out[0], x, table, false);
     if (ctx->error != FV_OK) return;
     fv_save(run, 0, table);
     fv_drop_copy(ctx, x, run->in[X]);
@@ -71,7 +72,7 @@ static void backward(fv_op_back *back)
 {
     if (!fv_back_wants(back, X)) return;
     fv_tensor *g = fv_contiguous_raw(back->ctx, back->grad[0]), *dx = fv_back_new(back, X);
-    turn(back->ctx, back->params, dx, g, back->saved[0], true);
+    rotate(back->ctx, back->params, dx, g, back->saved[0], true);
     if (back->ctx->error != FV_OK) return;
     fv_back_send(back, X, dx);
 }

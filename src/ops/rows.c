@@ -38,13 +38,13 @@ fv_tensor *fv_rows_of(fv_ctx *ctx, fv_tensor *t, int axis)
     return rows;
 }
 
-fv_tensor *fv_rows_room(fv_ctx *ctx, fv_tensor *t, int axis)
+fv_tensor *fv_rows_buffer(fv_ctx *ctx, fv_tensor *t, int axis)
 {
     fv_tensor *moved = fv_axis_last(ctx, t, axis);
     if (ctx->error != FV_OK || fv_tensor_contiguous(moved)) return moved;
-    fv_tensor *room = fv_tensor_like(ctx, moved);
+    fv_tensor *buffer = fv_tensor_like(ctx, moved);
     fv_drop_copy(ctx, moved, t);
-    return room;
+    return buffer;
 }
 
 void fv_rows_store(fv_ctx *ctx, fv_tensor *t, int axis, fv_tensor *rows)

@@ -1,6 +1,6 @@
 /*
- * Kernels over rows want contiguous memory with the axis they work along at the end. These bring
- * a tensor into that form without copying where it already has it.
+ * Kernels over rows need contiguous memory with the axis they work along last. These bring a tensor
+ * into that form, without a copy if it has it already.
  *
  *     fv_tensor *rows = fv_rows_of(ctx, x, axis);      // x itself, or a copy
  *     ... launch over fv_row_count(rows) rows of rows->shape[rows->rank - 1] ...
@@ -22,9 +22,9 @@ fv_tensor *fv_axis_last(fv_ctx *ctx, fv_tensor *t, int axis);
 /* The same as contiguous rows. */
 fv_tensor *fv_rows_of(fv_ctx *ctx, fv_tensor *t, int axis);
 
-/* A contiguous tensor of the shape t has with `axis` last, for results: t itself when it is
- * that; give it to fv_rows_store once filled. */
-fv_tensor *fv_rows_room(fv_ctx *ctx, fv_tensor *t, int axis);
+/* For results: a contiguous tensor of t's shape with `axis` last; t itself if it has that form.
+ * Pass it to fv_rows_store once filled. */
+fv_tensor *fv_rows_buffer(fv_ctx *ctx, fv_tensor *t, int axis);
 void fv_rows_store(fv_ctx *ctx, fv_tensor *t, int axis, fv_tensor *rows);
 
 /* Frees `copy` unless it is `of` itself. */

@@ -19,11 +19,11 @@ static fv_status check_lengths(fv_op_run *run, int lengths)
     FV_FORWARD(fv_need_rank(run, 0, 2, 2));
     if (run->in[lengths]->shape[0] > run->in[0]->shape[0])
         return fv_op_mismatch(run, 0, lengths,
-                              "(gates and lengths): a sequence has a step or more");
+                              "(gates and lengths): each sequence needs at least one step");
     return FV_OK;
 }
 
-/* Of everything but the lengths. */
+/* Of all inputs but the lengths. */
 static fv_status check_dtypes(fv_op_run *run, int lengths)
 {
     const int n = run->n_in;
@@ -47,7 +47,7 @@ fv_status fv_sequence_infer(fv_op_run *run, int64_t n, int first_state, int leng
     for (int i = first_state; i < lengths; i++) {
         const fv_tensor *state = run->in[i];
         if (state && !fv_shape_equal(state->rank, state->shape, 2, (int64_t[]){batch, hidden}))
-            return fv_op_mismatch(run, 0, i, "(gates and first state): the state must be [B, H]");
+            return fv_op_mismatch(run, 0, i, "(gates and first state): expected a state of [B, H]");
     }
     run->n_out = n_out;
     fv_spec_like(run, 0, 0);
@@ -73,9 +73,9 @@ fv_sequence fv_sequence_of(fv_ctx *ctx, const void *params, const fv_tensor *h, 
                          .reverse = ((const fv_sequence_params *)params)->reverse};
 }
 
-fv_tensor *fv_sequence_rows(const fv_sequence *s, int64_t wide)
+fv_tensor *fv_sequence_rows(const fv_sequence *s, int64_t width)
 {
-    return fv_tensor_new(s->ctx, s->dtype, 2, (int64_t[]){s->total, wide * s->hidden});
+    return fv_tensor_new(s->ctx, s->dtype, 2, (int64_t[]){s->total, width * s->hidden});
 }
 
 void fv_sequence_launch(const fv_sequence *s, fv_kernel_id kernel, fv_matrix weight,
@@ -92,7 +92,7 @@ void fv_sequence_launch(const fv_sequence *s, fv_kernel_id kernel, fv_matrix wei
     fv_launch(s->ctx, kernel, s->dtype, ptr, &args, sizeof args);
 }
 
-void fv_sequence_pass(const fv_sequence *s, fv_tensor *out, fv_tensor *first)
+void fv_sequence_copy_state(const fv_sequence *s, fv_tensor *out, fv_tensor *first)
 {
     if (first)
         fv_copy_into(s->ctx, out, first);
@@ -108,6 +108,7 @@ fv_tensor *fv_sequence_grad(fv_op_back *back, int k)
 void fv_sequence_send_weight(fv_op_back *back, const fv_sequence *s, fv_tensor *dgates,
                              fv_tensor *before)
 {
-    fv_back_send_product(back, 1, fv_matrix_flip(fv_matrix_at(dgates->data, s->total, s->gates)),
+    fv_back_send_product(back, 1,
+                         fv_matrix_transpose(fv_matrix_at(dgates->data, s->total, s->gates)),
                          fv_matrix_at(before->data, s->total, s->hidden));
 }

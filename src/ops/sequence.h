@@ -1,6 +1,6 @@
 /*
- * What whole-sequence LSTM and GRU share around their kernels (kernels/sequence.h): shapes, the
- * launch, sequences without steps, and the weight's gradient over all steps at once.
+ * Shared by LSTM and GRU over whole sequences (kernels/sequence.h): shapes, the launch, sequences
+ * without steps, and the gradient of the weight over all steps at once.
  */
 #ifndef FV_OPS_SEQUENCE_H
 #define FV_OPS_SEQUENCE_H
@@ -29,15 +29,15 @@ fv_status fv_sequence_infer(fv_op_run *run, int64_t n, int first_state, int leng
 fv_sequence fv_sequence_of(fv_ctx *ctx, const void *params, const fv_tensor *h, int64_t n,
                            const fv_tensor *lengths);
 
-/* An array with `wide` vectors of H for each row. */
-fv_tensor *fv_sequence_rows(const fv_sequence *s, int64_t wide);
+/* A tensor with `width` vectors of H for each row. */
+fv_tensor *fv_sequence_rows(const fv_sequence *s, int64_t width);
 
 /* Launches a kernel of kernels/sequence.h; ptr must hold weight.data. */
 void fv_sequence_launch(const fv_sequence *s, fv_kernel_id kernel, fv_matrix weight,
                         void *const *ptr);
 
-/* A last state of sequences without steps: the first state, or zeros for NULL. */
-void fv_sequence_pass(const fv_sequence *s, fv_tensor *out, fv_tensor *first);
+/* The last state of sequences without steps: the first state, or zeros for NULL. */
+void fv_sequence_copy_state(const fv_sequence *s, fv_tensor *out, fv_tensor *first);
 
 /* Its address, or NULL for no tensor. */
 static inline void *fv_data_or_null(const fv_tensor *t) { return t ? t->data : NULL; }

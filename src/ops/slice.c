@@ -1,7 +1,7 @@
 /*
  * y = every step-th element of x from begin up to end along one axis. A view.
- *   dx = g at those elements, 0 elsewhere. Where other slices of x have already sent their part,
- *   g is added at its place: n slices of a tensor cost one pass over it, not n.
+ *   dx = g at those elements, 0 elsewhere. If other slices of x have sent their gradients
+ *   already, g is added in place: n slices of a tensor cost one pass over it, not n.
  */
 #include "base/check.h"
 #include "ops/layout.h"
@@ -17,7 +17,7 @@ fv_tensor *fv_slice(fv_ctx *ctx, fv_tensor *x, int axis, int64_t begin, int64_t 
     return fv_op_apply(ctx, FV_OP_SLICE, 1, &x, &params);
 }
 
-/* The sizes must be what the axis has. */
+/* Whether the sizes sum to that of the axis. */
 static bool adds_up(const fv_tensor *x, int axis, int n, const int64_t *sizes)
 {
     int64_t sum = 0;
@@ -30,12 +30,12 @@ void fv_split(fv_ctx *ctx, fv_tensor *x, int axis, int n, const int64_t *sizes, 
 {
     for (int i = 0; i < n; i++)
         out[i] = ctx->invalid;
-    if (fv_layout_known(x)) {
+    if (fv_layout_has_shape(x)) {
         if (axis < -x->rank || axis >= x->rank)
-            fv_poison(ctx, FV_ERR_ARGUMENT, "split: axis %d is outside a tensor of rank %d", axis,
-                      x->rank);
+            fv_poison(ctx, FV_ERR_ARGUMENT,
+                      "split: axis %d is out of range for a tensor of rank %d", axis, x->rank);
         else if (n < 1 || !sizes || !adds_up(x, axis, n, sizes))
-            fv_poison(ctx, FV_ERR_SHAPE, "split: the sizes do not add up to the %lld of axis %d",
+            fv_poison(ctx, FV_ERR_SHAPE, "split: the sizes do not sum to %lld, the size of axis %d",
                       (long long)fv_tensor_size(x, axis), axis);
     }
     int64_t begin = 0;
@@ -49,7 +49,7 @@ void fv_split(fv_ctx *ctx, fv_tensor *x, int axis, int n, const int64_t *sizes, 
         out[i] = ctx->invalid;
 }
 
-/* A position as Python counts it, held to 0..size. */
+/* A position as in Python slices, clamped to 0..size. */
 static int64_t position(int64_t at, int64_t size)
 {
     if (at < 0) at += size;
@@ -57,7 +57,7 @@ static int64_t position(int64_t at, int64_t size)
     return at > size ? size : at;
 }
 
-/* Describes the part of a tensor with this shape and strides. */
+/* Turns shape and strides of a tensor into those of the slice, and *offset into its start. */
 static void locate(const slice_params *p, int rank, int64_t *shape, int64_t *stride,
                    int64_t *offset)
 {
@@ -80,7 +80,7 @@ static fv_status infer(fv_op_run *run)
     int axis = 0;
     FV_FORWARD(fv_need_axis(run, 0, p->axis, &axis));
     if (p->step < 1)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "step %lld is not at least 1", (long long)p->step);
+        return fv_op_error(run, FV_ERR_ARGUMENT, "step is %lld, expected >= 1", (long long)p->step);
     fv_spec *spec = &run->spec[0];
     fv_spec_like(run, 0, 0);
     for (int i = 0; i < x->rank; i++)

@@ -2,7 +2,7 @@
  * y_i = e^(x_i) / sum_j e^(x_j) along one axis.
  *   dy_j/dx_i = y_j ([i = j] - y_i), hence
  *   dx_i = sum_j g_j y_j ([i = j] - y_i) = y_i (g_i - sum_j y_j g_j):   terms 0 and 1.
- * A row of -inf alone gives zeros and, by the formula, no gradient.
+ * A row of nothing but -inf gives zeros and, by the formula, a gradient of zero.
  */
 #include "ops/softmax_rows.h"
 

@@ -1,5 +1,5 @@
-/* What softmax and log-softmax share: both run along one axis, brought to the end if it is not
- * there, and both find their gradient from their result. */
+/* Shared by softmax and log-softmax: both work along one axis, which is moved last if necessary,
+ * and both compute their gradient from their result. */
 #ifndef FV_OPS_SOFTMAX_ROWS_H
 #define FV_OPS_SOFTMAX_ROWS_H
 

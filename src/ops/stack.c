@@ -1,5 +1,5 @@
 /*
- * y = inputs of one shape side by side along a new axis: y_i = x_i.
+ * y = inputs of one shape along a new axis: y_i = x_i.
  *   dx_i = g_i, a view.
  */
 #include "ops/layout.h"
@@ -35,8 +35,8 @@ static fv_status infer(fv_op_run *run)
         FV_FORWARD(same_as_first(run, i));
     const int rank = x->rank + 1, axis = p->axis < 0 ? p->axis + rank : p->axis;
     if (axis < 0 || axis >= rank || rank > FV_MAX_RANK)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "no new axis %d in a tensor of rank %d", p->axis,
-                           x->rank);
+        return fv_op_error(run, FV_ERR_ARGUMENT, "cannot insert axis %d into tensors of rank %d",
+                           p->axis, x->rank);
     fv_spec *spec = &run->spec[0];
     spec->dtype = x->dtype;
     spec->rank = rank;
@@ -50,7 +50,7 @@ static void forward(fv_op_run *run)
     const stack_params *p = run->params;
     const int axis = p->axis < 0 ? p->axis + run->out[0]->rank : p->axis;
     for (int i = 0; i < run->n_in && run->ctx->error == FV_OK; i++) {
-        fv_tensor *place = fv_layout_at(run->ctx, run->out[0], axis, i);
+        fv_tensor *place = fv_layout_select(run->ctx, run->out[0], axis, i);
         if (run->ctx->error == FV_OK) fv_copy_into(run->ctx, place, run->in[i]);
         fv_tensor_free(run->ctx, &place);
     }
@@ -62,7 +62,7 @@ static void backward(fv_op_back *back)
     const fv_tensor *g = back->grad[0];
     const int axis = p->axis < 0 ? p->axis + g->rank : p->axis;
     for (int i = 0; i < back->n_in && back->ctx->error == FV_OK; i++)
-        if (fv_back_wants(back, i)) fv_back_send(back, i, fv_layout_at(back->ctx, g, axis, i));
+        if (fv_back_wants(back, i)) fv_back_send(back, i, fv_layout_select(back->ctx, g, axis, i));
 }
 
 static const stack_params first = {.axis = 0}, last = {.axis = -1};

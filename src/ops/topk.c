@@ -1,7 +1,6 @@
 /*
- * The k largest entries of each row, descending, and where they stood (equal ones in the order of
- * their places).
- *   Each value copies one entry of x: dx[place[i]] = g[i], 0 elsewhere.
+ * The k largest entries of each row, descending, and their indices (equal entries in index order).
+ *   Each value copies one entry of x: dx[index[i]] = g[i], 0 elsewhere.
  */
 #include "kernels/index.h"
 #include "kernels/rows.h"
@@ -27,7 +26,7 @@ static fv_status infer(fv_op_run *run)
     FV_FORWARD(fv_need_rank(run, 0, 1, FV_MAX_RANK));
     const fv_tensor *x = run->in[0];
     if (params->k < 0 || params->k > x->shape[x->rank - 1])
-        return fv_op_error(run, FV_ERR_ARGUMENT, "the %lld largest of %lld entries",
+        return fv_op_error(run, FV_ERR_ARGUMENT, "k is %lld, expected 0 to %lld",
                            (long long)params->k, (long long)x->shape[x->rank - 1]);
     run->n_out = 2;
     for (int k = 0; k < 2; k++) {
@@ -43,31 +42,31 @@ static void forward(fv_op_run *run)
 {
     fv_ctx *ctx = run->ctx;
     const topk_params *params = run->params;
-    fv_tensor *x = fv_contiguous_raw(ctx, run->in[0]), *values = run->out[0], *place = run->out[1];
+    fv_tensor *x = fv_contiguous_raw(ctx, run->in[0]), *values = run->out[0], *index = run->out[1];
     if (ctx->error != FV_OK) return;
     const fv_topk_args args = {
         .rows = fv_row_count(x), .cols = x->shape[x->rank - 1], .k = params->k};
     if (values->count > 0)
-        fv_launch(ctx, FV_KERNEL_TOPK, x->dtype, (void *[]){values->data, place->data, x->data},
+        fv_launch(ctx, FV_KERNEL_TOPK, x->dtype, (void *[]){values->data, index->data, x->data},
                   &args, sizeof args);
-    fv_save(run, 0, place);
+    fv_save(run, 0, index);
     fv_drop_copy(ctx, x, run->in[0]);
 }
 
 static void backward(fv_op_back *back)
 {
     fv_ctx *ctx = back->ctx;
-    fv_tensor *place = back->saved[0], *g = fv_contiguous_raw(ctx, back->grad[0]);
+    fv_tensor *index = back->saved[0], *g = fv_contiguous_raw(ctx, back->grad[0]);
     bool accumulate;
     fv_tensor *dx = fv_back_dest(back, 0, &accumulate);
     if (ctx->error != FV_OK) return;
     if (!accumulate) fv_fill(ctx, dx, 0.0);
     const fv_gather_args args = {.outer = fv_row_count(dx),
                                  .size = dx->shape[dx->rank - 1],
-                                 .count = place->shape[place->rank - 1],
+                                 .count = index->shape[index->rank - 1],
                                  .inner = 1};
     if (g->count > 0)
-        fv_launch(ctx, FV_KERNEL_SCATTER, dx->dtype, (void *[]){dx->data, g->data, place->data},
+        fv_launch(ctx, FV_KERNEL_SCATTER, dx->dtype, (void *[]){dx->data, g->data, index->data},
                   &args, sizeof args);
     fv_back_sent(back, 0, dx, accumulate);
 }
@@ -85,7 +84,7 @@ static const fv_op_case cases[] = {
 const fv_op_desc fv_op_topk = {
     .id = FV_OP_TOPK,
     .name = "topk",
-    .formula = "the k largest along the last axis, descending, and their places",
+    .formula = "the k largest along the last axis, descending, and their indices",
     .min_in = 1,
     .max_in = 1,
     .n_out = 2,

@@ -1,8 +1,8 @@
 /*
- * y = x / |x| over the last axis; a row of zeros stays one.
+ * y = x / |x| over the last axis; a row of zeros stays zero.
  *   dy_j/dx_i = ([i = j] - y_i y_j) / |x|, hence
  *   dx = (g - y (y . g)) / |x|:   terms 0 and 1;   0 for a row of zeros, which has no direction.
- * Rows whose gradient is zero get zero whatever they hold: a key that attention hid may be NaN.
+ * Rows whose gradient g is zero get zero even if they hold NaN, as a masked key may.
  */
 #include "kernels/rows.h"
 #include "ops/rows.h"

@@ -1,7 +1,7 @@
 /*
  * c = a where cond, else b; all three broadcast.
  *   da = g where cond, else 0; db = the rest of g; each summed over the axes along which its input
- *   was repeated. Nothing flows to cond.
+ *   was repeated. cond gets no gradient.
  */
 #include "ops/op.h"
 
@@ -12,8 +12,8 @@ fv_tensor *fv_where(fv_ctx *ctx, fv_tensor *cond, fv_tensor *a, fv_tensor *b)
     return fv_op_apply(ctx, FV_OP_WHERE, 3, (fv_tensor *[]){cond, a, b}, NULL);
 }
 
-/* Widens the result's shape by cond's. */
-static fv_status join_cond(fv_op_run *run)
+/* Broadcasts the result's shape with cond's. */
+static fv_status broadcast_cond(fv_op_run *run)
 {
     const fv_tensor *cond = run->in[COND];
     fv_spec *spec = &run->spec[0];
@@ -42,21 +42,22 @@ static fv_status infer(fv_op_run *run)
         return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s and %s: cast one of them",
                            fv_dtype_name(run->in[A]->dtype), fv_dtype_name(run->in[B]->dtype));
     FV_FORWARD(fv_spec_broadcast(run, 0, A, B));
-    return join_cond(run);
+    return broadcast_cond(run);
 }
 
 /* out = a where cond, else b; NULL stands for 0. */
-static void choose(fv_ctx *ctx, fv_tensor *out, fv_tensor *cond, fv_tensor *a, fv_tensor *b)
+static void launch_select(fv_ctx *ctx, fv_tensor *out, fv_tensor *cond, fv_tensor *a, fv_tensor *b)
 {
-    fv_map_args args;
+    fv_elementwise_args args;
     args.op = 0;
     args.alpha = args.beta = 0.0;
-    fv_launch_map(ctx, FV_KERNEL_SELECT, out->dtype, &args, 4, (fv_tensor *[]){out, cond, a, b});
+    fv_launch_elementwise(ctx, FV_KERNEL_SELECT, out->dtype, &args, 4,
+                          (fv_tensor *[]){out, cond, a, b});
 }
 
 static void forward(fv_op_run *run)
 {
-    choose(run->ctx, run->out[0], run->in[COND], run->in[A], run->in[B]);
+    launch_select(run->ctx, run->out[0], run->in[COND], run->in[A], run->in[B]);
     fv_save(run, 0, run->in[COND]);
 }
 
@@ -67,7 +68,7 @@ static void backward(fv_op_back *back)
         if (!fv_back_wants(back, i)) continue;
         fv_tensor *part = fv_tensor_like(back->ctx, g);
         if (back->ctx->error != FV_OK) return;
-        choose(back->ctx, part, cond, i == A ? g : NULL, i == A ? NULL : g);
+        launch_select(back->ctx, part, cond, i == A ? g : NULL, i == A ? NULL : g);
         fv_back_send_reduced(back, i, part);
     }
 }

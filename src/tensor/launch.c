@@ -17,7 +17,7 @@ void fv_launch(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype, void *const *pt
 }
 
 /* Merges adjacent axes that one stride per operand can cover, and drops axes of size 1. */
-static void merge_axes(fv_map_args *args, int n)
+static void merge_axes(fv_elementwise_args *args, int n)
 {
     int out = -1;
     for (int axis = 0; axis < args->rank; axis++) {
@@ -59,8 +59,8 @@ static bool all_contiguous(int n, fv_tensor *const *t)
     return true;
 }
 
-void fv_launch_map(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype, fv_map_args *args, int n,
-                   fv_tensor *const *t)
+void fv_launch_elementwise(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype,
+                           fv_elementwise_args *args, int n, fv_tensor *const *t)
 {
     if (ctx->error != FV_OK || t[0]->count == 0) return;
     void *ptr[4] = {NULL};
@@ -87,15 +87,15 @@ void fv_launch_map(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype, fv_map_args
 
 void fv_copy_into(fv_ctx *ctx, fv_tensor *dst, const fv_tensor *src)
 {
-    fv_map_args args = {.to = dst->dtype, .from = src->dtype};
-    fv_launch_map(ctx, FV_KERNEL_COPY, FV_F32, &args, 2,
-                  (fv_tensor *[]){dst, (fv_tensor *)(uintptr_t)src});
+    fv_elementwise_args args = {.to = dst->dtype, .from = src->dtype};
+    fv_launch_elementwise(ctx, FV_KERNEL_COPY, FV_F32, &args, 2,
+                          (fv_tensor *[]){dst, (fv_tensor *)(uintptr_t)src});
 }
 
 void fv_fill(fv_ctx *ctx, fv_tensor *t, double value)
 {
-    fv_map_args args = {.to = t->dtype, .alpha = value};
-    fv_launch_map(ctx, FV_KERNEL_FILL, FV_F32, &args, 1, &t);
+    fv_elementwise_args args = {.to = t->dtype, .alpha = value};
+    fv_launch_elementwise(ctx, FV_KERNEL_FILL, FV_F32, &args, 1, &t);
 }
 
 fv_tensor *fv_contiguous_raw(fv_ctx *ctx, fv_tensor *t)
@@ -124,7 +124,7 @@ void fv_add_into(fv_ctx *ctx, fv_tensor *dst, const fv_tensor *src)
         fv_tensor_free(ctx, &other);
         return;
     }
-    fv_map_args args = {.op = FV_BINARY_ADD};
-    fv_launch_map(ctx, FV_KERNEL_BINARY, dst->dtype, &args, 3,
-                  (fv_tensor *[]){dst, dst, (fv_tensor *)(uintptr_t)src});
+    fv_elementwise_args args = {.op = FV_BINARY_ADD};
+    fv_launch_elementwise(ctx, FV_KERNEL_BINARY, dst->dtype, &args, 3,
+                          (fv_tensor *[]){dst, dst, (fv_tensor *)(uintptr_t)src});
 }

@@ -3,8 +3,8 @@
  * them to the device. Nothing here records gradients. After a failure these are no-ops; the context
  * holds the error.
  *
- *     fv_map_args args = {.op = FV_BINARY_ADD};
- *     fv_launch_map(ctx, FV_KERNEL_BINARY, a->dtype, &args, 3, (fv_tensor *[]){out, a, b});
+ *     fv_elementwise_args args = {.op = FV_BINARY_ADD};
+ *     fv_launch_elementwise(ctx, FV_KERNEL_BINARY, a->dtype, &args, 3, (fv_tensor *[]){out, a, b});
  */
 #ifndef FV_TENSOR_LAUNCH_H
 #define FV_TENSOR_LAUNCH_H
@@ -21,8 +21,8 @@ void fv_launch(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype, void *const *pt
  * rules; the caller has checked that they do). Entries may be NULL. Fills rank, shape and strides
  * of args.
  */
-void fv_launch_map(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype, fv_map_args *args, int n,
-                   fv_tensor *const *t);
+void fv_launch_elementwise(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype,
+                           fv_elementwise_args *args, int n, fv_tensor *const *t);
 
 /* dst = src with broadcasting and conversion; same shape or broadcastable to dst's. */
 void fv_copy_into(fv_ctx *ctx, fv_tensor *dst, const fv_tensor *src);

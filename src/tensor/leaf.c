@@ -23,9 +23,10 @@ fv_tensor *fv_leaf(fv_ctx *ctx, fv_tensor *t)
     if (ctx->error != FV_OK) return ctx->invalid;
     if (t && (t->node || (t->dtype != FV_F32 && t->dtype != FV_F64)) &&
         !(t->flags & FV_TENSOR_INVALID)) {
-        fv_poison(ctx, FV_ERR_ARGUMENT,
-                  "leaf: %s tensor: a leaf is f32 or f64 and not the result of a recorded op",
-                  fv_dtype_name(t->dtype));
+        fv_poison(
+            ctx, FV_ERR_ARGUMENT,
+            "leaf: expected an f32 or f64 tensor that is not the result of a recorded op, got %s",
+            fv_dtype_name(t->dtype));
         return ctx->invalid;
     }
     return mark(ctx, t, "leaf", FV_TENSOR_LEAF) ? t : ctx->invalid;

@@ -2,7 +2,7 @@
  * Calls kernels straight from a table, without tensors or a context.
  *
  *     vec x = vec_random(FV_F32, 10, -1, 1), y = vec_new(FV_F32, 10);
- *     fv_map_args m = {.op = FV_UNARY_EXP, .rank = 1, .shape = {10}, .stride = {{1}, {1}}};
+ *     fv_elementwise_args m = {.op = FV_UNARY_EXP, .rank = 1, .shape = {10}, .stride = {{1}, {1}}};
  *     kernel_run(FV_KERNEL_UNARY, FV_F32, PTRS(y.data, x.data), &m);
  *     CHECK_VALUE(y, 0, exp(vec_get(x, 0)));
  *     vec_free_all();

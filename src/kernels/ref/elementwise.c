@@ -1,4 +1,5 @@
-/* Elementwise maps. Each op is one expression in the order the vector versions keep. */
+/* Elementwise kernels, one element at a time. The vector versions keep the order of operations, so
+ * that all levels give equal bits. */
 #include "kernels/elementwise.h"
 #include "kernels/ref/composite.h"
 #include "kernels/walk.h"
@@ -22,76 +23,35 @@ static void unary_row(const fv_walk *w, int64_t n, const int64_t *at)
     real *y = (real *)w->ptr[0] + at[0];
     const real *x = (const real *)w->ptr[1] + at[1];
     const int64_t sx = w->step[1];
-    const real alpha = (real)w->map->alpha, beta = (real)w->map->beta;
-#define V (x[i * sx])
-    switch ((fv_unary)w->map->op) {
-    case FV_UNARY_NEG:
-        EACH(y, -V);
-    case FV_UNARY_EXP:
-        EACH(y, real_exp(V));
-    case FV_UNARY_LOG:
-        EACH(y, real_log(V));
-    case FV_UNARY_SQRT:
-        EACH(y, real_sqrt(V));
-    case FV_UNARY_RSQRT:
-        EACH(y, 1 / real_sqrt(V));
-    case FV_UNARY_TANH:
-        EACH(y, real_tanh(V));
-    case FV_UNARY_SIGMOID:
-        EACH(y, real_sigmoid(V));
-    case FV_UNARY_RELU:
-        EACH(y, real_relu(V));
-    case FV_UNARY_GELU:
-        EACH(y, real_gelu(V));
-    case FV_UNARY_GELU_TANH:
-        EACH(y, real_gelu_tanh(V));
-    case FV_UNARY_SILU:
-        EACH(y, real_silu(V));
-    case FV_UNARY_SOFTPLUS:
-        EACH(y, real_softplus(V));
-    case FV_UNARY_ABS:
-        EACH(y, real_abs(V));
-    case FV_UNARY_SQUARE:
-        EACH(y, V * V);
-    case FV_UNARY_RECIPROCAL:
-        EACH(y, 1 / V);
-    case FV_UNARY_SIN:
-        EACH(y, real_sin(V));
-    case FV_UNARY_COS:
-        EACH(y, real_cos(V));
-    case FV_UNARY_ERF:
-        EACH(y, real_erf(V));
-    case FV_UNARY_CLAMP:
-        EACH(y, clamp(V, alpha, beta));
-    case FV_UNARY_POW:
-        EACH(y, real_pow(V, alpha));
-    case FV_UNARY_AFFINE:
-        EACH(y, real_fma(alpha, V, beta));
+    const real alpha = (real)w->args->alpha, beta = (real)w->args->beta;
+#define X (x[i * sx])
+    switch ((fv_unary)w->args->op) {
+#define SCALAR(id, cost, value, grad)                                                              \
+    case FV_UNARY_##id:                                                                            \
+        EACH(y, value);
+#include "kernels/ref/unary.def"
     case FV_UNARY_COUNT:
         break;
     }
-#undef V
+#undef X
 }
 
-/* Rough cost in simple operations: enough to decide how finely to split. */
 static int64_t unary_cost(int op)
 {
     switch ((fv_unary)op) {
-    case FV_UNARY_NEG:
-    case FV_UNARY_RELU:
-    case FV_UNARY_ABS:
-    case FV_UNARY_SQUARE:
-    case FV_UNARY_CLAMP:
-    case FV_UNARY_AFFINE:
-        return 1;
-    default:
-        return 8;
+#define SCALAR(id, cost, value, grad)                                                              \
+    case FV_UNARY_##id:                                                                            \
+        return cost;
+#include "kernels/ref/unary.def"
+    case FV_UNARY_COUNT:
+        break;
     }
+    return 1;
 }
 
 static void unary(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_map_args *m = args;
+    const fv_elementwise_args *m = args;
     fv_walk_run(exec, m, ptr, 2, unary_cost(m->op), unary_row);
 }
 
@@ -104,75 +64,39 @@ static real abs_grad(real g, real x)
     return x == 0 ? 0 : x; /* NaN passes on */
 }
 
-/* A zero exponent makes a constant: its slope is 0 even at x = 0, where x^-1 is infinite. */
+/* p x^(p-1); 0 for p = 0, even at x = 0, where x^-1 is infinite. */
 static real pow_grad(real x, real p) { return p == 0 ? 0 : p * real_pow(x, p - 1); }
 
 static void unary_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
 {
     real *dx = (real *)w->ptr[0] + at[0];
     const real *g = (const real *)w->ptr[1] + at[1];
-    /* Only one of x and y is there; the formulas below say which. */
+    /* Only one of x and y is there; the rows of kernels/elementwise.def say which. */
     const real *x = w->ptr[2] ? (const real *)w->ptr[2] + at[2] : NULL;
     const real *y = w->ptr[3] ? (const real *)w->ptr[3] + at[3] : NULL;
     const int64_t sg = w->step[1], sx = w->step[2], sy = w->step[3];
-    const real alpha = (real)w->map->alpha, beta = (real)w->map->beta;
-#define G (g[i * sg])
-#define X (x[i * sx])
-#define Y (y[i * sy])
-    switch ((fv_unary)w->map->op) {
-    case FV_UNARY_NEG:
-        EACH(dx, -G);
-    case FV_UNARY_EXP:
-        EACH(dx, G * Y);
-    case FV_UNARY_LOG:
-        EACH(dx, G / X);
-    case FV_UNARY_SQRT:
-        EACH(dx, ((real)0.5 * G) / Y);
-    case FV_UNARY_RSQRT:
-        EACH(dx, ((real)-0.5 * G) * ((Y * Y) * Y));
-    case FV_UNARY_TANH:
-        EACH(dx, G * (FV_TERM(w->exec, 0, (real)1, 0) - FV_TERM(w->exec, 1, Y * Y, 0)));
-    case FV_UNARY_SIGMOID:
-        EACH(dx, G * (Y * (FV_TERM(w->exec, 0, (real)1, 0) - FV_TERM(w->exec, 1, Y, 0))));
-    case FV_UNARY_RELU:
-        EACH(dx, Y <= 0 ? 0 : G);
-    case FV_UNARY_GELU:
-        EACH(dx, G * real_gelu_grad(w->exec, X));
-    case FV_UNARY_GELU_TANH:
-        EACH(dx, G * real_gelu_tanh_grad(w->exec, X));
-    case FV_UNARY_SILU:
-        EACH(dx, G * real_silu_grad(w->exec, X));
-    case FV_UNARY_SOFTPLUS:
-        EACH(dx, G * real_sigmoid(X));
-    case FV_UNARY_ABS:
-        EACH(dx, abs_grad(G, X));
-    case FV_UNARY_SQUARE:
-        EACH(dx, G * (X + X));
-    case FV_UNARY_RECIPROCAL:
-        EACH(dx, -G * (Y * Y));
-    case FV_UNARY_SIN:
-        EACH(dx, G * real_cos(X));
-    case FV_UNARY_COS:
-        EACH(dx, -G * real_sin(X));
-    case FV_UNARY_ERF:
-        EACH(dx, G * real_erf_grad(X));
-    case FV_UNARY_CLAMP:
-        EACH(dx, X >= alpha && X <= beta ? G : 0);
-    case FV_UNARY_POW:
-        EACH(dx, G * pow_grad(X, alpha));
-    case FV_UNARY_AFFINE:
-        EACH(dx, alpha * G);
+    const real alpha = (real)w->args->alpha, beta = (real)w->args->beta;
+#define G              (g[i * sg])
+#define X              (x[i * sx])
+#define Y              (y[i * sy])
+#define TERM(k, value) FV_TERM(w->exec, k, value, 0)
+    switch ((fv_unary)w->args->op) {
+#define SCALAR(id, cost, value, grad)                                                              \
+    case FV_UNARY_##id:                                                                            \
+        EACH(dx, grad);
+#include "kernels/ref/unary.def"
     case FV_UNARY_COUNT:
         break;
     }
 #undef G
 #undef X
 #undef Y
+#undef TERM
 }
 
 static void unary_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_map_args *m = args;
+    const fv_elementwise_args *m = args;
     fv_walk_run(exec, m, ptr, 4, unary_cost(m->op), unary_grad_row);
 }
 
@@ -186,7 +110,7 @@ static void binary_row(const fv_walk *w, int64_t n, const int64_t *at)
     const int64_t sa = w->step[1], sb = w->step[2];
 #define A (a[i * sa])
 #define B (b[i * sb])
-    switch ((fv_binary)w->map->op) {
+    switch ((fv_binary)w->args->op) {
     case FV_BINARY_ADD:
         EACH(c, A + B);
     case FV_BINARY_SUB:
@@ -195,9 +119,9 @@ static void binary_row(const fv_walk *w, int64_t n, const int64_t *at)
         EACH(c, A * B);
     case FV_BINARY_DIV:
         EACH(c, A / B);
-    case FV_BINARY_MAX:
+    case FV_BINARY_MAXIMUM:
         EACH(c, real_max(A, B));
-    case FV_BINARY_MIN:
+    case FV_BINARY_MINIMUM:
         EACH(c, real_min(A, B));
     case FV_BINARY_POW:
         EACH(c, real_pow(A, B));
@@ -210,7 +134,7 @@ static int64_t binary_cost(int op) { return op == FV_BINARY_POW ? 16 : 1; }
 
 static void binary(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_map_args *m = args;
+    const fv_elementwise_args *m = args;
     fv_walk_run(exec, m, ptr, 3, binary_cost(m->op), binary_row);
 }
 
@@ -228,9 +152,9 @@ static void binary_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
     const real *a = w->ptr[2] ? (const real *)w->ptr[2] + at[2] : NULL;
     const real *b = w->ptr[3] ? (const real *)w->ptr[3] + at[3] : NULL;
     const int64_t sg = w->step[1], sa = w->step[2], sb = w->step[3];
-    const bool to_b = w->map->which == 1;
+    const bool to_b = w->args->which == 1;
 #define G (g[i * sg])
-    switch ((fv_binary)w->map->op) {
+    switch ((fv_binary)w->args->op) {
     case FV_BINARY_ADD:
         EACH(out, G);
     case FV_BINARY_SUB:
@@ -239,9 +163,9 @@ static void binary_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
         EACH(out, to_b ? G * A : G * B);
     case FV_BINARY_DIV:
         EACH(out, to_b ? -(G / B) * (A / B) : G / B);
-    case FV_BINARY_MAX:
+    case FV_BINARY_MAXIMUM:
         EACH(out, (A >= B || A != A) != to_b ? G : 0);
-    case FV_BINARY_MIN:
+    case FV_BINARY_MINIMUM:
         EACH(out, (A <= B || A != A) != to_b ? G : 0);
     case FV_BINARY_POW:
         EACH(out, G * (to_b ? pow_exponent_grad(A, B) : pow_grad(A, B)));
@@ -253,7 +177,7 @@ static void binary_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
 
 static void binary_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_map_args *m = args;
+    const fv_elementwise_args *m = args;
     fv_walk_run(exec, m, ptr, 4, binary_cost(m->op), binary_grad_row);
 }
 
@@ -265,19 +189,11 @@ static void compare_row(const fv_walk *w, int64_t n, const int64_t *at)
     const real *a = (const real *)w->ptr[1] + at[1];
     const real *b = (const real *)w->ptr[2] + at[2];
     const int64_t sa = w->step[1], sb = w->step[2];
-    switch ((fv_compare)w->map->op) {
-    case FV_COMPARE_EQ:
-        EACH(out, A == B);
-    case FV_COMPARE_NE:
-        EACH(out, A != B);
-    case FV_COMPARE_LT:
-        EACH(out, A < B);
-    case FV_COMPARE_LE:
-        EACH(out, A <= B);
-    case FV_COMPARE_GT:
-        EACH(out, A > B);
-    case FV_COMPARE_GE:
-        EACH(out, A >= B);
+    switch ((fv_compare)w->args->op) {
+#define FV_COMPARE(id, name, operator)                                                             \
+    case FV_COMPARE_##id:                                                                          \
+        EACH(out, A operator B);
+#include "kernels/elementwise.def"
     case FV_COMPARE_COUNT:
         break;
     }
@@ -295,7 +211,7 @@ static void select_row(const fv_walk *w, int64_t n, const int64_t *at)
     real *c = (real *)w->ptr[0] + at[0];
     const uint8_t *cond = (const uint8_t *)w->ptr[1] + at[1];
     /* A missing side is a constant: a one-element row that never moves. */
-    const real alpha = (real)w->map->alpha, beta = (real)w->map->beta;
+    const real alpha = (real)w->args->alpha, beta = (real)w->args->beta;
     const real *a = w->ptr[2] ? (const real *)w->ptr[2] + at[2] : &alpha;
     const real *b = w->ptr[3] ? (const real *)w->ptr[3] + at[3] : &beta;
     const int64_t sa = w->ptr[2] ? w->step[2] : 0, sb = w->ptr[3] ? w->step[3] : 0;

@@ -218,8 +218,8 @@ static void reduce_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
     const real *x = w->ptr[2] ? (const real *)w->ptr[2] + at[2] : NULL;
     const real *y = w->ptr[3] ? (const real *)w->ptr[3] + at[3] : NULL;
     const int64_t sd = w->step[0], sg = w->step[1], sx = w->step[2], sy = w->step[3];
-    const real alpha = (real)w->map->alpha;
-    switch ((fv_reduce)w->map->op) {
+    const real alpha = (real)w->args->alpha;
+    switch ((fv_reduce)w->args->op) {
     case FV_REDUCE_SUM:
         for (int64_t i = 0; i < n; i++)
             dx[i * sd] = alpha * g[i * sg];
@@ -240,7 +240,7 @@ static void reduce_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
 }
 
 /* All axes of the input, largest stride first; g and y move along output axes only. */
-static void whole_input(const fv_reduce_args *a, fv_map_args *m)
+static void whole_input(const fv_reduce_args *a, fv_elementwise_args *m)
 {
     int64_t contiguous[FV_MAX_RANK], step = 1;
     for (int axis = a->out_rank - 1; axis >= 0; axis--) {
@@ -294,7 +294,7 @@ static void place_range(const void *arg, int64_t begin, int64_t end, int thread)
 static void reduce_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_reduce_args *a = args;
-    fv_map_args m = {.op = a->op, .alpha = a->alpha};
+    fv_elementwise_args m = {.op = a->op, .alpha = a->alpha};
     whole_input(a, &m);
     int64_t outputs = 1;
     for (int axis = 0; axis < m.rank; axis++)

@@ -18,7 +18,7 @@ typedef void (*span_fn)(const span *s, int64_t n, void *out, const void *const *
 
 struct span {
     const fv_exec *exec;
-    const fv_map_args *map;
+    const fv_elementwise_args *args;
     void *const *ptr;
     int pointers;
     size_t size[4]; /* bytes an element, in pointer order */
@@ -34,7 +34,7 @@ static void flat_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
     const span *s = arg;
-    const int64_t total = s->map->rank > 0 ? s->map->shape[0] : 1;
+    const int64_t total = s->args->rank > 0 ? s->args->shape[0] : 1;
     const int64_t start = begin * BLOCK, stop = end * BLOCK < total ? end * BLOCK : total;
     const void *in[INPUTS] = {0};
     for (int p = 1; p < s->pointers; p++)
@@ -80,28 +80,28 @@ static void strided_row(const span *s, const int64_t *step, int64_t n, const int
     }
 }
 
-/* The walk hands over its own struct; ours hangs behind the map it walks. */
-typedef struct strided_map {
-    fv_map_args map;
+/* A row function sees the arguments it was launched with: these have the span behind them. */
+typedef struct strided_args {
+    fv_elementwise_args args;
     const span *span;
-} strided_map;
+} strided_args;
 
 static void walk_row(const fv_walk *w, int64_t n, const int64_t *at)
 {
-    const strided_map *m = (const strided_map *)(const void *)w->map;
+    const strided_args *m = (const strided_args *)(const void *)w->args;
     strided_row(m->span, w->step, n, at);
 }
 
 static void run_span(span *s, int64_t cost)
 {
-    const fv_map_args *m = s->map;
+    const fv_elementwise_args *m = s->args;
     bool flat = m->rank <= 1;
     if (m->rank == 1)
         for (int p = 0; p < s->pointers; p++)
             flat = flat && (!s->ptr[p] || m->stride[p][0] == 1);
     if (!flat) {
-        const strided_map walked = {*m, s};
-        fv_walk_run(s->exec, &walked.map, s->ptr, s->pointers, cost, walk_row);
+        const strided_args walked = {*m, s};
+        fv_walk_run(s->exec, &walked.args, s->ptr, s->pointers, cost, walk_row);
         return;
     }
     const int64_t total = m->rank > 0 ? m->shape[0] : 1;
@@ -130,48 +130,16 @@ static void unary_span(const span *s, int64_t n, void *out, const void *const *i
     float *to = out;
     const float *x = in[0];
     const vf one = v_set(1.0f);
-    const vf alpha = v_set((float)s->map->alpha), beta = v_set((float)s->map->beta);
+    const vf alpha = v_set((float)s->args->alpha), beta = v_set((float)s->args->beta);
 #define X AT(x)
-    switch ((fv_unary)s->map->op) {
-    case FV_UNARY_NEG:
-        EACH(v_neg(X));
-    case FV_UNARY_EXP:
-        GROUPS(v_exp, V_EXP_GROUP);
-    case FV_UNARY_LOG:
-        EACH(v_log(X));
-    case FV_UNARY_SQRT:
-        EACH(v_sqrt(X));
-    case FV_UNARY_RSQRT:
-        EACH(v_div(one, v_sqrt(X)));
-    case FV_UNARY_TANH:
-        GROUPS(v_tanh, 2);
-    case FV_UNARY_SIGMOID:
-        EACH(v_sigmoid(X));
-    case FV_UNARY_RELU:
-        EACH(v_relu(X));
-    case FV_UNARY_GELU:
-        GROUPS(v_gelu, V_GROUP);
-    case FV_UNARY_GELU_TANH:
-        GROUPS(v_gelu_tanh, 2);
-    case FV_UNARY_SILU:
-        EACH(v_silu(X));
-    case FV_UNARY_SOFTPLUS:
-        EACH(v_softplus(X));
-    case FV_UNARY_ABS:
-        EACH(v_abs(X));
-    case FV_UNARY_SQUARE:
-        EACH(v_mul(X, X));
-    case FV_UNARY_RECIPROCAL:
-        EACH(v_div(one, X));
-    case FV_UNARY_ERF:
-        GROUPS(v_erf, 2);
-    case FV_UNARY_CLAMP:
-        EACH(v_min(beta, v_max(alpha, X)));
-    case FV_UNARY_AFFINE:
-        EACH(v_fma(alpha, X, beta));
-    case FV_UNARY_SIN: /* these three stay with the reference: see unary() */
-    case FV_UNARY_COS:
-    case FV_UNARY_POW:
+    switch ((fv_unary)s->args->op) {
+#define VECTOR(id, value, grad)                                                                    \
+    case FV_UNARY_##id:                                                                            \
+        value;
+#define NO_VECTOR(id)                                                                              \
+    case FV_UNARY_##id:                                                                            \
+        break;
+#include "kernels/simd/unary.def"
     case FV_UNARY_COUNT:
         break;
     }
@@ -190,58 +158,26 @@ static void unary_grad_span(const span *s, int64_t n, void *out, const void *con
     float *to = out;
     const float *g = in[0], *x = in[1], *y = in[2];
     const vf one = v_set(1.0f), half = v_set(0.5f), zero = v_zero();
-    const vf alpha = v_set((float)s->map->alpha), beta = v_set((float)s->map->beta);
-#define G AT(g)
-#define X AT(x)
-#define Y AT(y)
-    switch ((fv_unary)s->map->op) {
-    case FV_UNARY_NEG:
-        EACH(v_neg(G));
-    case FV_UNARY_EXP:
-        EACH(v_mul(G, Y));
-    case FV_UNARY_LOG:
-        EACH(v_div(G, X));
-    case FV_UNARY_SQRT:
-        EACH(v_div(v_mul(half, G), Y));
-    case FV_UNARY_RSQRT:
-        EACH(v_mul(v_mul(v_neg(half), G), v_mul(v_mul(Y, Y), Y)));
-    case FV_UNARY_TANH:
-        EACH(v_mul(G,
-                   v_sub(FV_TERM(s->exec, 0, one, zero), FV_TERM(s->exec, 1, v_mul(Y, Y), zero))));
-    case FV_UNARY_SIGMOID:
-        EACH(v_mul(G,
-                   v_mul(Y, v_sub(FV_TERM(s->exec, 0, one, zero), FV_TERM(s->exec, 1, Y, zero)))));
-    case FV_UNARY_RELU:
-        EACH(v_select(v_le(Y, zero), zero, G));
-    case FV_UNARY_GELU:
-        EACH(v_mul(G, v_gelu_grad(s->exec, X)));
-    case FV_UNARY_GELU_TANH:
-        EACH(v_mul(G, v_gelu_tanh_grad(s->exec, X)));
-    case FV_UNARY_SILU:
-        EACH(v_mul(G, v_silu_grad(s->exec, X)));
-    case FV_UNARY_SOFTPLUS:
-        EACH(v_mul(G, v_sigmoid(X)));
-    case FV_UNARY_ABS:
-        EACH(abs_grad(G, X));
-    case FV_UNARY_SQUARE:
-        EACH(v_mul(G, v_add(X, X)));
-    case FV_UNARY_RECIPROCAL:
-        EACH(v_mul(v_neg(G), v_mul(Y, Y)));
-    case FV_UNARY_ERF:
-        EACH(v_mul(G, v_erf_grad(X)));
-    case FV_UNARY_CLAMP:
-        EACH(v_select(vm_and(v_ge(X, alpha), v_le(X, beta)), G, zero));
-    case FV_UNARY_AFFINE:
-        EACH(v_mul(alpha, G));
-    case FV_UNARY_SIN:
-    case FV_UNARY_COS:
-    case FV_UNARY_POW:
+    const vf alpha = v_set((float)s->args->alpha), beta = v_set((float)s->args->beta);
+#define G              AT(g)
+#define X              AT(x)
+#define Y              AT(y)
+#define TERM(k, value) FV_TERM(s->exec, k, value, zero)
+    switch ((fv_unary)s->args->op) {
+#define VECTOR(id, value, grad)                                                                    \
+    case FV_UNARY_##id:                                                                            \
+        grad;
+#define NO_VECTOR(id)                                                                              \
+    case FV_UNARY_##id:                                                                            \
+        break;
+#include "kernels/simd/unary.def"
     case FV_UNARY_COUNT:
         break;
     }
 #undef G
 #undef X
 #undef Y
+#undef TERM
 }
 
 static void binary_span(const span *s, int64_t n, void *out, const void *const *in)
@@ -250,7 +186,7 @@ static void binary_span(const span *s, int64_t n, void *out, const void *const *
     const float *a = in[0], *b = in[1];
 #define A AT(a)
 #define B AT(b)
-    switch ((fv_binary)s->map->op) {
+    switch ((fv_binary)s->args->op) {
     case FV_BINARY_ADD:
         EACH(v_add(A, B));
     case FV_BINARY_SUB:
@@ -259,9 +195,9 @@ static void binary_span(const span *s, int64_t n, void *out, const void *const *
         EACH(v_mul(A, B));
     case FV_BINARY_DIV:
         EACH(v_div(A, B));
-    case FV_BINARY_MAX:
+    case FV_BINARY_MAXIMUM:
         EACH(v_select(v_first_is_max(A, B), A, B));
-    case FV_BINARY_MIN:
+    case FV_BINARY_MINIMUM:
         EACH(v_select(v_first_is_min(A, B), A, B));
     case FV_BINARY_POW:
     case FV_BINARY_COUNT:
@@ -279,10 +215,10 @@ static void binary_grad_span(const span *s, int64_t n, void *out, const void *co
 {
     float *to = out;
     const float *g = in[0], *a = in[1], *b = in[2];
-    const bool to_b = s->map->which == 1;
+    const bool to_b = s->args->which == 1;
     const float *other = to_b ? a : b;
 #define G AT(g)
-    switch ((fv_binary)s->map->op) {
+    switch ((fv_binary)s->args->op) {
     case FV_BINARY_ADD:
         EACH(G);
     case FV_BINARY_SUB:
@@ -291,9 +227,9 @@ static void binary_grad_span(const span *s, int64_t n, void *out, const void *co
         EACH(v_mul(G, AT(other)));
     case FV_BINARY_DIV:
         EACH(to_b ? v_mul(v_neg(v_div(G, B)), v_div(A, B)) : v_div(G, B));
-    case FV_BINARY_MAX:
+    case FV_BINARY_MAXIMUM:
         EACH(choice_grad(v_first_is_max(A, B), to_b, G));
-    case FV_BINARY_MIN:
+    case FV_BINARY_MINIMUM:
         EACH(choice_grad(v_first_is_min(A, B), to_b, G));
     case FV_BINARY_POW:
     case FV_BINARY_COUNT:
@@ -309,19 +245,11 @@ static void compare_span(const span *s, int64_t n, void *out, const void *const 
 #define MARK(mask)                                                                                 \
     V_LOOP(n, 0, vm_store_bytes(to + i, count, (mask)));                                           \
     break
-    switch ((fv_compare)s->map->op) {
-    case FV_COMPARE_EQ:
-        MARK(v_eq(A, B));
-    case FV_COMPARE_NE:
-        MARK(v_ne(A, B));
-    case FV_COMPARE_LT:
-        MARK(v_lt(A, B));
-    case FV_COMPARE_LE:
-        MARK(v_le(A, B));
-    case FV_COMPARE_GT:
-        MARK(v_gt(A, B));
-    case FV_COMPARE_GE:
-        MARK(v_ge(A, B));
+    switch ((fv_compare)s->args->op) {
+#define FV_COMPARE(id, name, operator)                                                             \
+    case FV_COMPARE_##id:                                                                          \
+        MARK(v_##name(A, B));
+#include "kernels/elementwise.def"
     case FV_COMPARE_COUNT:
         break;
     }
@@ -333,7 +261,7 @@ static void select_span(const span *s, int64_t n, void *out, const void *const *
     float *to = out;
     const uint8_t *cond = in[0];
     const float *a = in[1], *b = in[2];
-    const vf alpha = v_set((float)s->map->alpha), beta = v_set((float)s->map->beta);
+    const vf alpha = v_set((float)s->args->alpha), beta = v_set((float)s->args->beta);
     V_LOOP(n, v_head(to, n, s->stream),
            v_put(to + i, count,
                  v_select(vm_load_bytes(cond + i, count), a ? A : alpha, b ? B : beta), s->stream));
@@ -357,15 +285,26 @@ static void reference(fv_kernel_id id, const fv_exec *exec, void *const *ptr, co
         sizeof(float), sizeof(float), sizeof(float), sizeof(float)                                 \
     }
 
-static bool unary_is_scalar(int op)
+static bool has_vector_form(int op)
 {
-    return op == FV_UNARY_SIN || op == FV_UNARY_COS || op == FV_UNARY_POW;
+    switch ((fv_unary)op) {
+#define VECTOR(id, value, grad)                                                                    \
+    case FV_UNARY_##id:                                                                            \
+        return true;
+#define NO_VECTOR(id)                                                                              \
+    case FV_UNARY_##id:                                                                            \
+        return false;
+#include "kernels/simd/unary.def"
+    case FV_UNARY_COUNT:
+        break;
+    }
+    return false;
 }
 
 static void unary(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_map_args *m = args;
-    if (unary_is_scalar(m->op)) {
+    const fv_elementwise_args *m = args;
+    if (!has_vector_form(m->op)) {
         reference(FV_KERNEL_UNARY, exec, ptr, args);
         return;
     }
@@ -375,8 +314,8 @@ static void unary(const fv_exec *exec, void *const *ptr, const void *args)
 
 static void unary_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_map_args *m = args;
-    if (unary_is_scalar(m->op)) {
+    const fv_elementwise_args *m = args;
+    if (!has_vector_form(m->op)) {
         reference(FV_KERNEL_UNARY_GRAD, exec, ptr, args);
         return;
     }
@@ -386,7 +325,7 @@ static void unary_grad(const fv_exec *exec, void *const *ptr, const void *args)
 
 static void binary(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_map_args *m = args;
+    const fv_elementwise_args *m = args;
     if (m->op == FV_BINARY_POW) {
         reference(FV_KERNEL_BINARY, exec, ptr, args);
         return;
@@ -397,7 +336,7 @@ static void binary(const fv_exec *exec, void *const *ptr, const void *args)
 
 static void binary_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_map_args *m = args;
+    const fv_elementwise_args *m = args;
     if (m->op == FV_BINARY_POW) {
         reference(FV_KERNEL_BINARY_GRAD, exec, ptr, args);
         return;
