@@ -25,7 +25,7 @@ static fv_status give_bytes(void *user, size_t index, uint64_t offset, void *buf
 static fv_status save_safetensors(fv_ctx *c, const char *path, int generation)
 {
     const fv_file_spec specs[] = {{"w", FV_F32, 2, {30, 10}}, {"b", FV_U8, 1, {33}}};
-    const fv_file_note notes[] = {{"format", "pt"}};
+    const fv_file_metadata notes[] = {{"format", "pt"}};
     return fv_safetensors_save_stream(c, path, specs, 2, notes, 1, give_bytes, &generation);
 }
 

@@ -47,7 +47,7 @@ static void features_have_names_and_an_end(void)
     fv_feature feature = {.struct_size = sizeof feature};
     int count = 0;
     while (fv_feature_get(count, &feature)) {
-        CHECK(feature.name[0] && feature.gives[0]);
+        CHECK(feature.name[0] && feature.description[0]);
         fv_feature other = {.struct_size = sizeof other};
         for (int i = 0; i < count && fv_feature_get(i, &other); i++)
             CHECK(strcmp(feature.name, other.name) != 0);

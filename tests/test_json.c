@@ -277,7 +277,7 @@ static void typed_access(void)
     CHECK(b);
     CHECK_OK(ctx, fv_doc_get_string(doc, root, "s", true, &s));
     CHECK_STR(s, "word");
-    CHECK_OK(ctx, fv_doc_get(doc, root, "a", FV_KIND_ARRAY, &v));
+    CHECK_OK(ctx, fv_doc_get(doc, root, "a", FV_VALUE_ARRAY, &v));
     CHECK_EQ(v->count, 2);
 
     CHECK_EQ(fv_doc_get_int(doc, root, "n", true, 13, 99, &n), FV_ERR_FORMAT);

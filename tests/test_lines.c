@@ -44,11 +44,12 @@ enum { FROM_FILE, FROM_MEMORY, FROM_STREAM, WAYS = FROM_STREAM + 3 };
 static fv_status open_way(int way, const void *data, size_t bytes, giver *g, fv_lines **out)
 {
     static const size_t steps[] = {1, 7, SIZE_MAX};
-    if (way == FROM_FILE) return fv_lines_open(ctx, folder_path("lines"), FV_LINES_REFUSE, out);
+    if (way == FROM_FILE)
+        return fv_lines_open(ctx, folder_path("lines"), FV_LINES_POLICY_REJECT, out);
     if (way == FROM_MEMORY)
-        return fv_lines_open_memory(ctx, "lines", data, bytes, FV_LINES_REFUSE, out);
+        return fv_lines_open_memory(ctx, "lines", data, bytes, FV_LINES_POLICY_REJECT, out);
     *g = (giver){.data = data, .bytes = bytes, .step = steps[way - FROM_STREAM]};
-    return fv_lines_open_stream(ctx, "lines", give, g, FV_LINES_REFUSE, out);
+    return fv_lines_open_stream(ctx, "lines", give, g, FV_LINES_POLICY_REJECT, out);
 }
 
 /* Opens the bytes in every way, and expects these lines, NULL after the last. */
@@ -107,27 +108,27 @@ static void streams_are_not_read_ahead(void)
     giver g = {.data = "a\nbc\nd", .bytes = 6, .step = 2};
     fv_lines *lines = NULL;
     fv_line line = {0};
-    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_REFUSE, &lines));
+    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_POLICY_REJECT, &lines));
     if (!lines) return;
     CHECK_EQ(g.calls, 1);
-    CHECK(!fv_lines_ready(lines));
+    CHECK(!fv_lines_is_ready(lines));
     CHECK_OK(ctx, fv_lines_next(lines, &line));
     CHECK_STR(line.text, "a");
     CHECK_EQ(g.calls, 1);
-    CHECK(!fv_lines_ready(lines));
+    CHECK(!fv_lines_is_ready(lines));
     CHECK_OK(ctx, fv_lines_next(lines, &line));
     CHECK_STR(line.text, "bc");
     CHECK_EQ(g.calls, 3);
     CHECK_OK(ctx, fv_lines_next(lines, &line));
     CHECK_STR(line.text, "d");
-    CHECK(fv_lines_ready(lines)); /* the end is known */
+    CHECK(fv_lines_is_ready(lines)); /* the end is known */
     CHECK_OK(ctx, fv_lines_next(lines, &line));
     CHECK(line.text == NULL);
     fv_lines_close(&lines);
     g = (giver){.data = "a\nb\n", .bytes = 4, .step = 4};
-    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_REFUSE, &lines));
+    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_POLICY_REJECT, &lines));
     CHECK_OK(ctx, fv_lines_next(lines, &line));
-    CHECK(fv_lines_ready(lines));
+    CHECK(fv_lines_is_ready(lines));
     fv_lines_close(&lines);
 }
 
@@ -136,13 +137,14 @@ static void streams_that_break(void)
     giver g = {.data = "a\nb\n", .bytes = 4, .step = 2, .broken = 2};
     fv_lines *lines = NULL;
     fv_line line = {0};
-    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_REFUSE, &lines));
+    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_POLICY_REJECT, &lines));
     CHECK_OK(ctx, fv_lines_next(lines, &line));
     CHECK_EQ(fv_lines_next(lines, &line), FV_ERR_IO);
     CHECK(strstr(fv_ctx_message(ctx), "pipe: cannot be read"));
     fv_lines_close(&lines);
     g = (giver){.data = "\x1f", .bytes = 1, .step = 1, .broken = 1}; /* as gzip begins */
-    CHECK_EQ(fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_REFUSE, &lines), FV_ERR_IO);
+    CHECK_EQ(fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_POLICY_REJECT, &lines),
+             FV_ERR_IO);
     CHECK(lines == NULL);
 }
 
@@ -161,7 +163,8 @@ static void long_lines(void)
         size_t n = LIMIT + (size_t)over;
         memset(text, 'x', n);
         memcpy(text + n, "\nend", 4);
-        CHECK_OK(small, fv_lines_open_memory(small, "long", text, n + 4, FV_LINES_REFUSE, &lines));
+        CHECK_OK(small,
+                 fv_lines_open_memory(small, "long", text, n + 4, FV_LINES_POLICY_REJECT, &lines));
         fv_status s = fv_lines_next(lines, &line);
         CHECK_EQ(s, over ? FV_ERR_LIMIT : FV_OK);
         if (over)
@@ -192,13 +195,13 @@ static void what_is_not_text(void)
         fv_lines *lines = NULL;
         fv_line line = {0};
         CHECK_OK(ctx, fv_lines_open_memory(ctx, "bad", cases[i].text, cases[i].bytes,
-                                           FV_LINES_REFUSE, &lines));
+                                           FV_LINES_POLICY_REJECT, &lines));
         CHECK_OK(ctx, fv_lines_next(lines, &line));
         CHECK_EQ(fv_lines_next(lines, &line), FV_ERR_FORMAT);
         CHECK(strstr(fv_ctx_message(ctx), cases[i].message) != NULL);
         fv_lines_close(&lines);
-        CHECK_OK(ctx, fv_lines_open_memory(ctx, "bad", cases[i].text, cases[i].bytes, FV_LINES_MARK,
-                                           &lines));
+        CHECK_OK(ctx, fv_lines_open_memory(ctx, "bad", cases[i].text, cases[i].bytes,
+                                           FV_LINES_POLICY_MARK, &lines));
         for (uint64_t n = 1; n <= 3; n++) {
             CHECK_OK(ctx, fv_lines_next(lines, &line));
             CHECK(line.valid == (n != 2) && line.number == n && line.text);
@@ -211,8 +214,8 @@ static void what_is_not_text(void)
 static void files_that_cannot_be_opened(void)
 {
     fv_lines *lines = NULL;
-    CHECK_EQ(fv_lines_open(ctx, folder_path("absent"), FV_LINES_REFUSE, &lines), FV_ERR_IO);
-    CHECK_EQ(fv_lines_open(ctx, folder_path("."), FV_LINES_REFUSE, &lines), FV_ERR_IO);
+    CHECK_EQ(fv_lines_open(ctx, folder_path("absent"), FV_LINES_POLICY_REJECT, &lines), FV_ERR_IO);
+    CHECK_EQ(fv_lines_open(ctx, folder_path("."), FV_LINES_POLICY_REJECT, &lines), FV_ERR_IO);
     CHECK_EQ(fv_lines_open_memory(ctx, "x", "", 0, (fv_lines_policy)7, &lines), FV_ERR_ARGUMENT);
     CHECK(lines == NULL);
     fv_lines_close(&lines);
@@ -264,7 +267,7 @@ static void cut_packed_files(void)
         for (size_t n = 6; n < bytes; n++) {
             fv_lines *lines = NULL;
             fv_line line = {.text = ""};
-            fv_status s = fv_lines_open_memory(ctx, "cut", data, n, FV_LINES_MARK, &lines);
+            fv_status s = fv_lines_open_memory(ctx, "cut", data, n, FV_LINES_POLICY_MARK, &lines);
             while (s == FV_OK && line.text)
                 s = fv_lines_next(lines, &line);
             accepted += s == FV_OK;
@@ -289,7 +292,8 @@ static void unpacked_size_is_limited(void)
         if (!has_feature(packed_features[i])) continue;
         fv_lines *lines = NULL;
         fv_line line = {.text = ""};
-        fv_status s = fv_lines_open(small, test_path(packed_names[i]), FV_LINES_REFUSE, &lines);
+        fv_status s =
+            fv_lines_open(small, test_path(packed_names[i]), FV_LINES_POLICY_REJECT, &lines);
         while (s == FV_OK && line.text)
             s = fv_lines_next(lines, &line);
         CHECK_EQ(s, FV_ERR_LIMIT);
@@ -316,7 +320,7 @@ static void failing_calls(void)
         faults.fail_at = n;
         fv_lines *lines = NULL;
         fv_line line = {.text = ""};
-        fv_status s = fv_lines_open(faulty, folder_path("f"), FV_LINES_REFUSE, &lines);
+        fv_status s = fv_lines_open(faulty, folder_path("f"), FV_LINES_POLICY_REJECT, &lines);
         while (s == FV_OK && line.text)
             s = fv_lines_next(lines, &line);
         fv_lines_close(&lines);

@@ -13,7 +13,7 @@
 
 static fv_ctx *ctx;
 static fv_tokenizer *tok;
-static fv_encoder *enc;
+static fv_tokenizer_encoder *enc;
 static char name[64];
 static bool saved; /* read the tokenizer again from what was saved */
 static int folders, cases;
@@ -29,7 +29,7 @@ static const char *data_path(const char *folder, const char *file)
 
 static void next_folder(const char *folder, bool target)
 {
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     snprintf(name, sizeof name, "%s %s%s", folder, target ? "target" : "source",
              saved ? " as JSON" : "");
@@ -40,7 +40,7 @@ static void next_folder(const char *folder, bool target)
         fv_tokenizer_destroy(&tok);
         CHECK_OK(ctx, fv_tokenizer_load(ctx, folder_path("tokenizer.json"), &tok));
     }
-    if (tok) CHECK_OK(ctx, fv_encoder_create(ctx, tok, &enc));
+    if (tok) CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, tok, &enc));
     folders++;
 }
 
@@ -53,7 +53,8 @@ static void check_plain(const fv_value *root)
     if (!plain || ids->count > 512) return;
     for (uint32_t i = 0; i < ids->count; i++)
         list[i] = (int32_t)ids->as.items[i].as.integer;
-    CHECK_OK(ctx, fv_tokenizer_decode(ctx, tok, list, ids->count, FV_DECODE_SKIP_SPECIALS, &out));
+    CHECK_OK(ctx,
+             fv_tokenizer_decode(ctx, tok, list, ids->count, FV_TOKENIZER_SKIP_SPECIALS, &out));
     if (out.bytes != plain->count || (out.bytes && memcmp(out.data, plain->as.text, out.bytes)))
         test_failed(__FILE__, __LINE__, "%s: \"%s\", not \"%s\"", name, out.data ? out.data : "",
                     plain->as.text);
@@ -82,7 +83,7 @@ static void as_marian(void)
         CHECK_EQ(folders, 6);
         CHECK_EQ(cases, lines - folders);
     }
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     printf("Marian: %d tokenizers, %d encodings\n", folders, cases);
 }
@@ -98,12 +99,12 @@ static void the_vocabulary_is_its_own(void)
     free(vocab);
     CHECK_OK(ctx, fv_tokenizer_load(ctx, data_path("joint", ""), &tok));
     if (!tok) return;
-    CHECK_EQ(fv_tokenizer_size(tok), tokens);
-    CHECK_EQ(fv_tokenizer_id(tok, "</s>", 4), 0);
-    CHECK_EQ(fv_tokenizer_id(tok, "<unk>", 5), 1);
-    CHECK_EQ(fv_tokenizer_id(tok, "<pad>", 5), (int32_t)tokens - 1);
-    CHECK_EQ(fv_tokenizer_id(tok, "<s>", 3), -1);
-    CHECK(fv_tokenizer_token(tok, (int32_t)tokens).text == NULL);
+    CHECK_EQ(fv_tokenizer_vocab_size(tok), tokens);
+    CHECK_EQ(fv_tokenizer_token_to_id(tok, "</s>", 4), 0);
+    CHECK_EQ(fv_tokenizer_token_to_id(tok, "<unk>", 5), 1);
+    CHECK_EQ(fv_tokenizer_token_to_id(tok, "<pad>", 5), (int32_t)tokens - 1);
+    CHECK_EQ(fv_tokenizer_token_to_id(tok, "<s>", 3), -1);
+    CHECK(fv_tokenizer_id_to_token(tok, (int32_t)tokens).text == NULL);
     CHECK(fv_tokenizer_is_special(tok, 0) && fv_tokenizer_is_special(tok, (int32_t)tokens - 1));
     CHECK(!fv_tokenizer_is_special(tok, 2)); /* a language */
     fv_text out = {0};
@@ -120,17 +121,17 @@ static void languages_are_cut_off(void)
         uint32_t end;
     } cases_of[] = {{">>fra<<The", 7}, {">>fra<<", 7}};
     CHECK_OK(ctx, fv_tokenizer_load(ctx, data_path("joint", ""), &tok));
-    CHECK_OK(ctx, fv_encoder_create(ctx, tok, &enc));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, tok, &enc));
     fv_encoding e = {.struct_size = sizeof e};
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(ctx, fv_encode(enc, cases_of[i].text, strlen(cases_of[i].text), 0, &e));
-        CHECK(e.count >= 1 && e.ids[0] == fv_tokenizer_id(tok, ">>fra<<", 7));
+        CHECK_OK(ctx, fv_tokenizer_encode(enc, cases_of[i].text, strlen(cases_of[i].text), 0, &e));
+        CHECK(e.count >= 1 && e.ids[0] == fv_tokenizer_token_to_id(tok, ">>fra<<", 7));
         CHECK(e.offsets[0].begin == 0 && e.offsets[0].end == cases_of[i].end);
         if (e.count > 1) CHECK(e.offsets[1].begin >= 7 && e.offsets[e.count - 1].end == 10);
     }
-    CHECK_OK(ctx, fv_encode(enc, ">>fra", 5, 0, &e));
+    CHECK_OK(ctx, fv_tokenizer_encode(enc, ">>fra", 5, 0, &e));
     CHECK(e.count > 1);
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
 }
 
@@ -237,16 +238,16 @@ static void write_translator(const char *folder, const char *generation)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (apart || i != 3) copy_to(folder, files[i], files[i]);
     fv_transformer_config_init(&cfg, sizeof cfg, FV_FAMILY_MARIAN);
-    cfg.vocabulary = (int64_t)fv_tokenizer_size(source);
-    cfg.target_vocabulary = apart ? (int64_t)fv_tokenizer_size(target) : 0;
+    cfg.vocabulary = (int64_t)fv_tokenizer_vocab_size(source);
+    cfg.target_vocabulary = apart ? (int64_t)fv_tokenizer_vocab_size(target) : 0;
     cfg.width = 16;
     cfg.heads = 2;
     cfg.hidden = 16;
     cfg.encoder_layers = cfg.decoder_layers = 1;
     cfg.most_positions = 32;
     cfg.start_deviation = 0.5;
-    cfg.start = cfg.pad = fv_tokenizer_id(target, "<pad>", 5);
-    cfg.end = fv_tokenizer_id(target, "</s>", 4);
+    cfg.start = cfg.pad = fv_tokenizer_token_to_id(target, "<pad>", 5);
+    cfg.end = fv_tokenizer_token_to_id(target, "</s>", 4);
     if (apart) cfg.tied = false;
     CHECK_OK(ctx, fv_params_create(ctx, &params));
     CHECK_OK(ctx, fv_transformer_create(params, &cfg, &t));

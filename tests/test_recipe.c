@@ -6,14 +6,19 @@
 static fv_ctx *ctx;
 
 static const fv_key KEYS[] = {
-    {.name = "name", .type = FV_KEY_TEXT, .fallback = "run", .help = "what to call it"},
+    {.name = "name", .type = FV_KEY_TEXT, .default_value = "run", .help = "what to call it"},
     {.name = "data.train", .type = FV_KEY_PATH, .help = "a file"},
-    {.name = "model.cell", .type = FV_KEY_CHOICE, .fallback = "gru", .choices = "rnn|gru|lstm"},
-    {.name = "model.size", .type = FV_KEY_INT, .fallback = "64", .least = 1, .most = 4096},
-    {.name = "train.lr", .type = FV_KEY_REAL, .fallback = "0.001", .least = 0, .most = 10},
-    {.name = "train.shuffle", .type = FV_KEY_BOOL, .fallback = "true"},
-    {.name = "model.late", .type = FV_KEY_INT, .fallback = "5"}, /* a section that comes twice */
-    {.name = "late", .type = FV_KEY_INT, .fallback = "6"},       /* and none after some */
+    {.name = "model.cell",
+     .type = FV_KEY_CHOICE,
+     .default_value = "gru",
+     .choices = "rnn|gru|lstm"},
+    {.name = "model.size", .type = FV_KEY_INT, .default_value = "64", .min = 1, .max = 4096},
+    {.name = "train.lr", .type = FV_KEY_REAL, .default_value = "0.001", .min = 0, .max = 10},
+    {.name = "train.shuffle", .type = FV_KEY_BOOL, .default_value = "true"},
+    {.name = "model.late",
+     .type = FV_KEY_INT,
+     .default_value = "5"},                                     /* a section that comes twice */
+    {.name = "late", .type = FV_KEY_INT, .default_value = "6"}, /* and none after some */
 };
 
 static fv_recipe *make(void)
@@ -33,14 +38,14 @@ static void starts_at_the_fallbacks(void)
     CHECK_EQ(fv_recipe_int(r, "model.size"), 64);
     CHECK_NEAR(fv_recipe_real(r, "train.lr"), 0.001, 0);
     CHECK(fv_recipe_bool(r, "train.shuffle"));
-    CHECK(!fv_recipe_given(r, "train.lr"));
+    CHECK(!fv_recipe_is_set(r, "train.lr"));
     CHECK_EQ(fv_recipe_int(r, "no.such"), 0);
     fv_recipe_destroy(&r);
 }
 
 static void a_table_must_pass_its_own_rules(void)
 {
-    static const fv_key bad[] = {{.name = "a", .type = FV_KEY_INT, .fallback = "x"}};
+    static const fv_key bad[] = {{.name = "a", .type = FV_KEY_INT, .default_value = "x"}};
     static const fv_key twice[] = {{.name = "a", .type = FV_KEY_TEXT},
                                    {.name = "a", .type = FV_KEY_TEXT}};
     fv_recipe *r = NULL;
@@ -77,7 +82,7 @@ static void values_are_checked(void)
     }
     CHECK_OK(ctx, fv_recipe_set(r, "train.lr", "2.5e-3"));
     CHECK_NEAR(fv_recipe_real(r, "train.lr"), 2.5e-3, 0);
-    CHECK(fv_recipe_given(r, "train.lr"));
+    CHECK(fv_recipe_is_set(r, "train.lr"));
     CHECK_OK(ctx, fv_recipe_set(r, "model.cell", "lstm"));
     CHECK_EQ(fv_recipe_choice(r, "model.cell"), 2);
     CHECK_EQ(fv_recipe_choice(r, "model.size"), -1);

@@ -51,16 +51,16 @@ static void lists_without_loading(void)
     CHECK(!fv_safetensors_entry(file, 4));
     const fv_file_entry *w = fv_safetensors_find(file, "w");
     CHECK(w && w->rank == 2 && w->shape[0] == 2 && w->shape[1] == 3);
-    CHECK(w && w->bytes == 24 && w->packed == 24 && w->shard == 0 && w->loadable);
+    CHECK(w && w->bytes == 24 && w->stored_bytes == 24 && w->shard == 0 && w->loadable);
     CHECK_STR(w->dtype_name, "F32");
     CHECK_EQ(w->offset, fv_safetensors_shard_bytes(file, 0) - 34);
     CHECK(!fv_safetensors_find(file, "odd")->loadable);
     CHECK(!fv_safetensors_find(file, "absent") && !fv_safetensors_find(file, "__metadata__"));
-    CHECK_EQ(fv_safetensors_note_count(file), 2);
-    CHECK_STR(fv_safetensors_note(file, 0)->key, "format");
-    CHECK(fv_safetensors_note(file, 2) == NULL);
-    CHECK_STR(fv_safetensors_metadata(file, "note"), "two\nlines");
-    CHECK(fv_safetensors_metadata(file, "absent") == NULL);
+    CHECK_EQ(fv_safetensors_metadata_count(file), 2);
+    CHECK_STR(fv_safetensors_metadata_at(file, 0)->key, "format");
+    CHECK(fv_safetensors_metadata_at(file, 2) == NULL);
+    CHECK_STR(fv_safetensors_metadata_find(file, "note"), "two\nlines");
+    CHECK(fv_safetensors_metadata_find(file, "absent") == NULL);
     CHECK_EQ(fv_safetensors_shard_count(file), 1);
     CHECK(strstr(fv_safetensors_shard_path(file, 0), "a.safetensors"));
     CHECK(fv_safetensors_shard_path(file, 1) == NULL);
@@ -322,7 +322,7 @@ static void saves_and_loads(void)
             data[i][k] = (unsigned char)(i * 40 + k);
         tensors[i] = fv_from_host(ctx, dtypes[i], 2, (int64_t[]){5, 1}, data[i]);
     }
-    const fv_file_note notes[] = {{"format", "pt"}, {"quote\"", "\n"}, {"fovea.crc32c", "stale"}};
+    const fv_file_metadata notes[] = {{"format", "pt"}, {"a\"", "\n"}, {"fovea.crc32c", "stale"}};
     const char *path = folder_path("s.safetensors");
     CHECK_OK(ctx, fv_safetensors_save(ctx, path, names, tensors, N, notes, 3));
     for (unsigned flags = 0; flags < 4; flags++) {
@@ -331,8 +331,8 @@ static void saves_and_loads(void)
         if (!file) return;
         CHECK_EQ(fv_safetensors_count(file), N);
         CHECK_EQ(fv_safetensors_entry(file, 0)->offset % 64, 0);
-        CHECK_STR(fv_safetensors_metadata(file, "quote\""), "\n");
-        CHECK_EQ(strlen(fv_safetensors_metadata(file, "fovea.crc32c")), 8 * (N + 1));
+        CHECK_STR(fv_safetensors_metadata_find(file, "a\""), "\n");
+        CHECK_EQ(strlen(fv_safetensors_metadata_find(file, "fovea.crc32c")), 8 * (N + 1));
         for (int i = 0; i < N; i++) {
             size_t element = fv_dtype_size(dtypes[i]);
             const fv_file_entry *e = fv_safetensors_find(file, names[i]);
@@ -468,7 +468,7 @@ static void refuses_bad_saves(void)
     const fv_file_spec twice[] = {{"a", FV_U8, 1, {1}}, {"b", FV_U8, 1, {1}}, {"a", FV_U8, 1, {2}}};
     CHECK_EQ(fv_safetensors_save_stream(ctx, path, twice, 3, NULL, 0, give_pattern, &p),
              FV_ERR_ARGUMENT);
-    const fv_file_note notes[] = {{"k", "1"}, {"k", "2"}};
+    const fv_file_metadata notes[] = {{"k", "1"}, {"k", "2"}};
     CHECK_EQ(fv_safetensors_save_stream(ctx, path, twice, 2, notes, 2, give_pattern, &p),
              FV_ERR_ARGUMENT);
     CHECK_EQ(fv_safetensors_save_stream(ctx, "", twice, 2, notes, 1, give_pattern, &p),
@@ -532,7 +532,7 @@ static fv_status read_all(const char *path)
 static void verification_sees_every_bit(void)
 {
     const fv_file_spec specs[] = {{"w", FV_F32, 2, {3, 5}}, {"b", FV_U8, 1, {7}}};
-    const fv_file_note notes[] = {{"step", "1200"}};
+    const fv_file_metadata notes[] = {{"step", "1200"}};
     pattern p = {.stop_at = 99};
     size_t bytes = 0, seen = 0;
     CHECK_OK(ctx, fv_safetensors_save_stream(ctx, folder_path("c.safetensors"), specs, 2, notes, 1,
@@ -561,7 +561,7 @@ static void reads_the_reference_file(void)
     CHECK_OK(ctx, fv_safetensors_open(ctx, test_path("data/io/reference.safetensors"), 0, &file));
     if (!file) return;
     CHECK_EQ(fv_safetensors_count(file), 5);
-    CHECK_STR(fv_safetensors_metadata(file, "made by"), "safetensors");
+    CHECK_STR(fv_safetensors_metadata_find(file, "made by"), "safetensors");
     float w[6];
     int64_t n = 0;
     CHECK_OK(ctx, fv_tensor_read(ctx, fv_safetensors_load(ctx, file, "w"), w, sizeof w));

@@ -8,7 +8,7 @@
 
 static fv_ctx *ctx;
 static fv_tokenizer *tok;
-static fv_encoder *enc;
+static fv_tokenizer_encoder *enc;
 static char name[64];
 static bool saved; /* read the model again from what was saved */
 static int models, cases;
@@ -16,7 +16,7 @@ static int models, cases;
 static void next_model(const fv_value *which)
 {
     char path[100];
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     snprintf(name, sizeof name, "%s%s", which->as.text, saved ? " as JSON" : "");
     snprintf(path, sizeof path, "data/text/sentencepiece/%s.model", which->as.text);
@@ -26,7 +26,7 @@ static void next_model(const fv_value *which)
         fv_tokenizer_destroy(&tok);
         CHECK_OK(ctx, fv_tokenizer_load(ctx, folder_path("tokenizer.json"), &tok));
     }
-    if (tok) CHECK_OK(ctx, fv_encoder_create(ctx, tok, &enc));
+    if (tok) CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, tok, &enc));
     models++;
 }
 
@@ -49,7 +49,7 @@ static void as_sentencepiece(void)
         CHECK_EQ(models, 8);
         CHECK_EQ(cases, lines - models);
     }
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     printf("SentencePiece: %d models, %d encodings\n", models, cases);
 }
@@ -67,7 +67,7 @@ static void folders(void)
     CHECK_EQ(fv_tokenizer_load(ctx, path, &made), FV_ERR_IO);
     file_write(folder_path("t5/spiece.model"), model, bytes);
     CHECK_OK(ctx, fv_tokenizer_load(ctx, path, &made));
-    CHECK_EQ(fv_tokenizer_id(made, "<unk>", 5), 0);
+    CHECK_EQ(fv_tokenizer_token_to_id(made, "<unk>", 5), 0);
     CHECK(fv_tokenizer_is_special(made, 1) && !fv_tokenizer_is_special(made, 20));
     fv_tokenizer_destroy(&made);
     free(model);
@@ -136,7 +136,7 @@ static void refused_models(void)
     const builder good = b;
     fv_tokenizer *made = NULL;
     CHECK_OK(ctx, fv_tokenizer_parse(ctx, "made", good.data, good.bytes, &made));
-    CHECK_EQ(fv_tokenizer_size(made), 2);
+    CHECK_EQ(fv_tokenizer_vocab_size(made), 2);
     fv_tokenizer_destroy(&made);
     put_piece(&b, "a", -2, 0);
     expect(&b, FV_ERR_FORMAT, "twice");
@@ -186,13 +186,13 @@ static void one_endless_word(void)
         text[i] = "theballs"[i % 8];
     for (int i = 0; i < 2; i++) {
         fv_tokenizer *made = NULL;
-        fv_encoder *with = NULL;
+        fv_tokenizer_encoder *with = NULL;
         fv_encoding e = {.struct_size = sizeof e};
         CHECK_OK(ctx, fv_tokenizer_load(ctx, test_path(files[i]), &made));
-        CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
-        CHECK_OK(ctx, fv_encode(with, text, N, 0, &e));
+        CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, made, &with));
+        CHECK_OK(ctx, fv_tokenizer_encode(with, text, N, 0, &e));
         CHECK(e.count > 0 && e.count < N && e.offsets[e.count - 1].end == N);
-        fv_encoder_destroy(&with);
+        fv_tokenizer_encoder_destroy(&with);
         fv_tokenizer_destroy(&made);
     }
     free(text);

@@ -2,7 +2,7 @@
 #ifndef FV_IO_CHOICES_H
 #define FV_IO_CHOICES_H
 
-#include "io/value.h"
+#include "io/document.h"
 
 /* Word number `index` and its length; the last one if there are not so many. */
 const char *fv_choice_at(const char *choices, int64_t index, size_t *length);

@@ -1,4 +1,4 @@
-#include "io/number.h"
+#include "io/decimal.h"
 
 #include <errno.h>
 #include <math.h>

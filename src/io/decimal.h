@@ -2,8 +2,8 @@
  * Decimal numbers without the locale. The C library converts correctly rounded, but reads and
  * writes its locale's decimal point; so it is only ever shown an integer and an exponent.
  */
-#ifndef FV_IO_NUMBER_H
-#define FV_IO_NUMBER_H
+#ifndef FV_IO_DECIMAL_H
+#define FV_IO_DECIMAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

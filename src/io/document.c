@@ -1,4 +1,4 @@
-#include "io/value.h"
+#include "io/document.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,12 +46,12 @@ bool fv_doc_make_object(fv_doc *doc, const fv_member *members, size_t count, fv_
     bool many = count > sizeof few / sizeof few[0];
     if (many) spare = fv_mem_alloc(doc->arena.mem, count * sizeof *spare);
     if (!spare) return false;
-    fv_sort(copy, count, compare_members, order, spare);
+    fv_argsort(copy, count, compare_members, order, spare);
     if (many) fv_mem_free(doc->arena.mem, spare, count * sizeof *spare);
 
     for (size_t i = 1; i < count && !*duplicate; i++)
         if (compare_members(copy, order[i - 1], order[i]) == 0) *duplicate = &copy[order[i]];
-    at->kind = FV_KIND_OBJECT;
+    at->kind = FV_VALUE_OBJECT;
     at->count = (uint32_t)count;
     at->as.members = copy;
     return true;
@@ -59,7 +59,7 @@ bool fv_doc_make_object(fv_doc *doc, const fv_member *members, size_t count, fv_
 
 const fv_value *fv_value_get(const fv_value *object, const char *key)
 {
-    if (!object || object->kind != FV_KIND_OBJECT) return NULL;
+    if (!object || object->kind != FV_VALUE_OBJECT) return NULL;
     const uint32_t *order = order_of(object);
     size_t bytes = strlen(key), low = 0, high = object->count;
     while (low < high) {
@@ -109,34 +109,34 @@ fv_status fv_doc_fail(const fv_doc *doc, const fv_value *where, fv_status status
 
 /* ---- typed access ---------------------------------------------------------------- */
 
-const char *fv_kind_name(fv_kind kind)
+const char *fv_value_kind_name(fv_value_kind kind)
 {
     switch (kind) {
-    case FV_KIND_NULL:
+    case FV_VALUE_NULL:
         return "null";
-    case FV_KIND_BOOL:
+    case FV_VALUE_BOOL:
         return "a boolean";
-    case FV_KIND_INT:
+    case FV_VALUE_INT:
         return "an integer";
-    case FV_KIND_REAL:
+    case FV_VALUE_REAL:
         return "a number";
-    case FV_KIND_STRING:
+    case FV_VALUE_STRING:
         return "a string";
-    case FV_KIND_ARRAY:
+    case FV_VALUE_ARRAY:
         return "an array";
-    case FV_KIND_OBJECT:
+    case FV_VALUE_OBJECT:
         return "an object";
     }
     return "?";
 }
 
-static fv_status wrong_kind(const fv_doc *doc, const fv_value *v, fv_kind wanted)
+static fv_status wrong_kind(const fv_doc *doc, const fv_value *v, fv_value_kind wanted)
 {
-    return fv_doc_fail(doc, v, FV_ERR_FORMAT, "expected %s, found %s", fv_kind_name(wanted),
-                       fv_kind_name(v->kind));
+    return fv_doc_fail(doc, v, FV_ERR_FORMAT, "expected %s, found %s", fv_value_kind_name(wanted),
+                       fv_value_kind_name(v->kind));
 }
 
-fv_status fv_doc_kind(const fv_doc *doc, const fv_value *v, fv_kind kind)
+fv_status fv_doc_kind(const fv_doc *doc, const fv_value *v, fv_value_kind kind)
 {
     return v->kind == kind ? FV_OK : wrong_kind(doc, v, kind);
 }
@@ -145,14 +145,14 @@ fv_status fv_doc_int(const fv_doc *doc, const fv_value *v, int64_t min, int64_t 
 {
     int64_t value = 0;
     /* Up to 2^53 each whole double is one integer only. */
-    bool whole = v->kind == FV_KIND_REAL && v->as.real >= -0x1p53 && v->as.real <= 0x1p53 &&
+    bool whole = v->kind == FV_VALUE_REAL && v->as.real >= -0x1p53 && v->as.real <= 0x1p53 &&
                  (double)(int64_t)v->as.real == v->as.real;
-    if (v->kind == FV_KIND_INT)
+    if (v->kind == FV_VALUE_INT)
         value = v->as.integer;
     else if (whole)
         value = (int64_t)v->as.real;
     else
-        return wrong_kind(doc, v, FV_KIND_INT);
+        return wrong_kind(doc, v, FV_VALUE_INT);
     if (value < min || value > max)
         return fv_doc_fail(doc, v, FV_ERR_FORMAT, "%lld is not between %lld and %lld",
                            (long long)value, (long long)min, (long long)max);
@@ -162,25 +162,25 @@ fv_status fv_doc_int(const fv_doc *doc, const fv_value *v, int64_t min, int64_t 
 
 fv_status fv_doc_real(const fv_doc *doc, const fv_value *v, double *out)
 {
-    if (v->kind == FV_KIND_INT)
+    if (v->kind == FV_VALUE_INT)
         *out = (double)v->as.integer;
-    else if (v->kind == FV_KIND_REAL)
+    else if (v->kind == FV_VALUE_REAL)
         *out = v->as.real;
     else
-        return wrong_kind(doc, v, FV_KIND_REAL);
+        return wrong_kind(doc, v, FV_VALUE_REAL);
     return FV_OK;
 }
 
 fv_status fv_doc_bool(const fv_doc *doc, const fv_value *v, bool *out)
 {
-    FV_FORWARD(fv_doc_kind(doc, v, FV_KIND_BOOL));
+    FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_BOOL));
     *out = v->as.boolean;
     return FV_OK;
 }
 
 fv_status fv_doc_string(const fv_doc *doc, const fv_value *v, const char **out)
 {
-    FV_FORWARD(fv_doc_kind(doc, v, FV_KIND_STRING));
+    FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_STRING));
     if (memchr(v->as.text, '\0', v->count))
         return fv_doc_fail(doc, v, FV_ERR_FORMAT, "a NUL character inside a string");
     *out = v->as.text;
@@ -191,13 +191,13 @@ fv_status fv_doc_string(const fv_doc *doc, const fv_value *v, const char **out)
 static fv_status find(const fv_doc *doc, const fv_value *object, const char *key, bool required,
                       const fv_value **out)
 {
-    FV_FORWARD(fv_doc_kind(doc, object, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_kind(doc, object, FV_VALUE_OBJECT));
     *out = fv_value_get(object, key);
     if (!*out && required) return fv_doc_fail(doc, object, FV_ERR_FORMAT, "\"%s\" is missing", key);
     return FV_OK;
 }
 
-fv_status fv_doc_get(const fv_doc *doc, const fv_value *object, const char *key, fv_kind kind,
+fv_status fv_doc_get(const fv_doc *doc, const fv_value *object, const char *key, fv_value_kind kind,
                      const fv_value **out)
 {
     const fv_value *v = NULL;

@@ -10,24 +10,24 @@
  *
  * Keys are unique. Arrays are indexed in constant time, objects searched in log time.
  */
-#ifndef FV_IO_VALUE_H
-#define FV_IO_VALUE_H
+#ifndef FV_IO_DOCUMENT_H
+#define FV_IO_DOCUMENT_H
 
 #include "base/ctx.h"
 #include "io/arena.h"
 
-typedef enum fv_kind {
-    FV_KIND_NULL,
-    FV_KIND_BOOL,
-    FV_KIND_INT,  /* written without fraction and exponent, and fits */
-    FV_KIND_REAL, /* any other number */
-    FV_KIND_STRING,
-    FV_KIND_ARRAY,
-    FV_KIND_OBJECT
-} fv_kind;
+typedef enum fv_value_kind {
+    FV_VALUE_NULL,
+    FV_VALUE_BOOL,
+    FV_VALUE_INT,  /* written without fraction and exponent, and fits */
+    FV_VALUE_REAL, /* any other number */
+    FV_VALUE_STRING,
+    FV_VALUE_ARRAY,
+    FV_VALUE_OBJECT
+} fv_value_kind;
 
 typedef struct fv_value {
-    fv_kind kind;
+    fv_value_kind kind;
     uint32_t line, column; /* from 1; columns count bytes */
     uint32_t count;        /* bytes of a string, items of an array, members of an object */
     union {
@@ -58,7 +58,7 @@ typedef struct fv_doc {
 
 void fv_doc_free(fv_doc **doc);
 
-const char *fv_kind_name(fv_kind kind); /* "a string", ... */
+const char *fv_value_kind_name(fv_value_kind kind); /* "a string", ... */
 
 /* The member's value, or NULL if there is none or `object` is not an object. */
 const fv_value *fv_value_get(const fv_value *object, const char *key);
@@ -73,10 +73,10 @@ fv_status fv_doc_int(const fv_doc *doc, const fv_value *v, int64_t min, int64_t 
 fv_status fv_doc_real(const fv_doc *doc, const fv_value *v, double *out);
 fv_status fv_doc_bool(const fv_doc *doc, const fv_value *v, bool *out);
 fv_status fv_doc_string(const fv_doc *doc, const fv_value *v, const char **out);
-fv_status fv_doc_kind(const fv_doc *doc, const fv_value *v, fv_kind kind);
+fv_status fv_doc_kind(const fv_doc *doc, const fv_value *v, fv_value_kind kind);
 
 /* The same for the member `key`. If it is absent: an error when `required`, else *out stays. */
-fv_status fv_doc_get(const fv_doc *doc, const fv_value *object, const char *key, fv_kind kind,
+fv_status fv_doc_get(const fv_doc *doc, const fv_value *object, const char *key, fv_value_kind kind,
                      const fv_value **out); /* required */
 fv_status fv_doc_get_int(const fv_doc *doc, const fv_value *object, const char *key, bool required,
                          int64_t min, int64_t max, int64_t *out);

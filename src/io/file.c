@@ -149,7 +149,7 @@ fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *
 /* Names tried before giving up; leftovers of killed processes may hold some. */
 enum { TEMP_NAMES = 1000 };
 
-static fv_status open_temp(fv_save *save)
+static fv_status open_temp(fv_atomic_file *save)
 {
     const fv_io *io = &save->ctx->io;
     int64_t handle = -EEXIST;
@@ -165,10 +165,10 @@ static fv_status open_temp(fv_save *save)
     return FV_OK;
 }
 
-fv_status fv_save_begin(fv_ctx *ctx, const char *path, uint64_t bytes, fv_save *out)
+fv_status fv_atomic_file_create(fv_ctx *ctx, const char *path, uint64_t bytes, fv_atomic_file *out)
 {
     const fv_io *io = &ctx->io;
-    fv_save save = {.ctx = ctx, .path = path, .handle = -1};
+    fv_atomic_file save = {.ctx = ctx, .path = path, .handle = -1};
     FV_RETURN_IF(path[0] == '\0', ctx, FV_ERR_ARGUMENT, "an empty path");
     if (!fv_add_size(strlen(path), sizeof ".999.tmp", &save.temp_room) ||
         !(save.temp = fv_mem_alloc(&ctx->mem, save.temp_room)))
@@ -180,7 +180,8 @@ fv_status fv_save_begin(fv_ctx *ctx, const char *path, uint64_t bytes, fv_save *
     }
     int64_t result;
     RETRY(result, io->reserve(io->user, save.handle, bytes));
-    if (result < 0) return fv_save_end(&save, io_error(ctx, path, "reserve space", result));
+    if (result < 0)
+        return fv_atomic_file_close(&save, io_error(ctx, path, "reserve space", result));
     *out = save;
     return FV_OK;
 }
@@ -201,13 +202,13 @@ static fv_status write_all(fv_ctx *ctx, const char *path, int64_t handle, const 
     return FV_OK;
 }
 
-fv_status fv_save_write(fv_save *save, const void *data, size_t n, uint64_t offset)
+fv_status fv_atomic_file_write(fv_atomic_file *save, const void *data, size_t n, uint64_t offset)
 {
     return write_all(save->ctx, save->path, save->handle, data, n, offset);
 }
 
 /* The rename itself is only safe once the folder is on disk too. */
-static fv_status sync_folder(fv_save *save)
+static fv_status sync_folder(fv_atomic_file *save)
 {
     const fv_io *io = &save->ctx->io;
     /* The folder's path is cut out of temp, which is not needed any more. */
@@ -225,7 +226,7 @@ static fv_status sync_folder(fv_save *save)
     return result < 0 ? io_error(save->ctx, folder, "sync", result) : FV_OK;
 }
 
-fv_status fv_save_end(fv_save *save, fv_status status)
+fv_status fv_atomic_file_close(fv_atomic_file *save, fv_status status)
 {
     const fv_io *io = &save->ctx->io;
     int64_t result;
@@ -251,16 +252,16 @@ fv_status fv_save_end(fv_save *save, fv_status status)
     return status;
 }
 
-fv_status fv_save_text(fv_ctx *ctx, const char *path, const void *text, size_t bytes)
+fv_status fv_file_write_text(fv_ctx *ctx, const char *path, const void *text, size_t bytes)
 {
-    fv_save save;
-    FV_FORWARD(fv_save_begin(ctx, path, bytes, &save));
-    return fv_save_end(&save, fv_save_write(&save, text, bytes, 0));
+    fv_atomic_file save;
+    FV_FORWARD(fv_atomic_file_create(ctx, path, bytes, &save));
+    return fv_atomic_file_close(&save, fv_atomic_file_write(&save, text, bytes, 0));
 }
 
 /* ---- appending ------------------------------------------------------------------- */
 
-fv_status fv_append_open(fv_ctx *ctx, const char *path, fv_append *out)
+fv_status fv_append_file_open(fv_ctx *ctx, const char *path, fv_append_file *out)
 {
     const fv_io *io = &ctx->io;
     int64_t handle, size;
@@ -271,19 +272,19 @@ fv_status fv_append_open(fv_ctx *ctx, const char *path, fv_append *out)
         io->close(io->user, handle);
         return io_error(ctx, path, "get the size", size);
     }
-    *out = (fv_append){.ctx = ctx, .path = path, .handle = handle, .end = (uint64_t)size};
+    *out = (fv_append_file){.ctx = ctx, .path = path, .handle = handle, .end = (uint64_t)size};
     return FV_OK;
 }
 
-fv_status fv_append_write(fv_append *file, const void *data, size_t n)
+fv_status fv_append_file_write(fv_append_file *file, const void *data, size_t n)
 {
     FV_FORWARD(write_all(file->ctx, file->path, file->handle, data, n, file->end));
     file->end += n;
     return FV_OK;
 }
 
-void fv_append_close(fv_append *file)
+void fv_append_file_close(fv_append_file *file)
 {
     if (file->ctx) file->ctx->io.close(file->ctx->io.user, file->handle);
-    *file = (fv_append){.ctx = NULL};
+    *file = (fv_append_file){.ctx = NULL};
 }

@@ -43,43 +43,44 @@ fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *
 /* ---- saving ---------------------------------------------------------------------- */
 
 /*
- *     fv_save save;
- *     FV_FORWARD(fv_save_begin(ctx, path, total_bytes, &save));
- *     s = fv_save_write(&save, data, n, 0);
- *     s = fv_save_end(&save, s);        // FV_OK in: sync and rename; else: remove. Always call it.
+ *     fv_atomic_file save;
+ *     FV_FORWARD(fv_atomic_file_create(ctx, path, total_bytes, &save));
+ *     s = fv_atomic_file_write(&save, data, n, 0);
+ *     s = fv_atomic_file_close(&save, s);        // FV_OK in: sync and rename; else: remove. Always
+ * call it.
  *
  * Messages name `path`, the file the caller knows, never the new one beside it.
  */
-typedef struct fv_save {
+typedef struct fv_atomic_file {
     fv_ctx *ctx;
     const char *path; /* not owned */
     char *temp;       /* the new file beside it */
     size_t temp_room;
     int64_t handle;
-} fv_save;
+} fv_atomic_file;
 
-fv_status fv_save_begin(fv_ctx *ctx, const char *path, uint64_t bytes, fv_save *out);
-fv_status fv_save_write(fv_save *save, const void *data, size_t n, uint64_t offset);
-fv_status fv_save_end(fv_save *save, fv_status status);
+fv_status fv_atomic_file_create(fv_ctx *ctx, const char *path, uint64_t bytes, fv_atomic_file *out);
+fv_status fv_atomic_file_write(fv_atomic_file *save, const void *data, size_t n, uint64_t offset);
+fv_status fv_atomic_file_close(fv_atomic_file *save, fv_status status);
 
 /* All of it: a text that takes the place of `path`. */
-fv_status fv_save_text(fv_ctx *ctx, const char *path, const void *text, size_t bytes);
+fv_status fv_file_write_text(fv_ctx *ctx, const char *path, const void *text, size_t bytes);
 
 /* ---- appending ------------------------------------------------------------------- */
 
 /* A file that grows at its end, such as a log. It is not synced: a crash may cost or tear its last
  * lines. */
-typedef struct fv_append {
+typedef struct fv_append_file {
     fv_ctx *ctx;
     const char *path; /* not owned */
     int64_t handle;
     uint64_t end; /* bytes it holds */
-} fv_append;
+} fv_append_file;
 
 /* Made if it is not there. Fails: IO. `path` must stay. */
-fv_status fv_append_open(fv_ctx *ctx, const char *path, fv_append *out);
-fv_status fv_append_write(fv_append *file, const void *data, size_t n);
+fv_status fv_append_file_open(fv_ctx *ctx, const char *path, fv_append_file *out);
+fv_status fv_append_file_write(fv_append_file *file, const void *data, size_t n);
 /* Fine on a zeroed one, or twice. */
-void fv_append_close(fv_append *file);
+void fv_append_file_close(fv_append_file *file);
 
 #endif

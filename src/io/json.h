@@ -7,12 +7,12 @@
  *     fv_status s = fv_json_parse(ctx, "config.json", text, bytes, &doc);
  *     // s == FV_ERR_FORMAT: fv_ctx_message is "config.json:3:14: expected ':', found ','"
  *
- * Access to the result: io/value.h. `text` is not needed afterwards.
+ * Access to the result: io/document.h. `text` is not needed afterwards.
  */
 #ifndef FV_IO_JSON_H
 #define FV_IO_JSON_H
 
-#include "io/value.h"
+#include "io/document.h"
 
 /* `name` stands in messages only. Fails: FORMAT, LIMIT (text_bytes, json_depth, string_bytes),
  * MEMORY; *out is untouched then. */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "io/decimal.h"
 #include "io/file.h"
-#include "io/number.h"
 #include "io/utf8.h"
 
 void fv_json_begin(fv_json_writer *w, fv_ctx *ctx) { *w = (fv_json_writer){.ctx = ctx}; }
@@ -22,7 +22,7 @@ fv_status fv_json_end(fv_json_writer *w)
 fv_status fv_json_save(fv_json_writer *w, const char *path)
 {
     FV_FORWARD(fv_json_end(w));
-    return fv_save_text(w->ctx, path, w->text, w->bytes);
+    return fv_file_write_text(w->ctx, path, w->text, w->bytes);
 }
 
 void fv_json_free(fv_json_writer *w)

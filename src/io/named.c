@@ -37,7 +37,7 @@ void fv_named_end(fv_named *list)
     *list = (fv_named){.ctx = list->ctx};
 }
 
-fv_status fv_named_save(const fv_named *list, const char *path, const fv_file_note *notes,
+fv_status fv_named_save(const fv_named *list, const char *path, const fv_file_metadata *notes,
                         size_t note_count)
 {
     const size_t bytes = list->count * sizeof(char *);

@@ -24,7 +24,7 @@ void fv_named_add(fv_named *list, const char *prefix, const char *name, fv_tenso
 void fv_named_add_params(fv_named *list, const char *prefix, const fv_params *params);
 void fv_named_end(fv_named *list);
 
-fv_status fv_named_save(const fv_named *list, const char *path, const fv_file_note *notes,
+fv_status fv_named_save(const fv_named *list, const char *path, const fv_file_metadata *notes,
                         size_t note_count);
 
 /* The file must hold every tensor of the list in its shape and element type, and if `whole`

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "io/entries.h"
 #include "io/npy_header.h"
+#include "io/tensor_file.h"
 #include "io/utf8.h"
 #include "io/zip.h"
 
@@ -84,7 +84,7 @@ static fv_status open_plain(fv_npy *npy)
     entry->name = "";
     FV_FORWARD(read_header(npy, NULL, npy->file.bytes, entry, &npy->infos[0]));
     entry->offset = npy->infos[0].header;
-    entry->packed = entry->bytes;
+    entry->stored_bytes = entry->bytes;
     npy->count = 1;
     return FV_OK;
 }
@@ -113,7 +113,7 @@ static fv_status read_member(fv_npy *npy, const fv_zip_entry *zip)
     FV_FORWARD(status);
     info->zip = zip;
     entry->offset = zip->deflated ? zip->offset : zip->offset + info->header;
-    entry->packed = zip->deflated ? zip->packed : entry->bytes;
+    entry->stored_bytes = zip->deflated ? zip->compressed_bytes : entry->bytes;
     npy->count++;
     return FV_OK;
 }
@@ -224,7 +224,7 @@ static fv_status read_stored(fv_npy *file, const fv_file_entry *entry, const arr
 
 /* Puts an array whose first index runs fastest into the order where the last one does. It is not
  * empty; its sizes multiply to what the header was checked for. */
-static void turn(const fv_file_entry *entry, const char *columns, char *rows)
+static void to_row_major(const fv_file_entry *entry, const char *columns, char *rows)
 {
     const int last = entry->rank - 1;
     int64_t at[FV_MAX_RANK] = {0}, stride[FV_MAX_RANK], count = 1;
@@ -255,7 +255,7 @@ fv_status fv_npy_read(fv_npy *file, const fv_file_entry *entry, void *out, size_
     char *columns = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!columns, ctx, FV_ERR_MEMORY, "%s: out of memory", file->file.path);
     fv_status status = read_stored(file, entry, info, columns, bytes);
-    if (status == FV_OK) turn(entry, columns, out);
+    if (status == FV_OK) to_row_major(entry, columns, out);
     fv_mem_free(&ctx->mem, columns, bytes);
     return status;
 }

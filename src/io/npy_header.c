@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/entries.h"
-#include "io/number.h"
+#include "io/decimal.h"
+#include "io/tensor_file.h"
 #include "io/utf8.h"
 
 const char fv_npy_magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};

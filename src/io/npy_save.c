@@ -3,22 +3,23 @@
 
 #include "base/check.h"
 #include "fovea/npy.h"
-#include "io/entries.h"
 #include "io/npy_header.h"
+#include "io/tensor_file.h"
 #include "io/utf8.h"
 #include "io/zip.h"
 
 enum { PIECE = 1 << 18 };
 
 /* Writes an array's data at `at`; *sum goes on over it if crc is given. */
-static fv_status write_data(fv_save *save, fv_tensor_source *source, size_t index, uint64_t bytes,
-                            char *piece, const fv_crc *crc, uint32_t *sum, uint64_t at)
+static fv_status write_data(fv_atomic_file *save, fv_tensor_source *source, size_t index,
+                            uint64_t bytes, char *piece, const fv_crc *crc, uint32_t *sum,
+                            uint64_t at)
 {
     for (uint64_t done = 0; done < bytes;) {
         size_t n = bytes - done < PIECE ? (size_t)(bytes - done) : PIECE;
         FV_FORWARD(fv_tensor_source_read(source, index, done, piece, n));
         if (crc) *sum = fv_crc_add(crc, *sum, piece, n);
-        FV_FORWARD(fv_save_write(save, piece, n, at + done));
+        FV_FORWARD(fv_atomic_file_write(save, piece, n, at + done));
         done += n;
     }
     return FV_OK;
@@ -43,12 +44,12 @@ static fv_status save_plain(fv_ctx *ctx, const char *path, const fv_file_spec *s
     char text[FV_NPY_HEADER_BYTES];
     size_t header = 0;
     uint64_t data = 0;
-    fv_save save;
+    fv_atomic_file save;
     FV_FORWARD(array_header(ctx, path, spec, text, &header, &data));
-    FV_FORWARD(fv_save_begin(ctx, path, header + data, &save));
-    fv_status status = fv_save_write(&save, text, header, 0);
+    FV_FORWARD(fv_atomic_file_create(ctx, path, header + data, &save));
+    fv_status status = fv_atomic_file_write(&save, text, header, 0);
     if (status == FV_OK) status = write_data(&save, source, 0, data, piece, NULL, NULL, header);
-    return fv_save_end(&save, status);
+    return fv_atomic_file_close(&save, status);
 }
 
 fv_status fv_npy_save(fv_ctx *ctx, const char *path, fv_tensor *tensor)
@@ -108,7 +109,7 @@ static fv_status lay_out(archive *a)
                      ctx, FV_ERR_LIMIT, "%s: larger than an archive can be", a->path);
         a->entries[i] = (fv_zip_entry){.name = name,
                                        .name_bytes = name_bytes,
-                                       .packed = bytes,
+                                       .compressed_bytes = bytes,
                                        .bytes = bytes,
                                        .header = at,
                                        .offset = at + FV_ZIP_LOCAL_BYTES + name_bytes};
@@ -125,22 +126,22 @@ static fv_status lay_out(archive *a)
 }
 
 /* The array first: its sum goes into the header before it. */
-static fv_status write_member(archive *a, fv_save *save, fv_tensor_source *source, size_t i)
+static fv_status write_member(archive *a, fv_atomic_file *save, fv_tensor_source *source, size_t i)
 {
     fv_zip_entry *e = &a->entries[i];
     char text[FV_NPY_HEADER_BYTES];
     unsigned char local[FV_ZIP_LOCAL_BYTES];
     size_t header = fv_npy_header(&a->specs[i], text);
     e->crc = fv_crc_add(a->crc, 0, text, header);
-    FV_FORWARD(fv_save_write(save, text, header, e->offset));
+    FV_FORWARD(fv_atomic_file_write(save, text, header, e->offset));
     FV_FORWARD(write_data(save, source, i, e->bytes - header, a->piece, a->crc, &e->crc,
                           e->offset + header));
     fv_zip_put_local(e, local);
-    FV_FORWARD(fv_save_write(save, local, sizeof local, e->header));
-    return fv_save_write(save, e->name, e->name_bytes, e->header + sizeof local);
+    FV_FORWARD(fv_atomic_file_write(save, local, sizeof local, e->header));
+    return fv_atomic_file_write(save, e->name, e->name_bytes, e->header + sizeof local);
 }
 
-static fv_status write_archive(archive *a, fv_save *save, fv_tensor_source *source)
+static fv_status write_archive(archive *a, fv_atomic_file *save, fv_tensor_source *source)
 {
     unsigned char *at = a->directory;
     for (size_t i = 0; i < a->count; i++) {
@@ -151,18 +152,18 @@ static fv_status write_archive(archive *a, fv_save *save, fv_tensor_source *sour
         at += FV_ZIP_CENTRAL_BYTES + e->name_bytes;
     }
     fv_zip_put_end(a->count, a->directory_at, a->directory_bytes, at);
-    return fv_save_write(save, a->directory, a->directory_bytes + FV_ZIP_END_BYTES,
-                         a->directory_at);
+    return fv_atomic_file_write(save, a->directory, a->directory_bytes + FV_ZIP_END_BYTES,
+                                a->directory_at);
 }
 
 static fv_status save_archive(archive *a, fv_tensor_source *source)
 {
-    fv_save save;
+    fv_atomic_file save;
     FV_FORWARD(fv_specs_check(a->ctx, a->path, a->specs, a->count));
     FV_FORWARD(lay_out(a));
-    FV_FORWARD(fv_save_begin(a->ctx, a->path,
-                             a->directory_at + a->directory_bytes + FV_ZIP_END_BYTES, &save));
-    return fv_save_end(&save, write_archive(a, &save, source));
+    FV_FORWARD(fv_atomic_file_create(
+        a->ctx, a->path, a->directory_at + a->directory_bytes + FV_ZIP_END_BYTES, &save));
+    return fv_atomic_file_close(&save, write_archive(a, &save, source));
 }
 
 fv_status fv_npz_save(fv_ctx *ctx, const char *path, const char *const *names,

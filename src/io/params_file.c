@@ -27,7 +27,7 @@ static fv_status save(fv_params *params, const char *path)
 {
     fv_named list;
     FV_FORWARD(list_of(params, &list));
-    const fv_file_note note = {"format", "pt"}; /* what other readers look for */
+    const fv_file_metadata note = {"format", "pt"}; /* what other readers look for */
     fv_status status = fv_named_save(&list, path, &note, 1);
     fv_named_end(&list);
     return status;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "io/entries.h"
+#include "io/tensor_file.h"
 #include "io/utf8.h"
 
 /* ---- opening --------------------------------------------------------------------- */
@@ -129,20 +129,21 @@ const fv_file_entry *fv_safetensors_find(const fv_safetensors *file, const char 
     return fv_entries_find(file->entries, file->count, file->by_name, name);
 }
 
-size_t fv_safetensors_note_count(const fv_safetensors *file)
+size_t fv_safetensors_metadata_count(const fv_safetensors *file)
 {
-    return file->shard_count ? file->shards[0].note_count : 0;
+    return file->shard_count ? file->shards[0].metadata_count : 0;
 }
 
-const fv_file_note *fv_safetensors_note(const fv_safetensors *file, size_t i)
+const fv_file_metadata *fv_safetensors_metadata_at(const fv_safetensors *file, size_t i)
 {
-    return i < fv_safetensors_note_count(file) ? &file->shards[0].notes[i] : NULL;
+    return i < fv_safetensors_metadata_count(file) ? &file->shards[0].metadata[i] : NULL;
 }
 
-const char *fv_safetensors_metadata(const fv_safetensors *file, const char *key)
+const char *fv_safetensors_metadata_find(const fv_safetensors *file, const char *key)
 {
-    for (size_t i = 0; i < fv_safetensors_note_count(file); i++)
-        if (strcmp(file->shards[0].notes[i].key, key) == 0) return file->shards[0].notes[i].value;
+    for (size_t i = 0; i < fv_safetensors_metadata_count(file); i++)
+        if (strcmp(file->shards[0].metadata[i].key, key) == 0)
+            return file->shards[0].metadata[i].value;
     return NULL;
 }
 

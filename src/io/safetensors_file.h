@@ -5,10 +5,10 @@
 #include "fovea/safetensors.h"
 #include "io/arena.h"
 #include "io/crc.h"
+#include "io/document.h"
 #include "io/file.h"
-#include "io/value.h"
 
-#define FV_SAFETENSORS_CRC_NOTE "fovea.crc32c"
+#define FV_SAFETENSORS_CRC_KEY "fovea.crc32c"
 enum { FV_SAFETENSORS_CRC_DIGITS = 8 };
 
 typedef struct fv_safetensors_dtype {
@@ -30,8 +30,8 @@ typedef struct fv_safetensors_shard {
     uint64_t data_start;
     fv_file_entry *entries; /* in the order of their data */
     size_t count;
-    fv_file_note *notes;
-    size_t note_count;
+    fv_file_metadata *metadata;
+    size_t metadata_count;
     const uint32_t *sums; /* CRC-32C of each entry's data, or NULL */
 } fv_safetensors_shard;
 

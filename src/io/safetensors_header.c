@@ -2,10 +2,10 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "io/entries.h"
 #include "io/json.h"
 #include "io/safetensors_file.h"
 #include "io/sort.h"
+#include "io/tensor_file.h"
 #include "io/utf8.h"
 
 static const fv_safetensors_dtype DTYPES[] = {
@@ -38,7 +38,7 @@ const char *fv_safetensors_dtype_name(fv_dtype dtype)
 static fv_status read_shape(const fv_doc *doc, const fv_value *info, fv_file_entry *entry)
 {
     const fv_value *shape = NULL;
-    FV_FORWARD(fv_doc_get(doc, info, "shape", FV_KIND_ARRAY, &shape));
+    FV_FORWARD(fv_doc_get(doc, info, "shape", FV_VALUE_ARRAY, &shape));
     if (shape->count > FV_MAX_RANK)
         return fv_doc_fail(doc, shape, FV_ERR_LIMIT, "rank %u, the limit is %d", shape->count,
                            FV_MAX_RANK);
@@ -55,7 +55,7 @@ static fv_status read_range(const fv_doc *doc, const fv_value *info, uint64_t da
     const fv_value *range = NULL;
     int64_t begin = 0, end = 0;
     uint64_t expected;
-    FV_FORWARD(fv_doc_get(doc, info, "data_offsets", FV_KIND_ARRAY, &range));
+    FV_FORWARD(fv_doc_get(doc, info, "data_offsets", FV_VALUE_ARRAY, &range));
     if (range->count != 2)
         return fv_doc_fail(doc, range, FV_ERR_FORMAT, "data_offsets needs two numbers, not %u",
                            range->count);
@@ -68,7 +68,7 @@ static fv_status read_range(const fv_doc *doc, const fv_value *info, uint64_t da
                            "the shape needs %llu bytes, the range has %lld",
                            (unsigned long long)expected, (long long)(end - begin));
     entry->offset = (uint64_t)begin;
-    entry->bytes = entry->packed = expected;
+    entry->bytes = entry->stored_bytes = expected;
     return FV_OK;
 }
 
@@ -84,7 +84,7 @@ static fv_status read_entry(fv_safetensors *set, const fv_doc *doc, const fv_mem
                            member->key_bytes, (unsigned long long)limit);
     if (memchr(member->key, '\0', member->key_bytes))
         return fv_doc_fail(doc, info, FV_ERR_FORMAT, "a NUL character inside a name");
-    FV_FORWARD(fv_doc_kind(doc, info, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_kind(doc, info, FV_VALUE_OBJECT));
     FV_FORWARD(fv_doc_get_string(doc, info, "dtype", true, &dtype_name));
     const fv_safetensors_dtype *dtype = fv_safetensors_dtype_find(dtype_name);
     if (!dtype)
@@ -118,7 +118,7 @@ static fv_status sort_entries(fv_safetensors *set, fv_safetensors_shard *shard,
     uint32_t *order = fv_mem_alloc(&set->ctx->mem, bytes);
     bool enough = shard->entries && order;
     if (enough) {
-        fv_sort(found, shard->count, compare_ranges, order, order + shard->count);
+        fv_argsort(found, shard->count, compare_ranges, order, order + shard->count);
         for (size_t i = 0; i < shard->count; i++)
             shard->entries[i] = found[order[i]];
     }
@@ -151,22 +151,22 @@ static fv_status check_cover(fv_safetensors *set, fv_safetensors_shard *shard, s
     return FV_OK;
 }
 
-static fv_status read_notes(fv_safetensors *set, const fv_doc *doc, const fv_value *map,
-                            fv_safetensors_shard *shard)
+static fv_status read_metadata(fv_safetensors *set, const fv_doc *doc, const fv_value *map,
+                               fv_safetensors_shard *shard)
 {
-    FV_FORWARD(fv_doc_kind(doc, map, FV_KIND_OBJECT));
-    shard->notes = fv_arena_array(&set->arena, map->count, sizeof *shard->notes);
-    FV_RETURN_IF(!shard->notes, set->ctx, FV_ERR_MEMORY, "%s: out of memory", doc->name);
-    shard->note_count = map->count;
+    FV_FORWARD(fv_doc_kind(doc, map, FV_VALUE_OBJECT));
+    shard->metadata = fv_arena_array(&set->arena, map->count, sizeof *shard->metadata);
+    FV_RETURN_IF(!shard->metadata, set->ctx, FV_ERR_MEMORY, "%s: out of memory", doc->name);
+    shard->metadata_count = map->count;
     for (uint32_t i = 0; i < map->count; i++) {
         const fv_member *m = &map->as.members[i];
         const char *value = NULL;
         if (memchr(m->key, '\0', m->key_bytes))
             return fv_doc_fail(doc, &m->value, FV_ERR_FORMAT, "a NUL character inside a key");
         FV_FORWARD(fv_doc_string(doc, &m->value, &value));
-        shard->notes[i].key = fv_arena_text(&set->arena, m->key, m->key_bytes);
-        shard->notes[i].value = fv_arena_text(&set->arena, value, m->value.count);
-        FV_RETURN_IF(!shard->notes[i].key || !shard->notes[i].value, set->ctx, FV_ERR_MEMORY,
+        shard->metadata[i].key = fv_arena_text(&set->arena, m->key, m->key_bytes);
+        shard->metadata[i].value = fv_arena_text(&set->arena, value, m->value.count);
+        FV_RETURN_IF(!shard->metadata[i].key || !shard->metadata[i].value, set->ctx, FV_ERR_MEMORY,
                      "%s: out of memory", doc->name);
     }
     return FV_OK;
@@ -176,13 +176,13 @@ static fv_status read_entries(fv_safetensors *set, const fv_doc *doc, size_t num
 {
     fv_safetensors_shard *shard = &set->shards[number];
     const fv_value *root = &doc->root;
-    FV_FORWARD(fv_doc_kind(doc, root, FV_KIND_OBJECT));
-    const fv_value *notes = fv_value_get(root, "__metadata__");
-    uint64_t count = root->count - (notes ? 1u : 0u);
+    FV_FORWARD(fv_doc_kind(doc, root, FV_VALUE_OBJECT));
+    const fv_value *metadata = fv_value_get(root, "__metadata__");
+    uint64_t count = root->count - (metadata ? 1u : 0u);
     FV_RETURN_IF(count > set->ctx->limits.tensors, set->ctx, FV_ERR_LIMIT,
                  "%s: %llu tensors, the limit is %llu", doc->name, (unsigned long long)count,
                  (unsigned long long)set->ctx->limits.tensors);
-    if (notes) FV_FORWARD(read_notes(set, doc, notes, shard));
+    if (metadata) FV_FORWARD(read_metadata(set, doc, metadata, shard));
 
     size_t bytes;
     fv_file_entry *found = fv_mul_size((size_t)count, sizeof *found, &bytes)
@@ -192,7 +192,7 @@ static fv_status read_entries(fv_safetensors *set, const fv_doc *doc, size_t num
     uint64_t data_bytes = shard->file.bytes - shard->data_start;
     fv_status status = FV_OK;
     for (uint32_t i = 0; i < root->count && status == FV_OK; i++)
-        if (&root->as.members[i].value != notes)
+        if (&root->as.members[i].value != metadata)
             status = read_entry(set, doc, &root->as.members[i], data_bytes, &found[shard->count++]);
     if (status == FV_OK) status = sort_entries(set, shard, found);
     fv_mem_free(&set->ctx->mem, found, bytes);
@@ -215,10 +215,10 @@ static bool read_digits(const char *text, uint32_t *out)
     return true;
 }
 
-/* The note's place in the header's text: our writer puts it there without escapes. */
+/* The checksums's place in the header's text: our writer puts it there without escapes. */
 static char *find_digits(char *text, size_t bytes, size_t digits)
 {
-    static const char key[] = "\"" FV_SAFETENSORS_CRC_NOTE "\":\"";
+    static const char key[] = "\"" FV_SAFETENSORS_CRC_KEY "\":\"";
     char *at = memmem(text, bytes, key, sizeof key - 1);
     if (!at) return NULL;
     at += sizeof key - 1;
@@ -230,17 +230,18 @@ static fv_status read_sums(fv_safetensors *set, fv_safetensors_shard *shard, cha
                            size_t bytes)
 {
     fv_ctx *ctx = set->ctx;
-    const char *path = shard->file.path, *note = NULL;
-    for (size_t i = 0; i < shard->note_count; i++)
-        if (strcmp(shard->notes[i].key, FV_SAFETENSORS_CRC_NOTE) == 0) note = shard->notes[i].value;
-    FV_RETURN_IF(!note, ctx, FV_ERR_FORMAT, "%s: has no checksums to verify", path);
+    const char *path = shard->file.path, *checksums = NULL;
+    for (size_t i = 0; i < shard->metadata_count; i++)
+        if (strcmp(shard->metadata[i].key, FV_SAFETENSORS_CRC_KEY) == 0)
+            checksums = shard->metadata[i].value;
+    FV_RETURN_IF(!checksums, ctx, FV_ERR_FORMAT, "%s: has no checksums to verify", path);
     size_t digits = (shard->count + 1) * FV_SAFETENSORS_CRC_DIGITS;
-    char *place = strlen(note) == digits ? find_digits(text, bytes, digits) : NULL;
+    char *place = strlen(checksums) == digits ? find_digits(text, bytes, digits) : NULL;
     FV_RETURN_IF(!place, ctx, FV_ERR_FORMAT, "%s: its checksums do not fit its tensors", path);
     uint32_t *sums = fv_arena_array(&set->arena, shard->count + 1, sizeof *sums);
     FV_RETURN_IF(!sums, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
     for (size_t i = 0; i <= shard->count; i++)
-        FV_RETURN_IF(!read_digits(note + i * FV_SAFETENSORS_CRC_DIGITS, &sums[i]), ctx,
+        FV_RETURN_IF(!read_digits(checksums + i * FV_SAFETENSORS_CRC_DIGITS, &sums[i]), ctx,
                      FV_ERR_FORMAT, "%s: its checksums are not hex digits", path);
     memset(place, '0', digits);
     FV_RETURN_IF(fv_crc_add(set->crc, 0, text, bytes) != sums[0], ctx, FV_ERR_FORMAT,

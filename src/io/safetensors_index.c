@@ -94,12 +94,12 @@ static fv_status compare_with_files(const fv_safetensors *set, const fv_doc *doc
 static fv_status open_documented(fv_safetensors *set, const char *path, const fv_doc *doc)
 {
     const fv_value *map = NULL;
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "weight_map", FV_KIND_OBJECT, &map));
+    FV_FORWARD(fv_doc_get(doc, &doc->root, "weight_map", FV_VALUE_OBJECT, &map));
     FV_FORWARD(check_map(doc, map));
     size_t bytes = 2 * (size_t)map->count * sizeof(uint32_t);
     uint32_t *order = fv_mem_alloc(&set->ctx->mem, bytes);
     FV_RETURN_IF(!order, set->ctx, FV_ERR_MEMORY, "%s: out of memory", path);
-    fv_sort(map->as.members, map->count, compare_files, order, order + map->count);
+    fv_argsort(map->as.members, map->count, compare_files, order, order + map->count);
     fv_status status = open_files(set, path, map, order);
     fv_mem_free(&set->ctx->mem, order, bytes);
     FV_FORWARD(status);

@@ -1,4 +1,4 @@
-#include "io/entries.h"
+#include "io/tensor_file.h"
 
 #include <string.h>
 
@@ -29,7 +29,7 @@ bool fv_entries_index(fv_arena *arena, const fv_file_entry *entries, size_t coun
     uint32_t *sorted = fv_arena_array(arena, count, sizeof *sorted);
     size_t spare_bytes = count * sizeof *sorted;
     uint32_t *spare = fv_mem_alloc(arena->mem, spare_bytes);
-    if (sorted && spare) fv_sort(entries, count, compare_entries, sorted, spare);
+    if (sorted && spare) fv_argsort(entries, count, compare_entries, sorted, spare);
     fv_mem_free(arena->mem, spare, spare_bytes);
     if (!sorted || !spare) return false;
     *duplicate = NULL;
@@ -141,7 +141,7 @@ static fv_status check_unique(fv_ctx *ctx, const char *path, const fv_file_spec 
     size_t bytes = 2 * count * sizeof(uint32_t); /* count is within fv_limits.tensors */
     uint32_t *order = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!order, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
-    fv_sort(specs, count, compare_specs, order, order + count);
+    fv_argsort(specs, count, compare_specs, order, order + count);
     fv_status status = FV_OK;
     char name[FV_QUOTED_BYTES];
     for (size_t i = 1; i < count && status == FV_OK; i++) {

@@ -1,6 +1,6 @@
 /* What the readers and writers of tensor files share: names, sizes, data from tensors. */
-#ifndef FV_IO_ENTRIES_H
-#define FV_IO_ENTRIES_H
+#ifndef FV_IO_TENSOR_FILE_H
+#define FV_IO_TENSOR_FILE_H
 
 #include "base/ctx.h"
 #include "fovea/file.h"

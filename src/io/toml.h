@@ -1,6 +1,6 @@
 /*
  * TOML 1.0 for recipes, without dates and arrays of tables ("[[x]]"): both are refused by name.
- * The result is the tree of io/value.h with an object at the root.
+ * The result is the tree of io/document.h with an object at the root.
  *
  *     fv_doc *doc = NULL;
  *     fv_status s = fv_toml_parse(ctx, "date.toml", text, bytes, &doc);
@@ -12,7 +12,7 @@
 #ifndef FV_IO_TOML_H
 #define FV_IO_TOML_H
 
-#include "io/value.h"
+#include "io/document.h"
 
 /* `name` stands in messages only. Fails: FORMAT, LIMIT, UNSUPPORTED (dates, arrays of tables),
  * MEMORY; *out is untouched then. */

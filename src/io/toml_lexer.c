@@ -1,50 +1,50 @@
-#include "io/toml_token.h"
+#include "io/toml_lexer.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "io/number.h"
+#include "io/decimal.h"
 #include "io/utf8.h"
 
 /* ---- space ----------------------------------------------------------------------- */
 
-void toml_skip_space(fv_scan *s)
+void toml_skip_space(fv_parser *s)
 {
-    while (fv_scan_peek(s, 0) == ' ' || fv_scan_peek(s, 0) == '\t')
+    while (fv_parser_peek(s, 0) == ' ' || fv_parser_peek(s, 0) == '\t')
         s->pos++;
 }
 
 /* Bytes of the line end at pos: 1, 2 or 0. A carriage return alone is none. */
-static size_t line_end(const fv_scan *s)
+static size_t line_end(const fv_parser *s)
 {
-    if (fv_scan_peek(s, 0) == '\n') return 1;
-    return fv_scan_peek(s, 0) == '\r' && fv_scan_peek(s, 1) == '\n' ? 2 : 0;
+    if (fv_parser_peek(s, 0) == '\n') return 1;
+    return fv_parser_peek(s, 0) == '\r' && fv_parser_peek(s, 1) == '\n' ? 2 : 0;
 }
 
-static bool accept_line_end(fv_scan *s)
+static bool accept_line_end(fv_parser *s)
 {
     size_t n = line_end(s);
     if (n == 0) return false;
     s->pos += n;
-    fv_scan_new_line(s);
+    fv_parser_new_line(s);
     return true;
 }
 
 /* One character that may stand in a string or comment; *length is its bytes. */
-static fv_status check_character(const fv_scan *s, size_t *length)
+static fv_status check_character(const fv_parser *s, size_t *length)
 {
-    int c = fv_scan_peek(s, 0);
+    int c = fv_parser_peek(s, 0);
     *length = fv_utf8_length(s->text + s->pos, s->bytes - s->pos);
-    if (*length == 0) return fv_scan_fail(s, FV_ERR_FORMAT, "not valid UTF-8");
+    if (*length == 0) return fv_parser_fail(s, FV_ERR_FORMAT, "not valid UTF-8");
     if ((c < ' ' && c != '\t') || c == 0x7F)
-        return fv_scan_fail(s, FV_ERR_FORMAT, "control character 0x%02X", (unsigned)c);
+        return fv_parser_fail(s, FV_ERR_FORMAT, "control character 0x%02X", (unsigned)c);
     return FV_OK;
 }
 
-static fv_status skip_comment(fv_scan *s)
+static fv_status skip_comment(fv_parser *s)
 {
-    if (fv_scan_peek(s, 0) != '#') return FV_OK;
-    while (fv_scan_peek(s, 0) >= 0 && line_end(s) == 0) {
+    if (fv_parser_peek(s, 0) != '#') return FV_OK;
+    while (fv_parser_peek(s, 0) >= 0 && line_end(s) == 0) {
         size_t length;
         FV_FORWARD(check_character(s, &length));
         s->pos += length;
@@ -52,7 +52,7 @@ static fv_status skip_comment(fv_scan *s)
     return FV_OK;
 }
 
-fv_status toml_skip_lines(fv_scan *s)
+fv_status toml_skip_lines(fv_parser *s)
 {
     do {
         toml_skip_space(s);
@@ -61,56 +61,56 @@ fv_status toml_skip_lines(fv_scan *s)
     return FV_OK;
 }
 
-fv_status toml_end_of_line(fv_scan *s)
+fv_status toml_expect_end_of_line(fv_parser *s)
 {
     toml_skip_space(s);
     FV_FORWARD(skip_comment(s));
-    if (fv_scan_peek(s, 0) < 0 || accept_line_end(s)) return FV_OK;
-    return fv_scan_expected(s, "the end of the line");
+    if (fv_parser_peek(s, 0) < 0 || accept_line_end(s)) return FV_OK;
+    return fv_parser_expected(s, "the end of the line");
 }
 
 /* ---- strings --------------------------------------------------------------------- */
 
 /* How many times `quote` stands at pos + ahead. */
-static size_t quote_run(const fv_scan *s, size_t ahead, int quote)
+static size_t quote_run(const fv_parser *s, size_t ahead, int quote)
 {
     size_t n = 0;
-    while (fv_scan_peek(s, ahead + n) == quote)
+    while (fv_parser_peek(s, ahead + n) == quote)
         n++;
     return n;
 }
 
 /* Bytes from pos to the closing quotes: an upper bound of the decoded text. */
-static fv_status raw_length(const fv_scan *s, int quote, bool many, size_t *out)
+static fv_status raw_length(const fv_parser *s, int quote, bool many, size_t *out)
 {
     size_t n = 0;
     for (;; n++) {
-        int c = fv_scan_peek(s, n);
+        int c = fv_parser_peek(s, n);
         if (c < 0 || (!many && c == '\n'))
-            return fv_scan_fail(s, FV_ERR_FORMAT, "this string has no end");
+            return fv_parser_fail(s, FV_ERR_FORMAT, "this string has no end");
         if (c == '\\' && quote == '"') {
             n++;
         } else if (c == quote && !many) {
             break;
         } else if (c == quote) {
             size_t run = quote_run(s, n, quote);
-            if (run > 5) return fv_scan_fail(s, FV_ERR_FORMAT, "too many quotes end this string");
+            if (run > 5) return fv_parser_fail(s, FV_ERR_FORMAT, "too many quotes end this string");
             n += run >= 3 ? run - 3 : run - 1;
             if (run >= 3) break; /* one or two of them may belong to the text */
         }
     }
     uint64_t limit = s->doc->ctx->limits.string_bytes;
     if (n > limit)
-        return fv_scan_fail(s, FV_ERR_LIMIT, "a string of more than %llu bytes",
-                            (unsigned long long)limit);
+        return fv_parser_fail(s, FV_ERR_LIMIT, "a string of more than %llu bytes",
+                              (unsigned long long)limit);
     *out = n;
     return FV_OK;
 }
 
 /* A backslash at the end of a line takes the line end and all space before the next text. */
-static bool accept_line_joint(fv_scan *s)
+static bool accept_line_joint(fv_parser *s)
 {
-    fv_scan ahead = *s;
+    fv_parser ahead = *s;
     toml_skip_space(&ahead);
     if (!accept_line_end(&ahead)) return false;
     do
@@ -120,33 +120,33 @@ static bool accept_line_joint(fv_scan *s)
     return true;
 }
 
-static fv_status escape(fv_scan *s, bool many, char *out, size_t *used)
+static fv_status escape(fv_parser *s, bool many, char *out, size_t *used)
 {
     static const char from[] = "\"\\bfnrt", to[] = "\"\\\b\f\n\r\t";
     s->pos++;
     if (many && accept_line_joint(s)) return FV_OK;
-    int c = fv_scan_peek(s, 0);
+    int c = fv_parser_peek(s, 0);
     if (c == 'u' || c == 'U') {
         uint32_t code;
         s->pos++;
-        FV_FORWARD(fv_scan_hex(s, c == 'u' ? 4 : 8, &code));
+        FV_FORWARD(fv_parser_hex(s, c == 'u' ? 4 : 8, &code));
         if (code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
-            return fv_scan_fail(s, FV_ERR_FORMAT, "U+%04X is not a character", code);
+            return fv_parser_fail(s, FV_ERR_FORMAT, "U+%04X is not a character", code);
         *used += fv_utf8_put(code, out + *used);
         return FV_OK;
     }
     const char *at = c > 0 ? strchr(from, c) : NULL;
-    if (!at) return fv_scan_expected(s, "one of \" \\ b f n r t u U after a backslash");
+    if (!at) return fv_parser_expected(s, "one of \" \\ b f n r t u U after a backslash");
     out[(*used)++] = to[at - from];
     s->pos++;
     return FV_OK;
 }
 
 /* Decodes up to `end`, the position of the closing quotes. */
-static fv_status decode(fv_scan *s, size_t end, int quote, bool many, char *out, size_t *used)
+static fv_status decode(fv_parser *s, size_t end, int quote, bool many, char *out, size_t *used)
 {
     while (s->pos < end) {
-        if (quote == '"' && fv_scan_peek(s, 0) == '\\') {
+        if (quote == '"' && fv_parser_peek(s, 0) == '\\') {
             FV_FORWARD(escape(s, many, out, used));
         } else if (many && accept_line_end(s)) {
             out[(*used)++] = '\n';
@@ -162,16 +162,16 @@ static fv_status decode(fv_scan *s, size_t end, int quote, bool many, char *out,
 }
 
 /* At the opening quote. Only values may span lines. */
-static fv_status read_string(fv_scan *s, bool may_span, const char **text, uint32_t *bytes)
+static fv_status read_string(fv_parser *s, bool may_span, const char **text, uint32_t *bytes)
 {
-    int quote = fv_scan_peek(s, 0);
+    int quote = fv_parser_peek(s, 0);
     bool many = may_span && quote_run(s, 0, quote) >= 3;
     size_t raw = 0, used = 0;
     s->pos += many ? 3 : 1;
     if (many) accept_line_end(s); /* the first line end is not part of the text */
     FV_FORWARD(raw_length(s, quote, many, &raw));
     char *out = fv_arena_alloc(&s->doc->arena, raw + 1);
-    if (!out) return fv_scan_memory(s);
+    if (!out) return fv_parser_out_of_memory(s);
     size_t end = s->pos + raw;
     FV_FORWARD(decode(s, end, quote, many, out, &used));
     s->pos += many ? 3 : 1;
@@ -189,21 +189,21 @@ static bool is_bare(int c)
            c == '-';
 }
 
-fv_status toml_key(fv_scan *s, fv_member *item)
+fv_status toml_read_key(fv_parser *s, fv_member *item)
 {
-    *item = (fv_member){.value = fv_scan_value(s, FV_KIND_NULL)};
-    int c = fv_scan_peek(s, 0);
+    *item = (fv_member){.value = fv_parser_value(s, FV_VALUE_NULL)};
+    int c = fv_parser_peek(s, 0);
     if (c == '"' || c == '\'') return read_string(s, false, &item->key, &item->key_bytes);
     size_t n = 0;
-    while (is_bare(fv_scan_peek(s, n)))
+    while (is_bare(fv_parser_peek(s, n)))
         n++;
-    if (n == 0) return fv_scan_expected(s, "a key");
+    if (n == 0) return fv_parser_expected(s, "a key");
     uint64_t limit = s->doc->ctx->limits.string_bytes;
     if (n > limit)
-        return fv_scan_fail(s, FV_ERR_LIMIT, "a key of more than %llu bytes",
-                            (unsigned long long)limit);
+        return fv_parser_fail(s, FV_ERR_LIMIT, "a key of more than %llu bytes",
+                              (unsigned long long)limit);
     item->key = fv_arena_text(&s->doc->arena, s->text + s->pos, n);
-    if (!item->key) return fv_scan_memory(s);
+    if (!item->key) return fv_parser_out_of_memory(s);
     item->key_bytes = (uint32_t)n;
     s->pos += n;
     return FV_OK;
@@ -306,43 +306,43 @@ static bool special_real(const char *text, size_t n, double *out)
     return true;
 }
 
-static fv_status read_number(const fv_scan *s, const char *raw, size_t raw_bytes, fv_value *v)
+static fv_status read_number(const fv_parser *s, const char *raw, size_t raw_bytes, fv_value *v)
 {
     char text[NUMBER_BYTES];
     size_t n = 0;
     bool whole = false;
-    if (raw_bytes == 0) return fv_scan_expected(s, "a value");
+    if (raw_bytes == 0) return fv_parser_expected(s, "a value");
     if (is_date(raw, raw_bytes))
-        return fv_scan_fail(s, FV_ERR_UNSUPPORTED, "dates and times are not read: use a string");
+        return fv_parser_fail(s, FV_ERR_UNSUPPORTED, "dates and times are not read: use a string");
     if (raw_bytes > NUMBER_BYTES)
-        return fv_scan_fail(s, FV_ERR_LIMIT, "a number of more than %d characters", NUMBER_BYTES);
+        return fv_parser_fail(s, FV_ERR_LIMIT, "a number of more than %d characters", NUMBER_BYTES);
     bool clean = strip(raw, raw_bytes, text, &n);
-    v->kind = FV_KIND_REAL;
+    v->kind = FV_VALUE_REAL;
     if (special_real(raw, raw_bytes, &v->as.real)) return FV_OK;
-    v->kind = FV_KIND_INT;
+    v->kind = FV_VALUE_INT;
     if (clean && n > 1 && text[0] == '0' && based_integer(text, n, &v->as.integer)) return FV_OK;
     char quoted[FV_QUOTED_BYTES];
     if (!clean || !is_decimal(text, n, &whole))
-        return fv_scan_fail(s, FV_ERR_FORMAT, "'%s' is not a value (strings need quotes)",
-                            fv_quote(raw, raw_bytes, quoted));
+        return fv_parser_fail(s, FV_ERR_FORMAT, "'%s' is not a value (strings need quotes)",
+                              fv_quote(raw, raw_bytes, quoted));
     if (whole && fv_decimal_to_i64(text, n, &v->as.integer)) return FV_OK;
-    v->kind = FV_KIND_REAL;
+    v->kind = FV_VALUE_REAL;
     if (!whole && fv_decimal_to_double(text, n, &v->as.real)) return FV_OK;
-    return fv_scan_fail(s, FV_ERR_FORMAT, "'%s' does not fit in 64 bits",
-                        fv_quote(raw, raw_bytes, quoted));
+    return fv_parser_fail(s, FV_ERR_FORMAT, "'%s' does not fit in 64 bits",
+                          fv_quote(raw, raw_bytes, quoted));
 }
 
-fv_status toml_scalar(fv_scan *s, fv_value *v)
+fv_status toml_read_scalar(fv_parser *s, fv_value *v)
 {
-    int c = fv_scan_peek(s, 0);
-    *v = fv_scan_value(s, FV_KIND_STRING);
+    int c = fv_parser_peek(s, 0);
+    *v = fv_parser_value(s, FV_VALUE_STRING);
     if (c == '"' || c == '\'') return read_string(s, true, &v->as.text, &v->count);
 
     const char *text = s->text + s->pos;
     size_t n = 0;
-    for (; (c = fv_scan_peek(s, n)) >= 0 && (is_bare(c) || strchr("+.:", c)); n++)
+    for (; (c = fv_parser_peek(s, n)) >= 0 && (is_bare(c) || strchr("+.:", c)); n++)
         if (c == 0) break;
-    v->kind = FV_KIND_BOOL;
+    v->kind = FV_VALUE_BOOL;
     v->as.boolean = is_word(text, n, "true");
     if (!v->as.boolean && !is_word(text, n, "false")) FV_FORWARD(read_number(s, text, n, v));
     s->pos += n;

@@ -100,14 +100,15 @@ static fv_status check_sizes(const fv_file *file, const fv_zip_entry *e, uint32_
     FV_RETURN_IF(flags & FLAG_ENCRYPTED, ctx, FV_ERR_UNSUPPORTED, "%s: \"%s\" is encrypted",
                  file->path, name);
     FV_RETURN_IF(method != METHOD_STORED && method != METHOD_DEFLATED, ctx, FV_ERR_UNSUPPORTED,
-                 "%s: \"%s\" is packed by method %u", file->path, name, method);
-    FV_RETURN_IF(e->packed == 0xFFFFFFFF || e->bytes == 0xFFFFFFFF || e->header == 0xFFFFFFFF, ctx,
-                 FV_ERR_UNSUPPORTED, "%s: ZIP64 archives are not read", file->path);
-    FV_RETURN_IF(!e->deflated && e->packed != e->bytes, ctx, FV_ERR_FORMAT,
+                 "%s: \"%s\" uses compression method %u", file->path, name, method);
+    FV_RETURN_IF(e->compressed_bytes == 0xFFFFFFFF || e->bytes == 0xFFFFFFFF ||
+                     e->header == 0xFFFFFFFF,
+                 ctx, FV_ERR_UNSUPPORTED, "%s: ZIP64 archives are not read", file->path);
+    FV_RETURN_IF(!e->deflated && e->compressed_bytes != e->bytes, ctx, FV_ERR_FORMAT,
                  "%s: \"%s\" is stored, but with two different sizes", file->path, name);
-    FV_RETURN_IF(e->bytes > e->packed * LARGEST_RATIO, ctx, FV_ERR_FORMAT,
+    FV_RETURN_IF(e->bytes > e->compressed_bytes * LARGEST_RATIO, ctx, FV_ERR_FORMAT,
                  "%s: %llu bytes of \"%s\" cannot unpack to %llu", file->path,
-                 (unsigned long long)e->packed, name, (unsigned long long)e->bytes);
+                 (unsigned long long)e->compressed_bytes, name, (unsigned long long)e->bytes);
     return FV_OK;
 }
 
@@ -134,7 +135,7 @@ static fv_status parse_record(const fv_file *file, fv_arena *arena, const unsign
                         .name_bytes = name_bytes,
                         .deflated = method == METHOD_DEFLATED,
                         .crc = get32(p + 16),
-                        .packed = get32(p + 20),
+                        .compressed_bytes = get32(p + 20),
                         .bytes = get32(p + 24),
                         .header = get32(p + 42)};
     FV_RETURN_IF(!e->name, ctx, FV_ERR_MEMORY, "%s: out of memory", file->path);
@@ -162,7 +163,7 @@ static fv_status find_data(const fv_file *file, const directory *dir, fv_zip_ent
         done += n;
     }
     e->offset = e->header + sizeof local + e->name_bytes + get16(local + 28);
-    FV_RETURN_IF(e->offset + e->packed > dir->offset, ctx, FV_ERR_FORMAT,
+    FV_RETURN_IF(e->offset + e->compressed_bytes > dir->offset, ctx, FV_ERR_FORMAT,
                  "%s: \"%s\" lies outside the archive", file->path, quoted);
     return FV_OK;
 }
@@ -180,11 +181,11 @@ static fv_status check_apart(const fv_file *file, const fv_zip_entry *entries, s
     size_t bytes = 2 * count * sizeof(uint32_t); /* count is below 2^16 */
     uint32_t *order = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!order, ctx, FV_ERR_MEMORY, "%s: out of memory", file->path);
-    fv_sort(entries, count, compare_headers, order, order + count);
+    fv_argsort(entries, count, compare_headers, order, order + count);
     bool apart = true;
     for (size_t i = 1; i < count; i++) {
         const fv_zip_entry *before = &entries[order[i - 1]];
-        apart = apart && before->offset + before->packed <= entries[order[i]].header;
+        apart = apart && before->offset + before->compressed_bytes <= entries[order[i]].header;
     }
     fv_mem_free(&ctx->mem, order, bytes);
     FV_RETURN_IF(!apart, ctx, FV_ERR_FORMAT, "%s: entries of the archive overlap", file->path);
@@ -245,7 +246,7 @@ static void put_common(const fv_zip_entry *e, unsigned char *out)
     put16(out + 6, 0);
     put16(out + 8, DOS_DATE);
     put32(out + 10, e->crc);
-    put32(out + 14, (uint32_t)e->packed);
+    put32(out + 14, (uint32_t)e->compressed_bytes);
     put32(out + 18, (uint32_t)e->bytes);
     put16(out + 22, (uint32_t)e->name_bytes);
 }

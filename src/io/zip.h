@@ -15,9 +15,9 @@ typedef struct fv_zip_entry {
     size_t name_bytes;
     bool deflated;
     uint32_t crc;
-    uint64_t packed, bytes; /* stored and unpacked size */
-    uint64_t header;        /* of the local header in the file */
-    uint64_t offset;        /* of the packed data in the file */
+    uint64_t compressed_bytes, bytes; /* stored and unpacked size */
+    uint64_t header;                  /* of the local header in the file */
+    uint64_t offset;                  /* of the compressed data in the file */
 } fv_zip_entry;
 
 /* The archive's entries, in the order of its directory, in the arena. */

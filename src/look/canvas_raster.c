@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "look/canvas.h"
+#include "look/display_text.h"
 #include "look/font.h"
 #include "look/png.h"
-#include "look/text.h"
 
 static int64_t raster_width(const fv_canvas *c) { return c->width * c->scale; }
 static int64_t raster_height(const fv_canvas *c) { return c->height * c->scale; }
@@ -21,10 +21,10 @@ static void blend(fv_canvas *c, int64_t x, int64_t y, fv_rgb colour, double cove
     }
 }
 
-static int64_t edge(double at, int64_t most)
+static int64_t edge(double at, int64_t max)
 {
     const double rounded = floor(at + 0.5);
-    return rounded <= 0 ? 0 : rounded >= (double)most ? most : (int64_t)rounded;
+    return rounded <= 0 ? 0 : rounded >= (double)max ? max : (int64_t)rounded;
 }
 
 /* Edges are rounded to whole pixels, so that neighbours meet without a seam. */
@@ -61,9 +61,9 @@ static void segment(fv_canvas *c, fv_point a, fv_point b, const fv_stroke *strok
     const double a_across = steep ? a.x : a.y, b_across = steep ? b.x : b.y;
     const double slope = b_along == a_along ? 0 : (b_across - a_across) / (b_along - a_along);
     const double reach = half * hypot(1, slope) + 1.5;
-    const int64_t most = steep ? raster_height(c) : raster_width(c);
-    const int64_t from = edge(fmin(a_along, b_along) - half - 1, most),
-                  to = edge(fmax(a_along, b_along) + half + 1, most);
+    const int64_t max = steep ? raster_height(c) : raster_width(c);
+    const int64_t from = edge(fmin(a_along, b_along) - half - 1, max),
+                  to = edge(fmax(a_along, b_along) + half + 1, max);
     for (int64_t i = from; i < to; i++) {
         const double middle = a_across + slope * ((double)i + 0.5 - a_along);
         for (int64_t j = (int64_t)floor(middle - reach); (double)j <= middle + reach; j++) {
@@ -117,14 +117,14 @@ static void raster_dot(fv_canvas *c, double x, double y, double radius, fv_rgb c
 typedef struct pen {
     fv_canvas *c;
     double x, y; /* raster pixel of the text's left end, middle of its capitals */
-    bool upright;
+    bool rotated;
     fv_rgb colour;
 } pen;
 
 static void ink(const pen *p, int64_t along, int64_t down)
 {
     const int64_t x = (int64_t)floor(p->x), y = (int64_t)floor(p->y);
-    if (p->upright)
+    if (p->rotated)
         blend(p->c, x + down, y - 1 - along, p->colour, 1);
     else
         blend(p->c, x + along, y + down, p->colour, 1);
@@ -156,22 +156,24 @@ static void draw_glyph(const pen *p, const fv_glyph *g, int64_t left, int scale)
                         ink(p, left + x * scale + i, y * scale + j - middle);
 }
 
-static void raster_text(fv_canvas *c, const fv_text_at *at, const char *text)
+static void raster_text(fv_canvas *c, const fv_text_style *at, const char *text)
 {
     const int scale = fv_font_scale(at->size) * c->scale;
     const double width = fv_font_width(text, at->size) * c->scale - scale;
-    const double back = at->anchor == FV_START ? 0 : at->anchor == FV_MIDDLE ? width / 2 : width;
+    const double back = at->anchor == FV_ANCHOR_START    ? 0
+                        : at->anchor == FV_ANCHOR_MIDDLE ? width / 2
+                                                         : width;
     const pen p = {.c = c,
-                   .x = at->x * c->scale - (at->upright ? 0 : back),
-                   .y = at->y * c->scale + (at->upright ? back : 0),
-                   .upright = at->upright,
+                   .x = at->x * c->scale - (at->rotated ? 0 : back),
+                   .y = at->y * c->scale + (at->rotated ? back : 0),
+                   .rotated = at->rotated,
                    .colour = at->colour ? at->colour : FV_RGB_INK};
     int64_t left = 0, former = 0;
     int former_width = 0;
     fv_glyph g;
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;) {
-        fv_font_show(code, &g);
-        if (g.over) {
+    for (uint32_t code; (code = fv_display_next(&text)) != 0;) {
+        fv_font_glyph_or_code(code, &g);
+        if (g.combining) {
             draw_glyph(&p, &g, former + (former_width - g.width + 1) / 2 * scale, scale);
             continue;
         }

@@ -24,14 +24,14 @@ fv_colour_range fv_colour_range_of(const fv_look_options *options, int64_t rows,
 
 fv_rgb fv_colour_of(const fv_colour_range *range, double value);
 /* How far along the range: 0 to 1, NaN for NaN. */
-double fv_colour_share(const fv_colour_range *range, double value);
-fv_rgb fv_colour_at(fv_colour_map map, double share);
+double fv_colour_position(const fv_colour_range *range, double value);
+fv_rgb fv_colour_at(fv_colour_map map, double position);
 
-fv_rgb fv_colour_series(int64_t i); /* ten, then again */
-bool fv_colour_dark(fv_rgb colour); /* white text is easier to read on it */
-int fv_colour_256(fv_rgb colour);   /* the nearest of a terminal's colour cube and greys */
+fv_rgb fv_colour_series(int64_t i);        /* ten, then again */
+bool fv_colour_is_dark(fv_rgb colour);     /* white text is easier to read on it */
+int fv_colour_nearest_ansi(fv_rgb colour); /* the nearest of a terminal's colour cube and greys */
 /* A value's colour on a terminal. The cube's nearest to pale blues are green and lilac by turns:
  * blues take the one of equal brightness among true blues instead. */
-int fv_colour_code(const fv_colour_range *range, double value);
+int fv_colour_ansi(const fv_colour_range *range, double value);
 
 #endif

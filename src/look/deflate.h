@@ -6,10 +6,10 @@
 #ifndef FV_LOOK_DEFLATE_H
 #define FV_LOOK_DEFLATE_H
 
-#include "look/out.h"
+#include "look/writer.h"
 
 /* Appends the zlib stream (header, block, Adler-32) of n bytes. `likely` names distances, up to
  * 32768, at which bytes often repeat: the pixel before, the row before. */
-void fv_deflate(fv_out *o, const unsigned char *data, size_t n, const size_t likely[2]);
+void fv_deflate(fv_writer *o, const unsigned char *data, size_t n, const size_t likely[2]);
 
 #endif

@@ -1,4 +1,4 @@
-#include "look/text.h"
+#include "look/display_text.h"
 
 #include <string.h>
 
@@ -17,14 +17,14 @@ static uint32_t decode(const unsigned char *s, size_t length)
 }
 
 /* Ranges that must not reach a reader or a terminal as they are. */
-static bool unfit(uint32_t code)
+static bool is_unsafe(uint32_t code)
 {
     return (code >= 0x7F && code < 0xA0) || (code >= 0x202A && code <= 0x202E) ||
            (code >= 0x2066 && code <= 0x2069) || (code >= 0xFDD0 && code <= 0xFDEF) ||
            (code & 0xFFFE) == 0xFFFE;
 }
 
-uint32_t fv_text_next(const char **text)
+uint32_t fv_display_next(const char **text)
 {
     const char *s = *text;
     if (*s == '\0') return 0;
@@ -34,7 +34,7 @@ uint32_t fv_text_next(const char **text)
     const uint32_t code = decode((const unsigned char *)s, length);
     if (code < 0x20) return 0x2400 + code;
     if (code == 0x7F) return 0x2421;
-    return unfit(code) ? REPLACEMENT : code;
+    return is_unsafe(code) ? REPLACEMENT : code;
 }
 
 typedef struct range {
@@ -51,7 +51,7 @@ static bool in_ranges(const range *ranges, size_t count, uint32_t code)
 #define IN_RANGES(ranges, code) in_ranges(ranges, sizeof(ranges) / sizeof(ranges)[0], code)
 
 /* Blocks, not single characters: an occasional column too many or too few only shifts a label. */
-int fv_text_columns(uint32_t code)
+int fv_display_char_columns(uint32_t code)
 {
     static const range marks[] = {
         {0x0300, 0x036F}, {0x0483, 0x0489}, {0x0591, 0x05BD}, {0x0610, 0x061A}, {0x064B, 0x065F},
@@ -68,15 +68,15 @@ int fv_text_columns(uint32_t code)
     return IN_RANGES(marks, code) ? 0 : IN_RANGES(wide, code) ? 2 : 1;
 }
 
-int64_t fv_text_span(const char *text)
+int64_t fv_display_columns(const char *text)
 {
     int64_t columns = 0;
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
-        columns += fv_text_columns(code);
+    for (uint32_t code; (code = fv_display_next(&text)) != 0;)
+        columns += fv_display_char_columns(code);
     return columns;
 }
 
-bool fv_text_leftward(uint32_t code)
+bool fv_display_is_rtl(uint32_t code)
 {
     static const range leftward[] = {{0x0590, 0x08FF},
                                      {0xFB1D, 0xFDFF},
@@ -86,18 +86,18 @@ bool fv_text_leftward(uint32_t code)
     return IN_RANGES(leftward, code);
 }
 
-bool fv_text_any_leftward(const char *text)
+bool fv_display_has_rtl(const char *text)
 {
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
-        if (fv_text_leftward(code)) return true;
+    for (uint32_t code; (code = fv_display_next(&text)) != 0;)
+        if (fv_display_is_rtl(code)) return true;
     return false;
 }
 
-bool fv_text_all_wide(const char *text)
+bool fv_display_is_wide(const char *text)
 {
     bool any = false;
-    for (uint32_t code; (code = fv_text_next(&text)) != 0; any = true)
-        if (fv_text_columns(code) != 2) return false;
+    for (uint32_t code; (code = fv_display_next(&text)) != 0; any = true)
+        if (fv_display_char_columns(code) != 2) return false;
     return any;
 }
 
@@ -106,28 +106,28 @@ bool fv_text_all_wide(const char *text)
 enum { ZERO_WIDTH_JOINER = 0x200D };
 
 /* The scripts of India have 128 places each, and the same kinds of signs at the same places. */
-static bool indic(uint32_t code) { return code >= 0x0900 && code <= 0x0D7F; }
+static bool is_indic(uint32_t code) { return code >= 0x0900 && code <= 0x0D7F; }
 
-static bool virama(uint32_t code) { return indic(code) && (code & 0x7F) == 0x4D; }
+static bool is_virama(uint32_t code) { return is_indic(code) && (code & 0x7F) == 0x4D; }
 
-static bool indic_sign(uint32_t code)
+static bool is_indic_sign(uint32_t code)
 {
     const uint32_t place = code & 0x7F;
-    return indic(code) && (place <= 0x03 || place == 0x3C || (place >= 0x3E && place <= 0x4D) ||
-                           (place >= 0x55 && place <= 0x57) || place == 0x62 || place == 0x63);
+    return is_indic(code) && (place <= 0x03 || place == 0x3C || (place >= 0x3E && place <= 0x4D) ||
+                              (place >= 0x55 && place <= 0x57) || place == 0x62 || place == 0x63);
 }
 
-int fv_text_letter(const char **text, char letter[FV_LETTER_BYTES])
+int fv_display_next_cluster(const char **text, char letter[FV_CLUSTER_BYTES])
 {
     size_t used = 0;
     int columns = 0;
     uint32_t last = 0;
     for (const char *next = *text;; *text = next) {
-        const uint32_t code = fv_text_next(&next);
-        const int width = code ? fv_text_columns(code) : 0;
-        const bool joined = width == 0 || indic_sign(code) || last == ZERO_WIDTH_JOINER ||
-                            (virama(last) && indic(code));
-        if (code == 0 || used + 4 >= FV_LETTER_BYTES) break;
+        const uint32_t code = fv_display_next(&next);
+        const int width = code ? fv_display_char_columns(code) : 0;
+        const bool joined = width == 0 || is_indic_sign(code) || last == ZERO_WIDTH_JOINER ||
+                            (is_virama(last) && is_indic(code));
+        if (code == 0 || used + 4 >= FV_CLUSTER_BYTES) break;
         if (columns > 0 && (!joined || columns + width > 2)) break;
         used += fv_utf8_put(code, letter + used);
         columns += width;
@@ -140,8 +140,8 @@ int fv_text_letter(const char **text, char letter[FV_LETTER_BYTES])
 /* Width in ems, for the fonts browsers choose; DejaVu Sans is the widest of them. */
 static double ems(uint32_t code)
 {
-    if (fv_text_columns(code) == 2) return FV_STACK_PITCH;
-    if (fv_text_columns(code) == 0) return 0;
+    if (fv_display_char_columns(code) == 2) return FV_STACK_PITCH;
+    if (fv_display_char_columns(code) == 0) return 0;
     if (code < 0x80 && strchr("iIjl.,:;'|!", (int)code)) return 0.37;
     if (code < 0x80 && strchr("frt()[]{}-/\\\" ", (int)code)) return 0.43;
     if (code < 0x80 && strchr("mwMW@%", (int)code)) return 1.0;
@@ -149,27 +149,27 @@ static double ems(uint32_t code)
     return code < 0x0300 ? 0.64 : 0.8;
 }
 
-double fv_text_width(fv_look_form form, const char *text, double size)
+double fv_display_width(fv_look_format format, const char *text, double size)
 {
-    if (form == FV_LOOK_PNG) return fv_font_width(text, size);
+    if (format == FV_LOOK_FORMAT_PNG) return fv_font_width(text, size);
     double width = 0;
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
+    for (uint32_t code; (code = fv_display_next(&text)) != 0;)
         width += ems(code);
     return width * size;
 }
 
-const char *fv_text_fit(fv_look_form form, const char *text, double size, double most,
-                        char label[FV_LABEL_BYTES])
+const char *fv_display_fit(fv_look_format format, const char *text, double size, double max,
+                           char label[FV_LABEL_BYTES])
 {
     static const char ellipsis[] = "\xE2\x80\xA6";
-    const double room = most - fv_text_width(form, ellipsis, size);
+    const double room = max - fv_display_width(format, ellipsis, size);
     double width = 0;
     size_t used = 0, cut = 0;
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;) {
+    for (uint32_t code; (code = fv_display_next(&text)) != 0;) {
         char one[8] = "";
         const size_t bytes = fv_utf8_put(code, one);
-        width += fv_text_width(form, one, size);
-        if (width > most || used + bytes + sizeof ellipsis > FV_LABEL_BYTES) {
+        width += fv_display_width(format, one, size);
+        if (width > max || used + bytes + sizeof ellipsis > FV_LABEL_BYTES) {
             memcpy(label + cut, ellipsis, sizeof ellipsis);
             return label;
         }
@@ -181,14 +181,14 @@ const char *fv_text_fit(fv_look_form form, const char *text, double size, double
     return label;
 }
 
-const char *fv_text_label(const char *text, char label[FV_LABEL_BYTES])
+const char *fv_display_label(const char *text, char label[FV_LABEL_BYTES])
 {
     /* Marks take no column, so bytes are bounded as well. */
     const size_t last = FV_LABEL_BYTES - 8;
     size_t used = 0, cut = 0;
     int64_t columns = 0;
-    for (uint32_t code; text && (code = fv_text_next(&text)) != 0;) {
-        columns += fv_text_columns(code);
+    for (uint32_t code; text && (code = fv_display_next(&text)) != 0;) {
+        columns += fv_display_char_columns(code);
         if (columns > FV_LABEL_COLUMNS || used > last - 4) {
             memcpy(label + cut, "\xE2\x80\xA6", 3);
             used = cut + 3;

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "look/text.h"
+#include "look/display_text.h"
 
 /* ---- drawings -------------------------------------------------------------------- */
 
-static const fv_drawing drawings[] = {
+static const fv_glyph_drawing drawings[] = {
     {' ', "..."},
     {'!', "#/#/#/#/#//#"},
     {'"', "#.#/#.#"},
@@ -209,7 +209,7 @@ static void draw(const char *rows, int row, int left, fv_glyph *glyph)
     }
 }
 
-static bool draw_from(const fv_drawing *table, size_t count, uint32_t code, fv_glyph *out)
+static bool draw_from(const fv_glyph_drawing *table, size_t count, uint32_t code, fv_glyph *out)
 {
     for (size_t i = 0; i < count; i++)
         if (table[i].code == code) {
@@ -220,7 +220,7 @@ static bool draw_from(const fv_drawing *table, size_t count, uint32_t code, fv_g
 }
 
 /* Blanks of all widths, of typesetters and of French punctuation. */
-static bool blank(uint32_t code)
+static bool is_blank(uint32_t code)
 {
     return (code >= 0x2000 && code <= 0x200A) || code == 0x202F || code == 0x205F || code == 0x3000;
 }
@@ -229,7 +229,7 @@ static bool draw_plain(uint32_t code, fv_glyph *out)
 {
     /* Symbols of control characters look like what cannot be shown. */
     if (code >= 0x2400 && code <= 0x2421) code = 0xFFFD;
-    code = blank(code) ? ' ' : fv_font_twin(code);
+    code = is_blank(code) ? ' ' : fv_font_lookalike(code);
     return draw_from(drawings, sizeof drawings / sizeof *drawings, code, out) ||
            draw_from(fv_font_scripts, fv_font_script_count, code, out);
 }
@@ -274,11 +274,11 @@ bool fv_font_glyph(uint32_t code, fv_glyph *out)
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         if (marks[i].code == code) {
             draw(marks[i].rows, marks[i].below ? FV_GLYPH_BASE : 2, 0, out);
-            out->over = true;
+            out->combining = true;
             return true;
         }
         for (const char *pair = marks[i].pairs; *pair;) {
-            const uint32_t whole = fv_text_next(&pair), letter = fv_text_next(&pair);
+            const uint32_t whole = fv_display_next(&pair), letter = fv_display_next(&pair);
             if (whole != code) continue;
             if (!draw_plain(letter, out)) return false;
             widen(&marks[i], out);
@@ -300,9 +300,9 @@ double fv_font_width(const char *text, double size)
 {
     int width = 0;
     fv_glyph glyph;
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;) {
-        fv_font_show(code, &glyph);
-        if (!glyph.over) width += glyph.width + 1;
+    for (uint32_t code; (code = fv_display_next(&text)) != 0;) {
+        fv_font_glyph_or_code(code, &glyph);
+        if (!glyph.combining) width += glyph.width + 1;
     }
     return (double)(width * fv_font_scale(size));
 }

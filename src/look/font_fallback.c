@@ -15,7 +15,7 @@ static const uint8_t digits[16][DIGIT_ROWS] = {
 };
 
 /* Marks that only steer how others are shown. */
-static bool invisible(uint32_t code)
+static bool is_invisible(uint32_t code)
 {
     return (code >= 0x200B && code <= 0x200F) || (code >= 0x2060 && code <= 0x2064) ||
            (code >= 0xFE00 && code <= 0xFE0F) || code == 0xFEFF;
@@ -33,9 +33,9 @@ static void draw_number(uint32_t code, fv_glyph *out)
     }
 }
 
-void fv_font_show(uint32_t code, fv_glyph *out)
+void fv_font_glyph_or_code(uint32_t code, fv_glyph *out)
 {
     if (fv_font_glyph(code, out)) return;
-    *out = (fv_glyph){.over = true};
-    if (!invisible(code)) draw_number(code, out);
+    *out = (fv_glyph){.combining = true};
+    if (!is_invisible(code)) draw_number(code, out);
 }

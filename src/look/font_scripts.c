@@ -1,6 +1,6 @@
 /* Greek and Cyrillic letters of the built-in font. Those that look like a Latin letter are one. */
+#include "look/display_text.h"
 #include "look/font.h"
-#include "look/text.h"
 
 #include <stddef.h>
 
@@ -11,16 +11,16 @@ static const char twins[] =
     /* Cyrillic */
     "АAВBЕEЅSІIЈJКKМMНHОOРPСCТTХXаaеeѕsіiјjоoрpсcуyхxПΠГΓФΦ";
 
-uint32_t fv_font_twin(uint32_t code)
+uint32_t fv_font_lookalike(uint32_t code)
 {
     for (const char *pair = twins; *pair;) {
-        const uint32_t letter = fv_text_next(&pair), twin = fv_text_next(&pair);
+        const uint32_t letter = fv_display_next(&pair), twin = fv_display_next(&pair);
         if (letter == code) return twin;
     }
     return code;
 }
 
-const fv_drawing fv_font_scripts[] = {
+const fv_glyph_drawing fv_font_scripts[] = {
     /* Greek */
     {0x393, "#####/#/#/#/#/#/#"},
     {0x394, "..#/..#/.#.#/.#.#/#...#/#...#/#####"},

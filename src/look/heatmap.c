@@ -1,20 +1,20 @@
 /* A labelled matrix as a picture. */
 #include <math.h>
 
+#include "look/display_text.h"
 #include "look/figure.h"
-#include "look/text.h"
 
-enum { MARGIN = 10, GAP = 6, TITLE = 24, AXIS_TITLE = 18, LEAST_BAR = 64, MOST_TITLE = 640 };
+enum { MARGIN = 10, GAP = 6, TITLE = 24, AXIS_TITLE = 18, MIN_BAR = 64, MAX_TITLE = 640 };
 
 typedef struct layout {
     const fv_look_map *map;
-    fv_look_form form;
+    fv_look_format format;
     fv_values values;
     fv_colour_range range;
     double wide, high;          /* of a cell */
     double row_text, col_text;  /* font sizes of labels */
     int64_t row_step, col_step; /* every step-th label is shown */
-    bool upright;               /* column labels */
+    bool rotated;               /* column labels */
     char title[FV_LABEL_BYTES];
     double left, top;    /* of the first cell */
     double right, below; /* ends of the cells */
@@ -30,13 +30,13 @@ static void size_cells(const fv_look_map *map, const fv_look_options *options, d
                        double *high)
 {
     enum { ACROSS = 720, LABELLED = 16 };
-    const double most = options->numbers ? 40 : 28;
+    const double max = options->numbers ? 40 : 28;
     const double over = fmax(1, floor(ACROSS / fmax((double)map->cols, 1))),
                  down = fmax(1, floor(ACROSS / fmax((double)map->rows, 1)));
-    const double side = options->cell ? options->cell : fmin(most, fmin(over, down));
-    const double least = options->cell ? 0 : LABELLED;
-    *wide = fmax(side, fmin(least, over));
-    *high = fmax(side, fmin(least, down));
+    const double side = options->cell ? options->cell : fmin(max, fmin(over, down));
+    const double min = options->cell ? 0 : LABELLED;
+    *wide = fmax(side, fmin(min, over));
+    *high = fmax(side, fmin(min, down));
 }
 
 /* Font size of labels along cells of this size, and every how many are shown. */
@@ -46,31 +46,33 @@ static void size_labels(double cell, double *text, int64_t *step)
     *step = (int64_t)ceil((*text + 2) / cell);
 }
 
-static layout lay_out(const fv_look_map *map, fv_look_form form, const fv_look_options *options)
+static layout lay_out(const fv_look_map *map, fv_look_format format, const fv_look_options *options)
 {
     const int64_t stride = map->stride ? map->stride : map->cols;
-    layout l = {.map = map, .form = form, .numbers = options->numbers};
+    layout l = {.map = map, .format = format, .numbers = options->numbers};
     l.values = (fv_values){map->values, map->rows, map->cols, stride};
     l.range = fv_colour_range_of(options, map->rows, map->cols, stride, map->values);
     size_cells(map, options, &l.wide, &l.high);
     size_labels(l.high, &l.row_text, &l.row_step);
     size_labels(l.wide, &l.col_text, &l.col_step);
-    const double rows = fv_figure_widest(form, map->row_labels, map->rows, l.row_step, l.row_text),
-                 cols = fv_figure_widest(form, map->col_labels, map->cols, l.col_step, l.col_text);
-    l.upright = cols > l.wide * (double)l.col_step - 3;
+    const double rows =
+                     fv_figure_widest(format, map->row_labels, map->rows, l.row_step, l.row_text),
+                 cols =
+                     fv_figure_widest(format, map->col_labels, map->cols, l.col_step, l.col_text);
+    l.rotated = cols > l.wide * (double)l.col_step - 3;
     l.left = MARGIN + (map->row_title ? AXIS_TITLE : 0) + (rows > 0 ? rows + GAP : 0);
     l.top = MARGIN + (map->title ? TITLE : 0) + (map->col_title ? AXIS_TITLE : 0) +
-            (cols > 0 ? (l.upright ? cols : l.col_text) + GAP : 0);
+            (cols > 0 ? (l.rotated ? cols : l.col_text) + GAP : 0);
     l.right = l.left + l.wide * (double)map->cols;
     l.below = l.top + l.high * (double)map->rows;
-    l.width = l.right + MARGIN + fv_figure_bar_width(form, &l.range) + MARGIN;
+    l.width = l.right + MARGIN + fv_figure_colour_bar_width(format, &l.range) + MARGIN;
     if (map->title)
-        l.width = fv_figure_title(form, map->title, l.width, MARGIN, MOST_TITLE, l.title);
+        l.width = fv_figure_title(format, map->title, l.width, MARGIN, MAX_TITLE, l.title);
     if (map->col_title)
-        l.width = fmax(l.width, l.left + fv_text_width(form, map->col_title, 12) + MARGIN);
-    l.height = fmax(l.below, l.top + LEAST_BAR) + MARGIN;
+        l.width = fmax(l.width, l.left + fv_display_width(format, map->col_title, 12) + MARGIN);
+    l.height = fmax(l.below, l.top + MIN_BAR) + MARGIN;
     if (map->row_title)
-        l.height = fmax(l.height, l.top + fv_text_width(form, map->row_title, 12) + MARGIN);
+        l.height = fmax(l.height, l.top + fv_display_width(format, map->row_title, 12) + MARGIN);
     return l;
 }
 
@@ -78,19 +80,21 @@ static void draw_titles(fv_canvas *c, const layout *l)
 {
     const fv_look_map *map = l->map;
     double y = MARGIN;
-    fv_canvas_text(c, &(fv_text_at){.x = MARGIN, .y = y + 8, .size = FV_TITLE_SIZE, .bold = true},
+    fv_canvas_text(c,
+                   &(fv_text_style){.x = MARGIN, .y = y + 8, .size = FV_TITLE_SIZE, .bold = true},
                    l->title);
     if (map->title) y += TITLE;
-    fv_canvas_text(c, &(fv_text_at){.x = l->left, .y = y + 6, .size = 12, .colour = FV_RGB_FAINT},
+    fv_canvas_text(c,
+                   &(fv_text_style){.x = l->left, .y = y + 6, .size = 12, .colour = FV_RGB_FAINT},
                    map->col_title);
     fv_canvas_text(
         c,
-        &(fv_text_at){.x = MARGIN + 6,
-                      .y =
-                          l->top + fv_text_width(l->form, map->row_title ? map->row_title : "", 12),
-                      .size = 12,
-                      .upright = true,
-                      .colour = FV_RGB_FAINT},
+        &(fv_text_style){.x = MARGIN + 6,
+                         .y = l->top +
+                              fv_display_width(l->format, map->row_title ? map->row_title : "", 12),
+                         .size = 12,
+                         .rotated = true,
+                         .colour = FV_RGB_FAINT},
         map->row_title);
 }
 
@@ -98,15 +102,15 @@ static void draw_titles(fv_canvas *c, const layout *l)
  * numbers that a PNG shows in the place of wide letters. */
 static void draw_column_label(fv_canvas *c, const layout *l, double x, const char *label)
 {
-    const bool stacked = l->upright && l->form != FV_LOOK_PNG && fv_text_all_wide(label),
-               turned = l->upright && !stacked;
+    const bool stacked = l->rotated && l->format != FV_LOOK_FORMAT_PNG && fv_display_is_wide(label),
+               turned = l->rotated && !stacked;
     fv_canvas_text(c,
-                   &(fv_text_at){.x = x,
-                                 .y = l->top - GAP - (l->upright ? 0 : l->col_text / 2),
-                                 .size = l->col_text,
-                                 .upright = turned,
-                                 .stacked = stacked,
-                                 .anchor = turned ? FV_START : FV_MIDDLE},
+                   &(fv_text_style){.x = x,
+                                    .y = l->top - GAP - (l->rotated ? 0 : l->col_text / 2),
+                                    .size = l->col_text,
+                                    .rotated = turned,
+                                    .stacked = stacked,
+                                    .anchor = turned ? FV_ANCHOR_START : FV_ANCHOR_MIDDLE},
                    label);
 }
 
@@ -116,14 +120,14 @@ static void draw_labels(fv_canvas *c, const layout *l)
     char label[FV_LABEL_BYTES];
     for (int64_t i = 0; map->row_labels && i < map->rows; i += l->row_step)
         fv_canvas_text(c,
-                       &(fv_text_at){.x = l->left - GAP,
-                                     .y = l->top + ((double)i + 0.5) * l->high,
-                                     .size = l->row_text,
-                                     .anchor = FV_END},
-                       fv_text_label(map->row_labels[i], label));
+                       &(fv_text_style){.x = l->left - GAP,
+                                        .y = l->top + ((double)i + 0.5) * l->high,
+                                        .size = l->row_text,
+                                        .anchor = FV_ANCHOR_END},
+                       fv_display_label(map->row_labels[i], label));
     for (int64_t j = 0; map->col_labels && j < map->cols; j += l->col_step)
         draw_column_label(c, l, l->left + ((double)j + 0.5) * l->wide,
-                          fv_text_label(map->col_labels[j], label));
+                          fv_display_label(map->col_labels[j], label));
 }
 
 /* A cross through what is not a number, where a cell has room for one. */
@@ -149,13 +153,13 @@ static void draw_numbers(fv_canvas *c, const layout *l)
         for (int64_t j = 0; j < l->values.cols; j++) {
             const double value = l->values.at[i * l->values.stride + j];
             if (isnan(value)) continue;
-            const bool dark = fv_colour_dark(fv_colour_of(&l->range, value));
+            const bool dark = fv_colour_is_dark(fv_colour_of(&l->range, value));
             fv_canvas_text(c,
-                           &(fv_text_at){.x = l->left + ((double)j + 0.5) * l->wide,
-                                         .y = l->top + ((double)i + 0.5) * l->high,
-                                         .size = fmin(12, l->wide * 0.34),
-                                         .anchor = FV_MIDDLE,
-                                         .colour = dark ? FV_RGB_WHITE : FV_RGB_INK},
+                           &(fv_text_style){.x = l->left + ((double)j + 0.5) * l->wide,
+                                            .y = l->top + ((double)i + 0.5) * l->high,
+                                            .size = fmin(12, l->wide * 0.34),
+                                            .anchor = FV_ANCHOR_MIDDLE,
+                                            .colour = dark ? FV_RGB_WHITE : FV_RGB_INK},
                            fv_fixed(value, fabs(value) < 100 ? 2 : 0, false, text));
         }
 }
@@ -171,17 +175,18 @@ static void draw_frame(fv_canvas *c, const layout *l)
 }
 
 /* The page's hover: finds the cell under the pointer, names it and frames it. */
-static void write_script(fv_out *o, const void *user)
+static void write_script(fv_writer *o, const void *user)
 {
     const layout *l = user;
-    fv_out_put(o, "<div id=\"tip\"></div>\n<script>\nconst m={x:%n,y:%n,w:%n,h:%n,r:", l->left,
-               l->top, l->wide, l->high);
+    fv_writer_format(o,
+                     "<div id=\"tip\"></div>\n<script>\nconst m={x:%n,y:%n,w:%n,h:%n,r:", l->left,
+                     l->top, l->wide, l->high);
     fv_script_labels(o, l->map->row_labels, l->map->rows);
-    fv_out_text(o, ",\nc:");
+    fv_writer_text(o, ",\nc:");
     fv_script_labels(o, l->map->col_labels, l->map->cols);
-    fv_out_text(o, ",\nv:");
+    fv_writer_text(o, ",\nv:");
     fv_script_rows(o, &l->values);
-    fv_out_text(
+    fv_writer_text(
         o,
         "};\n"
         "const svg=document.querySelector('svg'),tip=document.getElementById('tip');\n"
@@ -209,11 +214,11 @@ static void write_script(fv_out *o, const void *user)
         "});\n</script>\n");
 }
 
-static fv_status check(fv_ctx *ctx, const fv_look_map *map, fv_look_form form, fv_picture **out)
+static fv_status check(fv_ctx *ctx, const fv_look_map *map, fv_look_format format, fv_picture **out)
 {
     FV_RETURN_IF(!map || !out, ctx, FV_ERR_ARGUMENT, "look: a pointer is missing");
-    FV_RETURN_IF((unsigned)form >= FV_LOOK_FORM_COUNT, ctx, FV_ERR_ARGUMENT,
-                 "look: no such form: %d", (int)form);
+    FV_RETURN_IF((unsigned)format >= FV_LOOK_FORMAT_COUNT, ctx, FV_ERR_ARGUMENT,
+                 "look: no such format: %d", (int)format);
     FV_RETURN_IF(map->rows < 0 || map->cols < 0 || (map->stride != 0 && map->stride < map->cols),
                  ctx, FV_ERR_ARGUMENT, "look: a map of %lld x %lld with stride %lld",
                  (long long)map->rows, (long long)map->cols, (long long)map->stride);
@@ -225,17 +230,17 @@ static fv_status check(fv_ctx *ctx, const fv_look_map *map, fv_look_form form, f
     return FV_OK;
 }
 
-fv_status fv_look_map_draw(fv_ctx *ctx, const fv_look_map *map, fv_look_form form,
+fv_status fv_look_map_draw(fv_ctx *ctx, const fv_look_map *map, fv_look_format format,
                            const fv_look_options *options, fv_picture **out)
 {
     fv_look_options full;
     fv_canvas c;
-    FV_FORWARD(check(ctx, map, form, out));
-    FV_FORWARD(fv_look_take_options(ctx, options, &full));
-    if (form == FV_LOOK_TEXT || form == FV_LOOK_TERMINAL)
-        return fv_map_print(ctx, map, form == FV_LOOK_TERMINAL, &full, out);
-    const layout l = lay_out(map, form, &full);
-    FV_FORWARD(fv_canvas_begin(ctx, form, l.width, l.height, &c));
+    FV_FORWARD(check(ctx, map, format, out));
+    FV_FORWARD(fv_look_options_check(ctx, options, &full));
+    if (format == FV_LOOK_FORMAT_TEXT || format == FV_LOOK_FORMAT_TERMINAL)
+        return fv_heatmap_print(ctx, map, format == FV_LOOK_FORMAT_TERMINAL, &full, out);
+    const layout l = lay_out(map, format, &full);
+    FV_FORWARD(fv_canvas_begin(ctx, format, l.width, l.height, &c));
     draw_titles(&c, &l);
     draw_labels(&c, &l);
     fv_figure_cells(&c, &l.values, &l.range,
@@ -248,8 +253,8 @@ fv_status fv_look_map_draw(fv_ctx *ctx, const fv_look_map *map, fv_look_form for
     draw_crosses(&c, &l);
     if (l.numbers) draw_numbers(&c, &l);
     draw_frame(&c, &l);
-    fv_figure_bar(&c, &l.range, l.right + MARGIN, l.top,
-                  fmin(160, fmax(LEAST_BAR, l.below - l.top)));
+    fv_figure_colour_bar(&c, &l.range, l.right + MARGIN, l.top,
+                         fmin(160, fmax(MIN_BAR, l.below - l.top)));
     c.script = write_script;
     c.script_user = &l;
     return fv_canvas_end(&c, out);

@@ -1,4 +1,4 @@
-#include "look/out.h"
+#include "look/writer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -7,15 +7,15 @@
 #include "base/check.h"
 #include "io/utf8.h"
 #include "look/colour.h"
-#include "look/text.h"
+#include "look/display_text.h"
 
-void fv_out_free(fv_out *o)
+void fv_writer_free(fv_writer *o)
 {
     fv_mem_free(&o->ctx->mem, o->data, o->room);
-    *o = (fv_out){.ctx = o->ctx};
+    *o = (fv_writer){.ctx = o->ctx};
 }
 
-void fv_out_raw(fv_out *o, const void *data, size_t n)
+void fv_writer_bytes(fv_writer *o, const void *data, size_t n)
 {
     enum { FIRST = 1024 };
     size_t need = 0;
@@ -32,29 +32,29 @@ void fv_out_raw(fv_out *o, const void *data, size_t n)
     o->bytes += n;
 }
 
-void fv_out_text(fv_out *o, const char *text) { fv_out_raw(o, text, strlen(text)); }
+void fv_writer_text(fv_writer *o, const char *text) { fv_writer_bytes(o, text, strlen(text)); }
 
-void fv_out_repeat(fv_out *o, const char *text, int64_t times)
+void fv_writer_repeat(fv_writer *o, const char *text, int64_t times)
 {
     for (int64_t i = 0; i < times && !o->failed; i++)
-        fv_out_text(o, text);
+        fv_writer_text(o, text);
 }
 
-static void put_code(fv_out *o, uint32_t code)
+static void put_code(fv_writer *o, uint32_t code)
 {
     char bytes[4];
-    fv_out_raw(o, bytes, fv_utf8_put(code, bytes));
+    fv_writer_bytes(o, bytes, fv_utf8_put(code, bytes));
 }
 
-void fv_out_plain(fv_out *o, const char *text)
+void fv_writer_plain(fv_writer *o, const char *text)
 {
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
+    for (uint32_t code; (code = fv_display_next(&text)) != 0;)
         put_code(o, code);
 }
 
-void fv_out_markup(fv_out *o, const char *text)
+void fv_writer_markup(fv_writer *o, const char *text)
 {
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;) {
+    for (uint32_t code; (code = fv_display_next(&text)) != 0;) {
         const char *name = code == '&'    ? "&amp;"
                            : code == '<'  ? "&lt;"
                            : code == '>'  ? "&gt;"
@@ -62,30 +62,30 @@ void fv_out_markup(fv_out *o, const char *text)
                            : code == '\'' ? "&#39;"
                                           : NULL;
         if (name)
-            fv_out_text(o, name);
+            fv_writer_text(o, name);
         else
             put_code(o, code);
     }
 }
 
 /* The angle bracket could end the script, U+2028 and U+2029 end a line in older readers. */
-void fv_out_script(fv_out *o, const char *text)
+void fv_writer_script(fv_writer *o, const char *text)
 {
-    fv_out_text(o, "\"");
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;) {
+    fv_writer_text(o, "\"");
+    for (uint32_t code; (code = fv_display_next(&text)) != 0;) {
         char escape[16];
         if (code == '"' || code == '\\' || code == '<' || code == '&' || code == 0x2028 ||
             code == 0x2029) {
             snprintf(escape, sizeof escape, "\\u%04x", (unsigned)code);
-            fv_out_text(o, escape);
+            fv_writer_text(o, escape);
         } else {
             put_code(o, code);
         }
     }
-    fv_out_text(o, "\"");
+    fv_writer_text(o, "\"");
 }
 
-void fv_out_base64(fv_out *o, const void *data, size_t n)
+void fv_writer_base64(fv_writer *o, const void *data, size_t n)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const unsigned char *p = data;
@@ -96,7 +96,7 @@ void fv_out_base64(fv_out *o, const void *data, size_t n)
         const char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63],
                               left > 1 ? digits[bits >> 6 & 63] : '=',
                               left > 2 ? digits[bits & 63] : '='};
-        fv_out_raw(o, four, sizeof four);
+        fv_writer_bytes(o, four, sizeof four);
     }
 }
 
@@ -150,36 +150,36 @@ char *fv_short_number(double value, char text[FV_FIXED_BYTES])
     return text;
 }
 
-void fv_out_put(fv_out *o, const char *format, ...)
+void fv_writer_format(fv_writer *o, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     for (const char *at = format; *at;) {
         const size_t plain = strcspn(at, "%");
-        fv_out_raw(o, at, plain);
+        fv_writer_bytes(o, at, plain);
         at += plain;
         if (*at == '\0') break;
         char text[FV_FIXED_BYTES];
         switch (at[1]) {
         case 'n':
-            fv_out_text(o, fv_fixed(va_arg(args, double), 2, true, text));
+            fv_writer_text(o, fv_fixed(va_arg(args, double), 2, true, text));
             break;
         case 'd':
             snprintf(text, sizeof text, "%d", va_arg(args, int));
-            fv_out_text(o, text);
+            fv_writer_text(o, text);
             break;
         case 'c':
             snprintf(text, sizeof text, "#%06x", (unsigned)va_arg(args, fv_rgb));
-            fv_out_text(o, text);
+            fv_writer_text(o, text);
             break;
         case 's':
-            fv_out_text(o, va_arg(args, const char *));
+            fv_writer_text(o, va_arg(args, const char *));
             break;
         case 't':
-            fv_out_markup(o, va_arg(args, const char *));
+            fv_writer_markup(o, va_arg(args, const char *));
             break;
         default:
-            fv_out_raw(o, "%", 1);
+            fv_writer_bytes(o, "%", 1);
             break;
         }
         at += at[1] ? 2 : 1;

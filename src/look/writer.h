@@ -2,37 +2,37 @@
  * Bytes that grow while a picture is written. Calls cannot fail one by one: the first failure
  * sticks, and the picture's end returns it.
  *
- *     fv_out o = {.ctx = ctx};
- *     fv_out_put(&o, "<text x='%n' fill='%c'>%t</text>", x, colour, label);
+ *     fv_writer o = {.ctx = ctx};
+ *     fv_writer_format(&o, "<text x='%n' fill='%c'>%t</text>", x, colour, label);
  *     if (o.failed) ...
- *     fv_out_free(&o);
+ *     fv_writer_free(&o);
  *
  * Numbers never follow the host's locale, so that every machine writes the same bytes.
  */
-#ifndef FV_LOOK_OUT_H
-#define FV_LOOK_OUT_H
+#ifndef FV_LOOK_WRITER_H
+#define FV_LOOK_WRITER_H
 
 #include "base/ctx.h"
 
-typedef struct fv_out {
+typedef struct fv_writer {
     fv_ctx *ctx;
     char *data;
     size_t bytes, room;
     bool failed; /* out of memory */
-} fv_out;
+} fv_writer;
 
-void fv_out_free(fv_out *o);
-void fv_out_raw(fv_out *o, const void *data, size_t n);
-void fv_out_text(fv_out *o, const char *text);   /* as it is */
-void fv_out_markup(fv_out *o, const char *text); /* made fit to be shown, escaped for XML */
-void fv_out_plain(fv_out *o, const char *text);  /* made fit to be shown */
-void fv_out_script(fv_out *o, const char *text); /* a JavaScript string inside <script> */
-void fv_out_base64(fv_out *o, const void *data, size_t n);
-void fv_out_repeat(fv_out *o, const char *text, int64_t times);
+void fv_writer_free(fv_writer *o);
+void fv_writer_bytes(fv_writer *o, const void *data, size_t n);
+void fv_writer_text(fv_writer *o, const char *text);   /* as it is */
+void fv_writer_markup(fv_writer *o, const char *text); /* made fit to be shown, escaped for XML */
+void fv_writer_plain(fv_writer *o, const char *text);  /* made fit to be shown */
+void fv_writer_script(fv_writer *o, const char *text); /* a JavaScript string inside <script> */
+void fv_writer_base64(fv_writer *o, const void *data, size_t n);
+void fv_writer_repeat(fv_writer *o, const char *text, int64_t times);
 
 /* Copies `format`; %n takes a double (two decimals at most), %d an int, %c a colour, %s text as it
  * is, %t text that is escaped as markup, %% is a percent sign. */
-void fv_out_put(fv_out *o, const char *format, ...);
+void fv_writer_format(fv_writer *o, const char *format, ...);
 
 enum { FV_FIXED_BYTES = 48 };
 

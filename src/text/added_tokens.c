@@ -1,5 +1,5 @@
 /* Added tokens: cut out of the text before anything else happens to it. */
-#include "text/encoder.h"
+#include "text/tokenizer_encoder.h"
 
 /* The character that ends before, and the one that begins at, a place; 0 at the ends. */
 static uint32_t char_before(const char *text, size_t at)
@@ -56,7 +56,7 @@ static const fv_added *longest(const fv_tokenizer *tok, bool normalized, const c
     return best;
 }
 
-static bool stands_alone(const char *text, size_t bytes, size_t begin, size_t end)
+static bool is_whole_word(const char *text, size_t bytes, size_t begin, size_t end)
 {
     return !(begin > 0 && fv_is_word_char(char_before(text, begin))) &&
            !(end < bytes && fv_is_word_char(char_at(text, bytes, end)));
@@ -72,7 +72,7 @@ void fv_added_find(const fv_tokenizer *tok, bool normalized, const char *text, s
         const fv_added *token = longest(tok, normalized, text + i, bytes - i);
         if (!token) continue;
         size_t begin = i, end = i + token->content.bytes;
-        if (token->single_word && !stands_alone(text, bytes, begin, end)) {
+        if (token->single_word && !is_whole_word(text, bytes, begin, end)) {
             i = end - 1;
             continue;
         }

@@ -2,7 +2,7 @@
 #ifndef FV_TEXT_BASE64_H
 #define FV_TEXT_BASE64_H
 
-#include "text/runes.h"
+#include "text/codepoints.h"
 
 /* Replaces *out. Fails: MEMORY. */
 fv_status fv_base64_encode(fv_ctx *ctx, const char *data, size_t bytes, fv_text *out);

@@ -5,56 +5,56 @@
  */
 #include <string.h>
 
-#include "text/scorer.h"
+#include "text/text_metric.h"
 
-bool fv_score_is_space(uint32_t code)
+bool fv_text_metric_is_space(uint32_t code)
 {
     return fv_unicode_is_space(code) || (code >= 0x1C && code <= 0x1F);
 }
 
-fv_status fv_symbols_put(fv_scorer *scorer, uint32_t symbol)
+fv_status fv_symbols_put(fv_text_metric *metric, uint32_t symbol)
 {
-    fv_symbols *s = &scorer->symbols;
+    fv_symbols *s = &metric->symbols;
     if (s->count == s->room) {
         uint32_t *items =
-            fv_mem_grow(&scorer->ctx->mem, s->items, &s->room, s->count + 1, sizeof *items);
-        FV_RETURN_IF(!items, scorer->ctx, FV_ERR_MEMORY, "out of memory");
+            fv_mem_grow(&metric->ctx->mem, s->items, &s->room, s->count + 1, sizeof *items);
+        FV_RETURN_IF(!items, metric->ctx, FV_ERR_MEMORY, "out of memory");
         s->items = items;
     }
     s->items[s->count++] = symbol;
     return FV_OK;
 }
 
-static fv_status put_word(fv_scorer *scorer, const char *text, size_t bytes)
+static fv_status put_word(fv_text_metric *metric, const char *text, size_t bytes)
 {
     uint32_t symbol = 0;
     if (bytes == 0) return FV_OK;
-    FV_FORWARD(fv_ngrams_word(&scorer->words, text, bytes, &symbol));
-    return fv_symbols_put(scorer, symbol);
+    FV_FORWARD(fv_ngrams_word(&metric->words, text, bytes, &symbol));
+    return fv_symbols_put(metric, symbol);
 }
 
-fv_status fv_score_words(fv_scorer *scorer, const char *text, size_t bytes)
+fv_status fv_text_metric_split_words(fv_text_metric *metric, const char *text, size_t bytes)
 {
-    scorer->symbols.count = 0;
+    metric->symbols.count = 0;
     size_t begin = 0;
     for (size_t i = 0; i < bytes;) {
         size_t length = fv_lead_length(text[i]);
-        if (fv_score_is_space(fv_code_of(text + i, length))) {
-            FV_FORWARD(put_word(scorer, text + begin, i - begin));
+        if (fv_text_metric_is_space(fv_code_of(text + i, length))) {
+            FV_FORWARD(put_word(metric, text + begin, i - begin));
             begin = i + length;
         }
         i += length;
     }
-    return put_word(scorer, text + begin, bytes - begin);
+    return put_word(metric, text + begin, bytes - begin);
 }
 
-static fv_status characters(fv_scorer *scorer, const char *text, size_t bytes)
+static fv_status characters(fv_text_metric *metric, const char *text, size_t bytes)
 {
-    scorer->symbols.count = 0;
+    metric->symbols.count = 0;
     for (size_t i = 0; i < bytes;) {
         size_t length = fv_lead_length(text[i]);
         uint32_t code = fv_code_of(text + i, length);
-        if (!fv_score_is_space(code)) FV_FORWARD(fv_symbols_put(scorer, code));
+        if (!fv_text_metric_is_space(code)) FV_FORWARD(fv_symbols_put(metric, code));
         i += length;
     }
     return FV_OK;
@@ -93,7 +93,7 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_stop(char c) { return c == '.' || c == ','; }
 
 /* ASCII punctuation and symbols but ' , - and the stop */
-static bool stands_apart(char c)
+static bool is_separated(char c)
 {
     return (c >= ' ' && c <= '&') || (c >= '(' && c <= '+') || c == '/' || (c >= ':' && c <= '@') ||
            (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
@@ -119,7 +119,7 @@ static size_t write_pass(const char *text, size_t bytes, char *out, size_t *used
 static size_t pass_symbols(const char *in, size_t left, char *out, size_t *used)
 {
     (void)left;
-    if (!stands_apart(in[0])) return copy_byte(in, out, used);
+    if (!is_separated(in[0])) return copy_byte(in, out, used);
     write_pass((const char[]){' ', in[0], ' '}, 3, out, used);
     return 1;
 }
@@ -145,18 +145,18 @@ static size_t pass_dash(const char *in, size_t left, char *out, size_t *used)
     return write_pass((const char[]){in[0], ' ', '-', ' '}, 4, out, used);
 }
 
-static fv_status tokenize_13a(fv_scorer *scorer, const char *text, size_t bytes)
+static fv_status tokenize_13a(fv_text_metric *metric, const char *text, size_t bytes)
 {
     static const pass_fn passes[] = {pass_symbols, pass_stop_after, pass_stop_before, pass_dash};
-    fv_text *from = &scorer->tokens, *to = &scorer->spare;
+    fv_text *from = &metric->tokens, *to = &metric->spare;
     from->bytes = 0;
-    FV_FORWARD(fv_text_append(scorer->ctx, from, " ", 1));
-    FV_FORWARD(fv_text_append(scorer->ctx, from, text, bytes));
+    FV_FORWARD(fv_text_append(metric->ctx, from, " ", 1));
+    FV_FORWARD(fv_text_append(metric->ctx, from, text, bytes));
     from->bytes = 1 + read_entities(from->data + 1, bytes);
-    FV_FORWARD(fv_text_append(scorer->ctx, from, " ", 1));
+    FV_FORWARD(fv_text_append(metric->ctx, from, " ", 1));
     for (size_t p = 0; p < sizeof passes / sizeof passes[0]; p++) {
         /* A byte becomes at most three. The text is below 4 GiB: no overflow. */
-        FV_FORWARD(fv_text_reserve(scorer->ctx, to, 3 * from->bytes));
+        FV_FORWARD(fv_text_reserve(metric->ctx, to, 3 * from->bytes));
         to->bytes = 0;
         for (size_t i = 0; i < from->bytes;)
             i += passes[p](from->data + i, from->bytes - i, to->data, &to->bytes);
@@ -164,17 +164,17 @@ static fv_status tokenize_13a(fv_scorer *scorer, const char *text, size_t bytes)
         from = to;
         to = swap;
     }
-    return fv_score_words(scorer, from->data, from->bytes);
+    return fv_text_metric_split_words(metric, from->data, from->bytes);
 }
 
-fv_status fv_score_tokenize(fv_scorer *scorer, const char *text, size_t bytes)
+fv_status fv_bleu_tokenize(fv_text_metric *metric, const char *text, size_t bytes)
 {
-    switch (scorer->cfg.tokenizer) {
-    case FV_SCORE_CHAR:
-        return characters(scorer, text, bytes);
-    case FV_SCORE_SPLIT:
-        return fv_score_words(scorer, text, bytes);
+    switch (metric->cfg.tokenizer) {
+    case FV_BLEU_TOKENIZER_CHAR:
+        return characters(metric, text, bytes);
+    case FV_BLEU_TOKENIZER_NONE:
+        return fv_text_metric_split_words(metric, text, bytes);
     default:
-        return tokenize_13a(scorer, text, bytes);
+        return tokenize_13a(metric, text, bytes);
     }
 }

@@ -1,4 +1,4 @@
-#include "text/bpe_learn.h"
+#include "text/bpe_train.h"
 
 #include <string.h>
 
@@ -19,29 +19,29 @@ typedef struct place {
 } place;
 
 /* An offer that was right when it was made; it is checked when it comes to the top. */
-typedef struct offer {
+typedef struct candidate {
     uint64_t count, key;
     uint32_t pair;
-} offer;
+} candidate;
 
-typedef struct learner {
-    fv_bpe_task *task;
+typedef struct trainer {
+    fv_bpe_training *training;
     pair *pairs;
     size_t count, room;
     uint32_t *table; /* number of a pair + 1 */
     size_t slots;
     place *places;
     size_t place_count, place_room;
-    offer *heap;
+    candidate *heap;
     size_t heap_count, heap_room;
     uint32_t *touched;
     size_t touched_count, touched_room;
     fv_text joined;
-} learner;
+} trainer;
 
-static fv_status out_of_memory(const learner *l)
+static fv_status out_of_memory(const trainer *l)
 {
-    return fv_fail(l->task->ctx, FV_ERR_MEMORY, "training: out of memory");
+    return fv_fail(l->training->ctx, FV_ERR_MEMORY, "training: out of memory");
 }
 
 /* ---- pairs ----------------------------------------------------------------------- */
@@ -51,10 +51,10 @@ static uint64_t key_of(int32_t first, int32_t second)
     return (uint64_t)(uint32_t)first << 32 | (uint32_t)second;
 }
 
-static fv_status grow_table(learner *l)
+static fv_status grow_table(trainer *l)
 {
     enum { FIRST_SLOTS = 1024 };
-    fv_mem *mem = &l->task->ctx->mem;
+    fv_mem *mem = &l->training->ctx->mem;
     if (l->count < l->slots / 2) return FV_OK;
     size_t slots = l->slots ? l->slots * 2 : FIRST_SLOTS, bytes;
     if (!fv_mul_size(slots, sizeof *l->table, &bytes)) return out_of_memory(l);
@@ -73,7 +73,7 @@ static fv_status grow_table(learner *l)
 }
 
 /* The pair, made if it is new. The pointer lives until the next call. */
-static fv_status find_pair(learner *l, uint64_t key, pair **out)
+static fv_status find_pair(trainer *l, uint64_t key, pair **out)
 {
     FV_FORWARD(grow_table(l));
     size_t slot = (size_t)fv_hash_u64(key) & (l->slots - 1);
@@ -82,9 +82,10 @@ static fv_status find_pair(learner *l, uint64_t key, pair **out)
             *out = &l->pairs[l->table[slot] - 1];
             return FV_OK;
         }
-    FV_RETURN_IF(l->count >= UINT32_MAX - 1, l->task->ctx, FV_ERR_LIMIT,
+    FV_RETURN_IF(l->count >= UINT32_MAX - 1, l->training->ctx, FV_ERR_LIMIT,
                  "training: more than 2^32 pairs");
-    pair *pairs = fv_mem_grow(&l->task->ctx->mem, l->pairs, &l->room, l->count + 1, sizeof *pairs);
+    pair *pairs =
+        fv_mem_grow(&l->training->ctx->mem, l->pairs, &l->room, l->count + 1, sizeof *pairs);
     if (!pairs) return out_of_memory(l);
     l->pairs = pairs;
     pairs[l->count] = (pair){.key = key};
@@ -94,14 +95,14 @@ static fv_status find_pair(learner *l, uint64_t key, pair **out)
 }
 
 /* Counts a pair in a word, and remembers the word. */
-static fv_status gain(learner *l, int32_t first, int32_t second, uint32_t word)
+static fv_status count_pair(trainer *l, int32_t first, int32_t second, uint32_t word)
 {
     pair *p = NULL;
     if (first < 0 || second < 0) return FV_OK;
     FV_FORWARD(find_pair(l, key_of(first, second), &p));
-    p->count += l->task->words[word].count;
+    p->count += l->training->words[word].count;
     if (!p->touched) {
-        uint32_t *touched = fv_mem_grow(&l->task->ctx->mem, l->touched, &l->touched_room,
+        uint32_t *touched = fv_mem_grow(&l->training->ctx->mem, l->touched, &l->touched_room,
                                         l->touched_count + 1, sizeof *touched);
         if (!touched) return out_of_memory(l);
         l->touched = touched;
@@ -109,10 +110,10 @@ static fv_status gain(learner *l, int32_t first, int32_t second, uint32_t word)
         p->touched = true;
     }
     if (p->places && p->last_word == word) return FV_OK;
-    FV_RETURN_IF(l->place_count >= UINT32_MAX - 1, l->task->ctx, FV_ERR_LIMIT,
+    FV_RETURN_IF(l->place_count >= UINT32_MAX - 1, l->training->ctx, FV_ERR_LIMIT,
                  "training: too much text");
-    place *places = fv_mem_grow(&l->task->ctx->mem, l->places, &l->place_room, l->place_count + 1,
-                                sizeof *places);
+    place *places = fv_mem_grow(&l->training->ctx->mem, l->places, &l->place_room,
+                                l->place_count + 1, sizeof *places);
     if (!places) return out_of_memory(l);
     l->places = places;
     places[l->place_count] = (place){word, p->places};
@@ -121,12 +122,12 @@ static fv_status gain(learner *l, int32_t first, int32_t second, uint32_t word)
     return FV_OK;
 }
 
-static fv_status lose(learner *l, int32_t first, int32_t second, uint32_t word)
+static fv_status uncount_pair(trainer *l, int32_t first, int32_t second, uint32_t word)
 {
     pair *p = NULL;
     if (first < 0 || second < 0) return FV_OK;
     FV_FORWARD(find_pair(l, key_of(first, second), &p));
-    uint64_t n = l->task->words[word].count;
+    uint64_t n = l->training->words[word].count;
     p->count = p->count > n ? p->count - n : 0;
     return FV_OK;
 }
@@ -134,20 +135,20 @@ static fv_status lose(learner *l, int32_t first, int32_t second, uint32_t word)
 /* ---- the queue ------------------------------------------------------------------- */
 
 /* Frequent pairs first; of equals, those of older tokens. */
-static bool before(const offer *a, const offer *b)
+static bool before(const candidate *a, const candidate *b)
 {
     return a->count > b->count || (a->count == b->count && a->key < b->key);
 }
 
-static fv_status push(learner *l, uint32_t number)
+static fv_status push(trainer *l, uint32_t number)
 {
     const pair *p = &l->pairs[number];
-    if (p->count < l->task->min_count || p->count == 0) return FV_OK;
-    offer *heap =
-        fv_mem_grow(&l->task->ctx->mem, l->heap, &l->heap_room, l->heap_count + 1, sizeof *heap);
+    if (p->count < l->training->min_count || p->count == 0) return FV_OK;
+    candidate *heap = fv_mem_grow(&l->training->ctx->mem, l->heap, &l->heap_room, l->heap_count + 1,
+                                  sizeof *heap);
     if (!heap) return out_of_memory(l);
     l->heap = heap;
-    const offer o = {p->count, p->key, number};
+    const candidate o = {p->count, p->key, number};
     size_t i = l->heap_count++;
     for (; i > 0 && before(&o, &heap[(i - 1) / 2]); i = (i - 1) / 2)
         heap[i] = heap[(i - 1) / 2];
@@ -155,9 +156,9 @@ static fv_status push(learner *l, uint32_t number)
     return FV_OK;
 }
 
-static offer pop(learner *l)
+static candidate pop(trainer *l)
 {
-    const offer top = l->heap[0], last = l->heap[--l->heap_count];
+    const candidate top = l->heap[0], last = l->heap[--l->heap_count];
     size_t i = 0;
     for (size_t child; (child = 2 * i + 1) < l->heap_count; i = child) {
         if (child + 1 < l->heap_count && before(&l->heap[child + 1], &l->heap[child])) child++;
@@ -169,7 +170,7 @@ static offer pop(learner *l)
 }
 
 /* Offers every pair whose count grew. */
-static fv_status offer_touched(learner *l)
+static fv_status push_touched(trainer *l)
 {
     for (size_t i = 0; i < l->touched_count; i++) {
         l->pairs[l->touched[i]].touched = false;
@@ -181,10 +182,10 @@ static fv_status offer_touched(learner *l)
 
 /* ---- merging --------------------------------------------------------------------- */
 
-static fv_status merge_word(learner *l, uint32_t number, int32_t a, int32_t b, int32_t new)
+static fv_status merge_word(trainer *l, uint32_t number, int32_t a, int32_t b, int32_t new)
 {
-    fv_learn_word *word = &l->task->words[number];
-    int32_t *s = l->task->symbols + word->begin;
+    fv_bpe_word *word = &l->training->words[number];
+    int32_t *s = l->training->symbols + word->begin;
     uint32_t used = 0, n = word->length;
     for (uint32_t i = 0; i < n;) {
         if (i + 1 >= n || s[i] != a || s[i + 1] != b) {
@@ -192,12 +193,12 @@ static fv_status merge_word(learner *l, uint32_t number, int32_t a, int32_t b, i
             continue;
         }
         if (used > 0) {
-            FV_FORWARD(lose(l, s[used - 1], a, number));
-            FV_FORWARD(gain(l, s[used - 1], new, number));
+            FV_FORWARD(uncount_pair(l, s[used - 1], a, number));
+            FV_FORWARD(count_pair(l, s[used - 1], new, number));
         }
         if (i + 2 < n) {
-            FV_FORWARD(lose(l, b, s[i + 2], number));
-            FV_FORWARD(gain(l, new, s[i + 2], number));
+            FV_FORWARD(uncount_pair(l, b, s[i + 2], number));
+            FV_FORWARD(count_pair(l, new, s[i + 2], number));
         }
         s[used++] = new;
         i += 2;
@@ -207,54 +208,56 @@ static fv_status merge_word(learner *l, uint32_t number, int32_t a, int32_t b, i
 }
 
 /* The token that two others become. */
-static fv_status join(learner *l, int32_t a, int32_t b, int32_t *id)
+static fv_status merged_token(trainer *l, int32_t a, int32_t b, int32_t *id)
 {
-    fv_vocab *vocab = l->task->vocab;
+    fv_vocab *vocab = l->training->vocab;
     l->joined.bytes = 0;
-    FV_FORWARD(
-        fv_text_append(l->task->ctx, &l->joined, vocab->tokens[a].text, vocab->tokens[a].bytes));
-    const size_t inner = l->task->inner;
-    FV_FORWARD(fv_text_append(l->task->ctx, &l->joined, vocab->tokens[b].text + inner,
-                              vocab->tokens[b].bytes - inner));
+    FV_FORWARD(fv_text_append(l->training->ctx, &l->joined, vocab->tokens[a].text,
+                              vocab->tokens[a].bytes));
+    const size_t prefix_bytes = l->training->prefix_bytes;
+    FV_FORWARD(fv_text_append(l->training->ctx, &l->joined, vocab->tokens[b].text + prefix_bytes,
+                              vocab->tokens[b].bytes - prefix_bytes));
     return fv_vocab_add(vocab, l->joined.data, l->joined.bytes, id);
 }
 
-static fv_status merge_pair(learner *l, uint32_t number)
+static fv_status merge_pair(trainer *l, uint32_t number)
 {
-    fv_bpe_task *task = l->task;
+    fv_bpe_training *training = l->training;
     const uint64_t key = l->pairs[number].key;
     const int32_t a = (int32_t)(key >> 32), b = (int32_t)(uint32_t)key;
     int32_t new = 0;
-    FV_FORWARD(join(l, a, b, &new));
-    if ((size_t) new < task->specials) { /* the text spells a special token: that is not learned */
+    FV_FORWARD(merged_token(l, a, b, &new));
+    if ((size_t) new <
+        training->specials) { /* the text spells a special token: that is not learned */
         l->pairs[number].count = 0;
         return FV_OK;
     }
-    fv_id_pair *merges = fv_mem_grow(&task->ctx->mem, task->merges, &task->merge_room,
-                                     task->merge_count + 1, sizeof *merges);
+    fv_id_pair *merges = fv_mem_grow(&training->ctx->mem, training->merges, &training->merge_room,
+                                     training->merge_count + 1, sizeof *merges);
     if (!merges) return out_of_memory(l);
-    task->merges = merges;
-    merges[task->merge_count++] = (fv_id_pair){a, b};
+    training->merges = merges;
+    merges[training->merge_count++] = (fv_id_pair){a, b};
     for (uint32_t at = l->pairs[number].places; at; at = l->places[at - 1].next)
         FV_FORWARD(merge_word(l, l->places[at - 1].word, a, b, new));
     l->pairs[number].count = 0;
     l->pairs[number].places = 0;
-    return offer_touched(l);
+    return push_touched(l);
 }
 
-static fv_status learn(learner *l)
+static fv_status train(trainer *l)
 {
-    fv_bpe_task *task = l->task;
-    for (size_t w = 0; w < task->word_count; w++) {
-        const fv_learn_word *word = &task->words[w];
-        const int32_t *s = task->symbols + word->begin;
+    fv_bpe_training *training = l->training;
+    for (size_t w = 0; w < training->word_count; w++) {
+        const fv_bpe_word *word = &training->words[w];
+        const int32_t *s = training->symbols + word->begin;
         for (uint32_t i = 0; i + 1 < word->length; i++)
-            FV_FORWARD(gain(l, s[i], s[i + 1], (uint32_t)w));
+            FV_FORWARD(count_pair(l, s[i], s[i + 1], (uint32_t)w));
     }
-    FV_FORWARD(offer_touched(l));
-    while (l->heap_count && task->vocab->size < task->target) {
-        FV_RETURN_IF(fv_cancelled(task->ctx), task->ctx, FV_ERR_CANCELLED, "training: cancelled");
-        const offer top = pop(l);
+    FV_FORWARD(push_touched(l));
+    while (l->heap_count && training->vocab->size < training->target) {
+        FV_RETURN_IF(fv_cancelled(training->ctx), training->ctx, FV_ERR_CANCELLED,
+                     "training: cancelled");
+        const candidate top = pop(l);
         if (l->pairs[top.pair].count != top.count)
             FV_FORWARD(push(l, top.pair));
         else
@@ -263,16 +266,16 @@ static fv_status learn(learner *l)
     return FV_OK;
 }
 
-fv_status fv_bpe_learn(fv_bpe_task *task)
+fv_status fv_bpe_train(fv_bpe_training *training)
 {
-    learner l = {.task = task};
-    fv_mem *mem = &task->ctx->mem;
-    fv_status s = learn(&l);
+    trainer l = {.training = training};
+    fv_mem *mem = &training->ctx->mem;
+    fv_status s = train(&l);
     fv_mem_free(mem, l.pairs, l.room * sizeof *l.pairs);
     fv_mem_free(mem, l.table, l.slots * sizeof *l.table);
     fv_mem_free(mem, l.places, l.place_room * sizeof *l.places);
     fv_mem_free(mem, l.heap, l.heap_room * sizeof *l.heap);
     fv_mem_free(mem, l.touched, l.touched_room * sizeof *l.touched);
-    fv_text_free(task->ctx, &l.joined);
+    fv_text_free(training->ctx, &l.joined);
     return s;
 }

@@ -1,5 +1,5 @@
 /* Which code points count as what in tokenizers. */
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
 /* Bytes that are printable in Latin-1 stand for themselves; the others, in order, for U+0100 on. */
 static bool is_printable(unsigned byte)
@@ -7,7 +7,7 @@ static bool is_printable(unsigned byte)
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
 }
 
-uint32_t fv_byte_letter(unsigned byte)
+uint32_t fv_byte_to_codepoint(unsigned byte)
 {
     if (is_printable(byte)) return byte;
     /* 0 to 32, then 127 to 160, then 173 */
@@ -15,7 +15,7 @@ uint32_t fv_byte_letter(unsigned byte)
     return byte == 173 ? 256 + 67 : 256 + 33 + (byte - 127);
 }
 
-int fv_letter_byte(uint32_t code)
+int fv_codepoint_to_byte(uint32_t code)
 {
     if (code < 256) return is_printable(code) ? (int)code : -1;
     if (code < 256 + 33) return (int)code - 256;

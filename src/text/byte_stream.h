@@ -1,20 +1,20 @@
 /*
  * A file as a stream of bytes, unpacked if it begins like gzip or xz.
  *
- *     fv_source source;
- *     FV_FORWARD(fv_source_open(ctx, path, &source));
- *     s = fv_source_read(&source, buf, sizeof buf, &got);   // got 0: the end
- *     fv_source_close(&source);
+ *     fv_byte_stream source;
+ *     FV_FORWARD(fv_byte_stream_open(ctx, path, &source));
+ *     s = fv_byte_stream_read(&source, buf, sizeof buf, &got);   // got 0: the end
+ *     fv_byte_stream_close(&source);
  */
-#ifndef FV_TEXT_SOURCE_H
-#define FV_TEXT_SOURCE_H
+#ifndef FV_TEXT_BYTE_STREAM_H
+#define FV_TEXT_BYTE_STREAM_H
 
 #include "fovea/corpus.h"
 #include "io/file.h"
 
-enum { FV_SOURCE_INPUT = 1 << 16, FV_SOURCE_START = 8 };
+enum { FV_BYTE_STREAM_INPUT = 1 << 16, FV_BYTE_STREAM_MAGIC = 8 };
 
-typedef struct fv_source {
+typedef struct fv_byte_stream {
     fv_ctx *ctx;
     char *name;
     size_t name_room;
@@ -26,43 +26,44 @@ typedef struct fv_source {
      */
     fv_lines_reader reader;
     void *user;
-    unsigned char start[FV_SOURCE_START];
+    unsigned char start[FV_BYTE_STREAM_MAGIC];
     size_t start_begin, start_end;
-    uint64_t given; /* unpacked bytes handed out */
+    uint64_t bytes_out; /* unpacked bytes handed out */
     unsigned char *input;
-    struct fv_unpacker *unpacker; /* NULL: the bytes are as they are */
-    const struct fv_unpacker_kind *kind;
-} fv_source;
+    struct fv_decompressor *decompressor; /* NULL: the bytes are as they are */
+    const struct fv_decompressor_kind *kind;
+} fv_byte_stream;
 
-fv_status fv_source_open(fv_ctx *ctx, const char *path, fv_source *out);
-fv_status fv_source_open_memory(fv_ctx *ctx, const char *name, const void *data, size_t bytes,
-                                fv_source *out);
-fv_status fv_source_open_stream(fv_ctx *ctx, const char *name, fv_lines_reader read, void *user,
-                                fv_source *out);
-void fv_source_close(fv_source *source);
+fv_status fv_byte_stream_open(fv_ctx *ctx, const char *path, fv_byte_stream *out);
+fv_status fv_byte_stream_open_memory(fv_ctx *ctx, const char *name, const void *data, size_t bytes,
+                                     fv_byte_stream *out);
+fv_status fv_byte_stream_open_callback(fv_ctx *ctx, const char *name, fv_lines_reader read,
+                                       void *user, fv_byte_stream *out);
+void fv_byte_stream_close(fv_byte_stream *stream);
 
 /* Up to n bytes, n > 0; *got is 0 at the end only. */
-fv_status fv_source_read(fv_source *source, void *out, size_t n, size_t *got);
+fv_status fv_byte_stream_read(fv_byte_stream *stream, void *out, size_t n, size_t *got);
 
 /* ---- for unpackers --------------------------------------------------------------- */
 
-/* The next packed bytes, up to FV_SOURCE_INPUT, at source->input; *got 0: there are no more. */
-fv_status fv_source_more(fv_source *source, size_t *got);
+/* The next packed bytes, up to FV_BYTE_STREAM_INPUT, at source->input; *got 0: there are no more.
+ */
+fv_status fv_byte_stream_refill(fv_byte_stream *stream, size_t *got);
 
 /* "name: what" as FV_ERR_FORMAT. */
-fv_status fv_source_damaged(const fv_source *source, const char *what);
+fv_status fv_byte_stream_corrupt(const fv_byte_stream *stream, const char *what);
 
-typedef struct fv_unpacker_kind {
+typedef struct fv_decompressor_kind {
     const char *name; /* of the format */
     const char *library;
     unsigned char magic[6];
     size_t magic_bytes;
     /* NULL in a build without the library. begin fills source->unpacker. */
-    fv_status (*begin)(fv_source *source);
-    fv_status (*read)(fv_source *source, void *out, size_t n, size_t *got);
-    void (*end)(fv_source *source);
-} fv_unpacker_kind;
+    fv_status (*begin)(fv_byte_stream *stream);
+    fv_status (*read)(fv_byte_stream *stream, void *out, size_t n, size_t *got);
+    void (*end)(fv_byte_stream *stream);
+} fv_decompressor_kind;
 
-extern const fv_unpacker_kind fv_unpack_gzip, fv_unpack_xz;
+extern const fv_decompressor_kind fv_decompress_gzip, fv_decompress_xz;
 
 #endif

@@ -6,7 +6,7 @@
  */
 #include "io/utf8.h"
 #include "text/graphemes.h"
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
 enum {
     MARK = 0x2581, /* stands for a blank */
@@ -17,11 +17,11 @@ enum {
 
 typedef struct walk {
     const fv_tokenizer *tok;
-    const fv_norm *norm;
-    fv_runes *runes;
+    const fv_normalizer *normalizer;
+    fv_codepoints *codepoints;
     fv_text text; /* of the runes */
     size_t at;    /* byte of the text */
-    size_t rune;  /* that begins there */
+    size_t index; /* that begins there */
 } walk;
 
 /* What stands at `at`, normalized; returns the bytes it is written with. */
@@ -29,11 +29,11 @@ static size_t peek(const walk *w, fv_string *form)
 {
     const char *text = w->text.data + w->at;
     const size_t left = w->text.bytes - w->at;
-    const fv_model *model = &w->tok->model;
+    const fv_token_model *model = &w->tok->model;
     int32_t id;
-    size_t n = model->has_user ? fv_model_user_piece(model, text, left, &id) : 0;
-    if (n == 0 && w->norm->map) {
-        n = fv_charsmap_find(w->norm->map, text, left, true, form);
+    size_t n = model->has_user ? fv_token_model_user_piece(model, text, left, &id) : 0;
+    if (n == 0 && w->normalizer->map) {
+        n = fv_charsmap_find(w->normalizer->map, text, left, true, form);
         if (n) return n;
     }
     if (n == 0) n = fv_lead_length(text[0]);
@@ -43,7 +43,7 @@ static size_t peek(const walk *w, fv_string *form)
 
 static void skip(walk *w, size_t bytes)
 {
-    for (const size_t end = w->at + bytes; w->at < end; w->rune++)
+    for (const size_t end = w->at + bytes; w->at < end; w->index++)
         w->at += fv_lead_length(w->text.data[w->at]);
 }
 
@@ -52,56 +52,58 @@ static fv_status put_form(walk *w, fv_string form, uint32_t begin)
     for (size_t i = 0, length; i < form.bytes; i += length) {
         length = fv_lead_length(form.text[i]);
         uint32_t code = fv_code_of(form.text + i, length);
-        if (code == ' ' && w->norm->escape) code = MARK;
-        FV_FORWARD(fv_runes_put(w->runes, (fv_rune){code, begin, begin}));
+        if (code == ' ' && w->normalizer->escape_whitespaces) code = MARK;
+        FV_FORWARD(fv_codepoints_push(w->codepoints, (fv_codepoint){code, begin, begin}));
     }
     return FV_OK;
 }
 
 static fv_status walk_all(walk *w)
 {
-    const fv_norm *n = w->norm;
-    fv_runes *r = w->runes;
+    const fv_normalizer *n = w->normalizer;
+    fv_codepoints *r = w->codepoints;
     fv_string form = {"", 0};
     const fv_string blank = {" ", 1};
-    const bool remove = n->remove_extra;
+    const bool remove = n->remove_extra_whitespaces;
     while (remove && w->at < w->text.bytes) {
         size_t used = peek(w, &form);
         if (form.bytes != 1 || form.text[0] != ' ') break;
         skip(w, used);
     }
-    r->made_count = 0;
+    r->next_count = 0;
     if (w->at == w->text.bytes) return FV_OK;
-    if (n->dummy && !n->suffix) FV_FORWARD(put_form(w, blank, r->items[w->rune].begin));
+    if (n->add_dummy_prefix && !n->whitespace_as_suffix)
+        FV_FORWARD(put_form(w, blank, r->items[w->index].begin));
     bool after_blank = remove;
     while (w->at < w->text.bytes) {
         size_t used = peek(w, &form);
         for (; after_blank && form.bytes && form.text[0] == ' '; form.bytes--)
             form.text++;
         if (form.bytes) {
-            FV_FORWARD(put_form(w, form, r->items[w->rune].begin));
+            FV_FORWARD(put_form(w, form, r->items[w->index].begin));
             after_blank = remove && form.text[form.bytes - 1] == ' ';
         }
         skip(w, used);
     }
     uint32_t end = r->items[r->count - 1].end;
-    for (const uint32_t space = n->escape ? MARK : ' ';
-         remove && r->made_count && r->made[r->made_count - 1].code == space;)
-        end = r->made[--r->made_count].begin;
-    if (n->dummy && n->suffix) FV_FORWARD(put_form(w, blank, end));
+    for (const uint32_t space = n->escape_whitespaces ? MARK : ' ';
+         remove && r->next_count && r->next[r->next_count - 1].code == space;)
+        end = r->next[--r->next_count].begin;
+    if (n->add_dummy_prefix && n->whitespace_as_suffix) FV_FORWARD(put_form(w, blank, end));
     /* A rune reaches to where the next one begins: what was dropped belongs to the one before. */
-    for (size_t i = r->made_count; i > 0; i--)
-        r->made[i - 1].end = i == r->made_count ? end : r->made[i].begin;
+    for (size_t i = r->next_count; i > 0; i--)
+        r->next[i - 1].end = i == r->next_count ? end : r->next[i].begin;
     return FV_OK;
 }
 
-fv_status fv_norm_sentencepiece(const fv_tokenizer *tok, const fv_norm *n, fv_runes *r)
+fv_status fv_normalize_sentencepiece(const fv_tokenizer *tok, const fv_normalizer *n,
+                                     fv_codepoints *r)
 {
     if (r->count == 0) return FV_OK;
-    walk w = {.tok = tok, .norm = n, .runes = r};
-    fv_status s = fv_runes_encode(r, &w.text);
+    walk w = {.tok = tok, .normalizer = n, .codepoints = r};
+    fv_status s = fv_codepoints_encode(r, &w.text);
     if (s == FV_OK) s = walk_all(&w);
-    if (s == FV_OK) fv_runes_take(r);
+    if (s == FV_OK) fv_codepoints_swap(r);
     fv_text_free(r->ctx, &w.text);
     return s;
 }
@@ -117,33 +119,33 @@ typedef struct cursor {
 /* The runes of the form, for `old` runes of the text. They stand for the same places one by one;
  * what is more stands with the last, and what is less is passed over: by an extra rune first, and
  * not at all if nothing is written yet. That is their rule, and it may shift all that follows. */
-static fv_status put_instead(fv_runes *r, fv_string form, size_t old, cursor *c)
+static fv_status put_instead(fv_codepoints *r, fv_string form, size_t old, cursor *c)
 {
-    size_t made = 0;
-    for (size_t i = 0, length; i < form.bytes; i += length, made++) {
+    size_t next = 0;
+    for (size_t i = 0, length; i < form.bytes; i += length, next++) {
         length = fv_lead_length(form.text[i]);
-        fv_rune rune = {.begin = 0, .end = 0};
-        c->extra = made >= old;
+        fv_codepoint index = {.begin = 0, .end = 0};
+        c->extra = next >= old;
         if (!c->extra)
-            rune = r->items[c->place++];
+            index = r->items[c->place++];
         else if (c->place > 0)
-            rune = r->items[c->place - 1];
-        rune.code = fv_code_of(form.text + i, length);
-        FV_FORWARD(fv_runes_put(r, rune));
+            index = r->items[c->place - 1];
+        index.code = fv_code_of(form.text + i, length);
+        FV_FORWARD(fv_codepoints_push(r, index));
     }
-    if (made >= old || r->made_count == 0) return FV_OK;
+    if (next >= old || r->next_count == 0) return FV_OK;
     if (c->extra) {
-        fv_rune *last = &r->made[r->made_count - 1];
+        fv_codepoint *last = &r->next[r->next_count - 1];
         last->begin = r->items[c->place].begin;
         last->end = r->items[c->place].end;
     }
     c->extra = false;
-    c->place += old - made;
+    c->place += old - next;
     return FV_OK;
 }
 
 /* Runes [begin, end) as bytes; `text` holds a short character or one code point. */
-static size_t spell(const fv_runes *r, size_t begin, size_t end, char text[8])
+static size_t spell(const fv_codepoints *r, size_t begin, size_t end, char text[8])
 {
     size_t used = 0;
     for (size_t i = begin; i < end; i++)
@@ -151,8 +153,8 @@ static size_t spell(const fv_runes *r, size_t begin, size_t end, char text[8])
     return used;
 }
 
-static fv_status put_character(fv_runes *r, const fv_norm *n, size_t begin, size_t end, bool whole,
-                               cursor *c)
+static fv_status put_character(fv_codepoints *r, const fv_normalizer *n, size_t begin, size_t end,
+                               bool whole, cursor *c)
 {
     char text[8];
     fv_string form;
@@ -166,15 +168,15 @@ static fv_status put_character(fv_runes *r, const fv_norm *n, size_t begin, size
     return FV_OK;
 }
 
-fv_status fv_norm_precompiled(const fv_norm *n, fv_runes *r)
+fv_status fv_normalize_precompiled(const fv_normalizer *n, fv_codepoints *r)
 {
     cursor c = {0};
-    r->made_count = 0;
+    r->next_count = 0;
     for (size_t begin = 0, end; begin < r->count; begin = end) {
         size_t bytes = 0;
         end = fv_grapheme_end(r, begin, &bytes);
         FV_FORWARD(put_character(r, n, begin, end, bytes < SHORT, &c));
     }
-    fv_runes_take(r);
+    fv_codepoints_swap(r);
     return FV_OK;
 }

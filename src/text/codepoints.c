@@ -1,4 +1,4 @@
-#include "text/runes.h"
+#include "text/codepoints.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 void fv_text_free(fv_ctx *ctx, fv_text *text)
 {
-    fv_mem_free(&ctx->mem, text->data, text->room);
+    fv_mem_free(&ctx->mem, text->data, text->capacity);
     *text = (fv_text){0};
 }
 
@@ -19,7 +19,7 @@ fv_status fv_text_reserve(fv_ctx *ctx, fv_text *text, size_t bytes)
     size_t need;
     char *data = NULL;
     if (fv_add_size(bytes, 1, &need))
-        data = fv_mem_grow(&ctx->mem, text->data, &text->room, need, 1);
+        data = fv_mem_grow(&ctx->mem, text->data, &text->capacity, need, 1);
     FV_RETURN_IF(!data, ctx, FV_ERR_MEMORY, "out of memory");
     text->data = data;
     return FV_OK;
@@ -38,37 +38,37 @@ fv_status fv_text_append(fv_ctx *ctx, fv_text *text, const char *bytes, size_t n
 
 /* ---- code points ----------------------------------------------------------------- */
 
-void fv_runes_init(fv_runes *r, fv_ctx *ctx) { *r = (fv_runes){.ctx = ctx}; }
+void fv_codepoints_init(fv_codepoints *r, fv_ctx *ctx) { *r = (fv_codepoints){.ctx = ctx}; }
 
-void fv_runes_free(fv_runes *r)
+void fv_codepoints_free(fv_codepoints *r)
 {
     fv_mem_free(&r->ctx->mem, r->items, r->room * sizeof *r->items);
-    fv_mem_free(&r->ctx->mem, r->made, r->made_room * sizeof *r->made);
-    fv_runes_init(r, r->ctx);
+    fv_mem_free(&r->ctx->mem, r->next, r->next_room * sizeof *r->next);
+    fv_codepoints_init(r, r->ctx);
 }
 
-fv_status fv_runes_decode(fv_runes *r, const char *text, size_t bytes)
+fv_status fv_codepoints_decode(fv_codepoints *r, const char *text, size_t bytes)
 {
     FV_RETURN_IF(bytes >= UINT32_MAX, r->ctx, FV_ERR_LIMIT, "a text of 4 GiB or more");
     size_t count = 0;
     for (size_t i = 0; i < bytes; i++)
         count += (text[i] & 0xC0) != 0x80;
-    fv_rune *items = fv_mem_grow(&r->ctx->mem, r->items, &r->room, count, sizeof *items);
+    fv_codepoint *items = fv_mem_grow(&r->ctx->mem, r->items, &r->room, count, sizeof *items);
     FV_RETURN_IF(!items, r->ctx, FV_ERR_MEMORY, "out of memory");
     r->items = items;
     r->count = 0;
     for (size_t i = 0; i < bytes;) {
         size_t length = fv_utf8_length(text + i, bytes - i);
         FV_RETURN_IF(length == 0, r->ctx, FV_ERR_FORMAT, "not valid UTF-8 at byte %zu", i);
-        items[r->count++] = (fv_rune){.code = fv_code_of(text + i, length),
-                                      .begin = (uint32_t)i,
-                                      .end = (uint32_t)(i + length)};
+        items[r->count++] = (fv_codepoint){.code = fv_code_of(text + i, length),
+                                           .begin = (uint32_t)i,
+                                           .end = (uint32_t)(i + length)};
         i += length;
     }
     return FV_OK;
 }
 
-fv_status fv_runes_encode(const fv_runes *r, fv_text *out)
+fv_status fv_codepoints_encode(const fv_codepoints *r, fv_text *out)
 {
     size_t room;
     FV_RETURN_IF(!fv_mul_size(r->count, 4, &room), r->ctx, FV_ERR_MEMORY, "out of memory");
@@ -81,35 +81,35 @@ fv_status fv_runes_encode(const fv_runes *r, fv_text *out)
     return FV_OK;
 }
 
-fv_status fv_runes_put(fv_runes *r, fv_rune rune)
+fv_status fv_codepoints_push(fv_codepoints *r, fv_codepoint point)
 {
-    if (r->made_count == r->made_room) {
-        fv_rune *made =
-            fv_mem_grow(&r->ctx->mem, r->made, &r->made_room, r->made_count + 1, sizeof *made);
-        FV_RETURN_IF(!made, r->ctx, FV_ERR_MEMORY, "out of memory");
-        r->made = made;
+    if (r->next_count == r->next_room) {
+        fv_codepoint *next =
+            fv_mem_grow(&r->ctx->mem, r->next, &r->next_room, r->next_count + 1, sizeof *next);
+        FV_RETURN_IF(!next, r->ctx, FV_ERR_MEMORY, "out of memory");
+        r->next = next;
     }
-    r->made[r->made_count++] = rune;
+    r->next[r->next_count++] = point;
     return FV_OK;
 }
 
-void fv_runes_take(fv_runes *r)
+void fv_codepoints_swap(fv_codepoints *r)
 {
-    fv_rune *items = r->items;
+    fv_codepoint *items = r->items;
     size_t room = r->room;
-    r->items = r->made;
-    r->room = r->made_room;
-    r->count = r->made_count;
-    r->made = items;
-    r->made_room = room;
-    r->made_count = 0;
+    r->items = r->next;
+    r->room = r->next_room;
+    r->count = r->next_count;
+    r->next = items;
+    r->next_room = room;
+    r->next_count = 0;
 }
 
 /* ---- lower case ------------------------------------------------------------------ */
 
 /* The final sigma stands behind a letter and not before one; what has no case and joins words, as
  * an apostrophe or a mark, is looked past. */
-static bool ends_word(const fv_runes *r, size_t at)
+static bool ends_word(const fv_codepoints *r, size_t at)
 {
     size_t i = at;
     while (i > 0 && fv_unicode_sigma_view(r->items[i - 1].code) == FV_SIGMA_SKIPS)
@@ -122,31 +122,31 @@ static bool ends_word(const fv_runes *r, size_t at)
     return true;
 }
 
-fv_status fv_runes_lower(fv_runes *r, bool whole)
+fv_status fv_codepoints_lower(fv_codepoints *r, bool whole)
 {
     enum { CAPITAL_SIGMA = 0x3A3, FINAL_SIGMA = 0x3C2 };
-    r->made_count = 0;
+    r->next_count = 0;
     for (size_t i = 0; i < r->count; i++) {
-        fv_rune rune = r->items[i];
+        fv_codepoint point = r->items[i];
         uint32_t lower[2];
-        int n = fv_unicode_lower(rune.code, lower);
-        if (whole && rune.code == CAPITAL_SIGMA && ends_word(r, i)) lower[0] = FINAL_SIGMA;
+        int n = fv_unicode_lower(point.code, lower);
+        if (whole && point.code == CAPITAL_SIGMA && ends_word(r, i)) lower[0] = FINAL_SIGMA;
         for (int k = 0; k < n; k++) {
-            rune.code = lower[k];
-            FV_FORWARD(fv_runes_put(r, rune));
+            point.code = lower[k];
+            FV_FORWARD(fv_codepoints_push(r, point));
         }
     }
-    fv_runes_take(r);
+    fv_codepoints_swap(r);
     return FV_OK;
 }
 
 fv_status fv_text_lower(fv_ctx *ctx, const char *text, size_t bytes, fv_text *out)
 {
-    fv_runes r;
-    fv_runes_init(&r, ctx);
-    fv_status s = fv_runes_decode(&r, text, bytes);
-    if (s == FV_OK) s = fv_runes_lower(&r, true);
-    if (s == FV_OK) s = fv_runes_encode(&r, out);
-    fv_runes_free(&r);
+    fv_codepoints r;
+    fv_codepoints_init(&r, ctx);
+    fv_status s = fv_codepoints_decode(&r, text, bytes);
+    if (s == FV_OK) s = fv_codepoints_lower(&r, true);
+    if (s == FV_OK) s = fv_codepoints_encode(&r, out);
+    fv_codepoints_free(&r);
     return s;
 }

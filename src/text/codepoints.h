@@ -2,48 +2,48 @@
  * Text as code points that remember where they come from: what normalising works on. Every step
  * takes the whole text to the next form; `begin` and `end` stay bytes of the original.
  *
- *     fv_runes r;
- *     fv_runes_init(&r, ctx);
- *     s = fv_runes_decode(&r, text, bytes);
- *     if (s == FV_OK) s = fv_runes_normalize(&r, FV_NFC);
- *     if (s == FV_OK) s = fv_runes_encode(&r, &out);
- *     fv_runes_free(&r);
+ *     fv_codepoints r;
+ *     fv_codepoints_init(&r, ctx);
+ *     s = fv_codepoints_decode(&r, text, bytes);
+ *     if (s == FV_OK) s = fv_codepoints_normalize(&r, FV_NORMAL_FORM_NFC);
+ *     if (s == FV_OK) s = fv_codepoints_encode(&r, &out);
+ *     fv_codepoints_free(&r);
  *
  * All calls but init and free fail with MEMORY; decode also with FORMAT and LIMIT.
  */
-#ifndef FV_TEXT_RUNES_H
-#define FV_TEXT_RUNES_H
+#ifndef FV_TEXT_CODEPOINTS_H
+#define FV_TEXT_CODEPOINTS_H
 
 #include "base/ctx.h"
 #include "fovea/unicode.h"
 
-typedef struct fv_rune {
+typedef struct fv_codepoint {
     uint32_t code;
     uint32_t begin, end; /* the bytes of the original that it stands for */
-} fv_rune;
+} fv_codepoint;
 
-typedef struct fv_runes {
+typedef struct fv_codepoints {
     fv_ctx *ctx;
-    fv_rune *items;
+    fv_codepoint *items;
     size_t count, room;
-    fv_rune *made; /* the next form, while a step fills it */
-    size_t made_count, made_room;
-} fv_runes;
+    fv_codepoint *next; /* the next form, while a step fills it */
+    size_t next_count, next_room;
+} fv_codepoints;
 
-void fv_runes_init(fv_runes *r, fv_ctx *ctx);
-void fv_runes_free(fv_runes *r);
+void fv_codepoints_init(fv_codepoints *r, fv_ctx *ctx);
+void fv_codepoints_free(fv_codepoints *r);
 
 /* Valid UTF-8 of less than 4 GiB. */
-fv_status fv_runes_decode(fv_runes *r, const char *text, size_t bytes);
-fv_status fv_runes_encode(const fv_runes *r, fv_text *out);
+fv_status fv_codepoints_decode(fv_codepoints *r, const char *text, size_t bytes);
+fv_status fv_codepoints_encode(const fv_codepoints *r, fv_text *out);
 
 /* A step puts each code point of the next form, then takes the form over. */
-fv_status fv_runes_put(fv_runes *r, fv_rune rune);
-void fv_runes_take(fv_runes *r);
+fv_status fv_codepoints_push(fv_codepoints *r, fv_codepoint point);
+void fv_codepoints_swap(fv_codepoints *r);
 
-fv_status fv_runes_normalize(fv_runes *r, fv_normal_form form);
+fv_status fv_codepoints_normalize(fv_codepoints *r, fv_normal_form form);
 /* `whole`: a sigma looks at the letters around it; otherwise each code point is taken alone. */
-fv_status fv_runes_lower(fv_runes *r, bool whole);
+fv_status fv_codepoints_lower(fv_codepoints *r, bool whole);
 
 /* Room for `bytes` and a NUL in a text. */
 fv_status fv_text_reserve(fv_ctx *ctx, fv_text *text, size_t bytes);
@@ -51,7 +51,7 @@ fv_status fv_text_reserve(fv_ctx *ctx, fv_text *text, size_t bytes);
 fv_status fv_text_append(fv_ctx *ctx, fv_text *text, const char *bytes, size_t n);
 
 /* Whether the text is its own normal form for sure, by looking at each code point alone. */
-bool fv_text_is_normal(fv_normal_form form, const char *text, size_t bytes);
+bool fv_text_is_normal(const char *text, size_t bytes, fv_normal_form form);
 
 /* The code point of a valid sequence of `length` bytes. */
 static inline uint32_t fv_code_of(const char *text, size_t length)

@@ -15,7 +15,7 @@ static bool is_lead(uint32_t c)
 }
 
 /* Marks with a width of their own that nevertheless stand apart. */
-static bool stands_apart(uint32_t c)
+static bool breaks_cluster(uint32_t c)
 {
     return c == 0x102B || c == 0x102C || c == 0x1038 || is_between(c, 0x1062, 0x1064) ||
            is_between(c, 0x1067, 0x106D) || c == 0x1083 || is_between(c, 0x1087, 0x108C) ||
@@ -41,7 +41,7 @@ static kind kind_of(uint32_t c)
     case FV_CATEGORY_ME:
         return MARK;
     case FV_CATEGORY_MC:
-        return stands_apart(c) ? OTHER : MARK;
+        return breaks_cluster(c) ? OTHER : MARK;
     case FV_CATEGORY_CC:
     case FV_CATEGORY_CF:
     case FV_CATEGORY_ZL:
@@ -54,7 +54,7 @@ static kind kind_of(uint32_t c)
 
 static size_t bytes_of(uint32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
 
-size_t fv_grapheme_end(const fv_runes *r, size_t begin, size_t *bytes)
+size_t fv_grapheme_end(const fv_codepoints *r, size_t begin, size_t *bytes)
 {
     size_t i = begin;
     kind last = kind_of(r->items[i].code);

@@ -6,9 +6,9 @@
 #ifndef FV_TEXT_GRAPHEMES_H
 #define FV_TEXT_GRAPHEMES_H
 
-#include "text/runes.h"
+#include "text/codepoints.h"
 
 /* The rune behind the character that begins at `begin`; *bytes is its length in UTF-8. */
-size_t fv_grapheme_end(const fv_runes *r, size_t begin, size_t *bytes);
+size_t fv_grapheme_end(const fv_codepoints *r, size_t begin, size_t *bytes);
 
 #endif

@@ -38,7 +38,7 @@ static void merge(const fv_sentencepiece *model, const fv_vocab *vocab, fv_sente
 {
     for (size_t i = 0; i < vocab->size; i++)
         to->pieces[i] = (fv_sentence_piece){.text = vocab->tokens[i], .kind = FV_PIECE_UNUSED};
-    to->count = to->known = vocab->size;
+    to->count = to->visible_ids = vocab->size;
     for (size_t i = 0; i < model->count; i++) {
         const fv_sentence_piece *p = &model->pieces[i];
         const int32_t id = fv_vocab_find(vocab, p->text.text, p->text.bytes);

@@ -9,12 +9,12 @@
  * What the model cuts off and the vocabulary does not have is "<unk>"; text that the model does not
  * know, but the vocabulary does (of the other language), has its number. The tokenizer that comes
  * of it has the vocabulary's tokens under their numbers, and behind them, out of sight, the pieces
- * that only the model has: fv_model.known parts them.
+ * that only the model has: fv_token_model.known parts them.
  */
 #ifndef FV_TEXT_MARIAN_H
 #define FV_TEXT_MARIAN_H
 
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
 /* Fails: IO, FORMAT (numbers that are missing, no "<unk>", "</s>" or "<pad>"), LIMIT, UNSUPPORTED,
  * MEMORY. */

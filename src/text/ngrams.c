@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "text/codepoints.h"
 #include "text/hash.h"
-#include "text/runes.h"
 
 enum { FIRST_SLOTS = 256 };
 

@@ -1,16 +1,16 @@
-#include "text/work.h"
+#include "text/pretokenized.h"
 
 #include <string.h>
 
 #include "io/utf8.h"
 
-void fv_work_init(fv_work *w, fv_ctx *ctx)
+void fv_pretokenized_init(fv_pretokenized *w, fv_ctx *ctx)
 {
-    *w = (fv_work){.ctx = ctx, .regex = {.ctx = ctx}};
-    fv_runes_init(&w->runes, ctx);
+    *w = (fv_pretokenized){.ctx = ctx, .regex = {.ctx = ctx}};
+    fv_codepoints_init(&w->codepoints, ctx);
 }
 
-void fv_work_free(fv_work *w)
+void fv_pretokenized_free(fv_pretokenized *w)
 {
     fv_mem *mem = &w->ctx->mem;
     fv_text_free(w->ctx, &w->own);
@@ -18,59 +18,59 @@ void fv_work_free(fv_work *w)
     fv_mem_free(mem, w->spans, w->span_room * sizeof *w->spans);
     fv_mem_free(mem, w->next_spans, w->next_span_room * sizeof *w->next_spans);
     fv_mem_free(mem, w->pieces, w->room * sizeof *w->pieces);
-    fv_mem_free(mem, w->made, w->made_room * sizeof *w->made);
-    fv_runes_free(&w->runes);
+    fv_mem_free(mem, w->next_pieces, w->next_room * sizeof *w->next_pieces);
+    fv_codepoints_free(&w->codepoints);
     fv_regex_end(&w->regex);
 }
 
 /* ---- pieces ---------------------------------------------------------------------- */
 
-fv_status fv_work_put(fv_work *w, size_t begin, size_t end, bool match)
+fv_status fv_pretokenized_push(fv_pretokenized *w, size_t begin, size_t end, bool match)
 {
     if (begin == end) return FV_OK;
-    return fv_work_put_piece(w, (fv_piece){(uint32_t)begin, (uint32_t)end, -1, match});
+    return fv_pretokenized_push_piece(w, (fv_piece){(uint32_t)begin, (uint32_t)end, -1, match});
 }
 
-fv_status fv_work_put_piece(fv_work *w, fv_piece piece)
+fv_status fv_pretokenized_push_piece(fv_pretokenized *w, fv_piece piece)
 {
-    if (w->made_count == w->made_room) {
-        fv_piece *made =
-            fv_mem_grow(&w->ctx->mem, w->made, &w->made_room, w->made_count + 1, sizeof *made);
-        FV_RETURN_IF(!made, w->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
-        w->made = made;
+    if (w->next_count == w->next_room) {
+        fv_piece *next_pieces = fv_mem_grow(&w->ctx->mem, w->next_pieces, &w->next_room,
+                                            w->next_count + 1, sizeof *next_pieces);
+        FV_RETURN_IF(!next_pieces, w->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+        w->next_pieces = next_pieces;
     }
-    w->made[w->made_count++] = piece;
+    w->next_pieces[w->next_count++] = piece;
     return FV_OK;
 }
 
-void fv_work_take(fv_work *w)
+void fv_pretokenized_swap(fv_pretokenized *w)
 {
     fv_piece *pieces = w->pieces;
     size_t room = w->room;
-    w->pieces = w->made;
-    w->count = w->made_count;
-    w->room = w->made_room;
-    w->made = pieces;
-    w->made_count = 0;
-    w->made_room = room;
+    w->pieces = w->next_pieces;
+    w->count = w->next_count;
+    w->room = w->next_room;
+    w->next_pieces = pieces;
+    w->next_count = 0;
+    w->next_room = room;
 }
 
-fv_status fv_work_begin(fv_work *w, const char *text, size_t bytes, uint32_t base)
+fv_status fv_pretokenized_begin(fv_pretokenized *w, const char *text, size_t bytes, uint32_t base)
 {
     w->text = text;
     w->bytes = bytes;
     w->base = base;
     w->span = NULL;
-    w->made_count = 0;
-    FV_FORWARD(fv_work_put(w, 0, bytes, false));
-    fv_work_take(w);
+    w->next_count = 0;
+    FV_FORWARD(fv_pretokenized_push(w, 0, bytes, false));
+    fv_pretokenized_swap(w);
     return FV_OK;
 }
 
 /* ---- changed text ---------------------------------------------------------------- */
 
 /* Room for text and spans of the next form. */
-static fv_status reserve(fv_work *w, size_t bytes)
+static fv_status reserve(fv_pretokenized *w, size_t bytes)
 {
     FV_RETURN_IF(bytes >= UINT32_MAX, w->ctx, FV_ERR_LIMIT, "tokenizer: a text of 4 GiB or more");
     FV_FORWARD(fv_text_reserve(w->ctx, &w->next_own, bytes));
@@ -81,7 +81,7 @@ static fv_status reserve(fv_work *w, size_t bytes)
     return FV_OK;
 }
 
-static void use_next(fv_work *w, size_t bytes)
+static void use_next(fv_pretokenized *w, size_t bytes)
 {
     fv_text text = w->own;
     fv_token_span *spans = w->spans;
@@ -97,12 +97,12 @@ static void use_next(fv_work *w, size_t bytes)
     w->span = w->spans;
 }
 
-fv_status fv_work_normalize(fv_work *w, const fv_tokenizer *tok)
+fv_status fv_pretokenized_normalize(fv_pretokenized *w, const fv_tokenizer *tok)
 {
-    fv_runes *r = &w->runes;
-    if (tok->norm_count == 0 || fv_norms_are_idle(tok, w->text, w->bytes)) return FV_OK;
-    FV_FORWARD(fv_runes_decode(r, w->text, w->bytes));
-    FV_FORWARD(fv_norms_apply(tok, r));
+    fv_codepoints *r = &w->codepoints;
+    if (tok->normalizer_count == 0 || fv_normalizers_are_noop(tok, w->text, w->bytes)) return FV_OK;
+    FV_FORWARD(fv_codepoints_decode(r, w->text, w->bytes));
+    FV_FORWARD(fv_normalizers_apply(tok, r));
     FV_FORWARD(reserve(w, r->count * 4));
     size_t used = 0;
     for (size_t i = 0; i < r->count; i++) {
@@ -113,13 +113,13 @@ fv_status fv_work_normalize(fv_work *w, const fv_tokenizer *tok)
         used += length;
     }
     use_next(w, used);
-    w->made_count = 0;
-    FV_FORWARD(fv_work_put(w, 0, used, false));
-    fv_work_take(w);
+    w->next_count = 0;
+    FV_FORWARD(fv_pretokenized_push(w, 0, used, false));
+    fv_pretokenized_swap(w);
     return FV_OK;
 }
 
-fv_token_span fv_work_span(const fv_work *w, uint32_t begin, uint32_t end)
+fv_token_span fv_pretokenized_span(const fv_pretokenized *w, uint32_t begin, uint32_t end)
 {
     if (w->span && begin == end) return (fv_token_span){w->span[begin].begin, w->span[begin].begin};
     if (w->span) return (fv_token_span){w->span[begin].begin, w->span[end - 1].end};
@@ -131,9 +131,10 @@ fv_token_span fv_work_span(const fv_work *w, uint32_t begin, uint32_t end)
 }
 
 /* Writes one character of the present text to the next form, as it is or as `instead`. */
-static void write_char(fv_work *w, size_t at, size_t length, fv_string instead, size_t *used)
+static void write_char(fv_pretokenized *w, size_t at, size_t length, fv_string instead,
+                       size_t *used)
 {
-    fv_token_span span = fv_work_span(w, (uint32_t)at, (uint32_t)(at + length));
+    fv_token_span span = fv_pretokenized_span(w, (uint32_t)at, (uint32_t)(at + length));
     memcpy(w->next_own.data + *used, instead.text, instead.bytes);
     for (size_t k = 0; k < instead.bytes; k++)
         w->next_spans[*used + k] = span;
@@ -142,11 +143,11 @@ static void write_char(fv_work *w, size_t at, size_t length, fv_string instead, 
 
 /* A new text in which each blank is `blank` and pieces that do not begin with it may get it put
  * before them; the pieces stay the same. */
-static fv_status rewrite(fv_work *w, fv_string blank, fv_prepend prepend)
+static fv_status rewrite(fv_pretokenized *w, fv_string blank, fv_prepend prepend)
 {
-    size_t used = 0, most = w->bytes * blank.bytes;
+    size_t used = 0, max = w->bytes * blank.bytes;
     /* Each piece may grow by one blank. */
-    FV_FORWARD(reserve(w, most + w->count * blank.bytes));
+    FV_FORWARD(reserve(w, max + w->count * blank.bytes));
     for (size_t p = 0; p < w->count; p++) {
         fv_piece *piece = &w->pieces[p];
         const char *text = w->text + piece->begin;
@@ -155,7 +156,7 @@ static fv_status rewrite(fv_work *w, fv_string blank, fv_prepend prepend)
             (n >= blank.bytes && memcmp(text, blank.text, blank.bytes) == 0) || text[0] == ' ';
         bool wanted = prepend == FV_PREPEND_ALWAYS ||
                       (prepend == FV_PREPEND_FIRST &&
-                       fv_work_span(w, piece->begin, piece->begin + 1).begin == 0);
+                       fv_pretokenized_span(w, piece->begin, piece->begin + 1).begin == 0);
         if (wanted && !there && piece->token < 0)
             write_char(w, piece->begin, fv_lead_length(text[0]), blank, &used);
         for (size_t i = 0; i < n;) {
@@ -183,22 +184,22 @@ static bool is_punctuation(uint32_t code)
 }
 
 /* Divides one piece so that every character that fits is a match of its own. */
-static fv_status mark_chars(fv_work *w, fv_piece piece, bool (*fits)(uint32_t code))
+static fv_status mark_chars(fv_pretokenized *w, fv_piece piece, bool (*fits)(uint32_t code))
 {
     size_t begin = piece.begin;
     for (size_t i = piece.begin; i < piece.end;) {
         size_t length = fv_lead_length(w->text[i]);
         if (fits(fv_code_of(w->text + i, length))) {
-            FV_FORWARD(fv_work_put(w, begin, i, false));
-            FV_FORWARD(fv_work_put(w, i, i + length, true));
+            FV_FORWARD(fv_pretokenized_push(w, begin, i, false));
+            FV_FORWARD(fv_pretokenized_push(w, i, i + length, true));
             begin = i + length;
         }
         i += length;
     }
-    return fv_work_put(w, begin, piece.end, false);
+    return fv_pretokenized_push(w, begin, piece.end, false);
 }
 
-static fv_status mark_text(fv_work *w, fv_piece piece, fv_string text, bool invert)
+static fv_status mark_text(fv_pretokenized *w, fv_piece piece, fv_string text, bool invert)
 {
     size_t begin = piece.begin;
     for (size_t i = piece.begin; i + text.bytes <= piece.end;) {
@@ -206,24 +207,24 @@ static fv_status mark_text(fv_work *w, fv_piece piece, fv_string text, bool inve
             i++;
             continue;
         }
-        FV_FORWARD(fv_work_put(w, begin, i, invert));
-        FV_FORWARD(fv_work_put(w, i, i + text.bytes, !invert));
+        FV_FORWARD(fv_pretokenized_push(w, begin, i, invert));
+        FV_FORWARD(fv_pretokenized_push(w, i, i + text.bytes, !invert));
         begin = i += text.bytes;
     }
-    return fv_work_put(w, begin, piece.end, invert);
+    return fv_pretokenized_push(w, begin, piece.end, invert);
 }
 
 /* Matches that follow each other without a gap. */
-static fv_status mark_scan(fv_work *w, fv_piece piece, fv_scan scan, bool invert)
+static fv_status mark_scan(fv_pretokenized *w, fv_piece piece, fv_split_scanner scan, bool invert)
 {
     for (size_t begin = piece.begin, end; begin < piece.end; begin = end) {
         end = scan(w->text, begin, piece.end);
-        FV_FORWARD(fv_work_put(w, begin, end, !invert));
+        FV_FORWARD(fv_pretokenized_push(w, begin, end, !invert));
     }
     return FV_OK;
 }
 
-static fv_status mark_regex(fv_work *w, fv_piece piece, const fv_regex *re, bool invert)
+static fv_status mark_regex(fv_pretokenized *w, fv_piece piece, const fv_regex *re, bool invert)
 {
     bool found = true;
     size_t last = 0, begin = 0, end = 0;
@@ -231,19 +232,19 @@ static fv_status mark_regex(fv_work *w, fv_piece piece, const fv_regex *re, bool
     for (; found; last = end) {
         FV_FORWARD(fv_regex_find(&w->regex, re, last, &found, &begin, &end));
         if (!found) break;
-        FV_FORWARD(fv_work_put(w, piece.begin + last, piece.begin + begin, invert));
+        FV_FORWARD(fv_pretokenized_push(w, piece.begin + last, piece.begin + begin, invert));
         /* An empty match parts what is beside it. */
         const uint32_t from = piece.begin + (uint32_t)begin, to = piece.begin + (uint32_t)end;
-        FV_FORWARD(fv_work_put_piece(w, (fv_piece){from, to, -1, !invert}));
+        FV_FORWARD(fv_pretokenized_push_piece(w, (fv_piece){from, to, -1, !invert}));
     }
-    return fv_work_put(w, piece.begin + last, piece.end, invert);
+    return fv_pretokenized_push(w, piece.begin + last, piece.end, invert);
 }
 
 /* Joins or drops matches among the pieces made from `first` on, and drops what is empty then. */
-static void behave(fv_work *w, size_t first, fv_split_behavior behavior)
+static void behave(fv_pretokenized *w, size_t first, fv_split_behavior behavior)
 {
-    fv_piece *p = w->made;
-    size_t used = first, n = w->made_count;
+    fv_piece *p = w->next_pieces;
+    size_t used = first, n = w->next_count;
     for (size_t i = first; i < n; i++) {
         bool after = i > first, before_match = after && p[i - 1].match;
         bool join = false;
@@ -256,13 +257,13 @@ static void behave(fv_work *w, size_t first, fv_split_behavior behavior)
         else
             p[used++] = p[i];
     }
-    w->made_count = first;
+    w->next_count = first;
     for (size_t i = first; i < used; i++)
-        if (p[i].begin < p[i].end) p[w->made_count++] = p[i];
+        if (p[i].begin < p[i].end) p[w->next_count++] = p[i];
 }
 
 /* Runs of word characters and runs of others, without white space. */
-static fv_status split_words(fv_work *w, fv_piece piece)
+static fv_status split_words(fv_pretokenized *w, fv_piece piece)
 {
     enum { SPACE, WORD, OTHER };
     size_t begin = piece.begin;
@@ -272,62 +273,63 @@ static fv_status split_words(fv_work *w, fv_piece piece)
         uint32_t code = fv_code_of(w->text + i, length);
         int kind = fv_unicode_is_space(code) ? SPACE : fv_is_word_char(code) ? WORD : OTHER;
         if (kind != last) {
-            if (last != SPACE) FV_FORWARD(fv_work_put(w, begin, i, false));
+            if (last != SPACE) FV_FORWARD(fv_pretokenized_push(w, begin, i, false));
             begin = i;
             last = kind;
         }
         i += length;
     }
-    return last == SPACE ? FV_OK : fv_work_put(w, begin, piece.end, false);
+    return last == SPACE ? FV_OK : fv_pretokenized_push(w, begin, piece.end, false);
 }
 
-static fv_status split_bert(fv_work *w, fv_piece piece)
+static fv_status split_bert(fv_pretokenized *w, fv_piece piece)
 {
-    size_t first = w->made_count;
+    size_t first = w->next_count;
     FV_FORWARD(mark_chars(w, piece, fv_unicode_is_space));
     behave(w, first, FV_SPLIT_REMOVED);
     /* Each word again, for its punctuation: taken from the end of the list, put behind it. */
-    size_t last = w->made_count;
+    size_t last = w->next_count;
     for (size_t i = first; i < last; i++)
-        FV_FORWARD(mark_chars(w, w->made[i], is_punctuation));
-    memmove(w->made + first, w->made + last, (w->made_count - last) * sizeof *w->made);
-    w->made_count -= last - first;
+        FV_FORWARD(mark_chars(w, w->next_pieces[i], is_punctuation));
+    memmove(w->next_pieces + first, w->next_pieces + last,
+            (w->next_count - last) * sizeof *w->next_pieces);
+    w->next_count -= last - first;
     return FV_OK;
 }
 
-static fv_status split_piece(fv_work *w, fv_piece piece, const fv_split *split)
+static fv_status split_piece(fv_pretokenized *w, fv_piece piece, const fv_pre_tokenizer *split)
 {
-    const size_t first = w->made_count;
+    const size_t first = w->next_count;
     fv_split_behavior behavior = FV_SPLIT_REMOVED;
     switch (split->kind) {
-    case FV_SPLIT_BYTE_LEVEL:
-        return split->regex ? mark_scan(w, piece, fv_scan_gpt2, true)
-                            : fv_work_put(w, piece.begin, piece.end, false);
-    case FV_SPLIT_WHITESPACE:
+    case FV_PRE_TOKENIZER_BYTE_LEVEL:
+        return split->regex ? mark_scan(w, piece, fv_split_gpt2, true)
+                            : fv_pretokenized_push(w, piece.begin, piece.end, false);
+    case FV_PRE_TOKENIZER_WHITESPACE:
         return split_words(w, piece);
-    case FV_SPLIT_BERT:
+    case FV_PRE_TOKENIZER_BERT:
         return split_bert(w, piece);
-    case FV_SPLIT_WHITESPACE_SPLIT:
+    case FV_PRE_TOKENIZER_WHITESPACE_SPLIT:
         FV_FORWARD(mark_chars(w, piece, fv_unicode_is_space));
         break;
-    case FV_SPLIT_METASPACE:
-        if (!split->split) return fv_work_put(w, piece.begin, piece.end, false);
+    case FV_PRE_TOKENIZER_METASPACE:
+        if (!split->split) return fv_pretokenized_push(w, piece.begin, piece.end, false);
         FV_FORWARD(mark_text(w, piece, split->pattern, false));
         behavior = FV_SPLIT_WITH_NEXT;
         break;
-    case FV_SPLIT_PUNCTUATION:
+    case FV_PRE_TOKENIZER_PUNCTUATION:
         FV_FORWARD(mark_chars(w, piece, is_punctuation));
         behavior = split->behavior;
         break;
-    case FV_SPLIT_DIGITS:
+    case FV_PRE_TOKENIZER_DIGITS:
         FV_FORWARD(mark_chars(w, piece, fv_unicode_is_number));
         behavior = split->individual ? FV_SPLIT_ISOLATED : FV_SPLIT_CONTIGUOUS;
         break;
-    case FV_SPLIT_TEXT:
+    case FV_PRE_TOKENIZER_STRING:
         FV_FORWARD(mark_text(w, piece, split->pattern, split->invert));
         behavior = split->behavior;
         break;
-    case FV_SPLIT_REGEX:
+    case FV_PRE_TOKENIZER_REGEX:
         FV_FORWARD(split->scan ? mark_scan(w, piece, split->scan, split->invert)
                                : mark_regex(w, piece, split->re, split->invert));
         behavior = split->behavior;
@@ -337,17 +339,17 @@ static fv_status split_piece(fv_work *w, fv_piece piece, const fv_split *split)
     return FV_OK;
 }
 
-fv_status fv_work_split(fv_work *w, const fv_split *split)
+fv_status fv_pretokenized_split(fv_pretokenized *w, const fv_pre_tokenizer *split)
 {
     const fv_string blank = {" ", 1};
-    if (split->kind == FV_SPLIT_METASPACE)
+    if (split->kind == FV_PRE_TOKENIZER_METASPACE)
         FV_FORWARD(rewrite(w, split->pattern, split->prepend));
-    else if (split->kind == FV_SPLIT_BYTE_LEVEL && split->prefix_space)
+    else if (split->kind == FV_PRE_TOKENIZER_BYTE_LEVEL && split->prefix_space)
         FV_FORWARD(rewrite(w, blank, FV_PREPEND_ALWAYS));
-    w->made_count = 0;
+    w->next_count = 0;
     for (size_t i = 0; i < w->count; i++)
         FV_FORWARD(w->pieces[i].token < 0 ? split_piece(w, w->pieces[i], split)
-                                          : fv_work_put_piece(w, w->pieces[i]));
-    fv_work_take(w);
+                                          : fv_pretokenized_push_piece(w, w->pieces[i]));
+    fv_pretokenized_swap(w);
     return FV_OK;
 }

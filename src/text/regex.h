@@ -74,8 +74,8 @@ typedef struct fv_regex_class {
     fv_regex_item *items;
     size_t count, room;
     bool negated, fold;
-    int32_t meet;      /* the class that must hold too, or -1 */
-    uint64_t ascii[2]; /* the answer for U+0 to U+7F */
+    int32_t intersection; /* the class that must hold too, or -1 */
+    uint64_t ascii[2];    /* the answer for U+0 to U+7F */
 } fv_regex_class;
 
 typedef struct fv_regex {

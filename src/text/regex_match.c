@@ -1,6 +1,6 @@
 #include "fovea/unicode.h"
-#include "text/pipeline.h"
 #include "text/regex.h"
+#include "text/tokenizer_pipeline.h"
 
 /* ---- classes --------------------------------------------------------------------- */
 
@@ -67,7 +67,8 @@ bool fv_regex_class_has(const fv_regex *re, const fv_regex_class *c, uint32_t co
         has = any_has(re, c, plain) ||
               (plain >= 'a' && plain <= 'z' && any_has(re, c, plain - 'a' + 'A'));
     }
-    if (has && c->meet >= 0) has = fv_regex_class_has(re, &re->classes[c->meet], code);
+    if (has && c->intersection >= 0)
+        has = fv_regex_class_has(re, &re->classes[c->intersection], code);
     return has != c->negated;
 }
 

@@ -21,10 +21,10 @@ typedef struct fv_regex_node {
     fv_regex_op op;
     uint32_t value;
     int32_t child, last, next; /* first and last child, next of the same parent; -1: none */
-    uint32_t least, most;
+    uint32_t min, max;
     fv_regex_greed greed;
     bool measured;
-    uint32_t fewest, longest; /* characters it can have, once measured */
+    uint32_t min_length, max_length; /* characters it can have, once measured */
 } fv_regex_node;
 
 typedef struct fv_regex_parser {
@@ -46,10 +46,10 @@ fv_status fv_regex_parse(fv_regex_parser *p, int32_t *root);
 /* ---- between the files of the parser --------------------------------------------- */
 
 /* "what" at the present place of the pattern, with the status. */
-fv_status fv_regex_wrong(const fv_regex_parser *p, fv_status status, const char *what);
+fv_status fv_regex_fail(const fv_regex_parser *p, fv_status status, const char *what);
 bool fv_regex_at(const fv_regex_parser *p, const char *text);
 /* Steps over the text if it stands here. */
-bool fv_regex_take(fv_regex_parser *p, const char *text);
+bool fv_regex_accept(fv_regex_parser *p, const char *text);
 /* The next character, which must be there. */
 fv_status fv_regex_next(fv_regex_parser *p, uint32_t *code);
 

@@ -132,7 +132,7 @@ static fv_status read_trainer(message m, fv_sentencepiece *sp)
         field f;
         FV_FORWARD(read_field(&m, &f));
         if (is_field(&f, 3, WIRE_VARINT)) sp->type = f.value;
-        if (is_field(&f, 24, WIRE_VARINT)) sp->suffix = f.value != 0;
+        if (is_field(&f, 24, WIRE_VARINT)) sp->whitespace_as_suffix = f.value != 0;
         if (is_field(&f, 35, WIRE_VARINT)) sp->byte_fallback = f.value != 0;
         if (is_field(&f, 44, WIRE_BYTES)) sp->unknown = f.bytes;
     }
@@ -145,15 +145,15 @@ static fv_status read_normalizer(message m, fv_sentencepiece *sp)
         field f;
         FV_FORWARD(read_field(&m, &f));
         if (is_field(&f, 2, WIRE_BYTES)) sp->charsmap = f.bytes;
-        if (is_field(&f, 3, WIRE_VARINT)) sp->dummy = f.value != 0;
-        if (is_field(&f, 4, WIRE_VARINT)) sp->remove_extra = f.value != 0;
-        if (is_field(&f, 5, WIRE_VARINT)) sp->escape = f.value != 0;
+        if (is_field(&f, 3, WIRE_VARINT)) sp->add_dummy_prefix = f.value != 0;
+        if (is_field(&f, 4, WIRE_VARINT)) sp->remove_extra_whitespaces = f.value != 0;
+        if (is_field(&f, 5, WIRE_VARINT)) sp->escape_whitespaces = f.value != 0;
     }
     return FV_OK;
 }
 
 /* Decoded text that is normalized once more is not known here. */
-static fv_status refuse_denormalizer(message m)
+static fv_status reject_denormalizer(message m)
 {
     while (m.at < m.end) {
         field f;
@@ -173,7 +173,7 @@ static fv_status read_model(message m, fv_sentencepiece *sp)
         if (is_field(&f, PIECE, WIRE_BYTES)) FV_FORWARD(read_piece(inner(&m, &f), sp));
         if (is_field(&f, TRAINER, WIRE_BYTES)) FV_FORWARD(read_trainer(inner(&m, &f), sp));
         if (is_field(&f, NORMALIZER, WIRE_BYTES)) FV_FORWARD(read_normalizer(inner(&m, &f), sp));
-        if (is_field(&f, DENORMALIZER, WIRE_BYTES)) FV_FORWARD(refuse_denormalizer(inner(&m, &f)));
+        if (is_field(&f, DENORMALIZER, WIRE_BYTES)) FV_FORWARD(reject_denormalizer(inner(&m, &f)));
     }
     return FV_OK;
 }
@@ -209,9 +209,9 @@ fv_status fv_sentencepiece_read(fv_ctx *ctx, const char *name, const char *data,
 {
     message m = {ctx, name, data, data, data + bytes};
     fv_sentencepiece sp = {.type = FV_SENTENCEPIECE_UNIGRAM,
-                           .dummy = true,
-                           .remove_extra = true,
-                           .escape = true,
+                           .add_dummy_prefix = true,
+                           .remove_extra_whitespaces = true,
+                           .escape_whitespaces = true,
                            .charsmap = {"", 0},
                            .unknown = {" \xE2\x81\x87 ", 5}};
     fv_status s = read_model(m, &sp);

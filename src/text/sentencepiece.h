@@ -12,7 +12,7 @@
 #ifndef FV_TEXT_SENTENCEPIECE_H
 #define FV_TEXT_SENTENCEPIECE_H
 
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
 typedef struct fv_sentence_piece {
     fv_string text;
@@ -30,12 +30,13 @@ typedef enum fv_sentencepiece_type {
 typedef struct fv_sentencepiece {
     fv_sentence_piece *pieces; /* by id */
     size_t count, room;
-    uint64_t type;                                           /* fv_sentencepiece_type */
-    bool byte_fallback, suffix, dummy, remove_extra, escape; /* as in fv_norm */
+    uint64_t type; /* fv_sentencepiece_type */
+    bool byte_fallback, whitespace_as_suffix, add_dummy_prefix, remove_extra_whitespaces,
+        escape_whitespaces; /* as in fv_normalizer */
     fv_string charsmap;
     fv_string unknown; /* what the unknown piece is decoded to */
     /* Of Marian's tokenizers (marian.h); a model alone has none of this: */
-    size_t known;                /* pieces from here on are the unknown one to everybody else */
+    size_t visible_ids;          /* pieces from here on are the unknown one to everybody else */
     const char *const *specials; /* tokens that are found in text as they are; NULL ends the list */
     size_t end;                  /* with `specials`: the piece behind every text */
 } fv_sentencepiece;

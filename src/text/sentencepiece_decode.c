@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "io/utf8.h"
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
 typedef struct decoding {
     fv_ctx *ctx;
     const fv_tokenizer *tok;
-    const fv_decode_step *step;
+    const fv_token_decoder *step;
     fv_text bytes; /* of byte pieces so far */
     fv_text *out;
     size_t begin; /* of what is decoded together, in `out` */
@@ -38,7 +38,7 @@ static fv_status put_normal(decoding *d, fv_string s, uint8_t kind)
     enum { MARK_BYTES = sizeof mark - 1 };
     d->took_blank = false;
     /* A piece that only Marian's vocabulary has is taken as it is. */
-    const bool foreign = kind == FV_PIECE_UNUSED && fv_model_is_marian(&d->tok->model);
+    const bool foreign = kind == FV_PIECE_UNUSED && fv_token_model_is_marian(&d->tok->model);
     if (d->at_start && !foreign && d->step->prepend != FV_PREPEND_NEVER && s.bytes >= MARK_BYTES &&
         memcmp(s.text, mark, MARK_BYTES) == 0) {
         s.text += MARK_BYTES;
@@ -57,7 +57,7 @@ static fv_status put_normal(decoding *d, fv_string s, uint8_t kind)
 
 static fv_status put_piece(decoding *d, int32_t id)
 {
-    const fv_string token = fv_tokenizer_token(d->tok, id);
+    const fv_string token = fv_tokenizer_id_to_token(d->tok, id);
     FV_RETURN_IF(!token.text, d->ctx, FV_ERR_INDEX, "tokenizer: there is no token %d", id);
     const uint8_t kind = d->tok->model.kinds[id];
     if (kind == FV_PIECE_BYTE)
@@ -74,7 +74,7 @@ static fv_status put_piece(decoding *d, int32_t id)
 
 static fv_status put_special(decoding *d, int32_t id)
 {
-    const fv_string token = fv_tokenizer_token(d->tok, id);
+    const fv_string token = fv_tokenizer_id_to_token(d->tok, id);
     FV_FORWARD(end_bytes(d));
     FV_FORWARD(fv_text_append(d->ctx, d->out, token.text, token.bytes));
     FV_FORWARD(fv_text_append(d->ctx, d->out, " ", 1));
@@ -108,11 +108,11 @@ fv_status fv_decode_sentencepiece(fv_ctx *ctx, const fv_tokenizer *tok, const in
     fv_text made = {0};
     decoding d = {
         .ctx = ctx, .tok = tok, .step = &tok->decoders[0], .out = &made, .at_start = true};
-    const bool marian = fv_model_is_marian(&tok->model);
+    const bool marian = fv_token_model_is_marian(&tok->model);
     fv_status s = fv_text_append(ctx, &made, "", 0);
     for (size_t i = 0; i < count && s == FV_OK; i++) {
         const bool special = fv_tokenizer_is_special(tok, ids[i]);
-        if (special && (flags & FV_DECODE_SKIP_SPECIALS)) continue;
+        if (special && (flags & FV_TOKENIZER_SKIP_SPECIALS)) continue;
         s = special && marian ? put_special(&d, ids[i]) : put_piece(&d, ids[i]);
     }
     if (s == FV_OK) s = end_bytes(&d);

@@ -2,11 +2,11 @@
  * The ways of GPT-2 and its successors to split text, as scanners: at each place the first
  * alternative of the pattern that fits wins.
  */
-#include "text/scan.h"
+#include "text/split_scanners.h"
 
 #include <string.h>
 
-#include "text/runes.h"
+#include "text/codepoints.h"
 
 typedef enum kind { LETTER, NUMBER, SPACE, OTHER } kind;
 
@@ -70,7 +70,7 @@ static size_t space_end(const char *text, size_t at, size_t end)
     return last > at ? last : stop;
 }
 
-size_t fv_scan_gpt2(const char *text, size_t at, size_t end)
+size_t fv_split_gpt2(const char *text, size_t at, size_t end)
 {
     size_t length, skip = 0;
     if (text[at] == '\'') {
@@ -113,10 +113,10 @@ static size_t lines_end(const char *text, size_t at, size_t end)
     return space_end(text, at, end);
 }
 
-static size_t digits_end(const char *text, size_t at, size_t end, int most)
+static size_t digits_end(const char *text, size_t at, size_t end, int max)
 {
     size_t length;
-    for (; most > 0 && at < end && kind_at(text + at, &length) == NUMBER; most--)
+    for (; max > 0 && at < end && kind_at(text + at, &length) == NUMBER; max--)
         at += length;
     return at;
 }
@@ -142,19 +142,19 @@ static size_t scan_modern(const char *text, size_t at, size_t end, int digits)
     return stop;
 }
 
-size_t fv_scan_cl100k(const char *text, size_t at, size_t end)
+size_t fv_split_cl100k(const char *text, size_t at, size_t end)
 {
     return scan_modern(text, at, end, 3);
 }
 
-size_t fv_scan_qwen2(const char *text, size_t at, size_t end)
+size_t fv_split_qwen2(const char *text, size_t at, size_t end)
 {
     return scan_modern(text, at, end, 1);
 }
 
 /* ---- SentencePiece --------------------------------------------------------------- */
 
-size_t fv_scan_marks(const char *text, size_t at, size_t end)
+size_t fv_split_metaspace(const char *text, size_t at, size_t end)
 {
     for (size_t i = at + 1; i + 3 <= end; i++) {
         const char *found = memchr(text + i, '\xE2', end - i);
@@ -167,18 +167,18 @@ size_t fv_scan_marks(const char *text, size_t at, size_t end)
 
 /* ---- which of them --------------------------------------------------------------- */
 
-fv_scan fv_scan_find(fv_string pattern)
+fv_split_scanner fv_split_scanner_find(fv_string pattern)
 {
 #define LETTERS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 #define OTHERS  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
     static const struct {
         const char *pattern;
-        fv_scan scan;
+        fv_split_scanner scan;
     } known[] = {
         {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
-         fv_scan_gpt2},
-        {LETTERS "\\p{N}{1,3}" OTHERS, fv_scan_cl100k},
-        {LETTERS "\\p{N}" OTHERS, fv_scan_qwen2}};
+         fv_split_gpt2},
+        {LETTERS "\\p{N}{1,3}" OTHERS, fv_split_cl100k},
+        {LETTERS "\\p{N}" OTHERS, fv_split_qwen2}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strlen(known[i].pattern) == pattern.bytes &&
             memcmp(known[i].pattern, pattern.text, pattern.bytes) == 0)

@@ -1,4 +1,4 @@
-#include "fovea/score.h"
+#include "fovea/text_metric.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,36 +8,38 @@
 #include "base/rng.h"
 #include "io/sort.h"
 #include "io/utf8.h"
-#include "text/scorer.h"
+#include "text/text_metric.h"
 
-void fv_score_config_init(fv_score_config *cfg, size_t struct_size, fv_score_metric metric)
+void fv_text_metric_config_init(fv_text_metric_config *cfg, size_t struct_size,
+                                fv_text_metric_kind kind)
 {
-    const fv_score_config defaults = {.struct_size = struct_size,
-                                      .metric = metric,
-                                      .smooth_value = -1,
-                                      .order = 4,
-                                      .char_order = 6,
-                                      .beta = 2,
-                                      .seed = 12345};
+    const fv_text_metric_config defaults = {.struct_size = struct_size,
+                                            .kind = kind,
+                                            .smooth_value = -1,
+                                            .order = 4,
+                                            .char_order = 6,
+                                            .beta = 2,
+                                            .seed = 12345};
     fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
-static const fv_score_kind *kind_of(const fv_scorer *scorer)
+static const fv_text_metric_ops *kind_of(const fv_text_metric *metric)
 {
-    return scorer->cfg.metric == FV_SCORE_BLEU ? &fv_score_bleu : &fv_score_chrf;
+    return metric->cfg.kind == FV_TEXT_METRIC_BLEU ? &fv_text_metric_bleu : &fv_text_metric_chrf;
 }
 
-static fv_status check_config(fv_ctx *ctx, const fv_score_config *c)
+static fv_status check_config(fv_ctx *ctx, const fv_text_metric_config *c)
 {
-    FV_RETURN_IF((unsigned)c->metric > FV_SCORE_CHRF, ctx, FV_ERR_ARGUMENT, "score: no metric %d",
-                 (int)c->metric);
-    FV_RETURN_IF((unsigned)c->tokenizer > FV_SCORE_SPLIT ||
-                     (unsigned)c->smooth > FV_SCORE_NO_SMOOTH,
+    FV_RETURN_IF((unsigned)c->kind > FV_TEXT_METRIC_CHRF, ctx, FV_ERR_ARGUMENT,
+                 "score: no metric %d", (int)c->kind);
+    FV_RETURN_IF((unsigned)c->tokenizer > FV_BLEU_TOKENIZER_NONE ||
+                     (unsigned)c->smooth > FV_BLEU_SMOOTHING_NONE,
                  ctx, FV_ERR_ARGUMENT, "score: no such tokenizer or smoothing");
-    FV_RETURN_IF(c->order < 1 || c->order > FV_SCORE_ORDERS || c->char_order < 1 ||
-                     c->char_order > FV_SCORE_ORDERS || c->word_order < 0 ||
-                     c->word_order > FV_SCORE_ORDERS,
-                 ctx, FV_ERR_ARGUMENT, "score: orders reach from 1 to %d", FV_SCORE_ORDERS);
+    FV_RETURN_IF(c->order < 1 || c->order > FV_TEXT_METRIC_MAX_ORDER || c->char_order < 1 ||
+                     c->char_order > FV_TEXT_METRIC_MAX_ORDER || c->word_order < 0 ||
+                     c->word_order > FV_TEXT_METRIC_MAX_ORDER,
+                 ctx, FV_ERR_ARGUMENT, "score: orders reach from 1 to %d",
+                 FV_TEXT_METRIC_MAX_ORDER);
     FV_RETURN_IF(c->beta < 0 || c->beta > 1000, ctx, FV_ERR_ARGUMENT,
                  "score: beta must be from 0 to 1000, not %d", c->beta);
     FV_RETURN_IF(!(c->smooth_value <= 1e6), ctx, FV_ERR_ARGUMENT,
@@ -47,69 +49,69 @@ static fv_status check_config(fv_ctx *ctx, const fv_score_config *c)
     return FV_OK;
 }
 
-fv_status fv_scorer_create(fv_ctx *ctx, const fv_score_config *cfg, fv_scorer **out)
+fv_status fv_text_metric_create(fv_ctx *ctx, const fv_text_metric_config *cfg, fv_text_metric **out)
 {
-    fv_score_config own;
-    fv_score_config_init(&own, sizeof own, FV_SCORE_BLEU);
+    fv_text_metric_config own;
+    fv_text_metric_config_init(&own, sizeof own, FV_TEXT_METRIC_BLEU);
     memcpy(&own, cfg, cfg->struct_size < sizeof own ? cfg->struct_size : sizeof own);
     FV_FORWARD(check_config(ctx, &own));
-    fv_scorer *scorer = fv_mem_zalloc(&ctx->mem, sizeof *scorer);
-    FV_RETURN_IF(!scorer, ctx, FV_ERR_MEMORY, "score: out of memory");
-    scorer->ctx = ctx;
-    scorer->cfg = own;
-    scorer->width = kind_of(scorer)->width(&own);
-    fv_ngrams_init(&scorer->chars, ctx);
-    fv_ngrams_init(&scorer->words, ctx);
-    fv_runes_init(&scorer->runes, ctx);
-    *out = scorer;
+    fv_text_metric *metric = fv_mem_zalloc(&ctx->mem, sizeof *metric);
+    FV_RETURN_IF(!metric, ctx, FV_ERR_MEMORY, "score: out of memory");
+    metric->ctx = ctx;
+    metric->cfg = own;
+    metric->width = kind_of(metric)->width(&own);
+    fv_ngrams_init(&metric->chars, ctx);
+    fv_ngrams_init(&metric->words, ctx);
+    fv_codepoints_init(&metric->codepoints, ctx);
+    *out = metric;
     return FV_OK;
 }
 
-void fv_scorer_destroy(fv_scorer **scorer)
+void fv_text_metric_destroy(fv_text_metric **metric)
 {
-    fv_scorer *s = *scorer;
+    fv_text_metric *s = *metric;
     if (!s) return;
     fv_mem *mem = &s->ctx->mem;
     fv_ngrams_free(&s->chars);
     fv_ngrams_free(&s->words);
-    fv_runes_free(&s->runes);
+    fv_codepoints_free(&s->codepoints);
     fv_text_free(s->ctx, &s->lowered);
     fv_text_free(s->ctx, &s->tokens);
     fv_text_free(s->ctx, &s->spare);
     fv_mem_free(mem, s->symbols.items, s->symbols.room * sizeof *s->symbols.items);
     fv_mem_free(mem, s->rows, s->row_room * sizeof *s->rows);
     fv_mem_free(mem, s, sizeof *s);
-    *scorer = NULL;
+    *metric = NULL;
 }
 
-size_t fv_scorer_segments(const fv_scorer *scorer) { return scorer->segments; }
+size_t fv_text_metric_segment_count(const fv_text_metric *metric) { return metric->segments; }
 
 /* ---- counting -------------------------------------------------------------------- */
 
-static fv_status check_text(fv_scorer *scorer, fv_string text)
+static fv_status check_text(fv_text_metric *metric, fv_string text)
 {
-    FV_RETURN_IF(!text.text, scorer->ctx, FV_ERR_ARGUMENT, "score: segment %zu has a NULL text",
-                 scorer->segments + 1);
-    FV_RETURN_IF(text.bytes >= UINT32_MAX, scorer->ctx, FV_ERR_LIMIT,
-                 "score: segment %zu has 4 GiB or more", scorer->segments + 1);
-    FV_RETURN_IF(!fv_utf8_valid(text.text, text.bytes), scorer->ctx, FV_ERR_FORMAT,
-                 "score: segment %zu is not valid UTF-8", scorer->segments + 1);
+    FV_RETURN_IF(!text.text, metric->ctx, FV_ERR_ARGUMENT, "score: segment %zu has a NULL text",
+                 metric->segments + 1);
+    FV_RETURN_IF(text.bytes >= UINT32_MAX, metric->ctx, FV_ERR_LIMIT,
+                 "score: segment %zu has 4 GiB or more", metric->segments + 1);
+    FV_RETURN_IF(!fv_utf8_valid(text.text, text.bytes), metric->ctx, FV_ERR_FORMAT,
+                 "score: segment %zu is not valid UTF-8", metric->segments + 1);
     return FV_OK;
 }
 
 /* All texts of a segment in lower case, one after the other; `texts` then points there. */
-static fv_status lower_all(fv_scorer *scorer, fv_string *texts, size_t count)
+static fv_status lower_all(fv_text_metric *metric, fv_string *texts, size_t count)
 {
-    scorer->lowered.bytes = 0;
+    metric->lowered.bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        FV_FORWARD(fv_runes_decode(&scorer->runes, texts[i].text, texts[i].bytes));
-        FV_FORWARD(fv_runes_lower(&scorer->runes, true));
-        FV_FORWARD(fv_runes_encode(&scorer->runes, &scorer->spare));
-        texts[i].bytes = scorer->spare.bytes;
+        FV_FORWARD(fv_codepoints_decode(&metric->codepoints, texts[i].text, texts[i].bytes));
+        FV_FORWARD(fv_codepoints_lower(&metric->codepoints, true));
+        FV_FORWARD(fv_codepoints_encode(&metric->codepoints, &metric->spare));
+        texts[i].bytes = metric->spare.bytes;
         FV_FORWARD(
-            fv_text_append(scorer->ctx, &scorer->lowered, scorer->spare.data, scorer->spare.bytes));
+            fv_text_append(metric->ctx, &metric->lowered, metric->spare.data, metric->spare.bytes));
     }
-    const char *at = scorer->lowered.data;
+    const char *at = metric->lowered.data;
     for (size_t i = 0; i < count; i++) {
         texts[i].text = at;
         at += texts[i].bytes;
@@ -117,40 +119,40 @@ static fv_status lower_all(fv_scorer *scorer, fv_string *texts, size_t count)
     return FV_OK;
 }
 
-static fv_status count_segment(fv_scorer *scorer, fv_string *texts, size_t references)
+static fv_status count_segment(fv_text_metric *metric, fv_string *texts, size_t references)
 {
     for (size_t i = 0; i <= references; i++)
-        FV_FORWARD(check_text(scorer, texts[i]));
-    if (scorer->cfg.lowercase) FV_FORWARD(lower_all(scorer, texts, references + 1));
-    size_t used = scorer->segments * scorer->width;
-    int64_t *rows = fv_mem_grow(&scorer->ctx->mem, scorer->rows, &scorer->row_room,
-                                used + scorer->width, sizeof *rows);
-    FV_RETURN_IF(!rows, scorer->ctx, FV_ERR_MEMORY, "score: out of memory");
-    scorer->rows = rows;
-    fv_ngrams_clear(&scorer->chars);
-    fv_ngrams_clear(&scorer->words);
-    return kind_of(scorer)->count(scorer, texts[0], texts + 1, references, rows + used);
+        FV_FORWARD(check_text(metric, texts[i]));
+    if (metric->cfg.lowercase) FV_FORWARD(lower_all(metric, texts, references + 1));
+    size_t used = metric->segments * metric->width;
+    int64_t *rows = fv_mem_grow(&metric->ctx->mem, metric->rows, &metric->row_room,
+                                used + metric->width, sizeof *rows);
+    FV_RETURN_IF(!rows, metric->ctx, FV_ERR_MEMORY, "score: out of memory");
+    metric->rows = rows;
+    fv_ngrams_clear(&metric->chars);
+    fv_ngrams_clear(&metric->words);
+    return kind_of(metric)->count(metric, texts[0], texts + 1, references, rows + used);
 }
 
-fv_status fv_scorer_add(fv_scorer *scorer, fv_string hypothesis, const fv_string *references,
-                        size_t count)
+fv_status fv_text_metric_add(fv_text_metric *metric, fv_string hypothesis,
+                             const fv_string *references, size_t count)
 {
-    fv_ctx *ctx = scorer->ctx;
+    fv_ctx *ctx = metric->ctx;
     size_t bytes;
     FV_RETURN_IF(count == 0, ctx, FV_ERR_ARGUMENT, "score: segment %zu has no reference",
-                 scorer->segments + 1);
+                 metric->segments + 1);
     FV_RETURN_IF(count == SIZE_MAX || !fv_mul_size(count + 1, sizeof(fv_string), &bytes), ctx,
                  FV_ERR_ARGUMENT, "score: too many references");
     fv_string *texts = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!texts, ctx, FV_ERR_MEMORY, "score: out of memory");
     texts[0] = hypothesis;
     memcpy(texts + 1, references, count * sizeof *texts);
-    fv_status s = count_segment(scorer, texts, count);
+    fv_status s = count_segment(metric, texts, count);
     fv_mem_free(&ctx->mem, texts, bytes);
     if (s != FV_OK) return s;
-    if (scorer->segments == 0) scorer->references = count;
-    if (scorer->references != count) scorer->references_vary = true;
-    scorer->segments++;
+    if (metric->segments == 0) metric->references = count;
+    if (metric->references != count) metric->references_vary = true;
+    metric->segments++;
     return FV_OK;
 }
 
@@ -163,13 +165,13 @@ static int compare(const void *scores, uint32_t a, uint32_t b)
 }
 
 /* Mean, and half the width of the middle 95 % of the scores. */
-static fv_status summarize(fv_ctx *ctx, const double *scores, size_t n, fv_score_result *out)
+static fv_status summarize(fv_ctx *ctx, const double *scores, size_t n, fv_text_metric_result *out)
 {
     const size_t bytes = n * sizeof(uint32_t);
     uint32_t *order = fv_mem_alloc(&ctx->mem, bytes), *spare = fv_mem_alloc(&ctx->mem, bytes);
     if (order && spare) {
         double sum = 0;
-        fv_sort(scores, n, compare, order, spare);
+        fv_argsort(scores, n, compare, order, spare);
         for (size_t i = 0; i < n; i++)
             sum += scores[i];
         out->mean = sum / (double)n;
@@ -181,24 +183,24 @@ static fv_status summarize(fv_ctx *ctx, const double *scores, size_t n, fv_score
     return done ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "score: out of memory");
 }
 
-static fv_status resample(fv_scorer *scorer, fv_score_result *out)
+static fv_status resample(fv_text_metric *metric, fv_text_metric_result *out)
 {
-    const size_t samples = (size_t)scorer->cfg.samples, n = scorer->segments;
-    const uint64_t key = fv_rng_key(scorer->cfg.seed, 0, 0);
-    fv_ctx *ctx = scorer->ctx;
+    const size_t samples = (size_t)metric->cfg.samples, n = metric->segments;
+    const uint64_t key = fv_rng_key(metric->cfg.seed, 0, 0);
+    fv_ctx *ctx = metric->ctx;
     FV_RETURN_IF(n > UINT32_MAX, ctx, FV_ERR_LIMIT, "score: more than 2^32 segments");
     double *scores = fv_mem_alloc(&ctx->mem, samples * sizeof *scores);
     FV_RETURN_IF(!scores, ctx, FV_ERR_MEMORY, "score: out of memory");
     for (size_t s = 0; s < samples && !fv_cancelled(ctx); s++) {
-        int64_t row[FV_SCORE_WIDTH] = {0};
+        int64_t row[FV_TEXT_METRIC_WIDTH] = {0};
         uint32_t draw[4] = {0};
         for (size_t i = 0; i < n; i++) {
             if (i % 4 == 0) fv_rng_draw(key, s, i / 4, draw);
-            const int64_t *one = scorer->rows + ((uint64_t)draw[i % 4] * n >> 32) * scorer->width;
-            for (size_t k = 0; k < scorer->width; k++)
+            const int64_t *one = metric->rows + ((uint64_t)draw[i % 4] * n >> 32) * metric->width;
+            for (size_t k = 0; k < metric->width; k++)
                 row[k] += one[k];
         }
-        scores[s] = kind_of(scorer)->compute(&scorer->cfg, row, NULL);
+        scores[s] = kind_of(metric)->compute(&metric->cfg, row, NULL);
     }
     fv_status s = fv_cancelled(ctx) ? fv_fail(ctx, FV_ERR_CANCELLED, "score: cancelled")
                                     : summarize(ctx, scores, samples, out);
@@ -206,51 +208,53 @@ static fv_status resample(fv_scorer *scorer, fv_score_result *out)
     return s;
 }
 
-static void write_signature(const fv_scorer *scorer, bool sampled, fv_score_result *out)
+static void write_signature(const fv_text_metric *metric, bool sampled, fv_text_metric_result *out)
 {
-    char metric[128], references[24] = "var", sampling[64] = "";
-    kind_of(scorer)->describe(&scorer->cfg, metric, sizeof metric, out->name, sizeof out->name);
-    if (!scorer->references_vary)
-        snprintf(references, sizeof references, "%zu", scorer->references);
+    char description[128], references[24] = "var", sampling[64] = "";
+    kind_of(metric)->describe(&metric->cfg, description, sizeof description, out->name,
+                              sizeof out->name);
+    if (!metric->references_vary)
+        snprintf(references, sizeof references, "%zu", metric->references);
     if (sampled)
-        snprintf(sampling, sizeof sampling, "bs:%d|seed:%llu|", scorer->cfg.samples,
-                 (unsigned long long)scorer->cfg.seed);
+        snprintf(sampling, sizeof sampling, "bs:%d|seed:%llu|", metric->cfg.samples,
+                 (unsigned long long)metric->cfg.seed);
     snprintf(out->signature, sizeof out->signature, "nrefs:%s|%s%s|version:fovea-%s", references,
-             sampling, metric, FV_VERSION);
+             sampling, description, FV_VERSION);
 }
 
 /* Copies what the caller's version of the struct has; its size stays the caller's. */
-static void hand_out(const fv_score_result *score, fv_score_result *out)
+static void hand_out(const fv_text_metric_result *score, fv_text_metric_result *out)
 {
     size_t theirs = out->struct_size, bytes = theirs < sizeof *score ? theirs : sizeof *score;
     if (bytes <= sizeof theirs) return;
     memcpy((char *)out + sizeof theirs, (const char *)score + sizeof theirs, bytes - sizeof theirs);
 }
 
-fv_status fv_scorer_finish(fv_scorer *scorer, fv_score_result *out)
+fv_status fv_text_metric_compute(fv_text_metric *metric, fv_text_metric_result *out)
 {
-    fv_score_result score = {0};
-    int64_t row[FV_SCORE_WIDTH] = {0};
-    const bool sampled = scorer->cfg.samples > 1;
-    FV_RETURN_IF(scorer->segments == 0, scorer->ctx, FV_ERR_STATE, "score: there is no segment");
-    for (size_t i = 0; i < scorer->segments; i++)
-        for (size_t k = 0; k < scorer->width; k++)
-            row[k] += scorer->rows[i * scorer->width + k];
-    score.score = kind_of(scorer)->compute(&scorer->cfg, row, &score);
-    if (sampled) FV_FORWARD(resample(scorer, &score));
-    write_signature(scorer, sampled, &score);
+    fv_text_metric_result score = {0};
+    int64_t row[FV_TEXT_METRIC_WIDTH] = {0};
+    const bool sampled = metric->cfg.samples > 1;
+    FV_RETURN_IF(metric->segments == 0, metric->ctx, FV_ERR_STATE, "score: there is no segment");
+    for (size_t i = 0; i < metric->segments; i++)
+        for (size_t k = 0; k < metric->width; k++)
+            row[k] += metric->rows[i * metric->width + k];
+    score.score = kind_of(metric)->compute(&metric->cfg, row, &score);
+    if (sampled) FV_FORWARD(resample(metric, &score));
+    write_signature(metric, sampled, &score);
     hand_out(&score, out);
     return FV_OK;
 }
 
-fv_status fv_scorer_segment(fv_scorer *scorer, size_t index, fv_score_result *out)
+fv_status fv_text_metric_compute_segment(fv_text_metric *metric, size_t index,
+                                         fv_text_metric_result *out)
 {
-    fv_score_result score = {0};
-    FV_RETURN_IF(index >= scorer->segments, scorer->ctx, FV_ERR_INDEX, "score: segment %zu of %zu",
-                 index, scorer->segments);
+    fv_text_metric_result score = {0};
+    FV_RETURN_IF(index >= metric->segments, metric->ctx, FV_ERR_INDEX, "score: segment %zu of %zu",
+                 index, metric->segments);
     score.score =
-        kind_of(scorer)->compute(&scorer->cfg, scorer->rows + index * scorer->width, &score);
-    write_signature(scorer, false, &score);
+        kind_of(metric)->compute(&metric->cfg, metric->rows + index * metric->width, &score);
+    write_signature(metric, false, &score);
     hand_out(&score, out);
     return FV_OK;
 }

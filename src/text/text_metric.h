@@ -2,12 +2,12 @@
  * The inside of a scorer: each segment becomes one row of whole numbers (the metric's sufficient
  * statistics); rows are added, and a score is computed from a sum.
  */
-#ifndef FV_TEXT_SCORER_H
-#define FV_TEXT_SCORER_H
+#ifndef FV_TEXT_TEXT_METRIC_H
+#define FV_TEXT_TEXT_METRIC_H
 
-#include "fovea/score.h"
+#include "fovea/text_metric.h"
+#include "text/codepoints.h"
 #include "text/ngrams.h"
-#include "text/runes.h"
 
 /* Symbols of one text. */
 typedef struct fv_symbols {
@@ -17,18 +17,18 @@ typedef struct fv_symbols {
 
 /* BLEU: two lengths, matches and totals of each order. chrF: hypothesis, reference and match count
  * of each order. */
-enum { FV_SCORE_WIDTH = 3 * 2 * FV_SCORE_ORDERS };
+enum { FV_TEXT_METRIC_WIDTH = 3 * 2 * FV_TEXT_METRIC_MAX_ORDER };
 
-struct fv_scorer {
+struct fv_text_metric {
     fv_ctx *ctx;
-    fv_score_config cfg;
+    fv_text_metric_config cfg;
     int64_t *rows;
     size_t segments, row_room; /* rows, and values that fit */
     size_t width;
     size_t references; /* of each segment */
     bool references_vary;
     fv_ngrams chars, words;
-    fv_runes runes;
+    fv_codepoints codepoints;
     fv_text lowered, tokens, spare;
     fv_symbols symbols;
 };
@@ -36,30 +36,31 @@ struct fv_scorer {
 /* ---- words ----------------------------------------------------------------------- */
 
 /* White space as Python's split() has it. */
-bool fv_score_is_space(uint32_t code);
+bool fv_text_metric_is_space(uint32_t code);
 
 /* Calls fv_ngrams_word for each word between white space; fills scorer->symbols. */
-fv_status fv_score_words(fv_scorer *scorer, const char *text, size_t bytes);
+fv_status fv_text_metric_split_words(fv_text_metric *metric, const char *text, size_t bytes);
 /* The same for BLEU's tokenizers. `text` has no white space at its end. */
-fv_status fv_score_tokenize(fv_scorer *scorer, const char *text, size_t bytes);
+fv_status fv_bleu_tokenize(fv_text_metric *metric, const char *text, size_t bytes);
 
-fv_status fv_symbols_put(fv_scorer *scorer, uint32_t symbol);
+fv_status fv_symbols_put(fv_text_metric *metric, uint32_t symbol);
 
 /* ---- the metrics ----------------------------------------------------------------- */
 
-typedef struct fv_score_kind {
-    size_t (*width)(const fv_score_config *cfg);
+typedef struct fv_text_metric_ops {
+    size_t (*width)(const fv_text_metric_config *cfg);
     /* Fills one row. */
-    fv_status (*count)(fv_scorer *scorer, fv_string hypothesis, const fv_string *references,
+    fv_status (*count)(fv_text_metric *metric, fv_string hypothesis, const fv_string *references,
                        size_t count, int64_t *row);
     /* The score of a row or of a sum of rows; fills what belongs to the metric in `out`, if given.
      */
-    double (*compute)(const fv_score_config *cfg, const int64_t *row, fv_score_result *out);
+    double (*compute)(const fv_text_metric_config *cfg, const int64_t *row,
+                      fv_text_metric_result *out);
     /* The metric's part of the signature, and its name. */
-    void (*describe)(const fv_score_config *cfg, char *signature, size_t signature_bytes,
+    void (*describe)(const fv_text_metric_config *cfg, char *signature, size_t signature_bytes,
                      char *name, size_t name_bytes);
-} fv_score_kind;
+} fv_text_metric_ops;
 
-extern const fv_score_kind fv_score_bleu, fv_score_chrf;
+extern const fv_text_metric_ops fv_text_metric_bleu, fv_text_metric_chrf;
 
 #endif

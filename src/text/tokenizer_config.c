@@ -4,7 +4,7 @@
 
 #include "io/file.h"
 #include "io/json_write.h"
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
 /* The usual names of marks, in the order they are looked for. */
 static const struct {
@@ -20,7 +20,8 @@ static void write_mark(fv_json_writer *w, const fv_tokenizer *tok, size_t which)
 {
     for (int i = 0; i < 2 && marks[which].names[i]; i++) {
         const char *name = marks[which].names[i];
-        if (!fv_tokenizer_is_special(tok, fv_tokenizer_id(tok, name, strlen(name)))) continue;
+        if (!fv_tokenizer_is_special(tok, fv_tokenizer_token_to_id(tok, name, strlen(name))))
+            continue;
         fv_json_key(w, marks[which].role);
         fv_json_string(w, name);
         return;

@@ -2,9 +2,9 @@
 
 #include "base/check.h"
 #include "io/utf8.h"
-#include "text/encoder.h"
 #include "text/hash.h"
 #include "text/marian.h"
+#include "text/tokenizer_encoder.h"
 
 /* ---- life ------------------------------------------------------------------------ */
 
@@ -21,20 +21,21 @@ static bool make_cache(fv_word_cache *c, fv_mem *mem)
 {
     c->words = fv_mem_alloc(mem, CACHE_WORDS * sizeof *c->words);
     c->table = fv_mem_zalloc(mem, CACHE_SLOTS * sizeof *c->table);
-    c->letters = fv_mem_alloc(mem, CACHE_LETTERS);
-    c->parts = fv_mem_alloc(mem, CACHE_PARTS * sizeof *c->parts);
-    return c->words && c->table && c->letters && c->parts;
+    c->bytes_pool = fv_mem_alloc(mem, CACHE_LETTERS);
+    c->piece_tokens = fv_mem_alloc(mem, CACHE_PARTS * sizeof *c->piece_tokens);
+    return c->words && c->table && c->bytes_pool && c->piece_tokens;
 }
 
-fv_status fv_encoder_create(fv_ctx *ctx, const fv_tokenizer *tok, fv_encoder **out)
+fv_status fv_tokenizer_encoder_create(fv_ctx *ctx, const fv_tokenizer *tok,
+                                      fv_tokenizer_encoder **out)
 {
-    fv_encoder *enc = fv_mem_zalloc(&ctx->mem, sizeof *enc);
+    fv_tokenizer_encoder *enc = fv_mem_zalloc(&ctx->mem, sizeof *enc);
     FV_RETURN_IF(!enc, ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
     enc->ctx = ctx;
     enc->tok = tok;
-    fv_work_init(&enc->work, ctx);
+    fv_pretokenized_init(&enc->pretokenized, ctx);
     if (!make_cache(&enc->cache, &ctx->mem)) {
-        fv_encoder_destroy(&enc);
+        fv_tokenizer_encoder_destroy(&enc);
         return fv_fail(ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
     }
     *out = enc;
@@ -48,20 +49,20 @@ static void free_list(fv_mem *mem, fv_token_list *l)
     fv_mem_free(mem, l->spans, l->room * TOKEN_BYTES);
 }
 
-void fv_encoder_destroy(fv_encoder **encoder)
+void fv_tokenizer_encoder_destroy(fv_tokenizer_encoder **encoder)
 {
-    fv_encoder *enc = *encoder;
+    fv_tokenizer_encoder *enc = *encoder;
     if (!enc) return;
     fv_mem *mem = &enc->ctx->mem;
-    fv_work_free(&enc->work);
+    fv_pretokenized_free(&enc->pretokenized);
     fv_mem_free(mem, enc->cache.words, CACHE_WORDS * sizeof *enc->cache.words);
     fv_mem_free(mem, enc->cache.table, CACHE_SLOTS * sizeof *enc->cache.table);
-    fv_mem_free(mem, enc->cache.letters, CACHE_LETTERS);
-    fv_mem_free(mem, enc->cache.parts, CACHE_PARTS * sizeof *enc->cache.parts);
-    fv_mem_free(mem, enc->parts, enc->part_room * sizeof *enc->parts);
+    fv_mem_free(mem, enc->cache.bytes_pool, CACHE_LETTERS);
+    fv_mem_free(mem, enc->cache.piece_tokens, CACHE_PARTS * sizeof *enc->cache.piece_tokens);
+    fv_mem_free(mem, enc->piece_tokens, enc->piece_token_room * sizeof *enc->piece_tokens);
     fv_mem_free(mem, enc->symbols, enc->symbol_room * sizeof *enc->symbols);
     fv_mem_free(mem, enc->heap, enc->heap_room * sizeof *enc->heap);
-    fv_mem_free(mem, enc->places, enc->place_room * sizeof *enc->places);
+    fv_mem_free(mem, enc->lattice, enc->lattice_room * sizeof *enc->lattice);
     fv_text_free(enc->ctx, &enc->scratch);
     free_list(mem, &enc->plain[0]);
     free_list(mem, &enc->plain[1]);
@@ -72,7 +73,7 @@ void fv_encoder_destroy(fv_encoder **encoder)
 
 /* ---- lists of tokens ------------------------------------------------------------- */
 
-static fv_status reserve(fv_encoder *enc, fv_token_list *l, size_t more)
+static fv_status reserve(fv_tokenizer_encoder *enc, fv_token_list *l, size_t more)
 {
     enum { LEAST = 64 };
     fv_mem *mem = &enc->ctx->mem;
@@ -103,8 +104,8 @@ static fv_status reserve(fv_encoder *enc, fv_token_list *l, size_t more)
 /* What a token in a list is, for those who look at it again. */
 enum { FROM_MODEL, FROM_TEMPLATE, FROM_TEXT };
 
-static fv_status put_token(fv_encoder *enc, fv_token_list *l, int32_t id, fv_token_span span,
-                           uint8_t type, uint8_t source)
+static fv_status put_token(fv_tokenizer_encoder *enc, fv_token_list *l, int32_t id,
+                           fv_token_span span, uint8_t type, uint8_t source)
 {
     if (l->count == l->room) FV_FORWARD(reserve(enc, l, 1));
     l->ids[l->count] = id;
@@ -117,120 +118,130 @@ static fv_status put_token(fv_encoder *enc, fv_token_list *l, int32_t id, fv_tok
 
 /* ---- the model, with its cache ---------------------------------------------------- */
 
-fv_status fv_encoder_put(fv_encoder *enc, int32_t id, size_t begin, size_t end)
+fv_status fv_encoder_add_token(fv_tokenizer_encoder *enc, int32_t id, size_t begin, size_t end)
 {
-    if (id >= enc->tok->model.known) id = enc->tok->model.unk;
-    if (enc->part_count == enc->part_room) {
-        fv_part *parts = fv_mem_grow(&enc->ctx->mem, enc->parts, &enc->part_room,
-                                     enc->part_count + 1, sizeof *parts);
-        FV_RETURN_IF(!parts, enc->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
-        enc->parts = parts;
+    if (id >= enc->tok->model.visible_ids) id = enc->tok->model.unk;
+    if (enc->piece_token_count == enc->piece_token_room) {
+        fv_piece_token *piece_tokens =
+            fv_mem_grow(&enc->ctx->mem, enc->piece_tokens, &enc->piece_token_room,
+                        enc->piece_token_count + 1, sizeof *piece_tokens);
+        FV_RETURN_IF(!piece_tokens, enc->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+        enc->piece_tokens = piece_tokens;
     }
-    enc->parts[enc->part_count++] = (fv_part){id, (uint32_t)begin, (uint32_t)end};
+    enc->piece_tokens[enc->piece_token_count++] =
+        (fv_piece_token){id, (uint32_t)begin, (uint32_t)end};
     return FV_OK;
 }
 
-static fv_status run_model(fv_encoder *enc, const char *text, size_t bytes)
+static fv_status run_model(fv_tokenizer_encoder *enc, const char *text, size_t bytes)
 {
-    enc->part_count = 0;
+    enc->piece_token_count = 0;
     switch (enc->tok->model.kind) {
-    case FV_MODEL_WORD_LEVEL:
-        return fv_encode_word_level(enc, text, bytes);
-    case FV_MODEL_WORD_PIECE:
-        return fv_encode_word_piece(enc, text, bytes);
-    case FV_MODEL_UNIGRAM:
-        return fv_encode_unigram(enc, text, bytes);
+    case FV_TOKEN_MODEL_WORD_LEVEL:
+        return fv_encode_piece_word_level(enc, text, bytes);
+    case FV_TOKEN_MODEL_WORD_PIECE:
+        return fv_encode_piece_wordpiece(enc, text, bytes);
+    case FV_TOKEN_MODEL_UNIGRAM:
+        return fv_encode_piece_unigram(enc, text, bytes);
     default:
-        return fv_encode_bpe(enc, text, bytes);
+        return fv_encode_piece_bpe(enc, text, bytes);
     }
 }
 
-static void remember(fv_encoder *enc, const char *text, size_t bytes, size_t slot)
+static void remember(fv_tokenizer_encoder *enc, const char *text, size_t bytes, size_t slot)
 {
     fv_word_cache *c = &enc->cache;
-    if (c->count == CACHE_WORDS || c->letter_count + bytes > CACHE_LETTERS ||
-        c->part_count + enc->part_count > CACHE_PARTS) {
+    if (c->count == CACHE_WORDS || c->pool_bytes + bytes > CACHE_LETTERS ||
+        c->piece_token_count + enc->piece_token_count > CACHE_PARTS) {
         memset(c->table, 0, CACHE_SLOTS * sizeof *c->table);
-        c->count = c->letter_count = c->part_count = 0;
+        c->count = c->pool_bytes = c->piece_token_count = 0;
         return;
     }
-    c->words[c->count] = (fv_cached){(uint32_t)c->letter_count, (uint32_t)bytes,
-                                     (uint32_t)c->part_count, (uint32_t)enc->part_count};
-    memcpy(c->letters + c->letter_count, text, bytes);
-    if (enc->part_count)
-        memcpy(c->parts + c->part_count, enc->parts, enc->part_count * sizeof *enc->parts);
-    c->letter_count += bytes;
-    c->part_count += enc->part_count;
+    c->words[c->count] =
+        (fv_cached_word){(uint32_t)c->pool_bytes, (uint32_t)bytes, (uint32_t)c->piece_token_count,
+                         (uint32_t)enc->piece_token_count};
+    memcpy(c->bytes_pool + c->pool_bytes, text, bytes);
+    if (enc->piece_token_count)
+        memcpy(c->piece_tokens + c->piece_token_count, enc->piece_tokens,
+               enc->piece_token_count * sizeof *enc->piece_tokens);
+    c->pool_bytes += bytes;
+    c->piece_token_count += enc->piece_token_count;
     c->table[slot] = (uint32_t)++c->count;
 }
 
-/* The parts of a piece, from the cache or from the model. */
-static fv_status parts_of(fv_encoder *enc, const char *text, size_t bytes, const fv_part **parts,
-                          size_t *count)
+/* The piece_tokens of a piece, from the cache or from the model. */
+static fv_status tokens_of_piece(fv_tokenizer_encoder *enc, const char *text, size_t bytes,
+                                 const fv_piece_token **piece_tokens, size_t *count)
 {
     fv_word_cache *c = &enc->cache;
     size_t slot = 0;
     if (bytes <= CACHE_LONGEST) {
         slot = (size_t)fv_hash_bytes(text, bytes) & (CACHE_SLOTS - 1);
         for (; c->table[slot]; slot = (slot + 1) & (CACHE_SLOTS - 1)) {
-            const fv_cached *word = &c->words[c->table[slot] - 1];
-            if (word->bytes != bytes || memcmp(c->letters + word->at, text, bytes) != 0) continue;
-            *parts = c->parts + word->part;
-            *count = word->parts;
+            const fv_cached_word *word = &c->words[c->table[slot] - 1];
+            if (word->bytes != bytes || memcmp(c->bytes_pool + word->at, text, bytes) != 0)
+                continue;
+            *piece_tokens = c->piece_tokens + word->first_token;
+            *count = word->piece_tokens;
             return FV_OK;
         }
     }
     FV_FORWARD(run_model(enc, text, bytes));
     if (bytes <= CACHE_LONGEST) remember(enc, text, bytes, slot);
-    *parts = enc->parts;
-    *count = enc->part_count;
+    *piece_tokens = enc->piece_tokens;
+    *count = enc->piece_token_count;
     return FV_OK;
 }
 
 /* ---- one text -------------------------------------------------------------------- */
 
 /* The tokens of one piece of text, or the added token that it is. */
-static fv_status encode_piece(fv_encoder *enc, fv_piece piece, fv_token_list *list)
+static fv_status encode_piece(fv_tokenizer_encoder *enc, fv_piece piece, fv_token_list *list)
 {
-    const fv_work *w = &enc->work;
-    const fv_part added = {piece.token, 0, piece.end - piece.begin}, *parts = &added;
+    const fv_pretokenized *w = &enc->pretokenized;
+    const fv_piece_token added = {piece.token, 0, piece.end - piece.begin}, *piece_tokens = &added;
     size_t count = 1;
     if (piece.token < 0)
-        FV_FORWARD(parts_of(enc, w->text + piece.begin, piece.end - piece.begin, &parts, &count));
+        FV_FORWARD(tokens_of_piece(enc, w->text + piece.begin, piece.end - piece.begin,
+                                   &piece_tokens, &count));
     FV_FORWARD(reserve(enc, list, count));
     const uint8_t source = piece.token < 0 ? FROM_MODEL : FROM_TEXT;
     for (size_t k = 0; k < count; k++)
-        FV_FORWARD(put_token(
-            enc, list, parts[k].id,
-            fv_work_span(w, piece.begin + parts[k].begin, piece.begin + parts[k].end), 0, source));
+        FV_FORWARD(put_token(enc, list, piece_tokens[k].id,
+                             fv_pretokenized_span(w, piece.begin + piece_tokens[k].begin,
+                                                  piece.begin + piece_tokens[k].end),
+                             0, source));
     return FV_OK;
 }
 
 /* The scanner of a splitter whose pieces are simply the matches. */
-static fv_scan plain_scan(const fv_split *split)
+static fv_split_scanner plain_scan(const fv_pre_tokenizer *split)
 {
-    if (split->kind == FV_SPLIT_BYTE_LEVEL)
-        return split->regex && !split->prefix_space ? fv_scan_gpt2 : NULL;
+    if (split->kind == FV_PRE_TOKENIZER_BYTE_LEVEL)
+        return split->regex && !split->prefix_space ? fv_split_gpt2 : NULL;
     const bool kept = split->behavior == FV_SPLIT_ISOLATED ||
                       (split->behavior == FV_SPLIT_REMOVED && split->invert);
-    return split->kind == FV_SPLIT_REGEX && kept ? split->scan : NULL;
+    return split->kind == FV_PRE_TOKENIZER_REGEX && kept ? split->scan : NULL;
 }
 
 /* The last splitter, if it is such a scanner, works hand in hand with the model: a long text is
  * never written down as a list of words. A ByteLevel behind it does nothing more. */
-static fv_status encode_pieces(fv_encoder *enc, fv_token_list *list)
+static fv_status encode_pieces(fv_tokenizer_encoder *enc, fv_token_list *list)
 {
     const fv_tokenizer *tok = enc->tok;
-    const fv_work *w = &enc->work;
-    size_t splits = tok->split_count;
-    while (splits > 0 && tok->splits[splits - 1].kind == FV_SPLIT_BYTE_LEVEL &&
-           !tok->splits[splits - 1].regex && !tok->splits[splits - 1].prefix_space)
-        splits--;
-    fv_scan scan = splits > 0 ? plain_scan(&tok->splits[splits - 1]) : NULL;
-    if (scan) splits--;
-    if (tok->split_count == 0 && tok->model.marks_begin) scan = fv_scan_marks;
-    for (size_t i = 0; i < splits; i++)
-        FV_FORWARD(fv_work_split(&enc->work, &tok->splits[i]));
+    const fv_pretokenized *w = &enc->pretokenized;
+    size_t pre_tokenizers = tok->pre_tokenizer_count;
+    while (pre_tokenizers > 0 &&
+           tok->pre_tokenizers[pre_tokenizers - 1].kind == FV_PRE_TOKENIZER_BYTE_LEVEL &&
+           !tok->pre_tokenizers[pre_tokenizers - 1].regex &&
+           !tok->pre_tokenizers[pre_tokenizers - 1].prefix_space)
+        pre_tokenizers--;
+    fv_split_scanner scan =
+        pre_tokenizers > 0 ? plain_scan(&tok->pre_tokenizers[pre_tokenizers - 1]) : NULL;
+    if (scan) pre_tokenizers--;
+    if (tok->pre_tokenizer_count == 0 && tok->model.marks_begin_pieces) scan = fv_split_metaspace;
+    for (size_t i = 0; i < pre_tokenizers; i++)
+        FV_FORWARD(fv_pretokenized_split(&enc->pretokenized, &tok->pre_tokenizers[i]));
     for (size_t i = 0; i < w->count; i++) {
         fv_piece piece = w->pieces[i];
         const uint32_t end = piece.end;
@@ -247,22 +258,22 @@ static fv_status encode_pieces(fv_encoder *enc, fv_token_list *list)
 }
 
 /* A language's name at the beginning of a section is a token, known or not, and not normalized. */
-static fv_status encode_language(fv_encoder *enc, const char *text, size_t bytes, size_t base,
-                                 fv_token_list *list)
+static fv_status encode_language(fv_tokenizer_encoder *enc, const char *text, size_t bytes,
+                                 size_t base, fv_token_list *list)
 {
-    const int32_t id = fv_tokenizer_id(enc->tok, text, bytes);
+    const int32_t id = fv_tokenizer_token_to_id(enc->tok, text, bytes);
     const fv_token_span span = {(uint32_t)base, (uint32_t)(base + bytes)};
     return put_token(enc, list, id >= 0 ? id : enc->tok->model.unk, span, 0, FROM_TEXT);
 }
 
 /* Text without raw added tokens: the others are looked for once it is normalized. */
-static fv_status encode_section(fv_encoder *enc, const char *text, size_t bytes, size_t base,
-                                fv_token_list *list)
+static fv_status encode_section(fv_tokenizer_encoder *enc, const char *text, size_t bytes,
+                                size_t base, fv_token_list *list)
 {
-    fv_work *w = &enc->work;
+    fv_pretokenized *w = &enc->pretokenized;
     fv_added_match m = {.token = NULL};
     const size_t language =
-        fv_model_is_marian(&enc->tok->model) ? fv_marian_language(text, bytes) : 0;
+        fv_token_model_is_marian(&enc->tok->model) ? fv_marian_language(text, bytes) : 0;
     if (language > 0) {
         FV_FORWARD(encode_language(enc, text, language, base, list));
         text += language;
@@ -270,21 +281,22 @@ static fv_status encode_section(fv_encoder *enc, const char *text, size_t bytes,
         bytes -= language;
     }
     if (bytes == 0) return FV_OK;
-    FV_FORWARD(fv_work_begin(w, text, bytes, (uint32_t)base));
-    FV_FORWARD(fv_work_normalize(w, enc->tok));
-    w->made_count = 0;
+    FV_FORWARD(fv_pretokenized_begin(w, text, bytes, (uint32_t)base));
+    FV_FORWARD(fv_pretokenized_normalize(w, enc->tok));
+    w->next_count = 0;
     for (size_t from = 0; from < w->bytes; from = m.end) {
         fv_added_find(enc->tok, true, w->text, w->bytes, from, &m);
-        FV_FORWARD(fv_work_put(w, from, m.begin, false));
+        FV_FORWARD(fv_pretokenized_push(w, from, m.begin, false));
         if (m.token)
-            FV_FORWARD(fv_work_put_piece(
+            FV_FORWARD(fv_pretokenized_push_piece(
                 w, (fv_piece){(uint32_t)m.begin, (uint32_t)m.end, m.token->id, false}));
     }
-    fv_work_take(w);
+    fv_pretokenized_swap(w);
     return encode_pieces(enc, list);
 }
 
-static fv_status encode_text(fv_encoder *enc, const char *text, size_t bytes, fv_token_list *list)
+static fv_status encode_text(fv_tokenizer_encoder *enc, const char *text, size_t bytes,
+                             fv_token_list *list)
 {
     FV_RETURN_IF(bytes >= UINT32_MAX, enc->ctx, FV_ERR_LIMIT, "tokenizer: a text of 4 GiB or more");
     FV_RETURN_IF(!fv_utf8_valid(text, bytes), enc->ctx, FV_ERR_FORMAT,
@@ -309,7 +321,7 @@ static fv_status encode_text(fv_encoder *enc, const char *text, size_t bytes, fv
 /* How many blanks a token begins or ends with, as byte-level tokens spell them. */
 static uint32_t blanks(fv_string token, bool at_end)
 {
-    const uint32_t blank = fv_byte_letter(' ');
+    const uint32_t blank = fv_byte_to_codepoint(' ');
     uint32_t count = 0;
     size_t begin = 0, end = token.bytes;
     while (begin < end) {
@@ -336,7 +348,7 @@ static void trim_offsets(const fv_tokenizer *tok, const char *text, fv_token_lis
 {
     for (size_t i = 0; i < l->count; i++) {
         fv_token_span *span = &l->spans[i];
-        fv_string token = fv_tokenizer_token(tok, l->ids[i]);
+        fv_string token = fv_tokenizer_id_to_token(tok, l->ids[i]);
         /* An added token took the blanks beside it along. */
         if (l->specials[i] == FROM_TEXT)
             token = (fv_string){text + span->begin, span->end - span->begin};
@@ -351,7 +363,7 @@ static void trim_offsets(const fv_tokenizer *tok, const char *text, fv_token_lis
     }
 }
 
-static fv_status append(fv_encoder *enc, uint8_t sequence, uint8_t type)
+static fv_status append(fv_tokenizer_encoder *enc, uint8_t sequence, uint8_t type)
 {
     const fv_token_list *from = &enc->plain[sequence];
     fv_token_list *to = &enc->finished;
@@ -366,7 +378,8 @@ static fv_status append(fv_encoder *enc, uint8_t sequence, uint8_t type)
     return FV_OK;
 }
 
-static fv_status finish(fv_encoder *enc, const fv_string *text, size_t texts, unsigned flags)
+static fv_status finish(fv_tokenizer_encoder *enc, const fv_string *text, size_t texts,
+                        unsigned flags)
 {
     const fv_tokenizer *tok = enc->tok;
     const fv_template *template = texts == 2 ? &tok->pair : &tok->single;
@@ -390,29 +403,29 @@ static fv_status finish(fv_encoder *enc, const fv_string *text, size_t texts, un
         const fv_template_piece *p = &template->pieces[i];
         if (p->id < 0)
             FV_FORWARD(append(enc, p->sequence, p->type));
-        else if (flags & FV_ENCODE_SPECIALS)
+        else if (flags & FV_TOKENIZER_ADD_SPECIALS)
             FV_FORWARD(put_token(enc, &enc->finished, p->id, (fv_token_span){0, 0}, p->type,
                                  FROM_TEMPLATE));
     }
     return FV_OK;
 }
 
-static void hand_out(const fv_encoder *enc, fv_encoding *out)
+static void hand_out(const fv_tokenizer_encoder *enc, fv_encoding *out)
 {
     const fv_token_list *l = &enc->finished;
     const fv_encoding full = {.count = l->count,
                               .ids = l->ids,
                               .offsets = l->spans,
-                              .sequences = l->sequences,
-                              .types = l->types,
-                              .specials = l->specials};
+                              .sequence_ids = l->sequences,
+                              .type_ids = l->types,
+                              .special_tokens_mask = l->specials};
     size_t theirs = out->struct_size, bytes = theirs < sizeof full ? theirs : sizeof full;
     if (bytes <= sizeof theirs) return;
     memcpy((char *)out + sizeof theirs, (const char *)&full + sizeof theirs, bytes - sizeof theirs);
 }
 
-static fv_status encode(fv_encoder *enc, const fv_string *texts, size_t count, unsigned flags,
-                        fv_encoding *out)
+static fv_status encode(fv_tokenizer_encoder *enc, const fv_string *texts, size_t count,
+                        unsigned flags, fv_encoding *out)
 {
     for (size_t i = 0; i < count; i++)
         FV_FORWARD(encode_text(enc, texts[i].text, texts[i].bytes, &enc->plain[i]));
@@ -421,14 +434,14 @@ static fv_status encode(fv_encoder *enc, const fv_string *texts, size_t count, u
     return FV_OK;
 }
 
-fv_status fv_encode(fv_encoder *enc, const char *text, size_t bytes, unsigned flags,
-                    fv_encoding *out)
+fv_status fv_tokenizer_encode(fv_tokenizer_encoder *enc, const char *text, size_t bytes,
+                              unsigned flags, fv_encoding *out)
 {
     return encode(enc, &(fv_string){text, bytes}, 1, flags, out);
 }
 
-fv_status fv_encode_pair(fv_encoder *enc, fv_string text, fv_string pair, unsigned flags,
-                         fv_encoding *out)
+fv_status fv_tokenizer_encode_pair(fv_tokenizer_encoder *enc, fv_string text, fv_string pair,
+                                   unsigned flags, fv_encoding *out)
 {
     return encode(enc, (fv_string[]){text, pair}, 2, flags, out);
 }

@@ -2,53 +2,53 @@
  * An encoder: a tokenizer at work. Models put tokens of one piece; the encoder moves them to where
  * they belong in the text.
  */
-#ifndef FV_TEXT_ENCODER_H
-#define FV_TEXT_ENCODER_H
+#ifndef FV_TEXT_TOKENIZER_ENCODER_H
+#define FV_TEXT_TOKENIZER_ENCODER_H
 
-#include "text/work.h"
+#include "text/pretokenized.h"
 
 /* A token of a piece, and where in the piece it ends. */
-typedef struct fv_part {
+typedef struct fv_piece_token {
     int32_t id;
     uint32_t begin, end;
-} fv_part;
+} fv_piece_token;
 
-/* A word that was seen before: its bytes, then its parts, in the cache's pools. */
-typedef struct fv_cached {
+/* A word that was seen before: its bytes, then its piece_tokens, in the cache's pools. */
+typedef struct fv_cached_word {
     uint32_t at, bytes;
-    uint32_t part, parts;
-} fv_cached;
+    uint32_t first_token, piece_tokens;
+} fv_cached_word;
 
 typedef struct fv_word_cache {
-    fv_cached *words;
+    fv_cached_word *words;
     size_t count;
     uint32_t *table; /* number of a word + 1; 0: free */
-    char *letters;
-    size_t letter_count;
-    fv_part *parts;
-    size_t part_count;
+    char *bytes_pool;
+    size_t pool_bytes;
+    fv_piece_token *piece_tokens;
+    size_t piece_token_count;
 } fv_word_cache;
 
 /* BPE's symbols, linked where a word is long. */
-typedef struct fv_symbol {
+typedef struct fv_bpe_symbol {
     int32_t id;
     uint32_t begin, end;
-    uint32_t rank;  /* of the pair with the next symbol; UINT32_MAX: none */
-    int32_t joined; /* what the pair becomes */
-    int32_t before, after;
-} fv_symbol;
+    uint32_t rank;     /* of the pair with the next symbol; UINT32_MAX: none */
+    int32_t merged_id; /* what the pair becomes */
+    int32_t prev, next;
+} fv_bpe_symbol;
 
-typedef struct fv_candidate {
+typedef struct fv_bpe_candidate {
     uint32_t rank;
     int32_t at;
-} fv_candidate;
+} fv_bpe_candidate;
 
 /* Unigram: the best way to a place in the piece. */
-typedef struct fv_place {
+typedef struct fv_lattice_node {
     double score;
     int32_t id;           /* of the token that ends here */
     uint32_t start, next; /* where it began; where the one that begins here ends */
-} fv_place;
+} fv_lattice_node;
 
 /* Five arrays of one length, in one block that begins at `spans`. */
 typedef struct fv_token_list {
@@ -58,43 +58,44 @@ typedef struct fv_token_list {
     size_t count, room;
 } fv_token_list;
 
-struct fv_encoder {
+struct fv_tokenizer_encoder {
     fv_ctx *ctx;
     const fv_tokenizer *tok;
-    fv_work work;
+    fv_pretokenized pretokenized;
     fv_word_cache cache;
-    fv_part *parts; /* of the piece at hand */
-    size_t part_count, part_room;
+    fv_piece_token *piece_tokens; /* of the piece at hand */
+    size_t piece_token_count, piece_token_room;
     const char *text; /* of the piece at hand */
-    fv_symbol *symbols;
+    fv_bpe_symbol *symbols;
     size_t symbol_count, symbol_room;
-    fv_candidate *heap;
+    fv_bpe_candidate *heap;
     size_t heap_count, heap_room;
-    fv_place *places;
-    size_t place_room;
+    fv_lattice_node *lattice;
+    size_t lattice_room;
     fv_text scratch;
     fv_token_list plain[2]; /* text and pair, before the post-processor */
     fv_token_list finished;
 };
 
 /* Puts a part of the piece at hand. */
-fv_status fv_encoder_put(fv_encoder *enc, int32_t id, size_t begin, size_t end);
+fv_status fv_encoder_add_token(fv_tokenizer_encoder *enc, int32_t id, size_t begin, size_t end);
 
 /* Puts text without a token: its bytes, if all of them have one, or the unknown token. */
-fv_status fv_encoder_put_unknown(fv_encoder *enc, const char *text, size_t begin, size_t end);
+fv_status fv_encoder_add_unknown(fv_tokenizer_encoder *enc, const char *text, size_t begin,
+                                 size_t end);
 
 /* Whether unknown letters that follow each other are one token of Unigram and SentencePiece; the
  * latter falls back to bytes before it joins letters. */
-static inline bool fv_model_fuses_unknown(const fv_model *model)
+static inline bool fv_token_model_fuses_unknown(const fv_token_model *model)
 {
     return !(model->kinds && model->byte_fallback);
 }
 
-/* The models: fill enc->parts from one piece of text. */
-fv_status fv_encode_bpe(fv_encoder *enc, const char *text, size_t bytes);
-fv_status fv_encode_word_level(fv_encoder *enc, const char *text, size_t bytes);
-fv_status fv_encode_word_piece(fv_encoder *enc, const char *text, size_t bytes);
-fv_status fv_encode_unigram(fv_encoder *enc, const char *text, size_t bytes);
+/* The models: fill enc->piece_tokens from one piece of text. */
+fv_status fv_encode_piece_bpe(fv_tokenizer_encoder *enc, const char *text, size_t bytes);
+fv_status fv_encode_piece_word_level(fv_tokenizer_encoder *enc, const char *text, size_t bytes);
+fv_status fv_encode_piece_wordpiece(fv_tokenizer_encoder *enc, const char *text, size_t bytes);
+fv_status fv_encode_piece_unigram(fv_tokenizer_encoder *enc, const char *text, size_t bytes);
 
 /* An added token in a text, from byte `from` on. */
 typedef struct fv_added_match {

@@ -7,13 +7,13 @@
 #include "io/json.h"
 #include "io/utf8.h"
 #include "text/marian.h"
-#include "text/spec.h"
+#include "text/tokenizer_write.h"
 
 fv_status fv_tokenizer_save(fv_ctx *ctx, const fv_tokenizer *tok, const char *path)
 {
-    fv_save save;
-    FV_FORWARD(fv_save_begin(ctx, path, tok->text_bytes, &save));
-    return fv_save_end(&save, fv_save_write(&save, tok->text, tok->text_bytes, 0));
+    fv_atomic_file save;
+    FV_FORWARD(fv_atomic_file_create(ctx, path, tok->text_bytes, &save));
+    return fv_atomic_file_close(&save, fv_atomic_file_write(&save, tok->text, tok->text_bytes, 0));
 }
 
 static bool opens(fv_ctx *ctx, const char *path, fv_io_mode mode)
@@ -101,7 +101,7 @@ static fv_status load_gpt2(fv_ctx *ctx, const char *vocab_path, const char *merg
     fv_status s = fv_vocab_load(&vocab, vocab_path);
     if (s == FV_OK) s = read_merges_txt(ctx, merges_path, &vocab, &merges);
     if (s == FV_OK) {
-        fv_tokenizer_spec spec = {.model = FV_MODEL_BPE,
+        fv_tokenizer_spec spec = {.model = FV_TOKEN_MODEL_BPE,
                                   .vocab = &vocab,
                                   .merges = merges.items,
                                   .merge_count = merges.count,
@@ -136,8 +136,8 @@ static fv_status read_lower_case(fv_ctx *ctx, const char *settings, bool *out)
     fv_doc *doc = NULL;
     if (!opens(ctx, settings, FV_IO_READ)) return FV_OK;
     FV_FORWARD(fv_json_load(ctx, settings, &doc));
-    fv_status s = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
-    if (s == FV_OK) s = fv_read_flag(doc, &doc->root, "do_lower_case", out);
+    fv_status s = fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT);
+    if (s == FV_OK) s = fv_read_bool(doc, &doc->root, "do_lower_case", out);
     fv_doc_free(&doc);
     return s;
 }
@@ -155,7 +155,7 @@ static fv_status load_bert(fv_ctx *ctx, const char *path, const char *settings, 
         if (fv_vocab_find(&vocab, specials[i], strlen(specials[i])) < 0)
             s = fv_fail(ctx, FV_ERR_FORMAT, "%s: the token %s is missing", path, specials[i]);
     if (s == FV_OK) {
-        fv_tokenizer_spec spec = {.model = FV_MODEL_WORD_PIECE,
+        fv_tokenizer_spec spec = {.model = FV_TOKEN_MODEL_WORD_PIECE,
                                   .vocab = &vocab,
                                   .unk = "[UNK]",
                                   .specials = specials,

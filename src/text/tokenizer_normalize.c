@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "io/utf8.h"
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
 /* ---- small steps ----------------------------------------------------------------- */
 
-static void strip(fv_runes *r, bool left, bool right)
+static void strip(fv_codepoints *r, bool left, bool right)
 {
     size_t begin = 0, end = r->count;
     while (left && begin < end && fv_unicode_is_space(r->items[begin].code))
@@ -18,7 +18,7 @@ static void strip(fv_runes *r, bool left, bool right)
 }
 
 /* Keeps what the test does not drop. */
-static void drop(fv_runes *r, bool (*dropped)(uint32_t code))
+static void drop(fv_codepoints *r, bool (*dropped)(uint32_t code))
 {
     size_t used = 0;
     for (size_t i = 0; i < r->count; i++)
@@ -27,19 +27,19 @@ static void drop(fv_runes *r, bool (*dropped)(uint32_t code))
 }
 
 /* All code points of a text, standing for the same bytes as `model`. */
-static fv_status put_text(fv_runes *r, fv_string text, fv_rune model)
+static fv_status put_text(fv_codepoints *r, fv_string text, fv_codepoint model)
 {
     for (size_t i = 0; i < text.bytes;) {
         size_t length = fv_lead_length(text.text[i]);
         model.code = fv_code_of(text.text + i, length);
-        FV_FORWARD(fv_runes_put(r, model));
+        FV_FORWARD(fv_codepoints_push(r, model));
         i += length;
     }
     return FV_OK;
 }
 
 /* Runes that spell `text` from `at` on: how many, or 0. */
-static size_t spells(const fv_runes *r, size_t at, fv_string text)
+static size_t spells(const fv_codepoints *r, size_t at, fv_string text)
 {
     size_t n = 0;
     for (size_t i = 0; i < text.bytes; n++) {
@@ -51,57 +51,57 @@ static size_t spells(const fv_runes *r, size_t at, fv_string text)
     return n;
 }
 
-static fv_status replace(fv_runes *r, fv_string from, fv_string to)
+static fv_status replace(fv_codepoints *r, fv_string from, fv_string to)
 {
-    r->made_count = 0;
+    r->next_count = 0;
     for (size_t i = 0; i < r->count;) {
         size_t n = spells(r, i, from);
         if (n == 0) {
-            FV_FORWARD(fv_runes_put(r, r->items[i++]));
+            FV_FORWARD(fv_codepoints_push(r, r->items[i++]));
             continue;
         }
         /* What is new stands for the last of what it replaces. */
         i += n;
         FV_FORWARD(put_text(r, to, r->items[i - 1]));
     }
-    fv_runes_take(r);
+    fv_codepoints_swap(r);
     return FV_OK;
 }
 
 /* The same for matches of a pattern. */
-static fv_status replace_matches(fv_runes *r, const fv_regex *re, fv_string to)
+static fv_status replace_matches(fv_codepoints *r, const fv_regex *re, fv_string to)
 {
     fv_text text = {0};
     fv_regex_run run = {.ctx = r->ctx};
     bool found = true;
-    size_t at = 0, rune = 0, begin = 0, end = 0;
-    fv_status s = fv_runes_encode(r, &text);
+    size_t at = 0, index = 0, begin = 0, end = 0;
+    fv_status s = fv_codepoints_encode(r, &text);
     if (s == FV_OK) fv_regex_begin(&run, text.data, text.bytes);
-    r->made_count = 0;
+    r->next_count = 0;
     while (s == FV_OK && found) {
         s = fv_regex_find(&run, re, at, &found, &begin, &end);
         if (!found) begin = end = text.bytes;
         for (; s == FV_OK && at < begin; at += fv_lead_length(text.data[at]))
-            s = fv_runes_put(r, r->items[rune++]);
+            s = fv_codepoints_push(r, r->items[index++]);
         for (; at < end; at += fv_lead_length(text.data[at]))
-            rune++;
-        const fv_rune nothing = {.begin = 0, .end = 0};
-        if (s == FV_OK && found) s = put_text(r, to, rune > 0 ? r->items[rune - 1] : nothing);
+            index++;
+        const fv_codepoint nothing = {.begin = 0, .end = 0};
+        if (s == FV_OK && found) s = put_text(r, to, index > 0 ? r->items[index - 1] : nothing);
     }
-    if (s == FV_OK) fv_runes_take(r);
+    if (s == FV_OK) fv_codepoints_swap(r);
     fv_regex_end(&run);
     fv_text_free(r->ctx, &text);
     return s;
 }
 
-static fv_status prepend(fv_runes *r, fv_string text)
+static fv_status prepend(fv_codepoints *r, fv_string text)
 {
     if (r->count == 0) return FV_OK;
-    r->made_count = 0;
+    r->next_count = 0;
     FV_FORWARD(put_text(r, text, r->items[0]));
     for (size_t i = 0; i < r->count; i++)
-        FV_FORWARD(fv_runes_put(r, r->items[i]));
-    fv_runes_take(r);
+        FV_FORWARD(fv_codepoints_push(r, r->items[i]));
+    fv_codepoints_swap(r);
     return FV_OK;
 }
 
@@ -124,82 +124,82 @@ static bool is_chinese(uint32_t c)
 
 static bool is_accent(uint32_t code) { return fv_unicode_category(code) == FV_CATEGORY_MN; }
 
-static fv_status part_chinese(fv_runes *r)
+static fv_status separate_chinese(fv_codepoints *r)
 {
-    r->made_count = 0;
+    r->next_count = 0;
     for (size_t i = 0; i < r->count; i++) {
-        fv_rune rune = r->items[i], blank = {' ', rune.begin, rune.end};
-        bool apart = is_chinese(rune.code);
-        if (apart) FV_FORWARD(fv_runes_put(r, blank));
-        FV_FORWARD(fv_runes_put(r, rune));
-        if (apart) FV_FORWARD(fv_runes_put(r, blank));
+        fv_codepoint index = r->items[i], blank = {' ', index.begin, index.end};
+        bool apart = is_chinese(index.code);
+        if (apart) FV_FORWARD(fv_codepoints_push(r, blank));
+        FV_FORWARD(fv_codepoints_push(r, index));
+        if (apart) FV_FORWARD(fv_codepoints_push(r, blank));
     }
-    fv_runes_take(r);
+    fv_codepoints_swap(r);
     return FV_OK;
 }
 
-static fv_status bert(fv_runes *r, const fv_norm *n)
+static fv_status bert(fv_codepoints *r, const fv_normalizer *n)
 {
     if (n->clean) {
         drop(r, is_unwanted);
         for (size_t i = 0; i < r->count; i++)
             if (fv_unicode_is_space(r->items[i].code)) r->items[i].code = ' ';
     }
-    if (n->chinese) FV_FORWARD(part_chinese(r));
+    if (n->chinese) FV_FORWARD(separate_chinese(r));
     if (n->accents) {
-        FV_FORWARD(fv_runes_normalize(r, FV_NFD));
+        FV_FORWARD(fv_codepoints_normalize(r, FV_NORMAL_FORM_NFD));
         drop(r, is_accent);
     }
-    return n->lower ? fv_runes_lower(r, false) : FV_OK;
+    return n->lower ? fv_codepoints_lower(r, false) : FV_OK;
 }
 
 /* ---- all of them ----------------------------------------------------------------- */
 
-fv_status fv_norms_apply(const fv_tokenizer *tok, fv_runes *r)
+fv_status fv_normalizers_apply(const fv_tokenizer *tok, fv_codepoints *r)
 {
-    for (size_t i = 0; i < tok->norm_count; i++) {
-        const fv_norm *n = &tok->norms[i];
+    for (size_t i = 0; i < tok->normalizer_count; i++) {
+        const fv_normalizer *n = &tok->normalizers[i];
         switch (n->kind) {
-        case FV_NORM_NFC:
-        case FV_NORM_NFD:
-        case FV_NORM_NFKC:
-        case FV_NORM_NFKD:
-            FV_FORWARD(fv_runes_normalize(r, (fv_normal_form)n->kind));
+        case FV_NORMALIZER_NFC:
+        case FV_NORMALIZER_NFD:
+        case FV_NORMALIZER_NFKC:
+        case FV_NORMALIZER_NFKD:
+            FV_FORWARD(fv_codepoints_normalize(r, (fv_normal_form)n->kind));
             break;
-        case FV_NORM_LOWERCASE:
-            FV_FORWARD(fv_runes_lower(r, false));
+        case FV_NORMALIZER_LOWERCASE:
+            FV_FORWARD(fv_codepoints_lower(r, false));
             break;
-        case FV_NORM_STRIP:
+        case FV_NORMALIZER_STRIP:
             strip(r, n->left, n->right);
             break;
-        case FV_NORM_STRIP_ACCENTS:
+        case FV_NORMALIZER_STRIP_ACCENTS:
             drop(r, fv_unicode_is_mark);
             break;
-        case FV_NORM_REPLACE:
+        case FV_NORMALIZER_REPLACE:
             FV_FORWARD(n->re ? replace_matches(r, n->re, n->to) : replace(r, n->from, n->to));
             break;
-        case FV_NORM_PREPEND:
+        case FV_NORMALIZER_PREPEND:
             FV_FORWARD(prepend(r, n->to));
             break;
-        case FV_NORM_BERT:
+        case FV_NORMALIZER_BERT:
             FV_FORWARD(bert(r, n));
             break;
-        case FV_NORM_PRECOMPILED:
-            FV_FORWARD(fv_norm_precompiled(n, r));
+        case FV_NORMALIZER_PRECOMPILED:
+            FV_FORWARD(fv_normalize_precompiled(n, r));
             break;
-        case FV_NORM_SENTENCEPIECE:
-            FV_FORWARD(fv_norm_sentencepiece(tok, n, r));
+        case FV_NORMALIZER_SENTENCEPIECE:
+            FV_FORWARD(fv_normalize_sentencepiece(tok, n, r));
             break;
         }
     }
     return FV_OK;
 }
 
-bool fv_norms_are_idle(const fv_tokenizer *tok, const char *text, size_t bytes)
+bool fv_normalizers_are_noop(const fv_tokenizer *tok, const char *text, size_t bytes)
 {
-    for (size_t i = 0; i < tok->norm_count; i++) {
-        if (tok->norms[i].kind > FV_NORM_NFKD) return false;
-        if (!fv_text_is_normal((fv_normal_form)tok->norms[i].kind, text, bytes)) return false;
+    for (size_t i = 0; i < tok->normalizer_count; i++) {
+        if (tok->normalizers[i].kind > FV_NORMALIZER_NFKD) return false;
+        if (!fv_text_is_normal(text, bytes, (fv_normal_form)tok->normalizers[i].kind)) return false;
     }
     return true;
 }

@@ -3,59 +3,59 @@
  * tokenizer keeps the text of its tokenizer.json; everything else is read from it, whether it came
  * from a file or from training, so that there is one reader and saving is exact.
  */
-#ifndef FV_TEXT_PIPELINE_H
-#define FV_TEXT_PIPELINE_H
+#ifndef FV_TEXT_TOKENIZER_PIPELINE_H
+#define FV_TEXT_TOKENIZER_PIPELINE_H
 
 #include "fovea/tokenizer.h"
-#include "io/value.h"
+#include "io/document.h"
 #include "text/charsmap.h"
+#include "text/codepoints.h"
 #include "text/regex.h"
-#include "text/runes.h"
-#include "text/scan.h"
+#include "text/split_scanners.h"
 #include "text/trie.h"
 #include "text/vocab.h"
 
 /* ---- normalizers ----------------------------------------------------------------- */
 
-typedef enum fv_norm_kind {
-    FV_NORM_NFC, /* in the order of fv_normal_form */
-    FV_NORM_NFD,
-    FV_NORM_NFKC,
-    FV_NORM_NFKD,
-    FV_NORM_LOWERCASE,
-    FV_NORM_STRIP,
-    FV_NORM_STRIP_ACCENTS,
-    FV_NORM_REPLACE,
-    FV_NORM_PREPEND,
-    FV_NORM_BERT,
-    FV_NORM_PRECOMPILED,
-    FV_NORM_SENTENCEPIECE
-} fv_norm_kind;
+typedef enum fv_normalizer_kind {
+    FV_NORMALIZER_NFC, /* in the order of fv_normal_form */
+    FV_NORMALIZER_NFD,
+    FV_NORMALIZER_NFKC,
+    FV_NORMALIZER_NFKD,
+    FV_NORMALIZER_LOWERCASE,
+    FV_NORMALIZER_STRIP,
+    FV_NORMALIZER_STRIP_ACCENTS,
+    FV_NORMALIZER_REPLACE,
+    FV_NORMALIZER_PREPEND,
+    FV_NORMALIZER_BERT,
+    FV_NORMALIZER_PRECOMPILED,
+    FV_NORMALIZER_SENTENCEPIECE
+} fv_normalizer_kind;
 
-typedef struct fv_norm {
-    fv_norm_kind kind;
+typedef struct fv_normalizer {
+    fv_normalizer_kind kind;
     bool left, right;                    /* STRIP */
     bool clean, chinese, accents, lower; /* BERT; accents: strip them */
     fv_string from, to;                  /* REPLACE; PREPEND: to */
     const fv_regex *re;                  /* REPLACE: instead of `from`, or NULL */
     const fv_charsmap *map;              /* PRECOMPILED; SENTENCEPIECE: NULL if it has none */
-    bool dummy, suffix;        /* SENTENCEPIECE: put a blank before, or behind, the text */
-    bool remove_extra, escape; /* of several blanks keep one; write a mark for each */
-} fv_norm;
+    /* SENTENCEPIECE: the options of the same names in its normalizer_spec and trainer_spec */
+    bool add_dummy_prefix, whitespace_as_suffix, remove_extra_whitespaces, escape_whitespaces;
+} fv_normalizer;
 
 /* ---- pre-tokenizers -------------------------------------------------------------- */
 
-typedef enum fv_split_kind {
-    FV_SPLIT_BYTE_LEVEL,
-    FV_SPLIT_WHITESPACE,       /* runs of word characters, runs of others, no white space */
-    FV_SPLIT_WHITESPACE_SPLIT, /* between white space */
-    FV_SPLIT_METASPACE,
-    FV_SPLIT_PUNCTUATION,
-    FV_SPLIT_DIGITS,
-    FV_SPLIT_BERT, /* between white space, each punctuation character alone */
-    FV_SPLIT_TEXT, /* at every occurrence of a text */
-    FV_SPLIT_REGEX /* at every match of a pattern */
-} fv_split_kind;
+typedef enum fv_pre_tokenizer_kind {
+    FV_PRE_TOKENIZER_BYTE_LEVEL,
+    FV_PRE_TOKENIZER_WHITESPACE,       /* runs of word characters, runs of others, no white space */
+    FV_PRE_TOKENIZER_WHITESPACE_SPLIT, /* between white space */
+    FV_PRE_TOKENIZER_METASPACE,
+    FV_PRE_TOKENIZER_PUNCTUATION,
+    FV_PRE_TOKENIZER_DIGITS,
+    FV_PRE_TOKENIZER_BERT,   /* between white space, each punctuation character alone */
+    FV_PRE_TOKENIZER_STRING, /* at every occurrence of a text */
+    FV_PRE_TOKENIZER_REGEX   /* at every match of a pattern */
+} fv_pre_tokenizer_kind;
 
 /* What becomes of the separator. */
 typedef enum fv_split_behavior {
@@ -68,8 +68,8 @@ typedef enum fv_split_behavior {
 
 typedef enum fv_prepend { FV_PREPEND_ALWAYS, FV_PREPEND_FIRST, FV_PREPEND_NEVER } fv_prepend;
 
-typedef struct fv_split {
-    fv_split_kind kind;
+typedef struct fv_pre_tokenizer {
+    fv_pre_tokenizer_kind kind;
     fv_split_behavior behavior; /* PUNCTUATION, TEXT, REGEX */
     bool prefix_space, regex;   /* BYTE_LEVEL */
     bool individual;            /* DIGITS: each digit alone */
@@ -78,17 +78,17 @@ typedef struct fv_split {
     fv_prepend prepend;         /* METASPACE */
     fv_string pattern;          /* TEXT; METASPACE: what stands for a blank */
     const fv_regex *re;         /* REGEX */
-    fv_scan scan;               /* REGEX: the pattern written out, or NULL */
-} fv_split;
+    fv_split_scanner scan;      /* REGEX: the pattern written out, or NULL */
+} fv_pre_tokenizer;
 
 /* ---- models ---------------------------------------------------------------------- */
 
-typedef enum fv_model_kind {
-    FV_MODEL_BPE,
-    FV_MODEL_WORD_LEVEL,
-    FV_MODEL_WORD_PIECE,
-    FV_MODEL_UNIGRAM
-} fv_model_kind;
+typedef enum fv_token_model_kind {
+    FV_TOKEN_MODEL_BPE,
+    FV_TOKEN_MODEL_WORD_LEVEL,
+    FV_TOKEN_MODEL_WORD_PIECE,
+    FV_TOKEN_MODEL_UNIGRAM
+} fv_token_model_kind;
 
 /* What a piece of a SentencePiece model is, by the numbers of its file. */
 typedef enum fv_piece_kind {
@@ -110,8 +110,8 @@ typedef struct fv_merge {
     int32_t id;
 } fv_merge;
 
-typedef struct fv_model {
-    fv_model_kind kind;
+typedef struct fv_token_model {
+    fv_token_model_kind kind;
     int32_t unk;      /* -1: none */
     fv_string prefix; /* of pieces that continue a word */
     fv_string suffix; /* BPE: of a word's last piece */
@@ -125,13 +125,14 @@ typedef struct fv_model {
     double unk_score;          /* of an unknown character */
     fv_trie pieces;            /* what text can become, and of that what the user defined */
     /* Of SentencePiece models: */
-    const uint8_t *kinds;  /* fv_piece_kind by id; NULL: another model */
-    const uint32_t *ranks; /* BPE, by id: two symbols that spell a piece are joined by its rank */
-    size_t longest;        /* bytes of the longest piece */
-    bool has_user;         /* there are user-defined pieces */
-    int32_t known;         /* Marian: ids from here on are told as unknown; else INT32_MAX */
-    bool marks_begin;      /* BPE: marks of blanks only begin pieces, so that no join crosses one */
-} fv_model;
+    const uint8_t *kinds;    /* fv_piece_kind by id; NULL: another model */
+    const uint32_t *ranks;   /* BPE, by id: two symbols that spell a piece are joined by its rank */
+    size_t longest;          /* bytes of the longest piece */
+    bool has_user;           /* there are user-defined pieces */
+    int32_t visible_ids;     /* Marian: ids from here on are told as unknown; else INT32_MAX */
+    bool marks_begin_pieces; /* BPE: marks of blanks only begin pieces, so that no join crosses one
+                              */
+} fv_token_model;
 
 /* ---- added tokens, post-processor, decoders -------------------------------------- */
 
@@ -152,27 +153,27 @@ typedef struct fv_template {
     size_t count;
 } fv_template;
 
-typedef enum fv_decode_kind {
-    FV_DECODE_BYTE_LEVEL,
-    FV_DECODE_BPE,
-    FV_DECODE_WORD_PIECE,
-    FV_DECODE_METASPACE,
-    FV_DECODE_FUSE,
-    FV_DECODE_STRIP,
-    FV_DECODE_REPLACE,
-    FV_DECODE_BYTE_FALLBACK,
-    FV_DECODE_SENTENCEPIECE /* the only one then */
-} fv_decode_kind;
+typedef enum fv_token_decoder_kind {
+    FV_TOKEN_DECODER_BYTE_LEVEL,
+    FV_TOKEN_DECODER_BPE,
+    FV_TOKEN_DECODER_WORD_PIECE,
+    FV_TOKEN_DECODER_METASPACE,
+    FV_TOKEN_DECODER_FUSE,
+    FV_TOKEN_DECODER_STRIP,
+    FV_TOKEN_DECODER_REPLACE,
+    FV_TOKEN_DECODER_BYTE_FALLBACK,
+    FV_TOKEN_DECODER_SENTENCEPIECE /* the only one then */
+} fv_token_decoder_kind;
 
-typedef struct fv_decode_step {
-    fv_decode_kind kind;
+typedef struct fv_token_decoder {
+    fv_token_decoder_kind kind;
     fv_string from, to; /* REPLACE; BPE: suffix; WORD_PIECE: prefix; METASPACE: its mark;
                            SENTENCEPIECE: what the unknown piece becomes */
     const fv_regex *re; /* REPLACE: instead of `from`, or NULL */
     bool cleanup;       /* WORD_PIECE */
     fv_prepend prepend; /* METASPACE; SENTENCEPIECE: take all blanks at the beginning, or one */
     size_t start, stop; /* STRIP: at most so many `from` at each end */
-} fv_decode_step;
+} fv_token_decoder;
 
 typedef enum fv_token_flag {
     FV_TOKEN_SPECIAL = 1,
@@ -187,12 +188,12 @@ struct fv_tokenizer {
     size_t text_bytes;
     fv_vocab vocab; /* the model's, and the added tokens' */
     uint8_t *flags; /* by id, of fv_token_flag; fv_vocab.size of them */
-    fv_norm *norms;
-    size_t norm_count, norm_room;
-    fv_split *splits;
-    size_t split_count, split_room;
+    fv_normalizer *normalizers;
+    size_t normalizer_count, normalizer_room;
+    fv_pre_tokenizer *pre_tokenizers;
+    size_t pre_tokenizer_count, pre_tokenizer_room;
     bool byte_level; /* a ByteLevel pre-tokenizer is among them */
-    fv_model model;
+    fv_token_model model;
     fv_added *added;
     size_t added_count;
     fv_trie trie; /* the added tokens by number */
@@ -201,22 +202,23 @@ struct fv_tokenizer {
     bool has_template;    /* otherwise a pair just follows the text */
     fv_template single, pair;
     bool trim_offsets, trim_prefix_space;
-    fv_decode_step *decoders;
+    fv_token_decoder *decoders;
     size_t decoder_count, decoder_room;
 };
 
 /* ---- steps ----------------------------------------------------------------------- */
 
 /* Takes the runes through the normalizers. */
-fv_status fv_norms_apply(const fv_tokenizer *tok, fv_runes *r);
-fv_status fv_norm_precompiled(const fv_norm *n, fv_runes *r);
-fv_status fv_norm_sentencepiece(const fv_tokenizer *tok, const fv_norm *n, fv_runes *r);
+fv_status fv_normalizers_apply(const fv_tokenizer *tok, fv_codepoints *r);
+fv_status fv_normalize_precompiled(const fv_normalizer *n, fv_codepoints *r);
+fv_status fv_normalize_sentencepiece(const fv_tokenizer *tok, const fv_normalizer *n,
+                                     fv_codepoints *r);
 /* Whether they would change nothing, as far as a quick look tells. */
-bool fv_norms_are_idle(const fv_tokenizer *tok, const char *text, size_t bytes);
+bool fv_normalizers_are_noop(const fv_tokenizer *tok, const char *text, size_t bytes);
 
 /* GPT-2's alphabet: the code point that stands for a byte, and back (-1: for none). */
-uint32_t fv_byte_letter(unsigned byte);
-int fv_letter_byte(uint32_t code);
+uint32_t fv_byte_to_codepoint(unsigned byte);
+int fv_codepoint_to_byte(uint32_t code);
 
 /* \w of Rust's regular expressions: letters, marks, digits and what joins words. */
 bool fv_is_word_char(uint32_t code);
@@ -225,10 +227,13 @@ bool fv_is_word_char(uint32_t code);
 fv_status fv_added_index(fv_tokenizer *tok);
 
 /* Whether a SentencePiece model's pieces are numbered by a vocab.json (marian.h). */
-static inline bool fv_model_is_marian(const fv_model *model) { return model->known < INT32_MAX; }
+static inline bool fv_token_model_is_marian(const fv_token_model *model)
+{
+    return model->visible_ids < INT32_MAX;
+}
 
 /* The id of a token of the model's own, or -1. */
-int32_t fv_model_find(const fv_tokenizer *tok, const char *text, size_t bytes);
+int32_t fv_token_model_find(const fv_tokenizer *tok, const char *text, size_t bytes);
 
 /* The value of "<0x41>", or -1. */
 int fv_fallback_byte(fv_string token);
@@ -241,27 +246,28 @@ fv_string fv_token_spelling(const fv_tokenizer *tok, int32_t id);
 
 /* The longest user-defined piece of a SentencePiece model that `text` begins with: its bytes, 0:
  * none. */
-size_t fv_model_user_piece(const fv_model *model, const char *text, size_t bytes, int32_t *id);
+size_t fv_token_model_user_piece(const fv_token_model *model, const char *text, size_t bytes,
+                                 int32_t *id);
 
 /* ---- reading (tokenizer_read*.c) --------------------------------------------------- */
 
 /* Each reads one part of the document into the tokenizer; null is none. */
 fv_status fv_read_normalizer(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
-fv_status fv_read_splitter(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
+fv_status fv_read_pre_tokenizer(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
 fv_status fv_read_model(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
 fv_status fv_read_unigram(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
 /* The member "sentencepiece" of a model that has its vocabulary. */
 fv_status fv_read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
-fv_status fv_read_post(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
+fv_status fv_read_post_processor(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
 fv_status fv_read_decoder(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
 
 /* A string member, copied; absent or null leaves *out. NUL bytes are allowed. */
-fv_status fv_read_text(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, const char *key,
-                       bool required, fv_string *out);
+fv_status fv_read_string(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, const char *key,
+                         bool required, fv_string *out);
 /* A bool member; absent or null leaves *out. */
-fv_status fv_read_flag(const fv_doc *doc, const fv_value *v, const char *key, bool *out);
+fv_status fv_read_bool(const fv_doc *doc, const fv_value *v, const char *key, bool *out);
 /* The failure of something that does not know the document, with its place there. */
-fv_status fv_read_place(const fv_doc *doc, const fv_value *where, fv_status s);
+fv_status fv_read_fail(const fv_doc *doc, const fv_value *where, fv_status s);
 /* A token of the vocabulary; `where` stands in messages. */
 fv_status fv_read_token(fv_tokenizer *tok, const fv_doc *doc, const fv_value *where,
                         const char *text, size_t bytes, int64_t id);

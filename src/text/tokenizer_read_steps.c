@@ -4,7 +4,7 @@
 
 #include "io/utf8.h"
 #include "text/base64.h"
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
 /* ---- members --------------------------------------------------------------------- */
 
@@ -16,19 +16,19 @@ static fv_status copy_text(fv_tokenizer *tok, const char *text, size_t bytes, fv
     return FV_OK;
 }
 
-fv_status fv_read_text(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, const char *key,
-                       bool required, fv_string *out)
+fv_status fv_read_string(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, const char *key,
+                         bool required, fv_string *out)
 {
     const fv_value *member = fv_value_get(v, key);
-    if (!member || member->kind == FV_KIND_NULL) {
+    if (!member || member->kind == FV_VALUE_NULL) {
         if (required) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "\"%s\" is missing", key);
         return FV_OK;
     }
-    FV_FORWARD(fv_doc_kind(doc, member, FV_KIND_STRING));
+    FV_FORWARD(fv_doc_kind(doc, member, FV_VALUE_STRING));
     return copy_text(tok, member->as.text, member->count, out);
 }
 
-fv_status fv_read_place(const fv_doc *doc, const fv_value *where, fv_status s)
+fv_status fv_read_fail(const fv_doc *doc, const fv_value *where, fv_status s)
 {
     char reason[FV_MESSAGE_BYTES];
     if (s == FV_OK || s == FV_ERR_MEMORY) return s;
@@ -36,10 +36,10 @@ fv_status fv_read_place(const fv_doc *doc, const fv_value *where, fv_status s)
     return fv_doc_fail(doc, where, s, "%s", reason);
 }
 
-fv_status fv_read_flag(const fv_doc *doc, const fv_value *v, const char *key, bool *out)
+fv_status fv_read_bool(const fv_doc *doc, const fv_value *v, const char *key, bool *out)
 {
     const fv_value *member = fv_value_get(v, key);
-    if (!member || member->kind == FV_KIND_NULL) return FV_OK;
+    if (!member || member->kind == FV_VALUE_NULL) return FV_OK;
     return fv_doc_bool(doc, member, out);
 }
 
@@ -48,7 +48,7 @@ fv_status fv_read_type(const fv_doc *doc, const fv_value *v, const char *what,
 {
     const char *type = NULL;
     char quoted[FV_QUOTED_BYTES];
-    FV_FORWARD(fv_doc_kind(doc, v, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_OBJECT));
     FV_FORWARD(fv_doc_get_string(doc, v, "type", true, &type));
     for (int i = 0; names[i]; i++)
         if (strcmp(names[i], type) == 0) {
@@ -66,7 +66,7 @@ static fv_status read_word(const fv_doc *doc, const fv_value *v, const char *key
     const char *word = NULL;
     char quoted[FV_QUOTED_BYTES];
     const fv_value *member = fv_value_get(v, key);
-    if (!member || member->kind == FV_KIND_NULL) return FV_OK;
+    if (!member || member->kind == FV_VALUE_NULL) return FV_OK;
     FV_FORWARD(fv_doc_string(doc, member, &word));
     for (int i = 0; names[i]; i++)
         if (strcmp(names[i], word) == 0) {
@@ -82,16 +82,16 @@ static fv_status read_pattern(fv_tokenizer *tok, const fv_doc *doc, const fv_val
                               fv_string *text, const fv_regex **re)
 {
     const fv_value *pattern = NULL;
-    FV_FORWARD(fv_doc_get(doc, v, "pattern", FV_KIND_OBJECT, &pattern));
+    FV_FORWARD(fv_doc_get(doc, v, "pattern", FV_VALUE_OBJECT, &pattern));
     const bool regex = fv_value_get(pattern, "Regex") != NULL;
-    FV_FORWARD(fv_read_text(tok, doc, pattern, regex ? "Regex" : "String", true, text));
+    FV_FORWARD(fv_read_string(tok, doc, pattern, regex ? "Regex" : "String", true, text));
     if (text->bytes == 0) return fv_doc_fail(doc, pattern, FV_ERR_FORMAT, "an empty pattern");
     if (!regex) return FV_OK;
-    return fv_read_place(doc, pattern,
-                         fv_regex_compile(tok->ctx, &tok->arena, text->text, text->bytes, re));
+    return fv_read_fail(doc, pattern,
+                        fv_regex_compile(tok->ctx, &tok->arena, text->text, text->bytes, re));
 }
 
-static bool is_absent(const fv_value *v) { return !v || v->kind == FV_KIND_NULL; }
+static bool is_absent(const fv_value *v) { return !v || v->kind == FV_VALUE_NULL; }
 
 typedef fv_status (*part_reader)(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v);
 
@@ -99,7 +99,7 @@ static fv_status read_sequence(fv_tokenizer *tok, const fv_doc *doc, const fv_va
                                const char *key, part_reader read)
 {
     const fv_value *items = NULL;
-    FV_FORWARD(fv_doc_get(doc, v, key, FV_KIND_ARRAY, &items));
+    FV_FORWARD(fv_doc_get(doc, v, key, FV_VALUE_ARRAY, &items));
     for (uint32_t i = 0; i < items->count; i++)
         FV_FORWARD(read(tok, doc, &items->as.items[i]));
     return FV_OK;
@@ -117,41 +117,44 @@ static fv_status read_charsmap(fv_tokenizer *tok, const fv_doc *doc, const fv_va
 {
     const fv_value *letters = NULL;
     fv_text blob = {0};
-    FV_FORWARD(fv_doc_get(doc, v, "precompiled_charsmap", FV_KIND_STRING, &letters));
+    FV_FORWARD(fv_doc_get(doc, v, "precompiled_charsmap", FV_VALUE_STRING, &letters));
     fv_charsmap *map = fv_arena_alloc(&tok->arena, sizeof *map);
     if (!map) return out_of_memory(tok);
     fv_status s = fv_base64_decode(tok->ctx, letters->as.text, letters->count, &blob);
     if (s == FV_OK) s = fv_charsmap_read(tok->ctx, &tok->arena, blob.data, blob.bytes, map);
     fv_text_free(tok->ctx, &blob);
     *out = map;
-    return fv_read_place(doc, letters, s);
+    return fv_read_fail(doc, letters, s);
 }
 
 /* A sequence that also says what SentencePiece does. */
 static fv_status read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
-                                    fv_norm *out)
+                                    fv_normalizer *out)
 {
     const fv_value *options = fv_value_get(v, "sentencepiece"), *items = NULL;
-    fv_norm n = {
-        .kind = FV_NORM_SENTENCEPIECE, .dummy = true, .remove_extra = true, .escape = true};
-    FV_FORWARD(fv_read_flag(doc, options, "add_dummy_prefix", &n.dummy));
-    FV_FORWARD(fv_read_flag(doc, options, "remove_extra_whitespaces", &n.remove_extra));
-    FV_FORWARD(fv_read_flag(doc, options, "escape_whitespaces", &n.escape));
-    FV_FORWARD(fv_read_flag(doc, options, "treat_whitespace_as_suffix", &n.suffix));
-    FV_FORWARD(fv_doc_get(doc, v, "normalizers", FV_KIND_ARRAY, &items));
+    fv_normalizer n = {.kind = FV_NORMALIZER_SENTENCEPIECE,
+                       .add_dummy_prefix = true,
+                       .remove_extra_whitespaces = true,
+                       .escape_whitespaces = true};
+    FV_FORWARD(fv_read_bool(doc, options, "add_dummy_prefix", &n.add_dummy_prefix));
+    FV_FORWARD(fv_read_bool(doc, options, "remove_extra_whitespaces", &n.remove_extra_whitespaces));
+    FV_FORWARD(fv_read_bool(doc, options, "escape_whitespaces", &n.escape_whitespaces));
+    FV_FORWARD(fv_read_bool(doc, options, "treat_whitespace_as_suffix", &n.whitespace_as_suffix));
+    FV_FORWARD(fv_doc_get(doc, v, "normalizers", FV_VALUE_ARRAY, &items));
     if (items->count && fv_value_get(&items->as.items[0], "precompiled_charsmap"))
         FV_FORWARD(read_charsmap(tok, doc, &items->as.items[0], &n.map));
     *out = n;
     return FV_OK;
 }
 
-static fv_status put_norm(fv_tokenizer *tok, fv_norm n)
+static fv_status add_normalizer(fv_tokenizer *tok, fv_normalizer n)
 {
-    fv_norm *norms = fv_mem_grow(&tok->ctx->mem, tok->norms, &tok->norm_room, tok->norm_count + 1,
-                                 sizeof *norms);
-    if (!norms) return out_of_memory(tok);
-    tok->norms = norms;
-    norms[tok->norm_count++] = n;
+    fv_normalizer *normalizers =
+        fv_mem_grow(&tok->ctx->mem, tok->normalizers, &tok->normalizer_room,
+                    tok->normalizer_count + 1, sizeof *normalizers);
+    if (!normalizers) return out_of_memory(tok);
+    tok->normalizers = normalizers;
+    normalizers[tok->normalizer_count++] = n;
     return FV_OK;
 }
 
@@ -163,32 +166,33 @@ fv_status fv_read_normalizer(fv_tokenizer *tok, const fv_doc *doc, const fv_valu
     int kind = 0;
     if (is_absent(v)) return FV_OK;
     FV_FORWARD(fv_read_type(doc, v, "normalizer", names, &kind));
-    const bool sequence = kind > FV_NORM_PRECOMPILED;
+    const bool sequence = kind > FV_NORMALIZER_PRECOMPILED;
     if (sequence && !fv_value_get(v, "sentencepiece"))
         return read_sequence(tok, doc, v, "normalizers", fv_read_normalizer);
-    fv_norm n = {.kind = (fv_norm_kind)kind,
-                 .left = true,
-                 .right = true,
-                 .clean = true,
-                 .chinese = true,
-                 .lower = true,
-                 .from = {"", 0},
-                 .to = {"", 0}};
-    FV_FORWARD(fv_read_flag(doc, v, "strip_left", &n.left));
-    FV_FORWARD(fv_read_flag(doc, v, "strip_right", &n.right));
-    FV_FORWARD(fv_read_flag(doc, v, "clean_text", &n.clean));
-    FV_FORWARD(fv_read_flag(doc, v, "handle_chinese_chars", &n.chinese));
-    FV_FORWARD(fv_read_flag(doc, v, "lowercase", &n.lower));
+    fv_normalizer n = {.kind = (fv_normalizer_kind)kind,
+                       .left = true,
+                       .right = true,
+                       .clean = true,
+                       .chinese = true,
+                       .lower = true,
+                       .from = {"", 0},
+                       .to = {"", 0}};
+    FV_FORWARD(fv_read_bool(doc, v, "strip_left", &n.left));
+    FV_FORWARD(fv_read_bool(doc, v, "strip_right", &n.right));
+    FV_FORWARD(fv_read_bool(doc, v, "clean_text", &n.clean));
+    FV_FORWARD(fv_read_bool(doc, v, "handle_chinese_chars", &n.chinese));
+    FV_FORWARD(fv_read_bool(doc, v, "lowercase", &n.lower));
     n.accents = n.lower; /* what null means */
-    FV_FORWARD(fv_read_flag(doc, v, "strip_accents", &n.accents));
-    if (kind == FV_NORM_REPLACE) {
+    FV_FORWARD(fv_read_bool(doc, v, "strip_accents", &n.accents));
+    if (kind == FV_NORMALIZER_REPLACE) {
         FV_FORWARD(read_pattern(tok, doc, v, &n.from, &n.re));
-        FV_FORWARD(fv_read_text(tok, doc, v, "content", true, &n.to));
+        FV_FORWARD(fv_read_string(tok, doc, v, "content", true, &n.to));
     }
-    if (kind == FV_NORM_PREPEND) FV_FORWARD(fv_read_text(tok, doc, v, "prepend", true, &n.to));
-    if (kind == FV_NORM_PRECOMPILED) FV_FORWARD(read_charsmap(tok, doc, v, &n.map));
+    if (kind == FV_NORMALIZER_PREPEND)
+        FV_FORWARD(fv_read_string(tok, doc, v, "prepend", true, &n.to));
+    if (kind == FV_NORMALIZER_PRECOMPILED) FV_FORWARD(read_charsmap(tok, doc, v, &n.map));
     if (sequence) FV_FORWARD(read_sentencepiece(tok, doc, v, &n));
-    return put_norm(tok, n);
+    return add_normalizer(tok, n);
 }
 
 /* ---- pre-tokenizer --------------------------------------------------------------- */
@@ -199,7 +203,7 @@ static fv_status read_prepend(const fv_doc *doc, const fv_value *v, fv_prepend *
     static const char *const schemes[] = {"always", "first", "never", NULL};
     int scheme = FV_PREPEND_ALWAYS;
     bool add = true;
-    FV_FORWARD(fv_read_flag(doc, v, "add_prefix_space", &add));
+    FV_FORWARD(fv_read_bool(doc, v, "add_prefix_space", &add));
     if (!add) scheme = FV_PREPEND_NEVER;
     FV_FORWARD(read_word(doc, v, "prepend_scheme", schemes, &scheme));
     *out = (fv_prepend)scheme;
@@ -211,13 +215,13 @@ static fv_status read_replacement(fv_tokenizer *tok, const fv_doc *doc, const fv
                                   fv_string *out)
 {
     *out = (fv_string){"\xE2\x96\x81", 3};
-    FV_FORWARD(fv_read_text(tok, doc, v, "replacement", false, out));
+    FV_FORWARD(fv_read_string(tok, doc, v, "replacement", false, out));
     if (out->bytes == 0 || fv_lead_length(out->text[0]) != out->bytes)
         return fv_doc_fail(doc, v, FV_ERR_FORMAT, "\"replacement\" must be one character");
     return FV_OK;
 }
 
-fv_status fv_read_splitter(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
+fv_status fv_read_pre_tokenizer(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     static const char *const names[] = {"ByteLevel",        "Whitespace",  "WhitespaceSplit",
                                         "Metaspace",        "Punctuation", "Digits",
@@ -225,50 +229,52 @@ fv_status fv_read_splitter(fv_tokenizer *tok, const fv_doc *doc, const fv_value 
                                         "Sequence",         NULL};
     static const char *const behaviors[] = {"Removed",        "Isolated",   "MergedWithPrevious",
                                             "MergedWithNext", "Contiguous", NULL};
-    enum { DELIMITER = FV_SPLIT_TEXT + 1, SEQUENCE };
+    enum { DELIMITER = FV_PRE_TOKENIZER_STRING + 1, SEQUENCE };
     int kind = 0;
     if (is_absent(v)) return FV_OK;
     FV_FORWARD(fv_read_type(doc, v, "pre-tokenizer", names, &kind));
     /* SentencePiece's normalizer has done its work. */
     if (fv_value_get(v, "sentencepiece")) return FV_OK;
-    if (kind == SEQUENCE) return read_sequence(tok, doc, v, "pretokenizers", fv_read_splitter);
+    if (kind == SEQUENCE) return read_sequence(tok, doc, v, "pretokenizers", fv_read_pre_tokenizer);
     int behavior = FV_SPLIT_ISOLATED;
-    fv_split s = {.kind = kind == DELIMITER ? FV_SPLIT_TEXT : (fv_split_kind)kind,
-                  .regex = true,
-                  .split = true,
-                  .pattern = {"", 0}};
-    FV_FORWARD(fv_read_flag(doc, v, "use_regex", &s.regex));
-    FV_FORWARD(fv_read_flag(doc, v, "individual_digits", &s.individual));
-    FV_FORWARD(fv_read_flag(doc, v, "invert", &s.invert));
-    FV_FORWARD(fv_read_flag(doc, v, "split", &s.split));
+    fv_pre_tokenizer s = {.kind = kind == DELIMITER ? FV_PRE_TOKENIZER_STRING
+                                                    : (fv_pre_tokenizer_kind)kind,
+                          .regex = true,
+                          .split = true,
+                          .pattern = {"", 0}};
+    FV_FORWARD(fv_read_bool(doc, v, "use_regex", &s.regex));
+    FV_FORWARD(fv_read_bool(doc, v, "individual_digits", &s.individual));
+    FV_FORWARD(fv_read_bool(doc, v, "invert", &s.invert));
+    FV_FORWARD(fv_read_bool(doc, v, "split", &s.split));
     FV_FORWARD(read_word(doc, v, "behavior", behaviors, &behavior));
     s.behavior = (fv_split_behavior)behavior;
-    if (kind == FV_SPLIT_BYTE_LEVEL) {
+    if (kind == FV_PRE_TOKENIZER_BYTE_LEVEL) {
         s.prefix_space = true;
-        FV_FORWARD(fv_read_flag(doc, v, "add_prefix_space", &s.prefix_space));
+        FV_FORWARD(fv_read_bool(doc, v, "add_prefix_space", &s.prefix_space));
         tok->byte_level = true;
-    } else if (kind == FV_SPLIT_METASPACE) {
+    } else if (kind == FV_PRE_TOKENIZER_METASPACE) {
         FV_FORWARD(read_replacement(tok, doc, v, &s.pattern));
         FV_FORWARD(read_prepend(doc, v, &s.prepend));
-    } else if (kind == FV_SPLIT_TEXT) {
+    } else if (kind == FV_PRE_TOKENIZER_STRING) {
         FV_FORWARD(read_pattern(tok, doc, v, &s.pattern, &s.re));
         if (s.re) {
-            s.kind = FV_SPLIT_REGEX;
-            s.scan = fv_scan_find(s.pattern);
+            s.kind = FV_PRE_TOKENIZER_REGEX;
+            s.scan = fv_split_scanner_find(s.pattern);
         }
     } else if (kind == DELIMITER) {
         s.behavior = FV_SPLIT_REMOVED;
-        FV_FORWARD(fv_read_text(tok, doc, v, "delimiter", true, &s.pattern));
+        FV_FORWARD(fv_read_string(tok, doc, v, "delimiter", true, &s.pattern));
         if (s.pattern.bytes == 0) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "an empty delimiter");
     }
-    if (tok->byte_level && kind != FV_SPLIT_BYTE_LEVEL && tok->split_count > 0 &&
-        tok->splits[tok->split_count - 1].kind == FV_SPLIT_BYTE_LEVEL)
+    if (tok->byte_level && kind != FV_PRE_TOKENIZER_BYTE_LEVEL && tok->pre_tokenizer_count > 0 &&
+        tok->pre_tokenizers[tok->pre_tokenizer_count - 1].kind == FV_PRE_TOKENIZER_BYTE_LEVEL)
         return fv_doc_fail(doc, v, FV_ERR_UNSUPPORTED, "a pre-tokenizer behind ByteLevel");
-    fv_split *splits = fv_mem_grow(&tok->ctx->mem, tok->splits, &tok->split_room,
-                                   tok->split_count + 1, sizeof *splits);
-    if (!splits) return out_of_memory(tok);
-    tok->splits = splits;
-    splits[tok->split_count++] = s;
+    fv_pre_tokenizer *pre_tokenizers =
+        fv_mem_grow(&tok->ctx->mem, tok->pre_tokenizers, &tok->pre_tokenizer_room,
+                    tok->pre_tokenizer_count + 1, sizeof *pre_tokenizers);
+    if (!pre_tokenizers) return out_of_memory(tok);
+    tok->pre_tokenizers = pre_tokenizers;
+    pre_tokenizers[tok->pre_tokenizer_count++] = s;
     return FV_OK;
 }
 
@@ -283,15 +289,17 @@ static fv_status read_count(const fv_doc *doc, const fv_value *v, const char *ke
 }
 
 static fv_status read_sentencepiece_decoder(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
-                                            fv_decode_step *d)
+                                            fv_token_decoder *d)
 {
-    bool dummy = true, remove = true;
+    bool add_dummy_prefix = true, remove = true;
     if (!tok->model.kinds || tok->decoder_count)
         return fv_doc_fail(doc, v, FV_ERR_FORMAT, "this needs a SentencePiece model alone");
-    FV_FORWARD(fv_read_text(tok, doc, v, "unk_surface", true, &d->to));
-    FV_FORWARD(fv_read_flag(doc, v, "add_dummy_prefix", &dummy));
-    FV_FORWARD(fv_read_flag(doc, v, "remove_extra_whitespaces", &remove));
-    d->prepend = remove ? FV_PREPEND_ALWAYS : dummy ? FV_PREPEND_FIRST : FV_PREPEND_NEVER;
+    FV_FORWARD(fv_read_string(tok, doc, v, "unk_surface", true, &d->to));
+    FV_FORWARD(fv_read_bool(doc, v, "add_dummy_prefix", &add_dummy_prefix));
+    FV_FORWARD(fv_read_bool(doc, v, "remove_extra_whitespaces", &remove));
+    d->prepend = remove             ? FV_PREPEND_ALWAYS
+                 : add_dummy_prefix ? FV_PREPEND_FIRST
+                                    : FV_PREPEND_NEVER;
     return FV_OK;
 }
 
@@ -304,34 +312,34 @@ fv_status fv_read_decoder(fv_tokenizer *tok, const fv_doc *doc, const fv_value *
     if (is_absent(v)) return FV_OK;
     FV_FORWARD(fv_read_type(doc, v, "decoder", names, &kind));
     const fv_value *sentencepiece = fv_value_get(v, "sentencepiece");
-    if (sentencepiece) kind = FV_DECODE_SENTENCEPIECE;
-    if (kind > FV_DECODE_BYTE_FALLBACK && !sentencepiece)
+    if (sentencepiece) kind = FV_TOKEN_DECODER_SENTENCEPIECE;
+    if (kind > FV_TOKEN_DECODER_BYTE_FALLBACK && !sentencepiece)
         return read_sequence(tok, doc, v, "decoders", fv_read_decoder);
-    fv_decode_step d = {
-        .kind = (fv_decode_kind)kind, .cleanup = true, .from = {"", 0}, .to = {"", 0}};
-    FV_FORWARD(fv_read_flag(doc, v, "cleanup", &d.cleanup));
-    if (kind == FV_DECODE_SENTENCEPIECE) {
+    fv_token_decoder d = {
+        .kind = (fv_token_decoder_kind)kind, .cleanup = true, .from = {"", 0}, .to = {"", 0}};
+    FV_FORWARD(fv_read_bool(doc, v, "cleanup", &d.cleanup));
+    if (kind == FV_TOKEN_DECODER_SENTENCEPIECE) {
         FV_FORWARD(read_sentencepiece_decoder(tok, doc, sentencepiece, &d));
-    } else if (kind == FV_DECODE_BPE) {
+    } else if (kind == FV_TOKEN_DECODER_BPE) {
         d.from = (fv_string){"</w>", 4};
-        FV_FORWARD(fv_read_text(tok, doc, v, "suffix", false, &d.from));
-    } else if (kind == FV_DECODE_WORD_PIECE) {
+        FV_FORWARD(fv_read_string(tok, doc, v, "suffix", false, &d.from));
+    } else if (kind == FV_TOKEN_DECODER_WORD_PIECE) {
         d.from = (fv_string){"##", 2};
-        FV_FORWARD(fv_read_text(tok, doc, v, "prefix", false, &d.from));
-    } else if (kind == FV_DECODE_METASPACE) {
+        FV_FORWARD(fv_read_string(tok, doc, v, "prefix", false, &d.from));
+    } else if (kind == FV_TOKEN_DECODER_METASPACE) {
         FV_FORWARD(read_replacement(tok, doc, v, &d.from));
         FV_FORWARD(read_prepend(doc, v, &d.prepend));
-    } else if (kind == FV_DECODE_STRIP) {
-        FV_FORWARD(fv_read_text(tok, doc, v, "content", true, &d.from));
+    } else if (kind == FV_TOKEN_DECODER_STRIP) {
+        FV_FORWARD(fv_read_string(tok, doc, v, "content", true, &d.from));
         if (d.from.bytes == 0) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "an empty \"content\"");
         FV_FORWARD(read_count(doc, v, "start", &d.start));
         FV_FORWARD(read_count(doc, v, "stop", &d.stop));
-    } else if (kind == FV_DECODE_REPLACE) {
+    } else if (kind == FV_TOKEN_DECODER_REPLACE) {
         FV_FORWARD(read_pattern(tok, doc, v, &d.from, &d.re));
-        FV_FORWARD(fv_read_text(tok, doc, v, "content", true, &d.to));
+        FV_FORWARD(fv_read_string(tok, doc, v, "content", true, &d.to));
     }
-    fv_decode_step *steps = fv_mem_grow(&tok->ctx->mem, tok->decoders, &tok->decoder_room,
-                                        tok->decoder_count + 1, sizeof *steps);
+    fv_token_decoder *steps = fv_mem_grow(&tok->ctx->mem, tok->decoders, &tok->decoder_room,
+                                          tok->decoder_count + 1, sizeof *steps);
     if (!steps) return out_of_memory(tok);
     tok->decoders = steps;
     steps[tok->decoder_count++] = d;

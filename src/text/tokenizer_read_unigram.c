@@ -4,7 +4,7 @@
 
 #include "io/sort.h"
 #include "io/utf8.h"
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
 static fv_status out_of_memory(fv_tokenizer *tok)
 {
@@ -18,7 +18,7 @@ static fv_status read_kinds(fv_tokenizer *tok, const fv_doc *doc, const fv_value
 {
     const fv_value *digits = NULL;
     const size_t count = tok->vocab.size;
-    FV_FORWARD(fv_doc_get(doc, v, "kinds", FV_KIND_STRING, &digits));
+    FV_FORWARD(fv_doc_get(doc, v, "kinds", FV_VALUE_STRING, &digits));
     if (digits->count != count)
         return fv_doc_fail(doc, digits, FV_ERR_FORMAT, "%u kinds of %zu tokens", digits->count,
                            count);
@@ -36,12 +36,12 @@ static fv_status read_kinds(fv_tokenizer *tok, const fv_doc *doc, const fv_value
 }
 
 /* "marian": how many tokens are told to others; the unknown one must be among them. */
-static fv_status read_known(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
+static fv_status read_visible_ids(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
-    int64_t known = 0;
+    int64_t visible_ids = 0;
     FV_FORWARD(fv_doc_get_int(doc, v, "marian", true, (int64_t)tok->model.unk + 1,
-                              (int64_t)tok->vocab.size, &known));
-    tok->model.known = (int32_t)known;
+                              (int64_t)tok->vocab.size, &visible_ids));
+    tok->model.visible_ids = (int32_t)visible_ids;
     return FV_OK;
 }
 
@@ -77,8 +77,8 @@ static fv_status read_ranks(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     const fv_value *items = NULL;
     const size_t count = tok->vocab.size;
     bool joins = true;
-    FV_FORWARD(fv_read_flag(doc, v, "joins", &joins));
-    FV_FORWARD(fv_doc_get(doc, v, "scores", FV_KIND_ARRAY, &items));
+    FV_FORWARD(fv_read_bool(doc, v, "joins", &joins));
+    FV_FORWARD(fv_doc_get(doc, v, "scores", FV_VALUE_ARRAY, &items));
     if (items->count != count)
         return fv_doc_fail(doc, items, FV_ERR_FORMAT, "%u scores of %zu tokens", items->count,
                            count);
@@ -89,7 +89,7 @@ static fv_status read_ranks(fv_tokenizer *tok, const fv_doc *doc, const fv_value
         FV_FORWARD(read_score(doc, &items->as.items[i], &scores[i]));
     tok->model.scores = scores;
     tok->model.ranks = ranks;
-    fv_sort(scores, count, by_score, ranks + count, ranks + 2 * count);
+    fv_argsort(scores, count, by_score, ranks + count, ranks + 2 * count);
     rank_tokens(tok, ranks + count, ranks, joins);
     return FV_OK;
 }
@@ -97,7 +97,7 @@ static fv_status read_ranks(fv_tokenizer *tok, const fv_doc *doc, const fv_value
 /* ---- the trie of tokens ---------------------------------------------------------- */
 
 /* Whether text can become the token. */
-static bool is_text(const fv_model *model, size_t id)
+static bool is_text(const fv_token_model *model, size_t id)
 {
     if (!model->kinds) return true;
     return model->kinds[id] == FV_PIECE_NORMAL || model->kinds[id] == FV_PIECE_USER;
@@ -105,8 +105,8 @@ static bool is_text(const fv_model *model, size_t id)
 
 static fv_status index_pieces(fv_tokenizer *tok)
 {
-    fv_model *model = &tok->model;
-    const bool all = model->kind == FV_MODEL_UNIGRAM;
+    fv_token_model *model = &tok->model;
+    const bool all = model->kind == FV_TOKEN_MODEL_UNIGRAM;
     size_t letters = 0;
     for (size_t i = 0; i < tok->vocab.size; i++) {
         const size_t bytes = tok->vocab.tokens[i].bytes;
@@ -130,14 +130,15 @@ static fv_status index_pieces(fv_tokenizer *tok)
 
 /* Whether words can be encoded one by one: a mark is a piece, and stands in front of others only.
  */
-static bool marks_begin(const fv_tokenizer *tok)
+static bool marks_begin_pieces(const fv_tokenizer *tok)
 {
     static const char mark[] = "\xE2\x96\x81";
     const int32_t alone = fv_vocab_find(&tok->vocab, mark, 3);
     if (alone < 0 || tok->model.kinds[alone] != FV_PIECE_NORMAL) return false;
     for (size_t i = 0; i < tok->vocab.size; i++) {
         const fv_string t = tok->vocab.tokens[i];
-        if (is_text(&tok->model, i) && t.bytes > 0 && fv_scan_marks(t.text, 0, t.bytes) < t.bytes)
+        if (is_text(&tok->model, i) && t.bytes > 0 &&
+            fv_split_metaspace(t.text, 0, t.bytes) < t.bytes)
             return false;
     }
     return true;
@@ -145,13 +146,13 @@ static bool marks_begin(const fv_tokenizer *tok)
 
 fv_status fv_read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
-    FV_FORWARD(fv_doc_kind(doc, v, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_OBJECT));
     FV_FORWARD(read_kinds(tok, doc, v));
     if (tok->model.unk < 0) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "no unknown token");
-    if (fv_value_get(v, "marian")) FV_FORWARD(read_known(tok, doc, v));
-    if (tok->model.kind == FV_MODEL_UNIGRAM) return FV_OK;
+    if (fv_value_get(v, "marian")) FV_FORWARD(read_visible_ids(tok, doc, v));
+    if (tok->model.kind == FV_TOKEN_MODEL_UNIGRAM) return FV_OK;
     FV_FORWARD(read_ranks(tok, doc, v));
-    tok->model.marks_begin = marks_begin(tok);
+    tok->model.marks_begin_pieces = marks_begin_pieces(tok);
     return index_pieces(tok);
 }
 
@@ -160,10 +161,10 @@ fv_status fv_read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const fv_v
 /* ["piece", score] */
 static fv_status read_entry(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, double *score)
 {
-    if (v->kind != FV_KIND_ARRAY || v->count != 2)
+    if (v->kind != FV_VALUE_ARRAY || v->count != 2)
         return fv_doc_fail(doc, v, FV_ERR_FORMAT, "expected a token and its score");
     const fv_value *token = &v->as.items[0];
-    FV_FORWARD(fv_doc_kind(doc, token, FV_KIND_STRING));
+    FV_FORWARD(fv_doc_kind(doc, token, FV_VALUE_STRING));
     FV_FORWARD(read_score(doc, &v->as.items[1], score));
     return fv_read_token(tok, doc, token, token->as.text, token->count, (int64_t)tok->vocab.size);
 }
@@ -172,7 +173,7 @@ static fv_status read_entry(fv_tokenizer *tok, const fv_doc *doc, const fv_value
 static void rate_unknown(fv_tokenizer *tok)
 {
     enum { PENALTY = 10 };
-    fv_model *model = &tok->model;
+    fv_token_model *model = &tok->model;
     double least = model->kinds ? (double)FLT_MAX : INFINITY;
     for (size_t i = 0; i < tok->vocab.size; i++) {
         if (model->kinds && model->kinds[i] != FV_PIECE_NORMAL) continue;
@@ -183,10 +184,10 @@ static void rate_unknown(fv_tokenizer *tok)
 
 fv_status fv_read_unigram(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
-    fv_model *model = &tok->model;
+    fv_token_model *model = &tok->model;
     const fv_value *vocab = NULL, *unk = fv_value_get(v, "unk_id");
     int64_t id = -1;
-    FV_FORWARD(fv_doc_get(doc, v, "vocab", FV_KIND_ARRAY, &vocab));
+    FV_FORWARD(fv_doc_get(doc, v, "vocab", FV_VALUE_ARRAY, &vocab));
     if (vocab->count > tok->ctx->limits.vocabulary)
         return fv_doc_fail(doc, vocab, FV_ERR_LIMIT, "%u tokens, the limit is %llu", vocab->count,
                            (unsigned long long)tok->ctx->limits.vocabulary);
@@ -195,10 +196,10 @@ fv_status fv_read_unigram(fv_tokenizer *tok, const fv_doc *doc, const fv_value *
     for (uint32_t i = 0; i < vocab->count; i++)
         FV_FORWARD(read_entry(tok, doc, &vocab->as.items[i], &scores[i]));
     model->scores = scores;
-    if (unk && unk->kind != FV_KIND_NULL)
+    if (unk && unk->kind != FV_VALUE_NULL)
         FV_FORWARD(fv_doc_int(doc, unk, 0, (int64_t)vocab->count - 1, &id));
     model->unk = (int32_t)id;
-    FV_FORWARD(fv_read_flag(doc, v, "byte_fallback", &model->byte_fallback));
+    FV_FORWARD(fv_read_bool(doc, v, "byte_fallback", &model->byte_fallback));
     if (fv_value_get(v, "sentencepiece"))
         FV_FORWARD(fv_read_sentencepiece(tok, doc, fv_value_get(v, "sentencepiece")));
     rate_unknown(tok);

@@ -8,19 +8,19 @@
 #include "base/config.h"
 #include "io/sort.h"
 #include "io/utf8.h"
-#include "text/bpe_learn.h"
-#include "text/work.h"
+#include "text/bpe_train.h"
+#include "text/pretokenized.h"
 
 static const char word_end[] = "</w>", inside[] = "##";
 
-struct fv_token_learner {
+struct fv_tokenizer_trainer {
     fv_ctx *ctx;
-    fv_token_learner_config cfg;
-    const char *specials[FV_LEARN_SPECIALS];
+    fv_tokenizer_trainer_config cfg;
+    const char *specials[FV_TOKENIZER_MAX_SPECIALS];
     size_t special_count;
-    fv_arena arena;      /* copies of the texts in cfg */
-    fv_tokenizer *shell; /* the pipeline, without a model */
-    fv_work work;
+    fv_arena arena;         /* copies of the texts in cfg */
+    fv_tokenizer *pipeline; /* the pipeline, without a model */
+    fv_pretokenized work;
     fv_vocab words; /* pieces seen so far */
     uint64_t *counts;
     size_t count_room;
@@ -29,46 +29,46 @@ struct fv_token_learner {
 
 /* ---- configuration --------------------------------------------------------------- */
 
-void fv_token_learner_config_init(fv_token_learner_config *cfg, size_t struct_size,
-                                  fv_learn_kind kind)
+void fv_tokenizer_trainer_config_init(fv_tokenizer_trainer_config *cfg, size_t struct_size,
+                                      fv_tokenizer_kind kind)
 {
-    const fv_token_learner_config defaults = {
+    const fv_tokenizer_trainer_config defaults = {
         .struct_size = struct_size,
         .kind = kind,
         .vocabulary = 8000,
-        .min_count = kind == FV_LEARN_CHARS || kind == FV_LEARN_WORDS ? 1 : 2,
+        .min_count = kind == FV_TOKENIZER_CHARS || kind == FV_TOKENIZER_WORDS ? 1 : 2,
         .specials = {"<pad>", "<s>", "</s>", "<unk>"},
     };
     fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
-static bool is_listed(const fv_token_learner *t, const char *token)
+static bool is_listed(const fv_tokenizer_trainer *t, const char *token)
 {
     for (size_t i = 0; i < t->special_count; i++)
         if (strcmp(t->specials[i], token) == 0) return true;
     return false;
 }
 
-static fv_status copy_text(fv_token_learner *t, const char *from, const char **to)
+static fv_status copy_text(fv_tokenizer_trainer *t, const char *from, const char **to)
 {
     *to = from ? fv_arena_text(&t->arena, from, strlen(from)) : NULL;
     FV_RETURN_IF(from && !*to, t->ctx, FV_ERR_MEMORY, "training: out of memory");
     return FV_OK;
 }
 
-static fv_status read_config(fv_token_learner *t, const fv_token_learner_config *cfg)
+static fv_status read_config(fv_tokenizer_trainer *t, const fv_tokenizer_trainer_config *cfg)
 {
     fv_ctx *ctx = t->ctx;
-    fv_token_learner_config_init(&t->cfg, sizeof t->cfg, cfg->kind);
+    fv_tokenizer_trainer_config_init(&t->cfg, sizeof t->cfg, cfg->kind);
     memcpy(&t->cfg, cfg, cfg->struct_size < sizeof t->cfg ? cfg->struct_size : sizeof t->cfg);
-    FV_RETURN_IF((unsigned)t->cfg.kind > FV_LEARN_WORD_PIECE, ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF((unsigned)t->cfg.kind > FV_TOKENIZER_WORDPIECE, ctx, FV_ERR_ARGUMENT,
                  "training: there is no kind %d", (int)t->cfg.kind);
-    FV_RETURN_IF(t->cfg.normalize && (unsigned)t->cfg.form > FV_NFKD, ctx, FV_ERR_ARGUMENT,
-                 "training: there is no normal form %d", (int)t->cfg.form);
+    FV_RETURN_IF(t->cfg.normalize && (unsigned)t->cfg.form > FV_NORMAL_FORM_NFKD, ctx,
+                 FV_ERR_ARGUMENT, "training: there is no normal form %d", (int)t->cfg.form);
     FV_RETURN_IF(t->cfg.vocabulary > ctx->limits.vocabulary, ctx, FV_ERR_ARGUMENT,
                  "training: a vocabulary of %zu, the limit is %llu", t->cfg.vocabulary,
                  (unsigned long long)ctx->limits.vocabulary);
-    for (int i = 0; i < FV_LEARN_SPECIALS && t->cfg.specials[i]; i++) {
+    for (int i = 0; i < FV_TOKENIZER_MAX_SPECIALS && t->cfg.specials[i]; i++) {
         const char *token = t->cfg.specials[i];
         FV_RETURN_IF(!token[0] || !fv_utf8_valid(token, strlen(token)) || is_listed(t, token), ctx,
                      FV_ERR_ARGUMENT,
@@ -77,8 +77,8 @@ static fv_status read_config(fv_token_learner *t, const fv_token_learner_config 
         t->special_count++;
     }
     FV_RETURN_IF(
-        t->cfg.kind == FV_LEARN_WORD_PIECE && !is_listed(t, "<unk>") && !is_listed(t, "[UNK]"), ctx,
-        FV_ERR_ARGUMENT, "training: word pieces need <unk> or [UNK] among the special tokens");
+        t->cfg.kind == FV_TOKENIZER_WORDPIECE && !is_listed(t, "<unk>") && !is_listed(t, "[UNK]"),
+        ctx, FV_ERR_ARGUMENT, "training: word pieces need <unk> or [UNK] among the special tokens");
     const char *around[] = {t->cfg.begin, t->cfg.end};
     for (int i = 0; i < 2; i++)
         FV_RETURN_IF(around[i] && !is_listed(t, around[i]), ctx, FV_ERR_ARGUMENT,
@@ -88,30 +88,30 @@ static fv_status read_config(fv_token_learner *t, const fv_token_learner_config 
 }
 
 /* What the finished tokenizer will be, but for vocabulary and merges. */
-static fv_tokenizer_spec make_spec(const fv_token_learner *t, const fv_vocab *vocab)
+static fv_tokenizer_spec make_spec(const fv_tokenizer_trainer *t, const fv_vocab *vocab)
 {
-    const fv_token_learner_config *c = &t->cfg;
+    const fv_tokenizer_trainer_config *c = &t->cfg;
     return (fv_tokenizer_spec){
-        .model = c->kind == FV_LEARN_WORDS        ? FV_MODEL_WORD_LEVEL
-                 : c->kind == FV_LEARN_WORD_PIECE ? FV_MODEL_WORD_PIECE
-                                                  : FV_MODEL_BPE,
+        .model = c->kind == FV_TOKENIZER_WORDS       ? FV_TOKEN_MODEL_WORD_LEVEL
+                 : c->kind == FV_TOKENIZER_WORDPIECE ? FV_TOKEN_MODEL_WORD_PIECE
+                                                     : FV_TOKEN_MODEL_BPE,
         .vocab = vocab,
-        .unk = c->kind == FV_LEARN_BPE_BYTES ? NULL
-               : is_listed(t, "<unk>")       ? "<unk>"
-               : is_listed(t, "[UNK]")       ? "[UNK]"
-                                             : NULL,
-        .suffix = c->kind == FV_LEARN_BPE_WORDS ? word_end : NULL,
+        .unk = c->kind == FV_TOKENIZER_BPE_BYTES ? NULL
+               : is_listed(t, "<unk>")           ? "<unk>"
+               : is_listed(t, "[UNK]")           ? "[UNK]"
+                                                 : NULL,
+        .suffix = c->kind == FV_TOKENIZER_BPE_WORDS ? word_end : NULL,
         .specials = t->specials,
         .special_count = t->special_count,
         .lowercase = c->lowercase,
         .normalize = c->normalize,
         .form = c->form,
-        .bert = c->kind == FV_LEARN_WORD_PIECE,
-        .split = c->kind == FV_LEARN_CHARS           ? FV_SPEC_WHOLE
-                 : c->kind == FV_LEARN_WORD_PIECE    ? FV_SPEC_BERT
-                 : c->kind == FV_LEARN_BPE_BYTES     ? FV_SPEC_BYTES
-                 : c->kind == FV_LEARN_BPE_METASPACE ? FV_SPEC_METASPACE
-                                                     : FV_SPEC_WORDS,
+        .bert = c->kind == FV_TOKENIZER_WORDPIECE,
+        .split = c->kind == FV_TOKENIZER_CHARS           ? FV_SPEC_WHOLE
+                 : c->kind == FV_TOKENIZER_WORDPIECE     ? FV_SPEC_BERT
+                 : c->kind == FV_TOKENIZER_BPE_BYTES     ? FV_SPEC_BYTES
+                 : c->kind == FV_TOKENIZER_BPE_METASPACE ? FV_SPEC_METASPACE
+                                                         : FV_SPEC_WORDS,
         .begin = c->begin,
         .end = c->end,
         .trim_offsets = true,
@@ -120,51 +120,51 @@ static fv_tokenizer_spec make_spec(const fv_token_learner *t, const fv_vocab *vo
 
 /* ---- life ------------------------------------------------------------------------ */
 
-static fv_status put_specials(const fv_token_learner *t, fv_vocab *vocab)
+static fv_status add_specials(const fv_tokenizer_trainer *t, fv_vocab *vocab)
 {
     for (size_t i = 0; i < t->special_count; i++)
         FV_FORWARD(fv_vocab_put(vocab, t->specials[i], strlen(t->specials[i]), (int64_t)i));
     return FV_OK;
 }
 
-static fv_status begin(fv_token_learner *t, const fv_token_learner_config *cfg)
+static fv_status begin(fv_tokenizer_trainer *t, const fv_tokenizer_trainer_config *cfg)
 {
     FV_FORWARD(read_config(t, cfg));
     fv_vocab vocab;
     fv_vocab_init(&vocab, t->ctx);
-    fv_status s = put_specials(t, &vocab);
+    fv_status s = add_specials(t, &vocab);
     if (s == FV_OK) {
         fv_tokenizer_spec spec = make_spec(t, &vocab);
-        s = fv_tokenizer_build(t->ctx, "training", &spec, &t->shell);
+        s = fv_tokenizer_build(t->ctx, "training", &spec, &t->pipeline);
     }
     fv_vocab_free(&vocab);
     return s;
 }
 
-fv_status fv_token_learner_create(fv_ctx *ctx, const fv_token_learner_config *cfg,
-                                  fv_token_learner **out)
+fv_status fv_tokenizer_trainer_create(fv_ctx *ctx, const fv_tokenizer_trainer_config *cfg,
+                                      fv_tokenizer_trainer **out)
 {
-    fv_token_learner *t = fv_mem_zalloc(&ctx->mem, sizeof *t);
+    fv_tokenizer_trainer *t = fv_mem_zalloc(&ctx->mem, sizeof *t);
     FV_RETURN_IF(!t, ctx, FV_ERR_MEMORY, "training: out of memory");
     t->ctx = ctx;
     fv_arena_init(&t->arena, &ctx->mem);
     fv_vocab_init(&t->words, ctx);
     t->words.limit = INT32_MAX;
-    fv_work_init(&t->work, ctx);
+    fv_pretokenized_init(&t->work, ctx);
     fv_status s = begin(t, cfg);
     if (s == FV_OK)
         *out = t;
     else
-        fv_token_learner_destroy(&t);
+        fv_tokenizer_trainer_destroy(&t);
     return s;
 }
 
-void fv_token_learner_destroy(fv_token_learner **learner)
+void fv_tokenizer_trainer_destroy(fv_tokenizer_trainer **learner)
 {
-    fv_token_learner *t = *learner;
+    fv_tokenizer_trainer *t = *learner;
     if (!t) return;
-    fv_tokenizer_destroy(&t->shell);
-    fv_work_free(&t->work);
+    fv_tokenizer_destroy(&t->pipeline);
+    fv_pretokenized_free(&t->work);
     fv_vocab_free(&t->words);
     fv_arena_free(&t->arena);
     fv_mem_free(&t->ctx->mem, t->counts, t->count_room * sizeof *t->counts);
@@ -174,7 +174,7 @@ void fv_token_learner_destroy(fv_token_learner **learner)
 
 /* ---- counting -------------------------------------------------------------------- */
 
-static fv_status count_piece(fv_token_learner *t, const char *text, size_t bytes)
+static fv_status count_piece(fv_tokenizer_trainer *t, const char *text, size_t bytes)
 {
     size_t known = t->words.size;
     int32_t id = 0;
@@ -189,21 +189,21 @@ static fv_status count_piece(fv_token_learner *t, const char *text, size_t bytes
     return FV_OK;
 }
 
-fv_status fv_token_learner_add(fv_token_learner *t, const char *text, size_t bytes)
+fv_status fv_tokenizer_trainer_add(fv_tokenizer_trainer *t, const char *text, size_t bytes)
 {
-    fv_work *w = &t->work;
+    fv_pretokenized *w = &t->work;
     FV_RETURN_IF(bytes >= UINT32_MAX, t->ctx, FV_ERR_LIMIT, "training: a text of 4 GiB or more");
     FV_RETURN_IF(!fv_utf8_valid(text, bytes), t->ctx, FV_ERR_FORMAT,
                  "training: the text is not valid UTF-8");
     t->texts++;
     if (bytes == 0) return FV_OK;
-    FV_FORWARD(fv_work_begin(w, text, bytes, 0));
-    FV_FORWARD(fv_work_normalize(w, t->shell));
-    for (size_t i = 0; i < t->shell->split_count; i++)
-        FV_FORWARD(fv_work_split(w, &t->shell->splits[i]));
+    FV_FORWARD(fv_pretokenized_begin(w, text, bytes, 0));
+    FV_FORWARD(fv_pretokenized_normalize(w, t->pipeline));
+    for (size_t i = 0; i < t->pipeline->pre_tokenizer_count; i++)
+        FV_FORWARD(fv_pretokenized_split(w, &t->pipeline->pre_tokenizers[i]));
     for (size_t i = 0; i < w->count; i++) {
         const fv_piece p = w->pieces[i];
-        if (t->cfg.kind != FV_LEARN_CHARS) {
+        if (t->cfg.kind != FV_TOKENIZER_CHARS) {
             FV_FORWARD(count_piece(t, w->text + p.begin, p.end - p.begin));
             continue;
         }
@@ -218,21 +218,21 @@ fv_status fv_token_learner_add(fv_token_learner *t, const char *text, size_t byt
 /* Frequent words first; of equals, by their bytes. */
 static int by_count(const void *things, uint32_t a, uint32_t b)
 {
-    const fv_token_learner *t = things;
+    const fv_tokenizer_trainer *t = things;
     if (t->counts[a] != t->counts[b]) return t->counts[a] < t->counts[b] ? 1 : -1;
     const fv_string x = t->words.tokens[a], y = t->words.tokens[b];
     int order = memcmp(x.text, y.text, x.bytes < y.bytes ? x.bytes : y.bytes);
     return order ? order : (x.bytes > y.bytes) - (x.bytes < y.bytes);
 }
 
-static fv_status keep_frequent(fv_token_learner *t, fv_vocab *vocab)
+static fv_status keep_frequent(fv_tokenizer_trainer *t, fv_vocab *vocab)
 {
     size_t n = t->words.size, bytes = 0;
     FV_RETURN_IF(!fv_mul_size(n, sizeof(uint32_t), &bytes), t->ctx, FV_ERR_MEMORY, "out of memory");
     uint32_t *order = fv_mem_alloc(&t->ctx->mem, bytes), *spare = fv_mem_alloc(&t->ctx->mem, bytes);
     fv_status s = FV_OK;
     if (order && spare) {
-        fv_sort(t, n, by_count, order, spare);
+        fv_argsort(t, n, by_count, order, spare);
         for (size_t i = 0; i < n && s == FV_OK && vocab->size < t->cfg.vocabulary; i++) {
             const fv_string word = t->words.tokens[order[i]];
             int32_t id;
@@ -250,23 +250,24 @@ static fv_status keep_frequent(fv_token_learner *t, fv_vocab *vocab)
 /* ---- BPE: the alphabet and the words --------------------------------------------- */
 
 /* Calls `put` with each letter of a word as the model will see it. */
-typedef fv_status (*letter_fn)(fv_token_learner *t, const char *letter, size_t bytes, void *user);
+typedef fv_status (*symbol_fn)(fv_tokenizer_trainer *t, const char *letter, size_t bytes,
+                               void *user);
 
-static fv_status each_letter(fv_token_learner *t, fv_string word, letter_fn put, void *user)
+static fv_status for_each_symbol(fv_tokenizer_trainer *t, fv_string word, symbol_fn put, void *user)
 {
     char letter[16];
     for (size_t i = 0; i < word.bytes;) {
         size_t length = 1, n;
-        if (t->cfg.kind == FV_LEARN_BPE_BYTES) {
-            n = fv_utf8_put(fv_byte_letter((unsigned char)word.text[i]), letter);
+        if (t->cfg.kind == FV_TOKENIZER_BPE_BYTES) {
+            n = fv_utf8_put(fv_byte_to_codepoint((unsigned char)word.text[i]), letter);
         } else {
-            const bool marked = t->cfg.kind == FV_LEARN_WORD_PIECE && i > 0;
+            const bool marked = t->cfg.kind == FV_TOKENIZER_WORDPIECE && i > 0;
             n = marked ? sizeof inside - 1 : 0;
             memcpy(letter, inside, n);
             length = fv_lead_length(word.text[i]);
             memcpy(letter + n, word.text + i, length);
             n += length;
-            if (t->cfg.kind == FV_LEARN_BPE_WORDS && i + length == word.bytes) {
+            if (t->cfg.kind == FV_TOKENIZER_BPE_WORDS && i + length == word.bytes) {
                 memcpy(letter + n, word_end, sizeof word_end - 1);
                 n += sizeof word_end - 1;
             }
@@ -277,7 +278,8 @@ static fv_status each_letter(fv_token_learner *t, fv_string word, letter_fn put,
     return FV_OK;
 }
 
-static fv_status collect_letter(fv_token_learner *t, const char *letter, size_t bytes, void *user)
+static fv_status add_to_alphabet(fv_tokenizer_trainer *t, const char *letter, size_t bytes,
+                                 void *user)
 {
     int32_t id;
     (void)t;
@@ -291,23 +293,24 @@ static int by_bytes(const void *things, uint32_t a, uint32_t b)
 }
 
 /* The letters of all words in the order of their bytes, which is that of their code points. */
-static fv_status put_alphabet(fv_token_learner *t, fv_vocab *letters, fv_vocab *vocab)
+static fv_status add_alphabet(fv_tokenizer_trainer *t, fv_vocab *letters, fv_vocab *vocab)
 {
-    if (t->cfg.kind == FV_LEARN_BPE_BYTES) {
+    if (t->cfg.kind == FV_TOKENIZER_BPE_BYTES) {
         for (unsigned b = 0; b < 256; b++) {
             char letter[4];
             int32_t id;
-            FV_FORWARD(fv_vocab_add(letters, letter, fv_utf8_put(fv_byte_letter(b), letter), &id));
+            FV_FORWARD(
+                fv_vocab_add(letters, letter, fv_utf8_put(fv_byte_to_codepoint(b), letter), &id));
         }
     } else {
         for (size_t i = 0; i < t->words.size; i++)
-            FV_FORWARD(each_letter(t, t->words.tokens[i], collect_letter, letters));
+            FV_FORWARD(for_each_symbol(t, t->words.tokens[i], add_to_alphabet, letters));
     }
     size_t n = letters->size, bytes = n * sizeof(uint32_t);
     uint32_t *order = fv_mem_alloc(&t->ctx->mem, bytes), *spare = fv_mem_alloc(&t->ctx->mem, bytes);
     fv_status s =
         order && spare ? FV_OK : fv_fail(t->ctx, FV_ERR_MEMORY, "training: out of memory");
-    if (s == FV_OK) fv_sort(letters, n, by_bytes, order, spare);
+    if (s == FV_OK) fv_argsort(letters, n, by_bytes, order, spare);
     for (size_t i = 0; i < n && s == FV_OK; i++) {
         int32_t id;
         s = fv_vocab_add(vocab, letters->tokens[order[i]].text, letters->tokens[order[i]].bytes,
@@ -318,79 +321,80 @@ static fv_status put_alphabet(fv_token_learner *t, fv_vocab *letters, fv_vocab *
     return s;
 }
 
-static fv_status put_symbol(fv_token_learner *t, const char *letter, size_t bytes, void *user)
+static fv_status push_symbol(fv_tokenizer_trainer *t, const char *letter, size_t bytes, void *user)
 {
-    fv_bpe_task *task = user;
-    fv_learn_word *word = &task->words[task->word_count];
+    fv_bpe_training *training = user;
+    fv_bpe_word *word = &training->words[training->word_count];
     (void)t;
-    task->symbols[word->begin + word->length++] = fv_vocab_find(task->vocab, letter, bytes);
+    training->symbols[word->begin + word->length++] = fv_vocab_find(training->vocab, letter, bytes);
     return FV_OK;
 }
 
-static fv_status learn_words(fv_token_learner *t, fv_bpe_task *task)
+static fv_status split_words(fv_tokenizer_trainer *t, fv_bpe_training *training)
 {
     size_t begin = 0;
     for (size_t i = 0; i < t->words.size; i++) {
-        task->words[i] = (fv_learn_word){.count = t->counts[i], .begin = begin};
-        FV_FORWARD(each_letter(t, t->words.tokens[i], put_symbol, task));
-        begin += task->words[i].length;
-        task->word_count++;
+        training->words[i] = (fv_bpe_word){.count = t->counts[i], .begin = begin};
+        FV_FORWARD(for_each_symbol(t, t->words.tokens[i], push_symbol, training));
+        begin += training->words[i].length;
+        training->word_count++;
     }
-    return fv_bpe_learn(task);
+    return fv_bpe_train(training);
 }
 
-static fv_status learn_merges(fv_token_learner *t, fv_bpe_task *task)
+static fv_status train_merges(fv_tokenizer_trainer *t, fv_bpe_training *training)
 {
     fv_mem *mem = &t->ctx->mem;
     size_t letters = 0, word_bytes, symbol_bytes;
     for (size_t i = 0; i < t->words.size; i++)
         letters += t->words.tokens[i].bytes;
-    FV_RETURN_IF(!fv_mul_size(t->words.size, sizeof *task->words, &word_bytes) ||
-                     !fv_mul_size(letters, sizeof *task->symbols, &symbol_bytes),
+    FV_RETURN_IF(!fv_mul_size(t->words.size, sizeof *training->words, &word_bytes) ||
+                     !fv_mul_size(letters, sizeof *training->symbols, &symbol_bytes),
                  t->ctx, FV_ERR_MEMORY, "training: out of memory");
-    task->words = fv_mem_alloc(mem, word_bytes);
-    task->symbols = fv_mem_alloc(mem, symbol_bytes);
-    fv_status s = task->words && task->symbols
-                      ? learn_words(t, task)
+    training->words = fv_mem_alloc(mem, word_bytes);
+    training->symbols = fv_mem_alloc(mem, symbol_bytes);
+    fv_status s = training->words && training->symbols
+                      ? split_words(t, training)
                       : fv_fail(t->ctx, FV_ERR_MEMORY, "training: out of memory");
-    fv_mem_free(mem, task->words, word_bytes);
-    fv_mem_free(mem, task->symbols, symbol_bytes);
+    fv_mem_free(mem, training->words, word_bytes);
+    fv_mem_free(mem, training->symbols, symbol_bytes);
     return s;
 }
 
 /* ---- the end --------------------------------------------------------------------- */
 
-static fv_status learn(fv_token_learner *t, fv_vocab *vocab, fv_bpe_task *task)
+static fv_status train(fv_tokenizer_trainer *t, fv_vocab *vocab, fv_bpe_training *training)
 {
-    FV_FORWARD(put_specials(t, vocab));
-    if (t->cfg.kind == FV_LEARN_CHARS || t->cfg.kind == FV_LEARN_WORDS)
+    FV_FORWARD(add_specials(t, vocab));
+    if (t->cfg.kind == FV_TOKENIZER_CHARS || t->cfg.kind == FV_TOKENIZER_WORDS)
         return keep_frequent(t, vocab);
     fv_vocab letters;
     fv_vocab_init(&letters, t->ctx);
-    fv_status s = put_alphabet(t, &letters, vocab);
+    fv_status s = add_alphabet(t, &letters, vocab);
     fv_vocab_free(&letters);
-    return s == FV_OK ? learn_merges(t, task) : s;
+    return s == FV_OK ? train_merges(t, training) : s;
 }
 
-fv_status fv_token_learner_finish(fv_token_learner *t, fv_tokenizer **out)
+fv_status fv_tokenizer_trainer_finish(fv_tokenizer_trainer *t, fv_tokenizer **out)
 {
     FV_RETURN_IF(t->texts == 0, t->ctx, FV_ERR_STATE, "training: there is no text to learn from");
     fv_vocab vocab;
     fv_vocab_init(&vocab, t->ctx);
-    fv_bpe_task task = {.ctx = t->ctx,
-                        .vocab = &vocab,
-                        .specials = t->special_count,
-                        .target = t->cfg.vocabulary,
-                        .min_count = t->cfg.min_count,
-                        .inner = t->cfg.kind == FV_LEARN_WORD_PIECE ? sizeof inside - 1 : 0};
-    fv_status s = learn(t, &vocab, &task);
+    fv_bpe_training training = {.ctx = t->ctx,
+                                .vocab = &vocab,
+                                .specials = t->special_count,
+                                .target = t->cfg.vocabulary,
+                                .min_count = t->cfg.min_count,
+                                .prefix_bytes =
+                                    t->cfg.kind == FV_TOKENIZER_WORDPIECE ? sizeof inside - 1 : 0};
+    fv_status s = train(t, &vocab, &training);
     if (s == FV_OK) {
         fv_tokenizer_spec spec = make_spec(t, &vocab);
-        spec.merges = task.merges;
-        spec.merge_count = task.merge_count;
+        spec.merges = training.merges;
+        spec.merge_count = training.merge_count;
         s = fv_tokenizer_build(t->ctx, "training", &spec, out);
     }
-    fv_mem_free(&t->ctx->mem, task.merges, task.merge_room * sizeof *task.merges);
+    fv_mem_free(&t->ctx->mem, training.merges, training.merge_room * sizeof *training.merges);
     fv_vocab_free(&vocab);
     return s;
 }

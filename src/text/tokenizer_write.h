@@ -2,18 +2,18 @@
  * A tokenizer to be made: what training or another format knows of it. It is written as a
  * tokenizer.json and read back, so that there is one way to make a tokenizer.
  */
-#ifndef FV_TEXT_SPEC_H
-#define FV_TEXT_SPEC_H
+#ifndef FV_TEXT_TOKENIZER_WRITE_H
+#define FV_TEXT_TOKENIZER_WRITE_H
 
 #include "io/json_write.h"
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
 typedef struct fv_id_pair {
     int32_t first, second;
 } fv_id_pair;
 
 typedef struct fv_tokenizer_spec {
-    fv_model_kind model;
+    fv_token_model_kind model;
     const fv_vocab *vocab;
     const fv_id_pair *merges;
     size_t merge_count;
@@ -35,14 +35,14 @@ fv_status fv_tokenizer_build(fv_ctx *ctx, const char *name, const fv_tokenizer_s
 
 /* ---- for those who write a tokenizer.json themselves ------------------------------ */
 
-void fv_spec_flag(fv_json_writer *w, const char *key, bool value);
-void fv_spec_text(fv_json_writer *w, const char *key, const char *value); /* NULL: null */
+void fv_json_bool_member(fv_json_writer *w, const char *key, bool value);
+void fv_json_string_member(fv_json_writer *w, const char *key, const char *value); /* NULL: null */
 /* {"type": type, ... left open. */
-void fv_spec_open(fv_json_writer *w, const char *type);
+void fv_json_open_typed(fv_json_writer *w, const char *type);
 /* Of a template: a "Sequence" or a "SpecialToken", and what such a token is. */
-void fv_spec_piece(fv_json_writer *w, const char *kind, const char *id, int type);
-void fv_spec_special(fv_json_writer *w, const char *token, int64_t id);
+void fv_json_template_piece(fv_json_writer *w, const char *kind, const char *id, int type);
+void fv_json_special_token(fv_json_writer *w, const char *token, int64_t id);
 /* An added token, found in the text as it is. */
-void fv_spec_added(fv_json_writer *w, fv_string token, int64_t id, bool special);
+void fv_json_added_token(fv_json_writer *w, fv_string token, int64_t id, bool special);
 
 #endif

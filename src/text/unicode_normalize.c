@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "io/utf8.h"
-#include "text/runes.h"
+#include "text/codepoints.h"
 #include "text/unicode_data.h"
 
 /* Hangul syllables are computed: 19 leading, 21 middle and 27 trailing letters or none. */
@@ -32,38 +32,38 @@ static int decompose(uint32_t code, bool compatible, uint32_t hangul[3], const u
     return hangul[2] == TRAIL ? 2 : 3;
 }
 
-static fv_status take_apart(fv_runes *r, bool compatible)
+static fv_status take_apart(fv_codepoints *r, bool compatible)
 {
-    r->made_count = 0;
+    r->next_count = 0;
     for (size_t i = 0; i < r->count; i++) {
-        fv_rune rune = r->items[i];
+        fv_codepoint point = r->items[i];
         uint32_t hangul[3];
         const uint32_t *form = NULL;
-        int n = decompose(rune.code, compatible, hangul, &form);
-        if (n == 0) FV_FORWARD(fv_runes_put(r, rune));
+        int n = decompose(point.code, compatible, hangul, &form);
+        if (n == 0) FV_FORWARD(fv_codepoints_push(r, point));
         for (int k = 0; k < n; k++) {
-            rune.code = form[k];
-            FV_FORWARD(fv_runes_put(r, rune));
+            point.code = form[k];
+            FV_FORWARD(fv_codepoints_push(r, point));
         }
     }
-    fv_runes_take(r);
+    fv_codepoints_swap(r);
     return FV_OK;
 }
 
 /* ---- the order of marks ---------------------------------------------------------- */
 
 /* Sorts one run of marks by their class, stably, in n log n: a hostile text may be one long run. */
-static void sort_run(fv_rune *run, fv_rune *spare, size_t n)
+static void sort_run(fv_codepoint *run, fv_codepoint *spare, size_t n)
 {
     enum { SHORT = 16 };
     if (n <= SHORT) {
         for (size_t i = 1; i < n; i++) {
-            fv_rune rune = run[i];
-            int class = fv_unicode_combining(rune.code);
+            fv_codepoint point = run[i];
+            int class = fv_unicode_combining(point.code);
             size_t k = i;
             for (; k > 0 && fv_unicode_combining(run[k - 1].code) > class; k--)
                 run[k] = run[k - 1];
-            run[k] = rune;
+            run[k] = point;
         }
         return;
     }
@@ -78,17 +78,17 @@ static void sort_run(fv_rune *run, fv_rune *spare, size_t n)
     memcpy(run, spare, n * sizeof *run);
 }
 
-static fv_status order_marks(fv_runes *r)
+static fv_status order_marks(fv_codepoints *r)
 {
     /* The other buffer serves as the sorter's space. */
-    fv_rune *made = fv_mem_grow(&r->ctx->mem, r->made, &r->made_room, r->count, sizeof *made);
-    FV_RETURN_IF(!made, r->ctx, FV_ERR_MEMORY, "out of memory");
-    r->made = made;
+    fv_codepoint *next = fv_mem_grow(&r->ctx->mem, r->next, &r->next_room, r->count, sizeof *next);
+    FV_RETURN_IF(!next, r->ctx, FV_ERR_MEMORY, "out of memory");
+    r->next = next;
     for (size_t i = 0; i < r->count;) {
         size_t end = i;
         while (end < r->count && fv_unicode_combining(r->items[end].code) != 0)
             end++;
-        if (end - i > 1) sort_run(r->items + i, made, end - i);
+        if (end - i > 1) sort_run(r->items + i, next, end - i);
         i = end > i ? end : i + 1;
     }
     return FV_OK;
@@ -108,18 +108,18 @@ static uint32_t join(uint32_t first, uint32_t second)
 
 /* In place: the text only becomes shorter. A mark joins the last starter unless one of its own
  * class, or a starter, stands between them. */
-static void join_all(fv_runes *r)
+static void join_all(fv_codepoints *r)
 {
     size_t used = 0, starter = 0;
     bool have_starter = false;
     int last_class = 0; /* of what was kept since the starter; 0: nothing */
     for (size_t i = 0; i < r->count; i++) {
-        fv_rune rune = r->items[i];
-        int class = fv_unicode_combining(rune.code);
+        fv_codepoint point = r->items[i];
+        int class = fv_unicode_combining(point.code);
         bool adjacent = used == starter + 1;
-        if (have_starter && fv_unicode_joins(rune.code) &&
+        if (have_starter && fv_unicode_joins(point.code) &&
             (adjacent || (last_class != 0 && last_class < class))) {
-            uint32_t joined = join(r->items[starter].code, rune.code);
+            uint32_t joined = join(r->items[starter].code, point.code);
             if (joined) {
                 r->items[starter].code = joined;
                 continue;
@@ -130,25 +130,25 @@ static void join_all(fv_runes *r)
             have_starter = true;
         }
         last_class = class;
-        r->items[used++] = rune;
+        r->items[used++] = point;
     }
     r->count = used;
 }
 
-fv_status fv_runes_normalize(fv_runes *r, fv_normal_form form)
+fv_status fv_codepoints_normalize(fv_codepoints *r, fv_normal_form form)
 {
-    FV_FORWARD(take_apart(r, form == FV_NFKC || form == FV_NFKD));
+    FV_FORWARD(take_apart(r, form == FV_NORMAL_FORM_NFKC || form == FV_NORMAL_FORM_NFKD));
     FV_FORWARD(order_marks(r));
-    if (form == FV_NFC || form == FV_NFKC) join_all(r);
+    if (form == FV_NORMAL_FORM_NFC || form == FV_NORMAL_FORM_NFKC) join_all(r);
     return FV_OK;
 }
 
 /* ---- whole texts ----------------------------------------------------------------- */
 
-bool fv_text_is_normal(fv_normal_form form, const char *text, size_t bytes)
+bool fv_text_is_normal(const char *text, size_t bytes, fv_normal_form form)
 {
-    const bool compatible = form == FV_NFKC || form == FV_NFKD;
-    const bool joined = form == FV_NFC || form == FV_NFKC;
+    const bool compatible = form == FV_NORMAL_FORM_NFKC || form == FV_NORMAL_FORM_NFKD;
+    const bool joined = form == FV_NORMAL_FORM_NFC || form == FV_NORMAL_FORM_NFKC;
     for (size_t i = 0; i < bytes;) {
         if (!(text[i] & 0x80)) {
             i++;
@@ -170,21 +170,21 @@ bool fv_text_is_normal(fv_normal_form form, const char *text, size_t bytes)
     return true;
 }
 
-fv_status fv_text_normalize(fv_ctx *ctx, fv_normal_form form, const char *text, size_t bytes,
+fv_status fv_text_normalize(fv_ctx *ctx, const char *text, size_t bytes, fv_normal_form form,
                             fv_text *out)
 {
-    FV_RETURN_IF((unsigned)form > FV_NFKD, ctx, FV_ERR_ARGUMENT, "there is no normal form %d",
-                 (int)form);
-    if (fv_text_is_normal(form, text, bytes)) {
+    FV_RETURN_IF((unsigned)form > FV_NORMAL_FORM_NFKD, ctx, FV_ERR_ARGUMENT,
+                 "there is no normal form %d", (int)form);
+    if (fv_text_is_normal(text, bytes, form)) {
         FV_FORWARD(fv_text_reserve(ctx, out, bytes));
         out->bytes = 0;
         return fv_text_append(ctx, out, text, bytes);
     }
-    fv_runes r;
-    fv_runes_init(&r, ctx);
-    fv_status s = fv_runes_decode(&r, text, bytes);
-    if (s == FV_OK) s = fv_runes_normalize(&r, form);
-    if (s == FV_OK) s = fv_runes_encode(&r, out);
-    fv_runes_free(&r);
+    fv_codepoints r;
+    fv_codepoints_init(&r, ctx);
+    fv_status s = fv_codepoints_decode(&r, text, bytes);
+    if (s == FV_OK) s = fv_codepoints_normalize(&r, form);
+    if (s == FV_OK) s = fv_codepoints_encode(&r, out);
+    fv_codepoints_free(&r);
     return s;
 }

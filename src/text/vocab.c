@@ -101,7 +101,7 @@ fv_status fv_vocab_load(fv_vocab *v, const char *path)
 {
     fv_doc *doc = NULL;
     FV_FORWARD(fv_json_load(v->ctx, path, &doc));
-    fv_status s = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
+    fv_status s = fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT);
     for (uint32_t i = 0; s == FV_OK && i < doc->root.count; i++) {
         const fv_member *m = &doc->root.as.members[i];
         int64_t id = 0;
