@@ -127,10 +127,10 @@ static void wrong_recipes(void)
     expect(3, "", "k.toml: the recipe must name both data.train_source and data.train_target");
     program_text("k.toml", "[model]\nhiden = 8\n");
     program_run("train %s -o %s", program_path("k.toml"), program_path("n"));
-    expect(3, "", "k.toml:2:9: there is no key 'model.hiden'; did you mean 'model.hidden'?");
+    expect(3, "", "k.toml:2:9: unknown key 'model.hiden'; did you mean 'model.hidden'?");
     program_text("k.toml", "[train]\nsteps = \"many\"\n");
     program_run("train %s -o %s", program_path("k.toml"), program_path("n"));
-    expect(3, "", "k.toml:2:9: train.steps: expected a whole number");
+    expect(3, "", "k.toml:2:9: train.steps: expected an integer");
     program_text("k.toml", "[data]\ntrain_source = \"$FOVEA_DATA/x\"\n");
     unsetenv("FOVEA_DATA");
     program_run("train %s -o %s", program_path("k.toml"), program_path("n"));

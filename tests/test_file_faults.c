@@ -1,5 +1,5 @@
 /*
- * Every call into the system fails once and for ever, every allocation too, during saves and
+ * Every call into the system fails once and forever, every allocation too, during saves and
  * loads: an error comes back, the old or the new file is there and whole, nothing is left over.
  */
 #include <errno.h>
@@ -376,7 +376,7 @@ static void too_many_leftovers(void)
         file_write(folder_path(name), "x", 1);
     }
     CHECK_EQ(play(c, SAVE_FIRST), FV_ERR_IO);
-    CHECK(strstr(fv_ctx_message(c), "target: cannot save: 1000 files of unfinished saves"));
+    CHECK(strstr(fv_ctx_message(c), "target: cannot save: found 1000 temporary files"));
     CHECK(strstr(fv_ctx_message(c), "target.999.tmp"));
     for (int i = 0; i < NAMES; i++) {
         snprintf(name, sizeof name, "target.%d.tmp", i);

@@ -24,7 +24,7 @@ static void cpu_fits_the_chosen_level(void)
         CHECK(cpu.avx512f && cpu.avx512dq && cpu.avx512bw && cpu.avx512vl && cpu.os_zmm);
 }
 
-/* A caller built against a shorter struct: what lies behind its end is not touched. */
+/* A caller built against a shorter struct: the bytes after its end are not touched. */
 static void older_structs_are_respected(void)
 {
     fv_cpu_info cpu;

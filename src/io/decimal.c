@@ -27,8 +27,8 @@ bool fv_decimal_to_i64(const char *text, size_t n, int64_t *out)
     return true;
 }
 
-/* Exponents past this are zero or too large whatever the digits are: no text we accept has
- * 2^40 of them. */
+/* With an exponent beyond this, the number is zero or too large whatever its digits: no accepted
+ * text has 2^40 of them. */
 static const int64_t EXPONENT_BOUND = (int64_t)1 << 40;
 
 static int64_t read_exponent(const char *text, size_t n)
@@ -43,8 +43,8 @@ static int64_t read_exponent(const char *text, size_t n)
 
 bool fv_decimal_to_double(const char *text, size_t n, double *out)
 {
-    /* A decision between two doubles never needs more than 767 digits and the knowledge whether
-     * any digit after them is not zero; a final 1 stands for those. */
+    /* Rounding never needs more than 767 digits and whether any later digit is not zero; a final 1
+     * represents those. */
     enum { DIGITS = 770 };
     char plain[DIGITS + 32];
     size_t used = 0, kept = 0, i = 0;
@@ -78,7 +78,7 @@ bool fv_decimal_to_double(const char *text, size_t n, double *out)
         plain[used++] = '1';
         exponent--;
     }
-    /* 10^-1200 is zero and 10^1200 too large even with 770 digits. */
+    /* Even with 770 digits, 10^-1200 is zero and 10^1200 too large. */
     if (exponent < -1200) exponent = -1200;
     if (exponent > 1200) exponent = 1200;
     snprintf(plain + used, sizeof plain - used, "e%d", (int)exponent);
@@ -91,7 +91,7 @@ bool fv_decimal_to_double(const char *text, size_t n, double *out)
     return true;
 }
 
-/* Splits "%.*e" into digits (no point, no trailing zeros) and exponent, whatever the point is. */
+/* Splits "%.*e" into digits (no point, no trailing zeros) and exponent, for any decimal point. */
 static size_t split(const char *text, char *digits, int *exponent)
 {
     size_t count = 0;

@@ -7,9 +7,9 @@
 #include "io/sort.h"
 
 /*
- * An object's members are followed, in the same block, by one uint32_t each: their numbers in the
- * order of the keys. That finds doubles while parsing and members afterwards, and unlike a hash
- * table it has no bad inputs.
+ * An object's members are followed, in the same block, by their indices sorted by key, one uint32_t
+ * each. The sorted index finds duplicates while parsing and members later, and unlike a hash table
+ * it has no worst-case input.
  */
 static const uint32_t *order_of(const fv_value *object)
 {
@@ -144,7 +144,7 @@ fv_status fv_doc_kind(const fv_doc *doc, const fv_value *v, fv_value_kind kind)
 fv_status fv_doc_int(const fv_doc *doc, const fv_value *v, int64_t min, int64_t max, int64_t *out)
 {
     int64_t value = 0;
-    /* Up to 2^53 each whole double is one integer only. */
+    /* Up to 2^53, every integral double represents exactly one integer. */
     bool whole = v->kind == FV_VALUE_REAL && v->as.real >= -0x1p53 && v->as.real <= 0x1p53 &&
                  (double)(int64_t)v->as.real == v->as.real;
     if (v->kind == FV_VALUE_INT)
@@ -154,7 +154,7 @@ fv_status fv_doc_int(const fv_doc *doc, const fv_value *v, int64_t min, int64_t 
     else
         return wrong_kind(doc, v, FV_VALUE_INT);
     if (value < min || value > max)
-        return fv_doc_fail(doc, v, FV_ERR_FORMAT, "%lld is not between %lld and %lld",
+        return fv_doc_fail(doc, v, FV_ERR_FORMAT, "%lld is out of range, expected %lld to %lld",
                            (long long)value, (long long)min, (long long)max);
     *out = value;
     return FV_OK;
@@ -182,12 +182,12 @@ fv_status fv_doc_string(const fv_doc *doc, const fv_value *v, const char **out)
 {
     FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_STRING));
     if (memchr(v->as.text, '\0', v->count))
-        return fv_doc_fail(doc, v, FV_ERR_FORMAT, "a NUL character inside a string");
+        return fv_doc_fail(doc, v, FV_ERR_FORMAT, "NUL character in a string");
     *out = v->as.text;
     return FV_OK;
 }
 
-/* *out stays NULL if the member is absent and may be. */
+/* *out is NULL if an optional member is absent. */
 static fv_status find(const fv_doc *doc, const fv_value *object, const char *key, bool required,
                       const fv_value **out)
 {

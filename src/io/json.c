@@ -21,7 +21,7 @@ static void skip_space(fv_parser *s)
 
 /* ---- strings --------------------------------------------------------------------- */
 
-/* Bytes up to the closing quote: an upper bound of the decoded text, so that memory is asked for
+/* Bytes up to the closing quote: an upper bound for the decoded string, so that it is allocated
  * once. */
 static fv_status raw_length(const fv_parser *s, size_t *out)
 {
@@ -29,13 +29,13 @@ static fv_status raw_length(const fv_parser *s, size_t *out)
     size_t n = 0;
     for (;; n++) {
         int c = fv_parser_peek(s, n);
-        if (c < 0) return fv_parser_fail(s, FV_ERR_FORMAT, "this string has no end");
+        if (c < 0) return fv_parser_fail(s, FV_ERR_FORMAT, "unterminated string");
         if (c == '"') break;
         if (c == '\\') n++;
     }
-    /* An escape takes up to six bytes for one; the exact length is looked at after decoding. */
+    /* An escape takes up to six bytes for one; the exact length is checked after decoding. */
     if (n / 6 > limit)
-        return fv_parser_fail(s, FV_ERR_LIMIT, "a string of more than %llu bytes",
+        return fv_parser_fail(s, FV_ERR_LIMIT, "string longer than %llu bytes",
                               (unsigned long long)limit);
     *out = n;
     return FV_OK;
@@ -46,14 +46,16 @@ static fv_status unicode_escape(fv_parser *s, char *out, size_t *used)
     uint32_t code, low;
     FV_FORWARD(fv_parser_hex(s, 4, &code));
     if (code >= 0xDC00 && code <= 0xDFFF)
-        return fv_parser_fail(s, FV_ERR_FORMAT, "a low surrogate without a high one before it");
+        return fv_parser_fail(s, FV_ERR_FORMAT, "low surrogate without a high surrogate before it");
     if (code >= 0xD800 && code <= 0xDBFF) {
         if (fv_parser_peek(s, 0) != '\\' || fv_parser_peek(s, 1) != 'u')
-            return fv_parser_fail(s, FV_ERR_FORMAT, "a high surrogate without a low one behind it");
+            return fv_parser_fail(s, FV_ERR_FORMAT,
+                                  "high surrogate without a low surrogate after it");
         s->pos += 2;
         FV_FORWARD(fv_parser_hex(s, 4, &low));
         if (low < 0xDC00 || low > 0xDFFF)
-            return fv_parser_fail(s, FV_ERR_FORMAT, "a high surrogate without a low one behind it");
+            return fv_parser_fail(s, FV_ERR_FORMAT,
+                                  "high surrogate without a low surrogate after it");
         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     }
     *used += fv_utf8_put(code, out + *used);
@@ -92,9 +94,9 @@ static fv_status read_string(fv_parser *s, const char **text, uint32_t *bytes)
             FV_FORWARD(escape(s, out, &used));
             continue;
         }
-        if (c < ' ') return fv_parser_fail(s, FV_ERR_FORMAT, "a control character inside a string");
+        if (c < ' ') return fv_parser_fail(s, FV_ERR_FORMAT, "control character in a string");
         size_t length = fv_utf8_length(s->text + s->pos, s->bytes - s->pos);
-        if (length == 0) return fv_parser_fail(s, FV_ERR_FORMAT, "not valid UTF-8");
+        if (length == 0) return fv_parser_fail(s, FV_ERR_FORMAT, "invalid UTF-8");
         memcpy(out + used, s->text + s->pos, length);
         used += length;
         s->pos += length;
@@ -102,7 +104,7 @@ static fv_status read_string(fv_parser *s, const char **text, uint32_t *bytes)
     s->pos++;
     uint64_t limit = s->doc->ctx->limits.string_bytes;
     if (used > limit)
-        return fv_parser_fail(&start, FV_ERR_LIMIT, "a string of more than %llu bytes",
+        return fv_parser_fail(&start, FV_ERR_LIMIT, "string longer than %llu bytes",
                               (unsigned long long)limit);
     out[used] = '\0';
     *text = out;
@@ -110,7 +112,7 @@ static fv_status read_string(fv_parser *s, const char **text, uint32_t *bytes)
     return FV_OK;
 }
 
-/* ---- numbers and words ----------------------------------------------------------- */
+/* ---- numbers and literals -------------------------------------------------------- */
 
 static fv_status digits(fv_parser *s)
 {
@@ -126,7 +128,7 @@ static fv_status read_number(fv_parser *s, fv_value *v)
     bool whole = true;
     if (fv_parser_peek(s, 0) == '-') s->pos++;
     if (fv_parser_peek(s, 0) == '0' && is_digit(fv_parser_peek(s, 1)))
-        return fv_parser_fail(s, FV_ERR_FORMAT, "a number with a leading zero");
+        return fv_parser_fail(s, FV_ERR_FORMAT, "number with a leading zero");
     FV_FORWARD(digits(s));
     if (fv_parser_peek(s, 0) == '.') {
         whole = false;
@@ -141,11 +143,12 @@ static fv_status read_number(fv_parser *s, fv_value *v)
     }
     const char *text = start.text + start.pos;
     size_t n = s->pos - start.pos;
-    bool minus_zero = n == 2 && text[0] == '-' && text[1] == '0'; /* only a real keeps the sign */
+    bool minus_zero =
+        n == 2 && text[0] == '-' && text[1] == '0'; /* only a double has a negative zero */
     if (whole && !minus_zero && fv_decimal_to_i64(text, n, &v->as.integer)) return FV_OK;
     v->kind = FV_VALUE_REAL;
     if (!fv_decimal_to_double(text, n, &v->as.real))
-        return fv_parser_fail(&start, FV_ERR_FORMAT, "a number too large for a double");
+        return fv_parser_fail(&start, FV_ERR_FORMAT, "number too large for a double");
     return FV_OK;
 }
 
@@ -157,7 +160,7 @@ static bool accept_word(fv_parser *s, const char *word)
     return true;
 }
 
-/* A value that is not a container. */
+/* Any value except arrays and objects. */
 static fv_status read_scalar(fv_parser *s, fv_value *v)
 {
     int c = fv_parser_peek(s, 0);
@@ -180,9 +183,9 @@ static fv_status read_scalar(fv_parser *s, fv_value *v)
     return fv_parser_expected(s, "a value");
 }
 
-/* ---- the text -------------------------------------------------------------------- */
+/* ---- document -------------------------------------------------------------------- */
 
-/* A key and its colon. */
+/* A key and the colon after it. */
 static fv_status read_key(fv_parser *s, fv_member *item)
 {
     if (fv_parser_peek(s, 0) != '"') return fv_parser_expected(s, "a key in double quotes");
@@ -194,7 +197,7 @@ static fv_status read_key(fv_parser *s, fv_member *item)
     return FV_OK;
 }
 
-/* What may come next. */
+/* What the grammar allows next. */
 typedef enum need { NEED_ITEM, NEED_ITEM_OR_CLOSE, NEED_COMMA_OR_CLOSE } need;
 
 static fv_status read_item(fv_parser *s, fv_doc_builder *b, need *next)

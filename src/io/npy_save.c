@@ -10,7 +10,7 @@
 
 enum { PIECE = 1 << 18 };
 
-/* Writes an array's data at `at`; *sum goes on over it if crc is given. */
+/* Writes an array's data at offset `at`, and updates *sum if crc is not NULL. */
 static fv_status write_data(fv_atomic_file *save, fv_tensor_source *source, size_t index,
                             uint64_t bytes, char *piece, const fv_crc *crc, uint32_t *sum,
                             uint64_t at)
@@ -29,10 +29,10 @@ static fv_status array_header(fv_ctx *ctx, const char *path, const fv_file_spec 
                               char text[FV_NPY_HEADER_BYTES], size_t *header, uint64_t *data)
 {
     *header = fv_npy_header(spec, text);
-    FV_RETURN_IF(*header == 0, ctx, FV_ERR_UNSUPPORTED, "%s: NumPy has no name for %s", path,
+    FV_RETURN_IF(*header == 0, ctx, FV_ERR_UNSUPPORTED, "%s: NumPy has no dtype for %s", path,
                  fv_dtype_name(spec->dtype));
     FV_RETURN_IF(!fv_shape_bytes(spec->rank, spec->shape, fv_dtype_size(spec->dtype), data), ctx,
-                 FV_ERR_ARGUMENT, "%s: the size overflows", path);
+                 FV_ERR_ARGUMENT, "%s: the size of the array overflows", path);
     return FV_OK;
 }
 
@@ -54,7 +54,7 @@ static fv_status save_plain(fv_ctx *ctx, const char *path, const fv_file_spec *s
 
 fv_status fv_npy_save(fv_ctx *ctx, const char *path, fv_tensor *tensor)
 {
-    FV_RETURN_IF(!path || !tensor, ctx, FV_ERR_ARGUMENT, "npy: a pointer is missing");
+    FV_RETURN_IF(!path || !tensor, ctx, FV_ERR_ARGUMENT, "npy: path or tensor is NULL");
     fv_file_spec *spec = NULL;
     FV_FORWARD(fv_specs_of_tensors(ctx, path, NULL, &tensor, 1, &spec));
     fv_tensor_source source = {.ctx = ctx, .tensors = &tensor};
@@ -75,7 +75,7 @@ typedef struct archive {
     const fv_file_spec *specs;
     size_t count;
     fv_arena arena;
-    fv_zip_entry *entries; /* names with ".npy" */
+    fv_zip_entry *entries; /* names end in ".npy" */
     unsigned char *directory;
     size_t directory_bytes;
     uint64_t directory_at;
@@ -83,7 +83,7 @@ typedef struct archive {
     char *piece;
 } archive;
 
-/* Sizes and places of everything; only the sums are missing afterwards. */
+/* Computes all sizes and offsets; the checksums are filled in later. */
 static fv_status lay_out(archive *a)
 {
     fv_ctx *ctx = a->ctx;
@@ -106,7 +106,7 @@ static fv_status lay_out(archive *a)
         uint64_t bytes = header + data, end = at + FV_ZIP_LOCAL_BYTES + name_bytes + bytes;
         FV_RETURN_IF(name_bytes > UINT16_MAX || data > UINT32_MAX || end >= UINT32_MAX ||
                          a->count >= UINT16_MAX,
-                     ctx, FV_ERR_LIMIT, "%s: larger than an archive can be", a->path);
+                     ctx, FV_ERR_LIMIT, "%s: the archive would exceed 4 GiB", a->path);
         a->entries[i] = (fv_zip_entry){.name = name,
                                        .name_bytes = name_bytes,
                                        .compressed_bytes = bytes,
@@ -116,8 +116,8 @@ static fv_status lay_out(archive *a)
         at = end;
         central += FV_ZIP_CENTRAL_BYTES + name_bytes;
     }
-    FV_RETURN_IF(at + central >= UINT32_MAX, ctx, FV_ERR_LIMIT, "%s: larger than an archive can be",
-                 a->path);
+    FV_RETURN_IF(at + central >= UINT32_MAX, ctx, FV_ERR_LIMIT,
+                 "%s: the archive would exceed 4 GiB", a->path);
     a->directory_at = at;
     a->directory_bytes = (size_t)central;
     a->directory = fv_arena_alloc(&a->arena, a->directory_bytes + FV_ZIP_END_BYTES);
@@ -125,7 +125,7 @@ static fv_status lay_out(archive *a)
     return FV_OK;
 }
 
-/* The array first: its sum goes into the header before it. */
+/* Writes the data first: its checksum goes into the header before it. */
 static fv_status write_member(archive *a, fv_atomic_file *save, fv_tensor_source *source, size_t i)
 {
     fv_zip_entry *e = &a->entries[i];
@@ -170,7 +170,7 @@ fv_status fv_npz_save(fv_ctx *ctx, const char *path, const char *const *names,
                       fv_tensor *const *tensors, size_t count)
 {
     FV_RETURN_IF(!path || (count && (!names || !tensors)), ctx, FV_ERR_ARGUMENT,
-                 "npz: a pointer is missing");
+                 "npz: path, names or tensors is NULL");
     fv_file_spec *specs = NULL;
     FV_FORWARD(fv_specs_of_tensors(ctx, path, names, tensors, count, &specs));
     fv_tensor_source source = {.ctx = ctx, .tensors = tensors};

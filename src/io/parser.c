@@ -9,7 +9,7 @@ fv_status fv_parser_init(fv_parser *scan, fv_ctx *ctx, const char *name, const c
                          size_t bytes)
 {
     FV_RETURN_IF(bytes > ctx->limits.text_bytes || bytes >= UINT32_MAX, ctx, FV_ERR_LIMIT,
-                 "%s: %zu bytes of text, the limit is %llu", name, bytes,
+                 "%s: has %zu bytes, the limit is %llu", name, bytes,
                  (unsigned long long)ctx->limits.text_bytes);
     fv_doc *doc = fv_doc_create(ctx, name);
     FV_RETURN_IF(!doc, ctx, FV_ERR_MEMORY, "%s: out of memory", name);
@@ -37,7 +37,8 @@ fv_status fv_parser_fail(const fv_parser *scan, fv_status status, const char *fm
 fv_status fv_parser_expected(const fv_parser *scan, const char *what)
 {
     int c = fv_parser_peek(scan, 0);
-    if (c < 0) return fv_parser_fail(scan, FV_ERR_FORMAT, "expected %s, found the end", what);
+    if (c < 0)
+        return fv_parser_fail(scan, FV_ERR_FORMAT, "expected %s, found the end of the text", what);
     if (c == '\n' || c == '\r')
         return fv_parser_fail(scan, FV_ERR_FORMAT, "expected %s, found the end of the line", what);
     if (c > ' ' && c < 0x7F)
@@ -73,7 +74,7 @@ fv_status fv_parser_hex(fv_parser *scan, int digits, uint32_t *out)
 /* ---- builder --------------------------------------------------------------------- */
 
 struct fv_doc_frame {
-    fv_member self; /* the container that is being filled */
+    fv_member self; /* the container */
     size_t first;   /* its first item */
 };
 
@@ -110,7 +111,7 @@ fv_status fv_doc_builder_open(fv_doc_builder *builder, const fv_member *item)
     fv_doc *doc = builder->scan->doc;
     uint64_t limit = doc->ctx->limits.json_depth;
     if (builder->depth >= limit)
-        return fv_doc_fail(doc, &item->value, FV_ERR_LIMIT, "values nest deeper than %llu",
+        return fv_doc_fail(doc, &item->value, FV_ERR_LIMIT, "nested deeper than %llu levels",
                            (unsigned long long)limit);
     struct fv_doc_frame *frames = fv_mem_grow(doc->arena.mem, builder->frames, &builder->frame_room,
                                               builder->depth + 1, sizeof *frames);
@@ -125,7 +126,7 @@ fv_status fv_doc_builder_close(fv_doc_builder *builder)
 {
     fv_doc *doc = builder->scan->doc;
     struct fv_doc_frame frame = builder->frames[--builder->depth];
-    /* NULL plus nothing is not defined in C. */
+    /* Adding 0 to NULL is undefined in C. */
     const fv_member *items = builder->items ? builder->items + frame.first : NULL;
     size_t count = builder->count - frame.first;
     fv_value *self = &frame.self.value;
@@ -136,7 +137,7 @@ fv_status fv_doc_builder_close(fv_doc_builder *builder)
             return fv_parser_out_of_memory(builder->scan);
         char key[FV_QUOTED_BYTES];
         if (duplicate)
-            return fv_doc_fail(doc, &duplicate->value, FV_ERR_FORMAT, "\"%s\" is given twice",
+            return fv_doc_fail(doc, &duplicate->value, FV_ERR_FORMAT, "duplicate key \"%s\"",
                                fv_quote(duplicate->key, duplicate->key_bytes, key));
     } else {
         fv_value *values = fv_arena_array(&doc->arena, count, sizeof *values);

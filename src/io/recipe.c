@@ -1,5 +1,5 @@
-/* Recipes: typed keys with fallbacks, over the TOML reader. Values are kept as text in an arena;
- * numbers beside it. */
+/* Recipes: typed keys with defaults, read from TOML. Each value is kept as a string and as a
+ * number. */
 #include "fovea/recipe.h"
 
 #include <math.h>
@@ -27,17 +27,17 @@ struct fv_recipe {
     fv_key *keys;
     size_t count;
     slot *slots;
-    fv_arena arena; /* texts; replaced ones stay until the end */
+    fv_arena arena; /* strings; replaced ones are freed with the recipe */
 };
 
-/* ---- one value ---------------------------------------------------------------------- */
+/* ---- parsing ------------------------------------------------------------------------ */
 
 static bool in_bounds(const fv_key *key, double value)
 {
     return isfinite(value) && (key->min == key->max || (value >= key->min && value <= key->max));
 }
 
-/* [+-]digits[.digits][e[+-]digits], as fv_decimal_to_double asks for. */
+/* [+-]digits[.digits][e[+-]digits], as fv_decimal_to_double requires. */
 static bool is_decimal(const char *p)
 {
     if (*p == '+' || *p == '-') p++;
@@ -79,7 +79,7 @@ static const char *nearest_choice(const char *choices, fv_nearest *nearest, cons
     return fv_nearest_best(nearest);
 }
 
-/* What a TOML file can hold again as it is. */
+/* True for text that TOML can represent without escapes. */
 static bool is_plain_text(const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -87,8 +87,7 @@ static bool is_plain_text(const char *text, size_t n)
     return fv_utf8_valid(text, n);
 }
 
-/* Reads `text` as the key's type into numbers. NULL: fine; else what is wrong, as a text that
- * lives in `why`. */
+/* Parses `text` as the key's type. Returns NULL, or what is wrong with it, possibly in `why`. */
 static const char *read_value(const fv_key *key, const char *text, slot *out, char why[200])
 {
     const size_t n = strlen(text);
@@ -121,25 +120,25 @@ static const char *read_value(const fv_key *key, const char *text, slot *out, ch
     }
     if (ok) return NULL;
     if (key->type == FV_KEY_TEXT || key->type == FV_KEY_PATH)
-        return "not UTF-8 or has a control character";
+        return "invalid UTF-8 or a control character";
     if (key->type == FV_KEY_CHOICE) {
         fv_nearest nearest;
         const char *found = nearest_choice(key->choices, &nearest, text);
-        snprintf(why, 200, "'%.40s' is not one of %.90s%s%.30s%s", text, key->choices,
+        snprintf(why, 200, "'%.40s' is invalid, expected one of %.90s%s%.30s%s", text, key->choices,
                  found ? "; did you mean '" : "", found ? found : "", found ? "'?" : "");
     } else if (key->type == FV_KEY_BOOL) {
-        snprintf(why, 200, "'%.40s' is not true or false", text);
+        snprintf(why, 200, "'%.40s' is invalid, expected true or false", text);
     } else if (key->min == key->max) {
-        snprintf(why, 200, "'%.40s' is not a %s", text,
-                 key->type == FV_KEY_INT ? "whole number" : "number");
+        snprintf(why, 200, "'%.40s' is invalid, expected %s", text,
+                 key->type == FV_KEY_INT ? "an integer" : "a number");
     } else {
-        snprintf(why, 200, "'%.40s' is not a %s from %.12g to %.12g", text,
-                 key->type == FV_KEY_INT ? "whole number" : "number", key->min, key->max);
+        snprintf(why, 200, "'%.40s' is invalid, expected %s from %.12g to %.12g", text,
+                 key->type == FV_KEY_INT ? "an integer" : "a number", key->min, key->max);
     }
     return why;
 }
 
-/* ---- the set ------------------------------------------------------------------------ */
+/* ---- keys --------------------------------------------------------------------------- */
 
 static int64_t key_index(const fv_recipe *recipe, const char *name)
 {
@@ -154,16 +153,16 @@ static fv_status fill_defaults(fv_recipe *recipe)
     for (size_t i = 0; i < recipe->count; i++) {
         const fv_key *key = &recipe->keys[i];
         FV_RETURN_IF(key_index(recipe, key->name) != (int64_t)i, recipe->ctx, FV_ERR_ARGUMENT,
-                     "recipe: key '%.60s' is listed twice", key->name);
+                     "recipe: duplicate key '%.60s'", key->name);
         const char *wrong =
             read_value(key, key->default_value ? key->default_value : "", &recipe->slots[i], why);
-        FV_RETURN_IF(wrong, recipe->ctx, FV_ERR_ARGUMENT, "recipe: fallback of '%.60s': %.150s",
+        FV_RETURN_IF(wrong, recipe->ctx, FV_ERR_ARGUMENT, "recipe: default of '%.60s': %.150s",
                      key->name, wrong);
     }
     return FV_OK;
 }
 
-/* Copies of all keys side by side, and a slot for each. */
+/* Copies all keys into one array, with a slot for each. */
 static fv_status join_tables(fv_recipe *recipe, const fv_key_table *tables, size_t count)
 {
     fv_mem *mem = &recipe->ctx->mem;
@@ -172,7 +171,7 @@ static fv_status join_tables(fv_recipe *recipe, const fv_key_table *tables, size
     recipe->keys = fv_mem_alloc(mem, recipe->count * sizeof *recipe->keys);
     recipe->slots = fv_mem_zalloc(mem, recipe->count * sizeof *recipe->slots);
     FV_RETURN_IF(!recipe->keys || !recipe->slots, recipe->ctx, FV_ERR_MEMORY,
-                 "no memory for a recipe");
+                 "recipe: out of memory");
     fv_key *to = recipe->keys;
     for (size_t i = 0; i < count; i++) {
         if (tables[i].count) memcpy(to, tables[i].keys, tables[i].count * sizeof *to);
@@ -184,7 +183,7 @@ static fv_status join_tables(fv_recipe *recipe, const fv_key_table *tables, size
 fv_status fv_recipe_create(fv_ctx *ctx, const fv_key_table *tables, size_t count, fv_recipe **out)
 {
     fv_recipe *recipe = fv_mem_zalloc(&ctx->mem, sizeof *recipe);
-    FV_RETURN_IF(!recipe, ctx, FV_ERR_MEMORY, "no memory for a recipe");
+    FV_RETURN_IF(!recipe, ctx, FV_ERR_MEMORY, "recipe: out of memory");
     recipe->ctx = ctx;
     fv_arena_init(&recipe->arena, &ctx->mem);
     fv_status status = join_tables(recipe, tables, count);
@@ -213,11 +212,11 @@ void fv_recipe_destroy(fv_recipe **recipe_ptr)
     *recipe_ptr = NULL;
 }
 
-/* Where a value comes from, for messages: a place in a file, or a call. */
+/* Where a value comes from, for messages: a position in a file, or a call. */
 typedef struct origin {
     const fv_doc *doc;
     const fv_value *where;
-    const char *folder; /* of the file, with its '/'; "" for none */
+    const char *folder; /* of the file, including the '/'; "" if it has none */
     size_t folder_bytes;
 } origin;
 
@@ -227,7 +226,7 @@ static fv_status reject(const fv_recipe *recipe, const origin *from, const char 
     return fv_fail(recipe->ctx, FV_ERR_ARGUMENT, "%s", text);
 }
 
-/* The key whose last part is nearest to that of `name`, which may stand in no section; or NULL. */
+/* The key, of any section, whose last part is closest to that of `name`; or NULL. */
 static const char *in_another_section(const fv_recipe *recipe, const char *name)
 {
     const char *dot = strrchr(name, '.'), *found = NULL;
@@ -251,12 +250,12 @@ static fv_status unknown_key(const fv_recipe *recipe, const origin *from, const 
     const char *found = fv_nearest_best(&nearest);
     if (!found) found = in_another_section(recipe, name);
     char text[200];
-    snprintf(text, sizeof text, "there is no key '%.60s'%s%s%s", name,
-             found ? "; did you mean '" : "", found ? found : "", found ? "'?" : "");
+    snprintf(text, sizeof text, "unknown key '%.60s'%s%s%s", name, found ? "; did you mean '" : "",
+             found ? found : "", found ? "'?" : "");
     return reject(recipe, from, text);
 }
 
-/* Checks a value and puts it into slots[i], with a copy of its text. */
+/* Checks a value and stores it in its slot, with a copy of the text. */
 static fv_status put(fv_recipe *recipe, slot *slots, const origin *from, const char *name,
                      const char *text)
 {
@@ -273,7 +272,7 @@ static fv_status put(fv_recipe *recipe, slot *slots, const origin *from, const c
     const bool relative = key->type == FV_KEY_PATH && *text && *text != '/' && *text != '$';
     const size_t lead = relative ? from->folder_bytes : 0, n = strlen(text);
     char *copy = fv_arena_alloc(&recipe->arena, lead + n + 1);
-    FV_RETURN_IF(!copy, recipe->ctx, FV_ERR_MEMORY, "no memory for a recipe's value");
+    FV_RETURN_IF(!copy, recipe->ctx, FV_ERR_MEMORY, "recipe: out of memory");
     if (lead) memcpy(copy, from->folder, lead);
     memcpy(copy + lead, text, n + 1);
     value.text = copy;
@@ -290,7 +289,7 @@ fv_status fv_recipe_set(fv_recipe *recipe, const char *name, const char *text)
 
 /* ---- reading a file ----------------------------------------------------------------- */
 
-/* A TOML value as the text that fv_recipe_set would get. */
+/* A TOML value as the string that would be passed to fv_recipe_set. */
 static fv_status value_text(const fv_recipe *recipe, const origin *from, const fv_key *key,
                             char room[FV_DECIMAL_BYTES], const char **out)
 {
@@ -307,8 +306,8 @@ static fv_status value_text(const fv_recipe *recipe, const origin *from, const f
                key->type == FV_KEY_REAL) {
         fv_double_to_decimal(v->as.real, room);
     } else {
-        static const char *const wanted[] = {"a whole number", "a number", "true or false",
-                                             "a string",       "a string", "a string"};
+        static const char *const wanted[] = {"an integer", "a number", "true or false",
+                                             "a string",   "a string", "a string"};
         char text[200];
         snprintf(text, sizeof text, "%.60s: expected %s, found %s", key ? key->name : "",
                  key ? wanted[key->type] : "a value", fv_value_kind_name(v->kind));
@@ -355,7 +354,7 @@ fv_status fv_recipe_load(fv_recipe *recipe, const char *path)
     FV_FORWARD(fv_toml_load(ctx, path, &doc));
     slot *slots = fv_mem_alloc(&ctx->mem, bytes);
     fv_status status = FV_OK;
-    if (!slots) status = fv_fail(ctx, FV_ERR_MEMORY, "no memory for a recipe");
+    if (!slots) status = fv_fail(ctx, FV_ERR_MEMORY, "recipe: out of memory");
     if (status == FV_OK) {
         const char *slash = strrchr(path, '/');
         origin from = {
@@ -405,8 +404,8 @@ static bool same_section(const fv_key *a, const fv_key *b)
     return n == section_bytes(b) && memcmp(a->name, b->name, n) == 0;
 }
 
-/* Keys of one section may come from several tables; a file has each section once, keys without one
- * first. */
+/* A section's keys may come from several tables, but the file has each section once. Keys without a
+ * section come first. */
 static void write_sections(const fv_recipe *recipe, fv_json_writer *w)
 {
     for (int named = 0; named < 2; named++)

@@ -45,7 +45,7 @@ static void add_block(uint32_t state[8], const unsigned char *data)
 
 void fv_sha256_init(fv_sha256 *sum)
 {
-    /* Likewise, of the square roots of the first eight primes. */
+    /* The same of the square roots of the first eight primes. */
     *sum = (fv_sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f,
                                  0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }

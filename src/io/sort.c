@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Bottom-up merge sort: n log n whatever the input is. */
+/* Bottom-up merge sort: n log n for any input. */
 void fv_argsort(const void *items, size_t count, fv_argsort_compare compare, uint32_t *order,
                 uint32_t *spare)
 {

@@ -56,7 +56,7 @@ const fv_file_entry *fv_entries_find(const fv_file_entry *entries, size_t count,
     return NULL;
 }
 
-/* Makes the text of a failed call the sticky error of an op. */
+/* Turns the message of a failed call into the sticky error of an op. */
 static void poison_with_last(fv_ctx *ctx, fv_status status)
 {
     char text[FV_MESSAGE_BYTES];
@@ -64,7 +64,7 @@ static void poison_with_last(fv_ctx *ctx, fv_status status)
     fv_poison(ctx, status, "%s", text);
 }
 
-/* Fills t straight from the file where its memory can be written, else over a copy. */
+/* Reads directly into t if the host can write its memory, otherwise through a copy. */
 static fv_status fill(fv_ctx *ctx, fv_tensor *t, const fv_file_entry *entry, fv_entry_read read,
                       void *file)
 {
@@ -86,11 +86,11 @@ fv_tensor *fv_entry_load(fv_ctx *ctx, const char *path, const char *name,
     char quoted[FV_QUOTED_BYTES];
     fv_quote(name, strlen(name), quoted);
     if (!entry) {
-        fv_poison(ctx, FV_ERR_INDEX, "%s: has no \"%s\"", path, quoted);
+        fv_poison(ctx, FV_ERR_INDEX, "%s: has no tensor \"%s\"", path, quoted);
         return ctx->invalid;
     }
     if (!entry->loadable) {
-        fv_poison(ctx, FV_ERR_UNSUPPORTED, "%s: \"%s\" has the element type or order %s", path,
+        fv_poison(ctx, FV_ERR_UNSUPPORTED, "%s: \"%s\" has dtype %s, which is not supported", path,
                   quoted, entry->dtype_name);
         return ctx->invalid;
     }
@@ -116,7 +116,7 @@ static fv_status check_spec(fv_ctx *ctx, const char *path, const fv_file_spec *s
     uint64_t bytes;
     size_t length = spec->name ? strlen(spec->name) : 0;
     char name[FV_QUOTED_BYTES];
-    FV_RETURN_IF(length == 0, ctx, FV_ERR_ARGUMENT, "%s: a tensor without a name", path);
+    FV_RETURN_IF(length == 0, ctx, FV_ERR_ARGUMENT, "%s: a tensor has no name", path);
     fv_quote(spec->name, length, name);
     FV_RETURN_IF(length > ctx->limits.name_bytes, ctx, FV_ERR_LIMIT,
                  "%s: the name \"%s\" has %zu bytes, the limit is %llu", path, name, length,
@@ -124,9 +124,9 @@ static fv_status check_spec(fv_ctx *ctx, const char *path, const fv_file_spec *s
     FV_RETURN_IF(!fv_utf8_valid(spec->name, length), ctx, FV_ERR_ARGUMENT,
                  "%s: the name \"%s\" is not UTF-8", path, name);
     FV_RETURN_IF(fv_dtype_size(spec->dtype) == 0, ctx, FV_ERR_ARGUMENT,
-                 "%s: \"%s\" has no element type", path, name);
+                 "%s: \"%s\" has an invalid dtype", path, name);
     FV_RETURN_IF(spec->rank < 0 || spec->rank > FV_MAX_RANK, ctx, FV_ERR_ARGUMENT,
-                 "%s: \"%s\" has rank %d", path, name, spec->rank);
+                 "%s: \"%s\" has rank %d, expected 0 to %d", path, name, spec->rank, FV_MAX_RANK);
     for (int i = 0; i < spec->rank; i++)
         FV_RETURN_IF(spec->shape[i] < 0, ctx, FV_ERR_ARGUMENT, "%s: \"%s\" has a negative size",
                      path, name);
@@ -147,7 +147,7 @@ static fv_status check_unique(fv_ctx *ctx, const char *path, const fv_file_spec 
     for (size_t i = 1; i < count && status == FV_OK; i++) {
         const char *text = specs[order[i]].name;
         if (compare_specs(specs, order[i - 1], order[i]) == 0)
-            status = fv_fail(ctx, FV_ERR_ARGUMENT, "%s: the name \"%s\" is given twice", path,
+            status = fv_fail(ctx, FV_ERR_ARGUMENT, "%s: duplicate name \"%s\"", path,
                              fv_quote(text, strlen(text), name));
     }
     fv_mem_free(&ctx->mem, order, bytes);

@@ -8,7 +8,7 @@
 static fv_status fail_duplicate(const fv_parser *s, const fv_member *item)
 {
     char key[FV_QUOTED_BYTES];
-    return fv_doc_fail(s->doc, &item->value, FV_ERR_FORMAT, "\"%s\" is given twice",
+    return fv_doc_fail(s->doc, &item->value, FV_ERR_FORMAT, "duplicate key \"%s\"",
                        fv_quote(item->key, item->key_bytes, key));
 }
 
@@ -16,12 +16,12 @@ static fv_status fail_closed(const fv_parser *s, const fv_member *item)
 {
     char key[FV_QUOTED_BYTES];
     return fv_doc_fail(s->doc, &item->value, FV_ERR_FORMAT,
-                       "\"%s\" was defined before and cannot be added to",
+                       "\"%s\" is already defined and cannot be extended",
                        fv_quote(item->key, item->key_bytes, key));
 }
 
-/* Steps from *at into the table `item` on the way of a longer key, making it if it is not there.
- * `how` is TOML_IMPLIED on the way of a header and TOML_DOTTED on the way of a key. */
+/* Descends from *at into the table `item`, creating it if needed. `origin` is TOML_IMPLIED for
+ * parts of a header and TOML_DOTTED for parts of a dotted key. */
 static fv_status enter(toml_tree *tree, fv_member *item, toml_origin origin, toml_node **at)
 {
     toml_node *child = toml_tree_find(tree, *at, item);
@@ -37,7 +37,7 @@ static fv_status enter(toml_tree *tree, fv_member *item, toml_origin origin, tom
     return FV_OK;
 }
 
-/* Reads a dotted key below *at: enters all parts but the last, which `item` becomes. */
+/* Reads a dotted key below *at: descends into all parts except the last, which goes to `item`. */
 static fv_status read_path(toml_tree *tree, toml_origin origin, toml_node **at, fv_member *item)
 {
     fv_parser *s = tree->scan;
@@ -51,14 +51,15 @@ static fv_status read_path(toml_tree *tree, toml_origin origin, toml_node **at, 
     }
 }
 
-/* "[a.b.c]", at its bracket. */
+/* Reads "[a.b.c]", starting at the bracket. */
 static fv_status read_header(toml_tree *tree, toml_node **table)
 {
     fv_parser *s = tree->scan;
     toml_node *at = tree->root;
     fv_member item;
     if (fv_parser_peek(s, 1) == '[')
-        return fv_parser_fail(s, FV_ERR_UNSUPPORTED, "arrays of tables ([[...]]) are not read");
+        return fv_parser_fail(s, FV_ERR_UNSUPPORTED,
+                              "arrays of tables ([[...]]) are not supported");
     s->pos++;
     toml_skip_space(s);
     FV_FORWARD(read_path(tree, TOML_IMPLIED, &at, &item));
@@ -76,7 +77,7 @@ static fv_status read_header(toml_tree *tree, toml_node **table)
     return toml_expect_end_of_line(s);
 }
 
-/* "a.b =" below `table`; *slot waits for its value. */
+/* Reads "a.b =" below `table`; *slot is the node for its value. */
 static fv_status read_assignment(toml_tree *tree, toml_node *table, toml_node **slot)
 {
     fv_parser *s = tree->scan;
@@ -89,7 +90,7 @@ static fv_status read_assignment(toml_tree *tree, toml_node *table, toml_node **
     return toml_tree_add(tree, table, &item, TOML_CLOSED, slot);
 }
 
-/* The array or inline table that the finished value `node` stands in. */
+/* The array or inline table that contains the value `node`. */
 static toml_node *container_of(toml_node *node)
 {
     node = node->parent;
@@ -99,7 +100,7 @@ static toml_node *container_of(toml_node *node)
 }
 
 /*
- * A value may nest, so reading one is a walk: into a container when it opens, back to its
+ * Values nest, so reading one is a loop: descend into a container when it opens, return to its
  * parent when it closes, until the first slot is filled.
  */
 typedef struct value_reader {
@@ -114,7 +115,7 @@ static fv_status open_container(value_reader *w, fv_value_kind kind)
     fv_parser *s = w->tree->scan;
     uint64_t limit = s->doc->ctx->limits.json_depth;
     if (++w->depth > limit)
-        return fv_parser_fail(s, FV_ERR_LIMIT, "values nest deeper than %llu",
+        return fv_parser_fail(s, FV_ERR_LIMIT, "nested deeper than %llu levels",
                               (unsigned long long)limit);
     w->slot->item.value = fv_parser_value(s, kind);
     w->slot->origin = TOML_INLINE;
@@ -123,7 +124,7 @@ static fv_status open_container(value_reader *w, fv_value_kind kind)
     return FV_OK;
 }
 
-/* Between items: space, and in arrays lines and comments too. */
+/* Skips white space between items; in arrays, line ends and comments too. */
 static fv_status skip_between(const value_reader *w)
 {
     if (w->slot->item.value.kind == FV_VALUE_ARRAY) return toml_skip_lines(w->tree->scan);
@@ -131,7 +132,7 @@ static fv_status skip_between(const value_reader *w)
     return FV_OK;
 }
 
-/* The next item of the container w->slot; it becomes the slot. */
+/* Starts the next item of the container w->slot and makes it the slot. */
 static fv_status next_item(value_reader *w)
 {
     w->state = AT_VALUE;
@@ -141,7 +142,7 @@ static fv_status next_item(value_reader *w)
     return toml_tree_add(w->tree, w->slot, &item, TOML_CLOSED, &w->slot);
 }
 
-/* One step; *filled when w->slot has its whole value. */
+/* One step of the loop; sets *filled when w->slot has its complete value. */
 static fv_status step(value_reader *w, bool *filled)
 {
     fv_parser *s = w->tree->scan;

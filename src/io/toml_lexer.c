@@ -6,7 +6,7 @@
 #include "io/decimal.h"
 #include "io/utf8.h"
 
-/* ---- space ----------------------------------------------------------------------- */
+/* ---- white space------------------------------------------------------------------- */
 
 void toml_skip_space(fv_parser *s)
 {
@@ -14,7 +14,7 @@ void toml_skip_space(fv_parser *s)
         s->pos++;
 }
 
-/* Bytes of the line end at pos: 1, 2 or 0. A carriage return alone is none. */
+/* Length of the line end at pos: 1, 2, or 0 if there is none. A lone carriage return is not one. */
 static size_t line_end(const fv_parser *s)
 {
     if (fv_parser_peek(s, 0) == '\n') return 1;
@@ -30,14 +30,14 @@ static bool accept_line_end(fv_parser *s)
     return true;
 }
 
-/* One character that may stand in a string or comment; *length is its bytes. */
+/* Checks one character of a string or comment; *length is its length in bytes. */
 static fv_status check_character(const fv_parser *s, size_t *length)
 {
     int c = fv_parser_peek(s, 0);
     *length = fv_utf8_length(s->text + s->pos, s->bytes - s->pos);
-    if (*length == 0) return fv_parser_fail(s, FV_ERR_FORMAT, "not valid UTF-8");
+    if (*length == 0) return fv_parser_fail(s, FV_ERR_FORMAT, "invalid UTF-8");
     if ((c < ' ' && c != '\t') || c == 0x7F)
-        return fv_parser_fail(s, FV_ERR_FORMAT, "control character 0x%02X", (unsigned)c);
+        return fv_parser_fail(s, FV_ERR_FORMAT, "invalid control character 0x%02X", (unsigned)c);
     return FV_OK;
 }
 
@@ -71,7 +71,7 @@ fv_status toml_expect_end_of_line(fv_parser *s)
 
 /* ---- strings --------------------------------------------------------------------- */
 
-/* How many times `quote` stands at pos + ahead. */
+/* The number of consecutive `quote` characters at pos + ahead. */
 static size_t quote_run(const fv_parser *s, size_t ahead, int quote)
 {
     size_t n = 0;
@@ -80,34 +80,35 @@ static size_t quote_run(const fv_parser *s, size_t ahead, int quote)
     return n;
 }
 
-/* Bytes from pos to the closing quotes: an upper bound of the decoded text. */
+/* Bytes from pos to the closing quotes: an upper bound for the decoded string. */
 static fv_status raw_length(const fv_parser *s, int quote, bool many, size_t *out)
 {
     size_t n = 0;
     for (;; n++) {
         int c = fv_parser_peek(s, n);
         if (c < 0 || (!many && c == '\n'))
-            return fv_parser_fail(s, FV_ERR_FORMAT, "this string has no end");
+            return fv_parser_fail(s, FV_ERR_FORMAT, "unterminated string");
         if (c == '\\' && quote == '"') {
             n++;
         } else if (c == quote && !many) {
             break;
         } else if (c == quote) {
             size_t run = quote_run(s, n, quote);
-            if (run > 5) return fv_parser_fail(s, FV_ERR_FORMAT, "too many quotes end this string");
+            if (run > 5)
+                return fv_parser_fail(s, FV_ERR_FORMAT, "too many quotes at the end of a string");
             n += run >= 3 ? run - 3 : run - 1;
-            if (run >= 3) break; /* one or two of them may belong to the text */
+            if (run >= 3) break; /* the first one or two may belong to the string */
         }
     }
     uint64_t limit = s->doc->ctx->limits.string_bytes;
     if (n > limit)
-        return fv_parser_fail(s, FV_ERR_LIMIT, "a string of more than %llu bytes",
+        return fv_parser_fail(s, FV_ERR_LIMIT, "string longer than %llu bytes",
                               (unsigned long long)limit);
     *out = n;
     return FV_OK;
 }
 
-/* A backslash at the end of a line takes the line end and all space before the next text. */
+/* A backslash at the end of a line removes the line end and all white space after it. */
 static bool accept_line_joint(fv_parser *s)
 {
     fv_parser ahead = *s;
@@ -131,7 +132,7 @@ static fv_status escape(fv_parser *s, bool many, char *out, size_t *used)
         s->pos++;
         FV_FORWARD(fv_parser_hex(s, c == 'u' ? 4 : 8, &code));
         if (code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
-            return fv_parser_fail(s, FV_ERR_FORMAT, "U+%04X is not a character", code);
+            return fv_parser_fail(s, FV_ERR_FORMAT, "U+%04X is not a valid code point", code);
         *used += fv_utf8_put(code, out + *used);
         return FV_OK;
     }
@@ -161,14 +162,14 @@ static fv_status decode(fv_parser *s, size_t end, int quote, bool many, char *ou
     return FV_OK;
 }
 
-/* At the opening quote. Only values may span lines. */
+/* Starts at the opening quote. Only values may span lines. */
 static fv_status read_string(fv_parser *s, bool may_span, const char **text, uint32_t *bytes)
 {
     int quote = fv_parser_peek(s, 0);
     bool many = may_span && quote_run(s, 0, quote) >= 3;
     size_t raw = 0, used = 0;
     s->pos += many ? 3 : 1;
-    if (many) accept_line_end(s); /* the first line end is not part of the text */
+    if (many) accept_line_end(s); /* the first line end is not part of the string */
     FV_FORWARD(raw_length(s, quote, many, &raw));
     char *out = fv_arena_alloc(&s->doc->arena, raw + 1);
     if (!out) return fv_parser_out_of_memory(s);
@@ -200,7 +201,7 @@ fv_status toml_read_key(fv_parser *s, fv_member *item)
     if (n == 0) return fv_parser_expected(s, "a key");
     uint64_t limit = s->doc->ctx->limits.string_bytes;
     if (n > limit)
-        return fv_parser_fail(s, FV_ERR_LIMIT, "a key of more than %llu bytes",
+        return fv_parser_fail(s, FV_ERR_LIMIT, "key longer than %llu bytes",
                               (unsigned long long)limit);
     item->key = fv_arena_text(&s->doc->arena, s->text + s->pos, n);
     if (!item->key) return fv_parser_out_of_memory(s);
@@ -209,13 +210,13 @@ fv_status toml_read_key(fv_parser *s, fv_member *item)
     return FV_OK;
 }
 
-/* ---- numbers and words ----------------------------------------------------------- */
+/* ---- numbers and literals -------------------------------------------------------- */
 
 enum { NUMBER_BYTES = 400 };
 
 static bool is_digit(int c) { return c >= '0' && c <= '9'; }
 
-/* Copies a number without its underscores, each of which must stand between two digits. */
+/* Copies a number without its underscores; each must be between two digits. */
 static bool strip(const char *text, size_t n, char *out, size_t *used)
 {
     *used = 0;
@@ -233,7 +234,7 @@ static bool strip(const char *text, size_t n, char *out, size_t *used)
     return true;
 }
 
-/* 0x, 0o, 0b and digits of that base, without a sign. */
+/* 0x, 0o or 0b and digits of that base, without a sign. */
 static bool based_integer(const char *text, size_t n, int64_t *out)
 {
     int bits = text[1] == 'x' ? 4 : text[1] == 'o' ? 3 : text[1] == 'b' ? 1 : 0;
@@ -254,7 +255,7 @@ static bool based_integer(const char *text, size_t n, int64_t *out)
     return true;
 }
 
-/* Length of the digits at text + i. */
+/* The number of consecutive digits at text + i. */
 static size_t digit_run(const char *text, size_t n, size_t i)
 {
     size_t start = i;
@@ -263,7 +264,7 @@ static size_t digit_run(const char *text, size_t n, size_t i)
     return i - start;
 }
 
-/* [+-]digits[.digits][e[+-]digits] without leading zeros; *whole: neither part follows. */
+/* [+-]digits[.digits][e[+-]digits] without leading zeros; *whole: it is an integer. */
 static bool is_decimal(const char *text, size_t n, bool *whole)
 {
     size_t i = text[0] == '+' || text[0] == '-', run = digit_run(text, n, i);
@@ -313,9 +314,10 @@ static fv_status read_number(const fv_parser *s, const char *raw, size_t raw_byt
     bool whole = false;
     if (raw_bytes == 0) return fv_parser_expected(s, "a value");
     if (is_date(raw, raw_bytes))
-        return fv_parser_fail(s, FV_ERR_UNSUPPORTED, "dates and times are not read: use a string");
+        return fv_parser_fail(s, FV_ERR_UNSUPPORTED,
+                              "dates and times are not supported, use a string");
     if (raw_bytes > NUMBER_BYTES)
-        return fv_parser_fail(s, FV_ERR_LIMIT, "a number of more than %d characters", NUMBER_BYTES);
+        return fv_parser_fail(s, FV_ERR_LIMIT, "number longer than %d characters", NUMBER_BYTES);
     bool clean = strip(raw, raw_bytes, text, &n);
     v->kind = FV_VALUE_REAL;
     if (special_real(raw, raw_bytes, &v->as.real)) return FV_OK;

@@ -1,5 +1,5 @@
-/* The small parts of a TOML text: space, keys, strings, numbers. Each reader starts at scan->pos
- * and leaves it behind what it read. */
+/* TOML tokens: white space, keys, strings, numbers. Each function starts at parser->pos and
+ * advances it past what it read. */
 #ifndef FV_IO_TOML_LEXER_H
 #define FV_IO_TOML_LEXER_H
 
@@ -9,12 +9,12 @@
 void toml_skip_space(fv_parser *s);
 /* Spaces, tabs, line ends and comments. */
 fv_status toml_skip_lines(fv_parser *s);
-/* What may stand behind a statement: space, a comment, then the end of the line or text. */
+/* The end of a statement: white space, a comment, then the end of the line or of the text. */
 fv_status toml_expect_end_of_line(fv_parser *s);
 
 /* One part of a key: bare, "basic" or 'literal'. */
 fv_status toml_read_key(fv_parser *s, fv_member *item);
-/* A value that is neither array nor inline table. */
+/* Any value except arrays and inline tables. */
 fv_status toml_read_scalar(fv_parser *s, fv_value *v);
 
 #endif

@@ -45,7 +45,7 @@ static void place(toml_tree *tree, toml_node *node)
     tree->slots[i] = node;
 }
 
-/* At most half of the slots are taken. */
+/* Keeps at least half of the slots free. */
 static bool make_room(toml_tree *tree)
 {
     if (tree->used < tree->slot_count / 2) return true;
@@ -69,8 +69,8 @@ fv_status toml_tree_init(toml_tree *tree, fv_parser *scan)
     *tree = (toml_tree){.scan = scan};
     toml_node *root = fv_arena_alloc(&scan->doc->arena, sizeof *root);
     if (!root || !make_room(tree)) return fv_parser_out_of_memory(scan);
-    /* Where memory happens to lie differs from run to run, so no file can be made of keys that
-     * collide; results never depend on it. */
+    /* The address differs from run to run, so no file can be crafted with colliding keys; results
+     * never depend on it. */
     tree->seed = mix((uintptr_t)tree->slots);
     *root = (toml_node){.origin = TOML_HEADER};
     root->item.value = fv_parser_value(scan, FV_VALUE_OBJECT);
@@ -122,7 +122,7 @@ static fv_status convert(const toml_tree *tree, fv_doc_builder *builder)
         } else {
             FV_FORWARD(fv_doc_builder_add(builder, &node->item));
         }
-        /* Up to the nearest ancestor with something left. */
+        /* Return to the closest ancestor with items left. */
         while (node && !node->next) {
             node = node->parent;
             if (node) FV_FORWARD(fv_doc_builder_close(builder));

@@ -1,4 +1,4 @@
-/* Reading one entry of an archive. zlib is used where the build found it. */
+/* Reads one entry of an archive; deflated entries need zlib. */
 #include <string.h>
 
 #include "io/utf8.h"
@@ -65,7 +65,7 @@ static fv_status inflate_some(fv_zip_reader *r, void *out, size_t n)
     z->stream.next_out = out;
     z->stream.avail_out = (unsigned)n;
     while (z->stream.avail_out > 0) {
-        if (z->ended) return corrupt(r, "unpacks to less than it says");
+        if (z->ended) return corrupt(r, "decompresses to fewer bytes than it declares");
         if (z->stream.avail_in == 0) FV_FORWARD(more_input(r));
         int code = inflate(&z->stream, Z_NO_FLUSH);
         z->ended = code == Z_STREAM_END;
@@ -76,7 +76,7 @@ static fv_status inflate_some(fv_zip_reader *r, void *out, size_t n)
     return FV_OK;
 }
 
-/* Nothing may follow: neither unpacked bytes nor compressed ones. */
+/* Fails if compressed or decompressed bytes are left. */
 static fv_status inflate_check(fv_zip_reader *r)
 {
     struct fv_zip_inflate *z = r->inflate;
@@ -87,7 +87,8 @@ static fv_status inflate_check(fv_zip_reader *r)
         z->stream.avail_out = 1;
         int code = inflate(&z->stream, Z_NO_FLUSH);
         z->ended = code == Z_STREAM_END;
-        if (z->stream.avail_out == 0) return corrupt(r, "unpacks to more than it says");
+        if (z->stream.avail_out == 0)
+            return corrupt(r, "decompresses to more bytes than it declares");
         bool stuck = code == Z_BUF_ERROR && z->taken == r->entry->compressed_bytes;
         if (stuck || (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR))
             return corrupt(r, "has corrupt deflate data");
@@ -109,11 +110,11 @@ static fv_status inflate_begin(fv_zip_reader *r)
 {
     char name[FV_QUOTED_BYTES];
     return fv_fail(r->file->ctx, FV_ERR_UNSUPPORTED,
-                   "%s: \"%s\" is deflated, and this build has no zlib", r->file->path,
+                   "%s: \"%s\" is deflated, which needs a build with zlib", r->file->path,
                    fv_quote(r->entry->name, r->entry->name_bytes, name));
 }
 
-/* Never reached: no reader begins. */
+/* Never reached: fv_zip_begin has failed. */
 static fv_status inflate_some(fv_zip_reader *r, void *out, size_t n)
 {
     (void)out;
@@ -135,17 +136,18 @@ fv_status fv_zip_begin(fv_zip_reader *r, const fv_file *file, const fv_zip_entry
 
 fv_status fv_zip_read(fv_zip_reader *r, void *out, size_t n)
 {
-    /* In pieces, because zlib counts in unsigned and the sum wants cached bytes. */
-    enum { PIECE = 1 << 18 };
-    if (n > r->entry->bytes - r->done) return corrupt(r, "is shorter than its header says");
+    /* In chunks: zlib counts in unsigned, and the CRC is faster while the bytes are in the cache.
+     */
+    enum { CHUNK = 1 << 18 };
+    if (n > r->entry->bytes - r->done) return corrupt(r, "is shorter than its header declares");
     for (size_t done = 0; done < n;) {
-        size_t piece = n - done < PIECE ? n - done : PIECE;
+        size_t chunk = n - done < CHUNK ? n - done : CHUNK;
         char *at = (char *)out + done;
-        FV_FORWARD(r->inflate ? inflate_some(r, at, piece)
-                              : fv_file_read(r->file, at, piece, r->entry->offset + r->done));
-        r->sum = fv_crc_add(r->crc, r->sum, at, piece);
-        r->done += piece;
-        done += piece;
+        FV_FORWARD(r->inflate ? inflate_some(r, at, chunk)
+                              : fv_file_read(r->file, at, chunk, r->entry->offset + r->done));
+        r->sum = fv_crc_add(r->crc, r->sum, at, chunk);
+        r->done += chunk;
+        done += chunk;
     }
     return FV_OK;
 }
