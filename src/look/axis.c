@@ -7,7 +7,8 @@ bool fv_axis_can_show(fv_axis_scale scale, double value)
     return isfinite(value) && (scale == FV_AXIS_LINEAR || value > 0);
 }
 
-/* 1, 2 or 5 times a power of ten: the smallest that parts the range into at most `parts`. */
+/* The smallest step of 1, 2 or 5 times a power of ten that divides the range into at most `parts`.
+ */
 static double linear_step(double range, int parts)
 {
     const double raw = range / parts, power = pow(10, floor(log10(raw)));
@@ -42,7 +43,7 @@ double fv_axis_pixel(const fv_axis *axis, double value)
     return axis->from + share * (axis->to - axis->from);
 }
 
-/* Rounding must not lose a tick at either end. */
+/* Tolerates rounding, so that no tick is lost at either end. */
 static void add_tick(const fv_axis *axis, double value, double ticks[FV_MAX_TICKS], int *count)
 {
     const fv_axis unit = {axis->scale, axis->low, axis->high, 0, 1};
@@ -60,7 +61,8 @@ static int linear_ticks(const fv_axis *axis, double ticks[FV_MAX_TICKS])
     return count;
 }
 
-/* Powers of the base, every `stride`-th where there are many; few decades get 2 and 5 as well. */
+/* Powers of the base, every `stride`-th if there are many; with few decades also 2 and 5 times
+ * them. */
 static int log_ticks(const fv_axis *axis, double ticks[FV_MAX_TICKS])
 {
     const bool two = axis->scale == FV_AXIS_LOG2;
@@ -81,7 +83,7 @@ static int log_ticks(const fv_axis *axis, double ticks[FV_MAX_TICKS])
     return count;
 }
 
-/* A log axis too short for powers is named like a linear one. */
+/* A log axis too short for powers gets linear ticks. */
 int fv_axis_ticks(const fv_axis *axis, double ticks[FV_MAX_TICKS])
 {
     const double min = axis->scale == FV_AXIS_LOG2 ? 4 : 10;

@@ -1,13 +1,13 @@
 /*
- * What the figures draw on: SVG text or pixels, behind one table of calls. Lengths are in pixels of
- * the picture, x to the right, y down. The first failure sticks; fv_canvas_end returns it.
+ * The canvas that figures draw on, with two implementations: SVG and pixels. Lengths are in pixels
+ * of the picture, x to the right, y down. The canvas keeps the first error; fv_canvas_end returns
+ * it.
  *
  *     fv_canvas c;
  *     FV_FORWARD(fv_canvas_begin(ctx, format, width, height, &c));
  *     fv_canvas_rect(&c, 10, 10, 80, 20, colour);
- *     fv_canvas_text(&c, &(fv_text_style){.x = 50, .y = 20, .size = 12, .anchor =
- * FV_ANCHOR_MIDDLE}, "word"); return fv_canvas_end(&c, out);       // always: it frees what there
- * is
+ *     fv_canvas_text(&c, &(fv_text_style){.x = 50, .y = 20, .size = 12}, "word");
+ *     return fv_canvas_end(&c, out);   // always call it: frees the canvas
  */
 #ifndef FV_LOOK_CANVAS_H
 #define FV_LOOK_CANVAS_H
@@ -18,11 +18,11 @@
 typedef enum fv_anchor { FV_ANCHOR_START, FV_ANCHOR_MIDDLE, FV_ANCHOR_END } fv_anchor;
 
 typedef struct fv_text_style {
-    double x, y; /* y is the middle of the capitals */
+    double x, y; /* y is the middle of the capital letters */
     double size;
     fv_anchor anchor;
-    bool rotated; /* reads from below upward; x is then the middle of the capitals */
-    bool stacked; /* letters below each other, centred on x, the last one ending at y */
+    bool rotated; /* reads upward; x is then the middle of the capital letters */
+    bool stacked; /* letters stacked vertically, centred on x, the last one ending at y */
     bool bold;
     fv_rgb colour; /* 0: FV_RGB_INK */
 } fv_text_style;
@@ -38,12 +38,12 @@ typedef struct fv_stroke {
     bool dashed;
 } fv_stroke;
 
-/* Where rows x cols coloured cells go. */
+/* A grid of rows x cols coloured cells. */
 typedef struct fv_cells {
     double x, y, width, height;
     int64_t rows, cols;
-    const unsigned char *rgb; /* three bytes a cell */
-    bool as_image;            /* in SVG an embedded picture, however few they are */
+    const unsigned char *rgb; /* three bytes per cell */
+    bool as_image;            /* in SVG, always an embedded image instead of rectangles */
 } fv_cells;
 
 struct fv_canvas;
@@ -62,23 +62,25 @@ typedef struct fv_canvas {
     fv_look_format format;
     const fv_canvas_ops *ops;
     int64_t width, height;
-    fv_status status; /* of what c->out does not know */
+    fv_status status; /* of everything except c->out */
     fv_writer out;
-    unsigned char *pixels; /* of a raster, c->scale times as wide and high; else NULL */
+    unsigned char *pixels; /* of a raster, c->scale times as wide and high; otherwise NULL */
     size_t pixel_bytes;
     int scale;
-    void (*script)(fv_writer *o, const void *user); /* HTML: written behind the drawing; or NULL */
+    void (*script)(fv_writer *o,
+                   const void *user); /* HTML: writes the script after the drawing; or NULL */
     const void *script_user;
 } fv_canvas;
 
 extern const fv_canvas_ops fv_canvas_svg, fv_canvas_raster;
 
-/* A white canvas; sizes are rounded up. Fails: LIMIT, MEMORY, UNSUPPORTED (a text format). */
+/* Creates a white canvas; sizes are rounded up. Fails: LIMIT, MEMORY, UNSUPPORTED (a text format).
+ */
 fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, double height,
                           fv_canvas *out);
 fv_status fv_canvas_end(fv_canvas *c, fv_picture **out);
 
-/* Turns what was written into a picture, and takes it over. Fails if o->failed. */
+/* Makes a picture of the written bytes and takes ownership of them. Fails if o->failed. */
 fv_status fv_picture_from_writer(fv_writer *o, fv_picture **out);
 
 static inline void fv_canvas_rect(fv_canvas *c, double x, double y, double w, double h,

@@ -1,4 +1,4 @@
-/* The canvas as pixels, and their PNG file. */
+/* The canvas as pixels, encoded as PNG. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 static int64_t raster_width(const fv_canvas *c) { return c->width * c->scale; }
 static int64_t raster_height(const fv_canvas *c) { return c->height * c->scale; }
 
-/* Lays a colour over a pixel; `cover` 0 leaves it, 1 replaces it. Outside nothing happens. */
+/* Blends a colour over a pixel with opacity `cover`; ignores pixels outside the canvas. */
 static void blend(fv_canvas *c, int64_t x, int64_t y, fv_rgb colour, double cover)
 {
     if (x < 0 || y < 0 || x >= raster_width(c) || y >= raster_height(c) || cover <= 0) return;
@@ -27,7 +27,7 @@ static int64_t edge(double at, int64_t max)
     return rounded <= 0 ? 0 : rounded >= (double)max ? max : (int64_t)rounded;
 }
 
-/* Edges are rounded to whole pixels, so that neighbours meet without a seam. */
+/* Edges are rounded to whole pixels, so that adjacent rectangles leave no gap. */
 static void raster_rect(fv_canvas *c, double x, double y, double w, double h, fv_rgb colour)
 {
     const int64_t left = edge(x * c->scale, raster_width(c)),
@@ -51,8 +51,8 @@ static double distance_to_segment(double x, double y, fv_point a, fv_point b)
     return hypot(x - a.x - t * dx, y - a.y - t * dy);
 }
 
-/* Walks along the longer direction and colours the few pixels beside the line at each step, each
- * by how much of it the line covers. */
+/* Steps along the longer direction and blends the few pixels across the line, each by its coverage.
+ */
 static void segment(fv_canvas *c, fv_point a, fv_point b, const fv_stroke *stroke)
 {
     const bool steep = fabs(b.y - a.y) > fabs(b.x - a.x);
@@ -74,7 +74,7 @@ static void segment(fv_canvas *c, fv_point a, fv_point b, const fv_stroke *strok
     }
 }
 
-/* Cuts a segment into dashes of 6 with gaps of 4; `at` is how far along the pattern it begins. */
+/* Draws a segment as dashes of 6 with gaps of 4; *at is its position in the pattern. */
 static void dashes(fv_canvas *c, fv_point a, fv_point b, const fv_stroke *stroke, double *at)
 {
     const double on = 6.0 * c->scale, all = 10.0 * c->scale;
@@ -113,10 +113,10 @@ static void raster_dot(fv_canvas *c, double x, double y, double radius, fv_rgb c
 
 /* ---- text ------------------------------------------------------------------------ */
 
-/* Where a text's own pixels go: (x, y) from its left end and the top of its rows. */
+/* Maps pixels of a text to the raster: (along, down) from its left end and its top row. */
 typedef struct pen {
     fv_canvas *c;
-    double x, y; /* raster pixel of the text's left end, middle of its capitals */
+    double x, y; /* raster pixel of the text's left end, middle of the capital letters */
     bool rotated;
     fv_rgb colour;
 } pen;
@@ -135,8 +135,8 @@ static bool pixel(const fv_glyph *g, int x, int y)
     return x >= 0 && y >= 0 && x < 16 && y < FV_GLYPH_ROWS && (g->rows[y] >> x & 1);
 }
 
-/* One of the four quarters of an enlarged pixel: between two pixels that touch at a corner only it
- * is inked too, which turns the steps of a slanted stroke into a slope. */
+/* Whether one quarter of an enlarged pixel is inked. A quarter between two pixels that touch only
+ * at a corner is, which smooths slanted strokes. */
 static bool quarter(const fv_glyph *g, int x, int y, int right, int down)
 {
     const int dx = right ? 1 : -1, dy = down ? 1 : -1;

@@ -1,4 +1,4 @@
-/* The canvas as SVG: text stays text, and many cells become one embedded picture. */
+/* The canvas as SVG: text stays text; large grids of cells become an embedded PNG. */
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "look/display_text.h"
 #include "look/png.h"
 
-/* More cells than this are embedded as a PNG: a rectangle takes some seventy bytes. */
+/* Larger grids are embedded as a PNG: a rectangle takes about seventy bytes. */
 enum { MAX_RECTS = 4096 };
 
 static void svg_rect(fv_canvas *c, double x, double y, double w, double h, fv_rgb colour)
@@ -33,7 +33,7 @@ static void svg_dot(fv_canvas *c, double x, double y, double radius, fv_rgb colo
                      colour);
 }
 
-/* One element, so that the word can be found and copied as a word. */
+/* One element, so that the word can be searched and copied. */
 static void put_stacked(fv_writer *o, const fv_text_style *at, const char *text, double drop)
 {
     char letter[FV_CLUSTER_BYTES];
@@ -44,7 +44,7 @@ static void put_stacked(fv_writer *o, const fv_text_style *at, const char *text,
     fv_writer_text(o, "</text>\n");
 }
 
-/* The base line lies about a third of the font size under the middle of the capitals. */
+/* The baseline is about a third of the font size below the middle of the capital letters. */
 static void svg_text(fv_canvas *c, const fv_text_style *at, const char *text)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
@@ -60,7 +60,7 @@ static void svg_text(fv_canvas *c, const fv_text_style *at, const char *text)
     fv_writer_text(o, ">");
     if (at->stacked)
         put_stacked(o, at, text, drop);
-    else if (fv_display_has_rtl(text)) /* isolated: its full stop belongs to its left end */
+    else if (fv_display_has_rtl(text)) /* isolated: its full stop belongs at its left end */
         fv_writer_format(o, "\xE2\x81\xA8%t\xE2\x81\xA9</text>\n", text);
     else
         fv_writer_format(o, "%t</text>\n", text);
@@ -83,8 +83,8 @@ static void put_image(fv_canvas *c, const fv_cells *cells, int64_t width, int64_
     fv_writer_free(&png);
 }
 
-/* Some viewers blur small pictures that they enlarge, whatever they are told: cells that have room
- * for several pixels get them here. */
+/* Some viewers blur enlarged images regardless of image-rendering, so cells that cover several
+ * pixels get several pixels here. */
 static void embed(fv_canvas *c, const fv_cells *cells)
 {
     const int64_t times = (int64_t)ceil(2 * cells->width / (double)cells->cols);

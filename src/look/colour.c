@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Evenly spaced stops. Brightness changes in one direction along each map (along each half of the
- * diverging one), so that they also read in black and white. */
+/* Evenly spaced stops. Brightness is monotonic along each map (along each half of the diverging
+ * one), so that they also work in greyscale. */
 static const struct stops {
     int count;
     fv_rgb at[6];
@@ -35,7 +35,7 @@ fv_rgb fv_colour_at(fv_colour_map map, double position)
 double fv_colour_position(const fv_colour_range *range, double value)
 {
     if (isnan(value)) return value;
-    /* Infinities are the ends; the difference of two of them would be NaN. */
+    /* Infinities map to the ends; their difference would be NaN. */
     if (value <= range->low) return 0;
     if (value >= range->high) return 1;
     return (value - range->low) / (range->high - range->low);

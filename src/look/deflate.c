@@ -4,17 +4,17 @@
 
 enum {
     HASH_BITS = 15,
-    MIN_MATCH = 3, /* bytes of a match */
+    MIN_MATCH = 3, /* shortest match */
     MAX_MATCH = 258,
     WINDOW = 32768,
-    PIECE = 512, /* bytes gathered before they go out */
+    BUFFER_BYTES = 512, /* size of the output buffer */
 };
 
 typedef struct bit_writer {
     fv_writer *out;
     uint64_t bits;
-    unsigned count; /* bits waiting, below 8 between calls */
-    unsigned char piece[PIECE];
+    unsigned count; /* pending bits, below 8 between calls */
+    unsigned char piece[BUFFER_BYTES];
     size_t used;
 } bit_writer;
 
@@ -29,11 +29,11 @@ static void put_bits(bit_writer *w, uint32_t value, unsigned count)
     w->bits |= (uint64_t)value << w->count;
     for (w->count += count; w->count >= 8; w->count -= 8, w->bits >>= 8) {
         w->piece[w->used++] = (unsigned char)w->bits;
-        if (w->used == PIECE) flush(w);
+        if (w->used == BUFFER_BYTES) flush(w);
     }
 }
 
-/* Codes go out with their highest bit first. */
+/* Huffman codes are written highest bit first. */
 static void put_code(bit_writer *w, uint32_t code, unsigned count)
 {
     uint32_t turned = 0;
@@ -55,14 +55,14 @@ static void put_symbol(bit_writer *w, unsigned symbol)
         put_code(w, 0xC0 + symbol - 280, 8);
 }
 
-/* Lengths and distances share one scheme: a class, and extra bits that say where in it. `steps` is
- * the number of classes to each doubling (4 or 2), the first `plain` classes hold one value. */
+/* Lengths and distances use the same scheme: a class, and extra bits for the offset in it. `steps`
+ * is the number of classes per doubling (4 or 2); the first `plain` classes hold one value each. */
 static unsigned class_of(unsigned value, unsigned steps, unsigned plain, unsigned *extra,
                          unsigned *rest)
 {
     *extra = *rest = 0;
     if (value < plain) return value;
-    unsigned top = 0; /* of the highest bit */
+    unsigned top = 0; /* index of the highest bit */
     while (value >> (top + 1))
         top++;
     const unsigned per = steps == 4 ? 2 : 1;
@@ -110,8 +110,8 @@ static match match_at(const unsigned char *data, size_t i, size_t n, size_t dist
     return (match){match_length(data + i - distance, data + i, max), distance};
 }
 
-/* The longest of a repetition at a likely distance and of what came last with the same three bytes.
- * `last` holds one more than the newest position of each hash; 0: none. */
+/* The longest match among the likely distances and the last position with the same three bytes.
+ * `last` holds 1 + the newest position of each hash; 0: none. */
 static match best_match(const unsigned char *data, size_t i, size_t n, const size_t likely[2],
                         size_t *last)
 {
@@ -144,7 +144,7 @@ static void compress(bit_writer *w, const unsigned char *data, size_t n, const s
 
 static uint32_t adler32(const unsigned char *data, size_t n)
 {
-    enum { PRIME = 65521, RUN = 5552 }; /* so many bytes cannot overflow 32 bits */
+    enum { PRIME = 65521, RUN = 5552 }; /* this many bytes cannot overflow 32 bits */
     uint32_t a = 1, b = 0;
     for (size_t i = 0; i < n;) {
         const size_t end = n - i < RUN ? n : i + RUN;

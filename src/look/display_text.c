@@ -16,7 +16,7 @@ static uint32_t decode(const unsigned char *s, size_t length)
     return code;
 }
 
-/* Ranges that must not reach a reader or a terminal as they are. */
+/* Code points that must not be displayed unchanged. */
 static bool is_unsafe(uint32_t code)
 {
     return (code >= 0x7F && code < 0xA0) || (code >= 0x202A && code <= 0x202E) ||
@@ -50,7 +50,7 @@ static bool in_ranges(const range *ranges, size_t count, uint32_t code)
 
 #define IN_RANGES(ranges, code) in_ranges(ranges, sizeof(ranges) / sizeof(ranges)[0], code)
 
-/* Blocks, not single characters: an occasional column too many or too few only shifts a label. */
+/* By block, not by character: an error of one column only shifts a label. */
 int fv_display_char_columns(uint32_t code)
 {
     static const range marks[] = {
@@ -101,11 +101,11 @@ bool fv_display_is_wide(const char *text)
     return any;
 }
 
-/* ---- letters ----------------------------------------------------------------------- */
+/* ---- clusters ---------------------------------------------------------------------- */
 
 enum { ZERO_WIDTH_JOINER = 0x200D };
 
-/* The scripts of India have 128 places each, and the same kinds of signs at the same places. */
+/* Each Indic script has 128 code points, with the same kinds of signs at the same offsets. */
 static bool is_indic(uint32_t code) { return code >= 0x0900 && code <= 0x0D7F; }
 
 static bool is_virama(uint32_t code) { return is_indic(code) && (code & 0x7F) == 0x4D; }
@@ -134,10 +134,10 @@ int fv_display_next_cluster(const char **text, char letter[FV_CLUSTER_BYTES])
         last = code;
     }
     letter[used] = '\0';
-    return used > 0 && columns == 0 ? 1 : columns; /* a mark alone is shown on a blank */
+    return used > 0 && columns == 0 ? 1 : columns; /* a lone mark is displayed on a blank */
 }
 
-/* Width in ems, for the fonts browsers choose; DejaVu Sans is the widest of them. */
+/* Width in ems in browsers' default fonts, of which DejaVu Sans is the widest. */
 static double ems(uint32_t code)
 {
     if (fv_display_char_columns(code) == 2) return FV_STACK_PITCH;
@@ -183,7 +183,7 @@ const char *fv_display_fit(fv_look_format format, const char *text, double size,
 
 const char *fv_display_label(const char *text, char label[FV_LABEL_BYTES])
 {
-    /* Marks take no column, so bytes are bounded as well. */
+    /* Marks take no columns, so the bytes are bounded as well. */
     const size_t last = FV_LABEL_BYTES - 8;
     size_t used = 0, cut = 0;
     int64_t columns = 0;

@@ -18,17 +18,19 @@ fv_status fv_look_options_check(fv_ctx *ctx, const fv_look_options *options, fv_
     if (options) {
         FV_RETURN_IF(options->struct_size < sizeof options->struct_size ||
                          options->struct_size > sizeof *full,
-                     ctx, FV_ERR_ARGUMENT, "look: the options were not initialised");
+                     ctx, FV_ERR_ARGUMENT,
+                     "look: options.struct_size is invalid, call fv_look_options_init first");
         memcpy(full, options, options->struct_size);
     }
     FV_RETURN_IF((unsigned)full->colours >= FV_COLOUR_MAP_COUNT, ctx, FV_ERR_ARGUMENT,
-                 "look: no such colour map: %d", (int)full->colours);
+                 "look: unknown colour map %d", (int)full->colours);
     FV_RETURN_IF(!isfinite(full->low) || !isfinite(full->high) || full->low > full->high, ctx,
-                 FV_ERR_ARGUMENT, "look: a colour range from %g to %g", full->low, full->high);
+                 FV_ERR_ARGUMENT, "look: invalid colour range from %g to %g", full->low,
+                 full->high);
     FV_RETURN_IF(full->cell < 0 || full->cell > 128, ctx, FV_ERR_ARGUMENT,
-                 "look: cells of %d pixels; 1 to 128 are possible", full->cell);
+                 "look: a cell of %d pixels, expected 1 to 128", full->cell);
     FV_RETURN_IF(full->columns != 0 && (full->columns < 20 || full->columns > 1000), ctx,
-                 FV_ERR_ARGUMENT, "look: %d columns; 20 to 1000 are possible", full->columns);
+                 FV_ERR_ARGUMENT, "look: %d columns, expected 20 to 1000", full->columns);
     if (full->columns == 0) full->columns = 80;
     return FV_OK;
 }

@@ -165,8 +165,8 @@ static const fv_glyph_drawing drawings[] = {
 
 /* ---- marks ----------------------------------------------------------------------- */
 
-/* Two rows over the letter, or under it; and the letters that carry the mark, as pairs of the
- * whole character and its letter. */
+/* A mark of two rows above or below the letter, and the letters that carry it: pairs of the
+ * accented and the plain letter. */
 typedef struct mark {
     uint32_t code; /* the combining character */
     bool below;
@@ -191,7 +191,7 @@ static const mark marks[] = {
     {0x328, true, "#/.#", "ąaĄAęeĘEįiĮIųuŲU"},
 };
 
-/* ---- putting glyphs together ------------------------------------------------------ */
+/* ---- composing glyphs ------------------------------------------------------------- */
 
 static void draw(const char *rows, int row, int left, fv_glyph *glyph)
 {
@@ -219,7 +219,7 @@ static bool draw_from(const fv_glyph_drawing *table, size_t count, uint32_t code
     return false;
 }
 
-/* Blanks of all widths, of typesetters and of French punctuation. */
+/* Blanks of all widths, including narrow no-break spaces. */
 static bool is_blank(uint32_t code)
 {
     return (code >= 0x2000 && code <= 0x200A) || code == 0x202F || code == 0x205F || code == 0x3000;
@@ -227,7 +227,7 @@ static bool is_blank(uint32_t code)
 
 static bool draw_plain(uint32_t code, fv_glyph *out)
 {
-    /* Symbols of control characters look like what cannot be shown. */
+    /* Symbols of control characters share the replacement glyph. */
     if (code >= 0x2400 && code <= 0x2421) code = 0xFFFD;
     code = is_blank(code) ? ' ' : fv_font_lookalike(code);
     return draw_from(drawings, sizeof drawings / sizeof *drawings, code, out) ||
@@ -248,7 +248,7 @@ static bool empty_above(const fv_glyph *g, int row)
     return true;
 }
 
-/* A mark goes over small letters or over tall ones, with a row between. */
+/* Places a mark above small or tall letters, with one row between. */
 static void add_mark(const mark *m, fv_glyph *glyph)
 {
     const bool small = empty_above(glyph, FV_GLYPH_CAPITAL + 2);
@@ -257,7 +257,7 @@ static void add_mark(const mark *m, fv_glyph *glyph)
     draw(m->rows, row, left > 0 ? left : 0, glyph);
 }
 
-/* A mark wider than its letter pushes it to the middle. */
+/* Centres a letter below a mark that is wider than it. */
 static void widen(const mark *m, fv_glyph *glyph)
 {
     const int shift = (width_of(m->rows) - glyph->width) / 2;
@@ -289,7 +289,7 @@ bool fv_font_glyph(uint32_t code, fv_glyph *out)
     return false;
 }
 
-/* A font size of 11.5 pixels has capitals of about seven. */
+/* At a font size of 11.5 pixels, capitals are about seven pixels high. */
 int fv_font_scale(double size)
 {
     const long scale = lround(size / 11.5);

@@ -1,6 +1,6 @@
 /*
- * Characters that the built-in font lacks are shown by their number, in hexadecimal: a block of
- * small digits, two above two (three above three beyond U+FFFF), to be read line by line.
+ * Shows characters that the built-in font lacks as their code point in hexadecimal: small digits in
+ * two lines, two and two (three and three beyond U+FFFF).
  */
 #include "look/font.h"
 
@@ -14,7 +14,7 @@ static const uint8_t digits[16][DIGIT_ROWS] = {
     {6, 1, 1, 1, 6}, {3, 5, 5, 5, 3}, {7, 1, 3, 1, 7}, {7, 1, 3, 1, 1},
 };
 
-/* Marks that only steer how others are shown. */
+/* Format characters that have no shape. */
 static bool is_invisible(uint32_t code)
 {
     return (code >= 0x200B && code <= 0x200F) || (code >= 0x2060 && code <= 0x2064) ||

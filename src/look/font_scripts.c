@@ -1,10 +1,12 @@
-/* Greek and Cyrillic letters of the built-in font. Those that look like a Latin letter are one. */
+/* Greek and Cyrillic letters of the built-in font. Those that look like a Latin letter share its
+ * glyph.
+ */
 #include "look/display_text.h"
 #include "look/font.h"
 
 #include <stddef.h>
 
-/* Pairs of a letter and the one it looks like. */
+/* Pairs of a letter and its lookalike. */
 static const char twins[] =
     /* Greek */
     "ΑAΒBΕEΖZΗHΙIΚKΜMΝNΟOΡPΤTΥYΧXοoνvιıκкμµρpχx"

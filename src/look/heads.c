@@ -1,4 +1,4 @@
-/* Every head of every layer as a small map; in HTML also large, at a click. */
+/* A grid of thumbnails, one for each head of each layer; HTML enlarges the one that is clicked. */
 #include <math.h>
 
 #include "base/check.h"
@@ -48,7 +48,7 @@ static layout lay_out(const fv_look_heads *heads, fv_look_format format,
     return l;
 }
 
-/* A name if there is one, else the number. */
+/* The name if there is one, otherwise the number. */
 static const char *name_of(const char *const *names, int64_t i, char text[FV_LABEL_BYTES])
 {
     if (names) return fv_display_label(names[i], text);
@@ -109,7 +109,7 @@ static void draw_maps(fv_canvas *c, const layout *l)
         }
 }
 
-/* The page gets all values, the places of the small maps, and the colour range. */
+/* Passes all values, the positions of the thumbnails and the colour range to the page. */
 static void write_script(fv_writer *o, const void *user)
 {
     const layout *l = user;
@@ -139,20 +139,21 @@ static fv_status check(fv_ctx *ctx, const fv_look_heads *heads, fv_look_format f
                        fv_picture **out)
 {
     int64_t count = 0;
-    FV_RETURN_IF(!heads || !out, ctx, FV_ERR_ARGUMENT, "look: a pointer is missing");
+    FV_RETURN_IF(!heads || !out, ctx, FV_ERR_ARGUMENT, "look: heads or out is NULL");
     FV_RETURN_IF((unsigned)format >= FV_LOOK_FORMAT_COUNT, ctx, FV_ERR_ARGUMENT,
-                 "look: no such format: %d", (int)format);
+                 "look: unknown format %d", (int)format);
     FV_RETURN_IF(heads->layers < 1 || heads->heads < 1 || heads->rows < 0 || heads->cols < 0, ctx,
-                 FV_ERR_ARGUMENT, "look: %lld layers of %lld heads of %lld x %lld",
+                 FV_ERR_ARGUMENT, "look: invalid size: %lld layers of %lld heads of %lld x %lld",
                  (long long)heads->layers, (long long)heads->heads, (long long)heads->rows,
                  (long long)heads->cols);
     FV_RETURN_IF(!fv_mul_i64(heads->layers, heads->heads, &count) || count > MOST_HEADS ||
                      heads->rows > FV_LOOK_MAX_SIDE || heads->cols > FV_LOOK_MAX_SIDE,
-                 ctx, FV_ERR_LIMIT, "look: %lld layers of %lld heads of %lld x %lld are too many",
+                 ctx, FV_ERR_LIMIT,
+                 "look: too large to draw: %lld layers of %lld heads of %lld x %lld",
                  (long long)heads->layers, (long long)heads->heads, (long long)heads->rows,
                  (long long)heads->cols);
     FV_RETURN_IF(!heads->values && heads->rows > 0 && heads->cols > 0, ctx, FV_ERR_ARGUMENT,
-                 "look: the values are missing");
+                 "look: heads->values is NULL");
     return FV_OK;
 }
 

@@ -1,4 +1,4 @@
-/* A labelled matrix as a picture. */
+/* A labelled heat map. */
 #include <math.h>
 
 #include "look/display_text.h"
@@ -13,7 +13,7 @@ typedef struct layout {
     fv_colour_range range;
     double wide, high;          /* of a cell */
     double row_text, col_text;  /* font sizes of labels */
-    int64_t row_step, col_step; /* every step-th label is shown */
+    int64_t row_step, col_step; /* show every step-th label */
     bool rotated;               /* column labels */
     char title[FV_LABEL_BYTES];
     double left, top;    /* of the first cell */
@@ -23,8 +23,8 @@ typedef struct layout {
 } layout;
 
 /*
- * Square cells, as large as fits. Where the longer side makes them too small for labels, the
- * shorter side need not suffer: its cells grow until every label has its place.
+ * Square cells, as large as fits. If the longer side makes them too small for labels, the cells
+ * grow along the shorter side until each of its labels fits.
  */
 static void size_cells(const fv_look_map *map, const fv_look_options *options, double *wide,
                        double *high)
@@ -39,7 +39,7 @@ static void size_cells(const fv_look_map *map, const fv_look_options *options, d
     *high = fmax(side, fmin(min, down));
 }
 
-/* Font size of labels along cells of this size, and every how many are shown. */
+/* Font size of the labels for cells of this size, and how many cells there are per label. */
 static void size_labels(double cell, double *text, int64_t *step)
 {
     *text = cell >= 14 ? 12 : 10;
@@ -98,8 +98,8 @@ static void draw_titles(fv_canvas *c, const layout *l)
         map->row_title);
 }
 
-/* Wide letters stand below each other as they do in print; other words are turned, and so are the
- * numbers that a PNG shows in the place of wide letters. */
+/* Labels of wide letters are stacked as in print; others are rotated, and so are the code points
+ * that a PNG shows for wide letters. */
 static void draw_column_label(fv_canvas *c, const layout *l, double x, const char *label)
 {
     const bool stacked = l->rotated && l->format != FV_LOOK_FORMAT_PNG && fv_display_is_wide(label),
@@ -130,7 +130,7 @@ static void draw_labels(fv_canvas *c, const layout *l)
                           fv_display_label(map->col_labels[j], label));
 }
 
-/* A cross through what is not a number, where a cell has room for one. */
+/* Crosses out NaN cells that are large enough. */
 static void draw_crosses(fv_canvas *c, const layout *l)
 {
     enum { ROOM = 6 };
@@ -174,7 +174,7 @@ static void draw_frame(fv_canvas *c, const layout *l)
     fv_canvas_path(c, corners, 5, &(fv_stroke){.width = 1, .colour = FV_RGB_RULE, .opacity = 1});
 }
 
-/* The page's hover: finds the cell under the pointer, names it and frames it. */
+/* Hovering: finds the cell under the pointer, labels and frames it. */
 static void write_script(fv_writer *o, const void *user)
 {
     const layout *l = user;
@@ -216,17 +216,18 @@ static void write_script(fv_writer *o, const void *user)
 
 static fv_status check(fv_ctx *ctx, const fv_look_map *map, fv_look_format format, fv_picture **out)
 {
-    FV_RETURN_IF(!map || !out, ctx, FV_ERR_ARGUMENT, "look: a pointer is missing");
+    FV_RETURN_IF(!map || !out, ctx, FV_ERR_ARGUMENT, "look: map or out is NULL");
     FV_RETURN_IF((unsigned)format >= FV_LOOK_FORMAT_COUNT, ctx, FV_ERR_ARGUMENT,
-                 "look: no such format: %d", (int)format);
+                 "look: unknown format %d", (int)format);
     FV_RETURN_IF(map->rows < 0 || map->cols < 0 || (map->stride != 0 && map->stride < map->cols),
-                 ctx, FV_ERR_ARGUMENT, "look: a map of %lld x %lld with stride %lld",
+                 ctx, FV_ERR_ARGUMENT, "look: invalid size: a map of %lld x %lld with stride %lld",
                  (long long)map->rows, (long long)map->cols, (long long)map->stride);
     FV_RETURN_IF(map->rows > FV_LOOK_MAX_SIDE || map->cols > FV_LOOK_MAX_SIDE, ctx, FV_ERR_LIMIT,
-                 "look: a map of %lld x %lld; at most %d x %d can be drawn", (long long)map->rows,
-                 (long long)map->cols, (int)FV_LOOK_MAX_SIDE, (int)FV_LOOK_MAX_SIDE);
+                 "look: a map of %lld x %lld is too large, the limit is %d x %d",
+                 (long long)map->rows, (long long)map->cols, (int)FV_LOOK_MAX_SIDE,
+                 (int)FV_LOOK_MAX_SIDE);
     FV_RETURN_IF(!map->values && map->rows > 0 && map->cols > 0, ctx, FV_ERR_ARGUMENT,
-                 "look: the values are missing");
+                 "look: map->values is NULL");
     return FV_OK;
 }
 

@@ -1,4 +1,4 @@
-/* A map as characters: shades, or colours of a terminal. */
+/* A heat map as text: shades of characters, or terminal colours. */
 #include <math.h>
 #include <string.h>
 
@@ -15,9 +15,9 @@ typedef struct printer {
     fv_writer out;
 } printer;
 
-/* ---- one value ------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------- */
 
-/* The character of a value, and of one that is not a number. */
+/* The character for a value or NaN. */
 static char shade_of(const printer *p, double value)
 {
     static const char shades[] = ".-+#";
@@ -35,13 +35,13 @@ static void put_cell(printer *p, double value, int width)
         return;
     }
     const char shade = shade_of(p, value);
-    const int wide = shade == '#' && width > 1 ? 2 : 1; /* the strongest stands out */
+    const int wide = shade == '#' && width > 1 ? 2 : 1; /* emphasises the strongest */
     fv_writer_repeat(&p->out, " ", width - wide);
     for (int i = 0; i < wide; i++)
         fv_writer_bytes(&p->out, &shade, 1);
 }
 
-/* The value itself, in ink that shows on its colour. */
+/* The value as a number, in a readable colour on the cell's colour. */
 static void put_number(printer *p, double value, int width)
 {
     char text[FV_FIXED_BYTES];
@@ -57,7 +57,7 @@ static void put_number(printer *p, double value, int width)
 
 static void end_line(printer *p) { fv_writer_text(&p->out, p->colour ? "\x1b[0m\n" : "\n"); }
 
-/* ---- a map whose every row has its line -------------------------------------------- */
+/* ---- labelled panels --------------------------------------------------------------- */
 
 #define ELLIPSIS "\xE2\x80\xA6"
 
@@ -74,12 +74,12 @@ static int64_t widest(const char *const *labels, int64_t count)
     return max;
 }
 
-/* Text that runs from right to left would turn the rest of its line, cells included, on a terminal
- * or in an editor that knows how to write it. Marks of no width on both sides keep it to itself. */
+/* Right-to-left text would reverse the rest of its line, cells included, where bidirectional text
+ * is supported. Zero-width left-to-right marks on both sides prevent that. */
 static void write_ltr_mark(printer *p) { fv_writer_text(&p->out, "\xE2\x80\x8E"); }
 
-/* A label in exactly `width` columns, padded or cut on the left: the end of a long label says more
- * than its beginning. */
+/* A label in exactly `width` columns, padded or truncated on the left: the end of a long label is
+ * more telling than its beginning. */
 static void put_margin(printer *p, const char *text, int64_t width)
 {
     char label[FV_LABEL_BYTES];
@@ -104,7 +104,7 @@ static int64_t count_clusters(const char *text)
     return n;
 }
 
-/* Letter number n of a label in `width` columns; blanks if n is negative. */
+/* Grapheme cluster number n of a label in `width` columns; blanks if n is negative. */
 static void put_cluster(printer *p, const char *label, int64_t n, int width)
 {
     char letter[FV_CLUSTER_BYTES] = "";
@@ -116,15 +116,15 @@ static void put_cluster(printer *p, const char *label, int64_t n, int width)
     if (fv_display_has_rtl(letter)) write_ltr_mark(p);
 }
 
-/* Part of the columns: all of them, or as many as a line has room for. */
+/* A range of columns that fits a line. */
 typedef struct panel {
     int64_t first, end;
-    int64_t margin; /* columns of text before the cells */
+    int64_t margin; /* width of the row labels */
     int cell;
 } panel;
 
-/* Column labels: side by side if a cell has room for them and a blank, without which neighbours
- * would be read as one word; else letter under letter, ending at the cells. */
+/* Column labels: horizontal if each fits its cell with a blank to separate it from the next,
+ * otherwise vertical, ending at the cells. */
 static void put_column_labels(printer *p, const panel *part)
 {
     const char *const *labels = p->map->col_labels;
@@ -170,8 +170,8 @@ static void print_panel(printer *p, const panel *part)
 }
 
 /*
- * The map in as few panels as possible, the first columns first; false if that would be too much to
- * read, or if there are no labels to keep. Where narrow cells spare no panel, cells are wide.
+ * Prints the map in as few panels as possible. Returns false if that would be too long, or if there
+ * are no labels. Cells are wide unless narrow ones save a panel.
  */
 static bool print_panels(printer *p, int64_t margin)
 {
@@ -196,9 +196,9 @@ static bool print_panels(printer *p, int64_t margin)
     return true;
 }
 
-/* ---- a map too large for that ------------------------------------------------------ */
+/* ---- downsampled map ------------------------------------------------------------- */
 
-/* The escape sequence of a colour, unless it is in force already. */
+/* Writes the escape sequence of a colour unless it is current. */
 static void put_colour(printer *p, const char *ground, int colour, int *current)
 {
     if (colour == *current) return;
@@ -206,7 +206,8 @@ static void put_colour(printer *p, const char *ground, int colour, int *current)
     fv_writer_format(&p->out, "\x1b[%s;5;%dm", ground, colour);
 }
 
-/* Two rows of cells in a line: the upper one is the ink of a half block, the lower its ground. */
+/* Two rows of cells per line: the upper is the foreground of a half block, the lower its
+ * background. */
 static void put_half_blocks(printer *p, int64_t rows, int64_t cols)
 {
     const bool signed_ = p->range.map == FV_COLOUR_MAP_DIVERGING;
@@ -237,7 +238,7 @@ static void put_shades(printer *p, int64_t rows, int64_t cols)
     }
 }
 
-/* A character is about twice as high as wide: half blocks are square, shades stand for two rows. */
+/* A character is about twice as high as wide: half blocks are square, shades cover two rows. */
 static void print_small(printer *p)
 {
     const int64_t max = p->columns - 2;
@@ -251,7 +252,7 @@ static void print_small(printer *p)
         put_shades(p, (rows + 1) / 2, cols);
 }
 
-/* ---- the whole --------------------------------------------------------------------- */
+/* ---- entry point ------------------------------------------------------------------- */
 
 static void print_heading(printer *p)
 {

@@ -1,4 +1,4 @@
-/* Words to the left and right, and a line for each weight between them. */
+/* Two columns of words with a line for each weight. */
 #include <math.h>
 
 #include "base/check.h"
@@ -11,7 +11,7 @@ enum { MARGIN = 10, GAP = 6, TITLE = 26, LINE = 20, ACROSS = 220, TEXT = 13, MAX
 typedef struct layout {
     const fv_look_links *links;
     double min_weight;
-    double top, left, right; /* first line; where the lines begin and end */
+    double top, left, right; /* top of the first word; left and right end of the lines */
     double width, height;
 } layout;
 
@@ -21,8 +21,8 @@ static const char *head_name(const fv_look_links *links, int64_t head, char text
     return fv_fixed((double)head, 0, false, text);
 }
 
-/* The heads' names stand in one line under the title: how far from one to the next, and the whole.
- */
+/* The names of the heads form one line below the title: the distance to the next name, and the
+ * width of the line. */
 static double legend_step(const fv_look_links *links, fv_look_format format, int64_t head)
 {
     char text[FV_FIXED_BYTES];
@@ -90,7 +90,7 @@ static void draw_words(fv_canvas *c, const layout *l)
                        fv_display_label(links->col_labels[j], label));
 }
 
-/* The weight of a line; negative where there is none: NaN has no strength. */
+/* The weight of a line; negative if it is not drawn, as for NaN. */
 static double weight_at(const layout *l, int64_t h, int64_t i, int64_t j)
 {
     const fv_look_links *links = l->links;
@@ -103,8 +103,8 @@ static bool is_shown(const layout *l, int64_t row)
     return l->links->only_row < 0 || l->links->only_row == row;
 }
 
-/* A strong weight is a dark, broad line. Among the lines of several heads weak ones are as faint as
- * they are weak: together they would hide the strong. */
+/* A strong weight is a dark, thick line. With several heads, opacity falls with the weight: many
+ * weak lines would hide the strong ones. */
 static void draw_lines(fv_canvas *c, const layout *l)
 {
     const fv_look_links *links = l->links;
@@ -124,7 +124,7 @@ static void draw_lines(fv_canvas *c, const layout *l)
         }
 }
 
-/* The lines as they were drawn, for the script. */
+/* The lines in drawing order, for the script. */
 static void write_lines(fv_writer *o, const layout *l)
 {
     const fv_look_links *links = l->links;
@@ -173,21 +173,21 @@ static void write_script(fv_writer *o, const void *user)
 static fv_status check(fv_ctx *ctx, const fv_look_links *links, fv_look_format format,
                        fv_picture **out)
 {
-    FV_RETURN_IF(!links || !out, ctx, FV_ERR_ARGUMENT, "look: a pointer is missing");
+    FV_RETURN_IF(!links || !out, ctx, FV_ERR_ARGUMENT, "look: links or out is NULL");
     FV_RETURN_IF((unsigned)format >= FV_LOOK_FORMAT_COUNT, ctx, FV_ERR_ARGUMENT,
-                 "look: no such format: %d", (int)format);
+                 "look: unknown format %d", (int)format);
     FV_RETURN_IF(links->rows < 0 || links->cols < 0 || links->heads < 1, ctx, FV_ERR_ARGUMENT,
-                 "look: links of %lld heads, %lld x %lld words", (long long)links->heads,
+                 "look: invalid size: %lld heads, %lld x %lld words", (long long)links->heads,
                  (long long)links->rows, (long long)links->cols);
     FV_RETURN_IF(links->rows > MAX_WORDS || links->cols > MAX_WORDS || links->heads > 64, ctx,
                  FV_ERR_LIMIT,
-                 "look: links of %lld heads, %lld x %lld words; 64, %d x %d are drawn",
+                 "look: too large to draw: %lld heads, %lld x %lld words, the limit is 64, %d x %d",
                  (long long)links->heads, (long long)links->rows, (long long)links->cols,
                  (int)MAX_WORDS, (int)MAX_WORDS);
     FV_RETURN_IF(!links->values && links->rows > 0 && links->cols > 0, ctx, FV_ERR_ARGUMENT,
-                 "look: the values are missing");
+                 "look: links->values is NULL");
     FV_RETURN_IF(links->only_row < -1 || links->only_row >= links->rows, ctx, FV_ERR_ARGUMENT,
-                 "look: no row %lld among %lld", (long long)links->only_row,
+                 "look: only_row is %lld, but there are %lld rows", (long long)links->only_row,
                  (long long)links->rows);
     return FV_OK;
 }

@@ -1,4 +1,4 @@
-/* Finished pictures, and the canvas they are drawn on. */
+/* Encoded pictures, and creation of the canvas. */
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -16,7 +16,7 @@ struct fv_picture {
 fv_status fv_picture_from_writer(fv_writer *o, fv_picture **out)
 {
     fv_ctx *ctx = o->ctx;
-    fv_writer_bytes(o, "", 1); /* the NUL behind the last byte */
+    fv_writer_bytes(o, "", 1); /* terminating NUL */
     fv_picture *picture = o->failed ? NULL : fv_mem_alloc(&ctx->mem, sizeof *picture);
     FV_RETURN_IF(!picture, ctx, FV_ERR_MEMORY, "look: out of memory");
     *picture = (fv_picture){ctx, o->data, o->bytes - 1, o->room};
@@ -34,7 +34,7 @@ const char *fv_picture_data(const fv_picture *picture, size_t *bytes)
 fv_status fv_picture_save(const fv_picture *picture, const char *path)
 {
     fv_atomic_file save;
-    FV_RETURN_IF(!path, picture->ctx, FV_ERR_ARGUMENT, "look: a path is missing");
+    FV_RETURN_IF(!path, picture->ctx, FV_ERR_ARGUMENT, "look: path is NULL");
     FV_FORWARD(fv_atomic_file_create(picture->ctx, path, picture->bytes, &save));
     return fv_atomic_file_close(&save,
                                 fv_atomic_file_write(&save, picture->data, picture->bytes, 0));
@@ -59,7 +59,7 @@ fv_status fv_look_format_from_path(fv_ctx *ctx, const char *path, fv_look_format
                    {".html", FV_LOOK_FORMAT_HTML},
                    {".htm", FV_LOOK_FORMAT_HTML},
                    {".txt", FV_LOOK_FORMAT_TEXT}};
-    FV_RETURN_IF(!path, ctx, FV_ERR_ARGUMENT, "look: a path is missing");
+    FV_RETURN_IF(!path, ctx, FV_ERR_ARGUMENT, "look: path is NULL");
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
         if (strcasecmp(dot, endings[i].ending) == 0) {
@@ -67,12 +67,12 @@ fv_status fv_look_format_from_path(fv_ctx *ctx, const char *path, fv_look_format
             return FV_OK;
         }
     return fv_fail(ctx, FV_ERR_ARGUMENT,
-                   "%s: pictures end in .svg, .png, .html or .txt, this name does not", path);
+                   "%s: unknown picture format, expected .svg, .png, .html or .txt", path);
 }
 
 /* ---- canvas ---------------------------------------------------------------------- */
 
-/* Enlarging makes the bitmap letters and lines smooth; a large picture can do without. */
+/* Enlarging smooths bitmap letters and lines; large pictures are not enlarged. */
 static int raster_scale(double width, double height)
 {
     const double enlarge_up_to = 4e6;
@@ -85,7 +85,7 @@ fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, doub
     const double max = 4.0 * FV_LOOK_MAX_SIDE;
     FV_RETURN_IF(format == FV_LOOK_FORMAT_TEXT || format == FV_LOOK_FORMAT_TERMINAL, ctx,
                  FV_ERR_UNSUPPORTED,
-                 "look: this figure has no text format; SVG, PNG and HTML show it");
+                 "look: this figure has no text format, expected SVG, PNG or HTML");
     FV_RETURN_IF(!(width <= max && height <= max), ctx, FV_ERR_LIMIT,
                  "look: a picture of %.0f x %.0f pixels is too large", width, height);
     fv_canvas c = {.ctx = ctx,
@@ -97,7 +97,7 @@ fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, doub
                    .scale = 1};
     if (format == FV_LOOK_FORMAT_PNG) {
         FV_RETURN_IF(c.width * c.height > FV_PNG_PIXELS, ctx, FV_ERR_LIMIT,
-                     "look: %lld x %lld pixels are too many for PNG; smaller cells or SVG help",
+                     "look: %lld x %lld pixels are too many for PNG, use smaller cells or SVG",
                      (long long)c.width, (long long)c.height);
         c.scale = raster_scale(width, height);
         c.pixel_bytes = (size_t)(3 * c.width * c.height) * (size_t)(c.scale * c.scale);

@@ -1,4 +1,4 @@
-/* Lines and points over two axes, with a legend to the right. */
+/* Line and scatter plots with a legend on the right. */
 #include <math.h>
 
 #include "base/check.h"
@@ -10,7 +10,7 @@ enum { MARGIN = 12, TITLE = 28, TEXT = 12, KEY = 26, KEY_LINE = 20, APART = 20 }
 
 typedef struct layout {
     const fv_look_plot *plot;
-    fv_axis x, y; /* their pixels are the edges of the area */
+    fv_axis x, y; /* their pixel ranges are the edges of the plot area */
     double width, height;
 } layout;
 
@@ -57,7 +57,7 @@ static double legend_width(const fv_look_plot *plot, fv_look_format format)
     return widest > 0 ? widest + KEY + APART : 0;
 }
 
-/* The picture grows if the text around the area would leave it no room. */
+/* The picture grows if titles and labels leave too little space for the plot area. */
 static layout lay_out(const fv_look_plot *plot, fv_look_format format)
 {
     enum { LEAST_AREA = 80 };
@@ -80,7 +80,7 @@ static void draw_axes(fv_canvas *c, const layout *l)
 {
     double ticks[FV_MAX_TICKS];
     char text[FV_FIXED_BYTES];
-    double free_from = -INFINITY; /* names on the x axis must not touch */
+    double free_from = -INFINITY; /* labels on the x axis must not touch */
     int count = fv_axis_ticks(&l->x, ticks);
     for (int i = 0; i < count; i++) {
         const double x = fv_axis_pixel(&l->x, ticks[i]);
@@ -180,10 +180,11 @@ static void draw_legend(fv_canvas *c, const layout *l)
 static fv_status check_axis(fv_ctx *ctx, const fv_look_axis *axis)
 {
     FV_RETURN_IF((unsigned)axis->scale > FV_AXIS_LOG2, ctx, FV_ERR_ARGUMENT,
-                 "look: no such scale: %d", (int)axis->scale);
+                 "look: unknown axis scale %d", (int)axis->scale);
     FV_RETURN_IF(!isfinite(axis->low) || !isfinite(axis->high) || axis->low > axis->high ||
                      (axis->low < axis->high && axis->scale != FV_AXIS_LINEAR && axis->low <= 0),
-                 ctx, FV_ERR_ARGUMENT, "look: an axis from %g to %g", axis->low, axis->high);
+                 ctx, FV_ERR_ARGUMENT, "look: invalid axis range from %g to %g", axis->low,
+                 axis->high);
     return FV_OK;
 }
 
@@ -194,15 +195,13 @@ static fv_status check(fv_ctx *ctx, const fv_look_plot *plot, fv_look_format for
 {
     enum { MOST_POINTS = 1 << 22 };
     FV_RETURN_IF(!plot || !out || !plot->series, ctx, FV_ERR_ARGUMENT,
-                 "look: a pointer is missing");
+                 "look: plot, its series or out is NULL");
     FV_RETURN_IF((unsigned)format >= FV_LOOK_FORMAT_COUNT, ctx, FV_ERR_ARGUMENT,
-                 "look: no such format: %d", (int)format);
+                 "look: unknown format %d", (int)format);
     FV_RETURN_IF(plot->series_count < 1 || plot->series_count > 64, ctx, FV_ERR_ARGUMENT,
-                 "look: a plot of %lld series; 1 to 64 are possible",
-                 (long long)plot->series_count);
+                 "look: a plot of %lld series, expected 1 to 64", (long long)plot->series_count);
     FV_RETURN_IF(!size_is_sound(plot->width) || !size_is_sound(plot->height), ctx, FV_ERR_ARGUMENT,
-                 "look: a plot of %d x %d pixels; 200 to 4096 are possible", plot->width,
-                 plot->height);
+                 "look: a plot of %d x %d pixels, expected 200 to 4096", plot->width, plot->height);
     FV_FORWARD(check_axis(ctx, &plot->x));
     FV_FORWARD(check_axis(ctx, &plot->y));
     *max = 1;
@@ -211,7 +210,7 @@ static fv_status check(fv_ctx *ctx, const fv_look_plot *plot, fv_look_format for
         FV_RETURN_IF(series->count < 0 || (series->count > 0 && (!series->x || !series->y)), ctx,
                      FV_ERR_ARGUMENT, "look: series %lld has no points", (long long)s);
         FV_RETURN_IF(series->count > MOST_POINTS, ctx, FV_ERR_LIMIT,
-                     "look: series %lld has %lld points; %d can be drawn", (long long)s,
+                     "look: series %lld has %lld points, the limit is %d", (long long)s,
                      (long long)series->count, (int)MOST_POINTS);
         if (series->count > *max) *max = series->count;
     }

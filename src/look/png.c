@@ -11,7 +11,7 @@ static void put_big_endian(unsigned char out[4], uint32_t value)
         out[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* A chunk begins with the length of its data, which is known at its end only. */
+/* A chunk begins with the length of its data, which is filled in at the end. */
 static size_t begin_chunk(fv_writer *o, const char type[5])
 {
     const size_t at = o->bytes;
@@ -29,7 +29,7 @@ static void end_chunk(fv_writer *o, size_t at, const fv_crc *crc)
     fv_writer_bytes(o, sum, sizeof sum);
 }
 
-/* Each row is led by the number of its filter: 0, none. Flat drawings pack best without. */
+/* Each row begins with its filter type: 0, none. Flat drawings compress best without a filter. */
 static void put_rows(fv_writer *o, int64_t width, int64_t height, const unsigned char *rgb)
 {
     const size_t row = 3 * (size_t)width, room = (row + 1) * (size_t)height;
@@ -51,7 +51,7 @@ void fv_png_write(fv_writer *o, int64_t width, int64_t height, const unsigned ch
     fv_crc crc;
     fv_crc_init(&crc, FV_CRC32);
     fv_writer_bytes(o, "\x89PNG\r\n\x1a\n", 8);
-    unsigned char header[13] = {[8] = 8, [9] = 2}; /* eight bits; red, green, blue */
+    unsigned char header[13] = {[8] = 8, [9] = 2}; /* bit depth 8, colour type RGB */
     put_big_endian(header, (uint32_t)width);
     put_big_endian(header + 4, (uint32_t)height);
     size_t chunk = begin_chunk(o, "IHDR");

@@ -68,7 +68,7 @@ void fv_writer_markup(fv_writer *o, const char *text)
     }
 }
 
-/* The angle bracket could end the script, U+2028 and U+2029 end a line in older readers. */
+/* An angle bracket could end the script; U+2028 and U+2029 end a line in older browsers. */
 void fv_writer_script(fv_writer *o, const char *text)
 {
     fv_writer_text(o, "\"");
