@@ -197,10 +197,10 @@ static int decode_line(session *s, const char *name, const fv_line *line)
 /* ---- files ----------------------------------------------------------------------- */
 
 static int one_line(session *s, const char *name, const fv_line *line,
-                    fv_tokenizer_trainer *learner)
+                    fv_tokenizer_trainer *trainer)
 {
-    if (learner) {
-        fv_status status = fv_tokenizer_trainer_add(learner, line->text, line->bytes);
+    if (trainer) {
+        fv_status status = fv_tokenizer_trainer_add(trainer, line->text, line->bytes);
         return status == FV_OK ? CLI_DONE : library_error(s, status);
     }
     if (cli_flag(s->call, "jsonl")) return encode_json(s, name, line);
@@ -208,25 +208,25 @@ static int one_line(session *s, const char *name, const fv_line *line,
     return encode_line(s, line);
 }
 
-static int one_file(session *s, const char *path, fv_tokenizer_trainer *learner)
+static int one_file(session *s, const char *path, fv_tokenizer_trainer *trainer)
 {
     cli_input in;
     fv_line line = {.text = ""};
     int code = cli_input_open(s->ctx, "tokenize", path, FV_LINES_POLICY_REJECT, &in);
     if (code) return code;
     while (!cli_cancelled && !(code = cli_input_next(&in, &line)) && line.text) {
-        if ((code = one_line(s, in.name, &line, learner))) break;
+        if ((code = one_line(s, in.name, &line, trainer))) break;
         if (cli_input_waits(&in)) fflush(stdout);
     }
     cli_input_close(&in);
     return cli_cancelled ? CLI_INTERRUPTED : code;
 }
 
-static int all_files(session *s, int first, fv_tokenizer_trainer *learner)
+static int all_files(session *s, int first, fv_tokenizer_trainer *trainer)
 {
-    if (s->call->word_count == first) return one_file(s, "-", learner);
+    if (s->call->word_count == first) return one_file(s, "-", trainer);
     for (int i = first; i < s->call->word_count; i++) {
-        int code = one_file(s, s->call->words[i], learner);
+        int code = one_file(s, s->call->words[i], trainer);
         if (code) return code;
     }
     return CLI_DONE;
@@ -273,16 +273,16 @@ static int learn_all(session *s)
         cfg.begin = "<s>";
         cfg.end = "</s>";
     }
-    fv_tokenizer_trainer *learner = NULL;
-    fv_status status = fv_tokenizer_trainer_create(s->ctx, &cfg, &learner);
+    fv_tokenizer_trainer *trainer = NULL;
+    fv_status status = fv_tokenizer_trainer_create(s->ctx, &cfg, &trainer);
     if (status != FV_OK) return library_error(s, status);
-    int code = all_files(s, 0, learner);
+    int code = all_files(s, 0, trainer);
     if (!code) {
-        status = fv_tokenizer_trainer_finish(learner, &s->tok);
+        status = fv_tokenizer_trainer_finish(trainer, &s->tok);
         if (status == FV_OK) status = fv_tokenizer_save(s->ctx, s->tok, output);
         if (status != FV_OK) code = library_error(s, status);
     }
-    fv_tokenizer_trainer_destroy(&learner);
+    fv_tokenizer_trainer_destroy(&trainer);
     if (!code) cli_note("%s: %zu tokens", output, fv_tokenizer_vocab_size(s->tok));
     return code;
 }

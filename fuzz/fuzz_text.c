@@ -59,7 +59,7 @@ static void score(fv_ctx *ctx, fv_string text)
 static void tokenize(fv_ctx *ctx, const char *text, size_t bytes)
 {
     fv_tokenizer_trainer_config cfg;
-    fv_tokenizer_trainer *learner = NULL;
+    fv_tokenizer_trainer *trainer = NULL;
     fv_tokenizer *tok = NULL;
     fv_tokenizer_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
@@ -67,9 +67,9 @@ static void tokenize(fv_ctx *ctx, const char *text, size_t bytes)
     fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_BPE_BYTES);
     cfg.vocabulary = 280;
     cfg.specials[0] = NULL; /* they would be found in the text */
-    if (fv_tokenizer_trainer_create(ctx, &cfg, &learner) != FV_OK ||
-        fv_tokenizer_trainer_add(learner, text, bytes) != FV_OK ||
-        fv_tokenizer_trainer_finish(learner, &tok) != FV_OK ||
+    if (fv_tokenizer_trainer_create(ctx, &cfg, &trainer) != FV_OK ||
+        fv_tokenizer_trainer_add(trainer, text, bytes) != FV_OK ||
+        fv_tokenizer_trainer_finish(trainer, &tok) != FV_OK ||
         fv_tokenizer_encoder_create(ctx, tok, &enc) != FV_OK ||
         fv_tokenizer_encode(enc, text, bytes, 0, &e) != FV_OK ||
         fv_tokenizer_decode(ctx, tok, e.ids, e.count, 0, &out) != FV_OK)
@@ -78,7 +78,7 @@ static void tokenize(fv_ctx *ctx, const char *text, size_t bytes)
     fv_text_free(ctx, &out);
     fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
-    fv_tokenizer_trainer_destroy(&learner);
+    fv_tokenizer_trainer_destroy(&trainer);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -48,7 +48,7 @@ static fv_status read_tokenizer(void *user, const void *data, size_t bytes)
     return s;
 }
 
-/* Reads every line of a packed text. */
+/* Reads every line of a compressed text. */
 static fv_status read_lines(void *user, const void *data, size_t bytes)
 {
     (void)user;
@@ -264,12 +264,12 @@ static void packed_texts(void)
         void *data = file_read(test_path(names[i]), &bytes);
         CHECK(data != NULL);
         if (data && read_lines(NULL, data, bytes) == FV_ERR_UNSUPPORTED)
-            printf("skipped: %s, which this build cannot unpack\n", names[i]);
+            printf("skipped: %s, which this build cannot decompress\n", names[i]);
         else if (data)
-            damage("packed text", data, bytes, read_lines, NULL, &report);
+            damage("compressed text", data, bytes, read_lines, NULL, &report);
         free(data);
     }
-    if (report.reads) corrupt_conclude("packed text", &report);
+    if (report.reads) corrupt_conclude("compressed text", &report);
 }
 
 int main(int argc, char **argv)

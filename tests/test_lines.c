@@ -1,6 +1,6 @@
 /*
- * Text files line by line: line ends, packed files, what is not text, limits, and files that are
- * damaged or change under us.
+ * Text files line by line: line ends, compressed files, what is not text, limits, and files that
+ * are damaged or change under us.
  */
 #include "fovea/corpus.h"
 #include "fovea/info.h"
@@ -140,7 +140,7 @@ static void streams_that_break(void)
     CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_POLICY_REJECT, &lines));
     CHECK_OK(ctx, fv_lines_next(lines, &line));
     CHECK_EQ(fv_lines_next(lines, &line), FV_ERR_IO);
-    CHECK(strstr(fv_ctx_message(ctx), "pipe: cannot be read"));
+    CHECK(strstr(fv_ctx_message(ctx), "pipe: the read callback failed"));
     fv_lines_close(&lines);
     g = (giver){.data = "\x1f", .bytes = 1, .step = 1, .broken = 1}; /* as gzip begins */
     CHECK_EQ(fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_POLICY_REJECT, &lines),
@@ -168,7 +168,7 @@ static void long_lines(void)
         fv_status s = fv_lines_next(lines, &line);
         CHECK_EQ(s, over ? FV_ERR_LIMIT : FV_OK);
         if (over)
-            CHECK(strstr(fv_ctx_message(small), "long:1: a line of more than 300000 bytes"));
+            CHECK(strstr(fv_ctx_message(small), "long:1: the line is longer than 300000 bytes"));
         else
             CHECK_EQ(line.bytes, LIMIT);
         fv_lines_close(&lines);
@@ -186,10 +186,10 @@ static void what_is_not_text(void)
     } cases[] = {
         {"good\nab\xff"
          "c\nend\n",
-         13, "bad:2: not valid UTF-8 at byte 3 of the line"},
-        {"good\nab\0c\nend\n", 14, "bad:2: a NUL byte, as in a binary file, at byte 3"},
-        {"good\n\xed\xa0\x80\nend\n", 13, "bad:2: not valid UTF-8 at byte 1"},
-        {"good\nab\xc3\nend", 12, "bad:2: not valid UTF-8 at byte 3"},
+         13, "bad:2: invalid UTF-8 at byte 3 of the line"},
+        {"good\nab\0c\nend\n", 14, "bad:2: NUL byte (a binary file?) at byte 3"},
+        {"good\n\xed\xa0\x80\nend\n", 13, "bad:2: invalid UTF-8 at byte 1"},
+        {"good\nab\xc3\nend", 12, "bad:2: invalid UTF-8 at byte 3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fv_lines *lines = NULL;
@@ -256,7 +256,7 @@ static void packed_files(void)
     }
 }
 
-/* A packed file cut anywhere is refused and never taken for a shorter one. */
+/* A compressed file that is truncated anywhere is rejected, never read as a shorter one. */
 static void cut_packed_files(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -280,8 +280,8 @@ static void cut_packed_files(void)
     }
 }
 
-/* What unpacks to more than the limit stops there. */
-static void unpacked_size_is_limited(void)
+/* What decompresses to more than the limit stops there. */
+static void decompressed_size_is_limited(void)
 {
     fv_ctx_config cfg;
     fv_ctx *small = NULL;
@@ -345,7 +345,7 @@ int main(int argc, char **argv)
     RUN(files_that_cannot_be_opened);
     RUN(packed_files);
     RUN(cut_packed_files);
-    RUN(unpacked_size_is_limited);
+    RUN(decompressed_size_is_limited);
     RUN(failing_calls);
     folder_remove();
     fv_ctx_destroy(&ctx);

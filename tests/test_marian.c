@@ -88,7 +88,7 @@ static void as_marian(void)
     printf("Marian: %d tokenizers, %d encodings\n", folders, cases);
 }
 
-/* The vocabulary is vocab.json's: what only the model has is out of sight. */
+/* The vocabulary is that of vocab.json; pieces that only the model has are hidden. */
 static void the_vocabulary_is_its_own(void)
 {
     size_t bytes = 0;
@@ -148,19 +148,19 @@ static void copy_to(const char *folder, const char *from, const char *to)
     free(data);
 }
 
-static void bad_folders_are_told(void)
+static void bad_folders_are_reported(void)
 {
     static const struct {
         const char *vocab;
         fv_status status;
-        const char *told;
+        const char *message;
     } bad[] = {
-        {"{\"</s>\": 0, \"<unk>\": 1}", FV_ERR_FORMAT, "the token <pad> is missing"},
-        {"{\"</s>\": 0, \"<pad>\": 1}", FV_ERR_FORMAT, "the token <unk> is missing"},
-        {"{\"<pad>\": 0, \"<unk>\": 1}", FV_ERR_FORMAT, "the token </s> is missing"},
+        {"{\"</s>\": 0, \"<unk>\": 1}", FV_ERR_FORMAT, "token <pad> is missing"},
+        {"{\"</s>\": 0, \"<pad>\": 1}", FV_ERR_FORMAT, "token <unk> is missing"},
+        {"{\"<pad>\": 0, \"<unk>\": 1}", FV_ERR_FORMAT, "token </s> is missing"},
         {"{\"</s>\": 0, \"<unk>\": 1, \"<pad>\": 3}", FV_ERR_FORMAT,
-         "3 tokens have numbers up to 3"},
-        {"{\"</s>\": 0, \"<unk>\": 1, \"<pad>\": 1}", FV_ERR_FORMAT, "two tokens have the id 1"},
+         "has 3 tokens but ids up to 3"},
+        {"{\"</s>\": 0, \"<unk>\": 1, \"<pad>\": 1}", FV_ERR_FORMAT, "duplicate token id 1"},
         {"{\"</s>\": -1}", FV_ERR_FORMAT, "vocab.json"},
         {"{\"</s>\": 2000000000}", FV_ERR_LIMIT, "2000000000"},
         {"[]", FV_ERR_FORMAT, "vocab.json"},
@@ -174,7 +174,7 @@ static void bad_folders_are_told(void)
         file_write(folder_path("marian/vocab.json"), bad[i].vocab, strlen(bad[i].vocab));
         CHECK_EQ(fv_tokenizer_load(ctx, folder_path("marian"), &tok), bad[i].status);
         CHECK(tok == NULL);
-        if (!strstr(fv_ctx_message(ctx), bad[i].told))
+        if (!strstr(fv_ctx_message(ctx), bad[i].message))
             test_failed(__FILE__, __LINE__, "%s: %s", bad[i].vocab, fv_ctx_message(ctx));
     }
     /* A model that is cut off anywhere is refused, or is a smaller one. */
@@ -326,7 +326,7 @@ static void older_folders_speak_in_their_config(void)
 static void banned_tokens_do_not_come(void)
 {
     fv_model *model = NULL;
-    char wishes[384];
+    char settings[384];
     write_translator("joint", NULL);
     program_run("run %s The --json -n 4 --beam 3", folder_path("marian"));
     expect(0, NULL, NULL);
@@ -334,12 +334,12 @@ static void banned_tokens_do_not_come(void)
     CHECK(first != NULL);
     const long token = first ? strtol(first + 8, NULL, 10) : 0;
     snprintf(
-        wishes, sizeof wishes,
+        settings, sizeof settings,
         "{\"bad_words_ids\": [[5, 6, 7], [%ld]], \"renormalize_logits\": true, \"num_beams\": 3, "
         "\"min_length\": 3, \"min_new_tokens\": 2, \"no_repeat_ngram_size\": 4, \"min_p\": 0.25, "
         "\"eos_token_id\": 0, \"decoder_start_token_id\": 20, \"pad_token_id\": 20}",
         token);
-    write_translator("joint", wishes);
+    write_translator("joint", settings);
     CHECK_OK(ctx, fv_model_open(ctx, folder_path("marian"), &model));
     for (int again = 0; model && again < 2; again++) { /* and it is saved */
         const fv_generation *g = fv_model_generation(model);
@@ -362,14 +362,14 @@ static void banned_tokens_do_not_come(void)
         at = *end == ',' ? end + 1 : end - 1;
     }
     static const struct {
-        const char *text, *told;
+        const char *text, *message;
     } bad[] = {{"{\"bad_words_ids\": [[3], []]}", "a bad word of 0 tokens"},
                {"{\"bad_words_ids\": [3]}", "generation_config.json"},
                {"{\"bad_words_ids\": 3}", "generation_config.json"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         file_write(folder_path("marian/generation_config.json"), bad[i].text, strlen(bad[i].text));
         CHECK_EQ(fv_model_open(ctx, folder_path("marian"), &model), FV_ERR_FORMAT);
-        if (!strstr(fv_ctx_message(ctx), bad[i].told))
+        if (!strstr(fv_ctx_message(ctx), bad[i].message))
             test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
     }
 }
@@ -383,7 +383,7 @@ int main(int argc, char **argv)
     RUN(as_marian);
     RUN(the_vocabulary_is_its_own);
     RUN(languages_are_cut_off);
-    RUN(bad_folders_are_told);
+    RUN(bad_folders_are_reported);
     RUN(bad_files_are_told);
     RUN(the_program_translates);
     RUN(older_folders_speak_in_their_config);

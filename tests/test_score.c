@@ -247,7 +247,7 @@ static void refused_segments_are_not_counted(void)
     fv_text_metric_destroy(&scorer);
 }
 
-/* A caller that knows only the first fields gets these, and nothing behind them. */
+/* A caller that knows only the first fields gets these, and nothing after them. */
 static void older_struct(void)
 {
     fv_text_metric_config cfg;

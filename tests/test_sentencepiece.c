@@ -131,7 +131,7 @@ static void refused_models(void)
 {
     builder b = {.bytes = 0};
     put_piece(&b, "a", -1, 0);
-    expect(&b, FV_ERR_FORMAT, "one unknown piece");
+    expect(&b, FV_ERR_FORMAT, "exactly one unknown");
     put_piece(&b, "<unk>", 0, 2);
     const builder good = b;
     fv_tokenizer *made = NULL;
@@ -139,7 +139,7 @@ static void refused_models(void)
     CHECK_EQ(fv_tokenizer_vocab_size(made), 2);
     fv_tokenizer_destroy(&made);
     put_piece(&b, "a", -2, 0);
-    expect(&b, FV_ERR_FORMAT, "twice");
+    expect(&b, FV_ERR_FORMAT, "duplicate");
     b = good;
     put_piece(&b, "", 0, 0);
     expect(&b, FV_ERR_FORMAT, "piece 2 is empty");
@@ -148,10 +148,10 @@ static void refused_models(void)
     expect(&b, FV_ERR_FORMAT, "not UTF-8");
     b = good;
     put_piece(&b, "b", (float)NAN, 0);
-    expect(&b, FV_ERR_FORMAT, "no number");
+    expect(&b, FV_ERR_FORMAT, "not finite");
     b = good;
     put_piece(&b, "b", 0, 7);
-    expect(&b, FV_ERR_FORMAT, "unknown kind");
+    expect(&b, FV_ERR_FORMAT, "unknown type");
     b = good;
     put_piece(&b, "<0x41>", 0, 6);
     expect(&b, FV_ERR_FORMAT, "256 byte pieces");
@@ -160,16 +160,16 @@ static void refused_models(void)
     expect(&b, FV_ERR_FORMAT, "a byte piece");
     b = good;
     put(&b, "\x12\x02\x18\x03", 4); /* words */
-    expect(&b, FV_ERR_UNSUPPORTED, "words");
+    expect(&b, FV_ERR_UNSUPPORTED, "word models");
     b = good;
     put(&b, "\x1A\x05\x12\x03xyz", 7); /* a charsmap of three bytes */
-    expect(&b, FV_ERR_FORMAT, "a charsmap of 3 bytes");
+    expect(&b, FV_ERR_FORMAT, "charsmap: 3 bytes");
     b = good;
     put(&b, "\x2A\x03\x12\x01x", 5);
     expect(&b, FV_ERR_UNSUPPORTED, "denormalizer");
     b = good;
     put(&b, "\x0A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F", 10);
-    expect(&b, FV_ERR_FORMAT, "ends too early");
+    expect(&b, FV_ERR_FORMAT, "is truncated");
     b = good;
     put(&b, "\x0B", 1);
     expect(&b, FV_ERR_FORMAT, "not a SentencePiece model");

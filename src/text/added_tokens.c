@@ -1,7 +1,7 @@
-/* Added tokens: cut out of the text before anything else happens to it. */
+/* Added tokens: matched in the text before anything else. */
 #include "text/tokenizer_encoder.h"
 
-/* The character that ends before, and the one that begins at, a place; 0 at the ends. */
+/* The characters before and at a position; 0 at the ends of the text. */
 static uint32_t char_before(const char *text, size_t at)
 {
     if (at == 0) return 0;
@@ -16,9 +16,9 @@ static uint32_t char_at(const char *text, size_t bytes, size_t at)
     return at < bytes ? fv_code_of(text + at, fv_lead_length(text[at])) : 0;
 }
 
-/* ---- the trie -------------------------------------------------------------------- */
+/* ---- index ----------------------------------------------------------------------- */
 
-/* Raw tokens hang from one root, normalized ones from the other. */
+/* Raw and normalized tokens have separate roots. */
 static uint32_t root_of(bool normalized) { return normalized ? 2 : 1; }
 
 fv_status fv_added_index(fv_tokenizer *tok)
@@ -26,9 +26,9 @@ fv_status fv_added_index(fv_tokenizer *tok)
     enum { LONGEST = 256 };
     size_t letters = 0;
     for (size_t i = 0; i < tok->added_count; i++) {
-        /* A longer one would cost its length at every byte of a text that repeats its beginning. */
+        /* In a text that repeats its prefix, a token costs its length at every byte. */
         FV_RETURN_IF(tok->added[i].content.bytes > LONGEST, tok->ctx, FV_ERR_LIMIT,
-                     "tokenizer: an added token of %zu bytes, the limit is %d",
+                     "tokenizer: an added token has %zu bytes, the limit is %d",
                      tok->added[i].content.bytes, LONGEST);
         letters += tok->added[i].content.bytes;
     }
@@ -42,9 +42,9 @@ fv_status fv_added_index(fv_tokenizer *tok)
     return FV_OK;
 }
 
-/* ---- finding --------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------- */
 
-/* The longest token that stands here, of those that are matched in such text. */
+/* The longest raw (or normalized) token at the start of `text`. */
 static const fv_added *longest(const fv_tokenizer *tok, bool normalized, const char *text,
                                size_t left)
 {

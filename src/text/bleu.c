@@ -8,13 +8,13 @@
 
 static size_t width(const fv_text_metric_config *cfg) { return 2 + 2 * (size_t)cfg->order; }
 
-/* Counts the n-grams of one text and gives its length in tokens. */
+/* Counts the n-grams of one text; *length is its length in tokens. */
 static fv_status count_text(fv_text_metric *metric, fv_ngram_side side, fv_string text,
                             int64_t *length)
 {
     size_t bytes = text.bytes;
-    /* Trailing white space goes before the tokenizer sees the text: a dash before a line end that
-     * is only trailing stays. */
+    /* Remove trailing white space before tokenizing, so that a dash before a trailing line end is
+     * kept. */
     while (bytes > 0) {
         size_t begin = bytes - 1;
         while (begin > 0 && (text.text[begin] & 0xC0) == 0x80)
@@ -70,7 +70,7 @@ static double smooth_value(const fv_text_metric_config *cfg)
     return cfg->smooth == FV_BLEU_SMOOTHING_FLOOR ? 0.1 : 1.0;
 }
 
-/* Precisions in percent; returns the orders that count. */
+/* Precisions in percent; returns the number of orders to use. */
 static int precisions(const fv_text_metric_config *cfg, const int64_t *row, double *out)
 {
     const double value = smooth_value(cfg);
@@ -130,7 +130,7 @@ static void describe(const fv_text_metric_config *cfg, char *signature, size_t s
     char value[32] = "";
     if (cfg->smooth == FV_BLEU_SMOOTHING_FLOOR || cfg->smooth == FV_BLEU_SMOOTHING_ADD_K)
         snprintf(value, sizeof value, "[%.2f]", smooth_value(cfg));
-    /* The decimal point is the host locale's. */
+    /* snprintf uses the decimal point of the locale. */
     for (char *at = value; *at; at++)
         if (*at == ',') *at = '.';
     snprintf(signature, signature_bytes, "case:%s|eff:%s|tok:%s|smooth:%s%s",

@@ -1,7 +1,7 @@
 /*
- * Words as BLEU counts them. The rules of "13a" are those of the WMT script mteval-v13a.pl in the
- * form sacreBLEU gives them: four replacements, one after the other, each from left to right and
- * never looking at a byte twice. All bytes they look for are ASCII, so they work on UTF-8 as it is.
+ * BLEU tokenizers. "13a" follows the WMT script mteval-v13a.pl as implemented in sacreBLEU: four
+ * replacement passes, each from left to right without overlaps. They only match ASCII bytes, so
+ * they work on UTF-8 directly.
  */
 #include <string.h>
 
@@ -92,15 +92,15 @@ static size_t read_entities(char *text, size_t bytes)
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_stop(char c) { return c == '.' || c == ','; }
 
-/* ASCII punctuation and symbols but ' , - and the stop */
+/* ASCII punctuation and symbols except ' , - . */
 static bool is_separated(char c)
 {
     return (c >= ' ' && c <= '&') || (c >= '(' && c <= '+') || c == '/' || (c >= ':' && c <= '@') ||
            (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
 }
 
-/* One replacement: at `in`, reads one or two bytes and writes up to four. Returns how many it read,
- * and adds to *used what it wrote. */
+/* One replacement: reads one or two bytes at `in` and writes up to four. Returns the bytes read,
+ * and adds the bytes written to *used. */
 typedef size_t (*pass_fn)(const char *in, size_t left, char *out, size_t *used);
 
 static size_t copy_byte(const char *in, char *out, size_t *used)
@@ -124,21 +124,21 @@ static size_t pass_symbols(const char *in, size_t left, char *out, size_t *used)
     return 1;
 }
 
-/* A stop or comma behind anything but a digit. */
+/* A period or comma after a non-digit. */
 static size_t pass_stop_after(const char *in, size_t left, char *out, size_t *used)
 {
     if (left < 2 || is_digit(in[0]) || !is_stop(in[1])) return copy_byte(in, out, used);
     return write_pass((const char[]){in[0], ' ', in[1], ' '}, 4, out, used);
 }
 
-/* A stop or comma before anything but a digit. */
+/* A period or comma before a non-digit. */
 static size_t pass_stop_before(const char *in, size_t left, char *out, size_t *used)
 {
     if (left < 2 || !is_stop(in[0]) || is_digit(in[1])) return copy_byte(in, out, used);
     return write_pass((const char[]){' ', in[0], ' ', in[1]}, 4, out, used);
 }
 
-/* A dash behind a digit. */
+/* A dash after a digit. */
 static size_t pass_dash(const char *in, size_t left, char *out, size_t *used)
 {
     if (left < 2 || !is_digit(in[0]) || in[1] != '-') return copy_byte(in, out, used);
@@ -155,7 +155,7 @@ static fv_status tokenize_13a(fv_text_metric *metric, const char *text, size_t b
     from->bytes = 1 + read_entities(from->data + 1, bytes);
     FV_FORWARD(fv_text_append(metric->ctx, from, " ", 1));
     for (size_t p = 0; p < sizeof passes / sizeof passes[0]; p++) {
-        /* A byte becomes at most three. The text is below 4 GiB: no overflow. */
+        /* A byte becomes at most three; texts are below 4 GiB, so this cannot overflow. */
         FV_FORWARD(fv_text_reserve(metric->ctx, to, 3 * from->bytes));
         to->bytes = 0;
         for (size_t i = 0; i < from->bytes;)

@@ -1,6 +1,6 @@
 /*
- * Byte pair encoding of one piece: of all neighbouring pairs that have a merge, the one of lowest
- * rank is joined first, the leftmost of equals, until none is left.
+ * Byte pair encoding of one piece: applies the merge with the lowest rank, the leftmost on ties,
+ * until none is left.
  */
 #include <string.h>
 
@@ -10,9 +10,9 @@
 
 enum { NO_RANK = UINT32_MAX };
 
-/* ---- pairs ----------------------------------------------------------------------- */
+/* ---- merges ---------------------------------------------------------------------- */
 
-/* By the list of merges. */
+/* Looks the pair up in the list of merges. */
 static void find_merge(const fv_token_model *model, fv_bpe_symbol *first,
                        const fv_bpe_symbol *second)
 {
@@ -27,8 +27,8 @@ static void find_merge(const fv_token_model *model, fv_bpe_symbol *first,
     }
 }
 
-/* As SentencePiece does it: two symbols can be joined if what they spell is a piece. What the user
- * defined stays as it is. */
+/* As in SentencePiece: two symbols merge if their concatenation is a piece. User-defined pieces
+ * never merge. */
 static void find_merged_piece(const fv_tokenizer_encoder *enc, fv_bpe_symbol *first,
                               const fv_bpe_symbol *second)
 {
@@ -51,7 +51,7 @@ static void rank_pair(const fv_tokenizer_encoder *enc, fv_bpe_symbol *first,
         find_merge(&enc->tok->model, first, second);
 }
 
-/* ---- the symbols a piece begins as ----------------------------------------------- */
+/* ---- initial symbols ------------------------------------------------------------- */
 
 static fv_status push_symbol(fv_tokenizer_encoder *enc, int32_t id, size_t begin, size_t end)
 {
@@ -77,7 +77,7 @@ static fv_status init_from_bytes(fv_tokenizer_encoder *enc, const char *text, si
     return FV_OK;
 }
 
-/* The token of one character, with what its place in the word adds to it. */
+/* The token of one character, with the prefix or suffix for its position in the word. */
 static fv_status find_char(fv_tokenizer_encoder *enc, const char *text, size_t at, size_t length,
                            bool last, int32_t *id)
 {
@@ -95,7 +95,7 @@ static fv_status find_char(fv_tokenizer_encoder *enc, const char *text, size_t a
     return FV_OK;
 }
 
-/* A character without a token: its bytes, if all of them have one. */
+/* Replaces a character without a token by its bytes, if each has a token. */
 static fv_status fall_back(fv_tokenizer_encoder *enc, const char *text, size_t at, size_t length,
                            bool *done)
 {
@@ -146,7 +146,7 @@ size_t fv_token_model_user_piece(const fv_token_model *model, const char *text, 
     return longest;
 }
 
-/* SentencePiece: what the user defined, and characters; -1 for those that are no piece. */
+/* SentencePiece: user-defined pieces and characters; -1 for characters that are not a piece. */
 static fv_status init_from_pieces(fv_tokenizer_encoder *enc, const char *text, size_t bytes)
 {
     const fv_token_model *model = &enc->tok->model;
@@ -163,7 +163,7 @@ static fv_status init_from_pieces(fv_tokenizer_encoder *enc, const char *text, s
     return FV_OK;
 }
 
-/* ---- joining: short words -------------------------------------------------------- */
+/* ---- merging short words --------------------------------------------------------- */
 
 static void merge_short(fv_tokenizer_encoder *enc)
 {
@@ -186,7 +186,7 @@ static void merge_short(fv_tokenizer_encoder *enc)
     enc->symbol_count = n;
 }
 
-/* ---- joining: long words --------------------------------------------------------- */
+/* ---- merging long words ---------------------------------------------------------- */
 
 static bool comes_before(fv_bpe_candidate a, fv_bpe_candidate b)
 {
@@ -224,7 +224,7 @@ static fv_bpe_candidate heap_pop(fv_tokenizer_encoder *enc)
     return top;
 }
 
-/* Looks at the pair that begins with symbol `at`, and remembers it if it can be joined. */
+/* Pushes the pair that begins with symbol `at` if it has a merge. */
 static fv_status push_pair(fv_tokenizer_encoder *enc, int32_t at)
 {
     fv_bpe_symbol *s = enc->symbols;
@@ -249,7 +249,7 @@ static fv_status merge_long(fv_tokenizer_encoder *enc)
     while (enc->heap_count) {
         fv_bpe_candidate c = heap_pop(enc);
         fv_bpe_symbol *left = &s[c.at];
-        /* Joined into another since, or now before another neighbour. */
+        /* Outdated: the symbol or its successor has been merged since. */
         if (left->rank != c.rank) continue;
         fv_bpe_symbol *right = &s[left->next];
         left->id = left->merged_id;
@@ -268,9 +268,9 @@ static fv_status merge_long(fv_tokenizer_encoder *enc)
     return FV_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------- */
+/* ---- entry point ----------------------------------------------------------------- */
 
-/* With "ignore_merges", a piece that is a token is that token. */
+/* With "ignore_merges", a piece that is itself a token is not split. */
 static fv_status whole_piece(fv_tokenizer_encoder *enc, const char *text, size_t bytes, int32_t *id)
 {
     const fv_tokenizer *tok = enc->tok;
@@ -318,7 +318,7 @@ fv_status fv_encode_piece_bpe(fv_tokenizer_encoder *enc, const char *text, size_
                : enc->tok->model.kinds ? init_from_pieces(enc, text, bytes)
                                        : init_from_chars(enc, text, bytes));
     FV_RETURN_IF(enc->symbol_count > INT32_MAX, enc->ctx, FV_ERR_LIMIT,
-                 "tokenizer: a piece of more than 2^31 symbols");
+                 "tokenizer: a piece has more than 2^31 symbols");
     if (enc->symbol_count > SHORT)
         FV_FORWARD(merge_long(enc));
     else

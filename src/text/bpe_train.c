@@ -5,20 +5,20 @@
 #include "base/check.h"
 #include "text/hash.h"
 
-/* A pair of neighbours: how often it stands in all words, and in which words it may stand. */
+/* A pair of adjacent tokens: its count over all words, and the words that may contain it. */
 typedef struct pair {
     uint64_t key; /* first << 32 | second */
     uint64_t count;
     uint32_t places;    /* the newest entry of its list + 1; 0: none */
-    uint32_t last_word; /* that this entry names */
-    bool touched;       /* its count grew in the merge at hand */
+    uint32_t last_word; /* the word of that entry */
+    bool touched;       /* its count grew in the current merge */
 } pair;
 
 typedef struct place {
     uint32_t word, next; /* next entry + 1 */
 } place;
 
-/* An offer that was right when it was made; it is checked when it comes to the top. */
+/* A heap entry; its count may be outdated, which is checked when it reaches the top. */
 typedef struct candidate {
     uint64_t count, key;
     uint32_t pair;
@@ -28,7 +28,7 @@ typedef struct trainer {
     fv_bpe_training *training;
     pair *pairs;
     size_t count, room;
-    uint32_t *table; /* number of a pair + 1 */
+    uint32_t *table; /* index of a pair + 1 */
     size_t slots;
     place *places;
     size_t place_count, place_room;
@@ -41,7 +41,7 @@ typedef struct trainer {
 
 static fv_status out_of_memory(const trainer *l)
 {
-    return fv_fail(l->training->ctx, FV_ERR_MEMORY, "training: out of memory");
+    return fv_fail(l->training->ctx, FV_ERR_MEMORY, "tokenizer training: out of memory");
 }
 
 /* ---- pairs ----------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static fv_status grow_table(trainer *l)
     return FV_OK;
 }
 
-/* The pair, made if it is new. The pointer lives until the next call. */
+/* Finds or adds a pair. The pointer is valid until the next call. */
 static fv_status find_pair(trainer *l, uint64_t key, pair **out)
 {
     FV_FORWARD(grow_table(l));
@@ -83,7 +83,7 @@ static fv_status find_pair(trainer *l, uint64_t key, pair **out)
             return FV_OK;
         }
     FV_RETURN_IF(l->count >= UINT32_MAX - 1, l->training->ctx, FV_ERR_LIMIT,
-                 "training: more than 2^32 pairs");
+                 "tokenizer training: more than 2^32 pairs");
     pair *pairs =
         fv_mem_grow(&l->training->ctx->mem, l->pairs, &l->room, l->count + 1, sizeof *pairs);
     if (!pairs) return out_of_memory(l);
@@ -94,7 +94,7 @@ static fv_status find_pair(trainer *l, uint64_t key, pair **out)
     return FV_OK;
 }
 
-/* Counts a pair in a word, and remembers the word. */
+/* Counts a pair and records its word. */
 static fv_status count_pair(trainer *l, int32_t first, int32_t second, uint32_t word)
 {
     pair *p = NULL;
@@ -111,7 +111,7 @@ static fv_status count_pair(trainer *l, int32_t first, int32_t second, uint32_t 
     }
     if (p->places && p->last_word == word) return FV_OK;
     FV_RETURN_IF(l->place_count >= UINT32_MAX - 1, l->training->ctx, FV_ERR_LIMIT,
-                 "training: too much text");
+                 "tokenizer training: too much text");
     place *places = fv_mem_grow(&l->training->ctx->mem, l->places, &l->place_room,
                                 l->place_count + 1, sizeof *places);
     if (!places) return out_of_memory(l);
@@ -132,9 +132,9 @@ static fv_status uncount_pair(trainer *l, int32_t first, int32_t second, uint32_
     return FV_OK;
 }
 
-/* ---- the queue ------------------------------------------------------------------- */
+/* ---- heap ------------------------------------------------------------------------ */
 
-/* Frequent pairs first; of equals, those of older tokens. */
+/* By count, on ties by smaller ids. */
 static bool before(const candidate *a, const candidate *b)
 {
     return a->count > b->count || (a->count == b->count && a->key < b->key);
@@ -169,7 +169,7 @@ static candidate pop(trainer *l)
     return top;
 }
 
-/* Offers every pair whose count grew. */
+/* Pushes every pair whose count grew. */
 static fv_status push_touched(trainer *l)
 {
     for (size_t i = 0; i < l->touched_count; i++) {
@@ -207,7 +207,7 @@ static fv_status merge_word(trainer *l, uint32_t number, int32_t a, int32_t b, i
     return FV_OK;
 }
 
-/* The token that two others become. */
+/* The token for a merged pair, added if it is new. */
 static fv_status merged_token(trainer *l, int32_t a, int32_t b, int32_t *id)
 {
     fv_vocab *vocab = l->training->vocab;
@@ -227,8 +227,7 @@ static fv_status merge_pair(trainer *l, uint32_t number)
     const int32_t a = (int32_t)(key >> 32), b = (int32_t)(uint32_t)key;
     int32_t new = 0;
     FV_FORWARD(merged_token(l, a, b, &new));
-    if ((size_t) new <
-        training->specials) { /* the text spells a special token: that is not learned */
+    if ((size_t) new < training->specials) { /* the text of a special token: never a merge */
         l->pairs[number].count = 0;
         return FV_OK;
     }
@@ -256,7 +255,7 @@ static fv_status train(trainer *l)
     FV_FORWARD(push_touched(l));
     while (l->heap_count && training->vocab->size < training->target) {
         FV_RETURN_IF(fv_cancelled(training->ctx), training->ctx, FV_ERR_CANCELLED,
-                     "training: cancelled");
+                     "tokenizer training: cancelled");
         const candidate top = pop(l);
         if (l->pairs[top.pair].count != top.count)
             FV_FORWARD(push(l, top.pair));

@@ -1,7 +1,7 @@
-/* Which code points count as what in tokenizers. */
+/* GPT-2's byte alphabet, and word characters. */
 #include "text/tokenizer_pipeline.h"
 
-/* Bytes that are printable in Latin-1 stand for themselves; the others, in order, for U+0100 on. */
+/* Bytes that are printable in Latin-1 map to themselves, the others in order to U+0100 and up. */
 static bool is_printable(unsigned byte)
 {
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
@@ -30,7 +30,7 @@ bool fv_is_word_char(uint32_t code)
                (code >= 'A' && code <= 'Z') || code == '_';
     fv_category c = fv_unicode_category(code);
     if ((c >= FV_CATEGORY_LL && c <= FV_CATEGORY_NL) || c == FV_CATEGORY_PC) return true;
-    /* Circled and squared letters are letters to a regular expression, and so are the joiners. */
+    /* \w also matches circled and squared letters, and joiners. */
     return (code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F149) ||
            (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189) ||
            code == 0x200C || code == 0x200D;

@@ -10,9 +10,11 @@ fv_status fv_byte_stream_corrupt(const fv_byte_stream *stream, const char *what)
 static fv_status call_reader(fv_byte_stream *stream, void *out, size_t n, size_t *got)
 {
     const fv_status status = stream->reader(stream->user, out, n, got);
-    FV_RETURN_IF(status != FV_OK, stream->ctx, status, "%s: cannot be read", stream->name);
-    FV_RETURN_IF(*got > n, stream->ctx, FV_ERR_ARGUMENT, "%s: %zu bytes read, %zu asked for",
-                 stream->name, *got, n);
+    FV_RETURN_IF(status != FV_OK, stream->ctx, status, "%s: the read callback failed",
+                 stream->name);
+    FV_RETURN_IF(*got > n, stream->ctx, FV_ERR_ARGUMENT,
+                 "%s: the read callback returned %zu bytes, the limit is %zu", stream->name, *got,
+                 n);
     return FV_OK;
 }
 
@@ -48,8 +50,8 @@ fv_status fv_byte_stream_refill(fv_byte_stream *stream, size_t *got)
 
 static const fv_decompressor_kind *const kinds[] = {&fv_decompress_gzip, &fv_decompress_xz};
 
-/* Reads the first bytes of a stream, no more of them than it takes to tell: somebody may be waiting
- * for an answer to a short line. */
+/* Reads only as many bytes of a stream as the format needs: an interactive caller may be waiting
+ * for the answer to a short line. */
 static fv_status peek(fv_byte_stream *stream)
 {
     bool packed = true;
@@ -78,7 +80,7 @@ static fv_status first_bytes(fv_byte_stream *stream, unsigned char start[FV_BYTE
     return FV_OK;
 }
 
-/* Looks at the first bytes, and begins to unpack if they say so. */
+/* Detects the format from the first bytes and starts a decompressor if needed. */
 static fv_status choose_decompressor(fv_byte_stream *stream)
 {
     unsigned char start[FV_BYTE_STREAM_MAGIC] = {0};
@@ -88,8 +90,7 @@ static fv_status choose_decompressor(fv_byte_stream *stream)
         const fv_decompressor_kind *kind = kinds[i];
         if (got < kind->magic_bytes || memcmp(start, kind->magic, kind->magic_bytes) != 0) continue;
         FV_RETURN_IF(!kind->begin, stream->ctx, FV_ERR_UNSUPPORTED,
-                     "%s: %s data, and this build has no %s", stream->name, kind->name,
-                     kind->library);
+                     "%s: %s data needs a build with %s", stream->name, kind->name, kind->library);
         stream->input = fv_mem_alloc(&stream->ctx->mem, FV_BYTE_STREAM_INPUT);
         FV_RETURN_IF(!stream->input, stream->ctx, FV_ERR_MEMORY, "%s: out of memory", stream->name);
         FV_FORWARD(kind->begin(stream));
@@ -163,6 +164,6 @@ fv_status fv_byte_stream_read(fv_byte_stream *stream, void *out, size_t n, size_
                             : read_compressed(stream, out, n, got));
     stream->bytes_out += *got;
     FV_RETURN_IF(stream->bytes_out > limit, stream->ctx, FV_ERR_LIMIT,
-                 "%s: more than %llu bytes of text", stream->name, (unsigned long long)limit);
+                 "%s: exceeds the limit of %llu bytes", stream->name, (unsigned long long)limit);
     return FV_OK;
 }

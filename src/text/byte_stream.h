@@ -1,10 +1,10 @@
 /*
- * A file as a stream of bytes, unpacked if it begins like gzip or xz.
+ * A file, memory or callback as a stream of bytes; gzip and xz data is decompressed.
  *
- *     fv_byte_stream source;
- *     FV_FORWARD(fv_byte_stream_open(ctx, path, &source));
- *     s = fv_byte_stream_read(&source, buf, sizeof buf, &got);   // got 0: the end
- *     fv_byte_stream_close(&source);
+ *     fv_byte_stream stream;
+ *     FV_FORWARD(fv_byte_stream_open(ctx, path, &stream));
+ *     s = fv_byte_stream_read(&stream, buf, sizeof buf, &got);   // got 0: the end
+ *     fv_byte_stream_close(&stream);
  */
 #ifndef FV_TEXT_BYTE_STREAM_H
 #define FV_TEXT_BYTE_STREAM_H
@@ -21,16 +21,15 @@ typedef struct fv_byte_stream {
     fv_file file;
     bool is_file;
     const char *memory;
-    uint64_t bytes, at; /* packed size, and how much of it was read */
-    /* or a stream: its reader, and its first bytes, which were looked at before they were asked for
-     */
+    uint64_t bytes, at; /* size of the input, and how much of it has been read */
+    /* for a callback: the callback, and the first bytes, which were read to detect the format */
     fv_lines_reader reader;
     void *user;
     unsigned char start[FV_BYTE_STREAM_MAGIC];
     size_t start_begin, start_end;
-    uint64_t bytes_out; /* unpacked bytes handed out */
+    uint64_t bytes_out; /* decompressed bytes returned so far */
     unsigned char *input;
-    struct fv_decompressor *decompressor; /* NULL: the bytes are as they are */
+    struct fv_decompressor *decompressor; /* NULL: not compressed */
     const struct fv_decompressor_kind *kind;
 } fv_byte_stream;
 
@@ -41,16 +40,16 @@ fv_status fv_byte_stream_open_callback(fv_ctx *ctx, const char *name, fv_lines_r
                                        void *user, fv_byte_stream *out);
 void fv_byte_stream_close(fv_byte_stream *stream);
 
-/* Up to n bytes, n > 0; *got is 0 at the end only. */
+/* Reads up to n > 0 bytes; *got is 0 only at the end. */
 fv_status fv_byte_stream_read(fv_byte_stream *stream, void *out, size_t n, size_t *got);
 
-/* ---- for unpackers --------------------------------------------------------------- */
+/* ---- for decompressors ----------------------------------------------------------- */
 
-/* The next packed bytes, up to FV_BYTE_STREAM_INPUT, at source->input; *got 0: there are no more.
- */
+/* Reads the next compressed bytes, up to FV_BYTE_STREAM_INPUT, to stream->input; *got is 0 at the
+ * end. */
 fv_status fv_byte_stream_refill(fv_byte_stream *stream, size_t *got);
 
-/* "name: what" as FV_ERR_FORMAT. */
+/* Fails with FV_ERR_FORMAT and "name: what". */
 fv_status fv_byte_stream_corrupt(const fv_byte_stream *stream, const char *what);
 
 typedef struct fv_decompressor_kind {
@@ -58,7 +57,7 @@ typedef struct fv_decompressor_kind {
     const char *library;
     unsigned char magic[6];
     size_t magic_bytes;
-    /* NULL in a build without the library. begin fills source->unpacker. */
+    /* NULL in a build without the library. begin sets stream->decompressor. */
     fv_status (*begin)(fv_byte_stream *stream);
     fv_status (*read)(fv_byte_stream *stream, void *out, size_t n, size_t *got);
     void (*end)(fv_byte_stream *stream);

@@ -1,16 +1,16 @@
 /*
- * The two ways to use a charsmap. SentencePiece takes the longest entry at each place and looks
- * after the blanks in the same pass. Hugging Face's "Precompiled" takes characters as a reader sees
- * them (a letter with its marks): if one is short and begins with an entry, the shortest such entry
- * stands for all of it. That loses marks now and then, but it is what their files mean.
+ * The two ways to apply a charsmap. SentencePiece replaces the longest entry at each position and
+ * handles blanks in the same pass. Hugging Face's "Precompiled" works on grapheme clusters: if a
+ * short cluster begins with an entry, the shortest such entry replaces all of it. That can lose
+ * marks, but it is what their files mean.
  */
 #include "io/utf8.h"
 #include "text/graphemes.h"
 #include "text/tokenizer_pipeline.h"
 
 enum {
-    MARK = 0x2581, /* stands for a blank */
-    SHORT = 6      /* bytes from which on a character is not looked up as a whole */
+    MARK = 0x2581, /* replaces a blank */
+    SHORT = 6      /* clusters of this many bytes or more are looked up by code point */
 };
 
 /* ---- SentencePiece --------------------------------------------------------------- */
@@ -19,12 +19,12 @@ typedef struct walk {
     const fv_tokenizer *tok;
     const fv_normalizer *normalizer;
     fv_codepoints *codepoints;
-    fv_text text; /* of the runes */
-    size_t at;    /* byte of the text */
-    size_t index; /* that begins there */
+    fv_text text; /* of the code points */
+    size_t at;    /* position in the text, in bytes */
+    size_t index; /* of the code point there */
 } walk;
 
-/* What stands at `at`, normalized; returns the bytes it is written with. */
+/* The normalized form of the text at `at`; returns how many bytes it replaces. */
 static size_t peek(const walk *w, fv_string *form)
 {
     const char *text = w->text.data + w->at;
@@ -90,7 +90,7 @@ static fv_status walk_all(walk *w)
          remove && r->next_count && r->next[r->next_count - 1].code == space;)
         end = r->next[--r->next_count].begin;
     if (n->add_dummy_prefix && n->whitespace_as_suffix) FV_FORWARD(put_form(w, blank, end));
-    /* A rune reaches to where the next one begins: what was dropped belongs to the one before. */
+    /* Each code point extends to the next one, so that it covers the text removed after it. */
     for (size_t i = r->next_count; i > 0; i--)
         r->next[i - 1].end = i == r->next_count ? end : r->next[i].begin;
     return FV_OK;
@@ -110,15 +110,16 @@ fv_status fv_normalize_sentencepiece(const fv_tokenizer *tok, const fv_normalize
 
 /* ---- Hugging Face ---------------------------------------------------------------- */
 
-/* Where the next rune of the form stands. */
+/* The original position of the next code point. */
 typedef struct cursor {
-    size_t place; /* rune of the text */
-    bool extra;   /* the last rune of the form had no place of its own */
+    size_t place; /* index of a code point of the text */
+    bool extra;   /* the last code point had no position of its own */
 } cursor;
 
-/* The runes of the form, for `old` runes of the text. They stand for the same places one by one;
- * what is more stands with the last, and what is less is passed over: by an extra rune first, and
- * not at all if nothing is written yet. That is their rule, and it may shift all that follows. */
+/* Pushes the code points of the form in place of `old` code points of the text. They take the
+ * positions of the old ones in order. Additional ones share the last position; unused positions are
+ * skipped, by an additional code point first, and not at all if nothing has been written yet. This
+ * reproduces Hugging Face's alignment, which may shift everything that follows. */
 static fv_status put_instead(fv_codepoints *r, fv_string form, size_t old, cursor *c)
 {
     size_t next = 0;
@@ -144,7 +145,7 @@ static fv_status put_instead(fv_codepoints *r, fv_string form, size_t old, curso
     return FV_OK;
 }
 
-/* Runes [begin, end) as bytes; `text` holds a short character or one code point. */
+/* Code points [begin, end) as UTF-8; `text` has room for a short cluster or one code point. */
 static size_t spell(const fv_codepoints *r, size_t begin, size_t end, char text[8])
 {
     size_t used = 0;

@@ -29,12 +29,13 @@ static bool is_ascii_punctuation(char c)
            (c >= '{' && c <= '~');
 }
 
-/* Copies the words with a blank after each, one punctuation mark parted from it: the last byte's if
- * it is one, else the first byte's. Words of a single character stay as they are. */
+/* Copies the words with a blank after each, and separates one punctuation mark per word: the last
+ * byte if it is one, otherwise the first. Words of a single character stay unchanged. */
 static fv_status separate_punctuation(fv_text_metric *metric, fv_string text)
 {
     fv_text *out = &metric->tokens;
-    /* A word becomes at most two, each with a blank; texts are below 4 GiB. */
+    /* A word becomes at most two, each with a blank; texts are below 4 GiB, so this cannot
+     * overflow. */
     FV_FORWARD(fv_text_reserve(metric->ctx, out, 3 * text.bytes + 3));
     size_t used = 0, begin = 0;
     for (size_t i = 0; i <= text.bytes;) {
@@ -74,7 +75,7 @@ static fv_status count_text(fv_text_metric *metric, fv_ngram_side side, fv_strin
                            metric->cfg.word_order);
 }
 
-/* Adds up one kind of n-grams and forgets the reference's counts. */
+/* Sums one kind of n-grams into the row and clears the counts of the reference. */
 static void collect(fv_ngrams *g, int64_t *row)
 {
     for (size_t i = 0; i < g->count; i++) {
@@ -88,7 +89,7 @@ static void collect(fv_ngrams *g, int64_t *row)
     }
 }
 
-/* ---- the score ------------------------------------------------------------------- */
+/* ---- score ----------------------------------------------------------------------- */
 
 static double compute(const fv_text_metric_config *cfg, const int64_t *row,
                       fv_text_metric_result *out)
@@ -127,7 +128,7 @@ static fv_status count(fv_text_metric *metric, fv_string hypothesis, const fv_st
         FV_FORWARD(count_text(metric, FV_NGRAM_REFERENCE, references[i]));
         collect(&metric->chars, stats);
         collect(&metric->words, stats + 3 * (size_t)cfg->char_order);
-        /* Orders that the reference is too short for do not count against the hypothesis. */
+        /* Orders for which the reference is too short do not count against the hypothesis. */
         for (int k = 0; k < orders(cfg); k++)
             if (stats[3 * k + 1] == 0) stats[3 * k] = 0;
         double score = compute(cfg, stats, NULL);

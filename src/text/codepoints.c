@@ -6,7 +6,7 @@
 #include "io/utf8.h"
 #include "text/unicode_data.h"
 
-/* ---- texts ----------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------- */
 
 void fv_text_free(fv_ctx *ctx, fv_text *text)
 {
@@ -49,7 +49,7 @@ void fv_codepoints_free(fv_codepoints *r)
 
 fv_status fv_codepoints_decode(fv_codepoints *r, const char *text, size_t bytes)
 {
-    FV_RETURN_IF(bytes >= UINT32_MAX, r->ctx, FV_ERR_LIMIT, "a text of 4 GiB or more");
+    FV_RETURN_IF(bytes >= UINT32_MAX, r->ctx, FV_ERR_LIMIT, "the text has 4 GiB or more");
     size_t count = 0;
     for (size_t i = 0; i < bytes; i++)
         count += (text[i] & 0xC0) != 0x80;
@@ -59,7 +59,7 @@ fv_status fv_codepoints_decode(fv_codepoints *r, const char *text, size_t bytes)
     r->count = 0;
     for (size_t i = 0; i < bytes;) {
         size_t length = fv_utf8_length(text + i, bytes - i);
-        FV_RETURN_IF(length == 0, r->ctx, FV_ERR_FORMAT, "not valid UTF-8 at byte %zu", i);
+        FV_RETURN_IF(length == 0, r->ctx, FV_ERR_FORMAT, "invalid UTF-8 at byte %zu", i);
         items[r->count++] = (fv_codepoint){.code = fv_code_of(text + i, length),
                                            .begin = (uint32_t)i,
                                            .end = (uint32_t)(i + length)};
@@ -107,8 +107,8 @@ void fv_codepoints_swap(fv_codepoints *r)
 
 /* ---- lower case ------------------------------------------------------------------ */
 
-/* The final sigma stands behind a letter and not before one; what has no case and joins words, as
- * an apostrophe or a mark, is looked past. */
+/* A sigma is final if a letter precedes it and none follows. Case-ignorable characters, such as
+ * apostrophes and marks, are skipped. */
 static bool ends_word(const fv_codepoints *r, size_t at)
 {
     size_t i = at;

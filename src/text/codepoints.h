@@ -1,6 +1,6 @@
 /*
- * Text as code points that remember where they come from: what normalising works on. Every step
- * takes the whole text to the next form; `begin` and `end` stay bytes of the original.
+ * Text as code points with their byte ranges in the original, the form in which it is normalized.
+ * Every step rewrites the whole text; `begin` and `end` always refer to the original.
  *
  *     fv_codepoints r;
  *     fv_codepoints_init(&r, ctx);
@@ -9,7 +9,7 @@
  *     if (s == FV_OK) s = fv_codepoints_encode(&r, &out);
  *     fv_codepoints_free(&r);
  *
- * All calls but init and free fail with MEMORY; decode also with FORMAT and LIMIT.
+ * All calls except init and free fail with MEMORY; decode also with FORMAT and LIMIT.
  */
 #ifndef FV_TEXT_CODEPOINTS_H
 #define FV_TEXT_CODEPOINTS_H
@@ -19,38 +19,40 @@
 
 typedef struct fv_codepoint {
     uint32_t code;
-    uint32_t begin, end; /* the bytes of the original that it stands for */
+    uint32_t begin, end; /* byte range in the original */
 } fv_codepoint;
 
 typedef struct fv_codepoints {
     fv_ctx *ctx;
     fv_codepoint *items;
     size_t count, room;
-    fv_codepoint *next; /* the next form, while a step fills it */
+    fv_codepoint *next; /* the next text, while a step writes it */
     size_t next_count, next_room;
 } fv_codepoints;
 
 void fv_codepoints_init(fv_codepoints *r, fv_ctx *ctx);
 void fv_codepoints_free(fv_codepoints *r);
 
-/* Valid UTF-8 of less than 4 GiB. */
+/* Decodes valid UTF-8 of less than 4 GiB. */
 fv_status fv_codepoints_decode(fv_codepoints *r, const char *text, size_t bytes);
 fv_status fv_codepoints_encode(const fv_codepoints *r, fv_text *out);
 
-/* A step puts each code point of the next form, then takes the form over. */
+/* A step pushes each code point of the next text, then swaps to make it the current one. */
 fv_status fv_codepoints_push(fv_codepoints *r, fv_codepoint point);
 void fv_codepoints_swap(fv_codepoints *r);
 
 fv_status fv_codepoints_normalize(fv_codepoints *r, fv_normal_form form);
-/* `whole`: a sigma looks at the letters around it; otherwise each code point is taken alone. */
+/* `whole`: a final sigma depends on the letters around it; otherwise code points are mapped one by
+ * one.
+ */
 fv_status fv_codepoints_lower(fv_codepoints *r, bool whole);
 
-/* Room for `bytes` and a NUL in a text. */
+/* Reserves memory for `bytes` and a NUL. */
 fv_status fv_text_reserve(fv_ctx *ctx, fv_text *text, size_t bytes);
-/* Adds bytes at the end, and a NUL behind them. */
+/* Appends bytes and a terminating NUL. */
 fv_status fv_text_append(fv_ctx *ctx, fv_text *text, const char *bytes, size_t n);
 
-/* Whether the text is its own normal form for sure, by looking at each code point alone. */
+/* True if the text is already normalized, as far as a check of single code points can tell. */
 bool fv_text_is_normal(const char *text, size_t bytes, fv_normal_form form);
 
 /* The code point of a valid sequence of `length` bytes. */
@@ -65,7 +67,7 @@ static inline uint32_t fv_code_of(const char *text, size_t length)
            (uint32_t)(s[2] & 0x3F) << 6 | (s[3] & 0x3Fu);
 }
 
-/* Bytes of the sequence that starts with this byte, in text known to be valid. */
+/* Length of the sequence that starts with this byte, in valid UTF-8. */
 static inline size_t fv_lead_length(char lead)
 {
     unsigned char c = (unsigned char)lead;

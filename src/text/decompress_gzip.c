@@ -1,5 +1,4 @@
-/* gzip, where the build has zlib. A file may hold several members: their texts follow each other.
- */
+/* gzip, if the build has zlib. A file may have several members, which are concatenated. */
 #include "text/byte_stream.h"
 
 #ifdef FV_HAVE_ZLIB
@@ -40,7 +39,8 @@ static void end(fv_byte_stream *stream)
     fv_mem_free(&stream->ctx->mem, stream->decompressor, sizeof *stream->decompressor);
 }
 
-/* Takes in packed bytes; at the end of a member, another one may begin. *more: there are some. */
+/* Reads compressed bytes; after the end of a member, another one may begin. *more: there were some.
+ */
 static fv_status feed(fv_byte_stream *stream, bool *more)
 {
     struct fv_decompressor *u = stream->decompressor;
@@ -51,11 +51,10 @@ static fv_status feed(fv_byte_stream *stream, bool *more)
         u->stream.avail_in = (unsigned)got;
     }
     *more = got > 0;
-    if (got == 0 && !u->ended)
-        return fv_byte_stream_corrupt(stream, "the gzip data ends too early");
+    if (got == 0 && !u->ended) return fv_byte_stream_corrupt(stream, "truncated gzip data");
     if (got > 0 && u->ended) {
         if (inflateReset(&u->stream) != Z_OK)
-            return fv_byte_stream_corrupt(stream, "damaged gzip data");
+            return fv_byte_stream_corrupt(stream, "corrupt gzip data");
         u->ended = false;
     }
     return FV_OK;
@@ -76,7 +75,7 @@ static fv_status decompress(fv_byte_stream *stream, void *out, size_t n, size_t 
         FV_RETURN_IF(code == Z_MEM_ERROR, stream->ctx, FV_ERR_MEMORY, "%s: out of memory",
                      stream->name);
         if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
-            return fv_byte_stream_corrupt(stream, "damaged gzip data");
+            return fv_byte_stream_corrupt(stream, "corrupt gzip data");
     }
     *got = room - u->stream.avail_out;
     return FV_OK;

@@ -1,10 +1,10 @@
-/* xz, where the build has liblzma; several streams in a file follow each other. */
+/* xz, if the build has liblzma. Several streams in a file are concatenated. */
 #include "text/byte_stream.h"
 
 #ifdef FV_HAVE_LibLZMA
 #include <lzma.h>
 
-/* Dictionaries above this are refused: xz -9 needs 64 MiB. */
+/* Larger dictionaries are rejected; xz -9 needs 64 MiB. */
 enum { DECODER_MEMORY = 256 << 20 };
 
 struct fv_decompressor {
@@ -52,12 +52,12 @@ static fv_status check(const fv_byte_stream *stream, lzma_ret code)
     case LZMA_MEM_ERROR:
         return fv_fail(stream->ctx, FV_ERR_MEMORY, "%s: out of memory", stream->name);
     case LZMA_MEMLIMIT_ERROR:
-        return fv_fail(stream->ctx, FV_ERR_LIMIT, "%s: needs more than %d MiB to unpack",
+        return fv_fail(stream->ctx, FV_ERR_LIMIT, "%s: needs more than %d MiB to decompress",
                        stream->name, DECODER_MEMORY >> 20);
     case LZMA_BUF_ERROR:
-        return fv_byte_stream_corrupt(stream, "the xz data ends too early");
+        return fv_byte_stream_corrupt(stream, "truncated xz data");
     default:
-        return fv_byte_stream_corrupt(stream, "damaged xz data");
+        return fv_byte_stream_corrupt(stream, "corrupt xz data");
     }
 }
 

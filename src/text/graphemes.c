@@ -7,14 +7,14 @@ static bool is_between(uint32_t code, uint32_t first, uint32_t last)
     return code >= first && code <= last;
 }
 
-/* Signs that join the letter behind them. */
+/* Prefixes: they join the letter after them. */
 static bool is_lead(uint32_t c)
 {
     return is_between(c, 0x600, 0x605) || c == 0x6DD || c == 0x70F || c == 0x890 || c == 0x891 ||
            c == 0x8E2 || c == 0xD4E || c == 0x110BD || c == 0x110CD;
 }
 
-/* Marks with a width of their own that nevertheless stand apart. */
+/* Spacing marks that do not extend a cluster. */
 static bool breaks_cluster(uint32_t c)
 {
     return c == 0x102B || c == 0x102C || c == 0x1038 || is_between(c, 0x1062, 0x1064) ||
@@ -23,7 +23,8 @@ static bool breaks_cluster(uint32_t c)
            c == 0x1A64 || c == 0xAA7B || c == 0xAA7D || c == 0x11720 || c == 0x11721;
 }
 
-/* Marks by use, not by category: joiners, tags, skin tones, sound marks and two vowels. */
+/* Code points that extend a cluster though they are not marks: joiners, tags, skin tones, sound
+ * marks and two vowels. */
 static bool is_other_mark(uint32_t c)
 {
     return c == 0x200C || c == 0x200D || is_between(c, 0xE0020, 0xE007F) ||

@@ -14,15 +14,15 @@ struct fv_lines {
     fv_lines_policy policy;
     char *buffer;
     size_t room;
-    size_t begin, end; /* bytes of the buffer not yet given out */
+    size_t begin, end; /* unread bytes of the buffer */
     uint64_t number;
-    bool ended; /* the source has no more */
+    bool ended; /* the stream has ended */
 };
 
 static fv_status make(fv_ctx *ctx, fv_lines_policy policy, fv_lines **out)
 {
     FV_RETURN_IF((unsigned)policy > FV_LINES_POLICY_MARK, ctx, FV_ERR_ARGUMENT,
-                 "lines: no policy %d", (int)policy);
+                 "lines: unknown policy %d", (int)policy);
     fv_lines *lines = fv_mem_zalloc(&ctx->mem, sizeof *lines);
     FV_RETURN_IF(!lines, ctx, FV_ERR_MEMORY, "lines: out of memory");
     lines->stream.ctx = ctx;
@@ -31,7 +31,7 @@ static fv_status make(fv_ctx *ctx, fv_lines_policy policy, fv_lines **out)
     return FV_OK;
 }
 
-/* Frees a reader whose source could not be opened. */
+/* Returns the reader, or frees it if its stream could not be opened. */
 static fv_status opened(fv_ctx *ctx, fv_lines *lines, fv_status status, fv_lines **out)
 {
     if (status == FV_OK)
@@ -84,7 +84,8 @@ void fv_lines_close(fv_lines **lines)
 
 const char *fv_lines_name(const fv_lines *lines) { return lines->stream.name; }
 
-/* Makes room behind `end` and fills it. One byte more is always there for the NUL. */
+/* Reads more bytes after `end`, growing the buffer if needed; one byte is always kept for the NUL.
+ */
 static fv_status fill(fv_lines *l)
 {
     fv_ctx *ctx = l->stream.ctx;
@@ -107,8 +108,8 @@ static fv_status fill(fv_lines *l)
     return FV_OK;
 }
 
-/* The length of the next line without its end, reading on until it is there; *step is what to pass
- * over. */
+/* Reads until the next line is complete: *length is its length without the line end, *step with it.
+ */
 static fv_status find_end(fv_lines *l, size_t *length, size_t *step)
 {
     const uint64_t limit = l->stream.ctx->limits.line_bytes;
@@ -119,7 +120,7 @@ static fv_status find_end(fv_lines *l, size_t *length, size_t *step)
         char *newline = have > searched ? memchr(start + searched, '\n', have - searched) : NULL;
         size_t n = newline ? (size_t)(newline - start) : have;
         FV_RETURN_IF(n > limit, l->stream.ctx, FV_ERR_LIMIT,
-                     "%s:%llu: a line of more than %llu bytes", l->stream.name,
+                     "%s:%llu: the line is longer than %llu bytes", l->stream.name,
                      (unsigned long long)l->number + 1, (unsigned long long)limit);
         if (newline || l->ended) {
             *length = n;
@@ -141,7 +142,7 @@ static fv_status reject(const fv_lines *l, const char *text, size_t n)
     }
     return fv_fail(l->stream.ctx, FV_ERR_FORMAT, "%s:%llu: %s at byte %zu of the line",
                    l->stream.name, (unsigned long long)l->number,
-                   text[at] ? "not valid UTF-8" : "a NUL byte, as in a binary file,", at + 1);
+                   text[at] ? "invalid UTF-8" : "NUL byte (a binary file?)", at + 1);
 }
 
 fv_status fv_lines_next(fv_lines *l, fv_line *out)
@@ -157,7 +158,7 @@ fv_status fv_lines_next(fv_lines *l, fv_line *out)
     l->begin += step;
     l->number++;
     if (step > length && length > 0 && text[length - 1] == '\r') length--;
-    text[length] = '\0'; /* on the line's own end, or on the byte kept free behind the buffer */
+    text[length] = '\0'; /* overwrites the line end, or the byte kept for it */
     bool valid = !memchr(text, '\0', length) && fv_utf8_valid(text, length);
     if (!valid && l->policy == FV_LINES_POLICY_REJECT) return reject(l, text, length);
     *out = (fv_line){.text = text, .bytes = length, .number = l->number, .valid = valid};

@@ -67,12 +67,13 @@ fv_status fv_pretokenized_begin(fv_pretokenized *w, const char *text, size_t byt
     return FV_OK;
 }
 
-/* ---- changed text ---------------------------------------------------------------- */
+/* ---- changing the text ------------------------------------------------------------ */
 
-/* Room for text and spans of the next form. */
+/* Reserves memory for the next text and its spans. */
 static fv_status reserve(fv_pretokenized *w, size_t bytes)
 {
-    FV_RETURN_IF(bytes >= UINT32_MAX, w->ctx, FV_ERR_LIMIT, "tokenizer: a text of 4 GiB or more");
+    FV_RETURN_IF(bytes >= UINT32_MAX, w->ctx, FV_ERR_LIMIT,
+                 "tokenizer: the text has 4 GiB or more");
     FV_FORWARD(fv_text_reserve(w->ctx, &w->next_own, bytes));
     fv_token_span *spans =
         fv_mem_grow(&w->ctx->mem, w->next_spans, &w->next_span_room, bytes, sizeof *spans);
@@ -130,7 +131,7 @@ fv_token_span fv_pretokenized_span(const fv_pretokenized *w, uint32_t begin, uin
     return (fv_token_span){w->base + begin, w->base + end};
 }
 
-/* Writes one character of the present text to the next form, as it is or as `instead`. */
+/* Copies one character to the next text, unchanged or replaced by `instead`. */
 static void write_char(fv_pretokenized *w, size_t at, size_t length, fv_string instead,
                        size_t *used)
 {
@@ -141,12 +142,12 @@ static void write_char(fv_pretokenized *w, size_t at, size_t length, fv_string i
     *used += instead.bytes;
 }
 
-/* A new text in which each blank is `blank` and pieces that do not begin with it may get it put
- * before them; the pieces stay the same. */
+/* Replaces each blank by `blank` and, depending on `prepend`, adds it before pieces that do not
+ * begin with it. The pieces stay the same. */
 static fv_status rewrite(fv_pretokenized *w, fv_string blank, fv_prepend prepend)
 {
     size_t used = 0, max = w->bytes * blank.bytes;
-    /* Each piece may grow by one blank. */
+    /* Each piece can grow by one blank. */
     FV_FORWARD(reserve(w, max + w->count * blank.bytes));
     for (size_t p = 0; p < w->count; p++) {
         fv_piece *piece = &w->pieces[p];
@@ -183,7 +184,7 @@ static bool is_punctuation(uint32_t code)
     return fv_unicode_is_punctuation(code);
 }
 
-/* Divides one piece so that every character that fits is a match of its own. */
+/* Splits one piece so that every character with fits() is a match. */
 static fv_status mark_chars(fv_pretokenized *w, fv_piece piece, bool (*fits)(uint32_t code))
 {
     size_t begin = piece.begin;
@@ -214,7 +215,7 @@ static fv_status mark_text(fv_pretokenized *w, fv_piece piece, fv_string text, b
     return fv_pretokenized_push(w, begin, piece.end, invert);
 }
 
-/* Matches that follow each other without a gap. */
+/* Splits at the matches of a scanner, which leave no gaps. */
 static fv_status mark_scan(fv_pretokenized *w, fv_piece piece, fv_split_scanner scan, bool invert)
 {
     for (size_t begin = piece.begin, end; begin < piece.end; begin = end) {
@@ -233,14 +234,15 @@ static fv_status mark_regex(fv_pretokenized *w, fv_piece piece, const fv_regex *
         FV_FORWARD(fv_regex_find(&w->regex, re, last, &found, &begin, &end));
         if (!found) break;
         FV_FORWARD(fv_pretokenized_push(w, piece.begin + last, piece.begin + begin, invert));
-        /* An empty match parts what is beside it. */
+        /* An empty match splits at its position. */
         const uint32_t from = piece.begin + (uint32_t)begin, to = piece.begin + (uint32_t)end;
         FV_FORWARD(fv_pretokenized_push_piece(w, (fv_piece){from, to, -1, !invert}));
     }
     return fv_pretokenized_push(w, piece.begin + last, piece.end, invert);
 }
 
-/* Joins or drops matches among the pieces made from `first` on, and drops what is empty then. */
+/* Applies the split behavior to the pieces from `first` on: merges or removes matches, and removes
+ * empty pieces. */
 static void behave(fv_pretokenized *w, size_t first, fv_split_behavior behavior)
 {
     fv_piece *p = w->next_pieces;
@@ -287,7 +289,7 @@ static fv_status split_bert(fv_pretokenized *w, fv_piece piece)
     size_t first = w->next_count;
     FV_FORWARD(mark_chars(w, piece, fv_unicode_is_space));
     behave(w, first, FV_SPLIT_REMOVED);
-    /* Each word again, for its punctuation: taken from the end of the list, put behind it. */
+    /* Split each word again at punctuation: take it from the list and append its pieces. */
     size_t last = w->next_count;
     for (size_t i = first; i < last; i++)
         FV_FORWARD(mark_chars(w, w->next_pieces[i], is_punctuation));

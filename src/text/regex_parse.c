@@ -5,12 +5,12 @@
 #include "io/utf8.h"
 #include "text/codepoints.h"
 
-/* ---- reading the text ------------------------------------------------------------ */
+/* ---- input ----------------------------------------------------------------------- */
 
 fv_status fv_regex_fail(const fv_regex_parser *p, fv_status status, const char *what)
 {
     char quoted[FV_QUOTED_BYTES];
-    return fv_fail(p->ctx, status, "the pattern \"%s\", byte %zu: %s",
+    return fv_fail(p->ctx, status, "pattern \"%s\", byte %zu: %s",
                    fv_quote(p->pattern, p->bytes, quoted), p->at, what);
 }
 
@@ -29,7 +29,7 @@ bool fv_regex_accept(fv_regex_parser *p, const char *text)
 
 fv_status fv_regex_next(fv_regex_parser *p, uint32_t *code)
 {
-    if (p->at >= p->bytes) return fv_regex_fail(p, FV_ERR_FORMAT, "it ends too early");
+    if (p->at >= p->bytes) return fv_regex_fail(p, FV_ERR_FORMAT, "unexpected end");
     const size_t length = fv_lead_length(p->pattern[p->at]);
     *code = fv_code_of(p->pattern + p->at, length);
     p->at += length;
@@ -86,7 +86,7 @@ static fv_status item_node(fv_regex_parser *p, fv_regex_item item, int32_t *out)
 
 static fv_status parse_choice(fv_regex_parser *p, int32_t *out);
 
-/* The rest of a group as a pattern of its own. */
+/* Parses the rest of a group as a nested pattern. */
 static fv_status parse_inner(fv_regex_parser *p, fv_regex_op op, int32_t *out)
 {
     int32_t child = -1;
@@ -96,7 +96,7 @@ static fv_status parse_inner(fv_regex_parser *p, fv_regex_op op, int32_t *out)
     return FV_OK;
 }
 
-/* (?i), (?-i), (?i: and so on; *rest: the flags hold for the rest of the group outside. */
+/* (?i), (?-i), (?i: etc.; *rest: the flags apply to the rest of the enclosing group. */
 static fv_status parse_flags(fv_regex_parser *p, bool *rest)
 {
     bool on = true;
@@ -114,7 +114,7 @@ static fv_status parse_flags(fv_regex_parser *p, bool *rest)
         else if (c == 'm')
             p->dot_all = on;
         else
-            return fv_regex_fail(p, FV_ERR_UNSUPPORTED, "a group that is not known here");
+            return fv_regex_fail(p, FV_ERR_UNSUPPORTED, "group is not supported");
     }
 }
 
@@ -138,7 +138,9 @@ static fv_status parse_group_body(fv_regex_parser *p, int32_t *out)
     } else if (fv_regex_accept(p, "?") && !fv_regex_accept(p, ":")) {
         bool rest = false;
         FV_FORWARD(parse_flags(p, &rest));
-        if (rest) return fv_regex_fail(p, FV_ERR_UNSUPPORTED, "flags are known in front only");
+        if (rest)
+            return fv_regex_fail(p, FV_ERR_UNSUPPORTED,
+                                 "flags are only supported at the start of the pattern");
     }
     return parse_choice(p, out);
 }
@@ -147,13 +149,13 @@ static fv_status parse_group(fv_regex_parser *p, int32_t *out)
 {
     enum { MAX_DEPTH = 32 };
     const bool fold = p->fold, dot_all = p->dot_all;
-    if (p->depth == MAX_DEPTH) return fv_regex_fail(p, FV_ERR_LIMIT, "too deep");
+    if (p->depth == MAX_DEPTH) return fv_regex_fail(p, FV_ERR_LIMIT, "nested too deeply");
     p->depth++;
     FV_FORWARD(parse_group_body(p, out));
     p->depth--;
     p->fold = fold;
     p->dot_all = dot_all;
-    if (!fv_regex_accept(p, ")")) return fv_regex_fail(p, FV_ERR_FORMAT, "a ')' is missing");
+    if (!fv_regex_accept(p, ")")) return fv_regex_fail(p, FV_ERR_FORMAT, "missing ')'");
     return FV_OK;
 }
 
@@ -186,14 +188,14 @@ static fv_status parse_atom(fv_regex_parser *p, int32_t *out)
         return item_node(p, item, out);
     }
     if (fv_regex_at(p, "*") || fv_regex_at(p, "+") || fv_regex_at(p, "?"))
-        return fv_regex_fail(p, FV_ERR_FORMAT, "a repeat of nothing");
+        return fv_regex_fail(p, FV_ERR_FORMAT, "nothing to repeat");
     FV_FORWARD(fv_regex_next(p, &c));
     return char_node(p, c, out);
 }
 
 /* ---- repeats --------------------------------------------------------------------- */
 
-/* A number, if one stands here. */
+/* Reads a number if there is one. */
 static bool take_number(fv_regex_parser *p, uint32_t *out)
 {
     enum { MAX_COUNT = 1000 };
@@ -205,7 +207,7 @@ static bool take_number(fv_regex_parser *p, uint32_t *out)
     return p->at > begin;
 }
 
-/* {n} {n,} {,m} {n,m}; what is none of them is a text. */
+/* {n} {n,} {,m} {n,m}; anything else is literal text. */
 static bool take_braces(fv_regex_parser *p, uint32_t *min, uint32_t *max)
 {
     const size_t begin = p->at;
@@ -249,9 +251,9 @@ static fv_status parse_repeats(fv_regex_parser *p, int32_t *node)
         fv_regex_node repeat = {.kind = FV_RE_NODE_REPEAT, .min = min, .max = max};
         int32_t number = -1;
         if (i == STACKED) return fv_regex_fail(p, FV_ERR_LIMIT, "too many repeats");
-        if (min > max) return fv_regex_fail(p, FV_ERR_FORMAT, "a repeat from more to less");
+        if (min > max) return fv_regex_fail(p, FV_ERR_FORMAT, "repeat range is reversed");
         if (min > MAX_COUNT || (max > MAX_COUNT && max != FV_RE_ENDLESS))
-            return fv_regex_fail(p, FV_ERR_LIMIT, "more than 1000 repeats");
+            return fv_regex_fail(p, FV_ERR_LIMIT, "more than 1000 repetitions");
         if (fv_regex_accept(p, "?"))
             repeat.greed = FV_RE_LAZY;
         else if (!braces && fv_regex_accept(p, "+"))
@@ -263,7 +265,7 @@ static fv_status parse_repeats(fv_regex_parser *p, int32_t *node)
     return FV_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------- */
+/* ---- entry point ----------------------------------------------------------------- */
 
 static fv_status parse_sequence(fv_regex_parser *p, int32_t *out)
 {
@@ -290,7 +292,7 @@ static fv_status parse_choice(fv_regex_parser *p, int32_t *out)
 
 fv_status fv_regex_parse(fv_regex_parser *p, int32_t *root)
 {
-    /* Flags in front hold for all of it. */
+    /* Leading flags apply to the whole pattern. */
     while (fv_regex_at(p, "(?i)") || fv_regex_at(p, "(?m)")) {
         if (p->pattern[p->at + 2] == 'i')
             p->fold = true;
@@ -299,6 +301,6 @@ fv_status fv_regex_parse(fv_regex_parser *p, int32_t *root)
         p->at += 4;
     }
     FV_FORWARD(parse_choice(p, root));
-    if (p->at < p->bytes) return fv_regex_fail(p, FV_ERR_FORMAT, "a '(' is missing");
+    if (p->at < p->bytes) return fv_regex_fail(p, FV_ERR_FORMAT, "missing '('");
     return FV_OK;
 }

@@ -1,4 +1,4 @@
-/* A SentencePiece model as a tokenizer.json. */
+/* Converts a SentencePiece model to a tokenizer.json. */
 #include <string.h>
 
 #include "io/sort.h"
@@ -39,7 +39,7 @@ static void write_added(fv_json_writer *w, const fv_sentencepiece *sp)
     fv_json_close(w, ']');
 }
 
-/* A text, or two one behind the other, and the end. */
+/* A text, or a text and its pair, then the end token. */
 static void write_post_processor(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     if (!sp->specials) {
@@ -107,7 +107,7 @@ static fv_status write_normalizer(fv_json_writer *w, const fv_sentencepiece *sp)
     return FV_OK;
 }
 
-/* Left open. */
+/* Leaves the object open. */
 static void open_metaspace(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     fv_json_open_typed(w, "Metaspace");
@@ -148,9 +148,9 @@ static void write_decoder(fv_json_writer *w, const fv_sentencepiece *sp)
     fv_json_close(w, '}');
 }
 
-/* ---- the model ------------------------------------------------------------------- */
+/* ---- model ----------------------------------------------------------------------- */
 
-/* One digit a piece. */
+/* One digit per piece. */
 static fv_status write_kinds(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     fv_text digits = {0};
@@ -185,7 +185,7 @@ static int by_score(const void *pieces, uint32_t a, uint32_t b)
     return (p[a].score < p[b].score) - (p[a].score > p[b].score);
 }
 
-/* All ways to make a piece of two others. */
+/* All pairs of pieces that concatenate to a piece. */
 static void write_pairs_of(fv_json_writer *w, const fv_vocab *vocab, fv_string piece)
 {
     for (size_t i = 1; i < piece.bytes; i++) {
@@ -200,7 +200,7 @@ static void write_pairs_of(fv_json_writer *w, const fv_vocab *vocab, fv_string p
     }
 }
 
-/* Merges for others; for us, scores. */
+/* Merges, for other libraries; this one uses the scores. */
 static void write_merges(fv_json_writer *w, const fv_sentencepiece *sp, const fv_vocab *vocab,
                          const uint32_t *order)
 {

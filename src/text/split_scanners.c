@@ -1,6 +1,6 @@
 /*
- * The ways of GPT-2 and its successors to split text, as scanners: at each place the first
- * alternative of the pattern that fits wins.
+ * Scanners for the split patterns of GPT-2 and its successors: at each position, the first
+ * alternative of the pattern that matches wins.
  */
 #include "text/split_scanners.h"
 
@@ -41,7 +41,7 @@ static kind kind_at(const char *text, size_t *length)
 
 /* ---- GPT-2 ----------------------------------------------------------------------- */
 
-/* Bytes of a contraction after the apostrophe at text[0], that included; 0: none. */
+/* Length of the contraction at text[0], including the apostrophe; 0: none. */
 static size_t contraction(const char *text, size_t left)
 {
     if (left < 2) return 0;
@@ -59,7 +59,7 @@ static size_t run_end(const char *text, size_t at, size_t end, kind wanted)
     return at;
 }
 
-/* White space up to a word leaves its last character to it, unless it has only one. */
+/* White space before a word excludes its last character, unless it is only one. */
 static size_t space_end(const char *text, size_t at, size_t end)
 {
     size_t stop = run_end(text, at, end, SPACE);
@@ -89,9 +89,9 @@ size_t fv_split_gpt2(const char *text, size_t at, size_t end)
     return run_end(text, at + skip + length, end, first);
 }
 
-/* ---- cl100k and its kin ---------------------------------------------------------- */
+/* ---- cl100k and Qwen ------------------------------------------------------------- */
 
-/* The same in any case; a long s counts as an s. */
+/* The same in any case; a long s matches s. */
 static size_t any_contraction(const char *text, size_t left)
 {
     if (left < 2) return 0;
@@ -104,7 +104,7 @@ static size_t any_contraction(const char *text, size_t left)
 
 static bool is_line_end(char c) { return c == '\r' || c == '\n'; }
 
-/* White space up to the last line end in it; else as GPT-2 has it. */
+/* White space up to its last line end; otherwise as in GPT-2. */
 static size_t lines_end(const char *text, size_t at, size_t end)
 {
     const size_t stop = run_end(text, at, end, SPACE);
@@ -165,7 +165,7 @@ size_t fv_split_metaspace(const char *text, size_t at, size_t end)
     return end;
 }
 
-/* ---- which of them --------------------------------------------------------------- */
+/* ---- lookup ---------------------------------------------------------------------- */
 
 fv_split_scanner fv_split_scanner_find(fv_string pattern)
 {

@@ -31,21 +31,21 @@ static const fv_text_metric_ops *kind_of(const fv_text_metric *metric)
 static fv_status check_config(fv_ctx *ctx, const fv_text_metric_config *c)
 {
     FV_RETURN_IF((unsigned)c->kind > FV_TEXT_METRIC_CHRF, ctx, FV_ERR_ARGUMENT,
-                 "score: no metric %d", (int)c->kind);
+                 "metric: unknown kind %d", (int)c->kind);
     FV_RETURN_IF((unsigned)c->tokenizer > FV_BLEU_TOKENIZER_NONE ||
                      (unsigned)c->smooth > FV_BLEU_SMOOTHING_NONE,
-                 ctx, FV_ERR_ARGUMENT, "score: no such tokenizer or smoothing");
+                 ctx, FV_ERR_ARGUMENT, "metric: unknown tokenizer or smoothing");
     FV_RETURN_IF(c->order < 1 || c->order > FV_TEXT_METRIC_MAX_ORDER || c->char_order < 1 ||
                      c->char_order > FV_TEXT_METRIC_MAX_ORDER || c->word_order < 0 ||
                      c->word_order > FV_TEXT_METRIC_MAX_ORDER,
-                 ctx, FV_ERR_ARGUMENT, "score: orders reach from 1 to %d",
+                 ctx, FV_ERR_ARGUMENT, "metric: n-gram order out of range, expected 1 to %d",
                  FV_TEXT_METRIC_MAX_ORDER);
     FV_RETURN_IF(c->beta < 0 || c->beta > 1000, ctx, FV_ERR_ARGUMENT,
-                 "score: beta must be from 0 to 1000, not %d", c->beta);
+                 "metric: beta is %d, expected 0 to 1000", c->beta);
     FV_RETURN_IF(!(c->smooth_value <= 1e6), ctx, FV_ERR_ARGUMENT,
-                 "score: the smoothing value must be at most 1e6");
+                 "metric: smoothing value out of range, expected at most 1e6");
     FV_RETURN_IF(c->samples < 0 || c->samples > 10000000, ctx, FV_ERR_ARGUMENT,
-                 "score: samples must be from 0 to 10,000,000, not %d", c->samples);
+                 "metric: samples is %d, expected 0 to 10,000,000", c->samples);
     return FV_OK;
 }
 
@@ -56,7 +56,7 @@ fv_status fv_text_metric_create(fv_ctx *ctx, const fv_text_metric_config *cfg, f
     memcpy(&own, cfg, cfg->struct_size < sizeof own ? cfg->struct_size : sizeof own);
     FV_FORWARD(check_config(ctx, &own));
     fv_text_metric *metric = fv_mem_zalloc(&ctx->mem, sizeof *metric);
-    FV_RETURN_IF(!metric, ctx, FV_ERR_MEMORY, "score: out of memory");
+    FV_RETURN_IF(!metric, ctx, FV_ERR_MEMORY, "metric: out of memory");
     metric->ctx = ctx;
     metric->cfg = own;
     metric->width = kind_of(metric)->width(&own);
@@ -90,16 +90,16 @@ size_t fv_text_metric_segment_count(const fv_text_metric *metric) { return metri
 
 static fv_status check_text(fv_text_metric *metric, fv_string text)
 {
-    FV_RETURN_IF(!text.text, metric->ctx, FV_ERR_ARGUMENT, "score: segment %zu has a NULL text",
+    FV_RETURN_IF(!text.text, metric->ctx, FV_ERR_ARGUMENT, "metric: a text of segment %zu is NULL",
                  metric->segments + 1);
     FV_RETURN_IF(text.bytes >= UINT32_MAX, metric->ctx, FV_ERR_LIMIT,
-                 "score: segment %zu has 4 GiB or more", metric->segments + 1);
+                 "metric: segment %zu has 4 GiB or more", metric->segments + 1);
     FV_RETURN_IF(!fv_utf8_valid(text.text, text.bytes), metric->ctx, FV_ERR_FORMAT,
-                 "score: segment %zu is not valid UTF-8", metric->segments + 1);
+                 "metric: segment %zu is not valid UTF-8", metric->segments + 1);
     return FV_OK;
 }
 
-/* All texts of a segment in lower case, one after the other; `texts` then points there. */
+/* Lower-cases all texts of a segment into one buffer and makes `texts` point there. */
 static fv_status lower_all(fv_text_metric *metric, fv_string *texts, size_t count)
 {
     metric->lowered.bytes = 0;
@@ -127,7 +127,7 @@ static fv_status count_segment(fv_text_metric *metric, fv_string *texts, size_t 
     size_t used = metric->segments * metric->width;
     int64_t *rows = fv_mem_grow(&metric->ctx->mem, metric->rows, &metric->row_room,
                                 used + metric->width, sizeof *rows);
-    FV_RETURN_IF(!rows, metric->ctx, FV_ERR_MEMORY, "score: out of memory");
+    FV_RETURN_IF(!rows, metric->ctx, FV_ERR_MEMORY, "metric: out of memory");
     metric->rows = rows;
     fv_ngrams_clear(&metric->chars);
     fv_ngrams_clear(&metric->words);
@@ -139,12 +139,12 @@ fv_status fv_text_metric_add(fv_text_metric *metric, fv_string hypothesis,
 {
     fv_ctx *ctx = metric->ctx;
     size_t bytes;
-    FV_RETURN_IF(count == 0, ctx, FV_ERR_ARGUMENT, "score: segment %zu has no reference",
+    FV_RETURN_IF(count == 0, ctx, FV_ERR_ARGUMENT, "metric: segment %zu has no reference",
                  metric->segments + 1);
     FV_RETURN_IF(count == SIZE_MAX || !fv_mul_size(count + 1, sizeof(fv_string), &bytes), ctx,
-                 FV_ERR_ARGUMENT, "score: too many references");
+                 FV_ERR_ARGUMENT, "metric: too many references");
     fv_string *texts = fv_mem_alloc(&ctx->mem, bytes);
-    FV_RETURN_IF(!texts, ctx, FV_ERR_MEMORY, "score: out of memory");
+    FV_RETURN_IF(!texts, ctx, FV_ERR_MEMORY, "metric: out of memory");
     texts[0] = hypothesis;
     memcpy(texts + 1, references, count * sizeof *texts);
     fv_status s = count_segment(metric, texts, count);
@@ -156,7 +156,7 @@ fv_status fv_text_metric_add(fv_text_metric *metric, fv_string hypothesis,
     return FV_OK;
 }
 
-/* ---- the score ------------------------------------------------------------------- */
+/* ---- scores ---------------------------------------------------------------------- */
 
 static int compare(const void *scores, uint32_t a, uint32_t b)
 {
@@ -164,7 +164,7 @@ static int compare(const void *scores, uint32_t a, uint32_t b)
     return (x > y) - (x < y);
 }
 
-/* Mean, and half the width of the middle 95 % of the scores. */
+/* Mean and half-width of the 95 % interval of the scores. */
 static fv_status summarize(fv_ctx *ctx, const double *scores, size_t n, fv_text_metric_result *out)
 {
     const size_t bytes = n * sizeof(uint32_t);
@@ -180,7 +180,7 @@ static fv_status summarize(fv_ctx *ctx, const double *scores, size_t n, fv_text_
     bool done = order && spare;
     fv_mem_free(&ctx->mem, order, bytes);
     fv_mem_free(&ctx->mem, spare, bytes);
-    return done ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "score: out of memory");
+    return done ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "metric: out of memory");
 }
 
 static fv_status resample(fv_text_metric *metric, fv_text_metric_result *out)
@@ -188,9 +188,9 @@ static fv_status resample(fv_text_metric *metric, fv_text_metric_result *out)
     const size_t samples = (size_t)metric->cfg.samples, n = metric->segments;
     const uint64_t key = fv_rng_key(metric->cfg.seed, 0, 0);
     fv_ctx *ctx = metric->ctx;
-    FV_RETURN_IF(n > UINT32_MAX, ctx, FV_ERR_LIMIT, "score: more than 2^32 segments");
+    FV_RETURN_IF(n > UINT32_MAX, ctx, FV_ERR_LIMIT, "metric: more than 2^32 segments");
     double *scores = fv_mem_alloc(&ctx->mem, samples * sizeof *scores);
-    FV_RETURN_IF(!scores, ctx, FV_ERR_MEMORY, "score: out of memory");
+    FV_RETURN_IF(!scores, ctx, FV_ERR_MEMORY, "metric: out of memory");
     for (size_t s = 0; s < samples && !fv_cancelled(ctx); s++) {
         int64_t row[FV_TEXT_METRIC_WIDTH] = {0};
         uint32_t draw[4] = {0};
@@ -202,7 +202,7 @@ static fv_status resample(fv_text_metric *metric, fv_text_metric_result *out)
         }
         scores[s] = kind_of(metric)->compute(&metric->cfg, row, NULL);
     }
-    fv_status s = fv_cancelled(ctx) ? fv_fail(ctx, FV_ERR_CANCELLED, "score: cancelled")
+    fv_status s = fv_cancelled(ctx) ? fv_fail(ctx, FV_ERR_CANCELLED, "metric: cancelled")
                                     : summarize(ctx, scores, samples, out);
     fv_mem_free(&ctx->mem, scores, samples * sizeof *scores);
     return s;
@@ -222,7 +222,7 @@ static void write_signature(const fv_text_metric *metric, bool sampled, fv_text_
              sampling, description, FV_VERSION);
 }
 
-/* Copies what the caller's version of the struct has; its size stays the caller's. */
+/* Copies the fields that the caller's version of the struct has, except its size. */
 static void hand_out(const fv_text_metric_result *score, fv_text_metric_result *out)
 {
     size_t theirs = out->struct_size, bytes = theirs < sizeof *score ? theirs : sizeof *score;
@@ -235,7 +235,8 @@ fv_status fv_text_metric_compute(fv_text_metric *metric, fv_text_metric_result *
     fv_text_metric_result score = {0};
     int64_t row[FV_TEXT_METRIC_WIDTH] = {0};
     const bool sampled = metric->cfg.samples > 1;
-    FV_RETURN_IF(metric->segments == 0, metric->ctx, FV_ERR_STATE, "score: there is no segment");
+    FV_RETURN_IF(metric->segments == 0, metric->ctx, FV_ERR_STATE,
+                 "metric: no segments were added");
     for (size_t i = 0; i < metric->segments; i++)
         for (size_t k = 0; k < metric->width; k++)
             row[k] += metric->rows[i * metric->width + k];
@@ -250,8 +251,8 @@ fv_status fv_text_metric_compute_segment(fv_text_metric *metric, size_t index,
                                          fv_text_metric_result *out)
 {
     fv_text_metric_result score = {0};
-    FV_RETURN_IF(index >= metric->segments, metric->ctx, FV_ERR_INDEX, "score: segment %zu of %zu",
-                 index, metric->segments);
+    FV_RETURN_IF(index >= metric->segments, metric->ctx, FV_ERR_INDEX,
+                 "metric: segment %zu does not exist, there are %zu", index, metric->segments);
     score.score =
         kind_of(metric)->compute(&metric->cfg, metric->rows + index * metric->width, &score);
     write_signature(metric, false, &score);

@@ -1,6 +1,6 @@
 /*
- * The inside of a scorer: each segment becomes one row of whole numbers (the metric's sufficient
- * statistics); rows are added, and a score is computed from a sum.
+ * Internals of a metric: each segment becomes one row of integers, the sufficient statistics. Rows
+ * are summed, and the score is computed from the sum.
  */
 #ifndef FV_TEXT_TEXT_METRIC_H
 #define FV_TEXT_TEXT_METRIC_H
@@ -23,9 +23,9 @@ struct fv_text_metric {
     fv_ctx *ctx;
     fv_text_metric_config cfg;
     int64_t *rows;
-    size_t segments, row_room; /* rows, and values that fit */
+    size_t segments, row_room; /* number of rows; capacity in values */
     size_t width;
-    size_t references; /* of each segment */
+    size_t references; /* per segment */
     bool references_vary;
     fv_ngrams chars, words;
     fv_codepoints codepoints;
@@ -35,28 +35,28 @@ struct fv_text_metric {
 
 /* ---- words ----------------------------------------------------------------------- */
 
-/* White space as Python's split() has it. */
+/* White space as in Python's split(). */
 bool fv_text_metric_is_space(uint32_t code);
 
-/* Calls fv_ngrams_word for each word between white space; fills scorer->symbols. */
+/* Splits text at white space and fills metric->symbols with the ids of the words. */
 fv_status fv_text_metric_split_words(fv_text_metric *metric, const char *text, size_t bytes);
-/* The same for BLEU's tokenizers. `text` has no white space at its end. */
+/* The same with a tokenizer of BLEU. `text` has no trailing white space. */
 fv_status fv_bleu_tokenize(fv_text_metric *metric, const char *text, size_t bytes);
 
 fv_status fv_symbols_put(fv_text_metric *metric, uint32_t symbol);
 
-/* ---- the metrics ----------------------------------------------------------------- */
+/* ---- metrics --------------------------------------------------------------------- */
 
 typedef struct fv_text_metric_ops {
     size_t (*width)(const fv_text_metric_config *cfg);
-    /* Fills one row. */
+    /* Fills the row of one segment. */
     fv_status (*count)(fv_text_metric *metric, fv_string hypothesis, const fv_string *references,
                        size_t count, int64_t *row);
-    /* The score of a row or of a sum of rows; fills what belongs to the metric in `out`, if given.
-     */
+    /* The score of a row or of a sum of rows; also fills the metric's fields of `out` unless it is
+     * NULL. */
     double (*compute)(const fv_text_metric_config *cfg, const int64_t *row,
                       fv_text_metric_result *out);
-    /* The metric's part of the signature, and its name. */
+    /* Writes the metric's part of the signature, and its name. */
     void (*describe)(const fv_text_metric_config *cfg, char *signature, size_t signature_bytes,
                      char *name, size_t name_bytes);
 } fv_text_metric_ops;

@@ -6,7 +6,7 @@
 #include "io/utf8.h"
 #include "text/sentencepiece.h"
 
-/* ---- life ------------------------------------------------------------------------ */
+/* ---- destroy --------------------------------------------------------------------- */
 
 void fv_tokenizer_destroy(fv_tokenizer **tokenizer)
 {
@@ -27,7 +27,7 @@ void fv_tokenizer_destroy(fv_tokenizer **tokenizer)
     *tokenizer = NULL;
 }
 
-/* ---- the vocabulary -------------------------------------------------------------- */
+/* ---- vocabulary ------------------------------------------------------------------ */
 
 size_t fv_tokenizer_vocab_size(const fv_tokenizer *tok)
 {
@@ -48,7 +48,7 @@ fv_string fv_tokenizer_id_to_token(const fv_tokenizer *tok, int32_t id)
 
 static bool has_flag(const fv_tokenizer *tok, int32_t id, fv_token_flag flag)
 {
-    /* While a file is read there are no flags yet, and no added tokens. */
+    /* While the file is being read there are no flags yet, and no added tokens. */
     return tok->flags && id >= 0 && (size_t)id < tok->vocab.size && (tok->flags[id] & flag);
 }
 
@@ -73,7 +73,7 @@ int32_t fv_token_model_find(const fv_tokenizer *tok, const char *text, size_t by
 
 /* ---- added tokens ---------------------------------------------------------------- */
 
-/* What the token looks like in normalized text. */
+/* Normalizes the content of an added token. */
 static fv_status normalize_content(fv_tokenizer *tok, fv_added *added)
 {
     if (!added->normalized || tok->normalizer_count == 0) return FV_OK;
@@ -109,7 +109,7 @@ static fv_status read_added(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     out->id = fv_vocab_find(&tok->vocab, out->content.text, out->content.bytes);
     if (out->id < 0) {
         if ((size_t)id < tok->vocab.size && tok->vocab.tokens[id].text)
-            return fv_doc_fail(doc, v, FV_ERR_FORMAT, "the id %lld of \"%s\" is another token's",
+            return fv_doc_fail(doc, v, FV_ERR_FORMAT, "id %lld of \"%s\" belongs to another token",
                                (long long)id,
                                fv_quote(out->content.text, out->content.bytes, quoted));
         FV_FORWARD(fv_vocab_put(&tok->vocab, out->content.text, out->content.bytes, id));
@@ -124,7 +124,7 @@ static fv_status read_added(fv_tokenizer *tok, const fv_doc *doc, const fv_value
 static fv_status read_all_added(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     const size_t model_size = tok->vocab.size;
-    uint8_t *known = NULL; /* which ids are the model's */
+    uint8_t *known = NULL; /* by id: whether it belongs to the model */
     if (v && v->kind != FV_VALUE_NULL) {
         FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_ARRAY));
         tok->added = fv_arena_array(&tok->arena, (size_t)v->count + 1, sizeof *tok->added);
@@ -153,7 +153,8 @@ static fv_status read_all_added(fv_tokenizer *tok, const fv_doc *doc, const fv_v
     return s == FV_OK ? fv_added_index(tok) : s;
 }
 
-/* SentencePiece: control pieces are not looked for in text, and the user's are the model's work. */
+/* SentencePiece: control pieces are not matched in text, and user-defined ones are left to the
+ * model. */
 static fv_status mark_kinds(fv_tokenizer *tok)
 {
     tok->flags = fv_mem_zalloc(&tok->ctx->mem, tok->vocab.size);
@@ -165,7 +166,7 @@ static fv_status mark_kinds(fv_tokenizer *tok)
     return fv_added_index(tok);
 }
 
-/* Marian: special tokens are found in text, and are the vocabulary's. */
+/* Marian: special tokens are matched in text, and must belong to the vocabulary. */
 static fv_status read_marian(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     const size_t size = tok->vocab.size;
@@ -173,10 +174,11 @@ static fv_status read_marian(fv_tokenizer *tok, const fv_doc *doc, const fv_valu
     bool known = tok->vocab.size == size;
     for (size_t i = 0; i < tok->added_count && known; i++)
         known = tok->added[i].id < tok->model.visible_ids;
-    return known ? FV_OK : fv_doc_fail(doc, v, FV_ERR_FORMAT, "a token of no vocabulary");
+    return known ? FV_OK
+                 : fv_doc_fail(doc, v, FV_ERR_FORMAT, "an added token is not in the vocabulary");
 }
 
-/* ---- the whole file -------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------- */
 
 static fv_status read_document(fv_tokenizer *tok, const fv_doc *doc)
 {
@@ -203,7 +205,7 @@ static fv_status parse_model(fv_ctx *ctx, const char *name, const char *data, si
     return s;
 }
 
-/* SentencePiece models begin with a piece, whose mark is a line feed to JSON. */
+/* SentencePiece models begin with the tag of a piece, 0x0A, which is a newline in JSON. */
 static bool is_model(const char *data, size_t bytes)
 {
     size_t i = 0;

@@ -1,13 +1,13 @@
 /*
- * Decoding: tokens become pieces of text, each decoder changes the pieces, and what is left is
- * joined. Without a decoder the tokens are joined with blanks.
+ * Decoding: each token is a piece of text, the decoders rewrite the pieces in order, and the
+ * results are concatenated. Without a decoder, the tokens are joined with blanks.
  */
 #include <string.h>
 
 #include "io/utf8.h"
 #include "text/tokenizer_pipeline.h"
 
-/* Pieces one after the other in one text; `ends` says where each ends. */
+/* Consecutive pieces in one text; `ends` has the end of each. */
 typedef struct pieces {
     fv_text text;
     size_t *ends;
@@ -44,9 +44,9 @@ static bool begins_with(fv_string s, fv_string lead)
     return s.bytes >= lead.bytes && memcmp(s.text, lead.text, lead.bytes) == 0;
 }
 
-/* ---- decoders: each writes one piece of the next form ------------------------------ */
+/* ---- decoders ---------------------------------------------------------------------- */
 
-/* Puts a piece with every occurrence of `from` replaced. */
+/* Appends a piece with every occurrence of `from` replaced. */
 static fv_status append_replaced(decoding *d, fv_string s, fv_string from, fv_string to)
 {
     size_t begin = 0;
@@ -80,7 +80,7 @@ static fv_status append_regex_replaced(decoding *d, fv_string s, const fv_regex 
     return status;
 }
 
-/* Bytes that may not be UTF-8: each broken sequence becomes one U+FFFD. */
+/* Appends bytes that may not be UTF-8; each invalid sequence becomes one U+FFFD. */
 static fv_status append_valid_utf8(decoding *d, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes;) {
@@ -90,7 +90,7 @@ static fv_status append_valid_utf8(decoding *d, const char *text, size_t bytes)
             i += length;
             continue;
         }
-        /* The longest beginning of a valid sequence counts as one mistake. */
+        /* The longest prefix of a valid sequence counts as one invalid sequence. */
         size_t bad = 1;
         static const char tail[] = "\x80\x80\x80";
         for (size_t n = 2; n < 4 && i + n <= bytes; n++) {
@@ -106,7 +106,8 @@ static fv_status append_valid_utf8(decoding *d, const char *text, size_t bytes)
     return FV_OK;
 }
 
-/* All tokens together: their letters are bytes. A token with other letters is put as it is. */
+/* Converts all tokens from the byte alphabet to bytes. A token with other letters is copied
+ * unchanged. */
 static fv_status decode_byte_level(decoding *d)
 {
     fv_text bytes = {0};
@@ -129,7 +130,7 @@ static fv_status decode_byte_level(decoding *d)
     return s == FV_OK ? end_piece(d, &d->next) : s;
 }
 
-/* What English text has no blank before. */
+/* Removes the blanks that tokenization adds in English text. */
 static fv_status append_cleaned(decoding *d, fv_string s)
 {
     static const char *const from[] = {" .",  " ?",      " !",  " ,",   " ' ", " n't",
@@ -178,7 +179,7 @@ static fv_status decode_word_piece(decoding *d, const fv_token_decoder *step, si
 static fv_status decode_metaspace(decoding *d, const fv_token_decoder *step, size_t i)
 {
     fv_string s = piece_at(d, i), blank = {" ", 1};
-    /* The mark that encoding put before the text. */
+    /* The replacement that encoding added before the text. */
     if (i == 0 && step->prepend != FV_PREPEND_NEVER && begins_with(s, step->from)) {
         s.text += step->from.bytes;
         s.bytes -= step->from.bytes;
@@ -218,7 +219,7 @@ int fv_fallback_byte(fv_string s)
     return value;
 }
 
-/* Runs of byte tokens become text if they are UTF-8, else one U+FFFD a byte. */
+/* Runs of byte tokens become text if they are valid UTF-8, otherwise one U+FFFD per byte. */
 static fv_status decode_fallback(decoding *d)
 {
     for (size_t i = 0; i < d->current.count;) {
@@ -285,7 +286,7 @@ static fv_status run_step(decoding *d, const fv_token_decoder *step)
     return FV_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------- */
+/* ---- entry point ----------------------------------------------------------------- */
 
 static fv_status decode(decoding *d, const fv_tokenizer *tok, const int32_t *ids, size_t count,
                         unsigned flags)
@@ -293,7 +294,7 @@ static fv_status decode(decoding *d, const fv_tokenizer *tok, const int32_t *ids
     FV_FORWARD(fv_text_append(d->ctx, &d->current.text, "", 0));
     for (size_t i = 0; i < count; i++) {
         fv_string token = fv_token_spelling(tok, ids[i]);
-        FV_RETURN_IF(!token.text, d->ctx, FV_ERR_INDEX, "tokenizer: there is no token %d", ids[i]);
+        FV_RETURN_IF(!token.text, d->ctx, FV_ERR_INDEX, "tokenizer: unknown token id %d", ids[i]);
         if ((flags & FV_TOKENIZER_SKIP_SPECIALS) && fv_tokenizer_is_special(tok, ids[i])) continue;
         if (tok->decoder_count == 0 && d->current.count > 0)
             FV_FORWARD(fv_text_append(d->ctx, &d->current.text, " ", 1));

@@ -6,14 +6,14 @@
 #include "text/marian.h"
 #include "text/tokenizer_encoder.h"
 
-/* ---- life ------------------------------------------------------------------------ */
+/* ---- create and destroy------------------------------------------------------------------- */
 
-/* The cache holds so many words, of at most so many bytes; when it is full it begins anew. */
+/* Limits of the word cache, which is cleared when it is full. */
 enum {
     CACHE_WORDS = 1 << 15,
     CACHE_SLOTS = 1 << 16,
     CACHE_LETTERS = 1 << 19,
-    CACHE_PARTS = 1 << 17,
+    CACHE_TOKENS = 1 << 17,
     CACHE_LONGEST = 64
 };
 
@@ -22,7 +22,7 @@ static bool make_cache(fv_word_cache *c, fv_mem *mem)
     c->words = fv_mem_alloc(mem, CACHE_WORDS * sizeof *c->words);
     c->table = fv_mem_zalloc(mem, CACHE_SLOTS * sizeof *c->table);
     c->bytes_pool = fv_mem_alloc(mem, CACHE_LETTERS);
-    c->piece_tokens = fv_mem_alloc(mem, CACHE_PARTS * sizeof *c->piece_tokens);
+    c->piece_tokens = fv_mem_alloc(mem, CACHE_TOKENS * sizeof *c->piece_tokens);
     return c->words && c->table && c->bytes_pool && c->piece_tokens;
 }
 
@@ -58,7 +58,7 @@ void fv_tokenizer_encoder_destroy(fv_tokenizer_encoder **encoder)
     fv_mem_free(mem, enc->cache.words, CACHE_WORDS * sizeof *enc->cache.words);
     fv_mem_free(mem, enc->cache.table, CACHE_SLOTS * sizeof *enc->cache.table);
     fv_mem_free(mem, enc->cache.bytes_pool, CACHE_LETTERS);
-    fv_mem_free(mem, enc->cache.piece_tokens, CACHE_PARTS * sizeof *enc->cache.piece_tokens);
+    fv_mem_free(mem, enc->cache.piece_tokens, CACHE_TOKENS * sizeof *enc->cache.piece_tokens);
     fv_mem_free(mem, enc->piece_tokens, enc->piece_token_room * sizeof *enc->piece_tokens);
     fv_mem_free(mem, enc->symbols, enc->symbol_room * sizeof *enc->symbols);
     fv_mem_free(mem, enc->heap, enc->heap_room * sizeof *enc->heap);
@@ -101,7 +101,7 @@ static fv_status reserve(fv_tokenizer_encoder *enc, fv_token_list *l, size_t mor
     return FV_OK;
 }
 
-/* What a token in a list is, for those who look at it again. */
+/* Where a token in a list comes from. */
 enum { FROM_MODEL, FROM_TEMPLATE, FROM_TEXT };
 
 static fv_status put_token(fv_tokenizer_encoder *enc, fv_token_list *l, int32_t id,
@@ -116,7 +116,7 @@ static fv_status put_token(fv_tokenizer_encoder *enc, fv_token_list *l, int32_t 
     return FV_OK;
 }
 
-/* ---- the model, with its cache ---------------------------------------------------- */
+/* ---- model and cache -------------------------------------------------------------- */
 
 fv_status fv_encoder_add_token(fv_tokenizer_encoder *enc, int32_t id, size_t begin, size_t end)
 {
@@ -152,7 +152,7 @@ static void remember(fv_tokenizer_encoder *enc, const char *text, size_t bytes, 
 {
     fv_word_cache *c = &enc->cache;
     if (c->count == CACHE_WORDS || c->pool_bytes + bytes > CACHE_LETTERS ||
-        c->piece_token_count + enc->piece_token_count > CACHE_PARTS) {
+        c->piece_token_count + enc->piece_token_count > CACHE_TOKENS) {
         memset(c->table, 0, CACHE_SLOTS * sizeof *c->table);
         c->count = c->pool_bytes = c->piece_token_count = 0;
         return;
@@ -169,7 +169,7 @@ static void remember(fv_tokenizer_encoder *enc, const char *text, size_t bytes, 
     c->table[slot] = (uint32_t)++c->count;
 }
 
-/* The piece_tokens of a piece, from the cache or from the model. */
+/* The tokens of a piece, from the cache or from the model. */
 static fv_status tokens_of_piece(fv_tokenizer_encoder *enc, const char *text, size_t bytes,
                                  const fv_piece_token **piece_tokens, size_t *count)
 {
@@ -182,7 +182,7 @@ static fv_status tokens_of_piece(fv_tokenizer_encoder *enc, const char *text, si
             if (word->bytes != bytes || memcmp(c->bytes_pool + word->at, text, bytes) != 0)
                 continue;
             *piece_tokens = c->piece_tokens + word->first_token;
-            *count = word->piece_tokens;
+            *count = word->token_count;
             return FV_OK;
         }
     }
@@ -193,9 +193,9 @@ static fv_status tokens_of_piece(fv_tokenizer_encoder *enc, const char *text, si
     return FV_OK;
 }
 
-/* ---- one text -------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------ */
 
-/* The tokens of one piece of text, or the added token that it is. */
+/* Adds the tokens of one piece, or the added token that it is. */
 static fv_status encode_piece(fv_tokenizer_encoder *enc, fv_piece piece, fv_token_list *list)
 {
     const fv_pretokenized *w = &enc->pretokenized;
@@ -214,7 +214,7 @@ static fv_status encode_piece(fv_tokenizer_encoder *enc, fv_piece piece, fv_toke
     return FV_OK;
 }
 
-/* The scanner of a splitter whose pieces are simply the matches. */
+/* The scanner of a pre-tokenizer whose pieces are exactly the matches. */
 static fv_split_scanner plain_scan(const fv_pre_tokenizer *split)
 {
     if (split->kind == FV_PRE_TOKENIZER_BYTE_LEVEL)
@@ -224,8 +224,8 @@ static fv_split_scanner plain_scan(const fv_pre_tokenizer *split)
     return split->kind == FV_PRE_TOKENIZER_REGEX && kept ? split->scan : NULL;
 }
 
-/* The last splitter, if it is such a scanner, works hand in hand with the model: a long text is
- * never written down as a list of words. A ByteLevel behind it does nothing more. */
+/* If the last pre-tokenizer is such a scanner, each match is encoded directly, without storing the
+ * list of pieces. A ByteLevel after it changes nothing. */
 static fv_status encode_pieces(fv_tokenizer_encoder *enc, fv_token_list *list)
 {
     const fv_tokenizer *tok = enc->tok;
@@ -257,7 +257,8 @@ static fv_status encode_pieces(fv_tokenizer_encoder *enc, fv_token_list *list)
     return FV_OK;
 }
 
-/* A language's name at the beginning of a section is a token, known or not, and not normalized. */
+/* A language token at the beginning of a section is a token even if it is unknown, and not
+ * normalized. */
 static fv_status encode_language(fv_tokenizer_encoder *enc, const char *text, size_t bytes,
                                  size_t base, fv_token_list *list)
 {
@@ -266,7 +267,7 @@ static fv_status encode_language(fv_tokenizer_encoder *enc, const char *text, si
     return put_token(enc, list, id >= 0 ? id : enc->tok->model.unk, span, 0, FROM_TEXT);
 }
 
-/* Text without raw added tokens: the others are looked for once it is normalized. */
+/* Encodes text without raw added tokens; the normalized ones are matched after normalization. */
 static fv_status encode_section(fv_tokenizer_encoder *enc, const char *text, size_t bytes,
                                 size_t base, fv_token_list *list)
 {
@@ -298,11 +299,12 @@ static fv_status encode_section(fv_tokenizer_encoder *enc, const char *text, siz
 static fv_status encode_text(fv_tokenizer_encoder *enc, const char *text, size_t bytes,
                              fv_token_list *list)
 {
-    FV_RETURN_IF(bytes >= UINT32_MAX, enc->ctx, FV_ERR_LIMIT, "tokenizer: a text of 4 GiB or more");
+    FV_RETURN_IF(bytes >= UINT32_MAX, enc->ctx, FV_ERR_LIMIT,
+                 "tokenizer: the text has 4 GiB or more");
     FV_RETURN_IF(!fv_utf8_valid(text, bytes), enc->ctx, FV_ERR_FORMAT,
                  "tokenizer: the text is not valid UTF-8");
     list->count = 0;
-    /* About a token for four bytes: growing from nothing would touch twice the memory. */
+    /* Estimate one token per four bytes: growing from zero would copy everything once more. */
     FV_FORWARD(reserve(enc, list, bytes / 8));
     for (size_t from = 0; from < bytes;) {
         fv_added_match m;
@@ -316,9 +318,9 @@ static fv_status encode_text(fv_tokenizer_encoder *enc, const char *text, size_t
     return FV_OK;
 }
 
-/* ---- the post-processor ---------------------------------------------------------- */
+/* ---- post-processor -------------------------------------------------------------- */
 
-/* How many blanks a token begins or ends with, as byte-level tokens spell them. */
+/* The number of leading or trailing blanks of a byte-level token. */
 static uint32_t blanks(fv_string token, bool at_end)
 {
     const uint32_t blank = fv_byte_to_codepoint(' ');
@@ -342,14 +344,14 @@ static uint32_t blanks(fv_string token, bool at_end)
     return count;
 }
 
-/* Offsets without the blanks around a token, counted in characters; one that was only put there has
- * no place to give up. */
+/* Trims leading and trailing blanks from the offsets, in characters. A blank that was added by the
+ * pre-tokenizer has no offset to trim. */
 static void trim_offsets(const fv_tokenizer *tok, const char *text, fv_token_list *l)
 {
     for (size_t i = 0; i < l->count; i++) {
         fv_token_span *span = &l->spans[i];
         fv_string token = fv_tokenizer_id_to_token(tok, l->ids[i]);
-        /* An added token took the blanks beside it along. */
+        /* An added token includes the blanks it stripped. */
         if (l->specials[i] == FROM_TEXT)
             token = (fv_string){text + span->begin, span->end - span->begin};
         uint32_t leading = blanks(token, false), trailing = blanks(token, true);
@@ -387,7 +389,7 @@ static fv_status finish(fv_tokenizer_encoder *enc, const fv_string *text, size_t
     for (size_t i = 0; i < texts && tok->trim_offsets; i++)
         trim_offsets(tok, text[i].text, &enc->plain[i]);
     if (!tok->has_template && texts == 1) {
-        /* Nothing is added: the list is the result. */
+        /* Nothing to add: the list is the result. */
         const fv_token_list plain = enc->plain[0];
         enc->plain[0] = enc->finished;
         enc->finished = plain;

@@ -1,10 +1,10 @@
-/* The normalizers of a tokenizer, each a step over runes. */
+/* The normalizers of a tokenizer; each rewrites the code points. */
 #include <string.h>
 
 #include "io/utf8.h"
 #include "text/tokenizer_pipeline.h"
 
-/* ---- small steps ----------------------------------------------------------------- */
+/* ---- basic steps ----------------------------------------------------------------- */
 
 static void strip(fv_codepoints *r, bool left, bool right)
 {
@@ -17,7 +17,7 @@ static void strip(fv_codepoints *r, bool left, bool right)
     r->count = end - begin;
 }
 
-/* Keeps what the test does not drop. */
+/* Removes the code points for which `dropped` is true. */
 static void drop(fv_codepoints *r, bool (*dropped)(uint32_t code))
 {
     size_t used = 0;
@@ -26,7 +26,7 @@ static void drop(fv_codepoints *r, bool (*dropped)(uint32_t code))
     r->count = used;
 }
 
-/* All code points of a text, standing for the same bytes as `model`. */
+/* Pushes the code points of a text, with the byte range of `model`. */
 static fv_status put_text(fv_codepoints *r, fv_string text, fv_codepoint model)
 {
     for (size_t i = 0; i < text.bytes;) {
@@ -38,7 +38,7 @@ static fv_status put_text(fv_codepoints *r, fv_string text, fv_codepoint model)
     return FV_OK;
 }
 
-/* Runes that spell `text` from `at` on: how many, or 0. */
+/* The number of code points from `at` on that spell `text`, or 0. */
 static size_t spells(const fv_codepoints *r, size_t at, fv_string text)
 {
     size_t n = 0;
@@ -60,7 +60,7 @@ static fv_status replace(fv_codepoints *r, fv_string from, fv_string to)
             FV_FORWARD(fv_codepoints_push(r, r->items[i++]));
             continue;
         }
-        /* What is new stands for the last of what it replaces. */
+        /* The replacement gets the range of the last code point it replaces. */
         i += n;
         FV_FORWARD(put_text(r, to, r->items[i - 1]));
     }
@@ -153,7 +153,7 @@ static fv_status bert(fv_codepoints *r, const fv_normalizer *n)
     return n->lower ? fv_codepoints_lower(r, false) : FV_OK;
 }
 
-/* ---- all of them ----------------------------------------------------------------- */
+/* ---- pipeline -------------------------------------------------------------------- */
 
 fv_status fv_normalizers_apply(const fv_tokenizer *tok, fv_codepoints *r)
 {

@@ -1,4 +1,4 @@
-/* Reading the model of a tokenizer.json: vocabulary and merges. */
+/* Reads the model of a tokenizer.json: vocabulary and merges. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +20,8 @@ static fv_status read_vocab(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     const fv_value *vocab = NULL;
     FV_FORWARD(fv_doc_get(doc, v, "vocab", FV_VALUE_OBJECT, &vocab));
     if (vocab->count > tok->ctx->limits.vocabulary)
-        return fv_doc_fail(doc, vocab, FV_ERR_LIMIT, "%u tokens, the limit is %llu", vocab->count,
+        return fv_doc_fail(doc, vocab, FV_ERR_LIMIT,
+                           "the vocabulary has %u tokens, the limit is %llu", vocab->count,
                            (unsigned long long)tok->ctx->limits.vocabulary);
     for (uint32_t i = 0; i < vocab->count; i++) {
         const fv_member *m = &vocab->as.members[i];
@@ -55,7 +56,7 @@ static fv_status read_pair(const fv_doc *doc, const fv_value *v, fv_string out[2
     FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_STRING));
     const char *blank = memchr(v->as.text, ' ', v->count);
     if (!blank || memchr(blank + 1, ' ', v->count - (size_t)(blank + 1 - v->as.text)))
-        return fv_doc_fail(doc, v, FV_ERR_FORMAT, "expected two tokens with one blank between");
+        return fv_doc_fail(doc, v, FV_ERR_FORMAT, "expected two tokens separated by one blank");
     out[0] = (fv_string){v->as.text, (size_t)(blank - v->as.text)};
     out[1] = (fv_string){blank + 1, v->count - out[0].bytes - 1};
     return FV_OK;
@@ -67,7 +68,7 @@ static fv_status find_token(const fv_tokenizer *tok, const fv_doc *doc, const fv
     char quoted[FV_QUOTED_BYTES];
     *id = fv_vocab_find(&tok->vocab, token.text, token.bytes);
     if (*id >= 0) return FV_OK;
-    return fv_doc_fail(doc, where, FV_ERR_FORMAT, "a merge with \"%s\", which is not a token",
+    return fv_doc_fail(doc, where, FV_ERR_FORMAT, "a merge has \"%s\", which is not a token",
                        fv_quote(token.text, token.bytes, quoted));
 }
 
@@ -80,7 +81,7 @@ static fv_status read_merge(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     FV_FORWARD(read_pair(doc, v, pair));
     FV_FORWARD(find_token(tok, doc, v, pair[0], &first));
     FV_FORWARD(find_token(tok, doc, v, pair[1], &second));
-    /* The second loses its mark of a continuing piece. */
+    /* The continuation prefix of the second token is dropped. */
     size_t skip = 0;
     if (model->prefix.bytes && pair[1].bytes >= model->prefix.bytes &&
         memcmp(pair[1].text, model->prefix.text, model->prefix.bytes) == 0)
@@ -93,7 +94,7 @@ static fv_status read_merge(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     size_t slot = (size_t)fv_hash_u64(key) & (model->merge_slots - 1);
     while (model->merges[slot].key && model->merges[slot].key != key)
         slot = (slot + 1) & (model->merge_slots - 1);
-    /* Of a pair that is listed twice the last place counts. */
+    /* For a duplicate pair, the last entry counts. */
     model->merges[slot] = (fv_merge){.key = key, .rank = rank, .id = id};
     return FV_OK;
 }
@@ -119,7 +120,7 @@ static fv_status read_merges(fv_tokenizer *tok, const fv_doc *doc, const fv_valu
     return s;
 }
 
-/* ---- the models ------------------------------------------------------------------ */
+/* ---- models ---------------------------------------------------------------------- */
 
 static void find_bytes(fv_tokenizer *tok)
 {
@@ -139,7 +140,7 @@ static fv_status read_bpe(fv_tokenizer *tok, const fv_doc *doc, const fv_value *
     double rate = 0;
     if (dropout && dropout->kind != FV_VALUE_NULL) FV_FORWARD(fv_doc_real(doc, dropout, &rate));
     if (rate != 0)
-        return fv_doc_fail(doc, dropout, FV_ERR_UNSUPPORTED, "a BPE dropout is not known here");
+        return fv_doc_fail(doc, dropout, FV_ERR_UNSUPPORTED, "BPE dropout is not supported");
     FV_FORWARD(fv_read_string(tok, doc, v, "continuing_subword_prefix", false, &model->prefix));
     FV_FORWARD(fv_read_string(tok, doc, v, "end_of_word_suffix", false, &model->suffix));
     FV_FORWARD(fv_read_bool(doc, v, "fuse_unk", &model->fuse_unk));
@@ -160,7 +161,7 @@ static fv_status read_word_piece(fv_tokenizer *tok, const fv_doc *doc, const fv_
     return FV_OK;
 }
 
-/* Files of early versions have no "type": merges tell BPE. */
+/* Early files have no "type"; BPE is recognised by its merges. */
 static fv_status read_kind(const fv_doc *doc, const fv_value *v, int *kind)
 {
     static const char *const names[] = {"BPE", "WordLevel", "WordPiece", "Unigram", NULL};
@@ -181,7 +182,8 @@ fv_status fv_read_model(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
     tok->model.visible_ids = INT32_MAX;
     tok->model.prefix = tok->model.suffix = (fv_string){"", 0};
     if (tok->byte_level && kind != FV_TOKEN_MODEL_BPE)
-        return fv_doc_fail(doc, v, FV_ERR_UNSUPPORTED, "only BPE can stand behind ByteLevel here");
+        return fv_doc_fail(doc, v, FV_ERR_UNSUPPORTED,
+                           "ByteLevel is only supported with a BPE model");
     if (kind == FV_TOKEN_MODEL_UNIGRAM) {
         FV_FORWARD(fv_read_unigram(tok, doc, v));
     } else {

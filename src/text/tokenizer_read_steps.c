@@ -1,5 +1,5 @@
-/* Reading the normalizer, pre-tokenizer, post-processor and decoder of a tokenizer.json. Sequences
- * may hold sequences; the depth is bounded by the JSON reader's. */
+/* Reads the normalizers, pre-tokenizers and decoders of a tokenizer.json. Sequences may nest; the
+ * JSON parser bounds the depth. */
 #include <string.h>
 
 #include "io/utf8.h"
@@ -55,11 +55,12 @@ fv_status fv_read_type(const fv_doc *doc, const fv_value *v, const char *what,
             *number = i;
             return FV_OK;
         }
-    return fv_doc_fail(doc, v, FV_ERR_UNSUPPORTED, "the %s \"%s\" is not known here", what,
+    return fv_doc_fail(doc, v, FV_ERR_UNSUPPORTED, "the %s \"%s\" is not supported", what,
                        fv_quote(type, strlen(type), quoted));
 }
 
-/* One member of a list of words, ended by NULL; absent leaves *number. */
+/* The index of a member's string in a NULL-terminated list; *number is unchanged if it is absent.
+ */
 static fv_status read_word(const fv_doc *doc, const fv_value *v, const char *key,
                            const char *const *names, int *number)
 {
@@ -73,11 +74,11 @@ static fv_status read_word(const fv_doc *doc, const fv_value *v, const char *key
             *number = i;
             return FV_OK;
         }
-    return fv_doc_fail(doc, member, FV_ERR_UNSUPPORTED, "\"%s\": \"%s\" is not known here", key,
+    return fv_doc_fail(doc, member, FV_ERR_UNSUPPORTED, "\"%s\": \"%s\" is not supported", key,
                        fv_quote(word, strlen(word), quoted));
 }
 
-/* {"String": text} fills *text, {"Regex": pattern} also *re. */
+/* {"String": text} sets *text, {"Regex": pattern} also *re. */
 static fv_status read_pattern(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
                               fv_string *text, const fv_regex **re)
 {
@@ -85,7 +86,7 @@ static fv_status read_pattern(fv_tokenizer *tok, const fv_doc *doc, const fv_val
     FV_FORWARD(fv_doc_get(doc, v, "pattern", FV_VALUE_OBJECT, &pattern));
     const bool regex = fv_value_get(pattern, "Regex") != NULL;
     FV_FORWARD(fv_read_string(tok, doc, pattern, regex ? "Regex" : "String", true, text));
-    if (text->bytes == 0) return fv_doc_fail(doc, pattern, FV_ERR_FORMAT, "an empty pattern");
+    if (text->bytes == 0) return fv_doc_fail(doc, pattern, FV_ERR_FORMAT, "the pattern is empty");
     if (!regex) return FV_OK;
     return fv_read_fail(doc, pattern,
                         fv_regex_compile(tok->ctx, &tok->arena, text->text, text->bytes, re));
@@ -127,7 +128,7 @@ static fv_status read_charsmap(fv_tokenizer *tok, const fv_doc *doc, const fv_va
     return fv_read_fail(doc, letters, s);
 }
 
-/* A sequence that also says what SentencePiece does. */
+/* A sequence with a "sentencepiece" member. */
 static fv_status read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
                                     fv_normalizer *out)
 {
@@ -182,7 +183,7 @@ fv_status fv_read_normalizer(fv_tokenizer *tok, const fv_doc *doc, const fv_valu
     FV_FORWARD(fv_read_bool(doc, v, "clean_text", &n.clean));
     FV_FORWARD(fv_read_bool(doc, v, "handle_chinese_chars", &n.chinese));
     FV_FORWARD(fv_read_bool(doc, v, "lowercase", &n.lower));
-    n.accents = n.lower; /* what null means */
+    n.accents = n.lower; /* null means as `lower` */
     FV_FORWARD(fv_read_bool(doc, v, "strip_accents", &n.accents));
     if (kind == FV_NORMALIZER_REPLACE) {
         FV_FORWARD(read_pattern(tok, doc, v, &n.from, &n.re));
@@ -210,7 +211,7 @@ static fv_status read_prepend(const fv_doc *doc, const fv_value *v, fv_prepend *
     return FV_OK;
 }
 
-/* What stands for a blank in Metaspace. */
+/* The replacement for a blank in Metaspace. */
 static fv_status read_replacement(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
                                   fv_string *out)
 {
@@ -233,7 +234,7 @@ fv_status fv_read_pre_tokenizer(fv_tokenizer *tok, const fv_doc *doc, const fv_v
     int kind = 0;
     if (is_absent(v)) return FV_OK;
     FV_FORWARD(fv_read_type(doc, v, "pre-tokenizer", names, &kind));
-    /* SentencePiece's normalizer has done its work. */
+    /* SentencePiece's normalizer has already handled the blanks. */
     if (fv_value_get(v, "sentencepiece")) return FV_OK;
     if (kind == SEQUENCE) return read_sequence(tok, doc, v, "pretokenizers", fv_read_pre_tokenizer);
     int behavior = FV_SPLIT_ISOLATED;
@@ -264,11 +265,13 @@ fv_status fv_read_pre_tokenizer(fv_tokenizer *tok, const fv_doc *doc, const fv_v
     } else if (kind == DELIMITER) {
         s.behavior = FV_SPLIT_REMOVED;
         FV_FORWARD(fv_read_string(tok, doc, v, "delimiter", true, &s.pattern));
-        if (s.pattern.bytes == 0) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "an empty delimiter");
+        if (s.pattern.bytes == 0)
+            return fv_doc_fail(doc, v, FV_ERR_FORMAT, "the delimiter is empty");
     }
     if (tok->byte_level && kind != FV_PRE_TOKENIZER_BYTE_LEVEL && tok->pre_tokenizer_count > 0 &&
         tok->pre_tokenizers[tok->pre_tokenizer_count - 1].kind == FV_PRE_TOKENIZER_BYTE_LEVEL)
-        return fv_doc_fail(doc, v, FV_ERR_UNSUPPORTED, "a pre-tokenizer behind ByteLevel");
+        return fv_doc_fail(doc, v, FV_ERR_UNSUPPORTED,
+                           "a pre-tokenizer after ByteLevel is not supported");
     fv_pre_tokenizer *pre_tokenizers =
         fv_mem_grow(&tok->ctx->mem, tok->pre_tokenizers, &tok->pre_tokenizer_room,
                     tok->pre_tokenizer_count + 1, sizeof *pre_tokenizers);
@@ -293,7 +296,8 @@ static fv_status read_sentencepiece_decoder(fv_tokenizer *tok, const fv_doc *doc
 {
     bool add_dummy_prefix = true, remove = true;
     if (!tok->model.kinds || tok->decoder_count)
-        return fv_doc_fail(doc, v, FV_ERR_FORMAT, "this needs a SentencePiece model alone");
+        return fv_doc_fail(doc, v, FV_ERR_FORMAT,
+                           "the decoder needs a SentencePiece model, and must be the only one");
     FV_FORWARD(fv_read_string(tok, doc, v, "unk_surface", true, &d->to));
     FV_FORWARD(fv_read_bool(doc, v, "add_dummy_prefix", &add_dummy_prefix));
     FV_FORWARD(fv_read_bool(doc, v, "remove_extra_whitespaces", &remove));
@@ -331,7 +335,7 @@ fv_status fv_read_decoder(fv_tokenizer *tok, const fv_doc *doc, const fv_value *
         FV_FORWARD(read_prepend(doc, v, &d.prepend));
     } else if (kind == FV_TOKEN_DECODER_STRIP) {
         FV_FORWARD(fv_read_string(tok, doc, v, "content", true, &d.from));
-        if (d.from.bytes == 0) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "an empty \"content\"");
+        if (d.from.bytes == 0) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "\"content\" is empty");
         FV_FORWARD(read_count(doc, v, "start", &d.start));
         FV_FORWARD(read_count(doc, v, "stop", &d.stop));
     } else if (kind == FV_TOKEN_DECODER_REPLACE) {

@@ -1,4 +1,4 @@
-/* Reading the post-processor of a tokenizer.json: whatever its type, it becomes two templates. */
+/* Reads the post-processor of a tokenizer.json. Every type becomes two templates. */
 #include "io/utf8.h"
 #include "text/tokenizer_pipeline.h"
 
@@ -17,7 +17,7 @@ static void add_piece(fv_template *t, int32_t id, int sequence, int64_t type)
 
 /* ---- TemplateProcessing ---------------------------------------------------------- */
 
-/* One piece: {"Sequence": {...}} or {"SpecialToken": {...}}. Without `out`, only counts. */
+/* One piece: {"Sequence": {...}} or {"SpecialToken": {...}}. If `out` is NULL, only counts. */
 static fv_status read_piece(const fv_doc *doc, const fv_value *v, const fv_value *specials,
                             bool pair, size_t *count, fv_template *out)
 {
@@ -32,9 +32,10 @@ static fv_status read_piece(const fv_doc *doc, const fv_value *v, const fv_value
     if (sequence) {
         bool second = name[0] == 'B' && !name[1];
         if (!second && !(name[0] == 'A' && !name[1]))
-            return fv_doc_fail(doc, body, FV_ERR_FORMAT, "a sequence is \"A\" or \"B\"");
+            return fv_doc_fail(doc, body, FV_ERR_FORMAT,
+                               "invalid sequence, expected \"A\" or \"B\"");
         if (second && !pair)
-            return fv_doc_fail(doc, body, FV_ERR_FORMAT, "\"B\" in the template of a single text");
+            return fv_doc_fail(doc, body, FV_ERR_FORMAT, "\"B\" in the template for a single text");
         if (out) add_piece(out, -1, second, type);
         (*count)++;
         return FV_OK;

@@ -1,4 +1,4 @@
-/* Reading Unigram, and what SentencePiece models say beyond Hugging Face's. */
+/* Reads Unigram models and the "sentencepiece" members. */
 #include <float.h>
 #include <math.h>
 
@@ -13,21 +13,22 @@ static fv_status out_of_memory(fv_tokenizer *tok)
 
 /* ---- SentencePiece --------------------------------------------------------------- */
 
-/* "kinds": one digit a token. */
+/* "kinds": one digit per token. */
 static fv_status read_kinds(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     const fv_value *digits = NULL;
     const size_t count = tok->vocab.size;
     FV_FORWARD(fv_doc_get(doc, v, "kinds", FV_VALUE_STRING, &digits));
     if (digits->count != count)
-        return fv_doc_fail(doc, digits, FV_ERR_FORMAT, "%u kinds of %zu tokens", digits->count,
+        return fv_doc_fail(doc, digits, FV_ERR_FORMAT,
+                           "\"kinds\" has %u digits, expected %zu, one per token", digits->count,
                            count);
     uint8_t *kinds = fv_arena_array(&tok->arena, count + 1, sizeof *kinds);
     if (!kinds) return out_of_memory(tok);
     for (size_t i = 0; i < count; i++) {
         const int kind = digits->as.text[i] - '0';
         if (kind < FV_PIECE_NORMAL || kind > FV_PIECE_BYTE || !tok->vocab.tokens[i].text)
-            return fv_doc_fail(doc, digits, FV_ERR_FORMAT, "token %zu has no kind", i);
+            return fv_doc_fail(doc, digits, FV_ERR_FORMAT, "invalid kind of token %zu", i);
         kinds[i] = (uint8_t)kind;
         tok->model.has_user = tok->model.has_user || kind == FV_PIECE_USER;
     }
@@ -35,7 +36,7 @@ static fv_status read_kinds(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     return FV_OK;
 }
 
-/* "marian": how many tokens are told to others; the unknown one must be among them. */
+/* "marian": how many tokens are visible; the unknown token must be among them. */
 static fv_status read_visible_ids(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     int64_t visible_ids = 0;
@@ -51,7 +52,7 @@ static int by_score(const void *scores, uint32_t a, uint32_t b)
     return (s[a] < s[b]) - (s[a] > s[b]);
 }
 
-/* Tokens of equal score have one rank; what is not made by joining has none. */
+/* Tokens of equal score have the same rank; tokens that are not the result of a merge have none. */
 static void rank_tokens(const fv_tokenizer *tok, const uint32_t *order, uint32_t *ranks, bool joins)
 {
     uint32_t rank = 0;
@@ -66,12 +67,12 @@ static void rank_tokens(const fv_tokenizer *tok, const uint32_t *order, uint32_t
 static fv_status read_score(const fv_doc *doc, const fv_value *v, double *out)
 {
     FV_FORWARD(fv_doc_real(doc, v, out));
-    /* Sums of very many must stay finite. */
-    if (!(fabs(*out) <= 1e30)) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "the score is too large");
+    /* Sums of many scores must stay finite. */
+    if (!(fabs(*out) <= 1e30)) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "score too large");
     return FV_OK;
 }
 
-/* "scores" by id, and "joins": whether pieces are put together at all. */
+/* "scores" by id, and "joins": whether pieces are merged at all. */
 static fv_status read_ranks(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     const fv_value *items = NULL;
@@ -80,7 +81,8 @@ static fv_status read_ranks(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     FV_FORWARD(fv_read_bool(doc, v, "joins", &joins));
     FV_FORWARD(fv_doc_get(doc, v, "scores", FV_VALUE_ARRAY, &items));
     if (items->count != count)
-        return fv_doc_fail(doc, items, FV_ERR_FORMAT, "%u scores of %zu tokens", items->count,
+        return fv_doc_fail(doc, items, FV_ERR_FORMAT,
+                           "\"scores\" has %u numbers, expected %zu, one per token", items->count,
                            count);
     double *scores = fv_arena_array(&tok->arena, count + 1, sizeof *scores);
     uint32_t *ranks = fv_arena_array(&tok->arena, 3 * count + 1, sizeof *ranks);
@@ -94,9 +96,9 @@ static fv_status read_ranks(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     return FV_OK;
 }
 
-/* ---- the trie of tokens ---------------------------------------------------------- */
+/* ---- index of tokens ------------------------------------------------------------- */
 
-/* Whether text can become the token. */
+/* Whether the token can be produced from text. */
 static bool is_text(const fv_token_model *model, size_t id)
 {
     if (!model->kinds) return true;
@@ -128,8 +130,8 @@ static fv_status index_pieces(fv_tokenizer *tok)
     return FV_OK;
 }
 
-/* Whether words can be encoded one by one: a mark is a piece, and stands in front of others only.
- */
+/* Whether words can be encoded separately: U+2581 is a piece, and occurs only at the start of
+ * others. */
 static bool marks_begin_pieces(const fv_tokenizer *tok)
 {
     static const char mark[] = "\xE2\x96\x81";
@@ -148,7 +150,8 @@ fv_status fv_read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const fv_v
 {
     FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_OBJECT));
     FV_FORWARD(read_kinds(tok, doc, v));
-    if (tok->model.unk < 0) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "no unknown token");
+    if (tok->model.unk < 0)
+        return fv_doc_fail(doc, v, FV_ERR_FORMAT, "the model has no unknown token");
     if (fv_value_get(v, "marian")) FV_FORWARD(read_visible_ids(tok, doc, v));
     if (tok->model.kind == FV_TOKEN_MODEL_UNIGRAM) return FV_OK;
     FV_FORWARD(read_ranks(tok, doc, v));
@@ -169,7 +172,7 @@ static fv_status read_entry(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     return fv_read_token(tok, doc, token, token->as.text, token->count, (int64_t)tok->vocab.size);
 }
 
-/* An unknown character costs more than the worst token. */
+/* An unknown character scores less than the worst token. */
 static void rate_unknown(fv_tokenizer *tok)
 {
     enum { PENALTY = 10 };
@@ -189,7 +192,8 @@ fv_status fv_read_unigram(fv_tokenizer *tok, const fv_doc *doc, const fv_value *
     int64_t id = -1;
     FV_FORWARD(fv_doc_get(doc, v, "vocab", FV_VALUE_ARRAY, &vocab));
     if (vocab->count > tok->ctx->limits.vocabulary)
-        return fv_doc_fail(doc, vocab, FV_ERR_LIMIT, "%u tokens, the limit is %llu", vocab->count,
+        return fv_doc_fail(doc, vocab, FV_ERR_LIMIT,
+                           "the vocabulary has %u tokens, the limit is %llu", vocab->count,
                            (unsigned long long)tok->ctx->limits.vocabulary);
     double *scores = fv_arena_array(&tok->arena, (size_t)vocab->count + 1, sizeof *scores);
     if (!scores) return out_of_memory(tok);

@@ -1,6 +1,6 @@
 /*
- * Learning a tokenizer. Texts go through the normalizer and the splitter that the tokenizer will
- * have, and the pieces are counted; everything else happens at the end.
+ * Tokenizer training. Each text passes through the normalizer and pre-tokenizer of the future
+ * tokenizer, and the pieces are counted; everything else happens at the end.
  */
 #include <string.h>
 
@@ -18,10 +18,10 @@ struct fv_tokenizer_trainer {
     fv_tokenizer_trainer_config cfg;
     const char *specials[FV_TOKENIZER_MAX_SPECIALS];
     size_t special_count;
-    fv_arena arena;         /* copies of the texts in cfg */
-    fv_tokenizer *pipeline; /* the pipeline, without a model */
+    fv_arena arena;         /* copies of the strings in cfg */
+    fv_tokenizer *pipeline; /* a tokenizer without a model */
     fv_pretokenized work;
-    fv_vocab words; /* pieces seen so far */
+    fv_vocab words; /* distinct pieces so far */
     uint64_t *counts;
     size_t count_room;
     uint64_t texts;
@@ -52,7 +52,7 @@ static bool is_listed(const fv_tokenizer_trainer *t, const char *token)
 static fv_status copy_text(fv_tokenizer_trainer *t, const char *from, const char **to)
 {
     *to = from ? fv_arena_text(&t->arena, from, strlen(from)) : NULL;
-    FV_RETURN_IF(from && !*to, t->ctx, FV_ERR_MEMORY, "training: out of memory");
+    FV_RETURN_IF(from && !*to, t->ctx, FV_ERR_MEMORY, "tokenizer training: out of memory");
     return FV_OK;
 }
 
@@ -62,32 +62,33 @@ static fv_status read_config(fv_tokenizer_trainer *t, const fv_tokenizer_trainer
     fv_tokenizer_trainer_config_init(&t->cfg, sizeof t->cfg, cfg->kind);
     memcpy(&t->cfg, cfg, cfg->struct_size < sizeof t->cfg ? cfg->struct_size : sizeof t->cfg);
     FV_RETURN_IF((unsigned)t->cfg.kind > FV_TOKENIZER_WORDPIECE, ctx, FV_ERR_ARGUMENT,
-                 "training: there is no kind %d", (int)t->cfg.kind);
+                 "tokenizer training: unknown kind %d", (int)t->cfg.kind);
     FV_RETURN_IF(t->cfg.normalize && (unsigned)t->cfg.form > FV_NORMAL_FORM_NFKD, ctx,
-                 FV_ERR_ARGUMENT, "training: there is no normal form %d", (int)t->cfg.form);
+                 FV_ERR_ARGUMENT, "tokenizer training: unknown normal form %d", (int)t->cfg.form);
     FV_RETURN_IF(t->cfg.vocabulary > ctx->limits.vocabulary, ctx, FV_ERR_ARGUMENT,
-                 "training: a vocabulary of %zu, the limit is %llu", t->cfg.vocabulary,
+                 "tokenizer training: vocabulary of %zu, the limit is %llu", t->cfg.vocabulary,
                  (unsigned long long)ctx->limits.vocabulary);
     for (int i = 0; i < FV_TOKENIZER_MAX_SPECIALS && t->cfg.specials[i]; i++) {
         const char *token = t->cfg.specials[i];
         FV_RETURN_IF(!token[0] || !fv_utf8_valid(token, strlen(token)) || is_listed(t, token), ctx,
                      FV_ERR_ARGUMENT,
-                     "training: special token %d is empty, not UTF-8 or there twice", i);
+                     "tokenizer training: special token %d is empty, not UTF-8 or a duplicate", i);
         FV_FORWARD(copy_text(t, token, &t->specials[i]));
         t->special_count++;
     }
-    FV_RETURN_IF(
-        t->cfg.kind == FV_TOKENIZER_WORDPIECE && !is_listed(t, "<unk>") && !is_listed(t, "[UNK]"),
-        ctx, FV_ERR_ARGUMENT, "training: word pieces need <unk> or [UNK] among the special tokens");
+    FV_RETURN_IF(t->cfg.kind == FV_TOKENIZER_WORDPIECE && !is_listed(t, "<unk>") &&
+                     !is_listed(t, "[UNK]"),
+                 ctx, FV_ERR_ARGUMENT,
+                 "tokenizer training: WordPiece needs <unk> or [UNK] among the special tokens");
     const char *around[] = {t->cfg.begin, t->cfg.end};
     for (int i = 0; i < 2; i++)
         FV_RETURN_IF(around[i] && !is_listed(t, around[i]), ctx, FV_ERR_ARGUMENT,
-                     "training: \"%s\" is not among the special tokens", around[i]);
+                     "tokenizer training: \"%s\" is not among the special tokens", around[i]);
     FV_FORWARD(copy_text(t, around[0], &t->cfg.begin));
     return copy_text(t, around[1], &t->cfg.end);
 }
 
-/* What the finished tokenizer will be, but for vocabulary and merges. */
+/* Describes the future tokenizer, except for its merges. */
 static fv_tokenizer_spec make_spec(const fv_tokenizer_trainer *t, const fv_vocab *vocab)
 {
     const fv_tokenizer_trainer_config *c = &t->cfg;
@@ -118,7 +119,7 @@ static fv_tokenizer_spec make_spec(const fv_tokenizer_trainer *t, const fv_vocab
     };
 }
 
-/* ---- life ------------------------------------------------------------------------ */
+/* ---- create and destroy------------------------------------------------------------------- */
 
 static fv_status add_specials(const fv_tokenizer_trainer *t, fv_vocab *vocab)
 {
@@ -145,7 +146,7 @@ fv_status fv_tokenizer_trainer_create(fv_ctx *ctx, const fv_tokenizer_trainer_co
                                       fv_tokenizer_trainer **out)
 {
     fv_tokenizer_trainer *t = fv_mem_zalloc(&ctx->mem, sizeof *t);
-    FV_RETURN_IF(!t, ctx, FV_ERR_MEMORY, "training: out of memory");
+    FV_RETURN_IF(!t, ctx, FV_ERR_MEMORY, "tokenizer training: out of memory");
     t->ctx = ctx;
     fv_arena_init(&t->arena, &ctx->mem);
     fv_vocab_init(&t->words, ctx);
@@ -159,9 +160,9 @@ fv_status fv_tokenizer_trainer_create(fv_ctx *ctx, const fv_tokenizer_trainer_co
     return s;
 }
 
-void fv_tokenizer_trainer_destroy(fv_tokenizer_trainer **learner)
+void fv_tokenizer_trainer_destroy(fv_tokenizer_trainer **trainer)
 {
-    fv_tokenizer_trainer *t = *learner;
+    fv_tokenizer_trainer *t = *trainer;
     if (!t) return;
     fv_tokenizer_destroy(&t->pipeline);
     fv_pretokenized_free(&t->work);
@@ -169,7 +170,7 @@ void fv_tokenizer_trainer_destroy(fv_tokenizer_trainer **learner)
     fv_arena_free(&t->arena);
     fv_mem_free(&t->ctx->mem, t->counts, t->count_room * sizeof *t->counts);
     fv_mem_free(&t->ctx->mem, t, sizeof *t);
-    *learner = NULL;
+    *trainer = NULL;
 }
 
 /* ---- counting -------------------------------------------------------------------- */
@@ -178,10 +179,10 @@ static fv_status count_piece(fv_tokenizer_trainer *t, const char *text, size_t b
 {
     size_t known = t->words.size;
     int32_t id = 0;
-    /* Room first: a word without a count must not stay behind. */
+    /* Reserve memory first, so that a failure leaves no word without a count. */
     uint64_t *counts =
         fv_mem_grow(&t->ctx->mem, t->counts, &t->count_room, known + 1, sizeof *counts);
-    FV_RETURN_IF(!counts, t->ctx, FV_ERR_MEMORY, "training: out of memory");
+    FV_RETURN_IF(!counts, t->ctx, FV_ERR_MEMORY, "tokenizer training: out of memory");
     t->counts = counts;
     FV_FORWARD(fv_vocab_add(&t->words, text, bytes, &id));
     if (t->words.size > known) counts[id] = 0;
@@ -192,9 +193,10 @@ static fv_status count_piece(fv_tokenizer_trainer *t, const char *text, size_t b
 fv_status fv_tokenizer_trainer_add(fv_tokenizer_trainer *t, const char *text, size_t bytes)
 {
     fv_pretokenized *w = &t->work;
-    FV_RETURN_IF(bytes >= UINT32_MAX, t->ctx, FV_ERR_LIMIT, "training: a text of 4 GiB or more");
+    FV_RETURN_IF(bytes >= UINT32_MAX, t->ctx, FV_ERR_LIMIT,
+                 "tokenizer training: the text has 4 GiB or more");
     FV_RETURN_IF(!fv_utf8_valid(text, bytes), t->ctx, FV_ERR_FORMAT,
-                 "training: the text is not valid UTF-8");
+                 "tokenizer training: the text is not valid UTF-8");
     t->texts++;
     if (bytes == 0) return FV_OK;
     FV_FORWARD(fv_pretokenized_begin(w, text, bytes, 0));
@@ -213,9 +215,9 @@ fv_status fv_tokenizer_trainer_add(fv_tokenizer_trainer *t, const char *text, si
     return FV_OK;
 }
 
-/* ---- vocabularies of whole pieces ------------------------------------------------ */
+/* ---- characters and words ------------------------------------------------------- */
 
-/* Frequent words first; of equals, by their bytes. */
+/* By count, on ties by bytes. */
 static int by_count(const void *things, uint32_t a, uint32_t b)
 {
     const fv_tokenizer_trainer *t = things;
@@ -240,16 +242,16 @@ static fv_status keep_frequent(fv_tokenizer_trainer *t, fv_vocab *vocab)
             s = fv_vocab_add(vocab, word.text, word.bytes, &id);
         }
     } else {
-        s = fv_fail(t->ctx, FV_ERR_MEMORY, "training: out of memory");
+        s = fv_fail(t->ctx, FV_ERR_MEMORY, "tokenizer training: out of memory");
     }
     fv_mem_free(&t->ctx->mem, order, bytes);
     fv_mem_free(&t->ctx->mem, spare, bytes);
     return s;
 }
 
-/* ---- BPE: the alphabet and the words --------------------------------------------- */
+/* ---- BPE ------------------------------------------------------------------------ */
 
-/* Calls `put` with each letter of a word as the model will see it. */
+/* Called with each initial symbol of a word. */
 typedef fv_status (*symbol_fn)(fv_tokenizer_trainer *t, const char *letter, size_t bytes,
                                void *user);
 
@@ -292,7 +294,7 @@ static int by_bytes(const void *things, uint32_t a, uint32_t b)
     return strcmp(v->tokens[a].text, v->tokens[b].text);
 }
 
-/* The letters of all words in the order of their bytes, which is that of their code points. */
+/* Adds the symbols of all words, sorted by bytes, which is code point order. */
 static fv_status add_alphabet(fv_tokenizer_trainer *t, fv_vocab *letters, fv_vocab *vocab)
 {
     if (t->cfg.kind == FV_TOKENIZER_BPE_BYTES) {
@@ -308,8 +310,9 @@ static fv_status add_alphabet(fv_tokenizer_trainer *t, fv_vocab *letters, fv_voc
     }
     size_t n = letters->size, bytes = n * sizeof(uint32_t);
     uint32_t *order = fv_mem_alloc(&t->ctx->mem, bytes), *spare = fv_mem_alloc(&t->ctx->mem, bytes);
-    fv_status s =
-        order && spare ? FV_OK : fv_fail(t->ctx, FV_ERR_MEMORY, "training: out of memory");
+    fv_status s = order && spare
+                      ? FV_OK
+                      : fv_fail(t->ctx, FV_ERR_MEMORY, "tokenizer training: out of memory");
     if (s == FV_OK) fv_argsort(letters, n, by_bytes, order, spare);
     for (size_t i = 0; i < n && s == FV_OK; i++) {
         int32_t id;
@@ -350,18 +353,18 @@ static fv_status train_merges(fv_tokenizer_trainer *t, fv_bpe_training *training
         letters += t->words.tokens[i].bytes;
     FV_RETURN_IF(!fv_mul_size(t->words.size, sizeof *training->words, &word_bytes) ||
                      !fv_mul_size(letters, sizeof *training->symbols, &symbol_bytes),
-                 t->ctx, FV_ERR_MEMORY, "training: out of memory");
+                 t->ctx, FV_ERR_MEMORY, "tokenizer training: out of memory");
     training->words = fv_mem_alloc(mem, word_bytes);
     training->symbols = fv_mem_alloc(mem, symbol_bytes);
     fv_status s = training->words && training->symbols
                       ? split_words(t, training)
-                      : fv_fail(t->ctx, FV_ERR_MEMORY, "training: out of memory");
+                      : fv_fail(t->ctx, FV_ERR_MEMORY, "tokenizer training: out of memory");
     fv_mem_free(mem, training->words, word_bytes);
     fv_mem_free(mem, training->symbols, symbol_bytes);
     return s;
 }
 
-/* ---- the end --------------------------------------------------------------------- */
+/* ---- finish ---------------------------------------------------------------------- */
 
 static fv_status train(fv_tokenizer_trainer *t, fv_vocab *vocab, fv_bpe_training *training)
 {
@@ -377,7 +380,7 @@ static fv_status train(fv_tokenizer_trainer *t, fv_vocab *vocab, fv_bpe_training
 
 fv_status fv_tokenizer_trainer_finish(fv_tokenizer_trainer *t, fv_tokenizer **out)
 {
-    FV_RETURN_IF(t->texts == 0, t->ctx, FV_ERR_STATE, "training: there is no text to learn from");
+    FV_RETURN_IF(t->texts == 0, t->ctx, FV_ERR_STATE, "tokenizer training: no text was added");
     fv_vocab vocab;
     fv_vocab_init(&vocab, t->ctx);
     fv_bpe_training training = {.ctx = t->ctx,

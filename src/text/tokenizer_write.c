@@ -146,7 +146,7 @@ static void write_decoder(fv_json_writer *w, const fv_tokenizer_spec *spec)
     }
 }
 
-/* ---- special tokens around a text ------------------------------------------------ */
+/* ---- post-processor -------------------------------------------------------------- */
 
 void fv_json_template_piece(fv_json_writer *w, const char *kind, const char *id, int type)
 {
@@ -215,7 +215,7 @@ static void write_post_processor(fv_json_writer *w, const fv_tokenizer_spec *spe
     fv_json_close(w, '}');
 }
 
-/* ---- the model ------------------------------------------------------------------- */
+/* ---- model ----------------------------------------------------------------------- */
 
 static void write_vocab(fv_json_writer *w, const fv_vocab *vocab)
 {

@@ -1,5 +1,5 @@
 /*
- * The normal forms of Unicode (UAX 15): take apart, order the marks, join again.
+ * Unicode normalization (UAX 15): decompose, order the marks, compose.
  */
 #include <string.h>
 
@@ -7,11 +7,11 @@
 #include "text/codepoints.h"
 #include "text/unicode_data.h"
 
-/* Hangul syllables are computed: 19 leading, 21 middle and 27 trailing letters or none. */
+/* Hangul syllables are computed: 19 leading, 21 vowel and 27 trailing letters or none. */
 enum {
     LEAD = 0x1100,
     MIDDLE = 0x1161,
-    TRAIL = 0x11A7, /* stands for "none" */
+    TRAIL = 0x11A7, /* means "none" */
     SYLLABLE = 0xAC00,
     LEADS = 19,
     MIDDLES = 21,
@@ -19,7 +19,7 @@ enum {
     SYLLABLES = LEADS * MIDDLES * TRAILS
 };
 
-/* ---- taking apart ---------------------------------------------------------------- */
+/* ---- decomposition --------------------------------------------------------------- */
 
 static int decompose(uint32_t code, bool compatible, uint32_t hangul[3], const uint32_t **form)
 {
@@ -32,7 +32,7 @@ static int decompose(uint32_t code, bool compatible, uint32_t hangul[3], const u
     return hangul[2] == TRAIL ? 2 : 3;
 }
 
-static fv_status take_apart(fv_codepoints *r, bool compatible)
+static fv_status decompose_all(fv_codepoints *r, bool compatible)
 {
     r->next_count = 0;
     for (size_t i = 0; i < r->count; i++) {
@@ -50,9 +50,10 @@ static fv_status take_apart(fv_codepoints *r, bool compatible)
     return FV_OK;
 }
 
-/* ---- the order of marks ---------------------------------------------------------- */
+/* ---- canonical ordering ---------------------------------------------------------- */
 
-/* Sorts one run of marks by their class, stably, in n log n: a hostile text may be one long run. */
+/* Stable sort of one run of marks by combining class. Linear for long runs: a hostile text may be
+ * one long run. */
 static void sort_run(fv_codepoint *run, fv_codepoint *spare, size_t n)
 {
     enum { SHORT = 16 };
@@ -67,7 +68,7 @@ static void sort_run(fv_codepoint *run, fv_codepoint *spare, size_t n)
         }
         return;
     }
-    /* Classes are bytes: count them, then place each rune. */
+    /* Counting sort: classes are bytes. */
     size_t place[257] = {0};
     for (size_t i = 0; i < n; i++)
         place[fv_unicode_combining(run[i].code) + 1]++;
@@ -80,7 +81,7 @@ static void sort_run(fv_codepoint *run, fv_codepoint *spare, size_t n)
 
 static fv_status order_marks(fv_codepoints *r)
 {
-    /* The other buffer serves as the sorter's space. */
+    /* The other buffer is the sort's scratch space. */
     fv_codepoint *next = fv_mem_grow(&r->ctx->mem, r->next, &r->next_room, r->count, sizeof *next);
     FV_RETURN_IF(!next, r->ctx, FV_ERR_MEMORY, "out of memory");
     r->next = next;
@@ -94,34 +95,34 @@ static fv_status order_marks(fv_codepoints *r)
     return FV_OK;
 }
 
-/* ---- joining --------------------------------------------------------------------- */
+/* ---- composition ----------------------------------------------------------------- */
 
-static uint32_t join(uint32_t first, uint32_t second)
+static uint32_t compose(uint32_t first, uint32_t second)
 {
     if (first - LEAD < LEADS && second - MIDDLE < MIDDLES)
         return SYLLABLE + ((first - LEAD) * MIDDLES + (second - MIDDLE)) * TRAILS;
     if (first - SYLLABLE < SYLLABLES && (first - SYLLABLE) % TRAILS == 0 &&
         second - TRAIL - 1 < TRAILS - 1)
         return first + (second - TRAIL);
-    return fv_unicode_join(first, second);
+    return fv_unicode_compose(first, second);
 }
 
-/* In place: the text only becomes shorter. A mark joins the last starter unless one of its own
- * class, or a starter, stands between them. */
-static void join_all(fv_codepoints *r)
+/* Composes in place, since text only becomes shorter. A mark composes with the last starter unless
+ * a starter or a mark of the same class is between them. */
+static void compose_all(fv_codepoints *r)
 {
     size_t used = 0, starter = 0;
     bool have_starter = false;
-    int last_class = 0; /* of what was kept since the starter; 0: nothing */
+    int last_class = 0; /* class of the last mark kept since the starter; 0: none */
     for (size_t i = 0; i < r->count; i++) {
         fv_codepoint point = r->items[i];
         int class = fv_unicode_combining(point.code);
         bool adjacent = used == starter + 1;
-        if (have_starter && fv_unicode_joins(point.code) &&
+        if (have_starter && fv_unicode_can_compose(point.code) &&
             (adjacent || (last_class != 0 && last_class < class))) {
-            uint32_t joined = join(r->items[starter].code, point.code);
-            if (joined) {
-                r->items[starter].code = joined;
+            uint32_t composed = compose(r->items[starter].code, point.code);
+            if (composed) {
+                r->items[starter].code = composed;
                 continue;
             }
         }
@@ -137,9 +138,9 @@ static void join_all(fv_codepoints *r)
 
 fv_status fv_codepoints_normalize(fv_codepoints *r, fv_normal_form form)
 {
-    FV_FORWARD(take_apart(r, form == FV_NORMAL_FORM_NFKC || form == FV_NORMAL_FORM_NFKD));
+    FV_FORWARD(decompose_all(r, form == FV_NORMAL_FORM_NFKC || form == FV_NORMAL_FORM_NFKD));
     FV_FORWARD(order_marks(r));
-    if (form == FV_NORMAL_FORM_NFC || form == FV_NORMAL_FORM_NFKC) join_all(r);
+    if (form == FV_NORMAL_FORM_NFC || form == FV_NORMAL_FORM_NFKC) compose_all(r);
     return FV_OK;
 }
 
@@ -148,7 +149,7 @@ fv_status fv_codepoints_normalize(fv_codepoints *r, fv_normal_form form)
 bool fv_text_is_normal(const char *text, size_t bytes, fv_normal_form form)
 {
     const bool compatible = form == FV_NORMAL_FORM_NFKC || form == FV_NORMAL_FORM_NFKD;
-    const bool joined = form == FV_NORMAL_FORM_NFC || form == FV_NORMAL_FORM_NFKC;
+    const bool composed = form == FV_NORMAL_FORM_NFC || form == FV_NORMAL_FORM_NFKC;
     for (size_t i = 0; i < bytes;) {
         if (!(text[i] & 0x80)) {
             i++;
@@ -159,13 +160,15 @@ bool fv_text_is_normal(const char *text, size_t bytes, fv_normal_form form)
         uint32_t code = fv_code_of(text + i, length), hangul[3];
         const uint32_t *parts;
         i += length;
-        if (joined && !compatible && code < 0x300) continue;
-        if (joined && code - SYLLABLE < SYLLABLES) continue;
-        if (fv_unicode_combining(code) != 0 || (joined && fv_unicode_joins(code))) return false;
+        if (composed && !compatible && code < 0x300) continue;
+        if (composed && code - SYLLABLE < SYLLABLES) continue;
+        if (fv_unicode_combining(code) != 0 || (composed && fv_unicode_can_compose(code)))
+            return false;
         int n = decompose(code, compatible, hangul, &parts);
         if (n == 0) continue;
-        /* A letter that is taken apart and joined again, with nothing before it that joins. */
-        if (!joined || n != 2 || join(parts[0], parts[1]) != code) return false;
+        /* A letter that decomposes and composes to itself, and cannot compose with what precedes
+         * it. */
+        if (!composed || n != 2 || compose(parts[0], parts[1]) != code) return false;
     }
     return true;
 }
@@ -174,7 +177,7 @@ fv_status fv_text_normalize(fv_ctx *ctx, const char *text, size_t bytes, fv_norm
                             fv_text *out)
 {
     FV_RETURN_IF((unsigned)form > FV_NORMAL_FORM_NFKD, ctx, FV_ERR_ARGUMENT,
-                 "there is no normal form %d", (int)form);
+                 "unknown normal form %d", (int)form);
     if (fv_text_is_normal(text, bytes, form)) {
         FV_FORWARD(fv_text_reserve(ctx, out, bytes));
         out->bytes = 0;

@@ -1,10 +1,9 @@
 /*
- * Unigram: of all ways to write a piece as tokens, the one whose scores have the largest sum. Going
- * from left to right, the best way to every place is known before any token begins there (Viterbi).
- * A character without a token costs 10 more than the worst token.
+ * Unigram: finds the segmentation of a piece into tokens with the largest sum of scores (Viterbi).
+ * A character without a token scores 10 less than the worst token.
  *
- * Sums of equal value are common ("l ll" and "ll l"), so rounding decides: Hugging Face adds in
- * double, SentencePiece in float. Both are done as they do it.
+ * Equal sums are common ("l ll" and "ll l"), so rounding decides: Hugging Face adds in double,
+ * SentencePiece in float. Each is reproduced.
  */
 #include "text/tokenizer_encoder.h"
 
@@ -22,7 +21,7 @@ static fv_status reserve(fv_tokenizer_encoder *enc, size_t bytes)
     return FV_OK;
 }
 
-/* A token from `start` to `end`, if there is no better way to the end yet. */
+/* Uses a token from `start` to `end` if it gives the best path to `end` so far. */
 static void try_token(fv_tokenizer_encoder *enc, size_t start, size_t end, int32_t id, double score)
 {
     fv_lattice_node *p = &enc->lattice[end];
@@ -31,7 +30,7 @@ static void try_token(fv_tokenizer_encoder *enc, size_t start, size_t end, int32
     *p = (fv_lattice_node){.score = score, .id = id, .start = (uint32_t)start};
 }
 
-/* All tokens that begin at `start`. */
+/* Tries all tokens that begin at `start`. */
 static fv_status try_tokens(fv_tokenizer_encoder *enc, const char *text, size_t start, size_t bytes)
 {
     const fv_token_model *model = &enc->tok->model;
@@ -43,27 +42,28 @@ static fv_status try_tokens(fv_tokenizer_encoder *enc, const char *text, size_t 
         const int32_t id = model->pieces.values[node];
         if (id < 0) continue;
         double score = model->scores[id];
-        /* More than any score of a model, which are logarithms: what the user defined wins. */
+        /* Above any score of a model, which are log-probabilities: user-defined pieces always win.
+         */
         if (model->kinds && model->kinds[id] == FV_PIECE_USER) score = 0.1 * (double)(i - start);
         try_token(enc, start, i + 1, id, score + here);
         if (i + 1 - start == letter) has_letter = true;
     }
     if (has_letter) return FV_OK;
     FV_RETURN_IF(model->unk < 0, enc->ctx, FV_ERR_STATE,
-                 "tokenizer: an unknown character, and the model has no token for such");
+                 "tokenizer: unknown character, and the model has no unknown token");
     try_token(enc, start, start + letter, model->unk, model->unk_score + here);
     return FV_OK;
 }
 
-/* Turns the way back into a way forward. */
+/* Reverses the best path, so that it can be followed from the start. */
 static void trace_back(fv_tokenizer_encoder *enc, size_t bytes)
 {
     for (size_t end = bytes; end > 0; end = enc->lattice[end].start)
         enc->lattice[enc->lattice[end].start].next = (uint32_t)end;
 }
 
-/* Where the bytes lie differs: each stands for all of the text to Hugging Face, and only the last
- * one to SentencePiece. */
+/* Offsets of byte tokens differ: in Hugging Face each covers the whole text, in SentencePiece only
+ * the last one does. */
 fv_status fv_encoder_add_unknown(fv_tokenizer_encoder *enc, const char *text, size_t begin,
                                  size_t end)
 {
@@ -71,7 +71,7 @@ fv_status fv_encoder_add_unknown(fv_tokenizer_encoder *enc, const char *text, si
     bool as_bytes = model->byte_fallback;
     for (size_t i = begin; i < end && as_bytes; i++)
         as_bytes = model->fallback_ids[(unsigned char)text[i]] >= 0;
-    /* What the model does not know may be in Marian's vocabulary, which has both languages. */
+    /* Text unknown to the model may be in Marian's vocabulary, which has both languages. */
     const int32_t other = fv_token_model_is_marian(model)
                               ? fv_vocab_find(&enc->tok->vocab, text + begin, end - begin)
                               : -1;
@@ -97,7 +97,7 @@ fv_status fv_encode_piece_unigram(fv_tokenizer_encoder *enc, const char *text, s
         bool unknown = id == model->unk;
         while (unknown && fused && end < bytes && p[p[end].next].id == id)
             end = p[end].next;
-        /* The text may spell the unknown token itself, which Hugging Face takes at its word. */
+        /* The text may spell the unknown token itself; Hugging Face then uses it. */
         if (unknown && !model->kinds) {
             id = fv_token_model_find(enc->tok, text + begin, end - begin);
             unknown = id < 0;

@@ -1,11 +1,10 @@
-/* Models that look words up: WordLevel, and WordPiece, which takes the longest beginning it knows.
- */
+/* WordLevel, and WordPiece, which splits a word greedily into the longest known pieces. */
 #include "text/tokenizer_encoder.h"
 
 static fv_status unknown(fv_tokenizer_encoder *enc, size_t bytes)
 {
     FV_RETURN_IF(enc->tok->model.unk < 0, enc->ctx, FV_ERR_STATE,
-                 "tokenizer: an unknown word, and the model has no token for such");
+                 "tokenizer: unknown word, and the model has no unknown token");
     return fv_encoder_add_token(enc, enc->tok->model.unk, 0, bytes);
 }
 
@@ -15,7 +14,7 @@ fv_status fv_encode_piece_word_level(fv_tokenizer_encoder *enc, const char *text
     return id >= 0 ? fv_encoder_add_token(enc, id, 0, bytes) : unknown(enc, bytes);
 }
 
-/* The longest piece of the vocabulary that begins at `from`: its end, or 0. */
+/* The end of the longest known piece that begins at `from`, or 0. */
 static fv_status longest(fv_tokenizer_encoder *enc, const char *text, size_t from, size_t bytes,
                          int32_t *id, size_t *end)
 {

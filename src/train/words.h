@@ -1,4 +1,4 @@
-/* A tokenizer's learner as the [tokens] of a recipe ask for it. */
+/* A tokenizer's trainer as the [tokens] of a recipe ask for it. */
 #ifndef FV_TRAIN_WORDS_H
 #define FV_TRAIN_WORDS_H
 

@@ -106,7 +106,7 @@ static bool use_tokenizer(fv_ctx *ctx, fv_tokenizer_kind kind, const char *path)
     static const char text[] = "the \xC3\xA9l\xC3\xA8ve, the cat's hat and the end of it all: "
                                "antidisestablishmentarianism-antidisestablishmentarianism";
     fv_tokenizer_trainer_config cfg;
-    fv_tokenizer_trainer *learner = NULL;
+    fv_tokenizer_trainer *trainer = NULL;
     fv_tokenizer *made = NULL, *loaded = NULL;
     fv_tokenizer_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
@@ -117,9 +117,9 @@ static bool use_tokenizer(fv_ctx *ctx, fv_tokenizer_kind kind, const char *path)
     cfg.normalize = cfg.lowercase = true;
     cfg.form = FV_NORMAL_FORM_NFD;
     cfg.begin = "<s>";
-    bool ok = fv_tokenizer_trainer_create(ctx, &cfg, &learner) == FV_OK &&
-              fv_tokenizer_trainer_add(learner, text, sizeof text - 1) == FV_OK &&
-              fv_tokenizer_trainer_finish(learner, &made) == FV_OK &&
+    bool ok = fv_tokenizer_trainer_create(ctx, &cfg, &trainer) == FV_OK &&
+              fv_tokenizer_trainer_add(trainer, text, sizeof text - 1) == FV_OK &&
+              fv_tokenizer_trainer_finish(trainer, &made) == FV_OK &&
               fv_tokenizer_save(ctx, made, path) == FV_OK &&
               fv_tokenizer_load(ctx, path, &loaded) == FV_OK &&
               fv_tokenizer_encoder_create(ctx, loaded, &enc) == FV_OK &&
@@ -129,7 +129,7 @@ static bool use_tokenizer(fv_ctx *ctx, fv_tokenizer_kind kind, const char *path)
     fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&loaded);
     fv_tokenizer_destroy(&made);
-    fv_tokenizer_trainer_destroy(&learner);
+    fv_tokenizer_trainer_destroy(&trainer);
     return ok;
 }
 

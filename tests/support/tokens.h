@@ -16,7 +16,7 @@ typedef struct tokens_with {
     fv_ctx *ctx;
     const fv_tokenizer *tok;
     fv_tokenizer_encoder *enc;
-    const char *name;      /* stands in messages */
+    const char *name;      /* used in messages */
     const char *pair;      /* the second text where a line has none; NULL: none */
     unsigned decode_flags; /* for "decoded" */
 } tokens_with;
