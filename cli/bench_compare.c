@@ -359,7 +359,7 @@ static double quantity(const finding *f, const char *name)
     }
 }
 
-static fv_status draw(fv_ctx *ctx, const bench_run *run, fv_look_form form, const int64_t *n,
+static fv_status draw(fv_ctx *ctx, const bench_run *run, fv_look_format form, const int64_t *n,
                       finding (*found)[LAYERS], int lengths)
 {
     static const struct {
@@ -395,7 +395,7 @@ static fv_status draw(fv_ctx *ctx, const bench_run *run, fv_look_form form, cons
     return status;
 }
 
-static int compare(bench_run *run, fv_ctx *ctx, fv_look_form form)
+static int compare(bench_run *run, fv_ctx *ctx, fv_look_format form)
 {
     static const int64_t all[MOST_LENGTHS] = {64, 128, 256, 512, 1024, 2048, 4096};
     static finding found[MOST_LENGTHS][LAYERS];
@@ -425,10 +425,10 @@ int bench_compare(bench_run *run)
         cli_error("bench: cannot start: %s", fv_status_name(status));
         return cli_exit_code(status);
     }
-    fv_look_form form = FV_LOOK_SVG;
+    fv_look_format form = FV_LOOK_FORMAT_SVG;
     int code = CLI_USAGE;
     fv_no_grad_begin(ctx);
-    if (run->output && fv_look_form_of(ctx, run->output, &form) != FV_OK)
+    if (run->output && fv_look_format_from_path(ctx, run->output, &form) != FV_OK)
         cli_error("%s", fv_ctx_message(ctx));
     else
         code = compare(run, ctx, form);

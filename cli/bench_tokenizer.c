@@ -46,7 +46,7 @@ static int read_text(bed *b, const char *path)
 {
     cli_input in;
     fv_line line = {.text = ""};
-    int code = cli_input_open(b->ctx, "bench", path, FV_LINES_REFUSE, &in);
+    int code = cli_input_open(b->ctx, "bench", path, FV_LINES_POLICY_REJECT, &in);
     if (code) return code;
     while (!(code = cli_input_next(&in, &line)) && line.text && !cli_cancelled)
         if (!add_line(b, &line)) {
@@ -58,12 +58,12 @@ static int read_text(bed *b, const char *path)
     return code;
 }
 
-static fv_status encode_lines(bed *b, fv_encoder *enc)
+static fv_status encode_lines(bed *b, fv_tokenizer_encoder *enc)
 {
     fv_encoding e = {.struct_size = sizeof e};
     for (const char *at = b->text, *end = at + b->bytes; at < end;) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
-        fv_status s = fv_encode(enc, at, (size_t)(stop - at), 0, &e);
+        fv_status s = fv_tokenizer_encode(enc, at, (size_t)(stop - at), 0, &e);
         if (s != FV_OK) return s;
         b->tokens += e.count;
         at = stop + 1;
@@ -74,16 +74,16 @@ static fv_status encode_lines(bed *b, fv_encoder *enc)
 /* One pass with an empty cache; its seconds. */
 static fv_status pass(bed *b, bool lines, double *seconds)
 {
-    fv_encoder *enc = NULL;
+    fv_tokenizer_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
-    fv_status s = fv_encoder_create(b->ctx, b->tok, &enc);
+    fv_status s = fv_tokenizer_encoder_create(b->ctx, b->tok, &enc);
     b->tokens = 0;
     const double start = thread_seconds();
     if (s == FV_OK && lines) s = encode_lines(b, enc);
-    if (s == FV_OK && !lines) s = fv_encode(enc, b->text, b->bytes, 0, &e);
+    if (s == FV_OK && !lines) s = fv_tokenizer_encode(enc, b->text, b->bytes, 0, &e);
     *seconds = thread_seconds() - start;
     if (s == FV_OK && !lines) b->tokens = e.count;
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     return s;
 }
 

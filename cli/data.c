@@ -109,10 +109,10 @@ static int no_such_set(const char *name)
 {
     const fv_made_set *set;
     fv_nearest nearest;
-    fv_nearest_begin(&nearest, name);
+    fv_nearest_init(&nearest, name);
     for (size_t i = 0; (set = fv_made_set_at(i)); i++)
-        fv_nearest_offer(&nearest, set->name, strlen(set->name));
-    const char *found = fv_nearest_found(&nearest);
+        fv_nearest_add(&nearest, set->name, strlen(set->name));
+    const char *found = fv_nearest_best(&nearest);
     if (found)
         cli_error("data: no set '%s' can be made; did you mean '%s'?", name, found);
     else

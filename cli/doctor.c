@@ -95,7 +95,7 @@ static void print_features(void)
         printf("  %-14s ", feature.name);
         cli_styled(stdout, feature.present ? CLI_GREEN : CLI_DIM,
                    feature.present ? "yes" : "left out", 9);
-        printf(" %s\n", feature.gives);
+        printf(" %s\n", feature.description);
     }
 }
 
@@ -177,7 +177,7 @@ static void print_json(const report *r)
         cli_json_open(&j, NULL, '{');
         cli_json_text(&j, "name", feature.name);
         cli_json_bool(&j, "present", feature.present);
-        cli_json_text(&j, "gives", feature.gives);
+        cli_json_text(&j, "gives", feature.description);
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, ']');

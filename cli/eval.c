@@ -13,7 +13,7 @@ enum { MIXED_CASE, LOWER_CASE, CASES };
 
 typedef struct result {
     int64_t texts, exact;
-    fv_score_result bleu[CASES], chrf;
+    fv_text_metric_result bleu[CASES], chrf;
 } result;
 
 static const eval_span every_length = {0, INT64_MAX};
@@ -24,23 +24,24 @@ static bool in_span(const fv_parallel *pairs, int64_t i, eval_span span)
     return words >= span.low && words <= span.high;
 }
 
-fv_status eval_score(fv_ctx *ctx, fv_score_metric metric, bool lowercase, const fv_parallel *pairs,
-                     const fv_translations *all, eval_span span, fv_score_result *out)
+fv_status eval_score(fv_ctx *ctx, fv_text_metric_kind metric, bool lowercase,
+                     const fv_parallel *pairs, const fv_translations *all, eval_span span,
+                     fv_text_metric_result *out)
 {
-    fv_score_config cfg;
-    fv_score_config_init(&cfg, sizeof cfg, metric);
+    fv_text_metric_config cfg;
+    fv_text_metric_config_init(&cfg, sizeof cfg, metric);
     cfg.lowercase = lowercase;
-    fv_scorer *scorer = NULL;
-    fv_status status = fv_scorer_create(ctx, &cfg, &scorer);
+    fv_text_metric *scorer = NULL;
+    fv_status status = fv_text_metric_create(ctx, &cfg, &scorer);
     for (int64_t i = 0; status == FV_OK && i < fv_parallel_count(pairs); i++) {
         if (!in_span(pairs, i, span)) continue;
         const char *text = fv_translations_get(all, i, 0)->text;
         const fv_string reference = fv_parallel_target(pairs, i);
-        status = fv_scorer_add(scorer, (fv_string){text, strlen(text)}, &reference, 1);
+        status = fv_text_metric_add(scorer, (fv_string){text, strlen(text)}, &reference, 1);
     }
     out->struct_size = sizeof *out;
-    if (status == FV_OK) status = fv_scorer_finish(scorer, out);
-    fv_scorer_destroy(&scorer);
+    if (status == FV_OK) status = fv_text_metric_compute(scorer, out);
+    fv_text_metric_destroy(&scorer);
     return status;
 }
 
@@ -76,10 +77,10 @@ static fv_status judge(fv_ctx *ctx, const cli_call *call, const fv_parallel *pai
     out->texts = fv_parallel_count(pairs);
     out->exact = eval_exact(pairs, all, every_length);
     for (int lower = 0; status == FV_OK && lower < CASES; lower++)
-        status = eval_score(ctx, FV_SCORE_BLEU, lower == LOWER_CASE, pairs, all, every_length,
+        status = eval_score(ctx, FV_TEXT_METRIC_BLEU, lower == LOWER_CASE, pairs, all, every_length,
                             &out->bleu[lower]);
     if (status != FV_OK) return status;
-    return eval_score(ctx, FV_SCORE_CHRF, cli_flag(call, "lc"), pairs, all, every_length,
+    return eval_score(ctx, FV_TEXT_METRIC_CHRF, cli_flag(call, "lc"), pairs, all, every_length,
                       &out->chrf);
 }
 
@@ -122,7 +123,7 @@ static double exact_share(const result *r) { return 100.0 * (double)r->exact / (
 static void print_json(const cli_call *call, const eval_model *model, const result *r,
                        const capitals *found, const eval_lengths *lengths, int m)
 {
-    const fv_score_result *asked = &r->bleu[cli_flag(call, "lc") ? LOWER_CASE : MIXED_CASE];
+    const fv_text_metric_result *asked = &r->bleu[cli_flag(call, "lc") ? LOWER_CASE : MIXED_CASE];
     cli_json j = {.to = stdout};
     cli_json_open(&j, NULL, '{');
     cli_json_text(&j, "model", model->folder);
@@ -143,7 +144,7 @@ static void print_json(const cli_call *call, const eval_model *model, const resu
     cli_json_close(&j, '}');
 }
 
-static void print_score(const fv_score_result *score)
+static void print_score(const fv_text_metric_result *score)
 {
     printf("%-6s %6.2f   %s\n", score->name, score->score, score->signature);
 }
@@ -249,9 +250,10 @@ static int run(const cli_call *call)
     int code = CLI_FAILED;
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
-    fv_look_form form; /* asked for now, since translating takes long */
+    fv_look_format form; /* asked for now, since translating takes long */
     const char *path = cli_text(call, "output");
-    if (path && (fv_look_form_of(ctx, path, &form) != FV_OK || form == FV_LOOK_TEXT)) {
+    if (path &&
+        (fv_look_format_from_path(ctx, path, &form) != FV_OK || form == FV_LOOK_FORMAT_TEXT)) {
         cli_error("eval: -o %s: its ending is none of .svg, .png and .html", path);
         fv_ctx_destroy(&ctx);
         return CLI_USAGE;

@@ -4,7 +4,7 @@
 #ifndef FOVEA_CLI_EVAL_H
 #define FOVEA_CLI_EVAL_H
 
-#include "fovea/score.h"
+#include "fovea/text_metric.h"
 #include "model.h"
 #include "output.h"
 
@@ -28,8 +28,9 @@ typedef struct eval_span {
 int64_t eval_words(fv_string text);
 
 /* BLEU or chrF of the texts in a span. */
-fv_status eval_score(fv_ctx *ctx, fv_score_metric metric, bool lowercase, const fv_parallel *pairs,
-                     const fv_translations *all, eval_span span, fv_score_result *out);
+fv_status eval_score(fv_ctx *ctx, fv_text_metric_kind metric, bool lowercase,
+                     const fv_parallel *pairs, const fv_translations *all, eval_span span,
+                     fv_text_metric_result *out);
 
 /* How many texts of a span came out exactly as the reference. */
 int64_t eval_exact(const fv_parallel *pairs, const fv_translations *all, eval_span span);

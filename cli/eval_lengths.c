@@ -64,10 +64,11 @@ static void part_texts(const fv_parallel *pairs, int64_t width, eval_lengths *l)
 static fv_status score_span(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
                             const fv_translations *all, int model, eval_bucket *b)
 {
-    fv_score_result bleu, chrf;
+    fv_text_metric_result bleu, chrf;
     const bool lower = cli_flag(call, "lc");
-    fv_status status = eval_score(ctx, FV_SCORE_BLEU, lower, pairs, all, b->span, &bleu);
-    if (status == FV_OK) status = eval_score(ctx, FV_SCORE_CHRF, lower, pairs, all, b->span, &chrf);
+    fv_status status = eval_score(ctx, FV_TEXT_METRIC_BLEU, lower, pairs, all, b->span, &bleu);
+    if (status == FV_OK)
+        status = eval_score(ctx, FV_TEXT_METRIC_CHRF, lower, pairs, all, b->span, &chrf);
     if (status != FV_OK) return status;
     b->score[EVAL_BLEU][model] = bleu.score;
     b->score[EVAL_CHRF][model] = chrf.score;
@@ -178,9 +179,9 @@ fv_status eval_lengths_draw(fv_ctx *ctx, const eval_lengths *lengths, eval_metri
                                .y = {.title = names[metric], .low = 0, .high = 1.05 * highest},
                                .series = series,
                                .series_count = model_count};
-    fv_look_form form;
+    fv_look_format form;
     fv_picture *picture = NULL;
-    fv_status status = fv_look_form_of(ctx, path, &form);
+    fv_status status = fv_look_format_from_path(ctx, path, &form);
     if (status == FV_OK) status = fv_look_plot_draw(ctx, &plot, form, &picture);
     if (status == FV_OK) status = fv_picture_save(picture, path);
     fv_picture_free(&picture);

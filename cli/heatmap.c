@@ -21,7 +21,7 @@ fv_status cli_heatmap_print(fv_ctx *ctx, FILE *to, const fv_look_map *map,
     if (options) full = *options;
     if (full.columns == 0) full.columns = terminal_columns(to);
     fv_picture *picture = NULL;
-    const fv_look_form form = cli_colour(to) ? FV_LOOK_TERMINAL : FV_LOOK_TEXT;
+    const fv_look_format form = cli_colour(to) ? FV_LOOK_FORMAT_TERMINAL : FV_LOOK_FORMAT_TEXT;
     const fv_status status = fv_look_map_draw(ctx, map, form, &full, &picture);
     if (status != FV_OK) return status;
     fputs(fv_picture_data(picture, NULL), to);

@@ -40,7 +40,7 @@ static void put_choices(char *out, size_t bytes, const char *choices)
 static void put_values(char *out, size_t bytes, const fv_key *key)
 {
     const char *kind = key->type == FV_KEY_INT ? "whole number" : "number";
-    const bool bounded = key->least < key->most, high = bounded && key->most < 1e6;
+    const bool bounded = key->min < key->max, high = bounded && key->max < 1e6;
     switch (key->type) {
     case FV_KEY_CHOICE:
         put_choices(out, bytes, key->choices);
@@ -57,9 +57,9 @@ static void put_values(char *out, size_t bytes, const fv_key *key)
     case FV_KEY_INT:
     case FV_KEY_REAL:
         if (high)
-            cli_format(out, bytes, "%s, %g to %g", kind, key->least, key->most);
+            cli_format(out, bytes, "%s, %g to %g", kind, key->min, key->max);
         else if (bounded)
-            cli_format(out, bytes, "%s from %g", kind, key->least);
+            cli_format(out, bytes, "%s from %g", kind, key->min);
         else
             cli_format(out, bytes, "%s", kind);
     }
@@ -69,7 +69,7 @@ static void put_key(FILE *to, const fv_key *key, const char *name, bool markdown
 {
     char values[256];
     put_values(values, sizeof values, key);
-    const char *start = key->fallback ? key->fallback : "";
+    const char *start = key->default_value ? key->default_value : "";
     const bool quoted =
         key->type == FV_KEY_CHOICE || key->type == FV_KEY_TEXT || key->type == FV_KEY_PATH;
     const char *quote = quoted ? "\"" : "";

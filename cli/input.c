@@ -92,7 +92,7 @@ int cli_input_next(cli_input *in, fv_line *line)
 
 bool cli_input_waits(const cli_input *in)
 {
-    return in->streamed && !fv_lines_ready(in->lines) && !has_input(0);
+    return in->streamed && !fv_lines_is_ready(in->lines) && !has_input(0);
 }
 
 void cli_input_close(cli_input *in) { fv_lines_close(&in->lines); }

@@ -2,7 +2,7 @@
  * Lines of text from files, packed or not, or from standard input.
  *
  *     cli_input in;
- *     int code = cli_input_open(ctx, "score", path, FV_LINES_REFUSE, &in);   // "-": standard input
+ *     int code = cli_input_open(ctx, "score", path, FV_LINES_POLICY_REJECT, &in);  // "-": stdin
  *     while ((code = cli_input_next(&in, &line)) == CLI_DONE && line.text) ...
  *     cli_input_close(&in);
  */

@@ -57,7 +57,7 @@ static size_t shard_count(const listing *l)
 
 static size_t note_count(const listing *l)
 {
-    return l->weights ? fv_safetensors_note_count(l->weights) : 0;
+    return l->weights ? fv_safetensors_metadata_count(l->weights) : 0;
 }
 
 typedef struct totals {
@@ -122,7 +122,7 @@ static void print_text(const listing *l, bool with_notes, bool with_path)
     }
     if (with_notes && note_count(l) > 0) fputc('\n', stdout);
     for (size_t i = 0; with_notes && i < note_count(l); i++) {
-        const fv_file_note *note = fv_safetensors_note(l->weights, i);
+        const fv_file_metadata *note = fv_safetensors_metadata_at(l->weights, i);
         cli_safe_text(stdout, note->key);
         fputs(": ", stdout);
         cli_safe_text(stdout, note->value);
@@ -171,7 +171,7 @@ static void print_json(const listing *l, bool with_notes)
     if (with_notes) {
         cli_json_open(&j, "metadata", '{');
         for (size_t i = 0; i < note_count(l); i++) {
-            const fv_file_note *note = fv_safetensors_note(l->weights, i);
+            const fv_file_metadata *note = fv_safetensors_metadata_at(l->weights, i);
             cli_json_text(&j, note->key, note->value);
         }
         cli_json_close(&j, '}');
@@ -220,12 +220,11 @@ static const char *nearest_file(const char *path, char *found, size_t bytes)
     DIR *dir = opendir(folder[0] ? folder : "/");
     if (!dir) return NULL;
     fv_nearest nearest;
-    fv_nearest_begin(&nearest, slash ? slash + 1 : path);
+    fv_nearest_init(&nearest, slash ? slash + 1 : path);
     for (struct dirent *entry; (entry = readdir(dir));)
-        if (entry->d_name[0] != '.')
-            fv_nearest_offer(&nearest, entry->d_name, strlen(entry->d_name));
+        if (entry->d_name[0] != '.') fv_nearest_add(&nearest, entry->d_name, strlen(entry->d_name));
     closedir(dir);
-    const char *name = fv_nearest_found(&nearest);
+    const char *name = fv_nearest_best(&nearest);
     if (!name) return NULL;
     cli_format(found, bytes, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name);
     return found;

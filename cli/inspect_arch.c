@@ -49,10 +49,10 @@ static int unknown(const char *name)
 {
     fv_architecture a;
     fv_nearest nearest;
-    fv_nearest_begin(&nearest, name);
+    fv_nearest_init(&nearest, name);
     for (int i = 0; fv_architecture_get(i, &a); i++)
-        fv_nearest_offer(&nearest, a.name, strlen(a.name));
-    const char *near = fv_nearest_found(&nearest);
+        fv_nearest_add(&nearest, a.name, strlen(a.name));
+    const char *near = fv_nearest_best(&nearest);
     cli_error("inspect: there is no architecture '%s' ('all' shows every one)%s%s%s", name,
               near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return CLI_USAGE;

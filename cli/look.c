@@ -97,8 +97,9 @@ static int run(const cli_call *call)
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
     const char *path = cli_text(call, "output");
-    fv_look_form form;
-    if (path && !cli_ends_with(path, ".npz") && fv_look_form_of(ctx, path, &form) != FV_OK) {
+    fv_look_format form;
+    if (path && !cli_ends_with(path, ".npz") &&
+        fv_look_format_from_path(ctx, path, &form) != FV_OK) {
         cli_error("look: -o %s: its ending is none of .svg, .png, .html, .txt and .npz", path);
         fv_ctx_destroy(&ctx);
         return CLI_USAGE;

@@ -146,9 +146,9 @@ static fv_status draw_map(const look_work *w, const fv_look_map *map, const fv_l
 {
     const char *path = cli_text(w->call, "output");
     if (!path) return cli_heatmap_print(w->ctx, stdout, map, how);
-    fv_look_form form;
+    fv_look_format form;
     fv_picture *picture = NULL;
-    fv_status status = fv_look_form_of(w->ctx, path, &form);
+    fv_status status = fv_look_format_from_path(w->ctx, path, &form);
     if (status == FV_OK) status = fv_look_map_draw(w->ctx, map, form, how, &picture);
     return save_picture(status, picture, path);
 }
@@ -212,7 +212,7 @@ static fv_status draw_links(const look_work *w)
     const char *path = cli_text(w->call, "output");
     char title[128];
     axes a;
-    fv_look_form form;
+    fv_look_format form;
     fv_picture *picture = NULL;
     fv_status status = axes_make(w, s, &a);
     title_of(w, title);
@@ -225,7 +225,7 @@ static fv_status draw_links(const look_work *w)
                                  .col_labels = names(&a.cols),
                                  .title = title,
                                  .only_row = -1};
-    if (status == FV_OK) status = fv_look_form_of(w->ctx, path, &form);
+    if (status == FV_OK) status = fv_look_format_from_path(w->ctx, path, &form);
     if (status == FV_OK) status = fv_look_links_draw(w->ctx, &links, form, &picture);
     axes_free(&a);
     return save_picture(status, picture, path);
@@ -250,9 +250,9 @@ static fv_status draw_heads(const look_work *w)
                                  .col_labels = names(&a.cols),
                                  .layer_names = layers,
                                  .title = w->call->word_count > 1 ? w->call->words[1] : NULL};
-    fv_look_form form;
+    fv_look_format form;
     fv_picture *picture = NULL;
-    if (status == FV_OK) status = fv_look_form_of(w->ctx, path, &form);
+    if (status == FV_OK) status = fv_look_format_from_path(w->ctx, path, &form);
     if (status == FV_OK) status = fv_look_heads_draw(w->ctx, &heads, form, NULL, &picture);
     axes_free(&a);
     free(layers);

@@ -36,9 +36,9 @@ static bool words_room(look_words *words, int64_t count)
 static char *label_of(const fv_tokenizer *tok, const char *text, const fv_encoding *e, size_t i)
 {
     const fv_token_span span = e->offsets[i];
-    if (!e->specials[i] && span.end > span.begin)
+    if (!e->special_tokens_mask[i] && span.end > span.begin)
         return copy_of(text + span.begin, span.end - span.begin);
-    const fv_string name = fv_tokenizer_token(tok, e->ids[i]);
+    const fv_string name = fv_tokenizer_id_to_token(tok, e->ids[i]);
     return copy_of(name.text ? name.text : "?", name.text ? name.bytes : 1);
 }
 
@@ -46,10 +46,10 @@ static char *label_of(const fv_tokenizer *tok, const char *text, const fv_encodi
 static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, unsigned flags,
                         int64_t start, look_words *words)
 {
-    fv_encoder *enc = NULL;
+    fv_tokenizer_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
-    fv_status status = fv_encoder_create(ctx, tok, &enc);
-    if (status == FV_OK) status = fv_encode(enc, text, strlen(text), flags, &e);
+    fv_status status = fv_tokenizer_encoder_create(ctx, tok, &enc);
+    if (status == FV_OK) status = fv_tokenizer_encode(enc, text, strlen(text), flags, &e);
     const int64_t first = start >= 0;
     if (status == FV_OK && !words_room(words, (int64_t)e.count + first)) status = FV_ERR_MEMORY;
     if (status == FV_OK && first) {
@@ -61,7 +61,7 @@ static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, 
         words->labels[first + (int64_t)i] = label_of(tok, text, &e, i);
         if (!words->labels[first + (int64_t)i]) status = FV_ERR_MEMORY;
     }
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     return status;
 }
 
@@ -69,7 +69,7 @@ static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, 
 static fv_status written(fv_ctx *ctx, const fv_tokenizer *tok, int64_t id, char **label)
 {
     const int32_t one = (int32_t)id;
-    const fv_string name = fv_tokenizer_token(tok, one);
+    const fv_string name = fv_tokenizer_id_to_token(tok, one);
     fv_text text = {0};
     if (name.text) {
         const fv_status status = fv_tokenizer_decode(ctx, tok, &one, 1, 0, &text);
@@ -121,7 +121,7 @@ fv_status look_read_texts(look_work *w, fv_model *model)
     fv_tokenizer *source = NULL, *target = NULL;
     fv_status status = fv_tokenizer_load(w->ctx, folder, &source);
     if (status == FV_OK) /* translators read their sources bare */
-        status = encode(w->ctx, source, w->call->words[1], pair ? 0 : FV_ENCODE_SPECIALS, -1,
+        status = encode(w->ctx, source, w->call->words[1], pair ? 0 : FV_TOKENIZER_ADD_SPECIALS, -1,
                         &w->source);
     if (status == FV_OK && c->encoder_layers && c->decoder_layers) {
         const char *text = cli_text(w->call, "target");

@@ -39,9 +39,9 @@ fv_status cli_show_alignment(fv_ctx *ctx, const fv_translation *t, const char *t
                              .row_title = "output",
                              .col_title = "source"};
     if (!path) return cli_heatmap_print(ctx, stdout, &map, NULL);
-    fv_look_form form;
+    fv_look_format form;
     fv_picture *picture = NULL;
-    fv_status status = fv_look_form_of(ctx, path, &form);
+    fv_status status = fv_look_format_from_path(ctx, path, &form);
     if (status == FV_OK) status = fv_look_map_draw(ctx, &map, form, NULL, &picture);
     if (status == FV_OK) status = fv_picture_save(picture, path);
     fv_picture_free(&picture);

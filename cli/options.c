@@ -37,12 +37,12 @@ enum { NAME_BYTES = 63 };
 
 static const char *nearest_choice(const char *choices, const char *word, fv_nearest *nearest)
 {
-    fv_nearest_begin(nearest, word);
+    fv_nearest_init(nearest, word);
     int length;
     const char *entry;
     for (int i = 0; (entry = cli_choice_at(choices, i, &length)); i++)
-        fv_nearest_offer(nearest, entry, (size_t)length);
-    return fv_nearest_found(nearest);
+        fv_nearest_add(nearest, entry, (size_t)length);
+    return fv_nearest_best(nearest);
 }
 
 /* ---- parsing -------------------------------------------------------------------- */
@@ -56,11 +56,11 @@ static int usage_error(const cli_verb *verb)
 static int unknown_option(const cli_verb *verb, const char *word, const char *name)
 {
     fv_nearest nearest;
-    fv_nearest_begin(&nearest, name);
+    fv_nearest_init(&nearest, name);
     for (int i = 0; i < verb->option_count; i++)
-        fv_nearest_offer(&nearest, verb->options[i].name, strlen(verb->options[i].name));
-    fv_nearest_offer(&nearest, "help", 4);
-    const char *found = fv_nearest_found(&nearest);
+        fv_nearest_add(&nearest, verb->options[i].name, strlen(verb->options[i].name));
+    fv_nearest_add(&nearest, "help", 4);
+    const char *found = fv_nearest_best(&nearest);
     if (found)
         cli_error("%s: unknown option '%s'; did you mean '--%s'?", verb->name, word, found);
     else

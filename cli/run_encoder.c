@@ -16,7 +16,7 @@ typedef struct work {
     fv_ctx *ctx;
     fv_model *model;
     fv_tokenizer *tok;
-    fv_encoder *enc;
+    fv_tokenizer_encoder *enc;
     fv_ability ability;
     int32_t mask;           /* the token that is to be filled in; -1: none */
     fv_embedding_rule rule; /* embed: how a text becomes one vector */
@@ -32,10 +32,11 @@ typedef struct tokens {
 static bool encode(work *w, fv_string text, tokens *out)
 {
     fv_encoding e = {.struct_size = sizeof e};
-    const fv_status status = fv_encode(w->enc, text.text, text.bytes, FV_ENCODE_SPECIALS, &e);
+    const fv_status status =
+        fv_tokenizer_encode(w->enc, text.text, text.bytes, FV_TOKENIZER_ADD_SPECIALS, &e);
     if (status != FV_OK) return cli_library_error("run", w->ctx, status) == CLI_DONE;
     size_t marks = 0, count = e.count; /* marks: special tokens at the end */
-    while (marks < count && e.specials[count - 1 - marks])
+    while (marks < count && e.special_tokens_mask[count - 1 - marks])
         marks++;
     const size_t most = (size_t)w->rule.most_tokens;
     if (most > 0 && count > most && marks < most) {
@@ -60,12 +61,13 @@ static fv_status filled(work *w, const tokens *x, int64_t at, int32_t id, fv_tex
     static int32_t ids[MOST_TOKENS];
     for (int64_t i = 0; i < x->count; i++)
         ids[i] = i == at ? id : (int32_t)x->ids[i];
-    return fv_tokenizer_decode(w->ctx, w->tok, ids, (size_t)x->count, FV_DECODE_SKIP_SPECIALS, out);
+    return fv_tokenizer_decode(w->ctx, w->tok, ids, (size_t)x->count, FV_TOKENIZER_SKIP_SPECIALS,
+                               out);
 }
 
 static fv_status print_word(work *w, const tokens *x, int64_t at, int32_t id, double p)
 {
-    const fv_string token = fv_tokenizer_token(w->tok, id);
+    const fv_string token = fv_tokenizer_id_to_token(w->tok, id);
     fv_text text = {0};
     const fv_status status = filled(w, x, at, id, &text);
     if (status != FV_OK) return status;
@@ -190,7 +192,7 @@ static fv_status print_rows(work *w, const fv_string *texts, const tokens *x, fv
         if (of_tokens(w)) {
             const int32_t id = (int32_t)x->ids[i];
             if (fv_tokenizer_is_special(w->tok, id)) continue;
-            text = fv_tokenizer_token(w->tok, id).text;
+            text = fv_tokenizer_id_to_token(w->tok, id).text;
         }
         (classifies(w) ? print_class : print_embedding)(w, text, values + i * width, width);
     }
@@ -254,13 +256,13 @@ static fv_status prepare(work *w)
 {
     const fv_model_kind *kind = fv_model_kind_of(w->model);
     fv_status status = fv_tokenizer_load(w->ctx, w->call->words[0], &w->tok);
-    if (status == FV_OK) status = fv_encoder_create(w->ctx, w->tok, &w->enc);
+    if (status == FV_OK) status = fv_tokenizer_encoder_create(w->ctx, w->tok, &w->enc);
     const fv_weight_form form = cli_weight_form(w->call);
     if (status == FV_OK && form != FV_WEIGHT_F32 && kind->freeze)
         status = kind->freeze(fv_model_self(w->model), form);
     if (status != FV_OK) return status;
-    w->mask = fv_tokenizer_id(w->tok, "[MASK]", 6);
-    if (w->mask < 0) w->mask = fv_tokenizer_id(w->tok, "<mask>", 6);
+    w->mask = fv_tokenizer_token_to_id(w->tok, "[MASK]", 6);
+    if (w->mask < 0) w->mask = fv_tokenizer_token_to_id(w->tok, "<mask>", 6);
     return FV_OK;
 }
 
@@ -297,7 +299,7 @@ int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model **model)
     work w = {.call = call, .ctx = ctx, .model = *model};
     const fv_status status = prepare(&w);
     const int code = status == FV_OK ? run_all(&w) : cli_library_error("run", ctx, status);
-    fv_encoder_destroy(&w.enc);
+    fv_tokenizer_encoder_destroy(&w.enc);
     fv_tokenizer_destroy(&w.tok);
     return code;
 }

@@ -40,7 +40,7 @@ static int run_lines(const cli_call *call, fv_ctx *ctx, int64_t together, cli_te
 {
     static waiting lines;
     cli_input in;
-    int code = cli_input_open(ctx, "run", cli_text(call, "file"), FV_LINES_REFUSE, &in);
+    int code = cli_input_open(ctx, "run", cli_text(call, "file"), FV_LINES_POLICY_REJECT, &in);
     while (!code) {
         fv_line line;
         code = cli_input_next(&in, &line);

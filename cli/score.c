@@ -1,5 +1,5 @@
 /* fovea score: BLEU and chrF of a translation against its references. */
-#include "fovea/score.h"
+#include "fovea/text_metric.h"
 
 #include <string.h>
 
@@ -101,7 +101,7 @@ typedef struct session {
     fv_ctx *ctx;
     cli_input hypothesis, references[CLI_MAX_WORDS];
     int reference_count;
-    fv_scorer *scorers[MAX_SCORERS];
+    fv_text_metric *scorers[MAX_SCORERS];
     int scorer_count;
 } session;
 
@@ -118,14 +118,14 @@ static int choice_number(const char *choices, const char *text)
     }
 }
 
-static int add_scorer(session *s, fv_score_metric metric, int word_order)
+static int add_scorer(session *s, fv_text_metric_kind metric, int word_order)
 {
     const cli_call *call = s->call;
-    fv_score_config cfg;
-    fv_score_config_init(&cfg, sizeof cfg, metric);
+    fv_text_metric_config cfg;
+    fv_text_metric_config_init(&cfg, sizeof cfg, metric);
     cfg.lowercase = cli_flag(call, "lc");
-    cfg.tokenizer = (fv_score_tokenizer)choice_number("13a|char|none", cli_text(call, "tok"));
-    cfg.smooth = (fv_score_smooth)choice_number("exp|floor|add-k|none", cli_text(call, "smooth"));
+    cfg.tokenizer = (fv_bleu_tokenizer)choice_number("13a|char|none", cli_text(call, "tok"));
+    cfg.smooth = (fv_bleu_smoothing)choice_number("exp|floor|add-k|none", cli_text(call, "smooth"));
     if (cli_given(call, "smooth-value")) cfg.smooth_value = cli_float(call, "smooth-value");
     cfg.order = (int)cli_int(call, "order");
     cfg.effective_order = cli_flag(call, "effective-order") || cli_flag(call, "sentences");
@@ -136,7 +136,7 @@ static int add_scorer(session *s, fv_score_metric metric, int word_order)
     cfg.eps_smoothing = cli_flag(call, "eps-smoothing");
     cfg.samples = (int)cli_int(call, "bootstrap");
     cfg.seed = (uint64_t)cli_int(call, "seed");
-    fv_status status = fv_scorer_create(s->ctx, &cfg, &s->scorers[s->scorer_count]);
+    fv_status status = fv_text_metric_create(s->ctx, &cfg, &s->scorers[s->scorer_count]);
     if (status != FV_OK) return cli_library_error("score", s->ctx, status);
     s->scorer_count++;
     return CLI_DONE;
@@ -147,15 +147,16 @@ static int make_scorers(session *s)
     const char *metric = cli_text(s->call, "metric");
     bool all = strcmp(metric, "all") == 0;
     int code = CLI_DONE;
-    if (all || strcmp(metric, "bleu") == 0) code = add_scorer(s, FV_SCORE_BLEU, 0);
-    if (!code && (all || strcmp(metric, "chrf") == 0)) code = add_scorer(s, FV_SCORE_CHRF, 0);
-    if (!code && (all || strcmp(metric, "chrf++") == 0)) code = add_scorer(s, FV_SCORE_CHRF, 2);
+    if (all || strcmp(metric, "bleu") == 0) code = add_scorer(s, FV_TEXT_METRIC_BLEU, 0);
+    if (!code && (all || strcmp(metric, "chrf") == 0)) code = add_scorer(s, FV_TEXT_METRIC_CHRF, 0);
+    if (!code && (all || strcmp(metric, "chrf++") == 0))
+        code = add_scorer(s, FV_TEXT_METRIC_CHRF, 2);
     return code;
 }
 
 /* ---- output ---------------------------------------------------------------------- */
 
-static void print_text(const fv_score_result *score, const char *lead, int width)
+static void print_text(const fv_text_metric_result *score, const char *lead, int width)
 {
     printf("%s%s|%s = %.*f", lead, score->name, score->signature, width, score->score);
     if (score->mean > 0)
@@ -163,7 +164,7 @@ static void print_text(const fv_score_result *score, const char *lead, int width
     for (int n = 0; n < score->order; n++)
         printf("%s%.1f", n ? "/" : " ", score->precision[n]);
     if (score->order)
-        printf(" (BP = %.3f ratio = %.3f hyp_len = %lld ref_len = %lld)", score->brevity,
+        printf(" (BP = %.3f ratio = %.3f hyp_len = %lld ref_len = %lld)", score->brevity_penalty,
                score->reference_length
                    ? (double)score->hypothesis_length / (double)score->reference_length
                    : 0.0,
@@ -171,7 +172,7 @@ static void print_text(const fv_score_result *score, const char *lead, int width
     putchar('\n');
 }
 
-static void print_json(const fv_score_result *score, int64_t segment, bool sampled)
+static void print_json(const fv_text_metric_result *score, int64_t segment, bool sampled)
 {
     cli_json j = {.to = stdout};
     cli_json_open(&j, NULL, '{');
@@ -184,7 +185,7 @@ static void print_json(const fv_score_result *score, int64_t segment, bool sampl
         cli_json_exact(&j, "confidence_var", score->interval);
     }
     if (score->order) {
-        cli_json_exact(&j, "bp", score->brevity);
+        cli_json_exact(&j, "bp", score->brevity_penalty);
         cli_json_int(&j, "hyp_len", score->hypothesis_length);
         cli_json_int(&j, "ref_len", score->reference_length);
         cli_json_open(&j, "precisions", '[');
@@ -204,7 +205,7 @@ static void print_json(const fv_score_result *score, int64_t segment, bool sampl
 }
 
 /* `segment`: from 1; 0 for the whole. */
-static void print_score(const session *s, const fv_score_result *score, size_t segment)
+static void print_score(const session *s, const fv_text_metric_result *score, size_t segment)
 {
     int width = (int)cli_int(s->call, "width");
     char lead[32] = "";
@@ -218,14 +219,15 @@ static void print_score(const session *s, const fv_score_result *score, size_t s
 static int print_all(session *s)
 {
     for (int i = 0; i < s->scorer_count; i++) {
-        fv_score_result score = {.struct_size = sizeof score};
-        size_t segments = cli_flag(s->call, "sentences") ? fv_scorer_segments(s->scorers[i]) : 0;
+        fv_text_metric_result score = {.struct_size = sizeof score};
+        size_t segments =
+            cli_flag(s->call, "sentences") ? fv_text_metric_segment_count(s->scorers[i]) : 0;
         for (size_t k = 0; k < segments; k++) {
-            fv_status status = fv_scorer_segment(s->scorers[i], k, &score);
+            fv_status status = fv_text_metric_compute_segment(s->scorers[i], k, &score);
             if (status != FV_OK) return cli_library_error("score", s->ctx, status);
             print_score(s, &score, k + 1);
         }
-        fv_status status = fv_scorer_finish(s->scorers[i], &score);
+        fv_status status = fv_text_metric_compute(s->scorers[i], &score);
         if (status != FV_OK) return cli_library_error("score", s->ctx, status);
         print_score(s, &score, 0);
     }
@@ -237,15 +239,15 @@ static int print_all(session *s)
 static int open_inputs(session *s)
 {
     const char *hypothesis = cli_text(s->call, "input");
-    int code = cli_input_open(s->ctx, "score", hypothesis, FV_LINES_REFUSE, &s->hypothesis);
+    int code = cli_input_open(s->ctx, "score", hypothesis, FV_LINES_POLICY_REJECT, &s->hypothesis);
     for (int i = 0; i < s->call->word_count && !code; i++) {
         if (strcmp(s->call->words[i], "-") == 0 && strcmp(hypothesis, "-") == 0) {
             cli_error("score: standard input cannot be both translation and reference; name the "
                       "translation with --input");
             return CLI_USAGE;
         }
-        code =
-            cli_input_open(s->ctx, "score", s->call->words[i], FV_LINES_REFUSE, &s->references[i]);
+        code = cli_input_open(s->ctx, "score", s->call->words[i], FV_LINES_POLICY_REJECT,
+                              &s->references[i]);
         if (!code) s->reference_count++;
     }
     return code;
@@ -281,8 +283,8 @@ static int count_all(session *s)
         int code = next_segment(s, &hypothesis, references, &more);
         if (code || !more) return code;
         for (int i = 0; i < s->scorer_count; i++) {
-            fv_status status =
-                fv_scorer_add(s->scorers[i], hypothesis, references, (size_t)s->reference_count);
+            fv_status status = fv_text_metric_add(s->scorers[i], hypothesis, references,
+                                                  (size_t)s->reference_count);
             if (status != FV_OK) return cli_library_error("score", s->ctx, status);
         }
     }
@@ -297,13 +299,13 @@ static int run(const cli_call *call)
     code = open_inputs(&s);
     if (!code) code = make_scorers(&s);
     if (!code) code = count_all(&s);
-    if (!code && fv_scorer_segments(s.scorers[0]) == 0) {
+    if (!code && fv_text_metric_segment_count(s.scorers[0]) == 0) {
         cli_error("score: %s: an empty file has no score", s.hypothesis.name);
         code = CLI_BAD_FILE;
     }
     if (!code) code = print_all(&s);
     for (int i = 0; i < s.scorer_count; i++)
-        fv_scorer_destroy(&s.scorers[i]);
+        fv_text_metric_destroy(&s.scorers[i]);
     for (int i = 0; i < s.reference_count; i++)
         cli_input_close(&s.references[i]);
     cli_input_close(&s.hypothesis);

@@ -8,7 +8,7 @@
 #include "options.h"
 #include "output.h"
 
-/* In the order of fv_learn_kind. */
+/* In the order of fv_tokenizer_kind. */
 #define LEARN_KINDS "chars|words|bpe-bytes|bpe-words|bpe-metaspace|wordpiece"
 
 static const cli_option options[] = {
@@ -57,7 +57,7 @@ typedef struct session {
     const cli_call *call;
     fv_ctx *ctx;
     fv_tokenizer *tok;
-    fv_encoder *enc;
+    fv_tokenizer_encoder *enc;
     fv_text text, pair; /* of a JSON line; decoded text */
     int32_t *ids;
     size_t id_room;
@@ -70,7 +70,7 @@ static int library_error(const session *s, fv_status status)
 
 static unsigned encode_flags(const session *s)
 {
-    return cli_flag(s->call, "no-specials") ? 0 : FV_ENCODE_SPECIALS;
+    return cli_flag(s->call, "no-specials") ? 0 : FV_TOKENIZER_ADD_SPECIALS;
 }
 
 /* ---- encoding -------------------------------------------------------------------- */
@@ -82,7 +82,7 @@ static void print_tokens(const session *s, const fv_encoding *e)
         if (cli_flag(s->call, "ids"))
             printf("%d", e->ids[i]);
         else
-            cli_safe_text(stdout, fv_tokenizer_token(s->tok, e->ids[i]).text);
+            cli_safe_text(stdout, fv_tokenizer_id_to_token(s->tok, e->ids[i]).text);
     }
     putchar('\n');
 }
@@ -109,14 +109,14 @@ static void print_jsonl(const fv_encoding *e, fv_string text, fv_string pair)
         printf("%s%d", i ? ", " : "", e->ids[i]);
     fputs("], \"offsets\": [", stdout);
     for (size_t i = 0; i < e->count; i++) {
-        char_counter *c = &counters[e->sequences[i]];
+        char_counter *c = &counters[e->sequence_ids[i]];
         size_t begin = chars_before(c, e->offsets[i].begin);
         size_t end = chars_before(c, e->offsets[i].end);
         printf("%s[%zu, %zu]", i ? ", " : "", begin, end);
     }
     fputs("], \"type_ids\": [", stdout);
     for (size_t i = 0; i < e->count; i++)
-        printf("%s%d", i ? ", " : "", e->types[i]);
+        printf("%s%d", i ? ", " : "", e->type_ids[i]);
     fputs("]}\n", stdout);
 }
 
@@ -124,9 +124,10 @@ static int encode_json(session *s, const char *name, const fv_line *line)
 {
     bool found = false, paired = false;
     fv_status status =
-        fv_json_text(s->ctx, name, line->text, line->bytes, "text", &s->text, &found);
+        fv_json_get_string(s->ctx, name, line->text, line->bytes, "text", &s->text, &found);
     if (status == FV_OK)
-        status = fv_json_text(s->ctx, name, line->text, line->bytes, "pair", &s->pair, &paired);
+        status =
+            fv_json_get_string(s->ctx, name, line->text, line->bytes, "pair", &s->pair, &paired);
     if (status == FV_OK && !found) {
         cli_error("tokenize: %s:%llu: no \"text\"", name, (unsigned long long)line->number);
         return CLI_BAD_FILE;
@@ -134,8 +135,8 @@ static int encode_json(session *s, const char *name, const fv_line *line)
     fv_encoding e = {.struct_size = sizeof e};
     const fv_string text = {s->text.data, s->text.bytes}, pair = {s->pair.data, s->pair.bytes};
     if (status == FV_OK)
-        status = paired ? fv_encode_pair(s->enc, text, pair, encode_flags(s), &e)
-                        : fv_encode(s->enc, text.text, text.bytes, encode_flags(s), &e);
+        status = paired ? fv_tokenizer_encode_pair(s->enc, text, pair, encode_flags(s), &e)
+                        : fv_tokenizer_encode(s->enc, text.text, text.bytes, encode_flags(s), &e);
     if (status != FV_OK) return library_error(s, status);
     print_jsonl(&e, text, pair);
     return CLI_DONE;
@@ -144,7 +145,7 @@ static int encode_json(session *s, const char *name, const fv_line *line)
 static int encode_line(session *s, const fv_line *line)
 {
     fv_encoding e = {.struct_size = sizeof e};
-    fv_status status = fv_encode(s->enc, line->text, line->bytes, encode_flags(s), &e);
+    fv_status status = fv_tokenizer_encode(s->enc, line->text, line->bytes, encode_flags(s), &e);
     if (status != FV_OK) return library_error(s, status);
     print_tokens(s, &e);
     return CLI_DONE;
@@ -180,7 +181,7 @@ static int decode_line(session *s, const char *name, const fv_line *line)
         s->ids[count++] = (int32_t)id;
         at = end + strspn(end, " ");
     }
-    unsigned flags = cli_flag(s->call, "no-specials") ? FV_DECODE_SKIP_SPECIALS : 0;
+    unsigned flags = cli_flag(s->call, "no-specials") ? FV_TOKENIZER_SKIP_SPECIALS : 0;
     fv_status status = fv_tokenizer_decode(s->ctx, s->tok, s->ids, count, flags, &s->text);
     if (status == FV_ERR_INDEX) {
         cli_error("tokenize: %s:%llu: %s", name, (unsigned long long)line->number,
@@ -195,10 +196,11 @@ static int decode_line(session *s, const char *name, const fv_line *line)
 
 /* ---- files ----------------------------------------------------------------------- */
 
-static int one_line(session *s, const char *name, const fv_line *line, fv_token_learner *learner)
+static int one_line(session *s, const char *name, const fv_line *line,
+                    fv_tokenizer_trainer *trainer)
 {
-    if (learner) {
-        fv_status status = fv_token_learner_add(learner, line->text, line->bytes);
+    if (trainer) {
+        fv_status status = fv_tokenizer_trainer_add(trainer, line->text, line->bytes);
         return status == FV_OK ? CLI_DONE : library_error(s, status);
     }
     if (cli_flag(s->call, "jsonl")) return encode_json(s, name, line);
@@ -206,25 +208,25 @@ static int one_line(session *s, const char *name, const fv_line *line, fv_token_
     return encode_line(s, line);
 }
 
-static int one_file(session *s, const char *path, fv_token_learner *learner)
+static int one_file(session *s, const char *path, fv_tokenizer_trainer *trainer)
 {
     cli_input in;
     fv_line line = {.text = ""};
-    int code = cli_input_open(s->ctx, "tokenize", path, FV_LINES_REFUSE, &in);
+    int code = cli_input_open(s->ctx, "tokenize", path, FV_LINES_POLICY_REJECT, &in);
     if (code) return code;
     while (!cli_cancelled && !(code = cli_input_next(&in, &line)) && line.text) {
-        if ((code = one_line(s, in.name, &line, learner))) break;
+        if ((code = one_line(s, in.name, &line, trainer))) break;
         if (cli_input_waits(&in)) fflush(stdout);
     }
     cli_input_close(&in);
     return cli_cancelled ? CLI_INTERRUPTED : code;
 }
 
-static int all_files(session *s, int first, fv_token_learner *learner)
+static int all_files(session *s, int first, fv_tokenizer_trainer *trainer)
 {
-    if (s->call->word_count == first) return one_file(s, "-", learner);
+    if (s->call->word_count == first) return one_file(s, "-", trainer);
     for (int i = first; i < s->call->word_count; i++) {
-        int code = one_file(s, s->call->words[i], learner);
+        int code = one_file(s, s->call->words[i], trainer);
         if (code) return code;
     }
     return CLI_DONE;
@@ -235,7 +237,7 @@ static int encode_all(session *s)
     const char *path = s->call->words[0];
     fv_status status = cli_flag(s->call, "target") ? fv_tokenizer_load_target(s->ctx, path, &s->tok)
                                                    : fv_tokenizer_load(s->ctx, path, &s->tok);
-    if (status == FV_OK) status = fv_encoder_create(s->ctx, s->tok, &s->enc);
+    if (status == FV_OK) status = fv_tokenizer_encoder_create(s->ctx, s->tok, &s->enc);
     return status == FV_OK ? all_files(s, 1, NULL) : library_error(s, status);
 }
 
@@ -259,9 +261,9 @@ static int learn_all(session *s)
         cli_error("tokenize: --learn needs --output");
         return CLI_USAGE;
     }
-    fv_token_learner_config cfg;
-    fv_token_learner_config_init(
-        &cfg, sizeof cfg, (fv_learn_kind)choice_number(LEARN_KINDS, cli_text(call, "learn")));
+    fv_tokenizer_trainer_config cfg;
+    fv_tokenizer_trainer_config_init(
+        &cfg, sizeof cfg, (fv_tokenizer_kind)choice_number(LEARN_KINDS, cli_text(call, "learn")));
     cfg.vocabulary = (size_t)cli_int(call, "vocabulary");
     if (cli_given(call, "min-count")) cfg.min_count = (uint64_t)cli_int(call, "min-count");
     cfg.lowercase = cli_flag(call, "lowercase");
@@ -271,17 +273,17 @@ static int learn_all(session *s)
         cfg.begin = "<s>";
         cfg.end = "</s>";
     }
-    fv_token_learner *learner = NULL;
-    fv_status status = fv_token_learner_create(s->ctx, &cfg, &learner);
+    fv_tokenizer_trainer *trainer = NULL;
+    fv_status status = fv_tokenizer_trainer_create(s->ctx, &cfg, &trainer);
     if (status != FV_OK) return library_error(s, status);
-    int code = all_files(s, 0, learner);
+    int code = all_files(s, 0, trainer);
     if (!code) {
-        status = fv_token_learner_finish(learner, &s->tok);
+        status = fv_tokenizer_trainer_finish(trainer, &s->tok);
         if (status == FV_OK) status = fv_tokenizer_save(s->ctx, s->tok, output);
         if (status != FV_OK) code = library_error(s, status);
     }
-    fv_token_learner_destroy(&learner);
-    if (!code) cli_note("%s: %zu tokens", output, fv_tokenizer_size(s->tok));
+    fv_tokenizer_trainer_destroy(&trainer);
+    if (!code) cli_note("%s: %zu tokens", output, fv_tokenizer_vocab_size(s->tok));
     return code;
 }
 
@@ -291,7 +293,7 @@ static int run(const cli_call *call)
     int code = cli_plain_context("tokenize", &s.ctx);
     if (code) return code;
     code = cli_given(call, "learn") ? learn_all(&s) : encode_all(&s);
-    fv_encoder_destroy(&s.enc);
+    fv_tokenizer_encoder_destroy(&s.enc);
     fv_tokenizer_destroy(&s.tok);
     fv_text_free(s.ctx, &s.text);
     fv_text_free(s.ctx, &s.pair);

@@ -22,10 +22,10 @@ const cli_verb *cli_find_verb(const char *name)
 int cli_unknown_verb(const char *word)
 {
     fv_nearest nearest;
-    fv_nearest_begin(&nearest, word);
+    fv_nearest_init(&nearest, word);
     for (int i = 0; cli_verbs[i]; i++)
-        fv_nearest_offer(&nearest, cli_verbs[i]->name, strlen(cli_verbs[i]->name));
-    const char *found = fv_nearest_found(&nearest);
+        fv_nearest_add(&nearest, cli_verbs[i]->name, strlen(cli_verbs[i]->name));
+    const char *found = fv_nearest_best(&nearest);
     if (found)
         cli_error("unknown command '%s'; did you mean '%s'?", word, found);
     else

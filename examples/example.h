@@ -80,9 +80,9 @@ static inline void save_panels(fv_ctx *ctx, const fv_look_heads *panels,
                                const fv_look_options *options, const char *path)
 {
     if (!path) return;
-    fv_look_form form;
+    fv_look_format form;
     fv_picture *picture = NULL;
-    must(ctx, fv_look_form_of(ctx, path, &form));
+    must(ctx, fv_look_format_from_path(ctx, path, &form));
     must(ctx, fv_look_heads_draw(ctx, panels, form, options, &picture));
     must(ctx, fv_picture_save(picture, path));
     fv_picture_free(&picture);
@@ -93,13 +93,14 @@ static inline void show_map(fv_ctx *ctx, const fv_look_map *map, const fv_look_o
                             const char *path)
 {
     fv_picture *picture = NULL;
-    must(ctx, fv_look_map_draw(ctx, map, colours_are_on() ? FV_LOOK_TERMINAL : FV_LOOK_TEXT,
+    must(ctx, fv_look_map_draw(ctx, map,
+                               colours_are_on() ? FV_LOOK_FORMAT_TERMINAL : FV_LOOK_FORMAT_TEXT,
                                options, &picture));
     puts(fv_picture_data(picture, NULL));
     fv_picture_free(&picture);
     if (!path) return;
-    fv_look_form form;
-    must(ctx, fv_look_form_of(ctx, path, &form));
+    fv_look_format form;
+    must(ctx, fv_look_format_from_path(ctx, path, &form));
     must(ctx, fv_look_map_draw(ctx, map, form, options, &picture));
     must(ctx, fv_picture_save(picture, path));
     fv_picture_free(&picture);

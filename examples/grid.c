@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     fv_look_options options;
     fv_look_options_init(&options, sizeof options);
     options.cell = 112;
-    options.colours = FV_COLOURS_GREYS;
+    options.colours = FV_COLOUR_MAP_GREYS;
     save_panels(ctx,
                 &(fv_look_heads){.layers = 1,
                                  .heads = PANELS,

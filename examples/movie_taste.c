@@ -34,7 +34,7 @@ int main(int argc, char **argv)
     puts("");
     fv_look_options options;
     fv_look_options_init(&options, sizeof options);
-    options.colours = FV_COLOURS_DIVERGING;
+    options.colours = FV_COLOUR_MAP_DIVERGING;
     options.numbers = true;
     show_map(ctx,
              &(fv_look_map){.rows = PEOPLE,

@@ -75,7 +75,7 @@ int main(int argc, char **argv)
             NULL, NULL);
     fv_look_options options;
     fv_look_options_init(&options, sizeof options);
-    options.colours = FV_COLOURS_HEAT;
+    options.colours = FV_COLOUR_MAP_HEAT;
     options.cell = 112;
     save_panels(ctx,
                 &(fv_look_heads){.layers = 1,

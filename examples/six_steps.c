@@ -18,12 +18,12 @@ static void print_vector(fv_ctx *ctx, const char *name, const float *v, int n)
     if (colours_are_on()) {
         fv_look_options o;
         fv_look_options_init(&o, sizeof o);
-        o.colours = FV_COLOURS_DIVERGING;
+        o.colours = FV_COLOUR_MAP_DIVERGING;
         o.low = -2;
         o.high = 2;
         fv_picture *picture = NULL;
         must(ctx, fv_look_map_draw(ctx, &(fv_look_map){.rows = 1, .cols = n, .values = v},
-                                   FV_LOOK_TERMINAL, &o, &picture));
+                                   FV_LOOK_FORMAT_TERMINAL, &o, &picture));
         const char *row = fv_picture_data(picture, NULL); /* its first line is the squares */
         for (; *row && *row != '\n'; row++)
             putchar(*row);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fovea/corpus.h"
-#include "fovea/score.h"
+#include "fovea/text_metric.h"
 #include "fovea/tokenizer.h"
 #include "fuzz.h"
 #include "io/utf8.h"
@@ -15,7 +15,7 @@ static void read_lines(fv_ctx *ctx, const char *text, size_t bytes)
 {
     fv_lines *lines = NULL;
     fv_line line = {.text = ""};
-    fv_status s = fv_lines_open_memory(ctx, "input", text, bytes, FV_LINES_MARK, &lines);
+    fv_status s = fv_lines_open_memory(ctx, "input", text, bytes, FV_LINES_POLICY_MARK, &lines);
     while (s == FV_OK && line.text) {
         s = fv_lines_next(lines, &line);
         if (s == FV_OK && line.text && line.valid && !fv_utf8_valid(line.text, line.bytes)) abort();
@@ -27,9 +27,9 @@ static void read_lines(fv_ctx *ctx, const char *text, size_t bytes)
 static void normalize(fv_ctx *ctx, const char *text, size_t bytes)
 {
     fv_text once = {0}, twice = {0};
-    for (int form = FV_NFC; form <= FV_NFKD; form++) {
-        if (fv_text_normalize(ctx, (fv_normal_form)form, text, bytes, &once) != FV_OK) abort();
-        if (fv_text_normalize(ctx, (fv_normal_form)form, once.data, once.bytes, &twice) != FV_OK)
+    for (int form = FV_NORMAL_FORM_NFC; form <= FV_NORMAL_FORM_NFKD; form++) {
+        if (fv_text_normalize(ctx, text, bytes, (fv_normal_form)form, &once) != FV_OK) abort();
+        if (fv_text_normalize(ctx, once.data, once.bytes, (fv_normal_form)form, &twice) != FV_OK)
             abort();
         if (once.bytes != twice.bytes || memcmp(once.data, twice.data, once.bytes) != 0) abort();
     }
@@ -40,44 +40,45 @@ static void normalize(fv_ctx *ctx, const char *text, size_t bytes)
 
 static void score(fv_ctx *ctx, fv_string text)
 {
-    for (int metric = FV_SCORE_BLEU; metric <= FV_SCORE_CHRF; metric++) {
-        fv_score_config cfg;
-        fv_scorer *scorer = NULL;
-        fv_score_result result = {.struct_size = sizeof result};
-        fv_score_config_init(&cfg, sizeof cfg, (fv_score_metric)metric);
+    for (int metric = FV_TEXT_METRIC_BLEU; metric <= FV_TEXT_METRIC_CHRF; metric++) {
+        fv_text_metric_config cfg;
+        fv_text_metric *scorer = NULL;
+        fv_text_metric_result result = {.struct_size = sizeof result};
+        fv_text_metric_config_init(&cfg, sizeof cfg, (fv_text_metric_kind)metric);
         cfg.word_order = 2;
         cfg.effective_order = true;
-        if (fv_scorer_create(ctx, &cfg, &scorer) != FV_OK) abort();
-        if (fv_scorer_add(scorer, text, &text, 1) != FV_OK) abort();
-        if (fv_scorer_finish(scorer, &result) != FV_OK) abort();
+        if (fv_text_metric_create(ctx, &cfg, &scorer) != FV_OK) abort();
+        if (fv_text_metric_add(scorer, text, &text, 1) != FV_OK) abort();
+        if (fv_text_metric_compute(scorer, &result) != FV_OK) abort();
         /* A text against itself is perfect, or has nothing to count. */
         if (result.score > 1e-9 && !(result.score > 100 - 1e-9)) abort();
-        fv_scorer_destroy(&scorer);
+        fv_text_metric_destroy(&scorer);
     }
 }
 
 static void tokenize(fv_ctx *ctx, const char *text, size_t bytes)
 {
-    fv_token_learner_config cfg;
-    fv_token_learner *learner = NULL;
+    fv_tokenizer_trainer_config cfg;
+    fv_tokenizer_trainer *trainer = NULL;
     fv_tokenizer *tok = NULL;
-    fv_encoder *enc = NULL;
+    fv_tokenizer_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     fv_text out = {0};
-    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_BPE_BYTES);
+    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_BPE_BYTES);
     cfg.vocabulary = 280;
     cfg.specials[0] = NULL; /* they would be found in the text */
-    if (fv_token_learner_create(ctx, &cfg, &learner) != FV_OK ||
-        fv_token_learner_add(learner, text, bytes) != FV_OK ||
-        fv_token_learner_finish(learner, &tok) != FV_OK ||
-        fv_encoder_create(ctx, tok, &enc) != FV_OK || fv_encode(enc, text, bytes, 0, &e) != FV_OK ||
+    if (fv_tokenizer_trainer_create(ctx, &cfg, &trainer) != FV_OK ||
+        fv_tokenizer_trainer_add(trainer, text, bytes) != FV_OK ||
+        fv_tokenizer_trainer_finish(trainer, &tok) != FV_OK ||
+        fv_tokenizer_encoder_create(ctx, tok, &enc) != FV_OK ||
+        fv_tokenizer_encode(enc, text, bytes, 0, &e) != FV_OK ||
         fv_tokenizer_decode(ctx, tok, e.ids, e.count, 0, &out) != FV_OK)
         abort();
     if (out.bytes != bytes || memcmp(out.data, text, bytes) != 0) abort();
     fv_text_free(ctx, &out);
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
-    fv_token_learner_destroy(&learner);
+    fv_tokenizer_trainer_destroy(&trainer);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

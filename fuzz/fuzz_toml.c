@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     fv_ctx *ctx = fuzz_context(data, bytes);
     fv_doc *doc = NULL;
     if (fv_toml_parse(ctx, "input", (const char *)data, bytes, &doc) == FV_OK) {
-        if (doc->root.kind != FV_KIND_OBJECT) abort();
+        if (doc->root.kind != FV_VALUE_OBJECT) abort();
         for (uint32_t i = 0; i < doc->root.count; i++) {
             const fv_member *m = &doc->root.as.members[i];
             bool searchable = !memchr(m->key, '\0', m->key_bytes);

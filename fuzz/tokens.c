@@ -9,12 +9,12 @@ static void check(const fv_tokenizer *tok, const fv_encoding *e, size_t bytes)
 {
     for (size_t i = 0; i < e->count; i++) {
         /* The ids of a template are the file's own, and may have no token. */
-        if (!e->specials[i] && !fv_tokenizer_token(tok, e->ids[i]).text) abort();
+        if (!e->special_tokens_mask[i] && !fv_tokenizer_id_to_token(tok, e->ids[i]).text) abort();
         if (e->offsets[i].begin > e->offsets[i].end || e->offsets[i].end > bytes) abort();
     }
 }
 
-static void use(fv_ctx *ctx, const fv_tokenizer *tok, fv_encoder *enc)
+static void use(fv_ctx *ctx, const fv_tokenizer *tok, fv_tokenizer_encoder *enc)
 {
     static const char *const texts[] = {
         "", "the cat's 3.14 \xE6\x9D\xB1\xE4\xBA\xAC  e\xCC\x81 <s>a</s>",
@@ -23,7 +23,7 @@ static void use(fv_ctx *ctx, const fv_tokenizer *tok, fv_encoder *enc)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         fv_encoding e = {.struct_size = sizeof e};
         size_t n = strlen(texts[i]);
-        if (fv_encode(enc, texts[i], n, FV_ENCODE_SPECIALS, &e) != FV_OK) continue;
+        if (fv_tokenizer_encode(enc, texts[i], n, FV_TOKENIZER_ADD_SPECIALS, &e) != FV_OK) continue;
         check(tok, &e, n);
         if (fv_tokenizer_decode(ctx, tok, e.ids, e.count, 0, &out) == FV_OK &&
             !fv_utf8_valid(out.data, out.bytes))
@@ -34,9 +34,9 @@ static void use(fv_ctx *ctx, const fv_tokenizer *tok, fv_encoder *enc)
 
 void fuzz_tokenizer(fv_ctx *ctx, fv_tokenizer *tok)
 {
-    fv_encoder *enc = NULL;
-    if (fv_encoder_create(ctx, tok, &enc) == FV_OK) use(ctx, tok, enc);
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder *enc = NULL;
+    if (fv_tokenizer_encoder_create(ctx, tok, &enc) == FV_OK) use(ctx, tok, enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
 }
 

@@ -23,7 +23,7 @@ static int each_json_line(void (*look)(const fv_value *object))
         fv_doc *doc = NULL;
         CHECK_OK(json_ctx, fv_json_parse(json_ctx, "line", at, (size_t)(end - at), &doc));
         if (doc) {
-            CHECK_EQ(doc->root.kind, FV_KIND_OBJECT);
+            CHECK_EQ(doc->root.kind, FV_VALUE_OBJECT);
             if (look) look(&doc->root);
         }
         fv_doc_free(&doc);
@@ -33,10 +33,10 @@ static int each_json_line(void (*look)(const fv_value *object))
     return lines;
 }
 
-static bool has(const fv_value *object, const char *key, fv_kind kind)
+static bool has(const fv_value *object, const char *key, fv_value_kind kind)
 {
     const fv_value *value = fv_value_get(object, key);
-    if (value && (value->kind == kind || (kind == FV_KIND_REAL && value->kind == FV_KIND_INT)))
+    if (value && (value->kind == kind || (kind == FV_VALUE_REAL && value->kind == FV_VALUE_INT)))
         return true;
     test_failed(__FILE__, __LINE__, "no '%s' of that kind in: %s", key, program.out);
     return false;
@@ -237,9 +237,9 @@ static void colours_on_a_terminal_only(void)
 
 static void look_at_version(const fv_value *v)
 {
-    CHECK(has(v, "version", FV_KIND_STRING));
-    CHECK(has(v, "compiler", FV_KIND_STRING));
-    CHECK(has(v, "features", FV_KIND_OBJECT));
+    CHECK(has(v, "version", FV_VALUE_STRING));
+    CHECK(has(v, "compiler", FV_VALUE_STRING));
+    CHECK(has(v, "features", FV_VALUE_OBJECT));
 }
 
 static void version(void)
@@ -258,10 +258,10 @@ static void version(void)
 static void look_at_doctor(const fv_value *v)
 {
     const fv_value *ok = fv_value_get(v, "ok"), *checks = fv_value_get(v, "checks");
-    CHECK(has(v, "cpu", FV_KIND_OBJECT) && has(v, "memory", FV_KIND_OBJECT));
-    CHECK(has(v, "features", FV_KIND_ARRAY));
-    CHECK(ok && ok->kind == FV_KIND_BOOL && ok->as.boolean);
-    CHECK(checks && checks->kind == FV_KIND_ARRAY && checks->count >= 2);
+    CHECK(has(v, "cpu", FV_VALUE_OBJECT) && has(v, "memory", FV_VALUE_OBJECT));
+    CHECK(has(v, "features", FV_VALUE_ARRAY));
+    CHECK(ok && ok->kind == FV_VALUE_BOOL && ok->as.boolean);
+    CHECK(checks && checks->kind == FV_VALUE_ARRAY && checks->count >= 2);
 }
 
 static void doctor(void)
@@ -277,13 +277,13 @@ static void doctor(void)
 
 static void look_at_bench(const fv_value *v)
 {
-    CHECK(has(v, "bench", FV_KIND_STRING) && has(v, "name", FV_KIND_STRING));
-    CHECK(has(v, "dtype", FV_KIND_STRING) && has(v, "level", FV_KIND_STRING));
-    CHECK(has(v, "threads", FV_KIND_INT) && has(v, "noisy", FV_KIND_BOOL));
+    CHECK(has(v, "bench", FV_VALUE_STRING) && has(v, "name", FV_VALUE_STRING));
+    CHECK(has(v, "dtype", FV_VALUE_STRING) && has(v, "level", FV_VALUE_STRING));
+    CHECK(has(v, "threads", FV_VALUE_INT) && has(v, "noisy", FV_VALUE_BOOL));
     int rates = 0;
     static const char *const keys[] = {"gflops", "gbs", "gops", "ns"};
     for (int i = 0; i < 4; i++)
-        if (fv_value_get(v, keys[i])) rates += has(v, keys[i], FV_KIND_REAL);
+        if (fv_value_get(v, keys[i])) rates += has(v, keys[i], FV_VALUE_REAL);
     CHECK_EQ(rates, 1);
 }
 
@@ -344,13 +344,13 @@ static const char two_tensors[] =
 static void look_at_inspect(const fv_value *v)
 {
     if (fv_value_get(v, "total")) {
-        CHECK(has(v, "tensors", FV_KIND_INT) && has(v, "elements", FV_KIND_INT));
-        CHECK(has(v, "format", FV_KIND_STRING));
+        CHECK(has(v, "tensors", FV_VALUE_INT) && has(v, "elements", FV_VALUE_INT));
+        CHECK(has(v, "format", FV_VALUE_STRING));
     } else {
-        CHECK(has(v, "name", FV_KIND_STRING) && has(v, "dtype", FV_KIND_STRING));
-        CHECK(has(v, "shape", FV_KIND_ARRAY));
+        CHECK(has(v, "name", FV_VALUE_STRING) && has(v, "dtype", FV_VALUE_STRING));
+        CHECK(has(v, "shape", FV_VALUE_ARRAY));
     }
-    CHECK(has(v, "bytes", FV_KIND_INT));
+    CHECK(has(v, "bytes", FV_VALUE_INT));
 }
 
 static void inspect_safetensors(void)

@@ -68,7 +68,7 @@ static void texts_are_checked(void)
     program_run("data check %s", program_path("good.txt"));
     expect(0, "2 lines", "");
     program_run("data check %s %s", program_path("good.txt"), program_path("bad.txt"));
-    expect(3, "2 lines", "bad.txt:2: not valid UTF-8 at byte 3 of the line");
+    expect(3, "2 lines", "bad.txt:2: invalid UTF-8 at byte 3 of the line");
     program_run("data check %s", program_path("absent.txt"));
     expect(3, "", "absent.txt");
 }

@@ -158,11 +158,11 @@ static void mistakes_are_told(void)
     program_text("x.txt", "a\nb\n");
     program_text("y.txt", "a\n");
     program_run("train %s", program_path("bad.toml"));
-    expect(3, NULL, "bad.toml:3:9: there is no key 'train.stesp'; did you mean 'train.steps'?");
+    expect(3, NULL, "bad.toml:3:9: unknown key 'train.stesp'; did you mean 'train.steps'?");
     program_run("train %s --train.lrr 3", program_path("r.toml"));
-    expect(2, NULL, "there is no key 'train.lrr'; did you mean 'train.lr'?");
+    expect(2, NULL, "unknown key 'train.lrr'; did you mean 'train.lr'?");
     program_run("train %s --train.lr fast", program_path("r.toml"));
-    expect(2, NULL, "train.lr: 'fast' is not a number from 0 to 100");
+    expect(2, NULL, "train.lr: 'fast' is invalid, expected a number from 0 to 100");
     program_run("train %s", program_path("absent.toml"));
     expect(3, NULL, "absent.toml");
     program_run("train %s -o /proc/none/x", program_path("r.toml"));

@@ -11,24 +11,25 @@
 static void write_tokenizer(const char *path, size_t vocabulary, const char *mask)
 {
     fv_ctx *ctx = NULL;
-    fv_token_learner_config cfg;
-    fv_token_learner *learner = NULL;
+    fv_tokenizer_trainer_config cfg;
+    fv_tokenizer_trainer *trainer = NULL;
     fv_tokenizer *tok = NULL;
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
-    fv_token_learner_config_init(&cfg, sizeof cfg, mask ? FV_LEARN_BPE_WORDS : FV_LEARN_BPE_BYTES);
+    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg,
+                                     mask ? FV_TOKENIZER_BPE_WORDS : FV_TOKENIZER_BPE_BYTES);
     cfg.vocabulary = vocabulary;
     cfg.min_count = 1;
     cfg.specials[4] = mask;
     cfg.specials[5] = NULL;
-    CHECK_OK(ctx, fv_token_learner_create(ctx, &cfg, &learner));
+    CHECK_OK(ctx, fv_tokenizer_trainer_create(ctx, &cfg, &trainer));
     for (int i = 0; i < 26 * 26; i++) {
         const char pair[2] = {(char)('a' + i % 26), (char)('a' + i / 26)};
-        CHECK_OK(ctx, fv_token_learner_add(learner, pair, 2));
+        CHECK_OK(ctx, fv_tokenizer_trainer_add(trainer, pair, 2));
     }
-    CHECK_OK(ctx, fv_token_learner_finish(learner, &tok));
-    CHECK_EQ(fv_tokenizer_size(tok), vocabulary);
+    CHECK_OK(ctx, fv_tokenizer_trainer_finish(trainer, &tok));
+    CHECK_EQ(fv_tokenizer_vocab_size(tok), vocabulary);
     CHECK_OK(ctx, fv_tokenizer_save(ctx, tok, path));
-    fv_token_learner_destroy(&learner);
+    fv_tokenizer_trainer_destroy(&trainer);
     fv_tokenizer_destroy(&tok);
     fv_ctx_destroy(&ctx);
 }

@@ -40,7 +40,7 @@ static void scores_that_cannot_be(void)
     program_run("score -i %s %s", program_path("none"), program_path("none"));
     expect(3, NULL, "an empty file has no score");
     program_run("score -i %s %s", program_path("latin1"), program_path("two"));
-    expect(3, NULL, "latin1:2: not valid UTF-8 at byte 3 of the line");
+    expect(3, NULL, "latin1:2: invalid UTF-8 at byte 3 of the line");
     program_run("score -i %s %s", program_path("absent"), program_path("two"));
     expect(3, NULL, "cannot open");
     program_run("score");
@@ -108,7 +108,7 @@ static void tokens_that_cannot_be(void)
     expect(3, NULL, "two:1: expected ids with blanks between them");
     program_text("far", "99\n");
     program_run("tokenize %s %s --decode", model, program_path("far"));
-    expect(3, NULL, "far:1: tokenizer: there is no token 99");
+    expect(3, NULL, "far:1: tokenizer: unknown token id 99");
     program_run("tokenize %s %s --jsonl", model, program_path("two"));
     expect(3, NULL, "expected a value");
     program_text("textless.jsonl", "{\"pair\": \"a\"}\n");
@@ -120,7 +120,7 @@ static void tokens_that_cannot_be(void)
     expect(3, NULL, "cannot open");
     program_text("strange.json", "{\"model\": {\"type\": \"Bigram\"}}");
     program_run("tokenize %s", program_path("strange.json"));
-    expect(4, NULL, "the model \"Bigram\" is not known here");
+    expect(4, NULL, "the model \"Bigram\" is not supported");
     program_text("unigram.json", "{\"model\": {\"type\": \"Unigram\"}}");
     program_run("tokenize %s", program_path("unigram.json"));
     expect(3, NULL, "\"vocab\" is missing");

@@ -34,26 +34,27 @@ static fv_status read_tokenizer(void *user, const void *data, size_t bytes)
     (void)user;
     static const char text[] = "the cat's \xC3\xA9t\xC3\xA9 <s>";
     fv_tokenizer *tok = NULL;
-    fv_encoder *enc = NULL;
+    fv_tokenizer_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     fv_text out = {0};
     fv_status s = fv_tokenizer_parse(ctx, "t", data, bytes, &tok);
-    if (s == FV_OK) s = fv_encoder_create(ctx, tok, &enc);
-    if (s == FV_OK) s = fv_encode(enc, text, sizeof text - 1, FV_ENCODE_SPECIALS, &e);
+    if (s == FV_OK) s = fv_tokenizer_encoder_create(ctx, tok, &enc);
+    if (s == FV_OK)
+        s = fv_tokenizer_encode(enc, text, sizeof text - 1, FV_TOKENIZER_ADD_SPECIALS, &e);
     if (s == FV_OK) s = fv_tokenizer_decode(ctx, tok, e.ids, e.count, 0, &out);
     fv_text_free(ctx, &out);
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     return s;
 }
 
-/* Reads every line of a packed text. */
+/* Reads every line of a compressed text. */
 static fv_status read_lines(void *user, const void *data, size_t bytes)
 {
     (void)user;
     fv_lines *lines = NULL;
     fv_line line = {.text = ""};
-    fv_status s = fv_lines_open_memory(ctx, "t", data, bytes, FV_LINES_REFUSE, &lines);
+    fv_status s = fv_lines_open_memory(ctx, "t", data, bytes, FV_LINES_POLICY_REJECT, &lines);
     while (s == FV_OK && line.text)
         s = fv_lines_next(lines, &line);
     fv_lines_close(&lines);
@@ -263,12 +264,12 @@ static void packed_texts(void)
         void *data = file_read(test_path(names[i]), &bytes);
         CHECK(data != NULL);
         if (data && read_lines(NULL, data, bytes) == FV_ERR_UNSUPPORTED)
-            printf("skipped: %s, which this build cannot unpack\n", names[i]);
+            printf("skipped: %s, which this build cannot decompress\n", names[i]);
         else if (data)
-            damage("packed text", data, bytes, read_lines, NULL, &report);
+            damage("compressed text", data, bytes, read_lines, NULL, &report);
         free(data);
     }
-    if (report.reads) corrupt_conclude("packed text", &report);
+    if (report.reads) corrupt_conclude("compressed text", &report);
 }
 
 int main(int argc, char **argv)

@@ -293,7 +293,7 @@ static void damaged_pairs_are_refused(void)
         {"a\tb\tc\n", ":1: expected two texts"},
         {"\tb\n", ":1: expected two texts"},
         {"a\t\n", ":1: expected two texts"},
-        {"a\tb\n\xff\tb\n", ":2: not valid UTF-8 at byte 1"},
+        {"a\tb\n\xff\tb\n", ":2: invalid UTF-8 at byte 1"},
     };
     char folder[512], name[32];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -338,7 +338,7 @@ static void expect_damage(const char *name, const char *file, const char *text, 
 static void damage_is_found(void)
 {
     expect_damage("cut", "test.source", "a b\n", "test.source: 1 lines, expected 40");
-    expect_damage("bytes", "valid.target", "a\n\xc3(\n", "valid.target:2: not valid UTF-8");
+    expect_damage("bytes", "valid.target", "a\n\xc3(\n", "valid.target:2: invalid UTF-8");
     expect_damage("no-json", "dataset.json", "[", "dataset.json:1");
     expect_damage("no-files", "dataset.json", "{\"source\":\"source\",\"target\":\"target\"}",
                   "files");

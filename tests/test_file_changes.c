@@ -105,13 +105,13 @@ static void bad_indexes(void)
         {"{\"weight_map\":{\"a\":\"x\\\\m\"}}", FV_ERR_FORMAT, "plain file name"},
         {"{\"weight_map\":{\"a\":\"m\\u0000\"}}", FV_ERR_FORMAT, "NUL"},
         {"{\"weight_map\":{\"a\":\"absent.safetensors\"}}", FV_ERR_IO, "cannot open"},
-        {"{\"weight_map\":{\"a\":\"m-1.safetensors\"}}", FV_ERR_FORMAT, "the files hold 2"},
+        {"{\"weight_map\":{\"a\":\"m-1.safetensors\"}}", FV_ERR_FORMAT, "the files have 2"},
         {"{\"weight_map\":{\"a\":\"m-1.safetensors\",\"d\":\"m-1.safetensors\"}}", FV_ERR_FORMAT,
          "\"d\" is not in that file"},
         {"{\"weight_map\":{\"a\":\"m-1.safetensors\",\"c\":\"m-2.safetensors\"}}", FV_ERR_FORMAT,
          "\"c\" is not in that file"},
         {"{\"weight_map\":{\"b\":\"m-2.safetensors\",\"x\":\"m-3.safetensors\"}}", FV_ERR_FORMAT,
-         "\"b\" is in two files"},
+         "duplicate tensor \"b\""},
     };
     int files = open_files();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -1,5 +1,5 @@
 /*
- * Every call into the system fails once and for ever, every allocation too, during saves and
+ * Every call into the system fails once and forever, every allocation too, during saves and
  * loads: an error comes back, the old or the new file is there and whole, nothing is left over.
  */
 #include <errno.h>
@@ -25,7 +25,7 @@ static fv_status give_bytes(void *user, size_t index, uint64_t offset, void *buf
 static fv_status save_safetensors(fv_ctx *c, const char *path, int generation)
 {
     const fv_file_spec specs[] = {{"w", FV_F32, 2, {30, 10}}, {"b", FV_U8, 1, {33}}};
-    const fv_file_note notes[] = {{"format", "pt"}};
+    const fv_file_metadata notes[] = {{"format", "pt"}};
     return fv_safetensors_save_stream(c, path, specs, 2, notes, 1, give_bytes, &generation);
 }
 
@@ -376,7 +376,7 @@ static void too_many_leftovers(void)
         file_write(folder_path(name), "x", 1);
     }
     CHECK_EQ(play(c, SAVE_FIRST), FV_ERR_IO);
-    CHECK(strstr(fv_ctx_message(c), "target: cannot save: 1000 files of unfinished saves"));
+    CHECK(strstr(fv_ctx_message(c), "target: cannot save: found 1000 temporary files"));
     CHECK(strstr(fv_ctx_message(c), "target.999.tmp"));
     for (int i = 0; i < NAMES; i++) {
         snprintf(name, sizeof name, "target.%d.tmp", i);

@@ -145,16 +145,16 @@ static void beam_ids_are_those_of_transformers(void)
  */
 static fv_tokenizer *bytes_tokenizer(fv_ctx *ctx)
 {
-    fv_token_learner_config cfg;
-    fv_token_learner *learner = NULL;
+    fv_tokenizer_trainer_config cfg;
+    fv_tokenizer_trainer *trainer = NULL;
     fv_tokenizer *tok = NULL;
-    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_BPE_BYTES);
+    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_BPE_BYTES);
     cfg.vocabulary = 300;
-    CHECK_OK(ctx, fv_token_learner_create(ctx, &cfg, &learner));
+    CHECK_OK(ctx, fv_tokenizer_trainer_create(ctx, &cfg, &trainer));
     static const char text[] = "one stone alone none the other bother the mother one stone";
-    CHECK_OK(ctx, fv_token_learner_add(learner, text, sizeof text - 1));
-    CHECK_OK(ctx, fv_token_learner_finish(learner, &tok));
-    fv_token_learner_destroy(&learner);
+    CHECK_OK(ctx, fv_tokenizer_trainer_add(trainer, text, sizeof text - 1));
+    CHECK_OK(ctx, fv_tokenizer_trainer_finish(trainer, &tok));
+    fv_tokenizer_trainer_destroy(&trainer);
     return tok;
 }
 

@@ -24,7 +24,7 @@ static void cpu_fits_the_chosen_level(void)
         CHECK(cpu.avx512f && cpu.avx512dq && cpu.avx512bw && cpu.avx512vl && cpu.os_zmm);
 }
 
-/* A caller built against a shorter struct: what lies behind its end is not touched. */
+/* A caller built against a shorter struct: the bytes after its end are not touched. */
 static void older_structs_are_respected(void)
 {
     fv_cpu_info cpu;
@@ -47,7 +47,7 @@ static void features_have_names_and_an_end(void)
     fv_feature feature = {.struct_size = sizeof feature};
     int count = 0;
     while (fv_feature_get(count, &feature)) {
-        CHECK(feature.name[0] && feature.gives[0]);
+        CHECK(feature.name[0] && feature.description[0]);
         fv_feature other = {.struct_size = sizeof other};
         for (int i = 0; i < count && fv_feature_get(i, &other); i++)
             CHECK(strcmp(feature.name, other.name) != 0);

@@ -3,8 +3,8 @@
 #include <locale.h>
 
 #include "base/ctx.h"
+#include "io/decimal.h"
 #include "io/json_write.h"
-#include "io/number.h"
 #include "support/test.h"
 
 static fv_ctx *ctx;

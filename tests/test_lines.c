@@ -1,6 +1,6 @@
 /*
- * Text files line by line: line ends, packed files, what is not text, limits, and files that are
- * damaged or change under us.
+ * Text files line by line: line ends, compressed files, what is not text, limits, and files that
+ * are damaged or change under us.
  */
 #include "fovea/corpus.h"
 #include "fovea/info.h"
@@ -44,11 +44,12 @@ enum { FROM_FILE, FROM_MEMORY, FROM_STREAM, WAYS = FROM_STREAM + 3 };
 static fv_status open_way(int way, const void *data, size_t bytes, giver *g, fv_lines **out)
 {
     static const size_t steps[] = {1, 7, SIZE_MAX};
-    if (way == FROM_FILE) return fv_lines_open(ctx, folder_path("lines"), FV_LINES_REFUSE, out);
+    if (way == FROM_FILE)
+        return fv_lines_open(ctx, folder_path("lines"), FV_LINES_POLICY_REJECT, out);
     if (way == FROM_MEMORY)
-        return fv_lines_open_memory(ctx, "lines", data, bytes, FV_LINES_REFUSE, out);
+        return fv_lines_open_memory(ctx, "lines", data, bytes, FV_LINES_POLICY_REJECT, out);
     *g = (giver){.data = data, .bytes = bytes, .step = steps[way - FROM_STREAM]};
-    return fv_lines_open_stream(ctx, "lines", give, g, FV_LINES_REFUSE, out);
+    return fv_lines_open_stream(ctx, "lines", give, g, FV_LINES_POLICY_REJECT, out);
 }
 
 /* Opens the bytes in every way, and expects these lines, NULL after the last. */
@@ -107,27 +108,27 @@ static void streams_are_not_read_ahead(void)
     giver g = {.data = "a\nbc\nd", .bytes = 6, .step = 2};
     fv_lines *lines = NULL;
     fv_line line = {0};
-    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_REFUSE, &lines));
+    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_POLICY_REJECT, &lines));
     if (!lines) return;
     CHECK_EQ(g.calls, 1);
-    CHECK(!fv_lines_ready(lines));
+    CHECK(!fv_lines_is_ready(lines));
     CHECK_OK(ctx, fv_lines_next(lines, &line));
     CHECK_STR(line.text, "a");
     CHECK_EQ(g.calls, 1);
-    CHECK(!fv_lines_ready(lines));
+    CHECK(!fv_lines_is_ready(lines));
     CHECK_OK(ctx, fv_lines_next(lines, &line));
     CHECK_STR(line.text, "bc");
     CHECK_EQ(g.calls, 3);
     CHECK_OK(ctx, fv_lines_next(lines, &line));
     CHECK_STR(line.text, "d");
-    CHECK(fv_lines_ready(lines)); /* the end is known */
+    CHECK(fv_lines_is_ready(lines)); /* the end is known */
     CHECK_OK(ctx, fv_lines_next(lines, &line));
     CHECK(line.text == NULL);
     fv_lines_close(&lines);
     g = (giver){.data = "a\nb\n", .bytes = 4, .step = 4};
-    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_REFUSE, &lines));
+    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_POLICY_REJECT, &lines));
     CHECK_OK(ctx, fv_lines_next(lines, &line));
-    CHECK(fv_lines_ready(lines));
+    CHECK(fv_lines_is_ready(lines));
     fv_lines_close(&lines);
 }
 
@@ -136,13 +137,14 @@ static void streams_that_break(void)
     giver g = {.data = "a\nb\n", .bytes = 4, .step = 2, .broken = 2};
     fv_lines *lines = NULL;
     fv_line line = {0};
-    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_REFUSE, &lines));
+    CHECK_OK(ctx, fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_POLICY_REJECT, &lines));
     CHECK_OK(ctx, fv_lines_next(lines, &line));
     CHECK_EQ(fv_lines_next(lines, &line), FV_ERR_IO);
-    CHECK(strstr(fv_ctx_message(ctx), "pipe: cannot be read"));
+    CHECK(strstr(fv_ctx_message(ctx), "pipe: the read callback failed"));
     fv_lines_close(&lines);
     g = (giver){.data = "\x1f", .bytes = 1, .step = 1, .broken = 1}; /* as gzip begins */
-    CHECK_EQ(fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_REFUSE, &lines), FV_ERR_IO);
+    CHECK_EQ(fv_lines_open_stream(ctx, "pipe", give, &g, FV_LINES_POLICY_REJECT, &lines),
+             FV_ERR_IO);
     CHECK(lines == NULL);
 }
 
@@ -161,11 +163,12 @@ static void long_lines(void)
         size_t n = LIMIT + (size_t)over;
         memset(text, 'x', n);
         memcpy(text + n, "\nend", 4);
-        CHECK_OK(small, fv_lines_open_memory(small, "long", text, n + 4, FV_LINES_REFUSE, &lines));
+        CHECK_OK(small,
+                 fv_lines_open_memory(small, "long", text, n + 4, FV_LINES_POLICY_REJECT, &lines));
         fv_status s = fv_lines_next(lines, &line);
         CHECK_EQ(s, over ? FV_ERR_LIMIT : FV_OK);
         if (over)
-            CHECK(strstr(fv_ctx_message(small), "long:1: a line of more than 300000 bytes"));
+            CHECK(strstr(fv_ctx_message(small), "long:1: the line is longer than 300000 bytes"));
         else
             CHECK_EQ(line.bytes, LIMIT);
         fv_lines_close(&lines);
@@ -183,22 +186,22 @@ static void what_is_not_text(void)
     } cases[] = {
         {"good\nab\xff"
          "c\nend\n",
-         13, "bad:2: not valid UTF-8 at byte 3 of the line"},
-        {"good\nab\0c\nend\n", 14, "bad:2: a NUL byte, as in a binary file, at byte 3"},
-        {"good\n\xed\xa0\x80\nend\n", 13, "bad:2: not valid UTF-8 at byte 1"},
-        {"good\nab\xc3\nend", 12, "bad:2: not valid UTF-8 at byte 3"},
+         13, "bad:2: invalid UTF-8 at byte 3 of the line"},
+        {"good\nab\0c\nend\n", 14, "bad:2: NUL byte (a binary file?) at byte 3"},
+        {"good\n\xed\xa0\x80\nend\n", 13, "bad:2: invalid UTF-8 at byte 1"},
+        {"good\nab\xc3\nend", 12, "bad:2: invalid UTF-8 at byte 3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fv_lines *lines = NULL;
         fv_line line = {0};
         CHECK_OK(ctx, fv_lines_open_memory(ctx, "bad", cases[i].text, cases[i].bytes,
-                                           FV_LINES_REFUSE, &lines));
+                                           FV_LINES_POLICY_REJECT, &lines));
         CHECK_OK(ctx, fv_lines_next(lines, &line));
         CHECK_EQ(fv_lines_next(lines, &line), FV_ERR_FORMAT);
         CHECK(strstr(fv_ctx_message(ctx), cases[i].message) != NULL);
         fv_lines_close(&lines);
-        CHECK_OK(ctx, fv_lines_open_memory(ctx, "bad", cases[i].text, cases[i].bytes, FV_LINES_MARK,
-                                           &lines));
+        CHECK_OK(ctx, fv_lines_open_memory(ctx, "bad", cases[i].text, cases[i].bytes,
+                                           FV_LINES_POLICY_MARK, &lines));
         for (uint64_t n = 1; n <= 3; n++) {
             CHECK_OK(ctx, fv_lines_next(lines, &line));
             CHECK(line.valid == (n != 2) && line.number == n && line.text);
@@ -211,8 +214,8 @@ static void what_is_not_text(void)
 static void files_that_cannot_be_opened(void)
 {
     fv_lines *lines = NULL;
-    CHECK_EQ(fv_lines_open(ctx, folder_path("absent"), FV_LINES_REFUSE, &lines), FV_ERR_IO);
-    CHECK_EQ(fv_lines_open(ctx, folder_path("."), FV_LINES_REFUSE, &lines), FV_ERR_IO);
+    CHECK_EQ(fv_lines_open(ctx, folder_path("absent"), FV_LINES_POLICY_REJECT, &lines), FV_ERR_IO);
+    CHECK_EQ(fv_lines_open(ctx, folder_path("."), FV_LINES_POLICY_REJECT, &lines), FV_ERR_IO);
     CHECK_EQ(fv_lines_open_memory(ctx, "x", "", 0, (fv_lines_policy)7, &lines), FV_ERR_ARGUMENT);
     CHECK(lines == NULL);
     fv_lines_close(&lines);
@@ -253,7 +256,7 @@ static void packed_files(void)
     }
 }
 
-/* A packed file cut anywhere is refused and never taken for a shorter one. */
+/* A compressed file that is truncated anywhere is rejected, never read as a shorter one. */
 static void cut_packed_files(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -264,7 +267,7 @@ static void cut_packed_files(void)
         for (size_t n = 6; n < bytes; n++) {
             fv_lines *lines = NULL;
             fv_line line = {.text = ""};
-            fv_status s = fv_lines_open_memory(ctx, "cut", data, n, FV_LINES_MARK, &lines);
+            fv_status s = fv_lines_open_memory(ctx, "cut", data, n, FV_LINES_POLICY_MARK, &lines);
             while (s == FV_OK && line.text)
                 s = fv_lines_next(lines, &line);
             accepted += s == FV_OK;
@@ -277,8 +280,8 @@ static void cut_packed_files(void)
     }
 }
 
-/* What unpacks to more than the limit stops there. */
-static void unpacked_size_is_limited(void)
+/* What decompresses to more than the limit stops there. */
+static void decompressed_size_is_limited(void)
 {
     fv_ctx_config cfg;
     fv_ctx *small = NULL;
@@ -289,7 +292,8 @@ static void unpacked_size_is_limited(void)
         if (!has_feature(packed_features[i])) continue;
         fv_lines *lines = NULL;
         fv_line line = {.text = ""};
-        fv_status s = fv_lines_open(small, test_path(packed_names[i]), FV_LINES_REFUSE, &lines);
+        fv_status s =
+            fv_lines_open(small, test_path(packed_names[i]), FV_LINES_POLICY_REJECT, &lines);
         while (s == FV_OK && line.text)
             s = fv_lines_next(lines, &line);
         CHECK_EQ(s, FV_ERR_LIMIT);
@@ -316,7 +320,7 @@ static void failing_calls(void)
         faults.fail_at = n;
         fv_lines *lines = NULL;
         fv_line line = {.text = ""};
-        fv_status s = fv_lines_open(faulty, folder_path("f"), FV_LINES_REFUSE, &lines);
+        fv_status s = fv_lines_open(faulty, folder_path("f"), FV_LINES_POLICY_REJECT, &lines);
         while (s == FV_OK && line.text)
             s = fv_lines_next(lines, &line);
         fv_lines_close(&lines);
@@ -341,7 +345,7 @@ int main(int argc, char **argv)
     RUN(files_that_cannot_be_opened);
     RUN(packed_files);
     RUN(cut_packed_files);
-    RUN(unpacked_size_is_limited);
+    RUN(decompressed_size_is_limited);
     RUN(failing_calls);
     folder_remove();
     fv_ctx_destroy(&ctx);

@@ -20,7 +20,8 @@ static const fv_look_map map3 = {.rows = 3,
                                  .col_labels = cols3,
                                  .title = "alignment"};
 
-static fv_picture *drawn(const fv_look_map *map, fv_look_form form, const fv_look_options *options)
+static fv_picture *drawn(const fv_look_map *map, fv_look_format form,
+                         const fv_look_options *options)
 {
     fv_picture *picture = NULL;
     CHECK_OK(ctx, fv_look_map_draw(ctx, map, form, options, &picture));
@@ -61,7 +62,7 @@ static fv_look_options plain_options(void)
 
 static void svg_has_every_cell_and_label(void)
 {
-    fv_picture *p = drawn(&map3, FV_LOOK_SVG, NULL);
+    fv_picture *p = drawn(&map3, FV_LOOK_FORMAT_SVG, NULL);
     const char *svg = text_of(p);
     well_formed(svg);
     CHECK_EQ(count_of(svg, "<rect "), 1 + 9 + 32); /* ground, cells, colour bar */
@@ -85,7 +86,7 @@ static void short_column_labels_stay_level(void)
     const char *const letters[] = {"a", "b", "c"};
     fv_look_map map = map3;
     map.col_labels = letters;
-    fv_picture *p = drawn(&map, FV_LOOK_SVG, NULL);
+    fv_picture *p = drawn(&map, FV_LOOK_FORMAT_SVG, NULL);
     CHECK_EQ(count_of(text_of(p), "rotate(-90"), 0);
     fv_picture_free(&p);
 }
@@ -97,7 +98,7 @@ static void numbers_are_written_without_the_locale(void)
     o.numbers = true;
     for (int i = 0; i < 4; i++) {
         if (!setlocale(LC_NUMERIC, locales[i])) continue;
-        fv_picture *p = drawn(&map3, FV_LOOK_SVG, &o);
+        fv_picture *p = drawn(&map3, FV_LOOK_FORMAT_SVG, &o);
         CHECK(strstr(text_of(p), ">0.90</text>"));
         CHECK(strstr(text_of(p), ">0.05</text>"));
         fv_picture_free(&p);
@@ -107,10 +108,10 @@ static void numbers_are_written_without_the_locale(void)
 
 static void same_input_same_bytes(void)
 {
-    for (int form = 0; form < FV_LOOK_FORM_COUNT; form++) {
+    for (int form = 0; form < FV_LOOK_FORMAT_COUNT; form++) {
         size_t a_bytes, b_bytes;
-        fv_picture *a = drawn(&map3, (fv_look_form)form, NULL),
-                   *b = drawn(&map3, (fv_look_form)form, NULL);
+        fv_picture *a = drawn(&map3, (fv_look_format)form, NULL),
+                   *b = drawn(&map3, (fv_look_format)form, NULL);
         const char *a_data = fv_picture_data(a, &a_bytes), *b_data = fv_picture_data(b, &b_bytes);
         CHECK(a_bytes == b_bytes && memcmp(a_data, b_data, a_bytes) == 0);
         fv_picture_free(&a);
@@ -124,7 +125,8 @@ static void rows_may_lie_apart(void)
     fv_look_map map = map3;
     map.values = apart;
     map.stride = 4;
-    fv_picture *a = drawn(&map3, FV_LOOK_HTML, NULL), *b = drawn(&map, FV_LOOK_HTML, NULL);
+    fv_picture *a = drawn(&map3, FV_LOOK_FORMAT_HTML, NULL),
+               *b = drawn(&map, FV_LOOK_FORMAT_HTML, NULL);
     CHECK_STR(text_of(b), text_of(a));
     fv_picture_free(&a);
     fv_picture_free(&b);
@@ -137,8 +139,8 @@ static void special_values_have_their_colours(void)
     const float values[] = {NAN, INFINITY, -INFINITY, -1, 1, 0};
     const fv_look_map map = {.rows = 2, .cols = 3, .values = values};
     fv_look_options o = plain_options();
-    o.colours = FV_COLOURS_DIVERGING;
-    fv_picture *p = drawn(&map, FV_LOOK_SVG, &o);
+    o.colours = FV_COLOUR_MAP_DIVERGING;
+    fv_picture *p = drawn(&map, FV_LOOK_FORMAT_SVG, &o);
     const char *svg = text_of(p);
     well_formed(svg);
     CHECK_EQ(count_of(svg, "fill=\"#d6409f\""), 1); /* NaN, with its cross */
@@ -152,10 +154,10 @@ static void special_values_have_their_colours(void)
 static void range_is_the_callers_if_given(void)
 {
     fv_look_options o = plain_options();
-    o.colours = FV_COLOURS_GREYS;
+    o.colours = FV_COLOUR_MAP_GREYS;
     o.low = 0.2;
     o.high = 0.7;
-    fv_picture *p = drawn(&map3, FV_LOOK_SVG, &o);
+    fv_picture *p = drawn(&map3, FV_LOOK_FORMAT_SVG, &o);
     CHECK_EQ(count_of(text_of(p), "fill=\"#000000\""), 6 + 1); /* at or below 0.2, and the bar */
     CHECK(strstr(text_of(p), ">0.7</text>"));
     fv_picture_free(&p);
@@ -165,11 +167,11 @@ static void all_nan_and_all_equal_maps_are_drawn(void)
 {
     const float nothing[] = {NAN, NAN, NAN, NAN}, zeros[4] = {0};
     fv_look_map map = {.rows = 2, .cols = 2, .values = nothing};
-    for (int form = 0; form < FV_LOOK_FORM_COUNT; form++) {
-        fv_picture *p = drawn(&map, (fv_look_form)form, NULL);
+    for (int form = 0; form < FV_LOOK_FORMAT_COUNT; form++) {
+        fv_picture *p = drawn(&map, (fv_look_format)form, NULL);
         fv_picture_free(&p);
         map.values = zeros;
-        p = drawn(&map, (fv_look_form)form, NULL);
+        p = drawn(&map, (fv_look_format)form, NULL);
         fv_picture_free(&p);
         map.values = nothing;
     }
@@ -211,7 +213,7 @@ static fv_look_map hostile_map(void)
 static void markup_in_labels_is_escaped(void)
 {
     const fv_look_map map = hostile_map();
-    fv_picture *p = drawn(&map, FV_LOOK_SVG, NULL);
+    fv_picture *p = drawn(&map, FV_LOOK_FORMAT_SVG, NULL);
     const char *svg = text_of(p);
     well_formed(svg);
     CHECK(!strstr(svg, "<script"));
@@ -222,7 +224,7 @@ static void markup_in_labels_is_escaped(void)
     CHECK(!strstr(svg, "\xe2\x80\xae"));
     fv_picture_free(&p);
 
-    p = drawn(&map, FV_LOOK_HTML, NULL);
+    p = drawn(&map, FV_LOOK_FORMAT_HTML, NULL);
     char *inner = svg_of_page(text_of(p));
     well_formed(inner);
     free(inner);
@@ -235,11 +237,11 @@ static void markup_in_labels_is_escaped(void)
 static void labels_cannot_steer_a_terminal(void)
 {
     const fv_look_map map = hostile_map();
-    for (int form = FV_LOOK_TEXT; form <= FV_LOOK_TERMINAL; form++) {
-        fv_picture *p = drawn(&map, (fv_look_form)form, NULL);
+    for (int form = FV_LOOK_FORMAT_TEXT; form <= FV_LOOK_FORMAT_TERMINAL; form++) {
+        fv_picture *p = drawn(&map, (fv_look_format)form, NULL);
         for (const char *at = text_of(p); *at; at++) {
             if (*at == 0x1b)
-                CHECK(form == FV_LOOK_TERMINAL &&
+                CHECK(form == FV_LOOK_FORMAT_TERMINAL &&
                       (strncmp(at, "\x1b[48;5;", 7) == 0 || strncmp(at, "\x1b[0m", 4) == 0));
             else
                 CHECK((unsigned char)*at >= 0x20 || *at == '\n');
@@ -258,9 +260,9 @@ static void long_labels_are_cut(void)
     const float values[] = {0, 1, 1, 0};
     const fv_look_map map = {
         .rows = 2, .cols = 2, .values = values, .row_labels = labels, .col_labels = labels};
-    for (int form = 0; form < FV_LOOK_FORM_COUNT; form++) {
-        fv_picture *p = drawn(&map, (fv_look_form)form, NULL);
-        if (form == FV_LOOK_SVG) {
+    for (int form = 0; form < FV_LOOK_FORMAT_COUNT; form++) {
+        fv_picture *p = drawn(&map, (fv_look_format)form, NULL);
+        if (form == FV_LOOK_FORMAT_SVG) {
             CHECK(strstr(text_of(p), "mmm\xe2\x80\xa6</text>"));
             CHECK(!strstr(text_of(p),
                           "mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm"));
@@ -273,8 +275,8 @@ static void long_labels_are_cut(void)
         memcpy(marks + 2 * i, "\xcc\x81", 2);
     marks[4000] = '\0';
     labels[0] = marks;
-    for (int form = 0; form < FV_LOOK_FORM_COUNT; form++) {
-        fv_picture *p = drawn(&map, (fv_look_form)form, NULL);
+    for (int form = 0; form < FV_LOOK_FORMAT_COUNT; form++) {
+        fv_picture *p = drawn(&map, (fv_look_format)form, NULL);
         fv_picture_free(&p);
     }
 }
@@ -286,17 +288,17 @@ static void unequal_and_empty_maps(void)
     static float values[64];
     const int64_t sizes[][2] = {{0, 0}, {0, 5}, {5, 0}, {1, 1}, {1, 64}, {64, 1}, {2, 31}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (int form = 0; form < FV_LOOK_FORM_COUNT; form++) {
+        for (int form = 0; form < FV_LOOK_FORMAT_COUNT; form++) {
             const fv_look_map map = {.rows = sizes[i][0],
                                      .cols = sizes[i][1],
                                      .values = sizes[i][0] > 0 && sizes[i][1] > 0 ? values : NULL,
                                      .title = "t"};
-            fv_picture *p = drawn(&map, (fv_look_form)form, NULL);
-            if (form == FV_LOOK_SVG) {
+            fv_picture *p = drawn(&map, (fv_look_format)form, NULL);
+            if (form == FV_LOOK_FORMAT_SVG) {
                 well_formed(text_of(p));
                 CHECK_EQ(count_of(text_of(p), "<rect "), 1 + 32 + sizes[i][0] * sizes[i][1]);
             }
-            if (form == FV_LOOK_TEXT && sizes[i][0] * sizes[i][1] == 0)
+            if (form == FV_LOOK_FORMAT_TEXT && sizes[i][0] * sizes[i][1] == 0)
                 CHECK(strstr(text_of(p), "(empty)"));
             fv_picture_free(&p);
         }
@@ -310,9 +312,9 @@ static void large_maps_are_embedded(void)
     for (int i = 0; i < WIDE * HIGH; i++)
         values[i] = i % 2 ? 1.0f : 0.0f;
     fv_look_options o = plain_options();
-    o.colours = FV_COLOURS_GREYS;
+    o.colours = FV_COLOUR_MAP_GREYS;
     const fv_look_map map = {.rows = HIGH, .cols = WIDE, .values = values};
-    fv_picture *p = drawn(&map, FV_LOOK_SVG, &o);
+    fv_picture *p = drawn(&map, FV_LOOK_FORMAT_SVG, &o);
     well_formed(text_of(p));
     const char *data = strstr(text_of(p), "base64,");
     CHECK(data != NULL);
@@ -333,7 +335,7 @@ static void large_maps_are_embedded(void)
     }
     CHECK(strlen(text_of(p)) < 20000); /* no rectangle for each cell */
     fv_picture_free(&p);
-    p = drawn(&map, FV_LOOK_TERMINAL, &o);
+    p = drawn(&map, FV_LOOK_FORMAT_TERMINAL, &o);
     CHECK(strstr(text_of(p), "\xe2\x96\x80"));
     fv_picture_free(&p);
     free(values);
@@ -343,7 +345,7 @@ static void large_maps_are_embedded(void)
 
 static void text_form_is_exact(void)
 {
-    fv_picture *p = drawn(&map3, FV_LOOK_TEXT, NULL);
+    fv_picture *p = drawn(&map3, FV_LOOK_FORMAT_TEXT, NULL);
     CHECK_STR(text_of(p), "alignment\n"
                           "          b   \n"
                           "          l   \n"
@@ -357,7 +359,7 @@ static void text_form_is_exact(void)
     fv_picture_free(&p);
     fv_look_options o = plain_options();
     o.numbers = true;
-    p = drawn(&map3, FV_LOOK_TEXT, &o);
+    p = drawn(&map3, FV_LOOK_FORMAT_TEXT, &o);
     CHECK_STR(text_of(p), "alignment\n"
                           "         the  black    cat\n"
                           "  le    0.90   0.05   0.05\n"
@@ -372,7 +374,7 @@ static void neighbouring_labels_do_not_touch(void)
     const float values[] = {1, 0};
     static const char *const words[] = {"i", "the"};
     const fv_look_map map = {.rows = 1, .cols = 2, .values = values, .col_labels = words};
-    fv_picture *p = drawn(&map, FV_LOOK_TEXT, NULL);
+    fv_picture *p = drawn(&map, FV_LOOK_FORMAT_TEXT, NULL);
     CHECK_STR(text_of(p), "      t\n"
                           "      h\n"
                           "   i  e\n"
@@ -386,8 +388,8 @@ static void terminal_form_is_exact(void)
     const float values[] = {0, 1, NAN, 0};
     const fv_look_map map = {.rows = 2, .cols = 2, .values = values};
     fv_look_options o = plain_options();
-    o.colours = FV_COLOURS_GREYS;
-    fv_picture *p = drawn(&map, FV_LOOK_TERMINAL, &o);
+    o.colours = FV_COLOUR_MAP_GREYS;
+    fv_picture *p = drawn(&map, FV_LOOK_FORMAT_TERMINAL, &o);
     const char *const wanted = " \x1b[48;5;16m   \x1b[48;5;231m   \x1b[0m\n"
                                " \x1b[48;5;169m   \x1b[48;5;16m   \x1b[0m\n"
                                " from 0 \x1b[48;5;16m  ";
@@ -404,7 +406,7 @@ static void small_text_keeps_the_peaks(void)
     const fv_look_map map = {.rows = SIDE, .cols = SIDE, .values = values};
     fv_look_options o = plain_options();
     o.columns = 42;
-    fv_picture *p = drawn(&map, FV_LOOK_TEXT, &o);
+    fv_picture *p = drawn(&map, FV_LOOK_FORMAT_TEXT, &o);
     CHECK_EQ(count_of(text_of(p), "#") - 2, 1); /* the legend has two */
     for (const char *line = text_of(p); *line; line = strchr(line, '\n') + 1)
         CHECK(strcspn(line, "\n") <= 42);
@@ -416,7 +418,7 @@ static void small_text_keeps_the_peaks(void)
 
 static void page_stands_alone_and_holds_the_values(void)
 {
-    fv_picture *p = drawn(&map3, FV_LOOK_HTML, NULL);
+    fv_picture *p = drawn(&map3, FV_LOOK_FORMAT_HTML, NULL);
     const char *page = text_of(p);
     CHECK_EQ(count_of(page, "http"), 2); /* the SVG namespace, in markup and in the script */
     CHECK(!strstr(page, "src=") && !strstr(page, "@import") && !strstr(page, "<link"));
@@ -437,7 +439,7 @@ static void page_stands_alone_and_holds_the_values(void)
 static void expect(fv_status wanted, const fv_look_map *map, int form, const fv_look_options *o)
 {
     fv_picture *p = NULL;
-    CHECK_EQ(fv_look_map_draw(ctx, map, (fv_look_form)form, o, &p), wanted);
+    CHECK_EQ(fv_look_map_draw(ctx, map, (fv_look_format)form, o, &p), wanted);
     CHECK(p == NULL);
     CHECK(fv_ctx_message(ctx)[0] != '\0');
     CHECK_EQ(fv_ctx_error(ctx), FV_OK); /* nothing sticks */
@@ -446,19 +448,19 @@ static void expect(fv_status wanted, const fv_look_map *map, int form, const fv_
 static void bad_arguments_are_told(void)
 {
     fv_look_map map = map3;
-    expect(FV_ERR_ARGUMENT, NULL, FV_LOOK_SVG, NULL);
+    expect(FV_ERR_ARGUMENT, NULL, FV_LOOK_FORMAT_SVG, NULL);
     expect(FV_ERR_ARGUMENT, &map3, 99, NULL);
     map.rows = -1;
-    expect(FV_ERR_ARGUMENT, &map, FV_LOOK_SVG, NULL);
+    expect(FV_ERR_ARGUMENT, &map, FV_LOOK_FORMAT_SVG, NULL);
     map = map3;
     map.stride = 2;
-    expect(FV_ERR_ARGUMENT, &map, FV_LOOK_SVG, NULL);
+    expect(FV_ERR_ARGUMENT, &map, FV_LOOK_FORMAT_SVG, NULL);
     map = map3;
     map.values = NULL;
-    expect(FV_ERR_ARGUMENT, &map, FV_LOOK_SVG, NULL);
+    expect(FV_ERR_ARGUMENT, &map, FV_LOOK_FORMAT_SVG, NULL);
     map = map3;
     map.cols = FV_LOOK_MAX_SIDE + 1;
-    expect(FV_ERR_LIMIT, &map, FV_LOOK_SVG, NULL);
+    expect(FV_ERR_LIMIT, &map, FV_LOOK_FORMAT_SVG, NULL);
     const struct {
         int colours, cell, columns;
         double low, high;
@@ -471,10 +473,10 @@ static void bad_arguments_are_told(void)
         o.columns = bad[i].columns;
         o.low = bad[i].low;
         o.high = bad[i].high;
-        expect(FV_ERR_ARGUMENT, &map3, FV_LOOK_SVG, &o);
+        expect(FV_ERR_ARGUMENT, &map3, FV_LOOK_FORMAT_SVG, &o);
     }
     fv_look_options o = {0};
-    expect(FV_ERR_ARGUMENT, &map3, FV_LOOK_SVG, &o);
+    expect(FV_ERR_ARGUMENT, &map3, FV_LOOK_FORMAT_SVG, &o);
 }
 
 static void names_of_files_choose_the_form(void)
@@ -482,21 +484,21 @@ static void names_of_files_choose_the_form(void)
     const struct {
         const char *path;
         int form;
-    } names[] = {{"a.svg", FV_LOOK_SVG},
-                 {"dir.png/x.PNG", FV_LOOK_PNG},
-                 {"y.HtMl", FV_LOOK_HTML},
-                 {"z.htm", FV_LOOK_HTML},
-                 {"b.txt", FV_LOOK_TEXT}};
+    } names[] = {{"a.svg", FV_LOOK_FORMAT_SVG},
+                 {"dir.png/x.PNG", FV_LOOK_FORMAT_PNG},
+                 {"y.HtMl", FV_LOOK_FORMAT_HTML},
+                 {"z.htm", FV_LOOK_FORMAT_HTML},
+                 {"b.txt", FV_LOOK_FORMAT_TEXT}};
     const char *const others[] = {"a.jpg", "svg", "dir.svg/file", "", "a.svg.gz"};
-    fv_look_form form = FV_LOOK_FORM_COUNT;
+    fv_look_format form = FV_LOOK_FORMAT_COUNT;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        CHECK_OK(ctx, fv_look_form_of(ctx, names[i].path, &form));
+        CHECK_OK(ctx, fv_look_format_from_path(ctx, names[i].path, &form));
         CHECK_EQ(form, names[i].form);
     }
-    form = FV_LOOK_FORM_COUNT;
+    form = FV_LOOK_FORMAT_COUNT;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        CHECK_EQ(fv_look_form_of(ctx, others[i], &form), FV_ERR_ARGUMENT);
-    CHECK_EQ(form, FV_LOOK_FORM_COUNT);
+        CHECK_EQ(fv_look_format_from_path(ctx, others[i], &form), FV_ERR_ARGUMENT);
+    CHECK_EQ(form, FV_LOOK_FORMAT_COUNT);
 }
 
 /* Every call to the system fails once: the save tells it, and the old file stays whole. */
@@ -511,7 +513,7 @@ static void failed_saves_keep_the_old_file(void)
     folder_make();
     const char *path = folder_path("map.svg");
     fv_picture *p = NULL;
-    CHECK_OK(own, fv_look_map_draw(own, &map3, FV_LOOK_SVG, NULL, &p));
+    CHECK_OK(own, fv_look_map_draw(own, &map3, FV_LOOK_FORMAT_SVG, NULL, &p));
     bool through = false;
     for (int at = 1; at < 50 && !through; at++) {
         file_write(path, "old", 3);

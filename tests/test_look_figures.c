@@ -5,7 +5,7 @@
 #include "fovea/look.h"
 #include "look/axis.h"
 #include "look/colour.h"
-#include "look/out.h"
+#include "look/writer.h"
 #include "support/markup.h"
 #include "support/png.h"
 #include "support/test.h"
@@ -36,12 +36,12 @@ static void is_png(const fv_picture *picture)
 
 static void blues_of_a_terminal_only_darken(void)
 {
-    const fv_colour_range range = {FV_COLOURS_BLUES, 0, 1};
+    const fv_colour_range range = {FV_COLOUR_MAP_BLUES, 0, 1};
     static const int levels[] = {0, 95, 135, 175, 215, 255};
     double last = 256;
     int steps = 0;
     for (int i = 0; i <= 100; i++) {
-        const int code = fv_colour_code(&range, i / 100.0);
+        const int code = fv_colour_ansi(&range, i / 100.0);
         CHECK(code >= 16 && code < 232);
         const int r = levels[(code - 16) / 36], g = levels[(code - 16) / 6 % 6],
                   b = levels[(code - 16) % 6];
@@ -51,9 +51,9 @@ static void blues_of_a_terminal_only_darken(void)
         last = now;
     }
     CHECK(steps >= 9);
-    CHECK_EQ(fv_colour_code(&range, 0), 231);
-    CHECK_EQ(fv_colour_code(&range, NAN), fv_colour_256(FV_RGB_NAN));
-    CHECK_EQ(fv_colour_code(&(fv_colour_range){FV_COLOURS_GREYS, 0, 1}, 1), 231);
+    CHECK_EQ(fv_colour_ansi(&range, 0), 231);
+    CHECK_EQ(fv_colour_ansi(&range, NAN), fv_colour_nearest_ansi(FV_RGB_NAN));
+    CHECK_EQ(fv_colour_ansi(&(fv_colour_range){FV_COLOUR_MAP_GREYS, 0, 1}, 1), 231);
 }
 
 /* ---- heads ----------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ static void every_head_has_its_map(void)
 {
     const fv_look_heads heads = some_heads();
     fv_picture *p = NULL;
-    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_SVG, NULL, &p));
+    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_SVG, NULL, &p));
     well_formed(p);
     CHECK_EQ(count_of(text_of(p), "<image "), LAYERS * HEADS);
     const char *at = text_of(p);
@@ -103,7 +103,7 @@ static void every_head_has_its_map(void)
         free(file);
     }
     fv_picture_free(&p);
-    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_PNG, NULL, &p));
+    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_PNG, NULL, &p));
     is_png(p);
     fv_picture_free(&p);
 }
@@ -113,12 +113,12 @@ static void names_stand_in_for_numbers(void)
     const char *const layers[] = {"narrow", "wide"}, *const heads_[] = {"a<b", "c", "d"};
     fv_look_heads heads = some_heads();
     fv_picture *p = NULL;
-    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_SVG, NULL, &p));
+    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_SVG, NULL, &p));
     CHECK(strstr(text_of(p), ">layer</text>") && strstr(text_of(p), ">2</text>"));
     fv_picture_free(&p);
     heads.layer_names = layers;
     heads.head_names = heads_;
-    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_SVG, NULL, &p));
+    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_SVG, NULL, &p));
     well_formed(p);
     CHECK(strstr(text_of(p), ">wide</text>") && strstr(text_of(p), ">a&lt;b</text>"));
     CHECK(!strstr(text_of(p), ">layer</text>") && !strstr(text_of(p), ">2</text>"));
@@ -134,7 +134,7 @@ static void a_long_title_of_heads_is_cut(void)
     title[sizeof title - 1] = '\0';
     heads.title = title;
     fv_picture *p = NULL;
-    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_SVG, NULL, &p));
+    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_SVG, NULL, &p));
     well_formed(p);
     CHECK(strstr(text_of(p), "nnnn\xe2\x80\xa6</text>") && !strstr(text_of(p), title));
     const char *width = strstr(text_of(p), "width=\"");
@@ -146,7 +146,7 @@ static void page_of_heads_holds_all_values(void)
 {
     const fv_look_heads heads = some_heads();
     fv_picture *p = NULL;
-    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_HTML, NULL, &p));
+    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_HTML, NULL, &p));
     const char *page = text_of(p), *at = strstr(page, "\nv:[\"");
     CHECK_EQ(count_of(page, "</script"), 1);
     CHECK(strstr(page, "\"\\u003cwas>\""));
@@ -170,7 +170,7 @@ static void large_heads_are_made_smaller(void)
     const fv_look_heads heads = {
         .layers = 1, .heads = 1, .rows = SIDE, .cols = SIDE, .values = values};
     fv_picture *p = NULL;
-    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_SVG, NULL, &p));
+    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_SVG, NULL, &p));
     size_t bytes;
     png_image image;
     const char *data = strstr(text_of(p), "base64,");
@@ -192,16 +192,17 @@ static void bad_heads_are_told(void)
     fv_picture *p = NULL;
     fv_look_heads heads = some_heads();
     heads.layers = 0;
-    CHECK_EQ(fv_look_heads_draw(ctx, &heads, FV_LOOK_SVG, NULL, &p), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_SVG, NULL, &p), FV_ERR_ARGUMENT);
     heads = some_heads();
     heads.heads = INT64_MAX;
-    CHECK_EQ(fv_look_heads_draw(ctx, &heads, FV_LOOK_SVG, NULL, &p), FV_ERR_LIMIT);
+    CHECK_EQ(fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_SVG, NULL, &p), FV_ERR_LIMIT);
     heads = some_heads();
     heads.values = NULL;
-    CHECK_EQ(fv_look_heads_draw(ctx, &heads, FV_LOOK_SVG, NULL, &p), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_SVG, NULL, &p), FV_ERR_ARGUMENT);
     heads = some_heads();
-    CHECK_EQ(fv_look_heads_draw(ctx, &heads, FV_LOOK_TERMINAL, NULL, &p), FV_ERR_UNSUPPORTED);
-    CHECK_EQ(fv_look_heads_draw(ctx, NULL, FV_LOOK_SVG, NULL, &p), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_TERMINAL, NULL, &p),
+             FV_ERR_UNSUPPORTED);
+    CHECK_EQ(fv_look_heads_draw(ctx, NULL, FV_LOOK_FORMAT_SVG, NULL, &p), FV_ERR_ARGUMENT);
     CHECK(p == NULL);
 }
 
@@ -225,7 +226,7 @@ static void each_weight_has_a_line(void)
 {
     fv_look_links links = some_links();
     fv_picture *p = NULL;
-    CHECK_OK(ctx, fv_look_links_draw(ctx, &links, FV_LOOK_SVG, &p));
+    CHECK_OK(ctx, fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_SVG, &p));
     well_formed(p);
     CHECK_EQ(count_of(text_of(p), "<path "), 3 + 6); /* neither the weak one nor NaN */
     CHECK_EQ(count_of(text_of(p), "stroke=\"#1f66a8\""), 3);
@@ -233,18 +234,18 @@ static void each_weight_has_a_line(void)
     CHECK_EQ(count_of(text_of(p), "&lt;was&gt;"), 2);
     fv_picture_free(&p);
     /* the page knows every line that is drawn, by head, row, column and weight */
-    CHECK_OK(ctx, fv_look_links_draw(ctx, &links, FV_LOOK_HTML, &p));
+    CHECK_OK(ctx, fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_HTML, &p));
     CHECK_EQ(count_of(text_of(p), "<path "), 3 + 6);
     CHECK_EQ(count_of(text_of(p), "[0,"), 3);
     CHECK_EQ(count_of(text_of(p), "[1,"), 6);
     CHECK_EQ(count_of(text_of(p), "n:[\"0\",\"1\"]"), 1);
     fv_picture_free(&p);
     links.only_row = 1;
-    links.least = 0.4;
-    CHECK_OK(ctx, fv_look_links_draw(ctx, &links, FV_LOOK_SVG, &p));
+    links.min_weight = 0.4;
+    CHECK_OK(ctx, fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_SVG, &p));
     CHECK_EQ(count_of(text_of(p), "<path "), 1 + 3);
     fv_picture_free(&p);
-    CHECK_OK(ctx, fv_look_links_draw(ctx, &links, FV_LOOK_PNG, &p));
+    CHECK_OK(ctx, fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_PNG, &p));
     is_png(p);
     fv_picture_free(&p);
 }
@@ -254,17 +255,17 @@ static void bad_links_are_told(void)
     fv_picture *p = NULL;
     fv_look_links links = some_links();
     links.only_row = 2;
-    CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_SVG, &p), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_SVG, &p), FV_ERR_ARGUMENT);
     links = some_links();
     links.heads = 0;
-    CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_SVG, &p), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_SVG, &p), FV_ERR_ARGUMENT);
     links.heads = 65;
-    CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_SVG, &p), FV_ERR_LIMIT);
+    CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_SVG, &p), FV_ERR_LIMIT);
     links = some_links();
     links.values = NULL;
-    CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_SVG, &p), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_SVG, &p), FV_ERR_ARGUMENT);
     links = some_links();
-    CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_TEXT, &p), FV_ERR_UNSUPPORTED);
+    CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_TEXT, &p), FV_ERR_UNSUPPORTED);
     CHECK(p == NULL);
 }
 
@@ -285,7 +286,7 @@ static void plots_show_lines_points_and_legend(void)
                                .series = series,
                                .series_count = 4};
     fv_picture *p = NULL;
-    CHECK_OK(ctx, fv_look_plot_draw(ctx, &plot, FV_LOOK_SVG, &p));
+    CHECK_OK(ctx, fv_look_plot_draw(ctx, &plot, FV_LOOK_FORMAT_SVG, &p));
     well_formed(p);
     const char *svg = text_of(p);
     CHECK_EQ(count_of(svg, "stroke=\"#1f66a8\""), 1 + 1); /* line and legend */
@@ -300,7 +301,7 @@ static void plots_show_lines_points_and_legend(void)
         CHECK(strstr(svg, name));
     }
     fv_picture_free(&p);
-    CHECK_OK(ctx, fv_look_plot_draw(ctx, &plot, FV_LOOK_PNG, &p));
+    CHECK_OK(ctx, fv_look_plot_draw(ctx, &plot, FV_LOOK_FORMAT_PNG, &p));
     is_png(p);
     fv_picture_free(&p);
 }
@@ -314,7 +315,7 @@ static void plots_without_points_are_drawn(void)
                                    .series = &none,
                                    .series_count = 1};
         fv_picture *p = NULL;
-        CHECK_OK(ctx, fv_look_plot_draw(ctx, &plot, FV_LOOK_SVG, &p));
+        CHECK_OK(ctx, fv_look_plot_draw(ctx, &plot, FV_LOOK_FORMAT_SVG, &p));
         well_formed(p);
         CHECK(!strstr(text_of(p), "nan") && !strstr(text_of(p), "inf"));
         fv_picture_free(&p);
@@ -336,8 +337,8 @@ static void bad_plots_are_told(void)
     bad[6].series = &broken;
     fv_picture *p = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK_EQ(fv_look_plot_draw(ctx, &bad[i], FV_LOOK_SVG, &p), FV_ERR_ARGUMENT);
-    CHECK_EQ(fv_look_plot_draw(ctx, &good, FV_LOOK_TEXT, &p), FV_ERR_UNSUPPORTED);
+        CHECK_EQ(fv_look_plot_draw(ctx, &bad[i], FV_LOOK_FORMAT_SVG, &p), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_look_plot_draw(ctx, &good, FV_LOOK_FORMAT_TEXT, &p), FV_ERR_UNSUPPORTED);
     CHECK(p == NULL);
 }
 
@@ -350,19 +351,19 @@ static void axes_have_sensible_ticks(void)
         for (int i = 0; i < count; i++)
             for (int k = i; k < count; k++) {
                 const fv_axis axis = fv_axis_make((fv_axis_scale)scale, ends[i], ends[k], false);
-                double ticks[FV_MOST_TICKS];
+                double ticks[FV_MAX_TICKS];
                 const int n = fv_axis_ticks(&axis, ticks);
                 CHECK(axis.low <= ends[i] && axis.high >= ends[k] && axis.low < axis.high);
-                CHECK(n <= FV_MOST_TICKS);
+                CHECK(n <= FV_MAX_TICKS);
                 CHECK(n >= 2);
                 for (int t = 0; t < n; t++) {
-                    const double place = fv_axis_place(&axis, ticks[t]);
+                    const double place = fv_axis_pixel(&axis, ticks[t]);
                     CHECK(t == 0 || ticks[t] > ticks[t - 1]);
                     CHECK(place > -1e-6 && place < 1 + 1e-6);
                 }
             }
-    CHECK_NEAR(fv_axis_place(&(fv_axis){FV_AXIS_LOG2, 1, 16, 0, 100}, 4), 50, 1e-9);
-    CHECK_NEAR(fv_axis_place(&(fv_axis){FV_AXIS_LINEAR, 10, 20, 100, 0}, 12.5), 75, 1e-9);
+    CHECK_NEAR(fv_axis_pixel(&(fv_axis){FV_AXIS_LOG2, 1, 16, 0, 100}, 4), 50, 1e-9);
+    CHECK_NEAR(fv_axis_pixel(&(fv_axis){FV_AXIS_LINEAR, 10, 20, 100, 0}, 12.5), 75, 1e-9);
 }
 
 static void numbers_read_as_people_write_them(void)

@@ -108,7 +108,7 @@ static void texts_are_shown(void)
     expect(0, "encoder.0.self, head 1: who looks", NULL);
     expect(0, "[SEP]\t", NULL);
     static const struct {
-        const char *wish, *file, *text;
+        const char *options, *file, *text;
     } pictures[] = {
         {"", "grid.svg", "encoder.1.self"},
         {"", "grid.html", "animal"},
@@ -120,7 +120,7 @@ static void texts_are_shown(void)
         {"--top 2", "top.txt", "encoder.1.self, head 3: who looks"},
     };
     for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
-        program_run("look %s animal %s -o %s", model, pictures[i].wish,
+        program_run("look %s animal %s -o %s", model, pictures[i].options,
                     program_path(pictures[i].file));
         expect(0, NULL, NULL);
         check_picture(pictures[i].file, pictures[i].text);
@@ -159,7 +159,7 @@ static void translators_are_looked_into(void)
     values_end(&ctx);
 }
 
-static void wrong_wishes_are_refused(void)
+static void wrong_options_are_rejected(void)
 {
     enum { BERT, BERT_WITH_WORDS, GPT2, T5, PAIR, ABSENT, MODELS };
     static const struct {
@@ -212,7 +212,7 @@ int main(int argc, char **argv)
     RUN(arrays_are_the_recorded_maps);
     RUN(texts_are_shown);
     RUN(translators_are_looked_into);
-    RUN(wrong_wishes_are_refused);
+    RUN(wrong_options_are_rejected);
     program_end();
     return TEST_END();
 }

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "look/deflate.h"
+#include "look/display_text.h"
 #include "look/font.h"
 #include "look/png.h"
-#include "look/text.h"
 #include "support/png.h"
 #include "support/test.h"
 
@@ -20,7 +20,7 @@ static unsigned next_random(unsigned *state)
 
 static void packed_and_back(const unsigned char *data, size_t n, size_t near, size_t far)
 {
-    fv_out o = {.ctx = ctx};
+    fv_writer o = {.ctx = ctx};
     fv_deflate(&o, data, n, (size_t[]){near, far});
     CHECK(!o.failed);
     unsigned char *back = malloc(n + 1);
@@ -28,7 +28,7 @@ static void packed_and_back(const unsigned char *data, size_t n, size_t near, si
     if (wrong || memcmp(back, data, n) != 0)
         test_failed(__FILE__, __LINE__, "%zu bytes: %s", n, wrong ? wrong : "other bytes");
     free(back);
-    fv_out_free(&o);
+    fv_writer_free(&o);
 }
 
 static void what_is_packed_comes_back(void)
@@ -65,10 +65,10 @@ static void runs_take_little_room(void)
 {
     enum { MANY = 1000000 };
     unsigned char *data = calloc(MANY, 1);
-    fv_out o = {.ctx = ctx};
+    fv_writer o = {.ctx = ctx};
     fv_deflate(&o, data, MANY, (size_t[]){3, 3001});
     CHECK(o.bytes < MANY / 140);
-    fv_out_free(&o);
+    fv_writer_free(&o);
     free(data);
 }
 
@@ -78,7 +78,7 @@ static void runs_take_little_room(void)
 static void a_changed_byte_is_noticed(void)
 {
     const unsigned char rgb[12] = {1, 2, 3, 200, 100, 0, 255, 255, 255, 0, 0, 7};
-    fv_out o = {.ctx = ctx};
+    fv_writer o = {.ctx = ctx};
     png_image image;
     fv_png_write(&o, 2, 2, rgb);
     const char *wrong = png_decode(o.data, o.bytes, &image);
@@ -91,14 +91,14 @@ static void a_changed_byte_is_noticed(void)
         o.data[i] ^= 0x10;
     }
     CHECK(png_decode(o.data, o.bytes - 1, &image) != NULL);
-    fv_out_free(&o);
+    fv_writer_free(&o);
 }
 
 static png_image drawn(const fv_look_map *map, const fv_look_options *options)
 {
     png_image image = {0};
     fv_picture *p = NULL;
-    CHECK_OK(ctx, fv_look_map_draw(ctx, map, FV_LOOK_PNG, options, &p));
+    CHECK_OK(ctx, fv_look_map_draw(ctx, map, FV_LOOK_FORMAT_PNG, options, &p));
     if (!p) return image;
     size_t bytes;
     const char *data = fv_picture_data(p, &bytes);
@@ -123,7 +123,7 @@ static void cells_have_their_size_and_colour(void)
     const fv_look_map map = {.rows = 2, .cols = 2, .values = values};
     fv_look_options o;
     fv_look_options_init(&o, sizeof o);
-    o.colours = FV_COLOURS_HEAT;
+    o.colours = FV_COLOUR_MAP_HEAT;
     o.cell = 40;
     png_image image = drawn(&map, &o);
     CHECK(image.width % 2 == 0); /* small pictures are drawn twice as large */
@@ -157,7 +157,7 @@ static void too_many_pixels_are_refused(void)
     o.cell = 128;
     const fv_look_map map = {.rows = 4, .cols = 16384, .values = values};
     fv_picture *p = NULL;
-    CHECK_EQ(fv_look_map_draw(ctx, &map, FV_LOOK_PNG, &o, &p), FV_ERR_LIMIT);
+    CHECK_EQ(fv_look_map_draw(ctx, &map, FV_LOOK_FORMAT_PNG, &o, &p), FV_ERR_LIMIT);
     CHECK(p == NULL);
     free(values);
 }
@@ -177,7 +177,7 @@ static const char *const greek = "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨ
 static uint32_t first_missing(const char *text)
 {
     fv_glyph glyph;
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;)
+    for (uint32_t code; (code = fv_display_next(&text)) != 0;)
         if (!fv_font_glyph(code, &glyph)) return code;
     return 0;
 }
@@ -194,18 +194,18 @@ static void font_has_the_letters_of_many_languages(void)
 }
 
 /* No letter looks like another of its script. */
-static void every_letter_has_its_own_drawing(const char *at, int least)
+static void every_letter_has_its_own_drawing(const char *at, int min)
 {
     enum { MOST = 256 };
     static fv_glyph glyphs[MOST];
     static uint32_t codes[MOST];
     int count = 0;
-    for (uint32_t code; (code = fv_text_next(&at)) != 0 && count < MOST;) {
+    for (uint32_t code; (code = fv_display_next(&at)) != 0 && count < MOST;) {
         CHECK(fv_font_glyph(code, &glyphs[count]));
         CHECK(glyphs[count].width > 0 && glyphs[count].width <= 8);
         codes[count++] = code;
     }
-    CHECK(count >= least);
+    CHECK(count >= min);
     for (int i = 0; i < count; i++)
         for (int k = 0; k < i; k++)
             if (codes[i] != codes[k] &&
@@ -227,11 +227,11 @@ static void lacking_glyphs_are_numbers(void)
     const char *at = "日本中文عربيहिन्दी한국어ไทย\xF0\x9F\x98\x80\xF0\x9F\x98\x81";
     fv_glyph glyphs[64];
     int count = 0;
-    for (uint32_t code; (code = fv_text_next(&at)) != 0; count++) {
-        fv_font_show(code, &glyphs[count]);
+    for (uint32_t code; (code = fv_display_next(&at)) != 0; count++) {
+        fv_font_glyph_or_code(code, &glyphs[count]);
         CHECK(!fv_font_glyph(code, &(fv_glyph){0}));
         CHECK_EQ(glyphs[count].width, code > 0xFFFF ? 11 : 7);
-        CHECK(glyphs[count].rows[0] == 0 && !glyphs[count].over);
+        CHECK(glyphs[count].rows[0] == 0 && !glyphs[count].combining);
     }
     CHECK(count > 20);
     for (int i = 0; i < count; i++)
@@ -240,13 +240,13 @@ static void lacking_glyphs_are_numbers(void)
                   glyphs[i].width != glyphs[k].width);
     /* 4E over 2D: the left column is the 4's over the 2's, the last the E's over the D's. */
     fv_glyph g;
-    fv_font_show(0x4E2D, &g);
+    fv_font_glyph_or_code(0x4E2D, &g);
     const uint16_t rows[FV_GLYPH_ROWS] = {0,          5 | 7 << 4, 5 | 1 << 4, 7 | 3 << 4,
                                           4 | 1 << 4, 4 | 7 << 4, 0,          7 | 3 << 4,
                                           4 | 5 << 4, 7 | 5 << 4, 1 | 5 << 4, 7 | 3 << 4};
     CHECK(memcmp(g.rows, rows, sizeof rows) == 0);
-    fv_font_show(0x200D, &g); /* a joiner */
-    CHECK(g.over && g.width == 0);
+    fv_font_glyph_or_code(0x200D, &g); /* a joiner */
+    CHECK(g.combining && g.width == 0);
 }
 
 static void every_script_is_drawn(void)

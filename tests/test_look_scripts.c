@@ -4,7 +4,7 @@
 
 #include "fovea/look.h"
 #include "io/utf8.h"
-#include "look/text.h"
+#include "look/display_text.h"
 #include "support/markup.h"
 #include "support/test.h"
 
@@ -17,7 +17,7 @@ static const char *const scripts[] = {"日本語", "Ελληνικά", "العر
 enum { SCRIPTS = 5 };
 
 /* The picture as text of its own; to be freed. */
-static char *drawn(const fv_look_map *map, fv_look_form form, int columns)
+static char *drawn(const fv_look_map *map, fv_look_format form, int columns)
 {
     fv_look_options options;
     fv_look_options_init(&options, sizeof options);
@@ -49,7 +49,7 @@ static const fv_look_map map5 = {
 
 static void every_script_is_kept_in_svg(void)
 {
-    char *svg = drawn(&map5, FV_LOOK_SVG, 0);
+    char *svg = drawn(&map5, FV_LOOK_FORMAT_SVG, 0);
     const char *wrong = markup_wrong(svg);
     CHECK_STR(wrong ? wrong : "", "");
     const char *content = content_of(svg);
@@ -61,7 +61,7 @@ static void every_script_is_kept_in_svg(void)
 /* Words of wide letters are stacked, the others turned; the row labels are neither. */
 static void wide_letters_stand_below_each_other(void)
 {
-    char *svg = drawn(&map5, FV_LOOK_SVG, 0);
+    char *svg = drawn(&map5, FV_LOOK_FORMAT_SVG, 0);
     CHECK_EQ(count_of(svg, "<tspan"), 3);
     CHECK_EQ(count_of(svg, "rotate(-90"), SCRIPTS - 1);
     double x[3] = {0}, y[3] = {0};
@@ -77,14 +77,14 @@ static void wide_letters_stand_below_each_other(void)
  * cells in their order; and the line begins with one, so that it is not turned as a whole. */
 static void leftward_words_do_not_turn_the_cells(void)
 {
-    char *text = drawn(&map5, FV_LOOK_TEXT, 80);
+    char *text = drawn(&map5, FV_LOOK_FORMAT_TEXT, 80);
     int lines = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         bool open = false, any = false;
         for (const char *at = line; *at;) {
             const bool mark = strncmp(at, DIRECTION_MARK, 3) == 0;
             if (open && strchr(".-+#", *at)) test_failed(__FILE__, __LINE__, "turned: %s", line);
-            const bool leftward = fv_text_leftward(fv_text_next(&at));
+            const bool leftward = fv_display_is_rtl(fv_display_next(&at));
             open = (open || leftward) && !mark;
             any = any || leftward;
         }
@@ -99,7 +99,7 @@ static void leftward_words_do_not_turn_the_cells(void)
 /* In a picture they stand between U+2068 and U+2069, so that they have a direction of their own. */
 static void leftward_words_are_isolated_in_svg(void)
 {
-    char *svg = drawn(&map5, FV_LOOK_SVG, 0), wanted[64];
+    char *svg = drawn(&map5, FV_LOOK_FORMAT_SVG, 0), wanted[64];
     snprintf(wanted, sizeof wanted, ">\xE2\x81\xA8%s\xE2\x81\xA9</text>", scripts[2]);
     CHECK_EQ(count_of(svg, wanted), 2);
     CHECK_EQ(count_of(svg, "\xE2\x81\xA8"), 2);
@@ -116,22 +116,22 @@ static void letters_keep_their_marks(void)
                  {"日本語", 3}, {"தமிழ்", 3},    {"العربية", 7},
                  {"", 0},       {"\xcc\x81", 1}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        char letter[FV_LETTER_BYTES], whole[64] = "";
+        char letter[FV_CLUSTER_BYTES], whole[64] = "";
         const char *at = words[i].word;
         int count = 0;
-        for (int columns; (columns = fv_text_letter(&at, letter)) > 0; count++) {
+        for (int columns; (columns = fv_display_next_cluster(&at, letter)) > 0; count++) {
             CHECK(columns <= 2);
             strcat(whole, letter);
         }
         CHECK_STR(whole, words[i].word);
         CHECK_EQ(count, words[i].letters);
     }
-    char marks[4001], letter[FV_LETTER_BYTES];
+    char marks[4001], letter[FV_CLUSTER_BYTES];
     for (int i = 0; i < 2000; i++)
         memcpy(marks + 2 * i, "\xcc\x81", 2);
     marks[4000] = '\0';
     size_t bytes = 0;
-    for (const char *at = marks; fv_text_letter(&at, letter) > 0;)
+    for (const char *at = marks; fv_display_next_cluster(&at, letter) > 0;)
         bytes += strlen(letter);
     CHECK_EQ(bytes, 4000);
 }
@@ -142,7 +142,7 @@ static void cut_words_say_so(void)
     const float values[] = {1, 0, 0, 1};
     const fv_look_map map = {
         .rows = 2, .cols = 2, .values = values, .row_labels = labels, .col_labels = labels};
-    char *text = drawn(&map, FV_LOOK_TEXT, 80);
+    char *text = drawn(&map, FV_LOOK_FORMAT_TEXT, 80);
     CHECK_EQ(count_of(text, ELLIPSIS), 2);
     CHECK(strstr(text, "\n" ELLIPSIS "schetikettierungsgesetz  ##  ."));
     CHECK(strstr(text, "\n                     und   . ##"));
@@ -155,7 +155,7 @@ static int columns_of_widest_line(const char *text)
     char line[4096];
     for (const char *end; (end = strchr(text, '\n')) != NULL; text = end + 1) {
         snprintf(line, sizeof line, "%.*s", (int)(end - text), text);
-        const int64_t span = fv_text_span(line);
+        const int64_t span = fv_display_columns(line);
         if (span > widest) widest = span;
     }
     return (int)widest;
@@ -176,7 +176,7 @@ static void wide_maps_are_folded(void)
     values[0 * COLS + 0] = values[1 * COLS + 19] = values[2 * COLS + 39] = 1;
     const fv_look_map map = {
         .rows = ROWS, .cols = COLS, .values = values, .row_labels = rows, .col_labels = cols};
-    char *text = drawn(&map, FV_LOOK_TEXT, 80);
+    char *text = drawn(&map, FV_LOOK_FORMAT_TEXT, 80);
     CHECK(columns_of_widest_line(text) <= 80);
     CHECK_EQ(count_of(text, "w"), COLS);
     CHECK_EQ(count_of(text, "second"), 2);
@@ -185,7 +185,7 @@ static void wide_maps_are_folded(void)
     CHECK(strstr(text, "\n first  ##  ."));
     CHECK(strstr(text, " . ##\n") && strstr(text, "\n\n"));
     free(text);
-    text = drawn(&map, FV_LOOK_TEXT, 1000);
+    text = drawn(&map, FV_LOOK_FORMAT_TEXT, 1000);
     CHECK_EQ(count_of(text, "second"), 1);
     free(text);
 }
@@ -204,16 +204,16 @@ static void short_sides_keep_their_labels(void)
     static float values[4 * LONG];
     const char *const words[] = {"alpha", "beta", "gamma", "delta"};
     fv_look_map map = {.rows = 4, .cols = LONG, .values = values, .row_labels = words};
-    char *svg = drawn(&map, FV_LOOK_SVG, 0);
+    char *svg = drawn(&map, FV_LOOK_FORMAT_SVG, 0);
     for (int i = 0; i < 4; i++)
         CHECK_EQ(count_of(svg, words[i]), 1);
     free(svg);
-    char *page = drawn(&map, FV_LOOK_HTML, 0);
+    char *page = drawn(&map, FV_LOOK_FORMAT_HTML, 0);
     CHECK_EQ(read_number(page, ",w:"), 720 / LONG);
     CHECK(read_number(page, ",h:") >= 14);
     free(page);
     map = (fv_look_map){.rows = LONG, .cols = 4, .values = values, .col_labels = words};
-    svg = drawn(&map, FV_LOOK_SVG, 0);
+    svg = drawn(&map, FV_LOOK_FORMAT_SVG, 0);
     for (int i = 0; i < 4; i++)
         CHECK_EQ(count_of(svg, words[i]), 1);
     free(svg);
@@ -228,7 +228,7 @@ static void narrow_terminals_are_respected(void)
     const fv_look_map map = {
         .rows = 4, .cols = 4, .values = values, .row_labels = labels, .col_labels = labels};
     for (int columns = 20; columns < 60; columns++) {
-        char *text = drawn(&map, FV_LOOK_TEXT, columns);
+        char *text = drawn(&map, FV_LOOK_FORMAT_TEXT, columns);
         CHECK(columns_of_widest_line(text) <= (columns > 22 ? columns : 22)); /* the legend is 22 */
         free(text);
     }
@@ -242,15 +242,15 @@ static void long_titles_are_cut_in_pictures(void)
     title[2000] = '\0';
     fv_look_map map = map5;
     map.title = title;
-    char *svg = drawn(&map, FV_LOOK_SVG, 0);
+    char *svg = drawn(&map, FV_LOOK_FORMAT_SVG, 0);
     int width = 0;
     CHECK_EQ(sscanf(strstr(svg, "width=\""), "width=\"%d", &width), 1);
     CHECK(width > 400 && width < 700);
     CHECK_EQ(count_of(svg, ELLIPSIS), 1);
     free(svg);
     char label[FV_LABEL_BYTES];
-    CHECK_STR(fv_text_fit(FV_LOOK_SVG, "short", 12, 100, label), "short");
-    CHECK_STR(fv_text_fit(FV_LOOK_SVG, "日本語", 10, 23, label), "日" ELLIPSIS);
+    CHECK_STR(fv_display_fit(FV_LOOK_FORMAT_SVG, "short", 12, 100, label), "short");
+    CHECK_STR(fv_display_fit(FV_LOOK_FORMAT_SVG, "日本語", 10, 23, label), "日" ELLIPSIS);
 }
 
 int main(int argc, char **argv)

@@ -13,7 +13,7 @@
 
 static fv_ctx *ctx;
 static fv_tokenizer *tok;
-static fv_encoder *enc;
+static fv_tokenizer_encoder *enc;
 static char name[64];
 static bool saved; /* read the tokenizer again from what was saved */
 static int folders, cases;
@@ -29,7 +29,7 @@ static const char *data_path(const char *folder, const char *file)
 
 static void next_folder(const char *folder, bool target)
 {
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     snprintf(name, sizeof name, "%s %s%s", folder, target ? "target" : "source",
              saved ? " as JSON" : "");
@@ -40,7 +40,7 @@ static void next_folder(const char *folder, bool target)
         fv_tokenizer_destroy(&tok);
         CHECK_OK(ctx, fv_tokenizer_load(ctx, folder_path("tokenizer.json"), &tok));
     }
-    if (tok) CHECK_OK(ctx, fv_encoder_create(ctx, tok, &enc));
+    if (tok) CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, tok, &enc));
     folders++;
 }
 
@@ -53,7 +53,8 @@ static void check_plain(const fv_value *root)
     if (!plain || ids->count > 512) return;
     for (uint32_t i = 0; i < ids->count; i++)
         list[i] = (int32_t)ids->as.items[i].as.integer;
-    CHECK_OK(ctx, fv_tokenizer_decode(ctx, tok, list, ids->count, FV_DECODE_SKIP_SPECIALS, &out));
+    CHECK_OK(ctx,
+             fv_tokenizer_decode(ctx, tok, list, ids->count, FV_TOKENIZER_SKIP_SPECIALS, &out));
     if (out.bytes != plain->count || (out.bytes && memcmp(out.data, plain->as.text, out.bytes)))
         test_failed(__FILE__, __LINE__, "%s: \"%s\", not \"%s\"", name, out.data ? out.data : "",
                     plain->as.text);
@@ -82,12 +83,12 @@ static void as_marian(void)
         CHECK_EQ(folders, 6);
         CHECK_EQ(cases, lines - folders);
     }
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     printf("Marian: %d tokenizers, %d encodings\n", folders, cases);
 }
 
-/* The vocabulary is vocab.json's: what only the model has is out of sight. */
+/* The vocabulary is that of vocab.json; pieces that only the model has are hidden. */
 static void the_vocabulary_is_its_own(void)
 {
     size_t bytes = 0;
@@ -98,12 +99,12 @@ static void the_vocabulary_is_its_own(void)
     free(vocab);
     CHECK_OK(ctx, fv_tokenizer_load(ctx, data_path("joint", ""), &tok));
     if (!tok) return;
-    CHECK_EQ(fv_tokenizer_size(tok), tokens);
-    CHECK_EQ(fv_tokenizer_id(tok, "</s>", 4), 0);
-    CHECK_EQ(fv_tokenizer_id(tok, "<unk>", 5), 1);
-    CHECK_EQ(fv_tokenizer_id(tok, "<pad>", 5), (int32_t)tokens - 1);
-    CHECK_EQ(fv_tokenizer_id(tok, "<s>", 3), -1);
-    CHECK(fv_tokenizer_token(tok, (int32_t)tokens).text == NULL);
+    CHECK_EQ(fv_tokenizer_vocab_size(tok), tokens);
+    CHECK_EQ(fv_tokenizer_token_to_id(tok, "</s>", 4), 0);
+    CHECK_EQ(fv_tokenizer_token_to_id(tok, "<unk>", 5), 1);
+    CHECK_EQ(fv_tokenizer_token_to_id(tok, "<pad>", 5), (int32_t)tokens - 1);
+    CHECK_EQ(fv_tokenizer_token_to_id(tok, "<s>", 3), -1);
+    CHECK(fv_tokenizer_id_to_token(tok, (int32_t)tokens).text == NULL);
     CHECK(fv_tokenizer_is_special(tok, 0) && fv_tokenizer_is_special(tok, (int32_t)tokens - 1));
     CHECK(!fv_tokenizer_is_special(tok, 2)); /* a language */
     fv_text out = {0};
@@ -120,17 +121,17 @@ static void languages_are_cut_off(void)
         uint32_t end;
     } cases_of[] = {{">>fra<<The", 7}, {">>fra<<", 7}};
     CHECK_OK(ctx, fv_tokenizer_load(ctx, data_path("joint", ""), &tok));
-    CHECK_OK(ctx, fv_encoder_create(ctx, tok, &enc));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, tok, &enc));
     fv_encoding e = {.struct_size = sizeof e};
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(ctx, fv_encode(enc, cases_of[i].text, strlen(cases_of[i].text), 0, &e));
-        CHECK(e.count >= 1 && e.ids[0] == fv_tokenizer_id(tok, ">>fra<<", 7));
+        CHECK_OK(ctx, fv_tokenizer_encode(enc, cases_of[i].text, strlen(cases_of[i].text), 0, &e));
+        CHECK(e.count >= 1 && e.ids[0] == fv_tokenizer_token_to_id(tok, ">>fra<<", 7));
         CHECK(e.offsets[0].begin == 0 && e.offsets[0].end == cases_of[i].end);
         if (e.count > 1) CHECK(e.offsets[1].begin >= 7 && e.offsets[e.count - 1].end == 10);
     }
-    CHECK_OK(ctx, fv_encode(enc, ">>fra", 5, 0, &e));
+    CHECK_OK(ctx, fv_tokenizer_encode(enc, ">>fra", 5, 0, &e));
     CHECK(e.count > 1);
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
 }
 
@@ -147,19 +148,19 @@ static void copy_to(const char *folder, const char *from, const char *to)
     free(data);
 }
 
-static void bad_folders_are_told(void)
+static void bad_folders_are_reported(void)
 {
     static const struct {
         const char *vocab;
         fv_status status;
-        const char *told;
+        const char *message;
     } bad[] = {
-        {"{\"</s>\": 0, \"<unk>\": 1}", FV_ERR_FORMAT, "the token <pad> is missing"},
-        {"{\"</s>\": 0, \"<pad>\": 1}", FV_ERR_FORMAT, "the token <unk> is missing"},
-        {"{\"<pad>\": 0, \"<unk>\": 1}", FV_ERR_FORMAT, "the token </s> is missing"},
+        {"{\"</s>\": 0, \"<unk>\": 1}", FV_ERR_FORMAT, "token <pad> is missing"},
+        {"{\"</s>\": 0, \"<pad>\": 1}", FV_ERR_FORMAT, "token <unk> is missing"},
+        {"{\"<pad>\": 0, \"<unk>\": 1}", FV_ERR_FORMAT, "token </s> is missing"},
         {"{\"</s>\": 0, \"<unk>\": 1, \"<pad>\": 3}", FV_ERR_FORMAT,
-         "3 tokens have numbers up to 3"},
-        {"{\"</s>\": 0, \"<unk>\": 1, \"<pad>\": 1}", FV_ERR_FORMAT, "two tokens have the id 1"},
+         "has 3 tokens but ids up to 3"},
+        {"{\"</s>\": 0, \"<unk>\": 1, \"<pad>\": 1}", FV_ERR_FORMAT, "duplicate token id 1"},
         {"{\"</s>\": -1}", FV_ERR_FORMAT, "vocab.json"},
         {"{\"</s>\": 2000000000}", FV_ERR_LIMIT, "2000000000"},
         {"[]", FV_ERR_FORMAT, "vocab.json"},
@@ -173,7 +174,7 @@ static void bad_folders_are_told(void)
         file_write(folder_path("marian/vocab.json"), bad[i].vocab, strlen(bad[i].vocab));
         CHECK_EQ(fv_tokenizer_load(ctx, folder_path("marian"), &tok), bad[i].status);
         CHECK(tok == NULL);
-        if (!strstr(fv_ctx_message(ctx), bad[i].told))
+        if (!strstr(fv_ctx_message(ctx), bad[i].message))
             test_failed(__FILE__, __LINE__, "%s: %s", bad[i].vocab, fv_ctx_message(ctx));
     }
     /* A model that is cut off anywhere is refused, or is a smaller one. */
@@ -237,16 +238,16 @@ static void write_translator(const char *folder, const char *generation)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (apart || i != 3) copy_to(folder, files[i], files[i]);
     fv_transformer_config_init(&cfg, sizeof cfg, FV_FAMILY_MARIAN);
-    cfg.vocabulary = (int64_t)fv_tokenizer_size(source);
-    cfg.target_vocabulary = apart ? (int64_t)fv_tokenizer_size(target) : 0;
+    cfg.vocabulary = (int64_t)fv_tokenizer_vocab_size(source);
+    cfg.target_vocabulary = apart ? (int64_t)fv_tokenizer_vocab_size(target) : 0;
     cfg.width = 16;
     cfg.heads = 2;
     cfg.hidden = 16;
     cfg.encoder_layers = cfg.decoder_layers = 1;
     cfg.most_positions = 32;
     cfg.start_deviation = 0.5;
-    cfg.start = cfg.pad = fv_tokenizer_id(target, "<pad>", 5);
-    cfg.end = fv_tokenizer_id(target, "</s>", 4);
+    cfg.start = cfg.pad = fv_tokenizer_token_to_id(target, "<pad>", 5);
+    cfg.end = fv_tokenizer_token_to_id(target, "</s>", 4);
     if (apart) cfg.tied = false;
     CHECK_OK(ctx, fv_params_create(ctx, &params));
     CHECK_OK(ctx, fv_transformer_create(params, &cfg, &t));
@@ -325,7 +326,7 @@ static void older_folders_speak_in_their_config(void)
 static void banned_tokens_do_not_come(void)
 {
     fv_model *model = NULL;
-    char wishes[384];
+    char settings[384];
     write_translator("joint", NULL);
     program_run("run %s The --json -n 4 --beam 3", folder_path("marian"));
     expect(0, NULL, NULL);
@@ -333,12 +334,12 @@ static void banned_tokens_do_not_come(void)
     CHECK(first != NULL);
     const long token = first ? strtol(first + 8, NULL, 10) : 0;
     snprintf(
-        wishes, sizeof wishes,
+        settings, sizeof settings,
         "{\"bad_words_ids\": [[5, 6, 7], [%ld]], \"renormalize_logits\": true, \"num_beams\": 3, "
         "\"min_length\": 3, \"min_new_tokens\": 2, \"no_repeat_ngram_size\": 4, \"min_p\": 0.25, "
         "\"eos_token_id\": 0, \"decoder_start_token_id\": 20, \"pad_token_id\": 20}",
         token);
-    write_translator("joint", wishes);
+    write_translator("joint", settings);
     CHECK_OK(ctx, fv_model_open(ctx, folder_path("marian"), &model));
     for (int again = 0; model && again < 2; again++) { /* and it is saved */
         const fv_generation *g = fv_model_generation(model);
@@ -361,14 +362,14 @@ static void banned_tokens_do_not_come(void)
         at = *end == ',' ? end + 1 : end - 1;
     }
     static const struct {
-        const char *text, *told;
+        const char *text, *message;
     } bad[] = {{"{\"bad_words_ids\": [[3], []]}", "a bad word of 0 tokens"},
                {"{\"bad_words_ids\": [3]}", "generation_config.json"},
                {"{\"bad_words_ids\": 3}", "generation_config.json"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         file_write(folder_path("marian/generation_config.json"), bad[i].text, strlen(bad[i].text));
         CHECK_EQ(fv_model_open(ctx, folder_path("marian"), &model), FV_ERR_FORMAT);
-        if (!strstr(fv_ctx_message(ctx), bad[i].told))
+        if (!strstr(fv_ctx_message(ctx), bad[i].message))
             test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
     }
 }
@@ -382,7 +383,7 @@ int main(int argc, char **argv)
     RUN(as_marian);
     RUN(the_vocabulary_is_its_own);
     RUN(languages_are_cut_off);
-    RUN(bad_folders_are_told);
+    RUN(bad_folders_are_reported);
     RUN(bad_files_are_told);
     RUN(the_program_translates);
     RUN(older_folders_speak_in_their_config);

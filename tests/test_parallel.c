@@ -82,7 +82,7 @@ static void what_is_not_text(void)
     text_file("x", "the cat\nthe dog\na cat\n");
     text_file("y", "a\n\xff\na\n");
     CHECK_EQ(load("x", "y", &cfg, &r, &p), FV_ERR_FORMAT);
-    CHECK(strstr(fv_ctx_message(ctx), "y:2: not valid UTF-8"));
+    CHECK(strstr(fv_ctx_message(ctx), "y:2: invalid UTF-8"));
     cfg.skip_invalid = true;
     CHECK_OK(ctx, load("x", "y", &cfg, &r, &p));
     CHECK(r.pairs == 2 && r.invalid == 1);

@@ -8,7 +8,7 @@
 
 static fv_ctx *ctx;
 static fv_tokenizer *tok;
-static fv_encoder *enc;
+static fv_tokenizer_encoder *enc;
 static char name[64];
 static bool saved; /* read the model again from what was saved */
 static int models, cases;
@@ -16,7 +16,7 @@ static int models, cases;
 static void next_model(const fv_value *which)
 {
     char path[100];
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     snprintf(name, sizeof name, "%s%s", which->as.text, saved ? " as JSON" : "");
     snprintf(path, sizeof path, "data/text/sentencepiece/%s.model", which->as.text);
@@ -26,7 +26,7 @@ static void next_model(const fv_value *which)
         fv_tokenizer_destroy(&tok);
         CHECK_OK(ctx, fv_tokenizer_load(ctx, folder_path("tokenizer.json"), &tok));
     }
-    if (tok) CHECK_OK(ctx, fv_encoder_create(ctx, tok, &enc));
+    if (tok) CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, tok, &enc));
     models++;
 }
 
@@ -49,7 +49,7 @@ static void as_sentencepiece(void)
         CHECK_EQ(models, 8);
         CHECK_EQ(cases, lines - models);
     }
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     printf("SentencePiece: %d models, %d encodings\n", models, cases);
 }
@@ -67,7 +67,7 @@ static void folders(void)
     CHECK_EQ(fv_tokenizer_load(ctx, path, &made), FV_ERR_IO);
     file_write(folder_path("t5/spiece.model"), model, bytes);
     CHECK_OK(ctx, fv_tokenizer_load(ctx, path, &made));
-    CHECK_EQ(fv_tokenizer_id(made, "<unk>", 5), 0);
+    CHECK_EQ(fv_tokenizer_token_to_id(made, "<unk>", 5), 0);
     CHECK(fv_tokenizer_is_special(made, 1) && !fv_tokenizer_is_special(made, 20));
     fv_tokenizer_destroy(&made);
     free(model);
@@ -131,15 +131,15 @@ static void refused_models(void)
 {
     builder b = {.bytes = 0};
     put_piece(&b, "a", -1, 0);
-    expect(&b, FV_ERR_FORMAT, "one unknown piece");
+    expect(&b, FV_ERR_FORMAT, "exactly one unknown");
     put_piece(&b, "<unk>", 0, 2);
     const builder good = b;
     fv_tokenizer *made = NULL;
     CHECK_OK(ctx, fv_tokenizer_parse(ctx, "made", good.data, good.bytes, &made));
-    CHECK_EQ(fv_tokenizer_size(made), 2);
+    CHECK_EQ(fv_tokenizer_vocab_size(made), 2);
     fv_tokenizer_destroy(&made);
     put_piece(&b, "a", -2, 0);
-    expect(&b, FV_ERR_FORMAT, "twice");
+    expect(&b, FV_ERR_FORMAT, "duplicate");
     b = good;
     put_piece(&b, "", 0, 0);
     expect(&b, FV_ERR_FORMAT, "piece 2 is empty");
@@ -148,10 +148,10 @@ static void refused_models(void)
     expect(&b, FV_ERR_FORMAT, "not UTF-8");
     b = good;
     put_piece(&b, "b", (float)NAN, 0);
-    expect(&b, FV_ERR_FORMAT, "no number");
+    expect(&b, FV_ERR_FORMAT, "not finite");
     b = good;
     put_piece(&b, "b", 0, 7);
-    expect(&b, FV_ERR_FORMAT, "unknown kind");
+    expect(&b, FV_ERR_FORMAT, "unknown type");
     b = good;
     put_piece(&b, "<0x41>", 0, 6);
     expect(&b, FV_ERR_FORMAT, "256 byte pieces");
@@ -160,16 +160,16 @@ static void refused_models(void)
     expect(&b, FV_ERR_FORMAT, "a byte piece");
     b = good;
     put(&b, "\x12\x02\x18\x03", 4); /* words */
-    expect(&b, FV_ERR_UNSUPPORTED, "words");
+    expect(&b, FV_ERR_UNSUPPORTED, "word models");
     b = good;
     put(&b, "\x1A\x05\x12\x03xyz", 7); /* a charsmap of three bytes */
-    expect(&b, FV_ERR_FORMAT, "a charsmap of 3 bytes");
+    expect(&b, FV_ERR_FORMAT, "charsmap: 3 bytes");
     b = good;
     put(&b, "\x2A\x03\x12\x01x", 5);
     expect(&b, FV_ERR_UNSUPPORTED, "denormalizer");
     b = good;
     put(&b, "\x0A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F", 10);
-    expect(&b, FV_ERR_FORMAT, "ends too early");
+    expect(&b, FV_ERR_FORMAT, "is truncated");
     b = good;
     put(&b, "\x0B", 1);
     expect(&b, FV_ERR_FORMAT, "not a SentencePiece model");
@@ -186,13 +186,13 @@ static void one_endless_word(void)
         text[i] = "theballs"[i % 8];
     for (int i = 0; i < 2; i++) {
         fv_tokenizer *made = NULL;
-        fv_encoder *with = NULL;
+        fv_tokenizer_encoder *with = NULL;
         fv_encoding e = {.struct_size = sizeof e};
         CHECK_OK(ctx, fv_tokenizer_load(ctx, test_path(files[i]), &made));
-        CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
-        CHECK_OK(ctx, fv_encode(with, text, N, 0, &e));
+        CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, made, &with));
+        CHECK_OK(ctx, fv_tokenizer_encode(with, text, N, 0, &e));
         CHECK(e.count > 0 && e.count < N && e.offsets[e.count - 1].end == N);
-        fv_encoder_destroy(&with);
+        fv_tokenizer_encoder_destroy(&with);
         fv_tokenizer_destroy(&made);
     }
     free(text);

@@ -216,17 +216,18 @@ static void the_tokenizer_marks_texts(void)
 {
     fv_ctx *ctx = run_context(1, 5);
     fv_tokenizer *tok = NULL;
-    fv_encoder *enc = NULL;
+    fv_tokenizer_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     CHECK_OK(ctx, fv_tokenizer_load(ctx, folder_path("words"), &tok));
-    CHECK_OK(ctx, fv_encoder_create(ctx, tok, &enc));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, tok, &enc));
     const fv_string a = {"the rose", 8}, b = {"is [MASK]", 9};
-    CHECK_OK(ctx, fv_encode_pair(enc, a, b, FV_ENCODE_SPECIALS, &e));
-    const int32_t cls = fv_tokenizer_id(tok, "[CLS]", 5), sep = fv_tokenizer_id(tok, "[SEP]", 5);
+    CHECK_OK(ctx, fv_tokenizer_encode_pair(enc, a, b, FV_TOKENIZER_ADD_SPECIALS, &e));
+    const int32_t cls = fv_tokenizer_token_to_id(tok, "[CLS]", 5),
+                  sep = fv_tokenizer_token_to_id(tok, "[SEP]", 5);
     CHECK(e.count > 5 && e.ids[0] == cls && e.ids[e.count - 1] == sep);
-    CHECK_EQ(e.ids[e.count - 2], fv_tokenizer_id(tok, "[MASK]", 6));
-    CHECK_EQ(e.types[0], 0);
-    CHECK_EQ(e.types[e.count - 1], 1);
+    CHECK_EQ(e.ids[e.count - 2], fv_tokenizer_token_to_id(tok, "[MASK]", 6));
+    CHECK_EQ(e.type_ids[0], 0);
+    CHECK_EQ(e.type_ids[e.count - 1], 1);
     size_t bytes = 0;
     char *config = file_read(folder_path("words/tokenizer_config.json"), &bytes);
     CHECK(config && strstr(config, "\"tokenizer_class\":\"PreTrainedTokenizerFast\""));
@@ -236,7 +237,7 @@ static void the_tokenizer_marks_texts(void)
     for (size_t i = 0; i < e.count; i++)
         seps += e.ids[i] == sep;
     CHECK_EQ(seps, 2);
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     fv_ctx_destroy(&ctx);
 }

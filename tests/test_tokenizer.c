@@ -13,15 +13,15 @@ static fv_ctx *ctx;
 /* ---- the recorded pipelines ------------------------------------------------------ */
 
 static fv_tokenizer *tok;
-static fv_encoder *enc;
+static fv_tokenizer_encoder *enc;
 static int pipeline_count, case_count;
 
 static void next_pipeline(const fv_value *text)
 {
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     CHECK_OK(ctx, fv_tokenizer_parse(ctx, "recorded", text->as.text, text->count, &tok));
-    if (tok) CHECK_OK(ctx, fv_encoder_create(ctx, tok, &enc));
+    if (tok) CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, tok, &enc));
     pipeline_count++;
 }
 
@@ -30,8 +30,11 @@ static void use_line(const fv_doc *doc)
     const fv_value *text = fv_value_get(&doc->root, "tokenizer");
     char name[40];
     snprintf(name, sizeof name, "pipeline %d", pipeline_count);
-    const tokens_with with = {
-        .ctx = ctx, .tok = tok, .enc = enc, .name = name, .decode_flags = FV_DECODE_SKIP_SPECIALS};
+    const tokens_with with = {.ctx = ctx,
+                              .tok = tok,
+                              .enc = enc,
+                              .name = name,
+                              .decode_flags = FV_TOKENIZER_SKIP_SPECIALS};
     if (text) {
         next_pipeline(text);
         return;
@@ -43,7 +46,7 @@ static void use_line(const fv_doc *doc)
 static void as_hugging_face(void)
 {
     tokens_each_line(ctx, test_path("data/text/tokenizer.jsonl"), use_line);
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     printf("tokenizers: %d pipelines, %d encodings\n", pipeline_count, case_count);
     CHECK(pipeline_count >= 34 && case_count >= 2500);
@@ -56,19 +59,19 @@ static const char *const lines[] = {"the cat sat on the mat", "the cats sat on t
                                     "the the the hat",        "\xE6\x9D\xB1\xE4\xBA\xAC"};
 enum { LINES = sizeof lines / sizeof lines[0] };
 
-static fv_tokenizer *learn(const fv_token_learner_config *cfg, int first)
+static fv_tokenizer *learn(const fv_tokenizer_trainer_config *cfg, int first)
 {
-    fv_token_learner *learner = NULL;
+    fv_tokenizer_trainer *trainer = NULL;
     fv_tokenizer *made = NULL;
-    CHECK_OK(ctx, fv_token_learner_create(ctx, cfg, &learner));
-    if (!learner) return NULL;
+    CHECK_OK(ctx, fv_tokenizer_trainer_create(ctx, cfg, &trainer));
+    if (!trainer) return NULL;
     for (int i = 0; i < LINES; i++) {
         const char *line = lines[(first + i) % LINES];
-        CHECK_OK(ctx, fv_token_learner_add(learner, line, strlen(line)));
+        CHECK_OK(ctx, fv_tokenizer_trainer_add(trainer, line, strlen(line)));
     }
-    CHECK_OK(ctx, fv_token_learner_finish(learner, &made));
-    fv_token_learner_destroy(&learner);
-    CHECK(learner == NULL);
+    CHECK_OK(ctx, fv_tokenizer_trainer_finish(trainer, &made));
+    fv_tokenizer_trainer_destroy(&trainer);
+    CHECK(trainer == NULL);
     return made;
 }
 
@@ -82,9 +85,9 @@ static void saved_bytes(const fv_tokenizer *made, const char *name, char **data,
  * is the same. */
 static void learned_tokenizers(void)
 {
-    for (int kind = FV_LEARN_CHARS; kind <= FV_LEARN_BPE_METASPACE; kind++) {
-        fv_token_learner_config cfg;
-        fv_token_learner_config_init(&cfg, sizeof cfg, (fv_learn_kind)kind);
+    for (int kind = FV_TOKENIZER_CHARS; kind <= FV_TOKENIZER_BPE_METASPACE; kind++) {
+        fv_tokenizer_trainer_config cfg;
+        fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, (fv_tokenizer_kind)kind);
         cfg.vocabulary = 300;
         cfg.begin = "<s>";
         cfg.end = "</s>";
@@ -98,24 +101,25 @@ static void learned_tokenizers(void)
         free(a);
         free(b);
         CHECK_OK(ctx, fv_tokenizer_load(ctx, folder_path("a.json"), &loaded));
-        CHECK_EQ(fv_tokenizer_size(loaded), fv_tokenizer_size(made));
-        CHECK_EQ(fv_tokenizer_id(loaded, "<pad>", 5), 0);
-        CHECK_EQ(fv_tokenizer_id(loaded, "<unk>", 5), 3);
+        CHECK_EQ(fv_tokenizer_vocab_size(loaded), fv_tokenizer_vocab_size(made));
+        CHECK_EQ(fv_tokenizer_token_to_id(loaded, "<pad>", 5), 0);
+        CHECK_EQ(fv_tokenizer_token_to_id(loaded, "<unk>", 5), 3);
         CHECK(fv_tokenizer_is_special(loaded, 1) && !fv_tokenizer_is_special(loaded, 4));
-        fv_encoder *with = NULL;
+        fv_tokenizer_encoder *with = NULL;
         fv_text out = {0};
-        CHECK_OK(ctx, fv_encoder_create(ctx, loaded, &with));
+        CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, loaded, &with));
         for (int i = 0; i < LINES; i++) {
             fv_encoding e = {.struct_size = sizeof e};
-            CHECK_OK(ctx, fv_encode(with, lines[i], strlen(lines[i]), FV_ENCODE_SPECIALS, &e));
+            CHECK_OK(ctx, fv_tokenizer_encode(with, lines[i], strlen(lines[i]),
+                                              FV_TOKENIZER_ADD_SPECIALS, &e));
             CHECK(e.count > 2 && e.ids[0] == 1 && e.ids[e.count - 1] == 2);
-            CHECK(e.specials[0] == 1 && e.specials[1] == 0);
-            CHECK_OK(ctx, fv_tokenizer_decode(ctx, loaded, e.ids, e.count, FV_DECODE_SKIP_SPECIALS,
-                                              &out));
+            CHECK(e.special_tokens_mask[0] == 1 && e.special_tokens_mask[1] == 0);
+            CHECK_OK(ctx, fv_tokenizer_decode(ctx, loaded, e.ids, e.count,
+                                              FV_TOKENIZER_SKIP_SPECIALS, &out));
             CHECK_STR(out.data, lines[i]);
         }
         fv_text_free(ctx, &out);
-        fv_encoder_destroy(&with);
+        fv_tokenizer_encoder_destroy(&with);
         fv_tokenizer_destroy(&made);
         fv_tokenizer_destroy(&other);
         fv_tokenizer_destroy(&loaded);
@@ -128,53 +132,55 @@ static void word_pieces_are_learned(void)
 {
     static const char *const texts[] = {"Hugs, hugs, hugs!", "hug hug mug", "mugs\xC3\xA9"};
     static const char *const wanted[] = {"hugs", ",", "mug", "##s", "[UNK]", "!"};
-    fv_token_learner_config cfg;
-    fv_token_learner *learner = NULL;
+    fv_tokenizer_trainer_config cfg;
+    fv_tokenizer_trainer *trainer = NULL;
     fv_tokenizer *made = NULL;
-    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_WORD_PIECE);
+    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_WORDPIECE);
     cfg.specials[0] = "[UNK]";
     cfg.specials[1] = NULL;
     cfg.vocabulary = 24;
     cfg.lowercase = true;
-    CHECK_OK(ctx, fv_token_learner_create(ctx, &cfg, &learner));
+    CHECK_OK(ctx, fv_tokenizer_trainer_create(ctx, &cfg, &trainer));
     for (int i = 0; i < 3; i++)
-        CHECK_OK(ctx, fv_token_learner_add(learner, texts[i], strlen(texts[i])));
-    CHECK_OK(ctx, fv_token_learner_finish(learner, &made));
-    fv_token_learner_destroy(&learner);
-    CHECK(fv_tokenizer_id(made, "##ug", 4) > 0 && fv_tokenizer_id(made, "ug", 2) < 0);
-    CHECK_EQ(fv_tokenizer_size(made), 13); /* 8 letters; ##ug hug mug hugs, and no pair met once */
-    fv_encoder *with = NULL;
+        CHECK_OK(ctx, fv_tokenizer_trainer_add(trainer, texts[i], strlen(texts[i])));
+    CHECK_OK(ctx, fv_tokenizer_trainer_finish(trainer, &made));
+    fv_tokenizer_trainer_destroy(&trainer);
+    CHECK(fv_tokenizer_token_to_id(made, "##ug", 4) > 0 &&
+          fv_tokenizer_token_to_id(made, "ug", 2) < 0);
+    CHECK_EQ(fv_tokenizer_vocab_size(made),
+             13); /* 8 letters; ##ug hug mug hugs, and no pair met once */
+    fv_tokenizer_encoder *with = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     fv_text out = {0};
     static const char text[] = "HUGS, mugs hugz!";
-    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
-    CHECK_OK(ctx, fv_encode(with, text, sizeof text - 1, 0, &e));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_tokenizer_encode(with, text, sizeof text - 1, 0, &e));
     CHECK_EQ(e.count, 6);
     for (size_t i = 0; i < e.count && i < 6; i++)
-        CHECK_STR(fv_tokenizer_token(made, e.ids[i]).text, wanted[i]);
+        CHECK_STR(fv_tokenizer_id_to_token(made, e.ids[i]).text, wanted[i]);
     CHECK_OK(ctx, fv_tokenizer_decode(ctx, made, e.ids, 4, 0, &out));
     CHECK_STR(out.data, "hugs, mugs");
     fv_text_free(ctx, &out);
-    fv_encoder_destroy(&with);
+    fv_tokenizer_encoder_destroy(&with);
     fv_tokenizer_destroy(&made);
-    for (int i = 0; i < FV_LEARN_SPECIALS; i++)
+    for (int i = 0; i < FV_TOKENIZER_MAX_SPECIALS; i++)
         cfg.specials[i] = NULL;
-    CHECK_EQ(fv_token_learner_create(ctx, &cfg, &learner), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_tokenizer_trainer_create(ctx, &cfg, &trainer), FV_ERR_ARGUMENT);
 }
 
 /* Merges in the order of their counts; a tie goes to the older tokens. */
 static void merges_in_order(void)
 {
-    fv_token_learner_config cfg;
-    fv_token_learner *learner = NULL;
+    fv_tokenizer_trainer_config cfg;
+    fv_tokenizer_trainer *trainer = NULL;
     fv_tokenizer *made = NULL;
-    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_BPE_METASPACE);
+    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_BPE_METASPACE);
     cfg.specials[0] = NULL;
     cfg.vocabulary = 9;
-    CHECK_OK(ctx, fv_token_learner_create(ctx, &cfg, &learner));
+    CHECK_OK(ctx, fv_tokenizer_trainer_create(ctx, &cfg, &trainer));
     /* ab 4 times, cd 3 times, _ab 3, abab 1; then _ab before _cd. */
-    CHECK_OK(ctx, fv_token_learner_add(learner, "ab ab abab cd cd cd", 19));
-    CHECK_OK(ctx, fv_token_learner_finish(learner, &made));
+    CHECK_OK(ctx, fv_tokenizer_trainer_add(trainer, "ab ab abab cd cd cd", 19));
+    CHECK_OK(ctx, fv_tokenizer_trainer_finish(trainer, &made));
     static const char *const want[] = {"a",
                                        "b",
                                        "c",
@@ -186,54 +192,55 @@ static void merges_in_order(void)
                                        "ab",
                                        "\xE2\x96\x81"
                                        "cd"};
-    CHECK_EQ(fv_tokenizer_size(made), 9);
+    CHECK_EQ(fv_tokenizer_vocab_size(made), 9);
     for (int32_t i = 0; i < 9 && made; i++) {
-        fv_string token = fv_tokenizer_token(made, i);
+        fv_string token = fv_tokenizer_id_to_token(made, i);
         CHECK_STR(token.text ? token.text : "(none)", want[i]);
     }
-    CHECK(fv_tokenizer_token(made, 9).text == NULL && fv_tokenizer_token(made, -1).text == NULL);
-    fv_token_learner_destroy(&learner);
+    CHECK(fv_tokenizer_id_to_token(made, 9).text == NULL &&
+          fv_tokenizer_id_to_token(made, -1).text == NULL);
+    fv_tokenizer_trainer_destroy(&trainer);
     fv_tokenizer_destroy(&made);
 }
 
 static void frequent_words_are_kept(void)
 {
-    fv_token_learner_config cfg;
-    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_WORDS);
+    fv_tokenizer_trainer_config cfg;
+    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_WORDS);
     cfg.vocabulary = 6;
     fv_tokenizer *made = learn(&cfg, 0);
-    CHECK_EQ(fv_tokenizer_size(made), 6);
-    CHECK_EQ(fv_tokenizer_id(made, "the", 3), 4);
-    fv_encoder *with = NULL;
+    CHECK_EQ(fv_tokenizer_vocab_size(made), 6);
+    CHECK_EQ(fv_tokenizer_token_to_id(made, "the", 3), 4);
+    fv_tokenizer_encoder *with = NULL;
     fv_encoding e = {.struct_size = sizeof e};
-    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
-    CHECK_OK(ctx, fv_encode(with, "the zebra", 9, 0, &e));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_tokenizer_encode(with, "the zebra", 9, 0, &e));
     CHECK(e.count == 2 && e.ids[0] == 4 && e.ids[1] == 3);
-    fv_encoder_destroy(&with);
+    fv_tokenizer_encoder_destroy(&with);
     fv_tokenizer_destroy(&made);
 }
 
 static void learning_that_cannot_be(void)
 {
-    fv_token_learner *learner = NULL;
+    fv_tokenizer_trainer *trainer = NULL;
     fv_tokenizer *made = NULL;
     for (int i = 0; i < 5; i++) {
-        fv_token_learner_config cfg;
-        fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_BPE_BYTES);
-        if (i == 0) cfg.kind = (fv_learn_kind)9;
+        fv_tokenizer_trainer_config cfg;
+        fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_BPE_BYTES);
+        if (i == 0) cfg.kind = (fv_tokenizer_kind)9;
         if (i == 1) cfg.specials[1] = "<pad>";
         if (i == 2) cfg.begin = "<bos>";
         if (i == 3) cfg.vocabulary = (size_t)1 << 40;
         if (i == 4) cfg.normalize = true, cfg.form = (fv_normal_form)9;
-        CHECK_EQ(fv_token_learner_create(ctx, &cfg, &learner), FV_ERR_ARGUMENT);
-        CHECK(learner == NULL);
+        CHECK_EQ(fv_tokenizer_trainer_create(ctx, &cfg, &trainer), FV_ERR_ARGUMENT);
+        CHECK(trainer == NULL);
     }
-    fv_token_learner_config cfg;
-    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_BPE_BYTES);
-    CHECK_OK(ctx, fv_token_learner_create(ctx, &cfg, &learner));
-    CHECK_EQ(fv_token_learner_finish(learner, &made), FV_ERR_STATE);
-    CHECK_EQ(fv_token_learner_add(learner, "\xff", 1), FV_ERR_FORMAT);
-    fv_token_learner_destroy(&learner);
+    fv_tokenizer_trainer_config cfg;
+    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_BPE_BYTES);
+    CHECK_OK(ctx, fv_tokenizer_trainer_create(ctx, &cfg, &trainer));
+    CHECK_EQ(fv_tokenizer_trainer_finish(trainer, &made), FV_ERR_STATE);
+    CHECK_EQ(fv_tokenizer_trainer_add(trainer, "\xff", 1), FV_ERR_FORMAT);
+    fv_tokenizer_trainer_destroy(&trainer);
 }
 
 /* ---- long pieces ----------------------------------------------------------------- */
@@ -246,9 +253,9 @@ static void long_and_short_pieces_agree(void)
         "\"ba\":5,\"aaaa\":6,\"abab\":7},\"merges\":[\"a a\",\"a b\",\"aa b\",\"b a\",\"aa aa\","
         "[\"ab\",\"ab\"]]}}";
     fv_tokenizer *small = NULL;
-    fv_encoder *with = NULL;
+    fv_tokenizer_encoder *with = NULL;
     CHECK_OK(ctx, fv_tokenizer_parse(ctx, "small", json, sizeof json - 1, &small));
-    CHECK_OK(ctx, fv_encoder_create(ctx, small, &with));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, small, &with));
     uint32_t state = 1;
     for (int round = 0; round < 200 && with; round++) {
         char text[200];
@@ -274,10 +281,10 @@ static void long_and_short_pieces_agree(void)
                     break;
                 }
         fv_encoding e = {.struct_size = sizeof e};
-        CHECK_OK(ctx, fv_encode(with, text, n, 0, &e));
+        CHECK_OK(ctx, fv_tokenizer_encode(with, text, n, 0, &e));
         CHECK(e.count == count && memcmp(e.ids, ids, count * sizeof *ids) == 0);
     }
-    fv_encoder_destroy(&with);
+    fv_tokenizer_encoder_destroy(&with);
     fv_tokenizer_destroy(&small);
 }
 
@@ -285,20 +292,20 @@ static void long_and_short_pieces_agree(void)
 static void one_endless_word(void)
 {
     enum { N = 1000000 };
-    fv_token_learner_config cfg;
-    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_BPE_BYTES);
+    fv_tokenizer_trainer_config cfg;
+    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_BPE_BYTES);
     cfg.vocabulary = 300;
     fv_tokenizer *made = learn(&cfg, 0);
-    fv_encoder *with = NULL;
+    fv_tokenizer_encoder *with = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     char *text = malloc(N);
     for (size_t i = 0; i < N; i++)
         text[i] = "thecatsat"[i % 9];
-    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
-    CHECK_OK(ctx, fv_encode(with, text, N, 0, &e));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_tokenizer_encode(with, text, N, 0, &e));
     CHECK(e.count > 0 && e.count < N && e.offsets[e.count - 1].end == N);
     free(text);
-    fv_encoder_destroy(&with);
+    fv_tokenizer_encoder_destroy(&with);
     fv_tokenizer_destroy(&made);
 }
 
@@ -316,17 +323,17 @@ static void many_added_tokens(void)
                             i ? "," : "", i + 1, i);
     used += (size_t)sprintf(json + used, "]}");
     fv_tokenizer *made = NULL;
-    fv_encoder *with = NULL;
+    fv_tokenizer_encoder *with = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     CHECK_OK(ctx, fv_tokenizer_parse(ctx, "many", json, used, &made));
-    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, made, &with));
     memset(text, 'a', N);
     memcpy(text + N - 5, "19999", 5);
-    CHECK_OK(ctx, fv_encode(with, text, N, 0, &e));
+    CHECK_OK(ctx, fv_tokenizer_encode(with, text, N, 0, &e));
     CHECK_EQ(e.count, N - 12 + 1);
     CHECK_EQ(e.ids[e.count - 1], TOKENS);
     CHECK_EQ(e.offsets[e.count - 1].begin, N - 12);
-    fv_encoder_destroy(&with);
+    fv_tokenizer_encoder_destroy(&with);
     fv_tokenizer_destroy(&made);
     memset(text, 'b', 300);
     used = (size_t)sprintf(json,
@@ -351,33 +358,33 @@ static void folders(void)
     char path[300];
     snprintf(path, sizeof path, "%s", folder_path("."));
     CHECK_EQ(fv_tokenizer_load(ctx, path, &made), FV_ERR_IO);
-    CHECK(strstr(fv_ctx_message(ctx), "a folder without tokenizer.json"));
+    CHECK(strstr(fv_ctx_message(ctx), "no tokenizer found"));
     write_text("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncat\n##s\n");
     CHECK_OK(ctx, fv_tokenizer_load(ctx, path, &made));
-    fv_encoder *with = NULL;
+    fv_tokenizer_encoder *with = NULL;
     fv_encoding e = {.struct_size = sizeof e};
-    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
-    CHECK_OK(ctx, fv_encode(with, "C\xC3\xA2ts", 5, FV_ENCODE_SPECIALS, &e));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_tokenizer_encode(with, "C\xC3\xA2ts", 5, FV_TOKENIZER_ADD_SPECIALS, &e));
     CHECK(e.count == 4 && e.ids[1] == 5 && e.ids[2] == 6 && e.offsets[2].begin == 4);
-    fv_encoder_destroy(&with);
+    fv_tokenizer_encoder_destroy(&with);
     fv_tokenizer_destroy(&made);
     write_text("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncat\nCat\n");
     write_text("tokenizer_config.json", "{\"do_lower_case\": false}");
     CHECK_OK(ctx, fv_tokenizer_load(ctx, path, &made));
-    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
-    CHECK_OK(ctx, fv_encode(with, "Cat", 3, 0, &e));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_tokenizer_encode(with, "Cat", 3, 0, &e));
     CHECK(e.count == 1 && e.ids[0] == 6);
-    fv_encoder_destroy(&with);
+    fv_tokenizer_encoder_destroy(&with);
     fv_tokenizer_destroy(&made);
     write_text("tokenizer_config.json", "{\"do_lower_case\": 1}");
     CHECK_EQ(fv_tokenizer_load(ctx, path, &made), FV_ERR_FORMAT);
     write_text("vocab.json", "{\"a\": 0, \"b\": 1, \"ab\": 2, \"\xC4\xA0\": 3}");
     write_text("merges.txt", "#version: 0.2\na b\n");
     CHECK_OK(ctx, fv_tokenizer_load(ctx, path, &made));
-    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
-    CHECK_OK(ctx, fv_encode(with, "ab a", 4, 0, &e));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_tokenizer_encode(with, "ab a", 4, 0, &e));
     CHECK(e.count == 3 && e.ids[0] == 2 && e.ids[1] == 3 && e.ids[2] == 0);
-    fv_encoder_destroy(&with);
+    fv_tokenizer_encoder_destroy(&with);
     fv_tokenizer_destroy(&made);
     write_text("merges.txt", "#version: 0.2\na b\na c\n");
     CHECK_EQ(fv_tokenizer_load(ctx, path, &made), FV_ERR_FORMAT);
@@ -404,7 +411,7 @@ static void refused_files(void)
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":1048576},\"merges\":[]}}", FV_ERR_LIMIT,
          "id"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", FV_ERR_FORMAT,
-         "two tokens have the id 0"},
+         "duplicate token id 0"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", FV_ERR_FORMAT,
          "\"b\", which is not a token"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}}", FV_ERR_FORMAT,
@@ -418,37 +425,37 @@ static void refused_files(void)
         {"{\"normalizer\":{\"type\":\"Precompiled\"}," MODEL "}", FV_ERR_FORMAT,
          "precompiled_charsmap"},
         {"{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"a?==\"}," MODEL "}",
-         FV_ERR_FORMAT, "not base64"},
+         FV_ERR_FORMAT, "base64: invalid"},
         {"{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAAAAAA\"}," MODEL
          "}",
-         FV_ERR_FORMAT, "a charsmap of 6 bytes"},
+         FV_ERR_FORMAT, "charsmap: 6 bytes"},
         {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\"a\",-1.0]]}}", FV_ERR_FORMAT,
          "1"},
         {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\"]]}}", FV_ERR_FORMAT,
          "a token and its score"},
         {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0],[\"a\",0]]}}",
-         FV_ERR_FORMAT, "twice"},
+         FV_ERR_FORMAT, "duplicate"},
         {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",1e300]]}}", FV_ERR_FORMAT,
          "too large"},
         {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0]],\"sentencepiece\":{"
          "\"kinds\":\"22\"}}}",
-         FV_ERR_FORMAT, "2 kinds of 1 tokens"},
+         FV_ERR_FORMAT, "has 2 digits, expected 1"},
         {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0]],\"sentencepiece\":{"
          "\"kinds\":\"9\"}}}",
-         FV_ERR_FORMAT, "no kind"},
+         FV_ERR_FORMAT, "invalid kind"},
         {"{\"decoder\":{\"type\":\"Sequence\",\"sentencepiece\":{}}," MODEL "}", FV_ERR_FORMAT,
          "SentencePiece model"},
         {"{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(a\"},\"content\":\"\"}"
          "," MODEL "}",
-         FV_ERR_FORMAT, "a ')' is missing"},
+         FV_ERR_FORMAT, "missing ')'"},
         {"{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"\"}"
          "," MODEL "}",
-         FV_ERR_FORMAT, "an empty pattern"},
+         FV_ERR_FORMAT, "pattern is empty"},
         {"{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"ab\"}," MODEL "}",
          FV_ERR_FORMAT, "one character"},
         {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"WordLevel\",\"vocab\":{"
          "}}}",
-         FV_ERR_UNSUPPORTED, "behind ByteLevel"},
+         FV_ERR_UNSUPPORTED, "ByteLevel"},
         {"{\"pre_tokenizer\":{\"type\":\"Punctuation\",\"behavior\":\"Odd\"}," MODEL "}",
          FV_ERR_UNSUPPORTED, "Odd"},
         {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
@@ -461,7 +468,7 @@ static void refused_files(void)
          FV_ERR_FORMAT, "single text"},
         {"{\"decoder\":{\"type\":\"CTC\"}," MODEL "}", FV_ERR_UNSUPPORTED, "CTC"},
         {"{\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]," MODEL "}", FV_ERR_FORMAT,
-         "another token's"},
+         "another token"},
         {"{\"added_tokens\":[{\"id\":2}]," MODEL "}", FV_ERR_FORMAT, "content"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -507,17 +514,17 @@ static void hostile_files(void)
                                 "\"b\":2,\"bb\":3,\"ba\":4},\"merges\":[[\"a\",\"b\"],[\"b\",\"b\"]"
                                 ",[\"\",\"a\"],[\"a\",\"\"],"
                                 "[\"bb\",\"b\"]]}}";
-    fv_encoder *with = NULL;
+    fv_tokenizer_encoder *with = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     CHECK_OK(ctx, fv_tokenizer_parse(ctx, "cycle", cycle, sizeof cycle - 1, &made));
-    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, made, &with));
     char text[100];
     for (size_t n = 1; n < sizeof text; n++) {
         memset(text, n % 3 ? 'a' : 'b', n);
-        CHECK_OK(ctx, fv_encode(with, text, n, 0, &e));
+        CHECK_OK(ctx, fv_tokenizer_encode(with, text, n, 0, &e));
         CHECK(e.count <= n);
     }
-    fv_encoder_destroy(&with);
+    fv_tokenizer_encoder_destroy(&with);
     fv_tokenizer_destroy(&made);
 }
 
@@ -526,25 +533,25 @@ static void refused_texts(void)
     static const char json[] = "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0}},"
                                "\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"}}";
     fv_tokenizer *made = NULL;
-    fv_encoder *with = NULL;
+    fv_tokenizer_encoder *with = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     fv_text out = {0};
     CHECK_OK(ctx, fv_tokenizer_parse(ctx, "t", json, sizeof json - 1, &made));
-    CHECK_OK(ctx, fv_encoder_create(ctx, made, &with));
-    CHECK_EQ(fv_encode(with, "a\xff", 2, 0, &e), FV_ERR_FORMAT);
-    CHECK_EQ(fv_encode(with, "a b", 3, 0, &e), FV_ERR_STATE);
-    CHECK_OK(ctx, fv_encode(with, "a a", 3, 0, &e));
+    CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, made, &with));
+    CHECK_EQ(fv_tokenizer_encode(with, "a\xff", 2, 0, &e), FV_ERR_FORMAT);
+    CHECK_EQ(fv_tokenizer_encode(with, "a b", 3, 0, &e), FV_ERR_STATE);
+    CHECK_OK(ctx, fv_tokenizer_encode(with, "a a", 3, 0, &e));
     CHECK_EQ(e.count, 2);
-    CHECK_OK(ctx, fv_encode(with, "", 0, FV_ENCODE_SPECIALS, &e));
+    CHECK_OK(ctx, fv_tokenizer_encode(with, "", 0, FV_TOKENIZER_ADD_SPECIALS, &e));
     CHECK_EQ(e.count, 0);
     CHECK_EQ(fv_tokenizer_decode(ctx, made, (int32_t[]){0, 7}, 2, 0, &out), FV_ERR_INDEX);
     CHECK_EQ(fv_tokenizer_decode(ctx, made, (int32_t[]){-1}, 1, 0, &out), FV_ERR_INDEX);
     CHECK_OK(ctx, fv_tokenizer_decode(ctx, made, NULL, 0, 0, &out));
     CHECK_STR(out.data, "");
     fv_text_free(ctx, &out);
-    fv_encoder_destroy(&with);
+    fv_tokenizer_encoder_destroy(&with);
     fv_tokenizer_destroy(&made);
-    fv_encoder_destroy(&with);
+    fv_tokenizer_encoder_destroy(&with);
     fv_tokenizer_destroy(&made);
 }
 

@@ -7,8 +7,8 @@
 #include "support/files.h"
 #include "support/test.h"
 #include "support/tokens.h"
-#include "text/runes.h"
-#include "text/source.h"
+#include "text/byte_stream.h"
+#include "text/codepoints.h"
 
 static fv_ctx *ctx;
 static tokens_with with;
@@ -27,16 +27,16 @@ static const char *data_path(const char *rest)
 /* Unpacks a file of the set into our folder. */
 static void unpack(const char *packed, const char *plain)
 {
-    fv_source source;
+    fv_byte_stream source;
     fv_text whole = {0};
     size_t got = 1;
     char part[4096];
-    CHECK_OK(ctx, fv_source_open(ctx, data_path(packed), &source));
+    CHECK_OK(ctx, fv_byte_stream_open(ctx, data_path(packed), &source));
     while (got > 0) {
-        CHECK_OK(ctx, fv_source_read(&source, part, sizeof part, &got));
+        CHECK_OK(ctx, fv_byte_stream_read(&source, part, sizeof part, &got));
         if (got) CHECK_OK(ctx, fv_text_append(ctx, &whole, part, got));
     }
-    fv_source_close(&source);
+    fv_byte_stream_close(&source);
     file_write(folder_path(plain), whole.data, whole.bytes);
     fv_text_free(ctx, &whole);
 }
@@ -46,14 +46,14 @@ static void use_line(const fv_doc *doc) { equal += tokens_compare(&with, doc); }
 static void compare(const char *model, const char *expected, const char *pair)
 {
     fv_tokenizer *tok = NULL;
-    fv_encoder *enc = NULL;
+    fv_tokenizer_encoder *enc = NULL;
     equal = 0;
     CHECK_OK(ctx, fv_tokenizer_load(ctx, folder_path(model), &tok));
-    if (tok) CHECK_OK(ctx, fv_encoder_create(ctx, tok, &enc));
+    if (tok) CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, tok, &enc));
     with = (tokens_with){.ctx = ctx, .tok = tok, .enc = enc, .name = expected, .pair = pair};
     if (enc) CHECK_EQ(tokens_each_line(ctx, data_path(expected), use_line), 491);
     CHECK_EQ(equal, 491);
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
 }
 

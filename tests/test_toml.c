@@ -251,13 +251,13 @@ static void messages(void)
 {
     fv_doc *doc = NULL;
     CHECK_EQ(parse("[a]\nx = 1\nx = 2", &doc), FV_ERR_FORMAT);
-    CHECK_STR(fv_ctx_message(ctx), "t:3:1: \"x\" is given twice");
+    CHECK_STR(fv_ctx_message(ctx), "t:3:1: duplicate key \"x\"");
     CHECK_EQ(parse("a = word", &doc), FV_ERR_FORMAT);
     CHECK_STR(fv_ctx_message(ctx), "t:1:5: 'word' is not a value (strings need quotes)");
     CHECK_EQ(parse("a = {x = 1}\n[a.y]", &doc), FV_ERR_FORMAT);
-    CHECK_STR(fv_ctx_message(ctx), "t:2:2: \"a\" was defined before and cannot be added to");
+    CHECK_STR(fv_ctx_message(ctx), "t:2:2: \"a\" is already defined and cannot be extended");
     CHECK_EQ(parse("a = 1\nb", &doc), FV_ERR_FORMAT);
-    CHECK_STR(fv_ctx_message(ctx), "t:2:2: expected '.' or '=', found the end");
+    CHECK_STR(fv_ctx_message(ctx), "t:2:2: expected '.' or '=', found the end of the text");
 }
 
 static fv_ctx *limited(const fv_limits *limits)

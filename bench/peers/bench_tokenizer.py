@@ -28,7 +28,7 @@ class Encoding(ctypes.Structure):
 class Fovea:
     def __init__(self, library, path):
         self.lib = ctypes.CDLL(library)
-        self.lib.fv_encode.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t,
+        self.lib.fv_tokenizer_encode.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t,
                                        ctypes.c_uint, ctypes.c_void_p]
         self.ctx, self.tok = ctypes.c_void_p(), ctypes.c_void_p()
         self.must(self.lib.fv_ctx_create(None, ctypes.byref(self.ctx)))
@@ -45,14 +45,14 @@ class Fovea:
     def encode(self, texts):
         """Seconds, and the ids."""
         encoder, out = ctypes.c_void_p(), Encoding(ctypes.sizeof(Encoding))
-        self.must(self.lib.fv_encoder_create(self.ctx, self.tok, ctypes.byref(encoder)))
+        self.must(self.lib.fv_tokenizer_encoder_create(self.ctx, self.tok, ctypes.byref(encoder)))
         ids, seconds = [], 0.0
         for text in texts:
             start = time.thread_time()
-            self.must(self.lib.fv_encode(encoder, text, len(text), 0, ctypes.byref(out)))
+            self.must(self.lib.fv_tokenizer_encode(encoder, text, len(text), 0, ctypes.byref(out)))
             seconds += time.thread_time() - start
             ids += out.ids[:out.count]
-        self.lib.fv_encoder_destroy(ctypes.byref(encoder))
+        self.lib.fv_tokenizer_encoder_destroy(ctypes.byref(encoder))
         return seconds, ids
 
 

@@ -1,19 +1,19 @@
 /*
- * fovea/corpus.h: text files line by line, plain or packed.
+ * fovea/corpus.h: text files line by line, plain or compressed.
  *
  *     fv_lines *lines = NULL;
- *     s = fv_lines_open(ctx, "train.en.gz", FV_LINES_REFUSE, &lines);
+ *     s = fv_lines_open(ctx, "train.en.gz", FV_LINES_POLICY_REJECT, &lines);
  *     for (fv_line line; (s = fv_lines_next(lines, &line)) == FV_OK && line.text;)
  *         use(line.text, line.bytes);
  *     fv_lines_close(&lines);
  *
- * Files that begin like gzip or xz are unpacked as they are read, where this build has zlib and
- * liblzma (fv_feature_get); elsewhere they are FV_ERR_UNSUPPORTED. The name does not matter. Memory
- * follows the longest line, not the file.
+ * gzip and xz files are recognised by their first bytes, not by name, and decompressed while they
+ * are read. This needs zlib or liblzma (fv_feature_get); builds without them fail with
+ * FV_ERR_UNSUPPORTED. Memory use depends on the longest line, not on the size of the file.
  *
- * A line ends at "\n" or "\r\n", which do not belong to it; the last one may end with the file.
- * Lines are UTF-8 without NUL bytes. Anything else is not text: it is refused with file, line and
- * byte, or marked and left to the caller.
+ * A line ends at "\n" or "\r\n", which are not part of it; the last line may end with the file.
+ * Lines are UTF-8 without NUL bytes. The policy decides whether any other line is an error, with
+ * file, line and byte, or is returned marked as invalid.
  */
 #ifndef FOVEA_CORPUS_H
 #define FOVEA_CORPUS_H
@@ -26,14 +26,14 @@ extern "C" {
 
 typedef struct fv_lines fv_lines;
 
-/* What happens to a line that is not text. */
+/* What to do with a line that is not valid text. */
 typedef enum fv_lines_policy {
-    FV_LINES_REFUSE, /* FV_ERR_FORMAT */
-    FV_LINES_MARK    /* it is given with `valid` false */
+    FV_LINES_POLICY_REJECT, /* FV_ERR_FORMAT */
+    FV_LINES_POLICY_MARK    /* return it with `valid` false */
 } fv_lines_policy;
 
 typedef struct fv_line {
-    const char *text; /* lives until the next call; a NUL behind it. NULL: the file has ended */
+    const char *text; /* NUL-terminated, valid until the next call; NULL at the end of the file */
     size_t bytes;
     uint64_t number; /* from 1 */
     bool valid;      /* UTF-8 without NUL bytes */
@@ -42,39 +42,41 @@ typedef struct fv_line {
 /* Fails: IO, LIMIT (fv_limits.total_bytes), UNSUPPORTED, MEMORY, ARGUMENT. */
 FV_API FV_MUST_USE fv_status fv_lines_open(fv_ctx *ctx, const char *path, fv_lines_policy policy,
                                            fv_lines **out);
-/* Lines of a text in memory, which must stay; `name` stands in messages. Packed text is unpacked
- * as well. */
+/* Lines of a text in memory, plain or compressed. The text must outlive `lines`; messages use
+ * `name`.
+ */
 FV_API FV_MUST_USE fv_status fv_lines_open_memory(fv_ctx *ctx, const char *name, const void *data,
                                                   size_t bytes, fv_lines_policy policy,
                                                   fv_lines **out);
 /*
- * Lines of whatever `read` gives, a pipe for example. It is called for up to `room` > 0 bytes when
- * a line is not whole yet, may wait for them, and says how many it has put at `out`; 0 is the end.
- * What it fails with is what fv_lines_next fails with, and the first bytes are read here, so open
- * may too. Packed text is unpacked as well.
+ * Lines of a stream, such as a pipe, plain or compressed. `read` is called whenever the buffered
+ * bytes hold no complete line. It may block; it writes up to `capacity` > 0 bytes to `out` and
+ * their number to *got, 0 at the end. fv_lines_next returns its errors, and so does this call,
+ * which reads the first bytes.
  */
-typedef fv_status (*fv_lines_reader)(void *user, void *out, size_t room, size_t *got);
+typedef fv_status (*fv_lines_reader)(void *user, void *out, size_t capacity, size_t *got);
 FV_API FV_MUST_USE fv_status fv_lines_open_stream(fv_ctx *ctx, const char *name,
                                                   fv_lines_reader read, void *user,
                                                   fv_lines_policy policy, fv_lines **out);
-/* Whether the next line can be had without reading on. */
-FV_API bool fv_lines_ready(const fv_lines *lines);
-/* NULL is fine; *lines becomes NULL. */
+/* True if the next line is already buffered, so that fv_lines_next will not read. */
+FV_API bool fv_lines_is_ready(const fv_lines *lines);
+/* Accepts NULL; sets *lines to NULL. */
 FV_API void fv_lines_close(fv_lines **lines);
 
-/* Fails: FORMAT (not text, damaged packed data), IO, LIMIT (fv_limits.line_bytes; the unpacked
- * whole against total_bytes), MEMORY. After a failure only close is left to call. */
+/* Fails: FORMAT (invalid text or compressed data), IO, LIMIT (fv_limits.line_bytes; total_bytes for
+ * the decompressed file), MEMORY. After a failure, only close may be called. */
 FV_API FV_MUST_USE fv_status fv_lines_next(fv_lines *lines, fv_line *out);
 
 /*
- * The text under `key` in a JSON object, such as a line of a .jsonl file; `name` stands in
- * messages. *found is false if the object has no such key. Fails: FORMAT (no JSON, no object, no
- * string), LIMIT, MEMORY.
+ * Reads the string member `key` of a JSON object, such as a line of a .jsonl file; messages use
+ * `name`. *found is false if the object has no such key. Fails: FORMAT (invalid JSON, not an
+ * object, not a string), LIMIT, MEMORY.
  */
-FV_API FV_MUST_USE fv_status fv_json_text(fv_ctx *ctx, const char *name, const char *json,
-                                          size_t bytes, const char *key, fv_text *out, bool *found);
+FV_API FV_MUST_USE fv_status fv_json_get_string(fv_ctx *ctx, const char *name, const char *json,
+                                                size_t bytes, const char *key, fv_text *out,
+                                                bool *found);
 
-/* The file's name as it was given. */
+/* The name passed to open. */
 FV_API const char *fv_lines_name(const fv_lines *lines);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /*
- * fovea/file.h: what safetensors, npy and npz files have in common: a list of
- * named arrays that can be shown without reading a byte of their data.
+ * fovea/file.h: types shared by safetensors, npy and npz files. Each is a list of named arrays,
+ * which can be listed without reading their data.
  *
  *     for (size_t i = 0; i < fv_safetensors_count(file); i++) {
  *         const fv_file_entry *e = fv_safetensors_entry(file, i);
@@ -17,27 +17,27 @@
 extern "C" {
 #endif
 
-/* One array of a file. Everything in it is owned by the open file. */
+/* One array of a file. The open file owns the strings. */
 typedef struct fv_file_entry {
     const char *name;       /* valid UTF-8 without NUL; "" in a plain .npy */
-    const char *dtype_name; /* as the file spells it: "F32", "<f4", ... */
-    bool loadable;          /* `dtype` holds an element type of ours; false: list it, copy bytes */
-    fv_dtype dtype;         /* booleans are FV_U8 */
+    const char *dtype_name; /* as spelled in the file: "F32", "<f4", ... */
+    bool loadable;  /* `dtype` is valid; if false, the array can be listed and its bytes copied */
+    fv_dtype dtype; /* booleans are FV_U8 */
     int rank;
     int64_t shape[FV_MAX_RANK];
-    uint64_t offset; /* of the first data byte in its file */
-    uint64_t bytes;  /* of data, after unpacking */
-    uint64_t packed; /* of data, as stored; differs from `bytes` in a deflated npz only */
-    size_t shard;    /* which file of a sharded set, from 0 */
+    uint64_t offset;       /* of the first data byte in its file */
+    uint64_t bytes;        /* of data, decompressed */
+    uint64_t stored_bytes; /* of data, in the file; differs from `bytes` only in a deflated npz */
+    size_t shard;          /* which file of a sharded set, from 0 */
 } fv_file_entry;
 
-/* A key and a value of a file's own notes. */
-typedef struct fv_file_note {
+/* One entry of a file's metadata. */
+typedef struct fv_file_metadata {
     const char *key;
     const char *value;
-} fv_file_note;
+} fv_file_metadata;
 
-/* An array to be written. */
+/* An array to write. */
 typedef struct fv_file_spec {
     const char *name;
     fv_dtype dtype;
@@ -46,11 +46,10 @@ typedef struct fv_file_spec {
 } fv_file_spec;
 
 /*
- * Gives the data of an array that is being saved, piece by piece and in order:
- * fill `buf` with `bytes` bytes that start at byte `offset` of array `index` (a number
- * into the list of specs; the arrays may be asked for in any order). Data is row-major and
- * little-endian. Pieces begin and end on element boundaries.
- * Another value than FV_OK stops the save, and the save returns it.
+ * Callback that provides the data of an array during a save: fills `buf` with `bytes` bytes,
+ * starting at byte `offset` of array `index` in the list of specs. The chunks of an array are
+ * requested in order, the arrays in any order. Data is row-major and little-endian; chunks begin
+ * and end on element boundaries. A value other than FV_OK stops the save, which returns it.
  */
 typedef fv_status (*fv_file_source)(void *user, size_t index, uint64_t offset, void *buf,
                                     size_t bytes);

@@ -1,5 +1,5 @@
 /*
- * fovea/info.h: what this build is and what it runs on.
+ * fovea/info.h: information about this build and the CPU it runs on.
  *
  *     fv_cpu_info cpu = {.struct_size = sizeof cpu};
  *     fv_cpu_info_get(&cpu);
@@ -7,10 +7,10 @@
  *
  *     fv_feature f = {.struct_size = sizeof f};
  *     for (int i = 0; fv_feature_get(i, &f); i++)
- *         printf("%s: %s\n", f.name, f.present ? f.gives : "left out");
+ *         printf("%s: %s\n", f.name, f.present ? f.description : "not built in");
  *
- * None of these calls needs a context; all may be called from any thread. Each struct leads
- * with its size, set by the caller: fields that an older caller does not know are not written.
+ * None of these calls needs a context, and all may be called from any thread. Each struct begins
+ * with its size, set by the caller, so that fields unknown to an older caller are not written.
  */
 #ifndef FOVEA_INFO_H
 #define FOVEA_INFO_H
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* Version of the library that is linked, "major.minor.patch". Never NULL. */
+/* Version of the linked library, "major.minor.patch". Never NULL. */
 FV_API const char *fv_version(void);
 
 typedef struct fv_build_info {
@@ -33,32 +33,32 @@ typedef struct fv_build_info {
     const char *sanitizer; /* "address", "thread", or "" */
 } fv_build_info;
 
-/* The texts are constants. */
+/* The strings are constants. */
 FV_API void fv_build_info_get(fv_build_info *out);
 
-/* What the CPU offers and the operating system saves on a context switch. */
+/* CPU features, and the register state that the operating system saves on a context switch. */
 typedef struct fv_cpu_info {
     size_t struct_size;
     char name[64];
-    fv_simd best; /* level that FV_SIMD_AUTO picks */
+    fv_simd best; /* the level that FV_SIMD_AUTO selects */
     int cpus;     /* CPUs this process may run on */
     bool avx2, fma, f16c;
     bool avx512f, avx512dq, avx512bw, avx512vl, avx512_bf16, avx512_vnni;
-    bool os_ymm, os_zmm;                    /* wide register state is saved */
-    uint64_t l1d_bytes, l2_bytes, l3_bytes; /* of a core, of a core, shared; 0: unknown */
+    bool os_ymm, os_zmm;                    /* the OS saves these registers */
+    uint64_t l1d_bytes, l2_bytes, l3_bytes; /* per core, per core, shared; 0: unknown */
 } fv_cpu_info;
 
 FV_API void fv_cpu_info_get(fv_cpu_info *out);
 
-/* A part of the library that a build may have or leave out. */
+/* An optional part of the library. */
 typedef struct fv_feature {
     size_t struct_size;
     const char *name;
-    const char *gives; /* what one can do with it, one line */
+    const char *description; /* what it is for, one line */
     bool present;
 } fv_feature;
 
-/* Fills `out` with feature `index` (from 0) and returns true; false past the last one. */
+/* Fills `out` with feature number `index`, from 0. Returns false past the last one. */
 FV_API bool fv_feature_get(int index, fv_feature *out);
 
 #ifdef __cplusplus

@@ -1,30 +1,29 @@
 /*
- * fovea/look.h: pictures of attention: weight maps, grids of heads, links between words, and plots.
+ * fovea/look.h: draws attention: heat maps, grids of heads, links between words, and plots.
  *
  *     const char *source[] = {"the", "black", "cat"}, *target[] = {"le", "chat", "noir"};
  *     fv_look_map map = {.rows = 3, .cols = 3, .values = weights,
  *                        .row_labels = target, .col_labels = source, .title = "alignment"};
  *     fv_picture *picture = NULL;
- *     fv_status s = fv_look_map_draw(ctx, &map, FV_LOOK_SVG, NULL, &picture);
+ *     fv_status s = fv_look_map_draw(ctx, &map, FV_LOOK_FORMAT_SVG, NULL, &picture);
  *     if (s == FV_OK) s = fv_picture_save(picture, "alignment.svg");
  *     fv_picture_free(&picture);
  *
- * Forms. SVG is the primary one: text stays text, in any script. PNG is drawn with a small built-in
- * font for Latin, Greek and Cyrillic letters (English, French, Polish, Russian and their
- * neighbours); any other character is shown by its number, a block of small hexadecimal digits
- * (4E/2D for U+4E2D), never left out. HTML is one file without outside resources; pointing at a
- * cell shows its value. TEXT and TERMINAL are for maps: shades of plain characters, and 256 colours
+ * Formats. SVG is the main one: text stays text, in any script. PNG uses a small built-in font with
+ * Latin, Greek and Cyrillic letters; any other character appears as its code point in small
+ * hexadecimal digits (4E/2D for U+4E2D). HTML is one self-contained file; hovering over a cell
+ * shows its value. TEXT and TERMINAL are for maps only: shades of plain characters, and 256 colours
  * with escape sequences.
  *
- * Labels and titles are UTF-8 and may hold anything: markup is escaped, control characters appear
- * as their symbols (U+2400 ...), broken bytes as U+FFFD. NULL stands for no label.
+ * Labels and titles are UTF-8 and may contain anything: markup is escaped, control characters
+ * appear as their symbols (U+2400 ...), invalid bytes as U+FFFD. NULL means no label.
  *
- * Values are clamped to the colour range; NaN has a colour of its own. The same input gives the
- * same bytes on every machine. All pictures have a white ground, so that they can lie on any page;
- * HTML turns dark where the reader's system is.
+ * Values are clamped to the colour range; NaN has its own colour. The same input gives the same
+ * bytes on every machine. Pictures have a white background, so that they work on any page; HTML
+ * follows the dark mode of the reader's system.
  *
- * Common failures: ARGUMENT (sizes, ranges, pointers), LIMIT (too large to draw), MEMORY,
- * UNSUPPORTED. On failure *out is untouched.
+ * All draw functions fail with ARGUMENT (sizes, ranges, pointers), LIMIT (too large to draw),
+ * MEMORY or UNSUPPORTED; *out is then unchanged.
  */
 #ifndef FOVEA_LOOK_H
 #define FOVEA_LOOK_H
@@ -37,57 +36,61 @@ extern "C" {
 
 /* ---- pictures -------------------------------------------------------------------- */
 
-typedef enum fv_look_form {
-    FV_LOOK_SVG,
-    FV_LOOK_PNG,
-    FV_LOOK_HTML,
-    FV_LOOK_TEXT,     /* plain characters */
-    FV_LOOK_TERMINAL, /* 256 colours; half blocks where a map is large */
-    FV_LOOK_FORM_COUNT
-} fv_look_form;
+typedef enum fv_look_format {
+    FV_LOOK_FORMAT_SVG,
+    FV_LOOK_FORMAT_PNG,
+    FV_LOOK_FORMAT_HTML,
+    FV_LOOK_FORMAT_TEXT,     /* plain characters */
+    FV_LOOK_FORMAT_TERMINAL, /* 256 colours; half blocks for a large map */
+    FV_LOOK_FORMAT_COUNT
+} fv_look_format;
 
-/* A finished file in memory. Belongs to its context: free it before that. */
+/* An encoded picture in memory. It belongs to its context: free it first. */
 typedef struct fv_picture fv_picture;
 
-/* The bytes, and how many through `bytes` (may be NULL). A NUL follows the last one. */
+/* The encoded bytes, NUL-terminated; their number goes to *bytes unless it is NULL. */
 FV_API const char *fv_picture_data(const fv_picture *picture, size_t *bytes);
-/* Writes the file in one step: the old one stays whole until the new one is. Fails: IO, MEMORY. */
+/* Writes the file atomically: `path` holds the old file or the complete new one. Fails: IO, MEMORY.
+ */
 FV_API FV_MUST_USE fv_status fv_picture_save(const fv_picture *picture, const char *path);
-/* NULL is fine; *picture becomes NULL. */
+/* Accepts NULL; sets *picture to NULL. */
 FV_API void fv_picture_free(fv_picture **picture);
 
-/* The form that a file name asks for: .svg, .png, .html, .htm, .txt in any case. Another ending is
- * FV_ERR_ARGUMENT. */
-FV_API FV_MUST_USE fv_status fv_look_form_of(fv_ctx *ctx, const char *path, fv_look_form *out);
+/* The format for a file name ending in .svg, .png, .html, .htm or .txt, in any case. Fails:
+ * ARGUMENT for any other name. */
+FV_API FV_MUST_USE fv_status fv_look_format_from_path(fv_ctx *ctx, const char *path,
+                                                      fv_look_format *out);
 
 /* ---- options --------------------------------------------------------------------- */
 
 typedef enum fv_colour_map {
-    FV_COLOURS_BLUES,     /* white to dark blue: weights on a page */
-    FV_COLOURS_HEAT,      /* black over red to light yellow */
-    FV_COLOURS_GREYS,     /* black to white */
-    FV_COLOURS_DIVERGING, /* blue, white, red: scores with a sign */
+    FV_COLOUR_MAP_BLUES,     /* white to dark blue */
+    FV_COLOUR_MAP_HEAT,      /* black, red, light yellow */
+    FV_COLOUR_MAP_GREYS,     /* black to white */
+    FV_COLOUR_MAP_DIVERGING, /* blue, white, red: signed values */
     FV_COLOUR_MAP_COUNT
 } fv_colour_map;
 
 typedef struct fv_look_options {
     size_t struct_size;
     fv_colour_map colours;
-    double low, high; /* values of the first and last colour; equal: taken from the data, from 0 up,
-                         or as far below 0 as above it with FV_COLOURS_DIVERGING */
-    int cell;         /* sides of a map's cells in pixels, 1 to 128; 0: by the size of the map */
-    bool numbers;     /* write each value into its cell; text forms: where there is room */
-    int columns;      /* width of the text forms, 20 to 1000; 0: 80 */
+    double low, high; /* values of the first and last colour. If equal, the range comes from the
+                         data: from 0 to the maximum, or symmetric about 0 with
+                         FV_COLOUR_MAP_DIVERGING */
+    int cell;         /* width and height of a cell in pixels, 1 to 128; 0: depends on the map */
+    bool numbers;     /* write each value into its cell; in text formats, only where it fits */
+    int columns;      /* width of the text formats, 20 to 1000; 0: 80 */
 } fv_look_options;
 
-/* Blues, range from the data, sizes chosen. Passing NULL for options means these. */
+/* Sets the defaults, which also apply when options is NULL: blues, range from the data, automatic
+ * sizes. */
 FV_API void fv_look_options_init(fv_look_options *options, size_t struct_size);
 
-/* ---- a map ----------------------------------------------------------------------- */
+/* ---- heat map -------------------------------------------------------------------- */
 
 enum { FV_LOOK_MAX_SIDE = 16384 };
 
-/* A matrix with words on both axes. */
+/* A matrix, usually with tokens on both axes. */
 typedef struct fv_look_map {
     int64_t rows, cols;                                /* 0 to FV_LOOK_MAX_SIDE each */
     const float *values;                               /* value (i, j) is values[i * stride + j] */
@@ -96,52 +99,52 @@ typedef struct fv_look_map {
     const char *title, *row_title, *col_title;         /* or NULL */
 } fv_look_map;
 
-/* Every form. A large map is drawn without the labels that would not fit; a side much shorter than
- * the other gets longer cells, so that it keeps its labels. Words of wide letters (Chinese,
- * Japanese, Korean) stand upright over their columns, other words are turned. In the text forms a
- * labelled map wider than options->columns is folded into panels; one too large for that is made
- * smaller, and each cell shows the largest value it stands for. */
+/* All formats. Labels that do not fit are left out; if one side is much shorter than the other, its
+ * cells are made longer to keep their labels. Column labels of wide letters (Chinese, Japanese,
+ * Korean) are stacked vertically, others are rotated. In the text formats, a labelled map wider
+ * than options->columns is split into panels; one too large for that is downsampled, each cell
+ * showing the largest value it covers. */
 FV_API FV_MUST_USE fv_status fv_look_map_draw(fv_ctx *ctx, const fv_look_map *map,
-                                              fv_look_form form, const fv_look_options *options,
+                                              fv_look_format form, const fv_look_options *options,
                                               fv_picture **out);
 
-/* ---- all heads at a glance -------------------------------------------------------- */
+/* ---- grid of heads --------------------------------------------------------------- */
 
-/* Small maps, one row of them for each layer. */
+/* One small map for each head, in one row for each layer. */
 typedef struct fv_look_heads {
     int64_t layers, heads, rows, cols;
     const float *values;                                /* [layers][heads][rows][cols] */
     const char *const *row_labels, *const *col_labels;  /* or NULL; HTML shows them */
     const char *const *layer_names, *const *head_names; /* or NULL: numbers from 0 */
-    const char *title;                                  /* or NULL; cut where it is too long */
+    const char *title;                                  /* or NULL; truncated if too long */
 } fv_look_heads;
 
-/* SVG, PNG, HTML. A map larger than its place shows the largest value of each part. In HTML, one
- * head is shown large too, its map and its links: the most decided one at first, layer 2's head 5
- * with #2.5 behind the address, then whichever is clicked. All heads share one colour range. */
+/* SVG, PNG, HTML. A map larger than its thumbnail is max-pooled. All heads share one colour range.
+ * HTML also shows one head enlarged, as map and links: first the most peaked one, or layer 2, head
+ * 5 if the address ends in #2.5; then the one that is clicked. */
 FV_API FV_MUST_USE fv_status fv_look_heads_draw(fv_ctx *ctx, const fv_look_heads *heads,
-                                                fv_look_form form, const fv_look_options *options,
+                                                fv_look_format form, const fv_look_options *options,
                                                 fv_picture **out);
 
 /* ---- links between words ---------------------------------------------------------- */
 
-/* Two columns of words and a line for each weight, as strong as the weight; a colour for each head.
- */
+/* Two columns of words with a line for each weight: a stronger weight gives a stronger line, and
+ * each head has its own colour. */
 typedef struct fv_look_links {
     int64_t heads, rows, cols;
     const float *values;                               /* [heads][rows][cols], weights in [0, 1] */
-    const char *const *row_labels, *const *col_labels; /* who looks (left), what at (right) */
+    const char *const *row_labels, *const *col_labels; /* queries (left), keys (right) */
     const char *const *head_names;                     /* or NULL: numbers from 0 */
     const char *title;
-    int64_t only_row; /* draw the links of this row alone; -1: of all */
-    double least;     /* weights below this have no line; 0: 0.02 */
+    int64_t only_row;  /* draw only the links of this row; -1: all */
+    double min_weight; /* do not draw weights below this; 0: 0.02 */
 } fv_look_links;
 
-/* SVG, PNG, HTML. At most 1,024 rows and columns, 64 heads. In HTML, pointing at a word shows its
- * lines alone and names the strongest; heads can be turned off; arrow keys go from word to word and
- * from head to head. */
+/* SVG, PNG, HTML. At most 1,024 rows and columns, 64 heads. In HTML, hovering over a word shows
+ * only its lines and lists the strongest; heads can be switched off; arrow keys move between words
+ * and heads. */
 FV_API FV_MUST_USE fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links,
-                                                fv_look_form form, fv_picture **out);
+                                                fv_look_format form, fv_picture **out);
 
 /* ---- plots ------------------------------------------------------------------------ */
 
@@ -154,11 +157,11 @@ typedef struct fv_look_axis {
 } fv_look_axis;
 
 typedef struct fv_look_series {
-    const char *name;    /* in the legend; NULL: not there */
-    const double *x, *y; /* a point that is not finite, or not positive on a log axis, is left out
-                            and breaks the line */
+    const char *name;    /* in the legend; NULL: not listed */
+    const double *x, *y; /* points that are not finite, or not positive on a log axis, are
+                            skipped and interrupt the line */
     int64_t count;
-    bool points_only; /* a scatter: no line */
+    bool points_only; /* scatter plot: no line */
     bool dashed;
 } fv_look_series;
 
@@ -172,7 +175,7 @@ typedef struct fv_look_plot {
 
 /* SVG, PNG, HTML. */
 FV_API FV_MUST_USE fv_status fv_look_plot_draw(fv_ctx *ctx, const fv_look_plot *plot,
-                                               fv_look_form form, fv_picture **out);
+                                               fv_look_format form, fv_picture **out);
 
 #ifdef __cplusplus
 }

@@ -1,13 +1,13 @@
 /*
- * fovea/nearest.h: "did you mean ...?", for every message about a name that does not exist.
+ * fovea/nearest.h: the closest spelling, for "did you mean ...?" in messages about unknown names.
  *
  *     fv_nearest n;
- *     fv_nearest_begin(&n, "trian");
+ *     fv_nearest_init(&n, "trian");
  *     for (int i = 0; i < count; i++)
- *         fv_nearest_offer(&n, names[i], strlen(names[i]));
- *     if (fv_nearest_found(&n)) printf("did you mean '%s'?\n", fv_nearest_found(&n));
+ *         fv_nearest_add(&n, names[i], strlen(names[i]));
+ *     if (fv_nearest_best(&n)) printf("did you mean '%s'?\n", fv_nearest_best(&n));
  *
- * Needs no context and no memory.
+ * Needs no context and allocates nothing.
  */
 #ifndef FOVEA_NEAREST_H
 #define FOVEA_NEAREST_H
@@ -21,15 +21,16 @@ extern "C" {
 #endif
 
 typedef struct fv_nearest {
-    const char *word; /* must stay */
+    const char *word; /* not owned */
     char best[64];
     int distance;
 } fv_nearest;
 
-FV_API void fv_nearest_begin(fv_nearest *nearest, const char *word);
-/* Words of more than 63 bytes are never near. */
-FV_API void fv_nearest_offer(fv_nearest *nearest, const char *candidate, size_t length);
-FV_API const char *fv_nearest_found(const fv_nearest *nearest); /* NULL: nothing is near */
+FV_API void fv_nearest_init(fv_nearest *nearest, const char *word);
+/* Considers a candidate. Candidates longer than 63 bytes are ignored. */
+FV_API void fv_nearest_add(fv_nearest *nearest, const char *candidate, size_t length);
+/* The closest candidate, or NULL if none is close enough. */
+FV_API const char *fv_nearest_best(const fv_nearest *nearest);
 
 #ifdef __cplusplus
 }

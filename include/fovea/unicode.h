@@ -1,18 +1,18 @@
 /*
- * fovea/unicode.h: what a code point is, lower case, and the four normal forms, from tables of our
- * own (Unicode 15.1). Nothing here looks at the locale.
+ * fovea/unicode.h: categories of code points, lower case and the four normal forms (Unicode 15.1).
+ * The tables are part of the library; nothing depends on the locale.
  *
- *     fv_text out = {0};                                          // empty; reused by every call
- *     s = fv_text_normalize(ctx, FV_NFKC, "ﬁn", strlen("ﬁn"), &out);
+ *     fv_text out = {0};                                   // empty; each call reuses its memory
+ *     s = fv_text_normalize(ctx, "ﬁn", strlen("ﬁn"), FV_NORMAL_FORM_NFKC, &out);
  *     // FV_OK: out.data is "fin", out.bytes is 3
  *     s = fv_text_lower(ctx, out.data, out.bytes, &other);
  *     fv_text_free(ctx, &out);
  *
- *     fv_category_name(fv_unicode_category(0x3B1))                // "Ll": a letter, lower case
+ *     fv_category_name(fv_unicode_category(0x3B1))                // "Ll": a lower-case letter
  *
- * Texts are UTF-8 and need no NUL at their end. Text that is not valid UTF-8 is FV_ERR_FORMAT.
- * The functions of one code point need no context and may be called from any thread; a number past
- * U+10FFFF counts as not assigned.
+ * Texts are UTF-8 and need not be NUL-terminated; invalid UTF-8 fails with FV_ERR_FORMAT. The
+ * functions of one code point need no context and may be called from any thread; they treat numbers
+ * past U+10FFFF as unassigned.
  */
 #ifndef FOVEA_UNICODE_H
 #define FOVEA_UNICODE_H
@@ -23,33 +23,33 @@
 extern "C" {
 #endif
 
-/* ---- text made by the library ---------------------------------------------------- */
+/* ---- strings -------------- ---------------------------------------------------- */
 
 /*
- * Begin with {0}. A call that fills it replaces what was there and keeps the memory, which belongs
- * to the context: give it back with fv_text_free before the context is destroyed. `data` has a NUL
- * behind its last byte.
+ * A string buffer owned by the context. Initialise it with {0}. A call that fills it replaces the
+ * content and reuses the memory; release it with fv_text_free before the context is destroyed.
+ * `data` is NUL-terminated.
  */
 typedef struct fv_text {
     char *data;
     size_t bytes;
-    size_t room; /* of `data` */
+    size_t capacity; /* of `data`, in bytes */
 } fv_text;
 
 FV_API void fv_text_free(fv_ctx *ctx, fv_text *text);
 
-/* Text of somebody else: not owned, not changed, no NUL needed. */
+/* A string view: not owned, not modified, not necessarily NUL-terminated. */
 typedef struct fv_string {
     const char *text;
     size_t bytes;
 } fv_string;
 
-/* ---- one code point -------------------------------------------------------------- */
+/* ---- code points -------------------------------------------------------------- */
 
 /* The general categories of Unicode; the first letter of a name is the group: letter, mark, number,
  * punctuation, symbol, separator (Z) and other (C). */
 typedef enum fv_category {
-    FV_CATEGORY_CN, /* not assigned */
+    FV_CATEGORY_CN, /* unassigned */
     FV_CATEGORY_CC,
     FV_CATEGORY_CF,
     FV_CATEGORY_CO,
@@ -92,30 +92,31 @@ FV_API bool fv_unicode_is_number(uint32_t code);      /* N* */
 FV_API bool fv_unicode_is_punctuation(uint32_t code); /* P* */
 FV_API bool fv_unicode_is_space(uint32_t code);       /* White_Space: Z*, U+9 to U+D, U+85 */
 
-/* The canonical combining class: 0 for what starts a letter. */
+/* The canonical combining class: 0 for starters. */
 FV_API int fv_unicode_combining(uint32_t code);
 
-/* Lower case of one code point by itself: one code point, or two for U+0130. Returns how many. */
+/* Lower case of a code point without context: one code point, or two for U+0130. Returns how many.
+ */
 FV_API int fv_unicode_lower(uint32_t code, uint32_t out[2]);
 
 /* ---- whole texts ----------------------------------------------------------------- */
 
 typedef enum fv_normal_form {
-    FV_NFC,  /* letters joined with their marks: what most text already is */
-    FV_NFD,  /* letters and marks apart */
-    FV_NFKC, /* as NFC, and look-alikes (ligatures, full width, superscripts) made plain */
-    FV_NFKD
+    FV_NORMAL_FORM_NFC,  /* composed: what most text already is */
+    FV_NORMAL_FORM_NFD,  /* decomposed: letters and marks are separate code points */
+    FV_NORMAL_FORM_NFKC, /* composed, with ligatures, full width and superscripts replaced */
+    FV_NORMAL_FORM_NFKD
 } fv_normal_form;
 
 /*
- * Writes the normal form of `text`. `out` must not be where `text` lies.
- * Fails: FORMAT, LIMIT (4 GiB and more), ARGUMENT (no such form), MEMORY; *out is untouched then.
+ * Writes the normal form of `text`. `out` must not overlap `text`.
+ * Fails: FORMAT, LIMIT (4 GiB or more), ARGUMENT (unknown form), MEMORY; *out is then unchanged.
  */
-FV_API FV_MUST_USE fv_status fv_text_normalize(fv_ctx *ctx, fv_normal_form form, const char *text,
-                                               size_t bytes, fv_text *out);
+FV_API FV_MUST_USE fv_status fv_text_normalize(fv_ctx *ctx, const char *text, size_t bytes,
+                                               fv_normal_form form, fv_text *out);
 
-/* Writes `text` in lower case; a capital sigma at the end of a word becomes the final one. Fails as
- * fv_text_normalize does. */
+/* Writes `text` in lower case; a capital sigma at the end of a word becomes a final sigma. Fails
+ * like fv_text_normalize. */
 FV_API FV_MUST_USE fv_status fv_text_lower(fv_ctx *ctx, const char *text, size_t bytes,
                                            fv_text *out);
 

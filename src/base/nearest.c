@@ -28,14 +28,14 @@ static int edit_distance(const char *a, int an, const char *b, int bn)
     return rows[an % 3][bn];
 }
 
-void fv_nearest_begin(fv_nearest *nearest, const char *word)
+void fv_nearest_init(fv_nearest *nearest, const char *word)
 {
     nearest->word = word;
     nearest->best[0] = '\0';
     nearest->distance = FAR;
 }
 
-void fv_nearest_offer(fv_nearest *nearest, const char *candidate, size_t length)
+void fv_nearest_add(fv_nearest *nearest, const char *candidate, size_t length)
 {
     const size_t n = strlen(nearest->word);
     if (n == 0 || n > WORD_BYTES || length > WORD_BYTES) return;
@@ -52,7 +52,7 @@ void fv_nearest_offer(fv_nearest *nearest, const char *candidate, size_t length)
     nearest->best[length] = '\0';
 }
 
-const char *fv_nearest_found(const fv_nearest *nearest)
+const char *fv_nearest_best(const fv_nearest *nearest)
 {
     return nearest->distance < FAR ? nearest->best : NULL;
 }

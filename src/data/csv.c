@@ -142,7 +142,7 @@ fv_status fv_csv_each(fv_ctx *ctx, const char *path, int count, const char *cons
     FV_RETURN_IF(!r, ctx, FV_ERR_MEMORY, "no memory for a record");
     r->ctx = ctx;
     r->path = path;
-    fv_status status = fv_lines_open(ctx, path, FV_LINES_REFUSE, &lines);
+    fv_status status = fv_lines_open(ctx, path, FV_LINES_POLICY_REJECT, &lines);
     if (status == FV_OK) status = use_records(lines, r, count, columns, use, user);
     fv_lines_close(&lines);
     if (r->bytes) fv_mem_free(&ctx->mem, r->bytes, r->room);

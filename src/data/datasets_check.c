@@ -45,7 +45,7 @@ static fv_status hash_file(fv_ctx *ctx, const char *path, char out[FV_SHA256_TEX
 static fv_status count_lines(fv_ctx *ctx, const char *path, int64_t *out)
 {
     fv_lines *lines = NULL;
-    FV_FORWARD(fv_lines_open(ctx, path, FV_LINES_REFUSE, &lines));
+    FV_FORWARD(fv_lines_open(ctx, path, FV_LINES_POLICY_REJECT, &lines));
     fv_line line = {.text = ""};
     fv_status status = FV_OK;
     while (status == FV_OK && line.text)
@@ -142,7 +142,7 @@ typedef struct source_list {
 static fv_status add_sources(fv_ctx *ctx, const char *path, fv_made_part part, source_list *list)
 {
     fv_lines *lines = NULL;
-    FV_FORWARD(fv_lines_open(ctx, path, FV_LINES_REFUSE, &lines));
+    FV_FORWARD(fv_lines_open(ctx, path, FV_LINES_POLICY_REJECT, &lines));
     fv_line line = {.text = ""};
     fv_status status;
     while ((status = fv_lines_next(lines, &line)) == FV_OK && line.text) {
@@ -170,7 +170,7 @@ static fv_status find_shared(fv_ctx *ctx, const source_list *list)
     FV_RETURN_IF(list->count > UINT32_MAX, ctx, FV_ERR_LIMIT, "too many sources");
     uint32_t *order = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!order, ctx, FV_ERR_MEMORY, "out of memory for %zu sources", list->count);
-    fv_sort(list->items, list->count, compare_digests, order, order + list->count);
+    fv_argsort(list->items, list->count, compare_digests, order, order + list->count);
     fv_status status = FV_OK;
     for (size_t i = 1; i < list->count && status == FV_OK; i++) {
         const struct source_digest *a = &list->items[order[i - 1]], *b = &list->items[order[i]];
@@ -217,7 +217,7 @@ static fv_status check_part(checking *c, const fv_doc *doc, const char *folder, 
 {
     const fv_value *files = NULL;
     int64_t lines[FV_MADE_SIDES] = {0};
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "files", FV_KIND_ARRAY, &files));
+    FV_FORWARD(fv_doc_get(doc, &doc->root, "files", FV_VALUE_ARRAY, &files));
     for (int side = 0; side < FV_MADE_SIDES; side++) {
         char name[FV_MADE_NAME], path[FV_PATH_BYTES];
         fv_dataset_file expected = {.lines = 0};

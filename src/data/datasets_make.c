@@ -7,7 +7,7 @@
 #include "io/file.h"
 #include "io/json_write.h"
 #include "io/sha256.h"
-#include "text/runes.h"
+#include "text/codepoints.h"
 
 typedef struct generated_set {
     fv_made_set set;
@@ -168,7 +168,7 @@ static fv_status write_file(const fv_made_sink *sink, const char *folder, const 
 {
     char path[FV_PATH_BYTES], digits[FV_SHA256_TEXT];
     FV_FORWARD(fv_path_join(sink->ctx, path, folder, name));
-    FV_FORWARD(fv_save_text(sink->ctx, path, text->data, text->bytes));
+    FV_FORWARD(fv_file_write_text(sink->ctx, path, text->data, text->bytes));
     fv_sha256 sum;
     fv_sha256_init(&sum);
     fv_sha256_add(&sum, text->data, text->bytes);
@@ -201,7 +201,7 @@ static fv_status write_all(const fv_made_sink *sink, const fv_made_set *set, con
     FV_FORWARD(fv_json_end(w));
     char path[FV_PATH_BYTES];
     FV_FORWARD(fv_path_join(sink->ctx, path, folder, FV_MADE_MANIFEST));
-    return fv_save_text(sink->ctx, path, w->text, w->bytes);
+    return fv_file_write_text(sink->ctx, path, w->text, w->bytes);
 }
 
 static fv_status check_config(fv_ctx *ctx, const fv_made_set *set, const fv_made_config *cfg)

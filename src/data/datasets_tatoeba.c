@@ -50,7 +50,7 @@ static fv_status read_pairs(reading *r, const char *path)
 {
     fv_ctx *ctx = r->sink->ctx;
     fv_lines *lines = NULL;
-    FV_FORWARD(fv_lines_open(ctx, path, FV_LINES_REFUSE, &lines));
+    FV_FORWARD(fv_lines_open(ctx, path, FV_LINES_POLICY_REJECT, &lines));
     fv_line line = {.text = ""};
     fv_status status = FV_OK;
     while (status == FV_OK && !fv_cancelled(ctx) &&
@@ -93,7 +93,7 @@ static bool repeats(const reading *r, size_t i, bool source_alone)
 
 static fv_status split_pairs(reading *r)
 {
-    fv_sort(r->list, r->count, compare_pairs, r->order, r->order + r->count);
+    fv_argsort(r->list, r->count, compare_pairs, r->order, r->order + r->count);
     for (size_t i = 0; i < r->count; i++) {
         const pair *p = &r->list[r->order[i]];
         const fv_made_part part = fv_made_part_of(p->source.text, p->source.bytes);

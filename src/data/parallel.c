@@ -16,7 +16,7 @@ typedef struct pair {
 
 struct fv_parallel {
     fv_ctx *ctx;
-    fv_encoder *source_encoder, *target_encoder;
+    fv_tokenizer_encoder *source_encoder, *target_encoder;
     fv_arena arena;
     pair *list;
     size_t count, room;
@@ -32,8 +32,8 @@ void fv_parallel_config_init(fv_parallel_config *cfg, size_t struct_size)
     cfg->struct_size = struct_size;
 }
 
-fv_status fv_parallel_create_with(fv_ctx *ctx, fv_encoder *source, fv_encoder *target,
-                                  fv_parallel **out)
+fv_status fv_parallel_create_with(fv_ctx *ctx, fv_tokenizer_encoder *source,
+                                  fv_tokenizer_encoder *target, fv_parallel **out)
 {
     fv_parallel *p = fv_mem_zalloc(&ctx->mem, sizeof *p);
     FV_RETURN_IF(!p, ctx, FV_ERR_MEMORY, "no memory for sentence pairs");
@@ -60,11 +60,11 @@ void fv_parallel_destroy(fv_parallel **pairs)
 
 /* ---- adding ------------------------------------------------------------------------ */
 
-fv_status fv_encode_to_arena(fv_ctx *ctx, fv_encoder *encoder, fv_string text, fv_arena *arena,
-                             int64_t **tokens, int64_t *count)
+fv_status fv_encode_to_arena(fv_ctx *ctx, fv_tokenizer_encoder *encoder, fv_string text,
+                             fv_arena *arena, int64_t **tokens, int64_t *count)
 {
     fv_encoding e = {.struct_size = sizeof e};
-    FV_FORWARD(fv_encode(encoder, text.text, text.bytes, 0, &e));
+    FV_FORWARD(fv_tokenizer_encode(encoder, text.text, text.bytes, 0, &e));
     int64_t *out = fv_arena_array(arena, e.count, sizeof *out);
     FV_RETURN_IF(!out, ctx, FV_ERR_MEMORY, "no memory for %zu tokens", e.count);
     for (size_t i = 0; i < e.count; i++)
@@ -74,7 +74,8 @@ fv_status fv_encode_to_arena(fv_ctx *ctx, fv_encoder *encoder, fv_string text, f
     return FV_OK;
 }
 
-static fv_status encode_side(fv_parallel *p, fv_encoder *encoder, fv_string text, side *out)
+static fv_status encode_side(fv_parallel *p, fv_tokenizer_encoder *encoder, fv_string text,
+                             side *out)
 {
     int64_t *tokens = NULL;
     FV_FORWARD(fv_encode_to_arena(p->ctx, encoder, text, &p->arena, &tokens, &out->count));
@@ -184,7 +185,8 @@ fv_status fv_parallel_read(fv_parallel *p, const char *source, const char *targe
     reading r = {.p = p, .cfg = cfg ? cfg : &defaults};
     FV_RETURN_IF(r.cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
                  "sentence pairs: the config is not initialised");
-    const fv_lines_policy policy = r.cfg->skip_invalid ? FV_LINES_MARK : FV_LINES_REFUSE;
+    const fv_lines_policy policy =
+        r.cfg->skip_invalid ? FV_LINES_POLICY_MARK : FV_LINES_POLICY_REJECT;
     fv_status status = fv_lines_open(ctx, source, policy, &r.source);
     if (status == FV_OK) status = fv_lines_open(ctx, target, policy, &r.target);
     if (status == FV_OK) status = read_all(&r);

@@ -4,12 +4,12 @@
 
 #include "base/check.h"
 
-/* Small files should cost little and large ones few calls: blocks double between these sizes. */
+/* Block sizes double, so that small files use little memory and large ones few blocks. */
 enum { FIRST_BLOCK = 1024, LARGEST_BLOCK = 1 << 20, ALIGN = 16 };
 
 struct fv_arena_block {
     struct fv_arena_block *older;
-    size_t bytes; /* with this header */
+    size_t bytes; /* including this header */
 };
 
 enum { HEADER = (sizeof(struct fv_arena_block) + ALIGN - 1) / ALIGN * ALIGN };

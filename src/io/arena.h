@@ -1,5 +1,5 @@
 /*
- * Memory that is freed all at once: what a parsed text or an open file points into.
+ * An arena allocator: everything is freed at once. Parsed documents and open files point into one.
  *
  *     fv_arena a;
  *     fv_arena_init(&a, &ctx->mem);
@@ -14,17 +14,17 @@
 typedef struct fv_arena {
     fv_mem *mem;
     struct fv_arena_block *blocks;
-    char *next;  /* free bytes of the newest block */
-    size_t left; /* how many */
+    char *next;  /* first free byte of the newest block */
+    size_t left; /* free bytes there */
     size_t grow; /* size of the next block */
 } fv_arena;
 
 void fv_arena_init(fv_arena *arena, fv_mem *mem);
-/* 16-byte aligned and uninitialised, or NULL. */
+/* 16-byte aligned, uninitialised; NULL if out of memory. */
 void *fv_arena_alloc(fv_arena *arena, size_t bytes);
-/* count x bytes, checked. */
+/* count x bytes, with overflow check. */
 void *fv_arena_array(fv_arena *arena, size_t count, size_t bytes);
-/* A copy of n bytes with a NUL behind it. */
+/* A NUL-terminated copy of n bytes. */
 char *fv_arena_text(fv_arena *arena, const char *text, size_t n);
 void fv_arena_free(fv_arena *arena);
 

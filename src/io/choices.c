@@ -25,5 +25,6 @@ fv_status fv_doc_choice(const fv_doc *doc, const fv_value *value, const char *ch
         }
         p += length + (p[length] == '|');
     }
-    return fv_doc_fail(doc, value, FV_ERR_FORMAT, "'%.40s' is not one of %s", text, choices);
+    return fv_doc_fail(doc, value, FV_ERR_FORMAT, "'%.40s' is invalid, expected one of %s", text,
+                       choices);
 }

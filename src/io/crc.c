@@ -8,7 +8,7 @@ void fv_crc_init(fv_crc *crc, uint32_t polynomial)
             r = r & 1 ? r >> 1 ^ polynomial : r >> 1;
         crc->table[0][byte] = r;
     }
-    /* table[k][b] is what byte b does to the sum k bytes later. */
+    /* table[k][b] is the effect of byte b on the sum k bytes later. */
     for (int k = 1; k < 8; k++)
         for (uint32_t byte = 0; byte < 256; byte++) {
             uint32_t r = crc->table[k - 1][byte];

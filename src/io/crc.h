@@ -1,9 +1,9 @@
 /*
- * Cyclic redundancy checks, eight bytes a step. The tables are built when needed (some
- * microseconds), so that there is neither a generated file nor a global.
+ * Cyclic redundancy checks, eight bytes per step. Tables are built on use (a few microseconds), so
+ * that there is neither a generated file nor a global.
  *
  *     fv_crc_init(&crc, FV_CRC32C);
- *     uint32_t sum = fv_crc_add(&crc, 0, data, n);   // goes on from a former sum
+ *     uint32_t sum = fv_crc_add(&crc, 0, data, n);   // 0, or the sum so far
  */
 #ifndef FV_IO_CRC_H
 #define FV_IO_CRC_H

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-/* A call that is interrupted this often in a row is not going to work. */
+/* Give up after this many interruptions in a row. */
 enum { RETRIES = 100 };
 
 #define RETRY(result, call)                                                                        \
@@ -57,7 +57,7 @@ fv_status fv_file_open(fv_ctx *ctx, const char *path, fv_file *out)
     return FV_OK;
 }
 
-/* Nothing was written: a failing close loses nothing. */
+/* The file was only read, so a failing close loses nothing. */
 void fv_file_close(fv_file *file)
 {
     const fv_io *io = &file->ctx->io;
@@ -72,11 +72,11 @@ fv_status fv_file_read(const fv_file *file, void *out, size_t n, uint64_t offset
         int64_t got;
         RETRY(got, io->read(io->user, file->handle, (char *)out + done, n - done, offset + done));
         if (got < 0) return io_error(file->ctx, file->path, "read", got);
-        FV_RETURN_IF(got == 0, file->ctx, FV_ERR_IO, "%s: ends at byte %llu, %llu were expected",
-                     file->path, (unsigned long long)(offset + done),
-                     (unsigned long long)(offset + n));
+        FV_RETURN_IF(got == 0, file->ctx, FV_ERR_IO,
+                     "%s: ends at byte %llu, expected at least %llu", file->path,
+                     (unsigned long long)(offset + done), (unsigned long long)(offset + n));
         FV_RETURN_IF((uint64_t)got > n - done, file->ctx, FV_ERR_IO,
-                     "%s: the read call returned more than was asked for", file->path);
+                     "%s: the read call returned more bytes than requested", file->path);
         done += (size_t)got;
     }
     return FV_OK;
@@ -89,7 +89,7 @@ fv_status fv_file_check_size(const fv_file *file)
     RETRY(size, io->size(io->user, file->handle));
     if (size < 0) return io_error(file->ctx, file->path, "get the size", size);
     FV_RETURN_IF((uint64_t)size < file->bytes, file->ctx, FV_ERR_IO,
-                 "%s: was cut from %llu to %lld bytes while open", file->path,
+                 "%s: truncated from %llu to %lld bytes while open", file->path,
                  (unsigned long long)file->bytes, (long long)size);
     return FV_OK;
 }
@@ -98,7 +98,7 @@ fv_status fv_file_map(const fv_file *file, void **out)
 {
     const fv_io *io = &file->ctx->io;
     FV_RETURN_IF(!io->map || !io->unmap || file->bytes > SIZE_MAX, file->ctx, FV_ERR_UNSUPPORTED,
-                 "%s: cannot be mapped here", file->path);
+                 "%s: memory mapping is not supported", file->path);
     void *map = NULL;
     int64_t result;
     RETRY(result, io->map(io->user, file->handle, (size_t)file->bytes, &map));
@@ -146,10 +146,10 @@ fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *
 
 /* ---- saving ---------------------------------------------------------------------- */
 
-/* Names tried before giving up; leftovers of killed processes may hold some. */
+/* Names tried before giving up; killed processes may have left some behind. */
 enum { TEMP_NAMES = 1000 };
 
-static fv_status open_temp(fv_save *save)
+static fv_status open_temp(fv_atomic_file *save)
 {
     const fv_io *io = &save->ctx->io;
     int64_t handle = -EEXIST;
@@ -158,18 +158,18 @@ static fv_status open_temp(fv_save *save)
         RETRY(handle, io->open(io->user, save->temp, FV_IO_CREATE));
     }
     FV_RETURN_IF(handle == -EEXIST, save->ctx, FV_ERR_IO,
-                 "%s: cannot save: %d files of unfinished saves lie beside it, the last is %s",
+                 "%s: cannot save: found %d temporary files of interrupted saves, the last is %s",
                  save->path, TEMP_NAMES, save->temp);
     if (handle < 0) return io_error(save->ctx, save->path, "create", handle);
     save->handle = handle;
     return FV_OK;
 }
 
-fv_status fv_save_begin(fv_ctx *ctx, const char *path, uint64_t bytes, fv_save *out)
+fv_status fv_atomic_file_create(fv_ctx *ctx, const char *path, uint64_t bytes, fv_atomic_file *out)
 {
     const fv_io *io = &ctx->io;
-    fv_save save = {.ctx = ctx, .path = path, .handle = -1};
-    FV_RETURN_IF(path[0] == '\0', ctx, FV_ERR_ARGUMENT, "an empty path");
+    fv_atomic_file save = {.ctx = ctx, .path = path, .handle = -1};
+    FV_RETURN_IF(path[0] == '\0', ctx, FV_ERR_ARGUMENT, "the path is empty");
     if (!fv_add_size(strlen(path), sizeof ".999.tmp", &save.temp_room) ||
         !(save.temp = fv_mem_alloc(&ctx->mem, save.temp_room)))
         return fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", path);
@@ -180,12 +180,13 @@ fv_status fv_save_begin(fv_ctx *ctx, const char *path, uint64_t bytes, fv_save *
     }
     int64_t result;
     RETRY(result, io->reserve(io->user, save.handle, bytes));
-    if (result < 0) return fv_save_end(&save, io_error(ctx, path, "reserve space", result));
+    if (result < 0)
+        return fv_atomic_file_close(&save, io_error(ctx, path, "reserve space", result));
     *out = save;
     return FV_OK;
 }
 
-/* Writes all of it, whatever the table takes at once. */
+/* Repeats short writes until everything is written. */
 static fv_status write_all(fv_ctx *ctx, const char *path, int64_t handle, const void *data,
                            size_t n, uint64_t offset)
 {
@@ -193,7 +194,7 @@ static fv_status write_all(fv_ctx *ctx, const char *path, int64_t handle, const 
     for (size_t done = 0; done < n;) {
         int64_t put;
         RETRY(put, io->write(io->user, handle, (const char *)data + done, n - done, offset + done));
-        /* A table that takes nothing and names no reason would be asked for ever. */
+        /* Writing nothing without an error would repeat forever. */
         if (put == 0 || (put > 0 && (uint64_t)put > n - done)) put = -EIO;
         if (put < 0) return io_error(ctx, path, "write", put);
         done += (size_t)put;
@@ -201,16 +202,16 @@ static fv_status write_all(fv_ctx *ctx, const char *path, int64_t handle, const 
     return FV_OK;
 }
 
-fv_status fv_save_write(fv_save *save, const void *data, size_t n, uint64_t offset)
+fv_status fv_atomic_file_write(fv_atomic_file *save, const void *data, size_t n, uint64_t offset)
 {
     return write_all(save->ctx, save->path, save->handle, data, n, offset);
 }
 
-/* The rename itself is only safe once the folder is on disk too. */
-static fv_status sync_folder(fv_save *save)
+/* A rename is durable only once the folder is synced. */
+static fv_status sync_folder(fv_atomic_file *save)
 {
     const fv_io *io = &save->ctx->io;
-    /* The folder's path is cut out of temp, which is not needed any more. */
+    /* temp is not needed any more: cut the folder's path out of it. */
     char *slash = strrchr(save->temp, '/');
     if (slash == save->temp)
         slash[1] = '\0';
@@ -225,7 +226,7 @@ static fv_status sync_folder(fv_save *save)
     return result < 0 ? io_error(save->ctx, folder, "sync", result) : FV_OK;
 }
 
-fv_status fv_save_end(fv_save *save, fv_status status)
+fv_status fv_atomic_file_close(fv_atomic_file *save, fv_status status)
 {
     const fv_io *io = &save->ctx->io;
     int64_t result;
@@ -233,8 +234,8 @@ fv_status fv_save_end(fv_save *save, fv_status status)
         RETRY(result, io->sync(io->user, save->handle));
         if (result < 0) status = io_error(save->ctx, save->path, "sync", result);
     }
-    /* Never repeated: an interrupted close has closed, and the number may be another file's by now.
-     * The data is on disk already. */
+    /* Never retried: an interrupted close has closed, and the descriptor may belong to another file
+     * by now. The data is already on disk. */
     result = io->close(io->user, save->handle);
     if (status == FV_OK && result < 0 && result != -EINTR)
         status = io_error(save->ctx, save->path, "close", result);
@@ -251,16 +252,16 @@ fv_status fv_save_end(fv_save *save, fv_status status)
     return status;
 }
 
-fv_status fv_save_text(fv_ctx *ctx, const char *path, const void *text, size_t bytes)
+fv_status fv_file_write_text(fv_ctx *ctx, const char *path, const void *text, size_t bytes)
 {
-    fv_save save;
-    FV_FORWARD(fv_save_begin(ctx, path, bytes, &save));
-    return fv_save_end(&save, fv_save_write(&save, text, bytes, 0));
+    fv_atomic_file save;
+    FV_FORWARD(fv_atomic_file_create(ctx, path, bytes, &save));
+    return fv_atomic_file_close(&save, fv_atomic_file_write(&save, text, bytes, 0));
 }
 
 /* ---- appending ------------------------------------------------------------------- */
 
-fv_status fv_append_open(fv_ctx *ctx, const char *path, fv_append *out)
+fv_status fv_append_file_open(fv_ctx *ctx, const char *path, fv_append_file *out)
 {
     const fv_io *io = &ctx->io;
     int64_t handle, size;
@@ -271,19 +272,19 @@ fv_status fv_append_open(fv_ctx *ctx, const char *path, fv_append *out)
         io->close(io->user, handle);
         return io_error(ctx, path, "get the size", size);
     }
-    *out = (fv_append){.ctx = ctx, .path = path, .handle = handle, .end = (uint64_t)size};
+    *out = (fv_append_file){.ctx = ctx, .path = path, .handle = handle, .end = (uint64_t)size};
     return FV_OK;
 }
 
-fv_status fv_append_write(fv_append *file, const void *data, size_t n)
+fv_status fv_append_file_write(fv_append_file *file, const void *data, size_t n)
 {
     FV_FORWARD(write_all(file->ctx, file->path, file->handle, data, n, file->end));
     file->end += n;
     return FV_OK;
 }
 
-void fv_append_close(fv_append *file)
+void fv_append_file_close(fv_append_file *file)
 {
     if (file->ctx) file->ctx->io.close(file->ctx->io.user, file->handle);
-    *file = (fv_append){.ctx = NULL};
+    *file = (fv_append_file){.ctx = NULL};
 }

@@ -1,6 +1,6 @@
 /*
- * Files through the context's I/O table: whole reads, and saves that replace a file in one step.
- * Interrupted calls (EINTR) are repeated, short ones continued.
+ * Files through the context's I/O table: complete reads, and atomic writes that replace a file.
+ * Interrupted calls (EINTR) are retried, short ones continued.
  */
 #ifndef FV_IO_FILE_H
 #define FV_IO_FILE_H
@@ -9,77 +9,81 @@
 
 enum { FV_PATH_BYTES = 4096 };
 
-/* "folder/name". Fails: ARGUMENT (longer than a path may be). */
+/* Writes "folder/name". Fails: ARGUMENT (path too long). */
 fv_status fv_path_join(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, const char *name);
 
 /* ---- reading --------------------------------------------------------------------- */
 
 typedef struct fv_file {
     fv_ctx *ctx;
-    const char *path; /* not owned, for messages */
+    const char *path; /* not owned; for messages */
     int64_t handle;
-    uint64_t bytes; /* when it was opened */
+    uint64_t bytes; /* size when it was opened */
 } fv_file;
 
-/* A regular file of at most fv_limits.total_bytes. Fails: IO, LIMIT. `path` must stay. */
+/* Opens a regular file of at most fv_limits.total_bytes. `path` must outlive it. Fails: IO, LIMIT.
+ */
 fv_status fv_file_open(fv_ctx *ctx, const char *path, fv_file *out);
 void fv_file_close(fv_file *file);
-/* Exactly n bytes; a file that ends before is FV_ERR_IO. */
+/* Reads exactly n bytes; fails with FV_ERR_IO if the file is shorter. */
 fv_status fv_file_read(const fv_file *file, void *out, size_t n, uint64_t offset);
-/* FV_ERR_IO unless the file still has the size it was opened with, or more. */
+/* Fails with FV_ERR_IO if the file has become shorter since it was opened. */
 fv_status fv_file_check_size(const fv_file *file);
 
-/* The whole file in memory, for reading; UNSUPPORTED where the table cannot map. Must not be empty.
- */
+/* Maps the whole file for reading; it must not be empty. Fails: UNSUPPORTED if the I/O table cannot
+ * map. */
 fv_status fv_file_map(const fv_file *file, void **out);
 void fv_file_unmap(const fv_file *file, void *map);
 
-/* Whether there is anything of that name; what is wrong with it shows when it is read. */
+/* True if anything of that name exists, even if it cannot be read. */
 bool fv_file_exists(fv_ctx *ctx, const char *path);
 
-/* A whole text of at most fv_limits.text_bytes, to be freed with fv_mem_free(text, bytes). */
+/* Reads a file of at most fv_limits.text_bytes, to be freed with fv_mem_free(text, bytes). */
 fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *bytes);
 
-/* ---- saving ---------------------------------------------------------------------- */
+/* ---- atomic writes ---------------------------------------------------------------- */
 
 /*
- *     fv_save save;
- *     FV_FORWARD(fv_save_begin(ctx, path, total_bytes, &save));
- *     s = fv_save_write(&save, data, n, 0);
- *     s = fv_save_end(&save, s);        // FV_OK in: sync and rename; else: remove. Always call it.
+ *     fv_atomic_file file;
+ *     FV_FORWARD(fv_atomic_file_create(ctx, path, total_bytes, &file));
+ *     s = fv_atomic_file_write(&file, data, n, 0);
+ *     s = fv_atomic_file_close(&file, s);   // always call it
  *
- * Messages name `path`, the file the caller knows, never the new one beside it.
+ * Closing with FV_OK syncs the temporary file and renames it to `path`; closing with an error
+ * removes it.
+ *
+ * Messages name `path`, never the temporary file.
  */
-typedef struct fv_save {
+typedef struct fv_atomic_file {
     fv_ctx *ctx;
     const char *path; /* not owned */
-    char *temp;       /* the new file beside it */
+    char *temp;       /* path of the temporary file */
     size_t temp_room;
     int64_t handle;
-} fv_save;
+} fv_atomic_file;
 
-fv_status fv_save_begin(fv_ctx *ctx, const char *path, uint64_t bytes, fv_save *out);
-fv_status fv_save_write(fv_save *save, const void *data, size_t n, uint64_t offset);
-fv_status fv_save_end(fv_save *save, fv_status status);
+fv_status fv_atomic_file_create(fv_ctx *ctx, const char *path, uint64_t bytes, fv_atomic_file *out);
+fv_status fv_atomic_file_write(fv_atomic_file *save, const void *data, size_t n, uint64_t offset);
+fv_status fv_atomic_file_close(fv_atomic_file *save, fv_status status);
 
-/* All of it: a text that takes the place of `path`. */
-fv_status fv_save_text(fv_ctx *ctx, const char *path, const void *text, size_t bytes);
+/* Replaces the content of `path` atomically. */
+fv_status fv_file_write_text(fv_ctx *ctx, const char *path, const void *text, size_t bytes);
 
 /* ---- appending ------------------------------------------------------------------- */
 
-/* A file that grows at its end, such as a log. It is not synced: a crash may cost or tear its last
- * lines. */
-typedef struct fv_append {
+/* A file that is only appended to, such as a log. It is not synced: a crash may lose or truncate
+ * its last lines. */
+typedef struct fv_append_file {
     fv_ctx *ctx;
     const char *path; /* not owned */
     int64_t handle;
-    uint64_t end; /* bytes it holds */
-} fv_append;
+    uint64_t end; /* current size */
+} fv_append_file;
 
-/* Made if it is not there. Fails: IO. `path` must stay. */
-fv_status fv_append_open(fv_ctx *ctx, const char *path, fv_append *out);
-fv_status fv_append_write(fv_append *file, const void *data, size_t n);
-/* Fine on a zeroed one, or twice. */
-void fv_append_close(fv_append *file);
+/* Creates the file if it does not exist. `path` must outlive it. Fails: IO. */
+fv_status fv_append_file_open(fv_ctx *ctx, const char *path, fv_append_file *out);
+fv_status fv_append_file_write(fv_append_file *file, const void *data, size_t n);
+/* May be called on a zeroed struct, or twice. */
+void fv_append_file_close(fv_append_file *file);
 
 #endif

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "io/decimal.h"
 #include "io/file.h"
-#include "io/number.h"
 #include "io/utf8.h"
 
 void fv_json_begin(fv_json_writer *w, fv_ctx *ctx) { *w = (fv_json_writer){.ctx = ctx}; }
@@ -15,14 +15,14 @@ fv_status fv_json_end(fv_json_writer *w)
 {
     if (w->status == FV_ERR_MEMORY) return fv_fail(w->ctx, w->status, "out of memory");
     if (w->status != FV_OK)
-        return fv_fail(w->ctx, w->status, "text that is not UTF-8, or a number JSON cannot hold");
+        return fv_fail(w->ctx, w->status, "JSON: invalid UTF-8, or a number that is not finite");
     return FV_OK;
 }
 
 fv_status fv_json_save(fv_json_writer *w, const char *path)
 {
     FV_FORWARD(fv_json_end(w));
-    return fv_save_text(w->ctx, path, w->text, w->bytes);
+    return fv_file_write_text(w->ctx, path, w->text, w->bytes);
 }
 
 void fv_json_free(fv_json_writer *w)
@@ -60,7 +60,7 @@ void fv_json_raw(fv_json_writer *w, const char *text, size_t n)
     w->bytes += n;
 }
 
-/* The comma between two items; `after` says whether the next one needs it. */
+/* Writes the comma between two items; `after`: the next item needs one too. */
 static void separate(fv_json_writer *w, bool after)
 {
     if (w->comma) fv_json_raw(w, ",", 1);
@@ -87,7 +87,7 @@ static void quoted(fv_json_writer *w, const char *text, size_t n)
         return;
     }
     fv_json_raw(w, "\"", 1);
-    size_t plain = 0; /* start of bytes that need no escape */
+    size_t plain = 0; /* first byte not yet written */
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)text[i];
         const char *at = c ? strchr(special, c) : NULL;

@@ -1,6 +1,6 @@
 /*
- * Writes compact JSON into memory. Calls cannot fail one by one: the first failure sticks and
- * fv_json_end returns it, so that writing reads as straight lines.
+ * Writes compact JSON into memory. The single calls do not fail: the writer keeps the first error,
+ * and fv_json_end returns it.
  *
  *     fv_json_writer w;
  *     fv_json_begin(&w, ctx);
@@ -18,16 +18,16 @@
 
 typedef struct fv_json_writer {
     fv_ctx *ctx;
-    char *text; /* no NUL behind it */
+    char *text; /* not NUL-terminated */
     size_t bytes, room;
-    bool comma; /* the next item needs one before it */
+    bool comma; /* write one before the next item */
     fv_status status;
 } fv_json_writer;
 
 void fv_json_begin(fv_json_writer *w, fv_ctx *ctx);
-/* The first failure: MEMORY, or ARGUMENT for text that is not UTF-8 or a number JSON has not. */
+/* Returns the first error: MEMORY, or ARGUMENT for invalid UTF-8 or a number that is not finite. */
 fv_status fv_json_end(fv_json_writer *w);
-/* Ends it and writes it to a file as it stands, all or nothing. Fails besides: IO. */
+/* Ends the document and writes it to a file, atomically. Also fails with IO. */
 fv_status fv_json_save(fv_json_writer *w, const char *path);
 void fv_json_free(fv_json_writer *w);
 
@@ -38,10 +38,10 @@ void fv_json_key_n(fv_json_writer *w, const char *key, size_t n);
 void fv_json_string(fv_json_writer *w, const char *text);
 void fv_json_string_n(fv_json_writer *w, const char *text, size_t n);
 void fv_json_int(fv_json_writer *w, int64_t value);
-void fv_json_real(fv_json_writer *w, double value); /* finite; reads back bit for bit */
+void fv_json_real(fv_json_writer *w, double value); /* finite; reads back exactly */
 void fv_json_bool(fv_json_writer *w, bool value);
 void fv_json_null(fv_json_writer *w);
-/* Bytes as they are, e.g. padding. */
+/* Writes bytes unchanged, e.g. padding. */
 void fv_json_raw(fv_json_writer *w, const char *text, size_t n);
 
 #endif

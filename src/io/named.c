@@ -10,7 +10,7 @@ fv_status fv_named_begin(fv_ctx *ctx, size_t room, fv_named *out)
     list.tensor = fv_mem_alloc(&ctx->mem, room * sizeof *list.tensor);
     if (!list.name || !list.tensor) {
         fv_named_end(&list);
-        return fv_fail(ctx, FV_ERR_MEMORY, "no memory for a list of tensors");
+        return fv_fail(ctx, FV_ERR_MEMORY, "out of memory for a list of tensors");
     }
     *out = list;
     return FV_OK;
@@ -37,16 +37,16 @@ void fv_named_end(fv_named *list)
     *list = (fv_named){.ctx = list->ctx};
 }
 
-fv_status fv_named_save(const fv_named *list, const char *path, const fv_file_note *notes,
-                        size_t note_count)
+fv_status fv_named_save(const fv_named *list, const char *path, const fv_file_metadata *metadata,
+                        size_t metadata_count)
 {
     const size_t bytes = list->count * sizeof(char *);
     const char **names = fv_mem_alloc(&list->ctx->mem, bytes);
-    FV_RETURN_IF(!names, list->ctx, FV_ERR_MEMORY, "%.100s: no memory to save", path);
+    FV_RETURN_IF(!names, list->ctx, FV_ERR_MEMORY, "%.100s: out of memory", path);
     for (size_t i = 0; i < list->count; i++)
         names[i] = list->name[i];
-    fv_status status =
-        fv_safetensors_save(list->ctx, path, names, list->tensor, list->count, notes, note_count);
+    fv_status status = fv_safetensors_save(list->ctx, path, names, list->tensor, list->count,
+                                           metadata, metadata_count);
     fv_mem_free(&list->ctx->mem, names, bytes);
     return status;
 }
@@ -60,8 +60,8 @@ static fv_status check_one(const fv_named *list, size_t i, const fv_safetensors 
     const bool same = entry->loadable && entry->dtype == t->dtype && entry->rank == t->rank &&
                       memcmp(entry->shape, t->shape, (size_t)t->rank * sizeof *t->shape) == 0;
     char want[FV_SHAPE_TEXT], have[FV_SHAPE_TEXT];
-    FV_RETURN_IF(!same, list->ctx, FV_ERR_FORMAT, "%.60s: tensor '%.60s' is %s %s, not %s %s", path,
-                 name, entry->dtype_name, fv_shape_text(have, entry->rank, entry->shape),
+    FV_RETURN_IF(!same, list->ctx, FV_ERR_FORMAT, "%.60s: tensor '%.60s' is %s %s, expected %s %s",
+                 path, name, entry->dtype_name, fv_shape_text(have, entry->rank, entry->shape),
                  fv_dtype_name(t->dtype), fv_shape_text(want, t->rank, t->shape));
     return FV_OK;
 }
@@ -92,7 +92,7 @@ static fv_status read_one(const fv_named *list, size_t i, fv_safetensors *file)
     const fv_file_entry *entry = fv_safetensors_find(file, list->name[i]);
     const size_t bytes = (size_t)entry->bytes;
     void *room = fv_mem_alloc(&ctx->mem, bytes);
-    FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "no memory to read '%.100s'", list->name[i]);
+    FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "out of memory to read '%.100s'", list->name[i]);
     fv_status status = fv_safetensors_read(file, entry, 0, room, bytes);
     if (status == FV_OK) status = fv_tensor_write(ctx, list->tensor[i], room, bytes);
     fv_mem_free(&ctx->mem, room, bytes);

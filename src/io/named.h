@@ -1,6 +1,6 @@
 /*
- * Lists of named tensors to and from safetensors files: what weights and training states have in
- * common.
+ * Lists of named tensors, saved to and loaded from safetensors files; used for weights and training
+ * states.
  */
 #ifndef FV_IO_NAMED_H
 #define FV_IO_NAMED_H
@@ -17,20 +17,20 @@ typedef struct fv_named {
     fv_tensor **tensor;
 } fv_named;
 
-/* Room for `room` tensors. Fails: MEMORY. */
+/* A list with capacity for `room` tensors. Fails: MEMORY. */
 fv_status fv_named_begin(fv_ctx *ctx, size_t room, fv_named *out);
-/* prefix + name; the list has room for it. */
+/* Adds a tensor under prefix + name; the list must have capacity for it. */
 void fv_named_add(fv_named *list, const char *prefix, const char *name, fv_tensor *t);
 void fv_named_add_params(fv_named *list, const char *prefix, const fv_params *params);
 void fv_named_end(fv_named *list);
 
-fv_status fv_named_save(const fv_named *list, const char *path, const fv_file_note *notes,
-                        size_t note_count);
+fv_status fv_named_save(const fv_named *list, const char *path, const fv_file_metadata *metadata,
+                        size_t metadata_count);
 
-/* The file must hold every tensor of the list in its shape and element type, and if `whole`
- * nothing else. Fails: FORMAT, with the name. */
+/* Checks that the file has every tensor of the list with the same shape and dtype and, if `whole`,
+ * no other. Fails: FORMAT, naming the tensor. */
 fv_status fv_named_check(const fv_named *list, const fv_safetensors *file, bool whole);
-/* After the check: overwrites the tensors' values. */
+/* Overwrites the tensors' values; call fv_named_check first. */
 fv_status fv_named_read(const fv_named *list, fv_safetensors *file);
 
 #endif

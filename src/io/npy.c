@@ -1,14 +1,14 @@
-/* Open .npy and .npz files: listing and reading. */
+/* Reading .npy and .npz files. */
 #include "fovea/npy.h"
 
 #include <string.h>
 
-#include "io/entries.h"
 #include "io/npy_header.h"
+#include "io/tensor_file.h"
 #include "io/utf8.h"
 #include "io/zip.h"
 
-/* What an entry needs beyond what callers see. */
+/* The internal part of an entry. */
 typedef struct array_info {
     const fv_zip_entry *zip; /* NULL in a plain .npy */
     size_t header;           /* bytes before the data */
@@ -21,7 +21,7 @@ struct fv_npy {
     fv_file file;
     bool open;
     bool archive;
-    fv_crc *crc; /* of an archive */
+    fv_crc *crc; /* for archives */
     fv_file_entry *entries;
     array_info *infos;
     size_t count;
@@ -30,13 +30,14 @@ struct fv_npy {
 
 /* ---- headers --------------------------------------------------------------------- */
 
-/* Reads `n` bytes of an array's header: from the file, or through the archive's reader. */
+/* Reads `n` bytes of an array's header, from the file or from the archive. */
 static fv_status read_at(fv_npy *npy, fv_zip_reader *zip, void *out, size_t n, uint64_t offset)
 {
     return zip ? fv_zip_read(zip, out, n) : fv_file_read(&npy->file, out, n, offset);
 }
 
-/* Fills entry and info from the `available` bytes of an array; names are set already. */
+/* Fills entry and info from the header of an array of `available` bytes; the name is already set.
+ */
 static fv_status read_header(fv_npy *npy, fv_zip_reader *zip, uint64_t available,
                              fv_file_entry *entry, array_info *info)
 {
@@ -47,9 +48,9 @@ static fv_status read_header(fv_npy *npy, fv_zip_reader *zip, uint64_t available
     FV_FORWARD(read_at(npy, zip, raw, have, 0));
     FV_FORWARD(fv_npy_preamble(ctx, path, raw, have, &start, &bytes));
     FV_RETURN_IF(bytes > available - start, ctx, FV_ERR_FORMAT,
-                 "%s: the header has %zu bytes, the array only %llu", path, bytes,
+                 "%s: the header has %zu bytes, but the array only %llu", path, bytes,
                  (unsigned long long)available);
-    /* The preamble may hold the first bytes of the text; a reader cannot go back. */
+    /* raw may already hold the first bytes of the text, and an archive reader cannot seek. */
     size_t early = have - start < bytes ? have - start : bytes;
     char *text = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!text, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
@@ -61,8 +62,8 @@ static fv_status read_header(fv_npy *npy, fv_zip_reader *zip, uint64_t available
     FV_FORWARD(status);
     info->header = start + bytes;
     FV_RETURN_IF(entry->bytes != available - info->header, ctx, FV_ERR_FORMAT,
-                 "%s: the shape needs %llu bytes, %llu are there", path,
-                 (unsigned long long)entry->bytes, (unsigned long long)(available - info->header));
+                 "%s: the array has %llu bytes of data, expected %llu for its shape", path,
+                 (unsigned long long)(available - info->header), (unsigned long long)entry->bytes);
     return FV_OK;
 }
 
@@ -84,7 +85,7 @@ static fv_status open_plain(fv_npy *npy)
     entry->name = "";
     FV_FORWARD(read_header(npy, NULL, npy->file.bytes, entry, &npy->infos[0]));
     entry->offset = npy->infos[0].header;
-    entry->packed = entry->bytes;
+    entry->stored_bytes = entry->bytes;
     npy->count = 1;
     return FV_OK;
 }
@@ -113,7 +114,7 @@ static fv_status read_member(fv_npy *npy, const fv_zip_entry *zip)
     FV_FORWARD(status);
     info->zip = zip;
     entry->offset = zip->deflated ? zip->offset : zip->offset + info->header;
-    entry->packed = zip->deflated ? zip->packed : entry->bytes;
+    entry->stored_bytes = zip->deflated ? zip->compressed_bytes : entry->bytes;
     npy->count++;
     return FV_OK;
 }
@@ -128,7 +129,7 @@ static fv_status open_archive(fv_npy *npy)
     fv_crc_init(npy->crc, FV_CRC32);
     FV_FORWARD(fv_zip_list(&npy->file, &npy->arena, &list, &count));
     FV_FORWARD(make_room(npy, count));
-    /* Other files may lie in the archive; they are nothing to us. */
+    /* Files that are not arrays are ignored. */
     for (size_t i = 0; i < count; i++)
         if (is_array(&list[i])) FV_FORWARD(read_member(npy, &list[i]));
     return FV_OK;
@@ -152,14 +153,14 @@ static fv_status open_file(fv_npy *npy, const char *path)
         !fv_entries_index(&npy->arena, npy->entries, npy->count, &npy->by_name, &duplicate), ctx,
         FV_ERR_MEMORY, "%s: out of memory", path);
     char name[FV_QUOTED_BYTES];
-    FV_RETURN_IF(duplicate, ctx, FV_ERR_FORMAT, "%s: \"%s\" is there twice", path,
+    FV_RETURN_IF(duplicate, ctx, FV_ERR_FORMAT, "%s: duplicate array \"%s\"", path,
                  fv_quote(duplicate->name, strlen(duplicate->name), name));
     return FV_OK;
 }
 
 fv_status fv_npy_open(fv_ctx *ctx, const char *path, fv_npy **out)
 {
-    FV_RETURN_IF(!path, ctx, FV_ERR_ARGUMENT, "npy: no path");
+    FV_RETURN_IF(!path, ctx, FV_ERR_ARGUMENT, "npy: the path is NULL");
     fv_npy *npy = fv_mem_zalloc(&ctx->mem, sizeof *npy);
     FV_RETURN_IF(!npy, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
     npy->ctx = ctx;
@@ -197,7 +198,7 @@ const fv_file_entry *fv_npy_find(const fv_npy *file, const char *name)
 
 /* ---- data ------------------------------------------------------------------------ */
 
-/* The CRC covers the header too, so it is read again. */
+/* The CRC covers the header too, so the header is read again. */
 static fv_status read_through(fv_npy *npy, fv_zip_reader *reader, size_t header, void *out,
                               size_t bytes)
 {
@@ -210,7 +211,7 @@ static fv_status read_through(fv_npy *npy, fv_zip_reader *reader, size_t header,
     return fv_zip_check(reader);
 }
 
-/* As the file has it. */
+/* In the order of the file. */
 static fv_status read_stored(fv_npy *file, const fv_file_entry *entry, const array_info *info,
                              void *out, size_t bytes)
 {
@@ -222,9 +223,9 @@ static fv_status read_stored(fv_npy *file, const fv_file_entry *entry, const arr
     return status;
 }
 
-/* Puts an array whose first index runs fastest into the order where the last one does. It is not
- * empty; its sizes multiply to what the header was checked for. */
-static void turn(const fv_file_entry *entry, const char *columns, char *rows)
+/* Converts an array from column-major (first index fastest) to row-major order. It is not empty,
+ * and its size was checked with the header. */
+static void to_row_major(const fv_file_entry *entry, const char *columns, char *rows)
 {
     const int last = entry->rank - 1;
     int64_t at[FV_MAX_RANK] = {0}, stride[FV_MAX_RANK], count = 1;
@@ -246,16 +247,16 @@ static void turn(const fv_file_entry *entry, const char *columns, char *rows)
 fv_status fv_npy_read(fv_npy *file, const fv_file_entry *entry, void *out, size_t bytes)
 {
     fv_ctx *ctx = file->ctx;
-    bool ours = entry && (uintptr_t)entry >= (uintptr_t)file->entries &&
-                (uintptr_t)entry < (uintptr_t)(file->entries + file->count);
-    FV_RETURN_IF(!ours || bytes != entry->bytes, ctx, FV_ERR_ARGUMENT,
-                 "npy: not an entry of this file, or not its size");
+    bool is_entry = entry && (uintptr_t)entry >= (uintptr_t)file->entries &&
+                    (uintptr_t)entry < (uintptr_t)(file->entries + file->count);
+    FV_RETURN_IF(!is_entry || bytes != entry->bytes, ctx, FV_ERR_ARGUMENT,
+                 "npy: not an entry of this file, or not the size of its data");
     const array_info *info = &file->infos[entry - file->entries];
     if (!info->fortran || bytes == 0) return read_stored(file, entry, info, out, bytes);
     char *columns = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!columns, ctx, FV_ERR_MEMORY, "%s: out of memory", file->file.path);
     fv_status status = read_stored(file, entry, info, columns, bytes);
-    if (status == FV_OK) turn(entry, columns, out);
+    if (status == FV_OK) to_row_major(entry, columns, out);
     fv_mem_free(&ctx->mem, columns, bytes);
     return status;
 }

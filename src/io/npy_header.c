@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/entries.h"
-#include "io/number.h"
+#include "io/decimal.h"
+#include "io/tensor_file.h"
 #include "io/utf8.h"
 
 const char fv_npy_magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
@@ -16,7 +16,8 @@ fv_status fv_npy_preamble(fv_ctx *ctx, const char *path, const unsigned char *ra
                  FV_ERR_FORMAT, "%s: not a NumPy array", path);
     int version = raw[6];
     FV_RETURN_IF(version < 1 || version > 3 || raw[7] != 0, ctx, FV_ERR_UNSUPPORTED,
-                 "%s: version %d.%d of the format", path, version, raw[7]);
+                 "%s: format version %d.%d is not supported, expected 1.0 to 3.0", path, version,
+                 raw[7]);
     FV_RETURN_IF(version > 1 && have < FV_NPY_PREAMBLE, ctx, FV_ERR_FORMAT, "%s: not a NumPy array",
                  path);
     uint64_t length = (uint64_t)raw[8] | (uint64_t)raw[9] << 8;
@@ -29,7 +30,7 @@ fv_status fv_npy_preamble(fv_ctx *ctx, const char *path, const unsigned char *ra
     return FV_OK;
 }
 
-/* ---- the dictionary -------------------------------------------------------------- */
+/* ---- dictionary ------------------------------------------------------------------ */
 
 typedef struct dict {
     fv_ctx *ctx;
@@ -52,7 +53,7 @@ static fv_status expected(const dict *d, const char *what)
                    what, d->pos + 1);
 }
 
-/* A character, with space around it. */
+/* Skips a character and the white space around it. */
 static bool accept(dict *d, int c)
 {
     skip_space(d);
@@ -97,7 +98,7 @@ static fv_status read_shape(dict *d, fv_file_entry *entry)
         while (is_digit(peek(d)))
             d->pos++;
         FV_RETURN_IF(entry->rank == FV_MAX_RANK, d->ctx, FV_ERR_LIMIT,
-                     "%s: more than %d dimensions", d->path, FV_MAX_RANK);
+                     "%s: the array has more than %d dimensions", d->path, FV_MAX_RANK);
         if (!fv_decimal_to_i64(d->text + start, d->pos - start, &entry->shape[entry->rank]))
             return expected(d, "a size");
         entry->rank++;
@@ -117,7 +118,7 @@ static const struct {
 
 enum { DTYPE_COUNT = sizeof DTYPES / sizeof DTYPES[0], LONGEST_DESCR = 32 };
 
-/* [<>|=] kind size, e.g. "<f4", "|S10", "<M8[ns]"; *element is 0 where it is none of these. */
+/* Parses [<>|=] kind size, e.g. "<f4", "|S10", "<M8[ns]"; *element is 0 if it is not valid. */
 static void element_size(const char *descr, size_t n, int64_t *element)
 {
     *element = 0;
@@ -139,16 +140,15 @@ static fv_status read_descr(dict *d, fv_arena *arena, fv_file_entry *entry, int6
     size_t n = 0;
     char quoted[FV_QUOTED_BYTES];
     FV_RETURN_IF(peek(d) == '[' || peek(d) == '(', d->ctx, FV_ERR_UNSUPPORTED,
-                 "%s: structured arrays are not read", d->path);
+                 "%s: structured arrays are not supported", d->path);
     FV_FORWARD(read_quoted(d, &text, &n));
     FV_RETURN_IF(n >= 2 && text[1] == 'O', d->ctx, FV_ERR_UNSUPPORTED,
-                 "%s: object arrays (pickles) are not read", d->path);
+                 "%s: object arrays (pickles) are not supported", d->path);
     FV_RETURN_IF(n > LONGEST_DESCR || !fv_utf8_valid(text, n) || memchr(text, '\0', n), d->ctx,
-                 FV_ERR_FORMAT, "%s: \"%s\" is not an element type", d->path,
-                 fv_quote(text, n, quoted));
+                 FV_ERR_FORMAT, "%s: invalid dtype \"%s\"", d->path, fv_quote(text, n, quoted));
     element_size(text, n, element);
-    FV_RETURN_IF(*element == 0, d->ctx, FV_ERR_UNSUPPORTED, "%s: element type \"%s\"", d->path,
-                 fv_quote(text, n, quoted));
+    FV_RETURN_IF(*element == 0, d->ctx, FV_ERR_UNSUPPORTED, "%s: dtype \"%s\" is not supported",
+                 d->path, fv_quote(text, n, quoted));
     entry->dtype_name = fv_arena_text(arena, text, n);
     FV_RETURN_IF(!entry->dtype_name, d->ctx, FV_ERR_MEMORY, "%s: out of memory", d->path);
     for (size_t i = 0; i < DTYPE_COUNT; i++)
@@ -159,7 +159,7 @@ static fv_status read_descr(dict *d, fv_arena *arena, fv_file_entry *entry, int6
     return FV_OK;
 }
 
-/* ---- the header ------------------------------------------------------------------ */
+/* ---- header ---------------------------------------------------------------------- */
 
 enum { KEY_DESCR = 1, KEY_ORDER = 2, KEY_SHAPE = 4, ALL_KEYS = 7 };
 
@@ -179,7 +179,7 @@ static fv_status read_member(dict *d, fv_arena *arena, unsigned *seen, fv_file_e
     FV_FORWARD(read_quoted(d, &text, &n));
     unsigned key = key_of(text, n);
     FV_RETURN_IF(key == 0 || (*seen & key), d->ctx, FV_ERR_FORMAT,
-                 "%s: a key of the header that is unknown or given twice", d->path);
+                 "%s: unknown or duplicate key in the header", d->path);
     *seen |= key;
     if (!accept(d, ':')) return expected(d, "':'");
     if (key == KEY_DESCR) return read_descr(d, arena, entry, element);
@@ -203,10 +203,10 @@ fv_status fv_npy_parse(fv_ctx *ctx, const char *path, fv_arena *arena, const cha
     }
     if (d.pos != bytes) return expected(&d, "the end");
     FV_RETURN_IF(seen != ALL_KEYS, ctx, FV_ERR_FORMAT,
-                 "%s: the header needs descr, fortran_order and shape", path);
+                 "%s: the header lacks descr, fortran_order or shape", path);
     FV_RETURN_IF(!fv_shape_bytes(entry->rank, entry->shape, (size_t)element, &entry->bytes), ctx,
-                 FV_ERR_FORMAT, "%s: the product of the sizes overflows", path);
-    /* A vector is the same in both orders. */
+                 FV_ERR_FORMAT, "%s: the size of the array overflows", path);
+    /* For a vector both orders are the same. */
     *fortran = *fortran && entry->rank > 1;
     return FV_OK;
 }
@@ -225,7 +225,7 @@ size_t fv_npy_header(const fv_file_spec *spec, char out[FV_NPY_HEADER_BYTES])
     for (int i = 0; i < spec->rank; i++)
         used += (size_t)snprintf(text + used, room - used, i ? " %lld," : "%lld,",
                                  (long long)spec->shape[i]);
-    if (spec->rank > 1) used--; /* only a single size keeps its comma */
+    if (spec->rank > 1) used--; /* only "(3,)" keeps its comma */
     used += (size_t)snprintf(text + used, room - used, "), }");
     while ((start + used + 1) % 64 != 0)
         text[used++] = ' ';

@@ -3,22 +3,23 @@
 
 #include "base/check.h"
 #include "fovea/npy.h"
-#include "io/entries.h"
 #include "io/npy_header.h"
+#include "io/tensor_file.h"
 #include "io/utf8.h"
 #include "io/zip.h"
 
 enum { PIECE = 1 << 18 };
 
-/* Writes an array's data at `at`; *sum goes on over it if crc is given. */
-static fv_status write_data(fv_save *save, fv_tensor_source *source, size_t index, uint64_t bytes,
-                            char *piece, const fv_crc *crc, uint32_t *sum, uint64_t at)
+/* Writes an array's data at offset `at`, and updates *sum if crc is not NULL. */
+static fv_status write_data(fv_atomic_file *save, fv_tensor_source *source, size_t index,
+                            uint64_t bytes, char *piece, const fv_crc *crc, uint32_t *sum,
+                            uint64_t at)
 {
     for (uint64_t done = 0; done < bytes;) {
         size_t n = bytes - done < PIECE ? (size_t)(bytes - done) : PIECE;
         FV_FORWARD(fv_tensor_source_read(source, index, done, piece, n));
         if (crc) *sum = fv_crc_add(crc, *sum, piece, n);
-        FV_FORWARD(fv_save_write(save, piece, n, at + done));
+        FV_FORWARD(fv_atomic_file_write(save, piece, n, at + done));
         done += n;
     }
     return FV_OK;
@@ -28,10 +29,10 @@ static fv_status array_header(fv_ctx *ctx, const char *path, const fv_file_spec 
                               char text[FV_NPY_HEADER_BYTES], size_t *header, uint64_t *data)
 {
     *header = fv_npy_header(spec, text);
-    FV_RETURN_IF(*header == 0, ctx, FV_ERR_UNSUPPORTED, "%s: NumPy has no name for %s", path,
+    FV_RETURN_IF(*header == 0, ctx, FV_ERR_UNSUPPORTED, "%s: NumPy has no dtype for %s", path,
                  fv_dtype_name(spec->dtype));
     FV_RETURN_IF(!fv_shape_bytes(spec->rank, spec->shape, fv_dtype_size(spec->dtype), data), ctx,
-                 FV_ERR_ARGUMENT, "%s: the size overflows", path);
+                 FV_ERR_ARGUMENT, "%s: the size of the array overflows", path);
     return FV_OK;
 }
 
@@ -43,17 +44,17 @@ static fv_status save_plain(fv_ctx *ctx, const char *path, const fv_file_spec *s
     char text[FV_NPY_HEADER_BYTES];
     size_t header = 0;
     uint64_t data = 0;
-    fv_save save;
+    fv_atomic_file save;
     FV_FORWARD(array_header(ctx, path, spec, text, &header, &data));
-    FV_FORWARD(fv_save_begin(ctx, path, header + data, &save));
-    fv_status status = fv_save_write(&save, text, header, 0);
+    FV_FORWARD(fv_atomic_file_create(ctx, path, header + data, &save));
+    fv_status status = fv_atomic_file_write(&save, text, header, 0);
     if (status == FV_OK) status = write_data(&save, source, 0, data, piece, NULL, NULL, header);
-    return fv_save_end(&save, status);
+    return fv_atomic_file_close(&save, status);
 }
 
 fv_status fv_npy_save(fv_ctx *ctx, const char *path, fv_tensor *tensor)
 {
-    FV_RETURN_IF(!path || !tensor, ctx, FV_ERR_ARGUMENT, "npy: a pointer is missing");
+    FV_RETURN_IF(!path || !tensor, ctx, FV_ERR_ARGUMENT, "npy: path or tensor is NULL");
     fv_file_spec *spec = NULL;
     FV_FORWARD(fv_specs_of_tensors(ctx, path, NULL, &tensor, 1, &spec));
     fv_tensor_source source = {.ctx = ctx, .tensors = &tensor};
@@ -74,7 +75,7 @@ typedef struct archive {
     const fv_file_spec *specs;
     size_t count;
     fv_arena arena;
-    fv_zip_entry *entries; /* names with ".npy" */
+    fv_zip_entry *entries; /* names end in ".npy" */
     unsigned char *directory;
     size_t directory_bytes;
     uint64_t directory_at;
@@ -82,7 +83,7 @@ typedef struct archive {
     char *piece;
 } archive;
 
-/* Sizes and places of everything; only the sums are missing afterwards. */
+/* Computes all sizes and offsets; the checksums are filled in later. */
 static fv_status lay_out(archive *a)
 {
     fv_ctx *ctx = a->ctx;
@@ -105,18 +106,18 @@ static fv_status lay_out(archive *a)
         uint64_t bytes = header + data, end = at + FV_ZIP_LOCAL_BYTES + name_bytes + bytes;
         FV_RETURN_IF(name_bytes > UINT16_MAX || data > UINT32_MAX || end >= UINT32_MAX ||
                          a->count >= UINT16_MAX,
-                     ctx, FV_ERR_LIMIT, "%s: larger than an archive can be", a->path);
+                     ctx, FV_ERR_LIMIT, "%s: the archive would exceed 4 GiB", a->path);
         a->entries[i] = (fv_zip_entry){.name = name,
                                        .name_bytes = name_bytes,
-                                       .packed = bytes,
+                                       .compressed_bytes = bytes,
                                        .bytes = bytes,
                                        .header = at,
                                        .offset = at + FV_ZIP_LOCAL_BYTES + name_bytes};
         at = end;
         central += FV_ZIP_CENTRAL_BYTES + name_bytes;
     }
-    FV_RETURN_IF(at + central >= UINT32_MAX, ctx, FV_ERR_LIMIT, "%s: larger than an archive can be",
-                 a->path);
+    FV_RETURN_IF(at + central >= UINT32_MAX, ctx, FV_ERR_LIMIT,
+                 "%s: the archive would exceed 4 GiB", a->path);
     a->directory_at = at;
     a->directory_bytes = (size_t)central;
     a->directory = fv_arena_alloc(&a->arena, a->directory_bytes + FV_ZIP_END_BYTES);
@@ -124,23 +125,23 @@ static fv_status lay_out(archive *a)
     return FV_OK;
 }
 
-/* The array first: its sum goes into the header before it. */
-static fv_status write_member(archive *a, fv_save *save, fv_tensor_source *source, size_t i)
+/* Writes the data first: its checksum goes into the header before it. */
+static fv_status write_member(archive *a, fv_atomic_file *save, fv_tensor_source *source, size_t i)
 {
     fv_zip_entry *e = &a->entries[i];
     char text[FV_NPY_HEADER_BYTES];
     unsigned char local[FV_ZIP_LOCAL_BYTES];
     size_t header = fv_npy_header(&a->specs[i], text);
     e->crc = fv_crc_add(a->crc, 0, text, header);
-    FV_FORWARD(fv_save_write(save, text, header, e->offset));
+    FV_FORWARD(fv_atomic_file_write(save, text, header, e->offset));
     FV_FORWARD(write_data(save, source, i, e->bytes - header, a->piece, a->crc, &e->crc,
                           e->offset + header));
     fv_zip_put_local(e, local);
-    FV_FORWARD(fv_save_write(save, local, sizeof local, e->header));
-    return fv_save_write(save, e->name, e->name_bytes, e->header + sizeof local);
+    FV_FORWARD(fv_atomic_file_write(save, local, sizeof local, e->header));
+    return fv_atomic_file_write(save, e->name, e->name_bytes, e->header + sizeof local);
 }
 
-static fv_status write_archive(archive *a, fv_save *save, fv_tensor_source *source)
+static fv_status write_archive(archive *a, fv_atomic_file *save, fv_tensor_source *source)
 {
     unsigned char *at = a->directory;
     for (size_t i = 0; i < a->count; i++) {
@@ -151,25 +152,25 @@ static fv_status write_archive(archive *a, fv_save *save, fv_tensor_source *sour
         at += FV_ZIP_CENTRAL_BYTES + e->name_bytes;
     }
     fv_zip_put_end(a->count, a->directory_at, a->directory_bytes, at);
-    return fv_save_write(save, a->directory, a->directory_bytes + FV_ZIP_END_BYTES,
-                         a->directory_at);
+    return fv_atomic_file_write(save, a->directory, a->directory_bytes + FV_ZIP_END_BYTES,
+                                a->directory_at);
 }
 
 static fv_status save_archive(archive *a, fv_tensor_source *source)
 {
-    fv_save save;
+    fv_atomic_file save;
     FV_FORWARD(fv_specs_check(a->ctx, a->path, a->specs, a->count));
     FV_FORWARD(lay_out(a));
-    FV_FORWARD(fv_save_begin(a->ctx, a->path,
-                             a->directory_at + a->directory_bytes + FV_ZIP_END_BYTES, &save));
-    return fv_save_end(&save, write_archive(a, &save, source));
+    FV_FORWARD(fv_atomic_file_create(
+        a->ctx, a->path, a->directory_at + a->directory_bytes + FV_ZIP_END_BYTES, &save));
+    return fv_atomic_file_close(&save, write_archive(a, &save, source));
 }
 
 fv_status fv_npz_save(fv_ctx *ctx, const char *path, const char *const *names,
                       fv_tensor *const *tensors, size_t count)
 {
     FV_RETURN_IF(!path || (count && (!names || !tensors)), ctx, FV_ERR_ARGUMENT,
-                 "npz: a pointer is missing");
+                 "npz: path, names or tensors is NULL");
     fv_file_spec *specs = NULL;
     FV_FORWARD(fv_specs_of_tensors(ctx, path, names, tensors, count, &specs));
     fv_tensor_source source = {.ctx = ctx, .tensors = tensors};

@@ -1,8 +1,9 @@
-/* A parameter set to and from a file. */
+/* Saves and loads parameter sets. */
 #include "fovea/train.h"
 #include "io/named.h"
 
-/* A frozen weight has no memory to view: it goes as it is, and reading or writing it fails. */
+/* A frozen weight has no memory to view; it is passed unchanged, and reading or writing it fails.
+ */
 static fv_tensor *transposed_view(fv_ctx *ctx, fv_tensor *t)
 {
     if (t->flags & FV_TENSOR_RELEASED) return t;
@@ -10,7 +11,7 @@ static fv_tensor *transposed_view(fv_ctx *ctx, fv_tensor *t)
     return fv_tensor_view(ctx, t, 2, shape, stride, 0);
 }
 
-/* Views of the parameters as a file has them, in the innermost scope. */
+/* Views of the parameters in the layout of the file, in the innermost scope. */
 static fv_status list_of(const fv_params *params, fv_named *out)
 {
     fv_ctx *ctx = params->ctx;
@@ -27,7 +28,7 @@ static fv_status save(fv_params *params, const char *path)
 {
     fv_named list;
     FV_FORWARD(list_of(params, &list));
-    const fv_file_note note = {"format", "pt"}; /* what other readers look for */
+    const fv_file_metadata note = {"format", "pt"}; /* other readers expect it */
     fv_status status = fv_named_save(&list, path, &note, 1);
     fv_named_end(&list);
     return status;

@@ -1,5 +1,5 @@
-/* Recipes: typed keys with fallbacks, over the TOML reader. Values are kept as text in an arena;
- * numbers beside it. */
+/* Recipes: typed keys with defaults, read from TOML. Each value is kept as a string and as a
+ * number. */
 #include "fovea/recipe.h"
 
 #include <math.h>
@@ -8,9 +8,9 @@
 
 #include "fovea/nearest.h"
 #include "io/arena.h"
+#include "io/decimal.h"
 #include "io/file.h"
 #include "io/json_write.h"
-#include "io/number.h"
 #include "io/recipe.h"
 #include "io/toml.h"
 #include "io/utf8.h"
@@ -19,7 +19,7 @@ typedef struct slot {
     const char *text;
     double real;
     int64_t integer;
-    bool given;
+    bool is_set;
 } slot;
 
 struct fv_recipe {
@@ -27,18 +27,17 @@ struct fv_recipe {
     fv_key *keys;
     size_t count;
     slot *slots;
-    fv_arena arena; /* texts; replaced ones stay until the end */
+    fv_arena arena; /* strings; replaced ones are freed with the recipe */
 };
 
-/* ---- one value ---------------------------------------------------------------------- */
+/* ---- parsing ------------------------------------------------------------------------ */
 
 static bool in_bounds(const fv_key *key, double value)
 {
-    return isfinite(value) &&
-           (key->least == key->most || (value >= key->least && value <= key->most));
+    return isfinite(value) && (key->min == key->max || (value >= key->min && value <= key->max));
 }
 
-/* [+-]digits[.digits][e[+-]digits], as fv_decimal_to_double asks for. */
+/* [+-]digits[.digits][e[+-]digits], as fv_decimal_to_double requires. */
 static bool is_decimal(const char *p)
 {
     if (*p == '+' || *p == '-') p++;
@@ -71,16 +70,16 @@ static int choice_index(const char *choices, const char *text)
 
 static const char *nearest_choice(const char *choices, fv_nearest *nearest, const char *text)
 {
-    fv_nearest_begin(nearest, text);
+    fv_nearest_init(nearest, text);
     for (const char *p = choices; p;) {
         const size_t length = strcspn(p, "|");
-        fv_nearest_offer(nearest, p, length);
+        fv_nearest_add(nearest, p, length);
         p = p[length] ? p + length + 1 : NULL;
     }
-    return fv_nearest_found(nearest);
+    return fv_nearest_best(nearest);
 }
 
-/* What a TOML file can hold again as it is. */
+/* True for text that TOML can represent without escapes. */
 static bool is_plain_text(const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -88,8 +87,7 @@ static bool is_plain_text(const char *text, size_t n)
     return fv_utf8_valid(text, n);
 }
 
-/* Reads `text` as the key's type into numbers. NULL: fine; else what is wrong, as a text that
- * lives in `why`. */
+/* Parses `text` as the key's type. Returns NULL, or what is wrong with it, possibly in `why`. */
 static const char *read_value(const fv_key *key, const char *text, slot *out, char why[200])
 {
     const size_t n = strlen(text);
@@ -122,25 +120,25 @@ static const char *read_value(const fv_key *key, const char *text, slot *out, ch
     }
     if (ok) return NULL;
     if (key->type == FV_KEY_TEXT || key->type == FV_KEY_PATH)
-        return "not UTF-8 or has a control character";
+        return "invalid UTF-8 or a control character";
     if (key->type == FV_KEY_CHOICE) {
         fv_nearest nearest;
         const char *found = nearest_choice(key->choices, &nearest, text);
-        snprintf(why, 200, "'%.40s' is not one of %.90s%s%.30s%s", text, key->choices,
+        snprintf(why, 200, "'%.40s' is invalid, expected one of %.90s%s%.30s%s", text, key->choices,
                  found ? "; did you mean '" : "", found ? found : "", found ? "'?" : "");
     } else if (key->type == FV_KEY_BOOL) {
-        snprintf(why, 200, "'%.40s' is not true or false", text);
-    } else if (key->least == key->most) {
-        snprintf(why, 200, "'%.40s' is not a %s", text,
-                 key->type == FV_KEY_INT ? "whole number" : "number");
+        snprintf(why, 200, "'%.40s' is invalid, expected true or false", text);
+    } else if (key->min == key->max) {
+        snprintf(why, 200, "'%.40s' is invalid, expected %s", text,
+                 key->type == FV_KEY_INT ? "an integer" : "a number");
     } else {
-        snprintf(why, 200, "'%.40s' is not a %s from %.12g to %.12g", text,
-                 key->type == FV_KEY_INT ? "whole number" : "number", key->least, key->most);
+        snprintf(why, 200, "'%.40s' is invalid, expected %s from %.12g to %.12g", text,
+                 key->type == FV_KEY_INT ? "an integer" : "a number", key->min, key->max);
     }
     return why;
 }
 
-/* ---- the set ------------------------------------------------------------------------ */
+/* ---- keys --------------------------------------------------------------------------- */
 
 static int64_t key_index(const fv_recipe *recipe, const char *name)
 {
@@ -149,22 +147,22 @@ static int64_t key_index(const fv_recipe *recipe, const char *name)
     return -1;
 }
 
-static fv_status fill_fallbacks(fv_recipe *recipe)
+static fv_status fill_defaults(fv_recipe *recipe)
 {
     char why[200];
     for (size_t i = 0; i < recipe->count; i++) {
         const fv_key *key = &recipe->keys[i];
         FV_RETURN_IF(key_index(recipe, key->name) != (int64_t)i, recipe->ctx, FV_ERR_ARGUMENT,
-                     "recipe: key '%.60s' is listed twice", key->name);
+                     "recipe: duplicate key '%.60s'", key->name);
         const char *wrong =
-            read_value(key, key->fallback ? key->fallback : "", &recipe->slots[i], why);
-        FV_RETURN_IF(wrong, recipe->ctx, FV_ERR_ARGUMENT, "recipe: fallback of '%.60s': %.150s",
+            read_value(key, key->default_value ? key->default_value : "", &recipe->slots[i], why);
+        FV_RETURN_IF(wrong, recipe->ctx, FV_ERR_ARGUMENT, "recipe: default of '%.60s': %.150s",
                      key->name, wrong);
     }
     return FV_OK;
 }
 
-/* Copies of all keys side by side, and a slot for each. */
+/* Copies all keys into one array, with a slot for each. */
 static fv_status join_tables(fv_recipe *recipe, const fv_key_table *tables, size_t count)
 {
     fv_mem *mem = &recipe->ctx->mem;
@@ -173,7 +171,7 @@ static fv_status join_tables(fv_recipe *recipe, const fv_key_table *tables, size
     recipe->keys = fv_mem_alloc(mem, recipe->count * sizeof *recipe->keys);
     recipe->slots = fv_mem_zalloc(mem, recipe->count * sizeof *recipe->slots);
     FV_RETURN_IF(!recipe->keys || !recipe->slots, recipe->ctx, FV_ERR_MEMORY,
-                 "no memory for a recipe");
+                 "recipe: out of memory");
     fv_key *to = recipe->keys;
     for (size_t i = 0; i < count; i++) {
         if (tables[i].count) memcpy(to, tables[i].keys, tables[i].count * sizeof *to);
@@ -185,11 +183,11 @@ static fv_status join_tables(fv_recipe *recipe, const fv_key_table *tables, size
 fv_status fv_recipe_create(fv_ctx *ctx, const fv_key_table *tables, size_t count, fv_recipe **out)
 {
     fv_recipe *recipe = fv_mem_zalloc(&ctx->mem, sizeof *recipe);
-    FV_RETURN_IF(!recipe, ctx, FV_ERR_MEMORY, "no memory for a recipe");
+    FV_RETURN_IF(!recipe, ctx, FV_ERR_MEMORY, "recipe: out of memory");
     recipe->ctx = ctx;
     fv_arena_init(&recipe->arena, &ctx->mem);
     fv_status status = join_tables(recipe, tables, count);
-    if (status == FV_OK) status = fill_fallbacks(recipe);
+    if (status == FV_OK) status = fill_defaults(recipe);
     if (status == FV_OK)
         *out = recipe;
     else
@@ -214,30 +212,30 @@ void fv_recipe_destroy(fv_recipe **recipe_ptr)
     *recipe_ptr = NULL;
 }
 
-/* Where a value comes from, for messages: a place in a file, or a call. */
+/* Where a value comes from, for messages: a position in a file, or a call. */
 typedef struct origin {
     const fv_doc *doc;
     const fv_value *where;
-    const char *folder; /* of the file, with its '/'; "" for none */
+    const char *folder; /* of the file, including the '/'; "" if it has none */
     size_t folder_bytes;
 } origin;
 
-static fv_status refuse(const fv_recipe *recipe, const origin *from, const char *text)
+static fv_status reject(const fv_recipe *recipe, const origin *from, const char *text)
 {
     if (from->doc) return fv_doc_fail(from->doc, from->where, FV_ERR_FORMAT, "%s", text);
     return fv_fail(recipe->ctx, FV_ERR_ARGUMENT, "%s", text);
 }
 
-/* The key whose last part is nearest to that of `name`, which may stand in no section; or NULL. */
+/* The key, of any section, whose last part is closest to that of `name`; or NULL. */
 static const char *in_another_section(const fv_recipe *recipe, const char *name)
 {
     const char *dot = strrchr(name, '.'), *found = NULL;
     fv_nearest nearest;
-    fv_nearest_begin(&nearest, dot ? dot + 1 : name);
+    fv_nearest_init(&nearest, dot ? dot + 1 : name);
     for (size_t i = 0; i < recipe->count; i++) {
         const char *key = recipe->keys[i].name, *last = strrchr(key, '.');
         const int before = nearest.distance;
-        if (last) fv_nearest_offer(&nearest, last + 1, strlen(last + 1));
+        if (last) fv_nearest_add(&nearest, last + 1, strlen(last + 1));
         if (nearest.distance < before) found = key;
     }
     return found;
@@ -246,18 +244,18 @@ static const char *in_another_section(const fv_recipe *recipe, const char *name)
 static fv_status unknown_key(const fv_recipe *recipe, const origin *from, const char *name)
 {
     fv_nearest nearest;
-    fv_nearest_begin(&nearest, name);
+    fv_nearest_init(&nearest, name);
     for (size_t i = 0; i < recipe->count; i++)
-        fv_nearest_offer(&nearest, recipe->keys[i].name, strlen(recipe->keys[i].name));
-    const char *found = fv_nearest_found(&nearest);
+        fv_nearest_add(&nearest, recipe->keys[i].name, strlen(recipe->keys[i].name));
+    const char *found = fv_nearest_best(&nearest);
     if (!found) found = in_another_section(recipe, name);
     char text[200];
-    snprintf(text, sizeof text, "there is no key '%.60s'%s%s%s", name,
-             found ? "; did you mean '" : "", found ? found : "", found ? "'?" : "");
-    return refuse(recipe, from, text);
+    snprintf(text, sizeof text, "unknown key '%.60s'%s%s%s", name, found ? "; did you mean '" : "",
+             found ? found : "", found ? "'?" : "");
+    return reject(recipe, from, text);
 }
 
-/* Checks a value and puts it into slots[i], with a copy of its text. */
+/* Checks a value and stores it in its slot, with a copy of the text. */
 static fv_status put(fv_recipe *recipe, slot *slots, const origin *from, const char *name,
                      const char *text)
 {
@@ -269,16 +267,16 @@ static fv_status put(fv_recipe *recipe, slot *slots, const origin *from, const c
     const char *wrong = read_value(key, text, &value, why);
     if (wrong) {
         snprintf(message, sizeof message, "%.60s: %.170s", name, wrong);
-        return refuse(recipe, from, message);
+        return reject(recipe, from, message);
     }
     const bool relative = key->type == FV_KEY_PATH && *text && *text != '/' && *text != '$';
     const size_t lead = relative ? from->folder_bytes : 0, n = strlen(text);
     char *copy = fv_arena_alloc(&recipe->arena, lead + n + 1);
-    FV_RETURN_IF(!copy, recipe->ctx, FV_ERR_MEMORY, "no memory for a recipe's value");
+    FV_RETURN_IF(!copy, recipe->ctx, FV_ERR_MEMORY, "recipe: out of memory");
     if (lead) memcpy(copy, from->folder, lead);
     memcpy(copy + lead, text, n + 1);
     value.text = copy;
-    value.given = true;
+    value.is_set = true;
     slots[i] = value;
     return FV_OK;
 }
@@ -291,33 +289,34 @@ fv_status fv_recipe_set(fv_recipe *recipe, const char *name, const char *text)
 
 /* ---- reading a file ----------------------------------------------------------------- */
 
-/* A TOML value as the text that fv_recipe_set would get. */
+/* A TOML value as the string that would be passed to fv_recipe_set. */
 static fv_status value_text(const fv_recipe *recipe, const origin *from, const fv_key *key,
                             char room[FV_DECIMAL_BYTES], const char **out)
 {
     const fv_value *v = from->where;
     const bool wants_text =
         !key || key->type == FV_KEY_TEXT || key->type == FV_KEY_PATH || key->type == FV_KEY_CHOICE;
-    if (v->kind == FV_KIND_STRING && wants_text) return fv_doc_string(from->doc, v, out);
+    if (v->kind == FV_VALUE_STRING && wants_text) return fv_doc_string(from->doc, v, out);
     *out = room;
-    if (v->kind == FV_KIND_BOOL && key && key->type == FV_KEY_BOOL) {
+    if (v->kind == FV_VALUE_BOOL && key && key->type == FV_KEY_BOOL) {
         snprintf(room, FV_DECIMAL_BYTES, "%s", v->as.boolean ? "true" : "false");
-    } else if (v->kind == FV_KIND_INT && !wants_text && key->type != FV_KEY_BOOL) {
+    } else if (v->kind == FV_VALUE_INT && !wants_text && key->type != FV_KEY_BOOL) {
         snprintf(room, FV_DECIMAL_BYTES, "%lld", (long long)v->as.integer);
-    } else if (v->kind == FV_KIND_REAL && isfinite(v->as.real) && key && key->type == FV_KEY_REAL) {
+    } else if (v->kind == FV_VALUE_REAL && isfinite(v->as.real) && key &&
+               key->type == FV_KEY_REAL) {
         fv_double_to_decimal(v->as.real, room);
     } else {
-        static const char *const wanted[] = {"a whole number", "a number", "true or false",
-                                             "a string",       "a string", "a string"};
+        static const char *const wanted[] = {"an integer", "a number", "true or false",
+                                             "a string",   "a string", "a string"};
         char text[200];
         snprintf(text, sizeof text, "%.60s: expected %s, found %s", key ? key->name : "",
-                 key ? wanted[key->type] : "a value", fv_kind_name(v->kind));
-        return refuse(recipe, from, text);
+                 key ? wanted[key->type] : "a value", fv_value_kind_name(v->kind));
+        return reject(recipe, from, text);
     }
     return FV_OK;
 }
 
-static fv_status take_member(fv_recipe *recipe, slot *slots, origin *from, const char *section,
+static fv_status read_member(fv_recipe *recipe, slot *slots, origin *from, const char *section,
                              const fv_member *member)
 {
     char name[128], room[FV_DECIMAL_BYTES];
@@ -331,18 +330,18 @@ static fv_status take_member(fv_recipe *recipe, slot *slots, origin *from, const
     return put(recipe, slots, from, name, text);
 }
 
-static fv_status take_document(fv_recipe *recipe, slot *slots, origin *from)
+static fv_status read_document(fv_recipe *recipe, slot *slots, origin *from)
 {
     const fv_value *root = &from->doc->root;
     for (uint32_t i = 0; i < root->count; i++) {
         const fv_member *section = &root->as.members[i];
-        if (section->value.kind != FV_KIND_OBJECT) {
-            FV_FORWARD(take_member(recipe, slots, from, "", section));
+        if (section->value.kind != FV_VALUE_OBJECT) {
+            FV_FORWARD(read_member(recipe, slots, from, "", section));
             continue;
         }
         for (uint32_t j = 0; j < section->value.count; j++)
             FV_FORWARD(
-                take_member(recipe, slots, from, section->key, &section->value.as.members[j]));
+                read_member(recipe, slots, from, section->key, &section->value.as.members[j]));
     }
     return FV_OK;
 }
@@ -355,13 +354,13 @@ fv_status fv_recipe_load(fv_recipe *recipe, const char *path)
     FV_FORWARD(fv_toml_load(ctx, path, &doc));
     slot *slots = fv_mem_alloc(&ctx->mem, bytes);
     fv_status status = FV_OK;
-    if (!slots) status = fv_fail(ctx, FV_ERR_MEMORY, "no memory for a recipe");
+    if (!slots) status = fv_fail(ctx, FV_ERR_MEMORY, "recipe: out of memory");
     if (status == FV_OK) {
         const char *slash = strrchr(path, '/');
         origin from = {
             .doc = doc, .folder = path, .folder_bytes = slash ? (size_t)(slash - path) + 1 : 0};
         if (bytes) memcpy(slots, recipe->slots, bytes);
-        status = take_document(recipe, slots, &from);
+        status = read_document(recipe, slots, &from);
         if (status == FV_OK && bytes) memcpy(recipe->slots, slots, bytes);
     }
     if (slots) fv_mem_free(&ctx->mem, slots, bytes);
@@ -405,8 +404,8 @@ static bool same_section(const fv_key *a, const fv_key *b)
     return n == section_bytes(b) && memcmp(a->name, b->name, n) == 0;
 }
 
-/* Keys of one section may come from several tables; a file has each section once, keys without one
- * first. */
+/* A section's keys may come from several tables, but the file has each section once. Keys without a
+ * section come first. */
 static void write_sections(const fv_recipe *recipe, fv_json_writer *w)
 {
     for (int named = 0; named < 2; named++)
@@ -468,10 +467,10 @@ const char *fv_recipe_text(const fv_recipe *recipe, const char *name)
     return value ? value->text : "";
 }
 
-bool fv_recipe_given(const fv_recipe *recipe, const char *name)
+bool fv_recipe_is_set(const fv_recipe *recipe, const char *name)
 {
     const slot *value = find(recipe, name);
-    return value && value->given;
+    return value && value->is_set;
 }
 
 int fv_recipe_choice(const fv_recipe *recipe, const char *name)

@@ -1,9 +1,9 @@
-/* Open safetensors files: listing and reading. */
+/* Reading safetensors files. */
 #include "io/safetensors_file.h"
 
 #include <string.h>
 
-#include "io/entries.h"
+#include "io/tensor_file.h"
 #include "io/utf8.h"
 
 /* ---- opening --------------------------------------------------------------------- */
@@ -37,10 +37,10 @@ fv_status fv_safetensors_join(fv_safetensors *set, const char *path)
         bytes += set->shards[i].file.bytes;
     }
     FV_RETURN_IF(count > ctx->limits.tensors || count > UINT32_MAX, ctx, FV_ERR_LIMIT,
-                 "%s: %llu tensors, the limit is %llu", path, (unsigned long long)count,
+                 "%s: has %llu tensors, the limit is %llu", path, (unsigned long long)count,
                  (unsigned long long)ctx->limits.tensors);
     FV_RETURN_IF(bytes > ctx->limits.total_bytes, ctx, FV_ERR_LIMIT,
-                 "%s: %llu bytes in all, the limit is %llu", path, (unsigned long long)bytes,
+                 "%s: has %llu bytes in total, the limit is %llu", path, (unsigned long long)bytes,
                  (unsigned long long)ctx->limits.total_bytes);
     set->count = (size_t)count;
     if (set->shard_count == 1) {
@@ -62,7 +62,7 @@ fv_status fv_safetensors_join(fv_safetensors *set, const char *path)
         !fv_entries_index(&set->arena, set->entries, set->count, &set->by_name, &duplicate), ctx,
         FV_ERR_MEMORY, "%s: out of memory", path);
     char name[FV_QUOTED_BYTES];
-    FV_RETURN_IF(duplicate, ctx, FV_ERR_FORMAT, "%s: \"%s\" is in two files", path,
+    FV_RETURN_IF(duplicate, ctx, FV_ERR_FORMAT, "%s: duplicate tensor \"%s\"", path,
                  fv_quote(duplicate->name, strlen(duplicate->name), name));
     return FV_OK;
 }
@@ -77,7 +77,7 @@ fv_status fv_safetensors_open(fv_ctx *ctx, const char *path, unsigned flags, fv_
 {
     const unsigned known = FV_SAFETENSORS_MAP | FV_SAFETENSORS_VERIFY;
     FV_RETURN_IF(!path || (flags & ~known), ctx, FV_ERR_ARGUMENT,
-                 "safetensors: no path, or unknown flags");
+                 "safetensors: the path is NULL, or a flag is unknown");
     fv_safetensors *set = fv_mem_zalloc(&ctx->mem, sizeof *set);
     FV_RETURN_IF(!set, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
     set->ctx = ctx;
@@ -129,20 +129,21 @@ const fv_file_entry *fv_safetensors_find(const fv_safetensors *file, const char 
     return fv_entries_find(file->entries, file->count, file->by_name, name);
 }
 
-size_t fv_safetensors_note_count(const fv_safetensors *file)
+size_t fv_safetensors_metadata_count(const fv_safetensors *file)
 {
-    return file->shard_count ? file->shards[0].note_count : 0;
+    return file->shard_count ? file->shards[0].metadata_count : 0;
 }
 
-const fv_file_note *fv_safetensors_note(const fv_safetensors *file, size_t i)
+const fv_file_metadata *fv_safetensors_metadata_at(const fv_safetensors *file, size_t i)
 {
-    return i < fv_safetensors_note_count(file) ? &file->shards[0].notes[i] : NULL;
+    return i < fv_safetensors_metadata_count(file) ? &file->shards[0].metadata[i] : NULL;
 }
 
-const char *fv_safetensors_metadata(const fv_safetensors *file, const char *key)
+const char *fv_safetensors_metadata_find(const fv_safetensors *file, const char *key)
 {
-    for (size_t i = 0; i < fv_safetensors_note_count(file); i++)
-        if (strcmp(file->shards[0].notes[i].key, key) == 0) return file->shards[0].notes[i].value;
+    for (size_t i = 0; i < fv_safetensors_metadata_count(file); i++)
+        if (strcmp(file->shards[0].metadata[i].key, key) == 0)
+            return file->shards[0].metadata[i].value;
     return NULL;
 }
 
@@ -167,13 +168,13 @@ static fv_status verify(const fv_safetensors *file, const fv_file_entry *entry, 
     uint32_t sum = fv_crc_add(file->crc, 0, data, (size_t)entry->bytes);
     char name[FV_QUOTED_BYTES];
     FV_RETURN_IF(sum != shard->sums[entry - shard->entries], file->ctx, FV_ERR_FORMAT,
-                 "%s: the checksum of \"%s\" is wrong", shard->file.path,
+                 "%s: wrong checksum of \"%s\"", shard->file.path,
                  fv_quote(entry->name, strlen(entry->name), name));
     return FV_OK;
 }
 
-/* An entry of another file, or a copy of one, would defeat the checks made when opening. */
-static bool is_ours(const fv_safetensors *file, const fv_file_entry *entry)
+/* Only entries of this file were checked when it was opened. */
+static bool is_entry_of(const fv_safetensors *file, const fv_file_entry *entry)
 {
     return entry && (uintptr_t)entry >= (uintptr_t)file->entries &&
            (uintptr_t)entry < (uintptr_t)(file->entries + file->count);
@@ -182,10 +183,10 @@ static bool is_ours(const fv_safetensors *file, const fv_file_entry *entry)
 fv_status fv_safetensors_read(fv_safetensors *file, const fv_file_entry *entry, uint64_t offset,
                               void *out, size_t bytes)
 {
-    FV_RETURN_IF(!is_ours(file, entry), file->ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(!is_entry_of(file, entry), file->ctx, FV_ERR_ARGUMENT,
                  "safetensors: not an entry of this file");
     FV_RETURN_IF(offset > entry->bytes || bytes > entry->bytes - offset, file->ctx, FV_ERR_ARGUMENT,
-                 "safetensors: bytes %llu to %llu of an entry with %llu",
+                 "safetensors: bytes %llu to %llu are outside an entry of %llu bytes",
                  (unsigned long long)offset, (unsigned long long)(offset + bytes),
                  (unsigned long long)entry->bytes);
     const fv_safetensors_shard *shard = &file->shards[entry->shard];
@@ -200,10 +201,11 @@ fv_status fv_safetensors_read(fv_safetensors *file, const fv_file_entry *entry, 
 
 fv_status fv_safetensors_view(fv_safetensors *file, const fv_file_entry *entry, const void **out)
 {
-    FV_RETURN_IF(!is_ours(file, entry), file->ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(!is_entry_of(file, entry), file->ctx, FV_ERR_ARGUMENT,
                  "safetensors: not an entry of this file");
     const fv_safetensors_shard *shard = &file->shards[entry->shard];
-    FV_RETURN_IF(!shard->map, file->ctx, FV_ERR_STATE, "%s: is not mapped", shard->file.path);
+    FV_RETURN_IF(!shard->map, file->ctx, FV_ERR_STATE,
+                 "%s: not mapped, open it with FV_SAFETENSORS_MAP", shard->file.path);
     FV_FORWARD(fv_file_check_size(&shard->file));
     const void *data = (const char *)shard->map + entry->offset;
     FV_FORWARD(verify(file, entry, data));

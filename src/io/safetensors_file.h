@@ -1,14 +1,14 @@
-/* The inside of an open safetensors file or set; see fovea/safetensors.h. */
+/* Internals of an open safetensors file or set of shards; see fovea/safetensors.h. */
 #ifndef FV_IO_SAFETENSORS_FILE_H
 #define FV_IO_SAFETENSORS_FILE_H
 
 #include "fovea/safetensors.h"
 #include "io/arena.h"
 #include "io/crc.h"
+#include "io/document.h"
 #include "io/file.h"
-#include "io/value.h"
 
-#define FV_SAFETENSORS_CRC_NOTE "fovea.crc32c"
+#define FV_SAFETENSORS_CRC_KEY "fovea.crc32c"
 enum { FV_SAFETENSORS_CRC_DIGITS = 8 };
 
 typedef struct fv_safetensors_dtype {
@@ -18,11 +18,11 @@ typedef struct fv_safetensors_dtype {
     fv_dtype dtype;
 } fv_safetensors_dtype;
 
-/* The element type the format calls `name`, or NULL; and the format's name of ours. */
+/* The dtype with the format's name `name`, or NULL; and the format's name of a dtype. */
 const fv_safetensors_dtype *fv_safetensors_dtype_find(const char *name);
 const char *fv_safetensors_dtype_name(fv_dtype dtype);
 
-/* One file. Its entries are a run of the set's. */
+/* One file. Its entries are consecutive in the set. */
 typedef struct fv_safetensors_shard {
     fv_file file;
     bool open;
@@ -30,8 +30,8 @@ typedef struct fv_safetensors_shard {
     uint64_t data_start;
     fv_file_entry *entries; /* in the order of their data */
     size_t count;
-    fv_file_note *notes;
-    size_t note_count;
+    fv_file_metadata *metadata;
+    size_t metadata_count;
     const uint32_t *sums; /* CRC-32C of each entry's data, or NULL */
 } fv_safetensors_shard;
 
@@ -47,15 +47,15 @@ struct fv_safetensors {
     const uint32_t *by_name;
 };
 
-/* Reads and checks the header of an opened file: fills everything from data_start on, with
- * `shard` as number in the entries. */
+/* Reads and checks the header of an open file: fills all fields from data_start on; its entries get
+ * the shard number `shard`. */
 fv_status fv_safetensors_read_header(fv_safetensors *set, size_t shard);
 
-/* Opens one file as shard `shard`. `path` lies in the arena. */
+/* Opens one file as shard `shard`. `path` must be in the arena. */
 fv_status fv_safetensors_open_shard(fv_safetensors *set, size_t shard, const char *path);
-/* Opens all files that an index names. */
+/* Opens all files of an index. */
 fv_status fv_safetensors_open_index(fv_safetensors *set, const char *path);
-/* Joins the shards' entries and indexes their names. */
+/* Merges the shards' entries and indexes their names. */
 fv_status fv_safetensors_join(fv_safetensors *set, const char *path);
 
 #endif

@@ -7,7 +7,7 @@
 #include "io/sort.h"
 #include "io/utf8.h"
 
-/* A file of the same folder and nothing else: an index must not reach other places. */
+/* An index may only name files of its own folder. */
 static bool is_plain_name(const char *name)
 {
     return name[0] != '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
@@ -25,7 +25,7 @@ static fv_status check_map(const fv_doc *doc, const fv_value *map)
     fv_ctx *ctx = doc->ctx;
     char quoted[FV_QUOTED_BYTES];
     FV_RETURN_IF(map->count > ctx->limits.tensors, ctx, FV_ERR_LIMIT,
-                 "%s: %u tensors, the limit is %llu", doc->name, map->count,
+                 "%s: has %u tensors, the limit is %llu", doc->name, map->count,
                  (unsigned long long)ctx->limits.tensors);
     for (uint32_t i = 0; i < map->count; i++) {
         const fv_value *v = &map->as.members[i].value;
@@ -38,7 +38,7 @@ static fv_status check_map(const fv_doc *doc, const fv_value *map)
     return FV_OK;
 }
 
-/* folder of `path` + name, in the arena. */
+/* The path of `name` in the folder of `path`, in the arena. */
 static const char *beside(fv_safetensors *set, const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/');
@@ -51,7 +51,7 @@ static const char *beside(fv_safetensors *set, const char *path, const char *nam
     return joined;
 }
 
-/* Opens each file once; `order` has the members sorted by file. */
+/* Opens each file once; `order` sorts the members by file. */
 static fv_status open_files(fv_safetensors *set, const char *path, const fv_value *map,
                             const uint32_t *order)
 {
@@ -71,7 +71,7 @@ static fv_status open_files(fv_safetensors *set, const char *path, const fv_valu
     return FV_OK;
 }
 
-/* Index and files must name the same tensors in the same places. */
+/* The index and the files must agree on which file has which tensor. */
 static fv_status compare_with_files(const fv_safetensors *set, const fv_doc *doc,
                                     const fv_value *map)
 {
@@ -87,19 +87,19 @@ static fv_status compare_with_files(const fv_safetensors *set, const fv_doc *doc
                                fv_quote(m->key, m->key_bytes, quoted));
     }
     FV_RETURN_IF(set->count != map->count, set->ctx, FV_ERR_FORMAT,
-                 "%s: names %u tensors, the files hold %zu", doc->name, map->count, set->count);
+                 "%s: lists %u tensors, but the files have %zu", doc->name, map->count, set->count);
     return FV_OK;
 }
 
 static fv_status open_documented(fv_safetensors *set, const char *path, const fv_doc *doc)
 {
     const fv_value *map = NULL;
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "weight_map", FV_KIND_OBJECT, &map));
+    FV_FORWARD(fv_doc_get(doc, &doc->root, "weight_map", FV_VALUE_OBJECT, &map));
     FV_FORWARD(check_map(doc, map));
     size_t bytes = 2 * (size_t)map->count * sizeof(uint32_t);
     uint32_t *order = fv_mem_alloc(&set->ctx->mem, bytes);
     FV_RETURN_IF(!order, set->ctx, FV_ERR_MEMORY, "%s: out of memory", path);
-    fv_sort(map->as.members, map->count, compare_files, order, order + map->count);
+    fv_argsort(map->as.members, map->count, compare_files, order, order + map->count);
     fv_status status = open_files(set, path, map, order);
     fv_mem_free(&set->ctx->mem, order, bytes);
     FV_FORWARD(status);

@@ -3,33 +3,34 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "io/entries.h"
 #include "io/json_write.h"
 #include "io/safetensors_file.h"
 #include "io/sort.h"
+#include "io/tensor_file.h"
 
 /* Data starts on a multiple of this, so that mapped tensors are aligned for SIMD loads. */
-enum { DATA_ALIGN = 64, LARGEST_PIECE = 1 << 20 };
+enum { DATA_ALIGN = 64, MAX_CHUNK = 1 << 20 };
 
 typedef struct plan {
     fv_ctx *ctx;
     const char *path;
     const fv_file_spec *specs;
     size_t count;
-    const fv_file_note *notes;
-    size_t note_count;
-    uint32_t *order; /* of the data: larger elements first, else as given */
+    const fv_file_metadata *metadata;
+    size_t metadata_count;
+    uint32_t *order; /* of the data: larger elements first, otherwise as given */
     uint32_t *sums;
     fv_json_writer header;
-    size_t digits_at; /* where the checksums stand in the header */
+    size_t digits_at; /* offset of the checksums in the header */
     uint64_t data_start, total;
-    size_t piece; /* bytes asked for at a time */
+    size_t chunk; /* bytes requested at a time */
 } plan;
 
 static uint64_t spec_bytes(const fv_file_spec *spec)
 {
     uint64_t bytes = 0;
-    fv_shape_bytes(spec->rank, spec->shape, fv_dtype_size(spec->dtype), &bytes); /* was checked */
+    fv_shape_bytes(spec->rank, spec->shape, fv_dtype_size(spec->dtype),
+                   &bytes); /* cannot fail: checked before */
     return bytes;
 }
 
@@ -42,64 +43,64 @@ static int compare_elements(const void *specs, uint32_t a, uint32_t b)
 
 /* ---- checks ---------------------------------------------------------------------- */
 
-static int compare_notes(const void *notes, uint32_t a, uint32_t b)
+static int compare_keys(const void *metadata, uint32_t a, uint32_t b)
 {
-    const fv_file_note *n = notes;
+    const fv_file_metadata *n = metadata;
     return strcmp(n[a].key, n[b].key);
 }
 
-static fv_status check_notes(const plan *p)
+static fv_status check_metadata(const plan *p)
 {
     uint64_t limit = p->ctx->limits.string_bytes;
     size_t bytes;
-    for (size_t i = 0; i < p->note_count; i++) {
-        const fv_file_note *n = &p->notes[i];
+    for (size_t i = 0; i < p->metadata_count; i++) {
+        const fv_file_metadata *n = &p->metadata[i];
         FV_RETURN_IF(!n->key || !n->value, p->ctx, FV_ERR_ARGUMENT,
-                     "%s: a note without key or value", p->path);
+                     "%s: metadata without a key or a value", p->path);
         FV_RETURN_IF(strlen(n->key) > limit || strlen(n->value) > limit, p->ctx, FV_ERR_LIMIT,
-                     "%s: a note of more than %llu bytes", p->path, (unsigned long long)limit);
+                     "%s: metadata longer than %llu bytes", p->path, (unsigned long long)limit);
     }
-    FV_RETURN_IF(p->note_count > UINT32_MAX || !fv_mul_size(p->note_count, 8, &bytes), p->ctx,
-                 FV_ERR_LIMIT, "%s: too many notes", p->path);
+    FV_RETURN_IF(p->metadata_count > UINT32_MAX || !fv_mul_size(p->metadata_count, 8, &bytes),
+                 p->ctx, FV_ERR_LIMIT, "%s: too many metadata entries", p->path);
     uint32_t *order = fv_mem_alloc(&p->ctx->mem, bytes);
     FV_RETURN_IF(!order, p->ctx, FV_ERR_MEMORY, "%s: out of memory", p->path);
-    fv_sort(p->notes, p->note_count, compare_notes, order, order + p->note_count);
+    fv_argsort(p->metadata, p->metadata_count, compare_keys, order, order + p->metadata_count);
     bool twice = false;
-    for (size_t i = 1; i < p->note_count; i++)
-        twice = twice || compare_notes(p->notes, order[i - 1], order[i]) == 0;
+    for (size_t i = 1; i < p->metadata_count; i++)
+        twice = twice || compare_keys(p->metadata, order[i - 1], order[i]) == 0;
     fv_mem_free(&p->ctx->mem, order, bytes);
-    FV_RETURN_IF(twice, p->ctx, FV_ERR_ARGUMENT, "%s: a note is given twice", p->path);
+    FV_RETURN_IF(twice, p->ctx, FV_ERR_ARGUMENT, "%s: duplicate metadata key", p->path);
     return FV_OK;
 }
 
 static fv_status check(const plan *p)
 {
-    FV_RETURN_IF(!p->path || (p->count && !p->specs) || (p->note_count && !p->notes), p->ctx,
-                 FV_ERR_ARGUMENT, "safetensors: a pointer is missing");
+    FV_RETURN_IF(!p->path || (p->count && !p->specs) || (p->metadata_count && !p->metadata), p->ctx,
+                 FV_ERR_ARGUMENT, "safetensors: path, specs or metadata is NULL");
     FV_FORWARD(fv_specs_check(p->ctx, p->path, p->specs, p->count));
     for (size_t i = 0; i < p->count; i++)
         FV_RETURN_IF(strcmp(p->specs[i].name, "__metadata__") == 0, p->ctx, FV_ERR_ARGUMENT,
-                     "%s: \"__metadata__\" cannot name a tensor", p->path);
+                     "%s: \"__metadata__\" cannot be the name of a tensor", p->path);
     FV_RETURN_IF((p->count + 1) * FV_SAFETENSORS_CRC_DIGITS > p->ctx->limits.string_bytes, p->ctx,
                  FV_ERR_LIMIT, "%s: the checksums need more than %llu bytes", p->path,
                  (unsigned long long)p->ctx->limits.string_bytes);
-    return check_notes(p);
+    return check_metadata(p);
 }
 
 /* ---- header ---------------------------------------------------------------------- */
 
-static void write_notes(plan *p)
+static void write_metadata(plan *p)
 {
     fv_json_writer *w = &p->header;
     fv_json_key(w, "__metadata__");
     fv_json_open(w, '{');
-    for (size_t i = 0; i < p->note_count; i++) {
-        /* Sums that came with a loaded file would be wrong in this one. */
-        if (strcmp(p->notes[i].key, FV_SAFETENSORS_CRC_NOTE) == 0) continue;
-        fv_json_key(w, p->notes[i].key);
-        fv_json_string(w, p->notes[i].value);
+    for (size_t i = 0; i < p->metadata_count; i++) {
+        /* Checksums copied from another file would be wrong. */
+        if (strcmp(p->metadata[i].key, FV_SAFETENSORS_CRC_KEY) == 0) continue;
+        fv_json_key(w, p->metadata[i].key);
+        fv_json_string(w, p->metadata[i].value);
     }
-    fv_json_key(w, FV_SAFETENSORS_CRC_NOTE);
+    fv_json_key(w, FV_SAFETENSORS_CRC_KEY);
     fv_json_raw(w, "\"", 1);
     p->digits_at = w->bytes;
     for (size_t i = 0; i <= p->count; i++)
@@ -143,7 +144,7 @@ static fv_status make_header(plan *p)
     fv_json_writer *w = &p->header;
     uint64_t data_bytes = 0;
     fv_json_open(w, '{');
-    write_notes(p);
+    write_metadata(p);
     bool fits = write_entries(p, &data_bytes);
     fv_json_close(w, '}');
     while (w->status == FV_OK && (sizeof(uint64_t) + w->bytes) % DATA_ALIGN != 0)
@@ -152,7 +153,7 @@ static fv_status make_header(plan *p)
     p->data_start = sizeof(uint64_t) + w->bytes;
     uint64_t limit = ctx->limits.total_bytes;
     FV_RETURN_IF(!fits || data_bytes > limit || p->data_start > limit - data_bytes, ctx,
-                 FV_ERR_LIMIT, "%s: would be larger than %llu bytes", p->path,
+                 FV_ERR_LIMIT, "%s: the file would exceed %llu bytes", p->path,
                  (unsigned long long)limit);
     FV_RETURN_IF(w->bytes > ctx->limits.header_bytes, ctx, FV_ERR_LIMIT,
                  "%s: the header needs %zu bytes, the limit is %llu", p->path, w->bytes,
@@ -168,8 +169,8 @@ static void put_digits(char *at, uint32_t sum)
     memcpy(at, digits, FV_SAFETENSORS_CRC_DIGITS);
 }
 
-/* The header goes last, when all sums are known. */
-static fv_status write_header(plan *p, const fv_crc *crc, fv_save *save)
+/* The header is written last, when all checksums are known. */
+static fv_status write_header(plan *p, const fv_crc *crc, fv_atomic_file *save)
 {
     char *text = p->header.text, *digits = text + p->digits_at;
     unsigned char length[sizeof(uint64_t)];
@@ -178,13 +179,13 @@ static fv_status write_header(plan *p, const fv_crc *crc, fv_save *save)
     put_digits(digits, fv_crc_add(crc, 0, text, p->header.bytes));
     for (size_t i = 0; i < p->count; i++)
         put_digits(digits + (i + 1) * FV_SAFETENSORS_CRC_DIGITS, p->sums[i]);
-    FV_FORWARD(fv_save_write(save, length, sizeof length, 0));
-    return fv_save_write(save, text, p->header.bytes, sizeof length);
+    FV_FORWARD(fv_atomic_file_write(save, length, sizeof length, 0));
+    return fv_atomic_file_write(save, text, p->header.bytes, sizeof length);
 }
 
 /* ---- data ------------------------------------------------------------------------ */
 
-static fv_status write_data(plan *p, const fv_crc *crc, fv_save *save, char *piece,
+static fv_status write_data(plan *p, const fv_crc *crc, fv_atomic_file *save, char *chunk,
                             fv_file_source source, void *user)
 {
     uint64_t at = p->data_start;
@@ -192,10 +193,10 @@ static fv_status write_data(plan *p, const fv_crc *crc, fv_save *save, char *pie
         uint64_t bytes = spec_bytes(&p->specs[p->order[i]]);
         uint32_t sum = 0;
         for (uint64_t done = 0; done < bytes;) {
-            size_t n = bytes - done < p->piece ? (size_t)(bytes - done) : p->piece;
-            FV_FORWARD(source(user, p->order[i], done, piece, n));
-            sum = fv_crc_add(crc, sum, piece, n);
-            FV_FORWARD(fv_save_write(save, piece, n, at + done));
+            size_t n = bytes - done < p->chunk ? (size_t)(bytes - done) : p->chunk;
+            FV_FORWARD(source(user, p->order[i], done, chunk, n));
+            sum = fv_crc_add(crc, sum, chunk, n);
+            FV_FORWARD(fv_atomic_file_write(save, chunk, n, at + done));
             done += n;
         }
         p->sums[i] = sum;
@@ -204,65 +205,66 @@ static fv_status write_data(plan *p, const fv_crc *crc, fv_save *save, char *pie
     return FV_OK;
 }
 
-static fv_status write_file(plan *p, const fv_crc *crc, char *piece, fv_file_source source,
+static fv_status write_file(plan *p, const fv_crc *crc, char *chunk, fv_file_source source,
                             void *user)
 {
-    fv_save save;
+    fv_atomic_file save;
     FV_FORWARD(make_header(p));
-    FV_FORWARD(fv_save_begin(p->ctx, p->path, p->total, &save));
-    fv_status status = write_data(p, crc, &save, piece, source, user);
+    FV_FORWARD(fv_atomic_file_create(p->ctx, p->path, p->total, &save));
+    fv_status status = write_data(p, crc, &save, chunk, source, user);
     if (status == FV_OK) status = write_header(p, crc, &save);
-    return fv_save_end(&save, status);
+    return fv_atomic_file_close(&save, status);
 }
 
 fv_status fv_safetensors_save_stream(fv_ctx *ctx, const char *path, const fv_file_spec *specs,
-                                     size_t count, const fv_file_note *notes, size_t note_count,
-                                     fv_file_source source, void *user)
+                                     size_t count, const fv_file_metadata *metadata,
+                                     size_t metadata_count, fv_file_source source, void *user)
 {
     if (ctx->error != FV_OK) return ctx->error;
     plan p = {.ctx = ctx,
               .path = path,
               .specs = specs,
               .count = count,
-              .notes = notes,
-              .note_count = note_count};
+              .metadata = metadata,
+              .metadata_count = metadata_count};
     FV_FORWARD(check(&p));
-    for (size_t i = 0; i < count && p.piece < LARGEST_PIECE; i++) {
+    for (size_t i = 0; i < count && p.chunk < MAX_CHUNK; i++) {
         uint64_t bytes = spec_bytes(&specs[i]);
-        if (bytes > p.piece) p.piece = bytes < LARGEST_PIECE ? (size_t)bytes : LARGEST_PIECE;
+        if (bytes > p.chunk) p.chunk = bytes < MAX_CHUNK ? (size_t)bytes : MAX_CHUNK;
     }
     size_t numbers = count * sizeof(uint32_t); /* count is within fv_limits.tensors */
     fv_json_begin(&p.header, ctx);
     p.order = fv_mem_alloc(&ctx->mem, numbers);
     p.sums = fv_mem_alloc(&ctx->mem, numbers);
-    char *piece = fv_mem_alloc(&ctx->mem, p.piece);
+    char *chunk = fv_mem_alloc(&ctx->mem, p.chunk);
     fv_crc *crc = fv_mem_alloc(&ctx->mem, sizeof *crc);
     fv_status status = FV_OK;
-    if (p.order && p.sums && piece && crc) {
+    if (p.order && p.sums && chunk && crc) {
         fv_crc_init(crc, FV_CRC32C);
-        fv_sort(specs, count, compare_elements, p.order, p.sums); /* sums are spare until later */
-        status = write_file(&p, crc, piece, source, user);
+        fv_argsort(specs, count, compare_elements, p.order,
+                   p.sums); /* sums is scratch space here */
+        status = write_file(&p, crc, chunk, source, user);
     } else {
         status = fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", path);
     }
     fv_json_free(&p.header);
     fv_mem_free(&ctx->mem, p.order, numbers);
     fv_mem_free(&ctx->mem, p.sums, numbers);
-    fv_mem_free(&ctx->mem, piece, p.piece);
+    fv_mem_free(&ctx->mem, chunk, p.chunk);
     fv_mem_free(&ctx->mem, crc, sizeof *crc);
     return status;
 }
 
 fv_status fv_safetensors_save(fv_ctx *ctx, const char *path, const char *const *names,
-                              fv_tensor *const *tensors, size_t count, const fv_file_note *notes,
-                              size_t note_count)
+                              fv_tensor *const *tensors, size_t count,
+                              const fv_file_metadata *metadata, size_t metadata_count)
 {
     FV_RETURN_IF(!path || (count && (!names || !tensors)), ctx, FV_ERR_ARGUMENT,
-                 "safetensors: a pointer is missing");
+                 "safetensors: path, names or tensors is NULL");
     fv_file_spec *specs = NULL;
     FV_FORWARD(fv_specs_of_tensors(ctx, path, names, tensors, count, &specs));
     fv_tensor_source source = {.ctx = ctx, .tensors = tensors};
-    fv_status status = fv_safetensors_save_stream(ctx, path, specs, count, notes, note_count,
+    fv_status status = fv_safetensors_save_stream(ctx, path, specs, count, metadata, metadata_count,
                                                   fv_tensor_source_read, &source);
     fv_tensor_source_free(&source);
     fv_mem_free(&ctx->mem, specs, count * sizeof *specs);

@@ -1,11 +1,11 @@
 /*
- * SHA-256 (FIPS 180-4): the checksum that data sets are published with.
+ * SHA-256 (FIPS 180-4), the checksum of published data sets.
  *
  *     fv_sha256 sum;
  *     fv_sha256_init(&sum);
- *     fv_sha256_add(&sum, data, n);         // as often as needed
+ *     fv_sha256_add(&sum, data, n);         // any number of times
  *     char text[FV_SHA256_TEXT];
- *     fv_sha256_text(&sum, text);           // 64 hex digits, lower case; the sum is used up
+ *     fv_sha256_text(&sum, text);           // 64 lower-case hex digits; the sum cannot be reused
  */
 #ifndef FV_IO_SHA256_H
 #define FV_IO_SHA256_H

@@ -3,8 +3,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Bottom-up merge sort: n log n whatever the input is. */
-void fv_sort(const void *things, size_t count, fv_compare compare, uint32_t *order, uint32_t *spare)
+/* Bottom-up merge sort: n log n for any input. */
+void fv_argsort(const void *items, size_t count, fv_argsort_compare compare, uint32_t *order,
+                uint32_t *spare)
 {
     for (size_t i = 0; i < count; i++)
         order[i] = (uint32_t)i;
@@ -15,8 +16,8 @@ void fv_sort(const void *things, size_t count, fv_compare compare, uint32_t *ord
             size_t end = middle + width < count ? middle + width : count;
             size_t left = begin, right = middle;
             for (size_t k = begin; k < end; k++) {
-                bool take_left = right == end ||
-                                 (left < middle && compare(things, from[left], from[right]) <= 0);
+                bool take_left =
+                    right == end || (left < middle && compare(items, from[left], from[right]) <= 0);
                 to[k] = take_left ? from[left++] : from[right++];
             }
         }

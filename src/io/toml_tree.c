@@ -45,7 +45,7 @@ static void place(toml_tree *tree, toml_node *node)
     tree->slots[i] = node;
 }
 
-/* At most half of the slots are taken. */
+/* Keeps at least half of the slots free. */
 static bool make_room(toml_tree *tree)
 {
     if (tree->used < tree->slot_count / 2) return true;
@@ -64,16 +64,16 @@ static bool make_room(toml_tree *tree)
     return true;
 }
 
-fv_status toml_tree_init(toml_tree *tree, fv_scan *scan)
+fv_status toml_tree_init(toml_tree *tree, fv_parser *scan)
 {
     *tree = (toml_tree){.scan = scan};
     toml_node *root = fv_arena_alloc(&scan->doc->arena, sizeof *root);
-    if (!root || !make_room(tree)) return fv_scan_memory(scan);
-    /* Where memory happens to lie differs from run to run, so no file can be made of keys that
-     * collide; results never depend on it. */
+    if (!root || !make_room(tree)) return fv_parser_out_of_memory(scan);
+    /* The address differs from run to run, so no file can be crafted with colliding keys; results
+     * never depend on it. */
     tree->seed = mix((uintptr_t)tree->slots);
-    *root = (toml_node){.how = TOML_HEADER};
-    root->item.value = fv_scan_value(scan, FV_KIND_OBJECT);
+    *root = (toml_node){.origin = TOML_HEADER};
+    root->item.value = fv_parser_value(scan, FV_VALUE_OBJECT);
     tree->root = root;
     return FV_OK;
 }
@@ -84,12 +84,12 @@ void toml_tree_free(toml_tree *tree)
     *tree = (toml_tree){.scan = tree->scan};
 }
 
-fv_status toml_tree_add(toml_tree *tree, toml_node *parent, const fv_member *item, toml_how how,
-                        toml_node **out)
+fv_status toml_tree_add(toml_tree *tree, toml_node *parent, const fv_member *item,
+                        toml_origin origin, toml_node **out)
 {
     toml_node *node = fv_arena_alloc(&tree->scan->doc->arena, sizeof *node);
-    if (!node || !make_room(tree)) return fv_scan_memory(tree->scan);
-    *node = (toml_node){.item = *item, .how = how, .parent = parent};
+    if (!node || !make_room(tree)) return fv_parser_out_of_memory(tree->scan);
+    *node = (toml_node){.item = *item, .origin = origin, .parent = parent};
     if (parent->last)
         parent->last->next = node;
     else
@@ -105,27 +105,27 @@ fv_status toml_tree_add(toml_tree *tree, toml_node *parent, const fv_member *ite
 
 static bool is_container(const toml_node *node)
 {
-    return node->item.value.kind == FV_KIND_ARRAY || node->item.value.kind == FV_KIND_OBJECT;
+    return node->item.value.kind == FV_VALUE_ARRAY || node->item.value.kind == FV_VALUE_OBJECT;
 }
 
-static fv_status convert(const toml_tree *tree, fv_builder *builder)
+static fv_status convert(const toml_tree *tree, fv_doc_builder *builder)
 {
     const toml_node *node = tree->root;
     while (node) {
         if (is_container(node)) {
-            FV_FORWARD(fv_builder_open(builder, &node->item));
+            FV_FORWARD(fv_doc_builder_open(builder, &node->item));
             if (node->first) {
                 node = node->first;
                 continue;
             }
-            FV_FORWARD(fv_builder_close(builder));
+            FV_FORWARD(fv_doc_builder_close(builder));
         } else {
-            FV_FORWARD(fv_builder_add(builder, &node->item));
+            FV_FORWARD(fv_doc_builder_add(builder, &node->item));
         }
-        /* Up to the nearest ancestor with something left. */
+        /* Return to the closest ancestor with items left. */
         while (node && !node->next) {
             node = node->parent;
-            if (node) FV_FORWARD(fv_builder_close(builder));
+            if (node) FV_FORWARD(fv_doc_builder_close(builder));
         }
         if (node) node = node->next;
     }
@@ -134,9 +134,9 @@ static fv_status convert(const toml_tree *tree, fv_builder *builder)
 
 fv_status toml_tree_finish(toml_tree *tree)
 {
-    fv_builder builder;
-    fv_builder_init(&builder, tree->scan);
+    fv_doc_builder builder;
+    fv_doc_builder_init(&builder, tree->scan);
     fv_status status = convert(tree, &builder);
-    fv_builder_free(&builder);
+    fv_doc_builder_free(&builder);
     return status;
 }

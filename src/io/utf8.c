@@ -8,7 +8,7 @@ size_t fv_utf8_length(const char *text, size_t n)
     const unsigned char *s = (const unsigned char *)text;
     if (s[0] < 0x80) return 1;
     size_t length;
-    unsigned char low = 0x80, high = 0xBF; /* what the second byte may be */
+    unsigned char low = 0x80, high = 0xBF; /* range of the second byte */
     if (s[0] >= 0xC2 && s[0] <= 0xDF) {
         length = 2;
     } else if ((s[0] & 0xF0) == 0xE0) {
@@ -18,7 +18,7 @@ size_t fv_utf8_length(const char *text, size_t n)
     } else if (s[0] >= 0xF0 && s[0] <= 0xF4) {
         length = 4;
         if (s[0] == 0xF0) low = 0x90;
-        if (s[0] == 0xF4) high = 0x8F; /* past U+10FFFF above */
+        if (s[0] == 0xF4) high = 0x8F; /* beyond U+10FFFF above */
     } else {
         return 0;
     }

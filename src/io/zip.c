@@ -15,7 +15,7 @@ enum {
     FLAG_UTF8 = 1 << 11,
     METHOD_STORED = 0,
     METHOD_DEFLATED = 8,
-    /* Deflate cannot make a byte into more than about 1032. */
+    /* Deflate expands a byte to at most about 1032 bytes. */
     LARGEST_RATIO = 1040
 };
 
@@ -34,7 +34,7 @@ static void put32(unsigned char *p, uint32_t v)
     put16(p + 2, v >> 16);
 }
 
-/* ---- the directory --------------------------------------------------------------- */
+/* ---- directory ------------------------------------------------------------------- */
 
 typedef struct directory {
     uint64_t offset, bytes;
@@ -47,30 +47,31 @@ static fv_status parse_end(const fv_file *file, const unsigned char *end, uint64
     fv_ctx *ctx = file->ctx;
     uint32_t count = get16(end + 10), bytes = get32(end + 12), offset = get32(end + 16);
     FV_RETURN_IF(count == 0xFFFF || bytes == 0xFFFFFFFF || offset == 0xFFFFFFFF, ctx,
-                 FV_ERR_UNSUPPORTED, "%s: ZIP64 archives are not read", file->path);
+                 FV_ERR_UNSUPPORTED, "%s: ZIP64 archives are not supported", file->path);
     FV_RETURN_IF(get16(end + 4) != 0 || get16(end + 6) != 0 || get16(end + 8) != count, ctx,
-                 FV_ERR_FORMAT, "%s: an archive in several parts", file->path);
+                 FV_ERR_FORMAT, "%s: multi-part archives are not supported", file->path);
     FV_RETURN_IF((uint64_t)offset + bytes > end_offset, ctx, FV_ERR_FORMAT,
-                 "%s: the archive's directory lies outside the file", file->path);
+                 "%s: the archive's directory is outside the file", file->path);
     FV_RETURN_IF((uint64_t)count * FV_ZIP_CENTRAL_BYTES > bytes, ctx, FV_ERR_FORMAT,
-                 "%s: a directory of %u bytes cannot hold %u entries", file->path, bytes, count);
+                 "%s: the archive's directory has %u bytes, too few for %u entries", file->path,
+                 bytes, count);
     FV_RETURN_IF(bytes > ctx->limits.header_bytes, ctx, FV_ERR_LIMIT,
-                 "%s: a directory of %u bytes, the limit is %llu", file->path, bytes,
+                 "%s: the archive's directory has %u bytes, the limit is %llu", file->path, bytes,
                  (unsigned long long)ctx->limits.header_bytes);
     FV_RETURN_IF(count > ctx->limits.tensors, ctx, FV_ERR_LIMIT,
-                 "%s: %u entries, the limit is %llu", file->path, count,
+                 "%s: the archive has %u entries, the limit is %llu", file->path, count,
                  (unsigned long long)ctx->limits.tensors);
     *out = (directory){.offset = offset, .bytes = bytes, .count = count};
     return FV_OK;
 }
 
-/* The end record is the last thing but a comment of unknown length, so it is searched for. */
+/* The end record is followed by a comment of unknown length, so it has to be searched for. */
 static fv_status find_end(const fv_file *file, directory *out)
 {
     fv_ctx *ctx = file->ctx;
     uint64_t tail = FV_ZIP_END_BYTES + LARGEST_COMMENT;
     if (tail > file->bytes) tail = file->bytes;
-    FV_RETURN_IF(tail < FV_ZIP_END_BYTES, ctx, FV_ERR_FORMAT, "%s: too short for an archive",
+    FV_RETURN_IF(tail < FV_ZIP_END_BYTES, ctx, FV_ERR_FORMAT, "%s: too short for a zip archive",
                  file->path);
     unsigned char *buffer = fv_mem_alloc(&ctx->mem, (size_t)tail);
     FV_RETURN_IF(!buffer, ctx, FV_ERR_MEMORY, "%s: out of memory", file->path);
@@ -100,41 +101,43 @@ static fv_status check_sizes(const fv_file *file, const fv_zip_entry *e, uint32_
     FV_RETURN_IF(flags & FLAG_ENCRYPTED, ctx, FV_ERR_UNSUPPORTED, "%s: \"%s\" is encrypted",
                  file->path, name);
     FV_RETURN_IF(method != METHOD_STORED && method != METHOD_DEFLATED, ctx, FV_ERR_UNSUPPORTED,
-                 "%s: \"%s\" is packed by method %u", file->path, name, method);
-    FV_RETURN_IF(e->packed == 0xFFFFFFFF || e->bytes == 0xFFFFFFFF || e->header == 0xFFFFFFFF, ctx,
-                 FV_ERR_UNSUPPORTED, "%s: ZIP64 archives are not read", file->path);
-    FV_RETURN_IF(!e->deflated && e->packed != e->bytes, ctx, FV_ERR_FORMAT,
-                 "%s: \"%s\" is stored, but with two different sizes", file->path, name);
-    FV_RETURN_IF(e->bytes > e->packed * LARGEST_RATIO, ctx, FV_ERR_FORMAT,
-                 "%s: %llu bytes of \"%s\" cannot unpack to %llu", file->path,
-                 (unsigned long long)e->packed, name, (unsigned long long)e->bytes);
+                 "%s: \"%s\" uses compression method %u, expected stored or deflated", file->path,
+                 name, method);
+    FV_RETURN_IF(e->compressed_bytes == 0xFFFFFFFF || e->bytes == 0xFFFFFFFF ||
+                     e->header == 0xFFFFFFFF,
+                 ctx, FV_ERR_UNSUPPORTED, "%s: ZIP64 archives are not supported", file->path);
+    FV_RETURN_IF(!e->deflated && e->compressed_bytes != e->bytes, ctx, FV_ERR_FORMAT,
+                 "%s: \"%s\" is stored, but its two sizes differ", file->path, name);
+    FV_RETURN_IF(e->bytes > e->compressed_bytes * LARGEST_RATIO, ctx, FV_ERR_FORMAT,
+                 "%s: %llu bytes of \"%s\" cannot decompress to %llu", file->path,
+                 (unsigned long long)e->compressed_bytes, name, (unsigned long long)e->bytes);
     return FV_OK;
 }
 
-/* One record at `p`, of which `left` bytes remain; *used is its length. */
+/* Parses the record at `p`; `left` bytes of the directory remain. *used is its length. */
 static fv_status parse_record(const fv_file *file, fv_arena *arena, const unsigned char *p,
                               size_t left, fv_zip_entry *e, size_t *used)
 {
     fv_ctx *ctx = file->ctx;
     FV_RETURN_IF(left < FV_ZIP_CENTRAL_BYTES || get32(p) != CENTRAL_MARK, ctx, FV_ERR_FORMAT,
-                 "%s: the archive's directory is damaged", file->path);
+                 "%s: the archive's directory is corrupt", file->path);
     size_t name_bytes = get16(p + 28);
     size_t record = FV_ZIP_CENTRAL_BYTES + name_bytes + get16(p + 30) + get16(p + 32);
-    FV_RETURN_IF(record > left, ctx, FV_ERR_FORMAT, "%s: the archive's directory is damaged",
+    FV_RETURN_IF(record > left, ctx, FV_ERR_FORMAT, "%s: the archive's directory is corrupt",
                  file->path);
     const char *name = (const char *)p + FV_ZIP_CENTRAL_BYTES;
     uint64_t limit = ctx->limits.name_bytes + sizeof ".npy" - 1;
     FV_RETURN_IF(name_bytes > limit, ctx, FV_ERR_LIMIT,
-                 "%s: a name of %zu bytes, the limit is %llu", file->path, name_bytes,
+                 "%s: a name has %zu bytes, the limit is %llu", file->path, name_bytes,
                  (unsigned long long)limit);
     FV_RETURN_IF(!fv_utf8_valid(name, name_bytes) || memchr(name, '\0', name_bytes), ctx,
-                 FV_ERR_FORMAT, "%s: a name that is not UTF-8", file->path);
+                 FV_ERR_FORMAT, "%s: a name is not UTF-8", file->path);
     uint32_t method = get16(p + 10);
     *e = (fv_zip_entry){.name = fv_arena_text(arena, name, name_bytes),
                         .name_bytes = name_bytes,
                         .deflated = method == METHOD_DEFLATED,
                         .crc = get32(p + 16),
-                        .packed = get32(p + 20),
+                        .compressed_bytes = get32(p + 20),
                         .bytes = get32(p + 24),
                         .header = get32(p + 42)};
     FV_RETURN_IF(!e->name, ctx, FV_ERR_MEMORY, "%s: out of memory", file->path);
@@ -142,7 +145,7 @@ static fv_status parse_record(const fv_file *file, fv_arena *arena, const unsign
     return check_sizes(file, e, get16(p + 8), method);
 }
 
-/* The local header says where the data begins, and must agree on the name. */
+/* Finds the data from the local header, whose name must match. */
 static fv_status find_data(const fv_file *file, const directory *dir, fv_zip_entry *e)
 {
     fv_ctx *ctx = file->ctx;
@@ -150,20 +153,20 @@ static fv_status find_data(const fv_file *file, const directory *dir, fv_zip_ent
     char name[256], quoted[FV_QUOTED_BYTES];
     fv_quote(e->name, e->name_bytes, quoted);
     FV_RETURN_IF(e->header + sizeof local + e->name_bytes > dir->offset, ctx, FV_ERR_FORMAT,
-                 "%s: \"%s\" lies outside the archive", file->path, quoted);
+                 "%s: \"%s\" is outside the archive", file->path, quoted);
     FV_FORWARD(fv_file_read(file, local, sizeof local, e->header));
     FV_RETURN_IF(get32(local) != LOCAL_MARK || get16(local + 26) != e->name_bytes, ctx,
-                 FV_ERR_FORMAT, "%s: \"%s\" has a damaged header", file->path, quoted);
+                 FV_ERR_FORMAT, "%s: \"%s\" has a corrupt header", file->path, quoted);
     for (size_t done = 0; done < e->name_bytes;) {
         size_t n = e->name_bytes - done < sizeof name ? e->name_bytes - done : sizeof name;
         FV_FORWARD(fv_file_read(file, name, n, e->header + sizeof local + done));
         FV_RETURN_IF(memcmp(name, e->name + done, n) != 0, ctx, FV_ERR_FORMAT,
-                     "%s: \"%s\" has two names", file->path, quoted);
+                     "%s: \"%s\" has another name in its local header", file->path, quoted);
         done += n;
     }
     e->offset = e->header + sizeof local + e->name_bytes + get16(local + 28);
-    FV_RETURN_IF(e->offset + e->packed > dir->offset, ctx, FV_ERR_FORMAT,
-                 "%s: \"%s\" lies outside the archive", file->path, quoted);
+    FV_RETURN_IF(e->offset + e->compressed_bytes > dir->offset, ctx, FV_ERR_FORMAT,
+                 "%s: \"%s\" is outside the archive", file->path, quoted);
     return FV_OK;
 }
 
@@ -173,21 +176,22 @@ static int compare_headers(const void *entries, uint32_t a, uint32_t b)
     return (e[a].header > e[b].header) - (e[a].header < e[b].header);
 }
 
-/* Entries that share bytes are how small archives unpack to huge ones. */
-static fv_status check_apart(const fv_file *file, const fv_zip_entry *entries, size_t count)
+/* Overlapping entries are how zip bombs decompress to huge sizes. */
+static fv_status check_overlap(const fv_file *file, const fv_zip_entry *entries, size_t count)
 {
     fv_ctx *ctx = file->ctx;
     size_t bytes = 2 * count * sizeof(uint32_t); /* count is below 2^16 */
     uint32_t *order = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!order, ctx, FV_ERR_MEMORY, "%s: out of memory", file->path);
-    fv_sort(entries, count, compare_headers, order, order + count);
-    bool apart = true;
+    fv_argsort(entries, count, compare_headers, order, order + count);
+    bool disjoint = true;
     for (size_t i = 1; i < count; i++) {
         const fv_zip_entry *before = &entries[order[i - 1]];
-        apart = apart && before->offset + before->packed <= entries[order[i]].header;
+        disjoint =
+            disjoint && before->offset + before->compressed_bytes <= entries[order[i]].header;
     }
     fv_mem_free(&ctx->mem, order, bytes);
-    FV_RETURN_IF(!apart, ctx, FV_ERR_FORMAT, "%s: entries of the archive overlap", file->path);
+    FV_RETURN_IF(!disjoint, ctx, FV_ERR_FORMAT, "%s: entries of the archive overlap", file->path);
     return FV_OK;
 }
 
@@ -205,12 +209,12 @@ static fv_status read_directory(const fv_file *file, fv_arena *arena, const dire
         at += used;
     }
     FV_RETURN_IF(at != dir->bytes, file->ctx, FV_ERR_FORMAT,
-                 "%s: %llu bytes too many in the archive's directory", file->path,
+                 "%s: the archive's directory has %llu extra bytes", file->path,
                  (unsigned long long)(dir->bytes - at));
     FV_RETURN_IF(total > file->ctx->limits.total_bytes, file->ctx, FV_ERR_LIMIT,
-                 "%s: unpacks to %llu bytes, the limit is %llu", file->path,
+                 "%s: decompresses to %llu bytes, the limit is %llu", file->path,
                  (unsigned long long)total, (unsigned long long)file->ctx->limits.total_bytes);
-    return check_apart(file, entries, dir->count);
+    return check_overlap(file, entries, dir->count);
 }
 
 fv_status fv_zip_list(const fv_file *file, fv_arena *arena, fv_zip_entry **entries, size_t *count)
@@ -233,10 +237,12 @@ fv_status fv_zip_list(const fv_file *file, fv_arena *arena, fv_zip_entry **entri
 
 /* ---- writing --------------------------------------------------------------------- */
 
-/* 1980-01-01, the earliest date ZIP knows: equal data gives equal files. */
+/* 1980-01-01, the earliest date in ZIP: equal data gives equal files. */
 enum { DOS_DATE = 1 << 5 | 1, VERSION = 20 };
 
-/* Version, flags, method, time, date, sum, sizes and name length: the same in both headers. */
+/* Version, flags, method, time, date, CRC, sizes and length of the name are the same in both
+ * headers.
+ */
 static void put_common(const fv_zip_entry *e, unsigned char *out)
 {
     put16(out, VERSION);
@@ -245,7 +251,7 @@ static void put_common(const fv_zip_entry *e, unsigned char *out)
     put16(out + 6, 0);
     put16(out + 8, DOS_DATE);
     put32(out + 10, e->crc);
-    put32(out + 14, (uint32_t)e->packed);
+    put32(out + 14, (uint32_t)e->compressed_bytes);
     put32(out + 18, (uint32_t)e->bytes);
     put16(out + 22, (uint32_t)e->name_bytes);
 }

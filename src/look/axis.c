@@ -2,12 +2,13 @@
 
 #include <math.h>
 
-bool fv_axis_takes(fv_axis_scale scale, double value)
+bool fv_axis_can_show(fv_axis_scale scale, double value)
 {
     return isfinite(value) && (scale == FV_AXIS_LINEAR || value > 0);
 }
 
-/* 1, 2 or 5 times a power of ten: the smallest that parts the range into at most `parts`. */
+/* The smallest step of 1, 2 or 5 times a power of ten that divides the range into at most `parts`.
+ */
 static double linear_step(double range, int parts)
 {
     const double raw = range / parts, power = pow(10, floor(log10(raw)));
@@ -33,7 +34,7 @@ fv_axis fv_axis_make(fv_axis_scale scale, double low, double high, bool exact)
     return axis;
 }
 
-double fv_axis_place(const fv_axis *axis, double value)
+double fv_axis_pixel(const fv_axis *axis, double value)
 {
     const double share =
         axis->scale == FV_AXIS_LINEAR
@@ -42,26 +43,27 @@ double fv_axis_place(const fv_axis *axis, double value)
     return axis->from + share * (axis->to - axis->from);
 }
 
-/* Rounding must not lose a tick at either end. */
-static void add_tick(const fv_axis *axis, double value, double ticks[FV_MOST_TICKS], int *count)
+/* Tolerates rounding, so that no tick is lost at either end. */
+static void add_tick(const fv_axis *axis, double value, double ticks[FV_MAX_TICKS], int *count)
 {
     const fv_axis unit = {axis->scale, axis->low, axis->high, 0, 1};
-    const double share = fv_axis_place(&unit, value);
-    if (share >= -1e-9 && share <= 1 + 1e-9 && *count < FV_MOST_TICKS) ticks[(*count)++] = value;
+    const double share = fv_axis_pixel(&unit, value);
+    if (share >= -1e-9 && share <= 1 + 1e-9 && *count < FV_MAX_TICKS) ticks[(*count)++] = value;
 }
 
-static int linear_ticks(const fv_axis *axis, double ticks[FV_MOST_TICKS])
+static int linear_ticks(const fv_axis *axis, double ticks[FV_MAX_TICKS])
 {
     int count = 0;
     const double step = linear_step(axis->high - axis->low, PARTS);
     const double first = ceil(axis->low / step - 1e-9);
-    for (int i = 0; i < FV_MOST_TICKS; i++)
+    for (int i = 0; i < FV_MAX_TICKS; i++)
         add_tick(axis, (first + i) * step, ticks, &count);
     return count;
 }
 
-/* Powers of the base, every `stride`-th where there are many; few decades get 2 and 5 as well. */
-static int log_ticks(const fv_axis *axis, double ticks[FV_MOST_TICKS])
+/* Powers of the base, every `stride`-th if there are many; with few decades also 2 and 5 times
+ * them. */
+static int log_ticks(const fv_axis *axis, double ticks[FV_MAX_TICKS])
 {
     const bool two = axis->scale == FV_AXIS_LOG2;
     const double unit = two ? 1 : log2(10);
@@ -81,10 +83,10 @@ static int log_ticks(const fv_axis *axis, double ticks[FV_MOST_TICKS])
     return count;
 }
 
-/* A log axis too short for powers is named like a linear one. */
-int fv_axis_ticks(const fv_axis *axis, double ticks[FV_MOST_TICKS])
+/* A log axis too short for powers gets linear ticks. */
+int fv_axis_ticks(const fv_axis *axis, double ticks[FV_MAX_TICKS])
 {
-    const double least = axis->scale == FV_AXIS_LOG2 ? 4 : 10;
-    const bool linear = axis->scale == FV_AXIS_LINEAR || axis->high / axis->low < least;
+    const double min = axis->scale == FV_AXIS_LOG2 ? 4 : 10;
+    const bool linear = axis->scale == FV_AXIS_LINEAR || axis->high / axis->low < min;
     return linear ? linear_ticks(axis, ticks) : log_ticks(axis, ticks);
 }

@@ -1,30 +1,31 @@
 /*
- * What the figures draw on: SVG text or pixels, behind one table of calls. Lengths are in pixels of
- * the picture, x to the right, y down. The first failure sticks; fv_canvas_end returns it.
+ * The canvas that figures draw on, with two implementations: SVG and pixels. Lengths are in pixels
+ * of the picture, x to the right, y down. The canvas keeps the first error; fv_canvas_end returns
+ * it.
  *
  *     fv_canvas c;
- *     FV_FORWARD(fv_canvas_begin(ctx, form, width, height, &c));
+ *     FV_FORWARD(fv_canvas_begin(ctx, format, width, height, &c));
  *     fv_canvas_rect(&c, 10, 10, 80, 20, colour);
- *     fv_canvas_text(&c, &(fv_text_at){.x = 50, .y = 20, .size = 12, .anchor = FV_MIDDLE}, "word");
- *     return fv_canvas_end(&c, out);       // always: it frees what there is
+ *     fv_canvas_text(&c, &(fv_text_style){.x = 50, .y = 20, .size = 12}, "word");
+ *     return fv_canvas_end(&c, out);   // always call it: frees the canvas
  */
 #ifndef FV_LOOK_CANVAS_H
 #define FV_LOOK_CANVAS_H
 
 #include "look/colour.h"
-#include "look/out.h"
+#include "look/writer.h"
 
-typedef enum fv_anchor { FV_START, FV_MIDDLE, FV_END } fv_anchor;
+typedef enum fv_anchor { FV_ANCHOR_START, FV_ANCHOR_MIDDLE, FV_ANCHOR_END } fv_anchor;
 
-typedef struct fv_text_at {
-    double x, y; /* y is the middle of the capitals */
+typedef struct fv_text_style {
+    double x, y; /* y is the middle of the capital letters */
     double size;
     fv_anchor anchor;
-    bool upright; /* reads from below upward; x is then the middle of the capitals */
-    bool stacked; /* letters below each other, centred on x, the last one ending at y */
+    bool rotated; /* reads upward; x is then the middle of the capital letters */
+    bool stacked; /* letters stacked vertically, centred on x, the last one ending at y */
     bool bold;
     fv_rgb colour; /* 0: FV_RGB_INK */
-} fv_text_at;
+} fv_text_style;
 
 typedef struct fv_point {
     double x, y;
@@ -37,12 +38,12 @@ typedef struct fv_stroke {
     bool dashed;
 } fv_stroke;
 
-/* Where rows x cols coloured cells go. */
+/* A grid of rows x cols coloured cells. */
 typedef struct fv_cells {
     double x, y, width, height;
     int64_t rows, cols;
-    const unsigned char *rgb; /* three bytes a cell */
-    bool picture;             /* in SVG an embedded picture, however few they are */
+    const unsigned char *rgb; /* three bytes per cell */
+    bool as_image;            /* in SVG, always an embedded image instead of rectangles */
 } fv_cells;
 
 struct fv_canvas;
@@ -51,34 +52,36 @@ typedef struct fv_canvas_ops {
     void (*rect)(struct fv_canvas *c, double x, double y, double w, double h, fv_rgb colour);
     void (*path)(struct fv_canvas *c, const fv_point *points, size_t count, const fv_stroke *s);
     void (*dot)(struct fv_canvas *c, double x, double y, double radius, fv_rgb colour);
-    void (*text)(struct fv_canvas *c, const fv_text_at *at, const char *text);
+    void (*text)(struct fv_canvas *c, const fv_text_style *at, const char *text);
     void (*cells)(struct fv_canvas *c, const fv_cells *cells);
     void (*end)(struct fv_canvas *c); /* completes c->out */
 } fv_canvas_ops;
 
 typedef struct fv_canvas {
     fv_ctx *ctx;
-    fv_look_form form;
+    fv_look_format format;
     const fv_canvas_ops *ops;
     int64_t width, height;
-    fv_status status; /* of what c->out does not know */
-    fv_out out;
-    unsigned char *pixels; /* of a raster, c->scale times as wide and high; else NULL */
+    fv_status status; /* of everything except c->out */
+    fv_writer out;
+    unsigned char *pixels; /* of a raster, c->scale times as wide and high; otherwise NULL */
     size_t pixel_bytes;
     int scale;
-    void (*script)(fv_out *o, const void *user); /* HTML: written behind the drawing; or NULL */
+    void (*script)(fv_writer *o,
+                   const void *user); /* HTML: writes the script after the drawing; or NULL */
     const void *script_user;
 } fv_canvas;
 
 extern const fv_canvas_ops fv_canvas_svg, fv_canvas_raster;
 
-/* A white canvas; sizes are rounded up. Fails: LIMIT, MEMORY, UNSUPPORTED (a text form). */
-fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_form form, double width, double height,
+/* Creates a white canvas; sizes are rounded up. Fails: LIMIT, MEMORY, UNSUPPORTED (a text format).
+ */
+fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, double height,
                           fv_canvas *out);
 fv_status fv_canvas_end(fv_canvas *c, fv_picture **out);
 
-/* Turns what was written into a picture, and takes it over. Fails if o->failed. */
-fv_status fv_picture_make(fv_out *o, fv_picture **out);
+/* Makes a picture of the written bytes and takes ownership of them. Fails if o->failed. */
+fv_status fv_picture_from_writer(fv_writer *o, fv_picture **out);
 
 static inline void fv_canvas_rect(fv_canvas *c, double x, double y, double w, double h,
                                   fv_rgb colour)
@@ -105,7 +108,7 @@ static inline void fv_canvas_dot(fv_canvas *c, double x, double y, double radius
 }
 
 /* NULL and "" draw nothing. */
-static inline void fv_canvas_text(fv_canvas *c, const fv_text_at *at, const char *text)
+static inline void fv_canvas_text(fv_canvas *c, const fv_text_style *at, const char *text)
 {
     if (c->status == FV_OK && text && *text) c->ops->text(c, at, text);
 }

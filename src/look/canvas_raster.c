@@ -1,16 +1,16 @@
-/* The canvas as pixels, and their PNG file. */
+/* The canvas as pixels, encoded as PNG. */
 #include <math.h>
 #include <string.h>
 
 #include "look/canvas.h"
+#include "look/display_text.h"
 #include "look/font.h"
 #include "look/png.h"
-#include "look/text.h"
 
 static int64_t raster_width(const fv_canvas *c) { return c->width * c->scale; }
 static int64_t raster_height(const fv_canvas *c) { return c->height * c->scale; }
 
-/* Lays a colour over a pixel; `cover` 0 leaves it, 1 replaces it. Outside nothing happens. */
+/* Blends a colour over a pixel with opacity `cover`; ignores pixels outside the canvas. */
 static void blend(fv_canvas *c, int64_t x, int64_t y, fv_rgb colour, double cover)
 {
     if (x < 0 || y < 0 || x >= raster_width(c) || y >= raster_height(c) || cover <= 0) return;
@@ -21,13 +21,13 @@ static void blend(fv_canvas *c, int64_t x, int64_t y, fv_rgb colour, double cove
     }
 }
 
-static int64_t edge(double at, int64_t most)
+static int64_t edge(double at, int64_t max)
 {
     const double rounded = floor(at + 0.5);
-    return rounded <= 0 ? 0 : rounded >= (double)most ? most : (int64_t)rounded;
+    return rounded <= 0 ? 0 : rounded >= (double)max ? max : (int64_t)rounded;
 }
 
-/* Edges are rounded to whole pixels, so that neighbours meet without a seam. */
+/* Edges are rounded to whole pixels, so that adjacent rectangles leave no gap. */
 static void raster_rect(fv_canvas *c, double x, double y, double w, double h, fv_rgb colour)
 {
     const int64_t left = edge(x * c->scale, raster_width(c)),
@@ -51,8 +51,8 @@ static double distance_to_segment(double x, double y, fv_point a, fv_point b)
     return hypot(x - a.x - t * dx, y - a.y - t * dy);
 }
 
-/* Walks along the longer direction and colours the few pixels beside the line at each step, each
- * by how much of it the line covers. */
+/* Steps along the longer direction and blends the few pixels across the line, each by its coverage.
+ */
 static void segment(fv_canvas *c, fv_point a, fv_point b, const fv_stroke *stroke)
 {
     const bool steep = fabs(b.y - a.y) > fabs(b.x - a.x);
@@ -61,9 +61,9 @@ static void segment(fv_canvas *c, fv_point a, fv_point b, const fv_stroke *strok
     const double a_across = steep ? a.x : a.y, b_across = steep ? b.x : b.y;
     const double slope = b_along == a_along ? 0 : (b_across - a_across) / (b_along - a_along);
     const double reach = half * hypot(1, slope) + 1.5;
-    const int64_t most = steep ? raster_height(c) : raster_width(c);
-    const int64_t from = edge(fmin(a_along, b_along) - half - 1, most),
-                  to = edge(fmax(a_along, b_along) + half + 1, most);
+    const int64_t max = steep ? raster_height(c) : raster_width(c);
+    const int64_t from = edge(fmin(a_along, b_along) - half - 1, max),
+                  to = edge(fmax(a_along, b_along) + half + 1, max);
     for (int64_t i = from; i < to; i++) {
         const double middle = a_across + slope * ((double)i + 0.5 - a_along);
         for (int64_t j = (int64_t)floor(middle - reach); (double)j <= middle + reach; j++) {
@@ -74,7 +74,7 @@ static void segment(fv_canvas *c, fv_point a, fv_point b, const fv_stroke *strok
     }
 }
 
-/* Cuts a segment into dashes of 6 with gaps of 4; `at` is how far along the pattern it begins. */
+/* Draws a segment as dashes of 6 with gaps of 4; *at is its position in the pattern. */
 static void dashes(fv_canvas *c, fv_point a, fv_point b, const fv_stroke *stroke, double *at)
 {
     const double on = 6.0 * c->scale, all = 10.0 * c->scale;
@@ -113,18 +113,18 @@ static void raster_dot(fv_canvas *c, double x, double y, double radius, fv_rgb c
 
 /* ---- text ------------------------------------------------------------------------ */
 
-/* Where a text's own pixels go: (x, y) from its left end and the top of its rows. */
+/* Maps pixels of a text to the raster: (along, down) from its left end and its top row. */
 typedef struct pen {
     fv_canvas *c;
-    double x, y; /* raster pixel of the text's left end, middle of its capitals */
-    bool upright;
+    double x, y; /* raster pixel of the text's left end, middle of the capital letters */
+    bool rotated;
     fv_rgb colour;
 } pen;
 
 static void ink(const pen *p, int64_t along, int64_t down)
 {
     const int64_t x = (int64_t)floor(p->x), y = (int64_t)floor(p->y);
-    if (p->upright)
+    if (p->rotated)
         blend(p->c, x + down, y - 1 - along, p->colour, 1);
     else
         blend(p->c, x + along, y + down, p->colour, 1);
@@ -135,8 +135,8 @@ static bool pixel(const fv_glyph *g, int x, int y)
     return x >= 0 && y >= 0 && x < 16 && y < FV_GLYPH_ROWS && (g->rows[y] >> x & 1);
 }
 
-/* One of the four quarters of an enlarged pixel: between two pixels that touch at a corner only it
- * is inked too, which turns the steps of a slanted stroke into a slope. */
+/* Whether one quarter of an enlarged pixel is inked. A quarter between two pixels that touch only
+ * at a corner is, which smooths slanted strokes. */
 static bool quarter(const fv_glyph *g, int x, int y, int right, int down)
 {
     const int dx = right ? 1 : -1, dy = down ? 1 : -1;
@@ -156,22 +156,24 @@ static void draw_glyph(const pen *p, const fv_glyph *g, int64_t left, int scale)
                         ink(p, left + x * scale + i, y * scale + j - middle);
 }
 
-static void raster_text(fv_canvas *c, const fv_text_at *at, const char *text)
+static void raster_text(fv_canvas *c, const fv_text_style *at, const char *text)
 {
     const int scale = fv_font_scale(at->size) * c->scale;
     const double width = fv_font_width(text, at->size) * c->scale - scale;
-    const double back = at->anchor == FV_START ? 0 : at->anchor == FV_MIDDLE ? width / 2 : width;
+    const double back = at->anchor == FV_ANCHOR_START    ? 0
+                        : at->anchor == FV_ANCHOR_MIDDLE ? width / 2
+                                                         : width;
     const pen p = {.c = c,
-                   .x = at->x * c->scale - (at->upright ? 0 : back),
-                   .y = at->y * c->scale + (at->upright ? back : 0),
-                   .upright = at->upright,
+                   .x = at->x * c->scale - (at->rotated ? 0 : back),
+                   .y = at->y * c->scale + (at->rotated ? back : 0),
+                   .rotated = at->rotated,
                    .colour = at->colour ? at->colour : FV_RGB_INK};
     int64_t left = 0, former = 0;
     int former_width = 0;
     fv_glyph g;
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;) {
-        fv_font_show(code, &g);
-        if (g.over) {
+    for (uint32_t code; (code = fv_display_next(&text)) != 0;) {
+        fv_font_glyph_or_code(code, &g);
+        if (g.combining) {
             draw_glyph(&p, &g, former + (former_width - g.width + 1) / 2 * scale, scale);
             continue;
         }

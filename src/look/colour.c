@@ -3,28 +3,28 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Evenly spaced stops. Brightness changes in one direction along each map (along each half of the
- * diverging one), so that they also read in black and white. */
+/* Evenly spaced stops. Brightness is monotonic along each map (along each half of the diverging
+ * one), so that they also work in greyscale. */
 static const struct stops {
     int count;
     fv_rgb at[6];
 } maps[FV_COLOUR_MAP_COUNT] = {
-    [FV_COLOURS_BLUES] = {6, {0xffffff, 0xdbe9f6, 0x9fc5e6, 0x5496cc, 0x1f66a8, 0x0b2f66}},
-    [FV_COLOURS_HEAT] = {6, {0x0b0714, 0x4a1259, 0x9c2b5b, 0xe0553a, 0xf9a53a, 0xfdf6c4}},
-    [FV_COLOURS_GREYS] = {2, {0x000000, 0xffffff}},
-    [FV_COLOURS_DIVERGING] = {5, {0x14418b, 0x7fb0d8, 0xf7f7f7, 0xe8937a, 0x96142a}},
+    [FV_COLOUR_MAP_BLUES] = {6, {0xffffff, 0xdbe9f6, 0x9fc5e6, 0x5496cc, 0x1f66a8, 0x0b2f66}},
+    [FV_COLOUR_MAP_HEAT] = {6, {0x0b0714, 0x4a1259, 0x9c2b5b, 0xe0553a, 0xf9a53a, 0xfdf6c4}},
+    [FV_COLOUR_MAP_GREYS] = {2, {0x000000, 0xffffff}},
+    [FV_COLOUR_MAP_DIVERGING] = {5, {0x14418b, 0x7fb0d8, 0xf7f7f7, 0xe8937a, 0x96142a}},
 };
 
-static unsigned mix(unsigned a, unsigned b, double share)
+static unsigned mix(unsigned a, unsigned b, double position)
 {
-    return (unsigned)lround((double)a + ((double)b - (double)a) * share);
+    return (unsigned)lround((double)a + ((double)b - (double)a) * position);
 }
 
-fv_rgb fv_colour_at(fv_colour_map map, double share)
+fv_rgb fv_colour_at(fv_colour_map map, double position)
 {
     const struct stops *stops = &maps[map];
-    if (isnan(share)) return FV_RGB_NAN;
-    const double place = fmin(fmax(share, 0), 1) * (stops->count - 1);
+    if (isnan(position)) return FV_RGB_NAN;
+    const double place = fmin(fmax(position, 0), 1) * (stops->count - 1);
     const int i = place >= stops->count - 1 ? stops->count - 2 : (int)place;
     const fv_rgb a = stops->at[i], b = stops->at[i + 1];
     const double part = place - i;
@@ -32,10 +32,10 @@ fv_rgb fv_colour_at(fv_colour_map map, double share)
            mix(a & 255, b & 255, part);
 }
 
-double fv_colour_share(const fv_colour_range *range, double value)
+double fv_colour_position(const fv_colour_range *range, double value)
 {
     if (isnan(value)) return value;
-    /* Infinities are the ends; the difference of two of them would be NaN. */
+    /* Infinities map to the ends; their difference would be NaN. */
     if (value <= range->low) return 0;
     if (value >= range->high) return 1;
     return (value - range->low) / (range->high - range->low);
@@ -43,7 +43,7 @@ double fv_colour_share(const fv_colour_range *range, double value)
 
 fv_rgb fv_colour_of(const fv_colour_range *range, double value)
 {
-    return fv_colour_at(range->map, fv_colour_share(range, value));
+    return fv_colour_at(range->map, fv_colour_position(range, value));
 }
 
 fv_colour_range fv_colour_range_of(const fv_look_options *options, int64_t rows, int64_t cols,
@@ -59,7 +59,7 @@ fv_colour_range fv_colour_range_of(const fv_look_options *options, int64_t rows,
             range.low = fmin(range.low, value);
             range.high = fmax(range.high, value);
         }
-    if (range.map == FV_COLOURS_DIVERGING) {
+    if (range.map == FV_COLOUR_MAP_DIVERGING) {
         range.high = fmax(range.high, -range.low);
         range.low = -range.high;
     }
@@ -80,7 +80,7 @@ static double brightness(fv_rgb colour)
     return 0.299 * (colour >> 16) + 0.587 * (colour >> 8 & 255) + 0.114 * (colour & 255);
 }
 
-bool fv_colour_dark(fv_rgb colour) { return brightness(colour) < 140; }
+bool fv_colour_is_dark(fv_rgb colour) { return brightness(colour) < 140; }
 
 static int distance(fv_rgb a, int r, int g, int b)
 {
@@ -96,11 +96,11 @@ static fv_rgb cube_colour(int code)
     return (fv_rgb)(levels[n / 36] << 16 | levels[n / 6 % 6] << 8 | levels[n % 6]);
 }
 
-int fv_colour_code(const fv_colour_range *range, double value)
+int fv_colour_ansi(const fv_colour_range *range, double value)
 {
     static const int blues[] = {231, 189, 153, 111, 75, 68, 32, 26, 25, 18};
     const fv_rgb wanted = fv_colour_of(range, value);
-    if (range->map != FV_COLOURS_BLUES || isnan(value)) return fv_colour_256(wanted);
+    if (range->map != FV_COLOUR_MAP_BLUES || isnan(value)) return fv_colour_nearest_ansi(wanted);
     int best = 0;
     for (int i = 1; i < (int)(sizeof blues / sizeof *blues); i++)
         if (fabs(brightness(cube_colour(blues[i])) - brightness(wanted)) <
@@ -109,7 +109,7 @@ int fv_colour_code(const fv_colour_range *range, double value)
     return blues[best];
 }
 
-int fv_colour_256(fv_rgb colour)
+int fv_colour_nearest_ansi(fv_rgb colour)
 {
     int part[3];
     for (int c = 0; c < 3; c++) {

@@ -4,23 +4,23 @@
 
 enum {
     HASH_BITS = 15,
-    LEAST = 3, /* bytes of a match */
-    MOST = 258,
+    MIN_MATCH = 3, /* shortest match */
+    MAX_MATCH = 258,
     WINDOW = 32768,
-    PIECE = 512, /* bytes gathered before they go out */
+    BUFFER_BYTES = 512, /* size of the output buffer */
 };
 
 typedef struct bit_writer {
-    fv_out *out;
+    fv_writer *out;
     uint64_t bits;
-    unsigned count; /* bits waiting, below 8 between calls */
-    unsigned char piece[PIECE];
+    unsigned count; /* pending bits, below 8 between calls */
+    unsigned char piece[BUFFER_BYTES];
     size_t used;
 } bit_writer;
 
 static void flush(bit_writer *w)
 {
-    fv_out_raw(w->out, w->piece, w->used);
+    fv_writer_bytes(w->out, w->piece, w->used);
     w->used = 0;
 }
 
@@ -29,11 +29,11 @@ static void put_bits(bit_writer *w, uint32_t value, unsigned count)
     w->bits |= (uint64_t)value << w->count;
     for (w->count += count; w->count >= 8; w->count -= 8, w->bits >>= 8) {
         w->piece[w->used++] = (unsigned char)w->bits;
-        if (w->used == PIECE) flush(w);
+        if (w->used == BUFFER_BYTES) flush(w);
     }
 }
 
-/* Codes go out with their highest bit first. */
+/* Huffman codes are written highest bit first. */
 static void put_code(bit_writer *w, uint32_t code, unsigned count)
 {
     uint32_t turned = 0;
@@ -55,14 +55,14 @@ static void put_symbol(bit_writer *w, unsigned symbol)
         put_code(w, 0xC0 + symbol - 280, 8);
 }
 
-/* Lengths and distances share one scheme: a class, and extra bits that say where in it. `steps` is
- * the number of classes to each doubling (4 or 2), the first `plain` classes hold one value. */
+/* Lengths and distances use the same scheme: a class, and extra bits for the offset in it. `steps`
+ * is the number of classes per doubling (4 or 2); the first `plain` classes hold one value each. */
 static unsigned class_of(unsigned value, unsigned steps, unsigned plain, unsigned *extra,
                          unsigned *rest)
 {
     *extra = *rest = 0;
     if (value < plain) return value;
-    unsigned top = 0; /* of the highest bit */
+    unsigned top = 0; /* index of the highest bit */
     while (value >> (top + 1))
         top++;
     const unsigned per = steps == 4 ? 2 : 1;
@@ -74,10 +74,10 @@ static unsigned class_of(unsigned value, unsigned steps, unsigned plain, unsigne
 static void put_match(bit_writer *w, unsigned length, unsigned distance)
 {
     unsigned extra, rest;
-    if (length == MOST) {
+    if (length == MAX_MATCH) {
         put_symbol(w, 285);
     } else {
-        const unsigned cls = class_of(length - LEAST, 4, 8, &extra, &rest);
+        const unsigned cls = class_of(length - MIN_MATCH, 4, 8, &extra, &rest);
         put_symbol(w, 257 + cls);
         put_bits(w, rest, extra);
     }
@@ -92,10 +92,10 @@ static uint32_t hash_at(const unsigned char *p)
     return three * 0x9E3779B1u >> (32 - HASH_BITS);
 }
 
-static size_t match_length(const unsigned char *a, const unsigned char *b, size_t most)
+static size_t match_length(const unsigned char *a, const unsigned char *b, size_t max)
 {
     size_t n = 0;
-    while (n < most && a[n] == b[n])
+    while (n < max && a[n] == b[n])
         n++;
     return n;
 }
@@ -106,20 +106,20 @@ typedef struct match {
 
 static match match_at(const unsigned char *data, size_t i, size_t n, size_t distance)
 {
-    const size_t most = n - i < MOST ? n - i : MOST;
-    return (match){match_length(data + i - distance, data + i, most), distance};
+    const size_t max = n - i < MAX_MATCH ? n - i : MAX_MATCH;
+    return (match){match_length(data + i - distance, data + i, max), distance};
 }
 
-/* The longest of a repetition at a likely distance and of what came last with the same three bytes.
- * `last` holds one more than the newest position of each hash; 0: none. */
+/* The longest match among the likely distances and the last position with the same three bytes.
+ * `last` holds 1 + the newest position of each hash; 0: none. */
 static match best_match(const unsigned char *data, size_t i, size_t n, const size_t likely[2],
                         size_t *last)
 {
     match best = {0, 0};
-    if (n - i < LEAST) return best;
+    if (n - i < MIN_MATCH) return best;
     size_t *slot = &last[hash_at(data + i)];
     const size_t distances[] = {likely[0], likely[1], *slot ? i + 1 - *slot : 0};
-    for (int k = 0; k < 3 && best.length < MOST; k++) {
+    for (int k = 0; k < 3 && best.length < MAX_MATCH; k++) {
         if (distances[k] == 0 || distances[k] > i || distances[k] > WINDOW) continue;
         const match other = match_at(data, i, n, distances[k]);
         if (other.length > best.length) best = other;
@@ -133,7 +133,7 @@ static void compress(bit_writer *w, const unsigned char *data, size_t n, const s
 {
     for (size_t i = 0; i < n;) {
         const match found = best_match(data, i, n, likely, last);
-        if (found.length >= LEAST) {
+        if (found.length >= MIN_MATCH) {
             put_match(w, (unsigned)found.length, (unsigned)found.distance);
             i += found.length;
         } else {
@@ -144,7 +144,7 @@ static void compress(bit_writer *w, const unsigned char *data, size_t n, const s
 
 static uint32_t adler32(const unsigned char *data, size_t n)
 {
-    enum { PRIME = 65521, RUN = 5552 }; /* so many bytes cannot overflow 32 bits */
+    enum { PRIME = 65521, RUN = 5552 }; /* this many bytes cannot overflow 32 bits */
     uint32_t a = 1, b = 0;
     for (size_t i = 0; i < n;) {
         const size_t end = n - i < RUN ? n : i + RUN;
@@ -158,7 +158,7 @@ static uint32_t adler32(const unsigned char *data, size_t n)
     return b << 16 | a;
 }
 
-void fv_deflate(fv_out *o, const unsigned char *data, size_t n, const size_t likely[2])
+void fv_deflate(fv_writer *o, const unsigned char *data, size_t n, const size_t likely[2])
 {
     const size_t room = sizeof(size_t) << HASH_BITS;
     size_t *last = fv_mem_zalloc(&o->ctx->mem, room);

@@ -8,27 +8,29 @@
 
 void fv_look_options_init(fv_look_options *options, size_t struct_size)
 {
-    const fv_look_options defaults = {.struct_size = struct_size, .colours = FV_COLOURS_BLUES};
+    const fv_look_options defaults = {.struct_size = struct_size, .colours = FV_COLOUR_MAP_BLUES};
     fv_config_fill(options, struct_size, &defaults, sizeof defaults);
 }
 
-fv_status fv_look_take_options(fv_ctx *ctx, const fv_look_options *options, fv_look_options *full)
+fv_status fv_look_options_check(fv_ctx *ctx, const fv_look_options *options, fv_look_options *full)
 {
     fv_look_options_init(full, sizeof *full);
     if (options) {
         FV_RETURN_IF(options->struct_size < sizeof options->struct_size ||
                          options->struct_size > sizeof *full,
-                     ctx, FV_ERR_ARGUMENT, "look: the options were not initialised");
+                     ctx, FV_ERR_ARGUMENT,
+                     "look: options.struct_size is invalid, call fv_look_options_init first");
         memcpy(full, options, options->struct_size);
     }
     FV_RETURN_IF((unsigned)full->colours >= FV_COLOUR_MAP_COUNT, ctx, FV_ERR_ARGUMENT,
-                 "look: no such colour map: %d", (int)full->colours);
+                 "look: unknown colour map %d", (int)full->colours);
     FV_RETURN_IF(!isfinite(full->low) || !isfinite(full->high) || full->low > full->high, ctx,
-                 FV_ERR_ARGUMENT, "look: a colour range from %g to %g", full->low, full->high);
+                 FV_ERR_ARGUMENT, "look: invalid colour range from %g to %g", full->low,
+                 full->high);
     FV_RETURN_IF(full->cell < 0 || full->cell > 128, ctx, FV_ERR_ARGUMENT,
-                 "look: cells of %d pixels; 1 to 128 are possible", full->cell);
+                 "look: a cell of %d pixels, expected 1 to 128", full->cell);
     FV_RETURN_IF(full->columns != 0 && (full->columns < 20 || full->columns > 1000), ctx,
-                 FV_ERR_ARGUMENT, "look: %d columns; 20 to 1000 are possible", full->columns);
+                 FV_ERR_ARGUMENT, "look: %d columns, expected 20 to 1000", full->columns);
     if (full->columns == 0) full->columns = 80;
     return FV_OK;
 }
@@ -53,7 +55,7 @@ float fv_values_pooled(const fv_values *v, int64_t out_rows, int64_t out_cols, i
 void fv_figure_cells(fv_canvas *c, const fv_values *v, const fv_colour_range *range,
                      const fv_cells *where)
 {
-    const bool signed_ = range->map == FV_COLOURS_DIVERGING;
+    const bool signed_ = range->map == FV_COLOUR_MAP_DIVERGING;
     size_t bytes = 0;
     unsigned char *rgb = NULL;
     if (c->status != FV_OK || where->rows == 0 || where->cols == 0) return;
@@ -83,23 +85,24 @@ void fv_figure_cells(fv_canvas *c, const fv_values *v, const fv_colour_range *ra
 
 enum { BAR = 12, BAR_GAP = 4, BAR_TEXT = 11 };
 
-double fv_figure_title(fv_look_form form, const char *title, double width, double margin,
-                       double most, char label[FV_LABEL_BYTES])
+double fv_figure_title(fv_look_format format, const char *title, double width, double margin,
+                       double max, char label[FV_LABEL_BYTES])
 {
     const double size = 1.1 * FV_TITLE_SIZE; /* bold is wider */
-    fv_text_fit(form, title, size, fmax(width, most), label);
-    return fmax(width, fv_text_width(form, label, size) + 2 * margin);
+    fv_display_fit(format, title, size, fmax(width, max), label);
+    return fmax(width, fv_display_width(format, label, size) + 2 * margin);
 }
 
-double fv_figure_bar_width(fv_look_form form, const fv_colour_range *range)
+double fv_figure_colour_bar_width(fv_look_format format, const fv_colour_range *range)
 {
     char low[FV_FIXED_BYTES], high[FV_FIXED_BYTES];
     return BAR + BAR_GAP +
-           fmax(fv_text_width(form, fv_short_number(range->low, low), BAR_TEXT),
-                fv_text_width(form, fv_short_number(range->high, high), BAR_TEXT));
+           fmax(fv_display_width(format, fv_short_number(range->low, low), BAR_TEXT),
+                fv_display_width(format, fv_short_number(range->high, high), BAR_TEXT));
 }
 
-void fv_figure_bar(fv_canvas *c, const fv_colour_range *range, double x, double y, double height)
+void fv_figure_colour_bar(fv_canvas *c, const fv_colour_range *range, double x, double y,
+                          double height)
 {
     enum { STEPS = 32 };
     float steps[STEPS];
@@ -108,58 +111,59 @@ void fv_figure_bar(fv_canvas *c, const fv_colour_range *range, double x, double 
         steps[i] = (float)(range->high - (range->high - range->low) * i / (STEPS - 1));
     fv_figure_cells(c, &(fv_values){steps, STEPS, 1, 1}, range,
                     &(fv_cells){x, y, BAR, height, .rows = STEPS, .cols = 1});
-    fv_text_at at = {.x = x + BAR + BAR_GAP, .y = y + 5, .size = BAR_TEXT, .colour = FV_RGB_FAINT};
+    fv_text_style at = {
+        .x = x + BAR + BAR_GAP, .y = y + 5, .size = BAR_TEXT, .colour = FV_RGB_FAINT};
     fv_canvas_text(c, &at, fv_short_number(range->high, text));
     at.y = y + height - 5;
     fv_canvas_text(c, &at, fv_short_number(range->low, text));
 }
 
-double fv_figure_widest(fv_look_form form, const char *const *labels, int64_t count, int64_t step,
-                        double size)
+double fv_figure_widest(fv_look_format format, const char *const *labels, int64_t count,
+                        int64_t step, double size)
 {
     double widest = 0;
     char label[FV_LABEL_BYTES];
     for (int64_t i = 0; labels && i < count; i += step)
-        widest = fmax(widest, fv_text_width(form, fv_text_label(labels[i], label), size));
+        widest = fmax(widest, fv_display_width(format, fv_display_label(labels[i], label), size));
     return widest;
 }
 
 /* ---- pages ----------------------------------------------------------------------- */
 
-void fv_html_begin(fv_out *o)
+void fv_html_begin(fv_writer *o)
 {
-    fv_out_text(o, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                   "<meta name=\"viewport\" content=\"width=device-width\">\n"
-                   "<title>Fovea</title>\n<style>\n"
-                   "body{margin:16px;font:14px Helvetica,Arial,sans-serif;color:#1f2430;"
-                   "background:#fff}\n"
-                   "#tip{position:fixed;display:none;pointer-events:none;background:#1f2430;"
-                   "color:#fff;padding:4px 8px;border-radius:4px;font-size:13px;"
-                   "white-space:pre}\n"
-                   "@media(prefers-color-scheme:dark){body{color:#dfe2ea;background:#000}\n"
-                   "svg,canvas{filter:invert(1) hue-rotate(180deg)}}\n"
-                   "</style>\n</head>\n<body>\n");
+    fv_writer_text(o, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                      "<meta name=\"viewport\" content=\"width=device-width\">\n"
+                      "<title>Fovea</title>\n<style>\n"
+                      "body{margin:16px;font:14px Helvetica,Arial,sans-serif;color:#1f2430;"
+                      "background:#fff}\n"
+                      "#tip{position:fixed;display:none;pointer-events:none;background:#1f2430;"
+                      "color:#fff;padding:4px 8px;border-radius:4px;font-size:13px;"
+                      "white-space:pre}\n"
+                      "@media(prefers-color-scheme:dark){body{color:#dfe2ea;background:#000}\n"
+                      "svg,canvas{filter:invert(1) hue-rotate(180deg)}}\n"
+                      "</style>\n</head>\n<body>\n");
 }
 
-void fv_html_end(fv_out *o) { fv_out_text(o, "</body>\n</html>\n"); }
+void fv_html_end(fv_writer *o) { fv_writer_text(o, "</body>\n</html>\n"); }
 
-void fv_script_labels(fv_out *o, const char *const *labels, int64_t count)
+void fv_script_labels(fv_writer *o, const char *const *labels, int64_t count)
 {
-    fv_out_text(o, "[");
+    fv_writer_text(o, "[");
     for (int64_t i = 0; labels && i < count; i++) {
-        if (i > 0) fv_out_text(o, ",");
-        fv_out_script(o, labels[i] ? labels[i] : "");
+        if (i > 0) fv_writer_text(o, ",");
+        fv_writer_script(o, labels[i] ? labels[i] : "");
     }
-    fv_out_text(o, "]");
+    fv_writer_text(o, "]");
 }
 
-void fv_script_rows(fv_out *o, const fv_values *v)
+void fv_script_rows(fv_writer *o, const fv_values *v)
 {
-    fv_out_text(o, "[");
+    fv_writer_text(o, "[");
     for (int64_t i = 0; i < v->rows && !o->failed; i++) {
-        fv_out_text(o, i > 0 ? ",\n\"" : "\"");
-        fv_out_base64(o, v->at + i * v->stride, (size_t)v->cols * sizeof *v->at);
-        fv_out_text(o, "\"");
+        fv_writer_text(o, i > 0 ? ",\n\"" : "\"");
+        fv_writer_base64(o, v->at + i * v->stride, (size_t)v->cols * sizeof *v->at);
+        fv_writer_text(o, "\"");
     }
-    fv_out_text(o, "]");
+    fv_writer_text(o, "]");
 }

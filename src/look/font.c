@@ -3,11 +3,11 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "look/text.h"
+#include "look/display_text.h"
 
 /* ---- drawings -------------------------------------------------------------------- */
 
-static const fv_drawing drawings[] = {
+static const fv_glyph_drawing drawings[] = {
     {' ', "..."},
     {'!', "#/#/#/#/#//#"},
     {'"', "#.#/#.#"},
@@ -165,8 +165,8 @@ static const fv_drawing drawings[] = {
 
 /* ---- marks ----------------------------------------------------------------------- */
 
-/* Two rows over the letter, or under it; and the letters that carry the mark, as pairs of the
- * whole character and its letter. */
+/* A mark of two rows above or below the letter, and the letters that carry it: pairs of the
+ * accented and the plain letter. */
 typedef struct mark {
     uint32_t code; /* the combining character */
     bool below;
@@ -191,7 +191,7 @@ static const mark marks[] = {
     {0x328, true, "#/.#", "ąaĄAęeĘEįiĮIųuŲU"},
 };
 
-/* ---- putting glyphs together ------------------------------------------------------ */
+/* ---- composing glyphs ------------------------------------------------------------- */
 
 static void draw(const char *rows, int row, int left, fv_glyph *glyph)
 {
@@ -209,7 +209,7 @@ static void draw(const char *rows, int row, int left, fv_glyph *glyph)
     }
 }
 
-static bool draw_from(const fv_drawing *table, size_t count, uint32_t code, fv_glyph *out)
+static bool draw_from(const fv_glyph_drawing *table, size_t count, uint32_t code, fv_glyph *out)
 {
     for (size_t i = 0; i < count; i++)
         if (table[i].code == code) {
@@ -219,17 +219,17 @@ static bool draw_from(const fv_drawing *table, size_t count, uint32_t code, fv_g
     return false;
 }
 
-/* Blanks of all widths, of typesetters and of French punctuation. */
-static bool blank(uint32_t code)
+/* Blanks of all widths, including narrow no-break spaces. */
+static bool is_blank(uint32_t code)
 {
     return (code >= 0x2000 && code <= 0x200A) || code == 0x202F || code == 0x205F || code == 0x3000;
 }
 
 static bool draw_plain(uint32_t code, fv_glyph *out)
 {
-    /* Symbols of control characters look like what cannot be shown. */
+    /* Symbols of control characters share the replacement glyph. */
     if (code >= 0x2400 && code <= 0x2421) code = 0xFFFD;
-    code = blank(code) ? ' ' : fv_font_twin(code);
+    code = is_blank(code) ? ' ' : fv_font_lookalike(code);
     return draw_from(drawings, sizeof drawings / sizeof *drawings, code, out) ||
            draw_from(fv_font_scripts, fv_font_script_count, code, out);
 }
@@ -248,7 +248,7 @@ static bool empty_above(const fv_glyph *g, int row)
     return true;
 }
 
-/* A mark goes over small letters or over tall ones, with a row between. */
+/* Places a mark above small or tall letters, with one row between. */
 static void add_mark(const mark *m, fv_glyph *glyph)
 {
     const bool small = empty_above(glyph, FV_GLYPH_CAPITAL + 2);
@@ -257,7 +257,7 @@ static void add_mark(const mark *m, fv_glyph *glyph)
     draw(m->rows, row, left > 0 ? left : 0, glyph);
 }
 
-/* A mark wider than its letter pushes it to the middle. */
+/* Centres a letter below a mark that is wider than it. */
 static void widen(const mark *m, fv_glyph *glyph)
 {
     const int shift = (width_of(m->rows) - glyph->width) / 2;
@@ -274,11 +274,11 @@ bool fv_font_glyph(uint32_t code, fv_glyph *out)
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         if (marks[i].code == code) {
             draw(marks[i].rows, marks[i].below ? FV_GLYPH_BASE : 2, 0, out);
-            out->over = true;
+            out->combining = true;
             return true;
         }
         for (const char *pair = marks[i].pairs; *pair;) {
-            const uint32_t whole = fv_text_next(&pair), letter = fv_text_next(&pair);
+            const uint32_t whole = fv_display_next(&pair), letter = fv_display_next(&pair);
             if (whole != code) continue;
             if (!draw_plain(letter, out)) return false;
             widen(&marks[i], out);
@@ -289,7 +289,7 @@ bool fv_font_glyph(uint32_t code, fv_glyph *out)
     return false;
 }
 
-/* A font size of 11.5 pixels has capitals of about seven. */
+/* At a font size of 11.5 pixels, capitals are about seven pixels high. */
 int fv_font_scale(double size)
 {
     const long scale = lround(size / 11.5);
@@ -300,9 +300,9 @@ double fv_font_width(const char *text, double size)
 {
     int width = 0;
     fv_glyph glyph;
-    for (uint32_t code; (code = fv_text_next(&text)) != 0;) {
-        fv_font_show(code, &glyph);
-        if (!glyph.over) width += glyph.width + 1;
+    for (uint32_t code; (code = fv_display_next(&text)) != 0;) {
+        fv_font_glyph_or_code(code, &glyph);
+        if (!glyph.combining) width += glyph.width + 1;
     }
     return (double)(width * fv_font_scale(size));
 }

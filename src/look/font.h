@@ -1,10 +1,10 @@
 /*
  * The built-in font: small bitmaps of Latin, Greek and Cyrillic letters, drawn for this library.
- * Letters with accents are put together from a letter and a mark; other characters are shown by
- * their number.
+ * Accented letters are composed of a letter and a mark; other characters appear as their code
+ * point.
  *
- * A glyph stands in 12 rows: 0 to 2 for marks over capitals, 3 to 9 for capitals (small letters
- * begin at 5), the base line under row 9, 10 and 11 for what hangs below it.
+ * A glyph has 12 rows: 0 to 2 for marks above capitals, 3 to 9 for capitals (small letters begin at
+ * 5), the baseline below row 9, and 10 and 11 for descenders.
  */
 #ifndef FV_LOOK_FONT_H
 #define FV_LOOK_FONT_H
@@ -16,32 +16,31 @@
 enum { FV_GLYPH_ROWS = 12, FV_GLYPH_BASE = 10, FV_GLYPH_CAPITAL = 3 };
 
 typedef struct fv_glyph {
-    int width;                    /* pixels, without the gap of one to the next */
+    int width;                    /* pixels, without the gap of one pixel after it */
     uint16_t rows[FV_GLYPH_ROWS]; /* bit x is pixel x from the left */
-    bool over;                    /* a combining mark: drawn over the glyph before it */
+    bool combining;               /* a combining mark: drawn over the previous glyph */
 } fv_glyph;
 
-/* Rows from the top of the capitals down, parted by '/'; '#' is ink, anything else is not. */
-typedef struct fv_drawing {
+/* Rows from the top of the capitals down, separated by '/'; '#' is ink, anything else is not. */
+typedef struct fv_glyph_drawing {
     uint32_t code;
     const char *rows;
-} fv_drawing;
+} fv_glyph_drawing;
 
-/* font_scripts.c: letters that are not Latin, and the letter that another one looks like, or it
+/* font_scripts.c: letters that are not Latin; and the letter that `code` looks like, or `code`
  * itself. */
-extern const fv_drawing fv_font_scripts[];
+extern const fv_glyph_drawing fv_font_scripts[];
 extern const size_t fv_font_script_count;
-uint32_t fv_font_twin(uint32_t code);
+uint32_t fv_font_lookalike(uint32_t code);
 
 /* False if the font lacks the character. */
 bool fv_font_glyph(uint32_t code, fv_glyph *out);
 
-/* font_code.c: the glyph, or else the character's number as a block of small hexadecimal digits, so
- * that nothing is ever left out; marks without a form of their own, such as joiners, have no ink.
- */
-void fv_font_show(uint32_t code, fv_glyph *out);
+/* font_fallback.c: the glyph, or the code point as a block of small hexadecimal digits if the font
+ * lacks it. Marks without a shape, such as joiners, have no ink. */
+void fv_font_glyph_or_code(uint32_t code, fv_glyph *out);
 
-/* How many times the bitmaps are enlarged for a font size in pixels: 1 at least. */
+/* The integer factor, at least 1, that enlarges the bitmaps to a font size in pixels. */
 int fv_font_scale(double size);
 
 /* Width of a text in pixels at a font size. */

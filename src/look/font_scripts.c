@@ -1,26 +1,28 @@
-/* Greek and Cyrillic letters of the built-in font. Those that look like a Latin letter are one. */
+/* Greek and Cyrillic letters of the built-in font. Those that look like a Latin letter share its
+ * glyph.
+ */
+#include "look/display_text.h"
 #include "look/font.h"
-#include "look/text.h"
 
 #include <stddef.h>
 
-/* Pairs of a letter and the one it looks like. */
+/* Pairs of a letter and its lookalike. */
 static const char twins[] =
     /* Greek */
     "ΑAΒBΕEΖZΗHΙIΚKΜMΝNΟOΡPΤTΥYΧXοoνvιıκкμµρpχx"
     /* Cyrillic */
     "АAВBЕEЅSІIЈJКKМMНHОOРPСCТTХXаaеeѕsіiјjоoрpсcуyхxПΠГΓФΦ";
 
-uint32_t fv_font_twin(uint32_t code)
+uint32_t fv_font_lookalike(uint32_t code)
 {
     for (const char *pair = twins; *pair;) {
-        const uint32_t letter = fv_text_next(&pair), twin = fv_text_next(&pair);
+        const uint32_t letter = fv_display_next(&pair), twin = fv_display_next(&pair);
         if (letter == code) return twin;
     }
     return code;
 }
 
-const fv_drawing fv_font_scripts[] = {
+const fv_glyph_drawing fv_font_scripts[] = {
     /* Greek */
     {0x393, "#####/#/#/#/#/#/#"},
     {0x394, "..#/..#/.#.#/.#.#/#...#/#...#/#####"},

@@ -1,9 +1,8 @@
 /*
- * The script knows `m`: places of the small maps (x, y, w, h, gap), counts, colour range and
- * colours, labels r and c, names of the layers, and v: one base64 text for each row of each map,
- * layer by layer. One head is shown large, left as links between words, right as cells: at first
- * the one that the address names (#2.5: layer 2, head 5), else the most decided one, then what is
- * clicked.
+ * The script reads `m`: positions of the thumbnails (x, y, w, h, gap), counts, colour range and
+ * colours, labels r and c, names of the layers, and v: one base64 string for each row of each map,
+ * layer by layer. It enlarges one head, as links between words and as a map: first the one in the
+ * address (#2.5: layer 2, head 5) or else the most peaked one, then the one that is clicked.
  */
 #include "look/heads_page.h"
 
@@ -95,7 +94,8 @@ const char fv_heads_page_script[] =
     "'+name(m.c,j)+'\\n'+(+now.rows[i][j].toPrecision(4));\n"
     "  tip.style.display='block';tip.style.left=(e.clientX+14)+'px';"
     "tip.style.top=(e.clientY+14)+'px';});\n"
-    /* How far a head is from looking everywhere alike; the first word's row says nothing. */
+    /* How peaked a head is: the sum of its row maxima, without the first row, which is trivial in a
+     * causal map. */
     "function decided(n){let sum=0;\n"
     "  for(let i=1;i<Math.min(m.rows,64);i++){const r=floats(m.v[n*m.rows+i]);\n"
     "    sum+=r.reduce((a,b)=>Math.max(a,b),0);}\n"

@@ -1,5 +1,4 @@
-/* What the page of all heads adds to the drawing: the place for one head, and the script that fills
- * it. */
+/* HTML of the heads figure: the area for the enlarged head, and the script that fills it. */
 #ifndef FV_LOOK_HEADS_PAGE_H
 #define FV_LOOK_HEADS_PAGE_H
 

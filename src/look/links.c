@@ -1,17 +1,17 @@
-/* Words to the left and right, and a line for each weight between them. */
+/* Two columns of words with a line for each weight. */
 #include <math.h>
 
 #include "base/check.h"
+#include "look/display_text.h"
 #include "look/figure.h"
 #include "look/links_page.h"
-#include "look/text.h"
 
-enum { MARGIN = 10, GAP = 6, TITLE = 26, LINE = 20, ACROSS = 220, TEXT = 13, MOST_WORDS = 1024 };
+enum { MARGIN = 10, GAP = 6, TITLE = 26, LINE = 20, ACROSS = 220, TEXT = 13, MAX_WORDS = 1024 };
 
 typedef struct layout {
     const fv_look_links *links;
-    double least;
-    double top, left, right; /* first line; where the lines begin and end */
+    double min_weight;
+    double top, left, right; /* top of the first word; left and right end of the lines */
     double width, height;
 } layout;
 
@@ -21,35 +21,35 @@ static const char *head_name(const fv_look_links *links, int64_t head, char text
     return fv_fixed((double)head, 0, false, text);
 }
 
-/* The heads' names stand in one line under the title: how far from one to the next, and the whole.
- */
-static double legend_step(const fv_look_links *links, fv_look_form form, int64_t head)
+/* The names of the heads form one line below the title: the distance to the next name, and the
+ * width of the line. */
+static double legend_step(const fv_look_links *links, fv_look_format format, int64_t head)
 {
     char text[FV_FIXED_BYTES];
-    return fv_text_width(form, head_name(links, head, text), TEXT) + 28;
+    return fv_display_width(format, head_name(links, head, text), TEXT) + 28;
 }
 
-static double legend_width(const fv_look_links *links, fv_look_form form)
+static double legend_width(const fv_look_links *links, fv_look_format format)
 {
     double width = 0;
     for (int64_t h = 0; links->heads > 1 && h < links->heads; h++)
-        width += legend_step(links, form, h);
+        width += legend_step(links, format, h);
     return width;
 }
 
-static layout lay_out(const fv_look_links *links, fv_look_form form)
+static layout lay_out(const fv_look_links *links, fv_look_format format)
 {
-    const double rows = fv_figure_widest(form, links->row_labels, links->rows, 1, TEXT),
-                 cols = fv_figure_widest(form, links->col_labels, links->cols, 1, TEXT);
+    const double rows = fv_figure_widest(format, links->row_labels, links->rows, 1, TEXT),
+                 cols = fv_figure_widest(format, links->col_labels, links->cols, 1, TEXT);
     const int64_t lines = links->rows > links->cols ? links->rows : links->cols;
-    layout l = {.links = links, .least = links->least > 0 ? links->least : 0.02};
+    layout l = {.links = links, .min_weight = links->min_weight > 0 ? links->min_weight : 0.02};
     l.top = MARGIN + (links->title ? TITLE : 0) + (links->heads > 1 ? TITLE : 0);
     l.left = MARGIN + rows + GAP;
     l.right = l.left + ACROSS;
     l.width = l.right + GAP + cols + MARGIN;
     if (links->title)
-        l.width = fmax(l.width, 1.1 * fv_text_width(form, links->title, 14) + 2 * MARGIN);
-    l.width = fmax(l.width, legend_width(links, form) + 2 * MARGIN);
+        l.width = fmax(l.width, 1.1 * fv_display_width(format, links->title, 14) + 2 * MARGIN);
+    l.width = fmax(l.width, legend_width(links, format) + 2 * MARGIN);
     l.height = l.top + LINE * (double)lines + MARGIN;
     return l;
 }
@@ -66,8 +66,8 @@ static void draw_legend(fv_canvas *c, const layout *l)
     for (int64_t h = 0; l->links->heads > 1 && h < l->links->heads; h++) {
         const char *name = head_name(l->links, h, text);
         fv_canvas_rect(c, x, y - 5, 10, 10, fv_colour_series(h));
-        fv_canvas_text(c, &(fv_text_at){.x = x + 14, .y = y, .size = TEXT}, name);
-        x += legend_step(l->links, c->form, h);
+        fv_canvas_text(c, &(fv_text_style){.x = x + 14, .y = y, .size = TEXT}, name);
+        x += legend_step(l->links, c->format, h);
     }
 }
 
@@ -78,24 +78,24 @@ static void draw_words(fv_canvas *c, const layout *l)
     for (int64_t i = 0; links->row_labels && i < links->rows; i++) {
         const bool aside = links->only_row >= 0 && links->only_row != i;
         fv_canvas_text(c,
-                       &(fv_text_at){.x = l->left - GAP,
-                                     .y = line_y(l, i),
-                                     .size = TEXT,
-                                     .anchor = FV_END,
-                                     .colour = aside ? FV_RGB_FAINT : FV_RGB_INK},
-                       fv_text_label(links->row_labels[i], label));
+                       &(fv_text_style){.x = l->left - GAP,
+                                        .y = line_y(l, i),
+                                        .size = TEXT,
+                                        .anchor = FV_ANCHOR_END,
+                                        .colour = aside ? FV_RGB_FAINT : FV_RGB_INK},
+                       fv_display_label(links->row_labels[i], label));
     }
     for (int64_t j = 0; links->col_labels && j < links->cols; j++)
-        fv_canvas_text(c, &(fv_text_at){.x = l->right + GAP, .y = line_y(l, j), .size = TEXT},
-                       fv_text_label(links->col_labels[j], label));
+        fv_canvas_text(c, &(fv_text_style){.x = l->right + GAP, .y = line_y(l, j), .size = TEXT},
+                       fv_display_label(links->col_labels[j], label));
 }
 
-/* The weight of a line; negative where there is none: NaN has no strength. */
+/* The weight of a line; negative if it is not drawn, as for NaN. */
 static double weight_at(const layout *l, int64_t h, int64_t i, int64_t j)
 {
     const fv_look_links *links = l->links;
     const double w = links->values[(h * links->rows + i) * links->cols + j];
-    return w >= l->least ? fmin(w, 1) : -1;
+    return w >= l->min_weight ? fmin(w, 1) : -1;
 }
 
 static bool is_shown(const layout *l, int64_t row)
@@ -103,8 +103,8 @@ static bool is_shown(const layout *l, int64_t row)
     return l->links->only_row < 0 || l->links->only_row == row;
 }
 
-/* A strong weight is a dark, broad line. Among the lines of several heads weak ones are as faint as
- * they are weak: together they would hide the strong. */
+/* A strong weight is a dark, thick line. With several heads, opacity falls with the weight: many
+ * weak lines would hide the strong ones. */
 static void draw_lines(fv_canvas *c, const layout *l)
 {
     const fv_look_links *links = l->links;
@@ -124,81 +124,82 @@ static void draw_lines(fv_canvas *c, const layout *l)
         }
 }
 
-/* The lines as they were drawn, for the script. */
-static void write_lines(fv_out *o, const layout *l)
+/* The lines in drawing order, for the script. */
+static void write_lines(fv_writer *o, const layout *l)
 {
     const fv_look_links *links = l->links;
     char text[FV_FIXED_BYTES];
-    fv_out_text(o, ",\nl:[");
+    fv_writer_text(o, ",\nl:[");
     for (int64_t h = 0; h < links->heads; h++)
         for (int64_t i = 0; i < links->rows; i++) {
             if (!is_shown(l, i)) continue;
             for (int64_t j = 0; j < links->cols && !o->failed; j++) {
                 const double w = weight_at(l, h, i, j);
                 if (w >= 0)
-                    fv_out_put(o, "[%d,%d,%d,%s],", (int)h, (int)i, (int)j,
-                               fv_fixed(w, 4, true, text));
+                    fv_writer_format(o, "[%d,%d,%d,%s],", (int)h, (int)i, (int)j,
+                                     fv_fixed(w, 4, true, text));
             }
         }
-    fv_out_text(o, "]");
+    fv_writer_text(o, "]");
 }
 
-static void write_script(fv_out *o, const void *user)
+static void write_script(fv_writer *o, const void *user)
 {
     const layout *l = user;
     const fv_look_links *links = l->links;
     char text[FV_FIXED_BYTES];
-    fv_out_put(
+    fv_writer_format(
         o, "%s<script>\nconst m={x:%n,right:%n,y:%n,line:%d,rows:%d,cols:%d,r:", fv_links_page_body,
         l->left, l->right, l->top, (int)LINE, (int)links->rows, (int)links->cols);
     fv_script_labels(o, links->row_labels, links->rows);
-    fv_out_text(o, ",\nc:");
+    fv_writer_text(o, ",\nc:");
     fv_script_labels(o, links->col_labels, links->cols);
-    fv_out_text(o, ",\nn:[");
+    fv_writer_text(o, ",\nn:[");
     for (int64_t h = 0; h < links->heads; h++) {
-        fv_out_text(o, h > 0 ? "," : "");
-        fv_out_script(o, head_name(links, h, text));
+        fv_writer_text(o, h > 0 ? "," : "");
+        fv_writer_script(o, head_name(links, h, text));
     }
-    fv_out_put(o, "],ly:%n,lx:[", legend_y(l));
+    fv_writer_format(o, "],ly:%n,lx:[", legend_y(l));
     double x = MARGIN;
     for (int64_t h = 0; links->heads > 1 && h < links->heads; h++) {
-        fv_out_put(o, "%s%n", h > 0 ? "," : "", x);
-        x += legend_step(links, FV_LOOK_HTML, h);
+        fv_writer_format(o, "%s%n", h > 0 ? "," : "", x);
+        x += legend_step(links, FV_LOOK_FORMAT_HTML, h);
     }
-    fv_out_text(o, "]");
+    fv_writer_text(o, "]");
     write_lines(o, l);
-    fv_out_put(o, "};\n%s</script>\n", fv_links_page_script);
+    fv_writer_format(o, "};\n%s</script>\n", fv_links_page_script);
 }
 
-static fv_status check(fv_ctx *ctx, const fv_look_links *links, fv_look_form form, fv_picture **out)
+static fv_status check(fv_ctx *ctx, const fv_look_links *links, fv_look_format format,
+                       fv_picture **out)
 {
-    FV_RETURN_IF(!links || !out, ctx, FV_ERR_ARGUMENT, "look: a pointer is missing");
-    FV_RETURN_IF((unsigned)form >= FV_LOOK_FORM_COUNT, ctx, FV_ERR_ARGUMENT,
-                 "look: no such form: %d", (int)form);
+    FV_RETURN_IF(!links || !out, ctx, FV_ERR_ARGUMENT, "look: links or out is NULL");
+    FV_RETURN_IF((unsigned)format >= FV_LOOK_FORMAT_COUNT, ctx, FV_ERR_ARGUMENT,
+                 "look: unknown format %d", (int)format);
     FV_RETURN_IF(links->rows < 0 || links->cols < 0 || links->heads < 1, ctx, FV_ERR_ARGUMENT,
-                 "look: links of %lld heads, %lld x %lld words", (long long)links->heads,
+                 "look: invalid size: %lld heads, %lld x %lld words", (long long)links->heads,
                  (long long)links->rows, (long long)links->cols);
-    FV_RETURN_IF(links->rows > MOST_WORDS || links->cols > MOST_WORDS || links->heads > 64, ctx,
+    FV_RETURN_IF(links->rows > MAX_WORDS || links->cols > MAX_WORDS || links->heads > 64, ctx,
                  FV_ERR_LIMIT,
-                 "look: links of %lld heads, %lld x %lld words; 64, %d x %d are drawn",
+                 "look: too large to draw: %lld heads, %lld x %lld words, the limit is 64, %d x %d",
                  (long long)links->heads, (long long)links->rows, (long long)links->cols,
-                 (int)MOST_WORDS, (int)MOST_WORDS);
+                 (int)MAX_WORDS, (int)MAX_WORDS);
     FV_RETURN_IF(!links->values && links->rows > 0 && links->cols > 0, ctx, FV_ERR_ARGUMENT,
-                 "look: the values are missing");
+                 "look: links->values is NULL");
     FV_RETURN_IF(links->only_row < -1 || links->only_row >= links->rows, ctx, FV_ERR_ARGUMENT,
-                 "look: no row %lld among %lld", (long long)links->only_row,
+                 "look: only_row is %lld, but there are %lld rows", (long long)links->only_row,
                  (long long)links->rows);
     return FV_OK;
 }
 
-fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links, fv_look_form form,
+fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links, fv_look_format format,
                              fv_picture **out)
 {
     fv_canvas c;
-    FV_FORWARD(check(ctx, links, form, out));
-    const layout l = lay_out(links, form);
-    FV_FORWARD(fv_canvas_begin(ctx, form, l.width, l.height, &c));
-    fv_canvas_text(&c, &(fv_text_at){.x = MARGIN, .y = MARGIN + 8, .size = 14, .bold = true},
+    FV_FORWARD(check(ctx, links, format, out));
+    const layout l = lay_out(links, format);
+    FV_FORWARD(fv_canvas_begin(ctx, format, l.width, l.height, &c));
+    fv_canvas_text(&c, &(fv_text_style){.x = MARGIN, .y = MARGIN + 8, .size = 14, .bold = true},
                    links->title);
     draw_legend(&c, &l);
     draw_lines(&c, &l);

@@ -1,9 +1,8 @@
 /*
- * The script knows `m`: where words stand (x and right, y, line), counts, labels r and c, names of
- * the heads n with their places in the legend (lx, ly), and l: head, row, column and weight of each
- * drawn line, in the order of the drawing. Lines are shown if their head is on and their row, or
- * their column, is the chosen word; pointing chooses for the moment, a click or an arrow key for
- * longer.
+ * The script reads `m`: positions of the words (x and right, y, line), counts, labels r and c,
+ * names of the heads n with their positions in the legend (lx, ly), and l: head, row, column and
+ * weight of each line in drawing order. A line is visible if its head is on and its row or column
+ * is the selected word. Hovering selects temporarily, a click or an arrow key permanently.
  */
 #include "look/links_page.h"
 

@@ -1,5 +1,4 @@
-/* What the page of links adds to the drawing: a line of help, and the script that makes words and
- * heads choosable. */
+/* HTML of the links figure: a line of help, and the script that selects words and heads. */
 #ifndef FV_LOOK_LINKS_PAGE_H
 #define FV_LOOK_LINKS_PAGE_H
 

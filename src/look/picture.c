@@ -1,4 +1,4 @@
-/* Finished pictures, and the canvas they are drawn on. */
+/* Encoded pictures, and creation of the canvas. */
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -13,14 +13,14 @@ struct fv_picture {
     size_t bytes, room;
 };
 
-fv_status fv_picture_make(fv_out *o, fv_picture **out)
+fv_status fv_picture_from_writer(fv_writer *o, fv_picture **out)
 {
     fv_ctx *ctx = o->ctx;
-    fv_out_raw(o, "", 1); /* the NUL behind the last byte */
+    fv_writer_bytes(o, "", 1); /* terminating NUL */
     fv_picture *picture = o->failed ? NULL : fv_mem_alloc(&ctx->mem, sizeof *picture);
     FV_RETURN_IF(!picture, ctx, FV_ERR_MEMORY, "look: out of memory");
     *picture = (fv_picture){ctx, o->data, o->bytes - 1, o->room};
-    *o = (fv_out){.ctx = ctx};
+    *o = (fv_writer){.ctx = ctx};
     *out = picture;
     return FV_OK;
 }
@@ -33,10 +33,11 @@ const char *fv_picture_data(const fv_picture *picture, size_t *bytes)
 
 fv_status fv_picture_save(const fv_picture *picture, const char *path)
 {
-    fv_save save;
-    FV_RETURN_IF(!path, picture->ctx, FV_ERR_ARGUMENT, "look: a path is missing");
-    FV_FORWARD(fv_save_begin(picture->ctx, path, picture->bytes, &save));
-    return fv_save_end(&save, fv_save_write(&save, picture->data, picture->bytes, 0));
+    fv_atomic_file save;
+    FV_RETURN_IF(!path, picture->ctx, FV_ERR_ARGUMENT, "look: path is NULL");
+    FV_FORWARD(fv_atomic_file_create(picture->ctx, path, picture->bytes, &save));
+    return fv_atomic_file_close(&save,
+                                fv_atomic_file_write(&save, picture->data, picture->bytes, 0));
 }
 
 void fv_picture_free(fv_picture **picture)
@@ -48,54 +49,55 @@ void fv_picture_free(fv_picture **picture)
     *picture = NULL;
 }
 
-fv_status fv_look_form_of(fv_ctx *ctx, const char *path, fv_look_form *out)
+fv_status fv_look_format_from_path(fv_ctx *ctx, const char *path, fv_look_format *out)
 {
     static const struct {
         const char *ending;
-        fv_look_form form;
-    } endings[] = {{".svg", FV_LOOK_SVG},
-                   {".png", FV_LOOK_PNG},
-                   {".html", FV_LOOK_HTML},
-                   {".htm", FV_LOOK_HTML},
-                   {".txt", FV_LOOK_TEXT}};
-    FV_RETURN_IF(!path, ctx, FV_ERR_ARGUMENT, "look: a path is missing");
+        fv_look_format format;
+    } endings[] = {{".svg", FV_LOOK_FORMAT_SVG},
+                   {".png", FV_LOOK_FORMAT_PNG},
+                   {".html", FV_LOOK_FORMAT_HTML},
+                   {".htm", FV_LOOK_FORMAT_HTML},
+                   {".txt", FV_LOOK_FORMAT_TEXT}};
+    FV_RETURN_IF(!path, ctx, FV_ERR_ARGUMENT, "look: path is NULL");
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
         if (strcasecmp(dot, endings[i].ending) == 0) {
-            *out = endings[i].form;
+            *out = endings[i].format;
             return FV_OK;
         }
     return fv_fail(ctx, FV_ERR_ARGUMENT,
-                   "%s: pictures end in .svg, .png, .html or .txt, this name does not", path);
+                   "%s: unknown picture format, expected .svg, .png, .html or .txt", path);
 }
 
 /* ---- canvas ---------------------------------------------------------------------- */
 
-/* Enlarging makes the bitmap letters and lines smooth; a large picture can do without. */
+/* Enlarging smooths bitmap letters and lines; large pictures are not enlarged. */
 static int raster_scale(double width, double height)
 {
     const double enlarge_up_to = 4e6;
     return width * height <= enlarge_up_to ? 2 : 1;
 }
 
-fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_form form, double width, double height,
+fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, double height,
                           fv_canvas *out)
 {
-    const double most = 4.0 * FV_LOOK_MAX_SIDE;
-    FV_RETURN_IF(form == FV_LOOK_TEXT || form == FV_LOOK_TERMINAL, ctx, FV_ERR_UNSUPPORTED,
-                 "look: this figure has no text form; SVG, PNG and HTML show it");
-    FV_RETURN_IF(!(width <= most && height <= most), ctx, FV_ERR_LIMIT,
+    const double max = 4.0 * FV_LOOK_MAX_SIDE;
+    FV_RETURN_IF(format == FV_LOOK_FORMAT_TEXT || format == FV_LOOK_FORMAT_TERMINAL, ctx,
+                 FV_ERR_UNSUPPORTED,
+                 "look: this figure has no text format, expected SVG, PNG or HTML");
+    FV_RETURN_IF(!(width <= max && height <= max), ctx, FV_ERR_LIMIT,
                  "look: a picture of %.0f x %.0f pixels is too large", width, height);
     fv_canvas c = {.ctx = ctx,
-                   .form = form,
-                   .ops = form == FV_LOOK_PNG ? &fv_canvas_raster : &fv_canvas_svg,
+                   .format = format,
+                   .ops = format == FV_LOOK_FORMAT_PNG ? &fv_canvas_raster : &fv_canvas_svg,
                    .width = (int64_t)ceil(fmax(width, 1)),
                    .height = (int64_t)ceil(fmax(height, 1)),
                    .out = {.ctx = ctx},
                    .scale = 1};
-    if (form == FV_LOOK_PNG) {
+    if (format == FV_LOOK_FORMAT_PNG) {
         FV_RETURN_IF(c.width * c.height > FV_PNG_PIXELS, ctx, FV_ERR_LIMIT,
-                     "look: %lld x %lld pixels are too many for PNG; smaller cells or SVG help",
+                     "look: %lld x %lld pixels are too many for PNG, use smaller cells or SVG",
                      (long long)c.width, (long long)c.height);
         c.scale = raster_scale(width, height);
         c.pixel_bytes = (size_t)(3 * c.width * c.height) * (size_t)(c.scale * c.scale);
@@ -103,14 +105,15 @@ fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_form form, double width, double h
         FV_RETURN_IF(!c.pixels, ctx, FV_ERR_MEMORY, "look: out of memory");
         memset(c.pixels, 255, c.pixel_bytes);
     } else {
-        if (form == FV_LOOK_HTML) fv_html_begin(&c.out);
-        fv_out_put(&c.out,
-                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%n\" height=\"%n\" "
-                   "viewBox=\"0 0 %n %n\" xml:space=\"preserve\" font-family=\"Helvetica, Arial, "
-                   "'Noto Sans', 'DejaVu Sans', sans-serif\">\n"
-                   "<rect width=\"%n\" height=\"%n\" fill=\"#ffffff\"/>\n",
-                   (double)c.width, (double)c.height, (double)c.width, (double)c.height,
-                   (double)c.width, (double)c.height);
+        if (format == FV_LOOK_FORMAT_HTML) fv_html_begin(&c.out);
+        fv_writer_format(
+            &c.out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%n\" height=\"%n\" "
+            "viewBox=\"0 0 %n %n\" xml:space=\"preserve\" font-family=\"Helvetica, Arial, "
+            "'Noto Sans', 'DejaVu Sans', sans-serif\">\n"
+            "<rect width=\"%n\" height=\"%n\" fill=\"#ffffff\"/>\n",
+            (double)c.width, (double)c.height, (double)c.width, (double)c.height, (double)c.width,
+            (double)c.height);
     }
     *out = c;
     return FV_OK;
@@ -119,12 +122,12 @@ fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_form form, double width, double h
 fv_status fv_canvas_end(fv_canvas *c, fv_picture **out)
 {
     if (c->status == FV_OK) c->ops->end(c);
-    if (c->status == FV_OK && c->form == FV_LOOK_HTML) {
+    if (c->status == FV_OK && c->format == FV_LOOK_FORMAT_HTML) {
         if (c->script) c->script(&c->out, c->script_user);
         fv_html_end(&c->out);
     }
-    fv_status status = c->status == FV_OK ? fv_picture_make(&c->out, out) : c->status;
+    fv_status status = c->status == FV_OK ? fv_picture_from_writer(&c->out, out) : c->status;
     fv_mem_free(&c->ctx->mem, c->pixels, c->pixel_bytes);
-    fv_out_free(&c->out);
+    fv_writer_free(&c->out);
     return status;
 }

@@ -1,16 +1,16 @@
-/* Lines and points over two axes, with a legend to the right. */
+/* Line and scatter plots with a legend on the right. */
 #include <math.h>
 
 #include "base/check.h"
 #include "look/axis.h"
+#include "look/display_text.h"
 #include "look/figure.h"
-#include "look/text.h"
 
 enum { MARGIN = 12, TITLE = 28, TEXT = 12, KEY = 26, KEY_LINE = 20, APART = 20 };
 
 typedef struct layout {
     const fv_look_plot *plot;
-    fv_axis x, y; /* their pixels are the edges of the area */
+    fv_axis x, y; /* their pixel ranges are the edges of the plot area */
     double width, height;
 } layout;
 
@@ -25,8 +25,8 @@ static fv_axis axis_of(const fv_look_plot *plot, bool vertical)
         const fv_look_series *series = &plot->series[s];
         for (int64_t i = 0; i < series->count; i++) {
             const double value = vertical ? series->y[i] : series->x[i];
-            if (!fv_axis_takes(plot->x.scale, series->x[i]) ||
-                !fv_axis_takes(plot->y.scale, series->y[i]))
+            if (!fv_axis_can_show(plot->x.scale, series->x[i]) ||
+                !fv_axis_can_show(plot->y.scale, series->y[i]))
                 continue;
             low = fmin(low, value);
             high = fmax(high, value);
@@ -35,37 +35,38 @@ static fv_axis axis_of(const fv_look_plot *plot, bool vertical)
     return fv_axis_make(want->scale, low, high, false);
 }
 
-static double widest_tick(const fv_axis *axis, fv_look_form form)
+static double widest_tick(const fv_axis *axis, fv_look_format format)
 {
-    double ticks[FV_MOST_TICKS], widest = 0;
+    double ticks[FV_MAX_TICKS], widest = 0;
     char text[FV_FIXED_BYTES];
     const int count = fv_axis_ticks(axis, ticks);
     for (int i = 0; i < count; i++)
-        widest = fmax(widest, fv_text_width(form, fv_short_number(ticks[i], text), TEXT));
+        widest = fmax(widest, fv_display_width(format, fv_short_number(ticks[i], text), TEXT));
     return widest;
 }
 
-static double legend_width(const fv_look_plot *plot, fv_look_form form)
+static double legend_width(const fv_look_plot *plot, fv_look_format format)
 {
     double widest = 0;
     char label[FV_LABEL_BYTES];
     for (int64_t s = 0; s < plot->series_count; s++)
         if (plot->series[s].name)
             widest =
-                fmax(widest, fv_text_width(form, fv_text_label(plot->series[s].name, label), TEXT));
+                fmax(widest,
+                     fv_display_width(format, fv_display_label(plot->series[s].name, label), TEXT));
     return widest > 0 ? widest + KEY + APART : 0;
 }
 
-/* The picture grows if the text around the area would leave it no room. */
-static layout lay_out(const fv_look_plot *plot, fv_look_form form)
+/* The picture grows if titles and labels leave too little space for the plot area. */
+static layout lay_out(const fv_look_plot *plot, fv_look_format format)
 {
     enum { LEAST_AREA = 80 };
     layout l = {.plot = plot, .x = axis_of(plot, false), .y = axis_of(plot, true)};
-    l.x.from = MARGIN + (plot->y.title ? 20 : 0) + widest_tick(&l.y, form) + 8;
-    const double right = MARGIN + fmax(legend_width(plot, form), widest_tick(&l.x, form) / 2);
+    l.x.from = MARGIN + (plot->y.title ? 20 : 0) + widest_tick(&l.y, format) + 8;
+    const double right = MARGIN + fmax(legend_width(plot, format), widest_tick(&l.x, format) / 2);
     l.width = fmax(plot->width ? plot->width : 720, l.x.from + LEAST_AREA + right);
     if (plot->title)
-        l.width = fmax(l.width, 1.1 * fv_text_width(form, plot->title, 14) + 2 * MARGIN);
+        l.width = fmax(l.width, 1.1 * fv_display_width(format, plot->title, 14) + 2 * MARGIN);
     l.height = plot->height ? plot->height : 480;
     l.x.to = l.width - right;
     l.y.to = MARGIN + (plot->title ? TITLE : 4);
@@ -77,26 +78,29 @@ static layout lay_out(const fv_look_plot *plot, fv_look_form form)
 
 static void draw_axes(fv_canvas *c, const layout *l)
 {
-    double ticks[FV_MOST_TICKS];
+    double ticks[FV_MAX_TICKS];
     char text[FV_FIXED_BYTES];
-    double free_from = -INFINITY; /* names on the x axis must not touch */
+    double free_from = -INFINITY; /* labels on the x axis must not touch */
     int count = fv_axis_ticks(&l->x, ticks);
     for (int i = 0; i < count; i++) {
-        const double x = fv_axis_place(&l->x, ticks[i]);
+        const double x = fv_axis_pixel(&l->x, ticks[i]);
         fv_canvas_line(c, x, l->y.from, x, l->y.to, 1, FV_RGB_RULE);
         const char *name = fv_short_number(ticks[i], text);
-        const double half = fv_text_width(c->form, name, TEXT) / 2;
+        const double half = fv_display_width(c->format, name, TEXT) / 2;
         if (x - half < free_from) continue;
         free_from = x + half + 6;
         fv_canvas_text(
-            c, &(fv_text_at){.x = x, .y = l->y.from + 14, .size = TEXT, .anchor = FV_MIDDLE}, name);
+            c,
+            &(fv_text_style){.x = x, .y = l->y.from + 14, .size = TEXT, .anchor = FV_ANCHOR_MIDDLE},
+            name);
     }
     count = fv_axis_ticks(&l->y, ticks);
     for (int i = 0; i < count; i++) {
-        const double y = fv_axis_place(&l->y, ticks[i]);
+        const double y = fv_axis_pixel(&l->y, ticks[i]);
         fv_canvas_line(c, l->x.from, y, l->x.to, y, 1, FV_RGB_RULE);
-        fv_canvas_text(c, &(fv_text_at){.x = l->x.from - 6, .y = y, .size = TEXT, .anchor = FV_END},
-                       fv_short_number(ticks[i], text));
+        fv_canvas_text(
+            c, &(fv_text_style){.x = l->x.from - 6, .y = y, .size = TEXT, .anchor = FV_ANCHOR_END},
+            fv_short_number(ticks[i], text));
     }
     fv_canvas_line(c, l->x.from, l->y.from, l->x.to, l->y.from, 1, FV_RGB_FAINT);
     fv_canvas_line(c, l->x.from, l->y.from, l->x.from, l->y.to, 1, FV_RGB_FAINT);
@@ -105,31 +109,31 @@ static void draw_axes(fv_canvas *c, const layout *l)
 static void draw_titles(fv_canvas *c, const layout *l)
 {
     const fv_look_plot *plot = l->plot;
-    fv_canvas_text(c, &(fv_text_at){.x = MARGIN, .y = MARGIN + 8, .size = 14, .bold = true},
+    fv_canvas_text(c, &(fv_text_style){.x = MARGIN, .y = MARGIN + 8, .size = 14, .bold = true},
                    plot->title);
     fv_canvas_text(c,
-                   &(fv_text_at){.x = (l->x.from + l->x.to) / 2,
-                                 .y = l->height - MARGIN - 4,
-                                 .size = TEXT,
-                                 .anchor = FV_MIDDLE,
-                                 .colour = FV_RGB_FAINT},
+                   &(fv_text_style){.x = (l->x.from + l->x.to) / 2,
+                                    .y = l->height - MARGIN - 4,
+                                    .size = TEXT,
+                                    .anchor = FV_ANCHOR_MIDDLE,
+                                    .colour = FV_RGB_FAINT},
                    plot->x.title);
     fv_canvas_text(c,
-                   &(fv_text_at){.x = MARGIN + 4,
-                                 .y = (l->y.from + l->y.to) / 2,
-                                 .size = TEXT,
-                                 .anchor = FV_MIDDLE,
-                                 .upright = true,
-                                 .colour = FV_RGB_FAINT},
+                   &(fv_text_style){.x = MARGIN + 4,
+                                    .y = (l->y.from + l->y.to) / 2,
+                                    .size = TEXT,
+                                    .anchor = FV_ANCHOR_MIDDLE,
+                                    .rotated = true,
+                                    .colour = FV_RGB_FAINT},
                    plot->y.title);
 }
 
 static bool point_of(const layout *l, const fv_look_series *series, int64_t i, fv_point *out)
 {
     const double x = series->x[i], y = series->y[i];
-    if (!fv_axis_takes(l->x.scale, x) || !fv_axis_takes(l->y.scale, y)) return false;
+    if (!fv_axis_can_show(l->x.scale, x) || !fv_axis_can_show(l->y.scale, y)) return false;
     if (x < l->x.low || x > l->x.high || y < l->y.low || y > l->y.high) return false;
-    *out = (fv_point){fv_axis_place(&l->x, x), fv_axis_place(&l->y, y)};
+    *out = (fv_point){fv_axis_pixel(&l->x, x), fv_axis_pixel(&l->y, y)};
     return true;
 }
 
@@ -165,8 +169,8 @@ static void draw_legend(fv_canvas *c, const layout *l)
             .width = 2, .colour = fv_colour_series(s), .opacity = 1, .dashed = series->dashed};
         if (!series->points_only) fv_canvas_path(c, ends, 2, &stroke);
         fv_canvas_dot(c, x + (KEY - 6) / 2.0, y, 3, fv_colour_series(s));
-        fv_canvas_text(c, &(fv_text_at){.x = x + KEY, .y = y, .size = TEXT},
-                       fv_text_label(series->name, label));
+        fv_canvas_text(c, &(fv_text_style){.x = x + KEY, .y = y, .size = TEXT},
+                       fv_display_label(series->name, label));
         y += KEY_LINE;
     }
 }
@@ -176,53 +180,52 @@ static void draw_legend(fv_canvas *c, const layout *l)
 static fv_status check_axis(fv_ctx *ctx, const fv_look_axis *axis)
 {
     FV_RETURN_IF((unsigned)axis->scale > FV_AXIS_LOG2, ctx, FV_ERR_ARGUMENT,
-                 "look: no such scale: %d", (int)axis->scale);
+                 "look: unknown axis scale %d", (int)axis->scale);
     FV_RETURN_IF(!isfinite(axis->low) || !isfinite(axis->high) || axis->low > axis->high ||
                      (axis->low < axis->high && axis->scale != FV_AXIS_LINEAR && axis->low <= 0),
-                 ctx, FV_ERR_ARGUMENT, "look: an axis from %g to %g", axis->low, axis->high);
+                 ctx, FV_ERR_ARGUMENT, "look: invalid axis range from %g to %g", axis->low,
+                 axis->high);
     return FV_OK;
 }
 
 static bool size_is_sound(int pixels) { return pixels == 0 || (pixels >= 200 && pixels <= 4096); }
 
-static fv_status check(fv_ctx *ctx, const fv_look_plot *plot, fv_look_form form, fv_picture **out,
-                       int64_t *most)
+static fv_status check(fv_ctx *ctx, const fv_look_plot *plot, fv_look_format format,
+                       fv_picture **out, int64_t *max)
 {
     enum { MOST_POINTS = 1 << 22 };
     FV_RETURN_IF(!plot || !out || !plot->series, ctx, FV_ERR_ARGUMENT,
-                 "look: a pointer is missing");
-    FV_RETURN_IF((unsigned)form >= FV_LOOK_FORM_COUNT, ctx, FV_ERR_ARGUMENT,
-                 "look: no such form: %d", (int)form);
+                 "look: plot, its series or out is NULL");
+    FV_RETURN_IF((unsigned)format >= FV_LOOK_FORMAT_COUNT, ctx, FV_ERR_ARGUMENT,
+                 "look: unknown format %d", (int)format);
     FV_RETURN_IF(plot->series_count < 1 || plot->series_count > 64, ctx, FV_ERR_ARGUMENT,
-                 "look: a plot of %lld series; 1 to 64 are possible",
-                 (long long)plot->series_count);
+                 "look: a plot of %lld series, expected 1 to 64", (long long)plot->series_count);
     FV_RETURN_IF(!size_is_sound(plot->width) || !size_is_sound(plot->height), ctx, FV_ERR_ARGUMENT,
-                 "look: a plot of %d x %d pixels; 200 to 4096 are possible", plot->width,
-                 plot->height);
+                 "look: a plot of %d x %d pixels, expected 200 to 4096", plot->width, plot->height);
     FV_FORWARD(check_axis(ctx, &plot->x));
     FV_FORWARD(check_axis(ctx, &plot->y));
-    *most = 1;
+    *max = 1;
     for (int64_t s = 0; s < plot->series_count; s++) {
         const fv_look_series *series = &plot->series[s];
         FV_RETURN_IF(series->count < 0 || (series->count > 0 && (!series->x || !series->y)), ctx,
                      FV_ERR_ARGUMENT, "look: series %lld has no points", (long long)s);
         FV_RETURN_IF(series->count > MOST_POINTS, ctx, FV_ERR_LIMIT,
-                     "look: series %lld has %lld points; %d can be drawn", (long long)s,
+                     "look: series %lld has %lld points, the limit is %d", (long long)s,
                      (long long)series->count, (int)MOST_POINTS);
-        if (series->count > *most) *most = series->count;
+        if (series->count > *max) *max = series->count;
     }
     return FV_OK;
 }
 
-fv_status fv_look_plot_draw(fv_ctx *ctx, const fv_look_plot *plot, fv_look_form form,
+fv_status fv_look_plot_draw(fv_ctx *ctx, const fv_look_plot *plot, fv_look_format format,
                             fv_picture **out)
 {
     fv_canvas c;
-    int64_t most = 0;
-    FV_FORWARD(check(ctx, plot, form, out, &most));
-    const layout l = lay_out(plot, form);
-    const size_t room_bytes = (size_t)most * sizeof(fv_point);
-    FV_FORWARD(fv_canvas_begin(ctx, form, l.width, l.height, &c));
+    int64_t max = 0;
+    FV_FORWARD(check(ctx, plot, format, out, &max));
+    const layout l = lay_out(plot, format);
+    const size_t room_bytes = (size_t)max * sizeof(fv_point);
+    FV_FORWARD(fv_canvas_begin(ctx, format, l.width, l.height, &c));
     fv_point *room = fv_mem_alloc(&ctx->mem, room_bytes);
     if (!room) c.status = fv_fail(ctx, FV_ERR_MEMORY, "look: out of memory");
     draw_titles(&c, &l);

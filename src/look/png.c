@@ -11,26 +11,26 @@ static void put_big_endian(unsigned char out[4], uint32_t value)
         out[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* A chunk begins with the length of its data, which is known at its end only. */
-static size_t begin_chunk(fv_out *o, const char type[5])
+/* A chunk begins with the length of its data, which is filled in at the end. */
+static size_t begin_chunk(fv_writer *o, const char type[5])
 {
     const size_t at = o->bytes;
-    fv_out_raw(o, "\0\0\0\0", 4);
-    fv_out_raw(o, type, 4);
+    fv_writer_bytes(o, "\0\0\0\0", 4);
+    fv_writer_bytes(o, type, 4);
     return at;
 }
 
-static void end_chunk(fv_out *o, size_t at, const fv_crc *crc)
+static void end_chunk(fv_writer *o, size_t at, const fv_crc *crc)
 {
     if (o->failed) return;
     unsigned char sum[4];
     put_big_endian((unsigned char *)o->data + at, (uint32_t)(o->bytes - at - 8));
     put_big_endian(sum, fv_crc_add(crc, 0, o->data + at + 4, o->bytes - at - 4));
-    fv_out_raw(o, sum, sizeof sum);
+    fv_writer_bytes(o, sum, sizeof sum);
 }
 
-/* Each row is led by the number of its filter: 0, none. Flat drawings pack best without. */
-static void put_rows(fv_out *o, int64_t width, int64_t height, const unsigned char *rgb)
+/* Each row begins with its filter type: 0, none. Flat drawings compress best without a filter. */
+static void put_rows(fv_writer *o, int64_t width, int64_t height, const unsigned char *rgb)
 {
     const size_t row = 3 * (size_t)width, room = (row + 1) * (size_t)height;
     unsigned char *rows = fv_mem_alloc(&o->ctx->mem, room);
@@ -46,16 +46,16 @@ static void put_rows(fv_out *o, int64_t width, int64_t height, const unsigned ch
     fv_mem_free(&o->ctx->mem, rows, room);
 }
 
-void fv_png_write(fv_out *o, int64_t width, int64_t height, const unsigned char *rgb)
+void fv_png_write(fv_writer *o, int64_t width, int64_t height, const unsigned char *rgb)
 {
     fv_crc crc;
     fv_crc_init(&crc, FV_CRC32);
-    fv_out_raw(o, "\x89PNG\r\n\x1a\n", 8);
-    unsigned char header[13] = {[8] = 8, [9] = 2}; /* eight bits; red, green, blue */
+    fv_writer_bytes(o, "\x89PNG\r\n\x1a\n", 8);
+    unsigned char header[13] = {[8] = 8, [9] = 2}; /* bit depth 8, colour type RGB */
     put_big_endian(header, (uint32_t)width);
     put_big_endian(header + 4, (uint32_t)height);
     size_t chunk = begin_chunk(o, "IHDR");
-    fv_out_raw(o, header, sizeof header);
+    fv_writer_bytes(o, header, sizeof header);
     end_chunk(o, chunk, &crc);
     chunk = begin_chunk(o, "IDAT");
     put_rows(o, width, height, rgb);

@@ -1,14 +1,14 @@
-/* PNG files: 8 bits for each of red, green and blue, no interlacing. */
+/* PNG encoder: 8-bit RGB, not interlaced. */
 #ifndef FV_LOOK_PNG_H
 #define FV_LOOK_PNG_H
 
-#include "look/out.h"
+#include "look/writer.h"
 
-/* The largest picture drawn as pixels: 64 Mi of them, 192 MiB. */
+/* The largest raster: 64 Mi pixels, 192 MiB. */
 #define FV_PNG_PIXELS (INT64_C(1) << 26)
 
-/* Appends a whole file. width and height are at least 1, width x height at most FV_PNG_PIXELS;
- * `rgb` has three bytes a pixel, rows from the top without gaps. */
-void fv_png_write(fv_out *o, int64_t width, int64_t height, const unsigned char *rgb);
+/* Appends a complete file. width and height are at least 1, width x height at most FV_PNG_PIXELS;
+ * `rgb` has three bytes per pixel, rows from the top without gaps. */
+void fv_png_write(fv_writer *o, int64_t width, int64_t height, const unsigned char *rgb);
 
 #endif

@@ -22,7 +22,7 @@ fv_status fv_generated_spell(fv_ctx *ctx, const fv_tokenizer *tok, const fv_gene
 {
     *stopped = false;
     if (!tok) return FV_OK;
-    const unsigned flags = cfg->specials ? 0 : FV_DECODE_SKIP_SPECIALS;
+    const unsigned flags = cfg->specials ? 0 : FV_TOKENIZER_SKIP_SPECIALS;
     FV_FORWARD(fv_tokenizer_decode(ctx, tok, ids, (size_t)count, flags, text));
     if (!text->data) return FV_OK;
     const size_t end = first_stop(cfg, text->data, text->bytes);

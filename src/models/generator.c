@@ -9,7 +9,7 @@ struct fv_generator {
     fv_transformer *transformer;
     fv_tokenizer *tok;     /* of what is read */
     fv_tokenizer *written; /* of what is written, where that has a vocabulary of its own */
-    fv_encoder *enc;
+    fv_tokenizer_encoder *enc;
     fv_cache *cache;
 };
 
@@ -20,7 +20,7 @@ static fv_status load_words(fv_generator *g, const char *folder)
     FV_FORWARD(fv_path_join(g->ctx, path, folder, "target_vocab.json"));
     if (fv_file_exists(g->ctx, path))
         FV_FORWARD(fv_tokenizer_load_target(g->ctx, folder, &g->written));
-    return fv_encoder_create(g->ctx, g->tok, &g->enc);
+    return fv_tokenizer_encoder_create(g->ctx, g->tok, &g->enc);
 }
 
 static fv_status prepare(fv_generator *g, const char *folder, fv_weight_form form)
@@ -70,7 +70,7 @@ void fv_generator_close(fv_generator **gen)
     fv_generator *g = *gen;
     if (!g) return;
     fv_cache_destroy(&g->cache);
-    fv_encoder_destroy(&g->enc);
+    fv_tokenizer_encoder_destroy(&g->enc);
     fv_tokenizer_destroy(&g->tok);
     fv_tokenizer_destroy(&g->written);
     fv_model_close(&g->model);
@@ -92,7 +92,7 @@ static fv_status encode(fv_generator *g, fv_string text, bool source, fv_arena *
                         const int64_t **tokens, int64_t *count)
 {
     fv_encoding e = {.struct_size = sizeof e};
-    FV_FORWARD(fv_encode(g->enc, text.text, text.bytes, FV_ENCODE_SPECIALS, &e));
+    FV_FORWARD(fv_tokenizer_encode(g->enc, text.text, text.bytes, FV_TOKENIZER_ADD_SPECIALS, &e));
     int64_t *list = fv_arena_array(arena, e.count + 1, sizeof *list);
     FV_RETURN_IF(!list, g->ctx, FV_ERR_MEMORY, "generate: no memory for a prompt");
     for (size_t i = 0; i < e.count; i++)

@@ -13,7 +13,7 @@
 
 static fv_status read_token(const fv_doc *doc, const fv_value *value, int64_t *out)
 {
-    if (value->kind == FV_KIND_ARRAY && value->count > 0) value = &value->as.items[0];
+    if (value->kind == FV_VALUE_ARRAY && value->count > 0) value = &value->as.items[0];
     return fv_doc_int(doc, value, 0, INT32_MAX, out);
 }
 
@@ -34,7 +34,7 @@ static fv_status read_field(const fv_doc *doc, const fv_hf_field *f, fv_transfor
     double real = 0;
     bool flag = false;
     int act = 0;
-    const bool null = value && value->kind == FV_KIND_NULL;
+    const bool null = value && value->kind == FV_VALUE_NULL;
     if (!value && f->required)
         return fv_doc_fail(doc, &doc->root, FV_ERR_FORMAT, "'%s' is missing", f->key);
     const bool stands = null && (f->kind == FV_HF_TOKEN || f->kind == FV_HF_COUNT);
@@ -75,17 +75,17 @@ static fv_status read_field(const fv_doc *doc, const fv_hf_field *f, fv_transfor
 static fv_status read_family(const fv_doc *doc, fv_family *out)
 {
     const char *type = NULL;
-    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT));
     FV_FORWARD(fv_doc_get_string(doc, &doc->root, "model_type", true, &type));
     fv_nearest nearest;
-    fv_nearest_begin(&nearest, type);
+    fv_nearest_init(&nearest, type);
     for (int i = 0; i < FV_FAMILY_COUNT; i++) {
         const char *name = fv_family_name((fv_family)i);
         *out = (fv_family)i;
         if (strcmp(type, name) == 0) return FV_OK;
-        fv_nearest_offer(&nearest, name, strlen(name));
+        fv_nearest_add(&nearest, name, strlen(name));
     }
-    const char *near = fv_nearest_found(&nearest);
+    const char *near = fv_nearest_best(&nearest);
     return fv_doc_fail(doc, fv_value_get(&doc->root, "model_type"), FV_ERR_FORMAT,
                        "model_type '%.40s' is not known%s%s%s; there are gpt2, bert, marian, t5, "
                        "llama, fovea-transformer",

@@ -121,7 +121,7 @@ fv_status fv_transformer_config_save(fv_ctx *ctx, const fv_transformer_config *c
     fv_status status = fv_json_end(&w);
     if (status == FV_OK) status = fv_json_parse(ctx, "config.json", w.text, w.bytes, &doc);
     if (status == FV_OK) status = check_back(ctx, doc, cfg);
-    if (status == FV_OK) status = fv_save_text(ctx, path, w.text, w.bytes);
+    if (status == FV_OK) status = fv_file_write_text(ctx, path, w.text, w.bytes);
     fv_doc_free(&doc);
     fv_json_free(&w);
     return status;

@@ -6,8 +6,8 @@
 #define FV_MODELS_HF_FIELDS_H
 
 #include "fovea/transformer.h"
+#include "io/document.h"
 #include "io/json_write.h"
-#include "io/value.h"
 
 typedef enum fv_hf_kind {
     FV_HF_SIZE,  /* int64, at least 1 */

@@ -28,7 +28,7 @@ fv_generation fv_hf_generation_of(const fv_transformer_config *cfg)
 static const fv_value *given(const fv_doc *doc, const char *key)
 {
     const fv_value *value = fv_value_get(&doc->root, key);
-    return value && value->kind != FV_KIND_NULL ? value : NULL;
+    return value && value->kind != FV_VALUE_NULL ? value : NULL;
 }
 
 static fv_status read_int(const fv_doc *doc, const char *key, int64_t *out)
@@ -53,7 +53,7 @@ static fv_status read_ends(const fv_doc *doc, fv_generation *g)
 {
     const fv_value *value = given(doc, "eos_token_id");
     if (!value) return FV_OK;
-    const bool list = value->kind == FV_KIND_ARRAY;
+    const bool list = value->kind == FV_VALUE_ARRAY;
     const fv_value *items = list ? value->as.items : value;
     const uint32_t count = list ? value->count : 1;
     if (count > FV_MAX_ENDS)
@@ -69,13 +69,13 @@ static fv_status read_banned(const fv_doc *doc, fv_generation *g)
 {
     const fv_value *list = given(doc, "bad_words_ids");
     if (!list) return FV_OK;
-    FV_FORWARD(fv_doc_kind(doc, list, FV_KIND_ARRAY));
+    FV_FORWARD(fv_doc_kind(doc, list, FV_VALUE_ARRAY));
     if (list->count > FV_MAX_BANNED)
         return fv_doc_fail(doc, list, FV_ERR_FORMAT, "more than %d bad words", (int)FV_MAX_BANNED);
     uint32_t tokens = 0;
     for (uint32_t i = 0; i < list->count; i++) {
         const fv_value *word = &list->as.items[i];
-        FV_FORWARD(fv_doc_kind(doc, word, FV_KIND_ARRAY));
+        FV_FORWARD(fv_doc_kind(doc, word, FV_VALUE_ARRAY));
         if (word->count < 1 || word->count > FV_MAX_BANNED_TOKENS - tokens)
             return fv_doc_fail(doc, word, FV_ERR_FORMAT,
                                "a bad word of %u tokens; each has one or more, all have at most %d",
@@ -92,13 +92,13 @@ static fv_status read_banned(const fv_doc *doc, fv_generation *g)
 static fv_status read_stopping(const fv_doc *doc, bool *out)
 {
     const fv_value *value = given(doc, "early_stopping");
-    if (!value || value->kind == FV_KIND_STRING) return FV_OK;
+    if (!value || value->kind == FV_VALUE_STRING) return FV_OK;
     return fv_doc_bool(doc, value, out);
 }
 
 static fv_status read_generation(const fv_doc *doc, fv_generation *g)
 {
-    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT));
     FV_FORWARD(read_int(
         doc, given(doc, "decoder_start_token_id") ? "decoder_start_token_id" : "bos_token_id",
         &g->start));

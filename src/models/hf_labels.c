@@ -68,8 +68,8 @@ fv_status fv_hf_labels_load(fv_ctx *ctx, const char *config, int64_t labels, fv_
     const fv_value *list = fv_value_get(&doc->root, "id2label");
     fv_status status = FV_OK;
     *out = NULL;
-    if (list && list->kind != FV_KIND_NULL) {
-        status = fv_doc_kind(doc, list, FV_KIND_OBJECT);
+    if (list && list->kind != FV_VALUE_NULL) {
+        status = fv_doc_kind(doc, list, FV_VALUE_OBJECT);
         if (status == FV_OK) status = name_all(doc, list, labels, arena, out);
     }
     fv_doc_free(&doc);

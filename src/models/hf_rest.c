@@ -14,7 +14,7 @@ static fv_status must_be(const fv_doc *doc, const char *key, bool wanted)
 {
     bool flag = wanted;
     const fv_value *value = fv_value_get(&doc->root, key);
-    if (!value || value->kind == FV_KIND_NULL) return FV_OK;
+    if (!value || value->kind == FV_VALUE_NULL) return FV_OK;
     FV_FORWARD(fv_doc_bool(doc, value, &flag));
     if (flag != wanted)
         return fv_doc_fail(doc, value, FV_ERR_FORMAT, "'%s' that is %s is not supported", key,
@@ -27,9 +27,9 @@ static bool is_named(const fv_doc *doc, const char *suffix)
 {
     const fv_value *list = fv_value_get(&doc->root, "architectures");
     const size_t n = strlen(suffix);
-    for (uint32_t i = 0; list && list->kind == FV_KIND_ARRAY && i < list->count; i++) {
+    for (uint32_t i = 0; list && list->kind == FV_VALUE_ARRAY && i < list->count; i++) {
         const fv_value *v = &list->as.items[i];
-        if (v->kind == FV_KIND_STRING && v->count >= n &&
+        if (v->kind == FV_VALUE_STRING && v->count >= n &&
             memcmp(v->as.text + v->count - n, suffix, n) == 0)
             return true;
     }
@@ -83,7 +83,7 @@ static fv_status read_labels(const fv_doc *doc, int64_t *labels)
     const fv_value *names = fv_value_get(&doc->root, "id2label");
     *labels = 2; /* what transformers takes where nothing is said */
     FV_FORWARD(fv_doc_get_int(doc, &doc->root, "num_labels", false, 1, 1 << 20, labels));
-    if (names && names->kind == FV_KIND_OBJECT && names->count > 0) *labels = names->count;
+    if (names && names->kind == FV_VALUE_OBJECT && names->count > 0) *labels = names->count;
     return FV_OK;
 }
 
@@ -98,7 +98,7 @@ static fv_status read_bert(const fv_doc *doc, fv_transformer_config *c)
                            "position_embedding_type '%.40s' is not supported", positions);
     const fv_value *dropout = fv_value_get(&doc->root, "classifier_dropout");
     c->label_dropout = c->dropout;
-    if (dropout && dropout->kind != FV_KIND_NULL)
+    if (dropout && dropout->kind != FV_VALUE_NULL)
         FV_FORWARD(fv_doc_real(doc, dropout, &c->label_dropout));
     const bool texts = is_named(doc, "ForSequenceClassification");
     const bool both = is_named(doc, "ForPreTraining");
@@ -196,7 +196,7 @@ static fv_status read_t5(const fv_doc *doc, fv_transformer_config *c)
 {
     const fv_value *layers = fv_value_get(&doc->root, "num_decoder_layers");
     c->decoder_layers = c->encoder_layers;
-    if (layers && layers->kind != FV_KIND_NULL)
+    if (layers && layers->kind != FV_VALUE_NULL)
         FV_FORWARD(fv_doc_int(doc, layers, 1, 1 << 12, &c->decoder_layers));
     FV_FORWARD(read_feed_forward(doc, c));
     bool scaled = c->tied;
@@ -246,8 +246,8 @@ static fv_status read_llama(const fv_doc *doc, fv_transformer_config *c)
     FV_FORWARD(fv_doc_get_real(doc, &doc->root, "rope_theta", false, &c->rotary.base));
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         const fv_value *rope = fv_value_get(&doc->root, sections[i]);
-        if (!rope || rope->kind == FV_KIND_NULL) continue;
-        FV_FORWARD(fv_doc_kind(doc, rope, FV_KIND_OBJECT));
+        if (!rope || rope->kind == FV_VALUE_NULL) continue;
+        FV_FORWARD(fv_doc_kind(doc, rope, FV_VALUE_OBJECT));
         FV_FORWARD(fv_doc_get_real(doc, rope, "rope_theta", false, &c->rotary.base));
         FV_FORWARD(read_stretching(doc, rope, &c->rotary));
     }

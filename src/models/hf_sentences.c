@@ -23,7 +23,7 @@ static fv_status read_file(fv_ctx *ctx, const char *folder, const char *name, bo
     FV_FORWARD(fv_path_join(ctx, path, folder, name));
     if (!required && !fv_file_exists(ctx, path)) return FV_OK;
     FV_FORWARD(fv_json_load(ctx, path, &doc));
-    fv_status status = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
+    fv_status status = fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT);
     if (status == FV_OK) status = read(doc, rule);
     fv_doc_free(&doc);
     return status;
@@ -33,7 +33,7 @@ static fv_status read_file(fv_ctx *ctx, const char *folder, const char *name, bo
 static const fv_value *given(const fv_doc *doc, const char *key)
 {
     const fv_value *value = fv_value_get(&doc->root, key);
-    return value && value->kind != FV_KIND_NULL ? value : NULL;
+    return value && value->kind != FV_VALUE_NULL ? value : NULL;
 }
 
 /* ---- pooling ------------------------------------------------------------------------- */
@@ -52,8 +52,8 @@ static fv_status take_pooling(const fv_doc *doc, const fv_value *value, const ch
 static fv_status read_word(const fv_doc *doc, const fv_value *mode, fv_embedding_rule *rule)
 {
     const char *name = NULL;
-    if (mode->kind == FV_KIND_ARRAY && mode->count == 1) mode = &mode->as.items[0];
-    if (mode->kind == FV_KIND_ARRAY)
+    if (mode->kind == FV_VALUE_ARRAY && mode->count == 1) mode = &mode->as.items[0];
+    if (mode->kind == FV_VALUE_ARRAY)
         return fv_doc_fail(doc, mode, FV_ERR_UNSUPPORTED, "%u poolings beside each other",
                            mode->count);
     FV_FORWARD(fv_doc_string(doc, mode, &name));
@@ -151,7 +151,7 @@ static fv_status read_module(const fv_doc *doc, const fv_value *module, uint32_t
     static const char *const order[] = {"Transformer", "Pooling", "Normalize"};
     const char *type = NULL, *path = "";
     char inside[FV_PATH_BYTES];
-    FV_FORWARD(fv_doc_kind(doc, module, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_kind(doc, module, FV_VALUE_OBJECT));
     FV_FORWARD(fv_doc_get_string(doc, module, "type", true, &type));
     FV_FORWARD(fv_doc_get_string(doc, module, "path", false, &path));
     if (number >= 3 || strcmp(class_of(type), order[number]) != 0)
@@ -172,7 +172,7 @@ static fv_status read_module(const fv_doc *doc, const fv_value *module, uint32_t
 
 static fv_status read_modules(const fv_doc *doc, const char *folder, fv_embedding_rule *rule)
 {
-    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_KIND_ARRAY));
+    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_VALUE_ARRAY));
     if (doc->root.count < 2)
         return fv_doc_fail(doc, &doc->root, FV_ERR_UNSUPPORTED, "a model without pooling");
     for (uint32_t i = 0; i < doc->root.count; i++)

@@ -121,13 +121,13 @@ static fv_status is_missing(const fv_safetensors *file, const fv_params *plan,
                             const fv_family_names *family, const char *name)
 {
     fv_nearest nearest;
-    fv_nearest_begin(&nearest, name);
+    fv_nearest_init(&nearest, name);
     for (size_t i = 0; i < fv_safetensors_count(file); i++) {
         const fv_file_entry *other = fv_safetensors_entry(file, i);
         if (!is_used(file, plan, family, other))
-            fv_nearest_offer(&nearest, other->name, strlen(other->name));
+            fv_nearest_add(&nearest, other->name, strlen(other->name));
     }
-    const char *near = fv_nearest_found(&nearest);
+    const char *near = fv_nearest_best(&nearest);
     return fv_fail(fv_params_context(plan), FV_ERR_FORMAT,
                    "%.60s: tensor '%.70s' of a %s model is missing%s%s%s",
                    fv_safetensors_shard_path(file, 0), name, family->model_type,

@@ -15,8 +15,8 @@ static fv_status make(fv_params *params, const fv_seq2seq_config *settings,
     FV_RETURN_IF(spec->ability != FV_CAN_TRANSLATE || !spec->source, ctx, FV_ERR_ARGUMENT,
                  "model.kind is recurrent: such a model can translate, not %s",
                  fv_ability_name(spec->ability));
-    cfg.source_tokens = (int64_t)fv_tokenizer_size(spec->source);
-    cfg.target_tokens = (int64_t)fv_tokenizer_size(spec->target);
+    cfg.source_tokens = (int64_t)fv_tokenizer_vocab_size(spec->source);
+    cfg.target_tokens = (int64_t)fv_tokenizer_vocab_size(spec->target);
     FV_FORWARD(fv_spec_token(ctx, spec, "<s>", &cfg.start));
     FV_FORWARD(fv_spec_token(ctx, spec, "</s>", &cfg.end));
     FV_FORWARD(fv_seq2seq_create(params, &cfg, &model));
@@ -66,8 +66,8 @@ static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_sp
     FV_FORWARD(fv_seq2seq_config_load(ctx, from->config, &cfg));
     FV_FORWARD(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));
     spec->ability = FV_CAN_TRANSLATE;
-    const int64_t source = (int64_t)fv_tokenizer_size(spec->source),
-                  target = (int64_t)fv_tokenizer_size(spec->target);
+    const int64_t source = (int64_t)fv_tokenizer_vocab_size(spec->source),
+                  target = (int64_t)fv_tokenizer_vocab_size(spec->target);
     FV_RETURN_IF(source != cfg.source_tokens || target != cfg.target_tokens, ctx, FV_ERR_FORMAT,
                  "%.100s: config.json says %lld and %lld tokens, the tokenizers have %lld and %lld",
                  from->path, (long long)cfg.source_tokens, (long long)cfg.target_tokens,

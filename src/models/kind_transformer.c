@@ -20,10 +20,10 @@ static fv_status fit_translator(fv_ctx *ctx, const fv_data_spec *spec, fv_transf
                  fv_family_name(cfg->family), (long long)cfg->encoder_layers,
                  (long long)cfg->decoder_layers);
     cfg->target_vocabulary =
-        spec->target == spec->source ? 0 : (int64_t)fv_tokenizer_size(spec->target);
+        spec->target == spec->source ? 0 : (int64_t)fv_tokenizer_vocab_size(spec->target);
     FV_FORWARD(fv_spec_token(ctx, spec, "<s>", &cfg->start));
     FV_FORWARD(fv_spec_token(ctx, spec, "</s>", &cfg->end));
-    cfg->pad = fv_tokenizer_id(spec->target, "<pad>", 5);
+    cfg->pad = fv_tokenizer_token_to_id(spec->target, "<pad>", 5);
     return FV_OK;
 }
 
@@ -34,7 +34,7 @@ static fv_status fit_decoder(fv_ctx *ctx, const fv_data_spec *spec, fv_transform
                  "train.task is language: transformer.family must be one with a decoder alone, "
                  "gpt2 or llama, not %s",
                  fv_family_name(cfg->family));
-    cfg->start = cfg->end = fv_tokenizer_id(spec->source, end, sizeof end - 1);
+    cfg->start = cfg->end = fv_tokenizer_token_to_id(spec->source, end, sizeof end - 1);
     cfg->pad = -1;
     return FV_OK;
 }
@@ -49,7 +49,7 @@ static fv_status fit_encoder(fv_ctx *ctx, const fv_data_spec *spec, fv_transform
     cfg->words = cfg->logits_bias = masked;
     cfg->pooler = !masked || cfg->next_sentence;
     cfg->label_dropout = cfg->dropout;
-    cfg->pad = fv_tokenizer_id(spec->source, "[PAD]", 5);
+    cfg->pad = fv_tokenizer_token_to_id(spec->source, "[PAD]", 5);
     if (masked) return FV_OK;
     cfg->labels = spec->label_count;
     cfg->label_names = spec->labels;
@@ -59,7 +59,7 @@ static fv_status fit_encoder(fv_ctx *ctx, const fv_data_spec *spec, fv_transform
 static fv_status fit(fv_ctx *ctx, const fv_data_spec *spec, fv_transformer_config *cfg)
 {
     FV_RETURN_IF(!spec->source, ctx, FV_ERR_ARGUMENT, "a Transformer needs a tokenizer");
-    cfg->vocabulary = (int64_t)fv_tokenizer_size(spec->source);
+    cfg->vocabulary = (int64_t)fv_tokenizer_vocab_size(spec->source);
     switch (spec->ability) {
     case FV_CAN_TRANSLATE:
         return fit_translator(ctx, spec, cfg);
@@ -169,8 +169,8 @@ static fv_status load_sides(const fv_model_folder *from, const fv_transformer_co
                  "%.200s: not a translator: it has %s", from->config,
                  cfg->decoder_layers < 1 ? "no decoder" : "no encoder");
     FV_FORWARD(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));
-    const int64_t source = (int64_t)fv_tokenizer_size(spec->source),
-                  target = (int64_t)fv_tokenizer_size(spec->target),
+    const int64_t source = (int64_t)fv_tokenizer_vocab_size(spec->source),
+                  target = (int64_t)fv_tokenizer_vocab_size(spec->target),
                   said = cfg->target_vocabulary ? cfg->target_vocabulary : cfg->vocabulary;
     FV_RETURN_IF(source != cfg->vocabulary || target != said, ctx, FV_ERR_FORMAT,
                  "%.100s: config.json says %lld and %lld tokens, the tokenizers have %lld and %lld",

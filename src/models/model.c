@@ -85,8 +85,8 @@ void fv_model_close(fv_model **model)
 {
     fv_model *m = *model;
     if (!m) return;
-    fv_encoder_destroy(&m->source_encoder);
-    fv_encoder_destroy(&m->target_encoder);
+    fv_tokenizer_encoder_destroy(&m->source_encoder);
+    fv_tokenizer_encoder_destroy(&m->target_encoder);
     if (m->self) m->kind->destroy(m->self);
     free_tokenizers(&m->spec);
     fv_params_destroy(&m->params);
@@ -103,7 +103,7 @@ fv_status fv_model_read_type(fv_ctx *ctx, const char *config, fv_arena *arena, c
     fv_doc *doc = NULL;
     const char *type = "";
     FV_FORWARD(fv_json_load(ctx, config, &doc));
-    fv_status status = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
+    fv_status status = fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT);
     if (status == FV_OK) status = fv_doc_get_string(doc, &doc->root, "model_type", true, &type);
     if (status == FV_OK) {
         *out = fv_arena_text(arena, type, strlen(type));
@@ -120,7 +120,7 @@ static bool has_type(const char *types, const char *type, fv_nearest *nearest)
     for (const char *p = types; p;) {
         const size_t length = strcspn(p, "|");
         if (length == n && memcmp(p, type, n) == 0) return true;
-        fv_nearest_offer(nearest, p, length);
+        fv_nearest_add(nearest, p, length);
         p = p[length] ? p + length + 1 : NULL;
     }
     return false;
@@ -130,14 +130,14 @@ static fv_status find_kind(fv_ctx *ctx, const char *config, const char *type,
                            const fv_model_kind **out)
 {
     fv_nearest nearest;
-    fv_nearest_begin(&nearest, type);
+    fv_nearest_init(&nearest, type);
     const fv_model_kind *kind;
     for (size_t i = 0; (kind = fv_model_kind_at(ctx, i)) != NULL; i++)
         if (has_type(kind->types ? kind->types : kind->name, type, &nearest)) {
             *out = kind;
             return FV_OK;
         }
-    const char *found = fv_nearest_found(&nearest);
+    const char *found = fv_nearest_best(&nearest);
     return fv_fail(ctx, FV_ERR_FORMAT,
                    "%.100s: model_type '%.40s' is not supported%s%s%s; a kind that a program has "
                    "registered opens in that program alone",

@@ -25,8 +25,8 @@ struct fv_model {
     const char *type;    /* model_type */
     const char *folder;  /* where it was opened; NULL: it was made */
     fv_recipe *settings; /* values of the kind's keys, where the library writes config.json */
-    fv_encoder *source_encoder, *target_encoder; /* with the spec's tokenizers */
-    int64_t unknown;                             /* of the target; -1: none */
+    fv_tokenizer_encoder *source_encoder, *target_encoder; /* with the spec's tokenizers */
+    int64_t unknown;                                       /* of the target; -1: none */
 };
 
 /* The library's own kinds, one file each. */

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "fovea/train.h"
+#include "io/decimal.h"
 #include "io/json.h"
 #include "io/json_write.h"
-#include "io/number.h"
 #include "models/model.h"
 
 static fv_status make_recipe(fv_ctx *ctx, const fv_model_kind *kind, fv_recipe **out)
@@ -24,7 +24,7 @@ fv_status fv_model_keep_settings(fv_model *m, const fv_recipe *recipe)
     const fv_key *key;
     FV_FORWARD(make_recipe(m->ctx, m->kind, &m->settings));
     for (size_t i = 0; (key = fv_recipe_key(m->settings, i)) != NULL; i++)
-        if (fv_recipe_given(recipe, key->name))
+        if (fv_recipe_is_set(recipe, key->name))
             FV_FORWARD(fv_recipe_set(m->settings, key->name, fv_recipe_text(recipe, key->name)));
     return FV_OK;
 }
@@ -99,13 +99,13 @@ static fv_status read_setting(const fv_doc *doc, const fv_value *v, const char *
     char number[40];
     const char *text = number;
     switch (v->kind) {
-    case FV_KIND_BOOL:
+    case FV_VALUE_BOOL:
         text = v->as.boolean ? "true" : "false";
         break;
-    case FV_KIND_INT:
+    case FV_VALUE_INT:
         snprintf(number, sizeof number, "%lld", (long long)v->as.integer);
         break;
-    case FV_KIND_REAL:
+    case FV_VALUE_REAL:
         fv_double_to_decimal(v->as.real, number);
         break;
     default:
@@ -159,9 +159,9 @@ static fv_status read_model(const fv_doc *doc, fv_model *m)
 {
     const fv_value *settings = NULL, *data = NULL, *labels = NULL;
     FV_FORWARD(read_ability(doc, &m->spec));
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "settings", FV_KIND_OBJECT, &settings));
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "data", FV_KIND_OBJECT, &data));
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "labels", FV_KIND_ARRAY, &labels));
+    FV_FORWARD(fv_doc_get(doc, &doc->root, "settings", FV_VALUE_OBJECT, &settings));
+    FV_FORWARD(fv_doc_get(doc, &doc->root, "data", FV_VALUE_OBJECT, &data));
+    FV_FORWARD(fv_doc_get(doc, &doc->root, "labels", FV_VALUE_ARRAY, &labels));
     FV_FORWARD(make_recipe(m->ctx, m->kind, &m->settings));
     for (uint32_t i = 0; i < settings->count; i++)
         FV_FORWARD(read_setting(doc, &settings->as.members[i].value, settings->as.members[i].key,

@@ -9,7 +9,7 @@
 
 fv_status fv_spec_token(fv_ctx *ctx, const fv_data_spec *spec, const char *token, int64_t *out)
 {
-    *out = fv_tokenizer_id(spec->target, token, strlen(token));
+    *out = fv_tokenizer_token_to_id(spec->target, token, strlen(token));
     FV_RETURN_IF(*out < 0, ctx, FV_ERR_ARGUMENT, "the target's tokenizer has no token \"%s\"",
                  token);
     return FV_OK;
@@ -44,9 +44,9 @@ fv_status fv_load_tokenizer_pair(fv_ctx *ctx, const char *folder, fv_tokenizer *
 fv_status fv_model_make_encoders(fv_model *m)
 {
     if (!m->spec.source || m->source_encoder) return FV_OK;
-    m->unknown = fv_tokenizer_id(m->spec.target, "<unk>", 5);
-    FV_FORWARD(fv_encoder_create(m->ctx, m->spec.source, &m->source_encoder));
-    return fv_encoder_create(m->ctx, m->spec.target, &m->target_encoder);
+    m->unknown = fv_tokenizer_token_to_id(m->spec.target, "<unk>", 5);
+    FV_FORWARD(fv_tokenizer_encoder_create(m->ctx, m->spec.source, &m->source_encoder));
+    return fv_tokenizer_encoder_create(m->ctx, m->spec.target, &m->target_encoder);
 }
 
 fv_status fv_model_load_tokenizers(fv_model *m)

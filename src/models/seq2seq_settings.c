@@ -50,9 +50,9 @@ static const fv_key keys[] = {
 #define X(member, kept, kind, start, low, high, list, text)                                        \
     {.name = PREFIX #member,                                                                       \
      .type = FV_KEY_##kind,                                                                        \
-     .fallback = start,                                                                            \
-     .least = low,                                                                                 \
-     .most = high,                                                                                 \
+     .default_value = start,                                                                       \
+     .min = low,                                                                                   \
+     .max = high,                                                                                  \
      .choices = list,                                                                              \
      .help = text},
     SETTINGS(X)
@@ -215,7 +215,7 @@ static fv_status read_field(const fv_doc *doc, int i, fv_seq2seq_config *cfg)
     switch (key->type) {
     case FV_KEY_REAL:
         FV_FORWARD(fv_doc_real(doc, value, &real));
-        if (!(real >= key->least && real <= key->most))
+        if (!(real >= key->min && real <= key->max))
             return fv_doc_fail(doc, value, FV_ERR_FORMAT, "%s is out of range", short_name(i));
         break;
     case FV_KEY_BOOL:
@@ -226,7 +226,7 @@ static fv_status read_field(const fv_doc *doc, int i, fv_seq2seq_config *cfg)
         FV_FORWARD(fv_doc_choice(doc, value, key->choices, &integer));
         break;
     default:
-        FV_FORWARD(fv_doc_int(doc, value, (int64_t)key->least, (int64_t)key->most, &integer));
+        FV_FORWARD(fv_doc_int(doc, value, (int64_t)key->min, (int64_t)key->max, &integer));
     }
     put(cfg, i, integer, real);
     return FV_OK;
@@ -245,7 +245,7 @@ static bool is_known(const char *name)
 static fv_status read_config(const fv_doc *doc, fv_seq2seq_config *cfg)
 {
     const char *type = NULL;
-    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT));
     FV_FORWARD(fv_doc_get_string(doc, &doc->root, "model_type", true, &type));
     if (strcmp(type, MODEL_TYPE) != 0)
         return fv_doc_fail(doc, &doc->root, FV_ERR_FORMAT, "model_type is '%.60s', not '%s'", type,

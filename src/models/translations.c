@@ -101,7 +101,7 @@ static fv_status text_with_replacements(fv_model *t, const fv_translation_parts 
             while (end < p->target_count && ids[end] != t->unknown)
                 end++;
             FV_FORWARD(fv_tokenizer_decode(ctx, t->spec.target, ids + i, (size_t)(end - i),
-                                           FV_DECODE_SKIP_SPECIALS, &run));
+                                           FV_TOKENIZER_SKIP_SPECIALS, &run));
             word = run.data ? run.data : "";
         }
         const size_t n = strlen(word), gap = length > 0 && *word && *word != ' ';
@@ -126,7 +126,7 @@ static fv_status plain_text(fv_model *t, const int32_t *ids, int64_t count, fv_a
 {
     fv_text text = {0};
     FV_FORWARD(fv_tokenizer_decode(t->ctx, t->spec.target, ids, (size_t)count,
-                                   FV_DECODE_SKIP_SPECIALS, &text));
+                                   FV_TOKENIZER_SKIP_SPECIALS, &text));
     *out = fv_arena_text(arena, text.data ? text.data : "", text.data ? text.bytes : 0);
     fv_text_free(t->ctx, &text);
     FV_RETURN_IF(!*out, t->ctx, FV_ERR_MEMORY, "no memory for a translation");

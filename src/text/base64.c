@@ -40,13 +40,14 @@ fv_status fv_base64_decode(fv_ctx *ctx, const char *text, size_t bytes, fv_text 
     size_t padding = 0, used = 0;
     while (padding < 2 && padding < bytes && text[bytes - 1 - padding] == '=')
         padding++;
-    FV_RETURN_IF(bytes % 4 != 0, ctx, FV_ERR_FORMAT, "base64 of %zu letters", bytes);
+    FV_RETURN_IF(bytes % 4 != 0, ctx, FV_ERR_FORMAT,
+                 "base64: the length %zu is not a multiple of 4", bytes);
     FV_FORWARD(fv_text_reserve(ctx, out, bytes / 4 * 3));
     for (size_t i = 0; i < bytes; i += 4) {
         uint32_t word = 0;
         for (size_t k = i; k < i + 4; k++) {
             int value = k >= bytes - padding ? 0 : value_of(text[k]);
-            FV_RETURN_IF(value < 0, ctx, FV_ERR_FORMAT, "not base64 at letter %zu", k);
+            FV_RETURN_IF(value < 0, ctx, FV_ERR_FORMAT, "base64: invalid character at %zu", k);
             word = word << 6 | (uint32_t)value;
         }
         for (int shift = 16; shift >= 0; shift -= 8)

@@ -4,27 +4,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/scorer.h"
+#include "text/text_metric.h"
 
-static size_t width(const fv_score_config *cfg) { return 2 + 2 * (size_t)cfg->order; }
+static size_t width(const fv_text_metric_config *cfg) { return 2 + 2 * (size_t)cfg->order; }
 
-/* Counts the n-grams of one text and gives its length in tokens. */
-static fv_status count_text(fv_scorer *scorer, fv_ngram_side side, fv_string text, int64_t *length)
+/* Counts the n-grams of one text; *length is its length in tokens. */
+static fv_status count_text(fv_text_metric *metric, fv_ngram_side side, fv_string text,
+                            int64_t *length)
 {
     size_t bytes = text.bytes;
-    /* Trailing white space goes before the tokenizer sees the text: a dash before a line end that
-     * is only trailing stays. */
+    /* Remove trailing white space before tokenizing, so that a dash before a trailing line end is
+     * kept. */
     while (bytes > 0) {
         size_t begin = bytes - 1;
         while (begin > 0 && (text.text[begin] & 0xC0) == 0x80)
             begin--;
-        if (!fv_score_is_space(fv_code_of(text.text + begin, bytes - begin))) break;
+        if (!fv_text_metric_is_space(fv_code_of(text.text + begin, bytes - begin))) break;
         bytes = begin;
     }
-    FV_FORWARD(fv_score_tokenize(scorer, text.text, bytes));
-    *length = (int64_t)scorer->symbols.count;
-    return fv_ngrams_count(&scorer->words, side, scorer->symbols.items, scorer->symbols.count,
-                           scorer->cfg.order);
+    FV_FORWARD(fv_bleu_tokenize(metric, text.text, bytes));
+    *length = (int64_t)metric->symbols.count;
+    return fv_ngrams_count(&metric->words, side, metric->symbols.items, metric->symbols.count,
+                           metric->cfg.order);
 }
 
 static void keep_best(fv_ngrams *g)
@@ -37,21 +38,21 @@ static void keep_best(fv_ngrams *g)
     }
 }
 
-static fv_status count(fv_scorer *scorer, fv_string hypothesis, const fv_string *references,
+static fv_status count(fv_text_metric *metric, fv_string hypothesis, const fv_string *references,
                        size_t n, int64_t *row)
 {
-    const int order = scorer->cfg.order;
+    const int order = metric->cfg.order;
     int64_t length = 0, nearest = 0;
-    fv_ngrams *g = &scorer->words;
-    FV_FORWARD(count_text(scorer, FV_NGRAM_HYPOTHESIS, hypothesis, &length));
+    fv_ngrams *g = &metric->words;
+    FV_FORWARD(count_text(metric, FV_NGRAM_HYPOTHESIS, hypothesis, &length));
     for (size_t i = 0; i < n; i++) {
         int64_t other = 0;
-        FV_FORWARD(count_text(scorer, FV_NGRAM_REFERENCE, references[i], &other));
+        FV_FORWARD(count_text(metric, FV_NGRAM_REFERENCE, references[i], &other));
         keep_best(g);
         int64_t distance = llabs(other - length), best = llabs(nearest - length);
         if (i == 0 || distance < best || (distance == best && other < nearest)) nearest = other;
     }
-    memset(row, 0, width(&scorer->cfg) * sizeof *row);
+    memset(row, 0, width(&metric->cfg) * sizeof *row);
     row[0] = length;
     row[1] = nearest;
     for (size_t i = 0; i < g->count; i++) {
@@ -63,37 +64,38 @@ static fv_status count(fv_scorer *scorer, fv_string hypothesis, const fv_string 
     return FV_OK;
 }
 
-static double smooth_value(const fv_score_config *cfg)
+static double smooth_value(const fv_text_metric_config *cfg)
 {
     if (cfg->smooth_value >= 0) return cfg->smooth_value;
-    return cfg->smooth == FV_SCORE_FLOOR ? 0.1 : 1.0;
+    return cfg->smooth == FV_BLEU_SMOOTHING_FLOOR ? 0.1 : 1.0;
 }
 
-/* Precisions in percent; returns the orders that count. */
-static int precisions(const fv_score_config *cfg, const int64_t *row, double *out)
+/* Precisions in percent; returns the number of orders to use. */
+static int precisions(const fv_text_metric_config *cfg, const int64_t *row, double *out)
 {
     const double value = smooth_value(cfg);
     double halves = 1;
     int effective = cfg->order;
     for (int n = 0; n < cfg->order; n++) {
-        bool add = cfg->smooth == FV_SCORE_ADD_K && n > 0;
+        bool add = cfg->smooth == FV_BLEU_SMOOTHING_ADD_K && n > 0;
         double matched = (double)row[2 + n] + (add ? value : 0);
         double total = (double)row[2 + cfg->order + n] + (add ? value : 0);
         if (total == 0) break;
         if (cfg->effective_order) effective = n + 1;
         if (matched != 0)
             out[n] = 100 * matched / total;
-        else if (cfg->smooth == FV_SCORE_EXP)
+        else if (cfg->smooth == FV_BLEU_SMOOTHING_EXP)
             out[n] = 100 / ((halves *= 2) * total);
-        else if (cfg->smooth == FV_SCORE_FLOOR)
+        else if (cfg->smooth == FV_BLEU_SMOOTHING_FLOOR)
             out[n] = 100 * value / total;
     }
     return effective;
 }
 
-static double compute(const fv_score_config *cfg, const int64_t *row, fv_score_result *out)
+static double compute(const fv_text_metric_config *cfg, const int64_t *row,
+                      fv_text_metric_result *out)
 {
-    double precision[FV_SCORE_ORDERS] = {0}, score = 0, brevity = 1;
+    double precision[FV_TEXT_METRIC_MAX_ORDER] = {0}, score = 0, brevity = 1;
     const double h = (double)row[0], r = (double)row[1];
     if (row[0] < row[1]) brevity = row[0] > 0 ? exp(1 - r / h) : 0;
     int64_t matches = 0;
@@ -108,7 +110,7 @@ static double compute(const fv_score_config *cfg, const int64_t *row, fv_score_r
     }
     if (out) {
         out->order = cfg->order;
-        out->brevity = brevity;
+        out->brevity_penalty = brevity;
         out->hypothesis_length = row[0];
         out->reference_length = row[1];
         memcpy(out->precision, precision, sizeof precision);
@@ -120,15 +122,15 @@ static double compute(const fv_score_config *cfg, const int64_t *row, fv_score_r
     return score;
 }
 
-static void describe(const fv_score_config *cfg, char *signature, size_t signature_bytes,
+static void describe(const fv_text_metric_config *cfg, char *signature, size_t signature_bytes,
                      char *name, size_t name_bytes)
 {
     static const char *const tokenizers[] = {"13a", "char", "none"};
     static const char *const smoothings[] = {"exp", "floor", "add-k", "none"};
     char value[32] = "";
-    if (cfg->smooth == FV_SCORE_FLOOR || cfg->smooth == FV_SCORE_ADD_K)
+    if (cfg->smooth == FV_BLEU_SMOOTHING_FLOOR || cfg->smooth == FV_BLEU_SMOOTHING_ADD_K)
         snprintf(value, sizeof value, "[%.2f]", smooth_value(cfg));
-    /* The decimal point is the host locale's. */
+    /* snprintf uses the decimal point of the locale. */
     for (char *at = value; *at; at++)
         if (*at == ',') *at = '.';
     snprintf(signature, signature_bytes, "case:%s|eff:%s|tok:%s|smooth:%s%s",
@@ -137,4 +139,4 @@ static void describe(const fv_score_config *cfg, char *signature, size_t signatu
     snprintf(name, name_bytes, "BLEU");
 }
 
-const fv_score_kind fv_score_bleu = {width, count, compute, describe};
+const fv_text_metric_ops fv_text_metric_bleu = {width, count, compute, describe};

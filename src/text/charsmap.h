@@ -1,12 +1,12 @@
 /*
- * A "precompiled charsmap", SentencePiece's table of texts and what they are normalized to: four
- * bytes with the size of a double-array trie, the trie, and the normalized texts with a NUL behind
- * each, whose places are the trie's values.
+ * A "precompiled charsmap", SentencePiece's normalization table: the size of a double-array trie in
+ * four bytes, the trie, and the NUL-terminated replacements; the values of the trie are their
+ * offsets.
  *
  *     fv_charsmap map;
- *     s = fv_charsmap_read(ctx, &arena, blob, bytes, &map);      // FORMAT: not such a table
+ *     s = fv_charsmap_read(ctx, &arena, blob, bytes, &map);      // FORMAT: not a charsmap
  *     fv_string form;
- *     size_t n = fv_charsmap_find(&map, text, left, true, &form);  // n bytes become the form
+ *     size_t n = fv_charsmap_find(&map, text, left, true, &form);  // n bytes become `form`
  */
 #ifndef FV_TEXT_CHARSMAP_H
 #define FV_TEXT_CHARSMAP_H
@@ -22,11 +22,11 @@ typedef struct fv_charsmap {
     size_t form_bytes;
 } fv_charsmap;
 
-/* The table lives in the arena; the blob is not needed afterwards. Fails: FORMAT, MEMORY. */
+/* Copies the table to the arena; the blob may be freed afterwards. Fails: FORMAT, MEMORY. */
 fv_status fv_charsmap_read(fv_ctx *ctx, fv_arena *arena, const char *blob, size_t bytes,
                            fv_charsmap *out);
 
-/* Bytes of the longest, or the shortest, entry that `text` begins with; 0: none. Text and forms are
+/* Length of the longest (or shortest) entry that `text` begins with; 0: none. Entries and forms are
  * whole characters. */
 size_t fv_charsmap_find(const fv_charsmap *map, const char *text, size_t bytes, bool longest,
                         fv_string *form);

@@ -2,25 +2,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text/scorer.h"
+#include "text/text_metric.h"
 
-static int orders(const fv_score_config *cfg) { return cfg->char_order + cfg->word_order; }
-static size_t width(const fv_score_config *cfg) { return 3 * (size_t)orders(cfg); }
+static int orders(const fv_text_metric_config *cfg) { return cfg->char_order + cfg->word_order; }
+static size_t width(const fv_text_metric_config *cfg) { return 3 * (size_t)orders(cfg); }
 
 /* ---- counting -------------------------------------------------------------------- */
 
-static fv_status count_characters(fv_scorer *scorer, fv_ngram_side side, fv_string text)
+static fv_status count_characters(fv_text_metric *metric, fv_ngram_side side, fv_string text)
 {
-    scorer->symbols.count = 0;
+    metric->symbols.count = 0;
     for (size_t i = 0; i < text.bytes;) {
         size_t length = fv_lead_length(text.text[i]);
         uint32_t code = fv_code_of(text.text + i, length);
-        if (scorer->cfg.whitespace || !fv_score_is_space(code))
-            FV_FORWARD(fv_symbols_put(scorer, code));
+        if (metric->cfg.whitespace || !fv_text_metric_is_space(code))
+            FV_FORWARD(fv_symbols_put(metric, code));
         i += length;
     }
-    return fv_ngrams_count(&scorer->chars, side, scorer->symbols.items, scorer->symbols.count,
-                           scorer->cfg.char_order);
+    return fv_ngrams_count(&metric->chars, side, metric->symbols.items, metric->symbols.count,
+                           metric->cfg.char_order);
 }
 
 static bool is_ascii_punctuation(char c)
@@ -29,17 +29,18 @@ static bool is_ascii_punctuation(char c)
            (c >= '{' && c <= '~');
 }
 
-/* Copies the words with a blank after each, one punctuation mark parted from it: the last byte's if
- * it is one, else the first byte's. Words of a single character stay as they are. */
-static fv_status part_punctuation(fv_scorer *scorer, fv_string text)
+/* Copies the words with a blank after each, and separates one punctuation mark per word: the last
+ * byte if it is one, otherwise the first. Words of a single character stay unchanged. */
+static fv_status separate_punctuation(fv_text_metric *metric, fv_string text)
 {
-    fv_text *out = &scorer->tokens;
-    /* A word becomes at most two, each with a blank; texts are below 4 GiB. */
-    FV_FORWARD(fv_text_reserve(scorer->ctx, out, 3 * text.bytes + 3));
+    fv_text *out = &metric->tokens;
+    /* A word becomes at most two, each with a blank; texts are below 4 GiB, so this cannot
+     * overflow. */
+    FV_FORWARD(fv_text_reserve(metric->ctx, out, 3 * text.bytes + 3));
     size_t used = 0, begin = 0;
     for (size_t i = 0; i <= text.bytes;) {
         size_t length = i < text.bytes ? fv_lead_length(text.text[i]) : 1;
-        if (i < text.bytes && !fv_score_is_space(fv_code_of(text.text + i, length))) {
+        if (i < text.bytes && !fv_text_metric_is_space(fv_code_of(text.text + i, length))) {
             i += length;
             continue;
         }
@@ -64,17 +65,17 @@ static fv_status part_punctuation(fv_scorer *scorer, fv_string text)
     return FV_OK;
 }
 
-static fv_status count_text(fv_scorer *scorer, fv_ngram_side side, fv_string text)
+static fv_status count_text(fv_text_metric *metric, fv_ngram_side side, fv_string text)
 {
-    FV_FORWARD(count_characters(scorer, side, text));
-    if (scorer->cfg.word_order == 0) return FV_OK;
-    FV_FORWARD(part_punctuation(scorer, text));
-    FV_FORWARD(fv_score_words(scorer, scorer->tokens.data, scorer->tokens.bytes));
-    return fv_ngrams_count(&scorer->words, side, scorer->symbols.items, scorer->symbols.count,
-                           scorer->cfg.word_order);
+    FV_FORWARD(count_characters(metric, side, text));
+    if (metric->cfg.word_order == 0) return FV_OK;
+    FV_FORWARD(separate_punctuation(metric, text));
+    FV_FORWARD(fv_text_metric_split_words(metric, metric->tokens.data, metric->tokens.bytes));
+    return fv_ngrams_count(&metric->words, side, metric->symbols.items, metric->symbols.count,
+                           metric->cfg.word_order);
 }
 
-/* Adds up one kind of n-grams and forgets the reference's counts. */
+/* Sums one kind of n-grams into the row and clears the counts of the reference. */
 static void collect(fv_ngrams *g, int64_t *row)
 {
     for (size_t i = 0; i < g->count; i++) {
@@ -88,9 +89,10 @@ static void collect(fv_ngrams *g, int64_t *row)
     }
 }
 
-/* ---- the score ------------------------------------------------------------------- */
+/* ---- score ----------------------------------------------------------------------- */
 
-static double compute(const fv_score_config *cfg, const int64_t *row, fv_score_result *out)
+static double compute(const fv_text_metric_config *cfg, const int64_t *row,
+                      fv_text_metric_result *out)
 {
     (void)out;
     const double eps = 1e-16, factor = (double)cfg->beta * cfg->beta;
@@ -115,18 +117,18 @@ static double compute(const fv_score_config *cfg, const int64_t *row, fv_score_r
     return 100 * ((1 + factor) * precision * recall / (factor * precision + recall));
 }
 
-static fv_status count(fv_scorer *scorer, fv_string hypothesis, const fv_string *references,
+static fv_status count(fv_text_metric *metric, fv_string hypothesis, const fv_string *references,
                        size_t n, int64_t *row)
 {
-    const fv_score_config *cfg = &scorer->cfg;
+    const fv_text_metric_config *cfg = &metric->cfg;
     double best = -1;
-    FV_FORWARD(count_text(scorer, FV_NGRAM_HYPOTHESIS, hypothesis));
+    FV_FORWARD(count_text(metric, FV_NGRAM_HYPOTHESIS, hypothesis));
     for (size_t i = 0; i < n; i++) {
-        int64_t stats[FV_SCORE_WIDTH] = {0};
-        FV_FORWARD(count_text(scorer, FV_NGRAM_REFERENCE, references[i]));
-        collect(&scorer->chars, stats);
-        collect(&scorer->words, stats + 3 * (size_t)cfg->char_order);
-        /* Orders that the reference is too short for do not count against the hypothesis. */
+        int64_t stats[FV_TEXT_METRIC_WIDTH] = {0};
+        FV_FORWARD(count_text(metric, FV_NGRAM_REFERENCE, references[i]));
+        collect(&metric->chars, stats);
+        collect(&metric->words, stats + 3 * (size_t)cfg->char_order);
+        /* Orders for which the reference is too short do not count against the hypothesis. */
         for (int k = 0; k < orders(cfg); k++)
             if (stats[3 * k + 1] == 0) stats[3 * k] = 0;
         double score = compute(cfg, stats, NULL);
@@ -138,7 +140,7 @@ static fv_status count(fv_scorer *scorer, fv_string hypothesis, const fv_string 
     return FV_OK;
 }
 
-static void describe(const fv_score_config *cfg, char *signature, size_t signature_bytes,
+static void describe(const fv_text_metric_config *cfg, char *signature, size_t signature_bytes,
                      char *name, size_t name_bytes)
 {
     snprintf(signature, signature_bytes, "case:%s|eff:%s|nc:%d|nw:%d|space:%s",
@@ -147,4 +149,4 @@ static void describe(const fv_score_config *cfg, char *signature, size_t signatu
     snprintf(name, name_bytes, "chrF%d%.*s", cfg->beta, cfg->word_order, "++++++++");
 }
 
-const fv_score_kind fv_score_chrf = {width, count, compute, describe};
+const fv_text_metric_ops fv_text_metric_chrf = {width, count, compute, describe};

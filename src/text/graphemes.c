@@ -7,15 +7,15 @@ static bool is_between(uint32_t code, uint32_t first, uint32_t last)
     return code >= first && code <= last;
 }
 
-/* Signs that join the letter behind them. */
+/* Prefixes: they join the letter after them. */
 static bool is_lead(uint32_t c)
 {
     return is_between(c, 0x600, 0x605) || c == 0x6DD || c == 0x70F || c == 0x890 || c == 0x891 ||
            c == 0x8E2 || c == 0xD4E || c == 0x110BD || c == 0x110CD;
 }
 
-/* Marks with a width of their own that nevertheless stand apart. */
-static bool stands_apart(uint32_t c)
+/* Spacing marks that do not extend a cluster. */
+static bool breaks_cluster(uint32_t c)
 {
     return c == 0x102B || c == 0x102C || c == 0x1038 || is_between(c, 0x1062, 0x1064) ||
            is_between(c, 0x1067, 0x106D) || c == 0x1083 || is_between(c, 0x1087, 0x108C) ||
@@ -23,7 +23,8 @@ static bool stands_apart(uint32_t c)
            c == 0x1A64 || c == 0xAA7B || c == 0xAA7D || c == 0x11720 || c == 0x11721;
 }
 
-/* Marks by use, not by category: joiners, tags, skin tones, sound marks and two vowels. */
+/* Code points that extend a cluster though they are not marks: joiners, tags, skin tones, sound
+ * marks and two vowels. */
 static bool is_other_mark(uint32_t c)
 {
     return c == 0x200C || c == 0x200D || is_between(c, 0xE0020, 0xE007F) ||
@@ -41,7 +42,7 @@ static kind kind_of(uint32_t c)
     case FV_CATEGORY_ME:
         return MARK;
     case FV_CATEGORY_MC:
-        return stands_apart(c) ? OTHER : MARK;
+        return breaks_cluster(c) ? OTHER : MARK;
     case FV_CATEGORY_CC:
     case FV_CATEGORY_CF:
     case FV_CATEGORY_ZL:
@@ -54,7 +55,7 @@ static kind kind_of(uint32_t c)
 
 static size_t bytes_of(uint32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
 
-size_t fv_grapheme_end(const fv_runes *r, size_t begin, size_t *bytes)
+size_t fv_grapheme_end(const fv_codepoints *r, size_t begin, size_t *bytes)
 {
     size_t i = begin;
     kind last = kind_of(r->items[i].code);

@@ -1,6 +1,6 @@
 /*
- * Hashes for tables that are looked up by exact comparison: nothing depends on their value but
- * speed, and no result on the order in which a table is walked.
+ * Hash functions for tables with exact comparison. Only speed depends on the hash values, and no
+ * result depends on the order of a table.
  */
 #ifndef FV_TEXT_HASH_H
 #define FV_TEXT_HASH_H

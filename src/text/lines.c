@@ -4,34 +4,34 @@
 #include "fovea/corpus.h"
 #include "io/json.h"
 #include "io/utf8.h"
-#include "text/runes.h"
-#include "text/source.h"
+#include "text/byte_stream.h"
+#include "text/codepoints.h"
 
 enum { FIRST_ROOM = 1 << 16 };
 
 struct fv_lines {
-    fv_source source;
+    fv_byte_stream stream;
     fv_lines_policy policy;
     char *buffer;
     size_t room;
-    size_t begin, end; /* bytes of the buffer not yet given out */
+    size_t begin, end; /* unread bytes of the buffer */
     uint64_t number;
-    bool ended; /* the source has no more */
+    bool ended; /* the stream has ended */
 };
 
 static fv_status make(fv_ctx *ctx, fv_lines_policy policy, fv_lines **out)
 {
-    FV_RETURN_IF((unsigned)policy > FV_LINES_MARK, ctx, FV_ERR_ARGUMENT, "lines: no policy %d",
-                 (int)policy);
+    FV_RETURN_IF((unsigned)policy > FV_LINES_POLICY_MARK, ctx, FV_ERR_ARGUMENT,
+                 "lines: unknown policy %d", (int)policy);
     fv_lines *lines = fv_mem_zalloc(&ctx->mem, sizeof *lines);
     FV_RETURN_IF(!lines, ctx, FV_ERR_MEMORY, "lines: out of memory");
-    lines->source.ctx = ctx;
+    lines->stream.ctx = ctx;
     lines->policy = policy;
     *out = lines;
     return FV_OK;
 }
 
-/* Frees a reader whose source could not be opened. */
+/* Returns the reader, or frees it if its stream could not be opened. */
 static fv_status opened(fv_ctx *ctx, fv_lines *lines, fv_status status, fv_lines **out)
 {
     if (status == FV_OK)
@@ -45,7 +45,7 @@ fv_status fv_lines_open(fv_ctx *ctx, const char *path, fv_lines_policy policy, f
 {
     fv_lines *lines = NULL;
     FV_FORWARD(make(ctx, policy, &lines));
-    return opened(ctx, lines, fv_source_open(ctx, path, &lines->source), out);
+    return opened(ctx, lines, fv_byte_stream_open(ctx, path, &lines->stream), out);
 }
 
 fv_status fv_lines_open_memory(fv_ctx *ctx, const char *name, const void *data, size_t bytes,
@@ -53,7 +53,8 @@ fv_status fv_lines_open_memory(fv_ctx *ctx, const char *name, const void *data, 
 {
     fv_lines *lines = NULL;
     FV_FORWARD(make(ctx, policy, &lines));
-    return opened(ctx, lines, fv_source_open_memory(ctx, name, data, bytes, &lines->source), out);
+    return opened(ctx, lines, fv_byte_stream_open_memory(ctx, name, data, bytes, &lines->stream),
+                  out);
 }
 
 fv_status fv_lines_open_stream(fv_ctx *ctx, const char *name, fv_lines_reader read, void *user,
@@ -61,10 +62,11 @@ fv_status fv_lines_open_stream(fv_ctx *ctx, const char *name, fv_lines_reader re
 {
     fv_lines *lines = NULL;
     FV_FORWARD(make(ctx, policy, &lines));
-    return opened(ctx, lines, fv_source_open_stream(ctx, name, read, user, &lines->source), out);
+    return opened(ctx, lines, fv_byte_stream_open_callback(ctx, name, read, user, &lines->stream),
+                  out);
 }
 
-bool fv_lines_ready(const fv_lines *l)
+bool fv_lines_is_ready(const fv_lines *l)
 {
     return l->ended || (l->end > l->begin && memchr(l->buffer + l->begin, '\n', l->end - l->begin));
 }
@@ -73,19 +75,20 @@ void fv_lines_close(fv_lines **lines)
 {
     fv_lines *l = *lines;
     if (!l) return;
-    fv_mem *mem = &l->source.ctx->mem;
-    fv_source_close(&l->source);
+    fv_mem *mem = &l->stream.ctx->mem;
+    fv_byte_stream_close(&l->stream);
     fv_mem_free(mem, l->buffer, l->room);
     fv_mem_free(mem, l, sizeof *l);
     *lines = NULL;
 }
 
-const char *fv_lines_name(const fv_lines *lines) { return lines->source.name; }
+const char *fv_lines_name(const fv_lines *lines) { return lines->stream.name; }
 
-/* Makes room behind `end` and fills it. One byte more is always there for the NUL. */
+/* Reads more bytes after `end`, growing the buffer if needed; one byte is always kept for the NUL.
+ */
 static fv_status fill(fv_lines *l)
 {
-    fv_ctx *ctx = l->source.ctx;
+    fv_ctx *ctx = l->stream.ctx;
     size_t have = l->end - l->begin, got = 0;
     if (l->begin > 0) {
         memmove(l->buffer, l->buffer + l->begin, have);
@@ -96,28 +99,28 @@ static fv_status fill(fv_lines *l)
         size_t need;
         FV_RETURN_IF(!fv_add_size(l->room, FIRST_ROOM, &need), ctx, FV_ERR_MEMORY, "out of memory");
         char *buffer = fv_mem_grow(&ctx->mem, l->buffer, &l->room, need, 1);
-        FV_RETURN_IF(!buffer, ctx, FV_ERR_MEMORY, "%s: out of memory", l->source.name);
+        FV_RETURN_IF(!buffer, ctx, FV_ERR_MEMORY, "%s: out of memory", l->stream.name);
         l->buffer = buffer;
     }
-    FV_FORWARD(fv_source_read(&l->source, l->buffer + l->end, l->room - 1 - l->end, &got));
+    FV_FORWARD(fv_byte_stream_read(&l->stream, l->buffer + l->end, l->room - 1 - l->end, &got));
     l->ended = got == 0;
     l->end += got;
     return FV_OK;
 }
 
-/* The length of the next line without its end, reading on until it is there; *step is what to pass
- * over. */
+/* Reads until the next line is complete: *length is its length without the line end, *step with it.
+ */
 static fv_status find_end(fv_lines *l, size_t *length, size_t *step)
 {
-    const uint64_t limit = l->source.ctx->limits.line_bytes;
+    const uint64_t limit = l->stream.ctx->limits.line_bytes;
     size_t searched = 0;
     for (;;) {
         size_t have = l->end - l->begin;
         char *start = l->buffer + l->begin;
         char *newline = have > searched ? memchr(start + searched, '\n', have - searched) : NULL;
         size_t n = newline ? (size_t)(newline - start) : have;
-        FV_RETURN_IF(n > limit, l->source.ctx, FV_ERR_LIMIT,
-                     "%s:%llu: a line of more than %llu bytes", l->source.name,
+        FV_RETURN_IF(n > limit, l->stream.ctx, FV_ERR_LIMIT,
+                     "%s:%llu: the line is longer than %llu bytes", l->stream.name,
                      (unsigned long long)l->number + 1, (unsigned long long)limit);
         if (newline || l->ended) {
             *length = n;
@@ -129,7 +132,7 @@ static fv_status find_end(fv_lines *l, size_t *length, size_t *step)
     }
 }
 
-static fv_status refuse(const fv_lines *l, const char *text, size_t n)
+static fv_status reject(const fv_lines *l, const char *text, size_t n)
 {
     size_t at = 0;
     while (at < n && text[at]) {
@@ -137,9 +140,9 @@ static fv_status refuse(const fv_lines *l, const char *text, size_t n)
         if (length == 0) break;
         at += length;
     }
-    return fv_fail(l->source.ctx, FV_ERR_FORMAT, "%s:%llu: %s at byte %zu of the line",
-                   l->source.name, (unsigned long long)l->number,
-                   text[at] ? "not valid UTF-8" : "a NUL byte, as in a binary file,", at + 1);
+    return fv_fail(l->stream.ctx, FV_ERR_FORMAT, "%s:%llu: %s at byte %zu of the line",
+                   l->stream.name, (unsigned long long)l->number,
+                   text[at] ? "invalid UTF-8" : "NUL byte (a binary file?)", at + 1);
 }
 
 fv_status fv_lines_next(fv_lines *l, fv_line *out)
@@ -155,22 +158,22 @@ fv_status fv_lines_next(fv_lines *l, fv_line *out)
     l->begin += step;
     l->number++;
     if (step > length && length > 0 && text[length - 1] == '\r') length--;
-    text[length] = '\0'; /* on the line's own end, or on the byte kept free behind the buffer */
+    text[length] = '\0'; /* overwrites the line end, or the byte kept for it */
     bool valid = !memchr(text, '\0', length) && fv_utf8_valid(text, length);
-    if (!valid && l->policy == FV_LINES_REFUSE) return refuse(l, text, length);
+    if (!valid && l->policy == FV_LINES_POLICY_REJECT) return reject(l, text, length);
     *out = (fv_line){.text = text, .bytes = length, .number = l->number, .valid = valid};
     return FV_OK;
 }
 
-fv_status fv_json_text(fv_ctx *ctx, const char *name, const char *json, size_t bytes,
-                       const char *key, fv_text *out, bool *found)
+fv_status fv_json_get_string(fv_ctx *ctx, const char *name, const char *json, size_t bytes,
+                             const char *key, fv_text *out, bool *found)
 {
     fv_doc *doc = NULL;
     FV_FORWARD(fv_json_parse(ctx, name, json, bytes, &doc));
     const fv_value *value = fv_value_get(&doc->root, key);
-    fv_status s = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
+    fv_status s = fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT);
     if (s == FV_OK && value) {
-        s = fv_doc_kind(doc, value, FV_KIND_STRING);
+        s = fv_doc_kind(doc, value, FV_VALUE_STRING);
         if (s == FV_OK) s = fv_text_reserve(ctx, out, value->count);
         if (s == FV_OK) {
             out->bytes = 0;

@@ -15,15 +15,15 @@ size_t fv_marian_language(const char *text, size_t bytes)
     return end ? (size_t)(end - text) + 2 : 0;
 }
 
-/* ---- two lists become one ------------------------------------------------------------ */
+/* ---- merging the vocabularies -------------------------------------------------------- */
 
 static fv_status check_vocab(fv_ctx *ctx, const char *name, const fv_vocab *vocab)
 {
     FV_RETURN_IF(vocab->count != vocab->size, ctx, FV_ERR_FORMAT,
-                 "%.200s: %zu tokens have numbers up to %zu", name, vocab->count, vocab->size - 1);
+                 "%.200s: has %zu tokens but ids up to %zu", name, vocab->count, vocab->size - 1);
     for (int i = 0; specials[i]; i++)
         FV_RETURN_IF(fv_vocab_find(vocab, specials[i], strlen(specials[i])) < 0, ctx, FV_ERR_FORMAT,
-                     "%.200s: the token %s is missing", name, specials[i]);
+                     "%.200s: token %s is missing", name, specials[i]);
     return FV_OK;
 }
 
@@ -32,13 +32,13 @@ static void mark(fv_sentencepiece *to, const fv_vocab *vocab, const char *token,
     to->pieces[fv_vocab_find(vocab, token, strlen(token))].kind = kind;
 }
 
-/* The vocabulary's tokens, of which text becomes those that the model has; then what only the model
- * has. Its own marks are nobody's tokens. */
+/* First the tokens of the vocabulary, of which text can become those that the model has; then the
+ * pieces that only the model has, except its control pieces. */
 static void merge(const fv_sentencepiece *model, const fv_vocab *vocab, fv_sentencepiece *to)
 {
     for (size_t i = 0; i < vocab->size; i++)
         to->pieces[i] = (fv_sentence_piece){.text = vocab->tokens[i], .kind = FV_PIECE_UNUSED};
-    to->count = to->known = vocab->size;
+    to->count = to->visible_ids = vocab->size;
     for (size_t i = 0; i < model->count; i++) {
         const fv_sentence_piece *p = &model->pieces[i];
         const int32_t id = fv_vocab_find(vocab, p->text.text, p->text.bytes);

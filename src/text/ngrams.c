@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "text/codepoints.h"
 #include "text/hash.h"
-#include "text/runes.h"
 
 enum { FIRST_SLOTS = 256 };
 
@@ -37,7 +37,7 @@ static fv_status out_of_memory(fv_ngrams *g)
     return fv_fail(g->ctx, FV_ERR_MEMORY, "out of memory");
 }
 
-/* A table twice as large, empty; NULL: out of memory. */
+/* An empty table of twice the size; NULL if out of memory. */
 static uint32_t *larger_table(fv_ngrams *g, size_t old, size_t *slots)
 {
     size_t more = FIRST_SLOTS, bytes;
@@ -88,7 +88,7 @@ fv_status fv_ngrams_word(fv_ngrams *g, const char *text, size_t bytes, uint32_t 
         }
     }
     FV_RETURN_IF(g->letters.bytes + bytes >= UINT32_MAX, g->ctx, FV_ERR_LIMIT,
-                 "words of 4 GiB in one segment");
+                 "a segment has 4 GiB of words");
     fv_ngram_word *words =
         fv_mem_grow(&g->ctx->mem, g->words, &g->word_room, g->word_count + 1, sizeof *words);
     if (!words) return out_of_memory(g);
@@ -104,12 +104,12 @@ fv_status fv_ngrams_word(fv_ngrams *g, const char *text, size_t bytes, uint32_t 
 
 /* ---- n-grams --------------------------------------------------------------------- */
 
-/* Room for `more` nodes, so that the counting loop cannot fail. */
+/* Reserves `more` nodes, so that the counting loop cannot fail. */
 static fv_status reserve_nodes(fv_ngrams *g, size_t more)
 {
     size_t need;
     FV_RETURN_IF(!fv_add_size(g->count, more, &need) || need >= UINT32_MAX / 2, g->ctx,
-                 FV_ERR_LIMIT, "more than 2^31 n-grams in one segment");
+                 FV_ERR_LIMIT, "a segment has more than 2^31 n-grams");
     fv_ngram *nodes = fv_mem_grow(&g->ctx->mem, g->nodes, &g->room, need, sizeof *nodes);
     if (!nodes) return out_of_memory(g);
     g->nodes = nodes;
@@ -129,7 +129,7 @@ static fv_status reserve_nodes(fv_ngrams *g, size_t more)
     return FV_OK;
 }
 
-/* The node that continues node `from` (0: the root, else number + 1) with a symbol. */
+/* The child of node `from` (0: the root, otherwise index + 1) for a symbol. */
 static uint32_t follow(fv_ngrams *g, uint32_t from, uint32_t symbol, uint32_t order)
 {
     const uint64_t key = (uint64_t)from << 32 | symbol;
@@ -144,7 +144,7 @@ static uint32_t follow(fv_ngrams *g, uint32_t from, uint32_t symbol, uint32_t or
 fv_status fv_ngrams_count(fv_ngrams *g, fv_ngram_side side, const uint32_t *symbols, size_t n,
                           int order)
 {
-    /* Piece by piece: room for the worst case of a whole long text would be far too much. */
+    /* In chunks: reserving for the worst case of a long text would take far too much memory. */
     enum { PIECE = 4096 };
     for (size_t begin = 0; begin < n; begin += PIECE) {
         size_t end = n - begin < PIECE ? n : begin + PIECE;

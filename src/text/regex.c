@@ -1,4 +1,4 @@
-/* From the tree of a pattern to its program. */
+/* Compiles the syntax tree of a pattern to a program. */
 #include "text/regex.h"
 
 #include <string.h>
@@ -10,13 +10,13 @@ typedef struct emitter {
     fv_regex_parser *p;
     fv_regex_step *steps;
     size_t count, room;
-    unsigned visits; /* of nodes: repeats of repeats of nothing put no step */
+    unsigned visits; /* visited nodes: nested repeats of nothing emit no steps */
 } emitter;
 
 static fv_status put(emitter *e, fv_regex_op op, uint32_t value, uint32_t other)
 {
-    enum { MOST = 16384 };
-    if (e->count == MOST) return fv_regex_wrong(e->p, FV_ERR_LIMIT, "too long");
+    enum { MAX_COUNT = 16384 };
+    if (e->count == MAX_COUNT) return fv_regex_fail(e->p, FV_ERR_LIMIT, "too long");
     fv_regex_step *steps =
         fv_mem_grow(&e->p->ctx->mem, e->steps, &e->room, e->count + 1, sizeof *steps);
     FV_RETURN_IF(!steps, e->p->ctx, FV_ERR_MEMORY, "pattern: out of memory");
@@ -30,35 +30,35 @@ static bool is_one_char(fv_regex_op op)
     return op == FV_RE_CHAR || op == FV_RE_FOLD || op == FV_RE_CLASS;
 }
 
-/* More characters than that count as without bound. */
+/* Lengths from here on count as unbounded. */
 enum { MANY = 1 << 20 };
 
 static uint32_t at_most(uint64_t value) { return value < MANY ? (uint32_t)value : MANY; }
 
-/* Finds the fewest and the most characters that a part can have. */
+/* Computes the minimum and maximum length of a node in characters. */
 static void measure(fv_regex_parser *p, int32_t number)
 {
     fv_regex_node *n = &p->nodes[number];
     const bool choice = n->kind == FV_RE_NODE_CHOICE;
-    uint64_t least = choice ? MANY : 0, most = 0;
+    uint64_t min = choice ? MANY : 0, max = 0;
     if (n->measured) return;
-    if (n->kind == FV_RE_NODE_STEP) least = most = is_one_char(n->op);
+    if (n->kind == FV_RE_NODE_STEP) min = max = is_one_char(n->op);
     for (int32_t c = n->child; c >= 0; c = p->nodes[c].next) {
         measure(p, c);
-        const uint64_t low = p->nodes[c].fewest, high = p->nodes[c].longest;
+        const uint64_t low = p->nodes[c].min_length, high = p->nodes[c].max_length;
         if (n->kind == FV_RE_NODE_REPEAT) {
-            least = low * n->least;
-            most = n->most == FV_RE_ENDLESS ? MANY : high * n->most;
+            min = low * n->min;
+            max = n->max == FV_RE_ENDLESS ? MANY : high * n->max;
         } else if (choice) {
-            least = low < least ? low : least;
-            most = high > most ? high : most;
+            min = low < min ? low : min;
+            max = high > max ? high : max;
         } else if (n->kind == FV_RE_NODE_SEQUENCE || n->op == FV_RE_ATOMIC) {
-            least += low;
-            most += high;
+            min += low;
+            max += high;
         }
     }
-    n->fewest = at_most(least);
-    n->longest = at_most(most);
+    n->min_length = at_most(min);
+    n->max_length = at_most(max);
     n->measured = true;
 }
 
@@ -66,7 +66,7 @@ static fv_status emit(emitter *e, int32_t number);
 
 static fv_status emit_choice(emitter *e, const fv_regex_node *n)
 {
-    /* Jumps to the end wait in a chain through their values. */
+    /* Pending jumps to the end form a chain through their values. */
     uint32_t chain = UINT32_MAX;
     for (int32_t c = n->child; c >= 0; c = e->p->nodes[c].next) {
         const bool last = e->p->nodes[c].next < 0;
@@ -86,7 +86,8 @@ static fv_status emit_choice(emitter *e, const fv_regex_node *n)
     return FV_OK;
 }
 
-/* Sets which way a split prefers: into the body right behind it, or out. */
+/* Sets the targets of a split: the body, which follows it, and the exit; a lazy one prefers the
+ * exit. */
 static void aim(emitter *e, size_t split, size_t out, bool lazy)
 {
     const uint32_t in = (uint32_t)split + 1;
@@ -96,13 +97,14 @@ static void aim(emitter *e, size_t split, size_t out, bool lazy)
 
 static fv_status emit_repeat(emitter *e, const fv_regex_node *n)
 {
-    const bool lazy = n->greed == FV_RE_LAZY, endless = n->most == FV_RE_ENDLESS;
+    const bool lazy = n->greed == FV_RE_LAZY, endless = n->max == FV_RE_ENDLESS;
     const int32_t body = n->child;
-    const uint32_t least = n->least, most = n->most;
+    const uint32_t min = n->min, max = n->max;
     measure(e->p, body);
-    if (endless && e->p->nodes[body].fewest == 0)
-        return fv_regex_wrong(e->p, FV_ERR_UNSUPPORTED, "a repeat of what can be empty");
-    for (uint32_t i = 0; i < least; i++)
+    if (endless && e->p->nodes[body].min_length == 0)
+        return fv_regex_fail(e->p, FV_ERR_UNSUPPORTED,
+                             "a repeat of something that can be empty is not supported");
+    for (uint32_t i = 0; i < min; i++)
         FV_FORWARD(emit(e, body));
     if (endless) {
         const size_t split = e->count;
@@ -112,9 +114,9 @@ static fv_status emit_repeat(emitter *e, const fv_regex_node *n)
         aim(e, split, e->count, lazy);
         return FV_OK;
     }
-    /* Each further one may be the last: the ways out wait in a chain. */
+    /* Each further repetition is optional; the pending exits form a chain. */
     size_t chain = SIZE_MAX;
-    for (uint32_t i = least; i < most; i++) {
+    for (uint32_t i = min; i < max; i++) {
         FV_FORWARD(put(e, FV_RE_SPLIT, 0, chain == SIZE_MAX ? UINT32_MAX : (uint32_t)chain));
         chain = e->count - 1;
         FV_FORWARD(emit(e, body));
@@ -127,7 +129,7 @@ static fv_status emit_repeat(emitter *e, const fv_regex_node *n)
     return FV_OK;
 }
 
-/* A pattern of its own: its steps, a match, and the way on. */
+/* A nested pattern: its steps and a match; the outer pattern continues after them. */
 static fv_status emit_inner(emitter *e, fv_regex_op op, uint32_t back, int32_t child, bool repeat)
 {
     const size_t at = e->count;
@@ -143,19 +145,20 @@ static fv_status emit_look(emitter *e, const fv_regex_node *n)
     uint32_t back = 0;
     if (n->op == FV_RE_BEHIND || n->op == FV_RE_NOT_BEHIND) {
         measure(e->p, n->child);
-        back = e->p->nodes[n->child].fewest;
-        if (back != e->p->nodes[n->child].longest || back == MANY)
-            return fv_regex_wrong(e->p, FV_ERR_UNSUPPORTED, "a look back of no fixed length");
+        back = e->p->nodes[n->child].min_length;
+        if (back != e->p->nodes[n->child].max_length || back == MANY)
+            return fv_regex_fail(e->p, FV_ERR_UNSUPPORTED,
+                                 "lookbehind of variable length is not supported");
     }
     return emit_inner(e, n->op, back, n->child, false);
 }
 
-/* Recursion follows the nesting of the pattern, which the parser bounds. */
+/* Recursion is bounded by the nesting of the pattern, which the parser limits. */
 static fv_status emit(emitter *e, int32_t number)
 {
-    enum { MOST = 1 << 16 };
+    enum { MAX_COUNT = 1 << 16 };
     const fv_regex_node *n = &e->p->nodes[number];
-    if (++e->visits > MOST) return fv_regex_wrong(e->p, FV_ERR_LIMIT, "too many repeats");
+    if (++e->visits > MAX_COUNT) return fv_regex_fail(e->p, FV_ERR_LIMIT, "too many repeats");
     switch (n->kind) {
     case FV_RE_NODE_STEP:
         return put(e, n->op, n->value, 0);

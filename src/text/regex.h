@@ -1,5 +1,6 @@
 /*
- * Regular expressions as tokenizer files use them (Oniguruma's, as Hugging Face's library has it).
+ * Regular expressions of tokenizer files, with the syntax of Oniguruma, which Hugging Face's
+ * library uses.
  *
  *     const fv_regex *re = NULL;
  *     s = fv_regex_compile(ctx, &arena, "\\p{L}+| ?\\d{1,3}", n, &re);
@@ -10,15 +11,15 @@
  *         s = fv_regex_find(&run, re, from, &found, &begin, &end);
  *     fv_regex_end(&run);
  *
- * Known are: characters and escapes (\n \r \t \f \v \e \a \xHH \x{H..} \uHHHH), classes with
- * ranges, negation, nesting and &&, . \d \w \s \h and their opposites, \p{..} with a category or
+ * Supported: characters and escapes (\n \r \t \f \v \e \a \xHH \x{H..} \uHHHH), classes with
+ * ranges, negation, nesting and &&, . \d \w \s \h and their complements, \p{..} with a category or
  * its first letter, \b \B \A \z \Z ^ $, groups of every kind, (?i) and (?i:..), alternatives, ? * +
  * {n,m} with their lazy and possessive forms, (?=..) (?!..), (?<=..) (?<!..) of a fixed length,
- * (?>..). Not known: backreferences, scripts as in \p{Han}, conditions, repeats of what can be
- * empty.
+ * (?>..). Not supported: backreferences, scripts as in \p{Han}, conditionals, repeats of something
+ * that can be empty.
  *
- * Matching goes back step by step, as Oniguruma does, and so finds what it finds. A pattern that
- * takes too many steps for the length of the text is FV_ERR_LIMIT.
+ * Matching is backtracking, as in Oniguruma, and finds the same matches. A pattern that takes too
+ * many steps for the length of the text fails with FV_ERR_LIMIT.
  */
 #ifndef FV_TEXT_REGEX_H
 #define FV_TEXT_REGEX_H
@@ -26,12 +27,12 @@
 #include "base/ctx.h"
 #include "io/arena.h"
 
-/* ---- the program ----------------------------------------------------------------- */
+/* ---- program --------------------------------------------------------------------- */
 
 typedef enum fv_regex_op {
     FV_RE_CHAR,  /* value */
-    FV_RE_FOLD,  /* value, whatever its case */
-    FV_RE_CLASS, /* value: its number */
+    FV_RE_FOLD,  /* value, ignoring case */
+    FV_RE_CLASS, /* value: index of the class */
     FV_RE_SPLIT, /* first value, then other */
     FV_RE_JUMP,  /* to value */
     FV_RE_MATCH,
@@ -39,10 +40,10 @@ typedef enum fv_regex_op {
     FV_RE_LINE_END,
     FV_RE_BEGIN,
     FV_RE_END,
-    FV_RE_LAST_LINE_END, /* the end, or before a line feed there */
+    FV_RE_LAST_LINE_END, /* the end, or before a final newline */
     FV_RE_WORD_EDGE,
     FV_RE_NO_WORD_EDGE,
-    /* What follows up to FV_RE_MATCH is a pattern of its own; goes on at value. */
+    /* A nested pattern follows, up to FV_RE_MATCH; the outer one continues at value. */
     FV_RE_AHEAD,
     FV_RE_NOT_AHEAD,
     FV_RE_BEHIND, /* begins `other` characters before */
@@ -57,13 +58,13 @@ typedef struct fv_regex_step {
 
 typedef enum fv_regex_item_kind {
     FV_RE_ITEM_RANGE,
-    FV_RE_ITEM_CATEGORIES, /* low: a bit for each fv_category */
+    FV_RE_ITEM_CATEGORIES, /* low: one bit per fv_category */
     FV_RE_ITEM_SPACE,
-    FV_RE_ITEM_WORD, /* low: 1 in brackets */
-    FV_RE_ITEM_CLASS /* low: the number of another class */
+    FV_RE_ITEM_WORD, /* low: 1 inside [] */
+    FV_RE_ITEM_CLASS /* low: index of another class */
 } fv_regex_item_kind;
 
-/* A part of a class. */
+/* One item of a character class. */
 typedef struct fv_regex_item {
     fv_regex_item_kind kind;
     bool negated;
@@ -74,8 +75,8 @@ typedef struct fv_regex_class {
     fv_regex_item *items;
     size_t count, room;
     bool negated, fold;
-    int32_t meet;      /* the class that must hold too, or -1 */
-    uint64_t ascii[2]; /* the answer for U+0 to U+7F */
+    int32_t intersection; /* index of the class after &&, or -1 */
+    uint64_t ascii[2];    /* precomputed for U+0 to U+7F */
 } fv_regex_class;
 
 typedef struct fv_regex {
@@ -85,12 +86,12 @@ typedef struct fv_regex {
     size_t class_count;
 } fv_regex;
 
-/* Lives in the arena. Fails: FORMAT, UNSUPPORTED, LIMIT, MEMORY. */
+/* Allocates in the arena. Fails: FORMAT, UNSUPPORTED, LIMIT, MEMORY. */
 fv_status fv_regex_compile(fv_ctx *ctx, fv_arena *arena, const char *pattern, size_t bytes,
                            const fv_regex **out);
 
 bool fv_regex_class_has(const fv_regex *re, const fv_regex_class *c, uint32_t code);
-/* A code point without its case. */
+/* Case folding. */
 uint32_t fv_regex_fold(uint32_t code);
 
 /* ---- matching -------------------------------------------------------------------- */
@@ -104,15 +105,15 @@ typedef struct fv_regex_run {
     const char *text; /* valid UTF-8 */
     size_t bytes;
     uint64_t steps_left;
-    size_t last_end;       /* of the last match; SIZE_MAX: none yet */
-    fv_regex_place *stack; /* where to go on if this way fails */
+    size_t last_end;       /* end of the last match; SIZE_MAX: none yet */
+    fv_regex_place *stack; /* backtracking points */
     size_t count, room;
 } fv_regex_run;
 
 void fv_regex_begin(fv_regex_run *run, const char *text, size_t bytes);
 void fv_regex_end(fv_regex_run *run);
-/* The first match that begins at `from`, the end of the last one, or later. It may be empty, but
- * not where the last one ended. Fails: LIMIT, MEMORY. */
+/* The first match that begins at or after `from`, the end of the last one. It may be empty, but not
+ * at the end of the last match. Fails: LIMIT, MEMORY. */
 fv_status fv_regex_find(fv_regex_run *run, const fv_regex *re, size_t from, bool *found,
                         size_t *begin, size_t *end);
 

@@ -1,4 +1,4 @@
-/* Classes of characters and escapes in a pattern. */
+/* Character classes and escapes. */
 #include <string.h>
 
 #include "fovea/unicode.h"
@@ -8,13 +8,13 @@
 
 static fv_status new_class(fv_regex_parser *p, uint32_t *number)
 {
-    enum { MOST = 512 };
-    if (p->class_count == MOST) return fv_regex_wrong(p, FV_ERR_LIMIT, "too many classes");
+    enum { MAX_COUNT = 512 };
+    if (p->class_count == MAX_COUNT) return fv_regex_fail(p, FV_ERR_LIMIT, "too many classes");
     fv_regex_class *classes =
         fv_mem_grow(&p->ctx->mem, p->classes, &p->class_room, p->class_count + 1, sizeof *classes);
     FV_RETURN_IF(!classes, p->ctx, FV_ERR_MEMORY, "pattern: out of memory");
     p->classes = classes;
-    classes[p->class_count] = (fv_regex_class){.meet = -1, .fold = p->fold};
+    classes[p->class_count] = (fv_regex_class){.intersection = -1, .fold = p->fold};
     *number = (uint32_t)p->class_count++;
     return FV_OK;
 }
@@ -42,11 +42,11 @@ fv_status fv_regex_make_class(fv_regex_parser *p, fv_regex_item item, uint32_t *
 
 /* ---- escapes --------------------------------------------------------------------- */
 
-static fv_status read_hex(fv_regex_parser *p, size_t least, size_t most, uint32_t *out)
+static fv_status read_hex(fv_regex_parser *p, size_t min, size_t max, uint32_t *out)
 {
     size_t n = 0;
     *out = 0;
-    for (; n < most && p->at < p->bytes; n++, p->at++) {
+    for (; n < max && p->at < p->bytes; n++, p->at++) {
         const char c = p->pattern[p->at];
         if (c >= '0' && c <= '9')
             *out = *out << 4 | (uint32_t)(c - '0');
@@ -57,8 +57,8 @@ static fv_status read_hex(fv_regex_parser *p, size_t least, size_t most, uint32_
         else
             break;
     }
-    if (n < least || *out > 0x10FFFF || (*out >= 0xD800 && *out < 0xE000))
-        return fv_regex_wrong(p, FV_ERR_FORMAT, "a code point that does not exist");
+    if (n < min || *out > 0x10FFFF || (*out >= 0xD800 && *out < 0xE000))
+        return fv_regex_fail(p, FV_ERR_FORMAT, "invalid code point");
     return FV_OK;
 }
 
@@ -69,8 +69,8 @@ static fv_status read_property(fv_regex_parser *p, bool negated, fv_regex_item *
         const char *word, *letters;
     } words[] = {{"Letter", "L"}, {"Mark", "M"},   {"Number", "N"},    {"Punctuation", "P"},
                  {"Symbol", "S"}, {"Digit", "Nd"}, {"Separator", "Z"}, {"Upper", "Lu"}};
-    if (!fv_regex_take(p, "{")) return fv_regex_wrong(p, FV_ERR_FORMAT, "\\p needs braces");
-    if (fv_regex_take(p, "^")) negated = !negated;
+    if (!fv_regex_accept(p, "{")) return fv_regex_fail(p, FV_ERR_FORMAT, "expected '{' after \\p");
+    if (fv_regex_accept(p, "^")) negated = !negated;
     const char *name = p->pattern + p->at;
     size_t n = 0;
     while (p->at + n < p->bytes && name[n] != '}')
@@ -87,9 +87,10 @@ static fv_status read_property(fv_regex_parser *p, bool negated, fv_regex_item *
         if (memcmp(fv_category_name((fv_category)c), letters, letter_count) == 0)
             item->low |= 1u << c;
     if (item->low == 0)
-        return fv_regex_wrong(p, FV_ERR_UNSUPPORTED, "a property that is not known here");
+        return fv_regex_fail(p, FV_ERR_UNSUPPORTED,
+                             "property is not supported, expected a general category");
     p->at += n;
-    return fv_regex_take(p, "}") ? FV_OK : fv_regex_wrong(p, FV_ERR_FORMAT, "a '}' is missing");
+    return fv_regex_accept(p, "}") ? FV_OK : fv_regex_fail(p, FV_ERR_FORMAT, "missing '}'");
 }
 
 static fv_regex_item one(uint32_t code)
@@ -144,39 +145,38 @@ fv_status fv_regex_parse_escape(fv_regex_parser *p, fv_regex_item *item)
         break;
     }
     if (c == 'x' || c == 'u') {
-        const bool braces = c == 'x' && fv_regex_take(p, "{");
+        const bool braces = c == 'x' && fv_regex_accept(p, "{");
         FV_FORWARD(read_hex(p, c == 'u' ? 4 : 1, braces ? 8 : c == 'u' ? 4 : 2, &c));
-        if (braces && !fv_regex_take(p, "}"))
-            return fv_regex_wrong(p, FV_ERR_FORMAT, "a '}' is missing");
+        if (braces && !fv_regex_accept(p, "}"))
+            return fv_regex_fail(p, FV_ERR_FORMAT, "missing '}'");
         *item = one(c);
         return FV_OK;
     }
     const bool plain = c >= 128 || !(upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'));
     if (!plain) c = control_of(c);
-    if (!plain && c == 0)
-        return fv_regex_wrong(p, FV_ERR_UNSUPPORTED, "an escape that is not known here");
+    if (!plain && c == 0) return fv_regex_fail(p, FV_ERR_UNSUPPORTED, "escape is not supported");
     *item = one(c);
     return FV_OK;
 }
 
-/* ---- [...] ----------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------- */
 
-/* A character, an escape or a class inside. */
+/* A character, an escape or a nested class. */
 static fv_status read_item(fv_regex_parser *p, fv_regex_item *item)
 {
     uint32_t c = 0;
     if (fv_regex_at(p, "[:"))
-        return fv_regex_wrong(p, FV_ERR_UNSUPPORTED, "[:name:] is not known here");
-    if (fv_regex_take(p, "[")) {
+        return fv_regex_fail(p, FV_ERR_UNSUPPORTED, "[:name:] is not supported");
+    if (fv_regex_accept(p, "[")) {
         FV_FORWARD(fv_regex_parse_class(p, &c));
         *item = (fv_regex_item){.kind = FV_RE_ITEM_CLASS, .low = c};
         return FV_OK;
     }
-    if (fv_regex_take(p, "\\b")) {
+    if (fv_regex_accept(p, "\\b")) {
         *item = one('\b');
         return FV_OK;
     }
-    if (fv_regex_take(p, "\\")) {
+    if (fv_regex_accept(p, "\\")) {
         FV_FORWARD(fv_regex_parse_escape(p, item));
         if (item->kind == FV_RE_ITEM_WORD) item->low = 1;
         return FV_OK;
@@ -195,41 +195,41 @@ static fv_status read_range(fv_regex_parser *p, fv_regex_item *item)
     p->at++;
     FV_FORWARD(read_item(p, &high));
     if (high.kind != FV_RE_ITEM_RANGE || high.high < item->low)
-        return fv_regex_wrong(p, FV_ERR_FORMAT, "a range that ends before it begins");
+        return fv_regex_fail(p, FV_ERR_FORMAT, "range ends before it begins");
     item->high = high.high;
     return FV_OK;
 }
 
 static fv_status read_items(fv_regex_parser *p, uint32_t number)
 {
-    /* A ']' in front is itself, if there is another one to end the class. */
+    /* A leading ']' is literal if another one ends the class. */
     bool first = true, literal = fv_regex_at(p, "]") &&
                                  memchr(p->pattern + p->at + 1, ']', p->bytes - p->at - 1) != NULL;
-    for (; literal || !fv_regex_take(p, "]"); first = literal = false) {
+    for (; literal || !fv_regex_accept(p, "]"); first = literal = false) {
         fv_regex_item item = one(']');
-        if (p->at >= p->bytes) return fv_regex_wrong(p, FV_ERR_FORMAT, "a ']' is missing");
-        if (!first && fv_regex_take(p, "&&")) {
-            /* What is left of the class must hold as well. */
+        if (p->at >= p->bytes) return fv_regex_fail(p, FV_ERR_FORMAT, "missing ']'");
+        if (!first && fv_regex_accept(p, "&&")) {
+            /* The rest of the class is the right side of the intersection. */
             uint32_t rest = 0;
             FV_FORWARD(new_class(p, &rest));
-            p->classes[number].meet = (int32_t)rest;
+            p->classes[number].intersection = (int32_t)rest;
             return read_items(p, rest);
         }
         FV_FORWARD(read_item(p, &item));
         FV_FORWARD(read_range(p, &item));
         FV_FORWARD(put_item(p, number, item));
     }
-    if (first) return fv_regex_wrong(p, FV_ERR_FORMAT, "an empty class");
+    if (first) return fv_regex_fail(p, FV_ERR_FORMAT, "empty class");
     return FV_OK;
 }
 
 fv_status fv_regex_parse_class(fv_regex_parser *p, uint32_t *number)
 {
-    enum { DEEPEST = 32 };
-    if (p->depth == DEEPEST) return fv_regex_wrong(p, FV_ERR_LIMIT, "too deep");
+    enum { MAX_DEPTH = 32 };
+    if (p->depth == MAX_DEPTH) return fv_regex_fail(p, FV_ERR_LIMIT, "nested too deeply");
     FV_FORWARD(new_class(p, number));
     p->depth++;
-    p->classes[*number].negated = fv_regex_take(p, "^");
+    p->classes[*number].negated = fv_regex_accept(p, "^");
     FV_FORWARD(read_items(p, *number));
     p->depth--;
     return FV_OK;

@@ -1,6 +1,6 @@
 #include "fovea/unicode.h"
-#include "text/pipeline.h"
 #include "text/regex.h"
+#include "text/tokenizer_pipeline.h"
 
 /* ---- classes --------------------------------------------------------------------- */
 
@@ -8,7 +8,7 @@ uint32_t fv_regex_fold(uint32_t code)
 {
     uint32_t lower[2];
     switch (code) {
-    case 0x17F: /* long s, final sigma, micro: small letters with a plainer form */
+    case 0x17F: /* long s, final sigma, micro sign */
         return 's';
     case 0x3C2:
         return 0x3C3;
@@ -19,8 +19,8 @@ uint32_t fv_regex_fold(uint32_t code)
     }
 }
 
-/* Oniguruma has two answers for six signs of Latin-1: fractions and raised digits are word
- * characters by themselves, but not in a class. */
+/* In Oniguruma, six characters of Latin-1 (fractions and superscript digits) match \w on their own,
+ * but not in a class. */
 static bool is_word(uint32_t code, bool in_class)
 {
     if (!in_class &&
@@ -67,7 +67,8 @@ bool fv_regex_class_has(const fv_regex *re, const fv_regex_class *c, uint32_t co
         has = any_has(re, c, plain) ||
               (plain >= 'a' && plain <= 'z' && any_has(re, c, plain - 'a' + 'A'));
     }
-    if (has && c->meet >= 0) has = fv_regex_class_has(re, &re->classes[c->meet], code);
+    if (has && c->intersection >= 0)
+        has = fv_regex_class_has(re, &re->classes[c->intersection], code);
     return has != c->negated;
 }
 
@@ -78,9 +79,9 @@ static bool class_has(const fv_regex *re, uint32_t number, uint32_t code)
     return fv_regex_class_has(re, c, code);
 }
 
-/* ---- places ---------------------------------------------------------------------- */
+/* ---- positions ------------------------------------------------------------------- */
 
-/* The character at a place and where it ends; false at the end of the text. */
+/* The character at a position and its end; false at the end of the text. */
 static bool char_at(const fv_regex_run *run, size_t at, uint32_t *code, size_t *end)
 {
     if (at >= run->bytes) return false;
@@ -108,7 +109,7 @@ static bool is_word_edge(const fv_regex_run *run, size_t at)
     return before != after;
 }
 
-/* An assertion that looks at the place alone. */
+/* Whether a zero-width assertion holds at a position. */
 static bool holds(const fv_regex_run *run, fv_regex_op op, size_t at)
 {
     switch (op) {
@@ -129,7 +130,7 @@ static bool holds(const fv_regex_run *run, fv_regex_op op, size_t at)
     }
 }
 
-/* ---- running --------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------- */
 
 static fv_status push(fv_regex_run *run, uint32_t step, size_t at)
 {
@@ -146,8 +147,8 @@ static fv_status push(fv_regex_run *run, uint32_t step, size_t at)
 static fv_status run_from(fv_regex_run *run, const fv_regex *re, uint32_t step, size_t at,
                           bool *matched, size_t *end);
 
-/* A pattern inside: whether it holds, and where the outer one goes on. Patterns nest a bounded
- * number of times. */
+/* Matches a nested pattern: whether it holds, and where the outer one continues. Nesting is
+ * bounded. */
 static fv_status run_inner(fv_regex_run *run, const fv_regex *re, uint32_t step, size_t *at,
                            bool *holds_here)
 {
@@ -164,21 +165,21 @@ static fv_status run_inner(fv_regex_run *run, const fv_regex *re, uint32_t step,
     return FV_OK;
 }
 
-/* One step; false: this way fails. */
+/* Executes one step; *alive is false if this path fails. */
 static fv_status take_step(fv_regex_run *run, const fv_regex *re, uint32_t *step, size_t *at,
-                           bool *goes_on)
+                           bool *alive)
 {
     const fv_regex_step *s = &re->steps[*step];
     uint32_t code;
     switch (s->op) {
     case FV_RE_CHAR:
-        *goes_on = char_at(run, *at, &code, at) && code == s->value;
+        *alive = char_at(run, *at, &code, at) && code == s->value;
         break;
     case FV_RE_FOLD:
-        *goes_on = char_at(run, *at, &code, at) && fv_regex_fold(code) == s->value;
+        *alive = char_at(run, *at, &code, at) && fv_regex_fold(code) == s->value;
         break;
     case FV_RE_CLASS:
-        *goes_on = char_at(run, *at, &code, at) && class_has(re, s->value, code);
+        *alive = char_at(run, *at, &code, at) && class_has(re, s->value, code);
         break;
     case FV_RE_SPLIT:
         FV_FORWARD(push(run, s->other, *at));
@@ -192,35 +193,35 @@ static fv_status take_step(fv_regex_run *run, const fv_regex *re, uint32_t *step
     case FV_RE_BEHIND:
     case FV_RE_NOT_BEHIND:
     case FV_RE_ATOMIC:
-        FV_FORWARD(run_inner(run, re, *step, at, goes_on));
+        FV_FORWARD(run_inner(run, re, *step, at, alive));
         *step = s->value;
         return FV_OK;
     default:
-        *goes_on = holds(run, s->op, *at);
+        *alive = holds(run, s->op, *at);
         break;
     }
     ++*step;
     return FV_OK;
 }
 
-/* From one step to FV_RE_MATCH. What is tried is put on top of the stack and taken off again. */
+/* Runs from a step to FV_RE_MATCH. Uses the stack above its current top and restores it. */
 static fv_status run_from(fv_regex_run *run, const fv_regex *re, uint32_t step, size_t at,
                           bool *matched, size_t *end)
 {
     const size_t base = run->count;
     *matched = false;
     for (;;) {
-        bool goes_on = true;
+        bool alive = true;
         FV_RETURN_IF(run->steps_left-- == 0, run->ctx, FV_ERR_LIMIT,
-                     "tokenizer: the pattern takes too many steps on this text");
+                     "tokenizer: the split pattern takes too many steps on this text");
         if (re->steps[step].op == FV_RE_MATCH) {
             *matched = true;
             *end = at;
             run->count = base;
             return FV_OK;
         }
-        FV_FORWARD(take_step(run, re, &step, &at, &goes_on));
-        if (goes_on) continue;
+        FV_FORWARD(take_step(run, re, &step, &at, &alive));
+        if (alive) continue;
         if (run->count == base) return FV_OK;
         run->count--;
         step = run->stack[run->count].step;

@@ -3,14 +3,14 @@
 #include <string.h>
 
 #include "io/utf8.h"
-#include "text/runes.h"
+#include "text/codepoints.h"
 
-/* ---- reading the text ------------------------------------------------------------ */
+/* ---- input ----------------------------------------------------------------------- */
 
-fv_status fv_regex_wrong(const fv_regex_parser *p, fv_status status, const char *what)
+fv_status fv_regex_fail(const fv_regex_parser *p, fv_status status, const char *what)
 {
     char quoted[FV_QUOTED_BYTES];
-    return fv_fail(p->ctx, status, "the pattern \"%s\", byte %zu: %s",
+    return fv_fail(p->ctx, status, "pattern \"%s\", byte %zu: %s",
                    fv_quote(p->pattern, p->bytes, quoted), p->at, what);
 }
 
@@ -20,7 +20,7 @@ bool fv_regex_at(const fv_regex_parser *p, const char *text)
     return p->bytes - p->at >= n && memcmp(p->pattern + p->at, text, n) == 0;
 }
 
-bool fv_regex_take(fv_regex_parser *p, const char *text)
+bool fv_regex_accept(fv_regex_parser *p, const char *text)
 {
     if (!fv_regex_at(p, text)) return false;
     p->at += strlen(text);
@@ -29,7 +29,7 @@ bool fv_regex_take(fv_regex_parser *p, const char *text)
 
 fv_status fv_regex_next(fv_regex_parser *p, uint32_t *code)
 {
-    if (p->at >= p->bytes) return fv_regex_wrong(p, FV_ERR_FORMAT, "it ends too early");
+    if (p->at >= p->bytes) return fv_regex_fail(p, FV_ERR_FORMAT, "unexpected end");
     const size_t length = fv_lead_length(p->pattern[p->at]);
     *code = fv_code_of(p->pattern + p->at, length);
     p->at += length;
@@ -40,8 +40,8 @@ fv_status fv_regex_next(fv_regex_parser *p, uint32_t *code)
 
 static fv_status new_node(fv_regex_parser *p, fv_regex_node node, int32_t *number)
 {
-    enum { MOST = 4096 };
-    if (p->node_count == MOST) return fv_regex_wrong(p, FV_ERR_LIMIT, "too long");
+    enum { MAX_COUNT = 4096 };
+    if (p->node_count == MAX_COUNT) return fv_regex_fail(p, FV_ERR_LIMIT, "too long");
     fv_regex_node *nodes =
         fv_mem_grow(&p->ctx->mem, p->nodes, &p->node_room, p->node_count + 1, sizeof *nodes);
     FV_RETURN_IF(!nodes, p->ctx, FV_ERR_MEMORY, "pattern: out of memory");
@@ -86,7 +86,7 @@ static fv_status item_node(fv_regex_parser *p, fv_regex_item item, int32_t *out)
 
 static fv_status parse_choice(fv_regex_parser *p, int32_t *out);
 
-/* The rest of a group as a pattern of its own. */
+/* Parses the rest of a group as a nested pattern. */
 static fv_status parse_inner(fv_regex_parser *p, fv_regex_op op, int32_t *out)
 {
     int32_t child = -1;
@@ -96,7 +96,7 @@ static fv_status parse_inner(fv_regex_parser *p, fv_regex_op op, int32_t *out)
     return FV_OK;
 }
 
-/* (?i), (?-i), (?i: and so on; *rest: the flags hold for the rest of the group outside. */
+/* (?i), (?-i), (?i: etc.; *rest: the flags apply to the rest of the enclosing group. */
 static fv_status parse_flags(fv_regex_parser *p, bool *rest)
 {
     bool on = true;
@@ -114,7 +114,7 @@ static fv_status parse_flags(fv_regex_parser *p, bool *rest)
         else if (c == 'm')
             p->dot_all = on;
         else
-            return fv_regex_wrong(p, FV_ERR_UNSUPPORTED, "a group that is not known here");
+            return fv_regex_fail(p, FV_ERR_UNSUPPORTED, "group is not supported");
     }
 }
 
@@ -130,30 +130,32 @@ static fv_status parse_group_body(fv_regex_parser *p, int32_t *out)
                  {"?<!", FV_RE_NOT_BEHIND},
                  {"?>", FV_RE_ATOMIC}};
     for (size_t i = 0; i < sizeof inner / sizeof inner[0]; i++)
-        if (fv_regex_take(p, inner[i].mark)) return parse_inner(p, inner[i].op, out);
-    if (fv_regex_take(p, "?<")) {
+        if (fv_regex_accept(p, inner[i].mark)) return parse_inner(p, inner[i].op, out);
+    if (fv_regex_accept(p, "?<")) {
         uint32_t c = 0;
         while (c != '>')
             FV_FORWARD(fv_regex_next(p, &c));
-    } else if (fv_regex_take(p, "?") && !fv_regex_take(p, ":")) {
+    } else if (fv_regex_accept(p, "?") && !fv_regex_accept(p, ":")) {
         bool rest = false;
         FV_FORWARD(parse_flags(p, &rest));
-        if (rest) return fv_regex_wrong(p, FV_ERR_UNSUPPORTED, "flags are known in front only");
+        if (rest)
+            return fv_regex_fail(p, FV_ERR_UNSUPPORTED,
+                                 "flags are only supported at the start of the pattern");
     }
     return parse_choice(p, out);
 }
 
 static fv_status parse_group(fv_regex_parser *p, int32_t *out)
 {
-    enum { DEEPEST = 32 };
+    enum { MAX_DEPTH = 32 };
     const bool fold = p->fold, dot_all = p->dot_all;
-    if (p->depth == DEEPEST) return fv_regex_wrong(p, FV_ERR_LIMIT, "too deep");
+    if (p->depth == MAX_DEPTH) return fv_regex_fail(p, FV_ERR_LIMIT, "nested too deeply");
     p->depth++;
     FV_FORWARD(parse_group_body(p, out));
     p->depth--;
     p->fold = fold;
     p->dot_all = dot_all;
-    if (!fv_regex_take(p, ")")) return fv_regex_wrong(p, FV_ERR_FORMAT, "a ')' is missing");
+    if (!fv_regex_accept(p, ")")) return fv_regex_fail(p, FV_ERR_FORMAT, "missing ')'");
     return FV_OK;
 }
 
@@ -168,93 +170,93 @@ static fv_status parse_atom(fv_regex_parser *p, int32_t *out)
                   {"\\B", FV_RE_NO_WORD_EDGE}};
     uint32_t c = 0;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
-        if (fv_regex_take(p, places[i].text)) return step_node(p, places[i].op, 0, out);
-    if (fv_regex_take(p, "(")) return parse_group(p, out);
-    if (fv_regex_take(p, "[")) {
+        if (fv_regex_accept(p, places[i].text)) return step_node(p, places[i].op, 0, out);
+    if (fv_regex_accept(p, "(")) return parse_group(p, out);
+    if (fv_regex_accept(p, "[")) {
         FV_FORWARD(fv_regex_parse_class(p, &c));
         return step_node(p, FV_RE_CLASS, c, out);
     }
-    if (fv_regex_take(p, ".")) {
+    if (fv_regex_accept(p, ".")) {
         const fv_regex_item any = {
             .kind = FV_RE_ITEM_RANGE, .negated = !p->dot_all, .low = '\n', .high = '\n'};
         const fv_regex_item all = {.kind = FV_RE_ITEM_RANGE, .low = 0, .high = 0x10FFFF};
         return item_node(p, p->dot_all ? all : any, out);
     }
-    if (fv_regex_take(p, "\\")) {
+    if (fv_regex_accept(p, "\\")) {
         fv_regex_item item;
         FV_FORWARD(fv_regex_parse_escape(p, &item));
         return item_node(p, item, out);
     }
     if (fv_regex_at(p, "*") || fv_regex_at(p, "+") || fv_regex_at(p, "?"))
-        return fv_regex_wrong(p, FV_ERR_FORMAT, "a repeat of nothing");
+        return fv_regex_fail(p, FV_ERR_FORMAT, "nothing to repeat");
     FV_FORWARD(fv_regex_next(p, &c));
     return char_node(p, c, out);
 }
 
 /* ---- repeats --------------------------------------------------------------------- */
 
-/* A number, if one stands here. */
+/* Reads a number if there is one. */
 static bool take_number(fv_regex_parser *p, uint32_t *out)
 {
-    enum { MOST = 1000 };
+    enum { MAX_COUNT = 1000 };
     const size_t begin = p->at;
     uint32_t value = 0;
     for (; p->at < p->bytes && p->pattern[p->at] >= '0' && p->pattern[p->at] <= '9'; p->at++)
-        value = value <= MOST ? value * 10 + (uint32_t)(p->pattern[p->at] - '0') : value;
+        value = value <= MAX_COUNT ? value * 10 + (uint32_t)(p->pattern[p->at] - '0') : value;
     *out = value;
     return p->at > begin;
 }
 
-/* {n} {n,} {,m} {n,m}; what is none of them is a text. */
-static bool take_braces(fv_regex_parser *p, uint32_t *least, uint32_t *most)
+/* {n} {n,} {,m} {n,m}; anything else is literal text. */
+static bool take_braces(fv_regex_parser *p, uint32_t *min, uint32_t *max)
 {
     const size_t begin = p->at;
     p->at++;
-    const bool first = take_number(p, least);
+    const bool first = take_number(p, min);
     bool second = true;
-    if (fv_regex_take(p, ","))
-        second = take_number(p, most);
+    if (fv_regex_accept(p, ","))
+        second = take_number(p, max);
     else
-        *most = *least;
-    if (!second) *most = FV_RE_ENDLESS;
-    if ((first || second) && fv_regex_take(p, "}")) return true;
+        *max = *min;
+    if (!second) *max = FV_RE_ENDLESS;
+    if ((first || second) && fv_regex_accept(p, "}")) return true;
     p->at = begin;
     return false;
 }
 
-static bool take_repeat(fv_regex_parser *p, uint32_t *least, uint32_t *most, bool *braces)
+static bool take_repeat(fv_regex_parser *p, uint32_t *min, uint32_t *max, bool *braces)
 {
-    *least = 0;
-    *most = FV_RE_ENDLESS;
+    *min = 0;
+    *max = FV_RE_ENDLESS;
     *braces = false;
-    if (fv_regex_take(p, "*")) return true;
-    if (fv_regex_take(p, "+")) {
-        *least = 1;
+    if (fv_regex_accept(p, "*")) return true;
+    if (fv_regex_accept(p, "+")) {
+        *min = 1;
         return true;
     }
-    if (fv_regex_take(p, "?")) {
-        *most = 1;
+    if (fv_regex_accept(p, "?")) {
+        *max = 1;
         return true;
     }
     *braces = true;
-    return fv_regex_at(p, "{") && take_braces(p, least, most);
+    return fv_regex_at(p, "{") && take_braces(p, min, max);
 }
 
 static fv_status parse_repeats(fv_regex_parser *p, int32_t *node)
 {
-    enum { MOST = 1000, STACKED = 4 };
-    uint32_t least, most;
+    enum { MAX_COUNT = 1000, STACKED = 4 };
+    uint32_t min, max;
     bool braces;
-    for (int i = 0; take_repeat(p, &least, &most, &braces); i++) {
-        fv_regex_node repeat = {.kind = FV_RE_NODE_REPEAT, .least = least, .most = most};
+    for (int i = 0; take_repeat(p, &min, &max, &braces); i++) {
+        fv_regex_node repeat = {.kind = FV_RE_NODE_REPEAT, .min = min, .max = max};
         int32_t number = -1;
-        if (i == STACKED) return fv_regex_wrong(p, FV_ERR_LIMIT, "too many repeats");
-        if (least > most) return fv_regex_wrong(p, FV_ERR_FORMAT, "a repeat from more to less");
-        if (least > MOST || (most > MOST && most != FV_RE_ENDLESS))
-            return fv_regex_wrong(p, FV_ERR_LIMIT, "more than 1000 repeats");
-        if (fv_regex_take(p, "?"))
+        if (i == STACKED) return fv_regex_fail(p, FV_ERR_LIMIT, "too many repeats");
+        if (min > max) return fv_regex_fail(p, FV_ERR_FORMAT, "repeat range is reversed");
+        if (min > MAX_COUNT || (max > MAX_COUNT && max != FV_RE_ENDLESS))
+            return fv_regex_fail(p, FV_ERR_LIMIT, "more than 1000 repetitions");
+        if (fv_regex_accept(p, "?"))
             repeat.greed = FV_RE_LAZY;
-        else if (!braces && fv_regex_take(p, "+"))
+        else if (!braces && fv_regex_accept(p, "+"))
             repeat.greed = FV_RE_POSSESSIVE;
         FV_FORWARD(new_node(p, repeat, &number));
         adopt(p, number, *node);
@@ -263,7 +265,7 @@ static fv_status parse_repeats(fv_regex_parser *p, int32_t *node)
     return FV_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------- */
+/* ---- entry point ----------------------------------------------------------------- */
 
 static fv_status parse_sequence(fv_regex_parser *p, int32_t *out)
 {
@@ -284,13 +286,13 @@ static fv_status parse_choice(fv_regex_parser *p, int32_t *out)
         int32_t sequence = -1;
         FV_FORWARD(parse_sequence(p, &sequence));
         adopt(p, *out, sequence);
-    } while (fv_regex_take(p, "|"));
+    } while (fv_regex_accept(p, "|"));
     return FV_OK;
 }
 
 fv_status fv_regex_parse(fv_regex_parser *p, int32_t *root)
 {
-    /* Flags in front hold for all of it. */
+    /* Leading flags apply to the whole pattern. */
     while (fv_regex_at(p, "(?i)") || fv_regex_at(p, "(?m)")) {
         if (p->pattern[p->at + 2] == 'i')
             p->fold = true;
@@ -299,6 +301,6 @@ fv_status fv_regex_parse(fv_regex_parser *p, int32_t *root)
         p->at += 4;
     }
     FV_FORWARD(parse_choice(p, root));
-    if (p->at < p->bytes) return fv_regex_wrong(p, FV_ERR_FORMAT, "a '(' is missing");
+    if (p->at < p->bytes) return fv_regex_fail(p, FV_ERR_FORMAT, "missing '('");
     return FV_OK;
 }

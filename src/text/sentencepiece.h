@@ -1,8 +1,8 @@
 /*
- * SentencePiece's own files (`.model`): a protocol buffer with the pieces, their scores and kinds,
- * and how text is normalized. Such a file becomes a tokenizer.json like any other, with the members
- * "sentencepiece" in it: these say exactly what SentencePiece does, and others, who do not know
- * them, find the usual approximation beside them.
+ * SentencePiece files (`.model`): a protocol buffer with the pieces, their scores and kinds, and
+ * the normalization. A model is converted to a tokenizer.json with additional "sentencepiece"
+ * members, which describe exactly what SentencePiece does. Other libraries ignore them and use the
+ * usual approximation in the standard members.
  *
  *     fv_sentencepiece sp;
  *     s = fv_sentencepiece_read(ctx, "t5.model", data, bytes, &sp);     // points into data
@@ -12,7 +12,7 @@
 #ifndef FV_TEXT_SENTENCEPIECE_H
 #define FV_TEXT_SENTENCEPIECE_H
 
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
 typedef struct fv_sentence_piece {
     fv_string text;
@@ -21,7 +21,7 @@ typedef struct fv_sentence_piece {
 } fv_sentence_piece;
 
 typedef enum fv_sentencepiece_type {
-    FV_SENTENCEPIECE_UNIGRAM = 1, /* by the numbers of the file */
+    FV_SENTENCEPIECE_UNIGRAM = 1, /* with the numbers of the file */
     FV_SENTENCEPIECE_BPE,
     FV_SENTENCEPIECE_WORD,
     FV_SENTENCEPIECE_CHAR
@@ -30,14 +30,15 @@ typedef enum fv_sentencepiece_type {
 typedef struct fv_sentencepiece {
     fv_sentence_piece *pieces; /* by id */
     size_t count, room;
-    uint64_t type;                                           /* fv_sentencepiece_type */
-    bool byte_fallback, suffix, dummy, remove_extra, escape; /* as in fv_norm */
+    uint64_t type; /* fv_sentencepiece_type */
+    bool byte_fallback, whitespace_as_suffix, add_dummy_prefix, remove_extra_whitespaces,
+        escape_whitespaces; /* as in fv_normalizer */
     fv_string charsmap;
-    fv_string unknown; /* what the unknown piece is decoded to */
-    /* Of Marian's tokenizers (marian.h); a model alone has none of this: */
-    size_t known;                /* pieces from here on are the unknown one to everybody else */
-    const char *const *specials; /* tokens that are found in text as they are; NULL ends the list */
-    size_t end;                  /* with `specials`: the piece behind every text */
+    fv_string unknown; /* text that the unknown piece decodes to */
+    /* Marian tokenizers only (marian.h): */
+    size_t visible_ids; /* pieces from this one on are reported as unknown; 0: not Marian */
+    const char *const *specials; /* tokens that are matched in text; NULL-terminated */
+    size_t end;                  /* with `specials`: the piece appended to every text */
 } fv_sentencepiece;
 
 /* Fails: FORMAT, LIMIT, UNSUPPORTED, MEMORY. */

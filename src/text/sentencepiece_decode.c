@@ -1,25 +1,25 @@
 /*
- * Decoding as SentencePiece does it: control pieces are nothing, the unknown piece has a text of
- * its own, byte pieces are read together as UTF-8, and the blank that encoding put before the text
- * is taken away again. Marian decodes what lies between special tokens so, each with a blank behind
- * it, and takes the blanks at both ends away.
+ * Decoding as in SentencePiece: control pieces decode to nothing, the unknown piece to a fixed
+ * text, runs of byte pieces to UTF-8, and the blank that encoding added before the text is removed.
+ * Marian decodes each section between special tokens this way, with a blank after each special
+ * token, and strips the blanks at both ends.
  */
 #include <string.h>
 
 #include "io/utf8.h"
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
 typedef struct decoding {
     fv_ctx *ctx;
     const fv_tokenizer *tok;
-    const fv_decode_step *step;
-    fv_text bytes; /* of byte pieces so far */
+    const fv_token_decoder *step;
+    fv_text bytes; /* of the current run of byte pieces */
     fv_text *out;
-    size_t begin; /* of what is decoded together, in `out` */
+    size_t begin; /* of the current section in `out` */
     bool at_start, took_blank;
 } decoding;
 
-/* Bytes that are no UTF-8 become U+FFFD one by one. */
+/* Each invalid byte becomes U+FFFD. */
 static fv_status end_bytes(decoding *d)
 {
     for (size_t i = 0; i < d->bytes.bytes;) {
@@ -37,13 +37,13 @@ static fv_status put_normal(decoding *d, fv_string s, uint8_t kind)
     static const char mark[] = "\xE2\x96\x81";
     enum { MARK_BYTES = sizeof mark - 1 };
     d->took_blank = false;
-    /* A piece that only Marian's vocabulary has is taken as it is. */
-    const bool foreign = kind == FV_PIECE_UNUSED && fv_model_is_marian(&d->tok->model);
+    /* A piece that only Marian's vocabulary has is copied unchanged. */
+    const bool foreign = kind == FV_PIECE_UNUSED && fv_token_model_is_marian(&d->tok->model);
     if (d->at_start && !foreign && d->step->prepend != FV_PREPEND_NEVER && s.bytes >= MARK_BYTES &&
         memcmp(s.text, mark, MARK_BYTES) == 0) {
         s.text += MARK_BYTES;
         s.bytes -= MARK_BYTES;
-        /* Where several blanks are one, all at the beginning go. */
+        /* With remove_extra_whitespaces, all leading blanks are removed. */
         d->took_blank = d->step->prepend == FV_PREPEND_FIRST;
     }
     for (size_t i = 0; i < s.bytes;) {
@@ -57,8 +57,8 @@ static fv_status put_normal(decoding *d, fv_string s, uint8_t kind)
 
 static fv_status put_piece(decoding *d, int32_t id)
 {
-    const fv_string token = fv_tokenizer_token(d->tok, id);
-    FV_RETURN_IF(!token.text, d->ctx, FV_ERR_INDEX, "tokenizer: there is no token %d", id);
+    const fv_string token = fv_tokenizer_id_to_token(d->tok, id);
+    FV_RETURN_IF(!token.text, d->ctx, FV_ERR_INDEX, "tokenizer: unknown token id %d", id);
     const uint8_t kind = d->tok->model.kinds[id];
     if (kind == FV_PIECE_BYTE)
         return fv_text_append(d->ctx, &d->bytes, &(char){(char)fv_fallback_byte(token)}, 1);
@@ -74,7 +74,7 @@ static fv_status put_piece(decoding *d, int32_t id)
 
 static fv_status put_special(decoding *d, int32_t id)
 {
-    const fv_string token = fv_tokenizer_token(d->tok, id);
+    const fv_string token = fv_tokenizer_id_to_token(d->tok, id);
     FV_FORWARD(end_bytes(d));
     FV_FORWARD(fv_text_append(d->ctx, d->out, token.text, token.bytes));
     FV_FORWARD(fv_text_append(d->ctx, d->out, " ", 1));
@@ -83,7 +83,7 @@ static fv_status put_special(decoding *d, int32_t id)
     return FV_OK;
 }
 
-/* The text without the blanks around it. */
+/* The text without leading and trailing blanks. */
 static fv_string stripped(const fv_text *text)
 {
     size_t begin = 0, end = text->bytes;
@@ -108,11 +108,11 @@ fv_status fv_decode_sentencepiece(fv_ctx *ctx, const fv_tokenizer *tok, const in
     fv_text made = {0};
     decoding d = {
         .ctx = ctx, .tok = tok, .step = &tok->decoders[0], .out = &made, .at_start = true};
-    const bool marian = fv_model_is_marian(&tok->model);
+    const bool marian = fv_token_model_is_marian(&tok->model);
     fv_status s = fv_text_append(ctx, &made, "", 0);
     for (size_t i = 0; i < count && s == FV_OK; i++) {
         const bool special = fv_tokenizer_is_special(tok, ids[i]);
-        if (special && (flags & FV_DECODE_SKIP_SPECIALS)) continue;
+        if (special && (flags & FV_TOKENIZER_SKIP_SPECIALS)) continue;
         s = special && marian ? put_special(&d, ids[i]) : put_piece(&d, ids[i]);
     }
     if (s == FV_OK) s = end_bytes(&d);

@@ -1,10 +1,10 @@
-/* A SentencePiece model as a tokenizer.json. */
+/* Converts a SentencePiece model to a tokenizer.json. */
 #include <string.h>
 
 #include "io/sort.h"
 #include "text/base64.h"
 #include "text/sentencepiece.h"
-#include "text/spec.h"
+#include "text/tokenizer_write.h"
 
 static const char mark[] = "\xE2\x96\x81";
 
@@ -34,31 +34,32 @@ static void write_added(fv_json_writer *w, const fv_sentencepiece *sp)
     fv_json_open(w, '[');
     for (size_t i = 0; i < sp->count; i++)
         if (is_added(sp, &sp->pieces[i]))
-            fv_spec_added(w, sp->pieces[i].text, (int64_t)i, sp->pieces[i].kind != FV_PIECE_USER);
+            fv_json_added_token(w, sp->pieces[i].text, (int64_t)i,
+                                sp->pieces[i].kind != FV_PIECE_USER);
     fv_json_close(w, ']');
 }
 
-/* A text, or two one behind the other, and the end. */
-static void write_post(fv_json_writer *w, const fv_sentencepiece *sp)
+/* A text, or a text and its pair, then the end token. */
+static void write_post_processor(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     if (!sp->specials) {
-        fv_spec_text(w, "post_processor", NULL);
+        fv_json_string_member(w, "post_processor", NULL);
         return;
     }
     const char *end = sp->pieces[sp->end].text.text;
     fv_json_key(w, "post_processor");
-    fv_spec_open(w, "TemplateProcessing");
+    fv_json_open_typed(w, "TemplateProcessing");
     for (int pair = 0; pair < 2; pair++) {
         fv_json_key(w, pair ? "pair" : "single");
         fv_json_open(w, '[');
-        fv_spec_piece(w, "Sequence", "A", 0);
-        if (pair) fv_spec_piece(w, "Sequence", "B", 0);
-        fv_spec_piece(w, "SpecialToken", end, 0);
+        fv_json_template_piece(w, "Sequence", "A", 0);
+        if (pair) fv_json_template_piece(w, "Sequence", "B", 0);
+        fv_json_template_piece(w, "SpecialToken", end, 0);
         fv_json_close(w, ']');
     }
     fv_json_key(w, "special_tokens");
     fv_json_open(w, '{');
-    fv_spec_special(w, end, (int64_t)sp->end);
+    fv_json_special_token(w, end, (int64_t)sp->end);
     fv_json_close(w, '}');
     fv_json_close(w, '}');
 }
@@ -67,7 +68,7 @@ static fv_status write_charsmap(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     fv_text letters = {0};
     FV_FORWARD(fv_base64_encode(w->ctx, sp->charsmap.text, sp->charsmap.bytes, &letters));
-    fv_spec_open(w, "Precompiled");
+    fv_json_open_typed(w, "Precompiled");
     text(w, "precompiled_charsmap", (fv_string){letters.data, letters.bytes});
     fv_json_close(w, '}');
     fv_text_free(w->ctx, &letters);
@@ -77,45 +78,45 @@ static fv_status write_charsmap(fv_json_writer *w, const fv_sentencepiece *sp)
 static fv_status write_normalizer(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     fv_json_key(w, "normalizer");
-    fv_spec_open(w, "Sequence");
+    fv_json_open_typed(w, "Sequence");
     fv_json_key(w, "normalizers");
     fv_json_open(w, '[');
     if (sp->charsmap.bytes) FV_FORWARD(write_charsmap(w, sp));
-    if (sp->remove_extra) {
-        fv_spec_open(w, "Strip");
-        fv_spec_flag(w, "strip_left", true);
-        fv_spec_flag(w, "strip_right", true);
+    if (sp->remove_extra_whitespaces) {
+        fv_json_open_typed(w, "Strip");
+        fv_json_bool_member(w, "strip_left", true);
+        fv_json_bool_member(w, "strip_right", true);
         fv_json_close(w, '}');
-        fv_spec_open(w, "Replace");
+        fv_json_open_typed(w, "Replace");
         fv_json_key(w, "pattern");
         fv_json_open(w, '{');
-        fv_spec_text(w, "Regex", " {2,}");
+        fv_json_string_member(w, "Regex", " {2,}");
         fv_json_close(w, '}');
-        fv_spec_text(w, "content", " ");
+        fv_json_string_member(w, "content", " ");
         fv_json_close(w, '}');
     }
     fv_json_close(w, ']');
     fv_json_key(w, "sentencepiece");
     fv_json_open(w, '{');
-    fv_spec_flag(w, "add_dummy_prefix", sp->dummy);
-    fv_spec_flag(w, "remove_extra_whitespaces", sp->remove_extra);
-    fv_spec_flag(w, "escape_whitespaces", sp->escape);
-    fv_spec_flag(w, "treat_whitespace_as_suffix", sp->suffix);
+    fv_json_bool_member(w, "add_dummy_prefix", sp->add_dummy_prefix);
+    fv_json_bool_member(w, "remove_extra_whitespaces", sp->remove_extra_whitespaces);
+    fv_json_bool_member(w, "escape_whitespaces", sp->escape_whitespaces);
+    fv_json_bool_member(w, "treat_whitespace_as_suffix", sp->whitespace_as_suffix);
     fv_json_close(w, '}');
     fv_json_close(w, '}');
     return FV_OK;
 }
 
-/* Left open. */
+/* Leaves the object open. */
 static void open_metaspace(fv_json_writer *w, const fv_sentencepiece *sp)
 {
-    fv_spec_open(w, "Metaspace");
-    fv_spec_text(w, "replacement", mark);
-    fv_spec_text(w, "prepend_scheme", sp->dummy ? "always" : "never");
-    fv_spec_flag(w, "split", false);
+    fv_json_open_typed(w, "Metaspace");
+    fv_json_string_member(w, "replacement", mark);
+    fv_json_string_member(w, "prepend_scheme", sp->add_dummy_prefix ? "always" : "never");
+    fv_json_bool_member(w, "split", false);
 }
 
-static void write_splitter(fv_json_writer *w, const fv_sentencepiece *sp)
+static void write_pre_tokenizer(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     fv_json_key(w, "pre_tokenizer");
     open_metaspace(w, sp);
@@ -128,11 +129,11 @@ static void write_splitter(fv_json_writer *w, const fv_sentencepiece *sp)
 static void write_decoder(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     fv_json_key(w, "decoder");
-    fv_spec_open(w, "Sequence");
+    fv_json_open_typed(w, "Sequence");
     fv_json_key(w, "decoders");
     fv_json_open(w, '[');
     if (sp->byte_fallback) {
-        fv_spec_open(w, "ByteFallback");
+        fv_json_open_typed(w, "ByteFallback");
         fv_json_close(w, '}');
     }
     open_metaspace(w, sp);
@@ -141,15 +142,15 @@ static void write_decoder(fv_json_writer *w, const fv_sentencepiece *sp)
     fv_json_key(w, "sentencepiece");
     fv_json_open(w, '{');
     text(w, "unk_surface", sp->unknown);
-    fv_spec_flag(w, "add_dummy_prefix", sp->dummy);
-    fv_spec_flag(w, "remove_extra_whitespaces", sp->remove_extra);
+    fv_json_bool_member(w, "add_dummy_prefix", sp->add_dummy_prefix);
+    fv_json_bool_member(w, "remove_extra_whitespaces", sp->remove_extra_whitespaces);
     fv_json_close(w, '}');
     fv_json_close(w, '}');
 }
 
-/* ---- the model ------------------------------------------------------------------- */
+/* ---- model ----------------------------------------------------------------------- */
 
-/* One digit a piece. */
+/* One digit per piece. */
 static fv_status write_kinds(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     fv_text digits = {0};
@@ -163,7 +164,7 @@ static fv_status write_kinds(fv_json_writer *w, const fv_sentencepiece *sp)
 
 static fv_status write_unigram(fv_json_writer *w, const fv_sentencepiece *sp, int64_t unknown)
 {
-    fv_spec_open(w, "Unigram");
+    fv_json_open_typed(w, "Unigram");
     fv_json_key(w, "unk_id");
     fv_json_int(w, unknown);
     fv_json_key(w, "vocab");
@@ -184,8 +185,8 @@ static int by_score(const void *pieces, uint32_t a, uint32_t b)
     return (p[a].score < p[b].score) - (p[a].score > p[b].score);
 }
 
-/* All ways to make a piece of two others. */
-static void write_ways(fv_json_writer *w, const fv_vocab *vocab, fv_string piece)
+/* All pairs of pieces that concatenate to a piece. */
+static void write_pairs_of(fv_json_writer *w, const fv_vocab *vocab, fv_string piece)
 {
     for (size_t i = 1; i < piece.bytes; i++) {
         if ((piece.text[i] & 0xC0) == 0x80) continue;
@@ -199,7 +200,7 @@ static void write_ways(fv_json_writer *w, const fv_vocab *vocab, fv_string piece
     }
 }
 
-/* Merges for others; for us, scores. */
+/* Merges, for other libraries; this one uses the scores. */
 static void write_merges(fv_json_writer *w, const fv_sentencepiece *sp, const fv_vocab *vocab,
                          const uint32_t *order)
 {
@@ -208,7 +209,8 @@ static void write_merges(fv_json_writer *w, const fv_sentencepiece *sp, const fv
     fv_json_open(w, '[');
     for (size_t i = 0; i < sp->count && sp->type == FV_SENTENCEPIECE_BPE; i++) {
         const fv_sentence_piece *p = &sp->pieces[order[i]];
-        if (p->kind == FV_PIECE_NORMAL && p->text.bytes <= LONGEST) write_ways(w, vocab, p->text);
+        if (p->kind == FV_PIECE_NORMAL && p->text.bytes <= LONGEST)
+            write_pairs_of(w, vocab, p->text);
     }
     fv_json_close(w, ']');
 }
@@ -221,9 +223,9 @@ static fv_status write_bpe(fv_json_writer *w, const fv_sentencepiece *sp, int64_
     uint32_t *order = fv_mem_alloc(&w->ctx->mem, bytes);
     FV_RETURN_IF(!order, w->ctx, FV_ERR_MEMORY, "out of memory");
     fv_vocab_init(&vocab, w->ctx);
-    fv_spec_open(w, "BPE");
+    fv_json_open_typed(w, "BPE");
     text(w, "unk_token", sp->pieces[unknown].text);
-    fv_spec_flag(w, "fuse_unk", true);
+    fv_json_bool_member(w, "fuse_unk", true);
     fv_json_key(w, "vocab");
     fv_json_open(w, '{');
     for (size_t i = 0; i < sp->count && s == FV_OK; i++) {
@@ -234,7 +236,7 @@ static fv_status write_bpe(fv_json_writer *w, const fv_sentencepiece *sp, int64_
     }
     fv_json_close(w, '}');
     if (s == FV_OK) {
-        fv_sort(sp->pieces, sp->count, by_score, order, order + sp->count);
+        fv_argsort(sp->pieces, sp->count, by_score, order, order + sp->count);
         write_merges(w, sp, &vocab, order);
     }
     fv_vocab_free(&vocab);
@@ -249,7 +251,7 @@ static void write_scores(fv_json_writer *w, const fv_sentencepiece *sp)
     for (size_t i = 0; i < sp->count; i++)
         fv_json_real(w, (double)sp->pieces[i].score);
     fv_json_close(w, ']');
-    fv_spec_flag(w, "joins", sp->type == FV_SENTENCEPIECE_BPE);
+    fv_json_bool_member(w, "joins", sp->type == FV_SENTENCEPIECE_BPE);
 }
 
 static fv_status write_model(fv_json_writer *w, const fv_sentencepiece *sp)
@@ -260,14 +262,14 @@ static fv_status write_model(fv_json_writer *w, const fv_sentencepiece *sp)
         unknown++;
     fv_json_key(w, "model");
     FV_FORWARD(unigram ? write_unigram(w, sp, unknown) : write_bpe(w, sp, unknown));
-    fv_spec_flag(w, "byte_fallback", sp->byte_fallback);
+    fv_json_bool_member(w, "byte_fallback", sp->byte_fallback);
     fv_json_key(w, "sentencepiece");
     fv_json_open(w, '{');
     FV_FORWARD(write_kinds(w, sp));
     if (!unigram) write_scores(w, sp);
-    if (sp->known) {
+    if (sp->visible_ids) {
         fv_json_key(w, "marian");
-        fv_json_int(w, (int64_t)sp->known);
+        fv_json_int(w, (int64_t)sp->visible_ids);
     }
     fv_json_close(w, '}');
     fv_json_close(w, '}');
@@ -277,13 +279,13 @@ static fv_status write_model(fv_json_writer *w, const fv_sentencepiece *sp)
 static fv_status write_all(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     fv_json_open(w, '{');
-    fv_spec_text(w, "version", "1.0");
-    fv_spec_text(w, "truncation", NULL);
-    fv_spec_text(w, "padding", NULL);
+    fv_json_string_member(w, "version", "1.0");
+    fv_json_string_member(w, "truncation", NULL);
+    fv_json_string_member(w, "padding", NULL);
     write_added(w, sp);
     FV_FORWARD(write_normalizer(w, sp));
-    write_splitter(w, sp);
-    write_post(w, sp);
+    write_pre_tokenizer(w, sp);
+    write_post_processor(w, sp);
     write_decoder(w, sp);
     FV_FORWARD(write_model(w, sp));
     fv_json_close(w, '}');

@@ -6,7 +6,7 @@
 #include "io/utf8.h"
 #include "text/sentencepiece.h"
 
-/* ---- life ------------------------------------------------------------------------ */
+/* ---- destroy --------------------------------------------------------------------- */
 
 void fv_tokenizer_destroy(fv_tokenizer **tokenizer)
 {
@@ -15,8 +15,8 @@ void fv_tokenizer_destroy(fv_tokenizer **tokenizer)
     fv_mem *mem = &tok->ctx->mem;
     fv_mem_free(mem, tok->text, tok->text_bytes);
     fv_mem_free(mem, tok->flags, tok->vocab.size);
-    fv_mem_free(mem, tok->norms, tok->norm_room * sizeof *tok->norms);
-    fv_mem_free(mem, tok->splits, tok->split_room * sizeof *tok->splits);
+    fv_mem_free(mem, tok->normalizers, tok->normalizer_room * sizeof *tok->normalizers);
+    fv_mem_free(mem, tok->pre_tokenizers, tok->pre_tokenizer_room * sizeof *tok->pre_tokenizers);
     fv_mem_free(mem, tok->decoders, tok->decoder_room * sizeof *tok->decoders);
     fv_mem_free(mem, tok->model.merges, tok->model.merge_slots * sizeof *tok->model.merges);
     fv_trie_free(tok->ctx, &tok->trie);
@@ -27,28 +27,28 @@ void fv_tokenizer_destroy(fv_tokenizer **tokenizer)
     *tokenizer = NULL;
 }
 
-/* ---- the vocabulary -------------------------------------------------------------- */
+/* ---- vocabulary ------------------------------------------------------------------ */
 
-size_t fv_tokenizer_size(const fv_tokenizer *tok)
+size_t fv_tokenizer_vocab_size(const fv_tokenizer *tok)
 {
-    return fv_model_is_marian(&tok->model) ? (size_t)tok->model.known : tok->vocab.size;
+    return fv_token_model_is_marian(&tok->model) ? (size_t)tok->model.visible_ids : tok->vocab.size;
 }
 
-int32_t fv_tokenizer_id(const fv_tokenizer *tok, const char *token, size_t bytes)
+int32_t fv_tokenizer_token_to_id(const fv_tokenizer *tok, const char *token, size_t bytes)
 {
     const int32_t id = fv_vocab_find(&tok->vocab, token, bytes);
-    return id < tok->model.known ? id : -1;
+    return id < tok->model.visible_ids ? id : -1;
 }
 
-fv_string fv_tokenizer_token(const fv_tokenizer *tok, int32_t id)
+fv_string fv_tokenizer_id_to_token(const fv_tokenizer *tok, int32_t id)
 {
-    if (id < 0 || (size_t)id >= fv_tokenizer_size(tok)) return (fv_string){0};
+    if (id < 0 || (size_t)id >= fv_tokenizer_vocab_size(tok)) return (fv_string){0};
     return tok->vocab.tokens[id];
 }
 
 static bool has_flag(const fv_tokenizer *tok, int32_t id, fv_token_flag flag)
 {
-    /* While a file is read there are no flags yet, and no added tokens. */
+    /* While the file is being read there are no flags yet, and no added tokens. */
     return tok->flags && id >= 0 && (size_t)id < tok->vocab.size && (tok->flags[id] & flag);
 }
 
@@ -62,10 +62,10 @@ fv_string fv_token_spelling(const fv_tokenizer *tok, int32_t id)
     if (has_flag(tok, id, FV_TOKEN_NORMALIZED))
         for (size_t i = 0; i < tok->added_count; i++)
             if (tok->added[i].id == id) return tok->added[i].content;
-    return fv_tokenizer_token(tok, id);
+    return fv_tokenizer_id_to_token(tok, id);
 }
 
-int32_t fv_model_find(const fv_tokenizer *tok, const char *text, size_t bytes)
+int32_t fv_token_model_find(const fv_tokenizer *tok, const char *text, size_t bytes)
 {
     int32_t id = fv_vocab_find(&tok->vocab, text, bytes);
     return has_flag(tok, id, FV_TOKEN_ADDED) ? -1 : id;
@@ -73,23 +73,23 @@ int32_t fv_model_find(const fv_tokenizer *tok, const char *text, size_t bytes)
 
 /* ---- added tokens ---------------------------------------------------------------- */
 
-/* What the token looks like in normalized text. */
+/* Normalizes the content of an added token. */
 static fv_status normalize_content(fv_tokenizer *tok, fv_added *added)
 {
-    if (!added->normalized || tok->norm_count == 0) return FV_OK;
-    fv_runes r;
+    if (!added->normalized || tok->normalizer_count == 0) return FV_OK;
+    fv_codepoints r;
     fv_text out = {0};
-    fv_runes_init(&r, tok->ctx);
-    fv_status s = fv_runes_decode(&r, added->content.text, added->content.bytes);
-    if (s == FV_OK) s = fv_norms_apply(tok, &r);
-    if (s == FV_OK) s = fv_runes_encode(&r, &out);
+    fv_codepoints_init(&r, tok->ctx);
+    fv_status s = fv_codepoints_decode(&r, added->content.text, added->content.bytes);
+    if (s == FV_OK) s = fv_normalizers_apply(tok, &r);
+    if (s == FV_OK) s = fv_codepoints_encode(&r, &out);
     if (s == FV_OK) {
         char *copy = fv_arena_text(&tok->arena, out.data, out.bytes);
         added->content = (fv_string){copy, out.bytes};
         if (!copy) s = fv_fail(tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
     }
     fv_text_free(tok->ctx, &out);
-    fv_runes_free(&r);
+    fv_codepoints_free(&r);
     return s;
 }
 
@@ -97,19 +97,19 @@ static fv_status read_added(fv_tokenizer *tok, const fv_doc *doc, const fv_value
 {
     int64_t id = 0;
     char quoted[FV_QUOTED_BYTES];
-    FV_FORWARD(fv_doc_kind(doc, v, FV_KIND_OBJECT));
+    FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_OBJECT));
     FV_FORWARD(fv_doc_get_int(doc, v, "id", true, 0, INT32_MAX, &id));
-    FV_FORWARD(fv_read_text(tok, doc, v, "content", true, &out->content));
-    FV_FORWARD(fv_read_flag(doc, v, "single_word", &out->single_word));
-    FV_FORWARD(fv_read_flag(doc, v, "lstrip", &out->lstrip));
-    FV_FORWARD(fv_read_flag(doc, v, "rstrip", &out->rstrip));
-    FV_FORWARD(fv_read_flag(doc, v, "special", &out->special));
+    FV_FORWARD(fv_read_string(tok, doc, v, "content", true, &out->content));
+    FV_FORWARD(fv_read_bool(doc, v, "single_word", &out->single_word));
+    FV_FORWARD(fv_read_bool(doc, v, "lstrip", &out->lstrip));
+    FV_FORWARD(fv_read_bool(doc, v, "rstrip", &out->rstrip));
+    FV_FORWARD(fv_read_bool(doc, v, "special", &out->special));
     out->normalized = !out->special;
-    FV_FORWARD(fv_read_flag(doc, v, "normalized", &out->normalized));
+    FV_FORWARD(fv_read_bool(doc, v, "normalized", &out->normalized));
     out->id = fv_vocab_find(&tok->vocab, out->content.text, out->content.bytes);
     if (out->id < 0) {
         if ((size_t)id < tok->vocab.size && tok->vocab.tokens[id].text)
-            return fv_doc_fail(doc, v, FV_ERR_FORMAT, "the id %lld of \"%s\" is another token's",
+            return fv_doc_fail(doc, v, FV_ERR_FORMAT, "id %lld of \"%s\" belongs to another token",
                                (long long)id,
                                fv_quote(out->content.text, out->content.bytes, quoted));
         FV_FORWARD(fv_vocab_put(&tok->vocab, out->content.text, out->content.bytes, id));
@@ -124,9 +124,9 @@ static fv_status read_added(fv_tokenizer *tok, const fv_doc *doc, const fv_value
 static fv_status read_all_added(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     const size_t model_size = tok->vocab.size;
-    uint8_t *known = NULL; /* which ids are the model's */
-    if (v && v->kind != FV_KIND_NULL) {
-        FV_FORWARD(fv_doc_kind(doc, v, FV_KIND_ARRAY));
+    uint8_t *known = NULL; /* by id: whether it belongs to the model */
+    if (v && v->kind != FV_VALUE_NULL) {
+        FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_ARRAY));
         tok->added = fv_arena_array(&tok->arena, (size_t)v->count + 1, sizeof *tok->added);
         known = fv_mem_zalloc(&tok->ctx->mem, model_size);
         FV_RETURN_IF(!tok->added || !known, tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
@@ -153,7 +153,8 @@ static fv_status read_all_added(fv_tokenizer *tok, const fv_doc *doc, const fv_v
     return s == FV_OK ? fv_added_index(tok) : s;
 }
 
-/* SentencePiece: control pieces are not looked for in text, and the user's are the model's work. */
+/* SentencePiece: control pieces are not matched in text, and user-defined ones are left to the
+ * model. */
 static fv_status mark_kinds(fv_tokenizer *tok)
 {
     tok->flags = fv_mem_zalloc(&tok->ctx->mem, tok->vocab.size);
@@ -165,31 +166,32 @@ static fv_status mark_kinds(fv_tokenizer *tok)
     return fv_added_index(tok);
 }
 
-/* Marian: special tokens are found in text, and are the vocabulary's. */
+/* Marian: special tokens are matched in text, and must belong to the vocabulary. */
 static fv_status read_marian(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     const size_t size = tok->vocab.size;
     FV_FORWARD(read_all_added(tok, doc, v));
     bool known = tok->vocab.size == size;
     for (size_t i = 0; i < tok->added_count && known; i++)
-        known = tok->added[i].id < tok->model.known;
-    return known ? FV_OK : fv_doc_fail(doc, v, FV_ERR_FORMAT, "a token of no vocabulary");
+        known = tok->added[i].id < tok->model.visible_ids;
+    return known ? FV_OK
+                 : fv_doc_fail(doc, v, FV_ERR_FORMAT, "an added token is not in the vocabulary");
 }
 
-/* ---- the whole file -------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------- */
 
 static fv_status read_document(fv_tokenizer *tok, const fv_doc *doc)
 {
     const fv_value *root = &doc->root, *model = NULL;
-    FV_FORWARD(fv_doc_kind(doc, root, FV_KIND_OBJECT));
-    FV_FORWARD(fv_doc_get(doc, root, "model", FV_KIND_OBJECT, &model));
+    FV_FORWARD(fv_doc_kind(doc, root, FV_VALUE_OBJECT));
+    FV_FORWARD(fv_doc_get(doc, root, "model", FV_VALUE_OBJECT, &model));
     FV_FORWARD(fv_read_normalizer(tok, doc, fv_value_get(root, "normalizer")));
-    FV_FORWARD(fv_read_splitter(tok, doc, fv_value_get(root, "pre_tokenizer")));
+    FV_FORWARD(fv_read_pre_tokenizer(tok, doc, fv_value_get(root, "pre_tokenizer")));
     FV_FORWARD(fv_read_model(tok, doc, model));
-    FV_FORWARD(fv_read_post(tok, doc, fv_value_get(root, "post_processor")));
+    FV_FORWARD(fv_read_post_processor(tok, doc, fv_value_get(root, "post_processor")));
     FV_FORWARD(fv_read_decoder(tok, doc, fv_value_get(root, "decoder")));
     const fv_value *added = fv_value_get(root, "added_tokens");
-    if (fv_model_is_marian(&tok->model)) return read_marian(tok, doc, added);
+    if (fv_token_model_is_marian(&tok->model)) return read_marian(tok, doc, added);
     return tok->model.kinds ? mark_kinds(tok) : read_all_added(tok, doc, added);
 }
 
@@ -203,7 +205,7 @@ static fv_status parse_model(fv_ctx *ctx, const char *name, const char *data, si
     return s;
 }
 
-/* SentencePiece models begin with a piece, whose mark is a line feed to JSON. */
+/* SentencePiece models begin with the tag of a piece, 0x0A, which is a newline in JSON. */
 static bool is_model(const char *data, size_t bytes)
 {
     size_t i = 0;

@@ -1,27 +1,29 @@
-/* A tokenizer in a model's folder: tokenizer.json, and beside it what Hugging Face's AutoTokenizer
- * goes by. Without it that takes the family's usual tokenizer, whatever lies in the folder. */
+/* Saves a tokenizer in a model's folder: tokenizer.json, and the tokenizer_config.json that Hugging
+ * Face's AutoTokenizer needs. Without it, AutoTokenizer would use the default tokenizer of the
+ * model type. */
 #include <string.h>
 
 #include "io/file.h"
 #include "io/json_write.h"
-#include "text/pipeline.h"
+#include "text/tokenizer_pipeline.h"
 
-/* The usual names of marks, in the order they are looked for. */
+/* The usual special tokens for each role, by preference. */
 static const struct {
     const char *role, *names[2];
-} marks[] = {
+} roles[] = {
     {"bos_token", {"<s>", "<|endoftext|>"}}, {"eos_token", {"</s>", "<|endoftext|>"}},
     {"unk_token", {"<unk>", "[UNK]"}},       {"pad_token", {"<pad>", "[PAD]"}},
     {"cls_token", {"[CLS]", NULL}},          {"sep_token", {"[SEP]", NULL}},
     {"mask_token", {"[MASK]", "<mask>"}},
 };
 
-static void write_mark(fv_json_writer *w, const fv_tokenizer *tok, size_t which)
+static void write_special(fv_json_writer *w, const fv_tokenizer *tok, size_t which)
 {
-    for (int i = 0; i < 2 && marks[which].names[i]; i++) {
-        const char *name = marks[which].names[i];
-        if (!fv_tokenizer_is_special(tok, fv_tokenizer_id(tok, name, strlen(name)))) continue;
-        fv_json_key(w, marks[which].role);
+    for (int i = 0; i < 2 && roles[which].names[i]; i++) {
+        const char *name = roles[which].names[i];
+        if (!fv_tokenizer_is_special(tok, fv_tokenizer_token_to_id(tok, name, strlen(name))))
+            continue;
+        fv_json_key(w, roles[which].role);
         fv_json_string(w, name);
         return;
     }
@@ -34,8 +36,8 @@ static fv_status save_config(fv_ctx *ctx, const fv_tokenizer *tok, const char *p
     fv_json_open(&w, '{');
     fv_json_key(&w, "tokenizer_class");
     fv_json_string(&w, "PreTrainedTokenizerFast");
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        write_mark(&w, tok, i);
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        write_special(&w, tok, i);
     fv_json_key(&w, "clean_up_tokenization_spaces");
     fv_json_bool(&w, false);
     fv_json_close(&w, '}');

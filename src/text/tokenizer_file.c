@@ -1,4 +1,4 @@
-/* Tokenizers on disk: tokenizer.json, SentencePiece models, and the older files of GPT-2 and BERT.
+/* Tokenizer files: tokenizer.json, SentencePiece models, and the older formats of GPT-2 and BERT.
  */
 #include <stdio.h>
 #include <string.h>
@@ -7,13 +7,13 @@
 #include "io/json.h"
 #include "io/utf8.h"
 #include "text/marian.h"
-#include "text/spec.h"
+#include "text/tokenizer_write.h"
 
 fv_status fv_tokenizer_save(fv_ctx *ctx, const fv_tokenizer *tok, const char *path)
 {
-    fv_save save;
-    FV_FORWARD(fv_save_begin(ctx, path, tok->text_bytes, &save));
-    return fv_save_end(&save, fv_save_write(&save, tok->text, tok->text_bytes, 0));
+    fv_atomic_file save;
+    FV_FORWARD(fv_atomic_file_create(ctx, path, tok->text_bytes, &save));
+    return fv_atomic_file_close(&save, fv_atomic_file_write(&save, tok->text, tok->text_bytes, 0));
 }
 
 static bool opens(fv_ctx *ctx, const char *path, fv_io_mode mode)
@@ -24,7 +24,7 @@ static bool opens(fv_ctx *ctx, const char *path, fv_io_mode mode)
     return true;
 }
 
-/* A tokenizer.json or a SentencePiece model, whatever its name. */
+/* Loads a tokenizer.json or a SentencePiece model, regardless of its name. */
 static fv_status load_file(fv_ctx *ctx, const char *path, fv_tokenizer **out)
 {
     char *text = NULL;
@@ -35,7 +35,7 @@ static fv_status load_file(fv_ctx *ctx, const char *path, fv_tokenizer **out)
     return s;
 }
 
-/* The next line of a text: false at the end. A line end may be "\n" or "\r\n". */
+/* The next line of a text; false at the end. Lines end in "\n" or "\r\n". */
 static bool next_line(const char **at, const char *end, fv_string *line)
 {
     if (*at == end) return false;
@@ -64,7 +64,7 @@ static fv_status put_merge(fv_ctx *ctx, const char *path, size_t number, const f
         pair.second = fv_vocab_find(vocab, blank + 1, line.bytes - first - 1);
     }
     FV_RETURN_IF(pair.first < 0 || pair.second < 0, ctx, FV_ERR_FORMAT,
-                 "%s:%zu: expected two tokens of the vocabulary with a blank between", path,
+                 "%s:%zu: expected two tokens of the vocabulary, separated by a blank", path,
                  number);
     fv_id_pair *items =
         fv_mem_grow(&ctx->mem, merges->items, &merges->room, merges->count + 1, sizeof *items);
@@ -101,7 +101,7 @@ static fv_status load_gpt2(fv_ctx *ctx, const char *vocab_path, const char *merg
     fv_status s = fv_vocab_load(&vocab, vocab_path);
     if (s == FV_OK) s = read_merges_txt(ctx, merges_path, &vocab, &merges);
     if (s == FV_OK) {
-        fv_tokenizer_spec spec = {.model = FV_MODEL_BPE,
+        fv_tokenizer_spec spec = {.model = FV_TOKEN_MODEL_BPE,
                                   .vocab = &vocab,
                                   .merges = merges.items,
                                   .merge_count = merges.count,
@@ -123,21 +123,21 @@ static fv_status read_vocab_txt(fv_ctx *ctx, const char *path, fv_vocab *vocab)
     const char *at = text;
     fv_string line;
     fv_status s = FV_OK;
-    if (!fv_utf8_valid(text, bytes)) s = fv_fail(ctx, FV_ERR_FORMAT, "%s: not valid UTF-8", path);
+    if (!fv_utf8_valid(text, bytes)) s = fv_fail(ctx, FV_ERR_FORMAT, "%s: invalid UTF-8", path);
     while (s == FV_OK && next_line(&at, text + bytes, &line))
         s = fv_vocab_put(vocab, line.text, line.bytes, (int64_t)vocab->size);
     fv_mem_free(&ctx->mem, text, bytes);
     return s;
 }
 
-/* What the vocabulary does not say: "do_lower_case" of the settings beside it, if there are any. */
+/* Reads "do_lower_case" of the tokenizer_config.json, if there is one. */
 static fv_status read_lower_case(fv_ctx *ctx, const char *settings, bool *out)
 {
     fv_doc *doc = NULL;
     if (!opens(ctx, settings, FV_IO_READ)) return FV_OK;
     FV_FORWARD(fv_json_load(ctx, settings, &doc));
-    fv_status s = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
-    if (s == FV_OK) s = fv_read_flag(doc, &doc->root, "do_lower_case", out);
+    fv_status s = fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT);
+    if (s == FV_OK) s = fv_read_bool(doc, &doc->root, "do_lower_case", out);
     fv_doc_free(&doc);
     return s;
 }
@@ -153,9 +153,9 @@ static fv_status load_bert(fv_ctx *ctx, const char *path, const char *settings, 
     if (s == FV_OK) s = read_vocab_txt(ctx, path, &vocab);
     for (int i = 0; i < SPECIALS && s == FV_OK; i++)
         if (fv_vocab_find(&vocab, specials[i], strlen(specials[i])) < 0)
-            s = fv_fail(ctx, FV_ERR_FORMAT, "%s: the token %s is missing", path, specials[i]);
+            s = fv_fail(ctx, FV_ERR_FORMAT, "%s: token %s is missing", path, specials[i]);
     if (s == FV_OK) {
-        fv_tokenizer_spec spec = {.model = FV_MODEL_WORD_PIECE,
+        fv_tokenizer_spec spec = {.model = FV_TOKEN_MODEL_WORD_PIECE,
                                   .vocab = &vocab,
                                   .unk = "[UNK]",
                                   .specials = specials,
@@ -171,9 +171,9 @@ static fv_status load_bert(fv_ctx *ctx, const char *path, const char *settings, 
     return s;
 }
 
-/* ---- any of them ----------------------------------------------------------------- */
+/* ---- folders -------------------------------------------------------------------- */
 
-/* The first file of a list that the folder has, in `path`; false: none. */
+/* Writes the path of the first file of a list that exists in the folder; false: none. */
 static bool find_file(fv_ctx *ctx, const char *folder, const char *const *names, char *path)
 {
     for (; *names; names++)
@@ -193,11 +193,11 @@ static fv_status load_older(fv_ctx *ctx, const char *folder, fv_tokenizer **out)
     FV_FORWARD(fv_path_join(ctx, first, folder, "vocab.txt"));
     FV_FORWARD(fv_path_join(ctx, second, folder, "tokenizer_config.json"));
     if (opens(ctx, first, FV_IO_READ)) return load_bert(ctx, first, second, out);
-    return fv_fail(
-        ctx, FV_ERR_IO,
-        "%s: a folder without tokenizer.json, tokenizer.model, spiece.model, source.spm, "
-        "vocab.json or vocab.txt",
-        folder);
+    return fv_fail(ctx, FV_ERR_IO,
+                   "%s: no tokenizer found, expected tokenizer.json, tokenizer.model, "
+                   "spiece.model, source.spm, "
+                   "vocab.json or vocab.txt",
+                   folder);
 }
 
 fv_status fv_tokenizer_load(fv_ctx *ctx, const char *path, fv_tokenizer **out)

@@ -4,7 +4,7 @@
 
 static fv_status add_node(fv_ctx *ctx, fv_trie *t, uint32_t *node)
 {
-    FV_RETURN_IF(t->count >= UINT32_MAX, ctx, FV_ERR_LIMIT, "a trie of too many nodes");
+    FV_RETURN_IF(t->count >= UINT32_MAX, ctx, FV_ERR_LIMIT, "trie: too many nodes");
     int32_t *values = fv_mem_grow(&ctx->mem, t->values, &t->room, t->count + 1, sizeof *values);
     FV_RETURN_IF(!values, ctx, FV_ERR_MEMORY, "out of memory");
     t->values = values;

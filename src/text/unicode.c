@@ -9,14 +9,14 @@
 #include "text/data/pairs.inc"
 #include "text/data/pool.inc"
 
-/* The three stages that tools/make-unicode writes; `code` is below FV_CODES. */
+/* Looks up a three-stage table of tools/make-unicode; `code` is below FV_CODES. */
 #define LOOK_UP(table, code)                                                                       \
     table##_leaf                                                                                   \
         [(unsigned)table##_middle[(unsigned)table##_top[(code) >> 10] << 6 | ((code) >> 4 & 63)]   \
              << 4 |                                                                                \
          ((code)&15)]
 
-/* A byte of the kind table: category, sigma's view, whether it joins. */
+/* A byte of the kind table: category, sigma view, whether it composes. */
 static unsigned kind_of(uint32_t code) { return code < FV_CODES ? LOOK_UP(kind, code) : 0; }
 
 fv_category fv_unicode_category(uint32_t code) { return (fv_category)(kind_of(code) & 31); }
@@ -24,7 +24,7 @@ fv_sigma_view fv_unicode_sigma_view(uint32_t code)
 {
     return (fv_sigma_view)(kind_of(code) >> 5 & 3);
 }
-bool fv_unicode_joins(uint32_t code) { return kind_of(code) >> 7; }
+bool fv_unicode_can_compose(uint32_t code) { return kind_of(code) >> 7; }
 
 const char *fv_category_name(fv_category category)
 {
@@ -57,7 +57,7 @@ int fv_unicode_combining(uint32_t code) { return code < FV_CODES ? LOOK_UP(combi
 
 int fv_unicode_lower(uint32_t code, uint32_t out[2])
 {
-    if (code == 0x130) { /* capital I with a dot: the only one that becomes two */
+    if (code == 0x130) { /* capital I with dot: the only one that becomes two code points */
         out[0] = 'i';
         out[1] = 0x307;
         return 2;
@@ -75,7 +75,7 @@ int fv_unicode_decompose(uint32_t code, bool compatible, const uint32_t **form)
     return form_length[number];
 }
 
-uint32_t fv_unicode_join(uint32_t first, uint32_t second)
+uint32_t fv_unicode_compose(uint32_t first, uint32_t second)
 {
     size_t low = 0, high = sizeof pair_first / sizeof pair_first[0];
     while (low < high) {

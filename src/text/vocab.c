@@ -41,7 +41,7 @@ static void enter(int32_t *table, size_t slots, const fv_string *token, int32_t 
     table[slot] = id + 1;
 }
 
-/* Room for one more text, and for the id. */
+/* Reserves memory for one more token and for its id. */
 static fv_status grow(fv_vocab *v, size_t id)
 {
     enum { FIRST_SLOTS = 64 };
@@ -69,12 +69,12 @@ fv_status fv_vocab_put(fv_vocab *v, const char *text, size_t bytes, int64_t id)
     char quoted[FV_QUOTED_BYTES];
     uint64_t limit = v->limit < INT32_MAX ? v->limit : INT32_MAX;
     FV_RETURN_IF(id < 0 || (uint64_t)id >= limit, ctx, FV_ERR_LIMIT,
-                 "token \"%s\" has the id %lld; ids reach from 0 to %llu",
-                 fv_quote(text, bytes, quoted), (long long)id, (unsigned long long)limit - 1);
-    FV_RETURN_IF(fv_vocab_find(v, text, bytes) >= 0, ctx, FV_ERR_FORMAT,
-                 "token \"%s\" is there twice", fv_quote(text, bytes, quoted));
+                 "token \"%s\" has id %lld, expected 0 to %llu", fv_quote(text, bytes, quoted),
+                 (long long)id, (unsigned long long)limit - 1);
+    FV_RETURN_IF(fv_vocab_find(v, text, bytes) >= 0, ctx, FV_ERR_FORMAT, "duplicate token \"%s\"",
+                 fv_quote(text, bytes, quoted));
     FV_RETURN_IF((size_t)id < v->size && v->tokens[id].text, ctx, FV_ERR_FORMAT,
-                 "two tokens have the id %lld", (long long)id);
+                 "duplicate token id %lld", (long long)id);
     FV_FORWARD(grow(v, (size_t)id));
     char *copy = fv_arena_text(&v->arena, text, bytes);
     FV_RETURN_IF(!copy, ctx, FV_ERR_MEMORY, "vocabulary: out of memory");
@@ -101,7 +101,7 @@ fv_status fv_vocab_load(fv_vocab *v, const char *path)
 {
     fv_doc *doc = NULL;
     FV_FORWARD(fv_json_load(v->ctx, path, &doc));
-    fv_status s = fv_doc_kind(doc, &doc->root, FV_KIND_OBJECT);
+    fv_status s = fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT);
     for (uint32_t i = 0; s == FV_OK && i < doc->root.count; i++) {
         const fv_member *m = &doc->root.as.members[i];
         int64_t id = 0;

@@ -1,23 +1,22 @@
-/* Models that look words up: WordLevel, and WordPiece, which takes the longest beginning it knows.
- */
-#include "text/encoder.h"
+/* WordLevel, and WordPiece, which splits a word greedily into the longest known pieces. */
+#include "text/tokenizer_encoder.h"
 
-static fv_status unknown(fv_encoder *enc, size_t bytes)
+static fv_status unknown(fv_tokenizer_encoder *enc, size_t bytes)
 {
     FV_RETURN_IF(enc->tok->model.unk < 0, enc->ctx, FV_ERR_STATE,
-                 "tokenizer: an unknown word, and the model has no token for such");
-    return fv_encoder_put(enc, enc->tok->model.unk, 0, bytes);
+                 "tokenizer: unknown word, and the model has no unknown token");
+    return fv_encoder_add_token(enc, enc->tok->model.unk, 0, bytes);
 }
 
-fv_status fv_encode_word_level(fv_encoder *enc, const char *text, size_t bytes)
+fv_status fv_encode_piece_word_level(fv_tokenizer_encoder *enc, const char *text, size_t bytes)
 {
-    int32_t id = fv_model_find(enc->tok, text, bytes);
-    return id >= 0 ? fv_encoder_put(enc, id, 0, bytes) : unknown(enc, bytes);
+    int32_t id = fv_token_model_find(enc->tok, text, bytes);
+    return id >= 0 ? fv_encoder_add_token(enc, id, 0, bytes) : unknown(enc, bytes);
 }
 
-/* The longest piece of the vocabulary that begins at `from`: its end, or 0. */
-static fv_status longest(fv_encoder *enc, const char *text, size_t from, size_t bytes, int32_t *id,
-                         size_t *end)
+/* The end of the longest known piece that begins at `from`, or 0. */
+static fv_status longest(fv_tokenizer_encoder *enc, const char *text, size_t from, size_t bytes,
+                         int32_t *id, size_t *end)
 {
     const fv_string prefix = enc->tok->model.prefix;
     fv_text *s = &enc->scratch;
@@ -26,7 +25,7 @@ static fv_status longest(fv_encoder *enc, const char *text, size_t from, size_t 
     size_t lead = s->bytes;
     FV_FORWARD(fv_text_append(enc->ctx, s, text + from, bytes - from));
     for (size_t stop = bytes; stop > from;) {
-        *id = fv_model_find(enc->tok, s->data, lead + (stop - from));
+        *id = fv_token_model_find(enc->tok, s->data, lead + (stop - from));
         if (*id >= 0) {
             *end = stop;
             return FV_OK;
@@ -39,7 +38,7 @@ static fv_status longest(fv_encoder *enc, const char *text, size_t from, size_t 
     return FV_OK;
 }
 
-fv_status fv_encode_word_piece(fv_encoder *enc, const char *text, size_t bytes)
+fv_status fv_encode_piece_wordpiece(fv_tokenizer_encoder *enc, const char *text, size_t bytes)
 {
     size_t chars = 0;
     for (size_t i = 0; i < bytes; i++)
@@ -50,10 +49,10 @@ fv_status fv_encode_word_piece(fv_encoder *enc, const char *text, size_t bytes)
         size_t end = 0;
         FV_FORWARD(longest(enc, text, at, bytes, &id, &end));
         if (end == 0) {
-            enc->part_count = 0;
+            enc->piece_token_count = 0;
             return unknown(enc, bytes);
         }
-        FV_FORWARD(fv_encoder_put(enc, id, at, end));
+        FV_FORWARD(fv_encoder_add_token(enc, id, at, end));
         at = end;
     }
     return FV_OK;

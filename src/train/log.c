@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "io/decimal.h"
 #include "io/json_write.h"
-#include "io/number.h"
 #include "train/events.h"
 #include "train/state.h"
 
@@ -51,7 +51,7 @@ static fv_status cut_lines(fv_ctx *ctx, const char *path, const char *lead, uint
     size_t bytes = 0;
     FV_FORWARD(fv_file_read_text(ctx, path, &text, &bytes));
     const size_t keep = bytes_until(text, bytes, lead, step);
-    fv_status status = keep < bytes ? fv_save_text(ctx, path, text, keep) : FV_OK;
+    fv_status status = keep < bytes ? fv_file_write_text(ctx, path, text, keep) : FV_OK;
     fv_mem_free(&ctx->mem, text, bytes);
     return status;
 }
@@ -60,7 +60,7 @@ static fv_status cut_lines(fv_ctx *ctx, const char *path, const char *lead, uint
 
 static fv_status append(fv_train_log *log, int which, const void *data, size_t n)
 {
-    return fv_append_write(&log->file[which], data, n);
+    return fv_append_file_write(&log->file[which], data, n);
 }
 
 /* `lead` comes before the number of a line's step; NULL: a file of this start alone. */
@@ -72,7 +72,7 @@ static fv_status open_one(fv_train_log *log, int which, const char *name, const 
     const char *kept = fv_arena_text(&log->paths, path, strlen(path));
     FV_RETURN_IF(!kept, log->ctx, FV_ERR_MEMORY, "no memory for a log");
     if (lead) FV_FORWARD(cut_lines(log->ctx, path, lead, step));
-    return fv_append_open(log->ctx, kept, &log->file[which]);
+    return fv_append_file_open(log->ctx, kept, &log->file[which]);
 }
 
 static fv_status open_files(fv_train_log *log, uint64_t step)
@@ -104,7 +104,7 @@ void fv_train_log_close(fv_train_log *log)
 {
     if (!log->ctx) return;
     for (int i = 0; i < FV_LOG_FILES; i++)
-        fv_append_close(&log->file[i]);
+        fv_append_file_close(&log->file[i]);
     fv_arena_free(&log->paths);
     log->ctx = NULL;
 }

@@ -17,7 +17,7 @@ typedef struct fv_train_log {
     fv_ctx *ctx;
     const char *folder; /* NULL: no log */
     fv_arena paths;
-    fv_append file[FV_LOG_FILES];
+    fv_append_file file[FV_LOG_FILES];
     fv_crc crc;
 } fv_train_log;
 

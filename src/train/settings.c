@@ -55,7 +55,7 @@ static void optim_from(const fv_recipe *recipe, fv_optim_config *cfg)
     cfg->decay_matrices = !fv_recipe_bool(recipe, "train.decay_all");
     cfg->clip_norm = fv_recipe_real(recipe, "train.clip");
     cfg->max_skipped = (int)fv_recipe_int(recipe, "train.max_skipped");
-    if (fv_recipe_given(recipe, "train.eps")) cfg->eps = fv_recipe_real(recipe, "train.eps");
+    if (fv_recipe_is_set(recipe, "train.eps")) cfg->eps = fv_recipe_real(recipe, "train.eps");
 }
 
 void fv_train_config_from(const fv_recipe *recipe, fv_train_config *cfg)

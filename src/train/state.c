@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/decimal.h"
 #include "io/json.h"
 #include "io/json_write.h"
 #include "io/named.h"
-#include "io/number.h"
 
 #define LIST "states.json"
 
@@ -24,7 +24,7 @@ fv_status fv_state_file(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder
 static fv_status parse_list(const fv_doc *doc, fv_state_list *out)
 {
     const fv_value *states = NULL;
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "states", FV_KIND_ARRAY, &states));
+    FV_FORWARD(fv_doc_get(doc, &doc->root, "states", FV_VALUE_ARRAY, &states));
     if (states->count > FV_MAX_STATES)
         return fv_doc_fail(doc, states, FV_ERR_FORMAT, "more than %d states", (int)FV_MAX_STATES);
     for (uint32_t i = 0; i < states->count; i++) {
@@ -83,7 +83,7 @@ enum {
 enum { NOTE_ROOM = NOTES + FV_MAX_PHASES };
 
 typedef struct note_texts {
-    fv_file_note note[NOTE_ROOM];
+    fv_file_metadata note[NOTE_ROOM];
     char key[NOTE_ROOM][NOTE_BYTES], value[NOTE_ROOM][NOTE_BYTES];
 } note_texts;
 
@@ -124,7 +124,7 @@ static void fill_notes(const fv_progress *p, uint64_t optim_steps, note_texts *o
             else
                 snprintf(out->value[i], NOTE_BYTES, "none");
         }
-        out->note[i] = (fv_file_note){out->key[i], out->value[i]};
+        out->note[i] = (fv_file_metadata){out->key[i], out->value[i]};
     }
 }
 
@@ -145,7 +145,7 @@ static fv_status read_notes(fv_ctx *ctx, const fv_safetensors *file, fv_progress
             counter_key(key, i);
         else
             snprintf(key, sizeof key, "fovea.%s", real_names[i - COUNTERS]);
-        const char *text = fv_safetensors_metadata(file, key);
+        const char *text = fv_safetensors_metadata_find(file, key);
         const bool ok = text && (i < COUNTERS ? fv_decimal_to_i64(text, strlen(text), &counter[i])
                                               : read_real(text, &real[i - COUNTERS]));
         FV_RETURN_IF(!ok, ctx, FV_ERR_FORMAT, "%.100s: no usable note '%s'",
@@ -240,11 +240,11 @@ static void fill_phase_notes(const fv_state_parts *parts, const fv_progress *pro
         const int i = NOTES + phase;
         snprintf(out->key[i], NOTE_BYTES, "fovea.optim_steps.%d", phase);
         snprintf(out->value[i], NOTE_BYTES, "%" PRIu64, fv_optim_steps(parts->optim[phase]));
-        out->note[i] = (fv_file_note){out->key[i], out->value[i]};
+        out->note[i] = (fv_file_metadata){out->key[i], out->value[i]};
     }
     snprintf(out->key[NOTES], NOTE_BYTES, "fovea.phase");
     snprintf(out->value[NOTES], NOTE_BYTES, "%" PRId64, progress->phase);
-    out->note[NOTES] = (fv_file_note){out->key[NOTES], out->value[NOTES]};
+    out->note[NOTES] = (fv_file_metadata){out->key[NOTES], out->value[NOTES]};
 }
 
 /* A state of one phase has none of these notes. */
@@ -293,7 +293,7 @@ static fv_status read_phase_notes(const fv_state_parts *parts, const fv_safetens
     for (int phase = 0; parts->phases > 1 && phase < parts->phases; phase++) {
         char key[NOTE_BYTES] = "fovea.phase";
         if (phase > 0) snprintf(key, sizeof key, "fovea.optim_steps.%d", phase);
-        const char *text = fv_safetensors_metadata(file, key);
+        const char *text = fv_safetensors_metadata_find(file, key);
         const bool ok = text && fv_decimal_to_i64(text, strlen(text), &numbers[phase]) &&
                         numbers[phase] >= 0 && (phase > 0 || numbers[0] < parts->phases);
         FV_RETURN_IF(!ok, parts->params->ctx, FV_ERR_FORMAT, "%.100s: no usable note '%s'",

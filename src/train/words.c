@@ -4,22 +4,24 @@
 #include <string.h>
 
 fv_status fv_words_learner(fv_ctx *ctx, const fv_recipe *recipe, const fv_words_marks *marks,
-                           fv_token_learner **out)
+                           fv_tokenizer_trainer **out)
 {
-    static const fv_learn_kind kinds[] = {FV_LEARN_CHARS,         FV_LEARN_WORDS,
-                                          FV_LEARN_BPE_WORDS,     FV_LEARN_BPE_BYTES,
-                                          FV_LEARN_BPE_METASPACE, FV_LEARN_WORD_PIECE};
-    fv_token_learner_config cfg;
-    fv_token_learner_config_init(&cfg, sizeof cfg, kinds[fv_recipe_choice(recipe, "tokens.kind")]);
+    static const fv_tokenizer_kind kinds[] = {FV_TOKENIZER_CHARS,         FV_TOKENIZER_WORDS,
+                                              FV_TOKENIZER_BPE_WORDS,     FV_TOKENIZER_BPE_BYTES,
+                                              FV_TOKENIZER_BPE_METASPACE, FV_TOKENIZER_WORDPIECE};
+    fv_tokenizer_trainer_config cfg;
+    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg,
+                                     kinds[fv_recipe_choice(recipe, "tokens.kind")]);
     cfg.vocabulary = (size_t)fv_recipe_int(recipe, "tokens.vocabulary");
     cfg.min_count = (uint64_t)fv_recipe_int(recipe, "tokens.min_count");
     cfg.lowercase = fv_recipe_bool(recipe, "tokens.lowercase");
     cfg.normalize = fv_recipe_choice(recipe, "tokens.normalize") > 0;
-    cfg.form = fv_recipe_choice(recipe, "tokens.normalize") == 2 ? FV_NFKC : FV_NFC;
+    cfg.form = fv_recipe_choice(recipe, "tokens.normalize") == 2 ? FV_NORMAL_FORM_NFKC
+                                                                 : FV_NORMAL_FORM_NFC;
     if (marks) {
         memcpy(cfg.specials, marks->specials, sizeof cfg.specials);
         cfg.begin = marks->begin;
         cfg.end = marks->end;
     }
-    return fv_token_learner_create(ctx, &cfg, out);
+    return fv_tokenizer_trainer_create(ctx, &cfg, out);
 }

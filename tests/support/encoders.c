@@ -18,20 +18,20 @@ static const char *in_folder(const char *folder, const char *name)
 static size_t write_letters(fv_ctx *ctx, const char *folder)
 {
     static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]"};
-    fv_token_learner_config cfg;
-    fv_token_learner *learner = NULL;
+    fv_tokenizer_trainer_config cfg;
+    fv_tokenizer_trainer *trainer = NULL;
     fv_tokenizer *tok = NULL;
-    fv_token_learner_config_init(&cfg, sizeof cfg, FV_LEARN_CHARS);
-    for (int i = 0; i < FV_LEARN_SPECIALS; i++)
+    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_CHARS);
+    for (int i = 0; i < FV_TOKENIZER_MAX_SPECIALS; i++)
         cfg.specials[i] = i < 4 ? specials[i] : NULL;
     cfg.begin = "[CLS]";
     cfg.end = "[SEP]";
-    CHECK_OK(ctx, fv_token_learner_create(ctx, &cfg, &learner));
-    CHECK_OK(ctx, fv_token_learner_add(learner, "abcdefghijklmnopqrstuvwxyz ", 27));
-    CHECK_OK(ctx, fv_token_learner_finish(learner, &tok));
+    CHECK_OK(ctx, fv_tokenizer_trainer_create(ctx, &cfg, &trainer));
+    CHECK_OK(ctx, fv_tokenizer_trainer_add(trainer, "abcdefghijklmnopqrstuvwxyz ", 27));
+    CHECK_OK(ctx, fv_tokenizer_trainer_finish(trainer, &tok));
     CHECK_OK(ctx, fv_tokenizer_save(ctx, tok, in_folder(folder, "tokenizer.json")));
-    const size_t size = fv_tokenizer_size(tok);
-    fv_token_learner_destroy(&learner);
+    const size_t size = fv_tokenizer_vocab_size(tok);
+    fv_tokenizer_trainer_destroy(&trainer);
     fv_tokenizer_destroy(&tok);
     return size;
 }

@@ -73,7 +73,7 @@ static bool save_and_load_safetensors(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
     const char *path = scratch("a.safetensors");
-    const fv_file_note notes[] = {{"format", "pt"}};
+    const fv_file_metadata notes[] = {{"format", "pt"}};
     fv_tensor *tensors[2];
     fv_safetensors *file = NULL;
     fv_scope_begin(ctx);

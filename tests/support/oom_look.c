@@ -19,9 +19,9 @@ static bool map(fv_ctx *ctx, const void *unused)
                            .col_labels = words,
                            .title = "map"};
     bool ok = true;
-    for (int form = 0; form < FV_LOOK_FORM_COUNT; form++) {
+    for (int form = 0; form < FV_LOOK_FORMAT_COUNT; form++) {
         fv_picture *p = NULL;
-        ok = fv_look_map_draw(ctx, &m, (fv_look_form)form, NULL, &p) == FV_OK && ok;
+        ok = fv_look_map_draw(ctx, &m, (fv_look_format)form, NULL, &p) == FV_OK && ok;
         fv_picture_free(&p);
     }
     return ok;
@@ -33,7 +33,7 @@ static bool embedded_map(fv_ctx *ctx, const void *unused)
     static const float many[70 * 70];
     const fv_look_map m = {.rows = 70, .cols = 70, .values = many};
     fv_picture *p = NULL;
-    const bool ok = fv_look_map_draw(ctx, &m, FV_LOOK_SVG, NULL, &p) == FV_OK;
+    const bool ok = fv_look_map_draw(ctx, &m, FV_LOOK_FORMAT_SVG, NULL, &p) == FV_OK;
     fv_picture_free(&p);
     return ok;
 }
@@ -43,9 +43,9 @@ static bool heads(fv_ctx *ctx, const void *unused)
     (void)unused;
     const fv_look_heads h = {.layers = 1, .heads = 2, .rows = 3, .cols = 3, .values = values};
     bool ok = true;
-    for (int form = FV_LOOK_SVG; form <= FV_LOOK_HTML; form++) {
+    for (int form = FV_LOOK_FORMAT_SVG; form <= FV_LOOK_FORMAT_HTML; form++) {
         fv_picture *p = NULL;
-        ok = fv_look_heads_draw(ctx, &h, (fv_look_form)form, NULL, &p) == FV_OK && ok;
+        ok = fv_look_heads_draw(ctx, &h, (fv_look_format)form, NULL, &p) == FV_OK && ok;
         fv_picture_free(&p);
     }
     return ok;
@@ -62,9 +62,9 @@ static bool links(fv_ctx *ctx, const void *unused)
                              .col_labels = words,
                              .only_row = -1};
     bool ok = true;
-    for (int form = FV_LOOK_SVG; form <= FV_LOOK_HTML; form++) {
+    for (int form = FV_LOOK_FORMAT_SVG; form <= FV_LOOK_FORMAT_HTML; form++) {
         fv_picture *p = NULL;
-        ok = fv_look_links_draw(ctx, &l, (fv_look_form)form, &p) == FV_OK && ok;
+        ok = fv_look_links_draw(ctx, &l, (fv_look_format)form, &p) == FV_OK && ok;
         fv_picture_free(&p);
     }
     return ok;
@@ -79,7 +79,7 @@ static bool plot_and_save(fv_ctx *ctx, const void *unused)
     char path[64];
     snprintf(path, sizeof path, "/tmp/fovea-oom-look-%d.svg", (int)getpid());
     fv_picture *p = NULL;
-    bool ok = fv_look_plot_draw(ctx, &plot, FV_LOOK_SVG, &p) == FV_OK;
+    bool ok = fv_look_plot_draw(ctx, &plot, FV_LOOK_FORMAT_SVG, &p) == FV_OK;
     ok = ok && fv_picture_save(p, path) == FV_OK;
     fv_picture_free(&p);
     unlink(path);

@@ -7,7 +7,7 @@
 
 #include "fovea/corpus.h"
 #include "fovea/datasets.h"
-#include "fovea/score.h"
+#include "fovea/text_metric.h"
 #include "fovea/tokenizer.h"
 #include "support/files.h"
 #include "support/test.h"
@@ -18,8 +18,8 @@ static bool normalize(fv_ctx *ctx, const void *unused)
     static const char text[] = "A\xCC\x88\xCC\xA3 \xEF\xAC\x81 \xEA\xB0\x81 \xCE\xA3";
     fv_text out = {0};
     bool ok = true;
-    for (int form = FV_NFC; form <= FV_NFKD; form++)
-        ok = fv_text_normalize(ctx, (fv_normal_form)form, text, sizeof text - 1, &out) == FV_OK &&
+    for (int form = FV_NORMAL_FORM_NFC; form <= FV_NORMAL_FORM_NFKD; form++)
+        ok = fv_text_normalize(ctx, text, sizeof text - 1, (fv_normal_form)form, &out) == FV_OK &&
              ok;
     ok = fv_text_lower(ctx, text, sizeof text - 1, &out) == FV_OK && ok;
     fv_text_free(ctx, &out);
@@ -30,23 +30,24 @@ static bool score(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
     bool ok = true;
-    for (int metric = FV_SCORE_BLEU; metric <= FV_SCORE_CHRF; metric++) {
-        fv_score_config cfg;
-        fv_score_config_init(&cfg, sizeof cfg, (fv_score_metric)metric);
+    for (int metric = FV_TEXT_METRIC_BLEU; metric <= FV_TEXT_METRIC_CHRF; metric++) {
+        fv_text_metric_config cfg;
+        fv_text_metric_config_init(&cfg, sizeof cfg, (fv_text_metric_kind)metric);
         cfg.lowercase = true;
         cfg.word_order = 2;
         cfg.samples = 10;
-        fv_scorer *scorer = NULL;
-        fv_score_result result = {.struct_size = sizeof result};
+        fv_text_metric *scorer = NULL;
+        fv_text_metric_result result = {.struct_size = sizeof result};
         const fv_string a = {"the cat (sat) on, the mat.", 26}, b = {"A cat sits on the mat.", 22};
-        if (fv_scorer_create(ctx, &cfg, &scorer) != FV_OK) {
+        if (fv_text_metric_create(ctx, &cfg, &scorer) != FV_OK) {
             ok = false;
             continue;
         }
-        ok = fv_scorer_add(scorer, a, &b, 1) == FV_OK && ok;
-        ok = fv_scorer_add(scorer, b, &a, 1) == FV_OK && ok;
-        ok = fv_scorer_segments(scorer) > 0 && fv_scorer_finish(scorer, &result) == FV_OK && ok;
-        fv_scorer_destroy(&scorer);
+        ok = fv_text_metric_add(scorer, a, &b, 1) == FV_OK && ok;
+        ok = fv_text_metric_add(scorer, b, &a, 1) == FV_OK && ok;
+        ok = fv_text_metric_segment_count(scorer) > 0 &&
+             fv_text_metric_compute(scorer, &result) == FV_OK && ok;
+        fv_text_metric_destroy(&scorer);
     }
     return ok;
 }
@@ -55,7 +56,7 @@ static bool read_lines(fv_ctx *ctx, const void *path)
 {
     fv_lines *lines = NULL;
     fv_line line = {.text = ""};
-    fv_status s = fv_lines_open(ctx, test_path(path), FV_LINES_REFUSE, &lines);
+    fv_status s = fv_lines_open(ctx, test_path(path), FV_LINES_POLICY_REJECT, &lines);
     if (s == FV_ERR_UNSUPPORTED) return true; /* packed, in a build that cannot unpack */
     while (s == FV_OK && line.text)
         s = fv_lines_next(lines, &line);
@@ -80,7 +81,7 @@ static bool stream_lines(fv_ctx *ctx, const void *unused)
     fv_line line = {.text = ""};
     size_t left = 100000; /* one line, longer than the first room for it */
     fv_status s =
-        fv_lines_open_stream(ctx, "letters", give_letters, &left, FV_LINES_REFUSE, &lines);
+        fv_lines_open_stream(ctx, "letters", give_letters, &left, FV_LINES_POLICY_REJECT, &lines);
     while (s == FV_OK && line.text)
         s = fv_lines_next(lines, &line);
     fv_lines_close(&lines);
@@ -100,35 +101,35 @@ static bool xz_lines(fv_ctx *ctx, const void *unused)
 }
 
 /* Learned, saved, loaded again, used. */
-static bool use_tokenizer(fv_ctx *ctx, fv_learn_kind kind, const char *path)
+static bool use_tokenizer(fv_ctx *ctx, fv_tokenizer_kind kind, const char *path)
 {
     static const char text[] = "the \xC3\xA9l\xC3\xA8ve, the cat's hat and the end of it all: "
                                "antidisestablishmentarianism-antidisestablishmentarianism";
-    fv_token_learner_config cfg;
-    fv_token_learner *learner = NULL;
+    fv_tokenizer_trainer_config cfg;
+    fv_tokenizer_trainer *trainer = NULL;
     fv_tokenizer *made = NULL, *loaded = NULL;
-    fv_encoder *enc = NULL;
+    fv_tokenizer_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     fv_text out = {0};
     const fv_string a = {text, sizeof text - 1}, b = {"the <s> end", 11};
-    fv_token_learner_config_init(&cfg, sizeof cfg, kind);
+    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, kind);
     cfg.vocabulary = 270;
     cfg.normalize = cfg.lowercase = true;
-    cfg.form = FV_NFD;
+    cfg.form = FV_NORMAL_FORM_NFD;
     cfg.begin = "<s>";
-    bool ok = fv_token_learner_create(ctx, &cfg, &learner) == FV_OK &&
-              fv_token_learner_add(learner, text, sizeof text - 1) == FV_OK &&
-              fv_token_learner_finish(learner, &made) == FV_OK &&
+    bool ok = fv_tokenizer_trainer_create(ctx, &cfg, &trainer) == FV_OK &&
+              fv_tokenizer_trainer_add(trainer, text, sizeof text - 1) == FV_OK &&
+              fv_tokenizer_trainer_finish(trainer, &made) == FV_OK &&
               fv_tokenizer_save(ctx, made, path) == FV_OK &&
               fv_tokenizer_load(ctx, path, &loaded) == FV_OK &&
-              fv_encoder_create(ctx, loaded, &enc) == FV_OK &&
-              fv_encode_pair(enc, a, b, FV_ENCODE_SPECIALS, &e) == FV_OK &&
+              fv_tokenizer_encoder_create(ctx, loaded, &enc) == FV_OK &&
+              fv_tokenizer_encode_pair(enc, a, b, FV_TOKENIZER_ADD_SPECIALS, &e) == FV_OK &&
               fv_tokenizer_decode(ctx, loaded, e.ids, e.count, 0, &out) == FV_OK;
     fv_text_free(ctx, &out);
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&loaded);
     fv_tokenizer_destroy(&made);
-    fv_token_learner_destroy(&learner);
+    fv_tokenizer_trainer_destroy(&trainer);
     return ok;
 }
 
@@ -139,10 +140,10 @@ static bool tokenizers(fv_ctx *ctx, const void *unused)
     const char *dir = getenv("TMPDIR");
     snprintf(path, sizeof path, "%s/fovea-oom-%d-tokenizer.json", dir ? dir : "/tmp",
              (int)getpid());
-    bool ok = use_tokenizer(ctx, FV_LEARN_WORDS, path);
-    ok = use_tokenizer(ctx, FV_LEARN_BPE_BYTES, path) && ok;
-    ok = use_tokenizer(ctx, FV_LEARN_BPE_METASPACE, path) && ok;
-    ok = use_tokenizer(ctx, FV_LEARN_WORD_PIECE, path) && ok;
+    bool ok = use_tokenizer(ctx, FV_TOKENIZER_WORDS, path);
+    ok = use_tokenizer(ctx, FV_TOKENIZER_BPE_BYTES, path) && ok;
+    ok = use_tokenizer(ctx, FV_TOKENIZER_BPE_METASPACE, path) && ok;
+    ok = use_tokenizer(ctx, FV_TOKENIZER_WORDPIECE, path) && ok;
     unlink(path);
     return ok;
 }
@@ -156,15 +157,15 @@ static bool word_pieces(fv_ctx *ctx, const void *unused)
         "true}],\"decoder\":{\"type\":\"WordPiece\"},\"model\":{\"type\":\"WordPiece\","
         "\"unk_token\":\"U\",\"vocab\":{\"U\":0,\"the\":1,\"##s\":2}}}";
     fv_tokenizer *tok = NULL;
-    fv_encoder *enc = NULL;
+    fv_tokenizer_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     fv_text out = {0};
     bool ok = fv_tokenizer_parse(ctx, "t", json, sizeof json - 1, &tok) == FV_OK &&
-              fv_encoder_create(ctx, tok, &enc) == FV_OK &&
-              fv_encode(enc, "the thes \xC3\x89 x", 13, 0, &e) == FV_OK &&
+              fv_tokenizer_encoder_create(ctx, tok, &enc) == FV_OK &&
+              fv_tokenizer_encode(enc, "the thes \xC3\x89 x", 13, 0, &e) == FV_OK &&
               fv_tokenizer_decode(ctx, tok, e.ids, e.count, 0, &out) == FV_OK;
     fv_text_free(ctx, &out);
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     return ok;
 }
@@ -183,15 +184,15 @@ static bool patterns(fv_ctx *ctx, const void *unused)
         "\"vocab\":[[\"U\","
         "0],[\"a\",-1],[\"the\",-2]]}}";
     fv_tokenizer *tok = NULL;
-    fv_encoder *enc = NULL;
+    fv_tokenizer_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     fv_text out = {0};
     bool ok = fv_tokenizer_parse(ctx, "t", json, sizeof json - 1, &tok) == FV_OK &&
-              fv_encoder_create(ctx, tok, &enc) == FV_OK &&
-              fv_encode(enc, "the xyz aab", 11, 0, &e) == FV_OK &&
+              fv_tokenizer_encoder_create(ctx, tok, &enc) == FV_OK &&
+              fv_tokenizer_encode(enc, "the xyz aab", 11, 0, &e) == FV_OK &&
               fv_tokenizer_decode(ctx, tok, e.ids, e.count, 0, &out) == FV_OK;
     fv_text_free(ctx, &out);
-    fv_encoder_destroy(&enc);
+    fv_tokenizer_encoder_destroy(&enc);
     fv_tokenizer_destroy(&tok);
     return ok;
 }
@@ -205,15 +206,15 @@ static bool sentence_pieces(fv_ctx *ctx, const void *unused)
     bool ok = true;
     for (int i = 0; i < 3; i++) {
         fv_tokenizer *tok = NULL;
-        fv_encoder *enc = NULL;
+        fv_tokenizer_encoder *enc = NULL;
         fv_encoding e = {.struct_size = sizeof e};
         fv_text out = {0};
         ok = fv_tokenizer_load(ctx, test_path(files[i]), &tok) == FV_OK &&
-             fv_encoder_create(ctx, tok, &enc) == FV_OK &&
-             fv_encode(enc, "The  mill and ?", 15, 0, &e) == FV_OK &&
+             fv_tokenizer_encoder_create(ctx, tok, &enc) == FV_OK &&
+             fv_tokenizer_encode(enc, "The  mill and ?", 15, 0, &e) == FV_OK &&
              fv_tokenizer_decode(ctx, tok, e.ids, e.count, 0, &out) == FV_OK && ok;
         fv_text_free(ctx, &out);
-        fv_encoder_destroy(&enc);
+        fv_tokenizer_encoder_destroy(&enc);
         fv_tokenizer_destroy(&tok);
     }
     return ok;

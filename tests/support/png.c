@@ -112,7 +112,7 @@ const char *zlib_unpack(const unsigned char *data, size_t bytes, unsigned char *
         high = (high + low) % 65521;
     }
     if (b.over || sum != (high << 16 | low)) return "a wrong Adler-32";
-    return b.at / 8 == bytes ? NULL : "bytes behind the stream";
+    return b.at / 8 == bytes ? NULL : "extra bytes after the stream";
 }
 
 /* ---- PNG ------------------------------------------------------------------------- */

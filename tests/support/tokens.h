@@ -15,8 +15,8 @@ int tokens_each_line(fv_ctx *ctx, const char *path, void (*use)(const fv_doc *do
 typedef struct tokens_with {
     fv_ctx *ctx;
     const fv_tokenizer *tok;
-    fv_encoder *enc;
-    const char *name;      /* stands in messages */
+    fv_tokenizer_encoder *enc;
+    const char *name;      /* used in messages */
     const char *pair;      /* the second text where a line has none; NULL: none */
     unsigned decode_flags; /* for "decoded" */
 } tokens_with;

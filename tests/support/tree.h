@@ -2,8 +2,8 @@
 #ifndef FV_TESTS_TREE_H
 #define FV_TESTS_TREE_H
 
+#include "io/document.h"
 #include "io/json_write.h"
-#include "io/value.h"
 
 /* Infinities and NaN, which TOML has, as strings. Depth is bounded by fv_limits.json_depth. */
 void tree_write(fv_json_writer *w, const fv_value *v);

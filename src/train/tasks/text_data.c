@@ -13,7 +13,7 @@
 typedef struct reader {
     fv_text_task *run;
     fv_text_part *part;
-    fv_encoder *encoder;
+    fv_tokenizer_encoder *encoder;
     int64_t end; /* put behind every document; -1: nothing */
 } reader;
 
@@ -69,7 +69,7 @@ static fv_status add_document(void *user, fv_string text, fv_string name)
     fv_encoding e = {.struct_size = sizeof e};
     FV_RETURN_IF(fv_cancelled(ctx), ctx, FV_ERR_CANCELLED, "cancelled while reading");
     FV_FORWARD(label_of(r->run, name, &label));
-    FV_FORWARD(fv_encode(r->encoder, text.text, text.bytes, 0, &e));
+    FV_FORWARD(fv_tokenizer_encode(r->encoder, text.text, text.bytes, 0, &e));
     if (e.count == 0) return FV_OK;
     FV_FORWARD(grow_tokens(ctx, p, p->count + (int64_t)e.count + 1));
     const int64_t first = p->count;
@@ -83,10 +83,10 @@ static fv_status read_part(fv_text_task *run, int part)
 {
     reader r = {.run = run, .part = &run->part[part], .end = -1};
     if (!run->stream && run->goal == FV_TEXT_LANGUAGE)
-        r.end = fv_tokenizer_id(run->tokenizer, FV_TEXT_END, sizeof FV_TEXT_END - 1);
-    FV_FORWARD(fv_encoder_create(run->ctx, run->tokenizer, &r.encoder));
+        r.end = fv_tokenizer_token_to_id(run->tokenizer, FV_TEXT_END, sizeof FV_TEXT_END - 1);
+    FV_FORWARD(fv_tokenizer_encoder_create(run->ctx, run->tokenizer, &r.encoder));
     const fv_status status = fv_text_each(run, part, add_document, &r);
-    fv_encoder_destroy(&r.encoder);
+    fv_tokenizer_encoder_destroy(&r.encoder);
     return status;
 }
 

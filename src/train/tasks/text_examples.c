@@ -81,7 +81,7 @@ static void put(example *e, const int64_t *tokens, int64_t count, int64_t type)
 /* The next word that is one: marks are never put in place of words. */
 static int64_t a_word(const fv_text_task *run, uint32_t draw)
 {
-    const int64_t size = (int64_t)fv_tokenizer_size(run->tokenizer);
+    const int64_t size = (int64_t)fv_tokenizer_vocab_size(run->tokenizer);
     int64_t id = (int64_t)(draw % (uint64_t)size);
     for (int64_t tries = 0; tries < size && fv_tokenizer_is_special(run->tokenizer, (int32_t)id);
          tries++)

@@ -64,7 +64,8 @@ static fv_status each_document(fv_text_task *run, const char *path, fv_text_use 
 {
     fv_lines *lines = NULL;
     const bool skip = fv_recipe_bool(run->recipe, "data.skip_invalid");
-    FV_FORWARD(fv_lines_open(run->ctx, path, skip ? FV_LINES_MARK : FV_LINES_REFUSE, &lines));
+    FV_FORWARD(fv_lines_open(run->ctx, path, skip ? FV_LINES_POLICY_MARK : FV_LINES_POLICY_REJECT,
+                             &lines));
     gatherer g = {.run = run, .use = use, .user = user};
     const fv_status status = gather_lines(&g, lines);
     if (g.text) fv_mem_free(&run->ctx->mem, g.text, g.room);

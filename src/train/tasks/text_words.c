@@ -8,7 +8,7 @@
 /* ---- the tokenizer -------------------------------------------------------------------- */
 
 typedef struct learning {
-    fv_token_learner *learner;
+    fv_tokenizer_trainer *trainer;
     bool any;
 } learning;
 
@@ -17,7 +17,7 @@ static fv_status learn_from(void *user, fv_string text, fv_string label)
     learning *l = user;
     (void)label;
     l->any = l->any || text.bytes > 0;
-    return fv_token_learner_add(l->learner, text.text, text.bytes);
+    return fv_tokenizer_trainer_add(l->trainer, text.text, text.bytes);
 }
 
 static fv_status learn(fv_text_task *run)
@@ -29,13 +29,13 @@ static fv_status learn(fv_text_task *run)
                                     .end = "[SEP]"};
     learning l = {0};
     FV_FORWARD(fv_words_learner(run->ctx, run->recipe,
-                                run->goal == FV_TEXT_LANGUAGE ? &writer : &reader, &l.learner));
+                                run->goal == FV_TEXT_LANGUAGE ? &writer : &reader, &l.trainer));
     fv_status status = fv_text_each(run, FV_TEXT_TRAIN, learn_from, &l);
     if (status == FV_OK && !l.any)
         status = fv_fail(run->ctx, FV_ERR_FORMAT, "%.150s: there is no text to learn from",
                          fv_text_train_file(run));
-    if (status == FV_OK) status = fv_token_learner_finish(l.learner, &run->tokenizer);
-    fv_token_learner_destroy(&l.learner);
+    if (status == FV_OK) status = fv_tokenizer_trainer_finish(l.trainer, &run->tokenizer);
+    fv_tokenizer_trainer_destroy(&l.trainer);
     return status;
 }
 
@@ -57,7 +57,8 @@ fv_status fv_text_tokenizer(fv_text_task *run)
         int32_t *id;
     } marks[] = {{"[CLS]", &run->cls}, {"[SEP]", &run->sep}, {"[MASK]", &run->mask}};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        *marks[i].id = fv_tokenizer_id(run->tokenizer, marks[i].name, strlen(marks[i].name));
+        *marks[i].id =
+            fv_tokenizer_token_to_id(run->tokenizer, marks[i].name, strlen(marks[i].name));
         FV_RETURN_IF(*marks[i].id < 0, run->ctx, FV_ERR_ARGUMENT,
                      "the tokenizer has no token %s, which masked and classify need",
                      marks[i].name);

@@ -1,9 +1,9 @@
 /* Batches and metrics of the translation task. */
 #include <string.h>
 
-#include "fovea/score.h"
 #include "fovea/tensor.h"
-#include "text/runes.h"
+#include "fovea/text_metric.h"
+#include "text/codepoints.h"
 #include "train/tasks/translation.h"
 
 /* ---- steps -------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ typedef struct quality {
 } quality;
 
 static fv_status compare(fv_translation_task *run, const fv_translations *all, int64_t count,
-                         fv_scorer *scorer, quality *out)
+                         fv_text_metric *scorer, quality *out)
 {
     int64_t exact = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -108,10 +108,10 @@ static fv_status compare(fv_translation_task *run, const fv_translations *all, i
         const fv_string found = {text, strlen(text)};
         const fv_string wanted = fv_parallel_target(run->pairs[FV_PART_VALID], i);
         exact += found.bytes == wanted.bytes && memcmp(text, wanted.text, wanted.bytes) == 0;
-        FV_FORWARD(fv_scorer_add(scorer, found, &wanted, 1));
+        FV_FORWARD(fv_text_metric_add(scorer, found, &wanted, 1));
     }
-    fv_score_result result = {.struct_size = sizeof result};
-    FV_FORWARD(fv_scorer_finish(scorer, &result));
+    fv_text_metric_result result = {.struct_size = sizeof result};
+    FV_FORWARD(fv_text_metric_compute(scorer, &result));
     *out = (quality){.bleu = result.score, .exact = 100.0 * (double)exact / (double)count};
     return FV_OK;
 }
@@ -140,14 +140,14 @@ static fv_status decoded_quality(fv_translation_task *run, fv_model *model, qual
                   have = fv_parallel_count(run->pairs[FV_PART_VALID]);
     const int64_t count = most > 0 && most < have ? most : have;
     fv_translations *all = NULL;
-    fv_scorer *scorer = NULL;
-    fv_score_config cfg;
-    fv_score_config_init(&cfg, sizeof cfg, FV_SCORE_BLEU);
+    fv_text_metric *scorer = NULL;
+    fv_text_metric_config cfg;
+    fv_text_metric_config_init(&cfg, sizeof cfg, FV_TEXT_METRIC_BLEU);
     cfg.lowercase = fv_recipe_bool(run->recipe, "eval.lowercase");
     FV_FORWARD(translate_validation(run, model, count, &all));
-    fv_status status = fv_scorer_create(run->ctx, &cfg, &scorer);
+    fv_status status = fv_text_metric_create(run->ctx, &cfg, &scorer);
     if (status == FV_OK) status = compare(run, all, count, scorer, out);
-    fv_scorer_destroy(&scorer);
+    fv_text_metric_destroy(&scorer);
     fv_translations_free(&all);
     return status;
 }

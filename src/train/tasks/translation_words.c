@@ -9,17 +9,18 @@
 
 /* ---- learning ----------------------------------------------------------------------- */
 
-static fv_status learn_file(fv_ctx *ctx, fv_token_learner *learner, const char *path, bool skip)
+static fv_status learn_file(fv_ctx *ctx, fv_tokenizer_trainer *trainer, const char *path, bool skip)
 {
     fv_lines *lines = NULL;
-    FV_FORWARD(fv_lines_open(ctx, path, skip ? FV_LINES_MARK : FV_LINES_REFUSE, &lines));
+    FV_FORWARD(
+        fv_lines_open(ctx, path, skip ? FV_LINES_POLICY_MARK : FV_LINES_POLICY_REJECT, &lines));
     fv_status status = FV_OK;
     fv_line line = {.text = ""};
     while (status == FV_OK && line.text) {
         status = fv_cancelled(ctx) ? fv_fail(ctx, FV_ERR_CANCELLED, "interrupted while reading")
                                    : fv_lines_next(lines, &line);
         if (status == FV_OK && line.text && line.valid)
-            status = fv_token_learner_add(learner, line.text, line.bytes);
+            status = fv_tokenizer_trainer_add(trainer, line.text, line.bytes);
     }
     fv_lines_close(&lines);
     FV_RETURN_IF(status == FV_OK && line.number == 0, ctx, FV_ERR_FORMAT,
@@ -27,34 +28,36 @@ static fv_status learn_file(fv_ctx *ctx, fv_token_learner *learner, const char *
     return status;
 }
 
-static fv_status learn_made(const fv_translation_task *run, fv_token_learner *learner, bool source)
+static fv_status learn_made(const fv_translation_task *run, fv_tokenizer_trainer *trainer,
+                            bool source)
 {
     for (int64_t i = 0; i < fv_translation_made_count(run, FV_PART_TRAIN); i++) {
         fv_date_pair pair;
         fv_translation_made_pair(run, FV_PART_TRAIN, i, &pair);
         const char *text = source ? pair.written : pair.iso;
-        FV_FORWARD(fv_token_learner_add(learner, text, strlen(text)));
+        FV_FORWARD(fv_tokenizer_trainer_add(trainer, text, strlen(text)));
     }
     return FV_OK;
 }
 
-static fv_status learn_side(const fv_translation_task *run, fv_token_learner *learner, bool source)
+static fv_status learn_side(const fv_translation_task *run, fv_tokenizer_trainer *trainer,
+                            bool source)
 {
-    if (fv_translation_is_made(run)) return learn_made(run, learner, source);
-    return learn_file(run->ctx, learner, fv_translation_file(run, FV_PART_TRAIN, source),
+    if (fv_translation_is_made(run)) return learn_made(run, trainer, source);
+    return learn_file(run->ctx, trainer, fv_translation_file(run, FV_PART_TRAIN, source),
                       fv_recipe_bool(run->recipe, "data.skip_invalid"));
 }
 
 /* One tokenizer from the source side, the target side, or both. */
 static fv_status learn(const fv_translation_task *run, bool source, bool target, fv_tokenizer **out)
 {
-    fv_token_learner *learner = NULL;
-    FV_FORWARD(fv_words_learner(run->ctx, run->recipe, NULL, &learner));
+    fv_tokenizer_trainer *trainer = NULL;
+    FV_FORWARD(fv_words_learner(run->ctx, run->recipe, NULL, &trainer));
     fv_status status = FV_OK;
-    if (source) status = learn_side(run, learner, true);
-    if (status == FV_OK && target) status = learn_side(run, learner, false);
-    if (status == FV_OK) status = fv_token_learner_finish(learner, out);
-    fv_token_learner_destroy(&learner);
+    if (source) status = learn_side(run, trainer, true);
+    if (status == FV_OK && target) status = learn_side(run, trainer, false);
+    if (status == FV_OK) status = fv_tokenizer_trainer_finish(trainer, out);
+    fv_tokenizer_trainer_destroy(&trainer);
     return status;
 }
 
