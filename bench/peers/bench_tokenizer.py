@@ -37,7 +37,7 @@ class Fovea:
     @staticmethod
     def must(status):
         if status != 0:
-            raise SystemExit(f"the library said {status}")
+            raise SystemExit(f"the library returned status {status}")
 
     def save(self, path):
         self.must(self.lib.fv_tokenizer_save(self.ctx, self.tok, os.fsencode(path)))

@@ -21,9 +21,9 @@ TEXTS = ["ROMEO:", "To be, or", "The king", "KING RICHARD III:\nMy", "What", "I 
 NEW_TOKENS = 40
 
 
-def settings(said):
-    """Names and settings; `said` has the tokens of the unrestricted outputs."""
-    words = [[ids[3:3 + n] for ids in said] for n in (1, 2, 3)]
+def settings(plain_outputs):
+    """Names and settings; `plain_outputs` has the tokens of the unrestricted outputs."""
+    words = [[ids[3:3 + n] for ids in plain_outputs] for n in (1, 2, 3)]
     plain = {"do_sample": False, "max_new_tokens": NEW_TOKENS}
     yield "greedy", plain
     yield "beams", {**plain, "num_beams": 4}
