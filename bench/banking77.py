@@ -1,21 +1,21 @@
-"""What pretraining gives a small BERT: banking77, 77 classes of questions, from scratch and from
-masked-word pretraining on the texts at hand, judged without a look at the test table.
+"""Gain from pretraining a small BERT: banking77, 77 classes of questions, from scratch and from a masked
+language model. Settings are selected without using the test table.
 
-    FOVEA_DATA=... bench/banking77.py FOLDER --fovea PROGRAM
+    FOVEA_DATA=... python3 bench/banking77.py FOLDER --fovea PROGRAM
 
-1. The training table is split by its texts: SHA-256 of a text's letters and digits, as docs/data.md
-   says, modulo 10; 0 is held out. No text of the test table is read before step 5.
-2. recipes/bert-tiny-mlm.toml learns hidden words of WikiText-2 (its two parts that are there), the
-   State of the Union, Tatoeba's English and the training questions without their classes, these three
-   times. One tokenizer, learnt from all of them, serves both arms.
-3. Both arms try the same settings of recipes/bert-banking77.toml with seed 1: four rates, then the best
-   of them with twice the steps. A run's weights are those of its best evaluation on the held-out part,
-   and so is its score.
+1. The training table is split by the SHA-256 of a text's letters and digits (docs/data.md) modulo 10;
+   0 is held out. The test table is not read before step 5.
+2. recipes/bert-tiny-mlm.toml pretrains on WikiText-2 (the two available splits), the State of the Union,
+   Tatoeba's English, and the training questions without their classes, repeated three times. Both arms
+   use one tokenizer, learned from all of these.
+3. Both arms try the same settings of recipes/bert-banking77.toml with seed 1: four learning rates, then
+   the best of them with twice the steps. The weights and the accuracy of a run are those of its best
+   evaluation on the held-out split.
 4. Each arm trains with its best setting and the seeds 1 to --seeds.
-5. Those models, and no others, name the classes of the test table, once.
+5. Only those models are evaluated on the test table, once each.
 
-Runs that are there are taken as they are, so the command goes on where it was stopped. Prints one object
-a run, and at last the mean, least and most of each arm."""
+Finished runs are reused; run the same command to resume. Prints one object per run, and finally the
+mean, minimum and maximum of each arm."""
 import argparse
 import csv
 import hashlib
@@ -51,7 +51,7 @@ def held_out(text):
 
 
 def general_texts():
-    """One document each: paragraphs of the encyclopedia and the speeches, single sentences."""
+    """Documents: paragraphs of the encyclopedia and the speeches, single sentences."""
     for part in ("valid", "test"):
         for line in open_data(f"wikitext-2/{part}.txt.xz"):
             if len(line.strip()) >= 40:
@@ -89,7 +89,7 @@ def prepare():
 
 
 def train(args, recipe, folder, **keys):
-    """The lines of the log's evaluations."""
+    """Trains unless the run is finished; returns the log entries of its evaluations."""
     if not os.path.exists(os.path.join(folder, "model.safetensors")) or not finished(folder, keys):
         command = [args.fovea, "train", os.path.join(RECIPES, recipe), "-q", "-t", str(args.threads),
                    "-o", folder]
@@ -121,7 +121,7 @@ def pretrain(args):
 
 
 def classify(args, arm, rate, steps, seed):
-    """The best held-out accuracy of a run, and its folder."""
+    """Returns the best held-out accuracy of a run, and its folder."""
     folder = f"{arm}-{rate}-{steps}-{seed}"
     keys = {"data.train_csv": here("train.csv"), "data.valid_csv": here("held.csv"), "train.lr": rate,
             "train.steps": steps, "train.seed": seed}
@@ -150,7 +150,7 @@ def run(args, verb, folder, *options):
 
 
 def cut(args, folder, texts):
-    """The texts without what goes beyond the model's positions, as training cuts them."""
+    """Truncates the texts to the model's positions, as training does."""
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         most = json.load(file)["max_position_embeddings"] - 2
     write_lines("test.jsonl", [json.dumps({"text": text}) for text in texts])
@@ -159,7 +159,7 @@ def cut(args, folder, texts):
 
 
 def test(args, folder):
-    """The share of the test table that a model gets right."""
+    """Returns the accuracy of a model on the test table, in percent."""
     _, *rows = csv.reader(open_data("banking77/test.csv.xz"))
     write_lines("test.txt", cut(args, folder, [" ".join(text.split()) for text, _ in rows]))
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:

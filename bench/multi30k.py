@@ -1,9 +1,9 @@
-"""Multi30k as the published figures have it: lower-cased and cut into words by Moses' rules.
+"""Multi30k in the form of the published figures: lower-cased and tokenized with Moses.
 
     FOVEA_DATA=... python3 bench/multi30k.py FOLDER        # needs pip's sacremoses
 
-writes train, val, test2016 and test2017 (Flickr) to FOLDER, .en and .de, one sentence a line. Models of
-this text are scored on it as it is (`fovea score --tok none`). The text may not be passed on."""
+writes train, val, test2016 and test2017 (Flickr) to FOLDER, .en and .de, one sentence per line. Score
+models of this text without tokenization (`fovea score --tok none`). The text may not be redistributed."""
 import gzip
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What tools/make-diagrams and tools/make-equations draw with: boxes, arrows, cells and text as SVG.
+"""Boxes, arrows, cells and text as SVG, for tools/make-diagrams and tools/make-equations.
 
 White ground, the colours of the library's own pictures. The same calls give the same bytes; nothing
 but Python's own library is needed.
@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 PICTURES = os.path.join(os.path.dirname(__file__), "..", "docs", "mechanisms", "pictures")
 INK, FAINT, RULE = "#1f2430", "#8a90a0", "#dfe2ea"
-# What a box is: its ground and its edge.
+# Kinds of boxes: fill and border colour.
 KINDS = {
     "data": ("#eef4fb", "#1f66a8"),
     "layer": ("#edf7ef", "#2f8f4e"),
@@ -27,7 +27,7 @@ def number(value):
 
 
 def with_subscripts(text, size):
-    """ "W_q x" with the q small and low."""
+    """Text with subscripts, for example "W_q x"."""
     parts = re.split(r"_([A-Za-z0-9]+)", escape(text))
     out = parts[0]
     for low, rest in zip(parts[1::2], parts[2::2]):
@@ -48,7 +48,7 @@ class Box:
         return self.x + self.w / 2, self.y + self.h / 2
 
     def edge_towards(self, x, y):
-        """Where the line from the middle to (x, y) leaves the box."""
+        """Point where the line from the centre to (x, y) leaves the box."""
         cx, cy = self.middle
         dx, dy = x - cx, y - cy
         scale = min(
@@ -81,7 +81,7 @@ class Drawing:
         )
 
     def box(self, x, y, label, kind="plain", w=110, h=34):
-        """A box with one line of text or several; (x, y) is its middle."""
+        """A box with one or more lines of text; (x, y) is its centre."""
         fill, edge = KINDS[kind]
         self.rect(x - w / 2, y - h / 2, w, h, fill, edge)
         lines = label.split("\n")
@@ -111,7 +111,7 @@ class Drawing:
         )
 
     def arrow(self, a, b, **style):
-        """From box to box, along the line between their middles."""
+        """An arrow from box to box, along the line between their centres."""
         start, end = a.edge_towards(*b.middle), b.edge_towards(*a.middle)
         gap = math.hypot(end[0] - start[0], end[1] - start[1])
         if gap > 6:
@@ -140,7 +140,7 @@ class Drawing:
 
 
 def draw_all(pictures):
-    """Runs each function for the folder named on the command line, or the one that docs/ shows."""
+    """Runs each function for the folder named on the command line; default: the pictures of docs/."""
     folder = sys.argv[1] if len(sys.argv) > 1 else PICTURES
     os.makedirs(folder, exist_ok=True)
     for draw in pictures:

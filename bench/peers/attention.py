@@ -2,16 +2,15 @@
 
     python3 bench/peers/attention.py --library build/release/libfovea.so [--json] [--quick]
     python3 bench/peers/attention.py --only fwd,causal,n=512,d=128 --threads 1    # a part of it
-    python3 bench/peers/attention.py --fovea build/release/fovea    # and what can be had at all
+    python3 bench/peers/attention.py --fovea build/release/fovea    # with shares of the peak
 
 All contenders run in this process on the same arrays, in turns; a time is the median over the
 rounds. libfovea.so is called through ctypes on raw pointers. PyTorch is measured with one thread
-and with all CPUs and its better time counts; onnxruntime and Fovea with the same numbers of
-threads. A ratio is our speed over theirs.
+and with all CPUs, and the better time counts; onnxruntime and Fovea use the same numbers of threads.
+A ratio is Fovea's speed over the other's.
 
-With --fovea the program measures the peak of the multiply-adds before and after each line. Then
-`share` is what Fovea uses of it, and `most_torch` and the like are the ratios that a kernel would
-have which uses all of it.
+With --fovea the program measures the FMA peak before and after each line. Then `share` is Fovea's
+share of the peak, and `most_torch` and the like are the ratios of a kernel at 100 % of the peak.
 """
 import argparse
 import ctypes
@@ -47,7 +46,7 @@ class Grid(ctypes.Structure):
 
 
 def structure(header, name, kinds):
-    """The fields of a struct as the header declares them, so that a new one cannot be missed."""
+    """Reads the fields of a struct from the header, so that new ones are picked up."""
     text = header.split(f"typedef struct {name} {{", 1)[1].split(f"}} {name};", 1)[0]
     while "/*" in text:
         before, rest = text.split("/*", 1)
@@ -95,7 +94,7 @@ class Fovea:
         return self.pools.get(threads)
 
     def contender(self, q, k, v, grad, causal, threads, backward):
-        """A function that runs the pass once, and its output. Arrays of int16 are bf16."""
+        """Returns a function that runs the pass once, and its output. int16 arrays hold bf16."""
         lib, size = self.lib, q.shape
         a = self.Attn()
         lib.fv_attn_init(ctypes.byref(a), ctypes.c_size_t(ctypes.sizeof(a)))
@@ -133,11 +132,11 @@ class Fovea:
         return run, o
 
 
-# ---- the others ----------------------------------------------------------------------
+# ---- the peers -----------------------------------------------------------------------
 
 
 def tensor_of(array):
-    """The same memory for PyTorch; int16 is bf16."""
+    """Wraps the same memory for PyTorch; int16 arrays hold bf16."""
     tensor = torch.from_numpy(array)
     return tensor.view(torch.bfloat16) if array.dtype == np.int16 else tensor
 
@@ -197,7 +196,7 @@ def onnx_contender(q, k, v, causal, threads):
 
 
 def in_turns(contenders, rounds, least):
-    """Median (or least) seconds of a call of each, contenders in turns within a round."""
+    """Returns median (or least) seconds per call; contenders run in turns within a round."""
     times = {name: [] for name in contenders}
     for run in contenders.values():
         run()
@@ -213,14 +212,14 @@ def in_turns(contenders, rounds, least):
 
 
 def best(times, side):
-    """Threads and seconds of a side's better setting."""
+    """Returns threads and seconds of a side's best setting."""
     sides = {name: s for name, s in times.items() if name.startswith(side + " ")}
     name = min(sides, key=sides.get)
     return int(name.split()[1]), sides[name]
 
 
 def peaks(program):
-    """GFLOP/s of the multiply-adds by number of threads."""
+    """Returns the FMA peak in GFLOP/s by number of threads."""
     command = [program, "bench", "peak", "--json", "--only", "fma"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     lines = [json.loads(line) for line in text.splitlines()]
@@ -232,13 +231,13 @@ def peaks(program):
 
 
 def operations(shape, causal, backward):
-    """As flash attention counts them: half of them under a causal rule, 2.5 times as many back."""
+    """FLOPs as FlashAttention counts them: half under a causal mask, 2.5 times as many in backward."""
     batch, heads, n, d = shape
     return 4 * batch * heads * n * n * d * (0.5 if causal else 1) * (3.5 if backward else 1)
 
 
 def shares(line, times, work, peak):
-    """What is used of the peak, and what ratios the whole of it would give."""
+    """Adds the share of the peak, and the ratios that 100 % of the peak would give."""
     threads, seconds = best(times, "fovea")
     line["share"] = work / seconds / peak[threads] / 1e9
     threads, seconds = best(times, "torch")
@@ -302,7 +301,7 @@ def show_row(line, first):
 
 
 def shapes_of(options):
-    """[batch, heads, n, d]: long sequences, then batches as a translator and a BERT have them."""
+    """[batch, heads, n, d]: long sequences, then batches typical of a translator and a BERT."""
     if options.quick:
         return [(1, 8, 512, 64), (1, 8, 2048, 64)]
     long = [(1, 8, n, d) for n in (512, 2048, 8192) for d in (64, 128)]
@@ -310,7 +309,7 @@ def shapes_of(options):
 
 
 def wanted(options, backward, shape, causal):
-    """Whether a line has every word of --only: fwd or fwd+bwd, full or causal, b=, n=, d=."""
+    """True if a line matches every word of --only: fwd or fwd+bwd, full or causal, b=, n=, d=."""
     words = {"fwd+bwd" if backward else "fwd", "causal" if causal else "full",
              f"b={shape[0]}", f"n={shape[2]}", f"d={shape[3]}"}
     return all(word in words for word in options.only.split(",") if word)
@@ -322,16 +321,16 @@ def main():
     parser.add_argument("--header", default="include/fovea/attention.h",
                         help="the header it was built with")
     parser.add_argument("--fovea", metavar="PROGRAM",
-                        help="measure the machine's peak with it, and what share of it is used")
+                        help="program that measures the peak; prints shares of it")
     parser.add_argument("--bf16", action="store_true",
-                        help="rows of bf16 instead of f32, without onnxruntime")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+                        help="bf16 inputs instead of f32, without onnxruntime")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.add_argument("--quick", action="store_true", help="N = 512 and 2048 with d = 64")
     parser.add_argument("--only", default="", metavar="WORDS",
-                        help="lines with all of these, such as fwd+bwd,full,b=1,n=8192,d=64")
-    parser.add_argument("--threads", type=int, help="with so many only [one, and all CPUs]")
+                        help="only lines that match all of these, e.g. fwd+bwd,full,b=1,n=8192,d=64")
+    parser.add_argument("--threads", type=int, help="number of threads [one and all CPUs]")
     parser.add_argument("--least", action="store_true",
-                        help="the fastest round of each, where the machine is never quiet")
+                        help="take the fastest round of each, for machines that are never quiet")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each contender [7]")
     options = parser.parse_args()
     fovea = Fovea(options.library, options.header)

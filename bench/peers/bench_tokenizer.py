@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Encoding a text file with an empty word cache, one thread: our library against Hugging Face's
-`tokenizers`, in turns; the ids must be equal. Needs pip install tokenizers.
+"""Encodes a text file with an empty word cache, one thread: Fovea against Hugging Face tokenizers, in
+turns; the ids must be equal. Needs pip install tokenizers.
 
     bench_tokenizer.py --library build/release/libfovea.so TOKENIZER TEXT
 
-TOKENIZER is a tokenizer.json or a folder, as `fovea tokenize` takes it. Each gets the whole file as
-one text, and then (theirs is faster so) line by line. Times are of the calling thread alone.
+TOKENIZER is a tokenizer.json or a folder, as for `fovea tokenize`. Each side encodes the whole file as
+one text, and then line by line, which is faster for tokenizers. Times are CPU time of the calling thread.
 """
 import argparse
 import ctypes
@@ -37,13 +37,13 @@ class Fovea:
     @staticmethod
     def must(status):
         if status != 0:
-            raise SystemExit(f"the library said {status}")
+            raise SystemExit(f"the library returned status {status}")
 
     def save(self, path):
         self.must(self.lib.fv_tokenizer_save(self.ctx, self.tok, os.fsencode(path)))
 
     def encode(self, texts):
-        """Seconds, and the ids."""
+        """Returns seconds and the ids."""
         encoder, out = ctypes.c_void_p(), Encoding(ctypes.sizeof(Encoding))
         self.must(self.lib.fv_tokenizer_encoder_create(self.ctx, self.tok, ctypes.byref(encoder)))
         ids, seconds = [], 0.0

@@ -1,7 +1,7 @@
-"""GPT-2 of 124 million parameters in PyTorch against `fovea bench model` with the same weights: a pass
-over 512 tokens with all logits, one token at a time with a cache, steps of training with AdamW at
-batch 4 and lengths 64 and 512, also in bf16 (autocast there). Logits of one text are compared. Both sides run in turns, PyTorch with
-its best number of threads; last lines: our speed over theirs. Needs --fovea PROGRAM."""
+"""GPT-2 124M in PyTorch against `fovea bench model` with the same weights: prefill of 512 tokens with all
+logits, decoding with a cache, training steps with AdamW at batch 4 and lengths 64 and 512, also in bf16
+(autocast in PyTorch). Compares the logits of one text. Both sides run in turns, PyTorch with its best
+number of threads. The last lines are Fovea's speed over PyTorch's. Needs --fovea PROGRAM."""
 import json
 import os
 import statistics

@@ -1,9 +1,9 @@
 """A recurrent translator (bidirectional GRU, additive attention, the sizes of
-recipes/multi30k-de-en.toml without dropout): steps of training with Adam and greedy search, PyTorch
-against `fovea bench seq2seq` with the same weights on the same tokens. Losses of the first steps and
-the tokens found are compared. The search also keeps a table of its tokens' gates, as ours does; the
-faster of both counts. Last lines: our speed over theirs, each with its best number of
-threads. Needs --fovea PROGRAM."""
+recipes/multi30k-de-en.toml without dropout): training steps with Adam, and greedy search. PyTorch
+against `fovea bench seq2seq` with the same weights and tokens. Compares the losses of the first steps
+and the generated tokens. PyTorch's search is also measured with a table of the tokens' gates, as Fovea
+uses; the faster one counts. The last lines are Fovea's speed over PyTorch's, each with its best number
+of threads. Needs --fovea PROGRAM."""
 import json
 import os
 import statistics
@@ -23,7 +23,7 @@ SEARCHES = (1, 8, 32, 128)
 
 
 class Translator(torch.nn.Module):
-    """Products of one input are joined, as one would write it for speed."""
+    """Products of the same input are fused into one, for speed."""
 
     def __init__(self, w):
         super().__init__()
@@ -72,7 +72,7 @@ class Translator(torch.nn.Module):
         return F.linear(o, self.target, self.output_bias)
 
     def loss(self, batch):
-        """Targets are ordered by length: rows that have ended leave the batch."""
+        """Targets are sorted by length, so that finished rows leave the batch."""
         h, keys, mask, state = self.encode(batch["source"], batch["lengths"])
         token, states, contexts, at = F.embedding(batch["given"], self.target), [], [], 0
         for rows in batch["rows"]:
@@ -87,7 +87,7 @@ class Translator(torch.nn.Module):
 
     @torch.inference_mode()
     def token_table(self):
-        """What every target token gives to the gates: made once, then looked up."""
+        """Gate inputs of every target token: computed once, then looked up."""
         return F.linear(self.target, self.cell.weight_ih[:, :self.target.shape[1]],
                         self.cell.bias_ih)
 
@@ -103,7 +103,7 @@ class Translator(torch.nn.Module):
 
     @torch.inference_mode()
     def greedy(self, source, lengths, most, table=None):
-        """Runs for all sources until each has ended or has `most` tokens."""
+        """Decodes until every source has ended or has `most` tokens."""
         h, keys, mask, state = self.encode(source, lengths)
         last = torch.full((source.shape[1],), START)
         found, ended = [], torch.zeros(source.shape[1], dtype=torch.bool)
@@ -170,7 +170,7 @@ class Work:
         return self.model.greedy(*padded(texts), self.work["most"], table)
 
     def check(self):
-        """The same losses and tokens as ours, from the same weights."""
+        """Compares losses and tokens with Fovea's, from the same weights."""
         found = self.search(len(self.work["outputs"]))
         equal = sum(a == b for a, b in zip(found, self.work["outputs"]))
         by_table = self.search(len(self.work["outputs"]), self.model.token_table())
@@ -183,7 +183,7 @@ class Work:
 
 
 def timed(call, tokens_of, least):
-    """Nanoseconds a token: the median of calls that take `least` seconds together."""
+    """Nanoseconds per token: median over calls that take at least `least` seconds together."""
     call()
     times, end = [], time.perf_counter() + least
     while len(times) < 3 or time.perf_counter() < end:
@@ -196,7 +196,7 @@ def timed(call, tokens_of, least):
 def run_torch(work, threads):
     torch.set_num_threads(threads)
     times, most = {}, work.work["most"]
-    for sources in SEARCHES:  # the faster of two ways
+    for sources in SEARCHES:  # the faster of two variants
         times[f"greedy_{sources}"] = min(
             timed(lambda: work.search(sources, table),
                   lambda rows: sum(len(row) + (len(row) < most) for row in rows), 0.3)

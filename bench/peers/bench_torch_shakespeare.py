@@ -1,25 +1,24 @@
-"""A small GPT-2 on the letters of tiny-shakespeare in PyTorch, against `fovea train` with
-recipes/gpt2-shakespeare.toml: both begin from the same weights, meet the same windows of text in the
-same order and take the same steps of AdamW, so that their losses can be put beside each other one by
-one.
+"""A small GPT-2 on the characters of tiny-shakespeare in PyTorch, against `fovea train` with
+recipes/gpt2-shakespeare.toml. Both start from the same weights, see the same windows of text in the
+same order and take the same AdamW steps, so that their losses can be compared step by step.
 
     bench_torch_shakespeare.py curve --fovea PROGRAM --steps 2000        # losses, step by step
-    bench_torch_shakespeare.py speed --fovea PROGRAM --rounds 5          # seconds of a step
+    bench_torch_shakespeare.py speed --fovea PROGRAM --rounds 5          # seconds per step
     bench_torch_shakespeare.py curve --fovea PROGRAM --size large --steps 500
 
 `small` is the recipe's model, 4 layers of width 128, windows of 64, batches of 12; `large` has 6 layers
-of width 384, windows of 256, batches of 64. Neither drops anything out: masks of dropout cannot be
-equal on both sides. The text is $FOVEA_DATA/tinyshakespeare. A curve can be made in several goes: with
---keep FOLDER, what either side did is kept there (Fovea's first weights and its run, windows.npy,
-torch.json) and found there the next time. PyTorch's side comes first; --device cuda runs it on a GPU.
-Rounding errors grow while a model learns, so two right programs part after a while. --nudge shows how
-far that goes: PyTorch runs once more from weights moved by their last bit or so, and its distance from
-itself is printed beside its distance from Fovea.
+of width 384, windows of 256, batches of 64. Neither uses dropout, whose masks cannot be equal on both
+sides. The text is $FOVEA_DATA/tinyshakespeare. With --keep FOLDER, the results of both sides are stored
+(Fovea's initial weights and its run, windows.npy, torch.json) and reused, so a curve can be computed in
+several sessions. PyTorch runs first; --device cuda runs it on a GPU. Rounding errors grow during
+training, so two correct programs diverge after a while. --nudge measures how far: PyTorch runs once more
+from weights perturbed by about their last bit, and its distance from itself is printed beside its
+distance from Fovea.
 
-`speed` measures PyTorch with every thread setting, as it is and compiled, in turns with Fovea, over
-segments of --segment steps; a time is the median over the rounds, after warm-up, reading and start of
-neither side counted. The last line has our speed over PyTorch's best setting. On a machine that others
-use too, --threads 1 and the CPU time say more than the clock; short segments drown in what a start costs."""
+`speed` measures PyTorch with every thread setting, eager and compiled, in turns with Fovea, over segments
+of --segment steps. A time is the median over the rounds; warm-up, loading and startup do not count. The
+last line is Fovea's speed over PyTorch's best setting. On a shared machine, --threads 1 and CPU time are
+more reliable than wall-clock time; in short segments startup costs dominate."""
 import argparse
 import json
 import lzma
@@ -40,7 +39,7 @@ from common import keep_memory, read_safetensors, show, thread_settings
 from torch_gpt2 import GPT2
 
 RECIPE = os.path.join(os.path.dirname(__file__), "../../recipes/gpt2-shakespeare.toml")
-# The recipe's; `large` changes what its keys say.
+# Values of the recipe; `large` overrides the keys below.
 LR, FLOOR, WARMUP, BETAS, DECAY, CLIP, SEED, HELD_OUT = 2e-3, 1e-4, 100, (0.9, 0.99), 0.1, 1.0, 1, 0.1
 SIZES = {
     "small": {"heads": 4, "window": 64, "batch": 12, "keys": {}},
@@ -56,16 +55,16 @@ def arguments():
     parser.add_argument("what", choices=("curve", "speed"))
     parser.add_argument("--fovea", metavar="PROGRAM", required=True)
     parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--batch", type=int, help="windows of a step [those of the size]")
-    parser.add_argument("--steps", type=int, default=2000, help="curve: steps of the run [2000]")
-    parser.add_argument("--threads", type=int, default=0, help="of both sides [all CPUs; PyTorch's speed: one, too]")
-    parser.add_argument("--keep", metavar="FOLDER", help="curve: where both sides' runs lie")
-    parser.add_argument("--device", default="cpu", help="curve: where PyTorch runs [cpu]")
-    parser.add_argument("--nudge", action="store_true", help="curve: PyTorch against itself, too")
-    parser.add_argument("--rounds", type=int, default=5, help="speed: segments of each side [5]")
-    parser.add_argument("--segment", type=int, default=100, help="speed: steps of one [100]")
+    parser.add_argument("--batch", type=int, help="windows per step [as --size]")
+    parser.add_argument("--steps", type=int, default=2000, help="curve: training steps [2000]")
+    parser.add_argument("--threads", type=int, default=0, help="threads of both sides [all CPUs; for PyTorch's speed also one]")
+    parser.add_argument("--keep", metavar="FOLDER", help="curve: folder for the runs of both sides")
+    parser.add_argument("--device", default="cpu", help="curve: PyTorch's device [cpu]")
+    parser.add_argument("--nudge", action="store_true", help="curve: also compare PyTorch with itself")
+    parser.add_argument("--rounds", type=int, default=5, help="speed: segments per side [5]")
+    parser.add_argument("--segment", type=int, default=100, help="speed: steps per segment [100]")
     parser.add_argument("--how", choices=("eager", "compiled"), nargs="+",
-                        default=["eager", "compiled"], help="speed: ways of PyTorch [both]")
+                        default=["eager", "compiled"], help="speed: PyTorch modes [both]")
     args = parser.parse_args()
     args.size = dict(SIZES[args.size])
     if args.batch:
@@ -79,7 +78,7 @@ def arguments():
 
 
 def run_fovea(args, folder, steps, **keys):
-    """A run of `steps` into `folder`; the lines of its log."""
+    """Trains `steps` steps in `folder`; returns the log entries."""
     keys = {**args.size["keys"], "train.batch_examples": args.size["batch"], "train.steps": steps,
             "train.log_every": 1, "train.eval_every": 0, **keys}
     command = [args.fovea, "train", RECIPE, "-q", "-o", folder, "-t", str(args.threads)]
@@ -91,7 +90,7 @@ def run_fovea(args, folder, steps, **keys):
 
 
 def first_weights(args, folder):
-    """The weights that a run begins from: those after a step of rate 0."""
+    """The initial weights of a run: those after one step with learning rate 0."""
     path = os.path.join(folder, "model.safetensors")
     if not os.path.exists(path):
         run_fovea(args, folder, 1, **{"train.lr": 0, "train.schedule": "constant"})
@@ -99,7 +98,7 @@ def first_weights(args, folder):
 
 
 def losses_of(lines):
-    """The loss of each step, out of the running mean that the log has."""
+    """Recovers the loss of each step from the running mean in the log."""
     losses, former = [], 0.0
     for line in lines:
         if "eval/loss" in line:
@@ -110,11 +109,11 @@ def losses_of(lines):
     return losses
 
 
-# ---- the text, and Fovea's choice of windows ----------------------------------------------------
+# ---- the text, and the windows that Fovea draws -------------------------------------------------
 
 
 def read_text(tokenizer):
-    """Tokens to learn from, and tokens held out."""
+    """Training tokens and held-out tokens."""
     with open(tokenizer, encoding="utf-8") as file:
         vocabulary = json.load(file)["model"]["vocab"]
     path = os.path.join(os.environ["FOVEA_DATA"], "tinyshakespeare/input.txt.xz")
@@ -147,7 +146,7 @@ def philox(key, row, blocks):
 
 
 def draw_windows(steps, batch, places):
-    """Where the windows of each step begin: [steps, batch]. src/train/text_task.c draws the same."""
+    """Start positions of the windows, [steps, batch]. src/train/text_task.c draws the same."""
     site, blocks = 0x77696E646F77, numpy.arange(batch, dtype=numpy.uint64)
     keys = (mix(mix(mix(SEED) ^ step) ^ site) for step in range(steps))
     draws = numpy.stack([philox(key, 0, blocks) for key in keys])
@@ -202,18 +201,18 @@ class Trainer:
         return sum(loss * count for loss, count in parts) / windows
 
 
-# ---- what is measured -------------------------------------------------------------------------
+# ---- measurements ----------------------------------------------------------------------------
 
 
 def nudged(weights):
-    """Each weight moved by about one part in 10^7."""
+    """Perturbs each weight by about one part in 10^7."""
     random = torch.Generator().manual_seed(SEED)
     return {name: tensor * (1 + 1e-7 * torch.randn(tensor.shape, generator=random))
             for name, tensor in weights.items()}
 
 
 def torch_curve(args, folder, name, weights, text, held_out):
-    """PyTorch's loss of each step and of the held-out text, from an earlier go if there was one."""
+    """PyTorch's loss of each step and on the held-out text; reuses a stored result."""
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         torch.set_num_threads(args.threads)
@@ -227,7 +226,7 @@ def torch_curve(args, folder, name, weights, text, held_out):
 
 
 def compare(steps, ours, theirs, **names):
-    """Ten lines on two curves, and how far apart they were at most."""
+    """Prints ten lines comparing two curves, with the largest difference so far."""
     worst = [0.0, 0]
     for step in range(steps):
         worst = max(worst, [abs(theirs[step] - ours[step]), step + 1])
@@ -255,7 +254,7 @@ def curve(args, folder):
 
 
 def segment_of(trainer, threads, steps):
-    """Seconds and CPU seconds of a step."""
+    """Seconds and CPU seconds per step."""
     torch.set_num_threads(threads)
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(steps):
@@ -264,7 +263,7 @@ def segment_of(trainer, threads, steps):
 
 
 def fovea_cpu(args, folder, steps):
-    """The log of a run, and its CPU seconds."""
+    """Returns the log of a run and its CPU seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     lines = run_fovea(args, folder, steps, **{"train.save_every": 0})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -272,7 +271,7 @@ def fovea_cpu(args, folder, steps):
 
 
 def fovea_segment(args, folder, warm=10):
-    """The same of Fovea: between two lines of one log; CPU between a long run and a short one."""
+    """The same for Fovea: wall time between two log entries; CPU time of a long minus a short run."""
     _, short = fovea_cpu(args, folder + "-short", warm)
     lines, long = fovea_cpu(args, folder, warm + args.segment)
     wall = lines[warm + args.segment - 1]["seconds"] - lines[warm - 1]["seconds"]

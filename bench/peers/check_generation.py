@@ -1,12 +1,12 @@
-"""What a decoder says with the settings of generation_config.json: `fovea run` against transformers.
+"""Generated tokens for each setting of generation_config.json: `fovea run` against transformers.
 
     python bench/peers/check_generation.py FOVEA FOLDER
 
-FOLDER is a decoder with its tokenizer, say a GPT-2 of `fovea train recipes/gpt2-shakespeare.toml`. Every
-setting is written into a copy of it; both sides then go on from the same texts with nothing but the
-copy. Words to be kept out are taken from what the model says when none are, so that they matter.
+FOLDER is a decoder with its tokenizer, for example a GPT-2 from `fovea train
+recipes/gpt2-shakespeare.toml`. Each setting is written to a copy of it; both sides then continue the
+same texts with that copy. Banned words are taken from the unrestricted outputs, so that the bans matter.
 
-Needs torch and transformers. Prints how many texts came out the same, and fails unless all did."""
+Needs torch and transformers. Prints how many outputs are equal, and fails unless all are."""
 import json
 import pathlib
 import shutil
@@ -21,9 +21,9 @@ TEXTS = ["ROMEO:", "To be, or", "The king", "KING RICHARD III:\nMy", "What", "I 
 NEW_TOKENS = 40
 
 
-def settings(said):
-    """Names and keys; `said` are the tokens of the plain answers."""
-    words = [[ids[3:3 + n] for ids in said] for n in (1, 2, 3)]
+def settings(plain_outputs):
+    """Names and settings; `plain_outputs` has the tokens of the unrestricted outputs."""
+    words = [[ids[3:3 + n] for ids in plain_outputs] for n in (1, 2, 3)]
     plain = {"do_sample": False, "max_new_tokens": NEW_TOKENS}
     yield "greedy", plain
     yield "beams", {**plain, "num_beams": 4}

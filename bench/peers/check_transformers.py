@@ -1,14 +1,14 @@
-"""Random models of Hugging Face transformers in many forms: fovea opens their folders and gives the
-same logits; transformers opens what fovea saved, misses nothing, and gives them too.
+"""Random models of Hugging Face transformers in many variants: Fovea loads their folders with the same
+logits; transformers loads what Fovea saved, without a missing tensor and with the same logits.
 
     python bench/peers/check_transformers.py BUILD              # the folder with fovea and examples/
-    python bench/peers/check_transformers.py BUILD --trained    # what `fovea train` made, instead
+    python bench/peers/check_transformers.py BUILD --trained    # folders of `fovea train` instead
 
-With --trained, recipes are trained for 20 steps ($FOVEA_DATA has their data); AutoModel opens the
-folders and gives the same logits, AutoTokenizer the same tokens.
+With --trained, recipes are trained for 20 steps (with $FOVEA_DATA); AutoModel loads the folders with the
+same logits, AutoTokenizer gives the same tokens.
 
-Needs torch and transformers. Prints the largest difference as a share of the largest logit, and
-fails above 2e-5."""
+Needs torch and transformers. Prints the largest difference relative to the largest logit, and fails
+above 2e-5."""
 import json
 import os
 import pathlib
@@ -104,7 +104,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def disturb(model):
-    """Moves every weight, so that none is 0 or 1; sinusoids are not kept in folders and stay."""
+    """Perturbs every weight, so that none is 0 or 1, except sinusoids, which folders do not store."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "embed_positions" not in name:
@@ -118,7 +118,7 @@ def logits(model, batch):
 
 
 def run_fovea(build, folder, batch, at):
-    """Our logits for the same batch."""
+    """Fovea's logits for the same batch."""
     command = [build / "fovea", "run", folder, "--logits", at / "logits.npy"]
     options = {"input_ids": "ids", "attention_mask": "mask", "decoder_input_ids": "decoder-ids"}
     for name, tensor in batch.items():
@@ -129,7 +129,7 @@ def run_fovea(build, folder, batch, at):
 
 
 def check(build, kind, config, at):
-    """The shares by which ours, and those of the copy that we saved, are off."""
+    """Relative errors of Fovea's logits, and of those of the copy that Fovea saved."""
     theirs, copy = at / "theirs", at / "copy"
     copy.mkdir()
     model = kind(config)
@@ -143,7 +143,7 @@ def check(build, kind, config, at):
     expected = logits(model, batch)
     ours = run_fovea(build, theirs, batch, at)
     seen = torch.ones(expected.shape[:-1], dtype=torch.bool)
-    if expected.shape[1] == 40:  # what padding says is nobody's business
+    if expected.shape[1] == 40:  # logits of padding do not matter
         seen = batch["attention_mask"].bool()
     subprocess.run(
         [build / "examples" / "model_folder", theirs, copy], check=True, stdout=subprocess.DEVNULL
@@ -157,7 +157,7 @@ def check(build, kind, config, at):
 
 
 def check_tokens(build, folder, texts):
-    """How many texts AutoTokenizer makes other tokens of."""
+    """Counts the texts that AutoTokenizer tokenizes differently."""
     tokenizer = hf.AutoTokenizer.from_pretrained(folder)
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     run = subprocess.run(
@@ -170,7 +170,7 @@ def check_tokens(build, folder, texts):
 
 
 def check_trained(build, kind, arguments, at):
-    """The share by which the logits are off, and the texts whose tokens are others."""
+    """Relative error of the logits, and the number of texts tokenized differently."""
     folder = at / "trained"
     command = [build / "fovea", "train", *arguments, "-o", folder, "--train.steps", "20"]
     subprocess.run(command, check=True, cwd=ROOT, capture_output=True)

@@ -1,4 +1,4 @@
-"""What the peer scripts share: timing as `fovea bench` does it, and running the program itself."""
+"""Shared by the peer scripts: timing as in `fovea bench`, and running the program."""
 import argparse
 import json
 import os
@@ -10,8 +10,8 @@ import time
 
 
 def keep_memory():
-    """Starts the script again with an allocator that keeps freed memory. Otherwise PyTorch's large
-    results come from fresh pages each time, and page faults would be measured, not kernels."""
+    """Restarts the script with an allocator that keeps freed memory. Otherwise PyTorch's large results
+    come from fresh pages each time, and the script would measure page faults instead of kernels."""
     wanted = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
     if all(os.environ.get(key) == value for key, value in wanted.items()):
         return
@@ -19,20 +19,20 @@ def keep_memory():
 
 
 def arguments(about, threads=False, only=False):
-    """The options that all scripts have; --threads and --only where a script asks for them."""
+    """Common options; --threads and --only on request."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--fovea", metavar="PROGRAM", help="run this program too and print the ratio")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each contender [7]")
     if threads:
-        parser.add_argument("--threads", type=int, help="with this many only [one and all CPUs]")
+        parser.add_argument("--threads", type=int, help="number of threads [one and all CPUs]")
     if only:
-        parser.add_argument("--only", metavar="NAME", help="only the row of that name")
+        parser.add_argument("--only", metavar="NAME", help="run only the row of this name")
     return parser.parse_args()
 
 
 def read_safetensors(path):
-    """A file of f32 tensors as PyTorch's, by their names."""
-    import torch  # not every script has it
+    """Reads a file of f32 tensors as PyTorch tensors, by name."""
+    import torch  # not every script needs it
     with open(path, "rb") as file:
         header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
         data = bytearray(file.read())
@@ -46,7 +46,7 @@ def read_safetensors(path):
 
 
 def median_seconds(call, least=0.2):
-    """Median time of one call over at least `least` seconds, after a warm-up."""
+    """Median time per call over at least `least` seconds, after a warm-up."""
     for _ in range(3):
         call()
     times, end = [], time.perf_counter() + least
@@ -58,12 +58,12 @@ def median_seconds(call, least=0.2):
 
 
 def thread_settings():
-    """One thread, and every CPU this process may use."""
+    """One thread, and all CPUs of this process."""
     return sorted({1, len(os.sched_getaffinity(0))})
 
 
 def run_fovea(program, only):
-    """Lines of `fovea bench ops` for the rows whose name contains `only`."""
+    """Runs `fovea bench ops` for the rows whose name contains `only`."""
     command = [program, "bench", "ops", "--json", "--quick", "--only", only]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return [json.loads(line) for line in text.splitlines()]

@@ -1,4 +1,4 @@
-"""GPT-2 in PyTorch as its users write it, with the names that model.safetensors has."""
+"""GPT-2 in idiomatic PyTorch, with the parameter names of model.safetensors."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -44,7 +44,7 @@ class Block(nn.Module):
 
 
 class GPT2(nn.Module):
-    """`weights` are tensors by the names of the file; sizes are read off them."""
+    """`weights` maps names in the file to tensors; sizes follow from them."""
 
     def __init__(self, weights, heads):
         super().__init__()
@@ -56,7 +56,7 @@ class GPT2(nn.Module):
         self.wpe = nn.Embedding(*weights["wpe.weight"].shape)
         self.h = nn.ModuleList(Block(width, heads, hidden) for _ in range(layers))
         self.ln_f = nn.LayerNorm(width)
-        # Products by rows of [out, in], PyTorch's fastest form, for the file's [in, out].
+        # The file stores [in, out]; PyTorch is fastest with [out, in].
         self.load_state_dict({name: value.t() if name.startswith("h.") and value.dim() == 2 else value
                               for name, value in weights.items()})
 
