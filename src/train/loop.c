@@ -359,7 +359,7 @@ static fv_status show_samples(fv_trainer *t)
 /* *stop: patience is at its end. */
 static fv_status evaluate(fv_trainer *t, bool *stop)
 {
-    fv_metric metrics[FV_MAX_METRICS];
+    fv_metric metrics[FV_MAX_METRICS] = {{.value = 0}};
     int count = FV_MAX_METRICS;
     if (!t->task.evaluate) return FV_OK;
     fv_scope_begin(t->ctx);
