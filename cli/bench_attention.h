@@ -26,7 +26,7 @@
 #define FOVEA_CLI_BENCH_ATTENTION_H
 
 #include "bench.h"
-#include "fovea/attention.h"
+#include "fovea/attention_kernels.h"
 
 typedef enum attention_pass {
     ATTENTION_FORWARD,
@@ -42,7 +42,7 @@ enum { ATTENTION_BLOCK = 64, ATTENTION_SPARSE = 4 };
 typedef struct attention_shape {
     const char *name; /* of the line; --only looks at it and at the sizes, as n=2048 or d=64 */
     attention_pass pass;
-    fv_score score;
+    fv_attn_score score;
     fv_dtype dtype;
     int64_t n, d, heads;
     int64_t queries; /* over n keys; 0: n of them */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fovea/attention_weights.h"
+#include "fovea/attention_kernels.h"
 #include "output.h"
 
 enum { Q, K, V, O, GRAD_O, GRAD_Q, GRAD_K, GRAD_V, LSE, W, GRAD_W, MAP, INDEX, WEIGHT, ARRAYS };
@@ -15,7 +15,7 @@ typedef struct job {
     fv_attn attn;
     fv_attn_data data;
     fv_attn_exec exec;
-    fv_attn_window window;
+    fv_attn_region region;
     fv_attn_summary summary;
     void *array[ARRAYS];
     void *scratch;
@@ -41,8 +41,8 @@ static void call_backward(void *arg)
 static void call_map(void *arg)
 {
     job *j = arg;
-    fv_status status = fv_attn_map(&j->attn, &j->data, &j->window, j->array[MAP], &j->exec,
-                                   j->scratch, j->scratch_bytes);
+    fv_status status = fv_attn_weights(&j->attn, &j->data, &j->region, j->array[MAP], &j->exec,
+                                       j->scratch, j->scratch_bytes);
     if (status != FV_OK) j->status = status;
 }
 
@@ -100,11 +100,10 @@ static fv_attn description(const attention_shape *s)
     a.n_k = s->n;
     a.d = a.d_v = s->d;
     a.score = s->score;
-    a.scale = s->score == FV_SCORE_DOT ? 1 / sqrt((double)s->d) : 1;
-    a.causal = s->causal ? FV_CAUSAL_TOP_LEFT : FV_CAUSAL_NONE;
+    a.rule.causal = s->causal ? FV_CAUSAL_TOP_LEFT : FV_CAUSAL_NONE;
     if (s->blocks) {
         const int64_t side = (s->n + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
-        a.block_q = a.block_k = ATTENTION_BLOCK;
+        a.rule.block_q = a.rule.block_k = ATTENTION_BLOCK;
         a.blocks = (fv_attn_grid){.row = side, .col = 1};
     }
     fv_attn_dense(&a);
@@ -132,10 +131,10 @@ static fv_status scratch_of(job *j, int threads)
                                    .top = j->array[INDEX] ? TOP : 0,
                                    .top_index = j->array[INDEX],
                                    .top_weight = j->array[WEIGHT]};
-    fv_attn_window_init(&j->attn, &j->window, sizeof j->window);
+    fv_attn_region_init(&j->attn, &j->region, sizeof j->region);
     fv_status status = fv_attn_scratch(&j->attn, FV_ATTN_FORWARD, threads, &need[0]);
     if (status == FV_OK) status = fv_attn_scratch(&j->attn, FV_ATTN_BACKWARD, threads, &need[1]);
-    if (status == FV_OK) status = fv_attn_map_scratch(&j->attn, &j->window, threads, &need[2]);
+    if (status == FV_OK) status = fv_attn_weights_scratch(&j->attn, &j->region, threads, &need[2]);
     if (status == FV_OK) status = fv_attn_summary_scratch(&j->attn, &j->summary, threads, &need[3]);
     if (status != FV_OK) return status;
     for (int i = 0; i < 4; i++)
@@ -177,7 +176,7 @@ static fv_status job_make(const attention_shape *s, fv_pool *pool, int threads, 
                              .grad_q = x[GRAD_Q],
                              .grad_k = x[GRAD_K],
                              .grad_v = x[GRAD_V]};
-    if (s->score == FV_SCORE_ADDITIVE) {
+    if (s->score == FV_ATTN_SCORE_ADDITIVE) {
         j->data.w = x[W];
         j->data.grad_w = x[GRAD_W];
     }
@@ -193,7 +192,7 @@ static void set_rate(bench_line *line, const attention_shape *s, const bench_res
     const double bytes = 2.0 * (double)fv_dtype_size(s->dtype) * (double)(s->heads * s->n * s->d);
     if (s->pass >= ATTENTION_MAP)
         bench_line_rate(line, BENCH_GFLOPS, flops / 2, got->seconds[0], got->gauge);
-    else if (s->score == FV_SCORE_ADDITIVE)
+    else if (s->score == FV_ATTN_SCORE_ADDITIVE)
         bench_line_rate(line, BENCH_GOPS, pairs * (double)s->d, got->seconds[0], (double)NAN);
     else if (s->pass == ATTENTION_DECODE)
         bench_line_rate(line, BENCH_GBS, bytes, got->seconds[0], got->gauge);

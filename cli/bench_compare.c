@@ -116,11 +116,11 @@ static double pairs_within(int64_t n, int64_t reach)
 static fv_tensor *attend_within(lab *b, fv_tensor *x, ledger *l, int64_t reach)
 {
     fv_tensor *part[3];
-    fv_attend_config cfg;
-    fv_attend_config_init(&cfg, sizeof cfg);
-    cfg.left = cfg.right = reach;
+    fv_attention_rule rule;
+    fv_attention_rule_init(&rule);
+    rule.left = rule.right = reach;
     project(b, x, l, part);
-    fv_tensor *context = fv_attend(b->ctx, part[0], part[1], part[2], &cfg, NULL, NULL);
+    fv_tensor *context = fv_attend(b->ctx, part[0], part[1], part[2], &rule, NULL, NULL);
     const double pairs = pairs_within(b->n, reach < 0 ? b->n : reach);
     count(l, context, pairs * 2 * (double)fv_tensor_size(context, -1), 2);
     return finish(b, l, context);

@@ -91,9 +91,10 @@ static fv_tensor *made_small(fv_ctx *ctx, fv_tensor *x, int64_t row_part, int64_
 }
 
 /* Rows of the mean map of some heads, [rows, cols], of the first sequence. */
-static fv_tensor *mean_rows(fv_ctx *ctx, const fv_attention_view *view, const fv_attend_part *part)
+static fv_tensor *mean_rows(fv_ctx *ctx, const fv_attention_captured *seen,
+                            const fv_attention_region *part)
 {
-    fv_tensor *x = fv_attention_part(ctx, view, part);
+    fv_tensor *x = fv_attention_weights(ctx, &seen->view, part);
     x = fv_squeeze(ctx, fv_slice(ctx, x, 0, 0, 1, 1), 0);
     return part->heads == 1 ? fv_squeeze(ctx, x, 0) : fv_mean(ctx, x, 1, (int[]){0}, false);
 }
@@ -111,32 +112,33 @@ static fv_status read_into(fv_ctx *ctx, fv_tensor *x, float *out)
 }
 
 /* The mean map of `heads` heads as it is shown, band by band. */
-static fv_status take_map(fv_ctx *ctx, const fv_attention_view *view, const look_site *s,
+static fv_status take_map(fv_ctx *ctx, const fv_attention_captured *seen, const look_site *s,
                           int64_t head, int64_t heads, float *out)
 {
     const int64_t rows = s->shown_rows.count,
                   band = band_of(heads, s->shown_cols.count, s->row_part);
     fv_status status = FV_OK;
     for (int64_t row = 0; row < rows && status == FV_OK; row += band) {
-        const fv_attend_part part = {.head = head,
-                                     .heads = heads,
-                                     .row = s->shown_rows.first + row,
-                                     .rows = row + band < rows ? band : rows - row,
-                                     .col = s->shown_cols.first,
-                                     .cols = s->shown_cols.count};
+        const fv_attention_region part = {.head = head,
+                                          .heads = heads,
+                                          .row = s->shown_rows.first + row,
+                                          .rows = row + band < rows ? band : rows - row,
+                                          .col = s->shown_cols.first,
+                                          .cols = s->shown_cols.count};
         fv_scope_begin(ctx);
-        fv_tensor *x = made_small(ctx, mean_rows(ctx, view, &part), s->row_part, s->col_part);
+        fv_tensor *x = made_small(ctx, mean_rows(ctx, seen, &part), s->row_part, s->col_part);
         status = read_into(ctx, x, out + row / s->row_part * s->cols);
         fv_scope_end(ctx);
     }
     return status;
 }
 
-static fv_status take_maps(look_work *w, fv_ctx *ctx, const fv_attention_view *view, look_site *s)
+static fv_status take_maps(look_work *w, fv_ctx *ctx, const fv_attention_captured *seen,
+                           look_site *s)
 {
     const bool mean = w->mode == LOOK_MAP && w->head < 0;
     const int64_t first = w->head < 0 ? 0 : w->head;
-    s->heads = mean || w->head >= 0 ? 1 : view->heads;
+    s->heads = mean || w->head >= 0 ? 1 : seen->heads;
     if (w->mode == LOOK_LINKS && (s->shown_rows.count > LINKED || s->shown_cols.count > LINKED)) {
         cli_error("look: lines between more than %d words cannot be told apart; choose some with "
                   "--rows and --cols",
@@ -147,22 +149,23 @@ static fv_status take_maps(look_work *w, fv_ctx *ctx, const fv_attention_view *v
     const int64_t each = s->rows * s->cols;
     s->values = malloc((size_t)(s->heads * each + 1) * sizeof *s->values);
     if (!s->values) return FV_ERR_MEMORY;
-    if (mean) return take_map(ctx, view, s, 0, view->heads, s->values);
+    if (mean) return take_map(ctx, seen, s, 0, seen->heads, s->values);
     fv_status status = FV_OK;
     for (int64_t h = 0; h < s->heads && status == FV_OK; h++)
-        status = take_map(ctx, view, s, first + h, 1, s->values + h * each);
+        status = take_map(ctx, seen, s, first + h, 1, s->values + h * each);
     return status;
 }
 
-static fv_status take_array(look_work *w, fv_ctx *ctx, const fv_attention_view *view, look_site *s)
+static fv_status take_array(look_work *w, fv_ctx *ctx, const fv_attention_captured *seen,
+                            look_site *s)
 {
-    const fv_attend_part part = {.head = w->head < 0 ? 0 : w->head,
-                                 .heads = w->head < 0 ? view->heads : 1,
-                                 .row = s->shown_rows.first,
-                                 .rows = s->shown_rows.count,
-                                 .col = s->shown_cols.first,
-                                 .cols = s->shown_cols.count};
-    w->array_bytes += (uint64_t)(fv_tensor_size(view->lse, 0) * part.heads) *
+    const fv_attention_region part = {.head = w->head < 0 ? 0 : w->head,
+                                      .heads = w->head < 0 ? seen->heads : 1,
+                                      .row = s->shown_rows.first,
+                                      .rows = s->shown_rows.count,
+                                      .col = s->shown_cols.first,
+                                      .cols = s->shown_cols.count};
+    w->array_bytes += (uint64_t)(fv_tensor_size(seen->view.lse, 0) * part.heads) *
                       (uint64_t)(part.rows * part.cols) * sizeof(float);
     if (w->array_bytes > most_arrays && !w->full) {
         cli_error("look: all weights together take more than 1 GiB; choose with --layer, --head, "
@@ -170,7 +173,7 @@ static fv_status take_array(look_work *w, fv_ctx *ctx, const fv_attention_view *
         return told(w, FV_ERR_LIMIT);
     }
     /* out of the scopes of the block and of the pass */
-    s->tensor = fv_scope_keep(ctx, fv_attention_part(ctx, view, &part));
+    s->tensor = fv_scope_keep(ctx, fv_attention_weights(ctx, &seen->view, &part));
     return fv_ctx_error(ctx);
 }
 
@@ -180,19 +183,19 @@ static fv_status take_array(look_work *w, fv_ctx *ctx, const fv_attention_view *
  * Abnar and Zuidema 2020: the product over the layers of (mean map + identity) / 2, so that paths
  * through residuals count too. One layer more: now = (map now + now) / 2, in bands of rows.
  */
-static fv_status roll_on(look_work *w, fv_ctx *ctx, const fv_attention_view *view)
+static fv_status roll_on(look_work *w, fv_ctx *ctx, const fv_attention_captured *seen)
 {
-    const int64_t n = view->n_q, band = band_of(view->heads, n, 1);
+    const int64_t n = seen->n_q, band = band_of(seen->heads, n, 1);
     float *next = malloc((size_t)(n * n + 1) * sizeof *next);
     fv_status status = next ? FV_OK : FV_ERR_MEMORY;
     fv_scope_begin(ctx);
     fv_tensor *now = w->rolled ? fv_from_host(ctx, FV_F32, 2, (int64_t[]){n, n}, w->rolled) : NULL;
     for (int64_t row = 0; row < n && status == FV_OK; row += band) {
         const int64_t rows = row + band < n ? band : n - row;
-        const fv_attend_part part = {
-            .heads = view->heads, .row = row, .rows = rows, .cols = view->n_k};
+        const fv_attention_region part = {
+            .heads = seen->heads, .row = row, .rows = rows, .cols = seen->n_k};
         fv_scope_begin(ctx);
-        fv_tensor *map = mean_rows(ctx, view, &part);
+        fv_tensor *map = mean_rows(ctx, seen, &part);
         if (now)
             map = fv_add(ctx, fv_matmul(ctx, map, now), fv_slice(ctx, now, 0, row, row + rows, 1));
         status = read_into(ctx, fv_scale(ctx, map, 0.5), next + row * n);
@@ -238,7 +241,7 @@ static fv_tensor *first_of(fv_ctx *ctx, fv_tensor *x)
     return fv_contiguous(ctx, fv_squeeze(ctx, fv_slice(ctx, x, 0, 0, 1, 1), 0));
 }
 
-static fv_status take_top(fv_ctx *ctx, const fv_attention_seen *seen, look_site *s)
+static fv_status take_top(fv_ctx *ctx, const fv_attention_captured *seen, look_site *s)
 {
     fv_tensor *index = first_of(ctx, seen->top_index);
     const size_t bytes = (size_t)fv_tensor_count(index) * sizeof *s->index;
@@ -251,27 +254,28 @@ static fv_status take_top(fv_ctx *ctx, const fv_attention_seen *seen, look_site 
     return fv_tensor_read(ctx, index, s->index, bytes);
 }
 
-static fv_status take_entropy(fv_ctx *ctx, const fv_attention_seen *seen, look_site *s)
+static fv_status take_entropy(fv_ctx *ctx, const fv_attention_captured *seen, look_site *s)
 {
     s->heads = fv_tensor_size(seen->summary.head_entropy, 1);
     return read_all(ctx, first_of(ctx, seen->summary.head_entropy), &s->values);
 }
 
 /* Where the tokens of a word look, on average: a word's places in one array. */
-static fv_status take_word(look_work *w, fv_ctx *ctx, const fv_attention_view *view, look_site *s)
+static fv_status take_word(look_work *w, fv_ctx *ctx, const fv_attention_captured *seen,
+                           look_site *s)
 {
     const int64_t places = w->from_count;
-    s->heads = view->heads;
+    s->heads = seen->heads;
     s->rows = places;
-    s->cols = view->n_k;
+    s->cols = seen->n_k;
     s->values = malloc((size_t)(s->heads * places * s->cols + 1) * sizeof *s->values);
     fv_status status = s->values ? FV_OK : FV_ERR_MEMORY;
     for (int64_t i = 0; i < places * s->heads && status == FV_OK; i++) {
         const look_range at = w->from[i % places];
-        const fv_attend_part part = {
-            .head = i / places, .heads = 1, .row = at.first, .rows = at.count, .cols = view->n_k};
+        const fv_attention_region part = {
+            .head = i / places, .heads = 1, .row = at.first, .rows = at.count, .cols = seen->n_k};
         fv_scope_begin(ctx);
-        fv_tensor *x = fv_mean(ctx, mean_rows(ctx, view, &part), 1, (int[]){0}, false);
+        fv_tensor *x = fv_mean(ctx, mean_rows(ctx, seen, &part), 1, (int[]){0}, false);
         status = read_into(ctx, x, s->values + i * s->cols);
         fv_scope_end(ctx);
     }
@@ -281,12 +285,13 @@ static fv_status take_word(look_work *w, fv_ctx *ctx, const fv_attention_view *v
 /* ---- a site ---------------------------------------------------------------------------------- */
 
 /* The rollout has one site for all layers. */
-static fv_status take_layer(look_work *w, fv_ctx *ctx, const fv_attention_view *view, look_site *s)
+static fv_status take_layer(look_work *w, fv_ctx *ctx, const fv_attention_captured *seen,
+                            look_site *s)
 {
     if (w->count > 1) w->count--;
     s->heads = 1;
-    s->rows = s->cols = view->n_q;
-    return roll_on(w, ctx, view);
+    s->rows = s->cols = seen->n_q;
+    return roll_on(w, ctx, seen);
 }
 
 fv_status look_take(void *user, fv_ctx *ctx, const fv_site_weights *site)
@@ -295,22 +300,22 @@ fv_status look_take(void *user, fv_ctx *ctx, const fv_site_weights *site)
     look_site *s = next_site(w);
     if (!s) return FV_ERR_MEMORY;
     cli_format(s->name, sizeof s->name, "%s", site->name);
-    const fv_attention_view *view = &site->seen.view;
-    if (!choose_range(w->rows, view->n_q, "rows", &s->shown_rows) ||
-        !choose_range(w->cols, view->n_k, "cols", &s->shown_cols))
+    const fv_attention_captured *seen = &site->captured;
+    if (!choose_range(w->rows, seen->n_q, "rows", &s->shown_rows) ||
+        !choose_range(w->cols, seen->n_k, "cols", &s->shown_cols))
         return told(w, FV_ERR_ARGUMENT);
     switch (w->mode) {
     case LOOK_ARRAYS:
-        return take_array(w, ctx, view, s);
+        return take_array(w, ctx, seen, s);
     case LOOK_ROLLOUT:
-        return take_layer(w, ctx, view, s);
+        return take_layer(w, ctx, seen, s);
     case LOOK_TOP:
-        return take_top(ctx, &site->seen, s);
+        return take_top(ctx, seen, s);
     case LOOK_ENTROPY:
-        return take_entropy(ctx, &site->seen, s);
+        return take_entropy(ctx, seen, s);
     case LOOK_WORD:
-        return take_word(w, ctx, view, s);
+        return take_word(w, ctx, seen, s);
     default:
-        return take_maps(w, ctx, view, s);
+        return take_maps(w, ctx, seen, s);
     }
 }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "fovea/attend.h"
+#include "fovea/attention.h"
 #include "fovea/autograd.h"
 #include "fovea/layers.h"
 #include "fovea/look.h"

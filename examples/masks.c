@@ -53,13 +53,13 @@ static void describe(fv_ctx *ctx, mask m, fv_attention *how, fv_attention_input 
 {
     static const int64_t length = LENGTH;
     static uint8_t pairs[N * N];
-    if (m == CAUSAL || m == PREFIX) how->causal = FV_CAUSAL_TOP_LEFT;
-    if (m == WINDOW) how->left = how->right = REACH;
-    if (m == PREFIX) how->prefix = PROMPT;
+    if (m == CAUSAL || m == PREFIX) how->rule.causal = FV_CAUSAL_TOP_LEFT;
+    if (m == WINDOW) how->rule.left = how->rule.right = REACH;
+    if (m == PREFIX) how->rule.prefix = PROMPT;
     if (m == LENGTHS) in->n_keys = fv_from_host(ctx, FV_I64, 1, (int64_t[]){1}, &length);
     if (m == BLOCKS) {
-        how->block_q = BLOCK_Q;
-        how->block_k = BLOCK_K;
+        how->rule.block_q = BLOCK_Q;
+        how->rule.block_k = BLOCK_K;
         in->blocks = fv_from_host(ctx, FV_U8, 2, (int64_t[]){N / BLOCK_Q, N / BLOCK_K}, blocks);
     }
     if (m == PACKED)
@@ -79,13 +79,13 @@ int main(int argc, char **argv)
     for (int m = 0; m < MASKS; m++) {
         fv_attention how;
         fv_attention_init(&how, sizeof how);
-        how.look.weights = true;
+        how.capture.weights = true;
         fv_attention_input in = {.q = zero, .k = zero, .v = zero};
         describe(ctx, (mask)m, &how, &in);
         fv_attention_result out;
         fv_attention_run(ctx, &how, &in, &out);
         float *map = maps + m * N * N;
-        read_floats(ctx, out.seen.weights, map);
+        read_floats(ctx, out.captured.weights, map);
         for (int i = 0; i < N * N; i++) {
             seen[i] = map[i] > 0;
             claim((map[i] > 0) == may_see((mask)m, i / N, i % N), names[m]);

@@ -20,7 +20,7 @@ static fv_status show(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     float weights[16];
     (void)user;
-    fv_tensor *head = fv_slice(ctx, site->seen.weights, 1, 0, 1, 1);
+    fv_tensor *head = fv_slice(ctx, site->captured.weights, 1, 0, 1, 1);
     must(ctx, fv_tensor_read(ctx, head, weights, sizeof weights));
     claim(weights[1] == 0 && weights[2] == 0 && weights[7] == 0, "no token sees a later one");
     printf("%s, head 0:\n", site->name);
@@ -35,7 +35,7 @@ static void show_decoder(fv_ctx *ctx, const fv_transformer *t)
     static const int64_t tokens[4] = {3, 1, 4, 1};
     const int64_t *const list[1] = {tokens}, length = 4;
     const fv_sequences text = {.count = 1, .tokens = list, .length = &length};
-    const fv_capture look = {.sites = "decoder.0.self", .look = {.weights = true}, .take = show};
+    const fv_capture look = {.sites = "decoder.0.self", .what = {.weights = true}, .take = show};
     const fv_rows rows = fv_rows_pack(ctx, &text);
     fv_tensor *states =
         fv_transformer_decode(ctx, t, &rows, NULL, NULL, &(fv_pass){.capture = &look});

@@ -11,8 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fovea/attention.h"
-#include "fovea/attention_weights.h"
+#include "fovea/attention_kernels.h"
 
 enum { N = 300, HEADS = 4, D = 32, ROW = 3 * HEADS * D, THREADS = 2, TOP = 3 };
 
@@ -63,8 +62,9 @@ static fv_attn layer(void)
     a.heads = a.kv_heads = HEADS;
     a.n_q = a.n_k = N;
     a.d = a.d_v = D;
-    a.scale = 1 / sqrt(D);
-    a.causal = FV_CAUSAL_BOTTOM_RIGHT; /* the last query sees every key, however many there are */
+    a.rule.scale = 1 / sqrt(D);
+    a.rule.causal =
+        FV_CAUSAL_BOTTOM_RIGHT; /* the last query sees every key, however many there are */
     a.q = a.k = a.v = (fv_attn_layout){.head = D, .row = ROW};
     a.o = (fv_attn_layout){.head = D, .row = HEADS * D};
     return a;

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
         fv_attention how;
         fv_attention_init(&how, sizeof how);
         how.score = kinds[i];
-        how.strength = 4;
+        if (kinds[i] == FV_ATTENTION_COSINE) how.rule.scale = 4;
         how.want_weights = true;
         in.w = in.w_q = in.w_k = NULL;
         if (kinds[i] == FV_ATTENTION_GENERAL) in.w = matrix(ctx, WIDTH, WIDTH, quarter_turn);

@@ -1,6 +1,6 @@
 /*
  * fv_attention_run against its definition, written down a second time as plain loops over doubles:
- * every score, every rule of sight, every normaliser. Edges are in test_attend_edges.c; gradients,
+ * every score, every mask, every normaliser. Edges are in test_attend_edges.c; gradients,
  * threads and devices in test_compounds.c.
  */
 #include "support/tensors.h"
@@ -8,53 +8,23 @@
 
 /* ---- the definition once more ------------------------------------------------------- */
 
-static double dot(const double *x, const double *y)
+static double scale_of(const fv_attention *how)
 {
-    double sum = 0;
-    for (int c = 0; c < D; c++)
-        sum += x[c] * y[c];
-    return sum;
-}
-
-static double raw_score(const world *w, fv_attention_score score, int b, int h, int i, int j)
-{
-    const double *q = w->q[b][h][i], *k = w->k[b][h / (H / G)][j];
-    double sum = 0;
-    switch (score) {
-    case FV_ATTENTION_SCALED:
-        return dot(q, k) / sqrt(D);
-    case FV_ATTENTION_DOT:
-        return dot(q, k);
-    case FV_ATTENTION_GENERAL:
-        for (int c = 0; c < D; c++)
-            sum += q[c] * dot(w->general[h][c], k);
-        return sum;
-    case FV_ATTENTION_ADDITIVE:
-        for (int c = 0; c < D; c++)
-            sum += w->additive[h][c] * tanh(dot(w->w_q[c], q) + dot(w->w_k[c], k));
-        return sum;
-    case FV_ATTENTION_COSINE:
-        return w->beta[h] * dot(q, k) / sqrt(dot(q, q) * dot(k, k));
-    case FV_ATTENTION_LOCATION:
-        return dot(w->location[h][j], q);
-    default:
-        for (int c = 0; c < D; c++)
-            sum -= fabs(q[c] - k[c]);
-        return sum;
-    }
+    if (how->rule.scale != 0) return how->rule.scale;
+    return how->score == FV_ATTENTION_SCALED ? 1 / sqrt(D) : 1;
 }
 
 static bool seen(const world *w, const fv_attention *how, const fv_attention_input *in, int b,
                  int i, int j)
 {
     const int64_t position =
-        i + how->q_offset + (how->causal == FV_CAUSAL_BOTTOM_RIGHT ? NK - NQ : 0);
+        i + how->rule.q_offset + (how->rule.causal == FV_CAUSAL_BOTTOM_RIGHT ? NK - NQ : 0);
     if (in->n_keys && j >= w->n_keys[b]) return false;
     if (in->visible && !w->visible[b][0][i][j]) return false;
-    if (j < how->prefix) return true;
-    if (how->causal != FV_CAUSAL_NONE && j > position) return false;
-    if (how->left >= 0 && j < position - how->left) return false;
-    return how->right < 0 || j <= position + how->right;
+    if (j < how->rule.prefix) return true;
+    if (how->rule.causal != FV_CAUSAL_NONE && j > position) return false;
+    if (how->rule.left >= 0 && j < position - how->rule.left) return false;
+    return how->rule.right < 0 || j <= position + how->rule.right;
 }
 
 typedef struct row {
@@ -66,12 +36,12 @@ static row expected_row(const world *w, const fv_attention *how, const fv_attent
 {
     row r = {.lse = -INFINITY};
     const int64_t position =
-        i + how->q_offset + (how->causal == FV_CAUSAL_BOTTOM_RIGHT ? NK - NQ : 0);
+        i + how->rule.q_offset + (how->rule.causal == FV_CAUSAL_BOTTOM_RIGHT ? NK - NQ : 0);
     double sum = 0;
     for (int j = 0; j < NK; j++) {
-        double s = raw_score(w, how->score, b, h, i, j) * how->strength / how->temperature;
+        double s = world_score(w, how->score, b, h, i, j) * scale_of(how) / how->temperature;
         if (in->temperature) s /= w->heat[h];
-        if (how->soft_cap > 0) s = how->soft_cap * tanh(s / how->soft_cap);
+        if (how->rule.soft_cap > 0) s = how->rule.soft_cap * tanh(s / how->rule.soft_cap);
         if (in->slopes) s += w->slopes[h] * (double)(j - position);
         if (in->bias) s += w->bias[i][j];
         r.score[j] = seen(w, how, in, b, i, j) ? s : -INFINITY;
@@ -141,10 +111,10 @@ static void every_score(void)
     for (int s = 0; s < FV_ATTENTION_SCORE_COUNT; s++) {
         fv_attention how = world_described((fv_attention_score)s);
         fv_attention_input in = world_input(w, how.score);
-        check_soft(w, how, &in, world_score_names[s]);
+        check_soft(w, how, &in, fv_attention_score_name(how.score));
         how.temperature = 0.3;
-        how.soft_cap = 1.25;
-        how.strength = s == FV_ATTENTION_COSINE ? 1.5 : 1;
+        how.rule.soft_cap = 1.25;
+        how.rule.scale = 1.5;
         in.temperature = REALS(w, heat, H);
         check_soft(w, how, &in, "with temperatures and cap");
     }
@@ -158,16 +128,16 @@ static void every_mask(void)
         for (int rules = 0; rules < 8; rules++) {
             fv_attention how = world_described((fv_attention_score)s);
             fv_attention_input in = world_input(w, how.score);
-            how.causal = (fv_causal)(rules % 3);
-            how.q_offset = rules == 7 ? -2 : 0;
+            how.rule.causal = (fv_causal)(rules % 3);
+            how.rule.q_offset = rules == 7 ? -2 : 0;
             if (rules & 1) {
-                how.left = 1;
-                how.right = 2;
+                how.rule.left = 1;
+                how.rule.right = 2;
             }
             if (rules & 2) {
                 in.slopes = REALS(w, slopes, H);
                 in.bias = REALS(w, bias, NQ, NK);
-                how.prefix = 1;
+                how.rule.prefix = 1;
             }
             if (rules & 4) {
                 in.n_keys = fv_from_host(w->ctx, FV_I64, 1, (int64_t[]){B}, w->n_keys);
@@ -201,8 +171,8 @@ static void blocks_are_a_pattern(void)
         fv_attention_run(ctx, &how, &in, &by_cells);
         in.visible = NULL;
         in.blocks = fv_from_host(ctx, FV_U8, 3, (int64_t[]){2, BLOCKS_Q, BLOCKS_K}, list);
-        how.block_q = 3;
-        how.block_k = 16;
+        how.rule.block_q = 3;
+        how.rule.block_k = 16;
         fv_attention_run(ctx, &how, &in, &by_blocks);
         CHECK(tensor_distance(ctx, by_cells.context, by_blocks.context) < 1e-6);
         CHECK(tensor_distance(ctx, by_cells.weights, by_blocks.weights) < 1e-6);
@@ -210,19 +180,19 @@ static void blocks_are_a_pattern(void)
         fv_attention_run(ctx, &how, &in, &by_blocks);
         in.blocks = NULL;
         in.visible = pattern;
-        how.block_q = how.block_k = 0;
+        how.rule.block_q = how.rule.block_k = 0;
         fv_attention_run(ctx, &how, &in, &by_cells);
         CHECK(tensor_same(ctx, by_cells.weights, by_blocks.weights));
         in.visible = NULL;
         in.blocks = fv_from_host(ctx, FV_U8, 3, (int64_t[]){2, BLOCKS_Q, BLOCKS_K}, list);
-        how.block_q = 3;
-        how.block_k = 16;
+        how.rule.block_q = 3;
+        how.rule.block_k = 16;
         in.blocks = fv_slice(ctx, in.blocks, 1, 0, 1, 1); /* one row of blocks for all queries */
         fv_attention_run(ctx, &how, &in, &by_blocks);
         CHECK(tensor_distance(ctx, by_cells.context, by_blocks.context) > 1e-3);
         CHECK(tensor_distance(ctx, by_blocks.context, fv_matmul(ctx, by_blocks.weights, in.v)) <
               1e-5);
-        how.block_q = 0;
+        how.rule.block_q = 0;
         CHECK(!fv_tensor_valid(fv_attention_run(ctx, &how, &in, NULL)));
         CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "block_q");
     }
@@ -238,7 +208,7 @@ static void local_m_is_a_window(void)
     fv_attention_input in = world_basic(w);
     local.normaliser = FV_ATTENTION_LOCAL_M;
     local.half_width = 1.9;
-    window.left = window.right = 1;
+    window.rule.left = window.rule.right = 1;
     fv_attention_result r;
     fv_tensor *a = fv_attention_run(w->ctx, &local, &in, &r);
     CHECK(tensor_same(w->ctx, a, fv_attention_run(w->ctx, &window, &in, NULL)));
@@ -258,12 +228,12 @@ static void check_local_p(world *w, const fv_attention_input *in, const fv_atten
         const int b = n / (H * NQ), h = n / NQ % H, i = n % NQ;
         double t = 0, sum = 0, a[NK], c[DV] = {0};
         for (int m = 0; m < D; m++)
-            t += w->v_p[m] * tanh(dot(w->w_p[m], w->q[b][h][i]));
+            t += w->v_p[m] * tanh(world_dot(w->w_p[m], w->q[b][h][i]));
         const double p = (double)(in->n_keys ? w->n_keys[b] : NK) / (1 + exp(-t));
         wrong += !near(centre[n], p);
         for (int j = 0; j < NK; j++) {
             const bool in_window = fabs(j - p) <= reach && (!in->n_keys || j < w->n_keys[b]);
-            a[j] = in_window ? exp(raw_score(w, FV_ATTENTION_DOT, b, h, i, j)) : 0;
+            a[j] = in_window ? exp(world_score(w, FV_ATTENTION_DOT, b, h, i, j)) : 0;
             sum += a[j];
             outside += !in_window;
         }

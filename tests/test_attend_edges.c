@@ -56,7 +56,8 @@ static void hide_and_run(fv_attention_score score, fv_attention_normaliser norma
     const int bad = run_and_count(w, &how, &in);
     if (bad)
         test_failed(__FILE__, __LINE__, "%s, normaliser %d: %g shows %d times",
-                    world_score_names[score], (int)normaliser, poison, bad);
+                    fv_attention_score_name((fv_attention_score)score), (int)normaliser, poison,
+                    bad);
     world_free(w);
 }
 
@@ -137,8 +138,8 @@ static void rows_without_keys(void)
         fv_attention how = world_described(FV_ATTENTION_SCALED);
         how.normaliser = (fv_attention_normaliser)normaliser;
         how.half_width = 100;
-        how.causal = FV_CAUSAL_TOP_LEFT;
-        how.q_offset = -2; /* queries 0 and 1 stand before every key */
+        how.rule.causal = FV_CAUSAL_TOP_LEFT;
+        how.rule.q_offset = -2; /* queries 0 and 1 stand before every key */
         how.want_weights = true;
         fv_attention_input in = world_basic(w);
         in.centre = fv_scalar(ctx, FV_F64, 1.0);
@@ -220,7 +221,7 @@ static void the_path_is_told(void)
         fv_attention_run(w->ctx, &how, &in, &r);
         CHECK_EQ(r.path, expected[s]);
         CHECK_EQ(heard.lines, 1);
-        CHECK(strstr(heard.last, world_score_names[s]) != NULL);
+        CHECK(strstr(heard.last, fv_attention_score_name((fv_attention_score)s)) != NULL);
         CHECK(strstr(heard.last, fv_attention_path_name(expected[s])) != NULL);
         how.normaliser = FV_ATTENTION_HARD_ARGMAX;
         fv_attention_run(w->ctx, &how, &in, &r);
@@ -247,7 +248,7 @@ static void any_width(void)
         fv_attention_run(ctx, &how, &in, &r);
         CHECK(tensor_distance(ctx, r.context, fv_matmul(ctx, r.weights, in.v)) < 1e-5);
         how.want_weights = false;
-        how.dropout = 0.5;
+        how.rule.dropout = 0.5;
         fv_attention_input counting = in;
         counting.v = fv_full(ctx, FV_F32, 4, ones, 1.0);
         fv_attention_run(ctx, &how, &counting, &r);
@@ -267,7 +268,7 @@ static void half_precision(void)
     fv_ctx *ctx = op_context(FV_SIMD_AUTO, 1, FV_DEVICE_CPU);
     fv_tensor *x = tensor_random(ctx, 1, 4, 1, 2, 5, 8), *half = fv_cast(ctx, x, FV_BF16);
     fv_attention how = world_described(FV_ATTENTION_SCALED);
-    how.causal = FV_CAUSAL_TOP_LEFT;
+    how.rule.causal = FV_CAUSAL_TOP_LEFT;
     fv_attention_input in = {.q = half, .k = half, .v = half};
     fv_tensor *y = fv_attention_run(ctx, &how, &in, NULL);
     CHECK_EQ(fv_tensor_dtype(y), FV_BF16);
@@ -277,7 +278,7 @@ static void half_precision(void)
     in.q = in.k = in.v = half;
     how.want_weights = true;
     CHECK(!fv_tensor_valid(fv_attention_run(ctx, &how, &in, NULL)));
-    CHECK_ERROR(ctx, FV_ERR_DTYPE, "16 bits");
+    CHECK_ERROR(ctx, FV_ERR_DTYPE, "only dot products");
     fv_ctx_destroy(&ctx);
 }
 
@@ -297,8 +298,8 @@ static void refusals(void)
     } while (0)
     REFUSE(how.temperature = 0, FV_ERR_ARGUMENT, "temperature");
     REFUSE(how.temperature = NAN, FV_ERR_ARGUMENT, "temperature");
-    REFUSE(how.strength = 0, FV_ERR_ARGUMENT, "strength");
-    REFUSE(how.score = FV_ATTENTION_SCORE_COUNT, FV_ERR_ARGUMENT, "no score");
+    REFUSE(how.rule.scale = INFINITY, FV_ERR_ARGUMENT, "scale");
+    REFUSE(how.score = FV_ATTENTION_SCORE_COUNT, FV_ERR_ARGUMENT, "does not exist");
     REFUSE(how.score = FV_ATTENTION_GENERAL, FV_ERR_ARGUMENT, "general");
     REFUSE(how.score = FV_ATTENTION_ADDITIVE, FV_ERR_ARGUMENT, "additive");
     REFUSE(how.score = FV_ATTENTION_LOCATION, FV_ERR_ARGUMENT, "location");
@@ -306,7 +307,7 @@ static void refusals(void)
     REFUSE(how.normaliser = FV_ATTENTION_LOCAL_M, FV_ERR_ARGUMENT, "half_width");
     REFUSE(how.normaliser = FV_ATTENTION_LOCAL_P; how.half_width = 2, FV_ERR_ARGUMENT, "w_p");
     REFUSE(how.normaliser = FV_ATTENTION_HARD_SAMPLE;
-           how.dropout = 0.1, FV_ERR_ARGUMENT, "dropout");
+           how.rule.dropout = 0.1, FV_ERR_ARGUMENT, "dropout");
     REFUSE(how.struct_size = 3, FV_ERR_ARGUMENT, "initialised");
     REFUSE(in.q = NULL, FV_ERR_ARGUMENT, "q and v");
     REFUSE(in.k = NULL, FV_ERR_ARGUMENT, "needs k");

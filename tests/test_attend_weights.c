@@ -1,4 +1,5 @@
 /* The ops that tell about attention weights: what raw pointers give, on both devices; refusals. */
+#include "fovea/attention.h"
 #include "fovea/ops.h"
 #include "support/attention_weights.h"
 
@@ -15,7 +16,8 @@ static bool tensor_holds(fv_ctx *ctx, fv_tensor *t, vec want)
 }
 
 /* Parts have the bits of the whole: the last heads, a band of rows, columns across a block. */
-static bool part_agrees(fv_ctx *ctx, fv_tensor *whole, fv_tensor *part, const fv_attend_part *at)
+static bool part_agrees(fv_ctx *ctx, fv_tensor *whole, fv_tensor *part,
+                        const fv_attention_region *at)
 {
     fv_tensor *cut = fv_slice(ctx, whole, 1, at->head, at->head + at->heads, 1);
     cut = fv_slice(ctx, cut, 2, at->row, at->row + at->rows, 1);
@@ -35,26 +37,23 @@ static void ops_on(fv_device_kind device)
     fv_ctx *ctx = NULL;
     CHECK(fv_ctx_create(&config, &ctx) == FV_OK);
     fv_attn a = attn_heads(2, 4, 2, 20, 300, 24);
-    a.causal = FV_CAUSAL_TOP_LEFT;
-    a.q_offset = -3;
+    a.rule.causal = FV_CAUSAL_TOP_LEFT;
+    a.rule.q_offset = -3;
     problem p = problem_of(a);
     run_forward(&p);
-    fv_attend_config cfg;
-    fv_attend_config_init(&cfg, sizeof cfg);
-    cfg.causal = a.causal;
-    cfg.q_offset = a.q_offset;
     fv_tensor *q = tensor_of(ctx, p.q, 4, (int64_t[]){2, 4, 20, 24});
     fv_tensor *k = tensor_of(ctx, p.k, 4, (int64_t[]){2, 2, 300, 24});
     fv_tensor *lse = tensor_of(ctx, p.lse, 3, (int64_t[]){2, 4, 20}), *index;
+    const fv_attention_view view = {.q = q, .k = k, .lse = lse, .rule = a.rule};
     const summary want = weights_summary(&p, 5);
-    CHECK(tensor_holds(ctx, fv_attend_weights(ctx, q, k, lse, &cfg, NULL), weights_map(&p)));
-    const fv_attend_part part = {
+    CHECK(tensor_holds(ctx, fv_attention_weights(ctx, &view, NULL), weights_map(&p)));
+    const fv_attention_region part = {
         .head = 1, .heads = 3, .row = 7, .rows = 9, .col = 40, .cols = 231};
-    CHECK(part_agrees(ctx, fv_attend_weights(ctx, q, k, lse, &cfg, NULL),
-                      fv_attend_weights_part(ctx, q, k, lse, &part, &cfg, NULL), &part));
-    CHECK(tensor_holds(ctx, fv_attend_top(ctx, q, k, lse, 5, &cfg, NULL, &index), want.weight));
+    CHECK(part_agrees(ctx, fv_attention_weights(ctx, &view, NULL),
+                      fv_attention_weights(ctx, &view, &part), &part));
+    CHECK(tensor_holds(ctx, fv_attention_top(ctx, &view, 5, &index), want.weight));
     CHECK(tensor_holds(ctx, index, want.index));
-    const fv_attend_summary s = fv_attend_summarise(ctx, q, k, lse, &cfg, NULL);
+    const fv_attention_summary s = fv_attention_summarise(ctx, &view);
     CHECK(tensor_holds(ctx, s.entropy, want.entropy));
     CHECK(tensor_holds(ctx, s.distance, want.distance));
     CHECK(tensor_holds(ctx, s.received, want.received));
@@ -69,7 +68,7 @@ static void ops_on(fv_device_kind device)
     vec_free_all();
 }
 
-/* Documents packed in one row, likewise. */
+/* Varlen documents, likewise. */
 static void documents_on(fv_device_kind device)
 {
     fv_ctx_config config;
@@ -80,7 +79,7 @@ static void documents_on(fv_device_kind device)
     CHECK(fv_ctx_create(&config, &ctx) == FV_OK);
     fv_attn a = attn_heads(1, 2, 1, 20, 300, 24);
     a.batch = 3;
-    a.packed = true;
+    a.varlen = true;
     problem p = problem_of(a);
     p.q_begin = VEC_OF(FV_I64, 0, 4, 4, 20);
     p.k_begin = VEC_OF(FV_I64, 0, 30, 90, 300);
@@ -91,15 +90,16 @@ static void documents_on(fv_device_kind device)
     fv_tensor *q = tensor_of(ctx, p.q, 4, (int64_t[]){1, 2, 20, 24});
     fv_tensor *k = tensor_of(ctx, p.k, 4, (int64_t[]){1, 1, 300, 24});
     fv_tensor *lse = tensor_of(ctx, p.lse, 3, (int64_t[]){1, 2, 20}), *index;
+    const fv_attention_view view = {.q = q, .k = k, .lse = lse, .rule = a.rule, .extra = extra};
     const summary want = weights_summary(&p, 5);
-    CHECK(tensor_holds(ctx, fv_attend_weights(ctx, q, k, lse, NULL, &extra), weights_map(&p)));
-    const fv_attend_part part = {
+    CHECK(tensor_holds(ctx, fv_attention_weights(ctx, &view, NULL), weights_map(&p)));
+    const fv_attention_region part = {
         .head = 1, .heads = 1, .row = 2, .rows = 12, .col = 90, .cols = 160};
-    CHECK(part_agrees(ctx, fv_attend_weights(ctx, q, k, lse, NULL, &extra),
-                      fv_attend_weights_part(ctx, q, k, lse, &part, NULL, &extra), &part));
-    CHECK(tensor_holds(ctx, fv_attend_top(ctx, q, k, lse, 5, NULL, &extra, &index), want.weight));
+    CHECK(part_agrees(ctx, fv_attention_weights(ctx, &view, NULL),
+                      fv_attention_weights(ctx, &view, &part), &part));
+    CHECK(tensor_holds(ctx, fv_attention_top(ctx, &view, 5, &index), want.weight));
     CHECK(tensor_holds(ctx, index, want.index));
-    const fv_attend_summary s = fv_attend_summarise(ctx, q, k, lse, NULL, &extra);
+    const fv_attention_summary s = fv_attention_summarise(ctx, &view);
     CHECK(tensor_holds(ctx, s.entropy, want.entropy));
     CHECK(tensor_holds(ctx, s.received, want.received));
     const vec means = vec_new(FV_F32, 2), got = vec_new(FV_F32, 2);
@@ -128,34 +128,39 @@ static void refused_by_ops(void)
     fv_tensor *lse = fv_full(ctx, FV_F32, 3, (int64_t[]){1, 2, 3}, 0);
     fv_tensor *other = fv_full(ctx, FV_F32, 3, (int64_t[]){1, 2, 4}, 0);
     fv_tensor *wide = fv_full(ctx, FV_F64, 3, (int64_t[]){1, 2, 3}, 0);
-    fv_attend_config none;
-    fv_attend_config_init(&none, sizeof none);
-    none.score = FV_SCORE_NONE;
+    fv_attention_view good = {.q = q, .k = k, .lse = lse}, bad = good;
+    fv_attention_rule_init(&good.rule);
     fv_tensor *begin = fv_full(ctx, FV_I64, 1, (int64_t[]){2}, 0);
     const fv_attend_extra documents = {.q_begin = lse, .k_begin = lse}, half = {.q_begin = begin};
-    fv_attend_weights(ctx, q, k, other, NULL, NULL);
+    bad = good, bad.lse = other;
+    fv_attention_weights(ctx, &bad, NULL);
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_SHAPE);
-    fv_attend_weights(ctx, q, k, wide, NULL, NULL);
+    bad = good, bad.lse = wide;
+    fv_attention_weights(ctx, &bad, NULL);
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_DTYPE);
-    fv_attend_weights(ctx, q, NULL, lse, NULL, NULL);
+    bad = good, bad.k = NULL;
+    fv_attention_weights(ctx, &bad, NULL);
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
-    fv_attend_weights(ctx, q, k, lse, &none, NULL);
+    bad = good, bad.q = bad.k = NULL;
+    fv_attention_weights(ctx, &bad, NULL);
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
-    fv_attend_weights(ctx, q, k, lse, NULL, &documents);
+    bad = good, bad.extra = documents;
+    fv_attention_weights(ctx, &bad, NULL);
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_DTYPE);
-    fv_attend_weights(ctx, q, k, lse, NULL, &half);
+    bad = good, bad.extra = half;
+    fv_attention_weights(ctx, &bad, NULL);
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
-    const fv_attend_part beyond[] = {{.heads = 3, .rows = 3, .cols = 5},
-                                     {.heads = 2, .row = 1, .rows = 3, .cols = 5},
-                                     {.heads = 2, .rows = 3, .col = INT64_MAX, .cols = 1},
-                                     {.heads = 2, .rows = 3, .cols = -1}};
+    const fv_attention_region beyond[] = {{.heads = 3, .rows = 3, .cols = 5},
+                                          {.heads = 2, .row = 1, .rows = 3, .cols = 5},
+                                          {.heads = 2, .rows = 3, .col = INT64_MAX, .cols = 1},
+                                          {.heads = 2, .rows = 3, .cols = -1}};
     for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
-        fv_attend_weights_part(ctx, q, k, lse, &beyond[i], NULL, NULL);
+        fv_attention_weights(ctx, &good, &beyond[i]);
         CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
     }
-    fv_attend_top(ctx, q, k, lse, -1, NULL, NULL, NULL);
+    fv_attention_top(ctx, &good, -1, NULL);
     CHECK(fv_ctx_take_error(ctx) == FV_ERR_ARGUMENT);
-    fv_attend_weights(ctx, q, k, lse, NULL, NULL);
+    fv_attention_weights(ctx, &good, NULL);
     CHECK(fv_ctx_take_error(ctx) == FV_OK);
     fv_ctx_destroy(&ctx);
 }

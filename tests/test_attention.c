@@ -41,10 +41,10 @@ static void logit_sizes_at_level(void)
 {
     for (double size = 1; size <= 256; size *= 4) {
         fv_attn a = attn_sizes(200, 600, 64, 64);
-        a.scale *= size;
+        a.rule.scale *= size;
         problem p = problem_of(a);
         check_forward("large scores", &p);
-        a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+        a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
         p = problem_of(a);
         check_forward("large scores, causal", &p);
         vec_free_all();
@@ -69,24 +69,24 @@ static void masks_at_level(void)
         fv_attn a = base;
         masked("lengths", a, false, true);
         masked("pattern", a, true, true);
-        a.causal = FV_CAUSAL_TOP_LEFT;
+        a.rule.causal = FV_CAUSAL_TOP_LEFT;
         masked("causal", a, false, false);
-        a.q_offset = 200;
+        a.rule.q_offset = 200;
         masked("causal with offset", a, true, false);
-        a.q_offset = -20;
+        a.rule.q_offset = -20;
         masked("queries before every key", a, false, true);
         a = base;
-        a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+        a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
         masked("causal from the end", a, false, false);
-        a.left = 33;
+        a.rule.left = 33;
         masked("window to the left", a, false, true);
-        a.prefix = 5;
+        a.rule.prefix = 5;
         masked("window and prefix", a, false, false);
-        a.prefix = 100;
+        a.rule.prefix = 100;
         masked("window and long prefix", a, true, true);
         a = base;
-        a.left = 40;
-        a.right = 21;
+        a.rule.left = 40;
+        a.rule.right = 21;
         masked("window to both sides", a, false, false);
     }
 }
@@ -108,13 +108,13 @@ static void added_terms_at_level(void)
     check_backward("shared bias", &p);
     p = problem_of(base);
     problem_slopes(&p);
-    p.a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    p.a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
     check_forward("slopes", &p);
     check_backward("slopes", &p);
-    p.a.soft_cap = 1.5;
+    p.a.rule.soft_cap = 1.5;
     check_forward("slopes and soft cap", &p);
     check_backward("slopes and soft cap", &p);
-    p.a.dropout = 0.4;
+    p.a.rule.dropout = 0.4;
     p.a.dropout_key = 99;
     check_forward("dropout", &p);
     check_backward("dropout", &p);
@@ -135,7 +135,7 @@ static void layouts_at_level(void)
     /* q, k and v interleaved in one array of rows, starting off any boundary */
     a = attn_heads(2, 2, 2, 190, 190, 17);
     a.q = a.k = a.v = (fv_attn_layout){190 * 102 + 3, 17, 102};
-    a.causal = FV_CAUSAL_TOP_LEFT;
+    a.rule.causal = FV_CAUSAL_TOP_LEFT;
     p = problem_of(a);
     vec all = vec_normals_of(a.dtype, 2 * 190 * 102 + 3, 1);
     p.q.data = all.data;
@@ -187,8 +187,7 @@ static void merged_at_level(void)
     second.v = vec_part(whole.v, 150 * 16, 250 * 16);
     run_forward(&first);
     run_forward(&second);
-    fv_attention_merge(40, 16, first.o.data, 16, first.lse.data, second.o.data, 16,
-                       second.lse.data);
+    fv_attn_merge(40, 16, first.o.data, 16, first.lse.data, second.o.data, 16, second.lse.data);
     const double bound = 8 * 0x1p-24 * (1 + largest_score(&whole));
     CHECK(vec_distance(first.o, whole.o) <= 2 * bound * vec_largest(whole.v));
     CHECK(vec_distance(first.lse, whole.lse) <= 2 * bound);

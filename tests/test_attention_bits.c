@@ -20,7 +20,7 @@ static void hidden_poison_at_level(void)
                 if (i % 300 == 17 || i % 300 == 200 || i % 300 == 299) vec_set(p.visible, i, 0);
         } else if (rule == 1) {
             p.visible.data = NULL;
-            p.a.causal = FV_CAUSAL_TOP_LEFT; /* 100 and up are hidden */
+            p.a.rule.causal = FV_CAUSAL_TOP_LEFT; /* 100 and up are hidden */
         } else {
             p.visible.data = NULL;
             p.n_keys = VEC_OF(FV_I64, 17, 17);
@@ -62,8 +62,8 @@ static void visible_poison(void) { attn_every_storage(visible_poison_at_level); 
 static void blind_queries_at_level(void)
 {
     fv_attn a = attn_sizes(20, 90, 9, 9);
-    a.causal = FV_CAUSAL_TOP_LEFT;
-    a.q_offset = -7;
+    a.rule.causal = FV_CAUSAL_TOP_LEFT;
+    a.rule.q_offset = -7;
     problem p = problem_of(a);
     for (int64_t c = 0; c < 7 * 9; c++) { /* what a blind query holds does not matter either */
         vec_set(p.q, c, NAN);
@@ -92,7 +92,7 @@ static void blind_queries(void) { attn_every_storage(blind_queries_at_level); }
 static void one_key_at_level(void)
 {
     problem p = problem_of(attn_sizes(13, 1, 40, 33));
-    p.a.scale = 1000;
+    p.a.rule.scale = 1000;
     run_forward(&p);
     for (int64_t i = 0; i < 13 * 33; i++)
         CHECK(vec_get(p.o, i) == vec_get(p.v, i % 33));
@@ -103,7 +103,7 @@ static void one_key(void) { attn_every_storage(one_key_at_level); }
 static void huge_scores_at_level(void)
 {
     fv_attn a = attn_sizes(30, 300, 1, 4);
-    a.scale = 1e4;
+    a.rule.scale = 1e4;
     problem p = problem_of(a);
     for (int64_t i = 0; i < 30; i++)
         vec_set(p.q, i, i % 2 ? 1 : -1);
@@ -121,9 +121,9 @@ static void huge_scores(void) { attn_every_storage(huge_scores_at_level); }
 static fv_attn splittable(void)
 {
     fv_attn a = attn_heads(2, 4, 2, 210, 530, 24);
-    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-    a.left = 400;
-    a.prefix = 9;
+    a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.rule.left = 400;
+    a.rule.prefix = 9;
     return a;
 }
 
@@ -191,7 +191,7 @@ static void few_of(const problem *all, int64_t few)
                         .o = vec_new(all->a.dtype, few * d),
                         .lse = vec_new(FV_F32, few)};
         some.a.n_q = few;
-        some.a.q_offset += i;
+        some.a.rule.q_offset += i;
         run_forward(&some);
         CHECK(vec_same_bits(some.o, vec_part(all->o, i * d, few * d)));
         CHECK(vec_same_bits(some.lse, vec_part(all->lse, i, few)));
@@ -204,9 +204,9 @@ static void neighbours_at_level(void)
     static const int64_t many[] = {150, 8}, few[] = {9, 1};
     for (int kind = 0; kind < 2; kind++) {
         fv_attn a = attn_sizes(many[kind], 500, 20, 20);
-        a.causal = FV_CAUSAL_TOP_LEFT;
-        a.left = 50;
-        a.q_offset = 310;
+        a.rule.causal = FV_CAUSAL_TOP_LEFT;
+        a.rule.left = 50;
+        a.rule.q_offset = 310;
         const problem all = problem_of(a);
         run_forward(&all);
         few_of(&all, few[kind]);

@@ -27,9 +27,9 @@ static void sizes(void) { attn_every_level(sizes_at_level); }
 static void together_at_level(void)
 {
     fv_attn a = attn_heads(2, 2, 2, 210, 500, 24);
-    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-    a.left = 300;
-    a.prefix = 20;
+    a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.rule.left = 300;
+    a.rule.prefix = 20;
     problem p = problem_of(a);
     problem_blocks(&p, 32, 32, 0.5);
     problem_pattern(&p, 0.6);
@@ -40,14 +40,14 @@ static void together_at_level(void)
     problem_bias(&p, 0, 210 * 500, 500, 1);
     problem_slopes(&p);
     p.grad_bias = vec_normals(p.bias.n, 0);
-    p.a.soft_cap = 2;
-    p.a.dropout = 0.3;
+    p.a.rule.soft_cap = 2;
+    p.a.rule.dropout = 0.3;
     check_both("bias, slopes, soft cap, dropout", &p);
-    a.score = FV_SCORE_ADDITIVE;
+    a.score = FV_ATTN_SCORE_ADDITIVE;
     p = problem_of(a);
     problem_blocks(&p, 16, 16, 0.3);
     check_both("additive", &p);
-    a.score = FV_SCORE_DOT;
+    a.score = FV_ATTN_SCORE_DOT;
     a.dtype = FV_BF16;
     p = problem_of(a);
     problem_blocks(&p, 48, 32, 0.5);
@@ -68,11 +68,12 @@ static problem by_pattern(const problem *p)
     for (int64_t at = 0; at < r.visible.n; at++) {
         const int64_t j = at % a->n_k, i = at / a->n_k % a->n_q, h = at / a->n_k / a->n_q;
         const fv_attn_grid *g = &a->blocks;
-        const int64_t cell = h * g->head + i / a->block_q * g->row + j / a->block_k * g->col;
+        const int64_t cell =
+            h * g->head + i / a->rule.block_q * g->row + j / a->rule.block_k * g->col;
         vec_set(r.visible, at, vec_get(p->blocks, cell));
     }
     r.blocks.data = NULL;
-    r.a.block_q = r.a.block_k = 0;
+    r.a.rule.block_q = r.a.rule.block_k = 0;
     return r;
 }
 
@@ -82,7 +83,7 @@ static void pattern_at_level(void)
     for (int i = 0; i < 8; i++) {
         fv_attn a = attn_heads(2, 2, 1, 190, 600, 20);
         a.dtype = types[i % 2];
-        a.causal = i & 2 ? FV_CAUSAL_BOTTOM_RIGHT : FV_CAUSAL_NONE;
+        a.rule.causal = i & 2 ? FV_CAUSAL_BOTTOM_RIGHT : FV_CAUSAL_NONE;
         problem p = problem_of(a);
         problem_blocks(&p, i & 4 ? 5 : 64, i & 4 ? 16 : 64, 0.3);
         const problem r = by_pattern(&p);
@@ -135,7 +136,7 @@ static fv_status status_of(fv_attn *a, const uint8_t *blocks)
     static _Alignas(64) char scratch[1 << 20];
     const int64_t begin[] = {0, 4};
     fv_attn_data data = {.q = x, .k = x, .v = x, .o = o, .lse = lse, .blocks = blocks};
-    if (a->packed) data.q_begin = data.k_begin = begin;
+    if (a->varlen) data.q_begin = data.k_begin = begin;
     return fv_attn_forward(a, &data, NULL, scratch, sizeof scratch);
 }
 
@@ -145,17 +146,17 @@ static void refused(void)
     fv_attn a = attn_sizes(4, 4, 4, 4);
     CHECK_EQ(status_of(&a, NULL), FV_OK);
     CHECK_EQ(status_of(&a, grid), FV_ERR_ARGUMENT); /* no sizes */
-    a.block_q = 2;
+    a.rule.block_q = 2;
     CHECK_EQ(status_of(&a, grid), FV_ERR_ARGUMENT);
-    a.block_k = 8;
+    a.rule.block_k = 8;
     CHECK_EQ(status_of(&a, grid), FV_ERR_ARGUMENT);
-    a.block_k = 16;
+    a.rule.block_k = 16;
     CHECK_EQ(status_of(&a, grid), FV_OK);
     CHECK_EQ(status_of(&a, NULL), FV_ERR_ARGUMENT);
-    a.block_q = -1;
+    a.rule.block_q = -1;
     CHECK_EQ(status_of(&a, grid), FV_ERR_ARGUMENT);
-    a.block_q = 2;
-    a.packed = true;
+    a.rule.block_q = 2;
+    a.varlen = true;
     CHECK_EQ(status_of(&a, grid), FV_ERR_UNSUPPORTED);
 }
 

@@ -47,16 +47,16 @@ static void chunks_at_level(void)
             check_forward("long caches", &p);
             problem_lengths(&p);
             check_forward("caches of different lengths", &p);
-            p.a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-            p.a.left = 100;
+            p.a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+            p.a.rule.left = 100;
             check_forward("chunks outside the window", &p);
-            p.a.prefix = 3;
+            p.a.rule.prefix = 3;
             check_forward("window and prefix", &p);
             vec_free_all();
         }
     for (int n = 0; n < FEW; n++) {
         problem p = problem_of(attn_sizes(few[n], 4500, 16, 16));
-        p.a.scale *= 256;
+        p.a.rule.scale *= 256;
         check_forward("chunks with far maxima", &p);
         vec_free_all();
     }
@@ -68,8 +68,8 @@ static void stored_chunks_at_level(void)
 {
     for (int n = 0; n < FEW; n++) {
         problem p = problem_of(attn_heads(1, 2, 1, few[n], 4500, 40));
-        p.a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-        p.a.left = 2300;
+        p.a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+        p.a.rule.left = 2300;
         check_forward("long caches and a window", &p);
         vec_free_all();
     }
@@ -88,10 +88,10 @@ static void added_terms_at_level(void)
         check_forward("shared bias and pattern", &p);
         p = problem_of(base);
         problem_slopes(&p);
-        p.a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-        p.a.soft_cap = 1.5;
+        p.a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+        p.a.rule.soft_cap = 1.5;
         check_forward("slopes and soft cap", &p);
-        p.a.dropout = 0.4;
+        p.a.rule.dropout = 0.4;
         p.a.dropout_key = 5;
         check_forward("dropout", &p);
         check_backward("dropout", &p);
@@ -118,9 +118,9 @@ static void layouts(void) { attn_every_storage(layouts_at_level); }
 static fv_attn splittable(int64_t n_q)
 {
     fv_attn a = attn_heads(2, 6, 2, n_q, 4500, 40);
-    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-    a.left = 4000;
-    a.prefix = 9;
+    a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.rule.left = 4000;
+    a.rule.prefix = 9;
     return a;
 }
 
@@ -155,10 +155,10 @@ static void alone_at_level(void)
                        .v = vec_part(all.v, b * a->v.batch + h / 3 * a->v.head, a->v.head),
                        .o = vec_new(a->dtype, a->d_v),
                        .lse = vec_new(FV_F32, 1)};
-        one.a.causal = a->causal;
-        one.a.left = a->left;
-        one.a.prefix = a->prefix;
-        one.a.q_offset = i - (a->n_q - 1);
+        one.a.rule.causal = a->rule.causal;
+        one.a.rule.left = a->rule.left;
+        one.a.rule.prefix = a->rule.prefix;
+        one.a.rule.q_offset = i - (a->n_q - 1);
         run_forward(&one);
         CHECK(vec_same_bits(one.o, vec_part(all.o, row * a->d_v, a->d_v)));
         CHECK(vec_same_bits(one.lse, vec_part(all.lse, row, 1)));
@@ -179,7 +179,7 @@ static void fewer_at_level(void)
             fv_attn one = splittable(n_q);
             one.batch = one.heads = one.kv_heads = 1;
             fv_attn_dense(&one);
-            one.q_offset = n_q - 16;
+            one.rule.q_offset = n_q - 16;
             const int64_t h = 4, row = (b * a->heads + h) * 16;
             problem p = {.a = one,
                          .q = vec_part(all.q, row * a->d, n_q * a->d),
@@ -256,8 +256,8 @@ static void hidden_poison(void) { attn_every_storage(poison_at_level); }
 static void blind_at_level(void)
 {
     fv_attn a = attn_sizes(4, 2500, 9, 9);
-    a.causal = FV_CAUSAL_TOP_LEFT;
-    a.q_offset = -2;
+    a.rule.causal = FV_CAUSAL_TOP_LEFT;
+    a.rule.q_offset = -2;
     problem p = problem_of(a);
     for (int64_t c = 0; c < 2 * 9; c++)
         vec_set(p.q, c, NAN);

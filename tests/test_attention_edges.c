@@ -157,21 +157,21 @@ static void endless_windows_at_level(void)
     run_forward(&all);
     for (int rule = 0; rule < 4; rule++) {
         problem p = problem_again(&all);
-        if (rule != 1) p.a.left = INT64_MAX;
-        if (rule != 2) p.a.right = INT64_MAX - rule;
-        p.a.prefix = rule == 3 ? INT64_MAX : 0;
+        if (rule != 1) p.a.rule.left = INT64_MAX;
+        if (rule != 2) p.a.rule.right = INT64_MAX - rule;
+        p.a.rule.prefix = rule == 3 ? INT64_MAX : 0;
         run_forward(&p);
         CHECK(same_results(&all, &p));
     }
     problem behind = problem_again(&all), ahead = problem_again(&all);
-    behind.a.q_offset = -1000; /* to the left of every key, and looking left */
-    behind.a.left = INT64_MAX;
-    behind.a.right = 0;
+    behind.a.rule.q_offset = -1000; /* to the left of every key, and looking left */
+    behind.a.rule.left = INT64_MAX;
+    behind.a.rule.right = 0;
     run_forward(&behind);
     CHECK(vec_largest(behind.o) == 0 && vec_get(behind.lse, 0) == -INFINITY);
-    ahead.a.q_offset = 1000;
-    ahead.a.left = 0;
-    ahead.a.right = INT64_MAX;
+    ahead.a.rule.q_offset = 1000;
+    ahead.a.rule.left = 0;
+    ahead.a.rule.right = INT64_MAX;
     run_forward(&ahead);
     CHECK(vec_largest(ahead.o) == 0 && vec_get(ahead.lse, 0) == -INFINITY);
     vec_free_all();
@@ -186,7 +186,7 @@ static const unsigned settings[] = {0, FLUSH};
 static problem with_subnormals(void)
 {
     fv_attn a = attn_heads(1, 2, 1, 40, 300, 24);
-    a.scale = 2;
+    a.rule.scale = 2;
     problem p = problem_of(a);
     for (int64_t i = 0; i < p.k.n; i += 3) {
         vec_set(p.k, i, 1e-40);
@@ -228,7 +228,7 @@ static void blind_halves(void)
 {
     float o[] = {1, 2, 9, 9, 5, 6}, lse[] = {3, -INFINITY, -INFINITY};
     const float other[] = {NAN, NAN, 3, 4, 7, 8}, other_lse[] = {-INFINITY, 2, -INFINITY};
-    fv_attention_merge(3, 2, o, 2, lse, other, 2, other_lse);
+    fv_attn_merge(3, 2, o, 2, lse, other, 2, other_lse);
     const float joined[] = {1, 2, 3, 4, 5, 6}, joined_lse[] = {3, 2, -INFINITY};
     CHECK(memcmp(o, joined, sizeof o) == 0 && memcmp(lse, joined_lse, sizeof lse) == 0);
 }
@@ -243,7 +243,7 @@ static void joined_halves(void)
         lse[i] = at[i];
         other_lse[i] = at[i] + logf(3);
     }
-    fv_attention_merge(3, 2, o, 3, lse, other, 2, other_lse);
+    fv_attn_merge(3, 2, o, 3, lse, other, 2, other_lse);
     for (int i = 0; i < 3; i++) {
         const double u = i ? 0x1p-14 : 0x1p-23; /* a log-sum-exp of 1000 ends at 2^-14 */
         CHECK_NEAR(o[3 * i], 7, 4 * u);

@@ -47,7 +47,7 @@ static double weights_of(const fv_attn *a, const double *q, const double *k, dou
         double s = 0;
         for (int64_t c = 0; c < a->d; c++)
             s += q[c] * k[j * a->d + c];
-        p[j] = a->scale * s;
+        p[j] = a->rule.scale * s;
         most = fmax(most, p[j]);
         top = fmax(top, fabs(p[j]));
     }
@@ -116,7 +116,8 @@ static void measure_queries(const problem *all, const truth *t, int64_t n_q)
             test_failed(__FILE__, __LINE__,
                         "%s at %s, %lld queries, %lld keys, widths %lld and %lld, scale %g: %.3g",
                         fv_dtype_name(x.a.dtype), fv_simd_name((fv_simd)level), (long long)n_q,
-                        (long long)x.a.n_k, (long long)x.a.d, (long long)x.a.d_v, x.a.scale, share);
+                        (long long)x.a.n_k, (long long)x.a.d, (long long)x.a.d_v, x.a.rule.scale,
+                        share);
     }
 }
 
@@ -125,7 +126,7 @@ static void measure(fv_dtype dtype, int64_t n, int64_t d, int64_t d_v, double si
     static truth t;
     fv_attn a = attn_sizes(MANY, n, d, d_v);
     a.dtype = dtype;
-    a.scale *= size;
+    a.rule.scale *= size;
     const problem x = problem_of(a);
     find_truth(&x, &t);
     measure_queries(&x, &t, 1);

@@ -3,6 +3,7 @@
  * once, to the bit; every number survives a round trip; the op takes such tensors and sends
  * gradients of their kind.
  */
+#include "fovea/attention.h"
 #include "fovea/autograd.h"
 #include "kernels/convert.h"
 #include "support/attention.h"
@@ -78,17 +79,17 @@ static void rounded_at_level(void)
             check_rounded("plain", &p);
         }
     fv_attn a = stored_heads(2, 4, 2, 150, 400, 40);
-    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-    a.left = 300;
-    a.prefix = 7;
+    a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.rule.left = 300;
+    a.rule.prefix = 7;
     problem p = problem_of(a);
     check_rounded("grouped heads, window, prefix", &p);
     p = problem_of(a);
     problem_pattern(&p, 0.5);
     problem_lengths(&p);
     problem_slopes(&p);
-    p.a.soft_cap = 2;
-    p.a.dropout = 0.2;
+    p.a.rule.soft_cap = 2;
+    p.a.rule.dropout = 0.2;
     p.a.dropout_key = 5;
     check_rounded("pattern, lengths, slopes, cap, dropout", &p);
     a = stored_heads(1, 3, 3, 70, 70, 17); /* rows before heads, off any boundary */

@@ -35,15 +35,15 @@ static fv_attn random_description(void)
     a.d_v = in_hundred(50) ? a.d : 1 + below(130);
     fv_attn_dense(&a);
     a.dtype = types[below(4)];
-    if (in_hundred(30)) a.score = in_hundred(60) ? FV_SCORE_ADDITIVE : FV_SCORE_NONE;
-    if (in_hundred(40)) a.causal = (fv_causal)(1 + below(2));
-    if (in_hundred(30)) a.q_offset = below(80) - 40;
-    if (in_hundred(25)) a.left = below(70);
-    if (in_hundred(25)) a.right = below(70);
-    if (in_hundred(25)) a.prefix = below(n_k + 5);
-    if (in_hundred(20)) a.soft_cap = 1.5;
+    if (in_hundred(30)) a.score = in_hundred(60) ? FV_ATTN_SCORE_ADDITIVE : FV_ATTN_SCORE_NONE;
+    if (in_hundred(40)) a.rule.causal = (fv_causal)(1 + below(2));
+    if (in_hundred(30)) a.rule.q_offset = below(80) - 40;
+    if (in_hundred(25)) a.rule.left = below(70);
+    if (in_hundred(25)) a.rule.right = below(70);
+    if (in_hundred(25)) a.rule.prefix = below(n_k + 5);
+    if (in_hundred(20)) a.rule.soft_cap = 1.5;
     if (in_hundred(20)) {
-        a.dropout = 0.3;
+        a.rule.dropout = 0.3;
         a.dropout_key = (uint64_t)below(1000);
     }
     if (in_hundred(30)) { /* rows before heads */
@@ -78,7 +78,7 @@ static problem random_problem(void)
     problem p = problem_of(random_description());
     const fv_attn *a = &p.a;
     if (a->n_k > 0) {
-        if (a->score == FV_SCORE_NONE || in_hundred(30)) random_bias(&p);
+        if (a->score == FV_ATTN_SCORE_NONE || in_hundred(30)) random_bias(&p);
         if (in_hundred(25)) problem_pattern(&p, in_hundred(50) ? 0.3 : 0.9);
         if (in_hundred(20)) problem_blocks(&p, 1 + below(40), 16 * (1 + below(5)), 0.4);
     }

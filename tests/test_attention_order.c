@@ -54,11 +54,11 @@ static void positions_at_level(void)
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         problem p = several_blocks();
-        p.a.causal = rules[i].causal;
-        p.a.left = rules[i].left;
-        p.a.right = rules[i].right;
-        p.a.prefix = rules[i].prefix;
-        p.a.q_offset = rules[i].q_offset;
+        p.a.rule.causal = rules[i].causal;
+        p.a.rule.left = rules[i].left;
+        p.a.rule.right = rules[i].right;
+        p.a.rule.prefix = rules[i].prefix;
+        p.a.rule.q_offset = rules[i].q_offset;
         check_order(rules[i].what, &p);
     }
 }
@@ -70,7 +70,7 @@ static void lengths_at_level(void)
     p.n_keys = VEC_OF(FV_I64, 0, 195);
     check_order("lengths 0 and 195", &p);
     p = several_blocks();
-    p.a.causal = FV_CAUSAL_TOP_LEFT;
+    p.a.rule.causal = FV_CAUSAL_TOP_LEFT;
     p.n_keys = VEC_OF(FV_I64, 384, 400);
     check_order("causal, lengths 384 and 400", &p);
     p = several_blocks();

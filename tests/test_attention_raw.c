@@ -4,7 +4,7 @@
  */
 #include <pthread.h>
 
-#include "fovea/attention.h"
+#include "fovea/attention_kernels.h"
 #include "support/attention.h"
 
 enum { BATCH = 2, HEADS = 3, N = 150, D = 20, CELLS = BATCH * HEADS * N * D };
@@ -21,7 +21,7 @@ static arrays one, two;
 static fv_attn description(fv_attn_layout q, fv_attn_layout k, fv_attn_layout v, fv_attn_layout o)
 {
     fv_attn a = attn_heads(BATCH, HEADS, HEADS, N, N, D);
-    a.causal = FV_CAUSAL_TOP_LEFT;
+    a.rule.causal = FV_CAUSAL_TOP_LEFT;
     a.q = q;
     a.k = k;
     a.v = v;
@@ -271,7 +271,7 @@ static void split_sequence(void)
     for (int64_t first = 0; first < N; first += CUT) { /* queries from here on */
         fv_attn a = description(bhnd, bhnd, bhnd, bhnd);
         a.n_q = first == 0 ? CUT : N - CUT;
-        a.q_offset = first;
+        a.rule.q_offset = first;
         fv_attn_data data = data_of(&two);
         data.q = one.q + first * D;
         data.v = one.v;
@@ -287,13 +287,13 @@ static void split_sequence(void)
             data.o = (side ? other : two.o) + first * D;
             data.lse = lse[side];
             a.n_k = side ? N - CUT : CUT;
-            a.q_offset = first - side * CUT;
+            a.rule.q_offset = first - side * CUT;
             CHECK(fv_attn_forward(&a, &data, NULL, scratch, need) == FV_OK);
         }
         for (int64_t head = 0; head < BATCH * HEADS; head++) {
             const int64_t at = (head * N + first) * D;
-            fv_attention_merge(a.n_q, D, two.o + at, D, lse[0] + head * a.n_q, other + at, D,
-                               lse[1] + head * a.n_q);
+            fv_attn_merge(a.n_q, D, two.o + at, D, lse[0] + head * a.n_q, other + at, D,
+                          lse[1] + head * a.n_q);
             for (int64_t i = 0; i < a.n_q; i++)
                 worst = test_worse(worst, fabs((double)lse[0][head * a.n_q + i] -
                                                (double)one.lse[head * N + first + i]));

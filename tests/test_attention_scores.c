@@ -8,8 +8,8 @@ static fv_attn additive(int64_t batch, int64_t heads, int64_t kv_heads, int64_t 
                         int64_t d)
 {
     fv_attn a = attn_heads(batch, heads, kv_heads, n_q, n_k, d);
-    a.score = FV_SCORE_ADDITIVE;
-    a.scale = 0.7 / sqrt((double)d);
+    a.score = FV_ATTN_SCORE_ADDITIVE;
+    a.rule.scale = 0.7 / sqrt((double)d);
     return a;
 }
 
@@ -45,16 +45,16 @@ static void masks_at_level(void)
     problem_pattern(&p, 0.4);
     problem_lengths(&p);
     check_both("pattern and lengths", &p);
-    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-    a.left = 50;
-    a.prefix = 3;
+    a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.rule.left = 50;
+    a.rule.prefix = 3;
     p = problem_of(a);
     problem_slopes(&p);
     problem_bias(&p, 0, 110 * 210, 210, 1);
     p.grad_bias = vec_normals(p.bias.n, 0);
     check_both("window, prefix, slopes, bias", &p);
-    p.a.soft_cap = 2;
-    p.a.dropout = 0.25;
+    p.a.rule.soft_cap = 2;
+    p.a.rule.dropout = 0.25;
     p.a.dropout_key = 5;
     p.grad_bias = vec_normals(p.bias.n, 0);
     p.grad_w = vec_normals(p.w.n, 0);
@@ -82,7 +82,7 @@ static void halves_at_level(void)
         a.dtype = type ? FV_F16 : FV_BF16;
         problem p = problem_of(a);
         check_both("16 bits", &p);
-        a.score = FV_SCORE_NONE;
+        a.score = FV_ATTN_SCORE_NONE;
         p = problem_of(a);
         problem_bias(&p, 0, 100 * 200, 200, 1);
         p.grad_bias = vec_normals(p.bias.n, 0);
@@ -95,11 +95,11 @@ static void halves(void) { attn_every_level(halves_at_level); }
 static void bias_alone_at_level(void)
 {
     fv_attn a = attn_heads(2, 4, 2, 100, 270, 8);
-    a.score = FV_SCORE_NONE;
+    a.score = FV_ATTN_SCORE_NONE;
     a.d = -3; /* not looked at */
     const int64_t cells = 100 * 270;
     for (int causal = 0; causal < 2; causal++) {
-        a.causal = causal ? FV_CAUSAL_BOTTOM_RIGHT : FV_CAUSAL_NONE;
+        a.rule.causal = causal ? FV_CAUSAL_BOTTOM_RIGHT : FV_CAUSAL_NONE;
         problem p = problem_of(a);
         problem_bias(&p, 4 * cells, cells, 270, 1);
         p.grad_bias = vec_normals(p.bias.n, 0);
@@ -108,7 +108,7 @@ static void bias_alone_at_level(void)
     }
     /* no bias either: the mean of the values in sight */
     a = attn_sizes(1, 3, 1, 2);
-    a.score = FV_SCORE_NONE;
+    a.score = FV_ATTN_SCORE_NONE;
     problem p = problem_of(a);
     p.v = VEC_OF(FV_F32, 1, 2, 3, 4, 8, 9);
     run_forward(&p);
@@ -125,7 +125,7 @@ static void bias_alone(void) { attn_every_level(bias_alone_at_level); }
 static void tanh_is_close_at_level(void)
 {
     fv_attn a = additive(1, 1, 1, 2001, 1, 1);
-    a.scale = 1;
+    a.rule.scale = 1;
     problem p = problem_of(a);
     vec_set(p.w, 0, 1);
     double worst = 0;
@@ -198,8 +198,8 @@ static void special_values_at_level(void)
     CHECK(vec_get(p.grad_k, 5 * 16) == 0); /* and no slope */
     /* queries that see nothing: what they hold does not matter */
     fv_attn a = additive(1, 1, 1, 20, 90, 9);
-    a.causal = FV_CAUSAL_TOP_LEFT;
-    a.q_offset = -7;
+    a.rule.causal = FV_CAUSAL_TOP_LEFT;
+    a.rule.q_offset = -7;
     p = problem_of(a);
     for (int64_t c = 0; c < 7 * 9; c++)
         vec_set(p.q, c, NAN);
@@ -218,7 +218,7 @@ static void special_values(void) { attn_every_level(special_values_at_level); }
 static void threads_at_level(void)
 {
     fv_attn a = additive(2, 4, 2, 210, 410, 12);
-    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
     problem one = problem_of(a);
     run_forward(&one);
     run_backward(&one);
@@ -244,8 +244,8 @@ static void neighbours_at_level(void)
 {
     enum { PAIR = 2, WIDTH = 20 };
     fv_attn a = additive(1, 1, 1, 150, 300, WIDTH);
-    a.causal = FV_CAUSAL_TOP_LEFT;
-    a.q_offset = 110;
+    a.rule.causal = FV_CAUSAL_TOP_LEFT;
+    a.rule.q_offset = 110;
     const problem all = problem_of(a);
     vec_set(all.q, 0, 50); /* the first one needs care, the others do not */
     run_forward(&all);
@@ -259,7 +259,7 @@ static void neighbours_at_level(void)
         few.grad_lse = vec_part(all.grad_lse, i, PAIR);
         few.grad_q = vec_new(FV_F32, PAIR * WIDTH);
         few.a.n_q = PAIR;
-        few.a.q_offset += i;
+        few.a.rule.q_offset += i;
         run_forward(&few);
         run_backward(&few);
         CHECK(vec_same_bits(few.o, vec_part(all.o, i * WIDTH, PAIR * WIDTH)));
@@ -315,18 +315,18 @@ static void refused(void)
     CHECK(forward_status(&a, &data) == FV_OK);
     data.w = x;
     CHECK(forward_status(&a, &data) == FV_ERR_ARGUMENT); /* no use for w */
-    a.score = FV_SCORE_ADDITIVE;
+    a.score = FV_ATTN_SCORE_ADDITIVE;
     CHECK(forward_status(&a, &data) == FV_OK);
     data.w = NULL;
     CHECK(forward_status(&a, &data) == FV_ERR_ARGUMENT); /* needs w */
-    a.score = FV_SCORE_NONE;
+    a.score = FV_ATTN_SCORE_NONE;
     data.q = data.k = NULL;
     CHECK(forward_status(&a, &data) == FV_OK);
     data.grad_q = o;
     CHECK(fv_attn_backward(&a, &data, NULL, NULL, 0) == FV_ERR_ARGUMENT);
-    a.score = FV_SCORE_DOT;
+    a.score = FV_ATTN_SCORE_DOT;
     CHECK(forward_status(&a, &data) == FV_ERR_ARGUMENT); /* needs q */
-    a.score = (fv_score)7;
+    a.score = (fv_attn_score)7;
     size_t bytes;
     CHECK(fv_attn_scratch(&a, FV_ATTN_FORWARD, 1, &bytes) == FV_ERR_ARGUMENT);
 }

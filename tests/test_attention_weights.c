@@ -75,7 +75,7 @@ static void sizes(void)
         }
     for (double size = 4; size <= 64; size *= 4) {
         problem p = problem_of(attn_sizes(40, 300, 64, 4));
-        p.a.scale *= size;
+        p.a.rule.scale *= size;
         check_map("large scores", &p);
     }
 }
@@ -95,19 +95,19 @@ static void masks(void)
     fv_attn a = base;
     masked("lengths", a, false, true);
     masked("pattern", a, true, true);
-    a.causal = FV_CAUSAL_TOP_LEFT;
+    a.rule.causal = FV_CAUSAL_TOP_LEFT;
     masked("causal", a, false, false);
-    a.q_offset = -20;
+    a.rule.q_offset = -20;
     masked("queries before every key", a, false, true);
     a = base;
-    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-    a.left = 33;
+    a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.rule.left = 33;
     masked("window to the left", a, false, true);
-    a.prefix = 7;
+    a.rule.prefix = 7;
     masked("window and prefix", a, true, true);
     a = base;
-    a.left = 40;
-    a.right = 21;
+    a.rule.left = 40;
+    a.rule.right = 21;
     masked("window to both sides", a, false, false);
     problem p = problem_of(base);
     problem_blocks(&p, 20, 48, 0.4);
@@ -126,8 +126,8 @@ static void added(void)
     check_map("shared bias", &p);
     p = problem_of(base);
     problem_slopes(&p);
-    p.a.soft_cap = 1.5;
-    p.a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    p.a.rule.soft_cap = 1.5;
+    p.a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
     check_map("slopes and soft cap", &p);
 }
 static void map_added_terms(void) { weights_every_level(added); }
@@ -137,11 +137,11 @@ static void check_summary(problem *p);
 static void other_scores(void)
 {
     fv_attn a = attn_heads(2, 4, 2, 45, 290, 24);
-    a.score = FV_SCORE_ADDITIVE;
-    a.scale = 0.3;
+    a.score = FV_ATTN_SCORE_ADDITIVE;
+    a.rule.scale = 0.3;
     problem p = problem_of(a);
     check_map("additive", &p);
-    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
     p = problem_of(a);
     problem_bias(&p, 0, 0, 290, 1);
     check_map("additive, causal, with bias", &p);
@@ -151,7 +151,7 @@ static void other_scores(void)
     check_map("additive, far out", &p);
     p = problem_of(a);
     check_summary(&p);
-    a.score = FV_SCORE_NONE;
+    a.score = FV_ATTN_SCORE_NONE;
     p = problem_of(a);
     problem_bias(&p, 4 * 45 * 290, 45 * 290, 290, 1);
     check_map("the bias alone", &p);
@@ -166,9 +166,9 @@ static void map_other_scores(void) { weights_every_level(other_scores); }
 static fv_attn splittable(void)
 {
     fv_attn a = attn_heads(2, 4, 2, 210, 530, 24);
-    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-    a.left = 400;
-    a.prefix = 9;
+    a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.rule.left = 400;
+    a.rule.prefix = 9;
     return a;
 }
 
@@ -186,9 +186,9 @@ static void windows(void)
     for (size_t e = 0; e < sizeof part / sizeof *part; e++)
         for (int64_t apart = 1; apart <= 3; apart += 2) {
             const int64_t *t = part[e], cells = t[1] * t[3] * t[5] * t[7];
-            fv_attn_window w = {sizeof w, t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], {0}};
+            fv_attn_region w = {sizeof w, t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], {0}};
             /* keys outermost where they are apart, to have nothing in the usual order */
-            fv_attn_window_dense(&w);
+            fv_attn_region_dense(&w);
             if (apart > 1) w.out = (fv_attn_grid){1, t[1], t[1] * t[3], apart * t[1] * t[3] * t[5]};
             const vec out = vec_new(FV_F32, apart * cells + 1);
             weights_run(&p, &w, out.data);
@@ -213,7 +213,7 @@ static void document(void)
     run_forward(&p);
     problem part = p;
     part.a.n_q = 7;
-    part.a.q_offset = 5;
+    part.a.rule.q_offset = 5;
     part.a.lse_head = 20;
     part.q.data = (float *)p.q.data + 5 * 24;
     part.lse.data = (float *)p.lse.data + 5;
@@ -305,8 +305,8 @@ static void half_storage(void) { weights_every_level(halves); }
 static void poisoned(void)
 {
     fv_attn a = attn_sizes(30, 400, 20, 4);
-    a.causal = FV_CAUSAL_TOP_LEFT;
-    a.q_offset = -7;
+    a.rule.causal = FV_CAUSAL_TOP_LEFT;
+    a.rule.q_offset = -7;
     problem p = problem_of(a);
     run_forward(&p);
     const vec map = weights_map(&p);
@@ -402,8 +402,8 @@ static void summarised(void)
     problem p = problem_of(attn_heads(2, 4, 2, 100, 300, 17));
     check_summary(&p);
     p = problem_of(attn_heads(1, 2, 2, 13, 600, 64));
-    p.a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-    p.a.left = 300;
+    p.a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    p.a.rule.left = 300;
     problem_pattern(&p, 0.5);
     check_summary(&p);
     p = problem_of(attn_heads(2, 2, 1, 20, 70, 8));
@@ -452,30 +452,30 @@ static void refusals(void)
 {
     problem p = problem_of(attn_sizes(5, 40, 8, 8));
     fv_attn_data data = weights_data(&p);
-    fv_attn_window w = weights_window(&p);
+    fv_attn_region w = weights_window(&p);
     size_t need = 0;
     float out[5 * 40];
-    CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_OK);
+    CHECK(fv_attn_weights_scratch(&p.a, &w, 1, &need) == FV_OK);
     void *scratch = aligned_alloc(64, need + 64 - need % 64);
-    CHECK(fv_attn_map(&p.a, &data, &w, NULL, NULL, scratch, need) == FV_ERR_ARGUMENT);
-    CHECK(fv_attn_map(&p.a, NULL, &w, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
-    CHECK(fv_attn_map(&p.a, &data, NULL, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
-    CHECK(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, 0) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_weights(&p.a, &data, &w, NULL, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_weights(&p.a, NULL, &w, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_weights(&p.a, &data, NULL, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_weights(&p.a, &data, &w, out, NULL, scratch, 0) == FV_ERR_ARGUMENT);
     data.lse = NULL;
-    CHECK(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_weights(&p.a, &data, &w, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
     data = weights_data(&p);
     w.col = 1;
-    CHECK(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_weights(&p.a, &data, &w, out, NULL, scratch, need) == FV_ERR_ARGUMENT);
     w.col = INT64_MAX;
-    CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_weights_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
     w = weights_window(&p);
     w.rows = -1;
-    CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_weights_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
     w = weights_window(&p);
     w.struct_size = 8;
-    CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_weights_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
     w = weights_window(&p);
-    CHECK(fv_attn_map_scratch(&p.a, &w, 0, &need) == FV_ERR_ARGUMENT);
+    CHECK(fv_attn_weights_scratch(&p.a, &w, 0, &need) == FV_ERR_ARGUMENT);
     fv_attn_summary s = {.struct_size = sizeof s, .top = 1};
     CHECK(fv_attn_summarise(&p.a, &data, &s, NULL, scratch, need) == FV_ERR_ARGUMENT);
     s.top = -1;
@@ -485,7 +485,7 @@ static void refusals(void)
     s.struct_size = 0;
     CHECK(fv_attn_summarise(&p.a, &data, &s, NULL, scratch, need) == FV_ERR_ARGUMENT);
     p.a.dtype = FV_I64;
-    CHECK(fv_attn_map_scratch(&p.a, &w, 1, &need) == FV_ERR_UNSUPPORTED);
+    CHECK(fv_attn_weights_scratch(&p.a, &w, 1, &need) == FV_ERR_UNSUPPORTED);
     free(scratch);
     vec_free_all();
 }

@@ -97,7 +97,7 @@ static void self_attention_is_equivariant(void)
     cfg.rotary.width = 4;
     MUST_FAIL(equivariance(&cfg, false, &of_maps)); /* positions turned in */
     cfg = plain_heads();
-    cfg.attention.causal = FV_CAUSAL_TOP_LEFT;
+    cfg.attention.rule.causal = FV_CAUSAL_TOP_LEFT;
     MUST_FAIL(equivariance(&cfg, false, &of_maps)); /* a mask knows the order */
 }
 
@@ -462,7 +462,7 @@ static void only_attention_mixes(void)
 static double prefix_difference(fv_causal causal)
 {
     fv_heads_config cfg = plain_heads();
-    cfg.attention.causal = causal;
+    cfg.attention.rule.causal = causal;
     stage s = stage_new(&cfg);
     fv_ctx *ctx = s.ctx;
     fv_tensor *x = tensor_random(ctx, 21, 3, 1, N, WIDTH);

@@ -3,7 +3,7 @@
  * against enumeration: every possible choice is made, its estimated gradient weighed with its
  * probability, and the sum must be the exact gradient of the expectation.
  */
-#include "fovea/attend.h"
+#include "fovea/attention.h"
 #include "fovea/autograd.h"
 #include "support/opcase.h"
 #include "support/tensors.h"
@@ -207,7 +207,7 @@ static void the_baseline_moves(void)
         estimate(&p, step, &b, 1.0, &g, &log_p);
         expected = 0.9 * expected + 0.1 * log_p;
         CHECK_NEAR(b.value, expected, 1e-14);
-        CHECK_EQ(b.seen, step + 1);
+        CHECK_EQ(b.updates, step + 1);
     }
     fv_ctx_destroy(&p.ctx);
 }

@@ -74,15 +74,15 @@ static void steps_equal_the_whole(void)
 #define VARIANT(what, ...)                                                                         \
     do {                                                                                           \
         fv_heads_config_init(&cfg, sizeof cfg, 8, 2);                                              \
-        cfg.attention.causal = FV_CAUSAL_TOP_LEFT;                                                 \
+        cfg.attention.rule.causal = FV_CAUSAL_TOP_LEFT;                                            \
         __VA_ARGS__;                                                                               \
         decode_by_steps(&cfg, what);                                                               \
     } while (0)
     VARIANT("scaled");
-    VARIANT("packed, one key head", cfg.packed = true; cfg.kv_heads = 1);
+    VARIANT("fused QKV, one key head", cfg.fused_qkv = true; cfg.kv_heads = 1);
     VARIANT("rotary", cfg.rotary.width = 4);
     VARIANT("ALiBi", cfg.alibi = true);
-    VARIANT("window", cfg.attention.left = 2);
+    VARIANT("window", cfg.attention.rule.left = 2);
     VARIANT("buckets", cfg.relative = (fv_relative){FV_RELATIVE_T5, 8, 4, false});
     VARIANT("vectors", cfg.relative = (fv_relative){.reach = 2}; cfg.relative_vectors = true);
     VARIANT("general", cfg.attention.score = FV_ATTENTION_GENERAL);
@@ -104,7 +104,7 @@ static void packed_documents(void)
     fv_ctx *ctx = b.ctx;
     fv_heads_config cfg;
     fv_heads_config_init(&cfg, sizeof cfg, WIDTH, 2);
-    cfg.attention.causal = FV_CAUSAL_TOP_LEFT;
+    cfg.attention.rule.causal = FV_CAUSAL_TOP_LEFT;
     cfg.rotary.width = 4;
     fv_heads heads;
     CHECK_OK(ctx, fv_heads_create(b.params, "d", &cfg, &heads));
@@ -272,9 +272,9 @@ static void refusals(void)
     } while (0)
     REFUSE(cfg.struct_size = 1, "initialised");
     REFUSE(cfg.heads = 0, "0 heads");
-    REFUSE(cfg.kv_heads = 3, "over 3");
+    REFUSE(cfg.kv_heads = 3, "3 key heads");
     REFUSE(cfg.d_k = INT64_MAX, "widths");
-    REFUSE(cfg.packed = true; cfg.width_k = 9, "one width");
+    REFUSE(cfg.fused_qkv = true; cfg.width_k = 9, "one width");
     REFUSE(cfg.rotary.width = 6, "rotary");
     REFUSE(cfg.relative = ((fv_relative){FV_RELATIVE_T5, 3, 0, false}), "relative positions");
     REFUSE(cfg.relative_vectors = true; cfg.attention.score = FV_ATTENTION_ADDITIVE, "vectors");
@@ -315,7 +315,7 @@ static void dropout_is_for_training(void)
     fv_ctx *ctx = b.ctx;
     fv_block_config cfg;
     fv_block_config_init(&cfg, sizeof cfg, 8, 2);
-    cfg.dropout = cfg.ff.dropout = cfg.self.attention.dropout = 0.3;
+    cfg.dropout = cfg.ff.dropout = cfg.self.attention.rule.dropout = 0.3;
     fv_block block;
     CHECK_OK(ctx, fv_block_create(b.params, "", &cfg, &block));
     fv_block_input in = {.x = tensor_random(ctx, 1, 3, 2, 4, 8)};

@@ -72,7 +72,7 @@ static void check_sdpa(const char *layer, fv_causal causal, bool biased)
     if (!fixture_open(&f, "fixtures/torch/layers.safetensors")) return;
     fv_attention how;
     fv_attention_init(&how, sizeof how);
-    how.causal = causal;
+    how.rule.causal = causal;
     fv_tensor *leaf[3];
     for (int i = 0; i < 3; i++)
         leaf[i] = fv_leaf(ctx, load(&f, names[i], ""));
@@ -134,7 +134,7 @@ static void torch_self_attention(void)
         const int before = fv_params_count(b.params);
         fv_heads_config cfg;
         fv_heads_config_init(&cfg, sizeof cfg, 24, 4);
-        cfg.packed = packed;
+        cfg.fused_qkv = packed;
         cfg.attention.want_weights = true;
         fv_heads heads;
         CHECK_OK(b.ctx, fv_heads_create(b.params, "m", &cfg, &heads));
@@ -202,8 +202,8 @@ static void check_torch_block(const char *layer, bool post, fv_act act)
     fv_block_config cfg;
     fv_block_config_init(&cfg, sizeof cfg, WIDTH, 2);
     fv_heads_config_init(&cfg.cross, sizeof cfg.cross, WIDTH, 2);
-    cfg.self.packed = cfg.cross.packed = true;
-    cfg.self.attention.causal = FV_CAUSAL_TOP_LEFT;
+    cfg.self.fused_qkv = cfg.cross.fused_qkv = true;
+    cfg.self.attention.rule.causal = FV_CAUSAL_TOP_LEFT;
     cfg.ff.hidden = 12;
     cfg.ff.act = act;
     cfg.post = post;

@@ -7,14 +7,6 @@
 
 static fv_ctx *make(void) { return op_context(FV_SIMD_AUTO, 2, FV_DEVICE_CPU); }
 
-static fv_attend_config config(fv_score score)
-{
-    fv_attend_config cfg;
-    fv_attend_config_init(&cfg, sizeof cfg);
-    cfg.score = score;
-    return cfg;
-}
-
 static fv_tensor *bytes_of(fv_ctx *ctx, const uint8_t *x, int64_t rows, int64_t cols)
 {
     return fv_from_host(ctx, FV_U8, 2, (int64_t[]){rows, cols}, x);
@@ -28,30 +20,29 @@ static void scores(void)
     fv_tensor *k = tensor_of(ctx, (float[]){0, -1}, 4, 1, 1, 2, 1);
     fv_tensor *v = tensor_of(ctx, (float[]){1, 0}, 4, 1, 1, 2, 1);
     fv_tensor *w = tensor_of(ctx, (float[]){2}, 2, 1, 1);
-    fv_attend_config cfg = config(FV_SCORE_ADDITIVE);
     fv_attend_extra extra = {.w = w};
     const double odds = exp(2 * tanh(1));
-    CHECK_VALUES(ctx, fv_attend(ctx, q, k, v, &cfg, &extra, NULL), 1e-6, odds / (odds + 1));
+    CHECK_VALUES(ctx, fv_attend(ctx, q, k, v, NULL, &extra, NULL), 1e-6, odds / (odds + 1));
     /* the bias as the score: both heads of it share the values */
-    cfg = config(FV_SCORE_NONE);
     extra = (fv_attend_extra){.bias = tensor_of(ctx, (float[]){0, 0, 0, logf(3)}, 3, 2, 1, 2)};
-    CHECK_VALUES(ctx, fv_attend(ctx, NULL, NULL, v, &cfg, &extra, NULL), 1e-6, 0.5, 0.25);
+    CHECK_VALUES(ctx, fv_attend(ctx, NULL, NULL, v, NULL, &extra, NULL), 1e-6, 0.5, 0.25);
 
-    fv_attend(ctx, q, k, v, &cfg, &extra, NULL);
-    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "q and k must be NULL");
-    fv_attend(ctx, NULL, NULL, v, &cfg, NULL, NULL);
+    fv_attend(ctx, q, NULL, v, NULL, &extra, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "q and k must both be given");
+    fv_attend(ctx, NULL, k, v, NULL, &extra, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "q and k must both be given");
+    fv_attend(ctx, NULL, NULL, v, NULL, NULL, NULL);
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "must be a bias");
-    cfg = config(FV_SCORE_ADDITIVE);
-    fv_attend(ctx, q, k, v, &cfg, NULL, NULL);
-    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "w belongs to the additive score");
-    extra = (fv_attend_extra){.w = v};
-    fv_attend(ctx, q, k, v, &cfg, &extra, NULL);
-    CHECK_ERROR(ctx, FV_ERR_SHAPE, "w must be [1, 1]");
     extra.w = w;
+    fv_attend(ctx, NULL, NULL, v, NULL, &extra, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "w needs q and k");
+    extra = (fv_attend_extra){.w = v};
     fv_attend(ctx, q, k, v, NULL, &extra, NULL);
-    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "w belongs to the additive score");
-    cfg = config((fv_score)9);
-    fv_attend(ctx, q, k, v, &cfg, NULL, NULL);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "w must be [1, 1]");
+    fv_attention_rule rule;
+    fv_attention_rule_init(&rule);
+    rule.reserved[3] = 1; /* a setting of a later version */
+    fv_attend(ctx, q, k, v, &rule, NULL, NULL);
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "out of range");
     fv_ctx_destroy(&ctx);
 }
@@ -92,7 +83,7 @@ static void documents(void)
     CHECK_ERROR(ctx, FV_ERR_INDEX, "");
     fv_tensor *two = tensor_random(ctx, 1, 4, 2, 2, 30, 8);
     fv_attend(ctx, two, two, two, NULL, &extra, NULL);
-    CHECK_ERROR(ctx, FV_ERR_SHAPE, "stand in one row");
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "stored in one row");
     fv_ctx_destroy(&ctx);
 }
 
@@ -106,23 +97,24 @@ static void blocks(void)
     for (int i = 0; i < 20; i++)
         for (int j = 0; j < 40; j++)
             pairs[i][j] = grid[i / 10][j / 16];
-    fv_attend_config cfg = config(FV_SCORE_DOT);
+    fv_attention_rule rule;
+    fv_attention_rule_init(&rule);
     const fv_attend_extra pattern = {.visible = bytes_of(ctx, &pairs[0][0], 20, 40)};
-    fv_tensor *by_pairs = fv_attend(ctx, q, k, k, &cfg, &pattern, NULL);
-    cfg.block_q = 10;
-    cfg.block_k = 16;
+    fv_tensor *by_pairs = fv_attend(ctx, q, k, k, &rule, &pattern, NULL);
+    rule.block_q = 10;
+    rule.block_k = 16;
     fv_attend_extra extra = {.blocks = bytes_of(ctx, &grid[0][0], 2, 3)};
-    CHECK(tensor_same(ctx, fv_attend(ctx, q, k, k, &cfg, &extra, NULL), by_pairs));
+    CHECK(tensor_same(ctx, fv_attend(ctx, q, k, k, &rule, &extra, NULL), by_pairs));
 
-    fv_attend(ctx, q, k, k, &cfg, NULL, NULL);
+    fv_attend(ctx, q, k, k, &rule, NULL, NULL);
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "blocks and their sizes belong together");
     fv_attend(ctx, q, k, k, NULL, &extra, NULL);
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "blocks and their sizes belong together");
-    cfg.block_q = 5;
-    fv_attend(ctx, q, k, k, &cfg, &extra, NULL);
+    rule.block_q = 5;
+    fv_attend(ctx, q, k, k, &rule, &extra, NULL);
     CHECK_ERROR(ctx, FV_ERR_SHAPE, "blocks [2,3] does not broadcast to [1,2,4,3]");
-    cfg.block_k = 8;
-    fv_attend(ctx, q, k, k, &cfg, &extra, NULL);
+    rule.block_k = 8;
+    fv_attend(ctx, q, k, k, &rule, &extra, NULL);
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "out of range");
     fv_ctx_destroy(&ctx);
 }
@@ -139,7 +131,6 @@ static void shared_keys(void)
             fv_tensor *k = fv_leaf(ctx, tensor_random(ctx, 1, 4, B, H, KEYS, D));
             fv_tensor *v = fv_leaf(ctx, tensor_random(ctx, 2, 4, B, H, KEYS, D));
             fv_tensor *n_keys = indices_of(ctx, (int64_t[]){KEYS, 0, 20}, B);
-            fv_attend_config cfg = config(kind == 2 ? FV_SCORE_DOT : FV_SCORE_ADDITIVE);
             fv_attend_extra extra = {.n_keys = n_keys};
             if (kind < 2) extra.w = tensor_random(ctx, 3, 2, H, D);
             fv_tensor *all = NULL, *sum[2] = {NULL, NULL};
@@ -148,7 +139,7 @@ static void shared_keys(void)
                 fv_tensor *q = tensor_random(ctx, 10 + (uint64_t)(call % CALLS), 4, B, H, rows, D);
                 fv_tensor *keys = alone ? fv_leaf(ctx, fv_contiguous(ctx, fv_detach(ctx, k))) : k;
                 fv_tensor *values = alone ? fv_leaf(ctx, fv_contiguous(ctx, fv_detach(ctx, v))) : v;
-                fv_tensor *o = fv_attend(ctx, q, keys, values, &cfg, &extra, NULL);
+                fv_tensor *o = fv_attend(ctx, q, keys, values, NULL, &extra, NULL);
                 o = fv_sum(ctx, fv_mul(ctx, o, q), 0, NULL, false);
                 if (!alone) {
                     all = all ? fv_add(ctx, all, o) : o;

@@ -17,13 +17,13 @@ static fv_status take(void *user, fv_ctx *ctx, const fv_site_weights *site)
     const size_t used = strlen(v->names);
     snprintf(v->names + used, sizeof v->names - used, "%s ", site->name);
     v->sites++;
-    fv_tensor *w = site->seen.weights;
+    fv_tensor *w = site->captured.weights;
     if (!w) return v->answer;
     fv_tensor *rows = fv_sum(ctx, w, 1, (int[]){-1}, false);
     CHECK(tensor_distance(ctx, rows, fv_full(ctx, FV_F32, 3, fv_tensor_shape(rows), 1.0)) < 1e-5);
-    CHECK(tensor_distance(ctx, site->seen.top_weights, fv_topk(ctx, w, 2, NULL)) < 1e-6);
+    CHECK(tensor_distance(ctx, site->captured.top_weights, fv_topk(ctx, w, 2, NULL)) < 1e-6);
     fv_tensor *received = fv_sum(ctx, w, 1, (int[]){2}, false);
-    CHECK(tensor_distance(ctx, site->seen.summary.received, received) < 1e-4);
+    CHECK(tensor_distance(ctx, site->captured.summary.received, received) < 1e-4);
     return v->answer;
 }
 
@@ -31,7 +31,7 @@ static void look(small *s, const char *sites, const char *expected)
 {
     view v = {.answer = FV_OK};
     const fv_capture capture = {.sites = sites,
-                                .look = {.weights = true, .top = 2, .summary = true},
+                                .what = {.weights = true, .top = 2, .summary = true},
                                 .take = take,
                                 .user = &v};
     const fv_sequences one = one_of(s->t, 2);
@@ -82,20 +82,21 @@ typedef struct kept_maps {
 static fv_status keep(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     kept_maps *kept = user;
-    const fv_attention_view *made_of = &site->seen.view;
-    const fv_attend_part part = {.heads = made_of->heads,
-                                 .row = kept->first,
-                                 .rows = kept->length,
-                                 .col = kept->first,
-                                 .cols = kept->length};
-    fv_tensor *map = kept->length ? fv_attention_part(ctx, made_of, &part) : site->seen.weights;
+    const fv_attention_captured *seen = &site->captured;
+    const fv_attention_region part = {.heads = seen->heads,
+                                      .row = kept->first,
+                                      .rows = kept->length,
+                                      .col = kept->first,
+                                      .cols = kept->length};
+    fv_tensor *map =
+        kept->length ? fv_attention_weights(ctx, &seen->view, &part) : site->captured.weights;
     kept->maps[kept->count++] = fv_scope_keep(ctx, map);
     return fv_ctx_error(ctx);
 }
 
 static void pass_keeping(small *s, const fv_rows *target, const fv_rows *source, kept_maps *kept)
 {
-    const fv_capture capture = {.look = {.weights = kept->length == 0, .view = kept->length > 0},
+    const fv_capture capture = {.what = {.weights = kept->length == 0, .view = kept->length > 0},
                                 .take = keep,
                                 .user = kept};
     const fv_pass pass = {.capture = &capture};
@@ -139,15 +140,15 @@ static fv_status meet(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     enum { BAND = 64 };
     banded *b = user;
-    const fv_attention_view *made_of = &site->seen.view;
-    for (int64_t row = 0; !b->whole && row < made_of->n_q; row += BAND) {
-        const int64_t rows = row + BAND < made_of->n_q ? BAND : made_of->n_q - row;
-        const fv_attend_part part = {
-            .heads = made_of->heads, .row = row, .rows = rows, .cols = made_of->n_k};
+    const fv_attention_captured *seen = &site->captured;
+    for (int64_t row = 0; !b->whole && row < seen->n_q; row += BAND) {
+        const int64_t rows = row + BAND < seen->n_q ? BAND : seen->n_q - row;
+        const fv_attention_region part = {
+            .heads = seen->heads, .row = row, .rows = rows, .cols = seen->n_k};
         double sum = 0;
         fv_scope_begin(ctx);
-        fv_tensor *all =
-            fv_sum(ctx, fv_attention_part(ctx, made_of, &part), 4, (int[]){0, 1, 2, 3}, false);
+        fv_tensor *all = fv_sum(ctx, fv_attention_weights(ctx, &seen->view, &part), 4,
+                                (int[]){0, 1, 2, 3}, false);
         float *value = tensor_floats(ctx, all);
         if (value) sum = (double)value[0];
         free(value);
@@ -169,7 +170,7 @@ static uint64_t peak_of_a_look(bool whole)
     const fv_rows rows = fv_rows_pack(s.ctx, &one);
     banded b = {.whole = whole};
     const fv_capture capture = {.sites = "decoder.0.self",
-                                .look = {.weights = whole, .view = true},
+                                .what = {.weights = whole, .view = true},
                                 .take = meet,
                                 .user = &b};
     const fv_pass pass = {.capture = &capture};

@@ -15,7 +15,6 @@ share of the peak, and `most_torch` and the like are the ratios of a kernel at 1
 import argparse
 import ctypes
 import json
-import math
 import statistics
 import subprocess
 import sys
@@ -63,7 +62,9 @@ def structure(header, name, kinds):
         kind, names = words[0], "".join(words[1:])
         for item in names.split(","):
             pointer = item.startswith("*") or kind == "fv_pool"
-            fields.append((item.strip("*"), ctypes.c_void_p if pointer else kinds[kind]))
+            item, _, count = item.strip("*").partition("[")
+            type_ = ctypes.c_void_p if pointer else kinds[kind]
+            fields.append((item, type_ * int(count[:-1]) if count else type_))
     return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
@@ -75,8 +76,9 @@ class Fovea:
         kinds = {"size_t": ctypes.c_size_t, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64,
                  "double": ctypes.c_double, "bool": ctypes.c_bool, "int": ctypes.c_int,
                  "fv_attn_layout": Layout, "fv_attn_grid": Grid, "void": None}
-        for enum in ("fv_dtype", "fv_score", "fv_causal", "fv_simd"):
+        for enum in ("fv_dtype", "fv_attn_score", "fv_causal", "fv_simd"):
             kinds[enum] = ctypes.c_int
+        kinds["fv_attention_rule"] = structure(header, "fv_attention_rule", kinds)
         self.Attn = structure(header, "fv_attn", kinds)
         self.Data = structure(header, "fv_attn_data", kinds)
         self.Exec = structure(header, "fv_attn_exec", kinds)
@@ -101,8 +103,7 @@ class Fovea:
         a.dtype = BF16 if q.dtype == np.int16 else F32
         a.batch, a.heads, a.n_q, a.d = size
         a.kv_heads, a.n_k, a.d_v = size[1], size[2], size[3]
-        a.scale = 1 / math.sqrt(size[3])
-        a.causal = TOP_LEFT if causal else 0
+        a.rule.causal = TOP_LEFT if causal else 0
         lib.fv_attn_dense(ctypes.byref(a))
         o, lse = np.zeros(size, q.dtype), np.zeros(size[:3], np.float32)
         grads = [np.zeros(size, q.dtype) for _ in range(3)]
@@ -318,7 +319,7 @@ def wanted(options, backward, shape, causal):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--library", default="build/release/libfovea.so", help="libfovea.so")
-    parser.add_argument("--header", default="include/fovea/attention.h",
+    parser.add_argument("--header", default="include/fovea/attention_kernels.h",
                         help="the header it was built with")
     parser.add_argument("--fovea", metavar="PROGRAM",
                         help="program that measures the peak; prints shares of it")

@@ -1,224 +1,67 @@
 /*
- * fovea/attention.h: streamed softmax attention, as a differentiable op and over raw pointers.
- * Linear memory either way: no queries x keys matrix is made.
+ * fovea/attention.h: attention over tensors, differentiable. Three levels, each a plain call:
  *
- * The op (tensors, gradients):
+ * fv_attention_run, the whole family behind one description:
  *
- *     fv_attend_config cfg;
- *     fv_attend_config_init(&cfg, sizeof cfg);
- *     cfg.causal = FV_CAUSAL_TOP_LEFT;
- *     fv_tensor *y = fv_attend(ctx, q, k, v, &cfg, NULL, NULL);   // [batch, heads, n, d]
+ *     fv_attention how;
+ *     fv_attention_init(&how, sizeof how);              // scaled dot, softmax, no mask
+ *     how.score = FV_ATTENTION_ADDITIVE;
+ *     how.rule.causal = FV_CAUSAL_TOP_LEFT;
+ *     fv_attention_input in = {.q = q, .k = k, .v = v, .w = v_a, .w_q = w_q, .w_k = w_k};
+ *     fv_attention_result out;
+ *     fv_tensor *context = fv_attention_run(ctx, &how, &in, &out);   // [batch, heads, n_q, d_v]
  *
- * The kernels alone (no context, no allocation):
+ * fv_attend, the op below it, which streams over the keys in linear memory:
  *
- *     // 8 heads, 1024 queries and keys of width 64, causal; q, k, v, o are [heads][1024][64]
- *     fv_attn a;
- *     fv_attn_init(&a, sizeof a);
- *     a.heads = a.kv_heads = 8;
- *     a.n_q = a.n_k = 1024;
- *     a.d = a.d_v = 64;
- *     a.scale = 0.125f;
- *     a.causal = FV_CAUSAL_TOP_LEFT;
- *     fv_attn_dense(&a);                              // strides of the layout above
- *     fv_attn_data data = {.q = q, .k = k, .v = v, .o = o, .lse = lse};
- *     size_t need = 0;
- *     fv_status s = fv_attn_scratch(&a, FV_ATTN_FORWARD, 1, &need);
- *     void *scratch = aligned_alloc(64, need);        // need is a multiple of 64, may be 0
- *     if (s == FV_OK) s = fv_attn_forward(&a, &data, NULL, scratch, need);
+ *     fv_attention_rule rule;
+ *     fv_attention_rule_init(&rule);
+ *     rule.causal = FV_CAUSAL_TOP_LEFT;
+ *     fv_tensor *lse, *y = fv_attend(ctx, q, k, v, &rule, NULL, &lse);
  *
- * examples/raw_attention.c is a complete program: packed q, k, v, threads of its own, weights,
- * decoding.
+ * and the weights of that op, recomputed from its log-sum-exp:
  *
- * For query i and key j of one head, over the keys that i may see:
+ *     fv_attention_view view = {.q = q, .k = k, .lse = lse, .rule = rule};
+ *     fv_tensor *p = fv_attention_weights(ctx, &view, NULL);         // [batch, heads, n_q, n_k]
  *
- *     x_ij = q_i . k_j                          FV_SCORE_DOT
- *            sum_c w_c tanh(q_ic + k_jc)        FV_SCORE_ADDITIVE: q and k are already projected
- *            0                                  FV_SCORE_NONE: the bias is the score, q and k are
- *                                               not looked at (location scores, your own function)
- *     s_ij = cap(scale x_ij) + slope (pos_j - pos_i) + bias_ij      cap(x) = c tanh(x/c), c > 0
- *     p_ij = exp(s_ij - lse_i)                  lse_i = ln sum_j exp(s_ij)
- *     o_i  = sum_j drop(p_ij) v_j               drop: 0, or p/(1 - dropout)
+ * The kernels without tensors, and fv_attention_rule: fovea/attention_kernels.h.
  *
- * The additive score is streamed like the others: no queries x keys x width array. Its tanh is
- * within 3e-7 of the true one on the vector levels.
+ * What fv_attention_run computes, for query i and key j of one head, over the keys that i may see:
  *
- * q, k, v, o and their gradients may be stored in 16 bits, bf16 or f16; bias, slopes and the
- * log-sum-exp are f32 then. Sums are made in float and a result is rounded once, to nearest even.
- * Where the CPU multiplies pairs of bf16 itself (AVX512_BF16), the forward pass over bf16 rounds
- * the weights too: before it is stored o is off by up to 2^-8 sum_j p_j |v_j| then, and lse is
- * within 3e-6 of what it is in f32.
+ *     e_ij  the score, by `score`                               (fv_attention_score)
+ *     s_ij  = cap(scale / temperature e_ij) + slope (pos_j - pos_i) + bias_ij
+ *     a_ij  the weight, by `normaliser`; softmax_j(s_ij) by default
+ *     c_i   = sum_j drop(a_ij) v_j
  *
- * Masked positions are skipped, never added as -inf: NaN or infinity in a hidden key or value does
- * not matter. A query that sees no key gives o = 0, lse = -inf and no gradient. Large scores are
- * shifted by their maximum.
+ * All of it is differentiable, except for the choice that hard attention makes (fv_reinforce() is
+ * its estimator). Hidden positions are skipped: NaN or infinity in a hidden key or value shows
+ * neither in a result nor in a gradient. A query that sees no key gets zeros everywhere, and -inf
+ * as log-sum-exp.
  *
- * Bits: a query's result depends on its own row, on the keys and values, and on the sizes per
- * sequence; not on the batch, the other queries or the threads. Up to eight queries over a cache
- * of keys (at most 32 with those of the heads that share a key head) take a path of their own,
- * bound by the memory, and up to sixteen meet the keys in chunks of 2048, which threads share; sums
- * run in another order there, so a query may differ in its last bits from itself among many. So may
- * a lone query with the additive score, the step of a recurrent decoder.
+ * The description alone chooses the path, never values, threads or the batch:
+ *     streamed  scores are made inside the kernel, in linear memory (except local-p, whose Gaussian
+ *               is a bias of n_q x n_k)
+ *     scored    scores are made as a map by ops (location, the caller's own, vectors wider than
+ *               FV_ATTN_MAX_WIDTH), then streamed over; values may have any width
+ *     map       scores and weights are made by ops that carry gradients: when want_scores or
+ *               want_weights asks for them, and for hard attention
+ * Where no gradient can flow and only weights are requested, they are recomputed from the streamed
+ * kernel's log-sum-exp, on its own path (soft and local-m). Requesting scores or weights changes no
+ * bit of a soft context. The path is part of the result and is logged at level debug.
+ *
+ * Ownership: every tensor returned belongs to the innermost scope. Calls that return tensors poison
+ * the context on failure: ARGUMENT (a setting out of range, a tensor that the description needs is
+ * NULL), SHAPE, DTYPE, UNSUPPORTED (a combination), MEMORY.
  */
 #ifndef FOVEA_ATTENTION_H
 #define FOVEA_ATTENTION_H
 
-#include <stdbool.h>
-
-#include "fovea/tensor.h"
+#include "fovea/attention_kernels.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { FV_ATTN_MAX_WIDTH = 512 };
-
-/* Element strides; the elements of a row are contiguous. */
-typedef struct fv_attn_layout {
-    int64_t batch, head, row;
-} fv_attn_layout;
-
-/* Element strides of a [batch][head][query][key] array; 0 where it repeats. */
-typedef struct fv_attn_grid {
-    int64_t batch, head, row, col;
-} fv_attn_grid;
-
-typedef enum fv_causal {
-    FV_CAUSAL_NONE,
-    FV_CAUSAL_TOP_LEFT,    /* query i stands at position i */
-    FV_CAUSAL_BOTTOM_RIGHT /* query i stands at i + n_k - n_q: the last one sees every key */
-} fv_causal;
-
-typedef enum fv_score { FV_SCORE_DOT, FV_SCORE_ADDITIVE, FV_SCORE_NONE } fv_score;
-
-/* What to compute: numbers only, so that it can be copied to any device. */
-typedef struct fv_attn {
-    size_t struct_size;
-    fv_dtype dtype; /* of q, k, v, o: f32, bf16, f16, or f64 for proofs */
-    fv_score score;
-    int64_t batch, heads, kv_heads; /* head h reads key head h / (heads / kv_heads) */
-    int64_t n_q, n_k;               /* either may be 0 */
-    int64_t d, d_v;                 /* 1 .. FV_ATTN_MAX_WIDTH; d is ignored by FV_SCORE_NONE */
-    double scale, soft_cap;         /* soft_cap 0: none */
-    fv_attn_layout q, k, v, o;      /* gradients lie like what they belong to */
-    fv_attn_grid bias, visible;     /* of the optional arrays in fv_attn_data */
-    int64_t lse_head;               /* from one head's log-sum-exps to the next; 0: n_q */
-
-    /* `batch` documents stand one after the other in one long row: document b has the queries
-     * q_begin[b] .. q_begin[b + 1] and the keys k_begin[b] .. k_begin[b + 1]. n_q and n_k are the
-     * totals, batch strides are ignored, positions begin anew in each document. Nothing is computed
-     * across documents; a document has the bits of a call of its own, but for dropout: document b
-     * draws with a key of its own. Not together with bias and visible. */
-    bool packed;
-
-    /* Who sees whom. Key j stands at position j. A key must pass every rule, but keys below
-     * `prefix` pass the causal rule and the window. */
-    fv_causal causal;
-    int64_t left, right; /* a window: positions pos_i - left .. pos_i + right; -1: no bound */
-    int64_t prefix;
-    int64_t q_offset; /* added to the position of every query: decoding, split sequences */
-
-    /* A list of blocks: query i sees key j only where blocks[i / block_q][j / block_k] is not 0.
-     * What no query of a block sees is not computed. block_k is a multiple of 16; both 0: none. Not
-     * together with packed. */
-    int64_t block_q, block_k;
-    fv_attn_grid blocks; /* strides of [batch][head][block of queries][block of keys] */
-
-    double dropout; /* 0: none */
-    uint64_t dropout_key;
-
-    /* Backward: grad_k and grad_v are added to, not written: several calls share keys. f32 and f64.
-     */
-    bool adds_to_keys;
-} fv_attn;
-
-/* Sizes 1, scale 1, dot products, no mask, f32, no window. */
-FV_API void fv_attn_init(fv_attn *a, size_t struct_size);
-/* Strides of [batch][heads][rows][width] without gaps, from the sizes already set. */
-FV_API void fv_attn_dense(fv_attn *a);
-
-/* The arrays. Inputs and outputs must not overlap. */
-typedef struct fv_attn_data {
-    const void *q, *k, *v; /* q and k may be NULL with FV_SCORE_NONE */
-    void *o;
-    void *lse; /* [batch][heads][n_q], packed [heads][n_q], or NULL in forward; like bias and slopes
-                  it is f32, f64 with f64 */
-    const void *bias;                 /* or NULL */
-    const uint8_t *visible;           /* 0 hides; or NULL */
-    const uint8_t *blocks;            /* where block_q and block_k are set */
-    const int64_t *n_keys;            /* [batch]: keys from this on are hidden; or NULL */
-    const void *slopes;               /* [heads]; or NULL */
-    const void *w;                    /* [heads][d], for FV_SCORE_ADDITIVE alone */
-    const int64_t *q_begin, *k_begin; /* [batch + 1], rising from 0 to n_q, n_k; where packed */
-    /* backward: gradients of o and lse in (either may be NULL: zero) ... */
-    const void *grad_o, *grad_lse;
-    /* ... and of the inputs out (each may be NULL: not wanted) */
-    void *grad_q, *grad_k, *grad_v;
-    void *grad_bias; /* lies like bias, is added to, and sums over what repeats */
-    void *grad_w;    /* likewise added to */
-} fv_attn_data;
-
-/* Does units [begin, end) of a call's work as thread number `thread`. */
-typedef void (*fv_attn_work)(const void *arg, int64_t begin, int64_t end, int thread);
-
-/* Who does the work: a pool, or threads of your own, or the calling thread. */
-typedef struct fv_attn_exec {
-    fv_simd level; /* FV_SIMD_AUTO: detect */
-    fv_pool *pool; /* or NULL */
-    /*
-     * Instead of a pool: hands [0, units) to your threads in parts, calls work(arg, begin, end,
-     * thread) for each, and returns when all are done. `thread` lies below `threads`, and no two
-     * parts have the same at one time. Parts begin in ascending order, since a part of the backward
-     * pass may wait for lower ones; `grain` is how many units are worth a part. A call may come
-     * here several times, or not at all where there is little to do.
-     */
-    void (*parallel)(void *user, int64_t units, int64_t grain, fv_attn_work work, const void *arg);
-    void *user;
-    int threads;
-} fv_attn_exec;
-
-typedef enum fv_attn_pass { FV_ATTN_FORWARD, FV_ATTN_BACKWARD } fv_attn_pass;
-
-/* Scratch bytes for a pass with that many threads. Fails: ARGUMENT (sizes, strides, widths). */
-FV_API FV_MUST_USE fv_status fv_attn_scratch(const fv_attn *a, fv_attn_pass pass, int threads,
-                                             size_t *bytes);
-
-/*
- * exec may be NULL: the calling thread, the best level. scratch: at least the bytes that
- * fv_attn_scratch tells for this pass and exec->threads (a pool's fv_pool_threads), aligned as
- * malloc does it, better to 64; what it holds does not matter, before or afterwards.
- * Fails: ARGUMENT (sizes, a missing array, scratch), UNSUPPORTED (level, dtype).
- */
-FV_API FV_MUST_USE fv_status fv_attn_forward(const fv_attn *a, const fv_attn_data *data,
-                                             const fv_attn_exec *exec, void *scratch,
-                                             size_t scratch_bytes);
-/* Needs o and lse of the forward pass with the same description; the rest as there. */
-FV_API FV_MUST_USE fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data,
-                                              const fv_attn_exec *exec, void *scratch,
-                                              size_t scratch_bytes);
-
-/*
- * Joins the results of the same `rows` queries over two disjoint sets of keys: o and lse become
- * what one pass over both would give. f32. Rows of o have `width` elements, `o_row` apart. Where a
- * side's lse is -inf (it saw no key), its row of o is not looked at.
- */
-FV_API void fv_attention_merge(int64_t rows, int64_t width, float *o, int64_t o_row, float *lse,
-                               const float *other_o, int64_t other_row, const float *other_lse);
-
-/* ---- the op ------------------------------------------------------------------------ */
-
-typedef struct fv_attend_config {
-    size_t struct_size;
-    double scale;    /* 0: 1 / sqrt(d) for dot products, else 1 */
-    double soft_cap; /* 0: none */
-    fv_causal causal;
-    int64_t left, right, prefix, q_offset; /* as in fv_attn */
-    double dropout;
-    fv_score score;
-    int64_t block_q, block_k; /* as in fv_attn */
-} fv_attend_config;
-
-/* Dot products, scale 1/sqrt(d), no mask, no window, no dropout. */
-FV_API void fv_attend_config_init(fv_attend_config *cfg, size_t struct_size);
+/* ---- the op ----------------------------------------------------------------------- */
 
 /* Optional arrays, each may be NULL. */
 typedef struct fv_attend_extra {
@@ -226,27 +69,246 @@ typedef struct fv_attend_extra {
     fv_tensor *visible; /* u8, broadcasts likewise: 0 hides */
     fv_tensor *n_keys;  /* i64 [batch]: keys from this on are hidden */
     fv_tensor *slopes;  /* [heads]: linear position bias; no gradient */
-    fv_tensor *w;       /* [heads, d]: of FV_SCORE_ADDITIVE, which needs it; gets a gradient */
+    fv_tensor *w;       /* [heads, d]: makes the score additive; gets a gradient */
     fv_tensor *blocks;  /* u8, broadcasts to [batch, heads, blocks of queries, blocks of keys] */
-    /* i64 [documents + 1]: documents packed in one row, see fv_attn; both or neither. q is then
-     * [1, heads, all queries, d], likewise k, v and the results; n_keys has an entry a document. */
+    /* i64 [documents + 1]: varlen documents in one row, see fv_attn; both or neither. q is then
+     * [1, heads, all queries, d], likewise k, v and the results; n_keys has an entry per document.
+     */
     fv_tensor *q_begin, *k_begin;
 } fv_attend_extra;
 
 /*
  * q [batch, heads, n_q, d], k [batch, kv_heads, n_k, d], v [batch, kv_heads, n_k, d_v]
- * -> [batch, heads, n_q, d_v]. Any strides whose last one is 1 are used as they are. The
- * log-sum-exp [batch, heads, n_q] through `lse` (or NULL): weights of any row follow from it.
- * Gradients to q, k, v, bias, w, and through the log-sum-exp. extra may be NULL.
- * q, k, v of one dtype: f32, f64, bf16 or f16; with the last two, bias, slopes, w and the
- * log-sum-exp are f32.
+ * -> [batch, heads, n_q, d_v], by the formula of fovea/attention_kernels.h. The score is q . k;
+ * additive where extra->w is given; none where q and k are NULL: then the bias is the score, batch
+ * and n_k are those of v, n_q and heads those of the bias (heads those of v where the bias repeats
+ * over them).
  *
- * FV_SCORE_NONE: q and k are NULL, batch and n_k are those of v, n_q and heads those of the bias
- * (heads those of v where the bias repeats over them).
+ * Any strides whose last one is 1 are read in place. The log-sum-exp [batch, heads, n_q] is
+ * returned through `lse` (or NULL). Gradients to q, k, v, bias, w, and through the log-sum-exp.
+ * rule (the defaults) and extra may be NULL. q, k, v of one dtype: f32, f64, bf16 or f16; with the
+ * last two, bias, slopes, w and the log-sum-exp are f32.
  */
 FV_API fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
-                            const fv_attend_config *cfg, const fv_attend_extra *extra,
+                            const fv_attention_rule *rule, const fv_attend_extra *extra,
                             fv_tensor **lse);
+
+/* ---- weights ---------------------------------------------------------------------- */
+
+/*
+ * What weights are recomputed from: q, k, rule and extra as they were given to fv_attend, and the
+ * log-sum-exp that it returned. Valid as long as its tensors. The calls below give exactly the
+ * weights that fv_attend used, before dropout; results have the dtype of lse and no gradient.
+ * Varlen documents are one long row, as in fovea/attention_kernels.h.
+ */
+typedef struct fv_attention_view {
+    fv_tensor *q, *k, *lse;
+    fv_attention_rule rule;
+    fv_attend_extra extra;
+} fv_attention_view;
+
+/* A rectangle of every sequence's map: which heads, queries and keys. */
+typedef struct fv_attention_region {
+    int64_t head, heads; /* the first, and how many */
+    int64_t row, rows;
+    int64_t col, cols;
+} fv_attention_region;
+
+/*
+ * The weights [batch, heads, n_q, n_k], or those of a region, [batch, region->heads, region->rows,
+ * region->cols], with the same bits: a map that is too large can be computed region by region. A
+ * varlen document has its own map at row q_begin[b], column k_begin[b]. region may be NULL: the
+ * whole map. Poisons, besides: ARGUMENT (a region beyond the map).
+ *
+ *     fv_attention_region band = {.head = 3, .heads = 1, .row = 512, .rows = 64, .cols = n_k};
+ *     fv_tensor *p = fv_attention_weights(ctx, &view, &band);        // [batch, 1, 64, n_k]
+ */
+FV_API fv_tensor *fv_attention_weights(fv_ctx *ctx, const fv_attention_view *view,
+                                       const fv_attention_region *region);
+
+/* The `top` largest weights of each row, [batch, heads, n_q, top], as in fv_attn_summary; the keys
+ * they belong to (i64) through `indices`, unless NULL. */
+FV_API fv_tensor *fv_attention_top(fv_ctx *ctx, const fv_attention_view *view, int64_t top,
+                                   fv_tensor **indices);
+
+/* How widely attention is spread; see fv_attn_summary. */
+typedef struct fv_attention_summary {
+    fv_tensor *entropy, *distance;           /* [batch, heads, n_q] */
+    fv_tensor *received;                     /* [batch, heads, n_k] */
+    fv_tensor *head_entropy, *head_distance; /* [batch, heads]: means over queries that see a key */
+} fv_attention_summary;
+
+FV_API fv_attention_summary fv_attention_summarise(fv_ctx *ctx, const fv_attention_view *view);
+
+/* Which of these to capture during a call. Soft and local-m attention; capturing does not change
+ * the results. */
+typedef struct fv_attention_capture {
+    bool weights; /* the whole map */
+    int64_t top;  /* the largest of each row; 0: none */
+    bool summary;
+    bool view; /* what weights are recomputed from, to compute regions of a large map later */
+} fv_attention_capture;
+
+/* What was captured; NULL where it was not requested. */
+typedef struct fv_attention_captured {
+    int64_t heads, n_q, n_k;            /* of the map; 0 if nothing was requested */
+    fv_tensor *weights;                 /* [batch, heads, n_q, n_k] */
+    fv_tensor *top_weights, *top_index; /* [batch, heads, n_q, top] */
+    fv_attention_summary summary;
+    fv_attention_view view;
+} fv_attention_captured;
+
+/* ---- the description -------------------------------------------------------------- */
+
+/* q and k are one query and one key of a head. Parameters with a [heads, ...] axis have one set per
+ * head; without it, all heads share. How to add one: docs/mechanisms/README.md. */
+typedef enum fv_attention_score {
+    FV_ATTENTION_SCALED,   /* q . k, whose default scale is 1 / sqrt(d) */
+    FV_ATTENTION_DOT,      /* q . k; the default scale of this and of all below is 1 */
+    FV_ATTENTION_GENERAL,  /* q^T W k, w = W [d_q, d_k] or [heads, d_q, d_k] */
+    FV_ATTENTION_ADDITIVE, /* w . tanh(W_q q + W_k k), w [d] or [heads, d]; w_q [d, d_q] and w_k
+                              [d, d_k] (or with heads; key heads for w_k) project, unless NULL */
+    FV_ATTENTION_COSINE,   /* beta q . k / (|q| |k|), beta = 1 or a tensor; 0, without gradient, for
+                              a zero vector */
+    FV_ATTENTION_LOCATION, /* (W q)_j, w = W [n_max, d_q] or [heads, n_max, d_q], cut to the number
+                              of keys; k is not read and may be NULL */
+    FV_ATTENTION_CALLER,   /* score_fn */
+    FV_ATTENTION_SCORE_COUNT
+} fv_attention_score;
+
+/* "scaled", "dot", ... as in recipes; "?" if there is no such score. */
+FV_API const char *fv_attention_score_name(fv_attention_score score);
+
+typedef enum fv_attention_normaliser {
+    FV_ATTENTION_SOFTMAX,
+    /* One key per query: drawn with the softmax's probabilities, keyed by (seed, step, site, row);
+     * or the most likely, the first of equals. The context is that key's value, bit for bit. */
+    FV_ATTENTION_HARD_SAMPLE,
+    FV_ATTENTION_HARD_ARGMAX,
+    /* Luong's windows of half_width D around a centre p_i. m: p_i is the query's own position.
+     * p: p_i = S sigmoid(v_p . tanh(W_p q_i)), S the number of keys, or given as `centre`; the
+     * softmax over keys with |j - p_i| <= D is multiplied by exp(-(j - p_i)^2 / (2 (D/2)^2)) and
+     * not normalised again. */
+    FV_ATTENTION_LOCAL_M,
+    FV_ATTENTION_LOCAL_P,
+    FV_ATTENTION_NORMALISER_COUNT
+} fv_attention_normaliser;
+
+/*
+ * The caller's own score: makes [batch, heads, n_q, n_k] from q and k with ordinary ops, so
+ * gradients need nothing else. Its values at hidden positions do not show in the context; NaN there
+ * may show in gradients, depending on how the function used k.
+ */
+typedef fv_tensor *(*fv_score_fn)(fv_ctx *ctx, void *user, fv_tensor *q, fv_tensor *k);
+
+typedef struct fv_attention {
+    size_t struct_size;
+    fv_attention_score score;           /* [scaled] */
+    fv_attention_normaliser normaliser; /* [softmax] */
+    fv_attention_rule rule;             /* scale 0: the score's own; hard: no dropout [defaults] */
+    double temperature;                 /* divides the scaled scores, > 0 [1] */
+    double half_width;                  /* D of the local windows, > 0 (m: rounded down) [0] */
+    bool want_scores, want_weights;     /* in the result, with gradients [false, false] */
+    fv_attention_capture capture;       /* without gradients [nothing] */
+    fv_score_fn score_fn;               /* of FV_ATTENTION_CALLER [NULL] */
+    void *score_user;                   /* [NULL] */
+} fv_attention;
+
+/* The defaults in brackets. */
+FV_API void fv_attention_init(fv_attention *how, size_t struct_size);
+
+/* q [batch, heads, n_q, d_q], k [batch, kv_heads, n_k, d_k], v [batch, kv_heads, n_k, d_v]; head h
+ * reads key head h / (heads / kv_heads). f32 or f64; bf16 and f16 for plain dot products, softmax
+ * or local-m, without maps (bias and slopes are f32 then). The rest may be NULL where the
+ * description allows it. */
+typedef struct fv_attention_input {
+    fv_tensor *q, *k, *v;
+    fv_tensor *w, *w_q, *w_k; /* of the score; get gradients */
+    fv_tensor *beta;          /* cosine: broadcasts to [batch, heads, n_q, 1]; gets a gradient */
+    fv_tensor *temperature;   /* one element, or [heads]: a learned one, times the number */
+    fv_tensor *w_p, *v_p;     /* local-p: [d_p, d_q] and [d_p], or with heads */
+    fv_tensor *centre;        /* local-p: p_i itself, broadcasts to [batch, heads, n_q] */
+    fv_tensor *bias;          /* broadcasts to [batch, heads, n_q, n_k]; gets a gradient */
+    fv_tensor *visible;       /* u8, likewise: 0 hides */
+    fv_tensor *blocks;        /* u8, broadcasts to [batch, heads, blocks of q, of k]: 0 hides */
+    fv_tensor *n_keys;        /* i64 [batch]: keys from this on are hidden */
+    fv_tensor *slopes;        /* [heads]: linear position bias; no gradient */
+    /* i64 [documents + 1]: varlen documents in one row of batch 1, see fv_attend_extra. Soft and
+     * local-m attention without maps, of scores that are streamed. */
+    fv_tensor *q_begin, *k_begin;
+} fv_attention_input;
+
+typedef enum fv_attention_path {
+    FV_ATTENTION_STREAMED,
+    FV_ATTENTION_SCORED,
+    FV_ATTENTION_MAP,
+    FV_ATTENTION_PATH_COUNT
+} fv_attention_path;
+
+FV_API const char *fv_attention_path_name(fv_attention_path path); /* "streamed", ... */
+
+/* NULL where the description makes none. All are differentiable but `choice` and `captured`. */
+typedef struct fv_attention_result {
+    fv_attention_path path;
+    fv_tensor *context;  /* [batch, heads, n_q, d_v] */
+    fv_tensor *scores;   /* s_ij, -inf where hidden [batch, heads, n_q, n_k], with want_scores */
+    fv_tensor *weights;  /* a_ij before dropout, likewise; hard: the probabilities */
+    fv_tensor *lse;      /* ln sum_j exp(s_ij) [batch, heads, n_q]; not hard */
+    fv_tensor *choice;   /* hard: the key, i64 [batch, heads, n_q]; 0 where there is none */
+    fv_tensor *log_prob; /* hard: ln of its probability */
+    fv_tensor *entropy;  /* hard: of the probabilities, in nats */
+    fv_tensor *centre;   /* local-p: p_i [batch, heads, n_q] */
+    fv_attention_captured captured;
+} fv_attention_result;
+
+/* Returns the context; how (the defaults) and result may be NULL. */
+FV_API fv_tensor *fv_attention_run(fv_ctx *ctx, const fv_attention *how,
+                                   const fv_attention_input *in, fv_attention_result *result);
+
+/* ---- without heads or parameters -------------------------------------------------- */
+
+/*
+ * A soft dictionary: each query is answered by the values, blended by how well their keys match.
+ *     y_i = sum_j softmax_j(q_i . k_j / temperature) v_j
+ * queries [n_q, d], keys [n, d], values [n, d_v], or all with a batch in front -> [n_q, d_v]. As
+ * the temperature falls, it becomes a dictionary that returns one value. *weights [n_q, n] unless
+ * NULL.
+ */
+FV_API fv_tensor *fv_attention_lookup(fv_ctx *ctx, fv_tensor *queries, fv_tensor *keys,
+                                      fv_tensor *values, double temperature, fv_tensor **weights);
+/* Basic self-attention: y_i = sum_j softmax_j(x_i . x_j) x_j. x [n, d] or [batch, n, d]. */
+FV_API fv_tensor *fv_attention_basic(fv_ctx *ctx, fv_tensor *x, fv_tensor **weights);
+
+/* ---- training hard attention ------------------------------------------------------ */
+
+/*
+ * A hard choice s has no derivative; its expected loss does. With y the outcome, the gradient of
+ * the lower bound on log p(y) is estimated (Xu et al. 2015) from one draw by
+ *
+ *     d log p(y|s) + lambda (log p(y|s) - b) d log p(s) + lambda_e d H
+ *
+ * where b is a moving average of log p(y|s): the same expectation, less variance.
+ *
+ *     fv_baseline b = {.decay = 0.9};
+ *     fv_tensor *loss = fv_reinforce(ctx, &b, log_py, out.log_prob, out.entropy, 1.0, 0.01);
+ *     status = fv_backward(ctx, loss);
+ */
+typedef struct fv_baseline {
+    double decay;     /* b <- decay b + (1 - decay) mean(log p(y|s)) */
+    double value;     /* b, 0 at first */
+    uint64_t updates; /* so far */
+} fv_baseline;
+
+/*
+ * A scalar to minimise whose gradient is minus the estimate above, averaged over rows.
+ * log_likelihood: log p(y|s), real; log_prob and entropy: of what was drawn for each row of it, of
+ * the same shape or broadcast to it (sum them first over what one row drew). Then the baseline is
+ * updated with the mean of log_likelihood, which waits for the device. baseline may be NULL (b =
+ * 0), and so may entropy.
+ */
+FV_API fv_tensor *fv_reinforce(fv_ctx *ctx, fv_baseline *baseline, fv_tensor *log_likelihood,
+                               fv_tensor *log_prob, fv_tensor *entropy, double lambda,
+                               double lambda_entropy);
 
 #ifdef __cplusplus
 }

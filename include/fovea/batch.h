@@ -20,7 +20,7 @@
 #ifndef FOVEA_BATCH_H
 #define FOVEA_BATCH_H
 
-#include "fovea/attend.h"
+#include "fovea/attention.h"
 #include "fovea/tensor.h"
 
 #ifdef __cplusplus
@@ -101,19 +101,20 @@ typedef struct fv_site_weights {
     const char *name; /* "encoder.3.self" */
     bool encoder, cross;
     int64_t layer;
-    fv_attention_seen seen;
+    fv_attention_captured captured;
 } fv_site_weights;
 
 /*
  * Which attention weights to capture during a pass. They are recomputed from the log-sum-exp, so
- * capturing does not change the results. Of packed sequences the map is that of the long row, zero
- * between them; with look.view the map of sequence i alone is the part that begins at row begin[i]
- * and column begin[i] (of the source's `begin` at cross sites), and nothing else is computed.
+ * capturing does not change the results. Of varlen sequences the map is that of the long row, zero
+ * between them; with what.view the map of sequence i alone is the region that starts at row
+ * begin[i] and column begin[i] (of the source's `begin` at cross sites), and nothing else is
+ * computed.
  */
 typedef struct fv_capture {
     const char
         *sites; /* names separated by commas, '*' for any part: "encoder.*.self"; NULL: all */
-    fv_attention_look look;
+    fv_attention_capture what;
     /* Called for each site in the order of the pass. Not FV_OK: the pass fails with it. */
     fv_status (*take)(void *user, fv_ctx *ctx, const fv_site_weights *site);
     void *user;

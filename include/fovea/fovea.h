@@ -6,9 +6,8 @@
 #define FOVEA_FOVEA_H
 
 #include "fovea/architectures.h"
-#include "fovea/attend.h"
 #include "fovea/attention.h"
-#include "fovea/attention_weights.h"
+#include "fovea/attention_kernels.h"
 #include "fovea/autograd.h"
 #include "fovea/batch.h"
 #include "fovea/batches.h"

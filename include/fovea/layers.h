@@ -3,7 +3,7 @@
  *
  *     fv_block_config cfg;
  *     fv_block_config_init(&cfg, sizeof cfg, 512, 8);         // width, heads: pre-LN, GELU, 4x
- *     cfg.self.attention.causal = FV_CAUSAL_TOP_LEFT;
+ *     cfg.self.attention.rule.causal = FV_CAUSAL_TOP_LEFT;
  *     fv_block block;
  *     s = fv_block_create(params, "decoder.0", &cfg, &block);
  *     fv_block_input in = {.x = x, .training = true};         // x [batch, n, 512]
@@ -13,23 +13,23 @@
  *
  * A layer is a plain struct: its settings and its tensors. `create` makes parameters under a prefix
  * in a set, which owns them, so that a layer needs no destructor; one that the set already holds,
- * with the right shape, is taken as it is (loaded weights, shared weights). A layer may as well be
- * filled by hand. Prefix "" puts names at the top.
+ * with the right shape, is used (loaded weights, shared weights). A layer may as well be filled by
+ * hand. Prefix "" puts names at the top.
  *
  * Blocks of the literature as settings:
  *     BERT    cfg.post = true;
- *     GPT-2   cfg.ff.act = FV_ACT_GELU_TANH; cfg.self.packed = true;
+ *     GPT-2   cfg.ff.act = FV_ACT_GELU_TANH; cfg.self.fused_qkv = true;
  *     Llama   cfg.norm = FV_NORM_RMS; cfg.bias = false;
  *             cfg.ff.gated = true; cfg.ff.act = FV_ACT_SILU;
  *             cfg.self.kv_heads = 8; cfg.self.rotary.width = cfg.self.d_k;
  *
- * Where nothing else is said, calls that return fv_status fail with ARGUMENT (settings), SHAPE (a
- * parameter is there with another shape) or MEMORY, and calls that return tensors poison.
+ * Unless stated otherwise, calls that return fv_status fail with ARGUMENT (settings), SHAPE (a
+ * parameter exists with another shape) or MEMORY, and calls that return tensors poison.
  */
 #ifndef FOVEA_LAYERS_H
 #define FOVEA_LAYERS_H
 
-#include "fovea/attend.h"
+#include "fovea/attention.h"
 #include "fovea/optim.h"
 #include "fovea/positions.h"
 
@@ -100,14 +100,14 @@ typedef struct fv_heads_config {
     int64_t d_k, d_v;                  /* a head's; d_v 0: as d_k [narrow: width_q / heads, 0] */
     int64_t width_out;                 /* 0: as width_q [0] */
     bool bias, bias_out;               /* of the projections in, and out [true, true] */
-    bool packed; /* one matrix "qkv_proj" for all three, one product in self-attention [false] */
-    fv_attention attention;  /* what happens between [scaled dot, softmax] */
-    int64_t location_keys;   /* location score: keys at most [0] */
-    fv_rotary_config rotary; /* of q and k; width 0: none [0] */
-    fv_relative relative;    /* reach 0: none. A table for the layer's own ... [none] */
-    bool relative_vectors;   /* ... bias a head, or Shaw's vectors for keys and values [false] */
-    bool alibi;              /* [false] */
-    double start, start_out; /* of the projections in, and out; out 0: as in [0, 0] */
+    bool fused_qkv;              /* one matrix "qkv_proj" for all three projections in [false] */
+    fv_attention attention;      /* between the projections [scaled dot, softmax] */
+    int64_t location_keys;       /* location score: the largest number of keys [0] */
+    fv_rotary_config rotary;     /* of q and k; width 0: none [0] */
+    fv_relative relative;        /* reach 0: none. A bias per head of the layer's own ... [none] */
+    bool relative_vectors;       /* ... or Shaw's vectors for keys and values [false] */
+    bool alibi;                  /* [false] */
+    double start, start_out;     /* of the projections in, and out; out 0: as in [0, 0] */
     const fv_heads_names *names; /* constants of the program; NULL: ours [NULL] */
 } fv_heads_config;
 
@@ -117,16 +117,16 @@ FV_API void fv_heads_config_init(fv_heads_config *cfg, size_t struct_size, int64
 
 /*
  * Projections q_proj [heads d_k, width_q], k_proj [kv_heads d_k, width_k], v_proj [kv_heads d_v,
- * width_v], out_proj [width_out, heads d_v]; packed: qkv_proj, the first three one above the other.
- * What the description needs beyond: score.weight (general [heads, d_k, d_k], additive [heads,
- * d_k], location [heads, location_keys, d_k]), score.strength (cosine, [heads], begins at 1),
+ * width_v], out_proj [width_out, heads d_v]; fused_qkv: qkv_proj, the first three stacked.
+ * What the attention needs besides: score.weight (general [heads, d_k, d_k], additive [heads,
+ * d_k], location [heads, location_keys, d_k]), score.strength (cosine: beta, [heads], initially 1),
  * centre.weight [d_k, d_k] and centre.vector [d_k] (local-p), relative.bias [rows, heads],
  * relative.keys [rows, d_k], relative.values [rows, d_v].
  */
 typedef struct fv_heads {
-    fv_heads_config cfg; /* complete: no 0 that stands for something */
+    fv_heads_config cfg; /* complete: defaults filled in */
     fv_dense q, k, v, qkv, out;
-    fv_tensor *score, *strength, *centre, *centre_vector;
+    fv_tensor *score, *beta, *centre, *centre_vector;
     fv_tensor *relative_bias, *relative_keys, *relative_values;
 } fv_heads;
 
@@ -138,35 +138,36 @@ FV_API FV_MUST_USE fv_status fv_heads_complete(fv_ctx *ctx, const fv_heads_confi
                                                fv_heads *heads);
 
 typedef struct fv_heads_input {
-    fv_tensor *x;             /* [batch, n_q, width_q] */
-    fv_tensor *keys, *values; /* [batch, n_k, width]; NULL: x, and the keys; or, done before: */
-    fv_tensor *k, *v;         /* [batch, kv_heads, n_k, d] from fv_heads_keys */
-    /* Position of the first query and of the first key. They turn rotary pairs, and their
-     * difference moves causal masks, windows and distances: decoding over a cache of n keys has
-     * position n, key_position 0. */
+    fv_tensor *x; /* [batch, n_q, width_q] */
+    fv_tensor *keys,
+        *values;      /* [batch, n_k, width]; NULL: x, and the keys; or, projected before: */
+    fv_tensor *k, *v; /* [batch, kv_heads, n_k, d] from fv_heads_keys */
+    /* Position of the first query and of the first key, for rotary positions; their difference
+     * shifts causal masks, windows and distances: decoding over a cache of n keys has position n,
+     * key_position 0. */
     int64_t position, key_position;
     /* Rotary tables for queries and keys, where a model makes them once for all its layers, or
-     * positions are not in a row (documents); NULL: made from the positions. */
+     * positions are not consecutive (documents); NULL: made from the positions. */
     fv_tensor *angles, *key_angles;
     fv_tensor *bias, *visible, *blocks, *n_keys; /* as in fv_attention_input */
-    fv_tensor *q_begin, *k_begin; /* documents packed in one row, batch 1: likewise */
-    fv_tensor *residual;          /* [batch, n_q, width_out], added to the result; or NULL */
-    /* Meets x's own keys and values [batch, kv_heads, n, d] before they are used and may put others
-     * in their place: those of a cache that has taken them up. NULL: nobody does. */
+    fv_tensor *q_begin, *k_begin;                /* varlen documents, batch 1: likewise */
+    fv_tensor *residual; /* [batch, n_q, width_out], added to the result; or NULL */
+    /* Called with x's own keys and values [batch, kv_heads, n, d] before they are used; may replace
+     * them, for example with those of a cache that it has appended them to. May be NULL. */
     void (*keep)(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v);
     void *keep_user;
-    bool angles_by_row;     /* x has one column, and row i turns by angle i of the tables */
-    bool want_weights;      /* in the result, whatever the description says */
-    fv_attention_look look; /* likewise: seen from beside the kernel, without gradient */
-    bool training;          /* dropout of the weights happens */
+    bool angles_by_row; /* x has one column, and row i has the angles of row i of the tables */
+    bool want_weights;  /* in the result, with gradients */
+    fv_attention_capture capture; /* in the result, without gradients */
+    bool training;                /* applies the dropout of the weights */
 } fv_heads_input;
 
-/* [batch, n_q, width_out]; what happened inside through `result`, or NULL. */
+/* [batch, n_q, width_out]; the attention's own results through `result`, or NULL. */
 FV_API fv_tensor *fv_heads_run(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in,
                                fv_attention_result *result);
 
-/* Keys and values alone, turned and split into heads: for caches and for a memory that many
- * queries read. values NULL: keys; key_angles NULL: made from the position. */
+/* Only keys and values, rotated and split into heads: for caches and for a memory that many queries
+ * read. values NULL: keys; key_angles NULL: made from the position. */
 FV_API void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tensor *values,
                           int64_t key_position, fv_tensor *key_angles, fv_tensor **k,
                           fv_tensor **v);
@@ -231,11 +232,11 @@ FV_API FV_MUST_USE fv_status fv_block_create(fv_params *params, const char *pref
 
 typedef struct fv_block_input {
     fv_tensor *x;      /* [batch, n, width] */
-    fv_tensor *memory; /* [batch, n_k, cross.width_k]; or projected before: */
+    fv_tensor *memory; /* [batch, n_k, cross.width_k]; or, projected before: */
     fv_tensor *cross_k, *cross_v;
     fv_tensor *self_k, *self_v; /* self-attention over a cache that already holds x's keys */
     int64_t position, key_position;
-    fv_tensor *angles, *key_angles; /* of the self-attention, and so are these: */
+    fv_tensor *angles, *key_angles; /* these and the next are of the self-attention */
     fv_tensor *bias, *visible, *blocks, *n_keys, *q_begin, *k_begin;
     void (*keep)(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v);
     void *keep_user;
@@ -243,7 +244,7 @@ typedef struct fv_block_input {
     /* Of the cross-attention: pattern, lengths, documents (q_begin are the queries'). */
     fv_tensor *memory_visible, *memory_keys, *memory_begin;
     bool want_weights; /* of both, in the result */
-    fv_attention_look look_self, look_cross;
+    fv_attention_capture capture_self, capture_cross;
     bool training;
 } fv_block_input;
 

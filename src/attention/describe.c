@@ -6,13 +6,11 @@
 
 void fv_attention_init(fv_attention *how, size_t struct_size)
 {
-    const fv_attention defaults = {.struct_size = struct_size,
-                                   .score = FV_ATTENTION_SCALED,
-                                   .normaliser = FV_ATTENTION_SOFTMAX,
-                                   .temperature = 1,
-                                   .strength = 1,
-                                   .left = -1,
-                                   .right = -1};
+    fv_attention defaults = {.struct_size = struct_size,
+                             .score = FV_ATTENTION_SCALED,
+                             .normaliser = FV_ATTENTION_SOFTMAX,
+                             .temperature = 1};
+    fv_attention_rule_init(&defaults.rule);
     fv_config_fill(how, struct_size, &defaults, sizeof defaults);
 }
 
@@ -29,61 +27,68 @@ static fv_status need(fv_ctx *ctx, bool present, const char *what)
 
 static fv_status check_numbers(fv_ctx *ctx, const fv_attention *how)
 {
+    const fv_attention_rule *rule = &how->rule;
     if (how->score < 0 || how->score >= FV_ATTENTION_SCORE_COUNT || how->normaliser < 0 ||
         how->normaliser >= FV_ATTENTION_NORMALISER_COUNT)
-        return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: there is no score %d or normaliser %d",
-                         (int)how->score, (int)how->normaliser);
+        return fv_poison(ctx, FV_ERR_ARGUMENT,
+                         "attention: score %d or normaliser %d does not exist", (int)how->score,
+                         (int)how->normaliser);
     if (!(how->temperature > 0 && isfinite(how->temperature)))
-        return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: the temperature is %g, not above 0",
+        return fv_poison(ctx, FV_ERR_ARGUMENT,
+                         "attention: the temperature is %g, expected a number above 0",
                          how->temperature);
-    if (!isfinite(how->strength) || how->strength == 0)
-        return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: the strength is %g", how->strength);
-    if (how->block_q < 0 || how->block_k < 0)
+    if (!isfinite(rule->scale))
+        return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: the scale is %g", rule->scale);
+    if (rule->block_q < 0 || rule->block_k < 0)
         return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: blocks of %lld x %lld",
-                         (long long)how->block_q, (long long)how->block_k);
+                         (long long)rule->block_q, (long long)rule->block_k);
     const bool local =
         how->normaliser == FV_ATTENTION_LOCAL_M || how->normaliser == FV_ATTENTION_LOCAL_P;
     if (local && !(how->half_width > 0 && how->half_width <= 0x1p52))
-        return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: a local window has half_width > 0");
+        return fv_poison(ctx, FV_ERR_ARGUMENT,
+                         "attention: half_width of a local window is %g, expected a number above 0",
+                         how->half_width);
     const bool hard =
         how->normaliser == FV_ATTENTION_HARD_SAMPLE || how->normaliser == FV_ATTENTION_HARD_ARGMAX;
-    if (hard && how->dropout != 0)
+    if (hard && rule->dropout != 0)
         return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: hard attention has no dropout");
     return FV_OK;
 }
 
-static fv_status check_parameters(fv_ctx *ctx, const fv_attention *how,
-                                  const fv_attention_input *in)
+static fv_status check_param(const fv_attention_call *call, const fv_score_param *param,
+                             const fv_tensor *given, const char *name)
 {
-    switch (how->score) {
-    case FV_ATTENTION_GENERAL:
-        FV_FORWARD(need(ctx, in->w, "w, the matrix of the general score"));
-        break;
-    case FV_ATTENTION_ADDITIVE:
-        FV_FORWARD(need(ctx, in->w, "w, the vector of the additive score"));
-        break;
-    case FV_ATTENTION_LOCATION:
-        FV_FORWARD(need(ctx, in->w, "w, the matrix of the location score"));
-        break;
-    case FV_ATTENTION_CALLER:
-        FV_FORWARD(need(ctx, how->score_fn, "score_fn, the caller's score"));
-        break;
-    default:
-        break;
-    }
+    const int rank = fv_score_rank(param);
+    if (rank == 0 || param->optional || given) return FV_OK;
+    return fv_poison(call->ctx, FV_ERR_ARGUMENT, "attention: needs %s, the %s of the %s score",
+                     name, rank == 1 ? "vector" : "matrix", call->score->name);
+}
+
+static fv_status check_parameters(const fv_attention_call *call)
+{
+    fv_ctx *ctx = call->ctx;
+    const fv_score_kind *score = call->score;
+    const fv_attention *how = &call->how;
+    const fv_attention_input *in = call->in;
+    FV_FORWARD(check_param(call, &score->w, in->w, "w"));
+    FV_FORWARD(check_param(call, &score->w_q, in->w_q, "w_q"));
+    FV_FORWARD(check_param(call, &score->w_k, in->w_k, "w_k"));
+    if (score->has_function) FV_FORWARD(need(ctx, how->score_fn, "score_fn, the caller's score"));
     if (in->blocks)
-        FV_FORWARD(need(ctx, how->block_q > 0 && how->block_k > 0, "block_q and block_k"));
+        FV_FORWARD(
+            need(ctx, how->rule.block_q > 0 && how->rule.block_k > 0, "block_q and block_k"));
     if (how->normaliser == FV_ATTENTION_LOCAL_P && !in->centre)
         FV_FORWARD(need(ctx, in->w_p && in->v_p, "w_p and v_p, or centre, for local-p"));
     return FV_OK;
 }
 
-/* Nothing but the streamed kernel, which reads 16-bit numbers as they are, touches q, k and v. */
-static bool half_will_do(const fv_attention *how)
+/* Only the streamed kernel, which reads bf16 and f16, touches q, k and v. */
+static bool takes_half(const fv_attention_call *call)
 {
-    return (how->score == FV_ATTENTION_SCALED || how->score == FV_ATTENTION_DOT) &&
+    const fv_attention *how = &call->how;
+    return call->score->is_dot_product &&
            (how->normaliser == FV_ATTENTION_SOFTMAX || how->normaliser == FV_ATTENTION_LOCAL_M) &&
-           !how->want_scores && !how->want_weights;
+           !how->want_scores && !how->want_weights && !call->in->temperature;
 }
 
 /* The ranks and sizes that this layer relies on; the ops check the rest. */
@@ -92,13 +97,13 @@ static fv_status check_tensors(fv_attention_call *call)
     fv_ctx *ctx = call->ctx;
     const fv_attention_input *in = call->in;
     FV_FORWARD(need(ctx, in && in->q && in->v, "q and v"));
-    FV_FORWARD(need(ctx, in->k || call->how.score == FV_ATTENTION_LOCATION, "k"));
+    FV_FORWARD(need(ctx, in->k || call->score->ignores_keys, "k"));
     const fv_tensor *q = in->q, *v = in->v, *k = in->k ? in->k : in->v;
     if (q->rank != 4 || k->rank != 4 || v->rank != 4)
         return fv_poison(
             ctx, FV_ERR_SHAPE,
-            "attention: q, k and v have ranks %d, %d, %d; each is [batch, heads, n, d]", q->rank,
-            k->rank, v->rank);
+            "attention: q, k and v have ranks %d, %d, %d, expected 4: [batch, heads, n, d]",
+            q->rank, k->rank, v->rank);
     char a[FV_SHAPE_TEXT], b[FV_SHAPE_TEXT];
     if (q->shape[0] != v->shape[0] || v->shape[1] < 1 || q->shape[1] % v->shape[1] != 0)
         return fv_poison(ctx, FV_ERR_SHAPE,
@@ -109,9 +114,9 @@ static fv_status check_tensors(fv_attention_call *call)
                          "attention: k %s and v %s differ in batch, heads or keys",
                          fv_shape_text(a, 4, k->shape), fv_shape_text(b, 4, v->shape));
     const bool real = q->dtype == FV_F32 || q->dtype == FV_F64;
-    if (!real && !(half_will_do(&call->how) && !in->temperature))
+    if (!real && !takes_half(call))
         return fv_poison(ctx, FV_ERR_DTYPE,
-                         "attention: q is %s: only plain products go without maps in 16 bits",
+                         "attention: q is %s, which only dot products without maps support",
                          fv_dtype_name(q->dtype));
     call->dtype = q->dtype;
     call->batch = q->shape[0];
@@ -122,18 +127,20 @@ static fv_status check_tensors(fv_attention_call *call)
     return FV_OK;
 }
 
-/* Documents are known to the streamed kernel alone; maps would mix them. */
-static fv_status check_documents(fv_ctx *ctx, const fv_attention *how, const fv_attention_input *in)
+/* Only the streamed kernel keeps documents apart; a map would mix them. */
+static fv_status check_documents(const fv_attention_call *call)
 {
+    const fv_attention *how = &call->how;
+    const fv_attention_input *in = call->in;
     if (!in->q_begin && !in->k_begin) return FV_OK;
-    const bool streamed = how->score != FV_ATTENTION_LOCATION &&
-                          how->score != FV_ATTENTION_CALLER && in->q->shape[3] <= FV_ATTN_MAX_WIDTH;
+    const bool streamed =
+        call->score->streamed != FV_ATTN_SCORE_NONE && in->q->shape[3] <= FV_ATTN_MAX_WIDTH;
     const bool soft =
         how->normaliser == FV_ATTENTION_SOFTMAX || how->normaliser == FV_ATTENTION_LOCAL_M;
     if (streamed && soft && !how->want_scores && !how->want_weights) return FV_OK;
-    return fv_poison(
-        ctx, FV_ERR_UNSUPPORTED,
-        "attention: packed documents have no maps: softmax or local-m, streamed scores");
+    return fv_poison(call->ctx, FV_ERR_UNSUPPORTED,
+                     "attention: varlen documents need softmax or local-m, a streamed score and no "
+                     "maps");
 }
 
 fv_status fv_attention_check(fv_attention_call *call, const fv_attention *how)
@@ -146,14 +153,15 @@ fv_status fv_attention_check(fv_attention_call *call, const fv_attention *how)
         memcpy(&call->how, how, how->struct_size);
     }
     FV_FORWARD(check_numbers(ctx, &call->how));
+    call->score = fv_score_find(call->how.score);
     FV_FORWARD(check_tensors(call));
-    FV_FORWARD(check_parameters(ctx, &call->how, call->in));
-    FV_FORWARD(check_documents(ctx, &call->how, call->in));
+    FV_FORWARD(check_parameters(call));
+    FV_FORWARD(check_documents(call));
     if (call->how.normaliser == FV_ATTENTION_LOCAL_M) {
         const int64_t reach = (int64_t)call->how.half_width;
-        fv_attention *h = &call->how;
-        if (h->left < 0 || h->left > reach) h->left = reach;
-        if (h->right < 0 || h->right > reach) h->right = reach;
+        fv_attention_rule *rule = &call->how.rule;
+        if (rule->left < 0 || rule->left > reach) rule->left = reach;
+        if (rule->right < 0 || rule->right > reach) rule->right = reach;
     }
     return FV_OK;
 }

@@ -101,7 +101,7 @@ static void learn_baseline(fv_ctx *ctx, fv_baseline *baseline, fv_tensor *log_li
         return;
     }
     baseline->value = baseline->decay * baseline->value + (1 - baseline->decay) * mean;
-    baseline->seen++;
+    baseline->updates++;
 }
 
 fv_tensor *fv_reinforce(fv_ctx *ctx, fv_baseline *baseline, fv_tensor *log_likelihood,

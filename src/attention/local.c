@@ -78,7 +78,7 @@ void fv_attention_local(fv_attention_call *call, fv_attention_result *out)
     fv_tensor *column = fv_slice(ctx, call->in->v, -1, 0, 1, 1); /* only the sums are wanted */
     fv_attention_stream(call, fv_detach(ctx, column), NULL, within, 0, &out->lse);
     fv_tensor *c =
-        fv_attention_stream(call, call->in->v, log_gauss, within, how->dropout, &lse_gauss);
+        fv_attention_stream(call, call->in->v, log_gauss, within, how->rule.dropout, &lse_gauss);
     fv_tensor *factor = fv_unsqueeze(ctx, ratio(ctx, lse_gauss, out->lse), -1);
     out->context = fv_mul(ctx, c, factor);
     if (!how->want_scores && !how->want_weights) return;

@@ -1,5 +1,5 @@
 /*
- * Scores of all pairs, with what the kernel adds to its products and the same rules of sight:
+ * Scores of all pairs, with what the kernel adds to its products and the same visibility:
  *     s_ij = cap(e_ij / temperature) + slope (pos_j - pos_i) + bias_ij, -inf where hidden
  */
 #include <math.h>
@@ -8,29 +8,25 @@
 #include "kernels/attention.h"
 #include "tensor/host_table.h"
 
-/* The call's rules by position, as the kernel reads them. */
-static fv_attn rules_of(const fv_attention_call *call)
+/* The call's sizes and rule, as the kernel's helpers read them. */
+static fv_attn describe(const fv_attention_call *call)
 {
     fv_attn a;
     fv_attn_init(&a, sizeof a);
     a.n_q = call->n_q;
     a.n_k = call->n_k;
-    a.causal = call->how.causal;
-    a.left = call->how.left;
-    a.right = call->how.right;
-    a.prefix = call->how.prefix;
-    a.q_offset = call->how.q_offset;
+    a.rule = call->how.rule;
     return a;
 }
 
 /* u8 [n_q, n_k]: what a query may see by its position. */
-static fv_tensor *seen_by_position(const fv_attention_call *call)
+static fv_tensor *visible_by_position(const fv_attention_call *call)
 {
-    const fv_attn rules = rules_of(call);
+    const fv_attn a = describe(call);
     const int64_t shape[2] = {call->n_q, call->n_k};
     uint8_t *x = fv_host_room(call->ctx, FV_U8, 2, shape);
     for (int64_t i = 0; x && i < call->n_q; i++) {
-        const fv_attn_range r = fv_attn_visible_range(&rules, call->n_k, i);
+        const fv_attn_range r = fv_attn_visible_range(&a, call->n_k, i);
         for (int64_t j = 0; j < call->n_k; j++)
             x[i * call->n_k + j] = j < r.prefix || (j >= r.low && j < r.high);
     }
@@ -40,12 +36,12 @@ static fv_tensor *seen_by_position(const fv_attention_call *call)
 /* pos_j - pos_i, [n_q, n_k] */
 static fv_tensor *distances(const fv_attention_call *call)
 {
-    const fv_attn rules = rules_of(call);
+    const fv_attn a = describe(call);
     const int64_t shape[2] = {call->n_q, call->n_k};
     double *x = fv_host_room(call->ctx, FV_F64, 2, shape);
     for (int64_t i = 0; x && i < call->n_q; i++)
         for (int64_t j = 0; j < call->n_k; j++)
-            x[i * call->n_k + j] = (double)(j - fv_attn_position(&rules, i));
+            x[i * call->n_k + j] = (double)(j - fv_attn_position(&a, i));
     return fv_host_tensor(call->ctx, FV_F64, x, 2, shape, call->dtype);
 }
 
@@ -59,14 +55,14 @@ static fv_tensor *block_of(fv_ctx *ctx, int64_t n, int64_t size)
 }
 
 /* The list of blocks, spread over their queries and keys: u8, broadcasts to the map. */
-static fv_tensor *seen_by_block(const fv_attention_call *call)
+static fv_tensor *visible_by_block(const fv_attention_call *call)
 {
     fv_ctx *ctx = call->ctx;
     fv_tensor *t = fv_cast(ctx, call->in->blocks, FV_F32);
     if (fv_tensor_size(t, -1) > 1)
-        t = fv_index_select(ctx, t, -1, block_of(ctx, call->n_k, call->how.block_k));
+        t = fv_index_select(ctx, t, -1, block_of(ctx, call->n_k, call->how.rule.block_k));
     if (fv_tensor_size(t, -2) > 1)
-        t = fv_index_select(ctx, t, -2, block_of(ctx, call->n_q, call->how.block_q));
+        t = fv_index_select(ctx, t, -2, block_of(ctx, call->n_q, call->how.rule.block_q));
     return fv_gt(ctx, t, fv_scalar(ctx, FV_F32, 0));
 }
 
@@ -87,7 +83,7 @@ fv_tensor *fv_attention_scores(fv_attention_call *call)
 {
     fv_ctx *ctx = call->ctx;
     const fv_attention_input *in = call->in;
-    const fv_attention *how = &call->how;
+    const fv_attention_rule *rule = &call->how.rule;
     fv_tensor *s = fv_attention_map(call);
     if (in->slopes) {
         fv_tensor *slopes =
@@ -98,9 +94,9 @@ fv_tensor *fv_attention_scores(fv_attention_call *call)
         fv_tensor *nothing = fv_scalar(ctx, fv_tensor_dtype(in->bias), -INFINITY);
         s = hide(ctx, fv_add(ctx, s, in->bias), fv_ne(ctx, in->bias, nothing));
     }
-    if (how->causal != FV_CAUSAL_NONE || how->left >= 0 || how->right >= 0)
-        s = hide(ctx, s, seen_by_position(call));
-    if (in->blocks) s = hide(ctx, s, seen_by_block(call));
+    if (rule->causal != FV_CAUSAL_NONE || rule->left >= 0 || rule->right >= 0)
+        s = hide(ctx, s, visible_by_position(call));
+    if (in->blocks) s = hide(ctx, s, visible_by_block(call));
     if (in->n_keys) s = hide(ctx, s, within_length(call));
     if (in->visible) s = hide(ctx, s, in->visible);
     return s;

@@ -1,4 +1,4 @@
-/* The raw-pointer attention of fovea/attention.h: checks, then the kernel of the level. */
+/* The raw-pointer attention of fovea/attention_kernels.h: checks, then the kernel of the level. */
 #include "kernels/attention.h"
 
 #include <math.h>
@@ -9,9 +9,14 @@
 #include "base/config.h"
 #include "kernels/level.h"
 
+void fv_attention_rule_init(fv_attention_rule *rule)
+{
+    *rule = (fv_attention_rule){.left = -1, .right = -1};
+}
+
 void fv_attn_init(fv_attn *a, size_t struct_size)
 {
-    const fv_attn defaults = {
+    fv_attn defaults = {
         .struct_size = struct_size,
         .dtype = FV_F32,
         .batch = 1,
@@ -21,10 +26,8 @@ void fv_attn_init(fv_attn *a, size_t struct_size)
         .n_k = 1,
         .d = 1,
         .d_v = 1,
-        .scale = 1.0,
-        .left = -1,
-        .right = -1,
     };
+    fv_attention_rule_init(&defaults.rule);
     fv_config_fill(a, struct_size, &defaults, sizeof defaults);
 }
 
@@ -48,28 +51,36 @@ static bool sizes_are_sound(const fv_attn *a)
     if (a->batch < 0 || a->heads < 1 || a->kv_heads < 1 || a->heads % a->kv_heads != 0)
         return false;
     if (a->n_q < 0 || a->n_k < 0) return false;
-    if (a->score != FV_SCORE_NONE && (a->d < 1 || a->d > FV_ATTN_MAX_WIDTH)) return false;
+    if (a->score != FV_ATTN_SCORE_NONE && (a->d < 1 || a->d > FV_ATTN_MAX_WIDTH)) return false;
     if (a->d_v < 1 || a->d_v > FV_ATTN_MAX_WIDTH) return false;
     const int64_t most = (int64_t)1 << 40; /* positions and their differences stay exact */
-    if (a->n_q > most || a->n_k > most || a->q_offset < -most || a->q_offset > most) return false;
+    if (a->n_q > most || a->n_k > most || a->rule.q_offset < -most || a->rule.q_offset > most)
+        return false;
     int64_t rows, work;
     return fv_mul_i64(a->batch, a->heads, &rows) && fv_mul_i64(rows, a->n_q, &rows) &&
            fv_mul_i64(a->n_q + a->n_k, FV_ATTN_MAX_WIDTH * (int64_t)sizeof(double), &work) &&
            fv_mul_i64(work, a->batch > a->heads ? a->batch : a->heads, &work);
 }
 
+/* Reserved fields must be zero: a caller that sets one expects what this version cannot do. */
+static bool rule_is_sound(const fv_attention_rule *r)
+{
+    if (r->causal < FV_CAUSAL_NONE || r->causal > FV_CAUSAL_BOTTOM_RIGHT) return false;
+    if (r->left < -1 || r->right < -1 || r->prefix < 0) return false;
+    if (r->block_k < 0 || r->block_k % 16 != 0 || r->block_q < 0) return false;
+    if ((r->block_k > 0) != (r->block_q > 0)) return false;
+    for (size_t i = 0; i < sizeof r->reserved / sizeof *r->reserved; i++)
+        if (r->reserved[i] != 0) return false;
+    return r->dropout >= 0 && r->dropout < 1 && r->soft_cap >= 0 && isfinite(r->scale);
+}
+
 fv_status fv_attn_check(const fv_attn *a)
 {
     if (!a || a->struct_size != sizeof *a || !sizes_are_sound(a)) return FV_ERR_ARGUMENT;
-    if (a->score < FV_SCORE_DOT || a->score > FV_SCORE_NONE) return FV_ERR_ARGUMENT;
-    if (a->causal < FV_CAUSAL_NONE || a->causal > FV_CAUSAL_BOTTOM_RIGHT) return FV_ERR_ARGUMENT;
-    if (a->left < -1 || a->right < -1 || a->prefix < 0) return FV_ERR_ARGUMENT;
-    if (a->block_k < 0 || a->block_k % 16 != 0 || a->block_q < 0) return FV_ERR_ARGUMENT;
-    if ((a->block_k > 0) != (a->block_q > 0)) return FV_ERR_ARGUMENT;
-    if (a->packed && a->block_k > 0) return FV_ERR_UNSUPPORTED;
+    if (a->score < FV_ATTN_SCORE_DOT || a->score > FV_ATTN_SCORE_NONE) return FV_ERR_ARGUMENT;
+    if (!rule_is_sound(&a->rule)) return FV_ERR_ARGUMENT;
+    if (a->varlen && a->rule.block_k > 0) return FV_ERR_UNSUPPORTED;
     if (a->adds_to_keys && fv_attn_is_half(a->dtype)) return FV_ERR_UNSUPPORTED;
-    if (!(a->dropout >= 0 && a->dropout < 1) || !(a->soft_cap >= 0) || !isfinite(a->scale))
-        return FV_ERR_ARGUMENT;
     if (a->dtype != FV_F32 && a->dtype != FV_F64 && !fv_attn_is_half(a->dtype))
         return FV_ERR_UNSUPPORTED;
     return FV_OK;
@@ -170,7 +181,7 @@ void fv_attn_fill_inputs(void **ptr, const fv_attn_data *data)
 
 fv_status fv_attn_check_documents(const fv_attn *a, const fv_attn_data *data)
 {
-    if (!a->packed) return data->q_begin || data->k_begin ? FV_ERR_ARGUMENT : FV_OK;
+    if (!a->varlen) return data->q_begin || data->k_begin ? FV_ERR_ARGUMENT : FV_OK;
     if (!data->q_begin || !data->k_begin) return FV_ERR_ARGUMENT;
     if (data->bias || data->visible) return FV_ERR_UNSUPPORTED;
     if (!fv_attn_offsets_are_sound(data->q_begin, a->batch, a->n_q) ||
@@ -183,9 +194,9 @@ static bool has_inputs(const fv_attn *a, const fv_attn_data *data)
 {
     if (!data) return false;
     const bool queries = a->batch * a->n_q > 0, keys = a->batch * a->n_k > 0;
-    const bool pairs = a->score != FV_SCORE_NONE;
-    if (a->score == FV_SCORE_ADDITIVE ? !data->w : data->w != NULL) return false;
-    if (a->block_k > 0 ? queries && keys && !data->blocks : data->blocks != NULL) return false;
+    const bool pairs = a->score != FV_ATTN_SCORE_NONE;
+    if (a->score == FV_ATTN_SCORE_ADDITIVE ? !data->w : data->w != NULL) return false;
+    if (a->rule.block_k > 0 ? queries && keys && !data->blocks : data->blocks != NULL) return false;
     if (queries && ((pairs && !data->q) || !data->o)) return false;
     return !keys || ((!pairs || data->k) && data->v);
 }
@@ -200,7 +211,8 @@ fv_status fv_attn_forward(const fv_attn *a, const fv_attn_data *data, const fv_a
     if (status != FV_OK) return status;
     void *ptr[FV_ATTN_POINTERS];
     fv_attn_fill_inputs(ptr, data);
-    return fv_attn_run(FV_KERNEL_ATTENTION, a->dtype, a, exec, ptr, scratch, scratch_bytes);
+    const fv_attn full = fv_attn_complete(a);
+    return fv_attn_run(FV_KERNEL_ATTENTION, a->dtype, &full, exec, ptr, scratch, scratch_bytes);
 }
 
 fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data, const fv_attn_exec *exec,
@@ -210,7 +222,7 @@ fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data, const fv_
     if (status != FV_OK) return status;
     if (!has_inputs(a, data) || (a->batch * a->n_q > 0 && !data->lse)) return FV_ERR_ARGUMENT;
     if ((data->grad_bias && !data->bias) || (data->grad_w && !data->w)) return FV_ERR_ARGUMENT;
-    if (a->score == FV_SCORE_NONE && (data->grad_q || data->grad_k)) return FV_ERR_ARGUMENT;
+    if (a->score == FV_ATTN_SCORE_NONE && (data->grad_q || data->grad_k)) return FV_ERR_ARGUMENT;
     status = fv_attn_check_documents(a, data);
     if (status != FV_OK) return status;
     void *ptr[FV_ATTN_GRAD_POINTERS] = {
@@ -223,11 +235,13 @@ fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data, const fv_
         [FV_ATTN_GRAD_LSE] = readable(data->grad_lse),
     };
     fv_attn_fill_inputs(ptr + FV_ATTN_GRAD_INPUTS, data);
-    return fv_attn_run(FV_KERNEL_ATTENTION_GRAD, a->dtype, a, exec, ptr, scratch, scratch_bytes);
+    const fv_attn full = fv_attn_complete(a);
+    return fv_attn_run(FV_KERNEL_ATTENTION_GRAD, a->dtype, &full, exec, ptr, scratch,
+                       scratch_bytes);
 }
 
-void fv_attention_merge(int64_t rows, int64_t width, float *o, int64_t o_row, float *lse,
-                        const float *other_o, int64_t other_row, const float *other_lse)
+void fv_attn_merge(int64_t rows, int64_t width, float *o, int64_t o_row, float *lse,
+                   const float *other_o, int64_t other_row, const float *other_lse)
 {
     for (int64_t i = 0; i < rows; i++) {
         const float most = lse[i] > other_lse[i] ? lse[i] : other_lse[i];
@@ -235,7 +249,7 @@ void fv_attention_merge(int64_t rows, int64_t width, float *o, int64_t o_row, fl
         const double wa = exp((double)lse[i] - most), wb = exp((double)other_lse[i] - most);
         const double a = wa / (wa + wb), b = wb / (wa + wb);
         for (int64_t c = 0; c < width; c++) {
-            /* A side without weight is not looked at: it may hold anything. */
+            /* A side without weight is not read: it may hold anything. */
             double sum = 0;
             if (a > 0) sum += a * (double)o[i * o_row + c];
             if (b > 0) sum += b * (double)other_o[i * other_row + c];

@@ -1,5 +1,5 @@
 /*
- * The attention kernels behind fovea/attention.h.
+ * The attention kernels behind fovea/attention_kernels.h.
  *
  * q, k, v, o and their gradients have the dtype of the call; everything else is f32 with bf16 and
  * f16. Sums are made in float then, and each result is rounded once.
@@ -22,7 +22,9 @@
 #ifndef FV_KERNELS_ATTENTION_H
 #define FV_KERNELS_ATTENTION_H
 
-#include "fovea/attention.h"
+#include <math.h>
+
+#include "fovea/attention_kernels.h"
 #include "kernels/kernel.h"
 
 /* Pointer order of the two kernels. */
@@ -54,13 +56,28 @@ enum {
     FV_ATTN_GRAD_POINTERS = FV_ATTN_GRAD_INPUTS + FV_ATTN_POINTERS,
 };
 
-/* Whether rows have 16 bits: then they are widened before use and narrowed at the end. */
+/* bf16 and f16 rows are widened before use and narrowed at the end. */
 static inline bool fv_attn_is_half(fv_dtype type) { return type == FV_BF16 || type == FV_F16; }
 
-/* Elements of a row of q and k that are looked at. */
+/* The factor of the scores: the rule's, or the default where that is 0. */
+static inline double fv_attn_scale(const fv_attn *a)
+{
+    if (a->rule.scale != 0) return a->rule.scale;
+    return a->score == FV_ATTN_SCORE_DOT ? 1.0 / sqrt((double)a->d) : 1;
+}
+
+/* The description with the scale resolved, as kernels want it. */
+static inline fv_attn fv_attn_complete(const fv_attn *a)
+{
+    fv_attn full = *a;
+    full.rule.scale = fv_attn_scale(a);
+    return full;
+}
+
+/* Elements of a row of q and k that are read. */
 static inline int64_t fv_attn_width(const fv_attn *a)
 {
-    return a->score == FV_SCORE_NONE ? 0 : a->d;
+    return a->score == FV_ATTN_SCORE_NONE ? 0 : a->d;
 }
 
 /* Elements from the log-sum-exps of one head to those of the next. */
@@ -69,7 +86,7 @@ static inline int64_t fv_attn_lse_head(const fv_attn *a)
     return a->lse_head > 0 ? a->lse_head : a->n_q;
 }
 
-/* Bytes of a log-sum-exp, and of all else that goes with scores. */
+/* Bytes of an element of lse, bias, slopes and w. */
 static inline size_t fv_attn_lse_size(const fv_attn *a)
 {
     return a->dtype == FV_F64 ? sizeof(double) : sizeof(float);
@@ -82,27 +99,27 @@ static inline void fv_attn_advance(void **ptr, int64_t elements, size_t size)
 }
 
 /*
- * Packed documents (attention_packed.c). A kernel that gets a packed description hands itself over:
+ * Varlen documents (attention_varlen.c). A kernel that gets a varlen description passes itself on:
  *
- *     if (a->packed) {
- *         fv_attn_run_packed(exec, ptr, a, false, forward, forward_bytes);
+ *     if (a->varlen) {
+ *         fv_attn_run_varlen(exec, ptr, a, false, forward, forward_bytes);
  *         return;
  *     }
  *
  * and is called for each document with a plain description. Offsets that do not rise from 0 to the
- * total raise a fault. Scratch: what scratch says of a packed description with batch 1 must be
- * enough for any document that is not longer.
+ * total raise a fault. Scratch: what `scratch` returns for a varlen description with batch 1 must
+ * be enough for any document that is not longer.
  */
 typedef size_t (*fv_attn_scratch_fn)(const void *args, int threads);
-void fv_attn_run_packed(const fv_exec *exec, void *const *ptr, const fv_attn *a, bool backward,
+void fv_attn_run_varlen(const fv_exec *exec, void *const *ptr, const fv_attn *a, bool backward,
                         fv_kernel_fn kernel, fv_attn_scratch_fn scratch);
-/* Of any description. */
+/* Scratch bytes of any description, varlen or not. */
 size_t fv_attn_whole_scratch(const fv_attn *a, int threads, fv_attn_scratch_fn scratch);
 bool fv_attn_offsets_are_sound(const int64_t *begin, int64_t documents, int64_t total);
 
-/* The same for any other call: run(user, b, exec) does document b. Long documents come one after
- * the other with all threads, then short ones side by side, one thread each; in_order: each in its
- * turn. Raises a fault and returns false where the offsets are none. */
+/* The same for any other call: run(user, b, exec) does document b. Long documents run one after the
+ * other with all threads, then short ones in parallel, one thread each; in_order: all one after the
+ * other. Raises a fault and returns false if the offsets do not rise from 0 to the totals. */
 typedef struct fv_attn_documents {
     const int64_t *q_begin, *k_begin;
     void (*run)(const void *user, int64_t b, const fv_exec *exec);
@@ -114,7 +131,7 @@ bool fv_attn_each_document(const fv_exec *exec, const fv_attn *a, const fv_attn_
 /* Document b as a plain description; the pointers of the forward pass move to its rows. */
 fv_attn fv_attn_document(const fv_attn *a, int64_t b, void **in);
 
-/* Sizes, widths and settings that the kernels may rely on; offsets of packed documents. */
+/* Sizes, widths and the rule; offsets of varlen documents. Kernels rely on both. */
 fv_status fv_attn_check(const fv_attn *a);
 fv_status fv_attn_check_documents(const fv_attn *a, const fv_attn_data *data);
 
@@ -122,7 +139,7 @@ fv_status fv_attn_check_documents(const fv_attn *a, const fv_attn_data *data);
 fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
                       const fv_attn_exec *exec, void *const *ptr, void *scratch,
                       size_t scratch_bytes);
-/* The most that any level asks for, so that the answer does not depend on the machine. */
+/* The largest need of any usable level, so that the level can be chosen later. */
 fv_status fv_attn_kernel_scratch(fv_kernel_id kernel, const void *args, int threads, size_t *bytes);
 /* The pointers of the forward pass. */
 void fv_attn_fill_inputs(void **ptr, const fv_attn_data *data);
@@ -137,29 +154,30 @@ typedef struct fv_attn_range {
 
 static inline int64_t fv_attn_position(const fv_attn *a, int64_t i)
 {
-    return i + a->q_offset + (a->causal == FV_CAUSAL_BOTTOM_RIGHT ? a->n_k - a->n_q : 0);
+    return i + a->rule.q_offset + (a->rule.causal == FV_CAUSAL_BOTTOM_RIGHT ? a->n_k - a->n_q : 0);
 }
 
 static inline fv_attn_range fv_attn_visible_range(const fv_attn *a, int64_t n_keys, int64_t i)
 {
     int64_t position = fv_attn_position(a, i);
     int64_t low = 0, high = n_keys;
-    if (a->causal != FV_CAUSAL_NONE && position + 1 < high) high = position + 1;
+    if (a->rule.causal != FV_CAUSAL_NONE && position + 1 < high) high = position + 1;
     /* compared so that no window, however wide, overflows */
-    if (a->right >= 0 && a->right < high - position - 1) high = position + a->right + 1;
-    if (a->left >= 0 && a->left < position - low) low = position - a->left;
-    int64_t prefix = a->prefix < n_keys ? a->prefix : n_keys;
+    if (a->rule.right >= 0 && a->rule.right < high - position - 1)
+        high = position + a->rule.right + 1;
+    if (a->rule.left >= 0 && a->rule.left < position - low) low = position - a->rule.left;
+    int64_t prefix = a->rule.prefix < n_keys ? a->rule.prefix : n_keys;
     if (low < prefix) low = prefix;
     if (high < low) high = low;
     return (fv_attn_range){prefix, low, high};
 }
 
-/* The row of the block list that query i looks at, or NULL; blocks of keys a->blocks.col apart. */
+/* The row of the block list for query i, or NULL; blocks of keys a->blocks.col apart. */
 static inline const uint8_t *fv_attn_block_row(const fv_attn *a, const uint8_t *blocks, int64_t b,
                                                int64_t h, int64_t i)
 {
     const fv_attn_grid *g = &a->blocks;
-    return blocks ? blocks + b * g->batch + h * g->head + i / a->block_q * g->row : NULL;
+    return blocks ? blocks + b * g->batch + h * g->head + i / a->rule.block_q * g->row : NULL;
 }
 
 /* Keys of sequence b that count. */

@@ -1,4 +1,4 @@
-/* The raw-pointer functions of fovea/attention_weights.h: checks, then the kernel of the level. */
+/* Weights over raw pointers, fovea/attention_kernels.h: checks, then the kernel of the level. */
 #include "kernels/attention_weights.h"
 
 #include <math.h>
@@ -7,24 +7,26 @@
 #include "base/check.h"
 #include "base/config.h"
 
-/* Documents packed in one row are one sequence here. */
-static int64_t sequences(const fv_attn *a) { return a->packed ? 1 : a->batch; }
+/* Varlen documents are one sequence here. */
+static int64_t sequences(const fv_attn *a) { return a->varlen ? 1 : a->batch; }
 
-void fv_attn_window_init(const fv_attn *a, fv_attn_window *w, size_t struct_size)
+void fv_attn_region_init(const fv_attn *a, fv_attn_region *region, size_t struct_size)
 {
-    fv_attn_window all = {.struct_size = struct_size,
+    fv_attn_region all = {.struct_size = struct_size,
                           .batches = sequences(a),
                           .heads = a->heads,
                           .rows = a->n_q,
                           .cols = a->n_k};
-    fv_attn_window_dense(&all);
-    fv_config_fill(w, struct_size, &all, sizeof all);
+    fv_attn_region_dense(&all);
+    fv_config_fill(region, struct_size, &all, sizeof all);
 }
 
-void fv_attn_window_dense(fv_attn_window *w)
+void fv_attn_region_dense(fv_attn_region *region)
 {
-    w->out = (fv_attn_grid){
-        .batch = w->heads * w->rows * w->cols, .head = w->rows * w->cols, .row = w->cols, .col = 1};
+    region->out = (fv_attn_grid){.batch = region->heads * region->rows * region->cols,
+                                 .head = region->rows * region->cols,
+                                 .row = region->cols,
+                                 .col = 1};
 }
 
 /* ---- checks ----------------------------------------------------------------------- */
@@ -34,14 +36,15 @@ static bool lies_within(int64_t first, int64_t count, int64_t all)
     return first >= 0 && count >= 0 && first <= all && count <= all - first;
 }
 
-static fv_status check_window(const fv_attn *a, const fv_attn_window *w)
+static fv_status check_region(const fv_attn *a, const fv_attn_region *region)
 {
     fv_status status = fv_attn_check(a);
     if (status != FV_OK) return status;
-    const bool sound = w && w->struct_size == sizeof *w &&
-                       lies_within(w->batch, w->batches, sequences(a)) &&
-                       lies_within(w->head, w->heads, a->heads) &&
-                       lies_within(w->row, w->rows, a->n_q) && lies_within(w->col, w->cols, a->n_k);
+    const bool sound = region && region->struct_size == sizeof *region &&
+                       lies_within(region->batch, region->batches, sequences(a)) &&
+                       lies_within(region->head, region->heads, a->heads) &&
+                       lies_within(region->row, region->rows, a->n_q) &&
+                       lies_within(region->col, region->cols, a->n_k);
     return sound ? FV_OK : FV_ERR_ARGUMENT;
 }
 
@@ -61,9 +64,9 @@ static bool has_inputs(const fv_attn *a, const fv_attn_data *data)
     if (!data) return false;
     const bool queries = a->batch * a->n_q > 0, keys = a->batch * a->n_k > 0;
     if (queries && !data->lse) return false;
-    if (a->block_k > 0 ? queries && keys && !data->blocks : data->blocks != NULL) return false;
-    if (a->score == FV_SCORE_ADDITIVE ? !data->w : data->w != NULL) return false;
-    return a->score == FV_SCORE_NONE || ((!queries || data->q) && (!keys || data->k));
+    if (a->rule.block_k > 0 ? queries && keys && !data->blocks : data->blocks != NULL) return false;
+    if (a->score == FV_ATTN_SCORE_ADDITIVE ? !data->w : data->w != NULL) return false;
+    return a->score == FV_ATTN_SCORE_NONE || ((!queries || data->q) && (!keys || data->k));
 }
 
 static void fill_inputs(void **ptr, const fv_attn_data *data)
@@ -74,24 +77,27 @@ static void fill_inputs(void **ptr, const fv_attn_data *data)
 
 /* ---- calls ------------------------------------------------------------------------ */
 
-fv_status fv_attn_map_scratch(const fv_attn *a, const fv_attn_window *w, int threads, size_t *bytes)
+fv_status fv_attn_weights_scratch(const fv_attn *a, const fv_attn_region *region, int threads,
+                                  size_t *bytes)
 {
-    fv_status status = check_window(a, w);
+    fv_status status = check_region(a, region);
     if (status != FV_OK) return status;
-    const fv_attn_map_args args = {.a = *a, .w = *w};
+    const fv_attn_weights_args args = {.a = fv_attn_complete(a), .region = *region};
     return fv_attn_kernel_scratch(FV_KERNEL_ATTENTION_MAP, &args, threads, bytes);
 }
 
-fv_status fv_attn_map(const fv_attn *a, const fv_attn_data *data, const fv_attn_window *w,
-                      void *weights, const fv_attn_exec *exec, void *scratch, size_t scratch_bytes)
+fv_status fv_attn_weights(const fv_attn *a, const fv_attn_data *data, const fv_attn_region *region,
+                          void *weights, const fv_attn_exec *exec, void *scratch,
+                          size_t scratch_bytes)
 {
-    fv_status status = check_window(a, w);
+    fv_status status = check_region(a, region);
     if (status != FV_OK) return status;
-    const bool empty = w->batches == 0 || w->heads == 0 || w->rows == 0 || w->cols == 0;
+    const bool empty =
+        region->batches == 0 || region->heads == 0 || region->rows == 0 || region->cols == 0;
     if (!has_inputs(a, data) || (!empty && !weights)) return FV_ERR_ARGUMENT;
     status = fv_attn_check_documents(a, data);
     if (status != FV_OK) return status;
-    const fv_attn_map_args args = {.a = *a, .w = *w};
+    const fv_attn_weights_args args = {.a = fv_attn_complete(a), .region = *region};
     void *ptr[FV_ATTN_MAP_INPUTS + FV_ATTN_POINTERS] = {[FV_ATTN_MAP_OUT] = weights};
     fill_inputs(ptr + FV_ATTN_MAP_INPUTS, data);
     return fv_attn_run(FV_KERNEL_ATTENTION_MAP, a->dtype, &args, exec, ptr, scratch, scratch_bytes);
@@ -102,7 +108,7 @@ fv_status fv_attn_summary_scratch(const fv_attn *a, const fv_attn_summary *s, in
 {
     fv_status status = check_summary(a, s);
     if (status != FV_OK) return status;
-    const fv_attn_summary_args args = {.a = *a, .top = s->top};
+    const fv_attn_summary_args args = {.a = fv_attn_complete(a), .top = s->top};
     return fv_attn_kernel_scratch(FV_KERNEL_ATTENTION_SUMMARY, &args, threads, bytes);
 }
 
@@ -114,7 +120,7 @@ fv_status fv_attn_summarise(const fv_attn *a, const fv_attn_data *data, const fv
     if (!has_inputs(a, data)) return FV_ERR_ARGUMENT;
     status = fv_attn_check_documents(a, data);
     if (status != FV_OK) return status;
-    const fv_attn_summary_args args = {.a = *a, .top = s->top};
+    const fv_attn_summary_args args = {.a = fv_attn_complete(a), .top = s->top};
     void *ptr[FV_ATTN_SUMMARY_INPUTS + FV_ATTN_POINTERS] = {
         [FV_ATTN_TOP_INDEX] = s->top_index, [FV_ATTN_TOP_WEIGHT] = s->top_weight,
         [FV_ATTN_ENTROPY] = s->entropy,     [FV_ATTN_DISTANCE] = s->distance,

@@ -1,15 +1,14 @@
 /*
- * The kernels behind fovea/attention_weights.h.
+ * The kernels that recompute weights, behind fovea/attention_kernels.h.
  *
  * ATTENTION_MAP ptr: weights, then the pointers of ATTENTION with o and v NULL.
- * args: fv_attn_map_args
+ * args: fv_attn_weights_args
  * ATTENTION_SUMMARY ptr: top_index, top_weight, entropy, distance, received (each or NULL), then
  * the pointers of ATTENTION with o and v NULL. args: fv_attn_summary_args
  */
 #ifndef FV_KERNELS_ATTENTION_WEIGHTS_H
 #define FV_KERNELS_ATTENTION_WEIGHTS_H
 
-#include "fovea/attention_weights.h"
 #include "kernels/attention.h"
 
 enum { FV_ATTN_MAP_OUT, FV_ATTN_MAP_INPUTS };
@@ -22,16 +21,16 @@ enum {
     FV_ATTN_SUMMARY_INPUTS
 };
 
-typedef struct fv_attn_map_args {
+typedef struct fv_attn_weights_args {
     fv_attn a;
-    fv_attn_window w;
-} fv_attn_map_args;
+    fv_attn_region region;
+} fv_attn_weights_args;
 
 typedef struct fv_attn_summary_args {
     fv_attn a;
     int64_t top;
-    /* Of a document in a packed row: entries from one head to the next of what has one a query and
-     * of what has one a key (0: n_q, n_k), and the number of its first key. */
+    /* Of a varlen document: entries from one head to the next of what has one per query and of what
+     * has one per key (0: n_q, n_k), and the number of its first key. */
     int64_t q_head, k_head, first_key;
 } fv_attn_summary_args;
 
@@ -45,16 +44,16 @@ static inline int64_t fv_attn_summary_key(const fv_attn_summary_args *s, int64_t
 }
 
 /*
- * Packed documents (attention_weights_packed.c): a kernel that gets a packed description hands
- * itself over and is called for each document. `scratch` takes a description, for its whole map.
+ * Varlen documents (attention_weights_varlen.c): a kernel that gets a varlen description passes
+ * itself on and is called for each document. `scratch` takes a description, for its whole map.
  */
-void fv_attn_map_packed(const fv_exec *exec, void *const *ptr, const fv_attn_map_args *args,
-                        fv_kernel_fn kernel, fv_attn_scratch_fn scratch);
-void fv_attn_summary_packed(const fv_exec *exec, void *const *ptr, const fv_attn_summary_args *args,
+void fv_attn_weights_varlen(const fv_exec *exec, void *const *ptr, const fv_attn_weights_args *args,
+                            fv_kernel_fn kernel, fv_attn_scratch_fn scratch);
+void fv_attn_summary_varlen(const fv_exec *exec, void *const *ptr, const fv_attn_summary_args *args,
                             fv_kernel_fn kernel, fv_attn_scratch_fn scratch);
 
-/* Puts a weight among the `top` of a row, which are sorted; the caller has seen that it is larger
- * than the last. Earlier keys stay before later ones of equal weight. */
+/* Inserts a weight among the sorted `top` of a row; the caller has checked that it is larger than
+ * the last. Earlier keys stay before later ones of equal weight. */
 #define FV_ATTN_INSERT(weight, index, top, p, key)                                                 \
     do {                                                                                           \
         int64_t at_ = (top)-1;                                                                     \

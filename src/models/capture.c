@@ -43,7 +43,10 @@ void fv_pass_show(fv_ctx *ctx, const fv_pass *pass, const char *site, fv_tensor 
     const fv_site_weights shown = {.name = site,
                                    .encoder = strncmp(site, "encoder", 7) == 0,
                                    .cross = strstr(site, ".cross") != NULL,
-                                   .seen = {.weights = weights}};
+                                   .captured = {.heads = fv_tensor_size(weights, 1),
+                                                .n_q = fv_tensor_size(weights, 2),
+                                                .n_k = fv_tensor_size(weights, 3),
+                                                .weights = weights}};
     const fv_status status = pass->capture->take(pass->capture->user, ctx, &shown);
     if (status != FV_OK && ctx->error == FV_OK) fv_poison_last(ctx, status);
 }

@@ -42,13 +42,13 @@ typedef struct sight {
 static fv_status take(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     sight *s = user;
-    const int64_t rows = fv_tensor_size(site->seen.weights, 2);
+    const int64_t rows = fv_tensor_size(site->captured.weights, 2);
     const int64_t shape[] = {s->targets->count, rows, 1};
     float *inside = fv_host_room(ctx, FV_F32, 3, shape);
     for (int64_t i = 0; inside && i < s->targets->count; i++)
         for (int64_t t = 0; t < rows; t++)
             inside[i * rows + t] = t < s->targets->length[i] ? 1.0F : 0.0F;
-    fv_tensor *mean = fv_mean(ctx, site->seen.weights, 1, (int[]){1}, false);
+    fv_tensor *mean = fv_mean(ctx, site->captured.weights, 1, (int[]){1}, false);
     fv_tensor *kept = fv_mul(ctx, mean, fv_host_tensor(ctx, FV_F32, inside, 3, shape, FV_F32));
     s->out = fv_scope_keep(ctx, kept);
     return ctx->error;
@@ -69,7 +69,7 @@ static fv_tensor *align_in(fv_ctx *ctx, const fv_transformer_self *p, const fv_t
              (long long)(c->decoder_layers > 1 ? c->decoder_layers - 2 : 0));
     sight seen = {.targets = &targets, .out = ctx->invalid};
     const fv_capture capture = {
-        .sites = site, .look = {.weights = true}, .take = take, .user = &seen};
+        .sites = site, .what = {.weights = true}, .take = take, .user = &seen};
     const fv_pass looking = {.capture = &capture};
     const fv_sequences sources = {
         .count = batch->count, .tokens = batch->source, .length = batch->source_length};

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/score.h"
 #include "base/config.h"
 #include "nn/weights.h"
 
@@ -72,8 +73,9 @@ static fv_status check_kinds(fv_ctx *ctx, const fv_seq2seq_config *c)
                      c->decoder < FV_DECODER_FIXED || c->decoder >= FV_DECODER_COUNT ||
                      c->readout < FV_READOUT_TANH || c->readout >= FV_READOUT_COUNT,
                  ctx, FV_ERR_ARGUMENT, "seq2seq: no such cell, decoder or readout");
-    FV_RETURN_IF(c->score < FV_ATTENTION_SCALED || c->score >= FV_ATTENTION_CALLER, ctx,
-                 FV_ERR_ARGUMENT, "seq2seq: no such score");
+    const fv_score_kind *score = fv_score_find(c->score);
+    FV_RETURN_IF(!score || score->has_function, ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: score %d does not exist, or needs a function", (int)c->score);
     FV_RETURN_IF(
         c->normaliser != FV_ATTENTION_SOFTMAX && c->normaliser != FV_ATTENTION_LOCAL_M &&
             c->normaliser != FV_ATTENTION_LOCAL_P && c->normaliser != FV_ATTENTION_HARD_SAMPLE,
@@ -82,14 +84,12 @@ static fv_status check_kinds(fv_ctx *ctx, const fv_seq2seq_config *c)
                  "seq2seq: hard attention's weights are 0 or more");
     FV_RETURN_IF(!(c->hard_decay >= 0 && c->hard_decay < 1), ctx, FV_ERR_ARGUMENT,
                  "seq2seq: hard attention's decay is 0 to below 1");
-    const bool equal_widths = c->score == FV_ATTENTION_SCALED || c->score == FV_ATTENTION_DOT ||
-                              c->score == FV_ATTENTION_COSINE;
-    FV_RETURN_IF(c->decoder != FV_DECODER_FIXED && equal_widths &&
+    FV_RETURN_IF(c->decoder != FV_DECODER_FIXED && fv_score_needs_equal_widths(score) &&
                      fv_seq2seq_memory_width(c) != c->hidden,
                  ctx, FV_ERR_ARGUMENT,
-                 "seq2seq: a dot product of decoder states (%lld wide) and encoder states (%lld) "
-                 "needs equal widths",
-                 (long long)c->hidden, (long long)fv_seq2seq_memory_width(c));
+                 "seq2seq: the %s score of decoder states (width %lld) and encoder states (width "
+                 "%lld) needs equal widths",
+                 score->name, (long long)c->hidden, (long long)fv_seq2seq_memory_width(c));
     FV_RETURN_IF(c->tied && c->readout_width != c->embedding, ctx, FV_ERR_ARGUMENT,
                  "seq2seq: tied embeddings need readout_width %lld to equal embedding %lld",
                  (long long)c->readout_width, (long long)c->embedding);
@@ -146,20 +146,44 @@ static fv_status make_networks(fv_params *params, fv_seq2seq *m)
     return FV_OK;
 }
 
+static int64_t score_size(const fv_seq2seq_config *c, fv_score_size size)
+{
+    switch (size) {
+    case FV_SCORE_SIZE_QUERY:
+        return c->hidden;
+    case FV_SCORE_SIZE_KEY:
+        return fv_seq2seq_memory_width(c);
+    case FV_SCORE_SIZE_KEYS:
+        return c->most_source;
+    default:
+        return c->attention_width;
+    }
+}
+
+/* A vector, a matrix, or nothing where the score has no such parameter. */
+static fv_tensor *score_param(fv_params *params, const fv_seq2seq_config *c, const char *name,
+                              const fv_score_param *p)
+{
+    const int64_t rows = score_size(c, p->axis[0]);
+    switch (fv_score_rank(p)) {
+    case 1:
+        return fv_nn_weight(params, "attention", "score", 1, &rows,
+                            fv_init_uniform(1.0 / sqrt((double)rows)));
+    case 2:
+        return matrix(params, name, rows, score_size(c, p->axis[1]));
+    default:
+        return NULL;
+    }
+}
+
 static void make_attention(fv_params *params, fv_seq2seq *m)
 {
     const fv_seq2seq_config *c = &m->cfg;
-    const int64_t memory = fv_seq2seq_memory_width(c), a = c->attention_width;
-    if (c->score == FV_ATTENTION_GENERAL)
-        m->w = matrix(params, "attention.weight", c->hidden, memory);
-    if (c->score == FV_ATTENTION_LOCATION)
-        m->w = matrix(params, "attention.weight", c->most_source, c->hidden);
-    if (c->score == FV_ATTENTION_ADDITIVE) {
-        m->w_q = matrix(params, "attention.query.weight", a, c->hidden);
-        m->w_k = matrix(params, "attention.key.weight", a, memory);
-        m->w = fv_nn_weight(params, "attention", "score", 1, &a,
-                            fv_init_uniform(1.0 / sqrt((double)a)));
-    }
+    const fv_score_kind *score = fv_score_find(c->score);
+    const int64_t a = c->attention_width;
+    m->w_q = score_param(params, c, "attention.query.weight", &score->w_q);
+    m->w_k = score_param(params, c, "attention.key.weight", &score->w_k);
+    m->w = score_param(params, c, "attention.weight", &score->w);
     if (c->normaliser == FV_ATTENTION_LOCAL_P) {
         m->w_p = matrix(params, "attention.position.weight", a, c->hidden);
         m->v_p = fv_nn_weight(params, "attention", "position.score", 1, &a,

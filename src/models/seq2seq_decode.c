@@ -44,7 +44,7 @@ static fv_attention describe(const fv_seq2seq_config *c, int64_t t, bool trainin
     if (c->normaliser == FV_ATTENTION_HARD_SAMPLE && !training)
         how.normaliser = FV_ATTENTION_HARD_ARGMAX;
     how.half_width = c->half_width;
-    how.q_offset = t; /* local-m: the t-th target word looks around the t-th source word */
+    how.rule.q_offset = t; /* local-m: the t-th target word looks around the t-th source word */
     return how;
 }
 

@@ -65,7 +65,7 @@ fv_memory fv_seq2seq_encode(fv_ctx *ctx, const fv_seq2seq *m, const fv_token_pai
     if (c->decoder == FV_DECODER_FIXED) return memory;
     memory.v = fv_unsqueeze(ctx, fv_unpack(ctx, h, p, order), 1);
     memory.k = memory.v;
-    if (c->score == FV_ATTENTION_ADDITIVE) {
+    if (m->w_k) {
         /* Projected once for all decoder steps, and without the padding. */
         fv_tensor *keys = fv_linear(ctx, h, m->w_k, NULL);
         memory.k = fv_unsqueeze(ctx, fv_unpack(ctx, keys, p, order), 1);

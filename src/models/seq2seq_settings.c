@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "attention/score.h"
 #include "io/choices.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -26,8 +27,8 @@ enum { WIDE = 1 << 24 };
     X(reverse_source, BOOL, BOOL, "false", 0, 0, NULL, "feed the source from its end")             \
     X(decoder, CHOICE, CHOICE, "search", 0, 0, "fixed|search|luong", "how the source is used")     \
     X(hidden, INT64, INT, "256", 1, WIDE, NULL, "units of the decoder")                            \
-    X(score, CHOICE, CHOICE, "additive", 0, 0, "scaled|dot|general|additive|cosine|location",      \
-      "how a query meets a key")                                                                   \
+    X(score, CHOICE, CHOICE, "additive", 0, 0, fv_score_choices + 1,                               \
+      "how a query and a key are compared")                                                        \
     X(normaliser, NORMALISER, CHOICE, "softmax", 0, 0, "softmax|local-m|local-p|hard",             \
       "over the whole source, a window, or one place")                                             \
     X(half_width, REAL, REAL, "10", 0.5, 1e6, NULL, "reach of a local window")                     \

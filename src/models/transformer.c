@@ -273,12 +273,12 @@ static fv_block_config block_of(const fv_transformer_config *c, const fv_side_na
     if (c->head_dim > 0) h->d_k = c->head_dim;
     h->kv_heads = c->kv_heads;
     h->bias = h->bias_out = c->attention_bias;
-    h->packed = b.names->self.qkv && !b.names->self.q;
+    h->fused_qkv = b.names->self.qkv && !b.names->self.q;
     h->start = c->start_deviation;
     h->attention.score = c->unscaled ? FV_ATTENTION_DOT : FV_ATTENTION_SCALED;
-    h->attention.dropout = c->attention_dropout;
+    h->attention.rule.dropout = c->attention_dropout;
     if (!encoder && c->encoder_layers > 0) b.cross = *h;
-    if (!encoder) h->attention.causal = FV_CAUSAL_TOP_LEFT;
+    if (!encoder) h->attention.rule.causal = FV_CAUSAL_TOP_LEFT;
     if (c->positions == FV_POSITION_ROTARY) {
         h->rotary = c->rotary;
         if (h->rotary.width == 0) h->rotary.width = h->d_k;

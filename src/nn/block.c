@@ -128,7 +128,7 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                            .keep_user = in->keep_user,
                            .angles_by_row = in->angles_by_row,
                            .want_weights = in->want_weights,
-                           .look = in->look_self,
+                           .capture = in->capture_self,
                            .training = in->training};
     fv_tensor *x =
         run_attention(ctx, block, &block->self, &block->self_norm, in->x, &self, &inside.self);
@@ -141,7 +141,7 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                                 .q_begin = in->memory_begin ? in->q_begin : NULL,
                                 .k_begin = in->memory_begin,
                                 .want_weights = in->want_weights,
-                                .look = in->look_cross,
+                                .capture = in->capture_cross,
                                 .training = in->training};
         if (ctx->error == FV_OK && !in->memory && !in->cross_k)
             fv_poison(ctx, FV_ERR_ARGUMENT, "block: cross-attention without a memory");

@@ -1,49 +1,49 @@
 /*
- * Multi-head attention with free sizes. Rows stay [batch, n, heads, d] as the products leave them;
- * heads are a view of that, which the streamed kernel reads as it lies.
+ * Multi-head attention with free sizes. Rows stay [batch, n, heads, d] as the projections leave
+ * them; heads are a view of that, which the streamed kernel reads in place.
  */
-#include <math.h>
-
-#include "fovea/layers.h"
 #include "nn/heads.h"
+#include "attention/score.h"
+#include "fovea/layers.h"
 #include "tensor/tensor.h"
 
 /* ---- projections ------------------------------------------------------------------- */
 
 /* [batch, n, heads d] -> [batch, n, heads, d] */
-static fv_tensor *split(fv_ctx *ctx, fv_tensor *x, int64_t heads, int64_t d)
+static fv_tensor *split_heads(fv_ctx *ctx, fv_tensor *x, int64_t heads, int64_t d)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     return fv_reshape(ctx, x, 4, (int64_t[]){x->shape[0], x->shape[1], heads, d});
 }
 
-/* The table for n rows from `first` on, unless the caller has one; NULL where nothing turns. */
-static fv_tensor *angles_of(fv_ctx *ctx, const fv_heads *heads, const fv_tensor *x, int64_t first,
-                            fv_tensor *given)
+/* The rotary table for n rows from position `first` on, unless the caller has one; NULL without
+ * rotary positions. */
+static fv_tensor *rotary_angles(fv_ctx *ctx, const fv_heads *heads, const fv_tensor *x,
+                                int64_t first, fv_tensor *given)
 {
     const fv_rotary_config *rotary = &heads->cfg.rotary;
     if (rotary->width == 0 || given || ctx->error != FV_OK) return given;
     return fv_rotary_table(ctx, x->dtype, rotary, first, x->shape[1]);
 }
 
-/* What turns rows: a table, whose places are along this axis; NULL: nothing does. */
-typedef struct turn {
+/* A rotary table, and the axis of x along which its positions run; angles NULL: none. */
+typedef struct rotation {
     fv_tensor *angles;
     int axis;
-} turn;
+} rotation;
 
-/* [batch, n, heads, d], turned, as [batch, heads, n, d] */
-static fv_tensor *turned(fv_ctx *ctx, const fv_heads *heads, fv_tensor *x, turn by)
+/* [batch, n, heads, d] -> [batch, heads, n, d] */
+static fv_tensor *apply_rotary(fv_ctx *ctx, const fv_heads *heads, fv_tensor *x, rotation by)
 {
     if (by.angles) x = fv_rotary(ctx, x, by.axis, by.angles, heads->cfg.rotary.pairs);
     return fv_transpose(ctx, x, 1, 2);
 }
 
-/* One of the three projections; a part of the packed matrix where there is one. */
-static fv_dense part(fv_ctx *ctx, const fv_heads *heads, int which)
+/* One of the three projections; rows of the fused matrix where there is one. */
+static fv_dense select_projection(fv_ctx *ctx, const fv_heads *heads, int which)
 {
     const fv_dense own[3] = {heads->q, heads->k, heads->v};
-    if (!heads->cfg.packed) return own[which];
+    if (!heads->cfg.fused_qkv) return own[which];
     int64_t size[3], from = 0;
     fv_heads_sizes(&heads->cfg, size);
     for (int i = 0; i < which; i++)
@@ -56,79 +56,73 @@ static fv_dense part(fv_ctx *ctx, const fv_heads *heads, int which)
 
 static fv_tensor *project(fv_ctx *ctx, const fv_heads *heads, int which, fv_tensor *x)
 {
-    const fv_dense dense = part(ctx, heads, which);
+    const fv_dense dense = select_projection(ctx, heads, which);
     return fv_dense_run(ctx, &dense, x);
 }
 
-static fv_tensor *queries(fv_ctx *ctx, const fv_heads *heads, fv_tensor *projected, turn by)
+static fv_tensor *split_queries(fv_ctx *ctx, const fv_heads *heads, fv_tensor *projected,
+                                rotation by)
 {
     const fv_heads_config *cfg = &heads->cfg;
-    return turned(ctx, heads, split(ctx, projected, cfg->heads, cfg->d_k), by);
+    return apply_rotary(ctx, heads, split_heads(ctx, projected, cfg->heads, cfg->d_k), by);
 }
 
-static void keys_and_values(fv_ctx *ctx, const fv_heads *heads, fv_tensor *k, fv_tensor *v, turn by,
-                            fv_tensor **k_out, fv_tensor **v_out)
+static void split_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *k, fv_tensor *v, rotation by,
+                       fv_tensor **k_out, fv_tensor **v_out)
 {
     const fv_heads_config *cfg = &heads->cfg;
-    *k_out = turned(ctx, heads, split(ctx, k, cfg->kv_heads, cfg->d_k), by);
-    *v_out = fv_transpose(ctx, split(ctx, v, cfg->kv_heads, cfg->d_v), 1, 2);
+    *k_out = apply_rotary(ctx, heads, split_heads(ctx, k, cfg->kv_heads, cfg->d_k), by);
+    *v_out = fv_transpose(ctx, split_heads(ctx, v, cfg->kv_heads, cfg->d_v), 1, 2);
 }
 
 static void project_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tensor *values,
-                         turn by, fv_tensor **k, fv_tensor **v)
+                         rotation by, fv_tensor **k, fv_tensor **v)
 {
     fv_tensor *pk = project(ctx, heads, 1, keys);
     fv_tensor *pv = project(ctx, heads, 2, values ? values : keys);
-    keys_and_values(ctx, heads, pk, pv, by, k, v);
+    split_keys(ctx, heads, pk, pv, by, k, v);
 }
 
 void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tensor *values,
                    int64_t key_position, fv_tensor *key_angles, fv_tensor **k, fv_tensor **v)
 {
-    const turn by = {angles_of(ctx, heads, keys, key_position, key_angles), 1};
+    const rotation by = {rotary_angles(ctx, heads, keys, key_position, key_angles), 1};
     project_keys(ctx, heads, keys, values, by, k, v);
 }
 
-/* All three for one call: one product where everything comes from x by one matrix, one table of
- * angles where queries and keys stand at the same positions. */
+/* All three for one call: one product where everything comes from x by the fused matrix, one table
+ * of angles where queries and keys have the same positions. */
 static void project_all(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in,
                         fv_attention_input *a)
 {
     const int axis = in->angles_by_row ? 0 : 1;
-    const turn by = {angles_of(ctx, heads, in->x, in->position, in->angles), axis};
+    const rotation by = {rotary_angles(ctx, heads, in->x, in->position, in->angles), axis};
     fv_tensor *key_angles = in->key_angles;
     if (!key_angles && !in->keys && in->position == in->key_position) key_angles = by.angles;
-    if (heads->cfg.packed && !in->keys && !in->k) {
+    if (heads->cfg.fused_qkv && !in->keys && !in->k) {
         int64_t size[3];
         fv_tensor *p[3] = {ctx->invalid, ctx->invalid, ctx->invalid};
         fv_heads_sizes(&heads->cfg, size);
         fv_split(ctx, fv_dense_run(ctx, &heads->qkv, in->x), -1, 3, size, p);
-        a->q = queries(ctx, heads, p[0], by);
-        key_angles = angles_of(ctx, heads, in->x, in->key_position, key_angles);
-        keys_and_values(ctx, heads, p[1], p[2], (turn){key_angles, axis}, &a->k, &a->v);
+        a->q = split_queries(ctx, heads, p[0], by);
+        key_angles = rotary_angles(ctx, heads, in->x, in->key_position, key_angles);
+        split_keys(ctx, heads, p[1], p[2], (rotation){key_angles, axis}, &a->k, &a->v);
         return;
     }
-    a->q = queries(ctx, heads, project(ctx, heads, 0, in->x), by);
+    a->q = split_queries(ctx, heads, project(ctx, heads, 0, in->x), by);
     a->k = in->k;
     a->v = in->v;
     if (in->k) return;
     fv_tensor *keys = in->keys ? in->keys : in->x;
-    key_angles = angles_of(ctx, heads, keys, in->key_position, key_angles);
-    project_keys(ctx, heads, keys, in->values, (turn){key_angles, axis}, &a->k, &a->v);
+    key_angles = rotary_angles(ctx, heads, keys, in->key_position, key_angles);
+    project_keys(ctx, heads, keys, in->values, (rotation){key_angles, axis}, &a->k, &a->v);
 }
 
-/* ---- what the description needs ---------------------------------------------------- */
+/* ---- inputs of the attention ------------------------------------------------------- */
 
-static fv_tensor *plus(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
+static fv_tensor *add_bias(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
 {
     return a ? fv_add(ctx, a, b) : b;
-}
-
-/* Shaw's keys come before the scale, like the keys they are added to. */
-static double score_scale(const fv_attention *how, int64_t d)
-{
-    const double scale = how->score == FV_ATTENTION_SCALED ? 1 / sqrt((double)d) : 1;
-    return scale / how->temperature;
 }
 
 static void add_relative(fv_ctx *ctx, const fv_heads *heads, int64_t first, fv_attention_input *a)
@@ -138,12 +132,13 @@ static void add_relative(fv_ctx *ctx, const fv_heads *heads, int64_t first, fv_a
     const int64_t n_q = a->q->shape[2], n_k = a->k->shape[2];
     if (heads->relative_bias) {
         fv_tensor *bias = fv_relative_bias(ctx, r, heads->relative_bias, first, n_q, n_k);
-        a->bias = plus(ctx, a->bias, bias);
+        a->bias = add_bias(ctx, a->bias, bias);
     }
     if (heads->relative_keys) {
         fv_tensor *bias = fv_relative_keys(ctx, r, a->q, heads->relative_keys, first, n_k);
-        const double scale = score_scale(&heads->cfg.attention, heads->cfg.d_k);
-        a->bias = plus(ctx, a->bias, fv_scale(ctx, bias, scale));
+        /* Shaw's keys are scaled like the keys they are added to. */
+        const double scale = fv_score_scale(&heads->cfg.attention, heads->cfg.d_k);
+        a->bias = add_bias(ctx, a->bias, fv_scale(ctx, bias, scale));
     }
 }
 
@@ -161,14 +156,14 @@ static fv_attention_input describe(fv_ctx *ctx, const fv_heads *heads, const fv_
                             .k_begin = in->k_begin};
     project_all(ctx, heads, in, &a);
     if (in->keep && ctx->error == FV_OK) in->keep(in->keep_user, ctx, &a.k, &a.v);
-    if (heads->strength)
-        a.beta = fv_reshape(ctx, heads->strength, 3, (int64_t[]){cfg->heads, 1, 1});
+    if (heads->beta) a.beta = fv_reshape(ctx, heads->beta, 3, (int64_t[]){cfg->heads, 1, 1});
     if (cfg->alibi) a.slopes = fv_alibi_slopes(ctx, fv_tensor_dtype(a.q), cfg->heads);
     add_relative(ctx, heads, in->position - in->key_position, &a);
     return a;
 }
 
-static fv_tensor *join(fv_ctx *ctx, const fv_heads *heads, fv_tensor *context, fv_tensor *residual)
+static fv_tensor *merge_heads(fv_ctx *ctx, const fv_heads *heads, fv_tensor *context,
+                              fv_tensor *residual)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     const int64_t shape[3] = {context->shape[0], context->shape[2],
@@ -180,21 +175,21 @@ static fv_tensor *join(fv_ctx *ctx, const fv_heads *heads, fv_tensor *context, f
 fv_tensor *fv_heads_run(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in,
                         fv_attention_result *result)
 {
-    fv_attention_result inside = {.context = ctx->invalid};
-    if (result) *result = inside;
+    fv_attention_result own = {.context = ctx->invalid};
+    if (result) *result = own;
     if (ctx->error != FV_OK) return ctx->invalid;
     fv_attention how = heads->cfg.attention;
-    how.q_offset += in->position - in->key_position;
-    if (!in->training) how.dropout = 0;
+    how.rule.q_offset += in->position - in->key_position;
+    if (!in->training) how.rule.dropout = 0;
     if (heads->relative_values || in->want_weights) how.want_weights = true;
-    how.look = in->look;
+    how.capture = in->capture;
     const fv_attention_input a = describe(ctx, heads, in);
-    fv_tensor *context = fv_attention_run(ctx, &how, &a, &inside);
+    fv_tensor *context = fv_attention_run(ctx, &how, &a, &own);
     if (heads->relative_values)
         context =
             fv_add(ctx, context,
-                   fv_relative_values(ctx, &heads->cfg.relative, inside.weights,
+                   fv_relative_values(ctx, &heads->cfg.relative, own.weights,
                                       heads->relative_values, in->position - in->key_position));
-    if (result) *result = inside;
-    return join(ctx, heads, context, in->residual);
+    if (result) *result = own;
+    return merge_heads(ctx, heads, context, in->residual);
 }

@@ -1,4 +1,4 @@
-/* Shared by the making (heads_create.c) and the running (heads.c) of multi-head attention. */
+/* Shared by heads_create.c, which creates multi-head attention, and heads.c, which runs it. */
 #ifndef FV_NN_HEADS_H
 #define FV_NN_HEADS_H
 

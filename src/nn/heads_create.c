@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "attention/score.h"
 #include "base/config.h"
 #include "nn/heads.h"
 #include "nn/weights.h"
@@ -51,20 +52,23 @@ fv_status fv_heads_complete(fv_ctx *ctx, const fv_heads_config *given, fv_heads 
     fv_heads_config cfg = *given;
     complete(&cfg);
     FV_RETURN_IF(!sizes_are_sound(&cfg), ctx, FV_ERR_ARGUMENT,
-                 "heads: %lld heads over %lld of keys, widths %lld and %lld", (long long)cfg.heads,
-                 (long long)cfg.kv_heads, (long long)cfg.d_k, (long long)cfg.d_v);
-    FV_RETURN_IF(cfg.packed && (cfg.width_k != cfg.width_q || cfg.width_v != cfg.width_q), ctx,
-                 FV_ERR_ARGUMENT, "heads: one packed matrix needs inputs of one width");
+                 "heads: sizes out of range: %lld heads, %lld key heads, widths %lld and %lld",
+                 (long long)cfg.heads, (long long)cfg.kv_heads, (long long)cfg.d_k,
+                 (long long)cfg.d_v);
+    FV_RETURN_IF(cfg.fused_qkv && (cfg.width_k != cfg.width_q || cfg.width_v != cfg.width_q), ctx,
+                 FV_ERR_ARGUMENT, "heads: fused_qkv needs inputs of one width");
     FV_RETURN_IF(cfg.rotary.width > cfg.d_k, ctx, FV_ERR_ARGUMENT,
-                 "heads: rotary positions turn %lld columns of %lld", (long long)cfg.rotary.width,
-                 (long long)cfg.d_k);
+                 "heads: rotary positions of width %lld in heads of width %lld",
+                 (long long)cfg.rotary.width, (long long)cfg.d_k);
     FV_RETURN_IF(cfg.relative.reach != 0 && fv_relative_rows(&cfg.relative) == 0, ctx,
-                 FV_ERR_ARGUMENT, "heads: the relative positions make no sense");
-    FV_RETURN_IF(cfg.relative_vectors && cfg.attention.score != FV_ATTENTION_SCALED &&
-                     cfg.attention.score != FV_ATTENTION_DOT,
-                 ctx, FV_ERR_ARGUMENT, "heads: relative vectors go with dot products");
-    FV_RETURN_IF(cfg.attention.score == FV_ATTENTION_LOCATION && cfg.location_keys < 1, ctx,
-                 FV_ERR_ARGUMENT, "heads: location scores need location_keys");
+                 FV_ERR_ARGUMENT, "heads: the relative positions have no rows");
+    const fv_score_kind *score = fv_score_find(cfg.attention.score);
+    FV_RETURN_IF(!score, ctx, FV_ERR_ARGUMENT, "heads: score %d does not exist",
+                 (int)cfg.attention.score);
+    FV_RETURN_IF(cfg.relative_vectors && !score->is_dot_product, ctx, FV_ERR_ARGUMENT,
+                 "heads: relative vectors need a dot product, not the %s score", score->name);
+    FV_RETURN_IF(score->w.axis[0] == FV_SCORE_SIZE_KEYS && cfg.location_keys < 1, ctx,
+                 FV_ERR_ARGUMENT, "heads: the %s score needs location_keys", score->name);
     *heads = (fv_heads){.cfg = cfg};
     return FV_OK;
 }
@@ -84,7 +88,7 @@ static fv_status create_projections(fv_params *params, const char *prefix, fv_he
     const fv_heads_names *n = c->names ? c->names : &ours;
     int64_t size[3];
     fv_heads_sizes(c, size);
-    if (c->packed) {
+    if (c->fused_qkv) {
         FV_FORWARD(create_dense(params, prefix, n->qkv, c->width_q, size[0] + size[1] + size[2],
                                 c->bias, c->start, &h->qkv));
     } else {
@@ -99,31 +103,35 @@ static fv_status create_projections(fv_params *params, const char *prefix, fv_he
                         c->start_out > 0 ? c->start_out : c->start, &h->out);
 }
 
+static int64_t score_size(const fv_heads_config *c, fv_score_size size)
+{
+    return size == FV_SCORE_SIZE_KEYS ? c->location_keys : c->d_k;
+}
+
+/* One set per head. A vector, or a row for each key, makes one number of d; a matrix makes as many
+ * as it has rows. */
+static void create_score(fv_params *params, const char *prefix, fv_heads *h)
+{
+    const fv_heads_config *c = &h->cfg;
+    const fv_score_kind *score = fv_score_find(c->attention.score);
+    const fv_score_size *axis = score->w.axis;
+    const int rank = fv_score_rank(&score->w);
+    const int64_t shape[3] = {c->heads, score_size(c, axis[0]), score_size(c, axis[1])};
+    const int64_t out = rank == 2 && axis[0] != FV_SCORE_SIZE_KEYS ? shape[1] : 1;
+    if (rank > 0)
+        h->score = fv_nn_weight(params, prefix, "score.weight", rank + 1, shape,
+                                fv_init_xavier(shape[rank], out));
+    if (score->has_beta)
+        h->beta = fv_nn_weight(params, prefix, "score.strength", 1, &c->heads, fv_init_constant(1));
+}
+
 /* Parameters of the score, of the centre and of relative positions. */
-static void create_inside(fv_params *params, const char *prefix, fv_heads *h)
+static void create_attention_weights(fv_params *params, const char *prefix, fv_heads *h)
 {
     const fv_heads_config *c = &h->cfg;
     const int64_t heads = c->heads, d = c->d_k;
     const fv_init square = fv_init_xavier(d, d), small = fv_init_xavier(d, 1);
-    switch (c->attention.score) {
-    case FV_ATTENTION_GENERAL:
-        h->score =
-            fv_nn_weight(params, prefix, "score.weight", 3, (int64_t[]){heads, d, d}, square);
-        break;
-    case FV_ATTENTION_ADDITIVE:
-        h->score = fv_nn_weight(params, prefix, "score.weight", 2, (int64_t[]){heads, d}, small);
-        break;
-    case FV_ATTENTION_LOCATION:
-        h->score = fv_nn_weight(params, prefix, "score.weight", 3,
-                                (int64_t[]){heads, c->location_keys, d}, small);
-        break;
-    case FV_ATTENTION_COSINE:
-        h->strength =
-            fv_nn_weight(params, prefix, "score.strength", 1, &heads, fv_init_constant(1));
-        break;
-    default:
-        break;
-    }
+    create_score(params, prefix, h);
     if (c->attention.normaliser == FV_ATTENTION_LOCAL_P) {
         h->centre = fv_nn_weight(params, prefix, "centre.weight", 2, (int64_t[]){d, d}, square);
         h->centre_vector = fv_nn_weight(params, prefix, "centre.vector", 1, &d, small);
@@ -148,7 +156,7 @@ fv_status fv_heads_create(fv_params *params, const char *prefix, const fv_heads_
     fv_heads made;
     FV_FORWARD(fv_heads_complete(ctx, cfg, &made));
     FV_FORWARD(create_projections(params, prefix, &made));
-    create_inside(params, prefix, &made);
+    create_attention_weights(params, prefix, &made);
     if (ctx->error == FV_OK) *heads = made;
     return ctx->error;
 }

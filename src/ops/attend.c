@@ -1,5 +1,5 @@
 /*
- * o = softmax(scores) v over the visible keys, streamed; see fovea/attention.h for the scores.
+ * o = softmax(scores) v over the visible keys, streamed; see fovea/attention_kernels.h.
  *
  * With P the weights and upstream gradients do (of o) and dlse (of the log-sum-exp):
  *     o_i = sum_j P_ij v_j              =>  dv_j = sum_i P_ij do_i,   dP_ij = do_i . v_j
@@ -8,42 +8,29 @@
  * again, block by block. From S = scale q k^T (+ cap, slope, bias) follow dq, dk and dbias;
  * additive scores sum_c w_c tanh(q_ic + k_jc) send w_c (1 - tanh^2) to q and k, and tanh to w.
  */
-#include <math.h>
-
-#include "base/rng.h"
 #include "ops/attend.h"
+#include "base/rng.h"
 
 static const int gradient_inputs[] = {Q, K, V, BIAS, W};
 enum { GRADIENTS = sizeof gradient_inputs / sizeof *gradient_inputs };
 enum { SAVED_O = INPUTS, SAVED_LSE };
 
-/* Sizes and strides are the tensors'; the rest of fv_attn is the op's parameter. */
+/* Sizes and strides are the tensors', the score follows from which of them are given. */
 typedef struct attend_params {
-    fv_attn settings;
+    fv_attention_rule rule;
+    uint64_t dropout_key;
 } attend_params;
 
 fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
-                     const fv_attend_config *cfg, const fv_attend_extra *extra, fv_tensor **lse)
+                     const fv_attention_rule *rule, const fv_attend_extra *extra, fv_tensor **lse)
 {
     fv_tensor *out[2] = {ctx->invalid, ctx->invalid};
-    attend_params params;
-    fv_attn *a = &params.settings;
-    fv_attn_init(a, sizeof *a);
-    if (ctx->error == FV_OK) (void)fv_attend_settings(ctx, cfg, a);
-    if (a->dropout > 0) a->dropout_key = fv_rng_key(ctx->seed, ctx->step, ctx->site++);
-    const fv_attend_extra none = {.bias = NULL};
-    if (!extra) extra = &none;
-    fv_tensor *in[INPUTS] = {q,
-                             k,
-                             v,
-                             extra->bias,
-                             extra->visible,
-                             extra->n_keys,
-                             extra->slopes,
-                             extra->w,
-                             extra->q_begin,
-                             extra->k_begin,
-                             extra->blocks};
+    attend_params params = {.dropout_key = 0};
+    fv_attention_rule_init(&params.rule);
+    if (rule) params.rule = *rule;
+    if (params.rule.dropout > 0) params.dropout_key = fv_rng_key(ctx->seed, ctx->step, ctx->site++);
+    fv_tensor *in[INPUTS] = {[Q] = q, [K] = k, [V] = v};
+    fv_attend_set_extra(in, extra);
     fv_op_apply_many(ctx, FV_OP_ATTEND, INPUTS, in, &params, 2, out);
     if (lse) *lse = out[1];
     return out[0];
@@ -51,28 +38,11 @@ fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
 
 /* ---- shapes ----------------------------------------------------------------------- */
 
-/* Which inputs a score needs and which it cannot use. */
-static fv_status check_presence(fv_op_run *run, fv_score score)
-{
-    fv_tensor *const *in = run->in;
-    if (score == FV_SCORE_NONE) {
-        if (in[Q] || in[K])
-            return fv_op_error(run, FV_ERR_ARGUMENT, "without a score q and k must be NULL");
-        if (!in[BIAS] || in[BIAS]->rank < 2)
-            return fv_op_error(run, FV_ERR_ARGUMENT,
-                               "without a score there must be a bias of rank 2 or more");
-    }
-    if ((score == FV_SCORE_ADDITIVE) != (in[W] != NULL))
-        return fv_op_error(run, FV_ERR_ARGUMENT,
-                           "w belongs to the additive score, and to no other");
-    return FV_OK;
-}
-
-static fv_status check_dtypes(fv_op_run *run, bool pairs)
+static fv_status check_dtypes(fv_op_run *run)
 {
     if (!run->in[V] || !fv_attn_is_half(run->in[V]->dtype)) FV_FORWARD(fv_need_real(run, V));
     for (int i = Q; i <= K; i++)
-        if (run->in[i] || pairs) FV_FORWARD(fv_need_dtype(run, i, run->in[V]->dtype));
+        if (run->in[i]) FV_FORWARD(fv_need_dtype(run, i, run->in[V]->dtype));
     static const int beside[] = {BIAS, SLOPES, W};
     for (int k = 0; k < 3; k++)
         if (run->in[beside[k]])
@@ -85,10 +55,12 @@ static fv_status check_dtypes(fv_op_run *run, bool pairs)
     return FV_OK;
 }
 
-static fv_attn describe(const fv_attn *settings, fv_tensor *const *in)
+static fv_attn describe(const attend_params *params, fv_tensor *const *in)
 {
     const fv_tensor *q = in[Q], *v = in[V], *bias = in[BIAS];
-    fv_attn a = *settings;
+    fv_attn a;
+    fv_attn_init(&a, sizeof a);
+    a.dropout_key = params->dropout_key;
     a.dtype = v->dtype;
     a.batch = v->shape[0];
     a.kv_heads = v->shape[1];
@@ -103,8 +75,7 @@ static fv_attn describe(const fv_attn *settings, fv_tensor *const *in)
         a.heads = heads > 1 ? heads : a.kv_heads;
         a.n_q = bias->shape[bias->rank - 2];
     }
-    fv_attend_set_documents(&a, in);
-    if (a.scale == 0) a.scale = a.score == FV_SCORE_DOT ? 1.0 / sqrt((double)a.d) : 1;
+    fv_attend_describe(&a, &params->rule, in);
     return a;
 }
 
@@ -125,13 +96,12 @@ static fv_status check_pairs(fv_op_run *run)
 static fv_status infer(fv_op_run *run)
 {
     const attend_params *params = run->params;
-    const bool pairs = params->settings.score != FV_SCORE_NONE;
-    FV_FORWARD(check_dtypes(run, pairs));
-    FV_FORWARD(check_presence(run, params->settings.score));
+    FV_FORWARD(check_dtypes(run));
+    FV_FORWARD(fv_attend_check_presence(run));
     FV_FORWARD(fv_need_rank(run, V, 4, 4));
-    if (pairs) FV_FORWARD(check_pairs(run));
+    if (run->in[Q]) FV_FORWARD(check_pairs(run));
     FV_FORWARD(fv_attend_check_documents(run, run->in[V]->shape[0]));
-    fv_attn a = describe(&params->settings, run->in);
+    fv_attn a = describe(params, run->in);
     if (fv_attn_check(&a) != FV_OK)
         return fv_op_error(run, FV_ERR_ARGUMENT,
                            "a setting is out of range (widths %lld and %lld, at most %d)",
@@ -178,7 +148,7 @@ static void forward(fv_op_run *run)
                 : run->in[i] && i != VISIBLE ? fv_contiguous_raw(ctx, run->in[i])
                                              : run->in[i];
     if (ctx->error != FV_OK) return;
-    fv_attn a = describe(&params->settings, in);
+    fv_attn a = describe(params, in);
     set_strides(&a, in, run->out[0]);
     void *ptr[FV_ATTN_POINTERS];
     fill_pointers(ptr, in, run->out[0], run->out[1]);
@@ -233,7 +203,7 @@ static void backward(fv_op_back *back)
     fv_tensor *g = back->grad[0] ? fv_contiguous_raw(ctx, back->grad[0]) : NULL;
     fv_tensor *g_lse = back->grad[1] ? fv_contiguous_raw(ctx, back->grad[1]) : NULL;
     if (ctx->error != FV_OK) return;
-    fv_attn a = describe(&params->settings, in);
+    fv_attn a = describe(params, in);
     set_strides(&a, in, o);
     a.adds_to_keys = adds;
     void *ptr[FV_ATTN_GRAD_POINTERS] = {
@@ -256,10 +226,8 @@ static void backward(fv_op_back *back)
 
 /* ---- proof ------------------------------------------------------------------------ */
 
-#define SETTINGS(window_left, ...)                                                                 \
-    (&(const attend_params){                                                                       \
-        .settings = {                                                                              \
-            .struct_size = sizeof(fv_attn), .left = (window_left), .right = -1, __VA_ARGS__}})
+#define RULE(...)   (&(const attend_params){.rule = {.left = -1, .right = -1, __VA_ARGS__}})
+#define WINDOW(...) (&(const attend_params){.rule = {.right = -1, __VA_ARGS__}})
 
 #define NONE_2 FV_IN_NONE, FV_IN_NONE
 #define NONE_4 NONE_2, NONE_2
@@ -268,17 +236,17 @@ static void backward(fv_op_back *back)
 
 static const fv_op_case cases[] = {
     {.name = "plain",
-     .params = SETTINGS(-1, .scale = 0),
+     .params = RULE(.scale = 0),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 5, 3),
             NONE_8}},
     {.name = "grouped heads, bias, causal from the end",
-     .params = SETTINGS(-1, .scale = 0.7, .causal = FV_CAUSAL_BOTTOM_RIGHT),
+     .params = RULE(.scale = 0.7, .causal = FV_CAUSAL_BOTTOM_RIGHT),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 4, 3, 2), FV_IN(NORMAL, 1, 2, 4, 2), FV_IN(NORMAL, 1, 2, 4, 2),
             FV_IN(NORMAL, 4, 3, 4), NONE_6, FV_IN_NONE}},
     {.name = "window, prefix, shared bias row, slopes",
-     .params = SETTINGS(2, .scale = 1.1, .causal = FV_CAUSAL_TOP_LEFT, .prefix = 1),
+     .params = WINDOW(.left = 2, .scale = 1.1, .causal = FV_CAUSAL_TOP_LEFT, .prefix = 1),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 1, 5, 3),
             FV_IN(NORMAL, 2, 1, 5, 3),
@@ -288,39 +256,41 @@ static const fv_op_case cases[] = {
             {.gen = FV_GEN_POSITIVE, .rank = 1, .shape = {1}, .constant = true},
             NONE_4}},
     {.name = "pattern, lengths, soft cap, dropout",
-     .params = SETTINGS(-1, .scale = 1.5, .soft_cap = 2.0, .dropout = 0.3, .dropout_key = 77),
+     .params =
+         &(const attend_params){
+             .rule = {.left = -1, .right = -1, .scale = 1.5, .soft_cap = 2.0, .dropout = 0.3},
+             .dropout_key = 77},
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 2, 3, 2), FV_IN(NORMAL, 2, 2, 6, 2), FV_IN(NORMAL, 2, 2, 6, 2),
             FV_IN_NONE, FV_IN(MASK, 2, 1, 3, 6), FV_INDEX(7, 2), NONE_4, FV_IN_NONE}},
     {.name = "queries before every key",
-     .params = SETTINGS(-1, .scale = 1.0, .causal = FV_CAUSAL_TOP_LEFT, .q_offset = -2),
+     .params = RULE(.scale = 1.0, .causal = FV_CAUSAL_TOP_LEFT, .q_offset = -2),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 1, 4, 2), FV_IN(NORMAL, 1, 1, 3, 2), FV_IN(NORMAL, 1, 1, 3, 2),
             NONE_8}},
     {.name = "additive",
-     .params = SETTINGS(-1, .score = FV_SCORE_ADDITIVE, .scale = 1.2),
+     .params = RULE(.scale = 1.2),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 5, 3), NONE_4,
             FV_IN(NORMAL, 2, 4), NONE_2, FV_IN_NONE}},
     {.name = "additive, one query, lengths",
-     .params = SETTINGS(-1, .score = FV_SCORE_ADDITIVE, .scale = 0.8),
+     .params = RULE(.scale = 0.8),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 3, 2, 1, 4), FV_IN(NORMAL, 3, 2, 5, 4), FV_IN(NORMAL, 3, 2, 5, 3), NONE_2,
             FV_INDEX(6, 3), FV_IN_NONE, FV_IN(NORMAL, 2, 4), NONE_2, FV_IN_NONE}},
     {.name = "additive, grouped heads, bias, pattern, soft cap",
-     .params = SETTINGS(-1, .score = FV_SCORE_ADDITIVE, .causal = FV_CAUSAL_BOTTOM_RIGHT,
-                        .soft_cap = 1.5),
+     .params = RULE(.causal = FV_CAUSAL_BOTTOM_RIGHT, .soft_cap = 1.5),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 4, 3), FV_IN(NORMAL, 1, 1, 5, 3), FV_IN(NORMAL, 1, 1, 5, 2),
             FV_IN(NORMAL, 2, 4, 5), FV_IN(MASK, 4, 5), NONE_2, FV_IN(NORMAL, 2, 3), NONE_2,
             FV_IN_NONE}},
     {.name = "no score but the bias",
-     .params = SETTINGS(-1, .score = FV_SCORE_NONE),
+     .params = RULE(.scale = 0),
      .n_in = INPUTS,
      .in = {NONE_2, FV_IN(NORMAL, 2, 1, 5, 3), FV_IN(NORMAL, 2, 2, 4, 5), FV_IN_NONE,
             FV_INDEX(6, 2), NONE_4, FV_IN_NONE}},
-    {.name = "packed documents, causal from the end, slopes",
-     .params = SETTINGS(-1, .scale = 0.9, .causal = FV_CAUSAL_BOTTOM_RIGHT, .q_offset = 1),
+    {.name = "varlen documents, causal from the end, slopes",
+     .params = RULE(.scale = 0.9, .causal = FV_CAUSAL_BOTTOM_RIGHT, .q_offset = 1),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 7, 3),
             FV_IN(NORMAL, 1, 1, 9, 3),
@@ -332,18 +302,19 @@ static const fv_op_case cases[] = {
             FV_OFFSETS(7, 4),
             FV_OFFSETS(9, 4),
             FV_IN_NONE}},
-    {.name = "packed documents, additive",
-     .params = SETTINGS(-1, .score = FV_SCORE_ADDITIVE, .dropout = 0.2, .dropout_key = 5),
+    {.name = "varlen documents, additive",
+     .params = &(const attend_params){.rule = {.left = -1, .right = -1, .dropout = 0.2},
+                                      .dropout_key = 5},
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 6, 3), FV_IN(NORMAL, 1, 2, 7, 3), FV_IN(NORMAL, 1, 2, 7, 2), NONE_4,
             FV_IN(NORMAL, 2, 3), FV_OFFSETS(6, 3), FV_OFFSETS(7, 3), FV_IN_NONE}},
     {.name = "block list",
-     .params = SETTINGS(-1, .scale = 0.8, .block_q = 2, .block_k = 16),
+     .params = RULE(.scale = 0.8, .block_q = 2, .block_k = 16),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 4, 2), FV_IN(NORMAL, 1, 1, 32, 2), FV_IN(NORMAL, 1, 1, 32, 1),
             NONE_6, FV_IN_NONE, FV_IN(MASK, 2, 2, 2)}},
     {.name = "no keys",
-     .params = SETTINGS(-1, .scale = 1.0),
+     .params = RULE(.scale = 1.0),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 3, 2), FV_IN(NORMAL, 1, 2, 0, 2), FV_IN(NORMAL, 1, 2, 0, 2),
             NONE_8}},

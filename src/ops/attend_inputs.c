@@ -1,34 +1,46 @@
-/* Settings, shapes and strides of the ops of the attention family. */
+/* Descriptions, shapes and strides of the ops of the attention family. */
 #include "ops/attend.h"
 
-void fv_attend_config_init(fv_attend_config *cfg, size_t struct_size)
+/* ---- descriptions ----------------------------------------------------------------- */
+
+void fv_attend_set_extra(fv_tensor **in, const fv_attend_extra *extra)
 {
-    const fv_attend_config defaults = {.struct_size = struct_size, .left = -1, .right = -1};
-    const char *from = (const char *)&defaults;
-    for (size_t i = 0; i < struct_size; i++)
-        ((char *)cfg)[i] = i < sizeof defaults ? from[i] : 0;
+    if (!extra) return;
+    in[BIAS] = extra->bias;
+    in[VISIBLE] = extra->visible;
+    in[N_KEYS] = extra->n_keys;
+    in[SLOPES] = extra->slopes;
+    in[W] = extra->w;
+    in[Q_BEGIN] = extra->q_begin;
+    in[K_BEGIN] = extra->k_begin;
+    in[BLOCKS] = extra->blocks;
 }
 
-fv_status fv_attend_settings(fv_ctx *ctx, const fv_attend_config *cfg, fv_attn *a)
+static fv_attn_score score_of(fv_tensor *const *in)
 {
-    fv_attend_config full;
-    fv_attend_config_init(&full, sizeof full);
-    if (cfg && (cfg->struct_size < sizeof cfg->struct_size || cfg->struct_size > sizeof full))
-        return fv_poison(ctx, FV_ERR_ARGUMENT, "attend: the config was not initialised");
-    for (size_t i = 0; cfg && i < cfg->struct_size; i++)
-        ((char *)&full)[i] = ((const char *)cfg)[i];
-    fv_attn_init(a, sizeof *a);
-    a->score = full.score;
-    a->scale = full.scale;
-    a->soft_cap = full.soft_cap;
-    a->causal = full.causal;
-    a->left = full.left;
-    a->right = full.right;
-    a->prefix = full.prefix;
-    a->q_offset = full.q_offset;
-    a->dropout = full.dropout;
-    a->block_q = full.block_q;
-    a->block_k = full.block_k;
+    if (!in[Q] && !in[K]) return FV_ATTN_SCORE_NONE;
+    return in[W] ? FV_ATTN_SCORE_ADDITIVE : FV_ATTN_SCORE_DOT;
+}
+
+void fv_attend_describe(fv_attn *a, const fv_attention_rule *rule, fv_tensor *const *in)
+{
+    a->score = score_of(in);
+    a->rule = *rule;
+    a->rule.scale = fv_attn_scale(a);
+    a->varlen = in[Q_BEGIN] != NULL;
+    if (a->varlen) a->batch = in[Q_BEGIN]->shape[0] - 1;
+}
+
+fv_status fv_attend_check_presence(fv_op_run *run)
+{
+    fv_tensor *const *in = run->in;
+    if ((in[Q] != NULL) != (in[K] != NULL))
+        return fv_op_error(run, FV_ERR_ARGUMENT, "q and k must both be given, or both be NULL");
+    if (in[Q]) return FV_OK;
+    if (in[W]) return fv_op_error(run, FV_ERR_ARGUMENT, "w needs q and k");
+    if (!in[BIAS] || in[BIAS]->rank < 2)
+        return fv_op_error(run, FV_ERR_ARGUMENT,
+                           "without q and k there must be a bias of rank 2 or more");
     return FV_OK;
 }
 
@@ -59,11 +71,11 @@ static fv_status check_vector(fv_op_run *run, int i, int64_t size, const char *w
 
 static fv_status check_blocks(fv_op_run *run, const fv_attn *a)
 {
-    if ((a->block_k > 0) != (run->in[BLOCKS] != NULL))
+    if ((a->rule.block_k > 0) != (run->in[BLOCKS] != NULL))
         return fv_op_error(run, FV_ERR_ARGUMENT, "blocks and their sizes belong together");
-    if (a->block_k == 0) return FV_OK;
-    const int64_t full[4] = {a->batch, a->heads, (a->n_q + a->block_q - 1) / a->block_q,
-                             (a->n_k + a->block_k - 1) / a->block_k};
+    if (a->rule.block_k == 0) return FV_OK;
+    const int64_t full[4] = {a->batch, a->heads, (a->n_q + a->rule.block_q - 1) / a->rule.block_q,
+                             (a->n_k + a->rule.block_k - 1) / a->rule.block_k};
     return check_grid(run, BLOCKS, "blocks", full);
 }
 
@@ -83,20 +95,14 @@ fv_status fv_attend_check_documents(fv_op_run *run, int64_t rows)
         return fv_op_error(run, FV_ERR_ARGUMENT, "q_begin and k_begin belong together");
     if (in[BIAS] || in[VISIBLE])
         return fv_op_error(run, FV_ERR_UNSUPPORTED,
-                           "documents packed in one row take neither bias nor visible");
+                           "varlen documents take neither bias nor visible");
     if (rows != 1)
-        return fv_op_error(run, FV_ERR_SHAPE, "packed documents stand in one row, got %lld",
+        return fv_op_error(run, FV_ERR_SHAPE, "varlen documents are stored in one row, got %lld",
                            (long long)rows);
     if (in[Q_BEGIN]->rank != 1 || in[K_BEGIN]->rank != 1 || in[Q_BEGIN]->shape[0] < 1 ||
         in[Q_BEGIN]->shape[0] != in[K_BEGIN]->shape[0])
-        return fv_op_mismatch(run, Q_BEGIN, K_BEGIN, "are no offsets of the same documents");
+        return fv_op_mismatch(run, Q_BEGIN, K_BEGIN, "are not offsets of the same documents");
     return FV_OK;
-}
-
-void fv_attend_set_documents(fv_attn *a, fv_tensor *const *in)
-{
-    a->packed = in[Q_BEGIN] != NULL;
-    if (a->packed) a->batch = in[Q_BEGIN]->shape[0] - 1;
 }
 
 fv_status fv_attend_check_extra(fv_op_run *run, const fv_attn *a)

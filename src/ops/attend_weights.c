@@ -1,9 +1,9 @@
 /*
- * Where attention looks, from q, k and the log-sum-exp of fv_attend: three ops without a gradient,
- * over the kernels of fovea/attention_weights.h.
+ * Weights recomputed from q, k and the log-sum-exp of fv_attend: three ops without a gradient, over
+ * the kernels of fovea/attention_kernels.h.
  *
  *     attend_weights  p_ij = exp(s_ij - lse_i), [batch, heads, n_q, n_k]
- *     attend_top      the largest of each row, and where they stand
+ *     attend_top      the largest of each row, and their keys
  *     attend_spread   -sum_j p ln p, sum_j p |pos_i - j|, sum_i p
  */
 #include <math.h>
@@ -11,26 +11,28 @@
 #include "kernels/attention_weights.h"
 #include "ops/attend.h"
 
-#define NO_GRADIENT "weights are told for looking at; fv_softmax gives weights with a gradient"
+#define NO_GRADIENT                                                                                \
+    "recomputed weights have no gradient; fv_attention_run with want_weights gives some that have"
 
 typedef struct weights_params {
-    fv_attn settings;
+    fv_attention_rule rule;
     int64_t top;
-    bool in_part; /* attend_weights: of this part of the map alone */
-    fv_attend_part part;
+    bool has_region; /* attend_weights: only this region of the map */
+    fv_attention_region region;
 } weights_params;
 
 /* ---- shapes ----------------------------------------------------------------------- */
 
-static fv_attn describe(const fv_attn *settings, fv_tensor *const *in)
+static fv_attn describe(const fv_attention_rule *rule, fv_tensor *const *in)
 {
     const fv_tensor *lse = in[LSE], *bias = in[BIAS];
-    fv_attn a = *settings;
+    fv_attn a;
+    fv_attn_init(&a, sizeof a);
     a.dtype = in[Q] ? in[Q]->dtype : lse->dtype;
     a.batch = lse->shape[0];
     a.heads = a.kv_heads = lse->shape[1];
     a.n_q = lse->shape[2];
-    a.d_v = 1; /* no values are looked at */
+    a.d_v = 1; /* no values are read */
     if (in[Q]) {
         a.d = in[Q]->shape[3];
         a.kv_heads = in[K]->shape[1];
@@ -38,9 +40,8 @@ static fv_attn describe(const fv_attn *settings, fv_tensor *const *in)
     } else {
         a.n_k = bias->shape[bias->rank - 1];
     }
-    fv_attend_set_documents(&a, in);
-    a.dropout = 0; /* weights are those before it */
-    if (a.scale == 0) a.scale = a.score == FV_SCORE_DOT ? 1.0 / sqrt((double)a.d) : 1;
+    fv_attend_describe(&a, rule, in);
+    a.rule.dropout = 0; /* weights are those before it */
     return a;
 }
 
@@ -62,27 +63,13 @@ static fv_status check_pairs(fv_op_run *run)
     return FV_OK;
 }
 
-static fv_status check_presence(fv_op_run *run, fv_score score)
-{
-    fv_tensor *const *in = run->in;
-    const bool pairs = score != FV_SCORE_NONE;
-    if ((in[Q] != NULL) != pairs || (in[K] != NULL) != pairs)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "q and k belong to every score but none");
-    if (!pairs && (!in[BIAS] || in[BIAS]->rank < 1))
-        return fv_op_error(run, FV_ERR_ARGUMENT, "without a score there must be a bias");
-    if ((score == FV_SCORE_ADDITIVE) != (in[W] != NULL))
-        return fv_op_error(run, FV_ERR_ARGUMENT,
-                           "w belongs to the additive score, and to no other");
-    return FV_OK;
-}
-
 /* Everything that the three have in common. */
 static fv_status check(fv_op_run *run, fv_attn *a)
 {
     const weights_params *params = run->params;
     FV_FORWARD(fv_need_real(run, LSE));
     FV_FORWARD(fv_need_rank(run, LSE, 3, 3));
-    FV_FORWARD(check_presence(run, params->settings.score));
+    FV_FORWARD(fv_attend_check_presence(run));
     if (run->in[Q]) FV_FORWARD(check_pairs(run));
     static const int beside[] = {BIAS, SLOPES, W};
     for (int k = 0; k < 3; k++)
@@ -93,7 +80,7 @@ static fv_status check(fv_op_run *run, fv_attn *a)
     for (int k = 0; k < 3; k++)
         if (run->in[counts[k]]) FV_FORWARD(fv_need_dtype(run, counts[k], FV_I64));
     FV_FORWARD(fv_attend_check_documents(run, run->in[LSE]->shape[0]));
-    *a = describe(&params->settings, run->in);
+    *a = describe(&params->rule, run->in);
     if (fv_attn_check(a) != FV_OK || params->top < 0)
         return fv_op_error(run, FV_ERR_ARGUMENT, "a setting is out of range");
     return fv_attend_check_extra(run, a);
@@ -104,10 +91,10 @@ static bool lies_within(int64_t first, int64_t count, int64_t all)
     return first >= 0 && count >= 0 && first <= all && count <= all - first;
 }
 
-static fv_attend_part part_of(const weights_params *params, const fv_attn *a)
+static fv_attention_region region_of(const weights_params *params, const fv_attn *a)
 {
-    return params->in_part ? params->part
-                           : (fv_attend_part){.heads = a->heads, .rows = a->n_q, .cols = a->n_k};
+    if (params->has_region) return params->region;
+    return (fv_attention_region){.heads = a->heads, .rows = a->n_q, .cols = a->n_k};
 }
 
 static fv_status infer_weights(fv_op_run *run)
@@ -115,10 +102,10 @@ static fv_status infer_weights(fv_op_run *run)
     fv_attn a;
     FV_FORWARD(check(run, &a));
     const fv_tensor *lse = run->in[LSE];
-    const fv_attend_part p = part_of(run->params, &a);
+    const fv_attention_region p = region_of(run->params, &a);
     if (!lies_within(p.head, p.heads, a.heads) || !lies_within(p.row, p.rows, a.n_q) ||
         !lies_within(p.col, p.cols, a.n_k))
-        return fv_op_error(run, FV_ERR_ARGUMENT, "the part lies beyond the map");
+        return fv_op_error(run, FV_ERR_ARGUMENT, "the region lies beyond the map");
     fv_spec_set(run, 0, lse->dtype, 4, (int64_t[]){lse->shape[0], p.heads, p.rows, p.cols});
     return FV_OK;
 }
@@ -163,7 +150,7 @@ static bool prepare(fv_op_run *run, fv_attn *a, void **ptr)
         in[i] = t;
     }
     if (ctx->error != FV_OK) return false;
-    *a = describe(&params->settings, in);
+    *a = describe(&params->rule, in);
     if (in[Q]) {
         a->q = fv_attend_layout(in[Q]);
         a->k = fv_attend_layout(in[K]);
@@ -180,18 +167,18 @@ static bool prepare(fv_op_run *run, fv_attn *a, void **ptr)
 
 static void forward_weights(fv_op_run *run)
 {
-    fv_attn_map_args args;
+    fv_attn_weights_args args;
     void *ptr[FV_ATTN_MAP_INPUTS + FV_ATTN_POINTERS] = {[FV_ATTN_MAP_OUT] = run->out[0]->data};
     if (!prepare(run, &args.a, ptr + FV_ATTN_MAP_INPUTS) || run->out[0]->count == 0) return;
-    const fv_attend_part p = part_of(run->params, &args.a);
-    fv_attn_window_init(&args.a, &args.w, sizeof args.w);
-    args.w.head = p.head;
-    args.w.heads = p.heads;
-    args.w.row = p.row;
-    args.w.rows = p.rows;
-    args.w.col = p.col;
-    args.w.cols = p.cols;
-    fv_attn_window_dense(&args.w);
+    const fv_attention_region p = region_of(run->params, &args.a);
+    fv_attn_region_init(&args.a, &args.region, sizeof args.region);
+    args.region.head = p.head;
+    args.region.heads = p.heads;
+    args.region.row = p.row;
+    args.region.rows = p.rows;
+    args.region.col = p.col;
+    args.region.cols = p.cols;
+    fv_attn_region_dense(&args.region);
     fv_launch(run->ctx, FV_KERNEL_ATTENTION_MAP, args.a.dtype, ptr, &args, sizeof args);
 }
 
@@ -220,66 +207,44 @@ static void forward_spread(fv_op_run *run)
 
 /* ---- calls ------------------------------------------------------------------------ */
 
-static void apply(fv_ctx *ctx, fv_op_id id, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
-                  weights_params params, const fv_attend_config *cfg, const fv_attend_extra *extra,
+static void apply(fv_ctx *ctx, fv_op_id id, const fv_attention_view *view, weights_params params,
                   int n_out, fv_tensor **out)
 {
-    fv_attn_init(&params.settings, sizeof params.settings);
-    if (ctx->error == FV_OK) (void)fv_attend_settings(ctx, cfg, &params.settings);
-    const fv_attend_extra none = {.bias = NULL};
-    if (!extra) extra = &none;
-    fv_tensor *in[INPUTS] = {[Q] = q,
-                             [K] = k,
-                             [LSE] = lse,
-                             [BIAS] = extra->bias,
-                             [VISIBLE] = extra->visible,
-                             [N_KEYS] = extra->n_keys,
-                             [SLOPES] = extra->slopes,
-                             [W] = extra->w,
-                             [Q_BEGIN] = extra->q_begin,
-                             [K_BEGIN] = extra->k_begin,
-                             [BLOCKS] = extra->blocks};
+    params.rule = view->rule;
+    fv_tensor *in[INPUTS] = {[Q] = view->q, [K] = view->k, [LSE] = view->lse};
+    fv_attend_set_extra(in, &view->extra);
     fv_op_apply_many(ctx, id, INPUTS, in, &params, n_out, out);
 }
 
-fv_tensor *fv_attend_weights(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
-                             const fv_attend_config *cfg, const fv_attend_extra *extra)
+fv_tensor *fv_attention_weights(fv_ctx *ctx, const fv_attention_view *view,
+                                const fv_attention_region *region)
 {
     fv_tensor *out = ctx->invalid;
-    apply(ctx, FV_OP_ATTEND_WEIGHTS, q, k, lse, (weights_params){0}, cfg, extra, 1, &out);
+    weights_params params = {.has_region = region != NULL};
+    if (region) params.region = *region;
+    apply(ctx, FV_OP_ATTEND_WEIGHTS, view, params, 1, &out);
     return out;
 }
 
-fv_tensor *fv_attend_weights_part(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
-                                  const fv_attend_part *part, const fv_attend_config *cfg,
-                                  const fv_attend_extra *extra)
-{
-    fv_tensor *out = ctx->invalid;
-    apply(ctx, FV_OP_ATTEND_WEIGHTS, q, k, lse, (weights_params){.in_part = true, .part = *part},
-          cfg, extra, 1, &out);
-    return out;
-}
-
-fv_tensor *fv_attend_top(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse, int64_t top,
-                         const fv_attend_config *cfg, const fv_attend_extra *extra,
-                         fv_tensor **indices)
+fv_tensor *fv_attention_top(fv_ctx *ctx, const fv_attention_view *view, int64_t top,
+                            fv_tensor **indices)
 {
     fv_tensor *out[2] = {ctx->invalid, ctx->invalid};
-    apply(ctx, FV_OP_ATTEND_TOP, q, k, lse, (weights_params){.top = top}, cfg, extra, 2, out);
+    apply(ctx, FV_OP_ATTEND_TOP, view, (weights_params){.top = top}, 2, out);
     if (indices) *indices = out[1];
     return out[0];
 }
 
-fv_attend_summary fv_attend_summarise(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *lse,
-                                      const fv_attend_config *cfg, const fv_attend_extra *extra)
+fv_attention_summary fv_attention_summarise(fv_ctx *ctx, const fv_attention_view *view)
 {
     fv_tensor *out[3] = {ctx->invalid, ctx->invalid, ctx->invalid};
-    apply(ctx, FV_OP_ATTEND_SPREAD, q, k, lse, (weights_params){0}, cfg, extra, 3, out);
-    /* Rows that see no key have entropy 0 and distance 0: they are only not to be counted. */
+    fv_tensor *lse = view->lse;
+    apply(ctx, FV_OP_ATTEND_SPREAD, view, (weights_params){.top = 0}, 3, out);
+    /* Rows that see no key have entropy 0 and distance 0; the means do not count them. */
     fv_tensor *blind = fv_full(ctx, lse->dtype, 0, NULL, -(double)INFINITY);
     fv_tensor *seeing = fv_cast(ctx, fv_gt(ctx, lse, blind), lse->dtype);
     fv_tensor *count = fv_clamp(ctx, fv_sum(ctx, seeing, 1, (int[]){2}, false), 1, INFINITY);
-    return (fv_attend_summary){
+    return (fv_attention_summary){
         .entropy = out[0],
         .distance = out[1],
         .received = out[2],
@@ -290,9 +255,7 @@ fv_attend_summary fv_attend_summarise(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, f
 /* ---- proof ------------------------------------------------------------------------ */
 
 #define SETTINGS(many, ...)                                                                        \
-    (&(const weights_params){                                                                      \
-        .top = (many),                                                                             \
-        .settings = {.struct_size = sizeof(fv_attn), .left = -1, .right = -1, __VA_ARGS__}})
+    (&(const weights_params){.top = (many), .rule = {.left = -1, .right = -1, __VA_ARGS__}})
 #define NONE FV_IN_NONE
 
 /* The log-sum-exps are any numbers: then weights are, too. */
@@ -312,20 +275,18 @@ static const fv_op_case cases[] = {
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 1, 3, 2), FV_IN(NORMAL, 2, 1, 6, 2), FV_IN(NORMAL, 2, 1, 3), NONE,
             NONE, FV_INDEX(7, 2), NONE, NONE, NONE, NONE, NONE}},
-    {.name = "packed documents, causal from the end",
+    {.name = "varlen documents, causal from the end",
      .params = SETTINGS(2, .scale = 0.9, .causal = FV_CAUSAL_BOTTOM_RIGHT),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 7, 3), FV_IN(NORMAL, 1, 1, 9, 3), FV_IN(NORMAL, 1, 2, 7), NONE,
             NONE, NONE, NONE, NONE, FV_OFFSETS(7, 4), FV_OFFSETS(9, 4), NONE}},
-    {.name = "a part of the map, causal from the end",
-     .params = &(const weights_params){.top = 2,
-                                       .in_part = true,
-                                       .part = {1, 2, 1, 2, 2, 3},
-                                       .settings = {.struct_size = sizeof(fv_attn),
-                                                    .left = -1,
-                                                    .right = -1,
-                                                    .scale = 0.8,
-                                                    .causal = FV_CAUSAL_BOTTOM_RIGHT}},
+    {.name = "a region of the map, causal from the end",
+     .params =
+         &(const weights_params){
+             .top = 2,
+             .has_region = true,
+             .region = {1, 2, 1, 2, 2, 3},
+             .rule = {.left = -1, .right = -1, .scale = 0.8, .causal = FV_CAUSAL_BOTTOM_RIGHT}},
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 2, 4, 4, 3), FV_IN(NORMAL, 2, 2, 6, 3), FV_IN(NORMAL, 2, 4, 4), NONE,
             NONE, NONE, NONE, NONE, NONE, NONE, NONE}},

@@ -50,7 +50,7 @@ fv_attn attn_sizes(int64_t n_q, int64_t n_k, int64_t d, int64_t d_v)
     a.n_k = n_k;
     a.d = d;
     a.d_v = d_v;
-    a.scale = 1 / sqrt((double)d);
+    a.rule.scale = 1 / sqrt((double)d);
     fv_attn_dense(&a);
     return a;
 }
@@ -70,7 +70,7 @@ fv_attn attn_heads(int64_t batch, int64_t heads, int64_t kv_heads, int64_t n_q, 
 problem problem_of(fv_attn a)
 {
     const int64_t rows = a.batch * a.heads * a.n_q;
-    const int64_t w = a.score == FV_SCORE_ADDITIVE ? a.heads * a.d : 0;
+    const int64_t w = a.score == FV_ATTN_SCORE_ADDITIVE ? a.heads * a.d : 0;
     const int64_t q = extent(&a, &a.q, a.heads, a.n_q, a.d);
     const int64_t k = extent(&a, &a.k, a.kv_heads, a.n_k, a.d);
     const int64_t v = extent(&a, &a.v, a.kv_heads, a.n_k, a.d_v);
@@ -92,7 +92,7 @@ problem problem_of(fv_attn a)
             vec_set(p.w, i, vec_get(p.w, i) + (vec_get(p.w, i) < 0 ? -1 : 1));
         p.grad_w = vec_normals(w, 0);
     }
-    if (a.score == FV_SCORE_NONE) p.q.data = p.k.data = p.grad_q.data = p.grad_k.data = NULL;
+    if (a.score == FV_ATTN_SCORE_NONE) p.q.data = p.k.data = p.grad_q.data = p.grad_k.data = NULL;
     return p;
 }
 
@@ -117,8 +117,8 @@ void problem_blocks(problem *p, int64_t block_q, int64_t block_k, double share)
 {
     const fv_attn *a = &p->a;
     const int64_t rows = (a->n_q + block_q - 1) / block_q, cols = (a->n_k + block_k - 1) / block_k;
-    p->a.block_q = block_q;
-    p->a.block_k = block_k;
+    p->a.rule.block_q = block_q;
+    p->a.rule.block_k = block_k;
     p->a.blocks = (fv_attn_grid){0, rows * cols, cols, 1};
     p->blocks = vec_new(FV_U8, a->heads * rows * cols);
     for (int64_t i = 0; i < p->blocks.n; i++)
@@ -314,7 +314,7 @@ static void largest_sums(const problem *p, double *sums, double *sizes)
     const double *q = wide_q.data, *k = wide_k.data;
     const float *w = p->w.data;
     *sums = *sizes = 0;
-    if (a->score == FV_SCORE_NONE) return;
+    if (a->score == FV_ATTN_SCORE_NONE) return;
     for (int64_t row = 0; row < a->batch * a->heads * a->n_q; row++) {
         const int64_t i = row % a->n_q, h = row / a->n_q % a->heads, b = row / a->n_q / a->heads;
         const double *x = q + b * a->q.batch + h * a->q.head + i * a->q.row;
@@ -327,8 +327,8 @@ static void largest_sums(const problem *p, double *sums, double *sizes)
                 sum += term;
                 size += fabs(w ? wc : term);
             }
-            *sums = fmax(*sums, fabs(a->scale * sum));
-            *sizes = fmax(*sizes, fabs(a->scale * size));
+            *sums = fmax(*sums, fabs(a->rule.scale * sum));
+            *sizes = fmax(*sizes, fabs(a->rule.scale * size));
         }
     }
 }
@@ -371,7 +371,7 @@ void attn_without_pairs(void)
 void check_results(const char *what, const problem *p)
 {
     const problem r = reference_of(p);
-    const double keep = 1 / (1 - p->a.dropout);
+    const double keep = 1 / (1 - p->a.rule.dropout);
     const bool pairs = attn_by_pairs(p->a.dtype);
     double sums, sizes;
     largest_sums(p, &sums, &sizes);

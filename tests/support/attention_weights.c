@@ -28,29 +28,29 @@ fv_attn_data weights_data(const problem *p)
 }
 
 /* Documents packed in one row are one sequence. */
-static int64_t heads_of(const problem *p) { return (p->a.packed ? 1 : p->a.batch) * p->a.heads; }
+static int64_t heads_of(const problem *p) { return (p->a.varlen ? 1 : p->a.batch) * p->a.heads; }
 
-fv_attn_window weights_window(const problem *p)
+fv_attn_region weights_window(const problem *p)
 {
-    fv_attn_window w;
-    fv_attn_window_init(&p->a, &w, sizeof w);
+    fv_attn_region w;
+    fv_attn_region_init(&p->a, &w, sizeof w);
     return w;
 }
 
-void weights_run(const problem *p, const fv_attn_window *w, void *out)
+void weights_run(const problem *p, const fv_attn_region *w, void *out)
 {
     const fv_attn_data data = weights_data(p);
     size_t need = 0;
-    CHECK(fv_attn_map_scratch(&p->a, w, fv_pool_threads(weights_exec.pool), &need) == FV_OK);
+    CHECK(fv_attn_weights_scratch(&p->a, w, fv_pool_threads(weights_exec.pool), &need) == FV_OK);
     void *scratch = aligned_alloc(64, need + 64 - need % 64);
-    CHECK(fv_attn_map(&p->a, &data, w, out, &weights_exec, scratch, need) == FV_OK);
+    CHECK(fv_attn_weights(&p->a, &data, w, out, &weights_exec, scratch, need) == FV_OK);
     free(scratch);
 }
 
 vec weights_map(const problem *p)
 {
     vec map = vec_new(p->lse.dtype, heads_of(p) * p->a.n_q * p->a.n_k);
-    const fv_attn_window w = weights_window(p);
+    const fv_attn_region w = weights_window(p);
     weights_run(p, &w, map.data);
     return map;
 }

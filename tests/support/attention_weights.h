@@ -9,7 +9,7 @@
 #ifndef FV_TEST_ATTENTION_WEIGHTS_H
 #define FV_TEST_ATTENTION_WEIGHTS_H
 
-#include "fovea/attention_weights.h"
+#include "fovea/attention_kernels.h"
 #include "support/attention.h"
 
 extern fv_attn_exec weights_exec; /* of the calls below */
@@ -18,8 +18,8 @@ extern fv_attn_exec weights_exec; /* of the calls below */
 void weights_every_level(void (*fn)(void));
 
 fv_attn_data weights_data(const problem *p);
-fv_attn_window weights_window(const problem *p); /* everything */
-void weights_run(const problem *p, const fv_attn_window *w, void *out);
+fv_attn_region weights_window(const problem *p); /* everything */
+void weights_run(const problem *p, const fv_attn_region *w, void *out);
 vec weights_map(const problem *p); /* everything */
 
 typedef struct summary {

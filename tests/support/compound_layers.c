@@ -26,8 +26,8 @@ static fv_tensor *free_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const 
     cfg.d_v = fv_tensor_size(in[3], 0);
     cfg.width_out = fv_tensor_size(in[4], 0);
     cfg.rotary.width = 2;
-    cfg.attention.causal = FV_CAUSAL_TOP_LEFT;
-    cfg.attention.dropout = 0.25;
+    cfg.attention.rule.causal = FV_CAUSAL_TOP_LEFT;
+    cfg.attention.rule.dropout = 0.25;
     fv_heads h = heads_of(ctx, &cfg);
     h.q = (fv_dense){in[1], in[5]};
     h.k.weight = in[2];
@@ -38,13 +38,13 @@ static fv_tensor *free_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const 
         NULL);
 }
 
-/* x, w_qkv, w_out, relative keys and values, residual: narrow, packed, Shaw's vectors. */
-static fv_tensor *packed_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params)
+/* x, w_qkv, w_out, relative keys and values, residual: narrow, fused QKV, Shaw's vectors. */
+static fv_tensor *fused_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params)
 {
     (void)n_in, (void)params;
     fv_heads_config cfg;
     fv_heads_config_init(&cfg, sizeof cfg, fv_tensor_size(in[0], -1), 2);
-    cfg.packed = true;
+    cfg.fused_qkv = true;
     cfg.relative = (fv_relative){.kind = FV_RELATIVE_CLIPPED, .reach = 1};
     cfg.relative_vectors = true;
     cfg.attention.temperature = 0.8;
@@ -56,7 +56,7 @@ static fv_tensor *packed_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, cons
     return fv_heads_run(ctx, &h, &(fv_heads_input){.x = in[0], .residual = in[5]}, NULL);
 }
 
-/* x, memory, one matrix for q, k and v, w_out, strength, relative bias: cross, cosine, ALiBi. */
+/* x, memory, one matrix for q, k and v, w_out, beta, relative bias: cross, cosine, ALiBi. */
 static fv_tensor *cross_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params)
 {
     (void)n_in, (void)params;
@@ -68,7 +68,7 @@ static fv_tensor *cross_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const
     fv_heads h = heads_of(ctx, &cfg);
     h.q.weight = h.k.weight = h.v.weight = in[2];
     h.out.weight = in[3];
-    h.strength = in[4];
+    h.beta = in[4];
     h.relative_bias = in[5];
     return fv_heads_run(ctx, &h, &(fv_heads_input){.x = in[0], .keys = in[1], .position = 1}, NULL);
 }
@@ -79,8 +79,8 @@ static const fv_op_case free_cases[] = {
      .in = {FV_IN(NORMAL, 2, 3, 5), FV_IN(NORMAL, 6, 5), FV_IN(NORMAL, 3, 5), FV_IN(NORMAL, 2, 5),
             FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 6), FV_IN(NORMAL, 3)}},
 };
-static const fv_op_case packed_cases[] = {
-    {.name = "packed, relative vectors, residual",
+static const fv_op_case fused_cases[] = {
+    {.name = "fused QKV, relative vectors, residual",
      .n_in = 6,
      .in = {FV_IN(NORMAL, 2, 3, 4), FV_IN(NORMAL, 12, 4), FV_IN(NORMAL, 4, 4), FV_IN(NORMAL, 3, 2),
             FV_IN(NORMAL, 3, 2), FV_IN(NORMAL, 2, 3, 4)}},
@@ -93,8 +93,8 @@ static const fv_op_case cross_cases[] = {
 };
 const fv_op_desc compound_free_heads =
     COMPOUND(6, "free heads", "multi-head attention", free_heads, free_cases);
-const fv_op_desc compound_packed_heads =
-    COMPOUND(7, "packed heads", "multi-head attention", packed_heads, packed_cases);
+const fv_op_desc compound_fused_heads =
+    COMPOUND(7, "fused QKV heads", "multi-head attention", fused_heads, fused_cases);
 const fv_op_desc compound_cross_heads =
     COMPOUND(8, "cross heads", "multi-head attention", cross_heads, cross_cases);
 
@@ -117,7 +117,7 @@ static fv_tensor *block(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void 
     fv_block_config_init(&b.cfg, sizeof b.cfg, width, 2);
     b.cfg.post = p->post;
     b.cfg.dropout = p->dropout;
-    b.cfg.self.packed = true;
+    b.cfg.self.fused_qkv = true;
     fv_heads_config_init(&b.cfg.cross, sizeof b.cfg.cross, width, 1);
     b.self = heads_of(ctx, &b.cfg.self);
     b.cross = heads_of(ctx, &b.cfg.cross);

@@ -1,10 +1,7 @@
 #include "support/ledger.h"
 
-#include "fovea/attention.h"
+#include "ops/attend.h"
 #include "support/test.h"
-
-/* The parameters of the op attend begin with its settings. */
-static fv_score score_of(const fv_node *node) { return ((const fv_attn *)node->params)->score; }
 
 static int64_t count_of(const fv_edge *e)
 {
@@ -22,7 +19,7 @@ static void add_attention(const fv_node *node, ledger *l)
     const fv_edge *q = &node->edge[0], *v = &node->edge[2];
     const int64_t pairs = q->shape[0] * q->shape[1] * q->shape[2] * v->shape[2];
     l->products += pairs * (last_of(q) + last_of(v));
-    if (score_of(node) == FV_SCORE_ADDITIVE) l->tanhs += pairs * last_of(q);
+    if (node->saved[W]) l->tanhs += pairs * last_of(q); /* additive */
 }
 
 /* Whether the node makes products; adds them. */

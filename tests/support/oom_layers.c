@@ -21,7 +21,7 @@ static bool estimator(fv_ctx *ctx, const void *unused)
     if (worked) {
         fv_tensor *good = fv_sum(ctx, r.context, 1, (int[]){-1}, false);
         fv_tensor *loss = fv_reinforce(ctx, &baseline, good, r.log_prob, r.entropy, 1, 0.1);
-        worked = fv_backward(ctx, loss) == FV_OK && baseline.seen == 1;
+        worked = fv_backward(ctx, loss) == FV_OK && baseline.updates == 1;
     }
     fv_scope_end(ctx);
     return worked;
@@ -70,7 +70,7 @@ static bool parts(fv_ctx *ctx, const void *unused)
     fv_tensor *table = NULL, *k = NULL, *v = NULL;
     fv_heads_config cfg;
     fv_heads_config_init(&cfg, sizeof cfg, 4, 2);
-    cfg.packed = true;
+    cfg.fused_qkv = true;
     fv_scope_begin(ctx);
     fv_status status = fv_params_create(ctx, &params);
     if (status == FV_OK) status = fv_table_create(params, "t", 3, 4, 0, &table);

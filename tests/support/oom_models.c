@@ -14,7 +14,7 @@
 static fv_status look_at(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     (void)ctx;
-    *(bool *)user = site->seen.weights != NULL;
+    *(bool *)user = site->captured.weights != NULL;
     return FV_OK;
 }
 
@@ -38,7 +38,7 @@ static bool both_sides(fv_ctx *ctx, const void *unused)
     cfg.start = 0;
     cfg.end = 1;
     bool seen = false;
-    const fv_capture capture = {.look = {.weights = true}, .take = look_at, .user = &seen};
+    const fv_capture capture = {.what = {.weights = true}, .take = look_at, .user = &seen};
     fv_params *params = NULL;
     fv_transformer *t = NULL;
     fv_scope_begin(ctx);

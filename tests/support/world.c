@@ -1,8 +1,5 @@
 #include "support/world.h"
 
-const char *const world_score_names[FV_ATTENTION_SCORE_COUNT] = {
-    "scaled", "dot", "general", "additive", "cosine", "location", "caller's"};
-
 static int marker;
 
 fv_tensor *world_manhattan(fv_ctx *ctx, void *user, fv_tensor *q, fv_tensor *k)
@@ -59,30 +56,6 @@ fv_attention world_described(fv_attention_score score)
     how.score_fn = world_manhattan;
     how.score_user = &marker;
     return how;
-}
-
-fv_attention_input world_input(world *w, fv_attention_score score)
-{
-    fv_attention_input in = world_basic(w);
-    switch (score) {
-    case FV_ATTENTION_GENERAL:
-        in.w = REALS(w, general, H, D, D);
-        break;
-    case FV_ATTENTION_ADDITIVE:
-        in.w = REALS(w, additive, H, D);
-        in.w_q = REALS(w, w_q, D, D);
-        in.w_k = REALS(w, w_k, D, D);
-        break;
-    case FV_ATTENTION_COSINE:
-        in.beta = REALS(w, beta, H, 1, 1);
-        break;
-    case FV_ATTENTION_LOCATION:
-        in.w = REALS(w, location, H, N_MAX, D);
-        break;
-    default:
-        break;
-    }
-    return in;
 }
 
 double *world_read(world *w, fv_tensor *t)

@@ -11,7 +11,7 @@
 #ifndef FV_TESTS_WORLD_H
 #define FV_TESTS_WORLD_H
 
-#include "fovea/attend.h"
+#include "fovea/attention.h"
 #include "support/opcase.h"
 
 enum { B = 2, H = 4, G = 2, NQ = 5, NK = 6, D = 3, DV = 2, N_MAX = 9 };
@@ -36,7 +36,9 @@ fv_attention world_described(fv_attention_score score);
 /* -sum |q - k|, as a caller's own score. */
 fv_tensor *world_manhattan(fv_ctx *ctx, void *user, fv_tensor *q, fv_tensor *k);
 
-extern const char *const world_score_names[FV_ATTENTION_SCORE_COUNT];
+double world_dot(const double *x, const double *y); /* of width D */
+/* e_ij of the definition, before scale and temperature. */
+double world_score(const world *w, fv_attention_score score, int b, int h, int i, int j);
 
 fv_tensor *world_tensor(world *w, const void *data, int rank, const int64_t *shape);
 #define REALS(w, field, ...)                                                                       \

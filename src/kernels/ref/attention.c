@@ -104,8 +104,8 @@ static int64_t next_key(const fv_attn *a, const query *x, int64_t j)
     for (;; j++) {
         if (j >= x->range.prefix && j < x->range.low) j = x->range.low;
         if (j >= x->range.prefix && j >= x->range.high) return a->n_k;
-        if (x->blocks && !x->blocks[j / a->block_k * a->blocks.col]) {
-            j = (j / a->block_k + 1) * a->block_k - 1;
+        if (x->blocks && !x->blocks[j / a->rule.block_k * a->blocks.col]) {
+            j = (j / a->rule.block_k + 1) * a->rule.block_k - 1;
             continue;
         }
         if (x->visible && !x->visible[j * a->visible.col]) continue;
@@ -135,12 +135,12 @@ static real additive(const real *q, const real *k, const real *w, int64_t n)
 /* The product after scale and cap; *slack gets d capped / d product, for the backward. */
 static real capped(const fv_attn *a, real product, real *slack)
 {
-    real z = (real)a->scale * product;
+    real z = (real)a->rule.scale * product;
     *slack = 1;
-    if (a->soft_cap > 0) {
-        const real t = real_tanh(z / (real)a->soft_cap);
+    if (a->rule.soft_cap > 0) {
+        const real t = real_tanh(z / (real)a->rule.soft_cap);
         *slack = 1 - t * t;
-        z = (real)a->soft_cap * t;
+        z = (real)a->rule.soft_cap * t;
     }
     return z;
 }
@@ -162,8 +162,8 @@ static real score(const attention_job *job, const query *x, int64_t j, const rea
 {
     const fv_attn *a = job->a;
     real s = 0;
-    if (a->score == FV_SCORE_DOT) s = dot(x->q, k, a->d);
-    if (a->score == FV_SCORE_ADDITIVE) s = additive(x->q, k, x->w, a->d);
+    if (a->score == FV_ATTN_SCORE_DOT) s = dot(x->q, k, a->d);
+    if (a->score == FV_ATTN_SCORE_ADDITIVE) s = additive(x->q, k, x->w, a->d);
     s = capped(a, s, slack);
     if (job->ptr[FV_ATTN_SLOPES]) s += x->slope * (real)(j - x->position);
     if (x->bias) s += x->bias[j * a->bias.col];
@@ -173,12 +173,12 @@ static real score(const attention_job *job, const query *x, int64_t j, const rea
 /* What the weight is multiplied with: 1, or 0 and 1/(1-p) with dropout. */
 static real keep_factor(const fv_attn *a, const query *x, int64_t j)
 {
-    if (a->dropout == 0) return 1;
+    if (a->rule.dropout == 0) return 1;
     uint32_t word[4];
     uint64_t row = (uint64_t)((x->b * a->heads + x->h) * a->n_q + x->i);
     fv_rng_draw(a->dropout_key, row, (uint64_t)j / 4, word);
-    bool keep = (double)fv_rng_unit(word[j % 4]) >= a->dropout;
-    return keep ? (real)(1.0 / (1.0 - a->dropout)) : 0;
+    bool keep = (double)fv_rng_unit(word[j % 4]) >= a->rule.dropout;
+    return keep ? (real)(1.0 / (1.0 - a->rule.dropout)) : 0;
 }
 
 /* ---- scratch ---------------------------------------------------------------------- */
@@ -261,8 +261,8 @@ static void forward_rows(const void *arg, int64_t begin, int64_t end, int thread
 static void attention(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
-    if (a->packed) {
-        fv_attn_run_packed(exec, ptr, a, false, attention, forward_bytes);
+    if (a->varlen) {
+        fv_attn_run_varlen(exec, ptr, a, false, attention, forward_bytes);
         return;
     }
     const attention_job job = {.exec = exec, .a = a, .ptr = ptr, .rooms = exec->scratch};
@@ -302,7 +302,7 @@ static pair pair_at(const attention_job *job, const query *x, int64_t j, const r
     const real p = real_exp(score(job, x, j, k, &slack) - lse), keep = keep_factor(a, x, j);
     const real dp = keep == 0 || !g ? 0 : keep * dot(g, value_at(job, x, j), a->d_v);
     const real ds = p * (FV_TERM(exec, 0, dp, 0) - FV_TERM(exec, 1, delta, 0));
-    return (pair){.dropped_p = p * keep, .ds = ds, .dz = ds * slack * (real)a->scale};
+    return (pair){.dropped_p = p * keep, .ds = ds, .dz = ds * slack * (real)a->rule.scale};
 }
 
 /* Where dk_j, or with `values` dv_j, is summed: in place, or behind the rooms. */
@@ -326,7 +326,7 @@ static void spread(const attention_job *job, const query *x, const real *k, real
     (void)exec;
     for (int64_t c = 0; c < fv_attn_width(a); c++) {
         real by_q = k[c], by_k = x->q[c];
-        if (a->score == FV_SCORE_ADDITIVE) {
+        if (a->score == FV_ATTN_SCORE_ADDITIVE) {
             const real t = real_tanh(x->q[c] + k[c]);
             by_q = by_k = x->w[c] * (1 - FV_TERM(exec, 2, t * t, 0));
             if (dw) dw[c] = real_fma(dz, t, dw[c]);
@@ -420,8 +420,8 @@ static void backward_heads(const void *arg, int64_t begin, int64_t end, int thre
 static void attention_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
-    if (a->packed) {
-        fv_attn_run_packed(exec, ptr, a, true, attention_grad, backward_bytes);
+    if (a->varlen) {
+        fv_attn_run_varlen(exec, ptr, a, true, attention_grad, backward_bytes);
         return;
     }
     const attention_job job = {.exec = exec,

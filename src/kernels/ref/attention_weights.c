@@ -1,6 +1,6 @@
 /*
  * Attention weights as their definitions say, one row of n_k at a time in scratch; see
- * fovea/attention_weights.h.
+ * fovea/attention_kernels.h.
  */
 #include "kernels/attention_weights.h"
 
@@ -9,7 +9,7 @@
 typedef struct weights_job {
     const fv_exec *exec;
     const fv_attn *a;
-    const fv_attn_window *w;
+    const fv_attn_region *w;
     void *const *out, *const *in;
     const fv_attn_summary_args *summary; /* or NULL: the map */
 } weights_job;
@@ -25,7 +25,7 @@ static real *row_at(const weights_job *job, int thread, int64_t b, int64_t h, in
 static void map_rows(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const weights_job *job = arg;
-    const fv_attn_window *w = job->w;
+    const fv_attn_region *w = job->w;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t i = unit % w->rows, h = unit / w->rows % w->heads;
         const int64_t b = unit / w->rows / w->heads;
@@ -46,10 +46,10 @@ static size_t row_scratch(const void *args, int threads)
 
 static void attention_map(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_attn_map_args *m = args;
-    const fv_attn_window *w = &m->w;
-    if (m->a.packed) {
-        if (w->batches > 0) fv_attn_map_packed(exec, ptr, m, attention_map, row_scratch);
+    const fv_attn_weights_args *m = args;
+    const fv_attn_region *w = &m->region;
+    if (m->a.varlen) {
+        if (w->batches > 0) fv_attn_weights_varlen(exec, ptr, m, attention_map, row_scratch);
         return;
     }
     const weights_job job = {
@@ -116,8 +116,8 @@ static void attention_summary(const fv_exec *exec, void *const *ptr, const void 
 {
     const fv_attn_summary_args *s = args;
     const fv_attn *a = &s->a;
-    if (a->packed) {
-        fv_attn_summary_packed(exec, ptr, s, attention_summary, row_scratch);
+    if (a->varlen) {
+        fv_attn_summary_varlen(exec, ptr, s, attention_summary, row_scratch);
         return;
     }
     const weights_job job = {
@@ -131,7 +131,7 @@ static void attention_summary(const fv_exec *exec, void *const *ptr, const void 
 
 static size_t map_scratch(const void *args, int threads)
 {
-    const fv_attn_map_args *m = args;
+    const fv_attn_weights_args *m = args;
     return fv_attn_whole_scratch(&m->a, threads, row_scratch);
 }
 

@@ -62,7 +62,7 @@ static bool pack_block(const forward_job *job, int64_t b, int64_t h, int64_t fir
     if (fv_attn_width(a) > 0) k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
     if (job->pairs) return job->pairs->pack(a, k, v, keys, panels, values);
     if (k) fv_attn_pack(a->dtype, k, a->k.row, keys, a->d, panels);
-    if (a->score == FV_SCORE_ADDITIVE) fv_attn_pack_zeros(keys, a->d, panels);
+    if (a->score == FV_ATTN_SCORE_ADDITIVE) fv_attn_pack_zeros(keys, a->d, panels);
     return job->copy_values || fv_attn_finite(a->dtype, v, a->v.row, keys, a->d_v);
 }
 
@@ -134,7 +134,7 @@ static void load_queries(const forward_job *job, const query_block *block, const
         job->pairs->load_queries(from, a->q.row, block->rows, a->d, w->q, stride);
     else
         fv_attn_widen(a->dtype, from, a->q.row, block->rows, a->d, job->base.operand, w->q, stride);
-    if (a->score != FV_SCORE_ADDITIVE) return;
+    if (a->score != FV_ATTN_SCORE_ADDITIVE) return;
     for (int64_t r = 0; r < block->rows; r++)
         fv_attn_raise(w->q + r * stride, a->d, w->eq + r * stride);
 }
@@ -166,7 +166,7 @@ static void score_strip(const forward_job *job, const workspace *w, const key_bl
     const fv_attn *a = job->base.a;
     const int64_t stride = job->plan.q_row;
     const float *q = w->q + r * stride;
-    const int64_t narrow = !job->pairs && a->score == FV_SCORE_DOT ? FV_ATTN_NARROW : FV_LANES;
+    const int64_t narrow = !job->pairs && a->score == FV_ATTN_SCORE_DOT ? FV_ATTN_NARROW : FV_LANES;
     const int64_t cols = fv_attn_round(count, narrow);
     if (job->pairs) {
         job->pairs->scores(q, stride, rows, block->panels, a->d, first, cols, s);
@@ -248,7 +248,7 @@ static void meet_strip(const forward_job *job, const workspace *w, const key_blo
     for (fv_attn_span run = {first, first}; fv_attn_next_run(sight, first, &run);) {
         const int64_t count = fv_attn_round(run.end - run.begin, FV_LANES);
         float *s = w->scores + cols;
-        for (int i = 0; a->dropout > 0 && i < rows; i++)
+        for (int i = 0; a->rule.dropout > 0 && i < rows; i++)
             fv_attn_drop(&job->base, w->row + r + i, run.begin, count, w->keep, s + i * SCORE_ROW);
         blend_strip(job, w, block, rows, run, cols, w->o + r * o_row);
         cols += count;
@@ -276,7 +276,7 @@ static key_block block_of(const forward_job *job, const workspace *w, const quer
         block.values = p->local ? w->values : values_at(job, queries->slot, first);
         return block;
     }
-    if (a->score == FV_SCORE_ADDITIVE)
+    if (a->score == FV_ATTN_SCORE_ADDITIVE)
         block.raised =
             fv_attn_raise(block.panels, fv_attn_round(keys, FV_ATTN_PANEL) * a->d, w->raised);
     if (!job->copy_values) return block;
@@ -453,7 +453,7 @@ static void begin_sharing(forward_job *job, int64_t heads, int64_t units_of_one)
 void fv_attn_forward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
                         const fv_attn_pair_products *pairs)
 {
-    if (a->score != FV_SCORE_DOT) pairs = NULL;
+    if (a->score != FV_ATTN_SCORE_DOT) pairs = NULL;
     if (a->batch == 0 || a->n_q == 0) return;
     if (fv_attn_is_decode(a)) {
         fv_attn_decode(exec, ptr, a);
@@ -467,7 +467,7 @@ void fv_attn_forward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
                        .plan = fv_attn_forward_plan(a, exec->threads, pairs != NULL),
                        .pairs = pairs};
     job.base.runs_in_list = true;
-    const bool by_softmax = pairs && job.base.plain && job.base.factor > 0 && a->dropout == 0;
+    const bool by_softmax = pairs && job.base.plain && job.base.factor > 0 && a->rule.dropout == 0;
     job.late = by_softmax ? job.base.factor : 1;
     job.parts = fv_attn_parts_of(a, exec->scratch);
     job.panels = job.parts.at + job.plan.parts;
@@ -486,8 +486,8 @@ void fv_attn_forward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
 static void forward(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
-    if (a->packed)
-        fv_attn_run_packed(exec, ptr, a, false, forward, fv_attn_forward_bytes);
+    if (a->varlen)
+        fv_attn_run_varlen(exec, ptr, a, false, forward, fv_attn_forward_bytes);
     else
         fv_attn_forward_by(exec, ptr, a, NULL);
 }

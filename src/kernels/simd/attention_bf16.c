@@ -196,8 +196,8 @@ static void forward(const fv_exec *exec, void *const *ptr, const void *args)
                                                 .weigh = weigh,
                                                 .blend = blend};
     const fv_attn *a = args;
-    if (a->packed)
-        fv_attn_run_packed(exec, ptr, a, false, forward, fv_attn_forward_bytes);
+    if (a->varlen)
+        fv_attn_run_varlen(exec, ptr, a, false, forward, fv_attn_forward_bytes);
     else if (fv_attn_is_decode(a))
         fv_attn_decode_bf16(exec, ptr, a);
     else

@@ -372,7 +372,7 @@ static void meet_keys(const decode_job *job, const decode_unit *u, workspace *w,
     for (int r = 0; r < u->rows; r++) {
         float *row = w->scores + r * FV_ATTN_SCORE_ROW;
         if (fade[r] != 1) fv_attn_scale_row(w->o + r * o_row, o_row, fade[r]);
-        if (a->dropout == 0) continue;
+        if (a->rule.dropout == 0) continue;
         fv_attn_drop(&job->base, w->row + r, keys.begin, cols, w->keep, row);
     }
     blend_keys(job, u, w, keys);

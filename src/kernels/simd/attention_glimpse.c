@@ -208,7 +208,7 @@ static void weigh_keys(const glimpse *g, const backward_room *w, int64_t first, 
     const bool through = w->grad_o && FV_TERM(exec, 0, true, false);
     for (int64_t j = first; j < end; j++)
         w->dz[j - first] = through ? dot(w->grad_o, g->v + j * a->v.row, a->d_v) : 0;
-    const vf down = v_set(w->shift), delta = v_set(w->delta), scale = v_set((float)a->scale);
+    const vf down = v_set(w->shift), delta = v_set(w->delta), scale = v_set((float)a->rule.scale);
     V_LOOP(end - first, 0, const vf p = fv_attn_exp2(v_sub(v_load(w->p + i, count), down));
            const vf ds = v_mul(v_mul(p, scale), v_sub(v_load(w->dz + i, count), delta));
            v_store(w->p + i, count, p);

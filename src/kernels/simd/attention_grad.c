@@ -163,7 +163,7 @@ static void spread_row(const backward_job *job, const key_block *keys, const que
         for (int64_t c = 0; c < count; c++)
             if (ds[c] != 0) bias[c * a->bias.col] += ds[c];
     }
-    const vf scale = v_set((float)a->scale);
+    const vf scale = v_set((float)a->rule.scale);
     for (int64_t c = 0; c < cols; c += FV_LANES) {
         vf by = scale;
         if (slack) by = v_mul(by, v_load(slack + c, FV_LANES));
@@ -190,10 +190,10 @@ static void score_run(const backward_job *job, const workspace *w, const key_blo
                            stride);
         for (int i = 0; job->late == 1 && i < rows; i++)
             fv_attn_scale_row(s + i * stride, cols, job->base.factor);
-    } else if (a->score == FV_SCORE_DOT) {
+    } else if (a->score == FV_ATTN_SCORE_DOT) {
         fv_attn_scores(block->q.at + r * block->q.row, block->q.row, rows, w->k_panels, a->d,
                        run.begin, fv_attn_round(count, FV_ATTN_NARROW), s, stride);
-    } else if (a->score == FV_SCORE_ADDITIVE) {
+    } else if (a->score == FV_ATTN_SCORE_ADDITIVE) {
         const fv_attn_sides sides = fv_attn_sides_of(job, w, keys, block, r);
         fv_attn_additive(&sides, rows, job->base.factor, run.begin, cols, s, stride);
     } else {
@@ -230,13 +230,14 @@ static void form_run(const backward_job *job, const workspace *w, const key_bloc
     float *p = w->weights + r * stride + begin, *ds = w->products + r * stride + begin;
     score_run(job, w, keys, block, r, rows, run, p);
     value_run(job, w, block, r, rows, run, ds);
-    float *slack = a->soft_cap > 0 ? w->slack : NULL, *keep = a->dropout > 0 ? w->keep : NULL;
+    float *slack = a->rule.soft_cap > 0 ? w->slack : NULL,
+          *keep = a->rule.dropout > 0 ? w->keep : NULL;
     for (int i = 0; i < rows; i++) {
         const fv_attn_row *row = w->row + r + i;
         float *pi = p + i * stride, *dsi = ds + i * stride;
         fv_attn_finish(&job->base, row, keys->first + begin, cols, pi, slack);
         if (keep) fv_attn_keep(&job->base, row, keys->first + begin, cols, keep);
-        const float scale = job->base.plain ? (float)a->scale : 1;
+        const float scale = job->base.plain ? (float)a->rule.scale : 1;
         form_row(job, block->at + r + i, cols, scale, keep, pi, dsi);
         if (!job->base.plain) spread_row(job, keys, block, r + i, begin, cols, slack, dsi);
     }
@@ -362,7 +363,8 @@ static void meet_queries(const backward_job *job, const workspace *w, key_block 
                          .at = head * a->n_q + first};
     const fv_attn_span seen = units_in_sight(job, keys->b, first, block.rows);
     if (keys->number < seen.begin || keys->number >= seen.end) return;
-    const bool any = find_spans(job, w, keys, &block), additive = a->score == FV_SCORE_ADDITIVE;
+    const bool any = find_spans(job, w, keys, &block),
+               additive = a->score == FV_ATTN_SCORE_ADDITIVE;
     if (any) load_queries(job, w, keys, &block, unit);
     if (any && additive) fv_attn_raise_queries(job, w, &block);
     /* A tile meets a panel with many rows while it is near. */
@@ -419,7 +421,7 @@ static void pack_block(const backward_job *job, const workspace *w, key_block *k
         return;
     }
     fv_attn_pack(a->dtype, k, a->k.row, keys->count, a->d, w->k_panels);
-    if (a->score == FV_SCORE_ADDITIVE)
+    if (a->score == FV_ATTN_SCORE_ADDITIVE)
         fv_attn_raise_keys(job, w, keys);
     else
         scale_panels(w->k_panels, keys->count, a->d, job->base.operand);
@@ -431,7 +433,7 @@ static void meet_head(const backward_job *job, const workspace *w, key_block *ke
                       fv_attn_rows dk, fv_attn_rows dv)
 {
     const fv_attn *a = job->base.a;
-    const bool additive = a->score == FV_SCORE_ADDITIVE;
+    const bool additive = a->score == FV_ATTN_SCORE_ADDITIVE;
     if (additive) memset(w->sums.w, 0, (size_t)((a->d + 1) * FV_LANES) * sizeof(float));
     for (int64_t index = job->plan.row_items - 1; index >= 0; index--)
         meet_queries(job, w, keys, h, index, dk, dv);
@@ -467,14 +469,14 @@ static void meet_keys(const backward_job *job, const workspace *w, int64_t head,
     const fv_attn_rows dv =
         fv_attn_sums_at(a, grad_v, &a->v, keys.b, keys.h, keys.first, w->wide_dv);
     keys.begins_k = keys.begins_v = !a->adds_to_keys;
-    if (a->score == FV_SCORE_ADDITIVE) {
+    if (a->score == FV_ATTN_SCORE_ADDITIVE) {
         clear_hidden(a, &keys, keys.begins_k, all, a->d, dk);
         keys.begins_k = false;
     }
     pack_block(job, w, &keys);
     for (int64_t h = keys.h * group; h < (keys.h + 1) * group; h++)
         meet_head(job, w, &keys, h, dk, dv);
-    if (a->score == FV_SCORE_ADDITIVE) fv_attn_key_sums(job, w, &keys, dk);
+    if (a->score == FV_ATTN_SCORE_ADDITIVE) fv_attn_key_sums(job, w, &keys, dk);
     clear_hidden(a, &keys, keys.begins_k, all, a->d, dk);
     clear_hidden(a, &keys, keys.begins_v, all, a->d_v, dv);
     deliver(job, dk, grad_k, &a->k, keys.b, keys.h, keys.first, all, a->d);
@@ -502,7 +504,7 @@ void fv_attn_backward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a
     }
     backward_job job = {.base = fv_attn_job_of(exec, a, ptr + FV_ATTN_GRAD_INPUTS),
                         .plan = fv_attn_backward_plan(a),
-                        .pairs = a->score == FV_SCORE_DOT ? pairs : NULL};
+                        .pairs = a->score == FV_ATTN_SCORE_DOT ? pairs : NULL};
     job.order =
         backward_order_of(a, ptr[FV_ATTN_GRAD_BIAS] != NULL, job.plan.key_units, exec->threads);
     job.late = job.pairs && job.base.plain && job.base.factor > 0 ? job.base.factor : 1;
@@ -532,8 +534,8 @@ void fv_attn_backward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a
 static void backward(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
-    if (a->packed)
-        fv_attn_run_packed(exec, ptr, a, true, backward, fv_attn_backward_bytes);
+    if (a->varlen)
+        fv_attn_run_varlen(exec, ptr, a, true, backward, fv_attn_backward_bytes);
     else
         fv_attn_backward_by(exec, ptr, a, NULL);
 }

@@ -45,7 +45,7 @@ typedef struct fv_attn_grad_pairs {
                  float *out);
 } fv_attn_grad_pairs;
 
-/* The backward; pairs NULL: by the float tile. Its scratch, as fv_attn_run_packed wants it. */
+/* The backward; pairs NULL: by the float tile. Its scratch, as fv_attn_run_varlen wants it. */
 size_t fv_attn_backward_bytes(const void *args, int threads);
 void fv_attn_backward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
                          const fv_attn_grad_pairs *pairs);

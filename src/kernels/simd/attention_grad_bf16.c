@@ -12,8 +12,8 @@ void fv_attn_backward_bf16(const fv_exec *exec, void *const *ptr, const void *ar
                                              .scores = fv_attn_pair_scores,
                                              .dots = fv_attn_pair_dots};
     const fv_attn *a = args;
-    if (a->packed)
-        fv_attn_run_packed(exec, ptr, a, true, fv_attn_backward_bf16, fv_attn_backward_bytes);
+    if (a->varlen)
+        fv_attn_run_varlen(exec, ptr, a, true, fv_attn_backward_bf16, fv_attn_backward_bytes);
     else
         fv_attn_backward_by(exec, ptr, a, &pairs);
 }

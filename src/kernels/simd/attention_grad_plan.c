@@ -18,7 +18,7 @@ backward_plan fv_attn_backward_plan(const fv_attn *a)
     p.v_panels = at, at += (size_t)(p.keys * a->d_v);
     p.weights = at, at += (size_t)(BLOCK_ROWS * p.score_row);
     p.products = at, at += (size_t)(BLOCK_ROWS * p.score_row);
-    p.slack = at, at += a->soft_cap > 0 ? (size_t)p.score_row : 0;
+    p.slack = at, at += a->rule.soft_cap > 0 ? (size_t)p.score_row : 0;
     p.keep = at, at += (size_t)p.score_row;
     p.slice = at, at += (size_t)(fv_attn_max(BLOCK_ROWS, p.keys) * FV_TILE_COLS);
     p.records = at, at += fv_attn_lines(BLOCK_ROWS * sizeof(fv_attn_row) / sizeof(float));
@@ -32,7 +32,7 @@ backward_plan fv_attn_backward_plan(const fv_attn *a)
     p.pair_row += FV_LANES;
     const bool in_pairs = FV_SIMD_LEVEL == 3 && a->dtype == FV_BF16;
     p.pairs = at, at += in_pairs ? (size_t)(2 * BLOCK_ROWS * p.pair_row) : 0;
-    const bool additive = a->score == FV_SCORE_ADDITIVE;
+    const bool additive = a->score == FV_ATTN_SCORE_ADDITIVE;
     p.additive = at;
     if (additive) at += (size_t)fv_attn_additive_floats(a, p.keys);
     p.thread_floats = at;
@@ -44,7 +44,7 @@ backward_plan fv_attn_backward_plan(const fv_attn *a)
     p.tickets = at, at += fv_attn_lines(blocks * sizeof(atomic_int) / sizeof(float));
     p.flags = at, at += fv_attn_lines((blocks + 3) / 4);
     p.wide_dq = at;
-    if (half && (!p.alone || a->packed)) at += heads * (size_t)a->n_q * (size_t)p.wide_row;
+    if (half && (!p.alone || a->varlen)) at += heads * (size_t)a->n_q * (size_t)p.wide_row;
     p.sums_w = at;
     if (additive) at += fv_attn_lines(heads * (size_t)(p.key_units * width));
     p.shared_floats = at;
@@ -87,7 +87,7 @@ workspace fv_attn_workspace_of(const backward_job *job, int thread)
                    .pair_q = pairs,
                    .pair_g = pairs + BLOCK_ROWS * p->pair_row,
                    .row = (fv_attn_row *)(void *)(base + p->records)};
-    if (job->base.a->score == FV_SCORE_ADDITIVE)
+    if (job->base.a->score == FV_ATTN_SCORE_ADDITIVE)
         fv_attn_additive_room(job->base.a, p->keys, base + p->additive, &w);
     return w;
 }

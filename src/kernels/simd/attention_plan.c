@@ -16,7 +16,7 @@ enum {
 static size_t parts_of(const fv_attn *a)
 {
     fv_attn few = *a;
-    if (a->packed) few.n_q = fv_attn_min(a->n_q, FV_ATTN_FEW);
+    if (a->varlen) few.n_q = fv_attn_min(a->n_q, FV_ATTN_FEW);
     return fv_attn_chunks(&few) > 1 ? fv_attn_parts_floats(&few) : 0;
 }
 
@@ -24,9 +24,9 @@ forward_plan fv_attn_forward_plan(const fv_attn *a, int threads, bool pairs)
 {
     forward_plan p = {0};
     const int64_t heads = a->batch * a->heads, width = fv_attn_width(a);
-    const bool additive = a->score == FV_SCORE_ADDITIVE;
+    const bool additive = a->score == FV_ATTN_SCORE_ADDITIVE;
     p.rows = width > WIDE || a->d_v > WIDE ? MOST_ROWS / 2 : MOST_ROWS;
-    while (threads > 1 && p.rows > LEAST_ROWS && !a->packed &&
+    while (threads > 1 && p.rows > LEAST_ROWS && !a->varlen &&
            heads * ((a->n_q + p.rows - 1) / p.rows) < 4 * threads)
         p.rows /= 2;
     p.row_items = (a->n_q + p.rows - 1) / p.rows;
@@ -48,7 +48,7 @@ forward_plan fv_attn_forward_plan(const fv_attn *a, int threads, bool pairs)
     p.weights = at, at += pairs ? FV_ATTN_STRIP * FV_ATTN_WEIGHT_ROW : 0;
     p.keep = at, at += FV_ATTN_LONG_BLOCK;
     p.values = at, at += (size_t)(block * p.o_row);
-    p.local_panels = at, at += p.local || a->packed ? (size_t)(block * p.width) : 0;
+    p.local_panels = at, at += p.local || a->varlen ? (size_t)(block * p.width) : 0;
     p.raised = at, at += additive ? (size_t)(block * width) : 0;
     p.records = at, at += fv_attn_lines(rows * sizeof(fv_attn_row) / sizeof(float));
     p.thread_floats = at;
@@ -56,7 +56,7 @@ forward_plan fv_attn_forward_plan(const fv_attn *a, int threads, bool pairs)
     p.unit_keys = p.chunks > 1 ? FV_ATTN_CHUNK : a->n_k;
     p.parts = parts_of(a);
     p.shared_floats = p.parts;
-    if (p.local && !a->packed) return p;
+    if (p.local && !a->varlen) return p;
     const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
     const size_t head_bytes = (size_t)(p.keys * (p.width + p.o_row / (pairs ? 2 : 1))) * 4;
     p.claimed = threads == 1 || head_bytes <= NEAR_BYTES;
@@ -75,7 +75,7 @@ size_t fv_attn_forward_bytes(const void *args, int threads)
 {
     const fv_attn *a = args;
     size_t decode = 0;
-    if (a->packed) {
+    if (a->varlen) {
         fv_attn few = *a;
         few.n_q = fv_attn_min(a->n_q, FV_ATTN_DECODE);
         decode = fv_attn_decode_scratch(&few, threads);

@@ -7,13 +7,13 @@
 
 fv_attn_job fv_attn_job_of(const fv_exec *exec, const fv_attn *a, void *const *ptr)
 {
-    const bool plain = a->soft_cap == 0 && !ptr[FV_ATTN_BIAS] && !ptr[FV_ATTN_SLOPES];
-    const float factor = (float)(plain ? a->scale * FV_ATTN_LOG2E : a->scale);
+    const bool plain = a->rule.soft_cap == 0 && !ptr[FV_ATTN_BIAS] && !ptr[FV_ATTN_SLOPES];
+    const float factor = (float)(plain ? a->rule.scale * FV_ATTN_LOG2E : a->rule.scale);
     return (fv_attn_job){.exec = exec,
                          .a = a,
                          .ptr = ptr,
                          .factor = factor,
-                         .operand = a->score == FV_SCORE_DOT ? factor : 1,
+                         .operand = a->score == FV_ATTN_SCORE_DOT ? factor : 1,
                          .plain = plain};
 }
 
@@ -98,13 +98,13 @@ static void adjust(const fv_attn_job *job, const fv_attn_row *row, int64_t first
                    float *s, float *slack)
 {
     const fv_attn *a = job->a;
-    const vf cap = v_set((float)a->soft_cap), one = v_set(1.0f);
+    const vf cap = v_set((float)a->rule.soft_cap), one = v_set(1.0f);
     const vf lanes = vi_to_float(vi_count()), slope = v_set(row->slope);
     for (int64_t c = 0; c < cols; c += FV_LANES) {
         const int64_t j = first + c;
         const int count = (int)fv_attn_min(FV_LANES, a->n_k - j);
         vf z = v_load(s + c, FV_LANES);
-        if (a->soft_cap > 0) {
+        if (a->rule.soft_cap > 0) {
             const vf t = v_tanh(v_div(z, cap));
             z = v_mul(cap, t);
             if (slack) v_store(slack + c, FV_LANES, v_sub(one, v_mul(t, t)));
@@ -127,9 +127,9 @@ static void hide(const fv_attn_job *job, const fv_attn_row *row, const uint8_t *
     for (int64_t c = 0; c < cols; c += FV_LANES) {
         const int64_t j = first + c;
         if (blocks && j >= block_end) {
-            const int64_t block = j / a->block_k;
+            const int64_t block = j / a->rule.block_k;
             listed = blocks[block * a->blocks.col] != 0;
-            block_end = (block + 1) * a->block_k;
+            block_end = (block + 1) * a->rule.block_k;
         }
         vm seen = listed ? keys_in_range(&row->range, j) : vm_none();
         if (row->visible) {
@@ -155,8 +155,8 @@ void fv_attn_keep(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
                   float *keep)
 {
     const fv_attn *a = job->a;
-    const vf factor = v_set((float)(1.0 / (1.0 - a->dropout)));
-    const vf threshold = vi_to_float(vi_set(fv_philox_threshold(a->dropout)));
+    const vf factor = v_set((float)(1.0 / (1.0 - a->rule.dropout)));
+    const vf threshold = vi_to_float(vi_set(fv_philox_threshold(a->rule.dropout)));
     vi word[4];
     for (int64_t c = 0; c < cols; c += FV_LANES) {
         const int64_t inside = (first + c) % FV_PHILOX_DRAW, begin = first + c - inside;
@@ -230,10 +230,10 @@ void fv_attn_scores(const float *q, int64_t q_row, int rows, const float *panels
 void fv_attn_strip(const fv_attn_job *job, const fv_attn_sides *x, int rows, int64_t first,
                    int64_t cols, float *s, int64_t s_row)
 {
-    const fv_score score = job->a->score;
-    if (score == FV_SCORE_DOT) {
+    const fv_attn_score score = job->a->score;
+    if (score == FV_ATTN_SCORE_DOT) {
         fv_attn_scores(x->q, x->q_row, rows, x->k, x->width, first, cols, s, s_row);
-    } else if (score == FV_SCORE_ADDITIVE) {
+    } else if (score == FV_ATTN_SCORE_ADDITIVE) {
         fv_attn_sides all = *x;
         if (!fv_attn_finite(FV_F32, x->eq, x->eq_row, rows, x->width)) all.careful = true;
         fv_attn_additive(&all, rows, job->factor, first, cols, s, s_row);

@@ -147,8 +147,8 @@ static inline fv_attn_sight fv_attn_sight_of(const fv_attn *a, const fv_attn_row
     for (int r = 0; r < rows; r++) {
         if (r > 0 && row[r].blocks == row[r - 1].blocks) continue;
         for (int64_t j = span.begin, next; j < span.end; j = next) {
-            const int64_t block = j / a->block_k;
-            next = fv_attn_min(span.end, (block + 1) * a->block_k);
+            const int64_t block = j / a->rule.block_k;
+            next = fv_attn_min(span.end, (block + 1) * a->rule.block_k);
             if (row[r].blocks[block * a->blocks.col])
                 seen |= fv_attn_group_bits(j - first, next - first);
         }
@@ -166,7 +166,7 @@ static inline fv_attn_sight fv_attn_sight_of(const fv_attn *a, const fv_attn_row
  * rows takes AVX2 as long as one of four. */
 static inline int fv_attn_strip_rows(const fv_attn *a, int64_t i, int64_t left)
 {
-    if (a->block_q > 0) left = fv_attn_min(left, a->block_q - i % a->block_q);
+    if (a->rule.block_q > 0) left = fv_attn_min(left, a->rule.block_q - i % a->rule.block_q);
     return (int)(left >= 2 * FV_ATTN_STRIP ? FV_ATTN_STRIP
                  : left > FV_ATTN_STRIP    ? (left + 1) / 2
                                            : left);
@@ -192,7 +192,7 @@ static inline bool fv_attn_next_run(const fv_attn_sight *sight, int64_t first, f
  */
 static inline bool fv_attn_is_decode(const fv_attn *a)
 {
-    return a->score == FV_SCORE_DOT && a->block_k == 0 && a->n_q <= FV_ATTN_DECODE &&
+    return a->score == FV_ATTN_SCORE_DOT && a->rule.block_k == 0 && a->n_q <= FV_ATTN_DECODE &&
            a->heads / a->kv_heads <= FV_ATTN_DECODE_ROWS / fv_attn_max(1, a->n_q);
 }
 void fv_attn_decode(const fv_exec *exec, void *const *ptr, const fv_attn *a);
@@ -213,7 +213,7 @@ typedef struct fv_attn_parts {
 /* 1 where there are more queries, or nothing to cut. */
 static inline int64_t fv_attn_chunks(const fv_attn *a)
 {
-    const bool few = a->score == FV_SCORE_DOT && a->block_k == 0 && a->n_q <= FV_ATTN_FEW;
+    const bool few = a->score == FV_ATTN_SCORE_DOT && a->rule.block_k == 0 && a->n_q <= FV_ATTN_FEW;
     return few ? fv_attn_max(1, (a->n_k + FV_ATTN_CHUNK - 1) / FV_ATTN_CHUNK) : 1;
 }
 static inline fv_attn_parts fv_attn_parts_of(const fv_attn *a, float *at)
@@ -240,9 +240,9 @@ void fv_attn_join(const fv_exec *exec, const fv_attn_parts *parts, void *o, floa
  */
 static inline bool fv_attn_is_glimpse(const fv_attn *a, void *const *ptr)
 {
-    return a->score == FV_SCORE_ADDITIVE && a->dtype == FV_F32 && a->n_q == 1 && a->n_k > 0 &&
-           a->heads == a->kv_heads && a->block_k == 0 && a->soft_cap == 0 && a->dropout == 0 &&
-           !ptr[FV_ATTN_BIAS] && !ptr[FV_ATTN_SLOPES];
+    return a->score == FV_ATTN_SCORE_ADDITIVE && a->dtype == FV_F32 && a->n_q == 1 && a->n_k > 0 &&
+           a->heads == a->kv_heads && a->rule.block_k == 0 && a->rule.soft_cap == 0 &&
+           a->rule.dropout == 0 && !ptr[FV_ATTN_BIAS] && !ptr[FV_ATTN_SLOPES];
 }
 void fv_attn_glimpse(const fv_exec *exec, void *const *ptr, const fv_attn *a);
 void fv_attn_glimpse_grad(const fv_exec *exec, void *const *ptr, const fv_attn *a);
@@ -377,7 +377,7 @@ typedef struct fv_attn_pair_products {
 
 static inline int64_t fv_attn_pairs_of(int64_t n) { return (n + 1) / 2; }
 
-/* The forward pass; pairs NULL: by the float tile. Its scratch, as fv_attn_run_packed wants it. */
+/* The forward pass; pairs NULL: by the float tile. Its scratch, as fv_attn_run_varlen wants it. */
 size_t fv_attn_forward_bytes(const void *args, int threads);
 void fv_attn_forward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
                         const fv_attn_pair_products *pairs);

@@ -29,7 +29,7 @@ typedef struct weights_plan {
 
 typedef struct weights_job {
     fv_attn_job base;
-    fv_attn_window w;
+    fv_attn_region w;
     weights_plan plan;
     float *panels, *threads;
     void *const *out; /* of the map or of the summary */
@@ -47,7 +47,7 @@ typedef struct workspace {
     fv_attn_row *row;
 } workspace;
 
-static weights_plan plan_of(const fv_attn *a, const fv_attn_window *w)
+static weights_plan plan_of(const fv_attn *a, const fv_attn_region *w)
 {
     weights_plan p = {.first_kv = fv_attn_kv_head(a, w->head)};
     p.kv_heads = w->heads > 0 ? fv_attn_kv_head(a, w->head + w->heads - 1) - p.first_kv + 1 : 0;
@@ -57,7 +57,7 @@ static weights_plan plan_of(const fv_attn *a, const fv_attn_window *w)
     p.key_blocks = (p.end - p.begin + FV_ATTN_BLOCK - 1) / FV_ATTN_BLOCK;
     p.row_items = (w->rows + UNIT_ROWS - 1) / UNIT_ROWS;
     const int64_t width = fv_attn_width(a);
-    const bool additive = a->score == FV_SCORE_ADDITIVE;
+    const bool additive = a->score == FV_ATTN_SCORE_ADDITIVE;
     p.q_row = fv_attn_round(width, FV_LANES) + FV_LANES;
     p.panels = (size_t)(w->batches * p.kv_heads) * (size_t)p.keys * (size_t)width;
     size_t at = 0;
@@ -73,7 +73,7 @@ static weights_plan plan_of(const fv_attn *a, const fv_attn_window *w)
     return p;
 }
 
-static size_t scratch_of(const fv_attn *a, const fv_attn_window *w, int threads)
+static size_t scratch_of(const fv_attn *a, const fv_attn_region *w, int threads)
 {
     /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
     size_t panels;
@@ -111,7 +111,7 @@ static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
         const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
         float *panels = panels_of(job, b, h, first);
         fv_attn_pack(a->dtype, k, a->k.row, keys, a->d, panels);
-        if (a->score == FV_SCORE_ADDITIVE) fv_attn_pack_zeros(keys, a->d, panels);
+        if (a->score == FV_ATTN_SCORE_ADDITIVE) fv_attn_pack_zeros(keys, a->d, panels);
     }
 }
 
@@ -135,12 +135,12 @@ static void load_rows(const weights_job *job, const query_block *block, const wo
 static void load_queries(const weights_job *job, const query_block *block, const workspace *w)
 {
     const fv_attn *a = job->base.a;
-    if (a->score == FV_SCORE_NONE) return;
+    if (a->score == FV_ATTN_SCORE_NONE) return;
     const int64_t stride = job->plan.q_row;
     const void *q =
         fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, block->first);
     fv_attn_widen(a->dtype, q, a->q.row, block->rows, a->d, job->base.operand, w->q, stride);
-    for (int64_t r = 0; r < block->rows && a->score == FV_SCORE_ADDITIVE; r++)
+    for (int64_t r = 0; r < block->rows && a->score == FV_ATTN_SCORE_ADDITIVE; r++)
         fv_attn_raise(w->q + r * stride, a->d, w->eq + r * stride);
 }
 
@@ -181,7 +181,8 @@ static key_block keys_of(const weights_job *job, const workspace *w, int64_t b, 
                       .end = fv_attn_max(first, end),
                       .panels = panels_of(job, b, fv_attn_kv_head(a, h), first)};
     const int64_t packed = fv_attn_round(keys.end - first, FV_ATTN_PANEL) * a->d;
-    if (a->score == FV_SCORE_ADDITIVE) keys.raised = fv_attn_raise(keys.panels, packed, w->raised);
+    if (a->score == FV_ATTN_SCORE_ADDITIVE)
+        keys.raised = fv_attn_raise(keys.panels, packed, w->raised);
     return keys;
 }
 
@@ -233,7 +234,7 @@ static void put_run(const weights_job *job, float *to, int64_t col, int64_t n, c
 static void put_keys(const weights_job *job, const query_block *block, int64_t r, int64_t first,
                      int64_t end, const float *p)
 {
-    const fv_attn_window *w = &job->w;
+    const fv_attn_region *w = &job->w;
     const fv_attn_grid *g = &w->out;
     const int64_t low = fv_attn_max(first, w->col), high = fv_attn_min(end, w->col + w->cols);
     if (low >= high) return;
@@ -413,7 +414,7 @@ static void key_units(const void *arg, int64_t begin, int64_t end, int thread)
 
 /* ---- the kernels ------------------------------------------------------------------ */
 
-static weights_job job_of(const fv_exec *exec, const fv_attn *a, const fv_attn_window *w,
+static weights_job job_of(const fv_exec *exec, const fv_attn *a, const fv_attn_region *w,
                           void *const *inputs)
 {
     weights_job job = {.base = fv_attn_job_of(exec, a, inputs),
@@ -422,7 +423,7 @@ static weights_job job_of(const fv_exec *exec, const fv_attn *a, const fv_attn_w
                        .panels = exec->scratch};
     job.base.runs_in_list = true;
     job.threads = job.panels + job.plan.panels;
-    if (a->score != FV_SCORE_NONE)
+    if (a->score != FV_ATTN_SCORE_NONE)
         fv_exec_rows(exec, w->batches * job.plan.kv_heads * job.plan.key_blocks,
                      FV_ATTN_BLOCK * a->d, pack_keys, &job);
     return job;
@@ -432,18 +433,18 @@ static weights_job job_of(const fv_exec *exec, const fv_attn *a, const fv_attn_w
 static size_t whole_bytes(const void *args, int threads)
 {
     const fv_attn *a = args;
-    fv_attn_window all;
-    fv_attn_window_init(a, &all, sizeof all);
+    fv_attn_region all;
+    fv_attn_region_init(a, &all, sizeof all);
     return scratch_of(a, &all, threads);
 }
 
 static void attention_map(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_attn_map_args *m = args;
-    const fv_attn_window *w = &m->w;
+    const fv_attn_weights_args *m = args;
+    const fv_attn_region *w = &m->region;
     if (w->batches * w->heads * w->rows * w->cols == 0) return;
-    if (m->a.packed) {
-        fv_attn_map_packed(exec, ptr, m, attention_map, whole_bytes);
+    if (m->a.varlen) {
+        fv_attn_weights_varlen(exec, ptr, m, attention_map, whole_bytes);
         return;
     }
     weights_job job = job_of(exec, &m->a, w, ptr + FV_ATTN_MAP_INPUTS);
@@ -458,12 +459,12 @@ static void attention_summary(const fv_exec *exec, void *const *ptr, const void 
 {
     const fv_attn_summary_args *s = args;
     const fv_attn *a = &s->a;
-    if (a->packed) {
-        fv_attn_summary_packed(exec, ptr, s, attention_summary, whole_bytes);
+    if (a->varlen) {
+        fv_attn_summary_varlen(exec, ptr, s, attention_summary, whole_bytes);
         return;
     }
-    fv_attn_window all;
-    fv_attn_window_init(a, &all, sizeof all);
+    fv_attn_region all;
+    fv_attn_region_init(a, &all, sizeof all);
     weights_job job = job_of(exec, a, &all, ptr + FV_ATTN_SUMMARY_INPUTS);
     job.out = ptr;
     job.summary = s;
@@ -479,9 +480,9 @@ static void attention_summary(const fv_exec *exec, void *const *ptr, const void 
 
 static size_t map_scratch(const void *args, int threads)
 {
-    const fv_attn_map_args *m = args;
-    return m->a.packed ? fv_attn_whole_scratch(&m->a, threads, whole_bytes)
-                       : scratch_of(&m->a, &m->w, threads);
+    const fv_attn_weights_args *m = args;
+    return m->a.varlen ? fv_attn_whole_scratch(&m->a, threads, whole_bytes)
+                       : scratch_of(&m->a, &m->region, threads);
 }
 
 static size_t summary_scratch(const void *args, int threads)

@@ -1,13 +1,13 @@
 /*
- * Documents packed in one row: each is a call of its own over its part of the arrays, so no work is
- * done across documents, and a document has the bits it would have alone.
+ * Varlen documents: each is a call of its own over its part of the arrays, so no work is done
+ * across documents, and a document has the bits it would have alone.
  */
 #include "kernels/attention.h"
 
 #include "base/rng.h"
 
 /* Documents of at most so many queries and keys are done by one thread each; longer ones by all
- * threads, one after the other. Bits do not depend on the threads, so either way is the same. */
+ * threads, one after the other. Bits do not depend on the threads. */
 enum { SHORT = 1024 };
 
 static int64_t length(const int64_t *begin, int64_t b) { return begin[b + 1] - begin[b]; }
@@ -18,12 +18,12 @@ fv_attn fv_attn_document(const fv_attn *a, int64_t b, void **in)
     const int64_t q = q_begin[b], k = k_begin[b];
     fv_attn one = *a;
     const size_t size = fv_dtype_size(one.dtype);
-    one.packed = false;
+    one.varlen = false;
     one.batch = 1;
     one.n_q = length(q_begin, b);
     one.n_k = length(k_begin, b);
     one.lse_head = fv_attn_lse_head(a);
-    if (one.dropout > 0) one.dropout_key = fv_rng_key(one.dropout_key, 0, (uint64_t)b);
+    if (one.rule.dropout > 0) one.dropout_key = fv_rng_key(one.dropout_key, 0, (uint64_t)b);
     in[FV_ATTN_Q_BEGIN] = in[FV_ATTN_K_BEGIN] = NULL;
     fv_attn_advance(&in[FV_ATTN_Q], q * one.q.row, size);
     fv_attn_advance(&in[FV_ATTN_O], q * one.o.row, size);
@@ -34,7 +34,7 @@ fv_attn fv_attn_document(const fv_attn *a, int64_t b, void **in)
     return one;
 }
 
-/* ---- one after the other, or side by side ----------------------------------------- */
+/* ---- one after the other, or in parallel ------------------------------------------ */
 
 typedef struct each_job {
     const fv_exec *exec;
@@ -68,7 +68,7 @@ static size_t short_scratch(const fv_attn *a, fv_attn_scratch_fn scratch)
 
 size_t fv_attn_whole_scratch(const fv_attn *a, int threads, fv_attn_scratch_fn scratch)
 {
-    if (!a->packed) return scratch(a, threads);
+    if (!a->varlen) return scratch(a, threads);
     fv_attn one = *a;
     one.batch = 1;
     const size_t together = scratch(&one, threads), each = short_scratch(a, scratch);
@@ -96,16 +96,16 @@ bool fv_attn_each_document(const fv_exec *exec, const fv_attn *a, const fv_attn_
 
 /* ---- the two passes --------------------------------------------------------------- */
 
-typedef struct packed_job {
+typedef struct varlen_job {
     const fv_attn *a;
     void *const *ptr;
     fv_kernel_fn kernel;
     bool backward;
-} packed_job;
+} varlen_job;
 
 static void run_document(const void *user, int64_t b, const fv_exec *exec)
 {
-    const packed_job *job = user;
+    const varlen_job *job = user;
     void *ptr[FV_ATTN_GRAD_POINTERS];
     const int count = job->backward ? FV_ATTN_GRAD_POINTERS : FV_ATTN_POINTERS;
     for (int i = 0; i < count; i++)
@@ -125,12 +125,12 @@ static void run_document(const void *user, int64_t b, const fv_exec *exec)
     job->kernel(exec, ptr, &one);
 }
 
-void fv_attn_run_packed(const fv_exec *exec, void *const *ptr, const fv_attn *a, bool backward,
+void fv_attn_run_varlen(const fv_exec *exec, void *const *ptr, const fv_attn *a, bool backward,
                         fv_kernel_fn kernel, fv_attn_scratch_fn scratch)
 {
-    const packed_job job = {.a = a, .ptr = ptr, .kernel = kernel, .backward = backward};
+    const varlen_job job = {.a = a, .ptr = ptr, .kernel = kernel, .backward = backward};
     void *const *in = ptr + (backward ? FV_ATTN_GRAD_INPUTS : 0);
-    /* A gradient that all documents add to is added to in their order. */
+    /* All documents add to the gradient of w: in their order, for the same bits. */
     const fv_attn_documents all = {.q_begin = in[FV_ATTN_Q_BEGIN],
                                    .k_begin = in[FV_ATTN_K_BEGIN],
                                    .run = run_document,

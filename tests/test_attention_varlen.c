@@ -20,7 +20,7 @@ static fv_attn packed(int64_t heads, int64_t kv_heads, int64_t d)
 {
     fv_attn a = attn_heads(1, heads, kv_heads, q_begin[DOCUMENTS], k_begin[DOCUMENTS], d);
     a.batch = DOCUMENTS;
-    a.packed = true;
+    a.varlen = true;
     a.q.batch = a.k.batch = a.v.batch = a.o.batch = 0; /* not looked at */
     return a;
 }
@@ -54,7 +54,7 @@ static problem document_of(const problem *all, int64_t b)
                   n_k = k_begin[b + 1] - k;
     problem one = *all;
     one.q_begin = one.k_begin = one.n_keys = (vec){.data = NULL};
-    one.a.packed = false;
+    one.a.varlen = false;
     one.a.batch = 1;
     one.a.n_q = n_q;
     one.a.n_k = n_k;
@@ -106,15 +106,15 @@ static void documents_at_level(void)
     problem p = packed_problem(packed(2, 2, 16));
     check_documents("plain", &p);
     fv_attn a = packed(4, 2, 24);
-    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-    a.left = 100;
-    a.prefix = 2;
+    a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.rule.left = 100;
+    a.rule.prefix = 2;
     p = packed_problem(a);
     problem_slopes(&p);
     p.n_keys = VEC_OF(FV_I64, 3, 70, 9, 100, 1000, 600, 0, 40, 64);
     check_documents("window, lengths, slopes, grouped heads", &p);
     a = packed(2, 1, 9);
-    a.score = FV_SCORE_ADDITIVE;
+    a.score = FV_ATTN_SCORE_ADDITIVE;
     p = packed_problem(a);
     check_documents("additive", &p);
     a = packed(2, 2, 16);
@@ -127,8 +127,8 @@ static void documents(void) { attn_every_level(documents_at_level); }
 static void threads_at_level(void)
 {
     fv_attn a = packed(2, 1, 20);
-    a.causal = FV_CAUSAL_TOP_LEFT;
-    a.dropout = 0.3;
+    a.rule.causal = FV_CAUSAL_TOP_LEFT;
+    a.rule.dropout = 0.3;
     a.dropout_key = 9;
     problem one = packed_problem(a);
     run_forward(&one);
@@ -154,8 +154,8 @@ static void draws_differ_at_level(void)
 {
     fv_attn a = attn_heads(1, 1, 1, 40, 40, 1);
     a.batch = 2;
-    a.packed = true;
-    a.dropout = 0.5;
+    a.varlen = true;
+    a.rule.dropout = 0.5;
     problem p = problem_of(a);
     p.q_begin = p.k_begin = VEC_OF(FV_I64, 0, 20, 40);
     for (int64_t i = 0; i < 40; i++) {
@@ -227,7 +227,7 @@ static void check_windows(const problem *all)
     const int64_t part[][4] = {{100, 300, 60, 480}, {121, 200, 200, 320}, {3, 0, 0, 10}};
     for (int e = 0; e < 3; e++) {
         const int64_t rows = part[e][1], cols = part[e][3];
-        fv_attn_window w = weights_window(all);
+        fv_attn_region w = weights_window(all);
         w.row = part[e][0], w.rows = rows, w.col = part[e][2], w.cols = cols;
         w.out = (fv_attn_grid){.head = rows, .row = 1, .col = all->a.heads * rows};
         const vec out = vec_new(FV_F32, all->a.heads * rows * cols + 1);
@@ -255,8 +255,8 @@ static void weights_at_level(void)
     fv_pool_destroy(&weights_exec.pool);
     vec_free_all();
     fv_attn a = packed(4, 2, 24);
-    a.causal = FV_CAUSAL_BOTTOM_RIGHT;
-    a.left = 100;
+    a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
+    a.rule.left = 100;
     p = packed_problem(a);
     problem_slopes(&p);
     p.n_keys = VEC_OF(FV_I64, 3, 70, 9, 100, 1000, 600, 0, 40, 64);
@@ -267,24 +267,24 @@ static void weights(void) { weights_every_level(weights_at_level); }
 static void refused_weights(void)
 {
     problem p = packed_problem(packed(1, 1, 4));
-    fv_attn_window w = weights_window(&p);
+    fv_attn_region w = weights_window(&p);
     float out[8] = {0};
     w.rows = w.cols = 2;
-    fv_attn_window_dense(&w);
+    fv_attn_region_dense(&w);
     size_t need = 0;
-    CHECK_EQ(fv_attn_map_scratch(&p.a, &w, 1, &need), FV_OK);
+    CHECK_EQ(fv_attn_weights_scratch(&p.a, &w, 1, &need), FV_OK);
     void *scratch = aligned_alloc(64, need + 64 - need % 64);
     fv_attn_data data = weights_data(&p);
-    CHECK_EQ(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, need), FV_OK);
+    CHECK_EQ(fv_attn_weights(&p.a, &data, &w, out, NULL, scratch, need), FV_OK);
     data.k_begin = NULL;
-    CHECK_EQ(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, need), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_attn_weights(&p.a, &data, &w, out, NULL, scratch, need), FV_ERR_ARGUMENT);
     data = weights_data(&p);
     vec_set(p.q_begin, 3, 5000);
-    CHECK_EQ(fv_attn_map(&p.a, &data, &w, out, NULL, scratch, need), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_attn_weights(&p.a, &data, &w, out, NULL, scratch, need), FV_ERR_ARGUMENT);
     const fv_attn_summary s = {.struct_size = sizeof s, .entropy = out};
     CHECK_EQ(fv_attn_summarise(&p.a, &data, &s, NULL, scratch, need), FV_ERR_ARGUMENT);
     w.batches = 2; /* they are one sequence */
-    CHECK_EQ(fv_attn_map_scratch(&p.a, &w, 1, &need), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_attn_weights_scratch(&p.a, &w, 1, &need), FV_ERR_ARGUMENT);
     free(scratch);
     vec_free_all();
 }
@@ -309,7 +309,7 @@ static void refused(void)
 {
     fv_attn a = attn_heads(1, 2, 2, 6, 6, 4);
     a.batch = 3;
-    a.packed = true;
+    a.varlen = true;
     const int64_t good[] = {0, 2, 2, 6}, falling[] = {0, 4, 2, 6}, late[] = {1, 2, 3, 6},
                   early[] = {0, 2, 3, 5}, past[] = {0, 2, 3, 7}, minus[] = {0, -1, 3, 6};
     float bias[36] = {0};
@@ -320,7 +320,7 @@ static void refused(void)
         CHECK_EQ(run_raw(&a, good, bad[i], NULL), FV_ERR_ARGUMENT);
     }
     CHECK_EQ(run_raw(&a, good, good, bias), FV_ERR_UNSUPPORTED);
-    a.packed = false;
+    a.varlen = false;
     a.batch = 1;
     CHECK_EQ(run_raw(&a, good, good, NULL), FV_ERR_ARGUMENT); /* nobody would look at them */
 }

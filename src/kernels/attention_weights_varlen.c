@@ -1,6 +1,6 @@
 /*
- * Weights of documents packed in one row. The map is that of the long row: each document's own map
- * stands where its queries and keys do, and zeros stand everywhere else. Keys are numbered along
+ * Weights of varlen documents. The map is that of the long row: each document's own map
+ * is where its queries and keys are, with zeros everywhere else. Keys are numbered along
  * the row, too. A document is a call of its own, so its weights have the bits they have alone.
  */
 #include "kernels/attention_weights.h"
@@ -13,7 +13,7 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 /* ---- the map ---------------------------------------------------------------------- */
 
 typedef struct map_job {
-    const fv_attn_map_args *args;
+    const fv_attn_weights_args *args;
     void *const *ptr;
     fv_kernel_fn kernel;
     size_t size; /* of a weight */
@@ -40,7 +40,7 @@ static int64_t document_of(const int64_t *begin, int64_t documents, int64_t i)
 
 static void clear(const map_job *job, char *row, int64_t col, int64_t end)
 {
-    const fv_attn_window *w = &job->args->w;
+    const fv_attn_region *w = &job->args->region;
     const int64_t step = w->out.col * (int64_t)job->size;
     row += (col - w->col) * step;
     if (w->out.col == 1 && col < end) {
@@ -56,7 +56,7 @@ static void clear_rows(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
     const map_job *job = arg;
-    const fv_attn_window *w = &job->args->w;
+    const fv_attn_region *w = &job->args->region;
     const int64_t *q_begin = begins(job, FV_ATTN_Q_BEGIN), *k_begin = begins(job, FV_ATTN_K_BEGIN);
     const int64_t last = w->col + w->cols;
     for (int64_t unit = begin; unit < end; unit++) {
@@ -74,26 +74,26 @@ static void clear_rows(const void *arg, int64_t begin, int64_t end, int thread)
 static void map_document(const void *user, int64_t b, const fv_exec *exec)
 {
     const map_job *job = user;
-    const fv_attn_window *w = &job->args->w;
+    const fv_attn_region *w = &job->args->region;
     const int64_t *q_begin = begins(job, FV_ATTN_Q_BEGIN), *k_begin = begins(job, FV_ATTN_K_BEGIN);
     const int64_t row = larger(w->row, q_begin[b]), col = larger(w->col, k_begin[b]);
     void *ptr[FV_ATTN_MAP_INPUTS + FV_ATTN_POINTERS];
     for (int i = 0; i < FV_ATTN_MAP_INPUTS + FV_ATTN_POINTERS; i++)
         ptr[i] = job->ptr[i];
-    fv_attn_map_args one = {.w = *w};
-    one.w.rows = smaller(w->row + w->rows, q_begin[b + 1]) - row;
-    one.w.cols = smaller(w->col + w->cols, k_begin[b + 1]) - col;
-    if (one.w.rows <= 0 || one.w.cols <= 0) return;
-    one.w.row = row - q_begin[b];
-    one.w.col = col - k_begin[b];
+    fv_attn_weights_args one = {.region = *w};
+    one.region.rows = smaller(w->row + w->rows, q_begin[b + 1]) - row;
+    one.region.cols = smaller(w->col + w->cols, k_begin[b + 1]) - col;
+    if (one.region.rows <= 0 || one.region.cols <= 0) return;
+    one.region.row = row - q_begin[b];
+    one.region.col = col - k_begin[b];
     one.a = fv_attn_document(&job->args->a, b, ptr + FV_ATTN_MAP_INPUTS);
     fv_attn_advance(&ptr[FV_ATTN_MAP_OUT],
                     (row - w->row) * w->out.row + (col - w->col) * w->out.col, job->size);
     job->kernel(exec, ptr, &one);
 }
 
-void fv_attn_map_packed(const fv_exec *exec, void *const *ptr, const fv_attn_map_args *args,
-                        fv_kernel_fn kernel, fv_attn_scratch_fn scratch)
+void fv_attn_weights_varlen(const fv_exec *exec, void *const *ptr, const fv_attn_weights_args *args,
+                            fv_kernel_fn kernel, fv_attn_scratch_fn scratch)
 {
     const map_job job = {
         .args = args, .ptr = ptr, .kernel = kernel, .size = fv_attn_lse_size(&args->a)};
@@ -102,10 +102,10 @@ void fv_attn_map_packed(const fv_exec *exec, void *const *ptr, const fv_attn_map
                                    .run = map_document,
                                    .user = &job};
     if (!fv_attn_each_document(exec, &args->a, &all, scratch)) return;
-    fv_exec_rows(exec, args->w.heads * args->w.rows, args->w.cols, clear_rows, &job);
+    fv_exec_rows(exec, args->region.heads * args->region.rows, args->region.cols, clear_rows, &job);
 }
 
-/* ---- what is told about it -------------------------------------------------------- */
+/* ---- summaries -------------------------------------------------------------------- */
 
 typedef struct summary_job {
     const fv_attn_summary_args *args;
@@ -137,7 +137,7 @@ static void summarise_document(const void *user, int64_t b, const fv_exec *exec)
     job->kernel(exec, ptr, &one);
 }
 
-void fv_attn_summary_packed(const fv_exec *exec, void *const *ptr, const fv_attn_summary_args *args,
+void fv_attn_summary_varlen(const fv_exec *exec, void *const *ptr, const fv_attn_summary_args *args,
                             fv_kernel_fn kernel, fv_attn_scratch_fn scratch)
 {
     const summary_job job = {.args = args, .ptr = ptr, .kernel = kernel};
