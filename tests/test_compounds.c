@@ -3,7 +3,7 @@
  * gradients by central differences in float64 and against them in float32, every gradient inside
  * spoiled in turn, and equal bits for other threads and on the guarded device.
  */
-#include "support/compound.h"
+#include "support/compound_attention.h"
 #include "support/proof.h"
 
 static struct {
@@ -129,6 +129,23 @@ static void devices_agree(void)
               op_context(FV_SIMD_AUTO, 2, FV_DEVICE_GUARDED));
 }
 
+/* A score in the library's table without a gradient check would go unnoticed. */
+static void every_score_is_checked(void)
+{
+    for (int s = 0; s < FV_ATTENTION_SCORE_COUNT; s++) {
+        bool streamed = false, maps = false;
+        for (int k = 0; k < compound_scores.n_cases; k++) {
+            const attention_params *p = compound_scores.cases[k].params;
+            if ((int)p->how.score != s) continue;
+            streamed |= !p->how.want_scores;
+            maps |= p->how.want_scores;
+        }
+        if (!streamed || !maps)
+            test_failed(__FILE__, __LINE__, "score %s has no gradient check with and without maps",
+                        fv_attention_score_name((fv_attention_score)s));
+    }
+}
+
 static void enough(void)
 {
     printf("compounds: %d cases, %ld elements by central differences, gradients spoiled inside: "
@@ -142,6 +159,7 @@ int main(int argc, char **argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(gradients);
+    RUN(every_score_is_checked);
     RUN(sabotage);
     RUN(threads_agree);
     RUN(devices_agree);
