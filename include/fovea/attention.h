@@ -172,6 +172,7 @@ typedef enum fv_attention_score {
                               a zero vector */
     FV_ATTENTION_LOCATION, /* (W q)_j, w = W [n_max, d_q] or [heads, n_max, d_q], cut to the number
                               of keys; k is not read and may be NULL */
+    FV_ATTENTION_L2,       /* -|q - k|^2; with scale 1 / (2 s^2) the weights of a Gaussian kernel */
     FV_ATTENTION_CALLER,   /* score_fn */
     FV_ATTENTION_SCORE_COUNT
 } fv_attention_score;

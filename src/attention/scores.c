@@ -3,6 +3,7 @@
  *     scaled    q . k / sqrt(d)
  *     general   q^T W k = (W^T q) . k: the smaller product, on the queries
  *     cosine    (q / |q|) . (k / |k|)
+ *     l2        -|q - k|^2 = (2q, -|q|^2, -1) . (k, 1, |k|^2)
  * The additive score has a kernel of its own. A number that multiplies all scores (scale,
  * 1 / temperature) goes into the kernel's scale, a tensor (beta, a learned temperature) into what
  * the score is linear in. Location scores and the caller's own exist as maps only.
@@ -136,6 +137,36 @@ static const fv_score_kind score_cosine = {
     .streamed = FV_ATTN_SCORE_DOT,
 };
 
+/* |x|^2 of each row, [..., n, 1]. A row that is not finite gets NaN, but sends no gradient: it may
+ * be hidden. */
+static fv_tensor *squared_norm(fv_ctx *ctx, fv_tensor *x)
+{
+    fv_tensor *taint = NULL;
+    fv_tensor *square = fv_square(ctx, keep_finite(ctx, x, &taint));
+    return fv_unsqueeze(ctx, fv_add(ctx, fv_sum(ctx, square, 1, (int[]){-1}, false), taint), -1);
+}
+
+/* Two more columns make the distance a dot product. Rounding is relative to |q|^2 + |k|^2. */
+static void prepare_l2(fv_attention_call *call)
+{
+    fv_ctx *ctx = call->ctx;
+    fv_tensor *q = squared_norm(ctx, call->q), *k = squared_norm(ctx, call->k);
+    if (ctx->error != FV_OK) return;
+    fv_tensor *ones_q = fv_full(ctx, call->dtype, 4, q->shape, 1);
+    fv_tensor *ones_k = fv_full(ctx, call->dtype, 4, k->shape, 1);
+    fv_tensor *of_q[3] = {fv_scale(ctx, call->q, 2), fv_neg(ctx, q), fv_neg(ctx, ones_q)};
+    fv_tensor *of_k[3] = {call->k, ones_k, k};
+    call->q = fv_concat(ctx, 3, of_q, -1);
+    call->k = fv_concat(ctx, 3, of_k, -1);
+}
+
+static const fv_score_kind score_l2 = {
+    .name = "l2",
+    .prepare = prepare_l2,
+    .map = map_dot,
+    .streamed = FV_ATTN_SCORE_DOT,
+};
+
 /* ---- additive --------------------------------------------------------------------- */
 
 static void prepare_additive(fv_attention_call *call)
@@ -221,7 +252,8 @@ static const fv_score_kind score_caller = {
     X(GENERAL, general)                                                                            \
     X(ADDITIVE, additive)                                                                          \
     X(COSINE, cosine)                                                                              \
-    X(LOCATION, location)
+    X(LOCATION, location)                                                                          \
+    X(L2, l2)
 
 static const fv_score_kind *const kinds[FV_ATTENTION_SCORE_COUNT] = {
 #define X(ID, word) [FV_ATTENTION_##ID] = &score_##word,

@@ -61,6 +61,10 @@ double world_score(const world *w, fv_attention_score score, int b, int h, int i
         return w->beta[h] * world_dot(q, k) / sqrt(world_dot(q, q) * world_dot(k, k));
     case FV_ATTENTION_LOCATION:
         return world_dot(w->location[h][j], q);
+    case FV_ATTENTION_L2:
+        for (int c = 0; c < D; c++)
+            sum -= (q[c] - k[c]) * (q[c] - k[c]);
+        return sum;
     case FV_ATTENTION_CALLER: /* world_manhattan */
         for (int c = 0; c < D; c++)
             sum -= fabs(q[c] - k[c]);
@@ -97,6 +101,9 @@ static const attention_params
     cosine_maps = {HOW(PLAIN, .score = FV_ATTENTION_COSINE, MAPS), {R(q), R(k), R(v), R(beta)}},
     location = {HOW(PLAIN, .score = FV_ATTENTION_LOCATION), {R(q), R(v), R(w), R(temperature)}},
     location_maps = {HOW(PLAIN, .score = FV_ATTENTION_LOCATION, MAPS), {R(q), R(v), R(w)}},
+    l2 = {HOW(RULE(.scale = 0.4, .soft_cap = 3), .score = FV_ATTENTION_L2),
+          {R(q), R(k), R(v), R(temperature)}},
+    l2_maps = {HOW(PLAIN, .score = FV_ATTENTION_L2, MAPS), {R(q), R(k), R(v)}},
     callers = {HOW(RULE(.soft_cap = 3), .score = FV_ATTENTION_CALLER, .score_fn = weigh_differences,
                    .score_user = &smoother_width),
                {R(q), R(k), R(v)}},
@@ -120,6 +127,8 @@ static const fv_op_case score_cases[] = {
     CASE("cosine, beta per query, maps", 4, &cosine_maps, Q, K, V, FV_IN(POSITIVE, 2, 2, 3, 1)),
     CASE("location", 4, &location, Q, V, FV_IN(NORMAL, 6, 2), FV_IN(POSITIVE, 2)),
     CASE("location, a matrix per head, maps", 3, &location_maps, Q, V, FV_IN(NORMAL, 2, 4, 2)),
+    CASE("l2, temperature per head, cap", 4, &l2, Q, K, V, FV_IN(POSITIVE, 2)),
+    CASE("l2, maps", 3, &l2_maps, Q, K, V),
     CASE("the caller's, cap", 3, &callers, Q, K, V),
     CASE("the caller's, maps", 3, &callers_maps, Q, K, V),
 };
