@@ -213,6 +213,7 @@ typedef struct fv_attention {
     fv_attention_capture capture;       /* without gradients [nothing] */
     fv_score_fn score_fn;               /* of FV_ATTENTION_CALLER [NULL] */
     void *score_user;                   /* [NULL] */
+    uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_attention;
 
 /* The defaults in brackets. */

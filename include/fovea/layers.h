@@ -109,6 +109,7 @@ typedef struct fv_heads_config {
     bool alibi;                  /* [false] */
     double start, start_out;     /* of the projections in, and out; out 0: as in [0, 0] */
     const fv_heads_names *names; /* constants of the program; NULL: ours [NULL] */
+    uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_heads_config;
 
 /* Narrow heads: d_k = width / heads. For wide ones, set d_k = width. */
@@ -183,6 +184,7 @@ typedef struct fv_feed_forward_config {
     double dropout;                     /* of the hidden layer [0] */
     double start, start_out;            /* of up and gate, and of down; down 0: as up [0, 0] */
     const fv_feed_forward_names *names; /* constants of the program; NULL: ours [NULL] */
+    uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_feed_forward_config;
 
 FV_API void fv_feed_forward_config_init(fv_feed_forward_config *cfg, size_t struct_size,

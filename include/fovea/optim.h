@@ -102,6 +102,7 @@ typedef struct fv_optim_config {
     bool unchecked;      /* do not look for non-finite gradients; no clipping then [false] */
     int max_skipped;     /* steps skipped in a row before fv_optim_step fails [10]; 0: never */
     const char *group;   /* only parameters whose names begin with this; NULL: all [NULL] */
+    uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_optim_config;
 
 /* The defaults above (those of PyTorch) for one kind. */

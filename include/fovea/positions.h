@@ -61,6 +61,7 @@ typedef struct fv_rotary_config {
     /* Llama 3: waves longer than original / low_freq are stretched by `factor`, shorter than
      * original / high_freq stay, between them a blend. factor 0: none of this [0]. */
     double factor, low_freq, high_freq, original;
+    uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_rotary_config;
 
 FV_API void fv_rotary_config_init(fv_rotary_config *cfg, size_t struct_size, int64_t width);

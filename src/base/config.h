@@ -6,10 +6,19 @@
  *         const fv_x_config defaults = {.struct_size = struct_size, .rate = 0.5};
  *         fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
  *     }
+ *
+ *     fv_x_config full;                                   // what the library works with
+ *     fv_x_config_init(&full, sizeof full);
+ *     FV_RETURN_IF(!fv_config_read(&full, sizeof full, cfg), ctx, FV_ERR_ARGUMENT, "...");
+ *
+ * A struct leads with its size. An older caller's is smaller: what it lacks keeps its default. A
+ * struct that is a member of another has a fixed size, with a reserved tail that is zero: new fields
+ * take their place from there, so that what follows it does not move.
  */
 #ifndef FV_BASE_CONFIG_H
 #define FV_BASE_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -18,6 +27,18 @@ static inline void fv_config_fill(void *cfg, size_t struct_size, const void *def
 {
     memset(cfg, 0, struct_size);
     memcpy(cfg, defaults, struct_size < bytes ? struct_size : bytes);
+}
+
+/* Copies the caller's struct over the defaults in `full`. False: its size is not that of an
+ * initialised config of this version or an older one. */
+static inline bool fv_config_read(void *full, size_t bytes, const void *given)
+{
+    size_t size;
+    memcpy(&size, given, sizeof size);
+    if (size < sizeof size || size > bytes) return false;
+    memcpy(full, given, size);
+    memcpy(full, &bytes, sizeof bytes);
+    return true;
 }
 
 #endif

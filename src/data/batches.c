@@ -42,10 +42,13 @@ static size_t bytes_for(int64_t examples)
 }
 
 fv_status fv_batches_create(fv_ctx *ctx, int64_t examples, const int64_t *lengths,
-                            const fv_batches_config *cfg, fv_batches **out)
+                            const fv_batches_config *given, fv_batches **out)
 {
+    fv_batches_config full, *cfg = &full;
+    fv_batches_config_init(cfg, sizeof *cfg);
     FV_RETURN_IF(
-        cfg->struct_size != sizeof *cfg || cfg->tokens < 1 || cfg->examples < 0 || cfg->pool < 1,
+        !fv_config_read(cfg, sizeof *cfg, given) || cfg->tokens < 1 || cfg->examples < 0 ||
+            cfg->pool < 1,
         ctx, FV_ERR_ARGUMENT,
         "batches: expected tokens >= 1, examples >= 0 and pool >= 1, and an initialised config");
     FV_RETURN_IF(examples < 1 || examples > INT64_MAX / 64, ctx, FV_ERR_ARGUMENT,

@@ -225,7 +225,8 @@ fv_status fv_made_set_write(fv_ctx *ctx, const fv_made_set *set, const fv_made_c
 {
     fv_made_config own;
     fv_made_config_init(&own, sizeof own);
-    if (cfg) memcpy(&own, cfg, cfg->struct_size < sizeof own ? cfg->struct_size : sizeof own);
+    FV_RETURN_IF(cfg && !fv_config_read(&own, sizeof own, cfg), ctx, FV_ERR_ARGUMENT,
+                 "data set: the config is not initialised");
     FV_FORWARD(check_config(ctx, set, &own));
     fv_made_sink sink = {.ctx = ctx, .cfg = &own};
     fv_json_writer w;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/config.h"
 #include "fovea/corpus.h"
 
 typedef struct side {
@@ -180,10 +181,10 @@ fv_status fv_parallel_read(fv_parallel *p, const char *source, const char *targe
                            const fv_parallel_config *cfg, fv_parallel_report *report)
 {
     fv_ctx *ctx = p->ctx;
-    fv_parallel_config defaults;
-    fv_parallel_config_init(&defaults, sizeof defaults);
-    reading r = {.p = p, .cfg = cfg ? cfg : &defaults};
-    FV_RETURN_IF(r.cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
+    fv_parallel_config full;
+    fv_parallel_config_init(&full, sizeof full);
+    reading r = {.p = p, .cfg = &full};
+    FV_RETURN_IF(cfg && !fv_config_read(&full, sizeof full, cfg), ctx, FV_ERR_ARGUMENT,
                  "sentence pairs: the config is not initialised");
     const fv_lines_policy policy =
         r.cfg->skip_invalid ? FV_LINES_POLICY_MARK : FV_LINES_POLICY_REJECT;

@@ -210,11 +210,13 @@ static void make_output(fv_params *params, fv_seq2seq *m)
     m->output_bias = zeros(params, "output.bias", c->target_tokens);
 }
 
-fv_status fv_seq2seq_create(fv_params *params, const fv_seq2seq_config *cfg, fv_seq2seq **out)
+fv_status fv_seq2seq_create(fv_params *params, const fv_seq2seq_config *given, fv_seq2seq **out)
 {
     fv_ctx *ctx = fv_params_context(params);
-    FV_RETURN_IF(cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
-                 "seq2seq: the config was not initialised");
+    fv_seq2seq_config full, *cfg = &full;
+    fv_seq2seq_config_init(cfg, sizeof *cfg);
+    FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given), ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: the config is not initialised");
     FV_FORWARD(check_sizes(ctx, cfg));
     FV_FORWARD(check_kinds(ctx, cfg));
     fv_seq2seq *m = fv_mem_zalloc(&ctx->mem, sizeof *m);

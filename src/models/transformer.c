@@ -437,10 +437,11 @@ fv_status fv_transformer_create(fv_params *params, const fv_transformer_config *
                                 fv_transformer **out)
 {
     fv_ctx *ctx = fv_params_context(params);
-    FV_RETURN_IF(cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
-                 "transformer: the config was not initialised");
+    fv_transformer_config own;
+    fv_transformer_config_init(&own, sizeof own, FV_FAMILY_FOVEA);
+    FV_RETURN_IF(!fv_config_read(&own, sizeof own, cfg), ctx, FV_ERR_ARGUMENT,
+                 "transformer: the config is not initialised");
     if (ctx->error != FV_OK) return ctx->error;
-    fv_transformer_config own = *cfg;
     complete(&own);
     FV_FORWARD(check_sizes(ctx, &own));
     FV_FORWARD(check_numbers(ctx, &own));

@@ -182,14 +182,14 @@ static fv_status encode_all(job *j, int64_t count, const fv_string *sources)
 }
 
 fv_status fv_translate(fv_model *t, int64_t count, const fv_string *sources,
-                       const fv_translate_config *cfg, fv_translations **out)
+                       const fv_translate_config *settings, fv_translations **out)
 {
     fv_ctx *ctx = t->ctx;
-    fv_translate_config defaults;
-    fv_translate_config_init(&defaults, sizeof defaults);
-    if (!cfg) cfg = &defaults;
-    FV_RETURN_IF(cfg->struct_size != sizeof *cfg || count < 0 || cfg->batch < 1 ||
-                     !(cfg->length_ratio >= 0 && cfg->length_ratio <= 1e6) || cfg->length_extra < 0,
+    fv_translate_config full, *cfg = &full;
+    fv_translate_config_init(cfg, sizeof *cfg);
+    FV_RETURN_IF((settings && !fv_config_read(cfg, sizeof *cfg, settings)) || count < 0 ||
+                     cfg->batch < 1 || !(cfg->length_ratio >= 0 && cfg->length_ratio <= 1e6) ||
+                     cfg->length_extra < 0,
                  ctx, FV_ERR_ARGUMENT, "translate: a setting is out of range");
     FV_FORWARD(fv_translate_ready(t));
     job j = {.t = t, .cfg = cfg};

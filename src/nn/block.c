@@ -49,12 +49,15 @@ static fv_status create_feed_forward(fv_params *params, const char *prefix,
     return fv_feed_forward_create(params, cfg->names ? prefix : full, &own, ff);
 }
 
-fv_status fv_block_create(fv_params *params, const char *prefix, const fv_block_config *cfg,
+fv_status fv_block_create(fv_params *params, const char *prefix, const fv_block_config *given,
                           fv_block *block)
 {
     fv_ctx *ctx = fv_params_context(params);
-    FV_RETURN_IF(cfg->struct_size != sizeof *cfg || !(cfg->dropout >= 0 && cfg->dropout < 1), ctx,
-                 FV_ERR_ARGUMENT, "block: a setting is out of range");
+    fv_block_config full, *cfg = &full;
+    fv_block_config_init(cfg, sizeof *cfg, 0, 0);
+    FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given) ||
+                     !(cfg->dropout >= 0 && cfg->dropout < 1),
+                 ctx, FV_ERR_ARGUMENT, "block: a setting is out of range");
     static const fv_block_names ours = {
         .self_norm = "self_norm", .cross_norm = "cross_norm", .ff_norm = "ff_norm"};
     const fv_block_names *n = cfg->names ? cfg->names : &ours;

@@ -17,10 +17,12 @@ void fv_feed_forward_config_init(fv_feed_forward_config *cfg, size_t struct_size
 }
 
 fv_status fv_feed_forward_create(fv_params *params, const char *prefix,
-                                 const fv_feed_forward_config *cfg, fv_feed_forward *ff)
+                                 const fv_feed_forward_config *given, fv_feed_forward *ff)
 {
     fv_ctx *ctx = fv_params_context(params);
-    FV_RETURN_IF(cfg->struct_size != sizeof *cfg || cfg->width < 1 || cfg->hidden < 1 ||
+    fv_feed_forward_config full, *cfg = &full;
+    fv_feed_forward_config_init(cfg, sizeof *cfg, 1);
+    FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given) || cfg->width < 1 || cfg->hidden < 1 ||
                      cfg->act < FV_ACT_NONE || cfg->act >= FV_ACT_COUNT ||
                      !(cfg->dropout >= 0 && cfg->dropout < 1),
                  ctx, FV_ERR_ARGUMENT, "feed-forward: %.80s: a setting is out of range", prefix);

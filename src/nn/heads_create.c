@@ -47,9 +47,10 @@ static bool sizes_are_sound(const fv_heads_config *cfg)
 
 fv_status fv_heads_complete(fv_ctx *ctx, const fv_heads_config *given, fv_heads *heads)
 {
-    FV_RETURN_IF(given->struct_size != sizeof *given, ctx, FV_ERR_ARGUMENT,
-                 "heads: the config was not initialised");
-    fv_heads_config cfg = *given;
+    fv_heads_config cfg;
+    fv_heads_config_init(&cfg, sizeof cfg, 0, 0);
+    FV_RETURN_IF(!fv_config_read(&cfg, sizeof cfg, given), ctx, FV_ERR_ARGUMENT,
+                 "heads: the config is not initialised");
     complete(&cfg);
     FV_RETURN_IF(!sizes_are_sound(&cfg), ctx, FV_ERR_ARGUMENT,
                  "heads: sizes out of range: %lld heads, %lld key heads, widths %lld and %lld",

@@ -37,11 +37,13 @@ static fv_rnn_weights make_weights(fv_params *params, const char *prefix, const 
     return (fv_rnn_weights){made[0], made[1], made[2], made[3]};
 }
 
-fv_status fv_rnn_create(fv_params *params, const char *prefix, const fv_rnn_config *cfg,
+fv_status fv_rnn_create(fv_params *params, const char *prefix, const fv_rnn_config *given,
                         fv_rnn *out)
 {
     fv_ctx *ctx = fv_params_context(params);
-    FV_RETURN_IF(cfg->struct_size != sizeof *cfg || cfg->cell < FV_CELL_RNN ||
+    fv_rnn_config full, *cfg = &full;
+    fv_rnn_config_init(cfg, sizeof *cfg);
+    FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given) || cfg->cell < FV_CELL_RNN ||
                      cfg->cell >= FV_CELL_COUNT || cfg->input < 1 || cfg->hidden < 1 ||
                      cfg->hidden > INT32_MAX || cfg->layers < 1 || cfg->layers > FV_RNN_LAYERS ||
                      !(cfg->dropout >= 0 && cfg->dropout < 1),

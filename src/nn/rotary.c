@@ -45,9 +45,8 @@ fv_tensor *fv_rotary_table(fv_ctx *ctx, fv_dtype dtype, const fv_rotary_config *
 {
     fv_rotary_config cfg;
     fv_rotary_config_init(&cfg, sizeof cfg, 0);
-    if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof cfg)
-        fv_poison(ctx, FV_ERR_ARGUMENT, "rotary: the config was not initialised");
-    if (ctx->error == FV_OK) memcpy(&cfg, given, given->struct_size);
+    if (!fv_config_read(&cfg, sizeof cfg, given))
+        fv_poison(ctx, FV_ERR_ARGUMENT, "rotary: the config is not initialised");
     if (check(ctx, &cfg) != FV_OK) return ctx->invalid;
     const int64_t pairs = cfg.width / 2, shape[3] = {2, n, pairs};
     double *x = fv_host_room(ctx, FV_F64, 3, shape);

@@ -54,11 +54,13 @@ static fv_status make_rnn(fv_params *params, const char *prefix, const char *par
     return fv_rnn_create(params, name, &rnn, out);
 }
 
-fv_status fv_shape_create(fv_params *params, const char *prefix, const fv_shape_config *cfg,
+fv_status fv_shape_create(fv_params *params, const char *prefix, const fv_shape_config *given,
                           fv_shape_net *out)
 {
     fv_ctx *ctx = fv_params_context(params);
-    FV_RETURN_IF(cfg->struct_size != sizeof *cfg || cfg->kind < FV_SHAPE_ONE_TO_ONE ||
+    fv_shape_config full, *cfg = &full;
+    fv_shape_config_init(cfg, sizeof *cfg, FV_SHAPE_ONE_TO_ONE);
+    FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given) || cfg->kind < FV_SHAPE_ONE_TO_ONE ||
                      cfg->kind >= FV_SHAPE_COUNT || cfg->pool < FV_POOL_LAST ||
                      cfg->pool > FV_POOL_MAX,
                  ctx, FV_ERR_ARGUMENT, "shape: a setting is out of range");

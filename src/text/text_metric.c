@@ -53,7 +53,8 @@ fv_status fv_text_metric_create(fv_ctx *ctx, const fv_text_metric_config *cfg, f
 {
     fv_text_metric_config own;
     fv_text_metric_config_init(&own, sizeof own, FV_TEXT_METRIC_BLEU);
-    memcpy(&own, cfg, cfg->struct_size < sizeof own ? cfg->struct_size : sizeof own);
+    FV_RETURN_IF(!fv_config_read(&own, sizeof own, cfg), ctx, FV_ERR_ARGUMENT,
+                 "metric: the config is not initialised");
     FV_FORWARD(check_config(ctx, &own));
     fv_text_metric *metric = fv_mem_zalloc(&ctx->mem, sizeof *metric);
     FV_RETURN_IF(!metric, ctx, FV_ERR_MEMORY, "metric: out of memory");

@@ -60,7 +60,8 @@ static fv_status read_config(fv_tokenizer_trainer *t, const fv_tokenizer_trainer
 {
     fv_ctx *ctx = t->ctx;
     fv_tokenizer_trainer_config_init(&t->cfg, sizeof t->cfg, cfg->kind);
-    memcpy(&t->cfg, cfg, cfg->struct_size < sizeof t->cfg ? cfg->struct_size : sizeof t->cfg);
+    FV_RETURN_IF(!fv_config_read(&t->cfg, sizeof t->cfg, cfg), ctx, FV_ERR_ARGUMENT,
+                 "tokenizer training: the config is not initialised");
     FV_RETURN_IF((unsigned)t->cfg.kind > FV_TOKENIZER_WORDPIECE, ctx, FV_ERR_ARGUMENT,
                  "tokenizer training: unknown kind %d", (int)t->cfg.kind);
     FV_RETURN_IF(t->cfg.normalize && (unsigned)t->cfg.form > FV_NORMAL_FORM_NFKD, ctx,

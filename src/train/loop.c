@@ -66,12 +66,14 @@ static fv_status make_optimizer(fv_trainer *t, int phase)
     return fv_optim_create(t->params, &optim, &t->optim[phase]);
 }
 
-fv_status fv_trainer_create(fv_params *params, const fv_task *task, const fv_train_config *cfg,
+fv_status fv_trainer_create(fv_params *params, const fv_task *task, const fv_train_config *given,
                             fv_trainer **out)
 {
     fv_ctx *ctx = params->ctx;
-    FV_RETURN_IF(cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
-                 "train: the config was not initialised");
+    fv_train_config full, *cfg = &full;
+    fv_train_config_init(cfg, sizeof *cfg);
+    FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given), ctx, FV_ERR_ARGUMENT,
+                 "train: the config is not initialised");
     FV_RETURN_IF(!task->begin || !task->loss || cfg->keep < 1 || cfg->keep >= FV_MAX_STATES, ctx,
                  FV_ERR_ARGUMENT, "train: a task needs begin and loss, keep is 1 to %d",
                  FV_MAX_STATES - 1);

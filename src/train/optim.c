@@ -101,11 +101,9 @@ fv_status fv_optim_create(fv_params *params, const fv_optim_config *cfg, fv_opti
     fv_ctx *ctx = params->ctx;
     if (ctx->error != FV_OK) return ctx->error;
     fv_optim_config full;
-    FV_RETURN_IF(!cfg || cfg->struct_size < sizeof cfg->struct_size ||
-                     cfg->struct_size > sizeof full,
-                 ctx, FV_ERR_ARGUMENT, "optim: the config was not initialised");
     fv_optim_config_init(&full, sizeof full, FV_OPTIM_SGD);
-    memcpy(&full, cfg, cfg->struct_size);
+    FV_RETURN_IF(!cfg || !fv_config_read(&full, sizeof full, cfg), ctx, FV_ERR_ARGUMENT,
+                 "optim: the config is not initialised");
     FV_FORWARD(check_config(ctx, &full));
     fv_optim *optim = fv_mem_zalloc(&ctx->mem, sizeof *optim);
     FV_RETURN_IF(!optim, ctx, FV_ERR_MEMORY, "no memory for an optimizer");

@@ -1,0 +1,260 @@
+/* Configs of older, smaller versions: accepted, with defaults for the rest. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fovea/batches.h"
+#include "fovea/layers.h"
+#include "fovea/recurrent.h"
+#include "fovea/seq2seq.h"
+#include "fovea/shapes.h"
+#include "fovea/text_metric.h"
+#include "fovea/train.h"
+#include "fovea/transformer.h"
+#include "support/test.h"
+#include "support/values.h"
+
+static fv_ctx *ctx;
+static fv_params *params;
+
+/* ---- the structs: how each is filled, and a call that reads it ----------------------------- */
+
+typedef struct sized {
+    const char *name;
+    size_t bytes;
+    size_t least; /* up to here a caller must have set something for the call to succeed */
+    void (*init)(void *cfg, size_t bytes);
+    void (*set)(void *cfg);
+    fv_status (*call)(const void *cfg);
+} sized;
+
+static void init_rnn(void *cfg, size_t bytes) { fv_rnn_config_init(cfg, bytes); }
+static fv_status call_rnn(const void *cfg)
+{
+    fv_rnn net;
+    const fv_status status = fv_rnn_create(params, "rnn", cfg, &net);
+    if (status == FV_OK) {
+        CHECK_EQ(net.cfg.struct_size, sizeof net.cfg);
+        CHECK_EQ(net.cfg.layers, 1);
+        CHECK(net.cfg.dropout == 0 && !net.cfg.bidirectional);
+    }
+    return status;
+}
+
+static void init_heads(void *cfg, size_t bytes) { fv_heads_config_init(cfg, bytes, 8, 2); }
+static fv_status call_heads(const void *cfg)
+{
+    fv_heads heads;
+    const fv_status status = fv_heads_create(params, "heads", cfg, &heads);
+    if (status == FV_OK) {
+        CHECK_EQ(heads.cfg.heads, 2);
+        CHECK(heads.cfg.attention.temperature == 1);
+        CHECK_EQ(heads.cfg.attention.rule.left, -1);
+    }
+    return status;
+}
+
+static void init_feed_forward(void *cfg, size_t bytes)
+{
+    fv_feed_forward_config_init(cfg, bytes, 8);
+}
+static fv_status call_feed_forward(const void *cfg)
+{
+    fv_feed_forward ff;
+    return fv_feed_forward_create(params, "ff", cfg, &ff);
+}
+
+static void init_block(void *cfg, size_t bytes) { fv_block_config_init(cfg, bytes, 8, 2); }
+static fv_status call_block(const void *cfg)
+{
+    fv_block block;
+    const fv_status status = fv_block_create(params, "block", cfg, &block);
+    if (status == FV_OK) CHECK(block.cfg.eps == 1e-5 && block.cfg.dropout == 0);
+    return status;
+}
+
+static void init_rotary(void *cfg, size_t bytes) { fv_rotary_config_init(cfg, bytes, 4); }
+static fv_status call_rotary(const void *cfg)
+{
+    fv_tensor *t = fv_rotary_table(ctx, FV_F32, cfg, 0, 3);
+    (void)t;
+    return fv_ctx_error(ctx) == FV_OK ? FV_OK : fv_ctx_take_error(ctx);
+}
+
+static void init_shape(void *cfg, size_t bytes)
+{
+    fv_shape_config_init(cfg, bytes, FV_SHAPE_MANY_TO_ONE);
+}
+static fv_status call_shape(const void *cfg)
+{
+    fv_shape_net net;
+    return fv_shape_create(params, "shape", cfg, &net);
+}
+
+static void init_optim(void *cfg, size_t bytes) { fv_optim_config_init(cfg, bytes, FV_OPTIM_SGD); }
+static fv_status call_optim(const void *cfg)
+{
+    fv_optim *optim = NULL;
+    const fv_status status = fv_optim_create(params, cfg, &optim);
+    fv_optim_destroy(&optim);
+    return status;
+}
+
+static fv_status begin(void *user, uint64_t step, int phase, int64_t *parts, double *tokens,
+                       double *epoch)
+{
+    (void)user, (void)step, (void)phase, (void)parts, (void)epoch;
+    *tokens = 1;
+    return FV_OK;
+}
+static fv_tensor *loss(void *user, fv_ctx *in, int phase, int64_t part)
+{
+    (void)user, (void)phase, (void)part;
+    return fv_zeros(in, FV_F32, 0, NULL);
+}
+static void init_train(void *cfg, size_t bytes) { fv_train_config_init(cfg, bytes); }
+static fv_status call_train(const void *cfg)
+{
+    const fv_task task = {.begin = begin, .loss = loss};
+    fv_trainer *trainer = NULL;
+    const fv_status status = fv_trainer_create(params, &task, cfg, &trainer);
+    fv_trainer_destroy(&trainer);
+    return status;
+}
+
+static void init_batches(void *cfg, size_t bytes) { fv_batches_config_init(cfg, bytes); }
+static fv_status call_batches(const void *cfg)
+{
+    fv_batches *batches = NULL;
+    const fv_status status = fv_batches_create(ctx, 2, (int64_t[]){3, 4}, cfg, &batches);
+    fv_batches_destroy(&batches);
+    return status;
+}
+
+static void init_metric(void *cfg, size_t bytes)
+{
+    fv_text_metric_config_init(cfg, bytes, FV_TEXT_METRIC_BLEU);
+}
+static fv_status call_metric(const void *cfg)
+{
+    fv_text_metric *metric = NULL;
+    const fv_status status = fv_text_metric_create(ctx, cfg, &metric);
+    fv_text_metric_destroy(&metric);
+    return status;
+}
+
+static void init_seq2seq(void *cfg, size_t bytes) { fv_seq2seq_config_init(cfg, bytes); }
+static void set_seq2seq(void *cfg)
+{
+    ((fv_seq2seq_config *)cfg)->source_tokens = ((fv_seq2seq_config *)cfg)->target_tokens = 9;
+}
+static fv_status call_seq2seq(const void *cfg)
+{
+    fv_seq2seq *model = NULL;
+    const fv_status status = fv_seq2seq_create(params, cfg, &model);
+    if (status == FV_OK) CHECK_EQ(fv_seq2seq_settings(model)->attention_width, 128);
+    fv_seq2seq_destroy(&model);
+    return status;
+}
+
+static void init_transformer(void *cfg, size_t bytes)
+{
+    fv_transformer_config_init(cfg, bytes, FV_FAMILY_FOVEA);
+}
+static void set_transformer(void *cfg) { ((fv_transformer_config *)cfg)->vocabulary = 9; }
+static fv_status call_transformer(const void *cfg)
+{
+    fv_transformer *model = NULL;
+    const fv_status status = fv_transformer_create(params, cfg, &model);
+    if (status == FV_OK) CHECK_EQ(fv_transformer_settings(model)->width, 512);
+    fv_transformer_destroy(&model);
+    return status;
+}
+
+#define UPTO(type, member) (offsetof(type, member) + sizeof((type *)0)->member)
+
+static const sized all[] = {
+    {"fv_rnn_config", sizeof(fv_rnn_config), 8, init_rnn, NULL, call_rnn},
+    {"fv_heads_config", sizeof(fv_heads_config), UPTO(fv_heads_config, d_v), init_heads, NULL,
+     call_heads},
+    {"fv_feed_forward_config", sizeof(fv_feed_forward_config), UPTO(fv_feed_forward_config, hidden),
+     init_feed_forward, NULL, call_feed_forward},
+    {"fv_block_config", sizeof(fv_block_config), UPTO(fv_block_config, ff), init_block, NULL,
+     call_block},
+    {"fv_rotary_config", sizeof(fv_rotary_config), UPTO(fv_rotary_config, width), init_rotary, NULL,
+     call_rotary},
+    {"fv_shape_config", sizeof(fv_shape_config), UPTO(fv_shape_config, kind), init_shape, NULL,
+     call_shape},
+    {"fv_optim_config", sizeof(fv_optim_config), 8, init_optim, NULL, call_optim},
+    {"fv_train_config", sizeof(fv_train_config), 8, init_train, NULL, call_train},
+    {"fv_batches_config", sizeof(fv_batches_config), 8, init_batches, NULL, call_batches},
+    {"fv_text_metric_config", sizeof(fv_text_metric_config), 8, init_metric, NULL, call_metric},
+    {"fv_seq2seq_config", sizeof(fv_seq2seq_config), UPTO(fv_seq2seq_config, target_tokens),
+     init_seq2seq, set_seq2seq, call_seq2seq},
+    {"fv_transformer_config", sizeof(fv_transformer_config),
+     UPTO(fv_transformer_config, vocabulary), init_transformer, set_transformer, call_transformer},
+};
+
+/* ---- checks -------------------------------------------------------------------------------- */
+
+/* Parameters are made by the call: a set of its own each time. */
+static fv_status called(const sized *s, const void *cfg)
+{
+    fv_scope_begin(ctx);
+    CHECK_OK(ctx, fv_params_create_plan(ctx, &params));
+    const fv_status status = s->call(cfg);
+    fv_params_destroy(&params);
+    fv_scope_end(ctx);
+    return status;
+}
+
+static void smaller_structs_are_accepted(void)
+{
+    enum { CANARY = 64 };
+    ctx = values_begin();
+    int calls = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const sized *s = &all[i];
+        unsigned char *room = malloc(s->bytes + CANARY);
+        for (size_t bytes = s->least; room && bytes <= s->bytes; bytes += 8, calls++) {
+            memset(room, 0xa5, s->bytes + CANARY);
+            s->init(room, bytes);
+            for (size_t k = bytes; k < s->bytes + CANARY; k++)
+                CHECK(room[k] == 0xa5);
+            if (s->set) s->set(room);
+            const fv_status status = called(s, room);
+            if (status != FV_OK)
+                test_failed(__FILE__, __LINE__, "%s of %zu bytes: %s: %s", s->name, bytes,
+                            fv_status_name(status), fv_ctx_message(ctx));
+        }
+        free(room);
+    }
+    printf("struct sizes: %d calls with %d structs\n", calls, (int)(sizeof all / sizeof *all));
+    values_end(&ctx);
+}
+
+static void other_sizes_are_refused(void)
+{
+    ctx = values_begin();
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const sized *s = &all[i];
+        size_t *cfg = calloc(1, s->bytes + 64);
+        if (!cfg) continue;
+        s->init(cfg, s->bytes);
+        if (s->set) s->set(cfg);
+        const size_t wrong[] = {0, 1, sizeof(size_t) - 1, s->bytes + 8, SIZE_MAX};
+        for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+            cfg[0] = wrong[k];
+            CHECK_EQ(called(s, cfg), FV_ERR_ARGUMENT);
+        }
+        free(cfg);
+    }
+    values_end(&ctx);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_BEGIN(argc, argv);
+    RUN(smaller_structs_are_accepted);
+    RUN(other_sizes_are_refused);
+    return TEST_END();
+}
