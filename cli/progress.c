@@ -1,4 +1,5 @@
 /* Training as it goes, for a person who waits and for a log file. */
+#include <string.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -56,6 +57,21 @@ static void show_metrics(const cli_progress *p, const fv_train_event *e)
     fprintf(stderr, "%s\n", e->improved ? "  (best so far)" : "");
 }
 
+/* Sample outputs, one a line, indented under the metrics. */
+static void show_samples(const cli_progress *p, const char *text)
+{
+    break_line(p);
+    while (*text) {
+        const size_t bytes = strcspn(text, "\n");
+        char line[1024];
+        cli_format(line, sizeof line, "%.*s", (int)(bytes < 1000 ? bytes : 1000), text);
+        fputs("    ", stderr);
+        cli_safe_text(stderr, line);
+        fputc('\n', stderr);
+        text += bytes + (text[bytes] == '\n');
+    }
+}
+
 void cli_progress_show(void *user, const fv_train_event *e)
 {
     cli_progress *p = user;
@@ -70,6 +86,9 @@ void cli_progress_show(void *user, const fv_train_event *e)
         break;
     case FV_TRAIN_EVALUATED:
         show_metrics(p, e);
+        break;
+    case FV_TRAIN_SAMPLES:
+        show_samples(p, e->text);
         break;
     case FV_TRAIN_RESUMED:
         cli_note("going on after step %llu", (unsigned long long)e->step);
