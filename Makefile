@@ -4,7 +4,7 @@ RELEASE := build/release
 
 .PHONY: all demo test test-all bench lint format install clean help abi abi-dump setup
 
-all: ## build the library and the program: build/release/fovea
+all: ## build the library, the program and the examples: build/release/fovea
 	@tools/build release product
 
 demo: setup ## train a small attention model and show where it looks
@@ -14,7 +14,7 @@ demo: setup ## train a small attention model and show where it looks
 test: setup ## build and run the tests (under 10 minutes on two cores)
 	@tools/test
 
-test-all: ## sanitizers, clang, scans, lint, install and fuzz corpus (as .ci/run does)
+test-all: ## sanitizers, scans, lint, install and fuzz corpus (as .ci/run does)
 	@tools/setup --all
 	@tools/test-all
 
@@ -25,7 +25,7 @@ bench: setup ## measure this machine and the kernels against it
 	@$(RELEASE)/fovea bench attention --quick
 	@$(RELEASE)/fovea bench ops
 
-lint: ## formatting, layers and the analyser, at zero warnings
+lint: ## formatting, layers, and the analyser on what changed (tools/lint --all: on everything)
 	@tools/lint
 
 format: ## rewrite the sources in the project's format

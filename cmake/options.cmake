@@ -4,6 +4,7 @@ option(FV_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(FV_TEST_ONLY "Build the library once, with test hooks: for sanitizers" OFF)
 option(FV_MINIMAL "Look for no optional library" OFF)
 option(FV_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+option(FV_FUZZ "Build the fuzz targets with libFuzzer: clang, address sanitizer" OFF)
 set(FV_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE)
@@ -17,6 +18,17 @@ find_package(Threads REQUIRED)
 string(TOLOWER "${CMAKE_SYSTEM_PROCESSOR}" processor)
 if(processor MATCHES "x86_64|amd64")
   set(FV_X86 ON)
+endif()
+
+# Tests spend most of their time in the reference kernels, and those in fma(). It rounds once wherever it
+# is computed, so an instruction of this machine gives the bits of libm's function, several times as fast.
+set(FV_TEST_OPTIONS)
+if(FV_X86 AND FV_TESTS AND NOT CMAKE_CROSSCOMPILING)
+  include(CheckCSourceRuns)
+  check_c_source_runs("int main(void) { return !__builtin_cpu_supports(\"fma\"); }" FV_HOST_FMA)
+  if(FV_HOST_FMA)
+    set(FV_TEST_OPTIONS -mfma)
+  endif()
 endif()
 
 # fovea_optional(<package> <target> <flag>): every library but libc, libm and pthreads is looked for
@@ -63,6 +75,15 @@ if(FV_SANITIZE)
     list(APPEND FV_COMPILE_OPTIONS -Wno-maybe-uninitialized -fno-sanitize=object-size)
   endif()
   add_link_options(-fsanitize=${FV_SANITIZE})
+endif()
+# Coverage is what guides the fuzzer. It is counted where files are read, and nowhere in the kernels,
+# which it would slow down.
+set(FV_COVERAGE_OPTIONS)
+if(FV_FUZZ)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang" OR NOT FV_SANITIZE MATCHES "address")
+    message(FATAL_ERROR "FV_FUZZ needs -DCMAKE_C_COMPILER=clang -DFV_SANITIZE=address,undefined")
+  endif()
+  set(FV_COVERAGE_OPTIONS -fsanitize=fuzzer-no-link)
 endif()
 # Addresses are bound at load time and then read only.
 set(FV_LINK_OPTIONS -Wl,-z,relro,-z,now,-z,noexecstack)

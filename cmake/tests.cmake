@@ -1,4 +1,5 @@
-# tests/test_*.c: one program each; helpers shared by them are tests/support/*.c.
+# tests/test_*.c are linked into one program, fovea_tests, which is given the name of the file to run;
+# helpers shared by them are tests/support/*.c. Each file is a test of its own for CTest.
 #
 # Labels. `threads`: also run under ThreadSanitizer. `long`: not run under MemorySanitizer. `faults`: long
 # ones about failing memory, files and processes, which another compiler would not make fail; not run
@@ -25,7 +26,7 @@ endif()
 
 file(GLOB FV_TEST_SUPPORT CONFIGURE_DEPENDS tests/support/*.c)
 add_library(fovea_test_support STATIC ${FV_TEST_SUPPORT})
-target_compile_options(fovea_test_support PRIVATE ${FV_COMPILE_OPTIONS})
+target_compile_options(fovea_test_support PRIVATE ${FV_COMPILE_OPTIONS} ${FV_TEST_OPTIONS})
 if(FV_SANITIZE)
   # Where a checked test spends its time: random inputs and plain references.
   target_compile_options(fovea_test_support PRIVATE -O2)
@@ -34,12 +35,18 @@ target_link_libraries(fovea_test_support PUBLIC fovea_test)
 set_target_properties(fovea_test_support PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
 
 file(GLOB FV_TEST_SOURCES CONFIGURE_DEPENDS tests/test_*.c)
+if(FV_SANITIZE STREQUAL thread)
+  # Only these have threads that could race; the rest need not be built.
+  list(TRANSFORM FV_THREADED_TESTS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/tests/\\1.c"
+    OUTPUT_VARIABLE FV_TEST_SOURCES)
+endif()
+add_executable(fovea_tests tests/main.c ${FV_TEST_SOURCES})
+target_compile_options(fovea_tests PRIVATE ${FV_COMPILE_OPTIONS} ${FV_TEST_OPTIONS})
+target_link_libraries(fovea_tests PRIVATE fovea_test_support)
+set_target_properties(fovea_tests PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
 foreach(source IN LISTS FV_TEST_SOURCES)
   get_filename_component(name ${source} NAME_WE)
-  add_executable(${name} ${source})
-  target_compile_options(${name} PRIVATE ${FV_COMPILE_OPTIONS})
-  target_link_libraries(${name} PRIVATE fovea_test_support)
-  set_target_properties(${name} PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
+  add_custom_target(${name} DEPENDS fovea_tests) # so that `tools/build release test_grad` works
   set(labels unit)
   if(name IN_LIST FV_THREADED_TESTS)
     list(APPEND labels threads)
@@ -63,14 +70,11 @@ foreach(source IN LISTS FV_TEST_SOURCES)
     # Levels and layouts are compared on one thread each: two minutes that cannot race.
     set(cases threads_agree devices_agree)
   endif()
-  add_test(NAME ${name} COMMAND ${name} ${cases})
+  add_test(NAME ${name} COMMAND fovea_tests ${name} ${cases})
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77
     TIMEOUT ${seconds} COST ${cost}
     ENVIRONMENT "FV_TEST_DIR=${CMAKE_CURRENT_SOURCE_DIR}/tests;FV_PROGRAM=${CMAKE_BINARY_DIR}/fovea")
 endforeach()
-
-# What ThreadSanitizer runs: it need not build the rest.
-add_custom_target(threaded_tests DEPENDS ${FV_THREADED_TESTS})
 
 # Scripts that look at the built files. 77 from a script says that a tool it needs is absent.
 function(fovea_script_test name label)
@@ -86,6 +90,8 @@ fovea_script_test(header_examples unit tools/check-header-examples)
 if(NOT FV_TEST_ONLY)
   fovea_script_test(symbols unit tools/scan-symbols ${CMAKE_BINARY_DIR})
   fovea_script_test(hardening unit tools/check-hardening ${CMAKE_BINARY_DIR} libz liblzma)
+  fovea_script_test(commands unit tools/check-commands ${CMAKE_BINARY_DIR})
+  set_tests_properties(commands PROPERTIES COST 90) # as long as the longest tests
   fovea_script_test(install_cmake install tests/outside/run cmake ${CMAKE_BINARY_DIR})
   fovea_script_test(install_pkg_config install tests/outside/run pkg-config ${CMAKE_BINARY_DIR})
   find_program(FV_PYTHON python3)

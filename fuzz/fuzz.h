@@ -12,8 +12,30 @@
 /* More than this for an input of some kilobytes is a finding. */
 enum { FUZZ_MEMORY = 64 << 20 };
 
-/* The entry point of libFuzzer and of standalone.c. */
+/* A fuzz target, on the list of those in the replay program. */
+typedef struct fuzz_target {
+    const char *path; /* __FILE__ */
+    int (*run)(const uint8_t *data, size_t bytes);
+    struct fuzz_target *next;
+} fuzz_target;
+
+void fuzz_register(fuzz_target *target); /* in replay.c */
+
+/* The entry point of fuzz_<name>.c: libFuzzer's, one target to a program, or with FUZZ_REPLAY one
+ * of several that register themselves. */
+#ifdef FUZZ_REPLAY
+#define FUZZ_TARGET(data, bytes)                                                                   \
+    static int fuzz_run(const uint8_t *data, size_t bytes);                                        \
+    __attribute__((constructor)) static void fuzz_enter(void)                                      \
+    {                                                                                              \
+        static fuzz_target self = {__FILE__, fuzz_run, NULL};                                      \
+        fuzz_register(&self);                                                                      \
+    }                                                                                              \
+    static int fuzz_run(const uint8_t *data, size_t bytes)
+#else
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#define FUZZ_TARGET(data, bytes) int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+#endif
 
 /* The context; reads of any path give the current input. Made by the first call. */
 fv_ctx *fuzz_context(const uint8_t *data, size_t bytes);

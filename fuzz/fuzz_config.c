@@ -19,7 +19,7 @@ static void count(fv_ctx *ctx, const fv_transformer_config *cfg)
     fv_params_destroy(&plan);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+FUZZ_TARGET(data, bytes)
 {
     fv_ctx *ctx = fuzz_context(data, bytes);
     fv_transformer_config cfg;

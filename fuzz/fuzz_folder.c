@@ -68,7 +68,7 @@ static int64_t part_read(void *user, int64_t file, void *buf, size_t n, uint64_t
     return (int64_t)n;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+FUZZ_TARGET(data, bytes)
 {
     fv_ctx *ctx = fuzz_context(data, bytes);
     fv_tokenizer *tok = NULL;

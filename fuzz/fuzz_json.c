@@ -17,7 +17,7 @@ static bool rewrite(fv_ctx *ctx, const char *text, size_t bytes, fv_json_writer 
     return fv_json_end(w) == FV_OK;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+FUZZ_TARGET(data, bytes)
 {
     fv_ctx *ctx = fuzz_context(data, bytes);
     fv_json_writer first, second;

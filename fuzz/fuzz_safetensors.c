@@ -17,7 +17,7 @@ static void load_all(fv_ctx *ctx, fv_safetensors *set)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+FUZZ_TARGET(data, bytes)
 {
     static const unsigned flags[] = {FV_SAFETENSORS_COPY, FV_SAFETENSORS_VERIFY};
     fv_ctx *ctx = fuzz_context(data, bytes);

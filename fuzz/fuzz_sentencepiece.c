@@ -1,7 +1,7 @@
 /* SentencePiece models: the same demands as for a tokenizer.json. */
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+FUZZ_TARGET(data, bytes)
 {
     /* What does not begin with a piece would be taken for JSON. */
     if (bytes > 0 && data[0] == '\n') fuzz_tokens(data, bytes);

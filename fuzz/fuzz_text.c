@@ -81,7 +81,7 @@ static void tokenize(fv_ctx *ctx, const char *text, size_t bytes)
     fv_tokenizer_trainer_destroy(&trainer);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+FUZZ_TARGET(data, bytes)
 {
     fv_ctx *ctx = fuzz_context(data, bytes);
     const char *text = (const char *)data;

@@ -2,7 +2,7 @@
  * decode what it encoded. */
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+FUZZ_TARGET(data, bytes)
 {
     fuzz_tokens(data, bytes);
     return 0;

@@ -5,7 +5,7 @@
 #include "fuzz.h"
 #include "io/toml.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+FUZZ_TARGET(data, bytes)
 {
     fv_ctx *ctx = fuzz_context(data, bytes);
     fv_doc *doc = NULL;

@@ -53,7 +53,7 @@ static void operations_are_counted_by_hand(void)
     fv_ctx_destroy(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(counts_meet_the_published_ones);

@@ -272,7 +272,7 @@ static void local_p(void)
     world_free(w);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(every_score);

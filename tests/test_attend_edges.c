@@ -323,7 +323,7 @@ static void refusals(void)
     world_free(w);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(hidden_values_do_not_show);

@@ -230,7 +230,7 @@ static void sabotage_at_level(void)
 }
 static void sabotage(void) { attn_every_storage(sabotage_at_level); }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(lengths);

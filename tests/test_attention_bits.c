@@ -230,7 +230,7 @@ static void vector_levels(void)
     vec_free_all();
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     for (int t = 2; t <= 8; t++)

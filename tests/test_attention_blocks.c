@@ -160,7 +160,7 @@ static void refused(void)
     CHECK_EQ(status_of(&a, grid), FV_ERR_UNSUPPORTED);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(sizes);

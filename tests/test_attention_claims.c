@@ -113,7 +113,7 @@ static void threads_keep_to_their_heads(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(threads_keep_to_their_heads);

@@ -286,7 +286,7 @@ static void vector_levels(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     for (int t = 2; t <= 8; t++)

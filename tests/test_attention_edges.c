@@ -253,7 +253,7 @@ static void joined_halves(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(minus_infinity);

@@ -169,7 +169,7 @@ static void floats(void) { measure_all(FV_F32); }
 static void bf16(void) { measure_all(FV_BF16); }
 static void f16(void) { measure_all(FV_F16); }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(floats);

@@ -262,7 +262,7 @@ static void op_refuses_mixtures(void)
     values_end(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(rounded);

@@ -141,7 +141,7 @@ static void mixtures(void)
         fv_pool_destroy(&pools[t]);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(mixtures);

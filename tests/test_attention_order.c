@@ -108,7 +108,7 @@ static void shared_bias_at_level(void)
 }
 static void shared_bias(void) { attn_every_level(shared_bias_at_level); }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     for (int t = 2; t <= 8; t++)

@@ -306,7 +306,7 @@ static void split_sequence(void)
     CHECK(worst > 0 && worst <= 2 * 8 * 0x1p-24 * (1 + 6) * 6);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(rows_before_heads);

@@ -336,7 +336,7 @@ static void faults_at_level(void)
 }
 static void faults(void) { attn_every_level(faults_at_level); }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(documents);

@@ -490,7 +490,7 @@ static void refusals(void)
     vec_free_all();
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(map_sizes);

@@ -506,7 +506,7 @@ static void cancel_stops_ops(void)
     fv_ctx_destroy(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(fan_out_adds_up);

@@ -433,7 +433,7 @@ static void the_first_error_wins(void)
     fv_ctx_destroy(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(checked_arithmetic_refuses_overflow);

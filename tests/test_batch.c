@@ -192,7 +192,7 @@ static void batches_agree(void)
         }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(batches_agree);

@@ -136,7 +136,7 @@ static void bad_lengths_are_refused(void)
     CHECK(b == NULL);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;

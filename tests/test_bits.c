@@ -162,7 +162,7 @@ static void enough_was_compared(void)
     CHECK(totals.stretched > FV_OP_COUNT);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(levels_agree);

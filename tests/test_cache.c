@@ -327,7 +327,7 @@ static void bad_calls_are_refused(void)
     fv_ctx_destroy(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(steps_equal_passes);

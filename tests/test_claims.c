@@ -509,7 +509,7 @@ static void gamma_zero_is_the_plain_network(void)
     stage_free(&s);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(self_attention_is_equivariant);

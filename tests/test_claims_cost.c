@@ -351,7 +351,7 @@ static void separable_costs_as_attention(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(work);

@@ -251,7 +251,7 @@ static void message_passing(void)
     stage_free(&s);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(a_fully_connected_layer);

@@ -470,7 +470,7 @@ static void inspect_broken_files(void)
     expect(3, NULL, "1:"); /* the place in the header */
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     program_needed();

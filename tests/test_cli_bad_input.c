@@ -188,7 +188,7 @@ static void long_paths(void)
     CHECK(access(recipe_path, R_OK) == 0);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     program_needed();

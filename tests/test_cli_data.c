@@ -95,7 +95,7 @@ static void mistakes_are_told(void)
     expect(1, "", "cannot make the folder '/proc/none'");
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     program_needed();

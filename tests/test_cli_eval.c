@@ -137,7 +137,7 @@ static void mistakes_are_told(void)
     expect(3, NULL, "has no text");
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     program_needed();

@@ -211,7 +211,7 @@ static void ctrl_c_ends_a_run(void)
     expect(130, NULL, "fovea: run: interrupted\n");
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     program_needed();

@@ -151,7 +151,7 @@ static void mistakes_are_named(void)
     expect(3, NULL, "/nowhere");
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     program_needed();

@@ -115,7 +115,7 @@ static void ctrl_c_ends_the_wait(void)
     CHECK_EQ(end(&t, SIGINT), 130);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     program_needed();

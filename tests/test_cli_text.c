@@ -130,7 +130,7 @@ static void tokens_that_cannot_be(void)
     expect(2, NULL, "MODEL is missing");
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     program_needed();

@@ -105,7 +105,7 @@ static void a_wrong_name_is_told(void)
     CHECK_STR(program.out, ""); /* before anything is measured */
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     program_run("bench compare --json -q -t 1 --plot memory -o %s", program_path("plot.svg"));

@@ -155,7 +155,7 @@ static void enough(void)
     CHECK(totals.spoiled > 10 * compound_count);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(gradients);

@@ -210,7 +210,7 @@ static void other_types_are_refused(void)
     fv_ctx_destroy(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(products_are_of_rounded_operands);

@@ -272,7 +272,7 @@ static void packed_texts(void)
     if (report.reads) corrupt_conclude("compressed text", &report);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     fv_ctx_config cfg;

@@ -160,7 +160,7 @@ static void damaged_lists_are_survived(void)
     corrupt_conclude("lists of states", &report);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     folder_make();

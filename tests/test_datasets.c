@@ -517,7 +517,7 @@ static void failing_files_leave_whole_ones(void)
     CHECK_OK(ctx, fv_made_set_check(ctx, folder, NULL, NULL));
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     folder_make();

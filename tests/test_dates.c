@@ -103,7 +103,7 @@ static void the_split_is_by_date(void)
     CHECK_NEAR((double)test / all, 0.1, 0.01);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(known_dates_read_right);

@@ -292,7 +292,7 @@ static void sources_without_room_give_nothing(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;

@@ -247,7 +247,7 @@ static void swapped_while_open(void)
     fv_safetensors_close(&file);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;

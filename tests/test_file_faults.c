@@ -385,7 +385,7 @@ static void too_many_leftovers(void)
     fv_ctx_destroy(&c);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     folder_make();

@@ -338,7 +338,7 @@ static void sdpa_gqa(void) { check("sdpa_gqa", build_sdpa_gqa); }
 static void mha_self(void) { check("mha_self", build_mha_self); }
 static void mha_cross(void) { check("mha_cross", build_mha_cross); }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(layernorm);

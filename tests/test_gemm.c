@@ -574,7 +574,7 @@ static void refuses_bad_arguments(void)
     free(scratch);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     best = fv_simd_detect();

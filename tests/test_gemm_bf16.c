@@ -317,7 +317,7 @@ static void refuses_bad_arguments(void)
     CHECK(fv_gemm_scratch(&g, 1) != SIZE_MAX);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     best = fv_simd_detect();

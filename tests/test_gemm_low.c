@@ -310,7 +310,7 @@ static void refuses_bad_arguments(void)
     CHECK_EQ(fv_gemm_packed_bytes(FV_WEIGHT_I8, 3, 65), 2 * (256 + 3 * 64));
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     best = fv_simd_detect();

@@ -371,7 +371,7 @@ static void bad_calls_are_refused(void)
     close_world(&w);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(greedy_ids_are_those_of_transformers);

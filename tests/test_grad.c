@@ -119,7 +119,7 @@ static void every_gradient(void)
     CHECK_EQ(totals.caught, totals.sabotages);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(every_gradient);

@@ -211,7 +211,7 @@ static void training_has_the_same_bits(void)
     CHECK(memcmp(cpu, guarded, sizeof cpu) == 0);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(the_wall_holds);

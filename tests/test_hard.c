@@ -319,7 +319,7 @@ static void choices_are_keyed(void)
     fv_ctx_destroy(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(the_estimate_is_right_on_average);

@@ -481,7 +481,7 @@ static void missing_files_are_named(void)
     values_end(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(saved_models_open_again);

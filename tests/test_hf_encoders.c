@@ -293,7 +293,7 @@ static void the_program_cuts_and_normalizes(void)
     folder_remove();
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(names_of_classes_come_back);

@@ -283,7 +283,7 @@ static void t5_matches(void)
     fixture_close(&f);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(gpt2_matches);

@@ -101,7 +101,7 @@ static void wrong_calls_are_refused(void)
     values_end(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(logits_are_written);

@@ -58,7 +58,7 @@ static void features_have_names_and_an_end(void)
     CHECK(!fv_feature_get(count, &feature));
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(version_is_the_build_info_s);

@@ -511,7 +511,7 @@ static void public_suite(void)
     CHECK_EQ(counts[3], 2);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;

@@ -316,7 +316,7 @@ static void numbers(fv_dtype dtype)
 
 static void random_test(void) { for_reals(numbers); }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(loss_test);

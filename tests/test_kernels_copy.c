@@ -216,7 +216,7 @@ static void fill_test(void)
     vec_free_all();
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(every_half_round_trips);

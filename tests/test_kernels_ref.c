@@ -264,7 +264,7 @@ static void philox_test(void)
     CHECK(fv_rng_unit(0) == 0 && fv_rng_unit(UINT32_MAX) < 1);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(unary_test);

@@ -388,7 +388,7 @@ static void norms(fv_dtype dtype)
 
 static void norm_test(void) { for_reals(norms); }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(reduce_test);

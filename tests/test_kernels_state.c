@@ -303,7 +303,7 @@ static void sums_of_squares(fv_dtype dtype)
 
 static void sumsq_test(void) { for_reals(sums_of_squares); }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(lstm_test);

@@ -180,7 +180,7 @@ static void cells_and_steps(fv_dtype dtype)
 
 static void state_test(void) { for_reals(cells_and_steps); }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     for (int threads = 2; threads <= 4; threads++)

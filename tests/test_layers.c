@@ -381,7 +381,7 @@ static void grid_by_its_formula(void)
     bench_free(&b);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(grouped_heads_repeat_keys);

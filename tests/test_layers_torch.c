@@ -232,7 +232,7 @@ static void torch_blocks(void)
     check_torch_block("post_gelu", true, FV_ACT_GELU);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(torch_scaled_dot_product);

@@ -332,7 +332,7 @@ static void failing_calls(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;

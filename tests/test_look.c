@@ -538,7 +538,7 @@ static void failed_saves_keep_the_old_file(void)
     fv_ctx_destroy(&own);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);

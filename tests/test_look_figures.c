@@ -395,7 +395,7 @@ static void numbers_read_as_people_write_them(void)
     CHECK_STR(fv_fixed(NAN, 2, true, text), "nan");
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);

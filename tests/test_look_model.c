@@ -206,7 +206,7 @@ static void wrong_options_are_rejected(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(arrays_are_the_recorded_maps);

@@ -270,7 +270,7 @@ static void long_texts_have_small_pictures(void)
     expect(2, NULL, "--rows and --cols");
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     snprintf(model, sizeof model, "%s", reading_model());

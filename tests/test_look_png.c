@@ -282,7 +282,7 @@ static void labels_are_inked(void)
     free(upright.rgb);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);

@@ -253,7 +253,7 @@ static void long_titles_are_cut_in_pictures(void)
     CHECK_STR(fv_display_fit(FV_LOOK_FORMAT_SVG, "日本語", 10, 23, label), "日" ELLIPSIS);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);

@@ -374,7 +374,7 @@ static void banned_tokens_do_not_come(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     folder_prefer_memory();

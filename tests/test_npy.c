@@ -485,7 +485,7 @@ static void refuses_bad_saves(void)
     CHECK_EQ(folder_count(""), files);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;

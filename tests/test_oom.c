@@ -244,7 +244,7 @@ static void enough(void)
     CHECK(totals.scenarios >= 60);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     folder_prefer_memory();

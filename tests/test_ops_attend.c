@@ -157,7 +157,7 @@ static void shared_keys(void)
         }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(scores);

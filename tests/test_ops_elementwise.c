@@ -396,7 +396,7 @@ static void all(void)
     RUN(masked_fill_fills);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     all();

@@ -504,7 +504,7 @@ static void all(void)
     RUN(layouts_compose);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     all();

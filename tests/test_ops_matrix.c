@@ -393,7 +393,7 @@ static void conv1d_equals_loops(void)
     fv_ctx_destroy(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(matmul_equals_loops);

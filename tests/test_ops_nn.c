@@ -464,7 +464,7 @@ static void recurrent_with_parts_missing(void)
     fv_ctx_destroy(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(softmax_values);

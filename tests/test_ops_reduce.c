@@ -294,7 +294,7 @@ static void all(void)
     RUN(running_sums_run_back);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     all();

@@ -312,7 +312,7 @@ static void decay_can_spare_vectors(void)
     fv_ctx_destroy(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(steps_equal_pytorch);

@@ -172,7 +172,7 @@ static bool make_translator(void)
            fv_seq2seq_translator(ctx, &cfg, tok, tok, &words) == FV_OK;
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK || !make_translator()) return 1;

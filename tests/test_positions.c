@@ -268,7 +268,7 @@ static void alibi(void)
     end(ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(sinusoid);

@@ -128,7 +128,7 @@ static void without_syncs_states_are_lost(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(every_cut_keeps_what_was_saved);

@@ -253,7 +253,7 @@ static void greedy_search_finds_the_same(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     ctx = op_context(FV_SIMD_AUTO, 2, FV_DEVICE_CPU);

@@ -147,7 +147,7 @@ static void what_is_saved_reads_back(void)
     fv_recipe_destroy(&again);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     folder_make();

@@ -247,7 +247,7 @@ static void tokens_are_packed_by_step(void)
     fv_packing_free(&p);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;

@@ -263,7 +263,7 @@ static void two_trainings_do_not_share_a_folder(void)
     expect(130, NULL, "saved in");
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     program_needed();

@@ -575,7 +575,7 @@ static void reads_the_reference_file(void)
     fv_safetensors_close(&file);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;

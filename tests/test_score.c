@@ -266,7 +266,7 @@ static void older_struct(void)
     fv_text_metric_destroy(&scorer);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;

@@ -571,7 +571,7 @@ static void bad_settings_files_are_named(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     folder_make();

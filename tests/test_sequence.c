@@ -459,7 +459,7 @@ static void bad_lengths_raise_a_fault(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     for (int threads = 1; threads <= MAX_THREADS; threads++)

@@ -528,7 +528,7 @@ static void streamed(void)
     vec_free_all();
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -204,7 +204,7 @@ static void other_contexts_are_refused(void)
     fv_ctx_destroy(&other);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;

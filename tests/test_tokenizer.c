@@ -555,7 +555,7 @@ static void refused_texts(void)
     fv_tokenizer_destroy(&made);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;

@@ -85,7 +85,7 @@ static void sentencepiece(void)
     compare("ja.model", "expected/sentencepiece-ja.jsonl.xz", NULL);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (!getenv("FOVEA_DATA") || access(data_path("expected"), R_OK) != 0) {

@@ -380,7 +380,7 @@ static void loads_files(void)
     CHECK_EQ(fv_toml_load(ctx, folder_path("none.toml"), &doc), FV_ERR_IO);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;

@@ -375,7 +375,7 @@ static void memory_of_other_sizes_is_given_back(void)
     tiny_free(&t);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     folder_make();

@@ -160,7 +160,7 @@ static void every_kill_loses_nothing(void)
     printf("kills: %d, at every system call of a training run\n", kills);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     folder_prefer_memory(); /* a killed process leaves the page cache behind: no disk is needed */

@@ -365,7 +365,7 @@ static void forgetting_changes_memory_alone(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     fill_sequences();
     fill_wanted();

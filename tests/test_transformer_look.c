@@ -323,7 +323,7 @@ static void passes_are_checked(void)
     small_free(&s);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     fill_sequences();
     TEST_BEGIN(argc, argv);

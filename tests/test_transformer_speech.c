@@ -190,7 +190,7 @@ static bool unpack(void)
     return system(command) == 0;
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     const char *data = getenv("FOVEA_DATA");
     struct stat st;

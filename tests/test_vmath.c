@@ -202,7 +202,7 @@ static void bad_calls(void)
     }
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     exhaustive = argc > 1 && strcmp(argv[1], "exhaustive") == 0;
     if (exhaustive)

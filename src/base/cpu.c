@@ -94,8 +94,10 @@ fv_simd fv_cpu_best(const fv_cpu *cpu)
 
 fv_simd fv_simd_detect(void)
 {
-    fv_cpu cpu;
-    fv_cpu_detect(&cpu);
+    fv_cpu cpu = {0};
+#if defined(__x86_64__)
+    read_features(&cpu); /* name and caches take longer: CPUID traps in a virtual machine */
+#endif
     return fv_cpu_best(&cpu);
 }
 

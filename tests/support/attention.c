@@ -165,8 +165,11 @@ static vec fresh(vec x, double fill)
 {
     if (!x.data) return x;
     vec y = vec_new(x.dtype, x.n);
-    for (int64_t i = 0; i < x.n; i++)
-        vec_set(y, i, fill);
+    const size_t size = fv_dtype_size(x.dtype), bytes = (size_t)x.n * size;
+    if (bytes == 0) return y;
+    vec_set(y, 0, fill); /* then copies of what is set, twice as much each time */
+    for (size_t done = size; done < bytes; done *= 2)
+        memcpy((char *)y.data + done, y.data, done < bytes - done ? done : bytes - done);
     return y;
 }
 

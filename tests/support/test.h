@@ -1,11 +1,13 @@
 /*
- * The test runner: a test program is a list of functions and one RUN line each.
+ * The test runner: a test file is a list of functions and one RUN line each.
  *
  *     static void adds(void) { CHECK(1 + 1 == 2); CHECK_EQ(fv_add_i64(...), true); }
- *     int main(int argc, char **argv) { TEST_BEGIN(argc, argv); RUN(adds); return TEST_END(); }
+ *     TEST_MAIN(argc, argv) { TEST_BEGIN(argc, argv); RUN(adds); return TEST_END(); }
  *
- * A failed CHECK prints file:line and what it saw, and the test goes on. With arguments, only
- * tests whose name contains one of them run. TEST_END prints "N passed, N failed".
+ * All files are linked into one program, fovea_tests: `fovea_tests test_base` runs the TEST_MAIN of
+ * tests/test_base.c, and `fovea_tests test_base adds` only its tests whose name contains "adds".
+ * A failed CHECK prints file:line and what it saw, and the test goes on. TEST_END prints
+ * "N passed, N failed".
  */
 #ifndef FV_TEST_H
 #define FV_TEST_H
@@ -20,6 +22,14 @@
 
 #include "fovea/context.h"
 
+/* A test file, on the list of those linked in. */
+typedef struct test_file {
+    const char *path; /* __FILE__ */
+    int (*main)(int argc, char **argv);
+    struct test_file *next;
+} test_file;
+
+void test_register(test_file *file); /* in tests/main.c */
 void test_begin(int argc, char **argv);
 void test_run(const char *name, void (*fn)(void));
 int test_end(void);
@@ -36,6 +46,17 @@ static inline double test_worse(double worst, double error)
     if (isnan(error)) return INFINITY;
     return error > worst ? error : worst;
 }
+
+/* The entry point of a test file. argv[0] is the file's name and the rest are the cases to run. It
+ * registers itself before main(), so that no list of files is kept anywhere. */
+#define TEST_MAIN(argc, argv)                                                                      \
+    static int test_main(int argc, char **argv);                                                   \
+    __attribute__((constructor)) static void test_enter(void)                                      \
+    {                                                                                              \
+        static test_file self = {__FILE__, test_main, NULL};                                       \
+        test_register(&self);                                                                      \
+    }                                                                                              \
+    static int test_main(int argc, char **argv)
 
 #define TEST_BEGIN(argc, argv) test_begin(argc, argv)
 #define RUN(fn)                test_run(#fn, fn)
