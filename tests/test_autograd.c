@@ -192,7 +192,7 @@ static void scopes_end_recordings(void)
     }
     fv_ctx_memory(ctx, &after);
     CHECK_EQ(after.used_bytes, before.used_bytes);
-    /* A kept result brings the ops behind it along. */
+    /* A kept result keeps the recorded ops that it depends on. */
     fv_scope_begin(ctx);
     fv_tensor *y = fv_scope_keep(ctx, fv_mul(ctx, fv_exp(ctx, x), x));
     fv_scope_end(ctx);

@@ -4,7 +4,7 @@
  *
  * Lifetimes: the tape holds a node; an edge from a later node holds it too, so that a node consumed
  * by one backward can still be recognised (not followed) by another. Results are weak references,
- * which a tensor clears when it is freed (fv_tape_forget_tensor).
+ * which a tensor clears when it is freed (fv_tape_hooks).
  */
 #ifndef FV_AUTOGRAD_TAPE_H
 #define FV_AUTOGRAD_TAPE_H
@@ -51,7 +51,7 @@ typedef struct fv_tape {
 fv_status fv_tape_create(fv_ctx *ctx);
 void fv_tape_destroy(fv_ctx *ctx);
 
-/* Puts a finished call on the tape. On failure poisons. */
+/* Records a finished call. Sets the context's error on failure. */
 void fv_tape_record(fv_op_run *run);
 
 /* Runs backward from y with its gradient (NULL: ones) down to the node `stop`, exclusive (NULL: to

@@ -49,7 +49,7 @@ void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated);
  * rounds the operands to bf16 if `bf16` is true. */
 void fv_back_send_product(fv_op_back *back, int i, struct fv_matrix a, struct fv_matrix b);
 void fv_back_send_product_mixed(fv_op_back *back, int i, bool bf16, struct fv_matrix a,
-                             struct fv_matrix b);
+                                struct fv_matrix b);
 /* Sends du^T x, summed over the rows of du [..., out] and x [..., in], to input i [out, in]. For a
  * weight that several calls use, the products may be deferred and computed as one at the end of
  * backward (autograd/pending.c), except those whose operands are rounded to bf16. */

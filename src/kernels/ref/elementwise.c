@@ -36,23 +36,15 @@ static void unary_row(const fv_walk *w, int64_t n, const int64_t *at)
 #undef X
 }
 
-static int64_t unary_cost(int op)
-{
-    switch ((fv_unary)op) {
-#define SCALAR(id, cost, value, grad)                                                              \
-    case FV_UNARY_##id:                                                                            \
-        return cost;
+static const int64_t unary_cost[FV_UNARY_COUNT] = {
+#define SCALAR(id, cost, value, grad) [FV_UNARY_##id] = (cost),
 #include "kernels/ref/unary.def"
-    case FV_UNARY_COUNT:
-        break;
-    }
-    return 1;
-}
+};
 
 static void unary(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_elementwise_args *m = args;
-    fv_walk_run(exec, m, ptr, 2, unary_cost(m->op), unary_row);
+    fv_walk_run(exec, m, ptr, 2, unary_cost[m->op], unary_row);
 }
 
 /* ---- dx = g f'(x) --------------------------------------------------------------- */
@@ -97,7 +89,7 @@ static void unary_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
 static void unary_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_elementwise_args *m = args;
-    fv_walk_run(exec, m, ptr, 4, unary_cost(m->op), unary_grad_row);
+    fv_walk_run(exec, m, ptr, 4, unary_cost[m->op], unary_grad_row);
 }
 
 /* ---- c = f(a, b) ---------------------------------------------------------------- */

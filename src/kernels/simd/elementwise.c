@@ -80,7 +80,7 @@ static void strided_row(const span *s, const int64_t *step, int64_t n, const int
     }
 }
 
-/* A row function sees the arguments it was launched with: these have the span behind them. */
+/* A row function sees the arguments it was launched with: here they are followed by the span. */
 typedef struct strided_args {
     fv_elementwise_args args;
     const span *span;
@@ -136,9 +136,7 @@ static void unary_span(const span *s, int64_t n, void *out, const void *const *i
 #define VECTOR(id, value, grad)                                                                    \
     case FV_UNARY_##id:                                                                            \
         value;
-#define NO_VECTOR(id)                                                                              \
-    case FV_UNARY_##id:                                                                            \
-        break;
+#define NO_VECTOR(id) case FV_UNARY_##id:
 #include "kernels/simd/unary.def"
     case FV_UNARY_COUNT:
         break;
@@ -167,9 +165,7 @@ static void unary_grad_span(const span *s, int64_t n, void *out, const void *con
 #define VECTOR(id, value, grad)                                                                    \
     case FV_UNARY_##id:                                                                            \
         grad;
-#define NO_VECTOR(id)                                                                              \
-    case FV_UNARY_##id:                                                                            \
-        break;
+#define NO_VECTOR(id) case FV_UNARY_##id:
 #include "kernels/simd/unary.def"
     case FV_UNARY_COUNT:
         break;
@@ -285,26 +281,16 @@ static void reference(fv_kernel_id id, const fv_exec *exec, void *const *ptr, co
         sizeof(float), sizeof(float), sizeof(float), sizeof(float)                                 \
     }
 
-static bool has_vector_form(int op)
-{
-    switch ((fv_unary)op) {
-#define VECTOR(id, value, grad)                                                                    \
-    case FV_UNARY_##id:                                                                            \
-        return true;
-#define NO_VECTOR(id)                                                                              \
-    case FV_UNARY_##id:                                                                            \
-        return false;
+static const bool has_vector_form[FV_UNARY_COUNT] = {
+#define VECTOR(id, value, grad) [FV_UNARY_##id] = true,
+#define NO_VECTOR(id)           [FV_UNARY_##id] = false,
 #include "kernels/simd/unary.def"
-    case FV_UNARY_COUNT:
-        break;
-    }
-    return false;
-}
+};
 
 static void unary(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_elementwise_args *m = args;
-    if (!has_vector_form(m->op)) {
+    if (!has_vector_form[m->op]) {
         reference(FV_KERNEL_UNARY, exec, ptr, args);
         return;
     }
@@ -315,7 +301,7 @@ static void unary(const fv_exec *exec, void *const *ptr, const void *args)
 static void unary_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_elementwise_args *m = args;
-    if (!has_vector_form(m->op)) {
+    if (!has_vector_form[m->op]) {
         reference(FV_KERNEL_UNARY_GRAD, exec, ptr, args);
         return;
     }
