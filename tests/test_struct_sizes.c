@@ -251,7 +251,7 @@ static void other_sizes_are_refused(void)
     values_end(&ctx);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(smaller_structs_are_accepted);
