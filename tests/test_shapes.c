@@ -141,7 +141,7 @@ static void refusals(void)
     cfg.kind = FV_SHAPE_COUNT;
     CHECK_EQ(fv_shape_create(w.params, "c", &cfg, &net), FV_ERR_ARGUMENT);
     cfg = w.net.cfg;
-    cfg.struct_size = 8;
+    cfg.struct_size = 0;
     CHECK_EQ(fv_shape_create(w.params, "d", &cfg, &net), FV_ERR_ARGUMENT);
     close_world(&w);
 }
