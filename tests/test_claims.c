@@ -1,5 +1,5 @@
 /*
- * What is said about attention, as tests. Each claim has a twin: the same check under a condition
+ * Claims about attention, as tests. Each claim has a twin: the same check under a condition
  * that takes the claim's ground away, where it must fail. A check that passes both ways shows
  * nothing. Numbers in brackets are those of the list of claims this project set out to show.
  * Claims about cost are in test_claims_cost.c.

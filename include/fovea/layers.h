@@ -75,8 +75,8 @@ FV_API FV_MUST_USE fv_status fv_table_create(fv_params *params, const char *pref
 
 /* ---- names -------------------------------------------------------------------------- */
 
-/* Names of the parameters, each behind the layer's prefix, where they are not ours: for files of
- * other libraries. Those that the layer makes must be there. */
+/* Names of the parameters in files of other libraries, each after the layer's prefix. Those of
+ * parameters that the layer creates must be set. */
 typedef struct fv_heads_names {
     const char *q, *k, *v, *qkv, *out;
 } fv_heads_names;
@@ -85,7 +85,7 @@ typedef struct fv_feed_forward_names {
     const char *up, *gate, *down;
 } fv_feed_forward_names;
 
-/* All of them behind the block's prefix: "attn.c_proj", "mlp.c_fc", "ln_1", ... */
+/* All of them after the block's prefix: "attn.c_proj", "mlp.c_fc", "ln_1", ... */
 typedef struct fv_block_names {
     fv_heads_names self, cross;
     fv_feed_forward_names ff;
@@ -109,7 +109,7 @@ typedef struct fv_heads_config {
     bool relative_vectors;   /* ... or Shaw's vectors for keys and values [false] */
     bool alibi;              /* [false] */
     double init_std, init_std_out; /* of the projections in, and out; out 0: as in [0, 0] */
-    const fv_heads_names *names;   /* constants of the program; NULL: ours [NULL] */
+    const fv_heads_names *names;   /* constants of the program; NULL: the default names [NULL] */
 } fv_heads_config;
 
 /* Narrow heads: d_k = width / heads. For wide ones, set d_k = width. */
@@ -177,13 +177,14 @@ FV_API void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, f
 
 typedef struct fv_feed_forward_config {
     size_t struct_size;
-    int64_t width, hidden;              /* [., 4 width] */
-    fv_act act;                         /* [GELU] */
-    bool gated;                         /* act(gate x) * up x, as in SwiGLU [false] */
-    bool bias;                          /* [true] */
-    double dropout;                     /* of the hidden layer [0] */
-    double init_std, init_std_out;      /* of up and gate, and of down; down 0: as up [0, 0] */
-    const fv_feed_forward_names *names; /* constants of the program; NULL: ours [NULL] */
+    int64_t width, hidden;         /* [., 4 width] */
+    fv_act act;                    /* [GELU] */
+    bool gated;                    /* act(gate x) * up x, as in SwiGLU [false] */
+    bool bias;                     /* [true] */
+    double dropout;                /* of the hidden layer [0] */
+    double init_std, init_std_out; /* of up and gate, and of down; down 0: as up [0, 0] */
+    const fv_feed_forward_names
+        *names; /* constants of the program; NULL: the default names [NULL] */
 } fv_feed_forward_config;
 
 FV_API void fv_feed_forward_config_init(fv_feed_forward_config *cfg, size_t struct_size,
@@ -214,7 +215,7 @@ typedef struct fv_block_config {
     bool bias;         /* false: none anywhere in the block, whatever the parts say [true] */
     bool post;         /* [false] */
     double dropout;    /* of each sublayer's result [0] */
-    const fv_block_names *names; /* constants of the program; NULL: ours [NULL] */
+    const fv_block_names *names; /* constants of the program; NULL: the default names [NULL] */
 } fv_block_config;
 
 FV_API void fv_block_config_init(fv_block_config *cfg, size_t struct_size, int64_t width,
