@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 
     const fv_relative kinds[] = {
         {.kind = FV_RELATIVE_CLIPPED, .reach = 4},
-        {.kind = FV_RELATIVE_T5, .reach = 24, .buckets = 16, .both_ways = true}};
+        {.kind = FV_RELATIVE_T5, .reach = 24, .buckets = 16, .bidirectional = true}};
     for (int r = 0; r < 2; r++) {
         int64_t index[N * N];
         must(ctx,

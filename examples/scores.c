@@ -11,11 +11,10 @@ enum { N_Q = 8, N_K = 16, WIDTH = 2, INNER = 8, KINDS = 6 };
 
 int main(int argc, char **argv)
 {
-    static const char *const names[KINDS] = {"dot",      "scaled", "general",
-                                             "additive", "cosine", "location"};
     static const fv_attention_score kinds[KINDS] = {FV_ATTENTION_DOT,     FV_ATTENTION_SCALED,
                                                     FV_ATTENTION_GENERAL, FV_ATTENTION_ADDITIVE,
                                                     FV_ATTENTION_COSINE,  FV_ATTENTION_LOCATION};
+    const char *names[KINDS];
     static float maps[KINDS * N_Q * N_K];
     float q[N_Q * WIDTH], k[N_K * WIDTH];
     for (int j = 0; j < N_K; j++) {
@@ -32,6 +31,7 @@ int main(int argc, char **argv)
         fv_attention how;
         fv_attention_init(&how, sizeof how);
         how.score = kinds[i];
+        names[i] = fv_attention_score_name(kinds[i]);
         if (kinds[i] == FV_ATTENTION_COSINE) how.rule.scale = 4;
         how.want_weights = true;
         in.w = in.w_q = in.w_k = NULL;

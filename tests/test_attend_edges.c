@@ -1,5 +1,5 @@
 /*
- * fv_attention_run at its edges: NaN behind a mask and in sight, zero vectors, rows that see
+ * fv_attention_run at its edges: NaN behind a mask and in visible keys, zero vectors, rows that see
  * nothing, any width, 16-bit numbers; the path it takes and says it took; what it refuses.
  */
 #include "fovea/autograd.h"
@@ -209,24 +209,24 @@ static void the_path_is_told(void)
     static const fv_attention_path expected[FV_ATTENTION_SCORE_COUNT] = {
         [FV_ATTENTION_LOCATION] = FV_ATTENTION_SCORED, [FV_ATTENTION_CALLER] = FV_ATTENTION_SCORED};
     world *w = world_new();
-    notes heard = {.lines = 0};
+    notes logged = {.lines = 0};
     w->ctx->log = note;
-    w->ctx->log_user = &heard;
+    w->ctx->log_user = &logged;
     w->ctx->log_level = FV_LOG_DEBUG;
     for (int s = 0; s < FV_ATTENTION_SCORE_COUNT; s++) {
         fv_attention how = world_described((fv_attention_score)s);
         fv_attention_input in = world_input(w, how.score);
         fv_attention_result r;
-        heard.lines = 0;
+        logged.lines = 0;
         fv_attention_run(w->ctx, &how, &in, &r);
         CHECK_EQ(r.path, expected[s]);
-        CHECK_EQ(heard.lines, 1);
-        CHECK(strstr(heard.last, fv_attention_score_name((fv_attention_score)s)) != NULL);
-        CHECK(strstr(heard.last, fv_attention_path_name(expected[s])) != NULL);
+        CHECK_EQ(logged.lines, 1);
+        CHECK(strstr(logged.last, fv_attention_score_name((fv_attention_score)s)) != NULL);
+        CHECK(strstr(logged.last, fv_attention_path_name(expected[s])) != NULL);
         how.normaliser = FV_ATTENTION_HARD_ARGMAX;
         fv_attention_run(w->ctx, &how, &in, &r);
         CHECK_EQ(r.path, FV_ATTENTION_MAP);
-        CHECK(strstr(heard.last, "hard argmax") && strstr(heard.last, ": map"));
+        CHECK(strstr(logged.last, "hard argmax") && strstr(logged.last, ": map"));
     }
     world_free(w);
 }

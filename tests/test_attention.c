@@ -142,7 +142,7 @@ static void layouts_at_level(void)
     p.k.data = (char *)all.data + 34 * fv_dtype_size(a.dtype);
     p.v.data = (char *)all.data + 68 * fv_dtype_size(a.dtype);
     vec *grads[] = {&p.grad_q, &p.grad_k, &p.grad_v};
-    for (int g = 0; g < 3; g++) /* nobody writes between the rows */
+    for (int g = 0; g < 3; g++) /* gaps between rows are not written */
         *grads[g] = vec_normals_of(a.dtype, grads[g]->n, 0);
     check_forward("packed q, k, v", &p);
     check_backward("packed q, k, v", &p);

@@ -177,7 +177,7 @@ static void small_gradients_at_level(void)
 }
 static void small_gradients(void) { for_halves(small_gradients_at_level); }
 
-/* With one key in sight o is v, dP and delta are sums of the same terms in the same order, and what
+/* With one visible key o is v, dP and delta are sums of the same terms in the same order, and what
  * is left of dS is 0 to the bit: by the float tile and by pairs, even and odd widths alike. */
 static void one_key_at_level(void)
 {

@@ -1,8 +1,8 @@
 /*
- * The order in which the backward does its units: blocks of keys meet the blocks of queries that
- * can see them and no others, threads take turns at dQ, and heads that share a gradient of the bias
- * are done one after the other. Under every rule the gradients are the plain kernel's, and have the
- * same bits with any number of threads.
+ * The order in which the backward does its work items: blocks of keys visit the blocks of queries
+ * that can see them and no others, threads take turns at dQ, and heads that share a gradient of the
+ * bias are done one after the other. Under every rule the gradients are the plain kernel's, and
+ * have the same bits with any number of threads.
  */
 #include "support/attention.h"
 
@@ -49,7 +49,7 @@ static void positions_at_level(void)
         {"causal window and prefix", FV_CAUSAL_TOP_LEFT, 100, -1, 40, 0},
         {"window that leaves the keys", FV_CAUSAL_NONE, 50, 20, 0, 300},
         {"window before the keys", FV_CAUSAL_NONE, 50, 20, 0, -150},
-        {"nothing in sight", FV_CAUSAL_NONE, 50, 20, 0, 5000},
+        {"nothing visible", FV_CAUSAL_NONE, 50, 20, 0, 5000},
         {"a prefix alone", FV_CAUSAL_NONE, 50, 20, 7, 5000},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {

@@ -112,7 +112,7 @@ static void rows_before_heads(void)
     CHECK(holds(two.grad_v, &bnhd, one.grad_v));
 }
 
-/* [batch][n][3][heads][d], as one matrix product makes it; the gradient lies likewise. */
+/* [batch][n][3][heads][d], as one matrix product makes it; the gradient has the same layout. */
 static void packed_rows(void)
 {
     static float all[3 * CELLS], grad[3 * CELLS];

@@ -106,7 +106,7 @@ static void bias_alone_at_level(void)
         problem_slopes(&p);
         check_both("bias alone", &p);
     }
-    /* no bias either: the mean of the values in sight */
+    /* no bias either: the mean of the values visible */
     a = attn_sizes(1, 3, 1, 2);
     a.score = FV_ATTN_SCORE_NONE;
     problem p = problem_of(a);
@@ -186,7 +186,7 @@ static void hidden_keys(void) { attn_every_level(hidden_keys_at_level); }
 static void special_values_at_level(void)
 {
     problem p = problem_of(additive(1, 1, 1, 8, 70, 16));
-    vec_set(p.k, 5 * 16, NAN); /* in sight: it shows */
+    vec_set(p.k, 5 * 16, NAN); /* visible: it shows */
     run_forward(&p);
     CHECK(isnan(vec_get(p.o, 0)) && isnan(vec_get(p.lse, 7)));
     p = problem_of(additive(1, 1, 1, 8, 70, 16));
@@ -238,8 +238,8 @@ static void threads_at_level(void)
 }
 static void threads(void) { attn_every_level(threads_at_level); }
 
-/* Two queries, at their positions, give the bits they have among others. (A lone one is a glimpse,
- * with a kernel of its own: its neighbours are other sequences.) */
+/* Two queries, at their positions, give the bits they have among others. (A single one has a kernel
+ * of its own; its neighbours are other sequences.) */
 static void neighbours_at_level(void)
 {
     enum { PAIR = 2, WIDTH = 20 };
@@ -271,7 +271,7 @@ static void neighbours_at_level(void)
 static void neighbours(void) { attn_every_level(neighbours_at_level); }
 
 /* A lone query has the bits it has in a batch of such. */
-static void glimpses_at_level(void)
+static void single_query_at_level(void)
 {
     enum { SEQUENCES = 5, KEYS = 300, WIDTH = 20 };
     const problem all = problem_of(additive(SEQUENCES, 1, 1, 1, KEYS, WIDTH));
@@ -297,7 +297,7 @@ static void glimpses_at_level(void)
     }
     vec_free_all();
 }
-static void glimpses(void) { attn_every_level(glimpses_at_level); }
+static void single_query(void) { attn_every_level(single_query_at_level); }
 
 /* ---- failures --------------------------------------------------------------------- */
 
@@ -358,7 +358,7 @@ TEST_MAIN(argc, argv)
     RUN(special_values);
     RUN(threads);
     RUN(neighbours);
-    RUN(glimpses);
+    RUN(single_query);
     RUN(refused);
     RUN(sabotage);
     return TEST_END();

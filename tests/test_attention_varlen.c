@@ -322,7 +322,7 @@ static void refused(void)
     CHECK_EQ(run_raw(&a, good, good, bias), FV_ERR_UNSUPPORTED);
     a.varlen = false;
     a.batch = 1;
-    CHECK_EQ(run_raw(&a, good, good, NULL), FV_ERR_ARGUMENT); /* nobody would look at them */
+    CHECK_EQ(run_raw(&a, good, good, NULL), FV_ERR_ARGUMENT); /* they would not be read */
 }
 
 /* Offsets on a device are seen by the kernel alone: it tells through the fault word. */

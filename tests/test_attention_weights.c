@@ -1,6 +1,6 @@
 /*
  * Weights beside the kernel: against the forward pass's own output for values that are columns of
- * the identity, against the float64 plain kernel, and what is told about them against the map. Then
+ * the identity, against the float64 plain kernel, and summaries of them against the map. Then
  * what must hold to the bit: hidden positions, windows, threads, batch.
  */
 #include "support/attention_weights.h"
@@ -277,7 +277,7 @@ static void check_stored(const problem *p)
     CHECK(worst <= shared);
 }
 
-/* Rows of 16 bits give the weights of the floats they stand for. */
+/* bf16 and f16 inputs give the weights of the floats they represent. */
 static void halves(void)
 {
     static const fv_dtype types[] = {FV_BF16, FV_F16};

@@ -1,5 +1,5 @@
 /*
- * What is said about attention, as tests. Each claim has a twin: the same check under a condition
+ * Claims about attention, as tests. Each claim has a twin: the same check under a condition
  * that takes the claim's ground away, where it must fail. A check that passes both ways shows
  * nothing. Numbers in brackets are those of the list of claims this project set out to show.
  * Claims about cost are in test_claims_cost.c.
@@ -71,7 +71,7 @@ static double equivariance(const fv_heads_config *cfg, bool positions, double *o
         fv_tensor *in = moved ? shuffled(ctx, x, 1) : x;
         if (positions) {
             fv_tensor *p = fv_sinusoid(ctx, FV_F32, 0, N, WIDTH, 100, FV_SINUSOID_INTERLEAVED);
-            in = fv_positions_join(ctx, in, p, FV_POSITIONS_ADD);
+            in = fv_positions_apply(ctx, in, p, FV_POSITIONS_ADD);
         }
         fv_attention_result r;
         y[moved] = fv_heads_run(ctx, &s.heads, &(fv_heads_input){.x = in}, &r);
@@ -130,7 +130,7 @@ static void mean_pooling_makes_it_invariant(void)
         y[moved] = fv_heads_run(ctx, &s.heads, &(fv_heads_input){.x = in}, NULL);
         mean[moved] = fv_mean(ctx, y[moved], 1, (int[]){1}, false);
         last[moved] = fv_slice(ctx, y[moved], 1, N - 1, N, 1);
-        in = fv_positions_join(ctx, in, p, FV_POSITIONS_ADD);
+        in = fv_positions_apply(ctx, in, p, FV_POSITIONS_ADD);
         placed[moved] = fv_mean(ctx, fv_heads_run(ctx, &s.heads, &(fv_heads_input){.x = in}, NULL),
                                 1, (int[]){1}, false);
     }
@@ -156,7 +156,7 @@ static double mary_and_susan(int64_t heads, bool positions)
     for (int i = 0; i < 2; i++) {
         fv_tensor *x = fv_embedding(ctx, table, indices_of(ctx, sentence[i], WORDS), -1);
         if (positions)
-            x = fv_positions_join(
+            x = fv_positions_apply(
                 ctx, x, fv_sinusoid(ctx, FV_F32, 0, WORDS, WIDTH, 100, FV_SINUSOID_INTERLEAVED),
                 FV_POSITIONS_ADD);
         fv_heads_input in = {.x = fv_unsqueeze(ctx, x, 0)};

@@ -1,5 +1,5 @@
 /* fv_attend: results of its kinds of score, documents and blocks on tensors, and what it refuses.
- * The kernels behind it are tested in test_attention*.c, its gradients in test_grad.c. */
+ * Its kernels are tested in test_attention*.c, its gradients in test_grad.c. */
 #include "fovea/attention.h"
 #include "fovea/autograd.h"
 #include "support/opcase.h"
@@ -120,7 +120,7 @@ static void blocks(void)
 }
 
 /* Calls that share keys: their gradients are gathered in one place, at every level. One query and
- * several, keys of different numbers in sight. */
+ * several, different numbers of visible keys. */
 static void shared_keys(void)
 {
     enum { B = 3, H = 2, KEYS = 37, D = 19, CALLS = 3 };

@@ -40,15 +40,15 @@ static void joining(void)
     fv_tensor *x = tensor_of(ctx, (float[]){1, 2, 3, 4, 5, 6, 7, 8}, 3, 2, 2, 2);
     fv_tensor *table = tensor_of(ctx, (float[]){10, 20, 30, 40, 50, 60}, 2, 3, 2);
     fv_tensor *rows = fv_positions_learned(ctx, table, 1, 2);
-    CHECK_VALUES(ctx, fv_positions_join(ctx, x, rows, FV_POSITIONS_ADD), 0, 31, 42, 53, 64, 35, 46,
+    CHECK_VALUES(ctx, fv_positions_apply(ctx, x, rows, FV_POSITIONS_ADD), 0, 31, 42, 53, 64, 35, 46,
                  57, 68);
-    fv_tensor *y = fv_positions_join(ctx, x, rows, FV_POSITIONS_CONCAT);
+    fv_tensor *y = fv_positions_apply(ctx, x, rows, FV_POSITIONS_CONCAT);
     CHECK_EQ(fv_tensor_size(y, -1), 4);
     CHECK_VALUES(ctx, y, 0, 1, 2, 30, 40, 3, 4, 50, 60, 5, 6, 30, 40, 7, 8, 50, 60);
     CHECK(!fv_tensor_valid(fv_positions_learned(ctx, table, 2, 2)));
     CHECK_ERROR(ctx, FV_ERR_SHAPE, "2 rows from 2 on");
-    CHECK(!fv_tensor_valid(fv_positions_join(ctx, x, table, FV_POSITIONS_ADD)));
-    CHECK_ERROR(ctx, FV_ERR_SHAPE, "[3,2] does not fit [2,2,2]");
+    CHECK(!fv_tensor_valid(fv_positions_apply(ctx, x, table, FV_POSITIONS_ADD)));
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "[3,2] does not fit x of shape [2,2,2]");
     end(ctx);
 }
 
@@ -180,7 +180,8 @@ static void t5_buckets(void)
 {
     fv_ctx *ctx = begin();
     check_buckets(
-        ctx, (fv_relative){.kind = FV_RELATIVE_T5, .buckets = 32, .reach = 128, .both_ways = true},
+        ctx,
+        (fv_relative){.kind = FV_RELATIVE_T5, .buckets = 32, .reach = 128, .bidirectional = true},
         t5_both_32_128);
     check_buckets(ctx, (fv_relative){.kind = FV_RELATIVE_T5, .buckets = 32, .reach = 128},
                   t5_left_32_128);
@@ -219,7 +220,7 @@ static void clipped_bias(void)
     free(bias);
     CHECK(!fv_tensor_valid(
         fv_relative_bias(ctx, &clipped, fv_slice(ctx, table, 0, 0, 2, 1), 0, 1, 1)));
-    CHECK_ERROR(ctx, FV_ERR_SHAPE, "[2,2], not [5, ...]");
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "[2,2], expected [5, ...]");
     end(ctx);
 }
 

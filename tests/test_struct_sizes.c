@@ -6,7 +6,7 @@
 #include "fovea/layers.h"
 #include "fovea/recurrent.h"
 #include "fovea/seq2seq.h"
-#include "fovea/shapes.h"
+#include "fovea/sequence_net.h"
 #include "fovea/text_metric.h"
 #include "fovea/train.h"
 #include "fovea/transformer.h"
@@ -80,14 +80,14 @@ static fv_status call_rotary(const void *cfg)
     return fv_ctx_error(ctx) == FV_OK ? FV_OK : fv_ctx_take_error(ctx);
 }
 
-static void init_shape(void *cfg, size_t bytes)
+static void init_sequence_net(void *cfg, size_t bytes)
 {
-    fv_shape_config_init(cfg, bytes, FV_SHAPE_MANY_TO_ONE);
+    fv_sequence_net_config_init(cfg, bytes, FV_LAYOUT_MANY_TO_ONE);
 }
-static fv_status call_shape(const void *cfg)
+static fv_status call_sequence_net(const void *cfg)
 {
-    fv_shape_net net;
-    return fv_shape_create(params, "shape", cfg, &net);
+    fv_sequence_net net;
+    return fv_sequence_net_create(params, "shape", cfg, &net);
 }
 
 static void init_optim(void *cfg, size_t bytes) { fv_optim_config_init(cfg, bytes, FV_OPTIM_SGD); }
@@ -182,8 +182,8 @@ static const sized all[] = {
      call_block},
     {"fv_rotary_config", sizeof(fv_rotary_config), UPTO(fv_rotary_config, width), init_rotary, NULL,
      call_rotary},
-    {"fv_shape_config", sizeof(fv_shape_config), UPTO(fv_shape_config, kind), init_shape, NULL,
-     call_shape},
+    {"fv_sequence_net_config", sizeof(fv_sequence_net_config), UPTO(fv_sequence_net_config, layout),
+     init_sequence_net, NULL, call_sequence_net},
     {"fv_optim_config", sizeof(fv_optim_config), 8, init_optim, NULL, call_optim},
     {"fv_train_config", sizeof(fv_train_config), 8, init_train, NULL, call_train},
     {"fv_batches_config", sizeof(fv_batches_config), 8, init_batches, NULL, call_batches},

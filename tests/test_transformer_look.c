@@ -130,13 +130,13 @@ static void packed_sequences_can_be_looked_at(void)
     small_free(&s);
 }
 
-/* Goes over a map in bands of rows; adds up what it meets, or leaves the whole map made. */
+/* Sums a map in bands of rows, or leaves the whole map computed. */
 typedef struct banded {
     bool whole;
     double sum;
 } banded;
 
-static fv_status meet(void *user, fv_ctx *ctx, const fv_site_weights *site)
+static fv_status sum_bands(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
     enum { BAND = 64 };
     banded *b = user;
@@ -171,7 +171,7 @@ static uint64_t peak_of_a_look(bool whole)
     banded b = {.whole = whole};
     const fv_capture capture = {.sites = "decoder.0.self",
                                 .what = {.weights = whole, .view = true},
-                                .take = meet,
+                                .take = sum_bands,
                                 .user = &b};
     const fv_pass pass = {.capture = &capture};
     fv_transformer_decode(s.ctx, s.t, &rows, NULL, NULL, &pass);

@@ -33,7 +33,7 @@
 #include "fovea/recurrent.h"
 #include "fovea/safetensors.h"
 #include "fovea/seq2seq.h"
-#include "fovea/shapes.h"
+#include "fovea/sequence_net.h"
 #include "fovea/status.h"
 #include "fovea/task.h"
 #include "fovea/tensor.h"

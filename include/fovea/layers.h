@@ -39,8 +39,8 @@ extern "C" {
 
 /* ---- dense, norm ------------------------------------------------------------------- */
 
-/* `start`, here and below, says how weights begin: 0 is Xavier's uniform, x > 0 normal with
- * deviation x. Biases begin at 0. */
+/* `init_std`, here and below: standard deviation of the normal distribution that weights are drawn
+ * from; 0: Xavier's uniform distribution. Biases are initially 0. */
 typedef struct fv_dense {
     fv_tensor *weight; /* [out, in] */
     fv_tensor *bias;   /* [out] or NULL */
@@ -48,7 +48,8 @@ typedef struct fv_dense {
 
 /* Parameters "prefix.weight" and "prefix.bias". */
 FV_API FV_MUST_USE fv_status fv_dense_create(fv_params *params, const char *prefix, int64_t in,
-                                             int64_t out, bool bias, double start, fv_dense *dense);
+                                             int64_t out, bool bias, double init_std,
+                                             fv_dense *dense);
 /* x W^T + b */
 FV_API fv_tensor *fv_dense_run(fv_ctx *ctx, const fv_dense *dense, fv_tensor *x);
 
@@ -68,14 +69,14 @@ FV_API FV_MUST_USE fv_status fv_norm_layer_create(fv_params *params, const char 
                                                   double eps, fv_norm_layer *norm);
 FV_API fv_tensor *fv_norm_layer_run(fv_ctx *ctx, const fv_norm_layer *norm, fv_tensor *x);
 
-/* A table "prefix.weight" [rows, width] for fv_embedding; `start` 0: normal with deviation 1. */
+/* A table "prefix.weight" [rows, width] for fv_embedding; `init_std` 0: 1. */
 FV_API FV_MUST_USE fv_status fv_table_create(fv_params *params, const char *prefix, int64_t rows,
-                                             int64_t width, double start, fv_tensor **table);
+                                             int64_t width, double init_std, fv_tensor **table);
 
 /* ---- names -------------------------------------------------------------------------- */
 
-/* Names of the parameters, each behind the layer's prefix, where they are not ours: for files of
- * other libraries. Those that the layer makes must be there. */
+/* Names of the parameters in files of other libraries, each after the layer's prefix. Those of
+ * parameters that the layer creates must be set. */
 typedef struct fv_heads_names {
     const char *q, *k, *v, *qkv, *out;
 } fv_heads_names;
@@ -84,7 +85,7 @@ typedef struct fv_feed_forward_names {
     const char *up, *gate, *down;
 } fv_feed_forward_names;
 
-/* All of them behind the block's prefix: "attn.c_proj", "mlp.c_fc", "ln_1", ... */
+/* All of them after the block's prefix: "attn.c_proj", "mlp.c_fc", "ln_1", ... */
 typedef struct fv_block_names {
     fv_heads_names self, cross;
     fv_feed_forward_names ff;
@@ -100,15 +101,15 @@ typedef struct fv_heads_config {
     int64_t d_k, d_v;                  /* a head's; d_v 0: as d_k [narrow: width_q / heads, 0] */
     int64_t width_out;                 /* 0: as width_q [0] */
     bool bias, bias_out;               /* of the projections in, and out [true, true] */
-    bool fused_qkv;              /* one matrix "qkv_proj" for all three projections in [false] */
-    fv_attention attention;      /* between the projections [scaled dot, softmax] */
-    int64_t location_keys;       /* location score: the largest number of keys [0] */
-    fv_rotary_config rotary;     /* of q and k; width 0: none [0] */
-    fv_relative relative;        /* reach 0: none. A bias per head of the layer's own ... [none] */
-    bool relative_vectors;       /* ... or Shaw's vectors for keys and values [false] */
-    bool alibi;                  /* [false] */
-    double start, start_out;     /* of the projections in, and out; out 0: as in [0, 0] */
-    const fv_heads_names *names; /* constants of the program; NULL: ours [NULL] */
+    bool fused_qkv;          /* one matrix "qkv_proj" for all three projections in [false] */
+    fv_attention attention;  /* between the projections [scaled dot, softmax] */
+    int64_t location_keys;   /* location score: the largest number of keys [0] */
+    fv_rotary_config rotary; /* of q and k; width 0: none [0] */
+    fv_relative relative;    /* reach 0: none. A bias per head of the layer's own ... [none] */
+    bool relative_vectors;   /* ... or Shaw's vectors for keys and values [false] */
+    bool alibi;              /* [false] */
+    double init_std, init_std_out; /* of the projections in, and out; out 0: as in [0, 0] */
+    const fv_heads_names *names;   /* constants of the program; NULL: the default names [NULL] */
     uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_heads_config;
 
@@ -177,14 +178,14 @@ FV_API void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, f
 
 typedef struct fv_feed_forward_config {
     size_t struct_size;
-    int64_t width, hidden;              /* [., 4 width] */
-    fv_act act;                         /* [GELU] */
-    bool gated;                         /* act(gate x) * up x, as in SwiGLU [false] */
-    bool bias;                          /* [true] */
-    double dropout;                     /* of the hidden layer [0] */
-    double start, start_out;            /* of up and gate, and of down; down 0: as up [0, 0] */
-    const fv_feed_forward_names *names; /* constants of the program; NULL: ours [NULL] */
-    uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
+    int64_t width, hidden;         /* [., 4 width] */
+    fv_act act;                    /* [GELU] */
+    bool gated;                    /* act(gate x) * up x, as in SwiGLU [false] */
+    bool bias;                     /* [true] */
+    double dropout;                /* of the hidden layer [0] */
+    double init_std, init_std_out; /* of up and gate, and of down; down 0: as up [0, 0] */
+    const fv_feed_forward_names
+        *names; /* constants of the program; NULL: the default names [NULL] */
 } fv_feed_forward_config;
 
 FV_API void fv_feed_forward_config_init(fv_feed_forward_config *cfg, size_t struct_size,
@@ -215,7 +216,7 @@ typedef struct fv_block_config {
     bool bias;         /* false: none anywhere in the block, whatever the parts say [true] */
     bool post;         /* [false] */
     double dropout;    /* of each sublayer's result [0] */
-    const fv_block_names *names; /* constants of the program; NULL: ours [NULL] */
+    const fv_block_names *names; /* constants of the program; NULL: the default names [NULL] */
 } fv_block_config;
 
 FV_API void fv_block_config_init(fv_block_config *cfg, size_t struct_size, int64_t width,
@@ -276,7 +277,7 @@ typedef struct fv_grid {
 /* Parameters query, key, value, out (".weight") and gamma. inner 0: channels / 8, at least 1;
  * value 0: as inner. */
 FV_API FV_MUST_USE fv_status fv_grid_create(fv_params *params, const char *prefix, int64_t channels,
-                                            int64_t inner, int64_t value, double start,
+                                            int64_t inner, int64_t value, double init_std,
                                             fv_grid *grid);
 /* weights [batch, 1, HW, HW] (query pixel, key pixel) through `result`, which may be NULL, if
  * want_weights. */

@@ -233,10 +233,10 @@ FV_API fv_tensor *fv_gru(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv_
  * i64 [B], falling and of sum total -> h [total, H]; last states [B, H] are those of each
  * sequence's own end, or of its beginning in reverse. lengths NULL: fv_lstm and fv_gru.
  */
-FV_API fv_tensor *fv_lstm_packed(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths,
+FV_API fv_tensor *fv_lstm_varlen(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths,
                                  fv_tensor *weight, fv_tensor *h0, fv_tensor *c0, bool reverse,
                                  fv_tensor **h_last, fv_tensor **c_last);
-FV_API fv_tensor *fv_gru_packed(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths,
+FV_API fv_tensor *fv_gru_varlen(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths,
                                 fv_tensor *weight, fv_tensor *h_bias, fv_tensor *h0, bool reverse,
                                 fv_tensor **h_last);
 /* x [B, C, T], weight [O, C, K], bias [O] or NULL -> [B, O, T]: output t sees inputs t, t-d, ... */

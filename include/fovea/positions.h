@@ -1,15 +1,16 @@
 /*
- * fovea/positions.h: how a set of vectors becomes a sequence.
+ * fovea/positions.h: positional encodings: sinusoids, learned rows, rotary, relative, ALiBi.
  *
  *     fv_tensor *table = fv_sinusoid(ctx, FV_F32, 0, n, d, 10000, FV_SINUSOID_INTERLEAVED);
- *     x = fv_positions_join(ctx, x, table, FV_POSITIONS_ADD);          // x [batch, n, d]
+ *     x = fv_positions_apply(ctx, x, table, FV_POSITIONS_ADD);          // x [batch, n, d]
  *
- *     fv_rotary_config turn;
- *     fv_rotary_config_init(&turn, sizeof turn, d);
- *     fv_tensor *angles = fv_rotary_table(ctx, FV_F32, &turn, 0, n);
- *     q = fv_rotary(ctx, q, -2, angles, turn.pairs);                   // q [batch, heads, n, d]
+ *     fv_rotary_config rotary;
+ *     fv_rotary_config_init(&rotary, sizeof rotary, d);
+ *     fv_tensor *angles = fv_rotary_table(ctx, FV_F32, &rotary, 0, n);
+ *     q = fv_rotary(ctx, q, -2, angles, rotary.pairs);                 // q [batch, heads, n, d]
  *
- *     fv_relative t5 = {.kind = FV_RELATIVE_T5, .buckets = 32, .reach = 128, .both_ways = true};
+ *     fv_relative t5 = {
+ *         .kind = FV_RELATIVE_T5, .buckets = 32, .reach = 128, .bidirectional = true};
  *     fv_tensor *bias = fv_relative_bias(ctx, &t5, learnt, 0, n_q, n_k);  // learnt [32, heads]
  *     fv_attention_input in = {.q = q, .k = k, .v = v, .bias = bias};
  *
@@ -33,8 +34,8 @@ typedef enum fv_sinusoid_layout {
     FV_SINUSOID_HALVES       /* first all sines, then all cosines */
 } fv_sinusoid_layout;
 
-/* [n, width]: sin and cos of p / base^(2m / width), p = first + row, m the pair. An odd width has
- * a sine too many. The paper's base is 10000. Poisons: ARGUMENT. */
+/* [n, width]: sin and cos of p / base^(2m / width), p = first + row, m the pair. With an odd
+ * width the last column is a sine. The paper's base is 10000. Poisons: ARGUMENT. */
 FV_API fv_tensor *fv_sinusoid(fv_ctx *ctx, fv_dtype dtype, int64_t first, int64_t n, int64_t width,
                               double base, fv_sinusoid_layout layout);
 
@@ -47,15 +48,15 @@ typedef enum fv_positions_how {
 } fv_positions_how;
 
 /* x [..., n, d] with table [n, w]. */
-FV_API fv_tensor *fv_positions_join(fv_ctx *ctx, fv_tensor *x, fv_tensor *table,
-                                    fv_positions_how how);
+FV_API fv_tensor *fv_positions_apply(fv_ctx *ctx, fv_tensor *x, fv_tensor *table,
+                                     fv_positions_how how);
 
 /* ---- rotary ------------------------------------------------------------------------ */
 
 typedef struct fv_rotary_config {
     size_t struct_size;
-    int64_t width;  /* columns that turn, even */
-    double base;    /* pair m turns by p / base^(2m / width) [10000] */
+    int64_t width;  /* columns that are rotated, even */
+    double base;    /* pair m is rotated by p / base^(2m / width) [10000] */
     fv_pairs pairs; /* for fv_rotary [halves] */
     double stretch; /* positions are divided by this: a longer context [1] */
     /* Llama 3: waves longer than original / low_freq are stretched by `factor`, shorter than
@@ -75,21 +76,21 @@ FV_API fv_tensor *fv_rotary_table(fv_ctx *ctx, fv_dtype dtype, const fv_rotary_c
 typedef enum fv_relative_kind {
     FV_RELATIVE_CLIPPED, /* row clip(j - p, -reach, reach) + reach of 2 reach + 1 */
     FV_RELATIVE_T5       /* T5's buckets: near distances one by one, far ones by logarithm up to
-                            `reach`; both_ways tells left from right, else j > p counts as 0 */
+                            `reach`; bidirectional: left and right differ, else j > p counts as 0 */
 } fv_relative_kind;
 
 typedef struct fv_relative {
     fv_relative_kind kind;
-    int64_t reach, buckets; /* buckets: T5 alone, at least 4 */
-    bool both_ways;         /* T5 alone */
+    int64_t reach, buckets; /* buckets: T5 only, at least 4 */
+    bool bidirectional;     /* T5 alone */
 } fv_relative;
 
-/* Rows of the tables below; 0 if the settings make no sense. */
+/* Rows of the tables below; 0 if the settings are out of range. */
 FV_API int64_t fv_relative_rows(const fv_relative *r);
 /* i64 [n_q, n_k]: the row for query i, at position p = first + i, and key j. */
 FV_API fv_tensor *fv_relative_index(fv_ctx *ctx, const fv_relative *r, int64_t first, int64_t n_q,
                                     int64_t n_k);
-/* table [rows, heads] -> [heads, n_q, n_k]: a number a head and distance, as a bias. */
+/* table [rows, heads] -> [heads, n_q, n_k]: a number per head and distance, as a bias. */
 FV_API fv_tensor *fv_relative_bias(fv_ctx *ctx, const fv_relative *r, fv_tensor *table,
                                    int64_t first, int64_t n_q, int64_t n_k);
 /* Shaw et al. 2018: q_i . a_r(i,j) with table [rows, d] -> [batch, heads, n_q, n_k]; times the

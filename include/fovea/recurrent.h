@@ -1,10 +1,10 @@
 /*
- * fovea/recurrent.h: recurrent networks over sequences of different lengths, without work on
- * padding.
+ * fovea/recurrent.h: recurrent networks over sequences of different lengths (varlen), without work
+ * on padding.
  *
- *     fv_packing p;
- *     s = fv_packing_make(ctx, 3, (int64_t[]){5, 9, 2}, &p);       // three sequences
- *     fv_tensor *x = fv_embedding(ctx, table, packed_tokens, -1);  // [p.total, width]
+ *     fv_varlen p;
+ *     s = fv_varlen_make(ctx, 3, (int64_t[]){5, 9, 2}, &p);       // three sequences
+ *     fv_tensor *x = fv_embedding(ctx, table, rows_of_tokens, -1);  // [p.total, width]
  *     fv_rnn_config cfg;
  *     fv_rnn_config_init(&cfg, sizeof cfg);
  *     cfg.cell = FV_CELL_LSTM;
@@ -15,13 +15,13 @@
  *     s = fv_rnn_create(params, "encoder", &cfg, &rnn);
  *     fv_rnn_state last;
  *     fv_tensor *h = fv_rnn_run(ctx, &rnn, x, &p, NULL, true, &last);  // [p.total, 256]
- *     fv_tensor *y = fv_packed_pool(ctx, h, &p, FV_POOL_MEAN);         // [3, 256], as given
- *     fv_packing_free(&p);
+ *     fv_tensor *y = fv_varlen_pool(ctx, h, &p, FV_POOL_MEAN);         // [3, 256]
+ *     fv_varlen_free(&p);
  *
- * Packed rows. Sequences are ordered by length, longest first, and their steps lie one after the
- * other: all first tokens, then all second ones, ... Row of step t of the i-th longest sequence:
- * p.first[t] + i. So the sequences that are still running at a step are its first rows, and
- * nothing else is computed.
+ * Varlen rows. Sequences are sorted by length, longest first, and stored step by step: all first
+ * tokens, then all second ones, ... (PyTorch's packed sequences). Step t of the i-th longest
+ * sequence is row p.first[t] + i. So the sequences that are still running at a step are its first
+ * rows, and nothing else is computed.
  *
  * Cells, with sigma the logistic function, * elementwise:
  *     rnn   h' = tanh(W x + b + U h + c)
@@ -40,38 +40,38 @@
 extern "C" {
 #endif
 
-/* ---- packing ---------------------------------------------------------------------- */
+/* ---- varlen ----------------------------------------------------------------------- */
 
-typedef struct fv_packing {
+typedef struct fv_varlen {
     fv_ctx *ctx;
     int64_t sequences, steps, total; /* total: rows in all */
     int64_t *length;                 /* [sequences], longest first */
     int64_t *order;                  /* [sequences]: which of the given ones is the i-th longest */
     int64_t *rank;                   /* [sequences]: and back */
-    int64_t *rows, *first;           /* [steps]: running sequences, packed row of the first */
-} fv_packing;
+    int64_t *rows, *first;           /* [steps]: running sequences, row of the first */
+} fv_varlen;
 
 /* Equal lengths keep their order. Fails: ARGUMENT (a length < 1), MEMORY. */
-FV_API FV_MUST_USE fv_status fv_packing_make(fv_ctx *ctx, int64_t sequences, const int64_t *lengths,
-                                             fv_packing *out);
-FV_API void fv_packing_free(fv_packing *packing); /* before the context */
+FV_API FV_MUST_USE fv_status fv_varlen_make(fv_ctx *ctx, int64_t sequences, const int64_t *lengths,
+                                            fv_varlen *out);
+FV_API void fv_varlen_free(fv_varlen *varlen); /* before the context */
 
-/* Packs host tokens: tokens[i] are those of the i-th given sequence -> i64 [total]. */
-FV_API fv_tensor *fv_pack_tokens(fv_ctx *ctx, const fv_packing *packing,
-                                 const int64_t *const *tokens);
-/* Packed rows [total, d] -> [sequences, steps, d]; rows past an end are copies of row 0: hide them.
+/* Host tokens as varlen rows: tokens[i] are those of the i-th given sequence -> i64 [total]. */
+FV_API fv_tensor *fv_varlen_tokens(fv_ctx *ctx, const fv_varlen *varlen,
+                                   const int64_t *const *tokens);
+/* Varlen rows [total, d] -> padded [sequences, steps, d]; padding is copies of row 0: mask it.
  * Sequence i of the result is the given one order[i], or i with order NULL. */
-FV_API fv_tensor *fv_unpack(fv_ctx *ctx, fv_tensor *x, const fv_packing *packing,
-                            const int64_t *order);
-/* Their lengths in the same order, i64 [sequences]: what attention calls n_keys. */
-FV_API fv_tensor *fv_packing_lengths(fv_ctx *ctx, const fv_packing *packing, const int64_t *order);
+FV_API fv_tensor *fv_varlen_pad(fv_ctx *ctx, fv_tensor *x, const fv_varlen *varlen,
+                                const int64_t *order);
+/* Their lengths in the same order, i64 [sequences]: n_keys of an attention. */
+FV_API fv_tensor *fv_varlen_lengths(fv_ctx *ctx, const fv_varlen *varlen, const int64_t *order);
 
 /* u8 [sequences, steps]: 1 past the end of a given sequence. */
-FV_API fv_tensor *fv_packing_past_end(fv_ctx *ctx, const fv_packing *packing);
+FV_API fv_tensor *fv_varlen_padding_mask(fv_ctx *ctx, const fv_varlen *varlen);
 
 typedef enum fv_pool_kind { FV_POOL_LAST, FV_POOL_MEAN, FV_POOL_MAX } fv_pool_kind;
-/* One row a sequence, in the given order: its last step, or the mean or maximum of its steps. */
-FV_API fv_tensor *fv_packed_pool(fv_ctx *ctx, fv_tensor *x, const fv_packing *packing,
+/* One row per sequence, in the given order: its last step, or the mean or maximum of its steps. */
+FV_API fv_tensor *fv_varlen_pool(fv_ctx *ctx, fv_tensor *x, const fv_varlen *varlen,
                                  fv_pool_kind kind);
 
 /* ---- networks --------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ typedef struct fv_rnn_config {
     fv_cell cell;          /* [gru] */
     int64_t input, hidden; /* widths [1, 1] */
     int layers;            /* 1 .. FV_RNN_LAYERS [1] */
-    bool bidirectional;    /* results are joined: [forward, backward] [false] */
+    bool bidirectional;    /* results are concatenated: [forward, backward] [false] */
     double dropout;        /* between layers, when training [0] */
 } fv_rnn_config;
 
@@ -104,7 +104,7 @@ typedef struct fv_rnn {
 /* Last states of every layer and direction, [sequences, hidden] each, in the given order. */
 typedef struct fv_rnn_state {
     fv_tensor *h[FV_RNN_LAYERS][2];
-    fv_tensor *c[FV_RNN_LAYERS][2]; /* NULL but for the LSTM */
+    fv_tensor *c[FV_RNN_LAYERS][2]; /* NULL except for the LSTM */
 } fv_rnn_state;
 
 /* Parameters in `params` under `prefix`. Fails: ARGUMENT, MEMORY. */
@@ -113,12 +113,11 @@ FV_API FV_MUST_USE fv_status fv_rnn_create(fv_params *params, const char *prefix
 
 /* x [total, input] -> [total, hidden (x 2)]. `start` (or NULL: zeros) and `last` (or NULL) are in
  * the given order of sequences. */
-FV_API fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x,
-                             const fv_packing *packing, const fv_rnn_state *start, bool training,
-                             fv_rnn_state *last);
+FV_API fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_varlen *varlen,
+                             const fv_rnn_state *start, bool training, fv_rnn_state *last);
 
 /* One step of one cell: gates of the input [rows, k hidden] (k = 1, 3, 4) and the state. *c may
- * point to NULL but for the LSTM. Returns the new h and replaces *c. */
+ * point to NULL except for the LSTM. Returns the new h and replaces *c. */
 FV_API fv_tensor *fv_rnn_step(fv_ctx *ctx, fv_cell cell, const fv_rnn_weights *weights,
                               fv_tensor *input_gates, fv_tensor *h, fv_tensor **c);
 

@@ -32,8 +32,9 @@
  *
  * Attention may be hard: c_t is one state h_s. In training s is drawn with the softmax's
  * probabilities, and draws after which the token to come was likelier than usual are made likelier
- * (fovea/attention.h, fv_reinforce); elsewhere s is the likeliest place. "Usual" is a moving average
- * of log-likelihoods over steps of training, which a training's states hold beside the weights.
+ * (fovea/attention.h, fv_reinforce); elsewhere s is the likeliest place. "Usual" is a moving
+ * average of log-likelihoods over steps of training, which a training's states hold beside the
+ * weights.
  */
 #ifndef FOVEA_SEQ2SEQ_H
 #define FOVEA_SEQ2SEQ_H

@@ -40,7 +40,7 @@ static fv_tensor *choose(const fv_attention_call *call, fv_tensor *weights, fv_t
     if (call->n_k == 0)
         return fv_zeros(ctx, FV_I64, 3, (int64_t[]){call->batch, call->heads, call->n_q});
     if (call->how.normaliser == FV_ATTENTION_HARD_ARGMAX) return fv_argmax(ctx, weights, -1, false);
-    /* A row without keys draws from all of them; nobody sees what. */
+    /* A row without visible keys draws from all of them; the result is replaced below. */
     fv_tensor *one = fv_scalar(ctx, call->dtype, 1.0);
     weights = fv_where(ctx, fv_unsqueeze(ctx, any, -1), weights, one);
     fv_tensor *drawn = fv_squeeze(ctx, fv_multinomial(ctx, weights, 1), -1);

@@ -6,7 +6,8 @@ static fv_tensor *one_head(fv_ctx *ctx, fv_tensor *x)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     if (x->rank != 2 && x->rank != 3) {
-        fv_poison(ctx, FV_ERR_SHAPE, "attention: rank %d, not [n, d] or [batch, n, d]", x->rank);
+        fv_poison(ctx, FV_ERR_SHAPE, "attention: rank %d, expected [n, d] or [batch, n, d]",
+                  x->rank);
         return ctx->invalid;
     }
     x = fv_unsqueeze(ctx, x, 0);

@@ -62,7 +62,7 @@ static inline int64_t fv_seq2seq_memory_width(const fv_seq2seq_config *cfg)
 
 /* Encodes; row i of the memory is the given source order[i] (or i). */
 fv_memory fv_seq2seq_encode(fv_ctx *ctx, const fv_seq2seq *m, const fv_token_pairs *batch,
-                            const fv_packing *packing, const int64_t *order, bool training);
+                            const fv_varlen *varlen, const int64_t *order, bool training);
 /* Row index[i] of each part becomes row i; rows [0, n) with index NULL. */
 fv_memory fv_memory_rows(fv_ctx *ctx, const fv_memory *memory, int64_t n, fv_tensor *index);
 

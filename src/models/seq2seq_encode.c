@@ -2,9 +2,9 @@
 #include "models/seq2seq.h"
 #include "nn/recurrent.h"
 
-/* Where step t of a sequence is read when it is fed from its end: an index over packed rows that is
+/* Where step t of a sequence is read when it is fed from its end: an index over varlen rows that is
  * its own inverse. */
-static fv_tensor *from_the_end(fv_ctx *ctx, const fv_packing *p)
+static fv_tensor *from_the_end(fv_ctx *ctx, const fv_varlen *p)
 {
     const size_t bytes = (size_t)p->total * sizeof(int64_t);
     int64_t *from = fv_mem_alloc(&ctx->mem, bytes);
@@ -30,7 +30,7 @@ static fv_tensor *summary_of(fv_ctx *ctx, const fv_seq2seq *m, const fv_rnn_stat
 
 /* The states of every source token, from looked-up gates where they are ready. */
 static fv_tensor *read_tokens(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *tokens,
-                              const fv_packing *p, bool training, fv_rnn_state *last)
+                              const fv_varlen *p, bool training, fv_rnn_state *last)
 {
     const fv_seq2seq_config *c = &m->cfg;
     fv_tensor *turned = c->reverse_source ? from_the_end(ctx, p) : NULL, *gates[2] = {NULL}, *h;
@@ -49,11 +49,11 @@ static fv_tensor *read_tokens(fv_ctx *ctx, const fv_seq2seq *m, fv_tensor *token
 }
 
 fv_memory fv_seq2seq_encode(fv_ctx *ctx, const fv_seq2seq *m, const fv_token_pairs *batch,
-                            const fv_packing *p, const int64_t *order, bool training)
+                            const fv_varlen *p, const int64_t *order, bool training)
 {
     const fv_seq2seq_config *c = &m->cfg;
     fv_memory memory = {.positions = p->steps};
-    fv_tensor *tokens = fv_pack_tokens(ctx, p, batch->source);
+    fv_tensor *tokens = fv_varlen_tokens(ctx, p, batch->source);
     fv_rnn_state last;
     fv_tensor *h = read_tokens(ctx, m, tokens, p, training, &last);
     if (ctx->error != FV_OK) return memory;
@@ -61,14 +61,14 @@ fv_memory fv_seq2seq_encode(fv_ctx *ctx, const fv_seq2seq *m, const fv_token_pai
     if (order)
         memory.summary = fv_index_select(ctx, memory.summary, 0,
                                          fv_from_host(ctx, FV_I64, 1, &p->sequences, order));
-    memory.lengths = fv_packing_lengths(ctx, p, order);
+    memory.lengths = fv_varlen_lengths(ctx, p, order);
     if (c->decoder == FV_DECODER_FIXED) return memory;
-    memory.v = fv_unsqueeze(ctx, fv_unpack(ctx, h, p, order), 1);
+    memory.v = fv_unsqueeze(ctx, fv_varlen_pad(ctx, h, p, order), 1);
     memory.k = memory.v;
     if (m->w_k) {
         /* Projected once for all decoder steps, and without the padding. */
         fv_tensor *keys = fv_linear(ctx, h, m->w_k, NULL);
-        memory.k = fv_unsqueeze(ctx, fv_unpack(ctx, keys, p, order), 1);
+        memory.k = fv_unsqueeze(ctx, fv_varlen_pad(ctx, keys, p, order), 1);
     }
     return memory;
 }

@@ -1,5 +1,5 @@
 /*
- * The decoder over given targets. Rows are packed by target length, so that at each step exactly
+ * The decoder over given targets. Rows are varlen by target length, so that at each step exactly
  * the targets that still run are computed; readout and output then see all steps at once.
  */
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct run {
     const fv_token_pairs *batch;
     const fv_pass *pass;
     bool want_weights;
-    fv_packing source, target;
+    fv_varlen source, target;
     int64_t *given, *wanted; /* [target.total]: tokens fed, tokens to come */
     fv_tensor **state, **context, **readout, **weights, **embedded; /* [target.steps] */
     fv_tensor **log_prob, **entropy;                                /* likewise, hard attention */
@@ -26,7 +26,7 @@ enum { STEP_LISTS = 7 };
 
 static void fill_tokens(run *r)
 {
-    const fv_packing *p = &r->target;
+    const fv_varlen *p = &r->target;
     const fv_seq2seq_config *c = &r->m->cfg;
     for (int64_t t = 0; t < p->steps; t++)
         for (int64_t i = 0; i < p->rows[t]; i++) {
@@ -46,7 +46,7 @@ static fv_status pack_targets(run *r)
     FV_RETURN_IF(!lengths, ctx, FV_ERR_MEMORY, "seq2seq: no memory for a batch");
     for (int64_t i = 0; i < batch->count; i++)
         lengths[i] = batch->target_length[i] + 1;
-    fv_status status = fv_packing_make(ctx, batch->count, lengths, &r->target);
+    fv_status status = fv_varlen_make(ctx, batch->count, lengths, &r->target);
     fv_mem_free(&ctx->mem, lengths, bytes);
     return status;
 }
@@ -56,7 +56,7 @@ static fv_status begin(run *r)
     fv_ctx *ctx = r->ctx;
     FV_RETURN_IF(r->batch->count < 1, ctx, FV_ERR_ARGUMENT, "seq2seq: an empty batch");
     FV_RETURN_IF(!r->batch->target, ctx, FV_ERR_ARGUMENT, "seq2seq: a batch without targets");
-    FV_FORWARD(fv_packing_make(ctx, r->batch->count, r->batch->source_length, &r->source));
+    FV_FORWARD(fv_varlen_make(ctx, r->batch->count, r->batch->source_length, &r->source));
     FV_FORWARD(pack_targets(r));
     const size_t total = (size_t)r->target.total, steps = (size_t)r->target.steps;
     r->given = fv_mem_alloc(&ctx->mem, 2 * total * sizeof *r->given);
@@ -79,8 +79,8 @@ static void end(run *r)
     const size_t total = (size_t)r->target.total, steps = (size_t)r->target.steps;
     if (r->given) fv_mem_free(mem, r->given, 2 * total * sizeof *r->given);
     if (r->state) fv_mem_free(mem, r->state, STEP_LISTS * steps * sizeof *r->state);
-    fv_packing_free(&r->source);
-    fv_packing_free(&r->target);
+    fv_varlen_free(&r->source);
+    fv_varlen_free(&r->target);
 }
 
 /* ---- steps ------------------------------------------------------------------------ */
@@ -250,8 +250,9 @@ fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *m, const fv_batch *ba
     fv_no_grad_begin(ctx);
     if (status == FV_OK) run_steps(&r);
     if (ctx->error == FV_OK) {
-        fv_tensor *past = fv_unsqueeze(ctx, fv_packing_past_end(ctx, &r.target), -1);
-        all = fv_masked_fill(ctx, fv_unpack(ctx, joined(&r, r.weights), &r.target, NULL), past, 0);
+        fv_tensor *past = fv_unsqueeze(ctx, fv_varlen_padding_mask(ctx, &r.target), -1);
+        all = fv_masked_fill(ctx, fv_varlen_pad(ctx, joined(&r, r.weights), &r.target, NULL), past,
+                             0);
     }
     fv_no_grad_end(ctx);
     end(&r);

@@ -196,24 +196,24 @@ fv_status fv_seq2seq_stepper(fv_seq2seq *m, const fv_batch *batch, fv_stepper *o
     if (ctx->error != FV_OK) return ctx->error;
     const fv_token_pairs pairs = fv_token_pairs_of(batch), *sources = &pairs;
     fv_seq2seq_search_free(m);
-    fv_packing packing;
-    FV_FORWARD(fv_packing_make(ctx, sources->count, sources->source_length, &packing));
+    fv_varlen varlen;
+    FV_FORWARD(fv_varlen_make(ctx, sources->count, sources->source_length, &varlen));
     m->search = fv_mem_zalloc(&ctx->mem, sizeof *m->search);
     if (!m->search) {
-        fv_packing_free(&packing);
+        fv_varlen_free(&varlen);
         return fv_fail(ctx, FV_ERR_MEMORY, "seq2seq: no memory for a search");
     }
     m->search->sources = sources->count;
     fv_scope_begin(ctx);
     fv_no_grad_begin(ctx);
-    fv_seq2seq_ready_to_read(ctx, m, packing.total);
+    fv_seq2seq_ready_to_read(ctx, m, varlen.total);
     if (sources->count > 0)
-        m->search->all = fv_seq2seq_encode(ctx, m, sources, &packing, NULL, false);
+        m->search->all = fv_seq2seq_encode(ctx, m, sources, &varlen, NULL, false);
     map_memory(&m->search->all, ctx, hold);
     fv_seq2seq_pack(ctx, m, true);
     fv_no_grad_end(ctx);
     fv_scope_end(ctx);
-    fv_packing_free(&packing);
+    fv_varlen_free(&varlen);
     if (ctx->error != FV_OK) {
         fv_seq2seq_search_free(m);
         return ctx->error;

@@ -274,7 +274,7 @@ static fv_block_config block_of(const fv_transformer_config *c, const fv_side_na
     h->kv_heads = c->kv_heads;
     h->bias = h->bias_out = c->attention_bias;
     h->fused_qkv = b.names->self.qkv && !b.names->self.q;
-    h->start = c->start_deviation;
+    h->init_std = c->start_deviation;
     h->attention.score = c->unscaled ? FV_ATTENTION_DOT : FV_ATTENTION_SCALED;
     h->attention.rule.dropout = c->attention_dropout;
     if (!encoder && c->encoder_layers > 0) b.cross = *h;
@@ -288,9 +288,9 @@ static fv_block_config block_of(const fv_transformer_config *c, const fv_side_na
     b.ff.gated = c->gated;
     b.ff.bias = c->ff_bias;
     b.ff.dropout = c->hidden_dropout;
-    b.ff.start = c->start_deviation;
+    b.ff.init_std = c->start_deviation;
     if (c->family == FV_FAMILY_GPT2) /* the sum of 2 layers' results keeps its size */
-        h->start_out = b.ff.start_out =
+        h->init_std_out = b.ff.init_std_out =
             c->start_deviation / sqrt(2.0 * (double)(c->decoder_layers ? c->decoder_layers : 1));
     return b;
 }
@@ -333,7 +333,7 @@ static fv_status create_relative(fv_transformer *m, fv_side *s, const fv_side_na
     s->relative = (fv_relative){.kind = FV_RELATIVE_T5,
                                 .reach = c->relative_reach,
                                 .buckets = c->relative_buckets,
-                                .both_ways = s->encoder};
+                                .bidirectional = s->encoder};
     const int64_t rows = fv_relative_rows(&s->relative);
     FV_RETURN_IF(rows == 0, m->ctx, FV_ERR_ARGUMENT,
                  "transformer: %lld buckets for distances to %lld", (long long)c->relative_buckets,

@@ -1,5 +1,5 @@
 /* A Transformer block: self-attention, cross-attention if there is a memory, feed-forward; each
- * beside a residual path, normalised before or after. */
+ * with a residual connection, normalised before or after. */
 #include <string.h>
 
 #include "base/config.h"
@@ -24,8 +24,8 @@ static fv_status create_norm(fv_params *params, const char *prefix, const char *
     return fv_norm_layer_create(params, full, width, cfg->norm, cfg->bias, cfg->eps, norm);
 }
 
-/* Given names are behind the block's own prefix, ours behind the part's. */
-static fv_status create_attention(fv_params *params, const char *prefix, const char *part,
+/* Names from the config follow the block's prefix, default names that of the sublayer. */
+static fv_status create_attention(fv_params *params, const char *prefix, const char *sublayer,
                                   const fv_block_config *cfg, const fv_heads_config *of,
                                   const fv_heads_names *names, fv_heads *heads)
 {
@@ -34,7 +34,7 @@ static fv_status create_attention(fv_params *params, const char *prefix, const c
     own.bias = own.bias && cfg->bias;
     own.bias_out = own.bias_out && cfg->bias;
     own.names = names;
-    fv_nn_name(full, prefix, part);
+    fv_nn_name(full, prefix, sublayer);
     return fv_heads_create(params, names ? prefix : full, &own, heads);
 }
 
@@ -79,24 +79,24 @@ fv_status fv_block_create(fv_params *params, const char *prefix, const fv_block_
 
 /* ---- running ----------------------------------------------------------------------- */
 
-/* Where a sublayer's result goes. Without dropout the product that makes it adds the residual. */
-typedef struct path {
+/* One sublayer. Without dropout its last product adds the residual. */
+typedef struct sublayer {
     fv_tensor *input, *residual;
     bool dropped;
-} path;
+} sublayer;
 
-static path enter(fv_ctx *ctx, const fv_block *b, const fv_norm_layer *norm, fv_tensor *x,
-                  bool training)
+static sublayer begin_sublayer(fv_ctx *ctx, const fv_block *b, const fv_norm_layer *norm,
+                               fv_tensor *x, bool training)
 {
-    return (path){.input = b->cfg.post ? x : fv_norm_layer_run(ctx, norm, x),
-                  .residual = x,
-                  .dropped = training && b->cfg.dropout > 0};
+    return (sublayer){.input = b->cfg.post ? x : fv_norm_layer_run(ctx, norm, x),
+                      .residual = x,
+                      .dropped = training && b->cfg.dropout > 0};
 }
 
-static fv_tensor *leave(fv_ctx *ctx, const fv_block *b, const fv_norm_layer *norm, const path *p,
-                        fv_tensor *y)
+static fv_tensor *end_sublayer(fv_ctx *ctx, const fv_block *b, const fv_norm_layer *norm,
+                               const sublayer *s, fv_tensor *y)
 {
-    if (p->dropped) y = fv_add(ctx, p->residual, fv_dropout(ctx, y, b->cfg.dropout));
+    if (s->dropped) y = fv_add(ctx, s->residual, fv_dropout(ctx, y, b->cfg.dropout));
     return b->cfg.post ? fv_norm_layer_run(ctx, norm, y) : y;
 }
 
@@ -104,17 +104,17 @@ static fv_tensor *run_attention(fv_ctx *ctx, const fv_block *b, const fv_heads *
                                 const fv_norm_layer *norm, fv_tensor *x, fv_heads_input *in,
                                 fv_attention_result *result)
 {
-    const path p = enter(ctx, b, norm, x, in->training);
-    in->x = p.input;
-    in->residual = p.dropped ? NULL : p.residual;
-    return leave(ctx, b, norm, &p, fv_heads_run(ctx, heads, in, result));
+    const sublayer s = begin_sublayer(ctx, b, norm, x, in->training);
+    in->x = s.input;
+    in->residual = s.dropped ? NULL : s.residual;
+    return end_sublayer(ctx, b, norm, &s, fv_heads_run(ctx, heads, in, result));
 }
 
 fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input *in,
                         fv_block_result *result)
 {
-    fv_block_result inside;
-    memset(&inside, 0, sizeof inside);
+    fv_block_result own;
+    memset(&own, 0, sizeof own);
     fv_heads_input self = {.k = in->self_k,
                            .v = in->self_v,
                            .position = in->position,
@@ -134,7 +134,7 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                            .capture = in->capture_self,
                            .training = in->training};
     fv_tensor *x =
-        run_attention(ctx, block, &block->self, &block->self_norm, in->x, &self, &inside.self);
+        run_attention(ctx, block, &block->self, &block->self_norm, in->x, &self, &own.self);
     if (block->cfg.cross.heads > 0) {
         fv_heads_input cross = {.keys = in->memory,
                                 .k = in->cross_k,
@@ -147,12 +147,13 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                                 .capture = in->capture_cross,
                                 .training = in->training};
         if (ctx->error == FV_OK && !in->memory && !in->cross_k)
-            fv_poison(ctx, FV_ERR_ARGUMENT, "block: cross-attention without a memory");
-        x = run_attention(ctx, block, &block->cross, &block->cross_norm, x, &cross, &inside.cross);
+            fv_poison(ctx, FV_ERR_ARGUMENT,
+                      "block: cross-attention needs memory, or cross_k and cross_v");
+        x = run_attention(ctx, block, &block->cross, &block->cross_norm, x, &cross, &own.cross);
     }
-    const path p = enter(ctx, block, &block->ff_norm, x, in->training);
+    const sublayer s = begin_sublayer(ctx, block, &block->ff_norm, x, in->training);
     fv_tensor *y =
-        fv_feed_forward_run(ctx, &block->ff, p.input, p.dropped ? NULL : p.residual, in->training);
-    if (result) *result = inside;
-    return leave(ctx, block, &block->ff_norm, &p, y);
+        fv_feed_forward_run(ctx, &block->ff, s.input, s.dropped ? NULL : s.residual, in->training);
+    if (result) *result = own;
+    return end_sublayer(ctx, block, &block->ff_norm, &s, y);
 }

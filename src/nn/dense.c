@@ -3,20 +3,20 @@
 #include "nn/weights.h"
 #include "tensor/tensor.h"
 
-static fv_init start_of(double start, int64_t in, int64_t out)
+static fv_init init_weights(double init_std, int64_t in, int64_t out)
 {
-    return start > 0 ? fv_init_normal(start) : fv_init_xavier(in, out);
+    return init_std > 0 ? fv_init_normal(init_std) : fv_init_xavier(in, out);
 }
 
 fv_status fv_dense_create(fv_params *params, const char *prefix, int64_t in, int64_t out, bool bias,
-                          double start, fv_dense *dense)
+                          double init_std, fv_dense *dense)
 {
     fv_ctx *ctx = fv_params_context(params);
     FV_RETURN_IF(in < 1 || out < 1, ctx, FV_ERR_ARGUMENT, "dense: %.80s: %lld to %lld", prefix,
                  (long long)in, (long long)out);
     const fv_dense made = {
         .weight = fv_nn_weight(params, prefix, "weight", 2, (int64_t[]){out, in},
-                               start_of(start, in, out)),
+                               init_weights(init_std, in, out)),
         .bias = bias ? fv_nn_weight(params, prefix, "bias", 1, &out, fv_init_constant(0)) : NULL};
     if (ctx->error == FV_OK) *dense = made;
     return ctx->error;
@@ -49,13 +49,13 @@ fv_tensor *fv_norm_layer_run(fv_ctx *ctx, const fv_norm_layer *norm, fv_tensor *
 }
 
 fv_status fv_table_create(fv_params *params, const char *prefix, int64_t rows, int64_t width,
-                          double start, fv_tensor **table)
+                          double init_std, fv_tensor **table)
 {
     fv_ctx *ctx = fv_params_context(params);
     FV_RETURN_IF(rows < 1 || width < 1, ctx, FV_ERR_ARGUMENT, "table: %.80s: %lld x %lld", prefix,
                  (long long)rows, (long long)width);
     fv_tensor *made = fv_nn_weight(params, prefix, "weight", 2, (int64_t[]){rows, width},
-                                   fv_init_normal(start > 0 ? start : 1));
+                                   fv_init_normal(init_std > 0 ? init_std : 1));
     if (ctx->error == FV_OK) *table = made;
     return ctx->error;
 }

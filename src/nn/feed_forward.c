@@ -1,4 +1,4 @@
-/* The position-wise network: the same for every vector, which it sees alone. */
+/* The position-wise network: the same for every vector, each on its own. */
 #include <string.h>
 
 #include "base/config.h"
@@ -32,15 +32,16 @@ fv_status fv_feed_forward_create(fv_params *params, const char *prefix,
     char name[FV_NN_NAME];
     fv_nn_name(name, prefix, names->up);
     FV_FORWARD(
-        fv_dense_create(params, name, cfg->width, cfg->hidden, cfg->bias, cfg->start, &made.up));
+        fv_dense_create(params, name, cfg->width, cfg->hidden, cfg->bias, cfg->init_std, &made.up));
     if (cfg->gated) {
         fv_nn_name(name, prefix, names->gate);
-        FV_FORWARD(fv_dense_create(params, name, cfg->width, cfg->hidden, cfg->bias, cfg->start,
+        FV_FORWARD(fv_dense_create(params, name, cfg->width, cfg->hidden, cfg->bias, cfg->init_std,
                                    &made.gate));
     }
     fv_nn_name(name, prefix, names->down);
     FV_FORWARD(fv_dense_create(params, name, cfg->hidden, cfg->width, cfg->bias,
-                               cfg->start_out > 0 ? cfg->start_out : cfg->start, &made.down));
+                               cfg->init_std_out > 0 ? cfg->init_std_out : cfg->init_std,
+                               &made.down));
     *ff = made;
     return FV_OK;
 }

@@ -75,11 +75,11 @@ fv_status fv_heads_complete(fv_ctx *ctx, const fv_heads_config *given, fv_heads 
 }
 
 static fv_status create_dense(fv_params *params, const char *prefix, const char *name, int64_t in,
-                              int64_t out, bool bias, double start, fv_dense *dense)
+                              int64_t out, bool bias, double init_std, fv_dense *dense)
 {
     char full[FV_NN_NAME];
     fv_nn_name(full, prefix, name);
-    return fv_dense_create(params, full, in, out, bias, start, dense);
+    return fv_dense_create(params, full, in, out, bias, init_std, dense);
 }
 
 static fv_status create_projections(fv_params *params, const char *prefix, fv_heads *h)
@@ -91,17 +91,17 @@ static fv_status create_projections(fv_params *params, const char *prefix, fv_he
     fv_heads_sizes(c, size);
     if (c->fused_qkv) {
         FV_FORWARD(create_dense(params, prefix, n->qkv, c->width_q, size[0] + size[1] + size[2],
-                                c->bias, c->start, &h->qkv));
+                                c->bias, c->init_std, &h->qkv));
     } else {
         FV_FORWARD(
-            create_dense(params, prefix, n->q, c->width_q, size[0], c->bias, c->start, &h->q));
+            create_dense(params, prefix, n->q, c->width_q, size[0], c->bias, c->init_std, &h->q));
         FV_FORWARD(
-            create_dense(params, prefix, n->k, c->width_k, size[1], c->bias, c->start, &h->k));
+            create_dense(params, prefix, n->k, c->width_k, size[1], c->bias, c->init_std, &h->k));
         FV_FORWARD(
-            create_dense(params, prefix, n->v, c->width_v, size[2], c->bias, c->start, &h->v));
+            create_dense(params, prefix, n->v, c->width_v, size[2], c->bias, c->init_std, &h->v));
     }
     return create_dense(params, prefix, n->out, c->heads * c->d_v, c->width_out, c->bias_out,
-                        c->start_out > 0 ? c->start_out : c->start, &h->out);
+                        c->init_std_out > 0 ? c->init_std_out : c->init_std, &h->out);
 }
 
 static int64_t score_size(const fv_heads_config *c, fv_score_size size)

@@ -1,4 +1,4 @@
-/* Absolute positions: sinusoids and learned rows, added or put beside; and ALiBi's slopes. */
+/* Absolute positions: sinusoids and learned rows, added or concatenated; and ALiBi's slopes. */
 #include "fovea/positions.h"
 
 #include <math.h>
@@ -44,12 +44,12 @@ fv_tensor *fv_positions_learned(fv_ctx *ctx, fv_tensor *table, int64_t first, in
     return fv_slice(ctx, table, 0, first, first + n, 1);
 }
 
-fv_tensor *fv_positions_join(fv_ctx *ctx, fv_tensor *x, fv_tensor *table, fv_positions_how how)
+fv_tensor *fv_positions_apply(fv_ctx *ctx, fv_tensor *x, fv_tensor *table, fv_positions_how how)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     if (table->rank != 2 || x->rank < 2 || table->shape[0] != x->shape[x->rank - 2]) {
         char a[FV_SHAPE_TEXT], b[FV_SHAPE_TEXT];
-        fv_poison(ctx, FV_ERR_SHAPE, "positions: a table %s does not fit %s",
+        fv_poison(ctx, FV_ERR_SHAPE, "positions: a table of shape %s does not fit x of shape %s",
                   fv_shape_text(a, table->rank, table->shape), fv_shape_text(b, x->rank, x->shape));
         return ctx->invalid;
     }

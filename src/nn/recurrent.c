@@ -77,19 +77,19 @@ static fv_tensor *reorder(fv_ctx *ctx, fv_tensor *x, int64_t n, const int64_t *i
     return fv_index_select(ctx, x, 0, fv_from_host(ctx, FV_I64, 1, &n, index));
 }
 
-/* One direction of one layer. States are in packed order, NULL for zeros. */
+/* One direction of one layer. States are sorted by length; NULL: zeros. */
 typedef struct pass {
     fv_ctx *ctx;
     const fv_rnn_weights *weights;
-    const fv_packing *packing;
-    bool backward;
+    const fv_varlen *varlen;
+    bool reverse;
     fv_tensor *x, *lengths;     /* all inputs, and i64 [sequences] */
-    fv_tensor *gates;           /* of these inputs, or NULL: to be made */
+    fv_tensor *gates;           /* of these inputs; NULL: not computed yet */
     fv_tensor *h0, *c0;         /* c: LSTM only */
     fv_tensor *h_last, *c_last; /* results */
 } pass;
 
-/* An LSTM's two biases meet before anything else does; other cells keep the second apart. */
+/* An LSTM's two biases are added first; other cells apply the second one separately. */
 static fv_tensor *make_gates(fv_ctx *ctx, fv_cell cell, const fv_rnn_weights *w, fv_tensor *x)
 {
     fv_tensor *bias = w->input_bias;
@@ -99,87 +99,87 @@ static fv_tensor *make_gates(fv_ctx *ctx, fv_cell cell, const fv_rnn_weights *w,
 
 static fv_tensor *run_gru(pass *p)
 {
-    return fv_gru_packed(p->ctx, p->gates, p->lengths, p->weights->hidden, p->weights->hidden_bias,
-                         p->h0, p->backward, &p->h_last);
+    return fv_gru_varlen(p->ctx, p->gates, p->lengths, p->weights->hidden, p->weights->hidden_bias,
+                         p->h0, p->reverse, &p->h_last);
 }
 
 static fv_tensor *run_lstm(pass *p)
 {
-    return fv_lstm_packed(p->ctx, p->gates, p->lengths, p->weights->hidden, p->h0, p->c0,
-                          p->backward, &p->h_last, &p->c_last);
+    return fv_lstm_varlen(p->ctx, p->gates, p->lengths, p->weights->hidden, p->h0, p->c0,
+                          p->reverse, &p->h_last, &p->c_last);
 }
 
-/* ---- plain tanh units: step by step ------------------------------------------------ */
+/* ---- tanh cell: step by step ------------------------------------------------------- */
 
-static fv_tensor *rows_of(fv_ctx *ctx, fv_tensor *x, int64_t begin, int64_t end)
+static fv_tensor *slice_rows(fv_ctx *ctx, fv_tensor *x, int64_t begin, int64_t end)
 {
     return fv_slice(ctx, x, 0, begin, end, 1);
 }
 
-static fv_tensor *join(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
+static fv_tensor *concat_rows(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
 {
     return fv_concat(ctx, 2, (fv_tensor *[]){a, b}, 0);
 }
 
-/* Brings a state to the rows that run at a step. Going forward some have ended; going backward some
- * begin, from `start`. */
+/* Resizes a state to the rows that run at a step. Forward, some sequences have ended; in reverse,
+ * some begin, from `start`. */
 static fv_tensor *resize(const pass *p, fv_tensor *state, fv_tensor *start, int64_t rows)
 {
     const int64_t have = fv_tensor_size(state, 0);
     if (have == rows) return state;
-    if (have > rows) return rows_of(p->ctx, state, 0, rows);
-    return join(p->ctx, state, rows_of(p->ctx, start, have, rows));
+    if (have > rows) return slice_rows(p->ctx, state, 0, rows);
+    return concat_rows(p->ctx, state, slice_rows(p->ctx, start, have, rows));
 }
 
-/* Sequences that end after step t, going forward, leave their state in `ended`. */
-static void note_ended(const pass *p, int64_t t, fv_tensor *state, fv_tensor **ended)
+/* Forward: sequences that end after step t keep their state in `ended`. */
+static void keep_ended(const pass *p, int64_t t, fv_tensor *state, fv_tensor **ended)
 {
-    const int64_t next = t + 1 < p->packing->steps ? p->packing->rows[t + 1] : 0;
-    if (next == p->packing->rows[t]) return;
-    fv_tensor *some = rows_of(p->ctx, state, next, p->packing->rows[t]);
-    *ended = *ended ? join(p->ctx, some, *ended) : some;
+    const int64_t next = t + 1 < p->varlen->steps ? p->varlen->rows[t + 1] : 0;
+    if (next == p->varlen->rows[t]) return;
+    fv_tensor *some = slice_rows(p->ctx, state, next, p->varlen->rows[t]);
+    *ended = *ended ? concat_rows(p->ctx, some, *ended) : some;
 }
 
 /* All steps; h of each into all[t]. */
 static void run_steps(pass *p, fv_tensor *gates, fv_tensor **all)
 {
-    const fv_packing *pk = p->packing;
+    const fv_varlen *pk = p->varlen;
     fv_ctx *ctx = p->ctx;
     fv_tensor *start = p->h0, *ended = NULL, *none = NULL;
     const int64_t width[2] = {pk->sequences, fv_tensor_size(gates, 1)};
     if (!start) start = fv_zeros(ctx, fv_tensor_dtype(gates), 2, width);
-    fv_tensor *h = rows_of(ctx, start, 0, p->backward ? pk->rows[pk->steps - 1] : pk->rows[0]);
+    fv_tensor *h = slice_rows(ctx, start, 0, p->reverse ? pk->rows[pk->steps - 1] : pk->rows[0]);
     for (int64_t k = 0; k < pk->steps && ctx->error == FV_OK; k++) {
-        const int64_t t = p->backward ? pk->steps - 1 - k : k;
+        const int64_t t = p->reverse ? pk->steps - 1 - k : k;
         h = resize(p, h, start, pk->rows[t]);
-        fv_tensor *own = rows_of(ctx, gates, pk->first[t], pk->first[t] + pk->rows[t]);
+        fv_tensor *own = slice_rows(ctx, gates, pk->first[t], pk->first[t] + pk->rows[t]);
         all[t] = h = fv_rnn_step(ctx, FV_CELL_RNN, p->weights, own, h, &none);
-        if (!p->backward) note_ended(p, t, h, &ended);
+        if (!p->reverse) keep_ended(p, t, h, &ended);
     }
-    p->h_last = p->backward ? h : ended;
+    p->h_last = p->reverse ? h : ended;
 }
 
 static fv_tensor *run_plain(pass *p)
 {
     fv_ctx *ctx = p->ctx;
-    const size_t bytes = (size_t)p->packing->steps * sizeof(fv_tensor *);
+    const size_t bytes = (size_t)p->varlen->steps * sizeof(fv_tensor *);
     fv_tensor **steps = fv_mem_alloc(&ctx->mem, bytes);
     if (!steps) {
-        fv_poison(ctx, FV_ERR_MEMORY, "no memory for %lld steps", (long long)p->packing->steps);
+        fv_poison(ctx, FV_ERR_MEMORY, "rnn: no memory for %lld steps", (long long)p->varlen->steps);
         return ctx->invalid;
     }
     if (ctx->error == FV_OK) run_steps(p, p->gates, steps);
     fv_tensor *h =
-        ctx->error == FV_OK ? fv_concat(ctx, (int)p->packing->steps, steps, 0) : ctx->invalid;
+        ctx->error == FV_OK ? fv_concat(ctx, (int)p->varlen->steps, steps, 0) : ctx->invalid;
     fv_mem_free(&ctx->mem, steps, bytes);
     return h;
 }
 
 /* ---- layers ------------------------------------------------------------------------ */
 
-static fv_tensor *start_of(const pass *p, fv_tensor *given)
+static fv_tensor *sort_state(const pass *p, fv_tensor *given)
 {
-    return given ? reorder(p->ctx, given, p->packing->sequences, p->packing->order) : NULL;
+    return given ? reorder(p->ctx, given, p->varlen->sequences, p->varlen->order) : NULL;
 }
 
 static fv_tensor *run_direction(const fv_rnn *rnn, int layer, int direction, pass *p,
@@ -188,15 +188,15 @@ static fv_tensor *run_direction(const fv_rnn *rnn, int layer, int direction, pas
     static fv_tensor *(*const run[FV_CELL_COUNT])(pass *) = {run_plain, run_gru, run_lstm};
     const bool lstm = rnn->cfg.cell == FV_CELL_LSTM;
     p->weights = &rnn->weights[layer][direction];
-    p->backward = direction == 1;
-    p->h0 = start_of(p, start ? start->h[layer][direction] : NULL);
-    p->c0 = start_of(p, start && lstm ? start->c[layer][direction] : NULL);
+    p->reverse = direction == 1;
+    p->h0 = sort_state(p, start ? start->h[layer][direction] : NULL);
+    p->c0 = sort_state(p, start && lstm ? start->c[layer][direction] : NULL);
     if (!p->gates) p->gates = make_gates(p->ctx, rnn->cfg.cell, p->weights, p->x);
     fv_tensor *h = run[rnn->cfg.cell](p);
     p->gates = NULL;
     if (p->ctx->error != FV_OK) return p->ctx->invalid;
     if (last) {
-        const int64_t n = p->packing->sequences, *rank = p->packing->rank;
+        const int64_t n = p->varlen->sequences, *rank = p->varlen->rank;
         last->h[layer][direction] = reorder(p->ctx, p->h_last, n, rank);
         last->c[layer][direction] = lstm ? reorder(p->ctx, p->c_last, n, rank) : NULL;
     }
@@ -205,32 +205,32 @@ static fv_tensor *run_direction(const fv_rnn *rnn, int layer, int direction, pas
 
 /* All layers, from inputs or from the gates of the first one. */
 static fv_tensor *run_layers(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, fv_tensor *const *gates,
-                             const fv_packing *p, const fv_rnn_state *start, bool training,
+                             const fv_varlen *varlen, const fv_rnn_state *start, bool training,
                              fv_rnn_state *last)
 {
     const fv_rnn_config *cfg = &rnn->cfg;
-    pass way = {.ctx = ctx, .packing = p};
-    way.lengths = fv_from_host(ctx, FV_I64, 1, &p->sequences, p->length);
+    pass p = {.ctx = ctx, .varlen = varlen};
+    p.lengths = fv_from_host(ctx, FV_I64, 1, &varlen->sequences, varlen->length);
     for (int layer = 0; layer < cfg->layers && ctx->error == FV_OK; layer++) {
         if (layer > 0 && training) x = fv_dropout(ctx, x, cfg->dropout);
-        way.x = x;
+        p.x = x;
         fv_tensor *out[2] = {NULL, NULL};
         for (int d = 0; d <= cfg->bidirectional && ctx->error == FV_OK; d++) {
-            if (gates && layer == 0) way.gates = gates[d];
-            out[d] = run_direction(rnn, layer, d, &way, start, last);
+            if (gates && layer == 0) p.gates = gates[d];
+            out[d] = run_direction(rnn, layer, d, &p, start, last);
         }
         x = cfg->bidirectional ? fv_concat(ctx, 2, out, 1) : out[0];
     }
     return x;
 }
 
-fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_packing *p,
+fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_varlen *p,
                       const fv_rnn_state *start, bool training, fv_rnn_state *last)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     if (p->sequences == 0 || fv_tensor_rank(x) != 2 || fv_tensor_size(x, 0) != p->total) {
-        fv_poison(ctx, FV_ERR_SHAPE, "rnn: the input must be packed: [%lld, %lld]",
-                  (long long)p->total, (long long)rnn->cfg.input);
+        fv_poison(ctx, FV_ERR_SHAPE, "rnn: expected varlen input [%lld, %lld]", (long long)p->total,
+                  (long long)rnn->cfg.input);
         return ctx->invalid;
     }
     return run_layers(ctx, rnn, x, NULL, p, start, training, last);
@@ -242,7 +242,7 @@ fv_tensor *fv_rnn_gates(fv_ctx *ctx, const fv_rnn *rnn, int direction, fv_tensor
 }
 
 fv_tensor *fv_rnn_run_gates(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *const gates[2],
-                            const fv_packing *p, fv_rnn_state *last)
+                            const fv_varlen *p, fv_rnn_state *last)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     return run_layers(ctx, rnn, NULL, gates, p, NULL, false, last);

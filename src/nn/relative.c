@@ -1,4 +1,4 @@
-/* Relative positions: which row of a table a pair of positions reads, and what is done with it. */
+/* Relative positions: the table row of each pair of positions, as a bias or as Shaw's vectors. */
 #include <math.h>
 
 #include "fovea/positions.h"
@@ -12,7 +12,7 @@ int64_t fv_relative_rows(const fv_relative *r)
     case FV_RELATIVE_CLIPPED:
         return r->reach >= 0 && r->reach < most ? 2 * r->reach + 1 : 0;
     case FV_RELATIVE_T5: {
-        const int64_t exact = r->buckets / (r->both_ways ? 4 : 2);
+        const int64_t exact = r->buckets / (r->bidirectional ? 4 : 2);
         return exact >= 1 && r->buckets < most && r->reach > exact && r->reach < most ? r->buckets
                                                                                       : 0;
     }
@@ -31,7 +31,7 @@ static int64_t clipped_row(const fv_relative *r, int64_t distance)
 static int64_t t5_row(const fv_relative *r, int64_t distance)
 {
     int64_t row = 0, buckets = r->buckets;
-    if (r->both_ways) {
+    if (r->bidirectional) {
         buckets /= 2;
         if (distance > 0) row = buckets;
         distance = distance < 0 ? -distance : distance;
@@ -67,7 +67,8 @@ static fv_status check_table(fv_ctx *ctx, const fv_relative *r, const fv_tensor 
     const int64_t rows = fv_relative_rows(r);
     if (table->rank == 2 && table->shape[0] == rows) return FV_OK;
     char text[FV_SHAPE_TEXT];
-    return fv_poison(ctx, FV_ERR_SHAPE, "relative positions: a table %s, not [%lld, ...]",
+    return fv_poison(ctx, FV_ERR_SHAPE,
+                     "relative positions: the table has shape %s, expected [%lld, ...]",
                      fv_shape_text(text, table->rank, table->shape), (long long)rows);
 }
 
@@ -90,8 +91,8 @@ static fv_tensor *index_for(fv_ctx *ctx, const fv_relative *r, const fv_tensor *
 static fv_status check_rank(fv_ctx *ctx, const fv_tensor *t)
 {
     if (ctx->error != FV_OK || t->rank == 4) return ctx->error;
-    return fv_poison(ctx, FV_ERR_SHAPE, "relative positions: rank %d, not [batch, heads, n_q, ...]",
-                     t->rank);
+    return fv_poison(ctx, FV_ERR_SHAPE,
+                     "relative positions: rank %d, expected 4: [batch, heads, n_q, ...]", t->rank);
 }
 
 fv_tensor *fv_relative_keys(fv_ctx *ctx, const fv_relative *r, fv_tensor *q, fv_tensor *table,

@@ -1,4 +1,4 @@
-/* The angles of rotary positions. The turning itself is an op (ops/rotary.c). */
+/* The angles of rotary positions. Applying them is an op (ops/rotary.c). */
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static fv_status check(fv_ctx *ctx, const fv_rotary_config *cfg)
                      (long long)cfg->width, cfg->base, cfg->stretch, cfg->factor);
 }
 
-/* Radians a position, for pair m. */
+/* Radians per position, for pair m. */
 static double frequency(const fv_rotary_config *cfg, int64_t m)
 {
     const double f = pow(cfg->base, -2.0 * (double)m / (double)cfg->width) / cfg->stretch;

@@ -10,12 +10,12 @@ void fv_nn_name(char out[FV_NN_NAME], const char *prefix, const char *name)
     snprintf(out, FV_NN_NAME, "%s%s%s", prefix, *prefix ? "." : "", name);
 }
 
-static fv_tensor *fitting(fv_ctx *ctx, const char *name, fv_tensor *t, int rank,
-                          const int64_t *shape)
+static fv_tensor *check_shape(fv_ctx *ctx, const char *name, fv_tensor *t, int rank,
+                              const int64_t *shape)
 {
     if (fv_shape_equal(rank, shape, t->rank, t->shape)) return t;
     char is[FV_SHAPE_TEXT], wanted[FV_SHAPE_TEXT];
-    fv_poison(ctx, FV_ERR_SHAPE, "params: '%.100s' is %s, not %s", name,
+    fv_poison(ctx, FV_ERR_SHAPE, "params: '%.100s' has shape %s, expected %s", name,
               fv_shape_text(is, t->rank, t->shape), fv_shape_text(wanted, rank, shape));
     return ctx->invalid;
 }
@@ -27,7 +27,7 @@ fv_tensor *fv_nn_weight(fv_params *params, const char *prefix, const char *name,
     char full[FV_NN_NAME];
     fv_nn_name(full, prefix, name);
     fv_tensor *t = ctx->error == FV_OK ? fv_params_find(params, full) : NULL;
-    if (t) return fitting(ctx, full, t, rank, shape);
+    if (t) return check_shape(ctx, full, t, rank, shape);
     if (fv_params_is_plan(params)) {
         t = fv_broadcast(ctx, fv_zeros(ctx, FV_F32, 0, NULL), rank, shape);
         return fv_params_add(params, full, t);

@@ -21,10 +21,10 @@ enum { TERMS = 10 };
 fv_tensor *fv_gru(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv_tensor *h_bias,
                   fv_tensor *h0, bool reverse, fv_tensor **h_last)
 {
-    return fv_gru_packed(ctx, x_gates, NULL, weight, h_bias, h0, reverse, h_last);
+    return fv_gru_varlen(ctx, x_gates, NULL, weight, h_bias, h0, reverse, h_last);
 }
 
-fv_tensor *fv_gru_packed(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths, fv_tensor *weight,
+fv_tensor *fv_gru_varlen(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths, fv_tensor *weight,
                          fv_tensor *h_bias, fv_tensor *h0, bool reverse, fv_tensor **h_last)
 {
     const fv_sequence_params params = {reverse};
@@ -132,17 +132,17 @@ static const fv_op_case cases[] = {
      .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 3), FV_IN(NORMAL, 3, 1), FV_IN(NORMAL, 3), FV_IN_NONE, FV_IN_NONE}},
-    {.name = "packed",
+    {.name = "varlen",
      .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 6, 6), FV_IN(NORMAL, 6, 2), FV_IN(NORMAL, 6), FV_IN(NORMAL, 3, 2),
             FV_LENGTHS(6, 3)}},
-    {.name = "packed, reverse",
+    {.name = "varlen, reverse",
      .params = &reverse_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 6, 6), FV_IN(NORMAL, 6, 2), FV_IN(NORMAL, 6), FV_IN(NORMAL, 3, 2),
             FV_LENGTHS(6, 3)}},
-    {.name = "packed, reverse, from zero",
+    {.name = "varlen, reverse, from zero",
      .params = &reverse_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 6, 3), FV_IN(NORMAL, 3, 1), FV_IN_NONE, FV_IN_NONE, FV_LENGTHS(6, 3)}},

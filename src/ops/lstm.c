@@ -20,10 +20,10 @@ enum { TERMS = 11 };
 fv_tensor *fv_lstm(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv_tensor *h0, fv_tensor *c0,
                    bool reverse, fv_tensor **h_last, fv_tensor **c_last)
 {
-    return fv_lstm_packed(ctx, x_gates, NULL, weight, h0, c0, reverse, h_last, c_last);
+    return fv_lstm_varlen(ctx, x_gates, NULL, weight, h0, c0, reverse, h_last, c_last);
 }
 
-fv_tensor *fv_lstm_packed(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths, fv_tensor *weight,
+fv_tensor *fv_lstm_varlen(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths, fv_tensor *weight,
                           fv_tensor *h0, fv_tensor *c0, bool reverse, fv_tensor **h_last,
                           fv_tensor **c_last)
 {
@@ -134,17 +134,17 @@ static const fv_op_case cases[] = {
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 4), FV_IN(NORMAL, 4, 1), FV_IN_NONE, FV_IN(NORMAL, 2, 1),
             FV_IN_NONE}},
-    {.name = "packed",
+    {.name = "varlen",
      .params = &forward_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 6, 8), FV_IN(NORMAL, 8, 2), FV_IN(NORMAL, 3, 2), FV_IN(NORMAL, 3, 2),
             FV_LENGTHS(6, 3)}},
-    {.name = "packed, reverse",
+    {.name = "varlen, reverse",
      .params = &reverse_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 6, 8), FV_IN(NORMAL, 8, 2), FV_IN(NORMAL, 3, 2), FV_IN(NORMAL, 3, 2),
             FV_LENGTHS(6, 3)}},
-    {.name = "packed, reverse, from zero",
+    {.name = "varlen, reverse, from zero",
      .params = &reverse_time,
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 6, 4), FV_IN(NORMAL, 4, 1), FV_IN_NONE, FV_IN_NONE, FV_LENGTHS(6, 3)}},

@@ -14,7 +14,8 @@
 extern fv_ctx *ctx;
 extern fv_status s;
 extern fv_params *params;
-extern fv_tensor *q, *v, *w_q, *w_k, *v_a, *x, *y, *target, *table, *learnt, *packed_tokens, *words;
+extern fv_tensor *q, *v, *w_q, *w_k, *v_a, *x, *y, *target, *table, *learnt, *rows_of_tokens,
+    *words;
 extern int64_t n, d, n_q, n_k, width, sentences, sources, count, segments, shape[2], *lengths,
     *most_tokens, *index;
 extern void *o, *lse, *mine;

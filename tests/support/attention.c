@@ -449,7 +449,7 @@ void attn_every_level(void (*fn)(void))
     for (int l = FV_SIMD_SCALAR; l <= (int)fv_simd_detect(); l++) {
         level = (fv_simd)l;
         kernel_level(level);
-        problem_numbers(1); /* every level and storage meets the same ones */
+        problem_numbers(1); /* every level and storage gets the same ones */
         fn();
     }
     vec_free_all();

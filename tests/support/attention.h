@@ -30,7 +30,7 @@ fv_attn attn_sizes(int64_t n_q, int64_t n_k, int64_t d, int64_t d_v);
 fv_attn attn_heads(int64_t batch, int64_t heads, int64_t kv_heads, int64_t n_q, int64_t n_k,
                    int64_t d);
 
-/* Random inputs begin anew from here: the same ones for the same number. */
+/* Random inputs start over from here: the same ones for the same number. */
 void problem_numbers(uint64_t from);
 /* Normal random inputs, w too where the score takes it; outputs are NaN, grad_w 0. */
 problem problem_of(fv_attn a);

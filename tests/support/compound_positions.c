@@ -12,8 +12,8 @@ static fv_tensor *absolute(fv_ctx *ctx, int n_in, fv_tensor *const *in, const vo
     fv_rotary_config cfg;
     fv_rotary_config_init(&cfg, sizeof cfg, 2);
     fv_tensor *turn = fv_rotary_table(ctx, fv_tensor_dtype(in[0]), &cfg, 3, n);
-    fv_tensor *both[2] = {fv_positions_join(ctx, in[0], table, FV_POSITIONS_ADD),
-                          fv_positions_join(ctx, in[0], table, FV_POSITIONS_CONCAT)};
+    fv_tensor *both[2] = {fv_positions_apply(ctx, in[0], table, FV_POSITIONS_ADD),
+                          fv_positions_apply(ctx, in[0], table, FV_POSITIONS_CONCAT)};
     both[0] = fv_rotary(ctx, both[0], -2, turn, cfg.pairs);
     return compound_join(ctx, 2, both);
 }
@@ -38,8 +38,10 @@ static fv_tensor *relative(fv_ctx *ctx, int n_in, fv_tensor *const *in, const vo
 }
 
 static const fv_relative clipped = {.kind = FV_RELATIVE_CLIPPED, .reach = 1},
-                         buckets = {
-                             .kind = FV_RELATIVE_T5, .buckets = 8, .reach = 5, .both_ways = true};
+                         buckets = {.kind = FV_RELATIVE_T5,
+                                    .buckets = 8,
+                                    .reach = 5,
+                                    .bidirectional = true};
 
 static const fv_op_case relative_cases[] = {
     {.name = "clipped",

@@ -2,7 +2,7 @@
 
 #include "fovea/autograd.h"
 #include "fovea/layers.h"
-#include "fovea/shapes.h"
+#include "fovea/sequence_net.h"
 
 /* A draw of hard attention and the estimator of its gradient, with its moving baseline. */
 static bool estimator(fv_ctx *ctx, const void *unused)
@@ -94,23 +94,24 @@ static bool one_to_many(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
     fv_params *params = NULL;
-    fv_shape_config cfg;
-    fv_shape_config_init(&cfg, sizeof cfg, FV_SHAPE_ONE_TO_MANY);
-    fv_shape_net net;
-    fv_packing to = {.ctx = ctx};
+    fv_sequence_net_config cfg;
+    fv_sequence_net_config_init(&cfg, sizeof cfg, FV_LAYOUT_ONE_TO_MANY);
+    fv_sequence_net net;
+    fv_varlen to = {.ctx = ctx};
     const int64_t rows = 2, total = 5;
     fv_scope_begin(ctx);
     fv_status status = fv_params_create(ctx, &params);
-    if (status == FV_OK) status = fv_shape_create(params, "s", &cfg, &net);
-    if (status == FV_OK) status = fv_packing_make(ctx, rows, (int64_t[]){2, 3}, &to);
+    if (status == FV_OK) status = fv_sequence_net_create(params, "s", &cfg, &net);
+    if (status == FV_OK) status = fv_varlen_make(ctx, rows, (int64_t[]){2, 3}, &to);
     if (status == FV_OK) {
-        const fv_shape_input in = {.x = fv_full(ctx, FV_F32, 2, (int64_t[]){rows, 1}, 0.5),
-                                   .fed = fv_full(ctx, FV_F32, 2, (int64_t[]){total, 1}, 0.25),
-                                   .to = &to};
-        fv_tensor *y = fv_shape_run(ctx, &net, &in);
+        const fv_sequence_net_input in = {.x = fv_full(ctx, FV_F32, 2, (int64_t[]){rows, 1}, 0.5),
+                                          .fed =
+                                              fv_full(ctx, FV_F32, 2, (int64_t[]){total, 1}, 0.25),
+                                          .to = &to};
+        fv_tensor *y = fv_sequence_net_run(ctx, &net, &in);
         status = fv_backward(ctx, fv_sum(ctx, y, 0, NULL, false));
     }
-    fv_packing_free(&to);
+    fv_varlen_free(&to);
     if (params) fv_params_destroy(&params);
     fv_scope_end(ctx);
     return status == FV_OK && fv_ctx_error(ctx) == FV_OK;

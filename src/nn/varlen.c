@@ -6,15 +6,15 @@
 #include "fovea/ops.h"
 #include "fovea/recurrent.h"
 
-/* ---- making ----------------------------------------------------------------------- */
+/* ---- sorting by length ------------------------------------------------------------ */
 
-static size_t numbers_of(const fv_packing *p)
+static size_t count_numbers(const fv_varlen *p)
 {
     return 3 * (size_t)p->sequences + 2 * (size_t)p->steps;
 }
 
 /* Counting sort by length: stable, and its counts are the rows of each step. */
-static void order_by_length(fv_packing *p, const int64_t *lengths)
+static void order_by_length(fv_varlen *p, const int64_t *lengths)
 {
     memset(p->rows, 0, (size_t)p->steps * sizeof *p->rows);
     for (int64_t i = 0; i < p->sequences; i++)
@@ -38,20 +38,20 @@ static void order_by_length(fv_packing *p, const int64_t *lengths)
     }
 }
 
-fv_status fv_packing_make(fv_ctx *ctx, int64_t sequences, const int64_t *lengths, fv_packing *out)
+fv_status fv_varlen_make(fv_ctx *ctx, int64_t sequences, const int64_t *lengths, fv_varlen *out)
 {
-    fv_packing p = {.ctx = ctx, .sequences = sequences};
-    FV_RETURN_IF(sequences < 0, ctx, FV_ERR_ARGUMENT, "packing: %lld sequences",
+    fv_varlen p = {.ctx = ctx, .sequences = sequences};
+    FV_RETURN_IF(sequences < 0, ctx, FV_ERR_ARGUMENT, "varlen: %lld sequences",
                  (long long)sequences);
     for (int64_t i = 0; i < sequences; i++) {
         FV_RETURN_IF(lengths[i] < 1 || lengths[i] > INT32_MAX, ctx, FV_ERR_ARGUMENT,
-                     "packing: sequence %lld has length %lld", (long long)i, (long long)lengths[i]);
+                     "varlen: sequence %lld has length %lld", (long long)i, (long long)lengths[i]);
         if (lengths[i] > p.steps) p.steps = lengths[i];
     }
     size_t bytes;
     int64_t *room = NULL;
-    if (fv_mul_size(numbers_of(&p), sizeof *room, &bytes)) room = fv_mem_alloc(&ctx->mem, bytes);
-    FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "no memory for a packing");
+    if (fv_mul_size(count_numbers(&p), sizeof *room, &bytes)) room = fv_mem_alloc(&ctx->mem, bytes);
+    FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "varlen: no memory");
     p.length = room;
     p.order = p.length + sequences;
     p.rank = p.order + sequences;
@@ -62,23 +62,24 @@ fv_status fv_packing_make(fv_ctx *ctx, int64_t sequences, const int64_t *lengths
     return FV_OK;
 }
 
-void fv_packing_free(fv_packing *p)
+void fv_varlen_free(fv_varlen *p)
 {
-    if (p->length) fv_mem_free(&p->ctx->mem, p->length, numbers_of(p) * sizeof *p->length);
-    *p = (fv_packing){.ctx = p->ctx};
+    if (p->length) fv_mem_free(&p->ctx->mem, p->length, count_numbers(p) * sizeof *p->length);
+    *p = (fv_varlen){.ctx = p->ctx};
 }
 
-/* ---- moving rows ------------------------------------------------------------------- */
+/* ---- row order -------------------------------------------------------------------- */
 
 /* An index tensor made on the host by `fill`; the invalid tensor if there is no memory. */
-static fv_tensor *index_of(fv_ctx *ctx, const fv_packing *p, int64_t count,
-                           void (*fill)(const fv_packing *p, const void *user, int64_t *out),
-                           const void *user)
+static fv_tensor *make_index(fv_ctx *ctx, const fv_varlen *p, int64_t count,
+                             void (*fill)(const fv_varlen *p, const void *user, int64_t *out),
+                             const void *user)
 {
     const size_t bytes = (size_t)count * sizeof(int64_t);
     int64_t *host = fv_mem_alloc(&ctx->mem, bytes);
     if (!host) {
-        fv_poison(ctx, FV_ERR_MEMORY, "no memory for an index of %lld rows", (long long)count);
+        fv_poison(ctx, FV_ERR_MEMORY, "varlen: no memory for an index of %lld rows",
+                  (long long)count);
         return ctx->invalid;
     }
     fill(p, user, host);
@@ -87,7 +88,7 @@ static fv_tensor *index_of(fv_ctx *ctx, const fv_packing *p, int64_t count,
     return t;
 }
 
-static void fill_tokens(const fv_packing *p, const void *user, int64_t *out)
+static void fill_tokens(const fv_varlen *p, const void *user, int64_t *out)
 {
     const int64_t *const *tokens = user;
     for (int64_t t = 0; t < p->steps; t++)
@@ -95,17 +96,17 @@ static void fill_tokens(const fv_packing *p, const void *user, int64_t *out)
             out[p->first[t] + i] = tokens[p->order[i]][t];
 }
 
-fv_tensor *fv_pack_tokens(fv_ctx *ctx, const fv_packing *p, const int64_t *const *tokens)
+fv_tensor *fv_varlen_tokens(fv_ctx *ctx, const fv_varlen *p, const int64_t *const *tokens)
 {
-    return index_of(ctx, p, p->total, fill_tokens, tokens);
+    return make_index(ctx, p, p->total, fill_tokens, tokens);
 }
 
-static int64_t rank_in(const fv_packing *p, const int64_t *order, int64_t i)
+static int64_t rank_in(const fv_varlen *p, const int64_t *order, int64_t i)
 {
     return p->rank[order ? order[i] : i];
 }
 
-static void fill_padded(const fv_packing *p, const void *order, int64_t *out)
+static void fill_padded(const fv_varlen *p, const void *order, int64_t *out)
 {
     for (int64_t i = 0; i < p->sequences; i++)
         for (int64_t t = 0; t < p->steps; t++) {
@@ -114,27 +115,27 @@ static void fill_padded(const fv_packing *p, const void *order, int64_t *out)
         }
 }
 
-fv_tensor *fv_unpack(fv_ctx *ctx, fv_tensor *x, const fv_packing *p, const int64_t *order)
+fv_tensor *fv_varlen_pad(fv_ctx *ctx, fv_tensor *x, const fv_varlen *p, const int64_t *order)
 {
-    fv_tensor *index = index_of(ctx, p, p->sequences * p->steps, fill_padded, order);
+    fv_tensor *index = make_index(ctx, p, p->sequences * p->steps, fill_padded, order);
     const int64_t shape[] = {p->sequences, p->steps, fv_tensor_size(x, -1)};
     return fv_reshape(ctx, fv_index_select(ctx, x, 0, index), 3, shape);
 }
 
-static void fill_lengths(const fv_packing *p, const void *order, int64_t *out)
+static void fill_lengths(const fv_varlen *p, const void *order, int64_t *out)
 {
     for (int64_t i = 0; i < p->sequences; i++)
         out[i] = p->length[rank_in(p, order, i)];
 }
 
-fv_tensor *fv_packing_lengths(fv_ctx *ctx, const fv_packing *p, const int64_t *order)
+fv_tensor *fv_varlen_lengths(fv_ctx *ctx, const fv_varlen *p, const int64_t *order)
 {
-    return index_of(ctx, p, p->sequences, fill_lengths, order);
+    return make_index(ctx, p, p->sequences, fill_lengths, order);
 }
 
 /* ---- pooling ---------------------------------------------------------------------- */
 
-static void fill_last(const fv_packing *p, const void *user, int64_t *out)
+static void fill_last(const fv_varlen *p, const void *user, int64_t *out)
 {
     (void)user;
     for (int64_t i = 0; i < p->sequences; i++) {
@@ -143,21 +144,21 @@ static void fill_last(const fv_packing *p, const void *user, int64_t *out)
     }
 }
 
-fv_tensor *fv_packing_past_end(fv_ctx *ctx, const fv_packing *p)
+fv_tensor *fv_varlen_padding_mask(fv_ctx *ctx, const fv_varlen *p)
 {
     fv_tensor *place = fv_cumsum(ctx, fv_full(ctx, FV_F32, 1, &p->steps, 1.0), 0);
-    fv_tensor *length = fv_cast(ctx, fv_packing_lengths(ctx, p, NULL), FV_F32);
+    fv_tensor *length = fv_cast(ctx, fv_varlen_lengths(ctx, p, NULL), FV_F32);
     return fv_gt(ctx, place, fv_unsqueeze(ctx, length, -1));
 }
 
-fv_tensor *fv_packed_pool(fv_ctx *ctx, fv_tensor *x, const fv_packing *p, fv_pool_kind kind)
+fv_tensor *fv_varlen_pool(fv_ctx *ctx, fv_tensor *x, const fv_varlen *p, fv_pool_kind kind)
 {
     if (kind == FV_POOL_LAST)
-        return fv_index_select(ctx, x, 0, index_of(ctx, p, p->sequences, fill_last, NULL));
-    fv_tensor *past = fv_unsqueeze(ctx, fv_packing_past_end(ctx, p), -1);
+        return fv_index_select(ctx, x, 0, make_index(ctx, p, p->sequences, fill_last, NULL));
+    fv_tensor *past = fv_unsqueeze(ctx, fv_varlen_padding_mask(ctx, p), -1);
     const double hidden = kind == FV_POOL_MAX ? -INFINITY : 0.0;
-    fv_tensor *all = fv_masked_fill(ctx, fv_unpack(ctx, x, p, NULL), past, hidden);
+    fv_tensor *all = fv_masked_fill(ctx, fv_varlen_pad(ctx, x, p, NULL), past, hidden);
     if (kind == FV_POOL_MAX) return fv_max(ctx, all, 1, (int[]){1}, false);
-    fv_tensor *length = fv_cast(ctx, fv_packing_lengths(ctx, p, NULL), fv_tensor_dtype(x));
+    fv_tensor *length = fv_cast(ctx, fv_varlen_lengths(ctx, p, NULL), fv_tensor_dtype(x));
     return fv_div(ctx, fv_sum(ctx, all, 1, (int[]){1}, false), fv_unsqueeze(ctx, length, -1));
 }

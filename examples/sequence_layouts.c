@@ -1,5 +1,5 @@
 /*
- * One recurrent network, five shapes, one small task each, learned from scratch:
+ * One recurrent network, five sequence layouts, one small task each, learned from scratch:
  *
  *     one to one        a number as bits        -> whether it is a multiple of three
  *     one to many       a number                -> counting down from it to zero
@@ -7,9 +7,9 @@
  *     many to many      a row of digits         -> at each place, the largest so far
  *     many, then many   a row of digits         -> the same, backward
  */
-#include "fovea/shapes.h"
 #include "example.h"
 #include "fovea/recurrent.h"
+#include "fovea/sequence_net.h"
 
 enum { DIGITS = 6, BITS = 6, LONGEST = 6, BATCH = 64, HIDDEN = 48, TEST = 200 };
 
@@ -36,13 +36,13 @@ static int most_often(const int *digit, int n)
     return best;
 }
 
-static pair make(fv_shape_kind kind)
+static pair make(fv_sequence_layout kind)
 {
     pair p = {.n_in = 1, .n_out = 1};
-    if (kind == FV_SHAPE_ONE_TO_ONE) {
+    if (kind == FV_LAYOUT_ONE_TO_ONE) {
         p.in[0] = draw(1 << BITS);
         p.out[0] = p.in[0] % 3 == 0;
-    } else if (kind == FV_SHAPE_ONE_TO_MANY) {
+    } else if (kind == FV_LAYOUT_ONE_TO_MANY) {
         p.in[0] = draw(DIGITS);
         p.n_out = p.in[0] + 1;
         for (int t = 0; t < p.n_out; t++)
@@ -51,11 +51,11 @@ static pair make(fv_shape_kind kind)
         p.n_in = 2 + draw(LONGEST - 1);
         for (int t = 0; t < p.n_in; t++)
             p.in[t] = draw(DIGITS);
-        p.out[0] = kind == FV_SHAPE_MANY_TO_ONE ? most_often(p.in, p.n_in) : p.in[0];
-        if (kind == FV_SHAPE_MANY_TO_ONE) return p;
+        p.out[0] = kind == FV_LAYOUT_MANY_TO_ONE ? most_often(p.in, p.n_in) : p.in[0];
+        if (kind == FV_LAYOUT_MANY_TO_ONE) return p;
         p.n_out = p.n_in;
         for (int t = 0; t < p.n_out; t++)
-            p.out[t] = kind == FV_SHAPE_MANY_THEN_MANY   ? p.in[p.n_in - 1 - t]
+            p.out[t] = kind == FV_LAYOUT_MANY_THEN_MANY  ? p.in[p.n_in - 1 - t]
                        : t > 0 && p.out[t - 1] > p.in[t] ? p.out[t - 1]
                                                          : p.in[t];
     }
@@ -63,27 +63,27 @@ static pair make(fv_shape_kind kind)
 }
 
 /* What a step of a sequence is to the network: the bits of a number, or one of some symbols. */
-static void describe(fv_shape_kind kind, int value, float *out)
+static void describe(fv_sequence_layout kind, int value, float *out)
 {
     for (int i = 0; i < BITS; i++)
-        out[i] = kind == FV_SHAPE_ONE_TO_ONE ? (float)(value >> i & 1) : (float)(value == i);
+        out[i] = kind == FV_LAYOUT_ONE_TO_ONE ? (float)(value >> i & 1) : (float)(value == i);
 }
 
-static bool writes(fv_shape_kind kind)
+static bool writes(fv_sequence_layout kind)
 {
-    return kind == FV_SHAPE_ONE_TO_MANY || kind == FV_SHAPE_MANY_THEN_MANY;
+    return kind == FV_LAYOUT_ONE_TO_MANY || kind == FV_LAYOUT_MANY_THEN_MANY;
 }
 
 /* A batch as the network takes it, and the answers packed as they come out. */
 typedef struct batch {
-    fv_packing from, to;
-    fv_shape_input in;
+    fv_varlen from, to;
+    fv_sequence_net_input in;
     int64_t answers[BATCH * LONGEST], count;
 } batch;
 
-static void pack_answers(fv_shape_kind kind, const pair *p, batch *b, float *fed)
+static void pack_answers(fv_sequence_layout kind, const pair *p, batch *b, float *fed)
 {
-    const fv_packing *to = &b->to;
+    const fv_varlen *to = &b->to;
     b->count = to->total;
     for (int64_t t = 0; t < to->steps; t++)
         for (int64_t i = 0; i < to->rows[t]; i++) {
@@ -97,29 +97,29 @@ static void pack_answers(fv_shape_kind kind, const pair *p, batch *b, float *fed
         b->answers[i] = p[i].out[0];
 }
 
-static void make_batch(fv_ctx *ctx, fv_shape_kind kind, const pair *p, batch *b)
+static void make_batch(fv_ctx *ctx, fv_sequence_layout kind, const pair *p, batch *b)
 {
     static float x[BATCH * LONGEST * BITS], fed[BATCH * LONGEST * BITS];
     int64_t read[BATCH], written[BATCH];
     for (int i = 0; i < BATCH; i++)
         read[i] = p[i].n_in, written[i] = p[i].n_out;
-    must(ctx, fv_packing_make(ctx, BATCH, read, &b->from));
-    must(ctx, fv_packing_make(ctx, BATCH, written, &b->to));
+    must(ctx, fv_varlen_make(ctx, BATCH, read, &b->from));
+    must(ctx, fv_varlen_make(ctx, BATCH, written, &b->to));
     for (int64_t t = 0; t < b->from.steps; t++)
         for (int64_t i = 0; i < b->from.rows[t]; i++)
             describe(kind, p[b->from.order[i]].in[t], x + (b->from.first[t] + i) * BITS);
     pack_answers(kind, p, b, fed);
-    const bool one = kind == FV_SHAPE_ONE_TO_ONE || kind == FV_SHAPE_ONE_TO_MANY;
-    b->in = (fv_shape_input){
+    const bool one = kind == FV_LAYOUT_ONE_TO_ONE || kind == FV_LAYOUT_ONE_TO_MANY;
+    b->in = (fv_sequence_net_input){
         .x = matrix(ctx, b->from.total, BITS, x), .from = one ? NULL : &b->from, .training = true};
     if (!writes(kind)) return;
     b->in.fed = matrix(ctx, b->to.total, BITS, fed);
     b->in.to = &b->to;
 }
 
-static fv_tensor *loss_of(fv_ctx *ctx, const fv_shape_net *net, batch *b, int64_t *right)
+static fv_tensor *loss_of(fv_ctx *ctx, const fv_sequence_net *net, batch *b, int64_t *right)
 {
-    fv_tensor *y = fv_shape_run(ctx, net, &b->in);
+    fv_tensor *y = fv_sequence_net_run(ctx, net, &b->in);
     static int64_t said[BATCH * LONGEST];
     must(ctx,
          fv_tensor_read(ctx, fv_argmax(ctx, y, -1, false), said, (size_t)b->count * sizeof *said));
@@ -131,19 +131,19 @@ static fv_tensor *loss_of(fv_ctx *ctx, const fv_shape_net *net, batch *b, int64_
 }
 
 /* Trains, then answers unseen batches; the share that was right. */
-static double learn(fv_shape_kind kind, int steps)
+static double learn(fv_sequence_layout kind, int steps)
 {
     fv_ctx *ctx = example_start(FV_SIMD_AUTO);
     fv_params *params = NULL;
     must(ctx, fv_params_create(ctx, &params));
-    fv_shape_config cfg;
-    fv_shape_config_init(&cfg, sizeof cfg, kind);
+    fv_sequence_net_config cfg;
+    fv_sequence_net_config_init(&cfg, sizeof cfg, kind);
     cfg.input = cfg.fed = BITS;
     cfg.hidden = HIDDEN;
     cfg.output = DIGITS;
-    cfg.bidirectional = kind == FV_SHAPE_MANY_TO_ONE;
-    fv_shape_net net;
-    must(ctx, fv_shape_create(params, "net", &cfg, &net));
+    cfg.bidirectional = kind == FV_LAYOUT_MANY_TO_ONE;
+    fv_sequence_net net;
+    must(ctx, fv_sequence_net_create(params, "net", &cfg, &net));
     fv_optim_config adam;
     fv_optim_config_init(&adam, sizeof adam, FV_OPTIM_ADAM);
     adam.clip_norm = 1;
@@ -166,8 +166,8 @@ static double learn(fv_shape_kind kind, int steps)
             must(ctx, fv_backward(ctx, loss));
             must(ctx, fv_optim_step(optim, 0.01, NULL));
         }
-        fv_packing_free(&b.from);
-        fv_packing_free(&b.to);
+        fv_varlen_free(&b.from);
+        fv_varlen_free(&b.to);
         fv_scope_end(ctx);
     }
     fv_optim_destroy(&optim);
@@ -179,15 +179,15 @@ static double learn(fv_shape_kind kind, int steps)
 int main(void)
 {
     static const struct {
-        fv_shape_kind kind;
+        fv_sequence_layout kind;
         const char *name;
         int steps;
         double least;
-    } tasks[] = {{FV_SHAPE_ONE_TO_ONE, "one to one: a multiple of three?", 800, 0.95},
-                 {FV_SHAPE_ONE_TO_MANY, "one to many: counting down", 100, 0.99},
-                 {FV_SHAPE_MANY_TO_ONE, "many to one: which digit came most", 500, 0.85},
-                 {FV_SHAPE_MANY_TO_MANY, "many to many: the largest so far", 200, 0.98},
-                 {FV_SHAPE_MANY_THEN_MANY, "many, then many: backward", 500, 0.9}};
+    } tasks[] = {{FV_LAYOUT_ONE_TO_ONE, "one to one: a multiple of three?", 800, 0.95},
+                 {FV_LAYOUT_ONE_TO_MANY, "one to many: counting down", 100, 0.99},
+                 {FV_LAYOUT_MANY_TO_ONE, "many to one: which digit came most", 500, 0.85},
+                 {FV_LAYOUT_MANY_TO_MANY, "many to many: the largest so far", 200, 0.98},
+                 {FV_LAYOUT_MANY_THEN_MANY, "many, then many: backward", 500, 0.9}};
     for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++) {
         const double share = learn(tasks[i].kind, tasks[i].steps);
         printf("%-38s %5.1f %% right\n", tasks[i].name, 100 * share);
