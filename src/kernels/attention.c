@@ -184,8 +184,8 @@ fv_status fv_attn_check_documents(const fv_attn *a, const fv_attn_data *data)
     if (!a->varlen) return data->q_begin || data->k_begin ? FV_ERR_ARGUMENT : FV_OK;
     if (!data->q_begin || !data->k_begin) return FV_ERR_ARGUMENT;
     if (data->bias || data->visible) return FV_ERR_UNSUPPORTED;
-    if (!fv_attn_offsets_are_sound(data->q_begin, a->batch, a->n_q) ||
-        !fv_attn_offsets_are_sound(data->k_begin, a->batch, a->n_k))
+    if (!fv_attn_offsets_are_valid(data->q_begin, a->batch, a->n_q) ||
+        !fv_attn_offsets_are_valid(data->k_begin, a->batch, a->n_k))
         return FV_ERR_ARGUMENT;
     return FV_OK;
 }

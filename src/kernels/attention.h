@@ -115,7 +115,7 @@ void fv_attn_run_varlen(const fv_exec *exec, void *const *ptr, const fv_attn *a,
                         fv_kernel_fn kernel, fv_attn_scratch_fn scratch);
 /* Scratch bytes of any description, varlen or not. */
 size_t fv_attn_whole_scratch(const fv_attn *a, int threads, fv_attn_scratch_fn scratch);
-bool fv_attn_offsets_are_sound(const int64_t *begin, int64_t documents, int64_t total);
+bool fv_attn_offsets_are_valid(const int64_t *begin, int64_t documents, int64_t total);
 
 /* The same for any other call: run(user, b, exec) does document b. Long documents run one after the
  * other with all threads, then short ones in parallel, one thread each; in_order: all one after the
