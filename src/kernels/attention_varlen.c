@@ -6,8 +6,8 @@
 
 #include "base/rng.h"
 
-/* Documents of at most so many queries and keys are done by one thread each; longer ones by all
- * threads, one after the other. Bits do not depend on the threads. */
+/* Documents of at most this many queries and keys are processed by one thread each; longer ones by
+ * all threads, one after the other. The bits do not depend on the threads. */
 enum { SHORT = 1024 };
 
 static int64_t length(const int64_t *begin, int64_t b) { return begin[b + 1] - begin[b]; }

@@ -158,7 +158,7 @@ V_INLINE void add_columns(const fv_attn_additive_operands *x, const fv_attn_scor
         }
         for (int64_t i = 0; i < p->rows; i++)
             to->q[i * x->width + c] =
-                4 * x->w[c] * v_join(v_load(to->row_sums + i * FV_LANES, FV_LANES));
+                4 * x->w[c] * v_reduce_sum(v_load(to->row_sums + i * FV_LANES, FV_LANES));
     }
 }
 
@@ -187,7 +187,7 @@ void fv_attn_additive_grad(const fv_exec *exec, const fv_attn_additive_operands 
 
 void fv_attn_additive_w(const float *lanes, int64_t width, float *out)
 {
-    const float all = v_join(v_load(lanes + width * FV_LANES, FV_LANES));
+    const float all = v_reduce_sum(v_load(lanes + width * FV_LANES, FV_LANES));
     for (int64_t c = 0; c < width; c++)
-        out[c] = all - 2 * v_join(v_load(lanes + c * FV_LANES, FV_LANES));
+        out[c] = all - 2 * v_reduce_sum(v_load(lanes + c * FV_LANES, FV_LANES));
 }

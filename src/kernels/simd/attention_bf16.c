@@ -16,8 +16,8 @@
  * Why twice? With weights in float, o has its own rounding error, 2^-8 |o|, which equals 2^-8 sum_j
  * p_j |v_j| if the values of a column have one sign. Rounded weights add sum_j e_j p_j v_j with
  * |e_j| <= 2^-8, which can be as large, since many equal weights round the same way. So no kernel
- * that rounds its weights meets the bound of a single rounding, for any scale. Weights as sums of
- * two bf16 would, for half as many products again; the other levels do, since their weights are
+ * that rounds its weights satisfies the bound of a single rounding, for any scale. Weights as sums
+ * of two bf16 would, for half as many products again; the other levels do, since their weights are
  * floats.
  */
 #include "kernels/simd/attention_bf16_dot.h"
@@ -161,8 +161,8 @@ V_INLINE void exp_two_rows(const float *s, const float *t, int64_t cols, const f
         sum_s = v_add(sum_s, s0);
         sum_t = v_add(sum_t, t0);
     }
-    sums[0] = v_join(sum_s);
-    sums[1] = v_join(sum_t);
+    sums[0] = v_reduce_sum(sum_s);
+    sums[1] = v_reduce_sum(sum_t);
 }
 
 static void softmax(const float *s, int rows, int64_t cols, float factor, float *row_max,

@@ -140,7 +140,7 @@ V_INLINE void add_columns(const dots *t, dot_place at, const fv_dtype type, cons
     }
 }
 
-/* rows x keys = GROUP products of `vecs` vectors; 0: of any width. Keys after `last` are not read:
+/* rows x keys = GROUP products of `vecs` vectors; 0: of any width. Keys after `last` are skipped:
  * their sums are those of `last`. */
 FV_INSTANCE void dot_tile(const dots *t, dot_place at, const fv_dtype type, const int rows,
                           const int keys, const int vecs, int last)

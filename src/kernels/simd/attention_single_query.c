@@ -58,7 +58,7 @@ static float sum_of(const float *x, int64_t n)
 {
     vf sum = v_zero();
     V_LOOP(n, 0, sum = v_add(sum, v_load(x + i, count)));
-    return v_join(sum);
+    return v_reduce_sum(sum);
 }
 
 /* Scores in base 2 of keys [first, end), -inf where hidden; whole vectors are written. */
@@ -79,7 +79,7 @@ static void score_keys(const single_query *g, int64_t first, int64_t end, float 
             add_scores(g, row, c, FV_LANES, sum);
         if (whole < a->d) add_scores(g, row, whole, (int)(a->d - whole), sum);
         for (int64_t k = 0; k < GROUP_KEYS && j + k < end; k++)
-            s[j - first + k] = fmaf(v_join(sum[k]), -2 * factor, all);
+            s[j - first + k] = fmaf(v_reduce_sum(sum[k]), -2 * factor, all);
     }
     for (int64_t j = end - first; j < cols; j++)
         s[j] = 0;
@@ -186,7 +186,7 @@ static float dot(const float *x, const float *y, int64_t n)
 {
     vf sum = v_zero();
     V_LOOP(n, 0, sum = v_fma(v_load(x + i, count), v_load(y + i, count), sum));
-    return v_join(sum);
+    return v_reduce_sum(sum);
 }
 
 /* Keys [begin, end) get no gradient. */

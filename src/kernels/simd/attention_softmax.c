@@ -10,7 +10,7 @@ float fv_attn_row_max(const float *s, int64_t cols, float row_max)
         largest[1] = v_max(v_load(s + c + FV_LANES, FV_LANES), largest[1]);
     }
     if (c < cols) largest[0] = v_max(v_load(s + c, FV_LANES), largest[0]);
-    return v_join_max(v_max(largest[0], largest[1]));
+    return v_reduce_max(v_max(largest[0], largest[1]));
 }
 
 /* Turns the scores of one vector into weights, and returns them. */
@@ -27,7 +27,7 @@ V_INLINE float exp_row(float *s, int64_t cols, float shift)
     vf sum = v_zero();
     for (int64_t c = 0; c < cols; c += FV_LANES)
         sum = v_add(sum, exp_vector(s + c, offset));
-    return v_join(sum);
+    return v_reduce_sum(sum);
 }
 
 /* Weights of two rows, and their sums. Two independent rows keep the execution units busy, where a
@@ -40,8 +40,8 @@ V_INLINE void exp_two_rows(float *s, float *t, int64_t cols, const float *shift,
         sum_s = v_add(sum_s, exp_vector(s + c, offset_s));
         sum_t = v_add(sum_t, exp_vector(t + c, offset_t));
     }
-    sums[0] = v_join(sum_s);
-    sums[1] = v_join(sum_t);
+    sums[0] = v_reduce_sum(sum_s);
+    sums[1] = v_reduce_sum(sum_t);
 }
 
 void fv_attn_softmax(float *s, int64_t s_row, int rows, int64_t cols, float *row_max, float *sum,

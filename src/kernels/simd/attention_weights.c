@@ -292,8 +292,8 @@ static void end_summary(const weights_job *job, const query_block *block, const 
         const int64_t row = row_number(job, block, r);
         const float *sums = w->sums + r * SUM_LANES;
         /* 0 - x: a row with a single key has entropy 0, not -0 */
-        if (entropy) entropy[row] = 0 - v_join(v_load(sums, FV_LANES)) * (float)FV_ATTN_LN2;
-        if (distance) distance[row] = v_join(v_load(sums + FV_LANES, FV_LANES));
+        if (entropy) entropy[row] = 0 - v_reduce_sum(v_load(sums, FV_LANES)) * (float)FV_ATTN_LN2;
+        if (distance) distance[row] = v_reduce_sum(v_load(sums + FV_LANES, FV_LANES));
         for (int64_t e = 0; e < job->top && job->in_register; e++) {
             weight[row * job->top + e] = w->topk[r].weight[e];
             const int32_t key = w->topk[r].key[e];
