@@ -1,4 +1,5 @@
-/* The raw-pointer attention of fovea/attention_kernels.h: checks, then the kernel of the level. */
+/* The raw-pointer attention of fovea/attention_kernels.h: checks its arguments, then calls the
+ * kernel of the SIMD level. */
 #include "kernels/attention.h"
 
 #include <math.h>
@@ -46,15 +47,15 @@ void fv_attn_dense(fv_attn *a)
 
 /* ---- checks ----------------------------------------------------------------------- */
 
-static bool sizes_are_sound(const fv_attn *a)
+static bool sizes_are_valid(const fv_attn *a)
 {
     if (a->batch < 0 || a->heads < 1 || a->kv_heads < 1 || a->heads % a->kv_heads != 0)
         return false;
     if (a->n_q < 0 || a->n_k < 0) return false;
     if (a->score != FV_ATTN_SCORE_NONE && (a->d < 1 || a->d > FV_ATTN_MAX_WIDTH)) return false;
     if (a->d_v < 1 || a->d_v > FV_ATTN_MAX_WIDTH) return false;
-    const int64_t most = (int64_t)1 << 40; /* positions and their differences stay exact */
-    if (a->n_q > most || a->n_k > most || a->rule.q_offset < -most || a->rule.q_offset > most)
+    const int64_t limit = (int64_t)1 << 40; /* positions and their differences stay exact */
+    if (a->n_q > limit || a->n_k > limit || a->rule.q_offset < -limit || a->rule.q_offset > limit)
         return false;
     int64_t rows, work;
     return fv_mul_i64(a->batch, a->heads, &rows) && fv_mul_i64(rows, a->n_q, &rows) &&
@@ -63,7 +64,7 @@ static bool sizes_are_sound(const fv_attn *a)
 }
 
 /* Reserved fields must be zero: a caller that sets one expects what this version cannot do. */
-static bool rule_is_sound(const fv_attention_rule *r)
+static bool rule_is_valid(const fv_attention_rule *r)
 {
     if (r->causal < FV_CAUSAL_NONE || r->causal > FV_CAUSAL_BOTTOM_RIGHT) return false;
     if (r->left < -1 || r->right < -1 || r->prefix < 0) return false;
@@ -76,9 +77,9 @@ static bool rule_is_sound(const fv_attention_rule *r)
 
 fv_status fv_attn_check(const fv_attn *a)
 {
-    if (!a || a->struct_size != sizeof *a || !sizes_are_sound(a)) return FV_ERR_ARGUMENT;
+    if (!a || a->struct_size != sizeof *a || !sizes_are_valid(a)) return FV_ERR_ARGUMENT;
     if (a->score < FV_ATTN_SCORE_DOT || a->score > FV_ATTN_SCORE_NONE) return FV_ERR_ARGUMENT;
-    if (!rule_is_sound(&a->rule)) return FV_ERR_ARGUMENT;
+    if (!rule_is_valid(&a->rule)) return FV_ERR_ARGUMENT;
     if (a->varlen && a->rule.block_k > 0) return FV_ERR_UNSUPPORTED;
     if (a->adds_to_keys && fv_attn_is_half(a->dtype)) return FV_ERR_UNSUPPORTED;
     if (a->dtype != FV_F32 && a->dtype != FV_F64 && !fv_attn_is_half(a->dtype))
@@ -94,14 +95,14 @@ static fv_kernel_id kernel_of(fv_attn_pass pass)
 fv_status fv_attn_kernel_scratch(fv_kernel_id kernel, const void *args, int threads, size_t *bytes)
 {
     if (threads < 1 || !bytes) return FV_ERR_ARGUMENT;
-    size_t most = 0;
+    size_t largest = 0;
     for (int level = FV_SIMD_SCALAR; level <= (int)fv_level_usable(); level++) {
         fv_kernel_table table;
         fv_kernel_table_fill(&table, (fv_simd)level);
         size_t need = table.scratch[kernel] ? table.scratch[kernel](args, threads) : 0;
-        if (need > most) most = need;
+        if (need > largest) largest = need;
     }
-    *bytes = most;
+    *bytes = largest;
     return FV_OK;
 }
 
@@ -113,12 +114,12 @@ fv_status fv_attn_scratch(const fv_attn *a, fv_attn_pass pass, int threads, size
 
 /* ---- passes ----------------------------------------------------------------------- */
 
-static void run_on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn, const void *arg)
+static void run_on_pool(void *user, int64_t items, int64_t grain, fv_range_fn fn, const void *arg)
 {
-    fv_pool_run(user, units, grain, fn, arg);
+    fv_pool_run(user, items, grain, fn, arg);
 }
 
-/* The caller's threads, or a pool's, or the calling one. */
+/* The caller's threads, a pool's, or only the calling thread. */
 static bool workers_of(const fv_attn_exec *exec, fv_exec *inner)
 {
     *inner = (fv_exec){.parallel = run_on_pool, .threads = 1};
@@ -134,8 +135,8 @@ static bool workers_of(const fv_attn_exec *exec, fv_exec *inner)
     return !exec->pool && exec->threads >= 1;
 }
 
-/* Numbers and atomic counters of every kind lie in it, each where its type wants to be. */
-static bool is_room(const void *scratch, size_t bytes, size_t need)
+/* The scratch holds numbers and atomic counters of every type. */
+static bool is_valid_scratch(const void *scratch, size_t bytes, size_t need)
 {
     return scratch && (uintptr_t)scratch % _Alignof(max_align_t) == 0 && bytes >= need;
 }
@@ -154,29 +155,29 @@ fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
     fv_kernel_table_fill(&table, level == FV_SIMD_AUTO ? best : level);
     if (!table.fn[kernel][dtype]) return FV_ERR_UNSUPPORTED;
     const size_t need = table.scratch[kernel] ? table.scratch[kernel](args, inner.threads) : 0;
-    if (need > 0 && !is_room(scratch, scratch_bytes, need)) return FV_ERR_ARGUMENT;
+    if (need > 0 && !is_valid_scratch(scratch, scratch_bytes, need)) return FV_ERR_ARGUMENT;
     inner.scratch = scratch;
     table.fn[kernel][dtype](&inner, ptr, args);
     return FV_OK;
 }
 
-static void *readable(const void *p) { return (void *)(uintptr_t)p; }
+static void *input_pointer(const void *p) { return (void *)(uintptr_t)p; }
 
 void fv_attn_fill_inputs(void **ptr, const fv_attn_data *data)
 {
     ptr[FV_ATTN_O] = data->o;
     ptr[FV_ATTN_LSE] = data->lse;
-    ptr[FV_ATTN_Q] = readable(data->q);
-    ptr[FV_ATTN_K] = readable(data->k);
-    ptr[FV_ATTN_V] = readable(data->v);
-    ptr[FV_ATTN_BIAS] = readable(data->bias);
-    ptr[FV_ATTN_VISIBLE] = readable(data->visible);
-    ptr[FV_ATTN_N_KEYS] = readable(data->n_keys);
-    ptr[FV_ATTN_SLOPES] = readable(data->slopes);
-    ptr[FV_ATTN_W] = readable(data->w);
-    ptr[FV_ATTN_Q_BEGIN] = readable(data->q_begin);
-    ptr[FV_ATTN_K_BEGIN] = readable(data->k_begin);
-    ptr[FV_ATTN_BLOCKS] = readable(data->blocks);
+    ptr[FV_ATTN_Q] = input_pointer(data->q);
+    ptr[FV_ATTN_K] = input_pointer(data->k);
+    ptr[FV_ATTN_V] = input_pointer(data->v);
+    ptr[FV_ATTN_BIAS] = input_pointer(data->bias);
+    ptr[FV_ATTN_VISIBLE] = input_pointer(data->visible);
+    ptr[FV_ATTN_N_KEYS] = input_pointer(data->n_keys);
+    ptr[FV_ATTN_SLOPES] = input_pointer(data->slopes);
+    ptr[FV_ATTN_W] = input_pointer(data->w);
+    ptr[FV_ATTN_Q_BEGIN] = input_pointer(data->q_begin);
+    ptr[FV_ATTN_K_BEGIN] = input_pointer(data->k_begin);
+    ptr[FV_ATTN_BLOCKS] = input_pointer(data->blocks);
 }
 
 fv_status fv_attn_check_documents(const fv_attn *a, const fv_attn_data *data)
@@ -184,8 +185,8 @@ fv_status fv_attn_check_documents(const fv_attn *a, const fv_attn_data *data)
     if (!a->varlen) return data->q_begin || data->k_begin ? FV_ERR_ARGUMENT : FV_OK;
     if (!data->q_begin || !data->k_begin) return FV_ERR_ARGUMENT;
     if (data->bias || data->visible) return FV_ERR_UNSUPPORTED;
-    if (!fv_attn_offsets_are_sound(data->q_begin, a->batch, a->n_q) ||
-        !fv_attn_offsets_are_sound(data->k_begin, a->batch, a->n_k))
+    if (!fv_attn_offsets_are_valid(data->q_begin, a->batch, a->n_q) ||
+        !fv_attn_offsets_are_valid(data->k_begin, a->batch, a->n_k))
         return FV_ERR_ARGUMENT;
     return FV_OK;
 }
@@ -231,8 +232,8 @@ fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data, const fv_
         [FV_ATTN_GRAD_V] = data->grad_v,
         [FV_ATTN_GRAD_BIAS] = data->grad_bias,
         [FV_ATTN_GRAD_W] = data->grad_w,
-        [FV_ATTN_GRAD_O] = readable(data->grad_o),
-        [FV_ATTN_GRAD_LSE] = readable(data->grad_lse),
+        [FV_ATTN_GRAD_O] = input_pointer(data->grad_o),
+        [FV_ATTN_GRAD_LSE] = input_pointer(data->grad_lse),
     };
     fv_attn_fill_inputs(ptr + FV_ATTN_GRAD_INPUTS, data);
     const fv_attn full = fv_attn_complete(a);
@@ -244,17 +245,17 @@ void fv_attn_merge(int64_t rows, int64_t width, float *o, int64_t o_row, float *
                    const float *other_o, int64_t other_row, const float *other_lse)
 {
     for (int64_t i = 0; i < rows; i++) {
-        const float most = lse[i] > other_lse[i] ? lse[i] : other_lse[i];
-        if (most == -INFINITY) continue; /* neither set has a key for this query */
-        const double wa = exp((double)lse[i] - most), wb = exp((double)other_lse[i] - most);
+        const float max = lse[i] > other_lse[i] ? lse[i] : other_lse[i];
+        if (max == -INFINITY) continue; /* neither set has a key for this query */
+        const double wa = exp((double)lse[i] - max), wb = exp((double)other_lse[i] - max);
         const double a = wa / (wa + wb), b = wb / (wa + wb);
         for (int64_t c = 0; c < width; c++) {
-            /* A side without weight is not read: it may hold anything. */
+            /* A side without weight is skipped: it may hold NaN. */
             double sum = 0;
             if (a > 0) sum += a * (double)o[i * o_row + c];
             if (b > 0) sum += b * (double)other_o[i * other_row + c];
             o[i * o_row + c] = (float)sum;
         }
-        lse[i] = (float)((double)most + log(wa + wb));
+        lse[i] = (float)((double)max + log(wa + wb));
     }
 }

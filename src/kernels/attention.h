@@ -1,8 +1,8 @@
 /*
  * The attention kernels behind fovea/attention_kernels.h.
  *
- * q, k, v, o and their gradients have the dtype of the call; everything else is f32 with bf16 and
- * f16. Sums are made in float then, and each result is rounded once.
+ * q, k, v, o and their gradients have the dtype of the call; with bf16 and f16 everything else is
+ * f32, sums are in float, and each result is rounded once.
  *
  * ATTENTION ptr: o, lse (or NULL), q, k, v, bias, visible, n_keys, slopes, w,
  *   q_begin, k_begin, blocks (from bias on or NULL)
@@ -56,7 +56,7 @@ enum {
     FV_ATTN_GRAD_POINTERS = FV_ATTN_GRAD_INPUTS + FV_ATTN_POINTERS,
 };
 
-/* bf16 and f16 rows are widened before use and narrowed at the end. */
+/* bf16 and f16 rows are converted to float before use and back at the end. */
 static inline bool fv_attn_is_half(fv_dtype type) { return type == FV_BF16 || type == FV_F16; }
 
 /* The factor of the scores: the rule's, or the default where that is 0. */
@@ -66,7 +66,7 @@ static inline double fv_attn_scale(const fv_attn *a)
     return a->score == FV_ATTN_SCORE_DOT ? 1.0 / sqrt((double)a->d) : 1;
 }
 
-/* The description with the scale resolved, as kernels want it. */
+/* The description with the scale resolved, as the kernels expect it. */
 static inline fv_attn fv_attn_complete(const fv_attn *a)
 {
     fv_attn full = *a;
@@ -80,7 +80,7 @@ static inline int64_t fv_attn_width(const fv_attn *a)
     return a->score == FV_ATTN_SCORE_NONE ? 0 : a->d;
 }
 
-/* Elements from the log-sum-exps of one head to those of the next. */
+/* Stride between the log-sum-exps of two heads. */
 static inline int64_t fv_attn_lse_head(const fv_attn *a)
 {
     return a->lse_head > 0 ? a->lse_head : a->n_q;
@@ -92,34 +92,35 @@ static inline size_t fv_attn_lse_size(const fv_attn *a)
     return a->dtype == FV_F64 ? sizeof(double) : sizeof(float);
 }
 
-/* Moves a pointer that may be NULL. */
+/* Advances a pointer that may be NULL. */
 static inline void fv_attn_advance(void **ptr, int64_t elements, size_t size)
 {
     if (*ptr) *ptr = (char *)*ptr + elements * (int64_t)size;
 }
 
 /*
- * Varlen documents (attention_varlen.c). A kernel that gets a varlen description passes itself on:
+ * Varlen documents (attention_varlen.c). A kernel that gets a varlen description calls
  *
  *     if (a->varlen) {
  *         fv_attn_run_varlen(exec, ptr, a, false, forward, forward_bytes);
  *         return;
  *     }
  *
- * and is called for each document with a plain description. Offsets that do not rise from 0 to the
- * total raise a fault. Scratch: what `scratch` returns for a varlen description with batch 1 must
- * be enough for any document that is not longer.
+ * which calls it back for each document with a plain description. Offsets that do not ascend from 0
+ * to the total raise a fault. Scratch: what `scratch` returns for a varlen description with batch 1
+ * must be enough for any document that is not longer.
  */
 typedef size_t (*fv_attn_scratch_fn)(const void *args, int threads);
 void fv_attn_run_varlen(const fv_exec *exec, void *const *ptr, const fv_attn *a, bool backward,
                         fv_kernel_fn kernel, fv_attn_scratch_fn scratch);
 /* Scratch bytes of any description, varlen or not. */
 size_t fv_attn_whole_scratch(const fv_attn *a, int threads, fv_attn_scratch_fn scratch);
-bool fv_attn_offsets_are_sound(const int64_t *begin, int64_t documents, int64_t total);
+bool fv_attn_offsets_are_valid(const int64_t *begin, int64_t documents, int64_t total);
 
-/* The same for any other call: run(user, b, exec) does document b. Long documents run one after the
- * other with all threads, then short ones in parallel, one thread each; in_order: all one after the
- * other. Raises a fault and returns false if the offsets do not rise from 0 to the totals. */
+/* The same for any other call: run(user, b, exec) processes document b. Long documents run one
+ * after the other with all threads, then short ones in parallel, one thread each; in_order: all one
+ * after the other. Raises a fault and returns false if the offsets do not ascend from 0 to the
+ * totals. */
 typedef struct fv_attn_documents {
     const int64_t *q_begin, *k_begin;
     void (*run)(const void *user, int64_t b, const fv_exec *exec);
@@ -128,10 +129,10 @@ typedef struct fv_attn_documents {
 } fv_attn_documents;
 bool fv_attn_each_document(const fv_exec *exec, const fv_attn *a, const fv_attn_documents *all,
                            fv_attn_scratch_fn scratch);
-/* Document b as a plain description; the pointers of the forward pass move to its rows. */
+/* Document b as a plain description; advances the pointers of the forward pass to its rows. */
 fv_attn fv_attn_document(const fv_attn *a, int64_t b, void **in);
 
-/* Sizes, widths and the rule; offsets of varlen documents. Kernels rely on both. */
+/* Check sizes, widths and the rule; the offsets of varlen documents. Kernels rely on both. */
 fv_status fv_attn_check(const fv_attn *a);
 fv_status fv_attn_check_documents(const fv_attn *a, const fv_attn_data *data);
 
@@ -139,14 +140,14 @@ fv_status fv_attn_check_documents(const fv_attn *a, const fv_attn_data *data);
 fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
                       const fv_attn_exec *exec, void *const *ptr, void *scratch,
                       size_t scratch_bytes);
-/* The largest need of any usable level, so that the level can be chosen later. */
+/* The maximum over all usable levels, so that the level can be chosen later. */
 fv_status fv_attn_kernel_scratch(fv_kernel_id kernel, const void *args, int threads, size_t *bytes);
 /* The pointers of the forward pass. */
 void fv_attn_fill_inputs(void **ptr, const fv_attn_data *data);
 
 /*
- * The keys that query i of sequence b can see by position: [0, prefix) and [low, high), cut to the
- * sequence's length and disjoint. The pattern `visible` comes on top.
+ * The keys that query i of sequence b can see by position: [0, prefix) and [low, high), disjoint
+ * and clipped to the sequence's length. The mask `visible` is applied in addition.
  */
 typedef struct fv_attn_range {
     int64_t prefix, low, high;
@@ -172,7 +173,7 @@ static inline fv_attn_range fv_attn_visible_range(const fv_attn *a, int64_t n_ke
     return (fv_attn_range){prefix, low, high};
 }
 
-/* The row of the block list for query i, or NULL; blocks of keys a->blocks.col apart. */
+/* The row of the block list for query i, or NULL; key blocks have stride a->blocks.col. */
 static inline const uint8_t *fv_attn_block_row(const fv_attn *a, const uint8_t *blocks, int64_t b,
                                                int64_t h, int64_t i)
 {
@@ -180,7 +181,7 @@ static inline const uint8_t *fv_attn_block_row(const fv_attn *a, const uint8_t *
     return blocks ? blocks + b * g->batch + h * g->head + i / a->rule.block_q * g->row : NULL;
 }
 
-/* Keys of sequence b that count. */
+/* The number of keys of sequence b. */
 static inline int64_t fv_attn_keys(const fv_attn *a, const int64_t *n_keys, int64_t b)
 {
     if (!n_keys) return a->n_k;

@@ -6,8 +6,8 @@
 
 #include "base/rng.h"
 
-/* Documents of at most so many queries and keys are done by one thread each; longer ones by all
- * threads, one after the other. Bits do not depend on the threads. */
+/* Documents of at most this many queries and keys are processed by one thread each; longer ones by
+ * all threads, one after the other. The bits do not depend on the threads. */
 enum { SHORT = 1024 };
 
 static int64_t length(const int64_t *begin, int64_t b) { return begin[b + 1] - begin[b]; }
@@ -79,8 +79,8 @@ size_t fv_attn_whole_scratch(const fv_attn *a, int threads, fv_attn_scratch_fn s
 bool fv_attn_each_document(const fv_exec *exec, const fv_attn *a, const fv_attn_documents *all,
                            fv_attn_scratch_fn scratch)
 {
-    if (!fv_attn_offsets_are_sound(all->q_begin, a->batch, a->n_q) ||
-        !fv_attn_offsets_are_sound(all->k_begin, a->batch, a->n_k)) {
+    if (!fv_attn_offsets_are_valid(all->q_begin, a->batch, a->n_q) ||
+        !fv_attn_offsets_are_valid(all->k_begin, a->batch, a->n_k)) {
         fv_fault_raise(exec->fault, -1, a->n_k);
         return false;
     }
@@ -139,7 +139,7 @@ void fv_attn_run_varlen(const fv_exec *exec, void *const *ptr, const fv_attn *a,
     (void)fv_attn_each_document(exec, a, &all, scratch);
 }
 
-bool fv_attn_offsets_are_sound(const int64_t *begin, int64_t documents, int64_t total)
+bool fv_attn_offsets_are_valid(const int64_t *begin, int64_t documents, int64_t total)
 {
     if (begin[0] != 0 || begin[documents] != total) return false;
     for (int64_t b = 0; b < documents; b++)

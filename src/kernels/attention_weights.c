@@ -1,4 +1,5 @@
-/* Weights over raw pointers, fovea/attention_kernels.h: checks, then the kernel of the level. */
+/* Weights over raw pointers, fovea/attention_kernels.h: checks its arguments, then calls the kernel
+ * of the SIMD level. */
 #include "kernels/attention_weights.h"
 
 #include <math.h>
@@ -31,7 +32,7 @@ void fv_attn_region_dense(fv_attn_region *region)
 
 /* ---- checks ----------------------------------------------------------------------- */
 
-static bool lies_within(int64_t first, int64_t count, int64_t all)
+static bool is_within(int64_t first, int64_t count, int64_t all)
 {
     return first >= 0 && count >= 0 && first <= all && count <= all - first;
 }
@@ -40,12 +41,12 @@ static fv_status check_region(const fv_attn *a, const fv_attn_region *region)
 {
     fv_status status = fv_attn_check(a);
     if (status != FV_OK) return status;
-    const bool sound = region && region->struct_size == sizeof *region &&
-                       lies_within(region->batch, region->batches, sequences(a)) &&
-                       lies_within(region->head, region->heads, a->heads) &&
-                       lies_within(region->row, region->rows, a->n_q) &&
-                       lies_within(region->col, region->cols, a->n_k);
-    return sound ? FV_OK : FV_ERR_ARGUMENT;
+    const bool valid = region && region->struct_size == sizeof *region &&
+                       is_within(region->batch, region->batches, sequences(a)) &&
+                       is_within(region->head, region->heads, a->heads) &&
+                       is_within(region->row, region->rows, a->n_q) &&
+                       is_within(region->col, region->cols, a->n_k);
+    return valid ? FV_OK : FV_ERR_ARGUMENT;
 }
 
 static fv_status check_summary(const fv_attn *a, const fv_attn_summary *s)
@@ -53,10 +54,10 @@ static fv_status check_summary(const fv_attn *a, const fv_attn_summary *s)
     fv_status status = fv_attn_check(a);
     if (status != FV_OK) return status;
     int64_t entries;
-    const bool sound = s && s->struct_size == sizeof *s && s->top >= 0 &&
+    const bool valid = s && s->struct_size == sizeof *s && s->top >= 0 &&
                        fv_mul_i64(a->batch * a->heads * a->n_q, s->top, &entries) &&
                        (s->top == 0 || (s->top_index && s->top_weight));
-    return sound ? FV_OK : FV_ERR_ARGUMENT;
+    return valid ? FV_OK : FV_ERR_ARGUMENT;
 }
 
 static bool has_inputs(const fv_attn *a, const fv_attn_data *data)

@@ -29,8 +29,8 @@ typedef struct fv_attn_weights_args {
 typedef struct fv_attn_summary_args {
     fv_attn a;
     int64_t top;
-    /* Of a varlen document: entries from one head to the next of what has one per query and of what
-     * has one per key (0: n_q, n_k), and the number of its first key. */
+    /* Of a varlen document: strides between heads for arrays with one entry per query and per key
+     * (0: n_q, n_k), and the number of its first key. */
     int64_t q_head, k_head, first_key;
 } fv_attn_summary_args;
 
@@ -44,8 +44,8 @@ static inline int64_t fv_attn_summary_key(const fv_attn_summary_args *s, int64_t
 }
 
 /*
- * Varlen documents (attention_weights_varlen.c): a kernel that gets a varlen description passes
- * itself on and is called for each document. `scratch` takes a description, for its whole map.
+ * Varlen documents (attention_weights_varlen.c): called by a kernel that gets a varlen description,
+ * which is called back for each document. `scratch` takes a description, for its whole map.
  */
 void fv_attn_weights_varlen(const fv_exec *exec, void *const *ptr, const fv_attn_weights_args *args,
                             fv_kernel_fn kernel, fv_attn_scratch_fn scratch);

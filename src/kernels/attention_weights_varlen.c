@@ -1,7 +1,7 @@
 /*
- * Weights of varlen documents. The map is that of the long row: each document's own map
- * is where its queries and keys are, with zeros everywhere else. Keys are numbered along
- * the row, too. A document is a call of its own, so its weights have the bits they have alone.
+ * Weights of varlen documents. The map is that of the whole row: each document's own map is at its
+ * queries and keys, with zeros everywhere else. Keys are numbered along the row. A document is a
+ * call of its own, so its weights have the bits they have alone.
  */
 #include "kernels/attention_weights.h"
 
@@ -59,8 +59,8 @@ static void clear_rows(const void *arg, int64_t begin, int64_t end, int thread)
     const fv_attn_region *w = &job->args->region;
     const int64_t *q_begin = begins(job, FV_ATTN_Q_BEGIN), *k_begin = begins(job, FV_ATTN_K_BEGIN);
     const int64_t last = w->col + w->cols;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t r = unit % w->rows, h = unit / w->rows;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t r = item % w->rows, h = item / w->rows;
         const int64_t b = document_of(q_begin, job->args->a.batch, w->row + r);
         char *row = (char *)job->ptr[FV_ATTN_MAP_OUT] +
                     (h * w->out.head + r * w->out.row) * (int64_t)job->size;
@@ -70,7 +70,7 @@ static void clear_rows(const void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
-/* What the window has of document b. */
+/* The part of document b inside the window. */
 static void map_document(const void *user, int64_t b, const fv_exec *exec)
 {
     const map_job *job = user;

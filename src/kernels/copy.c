@@ -12,8 +12,8 @@
 
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
-/* Axes in order of falling output stride: a copy may visit elements in any order, and writing
- * forwards is the cheapest. */
+/* Sorts the axes by descending output stride: a copy may visit elements in any order, and writing
+ * sequentially is cheapest. */
 static void sort_axes(fv_elementwise_args *m)
 {
     for (int i = 1; i < m->rank; i++) {
@@ -98,7 +98,8 @@ static void transpose_row(const fv_walk *w, int64_t n, const int64_t *at)
     }
 }
 
-/* Moves axis `row` to the second last place and walks everything before it, squares innermost. */
+/* Moves axis `row` to the second last place and iterates over the axes before it, squares
+ * innermost. */
 static void copy_transposed(const fv_exec *exec, void *const *ptr, const fv_elementwise_args *m,
                             int row)
 {

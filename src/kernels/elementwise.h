@@ -1,10 +1,10 @@
 /*
- * Elementwise kernels over a broadcast shape. Every pointer has its own element
- * strides (0 where it is broadcast); the launch code merges axes first, so the
- * common contiguous case arrives as rank 1 (or rank 0: one element) with strides 1.
- * The output may be the very same memory as an input of the same strides.
+ * Elementwise kernels over a broadcast shape. Every pointer has its own element strides (0 where it
+ * is broadcast); the launch code merges axes first, so that the common contiguous case arrives as
+ * rank 1 (or rank 0: one element) with strides 1. The output may be the same memory as an input
+ * with the same strides.
  *
- * Shapes may hold zeros (then nothing is done). NaN follows IEEE except where said.
+ * Shapes may contain zeros (then nothing is done). NaN follows IEEE unless stated otherwise.
  */
 #ifndef FV_KERNELS_ELEMENTWISE_H
 #define FV_KERNELS_ELEMENTWISE_H

@@ -27,7 +27,7 @@ static void parallel_in_pool(void *user, int64_t items, int64_t grain, fv_range_
     fv_pool_run(user, items, grain, fn, arg);
 }
 
-static bool batch_is_sound(const fv_gemm *g)
+static bool batch_is_valid(const fv_gemm *g)
 {
     if (g->batch_rank < 0 || g->batch_rank > FV_GEMM_BATCH_RANK) return false;
     int64_t product = 1;
@@ -42,7 +42,7 @@ static bool batch_is_sound(const fv_gemm *g)
 
 fv_status fv_gemm_check(const fv_gemm *g)
 {
-    if (g->m < 0 || g->n < 0 || g->k < 0 || !batch_is_sound(g)) return FV_ERR_ARGUMENT;
+    if (g->m < 0 || g->n < 0 || g->k < 0 || !batch_is_valid(g)) return FV_ERR_ARGUMENT;
     if (g->act < FV_ACT_NONE || g->act >= FV_ACT_COUNT) return FV_ERR_ARGUMENT;
     if (g->accumulate && g->act != FV_ACT_NONE) return FV_ERR_ARGUMENT;
     if (g->m > 1 && g->c_row < g->n) return FV_ERR_ARGUMENT;

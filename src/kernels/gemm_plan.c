@@ -6,11 +6,10 @@
 #include "kernels/gemm_bf16.h"
 
 enum {
-    DEPTH_WHOLE = 2048, /* up to here k is one block */
-    DEPTH_BLOCK = 1536, /* else blocks of about this size: a panel of 384 KiB */
-    DEPTH_COLUMN_MAJOR =
-        512,             /* if A is column-major and packed: more rows of each column at a time */
-    DEPTH_FEW_ROWS = 64, /* B is packed to be used once: a panel stays in L1 */
+    DEPTH_WHOLE = 2048,                 /* up to here k is one block */
+    DEPTH_BLOCK = 1536,                 /* else blocks of about this size: a panel of 384 KiB */
+    DEPTH_COLUMN_MAJOR = 512,           /* A is column-major: longer runs of its columns */
+    DEPTH_FEW_ROWS = 64,                /* B is packed to be used once: a panel stays in L1 */
     ROWS_WITH_BLOCKS = 1026,            /* bounds the partial sums kept between blocks */
     B_BLOCK_FLOATS = 128 * 1024,        /* packed B of a work item: half of L2 ... */
     B_BLOCK_WITH_PACKED_A = 512 * 1024, /* ... or a part of L3, so that A is packed less often */
@@ -19,9 +18,7 @@ enum {
     FEW_COLUMNS = 64,                   /* of A: fewer pages than the L1 TLB has entries */
     NEAR_COLUMNS = 256, /* column stride in floats that the hardware prefetcher follows */
     ITEMS_PER_THREAD = 6,
-    STREAMED_ITEM =
-        96 *
-        1024, /* weights per work item: 20 us of memory traffic, so that threads finish together */
+    STREAMED_ITEM = 96 * 1024, /* weights: 20 us of memory traffic, so threads end together */
     ROWS_PER_ITEM_MIN = 96,
     PANELS_MIN_WITH_PACKED_A = 4 /* A is packed again for each work item along n */
 };

@@ -15,9 +15,9 @@
  *   h, c, acts of a step = the cell of x_gates + h_prev W^T and c_prev
  * LSTM_GRAD ptr: dx_gates [T, B, 4 H], dh0, dc0 [B, H], h_prev [T, B, H] (each or NULL: not
  *   requested), dh [T, B, H], dh_last, dc_last [B, H] (each or NULL: zeros), acts, c, weight, c0
- * (or NULL: zeros), h, h0 (or NULL: zeros; both only for h_prev), lengths (or NULL) D = the cell's
- * backward, dh_prev = D W + its own upstream, h_prev = h before each step terms: 0 to 5 in the
- * cell, 6 D W, 7 dh_last, 8 dh, 9 h_prev except 10, h0 in h_prev
+ *   (or NULL: zeros), h, h0 (or NULL: zeros; both only for h_prev), lengths (or NULL)
+ *   D = the cell's backward, dh_prev = D W + its own upstream, h_prev = h before each step
+ *   terms: 0 to 5 in the cell, 6 D W, 7 dh_last, 8 dh, 9 h_prev except 10, h0 in h_prev
  *
  * GRU ptr: h, acts [T, B, 4 H] (or NULL), h_last, x_gates [T, B, 3 H], weight, bias [3 H] (or
  *   NULL), h0 (or NULL: zeros), lengths (or NULL)

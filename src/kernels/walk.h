@@ -73,7 +73,7 @@ static inline void fv_walk_range(const void *arg, int64_t begin, int64_t end, in
     }
 }
 
-/* cost: rough operations an element. */
+/* cost: rough number of operations per element. */
 static inline void fv_walk_run(const fv_exec *exec, const fv_elementwise_args *args,
                                void *const *ptr, int pointers, int64_t cost, fv_walk_fn fn)
 {

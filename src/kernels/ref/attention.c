@@ -1,29 +1,38 @@
 /*
- * Attention as the formulas of fovea/attention.h say it: one query at a time, scores of the visible
- * keys in a row of scratch, a shifted softmax, the blend of values. Keys a query may not see are
- * never touched. The backward recomputes each row from the saved log-sum-exp.
+ * Attention by the formulas of fovea/attention.h: one query at a time, the scores of the visible
+ * keys in a row of scratch, a shifted softmax, the weighted sum of values. Keys that a query may
+ * not see are never read. The backward recomputes each row from the saved log-sum-exp.
  *
- * The float version serves bf16 and f16 as well: a row is widened when it is met, a result is
- * summed as floats and narrowed at the end.
+ * The float version serves bf16 and f16 as well: rows are converted when they are read, results are
+ * summed in float and converted at the end.
  */
 #include "kernels/ref/attention_ref.h"
 
 #include "base/rng.h"
 #include "kernels/convert.h"
 
-/* Rows that a thread may hold widened, and sums of its own. */
-typedef enum room { ROOM_Q, ROOM_K, ROOM_V, ROOM_O, ROOM_G, ROOM_DQ, ROOM_DW, ROOMS } room;
-_Static_assert(ROOMS *FV_ATTN_MAX_WIDTH == FV_REF_ATTN_ROOM, "every room is there");
+/* Buffers of a thread: converted rows, and sums. */
+typedef enum buffer {
+    BUFFER_Q,
+    BUFFER_K,
+    BUFFER_V,
+    BUFFER_O,
+    BUFFER_G,
+    BUFFER_DQ,
+    BUFFER_DW,
+    BUFFERS
+} buffer;
+_Static_assert(BUFFERS *FV_ATTN_MAX_WIDTH == FV_REF_ATTN_BUFFERS, "one buffer for each name");
 
 typedef struct attention_job {
     const fv_exec *exec;
     const fv_attn *a;
     void *const *ptr;  /* of the forward pass */
     void *const *grad; /* of the backward pass, or NULL */
-    real *rooms;       /* of this thread: [ROOMS][FV_ATTN_MAX_WIDTH] */
+    real *buffers;     /* of this thread: [BUFFERS][FV_ATTN_MAX_WIDTH] */
 } attention_job;
 
-/* One query's view of the world. */
+/* What one query needs. */
 typedef struct query {
     int64_t b, h, i;
     fv_attn_range range;
@@ -33,43 +42,44 @@ typedef struct query {
     int64_t position;
 } query;
 
-static char *place(const fv_attn *a, const void *base, const fv_attn_layout *l, int64_t b,
-                   int64_t h, int64_t i)
+static char *row_address(const fv_attn *a, const void *base, const fv_attn_layout *l, int64_t b,
+                         int64_t h, int64_t i)
 {
     const int64_t at = b * l->batch + h * l->head + i * l->row;
     return (char *)(uintptr_t)base + at * (int64_t)fv_dtype_size(a->dtype);
 }
 
-static real *room_of(const attention_job *job, room r)
+static real *buffer_of(const attention_job *job, buffer r)
 {
-    return job->rooms + (int64_t)r * FV_ATTN_MAX_WIDTH;
+    return job->buffers + (int64_t)r * FV_ATTN_MAX_WIDTH;
 }
 
-/* A row to read: in place, or widened. */
-static const real *row_of(const attention_job *job, room r, const void *base,
+/* A row to read: in place, or converted. */
+static const real *row_of(const attention_job *job, buffer r, const void *base,
                           const fv_attn_layout *l, int64_t width, int64_t b, int64_t h, int64_t i)
 {
-    if (width == 0) return NULL; /* the score looks at neither q nor k */
-    if (!base) return NULL;      /* not looked at: there is no score */
-    const char *at = place(job->a, base, l, b, h, i);
+    if (width == 0) return NULL; /* the score uses neither q nor k */
+    if (!base) return NULL;      /* not given: there is no score */
+    const char *at = row_address(job->a, base, l, b, h, i);
     if (!fv_attn_is_half(job->a->dtype)) return (const real *)(const void *)at;
-    fv_convert(width, FV_REAL_DTYPE, room_of(job, r), 1, job->a->dtype, at, 1);
-    return room_of(job, r);
+    fv_convert(width, FV_REAL_DTYPE, buffer_of(job, r), 1, job->a->dtype, at, 1);
+    return buffer_of(job, r);
 }
 
-/* A row to sum in: in place, or a room; then `deliver` puts it in its place. */
-static real *sums_of(const attention_job *job, room r, void *base, const fv_attn_layout *l,
+/* A row to accumulate in: in place, or a buffer, which `store_row` then stores. */
+static real *sums_of(const attention_job *job, buffer r, void *base, const fv_attn_layout *l,
                      int64_t b, int64_t h, int64_t i)
 {
-    if (fv_attn_is_half(job->a->dtype)) return room_of(job, r);
-    return (real *)(void *)place(job->a, base, l, b, h, i);
+    if (fv_attn_is_half(job->a->dtype)) return buffer_of(job, r);
+    return (real *)(void *)row_address(job->a, base, l, b, h, i);
 }
 
-static void deliver(const attention_job *job, const real *sums, void *base, const fv_attn_layout *l,
-                    int64_t width, int64_t b, int64_t h, int64_t i)
+static void store_row(const attention_job *job, const real *sums, void *base,
+                      const fv_attn_layout *l, int64_t width, int64_t b, int64_t h, int64_t i)
 {
     if (!fv_attn_is_half(job->a->dtype)) return;
-    fv_convert(width, job->a->dtype, place(job->a, base, l, b, h, i), 1, FV_REAL_DTYPE, sums, 1);
+    fv_convert(width, job->a->dtype, row_address(job->a, base, l, b, h, i), 1, FV_REAL_DTYPE, sums,
+               1);
 }
 
 static int64_t kv_head(const fv_attn *a, int64_t h) { return h / (a->heads / a->kv_heads); }
@@ -86,7 +96,7 @@ static query query_at(const attention_job *job, int64_t b, int64_t h, int64_t i)
         .h = h,
         .i = i,
         .range = fv_attn_visible_range(a, keys, i),
-        .q = row_of(job, ROOM_Q, job->ptr[FV_ATTN_Q], &a->q, fv_attn_width(a), b, h, i),
+        .q = row_of(job, BUFFER_Q, job->ptr[FV_ATTN_Q], &a->q, fv_attn_width(a), b, h, i),
         .w = w ? w + h * a->d : NULL,
         .bias = bias ? bias + b * a->bias.batch + h * a->bias.head + i * a->bias.row : NULL,
         .visible = visible
@@ -98,7 +108,7 @@ static query query_at(const attention_job *job, int64_t b, int64_t h, int64_t i)
     };
 }
 
-/* The next visible key at or after j; n_k when there is none. A bias of -inf hides, too. */
+/* The next visible key at or after j; n_k if there is none. A bias of -inf hides a key, too. */
 static int64_t next_key(const fv_attn *a, const query *x, int64_t j)
 {
     for (;; j++) {
@@ -132,14 +142,14 @@ static real additive(const real *q, const real *k, const real *w, int64_t n)
     return sum;
 }
 
-/* The product after scale and cap; *slack gets d capped / d product, for the backward. */
-static real capped(const fv_attn *a, real product, real *slack)
+/* The product after scale and cap; *cap_grad: d capped / d product, for the backward. */
+static real capped(const fv_attn *a, real product, real *cap_grad)
 {
     real z = (real)a->rule.scale * product;
-    *slack = 1;
+    *cap_grad = 1;
     if (a->rule.soft_cap > 0) {
         const real t = real_tanh(z / (real)a->rule.soft_cap);
-        *slack = 1 - t * t;
+        *cap_grad = 1 - t * t;
         z = (real)a->rule.soft_cap * t;
     }
     return z;
@@ -148,29 +158,30 @@ static real capped(const fv_attn *a, real product, real *slack)
 static const real *key_at(const attention_job *job, const query *x, int64_t j)
 {
     const fv_attn *a = job->a;
-    return row_of(job, ROOM_K, job->ptr[FV_ATTN_K], &a->k, fv_attn_width(a), x->b, kv_head(a, x->h),
-                  j);
+    return row_of(job, BUFFER_K, job->ptr[FV_ATTN_K], &a->k, fv_attn_width(a), x->b,
+                  kv_head(a, x->h), j);
 }
 
 static const real *value_at(const attention_job *job, const query *x, int64_t j)
 {
     const fv_attn *a = job->a;
-    return row_of(job, ROOM_V, job->ptr[FV_ATTN_V], &a->v, a->d_v, x->b, kv_head(a, x->h), j);
+    return row_of(job, BUFFER_V, job->ptr[FV_ATTN_V], &a->v, a->d_v, x->b, kv_head(a, x->h), j);
 }
 
-static real score(const attention_job *job, const query *x, int64_t j, const real *k, real *slack)
+static real score(const attention_job *job, const query *x, int64_t j, const real *k,
+                  real *cap_grad)
 {
     const fv_attn *a = job->a;
     real s = 0;
     if (a->score == FV_ATTN_SCORE_DOT) s = dot(x->q, k, a->d);
     if (a->score == FV_ATTN_SCORE_ADDITIVE) s = additive(x->q, k, x->w, a->d);
-    s = capped(a, s, slack);
+    s = capped(a, s, cap_grad);
     if (job->ptr[FV_ATTN_SLOPES]) s += x->slope * (real)(j - x->position);
     if (x->bias) s += x->bias[j * a->bias.col];
     return s;
 }
 
-/* What the weight is multiplied with: 1, or 0 and 1/(1-p) with dropout. */
+/* The dropout factor of a weight: 1 without dropout, else 0 or 1/(1-p). */
 static real keep_factor(const fv_attn *a, const query *x, int64_t j)
 {
     if (a->rule.dropout == 0) return 1;
@@ -183,17 +194,17 @@ static real keep_factor(const fv_attn *a, const query *x, int64_t j)
 
 /* ---- scratch ---------------------------------------------------------------------- */
 
-/* Reals of one thread: the rooms, then the scores of a row or the sums of dk and dv of a head. */
+/* Reals per thread: the buffers, then the scores of a row or the sums of dk and dv of a head. */
 static size_t thread_reals(const fv_attn *a, bool backward)
 {
     const int64_t sums = fv_attn_is_half(a->dtype) ? fv_attn_width(a) + a->d_v : 0;
-    return (size_t)(ROOMS * FV_ATTN_MAX_WIDTH) + (size_t)(a->n_k * (backward ? sums : 1));
+    return (size_t)(BUFFERS * FV_ATTN_MAX_WIDTH) + (size_t)(a->n_k * (backward ? sums : 1));
 }
 
 static attention_job at_thread(const attention_job *shared, int thread)
 {
     attention_job job = *shared;
-    job.rooms = shared->rooms + (size_t)thread * thread_reals(job.a, job.grad != NULL);
+    job.buffers = shared->buffers + (size_t)thread * thread_reals(job.a, job.grad != NULL);
     return job;
 }
 
@@ -215,16 +226,16 @@ static size_t backward_bytes(const void *args, int threads)
 
 /* ---- forward ---------------------------------------------------------------------- */
 
-static void blend(const attention_job *job, const query *x, const real *scores, real most, real sum,
-                  real *o)
+static void weighted_sum(const attention_job *job, const query *x, const real *scores, real max,
+                         real sum, real *o)
 {
     const fv_attn *a = job->a;
     for (int64_t c = 0; c < a->d_v; c++)
         o[c] = 0;
     FOR_VISIBLE_KEYS(a, x, j)
     {
-        const real p = real_exp(scores[j] - most) / sum * keep_factor(a, x, j);
-        if (p == 0) continue; /* a dropped key is a hidden one: its value is not looked at */
+        const real p = real_exp(scores[j] - max) / sum * keep_factor(a, x, j);
+        if (p == 0) continue; /* a dropped key is like a hidden one: its value is not used */
         const real *v = value_at(job, x, j);
         for (int64_t c = 0; c < a->d_v; c++)
             o[c] = real_fma(p, v[c], o[c]);
@@ -235,26 +246,26 @@ static void forward_rows(const void *arg, int64_t begin, int64_t end, int thread
 {
     const attention_job *shared = arg, own = at_thread(shared, thread), *job = &own;
     const fv_attn *a = job->a;
-    real *scores = job->rooms + ROOMS * FV_ATTN_MAX_WIDTH;
+    real *scores = job->buffers + BUFFERS * FV_ATTN_MAX_WIDTH;
     real *lse = job->ptr[FV_ATTN_LSE];
     const int64_t lse_head = fv_attn_lse_head(a);
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t i = unit % a->n_q, h = unit / a->n_q % a->heads, b = unit / a->n_q / a->heads;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t i = item % a->n_q, h = item / a->n_q % a->heads, b = item / a->n_q / a->heads;
         const query x = query_at(job, b, h, i);
-        real most = (real)-INFINITY, sum = 0, slack;
+        real max = (real)-INFINITY, sum = 0, cap_grad;
         FOR_VISIBLE_KEYS(a, &x, j)
         {
-            scores[j] = score(job, &x, j, key_at(job, &x, j), &slack);
-            if (scores[j] > most || scores[j] != scores[j]) most = scores[j];
+            scores[j] = score(job, &x, j, key_at(job, &x, j), &cap_grad);
+            if (scores[j] > max || scores[j] != scores[j]) max = scores[j];
         }
-        const real shift = most == (real)-INFINITY ? 0 : most;
+        const real shift = max == (real)-INFINITY ? 0 : max;
         FOR_VISIBLE_KEYS(a, &x, j) sum += real_exp(scores[j] - shift);
         if (lse)
             lse[(b * a->heads + h) * lse_head + i] =
                 sum == 0 ? (real)-INFINITY : shift + real_log(sum);
-        real *o = sums_of(job, ROOM_O, job->ptr[FV_ATTN_O], &a->o, b, h, i);
-        blend(job, &x, scores, shift, sum == 0 ? 1 : sum, o);
-        deliver(job, o, job->ptr[FV_ATTN_O], &a->o, a->d_v, b, h, i);
+        real *o = sums_of(job, BUFFER_O, job->ptr[FV_ATTN_O], &a->o, b, h, i);
+        weighted_sum(job, &x, scores, shift, sum == 0 ? 1 : sum, o);
+        store_row(job, o, job->ptr[FV_ATTN_O], &a->o, a->d_v, b, h, i);
     }
 }
 
@@ -265,29 +276,29 @@ static void attention(const fv_exec *exec, void *const *ptr, const void *args)
         fv_attn_run_varlen(exec, ptr, a, false, attention, forward_bytes);
         return;
     }
-    const attention_job job = {.exec = exec, .a = a, .ptr = ptr, .rooms = exec->scratch};
+    const attention_job job = {.exec = exec, .a = a, .ptr = ptr, .buffers = exec->scratch};
     fv_exec_rows(exec, a->batch * a->heads * a->n_q, a->n_k * (fv_attn_width(a) + a->d_v),
                  forward_rows, &job);
 }
 
 void FV_NAME(fv_ref_attn_weights)(const fv_attn *a, void *const *ptr, int64_t b, int64_t h,
-                                  int64_t i, real *rooms, real *weights)
+                                  int64_t i, real *buffers, real *weights)
 {
-    const attention_job job = {.a = a, .ptr = ptr, .rooms = rooms};
+    const attention_job job = {.a = a, .ptr = ptr, .buffers = buffers};
     const query x = query_at(&job, b, h, i);
     const real *all = ptr[FV_ATTN_LSE];
     const real lse = all[(b * a->heads + h) * fv_attn_lse_head(a) + i];
     for (int64_t j = 0; j < a->n_k; j++)
         weights[j] = 0;
-    if (lse == (real)-INFINITY) return; /* sees nothing */
-    real slack;
+    if (lse == (real)-INFINITY) return; /* no visible key */
+    real cap_grad;
     FOR_VISIBLE_KEYS(a, &x, j)
-    weights[j] = real_exp(score(&job, &x, j, key_at(&job, &x, j), &slack) - lse);
+    weights[j] = real_exp(score(&job, &x, j, key_at(&job, &x, j), &cap_grad) - lse);
 }
 
 /* ---- backward --------------------------------------------------------------------- */
 
-/* Weight, its gradient and the product's gradient for one pair. */
+/* The weight of a query and a key, its gradient and the gradient of the product. */
 typedef struct pair {
     real dropped_p, ds, dz;
 } pair;
@@ -298,28 +309,28 @@ static pair pair_at(const attention_job *job, const query *x, int64_t j, const r
     const fv_attn *a = job->a;
     const fv_exec *exec = job->exec;
     (void)exec;
-    real slack;
-    const real p = real_exp(score(job, x, j, k, &slack) - lse), keep = keep_factor(a, x, j);
+    real cap_grad;
+    const real p = real_exp(score(job, x, j, k, &cap_grad) - lse), keep = keep_factor(a, x, j);
     const real dp = keep == 0 || !g ? 0 : keep * dot(g, value_at(job, x, j), a->d_v);
     const real ds = p * (FV_TERM(exec, 0, dp, 0) - FV_TERM(exec, 1, delta, 0));
-    return (pair){.dropped_p = p * keep, .ds = ds, .dz = ds * slack * (real)a->rule.scale};
+    return (pair){.dropped_p = p * keep, .ds = ds, .dz = ds * cap_grad * (real)a->rule.scale};
 }
 
-/* Where dk_j, or with `values` dv_j, is summed: in place, or behind the rooms. */
+/* Where dk_j, or with `values` dv_j, is accumulated: in place, or after the buffers. */
 static real *key_sums(const attention_job *job, bool values, int64_t b, int64_t kh, int64_t j)
 {
     const fv_attn *a = job->a;
     const fv_attn_layout *l = values ? &a->v : &a->k;
     void *base = job->grad[values ? FV_ATTN_GRAD_V : FV_ATTN_GRAD_K];
     if (!base || !fv_attn_is_half(a->dtype))
-        return base ? (real *)(void *)place(a, base, l, b, kh, j) : NULL;
-    real *sums = job->rooms + ROOMS * FV_ATTN_MAX_WIDTH;
+        return base ? (real *)(void *)row_address(a, base, l, b, kh, j) : NULL;
+    real *sums = job->buffers + BUFFERS * FV_ATTN_MAX_WIDTH;
     return values ? sums + a->n_k * fv_attn_width(a) + j * a->d_v : sums + j * a->d;
 }
 
-/* What one pair adds to the gradients of its query, its key and w; each may be NULL. */
-static void spread(const attention_job *job, const query *x, const real *k, real dz, real *dq,
-                   real *dk, real *dw)
+/* Adds the gradients of one query and key to dq, dk and dw; each may be NULL. */
+static void add_pair_grads(const attention_job *job, const query *x, const real *k, real dz,
+                           real *dq, real *dk, real *dw)
 {
     const fv_attn *a = job->a;
     const fv_exec *exec = job->exec;
@@ -342,9 +353,9 @@ static void clear(real *x, int64_t width)
         x[c] = 0;
 }
 
-/* Everything that belongs to one query: its own gradient, and what it adds to its keys, its values
- * and w (its sum first, since pairs are many and w has few elements). Called for the queries of one
- * key head in order, by one thread. */
+/* The gradients of one query: its own, and what it adds to its keys, its values and w (summed per
+ * query first, since there are many keys and w has few elements). Called for the queries of one key
+ * head in order, by one thread. */
 static void backward_query(const attention_job *job, int64_t b, int64_t h, int64_t i, real *dq)
 {
     const fv_attn *a = job->a;
@@ -352,14 +363,14 @@ static void backward_query(const attention_job *job, int64_t b, int64_t h, int64
     const int64_t row_number = (b * a->heads + h) * fv_attn_lse_head(a) + i;
     const real *dlse = job->grad[FV_ATTN_GRAD_LSE], *g = NULL;
     void *grad_o = job->grad[FV_ATTN_GRAD_O];
-    if (grad_o) g = row_of(job, ROOM_G, grad_o, &a->o, a->d_v, b, h, i);
-    const real *o = row_of(job, ROOM_O, job->ptr[FV_ATTN_O], &a->o, a->d_v, b, h, i);
+    if (grad_o) g = row_of(job, BUFFER_G, grad_o, &a->o, a->d_v, b, h, i);
+    const real *o = row_of(job, BUFFER_O, job->ptr[FV_ATTN_O], &a->o, a->d_v, b, h, i);
     real *db = job->grad[FV_ATTN_GRAD_BIAS];
     const real lse = ((const real *)job->ptr[FV_ATTN_LSE])[row_number];
-    if (lse == (real)-INFINITY) return; /* sees nothing */
+    if (lse == (real)-INFINITY) return; /* no visible key */
     const real delta = (g ? dot(g, o, a->d_v) : 0) - (dlse ? dlse[row_number] : 0);
     if (db) db += b * a->bias.batch + h * a->bias.head + i * a->bias.row;
-    real *all_dw = job->grad[FV_ATTN_GRAD_W], *dw = all_dw ? room_of(job, ROOM_DW) : NULL;
+    real *all_dw = job->grad[FV_ATTN_GRAD_W], *dw = all_dw ? buffer_of(job, BUFFER_DW) : NULL;
     clear(dw, a->d);
     FOR_VISIBLE_KEYS(a, &x, j)
     {
@@ -367,7 +378,7 @@ static void backward_query(const attention_job *job, int64_t b, int64_t h, int64
         const pair w = pair_at(job, &x, j, k, lse, delta, g);
         real *dk = key_sums(job, false, b, kv_head(a, h), j);
         real *dv = key_sums(job, true, b, kv_head(a, h), j);
-        spread(job, &x, k, w.dz, dq, dk, dw);
+        add_pair_grads(job, &x, k, w.dz, dq, dk, dw);
         for (int64_t c = 0; dv && g && w.dropped_p != 0 && c < a->d_v; c++)
             dv[c] = real_fma(w.dropped_p, g[c], dv[c]);
         if (db) db[j * a->bias.col] += w.ds;
@@ -376,7 +387,7 @@ static void backward_query(const attention_job *job, int64_t b, int64_t h, int64
         all_dw[h * a->d + c] += dw[c];
 }
 
-/* The keys of a head: begins their sums, or delivers them. */
+/* Clears the accumulated gradients of the keys of a head, or stores them. */
 static void clear_keys(const attention_job *job, int64_t b, int64_t kh)
 {
     for (int64_t j = 0; j < job->a->n_k; j++) {
@@ -385,13 +396,13 @@ static void clear_keys(const attention_job *job, int64_t b, int64_t kh)
     }
 }
 
-static void deliver_keys(const attention_job *job, int64_t b, int64_t kh)
+static void store_keys(const attention_job *job, int64_t b, int64_t kh)
 {
     const fv_attn *a = job->a;
     void *grad_k = job->grad[FV_ATTN_GRAD_K], *grad_v = job->grad[FV_ATTN_GRAD_V];
     for (int64_t j = 0; j < a->n_k; j++) {
-        if (grad_k) deliver(job, key_sums(job, false, b, kh, j), grad_k, &a->k, a->d, b, kh, j);
-        if (grad_v) deliver(job, key_sums(job, true, b, kh, j), grad_v, &a->v, a->d_v, b, kh, j);
+        if (grad_k) store_row(job, key_sums(job, false, b, kh, j), grad_k, &a->k, a->d, b, kh, j);
+        if (grad_v) store_row(job, key_sums(job, true, b, kh, j), grad_v, &a->v, a->d_v, b, kh, j);
     }
 }
 
@@ -401,22 +412,22 @@ static void backward_heads(const void *arg, int64_t begin, int64_t end, int thre
     const fv_attn *a = job->a;
     void *grad_q = job->grad[FV_ATTN_GRAD_Q];
     const int64_t group = a->heads / a->kv_heads;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t kh = unit % a->kv_heads, b = unit / a->kv_heads;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t kh = item % a->kv_heads, b = item / a->kv_heads;
         if (!a->adds_to_keys) clear_keys(job, b, kh);
         for (int64_t row = 0; row < group * a->n_q; row++) {
             const int64_t h = kh * group + row / a->n_q, i = row % a->n_q;
-            real *dq = grad_q ? sums_of(job, ROOM_DQ, grad_q, &a->q, b, h, i) : NULL;
+            real *dq = grad_q ? sums_of(job, BUFFER_DQ, grad_q, &a->q, b, h, i) : NULL;
             clear(dq, a->d);
             backward_query(job, b, h, i, dq);
-            if (dq) deliver(job, dq, grad_q, &a->q, a->d, b, h, i);
+            if (dq) store_row(job, dq, grad_q, &a->q, a->d, b, h, i);
         }
-        deliver_keys(job, b, kh);
+        store_keys(job, b, kh);
     }
 }
 
-/* A gradient that several units add to, of a bias that repeats or of w, has one order on one thread
- * only. The caller zeroes it. */
+/* A gradient that several work items add to, of a broadcast bias or of w, has a fixed order on one
+ * thread only. The caller clears it. */
 static void attention_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_attn *a = args;
@@ -428,13 +439,13 @@ static void attention_grad(const fv_exec *exec, void *const *ptr, const void *ar
                                .a = a,
                                .ptr = ptr + FV_ATTN_GRAD_INPUTS,
                                .grad = ptr,
-                               .rooms = exec->scratch};
-    const int64_t units = a->batch * a->kv_heads;
+                               .buffers = exec->scratch};
+    const int64_t items = a->batch * a->kv_heads;
     const bool shared_bias = ptr[FV_ATTN_GRAD_BIAS] && (a->bias.batch == 0 || a->bias.head == 0);
     if (shared_bias || ptr[FV_ATTN_GRAD_W])
-        backward_heads(&job, 0, units, 0);
+        backward_heads(&job, 0, items, 0);
     else
-        fv_exec_rows(exec, units, a->n_q * a->n_k * (fv_attn_width(a) + a->d_v), backward_heads,
+        fv_exec_rows(exec, items, a->n_q * a->n_k * (fv_attn_width(a) + a->d_v), backward_heads,
                      &job);
 }
 

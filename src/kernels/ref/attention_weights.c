@@ -1,5 +1,5 @@
 /*
- * Attention weights as their definitions say, one row of n_k at a time in scratch; see
+ * Attention weights by their definitions, one row of n_k at a time in scratch; see
  * fovea/attention_kernels.h.
  */
 #include "kernels/attention_weights.h"
@@ -16,9 +16,9 @@ typedef struct weights_job {
 
 static real *row_at(const weights_job *job, int thread, int64_t b, int64_t h, int64_t i)
 {
-    real *room = (real *)job->exec->scratch + thread * (FV_REF_ATTN_ROOM + job->a->n_k);
-    real *p = room + FV_REF_ATTN_ROOM;
-    FV_NAME(fv_ref_attn_weights)(job->a, job->in, b, h, i, room, p);
+    real *buffer = (real *)job->exec->scratch + thread * (FV_REF_ATTN_BUFFERS + job->a->n_k);
+    real *p = buffer + FV_REF_ATTN_BUFFERS;
+    FV_NAME(fv_ref_attn_weights)(job->a, job->in, b, h, i, buffer, p);
     return p;
 }
 
@@ -26,9 +26,9 @@ static void map_rows(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const weights_job *job = arg;
     const fv_attn_region *w = job->w;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t i = unit % w->rows, h = unit / w->rows % w->heads;
-        const int64_t b = unit / w->rows / w->heads;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t i = item % w->rows, h = item / w->rows % w->heads;
+        const int64_t b = item / w->rows / w->heads;
         const real *p = row_at(job, thread, w->batch + b, w->head + h, w->row + i);
         real *out =
             (real *)job->out[FV_ATTN_MAP_OUT] + b * w->out.batch + h * w->out.head + i * w->out.row;
@@ -40,7 +40,7 @@ static void map_rows(const void *arg, int64_t begin, int64_t end, int thread)
 static size_t row_scratch(const void *args, int threads)
 {
     const fv_attn *a = args;
-    const size_t reals = (size_t)(a->n_k + FV_REF_ATTN_ROOM) * (size_t)threads;
+    const size_t reals = (size_t)(a->n_k + FV_REF_ATTN_BUFFERS) * (size_t)threads;
     return (reals * sizeof(double) + 63) / 64 * 64;
 }
 
@@ -76,8 +76,8 @@ static void summary_rows(const void *arg, int64_t begin, int64_t end, int thread
     real *distances = job->out[FV_ATTN_DISTANCE];
     int64_t *index = job->out[FV_ATTN_TOP_INDEX];
     const int64_t top = job->summary->top;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t i = unit % a->n_q, head = unit / a->n_q;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t i = item % a->n_q, head = item / a->n_q;
         const int64_t row = fv_attn_summary_row(job->summary, head, i);
         const real *p = row_at(job, thread, head / a->heads, head % a->heads, i);
         if (top > 0)

@@ -63,7 +63,7 @@ static void unary_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
 {
     real *dx = (real *)w->ptr[0] + at[0];
     const real *g = (const real *)w->ptr[1] + at[1];
-    /* Only one of x and y is there; the rows of kernels/elementwise.def say which. */
+    /* Only one of x and y is given; the rows of kernels/elementwise.def say which. */
     const real *x = w->ptr[2] ? (const real *)w->ptr[2] + at[2] : NULL;
     const real *y = w->ptr[3] ? (const real *)w->ptr[3] + at[3] : NULL;
     const int64_t sg = w->step[1], sx = w->step[2], sy = w->step[3];
@@ -202,7 +202,7 @@ static void select_row(const fv_walk *w, int64_t n, const int64_t *at)
 {
     real *c = (real *)w->ptr[0] + at[0];
     const uint8_t *cond = (const uint8_t *)w->ptr[1] + at[1];
-    /* A missing side is a constant: a one-element row that never moves. */
+    /* A missing operand is a constant: one element with stride 0. */
     const real alpha = (real)w->args->alpha, beta = (real)w->args->beta;
     const real *a = w->ptr[2] ? (const real *)w->ptr[2] + at[2] : &alpha;
     const real *b = w->ptr[3] ? (const real *)w->ptr[3] + at[3] : &beta;

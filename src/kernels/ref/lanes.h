@@ -1,6 +1,7 @@
 /*
  * Sums and maxima over a contiguous row in the lane order of every level: element r goes to lane r
- * % 16, and the lanes are reduced by the tree of real_join. LANE_SUM takes any expression of `i`.
+ * % 16, and the lanes are reduced by the tree of real_reduce_sum. LANE_SUM takes any expression of
+ * `i`.
  *
  *     real sum;
  *     LANE_SUM(sum, cols, y[i] * g[i]);
@@ -15,7 +16,7 @@
         real acc_[FV_LANES] = {0};                                                                 \
         for (int64_t i = 0; i < (count); i++)                                                      \
             acc_[i % FV_LANES] += (term);                                                          \
-        (result) = real_join(acc_);                                                                \
+        (result) = real_reduce_sum(acc_);                                                          \
     } while (0)
 
 /* -inf for an empty row; NaN if it contains one. */

@@ -139,7 +139,7 @@ static void rms_norm_grad(const fv_exec *exec, void *const *ptr, const void *arg
 
 enum { TILE = 32 };
 
-static void join_tile(real acc[FV_LANES][TILE], int64_t count, real *out, bool accumulate)
+static void reduce_tile(real acc[FV_LANES][TILE], int64_t count, real *out, bool accumulate)
 {
     for (int w = FV_LANES / 2; w; w /= 2)
         for (int i = 0; i < w; i++)
@@ -171,8 +171,10 @@ static void norm_param_grad_range(const void *arg, int64_t begin, int64_t end, i
                 to_beta[c] += g[c];
             }
         }
-        if (job->ptr[0]) join_tile(dgamma, count, (real *)job->ptr[0] + col, job->args->accumulate);
-        if (job->ptr[1]) join_tile(dbeta, count, (real *)job->ptr[1] + col, job->args->accumulate);
+        if (job->ptr[0])
+            reduce_tile(dgamma, count, (real *)job->ptr[0] + col, job->args->accumulate);
+        if (job->ptr[1])
+            reduce_tile(dbeta, count, (real *)job->ptr[1] + col, job->args->accumulate);
     }
 }
 

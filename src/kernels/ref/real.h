@@ -61,7 +61,7 @@ static inline real real_pow(real x, real y) { return powf(x, y); }
 #endif
 
 /* Sums the 16 lanes in the one fixed tree. Overwrites acc. */
-static inline real real_join(real acc[FV_LANES])
+static inline real real_reduce_sum(real acc[FV_LANES])
 {
     for (int w = FV_LANES / 2; w; w /= 2)
         for (int i = 0; i < w; i++)

@@ -1,40 +1,41 @@
 /*
- * What the files of decoding share (attention_decode.c has the story): rows as they are stored, and
- * the products of a few queries with them. Whoever includes this file has defined how queries and
- * keys are met, `type` being a constant of each instance:
+ * Declarations shared by the files of decoding (see attention_decode.c): stored rows, their dot
+ * products with a few queries, and P V, the weights times the values. The including file defines
+ * how queries and keys are multiplied; `type` is a compile-time constant of each instance:
  *
- *     enum { DOT_NUMBERS };                         // numbers of a row in one vector
- *     int64_t size_of(fv_dtype type)                // bytes of a number
+ *     enum { DOT_NUMBERS };                         // elements per vector
+ *     int64_t size_of(fv_dtype type)                // bytes per element
  *     dot_vec dot_key(fv_dtype type, const char *p, int count)
  *     dot_vec dot_query(const float *p)             // FV_LANES words
  *     vf dot_add(dot_vec query, dot_vec key, vf sum)
- *     // AVX-512: 32 columns of 16 bits as two vectors
- *     void blend_values(fv_dtype type, const char *p, int64_t count, vf *x)
+ *     // AVX-512: 32 columns of bf16 or f16 as two vectors
+ *     void pv_load(fv_dtype type, const char *p, int64_t count, vf *x)
  */
 #ifndef FV_KERNELS_SIMD_ATTENTION_DECODE_H
 #define FV_KERNELS_SIMD_ATTENTION_DECODE_H
 
-#include "kernels/simd/attention_pairs.h"
+#include "kernels/simd/attention_bf16_dot.h"
 
 enum {
-    GROUP = FV_SIMD_LEVEL == 3 ? 16 : 4, /* products that share a tree: what the registers hold */
-    PIECE_KEYS = 32, /* rows of V between two looks at the columns that do not fit in registers */
+    GROUP = FV_SIMD_LEVEL == 3
+                ? 16
+                : 4, /* products reduced in one tree: as many as the registers hold */
+    PIECE_KEYS = 32, /* rows of V per pass if the columns do not fit into registers */
 };
 
 /*
- * Rows are asked for about a kilobyte before their turn: less and the memory waits, more and the
- * CPU's own prefetchers lose the thread. The second-level cache is the goal, since there is more
- * room for lines on their way than in the first.
+ * Rows are prefetched about a kilobyte ahead: with less, memory idles; with more, the hardware
+ * prefetchers lose track. They go into L2, which has more outstanding requests than L1.
  */
 enum { AHEAD_BYTES = 1024, LINE_BYTES = 64 };
 
-/* Rows of K or V as they are stored: floats, bf16 or f16. */
+/* Rows of K or V as stored: f32, bf16 or f16. */
 typedef struct stored {
     const char *at;
-    int64_t row; /* bytes from one to the next */
+    int64_t row; /* stride in bytes */
 } stored;
 
-/* Numbers of `size` bytes. */
+/* For elements of `size` bytes. */
 static inline int64_t bytes_ahead(const stored *x, int64_t size, int64_t width)
 {
     return fv_attn_max(1, AHEAD_BYTES / (width * size)) * x->row;
@@ -50,8 +51,8 @@ V_INLINE void prefetch(const char *row, int64_t ahead, const int64_t bytes)
 /* ---- products ---------------------------------------------------------------------- */
 
 /*
- * The sums of GROUP vectors. Within quarters of four lanes (0 + 2) + (1 + 3), then quarters
- * (0 + 1) + (2 + 3): the same for every vector and on both levels.
+ * The sums of GROUP vectors. Within quarters of four lanes (0 + 2) + (1 + 3), then quarters (0 + 1)
+ * + (2 + 3): the same for every vector and on both levels.
  */
 #if FV_SIMD_LEVEL == 3
 V_INLINE vf unpack_add(vf a, vf b)
@@ -98,25 +99,25 @@ V_INLINE void reduce(const vf *x, float *sums)
 }
 #endif
 
-/* Operands of products. */
+/* Operands of the dot products. */
 typedef struct dots {
-    const float *q; /* words: floats, or pairs */
+    const float *q; /* words: floats, or bf16 pairs */
     stored k;
     int64_t q_row, width;
-    int64_t ahead; /* bytes from a row to the one to ask for */
-    float *s;      /* rows FV_ATTN_SCORE_ROW apart */
+    int64_t ahead; /* prefetch distance in bytes */
+    float *s;      /* row stride FV_ATTN_SCORE_ROW */
 } dots;
 
-/* Those of one tile: where its queries and keys begin, and its scores. They are arguments beside
- * the others, since a copy of them all would be read back before it is written. */
+/* The queries, keys and scores of one tile. They are separate arguments, since a copy of all
+ * operands would be read back before it is written. */
 typedef struct dot_place {
     const float *q;
     const char *k;
     float *s;
 } dot_place;
 
-/* Adds the products of `vecs` vectors, from column c on, to sum[row][key]. Each key is walked to
- * the end before the next, as the memory likes it. */
+/* Adds the products of `vecs` vectors, from column c on, to sum[row][key]. Each key is read to the
+ * end before the next, in the order of memory. */
 V_INLINE void add_columns(const dots *t, dot_place at, const fv_dtype type, const int rows,
                           const int keys, int last, int64_t c, const int vecs, int count, vf *sum)
 {
@@ -139,7 +140,7 @@ V_INLINE void add_columns(const dots *t, dot_place at, const fv_dtype type, cons
     }
 }
 
-/* rows x keys = GROUP products of `vecs` vectors, 0: of any width. Keys after `last` are not read:
+/* rows x keys = GROUP products of `vecs` vectors; 0: of any width. Keys after `last` are skipped:
  * their sums are those of `last`. */
 FV_INSTANCE void dot_tile(const dots *t, dot_place at, const fv_dtype type, const int rows,
                           const int keys, const int vecs, int last)
@@ -168,7 +169,7 @@ FV_INSTANCE void dot_tile(const dots *t, dot_place at, const fv_dtype type, cons
 
 typedef void (*dot_fn)(const dots *t, const float *q, const char *k, float *s, int last);
 
-/* The usual widths have instances without a loop: it would cost a third of their time. */
+/* The usual widths have instances without a loop, which would cost a third of their time. */
 #define DOT_TILE(type, rows)                                                                       \
     static void type##_64_##rows(const dots *t, const float *q, const char *k, float *s, int last) \
     {                                                                                              \
@@ -199,7 +200,7 @@ typedef void (*dot_fn)(const dots *t, const float *q, const char *k, float *s, i
     }
 
 /* Products of `rows` queries with keys [0, keys) into the first ceil16(keys) columns of s, by the
- * instances DOT_NAMES of a type; what stands behind the last key is a number of no meaning. */
+ * instances DOT_NAMES of a type; columns past the last key are undefined numbers. */
 static inline void dot_products(const dot_fn (*of)[3], const dots *all, int rows, int64_t keys)
 {
     const dot_fn *any = of[0], *whole = all->width == 64 ? of[1] : all->width == 128 ? of[2] : any;
@@ -218,29 +219,29 @@ static inline void dot_products(const dot_fn (*of)[3], const dots *all, int rows
     }
 }
 
-/* ---- blends of 16-bit values --------------------------------------------------------- */
+/* ---- P V with bf16 or f16 values ------------------------------------------------------ */
 
 #if FV_SIMD_LEVEL == 3
 
-enum { BLEND_ROWS = 6, BLEND_GROUPS = 4, BLEND_COLS = 2 * FV_LANES };
+enum { PV_ROWS = 6, PV_GROUPS = 4, PV_COLS = 2 * FV_LANES };
 
-/* Some rows of weights with a piece of V, which is widened in registers. */
-typedef struct blend_strip {
-    const float *weights; /* rows FV_ATTN_SCORE_ROW apart */
+/* Some rows of weights times some rows of V, which are converted in registers. */
+typedef struct pv_args {
+    const float *weights; /* row stride FV_ATTN_SCORE_ROW */
     int64_t keys;
     const char *values;
     int64_t value_row; /* bytes */
-    int64_t ahead;     /* bytes from a row to the one to ask for */
+    int64_t ahead;     /* prefetch distance in bytes */
     const float *from;
-    float *o; /* may be `from`; rows as far apart */
+    float *o; /* may be `from`; same row stride */
     int64_t o_row;
-} blend_strip;
+} pv_args;
 
-/* `groups` times 32 columns from column c on, the last of which has `count`. */
-FV_INSTANCE void blend_tile(const blend_strip *t, const fv_dtype type, const int rows,
-                            const int groups, int64_t c, int64_t count)
+/* `groups` times 32 columns from column c on; the last group has `count`. */
+FV_INSTANCE void pv_tile(const pv_args *t, const fv_dtype type, const int rows, const int groups,
+                         int64_t c, int64_t count)
 {
-    vf sum[BLEND_ROWS][2 * BLEND_GROUPS];
+    vf sum[PV_ROWS][2 * PV_GROUPS];
     const float *from = t->from + c;
     FV_UNROLL
     for (int i = 0; i < rows; i++) {
@@ -255,7 +256,7 @@ FV_INSTANCE void blend_tile(const blend_strip *t, const fv_dtype type, const int
         FV_UNROLL
         for (int g = 0; g < groups; g++) {
             vf x[2];
-            blend_values(type, b + g * LINE_BYTES, g < groups - 1 ? BLEND_COLS : count, x);
+            pv_load(type, b + g * LINE_BYTES, g < groups - 1 ? PV_COLS : count, x);
             FV_UNROLL
             for (int i = 0; i < rows; i++) {
                 const vf weight = v_set(p[i * FV_ATTN_SCORE_ROW]);
@@ -273,58 +274,59 @@ FV_INSTANCE void blend_tile(const blend_strip *t, const fv_dtype type, const int
     }
 }
 
-typedef void (*blend_fn)(const blend_strip *t, int64_t c, int64_t count);
+typedef void (*pv_fn)(const pv_args *t, int64_t c, int64_t count);
 
-#define BLEND(type, rows, groups)                                                                  \
-    static void type##_blend_##rows##x##groups(const blend_strip *t, int64_t c, int64_t count)     \
+#define PV_TILE(type, rows, groups)                                                                \
+    static void type##_blend_##rows##x##groups(const pv_args *t, int64_t c, int64_t count)         \
     {                                                                                              \
         (void)count;                                                                               \
-        blend_tile(t, type, rows, groups, c, BLEND_COLS);                                          \
+        pv_tile(t, type, rows, groups, c, PV_COLS);                                                \
     }
-#define BLEND_END(type, rows)                                                                      \
-    static void type##_blend_end_##rows(const blend_strip *t, int64_t c, int64_t count)            \
+#define PV_TILE_END(type, rows)                                                                    \
+    static void type##_blend_end_##rows(const pv_args *t, int64_t c, int64_t count)                \
     {                                                                                              \
-        blend_tile(t, type, rows, 1, c, count);                                                    \
+        pv_tile(t, type, rows, 1, c, count);                                                       \
     }
-#define BLEND_SET(type, rows) BLEND(type, rows, 1) BLEND(type, rows, 2) BLEND_END(type, rows)
-#define BLENDS(type)                                                                               \
-    BLEND_SET(type, 1)                                                                             \
-    BLEND_SET(type, 2)                                                                             \
-    BLEND_SET(type, 3) BLEND_SET(type, 4) BLEND_SET(type, 5) BLEND_SET(type, 6)
-#define BLEND_NAMES_OF(type, rows)                                                                 \
+#define PV_TILE_SET(type, rows)                                                                    \
+    PV_TILE(type, rows, 1) PV_TILE(type, rows, 2) PV_TILE_END(type, rows)
+#define PV_TILES(type)                                                                             \
+    PV_TILE_SET(type, 1)                                                                           \
+    PV_TILE_SET(type, 2)                                                                           \
+    PV_TILE_SET(type, 3) PV_TILE_SET(type, 4) PV_TILE_SET(type, 5) PV_TILE_SET(type, 6)
+#define PV_NAMES_OF(type, rows)                                                                    \
     {                                                                                              \
         type##_blend_end_##rows, type##_blend_##rows##x1, type##_blend_##rows##x2                  \
     }
-#define BLEND_NAMES(type)                                                                          \
+#define PV_NAMES(type)                                                                             \
     {                                                                                              \
-        BLEND_NAMES_OF(type, 1), BLEND_NAMES_OF(type, 2), BLEND_NAMES_OF(type, 3),                 \
-            BLEND_NAMES_OF(type, 4), BLEND_NAMES_OF(type, 5), BLEND_NAMES_OF(type, 6)              \
+        PV_NAMES_OF(type, 1), PV_NAMES_OF(type, 2), PV_NAMES_OF(type, 3), PV_NAMES_OF(type, 4),    \
+            PV_NAMES_OF(type, 5), PV_NAMES_OF(type, 6)                                             \
     }
 
-/* As many columns at a time as the registers hold. widest: of one row, or NULL. */
-static inline void blend_groups(const blend_fn *tiles, blend_fn widest, const blend_strip *t,
-                                int64_t cols)
+/* As many columns at a time as the registers hold. widest: for one row, or NULL. */
+static inline void pv_groups(const pv_fn *tiles, pv_fn widest, const pv_args *t, int64_t cols)
 {
     for (int64_t c = 0, step; c < cols; c += step) {
         const int64_t left = cols - c;
-        const int groups = left < BLEND_COLS ? 0 : left < 2 * BLEND_COLS ? 1 : 2;
-        const bool wide = widest && left >= BLEND_GROUPS * BLEND_COLS;
-        step = wide ? BLEND_GROUPS * BLEND_COLS : groups == 2 ? 2 * BLEND_COLS : BLEND_COLS;
+        const int groups = left < PV_COLS ? 0 : left < 2 * PV_COLS ? 1 : 2;
+        const bool wide = widest && left >= PV_GROUPS * PV_COLS;
+        step = wide ? PV_GROUPS * PV_COLS : groups == 2 ? 2 * PV_COLS : PV_COLS;
         (wide ? widest : tiles[groups])(t, c, left);
     }
 }
 
-/* all->c = all->from + weights values, by the instances BLEND_NAMES of a type. Several rows, or
- * columns that take more than one pass, go by pieces that stay in the near cache meanwhile. */
-static inline void blend_strips(const blend_fn (*tiles)[3], blend_fn widest, const fv_tile *all,
+/* all->c = all->from + weights values, by the instances PV_NAMES of a type. Several rows, or
+ * columns that need more than one pass, are processed in groups of keys that stay in L1 between
+ * passes. */
+static inline void pv_row_tiles(const pv_fn (*tiles)[3], pv_fn widest, const fv_tile *all,
                                 const stored *values, int rows, int64_t cols)
 {
-    const bool once = rows == 1 && cols <= BLEND_GROUPS * BLEND_COLS;
+    const bool once = rows == 1 && cols <= PV_GROUPS * PV_COLS;
     const int64_t piece = once ? all->k : PIECE_KEYS;
     for (int64_t j = 0; j < all->k; j += piece)
         for (int r = 0, height; r < rows; r += height) {
-            height = rows - r < BLEND_ROWS ? rows - r : BLEND_ROWS;
-            const blend_strip t = {
+            height = rows - r < PV_ROWS ? rows - r : PV_ROWS;
+            const pv_args t = {
                 .weights = all->a + r * FV_ATTN_SCORE_ROW + j,
                 .keys = fv_attn_min(piece, all->k - j),
                 .values = values->at + j * values->row,
@@ -334,35 +336,35 @@ static inline void blend_strips(const blend_fn (*tiles)[3], blend_fn widest, con
                 .o = all->c + r * all->c_row,
                 .o_row = all->c_row,
             };
-            blend_groups(tiles[height - 1], height == 1 ? widest : NULL, &t, cols);
+            pv_groups(tiles[height - 1], height == 1 ? widest : NULL, &t, cols);
         }
 }
 
 #endif
 
-/* ---- by pairs ----------------------------------------------------------------------- */
+/* ---- bf16 dot products ---------------------------------------------------------------- */
 
 /*
- * What decoding calls for bf16 where the CPU multiplies pairs (attention_decode_bf16.c). Scores are
- * products of pairs, without the factor that a float query would hold. Blends are float sums of
- * widened values: rows of o are kept split until the end.
+ * The functions of decoding with bf16 dot products (attention_decode_bf16.c). Scores are not
+ * scaled, unlike those of float queries. P V adds converted values in float; rows of o stay
+ * deinterleaved until the end.
  */
-typedef struct fv_attn_decode_pairs {
-    /* As fv_attn_load_pairs. */
+typedef struct fv_attn_decode_products {
+    /* As fv_attn_bf16_load. */
     void (*load)(const void *x, int64_t row, int64_t rows, int64_t width, void *to, int64_t to_row);
-    /* Products of pairs, as dot_products. */
+    /* As dot_products. */
     void (*products)(const dots *all, int rows, int64_t keys);
-    /* c = from + a values, split; t->b is not looked at. */
-    void (*blend)(const fv_tile *t, const stored *values, int rows, int64_t cols);
-    /* As fv_attn_split_rows. */
-    bool (*split)(const void *x, int64_t row, int64_t rows, int64_t width, float *to,
-                  int64_t to_row);
-    /* A split row in order, ceil16(cols) floats. */
-    void (*join)(const float *split, int64_t cols, float *to);
-} fv_attn_decode_pairs;
+    /* c = from + a values, deinterleaved; t->b is not used. */
+    void (*pv)(const fv_tile *t, const stored *values, int rows, int64_t cols);
+    /* As fv_attn_bf16_deinterleave. */
+    bool (*deinterleave)(const void *x, int64_t row, int64_t rows, int64_t width, float *to,
+                         int64_t to_row);
+    /* A deinterleaved row in column order, ceil16(cols) floats. */
+    void (*interleave)(const float *deinterleaved, int64_t cols, float *to);
+} fv_attn_decode_products;
 
-/* pairs NULL: by floats. */
-void fv_attn_decode_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
-                       const fv_attn_decode_pairs *pairs);
+/* bf16 NULL: in float. */
+void fv_attn_decode_with(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                         const fv_attn_decode_products *bf16);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Decoding over bf16 by pairs: K and V are read as they lie, 32 numbers a vector. A product of two
- * queries' or keys' pairs is one instruction (attention_pairs.h); values become floats by one
- * operation for each sixteen, the even columns by a shift and the odd ones by a mask. Weights are
- * not rounded.
+ * Decoding with bf16 dot products: K and V are read in place, 32 elements per vector. A product of
+ * a query and a key takes one instruction per vector (attention_bf16_dot.h); values become floats
+ * by one operation per sixteen, even columns by a shift and odd ones by a mask. Weights are not
+ * rounded.
  */
-#include "kernels/simd/attention_pairs.h"
+#include "kernels/simd/attention_bf16_dot.h"
 
 #if FV_SIMD_LEVEL == 3
 
@@ -17,7 +17,7 @@ V_INLINE int64_t size_of(const fv_dtype type)
     (void)type;
     return (int64_t)sizeof(uint16_t);
 }
-/* 32 numbers, zeros behind the first `count`. */
+/* 32 elements, zeros past the first `count`. */
 V_INLINE fv_words load_words(const char *p, int64_t count)
 {
     if (count >= DOT_NUMBERS) return _mm512_loadu_si512(p);
@@ -35,7 +35,7 @@ V_INLINE vf dot_add(dot_vec query, dot_vec key, vf sum)
 }
 
 /* Even columns, odd columns. */
-V_INLINE void blend_values(const fv_dtype type, const char *p, int64_t count, vf *x)
+V_INLINE void pv_load(const fv_dtype type, const char *p, int64_t count, vf *x)
 {
     (void)type;
     const fv_words words = load_words(p, count);
@@ -53,23 +53,24 @@ static void products(const dots *all, int rows, int64_t keys)
     dot_products(tiles, all, rows, keys);
 }
 
-/* ---- blends ----------------------------------------------------------------------- */
+/* ---- P V ---------------------------------------------------------------------------- */
 
-BLENDS(FV_BF16)
-BLEND(FV_BF16, 1, 4)
+PV_TILES(FV_BF16)
+PV_TILE(FV_BF16, 1, 4)
 
-static void blend(const fv_tile *t, const stored *values, int rows, int64_t cols)
+static void pv(const fv_tile *t, const stored *values, int rows, int64_t cols)
 {
-    static const blend_fn tiles[BLEND_ROWS][3] = BLEND_NAMES(FV_BF16);
-    blend_strips(tiles, FV_BF16_blend_1x4, t, values, rows, cols);
+    static const pv_fn tiles[PV_ROWS][3] = PV_NAMES(FV_BF16);
+    pv_row_tiles(tiles, FV_BF16_blend_1x4, t, values, rows, cols);
 }
 
-static void join(const float *split, int64_t cols, float *to)
+static void interleave(const float *deinterleave, int64_t cols, float *to)
 {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
     for (int64_t c = 0; c < cols; c += DOT_NUMBERS) {
-        const vf even = v_load(split + c, FV_LANES), odd = v_load(split + c + FV_LANES, FV_LANES);
+        const vf even = v_load(deinterleave + c, FV_LANES),
+                 odd = v_load(deinterleave + c + FV_LANES, FV_LANES);
         v_store(to + c, FV_LANES, _mm512_permutex2var_ps(even, low, odd));
         if (c + FV_LANES < cols)
             v_store(to + c + FV_LANES, FV_LANES, _mm512_permutex2var_ps(even, high, odd));
@@ -80,12 +81,12 @@ static void join(const float *split, int64_t cols, float *to)
 
 void fv_attn_decode_bf16(const fv_exec *exec, void *const *ptr, const fv_attn *a)
 {
-    static const fv_attn_decode_pairs pairs = {.load = fv_attn_load_pairs,
-                                               .products = products,
-                                               .blend = blend,
-                                               .split = fv_attn_split_rows,
-                                               .join = join};
-    fv_attn_decode_by(exec, ptr, a, &pairs);
+    static const fv_attn_decode_products fns = {.load = fv_attn_bf16_load,
+                                                .products = products,
+                                                .pv = pv,
+                                                .deinterleave = fv_attn_bf16_deinterleave,
+                                                .interleave = interleave};
+    fv_attn_decode_with(exec, ptr, a, &fns);
 }
 
 #endif

@@ -1,27 +1,28 @@
-/* What the files of the forward pass share: attention.c has the story. */
+/* Declarations shared by the files of the forward pass; see attention.c. */
 #ifndef FV_KERNELS_SIMD_ATTENTION_FORWARD_H
 #define FV_KERNELS_SIMD_ATTENTION_FORWARD_H
 
-#include "kernels/attention_claims.h"
+#include "kernels/attention_schedule.h"
 #include "kernels/simd/attention_simd.h"
 
-enum { LEAST_ROWS = 48 }; /* queries of a unit, unless there are fewer */
+enum { MIN_ROWS = 48 }; /* minimum queries per work item, if there are that many */
 
-/* How the work is cut and where its scratch lies; offsets in floats. */
+/* Division of the work and scratch layout; offsets in floats. */
 typedef struct forward_plan {
-    int64_t rows, row_items, keys; /* keys: n_k in whole panels */
-    int64_t block;                 /* keys that the strips of a unit meet in turn */
-    int64_t chunks, unit_keys;     /* units of a row of keys, and the keys of one */
-    bool local;    /* one unit meets each key: it packs for itself, block by block */
-    bool claimed;  /* else: a thread keeps to a head, and packs all of them in one place */
-    int64_t width; /* words of a row of K: floats, or pairs */
+    int64_t rows, query_blocks, keys; /* keys: n_k in whole panels */
+    int64_t block;                    /* keys per block */
+    int64_t chunks, chunk_keys;       /* chunks of a row of keys, and the keys per chunk */
+    bool local;    /* one work item per key head: it packs for itself, block by block */
+    bool by_head;  /* else: a thread keeps to a head, and packs one head after the other in one
+                      buffer */
+    int64_t width; /* words per row of K: floats, or bf16 pairs */
     int64_t q_row, o_row;
-    size_t q, eq, o, most, scores, weights, keep, values, local_panels, raised, records;
-    size_t thread_floats; /* of one thread */
-    size_t parts, panels, packed_values, states, claims, shared_floats;
+    size_t q, query_exp, o, row_max, scores, weights, keep, values, local_panels, key_exp, records;
+    size_t thread_floats; /* per thread */
+    size_t partials, panels, packed_values, states, schedule, shared_floats;
 } forward_plan;
 
-/* Of packed documents: enough for the longest that there can be, local or not. */
-forward_plan fv_attn_forward_plan(const fv_attn *a, int threads, bool pairs);
+/* For varlen documents: enough for the longest possible one, local or not. */
+forward_plan fv_attn_forward_plan(const fv_attn *a, int threads, bool bf16);
 
 #endif

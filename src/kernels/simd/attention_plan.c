@@ -1,73 +1,73 @@
-/* How the forward pass cuts its work, and the scratch it asks for. */
+/* How the forward pass is divided into work items, and its scratch layout. */
 #include "kernels/simd/attention_forward.h"
 
 #include "base/check.h"
 
 enum {
-    MOST_ROWS = 192, /* queries of a unit, a multiple of the strip */
-    NARROW = 128,    /* up to this width keys come in long blocks: fewer ends for the same work */
-    WIDE = 256,      /* beyond this width units are halved, to bound scratch */
-    /* A head whose packed keys and values are no more stays in the second-level cache of one core;
-     * a larger one is met by all threads together, since two would fill what they share. */
+    MAX_ROWS = 192, /* queries per work item, a multiple of the row tile */
+    NARROW = 128,   /* up to this width key blocks are long: less overhead per key */
+    WIDE = 256,     /* beyond this width work items are halved, to bound the scratch */
+    /* A head whose packed keys and values take no more than this stays in the L2 cache of one core.
+     * A larger one is processed by all threads together, since two would fill the L3 they share. */
     NEAR_BYTES = 512 * 1024
 };
 
-/* Floats of all parts; 0 where keys are not cut into chunks. */
+/* Floats of all partial results; 0 if keys are not split into chunks. */
 static size_t parts_of(const fv_attn *a)
 {
     fv_attn few = *a;
-    if (a->varlen) few.n_q = fv_attn_min(a->n_q, FV_ATTN_FEW);
-    return fv_attn_chunks(&few) > 1 ? fv_attn_parts_floats(&few) : 0;
+    if (a->varlen) few.n_q = fv_attn_min(a->n_q, FV_ATTN_CHUNK_QUERIES);
+    return fv_attn_chunks(&few) > 1 ? fv_attn_partial_floats(&few) : 0;
 }
 
-forward_plan fv_attn_forward_plan(const fv_attn *a, int threads, bool pairs)
+forward_plan fv_attn_forward_plan(const fv_attn *a, int threads, bool bf16)
 {
     forward_plan p = {0};
     const int64_t heads = a->batch * a->heads, width = fv_attn_width(a);
     const bool additive = a->score == FV_ATTN_SCORE_ADDITIVE;
-    p.rows = width > WIDE || a->d_v > WIDE ? MOST_ROWS / 2 : MOST_ROWS;
-    while (threads > 1 && p.rows > LEAST_ROWS && !a->varlen &&
+    p.rows = width > WIDE || a->d_v > WIDE ? MAX_ROWS / 2 : MAX_ROWS;
+    while (threads > 1 && p.rows > MIN_ROWS && !a->varlen &&
            heads * ((a->n_q + p.rows - 1) / p.rows) < 4 * threads)
         p.rows /= 2;
-    p.row_items = (a->n_q + p.rows - 1) / p.rows;
+    p.query_blocks = (a->n_q + p.rows - 1) / p.rows;
     p.keys = fv_attn_round(a->n_k, FV_ATTN_PANEL);
-    p.local = p.row_items == 1 && a->heads == a->kv_heads;
-    p.width = pairs ? fv_attn_pairs_of(width) : width;
+    p.local = p.query_blocks == 1 && a->heads == a->kv_heads;
+    p.width = bf16 ? fv_attn_pair_count(width) : width;
     p.q_row = fv_attn_round(p.width, FV_LANES) + FV_LANES;
     p.o_row = fv_attn_round(a->d_v, FV_LANES);
 
     p.block = width > NARROW || a->d_v > NARROW ? FV_ATTN_BLOCK : FV_ATTN_LONG_BLOCK;
     const int64_t block = fv_attn_min(p.block, p.keys);
-    const size_t rows = (size_t)fv_attn_min(p.rows, fv_attn_round(a->n_q, FV_ATTN_STRIP));
+    const size_t rows = (size_t)fv_attn_min(p.rows, fv_attn_round(a->n_q, FV_ATTN_TILE_ROWS));
     size_t at = 0;
     p.q = at, at += rows * (size_t)p.q_row;
-    p.eq = at, at += additive ? rows * (size_t)p.q_row : 0;
+    p.query_exp = at, at += additive ? rows * (size_t)p.q_row : 0;
     p.o = at, at += rows * (size_t)p.o_row;
-    p.most = at, at += fv_attn_lines(2 * rows);
-    p.scores = at, at += FV_ATTN_STRIP * FV_ATTN_LONG_ROW;
-    p.weights = at, at += pairs ? FV_ATTN_STRIP * FV_ATTN_WEIGHT_ROW : 0;
+    p.row_max = at, at += fv_attn_lines(2 * rows);
+    p.scores = at, at += FV_ATTN_TILE_ROWS * FV_ATTN_LONG_SCORE_ROW;
+    p.weights = at, at += bf16 ? FV_ATTN_TILE_ROWS * FV_ATTN_WEIGHT_ROW : 0;
     p.keep = at, at += FV_ATTN_LONG_BLOCK;
     p.values = at, at += (size_t)(block * p.o_row);
     p.local_panels = at, at += p.local || a->varlen ? (size_t)(block * p.width) : 0;
-    p.raised = at, at += additive ? (size_t)(block * width) : 0;
+    p.key_exp = at, at += additive ? (size_t)(block * width) : 0;
     p.records = at, at += fv_attn_lines(rows * sizeof(fv_attn_row) / sizeof(float));
     p.thread_floats = at;
     p.chunks = fv_attn_chunks(a);
-    p.unit_keys = p.chunks > 1 ? FV_ATTN_CHUNK : a->n_k;
-    p.parts = parts_of(a);
-    p.shared_floats = p.parts;
+    p.chunk_keys = p.chunks > 1 ? FV_ATTN_CHUNK : a->n_k;
+    p.partials = parts_of(a);
+    p.shared_floats = p.partials;
     if (p.local && !a->varlen) return p;
     const size_t kv_heads = (size_t)(a->batch * a->kv_heads);
-    const size_t head_bytes = (size_t)(p.keys * (p.width + p.o_row / (pairs ? 2 : 1))) * 4;
-    p.claimed = threads == 1 || head_bytes <= NEAR_BYTES;
+    const size_t head_bytes = (size_t)(p.keys * (p.width + p.o_row / (bf16 ? 2 : 1))) * 4;
+    p.by_head = threads == 1 || head_bytes <= NEAR_BYTES;
     const size_t slots =
-        p.claimed ? (size_t)fv_attn_claims_slots((int64_t)kv_heads, threads) : kv_heads;
+        p.by_head ? (size_t)fv_attn_schedule_slots((int64_t)kv_heads, threads) : kv_heads;
     p.panels = slots * (size_t)p.keys * (size_t)p.width;
-    p.packed_values = pairs ? slots * (size_t)(p.keys / 2 * p.o_row) : 0;
+    p.packed_values = bf16 ? slots * (size_t)(p.keys / 2 * p.o_row) : 0;
     const size_t states = kv_heads * (size_t)(p.keys / FV_ATTN_PANEL);
     p.states = fv_attn_lines(states * sizeof(atomic_int) / sizeof(float));
-    p.claims = fv_attn_lines(fv_attn_claims_bytes((int64_t)kv_heads, threads) / sizeof(float));
-    p.shared_floats = p.parts + p.panels + p.packed_values + p.states + p.claims;
+    p.schedule = fv_attn_lines(fv_attn_schedule_bytes((int64_t)kv_heads, threads) / sizeof(float));
+    p.shared_floats = p.partials + p.panels + p.packed_values + p.states + p.schedule;
     return p;
 }
 
@@ -77,23 +77,23 @@ size_t fv_attn_forward_bytes(const void *args, int threads)
     size_t decode = 0;
     if (a->varlen) {
         fv_attn few = *a;
-        few.n_q = fv_attn_min(a->n_q, FV_ATTN_DECODE);
+        few.n_q = fv_attn_min(a->n_q, FV_ATTN_DECODE_QUERIES);
         decode = fv_attn_decode_scratch(&few, threads);
     } else if (fv_attn_is_decode(a)) {
         return fv_attn_decode_scratch(a, threads);
     }
     if (decode == SIZE_MAX || parts_of(a) == SIZE_MAX) return SIZE_MAX;
-    /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
+    /* K may be broadcast over heads and batch, so the size of its panels may overflow. */
     size_t heads, panels;
     if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &heads) ||
         !fv_mul_size(heads, (size_t)(a->n_k + FV_ATTN_PANEL), &heads) ||
         !fv_mul_size(heads, (size_t)(fv_attn_width(a) + a->d_v), &panels) || panels > SIZE_MAX / 16)
         return SIZE_MAX;
-    size_t most = 0; /* of both ways to multiply bf16 */
-    for (int pairs = 0; pairs <= (a->dtype == FV_BF16); pairs++) {
-        const forward_plan p = fv_attn_forward_plan(a, threads, pairs);
+    size_t max_floats = 0; /* of both kinds of bf16 product */
+    for (int bf16 = 0; bf16 <= (a->dtype == FV_BF16); bf16++) {
+        const forward_plan p = fv_attn_forward_plan(a, threads, bf16);
         const size_t need = p.shared_floats + (size_t)threads * p.thread_floats;
-        if (need > most) most = need;
+        if (need > max_floats) max_floats = need;
     }
-    return most * sizeof(float) > decode ? most * sizeof(float) : decode;
+    return max_floats * sizeof(float) > decode ? max_floats * sizeof(float) : decode;
 }

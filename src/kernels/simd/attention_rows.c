@@ -1,6 +1,6 @@
 /*
- * Rows of q, k, v and o as they are stored: floats, bf16 or f16. Everything behind these functions
- * is float; see attention_simd.h.
+ * Rows of q, k, v and o as stored: f32, bf16 or f16. All other files compute in float; see
+ * attention_simd.h.
  */
 #include "kernels/simd/attention_simd.h"
 #include "kernels/simd/half_simd.h"
@@ -8,7 +8,7 @@
 
 /*
  * Elements i of rows r, `count` at a time: the whole vectors of all rows, then the rest of each.
- * The rest takes calls, which next to the others would cost every row its constants.
+ * The rest takes function calls, which would force every row to reload its constants.
  */
 #define ROWS_LOOP(rows, width, ...)                                                                \
     do {                                                                                           \
@@ -24,7 +24,7 @@
         }                                                                                          \
     } while (0)
 
-/* Element i of a row, and back; `type` is a constant of the caller. */
+/* Loads or stores elements from i on; `type` is a compile-time constant of the caller. */
 V_INLINE vf load_element(fv_dtype type, const void *row, int64_t i, int count)
 {
     return fv_attn_is_half(type) ? v_load_half(type, (const uint16_t *)row + i, count)
@@ -59,7 +59,8 @@ void fv_attn_widen(fv_dtype type, const void *from, int64_t row, int64_t rows, i
         widen(FV_F32, from, row, rows, width, factor, to, to_row);
 }
 
-/* Stores x, and returns what is to be said of NaNs so far; quick: they are only looked for. */
+/* Stores x and returns the NaNs seen so far; `quick` only records NaNs and does not preserve
+ * them. */
 V_INLINE v_nans narrow_element(fv_dtype type, bool quick, void *row, int64_t i, int count, vf x,
                                v_nans seen)
 {
@@ -71,7 +72,7 @@ V_INLINE v_nans narrow_element(fv_dtype type, bool quick, void *row, int64_t i, 
     return v_nans_with(seen, x);
 }
 
-/* Returns whether all is done: not so if `quick` met a NaN. */
+/* Returns whether the result is valid: not if `quick` found a NaN. */
 V_INLINE bool narrow_rows(fv_dtype type, bool quick, const float *from, int64_t row, int64_t rows,
                           int64_t width, const float *by, void *to, int64_t to_row)
 {
@@ -106,44 +107,44 @@ void fv_attn_narrow(fv_dtype type, const float *from, int64_t row, int64_t rows,
         narrow(FV_F32, from, row, rows, width, by, to, to_row);
 }
 
-/* The top bit of a lane is set from the first NaN or infinity on: adding one to the exponent of
- * such a number carries into the sign. */
-V_INLINE vi look_at(vi seen, vf x)
+/* Sets the top bit of a lane once it has seen a NaN or infinity: adding one to the exponent of such
+ * a number carries into the sign. */
+V_INLINE vi track_finite(vi seen, vf x)
 {
     const vi size = vi_and(vi_of(x), vi_set(0x7fffffffu));
     return vi_or(seen, vi_add(size, vi_set(0x00800000u)));
 }
 V_INLINE bool is_all_finite(vi seen) { return !vi_any(seen, vi_set(0x80000000u)); }
 
-/* Numbers of 16 bits: once one of them is not finite, the largest size is beyond the finite ones.
- */
-V_INLINE __m256i look_at_half(__m256i most, const uint16_t *p, int count)
+/* For bf16 and f16: tracks the largest magnitude, which exceeds the finite ones if any element is
+ * not finite. */
+V_INLINE __m256i track_finite_half(__m256i largest, const uint16_t *p, int count)
 {
     const __m256i size = _mm256_and_si256(v_load_words(p, count), _mm256_set1_epi16(0x7fff));
-    return _mm256_max_epu16(most, size);
+    return _mm256_max_epu16(largest, size);
 }
-V_INLINE bool is_half_finite(fv_dtype type, __m256i most)
+V_INLINE bool is_half_finite(fv_dtype type, __m256i largest)
 {
-    const __m256i largest = _mm256_set1_epi16(type == FV_F16 ? 0x7bff : 0x7f7f);
-    const __m256i beyond = _mm256_cmpgt_epi16(most, largest);
+    const __m256i max_finite = _mm256_set1_epi16(type == FV_F16 ? 0x7bff : 0x7f7f);
+    const __m256i beyond = _mm256_cmpgt_epi16(largest, max_finite);
     return _mm256_testz_si256(beyond, beyond);
 }
 
 V_INLINE bool widen_half_rows(fv_dtype type, const uint16_t *from, int64_t row, int64_t rows,
                               int64_t width, float *to, int64_t to_row)
 {
-    __m256i most = _mm256_setzero_si256();
-    ROWS_LOOP(rows, width, most = look_at_half(most, from + r * row + i, count);
+    __m256i largest = _mm256_setzero_si256();
+    ROWS_LOOP(rows, width, largest = track_finite_half(largest, from + r * row + i, count);
               v_store(to + r * to_row + i, count, v_load_half(type, from + r * row + i, count)));
-    return is_half_finite(type, most);
+    return is_half_finite(type, largest);
 }
 
 static bool copy_rows(const float *from, int64_t row, int64_t rows, int64_t width, float *to,
                       int64_t to_row)
 {
     vi seen = vi_set(0);
-    ROWS_LOOP(rows, width, const vf x = v_load(from + r * row + i, count); seen = look_at(seen, x);
-              v_store(to + r * to_row + i, count, x));
+    ROWS_LOOP(rows, width, const vf x = v_load(from + r * row + i, count);
+              seen = track_finite(seen, x); v_store(to + r * to_row + i, count, x));
     return is_all_finite(seen);
 }
 
@@ -158,18 +159,19 @@ bool fv_attn_widen_rows(fv_dtype type, const void *from, int64_t row, int64_t ro
 /* ---- rows in place, or as floats -------------------------------------------------- */
 
 fv_attn_rows fv_attn_rows_at(const fv_attn *a, void *base, const fv_attn_layout *l, int64_t b,
-                             int64_t h, int64_t i, int64_t count, int64_t width, fv_attn_rows room)
+                             int64_t h, int64_t i, int64_t count, int64_t width,
+                             fv_attn_rows buffer)
 {
     if (!base) return (fv_attn_rows){.at = NULL};
     if (!fv_attn_is_half(a->dtype)) return (fv_attn_rows){fv_attn_out(a, base, l, b, h, i), l->row};
     const void *from = fv_attn_at(a, base, l, b, h, i);
-    fv_attn_widen_rows(a->dtype, from, l->row, count, width, room.at, room.row);
-    return room;
+    fv_attn_widen_rows(a->dtype, from, l->row, count, width, buffer.at, buffer.row);
+    return buffer;
 }
 
-fv_attn_rows fv_attn_rows_looked_over(const fv_attn *a, void *base, const fv_attn_layout *l,
-                                      int64_t b, int64_t h, int64_t i, int64_t count, int64_t width,
-                                      fv_attn_rows room, bool *finite)
+fv_attn_rows fv_attn_rows_checked(const fv_attn *a, void *base, const fv_attn_layout *l, int64_t b,
+                                  int64_t h, int64_t i, int64_t count, int64_t width,
+                                  fv_attn_rows buffer, bool *finite)
 {
     *finite = true;
     if (!base) return (fv_attn_rows){.at = NULL};
@@ -178,19 +180,19 @@ fv_attn_rows fv_attn_rows_looked_over(const fv_attn *a, void *base, const fv_att
         *finite = fv_attn_finite(a->dtype, from, l->row, count, width);
         return (fv_attn_rows){from, l->row};
     }
-    *finite = fv_attn_widen_rows(a->dtype, from, l->row, count, width, room.at, room.row);
-    return room;
+    *finite = fv_attn_widen_rows(a->dtype, from, l->row, count, width, buffer.at, buffer.row);
+    return buffer;
 }
 
-fv_attn_rows fv_attn_sums_at(const fv_attn *a, void *base, const fv_attn_layout *l, int64_t b,
-                             int64_t h, int64_t i, fv_attn_rows room)
+fv_attn_rows fv_attn_accumulator_at(const fv_attn *a, void *base, const fv_attn_layout *l,
+                                    int64_t b, int64_t h, int64_t i, fv_attn_rows buffer)
 {
     if (!base) return (fv_attn_rows){.at = NULL};
-    if (fv_attn_is_half(a->dtype)) return room;
+    if (fv_attn_is_half(a->dtype)) return buffer;
     return (fv_attn_rows){fv_attn_out(a, base, l, b, h, i), l->row};
 }
 
-void fv_attn_clear(const fv_attn *a, fv_attn_rows sums, int64_t count, int64_t width)
+void fv_attn_clear_rows(const fv_attn *a, fv_attn_rows sums, int64_t count, int64_t width)
 {
     if (!sums.at) return;
     if (sums.row == width || fv_attn_is_half(a->dtype)) {
@@ -201,8 +203,8 @@ void fv_attn_clear(const fv_attn *a, fv_attn_rows sums, int64_t count, int64_t w
         memset(sums.at + r * sums.row, 0, (size_t)width * sizeof *sums.at);
 }
 
-void fv_attn_deliver(const fv_attn *a, fv_attn_rows sums, void *base, const fv_attn_layout *l,
-                     int64_t b, int64_t h, int64_t i, int64_t count, int64_t width)
+void fv_attn_store_rows(const fv_attn *a, fv_attn_rows sums, void *base, const fv_attn_layout *l,
+                        int64_t b, int64_t h, int64_t i, int64_t count, int64_t width)
 {
     if (!sums.at || !fv_attn_is_half(a->dtype)) return;
     fv_attn_narrow(a->dtype, sums.at, sums.row, count, width, NULL,
@@ -214,16 +216,16 @@ void fv_attn_deliver(const fv_attn *a, fv_attn_rows sums, void *base, const fv_a
 static bool floats_are_finite(const float *x, int64_t stride, int64_t rows, int64_t width)
 {
     vi seen = vi_set(0);
-    ROWS_LOOP(rows, width, seen = look_at(seen, v_load(x + r * stride + i, count)));
+    ROWS_LOOP(rows, width, seen = track_finite(seen, v_load(x + r * stride + i, count)));
     return is_all_finite(seen);
 }
 
 static bool halves_are_finite(fv_dtype type, const uint16_t *x, int64_t stride, int64_t rows,
                               int64_t width)
 {
-    __m256i most = _mm256_setzero_si256();
-    ROWS_LOOP(rows, width, most = look_at_half(most, x + r * stride + i, count));
-    return is_half_finite(type, most);
+    __m256i largest = _mm256_setzero_si256();
+    ROWS_LOOP(rows, width, largest = track_finite_half(largest, x + r * stride + i, count));
+    return is_half_finite(type, largest);
 }
 
 bool fv_attn_finite(fv_dtype type, const void *x, int64_t stride, int64_t rows, int64_t width)
@@ -235,9 +237,9 @@ bool fv_attn_finite(fv_dtype type, const void *x, int64_t stride, int64_t rows, 
 /* ---- panels ----------------------------------------------------------------------- */
 
 /*
- * Four words of PIECE_KEYS rows are transposed at a time: four floats, or four pairs of 16-bit
- * numbers, which are widened on their way out. AVX-512 takes sixteen keys, so that the tile finds a
- * vector of them in one store.
+ * Transposes four words of PIECE_KEYS rows at a time: four floats, or four pairs of 16-bit
+ * elements, which are converted when stored. AVX-512 takes sixteen keys, so that the tile reads a
+ * vector from one store.
  */
 enum { PIECE_BYTES = 16, PIECE_KEYS = FV_SIMD_LEVEL == 3 ? 16 : 8, AHEAD_BYTES = 2048 };
 
@@ -296,7 +298,7 @@ V_INLINE void split_f16(fv_words x, fv_vec *first, fv_vec *second)
 }
 #endif
 
-/* The first number of each word, and the second, as floats. */
+/* The low and high halves of each word as floats. */
 V_INLINE void split_words(fv_dtype type, key_words words, fv_vec *first, fv_vec *second)
 {
     const fv_words x = bits_of(words);
@@ -308,7 +310,7 @@ V_INLINE void split_words(fv_dtype type, key_words words, fv_vec *first, fv_vec 
     }
 }
 
-/* The columns of a piece: four, or eight of 16 bits. */
+/* The columns of a piece: four, or eight for bf16 and f16. */
 V_INLINE void columns_of(fv_dtype type, const key_words word[4], fv_vec column[8])
 {
     FV_UNROLL
@@ -319,7 +321,7 @@ V_INLINE void columns_of(fv_dtype type, const key_words word[4], fv_vec column[8
             column[i] = word[i];
 }
 
-/* Column c of the piece goes to to + c x to_row. */
+/* Stores column c of the piece at to + c x to_row. */
 V_INLINE void store_piece(fv_dtype type, const key_words word[4], float *to, int64_t to_row)
 {
     fv_vec column[8];
@@ -339,7 +341,7 @@ V_INLINE void pack_keys(fv_dtype type, const char *k, int64_t stride, int64_t co
     }
 }
 
-/* Up to PIECE_KEYS rows that are taken piece by piece; those that lack are zeros. */
+/* Up to PIECE_KEYS rows that are read piece by piece; missing rows are zeros. */
 typedef struct row_pieces {
     int64_t rows;
     const char *row[PIECE_KEYS];
@@ -363,7 +365,7 @@ V_INLINE void take_piece(row_pieces *p, key_words word[4])
         p->row[j] += p->step[j];
 }
 
-/* The same of fewer keys; those that lack become 0. */
+/* The same for fewer keys; missing ones become 0. */
 V_INLINE void pack_few(fv_dtype type, const char *k, int64_t stride, int64_t keys, int64_t cols,
                        float *to)
 {
@@ -375,7 +377,7 @@ V_INLINE void pack_few(fv_dtype type, const char *k, int64_t stride, int64_t key
     }
 }
 
-/* The last columns, fewer than a piece has; column c goes to to + c x to_row. */
+/* The last columns, fewer than a piece has; column c is stored at to + c x to_row. */
 V_INLINE void pack_end(fv_dtype type, const char *k, int64_t stride, int64_t keys, int64_t cols,
                        float *to, int64_t to_row)
 {
@@ -390,14 +392,14 @@ V_INLINE void pack_end(fv_dtype type, const char *k, int64_t stride, int64_t key
         memcpy(to + c * to_row, whole + c * PIECE_KEYS, PIECE_KEYS * sizeof *to);
 }
 
-/* Asks for rows that come later: the CPU sees them by pieces and would not guess. */
-V_INLINE void ask_ahead(const char *k, int64_t stride, int64_t width_bytes)
+/* Prefetches later rows: the hardware prefetcher does not follow accesses piece by piece. */
+V_INLINE void prefetch_rows(const char *k, int64_t stride, int64_t width_bytes)
 {
     const int64_t ahead = fv_attn_max(PIECE_KEYS, AHEAD_BYTES / width_bytes) * stride;
-    fv_attn_ask((uintptr_t)k + (uintptr_t)ahead, stride, PIECE_KEYS, width_bytes, true);
+    fv_attn_prefetch((uintptr_t)k + (uintptr_t)ahead, stride, PIECE_KEYS, width_bytes, true);
 }
 
-/* Keys of one panel; `left` more follow them in memory. */
+/* The keys of one panel; `left` more follow in memory. */
 V_INLINE void pack_panel(fv_dtype type, const char *k, int64_t stride, int64_t keys, int64_t left,
                          int64_t width, float *panel)
 {
@@ -405,7 +407,7 @@ V_INLINE void pack_panel(fv_dtype type, const char *k, int64_t stride, int64_t k
     const int64_t whole = width / piece_of(type) * piece_of(type);
     for (int64_t j = 0; j < keys; j += PIECE_KEYS, k += PIECE_KEYS * stride) {
         const int64_t some = fv_attn_min(PIECE_KEYS, keys - j);
-        if (left > 0) ask_ahead(k, stride, width * size);
+        if (left > 0) prefetch_rows(k, stride, width * size);
         if (some == PIECE_KEYS)
             pack_keys(type, k, stride, whole, panel + j);
         else
@@ -425,11 +427,11 @@ void fv_attn_pack(fv_dtype type, const void *k, int64_t row, int64_t keys, int64
     const int64_t stride = row * (int64_t)fv_dtype_size(type);
     int64_t done = 0;
     if (!fv_attn_is_half(type)) {
-        /* Whole panels of floats: the products' own way is faster over a long cache. */
+        /* Whole panels of floats: GEMM's packing is faster over a long cache. */
         for (; done + FV_ATTN_PANEL <= keys; done += FV_ATTN_PANEL) {
             const float *from = (const float *)k + done * row;
-            fv_attn_ask((uintptr_t)from, stride, FV_ATTN_PANEL, width * (int64_t)sizeof *from,
-                        true);
+            fv_attn_prefetch((uintptr_t)from, stride, FV_ATTN_PANEL, width * (int64_t)sizeof *from,
+                             true);
             fv_gemm_pack_b(width, FV_ATTN_PANEL, from, 1, row, FV_ATTN_PANEL,
                            panels + done * width);
         }
@@ -458,7 +460,7 @@ void fv_attn_pack_zeros(int64_t keys, int64_t width, float *panels)
             v_store(panel + c * FV_ATTN_PANEL + j, FV_LANES, v_zero());
 }
 
-/* ---- row by row -------------------------------------------------------------------- */
+/* ---- dot products of rows -------------------------------------------------------------- */
 
 /* sum += x(c) y(c) for the columns of a piece, ascending. */
 V_INLINE fv_vec add_products(fv_dtype type, const key_words x[4], const key_words y[4], fv_vec sum)
@@ -485,7 +487,7 @@ V_INLINE fv_vec add_end(fv_dtype type, const char *x, const char *y, int64_t str
     return sum;
 }
 
-/* Of DOT_GROUPS times PIECE_KEYS rows: one chain waits while another goes on. */
+/* DOT_GROUPS times PIECE_KEYS rows: one chain waits while another proceeds. */
 enum { DOT_GROUPS = 2, DOT_ROWS = DOT_GROUPS * PIECE_KEYS };
 V_INLINE void dots_of_groups(fv_dtype type, const char *x, const char *y, int64_t stride,
                              int64_t width, float *out)
@@ -510,7 +512,7 @@ V_INLINE void dots_of_groups(fv_dtype type, const char *x, const char *y, int64_
     }
 }
 
-/* Of up to PIECE_KEYS rows. */
+/* Up to PIECE_KEYS rows. */
 V_INLINE void dots_of_few(fv_dtype type, const char *x, const char *y, int64_t stride, int64_t rows,
                           int64_t width, float *out)
 {

@@ -71,22 +71,22 @@ V_INLINE vm keys_in_range(const fv_attn_range *r, int64_t j)
     return vm_or(keys_before(r->prefix, j), window);
 }
 
-/* Columns from key `first` on that stand for visible keys alone, in whole vectors. */
+/* Number of columns from key `first` on that are all visible, in whole vectors. */
 static int64_t columns_in_range(const fv_attn_range *r, int64_t first, int64_t cols)
 {
     const int64_t end = r->low <= first || r->low <= r->prefix ? r->high : r->prefix;
     return fv_attn_min(cols, fv_attn_max(0, end - first) / FV_LANES * FV_LANES);
 }
 
-/* A bias of -inf hides: what the key holds, be it NaN, must not show. */
+/* A bias of -inf hides the key even if its score is NaN. */
 V_INLINE vf add_bias(vf z, vf bias)
 {
     const vf nothing = v_set(-INFINITY);
     return v_select(v_eq(bias, nothing), nothing, v_add(z, bias));
 }
 
-/* To base 2. A finite score stays finite, since -inf would hide it; NaN, the second operand of the
- * maximum, stays NaN. */
+/* Converts to base 2. A finite score stays finite, since -inf would hide it; NaN, the second
+ * operand of the maximum, stays NaN. */
 V_INLINE vf to_base_2(vf z)
 {
     const vf nothing = v_set(-INFINITY);
@@ -95,7 +95,7 @@ V_INLINE vf to_base_2(vf z)
 }
 
 static void adjust(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
-                   float *s, float *slack)
+                   float *s, float *cap_grad)
 {
     const fv_attn *a = job->a;
     const vf cap = v_set((float)a->rule.soft_cap), one = v_set(1.0f);
@@ -107,7 +107,7 @@ static void adjust(const fv_attn_job *job, const fv_attn_row *row, int64_t first
         if (a->rule.soft_cap > 0) {
             const vf t = v_tanh(v_div(z, cap));
             z = v_mul(cap, t);
-            if (slack) v_store(slack + c, FV_LANES, v_sub(one, v_mul(t, t)));
+            if (cap_grad) v_store(cap_grad + c, FV_LANES, v_sub(one, v_mul(t, t)));
         }
         if (row->slope != 0) z = v_fma(slope, v_add(lanes, v_set((float)(j - row->position))), z);
         if (row->bias)
@@ -116,7 +116,7 @@ static void adjust(const fv_attn_job *job, const fv_attn_row *row, int64_t first
     }
 }
 
-/* blocks: of the row, or NULL where they need not be looked at. */
+/* blocks: the row's block list, or NULL if it need not be applied. */
 static void hide(const fv_attn_job *job, const fv_attn_row *row, const uint8_t *blocks,
                  int64_t first, int64_t cols, float *s)
 {
@@ -141,18 +141,18 @@ static void hide(const fv_attn_job *job, const fv_attn_row *row, const uint8_t *
     }
 }
 
-void fv_attn_finish(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
-                    float *s, float *slack)
+void fv_attn_finish_scores(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
+                           int64_t cols, float *s, float *cap_grad)
 {
-    if (!job->plain) adjust(job, row, first, cols, s, slack);
-    const uint8_t *blocks = job->runs_in_list ? NULL : row->blocks;
+    if (!job->plain) adjust(job, row, first, cols, s, cap_grad);
+    const uint8_t *blocks = job->list_applied ? NULL : row->blocks;
     int64_t seen = 0;
     if (!row->visible && !blocks) seen = columns_in_range(&row->range, first, cols);
     if (seen < cols) hide(job, row, blocks, first + seen, cols - seen, s + seen);
 }
 
-void fv_attn_keep(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
-                  float *keep)
+void fv_attn_dropout_factors(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
+                             int64_t cols, float *keep)
 {
     const fv_attn *a = job->a;
     const vf factor = v_set((float)(1.0 / (1.0 - a->rule.dropout)));
@@ -169,7 +169,7 @@ void fv_attn_keep(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
 
 /* ---- products --------------------------------------------------------------------- */
 
-static void skip_zeros(const fv_tile *t, int64_t rows, int64_t cols)
+static void multiply_skipping_zeros(const fv_tile *t, int64_t rows, int64_t cols)
 {
     for (int64_t r = 0; r < rows; r++) {
         float *restrict c = t->c + r * t->c_row;
@@ -184,21 +184,21 @@ static void skip_zeros(const fv_tile *t, int64_t rows, int64_t cols)
     }
 }
 
-void fv_attn_product(const fv_tile *t, int64_t rows, int64_t cols, bool careful)
+void fv_attn_product(const fv_tile *t, int64_t rows, int64_t cols, bool skip_zeros)
 {
-    if (careful) {
-        skip_zeros(t, rows, cols);
+    if (skip_zeros) {
+        multiply_skipping_zeros(t, rows, cols);
         return;
     }
     for (int64_t r = 0; r < rows; r += FV_GEMM_TILE_ROWS) {
         const int height = (int)fv_attn_min(FV_GEMM_TILE_ROWS, rows - r);
         for (int64_t j = 0; j < cols; j += FV_TILE_COLS) {
-            fv_tile part = *t;
-            part.a += r * t->a_row;
-            part.b += j;
-            part.c += r * t->c_row + j;
-            if (part.from) part.from += r * t->from_row + j;
-            fv_gemm_tile(&part, height, (int)fv_attn_min(FV_TILE_COLS, cols - j));
+            fv_tile tile = *t;
+            tile.a += r * t->a_row;
+            tile.b += j;
+            tile.c += r * t->c_row + j;
+            if (tile.from) tile.from += r * t->from_row + j;
+            fv_gemm_tile(&tile, height, (int)fv_attn_min(FV_TILE_COLS, cols - j));
         }
     }
 }
@@ -224,18 +224,19 @@ void fv_attn_scores(const float *q, int64_t q_row, int rows, const float *panels
         }
     }
     for (int i = 0; cols % FV_LANES != 0 && i < rows; i++)
-        memset(s + i * s_row + cols, 0, FV_ATTN_NARROW * sizeof(float));
+        memset(s + i * s_row + cols, 0, FV_ATTN_KEY_STEP * sizeof(float));
 }
 
-void fv_attn_strip(const fv_attn_job *job, const fv_attn_sides *x, int rows, int64_t first,
-                   int64_t cols, float *s, int64_t s_row)
+void fv_attn_score_tile(const fv_attn_job *job, const fv_attn_additive_operands *x, int rows,
+                        int64_t first, int64_t cols, float *s, int64_t s_row)
 {
     const fv_attn_score score = job->a->score;
     if (score == FV_ATTN_SCORE_DOT) {
         fv_attn_scores(x->q, x->q_row, rows, x->k, x->width, first, cols, s, s_row);
     } else if (score == FV_ATTN_SCORE_ADDITIVE) {
-        fv_attn_sides all = *x;
-        if (!fv_attn_finite(FV_F32, x->eq, x->eq_row, rows, x->width)) all.careful = true;
+        fv_attn_additive_operands all = *x;
+        if (!fv_attn_finite(FV_F32, x->query_exp, x->query_exp_row, rows, x->width))
+            all.missing = true;
         fv_attn_additive(&all, rows, job->factor, first, cols, s, s_row);
     } else {
         for (int i = 0; i < rows; i++)

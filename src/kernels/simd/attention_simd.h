@@ -1,29 +1,31 @@
 /*
- * What the vector attention kernels share. They stand on the register tile of the matrix product
- * (gemm_simd.h): a chain of multiply-adds per element, so that neither the tile's shape nor the
- * cut into blocks shows in a result.
+ * Declarations shared by the SIMD attention kernels; docs/kernels.md shows how they work together.
+ * They are built on the GEMM register tile (gemm_simd.h), which computes each element as one chain
+ * of multiply-adds, so that neither the tile shape nor the division into blocks affects a result.
  *
- *   attention.c        forward: blocks of queries x blocks of keys, online softmax
- *   attention_grad.c   backward: blocks of keys x blocks of queries; attention_grad_order.h says in
- *                      which order, attention_grad_products.c has its products with weights
- *   attention_decode.c  forward for up to eight queries over a long cache of keys
- *   attention_parts.c  results over chunks of keys, joined
- *   attention_score.c  one row of scores: cap, slope, bias, mask, dropout
- *   attention_softmax.c  scores to weights, with running maxima
- *   attention_bf16.c   the two products of bf16 rows by an instruction of their own;
- *                      attention_decode_bf16.c those of few queries, attention_grad_bf16.c two of
- *                      the backward's five, attention_pairs.c what all share
- *   attention_rows.c   rows as they are stored, f32, bf16 or f16: to floats and back
- *   attention_additive.c  sum_c w_c tanh(q_c + k_c) and its gradients; attention_grad_additive.c
- *                        puts them into the backward
- *   attention_glimpse.c  the same for one query a sequence, forward and backward
+ *   attention.c                forward: query blocks x key blocks, online softmax
+ *   attention_decode.c         forward for up to eight queries over a long KV cache
+ *   attention_single_query.c   additive scores with one query per sequence, forward and backward
+ *   attention_grad.c           backward: key blocks x query blocks
+ *   attention_grad_order.h     the order of its work items
+ *   attention_grad_products.c  its products with P and dS
+ *   attention_merge.c          merges partial results over chunks of keys
+ *   attention_score.c          one row of scores: cap, slope, bias, mask, dropout
+ *   attention_softmax.c        scores to weights, with a running maximum
+ *   attention_rows.c           f32, bf16 and f16 rows to floats and back
+ *   attention_additive.c       sum_c w_c tanh(q_c + k_c) and its gradients
+ *   attention_grad_additive.c  the backward with these
+ *   attention_bf16.c           bf16 dot products in the forward pass
+ *   attention_decode_bf16.c    in decoding
+ *   attention_grad_bf16.c      in two of the five products of the backward
+ *   attention_bf16_dot.c       shared by these three
  *
- * Scores are kept in base 2: s log2(e), so that a weight is 2^(s - most).
+ * Scores are kept in base 2, multiplied by log2(e), so that a weight is 2^(s - row_max).
  *
- * Hidden keys. Blocks of keys that no query of a strip sees are not visited. Elsewhere a hidden
- * score becomes -inf and its weight exactly 0; a weight of 0 leaves every finite sum as it is, so
- * a query's bits do not depend on its neighbours. Only NaN and infinity would leak through 0 x NaN:
- * blocks that hold one are multiplied by fv_attn_product's careful way, which skips zeros.
+ * Hidden keys. Key blocks that no query of a row tile sees are skipped. Elsewhere a hidden score
+ * becomes -inf and its weight exactly 0; a weight of 0 leaves every finite sum unchanged, so the
+ * bits of a query do not depend on other queries. Only NaN and infinity would leak through 0 x NaN:
+ * blocks that contain one are multiplied by fv_attn_product with skip_zeros.
  */
 #ifndef FV_KERNELS_SIMD_ATTENTION_SIMD_H
 #define FV_KERNELS_SIMD_ATTENTION_SIMD_H
@@ -36,19 +38,20 @@
 #define FV_ATTN_LN2   0.69314718055994530942
 
 enum {
-    FV_ATTN_PANEL = FV_TILE_COLS,      /* keys of a packed panel: what a tile meets lies together */
-    FV_ATTN_STRIP = FV_GEMM_TILE_ROWS, /* query rows that go through a tile together */
-    FV_ATTN_DECODE = 8,       /* queries of a sequence whose keys are read where they lie, */
-    FV_ATTN_DECODE_ROWS = 32, /* ... and with those of all heads that share a key head */
-    FV_ATTN_FEW = 16,         /* queries of a sequence whose keys are cut into chunks: */
-    FV_ATTN_CHUNK = 2048,     /* ... keys, a multiple of the blocks */
-    FV_ATTN_BLOCK = 256,      /* keys between two looks at the running maximum, */
-    FV_ATTN_LONG_BLOCK = 512, /* ... and where a strip of queries meets narrow keys */
-    FV_ATTN_NARROW = 8,       /* keys: a tile with half a vector less takes as much less */
-    /* of a strip of scores; an odd number of lines, so that rows spread over the cache */
+    FV_ATTN_PANEL = FV_TILE_COLS,          /* keys of a packed panel: contiguous for one tile */
+    FV_ATTN_TILE_ROWS = FV_GEMM_TILE_ROWS, /* query rows processed together by a tile */
+    FV_ATTN_DECODE_QUERIES = 8,            /* queries per sequence in decoding, at most, */
+    FV_ATTN_DECODE_ROWS = 32,              /* ... and rows with all heads that share a key head */
+    FV_ATTN_CHUNK_QUERIES = 16, /* queries per sequence, at most, for splitting keys into chunks */
+    FV_ATTN_CHUNK = 2048,       /* keys per chunk, a multiple of the blocks */
+    FV_ATTN_BLOCK = 256,        /* keys between two updates of the running maximum, */
+    FV_ATTN_LONG_BLOCK = 512,   /* ... if rows are narrow */
+    FV_ATTN_KEY_STEP = 8,       /* keys: half a vector, which makes a tile that much cheaper */
+    /* Row strides of scores: an odd number of cache lines, so that rows spread over the cache
+     * sets. */
     FV_ATTN_SCORE_ROW = FV_ATTN_BLOCK + FV_LANES,
-    FV_ATTN_LONG_ROW = FV_ATTN_LONG_BLOCK + FV_LANES,
-    FV_ATTN_WEIGHT_ROW = FV_ATTN_LONG_BLOCK / 2 + FV_LANES, /* likewise of weights in pairs */
+    FV_ATTN_LONG_SCORE_ROW = FV_ATTN_LONG_BLOCK + FV_LANES,
+    FV_ATTN_WEIGHT_ROW = FV_ATTN_LONG_BLOCK / 2 + FV_LANES, /* the same for weights in pairs */
 };
 
 typedef struct fv_attn_job {
@@ -56,33 +59,32 @@ typedef struct fv_attn_job {
     const fv_attn *a;
     void *const *ptr;  /* of the forward pass */
     void *const *grad; /* of the backward pass, or NULL */
-    float factor;      /* of x_ij: the scale, and log2(e) where nothing is added to the score */
-    float operand;     /* the part of it that one side of a product takes: all of it, or 1 */
+    float factor;      /* of the products: scale, times log2(e) if nothing is added to the score */
+    float operand;     /* the part of it applied to an operand of the product: all, or 1 */
     bool plain;        /* no cap, slope or bias */
-    bool runs_in_list; /* strips are cut by fv_attn_strip_rows: the block list hides nothing in a
-                          run of keys */
+    bool list_applied; /* key ranges already exclude what the block list hides */
 } fv_attn_job;
 
-/* One query, as far as its scores go. */
+/* What the scores of one query need. */
 typedef struct fv_attn_row {
     fv_attn_range range;
     int64_t position;
-    const float *bias;      /* or NULL; elements a->bias.col apart */
-    const uint8_t *visible; /* or NULL; a->visible.col apart */
-    const uint8_t *blocks;  /* or NULL; a->blocks.col apart */
+    const float *bias;      /* or NULL; stride a->bias.col */
+    const uint8_t *visible; /* or NULL; stride a->visible.col */
+    const uint8_t *blocks;  /* or NULL; stride a->blocks.col */
     const float *w;         /* of the additive score, or NULL */
     float slope;
-    uint64_t draw; /* row number of the dropout draws */
+    uint64_t draw; /* row number for dropout */
 } fv_attn_row;
 
 static inline int64_t fv_attn_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t fv_attn_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t fv_attn_round(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* Floats in whole cache lines. */
+/* Rounds up to whole cache lines. */
 static inline size_t fv_attn_lines(size_t floats) { return (floats + 15) / 16 * 16; }
 
-/* Where row i of an array of the call's dtype begins. */
+/* Address of row i of an array of the call's dtype. */
 static inline const void *fv_attn_at(const fv_attn *a, const void *base, const fv_attn_layout *l,
                                      int64_t b, int64_t h, int64_t i)
 {
@@ -90,7 +92,7 @@ static inline const void *fv_attn_at(const fv_attn *a, const void *base, const f
            (b * l->batch + h * l->head + i * l->row) * (int64_t)fv_dtype_size(a->dtype);
 }
 
-/* The same in an array that is written; NULL if it is not wanted. */
+/* The same in an output array; NULL if it is not requested. */
 static inline void *fv_attn_out(const fv_attn *a, void *base, const fv_attn_layout *l, int64_t b,
                                 int64_t h, int64_t i)
 {
@@ -102,14 +104,14 @@ static inline int64_t fv_attn_kv_head(const fv_attn *a, int64_t h)
     return h / (a->heads / a->kv_heads);
 }
 
-/* Keys of [first, end) that some row of a strip may see: the smallest such range, its begin a
- * multiple of the lanes. Empty: begin = end. */
-typedef struct fv_attn_span {
+/* Keys of [first, end) that some row of a row tile may see: the smallest such interval, starting at
+ * a multiple of the lanes. Empty: begin = end. */
+typedef struct fv_attn_interval {
     int64_t begin, end;
-} fv_attn_span;
+} fv_attn_interval;
 
-static inline fv_attn_span fv_attn_span_of(const fv_attn_row *row, int rows, int64_t first,
-                                           int64_t end)
+static inline fv_attn_interval fv_attn_visible_interval(const fv_attn_row *row, int rows,
+                                                        int64_t first, int64_t end)
 {
     const int64_t prefix = row->range.prefix;
     int64_t low = INT64_MAX, high = 0;
@@ -120,16 +122,17 @@ static inline fv_attn_span fv_attn_span_of(const fv_attn_row *row, int rows, int
     }
     if (prefix > first) low = 0;
     high = fv_attn_max(high, prefix);
-    if (low >= end || high <= first) return (fv_attn_span){first, first};
-    return (fv_attn_span){fv_attn_max(first, low / FV_LANES * FV_LANES), fv_attn_min(end, high)};
+    if (low >= end || high <= first) return (fv_attn_interval){first, first};
+    return (fv_attn_interval){fv_attn_max(first, low / FV_LANES * FV_LANES),
+                              fv_attn_min(end, high)};
 }
 
-/* The same with holes: what a list of blocks leaves of it. Bit g of groups stands for the keys
+/* The same with holes, where the block list hides keys. Bit g of `groups` stands for the keys
  * [first + 16 g, first + 16 g + 16); first is a multiple of 16, and there are at most 512 keys. */
-typedef struct fv_attn_sight {
-    fv_attn_span span;
+typedef struct fv_attn_visible_keys {
+    fv_attn_interval interval;
     uint32_t groups;
-} fv_attn_sight;
+} fv_attn_visible_keys;
 
 static inline uint32_t fv_attn_group_bits(int64_t begin, int64_t end)
 {
@@ -137,117 +140,122 @@ static inline uint32_t fv_attn_group_bits(int64_t begin, int64_t end)
                       ((uint64_t)1 << begin / FV_LANES));
 }
 
-static inline fv_attn_sight fv_attn_sight_of(const fv_attn *a, const fv_attn_row *row, int rows,
-                                             int64_t first, int64_t end)
+static inline fv_attn_visible_keys fv_attn_find_visible_keys(const fv_attn *a,
+                                                             const fv_attn_row *row, int rows,
+                                                             int64_t first, int64_t end)
 {
-    const fv_attn_span span = fv_attn_span_of(row, rows, first, end);
-    fv_attn_sight sight = {span, fv_attn_group_bits(span.begin - first, span.end - first)};
-    if (!row->blocks) return sight;
+    const fv_attn_interval interval = fv_attn_visible_interval(row, rows, first, end);
+    fv_attn_visible_keys visible = {
+        interval, fv_attn_group_bits(interval.begin - first, interval.end - first)};
+    if (!row->blocks) return visible;
     uint32_t seen = 0;
     for (int r = 0; r < rows; r++) {
         if (r > 0 && row[r].blocks == row[r - 1].blocks) continue;
-        for (int64_t j = span.begin, next; j < span.end; j = next) {
+        for (int64_t j = interval.begin, next; j < interval.end; j = next) {
             const int64_t block = j / a->rule.block_k;
-            next = fv_attn_min(span.end, (block + 1) * a->rule.block_k);
+            next = fv_attn_min(interval.end, (block + 1) * a->rule.block_k);
             if (row[r].blocks[block * a->blocks.col])
                 seen |= fv_attn_group_bits(j - first, next - first);
         }
     }
-    sight.groups &= seen;
-    if (sight.groups == 0) return (fv_attn_sight){{first, first}, 0};
-    const int64_t low = __builtin_ctz(sight.groups), high = 32 - __builtin_clz(sight.groups);
-    sight.span.begin = fv_attn_max(span.begin, first + low * FV_LANES);
-    sight.span.end = fv_attn_min(span.end, first + high * FV_LANES);
-    return sight;
+    visible.groups &= seen;
+    if (visible.groups == 0) return (fv_attn_visible_keys){{first, first}, 0};
+    const int64_t low = __builtin_ctz(visible.groups), high = 32 - __builtin_clz(visible.groups);
+    visible.interval.begin = fv_attn_max(interval.begin, first + low * FV_LANES);
+    visible.interval.end = fv_attn_min(interval.end, first + high * FV_LANES);
+    return visible;
 }
 
-/* Rows of the strip that begins with query i, of `left` that there are: none looks at another row
- * of the block list than the first. The last two share what is left, since a tile of one to three
- * rows takes AVX2 as long as one of four. */
-static inline int fv_attn_strip_rows(const fv_attn *a, int64_t i, int64_t left)
+/* Rows of the row tile that starts at query i, with `left` queries remaining: all use the same row
+ * of the block list. The last two tiles divide the remainder evenly, since with AVX2 a tile of one
+ * to three rows takes as long as one of four. */
+static inline int fv_attn_tile_rows(const fv_attn *a, int64_t i, int64_t left)
 {
     if (a->rule.block_q > 0) left = fv_attn_min(left, a->rule.block_q - i % a->rule.block_q);
-    return (int)(left >= 2 * FV_ATTN_STRIP ? FV_ATTN_STRIP
-                 : left > FV_ATTN_STRIP    ? (left + 1) / 2
-                                           : left);
+    return (int)(left >= 2 * FV_ATTN_TILE_ROWS ? FV_ATTN_TILE_ROWS
+                 : left > FV_ATTN_TILE_ROWS    ? (left + 1) / 2
+                                               : left);
 }
 
-/* Goes from run to run of keys without holes: *run begins as {first, first}. */
-static inline bool fv_attn_next_run(const fv_attn_sight *sight, int64_t first, fv_attn_span *run)
+/* Iterates over contiguous key ranges; *range starts as {first, first}. */
+static inline bool fv_attn_next_key_range(const fv_attn_visible_keys *visible, int64_t first,
+                                          fv_attn_interval *range)
 {
-    const int64_t done = (run->end - first + FV_LANES - 1) / FV_LANES;
-    const uint64_t groups = sight->groups, left = groups >> done; /* done may be all 32 */
+    const int64_t done = (range->end - first + FV_LANES - 1) / FV_LANES;
+    const uint64_t groups = visible->groups, left = groups >> done; /* done may be all 32 */
     if (left == 0) return false;
     const int64_t begin = done + __builtin_ctzll(left);
     const int64_t count = __builtin_ctzll(~(groups >> begin));
-    run->begin = first + begin * FV_LANES;
-    run->end = fv_attn_min(sight->span.end, run->begin + count * FV_LANES);
+    range->begin = first + begin * FV_LANES;
+    range->end = fv_attn_min(visible->interval.end, range->begin + count * FV_LANES);
     return true;
 }
 
 /*
- * Whether a description is decoding: few queries, whose dot products are taken from the rows of K
- * as they lie. A matter of sizes per sequence alone, since its sums run in another order than the
- * tile's. Beyond these sizes (measured) packing K pays.
+ * Whether the call is decoding: few queries, whose dot products are computed from rows of K in
+ * place. Depends only on sizes per sequence, since its sums run in another order than those of the
+ * tile. Beyond these sizes (measured) packing K pays.
  */
 static inline bool fv_attn_is_decode(const fv_attn *a)
 {
-    return a->score == FV_ATTN_SCORE_DOT && a->rule.block_k == 0 && a->n_q <= FV_ATTN_DECODE &&
+    return a->score == FV_ATTN_SCORE_DOT && a->rule.block_k == 0 &&
+           a->n_q <= FV_ATTN_DECODE_QUERIES &&
            a->heads / a->kv_heads <= FV_ATTN_DECODE_ROWS / fv_attn_max(1, a->n_q);
 }
 void fv_attn_decode(const fv_exec *exec, void *const *ptr, const fv_attn *a);
 size_t fv_attn_decode_scratch(const fv_attn *a, int threads);
 
 /*
- * Few queries over many keys: the keys are cut into chunks of FV_ATTN_CHUNK, so that threads can
- * share a head. A chunk ends with its own maximum, sum and blend of values for each query, a part;
- * fv_attn_join joins them in index order. The number of chunks follows from the sizes of a sequence
- * alone, so neither threads nor batch show in the bits.
+ * Few queries over many keys: the keys are split into chunks of FV_ATTN_CHUNK, so that threads can
+ * share a head. A chunk gives a partial result for each query: its own maximum, sum and weighted
+ * sum of values. fv_attn_merge_partials merges them in index order. The number of chunks depends
+ * only on the sizes of a sequence, so neither threads nor batch affect the bits.
  */
-typedef struct fv_attn_parts {
+typedef struct fv_attn_partials {
     const fv_attn *a;
-    float *at; /* [batch][heads][n_q][chunks] of `row`: o, then the maximum in base 2 and the sum */
+    float *at; /* [batch][heads][n_q][chunks] rows: o, then the maximum in base 2 and the sum */
     int64_t chunks, o_row, row;
-} fv_attn_parts;
+} fv_attn_partials;
 
-/* 1 where there are more queries, or nothing to cut. */
+/* 1 if there are more queries, or too few keys to split. */
 static inline int64_t fv_attn_chunks(const fv_attn *a)
 {
-    const bool few = a->score == FV_ATTN_SCORE_DOT && a->rule.block_k == 0 && a->n_q <= FV_ATTN_FEW;
+    const bool few =
+        a->score == FV_ATTN_SCORE_DOT && a->rule.block_k == 0 && a->n_q <= FV_ATTN_CHUNK_QUERIES;
     return few ? fv_attn_max(1, (a->n_k + FV_ATTN_CHUNK - 1) / FV_ATTN_CHUNK) : 1;
 }
-static inline fv_attn_parts fv_attn_parts_of(const fv_attn *a, float *at)
+static inline fv_attn_partials fv_attn_partials_of(const fv_attn *a, float *at)
 {
     const int64_t o_row = fv_attn_round(a->d_v, FV_LANES);
-    return (fv_attn_parts){a, at, fv_attn_chunks(a), o_row, o_row + FV_LANES};
+    return (fv_attn_partials){a, at, fv_attn_chunks(a), o_row, o_row + FV_LANES};
 }
-static inline float *fv_attn_part(const fv_attn_parts *p, int64_t b, int64_t h, int64_t i,
-                                  int64_t chunk)
+static inline float *fv_attn_partial(const fv_attn_partials *p, int64_t b, int64_t h, int64_t i,
+                                     int64_t chunk)
 {
     const int64_t row = (b * p->a->heads + h) * p->a->n_q + i;
     return p->at + (row * p->chunks + chunk) * p->row;
 }
-/* Floats of all parts; SIZE_MAX where they are beyond counting: a K that repeats over heads is
- * small itself. */
-size_t fv_attn_parts_floats(const fv_attn *a);
+/* Floats of all partial results; SIZE_MAX on overflow, which is possible since K may be broadcast
+ * over heads. */
+size_t fv_attn_partial_floats(const fv_attn *a);
 /* Writes o, and lse unless NULL. */
-void fv_attn_join(const fv_exec *exec, const fv_attn_parts *parts, void *o, float *lse);
+void fv_attn_merge_partials(const fv_exec *exec, const fv_attn_partials *partials, void *o,
+                            float *lse);
 
 /*
- * Whether a description is a glimpse: one query a sequence, additive scores, no more to them than
- * what hides keys. Likewise a matter of the description alone. It takes no more scratch than the
- * general way, whose room it uses.
+ * Whether the call has one query per sequence and additive scores, modified by nothing but hidden
+ * keys. This too depends on the description alone. Uses no more scratch than the general kernel.
  */
-static inline bool fv_attn_is_glimpse(const fv_attn *a, void *const *ptr)
+static inline bool fv_attn_is_single_query(const fv_attn *a, void *const *ptr)
 {
     return a->score == FV_ATTN_SCORE_ADDITIVE && a->dtype == FV_F32 && a->n_q == 1 && a->n_k > 0 &&
            a->heads == a->kv_heads && a->rule.block_k == 0 && a->rule.soft_cap == 0 &&
            a->rule.dropout == 0 && !ptr[FV_ATTN_BIAS] && !ptr[FV_ATTN_SLOPES];
 }
-void fv_attn_glimpse(const fv_exec *exec, void *const *ptr, const fv_attn *a);
-void fv_attn_glimpse_grad(const fv_exec *exec, void *const *ptr, const fv_attn *a);
+void fv_attn_single_query(const fv_exec *exec, void *const *ptr, const fv_attn *a);
+void fv_attn_single_query_grad(const fv_exec *exec, void *const *ptr, const fv_attn *a);
 
-/* Puts the backward into the table; the forward's entry calls it. */
+/* Registers the backward; the forward's fill function calls it. */
 void fv_simd_attention_grad_fill(fv_kernel_table *t);
 
 fv_attn_job fv_attn_job_of(const fv_exec *exec, const fv_attn *a, void *const *ptr);
@@ -256,31 +264,32 @@ void fv_attn_fill_rows(const fv_attn_job *job, int64_t b, int64_t h, int64_t fir
                        fv_attn_row *row);
 
 /*
- * Products factor q . k of one row with the keys first .. first + cols become scores in base 2,
- * -inf where hidden. first and cols are multiples of 16; keys may end before. slack, unless NULL,
- * gets d score / d product as the cap leaves it.
+ * Turns the products factor q . k of one row with keys first .. first + cols into scores in base 2,
+ * -inf where hidden. first and cols are multiples of 16; keys may end before. cap_grad, unless
+ * NULL, receives d score / d product of the soft cap.
  */
-void fv_attn_finish(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
-                    float *s, float *slack);
+void fv_attn_finish_scores(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
+                           int64_t cols, float *s, float *cap_grad);
 
-/* What dropout multiplies the weights of those keys with: 0 or 1 / (1 - p). */
-void fv_attn_keep(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
-                  float *keep);
+/* The dropout factors of those keys: 0 or 1 / (1 - p). */
+void fv_attn_dropout_factors(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
+                             int64_t cols, float *keep);
 
-/* Multiplies the weights p of those keys with what dropout says; keep holds cols floats. */
-void fv_attn_drop(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
-                  float *keep, float *p);
+/* Multiplies the weights p of those keys by their dropout factors; keep is scratch of cols
+ * floats. */
+void fv_attn_apply_dropout(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
+                           int64_t cols, float *keep, float *p);
 
 /*
- * Scores of a strip of at most 16 rows, s_row apart, to weights 2^(s - most) with the
- * running maximum `most` and sum of each row. fade[16] gets what the earlier sums of a row are to
- * be multiplied with.
+ * Turns the scores of at most 16 rows (stride s_row) into weights 2^(s - row_max) and updates the
+ * running maximum and sum of each row. rescale[16] receives the factors for the previous sums of
+ * each row.
  */
-void fv_attn_softmax(float *s, int64_t s_row, int rows, int64_t cols, float *most, float *sum,
-                     float *fade);
+void fv_attn_softmax(float *s, int64_t s_row, int rows, int64_t cols, float *row_max, float *sum,
+                     float *rescale);
 
-/* The largest score of a row, or `most` if that is larger. NaN is passed over. */
-float fv_attn_top(const float *s, int64_t cols, float most);
+/* The larger of row_max and the largest score of a row. NaN is ignored. */
+float fv_attn_row_max(const float *s, int64_t cols, float row_max);
 
 V_INLINE void fv_attn_scale_row(float *o, int64_t width, float by)
 {
@@ -289,9 +298,10 @@ V_INLINE void fv_attn_scale_row(float *o, int64_t width, float by)
         v_store(o + c, FV_LANES, v_mul(v_load(o + c, FV_LANES), factor));
 }
 
-/* Asks for `bytes` of each of some rows, `stride` bytes apart: into the first-level cache, or only
- * near it. The address need not be one. */
-V_INLINE void fv_attn_ask(uintptr_t at, int64_t stride, int64_t rows, int64_t bytes, bool first)
+/* Prefetches `bytes` of each of some rows, `stride` bytes apart, into L1 or only into L2. The
+ * address need not be valid. */
+V_INLINE void fv_attn_prefetch(uintptr_t at, int64_t stride, int64_t rows, int64_t bytes,
+                               bool first)
 {
     for (int64_t r = 0; r < rows; r++, at += (uintptr_t)stride)
         for (int64_t b = 0; b < bytes; b += 64) {
@@ -305,152 +315,157 @@ V_INLINE void fv_attn_ask(uintptr_t at, int64_t stride, int64_t rows, int64_t by
 /* to = factor x from, from rows of `type`. */
 void fv_attn_widen(fv_dtype type, const void *from, int64_t row, int64_t rows, int64_t width,
                    float factor, float *to, int64_t to_row);
-/* And back, rounded to nearest even: row r times by[r]; by NULL: as they are. A product of -0
- * becomes 0, so that a sum does not tell how many zero weights were added to it. */
+/* Converts back, rounding to nearest even: row r times by[r]; by NULL: unchanged. A product of -0
+ * becomes 0, so that a sum does not depend on how many zero weights were added to it. */
 void fv_attn_narrow(fv_dtype type, const float *from, int64_t row, int64_t rows, int64_t width,
                     const float *by, void *to, int64_t to_row);
-/* Rows as they are; returns whether every element is a number and not infinite. */
+/* Converts rows unchanged; returns whether every element is finite. */
 bool fv_attn_widen_rows(fv_dtype type, const void *from, int64_t row, int64_t rows, int64_t width,
                         float *to, int64_t to_row);
 
-/* Rows of floats: the caller's own, or scratch that stands for rows of 16 bits. */
+/* Rows of floats: the caller's own, or a buffer holding converted bf16 or f16 rows. */
 typedef struct fv_attn_rows {
-    float *at; /* NULL: not given, or not wanted */
+    float *at; /* NULL: not given, or not requested */
     int64_t row;
 } fv_attn_rows;
 
-/* Rows [i, i + count) of an array as floats: in place, or widened into `room`. */
+/* Rows [i, i + count) of an array as floats: in place, or converted into `buffer`. */
 fv_attn_rows fv_attn_rows_at(const fv_attn *a, void *base, const fv_attn_layout *l, int64_t b,
-                             int64_t h, int64_t i, int64_t count, int64_t width, fv_attn_rows room);
-/* The same, and whether every element is a number and not infinite. */
-fv_attn_rows fv_attn_rows_looked_over(const fv_attn *a, void *base, const fv_attn_layout *l,
-                                      int64_t b, int64_t h, int64_t i, int64_t count, int64_t width,
-                                      fv_attn_rows room, bool *finite);
-/* Where a gradient's rows from i on are summed: in place, or in `room`. */
-fv_attn_rows fv_attn_sums_at(const fv_attn *a, void *base, const fv_attn_layout *l, int64_t b,
-                             int64_t h, int64_t i, fv_attn_rows room);
-/* They begin at 0. Rows without gaps, or whose gaps are scratch, are one piece. */
-void fv_attn_clear(const fv_attn *a, fv_attn_rows sums, int64_t count, int64_t width);
-/* Sums that were not made in place go where they belong. */
-void fv_attn_deliver(const fv_attn *a, fv_attn_rows sums, void *base, const fv_attn_layout *l,
-                     int64_t b, int64_t h, int64_t i, int64_t count, int64_t width);
+                             int64_t h, int64_t i, int64_t count, int64_t width,
+                             fv_attn_rows buffer);
+/* The same; *finite: whether every element is finite. */
+fv_attn_rows fv_attn_rows_checked(const fv_attn *a, void *base, const fv_attn_layout *l, int64_t b,
+                                  int64_t h, int64_t i, int64_t count, int64_t width,
+                                  fv_attn_rows buffer, bool *finite);
+/* Where the gradient rows from i on are accumulated: in place, or in `buffer`. */
+fv_attn_rows fv_attn_accumulator_at(const fv_attn *a, void *base, const fv_attn_layout *l,
+                                    int64_t b, int64_t h, int64_t i, fv_attn_rows buffer);
+/* Sets accumulated rows to 0. Rows without gaps, or with scratch in their gaps, are cleared at
+ * once. */
+void fv_attn_clear_rows(const fv_attn *a, fv_attn_rows sums, int64_t count, int64_t width);
+/* Stores accumulated rows that are not in place. */
+void fv_attn_store_rows(const fv_attn *a, fv_attn_rows sums, void *base, const fv_attn_layout *l,
+                        int64_t b, int64_t h, int64_t i, int64_t count, int64_t width);
 
-/* Whether every element is a number and not infinite. */
+/* Whether every element is finite. */
 bool fv_attn_finite(fv_dtype type, const void *x, int64_t stride, int64_t rows, int64_t width);
 
-/* Rows of `type`, `row` elements apart, into panels [keys/P][width][P] of floats, P the panel's
- * keys. Keys that lack become 0 up to the next multiple of 16; who looks at whole panels asks for
- * the other zeros. */
+/* Packs rows of `type` (row stride `row`) into panels [keys/P][width][P] of floats, P =
+ * FV_ATTN_PANEL. Missing keys become 0 up to the next multiple of 16; fv_attn_pack_zeros clears the
+ * rest of the last panel for callers that read whole panels. */
 void fv_attn_pack(fv_dtype type, const void *k, int64_t row, int64_t keys, int64_t width,
                   float *panels);
 void fv_attn_pack_zeros(int64_t keys, int64_t width, float *panels);
 
-/* x_r . y_r of rows of `type`, `row` elements apart, each one chain of multiply-adds. Rows go side
- * by side, since a chain alone would wait for itself. */
+/* x_r . y_r for rows of `type` (row stride `row`), each one chain of multiply-adds. Rows are
+ * processed in parallel, since a single chain would wait for itself. */
 void fv_attn_dots(fv_dtype type, const void *x, const void *y, int64_t row, int64_t rows,
                   int64_t width, float *out);
 
 /*
- * Products by another instruction than the float tile's, over words that hold two 16-bit numbers:
- * what the forward pass calls instead. Rows of scores are FV_ATTN_LONG_ROW words apart, those of
- * weights FV_ATTN_WEIGHT_ROW.
+ * bf16 dot products that replace the float tile in the forward pass, over words of two bf16. Rows
+ * of scores are FV_ATTN_LONG_SCORE_ROW words apart, rows of weights FV_ATTN_WEIGHT_ROW.
  */
-typedef struct fv_attn_pair_products {
-    /* Rows of k and v into panels [keys/64][ceil(d/2)][64] and values [ceil(keys/2)][ceil16(d_v)];
-     * returns whether the values are all finite. */
+typedef struct fv_attn_bf16_products {
+    /* Packs k and v into panels [keys/64][ceil(d/2)][64] and values [ceil(keys/2)][ceil16(d_v)];
+     * returns whether all values are finite. */
     bool (*pack)(const fv_attn *a, const void *k, const void *v, int64_t keys, void *panels,
                  void *values);
-    /* Rows of queries as they are, ceil(d/2) words each, to_row words apart. */
+    /* Copies query rows unchanged, ceil(d/2) words each, row stride to_row words. */
     void (*load_queries)(const void *q, int64_t row, int64_t rows, int64_t d, void *to,
                          int64_t to_row);
     /* As fv_attn_scores, but unscaled: q . k. */
     void (*scores)(const void *q, int64_t q_row, int rows, const void *panels, int64_t d,
                    int64_t first, int64_t cols, float *s);
-    /* As fv_attn_softmax: weights 2^(factor s - down) and their sums; factor > 0, and down is the
-     * float nearest to factor most. The row after an odd last one is written to as well. */
-    void (*weigh)(const float *s, int rows, int64_t cols, float factor, float *most, float *sum,
-                  float *fade, void *weights);
-    /* o += weights values. careful: as fv_attn_product. */
-    void (*blend)(const void *weights, int rows, const void *values, int64_t keys, int64_t d_v,
-                  bool careful, float *o);
-} fv_attn_pair_products;
+    /* As fv_attn_softmax: weights 2^(factor s - scaled_max) and their sums; factor > 0, and
+     * scaled_max is factor row_max rounded to float. The row after an odd last one is overwritten
+     * too. */
+    void (*softmax)(const float *s, int rows, int64_t cols, float factor, float *row_max,
+                    float *sum, float *rescale, void *weights);
+    /* o += weights values. skip_zeros: as in fv_attn_product. */
+    void (*add_values)(const void *weights, int rows, const void *values, int64_t keys, int64_t d_v,
+                       bool skip_zeros, float *o);
+} fv_attn_bf16_products;
 
-static inline int64_t fv_attn_pairs_of(int64_t n) { return (n + 1) / 2; }
+static inline int64_t fv_attn_pair_count(int64_t n) { return (n + 1) / 2; }
 
-/* The forward pass; pairs NULL: by the float tile. Its scratch, as fv_attn_run_varlen wants it. */
+/* The forward pass; bf16 NULL: with the float tile. fv_attn_forward_bytes is its scratch, for
+ * fv_attn_run_varlen. */
 size_t fv_attn_forward_bytes(const void *args, int threads);
-void fv_attn_forward_by(const fv_exec *exec, void *const *ptr, const fv_attn *a,
-                        const fv_attn_pair_products *pairs);
+void fv_attn_forward_with(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                          const fv_attn_bf16_products *bf16);
 
-/* C = from + A B for any number of rows and columns, tile by tile. careful: elements of A that are
- * 0 are skipped, whatever B holds there. */
-void fv_attn_product(const fv_tile *t, int64_t rows, int64_t cols, bool careful);
+/* C = from + A B for any number of rows and columns, tile by tile. skip_zeros: zero elements of A
+ * are skipped, so that NaN or infinity in B does not matter there. */
+void fv_attn_product(const fv_tile *t, int64_t rows, int64_t cols, bool skip_zeros);
 
 /* Products of `rows` rows of q with keys [first, first + cols) of packed panels; first is a
- * multiple of 16, cols of FV_ATTN_NARROW; columns up to the next multiple of 16 become 0. */
+ * multiple of 16, cols of FV_ATTN_KEY_STEP; columns up to the next multiple of 16 become 0. */
 void fv_attn_scores(const float *q, int64_t q_row, int rows, const float *panels, int64_t width,
                     int64_t first, int64_t cols, float *s, int64_t s_row);
 
 /* ---- additive scores -------------------------------------------------------------- */
 
-/* Rows of queries and packed panels of keys, each beside its exponentials. */
-typedef struct fv_attn_sides {
-    const float *q, *eq;
-    int64_t q_row, eq_row;
-    const float *k, *ek;
+/* Query rows and packed panels of keys, each with their exponentials. */
+typedef struct fv_attn_additive_operands {
+    const float *q, *query_exp;
+    int64_t q_row, query_exp_row;
+    const float *k, *key_exp;
     const float *w;
     int64_t width;
-    bool careful; /* an exponential is missing */
-} fv_attn_sides;
+    bool missing; /* some exponential is out of range */
+} fv_attn_additive_operands;
 
-/* e^2x of n numbers; NaN where x is NaN or beyond what can be used. Returns whether none is. */
-bool fv_attn_raise(const float *x, int64_t n, float *e);
+/* e^2x of n numbers; NaN where x is NaN or out of range. Returns whether there is none. */
+bool fv_attn_exp_2x(const float *x, int64_t n, float *e);
 
-/* factor sum_c w_c tanh(q_c + k_c) of the first rows and keys [first, first + cols). */
-void fv_attn_additive(const fv_attn_sides *x, int rows, float factor, int64_t first, int64_t cols,
-                      float *s, int64_t s_row);
+/* factor sum_c w_c tanh(q_c + k_c) of `rows` rows and keys [first, first + cols). */
+void fv_attn_additive(const fv_attn_additive_operands *x, int rows, float factor, int64_t first,
+                      int64_t cols, float *s, int64_t s_row);
 
 /* 1/e for e >= 1. */
 V_INLINE vf fv_attn_reciprocal(vf e)
 {
 #if FV_SIMD_LEVEL == 3
-    const vf guess = _mm512_rcp14_ps(e); /* 2^-14 off, and after a step of Newton's 2^-24 */
+    const vf guess = _mm512_rcp14_ps(e); /* error 2^-14; 2^-24 after a Newton step */
     return v_fma(guess, _mm512_fnmadd_ps(e, guess, v_set(1.0f)), guess);
 #else
     return v_div(v_set(1.0f), e);
 #endif
 }
 
-/* What a strip's rows have with keys [first, first + cols) of their panels, before fv_attn_finish:
- * the products, or the additive sums, or zeros. The exponentials matter to the additive score. */
-void fv_attn_strip(const fv_attn_job *job, const fv_attn_sides *x, int rows, int64_t first,
-                   int64_t cols, float *s, int64_t s_row);
+/* The raw scores of a row tile with keys [first, first + cols) of its panels, before
+ * fv_attn_finish_scores: dot products, additive sums, or zeros. Exponentials are used by the
+ * additive score only. */
+void fv_attn_score_tile(const fv_attn_job *job, const fv_attn_additive_operands *x, int rows,
+                        int64_t first, int64_t cols, float *s, int64_t s_row);
 
-enum { FV_ATTN_SIGHTED = 64 }; /* keys, a multiple of those that are met together */
+enum { FV_ATTN_VISIBLE_STEP = 64 }; /* keys, a multiple of those processed together */
 
-/* Gradients dZ of some pairs, 0 where hidden; keys in whole vectors. */
-typedef struct fv_attn_pairs {
+/* Score gradients dZ, 0 where hidden; keys in whole vectors. */
+typedef struct fv_attn_score_grads {
     const float *dz;
     int64_t row, rows, keys;
-    const fv_attn_span *sight; /* of FV_ATTN_SIGHTED keys each: the rows that see one of them */
-} fv_attn_pairs;
+    const fv_attn_interval
+        *visible; /* for each FV_ATTN_VISIBLE_STEP keys: the rows that see one of them */
+} fv_attn_score_grads;
 
-/* What they add to: q [rows][width] is written, the others are added to. */
+/* What they are accumulated into: q [rows][width] is overwritten, the others are added to. */
 typedef struct fv_attn_additive_sums {
-    float *q, *k; /* k in panels */
-    float *w;     /* [width + 1][16]: for fv_attn_additive_w */
-    float *part;  /* [rows][16] of scratch */
+    float *q, *k;    /* k in panels */
+    float *w;        /* [width + 1][16]: for fv_attn_additive_w */
+    float *row_sums; /* [rows][16] of scratch */
 } fv_attn_additive_sums;
 
 /* terms: 2 t^2 in 1 - t^2 */
-void fv_attn_additive_grad(const fv_exec *exec, const fv_attn_sides *x, const fv_attn_pairs *p,
-                           const fv_attn_additive_sums *to);
-/* The gradient of w from the sums. */
+void fv_attn_additive_grad(const fv_exec *exec, const fv_attn_additive_operands *x,
+                           const fv_attn_score_grads *p, const fv_attn_additive_sums *to);
+/* The gradient of w from its sums. */
 void fv_attn_additive_w(const float *lanes, int64_t width, float *out);
 
-/* 2^x for x <= 0, 1 for 0, flushed to 0 below 2^-126; NaN stays. Relative error below 1.8e-7. A
- * polynomial of x - floor(x), for which AVX-512 has an instruction, as for the power of two: it
- * takes the floor of x itself. The bits are those of AVX2. */
+/* 2^x for x <= 0, 1 for 0, flushed to 0 below 2^-126; NaN stays NaN. Relative error below 1.8e-7. A
+ * polynomial of x - floor(x); AVX-512 has instructions for this and for the scaling, which takes
+ * the floor of x itself. The bits equal those of AVX2. */
 V_INLINE vf fv_attn_exp2(vf x)
 {
     enum { DOWN = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC };

@@ -1,72 +1,72 @@
-/* Scores to weights: the softmax with running maxima that the forward passes share. */
+/* The softmax with a running maximum that the forward passes share. */
 #include "kernels/simd/attention_simd.h"
 
-float fv_attn_top(const float *s, int64_t cols, float most)
+float fv_attn_row_max(const float *s, int64_t cols, float row_max)
 {
-    vf top[2] = {v_set(most), v_set(most)};
+    vf largest[2] = {v_set(row_max), v_set(row_max)};
     int64_t c = 0;
     for (; c + 2 * FV_LANES <= cols; c += 2 * FV_LANES) {
-        top[0] = v_max(v_load(s + c, FV_LANES), top[0]);
-        top[1] = v_max(v_load(s + c + FV_LANES, FV_LANES), top[1]);
+        largest[0] = v_max(v_load(s + c, FV_LANES), largest[0]);
+        largest[1] = v_max(v_load(s + c + FV_LANES, FV_LANES), largest[1]);
     }
-    if (c < cols) top[0] = v_max(v_load(s + c, FV_LANES), top[0]);
-    return v_join_max(v_max(top[0], top[1]));
+    if (c < cols) largest[0] = v_max(v_load(s + c, FV_LANES), largest[0]);
+    return v_reduce_max(v_max(largest[0], largest[1]));
 }
 
-/* The scores of one vector become weights, which are returned as well. */
-V_INLINE vf weigh(float *s, vf down)
+/* Turns the scores of one vector into weights, and returns them. */
+V_INLINE vf exp_vector(float *s, vf offset)
 {
-    const vf p = fv_attn_exp2(v_sub(v_load(s, FV_LANES), down));
+    const vf p = fv_attn_exp2(v_sub(v_load(s, FV_LANES), offset));
     v_store(s, FV_LANES, p);
     return p;
 }
 
-V_INLINE float weigh_row(float *s, int64_t cols, float shift)
+V_INLINE float exp_row(float *s, int64_t cols, float shift)
 {
-    const vf down = v_set(shift);
+    const vf offset = v_set(shift);
     vf sum = v_zero();
     for (int64_t c = 0; c < cols; c += FV_LANES)
-        sum = v_add(sum, weigh(s + c, down));
-    return v_join(sum);
+        sum = v_add(sum, exp_vector(s + c, offset));
+    return v_reduce_sum(sum);
 }
 
-/* Weights of two rows, and their sums. Two keep the units busy that one, a chain of ten operations
- * a vector, would leave waiting. */
-V_INLINE void weigh_pair(float *s, float *t, int64_t cols, const float *shift, float *sums)
+/* Weights of two rows, and their sums. Two independent rows keep the execution units busy, where a
+ * single chain of ten operations per vector would wait. */
+V_INLINE void exp_two_rows(float *s, float *t, int64_t cols, const float *shift, float *sums)
 {
-    const vf down_s = v_set(shift[0]), down_t = v_set(shift[1]);
+    const vf offset_s = v_set(shift[0]), offset_t = v_set(shift[1]);
     vf sum_s = v_zero(), sum_t = v_zero();
     for (int64_t c = 0; c < cols; c += FV_LANES) {
-        sum_s = v_add(sum_s, weigh(s + c, down_s));
-        sum_t = v_add(sum_t, weigh(t + c, down_t));
+        sum_s = v_add(sum_s, exp_vector(s + c, offset_s));
+        sum_t = v_add(sum_t, exp_vector(t + c, offset_t));
     }
-    sums[0] = v_join(sum_s);
-    sums[1] = v_join(sum_t);
+    sums[0] = v_reduce_sum(sum_s);
+    sums[1] = v_reduce_sum(sum_t);
 }
 
-void fv_attn_softmax(float *s, int64_t s_row, int rows, int64_t cols, float *most, float *sum,
-                     float *fade)
+void fv_attn_softmax(float *s, int64_t s_row, int rows, int64_t cols, float *row_max, float *sum,
+                     float *rescale)
 {
-    float shift[FV_LANES] = {0}, added[FV_LANES], before[FV_LANES] = {0};
+    float shift[FV_LANES] = {0}, added[FV_LANES], previous[FV_LANES] = {0};
     for (int i = 0; i < rows; i++) {
-        before[i] = most[i];
-        most[i] = fv_attn_top(s + i * s_row, cols, most[i]);
-        shift[i] = most[i] == -INFINITY ? 0 : most[i];
+        previous[i] = row_max[i];
+        row_max[i] = fv_attn_row_max(s + i * s_row, cols, row_max[i]);
+        shift[i] = row_max[i] == -INFINITY ? 0 : row_max[i];
     }
-    const vf drop = v_sub(v_load(before, FV_LANES), v_load(shift, FV_LANES));
-    v_store(fade, FV_LANES, fv_attn_exp2(drop));
+    const vf decrease = v_sub(v_load(previous, FV_LANES), v_load(shift, FV_LANES));
+    v_store(rescale, FV_LANES, fv_attn_exp2(decrease));
     int i = 0;
     for (float *row = s; i + 2 <= rows; i += 2, row += 2 * s_row)
-        weigh_pair(row, row + s_row, cols, shift + i, added + i);
-    if (i < rows) added[i] = weigh_row(s + i * s_row, cols, shift[i]);
+        exp_two_rows(row, row + s_row, cols, shift + i, added + i);
+    if (i < rows) added[i] = exp_row(s + i * s_row, cols, shift[i]);
     for (i = 0; i < rows; i++)
-        sum[i] = fmaf(sum[i], fade[i], added[i]);
+        sum[i] = fmaf(sum[i], rescale[i], added[i]);
 }
 
-void fv_attn_drop(const fv_attn_job *job, const fv_attn_row *row, int64_t first, int64_t cols,
-                  float *keep, float *p)
+void fv_attn_apply_dropout(const fv_attn_job *job, const fv_attn_row *row, int64_t first,
+                           int64_t cols, float *keep, float *p)
 {
-    fv_attn_keep(job, row, first, cols, keep);
+    fv_attn_dropout_factors(job, row, first, cols, keep);
     for (int64_t c = 0; c < cols; c += FV_LANES)
         v_store(p + c, FV_LANES, v_mul(v_load(p + c, FV_LANES), v_load(keep + c, FV_LANES)));
 }

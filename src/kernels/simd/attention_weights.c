@@ -1,30 +1,30 @@
 /*
- * Attention weights made again from the log-sum-exp: a window of the map, or what is told about it
- * row by row. The first half of the forward pass: K in panels of keys, strips of six queries
- * against blocks of 256 keys, and then 2^(s - lse) instead of a running maximum. Blocks begin at
- * multiples of 256 keys whatever the window, so a weight has one value however it is asked for. Of
- * a block, a strip meets the runs of keys that one of its queries sees: hidden ones cost nothing.
+ * Recomputes attention weights from the log-sum-exp: a window of the attention map, or a summary of
+ * each row. This is the first half of the forward pass: K in panels, row tiles of six queries times
+ * blocks of 256 keys, then 2^(s - lse) instead of a running maximum. Blocks start at multiples of
+ * 256 keys for any window, so a weight always has the same value. Of a block, a row tile processes
+ * only the key ranges that one of its queries sees.
  *
- * What the keys receive sums over queries: a second pass, by blocks of keys, keeps every sum in the
- * order of the queries without an array of queries x keys.
+ * The weight received by each key is a sum over queries: a second pass over key blocks keeps every
+ * sum in the order of the queries without an array of queries x keys.
  */
 #include "base/check.h"
-#include "kernels/simd/attention_top.h"
+#include "kernels/simd/attention_topk.h"
 #include "kernels/simd/fill.h"
 
 enum {
-    UNIT_ROWS = 96, /* queries of a unit, a multiple of the strip */
+    ITEM_ROWS = 96, /* queries per work item, a multiple of the row tile */
     SCORE_ROW = FV_ATTN_SCORE_ROW,
-    SUM_LANES = 2 * FV_LANES, /* floats that a row's entropy and distance are summed in */
+    SUM_LANES = 2 * FV_LANES, /* lanes for the entropy and the distance of a row */
 };
 
-/* How the work is cut and where its scratch lies; offsets in floats. */
+/* Division of the work and scratch layout; offsets in floats. */
 typedef struct weights_plan {
     int64_t first_kv, kv_heads;           /* key heads of the window */
     int64_t begin, end, keys, key_blocks; /* keys of its blocks; keys: in whole panels */
-    int64_t row_items, q_row;
+    int64_t query_blocks, q_row;
     size_t panels; /* shared */
-    size_t q, eq, scores, raised, shift, sums, lists, records, thread_floats;
+    size_t q, query_exp, scores, key_exp, shift, sums, topk, records, thread_floats;
 } weights_plan;
 
 typedef struct weights_job {
@@ -35,15 +35,15 @@ typedef struct weights_job {
     void *const *out; /* of the map or of the summary */
     const fv_attn_summary_args *summary;
     int64_t top;
-    bool map, stream, lists;
+    bool map, stream, in_register;
 } weights_job;
 
-/* What a thread works in. */
+/* The buffers of a thread. */
 typedef struct workspace {
     float *q, *scores, *shift;
-    float *eq, *raised; /* additive scores: exponentials of q and of a block of keys */
-    float *sums;        /* [rows of the unit][SUM_LANES], or one of each key of a block */
-    fv_attn_list *list; /* of the unit's rows */
+    float *query_exp, *key_exp; /* additive scores: exponentials of q and of a key block */
+    float *sums;                /* [rows of the work item][SUM_LANES], or one per key of a block */
+    fv_attn_topk *topk;         /* of the work item's rows */
     fv_attn_row *row;
 } workspace;
 
@@ -55,27 +55,27 @@ static weights_plan plan_of(const fv_attn *a, const fv_attn_region *w)
     p.end = w->col + w->cols;
     p.keys = fv_attn_round(p.end - p.begin, FV_ATTN_PANEL);
     p.key_blocks = (p.end - p.begin + FV_ATTN_BLOCK - 1) / FV_ATTN_BLOCK;
-    p.row_items = (w->rows + UNIT_ROWS - 1) / UNIT_ROWS;
+    p.query_blocks = (w->rows + ITEM_ROWS - 1) / ITEM_ROWS;
     const int64_t width = fv_attn_width(a);
     const bool additive = a->score == FV_ATTN_SCORE_ADDITIVE;
     p.q_row = fv_attn_round(width, FV_LANES) + FV_LANES;
     p.panels = (size_t)(w->batches * p.kv_heads) * (size_t)p.keys * (size_t)width;
     size_t at = 0;
-    p.q = at, at += (size_t)(UNIT_ROWS * p.q_row);
-    p.eq = at, at += additive ? (size_t)(UNIT_ROWS * p.q_row) : 0;
-    p.scores = at, at += FV_ATTN_STRIP * SCORE_ROW;
-    p.raised = at, at += additive ? (size_t)(FV_ATTN_BLOCK * width) : 0;
-    p.shift = at, at += UNIT_ROWS;
-    p.sums = at, at += UNIT_ROWS * SUM_LANES; /* enough for a block of keys, too */
-    p.lists = at, at += UNIT_ROWS * sizeof(fv_attn_list) / sizeof(float);
-    p.records = at, at += fv_attn_lines(UNIT_ROWS * sizeof(fv_attn_row) / sizeof(float));
+    p.q = at, at += (size_t)(ITEM_ROWS * p.q_row);
+    p.query_exp = at, at += additive ? (size_t)(ITEM_ROWS * p.q_row) : 0;
+    p.scores = at, at += FV_ATTN_TILE_ROWS * SCORE_ROW;
+    p.key_exp = at, at += additive ? (size_t)(FV_ATTN_BLOCK * width) : 0;
+    p.shift = at, at += ITEM_ROWS;
+    p.sums = at, at += ITEM_ROWS * SUM_LANES; /* enough for a key block, too */
+    p.topk = at, at += ITEM_ROWS * sizeof(fv_attn_topk) / sizeof(float);
+    p.records = at, at += fv_attn_lines(ITEM_ROWS * sizeof(fv_attn_row) / sizeof(float));
     p.thread_floats = at;
     return p;
 }
 
 static size_t scratch_of(const fv_attn *a, const fv_attn_region *w, int threads)
 {
-    /* A K that repeats over heads and batch is small itself; its panels may be beyond counting. */
+    /* K may be broadcast over heads and batch, so the size of its panels may overflow. */
     size_t panels;
     if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &panels) ||
         !fv_mul_size(panels, (size_t)(a->n_k + FV_ATTN_BLOCK) * (size_t)fv_attn_width(a),
@@ -101,9 +101,9 @@ static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
     const weights_job *job = arg;
     const fv_attn *a = job->base.a;
     const weights_plan *p = &job->plan;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t head = unit / p->key_blocks;
-        const int64_t first = p->begin + unit % p->key_blocks * FV_ATTN_BLOCK;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t head = item / p->key_blocks;
+        const int64_t first = p->begin + item % p->key_blocks * FV_ATTN_BLOCK;
         const int64_t b = job->w.batch + head / p->kv_heads, h = p->first_kv + head % p->kv_heads;
         const int64_t last = fv_attn_min(p->end, fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], b));
         const int64_t keys = fv_attn_min(FV_ATTN_BLOCK, last - first);
@@ -115,7 +115,7 @@ static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
-/* ---- weights of a strip ----------------------------------------------------------- */
+/* ---- weights of a row tile ------------------------------------------------------------- */
 
 /* Queries [first, first + rows) of one head. */
 typedef struct query_block {
@@ -128,7 +128,7 @@ static void load_rows(const weights_job *job, const query_block *block, const wo
     const float *lse = job->base.ptr[FV_ATTN_LSE];
     lse += (block->b * a->heads + block->h) * fv_attn_lse_head(a) + block->first;
     fv_attn_fill_rows(&job->base, block->b, block->h, block->first, block->rows, w->row);
-    for (int64_t r = 0; r < block->rows; r++) /* sees nothing: weights 2^(-inf - inf) = 0 */
+    for (int64_t r = 0; r < block->rows; r++) /* no visible key: weights 2^(-inf - inf) = 0 */
         w->shift[r] = lse[r] == -INFINITY ? INFINITY : (float)((double)lse[r] * FV_ATTN_LOG2E);
 }
 
@@ -141,19 +141,19 @@ static void load_queries(const weights_job *job, const query_block *block, const
         fv_attn_at(a, job->base.ptr[FV_ATTN_Q], &a->q, block->b, block->h, block->first);
     fv_attn_widen(a->dtype, q, a->q.row, block->rows, a->d, job->base.operand, w->q, stride);
     for (int64_t r = 0; r < block->rows && a->score == FV_ATTN_SCORE_ADDITIVE; r++)
-        fv_attn_raise(w->q + r * stride, a->d, w->eq + r * stride);
+        fv_attn_exp_2x(w->q + r * stride, a->d, w->query_exp + r * stride);
 }
 
-/* Scores to weights. sums, unless NULL: lanes that get what the row adds to its entropy and
- * distance. They join at the end of the row, so it does not show how many runs there were. */
-V_INLINE void weigh(float *s, int64_t cols, float shift, float from_query, float *sums)
+/* Scores to weights. sums, unless NULL: lanes that accumulate the entropy and the distance of the
+ * row. They are reduced at the end of the row, so the number of key ranges does not affect them. */
+V_INLINE void exp_row(float *s, int64_t cols, float shift, float from_query, float *sums)
 {
-    const vf down = v_set(shift), floor = v_set(-200.0f);
+    const vf offset = v_set(shift), floor = v_set(-200.0f);
     const vf lanes = v_add(vi_to_float(vi_count()), v_set(from_query));
     vf entropy = sums ? v_load(sums, FV_LANES) : v_zero();
     vf distance = sums ? v_load(sums + FV_LANES, FV_LANES) : v_zero();
     for (int64_t c = 0; c < cols; c += FV_LANES) {
-        const vf t = v_sub(v_load(s + c, FV_LANES), down), p = fv_attn_exp2(t);
+        const vf t = v_sub(v_load(s + c, FV_LANES), offset), p = fv_attn_exp2(t);
         v_store(s + c, FV_LANES, p);
         if (!sums) continue;
         entropy = v_fma(p, v_max(floor, t), entropy); /* -200 x 0 where t is -inf; NaN stays */
@@ -164,11 +164,11 @@ V_INLINE void weigh(float *s, int64_t cols, float shift, float from_query, float
     v_store(sums + FV_LANES, FV_LANES, distance);
 }
 
-/* A block of keys as the strips meet it. */
+/* A key block as seen by the row tiles. */
 typedef struct key_block {
-    int64_t first, end; /* end: cut to those that count */
+    int64_t first, end; /* end: at most the sequence's keys */
     const float *panels;
-    bool raised; /* additive scores: every key has an exponential */
+    bool has_exp; /* additive scores: every key has an exponential in range */
 } key_block;
 
 static key_block keys_of(const weights_job *job, const workspace *w, int64_t b, int64_t h,
@@ -182,39 +182,40 @@ static key_block keys_of(const weights_job *job, const workspace *w, int64_t b, 
                       .panels = panels_of(job, b, fv_attn_kv_head(a, h), first)};
     const int64_t packed = fv_attn_round(keys.end - first, FV_ATTN_PANEL) * a->d;
     if (a->score == FV_ATTN_SCORE_ADDITIVE)
-        keys.raised = fv_attn_raise(keys.panels, packed, w->raised);
+        keys.has_exp = fv_attn_exp_2x(keys.panels, packed, w->key_exp);
     return keys;
 }
 
-/* Weights of rows [r, r + rows) of the unit with a run of keys, into w->scores. */
-static void weigh_strip(const weights_job *job, const workspace *w, const key_block *block,
-                        int64_t r, int rows, fv_attn_span keys, bool summed)
+/* Weights of rows [r, r + rows) of the work item with a key range, into w->scores. */
+static void weights_of_tile(const weights_job *job, const workspace *w, const key_block *block,
+                            int64_t r, int rows, fv_attn_interval keys, bool summed)
 {
     const int64_t cols = fv_attn_round(keys.end - keys.begin, FV_LANES);
     const int64_t stride = job->plan.q_row;
-    const fv_attn_sides sides = {.q = w->q + r * stride,
-                                 .eq = w->eq + r * stride,
-                                 .q_row = stride,
-                                 .eq_row = stride,
-                                 .k = block->panels,
-                                 .ek = w->raised,
-                                 .w = w->row[r].w,
-                                 .width = job->base.a->d,
-                                 .careful = !block->raised};
-    fv_attn_strip(&job->base, &sides, rows, keys.begin - block->first, cols, w->scores, SCORE_ROW);
+    const fv_attn_additive_operands operands = {.q = w->q + r * stride,
+                                                .query_exp = w->query_exp + r * stride,
+                                                .q_row = stride,
+                                                .query_exp_row = stride,
+                                                .k = block->panels,
+                                                .key_exp = w->key_exp,
+                                                .w = w->row[r].w,
+                                                .width = job->base.a->d,
+                                                .missing = !block->has_exp};
+    fv_attn_score_tile(&job->base, &operands, rows, keys.begin - block->first, cols, w->scores,
+                       SCORE_ROW);
     for (int i = 0; i < rows; i++) {
         const fv_attn_row *row = w->row + r + i;
         float *s = w->scores + i * SCORE_ROW;
-        fv_attn_finish(&job->base, row, keys.begin, cols, s, NULL);
+        fv_attn_finish_scores(&job->base, row, keys.begin, cols, s, NULL);
         if (summed)
-            weigh(s, cols, w->shift[r + i], (float)(keys.begin - row->position),
-                  w->sums + (r + i) * SUM_LANES);
+            exp_row(s, cols, w->shift[r + i], (float)(keys.begin - row->position),
+                    w->sums + (r + i) * SUM_LANES);
         else
-            weigh(s, cols, w->shift[r + i], 0, NULL);
+            exp_row(s, cols, w->shift[r + i], 0, NULL);
     }
 }
 
-/* ---- what becomes of them --------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------- */
 
 static void put_run(const weights_job *job, float *to, int64_t col, int64_t n, const float *p)
 {
@@ -230,7 +231,7 @@ static void put_run(const weights_job *job, float *to, int64_t col, int64_t n, c
         to[c * col] = p ? p[c] : 0;
 }
 
-/* Keys [first, end) of one row of the map, as far as the window has them; p NULL: zeros. */
+/* Keys [first, end) of one row of the map, clipped to the window; p NULL: zeros. */
 static void put_keys(const weights_job *job, const query_block *block, int64_t r, int64_t first,
                      int64_t end, const float *p)
 {
@@ -255,8 +256,8 @@ static void begin_summary(const weights_job *job, const query_block *block, cons
     memset(w->sums, 0, (size_t)block->rows * SUM_LANES * sizeof(float));
     for (int64_t r = 0; r < block->rows && job->top > 0; r++)
         for (int l = 0; l < FV_LANES; l++) {
-            w->list[r].weight[l] = 0;
-            w->list[r].key[l] = -1;
+            w->topk[r].weight[l] = 0;
+            w->topk[r].key[l] = -1;
         }
     float *weight = job->out[FV_ATTN_TOP_WEIGHT];
     int64_t *index = job->out[FV_ATTN_TOP_INDEX];
@@ -267,12 +268,12 @@ static void begin_summary(const weights_job *job, const query_block *block, cons
     }
 }
 
-static void keep_largest(const weights_job *job, const query_block *block, const workspace *w,
-                         int64_t r, const float *p, fv_attn_span keys)
+static void add_largest(const weights_job *job, const query_block *block, const workspace *w,
+                        int64_t r, const float *p, fv_attn_interval keys)
 {
     const int64_t cols = fv_attn_round(keys.end - keys.begin, FV_LANES);
-    if (job->lists) {
-        fv_attn_list_add(w->list + r, p, keys.begin, cols);
+    if (job->in_register) {
+        fv_attn_topk_add(w->topk + r, p, keys.begin, cols);
         return;
     }
     const int64_t first = job->summary->first_key + keys.begin;
@@ -291,77 +292,79 @@ static void end_summary(const weights_job *job, const query_block *block, const 
         const int64_t row = row_number(job, block, r);
         const float *sums = w->sums + r * SUM_LANES;
         /* 0 - x: a row with a single key has entropy 0, not -0 */
-        if (entropy) entropy[row] = 0 - v_join(v_load(sums, FV_LANES)) * (float)FV_ATTN_LN2;
-        if (distance) distance[row] = v_join(v_load(sums + FV_LANES, FV_LANES));
-        for (int64_t e = 0; e < job->top && job->lists; e++) {
-            weight[row * job->top + e] = w->list[r].weight[e];
-            const int32_t key = w->list[r].key[e];
+        if (entropy) entropy[row] = 0 - v_reduce_sum(v_load(sums, FV_LANES)) * (float)FV_ATTN_LN2;
+        if (distance) distance[row] = v_reduce_sum(v_load(sums + FV_LANES, FV_LANES));
+        for (int64_t e = 0; e < job->top && job->in_register; e++) {
+            weight[row * job->top + e] = w->topk[r].weight[e];
+            const int32_t key = w->topk[r].key[e];
             index[row * job->top + e] = key < 0 ? -1 : job->summary->first_key + key;
         }
     }
 }
 
-/* ---- by queries ------------------------------------------------------------------- */
+/* ---- by query blocks -------------------------------------------------------------------- */
 
 static workspace workspace_of(const weights_job *job, int thread)
 {
     const weights_plan *p = &job->plan;
     float *base = job->threads + (size_t)thread * p->thread_floats;
     return (workspace){.q = base + p->q,
-                       .eq = base + p->eq,
-                       .raised = base + p->raised,
+                       .query_exp = base + p->query_exp,
+                       .key_exp = base + p->key_exp,
                        .scores = base + p->scores,
                        .shift = base + p->shift,
                        .sums = base + p->sums,
-                       .list = (fv_attn_list *)(void *)(base + p->lists),
+                       .topk = (fv_attn_topk *)(void *)(base + p->topk),
                        .row = (fv_attn_row *)(void *)(base + p->records)};
 }
 
-/* A strip and a block of keys: run by run into the map, with zeros between, or into the summary. */
-static void meet_strip(const weights_job *job, const query_block *block, const workspace *w,
-                       const key_block *all, int64_t r, int rows)
+/* A row tile and a key block: range by range into the map, with zeros between, or into the
+ * summary. */
+static void process_tile(const weights_job *job, const query_block *block, const workspace *w,
+                         const key_block *all, int64_t r, int rows)
 {
     const bool summed = !job->map && (job->out[FV_ATTN_ENTROPY] || job->out[FV_ATTN_DISTANCE]);
-    const fv_attn_sight sight =
-        fv_attn_sight_of(job->base.a, w->row + r, rows, all->first, all->end);
+    const fv_attn_visible_keys visible =
+        fv_attn_find_visible_keys(job->base.a, w->row + r, rows, all->first, all->end);
     int64_t done = all->first;
-    for (fv_attn_span run = {done, done}; fv_attn_next_run(&sight, all->first, &run);) {
-        weigh_strip(job, w, all, r, rows, run, summed);
+    for (fv_attn_interval range = {done, done};
+         fv_attn_next_key_range(&visible, all->first, &range);) {
+        weights_of_tile(job, w, all, r, rows, range, summed);
         for (int i = 0; i < rows; i++) {
             const float *p = w->scores + i * SCORE_ROW;
             if (job->map) {
-                put_keys(job, block, r + i, done, run.begin, NULL);
-                put_keys(job, block, r + i, run.begin, run.end, p);
+                put_keys(job, block, r + i, done, range.begin, NULL);
+                put_keys(job, block, r + i, range.begin, range.end, p);
             } else if (job->top > 0) {
-                keep_largest(job, block, w, r + i, p, run);
+                add_largest(job, block, w, r + i, p, range);
             }
         }
-        done = run.end;
+        done = range.end;
     }
     for (int i = 0; i < rows && job->map; i++)
         put_keys(job, block, r + i, done, all->first + FV_ATTN_BLOCK, NULL);
 }
 
-static void query_units(const void *arg, int64_t begin, int64_t end, int thread)
+static void run_query_items(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const weights_job *job = arg;
     const weights_plan *p = &job->plan;
     const workspace w = workspace_of(job, thread);
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t head = unit / p->row_items;
-        const int64_t row = unit % p->row_items * UNIT_ROWS;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t head = item / p->query_blocks;
+        const int64_t row = item % p->query_blocks * ITEM_ROWS;
         const query_block block = {.b = job->w.batch + head / job->w.heads,
                                    .h = job->w.head + head % job->w.heads,
                                    .first = job->w.row + row,
-                                   .rows = fv_attn_min(UNIT_ROWS, job->w.rows - row)};
+                                   .rows = fv_attn_min(ITEM_ROWS, job->w.rows - row)};
         load_rows(job, &block, &w);
         load_queries(job, &block, &w);
         if (!job->map) begin_summary(job, &block, &w);
         for (int64_t first = p->begin; first < p->end; first += FV_ATTN_BLOCK) {
             const key_block keys = keys_of(job, &w, block.b, block.h, first);
             for (int64_t r = 0, rows; r < block.rows; r += rows) {
-                rows = fv_attn_strip_rows(job->base.a, block.first + r, block.rows - r);
-                meet_strip(job, &block, &w, &keys, r, (int)rows);
+                rows = fv_attn_tile_rows(job->base.a, block.first + r, block.rows - r);
+                process_tile(job, &block, &w, &keys, r, (int)rows);
             }
         }
         if (!job->map) end_summary(job, &block, &w);
@@ -369,7 +372,7 @@ static void query_units(const void *arg, int64_t begin, int64_t end, int thread)
     v_stream_end(job->stream);
 }
 
-/* ---- by keys ---------------------------------------------------------------------- */
+/* ---- by key blocks ---------------------------------------------------------------------- */
 
 static void add_rows(float *sum, const float *p, int rows, int64_t cols)
 {
@@ -381,29 +384,31 @@ static void add_rows(float *sum, const float *p, int rows, int64_t cols)
     }
 }
 
-static void key_units(const void *arg, int64_t begin, int64_t end, int thread)
+static void run_key_items(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const weights_job *job = arg;
     const fv_attn *a = job->base.a;
     const weights_plan *p = &job->plan;
     const workspace w = workspace_of(job, thread);
     float *sums = w.sums;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t head = unit / p->key_blocks, first = unit % p->key_blocks * FV_ATTN_BLOCK;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t head = item / p->key_blocks, first = item % p->key_blocks * FV_ATTN_BLOCK;
         const int64_t b = head / a->heads, h = head % a->heads;
         const key_block block = keys_of(job, &w, b, h, first);
         memset(sums, 0, FV_ATTN_BLOCK * sizeof(float));
         for (int64_t i = 0, rows; i < a->n_q && first < block.end; i += rows) {
-            rows = fv_attn_strip_rows(a, i, a->n_q - i);
-            const query_block strip = {.b = b, .h = h, .first = i, .rows = rows};
-            load_rows(job, &strip, &w);
-            const fv_attn_sight sight = fv_attn_sight_of(a, w.row, (int)rows, first, block.end);
-            if (sight.groups == 0) continue;
-            load_queries(job, &strip, &w);
-            for (fv_attn_span run = {first, first}; fv_attn_next_run(&sight, first, &run);) {
-                weigh_strip(job, &w, &block, 0, (int)rows, run, false);
-                add_rows(sums + run.begin - first, w.scores, (int)rows,
-                         fv_attn_round(run.end - run.begin, FV_LANES));
+            rows = fv_attn_tile_rows(a, i, a->n_q - i);
+            const query_block tile = {.b = b, .h = h, .first = i, .rows = rows};
+            load_rows(job, &tile, &w);
+            const fv_attn_visible_keys visible =
+                fv_attn_find_visible_keys(a, w.row, (int)rows, first, block.end);
+            if (visible.groups == 0) continue;
+            load_queries(job, &tile, &w);
+            for (fv_attn_interval range = {first, first};
+                 fv_attn_next_key_range(&visible, first, &range);) {
+                weights_of_tile(job, &w, &block, 0, (int)rows, range, false);
+                add_rows(sums + range.begin - first, w.scores, (int)rows,
+                         fv_attn_round(range.end - range.begin, FV_LANES));
             }
         }
         float *received =
@@ -421,7 +426,7 @@ static weights_job job_of(const fv_exec *exec, const fv_attn *a, const fv_attn_r
                        .w = *w,
                        .plan = plan_of(a, w),
                        .panels = exec->scratch};
-    job.base.runs_in_list = true;
+    job.base.list_applied = true;
     job.threads = job.panels + job.plan.panels;
     if (a->score != FV_ATTN_SCORE_NONE)
         fv_exec_rows(exec, w->batches * job.plan.kv_heads * job.plan.key_blocks,
@@ -429,7 +434,7 @@ static weights_job job_of(const fv_exec *exec, const fv_attn *a, const fv_attn_r
     return job;
 }
 
-/* Of the whole map, as fv_attn_whole_scratch wants it. */
+/* Scratch for the whole map, for fv_attn_whole_scratch. */
 static size_t whole_bytes(const void *args, int threads)
 {
     const fv_attn *a = args;
@@ -451,8 +456,8 @@ static void attention_map(const fv_exec *exec, void *const *ptr, const void *arg
     job.out = ptr;
     job.map = true;
     job.stream = w->out.col == 1 && v_streams(w->batches * w->heads * w->rows, w->cols, ptr, NULL);
-    fv_exec_rows(exec, w->batches * w->heads * job.plan.row_items, UNIT_ROWS * w->cols * m->a.d,
-                 query_units, &job);
+    fv_exec_rows(exec, w->batches * w->heads * job.plan.query_blocks, ITEM_ROWS * w->cols * m->a.d,
+                 run_query_items, &job);
 }
 
 static void attention_summary(const fv_exec *exec, void *const *ptr, const void *args)
@@ -469,13 +474,13 @@ static void attention_summary(const fv_exec *exec, void *const *ptr, const void 
     job.out = ptr;
     job.summary = s;
     job.top = s->top;
-    job.lists = fv_attn_has_list(s->top, a->n_k);
+    job.in_register = fv_attn_topk_in_register(s->top, a->n_k);
     if (s->top > 0 || ptr[FV_ATTN_ENTROPY] || ptr[FV_ATTN_DISTANCE])
-        fv_exec_rows(exec, a->batch * a->heads * job.plan.row_items, UNIT_ROWS * a->n_k * a->d,
-                     query_units, &job);
+        fv_exec_rows(exec, a->batch * a->heads * job.plan.query_blocks, ITEM_ROWS * a->n_k * a->d,
+                     run_query_items, &job);
     if (ptr[FV_ATTN_RECEIVED])
         fv_exec_rows(exec, a->batch * a->heads * job.plan.key_blocks, FV_ATTN_BLOCK * a->n_q * a->d,
-                     key_units, &job);
+                     run_key_items, &job);
 }
 
 static size_t map_scratch(const void *args, int threads)

@@ -1,7 +1,7 @@
 /*
- * Elementwise kernels. The loops know contiguous memory only: operands with other strides (a
- * broadcast scalar, a transposed view) pass through small buffers on the stack, STAGE elements at
- * a time, which costs little beside the strided access itself.
+ * Elementwise kernels. The loops handle contiguous memory only: operands with other strides (a
+ * broadcast scalar, a transposed view) pass through small buffers on the stack, STAGE elements at a
+ * time, which costs little beside the strided access itself.
  */
 #include "kernels/elementwise.h"
 
@@ -21,9 +21,9 @@ struct span {
     const fv_elementwise_args *args;
     void *const *ptr;
     int pointers;
-    size_t size[4]; /* bytes an element, in pointer order */
+    size_t size[4]; /* bytes per element, in pointer order */
     span_fn fn;
-    bool stream; /* write around the cache */
+    bool stream; /* use streaming stores */
 };
 
 /* ---- contiguous operands: one long run -------------------------------------------- */
@@ -80,7 +80,7 @@ static void strided_row(const span *s, const int64_t *step, int64_t n, const int
     }
 }
 
-/* A row function sees the arguments it was launched with: here they are followed by the span. */
+/* A row function gets the arguments of its launch; these are followed by the span. */
 typedef struct strided_args {
     fv_elementwise_args args;
     const span *span;
@@ -121,7 +121,7 @@ static void run_span(span *s, int64_t cost)
     V_LOOP(n, v_head(to, n, s->stream), v_put(to + i, count, (expr), s->stream));                  \
     break
 #define GROUPS(fn, group)                                                                          \
-    v_map(to, x, n, s->stream, fn##_many, group, fn);                                              \
+    v_apply(to, x, n, s->stream, fn##_many, group, fn);                                            \
     break
 #define AT(p) v_load_ahead((p) + i, count, s->stream)
 
@@ -201,7 +201,7 @@ static void binary_span(const span *s, int64_t n, void *out, const void *const *
     }
 }
 
-/* g where `first` says that the operand asked for was chosen, else 0. */
+/* g if `first` says that the requested operand was chosen, else 0. */
 V_INLINE vf choice_grad(vm first, bool to_b, vf g)
 {
     return to_b ? v_select(first, v_zero(), g) : v_select(first, g, v_zero());
@@ -268,7 +268,7 @@ static void select_span(const span *s, int64_t n, void *out, const void *const *
 
 /* ---- kernels ---------------------------------------------------------------------- */
 
-/* The reference's version of a kernel, for what vectors would not do better. */
+/* The reference version of a kernel, where vectors would not be faster. */
 static void reference(fv_kernel_id id, const fv_exec *exec, void *const *ptr, const void *args)
 {
     fv_kernel_table table;

@@ -33,7 +33,7 @@ static void layer_norm_range(const void *arg, int64_t begin, int64_t end, int th
         V_LOOP(n, 0, const vf d = v_sub(v_load(x + i, count), shift);
                if (job->stream) v_prefetch(x + i, v_row_ahead(n));
                squares = v_add(squares, v_keep(count, v_mul(d, d), v_zero())));
-        const float rstd = 1 / sqrtf(v_join(squares) / length(n) + (float)job->args->eps);
+        const float rstd = 1 / sqrtf(v_reduce_sum(squares) / length(n) + (float)job->args->eps);
         const vf scale = v_set(rstd);
         V_LOOP(
             n, v_head(y, n, job->stream), vf v = v_mul(v_sub(v_load(x + i, count), shift), scale);
@@ -106,8 +106,8 @@ static void layer_norm_grad_range(const void *arg, int64_t begin, int64_t end, i
         V_LOOP(n, 0, const vf u = U; const vf uh = v_mul(u, H);
                sum_u = v_add(sum_u, v_keep(count, u, zero));
                sum_uh = v_add(sum_uh, v_keep(count, uh, zero)));
-        const vf mean_u = FV_TERM(job->exec, 1, v_set(v_join(sum_u) / length(n)), zero);
-        const vf mean_uh = FV_TERM(job->exec, 2, v_set(v_join(sum_uh) / length(n)), zero);
+        const vf mean_u = FV_TERM(job->exec, 1, v_set(v_reduce_sum(sum_u) / length(n)), zero);
+        const vf mean_uh = FV_TERM(job->exec, 2, v_set(v_reduce_sum(sum_uh) / length(n)), zero);
         V_LOOP(n, v_head(dx, n, job->stream),
                const vf u = v_sub(FV_TERM(job->exec, 0, U, zero), mean_u);
                v_put(dx + i, count, v_mul(rstd, v_sub(u, v_mul(H, mean_uh))), job->stream));
@@ -164,7 +164,7 @@ static void rms_norm_grad(const fv_exec *exec, void *const *ptr, const void *arg
 enum { TILE_VECS = 4, TILE = TILE_VECS * FV_LANES };
 
 /* Sums the lanes of every column of a tile and stores the result or adds to it. */
-static void join_tile(vf acc[FV_LANES][TILE_VECS], int64_t width, float *out, bool accumulate)
+static void reduce_tile(vf acc[FV_LANES][TILE_VECS], int64_t width, float *out, bool accumulate)
 {
     for (int w = FV_LANES / 2; w; w /= 2)
         for (int k = 0; k < w; k++)
@@ -198,8 +198,8 @@ static void norm_param_grad_range(const void *arg, int64_t begin, int64_t end, i
                    to_beta[j] = v_add(to_beta[j], up));
         }
         const bool accumulate = job->args->accumulate;
-        if (job->ptr[0]) join_tile(dgamma, width, (float *)job->ptr[0] + col, accumulate);
-        if (job->ptr[1]) join_tile(dbeta, width, (float *)job->ptr[1] + col, accumulate);
+        if (job->ptr[0]) reduce_tile(dgamma, width, (float *)job->ptr[0] + col, accumulate);
+        if (job->ptr[1]) reduce_tile(dbeta, width, (float *)job->ptr[1] + col, accumulate);
     }
 }
 

@@ -68,7 +68,7 @@ static row_state quantize_row(const float *a, int64_t k, int64_t stride, int8_t 
     row_state r = {.best = -INFINITY};
     vf largest = v_zero();
     V_LOOP(k, 0, largest = v_max(largest, v_abs(v_load(a + i, count))));
-    const float top = v_join_max(largest);
+    const float top = v_reduce_max(largest);
     r.scale = top / BYTE_MAX;
     const float inverse = top > 0 ? BYTE_MAX / top : 0;
     double rounded_norm = 0, error_norm = 0, norm = 0;

@@ -72,7 +72,7 @@ static float extreme(const float *x, int64_t n, bool least, int64_t *where)
     vm nan = vm_none();
     V_LOOP(n, 0, const vf v = v_keep(count, v_load(x + i, count), worst);
            nan = vm_or(nan, v_nan(v)); best = least ? v_min(v, best) : v_max(v, best));
-    float value = least ? v_join_min(best) : v_join_max(best);
+    float value = least ? v_reduce_min(best) : v_reduce_max(best);
     if (vm_bits(nan)) value = NAN;
     *where = find_first(x, n, value);
     if (*where == n) {

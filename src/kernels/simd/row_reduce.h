@@ -12,7 +12,7 @@
     do {                                                                                           \
         vf sum_ = v_zero();                                                                        \
         V_LOOP(n, 0, sum_ = v_add(sum_, v_keep(count, (__VA_ARGS__), v_zero())));                  \
-        (result) = v_join(sum_);                                                                   \
+        (result) = v_reduce_sum(sum_);                                                             \
     } while (0)
 
 /* -inf for an empty row; NaN if it contains one. The sign of a zero result is unspecified. */
@@ -23,7 +23,7 @@ V_INLINE float v_row_max(const float *x, int64_t n)
     vm nan = vm_none();
     V_LOOP(n, 0, const vf v = v_keep(count, v_load(x + i, count), low); nan = vm_or(nan, v_nan(v));
            max = v_max(v, max));
-    return vm_bits(nan) ? NAN : v_join_max(max);
+    return vm_bits(nan) ? NAN : v_reduce_max(max);
 }
 
 /* Adds e^(x - shift) to the lanes of `sum` and stores the terms in e, if not NULL (may be x).
@@ -54,7 +54,7 @@ V_INLINE vf v_add_exps(vf sum, const float *x, int64_t n, vf shift, float *e, bo
 /* The sum of e^(x - max); e and prefetch as above. */
 V_INLINE float v_row_exps(const float *x, int64_t n, float max, float *e, bool prefetch)
 {
-    return v_join(v_add_exps(v_zero(), x, n, v_set(max), e, prefetch));
+    return v_reduce_sum(v_add_exps(v_zero(), x, n, v_set(max), e, prefetch));
 }
 
 /* ln of the sum of e^x: all -inf gives -inf, a +inf gives +inf, NaN wins. */

@@ -369,9 +369,9 @@ V_INLINE vf v_keep(int count, vf v, vf rest)
     q = _mm_##op##_ps(q, _mm_movehl_ps(q, q));                                                     \
     return _mm_cvtss_f32(_mm_##op##_ss(q, _mm_movehdup_ps(q)))
 
-V_INLINE float v_join(vf v) { V_TREE(v, add); }
-V_INLINE float v_join_max(vf v) { V_TREE(v, max); } /* without NaN */
-V_INLINE float v_join_min(vf v) { V_TREE(v, min); }
+V_INLINE float v_reduce_sum(vf v) { V_TREE(v, add); }
+V_INLINE float v_reduce_max(vf v) { V_TREE(v, max); } /* without NaN */
+V_INLINE float v_reduce_min(vf v) { V_TREE(v, min); }
 
 /* ---- streaming stores -----------------------------------------------------------------
  * An output too large for the cache is written with streaming stores: its lines are not read first,

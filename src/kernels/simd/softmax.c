@@ -75,8 +75,8 @@ static float advance(const pipeline *t, int64_t n, float *next_max)
     V_LOOP(n - head - done, 0,
            v_put(y + i, count, v_mul(v_load(previous + i, count), inv_sum), true));
     V_LOOP(n - done, 0, max = v_max(v_keep(count, v_load(next + i, count), low), max));
-    *next_max = v_join_max(max);
-    return v_join(v_add_exps(sum, x, n - done, shift, t->e + done, false));
+    *next_max = v_reduce_max(max);
+    return v_reduce_sum(v_add_exps(sum, x, n - done, shift, t->e + done, false));
 }
 
 /* The factor for exponentials with this sum. A row whose maximum is -inf is either all -inf and

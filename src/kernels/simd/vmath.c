@@ -5,7 +5,7 @@
 
 void fv_simd_vexp(int64_t n, const float *x, float *y)
 {
-    v_map(y, x, n, false, v_exp_many, V_EXP_GROUP, v_exp);
+    v_apply(y, x, n, false, v_exp_many, V_EXP_GROUP, v_exp);
 }
 
 void fv_simd_vlog(int64_t n, const float *x, float *y)
@@ -15,10 +15,10 @@ void fv_simd_vlog(int64_t n, const float *x, float *y)
 
 void fv_simd_vtanh(int64_t n, const float *x, float *y)
 {
-    v_map(y, x, n, false, v_tanh_many, 2, v_tanh);
+    v_apply(y, x, n, false, v_tanh_many, 2, v_tanh);
 }
 
 void fv_simd_verf(int64_t n, const float *x, float *y)
 {
-    v_map(y, x, n, false, v_erf_many, 2, v_erf);
+    v_apply(y, x, n, false, v_erf_many, 2, v_erf);
 }

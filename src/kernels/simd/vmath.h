@@ -334,8 +334,8 @@ V_INLINE vm v_first_is_min(vf a, vf b) { return vm_or(v_le(a, b), v_nan(a)); }
 /* ---- over arrays ------------------------------------------------------------------- */
 
 /* y[i] = f(x[i]); `many`, for `group` vectors, and `one` are the same function. y may be x. */
-V_INLINE void v_map(float *y, const float *x, int64_t n, bool stream, void (*many)(vf *, int),
-                    int group, vf (*one)(vf))
+V_INLINE void v_apply(float *y, const float *x, int64_t n, bool stream, void (*many)(vf *, int),
+                      int group, vf (*one)(vf))
 {
     const int64_t step = (int64_t)group * FV_LANES;
     int64_t done = v_head(y, n, stream);

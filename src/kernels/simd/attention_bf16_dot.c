@@ -1,26 +1,26 @@
-/* Rows of bf16 in pairs: packed, copied and multiplied; attention_pairs.h has the story. */
-#include "kernels/simd/attention_pairs.h"
+/* Rows of bf16 pairs: packed, copied and multiplied; see attention_bf16_dot.h. */
+#include "kernels/simd/attention_bf16_dot.h"
 
 #if FV_SIMD_LEVEL == 3
 
 #include "kernels/simd/half_simd.h"
 
-enum { STRIP = FV_ATTN_STRIP, VECS = FV_TILE_VECS };
+enum { TILE_ROWS = FV_ATTN_TILE_ROWS, VECS = FV_TILE_VECS };
 
 /* ---- the tile --------------------------------------------------------------------- */
 
-V_INLINE __m512bh load_pairs(const uint32_t *p) { return (__m512bh)_mm512_loadu_si512(p); }
-/* Of rows that may be the caller's own, of 16-bit numbers. */
-V_INLINE __m512bh spread_pair(const uint32_t *p)
+V_INLINE __m512bh load_words(const uint32_t *p) { return (__m512bh)_mm512_loadu_si512(p); }
+/* The row may be the caller's own, of 16-bit elements. */
+V_INLINE __m512bh broadcast_pair(const uint32_t *p)
 {
     uint32_t pair;
     memcpy(&pair, p, sizeof pair);
     return (__m512bh)_mm512_set1_epi32((int)pair);
 }
 
-FV_INSTANCE void tile(const fv_attn_pair_tile *t, const int rows, const int vecs)
+FV_INSTANCE void tile(const fv_attn_bf16_tile *t, const int rows, const int vecs)
 {
-    vf sum[STRIP][VECS];
+    vf sum[TILE_ROWS][VECS];
     FV_UNROLL
     for (int i = 0; i < rows; i++) {
         FV_UNROLL
@@ -34,10 +34,10 @@ FV_INSTANCE void tile(const fv_attn_pair_tile *t, const int rows, const int vecs
         __m512bh column[VECS];
         FV_UNROLL
         for (int v = 0; v < vecs; v++)
-            column[v] = load_pairs(b + v * FV_LANES);
+            column[v] = load_words(b + v * FV_LANES);
         FV_UNROLL
         for (int i = 0; i < rows; i++) {
-            const __m512bh x = spread_pair(i < 3 ? low + i * a_row : high + (i - 3) * a_row);
+            const __m512bh x = broadcast_pair(i < 3 ? low + i * a_row : high + (i - 3) * a_row);
             FV_UNROLL
             for (int v = 0; v < vecs; v++)
                 sum[i][v] = _mm512_dpbf16_ps(sum[i][v], x, column[v]);
@@ -54,7 +54,7 @@ FV_INSTANCE void tile(const fv_attn_pair_tile *t, const int rows, const int vecs
 }
 
 #define TILE(rows, vecs)                                                                           \
-    static void tile_##rows##x##vecs(const fv_attn_pair_tile *t) { tile(t, rows, vecs); }
+    static void tile_##rows##x##vecs(const fv_attn_bf16_tile *t) { tile(t, rows, vecs); }
 #define TILES(vecs)                                                                                \
     TILE(1, vecs)                                                                                  \
     TILE(2, vecs) TILE(3, vecs) TILE(4, vecs) TILE(5, vecs) TILE(6, vecs)
@@ -67,16 +67,16 @@ TILES(2)
 TILES(3)
 TILES(4)
 
-void fv_attn_multiply_pairs(const fv_attn_pair_tile *t, int rows, int64_t cols)
+void fv_attn_bf16_multiply(const fv_attn_bf16_tile *t, int rows, int64_t cols)
 {
-    static void (*const tiles[VECS][STRIP])(const fv_attn_pair_tile *) = {NAMES(1), NAMES(2),
-                                                                          NAMES(3), NAMES(4)};
+    static void (*const tiles[VECS][TILE_ROWS])(const fv_attn_bf16_tile *) = {NAMES(1), NAMES(2),
+                                                                              NAMES(3), NAMES(4)};
     tiles[cols / FV_LANES - 1][rows - 1](t);
 }
 
 /* ---- rows -------------------------------------------------------------------------- */
 
-/* Up to sixteen words of each row, zeros behind `width` numbers, where rows lie without gaps. */
+/* Up to sixteen words of each row, zeros past `width` elements, stored contiguously. */
 V_INLINE void copy_words(const uint16_t *x, int64_t row, int64_t rows, int64_t width, uint32_t *to)
 {
     const __mmask32 some = fv_attn_first_halves(width);
@@ -84,39 +84,39 @@ V_INLINE void copy_words(const uint16_t *x, int64_t row, int64_t rows, int64_t w
         _mm512_storeu_si512(to + j * FV_LANES, _mm512_maskz_loadu_epi16(some, x + j * row));
 }
 
-/* Whether each row is a number of whole words, at a word's address. */
+/* Whether each row is a whole number of words at a word address. */
 static bool are_words(const void *x, int64_t row, int64_t width)
 {
     return width % 2 == 0 && row % 2 == 0 && (uintptr_t)x % sizeof(uint32_t) == 0;
 }
 
-/* Any row and width: sixteen pairs of the width at a time go through a block that is aligned and
- * has no odd end. */
+/* Any row stride and width: sixteen pairs at a time are copied to an aligned block without an odd
+ * end. */
 static void pack_panel(const uint16_t *k, int64_t row, int64_t keys, int64_t d, uint32_t *panel)
 {
-    uint32_t part[FV_ATTN_PANEL * FV_LANES];
+    uint32_t staging[FV_ATTN_PANEL * FV_LANES];
     for (int64_t c = 0; c < d; c += 2 * FV_LANES) {
-        copy_words(k + c, row, keys, d - c, part);
+        copy_words(k + c, row, keys, d - c, staging);
         const int64_t depth = fv_attn_min(FV_LANES, (d - c + 1) / 2);
-        fv_gemm_pack_b(depth, keys, (const float *)(const void *)part, 1, FV_LANES, FV_ATTN_PANEL,
-                       (float *)(void *)(panel + c / 2 * FV_ATTN_PANEL));
+        fv_gemm_pack_b(depth, keys, (const float *)(const void *)staging, 1, FV_LANES,
+                       FV_ATTN_PANEL, (float *)(void *)(panel + c / 2 * FV_ATTN_PANEL));
     }
 }
 
-void fv_attn_pack_pairs(const void *k, int64_t row, int64_t keys, int64_t width, void *panels)
+void fv_attn_bf16_pack(const void *k, int64_t row, int64_t keys, int64_t width, void *panels)
 {
-    const int64_t pairs = fv_attn_pairs_of(width);
-    if (are_words(k, row, width)) { /* moved as floats are */
-        fv_attn_pack(FV_F32, k, row / 2, keys, pairs, panels);
+    const int64_t bf16 = fv_attn_pair_count(width);
+    if (are_words(k, row, width)) { /* copied like floats */
+        fv_attn_pack(FV_F32, k, row / 2, keys, bf16, panels);
         return;
     }
     for (int64_t j = 0; j < keys; j += FV_ATTN_PANEL)
         pack_panel((const uint16_t *)k + j * row, row, fv_attn_min(FV_ATTN_PANEL, keys - j), width,
-                   (uint32_t *)panels + j * pairs);
+                   (uint32_t *)panels + j * bf16);
 }
 
-void fv_attn_load_pairs(const void *x, int64_t row, int64_t rows, int64_t width, void *to,
-                        int64_t to_row)
+void fv_attn_bf16_load(const void *x, int64_t row, int64_t rows, int64_t width, void *to,
+                       int64_t to_row)
 {
     const uint16_t *from = x;
     for (uint32_t *at = to, *end = at + rows * to_row; at < end; at += to_row, from += row)
@@ -124,36 +124,36 @@ void fv_attn_load_pairs(const void *x, int64_t row, int64_t rows, int64_t width,
             copy_words(from + c, row, 1, width - c, at + c / 2);
 }
 
-fv_attn_pair_rows fv_attn_pair_rows_at(const void *x, int64_t row, int64_t rows, int64_t width,
-                                       uint32_t *room, int64_t room_row)
+fv_attn_bf16_rows fv_attn_bf16_rows_at(const void *x, int64_t row, int64_t rows, int64_t width,
+                                       uint32_t *buffer, int64_t buffer_row)
 {
-    if (are_words(x, row, width)) return (fv_attn_pair_rows){x, row / 2};
-    fv_attn_load_pairs(x, row, rows, width, room, room_row);
-    return (fv_attn_pair_rows){room, room_row};
+    if (are_words(x, row, width)) return (fv_attn_bf16_rows){x, row / 2};
+    fv_attn_bf16_load(x, row, rows, width, buffer, buffer_row);
+    return (fv_attn_bf16_rows){buffer, buffer_row};
 }
 
-/* ---- split rows -------------------------------------------------------------------- */
+/* ---- deinterleaved rows --------------------------------------------------------------- */
 
-bool fv_attn_split_rows(const void *x, int64_t row, int64_t rows, int64_t width, float *to,
-                        int64_t to_row)
+bool fv_attn_bf16_deinterleave(const void *x, int64_t row, int64_t rows, int64_t width, float *to,
+                               int64_t to_row)
 {
     const __m512i sizes = _mm512_set1_epi16(0x7fff), infinity = _mm512_set1_epi16(0x7f80);
-    __m512i most = _mm512_setzero_si512();
+    __m512i largest = _mm512_setzero_si512();
     const uint16_t *from = x;
     for (int64_t r = 0; r < rows; r++, from += row, to += to_row)
         for (int64_t c = 0; c < width; c += 2 * FV_LANES) {
             const fv_words words =
                 _mm512_maskz_loadu_epi16(fv_attn_first_halves(width - c), from + c);
-            most = _mm512_max_epu16(most, _mm512_and_si512(words, sizes));
+            largest = _mm512_max_epu16(largest, _mm512_and_si512(words, sizes));
             v_store(to + c, FV_LANES, fv_words_first(words));
             v_store(to + c + FV_LANES, FV_LANES, fv_words_second(words));
         }
-    return _mm512_cmpge_epu16_mask(most, infinity) == 0;
+    return _mm512_cmpge_epu16_mask(largest, infinity) == 0;
 }
 
-/* Both vectors rounded, word by word. The instruction takes subnormal numbers for 0, so those go
- * another way. */
-V_INLINE __m512i unite(vf even, vf odd)
+/* Rounds and interleaves both vectors. The instruction treats subnormal numbers as 0, so those are
+ * converted separately. */
+V_INLINE __m512i interleave(vf even, vf odd)
 {
     enum { SUBNORMAL = 0x20 };
     const __m512i in_order =
@@ -165,64 +165,68 @@ V_INLINE __m512i unite(vf even, vf odd)
     return _mm512_permutexvar_epi16(in_order, words);
 }
 
-void fv_attn_unite_rows(const float *split, int64_t row, int64_t rows, int64_t width, void *to,
-                        int64_t to_row)
+void fv_attn_bf16_interleave(const float *deinterleaved, int64_t row, int64_t rows, int64_t width,
+                             void *to, int64_t to_row)
 {
     uint16_t *at = to;
-    for (int64_t r = 0; r < rows; r++, split += row, at += to_row)
+    for (int64_t r = 0; r < rows; r++, deinterleaved += row, at += to_row)
         for (int64_t c = 0; c < width; c += 2 * FV_LANES) {
-            const vf even = v_load(split + c, FV_LANES);
-            const vf odd = v_load(split + c + FV_LANES, FV_LANES);
-            _mm512_mask_storeu_epi16(at + c, fv_attn_first_halves(width - c), unite(even, odd));
+            const vf even = v_load(deinterleaved + c, FV_LANES);
+            const vf odd = v_load(deinterleaved + c + FV_LANES, FV_LANES);
+            _mm512_mask_storeu_epi16(at + c, fv_attn_first_halves(width - c),
+                                     interleave(even, odd));
         }
 }
 
 /* ---- products ---------------------------------------------------------------------- */
 
-void fv_attn_pair_scores(const void *x, int64_t x_row, int rows, const void *panels, int64_t width,
+void fv_attn_bf16_scores(const void *x, int64_t x_row, int rows, const void *panels, int64_t width,
                          int64_t first, int64_t cols, float *s, int64_t s_row)
 {
-    const int64_t pairs = fv_attn_pairs_of(width);
+    const int64_t bf16 = fv_attn_pair_count(width);
     for (int64_t done = 0, step; done < cols; done += step) {
         const int64_t key = first + done, inside = key % FV_ATTN_PANEL;
         step = fv_attn_min(FV_ATTN_PANEL - inside, cols - done);
-        fv_attn_pair_tile t = {.k = pairs,
+        fv_attn_bf16_tile t = {.k = bf16,
                                .a = x,
                                .a_row = x_row,
-                               .b = (const uint32_t *)panels + (key - inside) * pairs + inside,
+                               .b = (const uint32_t *)panels + (key - inside) * bf16 + inside,
                                .b_row = FV_ATTN_PANEL,
                                .c = s + done,
                                .c_row = s_row};
-        for (int r = 0; r < rows; r += STRIP, t.a += STRIP * x_row, t.c += STRIP * s_row)
-            fv_attn_multiply_pairs(&t, (int)fv_attn_min(STRIP, rows - r), step);
+        for (int r = 0; r < rows;
+             r += TILE_ROWS, t.a += TILE_ROWS * x_row, t.c += TILE_ROWS * s_row)
+            fv_attn_bf16_multiply(&t, (int)fv_attn_min(TILE_ROWS, rows - r), step);
     }
 }
 
-/* Sixteen pairs of up to sixteen rows, one pair of every row beside the other: [pair][row]. */
-V_INLINE void turn_words(const uint16_t *x, int64_t row, int64_t rows, int64_t width, uint32_t *to)
+/* Transposes sixteen pairs of up to sixteen rows: [pair][row]. */
+V_INLINE void transpose_words(const uint16_t *x, int64_t row, int64_t rows, int64_t width,
+                              uint32_t *to)
 {
-    uint32_t part[FV_LANES * FV_LANES];
-    copy_words(x, row, rows, width, part);
-    memset(part + rows * FV_LANES, 0, (size_t)((FV_LANES - rows) * FV_LANES) * sizeof *part);
-    fv_gemm_pack_b(FV_LANES, FV_LANES, (const float *)(const void *)part, 1, FV_LANES, FV_LANES,
+    uint32_t staging[FV_LANES * FV_LANES];
+    copy_words(x, row, rows, width, staging);
+    memset(staging + rows * FV_LANES, 0, (size_t)((FV_LANES - rows) * FV_LANES) * sizeof *staging);
+    fv_gemm_pack_b(FV_LANES, FV_LANES, (const float *)(const void *)staging, 1, FV_LANES, FV_LANES,
                    (float *)(void *)to);
 }
 
-/* Rows go side by side, since a chain alone would wait for itself. */
-void fv_attn_pair_dots(const void *x, const void *y, int64_t row, int64_t rows, int64_t width,
+/* Rows are processed in parallel, since a single chain would wait for itself. */
+void fv_attn_bf16_dots(const void *x, const void *y, int64_t row, int64_t rows, int64_t width,
                        float *out)
 {
-    uint32_t turned_x[FV_LANES * FV_LANES], turned_y[FV_LANES * FV_LANES];
+    uint32_t transposed_x[FV_LANES * FV_LANES], transposed_y[FV_LANES * FV_LANES];
     for (int64_t r = 0; r < rows; r += FV_LANES) {
         const uint16_t *at_x = (const uint16_t *)x + r * row, *at_y = (const uint16_t *)y + r * row;
         const int64_t some = fv_attn_min(FV_LANES, rows - r);
         vf sum = v_zero();
         for (int64_t c = 0; c < width; c += 2 * FV_LANES) {
-            turn_words(at_x + c, row, some, width - c, turned_x);
-            turn_words(at_y + c, row, some, width - c, turned_y);
-            const int64_t words = fv_attn_min(FV_LANES, fv_attn_pairs_of(width - c)) * FV_LANES;
+            transpose_words(at_x + c, row, some, width - c, transposed_x);
+            transpose_words(at_y + c, row, some, width - c, transposed_y);
+            const int64_t words = fv_attn_min(FV_LANES, fv_attn_pair_count(width - c)) * FV_LANES;
             for (int64_t i = 0; i < words; i += FV_LANES)
-                sum = _mm512_dpbf16_ps(sum, load_pairs(turned_x + i), load_pairs(turned_y + i));
+                sum = _mm512_dpbf16_ps(sum, load_words(transposed_x + i),
+                                       load_words(transposed_y + i));
         }
         v_store(out + r, (int)some, sum);
     }
