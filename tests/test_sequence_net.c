@@ -147,7 +147,7 @@ static void refusals(void)
     close_world(&w);
 }
 
-int main(int argc, char **argv)
+TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(each_alone);
