@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/ctx.h"
+#include "fovea/autograd.h"
 #include "io/file.h"
 #include "io/recipe.h"
 #include "train/init_from.h"
@@ -120,6 +121,9 @@ static fv_status make_model(fv_run *run, const char *folder)
         return opened;
     }
     FV_FORWARD(fv_model_create(ctx, name, run->recipe, &spec, &run->model));
+    FV_RETURN_IF(!fv_model_can(run->model, spec.ability), ctx, FV_ERR_ARGUMENT,
+                 "task %s trains models to %s, which a %s model cannot do", run->kind->name,
+                 fv_ability_name(spec.ability), name);
     FV_FORWARD(fv_init_from(ctx, folder, fv_recipe_text(run->recipe, "train.init_from"),
                             fv_model_params(run->model), &run->loaded));
     return run->kind->prepare ? run->kind->prepare(run->task, run->model) : FV_OK;
@@ -180,7 +184,9 @@ static fv_tensor *loss(void *user, fv_ctx *ctx, int phase, int64_t part)
     const fv_model_kind *kind = fv_model_kind_of(run->model);
     fv_batch batch;
     fv_batch_init(&batch, 0);
+    fv_no_grad_begin(ctx); /* a batch may be made by running the model */
     fv_status status = run->kind->batch(run->task, run->model, phase, part, &batch);
+    fv_no_grad_end(ctx);
     if (status == FV_OK && !run->kind->loss && !kind->loss)
         status = fv_fail(ctx, FV_ERR_ARGUMENT, "a %s model has no loss", kind->name);
     if (status != FV_OK) {
@@ -307,5 +313,10 @@ fv_status fv_run_evaluate(fv_run *run, fv_metric *metrics, int *count)
 {
     FV_RETURN_IF(!run->kind->evaluate, run->ctx, FV_ERR_UNSUPPORTED, "task %s has no held-out data",
                  run->kind->name);
-    return run->kind->evaluate(run->task, run->model, metrics, count);
+    fv_scope_begin(run->ctx);
+    fv_no_grad_begin(run->ctx);
+    const fv_status status = run->kind->evaluate(run->task, run->model, metrics, count);
+    fv_no_grad_end(run->ctx);
+    fv_scope_end(run->ctx);
+    return status == FV_OK ? fv_ctx_error(run->ctx) : status;
 }
