@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "fovea/autograd.h"
 #include "fovea/train.h"
 #include "io/json.h"
 
@@ -222,6 +223,30 @@ bool fv_model_can(const fv_model *m, fv_ability ability)
 {
     if ((unsigned)ability >= FV_ABILITY_COUNT || !(m->kind->abilities >> ability & 1)) return false;
     return !m->kind->can || m->kind->can(m->self, ability);
+}
+
+fv_tensor *fv_model_classify(fv_model *m, const fv_batch *inputs, const fv_pass *pass)
+{
+    if (m->kind->classify) return m->kind->classify(m->ctx, m->self, inputs, pass);
+    fv_poison(m->ctx, FV_ERR_UNSUPPORTED, "a %s model does not classify", m->type);
+    return m->ctx->invalid;
+}
+
+fv_status fv_model_trace(fv_model *m, const fv_batch *batch, const fv_pass *pass)
+{
+    const fv_model_kind *k = m->kind;
+    FV_RETURN_IF(!k->trace && !k->classify && !k->act, m->ctx, FV_ERR_UNSUPPORTED,
+                 "a %s model has no attention to capture", m->type);
+    fv_status status = m->ctx->error;
+    fv_scope_begin(m->ctx);
+    fv_no_grad_begin(m->ctx);
+    if (status == FV_OK && k->trace)
+        status = k->trace(m->ctx, m->self, batch, pass);
+    else if (status == FV_OK)
+        (k->classify ? k->classify : k->act)(m->ctx, m->self, batch, pass);
+    fv_no_grad_end(m->ctx);
+    fv_scope_end(m->ctx);
+    return status == FV_OK ? m->ctx->error : status;
 }
 
 const fv_generation *fv_model_generation(const fv_model *m)

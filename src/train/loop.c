@@ -436,7 +436,7 @@ static fv_status show_samples(fv_trainer *t)
 static fv_status evaluate(fv_trainer *t, bool *stop)
 {
     fv_metric metrics[FV_MAX_METRICS] = {{.value = 0}};
-    int count = FV_MAX_METRICS;
+    int count = 0;
     if (!t->task.evaluate) return FV_OK;
     /* Draws of its own, the same in a run that was resumed. */
     fv_ctx_set_step(t->ctx, UINT64_MAX - t->progress.step, 0);
