@@ -200,6 +200,13 @@ FV_API const fv_data_spec *fv_model_spec(const fv_model *model);
 /* The model_type of its config.json. */
 FV_API const char *fv_model_type(const fv_model *model);
 FV_API bool fv_model_can(const fv_model *model, fv_ability ability);
+/* Logits of classes, as the kind's `classify` makes them. Poisons: UNSUPPORTED (it has none). */
+FV_API fv_tensor *fv_model_classify(fv_model *model, const fv_batch *inputs, const fv_pass *pass);
+/* Runs the model for the pass's capture: its attention weights go to capture->take. Kinds without
+ * `trace` run their classify, or else their act. Fails: UNSUPPORTED, and what the pass fails
+ * with. */
+FV_API FV_MUST_USE fv_status fv_model_trace(fv_model *model, const fv_batch *batch,
+                                            const fv_pass *pass);
 /* Tokenizers of both sides, from the model's folder if they are not there yet. Fails: as
  * fv_tokenizer_load; STATE (the model has no folder). */
 FV_API FV_MUST_USE fv_status fv_model_load_tokenizers(fv_model *model);

@@ -73,10 +73,11 @@ typedef struct fv_task_kind {
     /* Changes the recipe's optimizer and schedule for a phase. */
     void (*optimizer)(void *self, int phase, fv_optim_config *optim, fv_schedule *schedule);
 
-    /* Chooses the data of a phase. Never NULL, nor is batch. */
+    /* Plans a phase of a step. NULL: one batch, whose rows are the tokens. */
     fv_status (*begin)(void *self, fv_model *model, uint64_t step, int phase, fv_step_plan *plan);
-    /* Batch `part` of it; lives until the next call. */
-    fv_status (*batch)(void *self, fv_model *model, int phase, int64_t part, fv_batch *out);
+    /* Batch `part` of it, valid until the next call. May run the model. Never NULL. */
+    fv_status (*batch)(void *self, fv_model *model, uint64_t step, int phase, int64_t part,
+                       fv_batch *out);
     /* The loss of a batch, summed over what `tokens` counts; NULL: the model's own. */
     fv_tensor *(*loss)(fv_ctx *ctx, void *self, fv_model *model, int phase, const fv_batch *batch,
                        const fv_pass *pass);
@@ -85,7 +86,7 @@ typedef struct fv_task_kind {
      * cancelled does not get here, and is done again when the run resumes. */
     fv_status (*end)(void *self, fv_model *model, uint64_t step, int phase);
 
-    /* Metrics on held-out data; the first one decides. *count in: FV_MAX_METRICS. */
+    /* Adds metrics on held-out data with fv_metric_add; the first one decides. */
     fv_status (*evaluate)(void *self, fv_model *model, fv_metric *metrics, int *count);
     /* Up to `count` sample outputs for people, one a line. */
     fv_status (*show)(void *self, fv_model *model, int count, fv_text *out);
@@ -100,8 +101,8 @@ typedef struct fv_task_kind {
     fv_status (*set_state)(void *self, const fv_params *state);
 } fv_task_kind;
 
-/* Adds a task to a context; it must outlive the context. Fails: ARGUMENT (no name, open, close,
- * begin or batch; a name that is taken), MEMORY. */
+/* Adds a task to a context; it must outlive the context. Fails: ARGUMENT (no name, open, close
+ * or batch; a name that is taken), MEMORY. */
 FV_API FV_MUST_USE fv_status fv_register_task(fv_ctx *ctx, const fv_task_kind *kind);
 /* The i-th task, the library's own first; NULL past the last. */
 FV_API const fv_task_kind *fv_task_kind_at(const fv_ctx *ctx, size_t i);
@@ -130,8 +131,10 @@ FV_API void fv_run_destroy(fv_run **run); /* NULL is fine */
 FV_API fv_model *fv_run_model(const fv_run *run);
 /* What was read, as one line; "" for nothing. */
 FV_API const char *fv_run_report(const fv_run *run);
-/* Metrics of the model as it is now. *count in: room in `metrics`. */
-FV_API FV_MUST_USE fv_status fv_run_evaluate(fv_run *run, fv_metric *metrics, int *count);
+/* Metrics of the model as it is now, at most FV_MAX_METRICS. Fails: UNSUPPORTED (the task has none),
+ * and what the task fails with. */
+FV_API FV_MUST_USE fv_status fv_run_evaluate(fv_run *run, fv_metric metrics[FV_MAX_METRICS],
+                                             int *count);
 
 /* What "train.init_from" gave: tensors loaded by name, and those that were initialised randomly.
  * All zero without that key, and in a run that resumes. */

@@ -62,7 +62,7 @@ typedef struct fv_task {
     fv_tensor *(*loss)(void *user, fv_ctx *ctx, int phase, int64_t part);
     /* After the phase's update: the only place where what get_state saves may change. */
     fv_status (*end)(void *user, uint64_t step, int phase);
-    /* Metrics on held-out data, the deciding one first; *count in: FV_MAX_METRICS. */
+    /* Adds metrics on held-out data with fv_metric_add, the deciding one first. */
     fv_status (*evaluate)(void *user, fv_metric *metrics, int *count);
     /* Sample outputs for people, after an evaluation; freed with fv_text_free. */
     fv_status (*show)(void *user, fv_text *out);

@@ -22,6 +22,15 @@ fv_status fv_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...)
     return status;
 }
 
+fv_status fv_ctx_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (ctx->error == FV_OK) set_message(ctx, fmt, ap);
+    va_end(ap);
+    return status;
+}
+
 fv_status fv_poison_last(fv_ctx *ctx, fv_status status)
 {
     if (ctx->error != FV_OK) return ctx->error;

@@ -4,17 +4,33 @@
 
 #include "base/ctx.h"
 
-fv_status fv_registry_add(fv_ctx *ctx, fv_registry *registry, const void *item, size_t size,
-                          size_t bytes)
+fv_status fv_registry_fill(fv_ctx *ctx, const void *item, void *out, size_t bytes)
 {
-    FV_RETURN_IF(size < sizeof(size_t) || size > bytes, ctx, FV_ERR_ARGUMENT,
-                 "register: struct_size is %zu, at most %zu is known", size, bytes);
+    size_t size;
+    memcpy(&size, item, sizeof size);
+    FV_RETURN_IF(size < sizeof size, ctx, FV_ERR_ARGUMENT,
+                 "register: struct_size is %zu; set it to the size of the struct", size);
+    FV_RETURN_IF(size > bytes, ctx, FV_ERR_ARGUMENT,
+                 "register: struct_size is %zu, this version of the library supports %zu", size,
+                 bytes);
+    memset(out, 0, bytes);
+    memcpy(out, item, size);
+    return FV_OK;
+}
+
+bool fv_registry_is_name(const char *name)
+{
+    return name && *name && strcspn(name, "| \t\r\n\"\\") == strlen(name);
+}
+
+fv_status fv_registry_add(fv_ctx *ctx, fv_registry *registry, const void *item, size_t bytes)
+{
     void **grown = fv_mem_grow(&ctx->mem, registry->items, &registry->room, registry->count + 1,
                                sizeof *grown);
     if (grown) registry->items = grown;
     void *copy = grown ? fv_mem_zalloc(&ctx->mem, bytes) : NULL;
     FV_RETURN_IF(!copy, ctx, FV_ERR_MEMORY, "no memory to register");
-    memcpy(copy, item, size);
+    memcpy(copy, item, bytes);
     registry->bytes = bytes;
     registry->items[registry->count++] = copy;
     return FV_OK;

@@ -15,9 +15,13 @@ typedef struct fv_registry {
     size_t room;
 } fv_registry;
 
-/* `item` has `size` bytes, at most `bytes`. Fails: ARGUMENT, MEMORY. */
-fv_status fv_registry_add(fv_ctx *ctx, fv_registry *registry, const void *item, size_t size,
-                          size_t bytes);
+/* Copies a caller's descriptor, which begins with its size, into one of `bytes`. Fails: ARGUMENT
+ * (a size of 0, or of a newer version). */
+fv_status fv_registry_fill(fv_ctx *ctx, const void *item, void *out, size_t bytes);
+/* Whether a recipe's choice can have this name. */
+bool fv_registry_is_name(const char *name);
+/* Keeps a copy of an item of `bytes`. Fails: MEMORY. */
+fv_status fv_registry_add(fv_ctx *ctx, fv_registry *registry, const void *item, size_t bytes);
 void fv_registry_free(fv_ctx *ctx, fv_registry *registry);
 
 #endif

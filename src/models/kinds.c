@@ -37,16 +37,49 @@ const fv_model_kind *fv_model_kind_find(const fv_ctx *ctx, const char *name)
     return NULL;
 }
 
+const fv_model_kind *fv_model_kind_of_type(const fv_ctx *ctx, const char *type, size_t bytes,
+                                           fv_nearest *nearest)
+{
+    const fv_model_kind *kind;
+    for (size_t i = 0; (kind = fv_model_kind_at(ctx, i)) != NULL; i++)
+        for (const char *p = kind->types ? kind->types : kind->name; p;) {
+            const size_t length = strcspn(p, "|");
+            if (length == bytes && memcmp(p, type, bytes) == 0) return kind;
+            if (nearest) fv_nearest_add(nearest, p, length);
+            p = p[length] ? p + length + 1 : NULL;
+        }
+    return NULL;
+}
+
+/* The names by which folders and recipes would find it. */
+static fv_status check_names(fv_ctx *ctx, const fv_model_kind *kind)
+{
+    FV_RETURN_IF(fv_model_kind_find(ctx, kind->name) || strcmp(kind->name, "auto") == 0, ctx,
+                 FV_ERR_ARGUMENT, "there is a model kind %.60s already", kind->name);
+    for (const char *p = kind->types ? kind->types : kind->name; p;) {
+        const size_t length = strcspn(p, "|");
+        const fv_model_kind *other = fv_model_kind_of_type(ctx, p, length, NULL);
+        FV_RETURN_IF(length == 0 || other, ctx, FV_ERR_ARGUMENT,
+                     "model kind %.60s: %s model_type '%.*s'%s%s", kind->name,
+                     other ? "the" : "an empty", (int)(length < 60 ? length : 60), p,
+                     other ? " belongs to " : "", other ? other->name : "");
+        p = p[length] ? p + length + 1 : NULL;
+    }
+    return FV_OK;
+}
+
 fv_status fv_register_model(fv_ctx *ctx, const fv_model_kind *kind)
 {
-    FV_RETURN_IF(!kind->name || !*kind->name || strchr(kind->name, '|') || !kind->create ||
-                     !kind->destroy,
-                 ctx, FV_ERR_ARGUMENT, "a model kind needs a name, create and destroy");
-    FV_RETURN_IF(!kind->load != !kind->save, ctx, FV_ERR_ARGUMENT,
-                 "model kind %.60s: load and save go together", kind->name);
-    FV_RETURN_IF(fv_model_kind_find(ctx, kind->name), ctx, FV_ERR_ARGUMENT,
-                 "there is a model kind %.60s already", kind->name);
-    return fv_registry_add(ctx, &ctx->models, kind, kind->struct_size, sizeof *kind);
+    fv_model_kind full;
+    FV_FORWARD(fv_registry_fill(ctx, kind, &full, sizeof full));
+    FV_RETURN_IF(!fv_registry_is_name(full.name) || !full.create || !full.destroy, ctx,
+                 FV_ERR_ARGUMENT, "a model kind needs a name of one word, create and destroy");
+    FV_RETURN_IF(!full.load != !full.save, ctx, FV_ERR_ARGUMENT,
+                 "model kind %.60s: load and save go together", full.name);
+    FV_RETURN_IF(!full.get_counters != !full.set_counters, ctx, FV_ERR_ARGUMENT,
+                 "model kind %.60s: get_counters and set_counters go together", full.name);
+    FV_FORWARD(check_names(ctx, &full));
+    return fv_registry_add(ctx, &ctx->models, &full, sizeof full);
 }
 
 /* ---- specs ---------------------------------------------------------------------------------- */

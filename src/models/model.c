@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "fovea/nearest.h"
+#include "fovea/autograd.h"
 #include "fovea/train.h"
 #include "io/json.h"
 
@@ -55,10 +55,24 @@ fv_status fv_model_begin(fv_ctx *ctx, const fv_model_kind *kind, const fv_data_s
     return status;
 }
 
+/* The model_type that config.json will have, so that the kind opens it. */
+static fv_status choose_type(fv_model *m)
+{
+    const char *types = m->kind->types;
+    if (m->kind->save || !types) return FV_OK;
+    m->type = fv_arena_text(&m->arena, types, strcspn(types, "|"));
+    FV_RETURN_IF(!m->type, m->ctx, FV_ERR_MEMORY, "no memory for a model");
+    return FV_OK;
+}
+
 static fv_status fill(fv_model *m, const fv_recipe *recipe)
 {
+    FV_FORWARD(choose_type(m));
+    /* Without `save`, config.json holds the kind's own keys: `create` sees nothing else, or a
+     * folder would open as another model. */
     if (!m->kind->save) FV_FORWARD(fv_model_keep_settings(m, recipe));
-    FV_FORWARD(m->kind->create(m->params, recipe, &m->spec, &m->self));
+    FV_FORWARD(m->kind->create(m->params, m->settings ? m->settings : recipe, &m->spec, &m->self));
+    if (m->ctx->error != FV_OK) return m->ctx->error;
     return fv_model_make_encoders(m);
 }
 
@@ -113,30 +127,13 @@ fv_status fv_model_read_type(fv_ctx *ctx, const char *config, fv_arena *arena, c
     return status;
 }
 
-/* Offers every type of "a|b" to `nearest`; true: one of them is the type. */
-static bool has_type(const char *types, const char *type, fv_nearest *nearest)
-{
-    const size_t n = strlen(type);
-    for (const char *p = types; p;) {
-        const size_t length = strcspn(p, "|");
-        if (length == n && memcmp(p, type, n) == 0) return true;
-        fv_nearest_add(nearest, p, length);
-        p = p[length] ? p + length + 1 : NULL;
-    }
-    return false;
-}
-
 static fv_status find_kind(fv_ctx *ctx, const char *config, const char *type,
                            const fv_model_kind **out)
 {
     fv_nearest nearest;
     fv_nearest_init(&nearest, type);
-    const fv_model_kind *kind;
-    for (size_t i = 0; (kind = fv_model_kind_at(ctx, i)) != NULL; i++)
-        if (has_type(kind->types ? kind->types : kind->name, type, &nearest)) {
-            *out = kind;
-            return FV_OK;
-        }
+    *out = fv_model_kind_of_type(ctx, type, strlen(type), &nearest);
+    if (*out) return FV_OK;
     const char *found = fv_nearest_best(&nearest);
     return fv_fail(ctx, FV_ERR_FORMAT,
                    "%.100s: model_type '%.40s' is not supported%s%s%s; a kind that a program has "
@@ -148,11 +145,9 @@ static fv_status find_kind(fv_ctx *ctx, const char *config, const char *type,
 static fv_status load(fv_model *m, const fv_model_folder *from)
 {
     bool pair = false;
+    if (!m->kind->load) return fv_model_config_load(m, from);
     FV_FORWARD(fv_has_tokenizer_pair(m->ctx, from->path, &pair));
-    if (m->kind->load)
-        FV_FORWARD(m->kind->load(m->params, from, &m->spec, &m->self));
-    else
-        FV_FORWARD(fv_model_config_load(m, from));
+    FV_FORWARD(m->kind->load(m->params, from, &m->spec, &m->self));
     if (pair) m->spec.ability = FV_CAN_TRANSLATE;
     return m->spec.ability == FV_CAN_TRANSLATE || m->spec.source ? fv_model_load_tokenizers(m)
                                                                  : FV_OK;
@@ -228,6 +223,30 @@ bool fv_model_can(const fv_model *m, fv_ability ability)
 {
     if ((unsigned)ability >= FV_ABILITY_COUNT || !(m->kind->abilities >> ability & 1)) return false;
     return !m->kind->can || m->kind->can(m->self, ability);
+}
+
+fv_tensor *fv_model_classify(fv_model *m, const fv_batch *inputs, const fv_pass *pass)
+{
+    if (m->kind->classify) return m->kind->classify(m->ctx, m->self, inputs, pass);
+    fv_poison(m->ctx, FV_ERR_UNSUPPORTED, "a %s model does not classify", m->type);
+    return m->ctx->invalid;
+}
+
+fv_status fv_model_trace(fv_model *m, const fv_batch *batch, const fv_pass *pass)
+{
+    const fv_model_kind *k = m->kind;
+    FV_RETURN_IF(!k->trace && !k->classify && !k->act, m->ctx, FV_ERR_UNSUPPORTED,
+                 "a %s model has no attention to capture", m->type);
+    fv_status status = m->ctx->error;
+    fv_scope_begin(m->ctx);
+    fv_no_grad_begin(m->ctx);
+    if (status == FV_OK && k->trace)
+        status = k->trace(m->ctx, m->self, batch, pass);
+    else if (status == FV_OK)
+        (k->classify ? k->classify : k->act)(m->ctx, m->self, batch, pass);
+    fv_no_grad_end(m->ctx);
+    fv_scope_end(m->ctx);
+    return status == FV_OK ? m->ctx->error : status;
 }
 
 const fv_generation *fv_model_generation(const fv_model *m)

@@ -12,6 +12,7 @@
 
 #include "base/ctx.h"
 #include "fovea/model.h"
+#include "fovea/nearest.h"
 #include "io/arena.h"
 #include "io/file.h"
 
@@ -32,6 +33,10 @@ struct fv_model {
 /* The library's own kinds, one file each. */
 extern const fv_model_kind fv_kind_seq2seq, fv_kind_transformer;
 
+/* The kind that opens a model_type of `bytes` bytes, or NULL; `nearest`, unless NULL, is offered
+ * every type that there is. */
+const fv_model_kind *fv_model_kind_of_type(const fv_ctx *ctx, const char *type, size_t bytes,
+                                           fv_nearest *nearest);
 /* A model without its self. Takes the spec's tokenizers over, also on failure. */
 fv_status fv_model_begin(fv_ctx *ctx, const fv_model_kind *kind, const fv_data_spec *spec,
                          fv_model **out);

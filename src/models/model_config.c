@@ -24,7 +24,7 @@ fv_status fv_model_keep_settings(fv_model *m, const fv_recipe *recipe)
     const fv_key *key;
     FV_FORWARD(make_recipe(m->ctx, m->kind, &m->settings));
     for (size_t i = 0; (key = fv_recipe_key(m->settings, i)) != NULL; i++)
-        if (fv_recipe_is_set(recipe, key->name))
+        if (recipe && fv_recipe_is_set(recipe, key->name))
             FV_FORWARD(fv_recipe_set(m->settings, key->name, fv_recipe_text(recipe, key->name)));
     return FV_OK;
 }
@@ -179,6 +179,18 @@ static fv_status has_tokenizer(fv_model *m, bool *out)
     return FV_OK;
 }
 
+/* Settings that do not fit are the file's fault here. */
+static fv_status create(fv_model *m, const fv_model_folder *from)
+{
+    fv_status status = m->kind->create(m->params, m->settings, &m->spec, &m->self);
+    if (status == FV_OK) status = m->ctx->error;
+    if (status != FV_ERR_ARGUMENT) return status;
+    char why[FV_MESSAGE_BYTES];
+    snprintf(why, sizeof why, "%s", fv_ctx_message(m->ctx));
+    if (m->ctx->error != FV_OK) fv_ctx_take_error(m->ctx);
+    return fv_fail(m->ctx, FV_ERR_FORMAT, "%.80s: %.160s", from->config, why);
+}
+
 fv_status fv_model_config_load(fv_model *m, const fv_model_folder *from)
 {
     char weights[FV_PATH_BYTES];
@@ -190,7 +202,7 @@ fv_status fv_model_config_load(fv_model *m, const fv_model_folder *from)
     FV_FORWARD(status);
     FV_FORWARD(has_tokenizer(m, &text));
     if (text) FV_FORWARD(fv_model_load_tokenizers(m));
-    FV_FORWARD(m->kind->create(m->params, m->settings, &m->spec, &m->self));
+    FV_FORWARD(create(m, from));
     FV_FORWARD(fv_path_join(m->ctx, weights, from->path, "model.safetensors"));
     return fv_params_load(m->params, weights);
 }

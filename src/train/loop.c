@@ -1,6 +1,7 @@
 /*
- * The training loop. A step that fails or is cancelled changes no parameter: what is saved then is
- * the state before it, with the place in the data that it began from.
+ * The training loop. A phase that fails or is cancelled changes no parameter: what is saved then is
+ * the state before it, with the place in the data that it began from. From a phase's update on, the
+ * cancel flag is ignored until the phase is counted: half an update would be repeated on resume.
  */
 #include <math.h>
 #include <stdio.h>
@@ -56,6 +57,13 @@ void fv_train_config_init(fv_train_config *cfg, size_t struct_size)
     fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
+static bool is_empty_group(const fv_params *params, const char *group)
+{
+    for (int i = 0; i < params->count; i++)
+        if (fv_params_in_group(params, i, group)) return false;
+    return true;
+}
+
 /* The config's optimizer and schedule, as the task changes them for a phase. */
 static fv_status make_optimizer(fv_trainer *t, int phase)
 {
@@ -63,6 +71,10 @@ static fv_status make_optimizer(fv_trainer *t, int phase)
     t->schedule[phase] = t->cfg.schedule;
     if (t->task.group) optim.group = t->task.group(t->task.user, phase);
     if (t->task.optimizer) t->task.optimizer(t->task.user, phase, &optim, &t->schedule[phase]);
+    FV_RETURN_IF(
+        optim.group && is_empty_group(t->params, optim.group), t->ctx, FV_ERR_ARGUMENT,
+        "train: phase %d updates parameters whose names begin with '%.60s'; there are none", phase,
+        optim.group);
     return fv_optim_create(t->params, &optim, &t->optim[phase]);
 }
 
@@ -150,6 +162,36 @@ static void tell_kind(const fv_trainer *t, fv_train_event_kind kind, const char 
     tell(t, &e);
 }
 
+/* ---- the task's own computing ------------------------------------------------------ */
+
+/* Tensors that the task makes in between are freed, and nothing is recorded for backward. */
+static void begin_aside(fv_ctx *ctx)
+{
+    fv_scope_begin(ctx);
+    fv_no_grad_begin(ctx);
+}
+
+static void end_aside(fv_ctx *ctx)
+{
+    fv_no_grad_end(ctx);
+    fv_scope_end(ctx);
+}
+
+/* In between, ops ignore the cancel flag. */
+static const volatile int *begin_uncancelled(fv_ctx *ctx)
+{
+    const volatile int *cancel = ctx->cancel;
+    ctx->cancel = NULL;
+    begin_aside(ctx);
+    return cancel;
+}
+
+static void end_uncancelled(fv_ctx *ctx, const volatile int *cancel)
+{
+    end_aside(ctx);
+    ctx->cancel = cancel;
+}
+
 /* ---- states ----------------------------------------------------------------------- */
 
 static fv_state_parts parts_of(const fv_trainer *t, fv_params *extra)
@@ -164,6 +206,7 @@ static fv_status save_with(fv_trainer *t, fv_params *extra)
     fv_progress p = t->progress;
     p.seconds += now() - t->started;
     if (t->task.get_state) FV_FORWARD(t->task.get_state(t->task.user, extra));
+    if (t->ctx->error != FV_OK) return t->ctx->error;
     const fv_state_parts parts = parts_of(t, extra);
     return fv_state_save(t->cfg.folder, &parts, &p, t->cfg.keep);
 }
@@ -175,7 +218,9 @@ static fv_status save(fv_trainer *t)
     if (t->has_saved && t->saved_step == t->progress.step && t->saved_phase == t->progress.phase)
         return FV_OK;
     FV_FORWARD(fv_params_create(t->ctx, &extra));
+    const volatile int *cancel = begin_uncancelled(t->ctx);
     const fv_status status = save_with(t, extra);
+    end_uncancelled(t->ctx, cancel);
     fv_params_destroy(&extra);
     FV_FORWARD(status);
     t->saved_step = t->progress.step;
@@ -191,10 +236,14 @@ static fv_status load(fv_trainer *t, uint64_t step)
     fv_params *extra = NULL;
     FV_FORWARD(fv_params_create(t->ctx, &extra));
     const fv_state_parts parts = parts_of(t, extra);
+    const volatile int *cancel = begin_uncancelled(t->ctx);
     fv_status status = fv_state_load(t->cfg.folder, step, &parts, &t->progress);
     if (status == FV_OK && t->task.set_position)
         status = t->task.set_position(t->task.user, t->progress.position);
     if (status == FV_OK && t->task.set_state) status = t->task.set_state(t->task.user, extra);
+    /* An older state may still be good: the error must not stick. */
+    if (t->ctx->error != FV_OK) status = fv_ctx_take_error(t->ctx);
+    end_uncancelled(t->ctx, cancel);
     fv_params_destroy(&extra);
     return status;
 }
@@ -250,27 +299,39 @@ static uint64_t drawing_step(const fv_trainer *t, int phase)
     return t->progress.step * (uint64_t)t->phases + (uint64_t)phase;
 }
 
+static fv_status begin_phase(fv_trainer *t, int phase, int64_t *parts, double *tokens)
+{
+    fv_ctx_set_step(t->ctx, drawing_step(t, phase), 0);
+    fv_no_grad_begin(t->ctx);
+    const fv_status status =
+        t->task.begin(t->task.user, t->progress.step, phase, parts, tokens, &t->epoch);
+    fv_no_grad_end(t->ctx);
+    FV_FORWARD(status);
+    FV_RETURN_IF(*parts < 1 || !(*tokens > 0), t->ctx, FV_ERR_ARGUMENT,
+                 "train: step %llu has %lld parts and %g tokens; both must be positive",
+                 (unsigned long long)t->progress.step, (long long)*parts, *tokens);
+    return FV_OK;
+}
+
 static fv_status all_parts(fv_trainer *t, int phase, double *tokens, double *loss)
 {
     int64_t parts = 1;
-    fv_ctx_set_step(t->ctx, drawing_step(t, phase), 0);
-    FV_FORWARD(t->task.begin(t->task.user, t->progress.step, phase, &parts, tokens, &t->epoch));
-    FV_RETURN_IF(parts < 1 || !(*tokens > 0), t->ctx, FV_ERR_INTERNAL,
-                 "train: a step without data");
     double sum = 0;
+    FV_FORWARD(begin_phase(t, phase, &parts, tokens));
     for (int64_t part = 0; part < parts; part++)
         FV_FORWARD(one_part(t, phase, part, *tokens, &sum));
     *loss = sum / *tokens;
     return FV_OK;
 }
 
-static void count_step(fv_trainer *t, const fv_step_report *report, double tokens, double loss)
+static void count_step(fv_trainer *t)
 {
     fv_progress *p = &t->progress;
+    const double tokens = p->part.tokens, loss = p->part.loss;
     p->step++;
     p->tokens += (uint64_t)tokens;
-    t->grad_norm = report->grad_norm;
-    if (report->skipped) p->skipped++;
+    t->grad_norm = p->part.grad_norm;
+    if (p->part.skipped) p->skipped++;
     /* A running mean that starts as the plain one: recent losses, without the first step's weight.
      */
     const double share = 1.0 / (p->step < 100 ? (double)p->step : 100.0);
@@ -286,41 +347,56 @@ static void count_step(fv_trainer *t, const fv_step_report *report, double token
     }
 }
 
-/* Parameters, optimizer and the task's place are as before when this fails. */
-static fv_status one_phase(fv_trainer *t, int phase, double *tokens, double *loss,
-                           fv_step_report *report)
+/* The phase's update, and what the task and the model move forward after it. */
+static fv_status update(fv_trainer *t, int phase, fv_step_report *report)
+{
+    const double lr = fv_schedule_at(&t->schedule[phase], t->progress.step);
+    const volatile int *cancel = begin_uncancelled(t->ctx);
+    fv_status status = fv_optim_step(t->optim[phase], lr, report);
+    if (status == FV_OK && t->task.end) status = t->task.end(t->task.user, t->progress.step, phase);
+    if (status == FV_OK) status = t->ctx->error;
+    end_uncancelled(t->ctx, cancel);
+    return status;
+}
+
+/* Losses of phases are added up; tokens and gradients of the first one count. */
+static void count_phase(fv_trainer *t, int phase, double tokens, double loss,
+                        const fv_step_report *report)
+{
+    fv_partial *part = &t->progress.part;
+    if (phase == 0) *part = (fv_partial){.tokens = tokens, .grad_norm = report->grad_norm};
+    part->loss += loss;
+    part->skipped = part->skipped || report->skipped;
+    t->progress.phase = phase + 1;
+}
+
+static fv_status one_phase(fv_trainer *t, int phase)
 {
     int64_t *position = t->progress.position;
+    double tokens = 0, loss = 0;
+    fv_step_report report = {.grad_norm = 0};
     if (t->task.get_position) t->task.get_position(t->task.user, position);
-    const double lr = fv_schedule_at(&t->schedule[phase], t->progress.step);
-    if (phase == 0) t->lr = lr;
-    FV_FORWARD(all_parts(t, phase, tokens, loss));
-    FV_FORWARD(fv_optim_step(t->optim[phase], lr, report));
-    if (t->task.end) FV_FORWARD(t->task.end(t->task.user, t->progress.step, phase));
+    fv_scope_begin(t->ctx);
+    const fv_status status = all_parts(t, phase, &tokens, &loss);
+    fv_scope_end(t->ctx);
+    FV_FORWARD(status);
+    FV_FORWARD(update(t, phase, &report));
     if (t->task.get_position) t->task.get_position(t->task.user, position);
+    count_phase(t, phase, tokens, loss, &report);
     return FV_OK;
 }
 
-/* The phases that are still to do; their losses are added up, and the first one's tokens count. */
+/* The phases that are still to do. */
 static fv_status one_step(fv_trainer *t)
 {
-    double all_tokens = 0, all_loss = 0;
-    fv_step_report first = {.grad_norm = 0};
-    for (int phase = (int)t->progress.phase; phase < t->phases; phase++) {
-        double tokens = 0, loss = 0;
-        fv_step_report report = {.grad_norm = 0};
-        FV_FORWARD(one_phase(t, phase, &tokens, &loss, &report));
-        if (phase == 0) {
-            all_tokens = tokens;
-            first = report;
-        }
-        first.skipped = first.skipped || report.skipped;
-        all_loss += loss;
-        t->progress.phase = phase + 1;
-    }
+    t->lr = fv_schedule_at(&t->schedule[0], t->progress.step);
+    while (t->progress.phase < t->phases)
+        FV_FORWARD(one_phase(t, (int)t->progress.phase));
+    const bool skipped = t->progress.part.skipped;
+    count_step(t);
     t->progress.phase = 0;
-    count_step(t, &first, all_tokens, all_loss);
-    if (first.skipped) tell_kind(t, FV_TRAIN_SKIPPED, NULL);
+    t->progress.part = (fv_partial){.tokens = 0};
+    if (skipped) tell_kind(t, FV_TRAIN_SKIPPED, NULL);
     return FV_OK;
 }
 
@@ -348,11 +424,9 @@ static fv_status show_samples(fv_trainer *t)
 {
     fv_text text = {0};
     if (!t->task.show || !t->cfg.observe) return FV_OK;
-    fv_scope_begin(t->ctx);
-    fv_no_grad_begin(t->ctx);
+    begin_aside(t->ctx);
     const fv_status status = t->task.show(t->task.user, &text);
-    fv_no_grad_end(t->ctx);
-    fv_scope_end(t->ctx);
+    end_aside(t->ctx);
     if (status == FV_OK && text.bytes > 0) tell_kind(t, FV_TRAIN_SAMPLES, text.data);
     fv_text_free(t->ctx, &text);
     return status;
@@ -362,13 +436,13 @@ static fv_status show_samples(fv_trainer *t)
 static fv_status evaluate(fv_trainer *t, bool *stop)
 {
     fv_metric metrics[FV_MAX_METRICS] = {{.value = 0}};
-    int count = FV_MAX_METRICS;
+    int count = 0;
     if (!t->task.evaluate) return FV_OK;
-    fv_scope_begin(t->ctx);
-    fv_no_grad_begin(t->ctx);
+    /* Draws of its own, the same in a run that was resumed. */
+    fv_ctx_set_step(t->ctx, UINT64_MAX - t->progress.step, 0);
+    begin_aside(t->ctx);
     fv_status status = t->task.evaluate(t->task.user, metrics, &count);
-    fv_no_grad_end(t->ctx);
-    fv_scope_end(t->ctx);
+    end_aside(t->ctx);
     if (status == FV_OK) status = fv_ctx_error(t->ctx);
     t->no_metrics = count < 1;
     if (status != FV_OK || count < 1) return status;
@@ -412,8 +486,13 @@ static fv_status run_steps(fv_trainer *t)
 {
     bool stop = false;
     const uint64_t step = t->progress.step;
-    if (step > 0 && t->progress.evaluated != step && due(step, t->cfg.eval_every, t->cfg.steps))
+    const bool missed = step > 0 && t->progress.phase == 0 && t->progress.evaluated != step;
+    if (missed && due(step, t->cfg.eval_every, t->cfg.steps)) {
         FV_FORWARD(evaluate(t, &stop));
+        /* The state of this step does not know the result yet. */
+        t->has_saved = t->has_saved && t->progress.evaluated != step;
+        if (due(step, t->cfg.save_every, t->cfg.steps) || stop) FV_FORWARD(save(t));
+    }
     while (t->progress.step < t->cfg.steps && !stop) {
         if (fv_cancelled(t->ctx)) return FV_ERR_CANCELLED;
         FV_FORWARD(one_step(t));
@@ -440,6 +519,7 @@ fv_status fv_trainer_run(fv_trainer *t)
 {
     t->started = t->window_start = now();
     t->started_step = t->progress.step;
+    if (t->task.get_position) t->task.get_position(t->task.user, t->progress.position);
     const fv_dtype compute = fv_ctx_compute(t->ctx);
     FV_FORWARD(fv_ctx_set_compute(t->ctx, t->cfg.compute));
     fv_status status = fv_train_log_open(t->ctx, t->cfg.folder, t->progress.step, &t->log);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/ctx.h"
+#include "fovea/autograd.h"
 #include "io/file.h"
 #include "io/recipe.h"
 #include "train/init_from.h"
@@ -18,6 +19,8 @@ struct fv_run {
     fv_train_config train;
     fv_loaded loaded;
     fv_pass pass; /* of training */
+    uint64_t step;
+    fv_batch batch; /* of this step, where the task has no `begin` */
     int samples;
 };
 
@@ -120,6 +123,9 @@ static fv_status make_model(fv_run *run, const char *folder)
         return opened;
     }
     FV_FORWARD(fv_model_create(ctx, name, run->recipe, &spec, &run->model));
+    FV_RETURN_IF(!fv_model_can(run->model, spec.ability), ctx, FV_ERR_ARGUMENT,
+                 "task %s trains models to %s, which a %s model cannot do", run->kind->name,
+                 fv_ability_name(spec.ability), name);
     FV_FORWARD(fv_init_from(ctx, folder, fv_recipe_text(run->recipe, "train.init_from"),
                             fv_model_params(run->model), &run->loaded));
     return run->kind->prepare ? run->kind->prepare(run->task, run->model) : FV_OK;
@@ -136,6 +142,7 @@ fv_status fv_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
     run->ctx = ctx;
     run->recipe = recipe;
     run->kind = kind;
+    fv_ctx_set_step(ctx, 0, 0); /* the same first weights, whatever was drawn before */
     run->train = fv_step_settings(recipe, folder, observe, user);
     run->pass = (fv_pass){.training = true,
                           .checkpoint = run->train.recompute,
@@ -167,20 +174,36 @@ static fv_status begin(void *user, uint64_t step, int phase, int64_t *parts, dou
 {
     fv_run *run = user;
     fv_step_plan plan = {.parts = 1};
-    FV_FORWARD(run->kind->begin(run->task, run->model, step, phase, &plan));
+    run->step = step;
+    if (run->kind->begin) {
+        FV_FORWARD(run->kind->begin(run->task, run->model, step, phase, &plan));
+    } else {
+        fv_batch_init(&run->batch, 0);
+        FV_FORWARD(run->kind->batch(run->task, run->model, step, phase, 0, &run->batch));
+        plan.tokens = (double)run->batch.rows;
+    }
     *parts = plan.parts;
     *tokens = plan.tokens;
     *epoch = plan.epoch;
     return FV_OK;
 }
 
+/* A batch may be made by running the model: none of that is for backward. */
+static fv_status make_batch(fv_run *run, int phase, int64_t part, fv_batch *out)
+{
+    fv_batch_init(out, 0);
+    fv_no_grad_begin(run->ctx);
+    const fv_status status = run->kind->batch(run->task, run->model, run->step, phase, part, out);
+    fv_no_grad_end(run->ctx);
+    return status;
+}
+
 static fv_tensor *loss(void *user, fv_ctx *ctx, int phase, int64_t part)
 {
     fv_run *run = user;
     const fv_model_kind *kind = fv_model_kind_of(run->model);
-    fv_batch batch;
-    fv_batch_init(&batch, 0);
-    fv_status status = run->kind->batch(run->task, run->model, phase, part, &batch);
+    fv_batch batch = run->batch;
+    fv_status status = run->kind->begin ? make_batch(run, phase, part, &batch) : FV_OK;
     if (status == FV_OK && !run->kind->loss && !kind->loss)
         status = fv_fail(ctx, FV_ERR_ARGUMENT, "a %s model has no loss", kind->name);
     if (status != FV_OK) {
@@ -303,9 +326,15 @@ const char *fv_run_report(const fv_run *run)
     return run->kind->report ? run->kind->report(run->task) : "";
 }
 
-fv_status fv_run_evaluate(fv_run *run, fv_metric *metrics, int *count)
+fv_status fv_run_evaluate(fv_run *run, fv_metric metrics[FV_MAX_METRICS], int *count)
 {
     FV_RETURN_IF(!run->kind->evaluate, run->ctx, FV_ERR_UNSUPPORTED, "task %s has no held-out data",
                  run->kind->name);
-    return run->kind->evaluate(run->task, run->model, metrics, count);
+    *count = 0;
+    fv_scope_begin(run->ctx);
+    fv_no_grad_begin(run->ctx);
+    const fv_status status = run->kind->evaluate(run->task, run->model, metrics, count);
+    fv_no_grad_end(run->ctx);
+    fv_scope_end(run->ctx);
+    return status == FV_OK ? fv_ctx_error(run->ctx) : status;
 }

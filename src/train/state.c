@@ -80,7 +80,9 @@ enum {
     NOTE_BYTES = 32
 };
 
-enum { NOTE_ROOM = NOTES + FV_MAX_PHASES };
+/* Of runs with several phases: fovea.phase, a step count for each further optimizer, and what the
+ * phases that are done have come to. */
+enum { PARTIALS = 4, NOTE_ROOM = NOTES + FV_MAX_PHASES + PARTIALS };
 
 typedef struct note_texts {
     fv_file_metadata note[NOTE_ROOM];
@@ -90,6 +92,8 @@ typedef struct note_texts {
 static const char *const counter_names[FIXED] = {"step",    "optim_steps", "tokens",
                                                  "skipped", "since_best",  "evaluated"};
 static const char *const real_names[REALS] = {"best", "loss", "seconds"};
+static const char *const partial_names[PARTIALS] = {"phase_tokens", "phase_loss", "phase_grad_norm",
+                                                    "phase_skipped"};
 
 static void counters_of(const fv_progress *p, uint64_t optim_steps, int64_t out[COUNTERS])
 {
@@ -107,6 +111,15 @@ static void counter_key(char out[NOTE_BYTES], int i)
         snprintf(out, NOTE_BYTES, "fovea.position.%d", i - FIXED);
 }
 
+/* As many digits as read back bit for bit. */
+static void write_real(double value, char out[NOTE_BYTES])
+{
+    if (isfinite(value))
+        fv_double_to_decimal(value, out);
+    else
+        snprintf(out, NOTE_BYTES, "none");
+}
+
 static void fill_notes(const fv_progress *p, uint64_t optim_steps, note_texts *out)
 {
     int64_t counter[COUNTERS];
@@ -118,11 +131,7 @@ static void fill_notes(const fv_progress *p, uint64_t optim_steps, note_texts *o
             snprintf(out->value[i], NOTE_BYTES, "%" PRId64, counter[i]);
         } else {
             snprintf(out->key[i], NOTE_BYTES, "fovea.%s", real_names[i - COUNTERS]);
-            /* As many digits as read back bit for bit. */
-            if (isfinite(real[i - COUNTERS]))
-                fv_double_to_decimal(real[i - COUNTERS], out->value[i]);
-            else
-                snprintf(out->value[i], NOTE_BYTES, "none");
+            write_real(real[i - COUNTERS], out->value[i]);
         }
         out->note[i] = (fv_file_metadata){out->key[i], out->value[i]};
     }
@@ -231,26 +240,27 @@ static fv_status list_and_rotate(fv_ctx *ctx, const char *folder, uint64_t step,
     return FV_OK;
 }
 
-/* Notes of runs with several phases: where the step stands, and how many steps each further
- * optimizer has made. */
-static void fill_phase_notes(const fv_state_parts *parts, const fv_progress *progress,
-                             note_texts *out)
+/* A state of one phase has none of these notes. Returns how many notes there are then. */
+static int fill_phase_notes(const fv_state_parts *parts, const fv_progress *progress,
+                            note_texts *out)
 {
-    for (int phase = 1; phase < parts->phases; phase++) {
-        const int i = NOTES + phase;
+    const fv_partial *part = &progress->part;
+    const double real[PARTIALS] = {part->tokens, part->loss, part->grad_norm, part->skipped};
+    int i = NOTES;
+    if (parts->phases < 2) return i;
+    snprintf(out->key[i], NOTE_BYTES, "fovea.phase");
+    snprintf(out->value[i++], NOTE_BYTES, "%" PRId64, progress->phase);
+    for (int phase = 1; phase < parts->phases; phase++, i++) {
         snprintf(out->key[i], NOTE_BYTES, "fovea.optim_steps.%d", phase);
         snprintf(out->value[i], NOTE_BYTES, "%" PRIu64, fv_optim_steps(parts->optim[phase]));
-        out->note[i] = (fv_file_metadata){out->key[i], out->value[i]};
     }
-    snprintf(out->key[NOTES], NOTE_BYTES, "fovea.phase");
-    snprintf(out->value[NOTES], NOTE_BYTES, "%" PRId64, progress->phase);
-    out->note[NOTES] = (fv_file_metadata){out->key[NOTES], out->value[NOTES]};
-}
-
-/* A state of one phase has none of these notes. */
-static int note_count(const fv_state_parts *parts)
-{
-    return parts->phases > 1 ? NOTES + parts->phases : NOTES;
+    for (int k = 0; k < PARTIALS; k++, i++) {
+        snprintf(out->key[i], NOTE_BYTES, "fovea.%s", partial_names[k]);
+        write_real(real[k], out->value[i]);
+    }
+    for (int k = NOTES; k < i; k++)
+        out->note[k] = (fv_file_metadata){out->key[k], out->value[k]};
+    return i;
 }
 
 fv_status fv_state_save(const char *folder, const fv_state_parts *parts,
@@ -261,10 +271,10 @@ fv_status fv_state_save(const char *folder, const fv_state_parts *parts,
     FV_FORWARD(fv_state_file(ctx, path, folder, progress->step));
     note_texts notes;
     fill_notes(progress, fv_optim_steps(parts->optim[0]), &notes);
-    fill_phase_notes(parts, progress, &notes);
+    const int count = fill_phase_notes(parts, progress, &notes);
     fv_named list;
     FV_FORWARD(list_tensors(parts, &list));
-    fv_status status = fv_named_save(&list, path, notes.note, (size_t)note_count(parts));
+    fv_status status = fv_named_save(&list, path, notes.note, (size_t)count);
     fv_named_end(&list);
     if (status == FV_OK) status = list_and_rotate(ctx, folder, progress->step, keep);
     return status;
@@ -286,18 +296,39 @@ static fv_status make_extra(const fv_safetensors *file, fv_params *extra)
     return fv_ctx_take_error(ctx);
 }
 
+static fv_status no_note(const fv_state_parts *parts, const fv_safetensors *file, const char *key)
+{
+    return fv_fail(parts->params->ctx, FV_ERR_FORMAT, "%.100s: no usable note '%s'",
+                   fv_safetensors_shard_path(file, 0), key);
+}
+
+static fv_status read_partial(const fv_state_parts *parts, const fv_safetensors *file,
+                              fv_partial *out)
+{
+    double real[PARTIALS] = {0};
+    for (int k = 0; k < PARTIALS; k++) {
+        char key[NOTE_BYTES];
+        snprintf(key, sizeof key, "fovea.%s", partial_names[k]);
+        const char *text = fv_safetensors_metadata_find(file, key);
+        if (!text || !read_real(text, &real[k])) return no_note(parts, file, key);
+    }
+    *out = (fv_partial){
+        .tokens = real[0], .loss = real[1], .grad_norm = real[2], .skipped = real[3] == 1};
+    return real[0] >= 0 && real[0] < 1e18 ? FV_OK : no_note(parts, file, "fovea.phase_tokens");
+}
+
 /* numbers[0]: phases done; numbers[i]: steps of optimizer i. */
 static fv_status read_phase_notes(const fv_state_parts *parts, const fv_safetensors *file,
-                                  int64_t numbers[FV_MAX_PHASES])
+                                  int64_t numbers[FV_MAX_PHASES], fv_partial *part)
 {
+    if (parts->phases > 1) FV_FORWARD(read_partial(parts, file, part));
     for (int phase = 0; parts->phases > 1 && phase < parts->phases; phase++) {
         char key[NOTE_BYTES] = "fovea.phase";
         if (phase > 0) snprintf(key, sizeof key, "fovea.optim_steps.%d", phase);
         const char *text = fv_safetensors_metadata_find(file, key);
         const bool ok = text && fv_decimal_to_i64(text, strlen(text), &numbers[phase]) &&
                         numbers[phase] >= 0 && (phase > 0 || numbers[0] < parts->phases);
-        FV_RETURN_IF(!ok, parts->params->ctx, FV_ERR_FORMAT, "%.100s: no usable note '%s'",
-                     fv_safetensors_shard_path(file, 0), key);
+        if (!ok) return no_note(parts, file, key);
     }
     return FV_OK;
 }
@@ -312,8 +343,9 @@ static fv_status load_open(const fv_state_parts *parts, fv_safetensors *file, fv
     fv_progress read;
     uint64_t optim_steps = 0;
     int64_t numbers[FV_MAX_PHASES] = {0};
+    fv_partial part = {.tokens = 0};
     if (status == FV_OK) status = read_notes(ctx, file, &read, &optim_steps);
-    if (status == FV_OK) status = read_phase_notes(parts, file, numbers);
+    if (status == FV_OK) status = read_phase_notes(parts, file, numbers, &part);
     if (status == FV_OK) status = fv_named_read(&list, file);
     fv_named_end(&list);
     if (status != FV_OK) return status;
@@ -321,6 +353,7 @@ static fv_status load_open(const fv_state_parts *parts, fv_safetensors *file, fv
     for (int phase = 1; phase < parts->phases; phase++)
         fv_optim_set_steps(parts->optim[phase], (uint64_t)numbers[phase]);
     read.phase = numbers[0];
+    read.part = part;
     *progress = read;
     return FV_OK;
 }

@@ -20,10 +20,17 @@ typedef struct fv_state_parts {
     fv_params *extra; /* what the task keeps beside weights; filled by loading */
 } fv_state_parts;
 
+/* What the phases of an unfinished step that are done have come to. */
+typedef struct fv_partial {
+    double tokens, loss, grad_norm;
+    bool skipped;
+} fv_partial;
+
 /* What is not a tensor. */
 typedef struct fv_progress {
     uint64_t step, tokens, skipped;
     int64_t phase; /* phases of the next step that are done: a run was stopped between two */
+    fv_partial part;
     int64_t position[FV_POSITION];
     double best; /* NaN: none yet */
     int64_t since_best;

@@ -29,10 +29,18 @@ const fv_task_kind *fv_task_kind_find(const fv_ctx *ctx, const char *name)
 
 fv_status fv_register_task(fv_ctx *ctx, const fv_task_kind *kind)
 {
-    FV_RETURN_IF(!kind->name || !*kind->name || strchr(kind->name, '|') || !kind->open ||
-                     !kind->close || !kind->begin || !kind->batch,
-                 ctx, FV_ERR_ARGUMENT, "a task needs a name, open, close, begin and batch");
-    FV_RETURN_IF(fv_task_kind_find(ctx, kind->name), ctx, FV_ERR_ARGUMENT,
-                 "there is a task %.60s already", kind->name);
-    return fv_registry_add(ctx, &ctx->tasks, kind, kind->struct_size, sizeof *kind);
+    fv_task_kind full;
+    FV_FORWARD(fv_registry_fill(ctx, kind, &full, sizeof full));
+    FV_RETURN_IF(!fv_registry_is_name(full.name) || !full.open || !full.close || !full.batch, ctx,
+                 FV_ERR_ARGUMENT, "a task needs a name of one word, open, close and batch");
+    FV_RETURN_IF(full.phases < 0 || full.phases > FV_MAX_PHASES, ctx, FV_ERR_ARGUMENT,
+                 "task %.60s: %d phases; at most %d are supported", full.name, full.phases,
+                 FV_MAX_PHASES);
+    FV_RETURN_IF(!full.get_position != !full.set_position || !full.get_state != !full.set_state,
+                 ctx, FV_ERR_ARGUMENT,
+                 "task %.60s: get_position and set_position, get_state and set_state go together",
+                 full.name);
+    FV_RETURN_IF(fv_task_kind_find(ctx, full.name), ctx, FV_ERR_ARGUMENT,
+                 "there is a task %.60s already", full.name);
+    return fv_registry_add(ctx, &ctx->tasks, &full, sizeof full);
 }

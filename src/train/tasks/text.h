@@ -123,7 +123,8 @@ fv_status fv_text_judge(const fv_text_task *run, fv_model *model, fv_text_score 
 
 /* Of fv_task_kind. */
 fv_status fv_text_begin(void *self, fv_model *model, uint64_t step, int phase, fv_step_plan *plan);
-fv_status fv_text_step_batch(void *self, fv_model *model, int phase, int64_t part, fv_batch *out);
+fv_status fv_text_step_batch(void *self, fv_model *model, uint64_t step, int phase, int64_t part,
+                             fv_batch *out);
 fv_status fv_text_evaluate(void *self, fv_model *model, fv_metric *metrics, int *count);
 fv_status fv_text_evaluate_encoder(void *self, fv_model *model, fv_metric *metrics, int *count);
 void fv_text_get_position(void *self, int64_t position[FV_TASK_POSITION]);

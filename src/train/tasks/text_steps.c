@@ -119,8 +119,10 @@ fv_batch fv_text_batch(const fv_text_task *run, int64_t first, int64_t count)
     return batch;
 }
 
-fv_status fv_text_step_batch(void *self, fv_model *model, int phase, int64_t part, fv_batch *out)
+fv_status fv_text_step_batch(void *self, fv_model *model, uint64_t step, int phase, int64_t part,
+                             fv_batch *out)
 {
+    (void)step;
     const fv_text_task *run = self;
     (void)model;
     (void)phase;
@@ -188,7 +190,6 @@ fv_status fv_text_evaluate(void *self, fv_model *model, fv_metric *metrics, int 
         sum += value;
         tokens += fv_text_predicted(run);
     }
-    *count = 0;
     fv_metric_add(metrics, count, "loss", sum / tokens, false);
     return FV_OK;
 }
@@ -206,7 +207,6 @@ fv_status fv_text_evaluate_encoder(void *self, fv_model *model, fv_metric *metri
     }
     const double loss = main.loss / main.count, accuracy = main.right / main.count;
     const bool classes = run->goal == FV_TEXT_CLASSIFY;
-    *count = 0;
     if (!classes) fv_metric_add(metrics, count, "loss", loss, false);
     fv_metric_add(metrics, count, "accuracy", accuracy, true);
     if (classes) fv_metric_add(metrics, count, "loss", loss, false);

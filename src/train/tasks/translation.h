@@ -46,7 +46,8 @@ fv_status fv_translation_tokenizers(const fv_translation_task *run, fv_tokenizer
 /* Of fv_task_kind. */
 fv_status fv_translation_begin(void *self, fv_model *model, uint64_t step, int phase,
                                fv_step_plan *plan);
-fv_status fv_translation_batch(void *self, fv_model *model, int phase, int64_t part, fv_batch *out);
+fv_status fv_translation_batch(void *self, fv_model *model, uint64_t step, int phase, int64_t part,
+                               fv_batch *out);
 fv_status fv_translation_evaluate(void *self, fv_model *model, fv_metric *metrics, int *count);
 fv_status fv_translation_show(void *self, fv_model *model, int count, fv_text *out);
 void fv_translation_get_position(void *self, int64_t position[FV_TASK_POSITION]);

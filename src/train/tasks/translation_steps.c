@@ -44,8 +44,10 @@ fv_status fv_translation_begin(void *self, fv_model *model, uint64_t step, int p
     return FV_OK;
 }
 
-fv_status fv_translation_batch(void *self, fv_model *model, int phase, int64_t part, fv_batch *out)
+fv_status fv_translation_batch(void *self, fv_model *model, uint64_t step, int phase, int64_t part,
+                               fv_batch *out)
 {
+    (void)step;
     fv_translation_task *run = self;
     (void)model;
     (void)phase;
@@ -160,7 +162,6 @@ fv_status fv_translation_evaluate(void *self, fv_model *model, fv_metric *metric
         [FV_METRIC_LOSS] = "loss", [FV_METRIC_BLEU] = "bleu", [FV_METRIC_EXACT] = "exact"};
     double values[3] = {0};
     quality q = {0, 0};
-    *count = 0;
     if (!run->pairs[FV_PART_VALID]) return FV_OK;
     FV_FORWARD(validation_loss(run, model, &values[FV_METRIC_LOSS]));
     FV_FORWARD(decoded_quality(run, model, &q));
