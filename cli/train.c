@@ -1,4 +1,4 @@
-/* fovea train RECIPE: trains a model in a folder; the same command again goes on. */
+/* fovea train RECIPE: trains a model in a run folder, or resumes training there. */
 #include <string.h>
 
 #include "folder.h"
@@ -7,13 +7,13 @@
 #include "output.h"
 #include "train_recipe.h"
 
-/* "recipes/dates.toml" -> "runs/dates". */
-static bool default_folder(char out[CLI_PATH_BYTES], const char *recipe)
+/* "recipes/dates.toml" -> "runs/dates"; the small form has a folder of its own. */
+static bool default_folder(char out[CLI_PATH_BYTES], const char *recipe, bool small)
 {
     const char *slash = strrchr(recipe, '/'), *name = slash ? slash + 1 : recipe;
     const char *dot = strrchr(name, '.');
     const int n = (int)(dot && dot != name ? dot - name : (long)strlen(name));
-    return cli_path(out, "runs/%.*s", n, name);
+    return cli_path(out, "runs/%.*s%s", n, name, small ? "-small" : "");
 }
 
 /* ---- the run ------------------------------------------------------------------------ */
@@ -52,7 +52,7 @@ static fv_status average(fv_model *model, const char *folder, int count)
     return status;
 }
 
-/* *made: the run could begin. */
+/* *made: the run was created. */
 static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, const char *folder,
                        bool *made)
 {
@@ -63,7 +63,7 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
     *made = status == FV_OK;
     if (*made && !progress.quiet) tell_data(run);
     if (*made) status = fv_run_train(run);
-    /* A run that was stopped before it was made has nothing to save. */
+    /* A run that was stopped before it was created has nothing to save. */
     if (status == FV_ERR_CANCELLED && *made)
         cli_note("saved in %s; run the same command to resume", folder);
     if (status == FV_OK) cli_note("the model is in %s", folder);
@@ -76,8 +76,9 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
 static int run(const cli_call *call)
 {
     char folder[CLI_PATH_BYTES];
-    const bool named = cli_given(call, "output") ? cli_path(folder, "%s", cli_text(call, "output"))
-                                                 : default_folder(folder, call->words[0]);
+    const bool named = cli_given(call, "output")
+                           ? cli_path(folder, "%s", cli_text(call, "output"))
+                           : default_folder(folder, call->words[0], cli_flag(call, "small"));
     if (!named) return CLI_USAGE;
     int code = CLI_FAILED;
     bool made = false;
@@ -110,17 +111,20 @@ static const cli_option options[] = {
      .letter = 'o',
      .type = CLI_PATH,
      .metavar = "FOLDER",
-     .help = "where everything goes; runs/ and the recipe's name if not said"},
+     .help = "run folder; default: runs/ and the recipe's name"},
+    {.name = "small",
+     .type = CLI_FLAG,
+     .help = "train the recipe's small form: the same kinds of model and data, in under a minute"},
     {.name = "init-from",
      .type = CLI_PATH,
      .metavar = "FOLDER",
-     .help = "begin with the weights and the tokenizer of this model"},
+     .help = "start from the weights and the tokenizer of this model"},
     {.name = "average",
      .type = CLI_INT,
      .least = 1,
      .most = 63,
      .metavar = "N",
-     .help = "at the end, write the mean of the last N states beside it"},
+     .help = "at the end, write the mean of the last N states to FOLDER-average"},
     CLI_THREADS,
     {.name = "quiet", .letter = 'q', .type = CLI_FLAG, .help = "no progress"},
 };
@@ -130,9 +134,13 @@ const cli_verb verb_train = {
     .about = "train a model from a recipe",
     .notes = "A recipe is a TOML file. Every key of it can be set here too: --train.lr 0.002, "
              "--model.decoder=luong. The folder gets recipe.toml with all keys and what they mean, "
-             "the best weights (model.safetensors), the states to go on from, log.jsonl, log.csv "
-             "and TensorBoard events. Ctrl-C saves; the same command goes on where it stopped, "
-             "with the same result to the bit.",
+             "the best weights (model.safetensors), the states to resume from, log.jsonl, log.csv "
+             "and TensorBoard events. Ctrl-C saves; run the same command to resume. The result has "
+             "the same bits as that of an uninterrupted run.\n\n"
+             "--small trains the small form that the sections [small.data], [small.model] and so "
+             "on of the recipe describe, in runs/ and the recipe's name with -small. If the "
+             "recipe's data files are not there it generates data. A recipe without a small form "
+             "ends with exit code 4.",
     .words = {.metavar = "RECIPE", .type = CLI_PATH, .least = 1, .most = 1, .help = "a TOML file"},
     .options = options,
     .option_count = CLI_COUNT(options),

@@ -11,23 +11,30 @@
 
 /* ---- paths ------------------------------------------------------------------------------ */
 
-/* "$FOVEA_DATA/set/file": where a user keeps data sets is not the recipe's business. */
-static int place_data(const fv_key *key, const char *text, char out[CLI_PATH_BYTES])
+/* "$FOVEA_DATA/set/file": recipes do not say where a user keeps data sets. */
+#define VARIABLE "$FOVEA_DATA/"
+
+static bool uses_variable(const char *text)
 {
-    static const char variable[] = "$FOVEA_DATA/";
+    return strncmp(text, VARIABLE, sizeof VARIABLE - 1) == 0;
+}
+
+/* The path with the variable expanded. Returns an exit code; the error is already printed. */
+static int expand(const fv_key *key, const char *text, char out[CLI_PATH_BYTES])
+{
     const char *folder = getenv("FOVEA_DATA");
-    const bool placed = strncmp(text, variable, sizeof variable - 1) == 0;
-    if (placed && !folder) {
+    if (uses_variable(text) && !folder) {
         cli_error("train: %s is '%s': set FOVEA_DATA to the folder that holds the data sets",
                   key->name, text);
         return CLI_MISSING;
     }
-    const bool fits = placed ? cli_path(out, "%s/%s", folder, text + sizeof variable - 1)
-                             : cli_path(out, "%s", text);
+    const bool fits = uses_variable(text)
+                          ? cli_path(out, "%s/%s", folder, text + sizeof VARIABLE - 1)
+                          : cli_path(out, "%s", text);
     return fits ? CLI_DONE : CLI_USAGE;
 }
 
-/* A path from here, as one from anywhere. */
+/* Makes a path absolute; it need not exist. */
 static bool make_absolute(char path[CLI_PATH_BYTES])
 {
     char here[CLI_PATH_BYTES], joined[CLI_PATH_BYTES];
@@ -44,7 +51,7 @@ static bool make_absolute(char path[CLI_PATH_BYTES])
     return fits;
 }
 
-/* *code: what the program is to end with, where it was said why. */
+/* On failure *code is the exit code if the error is already printed, else 0. */
 static fv_status place_paths(fv_recipe *recipe, int *code)
 {
     fv_status status = FV_OK;
@@ -52,7 +59,7 @@ static fv_status place_paths(fv_recipe *recipe, int *code)
     for (size_t i = 0; status == FV_OK && (key = fv_recipe_key(recipe, i)); i++) {
         char path[CLI_PATH_BYTES];
         if (key->type != FV_KEY_PATH || !*fv_recipe_text(recipe, key->name)) continue;
-        *code = place_data(key, fv_recipe_text(recipe, key->name), path);
+        *code = expand(key, fv_recipe_text(recipe, key->name), path);
         if (!*code && !make_absolute(path)) *code = CLI_USAGE;
         if (*code) return FV_ERR_ARGUMENT;
         status = fv_recipe_set(recipe, key->name, path);
@@ -60,12 +67,78 @@ static fv_status place_paths(fv_recipe *recipe, int *code)
     return status;
 }
 
+/* ---- data of a small form ------------------------------------------------------------------- */
+
+static bool is_data_file(const fv_recipe *recipe, const fv_key *key)
+{
+    return key->type == FV_KEY_PATH && strncmp(key->name, "data.", 5) == 0 &&
+           *fv_recipe_text(recipe, key->name);
+}
+
+static bool is_there(const fv_key *key, const char *text)
+{
+    char path[CLI_PATH_BYTES];
+    if (uses_variable(text) && !getenv("FOVEA_DATA")) return false;
+    return expand(key, text, path) == CLI_DONE && access(path, R_OK) == 0;
+}
+
+/* How many data files the recipe names, and the first that is not there, or NULL. */
+static int find_files(const fv_recipe *recipe, const fv_key **missing)
+{
+    int count = 0;
+    const fv_key *key;
+    *missing = NULL;
+    for (size_t i = 0; (key = fv_recipe_key(recipe, i)); i++) {
+        if (!is_data_file(recipe, key)) continue;
+        count++;
+        if (!*missing && !is_there(key, fv_recipe_text(recipe, key->name))) *missing = key;
+    }
+    return count;
+}
+
+static fv_status forget_files(fv_recipe *recipe)
+{
+    fv_status status = FV_OK;
+    const fv_key *key;
+    for (size_t i = 0; status == FV_OK && (key = fv_recipe_key(recipe, i)); i++)
+        if (is_data_file(recipe, key)) status = fv_recipe_set(recipe, key->name, "");
+    return status;
+}
+
+static bool is_setting_given(const cli_call *call, const char *name)
+{
+    for (int i = 0; i < call->setting_count; i++)
+        if (strcmp(call->settings[i].name, name) == 0) return true;
+    return false;
+}
+
+/* A small form reads the recipe's files. If one is not there it generates data.made instead. */
+static fv_status choose_small_data(fv_recipe *recipe, const cli_call *call, int *code)
+{
+    const fv_key *missing;
+    const char *made = fv_recipe_text(recipe, "data.made");
+    const bool generates = strcmp(made, "none") != 0, asked = is_setting_given(call, "data.made");
+    if (find_files(recipe, &missing) == 0 || (asked && !generates)) return FV_OK;
+    if (!missing && !asked) return fv_recipe_set(recipe, "data.made", "none");
+    if (!generates) {
+        cli_error("train: %s is not there, and the small form of %s names no data.made to generate",
+                  missing->name, call->words[0]);
+        *code = CLI_MISSING;
+        return FV_ERR_ARGUMENT;
+    }
+    if (!asked)
+        cli_note("train: %s is not there: the small form uses generated %s", missing->name, made);
+    return forget_files(recipe);
+}
+
 /* ---- the recipe ------------------------------------------------------------------------- */
 
 static fv_status read_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
 {
     fv_status status = fv_run_recipe(ctx, out);
-    if (status == FV_OK) status = fv_recipe_load(*out, call->words[0]);
+    if (status == FV_OK)
+        status = cli_flag(call, "small") ? fv_recipe_load_small(*out, call->words[0])
+                                         : fv_recipe_load(*out, call->words[0]);
     for (int i = 0; status == FV_OK && i < call->setting_count; i++)
         status = fv_recipe_set(*out, call->settings[i].name, call->settings[i].value);
     if (status == FV_OK && cli_given(call, "init-from"))
@@ -77,10 +150,11 @@ int cli_train_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
 {
     int code = CLI_DONE;
     fv_status status = read_recipe(ctx, call, out);
+    if (status == FV_OK && cli_flag(call, "small")) status = choose_small_data(*out, call, &code);
     if (status == FV_OK) status = place_paths(*out, &code);
     if (status == FV_OK) return CLI_DONE;
     if (!code) code = cli_library_error("train", ctx, status);
-    return code == CLI_FAILED ? CLI_USAGE : code; /* a wrong recipe is the user's to mend */
+    return code == CLI_FAILED ? CLI_USAGE : code; /* an invalid recipe is wrong usage */
 }
 
 /* ---- changes ---------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
-/* The recipe of 'fovea train': from its file and the command line, and against a folder's own. */
+/* The recipe of 'fovea train': read from its file and the command line, compared with that of the
+ * run folder. */
 #ifndef FOVEA_CLI_TRAIN_RECIPE_H
 #define FOVEA_CLI_TRAIN_RECIPE_H
 
@@ -6,15 +7,16 @@
 #include "options.h"
 
 /*
- * The recipe file, the settings of the command line on top, and every path absolute, so that the
- * copy in the run's folder means the same files. Returns the exit code; it was said what is wrong.
+ * Reads the recipe file or its small form, then applies the settings of the command line. Paths
+ * become absolute, so that the copy in the run folder names the same files. Returns an exit code;
+ * the error is already printed.
  */
 int cli_train_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out);
 
-/* Says which settings differ from those of the run that is in the folder, if there is one. */
+/* Prints the settings that differ from those of the run in the folder, if there is one. */
 void cli_tell_changes(fv_ctx *ctx, const fv_recipe *recipe, const char *folder);
 
-/* Where one of the recipe's files is not there: says that its author may tell how to get it. */
+/* If one of the recipe's files is not there, points to the recipe's comments on how to get it. */
 void cli_tell_needs(const fv_recipe *recipe, const char *path);
 
 #endif

@@ -120,6 +120,54 @@ static void a_file_is_taken_whole_or_not_at_all(void)
     fv_recipe_destroy(&r);
 }
 
+static fv_status load_small(fv_recipe *r, const char *text)
+{
+    file_write(folder_path("s.toml"), text, strlen(text));
+    return fv_recipe_load_small(r, folder_path("s.toml"));
+}
+
+/* The small form wins over the other sections, wherever it stands, and is ignored by load. */
+static void a_small_form_replaces_values(void)
+{
+    static const char text[] = "[small.model]\nsize = 3\n[model]\nsize = 8\ncell = \"rnn\"\n"
+                               "[small]\ntrain.lr = 2\n[small.data]\ntrain = \"a.txt\"\n";
+    fv_recipe *r = make();
+    load_text(r, text, FV_OK, "");
+    CHECK_EQ(fv_recipe_int(r, "model.size"), 8);
+    CHECK(!fv_recipe_is_set(r, "train.lr"));
+    CHECK_OK(ctx, load_small(r, text));
+    CHECK_EQ(fv_recipe_int(r, "model.size"), 3);
+    CHECK_NEAR(fv_recipe_real(r, "train.lr"), 2, 0);
+    CHECK_STR(fv_recipe_text(r, "model.cell"), "rnn");
+    CHECK_STR(fv_recipe_text(r, "data.train"), folder_path("a.txt"));
+    fv_recipe_destroy(&r);
+}
+
+/* Mistakes in it are found with and without it; on failure nothing changes. */
+static void a_small_form_is_always_checked(void)
+{
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {
+        {"[model]\nsize = 4\n[small.model]\nsiez = 3\n",
+         ".toml:4:8: unknown key 'model.siez'; did you mean 'model.size'?"},
+        {"[small]\nlr = 3\n", ".toml:2:6: unknown key 'small.lr'; did you mean 'train.lr'?"},
+        {"[small.model]\nsize = 5000\n", ".toml:2:8: model.size: '5000' is invalid"},
+        {"[small.small.model]\nsize = 5\n", "unknown key 'small.model'"},
+        {"small = 3\n", "unknown key 'small'"},
+    };
+    fv_recipe *r = make();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        load_text(r, wrong[i].text, FV_ERR_FORMAT, wrong[i].message);
+        CHECK_EQ(load_small(r, wrong[i].text), FV_ERR_FORMAT);
+        CHECK(strstr(fv_ctx_message(ctx), wrong[i].message) != NULL);
+    }
+    CHECK_EQ(load_small(r, "[model]\nsize = 4\n"), FV_ERR_UNSUPPORTED);
+    CHECK(strstr(fv_ctx_message(ctx), "s.toml: there is no small form") != NULL);
+    CHECK(!fv_recipe_is_set(r, "model.size"));
+    fv_recipe_destroy(&r);
+}
+
 static void paths_are_relative_to_the_file(void)
 {
     fv_recipe *r = make();
@@ -156,6 +204,8 @@ TEST_MAIN(argc, argv)
     RUN(a_table_must_pass_its_own_rules);
     RUN(values_are_checked);
     RUN(a_file_is_taken_whole_or_not_at_all);
+    RUN(a_small_form_replaces_values);
+    RUN(a_small_form_is_always_checked);
     RUN(paths_are_relative_to_the_file);
     RUN(what_is_saved_reads_back);
     fv_ctx_destroy(&ctx);

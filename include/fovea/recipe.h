@@ -17,6 +17,10 @@
  *     s = fv_recipe_save(recipe, "run/recipe.toml");
  *     fv_recipe_destroy(&recipe);
  *
+ * A recipe may have a small form, for trying it out: sections [small.data], [small.train] and so
+ * on, whose values replace those of [data] and [train] when it is loaded with fv_recipe_load_small.
+ * fv_recipe_load checks them and ignores them.
+ *
  * An unknown key, a value of the wrong type or one out of range is an error; the message has the
  * position and the closest valid spelling. The recipe is then unchanged.
  */
@@ -70,6 +74,8 @@ FV_API void fv_recipe_destroy(fv_recipe **recipe);
 
 /* Sets every value of a TOML file, or on failure none. Fails: IO, FORMAT, LIMIT, MEMORY. */
 FV_API FV_MUST_USE fv_status fv_recipe_load(fv_recipe *recipe, const char *path);
+/* The same for the file's small form. Fails also: UNSUPPORTED (it has none). */
+FV_API FV_MUST_USE fv_status fv_recipe_load_small(fv_recipe *recipe, const char *path);
 /* Sets one value, given as a string. Fails: ARGUMENT, MEMORY. */
 FV_API FV_MUST_USE fv_status fv_recipe_set(fv_recipe *recipe, const char *name, const char *text);
 /* Writes all keys as TOML, with their help as comments. The write is atomic. Paths are written

@@ -39,6 +39,7 @@ fv_status fv_make_dates(fv_made_sink *sink);
 fv_status fv_make_copy(fv_made_sink *sink);
 fv_status fv_make_reverse(fv_made_sink *sink);
 fv_status fv_make_sort(fv_made_sink *sink);
+fv_status fv_make_sentences(fv_made_sink *sink);
 fv_status fv_make_tatoeba(fv_made_sink *sink);
 
 #endif

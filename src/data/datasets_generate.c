@@ -1,19 +1,10 @@
-/* Data sets that need no input: dates, and letters that are copied, reversed or sorted. */
+/* Data sets that need no input: dates, letters that are copied, reversed or sorted, and sentences.
+ */
 #include <string.h>
 
 #include "base/rng.h"
-#include "data/datasets.h"
+#include "data/generated.h"
 #include "fovea/dates.h"
-
-enum { DRAWN_BYTES = 2 * FV_MADE_LENGTH };
-
-typedef struct drawn {
-    char source[DRAWN_BYTES], target[DRAWN_BYTES];
-    fv_made_part part;
-} drawn;
-
-/* Pair number n of a set. */
-typedef void (*draw_fn)(const fv_made_config *cfg, uint64_t number, drawn *out);
 
 /* ---- held-out sources, each once --------------------------------------------------- */
 
@@ -35,7 +26,7 @@ static bool insert_if_new(seen_set *seen, uint64_t digest)
 
 /* ---- drawing until each part is full ------------------------------------------------ */
 
-static fv_status fill(fv_made_sink *sink, draw_fn draw, seen_set *seen, drawn *pair)
+static fv_status fill(fv_made_sink *sink, fv_draw_fn draw, seen_set *seen, fv_drawn *pair)
 {
     const fv_made_config *cfg = sink->cfg;
     const int64_t wanted[FV_MADE_PARTS] = {cfg->pairs, cfg->held_out, cfg->held_out};
@@ -64,14 +55,14 @@ static fv_status fill(fv_made_sink *sink, draw_fn draw, seen_set *seen, drawn *p
     return FV_OK;
 }
 
-static fv_status generate(fv_made_sink *sink, draw_fn draw)
+static fv_status generate(fv_made_sink *sink, fv_draw_fn draw)
 {
     fv_mem *mem = &sink->ctx->mem;
     seen_set seen = {.count = 64};
     while (seen.count < 8 * (size_t)sink->cfg->held_out)
         seen.count *= 2;
     seen.slots = fv_mem_zalloc(mem, seen.count * sizeof *seen.slots);
-    drawn *pair = fv_mem_zalloc(mem, sizeof *pair);
+    fv_drawn *pair = fv_mem_zalloc(mem, sizeof *pair);
     fv_status status = seen.slots && pair ? fill(sink, draw, &seen, pair)
                                           : fv_fail(sink->ctx, FV_ERR_MEMORY, "out of memory");
     fv_mem_free(mem, pair, sizeof *pair);
@@ -82,19 +73,20 @@ static fv_status generate(fv_made_sink *sink, draw_fn draw)
 /* ---- dates --------------------------------------------------------------------------- */
 
 /* Held-out pairs have test dates; the digest of a date selects validation or test. */
-static void draw_date(const fv_made_config *cfg, uint64_t number, drawn *out)
+void fv_draw_date(const fv_made_config *cfg, uint64_t number, fv_drawn *out)
 {
     fv_date_pair p;
     const fv_dates_part half = number % 2 ? FV_DATES_TEST : FV_DATES_TRAIN;
     fv_date_pair_make(cfg->seed, number / 2, half, &p);
     memcpy(out->source, p.written, sizeof p.written);
     memcpy(out->target, p.iso, sizeof p.iso);
+    out->label = NULL;
     out->part = half == FV_DATES_TRAIN                     ? FV_MADE_TRAIN
                 : fv_text_digest(p.iso, strlen(p.iso)) % 2 ? FV_MADE_VALID
                                                            : FV_MADE_TEST;
 }
 
-fv_status fv_make_dates(fv_made_sink *sink) { return generate(sink, draw_date); }
+fv_status fv_make_dates(fv_made_sink *sink) { return generate(sink, fv_draw_date); }
 
 /* ---- letters ------------------------------------------------------------------------- */
 
@@ -113,27 +105,28 @@ static size_t draw_letters(const fv_made_config *cfg, uint64_t number, char *out
     return count;
 }
 
-static size_t draw_source(const fv_made_config *cfg, uint64_t number, drawn *out)
+static size_t draw_source(const fv_made_config *cfg, uint64_t number, fv_drawn *out)
 {
     const size_t count = draw_letters(cfg, number, out->source);
+    out->label = NULL;
     out->part = fv_made_part_of(out->source, 2 * count - 1);
     memcpy(out->target, out->source, 2 * count);
     return count;
 }
 
-static void draw_copy(const fv_made_config *cfg, uint64_t number, drawn *out)
+void fv_draw_copy(const fv_made_config *cfg, uint64_t number, fv_drawn *out)
 {
     draw_source(cfg, number, out);
 }
 
-static void draw_reverse(const fv_made_config *cfg, uint64_t number, drawn *out)
+void fv_draw_reverse(const fv_made_config *cfg, uint64_t number, fv_drawn *out)
 {
     const size_t count = draw_source(cfg, number, out);
     for (size_t i = 0; i < count; i++)
         out->target[2 * i] = out->source[2 * (count - 1 - i)];
 }
 
-static void draw_sort(const fv_made_config *cfg, uint64_t number, drawn *out)
+void fv_draw_sort(const fv_made_config *cfg, uint64_t number, fv_drawn *out)
 {
     const size_t count = draw_source(cfg, number, out);
     size_t of[26] = {0}, at = 0;
@@ -144,6 +137,7 @@ static void draw_sort(const fv_made_config *cfg, uint64_t number, drawn *out)
             out->target[2 * at++] = (char)('a' + letter);
 }
 
-fv_status fv_make_copy(fv_made_sink *sink) { return generate(sink, draw_copy); }
-fv_status fv_make_reverse(fv_made_sink *sink) { return generate(sink, draw_reverse); }
-fv_status fv_make_sort(fv_made_sink *sink) { return generate(sink, draw_sort); }
+fv_status fv_make_copy(fv_made_sink *sink) { return generate(sink, fv_draw_copy); }
+fv_status fv_make_reverse(fv_made_sink *sink) { return generate(sink, fv_draw_reverse); }
+fv_status fv_make_sort(fv_made_sink *sink) { return generate(sink, fv_draw_sort); }
+fv_status fv_make_sentences(fv_made_sink *sink) { return generate(sink, fv_draw_sentence); }

@@ -216,6 +216,7 @@ void fv_recipe_destroy(fv_recipe **recipe_ptr)
 typedef struct origin {
     const fv_doc *doc;
     const fv_value *where;
+    const char *path;
     const char *folder; /* of the file, including the '/'; "" if it has none */
     size_t folder_bytes;
 } origin;
@@ -289,6 +290,8 @@ fv_status fv_recipe_set(fv_recipe *recipe, const char *name, const char *text)
 
 /* ---- reading a file ----------------------------------------------------------------- */
 
+#define SMALL "small" /* the table of the small form; no key's section has this name */
+
 /* A TOML value as the string that would be passed to fv_recipe_set. */
 static fv_status value_text(const fv_recipe *recipe, const origin *from, const fv_key *key,
                             char room[FV_DECIMAL_BYTES], const char **out)
@@ -330,42 +333,85 @@ static fv_status read_member(fv_recipe *recipe, slot *slots, origin *from, const
     return put(recipe, slots, from, name, text);
 }
 
-static fv_status read_document(fv_recipe *recipe, slot *slots, origin *from)
+/* A section's keys, or one key without a section. */
+static fv_status read_section(fv_recipe *recipe, slot *slots, origin *from,
+                              const fv_member *section)
 {
-    const fv_value *root = &from->doc->root;
+    if (section->value.kind != FV_VALUE_OBJECT)
+        return read_member(recipe, slots, from, "", section);
+    for (uint32_t i = 0; i < section->value.count; i++)
+        FV_FORWARD(read_member(recipe, slots, from, section->key, &section->value.as.members[i]));
+    return FV_OK;
+}
+
+/* The table that holds the sections of the small form; NULL if there is none. */
+static const fv_value *small_form(const fv_value *root)
+{
     for (uint32_t i = 0; i < root->count; i++) {
-        const fv_member *section = &root->as.members[i];
-        if (section->value.kind != FV_VALUE_OBJECT) {
-            FV_FORWARD(read_member(recipe, slots, from, "", section));
-            continue;
-        }
-        for (uint32_t j = 0; j < section->value.count; j++)
-            FV_FORWARD(
-                read_member(recipe, slots, from, section->key, &section->value.as.members[j]));
+        const fv_member *m = &root->as.members[i];
+        if (strcmp(m->key, SMALL) == 0 && m->value.kind == FV_VALUE_OBJECT) return &m->value;
+    }
+    return NULL;
+}
+
+/* "[small] steps = 5" lacks its section: the message gives the key as the file has it. */
+static fv_status read_small(fv_recipe *recipe, slot *slots, origin *from, const fv_value *small)
+{
+    for (uint32_t i = 0; i < small->count; i++) {
+        const fv_member *section = &small->as.members[i];
+        if (section->value.kind == FV_VALUE_OBJECT)
+            FV_FORWARD(read_section(recipe, slots, from, section));
+        else
+            FV_FORWARD(read_member(recipe, slots, from, SMALL, section));
     }
     return FV_OK;
 }
 
-fv_status fv_recipe_load(fv_recipe *recipe, const char *path)
+/* Reads the document into slots[0]. The small form goes there too, over the rest, if it is wanted;
+ * else into slots[1], which only checks it. */
+static fv_status read_document(fv_recipe *recipe, slot *slots[2], origin *from, bool want_small)
+{
+    const fv_value *root = &from->doc->root, *small = small_form(root);
+    for (uint32_t i = 0; i < root->count; i++)
+        if (&root->as.members[i].value != small)
+            FV_FORWARD(read_section(recipe, slots[0], from, &root->as.members[i]));
+    FV_RETURN_IF(want_small && !small, recipe->ctx, FV_ERR_UNSUPPORTED,
+                 "%.200s: there is no small form, expected sections such as [small.train]",
+                 from->path);
+    return small ? read_small(recipe, slots[want_small ? 0 : 1], from, small) : FV_OK;
+}
+
+static fv_status load(fv_recipe *recipe, const char *path, bool want_small)
 {
     fv_ctx *ctx = recipe->ctx;
     const size_t bytes = recipe->count * sizeof *recipe->slots;
     fv_doc *doc = NULL;
     FV_FORWARD(fv_toml_load(ctx, path, &doc));
-    slot *slots = fv_mem_alloc(&ctx->mem, bytes);
+    slot *both = fv_mem_alloc(&ctx->mem, 2 * bytes);
     fv_status status = FV_OK;
-    if (!slots) status = fv_fail(ctx, FV_ERR_MEMORY, "recipe: out of memory");
+    if (!both) status = fv_fail(ctx, FV_ERR_MEMORY, "recipe: out of memory");
     if (status == FV_OK) {
         const char *slash = strrchr(path, '/');
-        origin from = {
-            .doc = doc, .folder = path, .folder_bytes = slash ? (size_t)(slash - path) + 1 : 0};
-        if (bytes) memcpy(slots, recipe->slots, bytes);
-        status = read_document(recipe, slots, &from);
-        if (status == FV_OK && bytes) memcpy(recipe->slots, slots, bytes);
+        origin from = {.doc = doc,
+                       .path = path,
+                       .folder = path,
+                       .folder_bytes = slash ? (size_t)(slash - path) + 1 : 0};
+        slot *slots[2] = {both, both + recipe->count};
+        for (int i = 0; i < 2 && bytes; i++)
+            memcpy(slots[i], recipe->slots, bytes);
+        status = read_document(recipe, slots, &from, want_small);
+        if (status == FV_OK && bytes) memcpy(recipe->slots, slots[0], bytes);
     }
-    if (slots) fv_mem_free(&ctx->mem, slots, bytes);
+    if (both) fv_mem_free(&ctx->mem, both, 2 * bytes);
     fv_doc_free(&doc);
     return status;
+}
+
+fv_status fv_recipe_load(fv_recipe *recipe, const char *path) { return load(recipe, path, false); }
+
+fv_status fv_recipe_load_small(fv_recipe *recipe, const char *path)
+{
+    return load(recipe, path, true);
 }
 
 /* ---- writing ------------------------------------------------------------------------ */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/ctx.h"
+#include "data/generated.h"
 #include "fovea/autograd.h"
 #include "io/file.h"
 #include "io/recipe.h"
@@ -28,7 +29,7 @@ struct fv_run {
 
 #define AUTO "auto" /* model.kind: what the task trains by default */
 
-/* What every run has; the choices of the first two are the tables' names. */
+/* What every run has; the choices of the first two are the names of the tables' entries. */
 static const fv_key run_keys[] = {
     {"train.task", FV_KEY_CHOICE, "translation", 0, 0, "translation",
      "what is learnt: sentence pairs, the next token, masked tokens, or classes of texts"},
@@ -70,6 +71,18 @@ static fv_status collect(fv_ctx *ctx, fv_key_table *tables, size_t *count, char 
     return FV_OK;
 }
 
+/* The names of tables as the choices of their keys. */
+static fv_status set_choices(fv_recipe *recipe, const char *tasks, const char *models)
+{
+    char made[NAMES_BYTES] = "none";
+    const fv_generated_set *set;
+    for (size_t i = 0; (set = fv_generated_set_at(i)) != NULL; i++)
+        add_name(made, set->name);
+    FV_FORWARD(fv_recipe_set_choices(recipe, "train.task", tasks));
+    FV_FORWARD(fv_recipe_set_choices(recipe, "model.kind", models));
+    return fv_recipe_set_choices(recipe, "data.made", made);
+}
+
 fv_status fv_run_recipe(fv_ctx *ctx, fv_recipe **out)
 {
     fv_key_table tables[TABLES + 2] = {{run_keys, sizeof run_keys / sizeof *run_keys}};
@@ -79,8 +92,7 @@ fv_status fv_run_recipe(fv_ctx *ctx, fv_recipe **out)
     tables[count++] = fv_train_keys();
     fv_recipe *recipe = NULL;
     FV_FORWARD(fv_recipe_create(ctx, tables, count, &recipe));
-    fv_status status = fv_recipe_set_choices(recipe, "train.task", tasks);
-    if (status == FV_OK) status = fv_recipe_set_choices(recipe, "model.kind", models);
+    const fv_status status = set_choices(recipe, tasks, models);
     if (status == FV_OK)
         *out = recipe;
     else

@@ -69,6 +69,9 @@ static fv_status find_texts(fv_text_task *run, fv_data_spec *spec)
     FV_RETURN_IF(!fv_text_has(run, FV_TEXT_TRAIN), run->ctx, FV_ERR_ARGUMENT,
                  "the recipe must name %s",
                  run->goal == FV_TEXT_CLASSIFY ? "data.train_csv" : "data.train_text");
+    FV_RETURN_IF(run->goal == FV_TEXT_CLASSIFY && run->made && !run->made->has_labels, run->ctx,
+                 FV_ERR_ARGUMENT, "data.made: %s have no classes, expected sentences",
+                 run->made->name);
     FV_FORWARD(fv_step_parts_create(run->ctx, run->recipe, &run->parts));
     const fv_status status = fv_text_tokenizer(run);
     spec->source = spec->target = run->tokenizer;
@@ -93,6 +96,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_text_goal goal, fv_data
     run->recipe = cfg->recipe;
     run->folder = cfg->folder;
     run->goal = goal;
+    run->made = fv_generated_set_find(fv_recipe_text(cfg->recipe, "data.made"));
     fv_vocab_init(&run->labels, cfg->ctx);
     spec->ability = abilities[goal];
     const fv_status status = find_texts(run, spec);

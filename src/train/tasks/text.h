@@ -23,6 +23,7 @@
 #define FV_TRAIN_TEXT_H
 
 #include "base/ctx.h"
+#include "data/generated.h"
 #include "fovea/batches.h"
 #include "fovea/task.h"
 #include "text/vocab.h"
@@ -59,9 +60,10 @@ typedef struct fv_text_task {
     const fv_recipe *recipe;
     const char *folder;
     fv_text_goal goal;
-    fv_tokenizer *tokenizer; /* the model's, once there is one */
-    int32_t cls, sep, mask;  /* tokens of encoders */
-    fv_vocab labels;         /* classes by name */
+    const fv_generated_set *made; /* data.made; NULL: files */
+    fv_tokenizer *tokenizer;      /* the model's, once there is one */
+    int32_t cls, sep, mask;       /* tokens of encoders */
+    fv_vocab labels;              /* classes by name */
     const char **label_names;
     char report[96];
     fv_text_part part[FV_TEXT_PARTS];
@@ -86,9 +88,9 @@ typedef fv_status (*fv_text_use)(void *user, fv_string text, fv_string label);
 
 /* Calls `use` for every text of a part, in the order of the files. */
 fv_status fv_text_each(fv_text_task *run, int part, fv_text_use use, void *user);
-/* Whether the recipe names a file for a part. */
+/* True if the recipe names a file for a part, or generates it. */
 bool fv_text_has(const fv_text_task *run, int part);
-/* The first file that is learnt from, for messages. */
+/* The first training file, or the key of generated texts, for messages. */
 const char *fv_text_train_file(const fv_text_task *run);
 
 /* The tokenizer of the folder, that of the model to begin from, or one learnt from the text. */

@@ -94,11 +94,34 @@ static fv_status each_record(fv_text_task *run, const char *path, fv_text_use us
     return fv_csv_each(run->ctx, path, r.labelled ? 2 : 1, columns, use_record, &r);
 }
 
+/* Calls `use` for every generated text, or once for all of them as one stream of lines. */
+static fv_status each_made(fv_text_task *run, int part, fv_text_use use, void *user)
+{
+    const uint64_t seed = (uint64_t)fv_recipe_int(run->recipe, "train.seed");
+    const int64_t count =
+        fv_recipe_int(run->recipe, part == FV_TEXT_TRAIN ? "data.train_pairs" : "data.valid_pairs");
+    const bool stream = run->goal != FV_TEXT_CLASSIFY &&
+                        fv_recipe_choice(run->recipe, "data.documents") == FV_TEXT_STREAM;
+    gatherer g = {.run = run, .use = use, .user = user};
+    fv_status status = FV_OK;
+    for (int64_t i = 0; i < count && status == FV_OK; i++) {
+        fv_drawn drawn;
+        run->made->example(run->made, seed, (uint64_t)i, part == FV_TEXT_VALID, &drawn);
+        const fv_string text = {drawn.source, strlen(drawn.source)};
+        const fv_string label = {drawn.label, drawn.label ? strlen(drawn.label) : 0};
+        status = stream ? append(&g, text.text, text.bytes) : use(user, text, label);
+    }
+    if (status == FV_OK) status = hand_over(&g);
+    if (g.text) fv_mem_free(&run->ctx->mem, g.text, g.room);
+    return status;
+}
+
 fv_status fv_text_each(fv_text_task *run, int part, fv_text_use use, void *user)
 {
     static const char *const names[FV_TEXT_PARTS][3] = {
         {"data.train_text", "data.train_text2", "data.train_text3"}, {"data.valid_text"}};
     static const char *const tables[FV_TEXT_PARTS] = {"data.train_csv", "data.valid_csv"};
+    if (run->made) return each_made(run, part, use, user);
     for (int i = 0; run->goal != FV_TEXT_CLASSIFY && i < 3 && names[part][i]; i++) {
         const char *path = fv_recipe_text(run->recipe, names[part][i]);
         if (*path) FV_FORWARD(each_document(run, path, use, user));
@@ -112,12 +135,14 @@ bool fv_text_has(const fv_text_task *run, int part)
 {
     static const char *const texts[FV_TEXT_PARTS] = {"data.train_text", "data.valid_text"};
     static const char *const tables[FV_TEXT_PARTS] = {"data.train_csv", "data.valid_csv"};
+    if (run->made) return true;
     return (run->goal != FV_TEXT_CLASSIFY && *fv_recipe_text(run->recipe, texts[part])) ||
            (run->goal != FV_TEXT_LANGUAGE && *fv_recipe_text(run->recipe, tables[part]));
 }
 
 const char *fv_text_train_file(const fv_text_task *run)
 {
+    if (run->made) return "data.made";
     const char *text = fv_recipe_text(run->recipe, "data.train_text");
     const bool table = run->goal == FV_TEXT_CLASSIFY || !*text;
     return table ? fv_recipe_text(run->recipe, "data.train_csv") : text;

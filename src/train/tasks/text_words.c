@@ -81,7 +81,7 @@ fv_status fv_text_learn_labels(fv_text_task *run)
     FV_FORWARD(fv_text_each(run, FV_TEXT_TRAIN, learn_label, run));
     const size_t count = run->labels.size;
     FV_RETURN_IF(count < 2, run->ctx, FV_ERR_FORMAT, "%.150s: %zu classes, at least two are needed",
-                 fv_recipe_text(run->recipe, "data.train_csv"), count);
+                 fv_text_train_file(run), count);
     run->label_names = fv_mem_alloc(&run->ctx->mem, count * sizeof *run->label_names);
     FV_RETURN_IF(!run->label_names, run->ctx, FV_ERR_MEMORY, "no memory for %zu classes", count);
     for (size_t i = 0; i < count; i++)

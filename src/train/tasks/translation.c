@@ -7,9 +7,10 @@
 #include "train/tasks/tasks.h"
 
 static const fv_key keys[] = {
-    {"data.made", FV_KEY_CHOICE, "none", 0, 0, "none|dates", "data that needs no files"},
-    {"data.train_pairs", FV_KEY_INT, "20000", 1, 1e9, NULL, "pairs of made data to train with"},
-    {"data.valid_pairs", FV_KEY_INT, "500", 1, 1e9, NULL, "and to judge by"},
+    {"data.made", FV_KEY_CHOICE, "none", 0, 0, "none",
+     "generated data, in place of files; classify needs sentences"},
+    {"data.train_pairs", FV_KEY_INT, "20000", 1, 1e9, NULL, "generated examples for training"},
+    {"data.valid_pairs", FV_KEY_INT, "500", 1, 1e9, NULL, "generated examples for validation"},
     {"data.train_source", FV_KEY_PATH, "", 0, 0, NULL, "texts to translate, one a line"},
     {"data.train_target", FV_KEY_PATH, "", 0, 0, NULL, "their translations"},
     {"data.valid_source", FV_KEY_PATH, "", 0, 0, NULL, "texts held out to judge by"},
@@ -50,33 +51,25 @@ const char *fv_translation_file(const fv_translation_task *run, int part, bool s
 
 /* ---- data ---------------------------------------------------------------------------- */
 
-bool fv_translation_is_made(const fv_translation_task *run)
-{
-    return fv_recipe_choice(run->recipe, "data.made") != FV_MADE_NONE;
-}
-
 int64_t fv_translation_made_count(const fv_translation_task *run, int part)
 {
     return fv_recipe_int(run->recipe,
                          part == FV_PART_TRAIN ? "data.train_pairs" : "data.valid_pairs");
 }
 
-/* Validation pairs are of training dates: the test dates stay unseen until the end. */
-void fv_translation_made_pair(const fv_translation_task *run, int part, int64_t i,
-                              fv_date_pair *out)
+void fv_translation_made_pair(const fv_translation_task *run, int part, int64_t i, fv_drawn *out)
 {
     const uint64_t seed = (uint64_t)fv_recipe_int(run->recipe, "train.seed");
-    fv_date_pair_make(2 * seed + (uint64_t)part, (uint64_t)i, FV_DATES_TRAIN, out);
+    run->made->example(run->made, seed, (uint64_t)i, part == FV_PART_VALID, out);
 }
 
 static fv_status add_made(fv_translation_task *run, int part)
 {
     for (int64_t i = 0; i < fv_translation_made_count(run, part); i++) {
-        fv_date_pair pair;
+        fv_drawn pair;
         fv_translation_made_pair(run, part, i, &pair);
-        FV_FORWARD(fv_parallel_add(run->pairs[part],
-                                   (fv_string){pair.written, strlen(pair.written)},
-                                   (fv_string){pair.iso, strlen(pair.iso)}));
+        FV_FORWARD(fv_parallel_add(run->pairs[part], (fv_string){pair.source, strlen(pair.source)},
+                                   (fv_string){pair.target, strlen(pair.target)}));
         run->report[part].pairs++;
     }
     return FV_OK;
@@ -97,12 +90,12 @@ static fv_status read_part(fv_translation_task *run, fv_model *model, int part)
 {
     fv_ctx *ctx = run->ctx;
     FV_FORWARD(fv_parallel_create(model, &run->pairs[part]));
-    FV_FORWARD(fv_translation_is_made(run) ? add_made(run, part) : read_files(run, part));
+    FV_FORWARD(run->made ? add_made(run, part) : read_files(run, part));
     const fv_parallel_report *r = &run->report[part];
     FV_RETURN_IF(
         fv_parallel_count(run->pairs[part]) == 0, ctx, FV_ERR_FORMAT,
         "%.120s: no pair is left to %s with: %lld are empty, %lld too long, %lld not UTF-8",
-        fv_translation_is_made(run) ? "data.made" : fv_translation_file(run, part, true),
+        run->made ? "data.made" : fv_translation_file(run, part, true),
         part == FV_PART_TRAIN ? "train" : "judge", (long long)r->empty, (long long)r->too_long,
         (long long)r->invalid);
     return FV_OK;
@@ -113,8 +106,7 @@ static int64_t tokens_of(const void *pairs, int64_t i) { return fv_parallel_toke
 static fv_status prepare(void *self, fv_model *model)
 {
     fv_translation_task *run = self;
-    const bool valid =
-        fv_translation_is_made(run) || *fv_translation_file(run, FV_PART_VALID, true);
+    const bool valid = run->made || *fv_translation_file(run, FV_PART_VALID, true);
     for (int part = FV_PART_TRAIN; part < (valid ? FV_PARTS : FV_PART_VALID); part++) {
         FV_FORWARD(read_part(run, model, part));
         const fv_parallel *pairs = run->pairs[part];
@@ -128,7 +120,7 @@ static fv_status prepare(void *self, fv_model *model)
 
 static fv_status check_files(const fv_translation_task *run)
 {
-    if (fv_translation_is_made(run)) return FV_OK;
+    if (run->made) return FV_OK;
     static const char *const parts[] = {"train", "valid"};
     for (int part = 0; part < FV_PARTS; part++) {
         const bool source = *fv_translation_file(run, part, true) != '\0';
@@ -167,6 +159,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
     run->ctx = cfg->ctx;
     run->recipe = cfg->recipe;
     run->folder = cfg->folder;
+    run->made = fv_generated_set_find(fv_recipe_text(cfg->recipe, "data.made"));
     spec->ability = FV_CAN_TRANSLATE;
     const fv_status status = find_data(run, spec);
     if (status == FV_OK)

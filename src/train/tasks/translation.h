@@ -9,8 +9,8 @@
 #define FV_TRAIN_TRANSLATION_H
 
 #include "base/ctx.h"
+#include "data/generated.h"
 #include "fovea/batches.h"
-#include "fovea/dates.h"
 #include "fovea/task.h"
 #include "fovea/translate.h"
 #include "train/step.h"
@@ -21,6 +21,7 @@ typedef struct fv_translation_task {
     fv_ctx *ctx;
     const fv_recipe *recipe;
     const char *folder;
+    const fv_generated_set *made; /* data.made; NULL: files */
     fv_parallel *pairs[FV_PARTS];
     fv_parallel_report report[FV_PARTS];
     fv_batches *order[FV_PARTS]; /* training, and validation in its own order */
@@ -31,8 +32,7 @@ typedef struct fv_translation_task {
     fv_step_parts parts;
 } fv_translation_task;
 
-/* The choices of data.made and eval.metric. */
-enum { FV_MADE_NONE, FV_MADE_DATES };
+/* The choices of eval.metric. */
 typedef enum fv_translation_metric {
     FV_METRIC_LOSS,
     FV_METRIC_BLEU,
@@ -53,11 +53,9 @@ fv_status fv_translation_show(void *self, fv_model *model, int count, fv_text *o
 void fv_translation_get_position(void *self, int64_t position[FV_TASK_POSITION]);
 fv_status fv_translation_set_position(void *self, const int64_t position[FV_TASK_POSITION]);
 
-/* Generated data: whether there is some, and pair i of a part. */
-bool fv_translation_is_made(const fv_translation_task *run);
+/* Generated data, where run->made is set: the number of pairs of a part, and pair i. */
 int64_t fv_translation_made_count(const fv_translation_task *run, int part);
-void fv_translation_made_pair(const fv_translation_task *run, int part, int64_t i,
-                              fv_date_pair *out);
+void fv_translation_made_pair(const fv_translation_task *run, int part, int64_t i, fv_drawn *out);
 
 /* "source" or "target" file of a part, "" if there is none. */
 const char *fv_translation_file(const fv_translation_task *run, int part, bool source);

@@ -32,9 +32,9 @@ static fv_status learn_made(const fv_translation_task *run, fv_tokenizer_trainer
                             bool source)
 {
     for (int64_t i = 0; i < fv_translation_made_count(run, FV_PART_TRAIN); i++) {
-        fv_date_pair pair;
+        fv_drawn pair;
         fv_translation_made_pair(run, FV_PART_TRAIN, i, &pair);
-        const char *text = source ? pair.written : pair.iso;
+        const char *text = source ? pair.source : pair.target;
         FV_FORWARD(fv_tokenizer_trainer_add(trainer, text, strlen(text)));
     }
     return FV_OK;
@@ -43,7 +43,7 @@ static fv_status learn_made(const fv_translation_task *run, fv_tokenizer_trainer
 static fv_status learn_side(const fv_translation_task *run, fv_tokenizer_trainer *trainer,
                             bool source)
 {
-    if (fv_translation_is_made(run)) return learn_made(run, trainer, source);
+    if (run->made) return learn_made(run, trainer, source);
     return learn_file(run->ctx, trainer, fv_translation_file(run, FV_PART_TRAIN, source),
                       fv_recipe_bool(run->recipe, "data.skip_invalid"));
 }
