@@ -91,7 +91,7 @@ void cli_progress_show(void *user, const fv_train_event *e)
         show_samples(p, e->text);
         break;
     case FV_TRAIN_RESUMED:
-        cli_note("going on after step %llu", (unsigned long long)e->step);
+        cli_note("resuming after step %llu", (unsigned long long)e->step);
         break;
     case FV_TRAIN_SKIPPED:
         break_line(p);

@@ -114,7 +114,7 @@ static void wrong_vocabulary(void)
     program_run("run %s x", program_path("m"));
     expect(0, NULL, "");
     program_run("train %s -o %s -t 1 --train.steps 5", program_path("r.toml"), program_path("m"));
-    expect(0, "", "going on after step 3");
+    expect(0, "", "resuming after step 3");
     free(good);
     free(other);
 }

@@ -42,7 +42,7 @@ static void a_recipe_becomes_a_model(void)
     expect(0, NULL, "the mean of the last states is in");
     /* All done: the same command has nothing left to do. */
     program_run("train %s -o %s -t 1 " SMALL, program_path("r.toml"), program_path("m"));
-    expect(0, NULL, "going on after step 6");
+    expect(0, NULL, "resuming after step 6");
     program_run("train %s/recipe.toml -o %s -q", program_path("m"), program_path("again"));
     expect(0, "", "the model is in");
     program_run("run %s 3.5.79 1/2/2003", program_path("m-average"));
@@ -109,7 +109,7 @@ static void a_folder_keeps_its_recipe(void)
     program_run("train %s/recipe.toml -o %s -t 1 -q", program_path("kept"), program_path("kept2"));
     expect(0, NULL, "the model is in");
     program_run("train %s -o %s -t 1 " SMALL, program_path("r2.toml"), program_path("kept"));
-    expect(0, NULL, "going on after step 2");
+    expect(0, NULL, "resuming after step 2");
     CHECK(strstr(program.err, "it was") == NULL);
     program_run("train %s -o %s -t 1 --model.cell lstm " SMALL, program_path("r2.toml"),
                 program_path("kept"));
@@ -192,7 +192,7 @@ static void ctrl_c_saves(void)
     expect(130, NULL, "saved in");
     program_run("train %s -o %s -t 1 --train.steps 1 --train.eval_every 0 " SMALL,
                 program_path("r.toml"), program_path("c"));
-    expect(0, NULL, "going on after step");
+    expect(0, NULL, "resuming after step");
 }
 
 /* Nobody has to know which op a translation was in when it was stopped. */

@@ -120,7 +120,7 @@ static void a_killed_run_goes_on(void)
         program_wait();
         CHECK(program.signal == SIGKILL || program.code == 0);
         train(folder, threads[(i + 1) % 3]);
-        expect(0, NULL, "going on after step");
+        expect(0, NULL, "resuming after step");
         expect_unbroken(folder);
         CHECK_EQ(leftovers(folder), 0);
     }
@@ -218,7 +218,7 @@ static void a_file_size_limit_is_told(void)
     expect(3, NULL, "File too large");
     CHECK_EQ(leftovers(folder), 0);
     train(folder, 1);
-    expect(0, NULL, "going on after step 20");
+    expect(0, NULL, "resuming after step 20");
     expect_unbroken(folder);
 }
 
