@@ -163,13 +163,13 @@ static int64_t *search(fv_seq2seq *model, bool no_scores, double *log_probs)
     }
     const fv_batch batch = fv_batch_of_pairs(
         &(fv_sequences){.count = SOURCES, .tokens = sources, .length = lengths}, NULL);
-    fv_decode_config how;
-    fv_decode_config_init(&how, sizeof how);
+    fv_search_config how;
+    fv_search_config_init(&how, sizeof how);
     how.no_scores = no_scores;
     fv_stepper stepper;
     fv_outputs *outputs = NULL;
     CHECK_OK(ctx, fv_seq2seq_stepper(model, &batch, &stepper));
-    CHECK_OK(ctx, fv_decode(ctx, &stepper, SOURCES, most, &how, &outputs));
+    CHECK_OK(ctx, fv_search(ctx, &stepper, SOURCES, most, &how, &outputs));
     int64_t *all = calloc(SOURCES * 13, sizeof *all);
     *log_probs = 0;
     for (int i = 0; i < SOURCES && outputs; i++) {

@@ -14,9 +14,9 @@
  *     fv_batch batch = fv_batch_of_pairs(&x, &y);
  *     fv_tensor *loss = fv_seq2seq_loss(ctx, model, &batch, NULL);    // summed over tokens
  *
- *     fv_stepper stepper;                                 // for fv_decode
+ *     fv_stepper stepper;                                 // for fv_search
  *     s = fv_seq2seq_stepper(model, &batch, &stepper);
- *     s = fv_decode(ctx, &stepper, batch.rows, most_tokens, &how, &outputs);
+ *     s = fv_search(ctx, &stepper, batch.rows, max_tokens, &how, &outputs);
  *     fv_seq2seq_destroy(&model);
  *
  * The encoder reads x into states h_1 .. h_S (both directions joined). The decoder is one of
@@ -32,8 +32,9 @@
  *
  * Attention may be hard: c_t is one state h_s. In training s is drawn with the softmax's
  * probabilities, and draws after which the token to come was likelier than usual are made likelier
- * (fovea/attention.h, fv_reinforce); elsewhere s is the likeliest place. "Usual" is a moving average
- * of log-likelihoods over steps of training, which a training's states hold beside the weights.
+ * (fovea/attention.h, fv_reinforce); elsewhere s is the likeliest place. "Usual" is a moving
+ * average of log-likelihoods over steps of training, which a training's states hold beside the
+ * weights.
  */
 #ifndef FOVEA_SEQ2SEQ_H
 #define FOVEA_SEQ2SEQ_H
@@ -58,7 +59,7 @@ typedef enum fv_readout { FV_READOUT_TANH, FV_READOUT_MAXOUT, FV_READOUT_COUNT }
 typedef struct fv_seq2seq_config {
     size_t struct_size;
     int64_t source_tokens, target_tokens; /* vocabulary sizes */
-    int64_t start, end;                   /* of target sequences [0, 1] */
+    int64_t bos, eos;                     /* of target sequences [0, 1] */
     int64_t embedding;                    /* width of a token [128] */
     fv_cell cell;                         /* of encoder and decoder [gru] */
     int layers;                           /* of each [1] */

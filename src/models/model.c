@@ -230,9 +230,9 @@ bool fv_model_can(const fv_model *m, fv_ability ability)
     return !m->kind->can || m->kind->can(m->self, ability);
 }
 
-const fv_generation *fv_model_generation(const fv_model *m)
+const fv_generation_config *fv_model_generation(const fv_model *m)
 {
-    static const fv_generation none = {.start = -1, .pad = -1};
-    const fv_generation *own = m->kind->generation ? m->kind->generation(m->self) : NULL;
+    static const fv_generation_config none = {.bos = -1, .pad = -1};
+    const fv_generation_config *own = m->kind->generation ? m->kind->generation(m->self) : NULL;
     return own ? own : &none;
 }

@@ -13,8 +13,8 @@ void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size)
 {
     const fv_seq2seq_config defaults = {
         .struct_size = struct_size,
-        .start = 0,
-        .end = 1,
+        .bos = 0,
+        .eos = 1,
         .embedding = 128,
         .cell = FV_CELL_GRU,
         .layers = 1,
@@ -57,8 +57,8 @@ static fv_status check_sizes(fv_ctx *ctx, const fv_seq2seq_config *c)
         FV_RETURN_IF(sizes[i].value < 1 || sizes[i].value > most, ctx, FV_ERR_ARGUMENT,
                      "seq2seq: %s is %lld, not 1 to %lld", sizes[i].name, (long long)sizes[i].value,
                      (long long)most);
-    FV_RETURN_IF(c->start < 0 || c->start >= c->target_tokens || c->end < 0 ||
-                     c->end >= c->target_tokens,
+    FV_RETURN_IF(c->bos < 0 || c->bos >= c->target_tokens || c->eos < 0 ||
+                     c->eos >= c->target_tokens,
                  ctx, FV_ERR_ARGUMENT, "seq2seq: start and end must be target tokens");
     FV_RETURN_IF(c->layers < 1 || c->layers > FV_RNN_LAYERS, ctx, FV_ERR_ARGUMENT,
                  "seq2seq: 1 to %d layers", (int)FV_RNN_LAYERS);

@@ -32,8 +32,8 @@ static void fill_tokens(run *r)
         for (int64_t i = 0; i < p->rows[t]; i++) {
             const int64_t *tokens = r->batch->target[p->order[i]];
             const int64_t at = p->first[t] + i;
-            r->given[at] = t == 0 ? c->start : tokens[t - 1];
-            r->wanted[at] = t + 1 == p->length[i] ? c->end : tokens[t];
+            r->given[at] = t == 0 ? c->bos : tokens[t - 1];
+            r->wanted[at] = t + 1 == p->length[i] ? c->eos : tokens[t];
         }
 }
 

@@ -102,7 +102,8 @@ static fv_status begin(void *user, int64_t sources)
 }
 
 /* Everything up to the readout o. */
-static fv_tensor *advance(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *tokens, fv_tensor **weights)
+static fv_tensor *advance(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *tokens, bool want_weights,
+                          fv_step_output *out)
 {
     struct fv_seq2seq_search *s = m->search;
     fv_tensor *embedded = fv_embedding(ctx, m->target_embedding, tokens, -1);
@@ -110,20 +111,22 @@ static fv_tensor *advance(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *tokens, fv_tens
                                       : fv_seq2seq_token_gates(ctx, m, embedded);
     fv_decoder_state next = s->state;
     const fv_decoder_step done =
-        fv_seq2seq_step(ctx, m, &s->now, gates, s->step, weights != NULL, false, &next);
+        fv_seq2seq_step(ctx, m, &s->now, gates, s->step, want_weights, false, &next);
     if (ctx->error != FV_OK) return ctx->invalid;
     replace_state(ctx, s, next);
     s->step++;
-    if (weights) *weights = done.weights;
+    out->weights = done.weights;
     return done.readout ? done.readout
                         : fv_seq2seq_read(ctx, m, done.state, done.context, embedded);
 }
 
-static fv_tensor *step(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights)
+static fv_status step(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weights,
+                      fv_step_output *out)
 {
     fv_seq2seq *m = user;
     fv_seq2seq_ready_to_write(ctx, m, m->search->rows, false);
-    return fv_seq2seq_logits(ctx, m, advance(ctx, m, tokens, weights));
+    out->logits = fv_seq2seq_logits(ctx, m, advance(ctx, m, tokens, want_weights, out));
+    return ctx->error;
 }
 
 /* The argmax by the pre-filter, or NULL if a row has too many candidates. */
@@ -138,14 +141,16 @@ static fv_tensor *prefiltered_argmax(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *o)
     return found;
 }
 
-static fv_tensor *best(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights)
+static fv_status best(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weights,
+                      fv_step_output *out)
 {
     fv_seq2seq *m = user;
     fv_seq2seq_ready_to_write(ctx, m, m->search->rows, true);
-    fv_tensor *o = advance(ctx, m, tokens, weights);
+    fv_tensor *o = advance(ctx, m, tokens, want_weights, out);
     fv_tensor *found =
         m->ready.prefilter && ctx->error == FV_OK ? prefiltered_argmax(ctx, m, o) : NULL;
-    return found ? found : fv_argmax(ctx, fv_seq2seq_logits(ctx, m, o), -1, false);
+    out->best = found ? found : fv_argmax(ctx, fv_seq2seq_logits(ctx, m, o), -1, false);
+    return ctx->error;
 }
 
 static fv_tensor *choose(fv_ctx *ctx, fv_tensor *t, void *index)
@@ -219,9 +224,9 @@ fv_status fv_seq2seq_stepper(fv_seq2seq *m, const fv_batch *batch, fv_stepper *o
         return ctx->error;
     }
     *out = (fv_stepper){.user = m,
-                        .vocabulary = m->cfg.target_tokens,
-                        .start = m->cfg.start,
-                        .end = m->cfg.end,
+                        .max_choices = m->cfg.target_tokens,
+                        .bos = m->cfg.bos,
+                        .eos = m->cfg.eos,
                         .begin = begin,
                         .step = step,
                         .select = select_rows,

@@ -78,8 +78,8 @@ static const struct {
     size_t at;
 } counts[] = {{"source_tokens", AT(source_tokens)},
               {"target_tokens", AT(target_tokens)},
-              {"start", AT(start)},
-              {"end", AT(end)}};
+              {"start", AT(bos)},
+              {"end", AT(eos)}};
 enum { COUNTS = (int)(sizeof counts / sizeof *counts) };
 
 static const fv_attention_normaliser normalisers[] = {
