@@ -47,11 +47,13 @@
 extern "C" {
 #endif
 
+/* Parts by their number in src/models/parts/parts.def, in the order of the choices of model.encoder
+ * and model.decoder; these are the library's first. */
+typedef enum fv_encoder_kind { FV_ENCODER_RNN } fv_encoder_kind;
 typedef enum fv_decoder_kind {
     FV_DECODER_FIXED,
     FV_DECODER_SEARCH,
-    FV_DECODER_LUONG,
-    FV_DECODER_COUNT
+    FV_DECODER_LUONG
 } fv_decoder_kind;
 
 typedef enum fv_readout { FV_READOUT_TANH, FV_READOUT_MAXOUT, FV_READOUT_COUNT } fv_readout;
@@ -82,6 +84,7 @@ typedef struct fv_seq2seq_config {
     bool tied;        /* W is the target embedding; needs readout_width = embedding [false] */
     double dropout;   /* of embeddings, between layers and of the readout, in training [0] */
     double smoothing; /* of the training loss [0] */
+    fv_encoder_kind encoder; /* [rnn] */
 } fv_seq2seq_config;
 
 FV_API void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size);

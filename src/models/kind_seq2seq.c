@@ -103,7 +103,7 @@ static fv_status steps(void *self, const fv_batch *inputs, fv_stepper *out)
 
 static bool attends(const void *self)
 {
-    return fv_seq2seq_settings(self)->decoder != FV_DECODER_FIXED;
+    return fv_seq2seq_attends(self);
 }
 
 static fv_tensor *align(fv_ctx *ctx, void *self, const fv_batch *batch)
