@@ -249,7 +249,7 @@ static int decode(bench_run *run, fv_weight_form form, const char *dtype)
     if (!code) {
         got.seconds[0] /= STEPS;
         print(run, "decode_1", dtype, BENCH_READ, weight_bytes(&cfg, form), &got);
-        const double positions = 4.0 * (double)(cfg.width * cfg.most_positions);
+        const double positions = 4.0 * (double)(cfg.width * cfg.max_positions);
         print_memory(run, &b, "decode_memory", dtype,
                      weight_bytes(&cfg, form) + positions + (double)fv_cache_bytes(b.cache));
     }

@@ -154,13 +154,13 @@ static void call_greedy(void *arg)
     int64_t most[PAIRS];
     for (int i = 0; i < PAIRS; i++)
         most[i] = OUTPUT_TOKENS;
-    fv_decode_config greedy;
-    fv_decode_config_init(&greedy, sizeof greedy);
+    fv_search_config greedy;
+    fv_search_config_init(&greedy, sizeof greedy);
     greedy.no_scores = true;
     fv_stepper stepper;
     fv_outputs *outputs = NULL;
     fv_status status = fv_seq2seq_stepper(b->model, &sources, &stepper);
-    if (status == FV_OK) status = fv_decode(b->ctx, &stepper, b->sources, most, &greedy, &outputs);
+    if (status == FV_OK) status = fv_search(b->ctx, &stepper, b->sources, most, &greedy, &outputs);
     b->found = 0;
     for (int64_t i = 0; status == FV_OK && i < b->sources; i++) {
         const fv_output *o = fv_outputs_get(outputs, i, 0);

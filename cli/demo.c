@@ -81,7 +81,7 @@ static fv_status examine(fv_model *t, uint64_t seed, marks *m)
     }
     fv_translate_config how;
     fv_translate_config_init(&how, sizeof how);
-    how.decode.want_weights = true;
+    how.search.want_weights = true;
     how.batch = 250;
     fv_translations *all = NULL;
     const fv_status status = fv_translate(t, UNSEEN, sources, &how, &all);
@@ -119,7 +119,7 @@ static fv_status show_alignment(fv_model *t, const char *text, const char *folde
     fv_ctx *ctx = fv_model_context(t);
     fv_translate_config how;
     fv_translate_config_init(&how, sizeof how);
-    how.decode.want_weights = true;
+    how.search.want_weights = true;
     const fv_string source = {text, strlen(text)};
     fv_translations *out = NULL;
     char path[CLI_PATH_BYTES];

@@ -62,8 +62,8 @@ static fv_status translate_all(fv_model *t, const cli_call *call, const fv_paral
 {
     fv_translate_config how;
     fv_translate_config_init(&how, sizeof how);
-    how.decode.beam = (int)cli_int(call, "beam");
-    how.decode.length_alpha = cli_float(call, "length-penalty");
+    how.search.beam = (int)cli_int(call, "beam");
+    how.search.length_alpha = cli_float(call, "length-penalty");
     how.replace_unknown = cli_flag(call, "replace-unk");
     for (int64_t i = 0; i < fv_parallel_count(pairs); i++)
         sources[i] = fv_parallel_source(pairs, i);

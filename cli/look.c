@@ -68,8 +68,8 @@ static int look_at_translator(const cli_call *call, fv_ctx *ctx, fv_model *t)
     } else {
         fv_translate_config how;
         fv_translate_config_init(&how, sizeof how);
-        how.decode.beam = (int)cli_int(call, "beam");
-        how.decode.want_weights = true;
+        how.search.beam = (int)cli_int(call, "beam");
+        how.search.want_weights = true;
         status = fv_translate(t, 1, &source, &how, &out);
     }
     if (status == FV_OK) {

@@ -90,7 +90,7 @@ static fv_status answer(look_work *w, fv_transformer *t, const fv_tokenizer *tok
     fv_generated *out = NULL;
     fv_generate_config cfg;
     fv_generate_config_init(&cfg, sizeof cfg, NULL);
-    cfg.decode.beam = (int)cli_int(w->call, "beam");
+    cfg.search.beam = (int)cli_int(w->call, "beam");
     const int64_t *list = w->source.ids;
     const fv_sequences source = {.count = 1, .tokens = &list, .length = &w->source.count};
     fv_status status = fv_cache_create(t, &cache);
@@ -99,7 +99,7 @@ static fv_status answer(look_work *w, fv_transformer *t, const fv_tokenizer *tok
         const fv_generated_text *best = fv_generated_get(out, 0, 0);
         if (!words_room(&w->target, best->count + 1)) status = FV_ERR_MEMORY;
         for (int64_t i = 0; status == FV_OK && i <= best->count; i++) {
-            const int64_t id = i ? best->tokens[i - 1] : fv_transformer_settings(t)->start;
+            const int64_t id = i ? best->tokens[i - 1] : fv_transformer_settings(t)->bos;
             w->target.ids[i] = id;
             if (i == 0)
                 w->target.labels[i] = copy_of("(start)", 7);
@@ -128,7 +128,7 @@ fv_status look_read_texts(look_work *w, fv_model *model)
         status = fv_tokenizer_load_target(w->ctx, folder, &target);
         if (status == FV_OK)
             status =
-                text ? encode(w->ctx, target, text, 0, c->start, &w->target) : answer(w, t, target);
+                text ? encode(w->ctx, target, text, 0, c->bos, &w->target) : answer(w, t, target);
     }
     fv_tokenizer_destroy(&source);
     fv_tokenizer_destroy(&target);

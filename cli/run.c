@@ -14,7 +14,7 @@ fv_weight_form cli_weight_form(const cli_call *call)
     return strcmp(type, "int8") == 0 ? FV_WEIGHT_I8 : FV_WEIGHT_F32;
 }
 
-void cli_run_search(const cli_call *call, fv_decode_config *d)
+void cli_run_search(const cli_call *call, fv_search_config *d)
 {
     static const char *const drawing[] = {"sample", "temp", "top-k", "top-p", "min-p"};
     for (size_t i = 0; i < sizeof drawing / sizeof *drawing; i++)
@@ -30,8 +30,8 @@ void cli_run_search(const cli_call *call, fv_decode_config *d)
     if (cli_given(call, "min-p")) d->min_p = cli_float(call, "min-p");
     if (cli_given(call, "repeat-penalty"))
         d->repetition_penalty = cli_float(call, "repeat-penalty");
-    if (cli_given(call, "no-repeat-ngram")) d->no_repeat = cli_int(call, "no-repeat-ngram");
-    if (cli_given(call, "min-tokens")) d->least_tokens = cli_int(call, "min-tokens");
+    if (cli_given(call, "no-repeat-ngram")) d->no_repeat_ngram = cli_int(call, "no-repeat-ngram");
+    if (cli_given(call, "min-tokens")) d->min_tokens = cli_int(call, "min-tokens");
     if (cli_given(call, "length-penalty")) d->length_alpha = cli_float(call, "length-penalty");
     d->nbest = (int)cli_int(call, "nbest");
     d->seed = (uint64_t)cli_int(call, "seed");

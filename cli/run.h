@@ -26,7 +26,7 @@ fv_ability cli_run_ability(const cli_call *call, const fv_model *model);
 
 /* What the command line says about the search, on top of what is there; any wish about drawing
  * means to draw, but a temperature of 0. */
-void cli_run_search(const cli_call *call, fv_decode_config *d);
+void cli_run_search(const cli_call *call, fv_search_config *d);
 
 /* The form of --dtype. */
 fv_weight_form cli_weight_form(const cli_call *call);

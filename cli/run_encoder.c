@@ -38,7 +38,7 @@ static bool encode(work *w, fv_string text, tokens *out)
     size_t marks = 0, count = e.count; /* marks: special tokens at the end */
     while (marks < count && e.special_tokens_mask[count - 1 - marks])
         marks++;
-    const size_t most = (size_t)w->rule.most_tokens;
+    const size_t most = (size_t)w->rule.max_tokens;
     if (most > 0 && count > most && marks < most) {
         count = most;
         w->cut = true;
@@ -273,8 +273,8 @@ static fv_status read_rule(work *w)
     const int64_t positions = kind->context ? kind->context(fv_model_self(w->model)) : 0;
     const fv_status status = fv_embedding_rule_load(w->ctx, w->call->words[0], &w->rule);
     if (status != FV_OK) return status;
-    if (positions > 0 && (w->rule.most_tokens == 0 || w->rule.most_tokens > positions))
-        w->rule.most_tokens = positions;
+    if (positions > 0 && (w->rule.max_tokens == 0 || w->rule.max_tokens > positions))
+        w->rule.max_tokens = positions;
     if (cli_given(w->call, "pooling"))
         w->rule.pooling =
             strcmp(cli_text(w->call, "pooling"), "first") == 0 ? FV_POOLING_FIRST : FV_POOLING_MEAN;
@@ -289,8 +289,7 @@ static int run_all(work *w)
     if (status != FV_OK) return cli_library_error("run", w->ctx, status);
     const int code = cli_run_texts(w->call, w->ctx, cli_int(w->call, "batch"), run_texts, w);
     if (w->cut)
-        cli_note("run: texts of more than %lld tokens were cut off",
-                 (long long)w->rule.most_tokens);
+        cli_note("run: texts of more than %lld tokens were cut off", (long long)w->rule.max_tokens);
     return code;
 }
 

@@ -49,9 +49,9 @@ static bool read_stops(work *w)
 static void read_settings(work *w)
 {
     const cli_call *call = w->call;
-    fv_generate_config_init(&w->how, sizeof w->how, fv_generator_wishes(w->gen));
-    cli_run_search(call, &w->how.decode);
-    if (cli_given(call, "tokens")) w->how.most_tokens = cli_int(call, "tokens");
+    fv_generate_config_init(&w->how, sizeof w->how, fv_generator_defaults(w->gen));
+    cli_run_search(call, &w->how.search);
+    if (cli_given(call, "tokens")) w->how.max_tokens = cli_int(call, "tokens");
 }
 
 /* ---- results ----------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ static void print_one(const work *w, const char *prompt, const fv_generated_text
         print_json(g, prompt, rank);
     else if (w->streamed)
         printf("\n");
-    else if (w->how.decode.nbest > 1)
+    else if (w->how.search.nbest > 1)
         printf("%d\t%.4f\t%s\n", rank + 1, g->score, g->text);
     else
         printf("%s\n", g->text);
@@ -97,11 +97,11 @@ static int generate(void *user, int64_t count, const fv_string *texts)
 {
     work *w = user;
     fv_generated *all = NULL;
-    w->how.decode.first_source = w->done;
-    const fv_decode_config *d = &w->how.decode;
+    w->how.search.first_source = w->done;
+    const fv_search_config *d = &w->how.search;
     w->streamed =
         count == 1 && d->nbest == 1 && (d->sample || d->beam == 1) && !cli_flag(w->call, "json");
-    w->how.piece = w->streamed ? print_piece : NULL;
+    w->how.on_text = w->streamed ? print_piece : NULL;
     const fv_status status = fv_generate(w->gen, count, texts, &w->how, &all);
     for (int64_t i = 0; status == FV_OK && i < count; i++) {
         const fv_generated_text *g;

@@ -16,15 +16,15 @@ typedef struct work {
 static void settings_of(const cli_call *call, fv_translate_config *how)
 {
     fv_translate_config_init(how, sizeof *how);
-    how->decode.length_alpha = cli_float(call, "length-penalty"); /* as eval's, unasked too */
-    cli_run_search(call, &how->decode);
-    how->decode.coverage_beta = cli_float(call, "coverage-penalty");
+    how->search.length_alpha = cli_float(call, "length-penalty"); /* as eval's, unasked too */
+    cli_run_search(call, &how->search);
+    how->search.coverage_beta = cli_float(call, "coverage-penalty");
     if (cli_int(call, "tokens") > 0) {
         how->length_ratio = 0;
         how->length_extra = cli_int(call, "tokens");
     }
-    how->decode.want_weights = cli_flag(call, "json") || cli_flag(call, "pharaoh");
-    how->decode.no_scores = !cli_flag(call, "json") && how->decode.nbest == 1;
+    how->search.want_weights = cli_flag(call, "json") || cli_flag(call, "pharaoh");
+    how->search.no_scores = !cli_flag(call, "json") && how->search.nbest == 1;
     how->batch = cli_int(call, "batch");
     how->replace_unknown = cli_flag(call, "replace-unk");
 }
@@ -68,7 +68,7 @@ static void print_one(const work *w, const char *source, const fv_translation *t
         print_json(t, source, rank);
     else if (cli_flag(w->call, "pharaoh"))
         cli_print_pharaoh(t);
-    else if (w->how.decode.nbest > 1)
+    else if (w->how.search.nbest > 1)
         printf("%d\t%.4f\t%s\n", rank + 1, t->score, t->text);
     else
         printf("%s\n", t->text);
@@ -78,7 +78,7 @@ static int translate(void *user, int64_t count, const fv_string *sources)
 {
     work *w = user;
     fv_translations *all = NULL;
-    w->how.decode.first_source = w->done;
+    w->how.search.first_source = w->done;
     const fv_status status = fv_translate(w->model, count, sources, &w->how, &all);
     for (int64_t i = 0; status == FV_OK && i < count; i++) {
         const fv_translation *t;

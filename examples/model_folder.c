@@ -56,7 +56,7 @@ static void show_small(fv_ctx *ctx)
     cfg.heads = 2;
     cfg.hidden = 32;
     cfg.decoder_layers = 2;
-    cfg.most_positions = 8;
+    cfg.max_positions = 8;
     must(ctx, fv_params_create(ctx, &params));
     must(ctx, fv_transformer_create(params, &cfg, &t));
     describe(t);

@@ -82,7 +82,7 @@ FUZZ_TARGET(data, bytes)
     if (fv_tokenizer_load(ctx, FOLDER, &tok) == FV_OK) fuzz_tokenizer(ctx, tok);
     tok = NULL;
     if (fv_tokenizer_load_target(ctx, FOLDER, &tok) == FV_OK) fuzz_tokenizer(ctx, tok);
-    if (fv_embedding_rule_load(ctx, FOLDER, &rule) == FV_OK && rule.most_tokens < 0) abort();
+    if (fv_embedding_rule_load(ctx, FOLDER, &rule) == FV_OK && rule.max_tokens < 0) abort();
     fv_arena_init(&arena, &ctx->mem);
     if (fv_hf_labels_load(ctx, FOLDER "/config.json", LABELS, &arena, &names) == FV_OK && names)
         for (int i = 0; i < LABELS; i++)

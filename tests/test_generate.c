@@ -68,8 +68,8 @@ static fv_generate_config config(const world *w, int beam, int64_t most)
 {
     fv_generate_config cfg;
     fv_generate_config_init(&cfg, sizeof cfg, fv_model_generation(w->model));
-    cfg.decode.beam = beam;
-    cfg.most_tokens = most;
+    cfg.search.beam = beam;
+    cfg.max_tokens = most;
     return cfg;
 }
 
@@ -158,11 +158,11 @@ static fv_tokenizer *bytes_tokenizer(fv_ctx *ctx)
     return tok;
 }
 
-typedef struct heard {
+typedef struct on_token {
     char text[4096];
     size_t bytes;
     int pieces, most;
-} heard;
+} on_token;
 
 static bool is_whole(const char *text, size_t bytes)
 {
@@ -177,7 +177,7 @@ static bool is_whole(const char *text, size_t bytes)
 
 static bool hear(void *user, int64_t text, const char *piece, size_t bytes)
 {
-    heard *h = user;
+    on_token *h = user;
     CHECK_EQ(text, 0);
     CHECK(bytes > 0 && is_whole(piece, bytes));
     if (h->bytes + bytes < sizeof h->text) memcpy(h->text + h->bytes, piece, bytes);
@@ -185,21 +185,21 @@ static bool hear(void *user, int64_t text, const char *piece, size_t bytes)
     return ++h->pieces != h->most;
 }
 
-static fv_generated *drawn(world *w, const fv_tokenizer *tok, fv_generate_config *cfg, heard *h)
+static fv_generated *drawn(world *w, const fv_tokenizer *tok, fv_generate_config *cfg, on_token *h)
 {
     static const int64_t tokens[3] = {20, 30, 40}, length = 3;
     static const int64_t *const list = tokens;
     const fv_sequences prompt = {.count = 1, .tokens = &list, .length = &length};
     fv_generated *out = NULL;
-    cfg->decode.sample = true;
-    cfg->decode.temperature = 3;
-    cfg->piece = h ? hear : NULL;
-    cfg->piece_user = h;
+    cfg->search.sample = true;
+    cfg->search.temperature = 3;
+    cfg->on_text = h ? hear : NULL;
+    cfg->on_text_user = h;
     CHECK_OK(w->ctx, fv_generate_tokens(w->cache, tok, &prompt, NULL, cfg, &out));
     return out;
 }
 
-/* Pieces are whole characters and together the text; what was heard first is cut off first. */
+/* Pieces are whole characters and together the text; what was on_token first is cut off first. */
 static void pieces_are_whole_characters(void)
 {
     world w = open_world("llama");
@@ -207,8 +207,8 @@ static void pieces_are_whole_characters(void)
     int several = 0;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         fv_generate_config cfg = config(&w, 1, 60);
-        cfg.decode.seed = seed;
-        heard h = {.bytes = 0};
+        cfg.search.seed = seed;
+        on_token h = {.bytes = 0};
         fv_generated *out = drawn(&w, tok, &cfg, &h);
         const fv_generated_text *g = fv_generated_get(out, 0, 0);
         CHECK(h.bytes == g->bytes && memcmp(h.text, g->text, h.bytes) == 0);
@@ -217,9 +217,9 @@ static void pieces_are_whole_characters(void)
         fv_generated_free(&out);
     }
     CHECK(several > 5);
-    heard two = {.most = 2};
+    on_token two = {.most = 2};
     fv_generate_config cfg = config(&w, 1, 60);
-    cfg.decode.seed = 3;
+    cfg.search.seed = 3;
     fv_generated *out = drawn(&w, tok, &cfg, &two);
     CHECK_EQ(two.pieces, 2);
     CHECK(fv_generated_get(out, 0, 0)->stopped);
@@ -234,8 +234,8 @@ static void stop_texts_end_outputs(void)
     world w = open_world("llama");
     fv_tokenizer *tok = bytes_tokenizer(w.ctx);
     fv_generate_config cfg = config(&w, 1, 60);
-    cfg.decode.least_tokens = 60;
-    cfg.decode.seed = 5;
+    cfg.search.min_tokens = 60;
+    cfg.search.seed = 5;
     fv_generated *whole = drawn(&w, tok, &cfg, NULL);
     const fv_generated_text *g = fv_generated_get(whole, 0, 0);
     int tried = 0;
@@ -249,7 +249,7 @@ static void stop_texts_end_outputs(void)
             const char *const stops[2] = {"never said at all", stop};
             cfg.stop = stops;
             cfg.stop_count = 2;
-            heard h = {.bytes = 0};
+            on_token h = {.bytes = 0};
             fv_generated *out = drawn(&w, tok, &cfg, &h);
             const fv_generated_text *cut = fv_generated_get(out, 0, 0);
             const size_t want = (size_t)((char *)memmem(g->text, g->bytes, stop, n) - g->text);
@@ -274,18 +274,18 @@ static void neighbours_do_not_matter(void)
     const int64_t *const lists[3] = {tokens[0], tokens[1], tokens[2]};
     for (int mode = 0; mode < 3; mode++) {
         fv_generate_config cfg = config(&w, mode == 1 ? 3 : 1, 20);
-        cfg.decode.sample = mode == 2;
-        cfg.decode.nbest = mode == 0 ? 1 : 2;
-        cfg.decode.repetition_penalty = 1.3;
-        cfg.decode.seed = 9;
+        cfg.search.sample = mode == 2;
+        cfg.search.nbest = mode == 0 ? 1 : 2;
+        cfg.search.repetition_penalty = 1.3;
+        cfg.search.seed = 9;
         const fv_sequences all = {.count = 3, .tokens = lists, .length = length};
         fv_generated *together = NULL, *alone = NULL;
         CHECK_OK(w.ctx, fv_generate_tokens(w.cache, NULL, &all, NULL, &cfg, &together));
         for (int64_t i = 0; i < 3; i++) {
             const fv_sequences one = {.count = 1, .tokens = lists + i, .length = length + i};
-            cfg.decode.first_source = i;
+            cfg.search.first_source = i;
             CHECK_OK(w.ctx, fv_generate_tokens(w.cache, NULL, &one, NULL, &cfg, &alone));
-            for (int n = 0; n < cfg.decode.nbest; n++) {
+            for (int n = 0; n < cfg.search.nbest; n++) {
                 const fv_generated_text *x = fv_generated_get(together, i, n);
                 const fv_generated_text *y = fv_generated_get(alone, 0, n);
                 CHECK(x && y && x->count == y->count && x->log_prob == y->log_prob);
@@ -346,7 +346,7 @@ static void bad_calls_are_refused(void)
     fv_generate_config cfg = config(&w, 1, 5); /* 60 + 5 of 64 */
     CHECK_EQ(fv_generate_tokens(w.cache, NULL, &prompt, NULL, &cfg, &out), FV_ERR_LIMIT);
     CHECK(strstr(fv_ctx_message(w.ctx), "60 tokens") && strstr(fv_ctx_message(w.ctx), "64"));
-    cfg.most_tokens = 0; /* as many as fit */
+    cfg.max_tokens = 0; /* as many as fit */
     CHECK_OK(w.ctx, fv_generate_tokens(w.cache, NULL, &prompt, NULL, &cfg, &out));
     CHECK(fv_generated_get(out, 0, 0)->count <= 4);
     fv_generated_free(&out);

@@ -354,12 +354,12 @@ static void generation_settings_are_read(void)
     file_write(folder_path("model/generation_config.json"), text, strlen(text));
     fv_model *model = opened(ctx, folder_path("model"));
     for (int again = 0; model && again < 2; again++) {
-        const fv_generation *g = fv_model_generation(model);
-        CHECK_EQ(g->end_count, 2);
-        CHECK(g->ends[0] == 7 && g->ends[1] == 9 && g->beams == 4 && g->length_penalty == 0.5);
+        const fv_generation_config *g = fv_model_generation(model);
+        CHECK_EQ(g->eos_count, 2);
+        CHECK(g->eos[0] == 7 && g->eos[1] == 9 && g->beams == 4 && g->length_penalty == 0.5);
         CHECK(g->sample && g->max_length == 30 && g->top_k == 11 && g->pad == -1);
-        CHECK(!g->early_stopping && g->forced_start == 3 && g->forced_end == -1);
-        CHECK_EQ(g->start, 0);
+        CHECK(!g->early_stopping && g->forced_first == 3 && g->forced_last == -1);
+        CHECK_EQ(g->bos, 0);
         CHECK_OK(ctx, fv_model_save(model, folder_path("model")));
         fv_model_close(&model);
         model = opened(ctx, folder_path("model"));

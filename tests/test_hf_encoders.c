@@ -156,13 +156,13 @@ static void rules_are_read(void)
           "{\"prompts\": {\"query\": \"\"}, \"default_prompt_name\": \"query\"}");
     fv_embedding_rule rule = {.normalize = true};
     CHECK_OK(ctx, fv_embedding_rule_load(ctx, folder_path("model"), &rule)); /* no modules.json */
-    CHECK(rule.pooling == FV_POOLING_MEAN && !rule.normalize && rule.most_tokens == 0);
+    CHECK(rule.pooling == FV_POOLING_MEAN && !rule.normalize && rule.max_tokens == 0);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         sentence_files_write(folder_path("model"), known[i].pooling, known[i].lengths);
         CHECK_OK(ctx, fv_embedding_rule_load(ctx, folder_path("model"), &rule));
         CHECK_EQ(rule.pooling, known[i].rule.pooling);
         CHECK_EQ(rule.normalize, known[i].rule.normalize);
-        CHECK_EQ(rule.most_tokens, known[i].rule.most_tokens);
+        CHECK_EQ(rule.max_tokens, known[i].rule.max_tokens);
     }
     write("model/modules.json", "[{\"path\": \"\", \"type\": "
                                 "\"sentence_transformers.base.modules.transformer.Transformer\"},"
@@ -219,14 +219,14 @@ static void other_rules_are_named(void)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         fv_ctx *ctx = values_begin();
-        fv_embedding_rule rule = {.most_tokens = -1};
+        fv_embedding_rule rule = {.max_tokens = -1};
         char path[128];
         folder_make();
         sentence_files_write(folder_sub("model"), MEAN, "{\"max_seq_length\": 9}");
         snprintf(path, sizeof path, "model/%s", bad[i].file);
         write(path, bad[i].text);
         CHECK_EQ(fv_embedding_rule_load(ctx, folder_path("model"), &rule), bad[i].status);
-        CHECK_EQ(rule.most_tokens, -1);
+        CHECK_EQ(rule.max_tokens, -1);
         check_message(ctx, bad[i].told);
         folder_remove();
         values_end(&ctx);

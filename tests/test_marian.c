@@ -244,10 +244,10 @@ static void write_translator(const char *folder, const char *generation)
     cfg.heads = 2;
     cfg.hidden = 16;
     cfg.encoder_layers = cfg.decoder_layers = 1;
-    cfg.most_positions = 32;
-    cfg.start_deviation = 0.5;
-    cfg.start = cfg.pad = fv_tokenizer_token_to_id(target, "<pad>", 5);
-    cfg.end = fv_tokenizer_token_to_id(target, "</s>", 4);
+    cfg.max_positions = 32;
+    cfg.init_std = 0.5;
+    cfg.bos = cfg.pad = fv_tokenizer_token_to_id(target, "<pad>", 5);
+    cfg.eos = fv_tokenizer_token_to_id(target, "</s>", 4);
     if (apart) cfg.tied = false;
     CHECK_OK(ctx, fv_params_create(ctx, &params));
     CHECK_OK(ctx, fv_transformer_create(params, &cfg, &t));
@@ -317,8 +317,8 @@ static void older_folders_speak_in_their_config(void)
     fv_model_close(&model);
     CHECK_EQ(remove(folder_path("marian/generation_config.json")), 0);
     CHECK_OK(ctx, fv_model_open(ctx, folder_path("marian"), &model));
-    const fv_generation *g = model ? fv_model_generation(model) : NULL;
-    CHECK(g && g->beams == 5 && g->banned_count == 1 && g->banned[0] == 7 && g->ends[0] == 0);
+    const fv_generation_config *g = model ? fv_model_generation(model) : NULL;
+    CHECK(g && g->beams == 5 && g->banned_count == 1 && g->banned[0] == 7 && g->eos[0] == 0);
     fv_model_close(&model);
 }
 
@@ -342,10 +342,10 @@ static void banned_tokens_do_not_come(void)
     write_translator("joint", settings);
     CHECK_OK(ctx, fv_model_open(ctx, folder_path("marian"), &model));
     for (int again = 0; model && again < 2; again++) { /* and it is saved */
-        const fv_generation *g = fv_model_generation(model);
+        const fv_generation_config *g = fv_model_generation(model);
         CHECK(g->banned_count == 2 && g->banned[2] == 7 && g->banned[3] == token);
         CHECK(g->banned_lengths[0] == 3 && g->banned_lengths[1] == 1);
-        CHECK(g->renormalize && g->beams == 3 && g->no_repeat == 4);
+        CHECK(g->renormalize && g->beams == 3 && g->no_repeat_ngram == 4);
         CHECK(g->min_length == 3 && g->min_new_tokens == 2 && g->min_p == 0.25);
         CHECK_OK(ctx, fv_model_save(model, folder_path("marian")));
         fv_model_close(&model);

@@ -66,7 +66,7 @@ static void pairs(void)
     CHECK(p == NULL);
 
     cfg.keep_empty = true; /* a target may be empty, a source not */
-    cfg.most_tokens = 4;
+    cfg.max_tokens = 4;
     CHECK_OK(ctx, load("x", "y", &cfg, &r, &p));
     CHECK(r.pairs == 2 && r.empty == 1 && r.too_long == 1);
     CHECK_OK(ctx, fv_parallel_pick(p, 1, (int64_t[]){1}, &batch));

@@ -76,8 +76,8 @@ static fv_seq2seq *make(const setting *s, double dropout, fv_params **params)
     fv_seq2seq_config_init(&cfg, sizeof cfg);
     cfg.source_tokens = SOURCE;
     cfg.target_tokens = TARGET;
-    cfg.start = 0;
-    cfg.end = 1;
+    cfg.bos = 0;
+    cfg.eos = 1;
     cfg.embedding = 5;
     cfg.cell = s->cell;
     cfg.layers = s->layers;
@@ -131,12 +131,13 @@ static double stepped_loss(fv_seq2seq *model, float *weights)
         int64_t fed[PAIRS], from[PAIRS], kept = 0;
         float p[PAIRS * TARGET];
         for (int64_t r = 0; r < rows; r++)
-            fed[r] = t == 0 ? s.start : ys[row[r]][t - 1];
+            fed[r] = t == 0 ? s.bos : ys[row[r]][t - 1];
         fv_scope_begin(ctx);
         fv_no_grad_begin(ctx);
-        fv_tensor *seen = NULL;
-        fv_tensor *logits = s.step(s.user, ctx, fv_from_host(ctx, FV_I64, 1, &rows, fed), &seen);
-        CHECK_OK(ctx, fv_tensor_read(ctx, fv_log_softmax(ctx, logits, -1), p,
+        fv_step_output got = {.logits = NULL};
+        CHECK_OK(ctx, s.step(s.user, ctx, fv_from_host(ctx, FV_I64, 1, &rows, fed), true, &got));
+        fv_tensor *seen = got.weights;
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_log_softmax(ctx, got.logits, -1), p,
                                      (size_t)(rows * TARGET) * sizeof *p));
         float w[PAIRS * LONGEST_X];
         if (seen)
@@ -148,7 +149,7 @@ static double stepped_loss(fv_seq2seq *model, float *weights)
         fv_scope_end(ctx);
         for (int64_t r = 0; r < rows; r++) {
             const bool last = t == y_lengths[row[r]];
-            sum -= (double)p[r * TARGET + (last ? s.end : ys[row[r]][t])];
+            sum -= (double)p[r * TARGET + (last ? s.eos : ys[row[r]][t])];
             if (last) continue;
             from[kept] = r;
             row[kept++] = row[r];
@@ -444,12 +445,12 @@ static void learns_by_heart(void)
         for (int beam = 1; beam <= 4; beam += 3) {
             fv_stepper stepper;
             fv_outputs *out = NULL;
-            fv_decode_config cfg;
-            fv_decode_config_init(&cfg, sizeof cfg);
+            fv_search_config cfg;
+            fv_search_config_init(&cfg, sizeof cfg);
             cfg.beam = beam;
             const int64_t most[PAIRS] = {8, 8, 8};
             CHECK_OK(ctx, fv_seq2seq_stepper(model, &batch, &stepper));
-            CHECK_OK(ctx, fv_decode(ctx, &stepper, PAIRS, most, &cfg, &out));
+            CHECK_OK(ctx, fv_search(ctx, &stepper, PAIRS, most, &cfg, &out));
             for (int p = 0; out && p < PAIRS; p++) {
                 const fv_output *o = fv_outputs_get(out, p, 0);
                 const bool same =
@@ -478,7 +479,7 @@ static void parts_that_do_not_fit_are_named(void)
     CHECK_EQ(fv_seq2seq_create(params, &bad, &model), FV_ERR_ARGUMENT);
     CHECK(strstr(fv_ctx_message(ctx), "needs equal widths"));
     bad = cfg;
-    bad.end = 9;
+    bad.eos = 9;
     CHECK_EQ(fv_seq2seq_create(params, &bad, &model), FV_ERR_ARGUMENT);
     bad = cfg;
     bad.embedding = 0;
@@ -535,8 +536,8 @@ static void settings_survive_a_file(void)
     CHECK_NEAR(from.half_width, 3.5, 0);
     from.source_tokens = 123;
     from.target_tokens = 45;
-    from.start = 3;
-    from.end = 7;
+    from.bos = 3;
+    from.eos = 7;
     const char *path = folder_path("config.json");
     CHECK_OK(ctx, fv_seq2seq_config_save(ctx, &from, path));
     CHECK_OK(ctx, fv_seq2seq_config_load(ctx, path, &back));

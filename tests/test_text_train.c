@@ -146,8 +146,8 @@ static void the_folder_generates(void)
     fv_generator *gen = NULL;
     CHECK_OK(ctx, fv_generator_open(ctx, folder_path("whole-stream"), FV_WEIGHT_F32, &gen));
     fv_generate_config cfg;
-    fv_generate_config_init(&cfg, sizeof cfg, fv_generator_wishes(gen));
-    cfg.most_tokens = 8;
+    fv_generate_config_init(&cfg, sizeof cfg, fv_generator_defaults(gen));
+    cfg.max_tokens = 8;
     fv_generated *out = NULL;
     CHECK_OK(ctx, fv_generate(gen, 1, &(fv_string){"the rose", 8}, &cfg, &out));
     CHECK(fv_generated_get(out, 0, 0)->count > 0);

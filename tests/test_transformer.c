@@ -112,7 +112,7 @@ static void pair_loss_sums(void)
         small s = small_make(&cfg);
         double expected = 0;
         for (int i = 0; i < COUNT; i++) {
-            int64_t fed[LONGEST + 1] = {cfg.start};
+            int64_t fed[LONGEST + 1] = {cfg.bos};
             const int64_t n = target_lengths[i], length = n + 1, *list = fed;
             memcpy(fed + 1, others[i], (size_t)n * sizeof *fed);
             const fv_sequences one = one_of(s.t, i);
@@ -122,7 +122,7 @@ static void pair_loss_sums(void)
             fv_tensor *logits = fv_transformer_logits(
                 s.ctx, s.t, fv_transformer_decode(s.ctx, s.t, &to, memory, &rows, NULL));
             for (int64_t t = 0; t <= n; t++)
-                expected += surprise(s.ctx, logits, t, t < n ? others[i][t] : cfg.end);
+                expected += surprise(s.ctx, logits, t, t < n ? others[i][t] : cfg.eos);
         }
         const fv_batch batch = pairs_of();
         CHECK_NEAR(item(s.ctx, fv_transformer_pair_loss(s.ctx, s.t, &batch, NULL)), expected,

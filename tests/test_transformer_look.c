@@ -163,7 +163,7 @@ static uint64_t peak_of_a_look(bool whole)
     enum { TOKENS = 1500 };
     static int64_t ids[TOKENS];
     fv_transformer_config cfg = small_config(FV_FAMILY_GPT2);
-    cfg.most_positions = TOKENS;
+    cfg.max_positions = TOKENS;
     small s = small_make(&cfg);
     const int64_t *list = ids, length = TOKENS;
     const fv_sequences one = {.count = 1, .tokens = &list, .length = &length};
@@ -276,7 +276,7 @@ static void settings_are_checked(void)
     REFUSE(FV_FAMILY_T5, c.relative_reach = 1, "buckets");
     REFUSE(FV_FAMILY_T5, c.dropout = 1, "dropout is 1");
     REFUSE(FV_FAMILY_T5, c.logits_scale = NAN, "logits_scale");
-    REFUSE(FV_FAMILY_T5, c.end = VOCABULARY, "start, end and pad");
+    REFUSE(FV_FAMILY_T5, c.eos = VOCABULARY, "start, end and pad");
     REFUSE(FV_FAMILY_LLAMA, c.kv_heads = 3, "heads");
     REFUSE(FV_FAMILY_GPT2, c.family = FV_FAMILY_COUNT, "family");
 }

@@ -157,9 +157,9 @@ static void the_folder_translates(void)
         sources[i] = (fv_string){texts[i], strlen(texts[i])};
     fv_translate_config how;
     fv_translate_config_init(&how, sizeof how);
-    how.decode.want_weights = true;
-    how.decode.beam = 3;
-    how.decode.nbest = 2;
+    how.search.want_weights = true;
+    how.search.beam = 3;
+    how.search.nbest = 2;
     fv_translations *all = NULL;
     CHECK_OK(ctx, fv_translate(t, 4, sources, &how, &all));
     CHECK_STR(fv_translations_get(all, 1, 0)->text, "");

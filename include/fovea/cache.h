@@ -13,13 +13,13 @@
  * step gives what a pass over the whole sequence gives for its last token, and nothing of it
  * depends on the other rows. With an encoder, every row reads the states of a source.
  *
- * As an fv_stepper (fovea/decode.h) the cache serves every search; fovea/generate.h does that.
+ * As an fv_stepper (fovea/search.h) the cache serves every search; fovea/generate.h does that.
  * Steps record no gradients. A cache is used by one thread at a time and must go before its model.
  */
 #ifndef FOVEA_CACHE_H
 #define FOVEA_CACHE_H
 
-#include "fovea/decode.h"
+#include "fovea/search.h"
 #include "fovea/transformer.h"
 
 #ifdef __cplusplus

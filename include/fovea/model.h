@@ -23,10 +23,10 @@
 #define FOVEA_MODEL_H
 
 #include "fovea/batch.h"
-#include "fovea/decode.h"
 #include "fovea/layers.h"
 #include "fovea/optim.h"
 #include "fovea/recipe.h"
+#include "fovea/search.h"
 #include "fovea/tokenizer.h"
 
 #ifdef __cplusplus
@@ -75,7 +75,7 @@ FV_API int64_t fv_data_spec_get(const fv_data_spec *spec, const char *name, int6
 
 /* ---- kinds -------------------------------------------------------------------------------- */
 
-typedef struct fv_generation fv_generation;
+typedef struct fv_generation_config fv_generation_config;
 typedef struct fv_embedding_rule fv_embedding_rule;
 
 /* Where a model is loaded from. */
@@ -153,7 +153,7 @@ typedef struct fv_model_kind {
 
     /* For running only: keeps matrices in another form. */
     fv_status (*freeze)(void *self, fv_weight_form form);
-    const fv_generation *(*generation)(const void *self); /* generation_config.json */
+    const fv_generation_config *(*generation)(const void *self); /* generation_config.json */
 } fv_model_kind;
 
 /* Adds a kind to a context; it must outlive the context. Fails: ARGUMENT (no name, create or
@@ -213,24 +213,24 @@ FV_API FV_MUST_USE fv_status fv_model_load_tokenizers(fv_model *model);
 
 /* ---- generation_config.json --------------------------------------------------------------- */
 
-enum { FV_MAX_ENDS = 8, FV_MAX_BANNED = 64, FV_MAX_BANNED_TOKENS = 256 };
+enum { FV_MAX_EOS = 8, FV_MAX_BANNED = 64, FV_MAX_BANNED_TOKENS = 256 };
 
 /* How a folder's author wants it to generate; transformers' defaults where the file is silent.
  * Older folders without the file have the keys in config.json. */
-struct fv_generation {
-    int64_t start;             /* fed first: decoder_start_token_id, else bos; -1: none */
-    int64_t ends[FV_MAX_ENDS]; /* any of them ends */
-    int end_count;
+struct fv_generation_config {
+    int64_t bos;             /* fed first: decoder_start_token_id, else bos_token_id; -1: none */
+    int64_t eos[FV_MAX_EOS]; /* any of them ends an output */
+    int eos_count;
     int64_t pad;                        /* -1: none */
     int64_t max_length;                 /* prompt included; 0: not set */
     int64_t max_new_tokens;             /* 0: not set */
     int64_t min_length, min_new_tokens; /* 0: not set */
-    int64_t no_repeat;                  /* "no_repeat_ngram_size"; 0: off */
+    int64_t no_repeat_ngram;            /* "no_repeat_ngram_size"; 0: off */
     bool sample;
     int64_t beams, top_k;
     double length_penalty, temperature, top_p, min_p, repetition_penalty;
     bool early_stopping;
-    int64_t forced_start, forced_end;     /* first token after the start, last token; -1: none */
+    int64_t forced_first, forced_last; /* "forced_bos_token_id", "forced_eos_token_id"; -1: none */
     int64_t banned[FV_MAX_BANNED_TOKENS]; /* "bad_words_ids", one after another */
     int banned_lengths[FV_MAX_BANNED];    /* tokens of each */
     int banned_count;                     /* words */
@@ -238,7 +238,7 @@ struct fv_generation {
 };
 
 /* All zero where the kind has none. */
-FV_API const fv_generation *fv_model_generation(const fv_model *model);
+FV_API const fv_generation_config *fv_model_generation(const fv_model *model);
 
 /* ---- sentence embeddings ------------------------------------------------------------------ */
 
@@ -258,8 +258,8 @@ typedef enum fv_pooling {
  */
 struct fv_embedding_rule {
     fv_pooling pooling;
-    bool normalize;      /* to length 1 */
-    int64_t most_tokens; /* longer texts are cut, special tokens stay; 0: not set */
+    bool normalize;     /* to length 1 */
+    int64_t max_tokens; /* longer texts are cut, special tokens stay; 0: not set */
 };
 
 /*

@@ -14,9 +14,9 @@
  *     fv_batch batch = fv_batch_of_pairs(&x, &y);
  *     fv_tensor *loss = fv_seq2seq_loss(ctx, model, &batch, NULL);    // summed over tokens
  *
- *     fv_stepper stepper;                                 // for fv_decode
+ *     fv_stepper stepper;                                 // for fv_search
  *     s = fv_seq2seq_stepper(model, &batch, &stepper);
- *     s = fv_decode(ctx, &stepper, batch.rows, most_tokens, &how, &outputs);
+ *     s = fv_search(ctx, &stepper, batch.rows, max_tokens, &how, &outputs);
  *     fv_seq2seq_destroy(&model);
  *
  * The encoder reads x into states h_1 .. h_S (both directions joined). The decoder is one of
@@ -47,11 +47,13 @@
 extern "C" {
 #endif
 
+/* Parts by their number in src/models/parts/parts.def, in the order of the choices of model.encoder
+ * and model.decoder; these are the library's first. */
+typedef enum fv_encoder_kind { FV_ENCODER_RNN } fv_encoder_kind;
 typedef enum fv_decoder_kind {
     FV_DECODER_FIXED,
     FV_DECODER_SEARCH,
-    FV_DECODER_LUONG,
-    FV_DECODER_COUNT
+    FV_DECODER_LUONG
 } fv_decoder_kind;
 
 typedef enum fv_readout { FV_READOUT_TANH, FV_READOUT_MAXOUT, FV_READOUT_COUNT } fv_readout;
@@ -59,7 +61,7 @@ typedef enum fv_readout { FV_READOUT_TANH, FV_READOUT_MAXOUT, FV_READOUT_COUNT }
 typedef struct fv_seq2seq_config {
     size_t struct_size;
     int64_t source_tokens, target_tokens; /* vocabulary sizes */
-    int64_t start, end;                   /* of target sequences [0, 1] */
+    int64_t bos, eos;                     /* of target sequences [0, 1] */
     int64_t embedding;                    /* width of a token [128] */
     fv_cell cell;                         /* of encoder and decoder [gru] */
     int layers;                           /* of each [1] */
@@ -82,6 +84,7 @@ typedef struct fv_seq2seq_config {
     bool tied;        /* W is the target embedding; needs readout_width = embedding [false] */
     double dropout;   /* of embeddings, between layers and of the readout, in training [0] */
     double smoothing; /* of the training loss [0] */
+    fv_encoder_kind encoder; /* [rnn] */
 } fv_seq2seq_config;
 
 FV_API void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size);

@@ -86,12 +86,12 @@ typedef struct fv_transformer_config {
     int64_t heads, kv_heads, head_dim;      /* 0: kv_heads as heads, head_dim width / heads */
     int64_t hidden;                         /* of the feed-forward layers */
     int64_t decoder_heads, decoder_hidden;  /* 0: as the encoder's */
-    int64_t most_positions;  /* a sequence's longest length; none, sinusoid: not a bound */
+    int64_t max_positions;   /* a sequence's longest length; none, sinusoid: not a bound */
     int64_t position_offset; /* learned: position p reads row p + offset */
     int64_t relative_buckets, relative_reach;
     int64_t types;           /* kinds of token (sentence A, sentence B); 0: none */
     int64_t labels;          /* encoder: classes, see label_tokens; 0: none */
-    int64_t start, end, pad; /* tokens; -1: none */
+    int64_t bos, eos, pad;   /* tokens; -1: none */
     fv_rotary_config rotary; /* width 0: head_dim */
     /* How the parts are put together. */
     bool gated;                   /* feed-forward layers */
@@ -116,7 +116,7 @@ typedef struct fv_transformer_config {
     double attention_dropout; /* of the weights */
     double hidden_dropout;    /* inside the feed-forward layers */
     double label_dropout;     /* before the classes */
-    double start_deviation;   /* of weights at first; 0: Xavier's */
+    double init_std;          /* standard deviation of initial weights; 0: Xavier's rule */
     double smoothing;         /* of the losses, in training */
     /* Names of the classes ("id2label" of config.json), `labels` of them; must outlive the model.
      * NULL: none. Those of an opened folder belong to its fv_model; a config.json that is loaded

@@ -30,9 +30,9 @@ typedef struct fv_parallel fv_parallel;
 
 typedef struct fv_parallel_config {
     size_t struct_size;
-    int64_t most_tokens; /* pairs with a longer side are left out; 0: none [0] */
-    bool keep_empty;     /* keep pairs with an empty target [false]; empty sources never stay */
-    bool skip_invalid;   /* leave out lines that are not UTF-8, instead of failing [false] */
+    int64_t max_tokens; /* pairs with a longer side are left out; 0: none [0] */
+    bool keep_empty;    /* keep pairs with an empty target [false]; empty sources never stay */
+    bool skip_invalid;  /* leave out lines that are not UTF-8, instead of failing [false] */
 } fv_parallel_config;
 
 typedef struct fv_parallel_report {
@@ -65,7 +65,7 @@ FV_API FV_MUST_USE fv_status fv_parallel_pick(fv_parallel *pairs, int64_t count,
 
 typedef struct fv_translate_config {
     size_t struct_size;
-    fv_decode_config decode;
+    fv_search_config search;
     double length_ratio;  /* most target tokens: ratio x source tokens + extra [2] */
     int64_t length_extra; /* [10] */
     int64_t batch;        /* sources decoded together [64] */
@@ -78,7 +78,7 @@ typedef struct fv_translation {
     const char *text; /* UTF-8 */
     double score, log_prob;
     bool ended; /* false: cut off at the most tokens */
-    /* With decode.want_weights: tokens as written, and weights [target_count][source_count]; the
+    /* With search.want_weights: tokens as written, and weights [target_count][source_count]; the
      * end token's row comes last if `ended`. */
     int64_t source_count, target_count;
     const char *const *source_tokens, *const *target_tokens;

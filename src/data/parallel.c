@@ -130,7 +130,7 @@ static fv_status add_lines(reading *r, const fv_line *source, const fv_line *tar
     pair one;
     FV_FORWARD(encode_pair(r->p, (fv_string){source->text, source->bytes},
                            (fv_string){target->text, target->bytes}, &one));
-    const int64_t most = r->cfg->most_tokens;
+    const int64_t most = r->cfg->max_tokens;
     if (one.source.count == 0 || (one.target.count == 0 && !r->cfg->keep_empty)) {
         r->report.empty++;
     } else if (most > 0 && (one.source.count > most || one.target.count > most)) {

@@ -1,11 +1,11 @@
-#include "infer/outputs.h"
+#include "infer/search.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "fovea/ops.h"
 
-const fv_node *fv_search_extend(const fv_search *s, const fv_node *parent, int64_t token,
+const fv_node *fv_search_extend(const fv_search_run *s, const fv_node *parent, int64_t token,
                                 double log_prob, const float *weights, int64_t positions)
 {
     fv_arena *arena = &s->outputs->arena;
@@ -25,8 +25,8 @@ const fv_node *fv_search_extend(const fv_search *s, const fv_node *parent, int64
     return node;
 }
 
-/* Positions past the source's end got nothing from any step and are not counted: a source of which
- * a position got nothing at all is punished like one that got a little. */
+/* Positions past the source's end have weight 0 in every step and are not counted; so is a position
+ * inside that no step attended to at all. */
 static double coverage(const fv_node *last, int64_t positions)
 {
     double sum = 0;
@@ -35,20 +35,20 @@ static double coverage(const fv_node *last, int64_t positions)
     return sum;
 }
 
-double fv_search_penalty(const fv_search *s, int64_t tokens)
+double fv_search_length_penalty(const fv_search_run *s, int64_t tokens)
 {
     const double length = (double)tokens;
     return pow(s->cfg->as_transformers ? length : (5.0 + length) / 6.0, s->cfg->length_alpha);
 }
 
-double fv_search_score(const fv_search *s, const fv_node *last, int64_t positions)
+double fv_search_score(const fv_search_run *s, const fv_node *last, int64_t positions)
 {
-    double score = last->log_prob / fv_search_penalty(s, last->depth);
+    double score = last->log_prob / fv_search_length_penalty(s, last->depth);
     if (s->cfg->coverage_beta != 0) score += s->cfg->coverage_beta * coverage(last, positions);
     return score;
 }
 
-static bool write_output(const fv_search *s, const fv_node *last, bool ended, int64_t positions,
+static bool write_output(const fv_search_run *s, const fv_node *last, bool ended, int64_t positions,
                          fv_output *out)
 {
     fv_arena *arena = &s->outputs->arena;
@@ -74,7 +74,7 @@ static bool write_output(const fv_search *s, const fv_node *last, bool ended, in
     return true;
 }
 
-fv_status fv_search_finish(const fv_search *s, int64_t source, const fv_node *last, bool ended,
+fv_status fv_search_finish(const fv_search_run *s, int64_t source, const fv_node *last, bool ended,
                            int64_t positions)
 {
     fv_outputs *outputs = s->outputs;
@@ -84,7 +84,7 @@ fv_status fv_search_finish(const fv_search *s, int64_t source, const fv_node *la
     if (*count == outputs->room && !(score > list[*count - 1].score)) return FV_OK;
     fv_output output;
     FV_RETURN_IF(!write_output(s, last, ended, positions, &output), s->ctx, FV_ERR_MEMORY,
-                 "decode: no memory for an output");
+                 "search: no memory for an output");
     if (*count < outputs->room) (*count)++;
     int at = *count - 1;
     for (; at > 0 && list[at - 1].score < score; at--)
@@ -93,33 +93,83 @@ fv_status fv_search_finish(const fv_search *s, int64_t source, const fv_node *la
     return FV_OK;
 }
 
-static bool wants_weights(const fv_search *s)
+static bool wants_weights(const fv_search_run *s)
 {
     return s->cfg->want_weights || s->cfg->coverage_beta != 0;
 }
 
-fv_tensor *fv_search_step(const fv_search *s, int64_t rows, const int64_t *tokens,
-                          fv_tensor **weights)
+/* ---- steps of the model ------------------------------------------------------------ */
+
+/* Logits with -infinity at invalid choices. */
+static fv_tensor *valid_logits(fv_ctx *ctx, const fv_step_output *out, int64_t max_choices)
 {
-    fv_scope_begin(s->ctx);
-    *weights = NULL;
-    fv_tensor *last = fv_from_host(s->ctx, FV_I64, 1, &rows, tokens);
-    return s->stepper->step(s->stepper->user, s->ctx, last, wants_weights(s) ? weights : NULL);
+    fv_tensor *logits = out->logits;
+    if (out->choices) {
+        fv_tensor *number = fv_cumsum(ctx, fv_full(ctx, FV_F64, 1, &max_choices, 1.0), 0);
+        fv_tensor *count = fv_unsqueeze(ctx, fv_cast(ctx, out->choices, FV_F64), -1);
+        logits = fv_masked_fill(ctx, logits, fv_gt(ctx, number, count), -INFINITY);
+    }
+    if (out->mask) {
+        fv_tensor *zero = fv_zeros(ctx, FV_F32, 1, (int64_t[]){1});
+        fv_tensor *invalid = fv_eq(ctx, fv_cast(ctx, out->mask, FV_F32), zero);
+        logits = fv_masked_fill(ctx, logits, invalid, -INFINITY);
+    }
+    return logits;
 }
 
-fv_tensor *fv_search_best(const fv_search *s, int64_t rows, const int64_t *tokens,
-                          fv_tensor **weights)
+static fv_status check_logits(const fv_search_run *s, const fv_tensor *logits, int64_t rows)
 {
+    fv_ctx *ctx = s->ctx;
+    if (ctx->error != FV_OK) return ctx->error;
+    const int64_t n = s->stepper->max_choices;
+    FV_RETURN_IF(!logits || fv_tensor_rank(logits) != 2 || fv_tensor_size(logits, 0) != rows ||
+                     fv_tensor_size(logits, 1) != n,
+                 ctx, FV_ERR_SHAPE, "search: a step must return logits of shape [%lld, %lld]",
+                 (long long)rows, (long long)n);
+    return FV_OK;
+}
+
+fv_search_step_result fv_search_step(const fv_search_run *s, int64_t rows, const int64_t *tokens)
+{
+    fv_ctx *ctx = s->ctx;
+    fv_step_output out = {.logits = NULL};
+    fv_scope_begin(ctx);
+    fv_tensor *last = fv_from_host(ctx, FV_I64, 1, &rows, tokens);
+    fv_status status = s->stepper->step(s->stepper->user, ctx, last, wants_weights(s), &out);
+    if (status == FV_OK) status = check_logits(s, out.logits, rows);
+    fv_search_step_result result = {.status = status, .logits = ctx->invalid};
+    if (status != FV_OK) return result;
+    result.limited = out.choices || out.mask;
+    result.logits = valid_logits(ctx, &out, s->stepper->max_choices);
+    result.weights = out.weights;
+    return result;
+}
+
+fv_search_step_result fv_search_best(const fv_search_run *s, int64_t rows, const int64_t *tokens)
+{
+    fv_ctx *ctx = s->ctx;
     const fv_stepper *stepper = s->stepper;
-    if (!stepper->best)
-        return fv_argmax(s->ctx, fv_search_step(s, rows, tokens, weights), -1, false);
-    fv_scope_begin(s->ctx);
-    *weights = NULL;
-    fv_tensor *last = fv_from_host(s->ctx, FV_I64, 1, &rows, tokens);
-    return stepper->best(stepper->user, s->ctx, last, wants_weights(s) ? weights : NULL);
+    if (!stepper->best) {
+        fv_search_step_result result = fv_search_step(s, rows, tokens);
+        if (result.status == FV_OK && !result.limited)
+            result.best = fv_argmax(ctx, result.logits, -1, false);
+        return result;
+    }
+    fv_step_output out = {.logits = NULL};
+    fv_scope_begin(ctx);
+    fv_tensor *last = fv_from_host(ctx, FV_I64, 1, &rows, tokens);
+    const fv_status status = stepper->best(stepper->user, ctx, last, wants_weights(s), &out);
+    return (fv_search_step_result){
+        .status = status, .logits = ctx->invalid, .best = out.best, .weights = out.weights};
 }
 
-fv_status fv_search_weights(const fv_search *s, fv_tensor *weights, const float **out,
+fv_status fv_search_no_choice(const fv_search_run *s, int64_t r)
+{
+    return fv_fail(s->ctx, FV_ERR_STATE, "search: row %lld of a step has no valid choice",
+                   (long long)r);
+}
+
+fv_status fv_search_weights(const fv_search_run *s, fv_tensor *weights, const float **out,
                             int64_t *positions)
 {
     *out = NULL;
@@ -127,7 +177,7 @@ fv_status fv_search_weights(const fv_search *s, fv_tensor *weights, const float 
     if (!weights) return FV_OK;
     const size_t count = (size_t)fv_tensor_count(weights);
     float *room = fv_arena_array(&s->outputs->arena, count, sizeof *room);
-    FV_RETURN_IF(!room, s->ctx, FV_ERR_MEMORY, "decode: no memory for weights");
+    FV_RETURN_IF(!room, s->ctx, FV_ERR_MEMORY, "search: no memory for weights");
     FV_FORWARD(
         fv_tensor_read(s->ctx, fv_cast(s->ctx, weights, FV_F32), room, count * sizeof *room));
     *out = room;

@@ -50,7 +50,7 @@ bool fv_architecture_get(int i, fv_architecture *out)
     c->hidden = 4 * r->width;
     if (c->encoder_layers) c->encoder_layers = r->layers;
     if (c->decoder_layers) c->decoder_layers = r->layers;
-    if (r->positions) c->most_positions = r->positions;
+    if (r->positions) c->max_positions = r->positions;
     if (r->family == FV_FAMILY_BERT) { /* as it is counted: without the head for masked words */
         c->words = c->logits_bias = false;
         c->pooler = true;

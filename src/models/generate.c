@@ -8,9 +8,9 @@
 
 /* ---- settings -------------------------------------------------------------------------- */
 
-static void take_wishes(fv_generate_config *cfg, const fv_generation *w)
+static void apply_generation(fv_generate_config *cfg, const fv_generation_config *w)
 {
-    fv_decode_config *d = &cfg->decode;
+    fv_search_config *d = &cfg->search;
     d->as_transformers = true;
     d->early_stopping = w->early_stopping;
     d->sample = w->sample;
@@ -21,26 +21,26 @@ static void take_wishes(fv_generate_config *cfg, const fv_generation *w)
     d->top_p = w->top_p;
     d->min_p = w->min_p;
     d->repetition_penalty = w->repetition_penalty;
-    d->least_tokens = w->min_new_tokens;
-    d->least_length = w->min_length;
-    d->no_repeat = w->no_repeat;
-    d->forced_first = w->forced_start;
-    d->forced_last = w->forced_end;
+    d->min_tokens = w->min_new_tokens;
+    d->min_length = w->min_length;
+    d->no_repeat_ngram = w->no_repeat_ngram;
+    d->forced_first = w->forced_first;
+    d->forced_last = w->forced_last;
     d->banned = w->banned;
     d->banned_lengths = w->banned_lengths;
     d->banned_count = w->banned_count;
     d->renormalize = w->renormalize;
-    d->more_ends = w->ends;
-    d->more_end_count = w->end_count;
-    cfg->most_tokens = w->max_new_tokens;
+    d->extra_eos = w->eos;
+    d->extra_eos_count = w->eos_count;
+    cfg->max_tokens = w->max_new_tokens;
 }
 
 void fv_generate_config_init(fv_generate_config *cfg, size_t struct_size,
-                             const fv_generation *wishes)
+                             const fv_generation_config *defaults)
 {
     fv_generate_config made = {.struct_size = struct_size};
-    fv_decode_config_init(&made.decode, sizeof made.decode);
-    if (wishes) take_wishes(&made, wishes);
+    fv_search_config_init(&made.search, sizeof made.search);
+    if (defaults) apply_generation(&made, defaults);
     fv_config_fill(cfg, struct_size, &made, sizeof made);
 }
 
@@ -50,12 +50,12 @@ typedef struct run {
     fv_cache *cache;
     fv_ctx *ctx;
     const fv_generate_config *cfg;
-    fv_decode_config decode; /* as the search gets it */
+    fv_search_config search; /* as the search gets it */
     fv_sequences prompts;
     const fv_sequences *given; /* the caller's sources, or NULL */
     fv_sequences sources;      /* the same, none of them empty */
     fv_arena arena;            /* what follows */
-    int64_t *most, *starts, longest;
+    int64_t *most, *first, longest;
     fv_listener listener;
 } run;
 
@@ -66,11 +66,13 @@ static fv_status begin(void *user, int64_t sources)
     return fv_cache_begin(r->cache, &r->prompts, r->given ? &r->sources : NULL, r->longest);
 }
 
-static fv_tensor *step(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights)
+static fv_status step(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weights,
+                      fv_step_output *out)
 {
     run *r = user;
-    if (weights) *weights = NULL;
-    return fv_cache_step(ctx, r->cache, tokens);
+    (void)want_weights; /* the cache keeps none */
+    out->logits = fv_cache_step(ctx, r->cache, tokens);
+    return ctx->error;
 }
 
 static fv_status select_rows(void *user, int64_t rows, const int64_t *from)
@@ -86,12 +88,12 @@ static fv_status check(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_c
     if (ctx->error != FV_OK) return ctx->error;
     FV_RETURN_IF(cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
                  "generate: the config was not initialised");
-    FV_RETURN_IF(cfg->most_tokens < 0 || cfg->stop_count < 0, ctx, FV_ERR_ARGUMENT,
-                 "generate: %lld tokens at most, %d stop texts", (long long)cfg->most_tokens,
+    FV_RETURN_IF(cfg->max_tokens < 0 || cfg->stop_count < 0, ctx, FV_ERR_ARGUMENT,
+                 "generate: %lld tokens at most, %d stop texts", (long long)cfg->max_tokens,
                  cfg->stop_count);
-    FV_RETURN_IF(!tok && (cfg->stop_count > 0 || cfg->piece), ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(!tok && (cfg->stop_count > 0 || cfg->on_text), ctx, FV_ERR_ARGUMENT,
                  "generate: texts need a tokenizer");
-    FV_RETURN_IF(cfg->piece && !cfg->decode.sample && cfg->decode.beam > 1, ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(cfg->on_text && !cfg->search.sample && cfg->search.beam > 1, ctx, FV_ERR_ARGUMENT,
                  "generate: a beam has no pieces: its best output is known at the end");
     return FV_OK;
 }
@@ -125,13 +127,13 @@ static fv_status fill_sources(run *r)
 static fv_status start_prompts(run *r, int64_t count)
 {
     const fv_transformer_config *c = fv_transformer_settings(r->cache->model);
-    FV_RETURN_IF(c->start < 0, r->ctx, FV_ERR_ARGUMENT, "generate: the model has no start token");
+    FV_RETURN_IF(c->bos < 0, r->ctx, FV_ERR_ARGUMENT, "generate: the model has no start token");
     const int64_t **tokens = fv_arena_array(&r->arena, (size_t)count, sizeof *tokens);
     int64_t *length = fv_arena_array(&r->arena, (size_t)count, sizeof *length);
     FV_RETURN_IF(!tokens || !length, r->ctx, FV_ERR_MEMORY, "generate: no memory for %lld sources",
                  (long long)count);
     for (int64_t i = 0; i < count; i++) {
-        tokens[i] = &c->start;
+        tokens[i] = &c->bos;
         length[i] = 1;
     }
     r->prompts = (fv_sequences){.count = count, .tokens = tokens, .length = length};
@@ -142,7 +144,7 @@ static fv_status start_prompts(run *r, int64_t count)
 static fv_status bound(run *r, int64_t i)
 {
     const int64_t context = fv_cache_most(r->cache->model), has = r->prompts.length[i];
-    const int64_t asked = r->cfg->most_tokens;
+    const int64_t asked = r->cfg->max_tokens;
     FV_RETURN_IF(has < 1, r->ctx, FV_ERR_ARGUMENT, "generate: prompt %lld is empty", (long long)i);
     FV_RETURN_IF(has >= context || asked > context - has, r->ctx, FV_ERR_LIMIT,
                  "generate: prompt %lld has %lld tokens, and with %lld more it does not fit the "
@@ -154,7 +156,7 @@ static fv_status bound(run *r, int64_t i)
         most = r->given ? 2 * r->sources.length[i] + 10 : 256;
     if (is_empty(r, i)) most = 0;
     r->most[i] = most;
-    r->starts[i] = r->prompts.tokens[i][has - 1];
+    r->first[i] = r->prompts.tokens[i][has - 1];
     if (most > r->longest) r->longest = most;
     return FV_OK;
 }
@@ -163,14 +165,14 @@ static fv_status plan(run *r, const fv_tokenizer *tok)
 {
     const int64_t count = r->prompts.count;
     r->most = fv_arena_array(&r->arena, (size_t)count, sizeof *r->most);
-    r->starts = fv_arena_array(&r->arena, (size_t)count, sizeof *r->starts);
-    r->decode = r->cfg->decode;
-    const int outputs = r->decode.sample ? r->decode.nbest : 1;
+    r->first = fv_arena_array(&r->arena, (size_t)count, sizeof *r->first);
+    r->search = r->cfg->search;
+    const int outputs = r->search.sample ? r->search.nbest : 1;
     size_t all;
     FV_RETURN_IF(outputs < 1 || !fv_mul_size((size_t)count, (size_t)outputs, &all), r->ctx,
                  FV_ERR_ARGUMENT, "generate: %d outputs", outputs);
     fv_listening *listening = fv_arena_array(&r->arena, all, sizeof *listening);
-    FV_RETURN_IF(!r->most || !r->starts || !listening, r->ctx, FV_ERR_MEMORY,
+    FV_RETURN_IF(!r->most || !r->first || !listening, r->ctx, FV_ERR_MEMORY,
                  "generate: no memory for %lld prompts", (long long)count);
     memset(listening, 0, all * sizeof *listening);
     for (int64_t i = 0; i < count; i++)
@@ -178,17 +180,17 @@ static fv_status plan(run *r, const fv_tokenizer *tok)
     r->listener = (fv_listener){.ctx = r->ctx,
                                 .tok = tok,
                                 .cfg = r->cfg,
-                                .decode = &r->decode,
+                                .search = &r->search,
                                 .outputs = outputs,
                                 .all = listening};
-    if (!r->decode.before) {
-        r->decode.before = r->prompts.tokens;
-        r->decode.before_count = r->prompts.length;
+    if (!r->search.prompts) {
+        r->search.prompts = r->prompts.tokens;
+        r->search.prompt_lengths = r->prompts.length;
     }
-    const bool walk = r->decode.sample || r->decode.beam == 1;
-    if (walk && (r->cfg->piece || r->cfg->stop_count > 0)) {
-        r->decode.heard = fv_listener_hear;
-        r->decode.heard_user = &r->listener;
+    const bool walk = r->search.sample || r->search.beam == 1;
+    if (walk && (r->cfg->on_text || r->cfg->stop_count > 0)) {
+        r->search.on_token = fv_listener_hear;
+        r->search.on_token_user = &r->listener;
     }
     return FV_OK;
 }
@@ -278,21 +280,21 @@ static fv_status collect(run *r, const fv_outputs *outputs, fv_generated *g)
 static fv_status search(run *r, fv_generated **out)
 {
     const fv_transformer_config *c = fv_transformer_settings(r->cache->model);
-    const int64_t vocabulary = c->target_vocabulary ? c->target_vocabulary : c->vocabulary;
+    const int64_t choices = c->target_vocabulary ? c->target_vocabulary : c->vocabulary;
     const fv_stepper stepper = {.user = r,
-                                .vocabulary = vocabulary,
-                                .start = r->starts[0],
-                                .end = c->end,
-                                .starts = r->starts,
+                                .max_choices = choices,
+                                .bos = r->first[0],
+                                .eos = c->eos,
+                                .first_tokens = r->first,
                                 .begin = begin,
                                 .step = step,
                                 .select = select_rows};
-    r->listener.end = stepper.end;
+    r->listener.end = stepper.eos;
     fv_outputs *outputs = NULL;
     fv_generated *g = NULL;
-    fv_status status = fv_decode(r->ctx, &stepper, r->prompts.count, r->most, &r->decode, &outputs);
+    fv_status status = fv_search(r->ctx, &stepper, r->prompts.count, r->most, &r->search, &outputs);
     if (status == FV_OK) status = fv_listener_finish(&r->listener, r->prompts.count);
-    if (status == FV_OK) status = make_results(r->ctx, r->prompts.count, r->decode.nbest, &g);
+    if (status == FV_OK) status = make_results(r->ctx, r->prompts.count, r->search.nbest, &g);
     if (status == FV_OK) status = collect(r, outputs, g);
     fv_outputs_free(&outputs);
     if (status == FV_OK)

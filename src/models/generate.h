@@ -26,14 +26,14 @@ typedef struct fv_listener {
     fv_ctx *ctx;
     const fv_tokenizer *tok;
     const fv_generate_config *cfg;
-    const fv_decode_config *decode;
+    const fv_search_config *search;
     int64_t end;       /* the stepper's end token */
     int64_t outputs;   /* of each text */
     fv_listening *all; /* [texts][outputs] */
     fv_status status;  /* what went wrong while nobody could be told */
 } fv_listener;
 
-/* fv_decode_config.heard. */
+/* fv_search_config.on_token. */
 bool fv_listener_hear(void *user, int64_t text, int copy, int64_t token);
 
 /* Tells what has waited of the first output of each text, now that no token will follow. */

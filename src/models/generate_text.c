@@ -66,8 +66,8 @@ static bool append(fv_listener *l, fv_listening *o, int64_t token)
 static bool is_end(const fv_listener *l, int64_t token)
 {
     bool ends = token == l->end;
-    for (int i = 0; i < l->decode->more_end_count; i++)
-        ends = ends || l->decode->more_ends[i] == token;
+    for (int i = 0; i < l->search->extra_eos_count; i++)
+        ends = ends || l->search->extra_eos[i] == token;
     return ends;
 }
 
@@ -75,11 +75,11 @@ static bool is_end(const fv_listener *l, int64_t token)
 static bool tell(const fv_listener *l, fv_listening *o, int64_t number, const fv_text *text,
                  size_t sure)
 {
-    if (!l->cfg->piece || sure <= o->told) return true;
+    if (!l->cfg->on_text || sure <= o->told) return true;
     const char *from = text->data + o->told;
     const size_t bytes = sure - o->told;
     o->told = sure;
-    return l->cfg->piece(l->cfg->piece_user, number, from, bytes);
+    return l->cfg->on_text(l->cfg->on_text_user, number, from, bytes);
 }
 
 bool fv_listener_hear(void *user, int64_t number, int copy, int64_t token)
@@ -111,7 +111,7 @@ bool fv_listener_hear(void *user, int64_t number, int copy, int64_t token)
 
 fv_status fv_listener_finish(fv_listener *l, int64_t texts)
 {
-    for (int64_t i = 0; i < texts && l->cfg->piece && l->status == FV_OK; i++) {
+    for (int64_t i = 0; i < texts && l->cfg->on_text && l->status == FV_OK; i++) {
         fv_listening *o = &l->all[i * l->outputs];
         fv_text text = {0};
         bool stopped;

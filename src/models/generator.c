@@ -78,7 +78,7 @@ void fv_generator_close(fv_generator **gen)
     *gen = NULL;
 }
 
-const fv_generation *fv_generator_wishes(const fv_generator *gen)
+const fv_generation_config *fv_generator_defaults(const fv_generator *gen)
 {
     return fv_model_generation(gen->model);
 }
@@ -98,7 +98,7 @@ static fv_status encode(fv_generator *g, fv_string text, bool source, fv_arena *
     for (size_t i = 0; i < e.count; i++)
         list[i] = e.ids[i];
     *count = (int64_t)e.count;
-    const int64_t start = fv_generator_wishes(g)->start;
+    const int64_t start = fv_generator_defaults(g)->bos;
     if (*count == 0 && !source && start >= 0) list[(*count)++] = start;
     *tokens = list;
     return FV_OK;

@@ -6,19 +6,19 @@
 
 #define FILE_NAME "generation_config.json"
 
-fv_generation fv_hf_generation_of(const fv_transformer_config *cfg)
+fv_generation_config fv_hf_generation_of(const fv_transformer_config *cfg)
 {
-    fv_generation g = {.start = cfg->start,
-                       .pad = cfg->pad,
-                       .beams = 1,
-                       .top_k = 50,
-                       .length_penalty = 1,
-                       .temperature = 1,
-                       .top_p = 1,
-                       .repetition_penalty = 1,
-                       .forced_start = -1,
-                       .forced_end = -1};
-    if (cfg->end >= 0) g.ends[g.end_count++] = cfg->end;
+    fv_generation_config g = {.bos = cfg->bos,
+                              .pad = cfg->pad,
+                              .beams = 1,
+                              .top_k = 50,
+                              .length_penalty = 1,
+                              .temperature = 1,
+                              .top_p = 1,
+                              .repetition_penalty = 1,
+                              .forced_first = -1,
+                              .forced_last = -1};
+    if (cfg->eos >= 0) g.eos[g.eos_count++] = cfg->eos;
     return g;
 }
 
@@ -49,23 +49,23 @@ static fv_status read_bool(const fv_doc *doc, const char *key, bool *out)
     return value ? fv_doc_bool(doc, value, out) : FV_OK;
 }
 
-static fv_status read_ends(const fv_doc *doc, fv_generation *g)
+static fv_status read_ends(const fv_doc *doc, fv_generation_config *g)
 {
     const fv_value *value = given(doc, "eos_token_id");
     if (!value) return FV_OK;
     const bool list = value->kind == FV_VALUE_ARRAY;
     const fv_value *items = list ? value->as.items : value;
     const uint32_t count = list ? value->count : 1;
-    if (count > FV_MAX_ENDS)
-        return fv_doc_fail(doc, value, FV_ERR_FORMAT, "more than %d end tokens", (int)FV_MAX_ENDS);
+    if (count > FV_MAX_EOS)
+        return fv_doc_fail(doc, value, FV_ERR_FORMAT, "more than %d end tokens", (int)FV_MAX_EOS);
     for (uint32_t i = 0; i < count; i++)
-        FV_FORWARD(fv_doc_int(doc, &items[i], 0, INT32_MAX, &g->ends[i]));
-    g->end_count = (int)count;
+        FV_FORWARD(fv_doc_int(doc, &items[i], 0, INT32_MAX, &g->eos[i]));
+    g->eos_count = (int)count;
     return FV_OK;
 }
 
 /* [[7], [9, 3]]: words that must not come. */
-static fv_status read_banned(const fv_doc *doc, fv_generation *g)
+static fv_status read_banned(const fv_doc *doc, fv_generation_config *g)
 {
     const fv_value *list = given(doc, "bad_words_ids");
     if (!list) return FV_OK;
@@ -96,19 +96,19 @@ static fv_status read_stopping(const fv_doc *doc, bool *out)
     return fv_doc_bool(doc, value, out);
 }
 
-static fv_status read_generation(const fv_doc *doc, fv_generation *g)
+static fv_status read_generation(const fv_doc *doc, fv_generation_config *g)
 {
     FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT));
     FV_FORWARD(read_int(
         doc, given(doc, "decoder_start_token_id") ? "decoder_start_token_id" : "bos_token_id",
-        &g->start));
+        &g->bos));
     FV_FORWARD(read_ends(doc, g));
     FV_FORWARD(read_int(doc, "pad_token_id", &g->pad));
     FV_FORWARD(read_int(doc, "max_length", &g->max_length));
     FV_FORWARD(read_int(doc, "max_new_tokens", &g->max_new_tokens));
     FV_FORWARD(read_int(doc, "min_length", &g->min_length));
     FV_FORWARD(read_int(doc, "min_new_tokens", &g->min_new_tokens));
-    FV_FORWARD(read_int(doc, "no_repeat_ngram_size", &g->no_repeat));
+    FV_FORWARD(read_int(doc, "no_repeat_ngram_size", &g->no_repeat_ngram));
     FV_FORWARD(read_bool(doc, "do_sample", &g->sample));
     FV_FORWARD(read_int(doc, "num_beams", &g->beams));
     FV_FORWARD(read_int(doc, "top_k", &g->top_k));
@@ -120,15 +120,15 @@ static fv_status read_generation(const fv_doc *doc, fv_generation *g)
     FV_FORWARD(read_stopping(doc, &g->early_stopping));
     FV_FORWARD(read_banned(doc, g));
     FV_FORWARD(read_bool(doc, "renormalize_logits", &g->renormalize));
-    FV_FORWARD(read_int(doc, "forced_bos_token_id", &g->forced_start));
-    return read_int(doc, "forced_eos_token_id", &g->forced_end);
+    FV_FORWARD(read_int(doc, "forced_bos_token_id", &g->forced_first));
+    return read_int(doc, "forced_eos_token_id", &g->forced_last);
 }
 
 fv_status fv_hf_generation_load(fv_ctx *ctx, const char *folder, const fv_transformer_config *cfg,
-                                fv_generation *out)
+                                fv_generation_config *out)
 {
     char path[FV_PATH_BYTES];
-    fv_generation g = fv_hf_generation_of(cfg);
+    fv_generation_config g = fv_hf_generation_of(cfg);
     FV_FORWARD(fv_path_join(ctx, path, folder, FILE_NAME));
     if (!fv_file_exists(ctx, path)) FV_FORWARD(fv_path_join(ctx, path, folder, "config.json"));
     fv_doc *doc = NULL;
@@ -163,7 +163,7 @@ static void write_real(fv_json_writer *w, const char *key, double value)
     fv_json_real(w, value);
 }
 
-static void write_banned(fv_json_writer *w, const fv_generation *g)
+static void write_banned(fv_json_writer *w, const fv_generation_config *g)
 {
     if (g->banned_count == 0) return;
     fv_json_key(w, "bad_words_ids");
@@ -178,32 +178,32 @@ static void write_banned(fv_json_writer *w, const fv_generation *g)
     fv_json_close(w, ']');
 }
 
-static void write_ends(fv_json_writer *w, const fv_generation *g)
+static void write_ends(fv_json_writer *w, const fv_generation_config *g)
 {
-    if (g->end_count == 0) return;
+    if (g->eos_count == 0) return;
     fv_json_key(w, "eos_token_id");
-    if (g->end_count > 1) fv_json_open(w, '[');
-    for (int i = 0; i < g->end_count; i++)
-        fv_json_int(w, g->ends[i]);
-    if (g->end_count > 1) fv_json_close(w, ']');
+    if (g->eos_count > 1) fv_json_open(w, '[');
+    for (int i = 0; i < g->eos_count; i++)
+        fv_json_int(w, g->eos[i]);
+    if (g->eos_count > 1) fv_json_close(w, ']');
 }
 
-fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder, const fv_generation *g)
+fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder, const fv_generation_config *g)
 {
     char path[FV_PATH_BYTES];
     FV_FORWARD(fv_path_join(ctx, path, folder, FILE_NAME));
     fv_json_writer w;
     fv_json_begin(&w, ctx);
     fv_json_open(&w, '{');
-    write_token(&w, "bos_token_id", g->start);
-    write_token(&w, "decoder_start_token_id", g->start);
+    write_token(&w, "bos_token_id", g->bos);
+    write_token(&w, "decoder_start_token_id", g->bos);
     write_ends(&w, g);
     write_token(&w, "pad_token_id", g->pad);
     write_int(&w, "max_length", g->max_length);
     write_int(&w, "max_new_tokens", g->max_new_tokens);
     write_int(&w, "min_length", g->min_length);
     write_int(&w, "min_new_tokens", g->min_new_tokens);
-    write_int(&w, "no_repeat_ngram_size", g->no_repeat);
+    write_int(&w, "no_repeat_ngram_size", g->no_repeat_ngram);
     fv_json_key(&w, "do_sample");
     fv_json_bool(&w, g->sample);
     write_int(&w, "num_beams", g->beams);
@@ -219,8 +219,8 @@ fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder, const fv_genera
     write_banned(&w, g);
     fv_json_key(&w, "renormalize_logits");
     fv_json_bool(&w, g->renormalize);
-    write_token(&w, "forced_bos_token_id", g->forced_start);
-    write_token(&w, "forced_eos_token_id", g->forced_end);
+    write_token(&w, "forced_bos_token_id", g->forced_first);
+    write_token(&w, "forced_eos_token_id", g->forced_last);
     fv_json_close(&w, '}');
     fv_json_raw(&w, "\n", 1);
     const fv_status status = fv_json_save(&w, path);

@@ -5,10 +5,11 @@
 #include "fovea/transformer.h"
 
 /* What follows from a model's settings alone, with transformers' defaults. */
-fv_generation fv_hf_generation_of(const fv_transformer_config *cfg);
+fv_generation_config fv_hf_generation_of(const fv_transformer_config *cfg);
 /* The same, and what the folder's file says, if there is one. */
 fv_status fv_hf_generation_load(fv_ctx *ctx, const char *folder, const fv_transformer_config *cfg,
-                                fv_generation *out);
-fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder, const fv_generation *generation);
+                                fv_generation_config *out);
+fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder,
+                                const fv_generation_config *generation);
 
 #endif

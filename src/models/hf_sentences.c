@@ -92,10 +92,10 @@ static fv_status read_length(const fv_doc *doc, const char *key, fv_embedding_ru
 {
     const fv_value *value = given(doc, key);
     double length = 0;
-    if (!value || rule->most_tokens > 0) return FV_OK;
+    if (!value || rule->max_tokens > 0) return FV_OK;
     FV_FORWARD(fv_doc_real(doc, value, &length));
     if (!(length >= 1)) return fv_doc_fail(doc, value, FV_ERR_FORMAT, "no room for a token");
-    if (length <= (double)INT32_MAX) rule->most_tokens = (int64_t)length;
+    if (length <= (double)INT32_MAX) rule->max_tokens = (int64_t)length;
     return FV_OK;
 }
 

@@ -177,7 +177,7 @@ static void fit_positions(const fv_safetensors *file, const fv_family_names *n,
     const fv_file_entry *table = find_weight(file, n, n->encoder.positions);
     if (cfg->positions != FV_POSITION_SINUSOID || !table || table->rank != 2) return;
     cfg->positions = FV_POSITION_LEARNED;
-    cfg->most_positions = table->shape[0];
+    cfg->max_positions = table->shape[0];
 }
 
 fv_status fv_hf_fit(fv_ctx *ctx, const fv_safetensors *file, fv_transformer_config *cfg)

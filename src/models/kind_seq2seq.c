@@ -17,8 +17,8 @@ static fv_status make(fv_params *params, const fv_seq2seq_config *settings,
                  fv_ability_name(spec->ability));
     cfg.source_tokens = (int64_t)fv_tokenizer_vocab_size(spec->source);
     cfg.target_tokens = (int64_t)fv_tokenizer_vocab_size(spec->target);
-    FV_FORWARD(fv_spec_token(ctx, spec, "<s>", &cfg.start));
-    FV_FORWARD(fv_spec_token(ctx, spec, "</s>", &cfg.end));
+    FV_FORWARD(fv_spec_token(ctx, spec, "<s>", &cfg.bos));
+    FV_FORWARD(fv_spec_token(ctx, spec, "</s>", &cfg.eos));
     FV_FORWARD(fv_seq2seq_create(params, &cfg, &model));
     *self = model;
     return FV_OK;
@@ -101,10 +101,7 @@ static fv_status steps(void *self, const fv_batch *inputs, fv_stepper *out)
     return fv_seq2seq_stepper(self, inputs, out);
 }
 
-static bool attends(const void *self)
-{
-    return fv_seq2seq_settings(self)->decoder != FV_DECODER_FIXED;
-}
+static bool attends(const void *self) { return fv_seq2seq_attends(self); }
 
 static fv_tensor *align(fv_ctx *ctx, void *self, const fv_batch *batch)
 {

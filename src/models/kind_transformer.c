@@ -21,8 +21,8 @@ static fv_status fit_translator(fv_ctx *ctx, const fv_data_spec *spec, fv_transf
                  (long long)cfg->decoder_layers);
     cfg->target_vocabulary =
         spec->target == spec->source ? 0 : (int64_t)fv_tokenizer_vocab_size(spec->target);
-    FV_FORWARD(fv_spec_token(ctx, spec, "<s>", &cfg->start));
-    FV_FORWARD(fv_spec_token(ctx, spec, "</s>", &cfg->end));
+    FV_FORWARD(fv_spec_token(ctx, spec, "<s>", &cfg->bos));
+    FV_FORWARD(fv_spec_token(ctx, spec, "</s>", &cfg->eos));
     cfg->pad = fv_tokenizer_token_to_id(spec->target, "<pad>", 5);
     return FV_OK;
 }
@@ -34,7 +34,7 @@ static fv_status fit_decoder(fv_ctx *ctx, const fv_data_spec *spec, fv_transform
                  "train.task is language: transformer.family must be one with a decoder alone, "
                  "gpt2 or llama, not %s",
                  fv_family_name(cfg->family));
-    cfg->start = cfg->end = fv_tokenizer_token_to_id(spec->source, end, sizeof end - 1);
+    cfg->bos = cfg->eos = fv_tokenizer_token_to_id(spec->source, end, sizeof end - 1);
     cfg->pad = -1;
     return FV_OK;
 }
@@ -223,7 +223,8 @@ static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_sp
     return FV_OK;
 }
 
-static fv_status save_settings(const fv_transformer *t, const fv_generation *g, const char *folder)
+static fv_status save_settings(const fv_transformer *t, const fv_generation_config *g,
+                               const char *folder)
 {
     char path[FV_PATH_BYTES];
     fv_ctx *ctx = t->ctx;
@@ -235,7 +236,7 @@ static fv_status save_settings(const fv_transformer *t, const fv_generation *g, 
 
 fv_status fv_transformer_save_settings(const fv_transformer *model, const char *folder)
 {
-    const fv_generation g = fv_hf_generation_of(fv_transformer_settings(model));
+    const fv_generation_config g = fv_hf_generation_of(fv_transformer_settings(model));
     return save_settings(model, &g, folder);
 }
 
@@ -268,7 +269,7 @@ static bool can(const void *self, fv_ability ability)
 
 static int64_t context(const void *self)
 {
-    return fv_transformer_settings(((const self_t *)self)->model)->most_positions;
+    return fv_transformer_settings(((const self_t *)self)->model)->max_positions;
 }
 
 static fv_status freeze(void *self, fv_weight_form form)
@@ -276,7 +277,7 @@ static fv_status freeze(void *self, fv_weight_form form)
     return fv_transformer_freeze(((self_t *)self)->model, form);
 }
 
-static const fv_generation *generation(const void *self)
+static const fv_generation_config *generation(const void *self)
 {
     return &((const self_t *)self)->generation;
 }

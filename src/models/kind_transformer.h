@@ -17,7 +17,7 @@
 /* What the kind's functions get as `self`. */
 typedef struct fv_transformer_self {
     fv_transformer *model;
-    fv_generation generation;
+    fv_generation_config generation;
     fv_safetensors *file; /* while parameters lie in it */
     fv_arena names;       /* of classes */
     fv_cache *cache;      /* of `steps`; NULL before the first */

@@ -59,7 +59,7 @@ static fv_tensor *align_in(fv_ctx *ctx, const fv_transformer_self *p, const fv_t
 {
     const fv_transformer_config *c = fv_transformer_settings(p->model);
     fv_sequences targets;
-    const fv_status status = shifted(ctx, c->start, batch, room, &targets);
+    const fv_status status = shifted(ctx, c->bos, batch, room, &targets);
     if (status != FV_OK) {
         fv_poison_last(ctx, status);
         return ctx->invalid;
@@ -73,7 +73,7 @@ static fv_tensor *align_in(fv_ctx *ctx, const fv_transformer_self *p, const fv_t
     const fv_pass looking = {.capture = &capture};
     const fv_sequences sources = {
         .count = batch->count, .tokens = batch->source, .length = batch->source_length};
-    const int64_t fill = c->pad < 0 ? c->end : c->pad;
+    const int64_t fill = c->pad < 0 ? c->eos : c->pad;
     const fv_rows source = fv_rows_pad(ctx, &sources, fill),
                   target = fv_rows_pad(ctx, &targets, fill);
     fv_tensor *memory = fv_transformer_encode(ctx, p->model, &source, NULL);
@@ -100,11 +100,13 @@ static fv_status begin(void *user, int64_t sources)
     return fv_cache_begin(p->cache, &p->prompts, p->sources.count ? &p->sources : NULL, 0);
 }
 
-static fv_tensor *step(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights)
+static fv_status step(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weights,
+                      fv_step_output *out)
 {
     fv_transformer_self *p = user;
-    if (weights) *weights = NULL;
-    return fv_cache_step(ctx, p->cache, tokens);
+    (void)want_weights; /* the cache keeps none */
+    out->logits = fv_cache_step(ctx, p->cache, tokens);
+    return ctx->error;
 }
 
 static fv_status select_rows(void *user, int64_t rows, const int64_t *from)
@@ -121,7 +123,7 @@ static fv_status last_tokens(fv_transformer_self *p, fv_ctx *ctx, fv_stepper *ou
                  (long long)p->prompts.count);
     for (int64_t i = 0; i < p->prompts.count; i++)
         last[i] = p->prompts.tokens[i][p->prompts.length[i] - 1];
-    out->starts = last;
+    out->first_tokens = last;
     return FV_OK;
 }
 
@@ -141,16 +143,16 @@ fv_status fv_transformer_kind_steps(void *self, const fv_batch *inputs, fv_stepp
     fv_arena_free(&p->room);
     fv_arena_init(&p->room, &ctx->mem);
     *out = (fv_stepper){.user = p,
-                        .vocabulary = c->target_vocabulary ? c->target_vocabulary : c->vocabulary,
-                        .start = c->start,
-                        .end = c->end,
+                        .max_choices = c->target_vocabulary ? c->target_vocabulary : c->vocabulary,
+                        .bos = c->bos,
+                        .eos = c->eos,
                         .begin = begin,
                         .step = step,
                         .select = select_rows};
     if (!pairs) return last_tokens(p, ctx, out);
-    FV_RETURN_IF(c->start < 0 || c->end < 0, ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(c->bos < 0 || c->eos < 0, ctx, FV_ERR_ARGUMENT,
                  "pairs need tokens to start and to end with");
     const fv_token_pairs alone = {
         .count = p->sources.count, .source = p->sources.tokens, .source_length = p->sources.length};
-    return shifted(ctx, c->start, &alone, &p->room, &p->prompts);
+    return shifted(ctx, c->bos, &alone, &p->room, &p->prompts);
 }

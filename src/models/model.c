@@ -249,9 +249,9 @@ fv_status fv_model_trace(fv_model *m, const fv_batch *batch, const fv_pass *pass
     return status == FV_OK ? m->ctx->error : status;
 }
 
-const fv_generation *fv_model_generation(const fv_model *m)
+const fv_generation_config *fv_model_generation(const fv_model *m)
 {
-    static const fv_generation none = {.start = -1, .pad = -1};
-    const fv_generation *own = m->kind->generation ? m->kind->generation(m->self) : NULL;
+    static const fv_generation_config none = {.bos = -1, .pad = -1};
+    const fv_generation_config *own = m->kind->generation ? m->kind->generation(m->self) : NULL;
     return own ? own : &none;
 }

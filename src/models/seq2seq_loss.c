@@ -1,6 +1,7 @@
 /*
- * The decoder over given targets. Rows are varlen by target length, so that at each step exactly
- * the targets that still run are computed; readout and output then see all steps at once.
+ * The decoder over given targets. Rows are sorted by target length, so that each step computes
+ * exactly the targets that have not ended; readout and output then run over all steps at once,
+ * unless the decoder part is by_step.
  */
 #include <string.h>
 
@@ -13,16 +14,18 @@ typedef struct run {
     const fv_token_pairs *batch;
     const fv_pass *pass;
     bool want_weights;
-    fv_varlen source, target;
-    int64_t *given, *wanted; /* [target.total]: tokens fed, tokens to come */
-    fv_tensor **state, **context, **readout, **weights, **embedded; /* [target.steps] */
-    fv_tensor **log_prob, **entropy;                                /* likewise, hard attention */
-    fv_tensor *all_embedded, *all_gates;                            /* of teacher-forced tokens */
+    const fv_batch *inputs;
+    fv_varlen target;
+    int64_t *given, *expected; /* [target.total]: tokens fed, and the tokens they should predict */
+    /* [target.steps] */
+    fv_tensor **state, **context, **readout, **logits, **weights, **embedded;
+    fv_tensor **log_prob, **entropy;     /* of hard attention */
+    fv_tensor *all_embedded, *all_input; /* of all steps, where no token is sampled */
 } run;
 
-enum { STEP_LISTS = 7 };
+enum { STEP_LISTS = 8 };
 
-/* ---- making ready ----------------------------------------------------------------- */
+/* ---- setting up ----------------------------------------------------------------- */
 
 static void fill_tokens(run *r)
 {
@@ -32,8 +35,8 @@ static void fill_tokens(run *r)
         for (int64_t i = 0; i < p->rows[t]; i++) {
             const int64_t *tokens = r->batch->target[p->order[i]];
             const int64_t at = p->first[t] + i;
-            r->given[at] = t == 0 ? c->start : tokens[t - 1];
-            r->wanted[at] = t + 1 == p->length[i] ? c->end : tokens[t];
+            r->given[at] = t == 0 ? c->bos : tokens[t - 1];
+            r->expected[at] = t + 1 == p->length[i] ? c->eos : tokens[t];
         }
 }
 
@@ -56,16 +59,16 @@ static fv_status begin(run *r)
     fv_ctx *ctx = r->ctx;
     FV_RETURN_IF(r->batch->count < 1, ctx, FV_ERR_ARGUMENT, "seq2seq: an empty batch");
     FV_RETURN_IF(!r->batch->target, ctx, FV_ERR_ARGUMENT, "seq2seq: a batch without targets");
-    FV_FORWARD(fv_varlen_make(ctx, r->batch->count, r->batch->source_length, &r->source));
     FV_FORWARD(pack_targets(r));
     const size_t total = (size_t)r->target.total, steps = (size_t)r->target.steps;
     r->given = fv_mem_alloc(&ctx->mem, 2 * total * sizeof *r->given);
     r->state = fv_mem_zalloc(&ctx->mem, STEP_LISTS * steps * sizeof *r->state);
     FV_RETURN_IF(!r->given || !r->state, ctx, FV_ERR_MEMORY, "seq2seq: no memory for a batch");
-    r->wanted = r->given + total;
+    r->expected = r->given + total;
     r->context = r->state + steps;
     r->readout = r->context + steps;
-    r->weights = r->readout + steps;
+    r->logits = r->readout + steps;
+    r->weights = r->logits + steps;
     r->embedded = r->weights + steps;
     r->log_prob = r->embedded + steps;
     r->entropy = r->log_prob + steps;
@@ -79,21 +82,35 @@ static void end(run *r)
     const size_t total = (size_t)r->target.total, steps = (size_t)r->target.steps;
     if (r->given) fv_mem_free(mem, r->given, 2 * total * sizeof *r->given);
     if (r->state) fv_mem_free(mem, r->state, STEP_LISTS * steps * sizeof *r->state);
-    fv_varlen_free(&r->source);
     fv_varlen_free(&r->target);
 }
 
 /* ---- steps ------------------------------------------------------------------------ */
 
-static fv_tensor *embed(const run *r, int64_t n, const int64_t *tokens)
+static fv_tensor *embed(const run *r, const fv_memory *memory, int64_t n, const int64_t *tokens)
 {
-    fv_tensor *x = fv_embedding(r->ctx, r->m->target_embedding,
-                                fv_from_host(r->ctx, FV_I64, 1, &n, tokens), -1);
-    return r->pass->training ? fv_dropout(r->ctx, x, r->m->cfg.dropout) : x;
+    fv_tensor *ids = fv_from_host(r->ctx, FV_I64, 1, &n, tokens);
+    return r->m->y->embed(r->ctx, r->m->decoder, memory, ids, r->pass->training);
 }
 
-/* Scheduled sampling: some rows of step t are fed what the model itself thought likeliest. */
-static void feed_own_tokens(run *r, int64_t t)
+/* o of step t. */
+static fv_tensor *readout_at(const run *r, int64_t t)
+{
+    const fv_decoder_step step = {.state = r->state[t], .context = r->context[t]};
+    return r->readout[t] ? r->readout[t]
+                         : r->m->y->readout(r->ctx, r->m->decoder, r->embedded[t], &step);
+}
+
+/* Logits of step t, whose rows read `memory`. */
+static fv_tensor *logits_at(const run *r, const fv_memory *memory, int64_t t)
+{
+    return r->logits[t] ? r->logits[t]
+                        : r->m->y->logits(r->ctx, r->m->decoder, memory, readout_at(r, t));
+}
+
+/* Scheduled sampling: some rows of step t are fed the model's own most likely token. `memory` is
+ * that of the step before. */
+static void feed_own_tokens(run *r, const fv_memory *memory, int64_t t)
 {
     fv_ctx *ctx = r->ctx;
     const int64_t n = r->target.rows[t];
@@ -105,9 +122,7 @@ static void feed_own_tokens(run *r, int64_t t)
     }
     float *draw = (float *)(own + n);
     fv_no_grad_begin(ctx);
-    fv_tensor *o = r->readout[t - 1];
-    if (!o) o = fv_seq2seq_read(ctx, r->m, r->state[t - 1], r->context[t - 1], r->embedded[t - 1]);
-    fv_tensor *best = fv_argmax(ctx, fv_seq2seq_logits(ctx, r->m, o), -1, false);
+    fv_tensor *best = fv_argmax(ctx, logits_at(r, memory, t - 1), -1, false);
     fv_tensor *chance = fv_rand_uniform(ctx, FV_F32, 1, &n, 0, 1);
     fv_status status =
         fv_tensor_read(ctx, fv_slice(ctx, best, 0, 0, n, 1), own, (size_t)n * sizeof *own);
@@ -118,14 +133,15 @@ static void feed_own_tokens(run *r, int64_t t)
     fv_mem_free(&ctx->mem, own, bytes);
 }
 
-static fv_tensor *gates_at(run *r, int64_t t)
+/* What the tokens of step t give to it; `last` is the memory of the step before. */
+static fv_tensor *input_at(run *r, const fv_memory *last, const fv_memory *memory, int64_t t)
 {
     fv_ctx *ctx = r->ctx;
     const int64_t first = r->target.first[t], n = r->target.rows[t];
-    if (r->all_gates) return fv_slice(ctx, r->all_gates, 0, first, first + n, 1);
-    if (t > 0) feed_own_tokens(r, t);
-    r->embedded[t] = embed(r, n, r->given + first);
-    return fv_seq2seq_token_gates(ctx, r->m, r->embedded[t]);
+    if (r->all_input) return fv_slice(ctx, r->all_input, 0, first, first + n, 1);
+    if (t > 0 && r->pass->training && r->pass->sampling > 0) feed_own_tokens(r, last, t);
+    r->embedded[t] = embed(r, memory, n, r->given + first);
+    return r->m->y->input(ctx, r->m->decoder, r->embedded[t]);
 }
 
 static fv_tensor *first_rows(fv_ctx *ctx, fv_tensor *t, void *user)
@@ -133,34 +149,57 @@ static fv_tensor *first_rows(fv_ctx *ctx, fv_tensor *t, void *user)
     return fv_slice(ctx, t, 0, 0, *(const int64_t *)user, 1);
 }
 
+static void keep_step(run *r, int64_t t, const fv_decoder_step *step)
+{
+    r->state[t] = step->state;
+    r->context[t] = step->context;
+    r->readout[t] = step->readout;
+    r->logits[t] = step->logits;
+    r->weights[t] = step->weights;
+    r->log_prob[t] = step->log_prob;
+    r->entropy[t] = step->entropy;
+}
+
+static fv_status encode(run *r, fv_memory *memory)
+{
+    const fv_seq2seq *m = r->m;
+    const fv_encode_call call = {.order = r->target.order,
+                                 .training = r->pass->training,
+                                 .pass = r->pass,
+                                 .attention = m->y->attention(m->decoder)};
+    return m->x->encode(r->ctx, m->encoder, r->inputs, &call, memory);
+}
+
 static void run_steps(run *r)
 {
     fv_ctx *ctx = r->ctx;
+    const fv_seq2seq *m = r->m;
     const bool training = r->pass->training;
-    const fv_memory all =
-        fv_seq2seq_encode(ctx, r->m, r->batch, &r->source, r->target.order, training);
-    fv_memory memory = all;
+    fv_memory all;
+    const fv_status status = encode(r, &all);
+    if (status != FV_OK && ctx->error == FV_OK) fv_poison_last(ctx, status);
     if (ctx->error != FV_OK) return;
-    fv_seq2seq_pack(ctx, r->m, false);
-    fv_decoder_state state = fv_seq2seq_first_state(ctx, r->m, &memory);
-    if (!training || r->pass->sampling <= 0) {
-        r->all_embedded = embed(r, r->target.total, r->given);
-        r->all_gates = fv_seq2seq_token_gates(ctx, r->m, r->all_embedded);
+    fv_memory memory = all;
+    if (m->y->pack) m->y->pack(ctx, m->decoder, false);
+    fv_decoder_state state = m->y->first_state(ctx, m->decoder, &memory);
+    if (!m->y->by_step && (!training || r->pass->sampling <= 0)) {
+        r->all_embedded = embed(r, NULL, r->target.total, r->given);
+        r->all_input = m->y->input(ctx, m->decoder, r->all_embedded);
     }
     for (int64_t t = 0; t < r->target.steps && ctx->error == FV_OK; t++) {
         int64_t n = r->target.rows[t];
+        const fv_memory last = memory;
         if (t > 0 && n < r->target.rows[t - 1]) {
             memory = fv_memory_rows(ctx, &all, n, NULL);
             fv_decoder_state_map(&state, first_rows, ctx, &n);
         }
-        const fv_decoder_step step = fv_seq2seq_step(ctx, r->m, &memory, gates_at(r, t), t,
-                                                     r->want_weights, training, &state);
-        r->state[t] = step.state;
-        r->context[t] = step.context;
-        r->readout[t] = step.readout;
-        r->weights[t] = step.weights;
-        r->log_prob[t] = step.log_prob;
-        r->entropy[t] = step.entropy;
+        fv_decoder_call call = {
+            .memory = &memory, .t = t, .want_weights = r->want_weights, .training = training};
+        call.input = input_at(r, &last, &memory, t);
+        call.embedded = r->embedded[t];
+        const fv_decoder_step step = m->y->step(ctx, m->decoder, &call, &state);
+        keep_step(r, t, &step);
+        if (m->y->by_step && ctx->error == FV_OK) r->logits[t] = logits_at(r, &memory, t);
     }
 }
 
@@ -170,14 +209,15 @@ static fv_tensor *joined(const run *r, fv_tensor **list)
     return fv_concat(r->ctx, (int)r->target.steps, list, 0);
 }
 
-/* Adds what a choice of places has for a gradient: each is judged by the token it led to, against
- * what is usual. The value of the loss stays what it is. */
-static fv_tensor *judge_choices(const run *r, fv_tensor *loss, fv_tensor *logits, fv_tensor *wanted)
+/* Adds the gradient of hard attention's choices: each is rewarded by the log-probability of the
+ * token it led to, compared with the baseline. The value of the loss does not change. */
+static fv_tensor *reinforce_choices(const run *r, fv_tensor *loss, fv_tensor *logits,
+                                    fv_tensor *expected)
 {
     fv_ctx *ctx = r->ctx;
     const fv_seq2seq_config *c = &r->m->cfg;
     fv_no_grad_begin(ctx);
-    fv_tensor *token = fv_unsqueeze(ctx, wanted, -1);
+    fv_tensor *token = fv_unsqueeze(ctx, expected, -1);
     fv_tensor *log_py = fv_gather(ctx, fv_log_softmax(ctx, logits, -1), 1, token);
     log_py = fv_squeeze(ctx, log_py, -1);
     fv_tensor *mean = fv_mean(ctx, log_py, 0, NULL, false);
@@ -197,24 +237,31 @@ static fv_tensor *judge_choices(const run *r, fv_tensor *loss, fv_tensor *logits
     return fv_add(ctx, loss, fv_sub(ctx, extra, fv_detach(ctx, extra)));
 }
 
+static fv_tensor *all_readouts(const run *r)
+{
+    if (r->ctx->error == FV_OK && r->readout[0]) return joined(r, r->readout);
+    fv_tensor *embedded = r->all_embedded ? r->all_embedded : joined(r, r->embedded);
+    const fv_decoder_step steps = {.state = joined(r, r->state), .context = joined(r, r->context)};
+    return r->m->y->readout(r->ctx, r->m->decoder, embedded, &steps);
+}
+
 static fv_tensor *loss_of(run *r)
 {
     fv_ctx *ctx = r->ctx;
     const fv_seq2seq_config *c = &r->m->cfg;
-    fv_tensor *o;
-    if (c->decoder == FV_DECODER_LUONG) {
-        o = joined(r, r->readout);
+    fv_tensor *logits = NULL;
+    if (r->m->y->by_step) {
+        logits = joined(r, r->logits);
     } else {
-        fv_tensor *embedded = r->all_embedded ? r->all_embedded : joined(r, r->embedded);
-        o = fv_seq2seq_read(ctx, r->m, joined(r, r->state), joined(r, r->context), embedded);
+        fv_tensor *o = all_readouts(r);
+        if (r->pass->training) o = fv_dropout(ctx, o, c->dropout);
+        logits = r->m->y->logits(ctx, r->m->decoder, NULL, o);
     }
-    if (r->pass->training) o = fv_dropout(ctx, o, c->dropout);
-    fv_tensor *wanted = fv_from_host(ctx, FV_I64, 1, &r->target.total, r->wanted);
-    fv_tensor *logits = fv_seq2seq_logits(ctx, r->m, o);
-    fv_tensor *loss = fv_cross_entropy(ctx, logits, wanted, -1,
+    fv_tensor *targets = fv_from_host(ctx, FV_I64, 1, &r->target.total, r->expected);
+    fv_tensor *loss = fv_cross_entropy(ctx, logits, targets, -1,
                                        r->pass->training ? c->smoothing : 0.0, FV_REDUCTION_SUM);
     const bool drawn = ctx->error == FV_OK && r->log_prob[0];
-    return drawn ? judge_choices(r, loss, logits, wanted) : loss;
+    return drawn ? reinforce_choices(r, loss, logits, targets) : loss;
 }
 
 static const fv_pass evaluation = {.training = false};
@@ -223,9 +270,11 @@ fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *m, const fv_batch *bat
                            const fv_pass *pass)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
-    const fv_token_pairs pairs = fv_token_pairs_of(batch);
-    run r = {.ctx = ctx, .m = m, .batch = &pairs, .pass = pass ? pass : &evaluation};
-    r.source.ctx = r.target.ctx = ctx;
+    fv_token_pairs pairs = fv_token_pairs_of(batch);
+    pairs.count = batch->rows;
+    run r = {
+        .ctx = ctx, .m = m, .inputs = batch, .batch = &pairs, .pass = pass ? pass : &evaluation};
+    r.target.ctx = ctx;
     fv_status status = begin(&r);
     if (status != FV_OK) fv_poison_last(ctx, status);
     if (status == FV_OK) run_steps(&r);
@@ -237,13 +286,19 @@ fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *m, const fv_batch *bat
 fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *m, const fv_batch *batch)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
-    if (m->cfg.decoder == FV_DECODER_FIXED) {
-        fv_poison(ctx, FV_ERR_UNSUPPORTED, "a decoder with a fixed context has no attention");
+    if (!fv_seq2seq_attends(m)) {
+        fv_poison(ctx, FV_ERR_UNSUPPORTED, "the %s decoder has no attention", m->y->name);
         return ctx->invalid;
     }
-    const fv_token_pairs pairs = fv_token_pairs_of(batch);
-    run r = {.ctx = ctx, .m = m, .batch = &pairs, .pass = &evaluation, .want_weights = true};
-    r.source.ctx = r.target.ctx = ctx;
+    fv_token_pairs pairs = fv_token_pairs_of(batch);
+    pairs.count = batch->rows;
+    run r = {.ctx = ctx,
+             .m = m,
+             .inputs = batch,
+             .batch = &pairs,
+             .pass = &evaluation,
+             .want_weights = true};
+    r.target.ctx = ctx;
     fv_status status = begin(&r);
     if (status != FV_OK) fv_poison_last(ctx, status);
     fv_tensor *all = ctx->invalid;

@@ -1,4 +1,4 @@
-/* The model as a stepper: states of hypotheses between calls, and their choice. */
+/* The model as a stepper: states of hypotheses between calls. */
 #include "fovea/autograd.h"
 #include "models/seq2seq.h"
 #include "ops/product.h"
@@ -8,7 +8,7 @@ struct fv_seq2seq_search {
     int64_t sources, rows, room, step;
     fv_memory all;   /* of every source */
     fv_memory now;   /* of every row; the same tensors as long as rows are the sources */
-    int64_t *source; /* [room]: which one a row decodes */
+    int64_t *source; /* [room]: the source of each row */
     int64_t *chosen; /* [room], while rows are chosen */
     fv_decoder_state state;
 };
@@ -30,14 +30,6 @@ static fv_tensor *drop(fv_ctx *ctx, fv_tensor *t, void *user)
     return NULL;
 }
 
-static void map_memory(fv_memory *m, fv_ctx *ctx,
-                       fv_tensor *(*each)(fv_ctx *ctx, fv_tensor *t, void *user))
-{
-    fv_tensor **parts[] = {&m->k, &m->v, &m->lengths, &m->summary};
-    for (int i = 0; i < 4; i++)
-        if (*parts[i]) *parts[i] = each(ctx, *parts[i], NULL);
-}
-
 static void replace_state(fv_ctx *ctx, struct fv_seq2seq_search *s, fv_decoder_state next)
 {
     fv_decoder_state_map(&next, hold, ctx, NULL);
@@ -47,8 +39,8 @@ static void replace_state(fv_ctx *ctx, struct fv_seq2seq_search *s, fv_decoder_s
 
 static void replace_memory(fv_ctx *ctx, struct fv_seq2seq_search *s, fv_memory next)
 {
-    map_memory(&next, ctx, hold);
-    map_memory(&s->now, ctx, drop);
+    fv_memory_map(&next, hold, ctx, NULL);
+    fv_memory_map(&s->now, drop, ctx, NULL);
     s->now = next;
 }
 
@@ -58,8 +50,8 @@ void fv_seq2seq_search_free(fv_seq2seq *m)
     if (!s) return;
     fv_mem *mem = &m->ctx->mem;
     fv_decoder_state_map(&s->state, drop, m->ctx, NULL);
-    map_memory(&s->now, m->ctx, drop);
-    map_memory(&s->all, m->ctx, drop);
+    fv_memory_map(&s->now, drop, m->ctx, NULL);
+    fv_memory_map(&s->all, drop, m->ctx, NULL);
     if (s->source) fv_mem_free(mem, s->source, 2 * (size_t)s->room * sizeof *s->source);
     fv_mem_free(mem, s, sizeof *s);
     m->search = NULL;
@@ -96,41 +88,55 @@ static fv_status begin(void *user, int64_t sources)
         s->source[i] = i;
     fv_scope_begin(ctx);
     replace_memory(ctx, s, s->all);
-    replace_state(ctx, s, fv_seq2seq_first_state(ctx, m, &s->all));
+    replace_state(ctx, s, m->y->first_state(ctx, m->decoder, &s->all));
     fv_scope_end(ctx);
     return ctx->error;
 }
 
-/* Everything up to the readout o. */
-static fv_tensor *advance(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *tokens, fv_tensor **weights)
+/* Runs the decoder up to the readout o. */
+static fv_decoder_step advance(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *tokens, bool want_weights,
+                               fv_step_output *out)
 {
     struct fv_seq2seq_search *s = m->search;
-    fv_tensor *embedded = fv_embedding(ctx, m->target_embedding, tokens, -1);
-    fv_tensor *gates = m->ready.gates ? fv_embedding(ctx, m->ready.gates, tokens, -1)
-                                      : fv_seq2seq_token_gates(ctx, m, embedded);
+    const fv_decoder_part *y = m->y;
+    fv_decoder_call call = {.memory = &s->now, .t = s->step, .want_weights = want_weights};
+    call.embedded = y->embed(ctx, m->decoder, &s->now, tokens, false);
+    if (y->input_of_tokens) call.input = y->input_of_tokens(ctx, m->decoder, tokens);
+    if (!call.input) call.input = y->input(ctx, m->decoder, call.embedded);
     fv_decoder_state next = s->state;
-    const fv_decoder_step done =
-        fv_seq2seq_step(ctx, m, &s->now, gates, s->step, weights != NULL, false, &next);
-    if (ctx->error != FV_OK) return ctx->invalid;
+    fv_decoder_step done = y->step(ctx, m->decoder, &call, &next);
+    if (ctx->error != FV_OK) return (fv_decoder_step){.readout = ctx->invalid};
     replace_state(ctx, s, next);
     s->step++;
-    if (weights) *weights = done.weights;
-    return done.readout ? done.readout
-                        : fv_seq2seq_read(ctx, m, done.state, done.context, embedded);
+    out->weights = done.weights;
+    if (y->choices == FV_CHOICES_INPUTS) out->choices = s->now.lengths;
+    if (!done.readout && !done.logits)
+        done.readout = y->readout(ctx, m->decoder, call.embedded, &done);
+    return done;
 }
 
-static fv_tensor *step(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights)
+static fv_tensor *logits_of(fv_ctx *ctx, const fv_seq2seq *m, const fv_decoder_step *done)
+{
+    return done->logits ? done->logits
+                        : m->y->logits(ctx, m->decoder, &m->search->now, done->readout);
+}
+
+static fv_status step(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weights,
+                      fv_step_output *out)
 {
     fv_seq2seq *m = user;
-    fv_seq2seq_ready_to_write(ctx, m, m->search->rows, false);
-    return fv_seq2seq_logits(ctx, m, advance(ctx, m, tokens, weights));
+    if (m->y->prepare) m->y->prepare(ctx, m->decoder, m->search->rows, false);
+    const fv_decoder_step done = advance(ctx, m, tokens, want_weights, out);
+    out->logits = logits_of(ctx, m, &done);
+    return ctx->error;
 }
 
-/* The argmax by the pre-filter, or NULL if a row has too many candidates. */
-static fv_tensor *prefiltered_argmax(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *o)
+/* The part's own argmax, or NULL if it has none or leaves a row open (-1). */
+static fv_tensor *argmax_of_part(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *readout)
 {
     struct fv_seq2seq_search *s = m->search;
-    fv_tensor *found = fv_linear_argmax(ctx, o, m->output, m->output_bias, m->ready.prefilter);
+    fv_tensor *found = m->y->argmax(ctx, m->decoder, readout);
+    if (!found) return NULL;
     const size_t bytes = (size_t)s->rows * sizeof *s->chosen;
     if (fv_tensor_read(ctx, found, s->chosen, bytes) != FV_OK) return ctx->invalid;
     for (int64_t i = 0; i < s->rows; i++)
@@ -138,14 +144,15 @@ static fv_tensor *prefiltered_argmax(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *o)
     return found;
 }
 
-static fv_tensor *best(void *user, fv_ctx *ctx, fv_tensor *tokens, fv_tensor **weights)
+static fv_status best(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weights,
+                      fv_step_output *out)
 {
     fv_seq2seq *m = user;
-    fv_seq2seq_ready_to_write(ctx, m, m->search->rows, true);
-    fv_tensor *o = advance(ctx, m, tokens, weights);
-    fv_tensor *found =
-        m->ready.prefilter && ctx->error == FV_OK ? prefiltered_argmax(ctx, m, o) : NULL;
-    return found ? found : fv_argmax(ctx, fv_seq2seq_logits(ctx, m, o), -1, false);
+    if (m->y->prepare) m->y->prepare(ctx, m->decoder, m->search->rows, true);
+    const fv_decoder_step done = advance(ctx, m, tokens, want_weights, out);
+    if (ctx->error == FV_OK) out->best = argmax_of_part(ctx, m, done.readout);
+    if (!out->best) out->best = fv_argmax(ctx, logits_of(ctx, m, &done), -1, false);
+    return ctx->error;
 }
 
 static fv_tensor *choose(fv_ctx *ctx, fv_tensor *t, void *index)
@@ -153,7 +160,8 @@ static fv_tensor *choose(fv_ctx *ctx, fv_tensor *t, void *index)
     return fv_index_select(ctx, t, 0, index);
 }
 
-/* Memory moves only when the list of sources does: not while beams change within their source. */
+/* Memory is gathered again only when the list of sources changes, not while beams change within
+ * their source. */
 static void choose_memory(fv_ctx *ctx, struct fv_seq2seq_search *s, int64_t rows)
 {
     bool same = rows == s->rows, plain = rows == s->sources;
@@ -190,41 +198,42 @@ static fv_status select_rows(void *user, int64_t rows, const int64_t *from)
     return ctx->error;
 }
 
+static fv_status read_sources(fv_seq2seq *m, const fv_batch *batch)
+{
+    fv_ctx *ctx = m->ctx;
+    const fv_encode_call call = {.attention = m->y->attention(m->decoder)};
+    fv_scope_begin(ctx);
+    fv_no_grad_begin(ctx);
+    if (m->x->prepare) m->x->prepare(ctx, m->encoder, batch);
+    const fv_status status = m->x->encode(ctx, m->encoder, batch, &call, &m->search->all);
+    fv_memory_map(&m->search->all, hold, ctx, NULL);
+    if (status == FV_OK && m->y->pack) m->y->pack(ctx, m->decoder, true);
+    fv_no_grad_end(ctx);
+    fv_scope_end(ctx);
+    return status != FV_OK ? status : ctx->error;
+}
+
 fv_status fv_seq2seq_stepper(fv_seq2seq *m, const fv_batch *batch, fv_stepper *out)
 {
     fv_ctx *ctx = m->ctx;
     if (ctx->error != FV_OK) return ctx->error;
-    const fv_token_pairs pairs = fv_token_pairs_of(batch), *sources = &pairs;
     fv_seq2seq_search_free(m);
-    fv_varlen varlen;
-    FV_FORWARD(fv_varlen_make(ctx, sources->count, sources->source_length, &varlen));
     m->search = fv_mem_zalloc(&ctx->mem, sizeof *m->search);
-    if (!m->search) {
-        fv_varlen_free(&varlen);
-        return fv_fail(ctx, FV_ERR_MEMORY, "seq2seq: no memory for a search");
-    }
-    m->search->sources = sources->count;
-    fv_scope_begin(ctx);
-    fv_no_grad_begin(ctx);
-    fv_seq2seq_ready_to_read(ctx, m, varlen.total);
-    if (sources->count > 0)
-        m->search->all = fv_seq2seq_encode(ctx, m, sources, &varlen, NULL, false);
-    map_memory(&m->search->all, ctx, hold);
-    fv_seq2seq_pack(ctx, m, true);
-    fv_no_grad_end(ctx);
-    fv_scope_end(ctx);
-    fv_varlen_free(&varlen);
-    if (ctx->error != FV_OK) {
+    FV_RETURN_IF(!m->search, ctx, FV_ERR_MEMORY, "seq2seq: no memory for a search");
+    m->search->sources = batch->rows;
+    const fv_status status = read_sources(m, batch);
+    if (status != FV_OK) {
         fv_seq2seq_search_free(m);
-        return ctx->error;
+        return status;
     }
+    const bool inputs = m->y->choices == FV_CHOICES_INPUTS;
     *out = (fv_stepper){.user = m,
-                        .vocabulary = m->cfg.target_tokens,
-                        .start = m->cfg.start,
-                        .end = m->cfg.end,
+                        .max_choices = inputs ? m->search->all.positions : m->cfg.target_tokens,
+                        .bos = m->cfg.bos,
+                        .eos = m->cfg.eos,
                         .begin = begin,
                         .step = step,
                         .select = select_rows,
-                        .best = best};
+                        .best = m->y->argmax ? best : NULL};
     return FV_OK;
 }

@@ -25,7 +25,8 @@ enum { WIDE = 1 << 24 };
     X(encoder_hidden, INT64, INT, "128", 1, WIDE, NULL, "units of one direction of the encoder")   \
     X(bidirectional, BOOL, BOOL, "true", 0, 0, NULL, "read the source both ways")                  \
     X(reverse_source, BOOL, BOOL, "false", 0, 0, NULL, "feed the source from its end")             \
-    X(decoder, CHOICE, CHOICE, "search", 0, 0, "fixed|search|luong", "how the source is used")     \
+    X(decoder, CHOICE, CHOICE, "search", 0, 0, fv_decoder_choices + 1, "how the source is used")   \
+    X(encoder, CHOICE, CHOICE, "rnn", 0, 0, fv_encoder_choices + 1, "how the source is read")      \
     X(hidden, INT64, INT, "256", 1, WIDE, NULL, "units of the decoder")                            \
     X(score, CHOICE, CHOICE, "additive", 0, 0, fv_score_choices + 1,                               \
       "how a query and a key are compared")                                                        \
@@ -78,8 +79,8 @@ static const struct {
     size_t at;
 } counts[] = {{"source_tokens", AT(source_tokens)},
               {"target_tokens", AT(target_tokens)},
-              {"start", AT(start)},
-              {"end", AT(end)}};
+              {"start", AT(bos)},
+              {"end", AT(eos)}};
 enum { COUNTS = (int)(sizeof counts / sizeof *counts) };
 
 static const fv_attention_normaliser normalisers[] = {
@@ -149,12 +150,16 @@ void fv_seq2seq_config_from(const fv_recipe *recipe, fv_seq2seq_config *cfg)
 
 static const char *short_name(int i) { return keys[i].name + sizeof PREFIX - 1; }
 
-/* Settings of hard attention are named by its models alone, so that folders of others stay as they
- * were before there was any; older folders of its own know fewer of them. */
+/* Settings that came later, hard attention's and the encoder, are written only by models that use
+ * them, so that the files of all others stay the same; where they are missing, the default holds.
+ */
 static bool is_hard(int i) { return strncmp(short_name(i), "hard_", 5) == 0; }
+
+static bool is_encoder(int i) { return places[i].at == AT(encoder); }
 
 static bool applies(const fv_seq2seq_config *cfg, int i)
 {
+    if (is_encoder(i)) return cfg->encoder != FV_ENCODER_RNN;
     return !is_hard(i) || cfg->normaliser == FV_ATTENTION_HARD_SAMPLE;
 }
 
@@ -207,7 +212,7 @@ static fv_status read_field(const fv_doc *doc, int i, fv_seq2seq_config *cfg)
 {
     const fv_key *key = &keys[i];
     const fv_value *value = fv_value_get(&doc->root, short_name(i));
-    if (!value && is_hard(i)) return FV_OK;
+    if (!value && (is_hard(i) || is_encoder(i))) return FV_OK;
     if (!value)
         return fv_doc_fail(doc, &doc->root, FV_ERR_FORMAT, "'%s' is missing", short_name(i));
     int64_t integer = 0;

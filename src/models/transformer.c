@@ -21,7 +21,7 @@ static const fv_transformer_config base = {.family = FV_FAMILY_FOVEA,
                                            .eps = 1e-5,
                                            .post = true,
                                            .positions = FV_POSITION_SINUSOID,
-                                           .most_positions = 512,
+                                           .max_positions = 512,
                                            .sinusoid = FV_SINUSOID_INTERLEAVED,
                                            .scale_embedding = true,
                                            .bias = true,
@@ -31,8 +31,8 @@ static const fv_transformer_config base = {.family = FV_FAMILY_FOVEA,
                                            .logits_scale = 1,
                                            .dropout = 0.1,
                                            .smoothing = 0.1,
-                                           .start = -1,
-                                           .end = -1,
+                                           .bos = -1,
+                                           .eos = -1,
                                            .pad = -1};
 
 static void settings_gpt2(fv_transformer_config *c)
@@ -46,10 +46,10 @@ static void settings_gpt2(fv_transformer_config *c)
     c->post = false;
     c->final_norm = true;
     c->positions = FV_POSITION_LEARNED;
-    c->most_positions = 1024;
+    c->max_positions = 1024;
     c->scale_embedding = false;
     c->attention_dropout = 0.1;
-    c->start_deviation = 0.02;
+    c->init_std = 0.02;
     c->smoothing = 0;
 }
 
@@ -70,7 +70,7 @@ static void settings_bert(fv_transformer_config *c)
     c->logits_bias = true;
     c->attention_dropout = 0.1;
     c->label_dropout = 0.1;
-    c->start_deviation = 0.02;
+    c->init_std = 0.02;
     c->smoothing = 0;
     c->pad = 0;
 }
@@ -80,7 +80,7 @@ static void settings_marian(fv_transformer_config *c)
     c->act = FV_ACT_SILU;
     c->sinusoid = FV_SINUSOID_HALVES;
     c->logits_bias = true;
-    c->start_deviation = 0.02;
+    c->init_std = 0.02;
 }
 
 static void settings_t5(fv_transformer_config *c)
@@ -99,8 +99,8 @@ static void settings_t5(fv_transformer_config *c)
     c->logits_scale = 1 / sqrt(512);
     c->attention_dropout = c->hidden_dropout = 0.1;
     c->smoothing = 0;
-    c->start = c->pad = 0;
-    c->end = 1;
+    c->bos = c->pad = 0;
+    c->eos = 1;
 }
 
 static void settings_llama(fv_transformer_config *c)
@@ -117,15 +117,15 @@ static void settings_llama(fv_transformer_config *c)
     c->post = false;
     c->final_norm = true;
     c->positions = FV_POSITION_ROTARY;
-    c->most_positions = 2048;
+    c->max_positions = 2048;
     c->scale_embedding = false;
     c->attention_bias = c->ff_bias = false;
     c->tied = false;
     c->dropout = 0;
-    c->start_deviation = 0.02;
+    c->init_std = 0.02;
     c->smoothing = 0;
-    c->start = 1;
-    c->end = 2;
+    c->bos = 1;
+    c->eos = 2;
 }
 
 void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size, fv_family family)
@@ -168,7 +168,7 @@ static fv_status check_sizes(fv_ctx *ctx, const fv_transformer_config *c)
                  {"head_dim", c->head_dim, 0, 1 << 16},
                  {"hidden", c->hidden, 1, 1 << 24},
                  {"decoder_hidden", c->decoder_hidden, 1, 1 << 24},
-                 {"most_positions", c->most_positions, 1, 1 << 28},
+                 {"max_positions", c->max_positions, 1, 1 << 28},
                  {"position_offset", c->position_offset, 0, 1 << 16},
                  {"types", c->types, 0, 1 << 16},
                  {"labels", c->labels, 0, 1 << 20}};
@@ -199,12 +199,12 @@ static fv_status check_numbers(fv_ctx *ctx, const fv_transformer_config *c)
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
         FV_RETURN_IF(!(shares[i].value >= 0 && shares[i].value < 1), ctx, FV_ERR_ARGUMENT,
                      "transformer: %s is %g, not 0 to below 1", shares[i].name, shares[i].value);
-    FV_RETURN_IF(!(c->start_deviation >= 0 && c->start_deviation < 1e3), ctx, FV_ERR_ARGUMENT,
-                 "transformer: start_deviation is %g", c->start_deviation);
+    FV_RETURN_IF(!(c->init_std >= 0 && c->init_std < 1e3), ctx, FV_ERR_ARGUMENT,
+                 "transformer: init_std is %g", c->init_std);
     FV_RETURN_IF(!(c->logits_scale > 0 && isfinite(c->logits_scale)), ctx, FV_ERR_ARGUMENT,
                  "transformer: logits_scale is %g", c->logits_scale);
     const int64_t vocabulary = c->target_vocabulary ? c->target_vocabulary : c->vocabulary;
-    FV_RETURN_IF(c->start < -1 || c->start >= vocabulary || c->end < -1 || c->end >= vocabulary ||
+    FV_RETURN_IF(c->bos < -1 || c->bos >= vocabulary || c->eos < -1 || c->eos >= vocabulary ||
                      c->pad < -1 || c->pad >= c->vocabulary || c->pad >= vocabulary,
                  ctx, FV_ERR_ARGUMENT, "transformer: start, end and pad are tokens, or -1");
     return FV_OK;
@@ -274,7 +274,7 @@ static fv_block_config block_of(const fv_transformer_config *c, const fv_side_na
     h->kv_heads = c->kv_heads;
     h->bias = h->bias_out = c->attention_bias;
     h->fused_qkv = b.names->self.qkv && !b.names->self.q;
-    h->init_std = c->start_deviation;
+    h->init_std = c->init_std;
     h->attention.score = c->unscaled ? FV_ATTENTION_DOT : FV_ATTENTION_SCALED;
     h->attention.rule.dropout = c->attention_dropout;
     if (!encoder && c->encoder_layers > 0) b.cross = *h;
@@ -288,10 +288,10 @@ static fv_block_config block_of(const fv_transformer_config *c, const fv_side_na
     b.ff.gated = c->gated;
     b.ff.bias = c->ff_bias;
     b.ff.dropout = c->hidden_dropout;
-    b.ff.init_std = c->start_deviation;
+    b.ff.init_std = c->init_std;
     if (c->family == FV_FAMILY_GPT2) /* the sum of 2 layers' results keeps its size */
         h->init_std_out = b.ff.init_std_out =
-            c->start_deviation / sqrt(2.0 * (double)(c->decoder_layers ? c->decoder_layers : 1));
+            c->init_std / sqrt(2.0 * (double)(c->decoder_layers ? c->decoder_layers : 1));
     return b;
 }
 
@@ -348,12 +348,12 @@ static fv_status create_embedding(fv_transformer *m, fv_side *s, const fv_side_n
     const char *shared = fv_family_names_of(c->family)->shared;
     const bool both = c->encoder_layers > 0 && c->decoder_layers > 0 && c->target_vocabulary == 0;
     const int64_t rows = !s->encoder && c->target_vocabulary ? c->target_vocabulary : c->vocabulary;
-    const double start = c->start_deviation > 0 ? c->start_deviation : 1 / sqrt((double)c->width);
+    const double start = c->init_std > 0 ? c->init_std : 1 / sqrt((double)c->width);
     FV_FORWARD(fv_table_create(m->params, both ? shared : names->embedding, rows, c->width, start,
                                &s->embedding));
     if (c->positions == FV_POSITION_LEARNED)
         FV_FORWARD(fv_table_create(m->params, names->positions,
-                                   c->most_positions + c->position_offset, c->width, start,
+                                   c->max_positions + c->position_offset, c->width, start,
                                    &s->positions));
     if (c->types > 0 && names->types)
         FV_FORWARD(fv_table_create(m->params, names->types, c->types, c->width, start, &s->types));
@@ -391,9 +391,9 @@ static fv_status create_logits(fv_transformer *m, const fv_family_names *n)
     const int64_t rows = s->embedding->shape[0];
     m->logits = s->embedding;
     if (!c->tied)
-        FV_FORWARD(fv_table_create(
-            m->params, n->logits, rows, c->width,
-            c->start_deviation > 0 ? c->start_deviation : 1 / sqrt((double)c->width), &m->logits));
+        FV_FORWARD(fv_table_create(m->params, n->logits, rows, c->width,
+                                   c->init_std > 0 ? c->init_std : 1 / sqrt((double)c->width),
+                                   &m->logits));
     if (c->logits_bias) {
         const int64_t shape[2] = {1, rows};
         const int skip = n->logits_bias_row ? 0 : 1;
@@ -401,8 +401,8 @@ static fv_status create_logits(fv_transformer *m, const fv_family_names *n)
                                       fv_init_constant(0));
     }
     if (!c->words) return m->ctx->error;
-    FV_FORWARD(fv_dense_create(m->params, n->words_dense, c->width, c->width, c->bias,
-                               c->start_deviation, &m->words_dense));
+    FV_FORWARD(fv_dense_create(m->params, n->words_dense, c->width, c->width, c->bias, c->init_std,
+                               &m->words_dense));
     return fv_norm_layer_create(m->params, n->words_norm, c->width, c->norm, c->bias, c->eps,
                                 &m->words_norm);
 }
@@ -413,14 +413,14 @@ static fv_status create_heads(fv_transformer *m)
     const fv_family_names *n = fv_family_names_of(c->family);
     FV_FORWARD(create_logits(m, n));
     if (c->pooler)
-        FV_FORWARD(fv_dense_create(m->params, n->pooler, c->width, c->width, c->bias,
-                                   c->start_deviation, &m->pooler));
+        FV_FORWARD(fv_dense_create(m->params, n->pooler, c->width, c->width, c->bias, c->init_std,
+                                   &m->pooler));
     if (c->next_sentence)
-        FV_FORWARD(fv_dense_create(m->params, n->next_sentence, c->width, 2, c->bias,
-                                   c->start_deviation, &m->next_sentence));
+        FV_FORWARD(fv_dense_create(m->params, n->next_sentence, c->width, 2, c->bias, c->init_std,
+                                   &m->next_sentence));
     if (c->labels)
-        FV_FORWARD(fv_dense_create(m->params, n->labels, c->width, c->labels, c->bias,
-                                   c->start_deviation, &m->labels));
+        FV_FORWARD(fv_dense_create(m->params, n->labels, c->width, c->labels, c->bias, c->init_std,
+                                   &m->labels));
     return m->ctx->error;
 }
 

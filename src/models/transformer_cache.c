@@ -379,7 +379,7 @@ int64_t fv_cache_most(const fv_transformer *m)
 {
     const fv_position_kind kind = m->cfg.positions;
     const bool bounded = kind == FV_POSITION_LEARNED || kind == FV_POSITION_ROTARY;
-    return bounded ? m->cfg.most_positions : FV_CACHE_UNBOUNDED;
+    return bounded ? m->cfg.max_positions : FV_CACHE_UNBOUNDED;
 }
 
 /* The beginnings of prompts that have more than one token, in arrays of the context's memory. */

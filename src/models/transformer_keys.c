@@ -30,8 +30,8 @@ static const fv_key keys[] = {
     {"transformer.dropout", FV_KEY_REAL, "-1", -1, 0.99, NULL, "of embeddings and results"},
     {"transformer.attention_dropout", FV_KEY_REAL, "-1", -1, 0.99, NULL, "of the weights"},
     {"transformer.hidden_dropout", FV_KEY_REAL, "-1", -1, 0.99, NULL, "of the hidden units"},
-    {"transformer.start_deviation", FV_KEY_REAL, "-1", -1, 10, NULL,
-     "of weights at first; 0: Xavier's rule"},
+    {"transformer.init_std", FV_KEY_REAL, "-1", -1, 10, NULL,
+     "standard deviation of initial weights; 0: Xavier's rule"},
     {"transformer.smoothing", FV_KEY_REAL, "-1", -1, 0.99, NULL,
      "label smoothing of the training loss"},
 };
@@ -45,11 +45,11 @@ static const struct {
              {"transformer.heads", AT(heads)},
              {"transformer.kv_heads", AT(kv_heads)},
              {"transformer.hidden", AT(hidden)},
-             {"transformer.length", AT(most_positions)}},
+             {"transformer.length", AT(max_positions)}},
   rates[] = {{"transformer.dropout", AT(dropout)},
              {"transformer.attention_dropout", AT(attention_dropout)},
              {"transformer.hidden_dropout", AT(hidden_dropout)},
-             {"transformer.start_deviation", AT(start_deviation)},
+             {"transformer.init_std", AT(init_std)},
              {"transformer.smoothing", AT(smoothing)}};
 
 fv_key_table fv_transformer_keys(void) { return (fv_key_table){keys, sizeof keys / sizeof *keys}; }

@@ -146,7 +146,7 @@ static bool with_start(fv_ctx *ctx, const fv_transformer *m, const fv_token_pair
     }
     const int64_t total = fv_token_pairs_tokens(batch);
     if (!list_make(ctx, batch->count, total, l)) return false;
-    if (m->cfg.start < 0 || m->cfg.end < 0) {
+    if (m->cfg.bos < 0 || m->cfg.eos < 0) {
         fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: pairs need start and end tokens");
         return false;
     }
@@ -155,7 +155,7 @@ static bool with_start(fv_ctx *ctx, const fv_transformer *m, const fv_token_pair
         const int64_t n = batch->target_length[i];
         l->tokens[i] = to;
         l->length[i] = n + 1;
-        *to++ = m->cfg.start;
+        *to++ = m->cfg.bos;
         if (n > 0) memcpy(to, batch->target[i], (size_t)n * sizeof *to);
         to += n;
     }
@@ -180,7 +180,7 @@ fv_tensor *fv_transformer_pair_loss(fv_ctx *ctx, const fv_transformer *model, co
         for (int64_t i = 0; ctx->error == FV_OK && i < batch->count; i++) {
             const int64_t from = place_of(&target, i, packed), n = batch->target_length[i];
             for (int64_t t = 0; t <= n; t++)
-                wish(&w, from + t, t < n ? batch->target[i][t] : model->cfg.end);
+                wish(&w, from + t, t < n ? batch->target[i][t] : model->cfg.eos);
             packed += n + 1;
         }
         loss = summed(ctx, model, states, &w, pass);

@@ -116,9 +116,9 @@ bool fv_rows_check(fv_ctx *ctx, const fv_transformer *m, const fv_rows *rows)
     const int64_t longest = rows->begin ? rows->longest : ids->shape[1];
     const bool bounded =
         m->cfg.positions == FV_POSITION_LEARNED || m->cfg.positions == FV_POSITION_ROTARY;
-    if (bounded && longest > m->cfg.most_positions) {
+    if (bounded && longest > m->cfg.max_positions) {
         fv_poison(ctx, FV_ERR_LIMIT, "transformer: %lld tokens, but the model has %lld positions",
-                  (long long)longest, (long long)m->cfg.most_positions);
+                  (long long)longest, (long long)m->cfg.max_positions);
         return false;
     }
     return true;

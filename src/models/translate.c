@@ -11,7 +11,7 @@ void fv_translate_config_init(fv_translate_config *cfg, size_t struct_size)
 {
     fv_translate_config defaults = {
         .struct_size = struct_size, .length_ratio = 2, .length_extra = 10, .batch = 64};
-    fv_decode_config_init(&defaults.decode, sizeof defaults.decode);
+    fv_search_config_init(&defaults.search, sizeof defaults.search);
     fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
 }
 
@@ -92,7 +92,7 @@ fv_status fv_parallel_create(fv_model *t, fv_parallel **out)
 static fv_status attention_of(job *j, const waiting *w, const fv_output *o,
                               fv_translation_parts *parts)
 {
-    const bool wanted = j->cfg->decode.want_weights || j->cfg->replace_unknown;
+    const bool wanted = j->cfg->search.want_weights || j->cfg->replace_unknown;
     if (!wanted || o->weights || !attends(j->t)) return FV_OK;
     const one source = {w->tokens, w->count}, target = {o->tokens, o->count};
     float *weights = NULL;
@@ -127,11 +127,11 @@ static fv_status decode(job *j, int64_t first, const fv_batch *sources, const in
                         fv_outputs **out)
 {
     fv_stepper stepper;
-    fv_decode_config how = j->cfg->decode;
+    fv_search_config how = j->cfg->search;
     how.first_source += first;
     how.want_weights = how.want_weights || j->cfg->replace_unknown;
     FV_FORWARD(j->t->kind->steps(j->t->self, sources, &stepper));
-    return fv_decode(j->t->ctx, &stepper, sources->rows, most, &how, out);
+    return fv_search(j->t->ctx, &stepper, sources->rows, most, &how, out);
 }
 
 static fv_status one_batch(job *j, int64_t first, int64_t n)
@@ -193,7 +193,7 @@ fv_status fv_translate(fv_model *t, int64_t count, const fv_string *sources,
                  ctx, FV_ERR_ARGUMENT, "translate: a setting is out of range");
     FV_FORWARD(fv_translate_ready(t));
     job j = {.t = t, .cfg = cfg};
-    FV_FORWARD(fv_translations_make(ctx, count, cfg->decode.nbest, &j.all));
+    FV_FORWARD(fv_translations_make(ctx, count, cfg->search.nbest, &j.all));
     fv_arena_init(&j.room, &ctx->mem);
     fv_status status = encode_all(&j, count, sources);
     for (int64_t first = 0; status == FV_OK && first < j.count; first += cfg->batch)

@@ -17,7 +17,7 @@ extern fv_params *params;
 extern fv_tensor *q, *v, *w_q, *w_k, *v_a, *x, *y, *target, *table, *learnt, *rows_of_tokens,
     *words;
 extern int64_t n, d, n_q, n_k, width, sentences, sources, count, segments, shape[2], *lengths,
-    *most_tokens, *index;
+    *max_tokens, *index;
 extern void *o, *lse, *mine;
 extern uint64_t seed;
 extern float *map, *weight, *entropy, *weights;
@@ -30,7 +30,7 @@ extern const float *first, *second;
 extern const fv_model_kind my_kind;
 extern fv_sequences prompts;
 extern fv_stepper stepper;
-extern fv_decode_config how;
+extern fv_search_config how;
 extern fv_outputs *outputs;
 extern fv_recipe *recipe;
 extern fv_safetensors *file;

@@ -49,8 +49,8 @@ void encoder_folder_write(const char *folder, int64_t labels, const char *const 
     cfg.heads = 2;
     cfg.hidden = 24;
     cfg.encoder_layers = 1;
-    cfg.most_positions = ENCODER_POSITIONS;
-    cfg.start_deviation = 0.5;
+    cfg.max_positions = ENCODER_POSITIONS;
+    cfg.init_std = 0.5;
     cfg.words = cfg.logits_bias = cfg.next_sentence = false;
     cfg.pooler = labels > 0;
     cfg.labels = labels;

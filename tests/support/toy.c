@@ -34,7 +34,8 @@ static fv_status begin(void *user, int64_t sources)
     return FV_OK;
 }
 
-static fv_tensor *step(void *user, fv_ctx *c, fv_tensor *tokens, fv_tensor **weights)
+static fv_status step(void *user, fv_ctx *c, fv_tensor *tokens, bool want_weights,
+                      fv_step_output *out)
 {
     toy *t = user;
     static int64_t last[ROWS];
@@ -48,8 +49,9 @@ static fv_tensor *step(void *user, fv_ctx *c, fv_tensor *tokens, fv_tensor **wei
             w[r * POSITIONS + i] = (float)toy_weight(t->source[r], last[r], i);
         t->place[r]++;
     }
-    if (weights) *weights = fv_from_host(c, FV_F32, 2, (int64_t[]){t->rows, POSITIONS}, w);
-    return fv_from_host(c, FV_F32, 2, (int64_t[]){t->rows, VOCABULARY}, logits);
+    if (want_weights) out->weights = fv_from_host(c, FV_F32, 2, (int64_t[]){t->rows, POSITIONS}, w);
+    out->logits = fv_from_host(c, FV_F32, 2, (int64_t[]){t->rows, VOCABULARY}, logits);
+    return FV_OK;
 }
 
 static fv_status choose(void *user, int64_t rows, const int64_t *from)
@@ -69,9 +71,9 @@ static fv_status choose(void *user, int64_t rows, const int64_t *from)
 fv_stepper toy_stepper(toy *t)
 {
     return (fv_stepper){.user = t,
-                        .vocabulary = VOCABULARY,
-                        .start = START,
-                        .end = END,
+                        .max_choices = VOCABULARY,
+                        .bos = START,
+                        .eos = END,
                         .begin = begin,
                         .step = step,
                         .select = choose};
@@ -85,19 +87,19 @@ double toy_log_p(int64_t source, int64_t place, int64_t last, int64_t token)
     return (double)(float)toy_logit(source, place, last, token) - log(sum);
 }
 
-void toy_run(fv_ctx *ctx, toy *t, int64_t sources, const fv_decode_config *cfg, fv_outputs **out)
+void toy_run(fv_ctx *ctx, toy *t, int64_t sources, const fv_search_config *cfg, fv_outputs **out)
 {
     int64_t most[ROWS];
     for (int64_t i = 0; i < sources; i++)
         most[i] = MOST;
     const fv_stepper stepper = toy_stepper(t);
-    CHECK_OK(ctx, fv_decode(ctx, &stepper, sources, most, cfg, out));
+    CHECK_OK(ctx, fv_search(ctx, &stepper, sources, most, cfg, out));
 }
 
-fv_decode_config toy_config(int beam, int nbest)
+fv_search_config toy_config(int beam, int nbest)
 {
-    fv_decode_config cfg;
-    fv_decode_config_init(&cfg, sizeof cfg);
+    fv_search_config cfg;
+    fv_search_config_init(&cfg, sizeof cfg);
     cfg.beam = beam;
     cfg.nbest = nbest;
     return cfg;

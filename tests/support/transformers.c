@@ -13,14 +13,14 @@ fv_transformer_config small_config(fv_family family)
     c.hidden = 24;
     if (c.encoder_layers) c.encoder_layers = 2;
     if (c.decoder_layers) c.decoder_layers = 2;
-    c.most_positions = 40;
+    c.max_positions = 40;
     if (family == FV_FAMILY_LLAMA) c.kv_heads = 2;
     if (family == FV_FAMILY_T5)
         c.relative_buckets = 8, c.relative_reach = 16, c.logits_scale = 0.25;
     if (family == FV_FAMILY_BERT) c.pooler = c.next_sentence = true;
-    c.start_deviation = 0.3;
-    c.start = 1;
-    c.end = 2;
+    c.init_std = 0.3;
+    c.bos = 1;
+    c.eos = 2;
     return c;
 }
 

@@ -81,7 +81,7 @@ static fv_status read_files(fv_translation_task *run, int part)
     fv_parallel_config_init(&cfg, sizeof cfg);
     cfg.skip_invalid = fv_recipe_bool(run->recipe, "data.skip_invalid");
     cfg.keep_empty = part == FV_PART_VALID;
-    if (part == FV_PART_TRAIN) cfg.most_tokens = fv_recipe_int(run->recipe, "data.most_tokens");
+    if (part == FV_PART_TRAIN) cfg.max_tokens = fv_recipe_int(run->recipe, "data.most_tokens");
     return fv_parallel_read(run->pairs[part], fv_translation_file(run, part, true),
                             fv_translation_file(run, part, false), &cfg, &run->report[part]);
 }

@@ -129,8 +129,8 @@ static fv_status translate_validation(fv_translation_task *run, fv_model *model,
         sources[i] = fv_parallel_source(run->pairs[FV_PART_VALID], i);
     fv_translate_config how;
     fv_translate_config_init(&how, sizeof how);
-    how.decode.beam = (int)fv_recipe_int(run->recipe, "eval.beam");
-    how.decode.no_scores = true; /* texts are compared, nothing else */
+    how.search.beam = (int)fv_recipe_int(run->recipe, "eval.beam");
+    how.search.no_scores = true; /* texts are compared, nothing else */
     const fv_status status = fv_translate(model, count, sources, &how, out);
     fv_mem_free(&ctx->mem, sources, bytes);
     return status;

@@ -1,6 +1,6 @@
 /*
- * Outputs that grow one token at a time without looking back: the likeliest token (greedy) or a
- * drawn one. Rows that have ended leave the batch.
+ * Greedy search and sampling: each row is extended by its most likely token, or by one drawn from
+ * the distribution. Rows that have ended leave the batch.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -8,44 +8,47 @@
 
 #include "base/rng.h"
 #include "fovea/ops.h"
-#include "infer/outputs.h"
+#include "infer/search.h"
 
-typedef struct walker {
+typedef struct hypothesis {
     int64_t source;
     int copy; /* which of the source's outputs, when sampling */
     const fv_node *last;
-} walker;
+} hypothesis;
 
-typedef struct walk {
-    const fv_search *s;
+typedef struct token_search {
+    const fv_search_run *s;
     int64_t rows, room;
-    walker *row;
+    hypothesis *row;
     int64_t *token, *from; /* [room] */
     double *log_prob;      /* [room], of the token just chosen */
     /* Where tokens are chosen on the host; else NULL. */
-    float *logits;  /* [room][vocabulary] */
-    float *plain;   /* [vocabulary], of one row, as the model gave them */
-    int64_t *order; /* [vocabulary]; sampling */
-    double *weight; /* [vocabulary] */
-} walk;
+    float *logits;  /* [room][max_choices] */
+    float *raw;     /* [max_choices], of one row, of the model, before processing */
+    int64_t *order; /* [max_choices]; sampling */
+    double *weight; /* [max_choices] */
+} token_search;
 
 /* ---- greedy ----------------------------------------------------------------------- */
 
-static fv_status choose_likeliest(const walk *w, fv_tensor *logits)
+static fv_status choose_most_likely(const token_search *w, const fv_search_step_result *step)
 {
     fv_ctx *ctx = w->s->ctx;
+    fv_tensor *logits = step->logits;
     const int last[1] = {-1};
     fv_tensor *best =
         fv_sub(ctx, fv_max(ctx, logits, 1, last, false), fv_logsumexp(ctx, logits, 1, last, false));
     const size_t rows = (size_t)w->rows;
     FV_FORWARD(
         fv_tensor_read(ctx, fv_cast(ctx, best, FV_F64), w->log_prob, rows * sizeof *w->log_prob));
+    for (int64_t r = 0; step->limited && r < w->rows; r++)
+        if (!(w->log_prob[r] > -INFINITY)) return fv_search_no_choice(w->s, r);
     return fv_tensor_read(ctx, fv_argmax(ctx, logits, -1, false), w->token,
                           rows * sizeof *w->token);
 }
 
-/* Nobody wants to know how likely they are. */
-static fv_status take_tokens(const walk *w, fv_tensor *best)
+/* Log-probabilities were not requested. */
+static fv_status take_tokens(const token_search *w, fv_tensor *best)
 {
     for (int64_t r = 0; r < w->rows; r++)
         w->log_prob[r] = NAN;
@@ -54,32 +57,31 @@ static fv_status take_tokens(const walk *w, fv_tensor *best)
 
 /* ---- on the host ------------------------------------------------------------------- */
 
-/* The logits of row r, after what the settings do to them; w->plain keeps them as they were, and
- * *sum is the logarithm of the sum of their exponentials. */
-static float *settled(const walk *w, int64_t r, double *sum)
+/* The processed logits of row r; w->raw keeps the model's, and *sum is their log-sum-exp. */
+static float *process_row(const token_search *w, int64_t r, bool limited, double *sum)
 {
-    const int64_t vocabulary = w->s->stepper->vocabulary;
-    float *logits = w->logits + r * vocabulary;
+    const int64_t choices = w->s->stepper->max_choices;
+    float *logits = w->logits + r * choices;
     double most = -INFINITY, total = 0;
-    memcpy(w->plain, logits, (size_t)vocabulary * sizeof *logits);
-    for (int64_t i = 0; i < vocabulary; i++)
+    memcpy(w->raw, logits, (size_t)choices * sizeof *logits);
+    for (int64_t i = 0; i < choices; i++)
         if ((double)logits[i] > most) most = (double)logits[i];
-    for (int64_t i = 0; i < vocabulary; i++)
+    for (int64_t i = 0; i < choices; i++)
         total += exp((double)logits[i] - most);
     *sum = most + log(total);
-    fv_search_change(w->s, (fv_search_row){w->row[r].source, w->row[r].last}, logits);
+    fv_search_process(w->s, (fv_search_row){w->row[r].source, w->row[r].last, limited}, logits);
     return logits;
 }
 
-static void take_likeliest(const walk *w, int64_t r)
+static void take_most_likely(const token_search *w, int64_t r, bool limited)
 {
     double sum;
-    const float *logits = settled(w, r, &sum);
+    const float *logits = process_row(w, r, limited, &sum);
     int64_t best = 0;
-    for (int64_t i = 1; i < w->s->stepper->vocabulary; i++)
+    for (int64_t i = 1; i < w->s->stepper->max_choices; i++)
         if (logits[i] > logits[best]) best = i;
     w->token[r] = best;
-    w->log_prob[r] = (double)w->plain[best] - sum;
+    w->log_prob[r] = (double)w->raw[best] - sum;
 }
 
 /* ---- sampling --------------------------------------------------------------------- */
@@ -93,21 +95,21 @@ static int descending(const void *a, const void *b, void *weights)
 }
 
 /*
- * Puts the likeliest tokens into w->order, best first, as many as the cuts can need, and returns
+ * Puts the most likely tokens into w->order, best first, as many as the cuts can need, and returns
  * their number. Sorting a whole vocabulary would take longer than the model's own step, so tokens
  * that are far behind the first one (whose weight is 1) come in only where the others are too few.
  */
-static int64_t order_tokens(const walk *w, double total)
+static int64_t order_tokens(const token_search *w, double total)
 {
-    const fv_decode_config *cfg = w->s->cfg;
-    const int64_t vocabulary = w->s->stepper->vocabulary;
+    const fv_search_config *cfg = w->s->cfg;
+    const int64_t choices = w->s->stepper->max_choices;
     const bool bounded = cfg->top_k > 0 || cfg->top_p < 1 || cfg->min_p > 0;
     int64_t n = 0;
     bool enough = false;
     for (double least = bounded ? 1e-3 : 0; !enough; least = least > 1e-12 ? least * 1e-3 : 0) {
         double mass = 0;
         n = 0;
-        for (int64_t i = 0; i < vocabulary; i++)
+        for (int64_t i = 0; i < choices; i++)
             if (!(w->weight[i] < least)) {
                 w->order[n++] = i;
                 mass += w->weight[i];
@@ -119,10 +121,10 @@ static int64_t order_tokens(const walk *w, double total)
     return n;
 }
 
-/* How many of the first `count` tokens in w->order stay in the race. */
-static int64_t kept_tokens(const walk *w, int64_t count, double total)
+/* How many of the first `count` tokens in w->order can be drawn. */
+static int64_t kept_tokens(const token_search *w, int64_t count, double total)
 {
-    const fv_decode_config *cfg = w->s->cfg;
+    const fv_search_config *cfg = w->s->cfg;
     const int64_t most = cfg->top_k > 0 && cfg->top_k < count ? cfg->top_k : count;
     double cut = total;
     if (cfg->top_k > 0) {
@@ -141,22 +143,22 @@ static int64_t kept_tokens(const walk *w, int64_t count, double total)
     return n;
 }
 
-static void draw_token(const walk *w, int64_t r, int64_t done)
+static void draw_token(const token_search *w, int64_t r, bool limited, int64_t done)
 {
-    const fv_decode_config *cfg = w->s->cfg;
-    const int64_t vocabulary = w->s->stepper->vocabulary;
+    const fv_search_config *cfg = w->s->cfg;
+    const int64_t choices = w->s->stepper->max_choices;
     double sum, most = -INFINITY;
-    const float *logits = settled(w, r, &sum);
-    for (int64_t i = 0; i < vocabulary; i++)
+    const float *logits = process_row(w, r, limited, &sum);
+    for (int64_t i = 0; i < choices; i++)
         if ((double)logits[i] > most) most = (double)logits[i];
     double total = 0;
-    for (int64_t i = 0; i < vocabulary; i++)
+    for (int64_t i = 0; i < choices; i++)
         total += w->weight[i] = exp(((double)logits[i] - most) / cfg->temperature);
     const int64_t kept = kept_tokens(w, order_tokens(w, total), total);
     double mass = 0;
     for (int64_t i = 0; i < kept; i++)
         mass += w->weight[w->order[i]];
-    const walker *row = &w->row[r];
+    const hypothesis *row = &w->row[r];
     const uint64_t number = (uint64_t)(row->source + cfg->first_source);
     uint32_t words[4];
     fv_rng_draw(fv_rng_key(cfg->seed, number, (uint64_t)row->copy), (uint64_t)done, 0, words);
@@ -165,40 +167,44 @@ static void draw_token(const walk *w, int64_t r, int64_t done)
     while (pick + 1 < kept && left >= w->weight[w->order[pick]])
         left -= w->weight[w->order[pick++]];
     w->token[r] = w->order[pick];
-    w->log_prob[r] = (double)w->plain[w->token[r]] - sum;
+    w->log_prob[r] = (double)w->raw[w->token[r]] - sum;
 }
 
-static fv_status choose_on_host(const walk *w, fv_tensor *logits, int64_t done)
+static fv_status choose_on_host(const token_search *w, const fv_search_step_result *step,
+                                int64_t done)
 {
     fv_ctx *ctx = w->s->ctx;
-    const size_t bytes = (size_t)(w->rows * w->s->stepper->vocabulary) * sizeof *w->logits;
-    FV_FORWARD(fv_tensor_read(ctx, fv_cast(ctx, logits, FV_F32), w->logits, bytes));
+    const size_t bytes = (size_t)(w->rows * w->s->stepper->max_choices) * sizeof *w->logits;
+    FV_FORWARD(fv_tensor_read(ctx, fv_cast(ctx, step->logits, FV_F32), w->logits, bytes));
     for (int64_t r = 0; r < w->rows; r++) {
         if (w->s->cfg->sample)
-            draw_token(w, r, done);
+            draw_token(w, r, step->limited, done);
         else
-            take_likeliest(w, r);
+            take_most_likely(w, r, step->limited);
+        if (step->limited && !(w->log_prob[r] > -INFINITY)) return fv_search_no_choice(w->s, r);
     }
     return FV_OK;
 }
 
-/* ---- the walk --------------------------------------------------------------------- */
+/* ---- the loop --------------------------------------------------------------------- */
 
 /* Extends every row by its token; rows that end leave. */
-static fv_status extend_rows(walk *w, const float *weights, int64_t positions, bool *changed)
+static fv_status extend_rows(token_search *w, const float *weights, int64_t positions,
+                             bool *changed)
 {
-    const fv_search *s = w->s;
+    const fv_search_run *s = w->s;
     int64_t kept = 0;
     for (int64_t r = 0; r < w->rows; r++) {
-        walker row = w->row[r];
+        hypothesis row = w->row[r];
         const double before = row.last ? row.last->log_prob : 0;
         row.last = fv_search_extend(s, row.last, w->token[r], before + w->log_prob[r],
                                     weights ? weights + r * positions : NULL, positions);
-        FV_RETURN_IF(!row.last, s->ctx, FV_ERR_MEMORY, "decode: no memory for a token");
-        const bool ended = fv_search_ends(s, w->token[r]);
-        const bool enough =
-            s->cfg->heard && !s->cfg->heard(s->cfg->heard_user, row.source, row.copy, w->token[r]);
-        if (ended || enough || row.last->depth >= s->most_tokens[row.source]) {
+        FV_RETURN_IF(!row.last, s->ctx, FV_ERR_MEMORY, "search: no memory for a token");
+        const bool ended = fv_search_is_eos(s, w->token[r]);
+        const bool stopped =
+            s->cfg->on_token &&
+            !s->cfg->on_token(s->cfg->on_token_user, row.source, row.copy, w->token[r]);
+        if (ended || stopped || row.last->depth >= s->max_tokens[row.source]) {
             FV_FORWARD(fv_search_finish(s, row.source, row.last, ended, positions));
             continue;
         }
@@ -211,21 +217,25 @@ static fv_status extend_rows(walk *w, const float *weights, int64_t positions, b
     return FV_OK;
 }
 
-static fv_status one_step(walk *w, int64_t done)
+static fv_status one_step(token_search *w, int64_t done)
 {
-    const fv_search *s = w->s;
-    fv_tensor *weights = NULL;
+    const fv_search_run *s = w->s;
     const float *host = NULL;
     int64_t positions = 0;
     bool changed = false;
-    fv_status status;
-    if (w->logits)
-        status = choose_on_host(w, fv_search_step(s, w->rows, w->token, &weights), done);
-    else if (s->cfg->no_scores)
-        status = take_tokens(w, fv_search_best(s, w->rows, w->token, &weights));
-    else
-        status = choose_likeliest(w, fv_search_step(s, w->rows, w->token, &weights));
-    if (status == FV_OK) status = fv_search_weights(s, weights, &host, &positions);
+    const bool needs_best = !w->logits && s->cfg->no_scores;
+    const fv_search_step_result step =
+        needs_best ? fv_search_best(s, w->rows, w->token) : fv_search_step(s, w->rows, w->token);
+    fv_status status = step.status;
+    if (status == FV_OK) {
+        if (w->logits)
+            status = choose_on_host(w, &step, done);
+        else if (step.best)
+            status = take_tokens(w, step.best);
+        else
+            status = choose_most_likely(w, &step);
+    }
+    if (status == FV_OK) status = fv_search_weights(s, step.weights, &host, &positions);
     fv_scope_end(s->ctx);
     if (status == FV_OK) status = extend_rows(w, host, positions, &changed);
     if (status == FV_OK && changed && w->rows > 0)
@@ -233,43 +243,43 @@ static fv_status one_step(walk *w, int64_t done)
     return status;
 }
 
-/* nbest rows a source; sources that may have no token at all stay out. */
-static fv_status place_rows(walk *w, int copies)
+/* nbest rows per source; sources with max_tokens 0 get none. */
+static fv_status place_rows(token_search *w, int copies)
 {
-    const fv_search *s = w->s;
+    const fv_search_run *s = w->s;
     for (int64_t i = 0; i < s->sources; i++)
-        for (int c = 0; c < copies && s->most_tokens[i] > 0; c++) {
+        for (int c = 0; c < copies && s->max_tokens[i] > 0; c++) {
             w->from[w->rows] = i;
-            w->token[w->rows] = fv_search_start(s, i);
-            w->row[w->rows++] = (walker){.source = i, .copy = c};
+            w->token[w->rows] = fv_search_bos(s, i);
+            w->row[w->rows++] = (hypothesis){.source = i, .copy = c};
         }
     if (w->rows == s->sources || w->rows == 0) return FV_OK;
     return s->stepper->select(s->stepper->user, w->rows, w->from);
 }
 
-fv_status fv_search_walk(const fv_search *s)
+fv_status fv_search_greedy(const fv_search_run *s)
 {
     fv_arena *arena = &s->outputs->arena;
     const int copies = s->cfg->sample ? s->cfg->nbest : 1;
-    const size_t vocabulary = (size_t)s->stepper->vocabulary;
-    walk w = {.s = s, .room = s->sources * copies};
+    const size_t choices = (size_t)s->stepper->max_choices;
+    token_search w = {.s = s, .room = s->sources * copies};
     const size_t room = (size_t)w.room;
     w.row = fv_arena_array(arena, room, sizeof *w.row);
     w.token = fv_arena_array(arena, room, sizeof *w.token);
     w.from = fv_arena_array(arena, room, sizeof *w.from);
     w.log_prob = fv_arena_array(arena, room, sizeof *w.log_prob);
     bool ok = w.row && w.token && w.from && w.log_prob;
-    if (s->cfg->sample || fv_search_changes(s)) {
-        w.logits = fv_arena_array(arena, room * vocabulary, sizeof *w.logits);
-        w.plain = fv_arena_array(arena, vocabulary, sizeof *w.plain);
-        ok = ok && w.logits && w.plain;
+    if (s->cfg->sample || fv_search_has_processors(s)) {
+        w.logits = fv_arena_array(arena, room * choices, sizeof *w.logits);
+        w.raw = fv_arena_array(arena, choices, sizeof *w.raw);
+        ok = ok && w.logits && w.raw;
     }
     if (s->cfg->sample) {
-        w.order = fv_arena_array(arena, vocabulary, sizeof *w.order);
-        w.weight = fv_arena_array(arena, vocabulary, sizeof *w.weight);
+        w.order = fv_arena_array(arena, choices, sizeof *w.order);
+        w.weight = fv_arena_array(arena, choices, sizeof *w.weight);
         ok = ok && w.order && w.weight;
     }
-    FV_RETURN_IF(!ok, s->ctx, FV_ERR_MEMORY, "decode: no memory for %zu rows", room);
+    FV_RETURN_IF(!ok, s->ctx, FV_ERR_MEMORY, "search: no memory for %zu rows", room);
     FV_FORWARD(place_rows(&w, copies));
     for (int64_t done = 0; w.rows > 0; done++)
         FV_FORWARD(one_step(&w, done));

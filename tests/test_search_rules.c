@@ -102,7 +102,7 @@ static void the_beam_of_transformers(void)
 {
     int differ = 0;
     for (int setting = 0; setting < 8; setting++) {
-        fv_decode_config cfg = toy_config(2 + setting % 3, 2);
+        fv_search_config cfg = toy_config(2 + setting % 3, 2);
         cfg.as_transformers = true;
         cfg.early_stopping = setting & 1;
         cfg.length_alpha = setting < 4 ? 1 : 2;
@@ -137,7 +137,7 @@ static void banned_tokens_do_not_come(void)
     const int64_t list[1] = {3};
     int changed = 0;
     for (int setting = 0; setting < 4; setting++) {
-        fv_decode_config cfg = toy_config(setting < 2 ? 3 : 1, 1);
+        fv_search_config cfg = toy_config(setting < 2 ? 3 : 1, 1);
         toy t = {.first = 0};
         fv_outputs *out = NULL, *free_one = NULL;
         cfg.as_transformers = true;
@@ -166,17 +166,17 @@ static void banned_tokens_do_not_come(void)
         fv_outputs_free(&free_one);
     }
     CHECK(changed > 0);
-    fv_decode_config cfg = toy_config(1, 1);
+    fv_search_config cfg = toy_config(1, 1);
     toy t = {.first = 0};
     fv_outputs *out = NULL;
     const fv_stepper stepper = toy_stepper(&t);
     cfg.banned = (const int64_t[]){VOCABULARY};
     cfg.banned_count = 1;
-    CHECK_EQ(fv_decode(ctx, &stepper, 1, (const int64_t[]){MOST}, &cfg, &out), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_search(ctx, &stepper, 1, (const int64_t[]){MOST}, &cfg, &out), FV_ERR_ARGUMENT);
     fv_ctx_take_error(ctx);
 }
 
-static void ban_words(fv_decode_config *cfg)
+static void ban_words(fv_search_config *cfg)
 {
     cfg->banned = words;
     cfg->banned_lengths = word_lengths;
@@ -210,20 +210,20 @@ static void banned_words_do_not_come(void)
     }
     words_banned = true;
     for (int way = 0; way < 3; way++) { /* beam, greedy, drawn */
-        fv_decode_config cfg = toy_config(way == 0 ? 3 : 1, way == 2 ? DRAWS : 1);
+        fv_search_config cfg = toy_config(way == 0 ? 3 : 1, way == 2 ? DRAWS : 1);
         toy t = {.first = 0};
         fv_outputs *out = NULL, *with = NULL, *bare = NULL;
         cfg.as_transformers = true;
         cfg.length_alpha = 1;
         cfg.sample = way == 2;
-        cfg.before = before;
-        cfg.before_count = counts;
+        cfg.prompts = before;
+        cfg.prompt_lengths = counts;
         toy_run(ctx, &t, SOURCES, &cfg, &with);
         ban_words(&cfg);
         toy_run(ctx, &t, SOURCES, &cfg, &out);
         CHECK(outputs_with_words(with, SOURCES, cfg.nbest) > 0);
         CHECK_EQ(outputs_with_words(out, SOURCES, cfg.nbest), 0);
-        cfg.before_count = none; /* nothing was said: the first token may be what ends a word */
+        cfg.prompt_lengths = none; /* nothing was said: the first token may be what ends a word */
         toy_run(ctx, &t, SOURCES, &cfg, &bare);
         CHECK(outputs_with_words(bare, SOURCES, cfg.nbest) > 0);
         for (int64_t s = 0; way == 0 && s < SOURCES; s++) {
@@ -252,22 +252,22 @@ static void banned_words_do_not_come(void)
         fv_outputs_free(&bare);
     }
     words_banned = false;
-    fv_decode_config cfg = toy_config(1, 1);
+    fv_search_config cfg = toy_config(1, 1);
     toy t = {.first = 0};
     fv_outputs *out = NULL;
     const fv_stepper stepper = toy_stepper(&t);
     ban_words(&cfg);
     cfg.banned_lengths = (const int[]){2, 0, 3};
-    CHECK_EQ(fv_decode(ctx, &stepper, 1, (const int64_t[]){MOST}, &cfg, &out), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_search(ctx, &stepper, 1, (const int64_t[]){MOST}, &cfg, &out), FV_ERR_ARGUMENT);
     fv_ctx_take_error(ctx);
 }
 
 /* Whether a run of n tokens would come twice with `token` after the prompt and these. */
-static bool repeats_run(const int64_t *before, int64_t before_count, const int64_t *tokens,
+static bool repeats_run(const int64_t *before, int64_t prompt_lengths, const int64_t *tokens,
                         int64_t count, int64_t token, int64_t n)
 {
     int64_t all[16], total = 0;
-    for (int64_t i = 0; i < before_count; i++)
+    for (int64_t i = 0; i < prompt_lengths; i++)
         all[total++] = before[i];
     for (int64_t i = 0; i < count; i++)
         all[total++] = tokens[i];
@@ -290,13 +290,13 @@ static void no_run_comes_twice(void)
     }
     for (int setting = 0; setting < 6; setting++) {
         const int64_t n = 1 + setting % 3;
-        fv_decode_config cfg = toy_config(setting < 3 ? 1 : 3, 1);
+        fv_search_config cfg = toy_config(setting < 3 ? 1 : 3, 1);
         toy t = {.first = 0};
         fv_outputs *out = NULL, *with = NULL;
-        cfg.before = before;
-        cfg.before_count = counts;
+        cfg.prompts = before;
+        cfg.prompt_lengths = counts;
         toy_run(ctx, &t, SOURCES, &cfg, &with);
-        cfg.no_repeat = n;
+        cfg.no_repeat_ngram = n;
         toy_run(ctx, &t, SOURCES, &cfg, &out);
         for (int64_t s = 0; s < SOURCES; s++) {
             const fv_output *o = fv_outputs_get(out, s, 0), *free_one = fv_outputs_get(with, s, 0);
@@ -329,14 +329,14 @@ static void ends_wait_for_the_whole_length(void)
     const int64_t *before[2] = {said, said}, counts[2] = {3, 1};
     int64_t shortest[2] = {MOST, MOST};
     for (uint64_t seed = 0; seed < 60; seed++) {
-        fv_decode_config cfg = toy_config(1, 1);
+        fv_search_config cfg = toy_config(1, 1);
         toy t = {.first = 0};
         fv_outputs *out = NULL;
         cfg.sample = true;
         cfg.seed = seed;
-        cfg.before = before;
-        cfg.before_count = counts;
-        cfg.least_length = 4;
+        cfg.prompts = before;
+        cfg.prompt_lengths = counts;
+        cfg.min_length = 4;
         toy_run(ctx, &t, 2, &cfg, &out);
         for (int64_t s = 0; s < 2; s++) {
             const fv_output *o = fv_outputs_get(out, s, 0);
@@ -346,12 +346,12 @@ static void ends_wait_for_the_whole_length(void)
     }
     CHECK_EQ(shortest[0], 1);
     CHECK_EQ(shortest[1], 3);
-    fv_decode_config cfg = toy_config(1, 1);
+    fv_search_config cfg = toy_config(1, 1);
     toy t = {.first = 0};
     fv_outputs *out = NULL;
     const fv_stepper stepper = toy_stepper(&t);
-    cfg.no_repeat = -1;
-    CHECK_EQ(fv_decode(ctx, &stepper, 1, (const int64_t[]){MOST}, &cfg, &out), FV_ERR_ARGUMENT);
+    cfg.no_repeat_ngram = -1;
+    CHECK_EQ(fv_search(ctx, &stepper, 1, (const int64_t[]){MOST}, &cfg, &out), FV_ERR_ARGUMENT);
     fv_ctx_take_error(ctx);
 }
 
@@ -361,10 +361,10 @@ static void repetitions_are_punished(void)
     const int64_t prompt[3] = {2, 4, 2}, *const before[1] = {prompt}, count[1] = {3};
     int changed = 0;
     for (int64_t s = 0; s < 20; s++) {
-        fv_decode_config cfg = toy_config(1, 1);
+        fv_search_config cfg = toy_config(1, 1);
         cfg.repetition_penalty = 1.8;
-        cfg.before = before;
-        cfg.before_count = count;
+        cfg.prompts = before;
+        cfg.prompt_lengths = count;
         toy t = {.first = s};
         fv_outputs *out = NULL, *plain = NULL;
         toy_run(ctx, &t, 1, &cfg, &out);
@@ -403,12 +403,12 @@ static void ends_and_forced_tokens(void)
 {
     const int64_t ends[1] = {3};
     for (int beam = 1; beam <= 3; beam += 2) {
-        fv_decode_config cfg = toy_config(beam, 1);
-        cfg.more_ends = ends;
-        cfg.more_end_count = 1;
+        fv_search_config cfg = toy_config(beam, 1);
+        cfg.extra_eos = ends;
+        cfg.extra_eos_count = 1;
         cfg.forced_first = 4;
         cfg.forced_last = END;
-        cfg.least_tokens = 2;
+        cfg.min_tokens = 2;
         toy t = {.first = 0};
         fv_outputs *out = NULL;
         toy_run(ctx, &t, 30, &cfg, &out);
@@ -436,15 +436,15 @@ static bool hear(void *user, int64_t source, int copy, int64_t token)
     return h->count < h->enough;
 }
 
-/* Every token is heard in its turn; who has heard enough ends the output. */
+/* Every token is on_token in its turn; who has on_token enough ends the output. */
 static void tokens_are_heard(void)
 {
     for (int64_t enough = 1; enough <= MOST + 1; enough++) {
         hearing h = {.enough = enough};
-        fv_decode_config cfg = toy_config(1, 1);
-        cfg.heard = hear;
-        cfg.heard_user = &h;
-        cfg.least_tokens = MOST;
+        fv_search_config cfg = toy_config(1, 1);
+        cfg.on_token = hear;
+        cfg.on_token_user = &h;
+        cfg.min_tokens = MOST;
         toy t = {.first = 2};
         fv_outputs *out = NULL;
         toy_run(ctx, &t, 1, &cfg, &out);
@@ -461,12 +461,12 @@ static void sources_start_as_they_like(void)
 {
     const int64_t starts[2] = {3, 2}, most[2] = {MOST, MOST};
     for (int beam = 1; beam <= 100; beam += 99) {
-        const fv_decode_config cfg = toy_config(beam, 1);
+        const fv_search_config cfg = toy_config(beam, 1);
         toy t = {.first = 0};
         fv_stepper stepper = toy_stepper(&t);
-        stepper.starts = starts;
+        stepper.first_tokens = starts;
         fv_outputs *out = NULL;
-        CHECK_OK(ctx, fv_decode(ctx, &stepper, 2, most, &cfg, &out));
+        CHECK_OK(ctx, fv_search(ctx, &stepper, 2, most, &cfg, &out));
         for (int64_t s = 0; s < 2; s++) {
             const fv_output *o = fv_outputs_get(out, s, 0);
             double sum = 0;

@@ -15,7 +15,7 @@ typedef struct listed {
     double log_prob, score;
 } listed;
 
-static double score_of(const fv_decode_config *cfg, int64_t source, const listed *l)
+static double score_of(const fv_search_config *cfg, int64_t source, const listed *l)
 {
     double score = l->log_prob / pow((5.0 + (double)l->count) / 6.0, cfg->length_alpha);
     for (int64_t i = 0; i < POSITIONS && cfg->coverage_beta != 0; i++) {
@@ -34,7 +34,7 @@ static int by_score(const void *a, const void *b)
 }
 
 /* All outputs that end within MOST tokens, best first. */
-static int list_all(const fv_decode_config *cfg, int64_t source, listed *out)
+static int list_all(const fv_search_config *cfg, int64_t source, listed *out)
 {
     int n = 0;
     for (int64_t length = 0; length <= MOST; length++) {
@@ -43,7 +43,7 @@ static int list_all(const fv_decode_config *cfg, int64_t source, listed *out)
             combinations *= VOCABULARY;
         for (int64_t c = 0; c < combinations; c++) {
             listed l = {.count = length + 1};
-            bool valid = length >= cfg->least_tokens && length < MOST;
+            bool valid = length >= cfg->min_tokens && length < MOST;
             int64_t rest = c, last = START;
             for (int64_t t = 0; t < length; t++, rest /= VOCABULARY) {
                 l.tokens[t] = rest % VOCABULARY;
@@ -71,10 +71,10 @@ static void a_wide_beam_finds_the_best(void)
     static const double settings[][2] = {{0, 0}, {0.6, 0}, {1, 0}, {0, 0.4}, {0.8, 0.3}};
     static listed all[4096];
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        fv_decode_config cfg = toy_config(100, 4);
+        fv_search_config cfg = toy_config(100, 4);
         cfg.length_alpha = settings[i][0];
         cfg.coverage_beta = settings[i][1];
-        cfg.least_tokens = (int64_t)(i % 3);
+        cfg.min_tokens = (int64_t)(i % 3);
         toy t = {.first = 0};
         fv_outputs *out = NULL;
         toy_run(ctx, &t, 5, &cfg, &out);
@@ -99,7 +99,7 @@ static void a_wide_beam_finds_the_best(void)
 static void a_narrow_beam_misses_some(void)
 {
     static listed all[4096];
-    const fv_decode_config cfg = toy_config(1, 1);
+    const fv_search_config cfg = toy_config(1, 1);
     toy t = {.first = 0};
     fv_outputs *out = NULL;
     toy_run(ctx, &t, 40, &cfg, &out);
@@ -114,7 +114,7 @@ static void a_narrow_beam_misses_some(void)
 
 static void greedy_takes_the_likeliest_each_time(void)
 {
-    const fv_decode_config cfg = toy_config(1, 1);
+    const fv_search_config cfg = toy_config(1, 1);
     toy t = {.first = 0};
     fv_outputs *out = NULL;
     toy_run(ctx, &t, 30, &cfg, &out);
@@ -157,7 +157,7 @@ static void check_same(const fv_outputs *a, int64_t sa, const fv_outputs *b, int
 static void the_batch_does_not_matter(void)
 {
     for (int mode = 0; mode < 3; mode++) {
-        fv_decode_config cfg = toy_config(mode == 1 ? 3 : 1, mode == 0 ? 1 : 3);
+        fv_search_config cfg = toy_config(mode == 1 ? 3 : 1, mode == 0 ? 1 : 3);
         cfg.sample = mode == 2;
         cfg.want_weights = true;
         cfg.seed = 11;
@@ -179,7 +179,7 @@ static void the_batch_does_not_matter(void)
 
 static void weights_are_those_of_each_step(void)
 {
-    fv_decode_config cfg = toy_config(3, 2);
+    fv_search_config cfg = toy_config(3, 2);
     cfg.want_weights = true;
     toy t = {.first = 0};
     fv_outputs *out = NULL;
@@ -204,7 +204,7 @@ static void draws_follow_the_distribution(void)
         int64_t top_k;
     } settings[] = {{1, 1, 0, 0}, {0.5, 1, 0, 0}, {1, 1, 0, 2}, {1, 0.6, 0, 0}, {1, 1, 0.5, 0}};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        fv_decode_config cfg = toy_config(1, DRAWS);
+        fv_search_config cfg = toy_config(1, DRAWS);
         cfg.sample = true;
         cfg.temperature = settings[i].temperature;
         cfg.top_p = settings[i].top_p;
@@ -253,26 +253,26 @@ static void bad_settings_are_refused(void)
     const int64_t most[1] = {MOST};
     const fv_stepper stepper = toy_stepper(&t);
     fv_outputs *out = NULL;
-    fv_decode_config cfg = toy_config(2, 3);
-    CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    fv_search_config cfg = toy_config(2, 3);
+    CHECK_EQ(fv_search(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
     cfg = toy_config(0, 1);
-    CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_search(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
     cfg = toy_config(1, 1);
     cfg.temperature = 0;
-    CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_search(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
     cfg = toy_config(1, 1);
     cfg.repetition_penalty = 0;
-    CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_search(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
     cfg = toy_config(1, 1);
     cfg.forced_first = VOCABULARY;
-    CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_search(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
     cfg = toy_config(1, 1);
-    cfg.more_ends = (int64_t[]){-1};
-    cfg.more_end_count = 1;
-    CHECK_EQ(fv_decode(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    cfg.extra_eos = (int64_t[]){-1};
+    cfg.extra_eos_count = 1;
+    CHECK_EQ(fv_search(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
     CHECK(out == NULL);
     cfg = toy_config(1, 1);
-    CHECK_OK(ctx, fv_decode(ctx, &stepper, 0, most, &cfg, &out));
+    CHECK_OK(ctx, fv_search(ctx, &stepper, 0, most, &cfg, &out));
     CHECK(fv_outputs_get(out, 0, 0) == NULL);
     fv_outputs_free(&out);
 }
@@ -283,9 +283,9 @@ static void sources_without_room_give_nothing(void)
     const int64_t most[3] = {2, 0, 3};
     const fv_stepper stepper = toy_stepper(&t);
     for (int beam = 1; beam < 3; beam++) {
-        const fv_decode_config cfg = toy_config(beam, 1);
+        const fv_search_config cfg = toy_config(beam, 1);
         fv_outputs *out = NULL;
-        CHECK_OK(ctx, fv_decode(ctx, &stepper, 3, most, &cfg, &out));
+        CHECK_OK(ctx, fv_search(ctx, &stepper, 3, most, &cfg, &out));
         CHECK(fv_outputs_get(out, 1, 0) == NULL);
         CHECK(fv_outputs_get(out, 0, 0)->count <= 2 && fv_outputs_get(out, 2, 0)->count <= 3);
         fv_outputs_free(&out);

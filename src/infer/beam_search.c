@@ -1,13 +1,14 @@
 /*
  * Beam search. Each source keeps its own beam of live prefixes; rows of all sources go through the
- * model together, a source's rows side by side. One step looks at the beam + 1 likeliest
- * continuations of each prefix (one of them may be the end), which is enough to fill the next beam.
+ * model together, those of one source next to each other. One step looks at the beam + 1 most
+ * likely continuations of each prefix (one of them may be the end), which is enough to fill the
+ * next beam.
  */
 #include <math.h>
 #include <stdlib.h>
 
 #include "fovea/ops.h"
-#include "infer/outputs.h"
+#include "infer/search.h"
 
 typedef struct candidate {
     double log_prob;
@@ -16,7 +17,7 @@ typedef struct candidate {
 } candidate;
 
 typedef struct beam_search {
-    const fv_search *s;
+    const fv_search_run *s;
     int64_t width, per_row; /* beam, and continuations looked at for each prefix */
     int64_t rows;
     int64_t *source;      /* [rows] */
@@ -27,7 +28,7 @@ typedef struct beam_search {
     double *top;           /* [rows][per_row] */
     int64_t *top_token;
     candidate *list; /* of one source */
-    float *scores;   /* [rows][vocabulary], where settings change them; else NULL */
+    float *scores;   /* [rows][max_choices], where settings change them; else NULL */
 } beam_search;
 
 static int better_first(const void *a, const void *b)
@@ -40,15 +41,15 @@ static int better_first(const void *a, const void *b)
 
 /* Whether no continuation of a live prefix can enter the source's list: further tokens only lower
  * log p, and coverage can at best cost nothing. */
-static bool decided(const fv_search *s, int64_t source, double best_live, int64_t depth)
+static bool decided(const fv_search_run *s, int64_t source, double best_live, int64_t depth)
 {
     const fv_outputs *o = s->outputs;
     if (o->count[source] < o->room) return false;
     const double worst = o->list[source * o->room + o->room - 1].score;
     if (s->cfg->as_transformers)
-        return s->cfg->early_stopping || best_live / fv_search_penalty(s, depth) <= worst;
-    const double now = best_live / fv_search_penalty(s, depth + 1);
-    const double longest = best_live / fv_search_penalty(s, s->most_tokens[source] + 1);
+        return s->cfg->early_stopping || best_live / fv_search_length_penalty(s, depth) <= worst;
+    const double now = best_live / fv_search_length_penalty(s, depth + 1);
+    const double longest = best_live / fv_search_length_penalty(s, s->max_tokens[source] + 1);
     return (now > longest ? now : longest) <= worst;
 }
 
@@ -85,15 +86,15 @@ static const fv_node *extend(const beam_search *b, const candidate *c, const ste
 static fv_status advance_source(beam_search *b, int64_t first, int64_t rows, const step_weights *w,
                                 int64_t *at)
 {
-    const fv_search *s = b->s;
+    const fv_search_run *s = b->s;
     const int64_t source = b->source[first], begin = *at, n = gather_candidates(b, first, rows);
     int64_t depth = 0, leading = 0; /* live prefixes among the first `width` candidates */
     for (int64_t i = 0; i < n && *at - begin < b->width; i++) {
         const candidate *c = &b->list[i];
-        const bool ends = fv_search_ends(s, c->token);
+        const bool ends = fv_search_is_eos(s, c->token);
         if (ends && i >= b->width) continue;
         const fv_node *node = extend(b, c, w);
-        FV_RETURN_IF(!node, s->ctx, FV_ERR_MEMORY, "decode: no memory for a token");
+        FV_RETURN_IF(!node, s->ctx, FV_ERR_MEMORY, "search: no memory for a token");
         depth = node->depth;
         if (ends) {
             FV_FORWARD(fv_search_finish(s, source, node, true, w->positions));
@@ -106,7 +107,7 @@ static fv_status advance_source(beam_search *b, int64_t first, int64_t rows, con
         if (i < b->width) leading++;
     }
     if (*at == begin) return FV_OK;
-    const bool full = depth >= s->most_tokens[source];
+    const bool full = depth >= s->max_tokens[source];
     if (!full && !decided(s, source, b->next_last[begin]->log_prob, depth)) return FV_OK;
     /* Prefixes that were cut off count only where ended outputs are too few. */
     const bool all = s->cfg->as_transformers;
@@ -119,7 +120,7 @@ static fv_status advance_source(beam_search *b, int64_t first, int64_t rows, con
 
 static fv_status advance(beam_search *b, const step_weights *w)
 {
-    const fv_search *s = b->s;
+    const fv_search_run *s = b->s;
     int64_t chosen = 0;
     for (int64_t first = 0; first < b->rows;) {
         int64_t rows = 1;
@@ -138,19 +139,19 @@ static fv_status advance(beam_search *b, const step_weights *w)
     return same || chosen == 0 ? FV_OK : s->stepper->select(s->stepper->user, chosen, b->from);
 }
 
-/* Log-probabilities after what the settings do to them. */
-static fv_tensor *scores_of(const beam_search *b, fv_tensor *logits)
+/* Log-probabilities, processed by the settings. */
+static fv_tensor *scores_of(const beam_search *b, const fv_search_step_result *step)
 {
-    const fv_search *s = b->s;
-    fv_tensor *p = fv_log_softmax(s->ctx, logits, -1);
-    if (!fv_search_changes(s)) return p;
-    const int64_t vocabulary = s->stepper->vocabulary, shape[2] = {b->rows, vocabulary};
-    const size_t bytes = (size_t)(b->rows * vocabulary) * sizeof *b->scores;
+    const fv_search_run *s = b->s;
+    fv_tensor *p = fv_log_softmax(s->ctx, step->logits, -1);
+    if (!fv_search_has_processors(s)) return p;
+    const int64_t choices = s->stepper->max_choices, shape[2] = {b->rows, choices};
+    const size_t bytes = (size_t)(b->rows * choices) * sizeof *b->scores;
     if (fv_tensor_read(s->ctx, fv_cast(s->ctx, p, FV_F32), b->scores, bytes) != FV_OK)
         return s->ctx->invalid;
     for (int64_t r = 0; r < b->rows; r++) {
-        float *row = b->scores + r * vocabulary;
-        fv_search_change(s, (fv_search_row){b->source[r], b->last[r]}, row);
+        float *row = b->scores + r * choices;
+        fv_search_process(s, (fv_search_row){b->source[r], b->last[r], step->limited}, row);
         if (s->cfg->renormalize) fv_search_renormalize(s, row);
     }
     return fv_from_host(s->ctx, FV_F32, 2, shape, b->scores);
@@ -158,17 +159,23 @@ static fv_tensor *scores_of(const beam_search *b, fv_tensor *logits)
 
 static fv_status one_step(beam_search *b)
 {
-    const fv_search *s = b->s;
+    const fv_search_run *s = b->s;
     fv_ctx *ctx = s->ctx;
-    fv_tensor *weights = NULL, *index = NULL;
-    fv_tensor *logits = fv_search_step(s, b->rows, b->token, &weights);
-    fv_tensor *top = fv_topk(ctx, scores_of(b, logits), b->per_row, &index);
+    fv_tensor *index = NULL;
+    const fv_search_step_result step = fv_search_step(s, b->rows, b->token);
+    if (step.status != FV_OK) {
+        fv_scope_end(ctx);
+        return step.status;
+    }
+    fv_tensor *top = fv_topk(ctx, scores_of(b, &step), b->per_row, &index);
     const size_t n = (size_t)(b->rows * b->per_row);
     step_weights w;
     fv_status status = fv_tensor_read(ctx, fv_cast(ctx, top, FV_F64), b->top, n * sizeof *b->top);
     if (status == FV_OK)
         status = fv_tensor_read(ctx, index, b->top_token, n * sizeof *b->top_token);
-    if (status == FV_OK) status = fv_search_weights(s, weights, &w.host, &w.positions);
+    for (int64_t r = 0; step.limited && status == FV_OK && r < b->rows; r++)
+        if (!(b->top[r * b->per_row] > -INFINITY)) status = fv_search_no_choice(s, r);
+    if (status == FV_OK) status = fv_search_weights(s, step.weights, &w.host, &w.positions);
     fv_scope_end(ctx);
     if (status == FV_OK) status = advance(b, &w);
     return status;
@@ -176,11 +183,11 @@ static fv_status one_step(beam_search *b)
 
 static fv_status place_rows(beam_search *b)
 {
-    const fv_search *s = b->s;
+    const fv_search_run *s = b->s;
     for (int64_t i = 0; i < s->sources; i++) {
-        if (s->most_tokens[i] < 1) continue;
+        if (s->max_tokens[i] < 1) continue;
         b->from[b->rows] = i;
-        b->token[b->rows] = fv_search_start(s, i);
+        b->token[b->rows] = fv_search_bos(s, i);
         b->last[b->rows] = NULL;
         b->source[b->rows++] = i;
     }
@@ -188,12 +195,12 @@ static fv_status place_rows(beam_search *b)
     return s->stepper->select(s->stepper->user, b->rows, b->from);
 }
 
-fv_status fv_search_beam(const fv_search *s)
+fv_status fv_search_beam(const fv_search_run *s)
 {
     fv_arena *arena = &s->outputs->arena;
-    const int64_t most = s->stepper->vocabulary;
+    const int64_t most = s->stepper->max_choices;
     beam_search b = {.s = s, .width = s->cfg->beam};
-    const int64_t enough = b.width + 1 + s->cfg->more_end_count; /* any end may be in the way */
+    const int64_t enough = b.width + 1 + s->cfg->extra_eos_count; /* any end may be in the way */
     b.per_row = enough < most ? enough : most;
     const size_t room = (size_t)(s->sources * b.width);
     const size_t tops = room * (size_t)b.per_row;
@@ -206,11 +213,11 @@ fv_status fv_search_beam(const fv_search *s)
     b.top = fv_arena_array(arena, tops, sizeof *b.top);
     b.top_token = fv_arena_array(arena, tops, sizeof *b.top_token);
     b.list = fv_arena_array(arena, (size_t)(b.width * b.per_row), sizeof *b.list);
-    const bool changes = fv_search_changes(s);
+    const bool changes = fv_search_has_processors(s);
     if (changes) b.scores = fv_arena_array(arena, room * (size_t)most, sizeof *b.scores);
     FV_RETURN_IF((changes && !b.scores) || !b.source || !b.last || !b.next_source || !b.next_last ||
                      !b.token || !b.from || !b.top || !b.top_token || !b.list,
-                 s->ctx, FV_ERR_MEMORY, "decode: no memory for a beam of %lld", (long long)b.width);
+                 s->ctx, FV_ERR_MEMORY, "search: no memory for a beam of %lld", (long long)b.width);
     FV_FORWARD(place_rows(&b));
     while (b.rows > 0)
         FV_FORWARD(one_step(&b));
