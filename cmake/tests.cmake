@@ -13,7 +13,7 @@ set(FV_SLOW_TESTS)
 # The longest first, ten seconds and more under a sanitizer: they are begun before the others, so that
 # both cores end together, and may take twice as long.
 set(FV_LONG_TESTS test_bits test_recipes test_cli test_attention_decode test_attention test_oom
-  test_attention_packed test_attention_weights test_attention_scores test_attention_blocks
+  test_attention_varlen test_attention_weights test_attention_scores test_attention_blocks
   test_attention_exact test_attention_bits test_attention_mixtures test_attention_edges test_base
   test_simd test_resume test_gemm test_train_faults test_sequence)
 set(FV_FAULT_TESTS test_oom test_resume test_recipes test_train_faults test_cli)

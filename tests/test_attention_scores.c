@@ -239,7 +239,7 @@ static void threads_at_level(void)
 static void threads(void) { attn_every_level(threads_at_level); }
 
 /* Two queries, at their positions, give the bits they have among others. (A single one has a kernel
- * of its own; its neighbours are other sequences.) */
+ * of its own: its neighbours are other sequences.) */
 static void neighbours_at_level(void)
 {
     enum { PAIR = 2, WIDTH = 20 };
@@ -270,8 +270,8 @@ static void neighbours_at_level(void)
 }
 static void neighbours(void) { attn_every_level(neighbours_at_level); }
 
-/* A lone query has the bits it has in a batch of such. */
-static void single_query_at_level(void)
+/* A single query has the same bits alone and in a batch. */
+static void single_queries_at_level(void)
 {
     enum { SEQUENCES = 5, KEYS = 300, WIDTH = 20 };
     const problem all = problem_of(additive(SEQUENCES, 1, 1, 1, KEYS, WIDTH));
@@ -297,7 +297,7 @@ static void single_query_at_level(void)
     }
     vec_free_all();
 }
-static void single_query(void) { attn_every_level(single_query_at_level); }
+static void single_queries(void) { attn_every_level(single_queries_at_level); }
 
 /* ---- failures --------------------------------------------------------------------- */
 
@@ -358,7 +358,7 @@ TEST_MAIN(argc, argv)
     RUN(special_values);
     RUN(threads);
     RUN(neighbours);
-    RUN(single_query);
+    RUN(single_queries);
     RUN(refused);
     RUN(sabotage);
     return TEST_END();
