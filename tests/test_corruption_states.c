@@ -15,7 +15,7 @@ static memory_file file;
 typedef struct run {
     fv_ctx *ctx;
     fv_params *params;
-    fv_optim *optim;
+    fv_optim *optim[2]; /* a step of two phases */
 } run;
 
 /* A context of its own with two parameters. `io` may be NULL. */
@@ -34,12 +34,16 @@ static void make(run *r, fv_optim_kind kind, const fv_io *io, double value)
     fv_params_add(r->params, "b", fv_full(r->ctx, FV_F32, 1, b, -value));
     fv_optim_config_init(&how, sizeof how, kind);
     how.momentum = 0.9;
-    CHECK_OK(r->ctx, fv_optim_create(r->params, &how, &r->optim));
+    for (int phase = 0; phase < 2; phase++) {
+        how.group = phase ? "b" : "w";
+        CHECK_OK(r->ctx, fv_optim_create(r->params, &how, &r->optim[phase]));
+    }
 }
 
 static void unmake(run *r)
 {
-    fv_optim_destroy(&r->optim);
+    fv_optim_destroy(&r->optim[0]);
+    fv_optim_destroy(&r->optim[1]);
     fv_params_destroy(&r->params);
     fv_ctx_destroy(&r->ctx);
 }
@@ -56,7 +60,7 @@ static fv_status load_state(const run *r, fv_progress *progress)
     fv_params *extra = NULL;
     CHECK_OK(r->ctx, fv_params_create(r->ctx, &extra));
     const fv_state_parts parts = {
-        .params = r->params, .optim = {r->optim}, .phases = 1, .extra = extra};
+        .params = r->params, .optim = {r->optim[0], r->optim[1]}, .phases = 2, .extra = extra};
     const fv_status status = fv_state_load("run", STEP, &parts, progress);
     fv_params_destroy(&extra);
     return status;
@@ -68,7 +72,7 @@ static fv_status save_state(const run *r, const char *folder, const fv_progress 
     CHECK_OK(r->ctx, fv_params_create(r->ctx, &extra));
     fv_params_add_buffer(extra, "counter", fv_full(r->ctx, FV_I64, 1, (int64_t[]){2}, 5));
     const fv_state_parts parts = {
-        .params = r->params, .optim = {r->optim}, .phases = 1, .extra = extra};
+        .params = r->params, .optim = {r->optim[0], r->optim[1]}, .phases = 2, .extra = extra};
     const fv_status status = fv_state_save(folder, &parts, progress, 1);
     fv_params_destroy(&extra);
     return status;
@@ -127,7 +131,12 @@ static void damaged_states_are_refused(void)
         char path[FV_PATH_BYTES], folder[512];
         snprintf(folder, sizeof folder, "%s", folder_sub(i == 0 ? "a" : i == 1 ? "b" : "c"));
         make(&writer, kinds[i], NULL, 0.5);
-        const fv_progress progress = {.step = STEP, .tokens = 40, .best = 0.25, .loss = 1.5};
+        const fv_progress progress = {.step = STEP,
+                                      .phase = 1,
+                                      .part = {.tokens = 3, .loss = 0.5},
+                                      .tokens = 40,
+                                      .best = 0.25,
+                                      .loss = 1.5};
         CHECK_OK(writer.ctx, save_state(&writer, folder, &progress));
         CHECK_OK(writer.ctx, fv_state_file(writer.ctx, path, folder, STEP));
         unmake(&writer);

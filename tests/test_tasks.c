@@ -239,12 +239,81 @@ static void losses_add_up_with_their_weights(void)
         CHECK_STR(fv_model_spec(again)->labels[3], "west \"and\" more");
         CHECK_EQ(fv_data_spec_get(fv_model_spec(again), "axes", 0), 2);
         CHECK(fv_model_can(again, FV_CAN_CLASSIFY) && !fv_model_can(again, FV_CAN_ACT));
+        bool equal = false;
+        fv_params *a = fv_model_params(model), *b = fv_model_params(again);
+        CHECK_OK(ctx, fv_params_equal(a, b, &equal));
+        CHECK(equal);
+        const float changed = -0.0f; /* equal to 0 as a number, but not in its bits */
+        fv_tensor *size = fv_params_find(b, "size");
+        fv_tensor *first = fv_slice(ctx, size, 1, 0, 1, 1);
+        CHECK_OK(ctx, fv_tensor_write(ctx, first, &changed, sizeof changed));
+        CHECK_OK(ctx, fv_params_equal(a, b, &equal));
+        CHECK(!equal);
     }
     fv_model_close(&again);
     own_sets.task->close(task);
     fv_run_destroy(&run);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
+}
+
+/* ---- states that do not fit --------------------------------------------------------------------
+ */
+
+/* Writes a state again, whole and with good checksums, but without one of its tensors or with it in
+ * another shape. */
+static void spoil_state(const char *path, const char *name, bool drop)
+{
+    enum { ROOM = 32 };
+    fv_ctx *ctx = run_context(1, 1);
+    fv_safetensors *file = NULL;
+    const char *names[ROOM];
+    fv_tensor *tensors[ROOM];
+    fv_file_metadata notes[ROOM];
+    size_t count = 0, note_count = 0;
+    CHECK_OK(ctx, fv_safetensors_open(ctx, path, FV_SAFETENSORS_COPY, &file));
+    for (size_t i = 0; file && i < fv_safetensors_count(file); i++) {
+        names[count] = fv_safetensors_entry(file, i)->name;
+        tensors[count] = fv_safetensors_load(ctx, file, names[count]);
+        if (strcmp(names[count], name) == 0) {
+            if (drop) continue;
+            tensors[count] = fv_zeros(ctx, FV_F32, 1, (int64_t[]){3});
+        }
+        count++;
+    }
+    for (size_t i = 0; file && i < fv_safetensors_metadata_count(file); i++)
+        if (strcmp(fv_safetensors_metadata_at(file, i)->key, "fovea.crc32c") != 0)
+            notes[note_count++] = *fv_safetensors_metadata_at(file, i);
+    CHECK_OK(ctx, fv_safetensors_save(ctx, path, names, tensors, count, notes, note_count));
+    fv_safetensors_close(&file);
+    fv_ctx_destroy(&ctx);
+}
+
+/* Trains again in a folder whose newest state was spoilt: the one before it takes its place. */
+static void states_that_do_not_fit_are_refused(void)
+{
+    static const char *const spoilt[] = {"task.reward", "task.baseline", "model.policy"};
+    for (int i = 0; i < 6; i++) {
+        char folder[1024], path[1100];
+        run_watch watch = {.stop = 0};
+        snprintf(folder, sizeof folder, "%s", folder_sub("spoilt"));
+        own_calls = (own_count){.cancel_at = 0};
+        CHECK_EQ(own_train(&own_bandit, 1, folder), FV_OK);
+        snprintf(path, sizeof path, "%s/state-00000006.safetensors", folder);
+        spoil_state(path, spoilt[i / 2], i % 2);
+        fv_ctx *ctx = own_context(&own_bandit, 1);
+        fv_recipe *recipe = own_recipe(ctx, &own_bandit);
+        fv_run *run = NULL;
+        CHECK_OK(ctx, fv_run_create(ctx, recipe, folder, run_observe, &watch, &run));
+        CHECK_OK(ctx, fv_run_train(run));
+        CHECK_EQ(watch.seen[FV_TRAIN_BAD_STATE], 1);
+        CHECK_EQ(watch.seen[FV_TRAIN_RESUMED], 1);
+        CHECK_EQ(watch.seen[FV_TRAIN_STEP], 2);
+        fv_run_destroy(&run);
+        fv_recipe_destroy(&recipe);
+        fv_ctx_destroy(&ctx);
+        tree_remove(folder);
+    }
 }
 
 /* ---- refusals ----------------------------------------------------------------------------------
@@ -312,7 +381,7 @@ static void bad_tasks_are_refused(void)
     fv_ctx_destroy(&ctx);
 }
 
-/* What an older header did not have yet is NULL, whatever lies behind the caller's struct. */
+/* What an older header did not have yet is NULL, whatever comes after the caller's struct. */
 static void older_structs_are_filled_up(void)
 {
     fv_ctx *ctx = run_context(1, 1);
@@ -485,6 +554,7 @@ TEST_MAIN(argc, argv)
     RUN(buffers_move_with_the_steps);
     RUN(a_policy_learns_the_best_arm);
     RUN(losses_add_up_with_their_weights);
+    RUN(states_that_do_not_fit_are_refused);
     RUN(bad_kinds_are_refused);
     RUN(bad_tasks_are_refused);
     RUN(older_structs_are_filled_up);

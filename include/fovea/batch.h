@@ -36,7 +36,7 @@ typedef struct fv_field {
     int64_t shape[FV_FIELD_RANK];
     const void *const *row; /* [rows]: where each row's entries begin */
     const int64_t *length;  /* [rows]: entries of each row; NULL: one each */
-    double weight;          /* of a loss that the field is the target of [1] */
+    double weight;          /* factor of the loss whose target the field is; 0 means 1 */
 } fv_field;
 
 typedef struct fv_batch {
@@ -51,8 +51,8 @@ FV_API bool fv_batch_add(fv_batch *batch, fv_field field);
 /* NULL: no such field. */
 FV_API const fv_field *fv_batch_find(const fv_batch *batch, const char *name);
 
-/* A field on the context's device, padded with zeros: [rows, longest, shape ...], or
- * [rows, shape ...] where no row has more than one entry. *lengths, unless NULL: i64 [rows].
+/* A field on the context's device: [rows, longest, shape ...], padded with zeros, or
+ * [rows, shape ...] of a field without lengths. *lengths, unless NULL: i64 [rows].
  * Poisons: ARGUMENT (no such field), MEMORY. */
 FV_API fv_tensor *fv_batch_tensor(fv_ctx *ctx, const fv_batch *batch, const char *name,
                                   fv_tensor **lengths);
@@ -123,7 +123,8 @@ typedef struct fv_capture {
 /* Whether a site's weights were asked for. capture may be NULL. */
 FV_API bool fv_capture_wants(const fv_capture *capture, const char *site);
 /* For model kinds: hands the weights of a site, [rows, heads, queries, keys], to the capture of the
- * pass, if they were asked for. Poisons with what `take` returns. */
+ * pass if it asks for the site; otherwise does nothing, and weights may be NULL. Poisons with what
+ * `take` returns. */
 struct fv_pass;
 FV_API void fv_pass_show(fv_ctx *ctx, const struct fv_pass *pass, const char *site,
                          fv_tensor *weights);
@@ -133,7 +134,7 @@ FV_API void fv_pass_show(fv_ctx *ctx, const struct fv_pass *pass, const char *si
 /* How a pass runs; NULL in calls: all zero, which is evaluation. */
 typedef struct fv_pass {
     bool training;             /* dropout and smoothing happen */
-    bool checkpoint;           /* a block's inside is freed, and computed again in backward */
+    bool checkpoint;           /* activations of a block are freed and recomputed in backward */
     double sampling;           /* share of decoder steps that are fed the model's own last token */
     const fv_capture *capture; /* or NULL */
 } fv_pass;

@@ -108,6 +108,11 @@ FV_API FV_MUST_USE fv_status fv_look_map_draw(fv_ctx *ctx, const fv_look_map *ma
                                               fv_look_format form, const fv_look_options *options,
                                               fv_picture **out);
 
+/* Draws the map and saves it, in the format that the path's extension names. Fails: as drawing and
+ * fv_picture_save do. */
+FV_API FV_MUST_USE fv_status fv_look_map_save(fv_ctx *ctx, const fv_look_map *map,
+                                              const fv_look_options *options, const char *path);
+
 /* ---- grid of heads --------------------------------------------------------------- */
 
 /* One small map for each head, in one row for each layer. */

@@ -87,9 +87,10 @@ typedef struct fv_model_folder {
 } fv_model_folder;
 
 /*
- * Functions may be NULL where nothing is said. `self` is what create or load made. Tensors that are
- * returned follow the rules of ops: on failure the context's invalid tensor. Calls come from one
- * thread at a time.
+ * A model kind. Functions may be NULL unless their comment says otherwise. `self` is what create or
+ * load made. A function that fails returns fv_ctx_fail(...), or an error of the library that it
+ * met; one that returns a tensor follows the rules of ops: on failure the context's invalid tensor.
+ * Calls come from one thread at a time.
  */
 typedef struct fv_model_kind {
     size_t struct_size;
@@ -99,7 +100,9 @@ typedef struct fv_model_kind {
     unsigned abilities;  /* bits 1 << fv_ability: what models of this kind may be able to do */
     fv_key_table (*keys)(void); /* what a recipe may set */
 
-    /* Makes a model with parameters in `params`, which outlives it. Never NULL. */
+    /* Makes a model with parameters in `params`, which outlives it. Without `save`, the recipe has
+     * the kind's own keys only, as when the folder is opened again. What *self is set to is
+     * destroyed also on failure. Never NULL, nor is destroy. */
     fv_status (*create)(fv_params *params, const fv_recipe *recipe, const fv_data_spec *spec,
                         void **self);
     /* Makes a model from a folder, weights included, and says in `spec` what it reads from there.
@@ -138,9 +141,9 @@ typedef struct fv_model_kind {
      * end: one map that stands for the model's alignment. */
     fv_tensor *(*align)(fv_ctx *ctx, void *self, const fv_batch *batch);
 
-    /* Training. After a phase's update: moves running statistics and the like forward, in buffers
-     * of the parameter set (fv_params_add_buffer). A pass must not, or a step that was cancelled
-     * would count twice when the run resumes. */
+    /* Training. After a phase's update: moves running statistics and spectral-norm vectors forward,
+     * in buffers of the parameter set (fv_params_add_buffer). A pass must not, or a phase that was
+     * cancelled would count twice when the run resumes. Never cancelled itself. */
     fv_status (*step_done)(void *self, uint64_t step, int phase);
     /* What else training keeps, as numbers that a state holds; asked for between steps. Setting
      * fails: FORMAT. */
@@ -156,8 +159,8 @@ typedef struct fv_model_kind {
     const fv_generation_config *(*generation)(const void *self); /* generation_config.json */
 } fv_model_kind;
 
-/* Adds a kind to a context; it must outlive the context. Fails: ARGUMENT (no name, create or
- * destroy; a name or type that is taken), MEMORY. */
+/* Adds a kind to a context. The table is copied; what it points to must outlive the context. Fails:
+ * ARGUMENT (no name, create or destroy; a name or type that is taken), MEMORY. */
 FV_API FV_MUST_USE fv_status fv_register_model(fv_ctx *ctx, const fv_model_kind *kind);
 /* The i-th kind, the library's own first; NULL past the last. */
 FV_API const fv_model_kind *fv_model_kind_at(const fv_ctx *ctx, size_t i);
@@ -168,8 +171,9 @@ FV_API const fv_model_kind *fv_model_kind_find(const fv_ctx *ctx, const char *na
 
 typedef struct fv_model fv_model;
 
-/* An untrained model of a registered kind. Takes the spec's tokenizers over, also on failure.
- * Fails: ARGUMENT (no such kind, settings that do not fit), MEMORY. */
+/* An untrained model of a registered kind; recipe NULL: its keys' defaults, of kinds without
+ * `save`. Takes the spec's tokenizers over, also on failure. Fails: ARGUMENT (no such kind,
+ * settings that do not fit), MEMORY. */
 FV_API FV_MUST_USE fv_status fv_model_create(fv_ctx *ctx, const char *kind, const fv_recipe *recipe,
                                              const fv_data_spec *spec, fv_model **out);
 

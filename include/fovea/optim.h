@@ -71,6 +71,9 @@ FV_API FV_MUST_USE fv_status fv_params_store_transposed(fv_params *params, const
 FV_API bool fv_params_stored_transposed(const fv_params *params, int i);
 FV_API int64_t fv_params_elements(const fv_params *params); /* buffers not counted */
 FV_API void fv_params_zero_grad(fv_params *params);
+/* Whether two sets, buffers included, have the same names, dtypes, shapes and bits. Waits for the
+ * device. Fails: MEMORY, and what the device fails with. */
+FV_API FV_MUST_USE fv_status fv_params_equal(const fv_params *a, const fv_params *b, bool *out);
 
 /* The Euclidean norm over all gradients (those that exist) of parameters whose names begin with
  * `group` (NULL: all), in double. Waits for the device. */
@@ -91,17 +94,17 @@ typedef enum fv_optim_kind {
 typedef struct fv_optim_config {
     size_t struct_size;
     fv_optim_kind kind;
-    double momentum;     /* SGD, RMSProp [0] */
-    bool nesterov;       /* SGD [false] */
-    double beta1, beta2; /* Adam, AdamW [0.9, 0.999] */
-    double alpha;        /* RMSProp's average [0.99], Adadelta's rho [0.9] */
-    double eps;          /* [1e-8; Adadelta 1e-6] */
-    double weight_decay; /* [0; AdamW 0.01] */
-    bool decay_matrices; /* weight decay leaves parameters of rank below 2 alone [false] */
-    double clip_norm;    /* gradients longer than this are scaled down to it; 0: never [0] */
-    bool unchecked;      /* do not look for non-finite gradients; no clipping then [false] */
-    int max_skipped;     /* steps skipped in a row before fv_optim_step fails [10]; 0: never */
-    const char *group;   /* only parameters whose names begin with this; NULL: all [NULL] */
+    double momentum;      /* SGD, RMSProp [0] */
+    bool nesterov;        /* SGD [false] */
+    double beta1, beta2;  /* Adam, AdamW [0.9, 0.999] */
+    double alpha;         /* RMSProp's average [0.99], Adadelta's rho [0.9] */
+    double eps;           /* [1e-8; Adadelta 1e-6] */
+    double weight_decay;  /* [0; AdamW 0.01] */
+    bool decay_matrices;  /* weight decay leaves parameters of rank below 2 alone [false] */
+    double clip_norm;     /* gradients longer than this are scaled down to it; 0: never [0] */
+    bool unchecked;       /* do not look for non-finite gradients; no clipping then [false] */
+    int max_skipped;      /* steps skipped in a row before fv_optim_step fails [10]; 0: never */
+    const char *group;    /* only parameters whose names begin with this; NULL: all [NULL] */
     uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_optim_config;
 

@@ -47,9 +47,22 @@ typedef struct fv_step_plan {
 } fv_step_plan;
 
 /*
- * Functions may be NULL where nothing is said. Whatever a step draws must be a function of the step
- * (fv_ctx_set_step has set it), so that a resumed run has the bits of an unbroken one; what cannot
- * be goes into get_state and set_state.
+ * A task. Functions may be NULL unless their comment says otherwise. `self` is what open made. A
+ * function that fails returns fv_ctx_fail(...), or an error of the library that it met. All calls
+ * come from the thread that runs the trainer, in this order:
+ *
+ *     open, prepare, [set_position, set_state of a run that resumes,]
+ *     for each step, for each phase: begin, then batch and loss for each part, the update, end
+ *     now and then evaluate, show, get_position, get_state
+ *     close
+ *
+ * To resume with the bits of an uninterrupted run, whatever a step draws must be a function of the
+ * step. Random ops are: the trainer calls fv_ctx_set_step before begin and before evaluate.
+ * Anything else that changes from step to step belongs into get_position or get_state.
+ *
+ * begin, batch, end, evaluate and show may run the model: nothing that they compute is recorded for
+ * backward. Tensors made in begin live until the phase ends, others until the function's caller is
+ * done with them.
  */
 typedef struct fv_task_kind {
     size_t struct_size;
@@ -61,14 +74,15 @@ typedef struct fv_task_kind {
     /* Reads or describes the data as far as the model must know it, and fills spec: ability,
      * tokenizers (which become the model's), classes, sizes. */
     fv_status (*open)(const fv_task_config *cfg, fv_data_spec *spec, void **self);
-    /* Gets the data ready, now that the model is there. */
+    /* Reads or encodes the data, now that the model and its tokenizers are there. */
     fv_status (*prepare)(void *self, fv_model *model);
     void (*close)(void *self);
     /* What was read, as one line for people, "" for nothing. Lives until the next call. */
     const char *(*report)(void *self);
 
     int phases; /* updates in a step; 0 means 1 */
-    /* The parameters that a phase updates: those whose names begin with this; NULL: all. */
+    /* The parameters that a phase updates: those whose names begin with this text, which outlives
+     * the run; NULL: all. */
     const char *(*group)(void *self, int phase);
     /* Changes the recipe's optimizer and schedule for a phase. */
     void (*optimizer)(void *self, int phase, fv_optim_config *optim, fv_schedule *schedule);
@@ -82,8 +96,9 @@ typedef struct fv_task_kind {
     fv_tensor *(*loss)(fv_ctx *ctx, void *self, fv_model *model, int phase, const fv_batch *batch,
                        const fv_pass *pass);
 
-    /* After the phase's update, where the task moves forward what it keeps. A step that fails or is
-     * cancelled does not get here, and is done again when the run resumes. */
+    /* After the phase's update and the kind's step_done: here the task moves forward what it keeps.
+     * A phase that fails or is cancelled does not get here, and is repeated when the run resumes.
+     * Never cancelled itself. */
     fv_status (*end)(void *self, fv_model *model, uint64_t step, int phase);
 
     /* Adds metrics on held-out data with fv_metric_add; the first one decides. */
@@ -91,18 +106,20 @@ typedef struct fv_task_kind {
     /* Up to `count` sample outputs for people, one a line. */
     fv_status (*show)(void *self, fv_model *model, int count, fv_text *out);
 
-    /* The place in the data, as numbers that a state holds. */
+    /* The place in the data, as numbers that a state holds; may change in begin and batch, too.
+     * Both or neither. */
     void (*get_position)(void *self, int64_t position[FV_TASK_POSITION]);
     fv_status (*set_position)(void *self, const int64_t position[FV_TASK_POSITION]);
-    /* What a run keeps beside weights (a replay buffer, baselines): puts it into an empty set under
-     * names of its own (fv_params_add_buffer), or takes it out of one that was saved. It may change
-     * in `end` alone. */
+    /* What the task keeps beside weights (a replay buffer, baselines): puts it into an empty set
+     * under names of its own with fv_params_add_buffer, or takes it out of one that was saved,
+     * whose names and shapes must be checked (FORMAT). It may change in `end` only. Both or
+     * neither. */
     fv_status (*get_state)(void *self, fv_params *state);
     fv_status (*set_state)(void *self, const fv_params *state);
 } fv_task_kind;
 
-/* Adds a task to a context; it must outlive the context. Fails: ARGUMENT (no name, open, close
- * or batch; a name that is taken), MEMORY. */
+/* Adds a task to a context. The table is copied; what it points to must outlive the context. Fails:
+ * ARGUMENT (no name, open, close or batch; a name that is taken), MEMORY. */
 FV_API FV_MUST_USE fv_status fv_register_task(fv_ctx *ctx, const fv_task_kind *kind);
 /* The i-th task, the library's own first; NULL past the last. */
 FV_API const fv_task_kind *fv_task_kind_at(const fv_ctx *ctx, size_t i);
@@ -117,8 +134,10 @@ typedef struct fv_run fv_run;
 
 /*
  * Reads the data and makes the model; `folder` must exist, and nothing is written to it yet. The
- * recipe and the folder's name must outlive the run. Fails: IO, FORMAT, ARGUMENT (a key that is
- * missing or does not fit, a model that cannot do what the task asks), MEMORY, CANCELLED.
+ * recipe and the folder's name must outlive the run. First weights are drawn with the context's
+ * seed: fv_ctx_set_seed(ctx, train.seed) comes first where the recipe decides. Fails: IO, FORMAT,
+ * ARGUMENT (a key that is missing or does not fit, a model that cannot do what the task asks),
+ * MEMORY, CANCELLED.
  */
 FV_API FV_MUST_USE fv_status fv_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
                                            fv_train_observer observe, void *user, fv_run **out);
@@ -131,8 +150,8 @@ FV_API void fv_run_destroy(fv_run **run); /* NULL is fine */
 FV_API fv_model *fv_run_model(const fv_run *run);
 /* What was read, as one line; "" for nothing. */
 FV_API const char *fv_run_report(const fv_run *run);
-/* Metrics of the model as it is now, at most FV_MAX_METRICS. Fails: UNSUPPORTED (the task has none),
- * and what the task fails with. */
+/* Metrics of the model as it is now, at most FV_MAX_METRICS. Fails: UNSUPPORTED (the task has
+ * none), and what the task fails with. */
 FV_API FV_MUST_USE fv_status fv_run_evaluate(fv_run *run, fv_metric metrics[FV_MAX_METRICS],
                                              int *count);
 

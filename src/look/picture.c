@@ -131,3 +131,15 @@ fv_status fv_canvas_end(fv_canvas *c, fv_picture **out)
     fv_writer_free(&c->out);
     return status;
 }
+
+fv_status fv_look_map_save(fv_ctx *ctx, const fv_look_map *map, const fv_look_options *options,
+                           const char *path)
+{
+    fv_look_format format;
+    fv_picture *picture = NULL;
+    FV_FORWARD(fv_look_format_from_path(ctx, path, &format));
+    FV_FORWARD(fv_look_map_draw(ctx, map, format, options, &picture));
+    const fv_status status = fv_picture_save(picture, path);
+    fv_picture_free(&picture);
+    return status;
+}

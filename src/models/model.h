@@ -1,5 +1,5 @@
 /*
- * The inside of fovea/model.h.
+ * Internals of fovea/model.h.
  *
  *     kinds.c             the table of kinds
  *     model.c             models in memory and in folders

@@ -235,3 +235,31 @@ fv_status fv_params_grad_norm(const fv_params *params, const char *group, double
     if (status == FV_OK) *out = sqrt(sum);
     return status;
 }
+
+/* ---- comparing ---------------------------------------------------------------------- */
+
+/* Both tensors have one dtype and shape. */
+static fv_status same_bits(fv_ctx *ctx, const fv_tensor *a, const fv_tensor *b, bool *out)
+{
+    const size_t bytes = (size_t)a->count * fv_dtype_size(a->dtype);
+    char *room = fv_mem_alloc(&ctx->mem, 2 * bytes);
+    FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "no memory to compare parameters");
+    fv_status status = fv_tensor_read(ctx, a, room, bytes);
+    if (status == FV_OK) status = fv_tensor_read(ctx, b, room + bytes, bytes);
+    *out = status == FV_OK && memcmp(room, room + bytes, bytes) == 0;
+    fv_mem_free(&ctx->mem, room, 2 * bytes);
+    return status;
+}
+
+fv_status fv_params_equal(const fv_params *a, const fv_params *b, bool *out)
+{
+    bool equal = a->count == b->count;
+    for (int i = 0; equal && i < a->count; i++) {
+        const fv_tensor *x = a->items[i].tensor, *y = fv_params_find(b, a->items[i].name);
+        equal = y && x->dtype == y->dtype && x->rank == y->rank &&
+                memcmp(x->shape, y->shape, (size_t)x->rank * sizeof *x->shape) == 0;
+        if (equal) FV_FORWARD(same_bits(a->ctx, x, y, &equal));
+    }
+    *out = equal;
+    return FV_OK;
+}

@@ -51,7 +51,7 @@ static fv_tensor *draw(fv_ctx *ctx, void *self, int64_t rows, const fv_batch *co
 }
 
 /* How real points look, [rows, 1]: the first matrix is divided by its largest singular value. */
-static fv_tensor *judge(gan *m, fv_tensor *points)
+static fv_tensor *score(gan *m, fv_tensor *points)
 {
     fv_ctx *ctx = m->ctx;
     fv_tensor *size = fv_norm(ctx, fv_matmul(ctx, m->spectral, m->d_w), 0, NULL, false);
@@ -190,7 +190,7 @@ static fv_status batch(void *self, fv_model *model, uint64_t step, int phase, in
 }
 
 /* The sum over rows of -log p(answer). */
-static fv_tensor *told(fv_ctx *ctx, fv_tensor *logits, double answer)
+static fv_tensor *cross_entropy(fv_ctx *ctx, fv_tensor *logits, double answer)
 {
     fv_tensor *target = fv_full(ctx, FV_F32, 2, (int64_t[]){ROWS, 1}, answer);
     return fv_scale(ctx, fv_bce_logits(ctx, logits, target), ROWS);
@@ -205,11 +205,11 @@ static fv_tensor *loss(fv_ctx *ctx, void *self, fv_model *model, int phase, cons
     own_called();
     fv_tensor *made = draw(ctx, m, ROWS, NULL), *sum;
     if (phase == GENERATOR) {
-        sum = told(ctx, judge(m, made), 1);
+        sum = cross_entropy(ctx, score(m, made), 1);
     } else {
         fv_tensor *real = fv_batch_tensor(ctx, data, "points", NULL);
-        sum =
-            fv_add(ctx, told(ctx, judge(m, real), 1), told(ctx, judge(m, fv_detach(ctx, made)), 0));
+        sum = fv_add(ctx, cross_entropy(ctx, score(m, real), 1),
+                     cross_entropy(ctx, score(m, fv_detach(ctx, made)), 0));
     }
     own_called();
     return sum;
