@@ -1,10 +1,10 @@
-/* Generation from tokens: a cache as a stepper, the settings, the results. */
+/* Generation from tokens: settings, limits, search and results. */
 #include <string.h>
 
 #include "base/check.h"
 #include "base/config.h"
 #include "models/generate.h"
-#include "models/transformer_cache.h"
+#include "models/parts/transformer_parts.h"
 
 /* ---- settings -------------------------------------------------------------------------- */
 
@@ -44,44 +44,20 @@ void fv_generate_config_init(fv_generate_config *cfg, size_t struct_size,
     fv_config_fill(cfg, struct_size, &made, sizeof made);
 }
 
-/* ---- the stepper ------------------------------------------------------------------------ */
+/* ---- one call --------------------------------------------------------------------------- */
 
 typedef struct run {
-    fv_cache *cache;
+    fv_transformer_decoder decoder;
     fv_ctx *ctx;
     const fv_generate_config *cfg;
-    fv_search_config search; /* as the search gets it */
-    fv_sequences prompts;
+    fv_search_config search;   /* as the search gets it */
     const fv_sequences *given; /* the caller's sources, or NULL */
-    fv_sequences sources;      /* the same, none of them empty */
     fv_arena arena;            /* what follows */
-    int64_t *most, *first, longest;
+    int64_t *most, *first;
     fv_listener listener;
 } run;
 
-static fv_status begin(void *user, int64_t sources)
-{
-    run *r = user;
-    (void)sources; /* as many as there are prompts */
-    return fv_cache_begin(r->cache, &r->prompts, r->given ? &r->sources : NULL, r->longest);
-}
-
-static fv_status step(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weights,
-                      fv_step_output *out)
-{
-    run *r = user;
-    (void)want_weights; /* the cache keeps none */
-    out->logits = fv_cache_step(ctx, r->cache, tokens);
-    return ctx->error;
-}
-
-static fv_status select_rows(void *user, int64_t rows, const int64_t *from)
-{
-    run *r = user;
-    return fv_cache_select(r->cache, rows, from);
-}
-
-/* ---- what is asked for ------------------------------------------------------------------- */
+/* ---- checks and limits ------------------------------------------------------------------- */
 
 static fv_status check(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_config *cfg)
 {
@@ -94,7 +70,8 @@ static fv_status check(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_c
     FV_RETURN_IF(!tok && (cfg->stop_count > 0 || cfg->on_text), ctx, FV_ERR_ARGUMENT,
                  "generate: texts need a tokenizer");
     FV_RETURN_IF(cfg->on_text && !cfg->search.sample && cfg->search.beam > 1, ctx, FV_ERR_ARGUMENT,
-                 "generate: a beam has no pieces: its best output is known at the end");
+                 "generate: on_text needs greedy search or sampling: a beam's best output is known "
+                 "at the end");
     return FV_OK;
 }
 
@@ -103,8 +80,8 @@ static bool is_empty(const run *r, int64_t i)
     return r->given && i < r->given->count && r->given->length[i] < 1;
 }
 
-/* An empty source has an empty answer. So that the others keep their numbers it has a row all the
- * same: one token that is read and never answered. */
+/* Sources of the search. An empty source has an empty output; it still gets a row of one token, so
+ * that the others keep their numbers. */
 static fv_status fill_sources(run *r)
 {
     static const int64_t any = 0;
@@ -113,21 +90,21 @@ static fv_status fill_sources(run *r)
     int64_t *length = fv_arena_array(&r->arena, count, sizeof *length);
     FV_RETURN_IF(!tokens || !length, r->ctx, FV_ERR_MEMORY, "generate: no memory for %zu sources",
                  count);
-    r->sources = *r->given;
+    r->decoder.sources = *r->given;
     for (int64_t i = 0; i < r->given->count; i++) {
         tokens[i] = is_empty(r, i) ? &any : r->given->tokens[i];
         length[i] = is_empty(r, i) ? 1 : r->given->length[i];
     }
-    r->sources.tokens = tokens;
-    r->sources.length = length;
+    r->decoder.sources.tokens = tokens;
+    r->decoder.sources.length = length;
     return FV_OK;
 }
 
-/* With an encoder and without prompts: the start token for every source. */
-static fv_status start_prompts(run *r, int64_t count)
+/* With an encoder and without prompts: the BOS token for every source. */
+static fv_status bos_prompts(run *r, int64_t count)
 {
-    const fv_transformer_config *c = fv_transformer_settings(r->cache->model);
-    FV_RETURN_IF(c->bos < 0, r->ctx, FV_ERR_ARGUMENT, "generate: the model has no start token");
+    const fv_transformer_config *c = fv_transformer_settings(r->decoder.cache->model);
+    FV_RETURN_IF(c->bos < 0, r->ctx, FV_ERR_ARGUMENT, "generate: the model has no BOS token");
     const int64_t **tokens = fv_arena_array(&r->arena, (size_t)count, sizeof *tokens);
     int64_t *length = fv_arena_array(&r->arena, (size_t)count, sizeof *length);
     FV_RETURN_IF(!tokens || !length, r->ctx, FV_ERR_MEMORY, "generate: no memory for %lld sources",
@@ -136,14 +113,15 @@ static fv_status start_prompts(run *r, int64_t count)
         tokens[i] = &c->bos;
         length[i] = 1;
     }
-    r->prompts = (fv_sequences){.count = count, .tokens = tokens, .length = length};
+    r->decoder.prompts = (fv_sequences){.count = count, .tokens = tokens, .length = length};
     return FV_OK;
 }
 
-/* New tokens for prompt i. */
-static fv_status bound(run *r, int64_t i)
+/* Limits the new tokens of prompt i. */
+static fv_status set_max_tokens(run *r, int64_t i)
 {
-    const int64_t context = fv_cache_most(r->cache->model), has = r->prompts.length[i];
+    const int64_t context = fv_cache_max_tokens(r->decoder.cache->model),
+                  has = r->decoder.prompts.length[i];
     const int64_t asked = r->cfg->max_tokens;
     FV_RETURN_IF(has < 1, r->ctx, FV_ERR_ARGUMENT, "generate: prompt %lld is empty", (long long)i);
     FV_RETURN_IF(has >= context || asked > context - has, r->ctx, FV_ERR_LIMIT,
@@ -153,17 +131,17 @@ static fv_status bound(run *r, int64_t i)
     int64_t most = asked;
     if (most == 0) most = context - has;
     if (asked == 0 && context == FV_CACHE_UNBOUNDED)
-        most = r->given ? 2 * r->sources.length[i] + 10 : 256;
+        most = r->given ? 2 * r->decoder.sources.length[i] + 10 : 256;
     if (is_empty(r, i)) most = 0;
     r->most[i] = most;
-    r->first[i] = r->prompts.tokens[i][has - 1];
-    if (most > r->longest) r->longest = most;
+    r->first[i] = r->decoder.prompts.tokens[i][has - 1];
+    if (most > r->decoder.more) r->decoder.more = most;
     return FV_OK;
 }
 
 static fv_status plan(run *r, const fv_tokenizer *tok)
 {
-    const int64_t count = r->prompts.count;
+    const int64_t count = r->decoder.prompts.count;
     r->most = fv_arena_array(&r->arena, (size_t)count, sizeof *r->most);
     r->first = fv_arena_array(&r->arena, (size_t)count, sizeof *r->first);
     r->search = r->cfg->search;
@@ -176,7 +154,7 @@ static fv_status plan(run *r, const fv_tokenizer *tok)
                  "generate: no memory for %lld prompts", (long long)count);
     memset(listening, 0, all * sizeof *listening);
     for (int64_t i = 0; i < count; i++)
-        FV_FORWARD(bound(r, i));
+        FV_FORWARD(set_max_tokens(r, i));
     r->listener = (fv_listener){.ctx = r->ctx,
                                 .tok = tok,
                                 .cfg = r->cfg,
@@ -184,8 +162,8 @@ static fv_status plan(run *r, const fv_tokenizer *tok)
                                 .outputs = outputs,
                                 .all = listening};
     if (!r->search.prompts) {
-        r->search.prompts = r->prompts.tokens;
-        r->search.prompt_lengths = r->prompts.length;
+        r->search.prompts = r->decoder.prompts.tokens;
+        r->search.prompt_lengths = r->decoder.prompts.length;
     }
     const bool walk = r->search.sample || r->search.beam == 1;
     if (walk && (r->cfg->on_text || r->cfg->stop_count > 0)) {
@@ -266,7 +244,7 @@ static fv_status add_result(run *r, fv_generated *g, int64_t text, const fv_outp
 static fv_status collect(run *r, const fv_outputs *outputs, fv_generated *g)
 {
     const fv_output nothing = {.ended = true};
-    for (int64_t i = 0; i < r->prompts.count; i++) {
+    for (int64_t i = 0; i < r->decoder.prompts.count; i++) {
         const fv_output *o;
         if (is_empty(r, i)) FV_FORWARD(add_result(r, g, i, &nothing));
         for (int n = 0; (o = fv_outputs_get(outputs, i, n)); n++)
@@ -279,22 +257,17 @@ static fv_status collect(run *r, const fv_outputs *outputs, fv_generated *g)
 
 static fv_status search(run *r, fv_generated **out)
 {
-    const fv_transformer_config *c = fv_transformer_settings(r->cache->model);
-    const int64_t choices = c->target_vocabulary ? c->target_vocabulary : c->vocabulary;
-    const fv_stepper stepper = {.user = r,
-                                .max_choices = choices,
-                                .bos = r->first[0],
-                                .eos = c->eos,
-                                .first_tokens = r->first,
-                                .begin = begin,
-                                .step = step,
-                                .select = select_rows};
+    r->decoder.first_tokens = r->first;
+    fv_stepper stepper = fv_transformer_stepper(&r->decoder);
+    stepper.bos = r->first[0];
     r->listener.end = stepper.eos;
     fv_outputs *outputs = NULL;
     fv_generated *g = NULL;
-    fv_status status = fv_search(r->ctx, &stepper, r->prompts.count, r->most, &r->search, &outputs);
-    if (status == FV_OK) status = fv_listener_finish(&r->listener, r->prompts.count);
-    if (status == FV_OK) status = make_results(r->ctx, r->prompts.count, r->search.nbest, &g);
+    fv_status status =
+        fv_search(r->ctx, &stepper, r->decoder.prompts.count, r->most, &r->search, &outputs);
+    if (status == FV_OK) status = fv_listener_finish(&r->listener, r->decoder.prompts.count);
+    if (status == FV_OK)
+        status = make_results(r->ctx, r->decoder.prompts.count, r->search.nbest, &g);
     if (status == FV_OK) status = collect(r, outputs, g);
     fv_outputs_free(&outputs);
     if (status == FV_OK)
@@ -307,7 +280,7 @@ static fv_status search(run *r, fv_generated **out)
 static void free_listening(run *r)
 {
     const fv_listener *l = &r->listener;
-    for (int64_t i = 0; l->all && i < r->prompts.count * l->outputs; i++)
+    for (int64_t i = 0; l->all && i < r->decoder.prompts.count * l->outputs; i++)
         if (l->all[i].ids)
             fv_mem_free(&r->ctx->mem, l->all[i].ids, (size_t)l->all[i].room * sizeof(int32_t));
 }
@@ -318,16 +291,17 @@ fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok, const fv_
 {
     fv_ctx *ctx = cache->ctx;
     FV_FORWARD(check(ctx, tok, cfg));
-    FV_RETURN_IF(!prompts && !sources, ctx, FV_ERR_ARGUMENT, "generate: neither prompt nor source");
-    run r = {.cache = cache, .ctx = ctx, .cfg = cfg, .given = sources};
+    FV_RETURN_IF(!prompts && !sources, ctx, FV_ERR_ARGUMENT,
+                 "generate: expected prompts or sources");
+    run r = {.decoder = {.cache = cache}, .ctx = ctx, .cfg = cfg, .given = sources};
     fv_arena_init(&r.arena, &ctx->mem);
     fv_status status = FV_OK;
     if (prompts)
-        r.prompts = *prompts;
+        r.decoder.prompts = *prompts;
     else
-        status = start_prompts(&r, sources->count);
+        status = bos_prompts(&r, sources->count);
     if (status == FV_OK && sources) status = fill_sources(&r);
-    if (status == FV_OK && r.prompts.count < 1)
+    if (status == FV_OK && r.decoder.prompts.count < 1)
         status = fv_fail(ctx, FV_ERR_ARGUMENT, "generate: no prompts");
     if (status == FV_OK) status = plan(&r, tok);
     if (status == FV_OK) status = search(&r, out);

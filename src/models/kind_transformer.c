@@ -80,7 +80,7 @@ static void destroy(void *self)
 {
     self_t *s = self;
     fv_mem *mem = s->names.mem;
-    fv_cache_destroy(&s->cache);
+    fv_cache_destroy(&s->decoder.cache);
     fv_arena_free(&s->room);
     fv_transformer_destroy(&s->model);
     fv_safetensors_close(&s->file);

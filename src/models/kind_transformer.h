@@ -3,7 +3,7 @@
  *
  *     kind_transformer.c        making, folders, the table
  *     kind_transformer_run.c    losses, heads, traces
- *     kind_transformer_steps.c  alignments and search
+ *     kind_transformer_steps.c  alignment and search
  */
 #ifndef FV_MODELS_KIND_TRANSFORMER_H
 #define FV_MODELS_KIND_TRANSFORMER_H
@@ -12,17 +12,17 @@
 #include "fovea/safetensors.h"
 #include "models/model.h"
 #include "models/pairs.h"
+#include "models/parts/transformer_parts.h"
 #include "models/transformer.h"
 
 /* What the kind's functions get as `self`. */
 typedef struct fv_transformer_self {
     fv_transformer *model;
     fv_generation_config generation;
-    fv_safetensors *file; /* while parameters lie in it */
-    fv_arena names;       /* of classes */
-    fv_cache *cache;      /* of `steps`; NULL before the first */
-    fv_arena room;        /* of the search at hand */
-    fv_sequences prompts, sources;
+    fv_safetensors *file;           /* mapped parameters are in it; or NULL */
+    fv_arena names;                 /* of classes */
+    fv_transformer_decoder decoder; /* of `steps`; its cache is NULL before the first */
+    fv_arena room;                  /* of the current search */
 } fv_transformer_self;
 
 fv_tensor *fv_transformer_kind_loss(fv_ctx *ctx, void *self, const fv_batch *batch,

@@ -1,7 +1,7 @@
 /*
- * Transformers with both sides: alignments and search. The attention that stands for an alignment
- * is the mean over the heads of the last layer but one: the last one already attends to the next
- * word (Garg et al. 2019).
+ * Encoder-decoder Transformers: alignment and search. An alignment is the mean attention over the
+ * heads of the last layer but one: the last one already attends to the next word (Garg et al.
+ * 2019).
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 
 /* ---- alignments ------------------------------------------------------------------------ */
 
-/* The start token before each target, or alone where there are no targets. */
-static fv_status shifted(fv_ctx *ctx, int64_t start, const fv_token_pairs *batch, fv_arena *room,
+/* The BOS token before each target, or alone where there are no targets. */
+static fv_status shifted(fv_ctx *ctx, int64_t bos, const fv_token_pairs *batch, fv_arena *room,
                          fv_sequences *out)
 {
     const int64_t **tokens = fv_arena_array(room, (size_t)batch->count, sizeof *tokens);
@@ -25,7 +25,7 @@ static fv_status shifted(fv_ctx *ctx, int64_t start, const fv_token_pairs *batch
         const int64_t n = batch->target ? batch->target_length[i] : 0;
         tokens[i] = all;
         length[i] = n + 1;
-        *all++ = start;
+        *all++ = bos;
         if (n > 0) memcpy(all, batch->target[i], (size_t)n * sizeof *all);
         all += n;
     }
@@ -33,15 +33,15 @@ static fv_status shifted(fv_ctx *ctx, int64_t start, const fv_token_pairs *batch
     return FV_OK;
 }
 
-/* What a pass shows of one site: the mean over heads, 0 past the end of a target. */
-typedef struct sight {
+/* The captured weights of one site: the mean over heads, 0 past the end of a target. */
+typedef struct head_mean {
     const fv_sequences *targets;
     fv_tensor *out; /* [count, most target tokens + 1, most source tokens] */
-} sight;
+} head_mean;
 
 static fv_status take(void *user, fv_ctx *ctx, const fv_site_weights *site)
 {
-    sight *s = user;
+    head_mean *s = user;
     const int64_t rows = fv_tensor_size(site->captured.weights, 2);
     const int64_t shape[] = {s->targets->count, rows, 1};
     float *inside = fv_host_room(ctx, FV_F32, 3, shape);
@@ -54,12 +54,13 @@ static fv_status take(void *user, fv_ctx *ctx, const fv_site_weights *site)
     return ctx->error;
 }
 
-static fv_tensor *align_in(fv_ctx *ctx, const fv_transformer_self *p, const fv_token_pairs *batch,
+static fv_tensor *align_in(fv_ctx *ctx, const fv_transformer_self *p, const fv_batch *inputs,
                            fv_arena *room)
 {
+    const fv_token_pairs pairs = fv_token_pairs_of(inputs);
     const fv_transformer_config *c = fv_transformer_settings(p->model);
     fv_sequences targets;
-    const fv_status status = shifted(ctx, c->bos, batch, room, &targets);
+    const fv_status status = shifted(ctx, c->bos, &pairs, room, &targets);
     if (status != FV_OK) {
         fv_poison_last(ctx, status);
         return ctx->invalid;
@@ -67,92 +68,70 @@ static fv_tensor *align_in(fv_ctx *ctx, const fv_transformer_self *p, const fv_t
     char site[40];
     snprintf(site, sizeof site, "decoder.%lld.cross",
              (long long)(c->decoder_layers > 1 ? c->decoder_layers - 2 : 0));
-    sight seen = {.targets = &targets, .out = ctx->invalid};
+    head_mean mean = {.targets = &targets, .out = ctx->invalid};
     const fv_capture capture = {
-        .sites = site, .what = {.weights = true}, .take = take, .user = &seen};
-    const fv_pass looking = {.capture = &capture};
-    const fv_sequences sources = {
-        .count = batch->count, .tokens = batch->source, .length = batch->source_length};
-    const int64_t fill = c->pad < 0 ? c->eos : c->pad;
-    const fv_rows source = fv_rows_pad(ctx, &sources, fill),
-                  target = fv_rows_pad(ctx, &targets, fill);
-    fv_tensor *memory = fv_transformer_encode(ctx, p->model, &source, NULL);
-    fv_transformer_decode(ctx, p->model, &target, memory, &source, &looking);
-    return ctx->error == FV_OK ? seen.out : ctx->invalid;
+        .sites = site, .what = {.weights = true}, .take = take, .user = &mean};
+    const fv_pass capturing = {.capture = &capture};
+    const fv_encode_call call = {.padded = true};
+    fv_memory memory;
+    if (fv_encoder_transformer.encode(ctx, p->model, inputs, &call, &memory) != FV_OK)
+        return ctx->invalid;
+    const fv_rows target = fv_rows_pad(ctx, &targets, c->pad < 0 ? c->eos : c->pad);
+    fv_transformer_decode(ctx, p->model, &target, memory.states, &memory.rows, &capturing);
+    return ctx->error == FV_OK ? mean.out : ctx->invalid;
 }
 
 fv_tensor *fv_transformer_kind_align(fv_ctx *ctx, void *self, const fv_batch *batch)
 {
-    const fv_token_pairs pairs = fv_token_pairs_of(batch);
     fv_arena room;
     fv_arena_init(&room, &ctx->mem);
-    fv_tensor *out = align_in(ctx, self, &pairs, &room);
+    fv_tensor *out = align_in(ctx, self, batch, &room);
     fv_arena_free(&room);
     return out;
 }
 
 /* ---- search ----------------------------------------------------------------------------- */
 
-static fv_status begin(void *user, int64_t sources)
+/* The first step of each row is fed the last token of its prompt. */
+static fv_status set_first_tokens(fv_transformer_self *p, fv_ctx *ctx)
 {
-    fv_transformer_self *p = user;
-    (void)sources; /* as many as were given to the stepper */
-    return fv_cache_begin(p->cache, &p->prompts, p->sources.count ? &p->sources : NULL, 0);
-}
-
-static fv_status step(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weights,
-                      fv_step_output *out)
-{
-    fv_transformer_self *p = user;
-    (void)want_weights; /* the cache keeps none */
-    out->logits = fv_cache_step(ctx, p->cache, tokens);
-    return ctx->error;
-}
-
-static fv_status select_rows(void *user, int64_t rows, const int64_t *from)
-{
-    fv_transformer_self *p = user;
-    return fv_cache_select(p->cache, rows, from);
-}
-
-/* The last token of each prompt is what the first step is fed. */
-static fv_status last_tokens(fv_transformer_self *p, fv_ctx *ctx, fv_stepper *out)
-{
-    int64_t *last = fv_arena_array(&p->room, (size_t)p->prompts.count, sizeof *last);
+    const fv_sequences *prompts = &p->decoder.prompts;
+    int64_t *last = fv_arena_array(&p->room, (size_t)prompts->count, sizeof *last);
     FV_RETURN_IF(!last, ctx, FV_ERR_MEMORY, "no memory for %lld prompts",
-                 (long long)p->prompts.count);
-    for (int64_t i = 0; i < p->prompts.count; i++)
-        last[i] = p->prompts.tokens[i][p->prompts.length[i] - 1];
-    out->first_tokens = last;
+                 (long long)prompts->count);
+    for (int64_t i = 0; i < prompts->count; i++)
+        last[i] = prompts->tokens[i][prompts->length[i] - 1];
+    p->decoder.first_tokens = last;
     return FV_OK;
 }
 
-/* With "source": an encoder-decoder answers each. Without: a decoder continues "tokens". */
+/* With "source": an encoder-decoder translates each. Without: a decoder continues "tokens". */
 fv_status fv_transformer_kind_steps(void *self, const fv_batch *inputs, fv_stepper *out)
 {
     fv_transformer_self *p = self;
+    fv_transformer_decoder *d = &p->decoder;
     const fv_transformer_config *c = fv_transformer_settings(p->model);
     fv_ctx *ctx = p->model->ctx;
     const bool pairs = c->encoder_layers > 0;
-    p->sources = fv_batch_sequences(inputs, "source");
-    p->prompts = fv_batch_sequences(inputs, "tokens");
-    FV_RETURN_IF((pairs ? p->sources.count : p->prompts.count) < 1 || c->decoder_layers < 1, ctx,
+    d->sources = fv_batch_sequences(inputs, "source");
+    d->prompts = fv_batch_sequences(inputs, "tokens");
+    d->first_tokens = NULL;
+    FV_RETURN_IF((pairs ? d->sources.count : d->prompts.count) < 1 || c->decoder_layers < 1, ctx,
                  FV_ERR_ARGUMENT, "transformer: steps need a decoder and the field %s",
                  pairs ? "source" : "tokens");
-    if (!p->cache) FV_FORWARD(fv_cache_create(p->model, &p->cache));
+    if (!d->cache) FV_FORWARD(fv_cache_create(p->model, &d->cache));
     fv_arena_free(&p->room);
     fv_arena_init(&p->room, &ctx->mem);
-    *out = (fv_stepper){.user = p,
-                        .max_choices = c->target_vocabulary ? c->target_vocabulary : c->vocabulary,
-                        .bos = c->bos,
-                        .eos = c->eos,
-                        .begin = begin,
-                        .step = step,
-                        .select = select_rows};
-    if (!pairs) return last_tokens(p, ctx, out);
-    FV_RETURN_IF(c->bos < 0 || c->eos < 0, ctx, FV_ERR_ARGUMENT,
-                 "pairs need tokens to start and to end with");
-    const fv_token_pairs alone = {
-        .count = p->sources.count, .source = p->sources.tokens, .source_length = p->sources.length};
-    return shifted(ctx, c->bos, &alone, &p->room, &p->prompts);
+    if (pairs) {
+        FV_RETURN_IF(c->bos < 0 || c->eos < 0, ctx, FV_ERR_ARGUMENT,
+                     "transformer: sentence pairs need BOS and EOS tokens");
+        const fv_token_pairs alone = {.count = d->sources.count,
+                                      .source = d->sources.tokens,
+                                      .source_length = d->sources.length};
+        FV_FORWARD(shifted(ctx, c->bos, &alone, &p->room, &d->prompts));
+    } else {
+        FV_FORWARD(set_first_tokens(p, ctx));
+    }
+    *out = fv_transformer_stepper(d);
+    return FV_OK;
 }

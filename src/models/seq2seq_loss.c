@@ -176,12 +176,13 @@ static void run_steps(run *r)
     const fv_seq2seq *m = r->m;
     const bool training = r->pass->training;
     fv_memory all;
-    const fv_status status = encode(r, &all);
+    fv_decoder_state state;
+    fv_status status = encode(r, &all);
+    if (status == FV_OK && m->y->pack) m->y->pack(ctx, m->decoder, false);
+    if (status == FV_OK) status = m->y->first_state(ctx, m->decoder, &all, &state);
     if (status != FV_OK && ctx->error == FV_OK) fv_poison_last(ctx, status);
     if (ctx->error != FV_OK) return;
     fv_memory memory = all;
-    if (m->y->pack) m->y->pack(ctx, m->decoder, false);
-    fv_decoder_state state = m->y->first_state(ctx, m->decoder, &memory);
     if (!m->y->by_step && (!training || r->pass->sampling <= 0)) {
         r->all_embedded = embed(r, NULL, r->target.total, r->given);
         r->all_input = m->y->input(ctx, m->decoder, r->all_embedded);

@@ -87,10 +87,12 @@ static fv_status begin(void *user, int64_t sources)
     for (int64_t i = 0; i < sources; i++)
         s->source[i] = i;
     fv_scope_begin(ctx);
+    fv_decoder_state first;
     replace_memory(ctx, s, s->all);
-    replace_state(ctx, s, m->y->first_state(ctx, m->decoder, &s->all));
+    const fv_status status = m->y->first_state(ctx, m->decoder, &s->all, &first);
+    if (status == FV_OK) replace_state(ctx, s, first);
     fv_scope_end(ctx);
-    return ctx->error;
+    return status;
 }
 
 /* Runs the decoder up to the readout o. */

@@ -1,7 +1,7 @@
 /*
- * Keys and values of sequences that grow. Those of a layer are one tensor [rows, room, kv_heads,
- * d], the order in which the products leave them, so that taking up a token is one copy of a row
- * and attention reads the heads where they lie.
+ * The key-value cache. The keys of a layer are one tensor [rows, room, kv_heads, d], the layout
+ * that the products have, so that storing a token copies one row and attention reads the heads in
+ * place.
  */
 #include "models/transformer_cache.h"
 
@@ -74,7 +74,7 @@ fv_status fv_cache_reserve_rows(fv_cache *c, int64_t rows)
     return FV_OK;
 }
 
-/* Layer by layer, so that what is copied is never there twice as a whole. */
+/* Layer by layer, so that only one layer is in memory twice. */
 static fv_status reserve(fv_cache *c, int64_t rows, int64_t room)
 {
     fv_ctx *ctx = c->ctx;
@@ -96,7 +96,7 @@ static fv_status reserve(fv_cache *c, int64_t rows, int64_t room)
     return FV_OK;
 }
 
-/* One more position for every row; by halves, so that all copies together cost one more pass. */
+/* One more position for every row. Room grows by half, so that copying stays linear in total. */
 static fv_status make_room(fv_cache *c)
 {
     const int64_t need = fv_cache_longest(c) + 1;
@@ -105,7 +105,7 @@ static fv_status make_room(fv_cache *c)
     return reserve(c, c->rows, need + more);
 }
 
-static void forget_sources(fv_cache *c)
+static void drop_sources(fv_cache *c)
 {
     for (int64_t i = 0; c->layers && i < c->model->decoder.layers; i++) {
         fv_cache_layer *l = &c->layers[i];
@@ -143,7 +143,7 @@ void fv_cache_destroy(fv_cache **cache)
     fv_cache *c = *cache;
     if (!c) return;
     fv_mem *mem = &c->ctx->mem;
-    forget_sources(c);
+    drop_sources(c);
     for (int64_t i = 0; c->layers && i < c->model->decoder.layers; i++) {
         fv_tensor_unref(c->layers[i].k);
         fv_tensor_unref(c->layers[i].v);
@@ -174,28 +174,28 @@ size_t fv_cache_bytes(const fv_cache *cache)
     return sum;
 }
 
-/* ---- taking up ----------------------------------------------------------------------- */
+/* ---- storing ----------------------------------------------------------------------- */
 
-/* to[row, at .. at + n] = what lies in x [batch, heads, columns, d] from column `first` on. */
-static void take_up(fv_ctx *ctx, fv_tensor *to, int64_t row, int64_t at, const fv_tensor *x,
-                    int64_t batch, int64_t first, int64_t n)
+/* to[row, at .. at + n] = columns first .. first + n of x [batch, heads, columns, d]. */
+static void store_keys(fv_ctx *ctx, fv_tensor *to, int64_t row, int64_t at, const fv_tensor *x,
+                       int64_t batch, int64_t first, int64_t n)
 {
     const int64_t shape[4] = {1, n, x->shape[1], x->shape[3]};
     const int64_t stride[4] = {x->stride[0], x->stride[2], x->stride[1], x->stride[3]};
     const int64_t offset = batch * x->stride[0] + first * x->stride[2];
     const fv_tensor *from = fv_tensor_view(ctx, x, 4, shape, stride, offset);
-    fv_tensor *place = fv_cache_part(ctx, to, row, 1, at, n);
-    if (ctx->error == FV_OK) fv_copy_into(ctx, place, from);
+    fv_tensor *slot = fv_cache_part(ctx, to, row, 1, at, n);
+    if (ctx->error == FV_OK) fv_copy_into(ctx, slot, from);
 }
 
 /* One token of every row, at the same position. */
-static void take_up_column(fv_ctx *ctx, fv_tensor *to, int64_t rows, int64_t at, const fv_tensor *x)
+static void store_column(fv_ctx *ctx, fv_tensor *to, int64_t rows, int64_t at, const fv_tensor *x)
 {
     const int64_t shape[4] = {rows, 1, x->shape[1], x->shape[3]};
     const int64_t stride[4] = {x->stride[0], x->stride[2], x->stride[1], x->stride[3]};
     const fv_tensor *from = fv_tensor_view(ctx, x, 4, shape, stride, 0);
-    fv_tensor *place = fv_cache_part(ctx, to, 0, rows, at, 1);
-    if (ctx->error == FV_OK) fv_copy_into(ctx, place, from);
+    fv_tensor *slot = fv_cache_part(ctx, to, 0, rows, at, 1);
+    if (ctx->error == FV_OK) fv_copy_into(ctx, slot, from);
 }
 
 /* The first n positions of all rows as attention reads them: [rows, kv_heads, n, d]. */
@@ -209,26 +209,26 @@ static fv_tensor *all_keys(fv_ctx *ctx, const fv_tensor *t, int64_t rows, int64_
 static bool relative(const fv_transformer *m) { return m->cfg.positions == FV_POSITION_RELATIVE; }
 
 /* Keys and values of one layer for all sources, as rectangles [sources, longest, heads, d]. */
-static void cross_keys(fv_cache *c, int64_t layer, fv_tensor *states, const fv_sequences *sources,
-                       int64_t most)
+static void cross_keys(fv_cache *c, int64_t layer, const fv_memory *memory)
 {
     fv_ctx *ctx = c->ctx;
     const fv_heads *h = &c->model->decoder.blocks[layer].cross;
     fv_cache_layer *l = &c->layers[layer];
-    const bool packed = states->shape[0] != sources->count || sources->count == 1;
+    const int64_t n = memory->n, most = memory->positions;
+    const bool varlen = memory->states->shape[0] != n || n == 1;
     fv_scope_begin(ctx);
     fv_tensor *from[2] = {ctx->invalid, ctx->invalid}, *to[2];
-    fv_heads_keys(ctx, h, states, NULL, 0, NULL, &from[0], &from[1]);
+    fv_heads_keys(ctx, h, memory->states, NULL, 0, NULL, &from[0], &from[1]);
     const int64_t heads = h->cfg.kv_heads;
-    to[0] = fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){sources->count, most, heads, h->cfg.d_k});
-    to[1] = fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){sources->count, most, heads, h->cfg.d_v});
+    to[0] = fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){n, most, heads, h->cfg.d_k});
+    to[1] = fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){n, most, heads, h->cfg.d_v});
     for (int which = 0; which < 2 && ctx->error == FV_OK; which++) {
-        fv_fill(ctx, to[which], 0); /* what lies past a source's end must at least be finite */
+        fv_fill(ctx, to[which], 0); /* positions past a source's end must be finite */
         int64_t first = 0;
-        for (int64_t i = 0; i < sources->count; i++) {
-            take_up(ctx, to[which], i, 0, from[which], packed ? 0 : i, packed ? first : 0,
-                    sources->length[i]);
-            first += sources->length[i];
+        for (int64_t i = 0; i < n; i++) {
+            store_keys(ctx, to[which], i, 0, from[which], varlen ? 0 : i, varlen ? first : 0,
+                       memory->row_lengths[i]);
+            first += memory->row_lengths[i];
         }
     }
     if (ctx->error == FV_OK) {
@@ -242,23 +242,18 @@ static void cross_keys(fv_cache *c, int64_t layer, fv_tensor *states, const fv_s
     fv_scope_end(ctx);
 }
 
-static fv_status read_sources(fv_cache *c, const fv_sequences *sources)
+static fv_status fill_sources(fv_cache *c, const fv_memory *memory)
 {
     fv_ctx *ctx = c->ctx;
-    int64_t most = 0;
-    c->sources = sources->count;
+    c->sources = memory->n;
     c->source_length = fv_mem_zalloc(&ctx->mem, (size_t)c->sources * sizeof *c->source_length);
     FV_RETURN_IF(!c->source_length, ctx, FV_ERR_MEMORY, "cache: no memory for sources");
-    for (int64_t i = 0; i < sources->count; i++) {
-        c->source_length[i] = sources->length[i];
-        if (sources->length[i] > most) most = sources->length[i];
-    }
+    for (int64_t i = 0; i < memory->n; i++)
+        c->source_length[i] = memory->row_lengths[i];
     fv_scope_begin(ctx);
-    const fv_rows rows = fv_transformer_rows(ctx, c->model, sources);
-    fv_tensor *states = fv_transformer_encode(ctx, c->model, &rows, NULL);
     for (int64_t i = 0; i < c->model->decoder.layers && ctx->error == FV_OK; i++)
-        cross_keys(c, i, states, sources, most);
-    fv_tensor *length = fv_from_host(ctx, FV_I64, 1, &sources->count, sources->length);
+        cross_keys(c, i, memory);
+    fv_tensor *length = fv_from_host(ctx, FV_I64, 1, &memory->n, memory->row_lengths);
     if (ctx->error == FV_OK) fv_cache_replace(&c->now_length, length);
     fv_scope_end(ctx);
     return ctx->error;
@@ -269,19 +264,19 @@ static fv_status read_sources(fv_cache *c, const fv_sequences *sources)
 typedef struct pass {
     fv_cache *cache;
     int64_t layer;
-    const fv_sequences *prompts; /* while they are filled in; else NULL: a step */
+    const fv_sequences *prompts; /* during prefill; NULL: a step */
     const int64_t *row;          /* of each prompt */
 } pass;
 
 static void keep_prompts(const pass *p, fv_ctx *ctx, const fv_tensor *k, const fv_tensor *v)
 {
     const fv_cache_layer *l = &p->cache->layers[p->layer];
-    const bool packed = k->shape[0] != p->prompts->count || p->prompts->count == 1;
+    const bool varlen = k->shape[0] != p->prompts->count || p->prompts->count == 1;
     int64_t first = 0;
     for (int64_t i = 0; i < p->prompts->count && ctx->error == FV_OK; i++) {
-        const int64_t n = p->prompts->length[i], batch = packed ? 0 : i;
-        take_up(ctx, l->k, p->row[i], 0, k, batch, packed ? first : 0, n);
-        take_up(ctx, l->v, p->row[i], 0, v, batch, packed ? first : 0, n);
+        const int64_t n = p->prompts->length[i], batch = varlen ? 0 : i;
+        store_keys(ctx, l->k, p->row[i], 0, k, batch, varlen ? first : 0, n);
+        store_keys(ctx, l->v, p->row[i], 0, v, batch, varlen ? first : 0, n);
         first += n;
     }
 }
@@ -296,12 +291,12 @@ static void keep(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v)
         return;
     }
     if (c->uniform) {
-        take_up_column(ctx, l->k, c->rows, c->length[0], *k);
-        take_up_column(ctx, l->v, c->rows, c->length[0], *v);
+        store_column(ctx, l->k, c->rows, c->length[0], *k);
+        store_column(ctx, l->v, c->rows, c->length[0], *v);
     } else {
         for (int64_t i = 0; i < c->rows && ctx->error == FV_OK; i++) {
-            take_up(ctx, l->k, i, c->length[i], *k, i, 0, 1);
-            take_up(ctx, l->v, i, c->length[i], *v, i, 0, 1);
+            store_keys(ctx, l->k, i, c->length[i], *k, i, 0, 1);
+            store_keys(ctx, l->v, i, c->length[i], *v, i, 0, 1);
         }
     }
     const int64_t n = fv_cache_longest(c) + 1;
@@ -327,8 +322,8 @@ static fv_tensor *run_blocks(fv_ctx *ctx, pass *p, fv_block_input *in)
     return in->x;
 }
 
-/* Every prompt but its last token; prompts of one token have nothing to fill in. */
-static fv_status fill(fv_cache *c, const fv_sequences *prompts, const int64_t *row)
+/* Prefill: every token of the prompts but the last. */
+static fv_status prefill(fv_cache *c, const fv_sequences *prompts, const int64_t *row)
 {
     fv_ctx *ctx = c->ctx;
     const fv_transformer *m = c->model;
@@ -353,8 +348,8 @@ static fv_status fill(fv_cache *c, const fv_sequences *prompts, const int64_t *r
 
 /* ---- beginning -------------------------------------------------------------------------- */
 
-static fv_status check_begin(const fv_cache *c, const fv_sequences *prompts,
-                             const fv_sequences *sources)
+fv_status fv_cache_check(const fv_cache *c, const fv_sequences *prompts,
+                         const fv_sequences *sources)
 {
     fv_ctx *ctx = c->ctx;
     const bool encoder = c->model->encoder.layers > 0;
@@ -363,9 +358,9 @@ static fv_status check_begin(const fv_cache *c, const fv_sequences *prompts,
     for (int64_t i = 0; i < prompts->count; i++) {
         FV_RETURN_IF(prompts->length[i] < 1, ctx, FV_ERR_ARGUMENT, "cache: prompt %lld is empty",
                      (long long)i);
-        FV_RETURN_IF(prompts->length[i] > fv_cache_most(c->model), ctx, FV_ERR_LIMIT,
+        FV_RETURN_IF(prompts->length[i] > fv_cache_max_tokens(c->model), ctx, FV_ERR_LIMIT,
                      "cache: prompt %lld has %lld tokens, the model's context %lld", (long long)i,
-                     (long long)prompts->length[i], (long long)fv_cache_most(c->model));
+                     (long long)prompts->length[i], (long long)fv_cache_max_tokens(c->model));
     }
     FV_RETURN_IF(encoder != (sources != NULL), ctx, FV_ERR_ARGUMENT,
                  encoder ? "cache: the model reads sources" : "cache: the model reads no sources");
@@ -375,15 +370,15 @@ static fv_status check_begin(const fv_cache *c, const fv_sequences *prompts,
     return FV_OK;
 }
 
-int64_t fv_cache_most(const fv_transformer *m)
+int64_t fv_cache_max_tokens(const fv_transformer *m)
 {
     const fv_position_kind kind = m->cfg.positions;
     const bool bounded = kind == FV_POSITION_LEARNED || kind == FV_POSITION_ROTARY;
     return bounded ? m->cfg.max_positions : FV_CACHE_UNBOUNDED;
 }
 
-/* The beginnings of prompts that have more than one token, in arrays of the context's memory. */
-static fv_status fill_beginnings(fv_cache *c, const fv_sequences *prompts)
+/* Prefills prompts that have more than one token. */
+static fv_status fill_prompts(fv_cache *c, const fv_sequences *prompts)
 {
     fv_ctx *ctx = c->ctx;
     fv_sequences some = {.count = 0};
@@ -405,22 +400,21 @@ static fv_status fill_beginnings(fv_cache *c, const fv_sequences *prompts)
         status = fv_fail(ctx, FV_ERR_UNSUPPORTED,
                          "cache: prompts of several tokens need a model without an encoder");
     else if (some.count > 0)
-        status = fill(c, &some, row);
+        status = prefill(c, &some, row);
     fv_mem_free(&ctx->mem, room, bytes);
     return status;
 }
 
-fv_status fv_cache_begin(fv_cache *c, const fv_sequences *prompts, const fv_sequences *sources,
-                         int64_t more)
+fv_status fv_cache_fill(fv_cache *c, const fv_sequences *prompts, const fv_memory *memory,
+                        int64_t more)
 {
     fv_ctx *ctx = c->ctx;
-    FV_FORWARD(check_begin(c, prompts, sources));
     int64_t most = 0;
     for (int64_t i = 0; i < prompts->count; i++)
         if (prompts->length[i] > most) most = prompts->length[i];
-    if (more < 0 || more > fv_cache_most(c->model) - most) more = 0;
+    if (more < 0 || more > fv_cache_max_tokens(c->model) - most) more = 0;
     c->rows = 0;
-    forget_sources(c);
+    drop_sources(c);
     FV_FORWARD(reserve(c, prompts->count, most + more));
     c->rows = prompts->count;
     for (int64_t i = 0; i < c->rows; i++) {
@@ -428,8 +422,8 @@ fv_status fv_cache_begin(fv_cache *c, const fv_sequences *prompts, const fv_sequ
         c->source[i] = i;
     }
     fv_no_grad_begin(ctx);
-    fv_status status = sources ? read_sources(c, sources) : FV_OK;
-    if (status == FV_OK) status = fill_beginnings(c, prompts);
+    fv_status status = memory ? fill_sources(c, memory) : FV_OK;
+    if (status == FV_OK) status = fill_prompts(c, prompts);
     fv_no_grad_end(ctx);
     for (int64_t i = 0; i < c->rows; i++)
         c->length[i] = prompts->length[i] - 1;
@@ -450,21 +444,22 @@ static bool may_step(fv_ctx *ctx, fv_cache *c, const fv_tensor *tokens)
     if (tokens->rank != 1 || tokens->dtype != FV_I64 || tokens->shape[0] != c->rows || c->rows < 1)
         fv_poison(ctx, FV_ERR_SHAPE, "cache: a step takes i64 [%lld], a token of each row",
                   (long long)c->rows);
-    else if (fv_cache_longest(c) >= fv_cache_most(c->model))
+    else if (fv_cache_longest(c) >= fv_cache_max_tokens(c->model))
         fv_poison(ctx, FV_ERR_LIMIT, "cache: the context of %lld tokens is full",
-                  (long long)fv_cache_most(c->model));
+                  (long long)fv_cache_max_tokens(c->model));
     else if (make_room(c) != FV_OK && ctx->error == FV_OK)
         fv_poison_last(ctx, FV_ERR_MEMORY);
     c->uniform = true;
     for (int64_t i = 1; i < c->rows; i++)
         c->uniform = c->uniform && c->length[i] == c->length[0];
     if (ctx->error == FV_OK && !c->uniform && relative(c->model))
-        fv_poison(ctx, FV_ERR_UNSUPPORTED, "cache: with relative positions, rows are equally long");
+        fv_poison(ctx, FV_ERR_UNSUPPORTED,
+                  "cache: with relative positions all rows must have the same length");
     return ctx->error == FV_OK;
 }
 
-/* Where the tokens stand, and what they may see. */
-static void place(fv_ctx *ctx, const fv_cache *c, fv_rows *rows, fv_block_input *in)
+/* Positions of the tokens, and the keys they attend to. */
+static void set_positions(fv_ctx *ctx, const fv_cache *c, fv_rows *rows, fv_block_input *in)
 {
     const fv_transformer *m = c->model;
     const fv_side *s = &m->decoder;
@@ -494,7 +489,7 @@ fv_tensor *fv_cache_step(fv_ctx *ctx, fv_cache *c, fv_tensor *tokens)
     fv_scope_begin(ctx);
     fv_no_grad_begin(ctx);
     fv_rows rows = {.ids = fv_unsqueeze(ctx, tokens, 1)};
-    place(ctx, c, &rows, &in);
+    set_positions(ctx, c, &rows, &in);
     fv_tensor *x = fv_side_finish(ctx, &m->decoder, run_blocks(ctx, &p, &in));
     fv_tensor *logits = fv_squeeze(ctx, fv_transformer_logits(ctx, m, x), 1);
     fv_no_grad_end(ctx);

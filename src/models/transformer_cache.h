@@ -1,8 +1,9 @@
-/* The inside of fovea/cache.h. */
+/* Internals of fovea/cache.h. */
 #ifndef FV_MODELS_TRANSFORMER_CACHE_H
 #define FV_MODELS_TRANSFORMER_CACHE_H
 
 #include "fovea/cache.h"
+#include "models/parts/parts.h"
 #include "models/transformer.h"
 
 typedef struct fv_cache_layer {
@@ -14,29 +15,37 @@ typedef struct fv_cache_layer {
 struct fv_cache {
     fv_ctx *ctx;
     fv_transformer *model;
-    int64_t rows, row_room, room; /* in use; room for rows, and for positions of each */
+    int64_t rows, row_room, room; /* in use; allocated rows, and positions of each */
     int64_t *length;              /* [row_room]: positions in use */
-    int64_t *source, *chosen;     /* [row_room]: what a row reads; scratch */
-    bool uniform;                 /* in a step: all rows are equally long */
+    int64_t *source, *chosen;     /* [row_room]: the source of each row; scratch */
+    bool uniform;                 /* in a step: all rows have the same length */
     fv_cache_layer *layers;
     /* With an encoder; else NULL: */
     int64_t sources, *source_length; /* [sources] */
     fv_tensor *now_length;           /* i64 [rows]: of each row's source */
 };
 
-/* Puts a tensor of the innermost scope (or NULL) in the place of one that the cache holds. */
+/* Replaces a tensor that the cache holds by one of the innermost scope (or NULL). */
 void fv_cache_replace(fv_tensor **at, fv_tensor *t);
 /* rows x n x kv_heads x d of a layer's tensor, from row `row` and position `first` on. */
 fv_tensor *fv_cache_part(fv_ctx *ctx, const fv_tensor *t, int64_t row, int64_t rows, int64_t first,
                          int64_t n);
-/* i64 [rows] from the host: something of every row. */
+/* i64 [rows] from the host: a value for each row. */
 fv_tensor *fv_cache_by_row(fv_ctx *ctx, const fv_cache *c, const int64_t *values);
 /* Positions in use of the longest row. */
 int64_t fv_cache_longest(const fv_cache *c);
 /* Room for so many rows in the arrays of the host. */
 fv_status fv_cache_reserve_rows(fv_cache *c, int64_t rows);
-/* Tokens that a sequence of the model can have. */
+/* Maximum tokens of a sequence. */
 #define FV_CACHE_UNBOUNDED (INT64_MAX / 2)
-int64_t fv_cache_most(const fv_transformer *m);
+int64_t fv_cache_max_tokens(const fv_transformer *m);
+
+/* Before anything is computed: whether prompts and sources (NULL: none) fit model and cache. */
+fv_status fv_cache_check(const fv_cache *c, const fv_sequences *prompts,
+                         const fv_sequences *sources);
+/* Fills the cache from an encoder's memory (NULL: none) and all tokens of the prompts but the last.
+ */
+fv_status fv_cache_fill(fv_cache *c, const fv_sequences *prompts, const fv_memory *memory,
+                        int64_t more);
 
 #endif

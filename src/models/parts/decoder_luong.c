@@ -10,15 +10,16 @@ static fv_status create(fv_params *params, const fv_seq2seq_config *cfg, int64_t
     return fv_rnn_decoder_create(params, cfg, memory_width, shape, self);
 }
 
-static fv_decoder_state first_state(fv_ctx *ctx, void *self, const fv_memory *memory)
+static fv_status first_state(fv_ctx *ctx, void *self, const fv_memory *memory,
+                             fv_decoder_state *out)
 {
     const fv_rnn_decoder *d = self;
-    fv_decoder_state state = fv_rnn_decoder_first_state(ctx, self, memory);
+    FV_FORWARD(fv_rnn_decoder_first_state(ctx, self, memory, out));
     if (d->feed)
-        state.tensor[FV_RNN_SLOT_FEED] =
+        out->tensor[FV_RNN_SLOT_FEED] =
             fv_zeros(ctx, fv_tensor_dtype(memory->summary), 2,
                      (int64_t[]){fv_tensor_size(memory->summary, 0), d->cfg.readout_width});
-    return state;
+    return ctx->error;
 }
 
 static fv_decoder_step step(fv_ctx *ctx, void *self, const fv_decoder_call *call,

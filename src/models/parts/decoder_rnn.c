@@ -107,7 +107,8 @@ const fv_cross_attention *fv_rnn_decoder_attention(const void *self)
 
 /* ---- a step --------------------------------------------------------------------------------- */
 
-fv_decoder_state fv_rnn_decoder_first_state(fv_ctx *ctx, void *self, const fv_memory *memory)
+fv_status fv_rnn_decoder_first_state(fv_ctx *ctx, void *self, const fv_memory *memory,
+                                     fv_decoder_state *out)
 {
     const fv_rnn_decoder *d = self;
     fv_decoder_state state = {.tensor = {NULL}};
@@ -119,7 +120,8 @@ fv_decoder_state fv_rnn_decoder_first_state(fv_ctx *ctx, void *self, const fv_me
             state.tensor[FV_RNN_SLOT_C + l] =
                 fv_linear_act(ctx, memory->summary, c[0], c[1], FV_ACT_TANH, NULL);
     }
-    return state;
+    *out = state;
+    return ctx->error;
 }
 
 fv_tensor *fv_rnn_decoder_embed(fv_ctx *ctx, void *self, const fv_memory *memory, fv_tensor *tokens,

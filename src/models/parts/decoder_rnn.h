@@ -51,7 +51,8 @@ fv_tensor *fv_rnn_decoder_top(const fv_rnn_decoder *d, const fv_decoder_state *s
 fv_status fv_rnn_decoder_embedding(fv_params *params, const fv_seq2seq_config *cfg, void **self);
 void fv_rnn_decoder_destroy(fv_ctx *ctx, void *self);
 const fv_cross_attention *fv_rnn_decoder_attention(const void *self);
-fv_decoder_state fv_rnn_decoder_first_state(fv_ctx *ctx, void *self, const fv_memory *memory);
+fv_status fv_rnn_decoder_first_state(fv_ctx *ctx, void *self, const fv_memory *memory,
+                                     fv_decoder_state *out);
 fv_tensor *fv_rnn_decoder_embed(fv_ctx *ctx, void *self, const fv_memory *memory, fv_tensor *tokens,
                                 bool training);
 fv_tensor *fv_rnn_decoder_input(fv_ctx *ctx, void *self, fv_tensor *embedded);

@@ -14,7 +14,8 @@
  *     const fv_encode_call call = {.attention = y->attention(decoder)};
  *     fv_memory memory;
  *     s = x->encode(ctx, encoder, &batch, &call, &memory);
- *     fv_decoder_state state = y->first_state(ctx, decoder, &memory);
+ *     fv_decoder_state state;
+ *     s = y->first_state(ctx, decoder, &memory, &state);
  *     fv_decoder_call step = {.memory = &memory};
  *     step.embedded = y->embed(ctx, decoder, &memory, tokens, false);      // i64 [n] in
  *     step.input = y->input(ctx, decoder, step.embedded);
@@ -160,7 +161,9 @@ typedef struct fv_decoder_part {
     /* NULL without `attends`. */
     const fv_cross_attention *(*attention)(const void *self);
 
-    fv_decoder_state (*first_state)(fv_ctx *ctx, void *self, const fv_memory *memory);
+    /* Fails: as the ops that it runs; parts with a cache also LIMIT, MEMORY. */
+    fv_status (*first_state)(fv_ctx *ctx, void *self, const fv_memory *memory,
+                             fv_decoder_state *out);
     /* Tokens [n] -> embeddings [n, width], and what those give to a step: [n, input width]. */
     fv_tensor *(*embed)(fv_ctx *ctx, void *self, const fv_memory *memory, fv_tensor *tokens,
                         bool training);
