@@ -132,7 +132,9 @@ static bool file_contains(const char *folder, const char *name, const char *text
 static void use_model(const char *folder)
 {
     const bool translates = file_contains(folder, "recipe.toml", "task = \"translation\"");
-    program_run("run %s -f %s -n 8", folder, program_path("source"));
+    const bool writes =
+        translates || file_contains(folder, "recipe.toml", "task = \"language\"");
+    program_run("run %s -f %s%s", folder, program_path("source"), writes ? " -n 8" : "");
     expect(0, NULL, NULL);
     CHECK(strchr(program.out, '\n') != NULL);
     program_run("look %s cat -o %s", folder, program_path("look.svg"));

@@ -9,8 +9,9 @@
  *     cfg.max_tokens = 100;
  *     cfg.search.sample = true;
  *     cfg.search.top_k = 40;
- *     cfg.on_text = print;                                          // text as it is generated, or
- * NULL fv_generated *out = NULL; s = fv_generate(gen, 1, &(fv_string){"Once upon", 9}, &cfg, &out);
+ *     cfg.on_text = print;                                        // as it is generated; or NULL
+ *     fv_generated *out = NULL;
+ *     s = fv_generate(gen, 1, &(fv_string){"Once upon", 9}, &cfg, &out);
  *     if (s == FV_OK) puts(fv_generated_get(out, 0, 0)->text);
  *     fv_generated_free(&out);
  *     fv_generator_close(&gen);
