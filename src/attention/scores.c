@@ -115,7 +115,7 @@ static void prepare_general(fv_attention_call *call)
 
 static const fv_score_kind score_general = {
     .name = "general",
-    .w = {{FV_SCORE_SIZE_QUERY, FV_SCORE_SIZE_KEY}},
+    .w = {.axis = {FV_SCORE_SIZE_QUERY, FV_SCORE_SIZE_KEY}},
     .prepare = prepare_general,
     .map = map_dot,
     .streamed = FV_ATTN_SCORE_DOT,
@@ -192,7 +192,7 @@ static fv_tensor *map_additive(fv_attention_call *call)
 
 static const fv_score_kind score_additive = {
     .name = "additive",
-    .w = {{FV_SCORE_SIZE_INNER}},
+    .w = {.axis = {FV_SCORE_SIZE_INNER}},
     .w_q = {{FV_SCORE_SIZE_INNER, FV_SCORE_SIZE_QUERY}, .optional = true},
     .w_k = {{FV_SCORE_SIZE_INNER, FV_SCORE_SIZE_KEY}, .optional = true},
     .prepare = prepare_additive,
@@ -217,7 +217,7 @@ static fv_tensor *map_location(fv_attention_call *call)
 
 static const fv_score_kind score_location = {
     .name = "location",
-    .w = {{FV_SCORE_SIZE_KEYS, FV_SCORE_SIZE_QUERY}},
+    .w = {.axis = {FV_SCORE_SIZE_KEYS, FV_SCORE_SIZE_QUERY}},
     .ignores_keys = true,
     .map = map_location,
     .streamed = FV_ATTN_SCORE_NONE,

@@ -38,7 +38,7 @@ static fv_status run(levels fn, fv_simd level, int64_t n, const float *x, float 
     const array_fn chosen = level == FV_SIMD_AVX512 ? fn.avx512
                             : level == FV_SIMD_AVX2 ? fn.avx2
                                                     : fn.scalar;
-    chosen(n, x, y);
+    if (n > 0) chosen(n, x, y);
     return FV_OK;
 }
 

@@ -162,7 +162,8 @@ void fv_script_rows(fv_writer *o, const fv_values *v)
     fv_writer_text(o, "[");
     for (int64_t i = 0; i < v->rows && !o->failed; i++) {
         fv_writer_text(o, i > 0 ? ",\n\"" : "\"");
-        fv_writer_base64(o, v->at + i * v->stride, (size_t)v->cols * sizeof *v->at);
+        if (v->cols > 0)
+            fv_writer_base64(o, v->at + i * v->stride, (size_t)v->cols * sizeof *v->at);
         fv_writer_text(o, "\"");
     }
     fv_writer_text(o, "]");

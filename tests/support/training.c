@@ -104,7 +104,7 @@ static fv_status evaluate(void *user, fv_metric *metrics, int *count)
     fv_tensor *target = NULL;
     fv_tensor *y = predict(t, 0, 0, EXAMPLES, false, &target);
     *count = 1;
-    memcpy(metrics[0].name, "loss", 5);
+    metrics[0] = (fv_metric){.name = "loss"};
     fv_status status = fv_tensor_item(t->ctx, fv_mse(t->ctx, y, target), &metrics[0].value);
     if ((double)t->step > t->worse_from) metrics[0].value = (double)t->step;
     return status;
