@@ -1,6 +1,6 @@
 /* Training as it goes, for a person who waits and for a log file. */
-#include <string.h>
 #include <math.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "model.h"

@@ -33,8 +33,8 @@ static problem with_numbers(const problem *pattern, double hidden)
     return p;
 }
 
-/* A byte of 0 and a bias of -inf are the same mask, to the bit, whatever the hidden keys hold; query
- * 3 sees nothing. */
+/* A byte of 0 and a bias of -inf are the same mask, to the bit, whatever the hidden keys hold;
+ * query 3 sees nothing. */
 static void same_masks(bool spoiled)
 {
     problem pattern = problem_of(attn_heads(2, 2, 1, MASK_Q, MASK_K, MASK_D));

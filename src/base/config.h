@@ -12,8 +12,8 @@
  *     FV_RETURN_IF(!fv_config_read(&full, sizeof full, cfg), ctx, FV_ERR_ARGUMENT, "...");
  *
  * A struct leads with its size. An older caller's is smaller: what it lacks keeps its default. A
- * struct that is a member of another has a fixed size, with a reserved tail that is zero: new fields
- * take their place from there, so that what follows it does not move.
+ * struct that is a member of another has a fixed size, with a reserved tail that is zero: new
+ * fields take their place from there, so that what follows it does not move.
  */
 #ifndef FV_BASE_CONFIG_H
 #define FV_BASE_CONFIG_H
