@@ -132,9 +132,9 @@ FV_API void fv_pass_show(fv_ctx *ctx, const struct fv_pass *pass, const char *si
 
 /* How a pass runs; NULL in calls: all zero, which is evaluation. */
 typedef struct fv_pass {
-    bool training;             /* dropout and smoothing happen */
-    bool checkpoint;           /* a block's inside is freed, and computed again in backward */
-    double sampling;           /* share of decoder steps that are fed the model's own last token */
+    bool training;   /* dropout and smoothing happen */
+    bool checkpoint; /* activations inside a block are freed, and recomputed in backward */
+    double sampling; /* share of decoder steps that are fed the model's own last token */
     const fv_capture *capture; /* or NULL */
 } fv_pass;
 

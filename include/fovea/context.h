@@ -163,8 +163,8 @@ FV_API const char *fv_ctx_message(const fv_ctx *ctx);
 /* Returns the sticky error and clears it: ops work again. The message stays readable. */
 FV_API fv_status fv_ctx_take_error(fv_ctx *ctx);
 
-/* For functions that a program hands to the library (model kinds, tasks): sets the message, unless a
- * sticky error has set one, and returns `status`. */
+/* For functions that a program hands to the library (model kinds, tasks): sets the message, unless
+ * a sticky error has set one, and returns `status`. */
 FV_API fv_status fv_ctx_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...) FV_PRINTF(3, 4);
 
 /* ---- facts ---------------------------------------------------------------------- */

@@ -91,17 +91,17 @@ typedef enum fv_optim_kind {
 typedef struct fv_optim_config {
     size_t struct_size;
     fv_optim_kind kind;
-    double momentum;     /* SGD, RMSProp [0] */
-    bool nesterov;       /* SGD [false] */
-    double beta1, beta2; /* Adam, AdamW [0.9, 0.999] */
-    double alpha;        /* RMSProp's average [0.99], Adadelta's rho [0.9] */
-    double eps;          /* [1e-8; Adadelta 1e-6] */
-    double weight_decay; /* [0; AdamW 0.01] */
-    bool decay_matrices; /* weight decay leaves parameters of rank below 2 alone [false] */
-    double clip_norm;    /* gradients longer than this are scaled down to it; 0: never [0] */
-    bool unchecked;      /* do not look for non-finite gradients; no clipping then [false] */
-    int max_skipped;     /* steps skipped in a row before fv_optim_step fails [10]; 0: never */
-    const char *group;   /* only parameters whose names begin with this; NULL: all [NULL] */
+    double momentum;      /* SGD, RMSProp [0] */
+    bool nesterov;        /* SGD [false] */
+    double beta1, beta2;  /* Adam, AdamW [0.9, 0.999] */
+    double alpha;         /* RMSProp's average [0.99], Adadelta's rho [0.9] */
+    double eps;           /* [1e-8; Adadelta 1e-6] */
+    double weight_decay;  /* [0; AdamW 0.01] */
+    bool decay_matrices;  /* weight decay leaves parameters of rank below 2 alone [false] */
+    double clip_norm;     /* gradients longer than this are scaled down to it; 0: never [0] */
+    bool unchecked;       /* do not look for non-finite gradients; no clipping then [false] */
+    int max_skipped;      /* steps skipped in a row before fv_optim_step fails [10]; 0: never */
+    const char *group;    /* only parameters whose names begin with this; NULL: all [NULL] */
     uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_optim_config;
 

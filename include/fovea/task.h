@@ -131,8 +131,8 @@ FV_API void fv_run_destroy(fv_run **run); /* NULL is fine */
 FV_API fv_model *fv_run_model(const fv_run *run);
 /* What was read, as one line; "" for nothing. */
 FV_API const char *fv_run_report(const fv_run *run);
-/* Metrics of the model as it is now, at most FV_MAX_METRICS. Fails: UNSUPPORTED (the task has none),
- * and what the task fails with. */
+/* Metrics of the model as it is now, at most FV_MAX_METRICS. Fails: UNSUPPORTED (the task has
+ * none), and what the task fails with. */
 FV_API FV_MUST_USE fv_status fv_run_evaluate(fv_run *run, fv_metric metrics[FV_MAX_METRICS],
                                              int *count);
 

@@ -54,7 +54,7 @@ static fv_status check_sizes(fv_ctx *ctx, const fv_seq2seq_config *c)
                      (long long)most);
     FV_RETURN_IF(c->bos < 0 || c->bos >= c->target_tokens || c->eos < 0 ||
                      c->eos >= c->target_tokens,
-                 ctx, FV_ERR_ARGUMENT, "seq2seq: start and end must be target tokens");
+                 ctx, FV_ERR_ARGUMENT, "seq2seq: BOS and EOS must be target tokens");
     FV_RETURN_IF(c->layers < 1 || c->layers > FV_RNN_LAYERS, ctx, FV_ERR_ARGUMENT,
                  "seq2seq: 1 to %d layers", (int)FV_RNN_LAYERS);
     FV_RETURN_IF(!(c->dropout >= 0 && c->dropout < 1) || !(c->smoothing >= 0 && c->smoothing < 1),
@@ -71,10 +71,11 @@ static fv_status check_kinds(fv_ctx *ctx, const fv_seq2seq_config *c)
     const fv_score_kind *score = fv_score_find(c->score);
     FV_RETURN_IF(!score || score->has_function, ctx, FV_ERR_ARGUMENT,
                  "seq2seq: score %d does not exist, or needs a function", (int)c->score);
-    FV_RETURN_IF(
-        c->normaliser != FV_ATTENTION_SOFTMAX && c->normaliser != FV_ATTENTION_LOCAL_M &&
-            c->normaliser != FV_ATTENTION_LOCAL_P && c->normaliser != FV_ATTENTION_HARD_SAMPLE,
-        ctx, FV_ERR_ARGUMENT, "seq2seq: attention is softmax, local-m, local-p or hard by drawing");
+    FV_RETURN_IF(c->normaliser != FV_ATTENTION_SOFTMAX && c->normaliser != FV_ATTENTION_LOCAL_M &&
+                     c->normaliser != FV_ATTENTION_LOCAL_P &&
+                     c->normaliser != FV_ATTENTION_HARD_SAMPLE,
+                 ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: attention is softmax, local-m, local-p or hard with sampling");
     FV_RETURN_IF(!(c->hard_reward >= 0 && c->hard_entropy >= 0), ctx, FV_ERR_ARGUMENT,
                  "seq2seq: hard attention's weights are 0 or more");
     FV_RETURN_IF(!(c->hard_decay >= 0 && c->hard_decay < 1), ctx, FV_ERR_ARGUMENT,
