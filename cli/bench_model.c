@@ -175,7 +175,7 @@ static void call_prefill(void *arg)
     const fv_sequences one = {.count = 1, .tokens = &list, .length = &n};
     fv_scope_begin(b->ctx);
     fv_no_grad_begin(b->ctx);
-    const fv_rows rows = fv_rows_pack(b->ctx, &one);
+    const fv_rows rows = fv_rows_varlen(b->ctx, &one);
     fv_tensor *h = fv_transformer_decode(b->ctx, b->model, &rows, NULL, NULL, NULL);
     fv_tensor *last = fv_slice(b->ctx, fv_transformer_logits(b->ctx, b->model, h), 1, n - 1, n, 1);
     double item;
@@ -272,7 +272,7 @@ static void call_train(void *arg)
     const fv_sequences batch = {.count = BATCH, .tokens = lists, .length = lengths};
     fv_scope_begin(ctx);
     fv_ctx_set_step(ctx, b->step++, 0);
-    fv_tensor *loss = fv_transformer_next_loss(ctx, b->model, &batch, &(fv_pass){.training = true});
+    fv_tensor *loss = fv_transformer_lm_loss(ctx, b->model, &batch, &(fv_pass){.training = true});
     loss = fv_scale(ctx, loss, 1.0 / (double)(BATCH * b->length));
     keep(b, fv_backward(ctx, loss));
     if (b->status == FV_OK) keep(b, fv_optim_step(b->optim, 1e-4, NULL));

@@ -23,7 +23,7 @@ static fv_rows rows_of(const look_work *w, const look_words *words)
 {
     const int64_t *list = words->ids;
     const fv_sequences one = {.count = 1, .tokens = &list, .length = &words->count};
-    return fv_rows_pack(w->ctx, &one);
+    return fv_rows_varlen(w->ctx, &one);
 }
 
 static fv_status watch(look_work *w, const char *sites)

@@ -75,10 +75,10 @@ static void whole_pass(world *w, const int64_t *tokens, int64_t n, const fv_sequ
     fv_rows from = {.ids = NULL};
     fv_tensor *memory = NULL;
     if (source) {
-        from = fv_rows_pack(ctx, source);
+        from = fv_rows_varlen(ctx, source);
         memory = fv_transformer_encode(ctx, w->t, &from, NULL);
     }
-    const fv_rows rows = fv_rows_pack(ctx, &one);
+    const fv_rows rows = fv_rows_varlen(ctx, &one);
     fv_tensor *h = fv_transformer_decode(ctx, w->t, &rows, memory, source ? &from : NULL, NULL);
     h = fv_slice(ctx, h, 1, n - 1, n, 1);
     CHECK_OK(ctx, fv_tensor_read(ctx, fv_transformer_logits(ctx, w->t, h), out,

@@ -99,7 +99,7 @@ static fv_tensor *answer(fv_ctx *ctx, const fv_model *model)
     static const int64_t *const tokens[1] = {list};
     static const int64_t length = 6;
     const fv_sequences s = {.count = 1, .tokens = tokens, .length = &length};
-    const fv_rows rows = fv_rows_pack(ctx, &s);
+    const fv_rows rows = fv_rows_varlen(ctx, &s);
     const fv_transformer *t = fv_model_transformer(model);
     const fv_transformer_config *c = fv_transformer_settings(t);
     fv_tensor *memory = c->encoder_layers ? fv_transformer_encode(ctx, t, &rows, NULL) : NULL;
@@ -176,7 +176,7 @@ static void settings_survive(void)
     }
 }
 
-/* A family's config.json that cannot say a setting is not written. */
+/* A family's config.json that has no key for a setting is not written. */
 static void what_cannot_be_said_is_refused(void)
 {
     fv_ctx *ctx = values_begin();
@@ -438,7 +438,7 @@ static void wrong_settings_are_named(void)
         {"gpt2", "\"scale_attn_by_inverse_layer_idx\": false",
          "\"scale_attn_by_inverse_layer_idx\": true", "scale_attn_by_inverse_layer_idx"},
         {"gpt2", "\"resid_pdrop\": 0.0", "\"resid_pdrop\": 1.5", "dropout"},
-        {"gpt2", "\"eos_token_id\": 0", "\"eos_token_id\": 5000", "start, end and pad"},
+        {"gpt2", "\"eos_token_id\": 0", "\"eos_token_id\": 5000", "BOS, EOS and pad"},
         {"bert", "\"is_decoder\": false", "\"is_decoder\": true", "is_decoder"},
         {"marian", "\"decoder_start_token_id\": 256,", "", "decoder_start_token_id"},
         {"t5", "\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": \"gated-mish\"", "mish"},

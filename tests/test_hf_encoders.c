@@ -186,7 +186,7 @@ static void other_rules_are_named(void)
         {"modules.json", "[]", FV_ERR_UNSUPPORTED, "without pooling"},
         {"modules.json", "[1, 2]", FV_ERR_FORMAT, "modules.json"},
         {"modules.json", "[{\"path\": \"0_Transformer\", \"type\": \"m.Transformer\"}, {}]",
-         FV_ERR_UNSUPPORTED, "the model lies in '0_Transformer'"},
+         FV_ERR_UNSUPPORTED, "the model is in '0_Transformer'"},
         {"modules.json", FIRST "{\"path\": \"2_Dense\", \"type\": \"m.Dense\"}]",
          FV_ERR_UNSUPPORTED, "module 1 is 'Dense'"},
         {"modules.json",
@@ -194,18 +194,18 @@ static void other_rules_are_named(void)
                "\"type\": \"m.Dense\"}]",
          FV_ERR_UNSUPPORTED, "module 2 is 'Dense'"},
         {"modules.json", FIRST "{\"path\": \"../1_Pooling\", \"type\": \"m.Pooling\"}]",
-         FV_ERR_FORMAT, "'../1_Pooling' is no folder in here"},
+         FV_ERR_FORMAT, "'../1_Pooling' is not a subfolder"},
         {"modules.json", FIRST "{\"path\": \"..\", \"type\": \"m.Pooling\"}]", FV_ERR_FORMAT,
-         "'..' is no folder"},
+         "'..' is not a subfolder"},
         {"modules.json", FIRST "{\"path\": \"nothing\", \"type\": \"m.Pooling\"}]", FV_ERR_IO,
          "nothing/config.json"},
         {"1_Pooling/config.json", "{\"pooling_mode_max_tokens\": true}", FV_ERR_UNSUPPORTED,
-         "'max' is not known"},
+         "'max' is not supported"},
         {"1_Pooling/config.json",
          "{\"pooling_mode_mean_tokens\": true, \"pooling_mode_cls_token\": true}",
          FV_ERR_UNSUPPORTED, "two poolings"},
         {"1_Pooling/config.json", "{\"pooling_mode\": \"lasttoken\"}", FV_ERR_UNSUPPORTED,
-         "'lasttoken' is not known"},
+         "'lasttoken' is not supported"},
         {"1_Pooling/config.json", "{\"pooling_mode\": [\"mean\", \"cls\"]}", FV_ERR_UNSUPPORTED,
          "2 poolings"},
         {"1_Pooling/config.json", "{\"pooling_mode\": 3}", FV_ERR_FORMAT, "config.json"},
@@ -242,7 +242,7 @@ static void vectors_follow_the_rule(void)
     static const int64_t *const lists[1] = {list};
     fv_ctx *ctx = values_begin();
     const fv_sequences one = {.count = 1, .tokens = lists, .length = &count};
-    const fv_rows rows = fv_rows_pack(ctx, &one);
+    const fv_rows rows = fv_rows_varlen(ctx, &one);
     for (int i = 0; i < 4; i++) {
         const fv_embedding_rule rule = {.pooling = i & 1 ? FV_POOLING_MEAN : FV_POOLING_FIRST,
                                         .normalize = i > 1};
@@ -289,7 +289,7 @@ static void the_program_cuts_and_normalizes(void)
     CHECK(strcmp(program.out, kept) != 0);
     sentence_files_write(folder_path("model"), "{\"pooling_mode\": \"max\"}", "{}");
     program_run("run %s abc", folder_path("model"));
-    expect(4, NULL, "'max' is not known here");
+    expect(4, NULL, "'max' is not supported");
     folder_remove();
 }
 

@@ -35,7 +35,7 @@ static void look(small *s, const char *sites, const char *expected)
                                 .take = take,
                                 .user = &v};
     const fv_sequences one = one_of(s->t, 2);
-    const fv_rows rows = fv_rows_pack(s->ctx, &one);
+    const fv_rows rows = fv_rows_varlen(s->ctx, &one);
     const fv_pass pass = {.capture = &capture};
     fv_tensor *memory = fv_transformer_encode(s->ctx, s->t, &rows, &pass);
     fv_tensor *seen = fv_transformer_decode(s->ctx, s->t, &rows, memory, &rows, &pass);
@@ -65,7 +65,7 @@ static void a_look_may_fail_the_pass(void)
     const fv_capture capture = {.take = take, .user = &v};
     const fv_pass pass = {.capture = &capture};
     const fv_sequences one = one_of(s.t, 0);
-    const fv_rows rows = fv_rows_pack(s.ctx, &one);
+    const fv_rows rows = fv_rows_varlen(s.ctx, &one);
     CHECK_REFUSED(s.ctx, fv_transformer_decode(s.ctx, s.t, &rows, NULL, NULL, &pass),
                   FV_ERR_CANCELLED, "");
     CHECK_EQ(v.sites, 1);
@@ -111,13 +111,14 @@ static void packed_sequences_can_be_looked_at(void)
     small s = small_make(&cfg);
     const fv_sequences sources = all_of(s.t);
     const fv_sequences targets = {.count = COUNT, .tokens = others, .length = lengths};
-    const fv_rows source = fv_rows_pack(s.ctx, &sources), target = fv_rows_pack(s.ctx, &targets);
+    const fv_rows source = fv_rows_varlen(s.ctx, &sources),
+                  target = fv_rows_varlen(s.ctx, &targets);
     int64_t at = 0;
     for (int i = 0; i < COUNT; at += lengths[i++]) {
         const fv_sequences one_source = one_of(s.t, i);
         const fv_sequences one_target = {.count = 1, .tokens = others + i, .length = lengths + i};
-        const fv_rows alone_source = fv_rows_pack(s.ctx, &one_source),
-                      alone_target = fv_rows_pack(s.ctx, &one_target);
+        const fv_rows alone_source = fv_rows_varlen(s.ctx, &one_source),
+                      alone_target = fv_rows_varlen(s.ctx, &one_target);
         kept_maps alone = {.length = 0};
         kept_maps among = {.first = at, .length = lengths[i]};
         pass_keeping(&s, &alone_target, &alone_source, &alone);
@@ -167,7 +168,7 @@ static uint64_t peak_of_a_look(bool whole)
     small s = small_make(&cfg);
     const int64_t *list = ids, length = TOKENS;
     const fv_sequences one = {.count = 1, .tokens = &list, .length = &length};
-    const fv_rows rows = fv_rows_pack(s.ctx, &one);
+    const fv_rows rows = fv_rows_varlen(s.ctx, &one);
     banded b = {.whole = whole};
     const fv_capture capture = {.sites = "decoder.0.self",
                                 .what = {.weights = whole, .view = true},
@@ -262,7 +263,7 @@ static void settings_are_checked(void)
     REFUSE(FV_FAMILY_GPT2, c.vocabulary = 0, "vocabulary is 0");
     REFUSE(FV_FAMILY_GPT2, c.width = -8, "width is -8");
     REFUSE(FV_FAMILY_GPT2, c.decoder_layers = 1 << 20, "decoder_layers");
-    REFUSE(FV_FAMILY_GPT2, c.decoder_layers = 0, "needs layers");
+    REFUSE(FV_FAMILY_GPT2, c.decoder_layers = 0, "needs encoder or decoder layers");
     REFUSE(FV_FAMILY_GPT2, c.heads = 5, "5 heads do not divide width 16");
     REFUSE(FV_FAMILY_GPT2, c.encoder_layers = 1, "gpt2 models do not have an encoder");
     REFUSE(FV_FAMILY_GPT2, c.types = 2, "kinds of token");
@@ -276,7 +277,7 @@ static void settings_are_checked(void)
     REFUSE(FV_FAMILY_T5, c.relative_reach = 1, "buckets");
     REFUSE(FV_FAMILY_T5, c.dropout = 1, "dropout is 1");
     REFUSE(FV_FAMILY_T5, c.logits_scale = NAN, "logits_scale");
-    REFUSE(FV_FAMILY_T5, c.eos = VOCABULARY, "start, end and pad");
+    REFUSE(FV_FAMILY_T5, c.eos = VOCABULARY, "BOS, EOS and pad");
     REFUSE(FV_FAMILY_LLAMA, c.kv_heads = 3, "heads");
     REFUSE(FV_FAMILY_GPT2, c.family = FV_FAMILY_COUNT, "family");
 }
@@ -288,19 +289,19 @@ static void passes_are_checked(void)
     small s = small_make(&cfg);
     fv_ctx *ctx = s.ctx;
     const fv_sequences one = one_of(s.t, 0), all = all_of(s.t);
-    const fv_rows rows = fv_rows_pack(ctx, &one), packed = fv_rows_pack(ctx, &all);
+    const fv_rows rows = fv_rows_varlen(ctx, &one), packed = fv_rows_varlen(ctx, &all);
     fv_tensor *memory = fv_transformer_encode(ctx, s.t, &rows, NULL);
     CHECK_REFUSED(ctx, fv_transformer_decode(ctx, s.t, &rows, NULL, NULL, NULL), FV_ERR_ARGUMENT,
                   "encoder's states");
     CHECK_REFUSED(ctx, fv_transformer_decode(ctx, s.t, &packed, memory, &rows, NULL), FV_ERR_SHAPE,
-                  "packed alike");
+                  "both be varlen");
     fv_rows bad = {.ids = memory};
     CHECK_REFUSED(ctx, fv_transformer_encode(ctx, s.t, &bad, NULL), FV_ERR_SHAPE, "i64");
     bad = (fv_rows){.ids = rows.ids, .mask = packed.ids};
     CHECK_REFUSED(ctx, fv_transformer_encode(ctx, s.t, &bad, NULL), FV_ERR_SHAPE, "a mask");
     const int64_t none = 0;
     const fv_sequences empty = {.count = 1, .tokens = tokens, .length = &none};
-    fv_rows_pack(ctx, &empty);
+    fv_rows_varlen(ctx, &empty);
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "has 0 tokens");
     small_free(&s);
 
@@ -308,14 +309,14 @@ static void passes_are_checked(void)
     int64_t wide[41] = {0};
     const int64_t *list = wide, length = 41;
     const fv_sequences many = {.count = 1, .tokens = &list, .length = &length};
-    const fv_rows over = fv_rows_pack(s.ctx, &many);
+    const fv_rows over = fv_rows_varlen(s.ctx, &many);
     CHECK_REFUSED(s.ctx, fv_transformer_decode(s.ctx, s.t, &over, NULL, NULL, NULL), FV_ERR_LIMIT,
                   "41 tokens, but the model has 40 positions");
     CHECK_REFUSED(s.ctx, fv_transformer_encode(s.ctx, s.t, &over, NULL), FV_ERR_LIMIT, "41");
     wide[3] = VOCABULARY;
     const int64_t few = 5;
     const fv_sequences foreign = {.count = 1, .tokens = &list, .length = &few};
-    const fv_rows strange = fv_rows_pack(s.ctx, &foreign);
+    const fv_rows strange = fv_rows_varlen(s.ctx, &foreign);
     CHECK_REFUSED(s.ctx, fv_transformer_encode(s.ctx, s.t, &strange, NULL), FV_ERR_ARGUMENT,
                   "no encoder");
     CHECK_REFUSED(s.ctx, fv_transformer_decode(s.ctx, s.t, &strange, NULL, NULL, NULL),

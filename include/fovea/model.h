@@ -219,8 +219,8 @@ FV_API FV_MUST_USE fv_status fv_model_load_tokenizers(fv_model *model);
 
 enum { FV_MAX_EOS = 8, FV_MAX_BANNED = 64, FV_MAX_BANNED_TOKENS = 256 };
 
-/* How a folder's author wants it to generate; transformers' defaults where the file is silent.
- * Older folders without the file have the keys in config.json. */
+/* The settings of generation_config.json, with transformers' defaults for missing keys. Older
+ * folders have the keys in config.json instead. */
 struct fv_generation_config {
     int64_t bos;             /* fed first: decoder_start_token_id, else bos_token_id; -1: none */
     int64_t eos[FV_MAX_EOS]; /* any of them ends an output */

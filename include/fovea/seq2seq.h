@@ -1,6 +1,6 @@
 /*
  * fovea/seq2seq.h: X, attend, and Y: an encoder, an attention and a decoder, chosen by their
- * descriptions.
+ * settings.
  *
  *     fv_seq2seq_config cfg;
  *     fv_seq2seq_config_init(&cfg, sizeof cfg);           // RNNsearch (Bahdanau et al. 2015)
@@ -19,22 +19,21 @@
  *     s = fv_search(ctx, &stepper, batch.rows, max_tokens, &how, &outputs);
  *     fv_seq2seq_destroy(&model);
  *
- * The encoder reads x into states h_1 .. h_S (both directions joined). The decoder is one of
+ * The encoder reads x into states h_1 .. h_S (both directions concatenated). The decoder is one of
  *
  *     FIXED   s_t = f(y_{t-1}, s_{t-1}, c), c the encoder's last state: no attention
  *     SEARCH  c_t = attend(s_{t-1}, h);  s_t = f(y_{t-1}, s_{t-1}, c_t)
  *     LUONG   s_t = f([y_{t-1}; o_{t-1}], s_{t-1});  c_t = attend(s_t, h)
  *
- * with the readout o_t = act(W_s s_t + W_c c_t (+ W_y y_{t-1} but for LUONG) + b), act tanh or
+ * with the readout o_t = act(W_s s_t + W_c c_t (+ W_y y_{t-1}, except LUONG) + b), act tanh or
  * maxout (the larger of each pair), and p(y_t) = softmax(W o_t). Feeding o_{t-1} back is LUONG's
- * input feeding and can be switched off. s_0 comes from the encoder's last states through a layer
- * with tanh. Sequences of a batch may have any lengths; none works on padding.
+ * input feeding and is optional. s_0 is computed from the encoder's last states by a layer with
+ * tanh. Sequences of a batch may have any lengths; nothing is computed for padding.
  *
- * Attention may be hard: c_t is one state h_s. In training s is drawn with the softmax's
- * probabilities, and draws after which the token to come was likelier than usual are made likelier
- * (fovea/attention.h, fv_reinforce); elsewhere s is the likeliest place. "Usual" is a moving
- * average of log-likelihoods over steps of training, which a training's states hold beside the
- * weights.
+ * Attention may be hard: c_t is one state h_s. In training s is sampled from the softmax, and
+ * samples after which the next token was more likely than the baseline become more likely
+ * (fovea/attention.h, fv_reinforce); otherwise s is the most likely position. The baseline is a
+ * moving average of log-likelihoods over training steps, which is saved with training states.
  */
 #ifndef FOVEA_SEQ2SEQ_H
 #define FOVEA_SEQ2SEQ_H
@@ -64,7 +63,7 @@ typedef struct fv_seq2seq_config {
     int64_t bos, eos;                     /* of target sequences [0, 1] */
     int64_t embedding;                    /* width of a token [128] */
     fv_cell cell;                         /* of encoder and decoder [gru] */
-    int layers;                           /* of each [1] */
+    int layers;                           /* of encoder and decoder [1] */
     int64_t encoder_hidden;               /* of one direction [128] */
     bool bidirectional;                   /* [true] */
     bool reverse_source;                  /* feed x from its end (Sutskever et al.) [false] */
@@ -89,8 +88,8 @@ typedef struct fv_seq2seq_config {
 
 FV_API void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size);
 
-/* The settings as keys of a recipe, "model.cell" and so on; vocabulary sizes and the start and end
- * tokens, which follow from the data, are not among them. */
+/* The settings as keys of a recipe, "model.cell" and so on; vocabulary sizes, BOS and EOS, which
+ * follow from the data, are not included. */
 FV_API fv_key_table fv_seq2seq_keys(void);
 FV_API void fv_seq2seq_config_from(const fv_recipe *recipe, fv_seq2seq_config *cfg);
 
@@ -110,7 +109,7 @@ FV_API FV_MUST_USE fv_status fv_seq2seq_create(fv_params *params, const fv_seq2s
 FV_API void fv_seq2seq_destroy(fv_seq2seq **model); /* NULL is fine */
 FV_API const fv_seq2seq_config *fv_seq2seq_settings(const fv_seq2seq *model);
 
-/* Cross-entropy of every target token and of the end, summed. With hard attention in training its
+/* Cross-entropy of every target token and EOS, summed. With hard attention in training its
  * gradient has REINFORCE's terms too. */
 FV_API fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *model, const fv_batch *batch,
                                   const fv_pass *pass);
@@ -118,8 +117,7 @@ FV_API fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *model, const fv
 /*
  * The attention of given targets: weights [count, most target tokens + 1, most source tokens], rows
  * of target step t, columns of source tokens in their own order; rows and columns past an end are
- * 0. Hard attention has a 1 where it looks. FIXED has none: the invalid tensor, and the error says
- * so.
+ * 0. Hard attention has a 1 at its position. FIXED has no attention: UNSUPPORTED.
  */
 FV_API fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *model, const fv_batch *batch);
 
@@ -129,9 +127,9 @@ FV_API FV_MUST_USE fv_status fv_seq2seq_stepper(fv_seq2seq *model, const fv_batc
                                                 fv_stepper *out);
 
 /*
- * A translator, untrained: vocabulary sizes in `cfg` are taken from the tokenizers, start and end
- * from the target's "<s>" and "</s>". Takes both tokenizers, which were made in `ctx` and may be
- * one, over, also on failure. Fails: ARGUMENT (no "<s>" or "</s>", bad settings), MEMORY.
+ * A translator, untrained: vocabulary sizes in `cfg` are taken from the tokenizers, BOS and EOS
+ * from the target's "<s>" and "</s>". Takes ownership of both tokenizers, which were made in `ctx`
+ * and may be the same, also on failure. Fails: ARGUMENT (no "<s>" or "</s>", bad settings), MEMORY.
  */
 FV_API FV_MUST_USE fv_status fv_seq2seq_translator(fv_ctx *ctx, const fv_seq2seq_config *cfg,
                                                    fv_tokenizer *source, fv_tokenizer *target,

@@ -9,30 +9,29 @@
  *     s = fv_transformer_create(params, &cfg, &model);
  *
  *     fv_sequences texts = {.count = 2, .tokens = tokens, .length = lengths};
- *     fv_tensor *loss = fv_transformer_next_loss(ctx, model, &texts, NULL);   // summed
+ *     fv_tensor *loss = fv_transformer_lm_loss(ctx, model, &texts, NULL);   // summed
  *
- *     fv_rows rows = fv_rows_pack(ctx, &texts);             // or ids [batch, n] of your own
+ *     fv_rows rows = fv_rows_varlen(ctx, &texts);             // or ids [batch, n] of your own
  *     fv_tensor *h = fv_transformer_decode(ctx, model, &rows, NULL, NULL, NULL);
  *     fv_tensor *logits = fv_transformer_logits(ctx, model, h);
  *     fv_transformer_destroy(&model);
  *
  * fovea/model.h opens and saves them in Hugging Face folders.
  *
- * Every layer is an fv_block (fovea/layers.h), so what a model computes is said by its settings:
+ * Every layer is an fv_block (fovea/layers.h), so the settings describe what a model computes:
  *
  *     x = embed(token) [sqrt(width)] + position + type; [norm]
  *     x = block(x) for every layer; [norm]
  *     logits = head(x)
  *
- * Sequences of different lengths are *packed*: they stand one after the other in one row, and no
- * product is made for padding. A rectangle of ids with a mask does as well, which is how results
- * are compared with other libraries.
+ * Sequences of different lengths are *varlen*: concatenated in one row, so that nothing is computed
+ * for padding. Padded ids with a mask work too; results are compared with other libraries that way.
  *
  * The parameters have the names that the family's files have, "transformer.h.0.attn.c_attn.weight".
- * Sites of attention have names of their own in all families: "encoder.3.self", "decoder.0.self",
+ * Attention sites have the same names in all families: "encoder.3.self", "decoder.0.self",
  * "decoder.0.cross".
  *
- * Where nothing else is said, calls that return tensors poison: ARGUMENT, SHAPE, INDEX (a token
+ * Unless stated otherwise, calls that return tensors poison: ARGUMENT, SHAPE, INDEX (a token
  * that is not in the vocabulary), LIMIT (more positions than the model has), MEMORY.
  */
 #ifndef FOVEA_TRANSFORMER_H
@@ -47,7 +46,7 @@ extern "C" {
 
 /* ---- the description --------------------------------------------------------------- */
 
-/* Whose names the parameters have, and which config.json is written. */
+/* Architecture family: names of parameters, and keys of config.json. */
 typedef enum fv_family {
     FV_FAMILY_FOVEA, /* any settings; names "encoder.0.self.q_proj.weight" */
     FV_FAMILY_GPT2,
@@ -63,10 +62,10 @@ FV_API const char *fv_family_name(fv_family family);
 
 typedef enum fv_position_kind {
     FV_POSITION_NONE,
-    FV_POSITION_LEARNED,  /* a row a position is added to the token's */
-    FV_POSITION_SINUSOID, /* likewise, of sines and cosines */
-    FV_POSITION_ROTARY,   /* queries and keys are turned */
-    FV_POSITION_RELATIVE, /* T5's bias by distance, one table a side */
+    FV_POSITION_LEARNED,  /* a learned vector for each position is added to the token's */
+    FV_POSITION_SINUSOID, /* likewise, fixed sines and cosines */
+    FV_POSITION_ROTARY,   /* queries and keys are rotated */
+    FV_POSITION_RELATIVE, /* T5's bias by distance, one table each for encoder and decoder */
     FV_POSITION_COUNT
 } fv_position_kind;
 
@@ -80,39 +79,39 @@ typedef struct fv_transformer_config {
     fv_sinusoid_layout sinusoid;
     /* Sizes. */
     int64_t vocabulary;
-    int64_t target_vocabulary; /* of the decoder, with an embedding of its own; 0: one for both */
+    int64_t target_vocabulary; /* of the decoder, with its own embedding; 0: shared */
     int64_t width;
-    int64_t encoder_layers, decoder_layers; /* 0: there is no such side */
+    int64_t encoder_layers, decoder_layers; /* 0: none */
     int64_t heads, kv_heads, head_dim;      /* 0: kv_heads as heads, head_dim width / heads */
     int64_t hidden;                         /* of the feed-forward layers */
     int64_t decoder_heads, decoder_hidden;  /* 0: as the encoder's */
-    int64_t max_positions;   /* a sequence's longest length; none, sinusoid: not a bound */
+    int64_t max_positions;   /* longest sequence; positions none and sinusoid: no limit */
     int64_t position_offset; /* learned: position p reads row p + offset */
     int64_t relative_buckets, relative_reach;
-    int64_t types;           /* kinds of token (sentence A, sentence B); 0: none */
+    int64_t types;           /* token types (sentence A, sentence B); 0: none */
     int64_t labels;          /* encoder: classes, see label_tokens; 0: none */
     int64_t bos, eos, pad;   /* tokens; -1: none */
     fv_rotary_config rotary; /* width 0: head_dim */
-    /* How the parts are put together. */
+    /* Layout. */
     bool gated;                   /* feed-forward layers */
-    bool post;                    /* norms behind the residual sum, as in the paper */
-    bool final_norm;              /* behind the last layer of a side */
-    bool embedding_norm;          /* behind the embedding */
+    bool post;                    /* norms after the residual sum, as in the paper */
+    bool final_norm;              /* after the last layer of encoder and decoder */
+    bool embedding_norm;          /* after the embedding */
     bool scale_embedding;         /* by sqrt(width) */
-    bool bias;                    /* of the norms and of the rest ... */
-    bool attention_bias, ff_bias; /* ... but for these, where false */
+    bool bias;                    /* of norms and all other layers ... */
+    bool attention_bias, ff_bias; /* ... except these, where false */
     bool unscaled;                /* scores are q . k, as in T5 */
     bool tied;                    /* the output matrix is the (decoder's) embedding */
     bool logits_bias;             /* added to the logits */
     /* Heads of an encoder. A decoder always has logits. */
-    bool words;         /* a logit a token, for masked words: norm(act(dense(x))) first */
+    bool words;         /* masked-language-model head: norm(act(dense(x))), then logits */
     bool pooler;        /* tanh(dense(the first state)) */
     bool next_sentence; /* two logits from the pooled state */
-    bool label_tokens;  /* the classes are of each token; else of a text, from the pooled state */
+    bool label_tokens;  /* classify each token; else the text, from the pooled state */
     /* Numbers. */
     double eps;               /* of the norms */
-    double logits_scale;      /* the last states are multiplied by this before the logits; 1: not */
-    double dropout;           /* of the embedding and of every sublayer's result */
+    double logits_scale;      /* factor of the last states before the logits */
+    double dropout;           /* of the embedding and of every sublayer's output */
     double attention_dropout; /* of the weights */
     double hidden_dropout;    /* inside the feed-forward layers */
     double label_dropout;     /* before the classes */
@@ -125,52 +124,53 @@ typedef struct fv_transformer_config {
 } fv_transformer_config;
 
 /*
- * The settings of a family's usual small model: GPT-2 small, BERT base, the Marian models of
+ * The settings of a typical small model of the family: GPT-2 small, BERT base, the Marian models of
  * Opus-MT, T5 small, Llama; FOVEA: the paper's base model (6 + 6 layers, width 512, post-norm,
  * interleaved sinusoids, shared embeddings). vocabulary is 0: set it.
  */
 FV_API void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size,
                                        fv_family family);
 
-/* The settings as keys of a recipe, "transformer.width" and so on, and back. What a recipe leaves
- * at its fallback is as the family's usual model has it. */
+/* The settings as keys of a recipe, "transformer.width" and so on, and back. Keys left
+ * at their default take the value of the family's typical model. */
 FV_API fv_key_table fv_transformer_keys(void);
 FV_API void fv_transformer_config_from(const fv_recipe *recipe, fv_transformer_config *cfg);
 
 typedef struct fv_transformer fv_transformer;
 
 /*
- * Parameters in `params`, which must outlive the model; those that it holds already are taken. In a
- * set made by fv_params_create_plan no memory is needed: for counting. Fails: ARGUMENT (a setting
- * out of range or that the family cannot have; the message says which), SHAPE, MEMORY.
+ * Parameters in `params`, which must outlive the model; parameters that it already holds are
+ * used. In a set made by fv_params_create_plan no memory is needed, which is enough for counting.
+ * Fails: ARGUMENT (a setting out of range or that the family cannot have; the message says which),
+ * SHAPE, MEMORY.
  */
 FV_API FV_MUST_USE fv_status fv_transformer_create(fv_params *params,
                                                    const fv_transformer_config *cfg,
                                                    fv_transformer **out);
 FV_API void fv_transformer_destroy(fv_transformer **model); /* NULL is fine */
-/* Complete: no 0 that stands for something. */
+/* With every default filled in. */
 FV_API const fv_transformer_config *fv_transformer_settings(const fv_transformer *model);
 FV_API fv_params *fv_transformer_params(const fv_transformer *model);
 
 /* ---- tokens ------------------------------------------------------------------------- */
 
-/* Tokens as a pass reads them. */
+/* Tokens as a pass reads them: padded rows, or varlen documents in one row. */
 typedef struct fv_rows {
     fv_tensor *ids;       /* i64 [batch, n] */
     fv_tensor *types;     /* i64 [batch, n]; NULL: all 0 */
     fv_tensor *positions; /* i64 [batch, n]; NULL: 0 .. n - 1 in each row */
-    fv_tensor *mask;      /* u8, i32 or i64 [batch, n]: 0 hides a token from all others; NULL */
-    /* i64 [documents + 1], batch 1: document i is columns begin[i] .. begin[i + 1] - 1, and none
-     * sees another. NULL: one a row. */
+    fv_tensor *mask;      /* u8, i32 or i64 [batch, n]: 0 masks a token; NULL: none masked */
+    /* i64 [documents + 1], batch 1: document i is columns begin[i] .. begin[i + 1] - 1, and they
+     * do not attend to each other. NULL: one document per row. */
     fv_tensor *begin;
-    int64_t longest; /* with `positions` or `begin`: positions lie below it */
+    int64_t longest; /* with `positions` or `begin`: all positions are below it */
 } fv_rows;
 
-/* One behind the other, ids [1, all tokens]; a single one becomes a plain row. */
-FV_API fv_rows fv_rows_pack(fv_ctx *ctx, const fv_sequences *sequences);
-/* One a row, filled up with token `pad`, with a mask where lengths differ. */
+/* Varlen: concatenated, ids [1, all tokens]; a single sequence becomes a plain row. */
+FV_API fv_rows fv_rows_varlen(fv_ctx *ctx, const fv_sequences *sequences);
+/* One per row, padded with token `pad`, with a mask where lengths differ. */
 FV_API fv_rows fv_rows_pad(fv_ctx *ctx, const fv_sequences *sequences, int64_t pad);
-/* Packed where the model can: relative positions need a rectangle. */
+/* Varlen where the model can: relative positions need padded rows. */
 FV_API fv_rows fv_transformer_rows(fv_ctx *ctx, const fv_transformer *model,
                                    const fv_sequences *sequences);
 
@@ -180,7 +180,7 @@ FV_API fv_rows fv_transformer_rows(fv_ctx *ctx, const fv_transformer *model,
 FV_API fv_tensor *fv_transformer_encode(fv_ctx *ctx, const fv_transformer *model,
                                         const fv_rows *source, const fv_pass *pass);
 /* The decoder's last states [batch, n, width]. memory: the encoder's states of `source`, both NULL
- * for a decoder alone; packed rows want a packed source. */
+ * for a decoder alone; varlen rows need a varlen source. */
 FV_API fv_tensor *fv_transformer_decode(fv_ctx *ctx, const fv_transformer *model,
                                         const fv_rows *target, fv_tensor *memory,
                                         const fv_rows *source, const fv_pass *pass);
@@ -200,33 +200,33 @@ FV_API fv_tensor *fv_transformer_pooled(fv_ctx *ctx, const fv_transformer *model
 FV_API fv_tensor *fv_transformer_labels(fv_ctx *ctx, const fv_transformer *model,
                                         const fv_rows *rows, fv_tensor *states,
                                         const fv_pass *pass);
-/* [documents, 2]: logits of "goes on" and "does not". */
+/* [documents, 2]: logits of "is the next sentence" and "is not". */
 FV_API fv_tensor *fv_transformer_next_sentence(fv_ctx *ctx, const fv_transformer *model,
                                                const fv_rows *rows, fv_tensor *states);
 
 /* ---- losses, summed ------------------------------------------------------------------ */
 
-/* Of every next token inside each sequence: length - 1 of them. */
-FV_API fv_tensor *fv_transformer_next_loss(fv_ctx *ctx, const fv_transformer *model,
-                                           const fv_sequences *sequences, const fv_pass *pass);
-/* Of every "target" token and of the end, given "source", as fv_seq2seq_loss. Sources get no end
- * token of their own. */
+/* Language modelling: of every next token inside each sequence, length - 1 of them. */
+FV_API fv_tensor *fv_transformer_lm_loss(fv_ctx *ctx, const fv_transformer *model,
+                                         const fv_sequences *sequences, const fv_pass *pass);
+/* Translation: of every "target" token and EOS, given "source", as fv_seq2seq_loss. Sources get no
+ * EOS. */
 FV_API fv_tensor *fv_transformer_pair_loss(fv_ctx *ctx, const fv_transformer *model,
                                            const fv_batch *batch, const fv_pass *pass);
-/* Of wanted[i][t] at the tokens where it is not -1, through the head for words; `states` and `rows`
- * as given to the encoder's pass. */
-FV_API fv_tensor *fv_transformer_word_loss(fv_ctx *ctx, const fv_transformer *model,
-                                           const fv_sequences *sequences, const fv_rows *rows,
-                                           fv_tensor *states, const int64_t *const *wanted,
-                                           const fv_pass *pass);
+/* Masked language modelling: of expected[i][t] at the tokens where it is not -1; `states` and
+ * `rows` as given to the encoder's pass. */
+FV_API fv_tensor *fv_transformer_mlm_loss(fv_ctx *ctx, const fv_transformer *model,
+                                          const fv_sequences *sequences, const fv_rows *rows,
+                                          fv_tensor *states, const int64_t *const *expected,
+                                          const fv_pass *pass);
 
 /* ---- as a model ----------------------------------------------------------------------- */
 
 /*
- * A translator, untrained: vocabulary sizes in `cfg` are taken from the tokenizers, start and end
- * from the target's "<s>" and "</s>"; two tokenizers mean two embeddings. Takes both tokenizers,
- * which were made in `ctx` and may be one, over, also on failure. Fails: ARGUMENT (a side or a
- * token is missing, bad settings), MEMORY.
+ * A translator, untrained: vocabulary sizes in `cfg` are taken from the tokenizers, BOS and EOS
+ * from the target's "<s>" and "</s>"; two tokenizers mean two embeddings. Takes ownership of both
+ * tokenizers, which were made in `ctx` and may be the same, also on failure. Fails: ARGUMENT
+ * (encoder, decoder or a token is missing, bad settings), MEMORY.
  */
 FV_API FV_MUST_USE fv_status fv_transformer_translator(fv_ctx *ctx,
                                                        const fv_transformer_config *cfg,

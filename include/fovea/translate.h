@@ -44,7 +44,7 @@ FV_API void fv_parallel_config_init(fv_parallel_config *cfg, size_t struct_size)
 FV_API FV_MUST_USE fv_status fv_parallel_create(fv_model *model, fv_parallel **out);
 FV_API void fv_parallel_destroy(fv_parallel **pairs);
 /* Two files with as many lines. cfg and report may be NULL. Fails: IO, FORMAT (not text; one file
- * ends before the other: both line counts are told), LIMIT, MEMORY. */
+ * ends before the other: with both line counts), LIMIT, MEMORY. */
 FV_API FV_MUST_USE fv_status fv_parallel_read(fv_parallel *pairs, const char *source,
                                               const char *target, const fv_parallel_config *cfg,
                                               fv_parallel_report *report);

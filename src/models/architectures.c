@@ -1,4 +1,4 @@
-/* Published Transformers by name, and what they cost. */
+/* Published Transformers by name, with their parameter counts and costs. */
 #include "fovea/architectures.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ bool fv_architecture_get(int i, fv_architecture *out)
     if (c->encoder_layers) c->encoder_layers = r->layers;
     if (c->decoder_layers) c->decoder_layers = r->layers;
     if (r->positions) c->max_positions = r->positions;
-    if (r->family == FV_FAMILY_BERT) { /* as it is counted: without the head for masked words */
+    if (r->family == FV_FAMILY_BERT) { /* counted without the masked-language-model head */
         c->words = c->logits_bias = false;
         c->pooler = true;
     }

@@ -1,4 +1,4 @@
-/* Names of attention sites against patterns, and handing weights to who asked for them. */
+/* Matches names of attention sites against patterns and passes weights to the capture. */
 #include <string.h>
 
 #include "fovea/batch.h"

@@ -53,7 +53,7 @@ typedef struct run {
     fv_search_config search;   /* as the search gets it */
     const fv_sequences *given; /* the caller's sources, or NULL */
     fv_arena arena;            /* what follows */
-    int64_t *most, *first;
+    int64_t *max_tokens, *first;
     fv_listener listener;
 } run;
 
@@ -133,7 +133,7 @@ static fv_status set_max_tokens(run *r, int64_t i)
     if (asked == 0 && context == FV_CACHE_UNBOUNDED)
         most = r->given ? 2 * r->decoder.sources.length[i] + 10 : 256;
     if (is_empty(r, i)) most = 0;
-    r->most[i] = most;
+    r->max_tokens[i] = most;
     r->first[i] = r->decoder.prompts.tokens[i][has - 1];
     if (most > r->decoder.more) r->decoder.more = most;
     return FV_OK;
@@ -142,7 +142,7 @@ static fv_status set_max_tokens(run *r, int64_t i)
 static fv_status plan(run *r, const fv_tokenizer *tok)
 {
     const int64_t count = r->decoder.prompts.count;
-    r->most = fv_arena_array(&r->arena, (size_t)count, sizeof *r->most);
+    r->max_tokens = fv_arena_array(&r->arena, (size_t)count, sizeof *r->max_tokens);
     r->first = fv_arena_array(&r->arena, (size_t)count, sizeof *r->first);
     r->search = r->cfg->search;
     const int outputs = r->search.sample ? r->search.nbest : 1;
@@ -150,7 +150,7 @@ static fv_status plan(run *r, const fv_tokenizer *tok)
     FV_RETURN_IF(outputs < 1 || !fv_mul_size((size_t)count, (size_t)outputs, &all), r->ctx,
                  FV_ERR_ARGUMENT, "generate: %d outputs", outputs);
     fv_listening *listening = fv_arena_array(&r->arena, all, sizeof *listening);
-    FV_RETURN_IF(!r->most || !r->first || !listening, r->ctx, FV_ERR_MEMORY,
+    FV_RETURN_IF(!r->max_tokens || !r->first || !listening, r->ctx, FV_ERR_MEMORY,
                  "generate: no memory for %lld prompts", (long long)count);
     memset(listening, 0, all * sizeof *listening);
     for (int64_t i = 0; i < count; i++)
@@ -228,7 +228,7 @@ static fv_status add_result(run *r, fv_generated *g, int64_t text, const fv_outp
     const char *copy = fv_arena_text(&g->arena, bytes ? text_of.data : "", bytes);
     fv_text_free(ctx, &text_of);
     FV_RETURN_IF(!copy, ctx, FV_ERR_MEMORY, "generate: no memory for a text");
-    const bool cut = !o->ended && o->count < r->most[text];
+    const bool cut = !o->ended && o->count < r->max_tokens[text];
     g->list[text * g->nbest + g->filled[text]++] =
         (fv_generated_text){.text = copy,
                             .bytes = bytes,
@@ -253,7 +253,7 @@ static fv_status collect(run *r, const fv_outputs *outputs, fv_generated *g)
     return FV_OK;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- entry points-------------------------------------------------------------------------- */
 
 static fv_status search(run *r, fv_generated **out)
 {
@@ -264,7 +264,7 @@ static fv_status search(run *r, fv_generated **out)
     fv_outputs *outputs = NULL;
     fv_generated *g = NULL;
     fv_status status =
-        fv_search(r->ctx, &stepper, r->decoder.prompts.count, r->most, &r->search, &outputs);
+        fv_search(r->ctx, &stepper, r->decoder.prompts.count, r->max_tokens, &r->search, &outputs);
     if (status == FV_OK) status = fv_listener_finish(&r->listener, r->decoder.prompts.count);
     if (status == FV_OK)
         status = make_results(r->ctx, r->decoder.prompts.count, r->search.nbest, &g);

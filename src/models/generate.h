@@ -1,4 +1,4 @@
-/* The inside of fovea/generate.h: who listens to tokens and makes text of them. */
+/* Internals of fovea/generate.h: turns tokens into text as they are generated. */
 #ifndef FV_MODELS_GENERATE_H
 #define FV_MODELS_GENERATE_H
 
@@ -14,11 +14,11 @@ struct fv_generated {
     int *filled;             /* [texts] */
 };
 
-/* One output while its tokens come. */
+/* One output during generation. */
 typedef struct fv_listening {
     int32_t *ids;
     int64_t count, room;
-    size_t told; /* bytes that `piece` has had */
+    size_t reported; /* bytes passed to on_text */
     bool stopped;
 } fv_listening;
 
@@ -30,13 +30,13 @@ typedef struct fv_listener {
     int64_t end;       /* the stepper's end token */
     int64_t outputs;   /* of each text */
     fv_listening *all; /* [texts][outputs] */
-    fv_status status;  /* what went wrong while nobody could be told */
+    fv_status status;  /* the first failure inside a callback */
 } fv_listener;
 
 /* fv_search_config.on_token. */
 bool fv_listener_hear(void *user, int64_t text, int copy, int64_t token);
 
-/* Tells what has waited of the first output of each text, now that no token will follow. */
+/* Passes the text that was held back to on_text, once no token follows. */
 fv_status fv_listener_finish(fv_listener *l, int64_t texts);
 
 /* The text of tokens; a stop text and what follows it are cut off, and *stopped says so. */

@@ -1,4 +1,4 @@
-/* Tokens into text while they come: whole characters, stop texts. */
+/* Turns tokens into text during generation: whole characters, stop texts. */
 #include <string.h>
 
 #include "base/ctx.h"
@@ -31,7 +31,7 @@ fv_status fv_generated_spell(fv_ctx *ctx, const fv_tokenizer *tok, const fv_gene
     return FV_OK;
 }
 
-/* How much of a text can be told already: not what may become a stop text, nor the replacement
+/* The bytes of a text that can be reported: not what may become a stop text, nor the replacement
  * characters at its end, which further bytes may turn into something else. */
 static size_t certain(const fv_generate_config *cfg, const char *text, size_t bytes)
 {
@@ -71,14 +71,14 @@ static bool is_end(const fv_listener *l, int64_t token)
     return ends;
 }
 
-/* Tells what is new; true: go on. */
+/* Reports new text; true: continue. */
 static bool tell(const fv_listener *l, fv_listening *o, int64_t number, const fv_text *text,
                  size_t sure)
 {
-    if (!l->cfg->on_text || sure <= o->told) return true;
-    const char *from = text->data + o->told;
-    const size_t bytes = sure - o->told;
-    o->told = sure;
+    if (!l->cfg->on_text || sure <= o->reported) return true;
+    const char *from = text->data + o->reported;
+    const size_t bytes = sure - o->reported;
+    o->reported = sure;
     return l->cfg->on_text(l->cfg->on_text_user, number, from, bytes);
 }
 

@@ -1,4 +1,4 @@
-/* A folder, ready to generate: weights, tokenizer, cache. */
+/* A model folder opened for generation: weights, tokenizer, cache. */
 #include "base/ctx.h"
 #include "io/file.h"
 #include "models/generate.h"
@@ -8,7 +8,7 @@ struct fv_generator {
     fv_model *model;
     fv_transformer *transformer;
     fv_tokenizer *tok;     /* of what is read */
-    fv_tokenizer *written; /* of what is written, where that has a vocabulary of its own */
+    fv_tokenizer *written; /* of the target, where it has a vocabulary of its own */
     fv_tokenizer_encoder *enc;
     fv_cache *cache;
 };
@@ -87,7 +87,7 @@ fv_transformer *fv_generator_transformer(const fv_generator *gen) { return gen->
 const fv_tokenizer *fv_generator_tokenizer(const fv_generator *gen) { return gen->tok; }
 fv_cache *fv_generator_cache(const fv_generator *gen) { return gen->cache; }
 
-/* Tokens of a text; an empty prompt begins with the start token. */
+/* Tokens of a text; an empty prompt becomes the BOS token. */
 static fv_status encode(fv_generator *g, fv_string text, bool source, fv_arena *arena,
                         const int64_t **tokens, int64_t *count)
 {

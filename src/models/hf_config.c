@@ -22,7 +22,8 @@ static fv_status read_act(const fv_doc *doc, const fv_value *value, int *out)
     const char *name = NULL;
     FV_FORWARD(fv_doc_string(doc, value, &name));
     *out = fv_hf_act(name);
-    if (*out < 0) return fv_doc_fail(doc, value, FV_ERR_FORMAT, "no activation '%.40s' here", name);
+    if (*out < 0)
+        return fv_doc_fail(doc, value, FV_ERR_FORMAT, "activation '%.40s' is not supported", name);
     return FV_OK;
 }
 
@@ -86,10 +87,11 @@ static fv_status read_family(const fv_doc *doc, fv_family *out)
         fv_nearest_add(&nearest, name, strlen(name));
     }
     const char *near = fv_nearest_best(&nearest);
-    return fv_doc_fail(doc, fv_value_get(&doc->root, "model_type"), FV_ERR_FORMAT,
-                       "model_type '%.40s' is not known%s%s%s; there are gpt2, bert, marian, t5, "
-                       "llama, fovea-transformer",
-                       type, near ? "; did you mean '" : "", near ? near : "", near ? "'" : "");
+    return fv_doc_fail(
+        doc, fv_value_get(&doc->root, "model_type"), FV_ERR_FORMAT,
+        "model_type '%.40s' is not supported%s%s%s; supported are gpt2, bert, marian, t5, "
+        "llama, fovea-transformer",
+        type, near ? "; did you mean '" : "", near ? near : "", near ? "'" : "");
 }
 
 fv_status fv_hf_read(const fv_doc *doc, fv_transformer_config *out)

@@ -1,5 +1,5 @@
 /* Settings to config.json. What was written is read back and compared before it is kept: a setting
- * that the family's file cannot say must not be lost in silence. */
+ * that the family's file has no key for must not be lost silently. */
 #include <string.h>
 
 #include "fovea/transformer.h"
@@ -82,7 +82,7 @@ static bool same_field(const fv_hf_field *f, const fv_transformer_config *a,
     }
 }
 
-/* 0 that stands for another value has been filled in by a model, or not. */
+/* A model replaces a 0 that stands for a default; a config may still have it. */
 static void fill(fv_transformer_config *c)
 {
     if (c->decoder_heads == 0) c->decoder_heads = c->heads;
@@ -106,7 +106,7 @@ static fv_status check_back(fv_ctx *ctx, const fv_doc *doc, const fv_transformer
     const fv_hf_table table = fv_hf_fields(FV_FAMILY_FOVEA);
     for (size_t i = 0; i < table.count; i++)
         FV_RETURN_IF(!same_field(&table.fields[i], &read, &own), ctx, FV_ERR_ARGUMENT,
-                     "a config.json of model_type %s cannot say this model's '%s'",
+                     "config.json of model_type %s has no key for this model's '%s'",
                      fv_family_name(cfg->family), table.fields[i].key);
     return FV_OK;
 }

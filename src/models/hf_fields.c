@@ -108,7 +108,7 @@ static const fv_hf_field llama[] = {
     MAY("pad_token_id", TOKEN, pad),
 };
 
-/* Our own says everything, by the names of the fields. */
+/* fovea-transformer has a key for every setting. */
 #define SAME(what, member) MAY(#member, what, member)
 static const fv_hf_field fovea[] = {
     NEED("vocabulary", SIZE, vocabulary),
@@ -181,7 +181,7 @@ static const fv_hf_table tables[FV_FAMILY_COUNT] = {
 
 fv_hf_table fv_hf_fields(fv_family family) { return tables[family]; }
 
-/* The first of an activation's names is the one that is written. */
+/* Of several names of an activation the first is written. */
 static const struct {
     const char *name;
     fv_act act;

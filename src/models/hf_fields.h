@@ -1,6 +1,6 @@
 /*
  * How the settings of a Transformer are spelt in a family's config.json: a table for reading and
- * writing both, and the few things that a table cannot say.
+ * writing both, and functions for what a table cannot express.
  */
 #ifndef FV_MODELS_HF_FIELDS_H
 #define FV_MODELS_HF_FIELDS_H
@@ -34,14 +34,14 @@ typedef struct fv_hf_table {
 
 fv_hf_table fv_hf_fields(fv_family family);
 
-/* What the table of a family cannot say, read and written. */
+/* Reads and writes what the table of a family cannot express. */
 fv_status fv_hf_read_rest(const fv_doc *doc, fv_transformer_config *cfg);
 void fv_hf_write_rest(fv_json_writer *w, const fv_transformer_config *cfg);
 
 /* All settings of a document. */
 fv_status fv_hf_read(const fv_doc *doc, fv_transformer_config *out);
 
-/* Activations by transformers' names; -1: none of ours. */
+/* Activations by their names in transformers; -1: not supported. */
 int fv_hf_act(const char *name);
 const char *fv_hf_act_name(fv_act act);
 

@@ -64,7 +64,7 @@ static fv_status read_ends(const fv_doc *doc, fv_generation_config *g)
     return FV_OK;
 }
 
-/* [[7], [9, 3]]: words that must not come. */
+/* [[7], [9, 3]]: banned words. */
 static fv_status read_banned(const fv_doc *doc, fv_generation_config *g)
 {
     const fv_value *list = given(doc, "bad_words_ids");
@@ -88,7 +88,7 @@ static fv_status read_banned(const fv_doc *doc, fv_generation_config *g)
     return FV_OK;
 }
 
-/* true, false, or "never", which is false with a wish to be sure. */
+/* true, false, or "never", which is stricter; here it means false. */
 static fv_status read_stopping(const fv_doc *doc, bool *out)
 {
     const fv_value *value = given(doc, "early_stopping");

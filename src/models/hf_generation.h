@@ -4,9 +4,9 @@
 
 #include "fovea/transformer.h"
 
-/* What follows from a model's settings alone, with transformers' defaults. */
+/* From the settings of a model alone, with the defaults of transformers. */
 fv_generation_config fv_hf_generation_of(const fv_transformer_config *cfg);
-/* The same, and what the folder's file says, if there is one. */
+/* The same, overridden by the folder's generation_config.json if there is one. */
 fv_status fv_hf_generation_load(fv_ctx *ctx, const char *folder, const fv_transformer_config *cfg,
                                 fv_generation_config *out);
 fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder,

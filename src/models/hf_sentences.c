@@ -1,4 +1,4 @@
-/* Folders of sentence-transformers: an encoder, and what is done with its states. Files of version
+/* Folders of sentence-transformers: an encoder and the pooling of its states. Files of version
  * 5 and before name poolings by flags, later ones by a word. */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 typedef fv_status reader_fn(const fv_doc *doc, fv_embedding_rule *rule);
 
-/* Opens an object and has it read; a file that may be missing is passed over. */
+/* Opens a JSON object and reads it; skips a file that may be missing. */
 static fv_status read_file(fv_ctx *ctx, const char *folder, const char *name, bool required,
                            reader_fn *read, fv_embedding_rule *rule)
 {
@@ -44,7 +44,7 @@ static fv_status take_pooling(const fv_doc *doc, const fv_value *value, const ch
     const bool mean = strcmp(name, "mean") == 0;
     if (!mean && strcmp(name, "cls") != 0)
         return fv_doc_fail(doc, value, FV_ERR_UNSUPPORTED,
-                           "the pooling '%.40s' is not known here; there are mean and cls", name);
+                           "pooling '%.40s' is not supported; mean and cls are", name);
     rule->pooling = mean ? FV_POOLING_MEAN : FV_POOLING_FIRST;
     return FV_OK;
 }
@@ -54,7 +54,7 @@ static fv_status read_word(const fv_doc *doc, const fv_value *mode, fv_embedding
     const char *name = NULL;
     if (mode->kind == FV_VALUE_ARRAY && mode->count == 1) mode = &mode->as.items[0];
     if (mode->kind == FV_VALUE_ARRAY)
-        return fv_doc_fail(doc, mode, FV_ERR_UNSUPPORTED, "%u poolings beside each other",
+        return fv_doc_fail(doc, mode, FV_ERR_UNSUPPORTED, "%u poolings at once are not supported",
                            mode->count);
     FV_FORWARD(fv_doc_string(doc, mode, &name));
     return take_pooling(doc, mode, name, rule);
@@ -79,7 +79,8 @@ static fv_status read_pooling(const fv_doc *doc, fv_embedding_rule *rule)
         if (value) FV_FORWARD(fv_doc_bool(doc, value, &on));
         if (!on) continue;
         if (++count > 1)
-            return fv_doc_fail(doc, value, FV_ERR_UNSUPPORTED, "two poolings beside each other");
+            return fv_doc_fail(doc, value, FV_ERR_UNSUPPORTED,
+                               "two poolings at once are not supported");
         FV_FORWARD(take_pooling(doc, value, flags[i].name, rule));
     }
     return FV_OK;
@@ -87,7 +88,7 @@ static fv_status read_pooling(const fv_doc *doc, fv_embedding_rule *rule)
 
 /* ---- lengths and prompts ------------------------------------------------------------- */
 
-/* Tokenizers without a bound say 10^30. */
+/* Tokenizers without a limit have 10^30 here. */
 static fv_status read_length(const fv_doc *doc, const char *key, fv_embedding_rule *rule)
 {
     const fv_value *value = given(doc, key);
@@ -106,7 +107,7 @@ static fv_status read_lengths(const fv_doc *doc, fv_embedding_rule *rule)
     if (lower) FV_FORWARD(fv_doc_bool(doc, lower, &lowered));
     if (lowered)
         return fv_doc_fail(doc, lower, FV_ERR_UNSUPPORTED,
-                           "lower-casing before the tokenizer is not known here");
+                           "lower-casing before the tokenizer is not supported");
     return read_length(doc, "max_seq_length", rule);
 }
 
@@ -126,19 +127,19 @@ static fv_status read_prompts(const fv_doc *doc, fv_embedding_rule *rule)
     if (all) FV_FORWARD(fv_doc_get_string(doc, all, name, false, &prompt));
     if (*prompt == '\0') return FV_OK;
     return fv_doc_fail(doc, chosen, FV_ERR_UNSUPPORTED,
-                       "the prompt '%.40s' before every text is not known here", name);
+                       "the prompt '%.40s' before every text is not supported", name);
 }
 
 /* ---- the list of modules ------------------------------------------------------------- */
 
-/* A module's class without the packages it lies in, which moved between versions. */
+/* A module's class without its package, which changed between versions. */
 static const char *class_of(const char *type)
 {
     const char *dot = strrchr(type, '.');
     return dot ? dot + 1 : type;
 }
 
-/* A folder inside the folder, and nothing else. */
+/* The name of a subfolder, without "..". */
 static bool is_plain_name(const char *path)
 {
     return *path != '\0' && strcmp(path, ".") != 0 && strcmp(path, "..") != 0 &&
@@ -155,17 +156,18 @@ static fv_status read_module(const fv_doc *doc, const fv_value *module, uint32_t
     FV_FORWARD(fv_doc_get_string(doc, module, "type", true, &type));
     FV_FORWARD(fv_doc_get_string(doc, module, "path", false, &path));
     if (number >= 3 || strcmp(class_of(type), order[number]) != 0)
-        return fv_doc_fail(doc, module, FV_ERR_UNSUPPORTED,
-                           "module %u is '%.60s'; known here are Transformer, Pooling and perhaps "
-                           "Normalize, in this order",
-                           number, class_of(type));
+        return fv_doc_fail(
+            doc, module, FV_ERR_UNSUPPORTED,
+            "module %u is '%.60s'; supported are Transformer, Pooling and optionally "
+            "Normalize, in this order",
+            number, class_of(type));
     rule->normalize = number == 2;
     if (number == 0 && *path != '\0')
         return fv_doc_fail(doc, module, FV_ERR_UNSUPPORTED,
-                           "the model lies in '%.100s': that is the folder to open", path);
+                           "the model is in '%.100s': open that folder", path);
     if (number != 1) return FV_OK;
     if (!is_plain_name(path))
-        return fv_doc_fail(doc, module, FV_ERR_FORMAT, "'%.100s' is no folder in here", path);
+        return fv_doc_fail(doc, module, FV_ERR_FORMAT, "'%.100s' is not a subfolder", path);
     FV_FORWARD(fv_path_join(doc->ctx, inside, folder, path));
     return read_file(doc->ctx, inside, "config.json", true, read_pooling, rule);
 }

@@ -1,6 +1,7 @@
 /*
- * A model is first made in a set that only counts; its list of names and shapes is what the file
- * must hold. Then the tensors go into a real set, in which the model is made again and finds them.
+ * The model is first created in a plan, which has names and shapes but no memory: that is what the
+ * file must hold. Then the tensors are loaded into a real parameter set, and the model is created
+ * again over them.
  */
 #include "models/hf_weights.h"
 
@@ -116,7 +117,7 @@ static bool is_used(const fv_safetensors *file, const fv_params *plan,
            (fv_params_find(plan, full) && find(file, family, full) == entry);
 }
 
-/* Names of the file that no parameter has may be meant by the one that is missing. */
+/* A tensor of the file that belongs to no parameter may be the missing one under another name. */
 static fv_status is_missing(const fv_safetensors *file, const fv_params *plan,
                             const fv_family_names *family, const char *name)
 {
@@ -170,7 +171,7 @@ static const fv_file_entry *find_weight(const fv_safetensors *file, const fv_fam
     return find(file, n, name);
 }
 
-/* Sinusoids may be in the file as a table, and then it is the table that counts. */
+/* A file may hold sinusoids as a table; the table then takes precedence. */
 static void fit_positions(const fv_safetensors *file, const fv_family_names *n,
                           fv_transformer_config *cfg)
 {
@@ -203,7 +204,7 @@ fv_status fv_hf_fit(fv_ctx *ctx, const fv_safetensors *file, fv_transformer_conf
 
 /* ---- loading -------------------------------------------------------------------------- */
 
-/* An f32 tensor over the mapped bytes; NULL where they cannot stay. */
+/* An f32 tensor over the mapped bytes; NULL where they must be copied. */
 static fv_tensor *in_place(fv_ctx *ctx, fv_safetensors *file, const fv_file_entry *entry)
 {
     const void *data = NULL;

@@ -4,7 +4,7 @@
 #include "models/model.h"
 #include "models/seq2seq.h"
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------- */
 
 static fv_status make(fv_params *params, const fv_seq2seq_config *settings,
                       const fv_data_spec *spec, void **self)

@@ -29,7 +29,7 @@ static fv_status fit_translator(fv_ctx *ctx, const fv_data_spec *spec, fv_transf
 
 static fv_status fit_decoder(fv_ctx *ctx, const fv_data_spec *spec, fv_transformer_config *cfg)
 {
-    static const char end[] = "<|endoftext|>"; /* stands behind every document */
+    static const char end[] = "<|endoftext|>"; /* comes after every document */
     FV_RETURN_IF(cfg->decoder_layers < 1 || cfg->encoder_layers > 0, ctx, FV_ERR_ARGUMENT,
                  "train.task is language: transformer.family must be one with a decoder alone, "
                  "gpt2 or llama, not %s",
@@ -74,7 +74,7 @@ static fv_status fit(fv_ctx *ctx, const fv_data_spec *spec, fv_transformer_confi
     }
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------- */
 
 static void destroy(void *self)
 {
@@ -157,7 +157,7 @@ static fv_status open_weights(const fv_model_folder *from, fv_safetensors **out)
     return fv_safetensors_open(from->ctx, path, flags, out);
 }
 
-/* The tokenizers of a translator must be those that it was made with. */
+/* The tokenizers of a translator must be those it was created with. */
 static fv_status load_sides(const fv_model_folder *from, const fv_transformer_config *cfg,
                             fv_data_spec *spec)
 {
@@ -179,7 +179,7 @@ static fv_status load_sides(const fv_model_folder *from, const fv_transformer_co
     return FV_OK;
 }
 
-/* What the model is for: the first head that it has. */
+/* What the model can do, by the first head that it has. */
 static fv_ability main_ability(const fv_transformer_config *cfg)
 {
     if (cfg->decoder_layers > 0) return FV_CAN_GENERATE;

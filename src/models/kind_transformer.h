@@ -1,7 +1,7 @@
 /*
  * Transformers as a model kind.
  *
- *     kind_transformer.c        making, folders, the table
+ *     kind_transformer.c        creation, folders, the table
  *     kind_transformer_run.c    losses, heads, traces
  *     kind_transformer_steps.c  alignment and search
  */
@@ -11,11 +11,11 @@
 #include "fovea/cache.h"
 #include "fovea/safetensors.h"
 #include "models/model.h"
-#include "models/pairs.h"
 #include "models/parts/transformer_parts.h"
+#include "models/token_pairs.h"
 #include "models/transformer.h"
 
-/* What the kind's functions get as `self`. */
+/* `self` of the kind's functions. */
 typedef struct fv_transformer_self {
     fv_transformer *model;
     fv_generation_config generation;

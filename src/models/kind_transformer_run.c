@@ -1,4 +1,4 @@
-/* What a Transformer computes of a batch: losses by its fields, heads, traces for capture. */
+/* Losses (chosen by the fields of a batch), heads, and passes for capture. */
 #include <stdio.h>
 
 #include "fovea/ops.h"
@@ -18,7 +18,7 @@ static encoded encode(fv_ctx *ctx, const fv_transformer *m, const fv_batch *batc
                       const fv_pass *pass)
 {
     encoded e = {.texts = fv_batch_sequences(batch, "tokens")};
-    e.rows = fv_rows_pack(ctx, &e.texts);
+    e.rows = fv_rows_varlen(ctx, &e.texts);
     e.states = fv_transformer_encode(ctx, m, &e.rows, pass);
     return e;
 }
@@ -39,8 +39,8 @@ static fv_tensor *masked_loss(fv_ctx *ctx, const fv_transformer *m, const fv_bat
     const encoded e = encode(ctx, m, batch, pass);
     const fv_field *masked = fv_batch_find(batch, "masked"),
                    *next = fv_batch_find(batch, "next_sentence");
-    fv_tensor *words = fv_transformer_word_loss(ctx, m, &e.texts, &e.rows, e.states,
-                                                (const int64_t *const *)masked->row, pass);
+    fv_tensor *words = fv_transformer_mlm_loss(ctx, m, &e.texts, &e.rows, e.states,
+                                               (const int64_t *const *)masked->row, pass);
     if (!next) return words;
     fv_tensor *logits = fv_transformer_next_sentence(ctx, m, &e.rows, e.states);
     fv_tensor *pairs = class_loss(ctx, batch, "next_sentence", logits);
@@ -67,7 +67,7 @@ fv_tensor *fv_transformer_kind_loss(fv_ctx *ctx, void *self, const fv_batch *bat
     if (fv_batch_find(batch, "masked")) return masked_loss(ctx, m, batch, pass);
     if (fv_batch_find(batch, "label")) return label_loss(ctx, m, batch, pass);
     const fv_sequences texts = fv_batch_sequences(batch, "tokens");
-    return fv_transformer_next_loss(ctx, m, &texts, pass);
+    return fv_transformer_lm_loss(ctx, m, &texts, pass);
 }
 
 /* ---- heads ---------------------------------------------------------------------------------- */
@@ -90,7 +90,7 @@ fv_tensor *fv_transformer_kind_fill(fv_ctx *ctx, void *self, const fv_batch *inp
     const fv_sequences at = fv_batch_sequences(inputs, "positions");
     if (!field || !at.length || at.count == 0) {
         if (ctx->error == FV_OK)
-            fv_poison(ctx, FV_ERR_ARGUMENT, "fill: there is no field 'positions'");
+            fv_poison(ctx, FV_ERR_ARGUMENT, "fill: the batch has no field 'positions'");
         return ctx->invalid;
     }
     const encoded e = encode(ctx, m, inputs, pass);
@@ -143,7 +143,8 @@ int fv_transformer_kind_sites(const void *self, fv_site *out, int room)
     return n;
 }
 
-/* "tokens" for a model of one side; "source" and "target", as the decoder is fed it, for both. */
+/* Reads "tokens"; encoder-decoders read "source" and "target", the target as the decoder is fed it.
+ */
 fv_status fv_transformer_kind_trace(fv_ctx *ctx, void *self, const fv_batch *batch,
                                     const fv_pass *pass)
 {
@@ -151,14 +152,14 @@ fv_status fv_transformer_kind_trace(fv_ctx *ctx, void *self, const fv_batch *bat
     const bool both = m->cfg.encoder_layers > 0 && m->cfg.decoder_layers > 0;
     const fv_sequences first = fv_batch_sequences(batch, both ? "source" : "tokens"),
                        target = fv_batch_sequences(batch, "target");
-    const fv_rows rows = fv_rows_pack(ctx, &first);
+    const fv_rows rows = fv_rows_varlen(ctx, &first);
     if (m->cfg.encoder_layers == 0) {
         fv_transformer_decode(ctx, m, &rows, NULL, NULL, pass);
         return ctx->error;
     }
     fv_tensor *memory = fv_transformer_encode(ctx, m, &rows, pass);
     if (both && target.count > 0) {
-        const fv_rows fed = fv_rows_pack(ctx, &target);
+        const fv_rows fed = fv_rows_varlen(ctx, &target);
         fv_transformer_decode(ctx, m, &fed, memory, &rows, pass);
     }
     return ctx->error;

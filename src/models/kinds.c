@@ -55,7 +55,7 @@ const fv_model_kind *fv_model_kind_of_type(const fv_ctx *ctx, const char *type, 
 static fv_status check_names(fv_ctx *ctx, const fv_model_kind *kind)
 {
     FV_RETURN_IF(fv_model_kind_find(ctx, kind->name) || strcmp(kind->name, "auto") == 0, ctx,
-                 FV_ERR_ARGUMENT, "there is a model kind %.60s already", kind->name);
+                 FV_ERR_ARGUMENT, "model kind %.60s is already registered", kind->name);
     for (const char *p = kind->types ? kind->types : kind->name; p;) {
         const size_t length = strcspn(p, "|");
         const fv_model_kind *other = fv_model_kind_of_type(ctx, p, length, NULL);

@@ -4,7 +4,7 @@
  *     kinds.c             the table of kinds
  *     model.c             models in memory and in folders
  *     model_config.c      config.json of kinds that do not write their own
- *     model_tokenizers.c  tokenizers of both sides
+ *     model_tokenizers.c  tokenizers of source and target
  *     kind_*.c            one kind each
  */
 #ifndef FV_MODELS_MODEL_H
@@ -24,7 +24,7 @@ struct fv_model {
     fv_data_spec spec;
     fv_arena arena;      /* of the spec's labels, the type and the folder's name */
     const char *type;    /* model_type */
-    const char *folder;  /* where it was opened; NULL: it was made */
+    const char *folder;  /* the folder it was opened from; NULL: it was created */
     fv_recipe *settings; /* values of the kind's keys, where the library writes config.json */
     fv_tokenizer_encoder *source_encoder, *target_encoder; /* with the spec's tokenizers */
     int64_t unknown;                                       /* of the target; -1: none */
@@ -37,7 +37,7 @@ extern const fv_model_kind fv_kind_seq2seq, fv_kind_transformer;
  * every type that there is. */
 const fv_model_kind *fv_model_kind_of_type(const fv_ctx *ctx, const char *type, size_t bytes,
                                            fv_nearest *nearest);
-/* A model without its self. Takes the spec's tokenizers over, also on failure. */
+/* A model without its self. Takes ownership of the spec's tokenizers, also on failure. */
 fv_status fv_model_begin(fv_ctx *ctx, const fv_model_kind *kind, const fv_data_spec *spec,
                          fv_model **out);
 /* Opens a folder of a kind that has no load, or writes its config.json. */
@@ -53,7 +53,7 @@ fv_status fv_model_read_type(fv_ctx *ctx, const char *config, fv_arena *arena, c
  * both. */
 fv_status fv_load_tokenizer_pair(fv_ctx *ctx, const char *folder, fv_tokenizer **source,
                                  fv_tokenizer **target);
-/* Whether the folder has tokenizers of two sides. */
+/* Whether the folder has separate tokenizers for source and target. */
 fv_status fv_has_tokenizer_pair(fv_ctx *ctx, const char *folder, bool *out);
 fv_status fv_model_make_encoders(fv_model *model);
 fv_status fv_model_save_tokenizers(const fv_model *model, const char *folder);

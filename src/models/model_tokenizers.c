@@ -1,4 +1,4 @@
-/* Tokenizers of a model's two sides, in its folder and in memory. */
+/* Tokenizers of source and target, in a model's folder and in memory. */
 #include <string.h>
 
 #include "models/model.h"

@@ -54,7 +54,7 @@ static fv_status check_sizes(fv_ctx *ctx, const fv_seq2seq_config *c)
                      (long long)most);
     FV_RETURN_IF(c->bos < 0 || c->bos >= c->target_tokens || c->eos < 0 ||
                      c->eos >= c->target_tokens,
-                 ctx, FV_ERR_ARGUMENT, "seq2seq: start and end must be target tokens");
+                 ctx, FV_ERR_ARGUMENT, "seq2seq: BOS and EOS must be target tokens");
     FV_RETURN_IF(c->layers < 1 || c->layers > FV_RNN_LAYERS, ctx, FV_ERR_ARGUMENT,
                  "seq2seq: 1 to %d layers", (int)FV_RNN_LAYERS);
     FV_RETURN_IF(!(c->dropout >= 0 && c->dropout < 1) || !(c->smoothing >= 0 && c->smoothing < 1),
@@ -65,23 +65,24 @@ static fv_status check_sizes(fv_ctx *ctx, const fv_seq2seq_config *c)
 static fv_status check_kinds(fv_ctx *ctx, const fv_seq2seq_config *c)
 {
     FV_RETURN_IF(c->cell < FV_CELL_RNN || c->cell >= FV_CELL_COUNT ||
-                     !fv_encoder_part_at(c->encoder) || !fv_decoder_part_at(c->decoder) ||
+                     !fv_encoder_part_at((int)c->encoder) || !fv_decoder_part_at((int)c->decoder) ||
                      c->readout < FV_READOUT_TANH || c->readout >= FV_READOUT_COUNT,
                  ctx, FV_ERR_ARGUMENT, "seq2seq: no such cell, encoder, decoder or readout");
     const fv_score_kind *score = fv_score_find(c->score);
     FV_RETURN_IF(!score || score->has_function, ctx, FV_ERR_ARGUMENT,
                  "seq2seq: score %d does not exist, or needs a function", (int)c->score);
-    FV_RETURN_IF(
-        c->normaliser != FV_ATTENTION_SOFTMAX && c->normaliser != FV_ATTENTION_LOCAL_M &&
-            c->normaliser != FV_ATTENTION_LOCAL_P && c->normaliser != FV_ATTENTION_HARD_SAMPLE,
-        ctx, FV_ERR_ARGUMENT, "seq2seq: attention is softmax, local-m, local-p or hard by drawing");
+    FV_RETURN_IF(c->normaliser != FV_ATTENTION_SOFTMAX && c->normaliser != FV_ATTENTION_LOCAL_M &&
+                     c->normaliser != FV_ATTENTION_LOCAL_P &&
+                     c->normaliser != FV_ATTENTION_HARD_SAMPLE,
+                 ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: attention is softmax, local-m, local-p or hard with sampling");
     FV_RETURN_IF(!(c->hard_reward >= 0 && c->hard_entropy >= 0), ctx, FV_ERR_ARGUMENT,
                  "seq2seq: hard attention's weights are 0 or more");
     FV_RETURN_IF(!(c->hard_decay >= 0 && c->hard_decay < 1), ctx, FV_ERR_ARGUMENT,
                  "seq2seq: hard attention's decay is 0 to below 1");
-    const int64_t memory = fv_encoder_part_at(c->encoder)->width(c);
-    FV_RETURN_IF(fv_decoder_part_at(c->decoder)->attends && fv_score_needs_equal_widths(score) &&
-                     memory != c->hidden,
+    const int64_t memory = fv_encoder_part_at((int)c->encoder)->width(c);
+    FV_RETURN_IF(fv_decoder_part_at((int)c->decoder)->attends &&
+                     fv_score_needs_equal_widths(score) && memory != c->hidden,
                  ctx, FV_ERR_ARGUMENT,
                  "seq2seq: the %s score of decoder states (width %lld) and encoder states (width "
                  "%lld) needs equal widths",
@@ -116,8 +117,8 @@ fv_status fv_seq2seq_create(fv_params *params, const fv_seq2seq_config *given, f
     FV_RETURN_IF(!m, ctx, FV_ERR_MEMORY, "no memory for a model");
     m->ctx = ctx;
     m->cfg = *cfg;
-    m->x = fv_encoder_part_at(cfg->encoder);
-    m->y = fv_decoder_part_at(cfg->decoder);
+    m->x = fv_encoder_part_at((int)cfg->encoder);
+    m->y = fv_decoder_part_at((int)cfg->decoder);
     m->baseline = fv_mem_zalloc(&ctx->mem, sizeof *m->baseline);
     if (!m->baseline) {
         fv_seq2seq_destroy(&m);

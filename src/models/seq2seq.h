@@ -12,8 +12,8 @@
 #ifndef FV_MODELS_SEQ2SEQ_H
 #define FV_MODELS_SEQ2SEQ_H
 
-#include "models/pairs.h"
 #include "models/parts/parts.h"
+#include "models/token_pairs.h"
 
 /* What the rewards of hard attention are compared with; the current step counts when it ends. */
 typedef struct fv_hard_baseline {

@@ -1,15 +1,16 @@
 /*
- * What hard attention's choices are measured by: a moving average of ln p(y|s) over steps of
- * training. All parts of a step are measured by the average of the steps before it, so it does not
- * matter into how many a step is cut; the first step has only its own mean. With a decay of 0 each
- * part is measured by its own mean.
+ * The baseline of hard attention's rewards: a moving average of ln p(y|s) over training steps. All
+ * micro-batches of a step use the average of the steps before it, so the result does not depend on
+ * how a step is split; the first step uses its own mean. With a decay of 0 each micro-batch uses
+ * its own mean.
  */
 #include <math.h>
 #include <string.h>
 
 #include "models/seq2seq.h"
 
-/* Takes in the step that is done. One that was not finite is skipped by the optimizer, and here. */
+/* Adds the finished step to the average. A step that was not finite is skipped by the optimizer,
+ * and here. */
 static void close_step(fv_hard_baseline *b, double decay)
 {
     if (b->tokens > 0 && isfinite(b->sum)) {
@@ -47,7 +48,7 @@ fv_status fv_seq2seq_set_counters(void *self, const int64_t counters[FV_MODEL_CO
     fv_hard_baseline b = {.steps = counters[0]};
     memcpy(&b.value, &counters[1], sizeof b.value);
     FV_RETURN_IF(b.steps < 0 || !isfinite(b.value), m->ctx, FV_ERR_FORMAT,
-                 "seq2seq: the state's average of rewards is no number");
+                 "seq2seq: the training state has a baseline that is not finite");
     *m->baseline = b;
     return FV_OK;
 }

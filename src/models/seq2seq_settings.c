@@ -1,6 +1,6 @@
 /*
- * The settings of an encoder-decoder under their names: keys of a recipe and members of a
- * config.json come from one list.
+ * The settings of an encoder-decoder by name: recipe keys and members of config.json come from one
+ * list.
  */
 #include <string.h>
 
@@ -16,11 +16,11 @@
 
 enum { WIDE = 1 << 24 };
 
-/* X(field, how it is kept, kind of key, fallback, least, most, choices, help). Choices are in the
+/* X(field, how it is stored, type of key, default, min, max, choices, help). Choices are in the
  * order of their enums. */
 #define SETTINGS(X)                                                                                \
     X(embedding, INT64, INT, "128", 1, WIDE, NULL, "width of a token's vector")                    \
-    X(cell, CHOICE, CHOICE, "gru", 0, 0, "rnn|gru|lstm", "unit of encoder and decoder")            \
+    X(cell, CHOICE, CHOICE, "gru", 0, 0, "rnn|gru|lstm", "cell of encoder and decoder")            \
     X(layers, INT, INT, "1", 1, FV_RNN_LAYERS, NULL, "layers of encoder and decoder")              \
     X(encoder_hidden, INT64, INT, "128", 1, WIDE, NULL, "units of one direction of the encoder")   \
     X(bidirectional, BOOL, BOOL, "true", 0, 0, NULL, "read the source both ways")                  \
@@ -31,16 +31,16 @@ enum { WIDE = 1 << 24 };
     X(score, CHOICE, CHOICE, "additive", 0, 0, fv_score_choices + 1,                               \
       "how a query and a key are compared")                                                        \
     X(normaliser, NORMALISER, CHOICE, "softmax", 0, 0, "softmax|local-m|local-p|hard",             \
-      "over the whole source, a window, or one place")                                             \
+      "over the whole source, a window, or one position")                                          \
     X(half_width, REAL, REAL, "10", 0.5, 1e6, NULL, "reach of a local window")                     \
     X(attention_width, INT64, INT, "128", 1, WIDE, NULL, "width of additive scores and local-p")   \
     X(most_source, INT64, INT, "128", 1, WIDE, NULL, "positions that the location score knows")    \
-    X(hard_reward, REAL, REAL, "1", 0, 1e6, NULL, "hard: weight of what a choice led to")          \
+    X(hard_reward, REAL, REAL, "1", 0, 1e6, NULL, "hard: weight of the reward")                    \
     X(hard_entropy, REAL, REAL, "0.01", 0, 1e6, NULL, "hard: weight of the choices' entropy")      \
     X(hard_decay, REAL, REAL, "0.9", 0, 0.9999, NULL,                                              \
-      "hard: of the average that choices are measured by; 0: each batch's own")                    \
+      "hard: decay of the reward baseline; 0: the mean of each batch")                             \
     X(input_feeding, BOOL, BOOL, "true", 0, 0, NULL, "luong: feed a readout to the next step")     \
-    X(readout, CHOICE, CHOICE, "tanh", 0, 0, "tanh|maxout", "what the readout ends with")          \
+    X(readout, CHOICE, CHOICE, "tanh", 0, 0, "tanh|maxout", "activation of the readout")           \
     X(readout_width, INT64, INT, "128", 1, WIDE, NULL, "width of the readout")                     \
     X(tied, BOOL, BOOL, "false", 0, 0, NULL, "one matrix for target embedding and output")         \
     X(dropout, REAL, REAL, "0", 0, 0.99, NULL, "share of values dropped in training")              \

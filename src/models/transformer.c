@@ -156,7 +156,7 @@ static fv_status check_sizes(fv_ctx *ctx, const fv_transformer_config *c)
 {
     const struct {
         const char *name;
-        int64_t value, least, most;
+        int64_t value, min, max;
     } sizes[] = {{"vocabulary", c->vocabulary, 1, 1 << 28},
                  {"target_vocabulary", c->target_vocabulary, 0, 1 << 28},
                  {"width", c->width, 1, 1 << 20},
@@ -173,12 +173,11 @@ static fv_status check_sizes(fv_ctx *ctx, const fv_transformer_config *c)
                  {"types", c->types, 0, 1 << 16},
                  {"labels", c->labels, 0, 1 << 20}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        FV_RETURN_IF(sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most, ctx,
+        FV_RETURN_IF(sizes[i].value < sizes[i].min || sizes[i].value > sizes[i].max, ctx,
                      FV_ERR_ARGUMENT, "transformer: %s is %lld, not %lld to %lld", sizes[i].name,
-                     (long long)sizes[i].value, (long long)sizes[i].least,
-                     (long long)sizes[i].most);
+                     (long long)sizes[i].value, (long long)sizes[i].min, (long long)sizes[i].max);
     FV_RETURN_IF(c->encoder_layers + c->decoder_layers == 0, ctx, FV_ERR_ARGUMENT,
-                 "transformer: it needs layers");
+                 "transformer: needs encoder or decoder layers");
     FV_RETURN_IF(c->head_dim == 0 && (c->width % c->heads || c->width % c->decoder_heads), ctx,
                  FV_ERR_ARGUMENT, "transformer: %lld heads do not divide width %lld",
                  (long long)(c->width % c->heads ? c->heads : c->decoder_heads),
@@ -206,11 +205,11 @@ static fv_status check_numbers(fv_ctx *ctx, const fv_transformer_config *c)
     const int64_t vocabulary = c->target_vocabulary ? c->target_vocabulary : c->vocabulary;
     FV_RETURN_IF(c->bos < -1 || c->bos >= vocabulary || c->eos < -1 || c->eos >= vocabulary ||
                      c->pad < -1 || c->pad >= c->vocabulary || c->pad >= vocabulary,
-                 ctx, FV_ERR_ARGUMENT, "transformer: start, end and pad are tokens, or -1");
+                 ctx, FV_ERR_ARGUMENT, "transformer: BOS, EOS and pad must be tokens or -1");
     return FV_OK;
 }
 
-/* What a family has no name for, its files cannot hold. */
+/* A setting that a family has no parameter names for is refused. */
 static fv_status check_family(fv_ctx *ctx, const fv_transformer_config *c)
 {
     const fv_family_names *n = fv_family_names_of(c->family);
@@ -249,9 +248,9 @@ static fv_status check_parts(fv_ctx *ctx, const fv_transformer_config *c)
     FV_RETURN_IF((c->next_sentence || (c->labels && !c->label_tokens)) && !c->pooler, ctx,
                  FV_ERR_ARGUMENT, "transformer: classes of a text need the pooler");
     FV_RETURN_IF(c->target_vocabulary && !(c->encoder_layers && c->decoder_layers), ctx,
-                 FV_ERR_ARGUMENT, "transformer: target_vocabulary needs both sides");
+                 FV_ERR_ARGUMENT, "transformer: target_vocabulary needs an encoder and a decoder");
     FV_RETURN_IF(c->logits_bias && !c->decoder_layers && !c->words, ctx, FV_ERR_ARGUMENT,
-                 "transformer: a bias of logits that are not there");
+                 "transformer: logits_bias needs logits");
     return FV_OK;
 }
 
@@ -289,7 +288,8 @@ static fv_block_config block_of(const fv_transformer_config *c, const fv_side_na
     b.ff.bias = c->ff_bias;
     b.ff.dropout = c->hidden_dropout;
     b.ff.init_std = c->init_std;
-    if (c->family == FV_FAMILY_GPT2) /* the sum of 2 layers' results keeps its size */
+    if (c->family ==
+        FV_FAMILY_GPT2) /* keeps the variance of the residual sum over 2 sublayers per layer */
         h->init_std_out = b.ff.init_std_out =
             c->init_std / sqrt(2.0 * (double)(c->decoder_layers ? c->decoder_layers : 1));
     return b;
@@ -424,7 +424,7 @@ static fv_status create_heads(fv_transformer *m)
     return m->ctx->error;
 }
 
-/* ---- the whole --------------------------------------------------------------------- */
+/* ---- entry points------------------------------------------------------------------- */
 
 static fv_status build(fv_transformer *m)
 {

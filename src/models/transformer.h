@@ -1,11 +1,11 @@
 /*
- * The inside of fovea/transformer.h.
+ * Internals of fovea/transformer.h.
  *
  *     transformer.c        settings, checks, parameters
- *     transformer_names.c  what the parameters of each family are called
- *     transformer_rows.c   tokens and positions, packed or in a rectangle
- *     transformer_run.c    passes through the stacks, and what is seen on the way
- *     transformer_heads.c  what stands on top of the last states
+ *     transformer_names.c  parameter names of each family
+ *     transformer_rows.c   tokens and positions, varlen or padded
+ *     transformer_run.c    forward passes and capture
+ *     transformer_heads.c  heads on top of the last states
  *     transformer_loss.c   losses
  */
 #ifndef FV_MODELS_TRANSFORMER_H
@@ -15,7 +15,7 @@
 #include "nn/weights.h"
 #include "tensor/tensor.h"
 
-/* Names of one side's parameters. NULL: the family has none of it. */
+/* Parameter names of the encoder or the decoder. NULL: the family has no such parameter. */
 typedef struct fv_side_names {
     const char *embedding, *positions, *types, *embedding_norm;
     const char *layer;           /* before its number: "transformer.h." */
@@ -26,8 +26,8 @@ typedef struct fv_side_names {
 
 typedef struct fv_family_names {
     const char *model_type;
-    const char *prefix; /* of the model below its heads: files of that model alone leave it out */
-    const char *shared; /* the embedding of both sides; NULL: a family with one side */
+    const char *prefix; /* of the model without heads; files of the bare model leave it out */
+    const char *shared; /* the shared embedding; NULL: a family with encoder or decoder only */
     fv_side_names encoder, decoder;
     const char *logits;      /* the output matrix where it is not tied */
     const char *logits_bias; /* the whole name */
@@ -40,24 +40,24 @@ typedef struct fv_family_names {
 
 const fv_family_names *fv_family_names_of(fv_family family);
 
-/* What a block that is run again on the way back needs beside tensors. It must outlive the pass, so
- * the model holds both, for training and not. */
+/* What recomputing a block in backward needs besides tensors. It must outlive the pass, so the
+ * model holds one for training and one for evaluation. */
 typedef struct fv_side_call {
     const fv_block *block;
     bool training;
 } fv_side_call;
 
-/* One side. */
+/* The encoder or the decoder. */
 typedef struct fv_side {
     bool encoder;
-    fv_tensor *embedding; /* may be the other side's */
+    fv_tensor *embedding; /* may be shared */
     fv_tensor *positions, *types;
     fv_norm_layer embedding_norm, final_norm; /* weight NULL: none */
     fv_relative relative;                     /* reach 0: none */
     fv_tensor *relative_table;
     int64_t layers;
     fv_block *blocks;
-    fv_side_call *calls; /* two a layer */
+    fv_side_call *calls; /* two per layer */
 } fv_side;
 
 struct fv_transformer {
@@ -75,10 +75,10 @@ struct fv_transformer {
 
 /* Shapes and the number of positions; poisons. */
 bool fv_rows_check(fv_ctx *ctx, const fv_transformer *m, const fv_rows *rows);
-/* Documents: those of `begin`, or one a row. */
+/* Number of documents: those of `begin`, or one per row. */
 int64_t fv_rows_documents(const fv_rows *rows);
-/* What the embedding of tokens is: the input of the first block. `first` is the position of column
- * 0 where rows->positions is NULL. */
+/* The embedded tokens: input of the first block. `first` is the position of column 0 where
+ * rows->positions is NULL. */
 fv_tensor *fv_side_embed(fv_ctx *ctx, const fv_transformer *m, const fv_side *side,
                          const fv_rows *rows, int64_t first, bool training);
 /* The rotary table of the rows, or NULL where the model has none. */
@@ -88,7 +88,7 @@ fv_tensor *fv_rows_visible(fv_ctx *ctx, const fv_rows *rows);
 
 /* ---- passes (transformer_run.c) ----------------------------------------------------- */
 
-/* The norm behind the last block, where there is one. */
+/* The norm after the last block, where there is one. */
 fv_tensor *fv_side_finish(fv_ctx *ctx, const fv_side *side, fv_tensor *x);
 
 #endif

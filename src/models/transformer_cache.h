@@ -34,7 +34,7 @@ fv_tensor *fv_cache_part(fv_ctx *ctx, const fv_tensor *t, int64_t row, int64_t r
 fv_tensor *fv_cache_by_row(fv_ctx *ctx, const fv_cache *c, const int64_t *values);
 /* Positions in use of the longest row. */
 int64_t fv_cache_longest(const fv_cache *c);
-/* Room for so many rows in the arrays of the host. */
+/* Grows the host arrays to this many rows. */
 fv_status fv_cache_reserve_rows(fv_cache *c, int64_t rows);
 /* Maximum tokens of a sequence. */
 #define FV_CACHE_UNBOUNDED (INT64_MAX / 2)

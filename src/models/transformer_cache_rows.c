@@ -1,4 +1,4 @@
-/* Rows of a cache that are copied, dropped and put in another order, as searches want it. */
+/* Copies, drops and reorders rows of a cache, as searches need it. */
 #include <string.h>
 
 #include "models/transformer_cache.h"
@@ -31,7 +31,7 @@ static void reorder_layer(fv_cache *c, fv_cache_layer *l, int64_t rows, const in
     fv_scope_end(ctx);
 }
 
-/* What rows read moves only when the list of sources does: not while a beam changes. */
+/* Source keys are gathered again only when the list of sources changes, not while beams change. */
 static void choose_sources(fv_cache *c, int64_t rows, const int64_t *from)
 {
     fv_ctx *ctx = c->ctx;

@@ -1,4 +1,4 @@
-/* Models for running only: every large matrix as panels. */
+/* Freezes a model for inference: every large matrix becomes GEMM panels. */
 #include "fovea/cache.h"
 #include "models/transformer.h"
 
@@ -41,6 +41,6 @@ fv_status fv_transformer_freeze(fv_transformer *m, fv_weight_form form)
     FV_FORWARD(freeze(ctx, m->logits, form));
     FV_FORWARD(freeze(ctx, m->words_dense.weight, form));
     FV_FORWARD(freeze(ctx, m->pooler.weight, form));
-    fv_ctx_memory_trim(ctx); /* what the weights had in more bits */
+    fv_ctx_memory_trim(ctx); /* the bytes saved */
     return FV_OK;
 }

@@ -1,9 +1,9 @@
-/* What stands on top of the last states. */
+/* Heads on top of the last states. */
 #include "models/transformer.h"
 
 #include "tensor/host_table.h"
 
-/* norm(act(dense(x))), before the logits of masked words. */
+/* norm(act(dense(x))), before the logits of masked tokens. */
 static fv_tensor *transformed(fv_ctx *ctx, const fv_transformer *m, fv_tensor *x)
 {
     const fv_dense *dense = &m->words_dense;
@@ -14,7 +14,7 @@ static fv_tensor *transformed(fv_ctx *ctx, const fv_transformer *m, fv_tensor *x
 fv_tensor *fv_transformer_logits(fv_ctx *ctx, const fv_transformer *model, fv_tensor *states)
 {
     if (ctx->error == FV_OK && !model->logits)
-        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: the model has no head for words");
+        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: the model has no masked-language-model head");
     if (ctx->error != FV_OK) return ctx->invalid;
     fv_tensor *x = model->words_dense.weight ? transformed(ctx, model, states) : states;
     if (model->cfg.logits_scale != 1) x = fv_scale(ctx, x, model->cfg.logits_scale);
@@ -25,7 +25,7 @@ fv_tensor *fv_transformer_logits(fv_ctx *ctx, const fv_transformer *model, fv_te
 
 /* ---- one state a document ------------------------------------------------------------ */
 
-/* The first state of each document: of packed ones by their beginnings. */
+/* The first state of each document; of varlen ones at `begin`. */
 static fv_tensor *first_states(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states)
 {
     const int64_t width = states->shape[2];
@@ -35,7 +35,7 @@ static fv_tensor *first_states(fv_ctx *ctx, const fv_rows *rows, fv_tensor *stat
     return fv_index_select(ctx, fv_reshape(ctx, states, 2, (int64_t[]){-1, width}), 0, begin);
 }
 
-/* f32 [documents, columns]: 1 where a column belongs to a packed document. */
+/* f32 [documents, columns]: 1 where a column belongs to a varlen document. */
 static fv_tensor *membership(fv_ctx *ctx, const fv_rows *rows)
 {
     const int64_t n = rows->ids->shape[1], documents = fv_rows_documents(rows);
@@ -50,8 +50,8 @@ static fv_tensor *membership(fv_ctx *ctx, const fv_rows *rows)
     return fv_mul(ctx, in, fv_cast(ctx, fv_lt(ctx, column, to), FV_F32));
 }
 
-/* Weighed sums over the columns, as one product for all documents. What a document is not is added
- * as zero, so that its mean has the same bits alone, packed or padded. */
+/* Weighted sums over the columns, as one product for all documents. Other columns are added as
+ * zeros, so that a mean has the same bits alone, varlen or padded. */
 static fv_tensor *mean_states(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states)
 {
     const int64_t batch = states->shape[0], n = states->shape[1], width = states->shape[2];
@@ -61,7 +61,7 @@ static fv_tensor *mean_states(fv_ctx *ctx, const fv_rows *rows, fv_tensor *state
     part = fv_reshape(ctx, part, 3, (int64_t[]){batch, -1, n});
     fv_tensor *count = fv_sum(ctx, part, 1, (int[]){2}, true);
     fv_tensor *sums = fv_matmul(ctx, part, states);
-    fv_tensor *one = fv_scalar(ctx, FV_F32, 1); /* a document that is hidden altogether: zeros */
+    fv_tensor *one = fv_scalar(ctx, FV_F32, 1); /* a document that is fully masked: zeros */
     return fv_reshape(ctx, fv_div(ctx, sums, fv_maximum(ctx, count, one)), 2,
                       (int64_t[]){-1, width});
 }
@@ -73,7 +73,7 @@ static bool belong(fv_ctx *ctx, const fv_rows *rows, const fv_tensor *states)
         states->shape[1] == rows->ids->shape[1])
         return true;
     char text[FV_SHAPE_TEXT];
-    fv_poison(ctx, FV_ERR_SHAPE, "transformer: states %s are not of these rows",
+    fv_poison(ctx, FV_ERR_SHAPE, "transformer: states %s do not belong to these rows",
               fv_shape_text(text, states->rank, states->shape));
     return false;
 }

@@ -1,6 +1,6 @@
 /*
- * A Transformer's settings as keys of a recipe. Whatever a recipe leaves at its fallback is as the
- * family has it, so a written-back recipe means the same as the one it came from.
+ * A Transformer's settings as recipe keys. Keys left at their default take the family's value, so a
+ * recipe that is written back means the same as the one it came from.
  */
 #include <math.h>
 #include <stddef.h>
@@ -9,13 +9,13 @@
 
 #define AT(member) offsetof(fv_transformer_config, member)
 
-/* What stands for "as the family has it". */
+/* The value that means "as in the family". */
 enum { AS_FAMILY = -1 };
 #define WIDE 16777216.0
 
 static const fv_key keys[] = {
     {"transformer.family", FV_KEY_CHOICE, "marian", 0, 0, "fovea|gpt2|bert|marian|t5|llama",
-     "whose names and config.json the folder has; what is -1 or family below is as there"},
+     "architecture family, as in Hugging Face; keys left at -1 or \"family\" take its value"},
     {"transformer.width", FV_KEY_INT, "-1", -1, WIDE, NULL, "of a token's vector"},
     {"transformer.encoder_layers", FV_KEY_INT, "-1", -1, 1000, NULL, "blocks that read the source"},
     {"transformer.decoder_layers", FV_KEY_INT, "-1", -1, 1000, NULL, "blocks that write"},
@@ -26,7 +26,7 @@ static const fv_key keys[] = {
     {"transformer.act", FV_KEY_CHOICE, "family", 0, 0, "family|relu|gelu|gelu_tanh|silu",
      "of the feed-forward layers"},
     {"transformer.order", FV_KEY_CHOICE, "family", 0, 0, "family|pre|post",
-     "norms before a layer or behind its residual sum"},
+     "norms before each sublayer, or after the residual sum"},
     {"transformer.dropout", FV_KEY_REAL, "-1", -1, 0.99, NULL, "of embeddings and results"},
     {"transformer.attention_dropout", FV_KEY_REAL, "-1", -1, 0.99, NULL, "of the weights"},
     {"transformer.hidden_dropout", FV_KEY_REAL, "-1", -1, 0.99, NULL, "of the hidden units"},

@@ -1,55 +1,55 @@
-/* Losses, summed over tokens. States that nothing is wanted of never reach the logits. */
+/* Losses, summed over tokens. Logits are computed only where the loss needs them. */
 #include <string.h>
 
 #include "base/check.h"
-#include "models/pairs.h"
+#include "models/token_pairs.h"
 #include "models/transformer.h"
 #include "tensor/host_table.h"
 
-/* ---- wishes ------------------------------------------------------------------------- */
+/* ---- predictions -------------------------------------------------------------------- */
 
-/* Places in the flat list of states, and the token wanted at each. */
-typedef struct wishes {
+/* Rows of the flattened states, and the token that each should predict. */
+typedef struct predictions {
     int64_t count, filled;
-    int64_t *place, *token;
-} wishes;
+    int64_t *row, *token;
+} predictions;
 
-static wishes room_for(fv_ctx *ctx, int64_t count)
+static predictions room_for(fv_ctx *ctx, int64_t count)
 {
-    return (wishes){.count = count,
-                    .place = fv_host_room(ctx, FV_I64, 1, &count),
-                    .token = fv_host_room(ctx, FV_I64, 1, &count)};
+    return (predictions){.count = count,
+                         .row = fv_host_room(ctx, FV_I64, 1, &count),
+                         .token = fv_host_room(ctx, FV_I64, 1, &count)};
 }
 
-static void wish(wishes *w, int64_t place, int64_t token)
+static void expect(predictions *w, int64_t row, int64_t token)
 {
-    if (!w->place || !w->token || w->filled == w->count) return;
-    w->place[w->filled] = place;
+    if (!w->row || !w->token || w->filled == w->count) return;
+    w->row[w->filled] = row;
     w->token[w->filled++] = token;
 }
 
-/* Frees the wishes. */
-static fv_tensor *summed(fv_ctx *ctx, const fv_transformer *m, fv_tensor *states, wishes *w,
-                         const fv_pass *pass)
+/* The loss over all predictions, which it frees. */
+static fv_tensor *sum_losses(fv_ctx *ctx, const fv_transformer *m, fv_tensor *states,
+                             predictions *w, const fv_pass *pass)
 {
-    fv_tensor *place = fv_host_tensor(ctx, FV_I64, w->place, 1, &w->count, FV_I64);
+    fv_tensor *row = fv_host_tensor(ctx, FV_I64, w->row, 1, &w->count, FV_I64);
     fv_tensor *token = fv_host_tensor(ctx, FV_I64, w->token, 1, &w->count, FV_I64);
     if (ctx->error != FV_OK) return ctx->invalid;
     fv_tensor *flat = fv_reshape(ctx, states, 2, (int64_t[]){-1, m->cfg.width});
-    if (w->count < flat->shape[0]) flat = fv_index_select(ctx, flat, 0, place);
+    if (w->count < flat->shape[0]) flat = fv_index_select(ctx, flat, 0, row);
     return fv_cross_entropy(ctx, fv_transformer_logits(ctx, m, flat), token, -1,
                             pass && pass->training ? m->cfg.smoothing : 0, FV_REDUCTION_SUM);
 }
 
-/* Where sequence i begins in the flat list of states; `packed` is where it would if packed. */
-static int64_t place_of(const fv_rows *rows, int64_t i, int64_t packed)
+/* The first row of sequence i in the flattened states; `varlen` is that row in varlen layout. */
+static int64_t first_row(const fv_rows *rows, int64_t i, int64_t varlen)
 {
-    return rows->begin ? packed : i * rows->ids->shape[1];
+    return rows->begin ? varlen : i * rows->ids->shape[1];
 }
 
-/* ---- sequences with other ends ------------------------------------------------------- */
+/* ---- edited sequences ------------------------------------------------------- */
 
-/* A list of sequences that points into other lists, or into room of its own. */
+/* Sequences that point into the caller's tokens, or into memory of their own. */
 typedef struct list {
     fv_ctx *ctx;
     fv_sequences as;
@@ -67,7 +67,7 @@ static void list_free(list *l)
     if (l->own) fv_mem_free(mem, l->own, l->own_bytes);
 }
 
-/* Room for `count` sequences and for `own` tokens. false: poisoned. */
+/* Memory for `count` sequences and for `own` tokens. False: the context is poisoned. */
 static bool list_make(fv_ctx *ctx, int64_t count, int64_t own, list *l)
 {
     *l = (list){.ctx = ctx, .as = {.count = count}};
@@ -112,23 +112,23 @@ static bool without_last(fv_ctx *ctx, const fv_sequences *s, list *l, int64_t *t
     return true;
 }
 
-fv_tensor *fv_transformer_next_loss(fv_ctx *ctx, const fv_transformer *model,
-                                    const fv_sequences *sequences, const fv_pass *pass)
+fv_tensor *fv_transformer_lm_loss(fv_ctx *ctx, const fv_transformer *model,
+                                  const fv_sequences *sequences, const fv_pass *pass)
 {
     list inputs;
-    int64_t total, packed = 0;
+    int64_t total, varlen = 0;
     fv_tensor *loss = ctx->invalid;
     if (without_last(ctx, sequences, &inputs, &total)) {
         const fv_rows rows = fv_transformer_rows(ctx, model, &inputs.as);
         fv_tensor *states = fv_transformer_decode(ctx, model, &rows, NULL, NULL, pass);
-        wishes w = room_for(ctx, total);
+        predictions w = room_for(ctx, total);
         for (int64_t i = 0; ctx->error == FV_OK && i < sequences->count; i++) {
-            const int64_t from = place_of(&rows, i, packed);
+            const int64_t from = first_row(&rows, i, varlen);
             for (int64_t t = 0; t < inputs.length[i]; t++)
-                wish(&w, from + t, sequences->tokens[i][t + 1]);
-            packed += inputs.length[i];
+                expect(&w, from + t, sequences->tokens[i][t + 1]);
+            varlen += inputs.length[i];
         }
-        loss = summed(ctx, model, states, &w, pass);
+        loss = sum_losses(ctx, model, states, &w, pass);
     }
     list_free(&inputs);
     return loss;
@@ -136,8 +136,8 @@ fv_tensor *fv_transformer_next_loss(fv_ctx *ctx, const fv_transformer *model,
 
 /* ---- pairs --------------------------------------------------------------------------- */
 
-/* The start token and then the target, of each pair. */
-static bool with_start(fv_ctx *ctx, const fv_transformer *m, const fv_token_pairs *batch, list *l)
+/* BOS and the target, of each pair. */
+static bool with_bos(fv_ctx *ctx, const fv_transformer *m, const fv_token_pairs *batch, list *l)
 {
     if (!batch->target) {
         fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: a batch without targets");
@@ -147,7 +147,7 @@ static bool with_start(fv_ctx *ctx, const fv_transformer *m, const fv_token_pair
     const int64_t total = fv_token_pairs_tokens(batch);
     if (!list_make(ctx, batch->count, total, l)) return false;
     if (m->cfg.bos < 0 || m->cfg.eos < 0) {
-        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: pairs need start and end tokens");
+        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: sentence pairs need BOS and EOS tokens");
         return false;
     }
     int64_t *to = l->own;
@@ -168,51 +168,51 @@ fv_tensor *fv_transformer_pair_loss(fv_ctx *ctx, const fv_transformer *model, co
     const fv_token_pairs pairs = fv_token_pairs_of(given), *batch = &pairs;
     list inputs;
     fv_tensor *loss = ctx->invalid;
-    int64_t packed = 0;
-    if (with_start(ctx, model, batch, &inputs)) {
+    int64_t varlen = 0;
+    if (with_bos(ctx, model, batch, &inputs)) {
         const fv_sequences sources = {
             .count = batch->count, .tokens = batch->source, .length = batch->source_length};
         const fv_rows source = fv_transformer_rows(ctx, model, &sources);
         const fv_rows target = fv_transformer_rows(ctx, model, &inputs.as);
         fv_tensor *memory = fv_transformer_encode(ctx, model, &source, pass);
         fv_tensor *states = fv_transformer_decode(ctx, model, &target, memory, &source, pass);
-        wishes w = room_for(ctx, fv_token_pairs_tokens(batch));
+        predictions w = room_for(ctx, fv_token_pairs_tokens(batch));
         for (int64_t i = 0; ctx->error == FV_OK && i < batch->count; i++) {
-            const int64_t from = place_of(&target, i, packed), n = batch->target_length[i];
+            const int64_t from = first_row(&target, i, varlen), n = batch->target_length[i];
             for (int64_t t = 0; t <= n; t++)
-                wish(&w, from + t, t < n ? batch->target[i][t] : model->cfg.eos);
-            packed += n + 1;
+                expect(&w, from + t, t < n ? batch->target[i][t] : model->cfg.eos);
+            varlen += n + 1;
         }
-        loss = summed(ctx, model, states, &w, pass);
+        loss = sum_losses(ctx, model, states, &w, pass);
     }
     list_free(&inputs);
     return loss;
 }
 
-/* ---- masked words -------------------------------------------------------------------- */
+/* ---- masked tokens -------------------------------------------------------------------- */
 
-static int64_t count_wanted(const fv_sequences *s, const int64_t *const *wanted)
+static int64_t count_expected(const fv_sequences *s, const int64_t *const *expected)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < s->count; i++)
         for (int64_t t = 0; t < s->length[i]; t++)
-            n += wanted[i][t] != -1;
+            n += expected[i][t] != -1;
     return n;
 }
 
-fv_tensor *fv_transformer_word_loss(fv_ctx *ctx, const fv_transformer *model,
-                                    const fv_sequences *sequences, const fv_rows *rows,
-                                    fv_tensor *states, const int64_t *const *wanted,
-                                    const fv_pass *pass)
+fv_tensor *fv_transformer_mlm_loss(fv_ctx *ctx, const fv_transformer *model,
+                                   const fv_sequences *sequences, const fv_rows *rows,
+                                   fv_tensor *states, const int64_t *const *expected,
+                                   const fv_pass *pass)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
-    wishes w = room_for(ctx, count_wanted(sequences, wanted));
-    int64_t packed = 0;
+    predictions w = room_for(ctx, count_expected(sequences, expected));
+    int64_t varlen = 0;
     for (int64_t i = 0; i < sequences->count; i++) {
-        const int64_t from = place_of(rows, i, packed);
+        const int64_t from = first_row(rows, i, varlen);
         for (int64_t t = 0; t < sequences->length[i]; t++)
-            if (wanted[i][t] != -1) wish(&w, from + t, wanted[i][t]);
-        packed += sequences->length[i];
+            if (expected[i][t] != -1) expect(&w, from + t, expected[i][t]);
+        varlen += sequences->length[i];
     }
-    return summed(ctx, model, states, &w, pass);
+    return sum_losses(ctx, model, states, &w, pass);
 }

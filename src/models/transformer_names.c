@@ -1,4 +1,4 @@
-/* What the parameters of each family are called in its files. */
+/* Parameter names of each family, as in its files. */
 #include "models/transformer.h"
 
 #define OUR_HEADS(part)                                                                            \

@@ -1,4 +1,4 @@
-/* Tokens as passes read them, and where they stand. */
+/* Tokens and positions as passes read them, varlen or padded. */
 #include <string.h>
 
 #include "models/transformer.h"
@@ -23,7 +23,7 @@ static bool measure(fv_ctx *ctx, const fv_sequences *s, int64_t *total, int64_t 
     return ctx->error == FV_OK;
 }
 
-/* i64 [1, total]: all lists one behind the other; without lists, the places in each. */
+/* i64 [1, total]: all lists, concatenated; without lists, the positions in each. */
 static fv_tensor *joined(fv_ctx *ctx, const fv_sequences *s, const int64_t *const *lists,
                          int64_t total)
 {
@@ -35,7 +35,7 @@ static fv_tensor *joined(fv_ctx *ctx, const fv_sequences *s, const int64_t *cons
     return fv_host_tensor(ctx, FV_I64, x, 2, shape, FV_I64);
 }
 
-fv_rows fv_rows_pack(fv_ctx *ctx, const fv_sequences *s)
+fv_rows fv_rows_varlen(fv_ctx *ctx, const fv_sequences *s)
 {
     fv_rows rows = {.ids = ctx->invalid};
     int64_t total;
@@ -54,7 +54,7 @@ fv_rows fv_rows_pack(fv_ctx *ctx, const fv_sequences *s)
     return rows;
 }
 
-/* i64 [count, longest], `rest` where a list has ended. */
+/* i64 [count, longest], filled with `rest`. */
 static fv_tensor *rectangle(fv_ctx *ctx, const fv_sequences *s, const int64_t *const *lists,
                             int64_t longest, int64_t rest)
 {
@@ -80,7 +80,7 @@ fv_rows fv_rows_pad(fv_ctx *ctx, const fv_sequences *s, int64_t pad)
 fv_rows fv_transformer_rows(fv_ctx *ctx, const fv_transformer *model, const fv_sequences *s)
 {
     return model->cfg.positions == FV_POSITION_RELATIVE ? fv_rows_pad(ctx, s, model->cfg.pad)
-                                                        : fv_rows_pack(ctx, s);
+                                                        : fv_rows_varlen(ctx, s);
 }
 
 /* ---- checks ------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static bool fits(fv_ctx *ctx, const fv_tensor *ids, const fv_tensor *t, const ch
 {
     if (!t || fv_shape_equal(2, ids->shape, t->rank, t->shape)) return true;
     char a[FV_SHAPE_TEXT], b[FV_SHAPE_TEXT];
-    fv_poison(ctx, FV_ERR_SHAPE, "transformer: %s %s, not %s like the ids", what,
+    fv_poison(ctx, FV_ERR_SHAPE, "transformer: %s has shape %s, expected %s as the ids", what,
               fv_shape_text(a, t->rank, t->shape), fv_shape_text(b, 2, ids->shape));
     return false;
 }
@@ -99,18 +99,18 @@ bool fv_rows_check(fv_ctx *ctx, const fv_transformer *m, const fv_rows *rows)
     if (ctx->error != FV_OK) return false;
     const fv_tensor *ids = rows->ids;
     if (!ids || ids->rank != 2 || ids->dtype != FV_I64 || ids->count == 0) {
-        fv_poison(ctx, FV_ERR_SHAPE, "transformer: ids are i64 [batch, n], and not empty");
+        fv_poison(ctx, FV_ERR_SHAPE, "transformer: ids must be i64 [batch, n] and not empty");
         return false;
     }
     if (!fits(ctx, ids, rows->types, "types") || !fits(ctx, ids, rows->positions, "positions") ||
         !fits(ctx, ids, rows->mask, "a mask"))
         return false;
     if (rows->begin && (ids->shape[0] != 1 || rows->mask)) {
-        fv_poison(ctx, FV_ERR_SHAPE, "transformer: packed documents are one row without a mask");
+        fv_poison(ctx, FV_ERR_SHAPE, "transformer: varlen documents need one row and no mask");
         return false;
     }
     if (rows->begin && m->cfg.positions == FV_POSITION_RELATIVE) {
-        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: relative positions need a rectangle of ids");
+        fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: relative positions need padded rows");
         return false;
     }
     const int64_t longest = rows->begin ? rows->longest : ids->shape[1];

@@ -1,4 +1,4 @@
-/* Passes through the stacks, and what is seen on the way. */
+/* Forward passes through encoder and decoder, and capture of attention. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,10 +27,10 @@ static void show(fv_ctx *ctx, const fv_capture *capture, fv_site_weights *site,
 
 /* ---- one stack ---------------------------------------------------------------------- */
 
-/* The tensors of a block's input as a list, and back. */
+/* Converts a block's input to a list of tensors, and back. */
 enum { X, VISIBLE, BEGIN, ANGLES, BIAS, MEMORY, MEMORY_VISIBLE, MEMORY_BEGIN, INPUTS };
 
-static fv_tensor *run_again(fv_ctx *ctx, void *user, fv_tensor *const *in)
+static fv_tensor *recompute_block(fv_ctx *ctx, void *user, fv_tensor *const *in)
 {
     const fv_side_call *call = user;
     const fv_block_input input = {.x = in[X],
@@ -47,8 +47,8 @@ static fv_tensor *run_again(fv_ctx *ctx, void *user, fv_tensor *const *in)
     return fv_block_run(ctx, call->block, &input, NULL);
 }
 
-static fv_tensor *run_forgetting(fv_ctx *ctx, const fv_side *s, int64_t layer,
-                                 const fv_block_input *in)
+static fv_tensor *run_checkpointed(fv_ctx *ctx, const fv_side *s, int64_t layer,
+                                   const fv_block_input *in)
 {
     fv_tensor *const list[INPUTS] = {[X] = in->x,
                                      [VISIBLE] = in->visible,
@@ -58,15 +58,15 @@ static fv_tensor *run_forgetting(fv_ctx *ctx, const fv_side *s, int64_t layer,
                                      [MEMORY] = in->memory,
                                      [MEMORY_VISIBLE] = in->memory_visible,
                                      [MEMORY_BEGIN] = in->memory_begin};
-    return fv_checkpoint(ctx, run_again, &s->calls[2 * layer + in->training], INPUTS, list);
+    return fv_checkpoint(ctx, recompute_block, &s->calls[2 * layer + in->training], INPUTS, list);
 }
 
-/* One block; what is looked at dies behind it. */
+/* Runs one block. Captured tensors are freed after it. */
 static fv_tensor *run_block(fv_ctx *ctx, const fv_side *s, int64_t layer, fv_block_input *in,
                             const fv_pass *pass)
 {
     const fv_capture *capture = pass->capture;
-    if (!capture && pass->checkpoint) return run_forgetting(ctx, s, layer, in);
+    if (!capture && pass->checkpoint) return run_checkpointed(ctx, s, layer, in);
     if (!capture) return fv_block_run(ctx, &s->blocks[layer], in, NULL);
     char names[2][64];
     fv_site_weights self = site_of(s, layer, false, names[0]),
@@ -89,7 +89,7 @@ fv_tensor *fv_side_finish(fv_ctx *ctx, const fv_side *side, fv_tensor *x)
     return side->final_norm.weight ? fv_norm_layer_run(ctx, &side->final_norm, x) : x;
 }
 
-/* `in` has all that the blocks share. */
+/* `in` holds what all blocks share. */
 static fv_tensor *run_stack(fv_ctx *ctx, const fv_transformer *m, const fv_side *s,
                             const fv_rows *rows, fv_block_input *in, const fv_pass *pass)
 {
@@ -129,9 +129,9 @@ fv_tensor *fv_transformer_encode(fv_ctx *ctx, const fv_transformer *model, const
     return run_stack(ctx, model, &model->encoder, source, &in, pass);
 }
 
-/* What cross-attention reads. */
-static bool give_memory(fv_ctx *ctx, fv_block_input *in, const fv_rows *target, fv_tensor *memory,
-                        const fv_rows *source)
+/* Sets what cross-attention reads. */
+static bool set_memory(fv_ctx *ctx, fv_block_input *in, const fv_rows *target, fv_tensor *memory,
+                       const fv_rows *source)
 {
     if (!memory || !source) {
         fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: the decoder needs the encoder's states");
@@ -139,7 +139,8 @@ static bool give_memory(fv_ctx *ctx, fv_block_input *in, const fv_rows *target, 
     }
     if (!target->begin != !source->begin ||
         fv_rows_documents(target) != fv_rows_documents(source)) {
-        fv_poison(ctx, FV_ERR_SHAPE, "transformer: source and target are not packed alike");
+        fv_poison(ctx, FV_ERR_SHAPE,
+                  "transformer: source and target must both be varlen or both padded");
         return false;
     }
     in->memory = memory;
@@ -154,7 +155,7 @@ fv_tensor *fv_transformer_decode(fv_ctx *ctx, const fv_transformer *model, const
     if (!pass) pass = &plain;
     if (!may_pass(ctx, model, &model->decoder, target)) return ctx->invalid;
     fv_block_input in = {.x = NULL};
-    if (model->encoder.layers > 0 && !give_memory(ctx, &in, target, memory, source))
+    if (model->encoder.layers > 0 && !set_memory(ctx, &in, target, memory, source))
         return ctx->invalid;
     return run_stack(ctx, model, &model->decoder, target, &in, pass);
 }

@@ -1,4 +1,4 @@
-/* Sources to translations: batches of like lengths, results in the given order. */
+/* Translates sources: batches of similar lengths, results in the given order. */
 #include "fovea/translate.h"
 
 #include <stdlib.h>
@@ -37,14 +37,13 @@ typedef struct job {
     int64_t count; /* sources with tokens */
 } job;
 
-/* The attention over one target. */
 /* Whether the model has attention to show. */
 static bool attends(const fv_model *t)
 {
     return t->kind->align && (!t->kind->sites || t->kind->sites(t->self, NULL, 0) > 0);
 }
 
-/* One sequence as a list of one. */
+/* One sequence, for a list of length one. */
 typedef struct one {
     const int64_t *tokens;
     int64_t count;
@@ -61,7 +60,7 @@ static fv_status align(fv_model *t, const one *source, const one *target, fv_are
                        float **out)
 {
     fv_ctx *ctx = t->ctx;
-    FV_RETURN_IF(!attends(t), ctx, FV_ERR_ARGUMENT, "the model has no attention to show");
+    FV_RETURN_IF(!attends(t), ctx, FV_ERR_ARGUMENT, "the model has no attention to capture");
     const size_t cells = (size_t)((target->count + 1) * source->count);
     *out = fv_arena_array(room, cells, sizeof **out);
     FV_RETURN_IF(!*out, ctx, FV_ERR_MEMORY, "no memory for an alignment");
@@ -88,7 +87,7 @@ fv_status fv_parallel_create(fv_model *t, fv_parallel **out)
 
 /* ---- one batch --------------------------------------------------------------------- */
 
-/* Models that do not tell their attention step by step are asked for it afterwards. */
+/* Models whose steps return no attention weights compute them afterwards. */
 static fv_status attention_of(job *j, const waiting *w, const fv_output *o,
                               fv_translation_parts *parts)
 {

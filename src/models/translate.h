@@ -1,4 +1,4 @@
-/* The inside of fovea/translate.h. */
+/* Internals of fovea/translate.h. */
 #ifndef FV_MODELS_TRANSLATE_H
 #define FV_MODELS_TRANSLATE_H
 
@@ -18,7 +18,7 @@ struct fv_translations {
 /* Whether a model can translate, with its tokenizers loaded. Fails: FORMAT (it cannot), IO. */
 fv_status fv_translate_ready(fv_model *m);
 
-/* An empty list, and one place in it. */
+/* Creates an empty list, and sets one entry. */
 fv_status fv_translations_make(fv_ctx *ctx, int64_t count, int nbest, fv_translations **out);
 /* Fills a translation from tokens and weights ([steps][positions], or NULL). `source` are the
  * source's tokens. */

@@ -72,7 +72,7 @@ static fv_status spell_all(fv_ctx *ctx, const fv_tokenizer *tok, int64_t count, 
     return FV_OK;
 }
 
-/* The source position that step t looked at most. */
+/* The source position with the largest weight at step t. */
 static int64_t strongest(const fv_translation_parts *p, int64_t t)
 {
     const float *row = p->weights + t * p->positions;
@@ -82,7 +82,7 @@ static int64_t strongest(const fv_translation_parts *p, int64_t t)
     return best;
 }
 
-/* Decodes runs of known tokens and puts the source's own words where the unknown ones were. */
+/* Decodes runs of known tokens, and copies source words in place of unknown tokens. */
 static fv_status text_with_replacements(fv_model *t, const fv_translation_parts *p,
                                         const int32_t *ids, fv_arena *arena, const char **out)
 {
@@ -133,7 +133,7 @@ static fv_status plain_text(fv_model *t, const int32_t *ids, int64_t count, fv_a
     return FV_OK;
 }
 
-/* Rows of the steps, cut from `positions` columns to the source's own. */
+/* Weights of all steps, cut from `positions` columns to those of the source. */
 static fv_status copy_weights(fv_ctx *ctx, const fv_translation_parts *p, fv_arena *arena,
                               fv_translation *out)
 {

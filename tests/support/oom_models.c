@@ -49,7 +49,7 @@ static bool both_sides(fv_ctx *ctx, const void *unused)
             ctx, fv_transformer_pair_loss(ctx, t, &pairs, &(fv_pass){.training = true}));
     if (status == FV_OK) {
         const fv_sequences one = {.count = 1, .tokens = lists, .length = lengths};
-        const fv_rows rows = fv_rows_pack(ctx, &one);
+        const fv_rows rows = fv_rows_varlen(ctx, &one);
         fv_transformer_encode(ctx, t, &rows, &(fv_pass){.capture = &capture});
         status = fv_ctx_error(ctx);
     }

@@ -1,5 +1,5 @@
 /*
- * The recurrent encoder: tokens to a memory of hidden states. Sequences are packed by length
+ * The recurrent encoder: tokens to a memory of hidden states. Sequences are varlen rows
  * (fovea/recurrent.h), so nothing is computed for padding.
  */
 #include "models/parts/encoder_rnn.h"
@@ -97,7 +97,7 @@ static void prepare(fv_ctx *ctx, void *self, const fv_batch *batch)
 
 /* ---- encoding ------------------------------------------------------------------------------- */
 
-/* Where step t of a sequence is read when it is fed from its end: an index over packed rows that is
+/* Where step t of a sequence is read when it is fed from its end: an index over varlen rows that is
  * its own inverse. */
 static fv_tensor *reversed_index(fv_ctx *ctx, const fv_varlen *p)
 {
@@ -141,7 +141,7 @@ static fv_tensor *run(fv_ctx *ctx, const fv_rnn_encoder *e, fv_tensor *tokens, c
     return index ? fv_index_select(ctx, h, 0, index) : h;
 }
 
-static fv_status encode_packed(fv_ctx *ctx, const fv_rnn_encoder *e, const fv_sequences *sources,
+static fv_status encode_varlen(fv_ctx *ctx, const fv_rnn_encoder *e, const fv_sequences *sources,
                                const fv_varlen *p, const fv_encode_call *call, fv_memory *out)
 {
     fv_tensor *tokens = fv_varlen_tokens(ctx, p, sources->tokens);
@@ -152,7 +152,7 @@ static fv_status encode_packed(fv_ctx *ctx, const fv_rnn_encoder *e, const fv_se
     if (call->order)
         out->summary = fv_index_select(ctx, out->summary, 0,
                                        fv_from_host(ctx, FV_I64, 1, &p->sequences, call->order));
-    fv_memory_from_packed(ctx, h, p, call, out);
+    fv_memory_from_varlen(ctx, h, p, call, out);
     return ctx->error;
 }
 
@@ -164,7 +164,7 @@ static fv_status encode(fv_ctx *ctx, void *self, const fv_batch *batch, const fv
     *out = (fv_memory){.n = 0};
     FV_FORWARD(fv_varlen_make(ctx, sources.count, sources.length, &p));
     const fv_status status =
-        sources.count > 0 ? encode_packed(ctx, self, &sources, &p, call, out) : FV_OK;
+        sources.count > 0 ? encode_varlen(ctx, self, &sources, &p, call, out) : FV_OK;
     fv_varlen_free(&p);
     return status;
 }

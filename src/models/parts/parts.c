@@ -74,7 +74,7 @@ void fv_memory_map(fv_memory *m, fv_tensor *(*each)(fv_ctx *ctx, fv_tensor *t, v
         if (*tensors[i]) *tensors[i] = each(ctx, *tensors[i], user);
 }
 
-void fv_memory_from_packed(fv_ctx *ctx, fv_tensor *states, const fv_varlen *p,
+void fv_memory_from_varlen(fv_ctx *ctx, fv_tensor *states, const fv_varlen *p,
                            const fv_encode_call *call, fv_memory *out)
 {
     out->n = p->sequences;

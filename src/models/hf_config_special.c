@@ -1,5 +1,5 @@
-/* What the tables of settings cannot say: values that follow from others, settings that models of
- * a family may have and ours have not, heads. */
+/* What the tables of hf_fields.c cannot express: values that follow from others, settings that are
+ * not supported, heads. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 /* ---- helpers ------------------------------------------------------------------------ */
 
-/* A flag that must have one value, if it is there. */
+/* A flag with only one supported value. */
 static fv_status must_be(const fv_doc *doc, const char *key, bool wanted)
 {
     bool flag = wanted;
@@ -81,7 +81,7 @@ static void write_gpt2(fv_json_writer *w, const fv_transformer_config *c)
 static fv_status read_labels(const fv_doc *doc, int64_t *labels)
 {
     const fv_value *names = fv_value_get(&doc->root, "id2label");
-    *labels = 2; /* what transformers takes where nothing is said */
+    *labels = 2; /* the default of transformers */
     FV_FORWARD(fv_doc_get_int(doc, &doc->root, "num_labels", false, 1, 1 << 20, labels));
     if (names && names->kind == FV_VALUE_OBJECT && names->count > 0) *labels = names->count;
     return FV_OK;
@@ -187,7 +187,7 @@ static fv_status read_feed_forward(const fv_doc *doc, fv_transformer_config *c)
     const int act = c->gated && strcmp(name, "gelu") == 0 ? (int)FV_ACT_GELU_TANH : fv_hf_act(name);
     if (act < 0)
         return fv_doc_fail(doc, fv_value_get(&doc->root, "feed_forward_proj"), FV_ERR_FORMAT,
-                           "no activation '%.40s' here", name);
+                           "activation '%.40s' is not supported", name);
     c->act = (fv_act)act;
     return FV_OK;
 }

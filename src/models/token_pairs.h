@@ -1,10 +1,10 @@
-/* Pairs of token sequences as the models of pairs read them: the fields "source" and "target". */
-#ifndef FV_MODELS_PAIRS_H
-#define FV_MODELS_PAIRS_H
+/* Sentence pairs as token sequences: the fields "source" and "target" of a batch. */
+#ifndef FV_MODELS_TOKEN_PAIRS_H
+#define FV_MODELS_TOKEN_PAIRS_H
 
 #include "fovea/batch.h"
 
-/* Host tokens without start and end. Sources have at least one token; targets may be empty. */
+/* Host tokens without BOS and EOS. Sources have at least one token; targets may be empty. */
 typedef struct fv_token_pairs {
     int64_t count;
     const int64_t *const *source;
@@ -24,7 +24,7 @@ static inline fv_token_pairs fv_token_pairs_of(const fv_batch *batch)
                             .target_length = target.length};
 }
 
-/* Tokens that a loss sums over: all targets and one end each. */
+/* Tokens that a loss sums over: all targets, and one EOS each. */
 static inline int64_t fv_token_pairs_tokens(const fv_token_pairs *pairs)
 {
     int64_t n = pairs->count;
