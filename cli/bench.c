@@ -1,4 +1,4 @@
-/* fovea bench: how fast the kernels are, next to what the machine can do. */
+/* fovea bench: speed of the kernels as a share of what the machine can do. */
 #include "bench.h"
 
 #include <string.h>
@@ -7,25 +7,25 @@
 #include "output.h"
 
 static const cli_option options[] = {
-    {.name = "json", .type = CLI_FLAG, .help = "print one JSON object a line"},
+    {.name = "json", .type = CLI_FLAG, .help = "print one JSON object per line"},
     {.name = "threads",
      .letter = 't',
      .type = CLI_INT,
-     .least = 1,
-     .most = 64,
+     .min = 1,
+     .max = 64,
      .metavar = "N",
-     .help = "measure with N threads only (else with one and with all CPUs)"},
+     .help = "measure with N threads only (default: with one and with all CPUs)"},
     {.name = "level",
      .letter = 'l',
      .type = CLI_CHOICE,
      .choices = "auto|scalar|avx2|avx512",
-     .fallback = "auto",
+     .default_value = "auto",
      .metavar = "LEVEL",
      .help = "force a kernel level"},
     {.name = "only",
      .type = CLI_STRING,
      .metavar = "TEXT",
-     .help = "measure only rows whose name contains TEXT; with TEXT,TEXT both"},
+     .help = "measure only rows whose name contains TEXT; TEXT,TEXT: both"},
     {.name = "quick", .letter = 'q', .type = CLI_FLAG, .help = "fewer sizes and rounds"},
     {.name = "long",
      .type = CLI_FLAG,
@@ -37,19 +37,19 @@ static const cli_option options[] = {
      .letter = 'o',
      .type = CLI_PATH,
      .metavar = "FILE",
-     .help = "compare: draw a plot (.svg, .png or .html); seq2seq: a folder for the work"},
+     .help = "compare: draw a plot (.svg, .png or .html); seq2seq: a folder for model and batches"},
     {.name = "model",
      .type = CLI_PATH,
      .metavar = "MODEL",
-     .help = "tokenizer: what to encode with, as `fovea tokenize` takes it"},
+     .help = "tokenizer: the tokenizer, as for `fovea tokenize`"},
     {.name = "text",
      .type = CLI_PATH,
      .metavar = "FILE",
-     .help = "tokenizer: what to encode, plain or packed; - is standard input"},
+     .help = "tokenizer: the text to encode, plain or compressed; - is standard input"},
     {.name = "plot",
      .type = CLI_CHOICE,
      .choices = "time|memory|operations|path",
-     .fallback = "time",
+     .default_value = "time",
      .metavar = "WHAT",
      .help = "compare: what the plot shows against the length"},
 };
@@ -94,8 +94,8 @@ static int run(const cli_call *call)
     if (bench.threads_given) bench.threads = (int)cli_int(call, "threads");
     if (bench.level == FV_SIMD_AUTO) bench.level = cpu.best;
     if (bench.level > cpu.best) {
-        cli_error("bench: this CPU has no %s; the best level here is %s", fv_simd_name(bench.level),
-                  fv_simd_name(cpu.best));
+        cli_error("bench: --level: this CPU does not support %s; its best level is %s",
+                  fv_simd_name(bench.level), fv_simd_name(cpu.best));
         return CLI_MISSING;
     }
     if (bench.quick) {
@@ -113,7 +113,7 @@ static int run(const cli_call *call)
     }
     if (ferror(stdout)) return CLI_FAILED;
     if (code == CLI_DONE && bench.only && bench.printed == 0 && !cli_cancelled) {
-        cli_error("bench: no row of %s has '%s' in its name", bench.suite, bench.only);
+        cli_error("bench: no row of %s contains '%s' in its name", bench.suite, bench.only);
         return CLI_USAGE;
     }
     return cli_cancelled ? CLI_INTERRUPTED : code;
@@ -137,8 +137,8 @@ const cli_verb verb_bench = {
     .words = {.metavar = "SUITE",
               .type = CLI_CHOICE,
               .choices = "peak|gemm|attention|ops|compare|seq2seq|model|tokenizer",
-              .least = 1,
-              .most = 1,
+              .min = 1,
+              .max = 1,
               .help = "what to measure"},
     .options = options,
     .option_count = CLI_COUNT(options),

@@ -16,10 +16,10 @@
  *
  * How a measurement is made. Every contender gets a slot of a few milliseconds (as many calls
  * as fit), slots are interleaved A B C A B C ..., and each contender's time is the median over
- * the rounds. A gauge (what the machine can do at most: multiply-adds, or bytes moved) is
+ * the rounds. A gauge (a limit of the machine: multiply-adds, or bytes moved) is
  * taken before and after. If the two differ by more than 5 % the machine was disturbed and all
- * is measured again, a bounded number of times; after that the line says "noisy": true. So it
- * does when the system kept taking the CPU away in between.
+ * is measured again, a bounded number of times; after that the line says "noisy": true. It says so
+ * too if the system preempted the process too often.
  */
 #ifndef FOVEA_CLI_BENCH_H
 #define FOVEA_CLI_BENCH_H
@@ -27,7 +27,7 @@
 #include "fovea/context.h"
 #include "options.h"
 
-/* What the machine can do at most. Rates are in 10^9 a second. */
+/* Limits of the machine. Rates are in 10^9 a second. */
 typedef enum bench_gauge {
     BENCH_NO_GAUGE,
     BENCH_FMA_F32, /* flops of register-only multiply-adds */
@@ -49,21 +49,21 @@ typedef struct bench_run {
     const char *suite;
     bool json, quick;
     bool long_rows; /* --long: attention over one long sequence instead of the table */
-    bool types;     /* --types: attention in each element type, in turns, instead of the table */
-    int threads;    /* the most threads to use: --threads, else all CPUs */
-    bool threads_given; /* then measure with that many only, not also with one */
+    bool types;     /* --types: attention in each element type, interleaved, instead of the table */
+    int threads;    /* maximum: --threads, else all CPUs */
+    bool threads_given; /* then measure with that number only, not also with one */
     fv_simd level;      /* never AUTO: --level, else the best */
     const char *only;   /* --only: rows whose name has each of these, between commas; NULL: all */
     const char *output; /* --output: a file for a plot, a folder for the work, or NULL */
     const char *plot;   /* --plot: what it shows */
     const char *model;  /* --model, --text: of the tokenizer suite */
     const char *text;
-    double slot_seconds;    /* least time a contender runs in one round */
+    double slot_seconds;    /* minimum time of a contender in one round */
     int rounds;             /* rounds of one measurement */
     int tries;              /* measurements before a line is called noisy */
     bench_buffers *buffers; /* made on first use */
     int printed;            /* lines so far */
-    bool missing_memory;    /* the gauge arrays could not be had */
+    bool missing_memory;    /* the gauge arrays could not be allocated */
 } bench_run;
 
 /* ---- suites: each returns an exit code ------------------------------------------ */
@@ -101,23 +101,23 @@ typedef struct bench_result {
     bool noisy;
 } bench_result;
 
-/* Returns false when the user interrupted, or the gauge's memory could not be had. */
+/* Returns false when the user interrupted, or the gauge's memory could not be allocated. */
 FV_MUST_USE bool bench_measure(bench_run *run, const bench_request *ask, bench_result *out);
 
-/* One reading of a gauge in 10^9 a second; NaN if its memory could not be had. */
+/* One reading of a gauge in 10^9 a second; NaN if its memory could not be allocated. */
 double bench_gauge_read(bench_run *run, bench_gauge gauge, fv_simd level, int threads);
 
-/* Memory for operands, in huge pages where the system gives them, as the gauges have it; NULL if
- * there is none. Released with free(). */
+/* Memory for operands, in huge pages where available, as for the gauges; NULL if out of memory.
+ * Released with free(). */
 void *bench_alloc(size_t bytes);
 
 /* Thread counts to measure with: one and all CPUs, or what --threads says. Returns 1 or 2. */
 int bench_thread_counts(const bench_run *run, int counts[2]);
 
-/* A context with the run's level; an exit code, which is said, on failure. */
+/* A context with the run's level; on failure an exit code; the error is already printed. */
 int bench_context(const bench_run *run, int threads, fv_ctx **out);
 
-/* Whether --only lets a row of that name be measured: it has every text between the commas. */
+/* True if --only selects a row of that name: the name contains every text between commas. */
 bool bench_wanted(const bench_run *run, const char *name);
 
 double bench_median(double *values, int count); /* sorts them */
@@ -177,7 +177,7 @@ typedef struct bench_slice {
 
 typedef double (*bench_gauge_fn)(const bench_slice *slice);
 
-/* The loop for a gauge at a level. */
+/* The gauge's loop at a level. */
 bench_gauge_fn bench_gauge_loop(bench_gauge gauge, fv_simd level);
 
 void bench_buffers_free(bench_run *run);

@@ -5,20 +5,20 @@
  *                                .n = 2048, .d = 64, .heads = 8, .level = FV_SIMD_AVX512};
  *     int code = bench_attention_line(run, &s, pool, threads);
  *
- * bench_attention.c says which shapes are measured, bench_attention_line.c makes and measures one.
+ * bench_attention.c lists the shapes, bench_attention_line.c measures one.
  *
  * Operations are counted as 4 heads n^2 d forward, 2.5 times that backward, half of both when
  * causal; the share is that of the multiply-adds this machine can do at the same level, or with
  * bf16 of its products of bf16 pairs. Decoding is counted in bytes of K and V, its share that of
  * the memory's read bandwidth. Additive scores are counted in tanh, heads n^2 d of them, half when
- * causal. Weights beside the kernel are counted as 2 heads n^2 d, and their time is told as a part
- * of the forward pass's, measured in turns. With a list of blocks only visible pairs count: a share
- * near that of the full lines says that hidden blocks cost nothing.
+ * causal. Weights beside the kernel are counted as 2 heads n^2 d, and their time is reported as a
+ * share of the forward pass's, measured alternately. With a list of blocks only visible pairs
+ * count: a share near that of the full lines says that hidden blocks cost nothing.
  *
- * With --types the three element types are measured in turns, and a line tells the time of one as a
- * part of f32's.
+ * With --types the three element types are interleaved, and a line reports the time of one as a
+ * share of f32's.
  *
- * With --long both passes run once over one long sequence and over half of it: a line tells the
+ * With --long both passes run once over one long sequence and over half of it: a line reports the
  * ratio of the two times, 4 where time grows with the square of the length, and the memory that the
  * pass takes beyond inputs, outputs and gradients: its scratch and the log-sum-exps.
  */
@@ -54,7 +54,7 @@ typedef struct attention_shape {
 /* Returns an exit code. pool may be NULL where threads is 1. */
 int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool, int threads);
 
-/* The shape in f32, bf16 and f16, in turns: a line for each of the latter two. */
+/* The shape in f32, bf16 and f16, interleaved: a line for each of the latter two. */
 int bench_attention_types(bench_run *run, const attention_shape *s, fv_pool *pool, int threads);
 
 /* One call of each pass, for sequences too long for rounds. */

@@ -50,7 +50,7 @@ int bench_context(const bench_run *run, int threads, fv_ctx **out)
     config.simd = run->level;
     const fv_status status = fv_ctx_create(&config, out);
     if (status == FV_OK) return CLI_DONE;
-    cli_error("bench: cannot make a context: %s", fv_status_name(status));
+    cli_error("bench: cannot create a context: %s", fv_status_name(status));
     return cli_exit_code(status);
 }
 
@@ -95,15 +95,15 @@ static int64_t calls_in_slot(const bench_case *contender, double slot_seconds)
     return calls;
 }
 
-/* How often the system took a CPU away from this process. */
+/* How often the system preempted this process. */
 static long preemptions(void)
 {
     struct rusage use;
     return getrusage(RUSAGE_SELF, &use) == 0 ? use.ru_nivcsw : 0;
 }
 
-/* A peer's idle threads go on spinning for some 25 ms (OpenBLAS) and would take a CPU from whoever
- * comes next: wait until they sleep. */
+/* A peer's idle threads spin for some 25 ms (OpenBLAS) and would take a CPU from the next
+ * contender: wait until they sleep. */
 static void settle(const bench_request *ask)
 {
     if (ask->count < 2 || ask->threads < 2) return;
@@ -308,7 +308,7 @@ void bench_print(bench_run *run, const bench_line *line)
         print_json(line);
     else
         print_row(run, line);
-    /* A long run is watched as it goes, also through a pipe; if the reader left, it ends. */
+    /* Flushed, so that a long run can be followed through a pipe; a closed pipe ends it. */
     if (fflush(stdout) != 0) cli_cancelled = 1;
     run->printed++;
 }

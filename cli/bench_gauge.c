@@ -14,7 +14,7 @@
 #include "output.h"
 
 struct bench_buffers {
-    float *arrays[3]; /* one behind the other */
+    float *arrays[3]; /* consecutive */
     int64_t floats;   /* in each */
 };
 
@@ -26,7 +26,7 @@ void *bench_alloc(size_t bytes)
     size_t rounded = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     void *made = rounded < bytes ? NULL : aligned_alloc(HUGE_PAGE, rounded);
 #ifdef MADV_HUGEPAGE
-    /* Only advice: where it is not taken, the figures are those of small pages. */
+    /* A hint: without huge pages the figures are those of small pages. */
     if (made) (void)madvise(made, rounded, MADV_HUGEPAGE);
 #endif
     return made;

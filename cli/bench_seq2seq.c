@@ -117,9 +117,9 @@ static fv_status train_step(bed *b)
 {
     fv_ctx *ctx = b->ctx;
     const fv_batch batch = pairs_of(&b->batches[b->step % BATCHES], PAIRS);
-    const fv_pass teaching = {.training = true, .sampling = 0};
+    const fv_pass pass = {.training = true, .sampling = 0};
     fv_ctx_set_step(ctx, b->step, 0);
-    fv_tensor *loss = fv_seq2seq_loss(ctx, b->model, &batch, &teaching);
+    fv_tensor *loss = fv_seq2seq_loss(ctx, b->model, &batch, &pass);
     loss = fv_scale(ctx, loss, 1.0 / (double)fv_batch_target_tokens(&batch));
     float value = 0;
     fv_status status = fv_tensor_read(ctx, loss, &value, sizeof value);

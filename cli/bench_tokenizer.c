@@ -1,7 +1,7 @@
 /*
  * fovea bench tokenizer: how fast a text becomes tokens, on one thread. Every round begins with a
- * new encoder, whose cache of words is empty, and takes the text as one, then line by line. Times
- * are those of the thread alone: other programs do not count.
+ * new encoder, whose cache of words is empty, and encodes the text as a whole, then line by line.
+ * Times are those of the thread alone: other programs do not count.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 typedef struct bed {
     fv_ctx *ctx;
     fv_tokenizer *tok;
-    char *text; /* lines, "\n" behind each */
+    char *text; /* lines, each ended by "\n" */
     size_t bytes, room;
     size_t tokens; /* of the last pass */
 } bed;

@@ -1,6 +1,6 @@
 /*
- * Completion scripts, made from the option tables: fovea help --completion SHELL. None of them
- * runs the program again: all that can be typed is in the script.
+ * Completion scripts, made from the option tables: fovea help --completion SHELL. The scripts do
+ * not run the program: they contain all options and choices.
  */
 #include <ctype.h>
 #include <string.h>
@@ -135,7 +135,7 @@ static void zsh_verb(FILE *to, const cli_verb *verb)
         verbs_spaced(to);
         fputs(")'", to);
     } else if (verb->words.metavar) {
-        fprintf(to, " \\\n            '%s:%s:", verb->words.most > 1 ? "*" : "1",
+        fprintf(to, " \\\n            '%s:%s:", verb->words.max > 1 ? "*" : "1",
                 verb->words.metavar);
         zsh_action(to, verb->words.type, verb->words.choices);
         fputc('\'', to);

@@ -14,7 +14,7 @@ typedef struct session {
     const cli_call *call;
     fv_ctx *ctx;
     const char *data; /* $FOVEA_DATA, or NULL */
-    bool told;        /* what is wrong with a file */
+    bool reported;    /* the error of a file is printed */
 } session;
 
 static bool wants_json(const session *s) { return cli_flag(s->call, "json"); }
@@ -83,7 +83,7 @@ static int list(const session *s)
         cli_error("data: unexpected word '%s'", s->call->words[1]);
         return CLI_USAGE;
     }
-    if (!wants_json(s)) printf("Made by 'fovea data make':\n");
+    if (!wants_json(s)) printf("Written by 'fovea data make':\n");
     for (size_t i = 0; (made = fv_made_set_at(i)); i++) {
         if (wants_json(s)) {
             list_made_json(made);
@@ -114,9 +114,9 @@ static int no_such_set(const char *name)
         fv_nearest_add(&nearest, set->name, strlen(set->name));
     const char *found = fv_nearest_best(&nearest);
     if (found)
-        cli_error("data: no set '%s' can be made; did you mean '%s'?", name, found);
+        cli_error("data: make: there is no set '%s'; did you mean '%s'?", name, found);
     else
-        cli_error("data: no set '%s' can be made", name);
+        cli_error("data: make: there is no set '%s'", name);
     cli_note("see 'fovea data list'");
     return CLI_USAGE;
 }
@@ -128,7 +128,7 @@ static void tell_made(const session *s, const fv_made_set *set, const char *fold
         printf("%s: %lld pairs to train, %lld to validate, %lld to test", folder,
                (long long)report->pairs[FV_MADE_TRAIN], (long long)report->pairs[FV_MADE_VALID],
                (long long)report->pairs[FV_MADE_TEST]);
-        if (report->repeated) printf("; %lld repeated ones left out", (long long)report->repeated);
+        if (report->repeated) printf("; %lld duplicates left out", (long long)report->repeated);
         printf("\n");
         return;
     }
@@ -145,7 +145,7 @@ static void tell_made(const session *s, const fv_made_set *set, const char *fold
 static int make(const session *s)
 {
     if (s->call->word_count != 2) {
-        cli_error("data: make takes the name of one set");
+        cli_error("data: make: expected the name of one set");
         cli_note("see 'fovea data list'");
         return CLI_USAGE;
     }
@@ -181,7 +181,7 @@ static int make(const session *s)
 static void show_finding(void *user, const fv_dataset_finding *f)
 {
     session *s = user;
-    s->told = s->told || f->status != FV_OK;
+    s->reported = s->reported || f->status != FV_OK;
     if (wants_json(s)) {
         cli_json j = {.to = stdout};
         cli_json_open(&j, NULL, '{');
@@ -214,7 +214,7 @@ static int check_one(session *s, const char *name)
         return CLI_MISSING;
     }
     fv_status status;
-    s->told = false;
+    s->reported = false;
     if (set)
         status = fv_dataset_check(s->ctx, set, s->data, show_finding, s);
     else if (stat(name, &about) == 0 && S_ISDIR(about.st_mode))
@@ -222,7 +222,7 @@ static int check_one(session *s, const char *name)
     else
         status = fv_text_file_check(s->ctx, name, show_finding, s);
     if (status == FV_OK) return CLI_DONE;
-    return s->told ? cli_exit_code(status) : library_error(s, status);
+    return s->reported ? cli_exit_code(status) : library_error(s, status);
 }
 
 static int check(session *s)
@@ -235,7 +235,8 @@ static int check(session *s)
     }
     if (s->call->word_count > 1) return worst;
     if (!s->data) {
-        cli_error("data: name what to check, or set FOVEA_DATA to check the public sets");
+        cli_error(
+            "data: check: expected a set, folder or file, or FOVEA_DATA to check all public sets");
         return CLI_USAGE;
     }
     for (size_t i = 0; (set = fv_dataset_at(i)); i++) {
@@ -269,57 +270,59 @@ static const cli_option options[] = {
      .letter = 'o',
      .type = CLI_PATH,
      .metavar = "FOLDER",
-     .help = "where make writes; sets/ and the set's name if not said"},
+     .help = "folder that make writes; default: sets/ and the set's name"},
     {.name = "count",
      .type = CLI_INT,
-     .fallback = "10000",
-     .least = 1,
-     .most = 1e7,
+     .default_value = "10000",
+     .min = 1,
+     .max = 1e7,
      .metavar = "N",
-     .help = "pairs to learn from, in sets made from nothing"},
+     .help = "training pairs of a generated set"},
     {.name = "held-out",
      .type = CLI_INT,
-     .fallback = "1000",
-     .least = 0,
-     .most = 1e6,
+     .default_value = "1000",
+     .min = 0,
+     .max = 1e6,
      .metavar = "N",
-     .help = "pairs in valid and in test, each, likewise"},
+     .help = "pairs in valid and pairs in test of a generated set"},
     {.name = "length",
      .type = CLI_INT,
-     .fallback = "10",
-     .least = 1,
-     .most = 1000,
+     .default_value = "10",
+     .min = 1,
+     .max = 1000,
      .metavar = "N",
-     .help = "most symbols of copy, reverse and sort"},
+     .help = "maximum number of symbols of copy, reverse and sort"},
     {.name = "seed",
      .type = CLI_INT,
-     .fallback = "1",
-     .least = 0,
-     .most = 1e9,
+     .default_value = "1",
+     .min = 0,
+     .max = 1e9,
      .metavar = "N",
-     .help = "seed of sets made from nothing"},
+     .help = "random seed of a generated set"},
     {.name = "files", .type = CLI_FLAG, .help = "list each file with its checksum"},
-    {.name = "json", .type = CLI_FLAG, .help = "print one JSON object a line"},
+    {.name = "json", .type = CLI_FLAG, .help = "print one JSON object per line"},
 };
 
 const cli_verb verb_data = {
     .name = "data",
-    .about = "list, make and check data sets",
+    .about = "list, generate and check data sets",
     .notes =
-        "list names the sets that can be made and the public ones, with licence and source; those\n"
-        "under $FOVEA_DATA are marked. make writes train, valid and test, two files each, and\n"
-        "dataset.json with their checksums. check reads public sets, made folders or text files:\n"
-        "checksums, line counts, lines that are not UTF-8; without a name, all sets under\n"
-        "$FOVEA_DATA.\n\n"
-        "No source is in two parts. A source's part depends on its words alone: take its bytes\n"
+        "list shows the sets that make can write and the public ones, with licence and source;\n"
+        "those found under $FOVEA_DATA are marked. make writes train, valid and test, two files\n"
+        "each, and dataset.json with their checksums. check reads public sets, folders written by\n"
+        "make, or text files: checksums, line counts, lines that are not UTF-8; without a name, "
+        "all\n"
+        "sets under $FOVEA_DATA.\n\n"
+        "No source is in two splits. The split of a source depends on its text only: take its "
+        "bytes\n"
         "without ASCII punctuation and blanks, letters lower-cased, and h = the first eight bytes\n"
         "of their SHA-256, big-endian. h mod 100 is 0 or 1 for valid, 2 or 3 for test. Lines are\n"
-        "ordered by h. In valid and test each source stays once, with its first target. Dates\n"
-        "are parted by calendar date.",
+        "sorted by h. In valid and test each source occurs once, with its first target. Dates\n"
+        "are split by calendar date.",
     .words = {.metavar = "list|make|check [NAME]",
               .type = CLI_PATH,
-              .least = 1,
-              .most = CLI_MAX_WORDS,
+              .min = 1,
+              .max = CLI_MAX_WORDS,
               .help = "what to do, then the set to make, or the sets, folders and files to check"},
     .options = options,
     .option_count = CLI_COUNT(options),

@@ -1,7 +1,7 @@
 /*
  * fovea demo: a network learns to read written dates. An encoder reads the characters both ways, a
- * decoder writes the ISO form, and before each character it looks back at the source (RNNsearch,
- * Bahdanau et al. 2015). The weights of that look are the picture at the end.
+ * decoder writes the ISO form, and before each character it attends to the source (RNNsearch,
+ * Bahdanau et al. 2015). The attention weights are the picture at the end.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum { UNSEEN = 2000 };
 
-/* What the demo is, as a recipe; --steps, --seed and settings may change it. */
+/* The demo's recipe; --steps, --seed and settings change it. */
 static const char *const recipe_values[][2] = {
     {"data.made", "dates"},           {"data.train_pairs", "40000"},
     {"data.valid_pairs", "200"},      {"tokens.kind", "char"},
@@ -126,7 +126,7 @@ static fv_status show_alignment(fv_model *t, const char *text, const char *folde
     fv_status status = fv_translate(t, 1, &source, &how, &out);
     if (status == FV_OK) {
         const fv_translation *one = fv_translations_get(out, 0, 0);
-        printf("\nWhere it looked while it turned \"%s\" into %s:\n\n", text, one->text);
+        printf("\nAttention weights of \"%s\" -> %s:\n\n", text, one->text);
         if (one->weights) status = cli_show_alignment(ctx, one, NULL, NULL);
         static const char *const endings[] = {"svg", "png"};
         for (int i = 0; status == FV_OK && one->weights && i < 2; i++) {
@@ -185,8 +185,8 @@ static int run(const cli_call *call)
     int code = CLI_FAILED;
     fv_ctx *ctx = cli_context(call, (uint64_t)cli_int(call, "seed"), &code);
     if (!ctx) return code;
-    cli_claim claim;
-    if (!cli_claim_folder(cli_text(call, "output"), &claim)) {
+    cli_lock lock;
+    if (!cli_lock_folder(cli_text(call, "output"), &lock)) {
         fv_ctx_destroy(&ctx);
         return CLI_FAILED;
     }
@@ -194,7 +194,7 @@ static int run(const cli_call *call)
     fv_status status = make_recipe(ctx, call, &recipe);
     if (status == FV_OK) status = learn_and_show(ctx, call, recipe);
     code = status == FV_OK ? CLI_DONE : cli_library_error("demo", ctx, status);
-    cli_release_folder(&claim, status == FV_OK);
+    cli_unlock_folder(&lock, status == FV_OK);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
     return code;
@@ -203,38 +203,38 @@ static int run(const cli_call *call)
 static const cli_option options[] = {
     {.name = "date",
      .type = CLI_STRING,
-     .fallback = "Thursday, 3 May 1979",
+     .default_value = "Thursday, 3 May 1979",
      .metavar = "TEXT",
-     .help = "the date whose picture is drawn"},
+     .help = "the date whose attention is drawn"},
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
-     .fallback = "fovea-demo",
+     .default_value = "fovea-demo",
      .metavar = "FOLDER",
-     .help = "where model and pictures go; a second run shows them at once"},
+     .help = "folder for model and pictures; a second run does not train again"},
     {.name = "steps",
      .type = CLI_INT,
-     .fallback = "500",
-     .least = 1,
-     .most = 1e6,
+     .default_value = "500",
+     .min = 1,
+     .max = 1e6,
      .metavar = "N",
      .help = "training steps"},
     CLI_THREADS,
     {.name = "seed",
      .type = CLI_INT,
-     .fallback = "1",
-     .least = 0,
-     .most = 1e9,
+     .default_value = "1",
+     .min = 0,
+     .max = 1e9,
      .metavar = "N",
-     .help = "seed of weights and dates"},
+     .help = "random seed of weights and dates"},
 };
 
 const cli_verb verb_demo = {
     .name = "demo",
-    .about = "train a reader of dates and show where it looks",
+    .about = "train a small translator of dates and draw its attention",
     .notes = "Needs no data. In less than a minute a network with attention learns to turn dates "
-             "written in English, German, French and Spanish into their ISO form, is examined on "
-             "dates it never saw, and draws its attention.",
+             "written in English, German, French and Spanish into their ISO form, is tested on "
+             "unseen dates, and its attention is drawn.",
     .options = options,
     .option_count = CLI_COUNT(options),
     .takes_settings = true,

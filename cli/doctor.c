@@ -1,4 +1,4 @@
-/* fovea doctor: what the program found on this machine, and whether it works there. */
+/* fovea doctor: what this machine and build support, and a self-test. */
 #include <string.h>
 
 #include "fovea/info.h"
@@ -213,7 +213,7 @@ static int run(const cli_call *call)
 
 const cli_verb verb_doctor = {
     .name = "doctor",
-    .about = "show what this machine and this build offer, and test them quickly",
+    .about = "show what this machine and this build support, and run a self-test",
     .notes = "Exits with 1 if the self-test fails.",
     .options = options,
     .option_count = CLI_COUNT(options),

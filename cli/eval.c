@@ -1,4 +1,5 @@
-/* fovea eval MODEL... SOURCES REFERENCES: how good trained models are on texts they have not seen.
+/* fovea eval MODEL... SOURCES REFERENCES: BLEU, chrF and exact matches of models on texts and
+ * references.
  */
 #include "eval.h"
 
@@ -7,8 +8,8 @@
 
 #include "input.h"
 
-/* BLEU with letters as they are and lower-cased: published figures use either, and only like can be
- * put beside like. */
+/* BLEU of cased and lower-cased text: published figures use either, and the two cannot be compared.
+ */
 enum { MIXED_CASE, LOWER_CASE, CASES };
 
 typedef struct result {
@@ -51,8 +52,9 @@ int64_t eval_exact(const fv_parallel *pairs, const fv_translations *all, eval_sp
     for (int64_t i = 0; i < fv_parallel_count(pairs); i++) {
         if (!in_span(pairs, i, span)) continue;
         const char *text = fv_translations_get(all, i, 0)->text;
-        const fv_string wanted = fv_parallel_target(pairs, i);
-        exact += strlen(text) == wanted.bytes && memcmp(text, wanted.text, wanted.bytes) == 0;
+        const fv_string reference = fv_parallel_target(pairs, i);
+        exact +=
+            strlen(text) == reference.bytes && memcmp(text, reference.text, reference.bytes) == 0;
     }
     return exact;
 }
@@ -70,8 +72,8 @@ static fv_status translate_all(fv_model *t, const cli_call *call, const fv_paral
     return fv_translate(t, fv_parallel_count(pairs), sources, &how, out);
 }
 
-static fv_status judge(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
-                       const fv_translations *all, result *out)
+static fv_status compute_metrics(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
+                                 const fv_translations *all, result *out)
 {
     fv_status status = FV_OK;
     out->texts = fv_parallel_count(pairs);
@@ -166,7 +168,7 @@ static void print_text(const cli_call *call, const eval_model *model, const resu
            (long long)r->exact, (long long)r->texts, model->seconds);
 }
 
-/* Everything that is said about the models, once all of them have translated. */
+/* Prints the results of all models, after all of them have translated. */
 static fv_status report(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
                         const eval_model *models, int count)
 {
@@ -181,7 +183,7 @@ static fv_status report(fv_ctx *ctx, const cli_call *call, const fv_parallel *pa
     for (int m = 0; status == FV_OK && m < count; m++) {
         result r;
         capitals found;
-        status = judge(ctx, call, pairs, models[m].all, &r);
+        status = compute_metrics(ctx, call, pairs, models[m].all, &r);
         if (status == FV_OK) status = find_capitals(ctx, pairs, models[m].all, &found);
         if (status != FV_OK) break;
         if (json)
@@ -194,7 +196,7 @@ static fv_status report(fv_ctx *ctx, const cli_call *call, const fv_parallel *pa
     return path ? eval_lengths_draw(ctx, &lengths, metric, models, count, path) : FV_OK;
 }
 
-/* Translates with the model that is loaded. */
+/* Translates all sources with one model. */
 static fv_status use(const cli_call *call, fv_model *t, const fv_parallel *pairs, eval_model *model)
 {
     fv_string *sources = calloc((size_t)fv_parallel_count(pairs), sizeof *sources);
@@ -206,7 +208,7 @@ static fv_status use(const cli_call *call, fv_model *t, const fv_parallel *pairs
     return status;
 }
 
-/* The texts are read once, by way of the first model, and are the same for all. */
+/* The texts are read once, with the first model's tokenizers; all models translate them. */
 static fv_status evaluate(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
                           fv_model *first)
 {
@@ -237,24 +239,24 @@ static fv_status read_texts(const cli_call *call, fv_model *t, fv_parallel **pai
         status = fv_parallel_read(*pairs, call->words[call->word_count - 2],
                                   call->words[call->word_count - 1], &cfg, &report);
     if (status == FV_OK && report.empty > 0 && report.pairs > 0)
-        cli_note("%lld texts with an empty source are left out", (long long)report.empty);
+        cli_note("eval: %lld texts with an empty source are left out", (long long)report.empty);
     return status;
 }
 
 static int run(const cli_call *call)
 {
     if (cli_given(call, "output") && !cli_given(call, "by-length")) {
-        cli_error("eval: --output draws scores by length: say --by-length too");
+        cli_error("eval: --output draws metrics by length: it needs --by-length");
         return CLI_USAGE;
     }
     int code = CLI_FAILED;
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
-    fv_look_format form; /* asked for now, since translating takes long */
+    fv_look_format form; /* checked now, since translating takes long */
     const char *path = cli_text(call, "output");
     if (path &&
         (fv_look_format_from_path(ctx, path, &form) != FV_OK || form == FV_LOOK_FORMAT_TEXT)) {
-        cli_error("eval: -o %s: its ending is none of .svg, .png and .html", path);
+        cli_error("eval: -o %s: expected a name that ends with .svg, .png or .html", path);
         fv_ctx_destroy(&ctx);
         return CLI_USAGE;
     }
@@ -266,7 +268,8 @@ static int run(const cli_call *call)
     if (any) status = evaluate(ctx, call, pairs, t);
     code = status == FV_OK ? CLI_DONE : cli_library_error("eval", ctx, status);
     if (status == FV_OK && !any) {
-        cli_error("eval: '%s' has no text", call->words[call->word_count - 2]);
+        cli_error("eval: %s: the file is empty, expected one text per line",
+                  call->words[call->word_count - 2]);
         code = CLI_BAD_FILE;
     }
     fv_parallel_destroy(&pairs);
@@ -278,56 +281,56 @@ static int run(const cli_call *call)
 static const cli_option options[] = {
     {.name = "beam",
      .type = CLI_INT,
-     .fallback = "5",
-     .least = 1,
-     .most = 1000,
+     .default_value = "5",
+     .min = 1,
+     .max = 1000,
      .metavar = "N",
-     .help = "prefixes kept in the search; 1 is greedy"},
+     .help = "beam size; 1 is greedy search"},
     {.name = "length-penalty",
      .type = CLI_FLOAT,
-     .fallback = "1",
-     .least = -10,
-     .most = 10,
+     .default_value = "1",
+     .min = -10,
+     .max = 10,
      .metavar = "A",
      .help = "exponent of ((5 + length) / 6)"},
     {.name = "replace-unk",
      .type = CLI_FLAG,
-     .help = "put the source word that got most attention for an unknown one"},
+     .help = "replace an unknown word by the source word with the highest attention weight"},
     {.name = "lc", .type = CLI_FLAG, .help = "lower-cased BLEU first, and lower-cased chrF"},
     {.name = "by-length",
      .type = CLI_INT,
-     .least = 1,
-     .most = 1000,
+     .min = 1,
+     .max = 1000,
      .metavar = "N",
-     .help = "scores by source length too, in spans of N words"},
+     .help = "also metrics by source length, in ranges of N words"},
     {.name = "metric",
      .type = CLI_CHOICE,
-     .fallback = "bleu",
+     .default_value = "bleu",
      .choices = "bleu|chrf|exact",
      .metavar = "NAME",
-     .help = "score of that table and plot"},
+     .help = "metric of that table and plot"},
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
      .metavar = "FILE",
-     .help = "draw the scores by length: svg, png or html by its ending"},
-    {.name = "json", .type = CLI_FLAG, .help = "print one JSON object a model"},
+     .help = "draw the metrics by length as .svg, .png or .html"},
+    {.name = "json", .type = CLI_FLAG, .help = "print one JSON object per model"},
     CLI_THREADS,
 };
 
 const cli_verb verb_eval = {
     .name = "eval",
-    .about = "score trained models on texts and their references",
+    .about = "compute BLEU, chrF and exact matches of models",
     .notes = "Prints BLEU, cased and lower-cased, and chrF as 'fovea score' does with the "
-             "tokenizer 13a, and the share of texts that came out exactly as the reference. "
-             "Several models are put side by side. With --by-length the "
-             "texts are parted by the words of their source; a span of fewer than 20 texts is "
-             "joined to its shorter neighbour.",
+             "tokenizer 13a, and the share of translations that equal their reference. "
+             "Several models are compared side by side. With --by-length the texts are grouped by "
+             "the number of words of their source; a group of fewer than 20 texts is merged with "
+             "the next shorter one.",
     .words = {.metavar = "MODEL... SOURCES REFERENCES",
               .type = CLI_PATH,
-              .least = 3,
-              .most = EVAL_MOST_MODELS + 2,
-              .help = "folders of models, then two files with as many lines"},
+              .min = 3,
+              .max = EVAL_MOST_MODELS + 2,
+              .help = "folders of models, then two files with the same number of lines"},
     .options = options,
     .option_count = CLI_COUNT(options),
     .run = run,

@@ -1,5 +1,5 @@
 /*
- * What 'fovea eval' has found, and its view by the length of the source.
+ * Results of 'fovea eval', and metrics by the length of the source.
  */
 #ifndef FOVEA_CLI_EVAL_H
 #define FOVEA_CLI_EVAL_H
@@ -12,19 +12,19 @@
 typedef struct eval_model {
     const char *folder;
     fv_translations *all;
-    double seconds; /* it took to translate */
+    double seconds; /* of translating */
 } eval_model;
 
-/* What a table or plot can show, by the names of --metric. */
+/* The choices of --metric. */
 typedef enum eval_metric { EVAL_BLEU, EVAL_CHRF, EVAL_EXACT, EVAL_METRICS } eval_metric;
 eval_metric eval_metric_of(const char *name);
 
-/* The texts a score is taken over: sources of low to high words. */
+/* The texts that a metric covers: sources of low to high words. */
 typedef struct eval_span {
     int64_t low, high;
 } eval_span;
 
-/* Words of a text, parted by blanks. */
+/* Number of words of a text, separated by blanks. */
 int64_t eval_words(fv_string text);
 
 /* BLEU or chrF of the texts in a span. */
@@ -32,12 +32,12 @@ fv_status eval_score(fv_ctx *ctx, fv_text_metric_kind metric, bool lowercase,
                      const fv_parallel *pairs, const fv_translations *all, eval_span span,
                      fv_text_metric_result *out);
 
-/* How many texts of a span came out exactly as the reference. */
+/* How many translations of a span equal their reference. */
 int64_t eval_exact(const fv_parallel *pairs, const fv_translations *all, eval_span span);
 
 /*
  * Scores by source length. Spans are `width` words long; one with fewer than EVAL_LEAST_TEXTS texts
- * is joined to the span below it (the first one: above it), since a score over few texts says
+ * is merged with the span below it (the first one: above it), since a metric of few texts says
  * little.
  */
 enum { EVAL_MOST_SPANS = 32, EVAL_LEAST_TEXTS = 20, EVAL_MOST_MODELS = 8 };

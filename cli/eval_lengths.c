@@ -1,5 +1,5 @@
-/* The quality of translations against the length of their sources: where a model that keeps a
- * source in one vector falls behind one that can look back at it. */
+/* Metrics by source length: they show where a model with one fixed vector falls behind one with
+ * attention. */
 #include "eval.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static void take_text(eval_bucket *b, int64_t words)
     b->texts++;
 }
 
-static void join(eval_lengths *l, int low, int high)
+static void merge_spans(eval_lengths *l, int low, int high)
 {
     eval_bucket *a = &l->bucket[low];
     const eval_bucket *b = &l->bucket[high];
@@ -57,8 +57,8 @@ static void part_texts(const fv_parallel *pairs, int64_t width, eval_lengths *l)
         if (k < l->count - 1) span->high = (k + 1) * width;
     }
     for (int k = l->count - 1; k > 0; k--)
-        if (l->bucket[k].texts < EVAL_LEAST_TEXTS) join(l, k - 1, k);
-    if (l->count > 1 && l->bucket[0].texts < EVAL_LEAST_TEXTS) join(l, 0, 1);
+        if (l->bucket[k].texts < EVAL_LEAST_TEXTS) merge_spans(l, k - 1, k);
+    if (l->count > 1 && l->bucket[0].texts < EVAL_LEAST_TEXTS) merge_spans(l, 0, 1);
 }
 
 static fv_status score_span(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,

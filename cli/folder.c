@@ -21,7 +21,7 @@ bool cli_path(char out[CLI_PATH_BYTES], const char *fmt, ...)
     const int bytes = vsnprintf(out, CLI_PATH_BYTES, fmt, ap);
     va_end(ap);
     if (bytes >= 0 && bytes < CLI_PATH_BYTES) return true;
-    cli_error("a path of %d bytes is too long: '%.*s...'", bytes, SHOWN, out);
+    cli_error("%.*s...: a path of %d bytes is too long", SHOWN, out, bytes);
     return false;
 }
 
@@ -30,7 +30,7 @@ bool cli_make_folder(const char *path)
     char part[CLI_PATH_BYTES];
     const size_t n = strlen(path);
     if (n == 0 || n >= sizeof part) {
-        cli_error("'%s' is no name for a folder", path);
+        cli_error("'%s' is not a valid folder name", path);
         return false;
     }
     memcpy(part, path, n + 1);
@@ -39,7 +39,7 @@ bool cli_make_folder(const char *path)
         const char kept = part[i];
         part[i] = '\0';
         if (mkdir(part, 0777) != 0 && errno != EEXIST) {
-            cli_error("cannot make the folder '%s': %s", part, strerror(errno));
+            cli_error("%s: cannot create the folder: %s", part, strerror(errno));
             return false;
         }
         part[i] = kept;
@@ -53,7 +53,7 @@ static bool ends_with(const char *name, size_t n, const char *ending)
     return n >= m && memcmp(name + n - m, ending, m) == 0;
 }
 
-/* "state-00000100.safetensors.0.tmp": what a save is called until it is whole. */
+/* "state-00000100.safetensors.0.tmp": the name of a file until it is complete. */
 static bool is_leftover(const char *name)
 {
     static const char *const endings[] = {".safetensors", ".json", ".jsonl", ".toml", ".csv"};
@@ -82,31 +82,31 @@ static void sweep(int folder)
         close(again);
 }
 
-bool cli_claim_folder(const char *path, cli_claim *claim)
+bool cli_lock_folder(const char *path, cli_lock *lock)
 {
-    *claim = (cli_claim){.path = path, .descriptor = -1, .fresh = access(path, F_OK) != 0};
+    *lock = (cli_lock){.path = path, .descriptor = -1, .fresh = access(path, F_OK) != 0};
     if (!cli_make_folder(path)) return false;
     const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) {
-        cli_error("cannot open the folder '%s': %s", path, strerror(errno));
+        cli_error("%s: cannot open the folder: %s", path, strerror(errno));
         return false;
     }
-    /* File systems without locks are used without them; nothing is swept there. */
+    /* Without file locks (some network file systems) nothing is removed. */
     if (flock(folder, LOCK_EX | LOCK_NB) == 0) {
         sweep(folder);
     } else if (errno == EWOULDBLOCK) {
-        cli_error("another training is at work in '%s'", path);
+        cli_error("train: %s: another process is training in this folder", path);
         close(folder);
         return false;
     }
-    claim->descriptor = folder;
+    lock->descriptor = folder;
     return true;
 }
 
-void cli_release_folder(cli_claim *claim, bool used)
+void cli_unlock_folder(cli_lock *lock, bool used)
 {
-    if (claim->descriptor < 0) return;
-    if (claim->fresh && !used) (void)rmdir(claim->path); /* stays where something is in it */
-    close(claim->descriptor);
-    claim->descriptor = -1;
+    if (lock->descriptor < 0) return;
+    if (lock->fresh && !used) (void)rmdir(lock->path); /* fails, as intended, if it is not empty */
+    close(lock->descriptor);
+    lock->descriptor = -1;
 }

@@ -9,27 +9,28 @@
 enum { CLI_PATH_BYTES = 4096 };
 
 /*
- * A path, whole or not at all: one that is cut would name another file. false: it was said why.
+ * Formats a path. Too long a path is an error, since a truncated one would name another file.
+ * False: the error is already printed.
  *
  *     char path[CLI_PATH_BYTES];
  *     if (!cli_path(path, "%s/log.csv", folder)) return CLI_FAILED;
  */
 FV_MUST_USE bool cli_path(char out[CLI_PATH_BYTES], const char *fmt, ...) FV_PRINTF(2, 3);
 
-/* Makes a folder and those above it. false: it was said why. */
+/* Creates a folder and its parents. False: the error is already printed. */
 bool cli_make_folder(const char *path);
 
 /*
- * The same for the folder of a training, which one process at a time may work in: takes it for this
- * one and removes half-written files that a killed process left there. false: it was said why. Let
- * go of it with `used` false, a folder that was made for this process and is still empty goes away.
+ * The same for a run folder, in which one process at a time may train: locks it and removes
+ * incomplete files of a killed process. False: the error is already printed. Releasing with `used`
+ * false removes a folder that was created here and is still empty.
  */
-typedef struct cli_claim {
+typedef struct cli_lock {
     const char *path;
     int descriptor; /* holds the folder while it is open */
     bool fresh;
-} cli_claim;
-FV_MUST_USE bool cli_claim_folder(const char *path, cli_claim *claim);
-void cli_release_folder(cli_claim *claim, bool used);
+} cli_lock;
+FV_MUST_USE bool cli_lock_folder(const char *path, cli_lock *lock);
+void cli_unlock_folder(cli_lock *lock, bool used);
 
 #endif

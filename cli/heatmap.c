@@ -5,7 +5,7 @@
 
 #include "output.h"
 
-/* Columns of the terminal behind a stream; 0 if it is none, or does not say. */
+/* Width of the terminal that a stream writes to; 0 if it is not a terminal, or unknown. */
 static int terminal_columns(FILE *to)
 {
     struct winsize size = {0};

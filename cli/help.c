@@ -10,8 +10,8 @@ const help_row help_exit_codes[] = {
     {"0", "done"},
     {"1", "failed"},
     {"2", "the command line is wrong"},
-    {"3", "a file is missing, broken or over a limit"},
-    {"4", "a feature or device is not in this build or machine"},
+    {"3", "a file is missing, damaged or over a limit"},
+    {"4", "a feature, device or data set is not available"},
     {"5", "training diverged"},
     {"130", "interrupted"},
     {NULL, NULL},
@@ -19,7 +19,7 @@ const help_row help_exit_codes[] = {
 
 const help_row help_environment[] = {
     {"FOVEA_DATA", "the folder that holds public data sets (see 'fovea data list')"},
-    {"NO_COLOR", "if set, nothing is coloured"},
+    {"NO_COLOR", "if set, output has no colours"},
     {NULL, NULL},
 };
 
@@ -42,10 +42,10 @@ void help_usage(char *out, size_t bytes, const cli_verb *verb)
 {
     const cli_words *words = &verb->words;
     const char *value = words->choices ? words->choices : words->metavar;
-    bool optional = value && words->least == 0;
+    bool optional = value && words->min == 0;
     cli_format(out, bytes, "%s [OPTION]...%s%s%s%s%s", verb->name, value ? " " : "",
                optional ? "[" : "", value ? value : "",
-               value && words->most > 1 && !strchr(value, ' ') ? "..." : "", optional ? "]" : "");
+               value && words->max > 1 && !strchr(value, ' ') ? "..." : "", optional ? "]" : "");
 }
 
 void help_overview(FILE *to)
@@ -60,11 +60,11 @@ void help_overview(FILE *to)
     fputc('\n', to);
     for (const help_row *row = help_exit_codes; row->term; row++)
         fprintf(to, "  %-10s %s\n", row->term, row->meaning);
-    fputs("\n'fovea COMMAND --help' says more about a command.\n", to);
+    fputs("\n'fovea COMMAND --help' explains a command.\n", to);
 }
 
-/* Prints one line of text that begins at a column; what goes past the width of a terminal goes on
- * in the next line, `indent` blanks in. */
+/* Prints one line of text that begins at a column; text past the width of a terminal continues in
+ * the next line, indented by `indent`. */
 static void print_folded(FILE *to, const char *text, int length, int column, int indent)
 {
     enum { WIDTH = 80 };
@@ -81,7 +81,7 @@ static void print_folded(FILE *to, const char *text, int length, int column, int
     fprintf(to, "%.*s\n", length, text);
 }
 
-/* A line that begins with a blank is part of a table and stays as it is. */
+/* A line that begins with a blank is part of a table and is not wrapped. */
 static void print_notes(FILE *to, const char *notes)
 {
     while (*notes) {
@@ -101,9 +101,9 @@ static void option_row(FILE *to, const cli_option *option)
     help_option_head(head, sizeof head, option);
     fprintf(to, "  %-*s", COLUMN - 2, head);
     if (strlen(head) > COLUMN - 4) fprintf(to, "\n%*s", COLUMN, "");
-    const bool list = option->type == CLI_CHOICE && option->metavar, value = option->fallback;
+    const bool list = option->type == CLI_CHOICE && option->metavar, value = option->default_value;
     cli_format(about, sizeof about, "%s%s%s%s%s%s", option->help, list ? ": " : "",
-               list ? option->choices : "", value ? " [" : "", value ? option->fallback : "",
+               list ? option->choices : "", value ? " [" : "", value ? option->default_value : "",
                value ? "]" : "");
     print_folded(to, about, (int)strlen(about), COLUMN, COLUMN);
 }
@@ -167,10 +167,10 @@ static int run(const cli_call *call)
 
 const cli_verb verb_help = {
     .name = "help",
-    .about = "say what a command does; print the man page or shell completion",
+    .about = "explain a command; print the man page or shell completion",
     .words = {.metavar = "COMMAND",
               .type = CLI_STRING,
-              .most = 1,
+              .max = 1,
               .help = "a command to explain, or 'recipe' for every key of a recipe"},
     .options = options,
     .option_count = CLI_COUNT(options),

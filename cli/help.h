@@ -1,4 +1,4 @@
-/* What the option tables say, in each of the forms that people and shells read. */
+/* Help made from the option tables: text, man page, shell completion. */
 #ifndef FOVEA_CLI_HELP_H
 #define FOVEA_CLI_HELP_H
 
@@ -16,7 +16,7 @@ void help_completion(FILE *to, const char *shell);
  * an exit code. */
 int help_recipe(FILE *to, bool markdown);
 
-/* Texts that the overview and the manual share. */
+/* Texts of both the overview and the manual. */
 extern const char *const help_tagline;
 typedef struct help_row {
     const char *term, *meaning;

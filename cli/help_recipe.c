@@ -7,12 +7,13 @@
 #include "output.h"
 
 static const help_row sections[] = {
-    {"data", "What is learnt from, and what the model is judged by while it learns"},
-    {"tokens", "How texts are taken apart; learnt from the training texts on the first start"},
-    {"model", "Which family; a recurrent encoder, attention and decoder"},
-    {"transformer", "Transformers, where model.kind asks for one"},
-    {"train", "The loop: updates, batches, rates, states"},
-    {"eval", "Validation: how the held-out texts are translated and scored"},
+    {"data", "Data for training and validation"},
+    {"tokens",
+     "The tokenizer, learned from the training texts when a run starts for the first time"},
+    {"model", "The kind of model; settings of recurrent encoder-decoders"},
+    {"transformer", "Settings of Transformers (model.kind)"},
+    {"train", "The training loop: task, batches, optimizer, schedule, states"},
+    {"eval", "Validation during training"},
     {NULL, NULL},
 };
 
@@ -36,7 +37,7 @@ static void put_choices(char *out, size_t bytes, const char *choices)
     }
 }
 
-/* What a value may be. A bound that no one will reach is not worth a word. */
+/* The valid values. Very large upper bounds are not printed. */
 static void put_values(char *out, size_t bytes, const fv_key *key)
 {
     const char *kind = key->type == FV_KEY_INT ? "whole number" : "number";
@@ -87,7 +88,7 @@ static void put_section(FILE *to, const char *name, int length, bool markdown)
     const char *about = about_section(name, (size_t)length);
     if (markdown) {
         fprintf(to, "\n### [%.*s]\n\n%s.\n\n", length, name, about);
-        fputs("| key | value | if not said | meaning |\n|---|---|---|---|\n", to);
+        fputs("| key | value | default | meaning |\n|---|---|---|---|\n", to);
         return;
     }
     char head[64];
@@ -127,7 +128,7 @@ int help_recipe(FILE *to, bool markdown)
     } else {
         if (!markdown)
             fputs("A recipe is a TOML file for 'fovea train'. Every key can be set on the command "
-                  "line\ntoo: --train.lr 0.002. In brackets: the value if it is not said.\n",
+                  "line\ntoo: --train.lr 0.002. Defaults are in brackets.\n",
                   to);
         put_keys(to, recipe, markdown);
     }

@@ -12,7 +12,7 @@ int cli_library_error(const char *verb, fv_ctx *ctx, fv_status status)
 {
     const char *reason = fv_ctx_message(ctx);
     const size_t n = strlen(verb);
-    /* Which op Ctrl-C came in is nobody's business. */
+    /* The user does not need to know which op Ctrl-C interrupted. */
     if (status == FV_ERR_CANCELLED && !strstr(reason, "interrupted")) reason = "interrupted";
     if (strncmp(reason, verb, n) == 0 && reason[n] == ':') /* a part of the library of that name */
         cli_error("%s", reason);
@@ -29,11 +29,11 @@ int cli_plain_context(const char *verb, fv_ctx **out)
     config.cancel = &cli_cancelled;
     fv_status status = fv_ctx_create(&config, out);
     if (status == FV_OK) return CLI_DONE;
-    cli_error("%s: cannot make a context: %s", verb, fv_status_name(status));
+    cli_error("%s: cannot create a context: %s", verb, fv_status_name(status));
     return cli_exit_code(status);
 }
 
-/* Whether standard input has something to read, its end included, within so many milliseconds. */
+/* True if standard input becomes readable, or ends, within this many milliseconds. */
 static bool has_input(int milliseconds)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};

@@ -1,5 +1,5 @@
 /*
- * Lines of text from files, packed or not, or from standard input.
+ * Lines of text from files, plain or compressed, or from standard input.
  *
  *     cli_input in;
  *     int code = cli_input_open(ctx, "score", path, FV_LINES_POLICY_REJECT, &in);  // "-": stdin
@@ -20,17 +20,18 @@ typedef struct cli_input {
     int failed;    /* errno of a read that failed, else 0 */
 } cli_input;
 
-/* Where whoever types should know that they are waited for, it is said. Both say on stderr what
- * went wrong and return the exit code. */
+/* On a terminal, open prints that it reads from there. Both return an exit code; the error is
+ * already printed. */
 int cli_input_open(fv_ctx *ctx, const char *verb, const char *path, fv_lines_policy policy,
                    cli_input *out);
 int cli_input_next(cli_input *in, fv_line *line);
-/* Whether the next line has still to be written by somebody: a good time to answer those before. */
+/* True if reading the next line would block; the caller then flushes pending answers. */
 bool cli_input_waits(const cli_input *in);
-/* Fine after a failed open, or twice. */
+/* May be called after a failed open, and twice. */
 void cli_input_close(cli_input *in);
 
-/* Makes a context with one thread that stops at a signal; says so if it cannot. */
+/* Creates a context with one thread that a signal cancels. Returns an exit code; the error is
+ * already printed. */
 int cli_plain_context(const char *verb, fv_ctx **out);
 
 /* "verb: message" of the context's last failure; returns its exit code. */

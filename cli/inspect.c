@@ -1,4 +1,4 @@
-/* fovea inspect FILE: what a file of weights holds. Reads headers only, never the data. --arch:
+/* fovea inspect FILE: names, types and shapes of a file's tensors. Reads headers only. --arch:
  * what a model would cost. */
 #include <dirent.h>
 #include <errno.h>
@@ -17,24 +17,25 @@
 static const cli_option options[] = {
     {.name = "json",
      .type = CLI_FLAG,
-     .help = "print one JSON object a line: tensors, then totals"},
-    {.name = "metadata", .letter = 'm', .type = CLI_FLAG, .help = "print the file's notes too"},
+     .help = "print one JSON object per line: tensors, then totals"},
+    {.name = "metadata", .letter = 'm', .type = CLI_FLAG, .help = "also print the file's metadata"},
     {.name = "arch",
      .type = CLI_STRING,
      .metavar = "NAME",
-     .help = "count a published Transformer instead: gpt2-xl, bert-large, ...; all"},
+     .help = "count parameters, operations and memory of a published Transformer instead: gpt2-xl, "
+             "bert-large, ...; all"},
     {.name = "length",
      .type = CLI_INT,
-     .fallback = "1024",
-     .least = 1,
-     .most = 1 << 24,
+     .default_value = "1024",
+     .min = 1,
+     .max = 1 << 24,
      .metavar = "N",
-     .help = "with --arch: tokens in sight"},
+     .help = "with --arch: tokens of context"},
 };
 
-/* One open file behind a common face. */
+/* One open file of any format. */
 typedef struct listing {
-    const char *path;   /* what the user named */
+    const char *path;   /* as given by the user */
     const char *format; /* "safetensors", "npy" or "npz" */
     fv_safetensors *weights;
     fv_npy *arrays;
@@ -195,11 +196,11 @@ static int resolve_folder(const char *folder, char path[CLI_PATH_BYTES])
         if (!cli_path(path, "%s/%s", folder, names[i])) return CLI_USAGE;
         if (is_file(path)) return CLI_DONE;
     }
-    cli_error("inspect: %s: a folder without %s or %s", folder, names[0], names[1]);
+    cli_error("inspect: %s: expected a folder with %s or %s", folder, names[0], names[1]);
     return CLI_BAD_FILE;
 }
 
-/* NumPy's two formats say what they are in their first bytes; safetensors does not. */
+/* npy and npz are recognised by their first bytes; safetensors has no signature. */
 static bool looks_like_numpy(const char *path)
 {
     unsigned char start[6] = {0};
@@ -230,7 +231,7 @@ static const char *nearest_file(const char *path, char *found, size_t bytes)
     return found;
 }
 
-/* Says why a path cannot be a file to look at; CLI_DONE if it can. */
+/* Prints an error unless the path is a file or folder that can be read. */
 static int check_path(const char *path)
 {
     struct stat info;
@@ -298,7 +299,7 @@ static int run(const cli_call *call)
     fv_ctx *ctx = NULL;
     fv_status status = fv_ctx_create(&config, &ctx);
     if (status != FV_OK) {
-        cli_error("inspect: cannot make a context: %s", fv_status_name(status));
+        cli_error("inspect: cannot create a context: %s", fv_status_name(status));
         return cli_exit_code(status);
     }
     int code = CLI_DONE;
@@ -306,7 +307,7 @@ static int run(const cli_call *call)
         code = inspect_architectures(ctx, cli_text(call, "arch"), cli_int(call, "length"),
                                      cli_flag(call, "json"));
     else if (call->word_count == 0) {
-        cli_error("inspect: FILE is missing: a file, or --arch NAME");
+        cli_error("inspect: FILE is missing: expected a file, or --arch NAME");
         code = CLI_USAGE;
     }
     for (int i = 0; i < call->word_count && code == CLI_DONE; i++)
@@ -317,14 +318,14 @@ static int run(const cli_call *call)
 
 const cli_verb verb_inspect = {
     .name = "inspect",
-    .about = "list names, types, shapes and bytes of a file's tensors",
+    .about = "list names, types, shapes and sizes of a file's tensors",
     .notes = "Reads safetensors (single, or sharded through its .index.json), npy and npz. Only\n"
-             "headers are read, so a file of any size is shown at once. With --arch no file is\n"
-             "needed: the model is made without memory and counted.",
+             "headers are read, so files of any size are listed at once. With --arch no file is\n"
+             "needed: nothing is allocated.",
     .words = {.metavar = "FILE",
               .type = CLI_PATH,
-              .least = 0,
-              .most = CLI_MAX_WORDS,
+              .min = 0,
+              .max = CLI_MAX_WORDS,
               .help = "a file, or a folder that holds model.safetensors or its index"},
     .options = options,
     .option_count = CLI_COUNT(options),

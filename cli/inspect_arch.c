@@ -53,7 +53,7 @@ static int unknown(const char *name)
     for (int i = 0; fv_architecture_get(i, &a); i++)
         fv_nearest_add(&nearest, a.name, strlen(a.name));
     const char *near = fv_nearest_best(&nearest);
-    cli_error("inspect: there is no architecture '%s' ('all' shows every one)%s%s%s", name,
+    cli_error("inspect: --arch: there is no architecture '%s' ('all' lists every one)%s%s%s", name,
               near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return CLI_USAGE;
 }
@@ -82,10 +82,11 @@ int inspect_architectures(fv_ctx *ctx, const char *name, int64_t length, bool js
             print_row(&a, &cost);
     }
     if (json) return CLI_DONE;
-    printf("\nGFLOP: one token forward, %lld tokens in sight; training costs three times as much.\n"
-           "run: f32 weights and the cache; train: weights, gradients, Adam's moments, without\n"
-           "activations.\n",
-           (long long)length);
+    printf(
+        "\nGFLOP: one token forward, %lld tokens of context; training costs three times as much.\n"
+        "run: f32 weights and the cache; train: weights, gradients, Adam's moments, without\n"
+        "activations.\n",
+        (long long)length);
     for (int i = 0; chosen(i, name, &a); i++)
         if (a.note) printf("%s: %s.\n", a.name, a.note);
     return CLI_DONE;

@@ -1,4 +1,4 @@
-/* fovea look MODEL SOURCE: where a model looked while it wrote. */
+/* fovea look MODEL SOURCE: the attention weights of a model. */
 #include <string.h>
 
 #include "fovea/npy.h"
@@ -32,7 +32,7 @@ static fv_status show(fv_ctx *ctx, const cli_call *call, const fv_translation *t
     return cli_show_alignment(ctx, t, t->text, path);
 }
 
-/* Options that look inside a Transformer, beyond the alignment that all translators have. */
+/* Options for the attention inside a Transformer, beyond the alignment of all translators. */
 static const char *inside_option(const cli_call *call)
 {
     static const char *const inside[] = {"at",      "layer", "head", "links", "rollout",
@@ -56,10 +56,9 @@ static int look_at_translator(const cli_call *call, fv_ctx *ctx, fv_model *t)
     int code = CLI_DONE;
     const char *inside = inside_option(call);
     if (inside) {
-        cli_error(
-            "look: --%s is for Transformers; this is a recurrent translator, which has one map: "
-            "where each output word looks in the source",
-            inside);
+        cli_error("look: --%s is for Transformers; a recurrent translator has one attention map, "
+                  "from output words to source words",
+                  inside);
         return CLI_USAGE;
     }
     const fv_string source = string_of(call->words[1]);
@@ -77,7 +76,7 @@ static int look_at_translator(const cli_call *call, fv_ctx *ctx, fv_model *t)
         if (best && best->weights) {
             status = show(ctx, call, best);
         } else {
-            cli_error("look: there is nothing to see: %s",
+            cli_error("look: no attention weights: %s",
                       source.bytes ? "this model has no attention" : "the source is empty");
             code = source.bytes ? CLI_MISSING : CLI_USAGE;
         }
@@ -91,7 +90,8 @@ static int run(const cli_call *call)
 {
     int code = CLI_FAILED;
     if (call->word_count < 2 && !cli_given(call, "ids")) {
-        cli_error("look: MODEL SOURCE is missing: a folder and a text, or a folder and --ids");
+        cli_error(
+            "look: MODEL SOURCE is missing: expected a folder and a text, or a folder and --ids");
         return CLI_USAGE;
     }
     fv_ctx *ctx = cli_context(call, 0, &code);
@@ -100,7 +100,8 @@ static int run(const cli_call *call)
     fv_look_format form;
     if (path && !cli_ends_with(path, ".npz") &&
         fv_look_format_from_path(ctx, path, &form) != FV_OK) {
-        cli_error("look: -o %s: its ending is none of .svg, .png, .html, .txt and .npz", path);
+        cli_error("look: -o %s: expected a name that ends with .svg, .png, .html, .txt or .npz",
+                  path);
         fv_ctx_destroy(&ctx);
         return CLI_USAGE;
     }
@@ -123,66 +124,61 @@ static const cli_option options[] = {
      .letter = 'o',
      .type = CLI_PATH,
      .metavar = "FILE",
-     .help = "a picture by its ending: svg, png, html, txt; npz for the numbers"},
+     .help = "write a picture (.svg, .png, .html, .txt) or the weights (.npz)"},
     {.name = "target",
      .type = CLI_STRING,
      .metavar = "TEXT",
-     .help = "look at this output instead of the model's own"},
+     .help = "attention of this output instead of the model's own"},
     {.name = "beam",
      .type = CLI_INT,
-     .fallback = "1",
-     .least = 1,
-     .most = 1000,
+     .default_value = "1",
+     .min = 1,
+     .max = 1000,
      .metavar = "N",
-     .help = "prefixes kept in the search"},
+     .help = "beam size"},
     {.name = "pharaoh", .type = CLI_FLAG, .help = "print the alignment as pairs, source-target"},
     {.name = "at",
      .type = CLI_CHOICE,
-     .fallback = "auto",
+     .default_value = "auto",
      .choices = "auto|encoder|decoder|cross",
      .metavar = "SIDE",
-     .help = "Transformers: which attention; auto is cross where there is one"},
+     .help = "Transformers: which attention; auto is cross if the model has it"},
     {.name = "layer",
      .letter = 'l',
      .type = CLI_INT,
-     .least = 0,
-     .most = 100000,
+     .min = 0,
+     .max = 100000,
      .metavar = "N",
-     .help = "of this layer alone, from 0; one map needs one: the last"},
+     .help = "only this layer, counted from 0; default for one map: the last"},
     {.name = "head",
      .type = CLI_INT,
-     .least = 0,
-     .most = 100000,
+     .min = 0,
+     .max = 100000,
      .metavar = "N",
-     .help = "of this head alone, from 0"},
+     .help = "only this head, counted from 0"},
     {.name = "links", .type = CLI_FLAG, .help = "lines between words instead of maps"},
-    {.name = "rollout",
-     .type = CLI_FLAG,
-     .help = "what reaches the last layer, through all of them"},
-    {.name = "entropy", .type = CLI_FLAG, .help = "print how widely each head looks"},
+    {.name = "rollout", .type = CLI_FLAG, .help = "attention rollout through all layers"},
+    {.name = "entropy", .type = CLI_FLAG, .help = "print the entropy of each head"},
     {.name = "top",
      .type = CLI_INT,
-     .least = 1,
-     .most = 64,
+     .min = 1,
+     .max = 64,
      .metavar = "K",
-     .help = "print the K strongest of each token; with --from: of the table"},
+     .help = "print the K largest weights of each token; with --from: of the table"},
     {.name = "from",
      .type = CLI_STRING,
      .metavar = "WORD",
-     .help = "where this word looks, in every head; drawn as lines with -o"},
+     .help = "weights of this word in every head; drawn as lines with -o"},
     {.name = "to",
      .type = CLI_STRING,
      .metavar = "WORD",
-     .help = "with --from: the heads that look from the one word to the other, best first"},
+     .help = "with --from: heads ranked by the weight from one word to the other"},
     {.name = "rows",
      .type = CLI_STRING,
      .metavar = "A:B",
-     .help = "only the tokens that look from A to before B, counted from 0"},
-    {.name = "cols",
-     .type = CLI_STRING,
-     .metavar = "A:B",
-     .help = "only the tokens looked at from A to before B"},
-    {.name = "full", .type = CLI_FLAG, .help = "every weight of a long text, however large"},
+     .help = "only queries A to B - 1, counted from 0"},
+    {.name = "cols", .type = CLI_STRING, .metavar = "A:B", .help = "only keys A to B - 1"},
+    {.name = "full", .type = CLI_FLAG, .help = "all weights of a long text, whatever their size"},
     {.name = "ids",
      .type = CLI_PATH,
      .metavar = "FILE",
@@ -193,16 +189,16 @@ static const cli_option options[] = {
 
 const cli_verb verb_look = {
     .name = "look",
-    .about = "show where a model looks",
+    .about = "show the attention weights of a model",
     .notes = "Draws the attention of each output word over the source words: on the terminal, or "
-             "as a file with -o. Of a Transformer a picture shows every head of every layer, with "
-             "--layer those of one, with --head one; npz has an array for each site, "
-             "[batch, heads, queries, keys]. A map of more than 1024 tokens is made smaller, each "
-             "cell the largest of a part; --rows and --cols show a part as it is.",
+             "as a file with -o. For a Transformer a picture shows every head of every layer, with "
+             "--layer the heads of one layer, with --head one head; npz has an array [batch, "
+             "heads, queries, keys] for each site. A map of more than 1024 tokens is reduced, each "
+             "cell the maximum of a block; --rows and --cols show a part of it in full.",
     .words = {.metavar = "MODEL [SOURCE]",
               .type = CLI_PATH,
-              .least = 1,
-              .most = 2,
+              .min = 1,
+              .max = 2,
               .help = "the model's folder and a text"},
     .options = options,
     .option_count = CLI_COUNT(options),

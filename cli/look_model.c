@@ -1,4 +1,5 @@
-/* fovea look at a Transformer: tokens in, one pass with somebody watching, and what was seen. */
+/* fovea look for a Transformer: tokenizes, runs one pass that captures attention, shows the result.
+ */
 #include "look_model.h"
 
 #include <stdlib.h>
@@ -74,26 +75,27 @@ static look_mode mode_of(const cli_call *call)
     return cli_given(call, "head") || !picture ? LOOK_MAP : LOOK_HEADS;
 }
 
-/* Wishes that do not go together, or not with this model. */
+/* Options that exclude each other, or do not apply to this model. */
 static const char *contradiction(const look_work *w)
 {
     const fv_transformer_config *c = fv_transformer_settings(w->t);
     const bool answers = c->encoder_layers && c->decoder_layers;
     const char *path = cli_text(w->call, "output");
     if (cli_flag(w->call, "pharaoh"))
-        return "--pharaoh is the whole alignment of a translator made by 'fovea train'";
+        return "--pharaoh is for translators trained with 'fovea train'";
     if (!answers && (cli_given(w->call, "target") || cli_given(w->call, "beam")))
-        return "--target and --beam are for models that answer a source; this one only reads";
+        return "--target and --beam are for encoder-decoders";
     if (cli_given(w->call, "to") && !cli_given(w->call, "from")) return "--to needs --from";
     if (cli_given(w->call, "from") && cli_given(w->call, "ids"))
-        return "--from looks for a word, and --ids have none";
+        return "--from needs a text: --ids have no words";
     if (w->mode == LOOK_LINKS && (!path || cli_ends_with(path, ".txt")))
-        return "--links are drawn: -o FILE with svg, png or html";
+        return "--links needs -o FILE that ends with .svg, .png or .html";
     if (w->mode == LOOK_TOP && path && !w->arrays && !cli_ends_with(path, ".txt"))
-        return "--top is a table: -o FILE with txt or npz";
-    if (w->mode == LOOK_WORD && w->arrays) return "--from has no arrays: txt, svg, png or html";
+        return "--top is a table: expected -o FILE that ends with .txt or .npz";
+    if (w->mode == LOOK_WORD && w->arrays)
+        return "--from has no arrays: expected -o FILE that ends with .txt, .svg, .png or .html";
     if (w->mode == LOOK_ROLLOUT && w->cross)
-        return "--rollout is for self-attention: --at encoder or --at decoder";
+        return "--rollout is for self-attention: it needs --at encoder or --at decoder";
     return NULL;
 }
 
@@ -106,15 +108,15 @@ static bool read_range(const look_work *w, const char *option, look_range *out)
     *out = (look_range){0, -1};
     if (!text) return true;
     if (sscanf(text, "%lld:%lld%c", &first, &end, &more) != 2 || first < 0 || end <= first) {
-        cli_error("look: --%s %s; A:B is meant, the tokens from A to before B, counted from 0",
-                  option, text);
+        cli_error("look: --%s %s: expected A:B, the tokens A to B - 1, counted from 0", option,
+                  text);
         return false;
     }
     *out = (look_range){first, end - first};
     return true;
 }
 
-/* The pattern of the sites that are wanted; false: it was said what is wrong. */
+/* The name pattern of the requested sites. False: the error is already printed. */
 static bool choose(look_work *w, char sites[64])
 {
     const fv_transformer_config *c = fv_transformer_settings(w->t);
@@ -127,12 +129,12 @@ static bool choose(look_work *w, char sites[64])
     w->layer = cli_given(w->call, "layer") ? cli_int(w->call, "layer") : -1;
     w->head = cli_given(w->call, "head") ? cli_int(w->call, "head") : -1;
     if (layers == 0 || (w->cross && !both)) {
-        cli_error("look: this model has no attention --at %s", at);
+        cli_error("look: --at %s: this model has no such attention", at);
         return false;
     }
     if (w->layer >= layers || w->head >= heads) {
-        cli_error("look: there are layers 0 to %lld and heads 0 to %lld", (long long)layers - 1,
-                  (long long)heads - 1);
+        cli_error("look: expected a layer from 0 to %lld and a head from 0 to %lld",
+                  (long long)layers - 1, (long long)heads - 1);
         return false;
     }
     const char *wrong = contradiction(w);
@@ -154,7 +156,7 @@ static bool choose(look_work *w, char sites[64])
     return true;
 }
 
-/* Where the words of --from and --to stand. */
+/* The positions of the words of --from and --to. */
 static bool find_words(look_work *w)
 {
     const struct {
@@ -169,7 +171,7 @@ static bool find_words(look_work *w)
         if (!word) continue;
         *both[i].count = look_words_find(both[i].words, word, both[i].places, LOOK_PLACES);
         if (*both[i].count == 0) {
-            cli_error("look: --%s %s is no word among the tokens", both[i].option, word);
+            cli_error("look: --%s %s: the text does not contain this word", both[i].option, word);
             return false;
         }
     }
@@ -198,7 +200,7 @@ int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model)
                    .full = cli_flag(call, "full")};
     char sites[64];
     if (cli_given(call, "ids") != (call->word_count == 1)) {
-        cli_error("look: a text, or tokens by --ids");
+        cli_error("look: expected a text or --ids, not both");
         return CLI_USAGE;
     }
     if (!choose(&w, sites)) return CLI_USAGE;
@@ -207,16 +209,16 @@ int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model)
     fv_status status = FV_OK;
     if (!cli_given(call, "ids")) status = look_read_texts(&w, model);
     if (status == FV_OK && !cli_given(call, "ids") && w.source.count == 0) {
-        cli_error("look: there is nothing to see: the text is empty");
+        cli_error("look: the text is empty");
         code = CLI_USAGE;
     }
     if (status == FV_OK && code == CLI_DONE && !find_words(&w)) code = CLI_USAGE;
     if (status == FV_OK && code == CLI_DONE) status = watch(&w, sites);
     if (status == FV_OK && code == CLI_DONE) status = look_show(&w);
     fv_no_grad_end(ctx);
-    if (status != FV_OK && !w.said)
+    if (status != FV_OK && !w.reported)
         code = cli_library_error("look", ctx, status);
-    else if (status != FV_OK) /* a wish that does not fit the text, or a file */
+    else if (status != FV_OK) /* an option that does not fit the text, or a file */
         code = status == FV_ERR_IO ? cli_exit_code(status) : CLI_USAGE;
     work_free(&w);
     return code;

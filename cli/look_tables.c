@@ -1,4 +1,4 @@
-/* What was seen at the sites of attention, as lines of text. */
+/* The captured attention as tables. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum { SHOWN_HEADS = 10, SHOWN_KEYS = 3 };
 
-/* A word, or its number where tokens came without words. */
+/* A word, or its index if the tokens came without text. */
 static void print_word(FILE *to, const look_words *words, int64_t i)
 {
     if (i < words->count)
@@ -38,8 +38,8 @@ fv_status look_print_top(const look_work *w, FILE *to)
     const int64_t first = w->head < 0 ? 0 : w->head, last = w->head < 0 ? s->heads - 1 : w->head;
     const look_range shown = s->shown_rows;
     for (int64_t h = first; h <= last; h++) {
-        fprintf(to, "%s%s, head %lld: who looks, and where most\n", h > first ? "\n" : "", s->name,
-                (long long)h);
+        fprintf(to, "%s%s, head %lld: the largest weights of each token\n", h > first ? "\n" : "",
+                s->name, (long long)h);
         for (int64_t r = shown.first; r < shown.first + shown.count; r++) {
             print_word(to, rows, r);
             for (int64_t k = 0; k < s->cols; k++) {
@@ -56,8 +56,7 @@ fv_status look_print_top(const look_work *w, FILE *to)
 
 /* ---- one word -------------------------------------------------------------------------------- */
 
-/* A head's answer: how much of the first word's attention the other one gets, and how many tokens
- * get more. */
+/* Of one head: the weight from the first word to the second, and how many tokens get more. */
 typedef struct finding {
     const look_site *site;
     int64_t head, before;
@@ -72,7 +71,7 @@ static int64_t heavier(const float *row, int64_t cols, look_range but, float wei
     return count;
 }
 
-/* Of all places where the two words stand, the ones that go together best. */
+/* The positions of the two words with the largest weight between them. */
 static finding find_in_head(const look_work *w, const look_site *s, int64_t head)
 {
     finding best = {.site = s, .head = head, .weight = -1};
@@ -117,7 +116,7 @@ static fv_status print_pair(const look_work *w, int64_t most, FILE *to)
     return FV_OK;
 }
 
-/* The strongest keys of a row, by choosing `most` times. */
+/* The `most` keys with the largest weights of a row. */
 static void print_strongest(const look_work *w, const float *row, int64_t cols, int64_t most,
                             FILE *to)
 {
@@ -142,7 +141,7 @@ fv_status look_print_word(const look_work *w, FILE *to)
     const int64_t given = cli_given(w->call, "top") ? cli_int(w->call, "top") : 0;
     if (w->to_count) return print_pair(w, given ? given : SHOWN_HEADS, to);
     cli_safe_text(to, cli_text(w->call, "from"));
-    fprintf(to, ": where it looks most, in every head\n");
+    fprintf(to, ": its largest weights in every head\n");
     for (int i = 0; i < w->count; i++) {
         const look_site *s = &w->sites[i];
         for (int64_t h = w->head < 0 ? 0 : w->head; h < (w->head < 0 ? s->heads : w->head + 1);

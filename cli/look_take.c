@@ -1,4 +1,4 @@
-/* What 'fovea look' takes from each site of attention, in bounded memory. */
+/* What 'fovea look' captures at each attention site, in bounded memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ enum {
     LEAST_SIDE = 32,     /* of a small one */
     MOST_SIDE = 256,     /* likewise */
     ALL_HEADS = 1 << 21, /* values of all heads together */
-    LINKED = 1024        /* words between which lines are drawn */
+    LINKED = 1024        /* words with lines between them */
 };
 
 /* Arrays beyond this are written with --full alone. */
@@ -32,9 +32,9 @@ static look_site *next_site(look_work *w)
     return &w->sites[w->count++];
 }
 
-static fv_status told(look_work *w, fv_status status)
+static fv_status fail_reported(look_work *w, fv_status status)
 {
-    w->said = true;
+    w->reported = true;
     return status;
 }
 
@@ -42,21 +42,21 @@ static int64_t parts(int64_t n, int64_t part) { return (n + part - 1) / part; }
 
 /* ---- which part ------------------------------------------------------------------------------ */
 
-static bool choose_range(look_range wanted, int64_t all, const char *option, look_range *out)
+static bool choose_range(look_range requested, int64_t all, const char *option, look_range *out)
 {
     *out = (look_range){0, all};
-    if (wanted.count < 0) return true;
-    const int64_t end = wanted.first + wanted.count;
+    if (requested.count < 0) return true;
+    const int64_t end = requested.first + requested.count;
     if (end > all) {
-        cli_error("look: --%s %lld:%lld, but there are %lld tokens", option,
-                  (long long)wanted.first, (long long)end, (long long)all);
+        cli_error("look: --%s %lld:%lld: expected a range within %lld tokens", option,
+                  (long long)requested.first, (long long)end, (long long)all);
         return false;
     }
-    *out = wanted;
+    *out = requested;
     return true;
 }
 
-/* The side that a map may have in values. */
+/* The maximum side of a map in values. */
 static int64_t side_of(const look_work *w, const look_site *s)
 {
     if (w->full || w->mode == LOOK_LINKS) return INT64_MAX;
@@ -78,7 +78,7 @@ static void size_values(const look_work *w, look_site *s)
 
 /* ---- maps ------------------------------------------------------------------------------------ */
 
-/* The largest of each part of a matrix. */
+/* The maximum of each block of a matrix. */
 static fv_tensor *made_small(fv_ctx *ctx, fv_tensor *x, int64_t row_part, int64_t col_part)
 {
     const int64_t rows = fv_tensor_size(x, 0), cols = fv_tensor_size(x, 1);
@@ -99,7 +99,7 @@ static fv_tensor *mean_rows(fv_ctx *ctx, const fv_attention_captured *seen,
     return part->heads == 1 ? fv_squeeze(ctx, x, 0) : fv_mean(ctx, x, 1, (int[]){0}, false);
 }
 
-/* How many rows make a band of whole parts. */
+/* How many rows make a band of whole blocks. */
 static int64_t band_of(int64_t heads, int64_t cols, int64_t row_part)
 {
     const int64_t rows = BAND / (heads * (cols ? cols : 1)) / row_part;
@@ -140,10 +140,9 @@ static fv_status take_maps(look_work *w, fv_ctx *ctx, const fv_attention_capture
     const int64_t first = w->head < 0 ? 0 : w->head;
     s->heads = mean || w->head >= 0 ? 1 : seen->heads;
     if (w->mode == LOOK_LINKS && (s->shown_rows.count > LINKED || s->shown_cols.count > LINKED)) {
-        cli_error("look: lines between more than %d words cannot be told apart; choose some with "
-                  "--rows and --cols",
+        cli_error("look: --links: more than %d words; choose some with --rows and --cols",
                   (int)LINKED);
-        return told(w, FV_ERR_LIMIT);
+        return fail_reported(w, FV_ERR_LIMIT);
     }
     size_values(w, s);
     const int64_t each = s->rows * s->cols;
@@ -168,9 +167,9 @@ static fv_status take_array(look_work *w, fv_ctx *ctx, const fv_attention_captur
     w->array_bytes += (uint64_t)(fv_tensor_size(seen->view.lse, 0) * part.heads) *
                       (uint64_t)(part.rows * part.cols) * sizeof(float);
     if (w->array_bytes > most_arrays && !w->full) {
-        cli_error("look: all weights together take more than 1 GiB; choose with --layer, --head, "
-                  "--rows, --cols or --top, or ask for them with --full");
-        return told(w, FV_ERR_LIMIT);
+        cli_error("look: all weights take more than 1 GiB; choose some with --layer, --head, "
+                  "--rows, --cols or --top, or add --full");
+        return fail_reported(w, FV_ERR_LIMIT);
     }
     /* out of the scopes of the block and of the pass */
     s->tensor = fv_scope_keep(ctx, fv_attention_weights(ctx, &seen->view, &part));
@@ -260,7 +259,7 @@ static fv_status take_entropy(fv_ctx *ctx, const fv_attention_captured *seen, lo
     return read_all(ctx, first_of(ctx, seen->summary.head_entropy), &s->values);
 }
 
-/* Where the tokens of a word look, on average: a word's places in one array. */
+/* The mean weights of a word's tokens, for each of its positions. */
 static fv_status take_word(look_work *w, fv_ctx *ctx, const fv_attention_captured *seen,
                            look_site *s)
 {
@@ -303,7 +302,7 @@ fv_status look_take(void *user, fv_ctx *ctx, const fv_site_weights *site)
     const fv_attention_captured *seen = &site->captured;
     if (!choose_range(w->rows, seen->n_q, "rows", &s->shown_rows) ||
         !choose_range(w->cols, seen->n_k, "cols", &s->shown_cols))
-        return told(w, FV_ERR_ARGUMENT);
+        return fail_reported(w, FV_ERR_ARGUMENT);
     switch (w->mode) {
     case LOOK_ARRAYS:
         return take_array(w, ctx, seen, s);

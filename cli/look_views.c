@@ -1,4 +1,4 @@
-/* What was seen at the sites of attention: as a file of numbers, and as pictures. */
+/* The captured attention as arrays and as pictures. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* Names of the rows or columns that are shown. Where one stands for several tokens, or tokens have
- * no words, the number of the first is said. */
+/* Names of the rows or columns that are shown. If one covers several tokens, or tokens have no
+ * text, it is the index of the first token. */
 typedef struct labels {
     int64_t count;
     char **text;
@@ -95,7 +95,7 @@ static fv_status save_arrays(look_work *w)
     return status;
 }
 
-/* [tokens, tokens], whatever is shown of it in pictures. */
+/* [tokens, tokens], whatever part the pictures show. */
 static fv_status save_rollout(look_work *w)
 {
     const int64_t n = w->sites[0].rows;
@@ -103,7 +103,7 @@ static fv_status save_rollout(look_work *w)
     return save(w, (const char *[]){"rollout"}, &map, 1);
 }
 
-/* [heads, tokens, k] of the strongest weights, and of the keys they belong to. */
+/* [heads, tokens, k]: the largest weights and the indices of their keys. */
 static fv_status save_top(look_work *w)
 {
     const look_site *s = &w->sites[0];
@@ -113,7 +113,7 @@ static fv_status save_top(look_work *w)
     return save(w, (const char *[]){"weights", "keys"}, tensors, 2);
 }
 
-/* The numbers of all sites one behind the other; free() it. */
+/* The values of all sites in one array; free() it. */
 static float *joined(const look_work *w, int64_t each)
 {
     float *all = malloc((size_t)(each * w->count + 1) * sizeof *all);
@@ -153,13 +153,13 @@ static fv_status draw_map(const look_work *w, const fv_look_map *map, const fv_l
     return save_picture(status, picture, path);
 }
 
-/* What one map or one set of lines is of. */
+/* The title of one map or one set of lines. */
 static void title_of(const look_work *w, char title[128])
 {
     const look_site *s = &w->sites[0];
     char part[48] = "";
     if (s->row_part > 1 || s->col_part > 1)
-        cli_format(part, sizeof part, ", the largest of %lld x %lld", (long long)s->row_part,
+        cli_format(part, sizeof part, ", maxima of %lld x %lld", (long long)s->row_part,
                    (long long)s->col_part);
     if (w->mode == LOOK_ROLLOUT)
         cli_format(title, 128, "rollout over %lld layers%s", (long long)w->layers, part);
@@ -192,16 +192,16 @@ static fv_status draw_one(const look_work *w)
     return status;
 }
 
-/* Without a word in --from all rows have their lines, else those of the word. */
+/* Lines of the word in --from; without it, of all rows. */
 static void clear_other_rows(const look_work *w, look_site *s)
 {
     for (int64_t r = 0; w->from_count && r < s->rows; r++) {
-        bool wanted = false;
+        bool selected = false;
         for (int i = 0; i < w->from_count; i++) {
             const int64_t at = s->shown_rows.first + r - w->from[i].first;
-            wanted |= at >= 0 && at < w->from[i].count;
+            selected |= at >= 0 && at < w->from[i].count;
         }
-        for (int64_t h = 0; !wanted && h < s->heads; h++)
+        for (int64_t h = 0; !selected && h < s->heads; h++)
             memset(s->values + (h * s->rows + r) * s->cols, 0, (size_t)s->cols * sizeof(float));
     }
 }
@@ -260,7 +260,7 @@ static fv_status draw_heads(const look_work *w)
     return save_picture(status, picture, path);
 }
 
-/* Layers x heads, a number each. */
+/* Layers x heads, one number each. */
 static fv_status draw_entropy(const look_work *w)
 {
     const look_words none = {.count = 0};
@@ -288,22 +288,22 @@ static fv_status draw_entropy(const look_work *w)
 
 /* ---- which one ------------------------------------------------------------------------------- */
 
-/* A table: on the terminal, or as the text that a file is to hold. */
+/* Prints a table to the terminal or writes it to a file. */
 static fv_status print(look_work *w, fv_status (*table)(const look_work *w, FILE *to))
 {
     const char *path = cli_text(w->call, "output");
     FILE *to = path ? fopen(path, "w") : stdout;
     if (!to) {
-        cli_error("look: %s cannot be written", path);
-        w->said = true;
+        cli_error("look: %s: cannot open the file for writing", path);
+        w->reported = true;
         return FV_ERR_IO;
     }
     const fv_status status = table(w, to);
     if (!path) return status;
     const bool whole = !ferror(to);
     if (fclose(to) == 0 && whole) return status;
-    cli_error("look: %s could not be written whole", path);
-    w->said = true;
+    cli_error("look: %s: cannot write the file", path);
+    w->reported = true;
     return FV_ERR_IO;
 }
 

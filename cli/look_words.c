@@ -1,4 +1,4 @@
-/* The tokens that 'fovea look' shows: of a text, of an answer, and where a word stands in them. */
+/* The tokens that 'fovea look' shows: of the source, of the output, and the positions of a word. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static bool words_room(look_words *words, int64_t count)
     return words->ids && words->labels;
 }
 
-/* A token as its text stands in the original, or by its name where it is not of the text. */
+/* A token's part of the text, or its name if it is a special token. */
 static char *label_of(const fv_tokenizer *tok, const char *text, const fv_encoding *e, size_t i)
 {
     const fv_token_span span = e->offsets[i];
@@ -42,7 +42,7 @@ static char *label_of(const fv_tokenizer *tok, const char *text, const fv_encodi
     return copy_of(name.text ? name.text : "?", name.text ? name.bytes : 1);
 }
 
-/* The words of a text, behind a start token unless it is negative. */
+/* The tokens of a text, after a bos token unless that is negative. */
 static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, unsigned flags,
                         int64_t start, look_words *words)
 {
@@ -65,7 +65,7 @@ static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, 
     return status;
 }
 
-/* A token that a model wrote, as text; by its name where it has none. */
+/* A generated token as text, or its name if it has none. */
 static fv_status written(fv_ctx *ctx, const fv_tokenizer *tok, int64_t id, char **label)
 {
     const int32_t one = (int32_t)id;
@@ -83,7 +83,7 @@ static fv_status written(fv_ctx *ctx, const fv_tokenizer *tok, int64_t id, char 
     return *label ? FV_OK : FV_ERR_MEMORY;
 }
 
-/* What the model itself answers to the source. */
+/* The model's own output for the source. */
 static fv_status answer(look_work *w, fv_transformer *t, const fv_tokenizer *tok)
 {
     fv_cache *cache = NULL;
@@ -120,7 +120,7 @@ fv_status look_read_texts(look_work *w, fv_model *model)
     const char *folder = w->call->words[0];
     fv_tokenizer *source = NULL, *target = NULL;
     fv_status status = fv_tokenizer_load(w->ctx, folder, &source);
-    if (status == FV_OK) /* translators read their sources bare */
+    if (status == FV_OK) /* translators read sources without special tokens */
         status = encode(w->ctx, source, w->call->words[1], pair ? 0 : FV_TOKENIZER_ADD_SPECIALS, -1,
                         &w->source);
     if (status == FV_OK && c->encoder_layers && c->decoder_layers) {
@@ -144,7 +144,7 @@ static const char *without_blanks(const char *label)
     return label;
 }
 
-/* How many tokens from i on make up the word; 0: they do not. */
+/* How many tokens from i on make up the word; 0: none do. */
 static int64_t spells(const look_words *words, int64_t i, const char *word)
 {
     for (int64_t n = 0; i + n < words->count; n++) {

@@ -1,4 +1,4 @@
-/* Memory of the machine and of the group of processes that this one runs in. */
+/* Memory of the machine and of the control group of this process. */
 #ifndef FOVEA_CLI_MACHINE_H
 #define FOVEA_CLI_MACHINE_H
 

@@ -1,6 +1,6 @@
 /*
- * The program: finds the verb, parses its words, runs it, and makes sure that what it printed
- * really arrived. All else is in the verbs' own files.
+ * The program: finds the verb, parses its arguments, runs it, and checks that its output was
+ * written. Each verb has a file of its own.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,8 +16,8 @@
 
 volatile int cli_cancelled;
 
-/* The first signal asks for an orderly end, a second one ends at once. One that comes with the
- * first is the same wish: timeout(1) signals the process and then its whole group. */
+/* The first signal cancels, a second one exits at once. A second one within half a second counts as
+ * the first: timeout(1) signals the process and then its whole group. */
 static void on_signal(int signal_number)
 {
     static volatile sig_atomic_t first; /* in tenths of a second, to fit the type */

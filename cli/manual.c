@@ -21,7 +21,8 @@ static void roff(FILE *to, const char *text)
     }
 }
 
-/* Paragraphs are parted by an empty line; lines led by blanks are examples, kept as they are. */
+/* Paragraphs are separated by an empty line; lines that begin with a blank are examples and are not
+ * wrapped. */
 static void paragraphs(FILE *to, const char *text)
 {
     bool example = false;
@@ -60,8 +61,9 @@ static void option_entry(FILE *to, const cli_option *option)
     help_option_head(head, sizeof head, option);
     bool choices = option->type == CLI_CHOICE && option->metavar;
     cli_format(meaning, sizeof meaning, "%s%s%s%s%s%s", option->help, choices ? ": " : "",
-               choices ? option->choices : "", option->fallback ? " (default " : "",
-               option->fallback ? option->fallback : "", option->fallback ? ")" : "");
+               choices ? option->choices : "", option->default_value ? " (default " : "",
+               option->default_value ? option->default_value : "",
+               option->default_value ? ")" : "");
     tagged(to, head + strspn(head, " "), meaning);
 }
 
@@ -87,7 +89,7 @@ void help_manual(FILE *to)
     fputs(".SH SYNOPSIS\n.B fovea\n.I COMMAND\n[\\fIOPTION\\fR]... [\\fIWORD\\fR]...\n", to);
     fputs(".SH DESCRIPTION\n", to);
     fputs("Results go to standard output, messages and progress to standard error.\n", to);
-    fputs("Colours appear on a terminal only. Every command knows \\fB\\-\\-help\\fR.\n", to);
+    fputs("Colours appear on a terminal only. Every command has \\fB\\-\\-help\\fR.\n", to);
     fputs(".SH COMMANDS\n", to);
     for (int i = 0; cli_verbs[i]; i++)
         verb_entry(to, cli_verbs[i]);

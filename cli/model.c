@@ -13,7 +13,7 @@ fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code)
     fv_ctx *ctx = NULL;
     const fv_status status = fv_ctx_create(&cfg, &ctx);
     if (status == FV_OK) return ctx;
-    cli_error("cannot start: %s", fv_status_name(status));
+    cli_error("cannot create a context: %s", fv_status_name(status));
     *code = cli_exit_code(status);
     return NULL;
 }

@@ -14,11 +14,11 @@
 /* --threads, for the option tables. */
 #define CLI_THREADS                                                                                \
     {                                                                                              \
-        .name = "threads", .letter = 't', .type = CLI_INT, .fallback = "0", .least = 0,            \
-        .most = 64, .metavar = "N", .help = "threads; 0 takes every CPU"                           \
+        .name = "threads", .letter = 't', .type = CLI_INT, .default_value = "0", .min = 0,         \
+        .max = 64, .metavar = "N", .help = "threads; 0: one per CPU"                               \
     }
 
-/* What goes with --ids, likewise. */
+/* The options that go with --ids, likewise. */
 #define CLI_IDS_BESIDE                                                                             \
     {.name = "decoder-ids",                                                                        \
      .type = CLI_PATH,                                                                             \
@@ -30,10 +30,10 @@
          .help = "with --ids: 0 hides a token"},                                                   \
     {                                                                                              \
         .name = "type-ids", .type = CLI_PATH, .metavar = "FILE",                                   \
-        .help = "with --ids: kinds of token (sentence A, B)"                                       \
+        .help = "with --ids: token types (sentence A, B)"                                          \
     }
 
-/* A context that Ctrl-C cancels. NULL: it was said why, *code is the exit code. */
+/* A context that Ctrl-C cancels. NULL: the error is already printed, *code is the exit code. */
 fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code);
 
 /* 'fovea run --ids': one pass over tokens of a file. Returns the exit code. */
@@ -44,7 +44,7 @@ fv_tensor *cli_load_ids(fv_ctx *ctx, const cli_call *call, const char *option, f
 
 /* ---- progress -------------------------------------------------------------------- */
 
-/* An observer of training: one line that renews itself on a terminal, plain lines elsewhere. */
+/* Shows training progress: one line that is rewritten on a terminal, plain lines elsewhere. */
 typedef struct cli_progress {
     fv_ctx *ctx;
     bool quiet, live;
@@ -57,11 +57,12 @@ void cli_progress_show(void *progress, const fv_train_event *event);
 
 /* ---- alignments ------------------------------------------------------------------ */
 
-/* The map of a translation: target words down, source words across. Writes to `path` by its ending
- * (svg, png, html, txt), or to stdout as a heat map when it is NULL. */
+/* The attention map of a translation, target words down, source words across: written to `path` as
+ * its extension says (svg, png, html, txt), or to stdout if it is NULL. */
 fv_status cli_show_alignment(fv_ctx *ctx, const fv_translation *t, const char *title,
                              const char *path);
-/* Pharaoh pairs "i-j", source-target, from 0: each target word with its strongest source word. */
+/* Pharaoh pairs "i-j", source-target, from 0: each target word with the source word of the largest
+ * weight. */
 void cli_print_pharaoh(const fv_translation *t);
 
 #endif

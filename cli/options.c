@@ -90,13 +90,13 @@ static int check_number(const cli_verb *verb, const cli_option *option, const ch
     else
         value = strtod(text, &end);
     if (end == text || *end || errno == ERANGE || !isfinite(value)) {
-        cli_error("%s: --%s: expected a %snumber, not '%s'", verb->name, option->name,
+        cli_error("%s: --%s: expected a %snumber, got '%s'", verb->name, option->name,
                   option->type == CLI_INT ? "whole " : "", text);
         return usage_error(verb);
     }
-    if (option->least < option->most && (value < option->least || value > option->most)) {
-        cli_error("%s: --%s: expected a number from %.12g to %.12g, not %s", verb->name,
-                  option->name, option->least, option->most, text);
+    if (option->min < option->max && (value < option->min || value > option->max)) {
+        cli_error("%s: --%s: expected a number from %.12g to %.12g, got %s", verb->name,
+                  option->name, option->min, option->max, text);
         return usage_error(verb);
     }
     return CLI_DONE;
@@ -134,7 +134,7 @@ static int find_letter(const cli_verb *verb, char letter)
     return -1;
 }
 
-/* Where the parser stands; *next is the first word not yet used. */
+/* The parser's position; `next` is the first word not yet used. */
 typedef struct reader {
     int argc, next;
     char *const *argv;
@@ -155,7 +155,7 @@ static int take_setting(cli_call *call, reader *in, const char *name, size_t len
                         const char *equals)
 {
     if (length >= sizeof call->settings[0].name || call->setting_count == CLI_MAX_SETTINGS) {
-        cli_error("%s: too many settings, or one with too long a name", call->verb->name);
+        cli_error("%s: too many settings, or a name that is too long", call->verb->name);
         return usage_error(call->verb);
     }
     if (!equals && in->next >= in->argc) {
@@ -217,7 +217,7 @@ static int parse_short(cli_call *call, reader *in, const char *word)
 static int take_word(cli_call *call, const char *word)
 {
     const cli_words *words = &call->verb->words;
-    if (!words->metavar || call->word_count >= words->most) {
+    if (!words->metavar || call->word_count >= words->max) {
         cli_error("%s: unexpected word '%s'", call->verb->name, word);
         return usage_error(call->verb);
     }
@@ -232,7 +232,7 @@ int cli_parse(const cli_verb *verb, int argc, char *const *argv, cli_call *call)
     memset(call, 0, sizeof *call);
     call->verb = verb;
     for (int i = 0; i < verb->option_count; i++)
-        call->value[i] = verb->options[i].fallback;
+        call->value[i] = verb->options[i].default_value;
 
     reader in = {argc, 0, argv};
     bool options_ended = false;
@@ -251,7 +251,7 @@ int cli_parse(const cli_verb *verb, int argc, char *const *argv, cli_call *call)
             code = parse_short(call, &in, word);
         if (code) return code;
     }
-    if (!call->help && call->word_count < verb->words.least) {
+    if (!call->help && call->word_count < verb->words.min) {
         cli_error("%s: %s is missing%s%s", verb->name, verb->words.metavar,
                   verb->words.choices ? ": one of " : "",
                   verb->words.choices ? verb->words.choices : "");

@@ -3,9 +3,9 @@
  * completion. A verb is one file, which defines one constant:
  *
  *     static const cli_option options[] = {
- *         {.name = "steps", .letter = 's', .type = CLI_INT, .fallback = "400", .least = 1,
- *          .most = 1e6, .metavar = "N", .help = "training steps"},
- *         {.name = "json", .type = CLI_FLAG, .help = "print one JSON object a line"},
+ *         {.name = "steps", .letter = 's', .type = CLI_INT, .default_value = "400", .min = 1,
+ *          .max = 1e6, .metavar = "N", .help = "training steps"},
+ *         {.name = "json", .type = CLI_FLAG, .help = "print one JSON object per line"},
  *     };
  *
  *     static int run(const cli_call *call)
@@ -19,7 +19,7 @@
  *                                 .options = options, .option_count = CLI_COUNT(options),
  *                                 .run = run};
  *
- * and is listed in cli/verbs.c. Every verb has --help (-h) without asking.
+ * and is listed in cli/verbs.c. Every verb has --help (-h).
  */
 #ifndef FOVEA_CLI_OPTIONS_H
 #define FOVEA_CLI_OPTIONS_H
@@ -45,8 +45,8 @@ enum {
 
 typedef enum cli_type {
     CLI_FLAG,   /* takes no value */
-    CLI_INT,    /* a whole number in [least, most] */
-    CLI_FLOAT,  /* a finite number in [least, most] */
+    CLI_INT,    /* a whole number in [min, max] */
+    CLI_FLOAT,  /* a finite number in [min, max] */
     CLI_STRING, /* any text */
     CLI_CHOICE, /* one of `choices` */
     CLI_PATH    /* a file or folder: like text, but completed from the disk */
@@ -58,11 +58,11 @@ typedef struct cli_option {
     const char *name; /* long name without dashes */
     char letter;      /* short name, or 0 */
     cli_type type;
-    const char *fallback; /* value when not given, as text; NULL: none */
-    double least, most;   /* bounds of numbers; least == most: none */
-    const char *choices;  /* "a|b|c" for CLI_CHOICE */
-    const char *metavar;  /* what --help calls the value */
-    const char *help;     /* one line, lower case, no full stop */
+    const char *default_value; /* as text; NULL: none */
+    double min, max;           /* bounds of numbers; min == max: none */
+    const char *choices;       /* "a|b|c" for CLI_CHOICE */
+    const char *metavar;       /* what --help calls the value */
+    const char *help;          /* one line, lower case, no full stop */
 } cli_option;
 
 /* The words after the options. */
@@ -70,7 +70,7 @@ typedef struct cli_words {
     const char *metavar; /* e.g. "FILE"; NULL: the verb takes none */
     const char *choices; /* "a|b|c", or NULL: any text */
     cli_type type;       /* CLI_STRING, CLI_PATH or CLI_CHOICE */
-    int least, most;
+    int min, max;
     const char *help;
 } cli_words;
 
@@ -91,7 +91,7 @@ typedef struct cli_verb {
 typedef struct cli_call {
     const cli_verb *verb;
     const char *value[CLI_MAX_OPTIONS]; /* text of option i or NULL; flags: "" when given */
-    bool given[CLI_MAX_OPTIONS];        /* said on the command line, not the fallback */
+    bool given[CLI_MAX_OPTIONS];        /* on the command line */
     const char *words[CLI_MAX_WORDS];
     int word_count;
     bool help; /* --help was given */
@@ -107,13 +107,13 @@ extern const cli_verb *const cli_verbs[];
 
 const cli_verb *cli_find_verb(const char *name); /* NULL: no such verb */
 
-/* Says on stderr that there is no such verb, with the nearest one; returns CLI_USAGE. */
+/* Prints that there is no such verb, with the nearest one; returns CLI_USAGE. */
 int cli_unknown_verb(const char *word);
 
 /*
  * Reads the words after the verb: `--name value`, `--name=value`, `-x value`, `-xvalue`,
  * joined short flags, `--` to end the options. Checks every value against its option.
- * On a mistake it says so on stderr, with the nearest right spelling, and returns CLI_USAGE.
+ * An error is printed with the nearest valid spelling; the result is then CLI_USAGE.
  */
 FV_MUST_USE int cli_parse(const cli_verb *verb, int argc, char *const *argv, cli_call *call);
 
@@ -128,13 +128,14 @@ const char *cli_text(const cli_call *call, const char *name); /* NULL without a 
 const char *cli_choice_at(const char *choices, int i, int *length);
 bool cli_choice_has(const char *choices, const char *text);
 
-/* Whether a name has this ending; one that was not given (NULL) has none. */
+/* True if the text ends with `end`; false for NULL. */
 bool cli_ends_with(const char *text, const char *end);
 
-/* Says that `text`, given as `what`, is none of the choices, with the nearest one; CLI_USAGE. */
+/* Prints that `text`, given as `what`, is not one of the choices, with the nearest one; returns
+ * CLI_USAGE. */
 int cli_bad_choice(const cli_verb *verb, const char *what, const char *text, const char *choices);
 
-/* Raised by SIGINT and SIGTERM; give it to fv_ctx_config.cancel and poll it in long loops. */
+/* Set by SIGINT and SIGTERM; pass it to fv_ctx_config.cancel and poll it in long loops. */
 extern volatile int cli_cancelled;
 
 #endif

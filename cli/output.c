@@ -11,7 +11,7 @@
 
 static void message(cli_style style, const char *fmt, va_list ap)
 {
-    /* Made in one piece and escaped: the text may quote the command line or a file. */
+    /* Escaped as a whole: the text may quote the command line or a file. */
     char text[1024];
     vsnprintf(text, sizeof text, fmt, ap);
     cli_styled(stderr, style, "fovea:", 0);

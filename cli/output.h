@@ -1,7 +1,6 @@
 /*
- * Everything the program prints. Results go to stdout; messages and progress to stderr, each
- * line led by "fovea: ". Text that comes from files is escaped, so that a hostile name cannot
- * steer the terminal.
+ * Everything the program prints. Results go to stdout; messages and progress to stderr, each line
+ * prefixed with "fovea: ". Text from files is escaped, so that it cannot control the terminal.
  */
 #ifndef FOVEA_CLI_OUTPUT_H
 #define FOVEA_CLI_OUTPUT_H
@@ -17,13 +16,13 @@
 void cli_error(const char *fmt, ...) FV_PRINTF(1, 2);
 void cli_note(const char *fmt, ...) FV_PRINTF(1, 2);
 
-/* snprintf that always ends the text and has nothing to say. */
+/* snprintf that always terminates the text and returns nothing. */
 void cli_format(char *out, size_t bytes, const char *fmt, ...) FV_PRINTF(3, 4);
 
-/* Seconds on a clock that only goes forward. */
+/* Seconds of a monotonic clock. */
 double cli_now(void);
 
-/* Exit code that says what a library call's failure means. */
+/* The exit code for a status. */
 int cli_exit_code(fv_status status);
 
 /* ---- colour --------------------------------------------------------------------- */

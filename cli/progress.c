@@ -1,4 +1,4 @@
-/* Training as it goes, for a person who waits and for a log file. */
+/* Training progress, on a terminal or in a log file. */
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ static const char *clock_text(char out[24], double seconds)
     return out;
 }
 
-/* A line of its own, also where one renews itself. */
+/* Clears the progress line before another line is printed. */
 static void break_line(const cli_progress *p)
 {
     if (p->live) fputs("\r\033[K", stderr);
@@ -32,7 +32,7 @@ static void show_step(cli_progress *p, const fv_train_event *e)
 {
     const double when = cli_now();
     const bool last = e->step == e->steps;
-    /* On a terminal ten times a second; in a file each tenth of the way. */
+    /* On a terminal ten times a second; in a file ten times a run. */
     const uint64_t tenth = e->steps / 10 ? e->steps / 10 : 1;
     if (p->live ? when - p->last < 0.1 && !last : e->step % tenth != 0 && !last) return;
     p->last = when;
@@ -77,7 +77,7 @@ void cli_progress_show(void *user, const fv_train_event *e)
     cli_progress *p = user;
     if (e->kind == FV_TRAIN_BAD_STATE) {
         break_line(p);
-        cli_note("a state cannot be used (%s); trying the one before", e->text);
+        cli_note("a state cannot be used (%s); trying the previous one", e->text);
     }
     if (p->quiet) return;
     switch (e->kind) {
@@ -100,7 +100,8 @@ void cli_progress_show(void *user, const fv_train_event *e)
         break;
     case FV_TRAIN_STOPPED_EARLY:
         break_line(p);
-        cli_note("stopped at step %llu: no improvement for a while", (unsigned long long)e->step);
+        cli_note("stopped early at step %llu: no improvement (train.patience)",
+                 (unsigned long long)e->step);
         break;
     default:
         break;

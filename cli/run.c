@@ -1,5 +1,5 @@
-/* fovea run MODEL [TEXT ...]: whatever the model is for, on texts from the command line, a file or
- * a pipe: translate, generate, fill in, classify, embed. */
+/* fovea run MODEL [TEXT ...]: translates, generates, fills in masks, classifies or embeds texts of
+ * the command line, a file or a pipe. */
 #include "run.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ void cli_run_search(const cli_call *call, fv_search_config *d)
 
 /* ---- what the model can do, and how it is run ----------------------------------------- */
 
-/* How each ability is run; NULL: not by this program yet. */
+/* How each ability is run; NULL: this program does not run it. */
 static int (*const runners[FV_ABILITY_COUNT])(const cli_call *, fv_ctx *, fv_model **) = {
     [FV_CAN_TRANSLATE] = cli_run_translate, [FV_CAN_GENERATE] = cli_run_generate,
     [FV_CAN_FILL] = cli_run_encoder,        [FV_CAN_CLASSIFY] = cli_run_encoder,
@@ -66,7 +66,7 @@ static fv_ability runner_of(const cli_call *call, const fv_model *model)
     return writes && (main == FV_CAN_TRANSLATE || main == FV_CAN_GENERATE) ? main : asked;
 }
 
-/* Whether the model can do what --task asks for; says so if not. */
+/* True if the model can do what --task asks for; else the error is printed. */
 static bool can(const cli_call *call, const fv_model *model)
 {
     const fv_ability asked = cli_run_ability(call, model);
@@ -80,8 +80,8 @@ static bool can(const cli_call *call, const fv_model *model)
     return false;
 }
 
-/* Whether every option that was given does something; says so if not. */
-static bool heeded(const cli_call *call, const fv_model *model)
+/* True if every given option applies to the model; else the error is printed. */
+static bool options_apply(const cli_call *call, const fv_model *model)
 {
     enum {
         TRANSLATOR = 1 << FV_CAN_TRANSLATE,
@@ -112,7 +112,7 @@ static bool heeded(const cli_call *call, const fv_model *model)
     for (size_t i = 0; i < sizeof only / sizeof *only; i++) {
         if (!cli_given(call, only[i].option) || only[i].abilities & bit(runner_of(call, model)))
             continue;
-        cli_error("run: --%s does nothing for a %s model", only[i].option, fv_model_type(model));
+        cli_error("run: --%s does not apply to a %s model", only[i].option, fv_model_type(model));
         return false;
     }
     return true;
@@ -120,11 +120,11 @@ static bool heeded(const cli_call *call, const fv_model *model)
 
 static int run_model(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
-    if (!can(call, *model) || !heeded(call, *model)) return CLI_USAGE;
+    if (!can(call, *model) || !options_apply(call, *model)) return CLI_USAGE;
     const fv_ability ability = runner_of(call, *model);
     if (runners[ability]) return runners[ability](call, ctx, model);
-    cli_error("run: a %s model can %s, which this program does not run", fv_model_type(*model),
-              fv_ability_name(ability));
+    cli_error("run: a %s model can %s, but 'fovea run' does not support that",
+              fv_model_type(*model), fv_ability_name(ability));
     return CLI_MISSING;
 }
 
@@ -152,141 +152,143 @@ static const cli_option options[] = {
     {.name = "file",
      .letter = 'f',
      .type = CLI_PATH,
-     .fallback = "-",
+     .default_value = "-",
      .metavar = "FILE",
-     .help = "texts, one a line, when none are given; - is standard input"},
+     .help = "texts, one per line, if none are given; - is standard input"},
     {.name = "prompt",
      .letter = 'p',
      .type = CLI_STRING,
      .metavar = "TEXT",
-     .help = "the one text to run on"},
+     .help = "the only text"},
     {.name = "task",
      .type = CLI_CHOICE,
-     .fallback = "auto",
+     .default_value = "auto",
      .choices = "auto|generate|translate|fill|classify|embed",
      .metavar = "TASK",
-     .help = "what to do with the texts; auto: what the model is for"},
+     .help = "what to do with the texts; auto: what the model was trained for"},
     {.name = "dtype",
      .type = CLI_CHOICE,
-     .fallback = "fp32",
+     .default_value = "fp32",
      .choices = "fp32|bf16|int8",
      .metavar = "TYPE",
-     .help = "how the weights of a Transformer are kept"},
+     .help = "data type of a Transformer's weights in memory"},
     {.name = "tokens",
      .letter = 'n',
      .type = CLI_INT,
-     .fallback = "0",
-     .least = 0,
-     .most = 1e9,
+     .default_value = "0",
+     .min = 0,
+     .max = 1e9,
      .metavar = "N",
-     .help = "new tokens at most; 0: what the model's files say, else its context; translators: "
-             "twice the source's and ten"},
+     .help = "maximum of new tokens; 0: as in the model's files, else its context; translators: "
+             "twice the source's length plus ten"},
     {.name = "beam",
      .type = CLI_INT,
-     .fallback = "1",
-     .least = 1,
-     .most = 1000,
+     .default_value = "1",
+     .min = 1,
+     .max = 1000,
      .metavar = "N",
-     .help = "prefixes kept in the search; 1 is greedy"},
+     .help = "beam size; 1 is greedy search"},
     {.name = "nbest",
      .type = CLI_INT,
-     .fallback = "1",
-     .least = 1,
-     .most = 1000,
+     .default_value = "1",
+     .min = 1,
+     .max = 1000,
      .metavar = "N",
      .help = "outputs for each text, with rank and score"},
     {.name = "length-penalty",
      .type = CLI_FLOAT,
-     .fallback = "1",
-     .least = -10,
-     .most = 10,
+     .default_value = "1",
+     .min = -10,
+     .max = 10,
      .metavar = "A",
-     .help = "beams: exponent of ((5 + length) / 6); Hugging Face folders: of the length"},
+     .help = "beam search: exponent of ((5 + length) / 6); Hugging Face folders: of the length"},
     {.name = "coverage-penalty",
      .type = CLI_FLOAT,
-     .fallback = "0",
-     .least = 0,
-     .most = 100,
+     .default_value = "0",
+     .min = 0,
+     .max = 100,
      .metavar = "B",
-     .help = "weight of source words that got no attention"},
-    {.name = "sample", .type = CLI_FLAG, .help = "draw outputs instead of searching"},
+     .help = "penalty weight of source words without attention"},
+    {.name = "sample", .type = CLI_FLAG, .help = "sample instead of searching"},
     {.name = "temp",
      .type = CLI_FLOAT,
-     .fallback = "1",
-     .least = 0,
-     .most = 100,
+     .default_value = "1",
+     .min = 0,
+     .max = 100,
      .metavar = "T",
-     .help = "temperature of drawing; 0 takes the likeliest token"},
+     .help = "temperature of sampling; 0: the most likely token"},
     {.name = "top-k",
      .type = CLI_INT,
-     .fallback = "0",
-     .least = 0,
-     .most = 1e9,
+     .default_value = "0",
+     .min = 0,
+     .max = 1e9,
      .metavar = "K",
-     .help = "draw from the K likeliest tokens; 0: all"},
+     .help = "sample from the K most likely tokens; 0: all"},
     {.name = "top-p",
      .type = CLI_FLOAT,
-     .fallback = "1",
-     .least = 0.0001,
-     .most = 1,
+     .default_value = "1",
+     .min = 0.0001,
+     .max = 1,
      .metavar = "P",
-     .help = "draw from the smallest set with mass P"},
+     .help = "sample from the smallest set of tokens with probability P"},
     {.name = "min-p",
      .type = CLI_FLOAT,
-     .fallback = "0",
-     .least = 0,
-     .most = 1,
+     .default_value = "0",
+     .min = 0,
+     .max = 1,
      .metavar = "P",
-     .help = "draw from tokens with at least P of the likeliest one's probability"},
+     .help = "sample from tokens with at least P times the highest probability"},
     {.name = "repeat-penalty",
      .type = CLI_FLOAT,
-     .fallback = "1",
-     .least = 0.01,
-     .most = 100,
+     .default_value = "1",
+     .min = 0.01,
+     .max = 100,
      .metavar = "R",
-     .help = "what the logits of tokens that were said are divided by"},
+     .help = "divisor of the logits of tokens already generated"},
     {.name = "no-repeat-ngram",
      .type = CLI_INT,
-     .fallback = "0",
-     .least = 0,
-     .most = 1e6,
+     .default_value = "0",
+     .min = 0,
+     .max = 1e6,
      .metavar = "N",
-     .help = "no run of N tokens comes twice; 0: any may"},
+     .help = "do not repeat any N tokens in a row; 0: off"},
     {.name = "min-tokens",
      .type = CLI_INT,
-     .fallback = "0",
-     .least = 0,
-     .most = 1e9,
+     .default_value = "0",
+     .min = 0,
+     .max = 1e9,
      .metavar = "N",
-     .help = "new tokens at least, before an end may come"},
+     .help = "minimum of new tokens"},
     {.name = "stop",
      .type = CLI_STRING,
      .metavar = "TEXT",
-     .help = "text that ends an output; several with || between, \\n is a new line"},
+     .help = "text that ends an output; several separated by ||; \\n is a line break"},
     {.name = "pooling",
      .type = CLI_CHOICE,
      .choices = "mean|first",
      .metavar = "WHAT",
-     .help = "embed: the mean over the tokens, or the first one; else as the folder says, mean"},
+     .help = "embed: mean of the tokens, or the first token; default: as in the folder, else mean"},
     {.name = "normalize", .type = CLI_FLAG, .help = "embed: vectors of length 1"},
     {.name = "seed",
      .letter = 's',
      .type = CLI_INT,
-     .fallback = "1",
-     .least = 0,
-     .most = 1e15,
+     .default_value = "1",
+     .min = 0,
+     .max = 1e15,
      .metavar = "N",
-     .help = "of drawing"},
+     .help = "random seed of sampling"},
     {.name = "replace-unk",
      .type = CLI_FLAG,
-     .help = "put the source word that got most attention for an unknown one"},
+     .help = "replace an unknown word by the source word with the highest attention weight"},
     {.name = "pharaoh", .type = CLI_FLAG, .help = "print alignments, source-target from 0"},
-    {.name = "json", .type = CLI_FLAG, .help = "print one object an output, with its alignment"},
+    {.name = "json",
+     .type = CLI_FLAG,
+     .help = "print one JSON object per output, with its alignment"},
     {.name = "batch",
      .type = CLI_INT,
-     .fallback = "64",
-     .least = 1,
-     .most = 100000,
+     .default_value = "64",
+     .min = 1,
+     .max = 100000,
      .metavar = "N",
      .help = "texts decoded together; changes no result"},
     {.name = "ids",
@@ -306,13 +308,13 @@ const cli_verb verb_run = {
     .about = "run a model on texts",
     .notes =
         "MODEL is a folder made by 'fovea train' or a Hugging Face folder (gpt2, llama, marian, "
-        "t5, bert). Texts come from --prompt, from the command line, or one a line from --file or "
-        "standard input. A decoder goes on from a text as it is written; translators and models of "
-        "two sides answer it; an encoder fills in its masks, names its class or embeds it.",
+        "t5, bert). Texts come from --prompt, from the command line, or one per line from --file "
+        "or standard input. A decoder continues a text; translators and encoder-decoders answer "
+        "it; an encoder fills in masks, classifies or embeds it.",
     .words = {.metavar = "MODEL [TEXT ...]",
               .type = CLI_PATH,
-              .least = 1,
-              .most = CLI_MAX_WORDS,
+              .min = 1,
+              .max = CLI_MAX_WORDS,
               .help = "the model's folder, and texts"},
     .options = options,
     .option_count = CLI_COUNT(options),

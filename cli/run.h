@@ -1,16 +1,16 @@
-/* The parts of 'fovea run': texts from wherever they come, and what is done with them. */
+/* The parts of 'fovea run': reading texts, and one function per ability. */
 #ifndef FOVEA_CLI_RUN_H
 #define FOVEA_CLI_RUN_H
 
 #include "fovea/generate.h"
 #include "model.h"
 
-/* Does something with a few texts; returns the exit code. */
+/* Processes some texts; returns an exit code. */
 typedef int cli_texts_fn(void *user, int64_t count, const fv_string *texts);
 
 /*
- * Hands all texts of the call to `each`, `together` at a time: --prompt, the words after the model,
- * or else the lines of --file. Returns the first exit code that is not CLI_DONE.
+ * Passes all texts of the call to `each`, up to `together` at a time: --prompt, the words after the
+ * model, or else the lines of --file. Returns the first exit code that is not CLI_DONE.
  */
 int cli_run_texts(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
                   void *user);
@@ -21,11 +21,11 @@ int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model **model);
 
-/* What --task asks for; auto: what the model is for. */
+/* The ability of --task; auto: what the model was trained for. */
 fv_ability cli_run_ability(const cli_call *call, const fv_model *model);
 
-/* What the command line says about the search, on top of what is there; any wish about drawing
- * means to draw, but a temperature of 0. */
+/* Applies the search options of the command line. Any sampling option turns sampling on, except a
+ * temperature of 0. */
 void cli_run_search(const cli_call *call, fv_search_config *d);
 
 /* The form of --dtype. */

@@ -1,4 +1,4 @@
-/* fovea run with an encoder: fills in masks, names classes, embeds texts. */
+/* fovea run with an encoder: fills in masks, classifies, embeds. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct work {
     fv_tokenizer *tok;
     fv_tokenizer_encoder *enc;
     fv_ability ability;
-    int32_t mask;           /* the token that is to be filled in; -1: none */
+    int32_t mask;           /* id of the mask token; -1: none */
     fv_embedding_rule rule; /* embed: how a text becomes one vector */
     bool cut;               /* a text was too long */
 } work;
@@ -44,7 +44,7 @@ static bool encode(work *w, fv_string text, tokens *out)
         w->cut = true;
     }
     if (count < 1 || count > MOST_TOKENS) {
-        cli_error("run: a text of %zu tokens", e.count);
+        cli_error("run: a text has %zu tokens, which is not supported", e.count);
         return false;
     }
     out->count = (int64_t)count;
@@ -120,7 +120,7 @@ static fv_status fill(work *w, const tokens *x, const fv_batch *batch)
         if (status != FV_OK) return status;
         masks++;
     }
-    if (masks == 0) cli_note("run: a text without a mask has nothing to fill in");
+    if (masks == 0) cli_note("run: the text has no mask token to fill in");
     return FV_OK;
 }
 
@@ -148,7 +148,7 @@ static void print_embedding(const work *w, const char *text, const float *x, int
     cli_json_close(&j, '}');
 }
 
-/* The likeliest class, by its name where the folder has names. */
+/* The most likely class, by name if the folder has names. */
 static void print_class(const work *w, const char *text, const float *x, int64_t count)
 {
     const char *const *names = fv_model_spec(w->model)->labels;
@@ -248,7 +248,7 @@ static bool choose_ability(work *w)
     const bool no_mask = w->ability == FV_CAN_FILL && w->mask < 0;
     if (automatic && no_mask) w->ability = FV_CAN_EMBED;
     if (fv_model_can(w->model, w->ability) && !(no_mask && !automatic)) return true;
-    cli_error("run: the model cannot %s: it has no head for that", fv_ability_name(w->ability));
+    cli_error("run: the model cannot %s: it has no such head", fv_ability_name(w->ability));
     return false;
 }
 
@@ -266,7 +266,7 @@ static fv_status prepare(work *w)
     return FV_OK;
 }
 
-/* The folder's rule, and on top what the command line says. */
+/* The folder's rule, overridden by the command line. */
 static fv_status read_rule(work *w)
 {
     const fv_model_kind *kind = fv_model_kind_of(w->model);

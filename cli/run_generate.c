@@ -1,4 +1,4 @@
-/* fovea run with a Transformer that writes: from prompts, or in answer to sources. */
+/* fovea run with a Transformer that generates: from prompts, or from sources. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ typedef struct work {
 
 /* ---- settings ---------------------------------------------------------------------- */
 
-/* Cuts --stop at "||", with \\n and \\t as what they stand for. */
+/* Splits --stop at "||" and replaces \\n and \\t. */
 static bool read_stops(work *w)
 {
     const char *from = cli_text(w->call, "stop");
@@ -45,7 +45,7 @@ static bool read_stops(work *w)
     return true;
 }
 
-/* The folder's wishes, and on top what the command line says. */
+/* The folder's generation settings, overridden by the command line. */
 static void read_settings(work *w)
 {
     const cli_call *call = w->call;

@@ -42,22 +42,22 @@ static fv_tensor *logits_of(fv_ctx *ctx, const fv_transformer *t, const fv_rows 
     return fv_transformer_logits(ctx, t, fv_transformer_decode(ctx, t, target, memory, rows, NULL));
 }
 
-/* Says what is wrong with the choice of options for this model. */
+/* Checks the options for this model. */
 static int check(const cli_call *call, const fv_transformer *t)
 {
     if (!t) {
-        cli_error("run: --ids is for Transformers; '%s' is another kind of model", call->words[0]);
+        cli_error("run: --ids is for Transformers; %s is another kind of model", call->words[0]);
         return CLI_USAGE;
     }
     const fv_transformer_config *cfg = fv_transformer_settings(t);
     const bool both = cfg->encoder_layers > 0 && cfg->decoder_layers > 0;
     if (both != cli_given(call, "decoder-ids")) {
-        cli_error(both ? "run: a model of two sides needs --decoder-ids"
-                       : "run: --decoder-ids is for models of two sides");
+        cli_error(both ? "run: an encoder-decoder needs --decoder-ids"
+                       : "run: --decoder-ids is for encoder-decoders");
         return CLI_USAGE;
     }
     if (cli_given(call, "type-ids") && cfg->types == 0) {
-        cli_error("run: this model has no kinds of token for --type-ids");
+        cli_error("run: --type-ids: this model has no token types");
         return CLI_USAGE;
     }
     return CLI_DONE;
@@ -80,7 +80,7 @@ int cli_run_ids(const cli_call *call)
     int code = CLI_FAILED;
     fv_model *model = NULL;
     if (!cli_given(call, "logits") || call->word_count > 1) {
-        cli_error("run: --ids goes with --logits OUT.npy, and without texts");
+        cli_error("run: --ids needs --logits OUT.npy and no texts");
         return CLI_USAGE;
     }
     fv_ctx *ctx = cli_context(call, 0, &code);

@@ -1,5 +1,5 @@
 /*
- * The quick check of `fovea doctor`: does the arithmetic on this machine come out right? Every
+ * The quick check of `fovea doctor`: is the arithmetic on this machine correct? Every
  * kernel level must give the scalar level's bits (docs/architecture.md, "Bits").
  */
 #ifndef FOVEA_CLI_SELFTEST_H

@@ -16,10 +16,8 @@ static const cli_option options[] = {
      .type = CLI_FLAG,
      .help = "read {\"text\": ..., \"pair\": ...} lines, print ids and character offsets"},
     {.name = "ids", .type = CLI_FLAG, .help = "print ids instead of tokens"},
-    {.name = "target",
-     .type = CLI_FLAG,
-     .help = "the tokenizer of the language that the folder's model writes, where it has two"},
-    {.name = "decode", .type = CLI_FLAG, .help = "read lines of ids, print their text"},
+    {.name = "target", .type = CLI_FLAG, .help = "the target-side tokenizer of a folder with two"},
+    {.name = "decode", .type = CLI_FLAG, .help = "decode: read lines of ids, print their text"},
     {.name = "no-specials",
      .type = CLI_FLAG,
      .help = "add no special tokens; with --decode, leave them out"},
@@ -34,15 +32,15 @@ static const cli_option options[] = {
      .help = "where --learn writes the tokenizer.json"},
     {.name = "vocabulary",
      .type = CLI_INT,
-     .fallback = "8000",
-     .least = 1,
-     .most = 1048576,
+     .default_value = "8000",
+     .min = 1,
+     .max = 1048576,
      .metavar = "N",
-     .help = "tokens to learn, all together"},
+     .help = "vocabulary size to learn"},
     {.name = "min-count",
      .type = CLI_INT,
-     .least = 1,
-     .most = 1e15,
+     .min = 1,
+     .max = 1e15,
      .metavar = "N",
      .help = "how often a pair or word must occur to be learned (2; 1 for chars and words)"},
     {.name = "lowercase", .type = CLI_FLAG, .help = "learn with lower-cased text"},
@@ -87,7 +85,7 @@ static void print_tokens(const session *s, const fv_encoding *e)
     putchar('\n');
 }
 
-/* Characters before a byte of a text; moves on from the last place asked for. */
+/* Characters before a byte of a text; continues from the previous call's position. */
 typedef struct char_counter {
     fv_string text;
     size_t byte, chars;
@@ -155,7 +153,7 @@ static int encode_line(session *s, const fv_line *line)
 
 static int bad_ids(const char *name, const fv_line *line)
 {
-    cli_error("tokenize: %s:%llu: expected ids with blanks between them", name,
+    cli_error("tokenize: %s:%llu: expected ids separated by blanks", name,
               (unsigned long long)line->number);
     return CLI_BAD_FILE;
 }
@@ -309,11 +307,11 @@ const cli_verb verb_tokenize = {
         "MODEL is a tokenizer.json, a SentencePiece .model or a folder that holds one of them, "
         "or a folder with source.spm, target.spm and vocab.json (Marian), with vocab.json and "
         "merges.txt, or with vocab.txt. Text comes from the files after it, or from standard "
-        "input, one text a line. With --learn every word is a file to learn from.",
+        "input, one text per line. With --learn every argument is a training file.",
     .words = {.metavar = "MODEL",
               .type = CLI_PATH,
-              .least = 1,
-              .most = CLI_MAX_WORDS,
+              .min = 1,
+              .max = CLI_MAX_WORDS,
               .help = "the tokenizer, then files of text; - is standard input"},
     .options = options,
     .option_count = CLI_COUNT(options),

@@ -18,7 +18,7 @@ static bool default_folder(char out[CLI_PATH_BYTES], const char *recipe, bool sm
 
 /* ---- the run ------------------------------------------------------------------------ */
 
-static void tell_loaded(const fv_loaded *l)
+static void print_loaded(const fv_loaded *l)
 {
     if (l->loaded == 0) return;
     if (l->random == 0)
@@ -28,11 +28,11 @@ static void tell_loaded(const fv_loaded *l)
                  (long long)l->loaded, (long long)l->random, l->names, l->more ? ", ..." : "");
 }
 
-static void tell_data(const fv_run *run)
+static void print_data(const fv_run *run)
 {
     const fv_loaded loaded = fv_run_loaded(run);
     const char *report = fv_run_report(run);
-    tell_loaded(&loaded);
+    print_loaded(&loaded);
     if (*report) cli_note("%s", report);
     cli_note("%lld parameters", (long long)fv_params_elements(fv_model_params(fv_run_model(run))));
 }
@@ -61,7 +61,7 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
     fv_run *run = NULL;
     fv_status status = fv_run_create(ctx, recipe, folder, cli_progress_show, &progress, &run);
     *made = status == FV_OK;
-    if (*made && !progress.quiet) tell_data(run);
+    if (*made && !progress.quiet) print_data(run);
     if (*made) status = fv_run_train(run);
     /* A run that was stopped before it was created has nothing to save. */
     if (status == FV_ERR_CANCELLED && *made)
@@ -82,25 +82,25 @@ static int run(const cli_call *call)
     if (!named) return CLI_USAGE;
     int code = CLI_FAILED;
     bool made = false;
-    cli_claim claim = {.descriptor = -1};
+    cli_lock lock = {.descriptor = -1};
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
     fv_recipe *recipe = NULL;
     code = cli_train_recipe(ctx, call, &recipe);
-    if (code == CLI_DONE && !cli_claim_folder(folder, &claim)) code = CLI_FAILED;
+    if (code == CLI_DONE && !cli_lock_folder(folder, &lock)) code = CLI_FAILED;
     if (code == CLI_DONE) {
         fv_ctx_set_seed(ctx, (uint64_t)fv_recipe_int(recipe, "train.seed"));
-        if (!cli_flag(call, "quiet")) cli_tell_changes(ctx, recipe, folder);
+        if (!cli_flag(call, "quiet")) cli_print_changes(ctx, recipe, folder);
         const fv_status status = train(ctx, call, recipe, folder, &made);
         if (status == FV_ERR_ARGUMENT) {
             cli_error("train: %s: %s", call->words[0], fv_ctx_message(ctx));
             code = CLI_BAD_FILE;
         } else if (status != FV_OK) {
             code = cli_library_error("train", ctx, status);
-            if (status == FV_ERR_IO) cli_tell_needs(recipe, call->words[0]);
+            if (status == FV_ERR_IO) cli_print_missing(recipe, call->words[0]);
         }
     }
-    cli_release_folder(&claim, made);
+    cli_unlock_folder(&lock, made);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
     return code;
@@ -121,8 +121,8 @@ static const cli_option options[] = {
      .help = "start from the weights and the tokenizer of this model"},
     {.name = "average",
      .type = CLI_INT,
-     .least = 1,
-     .most = 63,
+     .min = 1,
+     .max = 63,
      .metavar = "N",
      .help = "at the end, write the mean of the last N states to FOLDER-average"},
     CLI_THREADS,
@@ -141,7 +141,7 @@ const cli_verb verb_train = {
              "on of the recipe describe, in runs/ and the recipe's name with -small. If the "
              "recipe's data files are not there it generates data. A recipe without a small form "
              "ends with exit code 4.",
-    .words = {.metavar = "RECIPE", .type = CLI_PATH, .least = 1, .most = 1, .help = "a TOML file"},
+    .words = {.metavar = "RECIPE", .type = CLI_PATH, .min = 1, .max = 1, .help = "a TOML file"},
     .options = options,
     .option_count = CLI_COUNT(options),
     .takes_settings = true,

@@ -178,29 +178,30 @@ static void value_of(const fv_recipe *recipe, const fv_key *key, char out[VALUE_
     }
 }
 
-void cli_tell_changes(fv_ctx *ctx, const fv_recipe *recipe, const char *folder)
+void cli_print_changes(fv_ctx *ctx, const fv_recipe *recipe, const char *folder)
 {
     char path[CLI_PATH_BYTES], was[VALUE_ROOM], is[VALUE_ROOM];
     fv_recipe *old = NULL;
     const fv_key *key;
     if (!cli_path(path, "%s/recipe.toml", folder) || access(path, R_OK) != 0) return;
-    /* One that cannot be read, an older version's for example, is not compared. */
+    /* A recipe that cannot be read, such as an older version's, is not compared. */
     const bool known = fv_run_recipe(ctx, &old) == FV_OK && fv_recipe_load(old, path) == FV_OK;
     for (size_t i = 0; known && (key = fv_recipe_key(recipe, i)); i++) {
         value_of(old, key, was);
         value_of(recipe, key, is);
-        if (strcmp(was, is) != 0) cli_note("%s is %s; in %s it was %s", key->name, is, folder, was);
+        if (strcmp(was, is) != 0)
+            cli_note("train: %s is %s; in %s it was %s", key->name, is, folder, was);
     }
     fv_recipe_destroy(&old);
 }
 
-void cli_tell_needs(const fv_recipe *recipe, const char *path)
+void cli_print_missing(const fv_recipe *recipe, const char *path)
 {
     const fv_key *key;
     for (size_t i = 0; (key = fv_recipe_key(recipe, i)); i++) {
         const char *file = fv_recipe_text(recipe, key->name);
         if (key->type != FV_KEY_PATH || !*file || access(file, F_OK) == 0) continue;
-        cli_note("%s is not there; the top of %s may say where it comes from", key->name, path);
+        cli_note("train: %s is not there; the comments of %s say how to get it", key->name, path);
         return;
     }
 }

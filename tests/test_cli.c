@@ -173,13 +173,13 @@ static void bad_values(void)
         const char *line, *message;
     } cases[] = {
         {"bench peak --threads", "--threads needs a value"},
-        {"bench peak --threads x", "expected a whole number, not 'x'"},
+        {"bench peak --threads x", "expected a whole number, got 'x'"},
         {"bench peak --threads 2.5", "expected a whole number"},
         {"bench peak --threads=", "expected a whole number"},
         {"bench peak --threads 99999999999999999999", "expected a whole number"},
         {"bench peak --threads 0", "from 1 to 64"},
         {"bench peak -t65", "from 1 to 64"},
-        {"bench attention -q --only nosuch", "no row of attention has 'nosuch' in its name"},
+        {"bench attention -q --only nosuch", "no row of attention contains 'nosuch' in its name"},
         {"bench peak --json=yes", "--json takes no value"},
         {"bench peak -z", "unknown option '-z'"},
         {"bench peak gemm", "unexpected word 'gemm'"},

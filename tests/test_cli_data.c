@@ -82,7 +82,7 @@ static void mistakes_are_told(void)
     program_run("data make");
     expect(2, "", "make takes the name of one set");
     program_run("data make dats");
-    expect(2, "", "no set 'dats' can be made; did you mean 'dates'?");
+    expect(2, "", "data: make: there is no set 'dats'; did you mean 'dates'?");
     program_run("data list now");
     expect(2, "", "unexpected word 'now'");
     program_run("data check");
@@ -92,7 +92,7 @@ static void mistakes_are_told(void)
     program_run("data make copy -o %s --length 1", program_path("few"));
     expect(1, "", "too few different sequences of up to 1 symbols");
     program_run("data make copy -o /proc/none");
-    expect(1, "", "cannot make the folder '/proc/none'");
+    expect(1, "", "/proc/none: cannot create the folder");
 }
 
 TEST_MAIN(argc, argv)

@@ -116,10 +116,10 @@ static void mistakes_are_told(void)
     program_run("eval %s %s %s -t 1 --beam 1 --by-length 2 -o %s", program_path("a"),
                 program_path("x.txt"), program_path("y.txt"), program_path("p.gif"));
     expect(2, "", "-o ");
-    expect(2, "", "p.gif: its ending is none of .svg, .png and .html");
+    expect(2, "", "p.gif: expected a name that ends with .svg, .png or .html");
     program_run("eval %s %s %s -t 1 --beam 1 --by-length 2 -o %s", program_path("a"),
                 program_path("x.txt"), program_path("y.txt"), program_path("p.txt"));
-    expect(2, "", "p.txt: its ending is none of .svg, .png and .html");
+    expect(2, "", "p.txt: expected a name that ends with .svg, .png or .html");
     program_run("eval %s %s", program_path("a"), program_path("x.txt"));
     expect(2, NULL, "SOURCES REFERENCES");
     program_run("eval %s %s %s %s -t 1 --beam 1", program_path("a"), program_path("none"),

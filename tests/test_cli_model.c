@@ -18,7 +18,7 @@ static void the_demo_shows_what_it_says(void)
 {
     program_run("demo --steps 4 -t 1 -o %s " SMALL, program_path("demo"));
     expect(0, "of 2000 unseen dates are exactly right", "step 4/4");
-    expect(0, "Where it looked while it turned \"Thursday, 3 May 1979\" into", NULL);
+    expect(0, "Attention weights of \"Thursday, 3 May 1979\" -> ", NULL);
     expect(0, "fovea look ", NULL);
     static const char *const files[] = {"alignment.svg", "alignment.png", "model.safetensors",
                                         "config.json",   "recipe.toml",   "log.csv"};
@@ -72,11 +72,11 @@ static void a_recipe_becomes_a_model(void)
         free(data);
     }
     program_run("look %s 3.5.79 -o look.jpeg", program_path("m"));
-    expect(2, "", "-o look.jpeg: its ending is none of .svg, .png, .html, .txt and .npz");
+    expect(2, "", "-o look.jpeg: expected a name that ends with .svg, .png, .html, .txt or .npz");
     static const char *const inside[] = {"--head 0", "--layer 0", "--at cross", "--from 3 --to 1"};
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
         program_run("look %s 3.5.79 %s", program_path("m"), inside[i]);
-        expect(2, "", "is for Transformers; this is a recurrent translator, which has one map");
+        expect(2, "", "is for Transformers; a recurrent translator has one attention map");
         CHECK(strncmp(strstr(program.err, "--"), inside[i], 4) == 0); /* the option is named */
     }
     program_run("look %s 3.5.79 --target 1979-05-03", program_path("m"));
@@ -134,16 +134,16 @@ static void translators_heed_their_options(void)
     program_run("run %s 3.5.79 --temp 0", program_path("m"));
     CHECK_STR(program.out, greedy);
     program_run("run %s 3.5.79 --dtype int8", program_path("m"));
-    expect(2, "", "--dtype does nothing for a fovea-seq2seq model");
+    expect(2, "", "--dtype does not apply to a fovea-seq2seq model");
     program_run("run %s 3.5.79 --stop x", program_path("m"));
-    expect(2, "", "--stop does nothing");
+    expect(2, "", "--stop does not apply");
 }
 
 static void every_key_is_explained(void)
 {
     program_run("help recipe");
-    expect(0, "\n[train]  The loop", "");
-    expect(0, "\n  lr                learning rate at its highest [0.001]\n", NULL);
+    expect(0, "\n[train]  The training loop", "");
+    expect(0, "\n  lr                highest learning rate [0.001]\n", NULL);
     CHECK_EQ(count_of(program.out, "\n["), 6);
     program_run("help recipe --markdown");
     expect(0, "\n### [model]\n", "");
@@ -166,7 +166,7 @@ static void mistakes_are_told(void)
     program_run("train %s", program_path("absent.toml"));
     expect(3, NULL, "absent.toml");
     program_run("train %s -o /proc/none/x", program_path("r.toml"));
-    expect(1, NULL, "cannot make the folder");
+    expect(1, NULL, "cannot create the folder");
     program_run("train %s -o %s --data.made none --data.train_source %s --data.train_target %s",
                 program_path("r.toml"), program_path("u"), program_path("x.txt"),
                 program_path("y.txt"));
@@ -175,7 +175,7 @@ static void mistakes_are_told(void)
                 "--data.train_target absent.en",
                 program_path("r.toml"), program_path("u"));
     expect(3, NULL, "absent.de: cannot open");
-    expect(3, NULL, "data.train_source is not there; the top of ");
+    expect(3, NULL, "data.train_source is not there; the comments of ");
     program_run("run %s text", program_path("nowhere"));
     expect(3, NULL, "config.json");
     program_run("look %s", program_path("nowhere"));

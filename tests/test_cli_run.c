@@ -140,9 +140,9 @@ static void mistakes_are_named(void)
     program_run("run %s abc --task translate", folder("gpt2", 331));
     expect(2, NULL, "a gpt2 model does not translate");
     program_run("run %s abc --pharaoh", folder("gpt2", 331));
-    expect(2, NULL, "--pharaoh does nothing for a gpt2 model");
+    expect(2, NULL, "--pharaoh does not apply to a gpt2 model");
     program_run("run %s abc --beam 2", folder("bert", 211));
-    expect(2, NULL, "--beam does nothing for a bert model");
+    expect(2, NULL, "--beam does not apply to a bert model");
     program_run("run %s abc --task classify", folder("bert", 211));
     expect(2, NULL, "cannot classify");
     program_run("run %s abc --dtype int4", folder("gpt2", 331));

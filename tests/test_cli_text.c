@@ -38,7 +38,7 @@ static void scores_that_cannot_be(void)
     program_run("score -i %s %s", program_path("three"), program_path("two"));
     expect(3, NULL, "three has more lines than ");
     program_run("score -i %s %s", program_path("none"), program_path("none"));
-    expect(3, NULL, "an empty file has no score");
+    expect(3, NULL, "the file is empty, expected one segment per line");
     program_run("score -i %s %s", program_path("latin1"), program_path("two"));
     expect(3, NULL, "latin1:2: invalid UTF-8 at byte 3 of the line");
     program_run("score -i %s %s", program_path("absent"), program_path("two"));
@@ -105,7 +105,7 @@ static void tokens_that_cannot_be(void)
     snprintf(model, sizeof model, "%s", program_path("t.json"));
     program_text("two", "a\nb\n");
     program_run("tokenize %s %s --decode", model, program_path("two"));
-    expect(3, NULL, "two:1: expected ids with blanks between them");
+    expect(3, NULL, "two:1: expected ids separated by blanks");
     program_text("far", "99\n");
     program_run("tokenize %s %s --decode", model, program_path("far"));
     expect(3, NULL, "far:1: tokenizer: unknown token id 99");

@@ -166,6 +166,37 @@ static void letters_are_copied_reversed_and_sorted(void)
     }
 }
 
+static void sentences_have_translations(void)
+{
+    static text_lines source, target;
+    const fv_made_config cfg = small_config();
+    fv_made_report report;
+    char folder[512], name[64];
+    snprintf(folder, sizeof folder, "%s", folder_sub("sentences"));
+    CHECK_OK(ctx, make("sentences", &cfg, folder, &report));
+    for (int part = 0; part < FV_MADE_PARTS; part++) {
+        snprintf(name, sizeof name, "%s.en", fv_made_part_name((fv_made_part)part));
+        read_lines(folder, name, &source);
+        snprintf(name, sizeof name, "%s.fr", fv_made_part_name((fv_made_part)part));
+        read_lines(folder, name, &target);
+        CHECK_EQ(source.count, part == FV_MADE_TRAIN ? 300 : 40);
+        CHECK_EQ(target.count, source.count);
+        for (int i = 0; i < source.count && i < target.count; i++) {
+            CHECK_EQ(part_of(source.list[i]), part);
+            CHECK(strncmp(source.list[i], "the ", 4) == 0);
+            CHECK(strncmp(target.list[i], "le ", 3) == 0 || strncmp(target.list[i], "la ", 3) == 0);
+            /* The adjective agrees with its noun: both sides have it, or neither. */
+            CHECK_EQ(strstr(source.list[i], "black cow") != NULL,
+                     strstr(target.list[i], "vache noire") != NULL);
+            CHECK_EQ(strstr(source.list[i], "black cat") != NULL,
+                     strstr(target.list[i], "chat noir ") != NULL);
+        }
+        free_lines(&source);
+        free_lines(&target);
+    }
+    CHECK_OK(ctx, fv_made_set_check(ctx, folder, NULL, NULL));
+}
+
 static void dates_are_parted_by_calendar_date(void)
 {
     static text_lines iso[FV_MADE_PARTS];
@@ -525,6 +556,7 @@ TEST_MAIN(argc, argv)
     RUN(sha256_is_the_published_one);
     RUN(sources_belong_where_the_rule_says);
     RUN(letters_are_copied_reversed_and_sorted);
+    RUN(sentences_have_translations);
     RUN(dates_are_parted_by_calendar_date);
     RUN(the_same_seed_makes_the_same_files);
     RUN(bounds_are_told);

@@ -268,7 +268,7 @@ static void the_program_cuts_and_normalizes(void)
     sentence_files_write(folder_path("model"), MEAN, "{\"max_seq_length\": 5}");
     program_run("run %s abc", folder_path("model")); /* [CLS] a b c [SEP] */
     expect(0, NULL, NULL);
-    CHECK(strstr(program.err, "cut off") == NULL);
+    CHECK(strstr(program.err, "truncated") == NULL);
     snprintf(kept, sizeof kept, "%.4000s", program.out);
     double sum = 0, first = strtod(kept, NULL);
     char *at = kept;
@@ -279,7 +279,7 @@ static void the_program_cuts_and_normalizes(void)
     CHECK_NEAR(sum, 1, 1e-5);
     CHECK(fabs(first - plain) > 1e-3);
     program_run("run %s abcdefgh", folder_path("model"));
-    expect(0, NULL, "more than 5 tokens were cut off");
+    expect(0, NULL, "more than 5 tokens were truncated");
     CHECK_STR(program.out, kept);
     program_run("run %s zzzzz abc q --batch 8", folder_path("model")); /* in company */
     expect(0, kept, NULL);

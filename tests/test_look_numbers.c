@@ -263,7 +263,7 @@ static void long_texts_have_small_pictures(void)
     expect(0, NULL, NULL);
     CHECK(bytes_of("map.html") > 2 * small);
     program_run("look %s --layer 0 --head 1", options);
-    expect(0, "head 1, the largest of 2 x 2", NULL);
+    expect(0, "head 1, maxima of 2 x 2", NULL);
     program_run("look %s --layer 0 --head 1 --rows 1000:1004 --cols 8:12", options);
     expect(0, "1003", NULL);
     program_run("look %s --links -o %s", options, program_path("links.svg"));

@@ -256,7 +256,7 @@ static void two_trainings_do_not_share_a_folder(void)
     CHECK_EQ(status >> 8, 1);
     size_t bytes = 0;
     char *said = file_read(program_path("second"), &bytes);
-    CHECK(said && bytes > 10 && memmem(said, bytes, "another training is at work", 27));
+    CHECK(said && bytes > 10 && memmem(said, bytes, "another process is training", 27));
     free(said);
     program_signal(SIGINT);
     program_wait();

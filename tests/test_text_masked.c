@@ -117,7 +117,7 @@ static double first_loss(const char *folder, const char *held_out, const char *m
     char text[512]; /* a path that outlives other ones */
     snprintf(text, sizeof text, "%s", folder_path("text.txt"));
     const run_setting more[] = {{"train.task", "masked"},      {"data.train_text", text},
-                                {"data.valid_text", held_out}, {"eval.most", most},
+                                {"data.valid_text", held_out}, {"eval.max_texts", most},
                                 {"train.steps", "1"},          {NULL, NULL}};
     run_watch w = {0};
     CHECK_EQ(train(folder_sub(folder), 1, more, &w), FV_OK);
@@ -164,7 +164,7 @@ static void count_example(const fv_text_task *run, const fv_text_piece *piece, t
     CHECK_EQ(run->tokens[0][0], run->cls);
     CHECK_EQ(run->tokens[0][n - 1], run->sep);
     for (int64_t i = 0; i < n; i++) {
-        const int64_t id = run->tokens[0][i], wanted = run->wanted[0][i];
+        const int64_t id = run->tokens[0][i], wanted = run->targets[0][i];
         const int64_t was = wanted == -1 ? id : wanted;
         CHECK_EQ(run->types[0][i], i >= second);
         CHECK(i > 0 || wanted == -1); /* marks stay */

@@ -262,7 +262,7 @@ static void bad_recipes_are_told(void)
     CHECK(strstr(fv_ctx_message(ctx), "short.txt"));
     file_write(folder_path("empty.txt"), "", 0);
     CHECK_EQ(start(ctx, "data.train_text", folder_path("empty.txt")), FV_ERR_FORMAT);
-    CHECK(strstr(fv_ctx_message(ctx), "empty.txt: there is no text to learn from"));
+    CHECK(strstr(fv_ctx_message(ctx), "empty.txt: no text, expected training text"));
     CHECK_EQ(start(ctx, "train.init_from", folder_path("nowhere")), FV_ERR_IO);
     CHECK(strstr(fv_ctx_message(ctx), "nowhere"));
     file_write(folder_path("bad.txt"), "\xff\xfe\n", 3);

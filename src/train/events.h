@@ -14,7 +14,7 @@ enum { FV_EVENT_BYTES = 256 };
 
 /* One record into `out`; returns its bytes. Tags of more than 64 bytes are cut. */
 size_t fv_event_version(const fv_crc *crc, double wall_time, unsigned char out[FV_EVENT_BYTES]);
-/* Says that the run goes on from `step`: what was drawn after it is dropped. */
+/* Marks that the run resumes at `step`: TensorBoard drops later points. */
 size_t fv_event_start(const fv_crc *crc, double wall_time, uint64_t step,
                       unsigned char out[FV_EVENT_BYTES]);
 size_t fv_event_scalar(const fv_crc *crc, double wall_time, uint64_t step, const char *tag,

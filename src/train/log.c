@@ -33,7 +33,7 @@ static size_t bytes_until(const char *text, size_t bytes, const char *lead, uint
         const char *newline = memchr(text + at, '\n', bytes - at);
         if (!newline) return at; /* torn by a crash */
         const size_t end = (size_t)(newline - text) + 1;
-        if (memchr(text + at, '\0', end - at)) return at; /* a hole that a power cut left */
+        if (memchr(text + at, '\0', end - at)) return at; /* zeros after a power failure */
         uint64_t number = 0;
         size_t i = at + skip;
         for (; i < end && text[i] >= '0' && text[i] <= '9' && number < UINT64_MAX / 16; i++)
@@ -136,7 +136,7 @@ static void columns_of(const fv_train_event *e, column out[COLUMNS])
 
 enum { TAG_BYTES = 48 };
 
-/* What a metric is called in the logs and on the board. */
+/* The name of a metric in the logs and in TensorBoard. */
 static void metric_tag(const fv_metric *metric, char out[TAG_BYTES])
 {
     snprintf(out, TAG_BYTES, "eval/%s", metric->name);

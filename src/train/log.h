@@ -1,5 +1,5 @@
 /*
- * What a run writes as it goes: log.jsonl (one object a line), log.csv, and a TensorBoard event
+ * The logs of a run: log.jsonl (one object a line), log.csv, and a TensorBoard event
  * file for each start. Lines are appended and a failed write is the run's failure: a full disk is
  * better noticed here than at the next state.
  */
@@ -21,7 +21,7 @@ typedef struct fv_train_log {
     fv_crc crc;
 } fv_train_log;
 
-/* Goes on after `step`: lines of later steps are cut off. Fails: IO, MEMORY, ARGUMENT. */
+/* Resumes after `step`: removes lines of later steps. Fails: IO, MEMORY, ARGUMENT. */
 fv_status fv_train_log_open(fv_ctx *ctx, const char *folder, uint64_t step, fv_train_log *out);
 /* A step's line, or an evaluation's. */
 fv_status fv_train_log_add(fv_train_log *log, const fv_train_event *event);

@@ -87,11 +87,11 @@ fv_status fv_trainer_create(fv_params *params, const fv_task *task, const fv_tra
     FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given), ctx, FV_ERR_ARGUMENT,
                  "train: the config is not initialised");
     FV_RETURN_IF(!task->begin || !task->loss || cfg->keep < 1 || cfg->keep >= FV_MAX_STATES, ctx,
-                 FV_ERR_ARGUMENT, "train: a task needs begin and loss, keep is 1 to %d",
+                 FV_ERR_ARGUMENT,
+                 "train: expected a task with begin and loss, and keep from 1 to %d",
                  FV_MAX_STATES - 1);
     FV_RETURN_IF(task->phases < 0 || task->phases > FV_MAX_PHASES, ctx, FV_ERR_ARGUMENT,
-                 "train: a step of %d phases; at most %d are supported", task->phases,
-                 FV_MAX_PHASES);
+                 "train: a step has %d phases, expected at most %d", task->phases, FV_MAX_PHASES);
     fv_trainer *t = fv_mem_zalloc(&ctx->mem, sizeof *t);
     FV_RETURN_IF(!t, ctx, FV_ERR_MEMORY, "no memory for a trainer");
     t->ctx = ctx;
@@ -150,7 +150,7 @@ static fv_train_event event_of(const fv_trainer *t, fv_train_event_kind kind)
     return e;
 }
 
-static void tell(const fv_trainer *t, const fv_train_event *event)
+static void notify(const fv_trainer *t, const fv_train_event *event)
 {
     if (t->cfg.observe) t->cfg.observe(t->cfg.observe_user, event);
 }
@@ -159,7 +159,7 @@ static void tell_kind(const fv_trainer *t, fv_train_event_kind kind, const char 
 {
     fv_train_event e = event_of(t, kind);
     e.text = text;
-    tell(t, &e);
+    notify(t, &e);
 }
 
 /* ---- the task's own computing ------------------------------------------------------ */
@@ -419,7 +419,7 @@ static bool better(const fv_trainer *t, const fv_metric *metric)
     return isnan(best) || (metric->higher_is_better ? value > best : value < best);
 }
 
-/* Sample outputs, for who watches. */
+/* Sample outputs for the observer. */
 static fv_status show_samples(fv_trainer *t)
 {
     fv_text text = {0};
@@ -432,7 +432,7 @@ static fv_status show_samples(fv_trainer *t)
     return status;
 }
 
-/* *stop: patience is at its end. */
+/* *stop: patience is exhausted. */
 static fv_status evaluate(fv_trainer *t, bool *stop)
 {
     fv_metric metrics[FV_MAX_METRICS] = {{.value = 0}};
@@ -457,7 +457,7 @@ static fv_status evaluate(fv_trainer *t, bool *stop)
         FV_FORWARD(save_weights(t));
     }
     FV_FORWARD(fv_train_log_add(&t->log, &e));
-    tell(t, &e);
+    notify(t, &e);
     FV_FORWARD(show_samples(t));
     *stop = t->cfg.patience > 0 && t->progress.since_best >= t->cfg.patience;
     return FV_OK;
@@ -476,7 +476,7 @@ static fv_status after_step(fv_trainer *t, bool *stop)
     const uint64_t step = t->progress.step;
     const fv_train_event e = event_of(t, FV_TRAIN_STEP);
     if (due(step, cfg->log_every, cfg->steps)) FV_FORWARD(fv_train_log_add(&t->log, &e));
-    tell(t, &e);
+    notify(t, &e);
     if (due(step, cfg->eval_every, cfg->steps)) FV_FORWARD(evaluate(t, stop));
     if (due(step, cfg->save_every, cfg->steps) || *stop) FV_FORWARD(save(t));
     return FV_OK;
@@ -504,8 +504,8 @@ static fv_status run_steps(fv_trainer *t)
     return t->task.evaluate && !t->no_metrics ? FV_OK : save_weights(t);
 }
 
-/* The cancelled step left half-made gradients and the sticky error behind; its data is drawn again
- * when the run goes on. */
+/* The cancelled step leaves incomplete gradients and the sticky error; its data is drawn again
+ * when the run resumes. */
 static fv_status save_cancelled(fv_trainer *t)
 {
     if (fv_ctx_error(t->ctx) != FV_OK) fv_ctx_take_error(t->ctx);

@@ -6,7 +6,7 @@
 #include "kernels/optim.h"
 #include "tensor/params.h"
 
-/* What each kind keeps beside a parameter, and which kernel reads it. */
+/* The state tensors of each kind, and the kernel that updates them. */
 typedef struct optim_kind {
     const char *state[2]; /* names of its state tensors; NULL: none */
     fv_kernel_id kernel;
@@ -30,7 +30,7 @@ struct fv_optim {
     fv_ctx *ctx;
     fv_params *params;
     fv_optim_config cfg;
-    int count; /* parameters when it was made */
+    int count; /* parameters when it was created */
     slot *slots;
     uint64_t steps, skipped_total;
     int skipped_in_a_row;
@@ -57,7 +57,8 @@ static fv_status check_config(fv_ctx *ctx, const fv_optim_config *cfg)
                  "optim: no such kind: %d", (int)cfg->kind);
     bool rates_ok = cfg->beta1 >= 0 && cfg->beta1 < 1 && cfg->beta2 >= 0 && cfg->beta2 < 1 &&
                     cfg->alpha >= 0 && cfg->alpha < 1;
-    FV_RETURN_IF(!rates_ok, ctx, FV_ERR_ARGUMENT, "optim: an average's rate is outside 0..1");
+    FV_RETURN_IF(!rates_ok, ctx, FV_ERR_ARGUMENT,
+                 "optim: expected momentum, beta1 and beta2 from 0 to 1");
     FV_RETURN_IF(
         !(cfg->eps >= 0 && cfg->weight_decay >= 0 && cfg->momentum >= 0 && cfg->clip_norm >= 0),
         ctx, FV_ERR_ARGUMENT, "optim: a setting is negative or not a number");
@@ -192,7 +193,7 @@ static fv_status check_step(fv_optim *optim, double lr)
     FV_RETURN_IF(!(lr >= 0) || isinf(lr), ctx, FV_ERR_ARGUMENT, "optim: the learning rate is %g",
                  lr);
     FV_RETURN_IF(optim->params->count != optim->count, ctx, FV_ERR_STATE,
-                 "optim: parameters were added after the optimizer was made");
+                 "optim: parameters were added after the optimizer was created");
     return FV_OK;
 }
 

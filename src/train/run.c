@@ -32,14 +32,15 @@ struct fv_run {
 /* What every run has; the choices of the first two are the names of the tables' entries. */
 static const fv_key run_keys[] = {
     {"train.task", FV_KEY_CHOICE, "translation", 0, 0, "translation",
-     "what is learnt: sentence pairs, the next token, masked tokens, or classes of texts"},
+     "what is learned: sentence pairs, the next token, masked tokens, or classes of texts"},
     {"model.kind", FV_KEY_CHOICE, AUTO, 0, 0, AUTO,
-     "kind of model; auto: the task's default. The keys of [model] or of [transformer] count"},
+     "kind of model, with the keys of [model] or [transformer]; auto: the task's default"},
     {"train.init_from", FV_KEY_PATH, "", 0, 0, NULL,
-     "a model's folder to start from: its tokenizer, and its weights where name and shape fit"},
+     "folder of a model to start from: its tokenizer, and weights with the same name and shape"},
     {"train.sampling", FV_KEY_REAL, "0", 0, 1, NULL,
-     "share of decoder steps fed the model's own last token"},
-    {"train.seed", FV_KEY_INT, "1", 0, 1e15, NULL, "of weights, order and dropout"},
+     "scheduled sampling: share of decoder inputs that are the model's own last token"},
+    {"train.seed", FV_KEY_INT, "1", 0, 1e15, NULL,
+     "random seed of weights, data order and dropout"},
     {"eval.samples", FV_KEY_INT, "0", 0, 100, NULL, "sample outputs to print at each evaluation"},
 };
 
@@ -124,7 +125,7 @@ static fv_status make_model(fv_run *run, const char *folder)
     fv_ctx *ctx = run->ctx;
     const char *name = model_name(run);
     const fv_model_kind *kind = fv_model_kind_find(ctx, name);
-    FV_RETURN_IF(!kind, ctx, FV_ERR_ARGUMENT, "model.kind: there is no kind '%.60s'", name);
+    FV_RETURN_IF(!kind, ctx, FV_ERR_ARGUMENT, "model.kind: unknown kind '%.60s'", name);
     FV_FORWARD(check_model(run, kind));
     const fv_task_config cfg = {.ctx = ctx, .recipe = run->recipe, .folder = folder};
     fv_data_spec spec = {.ability = FV_CAN_GENERATE};
@@ -148,7 +149,7 @@ fv_status fv_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
 {
     const char *task = fv_recipe_text(recipe, "train.task");
     const fv_task_kind *kind = fv_task_kind_find(ctx, task);
-    FV_RETURN_IF(!kind, ctx, FV_ERR_ARGUMENT, "train.task: there is no task '%.60s'", task);
+    FV_RETURN_IF(!kind, ctx, FV_ERR_ARGUMENT, "train.task: unknown task '%.60s'", task);
     fv_run *run = fv_mem_zalloc(&ctx->mem, sizeof *run);
     FV_RETURN_IF(!run, ctx, FV_ERR_MEMORY, "no memory for a training run");
     run->ctx = ctx;
@@ -258,7 +259,7 @@ static void optimizer(void *user, int phase, fv_optim_config *optim, fv_schedule
     run->kind->optimizer(run->task, phase, optim, schedule);
 }
 
-/* A place has the task's numbers, then the model's. */
+/* The position holds the task's numbers, then the model's. */
 static void get_position(void *user, int64_t position[FV_POSITION])
 {
     fv_run *run = user;

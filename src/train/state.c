@@ -214,7 +214,7 @@ static fv_status list_and_rotate(fv_ctx *ctx, const char *folder, uint64_t step,
 {
     fv_state_list list;
     FV_FORWARD(fv_state_list_read(ctx, folder, &list));
-    /* Steps at or past this one are of a run that was given up. */
+    /* States at or after this step belong to a run that was restarted before it. */
     uint64_t dropped[FV_MAX_STATES];
     size_t drops = 0, kept = 0;
     for (size_t i = 0; i < list.count; i++) {
@@ -234,7 +234,7 @@ static fv_status list_and_rotate(fv_ctx *ctx, const char *folder, uint64_t step,
     for (size_t i = 0; i < drops; i++) {
         char path[FV_PATH_BYTES];
         FV_FORWARD(fv_state_file(ctx, path, folder, dropped[i]));
-        /* A file that stays behind costs space only. */
+        /* A file that cannot be removed only costs space. */
         ctx->io.remove(ctx->io.user, path);
     }
     return FV_OK;

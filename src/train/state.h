@@ -1,7 +1,7 @@
 /*
- * Training states on disk: state-<step>.safetensors with everything a run needs to go on, and
- * states.json, which lists those that are whole. A state is written before the list names it and
- * removed after the list has forgotten it, so that the list never points at nothing.
+ * Training states on disk: state-<step>.safetensors with everything a run needs to resume, and
+ * states.json, which lists the complete ones. A state is written before the list names it and
+ * removed after it is off the list, so that every state on the list exists.
  */
 #ifndef FV_TRAIN_STATE_H
 #define FV_TRAIN_STATE_H
@@ -17,7 +17,7 @@ typedef struct fv_state_parts {
     fv_params *params;
     fv_optim *optim[FV_MAX_PHASES];
     int phases;
-    fv_params *extra; /* what the task keeps beside weights; filled by loading */
+    fv_params *extra; /* the task's own state; filled by loading */
 } fv_state_parts;
 
 /* What the phases of an unfinished step that are done have come to. */
@@ -44,7 +44,7 @@ typedef struct fv_state_list {
     uint64_t step[FV_MAX_STATES]; /* ascending */
 } fv_state_list;
 
-/* Where the state of a step lies. Fails: ARGUMENT (too long a path). */
+/* The path of a step's state. Fails: ARGUMENT (too long). */
 fv_status fv_state_file(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, uint64_t step);
 
 /* An absent list is empty. */

@@ -1,6 +1,6 @@
 /*
- * What runs of every kind make of a recipe: the trainer's settings, the order in which examples are
- * met, and the parts of a step.
+ * What all tasks derive from a recipe: the trainer's settings, the order of examples, and the parts
+ * of a step.
  *
  *     run->train = fv_step_settings(recipe, folder, observe, user);
  *     s = fv_step_parts_create(ctx, recipe, &run->parts);
@@ -12,14 +12,14 @@
 #include "fovea/batches.h"
 #include "fovea/train.h"
 
-/* A step's examples lie one after the other; those of part i are first[i] to first[i + 1] - 1. */
+/* The examples of part i of a step are first[i] to first[i + 1] - 1. */
 typedef struct fv_step_parts {
     int64_t *first; /* [count + 1]; first[0] is 0 */
     int64_t count;  /* train.accumulate */
 } fv_step_parts;
 
 fv_status fv_step_parts_create(fv_ctx *ctx, const fv_recipe *recipe, fv_step_parts *out);
-/* Parts that are zero are fine. */
+/* Accepts zeroed parts. */
 void fv_step_parts_free(fv_ctx *ctx, fv_step_parts *parts);
 
 /* The settings of [train], for a run in `folder`. */
@@ -29,7 +29,7 @@ fv_train_config fv_step_settings(const fv_recipe *recipe, const char *folder,
 /* Tokens of example i, by which batches are filled. */
 typedef int64_t (*fv_step_length)(const void *user, int64_t i);
 
-/* Batches as the recipe wants them: shuffled to train, as the examples stand to judge. */
+/* Batches with the recipe's sizes: shuffled for training, in order for validation. */
 fv_status fv_step_order(fv_ctx *ctx, const fv_recipe *recipe, int64_t count, fv_step_length length,
                         const void *user, bool shuffle, fv_batches **out);
 

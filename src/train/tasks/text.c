@@ -6,22 +6,22 @@
 
 static const fv_key keys[] = {
     {"train.next_sentence", FV_KEY_BOOL, "false", 0, 0, NULL,
-     "masked: learn too whether one text goes on with another"},
-    {"data.train_text", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: the text to learn"},
-    {"data.train_text2", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: more of it"},
-    {"data.train_text3", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: still more"},
-    {"data.valid_text", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: held out to judge by"},
+     "masked: also learn whether two texts follow each other"},
+    {"data.train_text", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: training text"},
+    {"data.train_text2", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: more training text"},
+    {"data.train_text3", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: more training text"},
+    {"data.valid_text", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: validation text"},
     {"data.train_csv", FV_KEY_PATH, "", 0, 0, NULL,
-     "classify, masked: a table of texts, with a first line of names"},
-    {"data.valid_csv", FV_KEY_PATH, "", 0, 0, NULL, "classify, masked: held out to judge by"},
-    {"data.text_column", FV_KEY_TEXT, "text", 0, 0, NULL, "classify, masked: where a text stands"},
-    {"data.label_column", FV_KEY_TEXT, "label", 0, 0, NULL, "classify: where its class stands"},
+     "classify, masked: training CSV with a header line"},
+    {"data.valid_csv", FV_KEY_PATH, "", 0, 0, NULL, "classify, masked: validation CSV"},
+    {"data.text_column", FV_KEY_TEXT, "text", 0, 0, NULL, "classify, masked: column of the text"},
+    {"data.label_column", FV_KEY_TEXT, "label", 0, 0, NULL, "classify: column of the class"},
     {"data.valid_share", FV_KEY_REAL, "0.1", 0, 0.9, NULL,
-     "not translation: without a file to judge by, this share of the text"},
+     "not translation: share held out for validation if there is no validation file"},
     {"data.documents", FV_KEY_CHOICE, "stream", 0, 0, "stream|lines|paragraphs",
-     "language, masked: one long text, or texts that do not see each other"},
+     "language, masked: one long text, or one document per line or paragraph"},
     {"data.length", FV_KEY_INT, "0", 0, 1e7, NULL,
-     "not translation: tokens of an example; 0: as many as the model reads"},
+     "not translation: tokens per example; 0: the model's context"},
 };
 
 static fv_key_table text_keys(void) { return (fv_key_table){keys, sizeof keys / sizeof *keys}; }
@@ -42,7 +42,7 @@ static void free_examples(fv_text_task *run)
     fv_mem *mem = &run->ctx->mem;
     if (run->cells) fv_mem_free(mem, run->cells, run->cell_room * sizeof *run->cells);
     if (run->types) fv_mem_free(mem, run->types, run->type_room * sizeof *run->types);
-    if (run->wanted) fv_mem_free(mem, run->wanted, run->wanted_room * sizeof *run->wanted);
+    if (run->targets) fv_mem_free(mem, run->targets, run->target_room * sizeof *run->targets);
     if (run->label) fv_mem_free(mem, run->label, run->label_room * sizeof *run->label);
     if (run->label_row)
         fv_mem_free(mem, run->label_row, run->label_row_room * sizeof *run->label_row);
@@ -67,7 +67,7 @@ static void close_task(void *self)
 static fv_status find_texts(fv_text_task *run, fv_data_spec *spec)
 {
     FV_RETURN_IF(!fv_text_has(run, FV_TEXT_TRAIN), run->ctx, FV_ERR_ARGUMENT,
-                 "the recipe must name %s",
+                 "%s is missing, expected a file (or data.made)",
                  run->goal == FV_TEXT_CLASSIFY ? "data.train_csv" : "data.train_text");
     FV_RETURN_IF(run->goal == FV_TEXT_CLASSIFY && run->made && !run->made->has_labels, run->ctx,
                  FV_ERR_ARGUMENT, "data.made: %s have no classes, expected sentences",
@@ -132,12 +132,13 @@ static fv_status size_window(fv_text_task *run, const fv_model *model)
                   asked = fv_recipe_int(run->recipe, "data.length"),
                   marks = run->goal == FV_TEXT_LANGUAGE ? 0 : 2 + run->next_sentence;
     FV_RETURN_IF(most > 0 && asked > most, run->ctx, FV_ERR_ARGUMENT,
-                 "data.length is %lld, more than the model's %lld positions", (long long)asked,
-                 (long long)most);
+                 "data.length is %lld, expected at most the model's %lld positions",
+                 (long long)asked, (long long)most);
     run->window = asked > 0 ? asked : most;
     run->piece = run->window - marks;
     FV_RETURN_IF(run->piece < 1 + (marks > 0), run->ctx, FV_ERR_ARGUMENT,
-                 "data.length is %lld, too short for a text and its marks", (long long)run->window);
+                 "data.length is %lld, too short for a text and its special tokens",
+                 (long long)run->window);
     return FV_OK;
 }
 
@@ -168,12 +169,12 @@ static const char *report(void *self)
 
 /* ---- the kinds ------------------------------------------------------------------------------ */
 
-#define TEXT_TASK(word, line, table, opener, judge)                                                \
+#define TEXT_TASK(word, line, table, opener, metrics)                                              \
     {                                                                                              \
         .struct_size = sizeof(fv_task_kind), .name = word, .summary = line,                        \
         .model = "transformer", .keys = table, .open = opener, .prepare = prepare,                 \
         .close = close_task, .report = report, .begin = fv_text_begin,                             \
-        .batch = fv_text_step_batch, .evaluate = judge, .get_position = fv_text_get_position,      \
+        .batch = fv_text_step_batch, .evaluate = metrics, .get_position = fv_text_get_position,    \
         .set_position = fv_text_set_position                                                       \
     }
 
@@ -181,5 +182,5 @@ const fv_task_kind fv_task_language = TEXT_TASK("language", "predict the next to
                                                 text_keys, open_language, fv_text_evaluate);
 const fv_task_kind fv_task_masked = TEXT_TASK("masked", "predict masked tokens, as BERT does",
                                               no_keys, open_masked, fv_text_evaluate_encoder);
-const fv_task_kind fv_task_classify = TEXT_TASK("classify", "name the class of a text", no_keys,
-                                                open_classify, fv_text_evaluate_encoder);
+const fv_task_kind fv_task_classify =
+    TEXT_TASK("classify", "classify texts", no_keys, open_classify, fv_text_evaluate_encoder);

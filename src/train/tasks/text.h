@@ -4,7 +4,7 @@
  * paragraphs, which do not attend to each other. Which windows a step reads depends on the seed and
  * the step alone.
  *
- * A masked model (BERT's) learns masked tokens: 15 of 100, and of those eight in ten become [MASK],
+ * A masked model (BERT) predicts masked tokens: 15 of 100, and of those eight in ten become [MASK],
  * one another token, and one stays. With train.next_sentence a text is cut in two, half of the time
  * its second part is another text's, and the model learns which.
  *
@@ -13,10 +13,10 @@
  *
  *     text.c           the three task kinds, opening and closing
  *     text_files.c     files to texts
- *     text_words.c     the tokenizer and the classes
+ *     text_tokenizer.c     the tokenizer and the classes
  *     text_data.c      texts to tokens, pieces and windows
  *     text_examples.c  pieces to what an encoder reads
- *     text_judge.c     metrics of encoders
+ *     text_metrics.c     metrics of encoders
  *     text_steps.c     batches of a step
  */
 #ifndef FV_TRAIN_TEXT_H
@@ -29,7 +29,7 @@
 #include "text/vocab.h"
 #include "train/step.h"
 
-/* Stands behind every document of a language model. */
+/* Ends every document of a language model. */
 #define FV_TEXT_END "<|endoftext|>"
 
 /* A document, or as much of it as a window holds. */
@@ -71,16 +71,16 @@ typedef struct fv_text_task {
     int64_t piece;    /* tokens of a piece, at most: a window without its marks */
     int64_t examples; /* windows of a batch, for a stream */
     bool stream, next_sentence;
-    /* the step at hand: example i is tokens[i], of length[i] */
+    /* the current step: example i is tokens[i], of length[i] */
     const int64_t **tokens;
     int64_t *length, count;
     size_t example_room, length_room;
     fv_step_parts parts;
     /* and, for encoders, its kinds of token, its masked tokens (-1: none) and its class */
     int64_t *cells; /* what these point into, and tokens too */
-    const int64_t **types, **wanted, **label_row;
+    const int64_t **types, **targets, **label_row;
     int64_t *label, masked; /* masked tokens of all examples */
-    size_t cell_room, type_room, wanted_room, label_room, label_row_room;
+    size_t cell_room, type_room, target_room, label_room, label_row_room;
 } fv_text_task;
 
 /* One text; its class where it has one, else label.text is NULL. Both live until the return. */
@@ -93,35 +93,35 @@ bool fv_text_has(const fv_text_task *run, int part);
 /* The first training file, or the key of generated texts, for messages. */
 const char *fv_text_train_file(const fv_text_task *run);
 
-/* The tokenizer of the folder, that of the model to begin from, or one learnt from the text. */
+/* The tokenizer of the folder, of the model to start from, or learned from the text. */
 fv_status fv_text_tokenizer(fv_text_task *run);
 /* The classes of the training part, numbered as they come. */
 fv_status fv_text_learn_labels(fv_text_task *run);
-/* Both parts as tokens, cut as the recipe says. */
+/* Tokenizes both parts and cuts them into pieces. */
 fv_status fv_text_read(fv_text_task *run);
 
-/* Puts an example behind those of the step; tokens NULL: fv_text_point says later where. */
+/* Appends an example to the step; tokens NULL: fv_text_point sets them later. */
 fv_status fv_text_add_example(fv_text_task *run, const int64_t *tokens, int64_t length);
 /* The key of a step's draws. */
 uint64_t fv_text_mask_key(const fv_text_task *run, uint64_t step);
-/* Makes piece `number` an encoder's example, by draws of `key` and `row`. */
+/* Adds piece `number` as an encoder's example, with random draws of `key` and `row`. */
 fv_status fv_text_add_made(fv_text_task *run, const fv_text_part *p, int64_t number, uint64_t key,
                            uint64_t row);
-/* Lets the examples point at what was made: after the last one, for room moves as it grows. */
+/* Sets the examples' pointers after the last one was added, since the arrays move as they grow. */
 void fv_text_point(fv_text_task *run);
 
 /* Examples first .. first + count - 1 of the step as a batch. */
 fv_batch fv_text_batch(const fv_text_task *run, int64_t first, int64_t count);
-/* Tokens or texts that the examples at hand predict. */
+/* Number of tokens or texts that the current examples predict. */
 double fv_text_predicted(const fv_text_task *run);
 
 typedef struct fv_text_score {
     double loss, right, count;
 } fv_text_score;
 
-/* Adds the scores of all examples at hand; `pairs` where the model has next_sentence. */
-fv_status fv_text_judge(const fv_text_task *run, fv_model *model, fv_text_score *main,
-                        fv_text_score *pairs);
+/* Adds the scores of all current examples; `pairs` if the model has next_sentence. */
+fv_status fv_text_add_scores(const fv_text_task *run, fv_model *model, fv_text_score *main,
+                             fv_text_score *pairs);
 
 /* Of fv_task_kind. */
 fv_status fv_text_begin(void *self, fv_model *model, uint64_t step, int phase, fv_step_plan *plan);

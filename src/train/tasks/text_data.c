@@ -1,11 +1,11 @@
-/* Texts to tokens: one stream, or pieces that do not see each other. */
+/* Texts to tokens: one stream, or separate pieces. */
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/rng.h"
 #include "train/tasks/text.h"
 
-/* Draws of what is held out are kept apart by a site no op ever has. */
+/* A random site that no op uses. */
 #define SPLIT_SITE 0x73706c6974u
 
 /* ---- tokens ----------------------------------------------------------------------------- */
@@ -14,7 +14,7 @@ typedef struct reader {
     fv_text_task *run;
     fv_text_part *part;
     fv_tokenizer_encoder *encoder;
-    int64_t end; /* put behind every document; -1: nothing */
+    int64_t end; /* appended to every document; -1: nothing */
 } reader;
 
 static fv_status grow_tokens(fv_ctx *ctx, fv_text_part *p, int64_t count)
@@ -37,8 +37,8 @@ static fv_status add_piece(fv_ctx *ctx, fv_text_part *p, fv_text_piece piece)
     return FV_OK;
 }
 
-/* Cuts what was added since `first`. Where the next token is learnt, the last one of a piece is
- * what the next piece starts from; one class is enough for a text, so it has one piece. */
+/* Cuts what was added since `first`. For a language model pieces overlap by one token, the input of
+ * the next prediction; one class is enough for a text, so it has one piece. */
 static fv_status cut(const fv_text_task *run, fv_text_part *p, int64_t first, int64_t label)
 {
     const int64_t overlap = run->goal == FV_TEXT_LANGUAGE, least = run->goal != FV_TEXT_CLASSIFY;
@@ -112,7 +112,7 @@ static fv_status split(fv_text_task *run)
     return FV_OK;
 }
 
-/* Files are often sorted, so pieces are held out by chance: by seed and number alone. */
+/* Files are often sorted, so the held-out pieces are drawn at random, by seed and index. */
 static fv_status split_drawn(fv_text_task *run)
 {
     fv_text_part *a = &run->part[FV_TEXT_TRAIN], *b = &run->part[FV_TEXT_VALID];
@@ -140,12 +140,12 @@ static int64_t tokens_of(const void *part, int64_t i)
     return ((const fv_text_part *)part)->pieces[i].length;
 }
 
-/* Where documents are met in an order; to judge, the first eval.most of them. */
+/* The order of documents; for validation the first eval.max_texts of them. */
 static fv_status order(fv_text_task *run, int part)
 {
     fv_text_part *p = &run->part[part];
     if (run->stream) return FV_OK;
-    const int64_t most = fv_recipe_int(run->recipe, "eval.most");
+    const int64_t most = fv_recipe_int(run->recipe, "eval.max_texts");
     const bool bounded = part == FV_TEXT_VALID && most > 0 && most < p->piece_count;
     return fv_step_order(run->ctx, run->recipe, bounded ? most : p->piece_count, tokens_of, p,
                          part == FV_TEXT_TRAIN, &p->order);
@@ -154,9 +154,9 @@ static fv_status order(fv_text_task *run, int part)
 static fv_status check_part(const fv_text_task *run, int part)
 {
     const fv_text_part *p = &run->part[part];
-    static const char *const names[] = {"train", "judge"};
+    static const char *const names[] = {"training", "validation"};
     FV_RETURN_IF(run->stream ? p->count <= run->window : p->piece_count < 1, run->ctx,
-                 FV_ERR_FORMAT, "%.150s: %lld tokens to %s with, fewer than one example needs",
+                 FV_ERR_FORMAT, "%.150s: %lld tokens for %s, fewer than one example needs",
                  fv_text_train_file(run), (long long)p->count, names[part]);
     return FV_OK;
 }

@@ -1,17 +1,17 @@
 /*
- * What an encoder learns from: pieces between [CLS] and [SEP], some of their words hidden, or with
- * a class. Every choice is a draw by (seed, step, example), so a run that goes on, and one that is
- * judged twice, makes the same ones.
+ * An encoder's examples: pieces between [CLS] and [SEP], with masked tokens or a class. Every
+ * choice is drawn by (seed, step, example), so a resumed run and a repeated evaluation make the
+ * same ones.
  */
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "train/tasks/text.h"
 
-/* A site no op ever has. */
+/* A random site that no op uses. */
 #define MASK_SITE 0x6d61736bu
 
-/* Of the words, and of those that are hidden: the mask, another word; the rest stay. */
+/* Shares: tokens that are predicted; of those, replaced by the mask and by another token. */
 #define HIDDEN 0.15f
 #define MASKED 0.8f
 #define OTHER  0.9f
@@ -35,14 +35,15 @@ static fv_status make_room(fv_text_task *run)
     if (grown) run->cells = grown;
     const int64_t **types = fv_mem_grow(mem, run->types, &run->type_room, need, sizeof *types);
     if (types) run->types = types;
-    const int64_t **wanted = fv_mem_grow(mem, run->wanted, &run->wanted_room, need, sizeof *wanted);
-    if (wanted) run->wanted = wanted;
+    const int64_t **targets =
+        fv_mem_grow(mem, run->targets, &run->target_room, need, sizeof *targets);
+    if (targets) run->targets = targets;
     int64_t *label = fv_mem_grow(mem, run->label, &run->label_room, need, sizeof *label);
     if (label) run->label = label;
     const int64_t **rows =
         fv_mem_grow(mem, run->label_row, &run->label_row_room, need, sizeof *rows);
     if (rows) run->label_row = rows;
-    FV_RETURN_IF(!grown || !types || !wanted || !label || !rows, run->ctx, FV_ERR_MEMORY,
+    FV_RETURN_IF(!grown || !types || !targets || !label || !rows, run->ctx, FV_ERR_MEMORY,
                  "no memory for a batch");
     return FV_OK;
 }
@@ -57,16 +58,16 @@ void fv_text_point(fv_text_task *run)
     for (int64_t i = 0; i < run->count; i++) {
         run->tokens[i] = row_of(run, i, 0);
         run->types[i] = row_of(run, i, 1);
-        run->wanted[i] = row_of(run, i, 2);
+        run->targets[i] = row_of(run, i, 2);
         run->label_row[i] = &run->label[i];
     }
 }
 
 /* ---- making ---------------------------------------------------------------------------- */
 
-/* An example as it is put together. */
+/* An example under construction. */
 typedef struct example {
-    int64_t *ids, *types, *wanted, length;
+    int64_t *ids, *types, *targets, length;
 } example;
 
 static void put(example *e, const int64_t *tokens, int64_t count, int64_t type)
@@ -74,11 +75,11 @@ static void put(example *e, const int64_t *tokens, int64_t count, int64_t type)
     for (int64_t i = 0; i < count; i++) {
         e->ids[e->length] = tokens[i];
         e->types[e->length] = type;
-        e->wanted[e->length++] = -1;
+        e->targets[e->length++] = -1;
     }
 }
 
-/* The next word that is one: marks are never put in place of words. */
+/* A random token that is not a special one. */
 static int64_t a_word(const fv_text_task *run, uint32_t draw)
 {
     const int64_t size = (int64_t)fv_tokenizer_vocab_size(run->tokenizer);
@@ -92,7 +93,7 @@ static int64_t a_word(const fv_text_task *run, uint32_t draw)
 static void hide_one(fv_text_task *run, example *e, int64_t at, const uint32_t r[4])
 {
     const float u = fv_rng_unit(r[1]);
-    e->wanted[at] = e->ids[at];
+    e->targets[at] = e->ids[at];
     if (u < MASKED)
         e->ids[at] = run->mask;
     else if (u < OTHER)
@@ -100,7 +101,7 @@ static void hide_one(fv_text_task *run, example *e, int64_t at, const uint32_t r
     run->masked++;
 }
 
-/* Hides words; `at_least` is the place of one if chance takes none. */
+/* Masks tokens; if none is drawn, the one at `at_least`. */
 static void hide(fv_text_task *run, example *e, uint64_t key, uint64_t row, int64_t at_least)
 {
     const int64_t before = run->masked;

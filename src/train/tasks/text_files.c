@@ -1,4 +1,4 @@
-/* Which texts a part has: of plain files cut into documents, and of the records of a table. */
+/* The texts of a part: documents of plain files, records of CSV files, generated texts. */
 #include <string.h>
 
 #include "base/check.h"
@@ -7,7 +7,7 @@
 #include "fovea/corpus.h"
 #include "train/tasks/text.h"
 
-/* Lines put together again: documents, or the whole. */
+/* Joins lines to documents, or to one text. */
 typedef struct gatherer {
     fv_text_task *run;
     char *text;

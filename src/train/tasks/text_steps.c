@@ -3,7 +3,7 @@
 #include "fovea/autograd.h"
 #include "train/tasks/text.h"
 
-/* Draws of windows are kept apart from those of dropout by a site no op ever has. */
+/* A random site that no op uses. */
 #define WINDOW_SITE 0x77696e646f77u
 
 /* ---- examples --------------------------------------------------------------------------- */
@@ -22,8 +22,8 @@ fv_status fv_text_add_example(fv_text_task *run, const int64_t *tokens, int64_t 
     return FV_OK;
 }
 
-/* An encoder's examples are drawn by step and place in it, or, to be the same whenever they are
- * judged, by the number of the piece. */
+/* An encoder's examples are drawn by step and position in it; for validation by the piece's index,
+ * so that every evaluation masks the same tokens. */
 static fv_status add_batch(fv_text_task *run, const fv_text_part *p, const fv_picked *batch,
                            uint64_t step, bool by_piece)
 {
@@ -40,7 +40,7 @@ static fv_status add_batch(fv_text_task *run, const fv_text_part *p, const fv_pi
     return FV_OK;
 }
 
-/* Windows at random places of the stream, by seed, step and number alone. */
+/* Windows at random positions of the stream, by seed, step and index. */
 static fv_status draw_windows(fv_text_task *run, uint64_t step, int64_t part)
 {
     const fv_text_part *p = &run->part[FV_TEXT_TRAIN];
@@ -102,7 +102,7 @@ static void add_field(fv_batch *batch, const char *name, const int64_t *const *r
                                    .weight = weight});
 }
 
-/* The mean over masked tokens and the mean over pairs of texts count the same. */
+/* The mean over masked tokens and the mean over text pairs have equal weight. */
 fv_batch fv_text_batch(const fv_text_task *run, int64_t first, int64_t count)
 {
     const fv_sequences texts = {.count = count,
@@ -111,7 +111,7 @@ fv_batch fv_text_batch(const fv_text_task *run, int64_t first, int64_t count)
                                 .types = run->next_sentence ? run->types + first : NULL};
     fv_batch batch = fv_batch_of_tokens(&texts);
     if (run->goal == FV_TEXT_MASKED)
-        add_field(&batch, "masked", run->wanted + first, run->length + first, 1);
+        add_field(&batch, "masked", run->targets + first, run->length + first, 1);
     if (run->goal == FV_TEXT_CLASSIFY) add_field(&batch, "label", run->label_row + first, NULL, 1);
     if (run->next_sentence)
         add_field(&batch, "next_sentence", run->label_row + first, NULL,
@@ -159,7 +159,7 @@ static fv_status held_out(fv_text_task *run, int64_t number, bool *more)
         if (run->goal != FV_TEXT_LANGUAGE) fv_text_point(run);
         return FV_OK;
     }
-    const int64_t most = fv_recipe_int(run->recipe, "eval.most");
+    const int64_t most = fv_recipe_int(run->recipe, "eval.max_texts");
     int64_t windows = (p->count - 1) / run->window;
     if (most > 0 && most < windows) windows = most;
     const int64_t first = number * run->examples;
@@ -203,7 +203,7 @@ fv_status fv_text_evaluate_encoder(void *self, fv_model *model, fv_metric *metri
     FV_FORWARD(fv_batches_seek(run->part[FV_TEXT_VALID].order, 0, 0));
     while (more) {
         FV_FORWARD(held_out(run, 0, &more));
-        FV_FORWARD(fv_text_judge(run, model, &main, &pairs));
+        FV_FORWARD(fv_text_add_scores(run, model, &main, &pairs));
     }
     const double loss = main.loss / main.count, accuracy = main.right / main.count;
     const bool classes = run->goal == FV_TEXT_CLASSIFY;

@@ -11,30 +11,30 @@ static const fv_key keys[] = {
      "generated data, in place of files; classify needs sentences"},
     {"data.train_pairs", FV_KEY_INT, "20000", 1, 1e9, NULL, "generated examples for training"},
     {"data.valid_pairs", FV_KEY_INT, "500", 1, 1e9, NULL, "generated examples for validation"},
-    {"data.train_source", FV_KEY_PATH, "", 0, 0, NULL, "texts to translate, one a line"},
-    {"data.train_target", FV_KEY_PATH, "", 0, 0, NULL, "their translations"},
-    {"data.valid_source", FV_KEY_PATH, "", 0, 0, NULL, "texts held out to judge by"},
-    {"data.valid_target", FV_KEY_PATH, "", 0, 0, NULL, "their translations"},
-    {"data.most_tokens", FV_KEY_INT, "100", 0, 1e9, NULL,
-     "training pairs with a longer side are left out; 0: none"},
+    {"data.train_source", FV_KEY_PATH, "", 0, 0, NULL, "source texts for training, one per line"},
+    {"data.train_target", FV_KEY_PATH, "", 0, 0, NULL, "target texts for training"},
+    {"data.valid_source", FV_KEY_PATH, "", 0, 0, NULL, "source texts for validation"},
+    {"data.valid_target", FV_KEY_PATH, "", 0, 0, NULL, "target texts for validation"},
+    {"data.max_tokens", FV_KEY_INT, "100", 0, 1e9, NULL,
+     "leave out training pairs with more tokens on a side; 0: keep all"},
     {"data.skip_invalid", FV_KEY_BOOL, "false", 0, 0, NULL, "leave out lines that are not UTF-8"},
     {"tokens.kind", FV_KEY_CHOICE, "bpe", 0, 0, "char|word|bpe|bytes|metaspace|wordpiece",
-     "how texts are cut into tokens"},
-    {"tokens.vocabulary", FV_KEY_INT, "8000", 8, 1e7, NULL, "most tokens of a side"},
-    {"tokens.min_count", FV_KEY_INT, "2", 1, 1e9, NULL, "rarer words or pairs get no token"},
+     "kind of tokenizer"},
+    {"tokens.vocabulary", FV_KEY_INT, "8000", 8, 1e7, NULL, "maximum vocabulary size of a side"},
+    {"tokens.min_count", FV_KEY_INT, "2", 1, 1e9, NULL, "minimum count of a word or pair"},
     {"tokens.joint", FV_KEY_BOOL, "false", 0, 0, NULL, "one vocabulary for both sides"},
-    {"tokens.lowercase", FV_KEY_BOOL, "false", 0, 0, NULL, "put texts in lower case"},
+    {"tokens.lowercase", FV_KEY_BOOL, "false", 0, 0, NULL, "lower-case all texts"},
     {"tokens.normalize", FV_KEY_CHOICE, "nfc", 0, 0, "none|nfc|nfkc", "Unicode normal form"},
     {"train.batch_tokens", FV_KEY_INT, "4000", 1, 1e9, NULL,
-     "tokens of a batch, source and target together"},
-    {"train.batch_examples", FV_KEY_INT, "0", 0, 1e9, NULL, "most pairs in a batch; 0: any"},
-    {"train.accumulate", FV_KEY_INT, "1", 1, 1e6, NULL, "batches of one update"},
+     "tokens per batch, source and target together"},
+    {"train.batch_examples", FV_KEY_INT, "0", 0, 1e9, NULL, "maximum examples per batch; 0: any"},
+    {"train.accumulate", FV_KEY_INT, "1", 1, 1e6, NULL, "batches per update"},
     {"eval.metric", FV_KEY_CHOICE, "bleu", 0, 0, "loss|bleu|exact",
-     "what chooses the best weights"},
-    {"eval.most", FV_KEY_INT, "0", 0, 1e9, NULL,
-     "held-out texts to translate or judge by, the first ones; 0: all"},
-    {"eval.beam", FV_KEY_INT, "1", 1, 1000, NULL, "prefixes kept in the search"},
-    {"eval.lowercase", FV_KEY_BOOL, "false", 0, 0, NULL, "score in lower case"},
+     "metric that selects the best weights"},
+    {"eval.max_texts", FV_KEY_INT, "0", 0, 1e9, NULL,
+     "number of validation texts, the first ones; 0: all"},
+    {"eval.beam", FV_KEY_INT, "1", 1, 1000, NULL, "beam size"},
+    {"eval.lowercase", FV_KEY_BOOL, "false", 0, 0, NULL, "lower-cased BLEU"},
 };
 
 static fv_key_table translation_keys(void)
@@ -81,7 +81,7 @@ static fv_status read_files(fv_translation_task *run, int part)
     fv_parallel_config_init(&cfg, sizeof cfg);
     cfg.skip_invalid = fv_recipe_bool(run->recipe, "data.skip_invalid");
     cfg.keep_empty = part == FV_PART_VALID;
-    if (part == FV_PART_TRAIN) cfg.max_tokens = fv_recipe_int(run->recipe, "data.most_tokens");
+    if (part == FV_PART_TRAIN) cfg.max_tokens = fv_recipe_int(run->recipe, "data.max_tokens");
     return fv_parallel_read(run->pairs[part], fv_translation_file(run, part, true),
                             fv_translation_file(run, part, false), &cfg, &run->report[part]);
 }
@@ -92,12 +92,11 @@ static fv_status read_part(fv_translation_task *run, fv_model *model, int part)
     FV_FORWARD(fv_parallel_create(model, &run->pairs[part]));
     FV_FORWARD(run->made ? add_made(run, part) : read_files(run, part));
     const fv_parallel_report *r = &run->report[part];
-    FV_RETURN_IF(
-        fv_parallel_count(run->pairs[part]) == 0, ctx, FV_ERR_FORMAT,
-        "%.120s: no pair is left to %s with: %lld are empty, %lld too long, %lld not UTF-8",
-        run->made ? "data.made" : fv_translation_file(run, part, true),
-        part == FV_PART_TRAIN ? "train" : "judge", (long long)r->empty, (long long)r->too_long,
-        (long long)r->invalid);
+    FV_RETURN_IF(fv_parallel_count(run->pairs[part]) == 0, ctx, FV_ERR_FORMAT,
+                 "%.120s: no pair left for %s: %lld are empty, %lld too long, %lld not UTF-8",
+                 run->made ? "data.made" : fv_translation_file(run, part, true),
+                 part == FV_PART_TRAIN ? "training" : "validation", (long long)r->empty,
+                 (long long)r->too_long, (long long)r->invalid);
     return FV_OK;
 }
 
@@ -126,8 +125,9 @@ static fv_status check_files(const fv_translation_task *run)
         const bool source = *fv_translation_file(run, part, true) != '\0';
         const bool target = *fv_translation_file(run, part, false) != '\0';
         FV_RETURN_IF(source != target || (part == FV_PART_TRAIN && !source), run->ctx,
-                     FV_ERR_ARGUMENT, "the recipe must name both data.%s_source and data.%s_target",
-                     parts[part], parts[part]);
+                     FV_ERR_ARGUMENT,
+                     "expected both data.%s_source and data.%s_target (or data.made)", parts[part],
+                     parts[part]);
     }
     return FV_OK;
 }

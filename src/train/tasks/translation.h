@@ -2,7 +2,7 @@
  * The translation task: sentence pairs from two files, or generated ones.
  *
  *     translation.c        keys, data, the task kind
- *     translation_words.c  tokenizers
+ *     translation_tokenizers.c  tokenizers
  *     translation_steps.c  batches and metrics
  */
 #ifndef FV_TRAIN_TRANSLATION_H
@@ -26,7 +26,7 @@ typedef struct fv_translation_task {
     fv_parallel_report report[FV_PARTS];
     fv_batches *order[FV_PARTS]; /* training, and validation in its own order */
     char text[200];              /* of the report */
-    /* the step at hand */
+    /* the current step */
     int64_t *example;
     size_t example_room;
     fv_step_parts parts;
@@ -39,7 +39,7 @@ typedef enum fv_translation_metric {
     FV_METRIC_EXACT
 } fv_translation_metric;
 
-/* Tokenizers of the folder if it has them, else those of the model to begin from, else learnt from
+/* Tokenizers of the folder if it has them, else those of the model to start from, else learned from
  * the training texts. */
 fv_status fv_translation_tokenizers(const fv_translation_task *run, fv_tokenizer **source,
                                     fv_tokenizer **target);

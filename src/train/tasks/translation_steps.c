@@ -8,7 +8,7 @@
 
 /* ---- steps -------------------------------------------------------------------------- */
 
-/* The examples of a part lie one after the other, since a batch lives only until the next. */
+/* Copies a batch's examples, since a batch lives only until the next one. */
 static fv_status keep_batch(fv_translation_task *run, int64_t part, const fv_picked *batch)
 {
     const int64_t first = run->parts.first[part];
@@ -108,9 +108,10 @@ static fv_status compare(fv_translation_task *run, const fv_translations *all, i
     for (int64_t i = 0; i < count; i++) {
         const char *text = fv_translations_get(all, i, 0)->text;
         const fv_string found = {text, strlen(text)};
-        const fv_string wanted = fv_parallel_target(run->pairs[FV_PART_VALID], i);
-        exact += found.bytes == wanted.bytes && memcmp(text, wanted.text, wanted.bytes) == 0;
-        FV_FORWARD(fv_text_metric_add(scorer, found, &wanted, 1));
+        const fv_string reference = fv_parallel_target(run->pairs[FV_PART_VALID], i);
+        exact +=
+            found.bytes == reference.bytes && memcmp(text, reference.text, reference.bytes) == 0;
+        FV_FORWARD(fv_text_metric_add(scorer, found, &reference, 1));
     }
     fv_text_metric_result result = {.struct_size = sizeof result};
     FV_FORWARD(fv_text_metric_compute(scorer, &result));
@@ -138,7 +139,7 @@ static fv_status translate_validation(fv_translation_task *run, fv_model *model,
 
 static fv_status decoded_quality(fv_translation_task *run, fv_model *model, quality *out)
 {
-    const int64_t most = fv_recipe_int(run->recipe, "eval.most"),
+    const int64_t most = fv_recipe_int(run->recipe, "eval.max_texts"),
                   have = fv_parallel_count(run->pairs[FV_PART_VALID]);
     const int64_t count = most > 0 && most < have ? most : have;
     fv_translations *all = NULL;

@@ -1,10 +1,10 @@
-/* Learners of tokenizers from recipes. */
-#include "train/words.h"
+/* Tokenizer trainers with the settings of a recipe. */
+#include "train/tokenizer.h"
 
 #include <string.h>
 
-fv_status fv_words_learner(fv_ctx *ctx, const fv_recipe *recipe, const fv_words_marks *marks,
-                           fv_tokenizer_trainer **out)
+fv_status fv_tokenizer_trainer_from(fv_ctx *ctx, const fv_recipe *recipe,
+                                    const fv_special_tokens *marks, fv_tokenizer_trainer **out)
 {
     static const fv_tokenizer_kind kinds[] = {FV_TOKENIZER_CHARS,         FV_TOKENIZER_WORDS,
                                               FV_TOKENIZER_BPE_WORDS,     FV_TOKENIZER_BPE_BYTES,

@@ -5,7 +5,7 @@
 #include "io/file.h"
 #include "models/model.h"
 #include "train/tasks/translation.h"
-#include "train/words.h"
+#include "train/tokenizer.h"
 
 /* ---- learning ----------------------------------------------------------------------- */
 
@@ -52,7 +52,7 @@ static fv_status learn_side(const fv_translation_task *run, fv_tokenizer_trainer
 static fv_status learn(const fv_translation_task *run, bool source, bool target, fv_tokenizer **out)
 {
     fv_tokenizer_trainer *trainer = NULL;
-    FV_FORWARD(fv_words_learner(run->ctx, run->recipe, NULL, &trainer));
+    FV_FORWARD(fv_tokenizer_trainer_from(run->ctx, run->recipe, NULL, &trainer));
     fv_status status = FV_OK;
     if (source) status = learn_side(run, trainer, true);
     if (status == FV_OK && target) status = learn_side(run, trainer, false);

@@ -1,9 +1,9 @@
-/* The tokenizer of a run on text: found, or learnt; and the classes of its texts. */
+/* The tokenizer of a text task, loaded or learned, and its classes. */
 #include <string.h>
 
 #include "io/file.h"
 #include "train/tasks/text.h"
-#include "train/words.h"
+#include "train/tokenizer.h"
 
 /* ---- the tokenizer -------------------------------------------------------------------- */
 
@@ -22,17 +22,17 @@ static fv_status learn_from(void *user, fv_string text, fv_string label)
 
 static fv_status learn(fv_text_task *run)
 {
-    static const fv_words_marks writer = {.specials = {FV_TEXT_END, "<unk>"}},
-                                reader = {
-                                    .specials = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"},
-                                    .begin = "[CLS]",
-                                    .end = "[SEP]"};
+    static const fv_special_tokens writer = {.specials = {FV_TEXT_END, "<unk>"}},
+                                   reader = {
+                                       .specials = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"},
+                                       .begin = "[CLS]",
+                                       .end = "[SEP]"};
     learning l = {0};
-    FV_FORWARD(fv_words_learner(run->ctx, run->recipe,
-                                run->goal == FV_TEXT_LANGUAGE ? &writer : &reader, &l.trainer));
+    FV_FORWARD(fv_tokenizer_trainer_from(
+        run->ctx, run->recipe, run->goal == FV_TEXT_LANGUAGE ? &writer : &reader, &l.trainer));
     fv_status status = fv_text_each(run, FV_TEXT_TRAIN, learn_from, &l);
     if (status == FV_OK && !l.any)
-        status = fv_fail(run->ctx, FV_ERR_FORMAT, "%.150s: there is no text to learn from",
+        status = fv_fail(run->ctx, FV_ERR_FORMAT, "%.150s: no text, expected training text",
                          fv_text_train_file(run));
     if (status == FV_OK) status = fv_tokenizer_trainer_finish(l.trainer, &run->tokenizer);
     fv_tokenizer_trainer_destroy(&l.trainer);
@@ -60,7 +60,7 @@ fv_status fv_text_tokenizer(fv_text_task *run)
         *marks[i].id =
             fv_tokenizer_token_to_id(run->tokenizer, marks[i].name, strlen(marks[i].name));
         FV_RETURN_IF(*marks[i].id < 0, run->ctx, FV_ERR_ARGUMENT,
-                     "the tokenizer has no token %s, which masked and classify need",
+                     "tokenizer.json: token %s is missing; masked and classify need it",
                      marks[i].name);
     }
     return FV_OK;
@@ -80,7 +80,7 @@ fv_status fv_text_learn_labels(fv_text_task *run)
 {
     FV_FORWARD(fv_text_each(run, FV_TEXT_TRAIN, learn_label, run));
     const size_t count = run->labels.size;
-    FV_RETURN_IF(count < 2, run->ctx, FV_ERR_FORMAT, "%.150s: %zu classes, at least two are needed",
+    FV_RETURN_IF(count < 2, run->ctx, FV_ERR_FORMAT, "%.150s: %zu classes, expected at least two",
                  fv_text_train_file(run), count);
     run->label_names = fv_mem_alloc(&run->ctx->mem, count * sizeof *run->label_names);
     FV_RETURN_IF(!run->label_names, run->ctx, FV_ERR_MEMORY, "no memory for %zu classes", count);

@@ -10,17 +10,17 @@ static fv_tensor *numbers(fv_ctx *ctx, const int64_t *from, int64_t count)
     return fv_from_host(ctx, FV_I64, 1, &count, from);
 }
 
-static fv_status score(fv_ctx *ctx, fv_tensor *logits, fv_tensor *wanted, fv_text_score *s)
+static fv_status score(fv_ctx *ctx, fv_tensor *logits, fv_tensor *targets, fv_text_score *s)
 {
     double loss = 0, right = 0;
     fv_tensor *best = fv_argmax(ctx, logits, -1, false);
-    fv_tensor *same = fv_cast(ctx, fv_eq(ctx, best, wanted), FV_F32);
-    fv_tensor *sum = fv_cross_entropy(ctx, logits, wanted, -1, 0, FV_REDUCTION_SUM);
+    fv_tensor *same = fv_cast(ctx, fv_eq(ctx, best, targets), FV_F32);
+    fv_tensor *sum = fv_cross_entropy(ctx, logits, targets, -1, 0, FV_REDUCTION_SUM);
     FV_FORWARD(fv_tensor_item(ctx, sum, &loss));
     FV_FORWARD(fv_tensor_item(ctx, fv_sum(ctx, same, 1, (int[]){0}, false), &right));
     s->loss += loss;
     s->right += right;
-    s->count += (double)wanted->shape[0];
+    s->count += (double)targets->shape[0];
     return FV_OK;
 }
 
@@ -43,9 +43,9 @@ static fv_status list_masked(const fv_text_task *run, fv_arena *arena, masked_li
     for (int64_t i = 0; i < run->count; i++) {
         const int64_t first = found;
         for (int64_t t = 0; t < run->length[i]; t++)
-            if (run->wanted[i][t] != -1) {
+            if (run->targets[i][t] != -1) {
                 out->place[found] = t;
-                out->token[found++] = run->wanted[i][t];
+                out->token[found++] = run->targets[i][t];
             }
         out->row[i] = out->place + first;
         out->length[i] = found - first;
@@ -76,23 +76,23 @@ static fv_status score_classes(const fv_text_task *run, fv_model *model, fv_text
     return score(ctx, logits, numbers(ctx, run->label, run->count), s);
 }
 
-static fv_status judge(const fv_text_task *run, fv_model *model, fv_arena *arena,
-                       fv_text_score *main, fv_text_score *pairs)
+static fv_status add_scores(const fv_text_task *run, fv_model *model, fv_arena *arena,
+                            fv_text_score *main, fv_text_score *pairs)
 {
     if (run->goal == FV_TEXT_CLASSIFY) return score_classes(run, model, main);
     FV_FORWARD(score_masked(run, model, arena, main));
     return run->next_sentence ? score_classes(run, model, pairs) : FV_OK;
 }
 
-fv_status fv_text_judge(const fv_text_task *run, fv_model *model, fv_text_score *main,
-                        fv_text_score *pairs)
+fv_status fv_text_add_scores(const fv_text_task *run, fv_model *model, fv_text_score *main,
+                             fv_text_score *pairs)
 {
     fv_ctx *ctx = run->ctx;
     fv_arena arena;
     fv_arena_init(&arena, &ctx->mem);
     fv_scope_begin(ctx);
     fv_no_grad_begin(ctx);
-    const fv_status status = judge(run, model, &arena, main, pairs);
+    const fv_status status = add_scores(run, model, &arena, main, pairs);
     fv_no_grad_end(ctx);
     fv_scope_end(ctx);
     fv_arena_free(&arena);
