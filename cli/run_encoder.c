@@ -289,7 +289,8 @@ static int run_all(work *w)
     if (status != FV_OK) return cli_library_error("run", w->ctx, status);
     const int code = cli_run_texts(w->call, w->ctx, cli_int(w->call, "batch"), run_texts, w);
     if (w->cut)
-        cli_note("run: texts of more than %lld tokens were cut off", (long long)w->rule.max_tokens);
+        cli_note("run: texts of more than %lld tokens were truncated",
+                 (long long)w->rule.max_tokens);
     return code;
 }
 

@@ -33,7 +33,7 @@ static void empty_files(void)
     expect(0, "", "1 pairs for training");
     program_text("e", "");
     program_run("eval %s %s %s -t 1", program_path("m"), program_path("e"), program_path("e"));
-    expect(3, "", "/e' has no text");
+    expect(3, "", "/e: the file is empty, expected one text per line");
     program_run("score -i %s %s", program_path("e"), program_path("e"));
     expect(3, "", "the file is empty, expected one segment per line");
     program_run("train %s -o %s", program_path("e"), program_path("n"));

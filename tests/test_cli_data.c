@@ -80,13 +80,13 @@ static void mistakes_are_told(void)
     program_run("data mkae");
     expect(2, "", "'mkae' is not one of list|make|check; did you mean 'make'?");
     program_run("data make");
-    expect(2, "", "make takes the name of one set");
+    expect(2, "", "make: expected the name of one set");
     program_run("data make dats");
     expect(2, "", "data: make: there is no set 'dats'; did you mean 'dates'?");
     program_run("data list now");
     expect(2, "", "unexpected word 'now'");
     program_run("data check");
-    expect(2, "", "name what to check");
+    expect(2, "", "expected a set, folder or file");
     program_run("data check multi30k");
     expect(4, "", "set FOVEA_DATA");
     program_run("data make copy -o %s --length 1", program_path("few"));

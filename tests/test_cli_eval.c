@@ -112,7 +112,7 @@ static void mistakes_are_told(void)
 {
     program_run("eval %s %s %s -o %s", program_path("a"), program_path("x.txt"),
                 program_path("y.txt"), program_path("p.svg"));
-    expect(2, NULL, "say --by-length too");
+    expect(2, NULL, "it needs --by-length");
     program_run("eval %s %s %s -t 1 --beam 1 --by-length 2 -o %s", program_path("a"),
                 program_path("x.txt"), program_path("y.txt"), program_path("p.gif"));
     expect(2, "", "-o ");
@@ -134,7 +134,7 @@ static void mistakes_are_told(void)
     program_text("e.txt", "");
     program_run("eval %s %s %s -t 1", program_path("a"), program_path("e.txt"),
                 program_path("e.txt"));
-    expect(3, NULL, "has no text");
+    expect(3, NULL, "the file is empty");
 }
 
 TEST_MAIN(argc, argv)

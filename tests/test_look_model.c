@@ -105,7 +105,7 @@ static void texts_are_shown(void)
     expect(0, "encoder.0.self", NULL);
     expect(0, "encoder.1.self", NULL);
     program_run("look %s animal --top 2 --layer 0 --head 1", model);
-    expect(0, "encoder.0.self, head 1: who looks", NULL);
+    expect(0, "encoder.0.self, head 1: the largest weights", NULL);
     expect(0, "[SEP]\t", NULL);
     static const struct {
         const char *options, *file, *text;
@@ -117,7 +117,7 @@ static void texts_are_shown(void)
         {"--rollout", "rollout.svg", "rollout over 2 layers"},
         {"--entropy", "entropy.svg", "encoder.1.self"},
         {"--from animal", "word.svg", "encoder.1.self"},
-        {"--top 2", "top.txt", "encoder.1.self, head 3: who looks"},
+        {"--top 2", "top.txt", "encoder.1.self, head 3: the largest weights"},
     };
     for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
         program_run("look %s animal %s -o %s", model, pictures[i].options,
