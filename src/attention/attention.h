@@ -8,7 +8,6 @@
  *     local.c     Luong's window around a learned centre
  *     hard.c      one key per query; the estimator of its gradient
  *     simple.c    attention without heads or parameters
- *     host.c      tables of numbers made on the host
  */
 #ifndef FV_ATTENTION_ATTENTION_H
 #define FV_ATTENTION_ATTENTION_H
