@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "fovea/info.h"
+#include "fovea/context.h"
 #include "output.h"
 
 static const cli_option options[] = {

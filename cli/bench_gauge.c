@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #include "bench.h"
-#include "fovea/info.h"
+#include "fovea/context.h"
 #include "output.h"
 
 struct bench_buffers {

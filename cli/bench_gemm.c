@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "fovea/gemm.h"
+#include "fovea/kernels.h"
 #include "output.h"
 
 /* ---- peers ---------------------------------------------------------------------- */

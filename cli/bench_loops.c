@@ -3,7 +3,7 @@
  * attribute, so that the program itself runs on any CPU; callers ask for a level the CPU has.
  */
 #include "bench.h"
-#include "fovea/info.h"
+#include "fovea/context.h"
 
 #if defined(__x86_64__)
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "bench.h"
-#include "fovea/vmath.h"
+#include "fovea/kernels.h"
 #include "output.h"
 
 /* A gauge as a contender: it is bracketed by itself, which shows how steady it is. */

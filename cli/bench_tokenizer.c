@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "bench.h"
-#include "fovea/corpus.h"
+#include "fovea/data.h"
 #include "input.h"
 #include "output.h"
 

@@ -1,5 +1,5 @@
 /* fovea data list|make|check: data sets by name. */
-#include "fovea/datasets.h"
+#include "fovea/data.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "folder.h"
-#include "fovea/dates.h"
+#include "fovea/data.h"
 #include "input.h"
 #include "model.h"
 #include "output.h"

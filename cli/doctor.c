@@ -1,7 +1,7 @@
 /* fovea doctor: what this machine and build support, and a self-test. */
 #include <string.h>
 
-#include "fovea/info.h"
+#include "fovea/context.h"
 #include "machine.h"
 #include "options.h"
 #include "output.h"

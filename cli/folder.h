@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "fovea/status.h"
+#include "fovea/context.h"
 
 enum { CLI_PATH_BYTES = 4096 };
 

@@ -9,7 +9,7 @@
 #ifndef FOVEA_CLI_INPUT_H
 #define FOVEA_CLI_INPUT_H
 
-#include "fovea/corpus.h"
+#include "fovea/data.h"
 
 typedef struct cli_input {
     fv_ctx *ctx;

@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "folder.h"
-#include "fovea/npy.h"
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "inspect.h"
 #include "output.h"
 

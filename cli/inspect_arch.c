@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "fovea/architectures.h"
-#include "fovea/nearest.h"
+#include "fovea/recipe.h"
+#include "fovea/transformer.h"
 #include "input.h"
 #include "output.h"
 

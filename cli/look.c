@@ -1,7 +1,7 @@
 /* fovea look MODEL SOURCE: the attention weights of a model. */
 #include <string.h>
 
-#include "fovea/npy.h"
+#include "fovea/file.h"
 #include "input.h"
 #include "look_model.h"
 #include "model.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fovea/npy.h"
+#include "fovea/file.h"
 #include "heatmap.h"
 #include "look_model.h"
 #include "output.h"

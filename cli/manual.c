@@ -1,7 +1,7 @@
 /* The man page, made from the option tables: fovea help --man. */
 #include <string.h>
 
-#include "fovea/info.h"
+#include "fovea/context.h"
 #include "help.h"
 #include "output.h"
 

@@ -28,7 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fovea/nearest.h"
+#include "fovea/recipe.h"
 
 #define CLI_COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 

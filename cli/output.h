@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "fovea/status.h"
+#include "fovea/context.h"
 
 /* A message that ends the command, and one that adds to it. */
 void cli_error(const char *fmt, ...) FV_PRINTF(1, 2);

@@ -1,7 +1,7 @@
 /* fovea run MODEL --ids F.npy --logits OUT.npy: one pass over given tokens, for exact comparisons
  * with other libraries. */
 #include "fovea/autograd.h"
-#include "fovea/npy.h"
+#include "fovea/file.h"
 #include "fovea/ops.h"
 #include "fovea/transformer.h"
 #include "input.h"

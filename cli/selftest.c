@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fovea/autograd.h"
-#include "fovea/gemm.h"
+#include "fovea/kernels.h"
 #include "fovea/ops.h"
 #include "output.h"
 

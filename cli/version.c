@@ -1,5 +1,5 @@
 /* fovea version: what this build is. */
-#include "fovea/info.h"
+#include "fovea/context.h"
 #include "options.h"
 #include "output.h"
 

@@ -19,7 +19,6 @@
 #include "fovea/look.h"
 #include "fovea/ops.h"
 #include "fovea/optim.h"
-#include "fovea/positions.h"
 
 static inline fv_ctx *example_start(fv_simd level)
 {

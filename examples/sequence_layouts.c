@@ -9,7 +9,6 @@
  */
 #include "example.h"
 #include "fovea/recurrent.h"
-#include "fovea/sequence_net.h"
 
 enum { DIGITS = 6, BITS = 6, LONGEST = 6, BATCH = 64, HIDDEN = 48, TEST = 200 };
 

@@ -1,7 +1,7 @@
 /* npy and npz: opens and loads every array. */
 #include <stdlib.h>
 
-#include "fovea/npy.h"
+#include "fovea/file.h"
 #include "fuzz.h"
 
 FUZZ_TARGET(data, bytes)

@@ -1,7 +1,7 @@
 /* safetensors: opens, with and without checksums, and loads every tensor. */
 #include <stdlib.h>
 
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "fuzz.h"
 
 static void load_all(fv_ctx *ctx, fv_safetensors *set)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fovea/corpus.h"
+#include "fovea/data.h"
 #include "fovea/text_metric.h"
 #include "fovea/tokenizer.h"
 #include "fuzz.h"

@@ -1,6 +1,6 @@
 /* What published Transformers cost: counts of parameters against the published ones, operations
  * against a count by hand. */
-#include "fovea/architectures.h"
+#include "fovea/transformer.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* The order of examples: complete, bounded, shuffled, and the same again. */
-#include "fovea/batches.h"
+#include "fovea/batch.h"
 
 #include "support/test.h"
 

@@ -3,12 +3,11 @@
  * of different lengths side by side, rows that are chosen anew, frozen weights; and the ids that
  * transformers generates from the same weights.
  */
-#include "fovea/cache.h"
+#include "fovea/transformer.h"
 
 #include "fovea/autograd.h"
+#include "fovea/file.h"
 #include "fovea/ops.h"
-#include "fovea/safetensors.h"
-#include "fovea/transformer.h"
 #include "support/files.h"
 #include "support/tensors.h"
 

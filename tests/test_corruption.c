@@ -1,8 +1,7 @@
 /* Three good files of each format, damaged in every small way (tests/support/corrupt.h). */
 #include "base/ctx.h"
-#include "fovea/corpus.h"
-#include "fovea/npy.h"
-#include "fovea/safetensors.h"
+#include "fovea/data.h"
+#include "fovea/file.h"
 #include "fovea/tokenizer.h"
 #include "io/json.h"
 #include "io/toml.h"

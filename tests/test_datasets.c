@@ -2,9 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fovea/corpus.h"
-#include "fovea/datasets.h"
-#include "fovea/dates.h"
+#include "fovea/data.h"
 #include "io/sha256.h"
 #include "support/corrupt.h"
 #include "support/files.h"

@@ -1,5 +1,5 @@
 /* Written dates: formats, fields, the calendar, and the split by date. */
-#include "fovea/dates.h"
+#include "fovea/data.h"
 
 #include <time.h>
 

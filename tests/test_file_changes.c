@@ -2,8 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fovea/npy.h"
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "io/json.h"
 #include "support/files.h"
 #include "support/test.h"

@@ -7,8 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/memory.h"
-#include "fovea/npy.h"
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "io/json.h"
 #include "support/files.h"
 #include "support/test.h"

@@ -6,8 +6,8 @@
  * them, the gradient under the same name with ".grad": that of an output is the upstream one.
  */
 #include "fovea/autograd.h"
+#include "fovea/file.h"
 #include "fovea/ops.h"
-#include "fovea/safetensors.h"
 #include "support/opcase.h"
 
 enum { MAX_LEAVES = 16, NAME_BYTES = 128 };

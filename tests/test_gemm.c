@@ -3,7 +3,7 @@
  * chain per element; the chain itself is held against float64. Operands end at an unreadable page
  * and C lies between canaries, so that a read or write past an edge is caught.
  */
-#include "fovea/gemm.h"
+#include "fovea/kernels.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
  * any number of threads. The kernel by multiply-adds is also called where the CPU would not choose
  * it. Against the exact sum of the rounded operands, the error stays below what n roundings give.
  */
-#include "fovea/gemm.h"
+#include "fovea/kernels.h"
 
 #include "base/pool.h"
 #include "kernels/gemm_bf16.h"

@@ -3,7 +3,7 @@
  * second time, by other means; a product must then have the bits of the chain over those weights,
  * at every level, thread count and number of rows. Packed weights end at an unreadable page.
  */
-#include "fovea/gemm.h"
+#include "fovea/kernels.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
  */
 #include "fovea/generate.h"
 
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "support/files.h"
 #include "support/marian.h"
 #include "support/test.h"

@@ -1,8 +1,8 @@
 /* Folders in the form of Hugging Face: there and back, in all their spellings, and refused with the
  * name of what is wrong. */
 #include "fovea/autograd.h"
+#include "fovea/file.h"
 #include "fovea/ops.h"
-#include "fovea/safetensors.h"
 #include "fovea/train.h"
 #include "fovea/transformer.h"
 #include "support/files.h"

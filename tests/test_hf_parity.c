@@ -3,8 +3,8 @@
  * hidden states and every attention map within 2e-5 of the largest, gradients within 1e-4.
  */
 #include "fovea/autograd.h"
+#include "fovea/file.h"
 #include "fovea/ops.h"
-#include "fovea/safetensors.h"
 #include "fovea/transformer.h"
 #include "support/files.h"
 #include "support/marian.h"

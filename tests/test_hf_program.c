@@ -1,6 +1,5 @@
 /* fovea run --ids on folders of transformers: logits as it gives them, and refusals. */
-#include "fovea/npy.h"
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "support/program.h"
 #include "support/tensors.h"
 #include "support/values.h"

@@ -1,5 +1,5 @@
 /* What the library says about itself and the machine, also to callers with older structs. */
-#include "fovea/info.h"
+#include "fovea/context.h"
 #include "support/test.h"
 
 static void version_is_the_build_info_s(void)

@@ -3,7 +3,7 @@
  * Transformer's decoder layer, outputs and all gradients.
  */
 #include "fovea/autograd.h"
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "support/layerbench.h"
 #include "support/tensors.h"
 

@@ -2,8 +2,8 @@
  * Text files line by line: line ends, compressed files, what is not text, limits, and files that
  * are damaged or change under us.
  */
-#include "fovea/corpus.h"
-#include "fovea/info.h"
+#include "fovea/context.h"
+#include "fovea/data.h"
 #include "support/files.h"
 #include "support/test.h"
 

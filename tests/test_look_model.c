@@ -1,6 +1,5 @@
 /* fovea look at Transformers: maps as transformers gives them, and every view of them. */
-#include "fovea/npy.h"
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "support/files.h"
 #include "support/program.h"
 #include "support/reading.h"

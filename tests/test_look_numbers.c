@@ -3,7 +3,7 @@
 #include <math.h>
 #include <sys/stat.h>
 
-#include "fovea/npy.h"
+#include "fovea/file.h"
 #include "support/files.h"
 #include "support/program.h"
 #include "support/reading.h"

@@ -1,7 +1,6 @@
 /* npy and npz: files of NumPy, every rule of the reader, and what the writer makes. */
 #include "base/ctx.h"
-#include "fovea/npy.h"
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "support/files.h"
 #include "support/test.h"
 

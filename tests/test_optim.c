@@ -1,8 +1,8 @@
 /* Optimizers against recorded PyTorch steps; schedules; clipping; skipped and failed steps. */
 #include "fovea/autograd.h"
+#include "fovea/file.h"
 #include "fovea/ops.h"
 #include "fovea/optim.h"
-#include "fovea/safetensors.h"
 #include "support/test.h"
 
 static fv_ctx *make(void)

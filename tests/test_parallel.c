@@ -1,6 +1,6 @@
 /* Parallel files as tokens: what is kept, what is left out and counted, what is refused, and that
  * batches of them can be gone back to. */
-#include "fovea/batches.h"
+#include "fovea/batch.h"
 #include "fovea/seq2seq.h"
 #include "fovea/translate.h"
 #include "support/files.h"

@@ -1,6 +1,6 @@
 /* Positions: tables against their formulas, against other libraries' numbers, and the properties
  * they exist for. Gradients are in test_compounds.c and test_grad.c. */
-#include "fovea/positions.h"
+#include "fovea/layers.h"
 
 #include "support/opcase.h"
 #include "support/tensors.h"

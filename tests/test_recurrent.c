@@ -5,8 +5,8 @@
 #include "fovea/recurrent.h"
 
 #include "fovea/autograd.h"
+#include "fovea/file.h"
 #include "fovea/ops.h"
-#include "fovea/safetensors.h"
 #include "support/test.h"
 
 enum { MOST = 4096 };

@@ -1,6 +1,6 @@
 /* safetensors: every rule of the reader, what it loads, and what the writer makes. */
 #include "base/ctx.h"
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "io/crc.h"
 #include "support/files.h"
 #include "support/test.h"

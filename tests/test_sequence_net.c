@@ -1,7 +1,7 @@
 /* Recurrent networks by their shape: each answer is that of the sequence alone, wrong inputs are
  * refused. Gradients are proved among the compounds. */
 #include "fovea/ops.h"
-#include "fovea/sequence_net.h"
+#include "fovea/recurrent.h"
 #include "support/opcase.h"
 #include "support/tensors.h"
 

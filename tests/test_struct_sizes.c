@@ -2,11 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fovea/batches.h"
+#include "fovea/batch.h"
 #include "fovea/layers.h"
 #include "fovea/recurrent.h"
 #include "fovea/seq2seq.h"
-#include "fovea/sequence_net.h"
 #include "fovea/text_metric.h"
 #include "fovea/train.h"
 #include "fovea/transformer.h"

@@ -4,8 +4,8 @@
  * is whether a run that was cancelled, at any call, ends with the bits of one that was not.
  */
 #include "fovea/autograd.h"
+#include "fovea/file.h"
 #include "fovea/ops.h"
-#include "fovea/safetensors.h"
 #include "support/files.h"
 #include "support/own_kinds.h"
 #include "support/program.h"

@@ -3,8 +3,8 @@
 
 #include <unistd.h>
 
+#include "fovea/file.h"
 #include "fovea/ops.h"
-#include "fovea/safetensors.h"
 #include "io/json.h"
 #include "support/files.h"
 #include "support/opcase.h"

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 
 #include "fovea/autograd.h"
+#include "fovea/file.h"
 #include "fovea/layers.h"
-#include "fovea/safetensors.h"
 #include "support/files.h"
 #include "support/tensors.h"
 #include "support/values.h"

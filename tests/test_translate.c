@@ -6,7 +6,7 @@
 #include "fovea/transformer.h"
 #include "fovea/translate.h"
 
-#include "fovea/dates.h"
+#include "fovea/data.h"
 #include "fovea/model.h"
 #include "support/files.h"
 #include "support/runs.h"

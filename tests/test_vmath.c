@@ -1,11 +1,11 @@
 /*
- * exp, log, tanh and erf of fovea/vmath.h against libm in double, and each level against the
+ * exp, log, tanh and erf of fovea/kernels.h against libm in double, and each level against the
  * scalar definition bit for bit.
  *
  * `make test` takes every 997th float and all floats near the edges; `test_vmath exhaustive`
  * takes all 2^32 (minutes) and prints the largest error of each function.
  */
-#include "fovea/vmath.h"
+#include "fovea/kernels.h"
 #include "kernels/ref/math.h"
 #include "support/test.h"
 
@@ -17,7 +17,7 @@ typedef struct function {
     const char *name;
     array_fn array;
     double (*exact)(double);
-    double bound; /* ULP, stated in fovea/vmath.h */
+    double bound; /* ULP, stated in fovea/kernels.h */
     float edges[8];
 } function;
 

@@ -293,7 +293,7 @@ FV_API fv_tensor *fv_attention_basic(fv_ctx *ctx, fv_tensor *x, fv_tensor **weig
  *
  *     fv_baseline b = {.decay = 0.9};
  *     fv_tensor *loss = fv_reinforce(ctx, &b, log_py, out.log_prob, out.entropy, 1.0, 0.01);
- *     status = fv_backward(ctx, loss);
+ *     fv_status status = fv_backward(ctx, loss);
  */
 typedef struct fv_baseline {
     double decay;     /* b <- decay b + (1 - decay) mean(log p(y|s)) */

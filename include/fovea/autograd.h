@@ -58,7 +58,7 @@ FV_API FV_MUST_USE fv_status fv_backward_from(fv_ctx *ctx, fv_tensor *y, fv_tens
  * valid until backward is done.
  *
  *     static fv_tensor *block(fv_ctx *ctx, void *user, fv_tensor *const *in) {
- *         return fv_tanh(ctx, fv_linear(ctx, in[0], ((layer *)user)->w, NULL));
+ *         return fv_tanh(ctx, fv_linear(ctx, in[0], ((my_layer *)user)->w, NULL));
  *     }
  *     y = fv_checkpoint(ctx, block, &layer, 1, &x);
  */

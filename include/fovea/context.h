@@ -27,11 +27,60 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fovea/status.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ==== status ======================================================================== */
+
+/*
+ * status: how a call says that it failed.
+ *
+ * Two kinds of call exist (docs/architecture.md, "Errors"):
+ *   - tensor ops return a tensor, never NULL. On failure the context keeps the
+ *     first error and every later op is a no-op until fv_ctx_take_error();
+ *   - every other call returns fv_status; its results are untouched on failure
+ *     and fv_ctx_message() holds the reason.
+ *
+ *     fv_status s = fv_backward(ctx, loss);
+ *     if (s != FV_OK)
+ *         fprintf(stderr, "%s: %s\n", fv_status_name(s), fv_ctx_message(ctx));
+ */
+
+#if defined(_WIN32)
+#define FV_API
+#else
+#define FV_API __attribute__((visibility("default")))
+#endif
+
+#if defined(__GNUC__)
+#define FV_MUST_USE          __attribute__((warn_unused_result))
+#define FV_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define FV_MUST_USE
+#define FV_PRINTF(fmt, args)
+#endif
+
+typedef enum fv_status {
+    FV_OK = 0,
+    FV_ERR_ARGUMENT,    /* a value outside what the call documents */
+    FV_ERR_SHAPE,       /* shapes that do not fit each other */
+    FV_ERR_DTYPE,       /* an element type the op does not take */
+    FV_ERR_INDEX,       /* an index outside its axis or table */
+    FV_ERR_STATE,       /* a call at the wrong time: released tensor, no gradient, ... */
+    FV_ERR_MEMORY,      /* the allocator said no, or the context's byte cap is reached */
+    FV_ERR_LIMIT,       /* input larger than fv_limits allows */
+    FV_ERR_IO,          /* the operating system said no */
+    FV_ERR_FORMAT,      /* a file or text that breaks its format */
+    FV_ERR_UNSUPPORTED, /* known, but this build or device does not have it */
+    FV_ERR_NONFINITE,   /* a loss or gradient that is not finite */
+    FV_ERR_CANCELLED,   /* the caller's cancel flag was raised */
+    FV_ERR_INTERNAL,    /* a broken invariant of ours: please report it */
+    FV_STATUS_COUNT
+} fv_status;
+
+/* Short lower-case name, e.g. "shape"; "unknown" for a value outside the enum. Never NULL. */
+FV_API const char *fv_status_name(fv_status status);
 
 typedef struct fv_ctx fv_ctx;
 typedef struct fv_pool fv_pool;
@@ -207,6 +256,63 @@ FV_API void fv_ctx_set_seed(fv_ctx *ctx, uint64_t seed);
 FV_API FV_MUST_USE fv_status fv_pool_create(int threads, fv_pool **out);
 /* No context may use the pool any more. NULL is fine; *pool becomes NULL. */
 FV_API void fv_pool_destroy(fv_pool **pool);
+
+/* ==== info ========================================================================== */
+
+/*
+ * info: information about this build and the CPU it runs on.
+ *
+ *     fv_cpu_info cpu = {.struct_size = sizeof cpu};
+ *     fv_cpu_info_get(&cpu);
+ *     printf("libfovea %s on %s, kernels: %s\n", fv_version(), cpu.name, fv_simd_name(cpu.best));
+ *
+ *     fv_feature f = {.struct_size = sizeof f};
+ *     for (int i = 0; fv_feature_get(i, &f); i++)
+ *         printf("%s: %s\n", f.name, f.present ? f.description : "not built in");
+ *
+ * None of these calls needs a context, and all may be called from any thread. Each struct begins
+ * with its size, set by the caller, so that fields unknown to an older caller are not written.
+ */
+
+/* Version of the linked library, "major.minor.patch". Never NULL. */
+FV_API const char *fv_version(void);
+
+typedef struct fv_build_info {
+    size_t struct_size;
+    const char *version;
+    const char *type;      /* "release" or "debug" */
+    const char *compiler;  /* e.g. "gcc 12.2.0" */
+    const char *target;    /* e.g. "x86_64 linux" */
+    const char *sanitizer; /* "address", "thread", or "" */
+} fv_build_info;
+
+/* The strings are constants. */
+FV_API void fv_build_info_get(fv_build_info *out);
+
+/* CPU features, and the register state that the operating system saves on a context switch. */
+typedef struct fv_cpu_info {
+    size_t struct_size;
+    char name[64];
+    fv_simd best; /* the level that FV_SIMD_AUTO selects */
+    int cpus;     /* CPUs this process may run on */
+    bool avx2, fma, f16c;
+    bool avx512f, avx512dq, avx512bw, avx512vl, avx512_bf16, avx512_vnni;
+    bool os_ymm, os_zmm;                    /* the OS saves these registers */
+    uint64_t l1d_bytes, l2_bytes, l3_bytes; /* per core, per core, shared; 0: unknown */
+} fv_cpu_info;
+
+FV_API void fv_cpu_info_get(fv_cpu_info *out);
+
+/* An optional part of the library. */
+typedef struct fv_feature {
+    size_t struct_size;
+    const char *name;
+    const char *description; /* what it is for, one line */
+    bool present;
+} fv_feature;
+
+/* Fills `out` with feature number `index`, from 0. Returns false past the last one. */
+FV_API bool fv_feature_get(int index, fv_feature *out);
 
 #ifdef __cplusplus
 }

@@ -22,7 +22,6 @@
 #ifndef FOVEA_GENERATE_H
 #define FOVEA_GENERATE_H
 
-#include "fovea/cache.h"
 #include "fovea/tokenizer.h"
 #include "fovea/transformer.h"
 

@@ -257,8 +257,8 @@ typedef enum fv_pooling {
  *
  *     fv_embedding_rule rule;
  *     s = fv_embedding_rule_load(ctx, "all-MiniLM-L6-v2", &rule);
- *     fv_tensor *vectors = fv_model_kind_of(model)->embed(ctx, fv_model_self(model), &batch,
- * &rule);
+ *     const fv_model_kind *kind = fv_model_kind_of(model);
+ *     fv_tensor *vectors = kind->embed(ctx, fv_model_self(model), &batch, &rule);
  */
 struct fv_embedding_rule {
     fv_pooling pooling;

@@ -17,7 +17,7 @@
 #ifndef FOVEA_OPS_H
 #define FOVEA_OPS_H
 
-#include "fovea/gemm.h"
+#include "fovea/kernels.h"
 #include "fovea/tensor.h"
 
 #ifdef __cplusplus
@@ -101,8 +101,8 @@ FV_API fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv
 /*
  * What linear layers compute in: FV_F32 [the default], or FV_BF16 for mixed precision. Then
  * fv_linear and fv_linear_act round both operands of their three products (y, dx and dW) to bf16 on
- * the way and sum in float (`bf16` of fovea/gemm.h), which takes about half the time where the CPU
- * has AVX512_BF16. Tensors stay f32, and so does everything else: weights, gradients, biases,
+ * the way and sum in float (`bf16` of fovea/kernels.h), which takes about half the time where the
+ * CPU has AVX512_BF16. Tensors stay f32, and so does everything else: weights, gradients, biases,
  * norms, softmax, losses, optimizers. A layer's way back computes as its way forth did, whatever is
  * set by then. f64 tensors and weights that are packed or frozen are multiplied as they are.
  *
@@ -117,8 +117,8 @@ FV_API fv_dtype fv_ctx_compute(const fv_ctx *ctx);
 FV_API FV_MUST_USE fv_status fv_linear_pack(fv_ctx *ctx, fv_tensor *weight);
 /*
  * For running only: the panels take the place of the weight's memory, which is given back, in as
- * many bits as `form` has (fovea/gemm.h). From now on it has no gradient, and all that can read it
- * are fv_linear and, a row at a time, fv_embedding; anything else is FV_ERR_STATE. Fails: DTYPE
+ * many bits as `form` has (fovea/kernels.h). From now on it has no gradient, and all that can read
+ * it are fv_linear and, a row at a time, fv_embedding; anything else is FV_ERR_STATE. Fails: DTYPE
  * (not f32), SHAPE (not [out, in]), STATE (not valid, or frozen), ARGUMENT (form), MEMORY; it then
  * is what it was.
  */

@@ -27,6 +27,8 @@
 #ifndef FOVEA_RECIPE_H
 #define FOVEA_RECIPE_H
 
+#include <stddef.h>
+
 #include "fovea/context.h"
 
 #ifdef __cplusplus
@@ -91,6 +93,32 @@ FV_API const char *fv_recipe_text(const fv_recipe *recipe, const char *name);
 FV_API bool fv_recipe_is_set(const fv_recipe *recipe, const char *name);
 /* The index of the value among the key's choices; -1 if the key has none. */
 FV_API int fv_recipe_choice(const fv_recipe *recipe, const char *name);
+
+/* ==== nearest ======================================================================= */
+
+/*
+ * nearest: the closest spelling, for "did you mean ...?" in messages about unknown names.
+ *
+ *     fv_nearest n;
+ *     fv_nearest_init(&n, "trian");
+ *     for (int i = 0; i < count; i++)
+ *         fv_nearest_add(&n, names[i], strlen(names[i]));
+ *     if (fv_nearest_best(&n)) printf("did you mean '%s'?\n", fv_nearest_best(&n));
+ *
+ * Needs no context and allocates nothing.
+ */
+
+typedef struct fv_nearest {
+    const char *word; /* not owned */
+    char best[64];
+    int distance;
+} fv_nearest;
+
+FV_API void fv_nearest_init(fv_nearest *nearest, const char *word);
+/* Considers a candidate. Candidates longer than 63 bytes are ignored. */
+FV_API void fv_nearest_add(fv_nearest *nearest, const char *candidate, size_t length);
+/* The closest candidate, or NULL if none is close enough. */
+FV_API const char *fv_nearest_best(const fv_nearest *nearest);
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,7 @@
  * A tensor belongs to the scope that was innermost when it was made and dies with
  * it. Handles are plain pointers: using one after its scope ended is an error of
  * the caller, as with free(). Rank 0 (a scalar) to 8, any size may be zero.
- * Failed calls return the context's invalid tensor (never NULL); see status.h.
+ * Failed calls return the context's invalid tensor (never NULL); see fovea/context.h.
  */
 #ifndef FOVEA_TENSOR_H
 #define FOVEA_TENSOR_H

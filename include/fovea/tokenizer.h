@@ -19,7 +19,7 @@
  *     cfg.vocabulary = 8000;
  *     fv_tokenizer_trainer *trainer = NULL;
  *     s = fv_tokenizer_trainer_create(ctx, &cfg, &trainer);
- *     for (fv_line line; (s = fv_lines_next(lines, &line)) == FV_OK && line.text;)   // corpus.h
+ *     for (fv_line line; (s = fv_lines_next(lines, &line)) == FV_OK && line.text;)   // data.h
  *         if ((s = fv_tokenizer_trainer_add(trainer, line.text, line.bytes)) != FV_OK) break;
  *     s = fv_tokenizer_trainer_finish(trainer, &tok);
  *     s = fv_tokenizer_save(ctx, tok, "tokenizer.json");

@@ -1,4 +1,4 @@
-#include "fovea/info.h"
+#include "fovea/context.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "fovea/nearest.h"
+#include "fovea/recipe.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "fovea/status.h"
+#include "fovea/context.h"
 
 const char *fv_status_name(fv_status status)
 {

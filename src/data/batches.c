@@ -1,4 +1,4 @@
-#include "fovea/batches.h"
+#include "fovea/batch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "fovea/corpus.h"
+#include "fovea/data.h"
 
 enum { MOST_FIELDS = 256 };
 

@@ -1,17 +1,17 @@
-/* How data sets are generated and what their folders contain; the public part is fovea/datasets.h.
+/* How data sets are generated and what their folders contain; the public part is fovea/data.h.
  */
 #ifndef FV_DATA_DATASETS_H
 #define FV_DATA_DATASETS_H
 
 #include "base/ctx.h"
-#include "fovea/datasets.h"
+#include "fovea/data.h"
 #include "fovea/tokenizer.h"
 
 #define FV_MADE_MANIFEST "dataset.json"
 
 enum { FV_MADE_NAME = 64, FV_MADE_LENGTH = 1000 };
 
-/* The hash h of the split rule in fovea/datasets.h. */
+/* The hash h of the split rule in fovea/data.h. */
 uint64_t fv_made_hash(const char *source, size_t bytes);
 /* The first eight bytes of the SHA-256 of the text. */
 uint64_t fv_text_digest(const char *text, size_t bytes);

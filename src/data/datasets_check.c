@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "data/datasets.h"
-#include "fovea/corpus.h"
+#include "fovea/data.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/sha256.h"

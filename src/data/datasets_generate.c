@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "data/generated.h"
-#include "fovea/dates.h"
+#include "fovea/data.h"
 
 /* ---- held-out sources, each once --------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* The public sets: what they are, whose, and the checksums of the copies that Fovea is developed
  * with. */
-#include "fovea/datasets.h"
+#include "fovea/data.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* tatoeba-en-fr: the pairs of one file, "english<TAB>french" per line, split by the rule of
- * fovea/datasets.h. */
+ * fovea/data.h. */
 #include <string.h>
 
 #include "data/datasets.h"
-#include "fovea/corpus.h"
+#include "fovea/data.h"
 #include "io/arena.h"
 #include "io/file.h"
 #include "io/sort.h"

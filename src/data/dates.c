@@ -3,7 +3,7 @@
  * digits, %M month number, %Q month of two digits, %N month's name, %S its short form, %W weekday,
  * %Y year, %y year of two digits.
  */
-#include "fovea/dates.h"
+#include "fovea/data.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "fovea/dates.h"
+#include "fovea/data.h"
 
 /* Symbols of copy, reverse and sort. */
 enum { LENGTH = 10 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "fovea/corpus.h"
+#include "fovea/data.h"
 
 typedef struct side {
     fv_string text;

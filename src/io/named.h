@@ -5,7 +5,7 @@
 #ifndef FV_IO_NAMED_H
 #define FV_IO_NAMED_H
 
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "tensor/params.h"
 
 enum { FV_NAMED_BYTES = 320 };

@@ -1,5 +1,5 @@
 /* Reading .npy and .npz files. */
-#include "fovea/npy.h"
+#include "fovea/file.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "fovea/npy.h"
+#include "fovea/file.h"
 #include "io/npy_header.h"
 #include "io/tensor_file.h"
 #include "io/utf8.h"

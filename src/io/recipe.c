@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fovea/nearest.h"
 #include "io/arena.h"
 #include "io/decimal.h"
 #include "io/file.h"

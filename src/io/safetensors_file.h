@@ -1,8 +1,8 @@
-/* Internals of an open safetensors file or set of shards; see fovea/safetensors.h. */
+/* Internals of an open safetensors file or set of shards; see fovea/file.h. */
 #ifndef FV_IO_SAFETENSORS_FILE_H
 #define FV_IO_SAFETENSORS_FILE_H
 
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "io/arena.h"
 #include "io/crc.h"
 #include "io/document.h"

@@ -1,4 +1,4 @@
-/* The raw-pointer matrix product of fovea/gemm.h: checks its arguments, then calls the kernel of
+/* The raw-pointer matrix product of fovea/kernels.h: checks its arguments, then calls the kernel of
  * the SIMD level. */
 #include "kernels/gemm.h"
 

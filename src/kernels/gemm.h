@@ -1,19 +1,19 @@
 /*
  * GEMM ptr: c, a, b (or packed b), bias (or NULL), residual (or NULL), NULL.
- *   args: fv_gemm (fovea/gemm.h). f32: ref, AVX2, AVX-512; f64: ref only.
+ *   args: fv_gemm (fovea/kernels.h). f32: ref, AVX2, AVX-512; f64: ref only.
  * PACK ptr: packed, b. args: fv_gemm_pack_args.
  *   All levels share one packed format: panels of FV_GEMM_PANEL columns, [n/panel][k][panel], the
  *   last panel padded with zeros. kernels/weights.h describes the low-precision formats.
  *
  * Every level computes C(i,j) as fma(A(i,k), B(k,j), sum) for k ascending, starting at 0 (at C with
  * `accumulate`). A kernel that splits k into blocks carries the running sum from one to the next.
- * With `bf16` the order is that of fovea/gemm.h; the SIMD kernels for it are in
+ * With `bf16` the order is that of fovea/kernels.h; the SIMD kernels for it are in
  * kernels/gemm_bf16.h.
  */
 #ifndef FV_KERNELS_GEMM_H
 #define FV_KERNELS_GEMM_H
 
-#include "fovea/gemm.h"
+#include "fovea/kernels.h"
 #include "kernels/kernel.h"
 
 enum { FV_GEMM_PANEL = 64 };
@@ -66,7 +66,7 @@ typedef struct fv_gemm_plan {
 /* The arguments must have passed fv_gemm_check. */
 void fv_gemm_make_plan(const fv_gemm *g, int threads, fv_gemm_plan *plan);
 
-/* FV_ERR_ARGUMENT if g violates the rules of fovea/gemm.h, else FV_OK. */
+/* FV_ERR_ARGUMENT if g violates the rules of fovea/kernels.h, else FV_OK. */
 fv_status fv_gemm_check(const fv_gemm *g);
 
 /* The scratch query of the kernel table (args: fv_gemm); the same for every level. */

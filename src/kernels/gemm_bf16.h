@@ -1,5 +1,5 @@
 /*
- * Products with operands rounded to bf16 (`bf16` in fovea/gemm.h), for the SIMD levels. Both
+ * Products with operands rounded to bf16 (`bf16` in fovea/kernels.h), for the SIMD levels. Both
  * operands are packed as 32-bit words of two consecutive k, the first one in the low half, as
  * vdpbf16ps expects them:
  *

@@ -1,7 +1,7 @@
 /*
  * The argmax of W a + b for each row a, without computing all of it. A candidate pre-filter
  * computes the products in 8-bit integers with error bounds; only the few columns that may hold the
- * maximum are computed in float, exactly as the product of fovea/gemm.h does. The result is
+ * maximum are computed in float, exactly as the product of fovea/kernels.h does. The result is
  * therefore the argmax of the float product (the first one of equal maxima), for a quarter of the
  * work.
  *

@@ -1,5 +1,5 @@
-/* Implements fovea/vmath.h: checks the arguments, then calls the loop of the SIMD level. */
-#include "fovea/vmath.h"
+/* Implements fovea/kernels.h: checks the arguments, then calls the loop of the SIMD level. */
+#include "fovea/kernels.h"
 
 #include "kernels/level.h"
 #include "kernels/ref/math.h"

@@ -1,4 +1,4 @@
-/* The functions of fovea/vmath.h for each level. y may be x. */
+/* The functions of fovea/kernels.h for each level. y may be x. */
 #ifndef FV_KERNELS_VMATH_H
 #define FV_KERNELS_VMATH_H
 

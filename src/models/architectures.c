@@ -1,5 +1,5 @@
 /* Published Transformers by name, with their parameter counts and costs. */
-#include "fovea/architectures.h"
+#include "fovea/transformer.h"
 
 #include <string.h>
 

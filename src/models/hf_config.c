@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "fovea/nearest.h"
+#include "fovea/recipe.h"
 #include "io/choices.h"
 #include "io/json.h"
 #include "models/hf_fields.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fovea/autograd.h"
-#include "fovea/nearest.h"
+#include "fovea/recipe.h"
 #include "models/transformer.h"
 
 enum { NAME_BYTES = 512 };

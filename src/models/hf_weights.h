@@ -7,7 +7,7 @@
 #ifndef FV_MODELS_HF_WEIGHTS_H
 #define FV_MODELS_HF_WEIGHTS_H
 
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "fovea/transformer.h"
 
 /* Switches the heads of an encoder on and off by what the file holds, and takes a table of

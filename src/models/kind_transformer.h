@@ -8,8 +8,8 @@
 #ifndef FV_MODELS_KIND_TRANSFORMER_H
 #define FV_MODELS_KIND_TRANSFORMER_H
 
-#include "fovea/cache.h"
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
+#include "fovea/transformer.h"
 #include "models/model.h"
 #include "models/parts/transformer_parts.h"
 #include "models/token_pairs.h"

@@ -12,7 +12,7 @@
 
 #include "base/ctx.h"
 #include "fovea/model.h"
-#include "fovea/nearest.h"
+#include "fovea/recipe.h"
 #include "io/arena.h"
 #include "io/file.h"
 

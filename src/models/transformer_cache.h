@@ -1,8 +1,8 @@
-/* Internals of fovea/cache.h. */
+/* Internals of fovea/transformer.h. */
 #ifndef FV_MODELS_TRANSFORMER_CACHE_H
 #define FV_MODELS_TRANSFORMER_CACHE_H
 
-#include "fovea/cache.h"
+#include "fovea/transformer.h"
 #include "models/parts/parts.h"
 #include "models/transformer.h"
 

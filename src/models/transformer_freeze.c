@@ -1,5 +1,5 @@
 /* Freezes a model for inference: every large matrix becomes GEMM panels. */
-#include "fovea/cache.h"
+#include "fovea/transformer.h"
 #include "models/transformer.h"
 
 static fv_status freeze(fv_ctx *ctx, fv_tensor *weight, fv_weight_form form)

@@ -1,5 +1,5 @@
 /* Absolute positions: sinusoids and learned rows, added or concatenated; and ALiBi's slopes. */
-#include "fovea/positions.h"
+#include "fovea/layers.h"
 
 #include <math.h>
 

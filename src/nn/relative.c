@@ -1,7 +1,7 @@
 /* Relative positions: the table row of each pair of positions, as a bias or as Shaw's vectors. */
 #include <math.h>
 
-#include "fovea/positions.h"
+#include "fovea/layers.h"
 #include "tensor/host_table.h"
 #include "tensor/tensor.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "fovea/positions.h"
+#include "fovea/layers.h"
 #include "tensor/host_table.h"
 #include "tensor/tensor.h"
 

@@ -1,4 +1,4 @@
-#include "fovea/sequence_net.h"
+#include "fovea/recurrent.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #ifndef FV_TEXT_BYTE_STREAM_H
 #define FV_TEXT_BYTE_STREAM_H
 
-#include "fovea/corpus.h"
+#include "fovea/data.h"
 #include "io/file.h"
 
 enum { FV_BYTE_STREAM_INPUT = 1 << 16, FV_BYTE_STREAM_MAGIC = 8 };

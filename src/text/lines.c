@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "fovea/corpus.h"
+#include "fovea/data.h"
 #include "io/json.h"
 #include "io/utf8.h"
 #include "text/byte_stream.h"

@@ -9,7 +9,7 @@
 #ifndef FV_TRAIN_STEP_H
 #define FV_TRAIN_STEP_H
 
-#include "fovea/batches.h"
+#include "fovea/batch.h"
 #include "fovea/train.h"
 
 /* The examples of part i of a step are first[i] to first[i + 1] - 1. */

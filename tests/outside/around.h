@@ -36,10 +36,17 @@ extern fv_recipe *recipe;
 extern fv_safetensors *file;
 extern fv_model *translator;
 extern fv_text other;
+extern fv_attention_view view;
+extern fv_attention_result out;
+extern fv_tensor *log_py;
+typedef struct my_layer {
+    fv_tensor *w;
+} my_layer;
+extern my_layer layer;
 extern fv_lines *lines;
 extern fv_string hypothesis[2], references[2][2];
 
-#ifdef EXAMPLE_gemm
+#ifdef EXAMPLE_kernels
 extern int64_t m, k, b_row, b_col;
 extern const float *a, *b;
 extern float *c;
@@ -52,6 +59,7 @@ extern fv_tensor *k;
 extern fv_transformer *model;
 extern fv_tensor *tokens;
 #else
+extern fv_model *model;
 extern const int64_t *const *tokens;
 #endif
 #ifdef EXAMPLE_autograd

@@ -1,5 +1,5 @@
 /* Positions that have parameters or take part in a gradient. */
-#include "fovea/positions.h"
+#include "fovea/layers.h"
 #include "support/compound.h"
 
 static fv_tensor *absolute(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params)

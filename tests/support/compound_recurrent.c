@@ -1,5 +1,5 @@
 /* Recurrent networks of every shape, filled by hand with the cases' inputs. */
-#include "fovea/sequence_net.h"
+#include "fovea/recurrent.h"
 #include "support/compound.h"
 
 /* Two sequences, of 1 and 3 steps, that are read; 2 and 1 steps that are written. */

@@ -1,8 +1,8 @@
 #include "support/marian.h"
 
+#include "fovea/file.h"
+#include "fovea/layers.h"
 #include "fovea/ops.h"
-#include "fovea/positions.h"
-#include "fovea/safetensors.h"
 #include "support/files.h"
 #include "support/tensors.h"
 #include "support/values.h"

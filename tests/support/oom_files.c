@@ -5,8 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fovea/npy.h"
-#include "fovea/safetensors.h"
+#include "fovea/file.h"
 #include "io/json.h"
 #include "io/json_write.h"
 #include "io/toml.h"

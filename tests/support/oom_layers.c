@@ -2,7 +2,7 @@
 
 #include "fovea/autograd.h"
 #include "fovea/layers.h"
-#include "fovea/sequence_net.h"
+#include "fovea/recurrent.h"
 
 /* A draw of hard attention and the estimator of its gradient, with its moving baseline. */
 static bool estimator(fv_ctx *ctx, const void *unused)

@@ -5,8 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fovea/corpus.h"
-#include "fovea/datasets.h"
+#include "fovea/data.h"
 #include "fovea/text_metric.h"
 #include "fovea/tokenizer.h"
 #include "support/files.h"

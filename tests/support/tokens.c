@@ -1,6 +1,6 @@
 #include "support/tokens.h"
 
-#include "fovea/corpus.h"
+#include "fovea/data.h"
 #include "support/test.h"
 
 int tokens_each_line(fv_ctx *ctx, const char *path, void (*use)(const fv_doc *doc))

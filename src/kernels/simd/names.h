@@ -38,7 +38,7 @@
 #define fv_simd_softmax_fill           FV_LEVEL_SYMBOL(fv_simd_softmax_fill)
 #define fv_simd_vnni_fill              FV_LEVEL_SYMBOL(fv_simd_vnni_fill)
 
-/* Functions of fovea/vmath.h. */
+/* Functions of fovea/kernels.h. */
 #define fv_simd_verf  FV_LEVEL_SYMBOL(fv_simd_verf)
 #define fv_simd_vexp  FV_LEVEL_SYMBOL(fv_simd_vexp)
 #define fv_simd_vlog  FV_LEVEL_SYMBOL(fv_simd_vlog)

@@ -24,7 +24,7 @@
 
 #include "base/ctx.h"
 #include "data/generated.h"
-#include "fovea/batches.h"
+#include "fovea/batch.h"
 #include "fovea/task.h"
 #include "text/vocab.h"
 #include "train/step.h"

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "data/csv.h"
-#include "fovea/corpus.h"
+#include "fovea/data.h"
 #include "train/tasks/text.h"
 
 /* Joins lines to documents, or to one text. */

@@ -10,7 +10,7 @@
 
 #include "base/ctx.h"
 #include "data/generated.h"
-#include "fovea/batches.h"
+#include "fovea/batch.h"
 #include "fovea/task.h"
 #include "fovea/translate.h"
 #include "train/step.h"

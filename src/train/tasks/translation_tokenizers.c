@@ -1,7 +1,7 @@
 /* The tokenizers of a translation task. */
 #include <string.h>
 
-#include "fovea/corpus.h"
+#include "fovea/data.h"
 #include "io/file.h"
 #include "models/model.h"
 #include "train/tasks/translation.h"

@@ -1,5 +1,5 @@
 /*
- * fovea/gemm.h: the matrix product under everything, for programs that want it
+ * fovea/kernels.h: the matrix product under everything, for programs that want it
  * alone. Raw pointers, no context, no allocation.
  *
  *     fv_gemm g = {.m = m, .n = n, .k = k,
@@ -39,8 +39,8 @@
  * Its bits depend on the level only where a number below 2^-126 comes up: the instruction takes
  * those for 0.
  */
-#ifndef FOVEA_GEMM_H
-#define FOVEA_GEMM_H
+#ifndef FOVEA_KERNELS_H
+#define FOVEA_KERNELS_H
 
 #include "fovea/context.h"
 
@@ -115,6 +115,39 @@ FV_API size_t fv_gemm_packed_bytes(fv_weight_form form, int64_t k, int64_t n);
 FV_API FV_MUST_USE fv_status fv_gemm_pack_as(fv_weight_form form, int64_t k, int64_t n,
                                              const float *b, int64_t b_row, int64_t b_col,
                                              void *packed);
+
+/* ==== vmath ========================================================================= */
+
+/*
+ * vmath: exp, log, tanh and erf over arrays of floats, for programs that want
+ * them alone. Raw pointers, no context, no allocation, one thread.
+ *
+ *     float x[1000] = {0.5f, -1, 3}, y[1000];
+ *     fv_status s = fv_vexp(FV_SIMD_AUTO, 1000, x, y);    // y[i] = e^x[i]
+ *     s = fv_vtanh(FV_SIMD_AUTO, 1000, y, y);             // in place is allowed
+ *
+ * The result has the same bits at every level and at any place in the array. Largest errors
+ * over all 2^32 arguments against the exact value, in units of the last place of the result:
+ *
+ *     fv_vexp   1.95    underflows gradually, overflows to inf above 88.7228
+ *     fv_vlog   0.82    log(+-0) = -inf, log(x < 0) = NaN
+ *     fv_vtanh  1.61    odd, keeps -0, exactly +-1 from |x| = 9.0109 on
+ *     fv_verf   1.73    odd, keeps -0, exactly +-1 from |x| = 3.9192 on
+ *
+ * NaN gives NaN; infinities give the limits.
+ */
+
+/*
+ * y[i] = f(x[i]) for 0 <= i < n. x and y are n floats each: the same array or ones that do not
+ * overlap; no alignment is asked for. FV_SIMD_AUTO takes the best level the machine has.
+ *
+ * FV_ERR_ARGUMENT: n < 0, or a NULL pointer with n > 0, or no such level.
+ * FV_ERR_UNSUPPORTED: a level above the machine's. Nothing is written then.
+ */
+FV_API fv_status fv_vexp(fv_simd level, int64_t n, const float *x, float *y);
+FV_API fv_status fv_vlog(fv_simd level, int64_t n, const float *x, float *y);
+FV_API fv_status fv_vtanh(fv_simd level, int64_t n, const float *x, float *y);
+FV_API fv_status fv_verf(fv_simd level, int64_t n, const float *x, float *y);
 
 #ifdef __cplusplus
 }
