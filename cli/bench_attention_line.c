@@ -41,8 +41,8 @@ static void call_backward(void *arg)
 static void call_map(void *arg)
 {
     job *j = arg;
-    fv_status status = fv_attn_weights(&j->attn, &j->data, &j->region, j->array[MAP], &j->exec,
-                                       j->scratch, j->scratch_bytes);
+    fv_status status = fv_attn_weights(&j->attn, &j->data, &j->region, &j->exec, j->scratch,
+                                       j->scratch_bytes, j->array[MAP]);
     if (status != FV_OK) j->status = status;
 }
 
@@ -131,7 +131,7 @@ static fv_status scratch_of(job *j, int threads)
                                    .top = j->array[INDEX] ? TOP : 0,
                                    .top_index = j->array[INDEX],
                                    .top_weight = j->array[WEIGHT]};
-    fv_attn_region_init(&j->attn, &j->region, sizeof j->region);
+    fv_attn_region_init(&j->region, sizeof j->region, &j->attn);
     fv_status status = fv_attn_scratch(&j->attn, FV_ATTN_FORWARD, threads, &need[0]);
     if (status == FV_OK) status = fv_attn_scratch(&j->attn, FV_ATTN_BACKWARD, threads, &need[1]);
     if (status == FV_OK) status = fv_attn_weights_scratch(&j->attn, &j->region, threads, &need[2]);

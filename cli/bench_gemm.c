@@ -87,8 +87,8 @@ typedef struct job {
 static void call_ours(void *arg)
 {
     job *j = arg;
-    fv_status status = fv_gemm_run(&j->gemm, j->a, j->p.packed ? j->panels : j->b, j->c, &j->exec,
-                                   j->scratch, j->scratch_bytes);
+    fv_status status = fv_gemm_run(&j->gemm, j->a, j->p.packed ? j->panels : j->b, &j->exec,
+                                   j->scratch, j->scratch_bytes, j->c);
     if (status != FV_OK) j->status = status;
 }
 

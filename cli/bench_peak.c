@@ -35,7 +35,7 @@ static int print_gauge(bench_run *run, const char *name, const char *dtype, benc
     return CLI_DONE;
 }
 
-typedef fv_status (*function)(fv_simd level, int64_t n, const float *x, float *y);
+typedef fv_status (*function)(int64_t n, const float *x, fv_simd level, float *y);
 
 enum { FUNCTION_FLOATS = 1920 }; /* argument and result stay in the first cache */
 
@@ -50,7 +50,7 @@ typedef struct function_job {
 static void call_function(void *arg)
 {
     function_job *j = arg;
-    j->status = j->call(j->level, FUNCTION_FLOATS, j->x, j->y);
+    j->status = j->call(FUNCTION_FLOATS, j->x, j->level, j->y);
 }
 
 static int print_function(bench_run *run, const char *name, function call, fv_simd level)

@@ -16,7 +16,7 @@ static fv_status save_arrays(fv_ctx *ctx, const fv_translation *t, const char *p
     fv_scope_begin(ctx);
     fv_tensor *weights = fv_from_host(ctx, FV_F32, 2, shape, t->weights);
     const char *name = "decoder.0.cross";
-    const fv_status status = fv_npz_save(ctx, path, &name, &weights, 1);
+    const fv_status status = fv_npz_save(ctx, &name, &weights, 1, path);
     fv_scope_end(ctx);
     return status;
 }

@@ -72,7 +72,7 @@ static const char *const *names(const labels *l) { return (const char *const *)l
 
 static fv_status save(look_work *w, const char *const *list, fv_tensor *const *tensors, int count)
 {
-    return fv_npz_save(w->ctx, cli_text(w->call, "output"), list, tensors, (size_t)count);
+    return fv_npz_save(w->ctx, list, tensors, (size_t)count, cli_text(w->call, "output"));
 }
 
 static const char **site_names(const look_work *w)

@@ -72,7 +72,7 @@ static fv_status pass(fv_ctx *ctx, const cli_call *call, const fv_transformer *t
     const fv_rows target = {.ids = cli_load_ids(ctx, call, "decoder-ids", &status)};
     if (status != FV_OK) return status;
     fv_tensor *logits = logits_of(ctx, t, &rows, &target);
-    return fv_npy_save(ctx, cli_text(call, "logits"), logits);
+    return fv_npy_save(ctx, logits, cli_text(call, "logits"));
 }
 
 int cli_run_ids(const cli_call *call)

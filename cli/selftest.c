@@ -52,7 +52,7 @@ static fv_status product_run(product *p, fv_simd level)
     size_t bytes = fv_gemm_scratch(&g, 1);
     void *scratch = bytes ? aligned_alloc(64, bytes) : NULL;
     if (bytes && !scratch) return FV_ERR_MEMORY;
-    fv_status status = fv_gemm_run(&g, p->a, p->b, p->c, &exec, scratch, bytes);
+    fv_status status = fv_gemm_run(&g, p->a, p->b, &exec, scratch, bytes, p->c);
     free(scratch);
     return status;
 }

@@ -130,7 +130,7 @@ static fv_tensor *translate(fv_ctx *ctx, const model *m, const sentence *s, int6
                              .w = fv_reshape(ctx, m->score, 1, (int64_t[]){WIDTH}),
                              .w_q = m->query,
                              .w_k = m->key};
-    fv_tensor *parts[] = {decoded, fv_attention_run(ctx, &how, &in, out)};
+    fv_tensor *parts[] = {decoded, fv_attention_run(ctx, &in, &how, out)};
     fv_tensor *mixed = fv_tanh(ctx, fv_linear(ctx, fv_concat(ctx, 2, parts, -1), m->mix, NULL));
     return fv_linear(ctx, fv_squeeze(ctx, mixed, 1), m->out, NULL);
 }

@@ -59,10 +59,10 @@ static fv_tensor *play(fv_ctx *ctx, const model *m, const games *g, fv_attention
                              .k = fv_embedding(ctx, m->colour, colour, -1),
                              .v = fv_embedding(ctx, m->number, number, -1)};
     how.want_weights = true;
-    fv_tensor *seen = fv_attention_run(ctx, &how, &in, out);
+    fv_tensor *seen = fv_attention_run(ctx, &in, &how, out);
     *logits = fv_linear(ctx, fv_reshape(ctx, seen, 2, (int64_t[]){BATCH, WIDTH}), m->answer, NULL);
     fv_tensor *right = fv_from_host(ctx, FV_I64, 2, (int64_t[]){BATCH, 1}, g->right);
-    return fv_gather(ctx, fv_log_softmax(ctx, *logits, -1), 1, right);
+    return fv_gather(ctx, fv_log_softmax(ctx, *logits, -1), right, 1);
 }
 
 static int right_answers(fv_ctx *ctx, const games *g, fv_tensor *logits)

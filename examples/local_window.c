@@ -44,7 +44,7 @@ int main(int argc, char **argv)
         fv_attention_input in = {.q = q, .k = k, .v = v};
         if (kinds[i] == FV_ATTENTION_LOCAL_P) in.w_p = w_p, in.v_p = v_p;
         fv_attention_result out;
-        fv_tensor *context = fv_attention_run(ctx, &how, &in, &out);
+        fv_tensor *context = fv_attention_run(ctx, &in, &how, &out);
         read_floats(ctx, out.weights, maps + i * N * N);
         if (kinds[i] != FV_ATTENTION_LOCAL_P) continue;
         read_floats(ctx, out.centre, centre);

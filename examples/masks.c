@@ -83,7 +83,7 @@ int main(int argc, char **argv)
         fv_attention_input in = {.q = zero, .k = zero, .v = zero};
         describe(ctx, (mask)m, &how, &in);
         fv_attention_result out;
-        fv_attention_run(ctx, &how, &in, &out);
+        fv_attention_run(ctx, &in, &how, &out);
         float *map = maps + m * N * N;
         read_floats(ctx, out.captured.weights, map);
         for (int i = 0; i < N * N; i++) {

@@ -48,7 +48,7 @@ static fv_tensor *classify(fv_ctx *ctx, void *self, const fv_batch *batch, const
     fv_attention_init(&how, sizeof how);
     how.want_weights = pass && pass->capture;
     fv_attention_result result;
-    fv_tensor *y = fv_attention_run(ctx, &how, &in, &result);
+    fv_tensor *y = fv_attention_run(ctx, &in, &how, &result);
     fv_pass_show(ctx, pass, "stall", result.weights);
     return fv_dense_run(ctx, &m->out, fv_reshape(ctx, y, 2, (int64_t[]){batch->rows, WIDTH}));
 }

@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     fv_rotary_config_init(&turn, sizeof turn, WIDTH);
     fv_tensor *same = fv_full(ctx, FV_F32, 4, (int64_t[]){1, 1, N, WIDTH}, 1);
     fv_tensor *turned =
-        fv_rotary(ctx, same, -2, fv_rotary_table(ctx, FV_F32, &turn, 0, N), turn.pairs);
+        fv_rotary(ctx, same, fv_rotary_table(ctx, FV_F32, &turn, 0, N), -2, turn.pairs);
     read_floats(ctx, fv_matmul(ctx, turned, fv_transpose(ctx, turned, -1, -2)), raw);
     spread(raw, maps + N * N);
     for (int i = 0; i + 1 < N; i++)

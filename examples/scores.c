@@ -44,7 +44,7 @@ int main(int argc, char **argv)
         if (kinds[i] == FV_ATTENTION_LOCATION)
             in.w = fv_rand_normal(ctx, FV_F32, 2, (int64_t[]){N_K, WIDTH}, 0, 1);
         fv_attention_result out;
-        fv_attention_run(ctx, &how, &in, &out);
+        fv_attention_run(ctx, &in, &how, &out);
         float *map = maps + i * N_Q * N_K;
         read_floats(ctx, out.weights, map);
         show_map(ctx, &(fv_look_map){.rows = N_Q, .cols = N_K, .values = map, .title = names[i]},

@@ -65,7 +65,7 @@ static void check_beside(world *w, fv_attention how, const fv_attention_input *i
     how.want_scores = false;
     how.want_weights = true;
     fv_attention_result r;
-    fv_attention_run(w->ctx, &how, in, &r);
+    fv_attention_run(w->ctx, in, &how, &r);
     CHECK_EQ(r.path, plain->path);
     CHECK(tensor_same(w->ctx, plain->context, r.context));
     double *weights = world_read(w, r.weights);
@@ -78,9 +78,9 @@ static void check_beside(world *w, fv_attention how, const fv_attention_input *i
 static void check_soft(world *w, fv_attention how, const fv_attention_input *in, const char *what)
 {
     fv_attention_result r, plain;
-    fv_attention_run(w->ctx, &how, in, &plain);
+    fv_attention_run(w->ctx, in, &how, &plain);
     how.want_scores = how.want_weights = true;
-    fv_attention_run(w->ctx, &how, in, &r);
+    fv_attention_run(w->ctx, in, &how, &r);
     CHECK_OK(w->ctx, fv_ctx_error(w->ctx));
     CHECK(plain.scores == NULL && plain.weights == NULL && plain.path != FV_ATTENTION_MAP);
     CHECK_EQ(r.path, FV_ATTENTION_MAP);
@@ -168,32 +168,32 @@ static void blocks_are_a_pattern(void)
         how.want_weights = true;
         fv_attention_result by_cells, by_blocks;
         in.visible = pattern;
-        fv_attention_run(ctx, &how, &in, &by_cells);
+        fv_attention_run(ctx, &in, &how, &by_cells);
         in.visible = NULL;
         in.blocks = fv_from_host(ctx, FV_U8, 3, (int64_t[]){2, BLOCKS_Q, BLOCKS_K}, list);
         how.rule.block_q = 3;
         how.rule.block_k = 16;
-        fv_attention_run(ctx, &how, &in, &by_blocks);
+        fv_attention_run(ctx, &in, &how, &by_blocks);
         CHECK(tensor_distance(ctx, by_cells.context, by_blocks.context) < 1e-6);
         CHECK(tensor_distance(ctx, by_cells.weights, by_blocks.weights) < 1e-6);
         how.want_scores = true; /* the map path: cells and blocks make the same numbers */
-        fv_attention_run(ctx, &how, &in, &by_blocks);
+        fv_attention_run(ctx, &in, &how, &by_blocks);
         in.blocks = NULL;
         in.visible = pattern;
         how.rule.block_q = how.rule.block_k = 0;
-        fv_attention_run(ctx, &how, &in, &by_cells);
+        fv_attention_run(ctx, &in, &how, &by_cells);
         CHECK(tensor_same(ctx, by_cells.weights, by_blocks.weights));
         in.visible = NULL;
         in.blocks = fv_from_host(ctx, FV_U8, 3, (int64_t[]){2, BLOCKS_Q, BLOCKS_K}, list);
         how.rule.block_q = 3;
         how.rule.block_k = 16;
         in.blocks = fv_slice(ctx, in.blocks, 1, 0, 1, 1); /* one row of blocks for all queries */
-        fv_attention_run(ctx, &how, &in, &by_blocks);
+        fv_attention_run(ctx, &in, &how, &by_blocks);
         CHECK(tensor_distance(ctx, by_cells.context, by_blocks.context) > 1e-3);
         CHECK(tensor_distance(ctx, by_blocks.context, fv_matmul(ctx, by_blocks.weights, in.v)) <
               1e-5);
         how.rule.block_q = 0;
-        CHECK(!fv_tensor_valid(fv_attention_run(ctx, &how, &in, NULL)));
+        CHECK(!fv_tensor_valid(fv_attention_run(ctx, &in, &how, NULL)));
         CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "block_q");
     }
     fv_ctx_destroy(&ctx);
@@ -210,8 +210,8 @@ static void local_m_is_a_window(void)
     local.half_width = 1.9;
     window.rule.left = window.rule.right = 1;
     fv_attention_result r;
-    fv_tensor *a = fv_attention_run(w->ctx, &local, &in, &r);
-    CHECK(tensor_same(w->ctx, a, fv_attention_run(w->ctx, &window, &in, NULL)));
+    fv_tensor *a = fv_attention_run(w->ctx, &in, &local, &r);
+    CHECK(tensor_same(w->ctx, a, fv_attention_run(w->ctx, &in, &window, NULL)));
     CHECK_EQ(r.path, FV_ATTENTION_STREAMED);
     check_soft(w, window, &in, "window");
     world_free(w);
@@ -266,7 +266,7 @@ static void local_p(void)
         how.half_width = lengths ? 0.4 : 1.5; /* with the small one, some rows see no key at all */
         if (lengths) in.n_keys = fv_from_host(w->ctx, FV_I64, 1, (int64_t[]){B}, w->n_keys);
         fv_attention_result r;
-        fv_attention_run(w->ctx, &how, &in, &r);
+        fv_attention_run(w->ctx, &in, &how, &r);
         check_local_p(w, &in, &r, how.half_width);
     }
     world_free(w);

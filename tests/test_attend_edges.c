@@ -23,7 +23,7 @@ static int run_and_count(world *w, const fv_attention *how, fv_attention_input *
     fv_ctx *ctx = w->ctx;
     fv_tensor *leaf[3] = {fv_leaf(ctx, in->q), fv_leaf(ctx, in->k), fv_leaf(ctx, in->v)};
     fv_attention_result r;
-    fv_attention_run(ctx, how, in, &r);
+    fv_attention_run(ctx, in, how, &r);
     fv_tensor *loss = fv_sum(ctx, fv_square(ctx, r.context), 0, NULL, false);
     loss = fv_add(ctx, loss, fv_sum(ctx, fv_square(ctx, r.weights), 0, NULL, false));
     fv_tensor *there = fv_gt(ctx, r.scores, fv_scalar(ctx, FV_F64, -INFINITY));
@@ -96,7 +96,7 @@ static void visible_nan_shows(void)
     how.want_weights = how.want_scores = true;
     fv_attention_input in = world_basic(w);
     fv_attention_result r;
-    fv_attention_run(w->ctx, &how, &in, &r);
+    fv_attention_run(w->ctx, &in, &how, &r);
     double *context = world_read(w, r.context), *scores = world_read(w, r.scores);
     CHECK(isnan(context[0]) && isnan(scores[2]) && !isnan(scores[1]));
     CHECK(!isnan(context[(B * H * NQ - 1) * DV])); /* another sequence */
@@ -117,7 +117,7 @@ static void zero_vectors_have_no_direction(void)
     fv_attention_input in = world_basic(w);
     fv_leaf(ctx, in.q);
     fv_attention_result r;
-    fv_attention_run(ctx, &how, &in, &r);
+    fv_attention_run(ctx, &in, &how, &r);
     double *s = world_read(w, r.scores);
     for (int n = 0; n < B * H * NQ * NK; n++)
         CHECK(s[n] == 0);
@@ -145,7 +145,7 @@ static void rows_without_keys(void)
         in.centre = fv_scalar(ctx, FV_F64, 1.0);
         fv_leaf(ctx, in.q);
         fv_attention_result r;
-        fv_attention_run(ctx, &how, &in, &r);
+        fv_attention_run(ctx, &in, &how, &r);
         double *c = world_read(w, r.context), *a = world_read(w, r.weights);
         for (int e = 0; e < 2 * DV; e++)
             CHECK(c[e] == 0);
@@ -181,7 +181,7 @@ static void no_keys_at_all(void)
     how.want_weights = true;
     fv_attention_input in = {.q = tensor_random(ctx, 1, 4, 1, 2, 2, 3), .k = none, .v = none};
     fv_attention_result r;
-    fv_attention_run(ctx, &how, &in, &r);
+    fv_attention_run(ctx, &in, &how, &r);
     CHECK_VALUES(ctx, r.context, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     CHECK_EQ(fv_tensor_count(r.weights), 0);
     CHECK_EQ(fv_tensor_size(r.weights, 2), 2);
@@ -218,13 +218,13 @@ static void the_path_is_told(void)
         fv_attention_input in = world_input(w, how.score);
         fv_attention_result r;
         logged.lines = 0;
-        fv_attention_run(w->ctx, &how, &in, &r);
+        fv_attention_run(w->ctx, &in, &how, &r);
         CHECK_EQ(r.path, expected[s]);
         CHECK_EQ(logged.lines, 1);
         CHECK(strstr(logged.last, fv_attention_score_name((fv_attention_score)s)) != NULL);
         CHECK(strstr(logged.last, fv_attention_path_name(expected[s])) != NULL);
         how.normaliser = FV_ATTENTION_HARD_ARGMAX;
-        fv_attention_run(w->ctx, &how, &in, &r);
+        fv_attention_run(w->ctx, &in, &how, &r);
         CHECK_EQ(r.path, FV_ATTENTION_MAP);
         CHECK(strstr(logged.last, "hard argmax") && strstr(logged.last, ": map"));
     }
@@ -245,13 +245,13 @@ static void any_width(void)
         fv_attention how = world_described((fv_attention_score)s);
         how.want_weights = true;
         fv_attention_result r;
-        fv_attention_run(ctx, &how, &in, &r);
+        fv_attention_run(ctx, &in, &how, &r);
         CHECK(tensor_distance(ctx, r.context, fv_matmul(ctx, r.weights, in.v)) < 1e-5);
         how.want_weights = false;
         how.rule.dropout = 0.5;
         fv_attention_input counting = in;
         counting.v = fv_full(ctx, FV_F32, 4, ones, 1.0);
-        fv_attention_run(ctx, &how, &counting, &r);
+        fv_attention_run(ctx, &counting, &how, &r);
         CHECK_EQ(r.path, FV_ATTENTION_SCORED);
         fv_tensor *first = fv_slice(ctx, r.context, 3, 0, 1, 1);
         CHECK(tensor_distance(ctx, r.context,
@@ -270,14 +270,14 @@ static void half_precision(void)
     fv_attention how = world_described(FV_ATTENTION_SCALED);
     how.rule.causal = FV_CAUSAL_TOP_LEFT;
     fv_attention_input in = {.q = half, .k = half, .v = half};
-    fv_tensor *y = fv_attention_run(ctx, &how, &in, NULL);
+    fv_tensor *y = fv_attention_run(ctx, &in, &how, NULL);
     CHECK_EQ(fv_tensor_dtype(y), FV_BF16);
     in.q = in.k = in.v = x;
-    fv_tensor *exact = fv_attention_run(ctx, &how, &in, NULL);
+    fv_tensor *exact = fv_attention_run(ctx, &in, &how, NULL);
     CHECK(tensor_distance(ctx, fv_cast(ctx, y, FV_F32), exact) < 0.05);
     in.q = in.k = in.v = half;
     how.want_weights = true;
-    CHECK(!fv_tensor_valid(fv_attention_run(ctx, &how, &in, NULL)));
+    CHECK(!fv_tensor_valid(fv_attention_run(ctx, &in, &how, NULL)));
     CHECK_ERROR(ctx, FV_ERR_DTYPE, "only dot products");
     fv_ctx_destroy(&ctx);
 }
@@ -293,7 +293,7 @@ static void refusals(void)
         how = world_described(FV_ATTENTION_SCALED);                                                \
         in = world_basic(w);                                                                       \
         change;                                                                                    \
-        CHECK(!fv_tensor_valid(fv_attention_run(ctx, &how, &in, NULL)));                           \
+        CHECK(!fv_tensor_valid(fv_attention_run(ctx, &in, &how, NULL)));                           \
         CHECK_ERROR(ctx, status, text);                                                            \
     } while (0)
     REFUSE(how.temperature = 0, FV_ERR_ARGUMENT, "temperature");

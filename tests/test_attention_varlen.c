@@ -275,12 +275,12 @@ static void refused_weights(void)
     CHECK_EQ(fv_attn_weights_scratch(&p.a, &w, 1, &need), FV_OK);
     void *scratch = aligned_alloc(64, need + 64 - need % 64);
     fv_attn_data data = weights_data(&p);
-    CHECK_EQ(fv_attn_weights(&p.a, &data, &w, out, NULL, scratch, need), FV_OK);
+    CHECK_EQ(fv_attn_weights(&p.a, &data, &w, NULL, scratch, need, out), FV_OK);
     data.k_begin = NULL;
-    CHECK_EQ(fv_attn_weights(&p.a, &data, &w, out, NULL, scratch, need), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_attn_weights(&p.a, &data, &w, NULL, scratch, need, out), FV_ERR_ARGUMENT);
     data = weights_data(&p);
     vec_set(p.q_begin, 3, 5000);
-    CHECK_EQ(fv_attn_weights(&p.a, &data, &w, out, NULL, scratch, need), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_attn_weights(&p.a, &data, &w, NULL, scratch, need, out), FV_ERR_ARGUMENT);
     const fv_attn_summary s = {.struct_size = sizeof s, .entropy = out};
     CHECK_EQ(fv_attn_summarise(&p.a, &data, &s, NULL, scratch, need), FV_ERR_ARGUMENT);
     w.batches = 2; /* they are one sequence */

@@ -50,7 +50,7 @@ static const int64_t order[N] = {3, 0, 6, 1, 5, 2, 4};
 
 static fv_tensor *shuffled(fv_ctx *ctx, fv_tensor *x, int axis)
 {
-    return fv_index_select(ctx, x, axis, indices_of(ctx, order, N));
+    return fv_index_select(ctx, x, indices_of(ctx, order, N), axis);
 }
 
 /* ---- order (82, 83, 84, 92) ---------------------------------------------------------- */
@@ -228,7 +228,7 @@ static double softness(fv_ctx *ctx, int d, fv_attention_score score)
                              .k = tensor_random(ctx, 9, 4, 1, 1, KEYS, d),
                              .v = tensor_random(ctx, 10, 4, 1, 1, KEYS, 1)};
     fv_attention_result r;
-    fv_attention_run(ctx, &how, &in, &r);
+    fv_attention_run(ctx, &in, &how, &r);
     fv_tensor *squares = fv_sum(ctx, fv_square(ctx, r.weights), 1, (int[]){-1}, false);
     double mean = 0;
     CHECK_OK(ctx, fv_tensor_item(ctx, fv_mean(ctx, squares, 0, NULL, false), &mean));
@@ -249,7 +249,7 @@ static double median_gradient(fv_ctx *ctx, int d, fv_attention_score score)
                              .k = tensor_random(ctx, 9, 4, 1, 1, KEYS, d),
                              .v = tensor_random(ctx, 10, 4, 1, 1, KEYS, 1),
                              .bias = bias};
-    fv_tensor *context = fv_attention_run(ctx, &how, &in, NULL);
+    fv_tensor *context = fv_attention_run(ctx, &in, &how, NULL);
     CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, context, 0, NULL, false)));
     fv_tensor *rows = fv_norm(ctx, fv_grad(ctx, bias), 1, (int[]){-1}, false);
     fv_no_grad_begin(ctx);
@@ -295,7 +295,7 @@ static double score_of(fv_ctx *ctx, fv_attention_score score, fv_tensor *x, fv_t
                              .k = fv_reshape(ctx, y, 4, shape),
                              .v = fv_reshape(ctx, y, 4, shape)};
     fv_attention_result r;
-    fv_attention_run(ctx, &how, &in, &r);
+    fv_attention_run(ctx, &in, &how, &r);
     double value = NAN;
     CHECK_OK(ctx, fv_tensor_item(ctx, r.scores, &value));
     return value;
@@ -384,7 +384,7 @@ static void six_steps(void)
                              .k = fv_reshape(ctx, p[1], 4, shape),
                              .v = fv_reshape(ctx, p[2], 4, shape)};
     fv_tensor *matrix =
-        fv_reshape(ctx, fv_attention_run(ctx, &how, &in, NULL), 2, (int64_t[]){WORDS, OUT});
+        fv_reshape(ctx, fv_attention_run(ctx, &in, &how, NULL), 2, (int64_t[]){WORDS, OUT});
     for (int divisor = 8; divisor >= 1; divisor -= 7) { /* the twin forgets to divide */
         fv_tensor *rows[WORDS];
         for (int i = 0; i < WORDS; i++) {

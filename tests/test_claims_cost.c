@@ -78,7 +78,7 @@ static fv_tensor *attend_with(fv_ctx *ctx, fv_tensor *x, fv_attention_score scor
     fv_tensor *heads = fv_reshape(ctx, x, 4, shape);
     fv_attention_input in = {.q = heads, .k = heads, .v = heads};
     if (score == FV_ATTENTION_ADDITIVE) in.w = tensor_random(ctx, 3, 1, (int)d);
-    return fv_reshape(ctx, fv_attention_run(ctx, &how, &in, NULL), 2, (int64_t[]){n, d});
+    return fv_reshape(ctx, fv_attention_run(ctx, &in, &how, NULL), 2, (int64_t[]){n, d});
 }
 
 static fv_tensor *attention(fv_ctx *ctx, fv_tensor *x, int step)
@@ -194,7 +194,7 @@ static uint64_t peak_bytes(int n, bool maps)
     fv_memory_stats before, after;
     fv_ctx_memory(ctx, &before);
     fv_ctx_memory_reset_peak(ctx);
-    fv_attention_run(ctx, &how, &(fv_attention_input){.q = x, .k = x, .v = x}, NULL);
+    fv_attention_run(ctx, &(fv_attention_input){.q = x, .k = x, .v = x}, &how, NULL);
     CHECK_OK(ctx, fv_ctx_error(ctx));
     fv_ctx_memory(ctx, &after);
     fv_ctx_destroy(&ctx);
@@ -267,7 +267,7 @@ static ledger blend_cost(fv_attention_normaliser normaliser, bool *reaches_queri
                              .k = fv_leaf(ctx, tensor_random(ctx, 9, 4, 1, 1, N, WIDTH)),
                              .v = fv_leaf(ctx, tensor_random(ctx, 10, 4, 1, 1, N, WIDTH))};
     fv_attention_result r;
-    fv_attention_run(ctx, &how, &in, &r);
+    fv_attention_run(ctx, &in, &how, &r);
     const ledger l = ledger_read(ctx);
     CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, fv_square(ctx, r.context), 0, NULL, false)));
     *reaches_queries = fv_grad(ctx, in.q) != NULL;

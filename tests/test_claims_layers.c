@@ -243,10 +243,10 @@ static void message_passing(void)
     fv_attention_input in = {.q = heads, .k = heads, .v = heads};
     in.visible = fv_from_host(ctx, FV_U8, 2, (int64_t[]){NODES, NODES}, seen);
     fv_tensor *y =
-        fv_reshape(ctx, fv_attention_run(ctx, &how, &in, NULL), 2, (int64_t[]){NODES, FEATURES});
+        fv_reshape(ctx, fv_attention_run(ctx, &in, &how, NULL), 2, (int64_t[]){NODES, FEATURES});
     CHECK(tensor_distance(ctx, y, pass_messages(ctx, x, ring)) < 1e-5);
     in.visible = fv_from_host(ctx, FV_U8, 2, (int64_t[]){NODES, NODES}, ring);
-    y = fv_reshape(ctx, fv_attention_run(ctx, &how, &in, NULL), 2, (int64_t[]){NODES, FEATURES});
+    y = fv_reshape(ctx, fv_attention_run(ctx, &in, &how, NULL), 2, (int64_t[]){NODES, FEATURES});
     CHECK(tensor_distance(ctx, y, pass_messages(ctx, x, ring)) > 1e-2); /* edges turned round */
     stage_free(&s);
 }

@@ -182,8 +182,8 @@ static void safetensors_files(void)
     corrupt_report report = {0}, verified = {0};
     fv_ctx *writer = NULL;
     CHECK_EQ(fv_ctx_create(NULL, &writer), FV_OK);
-    CHECK_OK(writer, fv_safetensors_save_stream(writer, folder_path("s"), specs, 3, NULL, 0,
-                                                give_bytes, NULL));
+    CHECK_OK(writer, fv_safetensors_save_stream(writer, specs, 3, NULL, 0, give_bytes, NULL,
+                                                folder_path("s")));
     fv_ctx_destroy(&writer);
     damage_file("safetensors", folder_path("s"), read_safetensors, &plain, &report);
     damage_file("safetensors", test_path("data/io/reference.safetensors"), read_safetensors, &plain,
@@ -215,7 +215,7 @@ static void npy_files(void)
     const float x[4] = {1, 2, 3, 4};
     fv_tensor *t = fv_from_host(writer, FV_F32, 1, (int64_t[]){4}, x);
     const char *name = "a";
-    CHECK_OK(writer, fv_npz_save(writer, folder_path("z"), &name, &t, 1));
+    CHECK_OK(writer, fv_npz_save(writer, &name, &t, 1, folder_path("z")));
     fv_ctx_destroy(&writer);
     damage_file("npz", folder_path("z"), read_npy, NULL, &archives);
     damage_file("npz", test_path("data/io/stored.npz"), read_npy, NULL, &archives);

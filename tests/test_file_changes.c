@@ -23,7 +23,7 @@ static void save(const char *path, const char *const *names, size_t count)
     fv_file_spec specs[4];
     for (size_t i = 0; i < count; i++)
         specs[i] = (fv_file_spec){.name = names[i], .dtype = FV_U8, .rank = 1, .shape = {4}};
-    CHECK_OK(ctx, fv_safetensors_save_stream(ctx, path, specs, count, NULL, 0, give_index, NULL));
+    CHECK_OK(ctx, fv_safetensors_save_stream(ctx, specs, count, NULL, 0, give_index, NULL, path));
 }
 
 static fv_status try_open(const char *path)

@@ -25,7 +25,7 @@ static fv_status save_safetensors(fv_ctx *c, const char *path, int generation)
 {
     const fv_file_spec specs[] = {{"w", FV_F32, 2, {30, 10}}, {"b", FV_U8, 1, {33}}};
     const fv_file_metadata notes[] = {{"format", "pt"}};
-    return fv_safetensors_save_stream(c, path, specs, 2, notes, 1, give_bytes, &generation);
+    return fv_safetensors_save_stream(c, specs, 2, notes, 1, give_bytes, &generation, path);
 }
 
 static fv_status load_safetensors(fv_ctx *c, const char *path, unsigned flags)
@@ -51,7 +51,7 @@ static fv_status save_arrays(fv_ctx *c, const char *path, int generation, bool a
     fv_tensor *t = fv_from_host(c, FV_F32, 2, (int64_t[]){8, 8}, data);
     fv_tensor *both[] = {t, t};
     fv_status s = fv_ctx_take_error(c);
-    if (s == FV_OK) s = archive ? fv_npz_save(c, path, names, both, 2) : fv_npy_save(c, path, t);
+    if (s == FV_OK) s = archive ? fv_npz_save(c, names, both, 2, path) : fv_npy_save(c, t, path);
     fv_scope_end(c);
     return s;
 }

@@ -136,7 +136,7 @@ static guarded run(const problem *p, const fv_gemm *g, const float *b, fv_simd l
                          .residual = !p->s.residual  ? NULL
                                      : p->s.in_place ? c.data
                                                      : p->residual.data};
-    fv_status s = fv_gemm_run(g, p->a.data, b, c.data, &exec, scratch, need);
+    fv_status s = fv_gemm_run(g, p->a.data, b, &exec, scratch, need, c.data);
     CHECK_EQ(s, FV_OK);
     free(scratch);
     return c;
@@ -406,11 +406,11 @@ static void batches(void)
     for (fv_simd level = FV_SIMD_SCALAR; level <= best; level++) {
         fv_gemm_exec alone = {.level = FV_SIMD_SCALAR}, together = {.level = level, .pool = pool};
         for (int64_t i = 0; i < OUTER * INNER; i++)
-            CHECK_EQ(fv_gemm_run(&one, a.data + i * M * K, b.data + i % INNER * K * N,
-                                 want.data + i * M * N, &alone, scratch_one, need_one),
+            CHECK_EQ(fv_gemm_run(&one, a.data + i * M * K, b.data + i % INNER * K * N, &alone,
+                                 scratch_one, need_one, want.data + i * M * N),
                      FV_OK);
         memset(got.data, 0, got.floats * sizeof(float));
-        CHECK_EQ(fv_gemm_run(&all, a.data, b.data, got.data, &together, scratch_all, need_all),
+        CHECK_EQ(fv_gemm_run(&all, a.data, b.data, &together, scratch_all, need_all, got.data),
                  FV_OK);
         CHECK(memcmp(want.data, got.data, want.floats * sizeof(float)) == 0);
     }
@@ -437,7 +437,7 @@ static void rows_do_not_see_each_other(void)
             float row[200];
             fv_gemm_exec exec = {.level = level};
             CHECK_EQ(
-                fv_gemm_run(&one, p.a.data + i * p.g.a_row, p.b.data, row, &exec, scratch, need),
+                fv_gemm_run(&one, p.a.data + i * p.g.a_row, p.b.data, &exec, scratch, need, row),
                 FV_OK);
             CHECK(memcmp(row, all.data + i * p.g.c_row, sizeof row) == 0);
         }
@@ -494,10 +494,10 @@ static void special_results(void)
                      .c_row = 1,
                      .batch = 1};
         fv_gemm_exec exec = {.level = level};
-        CHECK_EQ(fv_gemm_run(&g, a, b, &c, &exec, NULL, 0), FV_OK);
+        CHECK_EQ(fv_gemm_run(&g, a, b, &exec, NULL, 0, &c), FV_OK);
         CHECK(c == 0x1p-149f);
         const float huge[2] = {3e38f, 3e38f}, two[2] = {2, -2};
-        CHECK_EQ(fv_gemm_run(&g, huge, two, &c, &exec, NULL, 0), FV_OK);
+        CHECK_EQ(fv_gemm_run(&g, huge, two, &exec, NULL, 0, &c), FV_OK);
         CHECK(c == INFINITY); /* inf + finite: the chain overflows at its first term */
     }
 }
@@ -539,13 +539,13 @@ static void refuses_bad_arguments(void)
     const size_t need = fv_gemm_scratch(&good, 1);
     CHECK(need > 0 && need % 64 == 0);
     void *scratch = scratch_make(need);
-    CHECK_EQ(fv_gemm_run(&good, a, b, c, NULL, scratch, need), FV_OK);
-    CHECK_EQ(fv_gemm_run(&good, a, b, c, NULL, scratch, need - 1), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_gemm_run(&good, a, b, NULL, scratch, need, c), FV_OK);
+    CHECK_EQ(fv_gemm_run(&good, a, b, NULL, scratch, need - 1, c), FV_ERR_ARGUMENT);
 #define REFUSED(...)                                                                               \
     do {                                                                                           \
         fv_gemm g = good;                                                                          \
         __VA_ARGS__;                                                                               \
-        CHECK_EQ(fv_gemm_run(&g, a, b, c, NULL, scratch, need), FV_ERR_ARGUMENT);                  \
+        CHECK_EQ(fv_gemm_run(&g, a, b, NULL, scratch, need, c), FV_ERR_ARGUMENT);                  \
         CHECK(fv_gemm_scratch(&g, 1) == SIZE_MAX);                                                 \
     } while (0)
     REFUSED(g.m = -1);
@@ -562,14 +562,14 @@ static void refuses_bad_arguments(void)
     fv_gemm g = good;
     g.accumulate = 1;
     fv_gemm_exec exec = {.bias = bias};
-    CHECK_EQ(fv_gemm_run(&g, a, b, c, &exec, scratch, need), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_gemm_run(&g, a, b, &exec, scratch, need, c), FV_ERR_ARGUMENT);
     exec = (fv_gemm_exec){.residual = c};
     g = good;
     g.residual_row = 5;
-    CHECK_EQ(fv_gemm_run(&g, a, b, c, &exec, scratch, need), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_gemm_run(&g, a, b, &exec, scratch, need, c), FV_ERR_ARGUMENT);
     if (best < FV_SIMD_AVX512) {
         exec = (fv_gemm_exec){.level = FV_SIMD_AVX512};
-        CHECK_EQ(fv_gemm_run(&good, a, b, c, &exec, scratch, need), FV_ERR_UNSUPPORTED);
+        CHECK_EQ(fv_gemm_run(&good, a, b, &exec, scratch, need, c), FV_ERR_UNSUPPORTED);
     }
     free(scratch);
 }

@@ -119,7 +119,7 @@ static void run(const product *p, fv_simd level, fv_pool *pool, float *c)
                                .pool = pool,
                                .bias = p->bias ? p->add : NULL,
                                .residual = p->residual ? c : NULL};
-    CHECK_EQ(fv_gemm_run(&g, p->a, p->b, c, &exec, scratch, need), FV_OK);
+    CHECK_EQ(fv_gemm_run(&g, p->a, p->b, &exec, scratch, need, c), FV_OK);
     free(scratch);
 }
 
@@ -304,7 +304,7 @@ static void refuses_bad_arguments(void)
                           .batch = 1,
                           .bf16 = 1};
     CHECK(fv_gemm_scratch(&good, 1) != SIZE_MAX);
-    CHECK_EQ(fv_gemm_run(&good, a, b, c, NULL, NULL, 0), FV_ERR_ARGUMENT); /* needs scratch */
+    CHECK_EQ(fv_gemm_run(&good, a, b, NULL, NULL, 0, c), FV_ERR_ARGUMENT); /* needs scratch */
     fv_gemm g = good;
     g.b_packed = 1;
     CHECK(fv_gemm_scratch(&g, 1) == SIZE_MAX);

@@ -46,7 +46,7 @@ static void widen(weights *w)
 static void guarded_pack(weights *w, bool transposed)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t need = fv_gemm_packed_bytes(w->form, w->k, w->n);
+    const size_t need = fv_gemm_packed_bytes(w->k, w->n, w->form);
     CHECK(need != SIZE_MAX && need % 64 == 0);
     w->map_bytes = (need + page - 1) / page * page + page;
     w->map = mmap(NULL, w->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -55,14 +55,14 @@ static void guarded_pack(weights *w, bool transposed)
         exit(1);
     w->packed = (char *)w->map + w->map_bytes - page - need;
     if (!transposed) {
-        CHECK_EQ(fv_gemm_pack_as(w->form, w->k, w->n, w->b, w->n, 1, w->packed), FV_OK);
+        CHECK_EQ(fv_gemm_pack_as(w->k, w->n, w->b, w->n, 1, w->form, w->packed), FV_OK);
         return;
     }
     float *t = product_memory((size_t)(w->k * w->n) * sizeof *t);
     for (int64_t k = 0; k < w->k; k++)
         for (int64_t j = 0; j < w->n; j++)
             t[j * w->k + k] = w->b[k * w->n + j];
-    CHECK_EQ(fv_gemm_pack_as(w->form, w->k, w->n, t, 1, w->k, w->packed), FV_OK);
+    CHECK_EQ(fv_gemm_pack_as(w->k, w->n, t, 1, w->k, w->form, w->packed), FV_OK);
     free(t);
 }
 
@@ -130,7 +130,7 @@ static void run(const weights *w, const product *p, fv_simd level, fv_pool *pool
     void *scratch = product_memory(need);
     const fv_gemm_exec exec = {
         .level = level, .pool = pool, .bias = p->bias, .residual = p->residual};
-    CHECK_EQ(fv_gemm_run(&g, p->a, w->packed, c, &exec, scratch, need), FV_OK);
+    CHECK_EQ(fv_gemm_run(&g, p->a, w->packed, &exec, scratch, need, c), FV_OK);
     free(scratch);
 }
 
@@ -261,7 +261,7 @@ static void special_weights(void)
         w.b[9 * N + 8] = 0x1p-149f;
         for (int64_t k = 0; k < K; k++)
             w.b[k * N + 9] = k % 2 ? 0x1p-149f : 0;
-        CHECK_EQ(fv_gemm_pack_as(form, K, N, w.b, N, 1, w.packed), FV_OK);
+        CHECK_EQ(fv_gemm_pack_as(K, N, w.b, N, 1, form, w.packed), FV_OK);
         float *a = product_randoms(8 * K), c[8 * N];
         for (int64_t m = 1; m <= 8; m += 7)
             for (fv_simd level = FV_SIMD_SCALAR; level <= best; level++) {
@@ -293,7 +293,7 @@ static void refuses_bad_arguments(void)
     do {                                                                                           \
         fv_gemm g = good;                                                                          \
         __VA_ARGS__;                                                                               \
-        CHECK_EQ(fv_gemm_run(&g, a, b, c, NULL, NULL, 0), FV_ERR_ARGUMENT);                        \
+        CHECK_EQ(fv_gemm_run(&g, a, b, NULL, NULL, 0, c), FV_ERR_ARGUMENT);                        \
         CHECK(fv_gemm_scratch(&g, 1) == SIZE_MAX);                                                 \
     } while (0)
     REFUSED(g.b_form = FV_WEIGHT_FORM_COUNT);
@@ -302,12 +302,12 @@ static void refuses_bad_arguments(void)
     REFUSED(g.accumulate = 1);
     REFUSED(g.batch_rank = 1; g.batch_shape[0] = 2; g.batch = 2; g.c_batch[0] = 64);
 #undef REFUSED
-    CHECK(fv_gemm_packed_bytes(FV_WEIGHT_FORM_COUNT, 4, 4) == SIZE_MAX);
-    CHECK(fv_gemm_packed_bytes(FV_WEIGHT_I8, -1, 4) == SIZE_MAX);
-    CHECK(fv_gemm_packed_bytes(FV_WEIGHT_BF16, INT64_MAX, INT64_MAX) == SIZE_MAX);
-    CHECK_EQ(fv_gemm_pack_as(FV_WEIGHT_I8, 4, -1, b, 1, 1, c), FV_ERR_ARGUMENT);
-    CHECK_EQ(fv_gemm_packed_bytes(FV_WEIGHT_BF16, 3, 65), 2 * 2 * 256);
-    CHECK_EQ(fv_gemm_packed_bytes(FV_WEIGHT_I8, 3, 65), 2 * (256 + 3 * 64));
+    CHECK(fv_gemm_packed_bytes(4, 4, FV_WEIGHT_FORM_COUNT) == SIZE_MAX);
+    CHECK(fv_gemm_packed_bytes(-1, 4, FV_WEIGHT_I8) == SIZE_MAX);
+    CHECK(fv_gemm_packed_bytes(INT64_MAX, INT64_MAX, FV_WEIGHT_BF16) == SIZE_MAX);
+    CHECK_EQ(fv_gemm_pack_as(4, -1, b, 1, 1, FV_WEIGHT_I8, c), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_gemm_packed_bytes(3, 65, FV_WEIGHT_BF16), 2 * 2 * 256);
+    CHECK_EQ(fv_gemm_packed_bytes(3, 65, FV_WEIGHT_I8), 2 * (256 + 3 * 64));
 }
 
 TEST_MAIN(argc, argv)

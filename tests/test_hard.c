@@ -64,8 +64,8 @@ static gradients exact(const problem *p, double probability[KEYS])
     how.normaliser = FV_ATTENTION_HARD_ARGMAX; /* only its probabilities are used */
     how.want_weights = true;
     fv_attention_result r;
-    fv_attention_run(ctx, &how,
-                     &(fv_attention_input){.q = p->leaf[0], .k = p->leaf[1], .v = p->leaf[2]}, &r);
+    fv_attention_run(ctx, &(fv_attention_input){.q = p->leaf[0], .k = p->leaf[1], .v = p->leaf[2]},
+                     &how, &r);
     fv_tensor *a = fv_reshape(ctx, r.weights, 1, (int64_t[]){KEYS});
     CHECK_OK(ctx, fv_tensor_read(ctx, a, probability, KEYS * sizeof(double)));
     fv_tensor *f = fv_sum(ctx, fv_mul(ctx, a, log_likelihood(p, p->leaf[2])), 0, NULL, false);
@@ -86,8 +86,8 @@ static int64_t estimate(const problem *p, uint64_t step, fv_baseline *baseline, 
     fv_attention_init(&how, sizeof how);
     how.normaliser = FV_ATTENTION_HARD_SAMPLE;
     fv_attention_result r;
-    fv_attention_run(ctx, &how,
-                     &(fv_attention_input){.q = p->leaf[0], .k = p->leaf[1], .v = p->leaf[2]}, &r);
+    fv_attention_run(ctx, &(fv_attention_input){.q = p->leaf[0], .k = p->leaf[1], .v = p->leaf[2]},
+                     &how, &r);
     fv_tensor *ll = log_likelihood(p, r.context);
     double s = -1;
     CHECK_OK(ctx, fv_tensor_item(ctx, ll, log_p));
@@ -229,7 +229,7 @@ static void choices_follow_the_probabilities(void)
                              .k = fv_broadcast(ctx, p.leaf[1], 4, keys),
                              .v = fv_broadcast(ctx, p.leaf[2], 4, keys)};
     fv_attention_result r;
-    fv_attention_run(ctx, &how, &in, &r);
+    fv_attention_run(ctx, &in, &how, &r);
     int64_t *s = tensor_indices(ctx, r.choice);
     int count[KEYS] = {0};
     for (int i = 0; i < DRAWS; i++)
@@ -258,7 +258,7 @@ static void the_context_is_the_value(void)
         how.normaliser = (fv_attention_normaliser)hard;
         how.want_weights = true;
         fv_attention_result r;
-        fv_attention_run(ctx, &how, &in, &r);
+        fv_attention_run(ctx, &in, &how, &r);
         float *c = tensor_floats(ctx, r.context), *a = tensor_floats(ctx, r.weights);
         float *log_prob = tensor_floats(ctx, r.log_prob), *entropy = tensor_floats(ctx, r.entropy);
         int64_t *s = tensor_indices(ctx, r.choice);
@@ -298,11 +298,11 @@ static void choices_are_keyed(void)
     how.normaliser = FV_ATTENTION_HARD_SAMPLE;
     fv_attention_result whole, again, later, half[2];
     fv_ctx_set_step(ctx, 7, 0);
-    fv_attention_run(ctx, &how, &in, &whole);
+    fv_attention_run(ctx, &in, &how, &whole);
     fv_ctx_set_step(ctx, 7, 0);
-    fv_attention_run(ctx, &how, &in, &again);
+    fv_attention_run(ctx, &in, &how, &again);
     fv_ctx_set_step(ctx, 8, 0);
-    fv_attention_run(ctx, &how, &in, &later);
+    fv_attention_run(ctx, &in, &how, &later);
     fv_tensor *joined[2];
     for (int i = 0; i < 2; i++) {
         const int64_t from = i * B / 2, to = from + B / 2;
@@ -310,7 +310,7 @@ static void choices_are_keyed(void)
         fv_attention_input part = {.q = fv_slice(ctx, in.q, 0, from, to, 1),
                                    .k = fv_slice(ctx, in.k, 0, from, to, 1),
                                    .v = fv_slice(ctx, in.v, 0, from, to, 1)};
-        fv_attention_run(ctx, &how, &part, &half[i]);
+        fv_attention_run(ctx, &part, &how, &half[i]);
         joined[i] = half[i].choice;
     }
     CHECK(tensor_same(ctx, whole.choice, again.choice));

@@ -63,7 +63,7 @@ static void save_part(fv_ctx *ctx, const tensors *all, size_t from, size_t to, c
     for (size_t i = from; i < to; i++)
         names[i] = all->name[i];
     CHECK_OK(ctx,
-             fv_safetensors_save(ctx, path, names + from, all->tensor + from, to - from, NULL, 0));
+             fv_safetensors_save(ctx, names + from, all->tensor + from, to - from, NULL, 0, path));
 }
 
 /* "model" in the test's folder: the weights, and the fixture's config.json with one text replaced

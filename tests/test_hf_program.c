@@ -22,7 +22,7 @@ static const char *options_of(fv_ctx *ctx, const char *family, bool small, char 
         snprintf(name, sizeof name, "%s.npy", parts[i][1]);
         fv_tensor *t = fv_safetensors_load(ctx, file, parts[i][0]);
         if (small) t = fv_cast(ctx, t, FV_I32);
-        CHECK_OK(ctx, fv_npy_save(ctx, program_path(name), t));
+        CHECK_OK(ctx, fv_npy_save(ctx, t, program_path(name)));
         const size_t used = strlen(out);
         snprintf(out + used, 2048 - used, "--%s %s ", parts[i][1], program_path(name));
     }
@@ -88,12 +88,12 @@ static void wrong_calls_are_refused(void)
                 program_path("logits.npy"));
     expect(3, NULL, "config.json");
     fv_tensor *foreign = fv_full(ctx, FV_I64, 2, (int64_t[]){1, 3}, 331);
-    CHECK_OK(ctx, fv_npy_save(ctx, program_path("foreign.npy"), foreign));
+    CHECK_OK(ctx, fv_npy_save(ctx, foreign, program_path("foreign.npy")));
     program_run("run %s --ids %s --logits %s", gpt2, program_path("foreign.npy"),
                 program_path("logits.npy"));
     expect(1, NULL, "331 is outside");
     fv_tensor *many = fv_zeros(ctx, FV_I64, 2, (int64_t[]){1, 65});
-    CHECK_OK(ctx, fv_npy_save(ctx, program_path("many.npy"), many));
+    CHECK_OK(ctx, fv_npy_save(ctx, many, program_path("many.npy")));
     program_run("run %s --ids %s --logits %s", gpt2, program_path("many.npy"),
                 program_path("logits.npy"));
     expect(3, NULL, "65 tokens, but the model has 64 positions");

@@ -32,10 +32,10 @@ static void grouped_heads_repeat_keys(void)
     for (int i = 0; i < 20; i++)
         rows_v[i] = i / 10 * 5 + i % 5;
     fv_tensor *ik = indices_of(ctx, rows_k, 12), *iv = indices_of(ctx, rows_v, 20);
-    full.k = (fv_dense){fv_index_select(ctx, grouped.k.weight, 0, ik),
-                        fv_index_select(ctx, grouped.k.bias, 0, ik)};
-    full.v = (fv_dense){fv_index_select(ctx, grouped.v.weight, 0, iv),
-                        fv_index_select(ctx, grouped.v.bias, 0, iv)};
+    full.k = (fv_dense){fv_index_select(ctx, grouped.k.weight, ik, 0),
+                        fv_index_select(ctx, grouped.k.bias, ik, 0)};
+    full.v = (fv_dense){fv_index_select(ctx, grouped.v.weight, iv, 0),
+                        fv_index_select(ctx, grouped.v.bias, iv, 0)};
     fv_heads_input in = {.x = tensor_random(ctx, 1, 3, 2, 7, 12)};
     CHECK(tensor_distance(ctx, fv_heads_run(ctx, &grouped, &in, NULL),
                           fv_heads_run(ctx, &full, &in, NULL)) < 1e-6);

@@ -78,7 +78,7 @@ static void check_sdpa(const char *layer, fv_causal causal, bool biased)
         leaf[i] = fv_leaf(ctx, load(&f, names[i], ""));
     fv_attention_input in = {.q = leaf[0], .k = leaf[1], .v = leaf[2]};
     if (biased) in.bias = load(&f, "bias", "");
-    fv_tensor *y = fv_attention_run(ctx, &how, &in, NULL);
+    fv_tensor *y = fv_attention_run(ctx, &in, &how, NULL);
     compare(&f, "out0", "", y);
     CHECK_OK(ctx, fv_backward(ctx, weighed(&f, "out0", y)));
     for (int i = 0; i < 3; i++)

@@ -19,7 +19,7 @@ static void options_of(fv_ctx *ctx, fv_safetensors *file, char out[2048])
         char name[64];
         snprintf(name, sizeof name, "%s.npy", parts[i][1]);
         CHECK_OK(ctx,
-                 fv_npy_save(ctx, program_path(name), fv_safetensors_load(ctx, file, parts[i][0])));
+                 fv_npy_save(ctx, fv_safetensors_load(ctx, file, parts[i][0]), program_path(name)));
         const size_t used = strlen(out);
         snprintf(out + used, 2048 - used, "--%s %s ", parts[i][1], program_path(name));
     }

@@ -397,21 +397,21 @@ static void saves_and_loads(void)
         int rank = i % 4;
         tensors[i] =
             fv_from_host(ctx, dtypes[i], rank, (int64_t[]){rank == 1 ? 5 : 1, 5, 1}, data[i]);
-        CHECK_OK(ctx, fv_npy_save(ctx, folder_path("s.npy"), tensors[i]));
+        CHECK_OK(ctx, fv_npy_save(ctx, tensors[i], folder_path("s.npy")));
         fv_tensor *t = load(folder_path("s.npy"), "");
         size_t n = (size_t)fv_tensor_count(tensors[i]) * fv_dtype_size(dtypes[i]);
         CHECK_EQ(fv_tensor_rank(t), rank);
         CHECK_OK(ctx, fv_tensor_read(ctx, t, got, n));
         CHECK(memcmp(got, data[i], n) == 0);
     }
-    CHECK_OK(ctx, fv_npz_save(ctx, folder_path("s.npz"), names, tensors, N));
+    CHECK_OK(ctx, fv_npz_save(ctx, names, tensors, N, folder_path("s.npz")));
     for (int i = 0; i < N; i++) {
         fv_tensor *t = load(folder_path("s.npz"), names[i]);
         size_t n = (size_t)fv_tensor_count(tensors[i]) * fv_dtype_size(dtypes[i]);
         CHECK_OK(ctx, fv_tensor_read(ctx, t, got, n));
         CHECK(memcmp(got, data[i], n) == 0);
     }
-    CHECK_OK(ctx, fv_npz_save(ctx, folder_path("none.npz"), NULL, NULL, 0));
+    CHECK_OK(ctx, fv_npz_save(ctx, NULL, NULL, 0, folder_path("none.npz")));
     CHECK_OK(ctx, try_open(ctx, folder_path("s.npz")));
 }
 
@@ -421,7 +421,7 @@ static void writes_numpy_headers(void)
     size_t n = 0;
     const float x[6] = {0};
     fv_tensor *t = fv_from_host(ctx, FV_F32, 2, (int64_t[]){2, 3}, x);
-    CHECK_OK(ctx, fv_npy_save(ctx, folder_path("w.npy"), t));
+    CHECK_OK(ctx, fv_npy_save(ctx, t, folder_path("w.npy")));
     unsigned char *ours = file_read(folder_path("w.npy"), &n);
     const char wanted[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
     CHECK(ours && memcmp(ours, "\x93NUMPY\x01\x00", 8) == 0);
@@ -432,7 +432,7 @@ static void writes_numpy_headers(void)
     const int64_t large = 1000000000;
     fv_tensor *wide = fv_empty(ctx, FV_F32, 8, (int64_t[]){0, large, large, 1, 1, 1, 1, 1});
     CHECK(fv_tensor_valid(wide));
-    CHECK_OK(ctx, fv_npy_save(ctx, folder_path("w8.npy"), wide));
+    CHECK_OK(ctx, fv_npy_save(ctx, wide, folder_path("w8.npy")));
     CHECK_OK(ctx, try_open(ctx, folder_path("w8.npy")));
 }
 
@@ -451,8 +451,8 @@ static void guarded_device(void)
     const char *name = "x";
     fv_tensor *t = fv_from_host(c, FV_F32, 2, (int64_t[]){2, 3}, x);
     CHECK(fv_tensor_valid(t) && fv_tensor_data(t) == NULL);
-    CHECK_OK(c, fv_npz_save(c, folder_path("g.npz"), &name, &t, 1));
-    CHECK_OK(c, fv_safetensors_save(c, folder_path("g.safetensors"), &name, &t, 1, NULL, 0));
+    CHECK_OK(c, fv_npz_save(c, &name, &t, 1, folder_path("g.npz")));
+    CHECK_OK(c, fv_safetensors_save(c, &name, &t, 1, NULL, 0, folder_path("g.safetensors")));
     fv_npy *npy = NULL;
     CHECK_OK(c, fv_npy_open(c, folder_path("g.npz"), &npy));
     if (npy) CHECK_OK(c, fv_tensor_read(c, fv_npy_load(c, npy, "x"), got, sizeof got));
@@ -475,12 +475,12 @@ static void refuses_bad_saves(void)
     fv_tensor *pair[] = {f16, f16};
     const char *same[] = {"a", "a"}, *empty[] = {"", "a"};
     int files = folder_count("");
-    CHECK_EQ(fv_npy_save(ctx, folder_path("x.npy"), bf16), FV_ERR_UNSUPPORTED);
-    CHECK_EQ(fv_npy_save(ctx, folder_path("x.npy"), NULL), FV_ERR_ARGUMENT);
-    CHECK_EQ(fv_npy_save(ctx, NULL, f16), FV_ERR_ARGUMENT);
-    CHECK_EQ(fv_npz_save(ctx, folder_path("x.npz"), same, pair, 2), FV_ERR_ARGUMENT);
-    CHECK_EQ(fv_npz_save(ctx, folder_path("x.npz"), empty, pair, 2), FV_ERR_ARGUMENT);
-    CHECK_EQ(fv_npz_save(ctx, folder_path("x.npz"), NULL, pair, 2), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_npy_save(ctx, bf16, folder_path("x.npy")), FV_ERR_UNSUPPORTED);
+    CHECK_EQ(fv_npy_save(ctx, NULL, folder_path("x.npy")), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_npy_save(ctx, f16, NULL), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_npz_save(ctx, same, pair, 2, folder_path("x.npz")), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_npz_save(ctx, empty, pair, 2, folder_path("x.npz")), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_npz_save(ctx, NULL, pair, 2, folder_path("x.npz")), FV_ERR_ARGUMENT);
     CHECK_EQ(folder_count(""), files);
 }
 

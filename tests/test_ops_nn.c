@@ -101,33 +101,33 @@ static void gather_and_scatter(void)
     fv_tensor *x = tensor_of(ctx, (float[]){1, 2, 3, 4, 5, 6}, 2, 2, 3);
     fv_tensor *index =
         fv_reshape(ctx, indices_of(ctx, (int64_t[]){2, 0, 1, 1}, 4), 2, (int64_t[]){2, 2});
-    CHECK_VALUES(ctx, fv_gather(ctx, x, 1, index), 0, 3, 1, 5, 5);
+    CHECK_VALUES(ctx, fv_gather(ctx, x, index, 1), 0, 3, 1, 5, 5);
     fv_tensor *src = tensor_of(ctx, (float[]){10, 20, 30, 40}, 2, 2, 2);
-    CHECK_VALUES(ctx, fv_scatter_add(ctx, x, -1, index, src), 0, 21, 2, 13, 4, 75, 6);
+    CHECK_VALUES(ctx, fv_scatter_add(ctx, x, index, src, -1), 0, 21, 2, 13, 4, 75, 6);
     fv_tensor *rows =
         fv_reshape(ctx, indices_of(ctx, (int64_t[]){1, 1, 0}, 3), 2, (int64_t[]){1, 3});
-    CHECK_VALUES(ctx, fv_gather(ctx, x, 0, rows), 0, 4, 5, 3);
+    CHECK_VALUES(ctx, fv_gather(ctx, x, rows, 0), 0, 4, 5, 3);
     CHECK_VALUES(ctx, x, 0, 1, 2, 3, 4, 5, 6);
 
     fv_tensor *pick = indices_of(ctx, (int64_t[]){2, 2, 0}, 3);
-    CHECK_VALUES(ctx, fv_index_select(ctx, x, 1, pick), 0, 3, 3, 1, 6, 6, 4);
-    CHECK_VALUES(ctx, fv_index_select(ctx, fv_transpose(ctx, x, 0, 1), 0, pick), 0, 3, 6, 3, 6, 1,
+    CHECK_VALUES(ctx, fv_index_select(ctx, x, pick, 1), 0, 3, 3, 1, 6, 6, 4);
+    CHECK_VALUES(ctx, fv_index_select(ctx, fv_transpose(ctx, x, 0, 1), pick, 0), 0, 3, 6, 3, 6, 1,
                  4);
 
     /* Whole numbers, too large for a double to tell apart. */
     const int64_t big = (INT64_C(1) << 53) + 1;
     int64_t got[3];
     fv_tensor *numbers = indices_of(ctx, (int64_t[]){7, -1, big}, 3);
-    CHECK_OK(ctx, fv_tensor_read(ctx, fv_index_select(ctx, numbers, 0, pick), got, sizeof got));
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_index_select(ctx, numbers, pick, 0), got, sizeof got));
     CHECK(got[0] == big && got[1] == big && got[2] == 7);
 
-    fv_gather(ctx, x, 0, index);
+    fv_gather(ctx, x, index, 0);
     CHECK_ERROR(ctx, FV_ERR_SHAPE, "[2,3] and [2,2]");
-    fv_scatter_add(ctx, x, 1, index, x);
+    fv_scatter_add(ctx, x, index, x, 1);
     CHECK_ERROR(ctx, FV_ERR_SHAPE, "[2,2] and [2,3]");
-    fv_index_select(ctx, x, 0, pick);
+    fv_index_select(ctx, x, pick, 0);
     CHECK_ERROR(ctx, FV_ERR_INDEX, "2");
-    fv_index_select(ctx, x, 0, index);
+    fv_index_select(ctx, x, index, 0);
     CHECK_ERROR(ctx, FV_ERR_SHAPE, "rank 2");
     fv_ctx_destroy(&ctx);
 }

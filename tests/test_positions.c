@@ -63,13 +63,13 @@ static void rotary_turns_pairs(void)
     const double c = cos(2), s = sin(2), c2 = cos(0.02), s2 = sin(0.02);
     CHECK_VALUES(ctx, table, 1e-6, c, c2, s, s2);
     fv_tensor *x = tensor_of(ctx, (float[]){1, 2, 3, 4, 9}, 2, 1, 5);
-    CHECK_VALUES(ctx, fv_rotary(ctx, x, 0, table, FV_PAIRS_HALVES), 1e-5, c - 3 * s,
+    CHECK_VALUES(ctx, fv_rotary(ctx, x, table, 0, FV_PAIRS_HALVES), 1e-5, c - 3 * s,
                  2 * c2 - 4 * s2, 3 * c + s, 4 * c2 + 2 * s2, 9);
-    CHECK_VALUES(ctx, fv_rotary(ctx, x, 0, table, FV_PAIRS_INTERLEAVED), 1e-5, c - 2 * s, 2 * c + s,
+    CHECK_VALUES(ctx, fv_rotary(ctx, x, table, 0, FV_PAIRS_INTERLEAVED), 1e-5, c - 2 * s, 2 * c + s,
                  3 * c2 - 4 * s2, 4 * c2 + 3 * s2, 9);
-    CHECK(!fv_tensor_valid(fv_rotary(ctx, x, 1, table, FV_PAIRS_HALVES)));
+    CHECK(!fv_tensor_valid(fv_rotary(ctx, x, table, 1, FV_PAIRS_HALVES)));
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "last axis");
-    CHECK(!fv_tensor_valid(fv_rotary(ctx, x, 0, fv_rotary_table(ctx, FV_F32, &cfg, 0, 2), 0)));
+    CHECK(!fv_tensor_valid(fv_rotary(ctx, x, fv_rotary_table(ctx, FV_F32, &cfg, 0, 2), 0, 0)));
     CHECK_ERROR(ctx, FV_ERR_SHAPE, "expected a table of");
     cfg.width = 3;
     CHECK(!fv_tensor_valid(fv_rotary_table(ctx, FV_F32, &cfg, 0, 2)));
@@ -89,9 +89,9 @@ static void rotary_products_are_relative(void)
     fv_tensor *k = fv_broadcast(ctx, tensor_random(ctx, 2, 2, 1, WIDTH), 2, shape);
     for (int pairs = FV_PAIRS_HALVES; pairs <= FV_PAIRS_INTERLEAVED; pairs++) {
         fv_tensor *table = fv_rotary_table(ctx, FV_F32, &cfg, 100, N);
-        fv_tensor *turned = fv_rotary(ctx, q, 0, table, (fv_pairs)pairs);
+        fv_tensor *turned = fv_rotary(ctx, q, table, 0, (fv_pairs)pairs);
         fv_tensor *s = fv_matmul(
-            ctx, turned, fv_transpose(ctx, fv_rotary(ctx, k, 0, table, (fv_pairs)pairs), 0, 1));
+            ctx, turned, fv_transpose(ctx, fv_rotary(ctx, k, table, 0, (fv_pairs)pairs), 0, 1));
         float *x = tensor_floats(ctx, s);
         for (int i = 1; i < N; i++)
             for (int j = 1; j < N; j++)
@@ -102,7 +102,7 @@ static void rotary_products_are_relative(void)
         fv_rotary_config other = cfg;
         other.base = 100;
         fv_tensor *wrong =
-            fv_rotary(ctx, k, 0, fv_rotary_table(ctx, FV_F32, &other, 100, N), (fv_pairs)pairs);
+            fv_rotary(ctx, k, fv_rotary_table(ctx, FV_F32, &other, 100, N), 0, (fv_pairs)pairs);
         float *y = tensor_floats(ctx, fv_matmul(ctx, turned, fv_transpose(ctx, wrong, 0, 1)));
         CHECK(fabsf(y[N + 1] - y[0]) > 1e-2f);
         free(y);
@@ -211,7 +211,7 @@ static void clipped_bias(void)
     fv_ctx *ctx = begin();
     fv_tensor *table = tensor_random(ctx, 1, 2, 2 * REACH + 1, HEADS);
     float *t = tensor_floats(ctx, table);
-    float *bias = tensor_floats(ctx, fv_relative_bias(ctx, &clipped, table, FIRST, NQ, NK));
+    float *bias = tensor_floats(ctx, fv_relative_bias(ctx, table, &clipped, FIRST, NQ, NK));
     for (int h = 0; h < HEADS; h++)
         for (int i = 0; i < NQ; i++)
             for (int j = 0; j < NK; j++)
@@ -219,7 +219,7 @@ static void clipped_bias(void)
     free(t);
     free(bias);
     CHECK(!fv_tensor_valid(
-        fv_relative_bias(ctx, &clipped, fv_slice(ctx, table, 0, 0, 2, 1), 0, 1, 1)));
+        fv_relative_bias(ctx, fv_slice(ctx, table, 0, 0, 2, 1), &clipped, 0, 1, 1)));
     CHECK_ERROR(ctx, FV_ERR_SHAPE, "[2,2], expected [5, ...]");
     end(ctx);
 }
@@ -232,8 +232,8 @@ static void shaw_keys_and_values(void)
               *w = tensor_random(ctx, 2, 4, B, H, NQ, NK);
     fv_tensor *table = tensor_random(ctx, 3, 2, 2 * REACH + 1, D);
     float *t = tensor_floats(ctx, table), *qs = tensor_floats(ctx, q), *ws = tensor_floats(ctx, w);
-    float *keys = tensor_floats(ctx, fv_relative_keys(ctx, &clipped, q, table, FIRST, NK));
-    float *values = tensor_floats(ctx, fv_relative_values(ctx, &clipped, w, table, FIRST));
+    float *keys = tensor_floats(ctx, fv_relative_keys(ctx, q, table, &clipped, FIRST, NK));
+    float *values = tensor_floats(ctx, fv_relative_values(ctx, w, table, &clipped, FIRST));
     for (int n = 0; n < B * H * NQ; n++) {
         double sum[D] = {0};
         for (int j = 0; j < NK; j++) {

@@ -78,7 +78,7 @@ static void check_recorded(const char *layer, fv_cell cell, int layers, bool bid
     const int64_t flat[] = {packing.total, cfg.input};
     fv_tensor *h = fv_rnn_run(ctx, &rnn, fv_reshape(ctx, steps_first(in), 2, flat), &packing, NULL,
                               false, NULL);
-    fv_tensor *out = fv_retain(ctx, fv_varlen_pad(ctx, h, &packing, NULL));
+    fv_tensor *out = fv_retain(ctx, fv_varlen_pad(ctx, &packing, h, NULL));
     size_t n = read_recorded(file, layer, "out0", want);
     CHECK_OK(ctx, fv_tensor_read(ctx, out, got, n * sizeof *got));
     check_near(layer, got, want, n);
@@ -213,7 +213,7 @@ static void pools_see_their_own_steps_only(void)
     fv_tensor *x = varlen_rows(&p, -1);
     for (int kind = FV_POOL_LAST; kind <= FV_POOL_MAX; kind++) {
         float got[SEQUENCES * WIDTH];
-        CHECK_OK(ctx, fv_tensor_read(ctx, fv_varlen_pool(ctx, x, &p, (fv_pool_kind)kind), got,
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_varlen_pool(ctx, &p, x, (fv_pool_kind)kind), got,
                                      sizeof got));
         for (int64_t i = 0; i < SEQUENCES; i++)
             for (int c = 0; c < WIDTH; c++) {

@@ -324,7 +324,7 @@ static void saves_and_loads(void)
     }
     const fv_file_metadata notes[] = {{"format", "pt"}, {"a\"", "\n"}, {"fovea.crc32c", "stale"}};
     const char *path = folder_path("s.safetensors");
-    CHECK_OK(ctx, fv_safetensors_save(ctx, path, names, tensors, N, notes, 3));
+    CHECK_OK(ctx, fv_safetensors_save(ctx, names, tensors, N, notes, 3, path));
     for (unsigned flags = 0; flags < 4; flags++) {
         fv_safetensors *file = NULL;
         CHECK_OK(ctx, fv_safetensors_open(ctx, folder_path("s.safetensors"), flags, &file));
@@ -362,7 +362,7 @@ static void saves_views(void)
     float got[6];
     CHECK(fv_tensor_valid(strided) && !fv_tensor_contiguous(strided));
     CHECK_OK(ctx,
-             fv_safetensors_save(ctx, folder_path("v.safetensors"), &name, &strided, 1, NULL, 0));
+             fv_safetensors_save(ctx, &name, &strided, 1, NULL, 0, folder_path("v.safetensors")));
     fv_safetensors *file = NULL;
     CHECK_OK(ctx, fv_safetensors_open(ctx, folder_path("v.safetensors"), 2, &file));
     if (!file) return;
@@ -403,8 +403,8 @@ static void streams(void)
     fv_ctx_memory_reset_peak(ctx);
     fv_ctx_memory(ctx, &stats);
     uint64_t before = stats.used_bytes;
-    CHECK_OK(ctx, fv_safetensors_save_stream(ctx, folder_path("p.safetensors"), specs, 4, NULL, 0,
-                                             give_pattern, &p));
+    CHECK_OK(ctx, fv_safetensors_save_stream(ctx, specs, 4, NULL, 0, give_pattern, &p,
+                                             folder_path("p.safetensors")));
     fv_ctx_memory(ctx, &stats);
     CHECK(stats.peak_bytes - before < 2 << 20); /* never a second copy */
     CHECK_EQ(p.asked, (1 << 20) + 13 + 700001 * 4 + 8);
@@ -425,8 +425,8 @@ static void streams(void)
     /* A source that stops leaves the old file and nothing else. */
     p.stop_at = 2;
     int files = folder_count("");
-    CHECK_EQ(fv_safetensors_save_stream(ctx, folder_path("p.safetensors"), specs, 4, NULL, 0,
-                                        give_pattern, &p),
+    CHECK_EQ(fv_safetensors_save_stream(ctx, specs, 4, NULL, 0, give_pattern, &p,
+                                        folder_path("p.safetensors")),
              FV_ERR_CANCELLED);
     CHECK_EQ(folder_count(""), files);
     CHECK_OK(ctx, try_open(ctx, folder_path("p.safetensors"), 2));
@@ -458,25 +458,25 @@ static void refuses_bad_saves(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         CHECK_EQ(
-            fv_safetensors_save_stream(ctx, path, &cases[i].spec, 1, NULL, 0, give_pattern, &p),
+            fv_safetensors_save_stream(ctx, &cases[i].spec, 1, NULL, 0, give_pattern, &p, path),
             cases[i].status);
     longest[256] = 'x';
     longest[257] = '\0';
     fv_file_spec spec = {longest, FV_U8, 1, {1}};
-    CHECK_EQ(fv_safetensors_save_stream(ctx, path, &spec, 1, NULL, 0, give_pattern, &p),
+    CHECK_EQ(fv_safetensors_save_stream(ctx, &spec, 1, NULL, 0, give_pattern, &p, path),
              FV_ERR_LIMIT);
     const fv_file_spec twice[] = {{"a", FV_U8, 1, {1}}, {"b", FV_U8, 1, {1}}, {"a", FV_U8, 1, {2}}};
-    CHECK_EQ(fv_safetensors_save_stream(ctx, path, twice, 3, NULL, 0, give_pattern, &p),
+    CHECK_EQ(fv_safetensors_save_stream(ctx, twice, 3, NULL, 0, give_pattern, &p, path),
              FV_ERR_ARGUMENT);
     const fv_file_metadata notes[] = {{"k", "1"}, {"k", "2"}};
-    CHECK_EQ(fv_safetensors_save_stream(ctx, path, twice, 2, notes, 2, give_pattern, &p),
+    CHECK_EQ(fv_safetensors_save_stream(ctx, twice, 2, notes, 2, give_pattern, &p, path),
              FV_ERR_ARGUMENT);
-    CHECK_EQ(fv_safetensors_save_stream(ctx, "", twice, 2, notes, 1, give_pattern, &p),
+    CHECK_EQ(fv_safetensors_save_stream(ctx, twice, 2, notes, 1, give_pattern, &p, ""),
              FV_ERR_ARGUMENT);
-    CHECK_EQ(fv_safetensors_save_stream(ctx, NULL, twice, 2, notes, 1, give_pattern, &p),
+    CHECK_EQ(fv_safetensors_save_stream(ctx, twice, 2, notes, 1, give_pattern, &p, NULL),
              FV_ERR_ARGUMENT);
-    CHECK_EQ(fv_safetensors_save_stream(ctx, folder_path("no/such/folder"), twice, 2, notes, 1,
-                                        give_pattern, &p),
+    CHECK_EQ(fv_safetensors_save_stream(ctx, twice, 2, notes, 1, give_pattern, &p,
+                                        folder_path("no/such/folder")),
              FV_ERR_IO);
     CHECK_EQ(try_open(ctx, path, 8), FV_ERR_ARGUMENT);
     CHECK_EQ(try_open(ctx, NULL, 0), FV_ERR_ARGUMENT);
@@ -490,7 +490,7 @@ static void saves_nothing_after_an_error(void)
     const char *name = "t";
     fv_tensor *t = fv_from_host(ctx, FV_F32, 1, (int64_t[]){2}, data);
     fv_poison(ctx, FV_ERR_SHAPE, "an earlier op");
-    CHECK_EQ(fv_safetensors_save(ctx, folder_path("e.safetensors"), &name, &t, 1, NULL, 0),
+    CHECK_EQ(fv_safetensors_save(ctx, &name, &t, 1, NULL, 0, folder_path("e.safetensors")),
              FV_ERR_SHAPE);
     CHECK_STR(fv_ctx_message(ctx), "an earlier op");
     CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_SHAPE);
@@ -535,8 +535,8 @@ static void verification_sees_every_bit(void)
     const fv_file_metadata notes[] = {{"step", "1200"}};
     pattern p = {.stop_at = 99};
     size_t bytes = 0, seen = 0;
-    CHECK_OK(ctx, fv_safetensors_save_stream(ctx, folder_path("c.safetensors"), specs, 2, notes, 1,
-                                             give_pattern, &p));
+    CHECK_OK(ctx, fv_safetensors_save_stream(ctx, specs, 2, notes, 1, give_pattern, &p,
+                                             folder_path("c.safetensors")));
     CHECK_OK(ctx, read_all(folder_path("c.safetensors")));
     unsigned char *file = file_read(folder_path("c.safetensors"), &bytes);
     for (size_t bit = 0; bit < 8 * bytes; bit++) {

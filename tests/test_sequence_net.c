@@ -49,7 +49,7 @@ static fv_tensor *alone(world *w, fv_tensor *x, const fv_varlen *p, int64_t i)
     const int64_t rank = p->rank[i], n = p->length[rank];
     for (int64_t t = 0; t < n; t++)
         index[t] = p->first[t] + rank;
-    return fv_index_select(w->ctx, x, 0, fv_from_host(w->ctx, FV_I64, 1, &n, index));
+    return fv_index_select(w->ctx, x, fv_from_host(w->ctx, FV_I64, 1, &n, index), 0);
 }
 
 static bool is_one(fv_sequence_layout kind)
@@ -116,7 +116,7 @@ static void last_is_each_ways_own(void)
     fv_tensor *y =
         fv_sequence_net_run(ctx, &w.net, &(fv_sequence_net_input){.x = x, .from = &w.from});
     CHECK(tensor_same(ctx, y, fv_dense_run(ctx, &w.net.out, ends)));
-    fv_tensor *places = fv_varlen_pool(ctx, h, &w.from, FV_POOL_LAST);
+    fv_tensor *places = fv_varlen_pool(ctx, &w.from, h, FV_POOL_LAST);
     CHECK(!tensor_same(ctx, y, fv_dense_run(ctx, &w.net.out, places)));
     close_world(&w);
 }

@@ -284,7 +284,7 @@ static void spoil_state(const char *path, const char *name, bool drop)
     for (size_t i = 0; file && i < fv_safetensors_metadata_count(file); i++)
         if (strcmp(fv_safetensors_metadata_at(file, i)->key, "fovea.crc32c") != 0)
             notes[note_count++] = *fv_safetensors_metadata_at(file, i);
-    CHECK_OK(ctx, fv_safetensors_save(ctx, path, names, tensors, count, notes, note_count));
+    CHECK_OK(ctx, fv_safetensors_save(ctx, names, tensors, count, notes, note_count, path));
     fv_safetensors_close(&file);
     fv_ctx_destroy(&ctx);
 }

@@ -11,7 +11,7 @@
 
 enum { BATCH = 1 << 16 };
 
-typedef fv_status (*array_fn)(fv_simd level, int64_t n, const float *x, float *y);
+typedef fv_status (*array_fn)(int64_t n, const float *x, fv_simd level, float *y);
 
 typedef struct function {
     const char *name;
@@ -55,7 +55,7 @@ static double ulp_error(float y, double exact)
 static double check_batch(const function *f, int64_t n)
 {
     double worst = 0;
-    CHECK_EQ(f->array(FV_SIMD_SCALAR, n, arguments, scalar), FV_OK);
+    CHECK_EQ(f->array(n, arguments, FV_SIMD_SCALAR, scalar), FV_OK);
     for (int64_t i = 0; i < n; i++) {
         const double error = ulp_error(scalar[i], f->exact((double)arguments[i]));
         if (error > f->bound)
@@ -64,7 +64,7 @@ static double check_batch(const function *f, int64_t n)
         if (error > worst) worst = error;
     }
     for (int level = FV_SIMD_AVX2; level <= (int)fv_simd_detect(); level++) {
-        CHECK_EQ(f->array((fv_simd)level, n, arguments, vector), FV_OK);
+        CHECK_EQ(f->array(n, arguments, (fv_simd)level, vector), FV_OK);
         if (memcmp(vector, scalar, (size_t)n * sizeof *scalar) == 0) continue;
         for (int64_t i = 0; i < n; i++)
             if (fv_float_bits(vector[i]) != fv_float_bits(scalar[i]) &&
@@ -140,7 +140,7 @@ static void phi_errors(void)
 static float value(array_fn f, fv_simd level, float x)
 {
     float y = 0;
-    CHECK_EQ(f(level, 1, &x, &y), FV_OK);
+    CHECK_EQ(f(1, &x, level, &y), FV_OK);
     return y;
 }
 
@@ -176,8 +176,8 @@ static void place_in_array(void)
         for (int n = 0; n <= 200; n++) {
             for (int i = 0; i < n; i++)
                 vector[i] = arguments[i] = (float)(i - n / 3) * 0.37f;
-            CHECK_EQ(functions[k].array(FV_SIMD_AUTO, n, vector, vector), FV_OK);
-            CHECK_EQ(functions[k].array(FV_SIMD_SCALAR, n, arguments, scalar), FV_OK);
+            CHECK_EQ(functions[k].array(n, vector, FV_SIMD_AUTO, vector), FV_OK);
+            CHECK_EQ(functions[k].array(n, arguments, FV_SIMD_SCALAR, scalar), FV_OK);
             for (int i = 0; i < n; i++)
                 CHECK(fv_float_bits(vector[i]) == fv_float_bits(scalar[i]) ||
                       (isnan(vector[i]) && isnan(scalar[i])));
@@ -191,13 +191,13 @@ static void bad_calls(void)
     const float x[1] = {1};
     for (int k = 0; k < FUNCTIONS; k++) {
         const array_fn f = functions[k].array;
-        CHECK_EQ(f(FV_SIMD_AUTO, -1, x, y), FV_ERR_ARGUMENT);
-        CHECK_EQ(f(FV_SIMD_AUTO, 1, NULL, y), FV_ERR_ARGUMENT);
-        CHECK_EQ(f(FV_SIMD_AUTO, 1, x, NULL), FV_ERR_ARGUMENT);
-        CHECK_EQ(f((fv_simd)99, 1, x, y), FV_ERR_ARGUMENT);
-        CHECK_EQ(f(FV_SIMD_AUTO, 0, NULL, NULL), FV_OK);
+        CHECK_EQ(f(-1, x, FV_SIMD_AUTO, y), FV_ERR_ARGUMENT);
+        CHECK_EQ(f(1, NULL, FV_SIMD_AUTO, y), FV_ERR_ARGUMENT);
+        CHECK_EQ(f(1, x, FV_SIMD_AUTO, NULL), FV_ERR_ARGUMENT);
+        CHECK_EQ(f(1, x, (fv_simd)99, y), FV_ERR_ARGUMENT);
+        CHECK_EQ(f(0, NULL, FV_SIMD_AUTO, NULL), FV_OK);
         if (fv_simd_detect() < FV_SIMD_AVX512)
-            CHECK_EQ(f(FV_SIMD_AVX512, 1, x, y), FV_ERR_UNSUPPORTED);
+            CHECK_EQ(f(1, x, FV_SIMD_AVX512, y), FV_ERR_UNSUPPORTED);
         CHECK(y[0] == 3);
     }
 }

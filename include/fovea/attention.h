@@ -9,7 +9,7 @@
  *     how.rule.causal = FV_CAUSAL_TOP_LEFT;
  *     fv_attention_input in = {.q = q, .k = k, .v = v, .w = v_a, .w_q = w_q, .w_k = w_k};
  *     fv_attention_result out;
- *     fv_tensor *context = fv_attention_run(ctx, &how, &in, &out);   // [batch, heads, n_q, d_v]
+ *     fv_tensor *context = fv_attention_run(ctx, &in, &how, &out);   // [batch, heads, n_q, d_v]
  *
  * fv_attend, the op below it, which streams over the keys in linear memory:
  *
@@ -264,8 +264,8 @@ typedef struct fv_attention_result {
 } fv_attention_result;
 
 /* Returns the context; how (the defaults) and result may be NULL. */
-FV_API fv_tensor *fv_attention_run(fv_ctx *ctx, const fv_attention *how,
-                                   const fv_attention_input *in, fv_attention_result *result);
+FV_API fv_tensor *fv_attention_run(fv_ctx *ctx, const fv_attention_input *in,
+                                   const fv_attention *how, fv_attention_result *result);
 
 /* ---- without heads or parameters -------------------------------------------------- */
 

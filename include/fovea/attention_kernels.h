@@ -22,14 +22,14 @@
  *
  *     // after fv_attn_forward with data.lse: the attention map of head 3 ...
  *     fv_attn_region region;
- *     fv_attn_region_init(&a, &region, sizeof region);  // the whole map
+ *     fv_attn_region_init(&region, sizeof region, &a);  // the whole map
  *     region.head = 3;
  *     region.heads = 1;
  *     fv_attn_region_dense(&region);                    // map is [batch][1][n_q][n_k]
  *     size_t bytes = 0;
  *     s = fv_attn_weights_scratch(&a, &region, 1, &bytes);
  *     void *room = aligned_alloc(64, bytes);
- *     if (s == FV_OK) s = fv_attn_weights(&a, &data, &region, map, NULL, room, bytes);
+ *     if (s == FV_OK) s = fv_attn_weights(&a, &data, &region, NULL, room, bytes, map);
  *
  *     // ... or, without a queries x keys array, the 16 largest of each row and their entropy
  *     fv_attn_summary sum = {.struct_size = sizeof sum, .top = 16, .top_index = index,
@@ -270,7 +270,7 @@ typedef struct fv_attn_region {
 } fv_attn_region;
 
 /* The whole map, [batch][heads][n_q][n_k] without gaps. */
-FV_API void fv_attn_region_init(const fv_attn *a, fv_attn_region *region, size_t struct_size);
+FV_API void fv_attn_region_init(fv_attn_region *region, size_t struct_size, const fv_attn *a);
 /* Strides of [batches][heads][rows][cols] without gaps, from the sizes already set. */
 FV_API void fv_attn_region_dense(fv_attn_region *region);
 
@@ -280,9 +280,8 @@ FV_API FV_MUST_USE fv_status fv_attn_weights_scratch(const fv_attn *a, const fv_
 
 /* Writes the region's weights. exec may be NULL. Fails: ARGUMENT, UNSUPPORTED (level, dtype). */
 FV_API FV_MUST_USE fv_status fv_attn_weights(const fv_attn *a, const fv_attn_data *data,
-                                             const fv_attn_region *region, void *weights,
-                                             const fv_attn_exec *exec, void *scratch,
-                                             size_t scratch_bytes);
+                                             const fv_attn_region *region, const fv_attn_exec *exec,
+                                             void *scratch, size_t scratch_bytes, void *weights);
 
 /* Summaries of the weights; those whose pointer is NULL are not computed. */
 typedef struct fv_attn_summary {

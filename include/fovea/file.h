@@ -68,7 +68,7 @@ typedef fv_status (*fv_file_source)(void *user, size_t index, uint64_t offset, v
  *     fv_tensor *tensors[] = {w};
  *     const char *names[] = {"encoder.0.weight"};
  *     fv_file_metadata metadata[] = {{"format", "pt"}};
- *     s = fv_safetensors_save(ctx, "copy.safetensors", names, tensors, 1, metadata, 1);
+ *     s = fv_safetensors_save(ctx, names, tensors, 1, metadata, 1, "copy.safetensors");
  *
  * The format: the header's length in eight bytes (little-endian), a JSON header
  * {"name": {"dtype", "shape", "data_offsets"}, ..., "__metadata__": {string: string}},
@@ -174,19 +174,16 @@ FV_API FV_MUST_USE fv_status fv_safetensors_view(fv_safetensors *file, const fv_
  * Fails: ARGUMENT (empty or duplicate name, invalid shape), LIMIT, IO, MEMORY, and with the
  * context's sticky error if it has one. FV_OK means the file is on disk.
  */
-FV_API FV_MUST_USE fv_status fv_safetensors_save(fv_ctx *ctx, const char *path,
-                                                 const char *const *names,
+FV_API FV_MUST_USE fv_status fv_safetensors_save(fv_ctx *ctx, const char *const *names,
                                                  fv_tensor *const *tensors, size_t count,
                                                  const fv_file_metadata *metadata,
-                                                 size_t metadata_count);
+                                                 size_t metadata_count, const char *path);
 
 /* Saves data that is not in tensors: `source` provides it in chunks of at most 1 MiB, so that a
  * large model never needs a second copy in memory. */
-FV_API FV_MUST_USE fv_status fv_safetensors_save_stream(fv_ctx *ctx, const char *path,
-                                                        const fv_file_spec *specs, size_t count,
-                                                        const fv_file_metadata *metadata,
-                                                        size_t metadata_count,
-                                                        fv_file_source source, void *user);
+FV_API FV_MUST_USE fv_status fv_safetensors_save_stream(
+    fv_ctx *ctx, const fv_file_spec *specs, size_t count, const fv_file_metadata *metadata,
+    size_t metadata_count, fv_file_source source, void *user, const char *path);
 
 /* ==== npy =========================================================================== */
 
@@ -248,11 +245,11 @@ FV_API FV_MUST_USE fv_status fv_npy_read(fv_npy *file, const fv_file_entry *entr
 /* ---- saving (atomic, as for safetensors) ---------------------------------------- */
 
 /* One array. Fails with FV_ERR_UNSUPPORTED for FV_BF16, which NumPy does not have. */
-FV_API FV_MUST_USE fv_status fv_npy_save(fv_ctx *ctx, const char *path, fv_tensor *tensor);
+FV_API FV_MUST_USE fv_status fv_npy_save(fv_ctx *ctx, fv_tensor *tensor, const char *path);
 
 /* A stored archive of at most 4 GiB (FV_ERR_LIMIT). Names follow the rules of safetensors. */
-FV_API FV_MUST_USE fv_status fv_npz_save(fv_ctx *ctx, const char *path, const char *const *names,
-                                         fv_tensor *const *tensors, size_t count);
+FV_API FV_MUST_USE fv_status fv_npz_save(fv_ctx *ctx, const char *const *names,
+                                         fv_tensor *const *tensors, size_t count, const char *path);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@
  *                  .c_row = n, .batch = 1};
  *     size_t need = fv_gemm_scratch(&g, 1);
  *     void *scratch = aligned_alloc(64, need);      // need is a multiple of 64, may be 0
- *     fv_status s = fv_gemm_run(&g, a, b, c, NULL, scratch, need);
+ *     fv_status s = fv_gemm_run(&g, a, b, NULL, scratch, need, c);
  *
  * C = act(A B + bias) + residual, or C += A B with `accumulate`. Each element is
  * one chain of fused multiply-adds with k ascending, from 0 or, with `accumulate`,
@@ -18,11 +18,11 @@
  * Weights that are read more often than written are packed once, as floats or in fewer
  * bits; a product with one row takes as long as reading them:
  *
- *     void *w = aligned_alloc(64, fv_gemm_packed_bytes(FV_WEIGHT_I8, k, n));
- *     fv_status s = fv_gemm_pack_as(FV_WEIGHT_I8, k, n, b, b_row, b_col, w);
+ *     void *w = aligned_alloc(64, fv_gemm_packed_bytes(k, n, FV_WEIGHT_I8));
+ *     fv_status s = fv_gemm_pack_as(k, n, b, b_row, b_col, FV_WEIGHT_I8, w);
  *     g.b_packed = 1;
  *     g.b_form = FV_WEIGHT_I8;
- *     s = fv_gemm_run(&g, a, w, c, NULL, scratch, need);
+ *     s = fv_gemm_run(&g, a, w, NULL, scratch, need, c);
  *
  * bf16: each weight rounded to nearest even; the product is that of the rounded weights.
  * int8: column j is q(k,j) scale(j) with whole q from -127 to 127 and scale(j) = max|B(.,j)| / 127;
@@ -101,9 +101,9 @@ FV_API size_t fv_gemm_scratch(const fv_gemm *g, int threads);
 /* b: floats, or packed weights of any form. exec may be NULL. Fails: ARGUMENT (negative size, wrong
  * strides, scratch too small, bias with accumulate), UNSUPPORTED (level). C must not overlap A, B
  * or the bias; residual may be C. */
-FV_API FV_MUST_USE fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b, float *c,
+FV_API FV_MUST_USE fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b,
                                          const fv_gemm_exec *exec, void *scratch,
-                                         size_t scratch_bytes);
+                                         size_t scratch_bytes, float *c);
 
 /* Floats that the packed form of B (k x n) takes; 64-byte aligned memory is the caller's. */
 FV_API size_t fv_gemm_packed_floats(int64_t k, int64_t n);
@@ -111,10 +111,9 @@ FV_API FV_MUST_USE fv_status fv_gemm_pack(int64_t k, int64_t n, const float *b, 
                                           int64_t b_col, float *packed);
 
 /* The same for any form, in bytes. SIZE_MAX if the sizes overflow or the form is none. */
-FV_API size_t fv_gemm_packed_bytes(fv_weight_form form, int64_t k, int64_t n);
-FV_API FV_MUST_USE fv_status fv_gemm_pack_as(fv_weight_form form, int64_t k, int64_t n,
-                                             const float *b, int64_t b_row, int64_t b_col,
-                                             void *packed);
+FV_API size_t fv_gemm_packed_bytes(int64_t k, int64_t n, fv_weight_form form);
+FV_API FV_MUST_USE fv_status fv_gemm_pack_as(int64_t k, int64_t n, const float *b, int64_t b_row,
+                                             int64_t b_col, fv_weight_form form, void *packed);
 
 /* ==== vmath ========================================================================= */
 
@@ -123,8 +122,8 @@ FV_API FV_MUST_USE fv_status fv_gemm_pack_as(fv_weight_form form, int64_t k, int
  * them alone. Raw pointers, no context, no allocation, one thread.
  *
  *     float x[1000] = {0.5f, -1, 3}, y[1000];
- *     fv_status s = fv_vexp(FV_SIMD_AUTO, 1000, x, y);    // y[i] = e^x[i]
- *     s = fv_vtanh(FV_SIMD_AUTO, 1000, y, y);             // in place is allowed
+ *     fv_status s = fv_vexp(1000, x, FV_SIMD_AUTO, y);    // y[i] = e^x[i]
+ *     s = fv_vtanh(1000, y, FV_SIMD_AUTO, y);             // in place is allowed
  *
  * The result has the same bits at every level and at any place in the array. Largest errors
  * over all 2^32 arguments against the exact value, in units of the last place of the result:
@@ -144,10 +143,10 @@ FV_API FV_MUST_USE fv_status fv_gemm_pack_as(fv_weight_form form, int64_t k, int
  * FV_ERR_ARGUMENT: n < 0, or a NULL pointer with n > 0, or no such level.
  * FV_ERR_UNSUPPORTED: a level above the machine's. Nothing is written then.
  */
-FV_API fv_status fv_vexp(fv_simd level, int64_t n, const float *x, float *y);
-FV_API fv_status fv_vlog(fv_simd level, int64_t n, const float *x, float *y);
-FV_API fv_status fv_vtanh(fv_simd level, int64_t n, const float *x, float *y);
-FV_API fv_status fv_verf(fv_simd level, int64_t n, const float *x, float *y);
+FV_API fv_status fv_vexp(int64_t n, const float *x, fv_simd level, float *y);
+FV_API fv_status fv_vlog(int64_t n, const float *x, fv_simd level, float *y);
+FV_API fv_status fv_vtanh(int64_t n, const float *x, fv_simd level, float *y);
+FV_API fv_status fv_verf(int64_t n, const float *x, fv_simd level, float *y);
 
 #ifdef __cplusplus
 }

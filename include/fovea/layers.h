@@ -48,11 +48,11 @@ extern "C" {
  *     fv_rotary_config rotary;
  *     fv_rotary_config_init(&rotary, sizeof rotary, d);
  *     fv_tensor *angles = fv_rotary_table(ctx, FV_F32, &rotary, 0, n);
- *     q = fv_rotary(ctx, q, -2, angles, rotary.pairs);                 // q [batch, heads, n, d]
+ *     q = fv_rotary(ctx, q, angles, -2, rotary.pairs);                 // q [batch, heads, n, d]
  *
  *     fv_relative t5 = {
  *         .kind = FV_RELATIVE_T5, .buckets = 32, .reach = 128, .bidirectional = true};
- *     fv_tensor *bias = fv_relative_bias(ctx, &t5, learnt, 0, n_q, n_k);  // learnt [32, heads]
+ *     fv_tensor *bias = fv_relative_bias(ctx, learnt, &t5, 0, n_q, n_k);  // learnt [32, heads]
  *     fv_attention_input in = {.q = q, .k = k, .v = v, .bias = bias};
  *
  * `first` is the position of row 0: decoding step by step and split sequences get what the whole
@@ -124,16 +124,16 @@ FV_API int64_t fv_relative_rows(const fv_relative *r);
 FV_API fv_tensor *fv_relative_index(fv_ctx *ctx, const fv_relative *r, int64_t first, int64_t n_q,
                                     int64_t n_k);
 /* table [rows, heads] -> [heads, n_q, n_k]: a number per head and distance, as a bias. */
-FV_API fv_tensor *fv_relative_bias(fv_ctx *ctx, const fv_relative *r, fv_tensor *table,
+FV_API fv_tensor *fv_relative_bias(fv_ctx *ctx, fv_tensor *table, const fv_relative *r,
                                    int64_t first, int64_t n_q, int64_t n_k);
 /* Shaw et al. 2018: q_i . a_r(i,j) with table [rows, d] -> [batch, heads, n_q, n_k]; times the
  * score's own scale it is a bias. q [batch, heads, n_q, d]. */
-FV_API fv_tensor *fv_relative_keys(fv_ctx *ctx, const fv_relative *r, fv_tensor *q,
-                                   fv_tensor *table, int64_t first, int64_t n_k);
+FV_API fv_tensor *fv_relative_keys(fv_ctx *ctx, fv_tensor *q, fv_tensor *table,
+                                   const fv_relative *r, int64_t first, int64_t n_k);
 /* and sum_j w_ij a_r(i,j) with table [rows, d_v] -> [batch, heads, n_q, d_v], to be added to the
  * context. weights [batch, heads, n_q, n_k]. */
-FV_API fv_tensor *fv_relative_values(fv_ctx *ctx, const fv_relative *r, fv_tensor *weights,
-                                     fv_tensor *table, int64_t first);
+FV_API fv_tensor *fv_relative_values(fv_ctx *ctx, fv_tensor *weights, fv_tensor *table,
+                                     const fv_relative *r, int64_t first);
 
 /* ---- linear bias ------------------------------------------------------------------- */
 

@@ -146,18 +146,18 @@ typedef enum fv_pairs {
  * holds the cosines and then the sines of t (fv_rotary_table() makes one). Columns from r on stay
  * as they are. No gradient to the table.
  */
-FV_API fv_tensor *fv_rotary(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *table, fv_pairs pairs);
+FV_API fv_tensor *fv_rotary(fv_ctx *ctx, fv_tensor *x, fv_tensor *table, int axis, fv_pairs pairs);
 
 /* ---- indices (i64) ---------------------------------------------------------------- */
 /* table [V, D], index [...] -> [..., D]. Rows equal to `padding` (or -1: none) get no gradient. */
 FV_API fv_tensor *fv_embedding(fv_ctx *ctx, fv_tensor *table, fv_tensor *index, int64_t padding);
 /* Like torch.gather: index has x's rank and, off the axis, x's sizes. */
-FV_API fv_tensor *fv_gather(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *index);
+FV_API fv_tensor *fv_gather(fv_ctx *ctx, fv_tensor *x, fv_tensor *index, int axis);
 /* x + scatter of src to index along axis; index and src have one shape. */
-FV_API fv_tensor *fv_scatter_add(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *index,
-                                 fv_tensor *src);
+FV_API fv_tensor *fv_scatter_add(fv_ctx *ctx, fv_tensor *x, fv_tensor *index, fv_tensor *src,
+                                 int axis);
 /* x real or i64, index i64 of rank 1. */
-FV_API fv_tensor *fv_index_select(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *index);
+FV_API fv_tensor *fv_index_select(fv_ctx *ctx, fv_tensor *x, fv_tensor *index, int axis);
 FV_API fv_tensor *fv_one_hot(fv_ctx *ctx, fv_tensor *index, int64_t classes, fv_dtype dtype);
 /* The k largest along the last axis, descending; indices may be NULL. Gradient to the values. */
 FV_API fv_tensor *fv_topk(fv_ctx *ctx, fv_tensor *x, int64_t k, fv_tensor **indices);

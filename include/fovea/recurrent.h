@@ -15,7 +15,7 @@
  *     s = fv_rnn_create(params, "encoder", &cfg, &rnn);
  *     fv_rnn_state last;
  *     fv_tensor *h = fv_rnn_run(ctx, &rnn, x, &p, NULL, true, &last);  // [p.total, 256]
- *     fv_tensor *y = fv_varlen_pool(ctx, h, &p, FV_POOL_MEAN);         // [3, 256]
+ *     fv_tensor *y = fv_varlen_pool(ctx, &p, h, FV_POOL_MEAN);         // [3, 256]
  *     fv_varlen_free(&p);
  *
  * Varlen rows. Sequences are sorted by length, longest first, and stored step by step: all first
@@ -62,7 +62,7 @@ FV_API fv_tensor *fv_varlen_tokens(fv_ctx *ctx, const fv_varlen *varlen,
                                    const int64_t *const *tokens);
 /* Varlen rows [total, d] -> padded [sequences, steps, d]; padding is copies of row 0: mask it.
  * Sequence i of the result is the given one order[i], or i with order NULL. */
-FV_API fv_tensor *fv_varlen_pad(fv_ctx *ctx, fv_tensor *x, const fv_varlen *varlen,
+FV_API fv_tensor *fv_varlen_pad(fv_ctx *ctx, const fv_varlen *varlen, fv_tensor *x,
                                 const int64_t *order);
 /* Their lengths in the same order, i64 [sequences]: n_keys of an attention. */
 FV_API fv_tensor *fv_varlen_lengths(fv_ctx *ctx, const fv_varlen *varlen, const int64_t *order);
@@ -72,7 +72,7 @@ FV_API fv_tensor *fv_varlen_padding_mask(fv_ctx *ctx, const fv_varlen *varlen);
 
 typedef enum fv_pool_kind { FV_POOL_LAST, FV_POOL_MEAN, FV_POOL_MAX } fv_pool_kind;
 /* One row per sequence, in the given order: its last step, or the mean or maximum of its steps. */
-FV_API fv_tensor *fv_varlen_pool(fv_ctx *ctx, fv_tensor *x, const fv_varlen *varlen,
+FV_API fv_tensor *fv_varlen_pool(fv_ctx *ctx, const fv_varlen *varlen, fv_tensor *x,
                                  fv_pool_kind kind);
 
 /* ---- networks --------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ static fv_tensor *log_prob_of(const fv_attention_call *call, fv_tensor *weights,
     fv_ctx *ctx = call->ctx;
     if (call->n_k == 0)
         return fv_zeros(ctx, call->dtype, 3, (int64_t[]){call->batch, call->heads, call->n_q});
-    fv_tensor *p = fv_squeeze(ctx, fv_gather(ctx, weights, -1, fv_unsqueeze(ctx, choice, -1)), -1);
+    fv_tensor *p = fv_squeeze(ctx, fv_gather(ctx, weights, fv_unsqueeze(ctx, choice, -1), -1), -1);
     return fv_log(ctx, fv_where(ctx, any, p, fv_scalar(ctx, call->dtype, 1.0)));
 }
 

@@ -60,9 +60,9 @@ static fv_tensor *visible_by_block(const fv_attention_call *call)
     fv_ctx *ctx = call->ctx;
     fv_tensor *t = fv_cast(ctx, call->in->blocks, FV_F32);
     if (fv_tensor_size(t, -1) > 1)
-        t = fv_index_select(ctx, t, -1, block_of(ctx, call->n_k, call->how.rule.block_k));
+        t = fv_index_select(ctx, t, block_of(ctx, call->n_k, call->how.rule.block_k), -1);
     if (fv_tensor_size(t, -2) > 1)
-        t = fv_index_select(ctx, t, -2, block_of(ctx, call->n_q, call->how.rule.block_q));
+        t = fv_index_select(ctx, t, block_of(ctx, call->n_q, call->how.rule.block_q), -2);
     return fv_gt(ctx, t, fv_scalar(ctx, FV_F32, 0));
 }
 

@@ -103,7 +103,7 @@ static void report(const fv_attention_call *call, fv_attention_path path)
               (long long)call->n_k, (long long)call->heads, fv_attention_path_name(path));
 }
 
-fv_tensor *fv_attention_run(fv_ctx *ctx, const fv_attention *how, const fv_attention_input *in,
+fv_tensor *fv_attention_run(fv_ctx *ctx, const fv_attention_input *in, const fv_attention *how,
                             fv_attention_result *result)
 {
     fv_attention_result out = {.context = ctx->invalid};

@@ -34,7 +34,7 @@ fv_tensor *fv_attention_lookup(fv_ctx *ctx, fv_tensor *queries, fv_tensor *keys,
     const fv_attention_input in = {
         .q = one_head(ctx, queries), .k = one_head(ctx, keys), .v = one_head(ctx, values)};
     fv_attention_result r;
-    fv_tensor *y = fv_attention_run(ctx, &how, &in, &r);
+    fv_tensor *y = fv_attention_run(ctx, &in, &how, &r);
     if (weights && ctx->error == FV_OK) *weights = without_head(ctx, r.weights, rank);
     return ctx->error == FV_OK ? without_head(ctx, y, rank) : ctx->invalid;
 }

@@ -45,8 +45,8 @@ fv_status fv_named_save(const fv_named *list, const char *path, const fv_file_me
     FV_RETURN_IF(!names, list->ctx, FV_ERR_MEMORY, "%.100s: out of memory", path);
     for (size_t i = 0; i < list->count; i++)
         names[i] = list->name[i];
-    fv_status status = fv_safetensors_save(list->ctx, path, names, list->tensor, list->count,
-                                           metadata, metadata_count);
+    fv_status status = fv_safetensors_save(list->ctx, names, list->tensor, list->count, metadata,
+                                           metadata_count, path);
     fv_mem_free(&list->ctx->mem, names, bytes);
     return status;
 }

@@ -52,7 +52,7 @@ static fv_status save_plain(fv_ctx *ctx, const char *path, const fv_file_spec *s
     return fv_atomic_file_close(&save, status);
 }
 
-fv_status fv_npy_save(fv_ctx *ctx, const char *path, fv_tensor *tensor)
+fv_status fv_npy_save(fv_ctx *ctx, fv_tensor *tensor, const char *path)
 {
     FV_RETURN_IF(!path || !tensor, ctx, FV_ERR_ARGUMENT, "npy: path or tensor is NULL");
     fv_file_spec *spec = NULL;
@@ -166,8 +166,8 @@ static fv_status save_archive(archive *a, fv_tensor_source *source)
     return fv_atomic_file_close(&save, write_archive(a, &save, source));
 }
 
-fv_status fv_npz_save(fv_ctx *ctx, const char *path, const char *const *names,
-                      fv_tensor *const *tensors, size_t count)
+fv_status fv_npz_save(fv_ctx *ctx, const char *const *names, fv_tensor *const *tensors,
+                      size_t count, const char *path)
 {
     FV_RETURN_IF(!path || (count && (!names || !tensors)), ctx, FV_ERR_ARGUMENT,
                  "npz: path, names or tensors is NULL");

@@ -216,9 +216,9 @@ static fv_status write_file(plan *p, const fv_crc *crc, char *chunk, fv_file_sou
     return fv_atomic_file_close(&save, status);
 }
 
-fv_status fv_safetensors_save_stream(fv_ctx *ctx, const char *path, const fv_file_spec *specs,
-                                     size_t count, const fv_file_metadata *metadata,
-                                     size_t metadata_count, fv_file_source source, void *user)
+fv_status fv_safetensors_save_stream(fv_ctx *ctx, const fv_file_spec *specs, size_t count,
+                                     const fv_file_metadata *metadata, size_t metadata_count,
+                                     fv_file_source source, void *user, const char *path)
 {
     if (ctx->error != FV_OK) return ctx->error;
     plan p = {.ctx = ctx,
@@ -255,17 +255,17 @@ fv_status fv_safetensors_save_stream(fv_ctx *ctx, const char *path, const fv_fil
     return status;
 }
 
-fv_status fv_safetensors_save(fv_ctx *ctx, const char *path, const char *const *names,
-                              fv_tensor *const *tensors, size_t count,
-                              const fv_file_metadata *metadata, size_t metadata_count)
+fv_status fv_safetensors_save(fv_ctx *ctx, const char *const *names, fv_tensor *const *tensors,
+                              size_t count, const fv_file_metadata *metadata, size_t metadata_count,
+                              const char *path)
 {
     FV_RETURN_IF(!path || (count && (!names || !tensors)), ctx, FV_ERR_ARGUMENT,
                  "safetensors: path, names or tensors is NULL");
     fv_file_spec *specs = NULL;
     FV_FORWARD(fv_specs_of_tensors(ctx, path, names, tensors, count, &specs));
     fv_tensor_source source = {.ctx = ctx, .tensors = tensors};
-    fv_status status = fv_safetensors_save_stream(ctx, path, specs, count, metadata, metadata_count,
-                                                  fv_tensor_source_read, &source);
+    fv_status status = fv_safetensors_save_stream(ctx, specs, count, metadata, metadata_count,
+                                                  fv_tensor_source_read, &source, path);
     fv_tensor_source_free(&source);
     fv_mem_free(&ctx->mem, specs, count * sizeof *specs);
     return status;

@@ -11,7 +11,7 @@
 /* Varlen documents are one sequence here. */
 static int64_t sequences(const fv_attn *a) { return a->varlen ? 1 : a->batch; }
 
-void fv_attn_region_init(const fv_attn *a, fv_attn_region *region, size_t struct_size)
+void fv_attn_region_init(fv_attn_region *region, size_t struct_size, const fv_attn *a)
 {
     fv_attn_region all = {.struct_size = struct_size,
                           .batches = sequences(a),
@@ -88,8 +88,8 @@ fv_status fv_attn_weights_scratch(const fv_attn *a, const fv_attn_region *region
 }
 
 fv_status fv_attn_weights(const fv_attn *a, const fv_attn_data *data, const fv_attn_region *region,
-                          void *weights, const fv_attn_exec *exec, void *scratch,
-                          size_t scratch_bytes)
+                          const fv_attn_exec *exec, void *scratch, size_t scratch_bytes,
+                          void *weights)
 {
     fv_status status = check_region(a, region);
     if (status != FV_OK) return status;

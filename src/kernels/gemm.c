@@ -67,8 +67,8 @@ size_t fv_gemm_scratch(const fv_gemm *g, int threads)
     return fv_gemm_check(g) == FV_OK ? fv_gemm_scratch_query(g, threads) : SIZE_MAX;
 }
 
-fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b, float *c,
-                      const fv_gemm_exec *exec, void *scratch, size_t scratch_bytes)
+fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b, const fv_gemm_exec *exec,
+                      void *scratch, size_t scratch_bytes, float *c)
 {
     static const fv_gemm_exec plain = {.level = FV_SIMD_AUTO};
     if (!exec) exec = &plain;
@@ -92,11 +92,11 @@ fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b, float *c,
 
 size_t fv_gemm_packed_floats(int64_t k, int64_t n)
 {
-    const size_t bytes = fv_gemm_packed_bytes(FV_WEIGHT_F32, k, n);
+    const size_t bytes = fv_gemm_packed_bytes(k, n, FV_WEIGHT_F32);
     return bytes == SIZE_MAX ? SIZE_MAX : bytes / sizeof(float);
 }
 
-size_t fv_gemm_packed_bytes(fv_weight_form form, int64_t k, int64_t n)
+size_t fv_gemm_packed_bytes(int64_t k, int64_t n, fv_weight_form form)
 {
     size_t cols, line, bytes;
     if (form < FV_WEIGHT_F32 || form >= FV_WEIGHT_FORM_COUNT || k < 0 || n < 0 ||
@@ -107,10 +107,10 @@ size_t fv_gemm_packed_bytes(fv_weight_form form, int64_t k, int64_t n)
     return cols / FV_GEMM_PANEL * fv_weight_panel_bytes(form, k);
 }
 
-fv_status fv_gemm_pack_as(fv_weight_form form, int64_t k, int64_t n, const float *b, int64_t b_row,
-                          int64_t b_col, void *packed)
+fv_status fv_gemm_pack_as(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col,
+                          fv_weight_form form, void *packed)
 {
-    if (fv_gemm_packed_bytes(form, k, n) == SIZE_MAX) return FV_ERR_ARGUMENT;
+    if (fv_gemm_packed_bytes(k, n, form) == SIZE_MAX) return FV_ERR_ARGUMENT;
     fv_gemm_pack_args args = {.k = k, .n = n, .b_row = b_row, .b_col = b_col, .form = form};
     fv_exec e = {.parallel = parallel_in_pool, .threads = 1};
     void *ptr[2] = {packed, (void *)b};
@@ -121,5 +121,5 @@ fv_status fv_gemm_pack_as(fv_weight_form form, int64_t k, int64_t n, const float
 fv_status fv_gemm_pack(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col,
                        float *packed)
 {
-    return fv_gemm_pack_as(FV_WEIGHT_F32, k, n, b, b_row, b_col, packed);
+    return fv_gemm_pack_as(k, n, b, b_row, b_col, FV_WEIGHT_F32, packed);
 }

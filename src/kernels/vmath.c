@@ -42,25 +42,25 @@ static fv_status run(levels fn, fv_simd level, int64_t n, const float *x, float 
     return FV_OK;
 }
 
-fv_status fv_vexp(fv_simd level, int64_t n, const float *x, float *y)
+fv_status fv_vexp(int64_t n, const float *x, fv_simd level, float *y)
 {
     const levels fn = LEVELS(exp_scalar, fv_simd_vexp_avx2, fv_simd_vexp_avx512);
     return run(fn, level, n, x, y);
 }
 
-fv_status fv_vlog(fv_simd level, int64_t n, const float *x, float *y)
+fv_status fv_vlog(int64_t n, const float *x, fv_simd level, float *y)
 {
     const levels fn = LEVELS(log_scalar, fv_simd_vlog_avx2, fv_simd_vlog_avx512);
     return run(fn, level, n, x, y);
 }
 
-fv_status fv_vtanh(fv_simd level, int64_t n, const float *x, float *y)
+fv_status fv_vtanh(int64_t n, const float *x, fv_simd level, float *y)
 {
     const levels fn = LEVELS(tanh_scalar, fv_simd_vtanh_avx2, fv_simd_vtanh_avx512);
     return run(fn, level, n, x, y);
 }
 
-fv_status fv_verf(fv_simd level, int64_t n, const float *x, float *y)
+fv_status fv_verf(int64_t n, const float *x, fv_simd level, float *y)
 {
     const levels fn = LEVELS(erf_scalar, fv_simd_verf_avx2, fv_simd_verf_avx512);
     return run(fn, level, n, x, y);

@@ -103,7 +103,7 @@ fv_tensor *fv_transformer_kind_fill(fv_ctx *ctx, void *self, const fv_batch *inp
             place[n++] = first + at.tokens[i][j];
     fv_tensor *index = fv_host_tensor(ctx, FV_I64, place, 1, &total, FV_I64);
     fv_tensor *flat = fv_reshape(ctx, e.states, 2, (int64_t[]){-1, m->cfg.width});
-    return fv_transformer_logits(ctx, m, fv_index_select(ctx, flat, 0, index));
+    return fv_transformer_logits(ctx, m, fv_index_select(ctx, flat, index, 0));
 }
 
 fv_tensor *fv_transformer_kind_embed(fv_ctx *ctx, void *self, const fv_batch *inputs,

@@ -219,7 +219,7 @@ static fv_tensor *reinforce_choices(const run *r, fv_tensor *loss, fv_tensor *lo
     const fv_seq2seq_config *c = &r->m->cfg;
     fv_no_grad_begin(ctx);
     fv_tensor *token = fv_unsqueeze(ctx, expected, -1);
-    fv_tensor *log_py = fv_gather(ctx, fv_log_softmax(ctx, logits, -1), 1, token);
+    fv_tensor *log_py = fv_gather(ctx, fv_log_softmax(ctx, logits, -1), token, 1);
     log_py = fv_squeeze(ctx, log_py, -1);
     fv_tensor *mean = fv_mean(ctx, log_py, 0, NULL, false);
     fv_no_grad_end(ctx);
@@ -307,7 +307,7 @@ fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *m, const fv_batch *ba
     if (status == FV_OK) run_steps(&r);
     if (ctx->error == FV_OK) {
         fv_tensor *past = fv_unsqueeze(ctx, fv_varlen_padding_mask(ctx, &r.target), -1);
-        all = fv_masked_fill(ctx, fv_varlen_pad(ctx, joined(&r, r.weights), &r.target, NULL), past,
+        all = fv_masked_fill(ctx, fv_varlen_pad(ctx, &r.target, joined(&r, r.weights), NULL), past,
                              0);
     }
     fv_no_grad_end(ctx);

@@ -159,7 +159,7 @@ static fv_status best(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weig
 
 static fv_tensor *choose(fv_ctx *ctx, fv_tensor *t, void *index)
 {
-    return fv_index_select(ctx, t, 0, index);
+    return fv_index_select(ctx, t, index, 0);
 }
 
 /* Memory is gathered again only when the list of sources changes, not while beams change within

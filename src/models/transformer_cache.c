@@ -337,7 +337,7 @@ static fv_status prefill(fv_cache *c, const fv_sequences *prompts, const int64_t
         in.visible = fv_rows_visible(ctx, &rows);
         in.angles = in.key_angles = fv_side_angles(ctx, m, &rows, 0);
         if (s->relative_table)
-            in.bias = fv_relative_bias(ctx, &s->relative, s->relative_table, 0, rows.ids->shape[1],
+            in.bias = fv_relative_bias(ctx, s->relative_table, &s->relative, 0, rows.ids->shape[1],
                                        rows.ids->shape[1]);
         in.x = fv_side_embed(ctx, m, s, &rows, 0, false);
         run_blocks(ctx, &p, &in);
@@ -476,7 +476,7 @@ static void set_positions(fv_ctx *ctx, const fv_cache *c, fv_rows *rows, fv_bloc
     }
     in->angles = in->key_angles = fv_side_angles(ctx, m, rows, n - 1);
     if (s->relative_table)
-        in->bias = fv_relative_bias(ctx, &s->relative, s->relative_table, n - 1, 1, n);
+        in->bias = fv_relative_bias(ctx, s->relative_table, &s->relative, n - 1, 1, n);
     in->x = fv_side_embed(ctx, m, s, rows, n - 1, false);
 }
 

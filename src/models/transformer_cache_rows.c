@@ -45,8 +45,8 @@ static void choose_sources(fv_cache *c, int64_t rows, const int64_t *from)
     fv_tensor *index = fv_from_host(ctx, FV_I64, 1, &rows, c->chosen);
     for (int64_t i = 0; i < c->model->decoder.layers && ctx->error == FV_OK; i++) {
         fv_cache_layer *l = &c->layers[i];
-        fv_tensor *k = fv_index_select(ctx, l->cross_k, 0, index);
-        fv_tensor *v = fv_index_select(ctx, l->cross_v, 0, index);
+        fv_tensor *k = fv_index_select(ctx, l->cross_k, index, 0);
+        fv_tensor *v = fv_index_select(ctx, l->cross_v, index, 0);
         if (ctx->error != FV_OK) break;
         fv_cache_replace(&l->now_k, k);
         fv_cache_replace(&l->now_v, v);

@@ -32,7 +32,7 @@ static fv_tensor *first_states(fv_ctx *ctx, const fv_rows *rows, fv_tensor *stat
     if (!rows->begin)
         return fv_reshape(ctx, fv_slice(ctx, states, 1, 0, 1, 1), 2, (int64_t[]){-1, width});
     fv_tensor *begin = fv_slice(ctx, rows->begin, 0, 0, fv_rows_documents(rows), 1);
-    return fv_index_select(ctx, fv_reshape(ctx, states, 2, (int64_t[]){-1, width}), 0, begin);
+    return fv_index_select(ctx, fv_reshape(ctx, states, 2, (int64_t[]){-1, width}), begin, 0);
 }
 
 /* f32 [documents, columns]: 1 where a column belongs to a varlen document. */

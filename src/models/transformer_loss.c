@@ -36,7 +36,7 @@ static fv_tensor *sum_losses(fv_ctx *ctx, const fv_transformer *m, fv_tensor *st
     fv_tensor *token = fv_host_tensor(ctx, FV_I64, w->token, 1, &w->count, FV_I64);
     if (ctx->error != FV_OK) return ctx->invalid;
     fv_tensor *flat = fv_reshape(ctx, states, 2, (int64_t[]){-1, m->cfg.width});
-    if (w->count < flat->shape[0]) flat = fv_index_select(ctx, flat, 0, row);
+    if (w->count < flat->shape[0]) flat = fv_index_select(ctx, flat, row, 0);
     return fv_cross_entropy(ctx, fv_transformer_logits(ctx, m, flat), token, -1,
                             pass && pass->training ? m->cfg.smoothing : 0, FV_REDUCTION_SUM);
 }

@@ -164,7 +164,7 @@ fv_tensor *fv_side_angles(fv_ctx *ctx, const fv_transformer *m, const fv_rows *r
     const fv_dtype dtype = s->embedding->dtype;
     if (!rows->positions) return fv_rotary_table(ctx, dtype, rotary, first, rows->ids->shape[1]);
     fv_tensor *table = fv_rotary_table(ctx, dtype, rotary, 0, rows->longest);
-    return fv_index_select(ctx, table, 1, fv_reshape(ctx, rows->positions, 1, (int64_t[]){-1}));
+    return fv_index_select(ctx, table, fv_reshape(ctx, rows->positions, 1, (int64_t[]){-1}), 1);
 }
 
 /* ---- embedding ---------------------------------------------------------------------- */

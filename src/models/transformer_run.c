@@ -99,7 +99,7 @@ static fv_tensor *run_stack(fv_ctx *ctx, const fv_transformer *m, const fv_side 
     in->q_begin = in->k_begin = rows->begin;
     in->angles = in->key_angles = fv_side_angles(ctx, m, rows, 0);
     if (s->relative_table)
-        in->bias = fv_relative_bias(ctx, &s->relative, s->relative_table, 0, n, n);
+        in->bias = fv_relative_bias(ctx, s->relative_table, &s->relative, 0, n, n);
     in->x = fv_side_embed(ctx, m, s, rows, 0, pass->training);
     for (int64_t i = 0; i < s->layers && ctx->error == FV_OK; i++)
         in->x = run_block(ctx, s, i, in, pass);

@@ -59,7 +59,7 @@ fv_tensor *fv_grid_run(fv_ctx *ctx, const fv_grid *grid, fv_tensor *x, bool want
     const fv_attention_input in = {.q = project_pixels(ctx, flat, grid->query),
                                    .k = project_pixels(ctx, flat, grid->key),
                                    .v = project_pixels(ctx, flat, grid->values)};
-    fv_tensor *o = fv_squeeze(ctx, fv_attention_run(ctx, &how, &in, result), 1);
+    fv_tensor *o = fv_squeeze(ctx, fv_attention_run(ctx, &in, &how, result), 1);
     o = fv_matmul(ctx, grid->out, fv_transpose(ctx, o, 1, 2)); /* [batch, C, pixels] */
     return fv_add(ctx, x, fv_mul(ctx, fv_reshape(ctx, o, 4, x->shape), grid->gamma));
 }

@@ -35,7 +35,7 @@ typedef struct rotation {
 /* [batch, n, heads, d] -> [batch, heads, n, d] */
 static fv_tensor *apply_rotary(fv_ctx *ctx, const fv_heads *heads, fv_tensor *x, rotation by)
 {
-    if (by.angles) x = fv_rotary(ctx, x, by.axis, by.angles, heads->cfg.rotary.pairs);
+    if (by.angles) x = fv_rotary(ctx, x, by.angles, by.axis, heads->cfg.rotary.pairs);
     return fv_transpose(ctx, x, 1, 2);
 }
 
@@ -131,11 +131,11 @@ static void add_relative(fv_ctx *ctx, const fv_heads *heads, int64_t first, fv_a
     if (r->reach == 0 || ctx->error != FV_OK) return;
     const int64_t n_q = a->q->shape[2], n_k = a->k->shape[2];
     if (heads->relative_bias) {
-        fv_tensor *bias = fv_relative_bias(ctx, r, heads->relative_bias, first, n_q, n_k);
+        fv_tensor *bias = fv_relative_bias(ctx, heads->relative_bias, r, first, n_q, n_k);
         a->bias = add_bias(ctx, a->bias, bias);
     }
     if (heads->relative_keys) {
-        fv_tensor *bias = fv_relative_keys(ctx, r, a->q, heads->relative_keys, first, n_k);
+        fv_tensor *bias = fv_relative_keys(ctx, a->q, heads->relative_keys, r, first, n_k);
         /* Shaw's keys are scaled like the keys they are added to. */
         const double scale = fv_score_scale(&heads->cfg.attention, heads->cfg.d_k);
         a->bias = add_bias(ctx, a->bias, fv_scale(ctx, bias, scale));
@@ -184,12 +184,11 @@ fv_tensor *fv_heads_run(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input
     if (heads->relative_values || in->want_weights) how.want_weights = true;
     how.capture = in->capture;
     const fv_attention_input a = describe(ctx, heads, in);
-    fv_tensor *context = fv_attention_run(ctx, &how, &a, &own);
+    fv_tensor *context = fv_attention_run(ctx, &a, &how, &own);
     if (heads->relative_values)
-        context =
-            fv_add(ctx, context,
-                   fv_relative_values(ctx, &heads->cfg.relative, own.weights,
-                                      heads->relative_values, in->position - in->key_position));
+        context = fv_add(ctx, context,
+                         fv_relative_values(ctx, own.weights, heads->relative_values,
+                                            &heads->cfg.relative, in->position - in->key_position));
     if (result) *result = own;
     return merge_heads(ctx, heads, context, in->residual);
 }

@@ -74,7 +74,7 @@ fv_tensor *fv_rnn_step(fv_ctx *ctx, fv_cell cell, const fv_rnn_weights *w, fv_te
 
 static fv_tensor *reorder(fv_ctx *ctx, fv_tensor *x, int64_t n, const int64_t *index)
 {
-    return fv_index_select(ctx, x, 0, fv_from_host(ctx, FV_I64, 1, &n, index));
+    return fv_index_select(ctx, x, fv_from_host(ctx, FV_I64, 1, &n, index), 0);
 }
 
 /* One direction of one layer. States are sorted by length; NULL: zeros. */

@@ -72,7 +72,7 @@ static fv_status check_table(fv_ctx *ctx, const fv_relative *r, const fv_tensor 
                      fv_shape_text(text, table->rank, table->shape), (long long)rows);
 }
 
-fv_tensor *fv_relative_bias(fv_ctx *ctx, const fv_relative *r, fv_tensor *table, int64_t first,
+fv_tensor *fv_relative_bias(fv_ctx *ctx, fv_tensor *table, const fv_relative *r, int64_t first,
                             int64_t n_q, int64_t n_k)
 {
     if (check_table(ctx, r, table) != FV_OK) return ctx->invalid;
@@ -95,16 +95,16 @@ static fv_status check_rank(fv_ctx *ctx, const fv_tensor *t)
                      "relative positions: rank %d, expected 4: [batch, heads, n_q, ...]", t->rank);
 }
 
-fv_tensor *fv_relative_keys(fv_ctx *ctx, const fv_relative *r, fv_tensor *q, fv_tensor *table,
+fv_tensor *fv_relative_keys(fv_ctx *ctx, fv_tensor *q, fv_tensor *table, const fv_relative *r,
                             int64_t first, int64_t n_k)
 {
     if (check_table(ctx, r, table) != FV_OK || check_rank(ctx, q) != FV_OK) return ctx->invalid;
     fv_tensor *products = fv_linear(ctx, q, table, NULL); /* with every row */
-    return fv_gather(ctx, products, -1, index_for(ctx, r, q, first, n_k));
+    return fv_gather(ctx, products, index_for(ctx, r, q, first, n_k), -1);
 }
 
-fv_tensor *fv_relative_values(fv_ctx *ctx, const fv_relative *r, fv_tensor *weights,
-                              fv_tensor *table, int64_t first)
+fv_tensor *fv_relative_values(fv_ctx *ctx, fv_tensor *weights, fv_tensor *table,
+                              const fv_relative *r, int64_t first)
 {
     if (check_table(ctx, r, table) != FV_OK || check_rank(ctx, weights) != FV_OK)
         return ctx->invalid;
@@ -113,5 +113,5 @@ fv_tensor *fv_relative_values(fv_ctx *ctx, const fv_relative *r, fv_tensor *weig
     /* What each row of the table gets, summed over the keys that read it. */
     fv_tensor *none = fv_zeros(ctx, weights->dtype, 4, shape);
     fv_tensor *index = index_for(ctx, r, weights, first, weights->shape[3]);
-    return fv_matmul(ctx, fv_scatter_add(ctx, none, -1, index, weights), table);
+    return fv_matmul(ctx, fv_scatter_add(ctx, none, index, weights, -1), table);
 }

@@ -114,7 +114,7 @@ static fv_tensor *run_over(fv_ctx *ctx, const fv_sequence_net *net, const fv_seq
         h = run_writer(ctx, net, in, &last, from->sequences);
     else if (to_one(cfg->layout))
         h = cfg->pool == FV_POOL_LAST ? last_state(ctx, &net->reader.cfg, &last)
-                                      : fv_varlen_pool(ctx, h, from, cfg->pool);
+                                      : fv_varlen_pool(ctx, from, h, cfg->pool);
     return fv_dense_run(ctx, &net->out, h);
 }
 

@@ -115,11 +115,11 @@ static void fill_padded(const fv_varlen *p, const void *order, int64_t *out)
         }
 }
 
-fv_tensor *fv_varlen_pad(fv_ctx *ctx, fv_tensor *x, const fv_varlen *p, const int64_t *order)
+fv_tensor *fv_varlen_pad(fv_ctx *ctx, const fv_varlen *p, fv_tensor *x, const int64_t *order)
 {
     fv_tensor *index = make_index(ctx, p, p->sequences * p->steps, fill_padded, order);
     const int64_t shape[] = {p->sequences, p->steps, fv_tensor_size(x, -1)};
-    return fv_reshape(ctx, fv_index_select(ctx, x, 0, index), 3, shape);
+    return fv_reshape(ctx, fv_index_select(ctx, x, index, 0), 3, shape);
 }
 
 static void fill_lengths(const fv_varlen *p, const void *order, int64_t *out)
@@ -151,13 +151,13 @@ fv_tensor *fv_varlen_padding_mask(fv_ctx *ctx, const fv_varlen *p)
     return fv_gt(ctx, place, fv_unsqueeze(ctx, length, -1));
 }
 
-fv_tensor *fv_varlen_pool(fv_ctx *ctx, fv_tensor *x, const fv_varlen *p, fv_pool_kind kind)
+fv_tensor *fv_varlen_pool(fv_ctx *ctx, const fv_varlen *p, fv_tensor *x, fv_pool_kind kind)
 {
     if (kind == FV_POOL_LAST)
-        return fv_index_select(ctx, x, 0, make_index(ctx, p, p->sequences, fill_last, NULL));
+        return fv_index_select(ctx, x, make_index(ctx, p, p->sequences, fill_last, NULL), 0);
     fv_tensor *past = fv_unsqueeze(ctx, fv_varlen_padding_mask(ctx, p), -1);
     const double hidden = kind == FV_POOL_MAX ? -INFINITY : 0.0;
-    fv_tensor *all = fv_masked_fill(ctx, fv_varlen_pad(ctx, x, p, NULL), past, hidden);
+    fv_tensor *all = fv_masked_fill(ctx, fv_varlen_pad(ctx, p, x, NULL), past, hidden);
     if (kind == FV_POOL_MAX) return fv_max(ctx, all, 1, (int[]){1}, false);
     fv_tensor *length = fv_cast(ctx, fv_varlen_lengths(ctx, p, NULL), fv_tensor_dtype(x));
     return fv_div(ctx, fv_sum(ctx, all, 1, (int[]){1}, false), fv_unsqueeze(ctx, length, -1));

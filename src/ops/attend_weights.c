@@ -171,7 +171,7 @@ static void forward_weights(fv_op_run *run)
     void *ptr[FV_ATTN_MAP_INPUTS + FV_ATTN_POINTERS] = {[FV_ATTN_MAP_OUT] = run->out[0]->data};
     if (!prepare(run, &args.a, ptr + FV_ATTN_MAP_INPUTS) || run->out[0]->count == 0) return;
     const fv_attention_region p = region_of(run->params, &args.a);
-    fv_attn_region_init(&args.a, &args.region, sizeof args.region);
+    fv_attn_region_init(&args.region, sizeof args.region, &args.a);
     args.region.head = p.head;
     args.region.heads = p.heads;
     args.region.row = p.row;

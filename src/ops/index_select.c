@@ -7,7 +7,7 @@
 
 enum { X, INDEX };
 
-fv_tensor *fv_index_select(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *index)
+fv_tensor *fv_index_select(fv_ctx *ctx, fv_tensor *x, fv_tensor *index, int axis)
 {
     const fv_axis_params params = {axis};
     return fv_op_apply(ctx, FV_OP_INDEX_SELECT, 2, (fv_tensor *[]){x, index}, &params);

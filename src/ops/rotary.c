@@ -12,7 +12,7 @@ typedef struct rotary_params {
     fv_pairs pairs;
 } rotary_params;
 
-fv_tensor *fv_rotary(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *table, fv_pairs pairs)
+fv_tensor *fv_rotary(fv_ctx *ctx, fv_tensor *x, fv_tensor *table, int axis, fv_pairs pairs)
 {
     const rotary_params params = {axis, pairs};
     return fv_op_apply(ctx, FV_OP_ROTARY, 2, (fv_tensor *[]){x, table}, &params);

@@ -7,7 +7,7 @@
 
 enum { X, INDEX, SRC };
 
-fv_tensor *fv_scatter_add(fv_ctx *ctx, fv_tensor *x, int axis, fv_tensor *index, fv_tensor *src)
+fv_tensor *fv_scatter_add(fv_ctx *ctx, fv_tensor *x, fv_tensor *index, fv_tensor *src, int axis)
 {
     const fv_axis_params params = {axis};
     return fv_op_apply(ctx, FV_OP_SCATTER_ADD, 3, (fv_tensor *[]){x, index, src}, &params);

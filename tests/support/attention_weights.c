@@ -33,7 +33,7 @@ static int64_t heads_of(const problem *p) { return (p->a.varlen ? 1 : p->a.batch
 fv_attn_region weights_window(const problem *p)
 {
     fv_attn_region w;
-    fv_attn_region_init(&p->a, &w, sizeof w);
+    fv_attn_region_init(&w, sizeof w, &p->a);
     return w;
 }
 
@@ -43,7 +43,7 @@ void weights_run(const problem *p, const fv_attn_region *w, void *out)
     size_t need = 0;
     CHECK(fv_attn_weights_scratch(&p->a, w, fv_pool_threads(weights_exec.pool), &need) == FV_OK);
     void *scratch = aligned_alloc(64, need + 64 - need % 64);
-    CHECK(fv_attn_weights(&p->a, &data, w, out, &weights_exec, scratch, need) == FV_OK);
+    CHECK(fv_attn_weights(&p->a, &data, w, &weights_exec, scratch, need, out) == FV_OK);
     free(scratch);
 }
 

@@ -10,7 +10,7 @@ fv_tensor *compound_attention(fv_ctx *ctx, int n_in, fv_tensor *const *in, const
     for (int i = 0; i < n_in; i++)
         memcpy((char *)&x + p->role[i], &in[i], sizeof in[i]);
     fv_attention_result r;
-    fv_attention_run(ctx, &p->how, &x, &r);
+    fv_attention_run(ctx, &x, &p->how, &r);
     if (fv_ctx_error(ctx) != FV_OK) return r.context;
     fv_tensor *all[] = {r.context, r.scores, r.weights, r.lse, r.log_prob, r.entropy, r.centre};
     return compound_join(ctx, 7, all);

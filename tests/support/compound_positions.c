@@ -14,7 +14,7 @@ static fv_tensor *absolute(fv_ctx *ctx, int n_in, fv_tensor *const *in, const vo
     fv_tensor *turn = fv_rotary_table(ctx, fv_tensor_dtype(in[0]), &cfg, 3, n);
     fv_tensor *both[2] = {fv_positions_apply(ctx, in[0], table, FV_POSITIONS_ADD),
                           fv_positions_apply(ctx, in[0], table, FV_POSITIONS_CONCAT)};
-    both[0] = fv_rotary(ctx, both[0], -2, turn, cfg.pairs);
+    both[0] = fv_rotary(ctx, both[0], turn, -2, cfg.pairs);
     return compound_join(ctx, 2, both);
 }
 
@@ -31,9 +31,9 @@ static fv_tensor *relative(fv_ctx *ctx, int n_in, fv_tensor *const *in, const vo
 {
     (void)n_in;
     const int64_t n_q = fv_tensor_size(in[0], 2), n_k = fv_tensor_size(in[1], 3);
-    fv_tensor *all[3] = {fv_relative_keys(ctx, params, in[0], in[2], 1, n_k),
-                         fv_relative_values(ctx, params, in[1], in[2], 1),
-                         fv_relative_bias(ctx, params, in[2], 1, n_q, n_k)};
+    fv_tensor *all[3] = {fv_relative_keys(ctx, in[0], in[2], params, 1, n_k),
+                         fv_relative_values(ctx, in[1], in[2], params, 1),
+                         fv_relative_bias(ctx, in[2], params, 1, n_q, n_k)};
     return fv_ctx_error(ctx) == FV_OK ? compound_join(ctx, 3, all) : all[0];
 }
 

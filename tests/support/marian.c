@@ -28,8 +28,8 @@ bool marian_with_positions(char folder[256])
         tensors[n++] = fv_scale(ctx, table, 6);
     }
     snprintf(folder, 256, "%s", folder_sub("marian"));
-    CHECK_OK(ctx, fv_safetensors_save(ctx, folder_path("marian/model.safetensors"), names, tensors,
-                                      n, NULL, 0));
+    CHECK_OK(ctx, fv_safetensors_save(ctx, names, tensors, n, NULL, 0,
+                                      folder_path("marian/model.safetensors")));
     void *config = file_read(test_path("fixtures/marian/config.json"), &bytes);
     file_write(folder_path("marian/config.json"), config, bytes);
     free(config);

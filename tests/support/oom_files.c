@@ -77,7 +77,7 @@ static bool save_and_load_safetensors(fv_ctx *ctx, const void *unused)
     fv_safetensors *file = NULL;
     fv_scope_begin(ctx);
     two_tensors(ctx, tensors);
-    bool ok = fv_safetensors_save(ctx, path, names, tensors, 2, notes, 1) == FV_OK;
+    bool ok = fv_safetensors_save(ctx, names, tensors, 2, notes, 1, path) == FV_OK;
     static const unsigned modes[] = {FV_SAFETENSORS_COPY | FV_SAFETENSORS_VERIFY,
                                      FV_SAFETENSORS_MAP};
     for (int m = 0; m < 2; m++) {
@@ -103,7 +103,7 @@ static bool open_sharded_safetensors(fv_ctx *ctx, const void *unused)
     fv_scope_begin(ctx);
     fv_tensor *tensors[2];
     two_tensors(ctx, tensors);
-    bool ok = fv_safetensors_save(ctx, shard, names, tensors, 2, NULL, 0) == FV_OK;
+    bool ok = fv_safetensors_save(ctx, names, tensors, 2, NULL, 0, shard) == FV_OK;
     if (ok) {
         const char *base = strrchr(shard, '/') + 1;
         snprintf(text, sizeof text, "{\"weight_map\": {\"%s\": \"%s\", \"%s\": \"%s\"}}", names[0],
@@ -140,7 +140,7 @@ static bool save_and_load_npy(fv_ctx *ctx, const void *unused)
     fv_tensor *tensors[2];
     fv_scope_begin(ctx);
     two_tensors(ctx, tensors);
-    bool ok = fv_npy_save(ctx, path, tensors[0]) == FV_OK;
+    bool ok = fv_npy_save(ctx, tensors[0], path) == FV_OK;
     ok = load_npy(ctx, path, "") && ok;
     fv_scope_end(ctx);
     unlink(path);
@@ -154,7 +154,7 @@ static bool save_and_load_npz(fv_ctx *ctx, const void *unused)
     fv_tensor *tensors[2];
     fv_scope_begin(ctx);
     two_tensors(ctx, tensors);
-    bool ok = fv_npz_save(ctx, path, names, tensors, 2) == FV_OK;
+    bool ok = fv_npz_save(ctx, names, tensors, 2, path) == FV_OK;
     ok = load_npy(ctx, path, names[1]) && ok;
     fv_scope_end(ctx);
     unlink(path);

@@ -16,7 +16,7 @@ static bool estimator(fv_ctx *ctx, const void *unused)
     fv_scope_begin(ctx);
     fv_tensor *x = fv_leaf(ctx, fv_rand_normal(ctx, FV_F32, 4, shape, 0, 1));
     fv_attention_result r;
-    fv_attention_run(ctx, &how, &(fv_attention_input){.q = x, .k = x, .v = x}, &r);
+    fv_attention_run(ctx, &(fv_attention_input){.q = x, .k = x, .v = x}, &how, &r);
     bool worked = fv_ctx_error(ctx) == FV_OK;
     if (worked) {
         fv_tensor *good = fv_sum(ctx, r.context, 1, (int[]){-1}, false);

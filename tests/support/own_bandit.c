@@ -40,7 +40,7 @@ static fv_tensor *loss(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_
 {
     fv_tensor *log_p = fv_log_softmax(ctx, act(ctx, self, batch, pass), -1);
     fv_tensor *action = fv_unsqueeze(ctx, fv_batch_tensor(ctx, batch, "action", NULL), -1);
-    fv_tensor *chosen = fv_squeeze(ctx, fv_gather(ctx, log_p, 1, action), -1);
+    fv_tensor *chosen = fv_squeeze(ctx, fv_gather(ctx, log_p, action, 1), -1);
     fv_tensor *gain = fv_batch_tensor(ctx, batch, "advantage", NULL);
     own_called();
     return fv_neg(ctx, fv_sum(ctx, fv_mul(ctx, gain, chosen), 0, NULL, false));

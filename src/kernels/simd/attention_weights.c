@@ -439,7 +439,7 @@ static size_t whole_bytes(const void *args, int threads)
 {
     const fv_attn *a = args;
     fv_attn_region all;
-    fv_attn_region_init(a, &all, sizeof all);
+    fv_attn_region_init(&all, sizeof all, a);
     return scratch_of(a, &all, threads);
 }
 
@@ -469,7 +469,7 @@ static void attention_summary(const fv_exec *exec, void *const *ptr, const void 
         return;
     }
     fv_attn_region all;
-    fv_attn_region_init(a, &all, sizeof all);
+    fv_attn_region_init(&all, sizeof all, a);
     weights_job job = job_of(exec, a, &all, ptr + FV_ATTN_SUMMARY_INPUTS);
     job.out = ptr;
     job.summary = s;

@@ -97,7 +97,7 @@ fv_tensor *fv_cross_attention_run(fv_ctx *ctx, const fv_cross_attention *a,
         .n_keys = memory->lengths,
     };
     fv_attention_result result;
-    fv_tensor *context = fv_attention_run(ctx, &how, &in, &result);
+    fv_tensor *context = fv_attention_run(ctx, &in, &how, &result);
     if (ctx->error != FV_OK) return ctx->invalid;
     if (call->want_weights) {
         fv_tensor *weights =

@@ -128,7 +128,7 @@ static fv_tensor *run(fv_ctx *ctx, const fv_rnn_encoder *e, fv_tensor *tokens, c
                       bool training, fv_rnn_state *last)
 {
     fv_tensor *index = e->reversed ? reversed_index(ctx, p) : NULL, *gates[2] = {NULL}, *h;
-    if (index) tokens = fv_index_select(ctx, tokens, 0, index);
+    if (index) tokens = fv_index_select(ctx, tokens, index, 0);
     if (!training && ctx->no_grad > 0 && has_tables(ctx, e)) {
         for (int d = 0; d < directions(e); d++)
             gates[d] = fv_embedding(ctx, e->gates[d], tokens, -1);
@@ -138,7 +138,7 @@ static fv_tensor *run(fv_ctx *ctx, const fv_rnn_encoder *e, fv_tensor *tokens, c
         if (training) x = fv_dropout(ctx, x, e->dropout);
         h = fv_rnn_run(ctx, &e->rnn, x, p, NULL, training, last);
     }
-    return index ? fv_index_select(ctx, h, 0, index) : h;
+    return index ? fv_index_select(ctx, h, index, 0) : h;
 }
 
 static fv_status encode_varlen(fv_ctx *ctx, const fv_rnn_encoder *e, const fv_sequences *sources,
@@ -150,8 +150,8 @@ static fv_status encode_varlen(fv_ctx *ctx, const fv_rnn_encoder *e, const fv_se
     if (ctx->error != FV_OK) return ctx->error;
     out->summary = summary_of(ctx, e, &last);
     if (call->order)
-        out->summary = fv_index_select(ctx, out->summary, 0,
-                                       fv_from_host(ctx, FV_I64, 1, &p->sequences, call->order));
+        out->summary = fv_index_select(ctx, out->summary,
+                                       fv_from_host(ctx, FV_I64, 1, &p->sequences, call->order), 0);
     fv_memory_from_varlen(ctx, h, p, call, out);
     return ctx->error;
 }

@@ -53,7 +53,7 @@ const fv_decoder_part *fv_decoder_part_at(int i)
 static fv_tensor *some_rows(fv_ctx *ctx, fv_tensor *t, int64_t n, fv_tensor *index)
 {
     if (!t) return NULL;
-    return index ? fv_index_select(ctx, t, 0, index) : fv_slice(ctx, t, 0, 0, n, 1);
+    return index ? fv_index_select(ctx, t, index, 0) : fv_slice(ctx, t, 0, 0, n, 1);
 }
 
 fv_memory fv_memory_rows(fv_ctx *ctx, const fv_memory *memory, int64_t n, fv_tensor *index)
@@ -81,9 +81,9 @@ void fv_memory_from_varlen(fv_ctx *ctx, fv_tensor *states, const fv_varlen *p,
     out->positions = p->steps;
     out->lengths = fv_varlen_lengths(ctx, p, call->order);
     if (!call->attention) return;
-    out->v = fv_unsqueeze(ctx, fv_varlen_pad(ctx, states, p, call->order), 1);
+    out->v = fv_unsqueeze(ctx, fv_varlen_pad(ctx, p, states, call->order), 1);
     fv_tensor *keys = fv_cross_attention_keys(ctx, call->attention, states);
-    out->k = keys ? fv_unsqueeze(ctx, fv_varlen_pad(ctx, keys, p, call->order), 1) : out->v;
+    out->k = keys ? fv_unsqueeze(ctx, fv_varlen_pad(ctx, p, keys, call->order), 1) : out->v;
 }
 
 /* ---- states --------------------------------------------------------------------------------- */
