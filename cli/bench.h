@@ -1,22 +1,22 @@
 /*
- * The timing harness behind `fovea bench`. A suite measures contenders side by side and prints
+ * The timing harness behind `fovea bench`. A suite measures candidates side by side and prints
  * one line for each result:
  *
  *     bench_case cases[] = {{run_ours, &job}, {run_openblas, &job}};
- *     bench_request ask = {.cases = cases, .count = 2, .gauge = BENCH_FMA_F32,
+ *     bench_request ask = {.cases = cases, .count = 2, .limit = BENCH_FMA_F32,
  *                          .threads = 1, .level = FV_SIMD_AVX512};
  *     bench_result got;
  *     if (!bench_measure(run, &ask, &got)) return CLI_INTERRUPTED;
  *
  *     bench_line line = bench_line_of("gemm", "plain", &ask, &got);
  *     line.m = m, line.n = n, line.k = k, line.trans = "nn";
- *     bench_line_rate(&line, BENCH_GFLOPS, 2.0 * m * n * k, got.seconds[0], got.gauge);
+ *     bench_line_rate(&line, BENCH_GFLOPS, 2.0 * m * n * k, got.seconds[0], got.limit);
  *     line.vs_openblas = got.seconds[1] / got.seconds[0];
  *     bench_print(run, &line);
  *
- * How a measurement is made. Every contender gets a slot of a few milliseconds (as many calls
- * as fit), slots are interleaved A B C A B C ..., and each contender's time is the median over
- * the rounds. A gauge (a limit of the machine: multiply-adds, or bytes moved) is
+ * How a measurement is made. Every candidate gets a slot of a few milliseconds (as many calls
+ * as fit), slots are interleaved A B C A B C ..., and each candidate's time is the median over
+ * the rounds. A limit (a limit of the machine: multiply-adds, or bytes moved) is
  * taken before and after. If the two differ by more than 5 % the machine was disturbed and all
  * is measured again, a bounded number of times; after that the line says "noisy": true. It says so
  * too if the system preempted the process too often.
@@ -28,8 +28,8 @@
 #include "options.h"
 
 /* Limits of the machine. Rates are in 10^9 a second. */
-typedef enum bench_gauge {
-    BENCH_NO_GAUGE,
+typedef enum bench_limit {
+    BENCH_NO_LIMIT,
     BENCH_FMA_F32, /* flops of register-only multiply-adds */
     BENCH_FMA_F64,
     BENCH_DOT_BF16, /* flops of products of bf16 pairs; of f32 where the CPU cannot or at a level
@@ -40,9 +40,9 @@ typedef enum bench_gauge {
     BENCH_TRIAD,    /* a = b + s c, 12 bytes an element counted */
     BENCH_TRIAD_NT, /* the same with non-temporal stores */
     BENCH_GAUGE_COUNT
-} bench_gauge;
+} bench_limit;
 
-typedef struct bench_buffers bench_buffers; /* arrays the bandwidth gauges run over */
+typedef struct bench_buffers bench_buffers; /* arrays the bandwidth limits run over */
 
 /* One `fovea bench` command. */
 typedef struct bench_run {
@@ -58,12 +58,12 @@ typedef struct bench_run {
     const char *plot;   /* --plot: what it shows */
     const char *model;  /* --model, --text: of the tokenizer suite */
     const char *text;
-    double slot_seconds;    /* minimum time of a contender in one round */
+    double slot_seconds;    /* minimum time of a candidate in one round */
     int rounds;             /* rounds of one measurement */
     int tries;              /* measurements before a line is called noisy */
     bench_buffers *buffers; /* made on first use */
     int printed;            /* lines so far */
-    bool missing_memory;    /* the gauge arrays could not be allocated */
+    bool missing_memory;    /* the limit arrays could not be allocated */
 } bench_run;
 
 /* ---- suites: each returns an exit code ------------------------------------------ */
@@ -90,24 +90,24 @@ typedef struct bench_case {
 typedef struct bench_request {
     const bench_case *cases; /* the first one is ours */
     int count;
-    bench_gauge gauge;
-    int threads;   /* of the gauge and of the line; contenders set their own */
+    bench_limit limit;
+    int threads;   /* of the limit and of the line; candidates set their own */
     fv_simd level; /* likewise */
 } bench_request;
 
 typedef struct bench_result {
     double seconds[BENCH_MAX_CASES]; /* median time of one call */
-    double gauge;                    /* mean of before and after; NaN without a gauge */
+    double limit;                    /* mean of before and after; NaN without a limit */
     bool noisy;
 } bench_result;
 
-/* Returns false when the user interrupted, or the gauge's memory could not be allocated. */
+/* Returns false when the user interrupted, or the limit's memory could not be allocated. */
 FV_MUST_USE bool bench_measure(bench_run *run, const bench_request *ask, bench_result *out);
 
-/* One reading of a gauge in 10^9 a second; NaN if its memory could not be allocated. */
-double bench_gauge_read(bench_run *run, bench_gauge gauge, fv_simd level, int threads);
+/* One reading of a limit in 10^9 a second; NaN if its memory could not be allocated. */
+double bench_limit_read(bench_run *run, bench_limit limit, fv_simd level, int threads);
 
-/* Memory for operands, in huge pages where available, as for the gauges; NULL if out of memory.
+/* Memory for operands, in huge pages where available, as for the limits; NULL if out of memory.
  * Released with free(). */
 void *bench_alloc(size_t bytes);
 
@@ -138,8 +138,8 @@ typedef struct bench_line {
     int threads;
     bench_unit unit;
     double rate;  /* in the unit */
-    double share; /* of the gauge */
-    bench_gauge gauge;
+    double share; /* of the limit */
+    bench_limit limit;
     int64_t m, n, k, batch;
     int64_t d, heads;              /* attention: n queries and keys of width d */
     int causal;                    /* likewise 0 or 1; negative where it does not apply */
@@ -157,16 +157,16 @@ typedef struct bench_line {
 bench_line bench_line_of(const char *bench, const char *name, const bench_request *ask,
                          const bench_result *got);
 
-/* Sets rate (and share, where gauge is finite) from work done a call: flops, bytes or elements.
+/* Sets rate (and share, where limit is finite) from work done a call: flops, bytes or elements.
  * BENCH_NS: `work` is the number of things one call did, rate the nanoseconds of each. */
-void bench_line_rate(bench_line *line, bench_unit unit, double work, double seconds, double gauge);
+void bench_line_rate(bench_line *line, bench_unit unit, double work, double seconds, double limit);
 
 /* One JSON object, or one row of the table. */
 void bench_print(bench_run *run, const bench_line *line);
 
 /* ---- inside --------------------------------------------------------------------- */
 
-/* Work of one thread of a gauge: its slice of the arrays, repeated; returns units done (flops or
+/* Work of one thread of a limit: its slice of the arrays, repeated; returns units done (flops or
  * bytes). The register loops ignore the arrays. */
 typedef struct bench_slice {
     float *a;
@@ -175,10 +175,10 @@ typedef struct bench_slice {
     int64_t repeats;
 } bench_slice;
 
-typedef double (*bench_gauge_fn)(const bench_slice *slice);
+typedef double (*bench_limit_fn)(const bench_slice *slice);
 
-/* The gauge's loop at a level. */
-bench_gauge_fn bench_gauge_loop(bench_gauge gauge, fv_simd level);
+/* The limit's loop at a level. */
+bench_limit_fn bench_limit_loop(bench_limit limit, fv_simd level);
 
 void bench_buffers_free(bench_run *run);
 

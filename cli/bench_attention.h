@@ -61,8 +61,8 @@ int bench_attention_types(bench_run *run, const attention_shape *s, fv_pool *poo
 typedef struct attention_once {
     double seconds[ATTENTION_BACKWARD + 1];
     size_t bytes[ATTENTION_BACKWARD + 1]; /* of scratch and log-sum-exps */
-    double gauge;
-    bool noisy; /* the gauge changed meanwhile */
+    double limit;
+    bool noisy; /* the limit changed meanwhile */
 } attention_once;
 
 /* s->pass must be ATTENTION_BACKWARD. Returns an exit code. */

@@ -191,17 +191,17 @@ static void set_rate(bench_line *line, const attention_shape *s, const bench_res
     const double flops = 4 * pairs * (double)s->d * (s->pass == ATTENTION_BACKWARD ? 2.5 : 1);
     const double bytes = 2.0 * (double)fv_dtype_size(s->dtype) * (double)(s->heads * s->n * s->d);
     if (s->pass >= ATTENTION_MAP)
-        bench_line_rate(line, BENCH_GFLOPS, flops / 2, got->seconds[0], got->gauge);
+        bench_line_rate(line, BENCH_GFLOPS, flops / 2, got->seconds[0], got->limit);
     else if (s->score == FV_ATTN_SCORE_ADDITIVE)
         bench_line_rate(line, BENCH_GOPS, pairs * (double)s->d, got->seconds[0], (double)NAN);
     else if (s->pass == ATTENTION_DECODE)
-        bench_line_rate(line, BENCH_GBS, bytes, got->seconds[0], got->gauge);
+        bench_line_rate(line, BENCH_GBS, bytes, got->seconds[0], got->limit);
     else
-        bench_line_rate(line, BENCH_GFLOPS, flops, got->seconds[0], got->gauge);
+        bench_line_rate(line, BENCH_GFLOPS, flops, got->seconds[0], got->limit);
 }
 
 /* The backward of bf16 multiplies floats. */
-static bench_gauge gauge_of(const attention_shape *s)
+static bench_limit gauge_of(const attention_shape *s)
 {
     if (s->pass == ATTENTION_DECODE) return BENCH_READ;
     return s->dtype == FV_BF16 && s->pass == ATTENTION_FORWARD ? BENCH_DOT_BF16 : BENCH_FMA_F32;
@@ -240,7 +240,7 @@ int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool
                                 {.call = call_forward, .arg = &j}};
     const bench_request ask = {.cases = cases,
                                .count = beside ? 2 : 1,
-                               .gauge = gauge_of(s),
+                               .limit = gauge_of(s),
                                .threads = threads,
                                .level = s->level};
     bench_result got;
@@ -311,15 +311,15 @@ int bench_attention_once(bench_run *run, const attention_shape *s, fv_pool *pool
     enum { AGREE_PERCENT = 5 };
     job j;
     fv_status status = job_make(s, pool, threads, &j);
-    const double before = bench_gauge_read(run, BENCH_FMA_F32, s->level, threads);
+    const double before = bench_limit_read(run, BENCH_FMA_F32, s->level, threads);
     for (int p = 0; p < 2 && status == FV_OK && !cli_cancelled; p++) {
         size_t scratch = 0;
         status = fv_attn_scratch(&j.attn, passes[p], threads, &scratch);
         out->bytes[p] = scratch + (size_t)(s->heads * s->n) * sizeof(float);
         out->seconds[p] = seconds_of(calls[p], &j);
     }
-    const double after = bench_gauge_read(run, BENCH_FMA_F32, s->level, threads);
-    out->gauge = 0.5 * (before + after);
+    const double after = bench_limit_read(run, BENCH_FMA_F32, s->level, threads);
+    out->limit = 0.5 * (before + after);
     out->noisy = !(fabs(before - after) * 100 <= AGREE_PERCENT * fmax(before, after));
     if (status == FV_OK) status = j.status;
     job_free(&j);
@@ -330,9 +330,9 @@ int bench_attention_once(bench_run *run, const attention_shape *s, fv_pool *pool
 void bench_attention_long_line(bench_run *run, const attention_shape *s, int threads,
                                const attention_once *whole, const attention_once *half)
 {
-    const bench_request ask = {.gauge = BENCH_FMA_F32, .threads = threads, .level = s->level};
+    const bench_request ask = {.limit = BENCH_FMA_F32, .threads = threads, .level = s->level};
     const bench_result got = {.seconds = {whole->seconds[s->pass]},
-                              .gauge = whole->gauge,
+                              .limit = whole->limit,
                               .noisy = whole->noisy || half->noisy};
     bench_line line = line_of(s, &ask, &got);
     line.of_half = whole->seconds[s->pass] / half->seconds[s->pass];

@@ -58,35 +58,35 @@ int bench_context(const bench_run *run, int threads, fv_ctx **out)
 
 enum { MAX_ROUNDS = 64 };
 
-static double time_prepared(const bench_case *contender, int64_t calls)
+static double time_prepared(const bench_case *candidate, int64_t calls)
 {
     double sum = 0;
     for (int64_t i = 0; i < calls; i++) {
-        contender->prepare(contender->arg);
+        candidate->prepare(candidate->arg);
         double start = cli_now();
-        contender->call(contender->arg);
+        candidate->call(candidate->arg);
         sum += cli_now() - start;
     }
     return sum;
 }
 
-static double time_calls(const bench_case *contender, int64_t calls)
+static double time_calls(const bench_case *candidate, int64_t calls)
 {
-    if (contender->prepare) return time_prepared(contender, calls);
+    if (candidate->prepare) return time_prepared(candidate, calls);
     double start = cli_now();
     for (int64_t i = 0; i < calls; i++)
-        contender->call(contender->arg);
+        candidate->call(candidate->arg);
     return cli_now() - start;
 }
 
 /* How many calls fill a slot. The first call warms caches, pages and branch predictors. */
-static int64_t calls_in_slot(const bench_case *contender, double slot_seconds)
+static int64_t calls_in_slot(const bench_case *candidate, double slot_seconds)
 {
     enum { MOST = 1 << 24 };
-    time_calls(contender, 1);
+    time_calls(candidate, 1);
     int64_t calls = 1;
     while (calls < MOST) {
-        double took = time_calls(contender, calls);
+        double took = time_calls(candidate, calls);
         if (took >= slot_seconds) break;
         double wanted = 1.2 * slot_seconds / (took > 1e-9 ? took : 1e-9);
         double grown = (double)calls * (wanted < 8 ? wanted : 8);
@@ -103,7 +103,7 @@ static long preemptions(void)
 }
 
 /* A peer's idle threads spin for some 25 ms (OpenBLAS) and would take a CPU from the next
- * contender: wait until they sleep. */
+ * candidate: wait until they sleep. */
 static void settle(const bench_request *ask)
 {
     if (ask->count < 2 || ask->threads < 2) return;
@@ -142,16 +142,16 @@ bool bench_measure(bench_run *run, const bench_request *ask, bench_result *out)
         if (cli_cancelled) return false;
         calls[i] = calls_in_slot(&ask->cases[i], run->slot_seconds);
     }
-    /* Without a gauge of its own a measurement is still guarded by the one that all share. */
-    bench_gauge gauge = ask->gauge == BENCH_NO_GAUGE ? BENCH_FMA_F32 : ask->gauge;
+    /* Without a limit of its own a measurement is still guarded by the one that all share. */
+    bench_limit limit = ask->limit == BENCH_NO_LIMIT ? BENCH_FMA_F32 : ask->limit;
     settle(ask);
-    double before = bench_gauge_read(run, gauge, ask->level, ask->threads);
+    double before = bench_limit_read(run, limit, ask->level, ask->threads);
     for (int attempt = 0; attempt < run->tries; attempt++) {
         if (!measure_once(run, ask, calls, out)) return false;
         settle(ask);
-        double after = bench_gauge_read(run, gauge, ask->level, ask->threads);
+        double after = bench_limit_read(run, limit, ask->level, ask->threads);
         if (!isfinite(before) || !isfinite(after)) return false;
-        out->gauge = ask->gauge == BENCH_NO_GAUGE ? (double)NAN : 0.5 * (before + after);
+        out->limit = ask->limit == BENCH_NO_LIMIT ? (double)NAN : 0.5 * (before + after);
         if (fabs(before - after) * 100 > AGREE_PERCENT * fmax(before, after)) out->noisy = true;
         if (!out->noisy) break;
         before = after;
@@ -171,7 +171,7 @@ bench_line bench_line_of(const char *bench, const char *name, const bench_reques
                        .threads = ask->threads,
                        .rate = NAN,
                        .share = NAN,
-                       .gauge = ask->gauge,
+                       .limit = ask->limit,
                        .m = -1,
                        .n = -1,
                        .k = -1,
@@ -189,7 +189,7 @@ bench_line bench_line_of(const char *bench, const char *name, const bench_reques
     return line;
 }
 
-void bench_line_rate(bench_line *line, bench_unit unit, double work, double seconds, double gauge)
+void bench_line_rate(bench_line *line, bench_unit unit, double work, double seconds, double limit)
 {
     line->unit = unit;
     if (unit == BENCH_NS) {
@@ -197,7 +197,7 @@ void bench_line_rate(bench_line *line, bench_unit unit, double work, double seco
         return;
     }
     line->rate = 1e-9 * work / seconds;
-    if (isfinite(gauge)) line->share = line->rate / gauge;
+    if (isfinite(limit)) line->share = line->rate / limit;
 }
 
 static const char *const unit_keys[] = {"gflops", "gbs", "gops", "ns"};
@@ -227,7 +227,7 @@ static void print_json(const bench_line *line)
     cli_json_real(&j, unit_keys[line->unit], line->rate);
     if (isfinite(line->share)) {
         cli_json_real(&j, "share", line->share);
-        cli_json_text(&j, "of", gauge_names[line->gauge]);
+        cli_json_text(&j, "of", gauge_names[line->limit]);
     }
     if (isfinite(line->vs_openblas)) cli_json_real(&j, "vs_openblas", line->vs_openblas);
     if (isfinite(line->vs_onednn)) cli_json_real(&j, "vs_onednn", line->vs_onednn);

@@ -261,7 +261,7 @@ static bool compare_length(bench_run *run, fv_ctx *ctx, int64_t n, finding found
     free(room);
     const bench_request ask = {.cases = cases,
                                .count = LAYERS,
-                               .gauge = BENCH_FMA_F32,
+                               .limit = BENCH_FMA_F32,
                                .threads = run->threads,
                                .level = run->level};
     const bool counted = room && status == FV_OK;

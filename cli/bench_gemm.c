@@ -2,7 +2,7 @@
  * fovea bench gemm: matrix products of the sizes models have, beside OpenBLAS and oneDNN where
  * those are installed. They are opened at run time: nothing is linked, nothing is required.
  *
- * Contenders are interleaved and use the same number of threads. A share is that of the
+ * Candidates are interleaved and use the same number of threads. A share is that of the
  * multiply-adds this machine can do; for one row, whose time is that of reading B, of the memory
  * bandwidth.
  */
@@ -46,7 +46,7 @@ static void *open_any(const char *const *names)
 /* The libraries stay open: their threads may outlive the suite. */
 static peers find_peers(void)
 {
-    /* Idle threads of a peer must not spin while another contender is on the clock. */
+    /* Idle threads of a peer must not spin while another candidate is on the clock. */
     setenv("OMP_WAIT_POLICY", "passive", 0);
     void *blas = open_any((const char *const[]){"libopenblas.so.0", "libopenblas.so", NULL});
     void *dnnl =
@@ -190,7 +190,7 @@ static int bench_product(bench_run *run, const product *p, const peers *found, f
     const bool reads = p->m == 1;
     bench_request ask = {.cases = cases,
                          .count = count,
-                         .gauge = reads ? BENCH_READ : BENCH_FMA_F32,
+                         .limit = reads ? BENCH_READ : BENCH_FMA_F32,
                          .threads = threads,
                          .level = run->level};
     bench_result got;
@@ -214,9 +214,9 @@ static int bench_product(bench_run *run, const product *p, const peers *found, f
     const double flops = 2.0 * products * p->m * p->n * p->k;
     bench_line_rate(&line, BENCH_GFLOPS, flops, got.seconds[0], (double)NAN);
     if (reads)
-        line.share = 4.0 * products * p->n * p->k / got.seconds[0] / (1e9 * got.gauge);
+        line.share = 4.0 * products * p->n * p->k / got.seconds[0] / (1e9 * got.limit);
     else
-        line.share = line.rate / got.gauge;
+        line.share = line.rate / got.limit;
     if (openblas) line.vs_openblas = got.seconds[openblas] / got.seconds[0];
     if (onednn) line.vs_onednn = got.seconds[onednn] / got.seconds[0];
     bench_print(run, &line);

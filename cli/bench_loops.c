@@ -1,5 +1,5 @@
 /*
- * The gauges' loops for each kernel level. They are compiled for their instructions by an
+ * The limits' loops for each kernel level. They are compiled for their instructions by an
  * attribute, so that the program itself runs on any CPU; callers ask for a level the CPU has.
  */
 #include "bench.h"
@@ -71,9 +71,9 @@ static bool has_bf16_dots(void)
         [BENCH_TRIAD_NT] = triad_nt_##set                                                          \
     }
 
-bench_gauge_fn bench_gauge_loop(bench_gauge gauge, fv_simd level)
+bench_limit_fn bench_limit_loop(bench_limit limit, fv_simd level)
 {
-    static const bench_gauge_fn loops[][BENCH_GAUGE_COUNT] = {
+    static const bench_limit_fn loops[][BENCH_GAUGE_COUNT] = {
         ROW(scalar),
 #if defined(__x86_64__)
         ROW(avx2),
@@ -81,8 +81,8 @@ bench_gauge_fn bench_gauge_loop(bench_gauge gauge, fv_simd level)
 #endif
     };
 #if defined(__x86_64__)
-    if (gauge == BENCH_DOT_BF16 && level == FV_SIMD_AVX512 && has_bf16_dots())
+    if (limit == BENCH_DOT_BF16 && level == FV_SIMD_AVX512 && has_bf16_dots())
         return dot_bf16_avx512;
 #endif
-    return loops[level - FV_SIMD_SCALAR][gauge];
+    return loops[level - FV_SIMD_SCALAR][limit];
 }

@@ -119,39 +119,39 @@ static double now(void)
 }
 
 /* Calls of this suite take from milliseconds to many seconds: one to warm up, then `rounds`, with
- * the gauge read around each. */
-static int measure(bench_run *run, bed *b, void (*call)(void *), bench_gauge gauge, int rounds,
+ * the limit read around each. */
+static int measure(bench_run *run, bed *b, void (*call)(void *), bench_limit limit, int rounds,
                    bench_result *got)
 {
     enum { MOST = 64 };
-    double times[MOST], gauges[MOST + 1];
+    double times[MOST], limits[MOST + 1];
     call(b);
     int n = 0;
     for (; n < rounds && b->status == FV_OK; n++) {
         if (cli_cancelled) return CLI_INTERRUPTED;
-        gauges[n] = gauge ? bench_gauge_read(run, gauge, run->level, run->threads) : NAN;
+        limits[n] = limit ? bench_limit_read(run, limit, run->level, run->threads) : NAN;
         const double start = now();
         call(b);
         times[n] = now() - start;
     }
     if (b->status != FV_OK) return failed(b, b->status);
-    gauges[n] = gauge ? bench_gauge_read(run, gauge, run->level, run->threads) : NAN;
-    got->noisy = fabs(gauges[0] - gauges[n]) > 0.05 * fmax(gauges[0], gauges[n]);
+    limits[n] = limit ? bench_limit_read(run, limit, run->level, run->threads) : NAN;
+    got->noisy = fabs(limits[0] - limits[n]) > 0.05 * fmax(limits[0], limits[n]);
     got->seconds[0] = bench_median(times, n);
-    got->gauge = bench_median(gauges, n + 1);
+    got->limit = bench_median(limits, n + 1);
     return CLI_DONE;
 }
 
-static void print(bench_run *run, const char *name, const char *dtype, bench_gauge gauge,
+static void print(bench_run *run, const char *name, const char *dtype, bench_limit limit,
                   double work, const bench_result *got)
 {
-    const bench_request ask = {.gauge = gauge, .threads = run->threads, .level = run->level};
+    const bench_request ask = {.limit = limit, .threads = run->threads, .level = run->level};
     bench_line line = bench_line_of("model", name, &ask, got);
     line.dtype = dtype;
-    const bench_unit unit = gauge == BENCH_READ      ? BENCH_GBS
-                            : gauge == BENCH_FMA_F32 ? BENCH_GFLOPS
+    const bench_unit unit = limit == BENCH_READ      ? BENCH_GBS
+                            : limit == BENCH_FMA_F32 ? BENCH_GFLOPS
                                                      : BENCH_NS;
-    bench_line_rate(&line, unit, work, got->seconds[0], got->gauge);
+    bench_line_rate(&line, unit, work, got->seconds[0], got->limit);
     bench_print(run, &line);
     if (unit == BENCH_NS) return;
     /* The time of one call, which people ask for. */
@@ -175,7 +175,7 @@ static void call_prefill(void *arg)
     const fv_sequences one = {.count = 1, .tokens = &list, .length = &n};
     fv_scope_begin(b->ctx);
     fv_no_grad_begin(b->ctx);
-    const fv_rows rows = fv_rows_varlen(b->ctx, &one);
+    const fv_token_rows rows = fv_token_rows_varlen(b->ctx, &one);
     fv_tensor *h = fv_transformer_decode(b->ctx, b->model, &rows, NULL, NULL, NULL);
     fv_tensor *last = fv_slice(b->ctx, fv_transformer_logits(b->ctx, b->model, h), 1, n - 1, n, 1);
     double item;
@@ -191,7 +191,7 @@ static int prefill(bench_run *run)
     int code = open_bed(run, &b);
     if (code) return code;
     const fv_transformer_config cfg = settings();
-    const fv_status status = fv_transformer_freeze(b.model, FV_WEIGHT_F32);
+    const fv_status status = fv_transformer_pack(b.model, FV_WEIGHT_F32);
     code = status == FV_OK ? measure(run, &b, call_prefill, BENCH_FMA_F32, run->quick ? 3 : 7, &got)
                            : failed(&b, status);
     if (!code) print(run, "prefill_512", "f32", BENCH_FMA_F32, pass_work(&cfg, PREFILL), &got);
@@ -222,7 +222,7 @@ static void print_memory(bench_run *run, const bed *b, const char *name, const c
     fv_memory_stats memory;
     fv_ctx_memory(b->ctx, &memory);
     const bench_request ask = {.threads = run->threads, .level = run->level};
-    const bench_result none = {.gauge = NAN};
+    const bench_result none = {.limit = NAN};
     bench_line line = bench_line_of("model", name, &ask, &none);
     line.dtype = dtype;
     line.rate = NAN;
@@ -240,7 +240,7 @@ static int decode(bench_run *run, fv_weight_form form, const char *dtype)
     const fv_transformer_config cfg = settings();
     const int64_t *list = b.tokens[0], n = PROMPT;
     const fv_sequences prompt = {.count = 1, .tokens = &list, .length = &n};
-    fv_status status = fv_transformer_freeze(b.model, form);
+    fv_status status = fv_transformer_pack(b.model, form);
     fv_ctx_memory_reset_peak(b.ctx);
     if (status == FV_OK) status = fv_cache_create(b.model, &b.cache);
     if (status == FV_OK) status = fv_cache_begin(b.cache, &prompt, NULL, 256);
@@ -316,7 +316,7 @@ static void call_cold(void *arg)
     const fv_sequences prompt = {.count = 1, .tokens = &list, .length = &n};
     fv_status status = fv_ctx_create(NULL, &b.ctx);
     if (status == FV_OK) status = fv_model_map(b.ctx, b.folder, &model);
-    if (status == FV_OK) status = fv_transformer_freeze(fv_model_transformer(model), FV_WEIGHT_F32);
+    if (status == FV_OK) status = fv_transformer_pack(fv_model_transformer(model), FV_WEIGHT_F32);
     if (status == FV_OK) status = fv_cache_create(fv_model_transformer(model), &b.cache);
     if (status == FV_OK) status = fv_cache_begin(b.cache, &prompt, NULL, 32);
     if (status == FV_OK) {
@@ -370,8 +370,8 @@ static int cold(bench_run *run)
     b.folder = folder;
     const fv_status status = code ? FV_OK : write_folder(&b, folder);
     if (status != FV_OK) code = failed(&b, status);
-    if (!code) code = measure(run, &b, call_cold, BENCH_NO_GAUGE, 3, &got);
-    if (!code) print(run, "cold_start", "f32", BENCH_NO_GAUGE, 1, &got);
+    if (!code) code = measure(run, &b, call_cold, BENCH_NO_LIMIT, 3, &got);
+    if (!code) print(run, "cold_start", "f32", BENCH_NO_LIMIT, 1, &got);
     if (!run->output) remove_folder(folder);
     close_bed(&b);
     return code;

@@ -26,13 +26,13 @@ static bool worked(job *j, fv_status status)
     return status == FV_OK;
 }
 
-/* Measures one contender whose argument is a job; failures inside its calls end the suite. */
-static int measure(bench_run *run, const bench_case *one, bench_gauge gauge, int threads,
+/* Measures one candidate whose argument is a job; failures inside its calls end the suite. */
+static int measure(bench_run *run, const bench_case *one, bench_limit limit, int threads,
                    bench_request *ask, bench_result *got)
 {
     job *j = one->arg;
     *ask = (bench_request){
-        .cases = one, .count = 1, .gauge = gauge, .threads = threads, .level = run->level};
+        .cases = one, .count = 1, .limit = limit, .threads = threads, .level = run->level};
     bool measured = bench_measure(run, ask, got);
     if (worked(j, fv_ctx_error(j->ctx)) && j->status == FV_OK)
         return measured ? CLI_DONE : CLI_INTERRUPTED;
@@ -85,7 +85,7 @@ static void call_add(void *arg)
 static int bench_memory(bench_run *run, int threads)
 {
     /* 64 MiB in and 64 MiB out; rows as long as a model's. */
-    enum { ROWS = 16384, COLUMNS = 1024, READ_AND_WRITTEN = 8 };
+    enum { ROWS = 16384, COLUMNS = 1024, BYTES_PER_ELEMENT = 8 };
     static const struct {
         const char *name;
         void (*call)(void *);
@@ -106,18 +106,18 @@ static int bench_memory(bench_run *run, int threads)
     j.gamma = fv_full(j.ctx, FV_F32, 1, &columns, 1.0);
     j.beta = fv_full(j.ctx, FV_F32, 1, &columns, 0.0);
     /* The vector kernels stream results of this size past the caches; the scalar ones do not. */
-    bench_gauge gauge = run->level > FV_SIMD_SCALAR ? BENCH_TRIAD_NT : BENCH_TRIAD;
+    bench_limit limit = run->level > FV_SIMD_SCALAR ? BENCH_TRIAD_NT : BENCH_TRIAD;
     for (int i = 0; i < CLI_COUNT(rows) && !code; i++) {
         if (!bench_wanted(run, rows[i].name)) continue;
         bench_request ask;
         bench_result got;
-        code = measure(run, &(bench_case){rows[i].call, &j, NULL}, gauge, threads, &ask, &got);
+        code = measure(run, &(bench_case){rows[i].call, &j, NULL}, limit, threads, &ask, &got);
         if (code) break;
         bench_line line = bench_line_of("ops", rows[i].name, &ask, &got);
         line.m = ROWS;
         line.n = COLUMNS;
-        bench_line_rate(&line, BENCH_GBS, (double)READ_AND_WRITTEN * ROWS * COLUMNS, got.seconds[0],
-                        got.gauge);
+        bench_line_rate(&line, BENCH_GBS, (double)BYTES_PER_ELEMENT * ROWS * COLUMNS,
+                        got.seconds[0], got.limit);
         bench_print(run, &line);
     }
     fv_ctx_destroy(&j.ctx);
@@ -144,7 +144,7 @@ static void call_step(void *arg)
 static int bench_adamw(bench_run *run, int threads, const char *name, bool unchecked)
 {
     /* Weight, gradient and two averages of 64 MiB each: four reads and three writes. */
-    enum { COUNT = 1 << 24, READ_AND_WRITTEN = 28 };
+    enum { COUNT = 1 << 24, BYTES_PER_ELEMENT = 28 };
     if (!bench_wanted(run, name)) return CLI_DONE;
     job j = {0};
     int code = bench_context(run, threads, &j.ctx);
@@ -167,8 +167,8 @@ static int bench_adamw(bench_run *run, int threads, const char *name, bool unche
             bench_line line = bench_line_of("ops", name, &ask, &got);
             line.m = 1;
             line.n = COUNT;
-            bench_line_rate(&line, BENCH_GBS, (double)READ_AND_WRITTEN * COUNT, got.seconds[0],
-                            got.gauge);
+            bench_line_rate(&line, BENCH_GBS, (double)BYTES_PER_ELEMENT * COUNT, got.seconds[0],
+                            got.limit);
             bench_print(run, &line);
         }
     } else {
@@ -232,10 +232,10 @@ static int bench_tiny(bench_run *run)
         if (!bench_wanted(run, rows[i].name)) continue;
         bench_request ask;
         bench_result got;
-        code = measure(run, &(bench_case){rows[i].call, &j, NULL}, BENCH_NO_GAUGE, 1, &ask, &got);
+        code = measure(run, &(bench_case){rows[i].call, &j, NULL}, BENCH_NO_LIMIT, 1, &ask, &got);
         if (code) break;
         bench_line line = bench_line_of("ops", rows[i].name, &ask, &got);
-        bench_line_rate(&line, BENCH_NS, CHAIN, got.seconds[0], got.gauge);
+        bench_line_rate(&line, BENCH_NS, CHAIN, got.seconds[0], got.limit);
         bench_print(run, &line);
     }
     fv_ctx_destroy(&j.ctx);
@@ -278,10 +278,10 @@ static int bench_lstm(bench_run *run, int threads)
     j.bias = fv_leaf(j.ctx, fv_rand_uniform(j.ctx, FV_F32, 1, weight_shape, -scale, scale));
     bench_request ask;
     bench_result got;
-    code = measure(run, &(bench_case){call_lstm, &j, NULL}, BENCH_NO_GAUGE, threads, &ask, &got);
+    code = measure(run, &(bench_case){call_lstm, &j, NULL}, BENCH_NO_LIMIT, threads, &ask, &got);
     if (!code) {
         bench_line line = bench_line_of("ops", name, &ask, &got);
-        bench_line_rate(&line, BENCH_NS, 1, got.seconds[0], got.gauge);
+        bench_line_rate(&line, BENCH_NS, 1, got.seconds[0], got.limit);
         bench_print(run, &line);
     }
     fv_ctx_destroy(&j.ctx);

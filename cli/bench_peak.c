@@ -7,30 +7,30 @@
 #include "fovea/kernels.h"
 #include "output.h"
 
-/* A gauge as a contender: it is bracketed by itself, which shows how steady it is. */
-static int print_gauge(bench_run *run, const char *name, const char *dtype, bench_gauge gauge,
+/* A limit as a candidate: it is bracketed by itself, which shows how steady it is. */
+static int print_gauge(bench_run *run, const char *name, const char *dtype, bench_limit limit,
                        fv_simd level, int threads)
 {
     enum { MOST_READINGS = 16 };
     double readings[MOST_READINGS];
-    bench_request ask = {.gauge = gauge, .threads = threads, .level = level};
-    bench_result got = {.gauge = NAN};
+    bench_request ask = {.limit = limit, .threads = threads, .level = level};
+    bench_result got = {.limit = NAN};
     for (int attempt = 0; attempt < run->tries; attempt++) {
         int count = run->quick ? 3 : 7;
         for (int i = 0; i < count; i++) {
             if (cli_cancelled) return CLI_INTERRUPTED;
-            readings[i] = bench_gauge_read(run, gauge, level, threads);
+            readings[i] = bench_limit_read(run, limit, level, threads);
             if (!isfinite(readings[i])) return CLI_FAILED;
         }
         double first = readings[0], last = readings[count - 1];
         got.noisy = fabs(first - last) > 0.05 * fmax(first, last);
-        got.gauge = bench_median(readings, count);
+        got.limit = bench_median(readings, count);
         if (!got.noisy) break;
     }
     bench_line line = bench_line_of("peak", name, &ask, &got);
     line.dtype = dtype;
-    line.unit = gauge >= BENCH_READ ? BENCH_GBS : BENCH_GFLOPS;
-    line.rate = got.gauge;
+    line.unit = limit >= BENCH_READ ? BENCH_GBS : BENCH_GFLOPS;
+    line.rate = got.limit;
     bench_print(run, &line);
     return CLI_DONE;
 }
@@ -67,7 +67,7 @@ static int print_function(bench_run *run, const char *name, function call, fv_si
         return cli_exit_code(j.status);
     }
     bench_line line = bench_line_of("peak", name, &ask, &got);
-    bench_line_rate(&line, BENCH_GOPS, FUNCTION_FLOATS, got.seconds[0], got.gauge);
+    bench_line_rate(&line, BENCH_GOPS, FUNCTION_FLOATS, got.seconds[0], got.limit);
     bench_print(run, &line);
     return CLI_DONE;
 }
@@ -92,7 +92,7 @@ int bench_peak(bench_run *run)
 {
     static const struct {
         const char *name, *dtype;
-        bench_gauge gauge;
+        bench_limit limit;
         bool every_level; /* arithmetic depends on the level, memory hardly */
     } rows[] = {
         {"fma", "f32", BENCH_FMA_F32, true},    {"fma", "f64", BENCH_FMA_F64, true},
@@ -106,7 +106,7 @@ int bench_peak(bench_run *run)
         int lowest = rows[i].every_level ? FV_SIMD_SCALAR : (int)run->level;
         for (int level = (int)run->level; level >= lowest; level--) {
             for (int t = 0; t < n; t++) {
-                int code = print_gauge(run, rows[i].name, rows[i].dtype, rows[i].gauge,
+                int code = print_gauge(run, rows[i].name, rows[i].dtype, rows[i].limit,
                                        (fv_simd)level, counts[t]);
                 if (code) return code;
             }

@@ -253,7 +253,7 @@ static int measure(bench_run *run, bed *b, const char *name, void (*call)(void *
     const bench_case one = {.call = call, .arg = b};
     const bench_request ask = {.cases = &one,
                                .count = 1,
-                               .gauge = BENCH_NO_GAUGE,
+                               .limit = BENCH_NO_LIMIT,
                                .threads = threads,
                                .level = run->level};
     bench_result got;
@@ -266,7 +266,7 @@ static int measure(bench_run *run, bed *b, const char *name, void (*call)(void *
     const fv_batch batch = pairs_of(&b->batches[0], PAIRS);
     const int64_t tokens = call == call_train ? fv_batch_target_tokens(&batch) : b->found;
     bench_line line = bench_line_of("seq2seq", name, &ask, &got);
-    bench_line_rate(&line, BENCH_NS, (double)tokens, got.seconds[0], got.gauge);
+    bench_line_rate(&line, BENCH_NS, (double)tokens, got.seconds[0], got.limit);
     bench_print(run, &line);
     return CLI_DONE;
 }

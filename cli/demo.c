@@ -116,7 +116,7 @@ static fv_status show_some(fv_model *t, uint64_t seed)
 
 static fv_status show_alignment(fv_model *t, const char *text, const char *folder)
 {
-    fv_ctx *ctx = fv_model_context(t);
+    fv_ctx *ctx = fv_model_ctx(t);
     fv_translate_config how;
     fv_translate_config_init(&how, sizeof how);
     how.search.want_weights = true;

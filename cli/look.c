@@ -183,7 +183,7 @@ static const cli_option options[] = {
      .type = CLI_PATH,
      .metavar = "FILE",
      .help = "tokens as .npy instead of a text, as for run"},
-    CLI_IDS_BESIDE,
+    CLI_IDS_OPTIONS,
     CLI_THREADS,
 };
 

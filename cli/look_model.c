@@ -20,11 +20,11 @@ const look_words *look_cols(const look_work *w) { return w->cross ? &w->source :
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-static fv_rows rows_of(const look_work *w, const look_words *words)
+static fv_token_rows rows_of(const look_work *w, const look_words *words)
 {
     const int64_t *list = words->ids;
     const fv_sequences one = {.count = 1, .tokens = &list, .length = &words->count};
-    return fv_rows_varlen(w->ctx, &one);
+    return fv_token_rows_varlen(w->ctx, &one);
 }
 
 static fv_status watch(look_work *w, const char *sites)
@@ -40,11 +40,11 @@ static fv_status watch(look_work *w, const char *sites)
     const fv_pass pass = {.capture = &capture};
     fv_status status = FV_OK;
     const bool given = cli_given(w->call, "ids");
-    fv_rows source = {0}, target = {0};
+    fv_token_rows source = {0}, target = {0};
     if (given) {
-        source = (fv_rows){.ids = cli_load_ids(ctx, w->call, "ids", &status),
-                           .mask = cli_load_ids(ctx, w->call, "mask", &status),
-                           .types = cli_load_ids(ctx, w->call, "type-ids", &status)};
+        source = (fv_token_rows){.ids = cli_load_ids(ctx, w->call, "ids", &status),
+                                 .mask = cli_load_ids(ctx, w->call, "mask", &status),
+                                 .types = cli_load_ids(ctx, w->call, "type-ids", &status)};
         target.ids = cli_load_ids(ctx, w->call, "decoder-ids", &status);
     } else {
         source = rows_of(w, &w->source);

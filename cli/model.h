@@ -19,7 +19,7 @@
     }
 
 /* The options that go with --ids, likewise. */
-#define CLI_IDS_BESIDE                                                                             \
+#define CLI_IDS_OPTIONS                                                                            \
     {.name = "decoder-ids",                                                                        \
      .type = CLI_PATH,                                                                             \
      .metavar = "FILE",                                                                            \

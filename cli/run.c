@@ -14,7 +14,7 @@ fv_weight_form cli_weight_form(const cli_call *call)
     return strcmp(type, "int8") == 0 ? FV_WEIGHT_I8 : FV_WEIGHT_F32;
 }
 
-void cli_run_search(const cli_call *call, fv_search_config *d)
+void cli_read_search_options(const cli_call *call, fv_search_config *d)
 {
     static const char *const drawing[] = {"sample", "temp", "top-k", "top-p", "min-p"};
     for (size_t i = 0; i < sizeof drawing / sizeof *drawing; i++)
@@ -295,7 +295,7 @@ static const cli_option options[] = {
      .type = CLI_PATH,
      .metavar = "FILE",
      .help = "tokens as .npy, [batch, length]: one pass of a Transformer, for --logits"},
-    CLI_IDS_BESIDE,
+    CLI_IDS_OPTIONS,
     {.name = "logits",
      .type = CLI_PATH,
      .metavar = "FILE",

@@ -12,8 +12,8 @@ typedef int cli_texts_fn(void *user, int64_t count, const fv_string *texts);
  * Passes all texts of the call to `each`, up to `together` at a time: --prompt, the words after the
  * model, or else the lines of --file. Returns the first exit code that is not CLI_DONE.
  */
-int cli_run_texts(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
-                  void *user);
+int cli_for_each_batch(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
+                       void *user);
 
 /* Each runs a model with one ability, or several, and returns the exit code. cli_run_generate keeps
  * the model and sets *model to NULL. */
@@ -26,7 +26,7 @@ fv_ability cli_run_ability(const cli_call *call, const fv_model *model);
 
 /* Applies the search options of the command line. Any sampling option turns sampling on, except a
  * temperature of 0. */
-void cli_run_search(const cli_call *call, fv_search_config *d);
+void cli_read_search_options(const cli_call *call, fv_search_config *d);
 
 /* The form of --dtype. */
 fv_weight_form cli_weight_form(const cli_call *call);

@@ -258,8 +258,8 @@ static fv_status prepare(work *w)
     fv_status status = fv_tokenizer_load(w->ctx, w->call->words[0], &w->tok);
     if (status == FV_OK) status = fv_tokenizer_encoder_create(w->ctx, w->tok, &w->enc);
     const fv_weight_form form = cli_weight_form(w->call);
-    if (status == FV_OK && form != FV_WEIGHT_F32 && kind->freeze)
-        status = kind->freeze(fv_model_self(w->model), form);
+    if (status == FV_OK && form != FV_WEIGHT_F32 && kind->pack)
+        status = kind->pack(fv_model_self(w->model), form);
     if (status != FV_OK) return status;
     w->mask = fv_tokenizer_token_to_id(w->tok, "[MASK]", 6);
     if (w->mask < 0) w->mask = fv_tokenizer_token_to_id(w->tok, "<mask>", 6);
@@ -287,7 +287,7 @@ static int run_all(work *w)
     if (!choose_ability(w)) return CLI_USAGE;
     const fv_status status = w->ability == FV_CAN_EMBED ? read_rule(w) : FV_OK;
     if (status != FV_OK) return cli_library_error("run", w->ctx, status);
-    const int code = cli_run_texts(w->call, w->ctx, cli_int(w->call, "batch"), run_texts, w);
+    const int code = cli_for_each_batch(w->call, w->ctx, cli_int(w->call, "batch"), run_texts, w);
     if (w->cut)
         cli_note("run: texts of more than %lld tokens were truncated",
                  (long long)w->rule.max_tokens);

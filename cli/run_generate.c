@@ -6,7 +6,7 @@
 #include "output.h"
 #include "run.h"
 
-enum { MOST_STOPS = 16 };
+enum { MAX_STOPS = 16 };
 
 typedef struct work {
     const cli_call *call;
@@ -14,7 +14,7 @@ typedef struct work {
     fv_generator *gen;
     fv_generate_config how;
     char *stop_text; /* the texts of --stop, each ended */
-    const char *stops[MOST_STOPS];
+    const char *stops[MAX_STOPS];
     bool streamed;
     int64_t done;
 } work;
@@ -30,7 +30,7 @@ static bool read_stops(work *w)
     if (!to) return false;
     w->stops[w->how.stop_count++] = to;
     for (; *from; from++) {
-        if (from[0] == '|' && from[1] == '|' && w->how.stop_count < MOST_STOPS) {
+        if (from[0] == '|' && from[1] == '|' && w->how.stop_count < MAX_STOPS) {
             *to++ = '\0';
             w->stops[w->how.stop_count++] = to;
             from++;
@@ -50,7 +50,7 @@ static void read_settings(work *w)
 {
     const cli_call *call = w->call;
     fv_generate_config_init(&w->how, sizeof w->how, fv_generator_defaults(w->gen));
-    cli_run_search(call, &w->how.search);
+    cli_read_search_options(call, &w->how.search);
     if (cli_given(call, "tokens")) w->how.max_tokens = cli_int(call, "tokens");
 }
 
@@ -122,7 +122,7 @@ int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model)
     int code = CLI_FAILED;
     read_settings(&w);
     if (read_stops(&w))
-        code = cli_run_texts(call, ctx, cli_int(call, "batch"), generate, &w);
+        code = cli_for_each_batch(call, ctx, cli_int(call, "batch"), generate, &w);
     else
         cli_error("run: out of memory");
     free(w.stop_text);

@@ -23,7 +23,7 @@ fv_tensor *cli_load_ids(fv_ctx *ctx, const cli_call *call, const char *option, f
     return ids;
 }
 
-static fv_tensor *logits_of_encoder(fv_ctx *ctx, const fv_transformer *t, const fv_rows *rows)
+static fv_tensor *logits_of_encoder(fv_ctx *ctx, const fv_transformer *t, const fv_token_rows *rows)
 {
     const fv_transformer_config *cfg = fv_transformer_settings(t);
     fv_tensor *states = fv_transformer_encode(ctx, t, rows, NULL);
@@ -31,8 +31,8 @@ static fv_tensor *logits_of_encoder(fv_ctx *ctx, const fv_transformer *t, const 
                                           : fv_transformer_logits(ctx, t, states);
 }
 
-static fv_tensor *logits_of(fv_ctx *ctx, const fv_transformer *t, const fv_rows *rows,
-                            const fv_rows *target)
+static fv_tensor *logits_of(fv_ctx *ctx, const fv_transformer *t, const fv_token_rows *rows,
+                            const fv_token_rows *target)
 {
     const fv_transformer_config *cfg = fv_transformer_settings(t);
     if (cfg->decoder_layers == 0) return logits_of_encoder(ctx, t, rows);
@@ -66,10 +66,10 @@ static int check(const cli_call *call, const fv_transformer *t)
 static fv_status pass(fv_ctx *ctx, const cli_call *call, const fv_transformer *t)
 {
     fv_status status = FV_OK;
-    const fv_rows rows = {.ids = cli_load_ids(ctx, call, "ids", &status),
-                          .types = cli_load_ids(ctx, call, "type-ids", &status),
-                          .mask = cli_load_ids(ctx, call, "mask", &status)};
-    const fv_rows target = {.ids = cli_load_ids(ctx, call, "decoder-ids", &status)};
+    const fv_token_rows rows = {.ids = cli_load_ids(ctx, call, "ids", &status),
+                                .types = cli_load_ids(ctx, call, "type-ids", &status),
+                                .mask = cli_load_ids(ctx, call, "mask", &status)};
+    const fv_token_rows target = {.ids = cli_load_ids(ctx, call, "decoder-ids", &status)};
     if (status != FV_OK) return status;
     fv_tensor *logits = logits_of(ctx, t, &rows, &target);
     return fv_npy_save(ctx, logits, cli_text(call, "logits"));

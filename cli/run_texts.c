@@ -54,8 +54,8 @@ static int run_lines(const cli_call *call, fv_ctx *ctx, int64_t together, cli_te
     return code ? code : rest;
 }
 
-int cli_run_texts(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
-                  void *user)
+int cli_for_each_batch(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
+                       void *user)
 {
     const char *prompt = cli_text(call, "prompt");
     if (together > MOST) together = MOST;

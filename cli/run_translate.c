@@ -17,7 +17,7 @@ static void settings_of(const cli_call *call, fv_translate_config *how)
 {
     fv_translate_config_init(how, sizeof *how);
     how->search.length_alpha = cli_float(call, "length-penalty"); /* as eval's, unasked too */
-    cli_run_search(call, &how->search);
+    cli_read_search_options(call, &how->search);
     how->search.coverage_beta = cli_float(call, "coverage-penalty");
     if (cli_int(call, "tokens") > 0) {
         how->length_ratio = 0;
@@ -94,5 +94,5 @@ int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
     work w = {.call = call, .ctx = ctx, .model = *model};
     settings_of(call, &w.how);
-    return cli_run_texts(call, ctx, TOGETHER, translate, &w);
+    return cli_for_each_batch(call, ctx, TOGETHER, translate, &w);
 }

@@ -32,21 +32,21 @@ int main(int argc, char **argv)
     fv_ctx *ctx = example_start(FV_SIMD_SCALAR);
     const float strong[] = {3, 0, 0, 0, 3, 0, 0, 0, 3}, plain[] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
     const float none = 0, all = 1;
-    fv_grid grid = {.channels = COLOURS,
-                    .inner = COLOURS,
-                    .value = COLOURS,
-                    .query = matrix(ctx, COLOURS, COLOURS, strong),
-                    .key = matrix(ctx, COLOURS, COLOURS, plain),
-                    .values = matrix(ctx, COLOURS, COLOURS, plain),
-                    .out = matrix(ctx, COLOURS, COLOURS, plain),
-                    .gamma = fv_from_host(ctx, FV_F32, 1, (int64_t[]){1}, &none)};
+    fv_nonlocal grid = {.channels = COLOURS,
+                        .inner = COLOURS,
+                        .value = COLOURS,
+                        .query = matrix(ctx, COLOURS, COLOURS, strong),
+                        .key = matrix(ctx, COLOURS, COLOURS, plain),
+                        .values = matrix(ctx, COLOURS, COLOURS, plain),
+                        .out = matrix(ctx, COLOURS, COLOURS, plain),
+                        .gamma = fv_from_host(ctx, FV_F32, 1, (int64_t[]){1}, &none)};
     fv_tensor *x = fv_from_host(ctx, FV_F32, 4, (int64_t[]){1, COLOURS, SIDE, SIDE}, image);
     fv_attention_result out;
-    read_floats(ctx, fv_grid_run(ctx, &grid, x, true, &out), after);
+    read_floats(ctx, fv_nonlocal_run(ctx, &grid, x, true, &out), after);
     read_floats(ctx, out.weights, weights);
     claim(memcmp(after, image, sizeof image) == 0, "with gamma 0 nothing changes, to the bit");
     grid.gamma = fv_from_host(ctx, FV_F32, 1, (int64_t[]){1}, &all);
-    read_floats(ctx, fv_grid_run(ctx, &grid, x, false, NULL), after);
+    read_floats(ctx, fv_nonlocal_run(ctx, &grid, x, false, NULL), after);
     claim(memcmp(after, image, sizeof image) != 0, "with gamma 1 it does");
 
     const int from[PANELS] = {0, 3 * SIDE + 3, 4 * SIDE + 11, 8 * SIDE + 2};

@@ -24,19 +24,19 @@ int main(int argc, char **argv)
         fv_cumsum(ctx, fv_rand_normal(ctx, FV_F32, 3, (int64_t[]){1, N, WIDTH}, 0, 1), 1);
     x = fv_layer_norm(ctx, x, NULL, NULL, 1e-5);
     for (int i = 0; i < KINDS; i++) {
-        fv_heads_config cfg;
-        fv_heads_config_init(&cfg, sizeof cfg, WIDTH, HEADS);
+        fv_mha_config cfg;
+        fv_mha_config_init(&cfg, sizeof cfg, WIDTH, HEADS);
         cfg.bias = cfg.bias_out = false;
         cfg.attention.want_weights = true;
         if (i == 1) cfg.d_k = cfg.d_v = WIDTH;
         if (i == 2) cfg.kv_heads = HEADS / 2;
         if (i == 3) cfg.d_k = 8, cfg.d_v = 24, cfg.width_out = 48;
         fv_params *params = NULL;
-        fv_heads heads;
+        fv_mha heads;
         fv_attention_result out;
         must(ctx, fv_params_create(ctx, &params));
-        must(ctx, fv_heads_create(params, "heads", &cfg, &heads));
-        fv_tensor *y = fv_heads_run(ctx, &heads, &(fv_heads_input){.x = x}, &out);
+        must(ctx, fv_mha_create(params, "heads", &cfg, &heads));
+        fv_tensor *y = fv_mha_run(ctx, &heads, &(fv_mha_input){.x = x}, &out);
         read_floats(ctx, out.weights, maps + i * HEADS * N * N);
         parameters[i] = fv_params_elements(params);
         printf("%-8s %6lld parameters, result [%lld, %lld, %lld]\n", names[i],

@@ -56,7 +56,7 @@ static void describe(fv_ctx *ctx, mask m, fv_attention *how, fv_attention_input 
     if (m == CAUSAL || m == PREFIX) how->rule.causal = FV_CAUSAL_TOP_LEFT;
     if (m == WINDOW) how->rule.left = how->rule.right = REACH;
     if (m == PREFIX) how->rule.prefix = PROMPT;
-    if (m == LENGTHS) in->n_keys = fv_from_host(ctx, FV_I64, 1, (int64_t[]){1}, &length);
+    if (m == LENGTHS) in->key_lengths = fv_from_host(ctx, FV_I64, 1, (int64_t[]){1}, &length);
     if (m == BLOCKS) {
         how->rule.block_q = BLOCK_Q;
         how->rule.block_k = BLOCK_K;

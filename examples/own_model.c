@@ -23,7 +23,7 @@ typedef struct picker {
 static fv_status create(fv_params *p, const fv_recipe *r, const fv_data_spec *spec, void **self)
 {
     (void)r;
-    fv_ctx *ctx = fv_params_context(p);
+    fv_ctx *ctx = fv_params_ctx(p);
     picker *m = *self = calloc(1, sizeof *m);
     if (!m) return fv_ctx_fail(ctx, FV_ERR_MEMORY, "no memory for a picker");
     fv_tensor *q = fv_rand_normal(ctx, FV_F32, 1, (int64_t[]){WIDTH}, 0, 0.5);
@@ -34,7 +34,7 @@ static fv_status create(fv_params *p, const fv_recipe *r, const fv_data_spec *sp
     return s;
 }
 
-/* Logits [stalls, fruits]. Sets have different sizes: n_keys hides the padding. */
+/* Logits [stalls, fruits]. Sets have different sizes: key_lengths hides the padding. */
 static fv_tensor *classify(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_pass *pass)
 {
     picker *m = self;
@@ -43,13 +43,13 @@ static fv_tensor *classify(fv_ctx *ctx, void *self, const fv_batch *batch, const
         .q = fv_broadcast(ctx, m->query, 4, (int64_t[]){batch->rows, 1, 1, WIDTH}),
         .k = fv_unsqueeze(ctx, fv_dense_run(ctx, &m->key, x), 1),
         .v = fv_unsqueeze(ctx, fv_dense_run(ctx, &m->value, x), 1),
-        .n_keys = counts};
+        .key_lengths = counts};
     fv_attention how;
     fv_attention_init(&how, sizeof how);
     how.want_weights = pass && pass->capture;
     fv_attention_result result;
     fv_tensor *y = fv_attention_run(ctx, &in, &how, &result);
-    fv_pass_show(ctx, pass, "stall", result.weights);
+    fv_capture_give(ctx, pass, "stall", result.weights);
     return fv_dense_run(ctx, &m->out, fv_reshape(ctx, y, 2, (int64_t[]){batch->rows, WIDTH}));
 }
 
@@ -111,7 +111,7 @@ static fv_status open_market(const fv_task_config *cfg, fv_data_spec *spec, void
 /* The share of right answers, on a batch that training does not get to. */
 static fv_status evaluate(void *self, fv_model *model, fv_metric *metrics, int *count)
 {
-    fv_ctx *ctx = fv_model_context(model);
+    fv_ctx *ctx = fv_model_ctx(model);
     fv_batch stalls;
     double share = 0;
     batch(self, model, HELD_OUT, 0, 0, &stalls);

@@ -50,8 +50,8 @@ int main(int argc, char **argv)
         claim(fabsf(raw[i * N + i + 1] - raw[1]) < 1e-3f, "so do turned vectors");
 
     const fv_relative kinds[] = {
-        {.kind = FV_RELATIVE_CLIPPED, .reach = 4},
-        {.kind = FV_RELATIVE_T5, .reach = 24, .buckets = 16, .bidirectional = true}};
+        {.kind = FV_RELATIVE_CLIPPED, .max_distance = 4},
+        {.kind = FV_RELATIVE_T5, .max_distance = 24, .buckets = 16, .bidirectional = true}};
     for (int r = 0; r < 2; r++) {
         int64_t index[N * N];
         must(ctx,

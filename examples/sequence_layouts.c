@@ -75,14 +75,14 @@ static bool writes(fv_sequence_layout kind)
 
 /* A batch as the network takes it, and the answers packed as they come out. */
 typedef struct batch {
-    fv_varlen from, to;
+    fv_packed_sequences from, to;
     fv_sequence_net_input in;
     int64_t answers[BATCH * LONGEST], count;
 } batch;
 
 static void pack_answers(fv_sequence_layout kind, const pair *p, batch *b, float *fed)
 {
-    const fv_varlen *to = &b->to;
+    const fv_packed_sequences *to = &b->to;
     b->count = to->total;
     for (int64_t t = 0; t < to->steps; t++)
         for (int64_t i = 0; i < to->rows[t]; i++) {
@@ -102,8 +102,8 @@ static void make_batch(fv_ctx *ctx, fv_sequence_layout kind, const pair *p, batc
     int64_t read[BATCH], written[BATCH];
     for (int i = 0; i < BATCH; i++)
         read[i] = p[i].n_in, written[i] = p[i].n_out;
-    must(ctx, fv_varlen_make(ctx, BATCH, read, &b->from));
-    must(ctx, fv_varlen_make(ctx, BATCH, written, &b->to));
+    must(ctx, fv_pack_sequences(ctx, BATCH, read, &b->from));
+    must(ctx, fv_pack_sequences(ctx, BATCH, written, &b->to));
     for (int64_t t = 0; t < b->from.steps; t++)
         for (int64_t i = 0; i < b->from.rows[t]; i++)
             describe(kind, p[b->from.order[i]].in[t], x + (b->from.first[t] + i) * BITS);
@@ -165,8 +165,8 @@ static double learn(fv_sequence_layout kind, int steps)
             must(ctx, fv_backward(ctx, loss));
             must(ctx, fv_optim_step(optim, 0.01, NULL));
         }
-        fv_varlen_free(&b.from);
-        fv_varlen_free(&b.to);
+        fv_packed_free(&b.from);
+        fv_packed_free(&b.to);
         fv_scope_end(ctx);
     }
     fv_optim_destroy(&optim);

@@ -19,7 +19,7 @@ static bool seen(const world *w, const fv_attention *how, const fv_attention_inp
 {
     const int64_t position =
         i + how->rule.q_offset + (how->rule.causal == FV_CAUSAL_BOTTOM_RIGHT ? NK - NQ : 0);
-    if (in->n_keys && j >= w->n_keys[b]) return false;
+    if (in->key_lengths && j >= w->key_lengths[b]) return false;
     if (in->visible && !w->visible[b][0][i][j]) return false;
     if (j < how->rule.prefix) return true;
     if (how->rule.causal != FV_CAUSAL_NONE && j > position) return false;
@@ -140,7 +140,7 @@ static void every_mask(void)
                 how.rule.prefix = 1;
             }
             if (rules & 4) {
-                in.n_keys = fv_from_host(w->ctx, FV_I64, 1, (int64_t[]){B}, w->n_keys);
+                in.key_lengths = fv_from_host(w->ctx, FV_I64, 1, (int64_t[]){B}, w->key_lengths);
                 in.visible = fv_from_host(w->ctx, FV_U8, 4, (int64_t[]){B, 1, NQ, NK}, w->visible);
             }
             check_soft(w, how, &in, "masked");
@@ -229,10 +229,11 @@ static void check_local_p(world *w, const fv_attention_input *in, const fv_atten
         double t = 0, sum = 0, a[NK], c[DV] = {0};
         for (int m = 0; m < D; m++)
             t += w->v_p[m] * tanh(world_dot(w->w_p[m], w->q[b][h][i]));
-        const double p = (double)(in->n_keys ? w->n_keys[b] : NK) / (1 + exp(-t));
+        const double p = (double)(in->key_lengths ? w->key_lengths[b] : NK) / (1 + exp(-t));
         wrong += !near(centre[n], p);
         for (int j = 0; j < NK; j++) {
-            const bool in_window = fabs(j - p) <= reach && (!in->n_keys || j < w->n_keys[b]);
+            const bool in_window =
+                fabs(j - p) <= reach && (!in->key_lengths || j < w->key_lengths[b]);
             a[j] = in_window ? exp(world_score(w, FV_ATTENTION_DOT, b, h, i, j)) : 0;
             sum += a[j];
             outside += !in_window;
@@ -264,7 +265,8 @@ static void local_p(void)
     in.v_p = REALS(w, v_p, D);
     for (int lengths = 0; lengths < 2; lengths++) {
         how.half_width = lengths ? 0.4 : 1.5; /* with the small one, some rows see no key at all */
-        if (lengths) in.n_keys = fv_from_host(w->ctx, FV_I64, 1, (int64_t[]){B}, w->n_keys);
+        if (lengths)
+            in.key_lengths = fv_from_host(w->ctx, FV_I64, 1, (int64_t[]){B}, w->key_lengths);
         fv_attention_result r;
         fv_attention_run(w->ctx, &in, &how, &r);
         check_local_p(w, &in, &r, how.half_width);

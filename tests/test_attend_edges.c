@@ -40,7 +40,7 @@ static void hide_and_run(fv_attention_score score, fv_attention_normaliser norma
                          double poison)
 {
     world *w = world_new();
-    w->n_keys[1] = NK - 2; /* the last two keys of the second sequence are padding */
+    w->key_lengths[1] = NK - 2; /* the last two keys of the second sequence are padding */
     for (int g = 0; g < G; g++)
         for (int j = NK - 2; j < NK; j++)
             w->k[1][g][j][g] = w->v[1][g][j][0] = poison;
@@ -52,7 +52,7 @@ static void hide_and_run(fv_attention_score score, fv_attention_normaliser norma
     if (score == FV_ATTENTION_ADDITIVE) in.w_k = NULL; /* a projection would mix them in */
     in.w_p = REALS(w, w_p, D, D);
     in.v_p = REALS(w, v_p, D);
-    in.n_keys = fv_from_host(w->ctx, FV_I64, 1, (int64_t[]){B}, w->n_keys);
+    in.key_lengths = fv_from_host(w->ctx, FV_I64, 1, (int64_t[]){B}, w->key_lengths);
     const int bad = run_and_count(w, &how, &in);
     if (bad)
         test_failed(__FILE__, __LINE__, "%s, normaliser %d: %g shows %d times",
@@ -65,7 +65,7 @@ static void hide_and_run(fv_attention_score score, fv_attention_normaliser norma
 static void hidden_values_do_not_show(void)
 {
     static const double poison[] = {NAN, INFINITY, -INFINITY};
-    for (int s = 0; s < FV_ATTENTION_CALLER; s++)
+    for (int s = 0; s < FV_ATTENTION_CUSTOM; s++)
         for (int n = 0; n < FV_ATTENTION_NORMALISER_COUNT; n++)
             for (int p = 0; p < 3; p++)
                 hide_and_run((fv_attention_score)s, (fv_attention_normaliser)n, poison[p]);
@@ -207,7 +207,7 @@ static void note(void *user, fv_log_level level, const char *text)
 static void the_path_is_told(void)
 {
     static const fv_attention_path expected[FV_ATTENTION_SCORE_COUNT] = {
-        [FV_ATTENTION_LOCATION] = FV_ATTENTION_SCORED, [FV_ATTENTION_CALLER] = FV_ATTENTION_SCORED};
+        [FV_ATTENTION_LOCATION] = FV_ATTENTION_SCORED, [FV_ATTENTION_CUSTOM] = FV_ATTENTION_SCORED};
     world *w = world_new();
     notes logged = {.lines = 0};
     w->ctx->log = note;
@@ -303,7 +303,7 @@ static void refusals(void)
     REFUSE(how.score = FV_ATTENTION_GENERAL, FV_ERR_ARGUMENT, "general");
     REFUSE(how.score = FV_ATTENTION_ADDITIVE, FV_ERR_ARGUMENT, "additive");
     REFUSE(how.score = FV_ATTENTION_LOCATION, FV_ERR_ARGUMENT, "location");
-    REFUSE(how.score = FV_ATTENTION_CALLER; how.score_fn = NULL, FV_ERR_ARGUMENT, "score_fn");
+    REFUSE(how.score = FV_ATTENTION_CUSTOM; how.score_fn = NULL, FV_ERR_ARGUMENT, "score_fn");
     REFUSE(how.normaliser = FV_ATTENTION_LOCAL_M, FV_ERR_ARGUMENT, "half_width");
     REFUSE(how.normaliser = FV_ATTENTION_LOCAL_P; how.half_width = 2, FV_ERR_ARGUMENT, "w_p");
     REFUSE(how.normaliser = FV_ATTENTION_HARD_SAMPLE;

@@ -44,7 +44,7 @@ static void ops_on(fv_device_kind device)
     fv_tensor *q = tensor_of(ctx, p.q, 4, (int64_t[]){2, 4, 20, 24});
     fv_tensor *k = tensor_of(ctx, p.k, 4, (int64_t[]){2, 2, 300, 24});
     fv_tensor *lse = tensor_of(ctx, p.lse, 3, (int64_t[]){2, 4, 20}), *index;
-    const fv_attention_view view = {.q = q, .k = k, .lse = lse, .rule = a.rule};
+    const fv_attention_saved view = {.q = q, .k = k, .lse = lse, .rule = a.rule};
     const summary want = weights_summary(&p, 5);
     CHECK(tensor_holds(ctx, fv_attention_weights(ctx, &view, NULL), weights_map(&p)));
     const fv_attention_region part = {
@@ -90,7 +90,7 @@ static void documents_on(fv_device_kind device)
     fv_tensor *q = tensor_of(ctx, p.q, 4, (int64_t[]){1, 2, 20, 24});
     fv_tensor *k = tensor_of(ctx, p.k, 4, (int64_t[]){1, 1, 300, 24});
     fv_tensor *lse = tensor_of(ctx, p.lse, 3, (int64_t[]){1, 2, 20}), *index;
-    const fv_attention_view view = {.q = q, .k = k, .lse = lse, .rule = a.rule, .extra = extra};
+    const fv_attention_saved view = {.q = q, .k = k, .lse = lse, .rule = a.rule, .extra = extra};
     const summary want = weights_summary(&p, 5);
     CHECK(tensor_holds(ctx, fv_attention_weights(ctx, &view, NULL), weights_map(&p)));
     const fv_attention_region part = {
@@ -128,7 +128,7 @@ static void refused_by_ops(void)
     fv_tensor *lse = fv_full(ctx, FV_F32, 3, (int64_t[]){1, 2, 3}, 0);
     fv_tensor *other = fv_full(ctx, FV_F32, 3, (int64_t[]){1, 2, 4}, 0);
     fv_tensor *wide = fv_full(ctx, FV_F64, 3, (int64_t[]){1, 2, 3}, 0);
-    fv_attention_view good = {.q = q, .k = k, .lse = lse}, bad = good;
+    fv_attention_saved good = {.q = q, .k = k, .lse = lse}, bad = good;
     fv_attention_rule_init(&good.rule);
     fv_tensor *begin = fv_full(ctx, FV_I64, 1, (int64_t[]){2}, 0);
     const fv_attend_extra documents = {.q_begin = lse, .k_begin = lse}, half = {.q_begin = begin};

@@ -23,7 +23,7 @@ static void hidden_poison_at_level(void)
             p.a.rule.causal = FV_CAUSAL_TOP_LEFT; /* 100 and up are hidden */
         } else {
             p.visible.data = NULL;
-            p.n_keys = VEC_OF(FV_I64, 17, 17);
+            p.key_lengths = VEC_OF(FV_I64, 17, 17);
         }
         run_forward(&p);
         run_backward(&p);

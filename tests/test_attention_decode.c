@@ -202,7 +202,7 @@ static void padding_of(int64_t n_q)
     run_forward(&exact);
     problem padded = problem_of(attn_heads(1, 2, 2, n_q, 6000, 24));
     padded.q = exact.q;
-    padded.n_keys = VEC_OF(FV_I64, 2100);
+    padded.key_lengths = VEC_OF(FV_I64, 2100);
     for (int64_t h = 0; h < 2; h++)
         for (int64_t e = 0; e < 6000 * 24; e++) {
             const bool counts = e < 2100 * 24;

@@ -72,7 +72,7 @@ static void finite_masks_at_level(void)
     problem_bias(&p, 0, 0, 0, 1);
     for (int64_t j = 0; j < 70; j++)
         vec_set(p.bias, j, j >= 40 ? (double)-FLT_MAX : 0);
-    some.n_keys = VEC_OF(FV_I64, 40);
+    some.key_lengths = VEC_OF(FV_I64, 40);
     some.bias = p.bias;
     some.a.bias = p.a.bias;
     run_forward(&p);

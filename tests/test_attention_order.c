@@ -67,11 +67,11 @@ static void positions(void) { attn_every_storage(positions_at_level); }
 static void lengths_at_level(void)
 {
     problem p = several_blocks();
-    p.n_keys = VEC_OF(FV_I64, 0, 195);
+    p.key_lengths = VEC_OF(FV_I64, 0, 195);
     check_order("lengths 0 and 195", &p);
     p = several_blocks();
     p.a.rule.causal = FV_CAUSAL_TOP_LEFT;
-    p.n_keys = VEC_OF(FV_I64, 384, 400);
+    p.key_lengths = VEC_OF(FV_I64, 384, 400);
     check_order("causal, lengths 384 and 400", &p);
     p = several_blocks();
     problem_blocks(&p, 48, 64, 0.3);

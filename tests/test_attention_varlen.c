@@ -53,7 +53,7 @@ static problem document_of(const problem *all, int64_t b)
     const int64_t q = q_begin[b], n_q = q_begin[b + 1] - q, k = k_begin[b],
                   n_k = k_begin[b + 1] - k;
     problem one = *all;
-    one.q_begin = one.k_begin = one.n_keys = (vec){.data = NULL};
+    one.q_begin = one.k_begin = one.key_lengths = (vec){.data = NULL};
     one.a.varlen = false;
     one.a.batch = 1;
     one.a.n_q = n_q;
@@ -69,9 +69,9 @@ static problem document_of(const problem *all, int64_t b)
     one.grad_q = vec_new(a->dtype, one.q.n);
     one.grad_k = vec_new(a->dtype, one.k.n);
     one.grad_v = vec_new(a->dtype, one.v.n);
-    if (all->n_keys.data) {
-        one.n_keys = vec_new(FV_I64, 1);
-        vec_set(one.n_keys, 0, vec_get(all->n_keys, b));
+    if (all->key_lengths.data) {
+        one.key_lengths = vec_new(FV_I64, 1);
+        vec_set(one.key_lengths, 0, vec_get(all->key_lengths, b));
     }
     return one;
 }
@@ -111,7 +111,7 @@ static void documents_at_level(void)
     a.rule.prefix = 2;
     p = packed_problem(a);
     problem_slopes(&p);
-    p.n_keys = VEC_OF(FV_I64, 3, 70, 9, 100, 1000, 600, 0, 40, 64);
+    p.key_lengths = VEC_OF(FV_I64, 3, 70, 9, 100, 1000, 600, 0, 40, 64);
     check_documents("window, lengths, slopes, grouped heads", &p);
     a = packed(2, 1, 9);
     a.score = FV_ATTN_SCORE_ADDITIVE;
@@ -259,7 +259,7 @@ static void weights_at_level(void)
     a.rule.left = 100;
     p = packed_problem(a);
     problem_slopes(&p);
-    p.n_keys = VEC_OF(FV_I64, 3, 70, 9, 100, 1000, 600, 0, 40, 64);
+    p.key_lengths = VEC_OF(FV_I64, 3, 70, 9, 100, 1000, 600, 0, 40, 64);
     check_weights("window, lengths, slopes, grouped heads", &p);
 }
 static void weights(void) { weights_every_level(weights_at_level); }

@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "base/ctx.h"
 #include "base/team.h"
 #include "fovea/tensor.h"
@@ -12,16 +12,16 @@
 static void checked_arithmetic_refuses_overflow(void)
 {
     size_t s = 5;
-    CHECK(fv_add_size(1, 2, &s) && s == 3);
-    CHECK(!fv_add_size(SIZE_MAX, 1, &s) && s == 3);
-    CHECK(fv_mul_size(1 << 20, 1 << 20, &s) && s == (size_t)1 << 40);
-    CHECK(!fv_mul_size(SIZE_MAX / 2, 3, &s) && s == (size_t)1 << 40);
-    CHECK(fv_align_size(65, 64, &s) && s == 128);
-    CHECK(fv_align_size(0, 64, &s) && s == 0);
-    CHECK(!fv_align_size(SIZE_MAX - 3, 64, &s));
+    CHECK(fv_checked_add_size(1, 2, &s) && s == 3);
+    CHECK(!fv_checked_add_size(SIZE_MAX, 1, &s) && s == 3);
+    CHECK(fv_checked_mul_size(1 << 20, 1 << 20, &s) && s == (size_t)1 << 40);
+    CHECK(!fv_checked_mul_size(SIZE_MAX / 2, 3, &s) && s == (size_t)1 << 40);
+    CHECK(fv_checked_round_up(65, 64, &s) && s == 128);
+    CHECK(fv_checked_round_up(0, 64, &s) && s == 0);
+    CHECK(!fv_checked_round_up(SIZE_MAX - 3, 64, &s));
     int64_t i = 7;
-    CHECK(!fv_mul_i64(INT64_MAX, 2, &i) && i == 7);
-    CHECK(!fv_add_i64(INT64_MIN, -1, &i) && i == 7);
+    CHECK(!fv_checked_mul_i64(INT64_MAX, 2, &i) && i == 7);
+    CHECK(!fv_checked_add_i64(INT64_MIN, -1, &i) && i == 7);
 }
 
 static void size_classes_fit(void)

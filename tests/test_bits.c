@@ -96,7 +96,7 @@ static void on_group(const fv_op_desc *desc, const fv_op_case *c, const op_run_o
 static void on_levels(const fv_op_desc *desc, const fv_op_case *c, const op_run_options *o,
                       void *user)
 {
-    if (!desc->levels_differ) on_group(desc, c, o, user);
+    if (!desc->simd_levels_differ) on_group(desc, c, o, user);
 }
 
 static void end_group(group *g)

@@ -71,13 +71,13 @@ static void whole_pass(world *w, const int64_t *tokens, int64_t n, const fv_sequ
     fv_scope_begin(ctx);
     fv_no_grad_begin(ctx);
     const fv_sequences one = {.count = 1, .tokens = &tokens, .length = &n};
-    fv_rows from = {.ids = NULL};
+    fv_token_rows from = {.ids = NULL};
     fv_tensor *memory = NULL;
     if (source) {
-        from = fv_rows_varlen(ctx, source);
+        from = fv_token_rows_varlen(ctx, source);
         memory = fv_transformer_encode(ctx, w->t, &from, NULL);
     }
-    const fv_rows rows = fv_rows_varlen(ctx, &one);
+    const fv_token_rows rows = fv_token_rows_varlen(ctx, &one);
     fv_tensor *h = fv_transformer_decode(ctx, w->t, &rows, memory, source ? &from : NULL, NULL);
     h = fv_slice(ctx, h, 1, n - 1, n, 1);
     CHECK_OK(ctx, fv_tensor_read(ctx, fv_transformer_logits(ctx, w->t, h), out,
@@ -269,12 +269,12 @@ static void frozen_models(void)
         step(&plain, 1, tokens + 11, want);
         for (int form = FV_WEIGHT_F32; form < FV_WEIGHT_FORM_COUNT; form++) {
             world w = open_world(decoders[f], 2);
-            CHECK_OK(w.ctx, fv_transformer_freeze(w.t, (fv_weight_form)form));
+            CHECK_OK(w.ctx, fv_transformer_pack(w.t, (fv_weight_form)form));
             CHECK_OK(w.ctx, fv_cache_begin(w.cache, &prompt, NULL, 0));
             step(&w, 1, tokens + 11, got);
             const double far = distance(got, want, w.vocabulary);
             CHECK(form == FV_WEIGHT_F32 ? far == 0 : far > 0 && far < most[form]);
-            CHECK_EQ(fv_transformer_freeze(w.t, FV_WEIGHT_F32), FV_ERR_STATE);
+            CHECK_EQ(fv_transformer_pack(w.t, FV_WEIGHT_F32), FV_ERR_STATE);
             close_world(&w);
         }
         free(want);

@@ -19,14 +19,14 @@ static const double SAME = 1e-5, OTHER = 1e-3;
 typedef struct stage {
     fv_ctx *ctx;
     fv_params *params;
-    fv_heads heads;
+    fv_mha heads;
 } stage;
 
-static stage stage_new(const fv_heads_config *cfg)
+static stage stage_new(const fv_mha_config *cfg)
 {
     stage s = {.ctx = op_context(FV_SIMD_AUTO, 1, FV_DEVICE_CPU)};
     CHECK_OK(s.ctx, fv_params_create(s.ctx, &s.params));
-    if (cfg) CHECK_OK(s.ctx, fv_heads_create(s.params, "layer", cfg, &s.heads));
+    if (cfg) CHECK_OK(s.ctx, fv_mha_create(s.params, "layer", cfg, &s.heads));
     fv_no_grad_begin(s.ctx);
     return s;
 }
@@ -38,10 +38,10 @@ static void stage_free(stage *s)
     fv_ctx_destroy(&s->ctx);
 }
 
-static fv_heads_config plain_heads(void)
+static fv_mha_config plain_heads(void)
 {
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, WIDTH, HEADS);
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, WIDTH, HEADS);
     cfg.attention.want_weights = cfg.attention.want_scores = true;
     return cfg;
 }
@@ -62,7 +62,7 @@ static fv_tensor *moved_both_ways(fv_ctx *ctx, fv_tensor *map)
 }
 
 /* |f(s(X)) - s(f(X))|, and the same for scores and weights, the larger of both. */
-static double equivariance(const fv_heads_config *cfg, bool positions, double *of_maps)
+static double equivariance(const fv_mha_config *cfg, bool positions, double *of_maps)
 {
     stage s = stage_new(cfg);
     fv_ctx *ctx = s.ctx;
@@ -74,7 +74,7 @@ static double equivariance(const fv_heads_config *cfg, bool positions, double *o
             in = fv_positions_apply(ctx, in, p, FV_POSITIONS_ADD);
         }
         fv_attention_result r;
-        y[moved] = fv_heads_run(ctx, &s.heads, &(fv_heads_input){.x = in}, &r);
+        y[moved] = fv_mha_run(ctx, &s.heads, &(fv_mha_input){.x = in}, &r);
         a[moved] = r.weights;
         e[moved] = r.scores;
     }
@@ -88,7 +88,7 @@ static double equivariance(const fv_heads_config *cfg, bool positions, double *o
 /* (82) Without positions, self-attention commutes with any reordering; so do scores and weights. */
 static void self_attention_is_equivariant(void)
 {
-    fv_heads_config cfg = plain_heads();
+    fv_mha_config cfg = plain_heads();
     double of_maps;
     HOLDS(equivariance(&cfg, false, &of_maps));
     HOLDS(of_maps);
@@ -120,19 +120,19 @@ static void a_query_ignores_the_order_of_pairs(void)
 /* (84) A mean over positions makes an equivariant layer invariant. */
 static void mean_pooling_makes_it_invariant(void)
 {
-    fv_heads_config cfg = plain_heads();
+    fv_mha_config cfg = plain_heads();
     stage s = stage_new(&cfg);
     fv_ctx *ctx = s.ctx;
     fv_tensor *x = tensor_random(ctx, 1, 3, B, N, WIDTH), *y[2], *mean[2], *last[2], *placed[2];
     fv_tensor *p = fv_sinusoid(ctx, FV_F32, 0, N, WIDTH, 100, FV_SINUSOID_INTERLEAVED);
     for (int moved = 0; moved < 2; moved++) {
         fv_tensor *in = moved ? shuffled(ctx, x, 1) : x;
-        y[moved] = fv_heads_run(ctx, &s.heads, &(fv_heads_input){.x = in}, NULL);
+        y[moved] = fv_mha_run(ctx, &s.heads, &(fv_mha_input){.x = in}, NULL);
         mean[moved] = fv_mean(ctx, y[moved], 1, (int[]){1}, false);
         last[moved] = fv_slice(ctx, y[moved], 1, N - 1, N, 1);
         in = fv_positions_apply(ctx, in, p, FV_POSITIONS_ADD);
-        placed[moved] = fv_mean(ctx, fv_heads_run(ctx, &s.heads, &(fv_heads_input){.x = in}, NULL),
-                                1, (int[]){1}, false);
+        placed[moved] = fv_mean(ctx, fv_mha_run(ctx, &s.heads, &(fv_mha_input){.x = in}, NULL), 1,
+                                (int[]){1}, false);
     }
     HOLDS(tensor_distance(ctx, mean[0], mean[1]));
     MUST_FAIL(tensor_distance(ctx, y[0], y[1]));
@@ -146,8 +146,8 @@ static void mean_pooling_makes_it_invariant(void)
 static double mary_and_susan(int64_t heads, bool positions)
 {
     enum { MARY, GAVE, ROSES, TO, SUSAN, WORDS };
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, WIDTH, heads);
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, WIDTH, heads);
     stage s = stage_new(&cfg);
     fv_ctx *ctx = s.ctx;
     static const int64_t sentence[2][WORDS] = {{MARY, GAVE, ROSES, TO, SUSAN},
@@ -159,8 +159,8 @@ static double mary_and_susan(int64_t heads, bool positions)
             x = fv_positions_apply(
                 ctx, x, fv_sinusoid(ctx, FV_F32, 0, WORDS, WIDTH, 100, FV_SINUSOID_INTERLEAVED),
                 FV_POSITIONS_ADD);
-        fv_heads_input in = {.x = fv_unsqueeze(ctx, x, 0)};
-        gave[i] = fv_slice(ctx, fv_heads_run(ctx, &s.heads, &in, NULL), 1, GAVE, GAVE + 1, 1);
+        fv_mha_input in = {.x = fv_unsqueeze(ctx, x, 0)};
+        gave[i] = fv_slice(ctx, fv_mha_run(ctx, &s.heads, &in, NULL), 1, GAVE, GAVE + 1, 1);
     }
     const double off = tensor_distance(ctx, gave[0], gave[1]);
     stage_free(&s);
@@ -346,8 +346,8 @@ static void dot_and_cosine(void)
 
 static int64_t parameters(int64_t width, int64_t heads, bool wide)
 {
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, width, heads);
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, width, heads);
     if (wide) cfg.d_k = width;
     cfg.bias = cfg.bias_out = false;
     stage s = stage_new(&cfg);
@@ -441,7 +441,7 @@ static fv_tensor *feed_forward_alone(fv_ctx *ctx, void *user, fv_tensor *x)
 }
 static fv_tensor *attention_alone(fv_ctx *ctx, void *user, fv_tensor *x)
 {
-    return fv_heads_run(ctx, &((fv_block *)user)->self, &(fv_heads_input){.x = x}, NULL);
+    return fv_mha_run(ctx, &((fv_block *)user)->self, &(fv_mha_input){.x = x}, NULL);
 }
 
 /* (97) In a block, only attention lets vectors see each other. To the bit. */
@@ -461,16 +461,16 @@ static void only_attention_mixes(void)
 /* Largest difference between position t computed among t + 1 inputs and among all. */
 static double prefix_difference(fv_causal causal)
 {
-    fv_heads_config cfg = plain_heads();
+    fv_mha_config cfg = plain_heads();
     cfg.attention.rule.causal = causal;
     stage s = stage_new(&cfg);
     fv_ctx *ctx = s.ctx;
     fv_tensor *x = tensor_random(ctx, 21, 3, 1, N, WIDTH);
-    fv_tensor *whole = fv_heads_run(ctx, &s.heads, &(fv_heads_input){.x = x}, NULL);
+    fv_tensor *whole = fv_mha_run(ctx, &s.heads, &(fv_mha_input){.x = x}, NULL);
     double worst = 0;
     for (int t = 0; t < N; t++) {
-        fv_heads_input in = {.x = fv_slice(ctx, x, 1, 0, t + 1, 1)};
-        fv_tensor *prefix = fv_heads_run(ctx, &s.heads, &in, NULL);
+        fv_mha_input in = {.x = fv_slice(ctx, x, 1, 0, t + 1, 1)};
+        fv_tensor *prefix = fv_mha_run(ctx, &s.heads, &in, NULL);
         worst =
             test_worse(worst, tensor_distance(ctx, prefix, fv_slice(ctx, whole, 1, 0, t + 1, 1)));
     }
@@ -492,12 +492,12 @@ static void gamma_zero_is_the_plain_network(void)
 {
     stage s = stage_new(NULL);
     fv_ctx *ctx = s.ctx;
-    fv_grid grid;
-    CHECK_OK(ctx, fv_grid_create(s.params, "g", 8, 0, 0, 0, &grid));
+    fv_nonlocal grid;
+    CHECK_OK(ctx, fv_nonlocal_create(s.params, "g", 8, 0, 0, 0, &grid));
     fv_tensor *x = tensor_random(ctx, 22, 4, 2, 8, 3, 4);
-    CHECK(tensor_same(ctx, x, fv_grid_run(ctx, &grid, x, false, NULL)));
+    CHECK(tensor_same(ctx, x, fv_nonlocal_run(ctx, &grid, x, false, NULL)));
     fv_no_grad_end(ctx);
-    fv_tensor *y = fv_grid_run(ctx, &grid, x, false, NULL);
+    fv_tensor *y = fv_nonlocal_run(ctx, &grid, x, false, NULL);
     CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, fv_square(ctx, y), 0, NULL, false)));
     double slope = 0, inner = NAN;
     CHECK_OK(ctx, fv_tensor_item(ctx, fv_grad(ctx, grid.gamma), &slope));
@@ -505,7 +505,7 @@ static void gamma_zero_is_the_plain_network(void)
     CHECK_OK(ctx, fv_tensor_item(ctx, g, &inner));
     CHECK(fabs(slope) > OTHER && inner == 0);
     CHECK_OK(ctx, fv_tensor_write(ctx, grid.gamma, (float[]){0.3f}, sizeof(float)));
-    MUST_FAIL(tensor_distance(ctx, x, fv_grid_run(ctx, &grid, x, false, NULL)));
+    MUST_FAIL(tensor_distance(ctx, x, fv_nonlocal_run(ctx, &grid, x, false, NULL)));
     stage_free(&s);
 }
 

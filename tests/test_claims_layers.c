@@ -41,15 +41,15 @@ static fv_tensor *identities(fv_ctx *ctx, int64_t times, int64_t width)
 
 /* Heads that hand on what they see: values are the inputs themselves, W_out is given. Queries and
  * keys are left as the layer drew them, since with one visible key they do not matter. */
-static fv_heads passing_heads(const stage *s, int64_t heads, int64_t width, fv_tensor *w_out)
+static fv_mha passing_heads(const stage *s, int64_t heads, int64_t width, fv_tensor *w_out)
 {
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, width, heads);
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, width, heads);
     cfg.d_k = cfg.d_v = width;
     cfg.width_out = fv_tensor_size(w_out, 0);
     cfg.bias = cfg.bias_out = false;
-    fv_heads h;
-    CHECK_OK(s->ctx, fv_heads_create(s->params, "h", &cfg, &h));
+    fv_mha h;
+    CHECK_OK(s->ctx, fv_mha_create(s->params, "h", &cfg, &h));
     h.v.weight = identities(s->ctx, heads, width);
     h.out.weight = w_out;
     return h;
@@ -97,9 +97,9 @@ static bool is_fully_connected(sees_fn sees)
     fv_tensor *x = tensor_random(ctx, 1, 3, 1, TOKENS, WIDTH);
     fv_tensor *w = tensor_random(ctx, 2, 2, OUT, TOKENS * WIDTH);
     fv_tensor *fc = fv_linear(ctx, fv_reshape(ctx, x, 2, (int64_t[]){1, TOKENS * WIDTH}), w, NULL);
-    fv_heads heads = passing_heads(&s, TOKENS, WIDTH, w);
-    fv_heads_input in = {.x = x, .visible = pattern(ctx, TOKENS, TOKENS, sees)};
-    fv_tensor *y = fv_heads_run(ctx, &heads, &in, NULL);
+    fv_mha heads = passing_heads(&s, TOKENS, WIDTH, w);
+    fv_mha_input in = {.x = x, .visible = pattern(ctx, TOKENS, TOKENS, sees)};
+    fv_tensor *y = fv_mha_run(ctx, &heads, &in, NULL);
     const int64_t shape[3] = {1, TOKENS, OUT};
     const bool same = tensor_same(ctx, y, fv_contiguous(ctx, fv_broadcast(ctx, fc, 3, shape)));
     stage_free(&s);
@@ -176,9 +176,9 @@ static bool is_convolution(sees_fn sees, int64_t heads)
     fv_tensor *x = tensor_random(ctx, 3, 3, 1, PIXELS, CHANNELS);
     fv_tensor *w = tensor_random(ctx, 4, 2, MAPS, TAPS * CHANNELS);
     fv_tensor *w_out = fv_contiguous(ctx, fv_slice(ctx, w, 1, 0, heads * CHANNELS, 1));
-    fv_heads layer = passing_heads(&s, heads, CHANNELS, w_out);
-    fv_heads_input in = {.x = x, .visible = pattern(ctx, heads, PIXELS, sees)};
-    const bool same = tensor_same(ctx, fv_heads_run(ctx, &layer, &in, NULL), convolved(ctx, x, w));
+    fv_mha layer = passing_heads(&s, heads, CHANNELS, w_out);
+    fv_mha_input in = {.x = x, .visible = pattern(ctx, heads, PIXELS, sees)};
+    const bool same = tensor_same(ctx, fv_mha_run(ctx, &layer, &in, NULL), convolved(ctx, x, w));
     stage_free(&s);
     return same;
 }

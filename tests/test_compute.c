@@ -192,7 +192,7 @@ static void nothing_else_is_rounded(void)
     fv_tensor *exact = fv_matmul(ctx, l.x, fv_transpose(ctx, l.w, 0, 1));
     CHECK(error(ctx, exact, x, wt, IN) <= 1);
     CHECK(!tensor_same(ctx, fv_linear(ctx, l.x, l.w, NULL), exact));
-    CHECK_OK(ctx, fv_linear_freeze(ctx, l.w, FV_WEIGHT_F32));
+    CHECK_OK(ctx, fv_linear_pack_in_place(ctx, l.w, FV_WEIGHT_F32));
     CHECK(tensor_same(ctx, fv_linear(ctx, l.x, l.w, NULL), exact));
     fv_no_grad_end(ctx);
     fv_ctx_destroy(&ctx);

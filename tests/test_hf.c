@@ -99,7 +99,7 @@ static fv_tensor *answer(fv_ctx *ctx, const fv_model *model)
     static const int64_t *const tokens[1] = {list};
     static const int64_t length = 6;
     const fv_sequences s = {.count = 1, .tokens = tokens, .length = &length};
-    const fv_rows rows = fv_rows_varlen(ctx, &s);
+    const fv_token_rows rows = fv_token_rows_varlen(ctx, &s);
     const fv_transformer *t = fv_model_transformer(model);
     const fv_transformer_config *c = fv_transformer_settings(t);
     fv_tensor *memory = c->encoder_layers ? fv_transformer_encode(ctx, t, &rows, NULL) : NULL;
@@ -354,7 +354,7 @@ static void generation_settings_are_read(void)
     file_write(folder_path("model/generation_config.json"), text, strlen(text));
     fv_model *model = opened(ctx, folder_path("model"));
     for (int again = 0; model && again < 2; again++) {
-        const fv_generation_config *g = fv_model_generation(model);
+        const fv_generation_defaults *g = fv_model_generation(model);
         CHECK_EQ(g->eos_count, 2);
         CHECK(g->eos[0] == 7 && g->eos[1] == 9 && g->beams == 4 && g->length_penalty == 0.5);
         CHECK(g->sample && g->max_length == 30 && g->top_k == 11 && g->pad == -1);

@@ -242,7 +242,7 @@ static void vectors_follow_the_rule(void)
     static const int64_t *const lists[1] = {list};
     fv_ctx *ctx = values_begin();
     const fv_sequences one = {.count = 1, .tokens = lists, .length = &count};
-    const fv_rows rows = fv_rows_varlen(ctx, &one);
+    const fv_token_rows rows = fv_token_rows_varlen(ctx, &one);
     for (int i = 0; i < 4; i++) {
         const fv_embedding_rule rule = {.pooling = i & 1 ? FV_POOLING_MEAN : FV_POOLING_FIRST,
                                         .normalize = i > 1};

@@ -163,7 +163,7 @@ static void decoder_matches(const char *name, int maps, bool loss)
     if (!fixture_open(&f, name)) return;
     fv_ctx *ctx = f.ctx;
     const fv_capture capture = {.what = {.weights = true}, .take = take_map, .user = &f};
-    const fv_rows rows = {.ids = expected(&f, "input_ids")};
+    const fv_token_rows rows = {.ids = expected(&f, "input_ids")};
     fv_tensor *states =
         fv_transformer_decode(ctx, f.t, &rows, NULL, NULL, &(fv_pass){.capture = &capture});
     fv_tensor *logits = fv_transformer_logits(ctx, f.t, states);
@@ -186,9 +186,9 @@ static void bert_matches(void)
     if (!fixture_open(&f, "bert")) return;
     fv_ctx *ctx = f.ctx;
     const fv_capture capture = {.what = {.weights = true}, .take = take_map, .user = &f};
-    const fv_rows rows = {.ids = expected(&f, "input_ids"),
-                          .types = expected(&f, "token_type_ids"),
-                          .mask = expected(&f, "attention_mask")};
+    const fv_token_rows rows = {.ids = expected(&f, "input_ids"),
+                                .types = expected(&f, "token_type_ids"),
+                                .mask = expected(&f, "attention_mask")};
     fv_tensor *states = fv_transformer_encode(ctx, f.t, &rows, &(fv_pass){.capture = &capture});
     compare(&f, "last_hidden_state", states, 2e-5);
     fv_tensor *logits = fv_transformer_logits(ctx, f.t, states);
@@ -204,10 +204,10 @@ static fv_tensor *pass_both(fixture *f, const fv_transformer *t, const fv_captur
 {
     fv_ctx *ctx = f->ctx;
     const fv_pass pass = {.capture = capture};
-    fv_rows source = {.ids = expected(f, "input_ids")};
+    fv_token_rows source = {.ids = expected(f, "input_ids")};
     if (fv_safetensors_find(f->expected, "attention_mask"))
         source.mask = expected(f, "attention_mask");
-    const fv_rows target = {.ids = expected(f, "decoder_input_ids")};
+    const fv_token_rows target = {.ids = expected(f, "decoder_input_ids")};
     *memory = fv_transformer_encode(ctx, t, &source, &pass);
     return fv_transformer_logits(ctx, t,
                                  fv_transformer_decode(ctx, t, &target, *memory, &source, &pass));

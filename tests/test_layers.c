@@ -14,17 +14,17 @@ static void grouped_heads_repeat_keys(void)
 {
     bench b = bench_new();
     fv_ctx *ctx = b.ctx;
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, 12, 4);
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, 12, 4);
     cfg.kv_heads = 2;
     cfg.d_v = 5;
-    fv_heads grouped, full;
-    CHECK_OK(ctx, fv_heads_create(b.params, "g", &cfg, &grouped));
+    fv_mha grouped, full;
+    CHECK_OK(ctx, fv_mha_create(b.params, "g", &cfg, &grouped));
     CHECK_EQ(fv_tensor_size(grouped.k.weight, 0), 6);
     CHECK_EQ(fv_tensor_size(grouped.v.weight, 0), 10);
     CHECK_EQ(fv_tensor_size(grouped.out.weight, 1), 20);
     cfg.kv_heads = 4;
-    CHECK_OK(ctx, fv_heads_complete(ctx, &cfg, &full));
+    CHECK_OK(ctx, fv_mha_complete(ctx, &cfg, &full));
     full.q = grouped.q;
     full.out = grouped.out;
     const int64_t rows_k[12] = {0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5};
@@ -36,31 +36,31 @@ static void grouped_heads_repeat_keys(void)
                         fv_index_select(ctx, grouped.k.bias, ik, 0)};
     full.v = (fv_dense){fv_index_select(ctx, grouped.v.weight, iv, 0),
                         fv_index_select(ctx, grouped.v.bias, iv, 0)};
-    fv_heads_input in = {.x = tensor_random(ctx, 1, 3, 2, 7, 12)};
-    CHECK(tensor_distance(ctx, fv_heads_run(ctx, &grouped, &in, NULL),
-                          fv_heads_run(ctx, &full, &in, NULL)) < 1e-6);
+    fv_mha_input in = {.x = tensor_random(ctx, 1, 3, 2, 7, 12)};
+    CHECK(tensor_distance(ctx, fv_mha_run(ctx, &grouped, &in, NULL),
+                          fv_mha_run(ctx, &full, &in, NULL)) < 1e-6);
     bench_free(&b);
 }
 
 /* Every score and position setting: step by step over a cache is what the whole sequence gives. */
-static void decode_by_steps(const fv_heads_config *cfg, const char *what)
+static void decode_by_steps(const fv_mha_config *cfg, const char *what)
 {
     enum { B = 2, N = 6, WIDTH = 8 };
     bench b = bench_new();
     fv_ctx *ctx = b.ctx;
-    fv_heads heads;
-    CHECK_OK(ctx, fv_heads_create(b.params, what, cfg, &heads));
+    fv_mha heads;
+    CHECK_OK(ctx, fv_mha_create(b.params, what, cfg, &heads));
     fv_no_grad_begin(ctx);
     fv_tensor *x = tensor_random(ctx, 5, 3, B, N, WIDTH);
-    fv_tensor *whole = fv_heads_run(ctx, &heads, &(fv_heads_input){.x = x}, NULL);
+    fv_tensor *whole = fv_mha_run(ctx, &heads, &(fv_mha_input){.x = x}, NULL);
     fv_tensor *k = NULL, *v = NULL, *rows[N];
     for (int t = 0; t < N; t++) {
         fv_tensor *now = fv_slice(ctx, x, 1, t, t + 1, 1), *k_new = NULL, *v_new = NULL;
-        fv_heads_keys(ctx, &heads, now, NULL, t, NULL, &k_new, &v_new);
+        fv_mha_project_keys(ctx, &heads, now, NULL, t, NULL, &k_new, &v_new);
         k = t ? fv_concat(ctx, 2, (fv_tensor *[]){k, k_new}, 2) : k_new;
         v = t ? fv_concat(ctx, 2, (fv_tensor *[]){v, v_new}, 2) : v_new;
-        fv_heads_input in = {.x = now, .k = k, .v = v, .position = t};
-        rows[t] = fv_heads_run(ctx, &heads, &in, NULL);
+        fv_mha_input in = {.x = now, .k = k, .v = v, .position = t};
+        rows[t] = fv_mha_run(ctx, &heads, &in, NULL);
     }
     const double off = tensor_distance(ctx, whole, fv_concat(ctx, N, rows, 1));
     if (!(off < 1e-5)) test_failed(__FILE__, __LINE__, "%s: steps are off by %g", what, off);
@@ -70,10 +70,10 @@ static void decode_by_steps(const fv_heads_config *cfg, const char *what)
 
 static void steps_equal_the_whole(void)
 {
-    fv_heads_config cfg;
+    fv_mha_config cfg;
 #define VARIANT(what, ...)                                                                         \
     do {                                                                                           \
-        fv_heads_config_init(&cfg, sizeof cfg, 8, 2);                                              \
+        fv_mha_config_init(&cfg, sizeof cfg, 8, 2);                                                \
         cfg.attention.rule.causal = FV_CAUSAL_TOP_LEFT;                                            \
         __VA_ARGS__;                                                                               \
         decode_by_steps(&cfg, what);                                                               \
@@ -84,7 +84,8 @@ static void steps_equal_the_whole(void)
     VARIANT("ALiBi", cfg.alibi = true);
     VARIANT("window", cfg.attention.rule.left = 2);
     VARIANT("buckets", cfg.relative = (fv_relative){FV_RELATIVE_T5, 8, 4, false});
-    VARIANT("vectors", cfg.relative = (fv_relative){.reach = 2}; cfg.relative_vectors = true);
+    VARIANT("vectors", cfg.relative = (fv_relative){.max_distance = 2};
+            cfg.relative_vectors = true);
     VARIANT("general", cfg.attention.score = FV_ATTENTION_GENERAL);
     VARIANT("additive", cfg.attention.score = FV_ATTENTION_ADDITIVE);
     VARIANT("cosine", cfg.attention.score = FV_ATTENTION_COSINE);
@@ -102,30 +103,30 @@ static void packed_documents(void)
     static const int64_t begin[DOCUMENTS + 1] = {0, 5, 6, TOTAL};
     bench b = bench_new();
     fv_ctx *ctx = b.ctx;
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, WIDTH, 2);
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, WIDTH, 2);
     cfg.attention.rule.causal = FV_CAUSAL_TOP_LEFT;
     cfg.rotary.width = 4;
-    fv_heads heads;
-    CHECK_OK(ctx, fv_heads_create(b.params, "d", &cfg, &heads));
+    fv_mha heads;
+    CHECK_OK(ctx, fv_mha_create(b.params, "d", &cfg, &heads));
     fv_no_grad_begin(ctx);
     fv_tensor *x = tensor_random(ctx, 1, 3, 1, TOTAL, WIDTH), *alone[DOCUMENTS], *angles[DOCUMENTS];
     for (int i = 0; i < DOCUMENTS; i++) {
-        fv_heads_input one = {.x = fv_slice(ctx, x, 1, begin[i], begin[i + 1], 1)};
-        alone[i] = fv_heads_run(ctx, &heads, &one, NULL);
+        fv_mha_input one = {.x = fv_slice(ctx, x, 1, begin[i], begin[i + 1], 1)};
+        alone[i] = fv_mha_run(ctx, &heads, &one, NULL);
         angles[i] = fv_rotary_table(ctx, FV_F32, &cfg.rotary, 0, begin[i + 1] - begin[i]);
     }
-    fv_heads_input in = {.x = x, .angles = fv_concat(ctx, DOCUMENTS, angles, 1)};
+    fv_mha_input in = {.x = x, .angles = fv_concat(ctx, DOCUMENTS, angles, 1)};
     in.q_begin = in.k_begin = indices_of(ctx, begin, DOCUMENTS + 1);
     fv_tensor *expected = fv_concat(ctx, DOCUMENTS, alone, 1);
-    CHECK(tensor_distance(ctx, fv_heads_run(ctx, &heads, &in, NULL), expected) < 1e-6);
+    CHECK(tensor_distance(ctx, fv_mha_run(ctx, &heads, &in, NULL), expected) < 1e-6);
     in.angles = NULL; /* or run on: only differences count, up to rounding */
-    CHECK(tensor_distance(ctx, fv_heads_run(ctx, &heads, &in, NULL), expected) < 1e-5);
+    CHECK(tensor_distance(ctx, fv_mha_run(ctx, &heads, &in, NULL), expected) < 1e-5);
     in.q_begin = in.k_begin = NULL; /* one document */
-    CHECK(tensor_distance(ctx, fv_heads_run(ctx, &heads, &in, NULL), expected) > 1e-3);
+    CHECK(tensor_distance(ctx, fv_mha_run(ctx, &heads, &in, NULL), expected) > 1e-3);
     in.q_begin = in.k_begin = indices_of(ctx, begin, DOCUMENTS + 1);
     heads.cfg.attention.want_weights = true;
-    CHECK(!fv_tensor_valid(fv_heads_run(ctx, &heads, &in, NULL)));
+    CHECK(!fv_tensor_valid(fv_mha_run(ctx, &heads, &in, NULL)));
     CHECK_ERROR(ctx, FV_ERR_UNSUPPORTED, "documents");
     bench_free(&b);
 }
@@ -134,16 +135,16 @@ static void cross_attention_with_a_learned_centre(void)
 {
     bench b = bench_new();
     fv_ctx *ctx = b.ctx;
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, 8, 2);
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, 8, 2);
     cfg.attention.normaliser = FV_ATTENTION_LOCAL_P;
     cfg.attention.half_width = 2;
-    fv_heads heads;
-    CHECK_OK(ctx, fv_heads_create(b.params, "c", &cfg, &heads));
+    fv_mha heads;
+    CHECK_OK(ctx, fv_mha_create(b.params, "c", &cfg, &heads));
     fv_tensor *memory = tensor_random(ctx, 2, 3, 2, 9, 8);
-    fv_heads_input in = {.x = tensor_random(ctx, 1, 3, 2, 4, 8), .keys = memory};
+    fv_mha_input in = {.x = tensor_random(ctx, 1, 3, 2, 4, 8), .keys = memory};
     fv_attention_result r;
-    fv_tensor *y = fv_heads_run(ctx, &heads, &in, &r);
+    fv_tensor *y = fv_mha_run(ctx, &heads, &in, &r);
     CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, fv_square(ctx, y), 0, NULL, false)));
     CHECK(fv_grad(ctx, bench_parameter(&b, "c.centre.weight")) != NULL);
     CHECK(fv_grad(ctx, bench_parameter(&b, "c.centre.vector")) != NULL);
@@ -155,7 +156,7 @@ static void cross_attention_with_a_learned_centre(void)
 static void batches_do_not_matter(void)
 {
     enum { B = 5, N = 6, WIDTH = 8 };
-    for (int score = 0; score < FV_ATTENTION_CALLER; score++) {
+    for (int score = 0; score < FV_ATTENTION_CUSTOM; score++) {
         bench b = bench_new();
         fv_ctx *ctx = b.ctx;
         fv_block_config cfg;
@@ -184,7 +185,7 @@ static void weights_on_request(void)
     fv_ctx *ctx = b.ctx;
     fv_block_config cfg;
     fv_block_config_init(&cfg, sizeof cfg, 8, 2);
-    fv_heads_config_init(&cfg.cross, sizeof cfg.cross, 8, 4);
+    fv_mha_config_init(&cfg.cross, sizeof cfg.cross, 8, 4);
     fv_block block;
     CHECK_OK(ctx, fv_block_create(b.params, "b", &cfg, &block));
     fv_block_input in = {.x = tensor_random(ctx, 1, 3, 1, 3, 8),
@@ -227,7 +228,7 @@ static void names_and_counts(void)
         bench_parameter(&b, names[i]);
     CHECK_EQ(fv_params_elements(b.params), 16 * 16 * 2 + 8 * 16 * 2 + 3 * 16 * 24 + 2 * 16);
     fv_tensor *table = NULL;
-    CHECK_OK(ctx, fv_table_create(b.params, "embed", 5, 16, 0.02, &table));
+    CHECK_OK(ctx, fv_embedding_create(b.params, "embed", 5, 16, 0.02, &table));
     CHECK(bench_parameter(&b, "embed.weight") == table);
     bench_free(&b);
 }
@@ -259,13 +260,13 @@ static void refusals(void)
 {
     bench b = bench_new();
     fv_ctx *ctx = b.ctx;
-    fv_heads_config cfg;
-    fv_heads heads = {.score = NULL};
+    fv_mha_config cfg;
+    fv_mha heads = {.score = NULL};
 #define REFUSE(change, text)                                                                       \
     do {                                                                                           \
-        fv_heads_config_init(&cfg, sizeof cfg, 8, 2);                                              \
+        fv_mha_config_init(&cfg, sizeof cfg, 8, 2);                                                \
         change;                                                                                    \
-        CHECK_EQ(fv_heads_create(b.params, "r", &cfg, &heads), FV_ERR_ARGUMENT);                   \
+        CHECK_EQ(fv_mha_create(b.params, "r", &cfg, &heads), FV_ERR_ARGUMENT);                     \
         CHECK(strstr(fv_ctx_message(ctx), text) != NULL);                                          \
         CHECK_EQ(fv_ctx_error(ctx), FV_OK);                                                        \
         CHECK_EQ(fv_params_count(b.params), 0);                                                    \
@@ -293,13 +294,13 @@ static void refusals(void)
     CHECK_EQ(fv_dense_create(b.params, "d", 3, 4, false, 0, &dense), FV_ERR_SHAPE);
     CHECK(dense.weight == NULL);
     CHECK_ERROR(ctx, FV_ERR_SHAPE, "'d.weight' has shape [3,3], expected [4,3]");
-    fv_grid grid = {.channels = 4};
-    CHECK(
-        !fv_tensor_valid(fv_grid_run(ctx, &grid, tensor_random(ctx, 1, 3, 2, 4, 4), false, NULL)));
+    fv_nonlocal grid = {.channels = 4};
+    CHECK(!fv_tensor_valid(
+        fv_nonlocal_run(ctx, &grid, tensor_random(ctx, 1, 3, 2, 4, 4), false, NULL)));
     CHECK_ERROR(ctx, FV_ERR_SHAPE, "[2,4,4], expected [batch, 4, height, width]");
     fv_block_config block_cfg;
     fv_block_config_init(&block_cfg, sizeof block_cfg, 8, 2);
-    fv_heads_config_init(&block_cfg.cross, sizeof block_cfg.cross, 8, 2);
+    fv_mha_config_init(&block_cfg.cross, sizeof block_cfg.cross, 8, 2);
     fv_block block;
     CHECK_OK(ctx, fv_block_create(b.params, "b", &block_cfg, &block));
     fv_tensor *x = tensor_random(ctx, 1, 3, 1, 2, 8);
@@ -339,11 +340,11 @@ static void grid_by_its_formula(void)
     enum { C = 4, H = 2, W = 3, N = H * W, INNER = 2 };
     bench b = bench_new();
     fv_ctx *ctx = b.ctx;
-    fv_grid grid;
-    CHECK_OK(ctx, fv_grid_create(b.params, "g", C, INNER, 0, 0, &grid));
+    fv_nonlocal grid;
+    CHECK_OK(ctx, fv_nonlocal_create(b.params, "g", C, INNER, 0, 0, &grid));
     CHECK_OK(ctx, fv_tensor_write(ctx, grid.gamma, (float[]){0.5f}, sizeof(float)));
     fv_tensor *x = tensor_random(ctx, 1, 4, 1, C, H, W);
-    float *y = tensor_floats(ctx, fv_grid_run(ctx, &grid, x, false, NULL)),
+    float *y = tensor_floats(ctx, fv_nonlocal_run(ctx, &grid, x, false, NULL)),
           *p = tensor_floats(ctx, x);
     float *wq = tensor_floats(ctx, grid.query), *wk = tensor_floats(ctx, grid.key);
     float *wv = tensor_floats(ctx, grid.values), *wo = tensor_floats(ctx, grid.out);

@@ -94,7 +94,7 @@ static void torch_scaled_dot_product(void)
     check_sdpa("sdpa_gqa", FV_CAUSAL_TOP_LEFT, false);
 }
 
-static void run_mha(fixture *f, const fv_heads *heads, int inputs)
+static void run_mha(fixture *f, const fv_mha *heads, int inputs)
 {
     static const char *const names[3] = {"in0", "in1", "in2"};
     fv_ctx *ctx = f->b->ctx;
@@ -103,7 +103,7 @@ static void run_mha(fixture *f, const fv_heads *heads, int inputs)
         in[i] = fv_leaf(ctx, load(f, names[i], ""));
     fv_attention_result r;
     fv_tensor *y =
-        fv_heads_run(ctx, heads, &(fv_heads_input){.x = in[0], .keys = in[1], .values = in[2]}, &r);
+        fv_mha_run(ctx, heads, &(fv_mha_input){.x = in[0], .keys = in[1], .values = in[2]}, &r);
     compare(f, "out0", "", y);
     compare(f, "out1", "", r.weights);
     fv_tensor *loss = fv_add(ctx, weighed(f, "out0", y), weighed(f, "out1", r.weights));
@@ -132,12 +132,12 @@ static void torch_self_attention(void)
         take(&f, "m.out_proj.weight", "param.out_proj.weight");
         take(&f, "m.out_proj.bias", "param.out_proj.bias");
         const int before = fv_params_count(b.params);
-        fv_heads_config cfg;
-        fv_heads_config_init(&cfg, sizeof cfg, 24, 4);
+        fv_mha_config cfg;
+        fv_mha_config_init(&cfg, sizeof cfg, 24, 4);
         cfg.fused_qkv = packed;
         cfg.attention.want_weights = true;
-        fv_heads heads;
-        CHECK_OK(b.ctx, fv_heads_create(b.params, "m", &cfg, &heads));
+        fv_mha heads;
+        CHECK_OK(b.ctx, fv_mha_create(b.params, "m", &cfg, &heads));
         CHECK_EQ(fv_params_count(b.params), before); /* all of them were there */
         run_mha(&f, &heads, 1);
         if (packed) compare(&f, "param.in_proj_weight", ".grad", fv_grad(b.ctx, heads.qkv.weight));
@@ -158,13 +158,13 @@ static void torch_cross_attention(void)
         take_rows(&f, biases[i], "param.in_proj_bias", i * 24, i * 24 + 24);
     take(&f, "m.out_proj.weight", "param.out_proj.weight");
     take(&f, "m.out_proj.bias", "param.out_proj.bias");
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, 24, 3);
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, 24, 3);
     cfg.width_k = 10;
     cfg.width_v = 14;
     cfg.attention.want_weights = true;
-    fv_heads heads;
-    CHECK_OK(b.ctx, fv_heads_create(b.params, "m", &cfg, &heads));
+    fv_mha heads;
+    CHECK_OK(b.ctx, fv_mha_create(b.params, "m", &cfg, &heads));
     run_mha(&f, &heads, 3);
     compare(&f, "param.k_proj_weight", ".grad", fv_grad(b.ctx, heads.k.weight));
     fixture_close(&f);
@@ -201,7 +201,7 @@ static void check_torch_block(const char *layer, bool post, fv_act act)
         take(&f, map[i][0], map[i][1]);
     fv_block_config cfg;
     fv_block_config_init(&cfg, sizeof cfg, WIDTH, 2);
-    fv_heads_config_init(&cfg.cross, sizeof cfg.cross, WIDTH, 2);
+    fv_mha_config_init(&cfg.cross, sizeof cfg.cross, WIDTH, 2);
     cfg.self.fused_qkv = cfg.cross.fused_qkv = true;
     cfg.self.attention.rule.causal = FV_CAUSAL_TOP_LEFT;
     cfg.ff.hidden = 12;
@@ -213,7 +213,7 @@ static void check_torch_block(const char *layer, bool post, fv_act act)
     fv_tensor *x = fv_leaf(ctx, load(&f, "x", "")), *memory = fv_leaf(ctx, load(&f, "memory", ""));
     const int64_t lengths[2] = {5, 3};
     fv_tensor *keys = fv_from_host(ctx, FV_I64, 1, (int64_t[]){2}, lengths);
-    fv_block_input in = {.x = x, .memory = memory, .memory_keys = keys, .training = true};
+    fv_block_input in = {.x = x, .memory = memory, .memory_lengths = keys, .training = true};
     fv_tensor *y = fv_block_run(ctx, &block, &in, NULL);
     compare(&f, "y", "", y);
     CHECK_OK(ctx, fv_backward(ctx, weighed(&f, "y", y)));

@@ -317,7 +317,7 @@ static void older_folders_speak_in_their_config(void)
     fv_model_close(&model);
     CHECK_EQ(remove(folder_path("marian/generation_config.json")), 0);
     CHECK_OK(ctx, fv_model_open(ctx, folder_path("marian"), &model));
-    const fv_generation_config *g = model ? fv_model_generation(model) : NULL;
+    const fv_generation_defaults *g = model ? fv_model_generation(model) : NULL;
     CHECK(g && g->beams == 5 && g->banned_count == 1 && g->banned[0] == 7 && g->eos[0] == 0);
     fv_model_close(&model);
 }
@@ -342,7 +342,7 @@ static void banned_tokens_do_not_come(void)
     write_translator("joint", settings);
     CHECK_OK(ctx, fv_model_open(ctx, folder_path("marian"), &model));
     for (int again = 0; model && again < 2; again++) { /* and it is saved */
-        const fv_generation_config *g = fv_model_generation(model);
+        const fv_generation_defaults *g = fv_model_generation(model);
         CHECK(g->banned_count == 2 && g->banned[2] == 7 && g->banned[3] == token);
         CHECK(g->banned_lengths[0] == 3 && g->banned_lengths[1] == 1);
         CHECK(g->renormalize && g->beams == 3 && g->no_repeat_ngram == 4);

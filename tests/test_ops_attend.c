@@ -130,8 +130,8 @@ static void shared_keys(void)
             const int rows = kind == 1 ? 4 : 1;
             fv_tensor *k = fv_leaf(ctx, tensor_random(ctx, 1, 4, B, H, KEYS, D));
             fv_tensor *v = fv_leaf(ctx, tensor_random(ctx, 2, 4, B, H, KEYS, D));
-            fv_tensor *n_keys = indices_of(ctx, (int64_t[]){KEYS, 0, 20}, B);
-            fv_attend_extra extra = {.n_keys = n_keys};
+            fv_tensor *key_lengths = indices_of(ctx, (int64_t[]){KEYS, 0, 20}, B);
+            fv_attend_extra extra = {.key_lengths = key_lengths};
             if (kind < 2) extra.w = tensor_random(ctx, 3, 2, H, D);
             fv_tensor *all = NULL, *sum[2] = {NULL, NULL};
             for (int call = 0; call < 2 * CALLS; call++) { /* together, then one by one */

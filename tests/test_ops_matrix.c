@@ -245,7 +245,7 @@ static void frozen_weights(void)
         fv_tensor *plain = tensor_random(ctx, 2, 2, OUT, IN);
         fv_tensor *w = fv_params_add(params, "w", tensor_random(ctx, 2, 2, OUT, IN));
         fv_tensor *x = tensor_random(ctx, 1, 2, ROWS, IN);
-        CHECK_OK(ctx, fv_linear_freeze(ctx, w, (fv_weight_form)form));
+        CHECK_OK(ctx, fv_linear_pack_in_place(ctx, w, (fv_weight_form)form));
         fv_tensor *y = fv_linear(ctx, x, w, NULL), *want = fv_linear(ctx, x, plain, NULL);
         const double error = tensor_distance(ctx, y, want);
         CHECK(form == FV_WEIGHT_F32 ? error == 0 : error > 0 && error < 0.2);
@@ -261,7 +261,7 @@ static void frozen_weights(void)
 
         float values[OUT * IN];
         CHECK_EQ(fv_tensor_read(ctx, w, values, sizeof values), FV_ERR_STATE);
-        CHECK_EQ(fv_linear_freeze(ctx, w, FV_WEIGHT_F32), FV_ERR_STATE);
+        CHECK_EQ(fv_linear_pack_in_place(ctx, w, FV_WEIGHT_F32), FV_ERR_STATE);
         CHECK_EQ(fv_linear_pack(ctx, w), FV_ERR_STATE);
         fv_add(ctx, w, w);
         CHECK_ERROR(ctx, FV_ERR_STATE, "frozen");
@@ -269,8 +269,9 @@ static void frozen_weights(void)
         CHECK_ERROR(ctx, FV_ERR_STATE, "frozen weight, which has no gradient");
         fv_embedding(ctx, w, indices_of(ctx, (int64_t[]){OUT}, 1), -1);
         CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_INDEX);
-        CHECK_EQ(fv_linear_freeze(ctx, x, (fv_weight_form)9), FV_ERR_ARGUMENT);
-        CHECK_EQ(fv_linear_freeze(ctx, tensor_random(ctx, 1, 1, 4), FV_WEIGHT_I8), FV_ERR_SHAPE);
+        CHECK_EQ(fv_linear_pack_in_place(ctx, x, (fv_weight_form)9), FV_ERR_ARGUMENT);
+        CHECK_EQ(fv_linear_pack_in_place(ctx, tensor_random(ctx, 1, 1, 4), FV_WEIGHT_I8),
+                 FV_ERR_SHAPE);
         fv_params_destroy(&params);
         fv_ctx_destroy(&ctx);
     }

@@ -181,23 +181,27 @@ static void t5_buckets(void)
     fv_ctx *ctx = begin();
     check_buckets(
         ctx,
-        (fv_relative){.kind = FV_RELATIVE_T5, .buckets = 32, .reach = 128, .bidirectional = true},
+        (fv_relative){
+            .kind = FV_RELATIVE_T5, .buckets = 32, .max_distance = 128, .bidirectional = true},
         t5_both_32_128);
-    check_buckets(ctx, (fv_relative){.kind = FV_RELATIVE_T5, .buckets = 32, .reach = 128},
+    check_buckets(ctx, (fv_relative){.kind = FV_RELATIVE_T5, .buckets = 32, .max_distance = 128},
                   t5_left_32_128);
-    check_buckets(ctx, (fv_relative){.kind = FV_RELATIVE_T5, .buckets = 16, .reach = 40},
+    check_buckets(ctx, (fv_relative){.kind = FV_RELATIVE_T5, .buckets = 16, .max_distance = 40},
                   t5_left_16_40);
-    CHECK_EQ(fv_relative_rows(&(fv_relative){.kind = FV_RELATIVE_T5, .buckets = 1, .reach = 9}), 0);
-    CHECK_EQ(fv_relative_rows(&(fv_relative){.kind = FV_RELATIVE_T5, .buckets = 32, .reach = 9}),
-             0);
-    CHECK_EQ(fv_relative_rows(&(fv_relative){.kind = (fv_relative_kind)9, .reach = 9}), 0);
-    CHECK(!fv_tensor_valid(fv_relative_index(ctx, &(fv_relative){.reach = -1}, 0, 2, 2)));
+    CHECK_EQ(
+        fv_relative_rows(&(fv_relative){.kind = FV_RELATIVE_T5, .buckets = 1, .max_distance = 9}),
+        0);
+    CHECK_EQ(
+        fv_relative_rows(&(fv_relative){.kind = FV_RELATIVE_T5, .buckets = 32, .max_distance = 9}),
+        0);
+    CHECK_EQ(fv_relative_rows(&(fv_relative){.kind = (fv_relative_kind)9, .max_distance = 9}), 0);
+    CHECK(!fv_tensor_valid(fv_relative_index(ctx, &(fv_relative){.max_distance = -1}, 0, 2, 2)));
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "reach -1");
     end(ctx);
 }
 
 enum { NQ = 3, NK = 5, REACH = 2, FIRST = 1 };
-static const fv_relative clipped = {.kind = FV_RELATIVE_CLIPPED, .reach = REACH};
+static const fv_relative clipped = {.kind = FV_RELATIVE_CLIPPED, .max_distance = REACH};
 
 static int row_of(int i, int j)
 {
@@ -232,8 +236,8 @@ static void shaw_keys_and_values(void)
               *w = tensor_random(ctx, 2, 4, B, H, NQ, NK);
     fv_tensor *table = tensor_random(ctx, 3, 2, 2 * REACH + 1, D);
     float *t = tensor_floats(ctx, table), *qs = tensor_floats(ctx, q), *ws = tensor_floats(ctx, w);
-    float *keys = tensor_floats(ctx, fv_relative_keys(ctx, q, table, &clipped, FIRST, NK));
-    float *values = tensor_floats(ctx, fv_relative_values(ctx, w, table, &clipped, FIRST));
+    float *keys = tensor_floats(ctx, fv_relative_key_scores(ctx, q, table, &clipped, FIRST, NK));
+    float *values = tensor_floats(ctx, fv_relative_value_sums(ctx, w, table, &clipped, FIRST));
     for (int n = 0; n < B * H * NQ; n++) {
         double sum[D] = {0};
         for (int j = 0; j < NK; j++) {

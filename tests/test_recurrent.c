@@ -73,12 +73,12 @@ static void check_recorded(const char *layer, fv_cell cell, int layers, bool bid
     int64_t lengths[16];
     for (int64_t i = 0; i < batch; i++)
         lengths[i] = steps;
-    fv_varlen packing;
-    CHECK_OK(ctx, fv_varlen_make(ctx, batch, lengths, &packing));
+    fv_packed_sequences packing;
+    CHECK_OK(ctx, fv_pack_sequences(ctx, batch, lengths, &packing));
     const int64_t flat[] = {packing.total, cfg.input};
     fv_tensor *h = fv_rnn_run(ctx, &rnn, fv_reshape(ctx, steps_first(in), 2, flat), &packing, NULL,
                               false, NULL);
-    fv_tensor *out = fv_retain(ctx, fv_varlen_pad(ctx, &packing, h, NULL));
+    fv_tensor *out = fv_retain(ctx, fv_packed_pad(ctx, &packing, h, NULL));
     size_t n = read_recorded(file, layer, "out0", want);
     CHECK_OK(ctx, fv_tensor_read(ctx, out, got, n * sizeof *got));
     check_near(layer, got, want, n);
@@ -95,7 +95,7 @@ static void check_recorded(const char *layer, fv_cell cell, int layers, bool bid
                                      n * sizeof *got));
         check_near(name, got, want, n);
     }
-    fv_varlen_free(&packing);
+    fv_packed_free(&packing);
     fv_params_destroy(&params);
     fv_scope_end(ctx);
     fv_safetensors_close(&file);
@@ -110,8 +110,8 @@ static void plain(void) { check_recorded("rnn_tanh", FV_CELL_RNN, 1, false); }
 
 static void packs_longest_first(void)
 {
-    fv_varlen p;
-    CHECK_OK(ctx, fv_varlen_make(ctx, 4, (int64_t[]){2, 4, 2, 1}, &p));
+    fv_packed_sequences p;
+    CHECK_OK(ctx, fv_pack_sequences(ctx, 4, (int64_t[]){2, 4, 2, 1}, &p));
     CHECK_EQ(p.total, 9);
     CHECK_EQ(p.steps, 4);
     static const int64_t order[] = {1, 0, 2, 3}, rows[] = {4, 3, 1, 1}, first[] = {0, 4, 7, 8};
@@ -120,8 +120,8 @@ static void packs_longest_first(void)
     CHECK(memcmp(p.first, first, sizeof first) == 0);
     for (int i = 0; i < 4; i++)
         CHECK_EQ(p.order[p.rank[i]], i);
-    fv_varlen_free(&p);
-    CHECK_EQ(fv_varlen_make(ctx, 2, (int64_t[]){3, 0}, &p), FV_ERR_ARGUMENT);
+    fv_packed_free(&p);
+    CHECK_EQ(fv_pack_sequences(ctx, 2, (int64_t[]){3, 0}, &p), FV_ERR_ARGUMENT);
 }
 
 enum { WIDTH = 3, HIDDEN = 5, SEQUENCES = 4, STEPS = 6 };
@@ -134,7 +134,7 @@ static void row_of(int64_t i, int64_t t, float *out)
         out[c] = (float)sin((double)(i * 37 + t * 5 + c) * 0.9);
 }
 
-static fv_tensor *varlen_rows(const fv_varlen *p, int64_t only)
+static fv_tensor *varlen_rows(const fv_packed_sequences *p, int64_t only)
 {
     float host[SEQUENCES * STEPS * WIDTH];
     for (int64_t t = 0; t < p->steps; t++)
@@ -155,7 +155,8 @@ static void read_state(fv_tensor *t, int64_t row, float *out)
     CHECK_OK(ctx, fv_tensor_read(ctx, one, out, HIDDEN * sizeof *out));
 }
 
-static void trace(const fv_rnn *rnn, const fv_varlen *p, int64_t only, int64_t row, traced *out)
+static void trace(const fv_rnn *rnn, const fv_packed_sequences *p, int64_t only, int64_t row,
+                  traced *out)
 {
     const int top = rnn->cfg.layers - 1;
     memset(out, 0, sizeof *out);
@@ -190,30 +191,30 @@ static void neighbours_do_not_matter(void)
             cfg.bidirectional = both;
             CHECK_OK(ctx, fv_params_create(ctx, &params));
             CHECK_OK(ctx, fv_rnn_create(params, "", &cfg, &rnn));
-            fv_varlen all;
-            CHECK_OK(ctx, fv_varlen_make(ctx, SEQUENCES, lengths, &all));
+            fv_packed_sequences all;
+            CHECK_OK(ctx, fv_pack_sequences(ctx, SEQUENCES, lengths, &all));
             for (int64_t i = 0; i < SEQUENCES; i++) {
                 static traced among, alone;
-                fv_varlen one;
-                CHECK_OK(ctx, fv_varlen_make(ctx, 1, &lengths[i], &one));
+                fv_packed_sequences one;
+                CHECK_OK(ctx, fv_pack_sequences(ctx, 1, &lengths[i], &one));
                 trace(&rnn, &all, -1, i, &among);
                 trace(&rnn, &one, i, 0, &alone);
                 CHECK(memcmp(&among, &alone, sizeof among) == 0);
-                fv_varlen_free(&one);
+                fv_packed_free(&one);
             }
-            fv_varlen_free(&all);
+            fv_packed_free(&all);
             fv_params_destroy(&params);
         }
 }
 
 static void pools_see_their_own_steps_only(void)
 {
-    fv_varlen p;
-    CHECK_OK(ctx, fv_varlen_make(ctx, SEQUENCES, lengths, &p));
+    fv_packed_sequences p;
+    CHECK_OK(ctx, fv_pack_sequences(ctx, SEQUENCES, lengths, &p));
     fv_tensor *x = varlen_rows(&p, -1);
     for (int kind = FV_POOL_LAST; kind <= FV_POOL_MAX; kind++) {
         float got[SEQUENCES * WIDTH];
-        CHECK_OK(ctx, fv_tensor_read(ctx, fv_varlen_pool(ctx, &p, x, (fv_pool_kind)kind), got,
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_packed_pool(ctx, &p, x, (fv_pool_kind)kind), got,
                                      sizeof got));
         for (int64_t i = 0; i < SEQUENCES; i++)
             for (int c = 0; c < WIDTH; c++) {
@@ -231,20 +232,20 @@ static void pools_see_their_own_steps_only(void)
                 CHECK_NEAR(got[i * WIDTH + c], want, 1e-6);
             }
     }
-    fv_varlen_free(&p);
+    fv_packed_free(&p);
 }
 
 static void tokens_are_stored_by_step(void)
 {
     static const int64_t a[] = {10, 11, 12}, b[] = {20, 21, 22, 23};
-    fv_varlen p;
-    CHECK_OK(ctx, fv_varlen_make(ctx, 2, (int64_t[]){3, 4}, &p));
+    fv_packed_sequences p;
+    CHECK_OK(ctx, fv_pack_sequences(ctx, 2, (int64_t[]){3, 4}, &p));
     int64_t got[7];
-    fv_tensor *t = fv_varlen_tokens(ctx, &p, (const int64_t *const[]){a, b});
+    fv_tensor *t = fv_packed_tokens(ctx, &p, (const int64_t *const[]){a, b});
     CHECK_OK(ctx, fv_tensor_read(ctx, t, got, sizeof got));
     static const int64_t want[] = {20, 10, 21, 11, 22, 12, 23};
     CHECK(memcmp(got, want, sizeof want) == 0);
-    fv_varlen_free(&p);
+    fv_packed_free(&p);
 }
 
 TEST_MAIN(argc, argv)

@@ -12,7 +12,7 @@ typedef struct world {
     fv_ctx *ctx;
     fv_params *params;
     fv_sequence_net net;
-    fv_varlen from, to;
+    fv_packed_sequences from, to;
 } world;
 
 static world open_world(fv_sequence_layout kind, fv_cell cell, fv_pool_kind pool, bool both)
@@ -29,21 +29,21 @@ static world open_world(fv_sequence_layout kind, fv_cell cell, fv_pool_kind pool
     cfg.pool = pool;
     cfg.bidirectional = both;
     CHECK_OK(w.ctx, fv_sequence_net_create(w.params, "net", &cfg, &w.net));
-    CHECK_OK(w.ctx, fv_varlen_make(w.ctx, SEQUENCES, read_lengths, &w.from));
-    CHECK_OK(w.ctx, fv_varlen_make(w.ctx, SEQUENCES, write_lengths, &w.to));
+    CHECK_OK(w.ctx, fv_pack_sequences(w.ctx, SEQUENCES, read_lengths, &w.from));
+    CHECK_OK(w.ctx, fv_pack_sequences(w.ctx, SEQUENCES, write_lengths, &w.to));
     return w;
 }
 
 static void close_world(world *w)
 {
-    fv_varlen_free(&w->from);
-    fv_varlen_free(&w->to);
+    fv_packed_free(&w->from);
+    fv_packed_free(&w->to);
     fv_params_destroy(&w->params);
     fv_ctx_destroy(&w->ctx);
 }
 
 /* Rows of sequence i of packed rows, in their order. */
-static fv_tensor *alone(world *w, fv_tensor *x, const fv_varlen *p, int64_t i)
+static fv_tensor *alone(world *w, fv_tensor *x, const fv_packed_sequences *p, int64_t i)
 {
     int64_t index[8];
     const int64_t rank = p->rank[i], n = p->length[rank];
@@ -74,9 +74,9 @@ static void check_alone(fv_sequence_layout kind, fv_cell cell, fv_pool_kind pool
     fv_tensor *y = fv_sequence_net_run(ctx, &w.net, &in);
     CHECK_EQ(fv_tensor_size(y, 1), OUTPUT);
     for (int64_t i = 0; i < SEQUENCES; i++) {
-        fv_varlen from, to;
-        CHECK_OK(ctx, fv_varlen_make(ctx, 1, &read_lengths[i], &from));
-        CHECK_OK(ctx, fv_varlen_make(ctx, 1, &write_lengths[i], &to));
+        fv_packed_sequences from, to;
+        CHECK_OK(ctx, fv_pack_sequences(ctx, 1, &read_lengths[i], &from));
+        CHECK_OK(ctx, fv_pack_sequences(ctx, 1, &write_lengths[i], &to));
         fv_sequence_net_input own = {.x = is_one(kind) ? fv_slice(ctx, x, 0, i, i + 1, 1)
                                                        : alone(&w, x, &w.from, i),
                                      .from = is_one(kind) ? NULL : &from};
@@ -86,8 +86,8 @@ static void check_alone(fv_sequence_layout kind, fv_cell cell, fv_pool_kind pool
                           : kind == FV_LAYOUT_MANY_TO_MANY ? alone(&w, y, &w.from, i)
                                                            : fv_slice(ctx, y, 0, i, i + 1, 1);
         CHECK(tensor_same(ctx, fv_contiguous(ctx, want), got));
-        fv_varlen_free(&from);
-        fv_varlen_free(&to);
+        fv_packed_free(&from);
+        fv_packed_free(&to);
     }
     CHECK_EQ(fv_ctx_error(ctx), FV_OK);
     close_world(&w);
@@ -116,7 +116,7 @@ static void last_is_each_ways_own(void)
     fv_tensor *y =
         fv_sequence_net_run(ctx, &w.net, &(fv_sequence_net_input){.x = x, .from = &w.from});
     CHECK(tensor_same(ctx, y, fv_dense_run(ctx, &w.net.out, ends)));
-    fv_tensor *places = fv_varlen_pool(ctx, &w.from, h, FV_POOL_LAST);
+    fv_tensor *places = fv_packed_pool(ctx, &w.from, h, FV_POOL_LAST);
     CHECK(!tensor_same(ctx, y, fv_dense_run(ctx, &w.net.out, places)));
     close_world(&w);
 }

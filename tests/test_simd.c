@@ -540,7 +540,7 @@ TEST_MAIN(argc, argv)
         if (mprotect(slot_end[p], page, PROT_NONE) != 0) return 1;
     }
     for (int level = FV_SIMD_SCALAR; level <= (int)fv_simd_detect(); level++)
-        fv_kernel_table_fill(&tables[level], (fv_simd)level);
+        fv_kernel_table_register(&tables[level], (fv_simd)level);
     for (int threads = 2; threads <= MAX_THREADS; threads++)
         if (fv_pool_create(threads, &pools[threads]) != FV_OK) return 1;
     RUN(elementwise_kernels);

@@ -39,11 +39,11 @@ static fv_status call_rnn(const void *cfg)
     return status;
 }
 
-static void init_heads(void *cfg, size_t bytes) { fv_heads_config_init(cfg, bytes, 8, 2); }
+static void init_heads(void *cfg, size_t bytes) { fv_mha_config_init(cfg, bytes, 8, 2); }
 static fv_status call_heads(const void *cfg)
 {
-    fv_heads heads;
-    const fv_status status = fv_heads_create(params, "heads", cfg, &heads);
+    fv_mha heads;
+    const fv_status status = fv_mha_create(params, "heads", cfg, &heads);
     if (status == FV_OK) {
         CHECK_EQ(heads.cfg.heads, 2);
         CHECK(heads.cfg.attention.temperature == 1);
@@ -173,7 +173,7 @@ static fv_status call_transformer(const void *cfg)
 
 static const sized all[] = {
     {"fv_rnn_config", sizeof(fv_rnn_config), 8, init_rnn, NULL, call_rnn},
-    {"fv_heads_config", sizeof(fv_heads_config), UPTO(fv_heads_config, d_v), init_heads, NULL,
+    {"fv_mha_config", sizeof(fv_mha_config), UPTO(fv_mha_config, d_v), init_heads, NULL,
      call_heads},
     {"fv_feed_forward_config", sizeof(fv_feed_forward_config), UPTO(fv_feed_forward_config, hidden),
      init_feed_forward, NULL, call_feed_forward},

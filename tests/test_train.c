@@ -262,7 +262,7 @@ static void transposed_weights_are_saved_and_loaded(void)
     CHECK_EQ(fv_safetensors_entry(file, 0)->shape[0], IN);
     fv_safetensors_close(&file);
 
-    CHECK_OK(ctx, fv_linear_freeze(ctx, w, FV_WEIGHT_F32));
+    CHECK_OK(ctx, fv_linear_pack_in_place(ctx, w, FV_WEIGHT_F32));
     CHECK_EQ(fv_params_save(params, path), FV_ERR_STATE);
     CHECK(fv_params_load(params, path) != FV_OK);
     CHECK_OK(ctx, fv_safetensors_open(ctx, path, FV_SAFETENSORS_COPY, &file));

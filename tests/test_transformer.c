@@ -14,12 +14,12 @@ static void packed_has_the_bits_of_alone(void)
         const fv_transformer_config cfg = small_config(packable[f]);
         small s = small_make(&cfg);
         const fv_sequences all = all_of(s.t);
-        const fv_rows rows = fv_rows_varlen(s.ctx, &all);
+        const fv_token_rows rows = fv_token_rows_varlen(s.ctx, &all);
         fv_tensor *together = small_states(&s, &rows);
         int64_t at = 0;
         for (int i = 0; i < COUNT; at += lengths[i++]) {
             const fv_sequences one = one_of(s.t, i);
-            const fv_rows own = fv_rows_varlen(s.ctx, &one);
+            const fv_token_rows own = fv_token_rows_varlen(s.ctx, &one);
             fv_tensor *part = fv_slice(s.ctx, together, 1, at, at + lengths[i], 1);
             if (!tensor_same(s.ctx, part, small_states(&s, &own)))
                 test_failed(__FILE__, __LINE__, "%s: sequence %d", fv_family_name(packable[f]), i);
@@ -34,11 +34,11 @@ static void padded_is_alone(void)
         const fv_transformer_config cfg = small_config((fv_family)f);
         small s = small_make(&cfg);
         const fv_sequences all = all_of(s.t);
-        const fv_rows rows = fv_rows_pad(s.ctx, &all, cfg.pad);
+        const fv_token_rows rows = fv_token_rows_pad(s.ctx, &all, cfg.pad);
         fv_tensor *together = small_states(&s, &rows);
         for (int i = 0; i < COUNT; i++) {
             const fv_sequences one = one_of(s.t, i);
-            const fv_rows own = fv_rows_pad(s.ctx, &one, cfg.pad);
+            const fv_token_rows own = fv_token_rows_pad(s.ctx, &one, cfg.pad);
             fv_tensor *part =
                 fv_slice(s.ctx, fv_slice(s.ctx, together, 0, i, i + 1, 1), 1, 0, lengths[i], 1);
             CHECK(tensor_distance(s.ctx, part, small_states(&s, &own)) < 1e-5);
@@ -77,7 +77,7 @@ static void next_loss_sums(void)
         double expected = 0;
         for (int i = 0; i < COUNT; i++) {
             const fv_sequences one = one_of(s.t, i);
-            const fv_rows rows = fv_rows_varlen(s.ctx, &one);
+            const fv_token_rows rows = fv_token_rows_varlen(s.ctx, &one);
             fv_tensor *logits = fv_transformer_logits(s.ctx, s.t, small_states(&s, &rows));
             for (int64_t t = 0; t + 1 < lengths[i]; t++)
                 expected += surprise(s.ctx, logits, t, tokens[i][t + 1]);
@@ -117,7 +117,8 @@ static void pair_loss_sums(void)
             memcpy(fed + 1, others[i], (size_t)n * sizeof *fed);
             const fv_sequences one = one_of(s.t, i);
             const fv_sequences target = {.count = 1, .tokens = &list, .length = &length};
-            const fv_rows rows = fv_rows_varlen(s.ctx, &one), to = fv_rows_varlen(s.ctx, &target);
+            const fv_token_rows rows = fv_token_rows_varlen(s.ctx, &one),
+                                to = fv_token_rows_varlen(s.ctx, &target);
             fv_tensor *memory = fv_transformer_encode(s.ctx, s.t, &rows, NULL);
             fv_tensor *logits = fv_transformer_logits(
                 s.ctx, s.t, fv_transformer_decode(s.ctx, s.t, &to, memory, &rows, NULL));
@@ -150,14 +151,15 @@ static void word_loss_sums(void)
     double expected = 0;
     for (int i = 0; i < COUNT; i++) {
         const fv_sequences one = one_of(s.t, i);
-        const fv_rows rows = fv_rows_varlen(s.ctx, &one);
+        const fv_token_rows rows = fv_token_rows_varlen(s.ctx, &one);
         fv_tensor *logits = fv_transformer_logits(s.ctx, s.t, small_states(&s, &rows));
         for (int64_t t = 0; t < lengths[i]; t++)
             if (wanted[i][t] != -1) expected += surprise(s.ctx, logits, t, wanted[i][t]);
     }
     const fv_sequences all = all_of(s.t);
     for (int padded = 0; padded < 2; padded++) {
-        const fv_rows rows = padded ? fv_rows_pad(s.ctx, &all, 0) : fv_rows_varlen(s.ctx, &all);
+        const fv_token_rows rows =
+            padded ? fv_token_rows_pad(s.ctx, &all, 0) : fv_token_rows_varlen(s.ctx, &all);
         fv_tensor *loss =
             fv_transformer_mlm_loss(s.ctx, s.t, &all, &rows, small_states(&s, &rows), wanted, NULL);
         CHECK_NEAR(item(s.ctx, loss), expected, 1e-5 * expected);
@@ -174,9 +176,10 @@ static void pooling_sees_documents(void)
     small s = small_make(&cfg);
     fv_ctx *ctx = s.ctx;
     const fv_sequences all = all_of(s.t);
-    const fv_rows packed = fv_rows_varlen(ctx, &all), padded = fv_rows_pad(ctx, &all, 0);
+    const fv_token_rows packed = fv_token_rows_varlen(ctx, &all),
+                        padded = fv_token_rows_pad(ctx, &all, 0);
     for (int which = 0; which < 2; which++) {
-        const fv_rows *rows = which ? &padded : &packed;
+        const fv_token_rows *rows = which ? &padded : &packed;
         fv_tensor *states = small_states(&s, rows);
         fv_tensor *mean = fv_transformer_pool(ctx, rows, states, FV_POOLING_MEAN);
         fv_tensor *first = fv_transformer_pool(ctx, rows, states, FV_POOLING_FIRST);
@@ -187,7 +190,7 @@ static void pooling_sees_documents(void)
         CHECK_EQ(fv_tensor_size(next, 1), 2);
         for (int i = 0; i < COUNT; i++) {
             const fv_sequences one = one_of(s.t, i);
-            const fv_rows own = fv_rows_varlen(ctx, &one);
+            const fv_token_rows own = fv_token_rows_varlen(ctx, &one);
             fv_tensor *x = small_states(&s, &own);
             fv_tensor *m = fv_mean(ctx, x, 1, (int[]){1}, false);
             CHECK(tensor_distance(ctx, fv_slice(ctx, mean, 0, i, i + 1, 1), m) < 1e-5);
@@ -217,7 +220,7 @@ static fv_tensor *any_loss(fv_ctx *ctx, const fv_transformer *t)
     }
     if (c->decoder_layers) return fv_transformer_lm_loss(ctx, t, &two, NULL);
     const int64_t *words[2] = {wanted[0], wanted[3]};
-    const fv_rows rows = fv_rows_varlen(ctx, &two);
+    const fv_token_rows rows = fv_token_rows_varlen(ctx, &two);
     fv_tensor *states = fv_transformer_encode(ctx, t, &rows, NULL);
     fv_tensor *next = fv_transformer_next_sentence(ctx, t, &rows, states);
     fv_tensor *kind = indices_of(ctx, (int64_t[]){0, 1}, 2);

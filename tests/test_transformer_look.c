@@ -35,7 +35,7 @@ static void look(small *s, const char *sites, const char *expected)
                                 .take = take,
                                 .user = &v};
     const fv_sequences one = one_of(s->t, 2);
-    const fv_rows rows = fv_rows_varlen(s->ctx, &one);
+    const fv_token_rows rows = fv_token_rows_varlen(s->ctx, &one);
     const fv_pass pass = {.capture = &capture};
     fv_tensor *memory = fv_transformer_encode(s->ctx, s->t, &rows, &pass);
     fv_tensor *seen = fv_transformer_decode(s->ctx, s->t, &rows, memory, &rows, &pass);
@@ -65,7 +65,7 @@ static void a_look_may_fail_the_pass(void)
     const fv_capture capture = {.take = take, .user = &v};
     const fv_pass pass = {.capture = &capture};
     const fv_sequences one = one_of(s.t, 0);
-    const fv_rows rows = fv_rows_varlen(s.ctx, &one);
+    const fv_token_rows rows = fv_token_rows_varlen(s.ctx, &one);
     CHECK_REFUSED(s.ctx, fv_transformer_decode(s.ctx, s.t, &rows, NULL, NULL, &pass),
                   FV_ERR_CANCELLED, "");
     CHECK_EQ(v.sites, 1);
@@ -94,7 +94,8 @@ static fv_status keep(void *user, fv_ctx *ctx, const fv_site_weights *site)
     return fv_ctx_error(ctx);
 }
 
-static void pass_keeping(small *s, const fv_rows *target, const fv_rows *source, kept_maps *kept)
+static void pass_keeping(small *s, const fv_token_rows *target, const fv_token_rows *source,
+                         kept_maps *kept)
 {
     const fv_capture capture = {.what = {.weights = kept->length == 0, .view = kept->length > 0},
                                 .take = keep,
@@ -111,14 +112,14 @@ static void packed_sequences_can_be_looked_at(void)
     small s = small_make(&cfg);
     const fv_sequences sources = all_of(s.t);
     const fv_sequences targets = {.count = COUNT, .tokens = others, .length = lengths};
-    const fv_rows source = fv_rows_varlen(s.ctx, &sources),
-                  target = fv_rows_varlen(s.ctx, &targets);
+    const fv_token_rows source = fv_token_rows_varlen(s.ctx, &sources),
+                        target = fv_token_rows_varlen(s.ctx, &targets);
     int64_t at = 0;
     for (int i = 0; i < COUNT; at += lengths[i++]) {
         const fv_sequences one_source = one_of(s.t, i);
         const fv_sequences one_target = {.count = 1, .tokens = others + i, .length = lengths + i};
-        const fv_rows alone_source = fv_rows_varlen(s.ctx, &one_source),
-                      alone_target = fv_rows_varlen(s.ctx, &one_target);
+        const fv_token_rows alone_source = fv_token_rows_varlen(s.ctx, &one_source),
+                            alone_target = fv_token_rows_varlen(s.ctx, &one_target);
         kept_maps alone = {.length = 0};
         kept_maps among = {.first = at, .length = lengths[i]};
         pass_keeping(&s, &alone_target, &alone_source, &alone);
@@ -168,7 +169,7 @@ static uint64_t peak_of_a_look(bool whole)
     small s = small_make(&cfg);
     const int64_t *list = ids, length = TOKENS;
     const fv_sequences one = {.count = 1, .tokens = &list, .length = &length};
-    const fv_rows rows = fv_rows_varlen(s.ctx, &one);
+    const fv_token_rows rows = fv_token_rows_varlen(s.ctx, &one);
     banded b = {.whole = whole};
     const fv_capture capture = {.sites = "decoder.0.self",
                                 .what = {.weights = whole, .view = true},
@@ -274,7 +275,7 @@ static void settings_are_checked(void)
     REFUSE(FV_FAMILY_MARIAN, c.words = true, "a head for words");
     REFUSE(FV_FAMILY_FOVEA, c.words = true, "heads of encoders");
     REFUSE(FV_FAMILY_BERT, (c.labels = 3, c.pooler = c.next_sentence = false), "need the pooler");
-    REFUSE(FV_FAMILY_T5, c.relative_reach = 1, "buckets");
+    REFUSE(FV_FAMILY_T5, c.relative_max_distance = 1, "buckets");
     REFUSE(FV_FAMILY_T5, c.dropout = 1, "dropout is 1");
     REFUSE(FV_FAMILY_T5, c.logits_scale = NAN, "logits_scale");
     REFUSE(FV_FAMILY_T5, c.eos = VOCABULARY, "BOS, EOS and pad");
@@ -289,19 +290,20 @@ static void passes_are_checked(void)
     small s = small_make(&cfg);
     fv_ctx *ctx = s.ctx;
     const fv_sequences one = one_of(s.t, 0), all = all_of(s.t);
-    const fv_rows rows = fv_rows_varlen(ctx, &one), packed = fv_rows_varlen(ctx, &all);
+    const fv_token_rows rows = fv_token_rows_varlen(ctx, &one),
+                        packed = fv_token_rows_varlen(ctx, &all);
     fv_tensor *memory = fv_transformer_encode(ctx, s.t, &rows, NULL);
     CHECK_REFUSED(ctx, fv_transformer_decode(ctx, s.t, &rows, NULL, NULL, NULL), FV_ERR_ARGUMENT,
                   "encoder's states");
     CHECK_REFUSED(ctx, fv_transformer_decode(ctx, s.t, &packed, memory, &rows, NULL), FV_ERR_SHAPE,
                   "both be varlen");
-    fv_rows bad = {.ids = memory};
+    fv_token_rows bad = {.ids = memory};
     CHECK_REFUSED(ctx, fv_transformer_encode(ctx, s.t, &bad, NULL), FV_ERR_SHAPE, "i64");
-    bad = (fv_rows){.ids = rows.ids, .mask = packed.ids};
+    bad = (fv_token_rows){.ids = rows.ids, .mask = packed.ids};
     CHECK_REFUSED(ctx, fv_transformer_encode(ctx, s.t, &bad, NULL), FV_ERR_SHAPE, "a mask");
     const int64_t none = 0;
     const fv_sequences empty = {.count = 1, .tokens = tokens, .length = &none};
-    fv_rows_varlen(ctx, &empty);
+    fv_token_rows_varlen(ctx, &empty);
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "has 0 tokens");
     small_free(&s);
 
@@ -309,14 +311,14 @@ static void passes_are_checked(void)
     int64_t wide[41] = {0};
     const int64_t *list = wide, length = 41;
     const fv_sequences many = {.count = 1, .tokens = &list, .length = &length};
-    const fv_rows over = fv_rows_varlen(s.ctx, &many);
+    const fv_token_rows over = fv_token_rows_varlen(s.ctx, &many);
     CHECK_REFUSED(s.ctx, fv_transformer_decode(s.ctx, s.t, &over, NULL, NULL, NULL), FV_ERR_LIMIT,
                   "41 tokens, but the model has 40 positions");
     CHECK_REFUSED(s.ctx, fv_transformer_encode(s.ctx, s.t, &over, NULL), FV_ERR_LIMIT, "41");
     wide[3] = VOCABULARY;
     const int64_t few = 5;
     const fv_sequences foreign = {.count = 1, .tokens = &list, .length = &few};
-    const fv_rows strange = fv_rows_varlen(s.ctx, &foreign);
+    const fv_token_rows strange = fv_token_rows_varlen(s.ctx, &foreign);
     CHECK_REFUSED(s.ctx, fv_transformer_encode(s.ctx, s.t, &strange, NULL), FV_ERR_ARGUMENT,
                   "no encoder");
     CHECK_REFUSED(s.ctx, fv_transformer_decode(s.ctx, s.t, &strange, NULL, NULL, NULL),

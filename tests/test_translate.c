@@ -126,7 +126,7 @@ static void interruptions_change_no_bit(void)
 /* What the search says a text is worth is what the loss says. */
 static void check_log_prob(fv_model *t, fv_string source, const fv_translation *found)
 {
-    fv_ctx *ctx = fv_model_context(t);
+    fv_ctx *ctx = fv_model_ctx(t);
     const fv_model_kind *functions = fv_model_kind_of(t);
     const int64_t first = 0;
     fv_parallel *pairs = NULL;

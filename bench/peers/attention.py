@@ -4,7 +4,7 @@
     python3 bench/peers/attention.py --only fwd,causal,n=512,d=128 --threads 1    # a part of it
     python3 bench/peers/attention.py --fovea build/release/fovea    # with shares of the peak
 
-All contenders run in this process on the same arrays, in turns; a time is the median over the
+All candidates run in this process on the same arrays, in turns; a time is the median over the
 rounds. libfovea.so is called through ctypes on raw pointers. PyTorch is measured with one thread
 and with all CPUs, and the better time counts; onnxruntime and Fovea use the same numbers of threads.
 A ratio is Fovea's speed over the other's.
@@ -95,7 +95,7 @@ class Fovea:
             self.pools[threads] = made
         return self.pools.get(threads)
 
-    def contender(self, q, k, v, grad, causal, threads, backward):
+    def candidate(self, q, k, v, grad, causal, threads, backward):
         """Returns a function that runs the pass once, and its output. int16 arrays hold bf16."""
         lib, size = self.lib, q.shape
         a = self.Attn()
@@ -196,13 +196,13 @@ def onnx_contender(q, k, v, causal, threads):
 # ---- measuring -----------------------------------------------------------------------
 
 
-def in_turns(contenders, rounds, least):
-    """Returns median (or least) seconds per call; contenders run in turns within a round."""
-    times = {name: [] for name in contenders}
-    for run in contenders.values():
+def in_turns(candidates, rounds, least):
+    """Returns median (or least) seconds per call; candidates run in turns within a round."""
+    times = {name: [] for name in candidates}
+    for run in candidates.values():
         run()
     for _ in range(rounds):
-        for name, run in contenders.items():
+        for name, run in candidates.items():
             calls, start = 0, time.perf_counter()
             while calls == 0 or time.perf_counter() - start < 0.02:
                 run()
@@ -257,21 +257,21 @@ def random_array(rng, shape, bf16):
 def measure(fovea, shape, causal, backward, rounds, settings, least, program=None, bf16=False):
     rng = np.random.default_rng(1)
     q, k, v, grad = (random_array(rng, shape, bf16) for _ in range(4))
-    contenders, outputs = {}, {}
+    candidates, outputs = {}, {}
     for threads in settings:
-        run, o = fovea.contender(q, k, v, grad, causal, threads, backward)
-        contenders[f"fovea {threads}"] = run
+        run, o = fovea.candidate(q, k, v, grad, causal, threads, backward)
+        candidates[f"fovea {threads}"] = run
         outputs["fovea"] = lambda o=o: tensor_of(o).float().numpy()
         run, result = torch_contender(q, k, v, grad, causal, threads, backward)
-        contenders[f"torch {threads}"] = run
+        candidates[f"torch {threads}"] = run
         outputs["torch"] = lambda result=result: result["o"].detach().float().numpy()
         onnx = None if backward or bf16 else onnx_contender(q, k, v, causal, threads)
         if onnx:
-            contenders[f"onnx {threads}"] = onnx[0]
+            candidates[f"onnx {threads}"] = onnx[0]
             outputs["onnx"] = lambda result=onnx[1]: result["o"].reshape(
                 shape[0], shape[2], shape[1], shape[3]).transpose(0, 2, 1, 3)
     before = peaks(program) if program else {}
-    times = in_turns(contenders, rounds, least)
+    times = in_turns(candidates, rounds, least)
     for side in ("torch", "onnx"):
         if side in outputs:
             far = float(np.abs(outputs[side]() - outputs["fovea"]()).max())
@@ -332,7 +332,7 @@ def main():
     parser.add_argument("--threads", type=int, help="number of threads [one and all CPUs]")
     parser.add_argument("--least", action="store_true",
                         help="take the fastest round of each, for machines that are never quiet")
-    parser.add_argument("--rounds", type=int, default=7, help="rounds of each contender [7]")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds of each candidate [7]")
     options = parser.parse_args()
     fovea = Fovea(options.library, options.header)
     settings = [options.threads] if options.threads else common.thread_settings()

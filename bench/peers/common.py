@@ -22,7 +22,7 @@ def arguments(about, threads=False, only=False):
     """Common options; --threads and --only on request."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--fovea", metavar="PROGRAM", help="run this program too and print the ratio")
-    parser.add_argument("--rounds", type=int, default=7, help="rounds of each contender [7]")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds of each candidate [7]")
     if threads:
         parser.add_argument("--threads", type=int, help="number of threads [one and all CPUs]")
     if only:

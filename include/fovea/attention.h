@@ -20,7 +20,7 @@
  *
  * and the weights of that op, recomputed from its log-sum-exp:
  *
- *     fv_attention_view view = {.q = q, .k = k, .lse = lse, .rule = rule};
+ *     fv_attention_saved view = {.q = q, .k = k, .lse = lse, .rule = rule};
  *     fv_tensor *p = fv_attention_weights(ctx, &view, NULL);         // [batch, heads, n_q, n_k]
  *
  * The kernels without tensors, and fv_attention_rule: fovea/attention_kernels.h.
@@ -65,14 +65,15 @@ extern "C" {
 
 /* Optional arrays, each may be NULL. */
 typedef struct fv_attend_extra {
-    fv_tensor *bias;    /* broadcasts to [batch, heads, n_q, n_k]; gets a gradient */
-    fv_tensor *visible; /* u8, broadcasts likewise: 0 hides */
-    fv_tensor *n_keys;  /* i64 [batch]: keys from this on are hidden */
-    fv_tensor *slopes;  /* [heads]: linear position bias; no gradient */
-    fv_tensor *w;       /* [heads, d]: makes the score additive; gets a gradient */
-    fv_tensor *blocks;  /* u8, broadcasts to [batch, heads, blocks of queries, blocks of keys] */
+    fv_tensor *bias;        /* broadcasts to [batch, heads, n_q, n_k]; gets a gradient */
+    fv_tensor *visible;     /* u8, broadcasts likewise: 0 hides */
+    fv_tensor *key_lengths; /* i64 [batch]: keys from this on are hidden */
+    fv_tensor *slopes;      /* [heads]: linear position bias; no gradient */
+    fv_tensor *w;           /* [heads, d]: makes the score additive; gets a gradient */
+    fv_tensor *blocks; /* u8, broadcasts to [batch, heads, blocks of queries, blocks of keys] */
     /* i64 [documents + 1]: varlen documents in one row, see fv_attn; both or neither. q is then
-     * [1, heads, all queries, d], likewise k, v and the results; n_keys has an entry per document.
+     * [1, heads, all queries, d], likewise k, v and the results; key_lengths has an entry per
+     * document.
      */
     fv_tensor *q_begin, *k_begin;
 } fv_attend_extra;
@@ -101,11 +102,11 @@ FV_API fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *
  * weights that fv_attend used, before dropout; results have the dtype of lse and no gradient.
  * Varlen documents are one long row, as in fovea/attention_kernels.h.
  */
-typedef struct fv_attention_view {
+typedef struct fv_attention_saved {
     fv_tensor *q, *k, *lse;
     fv_attention_rule rule;
     fv_attend_extra extra;
-} fv_attention_view;
+} fv_attention_saved;
 
 /* A rectangle of every sequence's map: which heads, queries and keys. */
 typedef struct fv_attention_region {
@@ -123,12 +124,12 @@ typedef struct fv_attention_region {
  *     fv_attention_region band = {.head = 3, .heads = 1, .row = 512, .rows = 64, .cols = n_k};
  *     fv_tensor *p = fv_attention_weights(ctx, &view, &band);        // [batch, 1, 64, n_k]
  */
-FV_API fv_tensor *fv_attention_weights(fv_ctx *ctx, const fv_attention_view *view,
+FV_API fv_tensor *fv_attention_weights(fv_ctx *ctx, const fv_attention_saved *view,
                                        const fv_attention_region *region);
 
 /* The `top` largest weights of each row, [batch, heads, n_q, top], as in fv_attn_summary; the keys
  * they belong to (i64) through `indices`, unless NULL. */
-FV_API fv_tensor *fv_attention_top(fv_ctx *ctx, const fv_attention_view *view, int64_t top,
+FV_API fv_tensor *fv_attention_top(fv_ctx *ctx, const fv_attention_saved *view, int64_t top,
                                    fv_tensor **indices);
 
 /* How widely attention is spread; see fv_attn_summary. */
@@ -138,7 +139,7 @@ typedef struct fv_attention_summary {
     fv_tensor *head_entropy, *head_distance; /* [batch, heads]: means over queries that see a key */
 } fv_attention_summary;
 
-FV_API fv_attention_summary fv_attention_summarise(fv_ctx *ctx, const fv_attention_view *view);
+FV_API fv_attention_summary fv_attention_summarise(fv_ctx *ctx, const fv_attention_saved *view);
 
 /* Which of these to capture during a call. Soft and local-m attention; capturing does not change
  * the results. */
@@ -155,7 +156,7 @@ typedef struct fv_attention_captured {
     fv_tensor *weights;                 /* [batch, heads, n_q, n_k] */
     fv_tensor *top_weights, *top_index; /* [batch, heads, n_q, top] */
     fv_attention_summary summary;
-    fv_attention_view view;
+    fv_attention_saved view;
 } fv_attention_captured;
 
 /* ---- the description -------------------------------------------------------------- */
@@ -173,7 +174,7 @@ typedef enum fv_attention_score {
     FV_ATTENTION_LOCATION, /* (W q)_j, w = W [n_max, d_q] or [heads, n_max, d_q], cut to the number
                               of keys; k is not read and may be NULL */
     FV_ATTENTION_L2,       /* -|q - k|^2; with scale 1 / (2 s^2) the weights of a Gaussian kernel */
-    FV_ATTENTION_CALLER,   /* score_fn */
+    FV_ATTENTION_CUSTOM,   /* score_fn */
     FV_ATTENTION_SCORE_COUNT
 } fv_attention_score;
 
@@ -211,7 +212,7 @@ typedef struct fv_attention {
     double half_width;                  /* D of the local windows, > 0 (m: rounded down) [0] */
     bool want_scores, want_weights;     /* in the result, with gradients [false, false] */
     fv_attention_capture capture;       /* without gradients [nothing] */
-    fv_score_fn score_fn;               /* of FV_ATTENTION_CALLER [NULL] */
+    fv_score_fn score_fn;               /* of FV_ATTENTION_CUSTOM [NULL] */
     void *score_user;                   /* [NULL] */
     uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_attention;
@@ -233,7 +234,7 @@ typedef struct fv_attention_input {
     fv_tensor *bias;          /* broadcasts to [batch, heads, n_q, n_k]; gets a gradient */
     fv_tensor *visible;       /* u8, likewise: 0 hides */
     fv_tensor *blocks;        /* u8, broadcasts to [batch, heads, blocks of q, of k]: 0 hides */
-    fv_tensor *n_keys;        /* i64 [batch]: keys from this on are hidden */
+    fv_tensor *key_lengths;   /* i64 [batch]: keys from this on are hidden */
     fv_tensor *slopes;        /* [heads]: linear position bias; no gradient */
     /* i64 [documents + 1]: varlen documents in one row of batch 1, see fv_attend_extra. Soft and
      * local-m attention without maps, of scores that are streamed. */

@@ -94,7 +94,7 @@ typedef enum fv_causal {
  * attention holds one as `rule`, from the kernels below to whole layers, and it is copied whole
  * from one to the next. Numbers only, so that it can be copied to any device.
  *
- * Key j stands at position j. A key must pass the causal rule, the window, the block list, the
+ * Key j stands at position j. A key must pass the causal rule, the window, the block mask, the
  * lengths and the pattern; keys below `prefix` pass the causal rule and the window.
  */
 typedef struct fv_attention_rule {
@@ -103,7 +103,7 @@ typedef struct fv_attention_rule {
         right;        /* window: positions pos_i - left .. pos_i + right; -1: no bound [-1, -1] */
     int64_t prefix;   /* [0] */
     int64_t q_offset; /* added to the position of every query: decoding, split sequences [0] */
-    /* Sizes of the blocks in a block list, where one is given: query i sees key j only where
+    /* Sizes of the blocks in a block mask, where one is given: query i sees key j only where
      * blocks[i / block_q][j / block_k] is not 0. Hidden blocks are not computed. block_k is a
      * multiple of 16; both 0: no list. Not together with varlen documents. [0, 0] */
     int64_t block_q, block_k;
@@ -178,7 +178,7 @@ typedef struct fv_attn_data {
     const uint8_t *visible;           /* 0 hides; or NULL */
     const uint8_t *blocks;            /* [batch][head][block of queries][block of keys]: 0 hides;
                                          where block_q and block_k are set */
-    const int64_t *n_keys;            /* [batch]: keys from this on are hidden; or NULL */
+    const int64_t *key_lengths;       /* [batch]: keys from this on are hidden; or NULL */
     const void *slopes;               /* [heads]; or NULL */
     const void *w;                    /* [heads][d], for FV_ATTN_SCORE_ADDITIVE only */
     const int64_t *q_begin, *k_begin; /* [batch + 1], rising from 0 to n_q, n_k; with varlen */
@@ -248,9 +248,9 @@ FV_API void fv_attn_merge(int64_t rows, int64_t width, float *o, int64_t o_row, 
  * A weight is p_ij of the formula above, before dropout. Hidden positions give exactly 0, and so
  * does every position of a query that sees no key.
  *
- * Of the data, q, k and lse are read, and bias, visible, n_keys, slopes and w where they are given;
- * v and o are not. Results have the dtype of lse (indices are int64_t). Bits do not depend on the
- * threads, the batch or the region.
+ * Of the data, q, k and lse are read, and bias, visible, key_lengths, slopes and w where they are
+ * given; v and o are not. Results have the dtype of lse (indices are int64_t). Bits do not depend
+ * on the threads, the batch or the region.
  *
  * Varlen documents are one sequence here: the map is that of the long row, zero where a query and a
  * key belong to different documents. So is everything else: batch is 1 in the shapes below, and

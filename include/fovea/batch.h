@@ -127,8 +127,8 @@ FV_API bool fv_capture_wants(const fv_capture *capture, const char *site);
  * pass if it asks for the site; otherwise does nothing, and weights may be NULL. Poisons with what
  * `take` returns. */
 struct fv_pass;
-FV_API void fv_pass_show(fv_ctx *ctx, const struct fv_pass *pass, const char *site,
-                         fv_tensor *weights);
+FV_API void fv_capture_give(fv_ctx *ctx, const struct fv_pass *pass, const char *site,
+                            fv_tensor *weights);
 
 /* ---- passes ------------------------------------------------------------------------------- */
 

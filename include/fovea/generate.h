@@ -48,7 +48,7 @@ typedef struct fv_generate_config {
 /* With the settings of a folder's generation_config.json (beams, sampling, end tokens, length
  * penalty, ...), which are read as transformers reads them; NULL: greedy. */
 FV_API void fv_generate_config_init(fv_generate_config *cfg, size_t struct_size,
-                                    const fv_generation_config *defaults);
+                                    const fv_generation_defaults *defaults);
 
 typedef struct fv_generated_text {
     const char *text; /* what was generated, without the prompt; NUL-terminated UTF-8 */
@@ -93,7 +93,7 @@ FV_API FV_MUST_USE fv_status fv_generator_take(fv_model **model, const char *fol
                                                fv_weight_form form, fv_generator **out);
 FV_API void fv_generator_close(fv_generator **gen); /* before the context; NULL is fine */
 /* The folder's generation_config.json. */
-FV_API const fv_generation_config *fv_generator_defaults(const fv_generator *gen);
+FV_API const fv_generation_defaults *fv_generator_defaults(const fv_generator *gen);
 FV_API fv_transformer *fv_generator_transformer(const fv_generator *gen);
 FV_API const fv_tokenizer *fv_generator_tokenizer(const fv_generator *gen);
 FV_API fv_cache *fv_generator_cache(const fv_generator *gen);

@@ -51,7 +51,7 @@ extern "C" {
  *     q = fv_rotary(ctx, q, angles, -2, rotary.pairs);                 // q [batch, heads, n, d]
  *
  *     fv_relative t5 = {
- *         .kind = FV_RELATIVE_T5, .buckets = 32, .reach = 128, .bidirectional = true};
+ *         .kind = FV_RELATIVE_T5, .buckets = 32, .max_distance = 128, .bidirectional = true};
  *     fv_tensor *bias = fv_relative_bias(ctx, learnt, &t5, 0, n_q, n_k);  // learnt [32, heads]
  *     fv_attention_input in = {.q = q, .k = k, .v = v, .bias = bias};
  *
@@ -107,15 +107,17 @@ FV_API fv_tensor *fv_rotary_table(fv_ctx *ctx, fv_dtype dtype, const fv_rotary_c
 /* ---- relative ---------------------------------------------------------------------- */
 
 typedef enum fv_relative_kind {
-    FV_RELATIVE_CLIPPED, /* row clip(j - p, -reach, reach) + reach of 2 reach + 1 */
+    FV_RELATIVE_CLIPPED, /* row clip(j - p, -max_distance, max_distance) + max_distance of 2
+                            max_distance + 1 */
     FV_RELATIVE_T5       /* T5's buckets: near distances one by one, far ones by logarithm up to
-                            `reach`; bidirectional: left and right differ, else j > p counts as 0 */
+                            `max_distance`; bidirectional: left and right differ, else j > p counts as 0
+                          */
 } fv_relative_kind;
 
 typedef struct fv_relative {
     fv_relative_kind kind;
-    int64_t reach, buckets; /* buckets: T5 only, at least 4 */
-    bool bidirectional;     /* T5 alone */
+    int64_t max_distance, buckets; /* buckets: T5 only, at least 4 */
+    bool bidirectional;            /* T5 alone */
 } fv_relative;
 
 /* Rows of the tables below; 0 if the settings are out of range. */
@@ -128,12 +130,12 @@ FV_API fv_tensor *fv_relative_bias(fv_ctx *ctx, fv_tensor *table, const fv_relat
                                    int64_t first, int64_t n_q, int64_t n_k);
 /* Shaw et al. 2018: q_i . a_r(i,j) with table [rows, d] -> [batch, heads, n_q, n_k]; times the
  * score's own scale it is a bias. q [batch, heads, n_q, d]. */
-FV_API fv_tensor *fv_relative_keys(fv_ctx *ctx, fv_tensor *q, fv_tensor *table,
-                                   const fv_relative *r, int64_t first, int64_t n_k);
+FV_API fv_tensor *fv_relative_key_scores(fv_ctx *ctx, fv_tensor *q, fv_tensor *table,
+                                         const fv_relative *r, int64_t first, int64_t n_k);
 /* and sum_j w_ij a_r(i,j) with table [rows, d_v] -> [batch, heads, n_q, d_v], to be added to the
  * context. weights [batch, heads, n_q, n_k]. */
-FV_API fv_tensor *fv_relative_values(fv_ctx *ctx, fv_tensor *weights, fv_tensor *table,
-                                     const fv_relative *r, int64_t first);
+FV_API fv_tensor *fv_relative_value_sums(fv_ctx *ctx, fv_tensor *weights, fv_tensor *table,
+                                         const fv_relative *r, int64_t first);
 
 /* ---- linear bias ------------------------------------------------------------------- */
 
@@ -174,16 +176,17 @@ FV_API FV_MUST_USE fv_status fv_norm_layer_create(fv_params *params, const char 
 FV_API fv_tensor *fv_norm_layer_run(fv_ctx *ctx, const fv_norm_layer *norm, fv_tensor *x);
 
 /* A table "prefix.weight" [rows, width] for fv_embedding; `init_std` 0: 1. */
-FV_API FV_MUST_USE fv_status fv_table_create(fv_params *params, const char *prefix, int64_t rows,
-                                             int64_t width, double init_std, fv_tensor **table);
+FV_API FV_MUST_USE fv_status fv_embedding_create(fv_params *params, const char *prefix,
+                                                 int64_t rows, int64_t width, double init_std,
+                                                 fv_tensor **table);
 
 /* ---- names -------------------------------------------------------------------------- */
 
 /* Names of the parameters in files of other libraries, each after the layer's prefix. Those of
  * parameters that the layer creates must be set. */
-typedef struct fv_heads_names {
+typedef struct fv_mha_names {
     const char *q, *k, *v, *qkv, *out;
-} fv_heads_names;
+} fv_mha_names;
 
 typedef struct fv_feed_forward_names {
     const char *up, *gate, *down;
@@ -191,14 +194,14 @@ typedef struct fv_feed_forward_names {
 
 /* All of them after the block's prefix: "attn.c_proj", "mlp.c_fc", "ln_1", ... */
 typedef struct fv_block_names {
-    fv_heads_names self, cross;
+    fv_mha_names self, cross;
     fv_feed_forward_names ff;
     const char *self_norm, *cross_norm, *ff_norm;
 } fv_block_names;
 
 /* ---- multi-head attention ---------------------------------------------------------- */
 
-typedef struct fv_heads_config {
+typedef struct fv_mha_config {
     size_t struct_size;
     int64_t width_q, width_k, width_v; /* of the inputs; k, v: 0 as q [., 0, 0] */
     int64_t heads, kv_heads;           /* kv_heads 0: as heads [., 0] */
@@ -209,17 +212,17 @@ typedef struct fv_heads_config {
     fv_attention attention;  /* between the projections [scaled dot, softmax] */
     int64_t location_keys;   /* location score: the largest number of keys [0] */
     fv_rotary_config rotary; /* of q and k; width 0: none [0] */
-    fv_relative relative;    /* reach 0: none. A bias per head of the layer's own ... [none] */
-    bool relative_vectors;   /* ... or Shaw's vectors for keys and values [false] */
-    bool alibi;              /* [false] */
+    fv_relative relative;  /* max_distance 0: none. A bias per head of the layer's own ... [none] */
+    bool relative_vectors; /* ... or Shaw's vectors for keys and values [false] */
+    bool alibi;            /* [false] */
     double init_std, init_std_out; /* of the projections in, and out; out 0: as in [0, 0] */
-    const fv_heads_names *names;   /* constants of the program; NULL: the default names [NULL] */
+    const fv_mha_names *names;     /* constants of the program; NULL: the default names [NULL] */
     uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
-} fv_heads_config;
+} fv_mha_config;
 
 /* Narrow heads: d_k = width / heads. For wide ones, set d_k = width. */
-FV_API void fv_heads_config_init(fv_heads_config *cfg, size_t struct_size, int64_t width,
-                                 int64_t heads);
+FV_API void fv_mha_config_init(fv_mha_config *cfg, size_t struct_size, int64_t width,
+                               int64_t heads);
 
 /*
  * Projections q_proj [heads d_k, width_q], k_proj [kv_heads d_k, width_k], v_proj [kv_heads d_v,
@@ -229,25 +232,24 @@ FV_API void fv_heads_config_init(fv_heads_config *cfg, size_t struct_size, int64
  * centre.weight [d_k, d_k] and centre.vector [d_k] (local-p), relative.bias [rows, heads],
  * relative.keys [rows, d_k], relative.values [rows, d_v].
  */
-typedef struct fv_heads {
-    fv_heads_config cfg; /* complete: defaults filled in */
+typedef struct fv_mha {
+    fv_mha_config cfg; /* complete: defaults filled in */
     fv_dense q, k, v, qkv, out;
     fv_tensor *score, *beta, *centre, *centre_vector;
     fv_tensor *relative_bias, *relative_keys, *relative_values;
-} fv_heads;
+} fv_mha;
 
-FV_API FV_MUST_USE fv_status fv_heads_create(fv_params *params, const char *prefix,
-                                             const fv_heads_config *cfg, fv_heads *heads);
+FV_API FV_MUST_USE fv_status fv_mha_create(fv_params *params, const char *prefix,
+                                           const fv_mha_config *cfg, fv_mha *heads);
 
 /* The settings alone, checked and completed: for a layer filled by hand. */
-FV_API FV_MUST_USE fv_status fv_heads_complete(fv_ctx *ctx, const fv_heads_config *cfg,
-                                               fv_heads *heads);
+FV_API FV_MUST_USE fv_status fv_mha_complete(fv_ctx *ctx, const fv_mha_config *cfg, fv_mha *heads);
 
-typedef struct fv_heads_input {
+typedef struct fv_mha_input {
     fv_tensor *x; /* [batch, n_q, width_q] */
     fv_tensor *keys,
         *values;      /* [batch, n_k, width]; NULL: x, and the keys; or, projected before: */
-    fv_tensor *k, *v; /* [batch, kv_heads, n_k, d] from fv_heads_keys */
+    fv_tensor *k, *v; /* [batch, kv_heads, n_k, d] from fv_mha_project_keys */
     /* Position of the first query and of the first key, for rotary positions; their difference
      * shifts causal masks, windows and distances: decoding over a cache of n keys has position n,
      * key_position 0. */
@@ -255,8 +257,8 @@ typedef struct fv_heads_input {
     /* Rotary tables for queries and keys, where a model makes them once for all its layers, or
      * positions are not consecutive (documents); NULL: made from the positions. */
     fv_tensor *angles, *key_angles;
-    fv_tensor *bias, *visible, *blocks, *n_keys; /* as in fv_attention_input */
-    fv_tensor *q_begin, *k_begin;                /* varlen documents, batch 1: likewise */
+    fv_tensor *bias, *visible, *blocks, *key_lengths; /* as in fv_attention_input */
+    fv_tensor *q_begin, *k_begin;                     /* varlen documents, batch 1: likewise */
     fv_tensor *residual; /* [batch, n_q, width_out], added to the result; or NULL */
     /* Called with x's own keys and values [batch, kv_heads, n, d] before they are used; may replace
      * them, for example with those of a cache that it has appended them to. May be NULL. */
@@ -266,17 +268,17 @@ typedef struct fv_heads_input {
     bool want_weights;  /* in the result, with gradients */
     fv_attention_capture capture; /* in the result, without gradients */
     bool training;                /* applies the dropout of the weights */
-} fv_heads_input;
+} fv_mha_input;
 
 /* [batch, n_q, width_out]; the attention's own results through `result`, or NULL. */
-FV_API fv_tensor *fv_heads_run(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in,
-                               fv_attention_result *result);
+FV_API fv_tensor *fv_mha_run(fv_ctx *ctx, const fv_mha *heads, const fv_mha_input *in,
+                             fv_attention_result *result);
 
 /* Only keys and values, rotated and split into heads: for caches and for a memory that many queries
  * read. values NULL: keys; key_angles NULL: made from the position. */
-FV_API void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tensor *values,
-                          int64_t key_position, fv_tensor *key_angles, fv_tensor **k,
-                          fv_tensor **v);
+FV_API void fv_mha_project_keys(fv_ctx *ctx, const fv_mha *heads, fv_tensor *keys,
+                                fv_tensor *values, int64_t key_position, fv_tensor *key_angles,
+                                fv_tensor **k, fv_tensor **v);
 
 /* ---- feed-forward ------------------------------------------------------------------ */
 
@@ -313,7 +315,7 @@ FV_API fv_tensor *fv_feed_forward_run(fv_ctx *ctx, const fv_feed_forward *ff, fv
  *     pre-LN:  x + drop(f(norm(x)))        post-LN:  norm(x + drop(f(x))) */
 typedef struct fv_block_config {
     size_t struct_size;
-    fv_heads_config self, cross; /* cross.heads 0: none [narrow, none] */
+    fv_mha_config self, cross; /* cross.heads 0: none [narrow, none] */
     fv_feed_forward_config ff;
     fv_norm_kind norm; /* [layer] */
     double eps;        /* [1e-5] */
@@ -329,7 +331,7 @@ FV_API void fv_block_config_init(fv_block_config *cfg, size_t struct_size, int64
 /* Parts are named self, cross, ff, self_norm, cross_norm, ff_norm. */
 typedef struct fv_block {
     fv_block_config cfg;
-    fv_heads self, cross;
+    fv_mha self, cross;
     fv_feed_forward ff;
     fv_norm_layer self_norm, cross_norm, ff_norm;
 } fv_block;
@@ -344,12 +346,12 @@ typedef struct fv_block_input {
     fv_tensor *self_k, *self_v; /* self-attention over a cache that already holds x's keys */
     int64_t position, key_position;
     fv_tensor *angles, *key_angles; /* these and the next are of the self-attention */
-    fv_tensor *bias, *visible, *blocks, *n_keys, *q_begin, *k_begin;
+    fv_tensor *bias, *visible, *blocks, *key_lengths, *q_begin, *k_begin;
     void (*keep)(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v);
     void *keep_user;
     bool angles_by_row;
     /* Of the cross-attention: pattern, lengths, documents (q_begin are the queries'). */
-    fv_tensor *memory_visible, *memory_keys, *memory_begin;
+    fv_tensor *memory_visible, *memory_lengths, *memory_begin;
     bool want_weights; /* of both, in the result */
     fv_attention_capture capture_self, capture_cross;
     bool training;
@@ -370,23 +372,23 @@ FV_API fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_bloc
  *     y = x + gamma o
  * 1 x 1 projections, no 1/sqrt(d); gamma begins at 0, so the network begins as it was without it.
  */
-typedef struct fv_grid {
+typedef struct fv_nonlocal {
     int64_t channels, inner, value; /* inner: of queries and keys */
     fv_tensor *query, *key;         /* [inner, C] */
     fv_tensor *values;              /* [value, C] */
     fv_tensor *out;                 /* [C, value] */
     fv_tensor *gamma;               /* [1] */
-} fv_grid;
+} fv_nonlocal;
 
 /* Parameters query, key, value, out (".weight") and gamma. inner 0: channels / 8, at least 1;
  * value 0: as inner. */
-FV_API FV_MUST_USE fv_status fv_grid_create(fv_params *params, const char *prefix, int64_t channels,
-                                            int64_t inner, int64_t value, double init_std,
-                                            fv_grid *grid);
+FV_API FV_MUST_USE fv_status fv_nonlocal_create(fv_params *params, const char *prefix,
+                                                int64_t channels, int64_t inner, int64_t value,
+                                                double init_std, fv_nonlocal *grid);
 /* weights [batch, 1, HW, HW] (query pixel, key pixel) through `result`, which may be NULL, if
  * want_weights. */
-FV_API fv_tensor *fv_grid_run(fv_ctx *ctx, const fv_grid *grid, fv_tensor *x, bool want_weights,
-                              fv_attention_result *result);
+FV_API fv_tensor *fv_nonlocal_run(fv_ctx *ctx, const fv_nonlocal *grid, fv_tensor *x,
+                                  bool want_weights, fv_attention_result *result);
 
 #ifdef __cplusplus
 }

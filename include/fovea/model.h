@@ -75,7 +75,7 @@ FV_API int64_t fv_data_spec_get(const fv_data_spec *spec, const char *name, int6
 
 /* ---- kinds -------------------------------------------------------------------------------- */
 
-typedef struct fv_generation_config fv_generation_config;
+typedef struct fv_generation_defaults fv_generation_defaults;
 typedef struct fv_embedding_rule fv_embedding_rule;
 
 /* Where a model is loaded from. */
@@ -155,8 +155,8 @@ typedef struct fv_model_kind {
     int64_t (*context)(const void *self); /* tokens of the longest sequence; 0: no bound */
 
     /* For running only: keeps matrices in another form. */
-    fv_status (*freeze)(void *self, fv_weight_form form);
-    const fv_generation_config *(*generation)(const void *self); /* generation_config.json */
+    fv_status (*pack)(void *self, fv_weight_form form);
+    const fv_generation_defaults *(*generation)(const void *self); /* generation_config.json */
 } fv_model_kind;
 
 /* Adds a kind to a context. The table is copied; what it points to must outlive the context. Fails:
@@ -195,7 +195,7 @@ FV_API FV_MUST_USE fv_status fv_model_save(fv_model *model, const char *folder);
 /* All but the weights, for a folder into which a trainer writes them. */
 FV_API FV_MUST_USE fv_status fv_model_save_settings(fv_model *model, const char *folder);
 
-FV_API fv_ctx *fv_model_context(const fv_model *model);
+FV_API fv_ctx *fv_model_ctx(const fv_model *model);
 FV_API fv_params *fv_model_params(const fv_model *model);
 FV_API const fv_model_kind *fv_model_kind_of(const fv_model *model);
 /* The kind's own, for its functions: loss(ctx, fv_model_self(model), ...). */
@@ -221,7 +221,7 @@ enum { FV_MAX_EOS = 8, FV_MAX_BANNED = 64, FV_MAX_BANNED_TOKENS = 256 };
 
 /* The settings of generation_config.json, with transformers' defaults for missing keys. Older
  * folders have the keys in config.json instead. */
-struct fv_generation_config {
+struct fv_generation_defaults {
     int64_t bos;             /* fed first: decoder_start_token_id, else bos_token_id; -1: none */
     int64_t eos[FV_MAX_EOS]; /* any of them ends an output */
     int eos_count;
@@ -242,7 +242,7 @@ struct fv_generation_config {
 };
 
 /* All zero where the kind has none. */
-FV_API const fv_generation_config *fv_model_generation(const fv_model *model);
+FV_API const fv_generation_defaults *fv_model_generation(const fv_model *model);
 
 /* ---- sentence embeddings ------------------------------------------------------------------ */
 

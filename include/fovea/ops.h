@@ -122,7 +122,8 @@ FV_API FV_MUST_USE fv_status fv_linear_pack(fv_ctx *ctx, fv_tensor *weight);
  * (not f32), SHAPE (not [out, in]), STATE (not valid, or frozen), ARGUMENT (form), MEMORY; it then
  * is what it was.
  */
-FV_API FV_MUST_USE fv_status fv_linear_freeze(fv_ctx *ctx, fv_tensor *weight, fv_weight_form form);
+FV_API FV_MUST_USE fv_status fv_linear_pack_in_place(fv_ctx *ctx, fv_tensor *weight,
+                                                     fv_weight_form form);
 
 /* ---- normalisers ------------------------------------------------------------------ */
 FV_API fv_tensor *fv_softmax(fv_ctx *ctx, fv_tensor *x, int axis); /* all -inf gives zeros */

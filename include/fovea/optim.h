@@ -60,7 +60,7 @@ FV_API fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *
 FV_API fv_tensor *fv_params_add_buffer(fv_params *params, const char *name, fv_tensor *initial);
 FV_API bool fv_params_is_buffer(const fv_params *params, int i);
 
-FV_API fv_ctx *fv_params_context(const fv_params *params);
+FV_API fv_ctx *fv_params_ctx(const fv_params *params);
 FV_API int fv_params_count(const fv_params *params);
 FV_API const char *fv_params_name(const fv_params *params, int i);
 FV_API fv_tensor *fv_params_tensor(const fv_params *params, int i);

@@ -2,8 +2,8 @@
  * fovea/recurrent.h: recurrent networks over sequences of different lengths (varlen), without work
  * on padding.
  *
- *     fv_varlen p;
- *     s = fv_varlen_make(ctx, 3, (int64_t[]){5, 9, 2}, &p);       // three sequences
+ *     fv_packed_sequences p;
+ *     s = fv_pack_sequences(ctx, 3, (int64_t[]){5, 9, 2}, &p);       // three sequences
  *     fv_tensor *x = fv_embedding(ctx, table, rows_of_tokens, -1);  // [p.total, width]
  *     fv_rnn_config cfg;
  *     fv_rnn_config_init(&cfg, sizeof cfg);
@@ -15,8 +15,8 @@
  *     s = fv_rnn_create(params, "encoder", &cfg, &rnn);
  *     fv_rnn_state last;
  *     fv_tensor *h = fv_rnn_run(ctx, &rnn, x, &p, NULL, true, &last);  // [p.total, 256]
- *     fv_tensor *y = fv_varlen_pool(ctx, &p, h, FV_POOL_MEAN);         // [3, 256]
- *     fv_varlen_free(&p);
+ *     fv_tensor *y = fv_packed_pool(ctx, &p, h, FV_POOL_MEAN);         // [3, 256]
+ *     fv_packed_free(&p);
  *
  * Varlen rows. Sequences are sorted by length, longest first, and stored step by step: all first
  * tokens, then all second ones, ... (PyTorch's packed sequences). Step t of the i-th longest
@@ -43,36 +43,37 @@ extern "C" {
 
 /* ---- varlen ----------------------------------------------------------------------- */
 
-typedef struct fv_varlen {
+typedef struct fv_packed_sequences {
     fv_ctx *ctx;
     int64_t sequences, steps, total; /* total: rows in all */
     int64_t *length;                 /* [sequences], longest first */
     int64_t *order;                  /* [sequences]: which of the given ones is the i-th longest */
     int64_t *rank;                   /* [sequences]: and back */
     int64_t *rows, *first;           /* [steps]: running sequences, row of the first */
-} fv_varlen;
+} fv_packed_sequences;
 
 /* Equal lengths keep their order. Fails: ARGUMENT (a length < 1), MEMORY. */
-FV_API FV_MUST_USE fv_status fv_varlen_make(fv_ctx *ctx, int64_t sequences, const int64_t *lengths,
-                                            fv_varlen *out);
-FV_API void fv_varlen_free(fv_varlen *varlen); /* before the context */
+FV_API FV_MUST_USE fv_status fv_pack_sequences(fv_ctx *ctx, int64_t sequences,
+                                               const int64_t *lengths, fv_packed_sequences *out);
+FV_API void fv_packed_free(fv_packed_sequences *varlen); /* before the context */
 
 /* Host tokens as varlen rows: tokens[i] are those of the i-th given sequence -> i64 [total]. */
-FV_API fv_tensor *fv_varlen_tokens(fv_ctx *ctx, const fv_varlen *varlen,
+FV_API fv_tensor *fv_packed_tokens(fv_ctx *ctx, const fv_packed_sequences *varlen,
                                    const int64_t *const *tokens);
 /* Varlen rows [total, d] -> padded [sequences, steps, d]; padding is copies of row 0: mask it.
  * Sequence i of the result is the given one order[i], or i with order NULL. */
-FV_API fv_tensor *fv_varlen_pad(fv_ctx *ctx, const fv_varlen *varlen, fv_tensor *x,
+FV_API fv_tensor *fv_packed_pad(fv_ctx *ctx, const fv_packed_sequences *varlen, fv_tensor *x,
                                 const int64_t *order);
-/* Their lengths in the same order, i64 [sequences]: n_keys of an attention. */
-FV_API fv_tensor *fv_varlen_lengths(fv_ctx *ctx, const fv_varlen *varlen, const int64_t *order);
+/* Their lengths in the same order, i64 [sequences]: key_lengths of an attention. */
+FV_API fv_tensor *fv_packed_lengths(fv_ctx *ctx, const fv_packed_sequences *varlen,
+                                    const int64_t *order);
 
 /* u8 [sequences, steps]: 1 past the end of a given sequence. */
-FV_API fv_tensor *fv_varlen_padding_mask(fv_ctx *ctx, const fv_varlen *varlen);
+FV_API fv_tensor *fv_packed_padding_mask(fv_ctx *ctx, const fv_packed_sequences *varlen);
 
 typedef enum fv_pool_kind { FV_POOL_LAST, FV_POOL_MEAN, FV_POOL_MAX } fv_pool_kind;
 /* One row per sequence, in the given order: its last step, or the mean or maximum of its steps. */
-FV_API fv_tensor *fv_varlen_pool(fv_ctx *ctx, const fv_varlen *varlen, fv_tensor *x,
+FV_API fv_tensor *fv_packed_pool(fv_ctx *ctx, const fv_packed_sequences *varlen, fv_tensor *x,
                                  fv_pool_kind kind);
 
 /* ---- networks --------------------------------------------------------------------- */
@@ -114,8 +115,9 @@ FV_API FV_MUST_USE fv_status fv_rnn_create(fv_params *params, const char *prefix
 
 /* x [total, input] -> [total, hidden (x 2)]. `start` (or NULL: zeros) and `last` (or NULL) are in
  * the given order of sequences. */
-FV_API fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_varlen *varlen,
-                             const fv_rnn_state *start, bool training, fv_rnn_state *last);
+FV_API fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x,
+                             const fv_packed_sequences *varlen, const fv_rnn_state *start,
+                             bool training, fv_rnn_state *last);
 
 /* One step of one cell: gates of the input [rows, k hidden] (k = 1, 3, 4) and the state. *c may
  * point to NULL except for the LSTM. Returns the new h and replaces *c. */
@@ -142,8 +144,8 @@ FV_API fv_tensor *fv_rnn_step(fv_ctx *ctx, fv_cell cell, const fv_rnn_weights *w
  *     cfg.pool = FV_POOL_MEAN;
  *     fv_sequence_net net;
  *     s = fv_sequence_net_create(params, "classifier", &cfg, &net);
- *     fv_varlen p;                                      // of the sentences, fovea/recurrent.h
- *     s = fv_varlen_make(ctx, sentences, lengths, &p);
+ *     fv_packed_sequences p;                                      // of the sentences,
+ * fovea/recurrent.h s = fv_pack_sequences(ctx, sentences, lengths, &p);
  *     // words [p.total, 64]
  *     fv_sequence_net_input in = {.x = words, .from = &p, .training = true};
  *     fv_tensor *logits = fv_sequence_net_run(ctx, &net, &in);   // [sentences, 5]
@@ -196,10 +198,10 @@ FV_API FV_MUST_USE fv_status fv_sequence_net_create(fv_params *params, const cha
                                                     fv_sequence_net *out);
 
 typedef struct fv_sequence_net_input {
-    fv_tensor *x;          /* one: [n, input]; many: varlen by `from`, [from->total, input] */
-    const fv_varlen *from; /* many; else NULL */
-    fv_tensor *fed;        /* a writer's: varlen by `to`, [to->total, fed]; else NULL */
-    const fv_varlen *to;   /* as many sequences as x has; else NULL */
+    fv_tensor *x; /* one: [n, input]; many: varlen by `from`, [from->total, input] */
+    const fv_packed_sequences *from; /* many; else NULL */
+    fv_tensor *fed;                  /* a writer's: varlen by `to`, [to->total, fed]; else NULL */
+    const fv_packed_sequences *to;   /* as many sequences as x has; else NULL */
     bool training;
 } fv_sequence_net_input;
 

@@ -11,10 +11,9 @@
  *     fv_sequences texts = {.count = 2, .tokens = tokens, .length = lengths};
  *     fv_tensor *loss = fv_transformer_lm_loss(ctx, model, &texts, NULL);   // summed
  *
- *     fv_rows rows = fv_rows_varlen(ctx, &texts);             // or ids [batch, n] of your own
- *     fv_tensor *h = fv_transformer_decode(ctx, model, &rows, NULL, NULL, NULL);
- *     fv_tensor *logits = fv_transformer_logits(ctx, model, h);
- *     fv_transformer_destroy(&model);
+ *     fv_token_rows rows = fv_token_rows_varlen(ctx, &texts);             // or ids [batch, n] of
+ * your own fv_tensor *h = fv_transformer_decode(ctx, model, &rows, NULL, NULL, NULL); fv_tensor
+ * *logits = fv_transformer_logits(ctx, model, h); fv_transformer_destroy(&model);
  *
  * fovea/model.h opens and saves them in Hugging Face folders.
  *
@@ -88,7 +87,7 @@ typedef struct fv_transformer_config {
     int64_t decoder_heads, decoder_hidden;  /* 0: as the encoder's */
     int64_t max_positions;   /* longest sequence; positions none and sinusoid: no limit */
     int64_t position_offset; /* learned: position p reads row p + offset */
-    int64_t relative_buckets, relative_reach;
+    int64_t relative_buckets, relative_max_distance;
     int64_t types;           /* token types (sentence A, sentence B); 0: none */
     int64_t labels;          /* encoder: classes, see label_tokens; 0: none */
     int64_t bos, eos, pad;   /* tokens; -1: none */
@@ -156,7 +155,7 @@ FV_API fv_params *fv_transformer_params(const fv_transformer *model);
 /* ---- tokens ------------------------------------------------------------------------- */
 
 /* Tokens as a pass reads them: padded rows, or varlen documents in one row. */
-typedef struct fv_rows {
+typedef struct fv_token_rows {
     fv_tensor *ids;       /* i64 [batch, n] */
     fv_tensor *types;     /* i64 [batch, n]; NULL: all 0 */
     fv_tensor *positions; /* i64 [batch, n]; NULL: 0 .. n - 1 in each row */
@@ -165,26 +164,26 @@ typedef struct fv_rows {
      * do not attend to each other. NULL: one document per row. */
     fv_tensor *begin;
     int64_t longest; /* with `positions` or `begin`: all positions are below it */
-} fv_rows;
+} fv_token_rows;
 
 /* Varlen: concatenated, ids [1, all tokens]; a single sequence becomes a plain row. */
-FV_API fv_rows fv_rows_varlen(fv_ctx *ctx, const fv_sequences *sequences);
+FV_API fv_token_rows fv_token_rows_varlen(fv_ctx *ctx, const fv_sequences *sequences);
 /* One per row, padded with token `pad`, with a mask where lengths differ. */
-FV_API fv_rows fv_rows_pad(fv_ctx *ctx, const fv_sequences *sequences, int64_t pad);
+FV_API fv_token_rows fv_token_rows_pad(fv_ctx *ctx, const fv_sequences *sequences, int64_t pad);
 /* Varlen where the model can: relative positions need padded rows. */
-FV_API fv_rows fv_transformer_rows(fv_ctx *ctx, const fv_transformer *model,
-                                   const fv_sequences *sequences);
+FV_API fv_token_rows fv_transformer_rows(fv_ctx *ctx, const fv_transformer *model,
+                                         const fv_sequences *sequences);
 
 /* ---- passes ------------------------------------------------------------------------- */
 
 /* The encoder's last states [batch, n, width]. */
 FV_API fv_tensor *fv_transformer_encode(fv_ctx *ctx, const fv_transformer *model,
-                                        const fv_rows *source, const fv_pass *pass);
+                                        const fv_token_rows *source, const fv_pass *pass);
 /* The decoder's last states [batch, n, width]. memory: the encoder's states of `source`, both NULL
  * for a decoder alone; varlen rows need a varlen source. */
 FV_API fv_tensor *fv_transformer_decode(fv_ctx *ctx, const fv_transformer *model,
-                                        const fv_rows *target, fv_tensor *memory,
-                                        const fv_rows *source, const fv_pass *pass);
+                                        const fv_token_rows *target, fv_tensor *memory,
+                                        const fv_token_rows *source, const fv_pass *pass);
 /* [..., vocabulary] from last states [..., width]. ARGUMENT: an encoder without `words`. */
 FV_API fv_tensor *fv_transformer_logits(fv_ctx *ctx, const fv_transformer *model,
                                         fv_tensor *states);
@@ -192,18 +191,18 @@ FV_API fv_tensor *fv_transformer_logits(fv_ctx *ctx, const fv_transformer *model
 /* ---- heads of encoders -------------------------------------------------------------- */
 
 /* One state per document from an encoder's last states: [documents, width]. */
-FV_API fv_tensor *fv_transformer_pool(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states,
+FV_API fv_tensor *fv_transformer_pool(fv_ctx *ctx, const fv_token_rows *rows, fv_tensor *states,
                                       fv_pooling pooling);
 /* tanh(dense(first)): needs `pooler`. */
 FV_API fv_tensor *fv_transformer_pooled(fv_ctx *ctx, const fv_transformer *model,
-                                        const fv_rows *rows, fv_tensor *states);
+                                        const fv_token_rows *rows, fv_tensor *states);
 /* Logits of the classes: [documents, labels], or [batch, n, labels] with label_tokens. */
 FV_API fv_tensor *fv_transformer_labels(fv_ctx *ctx, const fv_transformer *model,
-                                        const fv_rows *rows, fv_tensor *states,
+                                        const fv_token_rows *rows, fv_tensor *states,
                                         const fv_pass *pass);
 /* [documents, 2]: logits of "is the next sentence" and "is not". */
 FV_API fv_tensor *fv_transformer_next_sentence(fv_ctx *ctx, const fv_transformer *model,
-                                               const fv_rows *rows, fv_tensor *states);
+                                               const fv_token_rows *rows, fv_tensor *states);
 
 /* ---- losses, summed ------------------------------------------------------------------ */
 
@@ -217,7 +216,7 @@ FV_API fv_tensor *fv_transformer_pair_loss(fv_ctx *ctx, const fv_transformer *mo
 /* Masked language modelling: of expected[i][t] at the tokens where it is not -1; `states` and
  * `rows` as given to the encoder's pass. */
 FV_API fv_tensor *fv_transformer_mlm_loss(fv_ctx *ctx, const fv_transformer *model,
-                                          const fv_sequences *sequences, const fv_rows *rows,
+                                          const fv_sequences *sequences, const fv_token_rows *rows,
                                           fv_tensor *states, const int64_t *const *expected,
                                           const fv_pass *pass);
 
@@ -249,7 +248,7 @@ FV_API FV_MUST_USE fv_status fv_transformer_config_save(fv_ctx *ctx,
                                                         const char *path);
 
 /* [documents, width] from an encoder's last states; `rows` as given to the pass. */
-FV_API fv_tensor *fv_embed(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states,
+FV_API fv_tensor *fv_embed(fv_ctx *ctx, const fv_token_rows *rows, fv_tensor *states,
                            const fv_embedding_rule *rule);
 
 /* ==== architectures ================================================================= */
@@ -300,7 +299,7 @@ FV_API FV_MUST_USE fv_status fv_transformer_cost(fv_ctx *ctx, const fv_transform
  * cache: Transformers one token at a time. A cache holds the keys and values of each
  * sequence so far, so that a step costs one row of every product.
  *
- *     s = fv_transformer_freeze(model, FV_WEIGHT_BF16);          // for running only; or not at all
+ *     s = fv_transformer_pack(model, FV_WEIGHT_BF16);          // for running only; or not at all
  *     fv_cache *cache = NULL;
  *     s = fv_cache_create(model, &cache);
  *     s = fv_cache_begin(cache, &prompts, NULL, 100);            // prefill, one varlen pass
@@ -318,10 +317,10 @@ FV_API FV_MUST_USE fv_status fv_transformer_cost(fv_ctx *ctx, const fv_transform
 
 /*
  * For inference only: every matrix of the blocks, the embeddings and the output are replaced by
- * panels in `form` (fv_linear_freeze). Norms, biases and positions stay f32. Fails: STATE
+ * panels in `form` (fv_linear_pack_in_place). Norms, biases and positions stay f32. Fails: STATE
  * (frozen already), MEMORY; matrices before the one that failed are frozen then.
  */
-FV_API FV_MUST_USE fv_status fv_transformer_freeze(fv_transformer *model, fv_weight_form form);
+FV_API FV_MUST_USE fv_status fv_transformer_pack(fv_transformer *model, fv_weight_form form);
 
 typedef struct fv_cache fv_cache;
 

@@ -11,7 +11,7 @@ void fv_attention_init(fv_attention *how, size_t struct_size)
                              .normaliser = FV_ATTENTION_SOFTMAX,
                              .temperature = 1};
     fv_attention_rule_init(&defaults.rule);
-    fv_config_fill(how, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(how, struct_size, &defaults, sizeof defaults);
 }
 
 const char *fv_attention_path_name(fv_attention_path path)
@@ -70,15 +70,14 @@ static fv_status check_parameters(const fv_attention_call *call)
     const fv_score_kind *score = call->score;
     const fv_attention *how = &call->how;
     const fv_attention_input *in = call->in;
-    FV_FORWARD(check_param(call, &score->w, in->w, "w"));
-    FV_FORWARD(check_param(call, &score->w_q, in->w_q, "w_q"));
-    FV_FORWARD(check_param(call, &score->w_k, in->w_k, "w_k"));
-    if (score->has_function) FV_FORWARD(need(ctx, how->score_fn, "score_fn, the caller's score"));
+    FV_TRY(check_param(call, &score->w, in->w, "w"));
+    FV_TRY(check_param(call, &score->w_q, in->w_q, "w_q"));
+    FV_TRY(check_param(call, &score->w_k, in->w_k, "w_k"));
+    if (score->has_function) FV_TRY(need(ctx, how->score_fn, "score_fn, the caller's score"));
     if (in->blocks)
-        FV_FORWARD(
-            need(ctx, how->rule.block_q > 0 && how->rule.block_k > 0, "block_q and block_k"));
+        FV_TRY(need(ctx, how->rule.block_q > 0 && how->rule.block_k > 0, "block_q and block_k"));
     if (how->normaliser == FV_ATTENTION_LOCAL_P && !in->centre)
-        FV_FORWARD(need(ctx, in->w_p && in->v_p, "w_p and v_p, or centre, for local-p"));
+        FV_TRY(need(ctx, in->w_p && in->v_p, "w_p and v_p, or centre, for local-p"));
     return FV_OK;
 }
 
@@ -96,8 +95,8 @@ static fv_status check_tensors(fv_attention_call *call)
 {
     fv_ctx *ctx = call->ctx;
     const fv_attention_input *in = call->in;
-    FV_FORWARD(need(ctx, in && in->q && in->v, "q and v"));
-    FV_FORWARD(need(ctx, in->k || call->score->ignores_keys, "k"));
+    FV_TRY(need(ctx, in && in->q && in->v, "q and v"));
+    FV_TRY(need(ctx, in->k || call->score->ignores_keys, "k"));
     const fv_tensor *q = in->q, *v = in->v, *k = in->k ? in->k : in->v;
     if (q->rank != 4 || k->rank != 4 || v->rank != 4)
         return fv_poison(
@@ -152,11 +151,11 @@ fv_status fv_attention_check(fv_attention_call *call, const fv_attention *how)
             return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: the description is not initialised");
         memcpy(&call->how, how, how->struct_size);
     }
-    FV_FORWARD(check_numbers(ctx, &call->how));
+    FV_TRY(check_numbers(ctx, &call->how));
     call->score = fv_score_find(call->how.score);
-    FV_FORWARD(check_tensors(call));
-    FV_FORWARD(check_parameters(call));
-    FV_FORWARD(check_documents(call));
+    FV_TRY(check_tensors(call));
+    FV_TRY(check_parameters(call));
+    FV_TRY(check_documents(call));
     if (call->how.normaliser == FV_ATTENTION_LOCAL_M) {
         const int64_t reach = (int64_t)call->how.half_width;
         fv_attention_rule *rule = &call->how.rule;

@@ -17,8 +17,8 @@
 static fv_tensor *source_length(const fv_attention_call *call)
 {
     fv_ctx *ctx = call->ctx;
-    if (!call->in->n_keys) return fv_scalar(ctx, call->dtype, (double)call->n_k);
-    fv_tensor *n = fv_reshape(ctx, call->in->n_keys, 3, (int64_t[]){call->batch, 1, 1});
+    if (!call->in->key_lengths) return fv_scalar(ctx, call->dtype, (double)call->n_k);
+    fv_tensor *n = fv_reshape(ctx, call->in->key_lengths, 3, (int64_t[]){call->batch, 1, 1});
     return fv_cast(ctx, n, call->dtype);
 }
 

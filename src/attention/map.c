@@ -24,7 +24,7 @@ static fv_tensor *visible_by_position(const fv_attention_call *call)
 {
     const fv_attn a = describe(call);
     const int64_t shape[2] = {call->n_q, call->n_k};
-    uint8_t *x = fv_host_room(call->ctx, FV_U8, 2, shape);
+    uint8_t *x = fv_host_alloc(call->ctx, FV_U8, 2, shape);
     for (int64_t i = 0; x && i < call->n_q; i++) {
         const fv_attn_range r = fv_attn_visible_range(&a, call->n_k, i);
         for (int64_t j = 0; j < call->n_k; j++)
@@ -38,7 +38,7 @@ static fv_tensor *distances(const fv_attention_call *call)
 {
     const fv_attn a = describe(call);
     const int64_t shape[2] = {call->n_q, call->n_k};
-    double *x = fv_host_room(call->ctx, FV_F64, 2, shape);
+    double *x = fv_host_alloc(call->ctx, FV_F64, 2, shape);
     for (int64_t i = 0; x && i < call->n_q; i++)
         for (int64_t j = 0; j < call->n_k; j++)
             x[i * call->n_k + j] = (double)(j - fv_attn_position(&a, i));
@@ -48,7 +48,7 @@ static fv_tensor *distances(const fv_attention_call *call)
 /* 0, 0, .., 1, 1, ..: the block that each of n rows belongs to, i64 [n]. */
 static fv_tensor *block_of(fv_ctx *ctx, int64_t n, int64_t size)
 {
-    int64_t *x = fv_host_room(ctx, FV_I64, 1, &n);
+    int64_t *x = fv_host_alloc(ctx, FV_I64, 1, &n);
     for (int64_t i = 0; x && i < n; i++)
         x[i] = i / size;
     return fv_host_tensor(ctx, FV_I64, x, 1, &n, FV_I64);
@@ -70,7 +70,7 @@ static fv_tensor *visible_by_block(const fv_attention_call *call)
 static fv_tensor *within_length(const fv_attention_call *call)
 {
     fv_ctx *ctx = call->ctx;
-    fv_tensor *n = fv_reshape(ctx, call->in->n_keys, 4, (int64_t[]){call->batch, 1, 1, 1});
+    fv_tensor *n = fv_reshape(ctx, call->in->key_lengths, 4, (int64_t[]){call->batch, 1, 1, 1});
     return fv_lt(ctx, fv_attention_positions(ctx, FV_I64, call->n_k), n);
 }
 
@@ -97,7 +97,7 @@ fv_tensor *fv_attention_scores(fv_attention_call *call)
     if (rule->causal != FV_CAUSAL_NONE || rule->left >= 0 || rule->right >= 0)
         s = hide(ctx, s, visible_by_position(call));
     if (in->blocks) s = hide(ctx, s, visible_by_block(call));
-    if (in->n_keys) s = hide(ctx, s, within_length(call));
+    if (in->key_lengths) s = hide(ctx, s, within_length(call));
     if (in->visible) s = hide(ctx, s, in->visible);
     return s;
 }

@@ -7,7 +7,7 @@ static fv_tensor *add_bias(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
 }
 
 /* Values wider than the kernel takes, some columns at a time, with the same dropout. */
-static fv_tensor *attend_wide(fv_ctx *ctx, const fv_attention_view *in, fv_tensor *v,
+static fv_tensor *attend_wide(fv_ctx *ctx, const fv_attention_saved *in, fv_tensor *v,
                               fv_tensor **lse)
 {
     const int64_t width = v->shape[3];
@@ -24,18 +24,18 @@ static fv_tensor *attend_wide(fv_ctx *ctx, const fv_attention_view *in, fv_tenso
 }
 
 /* What the kernel gets for this call: everything but the values. */
-static fv_attention_view kernel_inputs(const fv_attention_call *call, fv_tensor *bias,
-                                       fv_tensor *visible, double dropout)
+static fv_attention_saved kernel_inputs(const fv_attention_call *call, fv_tensor *bias,
+                                        fv_tensor *visible, double dropout)
 {
     fv_ctx *ctx = call->ctx;
     const fv_attention_input *in = call->in;
-    fv_attention_view view = {
+    fv_attention_saved view = {
         .q = call->map ? NULL : call->q,
         .k = call->map ? NULL : call->k,
         .rule = call->rule,
         .extra = {.bias = add_bias(ctx, add_bias(ctx, in->bias, bias), call->map),
                   .visible = visible,
-                  .n_keys = in->n_keys,
+                  .key_lengths = in->key_lengths,
                   .blocks = in->blocks,
                   .slopes = in->slopes,
                   .w = call->map ? NULL : call->w,
@@ -49,7 +49,7 @@ fv_tensor *fv_attention_stream(const fv_attention_call *call, fv_tensor *v, fv_t
                                fv_tensor *visible, double dropout, fv_tensor **lse)
 {
     fv_ctx *ctx = call->ctx;
-    const fv_attention_view in = kernel_inputs(call, bias, visible, dropout);
+    const fv_attention_saved in = kernel_inputs(call, bias, visible, dropout);
     if (ctx->error != FV_OK) return ctx->invalid;
     if (v->shape[3] > FV_ATTN_MAX_WIDTH) return attend_wide(ctx, &in, v, lse);
     return fv_attend(ctx, in.q, in.k, v, &in.rule, &in.extra, lse);
@@ -61,7 +61,7 @@ static void capture(const fv_attention_call *call, fv_tensor *lse, fv_attention_
     fv_ctx *ctx = call->ctx;
     const fv_attention_capture *what = &call->how.capture;
     if (!what->weights && what->top == 0 && !what->summary && !what->view) return;
-    fv_attention_view view = kernel_inputs(call, NULL, call->in->visible, 0);
+    fv_attention_saved view = kernel_inputs(call, NULL, call->in->visible, 0);
     view.lse = lse;
     if (ctx->error != FV_OK) return;
     out->heads = call->heads;
@@ -83,7 +83,7 @@ static void attend_softly(fv_attention_call *call, fv_attention_result *out)
     capture(call, out->lse, &out->captured);
     if (!how->want_scores && !how->want_weights) return;
     if (!how->want_scores && ctx->error == FV_OK && !fv_tensor_tracked(out->context)) {
-        fv_attention_view view = kernel_inputs(call, NULL, call->in->visible, 0);
+        fv_attention_saved view = kernel_inputs(call, NULL, call->in->visible, 0);
         view.lse = out->lse;
         out->weights = fv_attention_weights(ctx, &view, NULL);
         return;

@@ -42,7 +42,7 @@ fv_tensor *fv_attention_weigh(fv_ctx *ctx, fv_tensor *x, fv_tensor *w)
 
 fv_tensor *fv_attention_positions(fv_ctx *ctx, fv_dtype dtype, int64_t n)
 {
-    int64_t *x = fv_host_room(ctx, FV_I64, 1, &n);
+    int64_t *x = fv_host_alloc(ctx, FV_I64, 1, &n);
     for (int64_t j = 0; x && j < n; j++)
         x[j] = j;
     return fv_host_tensor(ctx, FV_I64, x, 1, &n, dtype);
@@ -259,7 +259,7 @@ static const fv_score_kind *const kinds[FV_ATTENTION_SCORE_COUNT] = {
 #define X(ID, word) [FV_ATTENTION_##ID] = &score_##word,
     SCORES(X)
 #undef X
-        [FV_ATTENTION_CALLER] = &score_caller,
+        [FV_ATTENTION_CUSTOM] = &score_caller,
 };
 
 #define X(ID, word) "|" #word

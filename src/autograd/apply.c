@@ -12,8 +12,8 @@ static bool is_usable(fv_ctx *ctx, const fv_op_desc *desc, int i, const fv_tenso
         fv_poison(ctx, FV_ERR_STATE, "%s: input %d is not valid", desc->name, i);
         return false;
     }
-    if (t->flags & FV_TENSOR_FROZEN) {
-        if (desc->frozen_inputs >> i & 1u) return true;
+    if (t->flags & FV_TENSOR_PACKED_ONLY) {
+        if (desc->packed_only_inputs >> i & 1u) return true;
         fv_poison(ctx, FV_ERR_STATE,
                   "%s: input %d is a frozen weight, which only linear and embedding can read",
                   desc->name, i);

@@ -133,7 +133,7 @@ fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate)
     return held;
 }
 
-void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated)
+void fv_back_commit(fv_op_back *back, int i, fv_tensor *t, bool accumulated)
 {
     if (!accumulated) fv_back_send(back, i, t);
 }
@@ -150,7 +150,7 @@ void fv_back_send_product_mixed(fv_op_back *back, int i, bool bf16, fv_matrix a,
     if (back->ctx->error != FV_OK) return;
     fv_product_mixed(back->ctx, dest->dtype, bf16, fv_matrix_at(dest->data, a.rows, b.cols), a, b,
                      accumulate);
-    fv_back_sent(back, i, dest, accumulate);
+    fv_back_commit(back, i, dest, accumulate);
 }
 
 void fv_leaf_add_product(fv_ctx *ctx, fv_tensor *leaf, fv_matrix a, fv_matrix b)

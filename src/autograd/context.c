@@ -57,17 +57,17 @@ static fv_status make_invalid(fv_ctx *ctx)
 
 static fv_status assemble(fv_ctx *ctx, const fv_ctx_config *cfg)
 {
-    FV_FORWARD(choose_level(ctx, cfg->simd));
+    FV_TRY(choose_level(ctx, cfg->simd));
     if (cfg->pool) {
         ctx->pool = cfg->pool;
     } else {
-        FV_FORWARD(fv_pool_create(cfg->threads, &ctx->pool));
+        FV_TRY(fv_pool_create(cfg->threads, &ctx->pool));
         ctx->owns_pool = true;
     }
-    FV_FORWARD(make_invalid(ctx));
-    FV_FORWARD(make_device(ctx));
-    FV_FORWARD(fv_tape_create(ctx));
-    FV_FORWARD(fv_scope_root(ctx));
+    FV_TRY(make_invalid(ctx));
+    FV_TRY(make_device(ctx));
+    FV_TRY(fv_tape_create(ctx));
+    FV_TRY(fv_scope_root(ctx));
     fv_report(ctx, FV_LOG_INFO, "device %s, kernels %s, %d threads", ctx->device->ops->name,
               fv_simd_name(ctx->simd), fv_pool_threads(ctx->pool));
     return FV_OK;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 
 void fv_tape_destroy(fv_ctx *ctx)
 {

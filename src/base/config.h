@@ -4,12 +4,12 @@
  *     void fv_x_config_init(fv_x_config *cfg, size_t struct_size)
  *     {
  *         const fv_x_config defaults = {.struct_size = struct_size, .rate = 0.5};
- *         fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+ *         fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
  *     }
  *
  *     fv_x_config full;                                   // what the library works with
  *     fv_x_config_init(&full, sizeof full);
- *     FV_RETURN_IF(!fv_config_read(&full, sizeof full, cfg), ctx, FV_ERR_ARGUMENT, "...");
+ *     FV_RETURN_IF(!fv_config_copy(&full, sizeof full, cfg), ctx, FV_ERR_ARGUMENT, "...");
  *
  * A struct leads with its size. An older caller's is smaller: what it lacks keeps its default. A
  * struct that is a member of another has a fixed size, with a reserved tail that is zero: new
@@ -23,7 +23,8 @@
 #include <string.h>
 
 /* Fills the caller's struct with as many of the defaults as fit, and zeros after them. */
-static inline void fv_config_fill(void *cfg, size_t struct_size, const void *defaults, size_t bytes)
+static inline void fv_config_set_defaults(void *cfg, size_t struct_size, const void *defaults,
+                                          size_t bytes)
 {
     memset(cfg, 0, struct_size);
     memcpy(cfg, defaults, struct_size < bytes ? struct_size : bytes);
@@ -31,7 +32,7 @@ static inline void fv_config_fill(void *cfg, size_t struct_size, const void *def
 
 /* Copies the caller's struct over the defaults in `full`. False: its size is not that of an
  * initialised config of this version or an older one. */
-static inline bool fv_config_read(void *full, size_t bytes, const void *given)
+static inline bool fv_config_copy(void *full, size_t bytes, const void *given)
 {
     size_t size;
     memcpy(&size, given, sizeof size);

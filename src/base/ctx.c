@@ -104,12 +104,12 @@ void fv_limits_init(fv_limits *limits, size_t struct_size)
         .line_bytes = 16u << 20,
         .vocabulary = 1u << 20,
     };
-    fv_config_fill(limits, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(limits, struct_size, &defaults, sizeof defaults);
 }
 
 void fv_ctx_config_init(fv_ctx_config *cfg, size_t struct_size)
 {
     fv_ctx_config defaults = {.struct_size = struct_size, .log_level = FV_LOG_INFO};
     fv_limits_init(&defaults.limits, sizeof defaults.limits);
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }

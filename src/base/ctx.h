@@ -91,7 +91,7 @@ void fv_report(fv_ctx *ctx, fv_log_level level, const char *fmt, ...) FV_PRINTF(
         if (cond) return fv_fail((ctx), (status), __VA_ARGS__);                                    \
     } while (0)
 
-#define FV_FORWARD(expr)                                                                           \
+#define FV_TRY(expr)                                                                               \
     do {                                                                                           \
         fv_status fv_forwarded_ = (expr);                                                          \
         if (fv_forwarded_ != FV_OK) return fv_forwarded_;                                          \

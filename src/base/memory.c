@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define FV_HAVE_ASAN 1
@@ -186,7 +186,9 @@ void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes)
 void *fv_mem_take(fv_mem *mem, size_t items, size_t size)
 {
     size_t bytes;
-    if (!fv_mul_size(items, size, &bytes) || !fv_add_size(bytes, FV_MEM_ALIGN, &bytes)) return NULL;
+    if (!fv_checked_mul_size(items, size, &bytes) ||
+        !fv_checked_add_size(bytes, FV_MEM_ALIGN, &bytes))
+        return NULL;
     char *block = fv_mem_alloc(mem, bytes);
     if (!block) return NULL;
     memcpy(block, &bytes, sizeof bytes);
@@ -208,8 +210,9 @@ void *fv_mem_grow(fv_mem *mem, void *array, size_t *room, size_t need, size_t el
     if (array && need <= *room) return array;
     size_t more = *room > FIRST ? *room : FIRST, old, total;
     while (more < need)
-        if (!fv_mul_size(more, 2, &more)) more = need;
-    if (!fv_mul_size(more, element_bytes, &total) || !fv_mul_size(*room, element_bytes, &old))
+        if (!fv_checked_mul_size(more, 2, &more)) more = need;
+    if (!fv_checked_mul_size(more, element_bytes, &total) ||
+        !fv_checked_mul_size(*room, element_bytes, &old))
         return NULL;
     void *bigger = fv_mem_alloc(mem, total);
     if (!bigger) return NULL;
@@ -229,7 +232,7 @@ static void *system_alloc(void *user, size_t size, size_t align)
     (void)user;
     size_t rounded;
     if (size >= HUGE_PAGE) align = HUGE_PAGE;
-    if (!fv_align_size(size, align, &rounded)) return NULL;
+    if (!fv_checked_round_up(size, align, &rounded)) return NULL;
     void *ptr = aligned_alloc(align, rounded);
 #ifdef MADV_HUGEPAGE
     if (ptr && size >= HUGE_PAGE)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "tensor/tensor.h"
 
 void fv_batch_init(fv_batch *batch, int64_t rows) { *batch = (fv_batch){.rows = rows, .count = 0}; }
@@ -43,7 +43,7 @@ static bool entry_bytes(const fv_field *f, size_t *out)
 {
     size_t bytes = fv_dtype_size(f->dtype);
     for (int i = 0; i < f->rank; i++)
-        if (!fv_mul_size(bytes, (size_t)f->shape[i], &bytes)) return false;
+        if (!fv_checked_mul_size(bytes, (size_t)f->shape[i], &bytes)) return false;
     *out = bytes;
     return true;
 }
@@ -57,8 +57,8 @@ static fv_tensor *padded(fv_ctx *ctx, const fv_field *f, int64_t rows)
     for (int i = 0; i < f->rank; i++)
         shape[rank++] = f->shape[i];
     size_t entry = 0, row = 0, all = 0;
-    if (!entry_bytes(f, &entry) || !fv_mul_size(entry, (size_t)longest, &row) ||
-        !fv_mul_size(row, (size_t)rows, &all)) {
+    if (!entry_bytes(f, &entry) || !fv_checked_mul_size(entry, (size_t)longest, &row) ||
+        !fv_checked_mul_size(row, (size_t)rows, &all)) {
         fv_poison(ctx, FV_ERR_LIMIT, "batch: field '%.40s' is too large", f->name);
         return ctx->invalid;
     }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "base/config.h"
 #include "base/ctx.h"
 #include "base/rng.h"
@@ -31,7 +31,7 @@ void fv_batches_config_init(fv_batches_config *cfg, size_t struct_size)
 {
     const fv_batches_config defaults = {
         .struct_size = struct_size, .tokens = 4096, .pool = 100, .shuffle = true};
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 /* ---- creation --------------------------------------------------------------------- */
@@ -47,7 +47,7 @@ fv_status fv_batches_create(fv_ctx *ctx, int64_t examples, const int64_t *length
     fv_batches_config full, *cfg = &full;
     fv_batches_config_init(cfg, sizeof *cfg);
     FV_RETURN_IF(
-        !fv_config_read(cfg, sizeof *cfg, given) || cfg->tokens < 1 || cfg->examples < 0 ||
+        !fv_config_copy(cfg, sizeof *cfg, given) || cfg->tokens < 1 || cfg->examples < 0 ||
             cfg->pool < 1,
         ctx, FV_ERR_ARGUMENT,
         "batches: expected tokens >= 1, examples >= 0 and pool >= 1, and an initialised config");

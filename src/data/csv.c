@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "fovea/data.h"
 
 enum { MOST_FIELDS = 256 };
@@ -23,7 +23,7 @@ static fv_status put(record *r, char c)
 {
     size_t need;
     char *grown = NULL;
-    if (fv_add_size(r->used, 1, &need))
+    if (fv_checked_add_size(r->used, 1, &need))
         grown = fv_mem_grow(&r->ctx->mem, r->bytes, &r->room, need, 1);
     FV_RETURN_IF(!grown, r->ctx, FV_ERR_MEMORY, "no memory for a record");
     r->bytes = grown;
@@ -49,19 +49,19 @@ static fv_status read_line(record *r, const char *text, size_t bytes)
         const char c = text[i];
         if (r->quoted && c == '"') {
             const bool doubled = i + 1 < bytes && text[i + 1] == '"';
-            if (doubled) FV_FORWARD(put(r, text[++i]));
+            if (doubled) FV_TRY(put(r, text[++i]));
             r->quoted = doubled;
             r->closed = !doubled;
         } else if (!r->quoted && c == ',') {
-            FV_FORWARD(end_field(r));
-            FV_FORWARD(begin_field(r));
+            FV_TRY(end_field(r));
+            FV_TRY(begin_field(r));
         } else if (c == '"' && !r->quoted && !r->closed && r->used == r->field[r->count - 1]) {
             r->quoted = true;
         } else {
             FV_RETURN_IF(r->closed, r->ctx, FV_ERR_FORMAT,
                          "%.150s:%llu: text after a closing quote", r->path,
                          (unsigned long long)r->line);
-            FV_FORWARD(put(r, c));
+            FV_TRY(put(r, c));
         }
     }
     return FV_OK;
@@ -74,16 +74,16 @@ static fv_status next_record(fv_lines *lines, record *r)
     r->count = 0;
     r->used = 0;
     while (line.bytes == 0) {
-        FV_FORWARD(fv_lines_next(lines, &line));
+        FV_TRY(fv_lines_next(lines, &line));
         if (!line.text) return FV_OK;
     }
     r->line = line.number;
-    FV_FORWARD(begin_field(r));
+    FV_TRY(begin_field(r));
     for (;;) {
-        FV_FORWARD(read_line(r, line.text, line.bytes));
+        FV_TRY(read_line(r, line.text, line.bytes));
         if (!r->quoted) return end_field(r);
-        FV_FORWARD(put(r, '\n'));
-        FV_FORWARD(fv_lines_next(lines, &line));
+        FV_TRY(put(r, '\n'));
+        FV_TRY(fv_lines_next(lines, &line));
         FV_RETURN_IF(!line.text, r->ctx, FV_ERR_FORMAT, "%.150s:%llu: a quote is never closed",
                      r->path, (unsigned long long)r->line);
     }
@@ -114,21 +114,21 @@ static fv_status use_records(fv_lines *lines, record *r, int count, const char *
 {
     int at[FV_CSV_COLUMNS];
     fv_string fields[FV_CSV_COLUMNS];
-    FV_FORWARD(next_record(lines, r));
+    FV_TRY(next_record(lines, r));
     FV_RETURN_IF(r->count == 0, r->ctx, FV_ERR_FORMAT,
                  "%.150s: empty table, expected a line of column names", r->path);
     for (int i = 0; i < count; i++)
-        FV_FORWARD(find_column(r, columns[i], &at[i]));
+        FV_TRY(find_column(r, columns[i], &at[i]));
     const int header_fields = r->count;
     for (;;) {
-        FV_FORWARD(next_record(lines, r));
+        FV_TRY(next_record(lines, r));
         if (r->count == 0) return FV_OK;
         FV_RETURN_IF(r->count != header_fields, r->ctx, FV_ERR_FORMAT,
                      "%.150s:%llu: %d fields, expected %d as in the first line", r->path,
                      (unsigned long long)r->line, r->count, header_fields);
         for (int i = 0; i < count; i++)
             fields[i] = field_of(r, at[i]);
-        FV_FORWARD(use(user, fields));
+        FV_TRY(use(user, fields));
     }
 }
 

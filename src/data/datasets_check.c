@@ -25,7 +25,7 @@ typedef struct checking {
 static fv_status hash_file(fv_ctx *ctx, const char *path, char out[FV_SHA256_TEXT])
 {
     fv_file file;
-    FV_FORWARD(fv_file_open(ctx, path, &file));
+    FV_TRY(fv_file_open(ctx, path, &file));
     char *chunk = fv_mem_alloc(&ctx->mem, CHUNK);
     fv_status status = chunk ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", path);
     fv_sha256 sum;
@@ -45,7 +45,7 @@ static fv_status hash_file(fv_ctx *ctx, const char *path, char out[FV_SHA256_TEX
 static fv_status count_lines(fv_ctx *ctx, const char *path, int64_t *out)
 {
     fv_lines *lines = NULL;
-    FV_FORWARD(fv_lines_open(ctx, path, FV_LINES_POLICY_REJECT, &lines));
+    FV_TRY(fv_lines_open(ctx, path, FV_LINES_POLICY_REJECT, &lines));
     fv_line line = {.text = ""};
     fv_status status = FV_OK;
     while (status == FV_OK && line.text)
@@ -61,11 +61,11 @@ static fv_status check_contents(fv_ctx *ctx, const fv_dataset_file *expected,
                                 fv_dataset_finding *finding)
 {
     const char *path = finding->path;
-    if (expected->lines != -1) FV_FORWARD(count_lines(ctx, path, &finding->lines));
+    if (expected->lines != -1) FV_TRY(count_lines(ctx, path, &finding->lines));
     FV_RETURN_IF(expected->lines >= 0 && finding->lines != expected->lines, ctx, FV_ERR_FORMAT,
                  "%s: %lld lines, expected %lld", path, (long long)finding->lines,
                  (long long)expected->lines);
-    FV_FORWARD(hash_file(ctx, path, finding->sha256));
+    FV_TRY(hash_file(ctx, path, finding->sha256));
     FV_RETURN_IF(expected->sha256 && strcmp(finding->sha256, expected->sha256) != 0, ctx,
                  FV_ERR_FORMAT, "%s: the checksum is %.16s..., expected %.16s...", path,
                  finding->sha256, expected->sha256);
@@ -110,7 +110,7 @@ fv_status fv_dataset_check(fv_ctx *ctx, const fv_dataset *set, const char *data,
     checking c = {.ctx = ctx, .observe = observe, .user = user};
     for (size_t i = 0; i < set->file_count; i++) {
         char path[FV_PATH_BYTES];
-        FV_FORWARD(fv_path_join(ctx, path, data, set->files[i].path));
+        FV_TRY(fv_path_join(ctx, path, data, set->files[i].path));
         check_file(&c, path, &set->files[i]);
     }
     return first_failure(&c);
@@ -142,7 +142,7 @@ typedef struct source_list {
 static fv_status add_sources(fv_ctx *ctx, const char *path, fv_made_part part, source_list *list)
 {
     fv_lines *lines = NULL;
-    FV_FORWARD(fv_lines_open(ctx, path, FV_LINES_POLICY_REJECT, &lines));
+    FV_TRY(fv_lines_open(ctx, path, FV_LINES_POLICY_REJECT, &lines));
     fv_line line = {.text = ""};
     fv_status status;
     while ((status = fv_lines_next(lines, &line)) == FV_OK && line.text) {
@@ -204,9 +204,9 @@ static fv_status find_entry(const fv_doc *doc, const fv_value *files, const char
 {
     for (uint32_t i = 0; i < files->count; i++) {
         const char *file = NULL;
-        FV_FORWARD(fv_doc_get_string(doc, &files->as.items[i], "file", true, &file));
+        FV_TRY(fv_doc_get_string(doc, &files->as.items[i], "file", true, &file));
         if (strcmp(file, name) != 0) continue;
-        FV_FORWARD(fv_doc_get_string(doc, &files->as.items[i], "sha256", true, &out->sha256));
+        FV_TRY(fv_doc_get_string(doc, &files->as.items[i], "sha256", true, &out->sha256));
         return fv_doc_get_int(doc, &files->as.items[i], "lines", true, 0, INT64_MAX, &out->lines);
     }
     return fv_doc_fail(doc, files, FV_ERR_FORMAT, "expected an entry for file '%s'", name);
@@ -217,13 +217,13 @@ static fv_status check_part(checking *c, const fv_doc *doc, const char *folder, 
 {
     const fv_value *files = NULL;
     int64_t lines[FV_MADE_SIDES] = {0};
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "files", FV_VALUE_ARRAY, &files));
+    FV_TRY(fv_doc_get(doc, &doc->root, "files", FV_VALUE_ARRAY, &files));
     for (int side = 0; side < FV_MADE_SIDES; side++) {
         char name[FV_MADE_NAME], path[FV_PATH_BYTES];
         fv_dataset_file expected = {.lines = 0};
         fv_made_file_name(name, part, endings[side]);
-        FV_FORWARD(find_entry(doc, files, name, &expected));
-        FV_FORWARD(fv_path_join(c->ctx, path, folder, name));
+        FV_TRY(find_entry(doc, files, name, &expected));
+        FV_TRY(fv_path_join(c->ctx, path, folder, name));
         check_file(c, path, &expected);
         lines[side] = expected.lines;
     }
@@ -236,14 +236,14 @@ static fv_status check_part(checking *c, const fv_doc *doc, const char *folder, 
 static fv_status check_generated(checking *c, const fv_doc *doc, const char *folder)
 {
     const char *endings[FV_MADE_SIDES] = {NULL, NULL};
-    FV_FORWARD(fv_doc_get_string(doc, &doc->root, "source", true, &endings[FV_MADE_SOURCE]));
-    FV_FORWARD(fv_doc_get_string(doc, &doc->root, "target", true, &endings[FV_MADE_TARGET]));
+    FV_TRY(fv_doc_get_string(doc, &doc->root, "source", true, &endings[FV_MADE_SOURCE]));
+    FV_TRY(fv_doc_get_string(doc, &doc->root, "target", true, &endings[FV_MADE_TARGET]));
     /* A manifest may name files of its folder only. */
     FV_RETURN_IF(strchr(endings[0], '/') || strchr(endings[1], '/'), c->ctx, FV_ERR_FORMAT,
                  "%s: expected file name endings without '/', got '%.40s' and '%.40s'", doc->name,
                  endings[0], endings[1]);
     for (int part = 0; part < FV_MADE_PARTS; part++)
-        FV_FORWARD(check_part(c, doc, folder, (fv_made_part)part, endings));
+        FV_TRY(check_part(c, doc, folder, (fv_made_part)part, endings));
     return c->first == FV_OK ? check_sources(c->ctx, folder, endings[FV_MADE_SOURCE]) : FV_OK;
 }
 
@@ -253,8 +253,8 @@ fv_status fv_made_set_check(fv_ctx *ctx, const char *folder, fv_dataset_observer
     checking c = {.ctx = ctx, .observe = observe, .user = user};
     char path[FV_PATH_BYTES];
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_path_join(ctx, path, folder, FV_MADE_MANIFEST));
-    FV_FORWARD(fv_json_load(ctx, path, &doc));
+    FV_TRY(fv_path_join(ctx, path, folder, FV_MADE_MANIFEST));
+    FV_TRY(fv_json_load(ctx, path, &doc));
     fv_status status = check_generated(&c, doc, folder);
     fv_doc_free(&doc);
     return status == FV_OK ? first_failure(&c) : status;

@@ -49,7 +49,7 @@ static fv_status fill(fv_made_sink *sink, fv_draw_fn draw, seen_set *seen, fv_dr
             sink->report.repeated++;
             continue;
         }
-        FV_FORWARD(fv_made_put(sink, part, source, target));
+        FV_TRY(fv_made_put(sink, part, source, target));
         left--;
     }
     return FV_OK;

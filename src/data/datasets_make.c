@@ -65,7 +65,7 @@ void fv_made_config_init(fv_made_config *cfg, size_t struct_size)
 {
     const fv_made_config defaults = {
         .struct_size = struct_size, .pairs = 10000, .held_out = 1000, .length = 10, .seed = 1};
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 /* ---- the split rule ---------------------------------------------------------------- */
@@ -123,15 +123,15 @@ void fv_made_file_name(char out[FV_MADE_NAME], fv_made_part part, const char *en
 
 static fv_status append_line(fv_ctx *ctx, fv_text *file, fv_string line)
 {
-    FV_FORWARD(fv_text_append(ctx, file, line.text, line.bytes));
+    FV_TRY(fv_text_append(ctx, file, line.text, line.bytes));
     return fv_text_append(ctx, file, "\n", 1);
 }
 
 fv_status fv_made_put(fv_made_sink *sink, fv_made_part part, fv_string source, fv_string target)
 {
     FV_RETURN_IF(fv_cancelled(sink->ctx), sink->ctx, FV_ERR_CANCELLED, "interrupted");
-    FV_FORWARD(append_line(sink->ctx, &sink->files[part][FV_MADE_SOURCE], source));
-    FV_FORWARD(append_line(sink->ctx, &sink->files[part][FV_MADE_TARGET], target));
+    FV_TRY(append_line(sink->ctx, &sink->files[part][FV_MADE_SOURCE], source));
+    FV_TRY(append_line(sink->ctx, &sink->files[part][FV_MADE_TARGET], target));
     sink->report.pairs[part]++;
     return FV_OK;
 }
@@ -172,8 +172,8 @@ static fv_status write_file(const fv_made_sink *sink, const char *folder, const 
                             const fv_text *text, int64_t lines, fv_json_writer *w)
 {
     char path[FV_PATH_BYTES], digits[FV_SHA256_TEXT];
-    FV_FORWARD(fv_path_join(sink->ctx, path, folder, name));
-    FV_FORWARD(fv_file_write_text(sink->ctx, path, text->data, text->bytes));
+    FV_TRY(fv_path_join(sink->ctx, path, folder, name));
+    FV_TRY(fv_file_write_text(sink->ctx, path, text->data, text->bytes));
     fv_sha256 sum;
     fv_sha256_init(&sum);
     fv_sha256_add(&sum, text->data, text->bytes);
@@ -198,14 +198,14 @@ static fv_status write_all(const fv_made_sink *sink, const fv_made_set *set, con
             char name[FV_MADE_NAME];
             fv_made_file_name(name, (fv_made_part)part,
                               side == FV_MADE_SOURCE ? set->source : set->target);
-            FV_FORWARD(write_file(sink, folder, name, &sink->files[part][side],
-                                  sink->report.pairs[part], w));
+            FV_TRY(write_file(sink, folder, name, &sink->files[part][side],
+                              sink->report.pairs[part], w));
         }
     fv_json_close(w, ']');
     fv_json_close(w, '}');
-    FV_FORWARD(fv_json_end(w));
+    FV_TRY(fv_json_end(w));
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(sink->ctx, path, folder, FV_MADE_MANIFEST));
+    FV_TRY(fv_path_join(sink->ctx, path, folder, FV_MADE_MANIFEST));
     return fv_file_write_text(sink->ctx, path, w->text, w->bytes);
 }
 
@@ -230,9 +230,9 @@ fv_status fv_made_set_write(fv_ctx *ctx, const fv_made_set *set, const fv_made_c
 {
     fv_made_config own;
     fv_made_config_init(&own, sizeof own);
-    FV_RETURN_IF(cfg && !fv_config_read(&own, sizeof own, cfg), ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(cfg && !fv_config_copy(&own, sizeof own, cfg), ctx, FV_ERR_ARGUMENT,
                  "data set: the config is not initialised");
-    FV_FORWARD(check_config(ctx, set, &own));
+    FV_TRY(check_config(ctx, set, &own));
     fv_made_sink sink = {.ctx = ctx, .cfg = &own};
     fv_json_writer w;
     fv_json_begin(&w, ctx);

@@ -50,7 +50,7 @@ static fv_status read_pairs(reading *r, const char *path)
 {
     fv_ctx *ctx = r->sink->ctx;
     fv_lines *lines = NULL;
-    FV_FORWARD(fv_lines_open(ctx, path, FV_LINES_POLICY_REJECT, &lines));
+    FV_TRY(fv_lines_open(ctx, path, FV_LINES_POLICY_REJECT, &lines));
     fv_line line = {.text = ""};
     fv_status status = FV_OK;
     while (status == FV_OK && !fv_cancelled(ctx) &&
@@ -100,7 +100,7 @@ static fv_status split_pairs(reading *r)
         if (repeats(r, i, part != FV_MADE_TRAIN))
             r->sink->report.repeated++;
         else
-            FV_FORWARD(fv_made_put(r->sink, part, p->source, p->target));
+            FV_TRY(fv_made_put(r->sink, part, p->source, p->target));
     }
     return FV_OK;
 }
@@ -109,7 +109,7 @@ fv_status fv_make_tatoeba(fv_made_sink *sink)
 {
     fv_mem *mem = &sink->ctx->mem;
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(sink->ctx, path, sink->cfg->data, "tatoeba-eng-fra/fra.txt.xz"));
+    FV_TRY(fv_path_join(sink->ctx, path, sink->cfg->data, "tatoeba-eng-fra/fra.txt.xz"));
     reading r = {.sink = sink};
     fv_arena_init(&r.arena, mem);
     fv_status status = read_pairs(&r, path);

@@ -65,7 +65,7 @@ fv_status fv_encode_to_arena(fv_ctx *ctx, fv_tokenizer_encoder *encoder, fv_stri
                              fv_arena *arena, int64_t **tokens, int64_t *count)
 {
     fv_encoding e = {.struct_size = sizeof e};
-    FV_FORWARD(fv_tokenizer_encode(encoder, text.text, text.bytes, 0, &e));
+    FV_TRY(fv_tokenizer_encode(encoder, text.text, text.bytes, 0, &e));
     int64_t *out = fv_arena_array(arena, e.count, sizeof *out);
     FV_RETURN_IF(!out, ctx, FV_ERR_MEMORY, "no memory for %zu tokens", e.count);
     for (size_t i = 0; i < e.count; i++)
@@ -79,7 +79,7 @@ static fv_status encode_side(fv_parallel *p, fv_tokenizer_encoder *encoder, fv_s
                              side *out)
 {
     int64_t *tokens = NULL;
-    FV_FORWARD(fv_encode_to_arena(p->ctx, encoder, text, &p->arena, &tokens, &out->count));
+    FV_TRY(fv_encode_to_arena(p->ctx, encoder, text, &p->arena, &tokens, &out->count));
     char *copy = fv_arena_text(&p->arena, text.text, text.bytes);
     FV_RETURN_IF(!copy, p->ctx, FV_ERR_MEMORY, "no memory for a text");
     out->tokens = tokens;
@@ -89,7 +89,7 @@ static fv_status encode_side(fv_parallel *p, fv_tokenizer_encoder *encoder, fv_s
 
 static fv_status encode_pair(fv_parallel *p, fv_string source, fv_string target, pair *out)
 {
-    FV_FORWARD(encode_side(p, p->source_encoder, source, &out->source));
+    FV_TRY(encode_side(p, p->source_encoder, source, &out->source));
     return encode_side(p, p->target_encoder, target, &out->target);
 }
 
@@ -106,7 +106,7 @@ static fv_status append(fv_parallel *p, const pair *one)
 fv_status fv_parallel_add(fv_parallel *p, fv_string source, fv_string target)
 {
     pair one;
-    FV_FORWARD(encode_pair(p, source, target, &one));
+    FV_TRY(encode_pair(p, source, target, &one));
     FV_RETURN_IF(one.source.count == 0, p->ctx, FV_ERR_ARGUMENT,
                  "expected a source with at least one token");
     return append(p, &one);
@@ -128,15 +128,15 @@ static fv_status add_lines(reading *r, const fv_line *source, const fv_line *tar
         return FV_OK;
     }
     pair one;
-    FV_FORWARD(encode_pair(r->p, (fv_string){source->text, source->bytes},
-                           (fv_string){target->text, target->bytes}, &one));
+    FV_TRY(encode_pair(r->p, (fv_string){source->text, source->bytes},
+                       (fv_string){target->text, target->bytes}, &one));
     const int64_t most = r->cfg->max_tokens;
     if (one.source.count == 0 || (one.target.count == 0 && !r->cfg->keep_empty)) {
         r->report.empty++;
     } else if (most > 0 && (one.source.count > most || one.target.count > most)) {
         r->report.too_long++;
     } else {
-        FV_FORWARD(append(r->p, &one));
+        FV_TRY(append(r->p, &one));
         r->report.pairs++;
     }
     return FV_OK;
@@ -146,7 +146,7 @@ static fv_status count_rest(fv_lines *lines, uint64_t *number)
 {
     for (;;) {
         fv_line line;
-        FV_FORWARD(fv_lines_next(lines, &line));
+        FV_TRY(fv_lines_next(lines, &line));
         if (!line.text) return FV_OK;
         *number = line.number;
     }
@@ -154,8 +154,8 @@ static fv_status count_rest(fv_lines *lines, uint64_t *number)
 
 static fv_status fail_unequal(const reading *r, uint64_t source, uint64_t target)
 {
-    FV_FORWARD(count_rest(r->source, &source));
-    FV_FORWARD(count_rest(r->target, &target));
+    FV_TRY(count_rest(r->source, &source));
+    FV_TRY(count_rest(r->target, &target));
     return fv_fail(r->p->ctx, FV_ERR_FORMAT,
                    "'%.80s' has %llu lines, '%.80s' has %llu: they must match line by line",
                    fv_lines_name(r->source), (unsigned long long)source, fv_lines_name(r->target),
@@ -166,12 +166,12 @@ static fv_status read_all(reading *r)
 {
     for (uint64_t n = 0;; n++) {
         fv_line source, target;
-        FV_FORWARD(fv_lines_next(r->source, &source));
-        FV_FORWARD(fv_lines_next(r->target, &target));
+        FV_TRY(fv_lines_next(r->source, &source));
+        FV_TRY(fv_lines_next(r->target, &target));
         if (!source.text && !target.text) return FV_OK;
         if (!source.text || !target.text)
             return fail_unequal(r, source.text ? n + 1 : n, target.text ? n + 1 : n);
-        FV_FORWARD(add_lines(r, &source, &target));
+        FV_TRY(add_lines(r, &source, &target));
         if (fv_cancelled(r->p->ctx))
             return fv_fail(r->p->ctx, FV_ERR_CANCELLED, "interrupted while reading");
     }
@@ -184,7 +184,7 @@ fv_status fv_parallel_read(fv_parallel *p, const char *source, const char *targe
     fv_parallel_config full;
     fv_parallel_config_init(&full, sizeof full);
     reading r = {.p = p, .cfg = &full};
-    FV_RETURN_IF(cfg && !fv_config_read(&full, sizeof full, cfg), ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(cfg && !fv_config_copy(&full, sizeof full, cfg), ctx, FV_ERR_ARGUMENT,
                  "sentence pairs: the config is not initialised");
     const fv_lines_policy policy =
         r.cfg->skip_invalid ? FV_LINES_POLICY_MARK : FV_LINES_POLICY_REJECT;

@@ -8,7 +8,7 @@ static void run_on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn
 void fv_engine_init(fv_engine *engine, fv_ctx *ctx)
 {
     engine->ctx = ctx;
-    fv_kernel_table_fill(&engine->table, ctx->simd);
+    fv_kernel_table_register(&engine->table, ctx->simd);
     engine->exec = (fv_exec){.parallel = run_on_pool,
                              .user = ctx->pool,
                              .threads = fv_pool_threads(ctx->pool),

@@ -97,7 +97,7 @@ static fv_status advance_source(beam_search *b, int64_t first, int64_t rows, con
         FV_RETURN_IF(!node, s->ctx, FV_ERR_MEMORY, "search: no memory for a token");
         depth = node->depth;
         if (ends) {
-            FV_FORWARD(fv_search_finish(s, source, node, true, w->positions));
+            FV_TRY(fv_search_finish(s, source, node, true, w->positions));
             continue;
         }
         b->next_source[*at] = source;
@@ -113,7 +113,7 @@ static fv_status advance_source(beam_search *b, int64_t first, int64_t rows, con
     const bool all = s->cfg->as_transformers;
     for (int64_t i = begin; full && i < (all ? begin + leading : *at); i++)
         if (all || s->outputs->count[source] < s->outputs->room)
-            FV_FORWARD(fv_search_finish(s, source, b->next_last[i], false, w->positions));
+            FV_TRY(fv_search_finish(s, source, b->next_last[i], false, w->positions));
     *at = begin;
     return FV_OK;
 }
@@ -126,7 +126,7 @@ static fv_status advance(beam_search *b, const step_weights *w)
         int64_t rows = 1;
         while (first + rows < b->rows && b->source[first + rows] == b->source[first])
             rows++;
-        FV_FORWARD(advance_source(b, first, rows, w, &chosen));
+        FV_TRY(advance_source(b, first, rows, w, &chosen));
         first += rows;
     }
     bool same = chosen == b->rows;
@@ -218,8 +218,8 @@ fv_status fv_search_beam(const fv_search_run *s)
     FV_RETURN_IF((changes && !b.scores) || !b.source || !b.last || !b.next_source || !b.next_last ||
                      !b.token || !b.from || !b.top || !b.top_token || !b.list,
                  s->ctx, FV_ERR_MEMORY, "search: no memory for a beam of %lld", (long long)b.width);
-    FV_FORWARD(place_rows(&b));
+    FV_TRY(place_rows(&b));
     while (b.rows > 0)
-        FV_FORWARD(one_step(&b));
+        FV_TRY(one_step(&b));
     return FV_OK;
 }

@@ -39,7 +39,7 @@ static fv_status choose_most_likely(const token_search *w, const fv_search_step_
     fv_tensor *best =
         fv_sub(ctx, fv_max(ctx, logits, 1, last, false), fv_logsumexp(ctx, logits, 1, last, false));
     const size_t rows = (size_t)w->rows;
-    FV_FORWARD(
+    FV_TRY(
         fv_tensor_read(ctx, fv_cast(ctx, best, FV_F64), w->log_prob, rows * sizeof *w->log_prob));
     for (int64_t r = 0; step->limited && r < w->rows; r++)
         if (!(w->log_prob[r] > -INFINITY)) return fv_search_no_choice(w->s, r);
@@ -175,7 +175,7 @@ static fv_status choose_on_host(const token_search *w, const fv_search_step_resu
 {
     fv_ctx *ctx = w->s->ctx;
     const size_t bytes = (size_t)(w->rows * w->s->stepper->max_choices) * sizeof *w->logits;
-    FV_FORWARD(fv_tensor_read(ctx, fv_cast(ctx, step->logits, FV_F32), w->logits, bytes));
+    FV_TRY(fv_tensor_read(ctx, fv_cast(ctx, step->logits, FV_F32), w->logits, bytes));
     for (int64_t r = 0; r < w->rows; r++) {
         if (w->s->cfg->sample)
             draw_token(w, r, step->limited, done);
@@ -205,7 +205,7 @@ static fv_status extend_rows(token_search *w, const float *weights, int64_t posi
             s->cfg->on_token &&
             !s->cfg->on_token(s->cfg->on_token_user, row.source, row.copy, w->token[r]);
         if (ended || stopped || row.last->depth >= s->max_tokens[row.source]) {
-            FV_FORWARD(fv_search_finish(s, row.source, row.last, ended, positions));
+            FV_TRY(fv_search_finish(s, row.source, row.last, ended, positions));
             continue;
         }
         w->from[kept] = r;
@@ -280,8 +280,8 @@ fv_status fv_search_greedy(const fv_search_run *s)
         ok = ok && w.order && w.weight;
     }
     FV_RETURN_IF(!ok, s->ctx, FV_ERR_MEMORY, "search: no memory for %zu rows", room);
-    FV_FORWARD(place_rows(&w, copies));
+    FV_TRY(place_rows(&w, copies));
     for (int64_t done = 0; w.rows > 0; done++)
-        FV_FORWARD(one_step(&w, done));
+        FV_TRY(one_step(&w, done));
     return FV_OK;
 }

@@ -178,8 +178,7 @@ fv_status fv_search_weights(const fv_search_run *s, fv_tensor *weights, const fl
     const size_t count = (size_t)fv_tensor_count(weights);
     float *room = fv_arena_array(&s->outputs->arena, count, sizeof *room);
     FV_RETURN_IF(!room, s->ctx, FV_ERR_MEMORY, "search: no memory for weights");
-    FV_FORWARD(
-        fv_tensor_read(s->ctx, fv_cast(s->ctx, weights, FV_F32), room, count * sizeof *room));
+    FV_TRY(fv_tensor_read(s->ctx, fv_cast(s->ctx, weights, FV_F32), room, count * sizeof *room));
     *out = room;
     *positions = fv_tensor_size(weights, -1);
     return FV_OK;

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "base/config.h"
 #include "fovea/autograd.h"
 #include "infer/search.h"
@@ -17,7 +17,7 @@ void fv_search_config_init(fv_search_config *cfg, size_t struct_size)
                                        .forced_first = -1,
                                        .forced_last = -1,
                                        .repetition_penalty = 1};
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static fv_status check_banned(fv_ctx *ctx, const fv_stepper *stepper, const fv_search_config *cfg)
@@ -60,7 +60,7 @@ static fv_status check(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
         FV_ERR_ARGUMENT,
         "search: min_tokens %lld, min_length %lld, no_repeat_ngram %lld: expected 0 or more",
         (long long)cfg->min_tokens, (long long)cfg->min_length, (long long)cfg->no_repeat_ngram);
-    FV_FORWARD(check_banned(ctx, stepper, cfg));
+    FV_TRY(check_banned(ctx, stepper, cfg));
     for (int i = 0; i < cfg->extra_eos_count; i++)
         FV_RETURN_IF(cfg->extra_eos[i] < 0 || cfg->extra_eos[i] >= stepper->max_choices, ctx,
                      FV_ERR_ARGUMENT, "search: end token %lld is not a choice",
@@ -78,7 +78,7 @@ static fv_outputs *make_outputs(fv_ctx *ctx, int64_t sources, int room, int nbes
     outputs->nbest = nbest;
     fv_arena_init(&outputs->arena, &ctx->mem);
     size_t slots;
-    if (fv_mul_size((size_t)sources, (size_t)room, &slots)) {
+    if (fv_checked_mul_size((size_t)sources, (size_t)room, &slots)) {
         outputs->list = fv_arena_array(&outputs->arena, slots, sizeof *outputs->list);
         outputs->count = fv_arena_array(&outputs->arena, (size_t)sources, sizeof *outputs->count);
     }
@@ -94,7 +94,7 @@ fv_status fv_search(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
                     const int64_t *max_tokens, const fv_search_config *cfg, fv_outputs **out)
 {
     if (ctx->error != FV_OK) return ctx->error;
-    FV_FORWARD(check(ctx, stepper, sources, cfg));
+    FV_TRY(check(ctx, stepper, sources, cfg));
     const bool one_per_row = cfg->sample || cfg->beam == 1;
     const int room = cfg->as_transformers && !one_per_row ? cfg->beam : cfg->nbest;
     fv_outputs *outputs = make_outputs(ctx, sources, room, cfg->nbest);

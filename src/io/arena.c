@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 
 /* Block sizes double, so that small files use little memory and large ones few blocks. */
 enum { FIRST_BLOCK = 1024, LARGEST_BLOCK = 1 << 20, ALIGN = 16 };
@@ -22,7 +22,7 @@ void fv_arena_init(fv_arena *arena, fv_mem *mem)
 static bool add_block(fv_arena *arena, size_t need)
 {
     size_t bytes;
-    if (!fv_add_size(need, HEADER, &bytes)) return false;
+    if (!fv_checked_add_size(need, HEADER, &bytes)) return false;
     if (bytes < arena->grow) bytes = arena->grow;
     struct fv_arena_block *block = fv_mem_alloc(arena->mem, bytes);
     if (!block) return false;
@@ -37,7 +37,7 @@ static bool add_block(fv_arena *arena, size_t need)
 void *fv_arena_alloc(fv_arena *arena, size_t bytes)
 {
     size_t rounded;
-    if (!fv_align_size(bytes ? bytes : 1, ALIGN, &rounded)) return NULL;
+    if (!fv_checked_round_up(bytes ? bytes : 1, ALIGN, &rounded)) return NULL;
     if (rounded > arena->left && !add_block(arena, rounded)) return NULL;
     void *p = arena->next;
     arena->next += rounded;
@@ -48,13 +48,13 @@ void *fv_arena_alloc(fv_arena *arena, size_t bytes)
 void *fv_arena_array(fv_arena *arena, size_t count, size_t bytes)
 {
     size_t total;
-    return fv_mul_size(count, bytes, &total) ? fv_arena_alloc(arena, total) : NULL;
+    return fv_checked_mul_size(count, bytes, &total) ? fv_arena_alloc(arena, total) : NULL;
 }
 
 char *fv_arena_text(fv_arena *arena, const char *text, size_t n)
 {
     size_t room;
-    char *copy = fv_add_size(n, 1, &room) ? fv_arena_alloc(arena, room) : NULL;
+    char *copy = fv_checked_add_size(n, 1, &room) ? fv_arena_alloc(arena, room) : NULL;
     if (!copy) return NULL;
     if (n) memcpy(copy, text, n);
     copy[n] = '\0';

@@ -14,7 +14,7 @@ const char *fv_choice_at(const char *choices, int64_t index, size_t *length)
 fv_status fv_doc_choice(const fv_doc *doc, const fv_value *value, const char *choices, int64_t *out)
 {
     const char *text = NULL;
-    FV_FORWARD(fv_doc_string(doc, value, &text));
+    FV_TRY(fv_doc_string(doc, value, &text));
     const size_t n = strlen(text);
     const char *p = choices;
     for (int64_t i = 0; *p; i++) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -20,8 +20,8 @@ bool fv_decimal_to_i64(const char *text, size_t n, int64_t *out)
     for (; i < n; i++) {
         if (!is_digit(text[i])) return false;
         int64_t digit = text[i] - '0';
-        if (!fv_mul_i64(value, 10, &value)) return false;
-        if (!fv_add_i64(value, negative ? -digit : digit, &value)) return false;
+        if (!fv_checked_mul_i64(value, 10, &value)) return false;
+        if (!fv_checked_add_i64(value, negative ? -digit : digit, &value)) return false;
     }
     *out = value;
     return true;

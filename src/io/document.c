@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "io/sort.h"
 
 /*
@@ -36,7 +36,7 @@ bool fv_doc_make_object(fv_doc *doc, const fv_member *members, size_t count, fv_
     *duplicate = NULL;
     size_t bytes;
     if (count > UINT32_MAX) return false;
-    if (!fv_mul_size(count, sizeof(fv_member) + sizeof(uint32_t), &bytes)) return false;
+    if (!fv_checked_mul_size(count, sizeof(fv_member) + sizeof(uint32_t), &bytes)) return false;
     fv_member *copy = fv_arena_alloc(&doc->arena, bytes);
     if (!copy) return false;
     if (count) memcpy(copy, members, count * sizeof *copy);
@@ -173,14 +173,14 @@ fv_status fv_doc_real(const fv_doc *doc, const fv_value *v, double *out)
 
 fv_status fv_doc_bool(const fv_doc *doc, const fv_value *v, bool *out)
 {
-    FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_BOOL));
+    FV_TRY(fv_doc_kind(doc, v, FV_VALUE_BOOL));
     *out = v->as.boolean;
     return FV_OK;
 }
 
 fv_status fv_doc_string(const fv_doc *doc, const fv_value *v, const char **out)
 {
-    FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_STRING));
+    FV_TRY(fv_doc_kind(doc, v, FV_VALUE_STRING));
     if (memchr(v->as.text, '\0', v->count))
         return fv_doc_fail(doc, v, FV_ERR_FORMAT, "NUL character in a string");
     *out = v->as.text;
@@ -191,7 +191,7 @@ fv_status fv_doc_string(const fv_doc *doc, const fv_value *v, const char **out)
 static fv_status find(const fv_doc *doc, const fv_value *object, const char *key, bool required,
                       const fv_value **out)
 {
-    FV_FORWARD(fv_doc_kind(doc, object, FV_VALUE_OBJECT));
+    FV_TRY(fv_doc_kind(doc, object, FV_VALUE_OBJECT));
     *out = fv_value_get(object, key);
     if (!*out && required) return fv_doc_fail(doc, object, FV_ERR_FORMAT, "\"%s\" is missing", key);
     return FV_OK;
@@ -201,8 +201,8 @@ fv_status fv_doc_get(const fv_doc *doc, const fv_value *object, const char *key,
                      const fv_value **out)
 {
     const fv_value *v = NULL;
-    FV_FORWARD(find(doc, object, key, true, &v));
-    FV_FORWARD(fv_doc_kind(doc, v, kind));
+    FV_TRY(find(doc, object, key, true, &v));
+    FV_TRY(fv_doc_kind(doc, v, kind));
     *out = v;
     return FV_OK;
 }
@@ -211,7 +211,7 @@ fv_status fv_doc_get_int(const fv_doc *doc, const fv_value *object, const char *
                          int64_t min, int64_t max, int64_t *out)
 {
     const fv_value *v = NULL;
-    FV_FORWARD(find(doc, object, key, required, &v));
+    FV_TRY(find(doc, object, key, required, &v));
     return v ? fv_doc_int(doc, v, min, max, out) : FV_OK;
 }
 
@@ -219,7 +219,7 @@ fv_status fv_doc_get_real(const fv_doc *doc, const fv_value *object, const char 
                           double *out)
 {
     const fv_value *v = NULL;
-    FV_FORWARD(find(doc, object, key, required, &v));
+    FV_TRY(find(doc, object, key, required, &v));
     return v ? fv_doc_real(doc, v, out) : FV_OK;
 }
 
@@ -227,7 +227,7 @@ fv_status fv_doc_get_bool(const fv_doc *doc, const fv_value *object, const char 
                           bool *out)
 {
     const fv_value *v = NULL;
-    FV_FORWARD(find(doc, object, key, required, &v));
+    FV_TRY(find(doc, object, key, required, &v));
     return v ? fv_doc_bool(doc, v, out) : FV_OK;
 }
 
@@ -235,6 +235,6 @@ fv_status fv_doc_get_string(const fv_doc *doc, const fv_value *object, const cha
                             bool required, const char **out)
 {
     const fv_value *v = NULL;
-    FV_FORWARD(find(doc, object, key, required, &v));
+    FV_TRY(find(doc, object, key, required, &v));
     return v ? fv_doc_string(doc, v, out) : FV_OK;
 }

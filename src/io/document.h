@@ -3,7 +3,7 @@
  * with "file:line:column: expected ..., found ...".
  *
  *     fv_doc *doc = NULL;
- *     FV_FORWARD(fv_json_parse(ctx, "config.json", text, bytes, &doc));
+ *     FV_TRY(fv_json_parse(ctx, "config.json", text, bytes, &doc));
  *     int64_t heads = 8;                                       // unchanged if the key is absent
  *     s = fv_doc_get_int(doc, &doc->root, "n_head", false, 1, 1024, &heads);
  *     fv_doc_free(&doc);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 
 /* Give up after this many interruptions in a row. */
 enum { RETRIES = 100 };
@@ -124,7 +124,7 @@ bool fv_file_exists(fv_ctx *ctx, const char *path)
 fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *bytes)
 {
     fv_file file;
-    FV_FORWARD(fv_file_open(ctx, path, &file));
+    FV_TRY(fv_file_open(ctx, path, &file));
     fv_status status = FV_OK;
     char *buffer = NULL;
     if (file.bytes > ctx->limits.text_bytes)
@@ -170,7 +170,7 @@ fv_status fv_atomic_file_create(fv_ctx *ctx, const char *path, uint64_t bytes, f
     const fv_io *io = &ctx->io;
     fv_atomic_file save = {.ctx = ctx, .path = path, .handle = -1};
     FV_RETURN_IF(path[0] == '\0', ctx, FV_ERR_ARGUMENT, "the path is empty");
-    if (!fv_add_size(strlen(path), sizeof ".999.tmp", &save.temp_room) ||
+    if (!fv_checked_add_size(strlen(path), sizeof ".999.tmp", &save.temp_room) ||
         !(save.temp = fv_mem_alloc(&ctx->mem, save.temp_room)))
         return fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", path);
     fv_status status = open_temp(&save);
@@ -255,7 +255,7 @@ fv_status fv_atomic_file_close(fv_atomic_file *save, fv_status status)
 fv_status fv_file_write_text(fv_ctx *ctx, const char *path, const void *text, size_t bytes)
 {
     fv_atomic_file save;
-    FV_FORWARD(fv_atomic_file_create(ctx, path, bytes, &save));
+    FV_TRY(fv_atomic_file_create(ctx, path, bytes, &save));
     return fv_atomic_file_close(&save, fv_atomic_file_write(&save, text, bytes, 0));
 }
 
@@ -278,7 +278,7 @@ fv_status fv_append_file_open(fv_ctx *ctx, const char *path, fv_append_file *out
 
 fv_status fv_append_file_write(fv_append_file *file, const void *data, size_t n)
 {
-    FV_FORWARD(write_all(file->ctx, file->path, file->handle, data, n, file->end));
+    FV_TRY(write_all(file->ctx, file->path, file->handle, data, n, file->end));
     file->end += n;
     return FV_OK;
 }

@@ -45,7 +45,7 @@ fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *
 
 /*
  *     fv_atomic_file file;
- *     FV_FORWARD(fv_atomic_file_create(ctx, path, total_bytes, &file));
+ *     FV_TRY(fv_atomic_file_create(ctx, path, total_bytes, &file));
  *     s = fv_atomic_file_write(&file, data, n, 0);
  *     s = fv_atomic_file_close(&file, s);   // always call it
  *

@@ -44,7 +44,7 @@ static fv_status raw_length(const fv_parser *s, size_t *out)
 static fv_status unicode_escape(fv_parser *s, char *out, size_t *used)
 {
     uint32_t code, low;
-    FV_FORWARD(fv_parser_hex(s, 4, &code));
+    FV_TRY(fv_parser_hex(s, 4, &code));
     if (code >= 0xDC00 && code <= 0xDFFF)
         return fv_parser_fail(s, FV_ERR_FORMAT, "low surrogate without a high surrogate before it");
     if (code >= 0xD800 && code <= 0xDBFF) {
@@ -52,7 +52,7 @@ static fv_status unicode_escape(fv_parser *s, char *out, size_t *used)
             return fv_parser_fail(s, FV_ERR_FORMAT,
                                   "high surrogate without a low surrogate after it");
         s->pos += 2;
-        FV_FORWARD(fv_parser_hex(s, 4, &low));
+        FV_TRY(fv_parser_hex(s, 4, &low));
         if (low < 0xDC00 || low > 0xDFFF)
             return fv_parser_fail(s, FV_ERR_FORMAT,
                                   "high surrogate without a low surrogate after it");
@@ -84,14 +84,14 @@ static fv_status read_string(fv_parser *s, const char **text, uint32_t *bytes)
     fv_parser start = *s;
     size_t raw = 0, used = 0;
     s->pos++;
-    FV_FORWARD(raw_length(s, &raw));
+    FV_TRY(raw_length(s, &raw));
     char *out = fv_arena_alloc(&s->doc->arena, raw + 1);
     if (!out) return fv_parser_out_of_memory(s);
     for (;;) {
         int c = fv_parser_peek(s, 0);
         if (c == '"') break;
         if (c == '\\') {
-            FV_FORWARD(escape(s, out, &used));
+            FV_TRY(escape(s, out, &used));
             continue;
         }
         if (c < ' ') return fv_parser_fail(s, FV_ERR_FORMAT, "control character in a string");
@@ -129,17 +129,17 @@ static fv_status read_number(fv_parser *s, fv_value *v)
     if (fv_parser_peek(s, 0) == '-') s->pos++;
     if (fv_parser_peek(s, 0) == '0' && is_digit(fv_parser_peek(s, 1)))
         return fv_parser_fail(s, FV_ERR_FORMAT, "number with a leading zero");
-    FV_FORWARD(digits(s));
+    FV_TRY(digits(s));
     if (fv_parser_peek(s, 0) == '.') {
         whole = false;
         s->pos++;
-        FV_FORWARD(digits(s));
+        FV_TRY(digits(s));
     }
     if (fv_parser_peek(s, 0) == 'e' || fv_parser_peek(s, 0) == 'E') {
         whole = false;
         s->pos++;
         if (fv_parser_peek(s, 0) == '+' || fv_parser_peek(s, 0) == '-') s->pos++;
-        FV_FORWARD(digits(s));
+        FV_TRY(digits(s));
     }
     const char *text = start.text + start.pos;
     size_t n = s->pos - start.pos;
@@ -189,7 +189,7 @@ static fv_status read_scalar(fv_parser *s, fv_value *v)
 static fv_status read_key(fv_parser *s, fv_member *item)
 {
     if (fv_parser_peek(s, 0) != '"') return fv_parser_expected(s, "a key in double quotes");
-    FV_FORWARD(read_string(s, &item->key, &item->key_bytes));
+    FV_TRY(read_string(s, &item->key, &item->key_bytes));
     skip_space(s);
     if (fv_parser_peek(s, 0) != ':') return fv_parser_expected(s, "':'");
     s->pos++;
@@ -203,7 +203,7 @@ typedef enum need { NEED_ITEM, NEED_ITEM_OR_CLOSE, NEED_COMMA_OR_CLOSE } need;
 static fv_status read_item(fv_parser *s, fv_doc_builder *b, need *next)
 {
     fv_member item = {0};
-    if (fv_doc_builder_container(b) == FV_VALUE_OBJECT) FV_FORWARD(read_key(s, &item));
+    if (fv_doc_builder_container(b) == FV_VALUE_OBJECT) FV_TRY(read_key(s, &item));
     int c = fv_parser_peek(s, 0);
     if (c == '[' || c == '{') {
         item.value = fv_parser_value(s, c == '[' ? FV_VALUE_ARRAY : FV_VALUE_OBJECT);
@@ -211,7 +211,7 @@ static fv_status read_item(fv_parser *s, fv_doc_builder *b, need *next)
         *next = NEED_ITEM_OR_CLOSE;
         return fv_doc_builder_open(b, &item);
     }
-    FV_FORWARD(read_scalar(s, &item.value));
+    FV_TRY(read_scalar(s, &item.value));
     *next = NEED_COMMA_OR_CLOSE;
     return fv_doc_builder_add(b, &item);
 }
@@ -225,14 +225,14 @@ static fv_status read_text(fv_parser *s, fv_doc_builder *b)
         bool object = fv_doc_builder_container(b) == FV_VALUE_OBJECT;
         if (next != NEED_ITEM && c == (object ? '}' : ']')) {
             s->pos++;
-            FV_FORWARD(fv_doc_builder_close(b));
+            FV_TRY(fv_doc_builder_close(b));
             next = NEED_COMMA_OR_CLOSE;
         } else if (next == NEED_COMMA_OR_CLOSE) {
             if (c != ',') return fv_parser_expected(s, object ? "',' or '}'" : "',' or ']'");
             s->pos++;
             next = NEED_ITEM;
         } else {
-            FV_FORWARD(read_item(s, b, &next));
+            FV_TRY(read_item(s, b, &next));
         }
     } while (fv_doc_builder_container(b) != FV_VALUE_NULL);
     skip_space(s);
@@ -243,7 +243,7 @@ fv_status fv_json_parse(fv_ctx *ctx, const char *name, const char *text, size_t 
 {
     fv_parser scan;
     fv_doc_builder builder;
-    FV_FORWARD(fv_parser_init(&scan, ctx, name, text, bytes));
+    FV_TRY(fv_parser_init(&scan, ctx, name, text, bytes));
     fv_doc_builder_init(&builder, &scan);
     fv_status status = read_text(&scan, &builder);
     fv_doc_builder_free(&builder);
@@ -258,7 +258,7 @@ fv_status fv_json_load(fv_ctx *ctx, const char *path, fv_doc **out)
 {
     char *text = NULL;
     size_t bytes = 0;
-    FV_FORWARD(fv_file_read_text(ctx, path, &text, &bytes));
+    FV_TRY(fv_file_read_text(ctx, path, &text, &bytes));
     fv_status status = fv_json_parse(ctx, path, text, bytes, out);
     fv_mem_free(&ctx->mem, text, bytes);
     return status;

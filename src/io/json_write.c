@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "io/decimal.h"
 #include "io/file.h"
 #include "io/utf8.h"
@@ -21,7 +21,7 @@ fv_status fv_json_end(fv_json_writer *w)
 
 fv_status fv_json_save(fv_json_writer *w, const char *path)
 {
-    FV_FORWARD(fv_json_end(w));
+    FV_TRY(fv_json_end(w));
     return fv_file_write_text(w->ctx, path, w->text, w->bytes);
 }
 
@@ -40,7 +40,7 @@ static bool reserve(fv_json_writer *w, size_t more)
 {
     size_t need;
     if (w->status != FV_OK) return false;
-    if (!fv_add_size(w->bytes, more, &need)) {
+    if (!fv_checked_add_size(w->bytes, more, &need)) {
         fail(w, FV_ERR_MEMORY);
         return false;
     }

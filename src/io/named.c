@@ -76,7 +76,7 @@ static bool holds(const fv_named *list, const char *name)
 fv_status fv_named_check(const fv_named *list, const fv_safetensors *file, bool whole)
 {
     for (size_t i = 0; i < list->count; i++)
-        FV_FORWARD(check_one(list, i, file));
+        FV_TRY(check_one(list, i, file));
     for (size_t i = 0; whole && i < fv_safetensors_count(file); i++) {
         const char *name = fv_safetensors_entry(file, i)->name;
         FV_RETURN_IF(!holds(list, name), list->ctx, FV_ERR_FORMAT,
@@ -102,6 +102,6 @@ static fv_status read_one(const fv_named *list, size_t i, fv_safetensors *file)
 fv_status fv_named_read(const fv_named *list, fv_safetensors *file)
 {
     for (size_t i = 0; i < list->count; i++)
-        FV_FORWARD(read_one(list, i, file));
+        FV_TRY(read_one(list, i, file));
     return FV_OK;
 }

@@ -45,8 +45,8 @@ static fv_status read_header(fv_npy *npy, fv_zip_reader *zip, uint64_t available
     const char *path = npy->file.path;
     unsigned char raw[FV_NPY_PREAMBLE];
     size_t have = available < sizeof raw ? (size_t)available : sizeof raw, start, bytes;
-    FV_FORWARD(read_at(npy, zip, raw, have, 0));
-    FV_FORWARD(fv_npy_preamble(ctx, path, raw, have, &start, &bytes));
+    FV_TRY(read_at(npy, zip, raw, have, 0));
+    FV_TRY(fv_npy_preamble(ctx, path, raw, have, &start, &bytes));
     FV_RETURN_IF(bytes > available - start, ctx, FV_ERR_FORMAT,
                  "%s: the header has %zu bytes, but the array only %llu", path, bytes,
                  (unsigned long long)available);
@@ -59,7 +59,7 @@ static fv_status read_header(fv_npy *npy, fv_zip_reader *zip, uint64_t available
     if (status == FV_OK)
         status = fv_npy_parse(ctx, path, &npy->arena, text, bytes, entry, &info->fortran);
     fv_mem_free(&ctx->mem, text, bytes);
-    FV_FORWARD(status);
+    FV_TRY(status);
     info->header = start + bytes;
     FV_RETURN_IF(entry->bytes != available - info->header, ctx, FV_ERR_FORMAT,
                  "%s: the array has %llu bytes of data, expected %llu for its shape", path,
@@ -80,10 +80,10 @@ static fv_status make_room(fv_npy *npy, size_t count)
 
 static fv_status open_plain(fv_npy *npy)
 {
-    FV_FORWARD(make_room(npy, 1));
+    FV_TRY(make_room(npy, 1));
     fv_file_entry *entry = &npy->entries[0];
     entry->name = "";
-    FV_FORWARD(read_header(npy, NULL, npy->file.bytes, entry, &npy->infos[0]));
+    FV_TRY(read_header(npy, NULL, npy->file.bytes, entry, &npy->infos[0]));
     entry->offset = npy->infos[0].header;
     entry->stored_bytes = entry->bytes;
     npy->count = 1;
@@ -108,10 +108,10 @@ static fv_status read_member(fv_npy *npy, const fv_zip_entry *zip)
     entry->name = fv_arena_text(&npy->arena, zip->name, zip->name_bytes - SUFFIX_BYTES);
     FV_RETURN_IF(!entry->name, npy->ctx, FV_ERR_MEMORY, "%s: out of memory", npy->file.path);
     fv_zip_reader reader;
-    FV_FORWARD(fv_zip_begin(&reader, &npy->file, zip, npy->crc));
+    FV_TRY(fv_zip_begin(&reader, &npy->file, zip, npy->crc));
     fv_status status = read_header(npy, &reader, zip->bytes, entry, info);
     fv_zip_end(&reader);
-    FV_FORWARD(status);
+    FV_TRY(status);
     info->zip = zip;
     entry->offset = zip->deflated ? zip->offset : zip->offset + info->header;
     entry->stored_bytes = zip->deflated ? zip->compressed_bytes : entry->bytes;
@@ -127,11 +127,11 @@ static fv_status open_archive(fv_npy *npy)
     npy->crc = fv_arena_alloc(&npy->arena, sizeof *npy->crc);
     FV_RETURN_IF(!npy->crc, npy->ctx, FV_ERR_MEMORY, "%s: out of memory", npy->file.path);
     fv_crc_init(npy->crc, FV_CRC32);
-    FV_FORWARD(fv_zip_list(&npy->file, &npy->arena, &list, &count));
-    FV_FORWARD(make_room(npy, count));
+    FV_TRY(fv_zip_list(&npy->file, &npy->arena, &list, &count));
+    FV_TRY(make_room(npy, count));
     /* Files that are not arrays are ignored. */
     for (size_t i = 0; i < count; i++)
-        if (is_array(&list[i])) FV_FORWARD(read_member(npy, &list[i]));
+        if (is_array(&list[i])) FV_TRY(read_member(npy, &list[i]));
     return FV_OK;
 }
 
@@ -142,12 +142,12 @@ static fv_status open_file(fv_npy *npy, const char *path)
     fv_ctx *ctx = npy->ctx;
     const char *kept = fv_arena_text(&npy->arena, path, strlen(path));
     FV_RETURN_IF(!kept, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
-    FV_FORWARD(fv_file_open(ctx, kept, &npy->file));
+    FV_TRY(fv_file_open(ctx, kept, &npy->file));
     npy->open = true;
     char magic[2];
     FV_RETURN_IF(npy->file.bytes < sizeof magic, ctx, FV_ERR_FORMAT, "%s: not a NumPy file", path);
-    FV_FORWARD(fv_file_read(&npy->file, magic, sizeof magic, 0));
-    FV_FORWARD(magic[0] == 'P' && magic[1] == 'K' ? open_archive(npy) : open_plain(npy));
+    FV_TRY(fv_file_read(&npy->file, magic, sizeof magic, 0));
+    FV_TRY(magic[0] == 'P' && magic[1] == 'K' ? open_archive(npy) : open_plain(npy));
     const fv_file_entry *duplicate = NULL;
     FV_RETURN_IF(
         !fv_entries_index(&npy->arena, npy->entries, npy->count, &npy->by_name, &duplicate), ctx,
@@ -206,8 +206,8 @@ static fv_status read_through(fv_npy *npy, fv_zip_reader *reader, size_t header,
     FV_RETURN_IF(!skipped, npy->ctx, FV_ERR_MEMORY, "%s: out of memory", npy->file.path);
     fv_status status = fv_zip_read(reader, skipped, header);
     fv_mem_free(&npy->ctx->mem, skipped, header);
-    FV_FORWARD(status);
-    FV_FORWARD(fv_zip_read(reader, out, bytes));
+    FV_TRY(status);
+    FV_TRY(fv_zip_read(reader, out, bytes));
     return fv_zip_check(reader);
 }
 
@@ -217,7 +217,7 @@ static fv_status read_stored(fv_npy *file, const fv_file_entry *entry, const arr
 {
     if (!info->zip) return fv_file_read(&file->file, out, bytes, entry->offset);
     fv_zip_reader reader;
-    FV_FORWARD(fv_zip_begin(&reader, &file->file, info->zip, file->crc));
+    FV_TRY(fv_zip_begin(&reader, &file->file, info->zip, file->crc));
     fv_status status = read_through(file, &reader, info->header, out, bytes);
     fv_zip_end(&reader);
     return status;

@@ -141,7 +141,7 @@ static fv_status read_descr(dict *d, fv_arena *arena, fv_file_entry *entry, int6
     char quoted[FV_QUOTED_BYTES];
     FV_RETURN_IF(peek(d) == '[' || peek(d) == '(', d->ctx, FV_ERR_UNSUPPORTED,
                  "%s: structured arrays are not supported", d->path);
-    FV_FORWARD(read_quoted(d, &text, &n));
+    FV_TRY(read_quoted(d, &text, &n));
     FV_RETURN_IF(n >= 2 && text[1] == 'O', d->ctx, FV_ERR_UNSUPPORTED,
                  "%s: object arrays (pickles) are not supported", d->path);
     FV_RETURN_IF(n > LONGEST_DESCR || !fv_utf8_valid(text, n) || memchr(text, '\0', n), d->ctx,
@@ -176,7 +176,7 @@ static fv_status read_member(dict *d, fv_arena *arena, unsigned *seen, fv_file_e
 {
     const char *text = NULL;
     size_t n = 0;
-    FV_FORWARD(read_quoted(d, &text, &n));
+    FV_TRY(read_quoted(d, &text, &n));
     unsigned key = key_of(text, n);
     FV_RETURN_IF(key == 0 || (*seen & key), d->ctx, FV_ERR_FORMAT,
                  "%s: unknown or duplicate key in the header", d->path);
@@ -197,7 +197,7 @@ fv_status fv_npy_parse(fv_ctx *ctx, const char *path, fv_arena *arena, const cha
     *fortran = false;
     if (!accept(&d, '{')) return expected(&d, "'{'");
     while (!accept(&d, '}')) {
-        FV_FORWARD(read_member(&d, arena, &seen, entry, &element, fortran));
+        FV_TRY(read_member(&d, arena, &seen, entry, &element, fortran));
         skip_space(&d);
         if (!accept(&d, ',') && peek(&d) != '}') return expected(&d, "',' or '}'");
     }

@@ -1,7 +1,7 @@
 /* Writing .npy and .npz files. */
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "fovea/file.h"
 #include "io/npy_header.h"
 #include "io/tensor_file.h"
@@ -17,9 +17,9 @@ static fv_status write_data(fv_atomic_file *save, fv_tensor_source *source, size
 {
     for (uint64_t done = 0; done < bytes;) {
         size_t n = bytes - done < PIECE ? (size_t)(bytes - done) : PIECE;
-        FV_FORWARD(fv_tensor_source_read(source, index, done, piece, n));
+        FV_TRY(fv_tensor_source_read(source, index, done, piece, n));
         if (crc) *sum = fv_crc_add(crc, *sum, piece, n);
-        FV_FORWARD(fv_atomic_file_write(save, piece, n, at + done));
+        FV_TRY(fv_atomic_file_write(save, piece, n, at + done));
         done += n;
     }
     return FV_OK;
@@ -45,8 +45,8 @@ static fv_status save_plain(fv_ctx *ctx, const char *path, const fv_file_spec *s
     size_t header = 0;
     uint64_t data = 0;
     fv_atomic_file save;
-    FV_FORWARD(array_header(ctx, path, spec, text, &header, &data));
-    FV_FORWARD(fv_atomic_file_create(ctx, path, header + data, &save));
+    FV_TRY(array_header(ctx, path, spec, text, &header, &data));
+    FV_TRY(fv_atomic_file_create(ctx, path, header + data, &save));
     fv_status status = fv_atomic_file_write(&save, text, header, 0);
     if (status == FV_OK) status = write_data(&save, source, 0, data, piece, NULL, NULL, header);
     return fv_atomic_file_close(&save, status);
@@ -56,7 +56,7 @@ fv_status fv_npy_save(fv_ctx *ctx, fv_tensor *tensor, const char *path)
 {
     FV_RETURN_IF(!path || !tensor, ctx, FV_ERR_ARGUMENT, "npy: path or tensor is NULL");
     fv_file_spec *spec = NULL;
-    FV_FORWARD(fv_specs_of_tensors(ctx, path, NULL, &tensor, 1, &spec));
+    FV_TRY(fv_specs_of_tensors(ctx, path, NULL, &tensor, 1, &spec));
     fv_tensor_source source = {.ctx = ctx, .tensors = &tensor};
     char *piece = fv_mem_alloc(&ctx->mem, PIECE);
     fv_status status = piece ? save_plain(ctx, path, spec, &source, piece)
@@ -98,7 +98,7 @@ static fv_status lay_out(archive *a)
     for (size_t i = 0; i < a->count; i++) {
         size_t header = 0, length = strlen(a->specs[i].name), name_bytes = length + 4;
         uint64_t data = 0;
-        FV_FORWARD(array_header(ctx, a->path, &a->specs[i], text, &header, &data));
+        FV_TRY(array_header(ctx, a->path, &a->specs[i], text, &header, &data));
         char *name = fv_arena_alloc(&a->arena, name_bytes + 1);
         FV_RETURN_IF(!name, ctx, FV_ERR_MEMORY, "%s: out of memory", a->path);
         memcpy(name, a->specs[i].name, length);
@@ -133,11 +133,11 @@ static fv_status write_member(archive *a, fv_atomic_file *save, fv_tensor_source
     unsigned char local[FV_ZIP_LOCAL_BYTES];
     size_t header = fv_npy_header(&a->specs[i], text);
     e->crc = fv_crc_add(a->crc, 0, text, header);
-    FV_FORWARD(fv_atomic_file_write(save, text, header, e->offset));
-    FV_FORWARD(write_data(save, source, i, e->bytes - header, a->piece, a->crc, &e->crc,
-                          e->offset + header));
+    FV_TRY(fv_atomic_file_write(save, text, header, e->offset));
+    FV_TRY(write_data(save, source, i, e->bytes - header, a->piece, a->crc, &e->crc,
+                      e->offset + header));
     fv_zip_put_local(e, local);
-    FV_FORWARD(fv_atomic_file_write(save, local, sizeof local, e->header));
+    FV_TRY(fv_atomic_file_write(save, local, sizeof local, e->header));
     return fv_atomic_file_write(save, e->name, e->name_bytes, e->header + sizeof local);
 }
 
@@ -146,7 +146,7 @@ static fv_status write_archive(archive *a, fv_atomic_file *save, fv_tensor_sourc
     unsigned char *at = a->directory;
     for (size_t i = 0; i < a->count; i++) {
         const fv_zip_entry *e = &a->entries[i];
-        FV_FORWARD(write_member(a, save, source, i));
+        FV_TRY(write_member(a, save, source, i));
         fv_zip_put_central(e, at);
         memcpy(at + FV_ZIP_CENTRAL_BYTES, e->name, e->name_bytes);
         at += FV_ZIP_CENTRAL_BYTES + e->name_bytes;
@@ -159,10 +159,10 @@ static fv_status write_archive(archive *a, fv_atomic_file *save, fv_tensor_sourc
 static fv_status save_archive(archive *a, fv_tensor_source *source)
 {
     fv_atomic_file save;
-    FV_FORWARD(fv_specs_check(a->ctx, a->path, a->specs, a->count));
-    FV_FORWARD(lay_out(a));
-    FV_FORWARD(fv_atomic_file_create(
-        a->ctx, a->path, a->directory_at + a->directory_bytes + FV_ZIP_END_BYTES, &save));
+    FV_TRY(fv_specs_check(a->ctx, a->path, a->specs, a->count));
+    FV_TRY(lay_out(a));
+    FV_TRY(fv_atomic_file_create(a->ctx, a->path,
+                                 a->directory_at + a->directory_bytes + FV_ZIP_END_BYTES, &save));
     return fv_atomic_file_close(&save, write_archive(a, &save, source));
 }
 
@@ -172,7 +172,7 @@ fv_status fv_npz_save(fv_ctx *ctx, const char *const *names, fv_tensor *const *t
     FV_RETURN_IF(!path || (count && (!names || !tensors)), ctx, FV_ERR_ARGUMENT,
                  "npz: path, names or tensors is NULL");
     fv_file_spec *specs = NULL;
-    FV_FORWARD(fv_specs_of_tensors(ctx, path, names, tensors, count, &specs));
+    FV_TRY(fv_specs_of_tensors(ctx, path, names, tensors, count, &specs));
     fv_tensor_source source = {.ctx = ctx, .tensors = tensors};
     archive a = {.ctx = ctx, .path = path, .specs = specs, .count = count};
     fv_arena_init(&a.arena, &ctx->mem);

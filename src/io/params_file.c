@@ -15,7 +15,7 @@ static fv_tensor *transposed_view(fv_ctx *ctx, fv_tensor *t)
 static fv_status list_of(const fv_params *params, fv_named *out)
 {
     fv_ctx *ctx = params->ctx;
-    FV_FORWARD(fv_named_begin(ctx, (size_t)params->count, out));
+    FV_TRY(fv_named_begin(ctx, (size_t)params->count, out));
     for (int i = 0; i < params->count; i++) {
         const fv_param *p = &params->items[i];
         fv_named_add(out, "", p->name, p->transposed ? transposed_view(ctx, p->tensor) : p->tensor);
@@ -27,7 +27,7 @@ static fv_status list_of(const fv_params *params, fv_named *out)
 static fv_status save(fv_params *params, const char *path)
 {
     fv_named list;
-    FV_FORWARD(list_of(params, &list));
+    FV_TRY(list_of(params, &list));
     const fv_file_metadata note = {"format", "pt"}; /* other readers expect it */
     fv_status status = fv_named_save(&list, path, &note, 1);
     fv_named_end(&list);
@@ -45,7 +45,7 @@ fv_status fv_params_save(fv_params *params, const char *path)
 static fv_status load(fv_params *params, fv_safetensors *file)
 {
     fv_named list;
-    FV_FORWARD(list_of(params, &list));
+    FV_TRY(list_of(params, &list));
     fv_status status = fv_named_check(&list, file, true);
     if (status == FV_OK) status = fv_named_read(&list, file);
     fv_named_end(&list);
@@ -55,7 +55,7 @@ static fv_status load(fv_params *params, fv_safetensors *file)
 fv_status fv_params_load(fv_params *params, const char *path)
 {
     fv_safetensors *file = NULL;
-    FV_FORWARD(fv_safetensors_open(params->ctx, path, FV_SAFETENSORS_COPY, &file));
+    FV_TRY(fv_safetensors_open(params->ctx, path, FV_SAFETENSORS_COPY, &file));
     fv_scope_begin(params->ctx);
     const fv_status status = load(params, file);
     fv_scope_end(params->ctx);

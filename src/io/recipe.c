@@ -328,7 +328,7 @@ static fv_status read_member(fv_recipe *recipe, slot *slots, origin *from, const
     const int64_t i = key_index(recipe, name);
     if (i < 0) return unknown_key(recipe, from, name);
     const char *text = NULL;
-    FV_FORWARD(value_text(recipe, from, &recipe->keys[i], room, &text));
+    FV_TRY(value_text(recipe, from, &recipe->keys[i], room, &text));
     return put(recipe, slots, from, name, text);
 }
 
@@ -339,7 +339,7 @@ static fv_status read_section(fv_recipe *recipe, slot *slots, origin *from,
     if (section->value.kind != FV_VALUE_OBJECT)
         return read_member(recipe, slots, from, "", section);
     for (uint32_t i = 0; i < section->value.count; i++)
-        FV_FORWARD(read_member(recipe, slots, from, section->key, &section->value.as.members[i]));
+        FV_TRY(read_member(recipe, slots, from, section->key, &section->value.as.members[i]));
     return FV_OK;
 }
 
@@ -359,9 +359,9 @@ static fv_status read_small(fv_recipe *recipe, slot *slots, origin *from, const 
     for (uint32_t i = 0; i < small->count; i++) {
         const fv_member *section = &small->as.members[i];
         if (section->value.kind == FV_VALUE_OBJECT)
-            FV_FORWARD(read_section(recipe, slots, from, section));
+            FV_TRY(read_section(recipe, slots, from, section));
         else
-            FV_FORWARD(read_member(recipe, slots, from, SMALL, section));
+            FV_TRY(read_member(recipe, slots, from, SMALL, section));
     }
     return FV_OK;
 }
@@ -373,7 +373,7 @@ static fv_status read_document(fv_recipe *recipe, slot *slots[2], origin *from, 
     const fv_value *root = &from->doc->root, *small = small_form(root);
     for (uint32_t i = 0; i < root->count; i++)
         if (&root->as.members[i].value != small)
-            FV_FORWARD(read_section(recipe, slots[0], from, &root->as.members[i]));
+            FV_TRY(read_section(recipe, slots[0], from, &root->as.members[i]));
     FV_RETURN_IF(want_small && !small, recipe->ctx, FV_ERR_UNSUPPORTED,
                  "%.200s: there is no small form, expected sections such as [small.train]",
                  from->path);
@@ -385,7 +385,7 @@ static fv_status load(fv_recipe *recipe, const char *path, bool want_small)
     fv_ctx *ctx = recipe->ctx;
     const size_t bytes = recipe->count * sizeof *recipe->slots;
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_toml_load(ctx, path, &doc));
+    FV_TRY(fv_toml_load(ctx, path, &doc));
     slot *both = fv_mem_alloc(&ctx->mem, 2 * bytes);
     fv_status status = FV_OK;
     if (!both) status = fv_fail(ctx, FV_ERR_MEMORY, "recipe: out of memory");

@@ -11,10 +11,10 @@
 fv_status fv_safetensors_open_shard(fv_safetensors *set, size_t number, const char *path)
 {
     fv_safetensors_shard *shard = &set->shards[number];
-    FV_FORWARD(fv_file_open(set->ctx, path, &shard->file));
+    FV_TRY(fv_file_open(set->ctx, path, &shard->file));
     shard->open = true;
     set->shard_count++;
-    FV_FORWARD(fv_safetensors_read_header(set, number));
+    FV_TRY(fv_safetensors_read_header(set, number));
     return set->flags & FV_SAFETENSORS_MAP ? fv_file_map(&shard->file, &shard->map) : FV_OK;
 }
 
@@ -24,7 +24,7 @@ static fv_status open_one(fv_safetensors *set, const char *path)
     const char *kept = fv_arena_text(&set->arena, path, strlen(path));
     FV_RETURN_IF(!set->shards || !kept, set->ctx, FV_ERR_MEMORY, "%s: out of memory", path);
     memset(set->shards, 0, sizeof *set->shards);
-    FV_FORWARD(fv_safetensors_open_shard(set, 0, kept));
+    FV_TRY(fv_safetensors_open_shard(set, 0, kept));
     return fv_safetensors_join(set, path);
 }
 
@@ -191,10 +191,10 @@ fv_status fv_safetensors_read(fv_safetensors *file, const fv_file_entry *entry, 
                  (unsigned long long)entry->bytes);
     const fv_safetensors_shard *shard = &file->shards[entry->shard];
     if (bytes > 0 && shard->map) {
-        FV_FORWARD(fv_file_check_size(&shard->file));
+        FV_TRY(fv_file_check_size(&shard->file));
         memcpy(out, (const char *)shard->map + entry->offset + offset, bytes);
     } else {
-        FV_FORWARD(fv_file_read(&shard->file, out, bytes, entry->offset + offset));
+        FV_TRY(fv_file_read(&shard->file, out, bytes, entry->offset + offset));
     }
     return bytes == entry->bytes ? verify(file, entry, out) : FV_OK;
 }
@@ -206,9 +206,9 @@ fv_status fv_safetensors_view(fv_safetensors *file, const fv_file_entry *entry, 
     const fv_safetensors_shard *shard = &file->shards[entry->shard];
     FV_RETURN_IF(!shard->map, file->ctx, FV_ERR_STATE,
                  "%s: not mapped, open it with FV_SAFETENSORS_MAP", shard->file.path);
-    FV_FORWARD(fv_file_check_size(&shard->file));
+    FV_TRY(fv_file_check_size(&shard->file));
     const void *data = (const char *)shard->map + entry->offset;
-    FV_FORWARD(verify(file, entry, data));
+    FV_TRY(verify(file, entry, data));
     *out = data;
     return FV_OK;
 }

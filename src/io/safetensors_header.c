@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "io/json.h"
 #include "io/safetensors_file.h"
 #include "io/sort.h"
@@ -40,13 +40,13 @@ const char *fv_safetensors_dtype_name(fv_dtype dtype)
 static fv_status read_shape(const fv_doc *doc, const fv_value *info, fv_file_entry *entry)
 {
     const fv_value *shape = NULL;
-    FV_FORWARD(fv_doc_get(doc, info, "shape", FV_VALUE_ARRAY, &shape));
+    FV_TRY(fv_doc_get(doc, info, "shape", FV_VALUE_ARRAY, &shape));
     if (shape->count > FV_MAX_RANK)
         return fv_doc_fail(doc, shape, FV_ERR_LIMIT, "the tensor has rank %u, the limit is %d",
                            shape->count, FV_MAX_RANK);
     entry->rank = (int)shape->count;
     for (uint32_t i = 0; i < shape->count; i++)
-        FV_FORWARD(fv_doc_int(doc, &shape->as.items[i], 0, INT64_MAX, &entry->shape[i]));
+        FV_TRY(fv_doc_int(doc, &shape->as.items[i], 0, INT64_MAX, &entry->shape[i]));
     return FV_OK;
 }
 
@@ -57,12 +57,12 @@ static fv_status read_range(const fv_doc *doc, const fv_value *info, uint64_t da
     const fv_value *range = NULL;
     int64_t begin = 0, end = 0;
     uint64_t expected;
-    FV_FORWARD(fv_doc_get(doc, info, "data_offsets", FV_VALUE_ARRAY, &range));
+    FV_TRY(fv_doc_get(doc, info, "data_offsets", FV_VALUE_ARRAY, &range));
     if (range->count != 2)
         return fv_doc_fail(doc, range, FV_ERR_FORMAT, "data_offsets has %u numbers, expected 2",
                            range->count);
-    FV_FORWARD(fv_doc_int(doc, &range->as.items[0], 0, (int64_t)data_bytes, &begin));
-    FV_FORWARD(fv_doc_int(doc, &range->as.items[1], begin, (int64_t)data_bytes, &end));
+    FV_TRY(fv_doc_int(doc, &range->as.items[0], 0, (int64_t)data_bytes, &begin));
+    FV_TRY(fv_doc_int(doc, &range->as.items[1], begin, (int64_t)data_bytes, &end));
     if (!fv_shape_bytes(entry->rank, entry->shape, element, &expected))
         return fv_doc_fail(doc, info, FV_ERR_FORMAT, "the size of the tensor overflows");
     if ((uint64_t)(end - begin) != expected)
@@ -86,16 +86,16 @@ static fv_status read_entry(fv_safetensors *set, const fv_doc *doc, const fv_mem
                            member->key_bytes, (unsigned long long)limit);
     if (memchr(member->key, '\0', member->key_bytes))
         return fv_doc_fail(doc, info, FV_ERR_FORMAT, "NUL character in a name");
-    FV_FORWARD(fv_doc_kind(doc, info, FV_VALUE_OBJECT));
-    FV_FORWARD(fv_doc_get_string(doc, info, "dtype", true, &dtype_name));
+    FV_TRY(fv_doc_kind(doc, info, FV_VALUE_OBJECT));
+    FV_TRY(fv_doc_get_string(doc, info, "dtype", true, &dtype_name));
     const fv_safetensors_dtype *dtype = fv_safetensors_dtype_find(dtype_name);
     if (!dtype)
         return fv_doc_fail(doc, info, FV_ERR_UNSUPPORTED, "unknown dtype \"%s\"",
                            fv_quote(dtype_name, strlen(dtype_name), quoted));
     *entry = (fv_file_entry){
         .dtype_name = dtype->name, .loadable = dtype->loadable, .dtype = dtype->dtype};
-    FV_FORWARD(read_shape(doc, info, entry));
-    FV_FORWARD(read_range(doc, info, data_bytes, dtype->bytes, entry));
+    FV_TRY(read_shape(doc, info, entry));
+    FV_TRY(read_range(doc, info, data_bytes, dtype->bytes, entry));
     entry->name = fv_arena_text(&set->arena, member->key, member->key_bytes);
     FV_RETURN_IF(!entry->name, set->ctx, FV_ERR_MEMORY, "%s: out of memory", doc->name);
     return FV_OK;
@@ -156,7 +156,7 @@ static fv_status check_cover(fv_safetensors *set, fv_safetensors_shard *shard, s
 static fv_status read_metadata(fv_safetensors *set, const fv_doc *doc, const fv_value *map,
                                fv_safetensors_shard *shard)
 {
-    FV_FORWARD(fv_doc_kind(doc, map, FV_VALUE_OBJECT));
+    FV_TRY(fv_doc_kind(doc, map, FV_VALUE_OBJECT));
     shard->metadata = fv_arena_array(&set->arena, map->count, sizeof *shard->metadata);
     FV_RETURN_IF(!shard->metadata, set->ctx, FV_ERR_MEMORY, "%s: out of memory", doc->name);
     shard->metadata_count = map->count;
@@ -165,7 +165,7 @@ static fv_status read_metadata(fv_safetensors *set, const fv_doc *doc, const fv_
         const char *value = NULL;
         if (memchr(m->key, '\0', m->key_bytes))
             return fv_doc_fail(doc, &m->value, FV_ERR_FORMAT, "NUL character in a key");
-        FV_FORWARD(fv_doc_string(doc, &m->value, &value));
+        FV_TRY(fv_doc_string(doc, &m->value, &value));
         shard->metadata[i].key = fv_arena_text(&set->arena, m->key, m->key_bytes);
         shard->metadata[i].value = fv_arena_text(&set->arena, value, m->value.count);
         FV_RETURN_IF(!shard->metadata[i].key || !shard->metadata[i].value, set->ctx, FV_ERR_MEMORY,
@@ -178,16 +178,16 @@ static fv_status read_entries(fv_safetensors *set, const fv_doc *doc, size_t num
 {
     fv_safetensors_shard *shard = &set->shards[number];
     const fv_value *root = &doc->root;
-    FV_FORWARD(fv_doc_kind(doc, root, FV_VALUE_OBJECT));
+    FV_TRY(fv_doc_kind(doc, root, FV_VALUE_OBJECT));
     const fv_value *metadata = fv_value_get(root, "__metadata__");
     uint64_t count = root->count - (metadata ? 1u : 0u);
     FV_RETURN_IF(count > set->ctx->limits.tensors, set->ctx, FV_ERR_LIMIT,
                  "%s: has %llu tensors, the limit is %llu", doc->name, (unsigned long long)count,
                  (unsigned long long)set->ctx->limits.tensors);
-    if (metadata) FV_FORWARD(read_metadata(set, doc, metadata, shard));
+    if (metadata) FV_TRY(read_metadata(set, doc, metadata, shard));
 
     size_t bytes;
-    fv_file_entry *found = fv_mul_size((size_t)count, sizeof *found, &bytes)
+    fv_file_entry *found = fv_checked_mul_size((size_t)count, sizeof *found, &bytes)
                                ? fv_mem_alloc(&set->ctx->mem, bytes)
                                : NULL;
     FV_RETURN_IF(!found, set->ctx, FV_ERR_MEMORY, "%s: out of memory", doc->name);
@@ -198,7 +198,7 @@ static fv_status read_entries(fv_safetensors *set, const fv_doc *doc, size_t num
             status = read_entry(set, doc, &root->as.members[i], data_bytes, &found[shard->count++]);
     if (status == FV_OK) status = sort_entries(set, shard, found);
     fv_mem_free(&set->ctx->mem, found, bytes);
-    FV_FORWARD(status);
+    FV_TRY(status);
     return check_cover(set, shard, number);
 }
 
@@ -265,7 +265,7 @@ static fv_status read_length(fv_safetensors_shard *shard, uint64_t *out)
     FV_RETURN_IF(shard->file.bytes < sizeof raw, ctx, FV_ERR_FORMAT,
                  "%s: has %llu bytes, too short for a safetensors file", path,
                  (unsigned long long)shard->file.bytes);
-    FV_FORWARD(fv_file_read(&shard->file, raw, sizeof raw, 0));
+    FV_TRY(fv_file_read(&shard->file, raw, sizeof raw, 0));
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--)
         length = length << 8 | raw[i];
@@ -284,11 +284,11 @@ static fv_status read_text(fv_safetensors *set, size_t number, char *text, size_
 {
     fv_safetensors_shard *shard = &set->shards[number];
     const char *path = shard->file.path;
-    FV_FORWARD(fv_file_read(&shard->file, text, bytes, sizeof(uint64_t)));
+    FV_TRY(fv_file_read(&shard->file, text, bytes, sizeof(uint64_t)));
     FV_RETURN_IF(bytes == 0 || text[0] != '{', set->ctx, FV_ERR_FORMAT,
                  "%s: the header does not begin with '{'", path);
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_json_parse(set->ctx, path, text, bytes, &doc));
+    FV_TRY(fv_json_parse(set->ctx, path, text, bytes, &doc));
     fv_status status = read_entries(set, doc, number);
     fv_doc_free(&doc);
     if (status == FV_OK && (set->flags & FV_SAFETENSORS_VERIFY))
@@ -300,7 +300,7 @@ fv_status fv_safetensors_read_header(fv_safetensors *set, size_t number)
 {
     uint64_t length = 0;
     fv_safetensors_shard *shard = &set->shards[number];
-    FV_FORWARD(read_length(shard, &length));
+    FV_TRY(read_length(shard, &length));
     shard->data_start = sizeof length + length;
     char *text = fv_mem_alloc(&set->ctx->mem, (size_t)length);
     FV_RETURN_IF(!text, set->ctx, FV_ERR_MEMORY, "%s: out of memory", shard->file.path);

@@ -1,7 +1,7 @@
 /* A model in several files: "model.safetensors.index.json" maps each tensor to its file. */
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "io/json.h"
 #include "io/safetensors_file.h"
 #include "io/sort.h"
@@ -30,7 +30,7 @@ static fv_status check_map(const fv_doc *doc, const fv_value *map)
     for (uint32_t i = 0; i < map->count; i++) {
         const fv_value *v = &map->as.members[i].value;
         const char *name = NULL;
-        FV_FORWARD(fv_doc_string(doc, v, &name));
+        FV_TRY(fv_doc_string(doc, v, &name));
         if (!is_plain_name(name))
             return fv_doc_fail(doc, v, FV_ERR_FORMAT, "\"%s\" is not a plain file name",
                                fv_quote(name, strlen(name), quoted));
@@ -43,7 +43,7 @@ static const char *beside(fv_safetensors *set, const char *path, const char *nam
 {
     const char *slash = strrchr(path, '/');
     size_t folder = slash ? (size_t)(slash - path) + 1 : 0, length = strlen(name), room;
-    if (!fv_add_size(folder, length + 1, &room)) return NULL;
+    if (!fv_checked_add_size(folder, length + 1, &room)) return NULL;
     char *joined = fv_arena_alloc(&set->arena, room);
     if (!joined) return NULL;
     memcpy(joined, path, folder);
@@ -66,7 +66,7 @@ static fv_status open_files(fv_safetensors *set, const char *path, const fv_valu
         if (i > 0 && compare_files(m, order[i - 1], order[i]) == 0) continue;
         const char *file = beside(set, path, m[order[i]].value.as.text);
         FV_RETURN_IF(!file, set->ctx, FV_ERR_MEMORY, "%s: out of memory", path);
-        FV_FORWARD(fv_safetensors_open_shard(set, set->shard_count, file));
+        FV_TRY(fv_safetensors_open_shard(set, set->shard_count, file));
     }
     return FV_OK;
 }
@@ -94,23 +94,23 @@ static fv_status compare_with_files(const fv_safetensors *set, const fv_doc *doc
 static fv_status open_documented(fv_safetensors *set, const char *path, const fv_doc *doc)
 {
     const fv_value *map = NULL;
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "weight_map", FV_VALUE_OBJECT, &map));
-    FV_FORWARD(check_map(doc, map));
+    FV_TRY(fv_doc_get(doc, &doc->root, "weight_map", FV_VALUE_OBJECT, &map));
+    FV_TRY(check_map(doc, map));
     size_t bytes = 2 * (size_t)map->count * sizeof(uint32_t);
     uint32_t *order = fv_mem_alloc(&set->ctx->mem, bytes);
     FV_RETURN_IF(!order, set->ctx, FV_ERR_MEMORY, "%s: out of memory", path);
     fv_argsort(map->as.members, map->count, compare_files, order, order + map->count);
     fv_status status = open_files(set, path, map, order);
     fv_mem_free(&set->ctx->mem, order, bytes);
-    FV_FORWARD(status);
-    FV_FORWARD(fv_safetensors_join(set, path));
+    FV_TRY(status);
+    FV_TRY(fv_safetensors_join(set, path));
     return compare_with_files(set, doc, map);
 }
 
 fv_status fv_safetensors_open_index(fv_safetensors *set, const char *path)
 {
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_json_load(set->ctx, path, &doc));
+    FV_TRY(fv_json_load(set->ctx, path, &doc));
     fv_status status = open_documented(set, path, doc);
     fv_doc_free(&doc);
     return status;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "io/json_write.h"
 #include "io/safetensors_file.h"
 #include "io/sort.h"
@@ -60,7 +60,8 @@ static fv_status check_metadata(const plan *p)
         FV_RETURN_IF(strlen(n->key) > limit || strlen(n->value) > limit, p->ctx, FV_ERR_LIMIT,
                      "%s: metadata longer than %llu bytes", p->path, (unsigned long long)limit);
     }
-    FV_RETURN_IF(p->metadata_count > UINT32_MAX || !fv_mul_size(p->metadata_count, 8, &bytes),
+    FV_RETURN_IF(p->metadata_count > UINT32_MAX ||
+                     !fv_checked_mul_size(p->metadata_count, 8, &bytes),
                  p->ctx, FV_ERR_LIMIT, "%s: too many metadata entries", p->path);
     uint32_t *order = fv_mem_alloc(&p->ctx->mem, bytes);
     FV_RETURN_IF(!order, p->ctx, FV_ERR_MEMORY, "%s: out of memory", p->path);
@@ -77,7 +78,7 @@ static fv_status check(const plan *p)
 {
     FV_RETURN_IF(!p->path || (p->count && !p->specs) || (p->metadata_count && !p->metadata), p->ctx,
                  FV_ERR_ARGUMENT, "safetensors: path, specs or metadata is NULL");
-    FV_FORWARD(fv_specs_check(p->ctx, p->path, p->specs, p->count));
+    FV_TRY(fv_specs_check(p->ctx, p->path, p->specs, p->count));
     for (size_t i = 0; i < p->count; i++)
         FV_RETURN_IF(strcmp(p->specs[i].name, "__metadata__") == 0, p->ctx, FV_ERR_ARGUMENT,
                      "%s: \"__metadata__\" cannot be the name of a tensor", p->path);
@@ -116,7 +117,7 @@ static bool write_entries(plan *p, uint64_t *data_bytes)
     for (size_t i = 0; i < p->count; i++) {
         const fv_file_spec *spec = &p->specs[p->order[i]];
         int64_t end;
-        if (!fv_add_i64(begin, (int64_t)spec_bytes(spec), &end)) return false;
+        if (!fv_checked_add_i64(begin, (int64_t)spec_bytes(spec), &end)) return false;
         fv_json_key(w, spec->name);
         fv_json_open(w, '{');
         fv_json_key(w, "dtype");
@@ -149,7 +150,7 @@ static fv_status make_header(plan *p)
     fv_json_close(w, '}');
     while (w->status == FV_OK && (sizeof(uint64_t) + w->bytes) % DATA_ALIGN != 0)
         fv_json_raw(w, " ", 1);
-    FV_FORWARD(fv_json_end(w));
+    FV_TRY(fv_json_end(w));
     p->data_start = sizeof(uint64_t) + w->bytes;
     uint64_t limit = ctx->limits.total_bytes;
     FV_RETURN_IF(!fits || data_bytes > limit || p->data_start > limit - data_bytes, ctx,
@@ -179,7 +180,7 @@ static fv_status write_header(plan *p, const fv_crc *crc, fv_atomic_file *save)
     put_digits(digits, fv_crc_add(crc, 0, text, p->header.bytes));
     for (size_t i = 0; i < p->count; i++)
         put_digits(digits + (i + 1) * FV_SAFETENSORS_CRC_DIGITS, p->sums[i]);
-    FV_FORWARD(fv_atomic_file_write(save, length, sizeof length, 0));
+    FV_TRY(fv_atomic_file_write(save, length, sizeof length, 0));
     return fv_atomic_file_write(save, text, p->header.bytes, sizeof length);
 }
 
@@ -194,9 +195,9 @@ static fv_status write_data(plan *p, const fv_crc *crc, fv_atomic_file *save, ch
         uint32_t sum = 0;
         for (uint64_t done = 0; done < bytes;) {
             size_t n = bytes - done < p->chunk ? (size_t)(bytes - done) : p->chunk;
-            FV_FORWARD(source(user, p->order[i], done, chunk, n));
+            FV_TRY(source(user, p->order[i], done, chunk, n));
             sum = fv_crc_add(crc, sum, chunk, n);
-            FV_FORWARD(fv_atomic_file_write(save, chunk, n, at + done));
+            FV_TRY(fv_atomic_file_write(save, chunk, n, at + done));
             done += n;
         }
         p->sums[i] = sum;
@@ -209,8 +210,8 @@ static fv_status write_file(plan *p, const fv_crc *crc, char *chunk, fv_file_sou
                             void *user)
 {
     fv_atomic_file save;
-    FV_FORWARD(make_header(p));
-    FV_FORWARD(fv_atomic_file_create(p->ctx, p->path, p->total, &save));
+    FV_TRY(make_header(p));
+    FV_TRY(fv_atomic_file_create(p->ctx, p->path, p->total, &save));
     fv_status status = write_data(p, crc, &save, chunk, source, user);
     if (status == FV_OK) status = write_header(p, crc, &save);
     return fv_atomic_file_close(&save, status);
@@ -227,7 +228,7 @@ fv_status fv_safetensors_save_stream(fv_ctx *ctx, const fv_file_spec *specs, siz
               .count = count,
               .metadata = metadata,
               .metadata_count = metadata_count};
-    FV_FORWARD(check(&p));
+    FV_TRY(check(&p));
     for (size_t i = 0; i < count && p.chunk < MAX_CHUNK; i++) {
         uint64_t bytes = spec_bytes(&specs[i]);
         if (bytes > p.chunk) p.chunk = bytes < MAX_CHUNK ? (size_t)bytes : MAX_CHUNK;
@@ -262,7 +263,7 @@ fv_status fv_safetensors_save(fv_ctx *ctx, const char *const *names, fv_tensor *
     FV_RETURN_IF(!path || (count && (!names || !tensors)), ctx, FV_ERR_ARGUMENT,
                  "safetensors: path, names or tensors is NULL");
     fv_file_spec *specs = NULL;
-    FV_FORWARD(fv_specs_of_tensors(ctx, path, names, tensors, count, &specs));
+    FV_TRY(fv_specs_of_tensors(ctx, path, names, tensors, count, &specs));
     fv_tensor_source source = {.ctx = ctx, .tensors = tensors};
     fv_status status = fv_safetensors_save_stream(ctx, specs, count, metadata, metadata_count,
                                                   fv_tensor_source_read, &source, path);

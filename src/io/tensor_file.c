@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "io/sort.h"
 #include "io/utf8.h"
 
@@ -10,7 +10,7 @@ bool fv_shape_bytes(int rank, const int64_t *shape, size_t element, uint64_t *ou
 {
     int64_t bytes = (int64_t)element;
     for (int i = 0; i < rank; i++)
-        if (!fv_mul_i64(bytes, shape[i], &bytes)) return false;
+        if (!fv_checked_mul_i64(bytes, shape[i], &bytes)) return false;
     *out = (uint64_t)bytes;
     return true;
 }
@@ -160,7 +160,7 @@ fv_status fv_specs_check(fv_ctx *ctx, const char *path, const fv_file_spec *spec
                  "%s: %zu tensors, the limit is %llu", path, count,
                  (unsigned long long)ctx->limits.tensors);
     for (size_t i = 0; i < count; i++)
-        FV_FORWARD(check_spec(ctx, path, &specs[i]));
+        FV_TRY(check_spec(ctx, path, &specs[i]));
     return check_unique(ctx, path, specs, count);
 }
 
@@ -178,7 +178,7 @@ fv_status fv_tensor_source_read(void *user, size_t index, uint64_t offset, void 
             FV_RETURN_IF(!source->copy, ctx, FV_ERR_MEMORY, "out of memory for %zu bytes", whole);
             source->copy_room = whole;
             source->index = index;
-            FV_FORWARD(fv_tensor_read(ctx, t, source->copy, whole));
+            FV_TRY(fv_tensor_read(ctx, t, source->copy, whole));
         }
         data = source->copy;
     }
@@ -205,7 +205,7 @@ fv_status fv_specs_of_tensors(fv_ctx *ctx, const char *path, const char *const *
         FV_RETURN_IF(!fv_tensor_valid(tensors[i]), ctx, FV_ERR_ARGUMENT,
                      "%s: tensor %zu is not valid", path, i);
     fv_file_spec *specs =
-        fv_mul_size(count, sizeof *specs, &bytes) ? fv_mem_zalloc(&ctx->mem, bytes) : NULL;
+        fv_checked_mul_size(count, sizeof *specs, &bytes) ? fv_mem_zalloc(&ctx->mem, bytes) : NULL;
     FV_RETURN_IF(!specs, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
     for (size_t i = 0; i < count; i++) {
         specs[i].name = names ? names[i] : "";

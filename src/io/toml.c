@@ -42,10 +42,10 @@ static fv_status read_path(toml_tree *tree, toml_origin origin, toml_node **at, 
 {
     fv_parser *s = tree->scan;
     for (;;) {
-        FV_FORWARD(toml_read_key(s, item));
+        FV_TRY(toml_read_key(s, item));
         toml_skip_space(s);
         if (fv_parser_peek(s, 0) != '.') return FV_OK;
-        FV_FORWARD(enter(tree, item, origin, at));
+        FV_TRY(enter(tree, item, origin, at));
         s->pos++;
         toml_skip_space(s);
     }
@@ -62,7 +62,7 @@ static fv_status read_header(toml_tree *tree, toml_node **table)
                               "arrays of tables ([[...]]) are not supported");
     s->pos++;
     toml_skip_space(s);
-    FV_FORWARD(read_path(tree, TOML_IMPLIED, &at, &item));
+    FV_TRY(read_path(tree, TOML_IMPLIED, &at, &item));
     if (fv_parser_peek(s, 0) != ']') return fv_parser_expected(s, "'.' or ']'");
     s->pos++;
     toml_node *old = toml_tree_find(tree, at, &item);
@@ -72,7 +72,7 @@ static fv_status read_header(toml_tree *tree, toml_node **table)
         *table = old;
     } else {
         item.value.kind = FV_VALUE_OBJECT;
-        FV_FORWARD(toml_tree_add(tree, at, &item, TOML_HEADER, table));
+        FV_TRY(toml_tree_add(tree, at, &item, TOML_HEADER, table));
     }
     return toml_expect_end_of_line(s);
 }
@@ -82,7 +82,7 @@ static fv_status read_assignment(toml_tree *tree, toml_node *table, toml_node **
 {
     fv_parser *s = tree->scan;
     fv_member item;
-    FV_FORWARD(read_path(tree, TOML_DOTTED, &table, &item));
+    FV_TRY(read_path(tree, TOML_DOTTED, &table, &item));
     if (fv_parser_peek(s, 0) != '=') return fv_parser_expected(s, "'.' or '='");
     s->pos++;
     toml_skip_space(s);
@@ -153,7 +153,7 @@ static fv_status step(value_reader *w, bool *filled)
         *filled = true;
         return toml_read_scalar(s, &w->slot->item.value);
     }
-    FV_FORWARD(skip_between(w));
+    FV_TRY(skip_between(w));
     bool array = w->slot->item.value.kind == FV_VALUE_ARRAY;
     int c = fv_parser_peek(s, 0);
     bool may_close = w->state != AT_NEXT || array; /* only arrays may end in a comma */
@@ -176,7 +176,7 @@ static fv_status read_value(toml_tree *tree, toml_node *slot)
     value_reader w = {.tree = tree, .slot = slot};
     for (;;) {
         bool filled = false;
-        FV_FORWARD(step(&w, &filled));
+        FV_TRY(step(&w, &filled));
         if (!filled) continue;
         if (w.slot == slot) return FV_OK;
         w.slot = container_of(w.slot);
@@ -189,17 +189,17 @@ static fv_status read_text(toml_tree *tree)
     fv_parser *s = tree->scan;
     toml_node *table = tree->root;
     for (;;) {
-        FV_FORWARD(toml_skip_lines(s));
+        FV_TRY(toml_skip_lines(s));
         int c = fv_parser_peek(s, 0);
         if (c < 0) return toml_tree_finish(tree);
         if (c == '[') {
-            FV_FORWARD(read_header(tree, &table));
+            FV_TRY(read_header(tree, &table));
             continue;
         }
         toml_node *slot = NULL;
-        FV_FORWARD(read_assignment(tree, table, &slot));
-        FV_FORWARD(read_value(tree, slot));
-        FV_FORWARD(toml_expect_end_of_line(s));
+        FV_TRY(read_assignment(tree, table, &slot));
+        FV_TRY(read_value(tree, slot));
+        FV_TRY(toml_expect_end_of_line(s));
     }
 }
 
@@ -207,7 +207,7 @@ fv_status fv_toml_parse(fv_ctx *ctx, const char *name, const char *text, size_t 
 {
     fv_parser scan;
     toml_tree tree;
-    FV_FORWARD(fv_parser_init(&scan, ctx, name, text, bytes));
+    FV_TRY(fv_parser_init(&scan, ctx, name, text, bytes));
     fv_status status = toml_tree_init(&tree, &scan);
     if (status == FV_OK) status = read_text(&tree);
     toml_tree_free(&tree);
@@ -222,7 +222,7 @@ fv_status fv_toml_load(fv_ctx *ctx, const char *path, fv_doc **out)
 {
     char *text = NULL;
     size_t bytes = 0;
-    FV_FORWARD(fv_file_read_text(ctx, path, &text, &bytes));
+    FV_TRY(fv_file_read_text(ctx, path, &text, &bytes));
     fv_status status = fv_toml_parse(ctx, path, text, bytes, out);
     fv_mem_free(&ctx->mem, text, bytes);
     return status;

@@ -46,7 +46,7 @@ static fv_status skip_comment(fv_parser *s)
     if (fv_parser_peek(s, 0) != '#') return FV_OK;
     while (fv_parser_peek(s, 0) >= 0 && line_end(s) == 0) {
         size_t length;
-        FV_FORWARD(check_character(s, &length));
+        FV_TRY(check_character(s, &length));
         s->pos += length;
     }
     return FV_OK;
@@ -56,7 +56,7 @@ fv_status toml_skip_lines(fv_parser *s)
 {
     do {
         toml_skip_space(s);
-        FV_FORWARD(skip_comment(s));
+        FV_TRY(skip_comment(s));
     } while (accept_line_end(s));
     return FV_OK;
 }
@@ -64,7 +64,7 @@ fv_status toml_skip_lines(fv_parser *s)
 fv_status toml_expect_end_of_line(fv_parser *s)
 {
     toml_skip_space(s);
-    FV_FORWARD(skip_comment(s));
+    FV_TRY(skip_comment(s));
     if (fv_parser_peek(s, 0) < 0 || accept_line_end(s)) return FV_OK;
     return fv_parser_expected(s, "the end of the line");
 }
@@ -130,7 +130,7 @@ static fv_status escape(fv_parser *s, bool many, char *out, size_t *used)
     if (c == 'u' || c == 'U') {
         uint32_t code;
         s->pos++;
-        FV_FORWARD(fv_parser_hex(s, c == 'u' ? 4 : 8, &code));
+        FV_TRY(fv_parser_hex(s, c == 'u' ? 4 : 8, &code));
         if (code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
             return fv_parser_fail(s, FV_ERR_FORMAT, "U+%04X is not a valid code point", code);
         *used += fv_utf8_put(code, out + *used);
@@ -148,12 +148,12 @@ static fv_status decode(fv_parser *s, size_t end, int quote, bool many, char *ou
 {
     while (s->pos < end) {
         if (quote == '"' && fv_parser_peek(s, 0) == '\\') {
-            FV_FORWARD(escape(s, many, out, used));
+            FV_TRY(escape(s, many, out, used));
         } else if (many && accept_line_end(s)) {
             out[(*used)++] = '\n';
         } else {
             size_t length;
-            FV_FORWARD(check_character(s, &length));
+            FV_TRY(check_character(s, &length));
             memcpy(out + *used, s->text + s->pos, length);
             *used += length;
             s->pos += length;
@@ -170,11 +170,11 @@ static fv_status read_string(fv_parser *s, bool may_span, const char **text, uin
     size_t raw = 0, used = 0;
     s->pos += many ? 3 : 1;
     if (many) accept_line_end(s); /* the first line end is not part of the string */
-    FV_FORWARD(raw_length(s, quote, many, &raw));
+    FV_TRY(raw_length(s, quote, many, &raw));
     char *out = fv_arena_alloc(&s->doc->arena, raw + 1);
     if (!out) return fv_parser_out_of_memory(s);
     size_t end = s->pos + raw;
-    FV_FORWARD(decode(s, end, quote, many, out, &used));
+    FV_TRY(decode(s, end, quote, many, out, &used));
     s->pos += many ? 3 : 1;
     out[used] = '\0';
     *text = out;
@@ -346,7 +346,7 @@ fv_status toml_read_scalar(fv_parser *s, fv_value *v)
         if (c == 0) break;
     v->kind = FV_VALUE_BOOL;
     v->as.boolean = is_word(text, n, "true");
-    if (!v->as.boolean && !is_word(text, n, "false")) FV_FORWARD(read_number(s, text, n, v));
+    if (!v->as.boolean && !is_word(text, n, "false")) FV_TRY(read_number(s, text, n, v));
     s->pos += n;
     return FV_OK;
 }

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 
 static uint64_t mix(uint64_t x)
 {
@@ -52,8 +52,8 @@ static bool make_room(toml_tree *tree)
     fv_mem *mem = tree->scan->doc->arena.mem;
     toml_node **old = tree->slots;
     size_t old_count = tree->slot_count, count, bytes;
-    if (!fv_mul_size(old_count ? old_count : 32, 2, &count)) return false;
-    if (!fv_mul_size(count, sizeof *old, &bytes)) return false;
+    if (!fv_checked_mul_size(old_count ? old_count : 32, 2, &count)) return false;
+    if (!fv_checked_mul_size(count, sizeof *old, &bytes)) return false;
     toml_node **slots = fv_mem_zalloc(mem, bytes);
     if (!slots) return false;
     tree->slots = slots;
@@ -113,19 +113,19 @@ static fv_status convert(const toml_tree *tree, fv_doc_builder *builder)
     const toml_node *node = tree->root;
     while (node) {
         if (is_container(node)) {
-            FV_FORWARD(fv_doc_builder_open(builder, &node->item));
+            FV_TRY(fv_doc_builder_open(builder, &node->item));
             if (node->first) {
                 node = node->first;
                 continue;
             }
-            FV_FORWARD(fv_doc_builder_close(builder));
+            FV_TRY(fv_doc_builder_close(builder));
         } else {
-            FV_FORWARD(fv_doc_builder_add(builder, &node->item));
+            FV_TRY(fv_doc_builder_add(builder, &node->item));
         }
         /* Return to the closest ancestor with items left. */
         while (node && !node->next) {
             node = node->parent;
-            if (node) FV_FORWARD(fv_doc_builder_close(builder));
+            if (node) FV_TRY(fv_doc_builder_close(builder));
         }
         if (node) node = node->next;
     }

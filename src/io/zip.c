@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "io/sort.h"
 #include "io/utf8.h"
 
@@ -154,12 +154,12 @@ static fv_status find_data(const fv_file *file, const directory *dir, fv_zip_ent
     fv_quote(e->name, e->name_bytes, quoted);
     FV_RETURN_IF(e->header + sizeof local + e->name_bytes > dir->offset, ctx, FV_ERR_FORMAT,
                  "%s: \"%s\" is outside the archive", file->path, quoted);
-    FV_FORWARD(fv_file_read(file, local, sizeof local, e->header));
+    FV_TRY(fv_file_read(file, local, sizeof local, e->header));
     FV_RETURN_IF(get32(local) != LOCAL_MARK || get16(local + 26) != e->name_bytes, ctx,
                  FV_ERR_FORMAT, "%s: \"%s\" has a corrupt header", file->path, quoted);
     for (size_t done = 0; done < e->name_bytes;) {
         size_t n = e->name_bytes - done < sizeof name ? e->name_bytes - done : sizeof name;
-        FV_FORWARD(fv_file_read(file, name, n, e->header + sizeof local + done));
+        FV_TRY(fv_file_read(file, name, n, e->header + sizeof local + done));
         FV_RETURN_IF(memcmp(name, e->name + done, n) != 0, ctx, FV_ERR_FORMAT,
                      "%s: \"%s\" has another name in its local header", file->path, quoted);
         done += n;
@@ -202,9 +202,9 @@ static fv_status read_directory(const fv_file *file, fv_arena *arena, const dire
     uint64_t total = 0;
     for (size_t i = 0; i < dir->count; i++) {
         size_t used = 0;
-        FV_FORWARD(
+        FV_TRY(
             parse_record(file, arena, records + at, (size_t)dir->bytes - at, &entries[i], &used));
-        FV_FORWARD(find_data(file, dir, &entries[i]));
+        FV_TRY(find_data(file, dir, &entries[i]));
         total += entries[i].bytes;
         at += used;
     }
@@ -221,7 +221,7 @@ fv_status fv_zip_list(const fv_file *file, fv_arena *arena, fv_zip_entry **entri
 {
     fv_ctx *ctx = file->ctx;
     directory dir = {0};
-    FV_FORWARD(find_end(file, &dir));
+    FV_TRY(find_end(file, &dir));
     unsigned char *records = fv_mem_alloc(&ctx->mem, (size_t)dir.bytes);
     fv_zip_entry *list = fv_arena_array(arena, dir.count, sizeof *list);
     fv_status status = FV_OK;
@@ -229,7 +229,7 @@ fv_status fv_zip_list(const fv_file *file, fv_arena *arena, fv_zip_entry **entri
     if (status == FV_OK) status = fv_file_read(file, records, (size_t)dir.bytes, dir.offset);
     if (status == FV_OK) status = read_directory(file, arena, &dir, records, list);
     fv_mem_free(&ctx->mem, records, (size_t)dir.bytes);
-    FV_FORWARD(status);
+    FV_TRY(status);
     *entries = list;
     *count = dir.count;
     return FV_OK;

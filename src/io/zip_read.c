@@ -52,7 +52,7 @@ static fv_status more_input(fv_zip_reader *r)
     struct fv_zip_inflate *z = r->inflate;
     uint64_t left = r->entry->compressed_bytes - z->taken;
     size_t n = left < INPUT ? (size_t)left : INPUT;
-    FV_FORWARD(fv_file_read(r->file, z->input, n, r->entry->offset + z->taken));
+    FV_TRY(fv_file_read(r->file, z->input, n, r->entry->offset + z->taken));
     z->taken += n;
     z->stream.next_in = z->input;
     z->stream.avail_in = (unsigned)n;
@@ -66,7 +66,7 @@ static fv_status inflate_some(fv_zip_reader *r, void *out, size_t n)
     z->stream.avail_out = (unsigned)n;
     while (z->stream.avail_out > 0) {
         if (z->ended) return corrupt(r, "decompresses to fewer bytes than it declares");
-        if (z->stream.avail_in == 0) FV_FORWARD(more_input(r));
+        if (z->stream.avail_in == 0) FV_TRY(more_input(r));
         int code = inflate(&z->stream, Z_NO_FLUSH);
         z->ended = code == Z_STREAM_END;
         bool stuck = code == Z_BUF_ERROR && z->taken == r->entry->compressed_bytes;
@@ -82,7 +82,7 @@ static fv_status inflate_check(fv_zip_reader *r)
     struct fv_zip_inflate *z = r->inflate;
     unsigned char extra;
     while (!z->ended) {
-        if (z->stream.avail_in == 0) FV_FORWARD(more_input(r));
+        if (z->stream.avail_in == 0) FV_TRY(more_input(r));
         z->stream.next_out = &extra;
         z->stream.avail_out = 1;
         int code = inflate(&z->stream, Z_NO_FLUSH);
@@ -143,8 +143,8 @@ fv_status fv_zip_read(fv_zip_reader *r, void *out, size_t n)
     for (size_t done = 0; done < n;) {
         size_t chunk = n - done < CHUNK ? n - done : CHUNK;
         char *at = (char *)out + done;
-        FV_FORWARD(r->inflate ? inflate_some(r, at, chunk)
-                              : fv_file_read(r->file, at, chunk, r->entry->offset + r->done));
+        FV_TRY(r->inflate ? inflate_some(r, at, chunk)
+                          : fv_file_read(r->file, at, chunk, r->entry->offset + r->done));
         r->sum = fv_crc_add(r->crc, r->sum, at, chunk);
         r->done += chunk;
         done += chunk;
@@ -155,7 +155,7 @@ fv_status fv_zip_read(fv_zip_reader *r, void *out, size_t n)
 fv_status fv_zip_check(fv_zip_reader *r)
 {
     if (r->done != r->entry->bytes) return corrupt(r, "is longer than its array");
-    if (r->inflate) FV_FORWARD(inflate_check(r));
+    if (r->inflate) FV_TRY(inflate_check(r));
     return r->sum == r->entry->crc ? FV_OK : corrupt(r, "has a wrong CRC-32");
 }
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "base/config.h"
 #include "kernels/level.h"
 
@@ -29,7 +29,7 @@ void fv_attn_init(fv_attn *a, size_t struct_size)
         .d_v = 1,
     };
     fv_attention_rule_init(&defaults.rule);
-    fv_config_fill(a, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(a, struct_size, &defaults, sizeof defaults);
 }
 
 static fv_attn_layout dense(int64_t heads, int64_t rows, int64_t width)
@@ -58,9 +58,11 @@ static bool sizes_are_valid(const fv_attn *a)
     if (a->n_q > limit || a->n_k > limit || a->rule.q_offset < -limit || a->rule.q_offset > limit)
         return false;
     int64_t rows, work;
-    return fv_mul_i64(a->batch, a->heads, &rows) && fv_mul_i64(rows, a->n_q, &rows) &&
-           fv_mul_i64(a->n_q + a->n_k, FV_ATTN_MAX_WIDTH * (int64_t)sizeof(double), &work) &&
-           fv_mul_i64(work, a->batch > a->heads ? a->batch : a->heads, &work);
+    return fv_checked_mul_i64(a->batch, a->heads, &rows) &&
+           fv_checked_mul_i64(rows, a->n_q, &rows) &&
+           fv_checked_mul_i64(a->n_q + a->n_k, FV_ATTN_MAX_WIDTH * (int64_t)sizeof(double),
+                              &work) &&
+           fv_checked_mul_i64(work, a->batch > a->heads ? a->batch : a->heads, &work);
 }
 
 /* Reserved fields must be zero: a caller that sets one expects what this version cannot do. */
@@ -98,7 +100,7 @@ fv_status fv_attn_kernel_scratch(fv_kernel_id kernel, const void *args, int thre
     size_t largest = 0;
     for (int level = FV_SIMD_SCALAR; level <= (int)fv_level_usable(); level++) {
         fv_kernel_table table;
-        fv_kernel_table_fill(&table, (fv_simd)level);
+        fv_kernel_table_register(&table, (fv_simd)level);
         size_t need = table.scratch[kernel] ? table.scratch[kernel](args, threads) : 0;
         if (need > largest) largest = need;
     }
@@ -152,7 +154,7 @@ fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
     fv_exec inner;
     if (!workers_of(exec, &inner)) return FV_ERR_ARGUMENT;
     fv_kernel_table table;
-    fv_kernel_table_fill(&table, level == FV_SIMD_AUTO ? best : level);
+    fv_kernel_table_register(&table, level == FV_SIMD_AUTO ? best : level);
     if (!table.fn[kernel][dtype]) return FV_ERR_UNSUPPORTED;
     const size_t need = table.scratch[kernel] ? table.scratch[kernel](args, inner.threads) : 0;
     if (need > 0 && !is_valid_scratch(scratch, scratch_bytes, need)) return FV_ERR_ARGUMENT;
@@ -172,7 +174,7 @@ void fv_attn_fill_inputs(void **ptr, const fv_attn_data *data)
     ptr[FV_ATTN_V] = input_pointer(data->v);
     ptr[FV_ATTN_BIAS] = input_pointer(data->bias);
     ptr[FV_ATTN_VISIBLE] = input_pointer(data->visible);
-    ptr[FV_ATTN_N_KEYS] = input_pointer(data->n_keys);
+    ptr[FV_ATTN_KEY_LENGTHS] = input_pointer(data->key_lengths);
     ptr[FV_ATTN_SLOPES] = input_pointer(data->slopes);
     ptr[FV_ATTN_W] = input_pointer(data->w);
     ptr[FV_ATTN_Q_BEGIN] = input_pointer(data->q_begin);

@@ -4,7 +4,7 @@
  * q, k, v, o and their gradients have the dtype of the call; with bf16 and f16 everything else is
  * f32, sums are in float, and each result is rounded once.
  *
- * ATTENTION ptr: o, lse (or NULL), q, k, v, bias, visible, n_keys, slopes, w,
+ * ATTENTION ptr: o, lse (or NULL), q, k, v, bias, visible, key_lengths, slopes, w,
  *   q_begin, k_begin, blocks (from bias on or NULL)
  * ATTENTION_GRAD ptr: grad_q, grad_k, grad_v, grad_bias, grad_w (each or NULL), grad_o, grad_lse
  *   (either or NULL), then the pointers of ATTENTION. grad_bias and grad_w are added to, and with
@@ -36,7 +36,7 @@ enum {
     FV_ATTN_V,
     FV_ATTN_BIAS,
     FV_ATTN_VISIBLE,
-    FV_ATTN_N_KEYS,
+    FV_ATTN_KEY_LENGTHS,
     FV_ATTN_SLOPES,
     FV_ATTN_W,
     FV_ATTN_Q_BEGIN,
@@ -173,7 +173,7 @@ static inline fv_attn_range fv_attn_visible_range(const fv_attn *a, int64_t n_ke
     return (fv_attn_range){prefix, low, high};
 }
 
-/* The row of the block list for query i, or NULL; key blocks have stride a->blocks.col. */
+/* The row of the block mask for query i, or NULL; key blocks have stride a->blocks.col. */
 static inline const uint8_t *fv_attn_block_row(const fv_attn *a, const uint8_t *blocks, int64_t b,
                                                int64_t h, int64_t i)
 {

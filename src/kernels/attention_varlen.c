@@ -30,7 +30,7 @@ fv_attn fv_attn_document(const fv_attn *a, int64_t b, void **in)
     fv_attn_advance(&in[FV_ATTN_LSE], q, fv_attn_lse_size(a));
     fv_attn_advance(&in[FV_ATTN_K], k * one.k.row, size);
     fv_attn_advance(&in[FV_ATTN_V], k * one.v.row, size);
-    fv_attn_advance(&in[FV_ATTN_N_KEYS], b, sizeof(int64_t));
+    fv_attn_advance(&in[FV_ATTN_KEY_LENGTHS], b, sizeof(int64_t));
     return one;
 }
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "base/config.h"
 
 /* Varlen documents are one sequence here. */
@@ -19,7 +19,7 @@ void fv_attn_region_init(fv_attn_region *region, size_t struct_size, const fv_at
                           .rows = a->n_q,
                           .cols = a->n_k};
     fv_attn_region_dense(&all);
-    fv_config_fill(region, struct_size, &all, sizeof all);
+    fv_config_set_defaults(region, struct_size, &all, sizeof all);
 }
 
 void fv_attn_region_dense(fv_attn_region *region)
@@ -55,7 +55,7 @@ static fv_status check_summary(const fv_attn *a, const fv_attn_summary *s)
     if (status != FV_OK) return status;
     int64_t entries;
     const bool valid = s && s->struct_size == sizeof *s && s->top >= 0 &&
-                       fv_mul_i64(a->batch * a->heads * a->n_q, s->top, &entries) &&
+                       fv_checked_mul_i64(a->batch * a->heads * a->n_q, s->top, &entries) &&
                        (s->top == 0 || (s->top_index && s->top_weight));
     return valid ? FV_OK : FV_ERR_ARGUMENT;
 }

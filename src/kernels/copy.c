@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kernels/convert.h"
-#include "kernels/fill.h"
+#include "kernels/register.h"
 #include "kernels/walk.h"
 
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
@@ -179,7 +179,7 @@ static void fill(const fv_exec *exec, void *const *ptr, const void *args)
     fv_walk_run(exec, args, ptr, 1, 1, fill_row);
 }
 
-void fv_copy_fill(fv_kernel_table *t)
+void fv_copy_register(fv_kernel_table *t)
 {
     for (int dtype = 0; dtype < FV_DTYPE_COUNT; dtype++) {
         t->fn[FV_KERNEL_COPY][dtype] = copy;

@@ -2,8 +2,8 @@
  * dtypes. */
 #include <string.h>
 
-#include "kernels/fill.h"
 #include "kernels/index.h"
+#include "kernels/register.h"
 
 typedef struct gather_job {
     const fv_exec *exec;
@@ -109,7 +109,7 @@ SIZED(gather, 2)
 SIZED(gather, 4)
 SIZED(gather, 8)
 
-void fv_gather_fill(fv_kernel_table *t)
+void fv_gather_register(fv_kernel_table *t)
 {
     static const fv_kernel_fn rows[9] = {
         [1] = gather_rows_1, [2] = gather_rows_2, [4] = gather_rows_4, [8] = gather_rows_8};

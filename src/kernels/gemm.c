@@ -2,7 +2,7 @@
  * the SIMD level. */
 #include "kernels/gemm.h"
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "kernels/level.h"
 #include "kernels/weights.h"
 
@@ -32,7 +32,7 @@ static bool batch_is_valid(const fv_gemm *g)
     if (g->batch_rank < 0 || g->batch_rank > FV_GEMM_BATCH_RANK) return false;
     int64_t product = 1;
     for (int i = 0; i < g->batch_rank; i++) {
-        if (g->batch_shape[i] < 0 || !fv_mul_i64(product, g->batch_shape[i], &product))
+        if (g->batch_shape[i] < 0 || !fv_checked_mul_i64(product, g->batch_shape[i], &product))
             return false;
         /* Two batch members must not write the same C. */
         if (g->batch_shape[i] > 1 && g->c_batch[i] == 0) return false;
@@ -51,13 +51,13 @@ fv_status fv_gemm_check(const fv_gemm *g)
         return FV_ERR_ARGUMENT;
     if (g->bf16 && (g->b_packed || g->batch_rank > 0)) return FV_ERR_ARGUMENT;
     int64_t rows, size;
-    if (!fv_mul_i64(g->batch, g->m, &rows) || !fv_mul_i64(rows, g->n, &size))
+    if (!fv_checked_mul_i64(g->batch, g->m, &rows) || !fv_checked_mul_i64(rows, g->n, &size))
         return FV_ERR_ARGUMENT;
     /* Keep the padded sizes of packed operands in range too. */
     const int64_t largest = INT64_MAX / (4 * FV_GEMM_PANEL * FV_GEMM_PANEL);
     if (g->m > largest || g->n > largest || g->k > largest) return FV_ERR_ARGUMENT;
-    if (!fv_mul_i64(g->m + FV_GEMM_PANEL, (g->k + 1) * (int64_t)sizeof(float), &size) ||
-        !fv_mul_i64(g->n + FV_GEMM_PANEL, (g->k + 1) * (int64_t)sizeof(float), &size))
+    if (!fv_checked_mul_i64(g->m + FV_GEMM_PANEL, (g->k + 1) * (int64_t)sizeof(float), &size) ||
+        !fv_checked_mul_i64(g->n + FV_GEMM_PANEL, (g->k + 1) * (int64_t)sizeof(float), &size))
         return FV_ERR_ARGUMENT;
     return FV_OK;
 }
@@ -100,9 +100,9 @@ size_t fv_gemm_packed_bytes(int64_t k, int64_t n, fv_weight_form form)
 {
     size_t cols, line, bytes;
     if (form < FV_WEIGHT_F32 || form >= FV_WEIGHT_FORM_COUNT || k < 0 || n < 0 ||
-        !fv_align_size((size_t)n, FV_GEMM_PANEL, &cols) ||
-        !fv_mul_size((size_t)k + 2, sizeof(float), &line) ||
-        !fv_mul_size(cols, line, &bytes)) /* an upper bound for every format */
+        !fv_checked_round_up((size_t)n, FV_GEMM_PANEL, &cols) ||
+        !fv_checked_mul_size((size_t)k + 2, sizeof(float), &line) ||
+        !fv_checked_mul_size(cols, line, &bytes)) /* an upper bound for every format */
         return SIZE_MAX;
     return cols / FV_GEMM_PANEL * fv_weight_panel_bytes(form, k);
 }

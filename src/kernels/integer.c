@@ -1,6 +1,6 @@
 /* Arithmetic, comparison and choice for the integer types. */
 #include "kernels/convert.h"
-#include "kernels/fill.h"
+#include "kernels/register.h"
 #include "kernels/walk.h"
 
 #define EACH(out, expr)                                                                            \
@@ -27,7 +27,7 @@
 #define NAME(x) x##_u8
 #include "kernels/integer.inc"
 
-void fv_integer_fill(fv_kernel_table *t)
+void fv_integer_register(fv_kernel_table *t)
 {
     fill_i32(t);
     fill_i64(t);

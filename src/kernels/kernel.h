@@ -78,7 +78,7 @@ typedef struct fv_kernel_table {
 } fv_kernel_table;
 
 /* Fills the table with the best kernels up to `level`. */
-void fv_kernel_table_fill(fv_kernel_table *table, fv_simd level);
+void fv_kernel_table_register(fv_kernel_table *table, fv_simd level);
 
 /* Runs fn over the rows in parallel, in chunks of a fixed amount of work; short runs stay on the
  * calling thread. cost: rough number of element operations per row. */

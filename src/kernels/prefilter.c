@@ -5,8 +5,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "base/check.h"
-#include "kernels/fill.h"
+#include "base/checked_math.h"
+#include "kernels/register.h"
 
 enum { FLOATS = 4, /* arrays with one float per column */ BYTE_MAX = 127 };
 
@@ -22,7 +22,7 @@ size_t fv_prefilter_bytes(int64_t n, int64_t k)
     if (n < 0 || k < 0 || n > INT32_MAX || k > FV_PREFILTER_MAX_K) return SIZE_MAX;
     const size_t columns = (size_t)panels_of(n) * FV_PREFILTER_PANEL;
     const size_t column = (size_t)groups_of(k) * FV_PREFILTER_STEP + FLOATS * sizeof(float);
-    return fv_mul_size(columns, column, &bytes) ? bytes : SIZE_MAX;
+    return fv_checked_mul_size(columns, column, &bytes) ? bytes : SIZE_MAX;
 }
 
 fv_prefilter fv_prefilter_of(const void *prefilter, int64_t n, int64_t k)
@@ -105,4 +105,4 @@ static void pack(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, j.prefilter.panels, FV_PREFILTER_PANEL * a->k, pack_panels, &j);
 }
 
-void fv_prefilter_fill(fv_kernel_table *t) { t->fn[FV_KERNEL_PREFILTER_PACK][FV_F32] = pack; }
+void fv_prefilter_register(fv_kernel_table *t) { t->fn[FV_KERNEL_PREFILTER_PACK][FV_F32] = pack; }

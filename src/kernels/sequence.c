@@ -4,7 +4,7 @@
  */
 #include "kernels/sequence.h"
 
-#include "base/check.h"
+#include "base/checked_math.h"
 
 /* Multiply-adds per step that justify another team member, which costs one synchronisation per
  * step. */
@@ -250,10 +250,12 @@ void fv_recurrence_backward(const fv_recurrence *run) { run_team(run, backward);
 static size_t state_bytes(const fv_sequence_args *a, size_t gates, size_t states)
 {
     size_t units, varlen, rows, all;
-    if (!fv_align_size((size_t)a->hidden, FV_LANES, &units) ||
-        !fv_mul_size(units, gates, &varlen) || !fv_mul_size(varlen, (size_t)a->hidden, &varlen) ||
-        !fv_mul_size(units, (size_t)a->batch, &rows) || !fv_mul_size(rows, states, &rows) ||
-        !fv_add_size(varlen, rows, &all) || !fv_mul_size(all, a->element, &all))
+    if (!fv_checked_round_up((size_t)a->hidden, FV_LANES, &units) ||
+        !fv_checked_mul_size(units, gates, &varlen) ||
+        !fv_checked_mul_size(varlen, (size_t)a->hidden, &varlen) ||
+        !fv_checked_mul_size(units, (size_t)a->batch, &rows) ||
+        !fv_checked_mul_size(rows, states, &rows) || !fv_checked_add_size(varlen, rows, &all) ||
+        !fv_checked_mul_size(all, a->element, &all))
         return SIZE_MAX;
     return all;
 }
@@ -263,8 +265,9 @@ static size_t scratch(const fv_sequence_args *a, size_t gates, size_t states)
 {
     size_t all = state_bytes(a, gates, states), begin;
     if (a->steps > 0 || all == SIZE_MAX) return all;
-    if (!fv_add_size((size_t)a->total, 1, &begin) || !fv_mul_size(begin, sizeof(int64_t), &begin) ||
-        !fv_add_size(all, begin, &all))
+    if (!fv_checked_add_size((size_t)a->total, 1, &begin) ||
+        !fv_checked_mul_size(begin, sizeof(int64_t), &begin) ||
+        !fv_checked_add_size(all, begin, &all))
         return SIZE_MAX;
     return all;
 }

@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "kernels/fill.h"
 #include "kernels/level.h"
+#include "kernels/register.h"
 
 const fv_kernel_info fv_kernel_infos[FV_KERNEL_COUNT] = {
 #define FV_KERNEL(id, name, pointers, about) {name, pointers},
@@ -11,14 +11,14 @@ const fv_kernel_info fv_kernel_infos[FV_KERNEL_COUNT] = {
 
 static void fill_ref(fv_kernel_table *t)
 {
-    fv_copy_fill(t);
-    fv_gather_fill(t);
-    fv_integer_fill(t);
-    fv_weights_fill(t);
-    fv_prefilter_fill(t);
+    fv_copy_register(t);
+    fv_gather_register(t);
+    fv_integer_register(t);
+    fv_weights_register(t);
+    fv_prefilter_register(t);
 #define FILL(family)                                                                               \
-    fv_ref_##family##_fill_f32(t);                                                                 \
-    fv_ref_##family##_fill_f64(t)
+    fv_ref_##family##_register_f32(t);                                                                 \
+    fv_ref_##family##_register_f64(t)
     FILL(elementwise);
     FILL(reduce);
     FILL(softmax);
@@ -39,7 +39,7 @@ static void fill_ref(fv_kernel_table *t)
 #undef FILL
 }
 
-void fv_kernel_table_fill(fv_kernel_table *table, fv_simd level)
+void fv_kernel_table_register(fv_kernel_table *table, fv_simd level)
 {
     memset(table, 0, sizeof *table);
     table->level = FV_SIMD_SCALAR;
@@ -47,15 +47,15 @@ void fv_kernel_table_fill(fv_kernel_table *table, fv_simd level)
     memcpy(table->ref_scratch, table->scratch, sizeof table->scratch);
 #if defined(__x86_64__)
     if (level >= FV_SIMD_AVX2) {
-        fv_simd_gemm_fill_avx2(table);
-        fv_simd_fill_avx2(table);
+        fv_simd_gemm_register_avx2(table);
+        fv_simd_register_avx2(table);
         table->level = FV_SIMD_AVX2;
     }
     if (level >= FV_SIMD_AVX512) {
-        fv_simd_gemm_fill_avx512(table);
-        fv_simd_fill_avx512(table);
-        if (fv_bf16_usable()) fv_simd_bf16_fill_avx512(table);
-        if (fv_vnni_usable()) fv_simd_vnni_fill_avx512(table);
+        fv_simd_gemm_register_avx512(table);
+        fv_simd_register_avx512(table);
+        if (fv_bf16_usable()) fv_simd_bf16_register_avx512(table);
+        if (fv_vnni_usable()) fv_simd_vnni_register_avx512(table);
         table->level = FV_SIMD_AVX512;
     }
 #else

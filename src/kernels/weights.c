@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "kernels/fill.h"
+#include "kernels/register.h"
 
 enum { BLOCK_ROWS = 16 }; /* one cache line of each column, if B is column-major */
 
@@ -154,7 +154,7 @@ static void gather_weights(const fv_exec *exec, void *const *ptr, const void *ar
     fv_exec_rows(exec, j.args->count, j.args->k, gather_rows, &j);
 }
 
-void fv_weights_fill(fv_kernel_table *t)
+void fv_weights_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_GATHER_WEIGHTS][FV_F32] = gather_weights;
 }

@@ -4,7 +4,7 @@
  * it.
  *
  *     fv_canvas c;
- *     FV_FORWARD(fv_canvas_begin(ctx, format, width, height, &c));
+ *     FV_TRY(fv_canvas_begin(ctx, format, width, height, &c));
  *     fv_canvas_rect(&c, 10, 10, 80, 20, colour);
  *     fv_canvas_text(&c, &(fv_text_style){.x = 50, .y = 20, .size = 12}, "word");
  *     return fv_canvas_end(&c, out);   // always call it: frees the canvas

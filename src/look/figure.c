@@ -3,13 +3,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "base/config.h"
 
 void fv_look_options_init(fv_look_options *options, size_t struct_size)
 {
     const fv_look_options defaults = {.struct_size = struct_size, .colours = FV_COLOUR_MAP_BLUES};
-    fv_config_fill(options, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(options, struct_size, &defaults, sizeof defaults);
 }
 
 fv_status fv_look_options_check(fv_ctx *ctx, const fv_look_options *options, fv_look_options *full)
@@ -59,8 +59,8 @@ void fv_figure_cells(fv_canvas *c, const fv_values *v, const fv_colour_range *ra
     size_t bytes = 0;
     unsigned char *rgb = NULL;
     if (c->status != FV_OK || where->rows == 0 || where->cols == 0) return;
-    if (fv_mul_size((size_t)where->rows, (size_t)where->cols, &bytes) &&
-        fv_mul_size(bytes, 3, &bytes))
+    if (fv_checked_mul_size((size_t)where->rows, (size_t)where->cols, &bytes) &&
+        fv_checked_mul_size(bytes, 3, &bytes))
         rgb = fv_mem_alloc(&c->ctx->mem, bytes);
     if (!rgb) {
         c->status = fv_fail(c->ctx, FV_ERR_MEMORY, "look: out of memory");

@@ -1,7 +1,7 @@
 /* A grid of thumbnails, one for each head of each layer; HTML enlarges the one that is clicked. */
 #include <math.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "look/display_text.h"
 #include "look/figure.h"
 #include "look/heads_page.h"
@@ -146,7 +146,7 @@ static fv_status check(fv_ctx *ctx, const fv_look_heads *heads, fv_look_format f
                  FV_ERR_ARGUMENT, "look: invalid size: %lld layers of %lld heads of %lld x %lld",
                  (long long)heads->layers, (long long)heads->heads, (long long)heads->rows,
                  (long long)heads->cols);
-    FV_RETURN_IF(!fv_mul_i64(heads->layers, heads->heads, &count) || count > MOST_HEADS ||
+    FV_RETURN_IF(!fv_checked_mul_i64(heads->layers, heads->heads, &count) || count > MOST_HEADS ||
                      heads->rows > FV_LOOK_MAX_SIDE || heads->cols > FV_LOOK_MAX_SIDE,
                  ctx, FV_ERR_LIMIT,
                  "look: too large to draw: %lld layers of %lld heads of %lld x %lld",
@@ -162,10 +162,10 @@ fv_status fv_look_heads_draw(fv_ctx *ctx, const fv_look_heads *heads, fv_look_fo
 {
     fv_look_options full;
     fv_canvas c;
-    FV_FORWARD(check(ctx, heads, format, out));
-    FV_FORWARD(fv_look_options_check(ctx, options, &full));
+    FV_TRY(check(ctx, heads, format, out));
+    FV_TRY(fv_look_options_check(ctx, options, &full));
     const layout l = lay_out(heads, format, &full);
-    FV_FORWARD(fv_canvas_begin(ctx, format, l.width, l.height, &c));
+    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, &c));
     fv_canvas_text(
         &c, &(fv_text_style){.x = MARGIN, .y = MARGIN + 8, .size = FV_TITLE_SIZE, .bold = true},
         l.title);

@@ -236,12 +236,12 @@ fv_status fv_look_map_draw(fv_ctx *ctx, const fv_look_map *map, fv_look_format f
 {
     fv_look_options full;
     fv_canvas c;
-    FV_FORWARD(check(ctx, map, format, out));
-    FV_FORWARD(fv_look_options_check(ctx, options, &full));
+    FV_TRY(check(ctx, map, format, out));
+    FV_TRY(fv_look_options_check(ctx, options, &full));
     if (format == FV_LOOK_FORMAT_TEXT || format == FV_LOOK_FORMAT_TERMINAL)
         return fv_heatmap_print(ctx, map, format == FV_LOOK_FORMAT_TERMINAL, &full, out);
     const layout l = lay_out(map, format, &full);
-    FV_FORWARD(fv_canvas_begin(ctx, format, l.width, l.height, &c));
+    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, &c));
     draw_titles(&c, &l);
     draw_labels(&c, &l);
     fv_figure_cells(&c, &l.values, &l.range,

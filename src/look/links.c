@@ -1,7 +1,7 @@
 /* Two columns of words with a line for each weight. */
 #include <math.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "look/display_text.h"
 #include "look/figure.h"
 #include "look/links_page.h"
@@ -196,9 +196,9 @@ fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links, fv_look_fo
                              fv_picture **out)
 {
     fv_canvas c;
-    FV_FORWARD(check(ctx, links, format, out));
+    FV_TRY(check(ctx, links, format, out));
     const layout l = lay_out(links, format);
-    FV_FORWARD(fv_canvas_begin(ctx, format, l.width, l.height, &c));
+    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, &c));
     fv_canvas_text(&c, &(fv_text_style){.x = MARGIN, .y = MARGIN + 8, .size = 14, .bold = true},
                    links->title);
     draw_legend(&c, &l);

@@ -35,7 +35,7 @@ fv_status fv_picture_save(const fv_picture *picture, const char *path)
 {
     fv_atomic_file save;
     FV_RETURN_IF(!path, picture->ctx, FV_ERR_ARGUMENT, "look: path is NULL");
-    FV_FORWARD(fv_atomic_file_create(picture->ctx, path, picture->bytes, &save));
+    FV_TRY(fv_atomic_file_create(picture->ctx, path, picture->bytes, &save));
     return fv_atomic_file_close(&save,
                                 fv_atomic_file_write(&save, picture->data, picture->bytes, 0));
 }
@@ -137,8 +137,8 @@ fv_status fv_look_map_save(fv_ctx *ctx, const fv_look_map *map, const fv_look_op
 {
     fv_look_format format;
     fv_picture *picture = NULL;
-    FV_FORWARD(fv_look_format_from_path(ctx, path, &format));
-    FV_FORWARD(fv_look_map_draw(ctx, map, format, options, &picture));
+    FV_TRY(fv_look_format_from_path(ctx, path, &format));
+    FV_TRY(fv_look_map_draw(ctx, map, format, options, &picture));
     const fv_status status = fv_picture_save(picture, path);
     fv_picture_free(&picture);
     return status;

@@ -1,7 +1,7 @@
 /* Line and scatter plots with a legend on the right. */
 #include <math.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "look/axis.h"
 #include "look/display_text.h"
 #include "look/figure.h"
@@ -202,8 +202,8 @@ static fv_status check(fv_ctx *ctx, const fv_look_plot *plot, fv_look_format for
                  "look: a plot of %lld series, expected 1 to 64", (long long)plot->series_count);
     FV_RETURN_IF(!size_is_sound(plot->width) || !size_is_sound(plot->height), ctx, FV_ERR_ARGUMENT,
                  "look: a plot of %d x %d pixels, expected 200 to 4096", plot->width, plot->height);
-    FV_FORWARD(check_axis(ctx, &plot->x));
-    FV_FORWARD(check_axis(ctx, &plot->y));
+    FV_TRY(check_axis(ctx, &plot->x));
+    FV_TRY(check_axis(ctx, &plot->y));
     *max = 1;
     for (int64_t s = 0; s < plot->series_count; s++) {
         const fv_look_series *series = &plot->series[s];
@@ -222,10 +222,10 @@ fv_status fv_look_plot_draw(fv_ctx *ctx, const fv_look_plot *plot, fv_look_forma
 {
     fv_canvas c;
     int64_t max = 0;
-    FV_FORWARD(check(ctx, plot, format, out, &max));
+    FV_TRY(check(ctx, plot, format, out, &max));
     const layout l = lay_out(plot, format);
     const size_t room_bytes = (size_t)max * sizeof(fv_point);
-    FV_FORWARD(fv_canvas_begin(ctx, format, l.width, l.height, &c));
+    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, &c));
     fv_point *room = fv_mem_alloc(&ctx->mem, room_bytes);
     if (!room) c.status = fv_fail(ctx, FV_ERR_MEMORY, "look: out of memory");
     draw_titles(&c, &l);

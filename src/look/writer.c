@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "io/utf8.h"
 #include "look/colour.h"
 #include "look/display_text.h"
@@ -21,7 +21,7 @@ void fv_writer_bytes(fv_writer *o, const void *data, size_t n)
     size_t need = 0;
     char *bigger = NULL;
     if (o->failed || n == 0) return;
-    if (fv_add_size(o->bytes, n, &need))
+    if (fv_checked_add_size(o->bytes, n, &need))
         bigger = fv_mem_grow(&o->ctx->mem, o->data, &o->room, need < FIRST ? FIRST : need, 1);
     if (!bigger) {
         o->failed = true;

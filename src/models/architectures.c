@@ -75,7 +75,7 @@ static bool is_table(const fv_side *side, const fv_tensor *t)
 }
 
 /* Attention of one token over `keys` keys: scores, then the sum of the values. */
-static double attend(const fv_heads_config *c, double keys)
+static double attend(const fv_mha_config *c, double keys)
 {
     return 2 * keys * (double)c->heads * (double)(c->d_k + c->d_v);
 }
@@ -84,7 +84,7 @@ static void count_side(const fv_side *side, double length, fv_model_cost *out)
 {
     for (int64_t i = 0; i < side->layers; i++) {
         const fv_block_config *b = &side->blocks[i].cfg;
-        const fv_heads_config *self = &side->blocks[i].self.cfg;
+        const fv_mha_config *self = &side->blocks[i].self.cfg;
         out->flops_attention += attend(self, side->encoder ? length : (length + 1) / 2);
         if (b->cross.heads > 0) out->flops_attention += attend(&side->blocks[i].cross.cfg, length);
         if (side->encoder) continue;
@@ -120,7 +120,7 @@ fv_status fv_transformer_cost(fv_ctx *ctx, const fv_transformer_config *cfg, int
     FV_RETURN_IF(length < 1, ctx, FV_ERR_ARGUMENT, "cost: a length of %lld", (long long)length);
     fv_params *params = NULL;
     fv_transformer *model = NULL;
-    FV_FORWARD(fv_params_create_plan(ctx, &params));
+    FV_TRY(fv_params_create_plan(ctx, &params));
     const fv_status status = fv_transformer_create(params, cfg, &model);
     if (status == FV_OK) {
         *out = (fv_model_cost){0};

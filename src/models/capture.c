@@ -37,7 +37,7 @@ bool fv_capture_wants(const fv_capture *capture, const char *site)
     return capture->sites == NULL;
 }
 
-void fv_pass_show(fv_ctx *ctx, const fv_pass *pass, const char *site, fv_tensor *weights)
+void fv_capture_give(fv_ctx *ctx, const fv_pass *pass, const char *site, fv_tensor *weights)
 {
     if (ctx->error != FV_OK || !pass || !fv_capture_wants(pass->capture, site)) return;
     const fv_site_weights shown = {.name = site,

@@ -1,14 +1,14 @@
 /* Generation from tokens: settings, limits, search and results. */
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "base/config.h"
 #include "models/generate.h"
 #include "models/parts/transformer_parts.h"
 
 /* ---- settings -------------------------------------------------------------------------- */
 
-static void apply_generation(fv_generate_config *cfg, const fv_generation_config *w)
+static void apply_generation(fv_generate_config *cfg, const fv_generation_defaults *w)
 {
     fv_search_config *d = &cfg->search;
     d->as_transformers = true;
@@ -36,12 +36,12 @@ static void apply_generation(fv_generate_config *cfg, const fv_generation_config
 }
 
 void fv_generate_config_init(fv_generate_config *cfg, size_t struct_size,
-                             const fv_generation_config *defaults)
+                             const fv_generation_defaults *defaults)
 {
     fv_generate_config made = {.struct_size = struct_size};
     fv_search_config_init(&made.search, sizeof made.search);
     if (defaults) apply_generation(&made, defaults);
-    fv_config_fill(cfg, struct_size, &made, sizeof made);
+    fv_config_set_defaults(cfg, struct_size, &made, sizeof made);
 }
 
 /* ---- one call --------------------------------------------------------------------------- */
@@ -54,7 +54,7 @@ typedef struct run {
     const fv_sequences *given; /* the caller's sources, or NULL */
     fv_arena arena;            /* what follows */
     int64_t *max_tokens, *first;
-    fv_listener listener;
+    fv_text_stream listener;
 } run;
 
 /* ---- checks and limits ------------------------------------------------------------------- */
@@ -147,27 +147,27 @@ static fv_status plan(run *r, const fv_tokenizer *tok)
     r->search = r->cfg->search;
     const int outputs = r->search.sample ? r->search.nbest : 1;
     size_t all;
-    FV_RETURN_IF(outputs < 1 || !fv_mul_size((size_t)count, (size_t)outputs, &all), r->ctx,
+    FV_RETURN_IF(outputs < 1 || !fv_checked_mul_size((size_t)count, (size_t)outputs, &all), r->ctx,
                  FV_ERR_ARGUMENT, "generate: %d outputs", outputs);
-    fv_listening *listening = fv_arena_array(&r->arena, all, sizeof *listening);
+    fv_stream_output *listening = fv_arena_array(&r->arena, all, sizeof *listening);
     FV_RETURN_IF(!r->max_tokens || !r->first || !listening, r->ctx, FV_ERR_MEMORY,
                  "generate: no memory for %lld prompts", (long long)count);
     memset(listening, 0, all * sizeof *listening);
     for (int64_t i = 0; i < count; i++)
-        FV_FORWARD(set_max_tokens(r, i));
-    r->listener = (fv_listener){.ctx = r->ctx,
-                                .tok = tok,
-                                .cfg = r->cfg,
-                                .search = &r->search,
-                                .outputs = outputs,
-                                .all = listening};
+        FV_TRY(set_max_tokens(r, i));
+    r->listener = (fv_text_stream){.ctx = r->ctx,
+                                   .tok = tok,
+                                   .cfg = r->cfg,
+                                   .search = &r->search,
+                                   .outputs = outputs,
+                                   .all = listening};
     if (!r->search.prompts) {
         r->search.prompts = r->decoder.prompts.tokens;
         r->search.prompt_lengths = r->decoder.prompts.length;
     }
     const bool walk = r->search.sample || r->search.beam == 1;
     if (walk && (r->cfg->on_text || r->cfg->stop_count > 0)) {
-        r->search.on_token = fv_listener_hear;
+        r->search.on_token = fv_text_stream_on_token;
         r->search.on_token_user = &r->listener;
     }
     return FV_OK;
@@ -223,7 +223,7 @@ static fv_status add_result(run *r, fv_generated *g, int64_t text, const fv_outp
     }
     fv_text text_of = {0};
     bool stopped = false;
-    FV_FORWARD(fv_generated_spell(ctx, r->listener.tok, r->cfg, ids, o->count, &text_of, &stopped));
+    FV_TRY(fv_decode_until_stop(ctx, r->listener.tok, r->cfg, ids, o->count, &text_of, &stopped));
     const size_t bytes = text_of.data ? text_of.bytes : 0;
     const char *copy = fv_arena_text(&g->arena, bytes ? text_of.data : "", bytes);
     fv_text_free(ctx, &text_of);
@@ -246,9 +246,9 @@ static fv_status collect(run *r, const fv_outputs *outputs, fv_generated *g)
     const fv_output nothing = {.ended = true};
     for (int64_t i = 0; i < r->decoder.prompts.count; i++) {
         const fv_output *o;
-        if (is_empty(r, i)) FV_FORWARD(add_result(r, g, i, &nothing));
+        if (is_empty(r, i)) FV_TRY(add_result(r, g, i, &nothing));
         for (int n = 0; (o = fv_outputs_get(outputs, i, n)); n++)
-            FV_FORWARD(add_result(r, g, i, o));
+            FV_TRY(add_result(r, g, i, o));
     }
     return FV_OK;
 }
@@ -265,7 +265,7 @@ static fv_status search(run *r, fv_generated **out)
     fv_generated *g = NULL;
     fv_status status =
         fv_search(r->ctx, &stepper, r->decoder.prompts.count, r->max_tokens, &r->search, &outputs);
-    if (status == FV_OK) status = fv_listener_finish(&r->listener, r->decoder.prompts.count);
+    if (status == FV_OK) status = fv_text_stream_flush(&r->listener, r->decoder.prompts.count);
     if (status == FV_OK)
         status = make_results(r->ctx, r->decoder.prompts.count, r->search.nbest, &g);
     if (status == FV_OK) status = collect(r, outputs, g);
@@ -279,7 +279,7 @@ static fv_status search(run *r, fv_generated **out)
 
 static void free_listening(run *r)
 {
-    const fv_listener *l = &r->listener;
+    const fv_text_stream *l = &r->listener;
     for (int64_t i = 0; l->all && i < r->decoder.prompts.count * l->outputs; i++)
         if (l->all[i].ids)
             fv_mem_free(&r->ctx->mem, l->all[i].ids, (size_t)l->all[i].room * sizeof(int32_t));
@@ -290,7 +290,7 @@ fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok, const fv_
                              fv_generated **out)
 {
     fv_ctx *ctx = cache->ctx;
-    FV_FORWARD(check(ctx, tok, cfg));
+    FV_TRY(check(ctx, tok, cfg));
     FV_RETURN_IF(!prompts && !sources, ctx, FV_ERR_ARGUMENT,
                  "generate: expected prompts or sources");
     run r = {.decoder = {.cache = cache}, .ctx = ctx, .cfg = cfg, .given = sources};

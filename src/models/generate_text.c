@@ -17,13 +17,13 @@ static size_t first_stop(const fv_generate_config *cfg, const char *text, size_t
     return first;
 }
 
-fv_status fv_generated_spell(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_config *cfg,
-                             const int32_t *ids, int64_t count, fv_text *text, bool *stopped)
+fv_status fv_decode_until_stop(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_config *cfg,
+                               const int32_t *ids, int64_t count, fv_text *text, bool *stopped)
 {
     *stopped = false;
     if (!tok) return FV_OK;
     const unsigned flags = cfg->specials ? 0 : FV_TOKENIZER_SKIP_SPECIALS;
-    FV_FORWARD(fv_tokenizer_decode(ctx, tok, ids, (size_t)count, flags, text));
+    FV_TRY(fv_tokenizer_decode(ctx, tok, ids, (size_t)count, flags, text));
     if (!text->data) return FV_OK;
     const size_t end = first_stop(cfg, text->data, text->bytes);
     *stopped = end < text->bytes;
@@ -48,7 +48,7 @@ static size_t certain(const fv_generate_config *cfg, const char *text, size_t by
     return sure;
 }
 
-static bool append(fv_listener *l, fv_listening *o, int64_t token)
+static bool append(fv_text_stream *l, fv_stream_output *o, int64_t token)
 {
     if (o->count == o->room) {
         int64_t room = o->room ? 2 * o->room : 64;
@@ -63,7 +63,7 @@ static bool append(fv_listener *l, fv_listening *o, int64_t token)
     return true;
 }
 
-static bool is_end(const fv_listener *l, int64_t token)
+static bool is_end(const fv_text_stream *l, int64_t token)
 {
     bool ends = token == l->end;
     for (int i = 0; i < l->search->extra_eos_count; i++)
@@ -72,7 +72,7 @@ static bool is_end(const fv_listener *l, int64_t token)
 }
 
 /* Reports new text; true: continue. */
-static bool tell(const fv_listener *l, fv_listening *o, int64_t number, const fv_text *text,
+static bool tell(const fv_text_stream *l, fv_stream_output *o, int64_t number, const fv_text *text,
                  size_t sure)
 {
     if (!l->cfg->on_text || sure <= o->reported) return true;
@@ -82,10 +82,10 @@ static bool tell(const fv_listener *l, fv_listening *o, int64_t number, const fv
     return l->cfg->on_text(l->cfg->on_text_user, number, from, bytes);
 }
 
-bool fv_listener_hear(void *user, int64_t number, int copy, int64_t token)
+bool fv_text_stream_on_token(void *user, int64_t number, int copy, int64_t token)
 {
-    fv_listener *l = user;
-    fv_listening *o = &l->all[number * l->outputs + copy];
+    fv_text_stream *l = user;
+    fv_stream_output *o = &l->all[number * l->outputs + copy];
     const bool ends = is_end(l, token);
     if (!ends && !append(l, o, token)) {
         l->status = fv_fail(l->ctx, FV_ERR_MEMORY, "generate: no memory for a token");
@@ -94,7 +94,7 @@ bool fv_listener_hear(void *user, int64_t number, int copy, int64_t token)
     fv_text text = {0};
     bool stopped = false;
     const fv_status status =
-        fv_generated_spell(l->ctx, l->tok, l->cfg, o->ids, o->count, &text, &stopped);
+        fv_decode_until_stop(l->ctx, l->tok, l->cfg, o->ids, o->count, &text, &stopped);
     if (status != FV_OK) {
         l->status = status;
         return false;
@@ -109,14 +109,14 @@ bool fv_listener_hear(void *user, int64_t number, int copy, int64_t token)
     return go_on;
 }
 
-fv_status fv_listener_finish(fv_listener *l, int64_t texts)
+fv_status fv_text_stream_flush(fv_text_stream *l, int64_t texts)
 {
     for (int64_t i = 0; i < texts && l->cfg->on_text && l->status == FV_OK; i++) {
-        fv_listening *o = &l->all[i * l->outputs];
+        fv_stream_output *o = &l->all[i * l->outputs];
         fv_text text = {0};
         bool stopped;
         if (o->stopped || o->count == 0) continue;
-        l->status = fv_generated_spell(l->ctx, l->tok, l->cfg, o->ids, o->count, &text, &stopped);
+        l->status = fv_decode_until_stop(l->ctx, l->tok, l->cfg, o->ids, o->count, &text, &stopped);
         if (l->status == FV_OK && text.data) o->stopped = !tell(l, o, i, &text, text.bytes);
         fv_text_free(l->ctx, &text);
     }

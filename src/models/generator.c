@@ -16,10 +16,9 @@ struct fv_generator {
 static fv_status load_words(fv_generator *g, const char *folder)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_tokenizer_load(g->ctx, folder, &g->tok));
-    FV_FORWARD(fv_path_join(g->ctx, path, folder, "target_vocab.json"));
-    if (fv_file_exists(g->ctx, path))
-        FV_FORWARD(fv_tokenizer_load_target(g->ctx, folder, &g->written));
+    FV_TRY(fv_tokenizer_load(g->ctx, folder, &g->tok));
+    FV_TRY(fv_path_join(g->ctx, path, folder, "target_vocab.json"));
+    if (fv_file_exists(g->ctx, path)) FV_TRY(fv_tokenizer_load_target(g->ctx, folder, &g->written));
     return fv_tokenizer_encoder_create(g->ctx, g->tok, &g->enc);
 }
 
@@ -30,15 +29,15 @@ static fv_status prepare(fv_generator *g, const char *folder, fv_weight_form for
     FV_RETURN_IF(!g->transformer || fv_transformer_settings(g->transformer)->decoder_layers == 0,
                  ctx, FV_ERR_UNSUPPORTED, "%.200s: a %s model does not generate", folder,
                  fv_model_type(g->model));
-    FV_FORWARD(load_words(g, folder));
-    FV_FORWARD(fv_cache_create(g->transformer, &g->cache));
-    return fv_transformer_freeze(g->transformer, form);
+    FV_TRY(load_words(g, folder));
+    FV_TRY(fv_cache_create(g->transformer, &g->cache));
+    return fv_transformer_pack(g->transformer, form);
 }
 
 fv_status fv_generator_take(fv_model **model, const char *folder, fv_weight_form form,
                             fv_generator **out)
 {
-    fv_ctx *ctx = fv_params_context(fv_model_params(*model));
+    fv_ctx *ctx = fv_params_ctx(fv_model_params(*model));
     if (ctx->error != FV_OK) return ctx->error;
     fv_generator *g = fv_mem_zalloc(&ctx->mem, sizeof *g);
     FV_RETURN_IF(!g, ctx, FV_ERR_MEMORY, "no memory for a generator");
@@ -59,7 +58,7 @@ fv_status fv_generator_open(fv_ctx *ctx, const char *folder, fv_weight_form form
                             fv_generator **out)
 {
     fv_model *model = NULL;
-    FV_FORWARD(fv_model_map(ctx, folder, &model));
+    FV_TRY(fv_model_map(ctx, folder, &model));
     const fv_status status = fv_generator_take(&model, folder, form, out);
     fv_model_close(&model);
     return status;
@@ -78,7 +77,7 @@ void fv_generator_close(fv_generator **gen)
     *gen = NULL;
 }
 
-const fv_generation_config *fv_generator_defaults(const fv_generator *gen)
+const fv_generation_defaults *fv_generator_defaults(const fv_generator *gen)
 {
     return fv_model_generation(gen->model);
 }
@@ -92,7 +91,7 @@ static fv_status encode(fv_generator *g, fv_string text, bool source, fv_arena *
                         const int64_t **tokens, int64_t *count)
 {
     fv_encoding e = {.struct_size = sizeof e};
-    FV_FORWARD(fv_tokenizer_encode(g->enc, text.text, text.bytes, FV_TOKENIZER_ADD_SPECIALS, &e));
+    FV_TRY(fv_tokenizer_encode(g->enc, text.text, text.bytes, FV_TOKENIZER_ADD_SPECIALS, &e));
     int64_t *list = fv_arena_array(arena, e.count + 1, sizeof *list);
     FV_RETURN_IF(!list, g->ctx, FV_ERR_MEMORY, "generate: no memory for a prompt");
     for (size_t i = 0; i < e.count; i++)

@@ -20,7 +20,7 @@ static fv_status read_token(const fv_doc *doc, const fv_value *value, int64_t *o
 static fv_status read_act(const fv_doc *doc, const fv_value *value, int *out)
 {
     const char *name = NULL;
-    FV_FORWARD(fv_doc_string(doc, value, &name));
+    FV_TRY(fv_doc_string(doc, value, &name));
     *out = fv_hf_act(name);
     if (*out < 0)
         return fv_doc_fail(doc, value, FV_ERR_FORMAT, "activation '%.40s' is not supported", name);
@@ -43,27 +43,27 @@ static fv_status read_field(const fv_doc *doc, const fv_hf_field *f, fv_transfor
     switch (f->kind) {
     case FV_HF_SIZE:
     case FV_HF_COUNT:
-        if (!stands) FV_FORWARD(fv_doc_int(doc, value, f->kind == FV_HF_SIZE, 1 << 28, &integer));
+        if (!stands) FV_TRY(fv_doc_int(doc, value, f->kind == FV_HF_SIZE, 1 << 28, &integer));
         memcpy(to, &integer, sizeof integer);
         break;
     case FV_HF_TOKEN:
-        if (!stands) FV_FORWARD(read_token(doc, value, &integer));
+        if (!stands) FV_TRY(read_token(doc, value, &integer));
         memcpy(to, &integer, sizeof integer);
         break;
     case FV_HF_REAL:
-        FV_FORWARD(fv_doc_real(doc, value, &real));
+        FV_TRY(fv_doc_real(doc, value, &real));
         memcpy(to, &real, sizeof real);
         break;
     case FV_HF_FLAG:
-        FV_FORWARD(fv_doc_bool(doc, value, &flag));
+        FV_TRY(fv_doc_bool(doc, value, &flag));
         memcpy(to, &flag, sizeof flag);
         break;
     case FV_HF_ACT:
-        FV_FORWARD(read_act(doc, value, &act));
+        FV_TRY(read_act(doc, value, &act));
         memcpy(to, &act, sizeof act);
         break;
     case FV_HF_CHOICE: /* enums are ints here */
-        FV_FORWARD(fv_doc_choice(doc, value, f->choices, &integer));
+        FV_TRY(fv_doc_choice(doc, value, f->choices, &integer));
         act = (int)integer;
         memcpy(to, &act, sizeof act);
         break;
@@ -76,8 +76,8 @@ static fv_status read_field(const fv_doc *doc, const fv_hf_field *f, fv_transfor
 static fv_status read_family(const fv_doc *doc, fv_family *out)
 {
     const char *type = NULL;
-    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT));
-    FV_FORWARD(fv_doc_get_string(doc, &doc->root, "model_type", true, &type));
+    FV_TRY(fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT));
+    FV_TRY(fv_doc_get_string(doc, &doc->root, "model_type", true, &type));
     fv_nearest nearest;
     fv_nearest_init(&nearest, type);
     for (int i = 0; i < FV_FAMILY_COUNT; i++) {
@@ -97,13 +97,13 @@ static fv_status read_family(const fv_doc *doc, fv_family *out)
 fv_status fv_hf_read(const fv_doc *doc, fv_transformer_config *out)
 {
     fv_family family;
-    FV_FORWARD(read_family(doc, &family));
+    FV_TRY(read_family(doc, &family));
     fv_transformer_config cfg;
     fv_transformer_config_init(&cfg, sizeof cfg, family);
     const fv_hf_table table = fv_hf_fields(family);
     for (size_t i = 0; i < table.count; i++)
-        FV_FORWARD(read_field(doc, &table.fields[i], &cfg));
-    FV_FORWARD(fv_hf_read_rest(doc, &cfg));
+        FV_TRY(read_field(doc, &table.fields[i], &cfg));
+    FV_TRY(fv_hf_read_rest(doc, &cfg));
     *out = cfg;
     return FV_OK;
 }
@@ -111,7 +111,7 @@ fv_status fv_hf_read(const fv_doc *doc, fv_transformer_config *out)
 fv_status fv_transformer_config_load(fv_ctx *ctx, const char *path, fv_transformer_config *out)
 {
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_json_load(ctx, path, &doc));
+    FV_TRY(fv_json_load(ctx, path, &doc));
     const fv_status status = fv_hf_read(doc, out);
     fv_doc_free(&doc);
     return status;

@@ -96,7 +96,7 @@ static void fill(fv_transformer_config *c)
 static fv_status check_back(fv_ctx *ctx, const fv_doc *doc, const fv_transformer_config *cfg)
 {
     fv_transformer_config read, own = *cfg;
-    FV_FORWARD(fv_hf_read(doc, &read));
+    FV_TRY(fv_hf_read(doc, &read));
     fill(&read);
     fill(&own);
     read.smoothing = own.smoothing;

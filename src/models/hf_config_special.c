@@ -15,7 +15,7 @@ static fv_status must_be(const fv_doc *doc, const char *key, bool wanted)
     bool flag = wanted;
     const fv_value *value = fv_value_get(&doc->root, key);
     if (!value || value->kind == FV_VALUE_NULL) return FV_OK;
-    FV_FORWARD(fv_doc_bool(doc, value, &flag));
+    FV_TRY(fv_doc_bool(doc, value, &flag));
     if (flag != wanted)
         return fv_doc_fail(doc, value, FV_ERR_FORMAT, "'%s' that is %s is not supported", key,
                            flag ? "true" : "false");
@@ -62,9 +62,9 @@ static fv_status read_gpt2(const fv_doc *doc, fv_transformer_config *c)
 {
     bool scaled = true;
     if (!fv_value_get(&doc->root, "n_inner") || c->hidden == 0) c->hidden = 4 * c->width;
-    FV_FORWARD(must_be(doc, "scale_attn_by_inverse_layer_idx", false));
-    FV_FORWARD(must_be(doc, "add_cross_attention", false));
-    FV_FORWARD(fv_doc_get_bool(doc, &doc->root, "scale_attn_weights", false, &scaled));
+    FV_TRY(must_be(doc, "scale_attn_by_inverse_layer_idx", false));
+    FV_TRY(must_be(doc, "add_cross_attention", false));
+    FV_TRY(fv_doc_get_bool(doc, &doc->root, "scale_attn_weights", false, &scaled));
     c->unscaled = !scaled;
     return FV_OK;
 }
@@ -82,7 +82,7 @@ static fv_status read_labels(const fv_doc *doc, int64_t *labels)
 {
     const fv_value *names = fv_value_get(&doc->root, "id2label");
     *labels = 2; /* the default of transformers */
-    FV_FORWARD(fv_doc_get_int(doc, &doc->root, "num_labels", false, 1, 1 << 20, labels));
+    FV_TRY(fv_doc_get_int(doc, &doc->root, "num_labels", false, 1, 1 << 20, labels));
     if (names && names->kind == FV_VALUE_OBJECT && names->count > 0) *labels = names->count;
     return FV_OK;
 }
@@ -90,23 +90,23 @@ static fv_status read_labels(const fv_doc *doc, int64_t *labels)
 static fv_status read_bert(const fv_doc *doc, fv_transformer_config *c)
 {
     const char *positions = "absolute";
-    FV_FORWARD(must_be(doc, "is_decoder", false));
-    FV_FORWARD(must_be(doc, "add_cross_attention", false));
-    FV_FORWARD(fv_doc_get_string(doc, &doc->root, "position_embedding_type", false, &positions));
+    FV_TRY(must_be(doc, "is_decoder", false));
+    FV_TRY(must_be(doc, "add_cross_attention", false));
+    FV_TRY(fv_doc_get_string(doc, &doc->root, "position_embedding_type", false, &positions));
     if (strcmp(positions, "absolute") != 0)
         return fv_doc_fail(doc, fv_value_get(&doc->root, "position_embedding_type"), FV_ERR_FORMAT,
                            "position_embedding_type '%.40s' is not supported", positions);
     const fv_value *dropout = fv_value_get(&doc->root, "classifier_dropout");
     c->label_dropout = c->dropout;
     if (dropout && dropout->kind != FV_VALUE_NULL)
-        FV_FORWARD(fv_doc_real(doc, dropout, &c->label_dropout));
+        FV_TRY(fv_doc_real(doc, dropout, &c->label_dropout));
     const bool texts = is_named(doc, "ForSequenceClassification");
     const bool both = is_named(doc, "ForPreTraining");
     c->label_tokens = is_named(doc, "ForTokenClassification");
     c->words = c->logits_bias = both || is_named(doc, "ForMaskedLM");
     c->next_sentence = both || is_named(doc, "ForNextSentencePrediction");
     c->pooler = c->next_sentence || texts || is_named(doc, "BertModel");
-    if (texts || c->label_tokens) FV_FORWARD(read_labels(doc, &c->labels));
+    if (texts || c->label_tokens) FV_TRY(read_labels(doc, &c->labels));
     return FV_OK;
 }
 
@@ -151,11 +151,10 @@ static fv_status read_marian(const fv_doc *doc, fv_transformer_config *c)
     static const char *const never[] = {"normalize_before", "normalize_embedding",
                                         "add_final_layer_norm"};
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
-        FV_FORWARD(must_be(doc, never[i], false));
+        FV_TRY(must_be(doc, never[i], false));
     bool shared = true, fixed = true;
-    FV_FORWARD(
-        fv_doc_get_bool(doc, &doc->root, "share_encoder_decoder_embeddings", false, &shared));
-    FV_FORWARD(fv_doc_get_bool(doc, &doc->root, "static_position_embeddings", false, &fixed));
+    FV_TRY(fv_doc_get_bool(doc, &doc->root, "share_encoder_decoder_embeddings", false, &shared));
+    FV_TRY(fv_doc_get_bool(doc, &doc->root, "static_position_embeddings", false, &fixed));
     if (!fixed) c->positions = FV_POSITION_LEARNED;
     if (shared) return FV_OK;
     c->target_vocabulary = c->vocabulary;
@@ -180,7 +179,7 @@ static void write_marian(fv_json_writer *w, const fv_transformer_config *c)
 static fv_status read_feed_forward(const fv_doc *doc, fv_transformer_config *c)
 {
     const char *name = "relu";
-    FV_FORWARD(fv_doc_get_string(doc, &doc->root, "feed_forward_proj", false, &name));
+    FV_TRY(fv_doc_get_string(doc, &doc->root, "feed_forward_proj", false, &name));
     c->gated = strncmp(name, "gated-", 6) == 0;
     if (c->gated) name += 6;
     /* "gated-gelu" has always meant the approximation. */
@@ -197,10 +196,10 @@ static fv_status read_t5(const fv_doc *doc, fv_transformer_config *c)
     const fv_value *layers = fv_value_get(&doc->root, "num_decoder_layers");
     c->decoder_layers = c->encoder_layers;
     if (layers && layers->kind != FV_VALUE_NULL)
-        FV_FORWARD(fv_doc_int(doc, layers, 1, 1 << 12, &c->decoder_layers));
-    FV_FORWARD(read_feed_forward(doc, c));
+        FV_TRY(fv_doc_int(doc, layers, 1, 1 << 12, &c->decoder_layers));
+    FV_TRY(read_feed_forward(doc, c));
     bool scaled = c->tied;
-    FV_FORWARD(fv_doc_get_bool(doc, &doc->root, "scale_decoder_outputs", false, &scaled));
+    FV_TRY(fv_doc_get_bool(doc, &doc->root, "scale_decoder_outputs", false, &scaled));
     c->logits_scale = scaled ? 1 / sqrt((double)c->width) : 1;
     c->attention_dropout = c->hidden_dropout = c->dropout;
     return FV_OK;
@@ -228,28 +227,28 @@ static void write_t5(fv_json_writer *w, const fv_transformer_config *c)
 static fv_status read_stretching(const fv_doc *doc, const fv_value *rope, fv_rotary_config *r)
 {
     const char *type = "default";
-    FV_FORWARD(fv_doc_get_string(doc, rope, "type", false, &type));
-    FV_FORWARD(fv_doc_get_string(doc, rope, "rope_type", false, &type));
+    FV_TRY(fv_doc_get_string(doc, rope, "type", false, &type));
+    FV_TRY(fv_doc_get_string(doc, rope, "rope_type", false, &type));
     if (strcmp(type, "default") == 0) return FV_OK;
     if (strcmp(type, "linear") == 0) return fv_doc_get_real(doc, rope, "factor", true, &r->stretch);
     if (strcmp(type, "llama3") != 0)
         return fv_doc_fail(doc, rope, FV_ERR_FORMAT, "rope_type '%.40s' is not supported", type);
-    FV_FORWARD(fv_doc_get_real(doc, rope, "factor", true, &r->factor));
-    FV_FORWARD(fv_doc_get_real(doc, rope, "low_freq_factor", true, &r->low_freq));
-    FV_FORWARD(fv_doc_get_real(doc, rope, "high_freq_factor", true, &r->high_freq));
+    FV_TRY(fv_doc_get_real(doc, rope, "factor", true, &r->factor));
+    FV_TRY(fv_doc_get_real(doc, rope, "low_freq_factor", true, &r->low_freq));
+    FV_TRY(fv_doc_get_real(doc, rope, "high_freq_factor", true, &r->high_freq));
     return fv_doc_get_real(doc, rope, "original_max_position_embeddings", true, &r->original);
 }
 
 static fv_status read_llama(const fv_doc *doc, fv_transformer_config *c)
 {
     static const char *const sections[] = {"rope_scaling", "rope_parameters"};
-    FV_FORWARD(fv_doc_get_real(doc, &doc->root, "rope_theta", false, &c->rotary.base));
+    FV_TRY(fv_doc_get_real(doc, &doc->root, "rope_theta", false, &c->rotary.base));
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         const fv_value *rope = fv_value_get(&doc->root, sections[i]);
         if (!rope || rope->kind == FV_VALUE_NULL) continue;
-        FV_FORWARD(fv_doc_kind(doc, rope, FV_VALUE_OBJECT));
-        FV_FORWARD(fv_doc_get_real(doc, rope, "rope_theta", false, &c->rotary.base));
-        FV_FORWARD(read_stretching(doc, rope, &c->rotary));
+        FV_TRY(fv_doc_kind(doc, rope, FV_VALUE_OBJECT));
+        FV_TRY(fv_doc_get_real(doc, rope, "rope_theta", false, &c->rotary.base));
+        FV_TRY(read_stretching(doc, rope, &c->rotary));
     }
     return FV_OK;
 }

@@ -6,18 +6,18 @@
 
 #define FILE_NAME "generation_config.json"
 
-fv_generation_config fv_hf_generation_of(const fv_transformer_config *cfg)
+fv_generation_defaults fv_hf_generation_of(const fv_transformer_config *cfg)
 {
-    fv_generation_config g = {.bos = cfg->bos,
-                              .pad = cfg->pad,
-                              .beams = 1,
-                              .top_k = 50,
-                              .length_penalty = 1,
-                              .temperature = 1,
-                              .top_p = 1,
-                              .repetition_penalty = 1,
-                              .forced_first = -1,
-                              .forced_last = -1};
+    fv_generation_defaults g = {.bos = cfg->bos,
+                                .pad = cfg->pad,
+                                .beams = 1,
+                                .top_k = 50,
+                                .length_penalty = 1,
+                                .temperature = 1,
+                                .top_p = 1,
+                                .repetition_penalty = 1,
+                                .forced_first = -1,
+                                .forced_last = -1};
     if (cfg->eos >= 0) g.eos[g.eos_count++] = cfg->eos;
     return g;
 }
@@ -49,7 +49,7 @@ static fv_status read_bool(const fv_doc *doc, const char *key, bool *out)
     return value ? fv_doc_bool(doc, value, out) : FV_OK;
 }
 
-static fv_status read_ends(const fv_doc *doc, fv_generation_config *g)
+static fv_status read_ends(const fv_doc *doc, fv_generation_defaults *g)
 {
     const fv_value *value = given(doc, "eos_token_id");
     if (!value) return FV_OK;
@@ -59,29 +59,29 @@ static fv_status read_ends(const fv_doc *doc, fv_generation_config *g)
     if (count > FV_MAX_EOS)
         return fv_doc_fail(doc, value, FV_ERR_FORMAT, "more than %d end tokens", (int)FV_MAX_EOS);
     for (uint32_t i = 0; i < count; i++)
-        FV_FORWARD(fv_doc_int(doc, &items[i], 0, INT32_MAX, &g->eos[i]));
+        FV_TRY(fv_doc_int(doc, &items[i], 0, INT32_MAX, &g->eos[i]));
     g->eos_count = (int)count;
     return FV_OK;
 }
 
 /* [[7], [9, 3]]: banned words. */
-static fv_status read_banned(const fv_doc *doc, fv_generation_config *g)
+static fv_status read_banned(const fv_doc *doc, fv_generation_defaults *g)
 {
     const fv_value *list = given(doc, "bad_words_ids");
     if (!list) return FV_OK;
-    FV_FORWARD(fv_doc_kind(doc, list, FV_VALUE_ARRAY));
+    FV_TRY(fv_doc_kind(doc, list, FV_VALUE_ARRAY));
     if (list->count > FV_MAX_BANNED)
         return fv_doc_fail(doc, list, FV_ERR_FORMAT, "more than %d bad words", (int)FV_MAX_BANNED);
     uint32_t tokens = 0;
     for (uint32_t i = 0; i < list->count; i++) {
         const fv_value *word = &list->as.items[i];
-        FV_FORWARD(fv_doc_kind(doc, word, FV_VALUE_ARRAY));
+        FV_TRY(fv_doc_kind(doc, word, FV_VALUE_ARRAY));
         if (word->count < 1 || word->count > FV_MAX_BANNED_TOKENS - tokens)
             return fv_doc_fail(doc, word, FV_ERR_FORMAT,
                                "a bad word of %u tokens; each has one or more, all have at most %d",
                                word->count, (int)FV_MAX_BANNED_TOKENS);
         for (uint32_t k = 0; k < word->count; k++)
-            FV_FORWARD(fv_doc_int(doc, &word->as.items[k], 0, INT32_MAX, &g->banned[tokens++]));
+            FV_TRY(fv_doc_int(doc, &word->as.items[k], 0, INT32_MAX, &g->banned[tokens++]));
         g->banned_lengths[i] = (int)word->count;
     }
     g->banned_count = (int)list->count;
@@ -96,43 +96,43 @@ static fv_status read_stopping(const fv_doc *doc, bool *out)
     return fv_doc_bool(doc, value, out);
 }
 
-static fv_status read_generation(const fv_doc *doc, fv_generation_config *g)
+static fv_status read_generation(const fv_doc *doc, fv_generation_defaults *g)
 {
-    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT));
-    FV_FORWARD(read_int(
+    FV_TRY(fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT));
+    FV_TRY(read_int(
         doc, given(doc, "decoder_start_token_id") ? "decoder_start_token_id" : "bos_token_id",
         &g->bos));
-    FV_FORWARD(read_ends(doc, g));
-    FV_FORWARD(read_int(doc, "pad_token_id", &g->pad));
-    FV_FORWARD(read_int(doc, "max_length", &g->max_length));
-    FV_FORWARD(read_int(doc, "max_new_tokens", &g->max_new_tokens));
-    FV_FORWARD(read_int(doc, "min_length", &g->min_length));
-    FV_FORWARD(read_int(doc, "min_new_tokens", &g->min_new_tokens));
-    FV_FORWARD(read_int(doc, "no_repeat_ngram_size", &g->no_repeat_ngram));
-    FV_FORWARD(read_bool(doc, "do_sample", &g->sample));
-    FV_FORWARD(read_int(doc, "num_beams", &g->beams));
-    FV_FORWARD(read_int(doc, "top_k", &g->top_k));
-    FV_FORWARD(read_real(doc, "length_penalty", &g->length_penalty));
-    FV_FORWARD(read_real(doc, "temperature", &g->temperature));
-    FV_FORWARD(read_real(doc, "top_p", &g->top_p));
-    FV_FORWARD(read_real(doc, "min_p", &g->min_p));
-    FV_FORWARD(read_real(doc, "repetition_penalty", &g->repetition_penalty));
-    FV_FORWARD(read_stopping(doc, &g->early_stopping));
-    FV_FORWARD(read_banned(doc, g));
-    FV_FORWARD(read_bool(doc, "renormalize_logits", &g->renormalize));
-    FV_FORWARD(read_int(doc, "forced_bos_token_id", &g->forced_first));
+    FV_TRY(read_ends(doc, g));
+    FV_TRY(read_int(doc, "pad_token_id", &g->pad));
+    FV_TRY(read_int(doc, "max_length", &g->max_length));
+    FV_TRY(read_int(doc, "max_new_tokens", &g->max_new_tokens));
+    FV_TRY(read_int(doc, "min_length", &g->min_length));
+    FV_TRY(read_int(doc, "min_new_tokens", &g->min_new_tokens));
+    FV_TRY(read_int(doc, "no_repeat_ngram_size", &g->no_repeat_ngram));
+    FV_TRY(read_bool(doc, "do_sample", &g->sample));
+    FV_TRY(read_int(doc, "num_beams", &g->beams));
+    FV_TRY(read_int(doc, "top_k", &g->top_k));
+    FV_TRY(read_real(doc, "length_penalty", &g->length_penalty));
+    FV_TRY(read_real(doc, "temperature", &g->temperature));
+    FV_TRY(read_real(doc, "top_p", &g->top_p));
+    FV_TRY(read_real(doc, "min_p", &g->min_p));
+    FV_TRY(read_real(doc, "repetition_penalty", &g->repetition_penalty));
+    FV_TRY(read_stopping(doc, &g->early_stopping));
+    FV_TRY(read_banned(doc, g));
+    FV_TRY(read_bool(doc, "renormalize_logits", &g->renormalize));
+    FV_TRY(read_int(doc, "forced_bos_token_id", &g->forced_first));
     return read_int(doc, "forced_eos_token_id", &g->forced_last);
 }
 
 fv_status fv_hf_generation_load(fv_ctx *ctx, const char *folder, const fv_transformer_config *cfg,
-                                fv_generation_config *out)
+                                fv_generation_defaults *out)
 {
     char path[FV_PATH_BYTES];
-    fv_generation_config g = fv_hf_generation_of(cfg);
-    FV_FORWARD(fv_path_join(ctx, path, folder, FILE_NAME));
-    if (!fv_file_exists(ctx, path)) FV_FORWARD(fv_path_join(ctx, path, folder, "config.json"));
+    fv_generation_defaults g = fv_hf_generation_of(cfg);
+    FV_TRY(fv_path_join(ctx, path, folder, FILE_NAME));
+    if (!fv_file_exists(ctx, path)) FV_TRY(fv_path_join(ctx, path, folder, "config.json"));
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_json_load(ctx, path, &doc));
+    FV_TRY(fv_json_load(ctx, path, &doc));
     const fv_status status = read_generation(doc, &g);
     fv_doc_free(&doc);
     if (status == FV_OK) *out = g;
@@ -163,7 +163,7 @@ static void write_real(fv_json_writer *w, const char *key, double value)
     fv_json_real(w, value);
 }
 
-static void write_banned(fv_json_writer *w, const fv_generation_config *g)
+static void write_banned(fv_json_writer *w, const fv_generation_defaults *g)
 {
     if (g->banned_count == 0) return;
     fv_json_key(w, "bad_words_ids");
@@ -178,7 +178,7 @@ static void write_banned(fv_json_writer *w, const fv_generation_config *g)
     fv_json_close(w, ']');
 }
 
-static void write_ends(fv_json_writer *w, const fv_generation_config *g)
+static void write_ends(fv_json_writer *w, const fv_generation_defaults *g)
 {
     if (g->eos_count == 0) return;
     fv_json_key(w, "eos_token_id");
@@ -188,10 +188,10 @@ static void write_ends(fv_json_writer *w, const fv_generation_config *g)
     if (g->eos_count > 1) fv_json_close(w, ']');
 }
 
-fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder, const fv_generation_config *g)
+fv_status fv_hf_generation_save(fv_ctx *ctx, const char *folder, const fv_generation_defaults *g)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(ctx, path, folder, FILE_NAME));
+    FV_TRY(fv_path_join(ctx, path, folder, FILE_NAME));
     fv_json_writer w;
     fv_json_begin(&w, ctx);
     fv_json_open(&w, '{');

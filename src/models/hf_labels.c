@@ -34,7 +34,7 @@ static fv_status read_names(const fv_doc *doc, const fv_value *list, int64_t lab
             return fv_doc_fail(doc, &m->value, FV_ERR_FORMAT,
                                "'id2label' names '%.40s', and the classes are 0 to %lld", m->key,
                                (long long)labels - 1);
-        FV_FORWARD(fv_doc_string(doc, &m->value, &text));
+        FV_TRY(fv_doc_string(doc, &m->value, &text));
         names[at] = fv_arena_text(arena, text, strlen(text));
         FV_RETURN_IF(!names[at], doc->ctx, FV_ERR_MEMORY, "no memory for names of classes");
     }
@@ -48,7 +48,7 @@ static fv_status name_all(const fv_doc *doc, const fv_value *list, int64_t label
     FV_RETURN_IF(!names, doc->ctx, FV_ERR_MEMORY, "no memory for names of classes");
     for (int64_t i = 0; i < labels; i++)
         names[i] = NULL;
-    FV_FORWARD(read_names(doc, list, labels, arena, names));
+    FV_TRY(read_names(doc, list, labels, arena, names));
     for (int64_t i = 0; i < labels; i++) {
         char plain[FV_LABEL_BYTES];
         if (names[i]) continue;
@@ -64,7 +64,7 @@ fv_status fv_hf_labels_load(fv_ctx *ctx, const char *config, int64_t labels, fv_
                             const char *const **out)
 {
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_json_load(ctx, config, &doc));
+    FV_TRY(fv_json_load(ctx, config, &doc));
     const fv_value *list = fv_value_get(&doc->root, "id2label");
     fv_status status = FV_OK;
     *out = NULL;

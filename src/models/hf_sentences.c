@@ -20,9 +20,9 @@ static fv_status read_file(fv_ctx *ctx, const char *folder, const char *name, bo
 {
     char path[FV_PATH_BYTES];
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_path_join(ctx, path, folder, name));
+    FV_TRY(fv_path_join(ctx, path, folder, name));
     if (!required && !fv_file_exists(ctx, path)) return FV_OK;
-    FV_FORWARD(fv_json_load(ctx, path, &doc));
+    FV_TRY(fv_json_load(ctx, path, &doc));
     fv_status status = fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT);
     if (status == FV_OK) status = read(doc, rule);
     fv_doc_free(&doc);
@@ -56,7 +56,7 @@ static fv_status read_word(const fv_doc *doc, const fv_value *mode, fv_embedding
     if (mode->kind == FV_VALUE_ARRAY)
         return fv_doc_fail(doc, mode, FV_ERR_UNSUPPORTED, "%u poolings at once are not supported",
                            mode->count);
-    FV_FORWARD(fv_doc_string(doc, mode, &name));
+    FV_TRY(fv_doc_string(doc, mode, &name));
     return take_pooling(doc, mode, name, rule);
 }
 
@@ -76,12 +76,12 @@ static fv_status read_pooling(const fv_doc *doc, fv_embedding_rule *rule)
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         const fv_value *value = given(doc, flags[i].key);
         bool on = false;
-        if (value) FV_FORWARD(fv_doc_bool(doc, value, &on));
+        if (value) FV_TRY(fv_doc_bool(doc, value, &on));
         if (!on) continue;
         if (++count > 1)
             return fv_doc_fail(doc, value, FV_ERR_UNSUPPORTED,
                                "two poolings at once are not supported");
-        FV_FORWARD(take_pooling(doc, value, flags[i].name, rule));
+        FV_TRY(take_pooling(doc, value, flags[i].name, rule));
     }
     return FV_OK;
 }
@@ -94,7 +94,7 @@ static fv_status read_length(const fv_doc *doc, const char *key, fv_embedding_ru
     const fv_value *value = given(doc, key);
     double length = 0;
     if (!value || rule->max_tokens > 0) return FV_OK;
-    FV_FORWARD(fv_doc_real(doc, value, &length));
+    FV_TRY(fv_doc_real(doc, value, &length));
     if (!(length >= 1)) return fv_doc_fail(doc, value, FV_ERR_FORMAT, "no room for a token");
     if (length <= (double)INT32_MAX) rule->max_tokens = (int64_t)length;
     return FV_OK;
@@ -104,7 +104,7 @@ static fv_status read_lengths(const fv_doc *doc, fv_embedding_rule *rule)
 {
     const fv_value *lower = given(doc, "do_lower_case");
     bool lowered = false;
-    if (lower) FV_FORWARD(fv_doc_bool(doc, lower, &lowered));
+    if (lower) FV_TRY(fv_doc_bool(doc, lower, &lowered));
     if (lowered)
         return fv_doc_fail(doc, lower, FV_ERR_UNSUPPORTED,
                            "lower-casing before the tokenizer is not supported");
@@ -122,9 +122,9 @@ static fv_status read_prompts(const fv_doc *doc, fv_embedding_rule *rule)
     const fv_value *chosen = given(doc, "default_prompt_name");
     const char *name = NULL, *prompt = "";
     if (!chosen) return FV_OK;
-    FV_FORWARD(fv_doc_string(doc, chosen, &name));
+    FV_TRY(fv_doc_string(doc, chosen, &name));
     const fv_value *all = given(doc, "prompts");
-    if (all) FV_FORWARD(fv_doc_get_string(doc, all, name, false, &prompt));
+    if (all) FV_TRY(fv_doc_get_string(doc, all, name, false, &prompt));
     if (*prompt == '\0') return FV_OK;
     return fv_doc_fail(doc, chosen, FV_ERR_UNSUPPORTED,
                        "the prompt '%.40s' before every text is not supported", name);
@@ -152,9 +152,9 @@ static fv_status read_module(const fv_doc *doc, const fv_value *module, uint32_t
     static const char *const order[] = {"Transformer", "Pooling", "Normalize"};
     const char *type = NULL, *path = "";
     char inside[FV_PATH_BYTES];
-    FV_FORWARD(fv_doc_kind(doc, module, FV_VALUE_OBJECT));
-    FV_FORWARD(fv_doc_get_string(doc, module, "type", true, &type));
-    FV_FORWARD(fv_doc_get_string(doc, module, "path", false, &path));
+    FV_TRY(fv_doc_kind(doc, module, FV_VALUE_OBJECT));
+    FV_TRY(fv_doc_get_string(doc, module, "type", true, &type));
+    FV_TRY(fv_doc_get_string(doc, module, "path", false, &path));
     if (number >= 3 || strcmp(class_of(type), order[number]) != 0)
         return fv_doc_fail(
             doc, module, FV_ERR_UNSUPPORTED,
@@ -168,19 +168,19 @@ static fv_status read_module(const fv_doc *doc, const fv_value *module, uint32_t
     if (number != 1) return FV_OK;
     if (!is_plain_name(path))
         return fv_doc_fail(doc, module, FV_ERR_FORMAT, "'%.100s' is not a subfolder", path);
-    FV_FORWARD(fv_path_join(doc->ctx, inside, folder, path));
+    FV_TRY(fv_path_join(doc->ctx, inside, folder, path));
     return read_file(doc->ctx, inside, "config.json", true, read_pooling, rule);
 }
 
 static fv_status read_modules(const fv_doc *doc, const char *folder, fv_embedding_rule *rule)
 {
-    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_VALUE_ARRAY));
+    FV_TRY(fv_doc_kind(doc, &doc->root, FV_VALUE_ARRAY));
     if (doc->root.count < 2)
         return fv_doc_fail(doc, &doc->root, FV_ERR_UNSUPPORTED, "a model without pooling");
     for (uint32_t i = 0; i < doc->root.count; i++)
-        FV_FORWARD(read_module(doc, &doc->root.as.items[i], i, folder, rule));
-    FV_FORWARD(read_file(doc->ctx, folder, PROMPTS, false, read_prompts, rule));
-    FV_FORWARD(read_file(doc->ctx, folder, LENGTHS, false, read_lengths, rule));
+        FV_TRY(read_module(doc, &doc->root.as.items[i], i, folder, rule));
+    FV_TRY(read_file(doc->ctx, folder, PROMPTS, false, read_prompts, rule));
+    FV_TRY(read_file(doc->ctx, folder, LENGTHS, false, read_lengths, rule));
     return read_file(doc->ctx, folder, TOKENIZER, false, read_tokenizer, rule);
 }
 
@@ -189,10 +189,10 @@ fv_status fv_embedding_rule_load(fv_ctx *ctx, const char *folder, fv_embedding_r
     char path[FV_PATH_BYTES];
     fv_embedding_rule rule = {.pooling = FV_POOLING_MEAN};
     fv_status status = FV_OK;
-    FV_FORWARD(fv_path_join(ctx, path, folder, MODULES));
+    FV_TRY(fv_path_join(ctx, path, folder, MODULES));
     if (fv_file_exists(ctx, path)) {
         fv_doc *doc = NULL;
-        FV_FORWARD(fv_json_load(ctx, path, &doc));
+        FV_TRY(fv_json_load(ctx, path, &doc));
         status = read_modules(doc, folder, &rule);
         fv_doc_free(&doc);
     }
@@ -200,7 +200,7 @@ fv_status fv_embedding_rule_load(fv_ctx *ctx, const char *folder, fv_embedding_r
     return status;
 }
 
-fv_tensor *fv_embed(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states,
+fv_tensor *fv_embed(fv_ctx *ctx, const fv_token_rows *rows, fv_tensor *states,
                     const fv_embedding_rule *rule)
 {
     fv_tensor *pooled = fv_transformer_pool(ctx, rows, states, rule->pooling);

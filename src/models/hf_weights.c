@@ -129,7 +129,7 @@ static fv_status is_missing(const fv_safetensors *file, const fv_params *plan,
             fv_nearest_add(&nearest, other->name, strlen(other->name));
     }
     const char *near = fv_nearest_best(&nearest);
-    return fv_fail(fv_params_context(plan), FV_ERR_FORMAT,
+    return fv_fail(fv_params_ctx(plan), FV_ERR_FORMAT,
                    "%.60s: tensor '%.70s' of a %s model is missing%s%s%s",
                    fv_safetensors_shard_path(file, 0), name, family->model_type,
                    near ? "; the nearest is '" : "", near ? near : "", near ? "'" : "");
@@ -138,14 +138,14 @@ static fv_status is_missing(const fv_safetensors *file, const fv_params *plan,
 static fv_status check(const fv_safetensors *file, const fv_transformer_config *cfg,
                        const fv_params *plan)
 {
-    fv_ctx *ctx = fv_params_context(plan);
+    fv_ctx *ctx = fv_params_ctx(plan);
     const fv_family_names *family = fv_family_names_of(cfg->family);
     for (int i = 0; i < fv_params_count(plan); i++) {
         const char *name = fv_params_name(plan, i);
         const fv_file_entry *entry = find(file, family, name);
         if (!entry) return is_missing(file, plan, family, name);
-        FV_FORWARD(check_shape(file, ctx, entry, fv_params_tensor(plan, i),
-                               fv_params_stored_transposed(plan, i)));
+        FV_TRY(check_shape(file, ctx, entry, fv_params_tensor(plan, i),
+                           fv_params_stored_transposed(plan, i)));
     }
     size_t spare = fv_safetensors_count(file) - (size_t)fv_params_count(plan);
     for (size_t i = 0; spare > 0 && i < fv_safetensors_count(file); i++) {
@@ -227,7 +227,7 @@ static fv_tensor *read_tensor(fv_ctx *ctx, fv_safetensors *file, const fv_file_e
 static fv_status read_all(fv_safetensors *file, const fv_params *plan,
                           const fv_family_names *family, bool wrap, fv_params *params)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     for (int i = 0; i < fv_params_count(plan); i++) {
         const char *name = fv_params_name(plan, i);
         const fv_file_entry *entry = find(file, family, name);
@@ -245,7 +245,7 @@ fv_status fv_hf_load(fv_safetensors *file, const fv_transformer_config *cfg, boo
 {
     fv_params *plan = NULL;
     fv_transformer *counted = NULL;
-    FV_FORWARD(fv_params_create_plan(fv_params_context(params), &plan));
+    FV_TRY(fv_params_create_plan(fv_params_ctx(params), &plan));
     fv_status status = fv_transformer_create(plan, cfg, &counted);
     if (status == FV_OK) status = check(file, cfg, plan);
     if (status == FV_OK)

@@ -9,7 +9,7 @@
 static fv_status make(fv_params *params, const fv_seq2seq_config *settings,
                       const fv_data_spec *spec, void **self)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     fv_seq2seq_config cfg = *settings;
     fv_seq2seq *model = NULL;
     FV_RETURN_IF(spec->ability != FV_CAN_TRANSLATE || !spec->source, ctx, FV_ERR_ARGUMENT,
@@ -17,9 +17,9 @@ static fv_status make(fv_params *params, const fv_seq2seq_config *settings,
                  fv_ability_name(spec->ability));
     cfg.source_tokens = (int64_t)fv_tokenizer_vocab_size(spec->source);
     cfg.target_tokens = (int64_t)fv_tokenizer_vocab_size(spec->target);
-    FV_FORWARD(fv_spec_token(ctx, spec, "<s>", &cfg.bos));
-    FV_FORWARD(fv_spec_token(ctx, spec, "</s>", &cfg.eos));
-    FV_FORWARD(fv_seq2seq_create(params, &cfg, &model));
+    FV_TRY(fv_spec_token(ctx, spec, "<s>", &cfg.bos));
+    FV_TRY(fv_spec_token(ctx, spec, "</s>", &cfg.eos));
+    FV_TRY(fv_seq2seq_create(params, &cfg, &model));
     *self = model;
     return FV_OK;
 }
@@ -38,7 +38,7 @@ fv_status fv_seq2seq_translator(fv_ctx *ctx, const fv_seq2seq_config *cfg, fv_to
 {
     const fv_data_spec spec = {.ability = FV_CAN_TRANSLATE, .source = source, .target = target};
     fv_model *m = NULL;
-    FV_FORWARD(fv_model_begin(ctx, &fv_kind_seq2seq, &spec, &m));
+    FV_TRY(fv_model_begin(ctx, &fv_kind_seq2seq, &spec, &m));
     m->type = fv_kind_seq2seq.types;
     fv_status status = make(m->params, cfg, &m->spec, &m->self);
     if (status == FV_OK) status = fv_model_make_encoders(m);
@@ -63,8 +63,8 @@ static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_sp
     char weights[FV_PATH_BYTES];
     fv_seq2seq_config cfg;
     fv_ctx *ctx = from->ctx;
-    FV_FORWARD(fv_seq2seq_config_load(ctx, from->config, &cfg));
-    FV_FORWARD(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));
+    FV_TRY(fv_seq2seq_config_load(ctx, from->config, &cfg));
+    FV_TRY(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));
     spec->ability = FV_CAN_TRANSLATE;
     const int64_t source = (int64_t)fv_tokenizer_vocab_size(spec->source),
                   target = (int64_t)fv_tokenizer_vocab_size(spec->target);
@@ -72,16 +72,16 @@ static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_sp
                  "%.100s: config.json says %lld and %lld tokens, the tokenizers have %lld and %lld",
                  from->path, (long long)cfg.source_tokens, (long long)cfg.target_tokens,
                  (long long)source, (long long)target);
-    FV_FORWARD(make(params, &cfg, spec, self));
-    FV_FORWARD(fv_path_join(ctx, weights, from->path, "model.safetensors"));
+    FV_TRY(make(params, &cfg, spec, self));
+    FV_TRY(fv_path_join(ctx, weights, from->path, "model.safetensors"));
     return fv_params_load(params, weights);
 }
 
 static fv_status save(const void *self, fv_params *params, const char *folder)
 {
     char path[FV_PATH_BYTES];
-    fv_ctx *ctx = fv_params_context(params);
-    FV_FORWARD(fv_path_join(ctx, path, folder, "config.json"));
+    fv_ctx *ctx = fv_params_ctx(params);
+    FV_TRY(fv_path_join(ctx, path, folder, "config.json"));
     return fv_seq2seq_config_save(ctx, fv_seq2seq_settings(self), path);
 }
 
@@ -120,7 +120,7 @@ static int sites(const void *self, fv_site *out, int room)
 static fv_status trace(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_pass *pass)
 {
     if (attends(self) && fv_capture_wants(pass->capture, SITE))
-        fv_pass_show(ctx, pass, SITE, fv_unsqueeze(ctx, fv_seq2seq_align(ctx, self, batch), 1));
+        fv_capture_give(ctx, pass, SITE, fv_unsqueeze(ctx, fv_seq2seq_align(ctx, self, batch), 1));
     return ctx->error;
 }
 

@@ -21,8 +21,8 @@ static fv_status fit_translator(fv_ctx *ctx, const fv_data_spec *spec, fv_transf
                  (long long)cfg->decoder_layers);
     cfg->target_vocabulary =
         spec->target == spec->source ? 0 : (int64_t)fv_tokenizer_vocab_size(spec->target);
-    FV_FORWARD(fv_spec_token(ctx, spec, "<s>", &cfg->bos));
-    FV_FORWARD(fv_spec_token(ctx, spec, "</s>", &cfg->eos));
+    FV_TRY(fv_spec_token(ctx, spec, "<s>", &cfg->bos));
+    FV_TRY(fv_spec_token(ctx, spec, "</s>", &cfg->eos));
     cfg->pad = fv_tokenizer_token_to_id(spec->target, "<pad>", 5);
     return FV_OK;
 }
@@ -101,11 +101,11 @@ static fv_status make_self(fv_ctx *ctx, self_t **out)
 static fv_status make(fv_params *params, const fv_transformer_config *settings,
                       const fv_data_spec *spec, void **self)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     fv_transformer_config cfg = *settings;
     self_t *s = NULL;
-    FV_FORWARD(fit(ctx, spec, &cfg));
-    FV_FORWARD(make_self(ctx, &s));
+    FV_TRY(fit(ctx, spec, &cfg));
+    FV_TRY(make_self(ctx, &s));
     const fv_status status = fv_transformer_create(params, &cfg, &s->model);
     if (status != FV_OK) {
         destroy(s);
@@ -129,7 +129,7 @@ fv_status fv_transformer_translator(fv_ctx *ctx, const fv_transformer_config *cf
 {
     const fv_data_spec spec = {.ability = FV_CAN_TRANSLATE, .source = source, .target = target};
     fv_model *m = NULL;
-    FV_FORWARD(fv_model_begin(ctx, &fv_kind_transformer, &spec, &m));
+    FV_TRY(fv_model_begin(ctx, &fv_kind_transformer, &spec, &m));
     m->type = fv_family_name(cfg->family);
     fv_status status = make(m->params, cfg, &m->spec, &m->self);
     if (status == FV_OK) status = fv_model_make_encoders(m);
@@ -151,9 +151,9 @@ static fv_status open_weights(const fv_model_folder *from, fv_safetensors **out)
 {
     char path[FV_PATH_BYTES];
     const unsigned flags = from->map ? FV_SAFETENSORS_MAP : FV_SAFETENSORS_COPY;
-    FV_FORWARD(fv_path_join(from->ctx, path, from->path, "model.safetensors.index.json"));
+    FV_TRY(fv_path_join(from->ctx, path, from->path, "model.safetensors.index.json"));
     if (!fv_file_exists(from->ctx, path))
-        FV_FORWARD(fv_path_join(from->ctx, path, from->path, "model.safetensors"));
+        FV_TRY(fv_path_join(from->ctx, path, from->path, "model.safetensors"));
     return fv_safetensors_open(from->ctx, path, flags, out);
 }
 
@@ -163,12 +163,12 @@ static fv_status load_sides(const fv_model_folder *from, const fv_transformer_co
 {
     fv_ctx *ctx = from->ctx;
     bool pair = false;
-    FV_FORWARD(fv_has_tokenizer_pair(ctx, from->path, &pair));
+    FV_TRY(fv_has_tokenizer_pair(ctx, from->path, &pair));
     if (!pair) return FV_OK;
     FV_RETURN_IF(cfg->encoder_layers < 1 || cfg->decoder_layers < 1, ctx, FV_ERR_FORMAT,
                  "%.200s: not a translator: it has %s", from->config,
                  cfg->decoder_layers < 1 ? "no decoder" : "no encoder");
-    FV_FORWARD(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));
+    FV_TRY(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));
     const int64_t source = (int64_t)fv_tokenizer_vocab_size(spec->source),
                   target = (int64_t)fv_tokenizer_vocab_size(spec->target),
                   said = cfg->target_vocabulary ? cfg->target_vocabulary : cfg->vocabulary;
@@ -192,15 +192,15 @@ static fv_status load_in(self_t *s, fv_params *params, const fv_model_folder *fr
 {
     fv_ctx *ctx = from->ctx;
     fv_transformer_config cfg;
-    FV_FORWARD(fv_transformer_config_load(ctx, from->config, &cfg));
-    FV_FORWARD(load_sides(from, &cfg, spec));
-    FV_FORWARD(fv_hf_generation_load(ctx, from->path, &cfg, &s->generation));
-    FV_FORWARD(open_weights(from, &s->file));
-    FV_FORWARD(fv_hf_fit(ctx, s->file, &cfg));
+    FV_TRY(fv_transformer_config_load(ctx, from->config, &cfg));
+    FV_TRY(load_sides(from, &cfg, spec));
+    FV_TRY(fv_hf_generation_load(ctx, from->path, &cfg, &s->generation));
+    FV_TRY(open_weights(from, &s->file));
+    FV_TRY(fv_hf_fit(ctx, s->file, &cfg));
     if (cfg.labels > 0)
-        FV_FORWARD(fv_hf_labels_load(ctx, from->config, cfg.labels, &s->names, &cfg.label_names));
-    FV_FORWARD(fv_hf_load(s->file, &cfg, from->map, params));
-    FV_FORWARD(fv_transformer_create(params, &cfg, &s->model));
+        FV_TRY(fv_hf_labels_load(ctx, from->config, cfg.labels, &s->names, &cfg.label_names));
+    FV_TRY(fv_hf_load(s->file, &cfg, from->map, params));
+    FV_TRY(fv_transformer_create(params, &cfg, &s->model));
     if (!from->map) fv_safetensors_close(&s->file);
     spec->ability = main_ability(&cfg);
     spec->labels = cfg.label_names;
@@ -213,7 +213,7 @@ static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_sp
                       void **self)
 {
     self_t *s = NULL;
-    FV_FORWARD(make_self(from->ctx, &s));
+    FV_TRY(make_self(from->ctx, &s));
     const fv_status status = load_in(s, params, from, spec);
     if (status != FV_OK) {
         destroy(s);
@@ -223,20 +223,20 @@ static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_sp
     return FV_OK;
 }
 
-static fv_status save_settings(const fv_transformer *t, const fv_generation_config *g,
+static fv_status save_settings(const fv_transformer *t, const fv_generation_defaults *g,
                                const char *folder)
 {
     char path[FV_PATH_BYTES];
     fv_ctx *ctx = t->ctx;
     const fv_transformer_config *cfg = fv_transformer_settings(t);
-    FV_FORWARD(fv_path_join(ctx, path, folder, "config.json"));
-    FV_FORWARD(fv_transformer_config_save(ctx, cfg, path));
+    FV_TRY(fv_path_join(ctx, path, folder, "config.json"));
+    FV_TRY(fv_transformer_config_save(ctx, cfg, path));
     return cfg->decoder_layers > 0 ? fv_hf_generation_save(ctx, folder, g) : FV_OK;
 }
 
 fv_status fv_transformer_save_settings(const fv_transformer *model, const char *folder)
 {
-    const fv_generation_config g = fv_hf_generation_of(fv_transformer_settings(model));
+    const fv_generation_defaults g = fv_hf_generation_of(fv_transformer_settings(model));
     return save_settings(model, &g, folder);
 }
 
@@ -272,12 +272,12 @@ static int64_t context(const void *self)
     return fv_transformer_settings(((const self_t *)self)->model)->max_positions;
 }
 
-static fv_status freeze(void *self, fv_weight_form form)
+static fv_status pack(void *self, fv_weight_form form)
 {
-    return fv_transformer_freeze(((self_t *)self)->model, form);
+    return fv_transformer_pack(((self_t *)self)->model, form);
 }
 
-static const fv_generation_config *generation(const void *self)
+static const fv_generation_defaults *generation(const void *self)
 {
     return &((const self_t *)self)->generation;
 }
@@ -306,6 +306,6 @@ const fv_model_kind fv_kind_transformer = {
     .trains_bf16 = true,
     .recomputes = true,
     .context = context,
-    .freeze = freeze,
+    .pack = pack,
     .generation = generation,
 };

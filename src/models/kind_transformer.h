@@ -18,7 +18,7 @@
 /* `self` of the kind's functions. */
 typedef struct fv_transformer_self {
     fv_transformer *model;
-    fv_generation_config generation;
+    fv_generation_defaults generation;
     fv_safetensors *file;           /* mapped parameters are in it; or NULL */
     fv_arena names;                 /* of classes */
     fv_transformer_decoder decoder; /* of `steps`; its cache is NULL before the first */

@@ -10,7 +10,7 @@
 
 typedef struct encoded {
     fv_sequences texts;
-    fv_rows rows;
+    fv_token_rows rows;
     fv_tensor *states;
 } encoded;
 
@@ -18,7 +18,7 @@ static encoded encode(fv_ctx *ctx, const fv_transformer *m, const fv_batch *batc
                       const fv_pass *pass)
 {
     encoded e = {.texts = fv_batch_sequences(batch, "tokens")};
-    e.rows = fv_rows_varlen(ctx, &e.texts);
+    e.rows = fv_token_rows_varlen(ctx, &e.texts);
     e.states = fv_transformer_encode(ctx, m, &e.rows, pass);
     return e;
 }
@@ -97,7 +97,7 @@ fv_tensor *fv_transformer_kind_fill(fv_ctx *ctx, void *self, const fv_batch *inp
     int64_t total = 0, first = 0, n = 0;
     for (int64_t i = 0; i < at.count; i++)
         total += at.length[i];
-    int64_t *place = fv_host_room(ctx, FV_I64, 1, &total);
+    int64_t *place = fv_host_alloc(ctx, FV_I64, 1, &total);
     for (int64_t i = 0; place && i < at.count; first += e.texts.length[i++])
         for (int64_t j = 0; j < at.length[i]; j++)
             place[n++] = first + at.tokens[i][j];
@@ -152,14 +152,14 @@ fv_status fv_transformer_kind_trace(fv_ctx *ctx, void *self, const fv_batch *bat
     const bool both = m->cfg.encoder_layers > 0 && m->cfg.decoder_layers > 0;
     const fv_sequences first = fv_batch_sequences(batch, both ? "source" : "tokens"),
                        target = fv_batch_sequences(batch, "target");
-    const fv_rows rows = fv_rows_varlen(ctx, &first);
+    const fv_token_rows rows = fv_token_rows_varlen(ctx, &first);
     if (m->cfg.encoder_layers == 0) {
         fv_transformer_decode(ctx, m, &rows, NULL, NULL, pass);
         return ctx->error;
     }
     fv_tensor *memory = fv_transformer_encode(ctx, m, &rows, pass);
     if (both && target.count > 0) {
-        const fv_rows fed = fv_rows_varlen(ctx, &target);
+        const fv_token_rows fed = fv_token_rows_varlen(ctx, &target);
         fv_transformer_decode(ctx, m, &fed, memory, &rows, pass);
     }
     return ctx->error;

@@ -44,7 +44,7 @@ static fv_status take(void *user, fv_ctx *ctx, const fv_site_weights *site)
     head_mean *s = user;
     const int64_t rows = fv_tensor_size(site->captured.weights, 2);
     const int64_t shape[] = {s->targets->count, rows, 1};
-    float *inside = fv_host_room(ctx, FV_F32, 3, shape);
+    float *inside = fv_host_alloc(ctx, FV_F32, 3, shape);
     for (int64_t i = 0; inside && i < s->targets->count; i++)
         for (int64_t t = 0; t < rows; t++)
             inside[i * rows + t] = t < s->targets->length[i] ? 1.0F : 0.0F;
@@ -76,7 +76,7 @@ static fv_tensor *align_in(fv_ctx *ctx, const fv_transformer_self *p, const fv_b
     fv_memory memory;
     if (fv_encoder_transformer.encode(ctx, p->model, inputs, &call, &memory) != FV_OK)
         return ctx->invalid;
-    const fv_rows target = fv_rows_pad(ctx, &targets, c->pad < 0 ? c->eos : c->pad);
+    const fv_token_rows target = fv_token_rows_pad(ctx, &targets, c->pad < 0 ? c->eos : c->pad);
     fv_transformer_decode(ctx, p->model, &target, memory.states, &memory.rows, &capturing);
     return ctx->error == FV_OK ? mean.out : ctx->invalid;
 }
@@ -119,7 +119,7 @@ fv_status fv_transformer_kind_steps(void *self, const fv_batch *inputs, fv_stepp
     FV_RETURN_IF((pairs ? d->sources.count : d->prompts.count) < 1 || c->decoder_layers < 1, ctx,
                  FV_ERR_ARGUMENT, "transformer: steps need a decoder and the field %s",
                  pairs ? "source" : "tokens");
-    if (!d->cache) FV_FORWARD(fv_cache_create(p->model, &d->cache));
+    if (!d->cache) FV_TRY(fv_cache_create(p->model, &d->cache));
     fv_arena_free(&p->room);
     fv_arena_init(&p->room, &ctx->mem);
     if (pairs) {
@@ -128,9 +128,9 @@ fv_status fv_transformer_kind_steps(void *self, const fv_batch *inputs, fv_stepp
         const fv_token_pairs alone = {.count = d->sources.count,
                                       .source = d->sources.tokens,
                                       .source_length = d->sources.length};
-        FV_FORWARD(shifted(ctx, c->bos, &alone, &p->room, &d->prompts));
+        FV_TRY(shifted(ctx, c->bos, &alone, &p->room, &d->prompts));
     } else {
-        FV_FORWARD(set_first_tokens(p, ctx));
+        FV_TRY(set_first_tokens(p, ctx));
     }
     *out = fv_transformer_stepper(d);
     return FV_OK;

@@ -71,14 +71,14 @@ static fv_status check_names(fv_ctx *ctx, const fv_model_kind *kind)
 fv_status fv_register_model(fv_ctx *ctx, const fv_model_kind *kind)
 {
     fv_model_kind full;
-    FV_FORWARD(fv_registry_fill(ctx, kind, &full, sizeof full));
+    FV_TRY(fv_registry_fill(ctx, kind, &full, sizeof full));
     FV_RETURN_IF(!fv_registry_is_name(full.name) || !full.create || !full.destroy, ctx,
                  FV_ERR_ARGUMENT, "a model kind needs a name of one word, create and destroy");
     FV_RETURN_IF(!full.load != !full.save, ctx, FV_ERR_ARGUMENT,
                  "model kind %.60s: load and save go together", full.name);
     FV_RETURN_IF(!full.get_counters != !full.set_counters, ctx, FV_ERR_ARGUMENT,
                  "model kind %.60s: get_counters and set_counters go together", full.name);
-    FV_FORWARD(check_names(ctx, &full));
+    FV_TRY(check_names(ctx, &full));
     return fv_registry_add(ctx, &ctx->models, &full, sizeof full);
 }
 

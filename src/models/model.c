@@ -67,11 +67,11 @@ static fv_status choose_type(fv_model *m)
 
 static fv_status fill(fv_model *m, const fv_recipe *recipe)
 {
-    FV_FORWARD(choose_type(m));
+    FV_TRY(choose_type(m));
     /* Without `save`, config.json holds the kind's own keys: `create` sees nothing else, or a
      * folder would open as another model. */
-    if (!m->kind->save) FV_FORWARD(fv_model_keep_settings(m, recipe));
-    FV_FORWARD(m->kind->create(m->params, m->settings ? m->settings : recipe, &m->spec, &m->self));
+    if (!m->kind->save) FV_TRY(fv_model_keep_settings(m, recipe));
+    FV_TRY(m->kind->create(m->params, m->settings ? m->settings : recipe, &m->spec, &m->self));
     if (m->ctx->error != FV_OK) return m->ctx->error;
     return fv_model_make_encoders(m);
 }
@@ -86,7 +86,7 @@ fv_status fv_model_create(fv_ctx *ctx, const char *name, const fv_recipe *recipe
         free_tokenizers(&given);
         return fv_fail(ctx, FV_ERR_ARGUMENT, "there is no model kind '%.60s'", name);
     }
-    FV_FORWARD(fv_model_begin(ctx, kind, spec, &m));
+    FV_TRY(fv_model_begin(ctx, kind, spec, &m));
     const fv_status status = fill(m, recipe);
     if (status == FV_OK)
         *out = m;
@@ -116,7 +116,7 @@ fv_status fv_model_read_type(fv_ctx *ctx, const char *config, fv_arena *arena, c
 {
     fv_doc *doc = NULL;
     const char *type = "";
-    FV_FORWARD(fv_json_load(ctx, config, &doc));
+    FV_TRY(fv_json_load(ctx, config, &doc));
     fv_status status = fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT);
     if (status == FV_OK) status = fv_doc_get_string(doc, &doc->root, "model_type", true, &type);
     if (status == FV_OK) {
@@ -146,8 +146,8 @@ static fv_status load(fv_model *m, const fv_model_folder *from)
 {
     bool pair = false;
     if (!m->kind->load) return fv_model_config_load(m, from);
-    FV_FORWARD(fv_has_tokenizer_pair(m->ctx, from->path, &pair));
-    FV_FORWARD(m->kind->load(m->params, from, &m->spec, &m->self));
+    FV_TRY(fv_has_tokenizer_pair(m->ctx, from->path, &pair));
+    FV_TRY(m->kind->load(m->params, from, &m->spec, &m->self));
     if (pair) m->spec.ability = FV_CAN_TRANSLATE;
     return m->spec.ability == FV_CAN_TRANSLATE || m->spec.source ? fv_model_load_tokenizers(m)
                                                                  : FV_OK;
@@ -168,8 +168,8 @@ static fv_status open_model(fv_ctx *ctx, const char *folder, bool map, fv_model 
     const fv_data_spec nothing = {.ability = FV_CAN_GENERATE};
     fv_model *m = NULL;
     if (ctx->error != FV_OK) return ctx->error;
-    FV_FORWARD(fv_path_join(ctx, config, folder, "config.json"));
-    FV_FORWARD(fv_model_begin(ctx, kind, &nothing, &m));
+    FV_TRY(fv_path_join(ctx, config, folder, "config.json"));
+    FV_TRY(fv_model_begin(ctx, kind, &nothing, &m));
     const fv_model_folder from = {.ctx = ctx, .path = folder, .config = config, .map = map};
     fv_status status = fv_model_read_type(ctx, config, &m->arena, &m->type);
     if (status == FV_OK) status = find_kind(ctx, config, m->type, &kind);
@@ -196,23 +196,23 @@ fv_status fv_model_map(fv_ctx *ctx, const char *folder, fv_model **out)
 fv_status fv_model_save_settings(fv_model *m, const char *folder)
 {
     if (m->kind->save)
-        FV_FORWARD(m->kind->save(m->self, m->params, folder));
+        FV_TRY(m->kind->save(m->self, m->params, folder));
     else
-        FV_FORWARD(fv_model_config_save(m, folder));
+        FV_TRY(fv_model_config_save(m, folder));
     return fv_model_save_tokenizers(m, folder);
 }
 
 fv_status fv_model_save(fv_model *m, const char *folder)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(m->ctx, path, folder, "model.safetensors"));
-    FV_FORWARD(fv_model_save_settings(m, folder));
+    FV_TRY(fv_path_join(m->ctx, path, folder, "model.safetensors"));
+    FV_TRY(fv_model_save_settings(m, folder));
     return fv_params_save(m->params, path);
 }
 
 /* ---- what is inside -------------------------------------------------------------------------- */
 
-fv_ctx *fv_model_context(const fv_model *m) { return m->ctx; }
+fv_ctx *fv_model_ctx(const fv_model *m) { return m->ctx; }
 fv_params *fv_model_params(const fv_model *m) { return m->params; }
 const fv_model_kind *fv_model_kind_of(const fv_model *m) { return m->kind; }
 void *fv_model_self(const fv_model *m) { return m->self; }
@@ -249,9 +249,9 @@ fv_status fv_model_trace(fv_model *m, const fv_batch *batch, const fv_pass *pass
     return status == FV_OK ? m->ctx->error : status;
 }
 
-const fv_generation_config *fv_model_generation(const fv_model *m)
+const fv_generation_defaults *fv_model_generation(const fv_model *m)
 {
-    static const fv_generation_config none = {.bos = -1, .pad = -1};
-    const fv_generation_config *own = m->kind->generation ? m->kind->generation(m->self) : NULL;
+    static const fv_generation_defaults none = {.bos = -1, .pad = -1};
+    const fv_generation_defaults *own = m->kind->generation ? m->kind->generation(m->self) : NULL;
     return own ? own : &none;
 }

@@ -22,10 +22,10 @@ static fv_status make_recipe(fv_ctx *ctx, const fv_model_kind *kind, fv_recipe *
 fv_status fv_model_keep_settings(fv_model *m, const fv_recipe *recipe)
 {
     const fv_key *key;
-    FV_FORWARD(make_recipe(m->ctx, m->kind, &m->settings));
+    FV_TRY(make_recipe(m->ctx, m->kind, &m->settings));
     for (size_t i = 0; (key = fv_recipe_key(m->settings, i)) != NULL; i++)
         if (recipe && fv_recipe_is_set(recipe, key->name))
-            FV_FORWARD(fv_recipe_set(m->settings, key->name, fv_recipe_text(recipe, key->name)));
+            FV_TRY(fv_recipe_set(m->settings, key->name, fv_recipe_text(recipe, key->name)));
     return FV_OK;
 }
 
@@ -83,7 +83,7 @@ fv_status fv_model_config_save(const fv_model *m, const char *folder)
 {
     char path[FV_PATH_BYTES];
     fv_json_writer w;
-    FV_FORWARD(fv_path_join(m->ctx, path, folder, "config.json"));
+    FV_TRY(fv_path_join(m->ctx, path, folder, "config.json"));
     fv_json_begin(&w, m->ctx);
     put_model(&w, m);
     const fv_status status = fv_json_save(&w, path);
@@ -109,7 +109,7 @@ static fv_status read_setting(const fv_doc *doc, const fv_value *v, const char *
         fv_double_to_decimal(v->as.real, number);
         break;
     default:
-        FV_FORWARD(fv_doc_string(doc, v, &text));
+        FV_TRY(fv_doc_string(doc, v, &text));
     }
     const fv_status status = fv_recipe_set(settings, name, text);
     return status == FV_ERR_ARGUMENT ? fv_doc_fail(doc, v, FV_ERR_FORMAT, "%s: bad value", name)
@@ -121,7 +121,7 @@ static fv_status read_numbers(const fv_doc *doc, const fv_value *data, fv_data_s
     for (uint32_t i = 0; i < data->count; i++) {
         const fv_member *member = &data->as.members[i];
         int64_t value = 0;
-        FV_FORWARD(fv_doc_int(doc, &member->value, INT64_MIN, INT64_MAX, &value));
+        FV_TRY(fv_doc_int(doc, &member->value, INT64_MIN, INT64_MAX, &value));
         if (!fv_data_spec_set(spec, member->key, value))
             return fv_doc_fail(doc, &member->value, FV_ERR_FORMAT, "more numbers than a model has");
     }
@@ -134,7 +134,7 @@ static fv_status read_labels(const fv_doc *doc, const fv_value *list, fv_model *
     FV_RETURN_IF(!names, m->ctx, FV_ERR_MEMORY, "no memory for %u classes", list->count);
     for (uint32_t i = 0; i < list->count; i++) {
         const char *name = NULL;
-        FV_FORWARD(fv_doc_string(doc, &list->as.items[i], &name));
+        FV_TRY(fv_doc_string(doc, &list->as.items[i], &name));
         names[i] = fv_arena_text(&m->arena, name, strlen(name));
         FV_RETURN_IF(!names[i], m->ctx, FV_ERR_MEMORY, "no memory for a class");
     }
@@ -146,7 +146,7 @@ static fv_status read_labels(const fv_doc *doc, const fv_value *list, fv_model *
 static fv_status read_ability(const fv_doc *doc, fv_data_spec *spec)
 {
     const char *name = NULL;
-    FV_FORWARD(fv_doc_get_string(doc, &doc->root, "ability", true, &name));
+    FV_TRY(fv_doc_get_string(doc, &doc->root, "ability", true, &name));
     for (int i = 0; i < FV_ABILITY_COUNT; i++)
         if (strcmp(fv_ability_name((fv_ability)i), name) == 0) {
             spec->ability = (fv_ability)i;
@@ -158,23 +158,23 @@ static fv_status read_ability(const fv_doc *doc, fv_data_spec *spec)
 static fv_status read_model(const fv_doc *doc, fv_model *m)
 {
     const fv_value *settings = NULL, *data = NULL, *labels = NULL;
-    FV_FORWARD(read_ability(doc, &m->spec));
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "settings", FV_VALUE_OBJECT, &settings));
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "data", FV_VALUE_OBJECT, &data));
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "labels", FV_VALUE_ARRAY, &labels));
-    FV_FORWARD(make_recipe(m->ctx, m->kind, &m->settings));
+    FV_TRY(read_ability(doc, &m->spec));
+    FV_TRY(fv_doc_get(doc, &doc->root, "settings", FV_VALUE_OBJECT, &settings));
+    FV_TRY(fv_doc_get(doc, &doc->root, "data", FV_VALUE_OBJECT, &data));
+    FV_TRY(fv_doc_get(doc, &doc->root, "labels", FV_VALUE_ARRAY, &labels));
+    FV_TRY(make_recipe(m->ctx, m->kind, &m->settings));
     for (uint32_t i = 0; i < settings->count; i++)
-        FV_FORWARD(read_setting(doc, &settings->as.members[i].value, settings->as.members[i].key,
-                                m->settings));
-    FV_FORWARD(read_numbers(doc, data, &m->spec));
+        FV_TRY(read_setting(doc, &settings->as.members[i].value, settings->as.members[i].key,
+                            m->settings));
+    FV_TRY(read_numbers(doc, data, &m->spec));
     return read_labels(doc, labels, m);
 }
 
 static fv_status has_tokenizer(fv_model *m, bool *out)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_has_tokenizer_pair(m->ctx, m->folder, out));
-    FV_FORWARD(fv_path_join(m->ctx, path, m->folder, "tokenizer.json"));
+    FV_TRY(fv_has_tokenizer_pair(m->ctx, m->folder, out));
+    FV_TRY(fv_path_join(m->ctx, path, m->folder, "tokenizer.json"));
     *out = *out || fv_file_exists(m->ctx, path);
     return FV_OK;
 }
@@ -196,13 +196,13 @@ fv_status fv_model_config_load(fv_model *m, const fv_model_folder *from)
     char weights[FV_PATH_BYTES];
     bool text = false;
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_json_load(m->ctx, from->config, &doc));
+    FV_TRY(fv_json_load(m->ctx, from->config, &doc));
     const fv_status status = read_model(doc, m);
     fv_doc_free(&doc);
-    FV_FORWARD(status);
-    FV_FORWARD(has_tokenizer(m, &text));
-    if (text) FV_FORWARD(fv_model_load_tokenizers(m));
-    FV_FORWARD(create(m, from));
-    FV_FORWARD(fv_path_join(m->ctx, weights, from->path, "model.safetensors"));
+    FV_TRY(status);
+    FV_TRY(has_tokenizer(m, &text));
+    if (text) FV_TRY(fv_model_load_tokenizers(m));
+    FV_TRY(create(m, from));
+    FV_TRY(fv_path_join(m->ctx, weights, from->path, "model.safetensors"));
     return fv_params_load(m->params, weights);
 }

@@ -29,7 +29,7 @@ void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size)
         .readout = FV_READOUT_TANH,
         .readout_width = 128,
     };
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 /* ---- checks ----------------------------------------------------------------------- */
@@ -98,21 +98,21 @@ static fv_status check_kinds(fv_ctx *ctx, const fv_seq2seq_config *c)
 static fv_status create_parts(fv_params *params, fv_seq2seq *m)
 {
     const fv_seq2seq_config *c = &m->cfg;
-    FV_FORWARD(m->x->create_embedding(params, c, &m->encoder));
-    FV_FORWARD(m->y->create_embedding(params, c, &m->decoder));
-    FV_FORWARD(m->x->create(params, c, m->encoder));
+    FV_TRY(m->x->create_embedding(params, c, &m->encoder));
+    FV_TRY(m->y->create_embedding(params, c, &m->decoder));
+    FV_TRY(m->x->create(params, c, m->encoder));
     return m->y->create(params, c, m->x->width(c), m->decoder);
 }
 
 fv_status fv_seq2seq_create(fv_params *params, const fv_seq2seq_config *given, fv_seq2seq **out)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     fv_seq2seq_config full, *cfg = &full;
     fv_seq2seq_config_init(cfg, sizeof *cfg);
-    FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given), ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(!fv_config_copy(cfg, sizeof *cfg, given), ctx, FV_ERR_ARGUMENT,
                  "seq2seq: the config is not initialised");
-    FV_FORWARD(check_sizes(ctx, cfg));
-    FV_FORWARD(check_kinds(ctx, cfg));
+    FV_TRY(check_sizes(ctx, cfg));
+    FV_TRY(check_kinds(ctx, cfg));
     fv_seq2seq *m = fv_mem_zalloc(&ctx->mem, sizeof *m);
     FV_RETURN_IF(!m, ctx, FV_ERR_MEMORY, "no memory for a model");
     m->ctx = ctx;

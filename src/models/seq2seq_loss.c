@@ -15,7 +15,7 @@ typedef struct run {
     const fv_pass *pass;
     bool want_weights;
     const fv_batch *inputs;
-    fv_varlen target;
+    fv_packed_sequences target;
     int64_t *given, *expected; /* [target.total]: tokens fed, and the tokens they should predict */
     /* [target.steps] */
     fv_tensor **state, **context, **readout, **logits, **weights, **embedded;
@@ -29,7 +29,7 @@ enum { STEP_LISTS = 8 };
 
 static void fill_tokens(run *r)
 {
-    const fv_varlen *p = &r->target;
+    const fv_packed_sequences *p = &r->target;
     const fv_seq2seq_config *c = &r->m->cfg;
     for (int64_t t = 0; t < p->steps; t++)
         for (int64_t i = 0; i < p->rows[t]; i++) {
@@ -49,7 +49,7 @@ static fv_status pack_targets(run *r)
     FV_RETURN_IF(!lengths, ctx, FV_ERR_MEMORY, "seq2seq: no memory for a batch");
     for (int64_t i = 0; i < batch->count; i++)
         lengths[i] = batch->target_length[i] + 1;
-    fv_status status = fv_varlen_make(ctx, batch->count, lengths, &r->target);
+    fv_status status = fv_pack_sequences(ctx, batch->count, lengths, &r->target);
     fv_mem_free(&ctx->mem, lengths, bytes);
     return status;
 }
@@ -59,7 +59,7 @@ static fv_status begin(run *r)
     fv_ctx *ctx = r->ctx;
     FV_RETURN_IF(r->batch->count < 1, ctx, FV_ERR_ARGUMENT, "seq2seq: an empty batch");
     FV_RETURN_IF(!r->batch->target, ctx, FV_ERR_ARGUMENT, "seq2seq: a batch without targets");
-    FV_FORWARD(pack_targets(r));
+    FV_TRY(pack_targets(r));
     const size_t total = (size_t)r->target.total, steps = (size_t)r->target.steps;
     r->given = fv_mem_alloc(&ctx->mem, 2 * total * sizeof *r->given);
     r->state = fv_mem_zalloc(&ctx->mem, STEP_LISTS * steps * sizeof *r->state);
@@ -82,7 +82,7 @@ static void end(run *r)
     const size_t total = (size_t)r->target.total, steps = (size_t)r->target.steps;
     if (r->given) fv_mem_free(mem, r->given, 2 * total * sizeof *r->given);
     if (r->state) fv_mem_free(mem, r->state, STEP_LISTS * steps * sizeof *r->state);
-    fv_varlen_free(&r->target);
+    fv_packed_free(&r->target);
 }
 
 /* ---- steps ------------------------------------------------------------------------ */
@@ -306,8 +306,8 @@ fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *m, const fv_batch *ba
     fv_no_grad_begin(ctx);
     if (status == FV_OK) run_steps(&r);
     if (ctx->error == FV_OK) {
-        fv_tensor *past = fv_unsqueeze(ctx, fv_varlen_padding_mask(ctx, &r.target), -1);
-        all = fv_masked_fill(ctx, fv_varlen_pad(ctx, &r.target, joined(&r, r.weights), NULL), past,
+        fv_tensor *past = fv_unsqueeze(ctx, fv_packed_padding_mask(ctx, &r.target), -1);
+        all = fv_masked_fill(ctx, fv_packed_pad(ctx, &r.target, joined(&r, r.weights), NULL), past,
                              0);
     }
     fv_no_grad_end(ctx);

@@ -220,19 +220,19 @@ static fv_status read_field(const fv_doc *doc, int i, fv_seq2seq_config *cfg)
     bool flag = false;
     switch (key->type) {
     case FV_KEY_REAL:
-        FV_FORWARD(fv_doc_real(doc, value, &real));
+        FV_TRY(fv_doc_real(doc, value, &real));
         if (!(real >= key->min && real <= key->max))
             return fv_doc_fail(doc, value, FV_ERR_FORMAT, "%s is out of range", short_name(i));
         break;
     case FV_KEY_BOOL:
-        FV_FORWARD(fv_doc_bool(doc, value, &flag));
+        FV_TRY(fv_doc_bool(doc, value, &flag));
         integer = flag;
         break;
     case FV_KEY_CHOICE:
-        FV_FORWARD(fv_doc_choice(doc, value, key->choices, &integer));
+        FV_TRY(fv_doc_choice(doc, value, key->choices, &integer));
         break;
     default:
-        FV_FORWARD(fv_doc_int(doc, value, (int64_t)key->min, (int64_t)key->max, &integer));
+        FV_TRY(fv_doc_int(doc, value, (int64_t)key->min, (int64_t)key->max, &integer));
     }
     put(cfg, i, integer, real);
     return FV_OK;
@@ -251,8 +251,8 @@ static bool is_known(const char *name)
 static fv_status read_config(const fv_doc *doc, fv_seq2seq_config *cfg)
 {
     const char *type = NULL;
-    FV_FORWARD(fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT));
-    FV_FORWARD(fv_doc_get_string(doc, &doc->root, "model_type", true, &type));
+    FV_TRY(fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT));
+    FV_TRY(fv_doc_get_string(doc, &doc->root, "model_type", true, &type));
     if (strcmp(type, MODEL_TYPE) != 0)
         return fv_doc_fail(doc, &doc->root, FV_ERR_FORMAT, "model_type is '%.60s', not '%s'", type,
                            MODEL_TYPE);
@@ -263,18 +263,18 @@ static fv_status read_config(const fv_doc *doc, fv_seq2seq_config *cfg)
                                doc->root.as.members[i].key);
     for (int i = 0; i < COUNTS; i++) {
         int64_t value = 0;
-        FV_FORWARD(fv_doc_get_int(doc, &doc->root, counts[i].name, true, 0, WIDE, &value));
+        FV_TRY(fv_doc_get_int(doc, &doc->root, counts[i].name, true, 0, WIDE, &value));
         memcpy((char *)cfg + counts[i].at, &value, sizeof value);
     }
     for (int i = 0; i < KEYS; i++)
-        FV_FORWARD(read_field(doc, i, cfg));
+        FV_TRY(read_field(doc, i, cfg));
     return FV_OK;
 }
 
 fv_status fv_seq2seq_config_load(fv_ctx *ctx, const char *path, fv_seq2seq_config *out)
 {
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_json_load(ctx, path, &doc));
+    FV_TRY(fv_json_load(ctx, path, &doc));
     fv_seq2seq_config cfg;
     fv_seq2seq_config_init(&cfg, sizeof cfg);
     fv_status status = read_config(doc, &cfg);

@@ -92,7 +92,7 @@ static void settings_t5(fv_transformer_config *c)
     c->final_norm = true;
     c->positions = FV_POSITION_RELATIVE;
     c->relative_buckets = 32;
-    c->relative_reach = 128;
+    c->relative_max_distance = 128;
     c->scale_embedding = false;
     c->bias = c->attention_bias = c->ff_bias = false;
     c->unscaled = true;
@@ -141,7 +141,7 @@ void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size, 
     made.family = family;
     fv_rotary_config_init(&made.rotary, sizeof made.rotary, 0);
     if ((unsigned)family < FV_FAMILY_COUNT && settings[family]) settings[family](&made);
-    fv_config_fill(cfg, struct_size, &made, sizeof made);
+    fv_config_set_defaults(cfg, struct_size, &made, sizeof made);
 }
 
 static void complete(fv_transformer_config *c)
@@ -268,7 +268,7 @@ static fv_block_config block_of(const fv_transformer_config *c, const fv_side_na
     b.bias = c->bias;
     b.post = c->post;
     b.dropout = c->dropout;
-    fv_heads_config *h = &b.self;
+    fv_mha_config *h = &b.self;
     if (c->head_dim > 0) h->d_k = c->head_dim;
     h->kv_heads = c->kv_heads;
     h->bias = h->bias_out = c->attention_bias;
@@ -302,7 +302,7 @@ static fv_status mark_transposed(fv_params *params, const char *prefix, const fv
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char name[FV_NN_NAME];
         snprintf(name, sizeof name, "%.200s.%.200s.weight", prefix, parts[i]);
-        FV_FORWARD(fv_params_store_transposed(params, name));
+        FV_TRY(fv_params_store_transposed(params, name));
     }
     return FV_OK;
 }
@@ -319,10 +319,10 @@ static fv_status create_blocks(fv_transformer *m, fv_side *s, const fv_side_name
     for (int64_t i = 0; i < s->layers; i++) {
         char prefix[FV_NN_NAME];
         snprintf(prefix, sizeof prefix, "%s%lld", names->layer, (long long)i);
-        FV_FORWARD(fv_block_create(m->params, prefix, &cfg, &s->blocks[i]));
+        FV_TRY(fv_block_create(m->params, prefix, &cfg, &s->blocks[i]));
         for (int k = 0; k < 2; k++)
             s->calls[2 * i + k] = (fv_side_call){.block = &s->blocks[i], .training = k > 0};
-        if (transposed) FV_FORWARD(mark_transposed(m->params, prefix, cfg.names));
+        if (transposed) FV_TRY(mark_transposed(m->params, prefix, cfg.names));
     }
     return FV_OK;
 }
@@ -331,15 +331,15 @@ static fv_status create_relative(fv_transformer *m, fv_side *s, const fv_side_na
 {
     const fv_transformer_config *c = &m->cfg;
     s->relative = (fv_relative){.kind = FV_RELATIVE_T5,
-                                .reach = c->relative_reach,
+                                .max_distance = c->relative_max_distance,
                                 .buckets = c->relative_buckets,
                                 .bidirectional = s->encoder};
     const int64_t rows = fv_relative_rows(&s->relative);
     FV_RETURN_IF(rows == 0, m->ctx, FV_ERR_ARGUMENT,
                  "transformer: %lld buckets for distances to %lld", (long long)c->relative_buckets,
-                 (long long)c->relative_reach);
-    return fv_table_create(m->params, names->relative, rows,
-                           s->encoder ? c->heads : c->decoder_heads, 0.02, &s->relative_table);
+                 (long long)c->relative_max_distance);
+    return fv_embedding_create(m->params, names->relative, rows,
+                               s->encoder ? c->heads : c->decoder_heads, 0.02, &s->relative_table);
 }
 
 static fv_status create_embedding(fv_transformer *m, fv_side *s, const fv_side_names *names)
@@ -349,17 +349,17 @@ static fv_status create_embedding(fv_transformer *m, fv_side *s, const fv_side_n
     const bool both = c->encoder_layers > 0 && c->decoder_layers > 0 && c->target_vocabulary == 0;
     const int64_t rows = !s->encoder && c->target_vocabulary ? c->target_vocabulary : c->vocabulary;
     const double start = c->init_std > 0 ? c->init_std : 1 / sqrt((double)c->width);
-    FV_FORWARD(fv_table_create(m->params, both ? shared : names->embedding, rows, c->width, start,
+    FV_TRY(fv_embedding_create(m->params, both ? shared : names->embedding, rows, c->width, start,
                                &s->embedding));
     if (c->positions == FV_POSITION_LEARNED)
-        FV_FORWARD(fv_table_create(m->params, names->positions,
+        FV_TRY(fv_embedding_create(m->params, names->positions,
                                    c->max_positions + c->position_offset, c->width, start,
                                    &s->positions));
     if (c->types > 0 && names->types)
-        FV_FORWARD(fv_table_create(m->params, names->types, c->types, c->width, start, &s->types));
+        FV_TRY(fv_embedding_create(m->params, names->types, c->types, c->width, start, &s->types));
     if (c->embedding_norm)
-        FV_FORWARD(fv_norm_layer_create(m->params, names->embedding_norm, c->width, c->norm,
-                                        c->bias, c->eps, &s->embedding_norm));
+        FV_TRY(fv_norm_layer_create(m->params, names->embedding_norm, c->width, c->norm, c->bias,
+                                    c->eps, &s->embedding_norm));
     return FV_OK;
 }
 
@@ -372,12 +372,12 @@ static fv_status create_stack(fv_transformer *m, bool encoder)
     s->encoder = encoder;
     s->layers = encoder ? c->encoder_layers : c->decoder_layers;
     if (s->layers == 0) return FV_OK;
-    FV_FORWARD(create_embedding(m, s, names));
-    if (c->positions == FV_POSITION_RELATIVE) FV_FORWARD(create_relative(m, s, names));
-    FV_FORWARD(create_blocks(m, s, names));
+    FV_TRY(create_embedding(m, s, names));
+    if (c->positions == FV_POSITION_RELATIVE) FV_TRY(create_relative(m, s, names));
+    FV_TRY(create_blocks(m, s, names));
     if (c->final_norm)
-        FV_FORWARD(fv_norm_layer_create(m->params, names->final_norm, c->width, c->norm, c->bias,
-                                        c->eps, &s->final_norm));
+        FV_TRY(fv_norm_layer_create(m->params, names->final_norm, c->width, c->norm, c->bias,
+                                    c->eps, &s->final_norm));
     return FV_OK;
 }
 
@@ -391,7 +391,7 @@ static fv_status create_logits(fv_transformer *m, const fv_family_names *n)
     const int64_t rows = s->embedding->shape[0];
     m->logits = s->embedding;
     if (!c->tied)
-        FV_FORWARD(fv_table_create(m->params, n->logits, rows, c->width,
+        FV_TRY(fv_embedding_create(m->params, n->logits, rows, c->width,
                                    c->init_std > 0 ? c->init_std : 1 / sqrt((double)c->width),
                                    &m->logits));
     if (c->logits_bias) {
@@ -401,8 +401,8 @@ static fv_status create_logits(fv_transformer *m, const fv_family_names *n)
                                       fv_init_constant(0));
     }
     if (!c->words) return m->ctx->error;
-    FV_FORWARD(fv_dense_create(m->params, n->words_dense, c->width, c->width, c->bias, c->init_std,
-                               &m->words_dense));
+    FV_TRY(fv_dense_create(m->params, n->words_dense, c->width, c->width, c->bias, c->init_std,
+                           &m->words_dense));
     return fv_norm_layer_create(m->params, n->words_norm, c->width, c->norm, c->bias, c->eps,
                                 &m->words_norm);
 }
@@ -411,16 +411,16 @@ static fv_status create_heads(fv_transformer *m)
 {
     const fv_transformer_config *c = &m->cfg;
     const fv_family_names *n = fv_family_names_of(c->family);
-    FV_FORWARD(create_logits(m, n));
+    FV_TRY(create_logits(m, n));
     if (c->pooler)
-        FV_FORWARD(fv_dense_create(m->params, n->pooler, c->width, c->width, c->bias, c->init_std,
-                                   &m->pooler));
+        FV_TRY(fv_dense_create(m->params, n->pooler, c->width, c->width, c->bias, c->init_std,
+                               &m->pooler));
     if (c->next_sentence)
-        FV_FORWARD(fv_dense_create(m->params, n->next_sentence, c->width, 2, c->bias, c->init_std,
-                                   &m->next_sentence));
+        FV_TRY(fv_dense_create(m->params, n->next_sentence, c->width, 2, c->bias, c->init_std,
+                               &m->next_sentence));
     if (c->labels)
-        FV_FORWARD(fv_dense_create(m->params, n->labels, c->width, c->labels, c->bias, c->init_std,
-                                   &m->labels));
+        FV_TRY(fv_dense_create(m->params, n->labels, c->width, c->labels, c->bias, c->init_std,
+                               &m->labels));
     return m->ctx->error;
 }
 
@@ -428,25 +428,25 @@ static fv_status create_heads(fv_transformer *m)
 
 static fv_status build(fv_transformer *m)
 {
-    FV_FORWARD(create_stack(m, true));
-    FV_FORWARD(create_stack(m, false));
+    FV_TRY(create_stack(m, true));
+    FV_TRY(create_stack(m, false));
     return create_heads(m);
 }
 
 fv_status fv_transformer_create(fv_params *params, const fv_transformer_config *cfg,
                                 fv_transformer **out)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     fv_transformer_config own;
     fv_transformer_config_init(&own, sizeof own, FV_FAMILY_FOVEA);
-    FV_RETURN_IF(!fv_config_read(&own, sizeof own, cfg), ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(!fv_config_copy(&own, sizeof own, cfg), ctx, FV_ERR_ARGUMENT,
                  "transformer: the config is not initialised");
     if (ctx->error != FV_OK) return ctx->error;
     complete(&own);
-    FV_FORWARD(check_sizes(ctx, &own));
-    FV_FORWARD(check_numbers(ctx, &own));
-    FV_FORWARD(check_family(ctx, &own));
-    FV_FORWARD(check_parts(ctx, &own));
+    FV_TRY(check_sizes(ctx, &own));
+    FV_TRY(check_numbers(ctx, &own));
+    FV_TRY(check_family(ctx, &own));
+    FV_TRY(check_parts(ctx, &own));
     fv_transformer *m = fv_mem_zalloc(&ctx->mem, sizeof *m);
     FV_RETURN_IF(!m, ctx, FV_ERR_MEMORY, "no memory for a model");
     m->ctx = ctx;

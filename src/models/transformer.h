@@ -53,7 +53,7 @@ typedef struct fv_side {
     fv_tensor *embedding; /* may be shared */
     fv_tensor *positions, *types;
     fv_norm_layer embedding_norm, final_norm; /* weight NULL: none */
-    fv_relative relative;                     /* reach 0: none */
+    fv_relative relative;                     /* max_distance 0: none */
     fv_tensor *relative_table;
     int64_t layers;
     fv_block *blocks;
@@ -74,17 +74,18 @@ struct fv_transformer {
 /* ---- rows (transformer_rows.c) ------------------------------------------------------ */
 
 /* Shapes and the number of positions; poisons. */
-bool fv_rows_check(fv_ctx *ctx, const fv_transformer *m, const fv_rows *rows);
+bool fv_token_rows_check(fv_ctx *ctx, const fv_transformer *m, const fv_token_rows *rows);
 /* Number of documents: those of `begin`, or one per row. */
-int64_t fv_rows_documents(const fv_rows *rows);
+int64_t fv_token_rows_documents(const fv_token_rows *rows);
 /* The embedded tokens: input of the first block. `first` is the position of column 0 where
  * rows->positions is NULL. */
 fv_tensor *fv_side_embed(fv_ctx *ctx, const fv_transformer *m, const fv_side *side,
-                         const fv_rows *rows, int64_t first, bool training);
+                         const fv_token_rows *rows, int64_t first, bool training);
 /* The rotary table of the rows, or NULL where the model has none. */
-fv_tensor *fv_side_angles(fv_ctx *ctx, const fv_transformer *m, const fv_rows *rows, int64_t first);
+fv_tensor *fv_side_angles(fv_ctx *ctx, const fv_transformer *m, const fv_token_rows *rows,
+                          int64_t first);
 /* u8 [batch, 1, 1, n] from a mask, or NULL. */
-fv_tensor *fv_rows_visible(fv_ctx *ctx, const fv_rows *rows);
+fv_tensor *fv_token_rows_visible(fv_ctx *ctx, const fv_token_rows *rows);
 
 /* ---- passes (transformer_run.c) ----------------------------------------------------- */
 

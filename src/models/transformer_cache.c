@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "fovea/autograd.h"
 #include "tensor/launch.h"
 
@@ -59,7 +59,7 @@ fv_status fv_cache_reserve_rows(fv_cache *c, int64_t rows)
     if (rows <= c->row_room) return FV_OK;
     size_t bytes;
     int64_t *made = NULL;
-    if (fv_mul_size((size_t)rows, 3 * sizeof *made, &bytes))
+    if (fv_checked_mul_size((size_t)rows, 3 * sizeof *made, &bytes))
         made = fv_mem_zalloc(&c->ctx->mem, bytes);
     FV_RETURN_IF(!made, c->ctx, FV_ERR_MEMORY, "cache: no memory for %lld rows", (long long)rows);
     if (c->length) {
@@ -79,9 +79,9 @@ static fv_status reserve(fv_cache *c, int64_t rows, int64_t room)
 {
     fv_ctx *ctx = c->ctx;
     const int64_t kept = fv_cache_longest(c);
-    FV_FORWARD(fv_cache_reserve_rows(c, rows));
+    FV_TRY(fv_cache_reserve_rows(c, rows));
     for (int64_t i = 0; i < c->model->decoder.layers; i++) {
-        const fv_heads_config *h = &c->model->decoder.blocks[i].self.cfg;
+        const fv_mha_config *h = &c->model->decoder.blocks[i].self.cfg;
         fv_cache_layer *l = &c->layers[i];
         if (l->k && l->k->shape[0] >= rows && l->k->shape[1] >= room) continue;
         fv_scope_begin(ctx);
@@ -212,13 +212,13 @@ static bool relative(const fv_transformer *m) { return m->cfg.positions == FV_PO
 static void cross_keys(fv_cache *c, int64_t layer, const fv_memory *memory)
 {
     fv_ctx *ctx = c->ctx;
-    const fv_heads *h = &c->model->decoder.blocks[layer].cross;
+    const fv_mha *h = &c->model->decoder.blocks[layer].cross;
     fv_cache_layer *l = &c->layers[layer];
     const int64_t n = memory->n, most = memory->positions;
     const bool varlen = memory->states->shape[0] != n || n == 1;
     fv_scope_begin(ctx);
     fv_tensor *from[2] = {ctx->invalid, ctx->invalid}, *to[2];
-    fv_heads_keys(ctx, h, memory->states, NULL, 0, NULL, &from[0], &from[1]);
+    fv_mha_project_keys(ctx, h, memory->states, NULL, 0, NULL, &from[0], &from[1]);
     const int64_t heads = h->cfg.kv_heads;
     to[0] = fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){n, most, heads, h->cfg.d_k});
     to[1] = fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){n, most, heads, h->cfg.d_v});
@@ -330,11 +330,11 @@ static fv_status prefill(fv_cache *c, const fv_sequences *prompts, const int64_t
     const fv_side *s = &m->decoder;
     pass p = {.cache = c, .prompts = prompts, .row = row};
     fv_scope_begin(ctx);
-    const fv_rows rows = fv_transformer_rows(ctx, m, prompts);
+    const fv_token_rows rows = fv_transformer_rows(ctx, m, prompts);
     fv_block_input in = {.x = NULL};
-    if (fv_rows_check(ctx, m, &rows)) {
+    if (fv_token_rows_check(ctx, m, &rows)) {
         in.q_begin = in.k_begin = rows.begin;
-        in.visible = fv_rows_visible(ctx, &rows);
+        in.visible = fv_token_rows_visible(ctx, &rows);
         in.angles = in.key_angles = fv_side_angles(ctx, m, &rows, 0);
         if (s->relative_table)
             in.bias = fv_relative_bias(ctx, s->relative_table, &s->relative, 0, rows.ids->shape[1],
@@ -415,7 +415,7 @@ fv_status fv_cache_fill(fv_cache *c, const fv_sequences *prompts, const fv_memor
     if (more < 0 || more > fv_cache_max_tokens(c->model) - most) more = 0;
     c->rows = 0;
     drop_sources(c);
-    FV_FORWARD(reserve(c, prompts->count, most + more));
+    FV_TRY(reserve(c, prompts->count, most + more));
     c->rows = prompts->count;
     for (int64_t i = 0; i < c->rows; i++) {
         c->length[i] = 0;
@@ -459,17 +459,17 @@ static bool may_step(fv_ctx *ctx, fv_cache *c, const fv_tensor *tokens)
 }
 
 /* Positions of the tokens, and the keys they attend to. */
-static void set_positions(fv_ctx *ctx, const fv_cache *c, fv_rows *rows, fv_block_input *in)
+static void set_positions(fv_ctx *ctx, const fv_cache *c, fv_token_rows *rows, fv_block_input *in)
 {
     const fv_transformer *m = c->model;
     const fv_side *s = &m->decoder;
     const int64_t n = fv_cache_longest(c) + 1;
     in->position = n - 1;
-    in->memory_keys = c->now_length;
+    in->memory_lengths = c->now_length;
     if (!c->uniform) {
         for (int64_t i = 0; i < c->rows; i++)
             c->chosen[i] = c->length[i] + 1;
-        in->n_keys = fv_cache_by_row(ctx, c, c->chosen);
+        in->key_lengths = fv_cache_by_row(ctx, c, c->chosen);
         rows->positions = fv_unsqueeze(ctx, fv_cache_by_row(ctx, c, c->length), 1);
         rows->longest = n;
         in->angles_by_row = true;
@@ -488,7 +488,7 @@ fv_tensor *fv_cache_step(fv_ctx *ctx, fv_cache *c, fv_tensor *tokens)
     fv_block_input in = {.x = NULL};
     fv_scope_begin(ctx);
     fv_no_grad_begin(ctx);
-    fv_rows rows = {.ids = fv_unsqueeze(ctx, tokens, 1)};
+    fv_token_rows rows = {.ids = fv_unsqueeze(ctx, tokens, 1)};
     set_positions(ctx, c, &rows, &in);
     fv_tensor *x = fv_side_finish(ctx, &m->decoder, run_blocks(ctx, &p, &in));
     fv_tensor *logits = fv_squeeze(ctx, fv_transformer_logits(ctx, m, x), 1);

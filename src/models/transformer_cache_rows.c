@@ -74,7 +74,7 @@ fv_status fv_cache_select(fv_cache *c, int64_t rows, const int64_t *from)
     for (int64_t i = 0; i < rows; i++)
         FV_RETURN_IF(from[i] < 0 || from[i] >= c->rows, ctx, FV_ERR_INDEX,
                      "cache: row %lld of %lld", (long long)from[i], (long long)c->rows);
-    FV_FORWARD(fv_cache_reserve_rows(c, rows));
+    FV_TRY(fv_cache_reserve_rows(c, rows));
     bool same = rows <= c->rows;
     for (int64_t i = 0; i < rows; i++)
         same = same && from[i] == i;

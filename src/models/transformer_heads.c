@@ -26,21 +26,21 @@ fv_tensor *fv_transformer_logits(fv_ctx *ctx, const fv_transformer *model, fv_te
 /* ---- one state a document ------------------------------------------------------------ */
 
 /* The first state of each document; of varlen ones at `begin`. */
-static fv_tensor *first_states(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states)
+static fv_tensor *first_states(fv_ctx *ctx, const fv_token_rows *rows, fv_tensor *states)
 {
     const int64_t width = states->shape[2];
     if (!rows->begin)
         return fv_reshape(ctx, fv_slice(ctx, states, 1, 0, 1, 1), 2, (int64_t[]){-1, width});
-    fv_tensor *begin = fv_slice(ctx, rows->begin, 0, 0, fv_rows_documents(rows), 1);
+    fv_tensor *begin = fv_slice(ctx, rows->begin, 0, 0, fv_token_rows_documents(rows), 1);
     return fv_index_select(ctx, fv_reshape(ctx, states, 2, (int64_t[]){-1, width}), begin, 0);
 }
 
 /* f32 [documents, columns]: 1 where a column belongs to a varlen document. */
-static fv_tensor *membership(fv_ctx *ctx, const fv_rows *rows)
+static fv_tensor *membership(fv_ctx *ctx, const fv_token_rows *rows)
 {
-    const int64_t n = rows->ids->shape[1], documents = fv_rows_documents(rows);
+    const int64_t n = rows->ids->shape[1], documents = fv_token_rows_documents(rows);
     const int64_t shape[2] = {1, n};
-    int64_t *x = fv_host_room(ctx, FV_I64, 2, shape);
+    int64_t *x = fv_host_alloc(ctx, FV_I64, 2, shape);
     for (int64_t i = 0; x && i < n; i++)
         x[i] = i;
     fv_tensor *column = fv_host_tensor(ctx, FV_I64, x, 2, shape, FV_I64);
@@ -52,11 +52,11 @@ static fv_tensor *membership(fv_ctx *ctx, const fv_rows *rows)
 
 /* Weighted sums over the columns, as one product for all documents. Other columns are added as
  * zeros, so that a mean has the same bits alone, varlen or padded. */
-static fv_tensor *mean_states(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states)
+static fv_tensor *mean_states(fv_ctx *ctx, const fv_token_rows *rows, fv_tensor *states)
 {
     const int64_t batch = states->shape[0], n = states->shape[1], width = states->shape[2];
     fv_tensor *part = rows->begin  ? membership(ctx, rows)
-                      : rows->mask ? fv_cast(ctx, fv_rows_visible(ctx, rows), FV_F32)
+                      : rows->mask ? fv_cast(ctx, fv_token_rows_visible(ctx, rows), FV_F32)
                                    : fv_full(ctx, FV_F32, 2, (int64_t[]){batch, n}, 1);
     part = fv_reshape(ctx, part, 3, (int64_t[]){batch, -1, n});
     fv_tensor *count = fv_sum(ctx, part, 1, (int[]){2}, true);
@@ -66,7 +66,7 @@ static fv_tensor *mean_states(fv_ctx *ctx, const fv_rows *rows, fv_tensor *state
                       (int64_t[]){-1, width});
 }
 
-static bool belong(fv_ctx *ctx, const fv_rows *rows, const fv_tensor *states)
+static bool belong(fv_ctx *ctx, const fv_token_rows *rows, const fv_tensor *states)
 {
     if (ctx->error != FV_OK) return false;
     if (states->rank == 3 && states->shape[0] == rows->ids->shape[0] &&
@@ -78,7 +78,7 @@ static bool belong(fv_ctx *ctx, const fv_rows *rows, const fv_tensor *states)
     return false;
 }
 
-fv_tensor *fv_transformer_pool(fv_ctx *ctx, const fv_rows *rows, fv_tensor *states,
+fv_tensor *fv_transformer_pool(fv_ctx *ctx, const fv_token_rows *rows, fv_tensor *states,
                                fv_pooling pooling)
 {
     if (!belong(ctx, rows, states)) return ctx->invalid;
@@ -93,16 +93,16 @@ static bool has(fv_ctx *ctx, const fv_dense *head, const char *what)
     return ctx->error == FV_OK;
 }
 
-fv_tensor *fv_transformer_pooled(fv_ctx *ctx, const fv_transformer *model, const fv_rows *rows,
-                                 fv_tensor *states)
+fv_tensor *fv_transformer_pooled(fv_ctx *ctx, const fv_transformer *model,
+                                 const fv_token_rows *rows, fv_tensor *states)
 {
     if (!has(ctx, &model->pooler, "pooler")) return ctx->invalid;
     fv_tensor *first = fv_transformer_pool(ctx, rows, states, FV_POOLING_FIRST);
     return fv_linear_act(ctx, first, model->pooler.weight, model->pooler.bias, FV_ACT_TANH, NULL);
 }
 
-fv_tensor *fv_transformer_labels(fv_ctx *ctx, const fv_transformer *model, const fv_rows *rows,
-                                 fv_tensor *states, const fv_pass *pass)
+fv_tensor *fv_transformer_labels(fv_ctx *ctx, const fv_transformer *model,
+                                 const fv_token_rows *rows, fv_tensor *states, const fv_pass *pass)
 {
     if (!has(ctx, &model->labels, "classes")) return ctx->invalid;
     fv_tensor *x =
@@ -112,7 +112,7 @@ fv_tensor *fv_transformer_labels(fv_ctx *ctx, const fv_transformer *model, const
 }
 
 fv_tensor *fv_transformer_next_sentence(fv_ctx *ctx, const fv_transformer *model,
-                                        const fv_rows *rows, fv_tensor *states)
+                                        const fv_token_rows *rows, fv_tensor *states)
 {
     if (!has(ctx, &model->next_sentence, "head for next sentences")) return ctx->invalid;
     return fv_dense_run(ctx, &model->next_sentence,

@@ -1,7 +1,7 @@
 /* Losses, summed over tokens. Logits are computed only where the loss needs them. */
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "models/token_pairs.h"
 #include "models/transformer.h"
 #include "tensor/host_table.h"
@@ -17,8 +17,8 @@ typedef struct predictions {
 static predictions room_for(fv_ctx *ctx, int64_t count)
 {
     return (predictions){.count = count,
-                         .row = fv_host_room(ctx, FV_I64, 1, &count),
-                         .token = fv_host_room(ctx, FV_I64, 1, &count)};
+                         .row = fv_host_alloc(ctx, FV_I64, 1, &count),
+                         .token = fv_host_alloc(ctx, FV_I64, 1, &count)};
 }
 
 static void expect(predictions *w, int64_t row, int64_t token)
@@ -42,7 +42,7 @@ static fv_tensor *sum_losses(fv_ctx *ctx, const fv_transformer *m, fv_tensor *st
 }
 
 /* The first row of sequence i in the flattened states; `varlen` is that row in varlen layout. */
-static int64_t first_row(const fv_rows *rows, int64_t i, int64_t varlen)
+static int64_t first_row(const fv_token_rows *rows, int64_t i, int64_t varlen)
 {
     return rows->begin ? varlen : i * rows->ids->shape[1];
 }
@@ -74,9 +74,9 @@ static bool list_make(fv_ctx *ctx, int64_t count, int64_t own, list *l)
     size_t pointers = 0, numbers = 0;
     if (ctx->error != FV_OK) return false;
     const bool sound = count > 0 && own >= 0 &&
-                       fv_mul_size((size_t)count, sizeof *l->tokens, &pointers) &&
-                       fv_mul_size((size_t)count, sizeof *l->length, &numbers) &&
-                       fv_mul_size((size_t)own, sizeof *l->own, &l->own_bytes);
+                       fv_checked_mul_size((size_t)count, sizeof *l->tokens, &pointers) &&
+                       fv_checked_mul_size((size_t)count, sizeof *l->length, &numbers) &&
+                       fv_checked_mul_size((size_t)own, sizeof *l->own, &l->own_bytes);
     if (!sound) {
         fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: %lld sequences", (long long)count);
         l->as.count = 0;
@@ -119,7 +119,7 @@ fv_tensor *fv_transformer_lm_loss(fv_ctx *ctx, const fv_transformer *model,
     int64_t total, varlen = 0;
     fv_tensor *loss = ctx->invalid;
     if (without_last(ctx, sequences, &inputs, &total)) {
-        const fv_rows rows = fv_transformer_rows(ctx, model, &inputs.as);
+        const fv_token_rows rows = fv_transformer_rows(ctx, model, &inputs.as);
         fv_tensor *states = fv_transformer_decode(ctx, model, &rows, NULL, NULL, pass);
         predictions w = room_for(ctx, total);
         for (int64_t i = 0; ctx->error == FV_OK && i < sequences->count; i++) {
@@ -172,8 +172,8 @@ fv_tensor *fv_transformer_pair_loss(fv_ctx *ctx, const fv_transformer *model, co
     if (with_bos(ctx, model, batch, &inputs)) {
         const fv_sequences sources = {
             .count = batch->count, .tokens = batch->source, .length = batch->source_length};
-        const fv_rows source = fv_transformer_rows(ctx, model, &sources);
-        const fv_rows target = fv_transformer_rows(ctx, model, &inputs.as);
+        const fv_token_rows source = fv_transformer_rows(ctx, model, &sources);
+        const fv_token_rows target = fv_transformer_rows(ctx, model, &inputs.as);
         fv_tensor *memory = fv_transformer_encode(ctx, model, &source, pass);
         fv_tensor *states = fv_transformer_decode(ctx, model, &target, memory, &source, pass);
         predictions w = room_for(ctx, fv_token_pairs_tokens(batch));
@@ -201,7 +201,7 @@ static int64_t count_expected(const fv_sequences *s, const int64_t *const *expec
 }
 
 fv_tensor *fv_transformer_mlm_loss(fv_ctx *ctx, const fv_transformer *model,
-                                   const fv_sequences *sequences, const fv_rows *rows,
+                                   const fv_sequences *sequences, const fv_token_rows *rows,
                                    fv_tensor *states, const int64_t *const *expected,
                                    const fv_pass *pass)
 {

@@ -28,16 +28,16 @@ static fv_tensor *joined(fv_ctx *ctx, const fv_sequences *s, const int64_t *cons
                          int64_t total)
 {
     const int64_t shape[2] = {1, total};
-    int64_t *x = fv_host_room(ctx, FV_I64, 2, shape), at = 0;
+    int64_t *x = fv_host_alloc(ctx, FV_I64, 2, shape), at = 0;
     for (int64_t i = 0; x && i < s->count; at += s->length[i++])
         for (int64_t t = 0; t < s->length[i]; t++)
             x[at + t] = lists ? lists[i][t] : t;
     return fv_host_tensor(ctx, FV_I64, x, 2, shape, FV_I64);
 }
 
-fv_rows fv_rows_varlen(fv_ctx *ctx, const fv_sequences *s)
+fv_token_rows fv_token_rows_varlen(fv_ctx *ctx, const fv_sequences *s)
 {
-    fv_rows rows = {.ids = ctx->invalid};
+    fv_token_rows rows = {.ids = ctx->invalid};
     int64_t total;
     if (!measure(ctx, s, &total, &rows.longest)) return rows;
     rows.ids = joined(ctx, s, s->tokens, total);
@@ -45,7 +45,7 @@ fv_rows fv_rows_varlen(fv_ctx *ctx, const fv_sequences *s)
     if (s->count == 1) return rows;
     rows.positions = joined(ctx, s, NULL, total);
     const int64_t shape[1] = {s->count + 1};
-    int64_t *begin = fv_host_room(ctx, FV_I64, 1, shape), at = 0;
+    int64_t *begin = fv_host_alloc(ctx, FV_I64, 1, shape), at = 0;
     for (int64_t i = 0; begin && i <= s->count; i++) {
         begin[i] = at;
         if (i < s->count) at += s->length[i];
@@ -59,16 +59,16 @@ static fv_tensor *rectangle(fv_ctx *ctx, const fv_sequences *s, const int64_t *c
                             int64_t longest, int64_t rest)
 {
     const int64_t shape[2] = {s->count, longest};
-    int64_t *x = fv_host_room(ctx, FV_I64, 2, shape);
+    int64_t *x = fv_host_alloc(ctx, FV_I64, 2, shape);
     for (int64_t i = 0; x && i < s->count; i++)
         for (int64_t t = 0; t < longest; t++)
             x[i * longest + t] = t >= s->length[i] ? rest : lists ? lists[i][t] : 1;
     return fv_host_tensor(ctx, FV_I64, x, 2, shape, FV_I64);
 }
 
-fv_rows fv_rows_pad(fv_ctx *ctx, const fv_sequences *s, int64_t pad)
+fv_token_rows fv_token_rows_pad(fv_ctx *ctx, const fv_sequences *s, int64_t pad)
 {
-    fv_rows rows = {.ids = ctx->invalid};
+    fv_token_rows rows = {.ids = ctx->invalid};
     int64_t total;
     if (!measure(ctx, s, &total, &rows.longest)) return rows;
     rows.ids = rectangle(ctx, s, s->tokens, rows.longest, pad < 0 ? 0 : pad);
@@ -77,10 +77,10 @@ fv_rows fv_rows_pad(fv_ctx *ctx, const fv_sequences *s, int64_t pad)
     return rows;
 }
 
-fv_rows fv_transformer_rows(fv_ctx *ctx, const fv_transformer *model, const fv_sequences *s)
+fv_token_rows fv_transformer_rows(fv_ctx *ctx, const fv_transformer *model, const fv_sequences *s)
 {
-    return model->cfg.positions == FV_POSITION_RELATIVE ? fv_rows_pad(ctx, s, model->cfg.pad)
-                                                        : fv_rows_varlen(ctx, s);
+    return model->cfg.positions == FV_POSITION_RELATIVE ? fv_token_rows_pad(ctx, s, model->cfg.pad)
+                                                        : fv_token_rows_varlen(ctx, s);
 }
 
 /* ---- checks ------------------------------------------------------------------------- */
@@ -94,7 +94,7 @@ static bool fits(fv_ctx *ctx, const fv_tensor *ids, const fv_tensor *t, const ch
     return false;
 }
 
-bool fv_rows_check(fv_ctx *ctx, const fv_transformer *m, const fv_rows *rows)
+bool fv_token_rows_check(fv_ctx *ctx, const fv_transformer *m, const fv_token_rows *rows)
 {
     if (ctx->error != FV_OK) return false;
     const fv_tensor *ids = rows->ids;
@@ -124,12 +124,12 @@ bool fv_rows_check(fv_ctx *ctx, const fv_transformer *m, const fv_rows *rows)
     return true;
 }
 
-int64_t fv_rows_documents(const fv_rows *rows)
+int64_t fv_token_rows_documents(const fv_token_rows *rows)
 {
     return rows->begin ? rows->begin->shape[0] - 1 : rows->ids->shape[0];
 }
 
-fv_tensor *fv_rows_visible(fv_ctx *ctx, const fv_rows *rows)
+fv_tensor *fv_token_rows_visible(fv_ctx *ctx, const fv_token_rows *rows)
 {
     if (!rows->mask || ctx->error != FV_OK) return NULL;
     const int64_t *size = rows->mask->shape;
@@ -141,7 +141,7 @@ fv_tensor *fv_rows_visible(fv_ctx *ctx, const fv_rows *rows)
 
 /* Rows for tokens: of a table from `first` on, or those that `positions` names. */
 static fv_tensor *rows_of_table(fv_ctx *ctx, const fv_transformer *m, fv_tensor *table,
-                                const fv_rows *rows, int64_t first, fv_dtype dtype)
+                                const fv_token_rows *rows, int64_t first, fv_dtype dtype)
 {
     const int64_t offset = table ? m->cfg.position_offset : 0;
     const int64_t n = rows->ids->shape[1];
@@ -156,7 +156,8 @@ static fv_tensor *rows_of_table(fv_ctx *ctx, const fv_transformer *m, fv_tensor 
     return fv_embedding(ctx, table, index, -1);
 }
 
-fv_tensor *fv_side_angles(fv_ctx *ctx, const fv_transformer *m, const fv_rows *rows, int64_t first)
+fv_tensor *fv_side_angles(fv_ctx *ctx, const fv_transformer *m, const fv_token_rows *rows,
+                          int64_t first)
 {
     if (m->cfg.positions != FV_POSITION_ROTARY || ctx->error != FV_OK) return NULL;
     const fv_side *s = m->decoder.layers ? &m->decoder : &m->encoder;
@@ -170,7 +171,7 @@ fv_tensor *fv_side_angles(fv_ctx *ctx, const fv_transformer *m, const fv_rows *r
 /* ---- embedding ---------------------------------------------------------------------- */
 
 fv_tensor *fv_side_embed(fv_ctx *ctx, const fv_transformer *m, const fv_side *side,
-                         const fv_rows *rows, int64_t first, bool training)
+                         const fv_token_rows *rows, int64_t first, bool training)
 {
     const fv_transformer_config *c = &m->cfg;
     const int64_t pad = fv_family_names_of(c->family)->pad_learns ? -1 : c->pad;

@@ -91,11 +91,11 @@ fv_tensor *fv_side_finish(fv_ctx *ctx, const fv_side *side, fv_tensor *x)
 
 /* `in` holds what all blocks share. */
 static fv_tensor *run_stack(fv_ctx *ctx, const fv_transformer *m, const fv_side *s,
-                            const fv_rows *rows, fv_block_input *in, const fv_pass *pass)
+                            const fv_token_rows *rows, fv_block_input *in, const fv_pass *pass)
 {
     const int64_t n = rows->ids->shape[1];
     in->training = pass->training;
-    in->visible = fv_rows_visible(ctx, rows);
+    in->visible = fv_token_rows_visible(ctx, rows);
     in->q_begin = in->k_begin = rows->begin;
     in->angles = in->key_angles = fv_side_angles(ctx, m, rows, 0);
     if (s->relative_table)
@@ -109,9 +109,10 @@ static fv_tensor *run_stack(fv_ctx *ctx, const fv_transformer *m, const fv_side 
                : y;
 }
 
-static bool may_pass(fv_ctx *ctx, const fv_transformer *m, const fv_side *s, const fv_rows *rows)
+static bool may_pass(fv_ctx *ctx, const fv_transformer *m, const fv_side *s,
+                     const fv_token_rows *rows)
 {
-    if (!fv_rows_check(ctx, m, rows)) return false;
+    if (!fv_token_rows_check(ctx, m, rows)) return false;
     if (s->layers == 0)
         fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: the model has no %s",
                   s == &m->encoder ? "encoder" : "decoder");
@@ -120,8 +121,8 @@ static bool may_pass(fv_ctx *ctx, const fv_transformer *m, const fv_side *s, con
 
 /* ---- passes ------------------------------------------------------------------------- */
 
-fv_tensor *fv_transformer_encode(fv_ctx *ctx, const fv_transformer *model, const fv_rows *source,
-                                 const fv_pass *pass)
+fv_tensor *fv_transformer_encode(fv_ctx *ctx, const fv_transformer *model,
+                                 const fv_token_rows *source, const fv_pass *pass)
 {
     if (!pass) pass = &plain;
     if (!may_pass(ctx, model, &model->encoder, source)) return ctx->invalid;
@@ -130,27 +131,28 @@ fv_tensor *fv_transformer_encode(fv_ctx *ctx, const fv_transformer *model, const
 }
 
 /* Sets what cross-attention reads. */
-static bool set_memory(fv_ctx *ctx, fv_block_input *in, const fv_rows *target, fv_tensor *memory,
-                       const fv_rows *source)
+static bool set_memory(fv_ctx *ctx, fv_block_input *in, const fv_token_rows *target,
+                       fv_tensor *memory, const fv_token_rows *source)
 {
     if (!memory || !source) {
         fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: the decoder needs the encoder's states");
         return false;
     }
     if (!target->begin != !source->begin ||
-        fv_rows_documents(target) != fv_rows_documents(source)) {
+        fv_token_rows_documents(target) != fv_token_rows_documents(source)) {
         fv_poison(ctx, FV_ERR_SHAPE,
                   "transformer: source and target must both be varlen or both padded");
         return false;
     }
     in->memory = memory;
-    in->memory_visible = fv_rows_visible(ctx, source);
+    in->memory_visible = fv_token_rows_visible(ctx, source);
     in->memory_begin = source->begin;
     return ctx->error == FV_OK;
 }
 
-fv_tensor *fv_transformer_decode(fv_ctx *ctx, const fv_transformer *model, const fv_rows *target,
-                                 fv_tensor *memory, const fv_rows *source, const fv_pass *pass)
+fv_tensor *fv_transformer_decode(fv_ctx *ctx, const fv_transformer *model,
+                                 const fv_token_rows *target, fv_tensor *memory,
+                                 const fv_token_rows *source, const fv_pass *pass)
 {
     if (!pass) pass = &plain;
     if (!may_pass(ctx, model, &model->decoder, target)) return ctx->invalid;

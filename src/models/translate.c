@@ -12,7 +12,7 @@ void fv_translate_config_init(fv_translate_config *cfg, size_t struct_size)
     fv_translate_config defaults = {
         .struct_size = struct_size, .length_ratio = 2, .length_extra = 10, .batch = 64};
     fv_search_config_init(&defaults.search, sizeof defaults.search);
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 /* A source while it waits. */
@@ -81,7 +81,7 @@ fv_status fv_translate_ready(fv_model *t)
 
 fv_status fv_parallel_create(fv_model *t, fv_parallel **out)
 {
-    FV_FORWARD(fv_translate_ready(t));
+    FV_TRY(fv_translate_ready(t));
     return fv_parallel_create_with(t->ctx, t->source_encoder, t->target_encoder, out);
 }
 
@@ -95,7 +95,7 @@ static fv_status attention_of(job *j, const waiting *w, const fv_output *o,
     if (!wanted || o->weights || !attends(j->t)) return FV_OK;
     const one source = {w->tokens, w->count}, target = {o->tokens, o->count};
     float *weights = NULL;
-    FV_FORWARD(align(j->t, &source, &target, &j->room, &weights));
+    FV_TRY(align(j->t, &source, &target, &j->room, &weights));
     parts->weights = weights;
     parts->positions = w->count;
     return FV_OK;
@@ -116,8 +116,8 @@ static fv_status store(job *j, const waiting *w, const fv_outputs *outputs, int6
                                       .replace_unknown = j->cfg->replace_unknown,
                                       .score = o->score,
                                       .log_prob = o->log_prob};
-        FV_FORWARD(attention_of(j, w, o, &parts));
-        FV_FORWARD(fv_translations_put(j->t, j->all, w->number, &parts));
+        FV_TRY(attention_of(j, w, o, &parts));
+        FV_TRY(fv_translations_put(j->t, j->all, w->number, &parts));
     }
     return FV_OK;
 }
@@ -129,7 +129,7 @@ static fv_status decode(job *j, int64_t first, const fv_batch *sources, const in
     fv_search_config how = j->cfg->search;
     how.first_source += first;
     how.want_weights = how.want_weights || j->cfg->replace_unknown;
-    FV_FORWARD(j->t->kind->steps(j->t->self, sources, &stepper));
+    FV_TRY(j->t->kind->steps(j->t->self, sources, &stepper));
     return fv_search(j->t->ctx, &stepper, sources->rows, most, &how, out);
 }
 
@@ -167,14 +167,14 @@ static fv_status encode_all(job *j, int64_t count, const fv_string *sources)
     FV_RETURN_IF(!j->list, ctx, FV_ERR_MEMORY, "no memory for %lld sources", (long long)count);
     for (int64_t i = 0; i < count; i++) {
         waiting w = {.number = i};
-        FV_FORWARD(fv_encode_to_arena(ctx, j->t->source_encoder, sources[i], &j->room, &w.tokens,
-                                      &w.count));
+        FV_TRY(fv_encode_to_arena(ctx, j->t->source_encoder, sources[i], &j->room, &w.tokens,
+                                  &w.count));
         if (w.count > 0) {
             j->list[j->count++] = w;
             continue;
         }
         const fv_translation_parts nothing = {.ended = true};
-        FV_FORWARD(fv_translations_put(j->t, j->all, i, &nothing));
+        FV_TRY(fv_translations_put(j->t, j->all, i, &nothing));
     }
     qsort(j->list, (size_t)j->count, sizeof *j->list, longest_first);
     return FV_OK;
@@ -186,13 +186,13 @@ fv_status fv_translate(fv_model *t, int64_t count, const fv_string *sources,
     fv_ctx *ctx = t->ctx;
     fv_translate_config full, *cfg = &full;
     fv_translate_config_init(cfg, sizeof *cfg);
-    FV_RETURN_IF((settings && !fv_config_read(cfg, sizeof *cfg, settings)) || count < 0 ||
+    FV_RETURN_IF((settings && !fv_config_copy(cfg, sizeof *cfg, settings)) || count < 0 ||
                      cfg->batch < 1 || !(cfg->length_ratio >= 0 && cfg->length_ratio <= 1e6) ||
                      cfg->length_extra < 0,
                  ctx, FV_ERR_ARGUMENT, "translate: a setting is out of range");
-    FV_FORWARD(fv_translate_ready(t));
+    FV_TRY(fv_translate_ready(t));
     job j = {.t = t, .cfg = cfg};
-    FV_FORWARD(fv_translations_make(ctx, count, cfg->search.nbest, &j.all));
+    FV_TRY(fv_translations_make(ctx, count, cfg->search.nbest, &j.all));
     fv_arena_init(&j.room, &ctx->mem);
     fv_status status = encode_all(&j, count, sources);
     for (int64_t first = 0; status == FV_OK && first < j.count; first += cfg->batch)
@@ -212,11 +212,11 @@ static fv_status given(fv_model *t, fv_string source, fv_string target, fv_trans
     fv_ctx *ctx = t->ctx;
     int64_t *x = NULL, *y = NULL, lengths[2];
     float *weights = NULL;
-    FV_FORWARD(fv_encode_to_arena(ctx, t->source_encoder, source, &all->arena, &x, &lengths[0]));
-    FV_FORWARD(fv_encode_to_arena(ctx, t->target_encoder, target, &all->arena, &y, &lengths[1]));
+    FV_TRY(fv_encode_to_arena(ctx, t->source_encoder, source, &all->arena, &x, &lengths[0]));
+    FV_TRY(fv_encode_to_arena(ctx, t->target_encoder, target, &all->arena, &y, &lengths[1]));
     FV_RETURN_IF(lengths[0] == 0, ctx, FV_ERR_ARGUMENT, "the source has no token");
     const one given_source = {x, lengths[0]}, given_target = {y, lengths[1]};
-    FV_FORWARD(align(t, &given_source, &given_target, &all->arena, &weights));
+    FV_TRY(align(t, &given_source, &given_target, &all->arena, &weights));
     const fv_translation_parts parts = {.source = x,
                                         .source_count = lengths[0],
                                         .target = y,
@@ -230,8 +230,8 @@ static fv_status given(fv_model *t, fv_string source, fv_string target, fv_trans
 fv_status fv_translate_given(fv_model *t, fv_string source, fv_string target, fv_translations **out)
 {
     fv_translations *all = NULL;
-    FV_FORWARD(fv_translate_ready(t));
-    FV_FORWARD(fv_translations_make(t->ctx, 1, 1, &all));
+    FV_TRY(fv_translate_ready(t));
+    FV_TRY(fv_translations_make(t->ctx, 1, 1, &all));
     fv_status status = given(t, source, target, all);
     if (status == FV_OK)
         *out = all;

@@ -1,7 +1,7 @@
 /* Results of translation as texts. */
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "models/translate.h"
 
 fv_status fv_translations_make(fv_ctx *ctx, int64_t count, int nbest, fv_translations **out)
@@ -13,7 +13,7 @@ fv_status fv_translations_make(fv_ctx *ctx, int64_t count, int nbest, fv_transla
     all->nbest = nbest < 1 ? 1 : nbest;
     fv_arena_init(&all->arena, &ctx->mem);
     size_t slots;
-    if (fv_mul_size((size_t)count, (size_t)all->nbest, &slots)) {
+    if (fv_checked_mul_size((size_t)count, (size_t)all->nbest, &slots)) {
         all->list = fv_arena_array(&all->arena, slots, sizeof *all->list);
         all->filled = fv_arena_array(&all->arena, (size_t)count, sizeof *all->filled);
     }
@@ -50,7 +50,7 @@ static fv_status spell(fv_ctx *ctx, const fv_tokenizer *tok, int64_t id, fv_aren
 {
     const int32_t one = (int32_t)id;
     fv_text text = {0};
-    FV_FORWARD(fv_tokenizer_decode(ctx, tok, &one, 1, 0, &text));
+    FV_TRY(fv_tokenizer_decode(ctx, tok, &one, 1, 0, &text));
     const char *from = text.data ? text.data : "";
     size_t bytes = text.data ? text.bytes : 0;
     for (; bytes > 1 && *from == ' '; from++)
@@ -67,7 +67,7 @@ static fv_status spell_all(fv_ctx *ctx, const fv_tokenizer *tok, int64_t count, 
     const char **list = fv_arena_array(arena, (size_t)count, sizeof *list);
     FV_RETURN_IF(!list, ctx, FV_ERR_MEMORY, "no memory for %lld tokens", (long long)count);
     for (int64_t i = 0; i < count; i++)
-        FV_FORWARD(spell(ctx, tok, ids[i], arena, &list[i]));
+        FV_TRY(spell(ctx, tok, ids[i], arena, &list[i]));
     *out = list;
     return FV_OK;
 }
@@ -96,12 +96,12 @@ static fv_status text_with_replacements(fv_model *t, const fv_translation_parts 
         const char *word = NULL;
         if (ids[i] == t->unknown) {
             end = i + 1;
-            FV_FORWARD(spell(ctx, t->spec.source, p->source[strongest(p, i)], arena, &word));
+            FV_TRY(spell(ctx, t->spec.source, p->source[strongest(p, i)], arena, &word));
         } else {
             while (end < p->target_count && ids[end] != t->unknown)
                 end++;
-            FV_FORWARD(fv_tokenizer_decode(ctx, t->spec.target, ids + i, (size_t)(end - i),
-                                           FV_TOKENIZER_SKIP_SPECIALS, &run));
+            FV_TRY(fv_tokenizer_decode(ctx, t->spec.target, ids + i, (size_t)(end - i),
+                                       FV_TOKENIZER_SKIP_SPECIALS, &run));
             word = run.data ? run.data : "";
         }
         const size_t n = strlen(word), gap = length > 0 && *word && *word != ' ';
@@ -125,8 +125,8 @@ static fv_status plain_text(fv_model *t, const int32_t *ids, int64_t count, fv_a
                             const char **out)
 {
     fv_text text = {0};
-    FV_FORWARD(fv_tokenizer_decode(t->ctx, t->spec.target, ids, (size_t)count,
-                                   FV_TOKENIZER_SKIP_SPECIALS, &text));
+    FV_TRY(fv_tokenizer_decode(t->ctx, t->spec.target, ids, (size_t)count,
+                               FV_TOKENIZER_SKIP_SPECIALS, &text));
     *out = fv_arena_text(arena, text.data ? text.data : "", text.data ? text.bytes : 0);
     fv_text_free(t->ctx, &text);
     FV_RETURN_IF(!*out, t->ctx, FV_ERR_MEMORY, "no memory for a translation");
@@ -164,15 +164,15 @@ fv_status fv_translations_put(fv_model *t, fv_translations *all, int64_t source,
         unknown = unknown || p->target[i] == t->unknown;
     }
     if (p->replace_unknown && unknown && p->weights)
-        FV_FORWARD(text_with_replacements(t, p, ids, arena, &out.text));
+        FV_TRY(text_with_replacements(t, p, ids, arena, &out.text));
     else
-        FV_FORWARD(plain_text(t, ids, p->target_count, arena, &out.text));
+        FV_TRY(plain_text(t, ids, p->target_count, arena, &out.text));
     if (p->weights) {
-        FV_FORWARD(
+        FV_TRY(
             spell_all(ctx, t->spec.source, p->source_count, p->source, arena, &out.source_tokens));
-        FV_FORWARD(
+        FV_TRY(
             spell_all(ctx, t->spec.target, p->target_count, p->target, arena, &out.target_tokens));
-        FV_FORWARD(copy_weights(ctx, p, arena, &out));
+        FV_TRY(copy_weights(ctx, p, arena, &out));
     }
     all->list[source * all->nbest + all->filled[source]++] = out;
     return FV_OK;

@@ -10,10 +10,10 @@
 void fv_block_config_init(fv_block_config *cfg, size_t struct_size, int64_t width, int64_t heads)
 {
     fv_block_config defaults = {.struct_size = struct_size, .eps = 1e-5, .bias = true};
-    fv_heads_config_init(&defaults.self, sizeof defaults.self, width, heads);
-    fv_heads_config_init(&defaults.cross, sizeof defaults.cross, width, 0);
+    fv_mha_config_init(&defaults.self, sizeof defaults.self, width, heads);
+    fv_mha_config_init(&defaults.cross, sizeof defaults.cross, width, 0);
     fv_feed_forward_config_init(&defaults.ff, sizeof defaults.ff, width);
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static fv_status create_norm(fv_params *params, const char *prefix, const char *name, int64_t width,
@@ -26,16 +26,16 @@ static fv_status create_norm(fv_params *params, const char *prefix, const char *
 
 /* Names from the config follow the block's prefix, default names that of the sublayer. */
 static fv_status create_attention(fv_params *params, const char *prefix, const char *sublayer,
-                                  const fv_block_config *cfg, const fv_heads_config *of,
-                                  const fv_heads_names *names, fv_heads *heads)
+                                  const fv_block_config *cfg, const fv_mha_config *of,
+                                  const fv_mha_names *names, fv_mha *heads)
 {
     char full[FV_NN_NAME];
-    fv_heads_config own = *of;
+    fv_mha_config own = *of;
     own.bias = own.bias && cfg->bias;
     own.bias_out = own.bias_out && cfg->bias;
     own.names = names;
     fv_nn_name(full, prefix, sublayer);
-    return fv_heads_create(params, names ? prefix : full, &own, heads);
+    return fv_mha_create(params, names ? prefix : full, &own, heads);
 }
 
 static fv_status create_feed_forward(fv_params *params, const char *prefix,
@@ -52,27 +52,27 @@ static fv_status create_feed_forward(fv_params *params, const char *prefix,
 fv_status fv_block_create(fv_params *params, const char *prefix, const fv_block_config *given,
                           fv_block *block)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     fv_block_config full, *cfg = &full;
     fv_block_config_init(cfg, sizeof *cfg, 0, 0);
-    FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given) ||
+    FV_RETURN_IF(!fv_config_copy(cfg, sizeof *cfg, given) ||
                      !(cfg->dropout >= 0 && cfg->dropout < 1),
                  ctx, FV_ERR_ARGUMENT, "block: a setting is out of range");
     static const fv_block_names ours = {
         .self_norm = "self_norm", .cross_norm = "cross_norm", .ff_norm = "ff_norm"};
     const fv_block_names *n = cfg->names ? cfg->names : &ours;
     fv_block made = {.cfg = *cfg};
-    FV_FORWARD(create_attention(params, prefix, "self", cfg, &cfg->self,
-                                cfg->names ? &n->self : NULL, &made.self));
-    FV_FORWARD(create_norm(params, prefix, n->self_norm, cfg->self.width_q, cfg, &made.self_norm));
+    FV_TRY(create_attention(params, prefix, "self", cfg, &cfg->self, cfg->names ? &n->self : NULL,
+                            &made.self));
+    FV_TRY(create_norm(params, prefix, n->self_norm, cfg->self.width_q, cfg, &made.self_norm));
     if (cfg->cross.heads > 0) {
-        FV_FORWARD(create_attention(params, prefix, "cross", cfg, &cfg->cross,
-                                    cfg->names ? &n->cross : NULL, &made.cross));
-        FV_FORWARD(
+        FV_TRY(create_attention(params, prefix, "cross", cfg, &cfg->cross,
+                                cfg->names ? &n->cross : NULL, &made.cross));
+        FV_TRY(
             create_norm(params, prefix, n->cross_norm, cfg->cross.width_q, cfg, &made.cross_norm));
     }
-    FV_FORWARD(create_feed_forward(params, prefix, cfg, &made.ff));
-    FV_FORWARD(create_norm(params, prefix, n->ff_norm, cfg->ff.width, cfg, &made.ff_norm));
+    FV_TRY(create_feed_forward(params, prefix, cfg, &made.ff));
+    FV_TRY(create_norm(params, prefix, n->ff_norm, cfg->ff.width, cfg, &made.ff_norm));
     *block = made;
     return FV_OK;
 }
@@ -100,14 +100,14 @@ static fv_tensor *end_sublayer(fv_ctx *ctx, const fv_block *b, const fv_norm_lay
     return b->cfg.post ? fv_norm_layer_run(ctx, norm, y) : y;
 }
 
-static fv_tensor *run_attention(fv_ctx *ctx, const fv_block *b, const fv_heads *heads,
-                                const fv_norm_layer *norm, fv_tensor *x, fv_heads_input *in,
+static fv_tensor *run_attention(fv_ctx *ctx, const fv_block *b, const fv_mha *heads,
+                                const fv_norm_layer *norm, fv_tensor *x, fv_mha_input *in,
                                 fv_attention_result *result)
 {
     const sublayer s = begin_sublayer(ctx, b, norm, x, in->training);
     in->x = s.input;
     in->residual = s.dropped ? NULL : s.residual;
-    return end_sublayer(ctx, b, norm, &s, fv_heads_run(ctx, heads, in, result));
+    return end_sublayer(ctx, b, norm, &s, fv_mha_run(ctx, heads, in, result));
 }
 
 fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input *in,
@@ -115,37 +115,37 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
 {
     fv_block_result own;
     memset(&own, 0, sizeof own);
-    fv_heads_input self = {.k = in->self_k,
-                           .v = in->self_v,
-                           .position = in->position,
-                           .key_position = in->key_position,
-                           .angles = in->angles,
-                           .key_angles = in->key_angles,
-                           .bias = in->bias,
-                           .visible = in->visible,
-                           .blocks = in->blocks,
-                           .n_keys = in->n_keys,
-                           .q_begin = in->q_begin,
-                           .k_begin = in->k_begin,
-                           .keep = in->keep,
-                           .keep_user = in->keep_user,
-                           .angles_by_row = in->angles_by_row,
-                           .want_weights = in->want_weights,
-                           .capture = in->capture_self,
-                           .training = in->training};
+    fv_mha_input self = {.k = in->self_k,
+                         .v = in->self_v,
+                         .position = in->position,
+                         .key_position = in->key_position,
+                         .angles = in->angles,
+                         .key_angles = in->key_angles,
+                         .bias = in->bias,
+                         .visible = in->visible,
+                         .blocks = in->blocks,
+                         .key_lengths = in->key_lengths,
+                         .q_begin = in->q_begin,
+                         .k_begin = in->k_begin,
+                         .keep = in->keep,
+                         .keep_user = in->keep_user,
+                         .angles_by_row = in->angles_by_row,
+                         .want_weights = in->want_weights,
+                         .capture = in->capture_self,
+                         .training = in->training};
     fv_tensor *x =
         run_attention(ctx, block, &block->self, &block->self_norm, in->x, &self, &own.self);
     if (block->cfg.cross.heads > 0) {
-        fv_heads_input cross = {.keys = in->memory,
-                                .k = in->cross_k,
-                                .v = in->cross_v,
-                                .visible = in->memory_visible,
-                                .n_keys = in->memory_keys,
-                                .q_begin = in->memory_begin ? in->q_begin : NULL,
-                                .k_begin = in->memory_begin,
-                                .want_weights = in->want_weights,
-                                .capture = in->capture_cross,
-                                .training = in->training};
+        fv_mha_input cross = {.keys = in->memory,
+                              .k = in->cross_k,
+                              .v = in->cross_v,
+                              .visible = in->memory_visible,
+                              .key_lengths = in->memory_lengths,
+                              .q_begin = in->memory_begin ? in->q_begin : NULL,
+                              .k_begin = in->memory_begin,
+                              .want_weights = in->want_weights,
+                              .capture = in->capture_cross,
+                              .training = in->training};
         if (ctx->error == FV_OK && !in->memory && !in->cross_k)
             fv_poison(ctx, FV_ERR_ARGUMENT,
                       "block: cross-attention needs memory, or cross_k and cross_v");

@@ -11,7 +11,7 @@ static fv_init init_weights(double init_std, int64_t in, int64_t out)
 fv_status fv_dense_create(fv_params *params, const char *prefix, int64_t in, int64_t out, bool bias,
                           double init_std, fv_dense *dense)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     FV_RETURN_IF(in < 1 || out < 1, ctx, FV_ERR_ARGUMENT, "dense: %.80s: %lld to %lld", prefix,
                  (long long)in, (long long)out);
     const fv_dense made = {
@@ -30,7 +30,7 @@ fv_tensor *fv_dense_run(fv_ctx *ctx, const fv_dense *dense, fv_tensor *x)
 fv_status fv_norm_layer_create(fv_params *params, const char *prefix, int64_t width,
                                fv_norm_kind kind, bool bias, double eps, fv_norm_layer *norm)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     FV_RETURN_IF(width < 1 || !(eps >= 0) || (kind != FV_NORM_LAYER && kind != FV_NORM_RMS), ctx,
                  FV_ERR_ARGUMENT, "norm: %.80s: kind %d, width %lld, eps %g", prefix, (int)kind,
                  (long long)width, eps);
@@ -48,10 +48,10 @@ fv_tensor *fv_norm_layer_run(fv_ctx *ctx, const fv_norm_layer *norm, fv_tensor *
                                      : fv_layer_norm(ctx, x, norm->weight, norm->bias, norm->eps);
 }
 
-fv_status fv_table_create(fv_params *params, const char *prefix, int64_t rows, int64_t width,
-                          double init_std, fv_tensor **table)
+fv_status fv_embedding_create(fv_params *params, const char *prefix, int64_t rows, int64_t width,
+                              double init_std, fv_tensor **table)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     FV_RETURN_IF(rows < 1 || width < 1, ctx, FV_ERR_ARGUMENT, "table: %.80s: %lld x %lld", prefix,
                  (long long)rows, (long long)width);
     fv_tensor *made = fv_nn_weight(params, prefix, "weight", 2, (int64_t[]){rows, width},

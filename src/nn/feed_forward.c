@@ -13,16 +13,16 @@ void fv_feed_forward_config_init(fv_feed_forward_config *cfg, size_t struct_size
                                              .hidden = width <= INT64_MAX / 4 ? 4 * width : 0,
                                              .act = FV_ACT_GELU,
                                              .bias = true};
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 fv_status fv_feed_forward_create(fv_params *params, const char *prefix,
                                  const fv_feed_forward_config *given, fv_feed_forward *ff)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     fv_feed_forward_config full, *cfg = &full;
     fv_feed_forward_config_init(cfg, sizeof *cfg, 1);
-    FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given) || cfg->width < 1 || cfg->hidden < 1 ||
+    FV_RETURN_IF(!fv_config_copy(cfg, sizeof *cfg, given) || cfg->width < 1 || cfg->hidden < 1 ||
                      cfg->act < FV_ACT_NONE || cfg->act >= FV_ACT_COUNT ||
                      !(cfg->dropout >= 0 && cfg->dropout < 1),
                  ctx, FV_ERR_ARGUMENT, "feed-forward: %.80s: a setting is out of range", prefix);
@@ -31,17 +31,16 @@ fv_status fv_feed_forward_create(fv_params *params, const char *prefix,
     fv_feed_forward made = {.cfg = *cfg};
     char name[FV_NN_NAME];
     fv_nn_name(name, prefix, names->up);
-    FV_FORWARD(
+    FV_TRY(
         fv_dense_create(params, name, cfg->width, cfg->hidden, cfg->bias, cfg->init_std, &made.up));
     if (cfg->gated) {
         fv_nn_name(name, prefix, names->gate);
-        FV_FORWARD(fv_dense_create(params, name, cfg->width, cfg->hidden, cfg->bias, cfg->init_std,
-                                   &made.gate));
+        FV_TRY(fv_dense_create(params, name, cfg->width, cfg->hidden, cfg->bias, cfg->init_std,
+                               &made.gate));
     }
     fv_nn_name(name, prefix, names->down);
-    FV_FORWARD(fv_dense_create(params, name, cfg->hidden, cfg->width, cfg->bias,
-                               cfg->init_std_out > 0 ? cfg->init_std_out : cfg->init_std,
-                               &made.down));
+    FV_TRY(fv_dense_create(params, name, cfg->hidden, cfg->width, cfg->bias,
+                           cfg->init_std_out > 0 ? cfg->init_std_out : cfg->init_std, &made.down));
     *ff = made;
     return FV_OK;
 }

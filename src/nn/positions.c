@@ -20,7 +20,7 @@ fv_tensor *fv_sinusoid(fv_ctx *ctx, fv_dtype dtype, int64_t first, int64_t n, in
     const int64_t shape[2] = {n, width};
     if (ctx->error == FV_OK && !(base > 0 && isfinite(base) && width > 0))
         fv_poison(ctx, FV_ERR_ARGUMENT, "sinusoid: base %g, width %lld", base, (long long)width);
-    double *x = fv_host_room(ctx, FV_F64, 2, shape);
+    double *x = fv_host_alloc(ctx, FV_F64, 2, shape);
     for (int64_t p = 0; x && p < n; p++)
         for (int64_t c = 0; c < width; c++) {
             bool sine;
@@ -64,7 +64,7 @@ fv_tensor *fv_positions_apply(fv_ctx *ctx, fv_tensor *x, fv_tensor *table, fv_po
 
 fv_tensor *fv_alibi_slopes(fv_ctx *ctx, fv_dtype dtype, int64_t heads)
 {
-    double *x = fv_host_room(ctx, FV_F64, 1, &heads);
+    double *x = fv_host_alloc(ctx, FV_F64, 1, &heads);
     int64_t whole = 1; /* the largest power of two in `heads` */
     while (whole <= heads / 2)
         whole *= 2;

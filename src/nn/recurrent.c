@@ -15,7 +15,7 @@ void fv_rnn_config_init(fv_rnn_config *cfg, size_t struct_size)
 {
     const fv_rnn_config defaults = {
         .struct_size = struct_size, .cell = FV_CELL_GRU, .input = 1, .hidden = 1, .layers = 1};
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 /* ---- parameters ------------------------------------------------------------------- */
@@ -40,10 +40,10 @@ static fv_rnn_weights make_weights(fv_params *params, const char *prefix, const 
 fv_status fv_rnn_create(fv_params *params, const char *prefix, const fv_rnn_config *given,
                         fv_rnn *out)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     fv_rnn_config full, *cfg = &full;
     fv_rnn_config_init(cfg, sizeof *cfg);
-    FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given) || cfg->cell < FV_CELL_RNN ||
+    FV_RETURN_IF(!fv_config_copy(cfg, sizeof *cfg, given) || cfg->cell < FV_CELL_RNN ||
                      cfg->cell >= FV_CELL_COUNT || cfg->input < 1 || cfg->hidden < 1 ||
                      cfg->hidden > INT32_MAX || cfg->layers < 1 || cfg->layers > FV_RNN_LAYERS ||
                      !(cfg->dropout >= 0 && cfg->dropout < 1),
@@ -81,7 +81,7 @@ static fv_tensor *reorder(fv_ctx *ctx, fv_tensor *x, int64_t n, const int64_t *i
 typedef struct pass {
     fv_ctx *ctx;
     const fv_rnn_weights *weights;
-    const fv_varlen *varlen;
+    const fv_packed_sequences *varlen;
     bool reverse;
     fv_tensor *x, *lengths;     /* all inputs, and i64 [sequences] */
     fv_tensor *gates;           /* of these inputs; NULL: not computed yet */
@@ -143,7 +143,7 @@ static void keep_ended(const pass *p, int64_t t, fv_tensor *state, fv_tensor **e
 /* All steps; h of each into all[t]. */
 static void run_steps(pass *p, fv_tensor *gates, fv_tensor **all)
 {
-    const fv_varlen *pk = p->varlen;
+    const fv_packed_sequences *pk = p->varlen;
     fv_ctx *ctx = p->ctx;
     fv_tensor *start = p->h0, *ended = NULL, *none = NULL;
     const int64_t width[2] = {pk->sequences, fv_tensor_size(gates, 1)};
@@ -205,8 +205,8 @@ static fv_tensor *run_direction(const fv_rnn *rnn, int layer, int direction, pas
 
 /* All layers, from inputs or from the gates of the first one. */
 static fv_tensor *run_layers(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, fv_tensor *const *gates,
-                             const fv_varlen *varlen, const fv_rnn_state *start, bool training,
-                             fv_rnn_state *last)
+                             const fv_packed_sequences *varlen, const fv_rnn_state *start,
+                             bool training, fv_rnn_state *last)
 {
     const fv_rnn_config *cfg = &rnn->cfg;
     pass p = {.ctx = ctx, .varlen = varlen};
@@ -224,7 +224,7 @@ static fv_tensor *run_layers(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, fv_te
     return x;
 }
 
-fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_varlen *p,
+fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_packed_sequences *p,
                       const fv_rnn_state *start, bool training, fv_rnn_state *last)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
@@ -242,7 +242,7 @@ fv_tensor *fv_rnn_gates(fv_ctx *ctx, const fv_rnn *rnn, int direction, fv_tensor
 }
 
 fv_tensor *fv_rnn_run_gates(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *const gates[2],
-                            const fv_varlen *p, fv_rnn_state *last)
+                            const fv_packed_sequences *p, fv_rnn_state *last)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     return run_layers(ctx, rnn, NULL, gates, p, NULL, false, last);

@@ -9,6 +9,6 @@ fv_tensor *fv_rnn_gates(fv_ctx *ctx, const fv_rnn *rnn, int direction, fv_tensor
 
 /* As fv_rnn_run without training, from the gates of both directions (or one): [p->total, gates]. */
 fv_tensor *fv_rnn_run_gates(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *const gates[2],
-                            const fv_varlen *p, fv_rnn_state *last);
+                            const fv_packed_sequences *p, fv_rnn_state *last);
 
 #endif

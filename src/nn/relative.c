@@ -10,11 +10,12 @@ int64_t fv_relative_rows(const fv_relative *r)
     const int64_t most = (int64_t)1 << 40;
     switch (r->kind) {
     case FV_RELATIVE_CLIPPED:
-        return r->reach >= 0 && r->reach < most ? 2 * r->reach + 1 : 0;
+        return r->max_distance >= 0 && r->max_distance < most ? 2 * r->max_distance + 1 : 0;
     case FV_RELATIVE_T5: {
         const int64_t exact = r->buckets / (r->bidirectional ? 4 : 2);
-        return exact >= 1 && r->buckets < most && r->reach > exact && r->reach < most ? r->buckets
-                                                                                      : 0;
+        return exact >= 1 && r->buckets < most && r->max_distance > exact && r->max_distance < most
+                   ? r->buckets
+                   : 0;
     }
     }
     return 0;
@@ -22,8 +23,10 @@ int64_t fv_relative_rows(const fv_relative *r)
 
 static int64_t clipped_row(const fv_relative *r, int64_t distance)
 {
-    const int64_t d = distance < -r->reach ? -r->reach : distance > r->reach ? r->reach : distance;
-    return d + r->reach;
+    const int64_t d = distance < -r->max_distance  ? -r->max_distance
+                      : distance > r->max_distance ? r->max_distance
+                                                   : distance;
+    return d + r->max_distance;
 }
 
 /* In float, because the models that were trained with it computed it so: in double a few distances
@@ -40,7 +43,7 @@ static int64_t t5_row(const fv_relative *r, int64_t distance)
     }
     const int64_t exact = buckets / 2;
     if (distance < exact) return row + distance;
-    const float span = (float)log((double)r->reach / (double)exact);
+    const float span = (float)log((double)r->max_distance / (double)exact);
     const float share = logf((float)distance / (float)exact) / span;
     const int64_t far = exact + (int64_t)(share * (float)(buckets - exact));
     return row + (far < buckets - 1 ? far : buckets - 1);
@@ -51,9 +54,10 @@ fv_tensor *fv_relative_index(fv_ctx *ctx, const fv_relative *r, int64_t first, i
 {
     const int64_t shape[2] = {n_q, n_k};
     if (ctx->error == FV_OK && fv_relative_rows(r) == 0)
-        fv_poison(ctx, FV_ERR_ARGUMENT, "relative positions: kind %d, reach %lld, %lld buckets",
-                  (int)r->kind, (long long)r->reach, (long long)r->buckets);
-    int64_t *x = fv_host_room(ctx, FV_I64, 2, shape);
+        fv_poison(ctx, FV_ERR_ARGUMENT,
+                  "relative positions: kind %d, max_distance %lld, %lld buckets", (int)r->kind,
+                  (long long)r->max_distance, (long long)r->buckets);
+    int64_t *x = fv_host_alloc(ctx, FV_I64, 2, shape);
     for (int64_t i = 0; x && i < n_q; i++)
         for (int64_t j = 0; j < n_k; j++)
             x[i * n_k + j] = r->kind == FV_RELATIVE_T5 ? t5_row(r, j - (first + i))
@@ -95,16 +99,16 @@ static fv_status check_rank(fv_ctx *ctx, const fv_tensor *t)
                      "relative positions: rank %d, expected 4: [batch, heads, n_q, ...]", t->rank);
 }
 
-fv_tensor *fv_relative_keys(fv_ctx *ctx, fv_tensor *q, fv_tensor *table, const fv_relative *r,
-                            int64_t first, int64_t n_k)
+fv_tensor *fv_relative_key_scores(fv_ctx *ctx, fv_tensor *q, fv_tensor *table, const fv_relative *r,
+                                  int64_t first, int64_t n_k)
 {
     if (check_table(ctx, r, table) != FV_OK || check_rank(ctx, q) != FV_OK) return ctx->invalid;
     fv_tensor *products = fv_linear(ctx, q, table, NULL); /* with every row */
     return fv_gather(ctx, products, index_for(ctx, r, q, first, n_k), -1);
 }
 
-fv_tensor *fv_relative_values(fv_ctx *ctx, fv_tensor *weights, fv_tensor *table,
-                              const fv_relative *r, int64_t first)
+fv_tensor *fv_relative_value_sums(fv_ctx *ctx, fv_tensor *weights, fv_tensor *table,
+                                  const fv_relative *r, int64_t first)
 {
     if (check_table(ctx, r, table) != FV_OK || check_rank(ctx, weights) != FV_OK)
         return ctx->invalid;

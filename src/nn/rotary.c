@@ -14,7 +14,7 @@ void fv_rotary_config_init(fv_rotary_config *cfg, size_t struct_size, int64_t wi
                                        .base = 10000,
                                        .pairs = FV_PAIRS_HALVES,
                                        .stretch = 1};
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static fv_status check(fv_ctx *ctx, const fv_rotary_config *cfg)
@@ -45,11 +45,11 @@ fv_tensor *fv_rotary_table(fv_ctx *ctx, fv_dtype dtype, const fv_rotary_config *
 {
     fv_rotary_config cfg;
     fv_rotary_config_init(&cfg, sizeof cfg, 0);
-    if (!fv_config_read(&cfg, sizeof cfg, given))
+    if (!fv_config_copy(&cfg, sizeof cfg, given))
         fv_poison(ctx, FV_ERR_ARGUMENT, "rotary: the config is not initialised");
     if (check(ctx, &cfg) != FV_OK) return ctx->invalid;
     const int64_t pairs = cfg.width / 2, shape[3] = {2, n, pairs};
-    double *x = fv_host_room(ctx, FV_F64, 3, shape);
+    double *x = fv_host_alloc(ctx, FV_F64, 3, shape);
     for (int64_t m = 0; x && m < pairs; m++) {
         const double f = frequency(&cfg, m);
         for (int64_t p = 0; p < n; p++) {

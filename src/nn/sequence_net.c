@@ -34,7 +34,7 @@ void fv_sequence_net_config_init(fv_sequence_net_config *cfg, size_t struct_size
                                              .fed = 1,
                                              .output = 1,
                                              .pool = FV_POOL_LAST};
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 /* ---- parameters ------------------------------------------------------------------- */
@@ -58,23 +58,22 @@ static fv_status make_rnn(fv_params *params, const char *prefix, const char *par
 fv_status fv_sequence_net_create(fv_params *params, const char *prefix,
                                  const fv_sequence_net_config *given, fv_sequence_net *out)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     fv_sequence_net_config full, *cfg = &full;
     fv_sequence_net_config_init(cfg, sizeof *cfg, FV_LAYOUT_ONE_TO_ONE);
-    FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given) || cfg->layout < FV_LAYOUT_ONE_TO_ONE ||
+    FV_RETURN_IF(!fv_config_copy(cfg, sizeof *cfg, given) || cfg->layout < FV_LAYOUT_ONE_TO_ONE ||
                      cfg->layout >= FV_LAYOUT_COUNT || cfg->pool < FV_POOL_LAST ||
                      cfg->pool > FV_POOL_MAX,
                  ctx, FV_ERR_ARGUMENT, "sequence net: a setting is out of range");
     FV_RETURN_IF(writes(cfg->layout) && cfg->bidirectional, ctx, FV_ERR_ARGUMENT,
                  "sequence net: a writer continues from a reader that is not bidirectional");
     fv_sequence_net net = {.cfg = *cfg};
-    FV_FORWARD(make_rnn(params, prefix, "reader", cfg, cfg->input, &net.reader));
-    if (writes(cfg->layout))
-        FV_FORWARD(make_rnn(params, prefix, "writer", cfg, cfg->fed, &net.writer));
+    FV_TRY(make_rnn(params, prefix, "reader", cfg, cfg->input, &net.reader));
+    if (writes(cfg->layout)) FV_TRY(make_rnn(params, prefix, "writer", cfg, cfg->fed, &net.writer));
     char name[FV_NN_NAME];
     fv_nn_name(name, prefix, "out");
     const int64_t width = cfg->hidden * (cfg->bidirectional ? 2 : 1);
-    FV_FORWARD(fv_dense_create(params, name, width, cfg->output, true, 0, &net.out));
+    FV_TRY(fv_dense_create(params, name, width, cfg->output, true, 0, &net.out));
     *out = net;
     return FV_OK;
 }
@@ -104,7 +103,7 @@ static fv_tensor *run_writer(fv_ctx *ctx, const fv_sequence_net *net,
 }
 
 static fv_tensor *run_over(fv_ctx *ctx, const fv_sequence_net *net, const fv_sequence_net_input *in,
-                           const fv_varlen *from)
+                           const fv_packed_sequences *from)
 {
     const fv_sequence_net_config *cfg = &net->cfg;
     fv_rnn_state last;
@@ -114,19 +113,19 @@ static fv_tensor *run_over(fv_ctx *ctx, const fv_sequence_net *net, const fv_seq
         h = run_writer(ctx, net, in, &last, from->sequences);
     else if (to_one(cfg->layout))
         h = cfg->pool == FV_POOL_LAST ? last_state(ctx, &net->reader.cfg, &last)
-                                      : fv_varlen_pool(ctx, from, h, cfg->pool);
+                                      : fv_packed_pool(ctx, from, h, cfg->pool);
     return fv_dense_run(ctx, &net->out, h);
 }
 
 /* Every row of x as a sequence of one step. */
-static fv_status one_step_each(fv_ctx *ctx, int64_t n, fv_varlen *out)
+static fv_status one_step_each(fv_ctx *ctx, int64_t n, fv_packed_sequences *out)
 {
     const size_t bytes = (size_t)n * sizeof(int64_t);
     int64_t *ones = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!ones, ctx, FV_ERR_MEMORY, "sequence net: no memory for %lld rows", (long long)n);
     for (int64_t i = 0; i < n; i++)
         ones[i] = 1;
-    const fv_status status = fv_varlen_make(ctx, n, ones, out);
+    const fv_status status = fv_pack_sequences(ctx, n, ones, out);
     fv_mem_free(&ctx->mem, ones, bytes);
     return status;
 }
@@ -140,13 +139,13 @@ fv_tensor *fv_sequence_net_run(fv_ctx *ctx, const fv_sequence_net *net,
         return refuse(ctx, one ? "expected one vector per row, [n, input], and `from` NULL"
                                : "expected varlen sequences, [total, input]");
     if (!one) return run_over(ctx, net, in, in->from);
-    fv_varlen rows;
+    fv_packed_sequences rows;
     const fv_status status = one_step_each(ctx, fv_tensor_size(in->x, 0), &rows);
     if (status != FV_OK) {
         fv_poison_last(ctx, status);
         return ctx->invalid;
     }
     fv_tensor *y = run_over(ctx, net, in, &rows);
-    fv_varlen_free(&rows);
+    fv_packed_free(&rows);
     return y;
 }

@@ -23,7 +23,7 @@ static fv_tensor *check_shape(fv_ctx *ctx, const char *name, fv_tensor *t, int r
 fv_tensor *fv_nn_weight(fv_params *params, const char *prefix, const char *name, int rank,
                         const int64_t *shape, fv_init init)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     char full[FV_NN_NAME];
     fv_nn_name(full, prefix, name);
     fv_tensor *t = ctx->error == FV_OK ? fv_params_find(params, full) : NULL;

@@ -40,18 +40,18 @@ fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
 
 static fv_status check_dtypes(fv_op_run *run)
 {
-    if (!run->in[V] || !fv_attn_is_half(run->in[V]->dtype)) FV_FORWARD(fv_need_real(run, V));
+    if (!run->in[V] || !fv_attn_is_half(run->in[V]->dtype)) FV_TRY(fv_need_real(run, V));
     for (int i = Q; i <= K; i++)
-        if (run->in[i]) FV_FORWARD(fv_need_dtype(run, i, run->in[V]->dtype));
+        if (run->in[i]) FV_TRY(fv_need_dtype(run, i, run->in[V]->dtype));
     static const int beside[] = {BIAS, SLOPES, W};
     for (int k = 0; k < 3; k++)
         if (run->in[beside[k]])
-            FV_FORWARD(fv_need_dtype(run, beside[k], fv_attend_score_dtype(run->in[V]->dtype)));
-    if (run->in[VISIBLE]) FV_FORWARD(fv_need_dtype(run, VISIBLE, FV_U8));
-    if (run->in[BLOCKS]) FV_FORWARD(fv_need_dtype(run, BLOCKS, FV_U8));
-    static const int counts[] = {N_KEYS, Q_BEGIN, K_BEGIN};
+            FV_TRY(fv_need_dtype(run, beside[k], fv_attend_score_dtype(run->in[V]->dtype)));
+    if (run->in[VISIBLE]) FV_TRY(fv_need_dtype(run, VISIBLE, FV_U8));
+    if (run->in[BLOCKS]) FV_TRY(fv_need_dtype(run, BLOCKS, FV_U8));
+    static const int counts[] = {KEY_LENGTHS, Q_BEGIN, K_BEGIN};
     for (int k = 0; k < 3; k++)
-        if (run->in[counts[k]]) FV_FORWARD(fv_need_dtype(run, counts[k], FV_I64));
+        if (run->in[counts[k]]) FV_TRY(fv_need_dtype(run, counts[k], FV_I64));
     return FV_OK;
 }
 
@@ -79,11 +79,11 @@ static fv_attn describe(const attend_params *params, fv_tensor *const *in)
     return a;
 }
 
-static fv_status check_pairs(fv_op_run *run)
+static fv_status check_qkv_shapes(fv_op_run *run)
 {
     const fv_tensor *q = run->in[Q], *k = run->in[K], *v = run->in[V];
-    FV_FORWARD(fv_need_rank(run, Q, 4, 4));
-    FV_FORWARD(fv_need_rank(run, K, 4, 4));
+    FV_TRY(fv_need_rank(run, Q, 4, 4));
+    FV_TRY(fv_need_rank(run, K, 4, 4));
     if (q->shape[0] != k->shape[0] || q->shape[3] != k->shape[3])
         return fv_op_mismatch(run, Q, K, "differ in batch or width");
     if (k->shape[0] != v->shape[0] || k->shape[1] != v->shape[1] || k->shape[2] != v->shape[2])
@@ -96,17 +96,17 @@ static fv_status check_pairs(fv_op_run *run)
 static fv_status infer(fv_op_run *run)
 {
     const attend_params *params = run->params;
-    FV_FORWARD(check_dtypes(run));
-    FV_FORWARD(fv_attend_check_presence(run));
-    FV_FORWARD(fv_need_rank(run, V, 4, 4));
-    if (run->in[Q]) FV_FORWARD(check_pairs(run));
-    FV_FORWARD(fv_attend_check_documents(run, run->in[V]->shape[0]));
+    FV_TRY(check_dtypes(run));
+    FV_TRY(fv_attend_check_presence(run));
+    FV_TRY(fv_need_rank(run, V, 4, 4));
+    if (run->in[Q]) FV_TRY(check_qkv_shapes(run));
+    FV_TRY(fv_attend_check_documents(run, run->in[V]->shape[0]));
     fv_attn a = describe(params, run->in);
     if (fv_attn_check(&a) != FV_OK)
         return fv_op_error(run, FV_ERR_ARGUMENT,
                            "a setting is out of range (widths %lld and %lld, at most %d)",
                            (long long)a.d, (long long)a.d_v, (int)FV_ATTN_MAX_WIDTH);
-    FV_FORWARD(fv_attend_check_extra(run, &a));
+    FV_TRY(fv_attend_check_extra(run, &a));
     const int64_t rows = run->in[V]->shape[0];
     fv_spec_set(run, 0, a.dtype, 4, (int64_t[]){rows, a.heads, a.n_q, a.d_v});
     fv_spec_set(run, 1, fv_attend_score_dtype(run->in[V]->dtype), 3,
@@ -218,7 +218,7 @@ static void backward(fv_op_back *back)
     if (o->count > 0) fv_launch(ctx, FV_KERNEL_ATTENTION_GRAD, a.dtype, ptr, &a, sizeof a);
     for (int i = 0; i < INPUTS; i++) {
         if (adds && (i == K || i == V))
-            fv_back_sent(back, i, grad[i], true);
+            fv_back_commit(back, i, grad[i], true);
         else if (grad[i])
             fv_back_send(back, i, grad[i]);
     }
@@ -308,7 +308,7 @@ static const fv_op_case cases[] = {
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 6, 3), FV_IN(NORMAL, 1, 2, 7, 3), FV_IN(NORMAL, 1, 2, 7, 2), NONE_4,
             FV_IN(NORMAL, 2, 3), FV_OFFSETS(6, 3), FV_OFFSETS(7, 3), FV_IN_NONE}},
-    {.name = "block list",
+    {.name = "block mask",
      .params = RULE(.scale = 0.8, .block_q = 2, .block_k = 16),
      .n_in = INPUTS,
      .in = {FV_IN(NORMAL, 1, 2, 4, 2), FV_IN(NORMAL, 1, 1, 32, 2), FV_IN(NORMAL, 1, 1, 32, 1),
@@ -332,6 +332,7 @@ const fv_op_desc fv_op_attend = {
     .forward = forward,
     .backward = backward,
     .terms = 3,
-    .levels_differ = "the streamed kernels shift by running maxima and sum in their own blocks",
+    .simd_levels_differ =
+        "the streamed kernels shift by running maxima and sum in their own blocks",
     FV_CASES(cases),
 };

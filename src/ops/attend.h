@@ -6,7 +6,7 @@
 #include "kernels/attention.h"
 #include "ops/op.h"
 
-enum { Q, K, V, BIAS, VISIBLE, N_KEYS, SLOPES, W, Q_BEGIN, K_BEGIN, BLOCKS, INPUTS };
+enum { Q, K, V, BIAS, VISIBLE, KEY_LENGTHS, SLOPES, W, Q_BEGIN, K_BEGIN, BLOCKS, INPUTS };
 enum { LSE = V }; /* of the ops that recompute weights: they read no values */
 
 /* The inputs that are not q, k, v or lse; extra may be NULL. */
@@ -18,7 +18,7 @@ void fv_attend_describe(fv_attn *a, const fv_attention_rule *rule, fv_tensor *co
 /* Presence of q, k, w and bias, which decides on the score. */
 fv_status fv_attend_check_presence(fv_op_run *run);
 
-/* Shapes of bias, visible, blocks, n_keys, slopes and w, where they are given. */
+/* Shapes of bias, visible, blocks, key_lengths, slopes and w, where they are given. */
 fv_status fv_attend_check_extra(fv_op_run *run, const fv_attn *a);
 
 /* Offsets of varlen documents, which need `rows` = 1. */

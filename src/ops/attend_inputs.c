@@ -8,7 +8,7 @@ void fv_attend_set_extra(fv_tensor **in, const fv_attend_extra *extra)
     if (!extra) return;
     in[BIAS] = extra->bias;
     in[VISIBLE] = extra->visible;
-    in[N_KEYS] = extra->n_keys;
+    in[KEY_LENGTHS] = extra->key_lengths;
     in[SLOPES] = extra->slopes;
     in[W] = extra->w;
     in[Q_BEGIN] = extra->q_begin;
@@ -108,11 +108,11 @@ fv_status fv_attend_check_documents(fv_op_run *run, int64_t rows)
 fv_status fv_attend_check_extra(fv_op_run *run, const fv_attn *a)
 {
     const int64_t full[4] = {a->batch, a->heads, a->n_q, a->n_k};
-    FV_FORWARD(check_grid(run, BIAS, "bias", full));
-    FV_FORWARD(check_grid(run, VISIBLE, "visible", full));
-    FV_FORWARD(check_blocks(run, a));
-    FV_FORWARD(check_vector(run, N_KEYS, a->batch, "n_keys"));
-    FV_FORWARD(check_vector(run, SLOPES, a->heads, "slopes"));
+    FV_TRY(check_grid(run, BIAS, "bias", full));
+    FV_TRY(check_grid(run, VISIBLE, "visible", full));
+    FV_TRY(check_blocks(run, a));
+    FV_TRY(check_vector(run, KEY_LENGTHS, a->batch, "key_lengths"));
+    FV_TRY(check_vector(run, SLOPES, a->heads, "slopes"));
     return check_w(run, a);
 }
 

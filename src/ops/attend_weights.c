@@ -45,14 +45,14 @@ static fv_attn describe(const fv_attention_rule *rule, fv_tensor *const *in)
     return a;
 }
 
-static fv_status check_pairs(fv_op_run *run)
+static fv_status check_qkv_shapes(fv_op_run *run)
 {
     const fv_tensor *q = run->in[Q], *k = run->in[K], *lse = run->in[LSE];
-    if (!fv_attn_is_half(q->dtype)) FV_FORWARD(fv_need_real(run, Q));
-    FV_FORWARD(fv_need_dtype(run, K, q->dtype));
-    FV_FORWARD(fv_need_dtype(run, LSE, fv_attend_score_dtype(q->dtype)));
-    FV_FORWARD(fv_need_rank(run, Q, 4, 4));
-    FV_FORWARD(fv_need_rank(run, K, 4, 4));
+    if (!fv_attn_is_half(q->dtype)) FV_TRY(fv_need_real(run, Q));
+    FV_TRY(fv_need_dtype(run, K, q->dtype));
+    FV_TRY(fv_need_dtype(run, LSE, fv_attend_score_dtype(q->dtype)));
+    FV_TRY(fv_need_rank(run, Q, 4, 4));
+    FV_TRY(fv_need_rank(run, K, 4, 4));
     if (q->shape[0] != k->shape[0] || q->shape[3] != k->shape[3])
         return fv_op_mismatch(run, Q, K, "differ in batch or width");
     if (k->shape[1] < 1 || q->shape[1] % k->shape[1] != 0)
@@ -67,19 +67,19 @@ static fv_status check_pairs(fv_op_run *run)
 static fv_status check(fv_op_run *run, fv_attn *a)
 {
     const weights_params *params = run->params;
-    FV_FORWARD(fv_need_real(run, LSE));
-    FV_FORWARD(fv_need_rank(run, LSE, 3, 3));
-    FV_FORWARD(fv_attend_check_presence(run));
-    if (run->in[Q]) FV_FORWARD(check_pairs(run));
+    FV_TRY(fv_need_real(run, LSE));
+    FV_TRY(fv_need_rank(run, LSE, 3, 3));
+    FV_TRY(fv_attend_check_presence(run));
+    if (run->in[Q]) FV_TRY(check_qkv_shapes(run));
     static const int beside[] = {BIAS, SLOPES, W};
     for (int k = 0; k < 3; k++)
-        if (run->in[beside[k]]) FV_FORWARD(fv_need_dtype(run, beside[k], run->in[LSE]->dtype));
-    if (run->in[VISIBLE]) FV_FORWARD(fv_need_dtype(run, VISIBLE, FV_U8));
-    if (run->in[BLOCKS]) FV_FORWARD(fv_need_dtype(run, BLOCKS, FV_U8));
-    static const int counts[] = {N_KEYS, Q_BEGIN, K_BEGIN};
+        if (run->in[beside[k]]) FV_TRY(fv_need_dtype(run, beside[k], run->in[LSE]->dtype));
+    if (run->in[VISIBLE]) FV_TRY(fv_need_dtype(run, VISIBLE, FV_U8));
+    if (run->in[BLOCKS]) FV_TRY(fv_need_dtype(run, BLOCKS, FV_U8));
+    static const int counts[] = {KEY_LENGTHS, Q_BEGIN, K_BEGIN};
     for (int k = 0; k < 3; k++)
-        if (run->in[counts[k]]) FV_FORWARD(fv_need_dtype(run, counts[k], FV_I64));
-    FV_FORWARD(fv_attend_check_documents(run, run->in[LSE]->shape[0]));
+        if (run->in[counts[k]]) FV_TRY(fv_need_dtype(run, counts[k], FV_I64));
+    FV_TRY(fv_attend_check_documents(run, run->in[LSE]->shape[0]));
     *a = describe(&params->rule, run->in);
     if (fv_attn_check(a) != FV_OK || params->top < 0)
         return fv_op_error(run, FV_ERR_ARGUMENT, "a setting is out of range");
@@ -100,7 +100,7 @@ static fv_attention_region region_of(const weights_params *params, const fv_attn
 static fv_status infer_weights(fv_op_run *run)
 {
     fv_attn a;
-    FV_FORWARD(check(run, &a));
+    FV_TRY(check(run, &a));
     const fv_tensor *lse = run->in[LSE];
     const fv_attention_region p = region_of(run->params, &a);
     if (!lies_within(p.head, p.heads, a.heads) || !lies_within(p.row, p.rows, a.n_q) ||
@@ -114,7 +114,7 @@ static fv_status infer_top(fv_op_run *run)
 {
     const weights_params *params = run->params;
     fv_attn a;
-    FV_FORWARD(check(run, &a));
+    FV_TRY(check(run, &a));
     const int64_t shape[4] = {run->in[LSE]->shape[0], a.heads, a.n_q, params->top};
     fv_spec_set(run, 0, run->in[LSE]->dtype, 4, shape);
     fv_spec_set(run, 1, FV_I64, 4, shape);
@@ -124,7 +124,7 @@ static fv_status infer_top(fv_op_run *run)
 static fv_status infer_spread(fv_op_run *run)
 {
     fv_attn a;
-    FV_FORWARD(check(run, &a));
+    FV_TRY(check(run, &a));
     const fv_dtype dtype = run->in[LSE]->dtype;
     const int64_t rows = run->in[LSE]->shape[0];
     fv_spec_set(run, 0, dtype, 3, (int64_t[]){rows, a.heads, a.n_q});
@@ -207,7 +207,7 @@ static void forward_spread(fv_op_run *run)
 
 /* ---- calls ------------------------------------------------------------------------ */
 
-static void apply(fv_ctx *ctx, fv_op_id id, const fv_attention_view *view, weights_params params,
+static void apply(fv_ctx *ctx, fv_op_id id, const fv_attention_saved *view, weights_params params,
                   int n_out, fv_tensor **out)
 {
     params.rule = view->rule;
@@ -216,7 +216,7 @@ static void apply(fv_ctx *ctx, fv_op_id id, const fv_attention_view *view, weigh
     fv_op_apply_many(ctx, id, INPUTS, in, &params, n_out, out);
 }
 
-fv_tensor *fv_attention_weights(fv_ctx *ctx, const fv_attention_view *view,
+fv_tensor *fv_attention_weights(fv_ctx *ctx, const fv_attention_saved *view,
                                 const fv_attention_region *region)
 {
     fv_tensor *out = ctx->invalid;
@@ -226,7 +226,7 @@ fv_tensor *fv_attention_weights(fv_ctx *ctx, const fv_attention_view *view,
     return out;
 }
 
-fv_tensor *fv_attention_top(fv_ctx *ctx, const fv_attention_view *view, int64_t top,
+fv_tensor *fv_attention_top(fv_ctx *ctx, const fv_attention_saved *view, int64_t top,
                             fv_tensor **indices)
 {
     fv_tensor *out[2] = {ctx->invalid, ctx->invalid};
@@ -235,7 +235,7 @@ fv_tensor *fv_attention_top(fv_ctx *ctx, const fv_attention_view *view, int64_t 
     return out[0];
 }
 
-fv_attention_summary fv_attention_summarise(fv_ctx *ctx, const fv_attention_view *view)
+fv_attention_summary fv_attention_summarise(fv_ctx *ctx, const fv_attention_saved *view)
 {
     fv_tensor *out[3] = {ctx->invalid, ctx->invalid, ctx->invalid};
     fv_tensor *lse = view->lse;
@@ -309,7 +309,7 @@ static const fv_op_case cases[] = {
         .infer = infer_##word,                                                                     \
         .forward = forward_##word,                                                                 \
         .no_backward = NO_GRADIENT,                                                                \
-        .levels_differ = "the streamed kernels take 2^x from scores in base 2",                    \
+        .simd_levels_differ = "the streamed kernels take 2^x from scores in base 2",               \
         FV_CASES(cases),                                                                           \
     }
 

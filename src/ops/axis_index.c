@@ -4,9 +4,9 @@ fv_status fv_axis_index_check(fv_op_run *run)
 {
     const fv_axis_params *params = run->params;
     int axis;
-    FV_FORWARD(fv_need_real(run, 0));
-    FV_FORWARD(fv_need_dtype(run, 1, FV_I64));
-    FV_FORWARD(fv_need_axis(run, 0, params->axis, &axis));
+    FV_TRY(fv_need_real(run, 0));
+    FV_TRY(fv_need_dtype(run, 1, FV_I64));
+    FV_TRY(fv_need_axis(run, 0, params->axis, &axis));
     const fv_tensor *x = run->in[0], *index = run->in[1];
     bool fits = x->rank == index->rank;
     for (int i = 0; fits && i < x->rank; i++)

@@ -16,13 +16,13 @@ static fv_status binary_infer(fv_op_run *run)
 
 static fv_status real_infer(fv_op_run *run)
 {
-    FV_FORWARD(fv_need_real(run, 0));
+    FV_TRY(fv_need_real(run, 0));
     return binary_infer(run);
 }
 
 static fv_status arithmetic_infer(fv_op_run *run)
 {
-    FV_FORWARD(binary_infer(run));
+    FV_TRY(binary_infer(run));
     fv_dtype dtype = run->in[0]->dtype;
     if (dtype != FV_F32 && dtype != FV_F64 && dtype != FV_I32 && dtype != FV_I64)
         return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s, expected f32, f64, i32 or i64",
@@ -32,7 +32,7 @@ static fv_status arithmetic_infer(fv_op_run *run)
 
 static fv_status compare_infer(fv_op_run *run)
 {
-    FV_FORWARD(binary_infer(run));
+    FV_TRY(binary_infer(run));
     run->spec[0].dtype = FV_U8;
     return FV_OK;
 }

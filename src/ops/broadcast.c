@@ -23,7 +23,7 @@ static fv_status mismatch(fv_op_run *run, const fv_shape_params *p)
 static fv_status infer(fv_op_run *run)
 {
     const fv_shape_params *p = run->params;
-    FV_FORWARD(fv_shape_check(run, p));
+    FV_TRY(fv_shape_check(run, p));
     const fv_tensor *x = run->in[0];
     const int lead = p->rank - x->rank;
     int64_t count = 0;

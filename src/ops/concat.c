@@ -2,7 +2,7 @@
  * y = the inputs one after another along an axis.
  *   dx_i = its slice of g, a view.
  */
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "ops/layout.h"
 
 typedef struct concat_params {
@@ -35,11 +35,11 @@ static fv_status infer(fv_op_run *run)
 {
     const concat_params *p = run->params;
     int axis = 0;
-    FV_FORWARD(fv_need_axis(run, 0, p->axis, &axis));
+    FV_TRY(fv_need_axis(run, 0, p->axis, &axis));
     int64_t size = 0;
     for (int i = 0; i < run->n_in; i++) {
-        FV_FORWARD(check_input(run, i, axis));
-        if (!fv_add_i64(size, run->in[i]->shape[axis], &size))
+        FV_TRY(check_input(run, i, axis));
+        if (!fv_checked_add_i64(size, run->in[i]->shape[axis], &size))
             return fv_op_error(run, FV_ERR_SHAPE, "the resulting axis is too long");
     }
     fv_spec_like(run, 0, 0);

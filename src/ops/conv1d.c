@@ -5,7 +5,7 @@
  *   dw = sum over b and t of g[b,o,t] u[b,t,:],  dbias = sum over b and t of g.
  * The windows are K times as large as x, so backward computes them again instead of saving them.
  */
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "kernels/conv.h"
 #include "kernels/reduce.h"
 #include "ops/product.h"
@@ -27,9 +27,9 @@ fv_tensor *fv_conv1d_causal(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_ten
 static fv_status infer(fv_op_run *run)
 {
     const conv1d_params *params = run->params;
-    FV_FORWARD(fv_need_same_real(run));
-    FV_FORWARD(fv_need_rank(run, X, 3, 3));
-    FV_FORWARD(fv_need_rank(run, WEIGHT, 3, 3));
+    FV_TRY(fv_need_same_real(run));
+    FV_TRY(fv_need_rank(run, X, 3, 3));
+    FV_TRY(fv_need_rank(run, WEIGHT, 3, 3));
     const fv_tensor *x = run->in[X], *w = run->in[WEIGHT], *bias = run->in[BIAS];
     if (x->shape[1] != w->shape[1])
         return fv_op_mismatch(run, X, WEIGHT, "(x and weight) have different numbers of channels");
@@ -38,8 +38,8 @@ static fv_status infer(fv_op_run *run)
                               "(weight and bias): expected one bias for each output channel");
     int64_t reach;
     if (w->shape[2] < 1 || params->dilation < 1 ||
-        !fv_mul_i64(w->shape[2], params->dilation, &reach) ||
-        !fv_add_i64(reach, x->shape[2], &reach))
+        !fv_checked_mul_i64(w->shape[2], params->dilation, &reach) ||
+        !fv_checked_add_i64(reach, x->shape[2], &reach))
         return fv_op_error(run, FV_ERR_ARGUMENT, "invalid kernel size %lld or dilation %lld",
                            (long long)w->shape[2], (long long)params->dilation);
     fv_spec_set(run, 0, x->dtype, 3, (int64_t[]){x->shape[0], w->shape[0], x->shape[2]});
@@ -154,7 +154,7 @@ static void send_weight(fv_op_back *back, const conv_sizes *n, fv_tensor *g, fv_
     fv_product(ctx, g->dtype, fv_matrix_at(dw->data, n->outputs, n->taps),
                fv_matrix_at(flat->data, n->outputs, rows),
                fv_matrix_at(windows->data, rows, n->taps), accumulate);
-    fv_back_sent(back, WEIGHT, dw, accumulate);
+    fv_back_commit(back, WEIGHT, dw, accumulate);
 }
 
 static void send_bias(fv_op_back *back, const conv_sizes *n, fv_tensor *g)

@@ -34,9 +34,9 @@ fv_tensor *fv_cross_entropy(fv_ctx *ctx, fv_tensor *logits, fv_tensor *target, i
 static fv_status infer(fv_op_run *run)
 {
     const cross_entropy_params *params = run->params;
-    FV_FORWARD(fv_need_real(run, LOGITS));
-    FV_FORWARD(fv_need_dtype(run, TARGET, FV_I64));
-    FV_FORWARD(fv_need_rank(run, LOGITS, 1, FV_MAX_RANK));
+    FV_TRY(fv_need_real(run, LOGITS));
+    FV_TRY(fv_need_dtype(run, TARGET, FV_I64));
+    FV_TRY(fv_need_rank(run, LOGITS, 1, FV_MAX_RANK));
     const fv_tensor *logits = run->in[LOGITS], *target = run->in[TARGET];
     if (!fv_shape_equal(target->rank, target->shape, logits->rank - 1, logits->shape))
         return fv_op_mismatch(run, LOGITS, TARGET,

@@ -20,8 +20,8 @@ static fv_status infer(fv_op_run *run)
 {
     const cumsum_params *p = run->params;
     int axis = 0;
-    FV_FORWARD(fv_need_real(run, 0));
-    FV_FORWARD(fv_need_axis(run, 0, p->axis, &axis));
+    FV_TRY(fv_need_real(run, 0));
+    FV_TRY(fv_need_axis(run, 0, p->axis, &axis));
     fv_spec_like(run, 0, 0);
     return FV_OK;
 }

@@ -26,7 +26,7 @@ fv_tensor *fv_dropout(fv_ctx *ctx, fv_tensor *x, double p)
 
 static fv_status infer(fv_op_run *run)
 {
-    FV_FORWARD(fv_need_real(run, 0));
+    FV_TRY(fv_need_real(run, 0));
     fv_spec_like(run, 0, 0);
     return FV_OK;
 }

@@ -23,11 +23,11 @@ fv_tensor *fv_embedding(fv_ctx *ctx, fv_tensor *table, fv_tensor *index, int64_t
 static fv_status infer(fv_op_run *run)
 {
     const embedding_params *params = run->params;
-    FV_FORWARD(fv_need_real(run, TABLE));
-    FV_FORWARD(fv_need_dtype(run, INDEX, FV_I64));
-    FV_FORWARD(fv_need_not_frozen(run, TABLE));
-    FV_FORWARD(fv_need_rank(run, TABLE, 2, 2));
-    FV_FORWARD(fv_need_rank(run, INDEX, 0, FV_MAX_RANK - 1));
+    FV_TRY(fv_need_real(run, TABLE));
+    FV_TRY(fv_need_dtype(run, INDEX, FV_I64));
+    FV_TRY(fv_need_not_frozen(run, TABLE));
+    FV_TRY(fv_need_rank(run, TABLE, 2, 2));
+    FV_TRY(fv_need_rank(run, INDEX, 0, FV_MAX_RANK - 1));
     const fv_tensor *table = run->in[TABLE];
     if (params->padding < -1 || params->padding >= table->shape[0])
         return fv_op_error(run, FV_ERR_ARGUMENT,
@@ -57,7 +57,7 @@ static void gather_packed(fv_op_run *run, const fv_tensor *table)
 static void forward(fv_op_run *run)
 {
     fv_ctx *ctx = run->ctx;
-    if (run->in[TABLE]->flags & FV_TENSOR_FROZEN) {
+    if (run->in[TABLE]->flags & FV_TENSOR_PACKED_ONLY) {
         gather_packed(run, run->in[TABLE]);
         return;
     }
@@ -91,7 +91,7 @@ static void backward(fv_op_back *back)
                                      .skip = params->padding};
     fv_launch(ctx, FV_KERNEL_SCATTER_ROWS, dtable->dtype,
               (void *[]){dtable->data, g->data, index->data}, &args, sizeof args);
-    fv_back_sent(back, TABLE, dtable, accumulate);
+    fv_back_commit(back, TABLE, dtable, accumulate);
 }
 
 static const embedding_params none = {-1}, last = {5};
@@ -116,6 +116,6 @@ const fv_op_desc fv_op_embedding = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
-    .frozen_inputs = 1u << TABLE,
+    .packed_only_inputs = 1u << TABLE,
     FV_CASES(cases),
 };

@@ -17,7 +17,7 @@ fv_tensor *fv_gather(fv_ctx *ctx, fv_tensor *x, fv_tensor *index, int axis)
 
 static fv_status infer(fv_op_run *run)
 {
-    FV_FORWARD(fv_axis_index_check(run));
+    FV_TRY(fv_axis_index_check(run));
     fv_spec_like(run, 0, INDEX);
     run->spec[0].dtype = run->in[X]->dtype;
     return FV_OK;
@@ -49,7 +49,7 @@ static void backward(fv_op_back *back)
     if (index->count > 0)
         fv_launch(ctx, FV_KERNEL_SCATTER, dx->dtype, (void *[]){dx->data, g->data, index->data},
                   &args, sizeof args);
-    fv_back_sent(back, X, dx, accumulate);
+    fv_back_commit(back, X, dx, accumulate);
 }
 
 static const fv_axis_params first = {0}, middle = {1}, last = {-1};

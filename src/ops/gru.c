@@ -36,7 +36,7 @@ fv_tensor *fv_gru_varlen(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths, fv
 
 static fv_status infer(fv_op_run *run)
 {
-    FV_FORWARD(fv_sequence_infer(run, 3, H0, LENGTHS, 2));
+    FV_TRY(fv_sequence_infer(run, 3, H0, LENGTHS, 2));
     const fv_tensor *bias = run->in[BIAS];
     if (bias && (bias->rank != 1 || bias->shape[0] != run->in[WEIGHT]->shape[0]))
         return fv_op_mismatch(run, WEIGHT, BIAS, "(weight and bias): expected a bias of [3H]");

@@ -20,8 +20,8 @@ fv_tensor *fv_gru_cell(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *h_gates, fv_t
 static fv_status infer(fv_op_run *run)
 {
     for (int i = 0; i < 3; i++)
-        FV_FORWARD(fv_need_rank(run, i, 2, 2));
-    FV_FORWARD(fv_need_same_real(run));
+        FV_TRY(fv_need_rank(run, i, 2, 2));
+    FV_TRY(fv_need_same_real(run));
     const fv_tensor *x = run->in[X_GATES], *h = run->in[STATE];
     if (x->shape[0] != h->shape[0] || x->shape[1] % 3 != 0 || x->shape[1] / 3 != h->shape[1])
         return fv_op_mismatch(run, X_GATES, STATE, "(gates and state) must be [B, 3H] and [B, H]");

@@ -17,10 +17,10 @@ static fv_status infer(fv_op_run *run)
 {
     const fv_axis_params *params = run->params;
     int axis;
-    if (!run->in[X] || run->in[X]->dtype != FV_I64) FV_FORWARD(fv_need_real(run, X));
-    FV_FORWARD(fv_need_dtype(run, INDEX, FV_I64));
-    FV_FORWARD(fv_need_rank(run, INDEX, 1, 1));
-    FV_FORWARD(fv_need_axis(run, X, params->axis, &axis));
+    if (!run->in[X] || run->in[X]->dtype != FV_I64) FV_TRY(fv_need_real(run, X));
+    FV_TRY(fv_need_dtype(run, INDEX, FV_I64));
+    FV_TRY(fv_need_rank(run, INDEX, 1, 1));
+    FV_TRY(fv_need_axis(run, X, params->axis, &axis));
     fv_spec_like(run, 0, X);
     run->spec[0].shape[axis] = run->in[INDEX]->shape[0];
     return FV_OK;
@@ -64,7 +64,7 @@ static void backward(fv_op_back *back)
     if (g->count > 0)
         fv_launch(ctx, FV_KERNEL_SCATTER_ROWS, dx->dtype,
                   (void *[]){dx->data, g->data, index->data}, &args, sizeof args);
-    fv_back_sent(back, X, dx, accumulate);
+    fv_back_commit(back, X, dx, accumulate);
 }
 
 static const fv_axis_params first = {0}, middle = {1}, last = {-1};

@@ -71,10 +71,10 @@ static act_info info_of(fv_act act)
 static fv_status infer(fv_op_run *run)
 {
     const linear_params *params = run->params;
-    FV_FORWARD(fv_need_same_real(run));
-    FV_FORWARD(fv_need_not_frozen(run, WEIGHT));
-    FV_FORWARD(fv_need_rank(run, X, 1, FV_MAX_RANK));
-    FV_FORWARD(fv_need_rank(run, WEIGHT, 2, 2));
+    FV_TRY(fv_need_same_real(run));
+    FV_TRY(fv_need_not_frozen(run, WEIGHT));
+    FV_TRY(fv_need_rank(run, X, 1, FV_MAX_RANK));
+    FV_TRY(fv_need_rank(run, WEIGHT, 2, 2));
     if (params->act < FV_ACT_NONE || params->act >= FV_ACT_COUNT)
         return fv_op_error(run, FV_ERR_ARGUMENT, "unknown activation %d", (int)params->act);
     const fv_tensor *x = run->in[X], *w = run->in[WEIGHT];
@@ -267,6 +267,6 @@ const fv_op_desc fv_op_linear = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
-    .frozen_inputs = 1u << WEIGHT,
+    .packed_only_inputs = 1u << WEIGHT,
     FV_CASES(cases),
 };

@@ -5,7 +5,7 @@
 
 static bool has_prefilter(const fv_ctx *ctx, const fv_tensor *weight, const fv_tensor *bias)
 {
-    return weight->dtype == FV_F32 && !(weight->flags & FV_TENSOR_FROZEN) &&
+    return weight->dtype == FV_F32 && !(weight->flags & FV_TENSOR_PACKED_ONLY) &&
            fv_tensor_contiguous(weight) && (!bias || fv_tensor_contiguous(bias)) &&
            ctx->device->ops->supports(ctx->device, FV_KERNEL_PREFILTER_ARGMAX, FV_F32);
 }

@@ -37,29 +37,29 @@ static fv_status attach(fv_ctx *ctx, fv_tensor *weight, fv_weight_form form)
 
 fv_status fv_linear_pack(fv_ctx *ctx, fv_tensor *weight)
 {
-    FV_FORWARD(check(ctx, "linear_pack", weight));
+    FV_TRY(check(ctx, "linear_pack", weight));
     return attach(ctx, weight, FV_WEIGHT_F32);
 }
 
-fv_status fv_linear_freeze(fv_ctx *ctx, fv_tensor *weight, fv_weight_form form)
+fv_status fv_linear_pack_in_place(fv_ctx *ctx, fv_tensor *weight, fv_weight_form form)
 {
-    FV_FORWARD(check(ctx, "linear_freeze", weight));
+    FV_TRY(check(ctx, "linear_freeze", weight));
     FV_RETURN_IF(form < FV_WEIGHT_F32 || form >= FV_WEIGHT_FORM_COUNT, ctx, FV_ERR_ARGUMENT,
                  "linear_freeze: unknown weight form %d", (int)form);
     FV_RETURN_IF(weight->node, ctx, FV_ERR_STATE,
                  "linear_freeze: the weight is the result of a recorded op");
-    FV_FORWARD(attach(ctx, weight, form));
+    FV_TRY(attach(ctx, weight, form));
     fv_tensor_unref(weight->grad);
     weight->grad = NULL;
     fv_tensor_release(weight);
     weight->flags &= ~(unsigned)FV_TENSOR_LEAF;
-    weight->flags |= FV_TENSOR_FROZEN;
+    weight->flags |= FV_TENSOR_PACKED_ONLY;
     fv_shape_strides(weight->rank, weight->shape, weight->stride);
     return FV_OK;
 }
 
 fv_status fv_need_not_frozen(fv_op_run *run, int i)
 {
-    if (!run->recording || !(run->in[i]->flags & FV_TENSOR_FROZEN)) return FV_OK;
+    if (!run->recording || !(run->in[i]->flags & FV_TENSOR_PACKED_ONLY)) return FV_OK;
     return fv_op_error(run, FV_ERR_STATE, "input %d is a frozen weight, which has no gradient", i);
 }

@@ -4,9 +4,9 @@
 
 fv_status fv_loss_infer(fv_op_run *run)
 {
-    FV_FORWARD(fv_need_real(run, 0));
-    FV_FORWARD(fv_need_real(run, 1));
-    FV_FORWARD(fv_need_same_real(run));
+    FV_TRY(fv_need_real(run, 0));
+    FV_TRY(fv_need_real(run, 1));
+    FV_TRY(fv_need_same_real(run));
     const fv_tensor *a = run->in[0], *b = run->in[1];
     if (!fv_shape_equal(a->rank, a->shape, b->rank, b->shape))
         return fv_op_mismatch(run, 0, 1, "must be equal");

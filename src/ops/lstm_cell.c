@@ -22,10 +22,10 @@ void fv_lstm_cell(fv_ctx *ctx, fv_tensor *gates, fv_tensor *c, fv_tensor **h_out
 
 static fv_status infer(fv_op_run *run)
 {
-    FV_FORWARD(fv_need_real(run, GATES));
-    FV_FORWARD(fv_need_same_real(run));
-    FV_FORWARD(fv_need_rank(run, GATES, 2, 2));
-    FV_FORWARD(fv_need_rank(run, STATE, 2, 2));
+    FV_TRY(fv_need_real(run, GATES));
+    FV_TRY(fv_need_same_real(run));
+    FV_TRY(fv_need_rank(run, GATES, 2, 2));
+    FV_TRY(fv_need_rank(run, STATE, 2, 2));
     const fv_tensor *gates = run->in[GATES], *c = run->in[STATE];
     if (gates->shape[0] != c->shape[0] || gates->shape[1] % 4 != 0 ||
         gates->shape[1] / 4 != c->shape[1])

@@ -18,8 +18,8 @@ static fv_status infer(fv_op_run *run)
 {
     const fv_tensor *x = run->in[0];
     if (!x) return fv_op_error(run, FV_ERR_ARGUMENT, "input 0 is missing");
-    FV_FORWARD(fv_need_dtype(run, 1, FV_U8));
-    FV_FORWARD(fv_spec_broadcast(run, 0, 0, 1));
+    FV_TRY(fv_need_dtype(run, 1, FV_U8));
+    FV_TRY(fv_spec_broadcast(run, 0, 0, 1));
     const fv_spec *spec = &run->spec[0];
     if (!fv_shape_equal(spec->rank, spec->shape, x->rank, x->shape))
         return fv_op_mismatch(run, 0, 1, "(x and mask): the mask must broadcast to x");

@@ -33,9 +33,9 @@ fv_tensor *fv_matmul(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
 
 static fv_status infer(fv_op_run *run)
 {
-    FV_FORWARD(fv_need_same_real(run));
-    FV_FORWARD(fv_need_rank(run, 0, 2, FV_MAX_RANK));
-    FV_FORWARD(fv_need_rank(run, 1, 2, FV_MAX_RANK));
+    FV_TRY(fv_need_same_real(run));
+    FV_TRY(fv_need_rank(run, 0, 2, FV_MAX_RANK));
+    FV_TRY(fv_need_rank(run, 1, 2, FV_MAX_RANK));
     const fv_tensor *a = run->in[0], *b = run->in[1];
     if (a->shape[a->rank - 1] != b->shape[b->rank - 2])
         return fv_op_mismatch(run, 0, 1,
@@ -167,7 +167,7 @@ static void send_product(fv_op_back *back, int i, const operand *a, const operan
         bool accumulate;
         fv_tensor *dest = fv_back_dest(back, i, &accumulate);
         multiply(ctx, dest, a, b, accumulate);
-        fv_back_sent(back, i, dest, accumulate);
+        fv_back_commit(back, i, dest, accumulate);
         return;
     }
     int64_t shape[FV_MAX_RANK];
@@ -190,7 +190,7 @@ static void send_unbatched(fv_op_back *back, fv_tensor *a, fv_tensor *g)
     if (ctx->error == FV_OK)
         fv_product(ctx, db->dtype, fv_matrix_at(db->data, ma.cols, mg.cols),
                    fv_matrix_transpose(ma), mg, accumulate);
-    fv_back_sent(back, 1, db, accumulate);
+    fv_back_commit(back, 1, db, accumulate);
 }
 
 static bool one_matrix(const fv_op_back *back, int i)

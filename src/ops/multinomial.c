@@ -21,8 +21,8 @@ fv_tensor *fv_multinomial(fv_ctx *ctx, fv_tensor *weights, int64_t samples)
 static fv_status infer(fv_op_run *run)
 {
     const multinomial_params *params = run->params;
-    FV_FORWARD(fv_need_real(run, 0));
-    FV_FORWARD(fv_need_rank(run, 0, 1, FV_MAX_RANK));
+    FV_TRY(fv_need_real(run, 0));
+    FV_TRY(fv_need_rank(run, 0, 1, FV_MAX_RANK));
     const fv_tensor *w = run->in[0];
     if (params->samples < 0)
         return fv_op_error(run, FV_ERR_ARGUMENT, "expected a number of samples >= 0, got %lld",

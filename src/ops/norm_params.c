@@ -6,8 +6,8 @@
 fv_status fv_norm_infer(fv_op_run *run)
 {
     const fv_norm_params *params = run->params;
-    FV_FORWARD(fv_need_same_real(run));
-    FV_FORWARD(fv_need_rank(run, 0, 1, FV_MAX_RANK));
+    FV_TRY(fv_need_same_real(run));
+    FV_TRY(fv_need_rank(run, 0, 1, FV_MAX_RANK));
     if (!(params->eps >= 0.0))
         return fv_op_error(run, FV_ERR_ARGUMENT, "eps is %g, expected >= 0", params->eps);
     const fv_tensor *x = run->in[0];
@@ -74,6 +74,6 @@ void fv_norm_send_params(fv_op_back *back, int beta_input, fv_tensor *g, fv_tens
     } else {
         launch(back, &gamma, &beta, tail, args);
     }
-    if (gamma.tensor) fv_back_sent(back, gamma.input, gamma.tensor, gamma.accumulate);
-    if (beta.tensor) fv_back_sent(back, beta.input, beta.tensor, beta.accumulate);
+    if (gamma.tensor) fv_back_commit(back, gamma.input, gamma.tensor, gamma.accumulate);
+    if (beta.tensor) fv_back_commit(back, beta.input, beta.tensor, beta.accumulate);
 }

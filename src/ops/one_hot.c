@@ -18,8 +18,8 @@ fv_tensor *fv_one_hot(fv_ctx *ctx, fv_tensor *index, int64_t classes, fv_dtype d
 static fv_status infer(fv_op_run *run)
 {
     const one_hot_params *params = run->params;
-    FV_FORWARD(fv_need_dtype(run, 0, FV_I64));
-    FV_FORWARD(fv_need_rank(run, 0, 0, FV_MAX_RANK - 1));
+    FV_TRY(fv_need_dtype(run, 0, FV_I64));
+    FV_TRY(fv_need_rank(run, 0, 0, FV_MAX_RANK - 1));
     if (params->classes < 1)
         return fv_op_error(run, FV_ERR_ARGUMENT, "expected at least one class, got %lld",
                            (long long)params->classes);

@@ -75,7 +75,7 @@ fv_status fv_need_real(fv_op_run *run, int i)
 
 fv_status fv_need_same_real(fv_op_run *run)
 {
-    FV_FORWARD(fv_need_real(run, 0));
+    FV_TRY(fv_need_real(run, 0));
     for (int i = 1; i < run->n_in; i++)
         if (run->in[i] && run->in[i]->dtype != run->in[0]->dtype)
             return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s and %s: cast one of them",

@@ -166,8 +166,8 @@ struct fv_op_desc {
     int terms; /* additive terms inside backward (FV_TERM / fv_back_term); 0: a single product */
     /* Why results may differ between SIMD levels; NULL: they have equal bits. (They never differ
      * between threads, batches, layouts or devices.) */
-    const char *levels_differ;
-    unsigned frozen_inputs; /* bit i: input i may be a frozen weight (ops/linear_pack.c) */
+    const char *simd_levels_differ;
+    unsigned packed_only_inputs; /* bit i: input i may be a frozen weight (ops/linear_pack.c) */
     const fv_op_case *cases;
     int n_cases;
 };

@@ -2,7 +2,7 @@
  * y = x with `before` and `after` elements of a constant around each axis.
  *   dx = the inner part of g, a view.
  */
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "ops/layout.h"
 
 typedef struct pad_params {
@@ -32,8 +32,8 @@ static fv_status infer(fv_op_run *run)
     fv_spec_like(run, 0, 0);
     for (int i = 0; i < x->rank; i++) {
         int64_t *size = &run->spec[0].shape[i];
-        if (p->before[i] < 0 || p->after[i] < 0 || !fv_add_i64(*size, p->before[i], size) ||
-            !fv_add_i64(*size, p->after[i], size))
+        if (p->before[i] < 0 || p->after[i] < 0 || !fv_checked_add_i64(*size, p->before[i], size) ||
+            !fv_checked_add_i64(*size, p->after[i], size))
             return fv_op_error(run, FV_ERR_ARGUMENT, "cannot pad axis %d by %lld and %lld", i,
                                (long long)p->before[i], (long long)p->after[i]);
     }

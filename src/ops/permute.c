@@ -49,7 +49,7 @@ static fv_status infer(fv_op_run *run)
     unsigned seen = 0;
     for (int i = 0; i < x->rank; i++) {
         int axis = 0;
-        FV_FORWARD(fv_need_axis(run, 0, p->axes[i], &axis));
+        FV_TRY(fv_need_axis(run, 0, p->axes[i], &axis));
         if (seen & 1u << axis)
             return fv_op_error(run, FV_ERR_ARGUMENT, "axis %d is listed twice", axis);
         seen |= 1u << axis;

@@ -54,7 +54,7 @@ fv_tensor *fv_product_pack(fv_ctx *ctx, fv_weight_form form, fv_matrix b);
 /* Whether a weight [out, in] has panels and they are up to date. */
 static inline bool fv_weight_packed(const fv_tensor *w)
 {
-    if (w->flags & FV_TENSOR_FROZEN) return true;
+    if (w->flags & FV_TENSOR_PACKED_ONLY) return true;
     return w->packed && w->packed_version == w->buffer->version;
 }
 /* For infer: refuses a frozen weight in a recorded call, since it has no gradient. */

@@ -44,7 +44,7 @@ static int64_t reduced_length(const reduce_params *params, int rank, const int64
 
 static fv_status infer(fv_op_run *run)
 {
-    FV_FORWARD(fv_need_real(run, 0));
+    FV_TRY(fv_need_real(run, 0));
     const reduce_params *params = run->params;
     const fv_tensor *x = run->in[0];
     if (params->n_axes < 0 || params->n_axes > FV_MAX_RANK)
@@ -52,7 +52,7 @@ static fv_status infer(fv_op_run *run)
     unsigned seen = 0;
     for (int i = 0; i < params->n_axes; i++) {
         int axis = 0;
-        FV_FORWARD(fv_need_axis(run, 0, params->axes[i], &axis));
+        FV_TRY(fv_need_axis(run, 0, params->axes[i], &axis));
         if (seen & 1u << axis)
             return fv_op_error(run, FV_ERR_ARGUMENT, "axis %d is listed twice", axis);
         seen |= 1u << axis;
@@ -71,7 +71,7 @@ static fv_status infer(fv_op_run *run)
 
 static fv_status nonempty_infer(fv_op_run *run)
 {
-    FV_FORWARD(infer(run));
+    FV_TRY(infer(run));
     const fv_tensor *x = run->in[0];
     char text[FV_SHAPE_TEXT];
     if (reduced_length(run->params, x->rank, x->shape) == 0)
@@ -82,7 +82,7 @@ static fv_status nonempty_infer(fv_op_run *run)
 
 static fv_status index_infer(fv_op_run *run)
 {
-    FV_FORWARD(nonempty_infer(run));
+    FV_TRY(nonempty_infer(run));
     run->spec[0].dtype = FV_I64;
     return FV_OK;
 }

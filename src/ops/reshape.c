@@ -109,13 +109,13 @@ static bool view_strides(const fv_tensor *x, int rank, const int64_t *shape, int
 static fv_status infer(fv_op_run *run)
 {
     const fv_shape_params *p = run->params;
-    FV_FORWARD(fv_shape_check(run, p));
+    FV_TRY(fv_shape_check(run, p));
     const fv_tensor *x = run->in[0];
     fv_spec *spec = &run->spec[0];
     spec->dtype = x->dtype;
     spec->rank = p->rank;
     spec->offset = 0;
-    FV_FORWARD(resolve(run, p, spec->shape));
+    FV_TRY(resolve(run, p, spec->shape));
     if (x->count == 0 || fv_tensor_contiguous(x)) {
         fv_shape_strides(spec->rank, spec->shape, spec->stride);
         spec->view_of = 0;

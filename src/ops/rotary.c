@@ -22,10 +22,10 @@ static fv_status infer(fv_op_run *run)
 {
     const rotary_params *params = run->params;
     int axis = 0;
-    FV_FORWARD(fv_need_same_real(run));
-    FV_FORWARD(fv_need_rank(run, X, 2, FV_MAX_RANK));
-    FV_FORWARD(fv_need_rank(run, TABLE, 3, 3));
-    FV_FORWARD(fv_need_axis(run, X, params->axis, &axis));
+    FV_TRY(fv_need_same_real(run));
+    FV_TRY(fv_need_rank(run, X, 2, FV_MAX_RANK));
+    FV_TRY(fv_need_rank(run, TABLE, 3, 3));
+    FV_TRY(fv_need_axis(run, X, params->axis, &axis));
     const fv_tensor *x = run->in[X], *table = run->in[TABLE];
     if (axis == x->rank - 1)
         return fv_op_error(run, FV_ERR_ARGUMENT, "the axis of positions cannot be the last axis");

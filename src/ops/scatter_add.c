@@ -15,9 +15,9 @@ fv_tensor *fv_scatter_add(fv_ctx *ctx, fv_tensor *x, fv_tensor *index, fv_tensor
 
 static fv_status infer(fv_op_run *run)
 {
-    FV_FORWARD(fv_axis_index_check(run));
+    FV_TRY(fv_axis_index_check(run));
     const fv_tensor *x = run->in[X], *index = run->in[INDEX], *src = run->in[SRC];
-    FV_FORWARD(fv_need_dtype(run, SRC, x->dtype));
+    FV_TRY(fv_need_dtype(run, SRC, x->dtype));
     if (!fv_shape_equal(index->rank, index->shape, src->rank, src->shape))
         return fv_op_mismatch(run, INDEX, SRC, "(index and source) must be equal");
     fv_spec_like(run, 0, X);

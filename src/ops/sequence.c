@@ -2,7 +2,7 @@
 
 static fv_status check_gates(fv_op_run *run, int64_t n)
 {
-    FV_FORWARD(fv_need_rank(run, 1, 2, 2));
+    FV_TRY(fv_need_rank(run, 1, 2, 2));
     const fv_tensor *x = run->in[0], *w = run->in[1];
     if (x->shape[x->rank - 1] == w->shape[0] && w->shape[0] % n == 0 &&
         w->shape[0] / n == w->shape[1])
@@ -14,9 +14,9 @@ static fv_status check_gates(fv_op_run *run, int64_t n)
 
 static fv_status check_lengths(fv_op_run *run, int lengths)
 {
-    FV_FORWARD(fv_need_dtype(run, lengths, FV_I64));
-    FV_FORWARD(fv_need_rank(run, lengths, 1, 1));
-    FV_FORWARD(fv_need_rank(run, 0, 2, 2));
+    FV_TRY(fv_need_dtype(run, lengths, FV_I64));
+    FV_TRY(fv_need_rank(run, lengths, 1, 1));
+    FV_TRY(fv_need_rank(run, 0, 2, 2));
     if (run->in[lengths]->shape[0] > run->in[0]->shape[0])
         return fv_op_mismatch(run, 0, lengths,
                               "(gates and lengths): each sequence needs at least one step");
@@ -36,12 +36,12 @@ static fv_status check_dtypes(fv_op_run *run, int lengths)
 fv_status fv_sequence_infer(fv_op_run *run, int64_t n, int first_state, int lengths, int n_out)
 {
     const fv_tensor *packed = run->in[lengths];
-    FV_FORWARD(check_dtypes(run, lengths));
+    FV_TRY(check_dtypes(run, lengths));
     if (packed)
-        FV_FORWARD(check_lengths(run, lengths));
+        FV_TRY(check_lengths(run, lengths));
     else
-        FV_FORWARD(fv_need_rank(run, 0, 3, 3));
-    FV_FORWARD(check_gates(run, n));
+        FV_TRY(fv_need_rank(run, 0, 3, 3));
+    FV_TRY(check_gates(run, n));
     const fv_tensor *x = run->in[0];
     const int64_t hidden = run->in[1]->shape[1], batch = packed ? packed->shape[0] : x->shape[1];
     for (int i = first_state; i < lengths; i++) {

@@ -3,7 +3,7 @@
  *   dx = g at those elements, 0 elsewhere. If other slices of x have sent their gradients
  *   already, g is added in place: n slices of a tensor cost one pass over it, not n.
  */
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "ops/layout.h"
 
 typedef struct slice_params {
@@ -22,7 +22,7 @@ static bool adds_up(const fv_tensor *x, int axis, int n, const int64_t *sizes)
 {
     int64_t sum = 0;
     for (int i = 0; i < n; i++)
-        if (sizes[i] < 0 || !fv_add_i64(sum, sizes[i], &sum)) return false;
+        if (sizes[i] < 0 || !fv_checked_add_i64(sum, sizes[i], &sum)) return false;
     return sum == fv_tensor_size(x, axis);
 }
 
@@ -78,7 +78,7 @@ static fv_status infer(fv_op_run *run)
     const slice_params *p = run->params;
     const fv_tensor *x = run->in[0];
     int axis = 0;
-    FV_FORWARD(fv_need_axis(run, 0, p->axis, &axis));
+    FV_TRY(fv_need_axis(run, 0, p->axis, &axis));
     if (p->step < 1)
         return fv_op_error(run, FV_ERR_ARGUMENT, "step is %lld, expected >= 1", (long long)p->step);
     fv_spec *spec = &run->spec[0];
@@ -113,7 +113,7 @@ static void backward(fv_op_back *back)
         fv_copy_into(ctx, part, g);
     }
     fv_tensor_free(ctx, &part);
-    fv_back_sent(back, 0, dx, accumulate);
+    fv_back_commit(back, 0, dx, accumulate);
 }
 
 static const slice_params inner = {.axis = 1, .begin = 1, .end = -1, .step = 1};

@@ -32,7 +32,7 @@ static fv_status infer(fv_op_run *run)
     const stack_params *p = run->params;
     const fv_tensor *x = run->in[0];
     for (int i = 0; i < run->n_in; i++)
-        FV_FORWARD(same_as_first(run, i));
+        FV_TRY(same_as_first(run, i));
     const int rank = x->rank + 1, axis = p->axis < 0 ? p->axis + rank : p->axis;
     if (axis < 0 || axis >= rank || rank > FV_MAX_RANK)
         return fv_op_error(run, FV_ERR_ARGUMENT, "cannot insert axis %d into tensors of rank %d",

@@ -41,10 +41,10 @@ void fv_back_send(fv_op_back *back, int i, fv_tensor *g);
 void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g);
 /*
  * Where a kernel that can add in place may write input i's gradient: with *accumulate true the
- * result must be added. Follow with fv_back_sent(back, i, t).
+ * result must be added. Follow with fv_back_commit(back, i, t).
  */
 fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate);
-void fv_back_sent(fv_op_back *back, int i, fv_tensor *t, bool accumulated);
+void fv_back_commit(fv_op_back *back, int i, fv_tensor *t, bool accumulated);
 /* Sends the matrix product a b to input i, adding in place where that is possible; the second form
  * rounds the operands to bf16 if `bf16` is true. */
 void fv_back_send_product(fv_op_back *back, int i, struct fv_matrix a, struct fv_matrix b);

@@ -22,8 +22,8 @@ fv_tensor *fv_topk(fv_ctx *ctx, fv_tensor *x, int64_t k, fv_tensor **indices)
 static fv_status infer(fv_op_run *run)
 {
     const topk_params *params = run->params;
-    FV_FORWARD(fv_need_real(run, 0));
-    FV_FORWARD(fv_need_rank(run, 0, 1, FV_MAX_RANK));
+    FV_TRY(fv_need_real(run, 0));
+    FV_TRY(fv_need_rank(run, 0, 1, FV_MAX_RANK));
     const fv_tensor *x = run->in[0];
     if (params->k < 0 || params->k > x->shape[x->rank - 1])
         return fv_op_error(run, FV_ERR_ARGUMENT, "k is %lld, expected 0 to %lld",
@@ -68,7 +68,7 @@ static void backward(fv_op_back *back)
     if (g->count > 0)
         fv_launch(ctx, FV_KERNEL_SCATTER, dx->dtype, (void *[]){dx->data, g->data, index->data},
                   &args, sizeof args);
-    fv_back_sent(back, 0, dx, accumulate);
+    fv_back_commit(back, 0, dx, accumulate);
 }
 
 static const topk_params none = {0}, one = {1}, three = {3};

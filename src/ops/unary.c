@@ -20,7 +20,7 @@ static fv_elementwise_args kernel_args(const fv_op_desc *desc, const void *param
 
 static fv_status unary_infer(fv_op_run *run)
 {
-    FV_FORWARD(fv_need_real(run, 0));
+    FV_TRY(fv_need_real(run, 0));
     fv_spec_like(run, 0, 0);
     return FV_OK;
 }

@@ -13,8 +13,8 @@ fv_tensor *fv_unit(fv_ctx *ctx, fv_tensor *x) { return fv_op_apply(ctx, FV_OP_UN
 
 static fv_status infer(fv_op_run *run)
 {
-    FV_FORWARD(fv_need_real(run, 0));
-    FV_FORWARD(fv_need_rank(run, 0, 1, FV_MAX_RANK));
+    FV_TRY(fv_need_real(run, 0));
+    FV_TRY(fv_need_rank(run, 0, 1, FV_MAX_RANK));
     fv_spec_like(run, 0, 0);
     return FV_OK;
 }

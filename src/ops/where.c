@@ -35,13 +35,13 @@ static fv_status broadcast_cond(fv_op_run *run)
 
 static fv_status infer(fv_op_run *run)
 {
-    FV_FORWARD(fv_need_dtype(run, COND, FV_U8));
+    FV_TRY(fv_need_dtype(run, COND, FV_U8));
     for (int i = A; i <= B; i++)
         if (!run->in[i]) return fv_op_error(run, FV_ERR_ARGUMENT, "input %d is missing", i);
     if (run->in[A]->dtype != run->in[B]->dtype)
         return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s and %s: cast one of them",
                            fv_dtype_name(run->in[A]->dtype), fv_dtype_name(run->in[B]->dtype));
-    FV_FORWARD(fv_spec_broadcast(run, 0, A, B));
+    FV_TRY(fv_spec_broadcast(run, 0, A, B));
     return broadcast_cond(run);
 }
 

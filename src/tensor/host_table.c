@@ -1,16 +1,16 @@
 #include "tensor/host_table.h"
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "tensor/launch.h"
 
 static bool bytes_of(fv_dtype dtype, int rank, const int64_t *shape, size_t *bytes)
 {
     int64_t count = 0;
     return fv_shape_count(rank, shape, &count) &&
-           fv_mul_size((size_t)count, fv_dtype_size(dtype), bytes);
+           fv_checked_mul_size((size_t)count, fv_dtype_size(dtype), bytes);
 }
 
-void *fv_host_room(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape)
+void *fv_host_alloc(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape)
 {
     size_t bytes = 0;
     if (ctx->error != FV_OK) return NULL;

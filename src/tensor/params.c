@@ -18,7 +18,7 @@ fv_status fv_params_create(fv_ctx *ctx, fv_params **out)
 
 fv_status fv_params_create_plan(fv_ctx *ctx, fv_params **out)
 {
-    FV_FORWARD(fv_params_create(ctx, out));
+    FV_TRY(fv_params_create(ctx, out));
     (*out)->plan = true;
     return FV_OK;
 }
@@ -166,7 +166,7 @@ bool fv_params_in_group(const fv_params *params, int i, const char *group)
     return !item->buffer && (!group || strncmp(item->name, group, strlen(group)) == 0);
 }
 
-fv_ctx *fv_params_context(const fv_params *params) { return params->ctx; }
+fv_ctx *fv_params_ctx(const fv_params *params) { return params->ctx; }
 
 int fv_params_count(const fv_params *params) { return params->count; }
 
@@ -258,7 +258,7 @@ fv_status fv_params_equal(const fv_params *a, const fv_params *b, bool *out)
         const fv_tensor *x = a->items[i].tensor, *y = fv_params_find(b, a->items[i].name);
         equal = y && x->dtype == y->dtype && x->rank == y->rank &&
                 memcmp(x->shape, y->shape, (size_t)x->rank * sizeof *x->shape) == 0;
-        if (equal) FV_FORWARD(same_bits(a->ctx, x, y, &equal));
+        if (equal) FV_TRY(same_bits(a->ctx, x, y, &equal));
     }
     *out = equal;
     return FV_OK;

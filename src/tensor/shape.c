@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "tensor/tensor.h"
 
 bool fv_shape_count(int rank, const int64_t *shape, int64_t *count)
@@ -12,7 +12,7 @@ bool fv_shape_count(int rank, const int64_t *shape, int64_t *count)
         /* A zero makes the tensor empty, but the other sizes must not overflow either. */
         if (shape[i] == 0)
             empty = true;
-        else if (!fv_mul_i64(n, shape[i], &n))
+        else if (!fv_checked_mul_i64(n, shape[i], &n))
             return false;
     }
     *count = empty ? 0 : n;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 
 /* ---- lifetime ------------------------------------------------------------------- */
 
@@ -84,7 +84,8 @@ static bool check_shape(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *sh
     }
     char text[FV_SHAPE_TEXT];
     if (!fv_shape_count(rank, shape, count) ||
-        !fv_mul_size((size_t)*count, fv_dtype_size(dtype), bytes) || *bytes > SIZE_MAX / 4) {
+        !fv_checked_mul_size((size_t)*count, fv_dtype_size(dtype), bytes) ||
+        *bytes > SIZE_MAX / 4) {
         fv_poison(ctx, FV_ERR_SHAPE, "shape %s has a negative size or too many elements",
                   fv_shape_text(text, rank, shape));
         return false;
@@ -265,8 +266,9 @@ fv_tensor *fv_wrap(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
     int64_t last = 0; /* the largest element offset: must not overflow */
     for (int i = 0; i < rank && strides; i++) {
         int64_t extent = 0;
-        if (strides[i] < 1 || (shape[i] > 1 && (!fv_mul_i64(strides[i], shape[i] - 1, &extent) ||
-                                                !fv_add_i64(last, extent, &last)))) {
+        if (strides[i] < 1 ||
+            (shape[i] > 1 && (!fv_checked_mul_i64(strides[i], shape[i] - 1, &extent) ||
+                              !fv_checked_add_i64(last, extent, &last)))) {
             fv_poison(ctx, FV_ERR_ARGUMENT,
                       "wrap: axis %d has stride %lld, expected at least 1 and no overflow", i,
                       (long long)strides[i]);

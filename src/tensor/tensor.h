@@ -20,11 +20,11 @@ typedef struct fv_buffer {
 } fv_buffer;
 
 enum fv_tensor_flags {
-    FV_TENSOR_INVALID = 1,  /* what failed ops return; one per context */
-    FV_TENSOR_RELEASED = 2, /* its memory was freed by backward */
-    FV_TENSOR_LEAF = 4,     /* collects a gradient */
-    FV_TENSOR_RETAINED = 8, /* value and gradient survive backward */
-    FV_TENSOR_FROZEN = 16,  /* released as well: only `packed` is left */
+    FV_TENSOR_INVALID = 1,      /* what failed ops return; one per context */
+    FV_TENSOR_RELEASED = 2,     /* its memory was freed by backward */
+    FV_TENSOR_LEAF = 4,         /* collects a gradient */
+    FV_TENSOR_RETAINED = 8,     /* value and gradient survive backward */
+    FV_TENSOR_PACKED_ONLY = 16, /* released as well: only `packed` is left */
 };
 
 struct fv_tensor {

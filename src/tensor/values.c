@@ -45,7 +45,7 @@ static fv_status check_access(fv_ctx *ctx, const fv_tensor *t, const char *call)
                  "%s: the tensor is not valid", call);
     FV_RETURN_IF(t->ctx != ctx, ctx, FV_ERR_ARGUMENT, "%s: the tensor belongs to another context",
                  call);
-    FV_RETURN_IF(t->flags & FV_TENSOR_FROZEN, ctx, FV_ERR_STATE,
+    FV_RETURN_IF(t->flags & FV_TENSOR_PACKED_ONLY, ctx, FV_ERR_STATE,
                  "%s: the tensor is a frozen weight: only products and embeddings read it", call);
     FV_RETURN_IF(
         t->flags & FV_TENSOR_RELEASED, ctx, FV_ERR_STATE,
@@ -73,8 +73,8 @@ static fv_tensor *stage(fv_ctx *ctx, const fv_tensor *t, fv_dtype dtype, bool co
 
 fv_status fv_tensor_read(fv_ctx *ctx, const fv_tensor *t, void *out, size_t bytes)
 {
-    FV_FORWARD(check_access(ctx, t, "read"));
-    FV_FORWARD(check_bytes(ctx, t, bytes, "read"));
+    FV_TRY(check_access(ctx, t, "read"));
+    FV_TRY(check_bytes(ctx, t, bytes, "read"));
     if (bytes == 0) return ctx->device->ops->sync(ctx->device);
     if (fv_tensor_contiguous(t)) return ctx->device->ops->read(ctx->device, out, t->data, bytes);
     fv_tensor *staged = stage(ctx, t, t->dtype, true);
@@ -86,8 +86,8 @@ fv_status fv_tensor_read(fv_ctx *ctx, const fv_tensor *t, void *out, size_t byte
 
 fv_status fv_tensor_write(fv_ctx *ctx, fv_tensor *t, const void *in, size_t bytes)
 {
-    FV_FORWARD(check_access(ctx, t, "write"));
-    FV_FORWARD(check_bytes(ctx, t, bytes, "write"));
+    FV_TRY(check_access(ctx, t, "write"));
+    FV_TRY(check_bytes(ctx, t, bytes, "write"));
     t->buffer->version++;
     if (bytes == 0) return FV_OK;
     if (fv_tensor_contiguous(t)) return ctx->device->ops->write(ctx->device, t->data, in, bytes);
@@ -104,7 +104,7 @@ fv_status fv_tensor_write(fv_ctx *ctx, fv_tensor *t, const void *in, size_t byte
 
 fv_status fv_tensor_item(fv_ctx *ctx, const fv_tensor *t, double *out)
 {
-    FV_FORWARD(check_access(ctx, t, "item"));
+    FV_TRY(check_access(ctx, t, "item"));
     char text[FV_SHAPE_TEXT];
     FV_RETURN_IF(t->count != 1, ctx, FV_ERR_SHAPE,
                  "item: expected a tensor with one element, got shape %s",

@@ -32,12 +32,12 @@ fv_status fv_added_index(fv_tokenizer *tok)
                      tok->added[i].content.bytes, LONGEST);
         letters += tok->added[i].content.bytes;
     }
-    FV_FORWARD(fv_trie_make(tok->ctx, &tok->trie, letters, 2));
+    FV_TRY(fv_trie_make(tok->ctx, &tok->trie, letters, 2));
     for (size_t i = 0; i < tok->added_count; i++) {
         const fv_added *a = &tok->added[i];
         if (a->content.bytes)
-            FV_FORWARD(fv_trie_add(tok->ctx, &tok->trie, root_of(a->normalized), a->content.text,
-                                   a->content.bytes, (int32_t)i));
+            FV_TRY(fv_trie_add(tok->ctx, &tok->trie, root_of(a->normalized), a->content.text,
+                               a->content.bytes, (int32_t)i));
     }
     return FV_OK;
 }

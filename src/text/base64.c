@@ -1,6 +1,6 @@
 #include "text/base64.h"
 
-#include "base/check.h"
+#include "base/checked_math.h"
 
 fv_status fv_base64_encode(fv_ctx *ctx, const char *data, size_t bytes, fv_text *out)
 {
@@ -8,8 +8,9 @@ fv_status fv_base64_encode(fv_ctx *ctx, const char *data, size_t bytes, fv_text 
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const unsigned char *at = (const unsigned char *)data;
     size_t room;
-    FV_RETURN_IF(!fv_mul_size(bytes / 3 + 1, 4, &room), ctx, FV_ERR_MEMORY, "out of memory");
-    FV_FORWARD(fv_text_reserve(ctx, out, room));
+    FV_RETURN_IF(!fv_checked_mul_size(bytes / 3 + 1, 4, &room), ctx, FV_ERR_MEMORY,
+                 "out of memory");
+    FV_TRY(fv_text_reserve(ctx, out, room));
     size_t used = 0;
     for (size_t i = 0; i < bytes; i += 3) {
         const size_t left = bytes - i;
@@ -42,7 +43,7 @@ fv_status fv_base64_decode(fv_ctx *ctx, const char *text, size_t bytes, fv_text 
         padding++;
     FV_RETURN_IF(bytes % 4 != 0, ctx, FV_ERR_FORMAT,
                  "base64: the length %zu is not a multiple of 4", bytes);
-    FV_FORWARD(fv_text_reserve(ctx, out, bytes / 4 * 3));
+    FV_TRY(fv_text_reserve(ctx, out, bytes / 4 * 3));
     for (size_t i = 0; i < bytes; i += 4) {
         uint32_t word = 0;
         for (size_t k = i; k < i + 4; k++) {

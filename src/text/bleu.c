@@ -22,7 +22,7 @@ static fv_status count_text(fv_text_metric *metric, fv_ngram_side side, fv_strin
         if (!fv_text_metric_is_space(fv_code_of(text.text + begin, bytes - begin))) break;
         bytes = begin;
     }
-    FV_FORWARD(fv_bleu_tokenize(metric, text.text, bytes));
+    FV_TRY(fv_bleu_tokenize(metric, text.text, bytes));
     *length = (int64_t)metric->symbols.count;
     return fv_ngrams_count(&metric->words, side, metric->symbols.items, metric->symbols.count,
                            metric->cfg.order);
@@ -44,10 +44,10 @@ static fv_status count(fv_text_metric *metric, fv_string hypothesis, const fv_st
     const int order = metric->cfg.order;
     int64_t length = 0, nearest = 0;
     fv_ngrams *g = &metric->words;
-    FV_FORWARD(count_text(metric, FV_NGRAM_HYPOTHESIS, hypothesis, &length));
+    FV_TRY(count_text(metric, FV_NGRAM_HYPOTHESIS, hypothesis, &length));
     for (size_t i = 0; i < n; i++) {
         int64_t other = 0;
-        FV_FORWARD(count_text(metric, FV_NGRAM_REFERENCE, references[i], &other));
+        FV_TRY(count_text(metric, FV_NGRAM_REFERENCE, references[i], &other));
         keep_best(g);
         int64_t distance = llabs(other - length), best = llabs(nearest - length);
         if (i == 0 || distance < best || (distance == best && other < nearest)) nearest = other;

@@ -29,7 +29,7 @@ static fv_status put_word(fv_text_metric *metric, const char *text, size_t bytes
 {
     uint32_t symbol = 0;
     if (bytes == 0) return FV_OK;
-    FV_FORWARD(fv_ngrams_word(&metric->words, text, bytes, &symbol));
+    FV_TRY(fv_ngrams_word(&metric->words, text, bytes, &symbol));
     return fv_symbols_put(metric, symbol);
 }
 
@@ -40,7 +40,7 @@ fv_status fv_text_metric_split_words(fv_text_metric *metric, const char *text, s
     for (size_t i = 0; i < bytes;) {
         size_t length = fv_lead_length(text[i]);
         if (fv_text_metric_is_space(fv_code_of(text + i, length))) {
-            FV_FORWARD(put_word(metric, text + begin, i - begin));
+            FV_TRY(put_word(metric, text + begin, i - begin));
             begin = i + length;
         }
         i += length;
@@ -54,7 +54,7 @@ static fv_status characters(fv_text_metric *metric, const char *text, size_t byt
     for (size_t i = 0; i < bytes;) {
         size_t length = fv_lead_length(text[i]);
         uint32_t code = fv_code_of(text + i, length);
-        if (!fv_text_metric_is_space(code)) FV_FORWARD(fv_symbols_put(metric, code));
+        if (!fv_text_metric_is_space(code)) FV_TRY(fv_symbols_put(metric, code));
         i += length;
     }
     return FV_OK;
@@ -150,13 +150,13 @@ static fv_status tokenize_13a(fv_text_metric *metric, const char *text, size_t b
     static const pass_fn passes[] = {pass_symbols, pass_stop_after, pass_stop_before, pass_dash};
     fv_text *from = &metric->tokens, *to = &metric->spare;
     from->bytes = 0;
-    FV_FORWARD(fv_text_append(metric->ctx, from, " ", 1));
-    FV_FORWARD(fv_text_append(metric->ctx, from, text, bytes));
+    FV_TRY(fv_text_append(metric->ctx, from, " ", 1));
+    FV_TRY(fv_text_append(metric->ctx, from, text, bytes));
     from->bytes = 1 + read_entities(from->data + 1, bytes);
-    FV_FORWARD(fv_text_append(metric->ctx, from, " ", 1));
+    FV_TRY(fv_text_append(metric->ctx, from, " ", 1));
     for (size_t p = 0; p < sizeof passes / sizeof passes[0]; p++) {
         /* A byte becomes at most three; texts are below 4 GiB, so this cannot overflow. */
-        FV_FORWARD(fv_text_reserve(metric->ctx, to, 3 * from->bytes));
+        FV_TRY(fv_text_reserve(metric->ctx, to, 3 * from->bytes));
         to->bytes = 0;
         for (size_t i = 0; i < from->bytes;)
             i += passes[p](from->data + i, from->bytes - i, to->data, &to->bytes);

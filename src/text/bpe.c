@@ -72,7 +72,7 @@ static fv_status init_from_bytes(fv_tokenizer_encoder *enc, const char *text, si
     for (size_t i = 0; i < bytes; i++) {
         int32_t id = model->byte_ids[(unsigned char)text[i]];
         if (id < 0) id = model->unk;
-        if (id >= 0) FV_FORWARD(push_symbol(enc, id, i, i + 1));
+        if (id >= 0) FV_TRY(push_symbol(enc, id, i, i + 1));
     }
     return FV_OK;
 }
@@ -88,9 +88,9 @@ static fv_status find_char(fv_tokenizer_encoder *enc, const char *text, size_t a
         return FV_OK;
     }
     s->bytes = 0;
-    if (at > 0) FV_FORWARD(fv_text_append(enc->ctx, s, model->prefix.text, model->prefix.bytes));
-    FV_FORWARD(fv_text_append(enc->ctx, s, text + at, length));
-    if (last) FV_FORWARD(fv_text_append(enc->ctx, s, model->suffix.text, model->suffix.bytes));
+    if (at > 0) FV_TRY(fv_text_append(enc->ctx, s, model->prefix.text, model->prefix.bytes));
+    FV_TRY(fv_text_append(enc->ctx, s, text + at, length));
+    if (last) FV_TRY(fv_text_append(enc->ctx, s, model->suffix.text, model->suffix.bytes));
     *id = fv_token_model_find(enc->tok, s->data, s->bytes);
     return FV_OK;
 }
@@ -104,7 +104,7 @@ static fv_status fall_back(fv_tokenizer_encoder *enc, const char *text, size_t a
     for (size_t k = 0; k < length && *done; k++)
         *done = model->fallback_ids[(unsigned char)text[at + k]] >= 0;
     for (size_t k = 0; k < length && *done; k++)
-        FV_FORWARD(
+        FV_TRY(
             push_symbol(enc, model->fallback_ids[(unsigned char)text[at + k]], at + k, at + k + 1));
     return FV_OK;
 }
@@ -117,15 +117,15 @@ static fv_status init_from_chars(fv_tokenizer_encoder *enc, const char *text, si
         size_t length = fv_lead_length(text[i]);
         int32_t id = -1;
         bool done = false;
-        FV_FORWARD(find_char(enc, text, i, length, i + length == bytes, &id));
-        if (id < 0) FV_FORWARD(fall_back(enc, text, i, length, &done));
+        FV_TRY(find_char(enc, text, i, length, i + length == bytes, &id));
+        if (id < 0) FV_TRY(fall_back(enc, text, i, length, &done));
         if (id >= 0) {
-            FV_FORWARD(push_symbol(enc, id, i, i + length));
+            FV_TRY(push_symbol(enc, id, i, i + length));
         } else if (!done && model->unk >= 0) {
             if (model->fuse_unk && after_unknown)
                 enc->symbols[enc->symbol_count - 1].end = (uint32_t)(i + length);
             else
-                FV_FORWARD(push_symbol(enc, model->unk, i, i + length));
+                FV_TRY(push_symbol(enc, model->unk, i, i + length));
         }
         after_unknown = id < 0 && !done && model->unk >= 0;
         i += length;
@@ -158,7 +158,7 @@ static fv_status init_from_pieces(fv_tokenizer_encoder *enc, const char *text, s
             id = fv_vocab_find(&enc->tok->vocab, text + i, length);
             if (id >= 0 && model->kinds[id] != FV_PIECE_NORMAL) id = -1;
         }
-        FV_FORWARD(push_symbol(enc, id, i, i + length));
+        FV_TRY(push_symbol(enc, id, i, i + length));
     }
     return FV_OK;
 }
@@ -245,7 +245,7 @@ static fv_status merge_long(fv_tokenizer_encoder *enc)
         s[i].rank = NO_RANK;
     }
     for (size_t i = 0; i < n; i++)
-        FV_FORWARD(push_pair(enc, (int32_t)i));
+        FV_TRY(push_pair(enc, (int32_t)i));
     while (enc->heap_count) {
         fv_bpe_candidate c = heap_pop(enc);
         fv_bpe_symbol *left = &s[c.at];
@@ -258,8 +258,8 @@ static fv_status merge_long(fv_tokenizer_encoder *enc)
         left->next = right->next;
         if (right->next >= 0) s[right->next].prev = c.at;
         left->rank = NO_RANK;
-        FV_FORWARD(push_pair(enc, c.at));
-        FV_FORWARD(push_pair(enc, left->prev));
+        FV_TRY(push_pair(enc, c.at));
+        FV_TRY(push_pair(enc, left->prev));
     }
     size_t used = 0;
     for (int32_t i = 0; i >= 0; i = s[i].next)
@@ -279,10 +279,11 @@ static fv_status whole_piece(fv_tokenizer_encoder *enc, const char *text, size_t
         return FV_OK;
     }
     fv_text *s = &enc->scratch;
-    FV_FORWARD(fv_text_reserve(enc->ctx, s, 2 * bytes));
+    FV_TRY(fv_text_reserve(enc->ctx, s, 2 * bytes));
     s->bytes = 0;
     for (size_t i = 0; i < bytes; i++)
-        s->bytes += fv_utf8_put(fv_byte_to_codepoint((unsigned char)text[i]), s->data + s->bytes);
+        s->bytes +=
+            fv_utf8_put(fv_gpt2_byte_to_codepoint((unsigned char)text[i]), s->data + s->bytes);
     *id = fv_token_model_find(tok, s->data, s->bytes);
     return FV_OK;
 }
@@ -294,12 +295,12 @@ static fv_status emit_symbols(fv_tokenizer_encoder *enc)
     for (size_t i = 0; i < enc->symbol_count; i++) {
         const uint32_t begin = s[i].begin;
         if (s[i].id >= 0) {
-            FV_FORWARD(fv_encoder_add_token(enc, s[i].id, begin, s[i].end));
+            FV_TRY(fv_encoder_add_token(enc, s[i].id, begin, s[i].end));
             continue;
         }
         while (fused && i + 1 < enc->symbol_count && s[i + 1].id < 0)
             i++;
-        FV_FORWARD(fv_encoder_add_unknown(enc, enc->text, begin, s[i].end));
+        FV_TRY(fv_encoder_add_unknown(enc, enc->text, begin, s[i].end));
     }
     return FV_OK;
 }
@@ -310,17 +311,17 @@ fv_status fv_encode_piece_bpe(fv_tokenizer_encoder *enc, const char *text, size_
     enc->symbol_count = 0;
     if (enc->tok->model.ignore_merges) {
         int32_t id = -1;
-        FV_FORWARD(whole_piece(enc, text, bytes, &id));
+        FV_TRY(whole_piece(enc, text, bytes, &id));
         if (id >= 0) return fv_encoder_add_token(enc, id, 0, bytes);
     }
     enc->text = text;
-    FV_FORWARD(enc->tok->byte_level    ? init_from_bytes(enc, text, bytes)
-               : enc->tok->model.kinds ? init_from_pieces(enc, text, bytes)
-                                       : init_from_chars(enc, text, bytes));
+    FV_TRY(enc->tok->byte_level    ? init_from_bytes(enc, text, bytes)
+           : enc->tok->model.kinds ? init_from_pieces(enc, text, bytes)
+                                   : init_from_chars(enc, text, bytes));
     FV_RETURN_IF(enc->symbol_count > INT32_MAX, enc->ctx, FV_ERR_LIMIT,
                  "tokenizer: a piece has more than 2^31 symbols");
     if (enc->symbol_count > SHORT)
-        FV_FORWARD(merge_long(enc));
+        FV_TRY(merge_long(enc));
     else
         merge_short(enc);
     return emit_symbols(enc);

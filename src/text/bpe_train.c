@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "text/hash.h"
 
 /* A pair of adjacent tokens: its count over all words, and the words that may contain it. */
@@ -57,7 +57,7 @@ static fv_status grow_table(trainer *l)
     fv_mem *mem = &l->training->ctx->mem;
     if (l->count < l->slots / 2) return FV_OK;
     size_t slots = l->slots ? l->slots * 2 : FIRST_SLOTS, bytes;
-    if (!fv_mul_size(slots, sizeof *l->table, &bytes)) return out_of_memory(l);
+    if (!fv_checked_mul_size(slots, sizeof *l->table, &bytes)) return out_of_memory(l);
     uint32_t *table = fv_mem_zalloc(mem, bytes);
     if (!table) return out_of_memory(l);
     for (size_t i = 0; i < l->count; i++) {
@@ -75,7 +75,7 @@ static fv_status grow_table(trainer *l)
 /* Finds or adds a pair. The pointer is valid until the next call. */
 static fv_status find_pair(trainer *l, uint64_t key, pair **out)
 {
-    FV_FORWARD(grow_table(l));
+    FV_TRY(grow_table(l));
     size_t slot = (size_t)fv_hash_u64(key) & (l->slots - 1);
     for (; l->table[slot]; slot = (slot + 1) & (l->slots - 1))
         if (l->pairs[l->table[slot] - 1].key == key) {
@@ -99,7 +99,7 @@ static fv_status count_pair(trainer *l, int32_t first, int32_t second, uint32_t 
 {
     pair *p = NULL;
     if (first < 0 || second < 0) return FV_OK;
-    FV_FORWARD(find_pair(l, key_of(first, second), &p));
+    FV_TRY(find_pair(l, key_of(first, second), &p));
     p->count += l->training->words[word].count;
     if (!p->touched) {
         uint32_t *touched = fv_mem_grow(&l->training->ctx->mem, l->touched, &l->touched_room,
@@ -126,7 +126,7 @@ static fv_status uncount_pair(trainer *l, int32_t first, int32_t second, uint32_
 {
     pair *p = NULL;
     if (first < 0 || second < 0) return FV_OK;
-    FV_FORWARD(find_pair(l, key_of(first, second), &p));
+    FV_TRY(find_pair(l, key_of(first, second), &p));
     uint64_t n = l->training->words[word].count;
     p->count = p->count > n ? p->count - n : 0;
     return FV_OK;
@@ -174,7 +174,7 @@ static fv_status push_touched(trainer *l)
 {
     for (size_t i = 0; i < l->touched_count; i++) {
         l->pairs[l->touched[i]].touched = false;
-        FV_FORWARD(push(l, l->touched[i]));
+        FV_TRY(push(l, l->touched[i]));
     }
     l->touched_count = 0;
     return FV_OK;
@@ -193,12 +193,12 @@ static fv_status merge_word(trainer *l, uint32_t number, int32_t a, int32_t b, i
             continue;
         }
         if (used > 0) {
-            FV_FORWARD(uncount_pair(l, s[used - 1], a, number));
-            FV_FORWARD(count_pair(l, s[used - 1], new, number));
+            FV_TRY(uncount_pair(l, s[used - 1], a, number));
+            FV_TRY(count_pair(l, s[used - 1], new, number));
         }
         if (i + 2 < n) {
-            FV_FORWARD(uncount_pair(l, b, s[i + 2], number));
-            FV_FORWARD(count_pair(l, new, s[i + 2], number));
+            FV_TRY(uncount_pair(l, b, s[i + 2], number));
+            FV_TRY(count_pair(l, new, s[i + 2], number));
         }
         s[used++] = new;
         i += 2;
@@ -212,11 +212,11 @@ static fv_status merged_token(trainer *l, int32_t a, int32_t b, int32_t *id)
 {
     fv_vocab *vocab = l->training->vocab;
     l->joined.bytes = 0;
-    FV_FORWARD(fv_text_append(l->training->ctx, &l->joined, vocab->tokens[a].text,
-                              vocab->tokens[a].bytes));
+    FV_TRY(fv_text_append(l->training->ctx, &l->joined, vocab->tokens[a].text,
+                          vocab->tokens[a].bytes));
     const size_t prefix_bytes = l->training->prefix_bytes;
-    FV_FORWARD(fv_text_append(l->training->ctx, &l->joined, vocab->tokens[b].text + prefix_bytes,
-                              vocab->tokens[b].bytes - prefix_bytes));
+    FV_TRY(fv_text_append(l->training->ctx, &l->joined, vocab->tokens[b].text + prefix_bytes,
+                          vocab->tokens[b].bytes - prefix_bytes));
     return fv_vocab_add(vocab, l->joined.data, l->joined.bytes, id);
 }
 
@@ -226,7 +226,7 @@ static fv_status merge_pair(trainer *l, uint32_t number)
     const uint64_t key = l->pairs[number].key;
     const int32_t a = (int32_t)(key >> 32), b = (int32_t)(uint32_t)key;
     int32_t new = 0;
-    FV_FORWARD(merged_token(l, a, b, &new));
+    FV_TRY(merged_token(l, a, b, &new));
     if ((size_t) new < training->specials) { /* the text of a special token: never a merge */
         l->pairs[number].count = 0;
         return FV_OK;
@@ -237,7 +237,7 @@ static fv_status merge_pair(trainer *l, uint32_t number)
     training->merges = merges;
     merges[training->merge_count++] = (fv_id_pair){a, b};
     for (uint32_t at = l->pairs[number].places; at; at = l->places[at - 1].next)
-        FV_FORWARD(merge_word(l, l->places[at - 1].word, a, b, new));
+        FV_TRY(merge_word(l, l->places[at - 1].word, a, b, new));
     l->pairs[number].count = 0;
     l->pairs[number].places = 0;
     return push_touched(l);
@@ -250,17 +250,17 @@ static fv_status train(trainer *l)
         const fv_bpe_word *word = &training->words[w];
         const int32_t *s = training->symbols + word->begin;
         for (uint32_t i = 0; i + 1 < word->length; i++)
-            FV_FORWARD(count_pair(l, s[i], s[i + 1], (uint32_t)w));
+            FV_TRY(count_pair(l, s[i], s[i + 1], (uint32_t)w));
     }
-    FV_FORWARD(push_touched(l));
+    FV_TRY(push_touched(l));
     while (l->heap_count && training->vocab->size < training->target) {
         FV_RETURN_IF(fv_cancelled(training->ctx), training->ctx, FV_ERR_CANCELLED,
                      "tokenizer training: cancelled");
         const candidate top = pop(l);
         if (l->pairs[top.pair].count != top.count)
-            FV_FORWARD(push(l, top.pair));
+            FV_TRY(push(l, top.pair));
         else
-            FV_FORWARD(merge_pair(l, top.pair));
+            FV_TRY(merge_pair(l, top.pair));
     }
     return FV_OK;
 }

@@ -7,7 +7,7 @@ static bool is_printable(unsigned byte)
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
 }
 
-uint32_t fv_byte_to_codepoint(unsigned byte)
+uint32_t fv_gpt2_byte_to_codepoint(unsigned byte)
 {
     if (is_printable(byte)) return byte;
     /* 0 to 32, then 127 to 160, then 173 */
@@ -15,7 +15,7 @@ uint32_t fv_byte_to_codepoint(unsigned byte)
     return byte == 173 ? 256 + 67 : 256 + 33 + (byte - 127);
 }
 
-int fv_codepoint_to_byte(uint32_t code)
+int fv_gpt2_codepoint_to_byte(uint32_t code)
 {
     if (code < 256) return is_printable(code) ? (int)code : -1;
     if (code < 256 + 33) return (int)code - 256;

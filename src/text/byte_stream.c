@@ -24,7 +24,7 @@ static fv_status read_stream(fv_byte_stream *stream, void *out, size_t n, size_t
     size_t piece = kept < n ? kept : n;
     memcpy(out, stream->start + stream->start_begin, piece);
     stream->start_begin += piece;
-    if (piece == 0) FV_FORWARD(call_reader(stream, out, n, &piece));
+    if (piece == 0) FV_TRY(call_reader(stream, out, n, &piece));
     *got = piece;
     return FV_OK;
 }
@@ -35,7 +35,7 @@ static fv_status read_compressed(fv_byte_stream *stream, void *out, size_t n, si
     uint64_t left = stream->bytes - stream->at;
     size_t piece = left < n ? (size_t)left : n;
     if (stream->is_file)
-        FV_FORWARD(fv_file_read(&stream->file, out, piece, stream->at));
+        FV_TRY(fv_file_read(&stream->file, out, piece, stream->at));
     else if (piece)
         memcpy(out, stream->memory + stream->at, piece);
     stream->at += piece;
@@ -56,8 +56,8 @@ static fv_status peek(fv_byte_stream *stream)
 {
     bool packed = true;
     for (size_t got = 1; packed && got > 0 && stream->start_end < FV_BYTE_STREAM_MAGIC;) {
-        FV_FORWARD(call_reader(stream, stream->start + stream->start_end,
-                               FV_BYTE_STREAM_MAGIC - stream->start_end, &got));
+        FV_TRY(call_reader(stream, stream->start + stream->start_end,
+                           FV_BYTE_STREAM_MAGIC - stream->start_end, &got));
         stream->start_end += got;
         packed = false;
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
@@ -70,11 +70,11 @@ static fv_status first_bytes(fv_byte_stream *stream, unsigned char start[FV_BYTE
                              size_t *got)
 {
     if (!stream->reader) {
-        FV_FORWARD(read_compressed(stream, start, FV_BYTE_STREAM_MAGIC, got));
+        FV_TRY(read_compressed(stream, start, FV_BYTE_STREAM_MAGIC, got));
         stream->at = 0;
         return FV_OK;
     }
-    FV_FORWARD(peek(stream));
+    FV_TRY(peek(stream));
     memcpy(start, stream->start, FV_BYTE_STREAM_MAGIC);
     *got = stream->start_end;
     return FV_OK;
@@ -85,7 +85,7 @@ static fv_status choose_decompressor(fv_byte_stream *stream)
 {
     unsigned char start[FV_BYTE_STREAM_MAGIC] = {0};
     size_t got = 0;
-    FV_FORWARD(first_bytes(stream, start, &got));
+    FV_TRY(first_bytes(stream, start, &got));
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const fv_decompressor_kind *kind = kinds[i];
         if (got < kind->magic_bytes || memcmp(start, kind->magic, kind->magic_bytes) != 0) continue;
@@ -93,7 +93,7 @@ static fv_status choose_decompressor(fv_byte_stream *stream)
                      "%s: %s data needs a build with %s", stream->name, kind->name, kind->library);
         stream->input = fv_mem_alloc(&stream->ctx->mem, FV_BYTE_STREAM_INPUT);
         FV_RETURN_IF(!stream->input, stream->ctx, FV_ERR_MEMORY, "%s: out of memory", stream->name);
-        FV_FORWARD(kind->begin(stream));
+        FV_TRY(kind->begin(stream));
         stream->kind = kind;
         return FV_OK;
     }
@@ -118,7 +118,7 @@ static fv_status finish_open(fv_byte_stream *stream)
 
 fv_status fv_byte_stream_open(fv_ctx *ctx, const char *path, fv_byte_stream *out)
 {
-    FV_FORWARD(begin(ctx, path, out));
+    FV_TRY(begin(ctx, path, out));
     fv_status s = fv_file_open(ctx, out->name, &out->file);
     if (s != FV_OK) {
         fv_byte_stream_close(out);
@@ -132,7 +132,7 @@ fv_status fv_byte_stream_open(fv_ctx *ctx, const char *path, fv_byte_stream *out
 fv_status fv_byte_stream_open_memory(fv_ctx *ctx, const char *name, const void *data, size_t bytes,
                                      fv_byte_stream *out)
 {
-    FV_FORWARD(begin(ctx, name, out));
+    FV_TRY(begin(ctx, name, out));
     out->memory = data;
     out->bytes = bytes;
     return finish_open(out);
@@ -141,7 +141,7 @@ fv_status fv_byte_stream_open_memory(fv_ctx *ctx, const char *name, const void *
 fv_status fv_byte_stream_open_callback(fv_ctx *ctx, const char *name, fv_lines_reader read,
                                        void *user, fv_byte_stream *out)
 {
-    FV_FORWARD(begin(ctx, name, out));
+    FV_TRY(begin(ctx, name, out));
     out->reader = read;
     out->user = user;
     return finish_open(out);
@@ -160,8 +160,8 @@ void fv_byte_stream_close(fv_byte_stream *stream)
 fv_status fv_byte_stream_read(fv_byte_stream *stream, void *out, size_t n, size_t *got)
 {
     const uint64_t limit = stream->ctx->limits.total_bytes;
-    FV_FORWARD(stream->kind ? stream->kind->read(stream, out, n, got)
-                            : read_compressed(stream, out, n, got));
+    FV_TRY(stream->kind ? stream->kind->read(stream, out, n, got)
+                        : read_compressed(stream, out, n, got));
     stream->bytes_out += *got;
     FV_RETURN_IF(stream->bytes_out > limit, stream->ctx, FV_ERR_LIMIT,
                  "%s: exceeds the limit of %llu bytes", stream->name, (unsigned long long)limit);

@@ -2,7 +2,7 @@
  * A file, memory or callback as a stream of bytes; gzip and xz data is decompressed.
  *
  *     fv_byte_stream stream;
- *     FV_FORWARD(fv_byte_stream_open(ctx, path, &stream));
+ *     FV_TRY(fv_byte_stream_open(ctx, path, &stream));
  *     s = fv_byte_stream_read(&stream, buf, sizeof buf, &got);   // got 0: the end
  *     fv_byte_stream_close(&stream);
  */

@@ -53,7 +53,7 @@ static fv_status put_form(walk *w, fv_string form, uint32_t begin)
         length = fv_lead_length(form.text[i]);
         uint32_t code = fv_code_of(form.text + i, length);
         if (code == ' ' && w->normalizer->escape_whitespaces) code = MARK;
-        FV_FORWARD(fv_codepoints_push(w->codepoints, (fv_codepoint){code, begin, begin}));
+        FV_TRY(fv_codepoints_push(w->codepoints, (fv_codepoint){code, begin, begin}));
     }
     return FV_OK;
 }
@@ -73,14 +73,14 @@ static fv_status walk_all(walk *w)
     r->next_count = 0;
     if (w->at == w->text.bytes) return FV_OK;
     if (n->add_dummy_prefix && !n->whitespace_as_suffix)
-        FV_FORWARD(put_form(w, blank, r->items[w->index].begin));
+        FV_TRY(put_form(w, blank, r->items[w->index].begin));
     bool after_blank = remove;
     while (w->at < w->text.bytes) {
         size_t used = peek(w, &form);
         for (; after_blank && form.bytes && form.text[0] == ' '; form.bytes--)
             form.text++;
         if (form.bytes) {
-            FV_FORWARD(put_form(w, form, r->items[w->index].begin));
+            FV_TRY(put_form(w, form, r->items[w->index].begin));
             after_blank = remove && form.text[form.bytes - 1] == ' ';
         }
         skip(w, used);
@@ -89,7 +89,7 @@ static fv_status walk_all(walk *w)
     for (const uint32_t space = n->escape_whitespaces ? MARK : ' ';
          remove && r->next_count && r->next[r->next_count - 1].code == space;)
         end = r->next[--r->next_count].begin;
-    if (n->add_dummy_prefix && n->whitespace_as_suffix) FV_FORWARD(put_form(w, blank, end));
+    if (n->add_dummy_prefix && n->whitespace_as_suffix) FV_TRY(put_form(w, blank, end));
     /* Each code point extends to the next one, so that it covers the text removed after it. */
     for (size_t i = r->next_count; i > 0; i--)
         r->next[i - 1].end = i == r->next_count ? end : r->next[i].begin;
@@ -132,7 +132,7 @@ static fv_status put_instead(fv_codepoints *r, fv_string form, size_t old, curso
         else if (c->place > 0)
             index = r->items[c->place - 1];
         index.code = fv_code_of(form.text + i, length);
-        FV_FORWARD(fv_codepoints_push(r, index));
+        FV_TRY(fv_codepoints_push(r, index));
     }
     if (next >= old || r->next_count == 0) return FV_OK;
     if (c->extra) {
@@ -164,7 +164,7 @@ static fv_status put_character(fv_codepoints *r, const fv_normalizer *n, size_t 
     for (size_t i = begin; i < end; i++) {
         size_t length = spell(r, i, i + 1, text);
         if (!fv_charsmap_find(n->map, text, length, false, &form)) form = (fv_string){text, length};
-        FV_FORWARD(put_instead(r, form, 1, c));
+        FV_TRY(put_instead(r, form, 1, c));
     }
     return FV_OK;
 }
@@ -176,7 +176,7 @@ fv_status fv_normalize_precompiled(const fv_normalizer *n, fv_codepoints *r)
     for (size_t begin = 0, end; begin < r->count; begin = end) {
         size_t bytes = 0;
         end = fv_grapheme_end(r, begin, &bytes);
-        FV_FORWARD(put_character(r, n, begin, end, bytes < SHORT, &c));
+        FV_TRY(put_character(r, n, begin, end, bytes < SHORT, &c));
     }
     fv_codepoints_swap(r);
     return FV_OK;

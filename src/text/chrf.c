@@ -16,7 +16,7 @@ static fv_status count_characters(fv_text_metric *metric, fv_ngram_side side, fv
         size_t length = fv_lead_length(text.text[i]);
         uint32_t code = fv_code_of(text.text + i, length);
         if (metric->cfg.whitespace || !fv_text_metric_is_space(code))
-            FV_FORWARD(fv_symbols_put(metric, code));
+            FV_TRY(fv_symbols_put(metric, code));
         i += length;
     }
     return fv_ngrams_count(&metric->chars, side, metric->symbols.items, metric->symbols.count,
@@ -36,7 +36,7 @@ static fv_status separate_punctuation(fv_text_metric *metric, fv_string text)
     fv_text *out = &metric->tokens;
     /* A word becomes at most two, each with a blank; texts are below 4 GiB, so this cannot
      * overflow. */
-    FV_FORWARD(fv_text_reserve(metric->ctx, out, 3 * text.bytes + 3));
+    FV_TRY(fv_text_reserve(metric->ctx, out, 3 * text.bytes + 3));
     size_t used = 0, begin = 0;
     for (size_t i = 0; i <= text.bytes;) {
         size_t length = i < text.bytes ? fv_lead_length(text.text[i]) : 1;
@@ -67,10 +67,10 @@ static fv_status separate_punctuation(fv_text_metric *metric, fv_string text)
 
 static fv_status count_text(fv_text_metric *metric, fv_ngram_side side, fv_string text)
 {
-    FV_FORWARD(count_characters(metric, side, text));
+    FV_TRY(count_characters(metric, side, text));
     if (metric->cfg.word_order == 0) return FV_OK;
-    FV_FORWARD(separate_punctuation(metric, text));
-    FV_FORWARD(fv_text_metric_split_words(metric, metric->tokens.data, metric->tokens.bytes));
+    FV_TRY(separate_punctuation(metric, text));
+    FV_TRY(fv_text_metric_split_words(metric, metric->tokens.data, metric->tokens.bytes));
     return fv_ngrams_count(&metric->words, side, metric->symbols.items, metric->symbols.count,
                            metric->cfg.word_order);
 }
@@ -122,10 +122,10 @@ static fv_status count(fv_text_metric *metric, fv_string hypothesis, const fv_st
 {
     const fv_text_metric_config *cfg = &metric->cfg;
     double best = -1;
-    FV_FORWARD(count_text(metric, FV_NGRAM_HYPOTHESIS, hypothesis));
+    FV_TRY(count_text(metric, FV_NGRAM_HYPOTHESIS, hypothesis));
     for (size_t i = 0; i < n; i++) {
         int64_t stats[FV_TEXT_METRIC_WIDTH] = {0};
-        FV_FORWARD(count_text(metric, FV_NGRAM_REFERENCE, references[i]));
+        FV_TRY(count_text(metric, FV_NGRAM_REFERENCE, references[i]));
         collect(&metric->chars, stats);
         collect(&metric->words, stats + 3 * (size_t)cfg->char_order);
         /* Orders for which the reference is too short do not count against the hypothesis. */

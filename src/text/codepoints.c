@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "io/utf8.h"
 #include "text/unicode_data.h"
 
@@ -18,7 +18,7 @@ fv_status fv_text_reserve(fv_ctx *ctx, fv_text *text, size_t bytes)
 {
     size_t need;
     char *data = NULL;
-    if (fv_add_size(bytes, 1, &need))
+    if (fv_checked_add_size(bytes, 1, &need))
         data = fv_mem_grow(&ctx->mem, text->data, &text->capacity, need, 1);
     FV_RETURN_IF(!data, ctx, FV_ERR_MEMORY, "out of memory");
     text->data = data;
@@ -28,8 +28,8 @@ fv_status fv_text_reserve(fv_ctx *ctx, fv_text *text, size_t bytes)
 fv_status fv_text_append(fv_ctx *ctx, fv_text *text, const char *bytes, size_t n)
 {
     size_t need;
-    FV_RETURN_IF(!fv_add_size(text->bytes, n, &need), ctx, FV_ERR_MEMORY, "out of memory");
-    FV_FORWARD(fv_text_reserve(ctx, text, need));
+    FV_RETURN_IF(!fv_checked_add_size(text->bytes, n, &need), ctx, FV_ERR_MEMORY, "out of memory");
+    FV_TRY(fv_text_reserve(ctx, text, need));
     if (n) memcpy(text->data + text->bytes, bytes, n);
     text->bytes = need;
     text->data[need] = '\0';
@@ -71,8 +71,8 @@ fv_status fv_codepoints_decode(fv_codepoints *r, const char *text, size_t bytes)
 fv_status fv_codepoints_encode(const fv_codepoints *r, fv_text *out)
 {
     size_t room;
-    FV_RETURN_IF(!fv_mul_size(r->count, 4, &room), r->ctx, FV_ERR_MEMORY, "out of memory");
-    FV_FORWARD(fv_text_reserve(r->ctx, out, room));
+    FV_RETURN_IF(!fv_checked_mul_size(r->count, 4, &room), r->ctx, FV_ERR_MEMORY, "out of memory");
+    FV_TRY(fv_text_reserve(r->ctx, out, room));
     size_t used = 0;
     for (size_t i = 0; i < r->count; i++)
         used += fv_utf8_put(r->items[i].code, out->data + used);
@@ -133,7 +133,7 @@ fv_status fv_codepoints_lower(fv_codepoints *r, bool whole)
         if (whole && point.code == CAPITAL_SIGMA && ends_word(r, i)) lower[0] = FINAL_SIGMA;
         for (int k = 0; k < n; k++) {
             point.code = lower[k];
-            FV_FORWARD(fv_codepoints_push(r, point));
+            FV_TRY(fv_codepoints_push(r, point));
         }
     }
     fv_codepoints_swap(r);

@@ -46,7 +46,7 @@ static fv_status feed(fv_byte_stream *stream, bool *more)
     struct fv_decompressor *u = stream->decompressor;
     size_t got = u->stream.avail_in;
     if (got == 0) {
-        FV_FORWARD(fv_byte_stream_refill(stream, &got));
+        FV_TRY(fv_byte_stream_refill(stream, &got));
         u->stream.next_in = stream->input;
         u->stream.avail_in = (unsigned)got;
     }
@@ -68,7 +68,7 @@ static fv_status decompress(fv_byte_stream *stream, void *out, size_t n, size_t 
     u->stream.avail_out = room;
     while (u->stream.avail_out == room) {
         bool more = false;
-        FV_FORWARD(feed(stream, &more));
+        FV_TRY(feed(stream, &more));
         if (!more) break;
         int code = inflate(&u->stream, Z_NO_FLUSH);
         u->ended = code == Z_STREAM_END;

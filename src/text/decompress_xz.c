@@ -69,13 +69,13 @@ static fv_status decompress(fv_byte_stream *stream, void *out, size_t n, size_t 
     while (u->stream.avail_out == n && !u->ended) {
         if (u->stream.avail_in == 0 && !u->finishing) {
             size_t more = 0;
-            FV_FORWARD(fv_byte_stream_refill(stream, &more));
+            FV_TRY(fv_byte_stream_refill(stream, &more));
             u->stream.next_in = stream->input;
             u->stream.avail_in = more;
             u->finishing = more == 0;
         }
         lzma_ret code = lzma_code(&u->stream, u->finishing ? LZMA_FINISH : LZMA_RUN);
-        FV_FORWARD(check(stream, code));
+        FV_TRY(check(stream, code));
         u->ended = code == LZMA_STREAM_END;
     }
     *got = n - u->stream.avail_out;

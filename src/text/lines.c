@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "fovea/data.h"
 #include "io/json.h"
 #include "io/utf8.h"
@@ -44,7 +44,7 @@ static fv_status opened(fv_ctx *ctx, fv_lines *lines, fv_status status, fv_lines
 fv_status fv_lines_open(fv_ctx *ctx, const char *path, fv_lines_policy policy, fv_lines **out)
 {
     fv_lines *lines = NULL;
-    FV_FORWARD(make(ctx, policy, &lines));
+    FV_TRY(make(ctx, policy, &lines));
     return opened(ctx, lines, fv_byte_stream_open(ctx, path, &lines->stream), out);
 }
 
@@ -52,7 +52,7 @@ fv_status fv_lines_open_memory(fv_ctx *ctx, const char *name, const void *data, 
                                fv_lines_policy policy, fv_lines **out)
 {
     fv_lines *lines = NULL;
-    FV_FORWARD(make(ctx, policy, &lines));
+    FV_TRY(make(ctx, policy, &lines));
     return opened(ctx, lines, fv_byte_stream_open_memory(ctx, name, data, bytes, &lines->stream),
                   out);
 }
@@ -61,7 +61,7 @@ fv_status fv_lines_open_stream(fv_ctx *ctx, const char *name, fv_lines_reader re
                                fv_lines_policy policy, fv_lines **out)
 {
     fv_lines *lines = NULL;
-    FV_FORWARD(make(ctx, policy, &lines));
+    FV_TRY(make(ctx, policy, &lines));
     return opened(ctx, lines, fv_byte_stream_open_callback(ctx, name, read, user, &lines->stream),
                   out);
 }
@@ -97,12 +97,13 @@ static fv_status fill(fv_lines *l)
     }
     if (l->room < FIRST_ROOM || l->end >= l->room - 1) {
         size_t need;
-        FV_RETURN_IF(!fv_add_size(l->room, FIRST_ROOM, &need), ctx, FV_ERR_MEMORY, "out of memory");
+        FV_RETURN_IF(!fv_checked_add_size(l->room, FIRST_ROOM, &need), ctx, FV_ERR_MEMORY,
+                     "out of memory");
         char *buffer = fv_mem_grow(&ctx->mem, l->buffer, &l->room, need, 1);
         FV_RETURN_IF(!buffer, ctx, FV_ERR_MEMORY, "%s: out of memory", l->stream.name);
         l->buffer = buffer;
     }
-    FV_FORWARD(fv_byte_stream_read(&l->stream, l->buffer + l->end, l->room - 1 - l->end, &got));
+    FV_TRY(fv_byte_stream_read(&l->stream, l->buffer + l->end, l->room - 1 - l->end, &got));
     l->ended = got == 0;
     l->end += got;
     return FV_OK;
@@ -128,7 +129,7 @@ static fv_status find_end(fv_lines *l, size_t *length, size_t *step)
             return FV_OK;
         }
         searched = have;
-        FV_FORWARD(fill(l));
+        FV_TRY(fill(l));
     }
 }
 
@@ -148,8 +149,8 @@ static fv_status reject(const fv_lines *l, const char *text, size_t n)
 fv_status fv_lines_next(fv_lines *l, fv_line *out)
 {
     size_t length = 0, step = 0;
-    if (!l->buffer) FV_FORWARD(fill(l));
-    FV_FORWARD(find_end(l, &length, &step));
+    if (!l->buffer) FV_TRY(fill(l));
+    FV_TRY(find_end(l, &length, &step));
     if (step == 0) {
         *out = (fv_line){.number = l->number, .valid = true};
         return FV_OK;
@@ -169,7 +170,7 @@ fv_status fv_json_get_string(fv_ctx *ctx, const char *name, const char *json, si
                              const char *key, fv_text *out, bool *found)
 {
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_json_parse(ctx, name, json, bytes, &doc));
+    FV_TRY(fv_json_parse(ctx, name, json, bytes, &doc));
     const fv_value *value = fv_value_get(&doc->root, key);
     fv_status s = fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT);
     if (s == FV_OK && value) {

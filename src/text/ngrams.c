@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "text/codepoints.h"
 #include "text/hash.h"
 
@@ -41,8 +41,8 @@ static fv_status out_of_memory(fv_ngrams *g)
 static uint32_t *larger_table(fv_ngrams *g, size_t old, size_t *slots)
 {
     size_t more = FIRST_SLOTS, bytes;
-    if (old && !fv_mul_size(old, 2, &more)) return NULL;
-    if (!fv_mul_size(more, sizeof(uint32_t), &bytes)) return NULL;
+    if (old && !fv_checked_mul_size(old, 2, &more)) return NULL;
+    if (!fv_checked_mul_size(more, sizeof(uint32_t), &bytes)) return NULL;
     uint32_t *table = fv_mem_zalloc(&g->ctx->mem, bytes);
     if (table) *slots = more;
     return table;
@@ -78,7 +78,7 @@ static fv_status grow_words(fv_ngrams *g)
 
 fv_status fv_ngrams_word(fv_ngrams *g, const char *text, size_t bytes, uint32_t *symbol)
 {
-    FV_FORWARD(grow_words(g));
+    FV_TRY(grow_words(g));
     size_t slot = (size_t)fv_hash_bytes(text, bytes) & (g->word_slots - 1);
     for (; g->word_table[slot]; slot = (slot + 1) & (g->word_slots - 1)) {
         const fv_ngram_word *w = &g->words[g->word_table[slot] - 1];
@@ -94,7 +94,7 @@ fv_status fv_ngrams_word(fv_ngrams *g, const char *text, size_t bytes, uint32_t 
     if (!words) return out_of_memory(g);
     g->words = words;
     uint32_t at = (uint32_t)g->letters.bytes;
-    FV_FORWARD(fv_text_append(g->ctx, &g->letters, text, bytes));
+    FV_TRY(fv_text_append(g->ctx, &g->letters, text, bytes));
     words[g->word_count] =
         (fv_ngram_word){.at = at, .bytes = (uint32_t)bytes, .slot = (uint32_t)slot};
     *symbol = (uint32_t)g->word_count++;
@@ -108,7 +108,7 @@ fv_status fv_ngrams_word(fv_ngrams *g, const char *text, size_t bytes, uint32_t 
 static fv_status reserve_nodes(fv_ngrams *g, size_t more)
 {
     size_t need;
-    FV_RETURN_IF(!fv_add_size(g->count, more, &need) || need >= UINT32_MAX / 2, g->ctx,
+    FV_RETURN_IF(!fv_checked_add_size(g->count, more, &need) || need >= UINT32_MAX / 2, g->ctx,
                  FV_ERR_LIMIT, "a segment has more than 2^31 n-grams");
     fv_ngram *nodes = fv_mem_grow(&g->ctx->mem, g->nodes, &g->room, need, sizeof *nodes);
     if (!nodes) return out_of_memory(g);
@@ -148,7 +148,7 @@ fv_status fv_ngrams_count(fv_ngrams *g, fv_ngram_side side, const uint32_t *symb
     enum { PIECE = 4096 };
     for (size_t begin = 0; begin < n; begin += PIECE) {
         size_t end = n - begin < PIECE ? n : begin + PIECE;
-        FV_FORWARD(reserve_nodes(g, (end - begin) * (size_t)order));
+        FV_TRY(reserve_nodes(g, (end - begin) * (size_t)order));
         for (size_t i = begin; i < end; i++) {
             uint32_t node = 0;
             for (uint32_t k = 0; k < (uint32_t)order && i + k < n; k++) {

@@ -62,7 +62,7 @@ fv_status fv_pretokenized_begin(fv_pretokenized *w, const char *text, size_t byt
     w->base = base;
     w->span = NULL;
     w->next_count = 0;
-    FV_FORWARD(fv_pretokenized_push(w, 0, bytes, false));
+    FV_TRY(fv_pretokenized_push(w, 0, bytes, false));
     fv_pretokenized_swap(w);
     return FV_OK;
 }
@@ -74,7 +74,7 @@ static fv_status reserve(fv_pretokenized *w, size_t bytes)
 {
     FV_RETURN_IF(bytes >= UINT32_MAX, w->ctx, FV_ERR_LIMIT,
                  "tokenizer: the text has 4 GiB or more");
-    FV_FORWARD(fv_text_reserve(w->ctx, &w->next_own, bytes));
+    FV_TRY(fv_text_reserve(w->ctx, &w->next_own, bytes));
     fv_token_span *spans =
         fv_mem_grow(&w->ctx->mem, w->next_spans, &w->next_span_room, bytes, sizeof *spans);
     FV_RETURN_IF(!spans, w->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
@@ -102,9 +102,9 @@ fv_status fv_pretokenized_normalize(fv_pretokenized *w, const fv_tokenizer *tok)
 {
     fv_codepoints *r = &w->codepoints;
     if (tok->normalizer_count == 0 || fv_normalizers_are_noop(tok, w->text, w->bytes)) return FV_OK;
-    FV_FORWARD(fv_codepoints_decode(r, w->text, w->bytes));
-    FV_FORWARD(fv_normalizers_apply(tok, r));
-    FV_FORWARD(reserve(w, r->count * 4));
+    FV_TRY(fv_codepoints_decode(r, w->text, w->bytes));
+    FV_TRY(fv_normalizers_apply(tok, r));
+    FV_TRY(reserve(w, r->count * 4));
     size_t used = 0;
     for (size_t i = 0; i < r->count; i++) {
         size_t length = fv_utf8_put(r->items[i].code, w->next_own.data + used);
@@ -115,7 +115,7 @@ fv_status fv_pretokenized_normalize(fv_pretokenized *w, const fv_tokenizer *tok)
     }
     use_next(w, used);
     w->next_count = 0;
-    FV_FORWARD(fv_pretokenized_push(w, 0, used, false));
+    FV_TRY(fv_pretokenized_push(w, 0, used, false));
     fv_pretokenized_swap(w);
     return FV_OK;
 }
@@ -148,7 +148,7 @@ static fv_status rewrite(fv_pretokenized *w, fv_string blank, fv_prepend prepend
 {
     size_t used = 0, max = w->bytes * blank.bytes;
     /* Each piece can grow by one blank. */
-    FV_FORWARD(reserve(w, max + w->count * blank.bytes));
+    FV_TRY(reserve(w, max + w->count * blank.bytes));
     for (size_t p = 0; p < w->count; p++) {
         fv_piece *piece = &w->pieces[p];
         const char *text = w->text + piece->begin;
@@ -191,8 +191,8 @@ static fv_status mark_chars(fv_pretokenized *w, fv_piece piece, bool (*fits)(uin
     for (size_t i = piece.begin; i < piece.end;) {
         size_t length = fv_lead_length(w->text[i]);
         if (fits(fv_code_of(w->text + i, length))) {
-            FV_FORWARD(fv_pretokenized_push(w, begin, i, false));
-            FV_FORWARD(fv_pretokenized_push(w, i, i + length, true));
+            FV_TRY(fv_pretokenized_push(w, begin, i, false));
+            FV_TRY(fv_pretokenized_push(w, i, i + length, true));
             begin = i + length;
         }
         i += length;
@@ -208,8 +208,8 @@ static fv_status mark_text(fv_pretokenized *w, fv_piece piece, fv_string text, b
             i++;
             continue;
         }
-        FV_FORWARD(fv_pretokenized_push(w, begin, i, invert));
-        FV_FORWARD(fv_pretokenized_push(w, i, i + text.bytes, !invert));
+        FV_TRY(fv_pretokenized_push(w, begin, i, invert));
+        FV_TRY(fv_pretokenized_push(w, i, i + text.bytes, !invert));
         begin = i += text.bytes;
     }
     return fv_pretokenized_push(w, begin, piece.end, invert);
@@ -220,7 +220,7 @@ static fv_status mark_scan(fv_pretokenized *w, fv_piece piece, fv_split_scanner 
 {
     for (size_t begin = piece.begin, end; begin < piece.end; begin = end) {
         end = scan(w->text, begin, piece.end);
-        FV_FORWARD(fv_pretokenized_push(w, begin, end, !invert));
+        FV_TRY(fv_pretokenized_push(w, begin, end, !invert));
     }
     return FV_OK;
 }
@@ -231,12 +231,12 @@ static fv_status mark_regex(fv_pretokenized *w, fv_piece piece, const fv_regex *
     size_t last = 0, begin = 0, end = 0;
     fv_regex_begin(&w->regex, w->text + piece.begin, piece.end - piece.begin);
     for (; found; last = end) {
-        FV_FORWARD(fv_regex_find(&w->regex, re, last, &found, &begin, &end));
+        FV_TRY(fv_regex_find(&w->regex, re, last, &found, &begin, &end));
         if (!found) break;
-        FV_FORWARD(fv_pretokenized_push(w, piece.begin + last, piece.begin + begin, invert));
+        FV_TRY(fv_pretokenized_push(w, piece.begin + last, piece.begin + begin, invert));
         /* An empty match splits at its position. */
         const uint32_t from = piece.begin + (uint32_t)begin, to = piece.begin + (uint32_t)end;
-        FV_FORWARD(fv_pretokenized_push_piece(w, (fv_piece){from, to, -1, !invert}));
+        FV_TRY(fv_pretokenized_push_piece(w, (fv_piece){from, to, -1, !invert}));
     }
     return fv_pretokenized_push(w, piece.begin + last, piece.end, invert);
 }
@@ -275,7 +275,7 @@ static fv_status split_words(fv_pretokenized *w, fv_piece piece)
         uint32_t code = fv_code_of(w->text + i, length);
         int kind = fv_unicode_is_space(code) ? SPACE : fv_is_word_char(code) ? WORD : OTHER;
         if (kind != last) {
-            if (last != SPACE) FV_FORWARD(fv_pretokenized_push(w, begin, i, false));
+            if (last != SPACE) FV_TRY(fv_pretokenized_push(w, begin, i, false));
             begin = i;
             last = kind;
         }
@@ -287,12 +287,12 @@ static fv_status split_words(fv_pretokenized *w, fv_piece piece)
 static fv_status split_bert(fv_pretokenized *w, fv_piece piece)
 {
     size_t first = w->next_count;
-    FV_FORWARD(mark_chars(w, piece, fv_unicode_is_space));
+    FV_TRY(mark_chars(w, piece, fv_unicode_is_space));
     behave(w, first, FV_SPLIT_REMOVED);
     /* Split each word again at punctuation: take it from the list and append its pieces. */
     size_t last = w->next_count;
     for (size_t i = first; i < last; i++)
-        FV_FORWARD(mark_chars(w, w->next_pieces[i], is_punctuation));
+        FV_TRY(mark_chars(w, w->next_pieces[i], is_punctuation));
     memmove(w->next_pieces + first, w->next_pieces + last,
             (w->next_count - last) * sizeof *w->next_pieces);
     w->next_count -= last - first;
@@ -312,28 +312,28 @@ static fv_status split_piece(fv_pretokenized *w, fv_piece piece, const fv_pre_to
     case FV_PRE_TOKENIZER_BERT:
         return split_bert(w, piece);
     case FV_PRE_TOKENIZER_WHITESPACE_SPLIT:
-        FV_FORWARD(mark_chars(w, piece, fv_unicode_is_space));
+        FV_TRY(mark_chars(w, piece, fv_unicode_is_space));
         break;
     case FV_PRE_TOKENIZER_METASPACE:
         if (!split->split) return fv_pretokenized_push(w, piece.begin, piece.end, false);
-        FV_FORWARD(mark_text(w, piece, split->pattern, false));
+        FV_TRY(mark_text(w, piece, split->pattern, false));
         behavior = FV_SPLIT_WITH_NEXT;
         break;
     case FV_PRE_TOKENIZER_PUNCTUATION:
-        FV_FORWARD(mark_chars(w, piece, is_punctuation));
+        FV_TRY(mark_chars(w, piece, is_punctuation));
         behavior = split->behavior;
         break;
     case FV_PRE_TOKENIZER_DIGITS:
-        FV_FORWARD(mark_chars(w, piece, fv_unicode_is_number));
+        FV_TRY(mark_chars(w, piece, fv_unicode_is_number));
         behavior = split->individual ? FV_SPLIT_ISOLATED : FV_SPLIT_CONTIGUOUS;
         break;
     case FV_PRE_TOKENIZER_STRING:
-        FV_FORWARD(mark_text(w, piece, split->pattern, split->invert));
+        FV_TRY(mark_text(w, piece, split->pattern, split->invert));
         behavior = split->behavior;
         break;
     case FV_PRE_TOKENIZER_REGEX:
-        FV_FORWARD(split->scan ? mark_scan(w, piece, split->scan, split->invert)
-                               : mark_regex(w, piece, split->re, split->invert));
+        FV_TRY(split->scan ? mark_scan(w, piece, split->scan, split->invert)
+                           : mark_regex(w, piece, split->re, split->invert));
         behavior = split->behavior;
         break;
     }
@@ -345,13 +345,13 @@ fv_status fv_pretokenized_split(fv_pretokenized *w, const fv_pre_tokenizer *spli
 {
     const fv_string blank = {" ", 1};
     if (split->kind == FV_PRE_TOKENIZER_METASPACE)
-        FV_FORWARD(rewrite(w, split->pattern, split->prepend));
+        FV_TRY(rewrite(w, split->pattern, split->prepend));
     else if (split->kind == FV_PRE_TOKENIZER_BYTE_LEVEL && split->prefix_space)
-        FV_FORWARD(rewrite(w, blank, FV_PREPEND_ALWAYS));
+        FV_TRY(rewrite(w, blank, FV_PREPEND_ALWAYS));
     w->next_count = 0;
     for (size_t i = 0; i < w->count; i++)
-        FV_FORWARD(w->pieces[i].token < 0 ? split_piece(w, w->pieces[i], split)
-                                          : fv_pretokenized_push_piece(w, w->pieces[i]));
+        FV_TRY(w->pieces[i].token < 0 ? split_piece(w, w->pieces[i], split)
+                                      : fv_pretokenized_push_piece(w, w->pieces[i]));
     fv_pretokenized_swap(w);
     return FV_OK;
 }

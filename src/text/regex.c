@@ -71,10 +71,10 @@ static fv_status emit_choice(emitter *e, const fv_regex_node *n)
     for (int32_t c = n->child; c >= 0; c = e->p->nodes[c].next) {
         const bool last = e->p->nodes[c].next < 0;
         const size_t split = e->count;
-        if (!last) FV_FORWARD(put(e, FV_RE_SPLIT, (uint32_t)split + 1, 0));
-        FV_FORWARD(emit(e, c));
+        if (!last) FV_TRY(put(e, FV_RE_SPLIT, (uint32_t)split + 1, 0));
+        FV_TRY(emit(e, c));
         if (last) break;
-        FV_FORWARD(put(e, FV_RE_JUMP, chain, 0));
+        FV_TRY(put(e, FV_RE_JUMP, chain, 0));
         chain = (uint32_t)e->count - 1;
         e->steps[split].other = (uint32_t)e->count;
     }
@@ -105,21 +105,21 @@ static fv_status emit_repeat(emitter *e, const fv_regex_node *n)
         return fv_regex_fail(e->p, FV_ERR_UNSUPPORTED,
                              "a repeat of something that can be empty is not supported");
     for (uint32_t i = 0; i < min; i++)
-        FV_FORWARD(emit(e, body));
+        FV_TRY(emit(e, body));
     if (endless) {
         const size_t split = e->count;
-        FV_FORWARD(put(e, FV_RE_SPLIT, 0, 0));
-        FV_FORWARD(emit(e, body));
-        FV_FORWARD(put(e, FV_RE_JUMP, (uint32_t)split, 0));
+        FV_TRY(put(e, FV_RE_SPLIT, 0, 0));
+        FV_TRY(emit(e, body));
+        FV_TRY(put(e, FV_RE_JUMP, (uint32_t)split, 0));
         aim(e, split, e->count, lazy);
         return FV_OK;
     }
     /* Each further repetition is optional; the pending exits form a chain. */
     size_t chain = SIZE_MAX;
     for (uint32_t i = min; i < max; i++) {
-        FV_FORWARD(put(e, FV_RE_SPLIT, 0, chain == SIZE_MAX ? UINT32_MAX : (uint32_t)chain));
+        FV_TRY(put(e, FV_RE_SPLIT, 0, chain == SIZE_MAX ? UINT32_MAX : (uint32_t)chain));
         chain = e->count - 1;
-        FV_FORWARD(emit(e, body));
+        FV_TRY(emit(e, body));
     }
     while (chain != SIZE_MAX) {
         const uint32_t next = e->steps[chain].other;
@@ -133,9 +133,9 @@ static fv_status emit_repeat(emitter *e, const fv_regex_node *n)
 static fv_status emit_inner(emitter *e, fv_regex_op op, uint32_t back, int32_t child, bool repeat)
 {
     const size_t at = e->count;
-    FV_FORWARD(put(e, op, 0, back));
-    FV_FORWARD(repeat ? emit_repeat(e, &e->p->nodes[child]) : emit(e, child));
-    FV_FORWARD(put(e, FV_RE_MATCH, 0, 0));
+    FV_TRY(put(e, op, 0, back));
+    FV_TRY(repeat ? emit_repeat(e, &e->p->nodes[child]) : emit(e, child));
+    FV_TRY(put(e, FV_RE_MATCH, 0, 0));
     e->steps[at].value = (uint32_t)e->count;
     return FV_OK;
 }
@@ -173,7 +173,7 @@ static fv_status emit(emitter *e, int32_t number)
         break;
     }
     for (int32_t c = n->child; c >= 0; c = e->p->nodes[c].next)
-        FV_FORWARD(emit(e, c));
+        FV_TRY(emit(e, c));
     return FV_OK;
 }
 

@@ -36,7 +36,7 @@ static fv_status put_item(fv_regex_parser *p, uint32_t number, fv_regex_item ite
 
 fv_status fv_regex_make_class(fv_regex_parser *p, fv_regex_item item, uint32_t *number)
 {
-    FV_FORWARD(new_class(p, number));
+    FV_TRY(new_class(p, number));
     return put_item(p, *number, item);
 }
 
@@ -101,13 +101,13 @@ static fv_regex_item one(uint32_t code)
 static fv_status read_hex_class(fv_regex_parser *p, bool negated, fv_regex_item *item)
 {
     uint32_t number = 0;
-    FV_FORWARD(new_class(p, &number));
+    FV_TRY(new_class(p, &number));
     static const char ranges[] = "09afAF";
     for (int i = 0; i < 6; i += 2) {
         const fv_regex_item range = {.kind = FV_RE_ITEM_RANGE,
                                      .low = (unsigned char)ranges[i],
                                      .high = (unsigned char)ranges[i + 1]};
-        FV_FORWARD(put_item(p, number, range));
+        FV_TRY(put_item(p, number, range));
     }
     *item = (fv_regex_item){.kind = FV_RE_ITEM_CLASS, .negated = negated, .low = number};
     return FV_OK;
@@ -124,7 +124,7 @@ static uint32_t control_of(uint32_t c)
 fv_status fv_regex_parse_escape(fv_regex_parser *p, fv_regex_item *item)
 {
     uint32_t c = 0;
-    FV_FORWARD(fv_regex_next(p, &c));
+    FV_TRY(fv_regex_next(p, &c));
     const bool upper = c >= 'A' && c <= 'Z';
     switch (upper ? c - 'A' + 'a' : c) {
     case 'd':
@@ -146,7 +146,7 @@ fv_status fv_regex_parse_escape(fv_regex_parser *p, fv_regex_item *item)
     }
     if (c == 'x' || c == 'u') {
         const bool braces = c == 'x' && fv_regex_accept(p, "{");
-        FV_FORWARD(read_hex(p, c == 'u' ? 4 : 1, braces ? 8 : c == 'u' ? 4 : 2, &c));
+        FV_TRY(read_hex(p, c == 'u' ? 4 : 1, braces ? 8 : c == 'u' ? 4 : 2, &c));
         if (braces && !fv_regex_accept(p, "}"))
             return fv_regex_fail(p, FV_ERR_FORMAT, "missing '}'");
         *item = one(c);
@@ -168,7 +168,7 @@ static fv_status read_item(fv_regex_parser *p, fv_regex_item *item)
     if (fv_regex_at(p, "[:"))
         return fv_regex_fail(p, FV_ERR_UNSUPPORTED, "[:name:] is not supported");
     if (fv_regex_accept(p, "[")) {
-        FV_FORWARD(fv_regex_parse_class(p, &c));
+        FV_TRY(fv_regex_parse_class(p, &c));
         *item = (fv_regex_item){.kind = FV_RE_ITEM_CLASS, .low = c};
         return FV_OK;
     }
@@ -177,11 +177,11 @@ static fv_status read_item(fv_regex_parser *p, fv_regex_item *item)
         return FV_OK;
     }
     if (fv_regex_accept(p, "\\")) {
-        FV_FORWARD(fv_regex_parse_escape(p, item));
+        FV_TRY(fv_regex_parse_escape(p, item));
         if (item->kind == FV_RE_ITEM_WORD) item->low = 1;
         return FV_OK;
     }
-    FV_FORWARD(fv_regex_next(p, &c));
+    FV_TRY(fv_regex_next(p, &c));
     *item = one(c);
     return FV_OK;
 }
@@ -193,7 +193,7 @@ static fv_status read_range(fv_regex_parser *p, fv_regex_item *item)
     if (!single || !fv_regex_at(p, "-") || fv_regex_at(p, "-]") || fv_regex_at(p, "-["))
         return FV_OK;
     p->at++;
-    FV_FORWARD(read_item(p, &high));
+    FV_TRY(read_item(p, &high));
     if (high.kind != FV_RE_ITEM_RANGE || high.high < item->low)
         return fv_regex_fail(p, FV_ERR_FORMAT, "range ends before it begins");
     item->high = high.high;
@@ -211,13 +211,13 @@ static fv_status read_items(fv_regex_parser *p, uint32_t number)
         if (!first && fv_regex_accept(p, "&&")) {
             /* The rest of the class is the right side of the intersection. */
             uint32_t rest = 0;
-            FV_FORWARD(new_class(p, &rest));
+            FV_TRY(new_class(p, &rest));
             p->classes[number].intersection = (int32_t)rest;
             return read_items(p, rest);
         }
-        FV_FORWARD(read_item(p, &item));
-        FV_FORWARD(read_range(p, &item));
-        FV_FORWARD(put_item(p, number, item));
+        FV_TRY(read_item(p, &item));
+        FV_TRY(read_range(p, &item));
+        FV_TRY(put_item(p, number, item));
     }
     if (first) return fv_regex_fail(p, FV_ERR_FORMAT, "empty class");
     return FV_OK;
@@ -227,10 +227,10 @@ fv_status fv_regex_parse_class(fv_regex_parser *p, uint32_t *number)
 {
     enum { MAX_DEPTH = 32 };
     if (p->depth == MAX_DEPTH) return fv_regex_fail(p, FV_ERR_LIMIT, "nested too deeply");
-    FV_FORWARD(new_class(p, number));
+    FV_TRY(new_class(p, number));
     p->depth++;
     p->classes[*number].negated = fv_regex_accept(p, "^");
-    FV_FORWARD(read_items(p, *number));
+    FV_TRY(read_items(p, *number));
     p->depth--;
     return FV_OK;
 }

@@ -159,7 +159,7 @@ static fv_status run_inner(fv_regex_run *run, const fv_regex *re, uint32_t step,
     uint32_t back = behind ? s->other : 0;
     for (; back > 0 && begin > 0; back--)
         begin = char_before(run, begin);
-    if (back == 0) FV_FORWARD(run_from(run, re, step + 1, begin, holds_here, &end));
+    if (back == 0) FV_TRY(run_from(run, re, step + 1, begin, holds_here, &end));
     if (s->op == FV_RE_NOT_AHEAD || s->op == FV_RE_NOT_BEHIND) *holds_here = !*holds_here;
     if (s->op == FV_RE_ATOMIC && *holds_here) *at = end;
     return FV_OK;
@@ -182,7 +182,7 @@ static fv_status take_step(fv_regex_run *run, const fv_regex *re, uint32_t *step
         *alive = char_at(run, *at, &code, at) && class_has(re, s->value, code);
         break;
     case FV_RE_SPLIT:
-        FV_FORWARD(push(run, s->other, *at));
+        FV_TRY(push(run, s->other, *at));
         *step = s->value;
         return FV_OK;
     case FV_RE_JUMP:
@@ -193,7 +193,7 @@ static fv_status take_step(fv_regex_run *run, const fv_regex *re, uint32_t *step
     case FV_RE_BEHIND:
     case FV_RE_NOT_BEHIND:
     case FV_RE_ATOMIC:
-        FV_FORWARD(run_inner(run, re, *step, at, alive));
+        FV_TRY(run_inner(run, re, *step, at, alive));
         *step = s->value;
         return FV_OK;
     default:
@@ -220,7 +220,7 @@ static fv_status run_from(fv_regex_run *run, const fv_regex *re, uint32_t step, 
             run->count = base;
             return FV_OK;
         }
-        FV_FORWARD(take_step(run, re, &step, &at, &alive));
+        FV_TRY(take_step(run, re, &step, &at, &alive));
         if (alive) continue;
         if (run->count == base) return FV_OK;
         run->count--;
@@ -251,7 +251,7 @@ fv_status fv_regex_find(fv_regex_run *run, const fv_regex *re, size_t from, bool
     *found = false;
     for (size_t at = from; at <= run->bytes; at += fv_lead_length(run->text[at])) {
         run->count = 0;
-        FV_FORWARD(run_from(run, re, 0, at, found, end));
+        FV_TRY(run_from(run, re, 0, at, found, end));
         *found = *found && !(*end == at && at == run->last_end);
         *begin = at;
         if (*found || at == run->bytes) break;

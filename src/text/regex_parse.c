@@ -78,7 +78,7 @@ static fv_status item_node(fv_regex_parser *p, fv_regex_item item, int32_t *out)
     uint32_t number = 0;
     if (item.kind == FV_RE_ITEM_RANGE && item.low == item.high && !item.negated)
         return char_node(p, item.low, out);
-    FV_FORWARD(fv_regex_make_class(p, item, &number));
+    FV_TRY(fv_regex_make_class(p, item, &number));
     return step_node(p, FV_RE_CLASS, number, out);
 }
 
@@ -90,8 +90,8 @@ static fv_status parse_choice(fv_regex_parser *p, int32_t *out);
 static fv_status parse_inner(fv_regex_parser *p, fv_regex_op op, int32_t *out)
 {
     int32_t child = -1;
-    FV_FORWARD(new_node(p, (fv_regex_node){.kind = FV_RE_NODE_INNER, .op = op}, out));
-    FV_FORWARD(parse_choice(p, &child));
+    FV_TRY(new_node(p, (fv_regex_node){.kind = FV_RE_NODE_INNER, .op = op}, out));
+    FV_TRY(parse_choice(p, &child));
     adopt(p, *out, child);
     return FV_OK;
 }
@@ -102,7 +102,7 @@ static fv_status parse_flags(fv_regex_parser *p, bool *rest)
     bool on = true;
     for (;;) {
         uint32_t c = 0;
-        FV_FORWARD(fv_regex_next(p, &c));
+        FV_TRY(fv_regex_next(p, &c));
         if (c == ':' || c == ')') {
             *rest = c == ')';
             return FV_OK;
@@ -134,10 +134,10 @@ static fv_status parse_group_body(fv_regex_parser *p, int32_t *out)
     if (fv_regex_accept(p, "?<")) {
         uint32_t c = 0;
         while (c != '>')
-            FV_FORWARD(fv_regex_next(p, &c));
+            FV_TRY(fv_regex_next(p, &c));
     } else if (fv_regex_accept(p, "?") && !fv_regex_accept(p, ":")) {
         bool rest = false;
-        FV_FORWARD(parse_flags(p, &rest));
+        FV_TRY(parse_flags(p, &rest));
         if (rest)
             return fv_regex_fail(p, FV_ERR_UNSUPPORTED,
                                  "flags are only supported at the start of the pattern");
@@ -151,7 +151,7 @@ static fv_status parse_group(fv_regex_parser *p, int32_t *out)
     const bool fold = p->fold, dot_all = p->dot_all;
     if (p->depth == MAX_DEPTH) return fv_regex_fail(p, FV_ERR_LIMIT, "nested too deeply");
     p->depth++;
-    FV_FORWARD(parse_group_body(p, out));
+    FV_TRY(parse_group_body(p, out));
     p->depth--;
     p->fold = fold;
     p->dot_all = dot_all;
@@ -173,7 +173,7 @@ static fv_status parse_atom(fv_regex_parser *p, int32_t *out)
         if (fv_regex_accept(p, places[i].text)) return step_node(p, places[i].op, 0, out);
     if (fv_regex_accept(p, "(")) return parse_group(p, out);
     if (fv_regex_accept(p, "[")) {
-        FV_FORWARD(fv_regex_parse_class(p, &c));
+        FV_TRY(fv_regex_parse_class(p, &c));
         return step_node(p, FV_RE_CLASS, c, out);
     }
     if (fv_regex_accept(p, ".")) {
@@ -184,12 +184,12 @@ static fv_status parse_atom(fv_regex_parser *p, int32_t *out)
     }
     if (fv_regex_accept(p, "\\")) {
         fv_regex_item item;
-        FV_FORWARD(fv_regex_parse_escape(p, &item));
+        FV_TRY(fv_regex_parse_escape(p, &item));
         return item_node(p, item, out);
     }
     if (fv_regex_at(p, "*") || fv_regex_at(p, "+") || fv_regex_at(p, "?"))
         return fv_regex_fail(p, FV_ERR_FORMAT, "nothing to repeat");
-    FV_FORWARD(fv_regex_next(p, &c));
+    FV_TRY(fv_regex_next(p, &c));
     return char_node(p, c, out);
 }
 
@@ -258,7 +258,7 @@ static fv_status parse_repeats(fv_regex_parser *p, int32_t *node)
             repeat.greed = FV_RE_LAZY;
         else if (!braces && fv_regex_accept(p, "+"))
             repeat.greed = FV_RE_POSSESSIVE;
-        FV_FORWARD(new_node(p, repeat, &number));
+        FV_TRY(new_node(p, repeat, &number));
         adopt(p, number, *node);
         *node = number;
     }
@@ -269,11 +269,11 @@ static fv_status parse_repeats(fv_regex_parser *p, int32_t *node)
 
 static fv_status parse_sequence(fv_regex_parser *p, int32_t *out)
 {
-    FV_FORWARD(new_node(p, (fv_regex_node){.kind = FV_RE_NODE_SEQUENCE}, out));
+    FV_TRY(new_node(p, (fv_regex_node){.kind = FV_RE_NODE_SEQUENCE}, out));
     while (p->at < p->bytes && !fv_regex_at(p, "|") && !fv_regex_at(p, ")")) {
         int32_t node = -1;
-        FV_FORWARD(parse_atom(p, &node));
-        FV_FORWARD(parse_repeats(p, &node));
+        FV_TRY(parse_atom(p, &node));
+        FV_TRY(parse_repeats(p, &node));
         adopt(p, *out, node);
     }
     return FV_OK;
@@ -281,10 +281,10 @@ static fv_status parse_sequence(fv_regex_parser *p, int32_t *out)
 
 static fv_status parse_choice(fv_regex_parser *p, int32_t *out)
 {
-    FV_FORWARD(new_node(p, (fv_regex_node){.kind = FV_RE_NODE_CHOICE}, out));
+    FV_TRY(new_node(p, (fv_regex_node){.kind = FV_RE_NODE_CHOICE}, out));
     do {
         int32_t sequence = -1;
-        FV_FORWARD(parse_sequence(p, &sequence));
+        FV_TRY(parse_sequence(p, &sequence));
         adopt(p, *out, sequence);
     } while (fv_regex_accept(p, "|"));
     return FV_OK;
@@ -300,7 +300,7 @@ fv_status fv_regex_parse(fv_regex_parser *p, int32_t *root)
             p->dot_all = true;
         p->at += 4;
     }
-    FV_FORWARD(parse_choice(p, root));
+    FV_TRY(parse_choice(p, root));
     if (p->at < p->bytes) return fv_regex_fail(p, FV_ERR_FORMAT, "missing '('");
     return FV_OK;
 }

@@ -53,7 +53,7 @@ static fv_status read_fixed(message *m, unsigned bytes, uint64_t *out)
 static fv_status read_field(message *m, field *f)
 {
     uint64_t key = 0;
-    FV_FORWARD(read_varint(m, &key));
+    FV_TRY(read_varint(m, &key));
     *f = (field){.number = key >> 3, .wire = (wire_type)(key & 7)};
     switch (f->wire) {
     case WIRE_VARINT:
@@ -63,7 +63,7 @@ static fv_status read_field(message *m, field *f)
     case WIRE_32:
         return read_fixed(m, 4, &f->value);
     case WIRE_BYTES:
-        FV_FORWARD(read_varint(m, &f->value));
+        FV_TRY(read_varint(m, &f->value));
         if (f->value > (uint64_t)(m->end - m->at)) return broken(m, "the file is truncated");
         f->bytes = (fv_string){m->at, (size_t)f->value};
         m->at += f->value;
@@ -113,7 +113,7 @@ static fv_status read_piece(message m, fv_sentencepiece *sp)
     fv_sentence_piece piece = {.kind = FV_PIECE_NORMAL};
     while (m.at < m.end) {
         field f;
-        FV_FORWARD(read_field(&m, &f));
+        FV_TRY(read_field(&m, &f));
         if (is_field(&f, 1, WIRE_BYTES)) piece.text = f.bytes;
         if (is_field(&f, 2, WIRE_32)) {
             const uint32_t bits = (uint32_t)f.value;
@@ -132,7 +132,7 @@ static fv_status read_trainer(message m, fv_sentencepiece *sp)
 {
     while (m.at < m.end) {
         field f;
-        FV_FORWARD(read_field(&m, &f));
+        FV_TRY(read_field(&m, &f));
         if (is_field(&f, 3, WIRE_VARINT)) sp->type = f.value;
         if (is_field(&f, 24, WIRE_VARINT)) sp->whitespace_as_suffix = f.value != 0;
         if (is_field(&f, 35, WIRE_VARINT)) sp->byte_fallback = f.value != 0;
@@ -145,7 +145,7 @@ static fv_status read_normalizer(message m, fv_sentencepiece *sp)
 {
     while (m.at < m.end) {
         field f;
-        FV_FORWARD(read_field(&m, &f));
+        FV_TRY(read_field(&m, &f));
         if (is_field(&f, 2, WIRE_BYTES)) sp->charsmap = f.bytes;
         if (is_field(&f, 3, WIRE_VARINT)) sp->add_dummy_prefix = f.value != 0;
         if (is_field(&f, 4, WIRE_VARINT)) sp->remove_extra_whitespaces = f.value != 0;
@@ -159,7 +159,7 @@ static fv_status reject_denormalizer(message m)
 {
     while (m.at < m.end) {
         field f;
-        FV_FORWARD(read_field(&m, &f));
+        FV_TRY(read_field(&m, &f));
         FV_RETURN_IF(is_field(&f, 2, WIRE_BYTES) && f.bytes.bytes, m.ctx, FV_ERR_UNSUPPORTED,
                      "%s: denormalizers are not supported", m.name);
     }
@@ -171,11 +171,11 @@ static fv_status read_model(message m, fv_sentencepiece *sp)
     enum { PIECE = 1, TRAINER, NORMALIZER, DENORMALIZER = 5 };
     while (m.at < m.end) {
         field f;
-        FV_FORWARD(read_field(&m, &f));
-        if (is_field(&f, PIECE, WIRE_BYTES)) FV_FORWARD(read_piece(inner(&m, &f), sp));
-        if (is_field(&f, TRAINER, WIRE_BYTES)) FV_FORWARD(read_trainer(inner(&m, &f), sp));
-        if (is_field(&f, NORMALIZER, WIRE_BYTES)) FV_FORWARD(read_normalizer(inner(&m, &f), sp));
-        if (is_field(&f, DENORMALIZER, WIRE_BYTES)) FV_FORWARD(reject_denormalizer(inner(&m, &f)));
+        FV_TRY(read_field(&m, &f));
+        if (is_field(&f, PIECE, WIRE_BYTES)) FV_TRY(read_piece(inner(&m, &f), sp));
+        if (is_field(&f, TRAINER, WIRE_BYTES)) FV_TRY(read_trainer(inner(&m, &f), sp));
+        if (is_field(&f, NORMALIZER, WIRE_BYTES)) FV_TRY(read_normalizer(inner(&m, &f), sp));
+        if (is_field(&f, DENORMALIZER, WIRE_BYTES)) FV_TRY(reject_denormalizer(inner(&m, &f)));
     }
     return FV_OK;
 }

@@ -24,8 +24,8 @@ static fv_status end_bytes(decoding *d)
 {
     for (size_t i = 0; i < d->bytes.bytes;) {
         const size_t length = fv_utf8_length(d->bytes.data + i, d->bytes.bytes - i);
-        FV_FORWARD(length ? fv_text_append(d->ctx, d->out, d->bytes.data + i, length)
-                          : fv_text_append(d->ctx, d->out, "\xEF\xBF\xBD", 3));
+        FV_TRY(length ? fv_text_append(d->ctx, d->out, d->bytes.data + i, length)
+                      : fv_text_append(d->ctx, d->out, "\xEF\xBF\xBD", 3));
         i += length ? length : 1;
     }
     d->bytes.bytes = 0;
@@ -49,7 +49,7 @@ static fv_status put_normal(decoding *d, fv_string s, uint8_t kind)
     for (size_t i = 0; i < s.bytes;) {
         const size_t length = fv_lead_length(s.text[i]);
         const bool blank = length == MARK_BYTES && memcmp(s.text + i, mark, MARK_BYTES) == 0;
-        FV_FORWARD(fv_text_append(d->ctx, d->out, blank ? " " : s.text + i, blank ? 1 : length));
+        FV_TRY(fv_text_append(d->ctx, d->out, blank ? " " : s.text + i, blank ? 1 : length));
         i += length;
     }
     return FV_OK;
@@ -62,7 +62,7 @@ static fv_status put_piece(decoding *d, int32_t id)
     const uint8_t kind = d->tok->model.kinds[id];
     if (kind == FV_PIECE_BYTE)
         return fv_text_append(d->ctx, &d->bytes, &(char){(char)fv_fallback_byte(token)}, 1);
-    FV_FORWARD(end_bytes(d));
+    FV_TRY(end_bytes(d));
     if (d->took_blank || d->out->bytes > d->begin) d->at_start = false;
     if (kind == FV_PIECE_CONTROL || kind == FV_PIECE_UNKNOWN) {
         d->took_blank = false;
@@ -75,9 +75,9 @@ static fv_status put_piece(decoding *d, int32_t id)
 static fv_status put_special(decoding *d, int32_t id)
 {
     const fv_string token = fv_tokenizer_id_to_token(d->tok, id);
-    FV_FORWARD(end_bytes(d));
-    FV_FORWARD(fv_text_append(d->ctx, d->out, token.text, token.bytes));
-    FV_FORWARD(fv_text_append(d->ctx, d->out, " ", 1));
+    FV_TRY(end_bytes(d));
+    FV_TRY(fv_text_append(d->ctx, d->out, token.text, token.bytes));
+    FV_TRY(fv_text_append(d->ctx, d->out, " ", 1));
     d->begin = d->out->bytes;
     d->at_start = true;
     return FV_OK;

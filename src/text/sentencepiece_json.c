@@ -67,7 +67,7 @@ static void write_post_processor(fv_json_writer *w, const fv_sentencepiece *sp)
 static fv_status write_charsmap(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     fv_text letters = {0};
-    FV_FORWARD(fv_base64_encode(w->ctx, sp->charsmap.text, sp->charsmap.bytes, &letters));
+    FV_TRY(fv_base64_encode(w->ctx, sp->charsmap.text, sp->charsmap.bytes, &letters));
     fv_json_open_typed(w, "Precompiled");
     text(w, "precompiled_charsmap", (fv_string){letters.data, letters.bytes});
     fv_json_close(w, '}');
@@ -81,7 +81,7 @@ static fv_status write_normalizer(fv_json_writer *w, const fv_sentencepiece *sp)
     fv_json_open_typed(w, "Sequence");
     fv_json_key(w, "normalizers");
     fv_json_open(w, '[');
-    if (sp->charsmap.bytes) FV_FORWARD(write_charsmap(w, sp));
+    if (sp->charsmap.bytes) FV_TRY(write_charsmap(w, sp));
     if (sp->remove_extra_whitespaces) {
         fv_json_open_typed(w, "Strip");
         fv_json_bool_member(w, "strip_left", true);
@@ -154,7 +154,7 @@ static void write_decoder(fv_json_writer *w, const fv_sentencepiece *sp)
 static fv_status write_kinds(fv_json_writer *w, const fv_sentencepiece *sp)
 {
     fv_text digits = {0};
-    FV_FORWARD(fv_text_reserve(w->ctx, &digits, sp->count));
+    FV_TRY(fv_text_reserve(w->ctx, &digits, sp->count));
     for (size_t i = 0; i < sp->count; i++)
         digits.data[i] = (char)('0' + (int)sp->pieces[i].kind);
     text(w, "kinds", (fv_string){digits.data, sp->count});
@@ -261,11 +261,11 @@ static fv_status write_model(fv_json_writer *w, const fv_sentencepiece *sp)
     while (sp->pieces[unknown].kind != FV_PIECE_UNKNOWN)
         unknown++;
     fv_json_key(w, "model");
-    FV_FORWARD(unigram ? write_unigram(w, sp, unknown) : write_bpe(w, sp, unknown));
+    FV_TRY(unigram ? write_unigram(w, sp, unknown) : write_bpe(w, sp, unknown));
     fv_json_bool_member(w, "byte_fallback", sp->byte_fallback);
     fv_json_key(w, "sentencepiece");
     fv_json_open(w, '{');
-    FV_FORWARD(write_kinds(w, sp));
+    FV_TRY(write_kinds(w, sp));
     if (!unigram) write_scores(w, sp);
     if (sp->visible_ids) {
         fv_json_key(w, "marian");
@@ -283,11 +283,11 @@ static fv_status write_all(fv_json_writer *w, const fv_sentencepiece *sp)
     fv_json_string_member(w, "truncation", NULL);
     fv_json_string_member(w, "padding", NULL);
     write_added(w, sp);
-    FV_FORWARD(write_normalizer(w, sp));
+    FV_TRY(write_normalizer(w, sp));
     write_pre_tokenizer(w, sp);
     write_post_processor(w, sp);
     write_decoder(w, sp);
-    FV_FORWARD(write_model(w, sp));
+    FV_TRY(write_model(w, sp));
     fv_json_close(w, '}');
     return FV_OK;
 }

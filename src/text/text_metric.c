@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "base/config.h"
 #include "base/rng.h"
 #include "io/sort.h"
@@ -20,7 +20,7 @@ void fv_text_metric_config_init(fv_text_metric_config *cfg, size_t struct_size,
                                             .char_order = 6,
                                             .beta = 2,
                                             .seed = 12345};
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static const fv_text_metric_ops *kind_of(const fv_text_metric *metric)
@@ -53,9 +53,9 @@ fv_status fv_text_metric_create(fv_ctx *ctx, const fv_text_metric_config *cfg, f
 {
     fv_text_metric_config own;
     fv_text_metric_config_init(&own, sizeof own, FV_TEXT_METRIC_BLEU);
-    FV_RETURN_IF(!fv_config_read(&own, sizeof own, cfg), ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(!fv_config_copy(&own, sizeof own, cfg), ctx, FV_ERR_ARGUMENT,
                  "metric: the config is not initialised");
-    FV_FORWARD(check_config(ctx, &own));
+    FV_TRY(check_config(ctx, &own));
     fv_text_metric *metric = fv_mem_zalloc(&ctx->mem, sizeof *metric);
     FV_RETURN_IF(!metric, ctx, FV_ERR_MEMORY, "metric: out of memory");
     metric->ctx = ctx;
@@ -105,11 +105,11 @@ static fv_status lower_all(fv_text_metric *metric, fv_string *texts, size_t coun
 {
     metric->lowered.bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        FV_FORWARD(fv_codepoints_decode(&metric->codepoints, texts[i].text, texts[i].bytes));
-        FV_FORWARD(fv_codepoints_lower(&metric->codepoints, true));
-        FV_FORWARD(fv_codepoints_encode(&metric->codepoints, &metric->spare));
+        FV_TRY(fv_codepoints_decode(&metric->codepoints, texts[i].text, texts[i].bytes));
+        FV_TRY(fv_codepoints_lower(&metric->codepoints, true));
+        FV_TRY(fv_codepoints_encode(&metric->codepoints, &metric->spare));
         texts[i].bytes = metric->spare.bytes;
-        FV_FORWARD(
+        FV_TRY(
             fv_text_append(metric->ctx, &metric->lowered, metric->spare.data, metric->spare.bytes));
     }
     const char *at = metric->lowered.data;
@@ -123,8 +123,8 @@ static fv_status lower_all(fv_text_metric *metric, fv_string *texts, size_t coun
 static fv_status count_segment(fv_text_metric *metric, fv_string *texts, size_t references)
 {
     for (size_t i = 0; i <= references; i++)
-        FV_FORWARD(check_text(metric, texts[i]));
-    if (metric->cfg.lowercase) FV_FORWARD(lower_all(metric, texts, references + 1));
+        FV_TRY(check_text(metric, texts[i]));
+    if (metric->cfg.lowercase) FV_TRY(lower_all(metric, texts, references + 1));
     size_t used = metric->segments * metric->width;
     int64_t *rows = fv_mem_grow(&metric->ctx->mem, metric->rows, &metric->row_room,
                                 used + metric->width, sizeof *rows);
@@ -142,8 +142,8 @@ fv_status fv_text_metric_add(fv_text_metric *metric, fv_string hypothesis,
     size_t bytes;
     FV_RETURN_IF(count == 0, ctx, FV_ERR_ARGUMENT, "metric: segment %zu has no reference",
                  metric->segments + 1);
-    FV_RETURN_IF(count == SIZE_MAX || !fv_mul_size(count + 1, sizeof(fv_string), &bytes), ctx,
-                 FV_ERR_ARGUMENT, "metric: too many references");
+    FV_RETURN_IF(count == SIZE_MAX || !fv_checked_mul_size(count + 1, sizeof(fv_string), &bytes),
+                 ctx, FV_ERR_ARGUMENT, "metric: too many references");
     fv_string *texts = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!texts, ctx, FV_ERR_MEMORY, "metric: out of memory");
     texts[0] = hypothesis;
@@ -242,7 +242,7 @@ fv_status fv_text_metric_compute(fv_text_metric *metric, fv_text_metric_result *
         for (size_t k = 0; k < metric->width; k++)
             row[k] += metric->rows[i * metric->width + k];
     score.score = kind_of(metric)->compute(&metric->cfg, row, &score);
-    if (sampled) FV_FORWARD(resample(metric, &score));
+    if (sampled) FV_TRY(resample(metric, &score));
     write_signature(metric, sampled, &score);
     hand_out(&score, out);
     return FV_OK;

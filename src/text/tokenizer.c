@@ -97,25 +97,25 @@ static fv_status read_added(fv_tokenizer *tok, const fv_doc *doc, const fv_value
 {
     int64_t id = 0;
     char quoted[FV_QUOTED_BYTES];
-    FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_OBJECT));
-    FV_FORWARD(fv_doc_get_int(doc, v, "id", true, 0, INT32_MAX, &id));
-    FV_FORWARD(fv_read_string(tok, doc, v, "content", true, &out->content));
-    FV_FORWARD(fv_read_bool(doc, v, "single_word", &out->single_word));
-    FV_FORWARD(fv_read_bool(doc, v, "lstrip", &out->lstrip));
-    FV_FORWARD(fv_read_bool(doc, v, "rstrip", &out->rstrip));
-    FV_FORWARD(fv_read_bool(doc, v, "special", &out->special));
+    FV_TRY(fv_doc_kind(doc, v, FV_VALUE_OBJECT));
+    FV_TRY(fv_doc_get_int(doc, v, "id", true, 0, INT32_MAX, &id));
+    FV_TRY(fv_read_string(tok, doc, v, "content", true, &out->content));
+    FV_TRY(fv_read_bool(doc, v, "single_word", &out->single_word));
+    FV_TRY(fv_read_bool(doc, v, "lstrip", &out->lstrip));
+    FV_TRY(fv_read_bool(doc, v, "rstrip", &out->rstrip));
+    FV_TRY(fv_read_bool(doc, v, "special", &out->special));
     out->normalized = !out->special;
-    FV_FORWARD(fv_read_bool(doc, v, "normalized", &out->normalized));
+    FV_TRY(fv_read_bool(doc, v, "normalized", &out->normalized));
     out->id = fv_vocab_find(&tok->vocab, out->content.text, out->content.bytes);
     if (out->id < 0) {
         if ((size_t)id < tok->vocab.size && tok->vocab.tokens[id].text)
             return fv_doc_fail(doc, v, FV_ERR_FORMAT, "id %lld of \"%s\" belongs to another token",
                                (long long)id,
                                fv_quote(out->content.text, out->content.bytes, quoted));
-        FV_FORWARD(fv_vocab_put(&tok->vocab, out->content.text, out->content.bytes, id));
+        FV_TRY(fv_vocab_put(&tok->vocab, out->content.text, out->content.bytes, id));
         out->id = (int32_t)id;
     }
-    FV_FORWARD(normalize_content(tok, out));
+    FV_TRY(normalize_content(tok, out));
     if (out->content.bytes)
         tok->added_first[(unsigned char)out->content.text[0]] |= out->normalized ? 2 : 1;
     return FV_OK;
@@ -126,7 +126,7 @@ static fv_status read_all_added(fv_tokenizer *tok, const fv_doc *doc, const fv_v
     const size_t model_size = tok->vocab.size;
     uint8_t *known = NULL; /* by id: whether it belongs to the model */
     if (v && v->kind != FV_VALUE_NULL) {
-        FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_ARRAY));
+        FV_TRY(fv_doc_kind(doc, v, FV_VALUE_ARRAY));
         tok->added = fv_arena_array(&tok->arena, (size_t)v->count + 1, sizeof *tok->added);
         known = fv_mem_zalloc(&tok->ctx->mem, model_size);
         FV_RETURN_IF(!tok->added || !known, tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
@@ -170,7 +170,7 @@ static fv_status mark_kinds(fv_tokenizer *tok)
 static fv_status read_marian(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     const size_t size = tok->vocab.size;
-    FV_FORWARD(read_all_added(tok, doc, v));
+    FV_TRY(read_all_added(tok, doc, v));
     bool known = tok->vocab.size == size;
     for (size_t i = 0; i < tok->added_count && known; i++)
         known = tok->added[i].id < tok->model.visible_ids;
@@ -183,13 +183,13 @@ static fv_status read_marian(fv_tokenizer *tok, const fv_doc *doc, const fv_valu
 static fv_status read_document(fv_tokenizer *tok, const fv_doc *doc)
 {
     const fv_value *root = &doc->root, *model = NULL;
-    FV_FORWARD(fv_doc_kind(doc, root, FV_VALUE_OBJECT));
-    FV_FORWARD(fv_doc_get(doc, root, "model", FV_VALUE_OBJECT, &model));
-    FV_FORWARD(fv_read_normalizer(tok, doc, fv_value_get(root, "normalizer")));
-    FV_FORWARD(fv_read_pre_tokenizer(tok, doc, fv_value_get(root, "pre_tokenizer")));
-    FV_FORWARD(fv_read_model(tok, doc, model));
-    FV_FORWARD(fv_read_post_processor(tok, doc, fv_value_get(root, "post_processor")));
-    FV_FORWARD(fv_read_decoder(tok, doc, fv_value_get(root, "decoder")));
+    FV_TRY(fv_doc_kind(doc, root, FV_VALUE_OBJECT));
+    FV_TRY(fv_doc_get(doc, root, "model", FV_VALUE_OBJECT, &model));
+    FV_TRY(fv_read_normalizer(tok, doc, fv_value_get(root, "normalizer")));
+    FV_TRY(fv_read_pre_tokenizer(tok, doc, fv_value_get(root, "pre_tokenizer")));
+    FV_TRY(fv_read_model(tok, doc, model));
+    FV_TRY(fv_read_post_processor(tok, doc, fv_value_get(root, "post_processor")));
+    FV_TRY(fv_read_decoder(tok, doc, fv_value_get(root, "decoder")));
     const fv_value *added = fv_value_get(root, "added_tokens");
     if (fv_token_model_is_marian(&tok->model)) return read_marian(tok, doc, added);
     return tok->model.kinds ? mark_kinds(tok) : read_all_added(tok, doc, added);
@@ -199,7 +199,7 @@ static fv_status parse_model(fv_ctx *ctx, const char *name, const char *data, si
                              fv_tokenizer **out)
 {
     fv_sentencepiece sp;
-    FV_FORWARD(fv_sentencepiece_read(ctx, name, data, bytes, &sp));
+    FV_TRY(fv_sentencepiece_read(ctx, name, data, bytes, &sp));
     fv_status s = fv_sentencepiece_build(ctx, name, &sp, out);
     fv_sentencepiece_free(ctx, &sp);
     return s;
@@ -219,7 +219,7 @@ fv_status fv_tokenizer_parse(fv_ctx *ctx, const char *name, const char *text, si
 {
     if (is_model(text, bytes)) return parse_model(ctx, name, text, bytes, out);
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_json_parse(ctx, name, text, bytes, &doc));
+    FV_TRY(fv_json_parse(ctx, name, text, bytes, &doc));
     fv_tokenizer *tok = fv_mem_zalloc(&ctx->mem, sizeof *tok);
     fv_status s = FV_OK;
     if (tok) {

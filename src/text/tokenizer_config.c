@@ -50,8 +50,8 @@ static fv_status save_config(fv_ctx *ctx, const fv_tokenizer *tok, const char *p
 fv_status fv_tokenizer_save_folder(fv_ctx *ctx, const fv_tokenizer *tok, const char *folder)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(ctx, path, folder, "tokenizer_config.json"));
-    FV_FORWARD(save_config(ctx, tok, path));
-    FV_FORWARD(fv_path_join(ctx, path, folder, "tokenizer.json"));
+    FV_TRY(fv_path_join(ctx, path, folder, "tokenizer_config.json"));
+    FV_TRY(save_config(ctx, tok, path));
+    FV_TRY(fv_path_join(ctx, path, folder, "tokenizer.json"));
     return fv_tokenizer_save(ctx, tok, path);
 }

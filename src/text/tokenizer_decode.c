@@ -55,8 +55,8 @@ static fv_status append_replaced(decoding *d, fv_string s, fv_string from, fv_st
             i++;
             continue;
         }
-        FV_FORWARD(append(d, s.text + begin, i - begin));
-        FV_FORWARD(append(d, to.text, to.bytes));
+        FV_TRY(append(d, s.text + begin, i - begin));
+        FV_TRY(append(d, to.text, to.bytes));
         begin = i += from.bytes;
     }
     return append(d, s.text + begin, s.bytes - begin);
@@ -86,7 +86,7 @@ static fv_status append_valid_utf8(decoding *d, const char *text, size_t bytes)
     for (size_t i = 0; i < bytes;) {
         size_t length = fv_utf8_length(text + i, bytes - i);
         if (length) {
-            FV_FORWARD(append(d, text + i, length));
+            FV_TRY(append(d, text + i, length));
             i += length;
             continue;
         }
@@ -100,7 +100,7 @@ static fv_status append_valid_utf8(decoding *d, const char *text, size_t bytes)
             if ((unsigned char)text[i] >= 0xC2 && fv_utf8_length(whole, n + 1) == n + 1) bad = n;
             if ((unsigned char)text[i] >= 0xF0 && fv_utf8_length(whole, n + 2) == n + 2) bad = n;
         }
-        FV_FORWARD(append(d, "\xEF\xBF\xBD", 3));
+        FV_TRY(append(d, "\xEF\xBF\xBD", 3));
         i += bad;
     }
     return FV_OK;
@@ -116,11 +116,12 @@ static fv_status decode_byte_level(decoding *d)
         fv_string t = piece_at(d, i);
         bool foreign = false;
         for (size_t k = 0; k < t.bytes && !foreign; k += fv_lead_length(t.text[k]))
-            foreign = fv_codepoint_to_byte(fv_code_of(t.text + k, fv_lead_length(t.text[k]))) < 0;
+            foreign =
+                fv_gpt2_codepoint_to_byte(fv_code_of(t.text + k, fv_lead_length(t.text[k]))) < 0;
         if (foreign) s = fv_text_append(d->ctx, &bytes, t.text, t.bytes);
         for (size_t k = 0; k < t.bytes && !foreign && s == FV_OK;) {
             size_t length = fv_lead_length(t.text[k]);
-            char byte = (char)fv_codepoint_to_byte(fv_code_of(t.text + k, length));
+            char byte = (char)fv_gpt2_codepoint_to_byte(fv_code_of(t.text + k, length));
             s = fv_text_append(d->ctx, &bytes, &byte, 1);
             k += length;
         }
@@ -226,19 +227,19 @@ static fv_status decode_fallback(decoding *d)
         size_t begin = d->next.text.bytes, n = 0;
         for (int byte;
              i + n < d->current.count && (byte = fv_fallback_byte(piece_at(d, i + n))) >= 0; n++)
-            FV_FORWARD(append(d, &(char){(char)byte}, 1));
+            FV_TRY(append(d, &(char){(char)byte}, 1));
         if (n == 0) {
             fv_string s = piece_at(d, i++);
-            FV_FORWARD(append(d, s.text, s.bytes));
-            FV_FORWARD(end_piece(d, &d->next));
+            FV_TRY(append(d, s.text, s.bytes));
+            FV_TRY(end_piece(d, &d->next));
             continue;
         }
         if (!fv_utf8_valid(d->next.text.data + begin, n)) {
             d->next.text.bytes = begin;
             for (size_t k = 0; k < n; k++)
-                FV_FORWARD(append(d, "\xEF\xBF\xBD", 3));
+                FV_TRY(append(d, "\xEF\xBF\xBD", 3));
         }
-        FV_FORWARD(end_piece(d, &d->next));
+        FV_TRY(end_piece(d, &d->next));
         i += n;
     }
     return FV_OK;
@@ -268,17 +269,17 @@ static fv_status run_step(decoding *d, const fv_token_decoder *step)
 {
     d->next.text.bytes = 0;
     d->next.count = 0;
-    FV_FORWARD(append(d, "", 0));
+    FV_TRY(append(d, "", 0));
     if (step->kind == FV_TOKEN_DECODER_BYTE_LEVEL) {
-        FV_FORWARD(decode_byte_level(d));
+        FV_TRY(decode_byte_level(d));
     } else if (step->kind == FV_TOKEN_DECODER_BYTE_FALLBACK) {
-        FV_FORWARD(decode_fallback(d));
+        FV_TRY(decode_fallback(d));
     } else {
         for (size_t i = 0; i < d->current.count; i++) {
-            FV_FORWARD(decode_piece(d, step, i));
-            if (step->kind != FV_TOKEN_DECODER_FUSE) FV_FORWARD(end_piece(d, &d->next));
+            FV_TRY(decode_piece(d, step, i));
+            if (step->kind != FV_TOKEN_DECODER_FUSE) FV_TRY(end_piece(d, &d->next));
         }
-        if (step->kind == FV_TOKEN_DECODER_FUSE) FV_FORWARD(end_piece(d, &d->next));
+        if (step->kind == FV_TOKEN_DECODER_FUSE) FV_TRY(end_piece(d, &d->next));
     }
     pieces current = d->current;
     d->current = d->next;
@@ -291,18 +292,18 @@ static fv_status run_step(decoding *d, const fv_token_decoder *step)
 static fv_status decode(decoding *d, const fv_tokenizer *tok, const int32_t *ids, size_t count,
                         unsigned flags)
 {
-    FV_FORWARD(fv_text_append(d->ctx, &d->current.text, "", 0));
+    FV_TRY(fv_text_append(d->ctx, &d->current.text, "", 0));
     for (size_t i = 0; i < count; i++) {
         fv_string token = fv_token_spelling(tok, ids[i]);
         FV_RETURN_IF(!token.text, d->ctx, FV_ERR_INDEX, "tokenizer: unknown token id %d", ids[i]);
         if ((flags & FV_TOKENIZER_SKIP_SPECIALS) && fv_tokenizer_is_special(tok, ids[i])) continue;
         if (tok->decoder_count == 0 && d->current.count > 0)
-            FV_FORWARD(fv_text_append(d->ctx, &d->current.text, " ", 1));
-        FV_FORWARD(fv_text_append(d->ctx, &d->current.text, token.text, token.bytes));
-        FV_FORWARD(end_piece(d, &d->current));
+            FV_TRY(fv_text_append(d->ctx, &d->current.text, " ", 1));
+        FV_TRY(fv_text_append(d->ctx, &d->current.text, token.text, token.bytes));
+        FV_TRY(end_piece(d, &d->current));
     }
     for (size_t i = 0; i < tok->decoder_count; i++)
-        FV_FORWARD(run_step(d, &tok->decoders[i]));
+        FV_TRY(run_step(d, &tok->decoders[i]));
     return FV_OK;
 }
 

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "io/utf8.h"
 #include "text/hash.h"
 #include "text/marian.h"
@@ -78,8 +78,9 @@ static fv_status reserve(fv_tokenizer_encoder *enc, fv_token_list *l, size_t mor
     enum { LEAST = 64 };
     fv_mem *mem = &enc->ctx->mem;
     size_t need, room, bytes;
-    FV_RETURN_IF(!fv_add_size(l->count, more, &need) || !fv_mul_size(need, 2, &room) ||
-                     !fv_mul_size(room + LEAST, TOKEN_BYTES, &bytes),
+    FV_RETURN_IF(!fv_checked_add_size(l->count, more, &need) ||
+                     !fv_checked_mul_size(need, 2, &room) ||
+                     !fv_checked_mul_size(room + LEAST, TOKEN_BYTES, &bytes),
                  enc->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
     if (need <= l->room) return FV_OK;
     fv_token_list new = {.count = l->count, .room = room + LEAST};
@@ -107,7 +108,7 @@ enum { FROM_MODEL, FROM_TEMPLATE, FROM_TEXT };
 static fv_status put_token(fv_tokenizer_encoder *enc, fv_token_list *l, int32_t id,
                            fv_token_span span, uint8_t type, uint8_t source)
 {
-    if (l->count == l->room) FV_FORWARD(reserve(enc, l, 1));
+    if (l->count == l->room) FV_TRY(reserve(enc, l, 1));
     l->ids[l->count] = id;
     l->spans[l->count] = span;
     l->types[l->count] = type;
@@ -186,7 +187,7 @@ static fv_status tokens_of_piece(fv_tokenizer_encoder *enc, const char *text, si
             return FV_OK;
         }
     }
-    FV_FORWARD(run_model(enc, text, bytes));
+    FV_TRY(run_model(enc, text, bytes));
     if (bytes <= CACHE_LONGEST) remember(enc, text, bytes, slot);
     *piece_tokens = enc->piece_tokens;
     *count = enc->piece_token_count;
@@ -202,15 +203,15 @@ static fv_status encode_piece(fv_tokenizer_encoder *enc, fv_piece piece, fv_toke
     const fv_piece_token added = {piece.token, 0, piece.end - piece.begin}, *piece_tokens = &added;
     size_t count = 1;
     if (piece.token < 0)
-        FV_FORWARD(tokens_of_piece(enc, w->text + piece.begin, piece.end - piece.begin,
-                                   &piece_tokens, &count));
-    FV_FORWARD(reserve(enc, list, count));
+        FV_TRY(tokens_of_piece(enc, w->text + piece.begin, piece.end - piece.begin, &piece_tokens,
+                               &count));
+    FV_TRY(reserve(enc, list, count));
     const uint8_t source = piece.token < 0 ? FROM_MODEL : FROM_TEXT;
     for (size_t k = 0; k < count; k++)
-        FV_FORWARD(put_token(enc, list, piece_tokens[k].id,
-                             fv_pretokenized_span(w, piece.begin + piece_tokens[k].begin,
-                                                  piece.begin + piece_tokens[k].end),
-                             0, source));
+        FV_TRY(put_token(enc, list, piece_tokens[k].id,
+                         fv_pretokenized_span(w, piece.begin + piece_tokens[k].begin,
+                                              piece.begin + piece_tokens[k].end),
+                         0, source));
     return FV_OK;
 }
 
@@ -241,17 +242,17 @@ static fv_status encode_pieces(fv_tokenizer_encoder *enc, fv_token_list *list)
     if (scan) pre_tokenizers--;
     if (tok->pre_tokenizer_count == 0 && tok->model.marks_begin_pieces) scan = fv_split_metaspace;
     for (size_t i = 0; i < pre_tokenizers; i++)
-        FV_FORWARD(fv_pretokenized_split(&enc->pretokenized, &tok->pre_tokenizers[i]));
+        FV_TRY(fv_pretokenized_split(&enc->pretokenized, &tok->pre_tokenizers[i]));
     for (size_t i = 0; i < w->count; i++) {
         fv_piece piece = w->pieces[i];
         const uint32_t end = piece.end;
         if (!scan || piece.token >= 0) {
-            FV_FORWARD(encode_piece(enc, piece, list));
+            FV_TRY(encode_piece(enc, piece, list));
             continue;
         }
         for (; piece.begin < end; piece.begin = piece.end) {
             piece.end = (uint32_t)scan(w->text, piece.begin, end);
-            FV_FORWARD(encode_piece(enc, piece, list));
+            FV_TRY(encode_piece(enc, piece, list));
         }
     }
     return FV_OK;
@@ -276,20 +277,20 @@ static fv_status encode_section(fv_tokenizer_encoder *enc, const char *text, siz
     const size_t language =
         fv_token_model_is_marian(&enc->tok->model) ? fv_marian_language(text, bytes) : 0;
     if (language > 0) {
-        FV_FORWARD(encode_language(enc, text, language, base, list));
+        FV_TRY(encode_language(enc, text, language, base, list));
         text += language;
         base += language;
         bytes -= language;
     }
     if (bytes == 0) return FV_OK;
-    FV_FORWARD(fv_pretokenized_begin(w, text, bytes, (uint32_t)base));
-    FV_FORWARD(fv_pretokenized_normalize(w, enc->tok));
+    FV_TRY(fv_pretokenized_begin(w, text, bytes, (uint32_t)base));
+    FV_TRY(fv_pretokenized_normalize(w, enc->tok));
     w->next_count = 0;
     for (size_t from = 0; from < w->bytes; from = m.end) {
         fv_added_find(enc->tok, true, w->text, w->bytes, from, &m);
-        FV_FORWARD(fv_pretokenized_push(w, from, m.begin, false));
+        FV_TRY(fv_pretokenized_push(w, from, m.begin, false));
         if (m.token)
-            FV_FORWARD(fv_pretokenized_push_piece(
+            FV_TRY(fv_pretokenized_push_piece(
                 w, (fv_piece){(uint32_t)m.begin, (uint32_t)m.end, m.token->id, false}));
     }
     fv_pretokenized_swap(w);
@@ -305,14 +306,14 @@ static fv_status encode_text(fv_tokenizer_encoder *enc, const char *text, size_t
                  "tokenizer: the text is not valid UTF-8");
     list->count = 0;
     /* Estimate one token per four bytes: growing from zero would copy everything once more. */
-    FV_FORWARD(reserve(enc, list, bytes / 8));
+    FV_TRY(reserve(enc, list, bytes / 8));
     for (size_t from = 0; from < bytes;) {
         fv_added_match m;
         fv_added_find(enc->tok, false, text, bytes, from, &m);
-        FV_FORWARD(encode_section(enc, text + from, m.begin - from, from, list));
+        FV_TRY(encode_section(enc, text + from, m.begin - from, from, list));
         if (!m.token) break;
         fv_token_span span = {(uint32_t)m.begin, (uint32_t)m.end};
-        FV_FORWARD(put_token(enc, list, m.token->id, span, 0, FROM_TEXT));
+        FV_TRY(put_token(enc, list, m.token->id, span, 0, FROM_TEXT));
         from = m.end;
     }
     return FV_OK;
@@ -323,7 +324,7 @@ static fv_status encode_text(fv_tokenizer_encoder *enc, const char *text, size_t
 /* The number of leading or trailing blanks of a byte-level token. */
 static uint32_t blanks(fv_string token, bool at_end)
 {
-    const uint32_t blank = fv_byte_to_codepoint(' ');
+    const uint32_t blank = fv_gpt2_byte_to_codepoint(' ');
     uint32_t count = 0;
     size_t begin = 0, end = token.bytes;
     while (begin < end) {
@@ -369,7 +370,7 @@ static fv_status append(fv_tokenizer_encoder *enc, uint8_t sequence, uint8_t typ
 {
     const fv_token_list *from = &enc->plain[sequence];
     fv_token_list *to = &enc->finished;
-    FV_FORWARD(reserve(enc, to, from->count));
+    FV_TRY(reserve(enc, to, from->count));
     if (from->count == 0) return FV_OK;
     memcpy(to->ids + to->count, from->ids, from->count * sizeof *to->ids);
     memcpy(to->spans + to->count, from->spans, from->count * sizeof *to->spans);
@@ -398,16 +399,16 @@ static fv_status finish(fv_tokenizer_encoder *enc, const fv_string *text, size_t
     }
     if (!tok->has_template) {
         for (size_t i = 0; i < texts; i++)
-            FV_FORWARD(append(enc, (uint8_t)i, (uint8_t)i));
+            FV_TRY(append(enc, (uint8_t)i, (uint8_t)i));
         return FV_OK;
     }
     for (size_t i = 0; i < template->count; i++) {
         const fv_template_piece *p = &template->pieces[i];
         if (p->id < 0)
-            FV_FORWARD(append(enc, p->sequence, p->type));
+            FV_TRY(append(enc, p->sequence, p->type));
         else if (flags & FV_TOKENIZER_ADD_SPECIALS)
-            FV_FORWARD(put_token(enc, &enc->finished, p->id, (fv_token_span){0, 0}, p->type,
-                                 FROM_TEMPLATE));
+            FV_TRY(put_token(enc, &enc->finished, p->id, (fv_token_span){0, 0}, p->type,
+                             FROM_TEMPLATE));
     }
     return FV_OK;
 }
@@ -430,8 +431,8 @@ static fv_status encode(fv_tokenizer_encoder *enc, const fv_string *texts, size_
                         unsigned flags, fv_encoding *out)
 {
     for (size_t i = 0; i < count; i++)
-        FV_FORWARD(encode_text(enc, texts[i].text, texts[i].bytes, &enc->plain[i]));
-    FV_FORWARD(finish(enc, texts, count, flags));
+        FV_TRY(encode_text(enc, texts[i].text, texts[i].bytes, &enc->plain[i]));
+    FV_TRY(finish(enc, texts, count, flags));
     hand_out(enc, out);
     return FV_OK;
 }

@@ -12,7 +12,7 @@
 fv_status fv_tokenizer_save(fv_ctx *ctx, const fv_tokenizer *tok, const char *path)
 {
     fv_atomic_file save;
-    FV_FORWARD(fv_atomic_file_create(ctx, path, tok->text_bytes, &save));
+    FV_TRY(fv_atomic_file_create(ctx, path, tok->text_bytes, &save));
     return fv_atomic_file_close(&save, fv_atomic_file_write(&save, tok->text, tok->text_bytes, 0));
 }
 
@@ -29,7 +29,7 @@ static fv_status load_file(fv_ctx *ctx, const char *path, fv_tokenizer **out)
 {
     char *text = NULL;
     size_t bytes = 0;
-    FV_FORWARD(fv_file_read_text(ctx, path, &text, &bytes));
+    FV_TRY(fv_file_read_text(ctx, path, &text, &bytes));
     fv_status s = fv_tokenizer_parse(ctx, path, text, bytes, out);
     fv_mem_free(&ctx->mem, text, bytes);
     return s;
@@ -79,7 +79,7 @@ static fv_status read_merges_txt(fv_ctx *ctx, const char *path, const fv_vocab *
 {
     char *text = NULL;
     size_t bytes = 0, number = 0;
-    FV_FORWARD(fv_file_read_text(ctx, path, &text, &bytes));
+    FV_TRY(fv_file_read_text(ctx, path, &text, &bytes));
     const char *at = text;
     fv_string line;
     fv_status s = FV_OK;
@@ -119,7 +119,7 @@ static fv_status read_vocab_txt(fv_ctx *ctx, const char *path, fv_vocab *vocab)
 {
     char *text = NULL;
     size_t bytes = 0;
-    FV_FORWARD(fv_file_read_text(ctx, path, &text, &bytes));
+    FV_TRY(fv_file_read_text(ctx, path, &text, &bytes));
     const char *at = text;
     fv_string line;
     fv_status s = FV_OK;
@@ -135,7 +135,7 @@ static fv_status read_lower_case(fv_ctx *ctx, const char *settings, bool *out)
 {
     fv_doc *doc = NULL;
     if (!opens(ctx, settings, FV_IO_READ)) return FV_OK;
-    FV_FORWARD(fv_json_load(ctx, settings, &doc));
+    FV_TRY(fv_json_load(ctx, settings, &doc));
     fv_status s = fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT);
     if (s == FV_OK) s = fv_read_bool(doc, &doc->root, "do_lower_case", out);
     fv_doc_free(&doc);
@@ -185,13 +185,13 @@ static bool find_file(fv_ctx *ctx, const char *folder, const char *const *names,
 static fv_status load_older(fv_ctx *ctx, const char *folder, fv_tokenizer **out)
 {
     char first[FV_PATH_BYTES], second[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(ctx, first, folder, "source.spm"));
-    FV_FORWARD(fv_path_join(ctx, second, folder, "vocab.json"));
+    FV_TRY(fv_path_join(ctx, first, folder, "source.spm"));
+    FV_TRY(fv_path_join(ctx, second, folder, "vocab.json"));
     if (opens(ctx, first, FV_IO_READ)) return fv_marian_load(ctx, first, second, out);
-    FV_FORWARD(fv_path_join(ctx, first, folder, "merges.txt"));
+    FV_TRY(fv_path_join(ctx, first, folder, "merges.txt"));
     if (opens(ctx, second, FV_IO_READ)) return load_gpt2(ctx, second, first, out);
-    FV_FORWARD(fv_path_join(ctx, first, folder, "vocab.txt"));
-    FV_FORWARD(fv_path_join(ctx, second, folder, "tokenizer_config.json"));
+    FV_TRY(fv_path_join(ctx, first, folder, "vocab.txt"));
+    FV_TRY(fv_path_join(ctx, second, folder, "tokenizer_config.json"));
     if (opens(ctx, first, FV_IO_READ)) return load_bert(ctx, first, second, out);
     return fv_fail(ctx, FV_ERR_IO,
                    "%s: no tokenizer found, expected tokenizer.json, tokenizer.model, "

@@ -32,7 +32,7 @@ static fv_status put_text(fv_codepoints *r, fv_string text, fv_codepoint model)
     for (size_t i = 0; i < text.bytes;) {
         size_t length = fv_lead_length(text.text[i]);
         model.code = fv_code_of(text.text + i, length);
-        FV_FORWARD(fv_codepoints_push(r, model));
+        FV_TRY(fv_codepoints_push(r, model));
         i += length;
     }
     return FV_OK;
@@ -57,12 +57,12 @@ static fv_status replace(fv_codepoints *r, fv_string from, fv_string to)
     for (size_t i = 0; i < r->count;) {
         size_t n = spells(r, i, from);
         if (n == 0) {
-            FV_FORWARD(fv_codepoints_push(r, r->items[i++]));
+            FV_TRY(fv_codepoints_push(r, r->items[i++]));
             continue;
         }
         /* The replacement gets the range of the last code point it replaces. */
         i += n;
-        FV_FORWARD(put_text(r, to, r->items[i - 1]));
+        FV_TRY(put_text(r, to, r->items[i - 1]));
     }
     fv_codepoints_swap(r);
     return FV_OK;
@@ -98,9 +98,9 @@ static fv_status prepend(fv_codepoints *r, fv_string text)
 {
     if (r->count == 0) return FV_OK;
     r->next_count = 0;
-    FV_FORWARD(put_text(r, text, r->items[0]));
+    FV_TRY(put_text(r, text, r->items[0]));
     for (size_t i = 0; i < r->count; i++)
-        FV_FORWARD(fv_codepoints_push(r, r->items[i]));
+        FV_TRY(fv_codepoints_push(r, r->items[i]));
     fv_codepoints_swap(r);
     return FV_OK;
 }
@@ -130,9 +130,9 @@ static fv_status separate_chinese(fv_codepoints *r)
     for (size_t i = 0; i < r->count; i++) {
         fv_codepoint index = r->items[i], blank = {' ', index.begin, index.end};
         bool apart = is_chinese(index.code);
-        if (apart) FV_FORWARD(fv_codepoints_push(r, blank));
-        FV_FORWARD(fv_codepoints_push(r, index));
-        if (apart) FV_FORWARD(fv_codepoints_push(r, blank));
+        if (apart) FV_TRY(fv_codepoints_push(r, blank));
+        FV_TRY(fv_codepoints_push(r, index));
+        if (apart) FV_TRY(fv_codepoints_push(r, blank));
     }
     fv_codepoints_swap(r);
     return FV_OK;
@@ -145,9 +145,9 @@ static fv_status bert(fv_codepoints *r, const fv_normalizer *n)
         for (size_t i = 0; i < r->count; i++)
             if (fv_unicode_is_space(r->items[i].code)) r->items[i].code = ' ';
     }
-    if (n->chinese) FV_FORWARD(separate_chinese(r));
+    if (n->chinese) FV_TRY(separate_chinese(r));
     if (n->accents) {
-        FV_FORWARD(fv_codepoints_normalize(r, FV_NORMAL_FORM_NFD));
+        FV_TRY(fv_codepoints_normalize(r, FV_NORMAL_FORM_NFD));
         drop(r, is_accent);
     }
     return n->lower ? fv_codepoints_lower(r, false) : FV_OK;
@@ -164,10 +164,10 @@ fv_status fv_normalizers_apply(const fv_tokenizer *tok, fv_codepoints *r)
         case FV_NORMALIZER_NFD:
         case FV_NORMALIZER_NFKC:
         case FV_NORMALIZER_NFKD:
-            FV_FORWARD(fv_codepoints_normalize(r, (fv_normal_form)n->kind));
+            FV_TRY(fv_codepoints_normalize(r, (fv_normal_form)n->kind));
             break;
         case FV_NORMALIZER_LOWERCASE:
-            FV_FORWARD(fv_codepoints_lower(r, false));
+            FV_TRY(fv_codepoints_lower(r, false));
             break;
         case FV_NORMALIZER_STRIP:
             strip(r, n->left, n->right);
@@ -176,19 +176,19 @@ fv_status fv_normalizers_apply(const fv_tokenizer *tok, fv_codepoints *r)
             drop(r, fv_unicode_is_mark);
             break;
         case FV_NORMALIZER_REPLACE:
-            FV_FORWARD(n->re ? replace_matches(r, n->re, n->to) : replace(r, n->from, n->to));
+            FV_TRY(n->re ? replace_matches(r, n->re, n->to) : replace(r, n->from, n->to));
             break;
         case FV_NORMALIZER_PREPEND:
-            FV_FORWARD(prepend(r, n->to));
+            FV_TRY(prepend(r, n->to));
             break;
         case FV_NORMALIZER_BERT:
-            FV_FORWARD(bert(r, n));
+            FV_TRY(bert(r, n));
             break;
         case FV_NORMALIZER_PRECOMPILED:
-            FV_FORWARD(fv_normalize_precompiled(n, r));
+            FV_TRY(fv_normalize_precompiled(n, r));
             break;
         case FV_NORMALIZER_SENTENCEPIECE:
-            FV_FORWARD(fv_normalize_sentencepiece(tok, n, r));
+            FV_TRY(fv_normalize_sentencepiece(tok, n, r));
             break;
         }
     }

@@ -218,8 +218,8 @@ fv_status fv_normalize_sentencepiece(const fv_tokenizer *tok, const fv_normalize
 bool fv_normalizers_are_noop(const fv_tokenizer *tok, const char *text, size_t bytes);
 
 /* GPT-2's byte alphabet: the code point for a byte, and the byte of a code point (-1: none). */
-uint32_t fv_byte_to_codepoint(unsigned byte);
-int fv_codepoint_to_byte(uint32_t code);
+uint32_t fv_gpt2_byte_to_codepoint(unsigned byte);
+int fv_gpt2_codepoint_to_byte(uint32_t code);
 
 /* \w of Rust's regular expressions: letters, marks, digits, connectors and joiners. */
 bool fv_is_word_char(uint32_t code);

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "io/utf8.h"
 #include "text/hash.h"
 #include "text/tokenizer_pipeline.h"
@@ -18,7 +18,7 @@ fv_status fv_read_token(fv_tokenizer *tok, const fv_doc *doc, const fv_value *wh
 static fv_status read_vocab(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     const fv_value *vocab = NULL;
-    FV_FORWARD(fv_doc_get(doc, v, "vocab", FV_VALUE_OBJECT, &vocab));
+    FV_TRY(fv_doc_get(doc, v, "vocab", FV_VALUE_OBJECT, &vocab));
     if (vocab->count > tok->ctx->limits.vocabulary)
         return fv_doc_fail(doc, vocab, FV_ERR_LIMIT,
                            "the vocabulary has %u tokens, the limit is %llu", vocab->count,
@@ -26,8 +26,8 @@ static fv_status read_vocab(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     for (uint32_t i = 0; i < vocab->count; i++) {
         const fv_member *m = &vocab->as.members[i];
         int64_t id = 0;
-        FV_FORWARD(fv_doc_int(doc, &m->value, 0, INT32_MAX, &id));
-        FV_FORWARD(fv_read_token(tok, doc, &m->value, m->key, m->key_bytes, id));
+        FV_TRY(fv_doc_int(doc, &m->value, 0, INT32_MAX, &id));
+        FV_TRY(fv_read_token(tok, doc, &m->value, m->key, m->key_bytes, id));
     }
     return FV_OK;
 }
@@ -35,7 +35,7 @@ static fv_status read_vocab(fv_tokenizer *tok, const fv_doc *doc, const fv_value
 static fv_status read_unknown(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     fv_string unk = {0};
-    FV_FORWARD(fv_read_string(tok, doc, v, "unk_token", false, &unk));
+    FV_TRY(fv_read_string(tok, doc, v, "unk_token", false, &unk));
     tok->model.unk = unk.text ? fv_vocab_find(&tok->vocab, unk.text, unk.bytes) : -1;
     return FV_OK;
 }
@@ -48,12 +48,12 @@ static fv_status read_pair(const fv_doc *doc, const fv_value *v, fv_string out[2
     if (v->kind == FV_VALUE_ARRAY) {
         if (v->count != 2) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "expected two tokens");
         for (int i = 0; i < 2; i++) {
-            FV_FORWARD(fv_doc_kind(doc, &v->as.items[i], FV_VALUE_STRING));
+            FV_TRY(fv_doc_kind(doc, &v->as.items[i], FV_VALUE_STRING));
             out[i] = (fv_string){v->as.items[i].as.text, v->as.items[i].count};
         }
         return FV_OK;
     }
-    FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_STRING));
+    FV_TRY(fv_doc_kind(doc, v, FV_VALUE_STRING));
     const char *blank = memchr(v->as.text, ' ', v->count);
     if (!blank || memchr(blank + 1, ' ', v->count - (size_t)(blank + 1 - v->as.text)))
         return fv_doc_fail(doc, v, FV_ERR_FORMAT, "expected two tokens separated by one blank");
@@ -78,18 +78,18 @@ static fv_status read_merge(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     fv_token_model *model = &tok->model;
     fv_string pair[2] = {{0}};
     int32_t first, second, id;
-    FV_FORWARD(read_pair(doc, v, pair));
-    FV_FORWARD(find_token(tok, doc, v, pair[0], &first));
-    FV_FORWARD(find_token(tok, doc, v, pair[1], &second));
+    FV_TRY(read_pair(doc, v, pair));
+    FV_TRY(find_token(tok, doc, v, pair[0], &first));
+    FV_TRY(find_token(tok, doc, v, pair[1], &second));
     /* The continuation prefix of the second token is dropped. */
     size_t skip = 0;
     if (model->prefix.bytes && pair[1].bytes >= model->prefix.bytes &&
         memcmp(pair[1].text, model->prefix.text, model->prefix.bytes) == 0)
         skip = model->prefix.bytes;
     joined->bytes = 0;
-    FV_FORWARD(fv_text_append(tok->ctx, joined, pair[0].text, pair[0].bytes));
-    FV_FORWARD(fv_text_append(tok->ctx, joined, pair[1].text + skip, pair[1].bytes - skip));
-    FV_FORWARD(find_token(tok, doc, v, (fv_string){joined->data, joined->bytes}, &id));
+    FV_TRY(fv_text_append(tok->ctx, joined, pair[0].text, pair[0].bytes));
+    FV_TRY(fv_text_append(tok->ctx, joined, pair[1].text + skip, pair[1].bytes - skip));
+    FV_TRY(find_token(tok, doc, v, (fv_string){joined->data, joined->bytes}, &id));
     const uint64_t key = ((uint64_t)(uint32_t)first << 32 | (uint32_t)second) + 1;
     size_t slot = (size_t)fv_hash_u64(key) & (model->merge_slots - 1);
     while (model->merges[slot].key && model->merges[slot].key != key)
@@ -103,12 +103,12 @@ static fv_status read_merges(fv_tokenizer *tok, const fv_doc *doc, const fv_valu
 {
     fv_token_model *model = &tok->model;
     const fv_value *merges = NULL;
-    FV_FORWARD(fv_doc_get(doc, v, "merges", FV_VALUE_ARRAY, &merges));
+    FV_TRY(fv_doc_get(doc, v, "merges", FV_VALUE_ARRAY, &merges));
     size_t slots = 16, bytes;
     while (slots < (size_t)merges->count * 2)
         slots *= 2;
-    FV_RETURN_IF(!fv_mul_size(slots, sizeof *model->merges, &bytes), tok->ctx, FV_ERR_MEMORY,
-                 "tokenizer: out of memory");
+    FV_RETURN_IF(!fv_checked_mul_size(slots, sizeof *model->merges, &bytes), tok->ctx,
+                 FV_ERR_MEMORY, "tokenizer: out of memory");
     model->merges = fv_mem_zalloc(&tok->ctx->mem, bytes);
     FV_RETURN_IF(!model->merges, tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
     model->merge_slots = slots;
@@ -126,7 +126,7 @@ static void find_bytes(fv_tokenizer *tok)
 {
     for (unsigned b = 0; b < 256; b++) {
         char letter[8];
-        size_t n = fv_utf8_put(fv_byte_to_codepoint(b), letter);
+        size_t n = fv_utf8_put(fv_gpt2_byte_to_codepoint(b), letter);
         tok->model.byte_ids[b] = fv_vocab_find(&tok->vocab, letter, n);
         int m = snprintf(letter, sizeof letter, "<0x%02X>", b);
         tok->model.fallback_ids[b] = fv_vocab_find(&tok->vocab, letter, m > 0 ? (size_t)m : 0);
@@ -138,14 +138,14 @@ static fv_status read_bpe(fv_tokenizer *tok, const fv_doc *doc, const fv_value *
     fv_token_model *model = &tok->model;
     const fv_value *dropout = fv_value_get(v, "dropout");
     double rate = 0;
-    if (dropout && dropout->kind != FV_VALUE_NULL) FV_FORWARD(fv_doc_real(doc, dropout, &rate));
+    if (dropout && dropout->kind != FV_VALUE_NULL) FV_TRY(fv_doc_real(doc, dropout, &rate));
     if (rate != 0)
         return fv_doc_fail(doc, dropout, FV_ERR_UNSUPPORTED, "BPE dropout is not supported");
-    FV_FORWARD(fv_read_string(tok, doc, v, "continuing_subword_prefix", false, &model->prefix));
-    FV_FORWARD(fv_read_string(tok, doc, v, "end_of_word_suffix", false, &model->suffix));
-    FV_FORWARD(fv_read_bool(doc, v, "fuse_unk", &model->fuse_unk));
-    FV_FORWARD(fv_read_bool(doc, v, "byte_fallback", &model->byte_fallback));
-    FV_FORWARD(fv_read_bool(doc, v, "ignore_merges", &model->ignore_merges));
+    FV_TRY(fv_read_string(tok, doc, v, "continuing_subword_prefix", false, &model->prefix));
+    FV_TRY(fv_read_string(tok, doc, v, "end_of_word_suffix", false, &model->suffix));
+    FV_TRY(fv_read_bool(doc, v, "fuse_unk", &model->fuse_unk));
+    FV_TRY(fv_read_bool(doc, v, "byte_fallback", &model->byte_fallback));
+    FV_TRY(fv_read_bool(doc, v, "ignore_merges", &model->ignore_merges));
     const fv_value *sentencepiece = fv_value_get(v, "sentencepiece");
     return sentencepiece ? fv_read_sentencepiece(tok, doc, sentencepiece)
                          : read_merges(tok, doc, v);
@@ -155,8 +155,8 @@ static fv_status read_word_piece(fv_tokenizer *tok, const fv_doc *doc, const fv_
 {
     int64_t max_chars = 100;
     tok->model.prefix = (fv_string){"##", 2};
-    FV_FORWARD(fv_read_string(tok, doc, v, "continuing_subword_prefix", false, &tok->model.prefix));
-    FV_FORWARD(fv_doc_get_int(doc, v, "max_input_chars_per_word", false, 0, 100000, &max_chars));
+    FV_TRY(fv_read_string(tok, doc, v, "continuing_subword_prefix", false, &tok->model.prefix));
+    FV_TRY(fv_doc_get_int(doc, v, "max_input_chars_per_word", false, 0, 100000, &max_chars));
     tok->model.max_chars = (size_t)max_chars;
     return FV_OK;
 }
@@ -165,7 +165,7 @@ static fv_status read_word_piece(fv_tokenizer *tok, const fv_doc *doc, const fv_
 static fv_status read_kind(const fv_doc *doc, const fv_value *v, int *kind)
 {
     static const char *const names[] = {"BPE", "WordLevel", "WordPiece", "Unigram", NULL};
-    FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_OBJECT));
+    FV_TRY(fv_doc_kind(doc, v, FV_VALUE_OBJECT));
     if (fv_value_get(v, "type")) return fv_read_type(doc, v, "model", names, kind);
     *kind = fv_value_get(v, "merges")                      ? FV_TOKEN_MODEL_BPE
             : fv_value_get(v, "unk_id")                    ? FV_TOKEN_MODEL_UNIGRAM
@@ -177,7 +177,7 @@ static fv_status read_kind(const fv_doc *doc, const fv_value *v, int *kind)
 fv_status fv_read_model(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     int kind = 0;
-    FV_FORWARD(read_kind(doc, v, &kind));
+    FV_TRY(read_kind(doc, v, &kind));
     tok->model.kind = (fv_token_model_kind)kind;
     tok->model.visible_ids = INT32_MAX;
     tok->model.prefix = tok->model.suffix = (fv_string){"", 0};
@@ -185,10 +185,10 @@ fv_status fv_read_model(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
         return fv_doc_fail(doc, v, FV_ERR_UNSUPPORTED,
                            "ByteLevel is only supported with a BPE model");
     if (kind == FV_TOKEN_MODEL_UNIGRAM) {
-        FV_FORWARD(fv_read_unigram(tok, doc, v));
+        FV_TRY(fv_read_unigram(tok, doc, v));
     } else {
-        FV_FORWARD(read_vocab(tok, doc, v));
-        FV_FORWARD(read_unknown(tok, doc, v));
+        FV_TRY(read_vocab(tok, doc, v));
+        FV_TRY(read_unknown(tok, doc, v));
     }
     find_bytes(tok);
     if (kind == FV_TOKEN_MODEL_BPE) return read_bpe(tok, doc, v);

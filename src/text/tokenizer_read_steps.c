@@ -24,7 +24,7 @@ fv_status fv_read_string(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v
         if (required) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "\"%s\" is missing", key);
         return FV_OK;
     }
-    FV_FORWARD(fv_doc_kind(doc, member, FV_VALUE_STRING));
+    FV_TRY(fv_doc_kind(doc, member, FV_VALUE_STRING));
     return copy_text(tok, member->as.text, member->count, out);
 }
 
@@ -48,8 +48,8 @@ fv_status fv_read_type(const fv_doc *doc, const fv_value *v, const char *what,
 {
     const char *type = NULL;
     char quoted[FV_QUOTED_BYTES];
-    FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_OBJECT));
-    FV_FORWARD(fv_doc_get_string(doc, v, "type", true, &type));
+    FV_TRY(fv_doc_kind(doc, v, FV_VALUE_OBJECT));
+    FV_TRY(fv_doc_get_string(doc, v, "type", true, &type));
     for (int i = 0; names[i]; i++)
         if (strcmp(names[i], type) == 0) {
             *number = i;
@@ -68,7 +68,7 @@ static fv_status read_word(const fv_doc *doc, const fv_value *v, const char *key
     char quoted[FV_QUOTED_BYTES];
     const fv_value *member = fv_value_get(v, key);
     if (!member || member->kind == FV_VALUE_NULL) return FV_OK;
-    FV_FORWARD(fv_doc_string(doc, member, &word));
+    FV_TRY(fv_doc_string(doc, member, &word));
     for (int i = 0; names[i]; i++)
         if (strcmp(names[i], word) == 0) {
             *number = i;
@@ -83,9 +83,9 @@ static fv_status read_pattern(fv_tokenizer *tok, const fv_doc *doc, const fv_val
                               fv_string *text, const fv_regex **re)
 {
     const fv_value *pattern = NULL;
-    FV_FORWARD(fv_doc_get(doc, v, "pattern", FV_VALUE_OBJECT, &pattern));
+    FV_TRY(fv_doc_get(doc, v, "pattern", FV_VALUE_OBJECT, &pattern));
     const bool regex = fv_value_get(pattern, "Regex") != NULL;
-    FV_FORWARD(fv_read_string(tok, doc, pattern, regex ? "Regex" : "String", true, text));
+    FV_TRY(fv_read_string(tok, doc, pattern, regex ? "Regex" : "String", true, text));
     if (text->bytes == 0) return fv_doc_fail(doc, pattern, FV_ERR_FORMAT, "the pattern is empty");
     if (!regex) return FV_OK;
     return fv_read_fail(doc, pattern,
@@ -100,9 +100,9 @@ static fv_status read_sequence(fv_tokenizer *tok, const fv_doc *doc, const fv_va
                                const char *key, part_reader read)
 {
     const fv_value *items = NULL;
-    FV_FORWARD(fv_doc_get(doc, v, key, FV_VALUE_ARRAY, &items));
+    FV_TRY(fv_doc_get(doc, v, key, FV_VALUE_ARRAY, &items));
     for (uint32_t i = 0; i < items->count; i++)
-        FV_FORWARD(read(tok, doc, &items->as.items[i]));
+        FV_TRY(read(tok, doc, &items->as.items[i]));
     return FV_OK;
 }
 
@@ -118,7 +118,7 @@ static fv_status read_charsmap(fv_tokenizer *tok, const fv_doc *doc, const fv_va
 {
     const fv_value *letters = NULL;
     fv_text blob = {0};
-    FV_FORWARD(fv_doc_get(doc, v, "precompiled_charsmap", FV_VALUE_STRING, &letters));
+    FV_TRY(fv_doc_get(doc, v, "precompiled_charsmap", FV_VALUE_STRING, &letters));
     fv_charsmap *map = fv_arena_alloc(&tok->arena, sizeof *map);
     if (!map) return out_of_memory(tok);
     fv_status s = fv_base64_decode(tok->ctx, letters->as.text, letters->count, &blob);
@@ -137,13 +137,13 @@ static fv_status read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const 
                        .add_dummy_prefix = true,
                        .remove_extra_whitespaces = true,
                        .escape_whitespaces = true};
-    FV_FORWARD(fv_read_bool(doc, options, "add_dummy_prefix", &n.add_dummy_prefix));
-    FV_FORWARD(fv_read_bool(doc, options, "remove_extra_whitespaces", &n.remove_extra_whitespaces));
-    FV_FORWARD(fv_read_bool(doc, options, "escape_whitespaces", &n.escape_whitespaces));
-    FV_FORWARD(fv_read_bool(doc, options, "treat_whitespace_as_suffix", &n.whitespace_as_suffix));
-    FV_FORWARD(fv_doc_get(doc, v, "normalizers", FV_VALUE_ARRAY, &items));
+    FV_TRY(fv_read_bool(doc, options, "add_dummy_prefix", &n.add_dummy_prefix));
+    FV_TRY(fv_read_bool(doc, options, "remove_extra_whitespaces", &n.remove_extra_whitespaces));
+    FV_TRY(fv_read_bool(doc, options, "escape_whitespaces", &n.escape_whitespaces));
+    FV_TRY(fv_read_bool(doc, options, "treat_whitespace_as_suffix", &n.whitespace_as_suffix));
+    FV_TRY(fv_doc_get(doc, v, "normalizers", FV_VALUE_ARRAY, &items));
     if (items->count && fv_value_get(&items->as.items[0], "precompiled_charsmap"))
-        FV_FORWARD(read_charsmap(tok, doc, &items->as.items[0], &n.map));
+        FV_TRY(read_charsmap(tok, doc, &items->as.items[0], &n.map));
     *out = n;
     return FV_OK;
 }
@@ -166,7 +166,7 @@ fv_status fv_read_normalizer(fv_tokenizer *tok, const fv_doc *doc, const fv_valu
         "Replace", "Prepend", "BertNormalizer", "Precompiled", "Sequence",  NULL};
     int kind = 0;
     if (is_absent(v)) return FV_OK;
-    FV_FORWARD(fv_read_type(doc, v, "normalizer", names, &kind));
+    FV_TRY(fv_read_type(doc, v, "normalizer", names, &kind));
     const bool sequence = kind > FV_NORMALIZER_PRECOMPILED;
     if (sequence && !fv_value_get(v, "sentencepiece"))
         return read_sequence(tok, doc, v, "normalizers", fv_read_normalizer);
@@ -178,21 +178,20 @@ fv_status fv_read_normalizer(fv_tokenizer *tok, const fv_doc *doc, const fv_valu
                        .lower = true,
                        .from = {"", 0},
                        .to = {"", 0}};
-    FV_FORWARD(fv_read_bool(doc, v, "strip_left", &n.left));
-    FV_FORWARD(fv_read_bool(doc, v, "strip_right", &n.right));
-    FV_FORWARD(fv_read_bool(doc, v, "clean_text", &n.clean));
-    FV_FORWARD(fv_read_bool(doc, v, "handle_chinese_chars", &n.chinese));
-    FV_FORWARD(fv_read_bool(doc, v, "lowercase", &n.lower));
+    FV_TRY(fv_read_bool(doc, v, "strip_left", &n.left));
+    FV_TRY(fv_read_bool(doc, v, "strip_right", &n.right));
+    FV_TRY(fv_read_bool(doc, v, "clean_text", &n.clean));
+    FV_TRY(fv_read_bool(doc, v, "handle_chinese_chars", &n.chinese));
+    FV_TRY(fv_read_bool(doc, v, "lowercase", &n.lower));
     n.accents = n.lower; /* null means as `lower` */
-    FV_FORWARD(fv_read_bool(doc, v, "strip_accents", &n.accents));
+    FV_TRY(fv_read_bool(doc, v, "strip_accents", &n.accents));
     if (kind == FV_NORMALIZER_REPLACE) {
-        FV_FORWARD(read_pattern(tok, doc, v, &n.from, &n.re));
-        FV_FORWARD(fv_read_string(tok, doc, v, "content", true, &n.to));
+        FV_TRY(read_pattern(tok, doc, v, &n.from, &n.re));
+        FV_TRY(fv_read_string(tok, doc, v, "content", true, &n.to));
     }
-    if (kind == FV_NORMALIZER_PREPEND)
-        FV_FORWARD(fv_read_string(tok, doc, v, "prepend", true, &n.to));
-    if (kind == FV_NORMALIZER_PRECOMPILED) FV_FORWARD(read_charsmap(tok, doc, v, &n.map));
-    if (sequence) FV_FORWARD(read_sentencepiece(tok, doc, v, &n));
+    if (kind == FV_NORMALIZER_PREPEND) FV_TRY(fv_read_string(tok, doc, v, "prepend", true, &n.to));
+    if (kind == FV_NORMALIZER_PRECOMPILED) FV_TRY(read_charsmap(tok, doc, v, &n.map));
+    if (sequence) FV_TRY(read_sentencepiece(tok, doc, v, &n));
     return add_normalizer(tok, n);
 }
 
@@ -204,9 +203,9 @@ static fv_status read_prepend(const fv_doc *doc, const fv_value *v, fv_prepend *
     static const char *const schemes[] = {"always", "first", "never", NULL};
     int scheme = FV_PREPEND_ALWAYS;
     bool add = true;
-    FV_FORWARD(fv_read_bool(doc, v, "add_prefix_space", &add));
+    FV_TRY(fv_read_bool(doc, v, "add_prefix_space", &add));
     if (!add) scheme = FV_PREPEND_NEVER;
-    FV_FORWARD(read_word(doc, v, "prepend_scheme", schemes, &scheme));
+    FV_TRY(read_word(doc, v, "prepend_scheme", schemes, &scheme));
     *out = (fv_prepend)scheme;
     return FV_OK;
 }
@@ -216,7 +215,7 @@ static fv_status read_replacement(fv_tokenizer *tok, const fv_doc *doc, const fv
                                   fv_string *out)
 {
     *out = (fv_string){"\xE2\x96\x81", 3};
-    FV_FORWARD(fv_read_string(tok, doc, v, "replacement", false, out));
+    FV_TRY(fv_read_string(tok, doc, v, "replacement", false, out));
     if (out->bytes == 0 || fv_lead_length(out->text[0]) != out->bytes)
         return fv_doc_fail(doc, v, FV_ERR_FORMAT, "\"replacement\" must be one character");
     return FV_OK;
@@ -233,7 +232,7 @@ fv_status fv_read_pre_tokenizer(fv_tokenizer *tok, const fv_doc *doc, const fv_v
     enum { DELIMITER = FV_PRE_TOKENIZER_STRING + 1, SEQUENCE };
     int kind = 0;
     if (is_absent(v)) return FV_OK;
-    FV_FORWARD(fv_read_type(doc, v, "pre-tokenizer", names, &kind));
+    FV_TRY(fv_read_type(doc, v, "pre-tokenizer", names, &kind));
     /* SentencePiece's normalizer has already handled the blanks. */
     if (fv_value_get(v, "sentencepiece")) return FV_OK;
     if (kind == SEQUENCE) return read_sequence(tok, doc, v, "pretokenizers", fv_read_pre_tokenizer);
@@ -243,28 +242,28 @@ fv_status fv_read_pre_tokenizer(fv_tokenizer *tok, const fv_doc *doc, const fv_v
                           .regex = true,
                           .split = true,
                           .pattern = {"", 0}};
-    FV_FORWARD(fv_read_bool(doc, v, "use_regex", &s.regex));
-    FV_FORWARD(fv_read_bool(doc, v, "individual_digits", &s.individual));
-    FV_FORWARD(fv_read_bool(doc, v, "invert", &s.invert));
-    FV_FORWARD(fv_read_bool(doc, v, "split", &s.split));
-    FV_FORWARD(read_word(doc, v, "behavior", behaviors, &behavior));
+    FV_TRY(fv_read_bool(doc, v, "use_regex", &s.regex));
+    FV_TRY(fv_read_bool(doc, v, "individual_digits", &s.individual));
+    FV_TRY(fv_read_bool(doc, v, "invert", &s.invert));
+    FV_TRY(fv_read_bool(doc, v, "split", &s.split));
+    FV_TRY(read_word(doc, v, "behavior", behaviors, &behavior));
     s.behavior = (fv_split_behavior)behavior;
     if (kind == FV_PRE_TOKENIZER_BYTE_LEVEL) {
         s.prefix_space = true;
-        FV_FORWARD(fv_read_bool(doc, v, "add_prefix_space", &s.prefix_space));
+        FV_TRY(fv_read_bool(doc, v, "add_prefix_space", &s.prefix_space));
         tok->byte_level = true;
     } else if (kind == FV_PRE_TOKENIZER_METASPACE) {
-        FV_FORWARD(read_replacement(tok, doc, v, &s.pattern));
-        FV_FORWARD(read_prepend(doc, v, &s.prepend));
+        FV_TRY(read_replacement(tok, doc, v, &s.pattern));
+        FV_TRY(read_prepend(doc, v, &s.prepend));
     } else if (kind == FV_PRE_TOKENIZER_STRING) {
-        FV_FORWARD(read_pattern(tok, doc, v, &s.pattern, &s.re));
+        FV_TRY(read_pattern(tok, doc, v, &s.pattern, &s.re));
         if (s.re) {
             s.kind = FV_PRE_TOKENIZER_REGEX;
             s.scan = fv_split_scanner_find(s.pattern);
         }
     } else if (kind == DELIMITER) {
         s.behavior = FV_SPLIT_REMOVED;
-        FV_FORWARD(fv_read_string(tok, doc, v, "delimiter", true, &s.pattern));
+        FV_TRY(fv_read_string(tok, doc, v, "delimiter", true, &s.pattern));
         if (s.pattern.bytes == 0)
             return fv_doc_fail(doc, v, FV_ERR_FORMAT, "the delimiter is empty");
     }
@@ -286,7 +285,7 @@ fv_status fv_read_pre_tokenizer(fv_tokenizer *tok, const fv_doc *doc, const fv_v
 static fv_status read_count(const fv_doc *doc, const fv_value *v, const char *key, size_t *out)
 {
     int64_t value = 0;
-    FV_FORWARD(fv_doc_get_int(doc, v, key, false, 0, INT32_MAX, &value));
+    FV_TRY(fv_doc_get_int(doc, v, key, false, 0, INT32_MAX, &value));
     *out = (size_t)value;
     return FV_OK;
 }
@@ -298,9 +297,9 @@ static fv_status read_sentencepiece_decoder(fv_tokenizer *tok, const fv_doc *doc
     if (!tok->model.kinds || tok->decoder_count)
         return fv_doc_fail(doc, v, FV_ERR_FORMAT,
                            "the decoder needs a SentencePiece model, and must be the only one");
-    FV_FORWARD(fv_read_string(tok, doc, v, "unk_surface", true, &d->to));
-    FV_FORWARD(fv_read_bool(doc, v, "add_dummy_prefix", &add_dummy_prefix));
-    FV_FORWARD(fv_read_bool(doc, v, "remove_extra_whitespaces", &remove));
+    FV_TRY(fv_read_string(tok, doc, v, "unk_surface", true, &d->to));
+    FV_TRY(fv_read_bool(doc, v, "add_dummy_prefix", &add_dummy_prefix));
+    FV_TRY(fv_read_bool(doc, v, "remove_extra_whitespaces", &remove));
     d->prepend = remove             ? FV_PREPEND_ALWAYS
                  : add_dummy_prefix ? FV_PREPEND_FIRST
                                     : FV_PREPEND_NEVER;
@@ -314,33 +313,33 @@ fv_status fv_read_decoder(fv_tokenizer *tok, const fv_doc *doc, const fv_value *
                                         "Sequence",  NULL};
     int kind = 0;
     if (is_absent(v)) return FV_OK;
-    FV_FORWARD(fv_read_type(doc, v, "decoder", names, &kind));
+    FV_TRY(fv_read_type(doc, v, "decoder", names, &kind));
     const fv_value *sentencepiece = fv_value_get(v, "sentencepiece");
     if (sentencepiece) kind = FV_TOKEN_DECODER_SENTENCEPIECE;
     if (kind > FV_TOKEN_DECODER_BYTE_FALLBACK && !sentencepiece)
         return read_sequence(tok, doc, v, "decoders", fv_read_decoder);
     fv_token_decoder d = {
         .kind = (fv_token_decoder_kind)kind, .cleanup = true, .from = {"", 0}, .to = {"", 0}};
-    FV_FORWARD(fv_read_bool(doc, v, "cleanup", &d.cleanup));
+    FV_TRY(fv_read_bool(doc, v, "cleanup", &d.cleanup));
     if (kind == FV_TOKEN_DECODER_SENTENCEPIECE) {
-        FV_FORWARD(read_sentencepiece_decoder(tok, doc, sentencepiece, &d));
+        FV_TRY(read_sentencepiece_decoder(tok, doc, sentencepiece, &d));
     } else if (kind == FV_TOKEN_DECODER_BPE) {
         d.from = (fv_string){"</w>", 4};
-        FV_FORWARD(fv_read_string(tok, doc, v, "suffix", false, &d.from));
+        FV_TRY(fv_read_string(tok, doc, v, "suffix", false, &d.from));
     } else if (kind == FV_TOKEN_DECODER_WORD_PIECE) {
         d.from = (fv_string){"##", 2};
-        FV_FORWARD(fv_read_string(tok, doc, v, "prefix", false, &d.from));
+        FV_TRY(fv_read_string(tok, doc, v, "prefix", false, &d.from));
     } else if (kind == FV_TOKEN_DECODER_METASPACE) {
-        FV_FORWARD(read_replacement(tok, doc, v, &d.from));
-        FV_FORWARD(read_prepend(doc, v, &d.prepend));
+        FV_TRY(read_replacement(tok, doc, v, &d.from));
+        FV_TRY(read_prepend(doc, v, &d.prepend));
     } else if (kind == FV_TOKEN_DECODER_STRIP) {
-        FV_FORWARD(fv_read_string(tok, doc, v, "content", true, &d.from));
+        FV_TRY(fv_read_string(tok, doc, v, "content", true, &d.from));
         if (d.from.bytes == 0) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "\"content\" is empty");
-        FV_FORWARD(read_count(doc, v, "start", &d.start));
-        FV_FORWARD(read_count(doc, v, "stop", &d.stop));
+        FV_TRY(read_count(doc, v, "start", &d.start));
+        FV_TRY(read_count(doc, v, "stop", &d.stop));
     } else if (kind == FV_TOKEN_DECODER_REPLACE) {
-        FV_FORWARD(read_pattern(tok, doc, v, &d.from, &d.re));
-        FV_FORWARD(fv_read_string(tok, doc, v, "content", true, &d.to));
+        FV_TRY(read_pattern(tok, doc, v, &d.from, &d.re));
+        FV_TRY(fv_read_string(tok, doc, v, "content", true, &d.to));
     }
     fv_token_decoder *steps = fv_mem_grow(&tok->ctx->mem, tok->decoders, &tok->decoder_room,
                                           tok->decoder_count + 1, sizeof *steps);

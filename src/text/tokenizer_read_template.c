@@ -27,8 +27,8 @@ static fv_status read_piece(const fv_doc *doc, const fv_value *v, const fv_value
     int64_t type = 0, id = 0;
     if (!body)
         return fv_doc_fail(doc, v, FV_ERR_FORMAT, "expected \"Sequence\" or \"SpecialToken\"");
-    FV_FORWARD(fv_doc_get_int(doc, body, "type_id", false, 0, 255, &type));
-    FV_FORWARD(fv_doc_get_string(doc, body, "id", true, &name));
+    FV_TRY(fv_doc_get_int(doc, body, "type_id", false, 0, 255, &type));
+    FV_TRY(fv_doc_get_string(doc, body, "id", true, &name));
     if (sequence) {
         bool second = name[0] == 'B' && !name[1];
         if (!second && !(name[0] == 'A' && !name[1]))
@@ -41,10 +41,10 @@ static fv_status read_piece(const fv_doc *doc, const fv_value *v, const fv_value
         return FV_OK;
     }
     if (!specials) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "\"special_tokens\" is missing");
-    FV_FORWARD(fv_doc_get(doc, specials, name, FV_VALUE_OBJECT, &entry));
-    FV_FORWARD(fv_doc_get(doc, entry, "ids", FV_VALUE_ARRAY, &ids));
+    FV_TRY(fv_doc_get(doc, specials, name, FV_VALUE_OBJECT, &entry));
+    FV_TRY(fv_doc_get(doc, entry, "ids", FV_VALUE_ARRAY, &ids));
     for (uint32_t i = 0; i < ids->count; i++) {
-        FV_FORWARD(fv_doc_int(doc, &ids->as.items[i], 0, INT32_MAX, &id));
+        FV_TRY(fv_doc_int(doc, &ids->as.items[i], 0, INT32_MAX, &id));
         if (out) add_piece(out, (int32_t)id, 0, type);
         (*count)++;
     }
@@ -57,12 +57,12 @@ static fv_status read_template(fv_tokenizer *tok, const fv_doc *doc, const fv_va
     const fv_value *pieces = NULL, *specials = fv_value_get(v, "special_tokens");
     const bool pair = key[0] == 'p';
     size_t count = 0;
-    FV_FORWARD(fv_doc_get(doc, v, key, FV_VALUE_ARRAY, &pieces));
+    FV_TRY(fv_doc_get(doc, v, key, FV_VALUE_ARRAY, &pieces));
     for (uint32_t i = 0; i < pieces->count; i++)
-        FV_FORWARD(read_piece(doc, &pieces->as.items[i], specials, pair, &count, NULL));
-    FV_FORWARD(make_pieces(tok, count, out));
+        FV_TRY(read_piece(doc, &pieces->as.items[i], specials, pair, &count, NULL));
+    FV_TRY(make_pieces(tok, count, out));
     for (uint32_t i = 0; i < pieces->count; i++)
-        FV_FORWARD(read_piece(doc, &pieces->as.items[i], specials, pair, &count, out));
+        FV_TRY(read_piece(doc, &pieces->as.items[i], specials, pair, &count, out));
     return FV_OK;
 }
 
@@ -73,10 +73,10 @@ static fv_status read_special(const fv_doc *doc, const fv_value *v, const char *
 {
     const fv_value *pair = NULL;
     int64_t value = 0;
-    FV_FORWARD(fv_doc_get(doc, v, key, FV_VALUE_ARRAY, &pair));
+    FV_TRY(fv_doc_get(doc, v, key, FV_VALUE_ARRAY, &pair));
     if (pair->count != 2)
         return fv_doc_fail(doc, pair, FV_ERR_FORMAT, "expected a token and its id");
-    FV_FORWARD(fv_doc_int(doc, &pair->as.items[1], 0, INT32_MAX, &value));
+    FV_TRY(fv_doc_int(doc, &pair->as.items[1], 0, INT32_MAX, &value));
     *id = (int32_t)value;
     return FV_OK;
 }
@@ -85,10 +85,10 @@ static fv_status read_special(const fv_doc *doc, const fv_value *v, const char *
 static fv_status read_bert(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, bool roberta)
 {
     int32_t cls = 0, sep = 0;
-    FV_FORWARD(read_special(doc, v, "cls", &cls));
-    FV_FORWARD(read_special(doc, v, "sep", &sep));
-    FV_FORWARD(make_pieces(tok, 3, &tok->single));
-    FV_FORWARD(make_pieces(tok, 6, &tok->pair));
+    FV_TRY(read_special(doc, v, "cls", &cls));
+    FV_TRY(read_special(doc, v, "sep", &sep));
+    FV_TRY(make_pieces(tok, 3, &tok->single));
+    FV_TRY(make_pieces(tok, 6, &tok->pair));
     for (int pair = 0; pair < 2; pair++) {
         fv_template *t = pair ? &tok->pair : &tok->single;
         add_piece(t, cls, 0, 0);
@@ -101,7 +101,7 @@ static fv_status read_bert(fv_tokenizer *tok, const fv_doc *doc, const fv_value 
     tok->has_template = true;
     if (!roberta) return FV_OK;
     tok->trim_offsets = tok->trim_prefix_space = true;
-    FV_FORWARD(fv_read_bool(doc, v, "trim_offsets", &tok->trim_offsets));
+    FV_TRY(fv_read_bool(doc, v, "trim_offsets", &tok->trim_offsets));
     return fv_read_bool(doc, v, "add_prefix_space", &tok->trim_prefix_space);
 }
 
@@ -112,22 +112,22 @@ fv_status fv_read_post_processor(fv_tokenizer *tok, const fv_doc *doc, const fv_
     enum { TEMPLATE, BYTE_LEVEL, BERT, ROBERTA };
     int kind = 0;
     if (!v || v->kind == FV_VALUE_NULL) return FV_OK;
-    FV_FORWARD(fv_read_type(doc, v, "post-processor", names, &kind));
+    FV_TRY(fv_read_type(doc, v, "post-processor", names, &kind));
     if (kind == BYTE_LEVEL) {
         tok->trim_offsets = tok->trim_prefix_space = true;
-        FV_FORWARD(fv_read_bool(doc, v, "trim_offsets", &tok->trim_offsets));
+        FV_TRY(fv_read_bool(doc, v, "trim_offsets", &tok->trim_offsets));
         return fv_read_bool(doc, v, "add_prefix_space", &tok->trim_prefix_space);
     }
     if (kind == BERT || kind == ROBERTA) return read_bert(tok, doc, v, kind == ROBERTA);
     if (kind == TEMPLATE) {
-        FV_FORWARD(read_template(tok, doc, v, "single", &tok->single));
-        FV_FORWARD(read_template(tok, doc, v, "pair", &tok->pair));
+        FV_TRY(read_template(tok, doc, v, "single", &tok->single));
+        FV_TRY(read_template(tok, doc, v, "pair", &tok->pair));
         tok->has_template = true;
         return FV_OK;
     }
     const fv_value *items = NULL;
-    FV_FORWARD(fv_doc_get(doc, v, "processors", FV_VALUE_ARRAY, &items));
+    FV_TRY(fv_doc_get(doc, v, "processors", FV_VALUE_ARRAY, &items));
     for (uint32_t i = 0; i < items->count; i++)
-        FV_FORWARD(fv_read_post_processor(tok, doc, &items->as.items[i]));
+        FV_TRY(fv_read_post_processor(tok, doc, &items->as.items[i]));
     return FV_OK;
 }

@@ -18,7 +18,7 @@ static fv_status read_kinds(fv_tokenizer *tok, const fv_doc *doc, const fv_value
 {
     const fv_value *digits = NULL;
     const size_t count = tok->vocab.size;
-    FV_FORWARD(fv_doc_get(doc, v, "kinds", FV_VALUE_STRING, &digits));
+    FV_TRY(fv_doc_get(doc, v, "kinds", FV_VALUE_STRING, &digits));
     if (digits->count != count)
         return fv_doc_fail(doc, digits, FV_ERR_FORMAT,
                            "\"kinds\" has %u digits, expected %zu, one per token", digits->count,
@@ -40,8 +40,8 @@ static fv_status read_kinds(fv_tokenizer *tok, const fv_doc *doc, const fv_value
 static fv_status read_visible_ids(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
     int64_t visible_ids = 0;
-    FV_FORWARD(fv_doc_get_int(doc, v, "marian", true, (int64_t)tok->model.unk + 1,
-                              (int64_t)tok->vocab.size, &visible_ids));
+    FV_TRY(fv_doc_get_int(doc, v, "marian", true, (int64_t)tok->model.unk + 1,
+                          (int64_t)tok->vocab.size, &visible_ids));
     tok->model.visible_ids = (int32_t)visible_ids;
     return FV_OK;
 }
@@ -66,7 +66,7 @@ static void rank_tokens(const fv_tokenizer *tok, const uint32_t *order, uint32_t
 
 static fv_status read_score(const fv_doc *doc, const fv_value *v, double *out)
 {
-    FV_FORWARD(fv_doc_real(doc, v, out));
+    FV_TRY(fv_doc_real(doc, v, out));
     /* Sums of many scores must stay finite. */
     if (!(fabs(*out) <= 1e30)) return fv_doc_fail(doc, v, FV_ERR_FORMAT, "score too large");
     return FV_OK;
@@ -78,8 +78,8 @@ static fv_status read_ranks(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     const fv_value *items = NULL;
     const size_t count = tok->vocab.size;
     bool joins = true;
-    FV_FORWARD(fv_read_bool(doc, v, "joins", &joins));
-    FV_FORWARD(fv_doc_get(doc, v, "scores", FV_VALUE_ARRAY, &items));
+    FV_TRY(fv_read_bool(doc, v, "joins", &joins));
+    FV_TRY(fv_doc_get(doc, v, "scores", FV_VALUE_ARRAY, &items));
     if (items->count != count)
         return fv_doc_fail(doc, items, FV_ERR_FORMAT,
                            "\"scores\" has %u numbers, expected %zu, one per token", items->count,
@@ -88,7 +88,7 @@ static fv_status read_ranks(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     uint32_t *ranks = fv_arena_array(&tok->arena, 3 * count + 1, sizeof *ranks);
     if (!scores || !ranks) return out_of_memory(tok);
     for (uint32_t i = 0; i < count; i++)
-        FV_FORWARD(read_score(doc, &items->as.items[i], &scores[i]));
+        FV_TRY(read_score(doc, &items->as.items[i], &scores[i]));
     tok->model.scores = scores;
     tok->model.ranks = ranks;
     fv_argsort(scores, count, by_score, ranks + count, ranks + 2 * count);
@@ -116,16 +116,16 @@ static fv_status index_pieces(fv_tokenizer *tok)
         letters += (all ? bytes : 0) + (user ? bytes : 0);
         if (bytes > model->longest) model->longest = bytes;
     }
-    FV_FORWARD(fv_trie_make(tok->ctx, &model->pieces, letters, FV_ROOTS));
+    FV_TRY(fv_trie_make(tok->ctx, &model->pieces, letters, FV_ROOTS));
     for (size_t i = 0; i < tok->vocab.size; i++) {
         const fv_string token = tok->vocab.tokens[i];
         if (token.bytes == 0 || !is_text(model, i)) continue;
         if (all)
-            FV_FORWARD(fv_trie_add(tok->ctx, &model->pieces, FV_ROOT_PIECES, token.text,
-                                   token.bytes, (int32_t)i));
+            FV_TRY(fv_trie_add(tok->ctx, &model->pieces, FV_ROOT_PIECES, token.text, token.bytes,
+                               (int32_t)i));
         if (model->kinds && model->kinds[i] == FV_PIECE_USER)
-            FV_FORWARD(fv_trie_add(tok->ctx, &model->pieces, FV_ROOT_USER, token.text, token.bytes,
-                                   (int32_t)i));
+            FV_TRY(fv_trie_add(tok->ctx, &model->pieces, FV_ROOT_USER, token.text, token.bytes,
+                               (int32_t)i));
     }
     return FV_OK;
 }
@@ -148,13 +148,13 @@ static bool marks_begin_pieces(const fv_tokenizer *tok)
 
 fv_status fv_read_sentencepiece(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
 {
-    FV_FORWARD(fv_doc_kind(doc, v, FV_VALUE_OBJECT));
-    FV_FORWARD(read_kinds(tok, doc, v));
+    FV_TRY(fv_doc_kind(doc, v, FV_VALUE_OBJECT));
+    FV_TRY(read_kinds(tok, doc, v));
     if (tok->model.unk < 0)
         return fv_doc_fail(doc, v, FV_ERR_FORMAT, "the model has no unknown token");
-    if (fv_value_get(v, "marian")) FV_FORWARD(read_visible_ids(tok, doc, v));
+    if (fv_value_get(v, "marian")) FV_TRY(read_visible_ids(tok, doc, v));
     if (tok->model.kind == FV_TOKEN_MODEL_UNIGRAM) return FV_OK;
-    FV_FORWARD(read_ranks(tok, doc, v));
+    FV_TRY(read_ranks(tok, doc, v));
     tok->model.marks_begin_pieces = marks_begin_pieces(tok);
     return index_pieces(tok);
 }
@@ -167,8 +167,8 @@ static fv_status read_entry(fv_tokenizer *tok, const fv_doc *doc, const fv_value
     if (v->kind != FV_VALUE_ARRAY || v->count != 2)
         return fv_doc_fail(doc, v, FV_ERR_FORMAT, "expected a token and its score");
     const fv_value *token = &v->as.items[0];
-    FV_FORWARD(fv_doc_kind(doc, token, FV_VALUE_STRING));
-    FV_FORWARD(read_score(doc, &v->as.items[1], score));
+    FV_TRY(fv_doc_kind(doc, token, FV_VALUE_STRING));
+    FV_TRY(read_score(doc, &v->as.items[1], score));
     return fv_read_token(tok, doc, token, token->as.text, token->count, (int64_t)tok->vocab.size);
 }
 
@@ -190,7 +190,7 @@ fv_status fv_read_unigram(fv_tokenizer *tok, const fv_doc *doc, const fv_value *
     fv_token_model *model = &tok->model;
     const fv_value *vocab = NULL, *unk = fv_value_get(v, "unk_id");
     int64_t id = -1;
-    FV_FORWARD(fv_doc_get(doc, v, "vocab", FV_VALUE_ARRAY, &vocab));
+    FV_TRY(fv_doc_get(doc, v, "vocab", FV_VALUE_ARRAY, &vocab));
     if (vocab->count > tok->ctx->limits.vocabulary)
         return fv_doc_fail(doc, vocab, FV_ERR_LIMIT,
                            "the vocabulary has %u tokens, the limit is %llu", vocab->count,
@@ -198,14 +198,14 @@ fv_status fv_read_unigram(fv_tokenizer *tok, const fv_doc *doc, const fv_value *
     double *scores = fv_arena_array(&tok->arena, (size_t)vocab->count + 1, sizeof *scores);
     if (!scores) return out_of_memory(tok);
     for (uint32_t i = 0; i < vocab->count; i++)
-        FV_FORWARD(read_entry(tok, doc, &vocab->as.items[i], &scores[i]));
+        FV_TRY(read_entry(tok, doc, &vocab->as.items[i], &scores[i]));
     model->scores = scores;
     if (unk && unk->kind != FV_VALUE_NULL)
-        FV_FORWARD(fv_doc_int(doc, unk, 0, (int64_t)vocab->count - 1, &id));
+        FV_TRY(fv_doc_int(doc, unk, 0, (int64_t)vocab->count - 1, &id));
     model->unk = (int32_t)id;
-    FV_FORWARD(fv_read_bool(doc, v, "byte_fallback", &model->byte_fallback));
+    FV_TRY(fv_read_bool(doc, v, "byte_fallback", &model->byte_fallback));
     if (fv_value_get(v, "sentencepiece"))
-        FV_FORWARD(fv_read_sentencepiece(tok, doc, fv_value_get(v, "sentencepiece")));
+        FV_TRY(fv_read_sentencepiece(tok, doc, fv_value_get(v, "sentencepiece")));
     rate_unknown(tok);
     return index_pieces(tok);
 }

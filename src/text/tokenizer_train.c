@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "base/config.h"
 #include "io/sort.h"
 #include "io/utf8.h"
@@ -39,7 +39,7 @@ void fv_tokenizer_trainer_config_init(fv_tokenizer_trainer_config *cfg, size_t s
         .min_count = kind == FV_TOKENIZER_CHARS || kind == FV_TOKENIZER_WORDS ? 1 : 2,
         .specials = {"<pad>", "<s>", "</s>", "<unk>"},
     };
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static bool is_listed(const fv_tokenizer_trainer *t, const char *token)
@@ -60,7 +60,7 @@ static fv_status read_config(fv_tokenizer_trainer *t, const fv_tokenizer_trainer
 {
     fv_ctx *ctx = t->ctx;
     fv_tokenizer_trainer_config_init(&t->cfg, sizeof t->cfg, cfg->kind);
-    FV_RETURN_IF(!fv_config_read(&t->cfg, sizeof t->cfg, cfg), ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(!fv_config_copy(&t->cfg, sizeof t->cfg, cfg), ctx, FV_ERR_ARGUMENT,
                  "tokenizer training: the config is not initialised");
     FV_RETURN_IF((unsigned)t->cfg.kind > FV_TOKENIZER_WORDPIECE, ctx, FV_ERR_ARGUMENT,
                  "tokenizer training: unknown kind %d", (int)t->cfg.kind);
@@ -74,7 +74,7 @@ static fv_status read_config(fv_tokenizer_trainer *t, const fv_tokenizer_trainer
         FV_RETURN_IF(!token[0] || !fv_utf8_valid(token, strlen(token)) || is_listed(t, token), ctx,
                      FV_ERR_ARGUMENT,
                      "tokenizer training: special token %d is empty, not UTF-8 or a duplicate", i);
-        FV_FORWARD(copy_text(t, token, &t->specials[i]));
+        FV_TRY(copy_text(t, token, &t->specials[i]));
         t->special_count++;
     }
     FV_RETURN_IF(t->cfg.kind == FV_TOKENIZER_WORDPIECE && !is_listed(t, "<unk>") &&
@@ -85,7 +85,7 @@ static fv_status read_config(fv_tokenizer_trainer *t, const fv_tokenizer_trainer
     for (int i = 0; i < 2; i++)
         FV_RETURN_IF(around[i] && !is_listed(t, around[i]), ctx, FV_ERR_ARGUMENT,
                      "tokenizer training: \"%s\" is not among the special tokens", around[i]);
-    FV_FORWARD(copy_text(t, around[0], &t->cfg.begin));
+    FV_TRY(copy_text(t, around[0], &t->cfg.begin));
     return copy_text(t, around[1], &t->cfg.end);
 }
 
@@ -125,13 +125,13 @@ static fv_tokenizer_spec make_spec(const fv_tokenizer_trainer *t, const fv_vocab
 static fv_status add_specials(const fv_tokenizer_trainer *t, fv_vocab *vocab)
 {
     for (size_t i = 0; i < t->special_count; i++)
-        FV_FORWARD(fv_vocab_put(vocab, t->specials[i], strlen(t->specials[i]), (int64_t)i));
+        FV_TRY(fv_vocab_put(vocab, t->specials[i], strlen(t->specials[i]), (int64_t)i));
     return FV_OK;
 }
 
 static fv_status begin(fv_tokenizer_trainer *t, const fv_tokenizer_trainer_config *cfg)
 {
-    FV_FORWARD(read_config(t, cfg));
+    FV_TRY(read_config(t, cfg));
     fv_vocab vocab;
     fv_vocab_init(&vocab, t->ctx);
     fv_status s = add_specials(t, &vocab);
@@ -185,7 +185,7 @@ static fv_status count_piece(fv_tokenizer_trainer *t, const char *text, size_t b
         fv_mem_grow(&t->ctx->mem, t->counts, &t->count_room, known + 1, sizeof *counts);
     FV_RETURN_IF(!counts, t->ctx, FV_ERR_MEMORY, "tokenizer training: out of memory");
     t->counts = counts;
-    FV_FORWARD(fv_vocab_add(&t->words, text, bytes, &id));
+    FV_TRY(fv_vocab_add(&t->words, text, bytes, &id));
     if (t->words.size > known) counts[id] = 0;
     counts[id]++;
     return FV_OK;
@@ -200,18 +200,18 @@ fv_status fv_tokenizer_trainer_add(fv_tokenizer_trainer *t, const char *text, si
                  "tokenizer training: the text is not valid UTF-8");
     t->texts++;
     if (bytes == 0) return FV_OK;
-    FV_FORWARD(fv_pretokenized_begin(w, text, bytes, 0));
-    FV_FORWARD(fv_pretokenized_normalize(w, t->pipeline));
+    FV_TRY(fv_pretokenized_begin(w, text, bytes, 0));
+    FV_TRY(fv_pretokenized_normalize(w, t->pipeline));
     for (size_t i = 0; i < t->pipeline->pre_tokenizer_count; i++)
-        FV_FORWARD(fv_pretokenized_split(w, &t->pipeline->pre_tokenizers[i]));
+        FV_TRY(fv_pretokenized_split(w, &t->pipeline->pre_tokenizers[i]));
     for (size_t i = 0; i < w->count; i++) {
         const fv_piece p = w->pieces[i];
         if (t->cfg.kind != FV_TOKENIZER_CHARS) {
-            FV_FORWARD(count_piece(t, w->text + p.begin, p.end - p.begin));
+            FV_TRY(count_piece(t, w->text + p.begin, p.end - p.begin));
             continue;
         }
         for (size_t at = p.begin; at < p.end; at += fv_lead_length(w->text[at]))
-            FV_FORWARD(count_piece(t, w->text + at, fv_lead_length(w->text[at])));
+            FV_TRY(count_piece(t, w->text + at, fv_lead_length(w->text[at])));
     }
     return FV_OK;
 }
@@ -231,7 +231,8 @@ static int by_count(const void *things, uint32_t a, uint32_t b)
 static fv_status keep_frequent(fv_tokenizer_trainer *t, fv_vocab *vocab)
 {
     size_t n = t->words.size, bytes = 0;
-    FV_RETURN_IF(!fv_mul_size(n, sizeof(uint32_t), &bytes), t->ctx, FV_ERR_MEMORY, "out of memory");
+    FV_RETURN_IF(!fv_checked_mul_size(n, sizeof(uint32_t), &bytes), t->ctx, FV_ERR_MEMORY,
+                 "out of memory");
     uint32_t *order = fv_mem_alloc(&t->ctx->mem, bytes), *spare = fv_mem_alloc(&t->ctx->mem, bytes);
     fv_status s = FV_OK;
     if (order && spare) {
@@ -262,7 +263,7 @@ static fv_status for_each_symbol(fv_tokenizer_trainer *t, fv_string word, symbol
     for (size_t i = 0; i < word.bytes;) {
         size_t length = 1, n;
         if (t->cfg.kind == FV_TOKENIZER_BPE_BYTES) {
-            n = fv_utf8_put(fv_byte_to_codepoint((unsigned char)word.text[i]), letter);
+            n = fv_utf8_put(fv_gpt2_byte_to_codepoint((unsigned char)word.text[i]), letter);
         } else {
             const bool marked = t->cfg.kind == FV_TOKENIZER_WORDPIECE && i > 0;
             n = marked ? sizeof inside - 1 : 0;
@@ -275,7 +276,7 @@ static fv_status for_each_symbol(fv_tokenizer_trainer *t, fv_string word, symbol
                 n += sizeof word_end - 1;
             }
         }
-        FV_FORWARD(put(t, letter, n, user));
+        FV_TRY(put(t, letter, n, user));
         i += length;
     }
     return FV_OK;
@@ -302,12 +303,12 @@ static fv_status add_alphabet(fv_tokenizer_trainer *t, fv_vocab *letters, fv_voc
         for (unsigned b = 0; b < 256; b++) {
             char letter[4];
             int32_t id;
-            FV_FORWARD(
-                fv_vocab_add(letters, letter, fv_utf8_put(fv_byte_to_codepoint(b), letter), &id));
+            FV_TRY(fv_vocab_add(letters, letter, fv_utf8_put(fv_gpt2_byte_to_codepoint(b), letter),
+                                &id));
         }
     } else {
         for (size_t i = 0; i < t->words.size; i++)
-            FV_FORWARD(for_each_symbol(t, t->words.tokens[i], add_to_alphabet, letters));
+            FV_TRY(for_each_symbol(t, t->words.tokens[i], add_to_alphabet, letters));
     }
     size_t n = letters->size, bytes = n * sizeof(uint32_t);
     uint32_t *order = fv_mem_alloc(&t->ctx->mem, bytes), *spare = fv_mem_alloc(&t->ctx->mem, bytes);
@@ -339,7 +340,7 @@ static fv_status split_words(fv_tokenizer_trainer *t, fv_bpe_training *training)
     size_t begin = 0;
     for (size_t i = 0; i < t->words.size; i++) {
         training->words[i] = (fv_bpe_word){.count = t->counts[i], .begin = begin};
-        FV_FORWARD(for_each_symbol(t, t->words.tokens[i], push_symbol, training));
+        FV_TRY(for_each_symbol(t, t->words.tokens[i], push_symbol, training));
         begin += training->words[i].length;
         training->word_count++;
     }
@@ -352,8 +353,8 @@ static fv_status train_merges(fv_tokenizer_trainer *t, fv_bpe_training *training
     size_t letters = 0, word_bytes, symbol_bytes;
     for (size_t i = 0; i < t->words.size; i++)
         letters += t->words.tokens[i].bytes;
-    FV_RETURN_IF(!fv_mul_size(t->words.size, sizeof *training->words, &word_bytes) ||
-                     !fv_mul_size(letters, sizeof *training->symbols, &symbol_bytes),
+    FV_RETURN_IF(!fv_checked_mul_size(t->words.size, sizeof *training->words, &word_bytes) ||
+                     !fv_checked_mul_size(letters, sizeof *training->symbols, &symbol_bytes),
                  t->ctx, FV_ERR_MEMORY, "tokenizer training: out of memory");
     training->words = fv_mem_alloc(mem, word_bytes);
     training->symbols = fv_mem_alloc(mem, symbol_bytes);
@@ -369,7 +370,7 @@ static fv_status train_merges(fv_tokenizer_trainer *t, fv_bpe_training *training
 
 static fv_status train(fv_tokenizer_trainer *t, fv_vocab *vocab, fv_bpe_training *training)
 {
-    FV_FORWARD(add_specials(t, vocab));
+    FV_TRY(add_specials(t, vocab));
     if (t->cfg.kind == FV_TOKENIZER_CHARS || t->cfg.kind == FV_TOKENIZER_WORDS)
         return keep_frequent(t, vocab);
     fv_vocab letters;

@@ -1,6 +1,6 @@
 #include "text/trie.h"
 
-#include "base/check.h"
+#include "base/checked_math.h"
 
 static fv_status add_node(fv_ctx *ctx, fv_trie *t, uint32_t *node)
 {
@@ -19,13 +19,13 @@ fv_status fv_trie_make(fv_ctx *ctx, fv_trie *t, size_t letters, size_t roots)
     uint32_t node;
     while (slots / 2 < letters && slots <= SIZE_MAX / 4)
         slots *= 2;
-    FV_RETURN_IF(!fv_mul_size(slots, sizeof *t->edges, &bytes), ctx, FV_ERR_MEMORY,
+    FV_RETURN_IF(!fv_checked_mul_size(slots, sizeof *t->edges, &bytes), ctx, FV_ERR_MEMORY,
                  "out of memory");
     t->edges = fv_mem_zalloc(&ctx->mem, bytes);
     FV_RETURN_IF(!t->edges, ctx, FV_ERR_MEMORY, "out of memory");
     t->slots = slots;
     for (size_t i = 0; i <= roots; i++)
-        FV_FORWARD(add_node(ctx, t, &node));
+        FV_TRY(add_node(ctx, t, &node));
     return FV_OK;
 }
 
@@ -44,7 +44,7 @@ fv_status fv_trie_add(fv_ctx *ctx, fv_trie *t, uint32_t root, const char *text, 
         fv_trie_edge *edge = &t->edges[fv_trie_slot(t, node, text[i])];
         if (!edge->key) {
             uint32_t child = 0;
-            FV_FORWARD(add_node(ctx, t, &child));
+            FV_TRY(add_node(ctx, t, &child));
             *edge = (fv_trie_edge){(uint64_t)node << 8 | (unsigned char)text[i], child};
         }
         node = edge->child;

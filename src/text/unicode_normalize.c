@@ -40,10 +40,10 @@ static fv_status decompose_all(fv_codepoints *r, bool compatible)
         uint32_t hangul[3];
         const uint32_t *form = NULL;
         int n = decompose(point.code, compatible, hangul, &form);
-        if (n == 0) FV_FORWARD(fv_codepoints_push(r, point));
+        if (n == 0) FV_TRY(fv_codepoints_push(r, point));
         for (int k = 0; k < n; k++) {
             point.code = form[k];
-            FV_FORWARD(fv_codepoints_push(r, point));
+            FV_TRY(fv_codepoints_push(r, point));
         }
     }
     fv_codepoints_swap(r);
@@ -138,8 +138,8 @@ static void compose_all(fv_codepoints *r)
 
 fv_status fv_codepoints_normalize(fv_codepoints *r, fv_normal_form form)
 {
-    FV_FORWARD(decompose_all(r, form == FV_NORMAL_FORM_NFKC || form == FV_NORMAL_FORM_NFKD));
-    FV_FORWARD(order_marks(r));
+    FV_TRY(decompose_all(r, form == FV_NORMAL_FORM_NFKC || form == FV_NORMAL_FORM_NFKD));
+    FV_TRY(order_marks(r));
     if (form == FV_NORMAL_FORM_NFC || form == FV_NORMAL_FORM_NFKC) compose_all(r);
     return FV_OK;
 }
@@ -179,7 +179,7 @@ fv_status fv_text_normalize(fv_ctx *ctx, const char *text, size_t bytes, fv_norm
     FV_RETURN_IF((unsigned)form > FV_NORMAL_FORM_NFKD, ctx, FV_ERR_ARGUMENT,
                  "unknown normal form %d", (int)form);
     if (fv_text_is_normal(text, bytes, form)) {
-        FV_FORWARD(fv_text_reserve(ctx, out, bytes));
+        FV_TRY(fv_text_reserve(ctx, out, bytes));
         out->bytes = 0;
         return fv_text_append(ctx, out, text, bytes);
     }

@@ -77,8 +77,8 @@ fv_status fv_encoder_add_unknown(fv_tokenizer_encoder *enc, const char *text, si
                               : -1;
     if (!as_bytes) return fv_encoder_add_token(enc, other >= 0 ? other : model->unk, begin, end);
     for (size_t i = begin; i < end; i++)
-        FV_FORWARD(fv_encoder_add_token(enc, model->fallback_ids[(unsigned char)text[i]], begin,
-                                        model->kinds && i + 1 < end ? begin : end));
+        FV_TRY(fv_encoder_add_token(enc, model->fallback_ids[(unsigned char)text[i]], begin,
+                                    model->kinds && i + 1 < end ? begin : end));
     return FV_OK;
 }
 
@@ -86,9 +86,9 @@ fv_status fv_encode_piece_unigram(fv_tokenizer_encoder *enc, const char *text, s
 {
     const fv_token_model *model = &enc->tok->model;
     const bool fused = fv_token_model_fuses_unknown(model);
-    FV_FORWARD(reserve(enc, bytes));
+    FV_TRY(reserve(enc, bytes));
     for (size_t i = 0; i < bytes; i += fv_lead_length(text[i]))
-        FV_FORWARD(try_tokens(enc, text, i, bytes));
+        FV_TRY(try_tokens(enc, text, i, bytes));
     trace_back(enc, bytes);
     const fv_lattice_node *p = enc->lattice;
     for (size_t begin = 0, end; begin < bytes; begin = end) {
@@ -102,8 +102,8 @@ fv_status fv_encode_piece_unigram(fv_tokenizer_encoder *enc, const char *text, s
             id = fv_token_model_find(enc->tok, text + begin, end - begin);
             unknown = id < 0;
         }
-        FV_FORWARD(unknown ? fv_encoder_add_unknown(enc, text, begin, end)
-                           : fv_encoder_add_token(enc, id, begin, end));
+        FV_TRY(unknown ? fv_encoder_add_unknown(enc, text, begin, end)
+                       : fv_encoder_add_token(enc, id, begin, end));
     }
     return FV_OK;
 }

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "io/json.h"
 #include "io/utf8.h"
 #include "text/hash.h"
@@ -75,7 +75,7 @@ fv_status fv_vocab_put(fv_vocab *v, const char *text, size_t bytes, int64_t id)
                  fv_quote(text, bytes, quoted));
     FV_RETURN_IF((size_t)id < v->size && v->tokens[id].text, ctx, FV_ERR_FORMAT,
                  "duplicate token id %lld", (long long)id);
-    FV_FORWARD(grow(v, (size_t)id));
+    FV_TRY(grow(v, (size_t)id));
     char *copy = fv_arena_text(&v->arena, text, bytes);
     FV_RETURN_IF(!copy, ctx, FV_ERR_MEMORY, "vocabulary: out of memory");
     for (; v->size <= (size_t)id; v->size++)
@@ -90,7 +90,7 @@ fv_status fv_vocab_add(fv_vocab *v, const char *text, size_t bytes, int32_t *id)
 {
     int32_t found = fv_vocab_find(v, text, bytes);
     if (found < 0) {
-        FV_FORWARD(fv_vocab_put(v, text, bytes, (int64_t)v->size));
+        FV_TRY(fv_vocab_put(v, text, bytes, (int64_t)v->size));
         found = (int32_t)v->size - 1;
     }
     *id = found;
@@ -100,7 +100,7 @@ fv_status fv_vocab_add(fv_vocab *v, const char *text, size_t bytes, int32_t *id)
 fv_status fv_vocab_load(fv_vocab *v, const char *path)
 {
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_json_load(v->ctx, path, &doc));
+    FV_TRY(fv_json_load(v->ctx, path, &doc));
     fv_status s = fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT);
     for (uint32_t i = 0; s == FV_OK && i < doc->root.count; i++) {
         const fv_member *m = &doc->root.as.members[i];

@@ -21,9 +21,9 @@ static fv_status longest(fv_tokenizer_encoder *enc, const char *text, size_t fro
     const fv_string prefix = enc->tok->model.prefix;
     fv_text *s = &enc->scratch;
     s->bytes = 0;
-    if (from > 0) FV_FORWARD(fv_text_append(enc->ctx, s, prefix.text, prefix.bytes));
+    if (from > 0) FV_TRY(fv_text_append(enc->ctx, s, prefix.text, prefix.bytes));
     size_t lead = s->bytes;
-    FV_FORWARD(fv_text_append(enc->ctx, s, text + from, bytes - from));
+    FV_TRY(fv_text_append(enc->ctx, s, text + from, bytes - from));
     for (size_t stop = bytes; stop > from;) {
         *id = fv_token_model_find(enc->tok, s->data, lead + (stop - from));
         if (*id >= 0) {
@@ -47,12 +47,12 @@ fv_status fv_encode_piece_wordpiece(fv_tokenizer_encoder *enc, const char *text,
     for (size_t at = 0; at < bytes;) {
         int32_t id = -1;
         size_t end = 0;
-        FV_FORWARD(longest(enc, text, at, bytes, &id, &end));
+        FV_TRY(longest(enc, text, at, bytes, &id, &end));
         if (end == 0) {
             enc->piece_token_count = 0;
             return unknown(enc, bytes);
         }
-        FV_FORWARD(fv_encoder_add_token(enc, id, at, end));
+        FV_TRY(fv_encoder_add_token(enc, id, at, end));
         at = end;
     }
     return FV_OK;

@@ -41,7 +41,7 @@ static fv_status load_all(fv_ctx *ctx, fv_params *params, const fv_params *from,
         const char *name = fv_params_name(params, i);
         fv_tensor *to = fv_params_tensor(params, i), *source = fv_params_find(from, name);
         if (source && fits(source, to)) {
-            FV_FORWARD(copy(ctx, source, to));
+            FV_TRY(copy(ctx, source, to));
             loaded->loaded++;
         } else {
             list_random(loaded, name);
@@ -54,13 +54,13 @@ fv_status fv_init_from(fv_ctx *ctx, const char *run_folder, const char *folder, 
                        fv_loaded *loaded)
 {
     char states[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(ctx, states, run_folder, "states.json"));
+    FV_TRY(fv_path_join(ctx, states, run_folder, "states.json"));
     if (!*folder || fv_file_exists(ctx, states)) return FV_OK;
     fv_model *model = NULL;
-    FV_FORWARD(fv_model_open(ctx, folder, &model));
+    FV_TRY(fv_model_open(ctx, folder, &model));
     const fv_status status = load_all(ctx, params, fv_model_params(model), loaded);
     fv_model_close(&model);
-    FV_FORWARD(status);
+    FV_TRY(status);
     FV_RETURN_IF(loaded->loaded == 0, ctx, FV_ERR_ARGUMENT,
                  "train.init_from: no weight of %.150s has a name and shape of this model", folder);
     return FV_OK;

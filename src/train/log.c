@@ -49,7 +49,7 @@ static fv_status cut_lines(fv_ctx *ctx, const char *path, const char *lead, uint
     if (!fv_file_exists(ctx, path)) return FV_OK;
     char *text = NULL;
     size_t bytes = 0;
-    FV_FORWARD(fv_file_read_text(ctx, path, &text, &bytes));
+    FV_TRY(fv_file_read_text(ctx, path, &text, &bytes));
     const size_t keep = bytes_until(text, bytes, lead, step);
     fv_status status = keep < bytes ? fv_file_write_text(ctx, path, text, keep) : FV_OK;
     fv_mem_free(&ctx->mem, text, bytes);
@@ -68,10 +68,10 @@ static fv_status open_one(fv_train_log *log, int which, const char *name, const 
                           uint64_t step)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(log->ctx, path, log->folder, name));
+    FV_TRY(fv_path_join(log->ctx, path, log->folder, name));
     const char *kept = fv_arena_text(&log->paths, path, strlen(path));
     FV_RETURN_IF(!kept, log->ctx, FV_ERR_MEMORY, "no memory for a log");
-    if (lead) FV_FORWARD(cut_lines(log->ctx, path, lead, step));
+    if (lead) FV_TRY(cut_lines(log->ctx, path, lead, step));
     return fv_append_file_open(log->ctx, kept, &log->file[which]);
 }
 
@@ -79,13 +79,13 @@ static fv_status open_files(fv_train_log *log, uint64_t step)
 {
     char name[64];
     const double now = wall_time();
-    FV_FORWARD(open_one(log, JSONL, "log.jsonl", "{\"step\":", step));
-    FV_FORWARD(open_one(log, CSV, "log.csv", "", step));
-    if (log->file[CSV].end == 0) FV_FORWARD(append(log, CSV, csv_head, sizeof csv_head - 1));
+    FV_TRY(open_one(log, JSONL, "log.jsonl", "{\"step\":", step));
+    FV_TRY(open_one(log, CSV, "log.csv", "", step));
+    if (log->file[CSV].end == 0) FV_TRY(append(log, CSV, csv_head, sizeof csv_head - 1));
     snprintf(name, sizeof name, "events.out.tfevents.%.0f.fovea", now);
-    FV_FORWARD(open_one(log, EVENTS, name, NULL, step));
+    FV_TRY(open_one(log, EVENTS, name, NULL, step));
     unsigned char record[FV_EVENT_BYTES];
-    FV_FORWARD(append(log, EVENTS, record, fv_event_version(&log->crc, now, record)));
+    FV_TRY(append(log, EVENTS, record, fv_event_version(&log->crc, now, record)));
     return append(log, EVENTS, record, fv_event_start(&log->crc, now, step, record));
 }
 
@@ -209,19 +209,19 @@ static fv_status add_scalar(fv_train_log *log, uint64_t step, const char *tag, d
 fv_status fv_train_log_add(fv_train_log *log, const fv_train_event *e)
 {
     if (!log->folder) return FV_OK;
-    FV_FORWARD(add_json(log, e));
+    FV_TRY(add_json(log, e));
     if (e->metric_count == 0) {
-        FV_FORWARD(add_csv(log, e, NULL));
-        FV_FORWARD(add_scalar(log, e->step, "train/loss", e->loss));
-        FV_FORWARD(add_scalar(log, e->step, "train/lr", e->lr));
-        FV_FORWARD(add_scalar(log, e->step, "train/grad_norm", e->grad_norm));
+        FV_TRY(add_csv(log, e, NULL));
+        FV_TRY(add_scalar(log, e->step, "train/loss", e->loss));
+        FV_TRY(add_scalar(log, e->step, "train/lr", e->lr));
+        FV_TRY(add_scalar(log, e->step, "train/grad_norm", e->grad_norm));
         return add_scalar(log, e->step, "train/tokens_per_second", e->tokens_per_second);
     }
     for (int i = 0; i < e->metric_count; i++) {
         char tag[TAG_BYTES];
-        FV_FORWARD(add_csv(log, e, &e->metrics[i]));
+        FV_TRY(add_csv(log, e, &e->metrics[i]));
         metric_tag(&e->metrics[i], tag);
-        FV_FORWARD(add_scalar(log, e->step, tag, e->metrics[i].value));
+        FV_TRY(add_scalar(log, e->step, tag, e->metrics[i].value));
     }
     return FV_OK;
 }

@@ -54,7 +54,7 @@ void fv_train_config_init(fv_train_config *cfg, size_t struct_size)
         .keep = 3,
     };
     fv_optim_config_init(&defaults.optim, sizeof defaults.optim, FV_OPTIM_ADAMW);
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static bool is_empty_group(const fv_params *params, const char *group)
@@ -84,7 +84,7 @@ fv_status fv_trainer_create(fv_params *params, const fv_task *task, const fv_tra
     fv_ctx *ctx = params->ctx;
     fv_train_config full, *cfg = &full;
     fv_train_config_init(cfg, sizeof *cfg);
-    FV_RETURN_IF(!fv_config_read(cfg, sizeof *cfg, given), ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(!fv_config_copy(cfg, sizeof *cfg, given), ctx, FV_ERR_ARGUMENT,
                  "train: the config is not initialised");
     FV_RETURN_IF(!task->begin || !task->loss || cfg->keep < 1 || cfg->keep >= FV_MAX_STATES, ctx,
                  FV_ERR_ARGUMENT,
@@ -205,7 +205,7 @@ static fv_status save_with(fv_trainer *t, fv_params *extra)
 {
     fv_progress p = t->progress;
     p.seconds += now() - t->started;
-    if (t->task.get_state) FV_FORWARD(t->task.get_state(t->task.user, extra));
+    if (t->task.get_state) FV_TRY(t->task.get_state(t->task.user, extra));
     if (t->ctx->error != FV_OK) return t->ctx->error;
     const fv_state_parts parts = parts_of(t, extra);
     return fv_state_save(t->cfg.folder, &parts, &p, t->cfg.keep);
@@ -217,12 +217,12 @@ static fv_status save(fv_trainer *t)
     if (!t->cfg.folder) return FV_OK;
     if (t->has_saved && t->saved_step == t->progress.step && t->saved_phase == t->progress.phase)
         return FV_OK;
-    FV_FORWARD(fv_params_create(t->ctx, &extra));
+    FV_TRY(fv_params_create(t->ctx, &extra));
     const volatile int *cancel = begin_uncancelled(t->ctx);
     const fv_status status = save_with(t, extra);
     end_uncancelled(t->ctx, cancel);
     fv_params_destroy(&extra);
-    FV_FORWARD(status);
+    FV_TRY(status);
     t->saved_step = t->progress.step;
     t->saved_phase = t->progress.phase;
     t->has_saved = true;
@@ -234,7 +234,7 @@ static fv_status save(fv_trainer *t)
 static fv_status load(fv_trainer *t, uint64_t step)
 {
     fv_params *extra = NULL;
-    FV_FORWARD(fv_params_create(t->ctx, &extra));
+    FV_TRY(fv_params_create(t->ctx, &extra));
     const fv_state_parts parts = parts_of(t, extra);
     const volatile int *cancel = begin_uncancelled(t->ctx);
     fv_status status = fv_state_load(t->cfg.folder, step, &parts, &t->progress);
@@ -252,7 +252,7 @@ static fv_status save_weights(fv_trainer *t)
 {
     char path[FV_PATH_BYTES];
     if (!t->cfg.folder) return FV_OK;
-    FV_FORWARD(fv_path_join(t->ctx, path, t->cfg.folder, "model.safetensors"));
+    FV_TRY(fv_path_join(t->ctx, path, t->cfg.folder, "model.safetensors"));
     return fv_params_save(t->params, path);
 }
 
@@ -260,7 +260,7 @@ fv_status fv_trainer_resume(fv_trainer *t)
 {
     fv_state_list list;
     if (!t->cfg.folder) return FV_OK;
-    FV_FORWARD(fv_state_list_read(t->ctx, t->cfg.folder, &list));
+    FV_TRY(fv_state_list_read(t->ctx, t->cfg.folder, &list));
     for (size_t i = list.count; i-- > 0;) {
         const fv_status status = load(t, list.step[i]);
         if (status == FV_OK) {
@@ -306,7 +306,7 @@ static fv_status begin_phase(fv_trainer *t, int phase, int64_t *parts, double *t
     const fv_status status =
         t->task.begin(t->task.user, t->progress.step, phase, parts, tokens, &t->epoch);
     fv_no_grad_end(t->ctx);
-    FV_FORWARD(status);
+    FV_TRY(status);
     FV_RETURN_IF(*parts < 1 || !(*tokens > 0), t->ctx, FV_ERR_ARGUMENT,
                  "train: step %llu has %lld parts and %g tokens; both must be positive",
                  (unsigned long long)t->progress.step, (long long)*parts, *tokens);
@@ -317,9 +317,9 @@ static fv_status all_parts(fv_trainer *t, int phase, double *tokens, double *los
 {
     int64_t parts = 1;
     double sum = 0;
-    FV_FORWARD(begin_phase(t, phase, &parts, tokens));
+    FV_TRY(begin_phase(t, phase, &parts, tokens));
     for (int64_t part = 0; part < parts; part++)
-        FV_FORWARD(one_part(t, phase, part, *tokens, &sum));
+        FV_TRY(one_part(t, phase, part, *tokens, &sum));
     *loss = sum / *tokens;
     return FV_OK;
 }
@@ -379,8 +379,8 @@ static fv_status one_phase(fv_trainer *t, int phase)
     fv_scope_begin(t->ctx);
     const fv_status status = all_parts(t, phase, &tokens, &loss);
     fv_scope_end(t->ctx);
-    FV_FORWARD(status);
-    FV_FORWARD(update(t, phase, &report));
+    FV_TRY(status);
+    FV_TRY(update(t, phase, &report));
     if (t->task.get_position) t->task.get_position(t->task.user, position);
     count_phase(t, phase, tokens, loss, &report);
     return FV_OK;
@@ -391,7 +391,7 @@ static fv_status one_step(fv_trainer *t)
 {
     t->lr = fv_schedule_at(&t->schedule[0], t->progress.step);
     while (t->progress.phase < t->phases)
-        FV_FORWARD(one_phase(t, (int)t->progress.phase));
+        FV_TRY(one_phase(t, (int)t->progress.phase));
     const bool skipped = t->progress.part.skipped;
     count_step(t);
     t->progress.phase = 0;
@@ -454,11 +454,11 @@ static fv_status evaluate(fv_trainer *t, bool *stop)
     t->progress.since_best = e.improved ? 0 : t->progress.since_best + 1;
     if (e.improved) {
         t->progress.best = metrics[0].value;
-        FV_FORWARD(save_weights(t));
+        FV_TRY(save_weights(t));
     }
-    FV_FORWARD(fv_train_log_add(&t->log, &e));
+    FV_TRY(fv_train_log_add(&t->log, &e));
     notify(t, &e);
-    FV_FORWARD(show_samples(t));
+    FV_TRY(show_samples(t));
     *stop = t->cfg.patience > 0 && t->progress.since_best >= t->cfg.patience;
     return FV_OK;
 }
@@ -475,10 +475,10 @@ static fv_status after_step(fv_trainer *t, bool *stop)
     const fv_train_config *cfg = &t->cfg;
     const uint64_t step = t->progress.step;
     const fv_train_event e = event_of(t, FV_TRAIN_STEP);
-    if (due(step, cfg->log_every, cfg->steps)) FV_FORWARD(fv_train_log_add(&t->log, &e));
+    if (due(step, cfg->log_every, cfg->steps)) FV_TRY(fv_train_log_add(&t->log, &e));
     notify(t, &e);
-    if (due(step, cfg->eval_every, cfg->steps)) FV_FORWARD(evaluate(t, stop));
-    if (due(step, cfg->save_every, cfg->steps) || *stop) FV_FORWARD(save(t));
+    if (due(step, cfg->eval_every, cfg->steps)) FV_TRY(evaluate(t, stop));
+    if (due(step, cfg->save_every, cfg->steps) || *stop) FV_TRY(save(t));
     return FV_OK;
 }
 
@@ -488,15 +488,15 @@ static fv_status run_steps(fv_trainer *t)
     const uint64_t step = t->progress.step;
     const bool missed = step > 0 && t->progress.phase == 0 && t->progress.evaluated != step;
     if (missed && due(step, t->cfg.eval_every, t->cfg.steps)) {
-        FV_FORWARD(evaluate(t, &stop));
+        FV_TRY(evaluate(t, &stop));
         /* The state of this step does not know the result yet. */
         t->has_saved = t->has_saved && t->progress.evaluated != step;
-        if (due(step, t->cfg.save_every, t->cfg.steps) || stop) FV_FORWARD(save(t));
+        if (due(step, t->cfg.save_every, t->cfg.steps) || stop) FV_TRY(save(t));
     }
     while (t->progress.step < t->cfg.steps && !stop) {
         if (fv_cancelled(t->ctx)) return FV_ERR_CANCELLED;
-        FV_FORWARD(one_step(t));
-        FV_FORWARD(after_step(t, &stop));
+        FV_TRY(one_step(t));
+        FV_TRY(after_step(t, &stop));
         fv_mem_release_idle(&t->ctx->mem);
     }
     if (stop) tell_kind(t, FV_TRAIN_STOPPED_EARLY, NULL);
@@ -510,7 +510,7 @@ static fv_status save_cancelled(fv_trainer *t)
 {
     if (fv_ctx_error(t->ctx) != FV_OK) fv_ctx_take_error(t->ctx);
     fv_params_zero_grad(t->params);
-    FV_FORWARD(save(t));
+    FV_TRY(save(t));
     return fv_fail(t->ctx, FV_ERR_CANCELLED, "interrupted after %llu steps",
                    (unsigned long long)t->progress.step);
 }
@@ -521,7 +521,7 @@ fv_status fv_trainer_run(fv_trainer *t)
     t->started_step = t->progress.step;
     if (t->task.get_position) t->task.get_position(t->task.user, t->progress.position);
     const fv_dtype compute = fv_ctx_compute(t->ctx);
-    FV_FORWARD(fv_ctx_set_compute(t->ctx, t->cfg.compute));
+    FV_TRY(fv_ctx_set_compute(t->ctx, t->cfg.compute));
     fv_status status = fv_train_log_open(t->ctx, t->cfg.folder, t->progress.step, &t->log);
     if (status == FV_OK) status = run_steps(t);
     t->ctx->compute = (int)compute;

@@ -48,7 +48,7 @@ void fv_optim_config_init(fv_optim_config *cfg, size_t struct_size, fv_optim_kin
         .weight_decay = kind == FV_OPTIM_ADAMW ? 0.01 : 0.0,
         .max_skipped = 10,
     };
-    fv_config_fill(cfg, struct_size, &defaults, sizeof defaults);
+    fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static fv_status check_config(fv_ctx *ctx, const fv_optim_config *cfg)
@@ -103,9 +103,9 @@ fv_status fv_optim_create(fv_params *params, const fv_optim_config *cfg, fv_opti
     if (ctx->error != FV_OK) return ctx->error;
     fv_optim_config full;
     fv_optim_config_init(&full, sizeof full, FV_OPTIM_SGD);
-    FV_RETURN_IF(!cfg || !fv_config_read(&full, sizeof full, cfg), ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(!cfg || !fv_config_copy(&full, sizeof full, cfg), ctx, FV_ERR_ARGUMENT,
                  "optim: the config is not initialised");
-    FV_FORWARD(check_config(ctx, &full));
+    FV_TRY(check_config(ctx, &full));
     fv_optim *optim = fv_mem_zalloc(&ctx->mem, sizeof *optim);
     FV_RETURN_IF(!optim, ctx, FV_ERR_MEMORY, "no memory for an optimizer");
     optim->ctx = ctx;
@@ -202,10 +202,10 @@ fv_status fv_optim_step(fv_optim *optim, double lr, fv_step_report *report)
     fv_step_report unused;
     if (!report) report = &unused;
     *report = (fv_step_report){.grad_norm = NAN, .skipped_total = optim->skipped_total};
-    FV_FORWARD(check_step(optim, lr));
+    FV_TRY(check_step(optim, lr));
     double scale = 1.0;
     if (!optim->cfg.unchecked) {
-        FV_FORWARD(fv_params_grad_norm(optim->params, optim->cfg.group, &report->grad_norm));
+        FV_TRY(fv_params_grad_norm(optim->params, optim->cfg.group, &report->grad_norm));
         if (!isfinite(report->grad_norm)) {
             fv_status status = skip(optim, report);
             report->skipped_total = optim->skipped_total;

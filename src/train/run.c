@@ -79,8 +79,8 @@ static fv_status set_choices(fv_recipe *recipe, const char *tasks, const char *m
     const fv_generated_set *set;
     for (size_t i = 0; (set = fv_generated_set_at(i)) != NULL; i++)
         add_name(made, set->name);
-    FV_FORWARD(fv_recipe_set_choices(recipe, "train.task", tasks));
-    FV_FORWARD(fv_recipe_set_choices(recipe, "model.kind", models));
+    FV_TRY(fv_recipe_set_choices(recipe, "train.task", tasks));
+    FV_TRY(fv_recipe_set_choices(recipe, "model.kind", models));
     return fv_recipe_set_choices(recipe, "data.made", made);
 }
 
@@ -89,10 +89,10 @@ fv_status fv_run_recipe(fv_ctx *ctx, fv_recipe **out)
     fv_key_table tables[TABLES + 2] = {{run_keys, sizeof run_keys / sizeof *run_keys}};
     char tasks[NAMES_BYTES] = "", models[NAMES_BYTES] = "";
     size_t count = 1;
-    FV_FORWARD(collect(ctx, tables, &count, tasks, models));
+    FV_TRY(collect(ctx, tables, &count, tasks, models));
     tables[count++] = fv_train_keys();
     fv_recipe *recipe = NULL;
-    FV_FORWARD(fv_recipe_create(ctx, tables, count, &recipe));
+    FV_TRY(fv_recipe_create(ctx, tables, count, &recipe));
     const fv_status status = set_choices(recipe, tasks, models);
     if (status == FV_OK)
         *out = recipe;
@@ -126,7 +126,7 @@ static fv_status make_model(fv_run *run, const char *folder)
     const char *name = model_name(run);
     const fv_model_kind *kind = fv_model_kind_find(ctx, name);
     FV_RETURN_IF(!kind, ctx, FV_ERR_ARGUMENT, "model.kind: unknown kind '%.60s'", name);
-    FV_FORWARD(check_model(run, kind));
+    FV_TRY(check_model(run, kind));
     const fv_task_config cfg = {.ctx = ctx, .recipe = run->recipe, .folder = folder};
     fv_data_spec spec = {.ability = FV_CAN_GENERATE};
     const fv_status opened = run->kind->open(&cfg, &spec, &run->task);
@@ -135,12 +135,12 @@ static fv_status make_model(fv_run *run, const char *folder)
         fv_tokenizer_destroy(&spec.source);
         return opened;
     }
-    FV_FORWARD(fv_model_create(ctx, name, run->recipe, &spec, &run->model));
+    FV_TRY(fv_model_create(ctx, name, run->recipe, &spec, &run->model));
     FV_RETURN_IF(!fv_model_can(run->model, spec.ability), ctx, FV_ERR_ARGUMENT,
                  "task %s trains models to %s, which a %s model cannot do", run->kind->name,
                  fv_ability_name(spec.ability), name);
-    FV_FORWARD(fv_init_from(ctx, folder, fv_recipe_text(run->recipe, "train.init_from"),
-                            fv_model_params(run->model), &run->loaded));
+    FV_TRY(fv_init_from(ctx, folder, fv_recipe_text(run->recipe, "train.init_from"),
+                        fv_model_params(run->model), &run->loaded));
     return run->kind->prepare ? run->kind->prepare(run->task, run->model) : FV_OK;
 }
 
@@ -189,10 +189,10 @@ static fv_status begin(void *user, uint64_t step, int phase, int64_t *parts, dou
     fv_step_plan plan = {.parts = 1};
     run->step = step;
     if (run->kind->begin) {
-        FV_FORWARD(run->kind->begin(run->task, run->model, step, phase, &plan));
+        FV_TRY(run->kind->begin(run->task, run->model, step, phase, &plan));
     } else {
         fv_batch_init(&run->batch, 0);
-        FV_FORWARD(run->kind->batch(run->task, run->model, step, phase, 0, &run->batch));
+        FV_TRY(run->kind->batch(run->task, run->model, step, phase, 0, &run->batch));
         plan.tokens = (double)run->batch.rows;
     }
     *parts = plan.parts;
@@ -232,7 +232,7 @@ static fv_status end(void *user, uint64_t step, int phase)
 {
     fv_run *run = user;
     const fv_model_kind *kind = fv_model_kind_of(run->model);
-    if (kind->step_done) FV_FORWARD(kind->step_done(fv_model_self(run->model), step, phase));
+    if (kind->step_done) FV_TRY(kind->step_done(fv_model_self(run->model), step, phase));
     return run->kind->end ? run->kind->end(run->task, run->model, step, phase) : FV_OK;
 }
 
@@ -274,7 +274,7 @@ static fv_status set_position(void *user, const int64_t position[FV_POSITION])
     fv_run *run = user;
     const fv_model_kind *kind = fv_model_kind_of(run->model);
     if (kind->set_counters)
-        FV_FORWARD(kind->set_counters(fv_model_self(run->model), position + FV_TASK_POSITION));
+        FV_TRY(kind->set_counters(fv_model_self(run->model), position + FV_TASK_POSITION));
     return run->kind->set_position ? run->kind->set_position(run->task, position) : FV_OK;
 }
 
@@ -313,8 +313,8 @@ static fv_task task_of(fv_run *run)
 static fv_status write_settings(const fv_run *run)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(run->ctx, path, run->train.folder, "recipe.toml"));
-    FV_FORWARD(fv_recipe_save(run->recipe, path));
+    FV_TRY(fv_path_join(run->ctx, path, run->train.folder, "recipe.toml"));
+    FV_TRY(fv_recipe_save(run->recipe, path));
     return fv_model_save_settings(run->model, run->train.folder);
 }
 
@@ -322,7 +322,7 @@ fv_status fv_run_train(fv_run *run)
 {
     fv_trainer *trainer = NULL;
     const fv_task task = task_of(run);
-    FV_FORWARD(fv_trainer_create(fv_model_params(run->model), &task, &run->train, &trainer));
+    FV_TRY(fv_trainer_create(fv_model_params(run->model), &task, &run->train, &trainer));
     fv_status status = fv_trainer_resume(trainer);
     if (status == FV_OK) status = write_settings(run);
     if (status == FV_OK) status = fv_trainer_run(trainer);

@@ -24,12 +24,12 @@ fv_status fv_state_file(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder
 static fv_status parse_list(const fv_doc *doc, fv_state_list *out)
 {
     const fv_value *states = NULL;
-    FV_FORWARD(fv_doc_get(doc, &doc->root, "states", FV_VALUE_ARRAY, &states));
+    FV_TRY(fv_doc_get(doc, &doc->root, "states", FV_VALUE_ARRAY, &states));
     if (states->count > FV_MAX_STATES)
         return fv_doc_fail(doc, states, FV_ERR_FORMAT, "more than %d states", (int)FV_MAX_STATES);
     for (uint32_t i = 0; i < states->count; i++) {
         int64_t step = 0;
-        FV_FORWARD(fv_doc_int(doc, &states->as.items[i], 0, INT64_MAX, &step));
+        FV_TRY(fv_doc_int(doc, &states->as.items[i], 0, INT64_MAX, &step));
         if (i > 0 && (uint64_t)step <= out->step[i - 1])
             return fv_doc_fail(doc, &states->as.items[i], FV_ERR_FORMAT, "steps must ascend");
         out->step[i] = (uint64_t)step;
@@ -41,11 +41,11 @@ static fv_status parse_list(const fv_doc *doc, fv_state_list *out)
 fv_status fv_state_list_read(fv_ctx *ctx, const char *folder, fv_state_list *out)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(ctx, path, folder, LIST));
+    FV_TRY(fv_path_join(ctx, path, folder, LIST));
     *out = (fv_state_list){.count = 0};
     if (!fv_file_exists(ctx, path)) return FV_OK;
     fv_doc *doc = NULL;
-    FV_FORWARD(fv_json_load(ctx, path, &doc));
+    FV_TRY(fv_json_load(ctx, path, &doc));
     fv_status status = parse_list(doc, out);
     fv_doc_free(&doc);
     return status;
@@ -54,7 +54,7 @@ fv_status fv_state_list_read(fv_ctx *ctx, const char *folder, fv_state_list *out
 static fv_status write_list(fv_ctx *ctx, const char *folder, const fv_state_list *list)
 {
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_path_join(ctx, path, folder, LIST));
+    FV_TRY(fv_path_join(ctx, path, folder, LIST));
     fv_json_writer w;
     fv_json_begin(&w, ctx);
     fv_json_open(&w, '{');
@@ -194,7 +194,7 @@ static fv_status list_tensors(const fv_state_parts *parts, fv_named *out)
     size_t count = (size_t)params->count + (size_t)extra->count;
     for (int phase = 0; phase < parts->phases; phase++)
         count += (size_t)fv_optim_state_count(parts->optim[phase]);
-    FV_FORWARD(fv_named_begin(params->ctx, count, out));
+    FV_TRY(fv_named_begin(params->ctx, count, out));
     fv_named_add_params(out, "model.", params);
     for (int phase = 0; phase < parts->phases; phase++) {
         const fv_optim *optim = parts->optim[phase];
@@ -213,7 +213,7 @@ static fv_status list_tensors(const fv_state_parts *parts, fv_named *out)
 static fv_status list_and_rotate(fv_ctx *ctx, const char *folder, uint64_t step, int keep)
 {
     fv_state_list list;
-    FV_FORWARD(fv_state_list_read(ctx, folder, &list));
+    FV_TRY(fv_state_list_read(ctx, folder, &list));
     /* States at or after this step belong to a run that was restarted before it. */
     uint64_t dropped[FV_MAX_STATES];
     size_t drops = 0, kept = 0;
@@ -230,10 +230,10 @@ static fv_status list_and_rotate(fv_ctx *ctx, const char *folder, uint64_t step,
     memmove(list.step, list.step + extra, (kept - extra) * sizeof *list.step);
     list.count = kept - extra;
     list.step[list.count++] = step;
-    FV_FORWARD(write_list(ctx, folder, &list));
+    FV_TRY(write_list(ctx, folder, &list));
     for (size_t i = 0; i < drops; i++) {
         char path[FV_PATH_BYTES];
-        FV_FORWARD(fv_state_file(ctx, path, folder, dropped[i]));
+        FV_TRY(fv_state_file(ctx, path, folder, dropped[i]));
         /* A file that cannot be removed only costs space. */
         ctx->io.remove(ctx->io.user, path);
     }
@@ -268,12 +268,12 @@ fv_status fv_state_save(const char *folder, const fv_state_parts *parts,
 {
     fv_ctx *ctx = parts->params->ctx;
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_state_file(ctx, path, folder, progress->step));
+    FV_TRY(fv_state_file(ctx, path, folder, progress->step));
     note_texts notes;
     fill_notes(progress, fv_optim_steps(parts->optim[0]), &notes);
     const int count = fill_phase_notes(parts, progress, &notes);
     fv_named list;
-    FV_FORWARD(list_tensors(parts, &list));
+    FV_TRY(list_tensors(parts, &list));
     fv_status status = fv_named_save(&list, path, notes.note, (size_t)count);
     fv_named_end(&list);
     if (status == FV_OK) status = list_and_rotate(ctx, folder, progress->step, keep);
@@ -321,7 +321,7 @@ static fv_status read_partial(const fv_state_parts *parts, const fv_safetensors 
 static fv_status read_phase_notes(const fv_state_parts *parts, const fv_safetensors *file,
                                   int64_t numbers[FV_MAX_PHASES], fv_partial *part)
 {
-    if (parts->phases > 1) FV_FORWARD(read_partial(parts, file, part));
+    if (parts->phases > 1) FV_TRY(read_partial(parts, file, part));
     for (int phase = 0; parts->phases > 1 && phase < parts->phases; phase++) {
         char key[NOTE_BYTES] = "fovea.phase";
         if (phase > 0) snprintf(key, sizeof key, "fovea.optim_steps.%d", phase);
@@ -337,8 +337,8 @@ static fv_status load_open(const fv_state_parts *parts, fv_safetensors *file, fv
 {
     fv_ctx *ctx = parts->params->ctx;
     fv_named list;
-    FV_FORWARD(make_extra(file, parts->extra));
-    FV_FORWARD(list_tensors(parts, &list));
+    FV_TRY(make_extra(file, parts->extra));
+    FV_TRY(list_tensors(parts, &list));
     fv_status status = fv_named_check(&list, file, true);
     fv_progress read;
     uint64_t optim_steps = 0;
@@ -363,9 +363,9 @@ fv_status fv_state_load(const char *folder, uint64_t step, const fv_state_parts 
 {
     fv_ctx *ctx = parts->params->ctx;
     char path[FV_PATH_BYTES];
-    FV_FORWARD(fv_state_file(ctx, path, folder, step));
+    FV_TRY(fv_state_file(ctx, path, folder, step));
     fv_safetensors *file = NULL;
-    FV_FORWARD(fv_safetensors_open(ctx, path, FV_SAFETENSORS_COPY | FV_SAFETENSORS_VERIFY, &file));
+    FV_TRY(fv_safetensors_open(ctx, path, FV_SAFETENSORS_COPY | FV_SAFETENSORS_VERIFY, &file));
     fv_scope_begin(ctx);
     fv_status status = load_open(parts, file, progress);
     fv_scope_end(ctx);

@@ -127,9 +127,9 @@ void problem_blocks(problem *p, int64_t block_q, int64_t block_k, double share)
 
 void problem_lengths(problem *p)
 {
-    p->n_keys = vec_new(FV_I64, p->a.batch);
+    p->key_lengths = vec_new(FV_I64, p->a.batch);
     for (int64_t b = 0; b < p->a.batch; b++)
-        vec_set(p->n_keys, b, (double)(p->a.n_k * (b + 1) / (p->a.batch + 1)));
+        vec_set(p->key_lengths, b, (double)(p->a.n_k * (b + 1) / (p->a.batch + 1)));
 }
 
 void problem_slopes(problem *p)
@@ -215,7 +215,7 @@ bool run_faults(const problem *p)
     setup.dropped = 0;
     return kernel_run(FV_KERNEL_ATTENTION, p->a.dtype,
                       PTRS(p->o.data, p->lse.data, p->q.data, p->k.data, p->v.data, p->bias.data,
-                           p->visible.data, p->n_keys.data, p->slopes.data, p->w.data,
+                           p->visible.data, p->key_lengths.data, p->slopes.data, p->w.data,
                            p->q_begin.data, p->k_begin.data, p->blocks.data),
                       &p->a);
 }
@@ -228,8 +228,9 @@ void run_backward(const problem *p)
     kernel_run(FV_KERNEL_ATTENTION_GRAD, p->a.dtype,
                PTRS(p->grad_q.data, p->grad_k.data, p->grad_v.data, p->grad_bias.data,
                     p->grad_w.data, p->grad_o.data, p->grad_lse.data, p->o.data, p->lse.data,
-                    p->q.data, p->k.data, p->v.data, p->bias.data, p->visible.data, p->n_keys.data,
-                    p->slopes.data, p->w.data, p->q_begin.data, p->k_begin.data, p->blocks.data),
+                    p->q.data, p->k.data, p->v.data, p->bias.data, p->visible.data,
+                    p->key_lengths.data, p->slopes.data, p->w.data, p->q_begin.data,
+                    p->k_begin.data, p->blocks.data),
                &p->a);
     setup.dropped = 0;
 }

@@ -20,7 +20,7 @@
 /* Everything one call reads and writes. Arrays with data NULL are not given. */
 typedef struct problem {
     fv_attn a;
-    vec q, k, v, o, lse, bias, visible, n_keys, slopes, w, q_begin, k_begin, blocks;
+    vec q, k, v, o, lse, bias, visible, key_lengths, slopes, w, q_begin, k_begin, blocks;
     vec grad_o, grad_lse, grad_q, grad_k, grad_v, grad_bias, grad_w;
     unsigned dropped; /* terms of the backward to leave out */
 } problem;
@@ -36,7 +36,7 @@ void problem_numbers(uint64_t from);
 problem problem_of(fv_attn a);
 void problem_bias(problem *p, int64_t batch, int64_t head, int64_t row, int64_t col);
 void problem_pattern(problem *p, double share); /* that share is visible */
-/* A block list; that share of the blocks is visible, the same for every sequence. */
+/* A block mask; that share of the blocks is visible, the same for every sequence. */
 void problem_blocks(problem *p, int64_t block_q, int64_t block_k, double share);
 void problem_lengths(problem *p);
 void problem_slopes(problem *p);

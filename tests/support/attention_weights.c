@@ -19,7 +19,7 @@ fv_attn_data weights_data(const problem *p)
                           .lse = p->lse.data,
                           .bias = p->bias.data,
                           .visible = p->visible.data,
-                          .n_keys = p->n_keys.data,
+                          .key_lengths = p->key_lengths.data,
                           .slopes = p->slopes.data,
                           .w = p->w.data,
                           .blocks = p->blocks.data,

@@ -21,7 +21,7 @@ void compound_backward(fv_op_back *back);
 #define COMPOUND(number, called, about, function, list)                                            \
     {                                                                                              \
         .id = (fv_op_id)(FV_OP_COUNT + (number)), .name = (called), .formula = (about),            \
-        .apply = (function), .backward = compound_backward, .levels_differ = "see attend",         \
+        .apply = (function), .backward = compound_backward, .simd_levels_differ = "see attend",    \
         FV_CASES(list),                                                                            \
     }
 

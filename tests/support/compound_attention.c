@@ -34,9 +34,9 @@ static const attention_params
                        MAPS),
                    {R(q), R(k), R(v), R(slopes)}},
     lengths = {HOW(PLAIN, .score = FV_ATTENTION_ADDITIVE),
-               {R(q), R(k), R(v), R(w), R(n_keys), R(visible)}},
+               {R(q), R(k), R(v), R(w), R(key_lengths), R(visible)}},
     lengths_maps = {HOW(PLAIN, .score = FV_ATTENTION_COSINE, MAPS),
-                    {R(q), R(k), R(v), R(n_keys), R(visible)}},
+                    {R(q), R(k), R(v), R(key_lengths), R(visible)}},
     before_maps = {HOW(RULE(.causal = FV_CAUSAL_TOP_LEFT, .q_offset = -2), MAPS),
                    {R(q), R(k), R(v)}},
     local_m = {HOW(PLAIN, .normaliser = FV_ATTENTION_LOCAL_M, .half_width = 1.0),
@@ -68,7 +68,8 @@ const fv_op_desc compound_masks =
 #define LOCAL .normaliser = FV_ATTENTION_LOCAL_P, .half_width = 1.6
 static const attention_params local = {HOW(PLAIN, LOCAL), {R(q), R(k), R(v), R(w_p), R(v_p)}},
                               local_maps = {HOW(PLAIN, LOCAL, .score = FV_ATTENTION_GENERAL, MAPS),
-                                            {R(q), R(k), R(v), R(w), R(w_p), R(v_p), R(n_keys)}},
+                                            {R(q), R(k), R(v), R(w), R(w_p), R(v_p),
+                                             R(key_lengths)}},
                               local_given = {
                                   HOW(RULE(.dropout = 0.2), LOCAL, .score = FV_ATTENTION_LOCATION),
                                   {R(q), R(v), R(w), R(centre), R(visible)}};
@@ -88,7 +89,7 @@ static const attention_params sample = {HOW(PLAIN, .normaliser = FV_ATTENTION_HA
                                         {R(q), R(k), R(v), R(visible)}},
                               argmax = {HOW(PLAIN, .normaliser = FV_ATTENTION_HARD_ARGMAX,
                                             .score = FV_ATTENTION_ADDITIVE, MAPS),
-                                        {R(q), R(k), R(v), R(w), R(n_keys)}};
+                                        {R(q), R(k), R(v), R(w), R(key_lengths)}};
 
 static const fv_op_case hard_cases[] = {
     CASE("drawn, pattern", 4, &sample, Q, K, V, FV_IN(MASK, 3, 4)),

@@ -3,12 +3,12 @@
 #include "fovea/layers.h"
 #include "support/compound.h"
 
-static fv_heads heads_of(fv_ctx *ctx, const fv_heads_config *cfg)
+static fv_mha heads_of(fv_ctx *ctx, const fv_mha_config *cfg)
 {
-    fv_heads h;
+    fv_mha h;
     memset(&h, 0, sizeof h);
     /* With no memory for the inputs there are no sizes either. */
-    if (fv_heads_complete(ctx, cfg, &h) != FV_OK && fv_ctx_error(ctx) == FV_OK)
+    if (fv_mha_complete(ctx, cfg, &h) != FV_OK && fv_ctx_error(ctx) == FV_OK)
         test_failed(__FILE__, __LINE__, "heads: %s", fv_ctx_message(ctx));
     return h;
 }
@@ -19,8 +19,8 @@ static fv_heads heads_of(fv_ctx *ctx, const fv_heads_config *cfg)
 static fv_tensor *free_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params)
 {
     (void)n_in, (void)params;
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, fv_tensor_size(in[0], -1), 2);
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, fv_tensor_size(in[0], -1), 2);
     cfg.kv_heads = 1;
     cfg.d_k = fv_tensor_size(in[2], 0);
     cfg.d_v = fv_tensor_size(in[3], 0);
@@ -28,13 +28,13 @@ static fv_tensor *free_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const 
     cfg.rotary.width = 2;
     cfg.attention.rule.causal = FV_CAUSAL_TOP_LEFT;
     cfg.attention.rule.dropout = 0.25;
-    fv_heads h = heads_of(ctx, &cfg);
+    fv_mha h = heads_of(ctx, &cfg);
     h.q = (fv_dense){in[1], in[5]};
     h.k.weight = in[2];
     h.v.weight = in[3];
     h.out = (fv_dense){in[4], in[6]};
-    return fv_heads_run(
-        ctx, &h, &(fv_heads_input){.x = in[0], .position = 2, .key_position = 2, .training = true},
+    return fv_mha_run(
+        ctx, &h, &(fv_mha_input){.x = in[0], .position = 2, .key_position = 2, .training = true},
         NULL);
 }
 
@@ -42,35 +42,35 @@ static fv_tensor *free_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const 
 static fv_tensor *fused_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params)
 {
     (void)n_in, (void)params;
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, fv_tensor_size(in[0], -1), 2);
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, fv_tensor_size(in[0], -1), 2);
     cfg.fused_qkv = true;
-    cfg.relative = (fv_relative){.kind = FV_RELATIVE_CLIPPED, .reach = 1};
+    cfg.relative = (fv_relative){.kind = FV_RELATIVE_CLIPPED, .max_distance = 1};
     cfg.relative_vectors = true;
     cfg.attention.temperature = 0.8;
-    fv_heads h = heads_of(ctx, &cfg);
+    fv_mha h = heads_of(ctx, &cfg);
     h.qkv.weight = in[1];
     h.out.weight = in[2];
     h.relative_keys = in[3];
     h.relative_values = in[4];
-    return fv_heads_run(ctx, &h, &(fv_heads_input){.x = in[0], .residual = in[5]}, NULL);
+    return fv_mha_run(ctx, &h, &(fv_mha_input){.x = in[0], .residual = in[5]}, NULL);
 }
 
 /* x, memory, one matrix for q, k and v, w_out, beta, relative bias: cross, cosine, ALiBi. */
 static fv_tensor *cross_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params)
 {
     (void)n_in, (void)params;
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, fv_tensor_size(in[0], -1), 2);
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, fv_tensor_size(in[0], -1), 2);
     cfg.attention.score = FV_ATTENTION_COSINE;
-    cfg.relative = (fv_relative){.kind = FV_RELATIVE_T5, .buckets = 4, .reach = 3};
+    cfg.relative = (fv_relative){.kind = FV_RELATIVE_T5, .buckets = 4, .max_distance = 3};
     cfg.alibi = true;
-    fv_heads h = heads_of(ctx, &cfg);
+    fv_mha h = heads_of(ctx, &cfg);
     h.q.weight = h.k.weight = h.v.weight = in[2];
     h.out.weight = in[3];
     h.beta = in[4];
     h.relative_bias = in[5];
-    return fv_heads_run(ctx, &h, &(fv_heads_input){.x = in[0], .keys = in[1], .position = 1}, NULL);
+    return fv_mha_run(ctx, &h, &(fv_mha_input){.x = in[0], .keys = in[1], .position = 1}, NULL);
 }
 
 static const fv_op_case free_cases[] = {
@@ -118,7 +118,7 @@ static fv_tensor *block(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void 
     b.cfg.post = p->post;
     b.cfg.dropout = p->dropout;
     b.cfg.self.fused_qkv = true;
-    fv_heads_config_init(&b.cfg.cross, sizeof b.cfg.cross, width, 1);
+    fv_mha_config_init(&b.cfg.cross, sizeof b.cfg.cross, width, 1);
     b.self = heads_of(ctx, &b.cfg.self);
     b.cross = heads_of(ctx, &b.cfg.cross);
     b.self.qkv.weight = in[2];
@@ -159,14 +159,14 @@ const fv_op_desc compound_block = COMPOUND(9, "block", "a decoder block", block,
 static fv_tensor *grid(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params)
 {
     (void)n_in, (void)params;
-    fv_grid g = {.channels = fv_tensor_size(in[0], 1),
-                 .query = in[1],
-                 .key = in[2],
-                 .values = in[3],
-                 .out = in[4],
-                 .gamma = in[5]};
+    fv_nonlocal g = {.channels = fv_tensor_size(in[0], 1),
+                     .query = in[1],
+                     .key = in[2],
+                     .values = in[3],
+                     .out = in[4],
+                     .gamma = in[5]};
     fv_attention_result r;
-    fv_tensor *both[2] = {fv_grid_run(ctx, &g, in[0], true, &r)};
+    fv_tensor *both[2] = {fv_nonlocal_run(ctx, &g, in[0], true, &r)};
     both[1] = r.weights;
     return fv_ctx_error(ctx) == FV_OK ? compound_join(ctx, 2, both) : both[0];
 }

@@ -31,16 +31,16 @@ static fv_tensor *relative(fv_ctx *ctx, int n_in, fv_tensor *const *in, const vo
 {
     (void)n_in;
     const int64_t n_q = fv_tensor_size(in[0], 2), n_k = fv_tensor_size(in[1], 3);
-    fv_tensor *all[3] = {fv_relative_keys(ctx, in[0], in[2], params, 1, n_k),
-                         fv_relative_values(ctx, in[1], in[2], params, 1),
+    fv_tensor *all[3] = {fv_relative_key_scores(ctx, in[0], in[2], params, 1, n_k),
+                         fv_relative_value_sums(ctx, in[1], in[2], params, 1),
                          fv_relative_bias(ctx, in[2], params, 1, n_q, n_k)};
     return fv_ctx_error(ctx) == FV_OK ? compound_join(ctx, 3, all) : all[0];
 }
 
-static const fv_relative clipped = {.kind = FV_RELATIVE_CLIPPED, .reach = 1},
+static const fv_relative clipped = {.kind = FV_RELATIVE_CLIPPED, .max_distance = 1},
                          buckets = {.kind = FV_RELATIVE_T5,
                                     .buckets = 8,
-                                    .reach = 5,
+                                    .max_distance = 5,
                                     .bidirectional = true};
 
 static const fv_op_case relative_cases[] = {

@@ -26,10 +26,10 @@ static fv_tensor *shape(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void 
 {
     (void)n_in;
     const shape_case *s = params;
-    fv_varlen from, to;
-    if (fv_varlen_make(ctx, 2, read_lengths, &from) != FV_OK) return ctx->invalid;
-    if (fv_varlen_make(ctx, 2, write_lengths, &to) != FV_OK) {
-        fv_varlen_free(&from);
+    fv_packed_sequences from, to;
+    if (fv_pack_sequences(ctx, 2, read_lengths, &from) != FV_OK) return ctx->invalid;
+    if (fv_pack_sequences(ctx, 2, write_lengths, &to) != FV_OK) {
+        fv_packed_free(&from);
         return ctx->invalid;
     }
     fv_sequence_net net = {.reader = rnn_of(s, in + READER), .out = {in[OUT], in[OUT_BIAS]}};
@@ -40,8 +40,8 @@ static fv_tensor *shape(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void 
     const fv_sequence_net_input given = {
         .x = in[X], .from = one ? NULL : &from, .fed = in[FED], .to = in[FED] ? &to : NULL};
     fv_tensor *y = fv_sequence_net_run(ctx, &net, &given);
-    fv_varlen_free(&from);
-    fv_varlen_free(&to);
+    fv_packed_free(&from);
+    fv_packed_free(&to);
     return y;
 }
 

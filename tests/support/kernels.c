@@ -113,7 +113,7 @@ void kernel_level(fv_simd level)
 {
     setup.pool = NULL;
     setup.dropped = 0;
-    fv_kernel_table_fill(&setup.table, level);
+    fv_kernel_table_register(&setup.table, level);
 }
 
 static void parallel(void *user, int64_t units, int64_t grain, fv_range_fn fn, const void *arg)

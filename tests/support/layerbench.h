@@ -2,7 +2,7 @@
  * A context and a parameter set for tests of layers.
  *
  *     bench b = bench_new();
- *     CHECK_OK(b.ctx, fv_heads_create(b.params, "m", &cfg, &heads));
+ *     CHECK_OK(b.ctx, fv_mha_create(b.params, "m", &cfg, &heads));
  *     bench_free(&b);                                   // fails the test if an error was left
  */
 #ifndef FV_TESTS_LAYERBENCH_H

@@ -33,9 +33,9 @@ static fv_status make_block(fv_params *params, fv_block *block)
     fv_block_config cfg;
     fv_block_config_init(&cfg, sizeof cfg, 4, 2);
     cfg.self.attention.score = FV_ATTENTION_ADDITIVE;
-    cfg.self.relative = (fv_relative){.kind = FV_RELATIVE_CLIPPED, .reach = 1};
+    cfg.self.relative = (fv_relative){.kind = FV_RELATIVE_CLIPPED, .max_distance = 1};
     cfg.self.rotary.width = 2;
-    fv_heads_config_init(&cfg.cross, sizeof cfg.cross, 4, 1);
+    fv_mha_config_init(&cfg.cross, sizeof cfg.cross, 4, 1);
     cfg.cross.attention.normaliser = FV_ATTENTION_LOCAL_P;
     cfg.cross.attention.half_width = 2;
     cfg.ff.gated = true;
@@ -65,23 +65,23 @@ static bool parts(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
     fv_params *params = NULL;
-    fv_grid grid;
-    fv_heads heads;
+    fv_nonlocal grid;
+    fv_mha heads;
     fv_tensor *table = NULL, *k = NULL, *v = NULL;
-    fv_heads_config cfg;
-    fv_heads_config_init(&cfg, sizeof cfg, 4, 2);
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, 4, 2);
     cfg.fused_qkv = true;
     fv_scope_begin(ctx);
     fv_status status = fv_params_create(ctx, &params);
-    if (status == FV_OK) status = fv_table_create(params, "t", 3, 4, 0, &table);
-    if (status == FV_OK) status = fv_heads_create(params, "h", &cfg, &heads);
-    if (status == FV_OK) status = fv_grid_create(params, "g", 4, 0, 0, 0, &grid);
+    if (status == FV_OK) status = fv_embedding_create(params, "t", 3, 4, 0, &table);
+    if (status == FV_OK) status = fv_mha_create(params, "h", &cfg, &heads);
+    if (status == FV_OK) status = fv_nonlocal_create(params, "g", 4, 0, 0, 0, &grid);
     if (status == FV_OK) {
         fv_tensor *x = fv_unsqueeze(ctx, fv_positions_learned(ctx, table, 0, 2), 0);
-        fv_heads_keys(ctx, &heads, x, NULL, 0, NULL, &k, &v);
-        fv_tensor *y = fv_heads_run(ctx, &heads, &(fv_heads_input){.x = x, .k = k, .v = v}, NULL);
+        fv_mha_project_keys(ctx, &heads, x, NULL, 0, NULL, &k, &v);
+        fv_tensor *y = fv_mha_run(ctx, &heads, &(fv_mha_input){.x = x, .k = k, .v = v}, NULL);
         y = fv_reshape(ctx, y, 4, (int64_t[]){1, 4, 1, 2});
-        y = fv_grid_run(ctx, &grid, y, true, NULL);
+        y = fv_nonlocal_run(ctx, &grid, y, true, NULL);
         status = fv_backward(ctx, fv_sum(ctx, y, 0, NULL, false));
     }
     if (params) fv_params_destroy(&params);
@@ -97,12 +97,12 @@ static bool one_to_many(fv_ctx *ctx, const void *unused)
     fv_sequence_net_config cfg;
     fv_sequence_net_config_init(&cfg, sizeof cfg, FV_LAYOUT_ONE_TO_MANY);
     fv_sequence_net net;
-    fv_varlen to = {.ctx = ctx};
+    fv_packed_sequences to = {.ctx = ctx};
     const int64_t rows = 2, total = 5;
     fv_scope_begin(ctx);
     fv_status status = fv_params_create(ctx, &params);
     if (status == FV_OK) status = fv_sequence_net_create(params, "s", &cfg, &net);
-    if (status == FV_OK) status = fv_varlen_make(ctx, rows, (int64_t[]){2, 3}, &to);
+    if (status == FV_OK) status = fv_pack_sequences(ctx, rows, (int64_t[]){2, 3}, &to);
     if (status == FV_OK) {
         const fv_sequence_net_input in = {.x = fv_full(ctx, FV_F32, 2, (int64_t[]){rows, 1}, 0.5),
                                           .fed =
@@ -111,7 +111,7 @@ static bool one_to_many(fv_ctx *ctx, const void *unused)
         fv_tensor *y = fv_sequence_net_run(ctx, &net, &in);
         status = fv_backward(ctx, fv_sum(ctx, y, 0, NULL, false));
     }
-    fv_varlen_free(&to);
+    fv_packed_free(&to);
     if (params) fv_params_destroy(&params);
     fv_scope_end(ctx);
     return status == FV_OK && fv_ctx_error(ctx) == FV_OK;

@@ -49,7 +49,7 @@ static bool both_sides(fv_ctx *ctx, const void *unused)
             ctx, fv_transformer_pair_loss(ctx, t, &pairs, &(fv_pass){.training = true}));
     if (status == FV_OK) {
         const fv_sequences one = {.count = 1, .tokens = lists, .length = lengths};
-        const fv_rows rows = fv_rows_varlen(ctx, &one);
+        const fv_token_rows rows = fv_token_rows_varlen(ctx, &one);
         fv_transformer_encode(ctx, t, &rows, &(fv_pass){.capture = &capture});
         status = fv_ctx_error(ctx);
     }
@@ -104,7 +104,7 @@ static bool generation(fv_ctx *ctx, fv_family family, int beam)
     fv_scope_begin(ctx);
     fv_status status = fv_params_create(ctx, &params);
     if (status == FV_OK) status = fv_transformer_create(params, &cfg, &t);
-    if (status == FV_OK) status = fv_transformer_freeze(t, FV_WEIGHT_I8);
+    if (status == FV_OK) status = fv_transformer_pack(t, FV_WEIGHT_I8);
     if (status == FV_OK) status = fv_cache_create(t, &cache);
     if (status == FV_OK)
         status = fv_generate_tokens(cache, NULL, answers ? NULL : &texts, answers ? &texts : NULL,

@@ -19,7 +19,7 @@ static fv_status create(fv_params *params, const fv_recipe *recipe, const fv_dat
                         void **self)
 {
     (void)recipe;
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     policy *m = calloc(1, sizeof *m);
     if (!m) return FV_ERR_MEMORY;
     const int64_t shape[] = {CONTEXTS, fv_data_spec_get(spec, "actions", 0)};

@@ -23,7 +23,7 @@ static fv_status create(fv_params *params, const fv_recipe *recipe, const fv_dat
                         void **self)
 {
     (void)recipe;
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     gan *m = calloc(1, sizeof *m);
     if (!m) return FV_ERR_MEMORY;
     const int64_t axes = fv_data_spec_get(spec, "axes", 0);
@@ -156,7 +156,7 @@ static void group_sums(fv_model *model, double sums[2])
             if (fv_params_is_buffer(params, i) ||
                 strncmp(fv_params_name(params, i), prefix, strlen(prefix)) != 0)
                 continue;
-            if (fv_tensor_read(fv_model_context(model), w, values,
+            if (fv_tensor_read(fv_model_ctx(model), w, values,
                                (size_t)fv_tensor_count(w) * sizeof *values) != FV_OK)
                 return;
             for (int k = 0; k < 16; k++)
@@ -240,7 +240,7 @@ static fv_status end(void *self, fv_model *model, uint64_t step, int phase)
 static fv_status evaluate(void *self, fv_model *model, fv_metric *metrics, int *count)
 {
     (void)self;
-    fv_ctx *ctx = fv_model_context(model);
+    fv_ctx *ctx = fv_model_ctx(model);
     double distance = 0;
     own_called();
     fv_tensor *made = draw(ctx, fv_model_self(model), 8, NULL);

@@ -22,7 +22,7 @@ static fv_key_table key_table(void) { return (fv_key_table){keys, sizeof keys / 
 static fv_status create(fv_params *params, const fv_recipe *recipe, const fv_data_spec *spec,
                         void **self)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     const int64_t width = fv_recipe_int(recipe, "toy_sets.width");
     if (fv_recipe_bool(recipe, "toy_sets.bias"))
         return fv_ctx_fail(ctx, FV_ERR_ARGUMENT, "toy_sets.bias: a set has none");

@@ -65,7 +65,7 @@ double world_score(const world *w, fv_attention_score score, int b, int h, int i
         for (int c = 0; c < D; c++)
             sum -= (q[c] - k[c]) * (q[c] - k[c]);
         return sum;
-    case FV_ATTENTION_CALLER: /* world_manhattan */
+    case FV_ATTENTION_CUSTOM: /* world_manhattan */
         for (int c = 0; c < D; c++)
             sum -= fabs(q[c] - k[c]);
         return sum;
@@ -104,10 +104,10 @@ static const attention_params
     l2 = {HOW(RULE(.scale = 0.4, .soft_cap = 3), .score = FV_ATTENTION_L2),
           {R(q), R(k), R(v), R(temperature)}},
     l2_maps = {HOW(PLAIN, .score = FV_ATTENTION_L2, MAPS), {R(q), R(k), R(v)}},
-    callers = {HOW(RULE(.soft_cap = 3), .score = FV_ATTENTION_CALLER, .score_fn = weigh_differences,
+    callers = {HOW(RULE(.soft_cap = 3), .score = FV_ATTENTION_CUSTOM, .score_fn = weigh_differences,
                    .score_user = &smoother_width),
                {R(q), R(k), R(v)}},
-    callers_maps = {HOW(PLAIN, .score = FV_ATTENTION_CALLER, .score_fn = weigh_differences,
+    callers_maps = {HOW(PLAIN, .score = FV_ATTENTION_CUSTOM, .score_fn = weigh_differences,
                         .score_user = &smoother_width, MAPS),
                     {R(q), R(k), R(v)}};
 

@@ -1,7 +1,7 @@
 /*
  * The test runner: a test file is a list of functions and one RUN line each.
  *
- *     static void adds(void) { CHECK(1 + 1 == 2); CHECK_EQ(fv_add_i64(...), true); }
+ *     static void adds(void) { CHECK(1 + 1 == 2); CHECK_EQ(fv_checked_add_i64(...), true); }
  *     TEST_MAIN(argc, argv) { TEST_BEGIN(argc, argv); RUN(adds); return TEST_END(); }
  *
  * All files are linked into one program, fovea_tests: `fovea_tests test_base` runs the TEST_MAIN of

@@ -16,7 +16,7 @@ fv_transformer_config small_config(fv_family family)
     c.max_positions = 40;
     if (family == FV_FAMILY_LLAMA) c.kv_heads = 2;
     if (family == FV_FAMILY_T5)
-        c.relative_buckets = 8, c.relative_reach = 16, c.logits_scale = 0.25;
+        c.relative_buckets = 8, c.relative_max_distance = 16, c.logits_scale = 0.25;
     if (family == FV_FAMILY_BERT) c.pooler = c.next_sentence = true;
     c.init_std = 0.3;
     c.bos = 1;
@@ -77,7 +77,7 @@ fv_sequences one_of(const fv_transformer *t, int i)
     return s;
 }
 
-fv_tensor *small_states(small *s, const fv_rows *rows)
+fv_tensor *small_states(small *s, const fv_token_rows *rows)
 {
     const fv_transformer_config *c = fv_transformer_settings(s->t);
     if (!c->decoder_layers) return fv_transformer_encode(s->ctx, s->t, rows, NULL);

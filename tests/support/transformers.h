@@ -35,6 +35,6 @@ fv_sequences all_of(const fv_transformer *t);
 fv_sequences one_of(const fv_transformer *t, int i);
 
 /* The last states of any model; the second side reads its own source. */
-fv_tensor *small_states(small *s, const fv_rows *rows);
+fv_tensor *small_states(small *s, const fv_token_rows *rows);
 
 #endif

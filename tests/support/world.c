@@ -25,8 +25,8 @@ world *world_new(void)
     }
     for (int i = 0; i < B * NQ * NK; i++)
         (&w->visible[0][0][0][0])[i] = (uint8_t)(i * 7 % 5 != 0);
-    w->n_keys[0] = NK;
-    w->n_keys[1] = 4;
+    w->key_lengths[0] = NK;
+    w->key_lengths[1] = 4;
     return w;
 }
 

@@ -22,7 +22,7 @@ typedef struct world {
     double general[H][D][D], location[H][N_MAX][D], additive[H][D], w_q[D][D], w_k[D][D];
     double beta[H], heat[H], bias[NQ][NK], slopes[H], w_p[D][D], v_p[D];
     uint8_t visible[B][1][NQ][NK];
-    int64_t n_keys[B];
+    int64_t key_lengths[B];
 } world;
 
 world *world_new(void);

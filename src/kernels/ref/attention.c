@@ -90,7 +90,7 @@ static query query_at(const attention_job *job, int64_t b, int64_t h, int64_t i)
     const real *bias = job->ptr[FV_ATTN_BIAS], *slopes = job->ptr[FV_ATTN_SLOPES];
     const real *w = job->ptr[FV_ATTN_W];
     const uint8_t *visible = job->ptr[FV_ATTN_VISIBLE];
-    int64_t keys = fv_attn_keys(a, job->ptr[FV_ATTN_N_KEYS], b);
+    int64_t keys = fv_attn_keys(a, job->ptr[FV_ATTN_KEY_LENGTHS], b);
     return (query){
         .b = b,
         .h = h,
@@ -459,7 +459,7 @@ static size_t backward_scratch(const void *args, int threads)
     return fv_attn_whole_scratch(args, threads, backward_bytes);
 }
 
-void FV_NAME(fv_ref_attention_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_attention_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_ATTENTION][FV_REAL_DTYPE] = attention;
     t->fn[FV_KERNEL_ATTENTION_GRAD][FV_REAL_DTYPE] = attention_grad;

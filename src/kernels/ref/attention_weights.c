@@ -141,7 +141,7 @@ static size_t summary_scratch(const void *args, int threads)
     return fv_attn_whole_scratch(&s->a, threads, row_scratch);
 }
 
-void FV_NAME(fv_ref_attention_weights_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_attention_weights_register)(fv_kernel_table *t)
 {
     fv_kernel_fn *map = t->fn[FV_KERNEL_ATTENTION_MAP];
     fv_kernel_fn *summary = t->fn[FV_KERNEL_ATTENTION_SUMMARY];

@@ -63,7 +63,7 @@ static void fold(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, a->batch * a->length, a->channels * a->k, fold_range, &job);
 }
 
-void FV_NAME(fv_ref_conv_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_conv_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_UNFOLD1D][FV_REAL_DTYPE] = unfold;
     t->fn[FV_KERNEL_FOLD1D][FV_REAL_DTYPE] = fold;

@@ -216,7 +216,7 @@ static void select_kernel(const fv_exec *exec, void *const *ptr, const void *arg
     fv_walk_run(exec, args, ptr, 4, 1, select_row);
 }
 
-void FV_NAME(fv_ref_elementwise_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_elementwise_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_UNARY][FV_REAL_DTYPE] = unary;
     t->fn[FV_KERNEL_UNARY_GRAD][FV_REAL_DTYPE] = unary_grad;

@@ -156,7 +156,7 @@ void FV_NAME(fv_ref_pack)(const fv_exec *exec, void *const *ptr, const void *arg
                  pack_panels, &j);
 }
 
-void FV_NAME(fv_ref_gemm_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_gemm_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_GEMM][FV_REAL_DTYPE] = FV_NAME(fv_ref_gemm);
     t->fn[FV_KERNEL_PACK][FV_REAL_DTYPE] = FV_NAME(fv_ref_pack);

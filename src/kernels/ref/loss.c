@@ -85,7 +85,7 @@ static void cross_entropy_grad(const fv_exec *exec, void *const *ptr, const void
     fv_exec_rows(exec, job.args->rows, 10 * job.args->cols, cross_entropy_grad_range, &job);
 }
 
-void FV_NAME(fv_ref_loss_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_loss_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_CROSS_ENTROPY][FV_REAL_DTYPE] = cross_entropy;
     t->fn[FV_KERNEL_CROSS_ENTROPY_GRAD][FV_REAL_DTYPE] = cross_entropy_grad;

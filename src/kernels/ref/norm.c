@@ -185,7 +185,7 @@ static void norm_param_grad(const fv_exec *exec, void *const *ptr, const void *a
     fv_exec_rows(exec, tiles, 4 * TILE * job.args->rows, norm_param_grad_range, &job);
 }
 
-void FV_NAME(fv_ref_norm_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_norm_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_LAYER_NORM][FV_REAL_DTYPE] = layer_norm;
     t->fn[FV_KERNEL_LAYER_NORM_GRAD][FV_REAL_DTYPE] = layer_norm_grad;

@@ -174,7 +174,7 @@ static void sumsq(const fv_exec *exec, void *const *ptr, const void *args)
     *(double *)ptr[0] += total;
 }
 
-void FV_NAME(fv_ref_optim_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_optim_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SGD][FV_REAL_DTYPE] = sgd;
     t->fn[FV_KERNEL_ADAM][FV_REAL_DTYPE] = adam;

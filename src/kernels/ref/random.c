@@ -100,7 +100,7 @@ static void random_numbers(const fv_exec *exec, void *const *ptr, const void *ar
     fv_exec_rows(exec, a->rows * blocks_of(a->cols), 16 * width, random_range, &job);
 }
 
-void FV_NAME(fv_ref_random_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_random_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_DROPOUT][FV_REAL_DTYPE] = dropout;
     t->fn[FV_KERNEL_RANDOM][FV_REAL_DTYPE] = random_numbers;

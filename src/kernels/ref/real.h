@@ -3,7 +3,7 @@
  * and with FV_REAL_DOUBLE for double. Code uses `real` and real_exp(), exported names use
  * FV_NAME():
  *
- *     void FV_NAME(fv_ref_reduce_fill)(fv_kernel_table *t)    // ..._f32 or ..._f64
+ *     void FV_NAME(fv_ref_reduce_register)(fv_kernel_table *t)    // ..._f32 or ..._f64
  *     {
  *         t->fn[FV_KERNEL_REDUCE][FV_REAL_DTYPE] = reduce;
  *     }
@@ -16,7 +16,7 @@
 
 #include <math.h>
 
-#include "kernels/fill.h"
+#include "kernels/register.h"
 
 #ifdef FV_REAL_DOUBLE
 

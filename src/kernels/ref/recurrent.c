@@ -4,4 +4,4 @@
 #define CELL_COST(n) (40 * (n))
 #include "kernels/recurrent.inc"
 
-void FV_NAME(fv_ref_recurrent_fill)(fv_kernel_table *t) { fill_cells(t); }
+void FV_NAME(fv_ref_recurrent_register)(fv_kernel_table *t) { fill_cells(t); }

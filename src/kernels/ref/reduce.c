@@ -338,7 +338,7 @@ static void cumsum(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, a->rows, a->cols, cumsum_range, &d);
 }
 
-void FV_NAME(fv_ref_reduce_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_reduce_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_REDUCE][FV_REAL_DTYPE] = reduce;
     t->fn[FV_KERNEL_REDUCE_GRAD][FV_REAL_DTYPE] = reduce_grad;

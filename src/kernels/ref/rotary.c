@@ -45,7 +45,7 @@ static void rotary(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, a->outer * a->n * a->inner, 3 * a->width, rotary_range, &job);
 }
 
-void FV_NAME(fv_ref_rotary_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_rotary_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_ROTARY][FV_REAL_DTYPE] = rotary;
 }

@@ -47,4 +47,4 @@ static void multiply_backward(const fv_recurrence *run, const fv_step_block *p, 
 #define PACK_BACKWARD NULL
 #include "kernels/sequence.inc"
 
-void FV_NAME(fv_ref_sequence_fill)(fv_kernel_table *t) { fill_sequences(t); }
+void FV_NAME(fv_ref_sequence_register)(fv_kernel_table *t) { fill_sequences(t); }

@@ -80,7 +80,7 @@ static void softmax_grad(const fv_exec *exec, void *const *ptr, const void *args
                  softmax_grad_range, &job);
 }
 
-void FV_NAME(fv_ref_softmax_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_softmax_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SOFTMAX][FV_REAL_DTYPE] = softmax;
     t->fn[FV_KERNEL_SOFTMAX_GRAD][FV_REAL_DTYPE] = softmax_grad;

@@ -146,7 +146,7 @@ static void multinomial(const fv_exec *exec, void *const *ptr, const void *args)
                  &job);
 }
 
-void FV_NAME(fv_ref_topk_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_topk_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_TOPK][FV_REAL_DTYPE] = topk;
     t->fn[FV_KERNEL_MULTINOMIAL][FV_REAL_DTYPE] = multinomial;

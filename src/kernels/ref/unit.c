@@ -66,7 +66,7 @@ static void unit_grad(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, job.args->rows, 5 * job.args->cols, unit_grad_range, &job);
 }
 
-void FV_NAME(fv_ref_unit_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_unit_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_UNIT][FV_REAL_DTYPE] = unit;
     t->fn[FV_KERNEL_UNIT_GRAD][FV_REAL_DTYPE] = unit_grad;

@@ -18,7 +18,7 @@
 #include "kernels/simd/attention_forward.h"
 
 #include "base/spin.h"
-#include "kernels/simd/fill.h"
+#include "kernels/simd/register.h"
 
 enum { SCORE_ROW = FV_ATTN_LONG_SCORE_ROW };
 
@@ -307,7 +307,7 @@ static void prefetch_next(const forward_job *job, const query_block *block, int6
 static void process_keys(const forward_job *job, const query_block *block, const workspace *w)
 {
     const fv_attn *a = job->base.a;
-    const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], block->b);
+    const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_KEY_LENGTHS], block->b);
     const int64_t begin = block->chunk * job->plan.chunk_keys;
     const int64_t stop = fv_attn_min(total, begin + job->plan.chunk_keys);
     for (int64_t first = begin; first < stop; first += job->plan.block) {
@@ -498,11 +498,11 @@ static void forward(const fv_exec *exec, void *const *ptr, const void *args)
         fv_attn_forward_with(exec, ptr, a, NULL);
 }
 
-void fv_simd_attention_fill(fv_kernel_table *t)
+void fv_simd_attention_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_ATTENTION][FV_F32] = forward;
     t->fn[FV_KERNEL_ATTENTION][FV_BF16] = forward;
     t->fn[FV_KERNEL_ATTENTION][FV_F16] = forward;
     t->scratch[FV_KERNEL_ATTENTION] = forward_scratch;
-    fv_simd_attention_grad_fill(t);
+    fv_simd_attention_grad_register(t);
 }

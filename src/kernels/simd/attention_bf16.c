@@ -24,7 +24,7 @@
 
 #if FV_SIMD_LEVEL == 3
 
-#include "kernels/simd/fill.h"
+#include "kernels/simd/register.h"
 
 V_INLINE __m512bh broadcast_pair(uint32_t pair) { return (__m512bh)_mm512_set1_epi32((int)pair); }
 
@@ -205,7 +205,7 @@ static void forward(const fv_exec *exec, void *const *ptr, const void *args)
         fv_attn_forward_with(exec, ptr, a, &products);
 }
 
-void fv_simd_bf16_fill(fv_kernel_table *t)
+void fv_simd_bf16_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_ATTENTION][FV_BF16] = forward;
     t->fn[FV_KERNEL_ATTENTION_GRAD][FV_BF16] = fv_attn_backward_bf16;

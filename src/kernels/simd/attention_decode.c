@@ -424,7 +424,7 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
                                   .chunk = n % p->chunks,
                                   .first = {h, first_row % a->n_q},
                                   .rows = (int)fv_attn_min(ITEM_ROWS, p->rows - first_row)};
-        const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], item.b);
+        const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_KEY_LENGTHS], item.b);
         const int64_t stop = fv_attn_min(total, (item.chunk + 1) * FV_ATTN_CHUNK);
         begin_item(job, &item, &w);
         for (int64_t first = item.chunk * FV_ATTN_CHUNK; first < stop; first += FV_ATTN_BLOCK) {

@@ -21,7 +21,7 @@
 
 #include <sched.h>
 
-#include "kernels/simd/fill.h"
+#include "kernels/simd/register.h"
 
 static size_t backward_scratch(const void *args, int threads)
 {
@@ -74,7 +74,7 @@ static fv_attn_interval visible_key_blocks(const backward_job *job, int64_t b, i
                                            int64_t count)
 {
     const fv_attn *a = job->base.a;
-    const int64_t n_keys = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], b);
+    const int64_t n_keys = fv_attn_keys(a, job->base.ptr[FV_ATTN_KEY_LENGTHS], b);
     const int64_t keys = job->plan.keys;
     /* Both ends of a range ascend with the query. */
     const fv_attn_range top = fv_attn_visible_range(a, n_keys, first);
@@ -470,7 +470,7 @@ static void process_keys(const backward_job *job, const workspace *w, int64_t he
                       .first = number * p->keys,
                       .number = number};
     const int64_t all = fv_attn_min(p->keys, a->n_k - keys.first);
-    const int64_t seen = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], keys.b);
+    const int64_t seen = fv_attn_keys(a, job->base.ptr[FV_ATTN_KEY_LENGTHS], keys.b);
     keys.count = fv_attn_max(0, fv_attn_min(all, seen - keys.first));
     void *grad_k = job->base.grad[FV_ATTN_GRAD_K], *grad_v = job->base.grad[FV_ATTN_GRAD_V];
     const fv_attn_rows dk =
@@ -549,7 +549,7 @@ static void backward(const fv_exec *exec, void *const *ptr, const void *args)
         fv_attn_backward_with(exec, ptr, a, NULL);
 }
 
-void fv_simd_attention_grad_fill(fv_kernel_table *t)
+void fv_simd_attention_grad_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_ATTENTION_GRAD][FV_F32] = backward;
     t->fn[FV_KERNEL_ATTENTION_GRAD][FV_BF16] = backward;

@@ -1,5 +1,5 @@
 /* How the backward is divided into work items, and its scratch layout. */
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "kernels/simd/attention_grad.h"
 
 backward_plan fv_attn_backward_plan(const fv_attn *a)
@@ -57,8 +57,8 @@ size_t fv_attn_backward_bytes(const void *args, int threads)
     const backward_plan p = fv_attn_backward_plan(a);
     /* Inputs may be broadcast, so the number of rows may overflow. */
     size_t heads, wide;
-    if (!fv_mul_size((size_t)a->batch, (size_t)a->heads, &heads) ||
-        !fv_mul_size(heads, (size_t)(a->n_q + a->n_k) * (size_t)p.wide_row, &wide) ||
+    if (!fv_checked_mul_size((size_t)a->batch, (size_t)a->heads, &heads) ||
+        !fv_checked_mul_size(heads, (size_t)(a->n_q + a->n_k) * (size_t)p.wide_row, &wide) ||
         wide > SIZE_MAX / 16)
         return SIZE_MAX;
     return (p.shared_floats + (size_t)threads * p.thread_floats) * sizeof(float);

@@ -8,14 +8,14 @@
  */
 #include "kernels/simd/attention_simd.h"
 
-#include "base/check.h"
+#include "base/checked_math.h"
 
 size_t fv_attn_partial_floats(const fv_attn *a)
 {
     const fv_attn_partials p = fv_attn_partials_of(a, NULL);
     size_t floats;
-    if (!fv_mul_size((size_t)(a->batch * a->heads * a->n_q), (size_t)p.chunks, &floats) ||
-        !fv_mul_size(floats, (size_t)p.row, &floats) || floats > SIZE_MAX / 16)
+    if (!fv_checked_mul_size((size_t)(a->batch * a->heads * a->n_q), (size_t)p.chunks, &floats) ||
+        !fv_checked_mul_size(floats, (size_t)p.row, &floats) || floats > SIZE_MAX / 16)
         return SIZE_MAX;
     return floats;
 }

@@ -1,7 +1,7 @@
 /* How the forward pass is divided into work items, and its scratch layout. */
 #include "kernels/simd/attention_forward.h"
 
-#include "base/check.h"
+#include "base/checked_math.h"
 
 enum {
     MAX_ROWS = 192, /* queries per work item, a multiple of the row tile */
@@ -85,9 +85,10 @@ size_t fv_attn_forward_bytes(const void *args, int threads)
     if (decode == SIZE_MAX || parts_of(a) == SIZE_MAX) return SIZE_MAX;
     /* K may be broadcast over heads and batch, so the size of its panels may overflow. */
     size_t heads, panels;
-    if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &heads) ||
-        !fv_mul_size(heads, (size_t)(a->n_k + FV_ATTN_PANEL), &heads) ||
-        !fv_mul_size(heads, (size_t)(fv_attn_width(a) + a->d_v), &panels) || panels > SIZE_MAX / 16)
+    if (!fv_checked_mul_size((size_t)a->batch, (size_t)a->kv_heads, &heads) ||
+        !fv_checked_mul_size(heads, (size_t)(a->n_k + FV_ATTN_PANEL), &heads) ||
+        !fv_checked_mul_size(heads, (size_t)(fv_attn_width(a) + a->d_v), &panels) ||
+        panels > SIZE_MAX / 16)
         return SIZE_MAX;
     size_t max_floats = 0; /* of both kinds of bf16 product */
     for (int bf16 = 0; bf16 <= (a->dtype == FV_BF16); bf16++) {

@@ -25,7 +25,7 @@ void fv_attn_fill_rows(const fv_attn_job *job, int64_t b, int64_t h, int64_t fir
     const float *w = job->ptr[FV_ATTN_W];
     const uint8_t *visible = job->ptr[FV_ATTN_VISIBLE];
     const fv_attn_grid *g = &a->bias, *m = &a->visible;
-    const int64_t n_keys = fv_attn_keys(a, job->ptr[FV_ATTN_N_KEYS], b);
+    const int64_t n_keys = fv_attn_keys(a, job->ptr[FV_ATTN_KEY_LENGTHS], b);
     for (int64_t i = first; i < first + count; i++)
         *row++ = (fv_attn_row){
             .range = fv_attn_visible_range(a, n_keys, i),
@@ -116,7 +116,7 @@ static void adjust(const fv_attn_job *job, const fv_attn_row *row, int64_t first
     }
 }
 
-/* blocks: the row's block list, or NULL if it need not be applied. */
+/* blocks: the row's block mask, or NULL if it need not be applied. */
 static void hide(const fv_attn_job *job, const fv_attn_row *row, const uint8_t *blocks,
                  int64_t first, int64_t cols, float *s)
 {

@@ -62,7 +62,7 @@ typedef struct fv_attn_job {
     float factor;      /* of the products: scale, times log2(e) if nothing is added to the score */
     float operand;     /* the part of it applied to an operand of the product: all, or 1 */
     bool plain;        /* no cap, slope or bias */
-    bool list_applied; /* key ranges already exclude what the block list hides */
+    bool list_applied; /* key ranges already exclude what the block mask hides */
 } fv_attn_job;
 
 /* What the scores of one query need. */
@@ -127,7 +127,7 @@ static inline fv_attn_interval fv_attn_visible_interval(const fv_attn_row *row, 
                               fv_attn_min(end, high)};
 }
 
-/* The same with holes, where the block list hides keys. Bit g of `groups` stands for the keys
+/* The same with holes, where the block mask hides keys. Bit g of `groups` stands for the keys
  * [first + 16 g, first + 16 g + 16); first is a multiple of 16, and there are at most 512 keys. */
 typedef struct fv_attn_visible_keys {
     fv_attn_interval interval;
@@ -167,7 +167,7 @@ static inline fv_attn_visible_keys fv_attn_find_visible_keys(const fv_attn *a,
 }
 
 /* Rows of the row tile that starts at query i, with `left` queries remaining: all use the same row
- * of the block list. The last two tiles divide the remainder evenly, since with AVX2 a tile of one
+ * of the block mask. The last two tiles divide the remainder evenly, since with AVX2 a tile of one
  * to three rows takes as long as one of four. */
 static inline int fv_attn_tile_rows(const fv_attn *a, int64_t i, int64_t left)
 {
@@ -256,7 +256,7 @@ void fv_attn_single_query(const fv_exec *exec, void *const *ptr, const fv_attn *
 void fv_attn_single_query_grad(const fv_exec *exec, void *const *ptr, const fv_attn *a);
 
 /* Registers the backward; the forward's fill function calls it. */
-void fv_simd_attention_grad_fill(fv_kernel_table *t);
+void fv_simd_attention_grad_register(fv_kernel_table *t);
 
 fv_attn_job fv_attn_job_of(const fv_exec *exec, const fv_attn *a, void *const *ptr);
 /* Queries [first, first + count) of one head. */

@@ -31,7 +31,7 @@ static single_query single_query_of(const fv_attn_job *job, int64_t item)
                       .q = fv_attn_at(a, job->ptr[FV_ATTN_Q], &a->q, b, h, 0),
                       .k = fv_attn_at(a, job->ptr[FV_ATTN_K], &a->k, b, h, 0),
                       .v = fv_attn_at(a, job->ptr[FV_ATTN_V], &a->v, b, h, 0),
-                      .keys = fv_attn_keys(a, job->ptr[FV_ATTN_N_KEYS], b)};
+                      .keys = fv_attn_keys(a, job->ptr[FV_ATTN_KEY_LENGTHS], b)};
     fv_attn_fill_rows(job, b, h, 0, 1, &g.row);
     return g;
 }

@@ -8,9 +8,9 @@
  * The weight received by each key is a sum over queries: a second pass over key blocks keeps every
  * sum in the order of the queries without an array of queries x keys.
  */
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "kernels/simd/attention_topk.h"
-#include "kernels/simd/fill.h"
+#include "kernels/simd/register.h"
 
 enum {
     ITEM_ROWS = 96, /* queries per work item, a multiple of the row tile */
@@ -77,9 +77,9 @@ static size_t scratch_of(const fv_attn *a, const fv_attn_region *w, int threads)
 {
     /* K may be broadcast over heads and batch, so the size of its panels may overflow. */
     size_t panels;
-    if (!fv_mul_size((size_t)a->batch, (size_t)a->kv_heads, &panels) ||
-        !fv_mul_size(panels, (size_t)(a->n_k + FV_ATTN_BLOCK) * (size_t)fv_attn_width(a),
-                     &panels) ||
+    if (!fv_checked_mul_size((size_t)a->batch, (size_t)a->kv_heads, &panels) ||
+        !fv_checked_mul_size(panels, (size_t)(a->n_k + FV_ATTN_BLOCK) * (size_t)fv_attn_width(a),
+                             &panels) ||
         panels > SIZE_MAX / 16)
         return SIZE_MAX;
     const weights_plan p = plan_of(a, w);
@@ -105,7 +105,8 @@ static void pack_keys(const void *arg, int64_t begin, int64_t end, int thread)
         const int64_t head = item / p->key_blocks;
         const int64_t first = p->begin + item % p->key_blocks * FV_ATTN_BLOCK;
         const int64_t b = job->w.batch + head / p->kv_heads, h = p->first_kv + head % p->kv_heads;
-        const int64_t last = fv_attn_min(p->end, fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], b));
+        const int64_t last =
+            fv_attn_min(p->end, fv_attn_keys(a, job->base.ptr[FV_ATTN_KEY_LENGTHS], b));
         const int64_t keys = fv_attn_min(FV_ATTN_BLOCK, last - first);
         if (keys <= 0) continue;
         const void *k = fv_attn_at(a, job->base.ptr[FV_ATTN_K], &a->k, b, h, first);
@@ -175,7 +176,7 @@ static key_block keys_of(const weights_job *job, const workspace *w, int64_t b, 
                          int64_t first)
 {
     const fv_attn *a = job->base.a;
-    const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_N_KEYS], b);
+    const int64_t total = fv_attn_keys(a, job->base.ptr[FV_ATTN_KEY_LENGTHS], b);
     const int64_t end = fv_attn_min(first + FV_ATTN_BLOCK, fv_attn_min(job->plan.end, total));
     key_block keys = {.first = first,
                       .end = fv_attn_max(first, end),
@@ -496,7 +497,7 @@ static size_t summary_scratch(const void *args, int threads)
     return fv_attn_whole_scratch(&s->a, threads, whole_bytes);
 }
 
-void fv_simd_attention_weights_fill(fv_kernel_table *t)
+void fv_simd_attention_weights_register(fv_kernel_table *t)
 {
     static const fv_dtype types[] = {FV_F32, FV_BF16, FV_F16};
     for (int i = 0; i < 3; i++) {

@@ -5,7 +5,7 @@
  */
 #include "kernels/elementwise.h"
 
-#include "kernels/simd/fill.h"
+#include "kernels/simd/register.h"
 #include "kernels/simd/vmath.h"
 #include "kernels/walk.h"
 
@@ -272,7 +272,7 @@ static void select_span(const span *s, int64_t n, void *out, const void *const *
 static void reference(fv_kernel_id id, const fv_exec *exec, void *const *ptr, const void *args)
 {
     fv_kernel_table table;
-    fv_ref_elementwise_fill_f32(&table);
+    fv_ref_elementwise_register_f32(&table);
     table.fn[id][FV_F32](exec, ptr, args);
 }
 
@@ -344,7 +344,7 @@ static void select_kernel(const fv_exec *exec, void *const *ptr, const void *arg
     run_span(&s, 1);
 }
 
-void fv_simd_elementwise_fill(fv_kernel_table *t)
+void fv_simd_elementwise_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_UNARY][FV_F32] = unary;
     t->fn[FV_KERNEL_UNARY_GRAD][FV_F32] = unary_grad;

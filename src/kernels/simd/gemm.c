@@ -400,7 +400,7 @@ void fv_simd_gemm(const fv_exec *exec, void *const *ptr, const void *args)
         exec->parallel(exec->user, j.plan.items, 1, run_items, &j);
 }
 
-void fv_simd_gemm_fill(fv_kernel_table *t)
+void fv_simd_gemm_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_GEMM][FV_F32] = fv_simd_gemm;
     t->fn[FV_KERNEL_PACK][FV_F32] = fv_simd_pack;

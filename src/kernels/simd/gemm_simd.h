@@ -19,8 +19,8 @@
 
 #include "kernels/simd/names.h"
 
-#include "kernels/fill.h"
 #include "kernels/gemm.h"
+#include "kernels/register.h"
 
 #if FV_SIMD_LEVEL == 3
 

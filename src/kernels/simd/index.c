@@ -1,7 +1,7 @@
 /* Scatter of rows. Gathers use the reference, whose memcpy runs at memory speed. */
 #include "kernels/index.h"
 
-#include "kernels/simd/fill.h"
+#include "kernels/simd/register.h"
 
 typedef struct scatter_job {
     const fv_exec *exec;
@@ -54,7 +54,7 @@ static void scatter_rows(const fv_exec *exec, void *const *ptr, const void *args
     fv_exec_rows(exec, a->outer * job.lines, a->count * FV_LANES, scatter_range, &job);
 }
 
-void fv_simd_index_fill(fv_kernel_table *t)
+void fv_simd_index_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SCATTER_ROWS][FV_F32] = scatter_rows;
 }

@@ -1,6 +1,6 @@
 /* Cross-entropy of rows of logits against class indices, with label smoothing. */
 #include "kernels/rows.h"
-#include "kernels/simd/fill.h"
+#include "kernels/simd/register.h"
 #include "kernels/simd/row_reduce.h"
 
 typedef struct loss_job {
@@ -87,7 +87,7 @@ static void cross_entropy_grad(const fv_exec *exec, void *const *ptr, const void
     v_rows(exec, job.stream, a->rows, 2 * a->cols, cross_entropy_grad_range, &job);
 }
 
-void fv_simd_loss_fill(fv_kernel_table *t)
+void fv_simd_loss_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_CROSS_ENTROPY][FV_F32] = cross_entropy;
     t->fn[FV_KERNEL_CROSS_ENTROPY_GRAD][FV_F32] = cross_entropy_grad;

@@ -1,6 +1,6 @@
 /* Layer norm and RMS norm over rows; gradients of the input and of gamma and beta. */
 #include "kernels/rows.h"
-#include "kernels/simd/fill.h"
+#include "kernels/simd/register.h"
 #include "kernels/simd/row_reduce.h"
 
 typedef struct norm_job {
@@ -210,7 +210,7 @@ static void norm_param_grad(const fv_exec *exec, void *const *ptr, const void *a
     fv_exec_rows(exec, (a->cols + TILE - 1) / TILE, TILE * a->rows, norm_param_grad_range, &job);
 }
 
-void fv_simd_norm_fill(fv_kernel_table *t)
+void fv_simd_norm_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_LAYER_NORM][FV_F32] = layer_norm;
     t->fn[FV_KERNEL_LAYER_NORM_GRAD][FV_F32] = layer_norm_grad;

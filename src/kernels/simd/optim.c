@@ -1,7 +1,7 @@
 /* Fused optimizer steps, in the order of operations of ref/optim.c. */
 #include "kernels/optim.h"
 
-#include "kernels/simd/fill.h"
+#include "kernels/simd/register.h"
 
 typedef struct optim_job {
     const fv_optim_args *args;
@@ -188,7 +188,7 @@ static void sumsq(const fv_exec *exec, void *const *ptr, const void *args)
     *(double *)ptr[0] += total;
 }
 
-void fv_simd_optim_fill(fv_kernel_table *t)
+void fv_simd_optim_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SGD][FV_F32] = sgd;
     t->fn[FV_KERNEL_ADAM][FV_F32] = adam;

@@ -6,7 +6,7 @@
  */
 #include "kernels/prefilter.h"
 
-#include "kernels/fill.h"
+#include "kernels/register.h"
 #include "kernels/simd/gemm_simd.h"
 #include "kernels/simd/simd.h"
 
@@ -236,7 +236,7 @@ static void prefilter(const fv_exec *exec, void *const *ptr, const void *args)
                  run_items, &j);
 }
 
-void fv_simd_vnni_fill(fv_kernel_table *t)
+void fv_simd_vnni_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_PREFILTER_ARGMAX][FV_F32] = prefilter;
     t->scratch[FV_KERNEL_PREFILTER_ARGMAX] = scratch_bytes;

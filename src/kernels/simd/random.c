@@ -1,8 +1,8 @@
 /* Dropout with sixteen Philox generators in parallel. */
 #include "kernels/random.h"
 
-#include "kernels/simd/fill.h"
 #include "kernels/simd/philox.h"
+#include "kernels/simd/register.h"
 
 enum { BLOCK = 1024, DRAW = FV_PHILOX_DRAW }; /* columns per work item, and per draw */
 
@@ -48,4 +48,4 @@ static void dropout(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, a->rows * job.blocks, 2 * width + 16, dropout_range, &job);
 }
 
-void fv_simd_random_fill(fv_kernel_table *t) { t->fn[FV_KERNEL_DROPOUT][FV_F32] = dropout; }
+void fv_simd_random_register(fv_kernel_table *t) { t->fn[FV_KERNEL_DROPOUT][FV_F32] = dropout; }

@@ -4,13 +4,13 @@
  */
 #include "kernels/reduce.h"
 
-#include "kernels/simd/fill.h"
+#include "kernels/simd/register.h"
 #include "kernels/simd/row_reduce.h"
 
 static void reference(fv_kernel_id id, const fv_exec *exec, void *const *ptr, const void *args)
 {
     fv_kernel_table table;
-    fv_ref_reduce_fill_f32(&table);
+    fv_ref_reduce_register_f32(&table);
     table.fn[id][FV_F32](exec, ptr, args);
 }
 
@@ -233,7 +233,7 @@ static void reduce_grad(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, product(a->out_shape, a->out_rank), d.total + FV_LANES, rows_grad_range, &d);
 }
 
-void fv_simd_reduce_fill(fv_kernel_table *t)
+void fv_simd_reduce_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_REDUCE][FV_F32] = reduce;
     t->fn[FV_KERNEL_REDUCE_GRAD][FV_F32] = reduce_grad;

@@ -1,7 +1,7 @@
 /* Rotary positions; see kernels/rows.h. Products and sums are not fused, so that all levels
  * agree. */
 #include "kernels/rows.h"
-#include "kernels/simd/fill.h"
+#include "kernels/simd/register.h"
 
 typedef struct rotary_job {
     const fv_rotary_args *args;
@@ -57,4 +57,4 @@ static void rotary(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, a->outer * a->n * a->inner, a->width, rotary_range, &job);
 }
 
-void fv_simd_rotary_fill(fv_kernel_table *t) { t->fn[FV_KERNEL_ROTARY][FV_F32] = rotary; }
+void fv_simd_rotary_register(fv_kernel_table *t) { t->fn[FV_KERNEL_ROTARY][FV_F32] = rotary; }

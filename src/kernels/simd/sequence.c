@@ -6,8 +6,8 @@
 #include "kernels/sequence.h"
 
 #include "kernels/simd/cells.h"
-#include "kernels/simd/fill.h"
 #include "kernels/simd/gemm_simd.h"
+#include "kernels/simd/register.h"
 
 /* The panel that starts at `unit`; panels hold n H floats for each unit, rounded up. */
 static float *panel_of(const fv_recurrence *run, int64_t unit)
@@ -88,4 +88,4 @@ static void multiply_backward(const fv_recurrence *run, const fv_step_block *p, 
 #define PACK_BACKWARD pack_backward
 #include "kernels/sequence.inc"
 
-void fv_simd_sequence_fill(fv_kernel_table *t) { fill_sequences(t); }
+void fv_simd_sequence_register(fv_kernel_table *t) { fill_sequences(t); }

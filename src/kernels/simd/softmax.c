@@ -1,6 +1,6 @@
 /* Row softmax and log-softmax, and the backward of both. */
 #include "kernels/rows.h"
-#include "kernels/simd/fill.h"
+#include "kernels/simd/register.h"
 #include "kernels/simd/row_reduce.h"
 
 /* With streaming stores, exponentials of rows up to this length are buffered on the stack. */
@@ -200,7 +200,7 @@ static void softmax_grad(const fv_exec *exec, void *const *ptr, const void *args
     v_rows(exec, job.stream, a->rows, a->cols, softmax_grad_range, &job);
 }
 
-void fv_simd_softmax_fill(fv_kernel_table *t)
+void fv_simd_softmax_register(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SOFTMAX][FV_F32] = softmax;
     t->fn[FV_KERNEL_SOFTMAX_GRAD][FV_F32] = softmax_grad;

@@ -94,7 +94,7 @@ fv_tensor *fv_cross_attention_run(fv_ctx *ctx, const fv_cross_attention *a,
         .w_q = a->w_q,
         .w_p = a->w_p,
         .v_p = a->v_p,
-        .n_keys = memory->lengths,
+        .key_lengths = memory->lengths,
     };
     fv_attention_result result;
     fv_tensor *context = fv_attention_run(ctx, &in, &how, &result);

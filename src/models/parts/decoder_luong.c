@@ -14,7 +14,7 @@ static fv_status first_state(fv_ctx *ctx, void *self, const fv_memory *memory,
                              fv_decoder_state *out)
 {
     const fv_rnn_decoder *d = self;
-    FV_FORWARD(fv_rnn_decoder_first_state(ctx, self, memory, out));
+    FV_TRY(fv_rnn_decoder_first_state(ctx, self, memory, out));
     if (d->feed)
         out->tensor[FV_RNN_SLOT_FEED] =
             fv_zeros(ctx, fv_tensor_dtype(memory->summary), 2,

@@ -24,7 +24,7 @@ static fv_tensor *zeros(fv_params *params, const char *name, int64_t n)
 
 fv_status fv_rnn_decoder_embedding(fv_params *params, const fv_seq2seq_config *c, void **self)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     fv_rnn_decoder *d = fv_mem_zalloc(&ctx->mem, sizeof *d);
     FV_RETURN_IF(!d, ctx, FV_ERR_MEMORY, "no memory for a decoder");
     *self = d;
@@ -78,12 +78,12 @@ fv_status fv_rnn_decoder_create(fv_params *params, const fv_seq2seq_config *c, i
     rnn.input = c->embedding;
     rnn.dropout = c->dropout;
     rnn.hidden = c->hidden;
-    FV_FORWARD(fv_rnn_create(params, "decoder.rnn", &rnn, &d->rnn));
+    FV_TRY(fv_rnn_create(params, "decoder.rnn", &rnn, &d->rnn));
     create_first(params, memory_width, d);
     d->attends = shape.attends;
     if (d->attends) fv_cross_attention_create(params, c, c->hidden, memory_width, &d->attention);
     create_output(params, memory_width, shape, d);
-    return fv_params_context(params)->error;
+    return fv_params_ctx(params)->error;
 }
 
 static void drop_tables(void *self)

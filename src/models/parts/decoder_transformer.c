@@ -51,7 +51,7 @@ static fv_status begin(void *user, int64_t sources)
     fv_memory memory = {.n = 0};
     fv_decoder_state state;
     (void)sources; /* as many as there are prompts */
-    FV_FORWARD(fv_cache_check(c, &d->prompts, reads ? &d->sources : NULL));
+    FV_TRY(fv_cache_check(c, &d->prompts, reads ? &d->sources : NULL));
     fv_scope_begin(ctx);
     fv_no_grad_begin(ctx);
     fv_status status = FV_OK;

@@ -15,7 +15,7 @@ static int directions(const fv_rnn_encoder *e) { return e->rnn.cfg.bidirectional
 
 static fv_status create_embedding(fv_params *params, const fv_seq2seq_config *c, void **self)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     fv_rnn_encoder *e = fv_mem_zalloc(&ctx->mem, sizeof *e);
     FV_RETURN_IF(!e, ctx, FV_ERR_MEMORY, "no memory for an encoder");
     *self = e;
@@ -42,7 +42,7 @@ static fv_status create(fv_params *params, const fv_seq2seq_config *c, void *sel
     return fv_rnn_create(params, "encoder.rnn", &rnn, &e->rnn);
 }
 
-static void forget_gates(void *self)
+static void drop_gate_tables(void *self)
 {
     fv_rnn_encoder *e = self;
     fv_table_drop(&e->gates[0]);
@@ -51,7 +51,7 @@ static void forget_gates(void *self)
 
 static void destroy(fv_ctx *ctx, void *self)
 {
-    forget_gates(self);
+    drop_gate_tables(self);
     fv_mem_free(&ctx->mem, self, sizeof(fv_rnn_encoder));
 }
 
@@ -83,7 +83,7 @@ static void prepare(fv_ctx *ctx, void *self, const fv_batch *batch)
     int64_t tokens = 0;
     for (int64_t i = 0; i < sources.count; i++)
         tokens += sources.length[i];
-    if (!fv_tables_refresh(ctx, &e->tables, version(e), tokens, forget_gates, e)) return;
+    if (!fv_tables_refresh(ctx, &e->tables, version(e), tokens, drop_gate_tables, e)) return;
     if (e->gates[0] || e->tables.used < e->vocabulary ||
         !fv_table_fits(e->rnn.weights[0][0].input, e->vocabulary, directions(e)))
         return;
@@ -99,7 +99,7 @@ static void prepare(fv_ctx *ctx, void *self, const fv_batch *batch)
 
 /* Where step t of a sequence is read when it is fed from its end: an index over varlen rows that is
  * its own inverse. */
-static fv_tensor *reversed_index(fv_ctx *ctx, const fv_varlen *p)
+static fv_tensor *reversed_index(fv_ctx *ctx, const fv_packed_sequences *p)
 {
     const size_t bytes = (size_t)p->total * sizeof(int64_t);
     int64_t *from = fv_mem_alloc(&ctx->mem, bytes);
@@ -124,8 +124,8 @@ static fv_tensor *summary_of(fv_ctx *ctx, const fv_rnn_encoder *e, const fv_rnn_
 }
 
 /* The states of all source tokens, from tables of gates where there are any. */
-static fv_tensor *run(fv_ctx *ctx, const fv_rnn_encoder *e, fv_tensor *tokens, const fv_varlen *p,
-                      bool training, fv_rnn_state *last)
+static fv_tensor *run(fv_ctx *ctx, const fv_rnn_encoder *e, fv_tensor *tokens,
+                      const fv_packed_sequences *p, bool training, fv_rnn_state *last)
 {
     fv_tensor *index = e->reversed ? reversed_index(ctx, p) : NULL, *gates[2] = {NULL}, *h;
     if (index) tokens = fv_index_select(ctx, tokens, index, 0);
@@ -141,10 +141,11 @@ static fv_tensor *run(fv_ctx *ctx, const fv_rnn_encoder *e, fv_tensor *tokens, c
     return index ? fv_index_select(ctx, h, index, 0) : h;
 }
 
-static fv_status encode_varlen(fv_ctx *ctx, const fv_rnn_encoder *e, const fv_sequences *sources,
-                               const fv_varlen *p, const fv_encode_call *call, fv_memory *out)
+static fv_status encode_packed(fv_ctx *ctx, const fv_rnn_encoder *e, const fv_sequences *sources,
+                               const fv_packed_sequences *p, const fv_encode_call *call,
+                               fv_memory *out)
 {
-    fv_tensor *tokens = fv_varlen_tokens(ctx, p, sources->tokens);
+    fv_tensor *tokens = fv_packed_tokens(ctx, p, sources->tokens);
     fv_rnn_state last;
     fv_tensor *h = run(ctx, e, tokens, p, call->training, &last);
     if (ctx->error != FV_OK) return ctx->error;
@@ -152,7 +153,7 @@ static fv_status encode_varlen(fv_ctx *ctx, const fv_rnn_encoder *e, const fv_se
     if (call->order)
         out->summary = fv_index_select(ctx, out->summary,
                                        fv_from_host(ctx, FV_I64, 1, &p->sequences, call->order), 0);
-    fv_memory_from_varlen(ctx, h, p, call, out);
+    fv_memory_from_packed(ctx, h, p, call, out);
     return ctx->error;
 }
 
@@ -160,12 +161,12 @@ static fv_status encode(fv_ctx *ctx, void *self, const fv_batch *batch, const fv
                         fv_memory *out)
 {
     const fv_sequences sources = fv_batch_sequences(batch, "source");
-    fv_varlen p;
+    fv_packed_sequences p;
     *out = (fv_memory){.n = 0};
-    FV_FORWARD(fv_varlen_make(ctx, sources.count, sources.length, &p));
+    FV_TRY(fv_pack_sequences(ctx, sources.count, sources.length, &p));
     const fv_status status =
-        sources.count > 0 ? encode_varlen(ctx, self, &sources, &p, call, out) : FV_OK;
-    fv_varlen_free(&p);
+        sources.count > 0 ? encode_packed(ctx, self, &sources, &p, call, out) : FV_OK;
+    fv_packed_free(&p);
     return status;
 }
 

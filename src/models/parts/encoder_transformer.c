@@ -7,7 +7,7 @@ fv_status fv_transformer_memory(fv_ctx *ctx, const fv_transformer *m, const fv_s
     *out = (fv_memory){.n = sources->count, .row_lengths = sources->length};
     for (int64_t i = 0; i < sources->count; i++)
         if (sources->length[i] > out->positions) out->positions = sources->length[i];
-    out->rows = call->padded ? fv_rows_pad(ctx, sources, c->pad < 0 ? c->eos : c->pad)
+    out->rows = call->padded ? fv_token_rows_pad(ctx, sources, c->pad < 0 ? c->eos : c->pad)
                              : fv_transformer_rows(ctx, m, sources);
     out->states = fv_transformer_encode(ctx, m, &out->rows, call->pass);
     return ctx->error;

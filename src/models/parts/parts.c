@@ -74,16 +74,16 @@ void fv_memory_map(fv_memory *m, fv_tensor *(*each)(fv_ctx *ctx, fv_tensor *t, v
         if (*tensors[i]) *tensors[i] = each(ctx, *tensors[i], user);
 }
 
-void fv_memory_from_varlen(fv_ctx *ctx, fv_tensor *states, const fv_varlen *p,
+void fv_memory_from_packed(fv_ctx *ctx, fv_tensor *states, const fv_packed_sequences *p,
                            const fv_encode_call *call, fv_memory *out)
 {
     out->n = p->sequences;
     out->positions = p->steps;
-    out->lengths = fv_varlen_lengths(ctx, p, call->order);
+    out->lengths = fv_packed_lengths(ctx, p, call->order);
     if (!call->attention) return;
-    out->v = fv_unsqueeze(ctx, fv_varlen_pad(ctx, p, states, call->order), 1);
+    out->v = fv_unsqueeze(ctx, fv_packed_pad(ctx, p, states, call->order), 1);
     fv_tensor *keys = fv_cross_attention_keys(ctx, call->attention, states);
-    out->k = keys ? fv_unsqueeze(ctx, fv_varlen_pad(ctx, p, keys, call->order), 1) : out->v;
+    out->k = keys ? fv_unsqueeze(ctx, fv_packed_pad(ctx, p, keys, call->order), 1) : out->v;
 }
 
 /* ---- states --------------------------------------------------------------------------------- */

@@ -57,7 +57,7 @@ typedef struct fv_memory {
     fv_tensor *summary; /* [n, width]: one vector for each row */
 
     fv_tensor *states;          /* [1, all positions, width], or [n, positions, width] */
-    fv_rows rows;               /* layout of `states` */
+    fv_token_rows rows;         /* layout of `states` */
     const int64_t *row_lengths; /* [n], on the host, in the caller's batch */
 } fv_memory;
 
@@ -103,7 +103,7 @@ typedef struct fv_encoder_part {
 
 /* Keys, values and lengths of *out from states [all positions, width], in varlen layout;
  * keys are projected once for all decoder steps, and without the padding. */
-void fv_memory_from_varlen(fv_ctx *ctx, fv_tensor *states, const fv_varlen *varlen,
+void fv_memory_from_packed(fv_ctx *ctx, fv_tensor *states, const fv_packed_sequences *varlen,
                            const fv_encode_call *call, fv_memory *out);
 
 /* ---- decoders ------------------------------------------------------------------------------- */

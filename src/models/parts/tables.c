@@ -1,6 +1,6 @@
 #include "models/parts/tables.h"
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "tensor/launch.h"
 
 enum { MAX_BYTES = 128 << 20 };
@@ -40,6 +40,7 @@ bool fv_table_fits(const fv_tensor *input_weight, int64_t tokens, int tables)
 {
     size_t count;
     return input_weight->dtype == FV_F32 &&
-           fv_mul_size((size_t)tokens * (size_t)tables, (size_t)input_weight->shape[0], &count) &&
+           fv_checked_mul_size((size_t)tokens * (size_t)tables, (size_t)input_weight->shape[0],
+                               &count) &&
            count <= MAX_BYTES / sizeof(float);
 }

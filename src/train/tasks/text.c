@@ -72,15 +72,15 @@ static fv_status find_texts(fv_text_task *run, fv_data_spec *spec)
     FV_RETURN_IF(run->goal == FV_TEXT_CLASSIFY && run->made && !run->made->has_labels, run->ctx,
                  FV_ERR_ARGUMENT, "data.made: %s have no classes, expected sentences",
                  run->made->name);
-    FV_FORWARD(fv_step_parts_create(run->ctx, run->recipe, &run->parts));
+    FV_TRY(fv_step_parts_create(run->ctx, run->recipe, &run->parts));
     const fv_status status = fv_text_tokenizer(run);
     spec->source = spec->target = run->tokenizer;
-    FV_FORWARD(status);
+    FV_TRY(status);
     run->next_sentence =
         run->goal == FV_TEXT_MASKED && fv_recipe_bool(run->recipe, "train.next_sentence");
     if (run->next_sentence) fv_data_spec_set(spec, "next_sentence", 1);
     if (run->goal != FV_TEXT_CLASSIFY) return FV_OK;
-    FV_FORWARD(fv_text_learn_labels(run));
+    FV_TRY(fv_text_learn_labels(run));
     spec->labels = run->label_names;
     spec->label_count = (int64_t)run->labels.size;
     return FV_OK;
@@ -154,7 +154,7 @@ static void size_batches(fv_text_task *run)
 static fv_status prepare(void *self, fv_model *model)
 {
     fv_text_task *run = self;
-    FV_FORWARD(size_window(run, model));
+    FV_TRY(size_window(run, model));
     size_batches(run);
     return fv_text_read(run);
 }

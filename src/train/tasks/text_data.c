@@ -44,7 +44,7 @@ static fv_status cut(const fv_text_task *run, fv_text_part *p, int64_t first, in
     const int64_t overlap = run->goal == FV_TEXT_LANGUAGE, least = run->goal != FV_TEXT_CLASSIFY;
     for (int64_t at = first; at + least < p->count; at += run->piece) {
         const int64_t left = p->count - at, most = run->piece + overlap;
-        FV_FORWARD(add_piece(run->ctx, p, (fv_text_piece){at, left < most ? left : most, label}));
+        FV_TRY(add_piece(run->ctx, p, (fv_text_piece){at, left < most ? left : most, label}));
         if (run->goal == FV_TEXT_CLASSIFY) break;
     }
     return FV_OK;
@@ -68,10 +68,10 @@ static fv_status add_document(void *user, fv_string text, fv_string name)
     int64_t label;
     fv_encoding e = {.struct_size = sizeof e};
     FV_RETURN_IF(fv_cancelled(ctx), ctx, FV_ERR_CANCELLED, "cancelled while reading");
-    FV_FORWARD(label_of(r->run, name, &label));
-    FV_FORWARD(fv_tokenizer_encode(r->encoder, text.text, text.bytes, 0, &e));
+    FV_TRY(label_of(r->run, name, &label));
+    FV_TRY(fv_tokenizer_encode(r->encoder, text.text, text.bytes, 0, &e));
     if (e.count == 0) return FV_OK;
-    FV_FORWARD(grow_tokens(ctx, p, p->count + (int64_t)e.count + 1));
+    FV_TRY(grow_tokens(ctx, p, p->count + (int64_t)e.count + 1));
     const int64_t first = p->count;
     for (size_t i = 0; i < e.count; i++)
         p->tokens[p->count++] = e.ids[i];
@@ -84,7 +84,7 @@ static fv_status read_part(fv_text_task *run, int part)
     reader r = {.run = run, .part = &run->part[part], .end = -1};
     if (!run->stream && run->goal == FV_TEXT_LANGUAGE)
         r.end = fv_tokenizer_token_to_id(run->tokenizer, FV_TEXT_END, sizeof FV_TEXT_END - 1);
-    FV_FORWARD(fv_tokenizer_encoder_create(run->ctx, run->tokenizer, &r.encoder));
+    FV_TRY(fv_tokenizer_encoder_create(run->ctx, run->tokenizer, &r.encoder));
     const fv_status status = fv_text_each(run, part, add_document, &r);
     fv_tokenizer_encoder_destroy(&r.encoder);
     return status;
@@ -99,13 +99,13 @@ static fv_status split(fv_text_task *run)
     const int64_t kept = units - (int64_t)((double)units * share);
     int64_t from = kept;
     if (!run->stream) from = kept < units ? a->pieces[kept].at : a->count;
-    FV_FORWARD(grow_tokens(run->ctx, b, a->count - from + 1));
+    FV_TRY(grow_tokens(run->ctx, b, a->count - from + 1));
     b->count = a->count - from;
     memcpy(b->tokens, a->tokens + from, (size_t)b->count * sizeof *b->tokens);
     a->count = from;
     for (int64_t i = kept; !run->stream && i < units; i++) {
         const fv_text_piece *piece = &a->pieces[i];
-        FV_FORWARD(
+        FV_TRY(
             add_piece(run->ctx, b, (fv_text_piece){piece->at - from, piece->length, piece->label}));
     }
     if (!run->stream) a->piece_count = kept;
@@ -126,10 +126,10 @@ static fv_status split_drawn(fv_text_task *run)
         const fv_text_piece piece = a->pieces[i];
         fv_rng_draw(key, (uint64_t)i, 0, r);
         fv_text_part *to = (double)fv_rng_unit(r[0]) < share ? b : a;
-        FV_FORWARD(grow_tokens(run->ctx, to, to->count + piece.length));
+        FV_TRY(grow_tokens(run->ctx, to, to->count + piece.length));
         memmove(to->tokens + to->count, a->tokens + piece.at,
                 (size_t)piece.length * sizeof *to->tokens);
-        FV_FORWARD(add_piece(run->ctx, to, (fv_text_piece){to->count, piece.length, piece.label}));
+        FV_TRY(add_piece(run->ctx, to, (fv_text_piece){to->count, piece.length, piece.label}));
         to->count += piece.length;
     }
     return FV_OK;
@@ -163,14 +163,14 @@ static fv_status check_part(const fv_text_task *run, int part)
 
 fv_status fv_text_read(fv_text_task *run)
 {
-    FV_FORWARD(read_part(run, FV_TEXT_TRAIN));
+    FV_TRY(read_part(run, FV_TEXT_TRAIN));
     if (fv_text_has(run, FV_TEXT_VALID))
-        FV_FORWARD(read_part(run, FV_TEXT_VALID));
+        FV_TRY(read_part(run, FV_TEXT_VALID));
     else
-        FV_FORWARD(run->goal == FV_TEXT_LANGUAGE ? split(run) : split_drawn(run));
+        FV_TRY(run->goal == FV_TEXT_LANGUAGE ? split(run) : split_drawn(run));
     for (int part = 0; part < FV_TEXT_PARTS; part++) {
-        FV_FORWARD(check_part(run, part));
-        FV_FORWARD(order(run, part));
+        FV_TRY(check_part(run, part));
+        FV_TRY(order(run, part));
     }
     return FV_OK;
 }

@@ -3,7 +3,7 @@
  * choice is drawn by (seed, step, example), so a resumed run and a repeated evaluation make the
  * same ones.
  */
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "train/tasks/text.h"
@@ -30,7 +30,7 @@ static fv_status make_room(fv_text_task *run)
     const size_t need = (size_t)run->count + 1;
     size_t cells = 0;
     int64_t *grown = NULL;
-    if (fv_mul_size(need, 3 * (size_t)run->window, &cells))
+    if (fv_checked_mul_size(need, 3 * (size_t)run->window, &cells))
         grown = fv_mem_grow(mem, run->cells, &run->cell_room, cells, sizeof *grown);
     if (grown) run->cells = grown;
     const int64_t **types = fv_mem_grow(mem, run->types, &run->type_room, need, sizeof *types);
@@ -140,7 +140,7 @@ fv_status fv_text_add_made(fv_text_task *run, const fv_text_part *p, int64_t num
     const fv_text_piece *piece = &p->pieces[number];
     const int64_t cls = run->cls, sep = run->sep;
     uint32_t r[4];
-    FV_FORWARD(make_room(run));
+    FV_TRY(make_room(run));
     example e = {row_of(run, run->count, 0), row_of(run, run->count, 1), row_of(run, run->count, 2),
                  0};
     fv_rng_draw(key, row, 0, r);

@@ -1,7 +1,7 @@
 /* The texts of a part: documents of plain files, records of CSV files, generated texts. */
 #include <string.h>
 
-#include "base/check.h"
+#include "base/checked_math.h"
 #include "base/memory.h"
 #include "data/csv.h"
 #include "fovea/data.h"
@@ -20,7 +20,7 @@ static fv_status append(gatherer *g, const char *text, size_t bytes)
 {
     size_t need;
     fv_mem *mem = &g->run->ctx->mem;
-    FV_RETURN_IF(!fv_add_size(g->bytes, bytes + 1, &need), g->run->ctx, FV_ERR_LIMIT,
+    FV_RETURN_IF(!fv_checked_add_size(g->bytes, bytes + 1, &need), g->run->ctx, FV_ERR_LIMIT,
                  "a document is too long");
     char *grown = fv_mem_grow(mem, g->text, &g->room, need, 1);
     FV_RETURN_IF(!grown, g->run->ctx, FV_ERR_MEMORY, "no memory for %zu bytes of text", need);
@@ -43,19 +43,19 @@ static fv_status gather_lines(gatherer *g, fv_lines *lines)
     const int cut = fv_recipe_choice(g->run->recipe, "data.documents");
     for (;;) {
         fv_line line;
-        FV_FORWARD(fv_lines_next(lines, &line));
+        FV_TRY(fv_lines_next(lines, &line));
         if (!line.text) return hand_over(g);
         if (!line.valid) continue;
         const bool blank = strspn(line.text, " \t") == line.bytes;
         if (cut == FV_TEXT_LINES && !blank) {
-            FV_FORWARD(g->use(g->user, (fv_string){line.text, line.bytes}, (fv_string){0}));
+            FV_TRY(g->use(g->user, (fv_string){line.text, line.bytes}, (fv_string){0}));
             continue;
         }
         if (cut == FV_TEXT_PARAGRAPHS && blank) {
-            FV_FORWARD(hand_over(g));
+            FV_TRY(hand_over(g));
             continue;
         }
-        if (cut != FV_TEXT_LINES) FV_FORWARD(append(g, line.text, line.bytes));
+        if (cut != FV_TEXT_LINES) FV_TRY(append(g, line.text, line.bytes));
     }
 }
 
@@ -64,8 +64,8 @@ static fv_status each_document(fv_text_task *run, const char *path, fv_text_use 
 {
     fv_lines *lines = NULL;
     const bool skip = fv_recipe_bool(run->recipe, "data.skip_invalid");
-    FV_FORWARD(fv_lines_open(run->ctx, path, skip ? FV_LINES_POLICY_MARK : FV_LINES_POLICY_REJECT,
-                             &lines));
+    FV_TRY(fv_lines_open(run->ctx, path, skip ? FV_LINES_POLICY_MARK : FV_LINES_POLICY_REJECT,
+                         &lines));
     gatherer g = {.run = run, .use = use, .user = user};
     const fv_status status = gather_lines(&g, lines);
     if (g.text) fv_mem_free(&run->ctx->mem, g.text, g.room);
@@ -124,7 +124,7 @@ fv_status fv_text_each(fv_text_task *run, int part, fv_text_use use, void *user)
     if (run->made) return each_made(run, part, use, user);
     for (int i = 0; run->goal != FV_TEXT_CLASSIFY && i < 3 && names[part][i]; i++) {
         const char *path = fv_recipe_text(run->recipe, names[part][i]);
-        if (*path) FV_FORWARD(each_document(run, path, use, user));
+        if (*path) FV_TRY(each_document(run, path, use, user));
     }
     const char *table = fv_recipe_text(run->recipe, tables[part]);
     if (run->goal == FV_TEXT_LANGUAGE || !*table) return FV_OK;

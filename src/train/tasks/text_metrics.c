@@ -16,8 +16,8 @@ static fv_status score(fv_ctx *ctx, fv_tensor *logits, fv_tensor *targets, fv_te
     fv_tensor *best = fv_argmax(ctx, logits, -1, false);
     fv_tensor *same = fv_cast(ctx, fv_eq(ctx, best, targets), FV_F32);
     fv_tensor *sum = fv_cross_entropy(ctx, logits, targets, -1, 0, FV_REDUCTION_SUM);
-    FV_FORWARD(fv_tensor_item(ctx, sum, &loss));
-    FV_FORWARD(fv_tensor_item(ctx, fv_sum(ctx, same, 1, (int[]){0}, false), &right));
+    FV_TRY(fv_tensor_item(ctx, sum, &loss));
+    FV_TRY(fv_tensor_item(ctx, fv_sum(ctx, same, 1, (int[]){0}, false), &right));
     s->loss += loss;
     s->right += right;
     s->count += (double)targets->shape[0];
@@ -58,7 +58,7 @@ static fv_status score_masked(const fv_text_task *run, fv_model *model, fv_arena
 {
     fv_ctx *ctx = run->ctx;
     masked_list list;
-    FV_FORWARD(list_masked(run, arena, &list));
+    FV_TRY(list_masked(run, arena, &list));
     fv_batch batch = fv_text_batch(run, 0, run->count);
     fv_batch_add(&batch, (fv_field){.name = "positions",
                                     .dtype = FV_I64,
@@ -80,7 +80,7 @@ static fv_status add_scores(const fv_text_task *run, fv_model *model, fv_arena *
                             fv_text_score *main, fv_text_score *pairs)
 {
     if (run->goal == FV_TEXT_CLASSIFY) return score_classes(run, model, main);
-    FV_FORWARD(score_masked(run, model, arena, main));
+    FV_TRY(score_masked(run, model, arena, main));
     return run->next_sentence ? score_classes(run, model, pairs) : FV_OK;
 }
 

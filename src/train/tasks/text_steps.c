@@ -32,9 +32,9 @@ static fv_status add_batch(fv_text_task *run, const fv_text_part *p, const fv_pi
         const int64_t number = batch->example[i];
         const fv_text_piece *piece = &p->pieces[number];
         if (run->goal == FV_TEXT_LANGUAGE)
-            FV_FORWARD(fv_text_add_example(run, p->tokens + piece->at, piece->length));
+            FV_TRY(fv_text_add_example(run, p->tokens + piece->at, piece->length));
         else
-            FV_FORWARD(
+            FV_TRY(
                 fv_text_add_made(run, p, number, key, (uint64_t)(by_piece ? number : run->count)));
     }
     return FV_OK;
@@ -51,7 +51,7 @@ static fv_status draw_windows(fv_text_task *run, uint64_t step, int64_t part)
         uint32_t r[4];
         fv_rng_draw(key, (uint64_t)part, (uint64_t)i, r);
         const uint64_t at = (((uint64_t)r[0] << 32) | r[1]) % places;
-        FV_FORWARD(fv_text_add_example(run, p->tokens + at, run->window + 1));
+        FV_TRY(fv_text_add_example(run, p->tokens + at, run->window + 1));
     }
     return FV_OK;
 }
@@ -75,11 +75,11 @@ fv_status fv_text_begin(void *self, fv_model *model, uint64_t step, int phase, f
     run->count = run->masked = 0;
     for (int64_t part = 0; part < run->parts.count; part++) {
         if (run->stream) {
-            FV_FORWARD(draw_windows(run, step, part));
+            FV_TRY(draw_windows(run, step, part));
         } else {
             fv_picked picked;
-            FV_FORWARD(fv_batches_next(p->order, &picked));
-            FV_FORWARD(add_batch(run, p, &picked, step, false));
+            FV_TRY(fv_batches_next(p->order, &picked));
+            FV_TRY(add_batch(run, p, &picked, step, false));
             plan->epoch =
                 (double)picked.epoch + (double)(picked.index + 1) / (double)picked.batches;
         }
@@ -153,9 +153,9 @@ static fv_status held_out(fv_text_task *run, int64_t number, bool *more)
     run->count = run->masked = 0;
     if (!run->stream) {
         fv_picked batch;
-        FV_FORWARD(fv_batches_next(p->order, &batch));
+        FV_TRY(fv_batches_next(p->order, &batch));
         *more = batch.index + 1 < batch.batches;
-        FV_FORWARD(add_batch(run, p, &batch, UINT64_MAX, true));
+        FV_TRY(add_batch(run, p, &batch, UINT64_MAX, true));
         if (run->goal != FV_TEXT_LANGUAGE) fv_text_point(run);
         return FV_OK;
     }
@@ -164,7 +164,7 @@ static fv_status held_out(fv_text_task *run, int64_t number, bool *more)
     if (most > 0 && most < windows) windows = most;
     const int64_t first = number * run->examples;
     for (int64_t i = first; i < first + run->examples && i < windows; i++)
-        FV_FORWARD(fv_text_add_example(run, p->tokens + i * run->window, run->window + 1));
+        FV_TRY(fv_text_add_example(run, p->tokens + i * run->window, run->window + 1));
     *more = first + run->examples < windows;
     return FV_OK;
 }
@@ -175,10 +175,10 @@ fv_status fv_text_evaluate(void *self, fv_model *model, fv_metric *metrics, int 
     fv_ctx *ctx = run->ctx;
     double sum = 0, tokens = 0;
     bool more = true;
-    if (!run->stream) FV_FORWARD(fv_batches_seek(run->part[FV_TEXT_VALID].order, 0, 0));
+    if (!run->stream) FV_TRY(fv_batches_seek(run->part[FV_TEXT_VALID].order, 0, 0));
     for (int64_t number = 0; more; number++) {
         double value = 0;
-        FV_FORWARD(held_out(run, number, &more));
+        FV_TRY(held_out(run, number, &more));
         const fv_batch batch = fv_text_batch(run, 0, run->count);
         fv_scope_begin(ctx);
         fv_no_grad_begin(ctx);
@@ -186,7 +186,7 @@ fv_status fv_text_evaluate(void *self, fv_model *model, fv_metric *metrics, int 
         const fv_status status = fv_tensor_item(ctx, loss, &value);
         fv_no_grad_end(ctx);
         fv_scope_end(ctx);
-        FV_FORWARD(status);
+        FV_TRY(status);
         sum += value;
         tokens += fv_text_predicted(run);
     }
@@ -200,10 +200,10 @@ fv_status fv_text_evaluate_encoder(void *self, fv_model *model, fv_metric *metri
     fv_text_task *run = self;
     fv_text_score main = {0}, pairs = {0};
     bool more = true;
-    FV_FORWARD(fv_batches_seek(run->part[FV_TEXT_VALID].order, 0, 0));
+    FV_TRY(fv_batches_seek(run->part[FV_TEXT_VALID].order, 0, 0));
     while (more) {
-        FV_FORWARD(held_out(run, 0, &more));
-        FV_FORWARD(fv_text_add_scores(run, model, &main, &pairs));
+        FV_TRY(held_out(run, 0, &more));
+        FV_TRY(fv_text_add_scores(run, model, &main, &pairs));
     }
     const double loss = main.loss / main.count, accuracy = main.right / main.count;
     const bool classes = run->goal == FV_TEXT_CLASSIFY;

@@ -28,7 +28,7 @@ static fv_status learn(fv_text_task *run)
                                        .begin = "[CLS]",
                                        .end = "[SEP]"};
     learning l = {0};
-    FV_FORWARD(fv_tokenizer_trainer_from(
+    FV_TRY(fv_tokenizer_trainer_from(
         run->ctx, run->recipe, run->goal == FV_TEXT_LANGUAGE ? &writer : &reader, &l.trainer));
     fv_status status = fv_text_each(run, FV_TEXT_TRAIN, learn_from, &l);
     if (status == FV_OK && !l.any)
@@ -43,14 +43,14 @@ static fv_status find(fv_text_task *run)
 {
     char path[FV_PATH_BYTES];
     const char *first = fv_recipe_text(run->recipe, "train.init_from");
-    FV_FORWARD(fv_path_join(run->ctx, path, run->folder, "tokenizer.json"));
+    FV_TRY(fv_path_join(run->ctx, path, run->folder, "tokenizer.json"));
     if (fv_file_exists(run->ctx, path)) return fv_tokenizer_load(run->ctx, path, &run->tokenizer);
     return *first ? fv_tokenizer_load(run->ctx, first, &run->tokenizer) : learn(run);
 }
 
 fv_status fv_text_tokenizer(fv_text_task *run)
 {
-    FV_FORWARD(find(run));
+    FV_TRY(find(run));
     if (run->goal == FV_TEXT_LANGUAGE) return FV_OK;
     const struct {
         const char *name;
@@ -78,7 +78,7 @@ static fv_status learn_label(void *user, fv_string text, fv_string label)
 
 fv_status fv_text_learn_labels(fv_text_task *run)
 {
-    FV_FORWARD(fv_text_each(run, FV_TEXT_TRAIN, learn_label, run));
+    FV_TRY(fv_text_each(run, FV_TEXT_TRAIN, learn_label, run));
     const size_t count = run->labels.size;
     FV_RETURN_IF(count < 2, run->ctx, FV_ERR_FORMAT, "%.150s: %zu classes, expected at least two",
                  fv_text_train_file(run), count);

@@ -68,8 +68,8 @@ static fv_status add_made(fv_translation_task *run, int part)
     for (int64_t i = 0; i < fv_translation_made_count(run, part); i++) {
         fv_drawn pair;
         fv_translation_made_pair(run, part, i, &pair);
-        FV_FORWARD(fv_parallel_add(run->pairs[part], (fv_string){pair.source, strlen(pair.source)},
-                                   (fv_string){pair.target, strlen(pair.target)}));
+        FV_TRY(fv_parallel_add(run->pairs[part], (fv_string){pair.source, strlen(pair.source)},
+                               (fv_string){pair.target, strlen(pair.target)}));
         run->report[part].pairs++;
     }
     return FV_OK;
@@ -89,8 +89,8 @@ static fv_status read_files(fv_translation_task *run, int part)
 static fv_status read_part(fv_translation_task *run, fv_model *model, int part)
 {
     fv_ctx *ctx = run->ctx;
-    FV_FORWARD(fv_parallel_create(model, &run->pairs[part]));
-    FV_FORWARD(run->made ? add_made(run, part) : read_files(run, part));
+    FV_TRY(fv_parallel_create(model, &run->pairs[part]));
+    FV_TRY(run->made ? add_made(run, part) : read_files(run, part));
     const fv_parallel_report *r = &run->report[part];
     FV_RETURN_IF(fv_parallel_count(run->pairs[part]) == 0, ctx, FV_ERR_FORMAT,
                  "%.120s: no pair left for %s: %lld are empty, %lld too long, %lld not UTF-8",
@@ -107,10 +107,10 @@ static fv_status prepare(void *self, fv_model *model)
     fv_translation_task *run = self;
     const bool valid = run->made || *fv_translation_file(run, FV_PART_VALID, true);
     for (int part = FV_PART_TRAIN; part < (valid ? FV_PARTS : FV_PART_VALID); part++) {
-        FV_FORWARD(read_part(run, model, part));
+        FV_TRY(read_part(run, model, part));
         const fv_parallel *pairs = run->pairs[part];
-        FV_FORWARD(fv_step_order(run->ctx, run->recipe, fv_parallel_count(pairs), tokens_of, pairs,
-                                 part == FV_PART_TRAIN, &run->order[part]));
+        FV_TRY(fv_step_order(run->ctx, run->recipe, fv_parallel_count(pairs), tokens_of, pairs,
+                             part == FV_PART_TRAIN, &run->order[part]));
     }
     return FV_OK;
 }
@@ -147,8 +147,8 @@ static void close_task(void *self)
 
 static fv_status find_data(fv_translation_task *run, fv_data_spec *spec)
 {
-    FV_FORWARD(check_files(run));
-    FV_FORWARD(fv_step_parts_create(run->ctx, run->recipe, &run->parts));
+    FV_TRY(check_files(run));
+    FV_TRY(fv_step_parts_create(run->ctx, run->recipe, &run->parts));
     return fv_translation_tokenizers(run, &spec->source, &spec->target);
 }
 

@@ -32,11 +32,11 @@ fv_status fv_translation_begin(void *self, fv_model *model, uint64_t step, int p
     plan->tokens = 0;
     for (int64_t part = 0; part < run->parts.count; part++) {
         fv_picked picked;
-        FV_FORWARD(fv_batches_next(run->order[FV_PART_TRAIN], &picked));
-        FV_FORWARD(keep_batch(run, part, &picked));
+        FV_TRY(fv_batches_next(run->order[FV_PART_TRAIN], &picked));
+        FV_TRY(keep_batch(run, part, &picked));
         for (int64_t i = 0; i < picked.count; i++) {
             fv_batch one;
-            FV_FORWARD(fv_parallel_pick(run->pairs[FV_PART_TRAIN], 1, &picked.example[i], &one));
+            FV_TRY(fv_parallel_pick(run->pairs[FV_PART_TRAIN], 1, &picked.example[i], &one));
             plan->tokens += (double)fv_batch_target_tokens(&one);
         }
         plan->epoch = (double)picked.epoch + (double)(picked.index + 1) / (double)picked.batches;
@@ -76,20 +76,19 @@ static fv_status validation_loss(fv_translation_task *run, fv_model *model, doub
     fv_batches *order = run->order[FV_PART_VALID];
     const fv_model_kind *kind = fv_model_kind_of(model);
     double sum = 0, tokens = 0;
-    FV_FORWARD(fv_batches_seek(order, 0, 0));
+    FV_TRY(fv_batches_seek(order, 0, 0));
     for (int64_t i = 0, batches = 1; i < batches; i++) {
         fv_picked picked;
         fv_batch batch;
         double value = 0;
-        FV_FORWARD(fv_batches_next(order, &picked));
+        FV_TRY(fv_batches_next(order, &picked));
         batches = picked.batches;
-        FV_FORWARD(
-            fv_parallel_pick(run->pairs[FV_PART_VALID], picked.count, picked.example, &batch));
+        FV_TRY(fv_parallel_pick(run->pairs[FV_PART_VALID], picked.count, picked.example, &batch));
         fv_scope_begin(ctx);
         fv_tensor *part = kind->loss(ctx, fv_model_self(model), &batch, NULL);
         const fv_status status = fv_tensor_item(ctx, part, &value);
         fv_scope_end(ctx);
-        FV_FORWARD(status);
+        FV_TRY(status);
         sum += value;
         tokens += (double)fv_batch_target_tokens(&batch);
     }
@@ -111,10 +110,10 @@ static fv_status compare(fv_translation_task *run, const fv_translations *all, i
         const fv_string reference = fv_parallel_target(run->pairs[FV_PART_VALID], i);
         exact +=
             found.bytes == reference.bytes && memcmp(text, reference.text, reference.bytes) == 0;
-        FV_FORWARD(fv_text_metric_add(scorer, found, &reference, 1));
+        FV_TRY(fv_text_metric_add(scorer, found, &reference, 1));
     }
     fv_text_metric_result result = {.struct_size = sizeof result};
-    FV_FORWARD(fv_text_metric_compute(scorer, &result));
+    FV_TRY(fv_text_metric_compute(scorer, &result));
     *out = (quality){.bleu = result.score, .exact = 100.0 * (double)exact / (double)count};
     return FV_OK;
 }
@@ -147,7 +146,7 @@ static fv_status decoded_quality(fv_translation_task *run, fv_model *model, qual
     fv_text_metric_config cfg;
     fv_text_metric_config_init(&cfg, sizeof cfg, FV_TEXT_METRIC_BLEU);
     cfg.lowercase = fv_recipe_bool(run->recipe, "eval.lowercase");
-    FV_FORWARD(translate_validation(run, model, count, &all));
+    FV_TRY(translate_validation(run, model, count, &all));
     fv_status status = fv_text_metric_create(run->ctx, &cfg, &scorer);
     if (status == FV_OK) status = compare(run, all, count, scorer, out);
     fv_text_metric_destroy(&scorer);
@@ -164,8 +163,8 @@ fv_status fv_translation_evaluate(void *self, fv_model *model, fv_metric *metric
     double values[3] = {0};
     quality q = {0, 0};
     if (!run->pairs[FV_PART_VALID]) return FV_OK;
-    FV_FORWARD(validation_loss(run, model, &values[FV_METRIC_LOSS]));
-    FV_FORWARD(decoded_quality(run, model, &q));
+    FV_TRY(validation_loss(run, model, &values[FV_METRIC_LOSS]));
+    FV_TRY(decoded_quality(run, model, &q));
     values[FV_METRIC_BLEU] = q.bleu;
     values[FV_METRIC_EXACT] = q.exact;
     const int first = fv_recipe_choice(run->recipe, "eval.metric");
@@ -191,7 +190,7 @@ fv_status fv_translation_show(void *self, fv_model *model, int count, fv_text *o
     if (!pairs) return FV_OK;
     const int64_t have = fv_parallel_count(pairs), n = count < have ? count : have;
     fv_translations *all = NULL;
-    FV_FORWARD(translate_validation(run, model, n, &all));
+    FV_TRY(translate_validation(run, model, n, &all));
     fv_status status = FV_OK;
     for (int64_t i = 0; i < n && status == FV_OK; i++) {
         const char *line[] = {fv_parallel_source(pairs, i).text,    " -> ",

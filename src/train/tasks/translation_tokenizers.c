@@ -12,8 +12,7 @@
 static fv_status learn_file(fv_ctx *ctx, fv_tokenizer_trainer *trainer, const char *path, bool skip)
 {
     fv_lines *lines = NULL;
-    FV_FORWARD(
-        fv_lines_open(ctx, path, skip ? FV_LINES_POLICY_MARK : FV_LINES_POLICY_REJECT, &lines));
+    FV_TRY(fv_lines_open(ctx, path, skip ? FV_LINES_POLICY_MARK : FV_LINES_POLICY_REJECT, &lines));
     fv_status status = FV_OK;
     fv_line line = {.text = ""};
     while (status == FV_OK && line.text) {
@@ -35,7 +34,7 @@ static fv_status learn_made(const fv_translation_task *run, fv_tokenizer_trainer
         fv_drawn pair;
         fv_translation_made_pair(run, FV_PART_TRAIN, i, &pair);
         const char *text = source ? pair.source : pair.target;
-        FV_FORWARD(fv_tokenizer_trainer_add(trainer, text, strlen(text)));
+        FV_TRY(fv_tokenizer_trainer_add(trainer, text, strlen(text)));
     }
     return FV_OK;
 }
@@ -52,7 +51,7 @@ static fv_status learn_side(const fv_translation_task *run, fv_tokenizer_trainer
 static fv_status learn(const fv_translation_task *run, bool source, bool target, fv_tokenizer **out)
 {
     fv_tokenizer_trainer *trainer = NULL;
-    FV_FORWARD(fv_tokenizer_trainer_from(run->ctx, run->recipe, NULL, &trainer));
+    FV_TRY(fv_tokenizer_trainer_from(run->ctx, run->recipe, NULL, &trainer));
     fv_status status = FV_OK;
     if (source) status = learn_side(run, trainer, true);
     if (status == FV_OK && target) status = learn_side(run, trainer, false);
@@ -65,11 +64,11 @@ static fv_status learn_both(const fv_translation_task *run, fv_tokenizer **sourc
                             fv_tokenizer **target)
 {
     if (fv_recipe_bool(run->recipe, "tokens.joint")) {
-        FV_FORWARD(learn(run, true, true, source));
+        FV_TRY(learn(run, true, true, source));
         *target = *source;
         return FV_OK;
     }
-    FV_FORWARD(learn(run, true, false, source));
+    FV_TRY(learn(run, true, false, source));
     fv_status status = learn(run, false, true, target);
     if (status != FV_OK) fv_tokenizer_destroy(source);
     return status;
@@ -81,7 +80,7 @@ fv_status fv_translation_tokenizers(const fv_translation_task *run, fv_tokenizer
     static const char *const names[] = {"tokenizer.json", "target_tokenizer.json"};
     for (int i = 0; i < 2; i++) {
         char path[FV_PATH_BYTES];
-        FV_FORWARD(fv_path_join(run->ctx, path, run->folder, names[i]));
+        FV_TRY(fv_path_join(run->ctx, path, run->folder, names[i]));
         if (fv_file_exists(run->ctx, path))
             return fv_load_tokenizer_pair(run->ctx, run->folder, source, target);
     }

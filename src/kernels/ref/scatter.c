@@ -115,7 +115,7 @@ static void one_hot(const fv_exec *exec, void *const *ptr, const void *args)
     fv_exec_rows(exec, a->count, a->classes, one_hot_range, &job);
 }
 
-void FV_NAME(fv_ref_index_fill)(fv_kernel_table *t)
+void FV_NAME(fv_ref_index_register)(fv_kernel_table *t)
 {
     t->fn[FV_KERNEL_SCATTER_ROWS][FV_REAL_DTYPE] = scatter_rows;
     t->fn[FV_KERNEL_SCATTER][FV_REAL_DTYPE] = scatter;

@@ -1,5 +1,5 @@
 /*
- * Reading a gauge: the same small loop on every thread at once, timed as a whole. The loops are
+ * Reading a limit: the same small loop on every thread at once, timed as a whole. The loops are
  * in bench_loops.c.
  */
 #include <math.h>
@@ -76,7 +76,7 @@ void bench_buffers_free(bench_run *run)
 typedef struct crew {
     atomic_int round; /* rounds begun; STOP ends the workers */
     atomic_int busy;  /* workers still in this round */
-    bench_gauge_fn loop;
+    bench_limit_fn loop;
 } crew;
 
 enum { STOP = -1 };
@@ -137,21 +137,21 @@ static double run_crew(crew *c, worker *workers, int threads, int rounds)
     return rate;
 }
 
-static bool uses_memory(bench_gauge gauge) { return gauge >= BENCH_READ; }
+static bool uses_memory(bench_limit limit) { return limit >= BENCH_READ; }
 
-double bench_gauge_read(bench_run *run, bench_gauge gauge, fv_simd level, int threads)
+double bench_limit_read(bench_run *run, bench_limit limit, fv_simd level, int threads)
 {
     /* About 4 ms of multiply-adds, or one walk over the arrays, in each round. */
     enum { REGISTER_REPEATS = 1 << 18, ROUNDS = 5, QUICK_ROUNDS = 3 };
     bench_buffers *buffers = NULL;
     if (threads > GAUGE_THREADS) threads = GAUGE_THREADS;
-    if (uses_memory(gauge) && !(buffers = buffers_of(run))) return NAN;
+    if (uses_memory(limit) && !(buffers = buffers_of(run))) return NAN;
 
     worker workers[GAUGE_THREADS];
-    crew c = {.loop = bench_gauge_loop(gauge, level)};
+    crew c = {.loop = bench_limit_loop(limit, level)};
     for (int i = 0; i < threads; i++) {
         bench_slice slice = {.repeats = REGISTER_REPEATS};
-        if (gauge == BENCH_READ) { /* over all arrays */
+        if (limit == BENCH_READ) { /* over all arrays */
             int64_t each = 3 * buffers->floats / threads / LINE_FLOATS * LINE_FLOATS;
             slice = (bench_slice){.b = buffers->arrays[0] + each * i, .n = each, .repeats = 1};
         } else if (buffers) {

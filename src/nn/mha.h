@@ -5,6 +5,6 @@
 #include "fovea/layers.h"
 
 /* Rows of the three projections. */
-void fv_heads_sizes(const fv_heads_config *cfg, int64_t size[3]);
+void fv_mha_sizes(const fv_mha_config *cfg, int64_t size[3]);
 
 #endif

@@ -13,16 +13,16 @@ static fv_tensor *create_projection(fv_params *params, const char *prefix, const
     return status == FV_OK ? dense.weight : NULL;
 }
 
-fv_status fv_grid_create(fv_params *params, const char *prefix, int64_t channels, int64_t inner,
-                         int64_t value, double init_std, fv_grid *grid)
+fv_status fv_nonlocal_create(fv_params *params, const char *prefix, int64_t channels, int64_t inner,
+                             int64_t value, double init_std, fv_nonlocal *grid)
 {
-    fv_ctx *ctx = fv_params_context(params);
+    fv_ctx *ctx = fv_params_ctx(params);
     FV_RETURN_IF(channels < 1 || inner < 0 || value < 0, ctx, FV_ERR_ARGUMENT,
                  "grid: %lld channels, inner widths %lld and %lld", (long long)channels,
                  (long long)inner, (long long)value);
     if (inner == 0) inner = channels >= 8 ? channels / 8 : 1;
     if (value == 0) value = inner;
-    fv_grid made = {.channels = channels, .inner = inner, .value = value};
+    fv_nonlocal made = {.channels = channels, .inner = inner, .value = value};
     made.query = create_projection(params, prefix, "query", channels, inner, init_std);
     made.key = create_projection(params, prefix, "key", channels, inner, init_std);
     made.values = create_projection(params, prefix, "value", channels, value, init_std);
@@ -39,8 +39,8 @@ static fv_tensor *project_pixels(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight)
     return fv_unsqueeze(ctx, y, 1);
 }
 
-fv_tensor *fv_grid_run(fv_ctx *ctx, const fv_grid *grid, fv_tensor *x, bool want_weights,
-                       fv_attention_result *result)
+fv_tensor *fv_nonlocal_run(fv_ctx *ctx, const fv_nonlocal *grid, fv_tensor *x, bool want_weights,
+                           fv_attention_result *result)
 {
     if (result) *result = (fv_attention_result){.context = ctx->invalid};
     if (ctx->error != FV_OK) return ctx->invalid;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static inline bool fv_add_size(size_t a, size_t b, size_t *out)
+static inline bool fv_checked_add_size(size_t a, size_t b, size_t *out)
 {
     size_t r;
     if (__builtin_add_overflow(a, b, &r)) return false;
@@ -17,7 +17,7 @@ static inline bool fv_add_size(size_t a, size_t b, size_t *out)
     return true;
 }
 
-static inline bool fv_mul_size(size_t a, size_t b, size_t *out)
+static inline bool fv_checked_mul_size(size_t a, size_t b, size_t *out)
 {
     size_t r;
     if (__builtin_mul_overflow(a, b, &r)) return false;
@@ -26,15 +26,15 @@ static inline bool fv_mul_size(size_t a, size_t b, size_t *out)
 }
 
 /* Rounds up to a multiple of `align`, a power of two. */
-static inline bool fv_align_size(size_t a, size_t align, size_t *out)
+static inline bool fv_checked_round_up(size_t a, size_t align, size_t *out)
 {
     size_t r;
-    if (!fv_add_size(a, align - 1, &r)) return false;
+    if (!fv_checked_add_size(a, align - 1, &r)) return false;
     *out = r & ~(align - 1);
     return true;
 }
 
-static inline bool fv_add_i64(int64_t a, int64_t b, int64_t *out)
+static inline bool fv_checked_add_i64(int64_t a, int64_t b, int64_t *out)
 {
     int64_t r;
     if (__builtin_add_overflow(a, b, &r)) return false;
@@ -42,7 +42,7 @@ static inline bool fv_add_i64(int64_t a, int64_t b, int64_t *out)
     return true;
 }
 
-static inline bool fv_mul_i64(int64_t a, int64_t b, int64_t *out)
+static inline bool fv_checked_mul_i64(int64_t a, int64_t b, int64_t *out)
 {
     int64_t r;
     if (__builtin_mul_overflow(a, b, &r)) return false;

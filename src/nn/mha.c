@@ -2,7 +2,7 @@
  * Multi-head attention with free sizes. Rows stay [batch, n, heads, d] as the projections leave
  * them; heads are a view of that, which the streamed kernel reads in place.
  */
-#include "nn/heads.h"
+#include "nn/mha.h"
 #include "attention/score.h"
 #include "fovea/layers.h"
 #include "tensor/tensor.h"
@@ -18,8 +18,8 @@ static fv_tensor *split_heads(fv_ctx *ctx, fv_tensor *x, int64_t heads, int64_t 
 
 /* The rotary table for n rows from position `first` on, unless the caller has one; NULL without
  * rotary positions. */
-static fv_tensor *rotary_angles(fv_ctx *ctx, const fv_heads *heads, const fv_tensor *x,
-                                int64_t first, fv_tensor *given)
+static fv_tensor *rotary_angles(fv_ctx *ctx, const fv_mha *heads, const fv_tensor *x, int64_t first,
+                                fv_tensor *given)
 {
     const fv_rotary_config *rotary = &heads->cfg.rotary;
     if (rotary->width == 0 || given || ctx->error != FV_OK) return given;
@@ -33,19 +33,19 @@ typedef struct rotation {
 } rotation;
 
 /* [batch, n, heads, d] -> [batch, heads, n, d] */
-static fv_tensor *apply_rotary(fv_ctx *ctx, const fv_heads *heads, fv_tensor *x, rotation by)
+static fv_tensor *apply_rotary(fv_ctx *ctx, const fv_mha *heads, fv_tensor *x, rotation by)
 {
     if (by.angles) x = fv_rotary(ctx, x, by.angles, by.axis, heads->cfg.rotary.pairs);
     return fv_transpose(ctx, x, 1, 2);
 }
 
 /* One of the three projections; rows of the fused matrix where there is one. */
-static fv_dense select_projection(fv_ctx *ctx, const fv_heads *heads, int which)
+static fv_dense select_projection(fv_ctx *ctx, const fv_mha *heads, int which)
 {
     const fv_dense own[3] = {heads->q, heads->k, heads->v};
     if (!heads->cfg.fused_qkv) return own[which];
     int64_t size[3], from = 0;
-    fv_heads_sizes(&heads->cfg, size);
+    fv_mha_sizes(&heads->cfg, size);
     for (int i = 0; i < which; i++)
         from += size[i];
     const fv_dense *all = &heads->qkv;
@@ -54,28 +54,27 @@ static fv_dense select_projection(fv_ctx *ctx, const fv_heads *heads, int which)
                                         : NULL};
 }
 
-static fv_tensor *project(fv_ctx *ctx, const fv_heads *heads, int which, fv_tensor *x)
+static fv_tensor *project(fv_ctx *ctx, const fv_mha *heads, int which, fv_tensor *x)
 {
     const fv_dense dense = select_projection(ctx, heads, which);
     return fv_dense_run(ctx, &dense, x);
 }
 
-static fv_tensor *split_queries(fv_ctx *ctx, const fv_heads *heads, fv_tensor *projected,
-                                rotation by)
+static fv_tensor *split_queries(fv_ctx *ctx, const fv_mha *heads, fv_tensor *projected, rotation by)
 {
-    const fv_heads_config *cfg = &heads->cfg;
+    const fv_mha_config *cfg = &heads->cfg;
     return apply_rotary(ctx, heads, split_heads(ctx, projected, cfg->heads, cfg->d_k), by);
 }
 
-static void split_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *k, fv_tensor *v, rotation by,
+static void split_keys(fv_ctx *ctx, const fv_mha *heads, fv_tensor *k, fv_tensor *v, rotation by,
                        fv_tensor **k_out, fv_tensor **v_out)
 {
-    const fv_heads_config *cfg = &heads->cfg;
+    const fv_mha_config *cfg = &heads->cfg;
     *k_out = apply_rotary(ctx, heads, split_heads(ctx, k, cfg->kv_heads, cfg->d_k), by);
     *v_out = fv_transpose(ctx, split_heads(ctx, v, cfg->kv_heads, cfg->d_v), 1, 2);
 }
 
-static void project_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tensor *values,
+static void project_keys(fv_ctx *ctx, const fv_mha *heads, fv_tensor *keys, fv_tensor *values,
                          rotation by, fv_tensor **k, fv_tensor **v)
 {
     fv_tensor *pk = project(ctx, heads, 1, keys);
@@ -83,8 +82,8 @@ static void project_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv
     split_keys(ctx, heads, pk, pv, by, k, v);
 }
 
-void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tensor *values,
-                   int64_t key_position, fv_tensor *key_angles, fv_tensor **k, fv_tensor **v)
+void fv_mha_project_keys(fv_ctx *ctx, const fv_mha *heads, fv_tensor *keys, fv_tensor *values,
+                         int64_t key_position, fv_tensor *key_angles, fv_tensor **k, fv_tensor **v)
 {
     const rotation by = {rotary_angles(ctx, heads, keys, key_position, key_angles), 1};
     project_keys(ctx, heads, keys, values, by, k, v);
@@ -92,7 +91,7 @@ void fv_heads_keys(fv_ctx *ctx, const fv_heads *heads, fv_tensor *keys, fv_tenso
 
 /* All three for one call: one product where everything comes from x by the fused matrix, one table
  * of angles where queries and keys have the same positions. */
-static void project_all(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in,
+static void project_all(fv_ctx *ctx, const fv_mha *heads, const fv_mha_input *in,
                         fv_attention_input *a)
 {
     const int axis = in->angles_by_row ? 0 : 1;
@@ -102,7 +101,7 @@ static void project_all(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input
     if (heads->cfg.fused_qkv && !in->keys && !in->k) {
         int64_t size[3];
         fv_tensor *p[3] = {ctx->invalid, ctx->invalid, ctx->invalid};
-        fv_heads_sizes(&heads->cfg, size);
+        fv_mha_sizes(&heads->cfg, size);
         fv_split(ctx, fv_dense_run(ctx, &heads->qkv, in->x), -1, 3, size, p);
         a->q = split_queries(ctx, heads, p[0], by);
         key_angles = rotary_angles(ctx, heads, in->x, in->key_position, key_angles);
@@ -125,33 +124,33 @@ static fv_tensor *add_bias(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
     return a ? fv_add(ctx, a, b) : b;
 }
 
-static void add_relative(fv_ctx *ctx, const fv_heads *heads, int64_t first, fv_attention_input *a)
+static void add_relative(fv_ctx *ctx, const fv_mha *heads, int64_t first, fv_attention_input *a)
 {
     const fv_relative *r = &heads->cfg.relative;
-    if (r->reach == 0 || ctx->error != FV_OK) return;
+    if (r->max_distance == 0 || ctx->error != FV_OK) return;
     const int64_t n_q = a->q->shape[2], n_k = a->k->shape[2];
     if (heads->relative_bias) {
         fv_tensor *bias = fv_relative_bias(ctx, heads->relative_bias, r, first, n_q, n_k);
         a->bias = add_bias(ctx, a->bias, bias);
     }
     if (heads->relative_keys) {
-        fv_tensor *bias = fv_relative_keys(ctx, a->q, heads->relative_keys, r, first, n_k);
+        fv_tensor *bias = fv_relative_key_scores(ctx, a->q, heads->relative_keys, r, first, n_k);
         /* Shaw's keys are scaled like the keys they are added to. */
         const double scale = fv_score_scale(&heads->cfg.attention, heads->cfg.d_k);
         a->bias = add_bias(ctx, a->bias, fv_scale(ctx, bias, scale));
     }
 }
 
-static fv_attention_input describe(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in)
+static fv_attention_input describe(fv_ctx *ctx, const fv_mha *heads, const fv_mha_input *in)
 {
-    const fv_heads_config *cfg = &heads->cfg;
+    const fv_mha_config *cfg = &heads->cfg;
     fv_attention_input a = {.w = heads->score,
                             .w_p = heads->centre,
                             .v_p = heads->centre_vector,
                             .bias = in->bias,
                             .visible = in->visible,
                             .blocks = in->blocks,
-                            .n_keys = in->n_keys,
+                            .key_lengths = in->key_lengths,
                             .q_begin = in->q_begin,
                             .k_begin = in->k_begin};
     project_all(ctx, heads, in, &a);
@@ -162,7 +161,7 @@ static fv_attention_input describe(fv_ctx *ctx, const fv_heads *heads, const fv_
     return a;
 }
 
-static fv_tensor *merge_heads(fv_ctx *ctx, const fv_heads *heads, fv_tensor *context,
+static fv_tensor *merge_heads(fv_ctx *ctx, const fv_mha *heads, fv_tensor *context,
                               fv_tensor *residual)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
@@ -172,8 +171,8 @@ static fv_tensor *merge_heads(fv_ctx *ctx, const fv_heads *heads, fv_tensor *con
     return fv_linear_act(ctx, rows, heads->out.weight, heads->out.bias, FV_ACT_NONE, residual);
 }
 
-fv_tensor *fv_heads_run(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input *in,
-                        fv_attention_result *result)
+fv_tensor *fv_mha_run(fv_ctx *ctx, const fv_mha *heads, const fv_mha_input *in,
+                      fv_attention_result *result)
 {
     fv_attention_result own = {.context = ctx->invalid};
     if (result) *result = own;
@@ -186,9 +185,10 @@ fv_tensor *fv_heads_run(fv_ctx *ctx, const fv_heads *heads, const fv_heads_input
     const fv_attention_input a = describe(ctx, heads, in);
     fv_tensor *context = fv_attention_run(ctx, &a, &how, &own);
     if (heads->relative_values)
-        context = fv_add(ctx, context,
-                         fv_relative_values(ctx, own.weights, heads->relative_values,
-                                            &heads->cfg.relative, in->position - in->key_position));
+        context =
+            fv_add(ctx, context,
+                   fv_relative_value_sums(ctx, own.weights, heads->relative_values,
+                                          &heads->cfg.relative, in->position - in->key_position));
     if (result) *result = own;
     return merge_heads(ctx, heads, context, in->residual);
 }
