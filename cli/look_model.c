@@ -32,10 +32,10 @@ static fv_status watch(look_work *w, const char *sites)
     fv_ctx *ctx = w->ctx;
     const fv_transformer_config *c = fv_transformer_settings(w->t);
     const fv_capture capture = {.sites = sites,
-                                .what = {.top = w->mode == LOOK_TOP ? cli_int(w->call, "top") : 0,
+                                .options = {.top = w->mode == LOOK_TOP ? cli_int(w->call, "top") : 0,
                                          .summary = w->mode == LOOK_ENTROPY,
-                                         .view = true},
-                                .take = look_take,
+                                         .saved = true},
+                                .on_weights = look_take,
                                 .user = w};
     const fv_pass pass = {.capture = &capture};
     fv_status status = FV_OK;

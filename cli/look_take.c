@@ -94,7 +94,7 @@ static fv_tensor *made_small(fv_ctx *ctx, fv_tensor *x, int64_t row_part, int64_
 static fv_tensor *mean_rows(fv_ctx *ctx, const fv_attention_captured *seen,
                             const fv_attention_region *part)
 {
-    fv_tensor *x = fv_attention_weights(ctx, &seen->view, part);
+    fv_tensor *x = fv_attention_weights(ctx, &seen->saved, part);
     x = fv_squeeze(ctx, fv_slice(ctx, x, 0, 0, 1, 1), 0);
     return part->heads == 1 ? fv_squeeze(ctx, x, 0) : fv_mean(ctx, x, 1, (int[]){0}, false);
 }
@@ -164,7 +164,7 @@ static fv_status take_array(look_work *w, fv_ctx *ctx, const fv_attention_captur
                                       .rows = s->shown_rows.count,
                                       .col = s->shown_cols.first,
                                       .cols = s->shown_cols.count};
-    w->array_bytes += (uint64_t)(fv_tensor_size(seen->view.lse, 0) * part.heads) *
+    w->array_bytes += (uint64_t)(fv_tensor_size(seen->saved.lse, 0) * part.heads) *
                       (uint64_t)(part.rows * part.cols) * sizeof(float);
     if (w->array_bytes > most_arrays && !w->full) {
         cli_error("look: all weights take more than 1 GiB; choose some with --layer, --head, "
@@ -172,7 +172,7 @@ static fv_status take_array(look_work *w, fv_ctx *ctx, const fv_attention_captur
         return fail_reported(w, FV_ERR_LIMIT);
     }
     /* out of the scopes of the block and of the pass */
-    s->tensor = fv_scope_keep(ctx, fv_attention_weights(ctx, &seen->view, &part));
+    s->tensor = fv_scope_keep(ctx, fv_attention_weights(ctx, &seen->saved, &part));
     return fv_ctx_error(ctx);
 }
 

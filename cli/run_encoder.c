@@ -95,7 +95,7 @@ static fv_tensor *logits_at(work *w, const fv_batch *batch, int64_t at)
     fv_batch with = *batch;
     fv_batch_add(&with,
                  (fv_field){.name = "positions", .dtype = FV_I64, .row = &row, .length = &one});
-    return fv_model_kind_of(w->model)->fill(w->ctx, fv_model_self(w->model), &with, NULL);
+    return fv_model_kind_of(w->model)->fill_mask(w->ctx, fv_model_self(w->model), &with, NULL);
 }
 
 static fv_status fill(work *w, const tokens *x, const fv_batch *batch)
@@ -270,7 +270,7 @@ static fv_status prepare(work *w)
 static fv_status read_rule(work *w)
 {
     const fv_model_kind *kind = fv_model_kind_of(w->model);
-    const int64_t positions = kind->context ? kind->context(fv_model_self(w->model)) : 0;
+    const int64_t positions = kind->max_length ? kind->max_length(fv_model_self(w->model)) : 0;
     const fv_status status = fv_embedding_rule_load(w->ctx, w->call->words[0], &w->rule);
     if (status != FV_OK) return status;
     if (positions > 0 && (w->rule.max_tokens == 0 || w->rule.max_tokens > positions))

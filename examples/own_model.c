@@ -180,13 +180,13 @@ int main(int argc, char **argv)
     train(recipe, argv[2], "400"); /* resumes at step 150 */
 
     /* A run's folder is a model. Open both, compare, and capture and draw the attention. */
-    const fv_capture capture = {.what.weights = true, .take = take, .user = map};
+    const fv_capture capture = {.options.weights = true, .on_weights = take, .user = map};
     const fv_look_map drawn = {STALLS, MOST, map[0], 0, NULL, NULL, "attention", "stall", "basket"};
     must(fv_model_open(ctx, argv[1], &whole));
     must(fv_model_open(ctx, argv[2], &model));
     must(fv_params_equal(fv_model_params(whole), fv_model_params(model), &same));
     batch(&shown, model, HELD_OUT, 0, 0, &stalls);
-    must(fv_model_trace(model, &stalls, &(fv_pass){.capture = &capture}));
+    must(fv_model_capture_attention(model, &stalls, &(fv_pass){.capture = &capture}));
     must(fv_look_map_save(ctx, &drawn, NULL, "attention.svg"));
     for (int i = 0; i < STALLS; i++)
         found += map[i][shown.dearest[i]] > 0.5f;

@@ -1,6 +1,6 @@
 /*
  * Steps over a cache against passes over whole sequences, for every family of the fixtures: prompts
- * of different lengths side by side, rows that are chosen anew, frozen weights; and the ids that
+ * of different lengths side by side, rows that are chosen anew, packed-only weights; and the ids that
  * transformers generates from the same weights.
  */
 #include "fovea/transformer.h"
@@ -253,7 +253,7 @@ static void sources_are_read(void)
     }
 }
 
-/* What frozen weights give stays near, and f32 has the same bits; the memory shrinks. */
+/* What packed-only weights give stays near, and f32 has the same bits; the memory shrinks. */
 static void frozen_models(void)
 {
     static const double most[] = {0, 2e-2, 5e-2};

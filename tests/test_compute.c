@@ -179,7 +179,7 @@ static void shared_weights_add_up(void)
     fv_ctx_destroy(&ctx);
 }
 
-/* Double, frozen weights and other products are what they were. */
+/* Double, packed-only weights and other products are what they were. */
 static void nothing_else_is_rounded(void)
 {
     fv_ctx *ctx = make(FV_BF16);

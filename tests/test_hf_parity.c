@@ -162,7 +162,7 @@ static void decoder_matches(const char *name, int maps, bool loss)
     fixture f;
     if (!fixture_open(&f, name)) return;
     fv_ctx *ctx = f.ctx;
-    const fv_capture capture = {.what = {.weights = true}, .take = take_map, .user = &f};
+    const fv_capture capture = {.options = {.weights = true}, .on_weights = take_map, .user = &f};
     const fv_token_rows rows = {.ids = expected(&f, "input_ids")};
     fv_tensor *states =
         fv_transformer_decode(ctx, f.t, &rows, NULL, NULL, &(fv_pass){.capture = &capture});
@@ -185,7 +185,7 @@ static void bert_matches(void)
     fixture f;
     if (!fixture_open(&f, "bert")) return;
     fv_ctx *ctx = f.ctx;
-    const fv_capture capture = {.what = {.weights = true}, .take = take_map, .user = &f};
+    const fv_capture capture = {.options = {.weights = true}, .on_weights = take_map, .user = &f};
     const fv_token_rows rows = {.ids = expected(&f, "input_ids"),
                                 .types = expected(&f, "token_type_ids"),
                                 .mask = expected(&f, "attention_mask")};
@@ -219,7 +219,7 @@ static void marian_matches(void)
     fixture f;
     folder_make();
     if (marian_with_positions(folder) && fixture_open_at(&f, "marian", folder)) {
-        const fv_capture capture = {.what = {.weights = true}, .take = take_map, .user = &f};
+        const fv_capture capture = {.options = {.weights = true}, .on_weights = take_map, .user = &f};
         fv_tensor *memory, *logits = pass_both(&f, f.t, &capture, &memory);
         compare(&f, "encoder_last_hidden_state", memory, 2e-5);
         compare(&f, "logits", logits, 2e-5);
@@ -260,7 +260,7 @@ static void measure_own(fixture *f)
         fv_params_add(doubles, fv_params_name(from, i),
                       fv_cast(ctx, fv_params_tensor(from, i), FV_F64));
     CHECK_OK(ctx, fv_transformer_create(doubles, fv_transformer_settings(f->t), &exact));
-    const fv_capture capture = {.what = {.weights = true}, .take = take_own, .user = f};
+    const fv_capture capture = {.options = {.weights = true}, .on_weights = take_own, .user = f};
     if (exact) pass_both(f, exact, &capture, &memory);
     fv_no_grad_end(ctx);
     fv_transformer_destroy(&exact);
@@ -276,7 +276,7 @@ static void t5_matches(void)
     fixture f;
     if (!fixture_open(&f, "t5")) return;
     measure_own(&f);
-    const fv_capture capture = {.what = {.weights = true}, .take = take_map, .user = &f};
+    const fv_capture capture = {.options = {.weights = true}, .on_weights = take_map, .user = &f};
     fv_tensor *memory, *logits = pass_both(&f, f.t, &capture, &memory);
     compare(&f, "logits", logits, 2e-5);
     CHECK_EQ(f.maps, 4);

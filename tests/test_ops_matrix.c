@@ -234,7 +234,7 @@ static void packed_copy_follows_the_weight(void)
     fv_ctx_destroy(&ctx);
 }
 
-/* A frozen weight gives the products of its form, rows of it as an embedding, and nothing else. */
+/* A packed-only weight gives the products of its form, rows of it as an embedding, and nothing else. */
 static void frozen_weights(void)
 {
     for (int form = FV_WEIGHT_F32; form < FV_WEIGHT_FORM_COUNT; form++) {
@@ -264,9 +264,9 @@ static void frozen_weights(void)
         CHECK_EQ(fv_linear_pack_in_place(ctx, w, FV_WEIGHT_F32), FV_ERR_STATE);
         CHECK_EQ(fv_linear_pack(ctx, w), FV_ERR_STATE);
         fv_add(ctx, w, w);
-        CHECK_ERROR(ctx, FV_ERR_STATE, "frozen");
+        CHECK_ERROR(ctx, FV_ERR_STATE, "packed-only");
         fv_linear(ctx, fv_leaf(ctx, x), w, NULL);
-        CHECK_ERROR(ctx, FV_ERR_STATE, "frozen weight, which has no gradient");
+        CHECK_ERROR(ctx, FV_ERR_STATE, "packed-only weight, which has no gradient");
         fv_embedding(ctx, w, indices_of(ctx, (int64_t[]){OUT}, 1), -1);
         CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_INDEX);
         CHECK_EQ(fv_linear_pack_in_place(ctx, x, (fv_weight_form)9), FV_ERR_ARGUMENT);

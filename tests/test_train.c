@@ -237,7 +237,7 @@ static void weights_of_another_model_are_named(void)
     tiny_free(&t);
 }
 
-/* A matrix that files hold transposed comes back as it was; a frozen one can be neither saved nor
+/* A matrix that files hold transposed comes back as it was; a packed-only one can be neither saved nor
  * loaded, and the file stays. */
 static void transposed_weights_are_saved_and_loaded(void)
 {

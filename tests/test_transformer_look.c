@@ -31,8 +31,8 @@ static void look(small *s, const char *sites, const char *expected)
 {
     view v = {.answer = FV_OK};
     const fv_capture capture = {.sites = sites,
-                                .what = {.weights = true, .top = 2, .summary = true},
-                                .take = take,
+                                .options = {.weights = true, .top = 2, .summary = true},
+                                .on_weights = take,
                                 .user = &v};
     const fv_sequences one = one_of(s->t, 2);
     const fv_token_rows rows = fv_token_rows_varlen(s->ctx, &one);
@@ -62,7 +62,7 @@ static void a_look_may_fail_the_pass(void)
     const fv_transformer_config cfg = small_config(FV_FAMILY_GPT2);
     small s = small_make(&cfg);
     view v = {.answer = FV_ERR_CANCELLED};
-    const fv_capture capture = {.take = take, .user = &v};
+    const fv_capture capture = {.on_weights = take, .user = &v};
     const fv_pass pass = {.capture = &capture};
     const fv_sequences one = one_of(s.t, 0);
     const fv_token_rows rows = fv_token_rows_varlen(s.ctx, &one);
@@ -89,7 +89,7 @@ static fv_status keep(void *user, fv_ctx *ctx, const fv_site_weights *site)
                                       .col = kept->first,
                                       .cols = kept->length};
     fv_tensor *map =
-        kept->length ? fv_attention_weights(ctx, &seen->view, &part) : site->captured.weights;
+        kept->length ? fv_attention_weights(ctx, &seen->saved, &part) : site->captured.weights;
     kept->maps[kept->count++] = fv_scope_keep(ctx, map);
     return fv_ctx_error(ctx);
 }
@@ -97,8 +97,8 @@ static fv_status keep(void *user, fv_ctx *ctx, const fv_site_weights *site)
 static void pass_keeping(small *s, const fv_token_rows *target, const fv_token_rows *source,
                          kept_maps *kept)
 {
-    const fv_capture capture = {.what = {.weights = kept->length == 0, .view = kept->length > 0},
-                                .take = keep,
+    const fv_capture capture = {.options = {.weights = kept->length == 0, .saved = kept->length > 0},
+                                .on_weights = keep,
                                 .user = kept};
     const fv_pass pass = {.capture = &capture};
     fv_tensor *memory = fv_transformer_encode(s->ctx, s->t, source, &pass);
@@ -149,7 +149,7 @@ static fv_status sum_bands(void *user, fv_ctx *ctx, const fv_site_weights *site)
             .heads = seen->heads, .row = row, .rows = rows, .cols = seen->n_k};
         double sum = 0;
         fv_scope_begin(ctx);
-        fv_tensor *all = fv_sum(ctx, fv_attention_weights(ctx, &seen->view, &part), 4,
+        fv_tensor *all = fv_sum(ctx, fv_attention_weights(ctx, &seen->saved, &part), 4,
                                 (int[]){0, 1, 2, 3}, false);
         float *value = tensor_floats(ctx, all);
         if (value) sum = (double)value[0];
@@ -172,8 +172,8 @@ static uint64_t peak_of_a_look(bool whole)
     const fv_token_rows rows = fv_token_rows_varlen(s.ctx, &one);
     banded b = {.whole = whole};
     const fv_capture capture = {.sites = "decoder.0.self",
-                                .what = {.weights = whole, .view = true},
-                                .take = sum_bands,
+                                .options = {.weights = whole, .saved = true},
+                                .on_weights = sum_bands,
                                 .user = &b};
     const fv_pass pass = {.capture = &capture};
     fv_transformer_decode(s.ctx, s.t, &rows, NULL, NULL, &pass);

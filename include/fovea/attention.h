@@ -20,8 +20,8 @@
  *
  * and the weights of that op, recomputed from its log-sum-exp:
  *
- *     fv_attention_saved view = {.q = q, .k = k, .lse = lse, .rule = rule};
- *     fv_tensor *p = fv_attention_weights(ctx, &view, NULL);         // [batch, heads, n_q, n_k]
+ *     fv_attention_saved saved = {.q = q, .k = k, .lse = lse, .rule = rule};
+ *     fv_tensor *p = fv_attention_weights(ctx, &saved, NULL);         // [batch, heads, n_q, n_k]
  *
  * The kernels without tensors, and fv_attention_rule: fovea/attention_kernels.h.
  *
@@ -122,14 +122,14 @@ typedef struct fv_attention_region {
  * whole map. Poisons, besides: ARGUMENT (a region beyond the map).
  *
  *     fv_attention_region band = {.head = 3, .heads = 1, .row = 512, .rows = 64, .cols = n_k};
- *     fv_tensor *p = fv_attention_weights(ctx, &view, &band);        // [batch, 1, 64, n_k]
+ *     fv_tensor *p = fv_attention_weights(ctx, &saved, &band);        // [batch, 1, 64, n_k]
  */
-FV_API fv_tensor *fv_attention_weights(fv_ctx *ctx, const fv_attention_saved *view,
+FV_API fv_tensor *fv_attention_weights(fv_ctx *ctx, const fv_attention_saved *saved,
                                        const fv_attention_region *region);
 
 /* The `top` largest weights of each row, [batch, heads, n_q, top], as in fv_attn_summary; the keys
  * they belong to (i64) through `indices`, unless NULL. */
-FV_API fv_tensor *fv_attention_top(fv_ctx *ctx, const fv_attention_saved *view, int64_t top,
+FV_API fv_tensor *fv_attention_top(fv_ctx *ctx, const fv_attention_saved *saved, int64_t top,
                                    fv_tensor **indices);
 
 /* How widely attention is spread; see fv_attn_summary. */
@@ -139,7 +139,7 @@ typedef struct fv_attention_summary {
     fv_tensor *head_entropy, *head_distance; /* [batch, heads]: means over queries that see a key */
 } fv_attention_summary;
 
-FV_API fv_attention_summary fv_attention_summarise(fv_ctx *ctx, const fv_attention_saved *view);
+FV_API fv_attention_summary fv_attention_summarise(fv_ctx *ctx, const fv_attention_saved *saved);
 
 /* Which of these to capture during a call. Soft and local-m attention; capturing does not change
  * the results. */
@@ -147,7 +147,7 @@ typedef struct fv_attention_capture {
     bool weights; /* the whole map */
     int64_t top;  /* the largest of each row; 0: none */
     bool summary;
-    bool view; /* what weights are recomputed from, to compute regions of a large map later */
+    bool saved; /* what weights are recomputed from, to compute regions of a large map later */
 } fv_attention_capture;
 
 /* What was captured; NULL where it was not requested. */
@@ -156,7 +156,7 @@ typedef struct fv_attention_captured {
     fv_tensor *weights;                 /* [batch, heads, n_q, n_k] */
     fv_tensor *top_weights, *top_index; /* [batch, heads, n_q, top] */
     fv_attention_summary summary;
-    fv_attention_saved view;
+    fv_attention_saved saved;
 } fv_attention_captured;
 
 /* ---- the description -------------------------------------------------------------- */

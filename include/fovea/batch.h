@@ -97,7 +97,7 @@ typedef struct fv_site {
     fv_axis queries, keys;
 } fv_site;
 
-/* What was captured at one site during a pass. Tensors live until `take` returns. */
+/* What was captured at one site during a pass (a site is one attention layer of a model). Tensors live until `on_weights` returns. */
 typedef struct fv_site_weights {
     const char *name; /* "encoder.3.self" */
     bool encoder, cross;
@@ -108,24 +108,24 @@ typedef struct fv_site_weights {
 /*
  * Which attention weights to capture during a pass. They are recomputed from the log-sum-exp, so
  * capturing does not change the results. Of varlen sequences the map is that of the long row, zero
- * between them; with what.view the map of sequence i alone is the region that starts at row
+ * between them; with options.saved the map of sequence i alone is the region that starts at row
  * begin[i] and column begin[i] (of the source's `begin` at cross sites), and nothing else is
  * computed.
  */
 typedef struct fv_capture {
     const char
         *sites; /* names separated by commas, '*' for any part: "encoder.*.self"; NULL: all */
-    fv_attention_capture what;
+    fv_attention_capture options;
     /* Called for each site in the order of the pass. Not FV_OK: the pass fails with it. */
-    fv_status (*take)(void *user, fv_ctx *ctx, const fv_site_weights *site);
+    fv_status (*on_weights)(void *user, fv_ctx *ctx, const fv_site_weights *site);
     void *user;
 } fv_capture;
 
 /* Whether a site's weights were asked for. capture may be NULL. */
 FV_API bool fv_capture_wants(const fv_capture *capture, const char *site);
-/* For model kinds: hands the weights of a site, [rows, heads, queries, keys], to the capture of the
- * pass if it asks for the site; otherwise does nothing, and weights may be NULL. Poisons with what
- * `take` returns. */
+/* For model kinds: passes the weights of a site, [rows, heads, queries, keys], to the capture of the
+ * pass if it asks for the site; otherwise does nothing, and weights may be NULL. Sets the error that
+ * `on_weights` returns. */
 struct fv_pass;
 FV_API void fv_capture_give(fv_ctx *ctx, const struct fv_pass *pass, const char *site,
                             fv_tensor *weights);

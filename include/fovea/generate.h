@@ -83,7 +83,7 @@ FV_API FV_MUST_USE fv_status fv_generate_tokens(fv_cache *cache, const fv_tokeni
 
 typedef struct fv_generator fv_generator;
 
-/* Weights, frozen in `form`, tokenizer, cache. Fails: as fv_model_open and fv_tokenizer_load;
+/* Weights, packed in `form`, tokenizer, cache. Fails: as fv_model_open and fv_tokenizer_load;
  * UNSUPPORTED (the model does not generate). */
 FV_API FV_MUST_USE fv_status fv_generator_open(fv_ctx *ctx, const char *folder, fv_weight_form form,
                                                fv_generator **out);

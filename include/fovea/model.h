@@ -33,16 +33,16 @@
 extern "C" {
 #endif
 
-/* ---- what data tells a model -------------------------------------------------------------- */
+/* ---- abilities, and what the data says -------------------------------------------------------------- */
 
 /* What a model can do with inputs. */
 typedef enum fv_ability {
-    FV_CAN_TRANSLATE, /* text to text, by `steps` over "source" */
+    FV_CAN_TRANSLATE, /* text to text, by `make_stepper` over "source" */
     FV_CAN_GENERATE,  /* continue or answer a text */
     FV_CAN_FILL,      /* predict masked tokens */
     FV_CAN_CLASSIFY,
     FV_CAN_EMBED, /* one vector per row */
-    FV_CAN_POINT, /* choose among the inputs, by `steps` whose choices are the inputs */
+    FV_CAN_POINT, /* choose among the inputs, by a stepper whose choices are the inputs */
     FV_CAN_ACT,   /* values or logits of actions */
     FV_CAN_DRAW,  /* make samples */
     FV_ABILITY_COUNT
@@ -100,9 +100,9 @@ typedef struct fv_model_kind {
     unsigned abilities;  /* bits 1 << fv_ability: what models of this kind may be able to do */
     fv_key_table (*keys)(void); /* what a recipe may set */
 
-    /* Makes a model with parameters in `params`, which outlives it. Without `save`, the recipe has
-     * the kind's own keys only, as when the folder is opened again. What *self is set to is
-     * destroyed also on failure. Never NULL, nor is destroy. */
+    /* Makes a model with parameters in `params`, which outlives it. A kind without `save` sees only
+     * its own keys in the recipe, because only those are stored in config.json. *self is destroyed
+     * even if create fails. create and destroy must not be NULL. */
     fv_status (*create)(fv_params *params, const fv_recipe *recipe, const fv_data_spec *spec,
                         void **self);
     /* Makes a model from a folder, weights included, and says in `spec` what it reads from there.
@@ -119,12 +119,13 @@ typedef struct fv_model_kind {
     /* Abilities. Whether this model has one of those that its kind may have; NULL: all. */
     bool (*can)(const void *self, fv_ability ability);
     /* Reads the inputs and makes a stepper over them, which lives until the next call. */
-    fv_status (*steps)(void *self, const fv_batch *inputs, fv_stepper *out);
-    /* Logits [rows, classes], [tokens of the one row, classes], or, of a model that has no other
+    fv_status (*make_stepper)(void *self, const fv_batch *inputs, fv_stepper *out);
+    /* Logits [rows, classes]; of a batch of one row whose tokens are classified, [tokens, classes];
+     * or, of a model that has no other
      * classes, [rows, 2]: whether the second text follows the first. */
     fv_tensor *(*classify)(fv_ctx *ctx, void *self, const fv_batch *inputs, const fv_pass *pass);
     /* Logits [n, vocabulary] at the n positions of the i64 field "positions" of every row. */
-    fv_tensor *(*fill)(fv_ctx *ctx, void *self, const fv_batch *inputs, const fv_pass *pass);
+    fv_tensor *(*fill_mask)(fv_ctx *ctx, void *self, const fv_batch *inputs, const fv_pass *pass);
     /* One vector per row, [rows, width]; rule NULL: the kind's own. */
     fv_tensor *(*embed)(fv_ctx *ctx, void *self, const fv_batch *inputs,
                         const fv_embedding_rule *rule);
@@ -133,28 +134,30 @@ typedef struct fv_model_kind {
     /* Samples [rows, ...]; conditions may be NULL. */
     fv_tensor *(*draw)(fv_ctx *ctx, void *self, int64_t rows, const fv_batch *conditions);
 
-    /* Attention. Sites in the order of a pass; returns how many there are, fills at most `room`. */
-    int (*sites)(const void *self, fv_site *out, int room);
+    /* Attention. Sites in the order of a pass; returns how many there are and
+     * writes at most `capacity`. */
+    int (*attention_sites)(const void *self, fv_site *out, int capacity);
     /* Runs the model over inputs, and over "target" where it is there, for the pass's capture. */
-    fv_status (*trace)(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_pass *pass);
-    /* The attention of given targets [rows, most target tokens + 1, most source tokens], 0 past an
-     * end: one map that stands for the model's alignment. */
+    fv_status (*capture_attention)(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_pass *pass);
+    /* The attention for given targets, [rows, longest target + 1, longest source], 0 past an end:
+     * one map that stands for the model's alignment. */
     fv_tensor *(*align)(fv_ctx *ctx, void *self, const fv_batch *batch);
 
     /* Training. After a phase's update: moves running statistics and spectral-norm vectors forward,
      * in buffers of the parameter set (fv_params_add_buffer). A pass must not, or a phase that was
      * cancelled would count twice when the run resumes. Never cancelled itself. */
     fv_status (*step_done)(void *self, uint64_t step, int phase);
-    /* What else training keeps, as numbers that a state holds; asked for between steps. Setting
-     * fails: FORMAT. */
+    /* Other numbers that a saved training state holds; read between steps. Setting fails: FORMAT.
+     */
     void (*get_counters)(void *self, int64_t counters[FV_MODEL_COUNTERS]);
     fv_status (*set_counters)(void *self, const int64_t counters[FV_MODEL_COUNTERS]);
 
     bool trains_bf16;                     /* linear layers may compute in bf16 in training */
-    bool recomputes;                      /* fv_pass.checkpoint does something */
-    int64_t (*context)(const void *self); /* tokens of the longest sequence; 0: no bound */
+    bool supports_checkpointing;                      /* fv_pass.checkpoint does something */
+    int64_t (*max_length)(const void *self); /* tokens of the longest sequence; 0: no bound */
 
-    /* For running only: keeps matrices in another form. */
+    /* For inference: replaces each matrix by packed panels in f32, bf16 or int8 and frees the
+     * original; the model can no longer be trained. */
     fv_status (*pack)(void *self, fv_weight_form form);
     const fv_generation_defaults *(*generation)(const void *self); /* generation_config.json */
 } fv_model_kind;
@@ -171,8 +174,8 @@ FV_API const fv_model_kind *fv_model_kind_find(const fv_ctx *ctx, const char *na
 
 typedef struct fv_model fv_model;
 
-/* An untrained model of a registered kind; recipe NULL: its keys' defaults, of kinds without
- * `save`. Takes the spec's tokenizers over, also on failure. Fails: ARGUMENT (no such kind,
+/* An untrained model of a registered kind; recipe NULL: the defaults of its keys, which only
+ * kinds without `save` accept. Takes the spec's tokenizers over, also on failure. Fails: ARGUMENT (no such kind,
  * settings that do not fit), MEMORY. */
 FV_API FV_MUST_USE fv_status fv_model_create(fv_ctx *ctx, const char *kind, const fv_recipe *recipe,
                                              const fv_data_spec *spec, fv_model **out);
@@ -206,10 +209,10 @@ FV_API const char *fv_model_type(const fv_model *model);
 FV_API bool fv_model_can(const fv_model *model, fv_ability ability);
 /* Logits of classes, as the kind's `classify` makes them. Poisons: UNSUPPORTED (it has none). */
 FV_API fv_tensor *fv_model_classify(fv_model *model, const fv_batch *inputs, const fv_pass *pass);
-/* Runs the model for the pass's capture: its attention weights go to capture->take. Kinds without
+/* Runs the model for the pass's capture: its attention weights go to capture->on_weights. Kinds without
  * `trace` run their classify, or else their act. Fails: UNSUPPORTED, and what the pass fails
  * with. */
-FV_API FV_MUST_USE fv_status fv_model_trace(fv_model *model, const fv_batch *batch,
+FV_API FV_MUST_USE fv_status fv_model_capture_attention(fv_model *model, const fv_batch *batch,
                                             const fv_pass *pass);
 /* Tokenizers of both sides, from the model's folder if they are not there yet. Fails: as
  * fv_tokenizer_load; STATE (the model has no folder). */

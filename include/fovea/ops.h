@@ -104,7 +104,7 @@ FV_API fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv
  * the way and sum in float (`bf16` of fovea/kernels.h), which takes about half the time where the
  * CPU has AVX512_BF16. Tensors stay f32, and so does everything else: weights, gradients, biases,
  * norms, softmax, losses, optimizers. A layer's way back computes as its way forth did, whatever is
- * set by then. f64 tensors and weights that are packed or frozen are multiplied as they are.
+ * set by then. f64 tensors and packed weights are multiplied as they are.
  *
  *     fv_status s = fv_ctx_set_compute(ctx, FV_BF16);
  *
@@ -119,7 +119,7 @@ FV_API FV_MUST_USE fv_status fv_linear_pack(fv_ctx *ctx, fv_tensor *weight);
  * For running only: the panels take the place of the weight's memory, which is given back, in as
  * many bits as `form` has (fovea/kernels.h). From now on it has no gradient, and all that can read
  * it are fv_linear and, a row at a time, fv_embedding; anything else is FV_ERR_STATE. Fails: DTYPE
- * (not f32), SHAPE (not [out, in]), STATE (not valid, or frozen), ARGUMENT (form), MEMORY; it then
+ * (not f32), SHAPE (not [out, in]), STATE (not valid, or packed in place already), ARGUMENT (form), MEMORY; it then
  * is what it was.
  */
 FV_API FV_MUST_USE fv_status fv_linear_pack_in_place(fv_ctx *ctx, fv_tensor *weight,

@@ -1,6 +1,6 @@
 /*
- * fovea/recurrent.h: recurrent networks over sequences of different lengths (varlen), without work
- * on padding.
+ * fovea/recurrent.h: recurrent networks over sequences of different lengths, without work on
+ * padding.
  *
  *     fv_packed_sequences p;
  *     s = fv_pack_sequences(ctx, 3, (int64_t[]){5, 9, 2}, &p);       // three sequences
@@ -18,8 +18,8 @@
  *     fv_tensor *y = fv_packed_pool(ctx, &p, h, FV_POOL_MEAN);         // [3, 256]
  *     fv_packed_free(&p);
  *
- * Varlen rows. Sequences are sorted by length, longest first, and stored step by step: all first
- * tokens, then all second ones, ... (PyTorch's packed sequences). Step t of the i-th longest
+ * Sequences are packed as in PyTorch's PackedSequence: sorted by length, longest first, and stored
+ * step by step: all first tokens, then all second ones, ... Step t of the i-th longest
  * sequence is row p.first[t] + i. So the sequences that are still running at a step are its first
  * rows, and nothing else is computed.
  *
@@ -41,7 +41,7 @@
 extern "C" {
 #endif
 
-/* ---- varlen ----------------------------------------------------------------------- */
+/* ---- packed sequences ----------------------------------------------------------------------- */
 
 typedef struct fv_packed_sequences {
     fv_ctx *ctx;
@@ -55,25 +55,25 @@ typedef struct fv_packed_sequences {
 /* Equal lengths keep their order. Fails: ARGUMENT (a length < 1), MEMORY. */
 FV_API FV_MUST_USE fv_status fv_pack_sequences(fv_ctx *ctx, int64_t sequences,
                                                const int64_t *lengths, fv_packed_sequences *out);
-FV_API void fv_packed_free(fv_packed_sequences *varlen); /* before the context */
+FV_API void fv_packed_free(fv_packed_sequences *packed); /* before the context */
 
-/* Host tokens as varlen rows: tokens[i] are those of the i-th given sequence -> i64 [total]. */
-FV_API fv_tensor *fv_packed_tokens(fv_ctx *ctx, const fv_packed_sequences *varlen,
+/* Host tokens as packed rows: tokens[i] are those of the i-th given sequence -> i64 [total]. */
+FV_API fv_tensor *fv_packed_tokens(fv_ctx *ctx, const fv_packed_sequences *packed,
                                    const int64_t *const *tokens);
 /* Varlen rows [total, d] -> padded [sequences, steps, d]; padding is copies of row 0: mask it.
  * Sequence i of the result is the given one order[i], or i with order NULL. */
-FV_API fv_tensor *fv_packed_pad(fv_ctx *ctx, const fv_packed_sequences *varlen, fv_tensor *x,
+FV_API fv_tensor *fv_packed_pad(fv_ctx *ctx, const fv_packed_sequences *packed, fv_tensor *x,
                                 const int64_t *order);
 /* Their lengths in the same order, i64 [sequences]: key_lengths of an attention. */
-FV_API fv_tensor *fv_packed_lengths(fv_ctx *ctx, const fv_packed_sequences *varlen,
+FV_API fv_tensor *fv_packed_lengths(fv_ctx *ctx, const fv_packed_sequences *packed,
                                     const int64_t *order);
 
 /* u8 [sequences, steps]: 1 past the end of a given sequence. */
-FV_API fv_tensor *fv_packed_padding_mask(fv_ctx *ctx, const fv_packed_sequences *varlen);
+FV_API fv_tensor *fv_packed_padding_mask(fv_ctx *ctx, const fv_packed_sequences *packed);
 
 typedef enum fv_pool_kind { FV_POOL_LAST, FV_POOL_MEAN, FV_POOL_MAX } fv_pool_kind;
 /* One row per sequence, in the given order: its last step, or the mean or maximum of its steps. */
-FV_API fv_tensor *fv_packed_pool(fv_ctx *ctx, const fv_packed_sequences *varlen, fv_tensor *x,
+FV_API fv_tensor *fv_packed_pool(fv_ctx *ctx, const fv_packed_sequences *packed, fv_tensor *x,
                                  fv_pool_kind kind);
 
 /* ---- networks --------------------------------------------------------------------- */
@@ -116,7 +116,7 @@ FV_API FV_MUST_USE fv_status fv_rnn_create(fv_params *params, const char *prefix
 /* x [total, input] -> [total, hidden (x 2)]. `start` (or NULL: zeros) and `last` (or NULL) are in
  * the given order of sequences. */
 FV_API fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x,
-                             const fv_packed_sequences *varlen, const fv_rnn_state *start,
+                             const fv_packed_sequences *packed, const fv_rnn_state *start,
                              bool training, fv_rnn_state *last);
 
 /* One step of one cell: gates of the input [rows, k hidden] (k = 1, 3, 4) and the state. *c may
@@ -144,8 +144,8 @@ FV_API fv_tensor *fv_rnn_step(fv_ctx *ctx, fv_cell cell, const fv_rnn_weights *w
  *     cfg.pool = FV_POOL_MEAN;
  *     fv_sequence_net net;
  *     s = fv_sequence_net_create(params, "classifier", &cfg, &net);
- *     fv_packed_sequences p;                                      // of the sentences,
- * fovea/recurrent.h s = fv_pack_sequences(ctx, sentences, lengths, &p);
+ *     fv_packed_sequences p;
+ *     s = fv_pack_sequences(ctx, sentences, lengths, &p);
  *     // words [p.total, 64]
  *     fv_sequence_net_input in = {.x = words, .from = &p, .training = true};
  *     fv_tensor *logits = fv_sequence_net_run(ctx, &net, &in);   // [sentences, 5]
@@ -198,15 +198,15 @@ FV_API FV_MUST_USE fv_status fv_sequence_net_create(fv_params *params, const cha
                                                     fv_sequence_net *out);
 
 typedef struct fv_sequence_net_input {
-    fv_tensor *x; /* one: [n, input]; many: varlen by `from`, [from->total, input] */
+    fv_tensor *x; /* one: [n, input]; many: packed by `from`, [from->total, input] */
     const fv_packed_sequences *from; /* many; else NULL */
-    fv_tensor *fed;                  /* a writer's: varlen by `to`, [to->total, fed]; else NULL */
+    fv_tensor *fed;                  /* a writer's: packed by `to`, [to->total, fed]; else NULL */
     const fv_packed_sequences *to;   /* as many sequences as x has; else NULL */
     bool training;
 } fv_sequence_net_input;
 
-/* To one: [n, output], in the given order. Many: varlen like x, [from->total, output]. With a
- * writer: varlen like `fed`, [to->total, output]. */
+/* To one: [n, output], in the given order. Many: packed like x, [from->total, output]. With a
+ * writer: packed like `fed`, [to->total, output]. */
 FV_API fv_tensor *fv_sequence_net_run(fv_ctx *ctx, const fv_sequence_net *net,
                                       const fv_sequence_net_input *in);
 

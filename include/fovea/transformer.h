@@ -11,9 +11,10 @@
  *     fv_sequences texts = {.count = 2, .tokens = tokens, .length = lengths};
  *     fv_tensor *loss = fv_transformer_lm_loss(ctx, model, &texts, NULL);   // summed
  *
- *     fv_token_rows rows = fv_token_rows_varlen(ctx, &texts);             // or ids [batch, n] of
- * your own fv_tensor *h = fv_transformer_decode(ctx, model, &rows, NULL, NULL, NULL); fv_tensor
- * *logits = fv_transformer_logits(ctx, model, h); fv_transformer_destroy(&model);
+ *     fv_token_rows rows = fv_token_rows_varlen(ctx, &texts);   // or ids [batch, n] of your own
+ *     fv_tensor *h = fv_transformer_decode(ctx, model, &rows, NULL, NULL, NULL);
+ *     fv_tensor *logits = fv_transformer_logits(ctx, model, h);
+ *     fv_transformer_destroy(&model);
  *
  * fovea/model.h opens and saves them in Hugging Face folders.
  *
@@ -318,7 +319,7 @@ FV_API FV_MUST_USE fv_status fv_transformer_cost(fv_ctx *ctx, const fv_transform
 /*
  * For inference only: every matrix of the blocks, the embeddings and the output are replaced by
  * panels in `form` (fv_linear_pack_in_place). Norms, biases and positions stay f32. Fails: STATE
- * (frozen already), MEMORY; matrices before the one that failed are frozen then.
+ * (packed already), MEMORY; matrices before the one that failed are packed then.
  */
 FV_API FV_MUST_USE fv_status fv_transformer_pack(fv_transformer *model, fv_weight_form form);
 

@@ -60,7 +60,7 @@ static void capture(const fv_attention_call *call, fv_tensor *lse, fv_attention_
 {
     fv_ctx *ctx = call->ctx;
     const fv_attention_capture *what = &call->how.capture;
-    if (!what->weights && what->top == 0 && !what->summary && !what->view) return;
+    if (!what->weights && what->top == 0 && !what->summary && !what->saved) return;
     fv_attention_saved view = kernel_inputs(call, NULL, call->in->visible, 0);
     view.lse = lse;
     if (ctx->error != FV_OK) return;
@@ -70,7 +70,7 @@ static void capture(const fv_attention_call *call, fv_tensor *lse, fv_attention_
     if (what->weights) out->weights = fv_attention_weights(ctx, &view, NULL);
     if (what->top > 0) out->top_weights = fv_attention_top(ctx, &view, what->top, &out->top_index);
     if (what->summary) out->summary = fv_attention_summarise(ctx, &view);
-    if (what->view) out->view = view;
+    if (what->saved) out->saved = view;
 }
 
 static void attend_softly(fv_attention_call *call, fv_attention_result *out)

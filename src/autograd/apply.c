@@ -15,7 +15,7 @@ static bool is_usable(fv_ctx *ctx, const fv_op_desc *desc, int i, const fv_tenso
     if (t->flags & FV_TENSOR_PACKED_ONLY) {
         if (desc->packed_only_inputs >> i & 1u) return true;
         fv_poison(ctx, FV_ERR_STATE,
-                  "%s: input %d is a frozen weight, which only linear and embedding can read",
+                  "%s: input %d is a packed-only weight, which only linear and embedding can read",
                   desc->name, i);
         return false;
     }

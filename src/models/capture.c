@@ -47,6 +47,6 @@ void fv_capture_give(fv_ctx *ctx, const fv_pass *pass, const char *site, fv_tens
                                                 .n_q = fv_tensor_size(weights, 2),
                                                 .n_k = fv_tensor_size(weights, 3),
                                                 .weights = weights}};
-    const fv_status status = pass->capture->take(pass->capture->user, ctx, &shown);
+    const fv_status status = pass->capture->on_weights(pass->capture->user, ctx, &shown);
     if (status != FV_OK && ctx->error == FV_OK) fv_poison_last(ctx, status);
 }

@@ -70,7 +70,7 @@ static fv_tensor *align_in(fv_ctx *ctx, const fv_transformer_self *p, const fv_b
              (long long)(c->decoder_layers > 1 ? c->decoder_layers - 2 : 0));
     head_mean mean = {.targets = &targets, .out = ctx->invalid};
     const fv_capture capture = {
-        .sites = site, .what = {.weights = true}, .take = take, .user = &mean};
+        .sites = site, .options = {.weights = true}, .on_weights = take, .user = &mean};
     const fv_pass capturing = {.capture = &capture};
     const fv_encode_call call = {.padded = true};
     fv_memory memory;

@@ -232,16 +232,16 @@ fv_tensor *fv_model_classify(fv_model *m, const fv_batch *inputs, const fv_pass 
     return m->ctx->invalid;
 }
 
-fv_status fv_model_trace(fv_model *m, const fv_batch *batch, const fv_pass *pass)
+fv_status fv_model_capture_attention(fv_model *m, const fv_batch *batch, const fv_pass *pass)
 {
     const fv_model_kind *k = m->kind;
-    FV_RETURN_IF(!k->trace && !k->classify && !k->act, m->ctx, FV_ERR_UNSUPPORTED,
+    FV_RETURN_IF(!k->capture_attention && !k->classify && !k->act, m->ctx, FV_ERR_UNSUPPORTED,
                  "a %s model has no attention to capture", m->type);
     fv_status status = m->ctx->error;
     fv_scope_begin(m->ctx);
     fv_no_grad_begin(m->ctx);
-    if (status == FV_OK && k->trace)
-        status = k->trace(m->ctx, m->self, batch, pass);
+    if (status == FV_OK && k->capture_attention)
+        status = k->capture_attention(m->ctx, m->self, batch, pass);
     else if (status == FV_OK)
         (k->classify ? k->classify : k->act)(m->ctx, m->self, batch, pass);
     fv_no_grad_end(m->ctx);

@@ -36,7 +36,7 @@ fv_status fv_transformer_pack(fv_transformer *m, fv_weight_form form)
     if (ctx->error != FV_OK) return ctx->error;
     const fv_tensor *first = m->decoder.layers ? m->decoder.embedding : m->encoder.embedding;
     FV_RETURN_IF(first->flags & FV_TENSOR_PACKED_ONLY, ctx, FV_ERR_STATE,
-                 "transformer: the weights are frozen already");
+                 "transformer: the weights are packed already");
     FV_TRY(freeze_side(ctx, &m->encoder, form));
     FV_TRY(freeze_side(ctx, &m->decoder, form));
     FV_TRY(pack(ctx, m->logits, form));

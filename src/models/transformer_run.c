@@ -21,7 +21,7 @@ static void show(fv_ctx *ctx, const fv_capture *capture, fv_site_weights *site,
 {
     if (ctx->error != FV_OK || !fv_capture_wants(capture, site->name)) return;
     site->captured = result->captured;
-    const fv_status status = capture->take(capture->user, ctx, site);
+    const fv_status status = capture->on_weights(capture->user, ctx, site);
     if (status != FV_OK && ctx->error == FV_OK) fv_poison_last(ctx, status);
 }
 
@@ -72,8 +72,8 @@ static fv_tensor *run_block(fv_ctx *ctx, const fv_side *s, int64_t layer, fv_blo
     fv_site_weights self = site_of(s, layer, false, names[0]),
                     cross = site_of(s, layer, true, names[1]);
     const fv_attention_capture nothing = {.weights = false};
-    in->capture_self = fv_capture_wants(capture, self.name) ? capture->what : nothing;
-    in->capture_cross = fv_capture_wants(capture, cross.name) ? capture->what : nothing;
+    in->capture_self = fv_capture_wants(capture, self.name) ? capture->options : nothing;
+    in->capture_cross = fv_capture_wants(capture, cross.name) ? capture->options : nothing;
     fv_block_result result;
     fv_scope_begin(ctx);
     fv_tensor *y = fv_block_run(ctx, &s->blocks[layer], in, &result);

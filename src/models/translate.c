@@ -40,7 +40,7 @@ typedef struct job {
 /* Whether the model has attention to show. */
 static bool attends(const fv_model *t)
 {
-    return t->kind->align && (!t->kind->sites || t->kind->sites(t->self, NULL, 0) > 0);
+    return t->kind->align && (!t->kind->attention_sites || t->kind->attention_sites(t->self, NULL, 0) > 0);
 }
 
 /* One sequence, for a list of length one. */
@@ -74,7 +74,7 @@ static fv_status align(fv_model *t, const one *source, const one *target, fv_are
 
 fv_status fv_translate_ready(fv_model *t)
 {
-    FV_RETURN_IF(!fv_model_can(t, FV_CAN_TRANSLATE) || !t->kind->steps, t->ctx, FV_ERR_FORMAT,
+    FV_RETURN_IF(!fv_model_can(t, FV_CAN_TRANSLATE) || !t->kind->make_stepper, t->ctx, FV_ERR_FORMAT,
                  "%.150s: a %s model does not translate", t->folder ? t->folder : "model", t->type);
     return fv_model_load_tokenizers(t);
 }
@@ -129,7 +129,7 @@ static fv_status decode(job *j, int64_t first, const fv_batch *sources, const in
     fv_search_config how = j->cfg->search;
     how.first_source += first;
     how.want_weights = how.want_weights || j->cfg->replace_unknown;
-    FV_TRY(j->t->kind->steps(j->t->self, sources, &stepper));
+    FV_TRY(j->t->kind->make_stepper(j->t->self, sources, &stepper));
     return fv_search(j->t->ctx, &stepper, sources->rows, most, &how, out);
 }
 

@@ -42,18 +42,18 @@ fv_status fv_pack_sequences(fv_ctx *ctx, int64_t sequences, const int64_t *lengt
                             fv_packed_sequences *out)
 {
     fv_packed_sequences p = {.ctx = ctx, .sequences = sequences};
-    FV_RETURN_IF(sequences < 0, ctx, FV_ERR_ARGUMENT, "varlen: %lld sequences",
+    FV_RETURN_IF(sequences < 0, ctx, FV_ERR_ARGUMENT, "packed: %lld sequences",
                  (long long)sequences);
     for (int64_t i = 0; i < sequences; i++) {
         FV_RETURN_IF(lengths[i] < 1 || lengths[i] > INT32_MAX, ctx, FV_ERR_ARGUMENT,
-                     "varlen: sequence %lld has length %lld", (long long)i, (long long)lengths[i]);
+                     "packed: sequence %lld has length %lld", (long long)i, (long long)lengths[i]);
         if (lengths[i] > p.steps) p.steps = lengths[i];
     }
     size_t bytes;
     int64_t *room = NULL;
     if (fv_checked_mul_size(count_numbers(&p), sizeof *room, &bytes))
         room = fv_mem_alloc(&ctx->mem, bytes);
-    FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "varlen: no memory");
+    FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "packed: no memory");
     p.length = room;
     p.order = p.length + sequences;
     p.rank = p.order + sequences;
@@ -81,7 +81,7 @@ static fv_tensor *make_index(fv_ctx *ctx, const fv_packed_sequences *p, int64_t 
     const size_t bytes = (size_t)count * sizeof(int64_t);
     int64_t *host = fv_mem_alloc(&ctx->mem, bytes);
     if (!host) {
-        fv_poison(ctx, FV_ERR_MEMORY, "varlen: no memory for an index of %lld rows",
+        fv_poison(ctx, FV_ERR_MEMORY, "packed: no memory for an index of %lld rows",
                   (long long)count);
         return ctx->invalid;
     }

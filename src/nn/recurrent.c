@@ -81,7 +81,7 @@ static fv_tensor *reorder(fv_ctx *ctx, fv_tensor *x, int64_t n, const int64_t *i
 typedef struct pass {
     fv_ctx *ctx;
     const fv_rnn_weights *weights;
-    const fv_packed_sequences *varlen;
+    const fv_packed_sequences *packed;
     bool reverse;
     fv_tensor *x, *lengths;     /* all inputs, and i64 [sequences] */
     fv_tensor *gates;           /* of these inputs; NULL: not computed yet */
@@ -134,16 +134,16 @@ static fv_tensor *resize(const pass *p, fv_tensor *state, fv_tensor *start, int6
 /* Forward: sequences that end after step t keep their state in `ended`. */
 static void keep_ended(const pass *p, int64_t t, fv_tensor *state, fv_tensor **ended)
 {
-    const int64_t next = t + 1 < p->varlen->steps ? p->varlen->rows[t + 1] : 0;
-    if (next == p->varlen->rows[t]) return;
-    fv_tensor *some = slice_rows(p->ctx, state, next, p->varlen->rows[t]);
+    const int64_t next = t + 1 < p->packed->steps ? p->packed->rows[t + 1] : 0;
+    if (next == p->packed->rows[t]) return;
+    fv_tensor *some = slice_rows(p->ctx, state, next, p->packed->rows[t]);
     *ended = *ended ? concat_rows(p->ctx, some, *ended) : some;
 }
 
 /* All steps; h of each into all[t]. */
 static void run_steps(pass *p, fv_tensor *gates, fv_tensor **all)
 {
-    const fv_packed_sequences *pk = p->varlen;
+    const fv_packed_sequences *pk = p->packed;
     fv_ctx *ctx = p->ctx;
     fv_tensor *start = p->h0, *ended = NULL, *none = NULL;
     const int64_t width[2] = {pk->sequences, fv_tensor_size(gates, 1)};
@@ -162,15 +162,15 @@ static void run_steps(pass *p, fv_tensor *gates, fv_tensor **all)
 static fv_tensor *run_plain(pass *p)
 {
     fv_ctx *ctx = p->ctx;
-    const size_t bytes = (size_t)p->varlen->steps * sizeof(fv_tensor *);
+    const size_t bytes = (size_t)p->packed->steps * sizeof(fv_tensor *);
     fv_tensor **steps = fv_mem_alloc(&ctx->mem, bytes);
     if (!steps) {
-        fv_poison(ctx, FV_ERR_MEMORY, "rnn: no memory for %lld steps", (long long)p->varlen->steps);
+        fv_poison(ctx, FV_ERR_MEMORY, "rnn: no memory for %lld steps", (long long)p->packed->steps);
         return ctx->invalid;
     }
     if (ctx->error == FV_OK) run_steps(p, p->gates, steps);
     fv_tensor *h =
-        ctx->error == FV_OK ? fv_concat(ctx, (int)p->varlen->steps, steps, 0) : ctx->invalid;
+        ctx->error == FV_OK ? fv_concat(ctx, (int)p->packed->steps, steps, 0) : ctx->invalid;
     fv_mem_free(&ctx->mem, steps, bytes);
     return h;
 }
@@ -179,7 +179,7 @@ static fv_tensor *run_plain(pass *p)
 
 static fv_tensor *sort_state(const pass *p, fv_tensor *given)
 {
-    return given ? reorder(p->ctx, given, p->varlen->sequences, p->varlen->order) : NULL;
+    return given ? reorder(p->ctx, given, p->packed->sequences, p->packed->order) : NULL;
 }
 
 static fv_tensor *run_direction(const fv_rnn *rnn, int layer, int direction, pass *p,
@@ -196,7 +196,7 @@ static fv_tensor *run_direction(const fv_rnn *rnn, int layer, int direction, pas
     p->gates = NULL;
     if (p->ctx->error != FV_OK) return p->ctx->invalid;
     if (last) {
-        const int64_t n = p->varlen->sequences, *rank = p->varlen->rank;
+        const int64_t n = p->packed->sequences, *rank = p->packed->rank;
         last->h[layer][direction] = reorder(p->ctx, p->h_last, n, rank);
         last->c[layer][direction] = lstm ? reorder(p->ctx, p->c_last, n, rank) : NULL;
     }
@@ -205,12 +205,12 @@ static fv_tensor *run_direction(const fv_rnn *rnn, int layer, int direction, pas
 
 /* All layers, from inputs or from the gates of the first one. */
 static fv_tensor *run_layers(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, fv_tensor *const *gates,
-                             const fv_packed_sequences *varlen, const fv_rnn_state *start,
+                             const fv_packed_sequences *packed, const fv_rnn_state *start,
                              bool training, fv_rnn_state *last)
 {
     const fv_rnn_config *cfg = &rnn->cfg;
-    pass p = {.ctx = ctx, .varlen = varlen};
-    p.lengths = fv_from_host(ctx, FV_I64, 1, &varlen->sequences, varlen->length);
+    pass p = {.ctx = ctx, .packed = packed};
+    p.lengths = fv_from_host(ctx, FV_I64, 1, &packed->sequences, packed->length);
     for (int layer = 0; layer < cfg->layers && ctx->error == FV_OK; layer++) {
         if (layer > 0 && training) x = fv_dropout(ctx, x, cfg->dropout);
         p.x = x;
@@ -229,7 +229,7 @@ fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_pac
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     if (p->sequences == 0 || fv_tensor_rank(x) != 2 || fv_tensor_size(x, 0) != p->total) {
-        fv_poison(ctx, FV_ERR_SHAPE, "rnn: expected varlen input [%lld, %lld]", (long long)p->total,
+        fv_poison(ctx, FV_ERR_SHAPE, "rnn: expected packed input [%lld, %lld]", (long long)p->total,
                   (long long)rnn->cfg.input);
         return ctx->invalid;
     }

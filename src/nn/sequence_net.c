@@ -137,7 +137,7 @@ fv_tensor *fv_sequence_net_run(fv_ctx *ctx, const fv_sequence_net *net,
     const bool one = from_one(net->cfg.layout);
     if (one != (in->from == NULL) || fv_tensor_rank(in->x) != 2)
         return refuse(ctx, one ? "expected one vector per row, [n, input], and `from` NULL"
-                               : "expected varlen sequences, [total, input]");
+                               : "expected packed sequences, [total, input]");
     if (!one) return run_over(ctx, net, in, in->from);
     fv_packed_sequences rows;
     const fv_status status = one_step_each(ctx, fv_tensor_size(in->x, 0), &rows);

@@ -57,7 +57,7 @@ static inline bool fv_weight_packed(const fv_tensor *w)
     if (w->flags & FV_TENSOR_PACKED_ONLY) return true;
     return w->packed && w->packed_version == w->buffer->version;
 }
-/* For infer: refuses a frozen weight in a recorded call, since it has no gradient. */
+/* For infer: refuses a packed-only weight in a recorded call, since it has no gradient. */
 fv_status fv_need_not_frozen(fv_op_run *run, int i);
 
 /*

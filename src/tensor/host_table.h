@@ -2,9 +2,9 @@
  * Tensors whose values are computed on the host, such as position tables: memory from the context,
  * and the tensor made from it.
  *
- *     double *x = fv_host_alloc(ctx, FV_F64, 2, shape);                    // NULL: the error is
- * set for (...) x[i] = ...;                                               // not if it is NULL
- *     return fv_host_tensor(ctx, FV_F64, x, 2, shape, FV_F32);            // gives x back
+ *     double *x = fv_host_alloc(ctx, FV_F64, 2, shape);          // NULL: the error is set
+ *     for (...) x[i] = ...;                                      // not if it is NULL
+ *     return fv_host_tensor(ctx, FV_F64, x, 2, shape, FV_F32);   // gives x back
  */
 #ifndef FV_TENSOR_HOST_TABLE_H
 #define FV_TENSOR_HOST_TABLE_H

@@ -46,7 +46,7 @@ static fv_status check_access(fv_ctx *ctx, const fv_tensor *t, const char *call)
     FV_RETURN_IF(t->ctx != ctx, ctx, FV_ERR_ARGUMENT, "%s: the tensor belongs to another context",
                  call);
     FV_RETURN_IF(t->flags & FV_TENSOR_PACKED_ONLY, ctx, FV_ERR_STATE,
-                 "%s: the tensor is a frozen weight: only products and embeddings read it", call);
+                 "%s: the tensor is a packed-only weight (fv_linear_pack_in_place): only products and embeddings read it", call);
     FV_RETURN_IF(
         t->flags & FV_TENSOR_RELEASED, ctx, FV_ERR_STATE,
         "%s: backward released the tensor's memory; call fv_retain() on it before backward", call);

@@ -115,7 +115,7 @@ static fv_status check_model(const fv_run *run, const fv_model_kind *kind)
 {
     FV_RETURN_IF(run->train.compute != FV_F32 && !kind->trains_bf16, run->ctx, FV_ERR_ARGUMENT,
                  "train.compute_dtype is bf16: %s models train in f32 only", kind->name);
-    FV_RETURN_IF(run->train.recompute && !kind->recomputes, run->ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(run->train.recompute && !kind->supports_checkpointing, run->ctx, FV_ERR_ARGUMENT,
                  "train.recompute: %s models have no blocks to recompute", kind->name);
     return FV_OK;
 }

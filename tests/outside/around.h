@@ -36,7 +36,7 @@ extern fv_recipe *recipe;
 extern fv_safetensors *file;
 extern fv_model *translator;
 extern fv_text other;
-extern fv_attention_saved view;
+extern fv_attention_saved saved;
 extern fv_attention_result out;
 extern fv_tensor *log_py;
 typedef struct my_layer {

@@ -38,7 +38,7 @@ static bool both_sides(fv_ctx *ctx, const void *unused)
     cfg.bos = 0;
     cfg.eos = 1;
     bool seen = false;
-    const fv_capture capture = {.what = {.weights = true}, .take = look_at, .user = &seen};
+    const fv_capture capture = {.options = {.weights = true}, .on_weights = look_at, .user = &seen};
     fv_params *params = NULL;
     fv_transformer *t = NULL;
     fv_scope_begin(ctx);
@@ -74,7 +74,7 @@ static bool folder(fv_ctx *ctx, const void *unused)
     return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
 }
 
-/* Frozen weights, a cache, and a search over it: prompts of two lengths, or sources. */
+/* Packed-only weights, a cache, and a search over it: prompts of two lengths, or sources. */
 static bool generation(fv_ctx *ctx, fv_family family, int beam)
 {
     static const int64_t list[3] = {3, 4, 5};

@@ -1,5 +1,5 @@
 /*
- * The recurrent encoder: tokens to a memory of hidden states. Sequences are varlen rows
+ * The recurrent encoder: tokens to a memory of hidden states. Sequences are packed rows
  * (fovea/recurrent.h), so nothing is computed for padding.
  */
 #include "models/parts/encoder_rnn.h"
@@ -97,7 +97,7 @@ static void prepare(fv_ctx *ctx, void *self, const fv_batch *batch)
 
 /* ---- encoding ------------------------------------------------------------------------------- */
 
-/* Where step t of a sequence is read when it is fed from its end: an index over varlen rows that is
+/* Where step t of a sequence is read when it is fed from its end: an index over packed rows that is
  * its own inverse. */
 static fv_tensor *reversed_index(fv_ctx *ctx, const fv_packed_sequences *p)
 {

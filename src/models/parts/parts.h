@@ -101,9 +101,9 @@ typedef struct fv_encoder_part {
     void (*prepare)(fv_ctx *ctx, void *self, const fv_batch *batch);
 } fv_encoder_part;
 
-/* Keys, values and lengths of *out from states [all positions, width], in varlen layout;
+/* Keys, values and lengths of *out from states [all positions, width], in packed layout;
  * keys are projected once for all decoder steps, and without the padding. */
-void fv_memory_from_packed(fv_ctx *ctx, fv_tensor *states, const fv_packed_sequences *varlen,
+void fv_memory_from_packed(fv_ctx *ctx, fv_tensor *states, const fv_packed_sequences *packed,
                            const fv_encode_call *call, fv_memory *out);
 
 /* ---- decoders ------------------------------------------------------------------------------- */

@@ -128,7 +128,7 @@ static fv_status open_classify(const fv_task_config *cfg, fv_data_spec *spec, vo
 static fv_status size_window(fv_text_task *run, const fv_model *model)
 {
     const fv_model_kind *kind = fv_model_kind_of(model);
-    const int64_t most = kind->context ? kind->context(fv_model_self(model)) : 0,
+    const int64_t most = kind->max_length ? kind->max_length(fv_model_self(model)) : 0,
                   asked = fv_recipe_int(run->recipe, "data.length"),
                   marks = run->goal == FV_TEXT_LANGUAGE ? 0 : 2 + run->next_sentence;
     FV_RETURN_IF(most > 0 && asked > most, run->ctx, FV_ERR_ARGUMENT,

@@ -64,7 +64,7 @@ static fv_status score_masked(const fv_text_task *run, fv_model *model, fv_arena
                                     .dtype = FV_I64,
                                     .row = (const void *const *)list.row,
                                     .length = list.length});
-    fv_tensor *logits = fv_model_kind_of(model)->fill(ctx, fv_model_self(model), &batch, NULL);
+    fv_tensor *logits = fv_model_kind_of(model)->fill_mask(ctx, fv_model_self(model), &batch, NULL);
     return score(ctx, logits, numbers(ctx, list.token, run->masked), s);
 }
 
