@@ -1,5 +1,5 @@
-# What `make install` puts under the prefix. Everything is found from where it lies, so that the
-# installed tree can be moved.
+# What `make install` puts under the prefix. Installed files find each other by
+# relative paths, so that the installed tree can be moved.
 include(CMakePackageConfigHelpers)
 
 add_custom_target(product DEPENDS fovea_shared fovea_static)

@@ -67,7 +67,7 @@ if(FV_SANITIZE)
   # the address sanitizer sees the same.
   list(APPEND FV_COMPILE_OPTIONS -fsanitize=${FV_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
-  # A variable that nobody set is the same nonsense in every run, not what lay on the stack.
+  # An uninitialised variable has the same garbage value in every run, not what was on the stack.
   if(NOT FV_SANITIZE MATCHES "memory")
     list(APPEND FV_COMPILE_OPTIONS -ftrivial-auto-var-init=pattern)
   endif()

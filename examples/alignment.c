@@ -229,7 +229,7 @@ int main(int argc, char **argv)
     printf("strongest weight on the word that is translated: %.1f %%\n\n", 100 * aligned);
     show(ctx, &batch[0], weights, argc > 1 ? argv[1] : NULL);
     claim(right >= 0.98 * all, "it translates");
-    claim(aligned >= 0.9, "it looks where it should, and nobody told it");
+    claim(aligned >= 0.9, "it learns the alignment without supervision");
     fv_optim_destroy(&optim);
     fv_params_destroy(&params);
     fv_ctx_destroy(&ctx);

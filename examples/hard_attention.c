@@ -5,7 +5,7 @@
  *     gradient = d log p(y|s) + (log p(y|s) - b) d log p(s) + lambda d H
  *
  * with b, a moving average, as what is usual. The task: eight cards, each with a colour and a
- * number; asked for a colour, say the number. Nobody tells the model which card to look at. Soft
+ * number; given a colour, answer the number. The model is not told which card to look at. Soft
  * attention learns the same game beside it.
  *
  *     hard_attention [picture.svg]
@@ -81,8 +81,8 @@ static fv_tensor *parameter(fv_ctx *ctx, fv_params *params, const char *name, in
                          fv_rand_normal(ctx, FV_F32, 2, (int64_t[]){rows, WIDTH}, 0, 0.5));
 }
 
-/* One update. Soft attention has a gradient of its own; hard attention is judged by what came of
- * its choice, against what usually comes. */
+/* One update. Soft attention has a gradient of its own; hard attention is rewarded for
+ * choices that make the answer likelier than average. */
 static void learn(fv_ctx *ctx, const model *m, fv_optim *optim, const games *g, bool hard,
                   fv_baseline *usual)
 {

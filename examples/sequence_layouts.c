@@ -181,7 +181,7 @@ int main(void)
         fv_sequence_layout kind;
         const char *name;
         int steps;
-        double least;
+        double min_share;
     } tasks[] = {{FV_LAYOUT_ONE_TO_ONE, "one to one: a multiple of three?", 800, 0.95},
                  {FV_LAYOUT_ONE_TO_MANY, "one to many: counting down", 100, 0.99},
                  {FV_LAYOUT_MANY_TO_ONE, "many to one: which digit came most", 500, 0.85},
@@ -190,7 +190,7 @@ int main(void)
     for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++) {
         const double share = learn(tasks[i].kind, tasks[i].steps);
         printf("%-38s %5.1f %% right\n", tasks[i].name, 100 * share);
-        claim(share >= tasks[i].least, tasks[i].name);
+        claim(share >= tasks[i].min_share, tasks[i].name);
     }
     return 0;
 }

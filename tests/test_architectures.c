@@ -6,7 +6,7 @@
 
 #include "support/test.h"
 
-static void counts_meet_the_published_ones(void)
+static void counts_match_the_published_ones(void)
 {
     /* Parameters as the models' own code has them; the paper's two and XLNet's by their shape. */
     static const struct {
@@ -56,7 +56,7 @@ static void operations_are_counted_by_hand(void)
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
-    RUN(counts_meet_the_published_ones);
+    RUN(counts_match_the_published_ones);
     RUN(operations_are_counted_by_hand);
     return TEST_END();
 }

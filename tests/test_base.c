@@ -266,9 +266,9 @@ static void on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn, co
     fv_pool_run(user, units, grain, fn, arg);
 }
 
-/* Leaves negative numbers where the next call's variables will lie, so that a team that starts from
- * what it finds there waits for ever. */
-static void soil_the_stack(void)
+/* Leaves negative numbers on the stack of the next call, so that a team that reads uninitialised
+ * variables waits forever. */
+static void poison_the_stack(void)
 {
     volatile char below[8 << 10];
     for (size_t i = 0; i < sizeof below; i++)
@@ -280,7 +280,7 @@ static void check_walk(fv_parallel_fn parallel, void *user, int most)
 {
     static walk_job job;
     memset(&job, 0, sizeof job);
-    soil_the_stack();
+    poison_the_stack();
     fv_team_run(parallel, user, most, walk, &job);
     CHECK_EQ(job.calls, job.members);
     CHECK(job.members >= 1 && job.members <= (most < 1 ? 1 : most));
@@ -323,8 +323,8 @@ static void all_units_at_once(void *user, int64_t units, int64_t grain, fv_range
     fn(arg, 0, units, 0);
 }
 
-/* A pool that never runs two units together: nobody must wait for a member that cannot come, and
- * who comes when all is done must not do it again. */
+/* A pool that never runs two units concurrently: no member may wait for one that cannot join, and a
+ * unit that starts after the work is done must not repeat it. */
 static void a_team_of_one_does_it_all(void)
 {
     check_walk(one_unit_after_the_other, NULL, 4);

@@ -179,7 +179,7 @@ static void rows_do_not_see_each_other(void)
     }
 }
 
-/* Rows that are copied, dropped and swapped go on from what they were. */
+/* Rows that are copied, dropped and swapped continue from their own history. */
 static void rows_are_chosen(void)
 {
     world w = open_world("gpt2", 1);

@@ -21,7 +21,7 @@ static void two_models(void)
     expect(0, NULL, NULL);
 }
 
-/* `count` lines of so many words each, behind what `text` has. */
+/* Appends `count` lines of `words` words each to `text`. */
 static void add_lines(char *text, int count, int words)
 {
     char *end = text + strlen(text);
@@ -44,7 +44,7 @@ static void some_texts(void)
     program_text("y.txt", text);
 }
 
-static void lengths_are_parted_as_said(void)
+static void lengths_are_split_at_the_option(void)
 {
     program_run("eval %s %s %s %s -t 1 --beam 1 --by-length 2 -o %s", program_path("a"),
                 program_path("b"), program_path("x.txt"), program_path("y.txt"),
@@ -143,7 +143,7 @@ TEST_MAIN(argc, argv)
     program_needed();
     two_models();
     some_texts();
-    RUN(lengths_are_parted_as_said);
+    RUN(lengths_are_split_at_the_option);
     RUN(json_has_a_line_for_each_model);
     RUN(both_cases_are_told);
     RUN(mistakes_are_told);

@@ -195,7 +195,7 @@ static void ctrl_c_saves(void)
     expect(0, NULL, "resuming after step");
 }
 
-/* Nobody has to know which op a translation was in when it was stopped. */
+/* The message does not name the op that was running when the translation was stopped. */
 static void ctrl_c_ends_a_run(void)
 {
     enum { LINES = 200000 };

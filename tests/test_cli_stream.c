@@ -1,5 +1,5 @@
-/* Programs that read standard input while somebody writes it: a line is answered before the next
- * one is there, on a pipe that stays open. */
+/* Programs that read standard input from a pipe that stays open: each line is answered before the
+ * next one is written. */
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>

@@ -195,7 +195,7 @@ static void sentences_have_translations(void)
     CHECK_OK(ctx, fv_made_set_check(ctx, folder, NULL, NULL));
 }
 
-static void dates_are_parted_by_calendar_date(void)
+static void dates_are_split_by_calendar_date(void)
 {
     static text_lines iso[FV_MADE_PARTS];
     char folder[512];
@@ -287,12 +287,12 @@ static fv_status make_tatoeba(const char *name, const char *text, char folder[51
     return make("tatoeba-en-fr", &cfg, folder, report);
 }
 
-static void pairs_of_one_file_are_parted(void)
+static void pairs_of_one_file_are_split(void)
 {
     char folder[512];
     fv_made_report report;
     static text_lines lines;
-    CHECK_OK(ctx, make_tatoeba("parted",
+    CHECK_OK(ctx, make_tatoeba("split",
                                "Run drink!\tpremier\n"
                                "Run drink!\tsecond\n"
                                "Stop stop!\tx\n"
@@ -302,7 +302,7 @@ static void pairs_of_one_file_are_parted(void)
                                "Run run!\ta\n"
                                "Run go!\tc\n",
                                folder, &report));
-    CHECK_EQ(report.pairs[FV_MADE_TRAIN], 3); /* a source may stand there twice, a pair not */
+    CHECK_EQ(report.pairs[FV_MADE_TRAIN], 3); /* a source may repeat, a pair may not */
     CHECK_EQ(report.pairs[FV_MADE_VALID], 1);
     CHECK_EQ(report.pairs[FV_MADE_TEST], 2); /* two spellings of one sentence */
     CHECK_EQ(report.repeated, 2);
@@ -555,10 +555,10 @@ TEST_MAIN(argc, argv)
     RUN(sources_belong_where_the_rule_says);
     RUN(letters_are_copied_reversed_and_sorted);
     RUN(sentences_have_translations);
-    RUN(dates_are_parted_by_calendar_date);
+    RUN(dates_are_split_by_calendar_date);
     RUN(the_same_seed_makes_the_same_files);
     RUN(bounds_are_told);
-    RUN(pairs_of_one_file_are_parted);
+    RUN(pairs_of_one_file_are_split);
     RUN(damaged_pairs_are_refused);
     RUN(damage_is_found);
     RUN(damaged_manifests_are_refused);

@@ -275,7 +275,7 @@ static void build_sdpa_bias(layer *l)
     output(l, "out0", attend(l->ctx, q, k, v, constant(l, "bias"), false, NULL));
 }
 
-/* Four query heads share one key head: [1, 8, T, D] seen as [2, 4, T, D] meets [2, 1, T, D]. */
+/* Four query heads share one key head: [1, 8, T, D] viewed as [2, 4, T, D] against [2, 1, T, D]. */
 static void build_sdpa_gqa(layer *l)
 {
     enum { HEADS = 8, GROUPS = 2, TIME = 9, SIZE = 16 };

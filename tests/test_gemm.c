@@ -322,9 +322,9 @@ static void long_k(void)
     check_all((shape){.m = 1030, .n = 20, .k = 2060, .residual = true}, NULL, 1);
 }
 
-/* Strips of every height, thin ones first, over rows of B that are read where they lie (300 apart)
- * or, at 512 and for a long k, copied in short blocks of k; some columns are left over from the
- * widest tile. */
+/* Row tiles of every height, the lowest first, over rows of B that are read in place (stride 300)
+ * or, at stride 512 and for a long k, copied in short blocks of k; the widest tile leaves some
+ * columns over. */
 static void few_rows(void)
 {
     for (int64_t m = 1; m <= 24; m++)

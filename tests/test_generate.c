@@ -161,7 +161,7 @@ static fv_tokenizer *bytes_tokenizer(fv_ctx *ctx)
 typedef struct on_token {
     char text[4096];
     size_t bytes;
-    int pieces, most;
+    int pieces, max_pieces;
 } on_token;
 
 static bool is_whole(const char *text, size_t bytes)
@@ -182,7 +182,7 @@ static bool hear(void *user, int64_t text, const char *piece, size_t bytes)
     CHECK(bytes > 0 && is_whole(piece, bytes));
     if (h->bytes + bytes < sizeof h->text) memcpy(h->text + h->bytes, piece, bytes);
     h->bytes += bytes;
-    return ++h->pieces != h->most;
+    return ++h->pieces != h->max_pieces;
 }
 
 static fv_generated *drawn(world *w, const fv_tokenizer *tok, fv_generate_config *cfg, on_token *h)
@@ -217,7 +217,7 @@ static void pieces_are_whole_characters(void)
         fv_generated_free(&out);
     }
     CHECK(several > 5);
-    on_token two = {.most = 2};
+    on_token two = {.max_pieces = 2};
     fv_generate_config cfg = config(&w, 1, 60);
     cfg.search.seed = 3;
     fv_generated *out = drawn(&w, tok, &cfg, &two);

@@ -71,7 +71,7 @@ static void host_pointers_are_refused(void)
     fv_ctx_destroy(&ctx);
 }
 
-/* An op returns before its kernel has run: a bad index shows only when somebody waits. */
+/* An op returns before its kernel has run: a bad index is reported only at the next wait. */
 static void launches_are_late(void)
 {
     fv_ctx *ctx = op_context(FV_SIMD_AUTO, 1, FV_DEVICE_GUARDED);

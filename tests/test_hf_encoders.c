@@ -79,7 +79,7 @@ static void names_of_classes_come_back(void)
 static void bad_names_are_told(void)
 {
     static const struct {
-        const char *list, *told;
+        const char *list, *message;
     } bad[] = {{"{\"3\": \"x\"}", "'id2label' names '3', and the classes are 0 to 2"},
                {"{\"-1\": \"x\"}", "names '-1'"},
                {"{\"\": \"x\"}", "names ''"},
@@ -97,7 +97,7 @@ static void bad_names_are_told(void)
         rename_classes(bad[i].list);
         CHECK_EQ(fv_model_open(ctx, folder_path("model"), &model), FV_ERR_FORMAT);
         CHECK(model == NULL);
-        check_message(ctx, bad[i].told);
+        check_message(ctx, bad[i].message);
         fv_model_close(&model);
     }
     folder_remove();
@@ -180,7 +180,7 @@ static void other_rules_are_named(void)
     static const struct {
         const char *file, *text;
         fv_status status;
-        const char *told;
+        const char *message;
     } bad[] = {
         {"modules.json", "{}", FV_ERR_FORMAT, "modules.json"},
         {"modules.json", "[]", FV_ERR_UNSUPPORTED, "without pooling"},
@@ -227,7 +227,7 @@ static void other_rules_are_named(void)
         write(path, bad[i].text);
         CHECK_EQ(fv_embedding_rule_load(ctx, folder_path("model"), &rule), bad[i].status);
         CHECK_EQ(rule.max_tokens, -1);
-        check_message(ctx, bad[i].told);
+        check_message(ctx, bad[i].message);
         folder_remove();
         values_end(&ctx);
     }

@@ -58,25 +58,25 @@ static int64_t element(const fv_reduce_args *a, int64_t o, int64_t r)
 }
 
 typedef struct facts {
-    double sum, squares, exps, most, least;
-    int64_t most_at, least_at;
+    double sum, squares, exps, max, min;
+    int64_t max_at, min_at;
 } facts;
 
 static facts facts_of(const fv_reduce_args *a, vec x, int64_t o, int64_t n)
 {
-    facts f = {.most = -INFINITY, .least = INFINITY};
+    facts f = {.max = -INFINITY, .min = INFINITY};
     for (int64_t r = 0; r < n; r++) {
         const double v = vec_get(x, element(a, o, r));
         f.sum += v;
         f.squares += v * v;
         f.exps += exp(v);
-        if (v > f.most) {
-            f.most = v;
-            f.most_at = r;
+        if (v > f.max) {
+            f.max = v;
+            f.max_at = r;
         }
-        if (v < f.least) {
-            f.least = v;
-            f.least_at = r;
+        if (v < f.min) {
+            f.min = v;
+            f.min_at = r;
         }
     }
     return f;
@@ -93,9 +93,9 @@ static double reduced(fv_reduce op, const facts *f, double alpha)
         return sqrt(f->squares);
     case FV_REDUCE_MAX:
     case FV_REDUCE_ARGMAX:
-        return f->most;
+        return f->max;
     default:
-        return f->least;
+        return f->min;
     }
 }
 
@@ -109,9 +109,9 @@ static double reduced_slope(fv_reduce op, const facts *f, double alpha, double x
     case FV_REDUCE_NORM:
         return x / sqrt(f->squares);
     case FV_REDUCE_MAX:
-        return r == f->most_at;
+        return r == f->max_at;
     default:
-        return r == f->least_at;
+        return r == f->min_at;
     }
 }
 
@@ -135,8 +135,8 @@ static void reduce_formulas(fv_dtype dtype)
                            PTRS(dx.data, g.data, x.data, chosen ? index.data : out.data), &a);
             for (int64_t o = 0; o < outs; o++) {
                 const facts f = facts_of(&a, x, o, n);
-                const bool most = a.op == FV_REDUCE_MAX || a.op == FV_REDUCE_ARGMAX;
-                if (chosen || arg) CHECK_VALUE(index, o, (double)(most ? f.most_at : f.least_at));
+                const bool is_max = a.op == FV_REDUCE_MAX || a.op == FV_REDUCE_ARGMAX;
+                if (chosen || arg) CHECK_VALUE(index, o, (double)(is_max ? f.max_at : f.min_at));
                 if (arg) continue;
                 CHECK_VALUE(out, o, reduced((fv_reduce)a.op, &f, a.alpha));
                 for (int64_t r = 0; r < n; r++) {

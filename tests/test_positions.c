@@ -126,8 +126,8 @@ static void rotary_stretches_long_waves(void)
     double a[8], b[8];
     CHECK_OK(ctx, fv_tensor_read(ctx, plain, a, sizeof a));
     CHECK_OK(ctx, fv_tensor_read(ctx, stretched, b, sizeof b));
-    /* angles of position 1: 1, 500000^-1/4, ^-1/2, ^-3/4; in turns per 8192: 1304, 49, 1.84, 0.07
-     */
+    /* angles of position 1: 1, 500000^-1/4, ^-1/2, ^-3/4; rotations
+     * within 8192 positions: 1304, 49, 1.84, 0.07 */
     const double f = pow(500000, -0.5), turns = 8192 * f / (2 * acos(-1.0)), keep = (turns - 1) / 3;
     CHECK_NEAR(b[4], a[4], 0);
     CHECK_NEAR(b[5], a[5], 0);

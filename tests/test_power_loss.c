@@ -70,7 +70,8 @@ static const float *weights_at(const recording *r, uint64_t step)
     return NULL;
 }
 
-/* Whether what a cut leaves goes on from the last save that was done, or one that was under way. */
+/* Whether training resumes, from what a power cut leaves, at the last completed save or at one in
+ * progress. */
 static bool survives(const recording *r, size_t changes, uint64_t seed, bool to_the_end)
 {
     uint64_t promised = 0;

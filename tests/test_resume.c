@@ -1,6 +1,6 @@
 /*
- * Training through the program, broken off in every way a user or a machine can break it off: the
- * same command goes on, and the weights are those of an unbroken run, to the bit.
+ * Training through the program, interrupted in every way a user or a machine can interrupt it: the
+ * same command resumes, and the weights equal those of an uninterrupted run, bit for bit.
  */
 #include <errno.h>
 #include <signal.h>
@@ -52,13 +52,13 @@ static void digest(const char *folder, uint64_t step, char out[DIGEST])
     out[FV_SHA256_TEXT - 1] = ' ';
 }
 
-static char unbroken[DIGEST];
+static char uninterrupted[DIGEST];
 
-static void expect_unbroken(const char *folder)
+static void expect_uninterrupted(const char *folder)
 {
     char now[DIGEST];
     digest(folder, 200, now);
-    CHECK_STR(now, unbroken);
+    CHECK_STR(now, uninterrupted);
 }
 
 static void train(const char *folder, int threads)
@@ -121,7 +121,7 @@ static void a_killed_run_goes_on(void)
         CHECK(program.signal == SIGKILL || program.code == 0);
         train(folder, threads[(i + 1) % 3]);
         expect(0, NULL, "resuming after step");
-        expect_unbroken(folder);
+        expect_uninterrupted(folder);
         CHECK_EQ(leftovers(folder), 0);
     }
 }
@@ -167,7 +167,8 @@ static double time_to_start(void)
     return 1000 * (seconds() - begun);
 }
 
-/* Signals at random moments of short lives; each life goes on where the last one stopped. */
+/* Signals at random moments of short-lived processes; each process resumes where the last one
+ * stopped. */
 static void signals_at_any_moment(void)
 {
     enum { SIGNALS = 200 };
@@ -185,13 +186,13 @@ static void signals_at_any_moment(void)
         /* The machine may be busier or idler than when the start was timed. */
         if (!stored) life *= was ? 1.02 : 0.8;
         if (program.code != 0) continue;
-        expect_unbroken(folder);
+        expect_uninterrupted(folder);
         tree_remove(folder);
         finished++;
     }
     train(folder, 1);
     expect(0, NULL, NULL);
-    expect_unbroken(folder);
+    expect_uninterrupted(folder);
     CHECK_EQ(leftovers(folder), 0);
     CHECK(interrupted > SIGNALS / 2);
     CHECK(saved > SIGNALS / 20);
@@ -219,7 +220,7 @@ static void a_file_size_limit_is_told(void)
     CHECK_EQ(leftovers(folder), 0);
     train(folder, 1);
     expect(0, NULL, "resuming after step 20");
-    expect_unbroken(folder);
+    expect_uninterrupted(folder);
 }
 
 /* A disk of 64 KiB, where this process may make one. */
@@ -271,7 +272,7 @@ TEST_MAIN(argc, argv)
     program_text("r.toml", recipe);
     train(program_path("whole"), 1);
     expect(0, NULL, "step 200/200");
-    digest(program_path("whole"), 200, unbroken);
+    digest(program_path("whole"), 200, uninterrupted);
     RUN(a_killed_run_goes_on);
     RUN(signals_at_any_moment);
     RUN(a_file_size_limit_is_told);

@@ -35,18 +35,17 @@ static double log_p(int64_t source, int64_t place, int64_t last, int64_t token)
                                        : p - log1p(-exp(toy_log_p(source, place, last, banned)));
 }
 
-/* Words that must not come, for the plain walks, and what was said before: the prompt can begin
- * one. */
-static const int64_t words[] = {2, 3, 4, 4, 2, 0, 2, 2}, said_before[] = {3, 0, 2};
+/* Banned words for the plain searches, and the prompt, which can begin one. */
+static const int64_t words[] = {2, 3, 4, 4, 2, 0, 2, 2}, prompt_tokens[] = {3, 0, 2};
 static const int word_lengths[] = {2, 3, 3};
 static bool words_banned;
 
 /* Whether a word would end with `token` after the prompt and these tokens. */
 static bool completes_word(const int64_t *tokens, int64_t count, int64_t token)
 {
-    int64_t all[sizeof said_before / sizeof *said_before + MOST + 1], n = 0;
-    for (size_t i = 0; i < sizeof said_before / sizeof *said_before; i++)
-        all[n++] = said_before[i];
+    int64_t all[sizeof prompt_tokens / sizeof *prompt_tokens + MOST + 1], n = 0;
+    for (size_t i = 0; i < sizeof prompt_tokens / sizeof *prompt_tokens; i++)
+        all[n++] = prompt_tokens[i];
     for (int64_t i = 0; i < count; i++)
         all[n++] = tokens[i];
     all[n++] = token;
@@ -205,8 +204,8 @@ static void banned_words_do_not_come(void)
     const int64_t *before[SOURCES], none[SOURCES] = {0};
     int64_t counts[SOURCES];
     for (int i = 0; i < SOURCES; i++) {
-        before[i] = said_before;
-        counts[i] = (int64_t)(sizeof said_before / sizeof *said_before);
+        before[i] = prompt_tokens;
+        counts[i] = (int64_t)(sizeof prompt_tokens / sizeof *prompt_tokens);
     }
     words_banned = true;
     for (int way = 0; way < 3; way++) { /* beam, greedy, drawn */
@@ -223,7 +222,7 @@ static void banned_words_do_not_come(void)
         toy_run(ctx, &t, SOURCES, &cfg, &out);
         CHECK(outputs_with_words(with, SOURCES, cfg.nbest) > 0);
         CHECK_EQ(outputs_with_words(out, SOURCES, cfg.nbest), 0);
-        cfg.prompt_lengths = none; /* nothing was said: the first token may be what ends a word */
+        cfg.prompt_lengths = none; /* no prompt: the first token may be what ends a word */
         toy_run(ctx, &t, SOURCES, &cfg, &bare);
         CHECK(outputs_with_words(bare, SOURCES, cfg.nbest) > 0);
         for (int64_t s = 0; way == 0 && s < SOURCES; s++) {
@@ -281,11 +280,11 @@ static bool repeats_run(const int64_t *before, int64_t prompt_lengths, const int
 static void no_run_comes_twice(void)
 {
     enum { SOURCES = 30 };
-    static const int64_t said[] = {4, 2, 3};
+    static const int64_t prompt[] = {4, 2, 3};
     const int64_t *before[SOURCES];
     int64_t counts[SOURCES], changed = 0;
     for (int i = 0; i < SOURCES; i++) {
-        before[i] = said;
+        before[i] = prompt;
         counts[i] = i % 4; /* of the prompt's tokens */
     }
     for (int setting = 0; setting < 6; setting++) {
@@ -303,15 +302,15 @@ static void no_run_comes_twice(void)
             int64_t last = START;
             for (int64_t i = 0; i < free_one->count; i++)
                 changed +=
-                    repeats_run(said, counts[s], free_one->tokens, i, free_one->tokens[i], n);
+                    repeats_run(prompt, counts[s], free_one->tokens, i, free_one->tokens[i], n);
             for (int64_t i = 0; i < o->count + o->ended; i++) {
                 int64_t best = -1;
                 for (int64_t v = 0; v < VOCABULARY; v++)
-                    if (!repeats_run(said, counts[s], o->tokens, i, v, n) &&
+                    if (!repeats_run(prompt, counts[s], o->tokens, i, v, n) &&
                         (best < 0 || toy_logit(s, i, last, v) > toy_logit(s, i, last, best)))
                         best = v;
                 const int64_t token = i < o->count ? o->tokens[i] : END;
-                CHECK(!repeats_run(said, counts[s], o->tokens, i, token, n));
+                CHECK(!repeats_run(prompt, counts[s], o->tokens, i, token, n));
                 if (cfg.beam == 1) CHECK_EQ(token, best);
                 last = token;
             }
@@ -325,8 +324,8 @@ static void no_run_comes_twice(void)
 /* An end may come once prompt and output together are long enough. */
 static void ends_wait_for_the_whole_length(void)
 {
-    static const int64_t said[] = {4, 2, 3};
-    const int64_t *before[2] = {said, said}, counts[2] = {3, 1};
+    static const int64_t prompt[] = {4, 2, 3};
+    const int64_t *before[2] = {prompt, prompt}, counts[2] = {3, 1};
     int64_t shortest[2] = {MOST, MOST};
     for (uint64_t seed = 0; seed < 60; seed++) {
         fv_search_config cfg = toy_config(1, 1);
@@ -371,7 +370,7 @@ static void repetitions_are_punished(void)
         cfg.repetition_penalty = 1;
         toy_run(ctx, &t, 1, &cfg, &plain);
         const fv_output *o = fv_outputs_get(out, 0, 0), *p = fv_outputs_get(plain, 0, 0);
-        bool said[VOCABULARY] = {[2] = true, [4] = true};
+        bool generated[VOCABULARY] = {[2] = true, [4] = true};
         int64_t last = START;
         double sum = 0;
         for (int64_t i = 0; i < o->count + o->ended; i++) {
@@ -379,7 +378,7 @@ static void repetitions_are_punished(void)
             double most = -INFINITY;
             for (int64_t v = 0; v < VOCABULARY; v++) {
                 double x = toy_logit(s, i, last, v);
-                if (said[v]) x = x > 0 ? x / 1.8 : x * 1.8;
+                if (generated[v]) x = x > 0 ? x / 1.8 : x * 1.8;
                 if (x > most) {
                     most = x;
                     best = v;
@@ -387,7 +386,7 @@ static void repetitions_are_punished(void)
             }
             CHECK_EQ(i < o->count ? o->tokens[i] : END, best);
             sum += toy_log_p(s, i, last, best);
-            said[best] = true;
+            generated[best] = true;
             last = best;
         }
         CHECK_NEAR(o->log_prob, sum, 1e-5);
@@ -423,26 +422,26 @@ static void ends_and_forced_tokens(void)
     }
 }
 
-typedef struct hearing {
+typedef struct received {
     int64_t tokens[MOST + 1];
     int64_t count, enough;
-} hearing;
+} received;
 
-static bool hear(void *user, int64_t source, int copy, int64_t token)
+static bool receive(void *user, int64_t source, int copy, int64_t token)
 {
-    hearing *h = user;
+    received *h = user;
     CHECK(source == 0 && copy == 0);
     h->tokens[h->count++] = token;
     return h->count < h->enough;
 }
 
-/* Every token is on_token in its turn; who has on_token enough ends the output. */
-static void tokens_are_heard(void)
+/* The callback receives every token in order, and can end the output by returning false. */
+static void the_callback_receives_every_token(void)
 {
     for (int64_t enough = 1; enough <= MOST + 1; enough++) {
-        hearing h = {.enough = enough};
+        received h = {.enough = enough};
         fv_search_config cfg = toy_config(1, 1);
-        cfg.on_token = hear;
+        cfg.on_token = receive;
         cfg.on_token_user = &h;
         cfg.min_tokens = MOST;
         toy t = {.first = 2};
@@ -456,7 +455,7 @@ static void tokens_are_heard(void)
     }
 }
 
-/* A source's own first token is the one that the model meets. */
+/* The model is fed each source's own first token. */
 static void sources_start_as_they_like(void)
 {
     const int64_t starts[2] = {3, 2}, most[2] = {MOST, MOST};
@@ -493,7 +492,7 @@ TEST_MAIN(argc, argv)
     RUN(ends_wait_for_the_whole_length);
     RUN(repetitions_are_punished);
     RUN(ends_and_forced_tokens);
-    RUN(tokens_are_heard);
+    RUN(the_callback_receives_every_token);
     RUN(sources_start_as_they_like);
     fv_ctx_destroy(&ctx);
     return TEST_END();

@@ -108,12 +108,12 @@ static void unmake(fv_seq2seq **model, fv_params **params)
     fv_params_destroy(params);
 }
 
-static double loss_of(const fv_seq2seq *model, int first, int count, const fv_pass *teaching)
+static double loss_of(const fv_seq2seq *model, int first, int count, const fv_pass *training)
 {
     const fv_batch batch = pairs(first, count);
     double value = NAN;
     fv_scope_begin(ctx);
-    CHECK_OK(ctx, fv_tensor_item(ctx, fv_seq2seq_loss(ctx, model, &batch, teaching), &value));
+    CHECK_OK(ctx, fv_tensor_item(ctx, fv_seq2seq_loss(ctx, model, &batch, training), &value));
     fv_scope_end(ctx);
     return value;
 }
@@ -239,13 +239,13 @@ static double hard_gradient(const setting *s, double reward, double entropy, dou
     model->cfg.hard_reward = reward;
     model->cfg.hard_entropy = entropy;
     const fv_batch batch = pairs(0, PAIRS);
-    const fv_pass teaching = {.training = true, .sampling = 0};
+    const fv_pass training = {.training = true, .sampling = 0};
     const bool additive = s->score == FV_ATTENTION_ADDITIVE;
     fv_tensor *w = fv_params_find(params, additive ? "attention.query.weight" : "attention.weight");
     double size = NAN;
     fv_scope_begin(ctx);
     fv_ctx_set_step(ctx, 5, 0);
-    fv_tensor *loss = fv_seq2seq_loss(ctx, model, &batch, &teaching);
+    fv_tensor *loss = fv_seq2seq_loss(ctx, model, &batch, &training);
     CHECK_OK(ctx, fv_tensor_item(ctx, loss, value));
     CHECK_OK(ctx, fv_backward(ctx, loss));
     CHECK_OK(ctx, fv_tensor_item(ctx, fv_norm(ctx, fv_grad(ctx, w), 0, NULL, false), &size));
@@ -276,11 +276,11 @@ static double draw_gradient(fv_seq2seq *model, fv_tensor *w, uint64_t step, doub
                             double *squares)
 {
     const fv_batch batch = pairs(0, PAIRS);
-    const fv_pass teaching = {.training = true, .sampling = 0};
+    const fv_pass training = {.training = true, .sampling = 0};
     double loss = 0;
     fv_scope_begin(ctx);
     fv_ctx_set_step(ctx, step, 0);
-    fv_tensor *t = fv_seq2seq_loss(ctx, model, &batch, &teaching);
+    fv_tensor *t = fv_seq2seq_loss(ctx, model, &batch, &training);
     CHECK_OK(ctx, fv_tensor_item(ctx, t, &loss));
     CHECK_OK(ctx, fv_backward(ctx, t));
     float *g = tensor_floats(ctx, fv_grad(ctx, w));
@@ -434,11 +434,11 @@ static void learns_by_heart(void)
         fv_optim *optim = NULL;
         CHECK_OK(ctx, fv_optim_create(params, &how, &optim));
         const fv_batch batch = pairs(0, PAIRS);
-        const fv_pass teaching = {.training = true, .sampling = i % 2 ? 0.2 : 0};
+        const fv_pass training = {.training = true, .sampling = i % 2 ? 0.2 : 0};
         for (uint64_t step = 0; step < 250; step++) {
             fv_scope_begin(ctx);
             fv_ctx_set_step(ctx, step, 0);
-            CHECK_OK(ctx, fv_backward(ctx, fv_seq2seq_loss(ctx, model, &batch, &teaching)));
+            CHECK_OK(ctx, fv_backward(ctx, fv_seq2seq_loss(ctx, model, &batch, &training)));
             CHECK_OK(ctx, fv_optim_step(optim, 0.02, NULL));
             fv_scope_end(ctx);
         }

@@ -47,34 +47,34 @@ static launch make_launch(fv_kernel_id id, fv_dtype dtype, const problem *p)
     const int64_t state = a->batch * a->hidden, all = a->total * a->hidden;
     const vec lengths = lengths_of(p);
     const int64_t n = id == FV_KERNEL_LSTM || id == FV_KERNEL_LSTM_GRAD ? 4 : 3;
-#define OUT(n)   vec_new(dtype, (n))
-#define IN(n)    vec_random(dtype, (n), -1, 1)
-#define ACTS(n)  vec_random(dtype, (n), 0.1, 0.9)
-#define STATE(f) maybe(p->states, f(state))
-#define PART(v)  maybe(p->parts, v)
+#define OUT(n)      vec_new(dtype, (n))
+#define IN(n)       vec_random(dtype, (n), -1, 1)
+#define ACTS(n)     vec_random(dtype, (n), 0.1, 0.9)
+#define STATE(f)    maybe(p->states, f(state))
+#define OPTIONAL(v) maybe(p->parts, v)
     const vec weight = vec_random(dtype, n * a->hidden * a->hidden, -0.5, 0.5);
     switch (id) {
     case FV_KERNEL_LSTM:
         return (launch){id,
                         5,
-                        {OUT(all), PART(OUT(all)), PART(OUT(4 * all)), OUT(state), OUT(state),
-                         IN(4 * all), weight, STATE(IN), STATE(IN), lengths}};
+                        {OUT(all), OPTIONAL(OUT(all)), OPTIONAL(OUT(4 * all)), OUT(state),
+                         OUT(state), IN(4 * all), weight, STATE(IN), STATE(IN), lengths}};
     case FV_KERNEL_LSTM_GRAD:
         return (launch){id,
                         4,
-                        {OUT(4 * all), STATE(OUT), STATE(OUT), PART(OUT(all)), IN(all),
-                         PART(IN(state)), PART(IN(state)), ACTS(4 * all), IN(all), weight,
+                        {OUT(4 * all), STATE(OUT), STATE(OUT), OPTIONAL(OUT(all)), IN(all),
+                         OPTIONAL(IN(state)), OPTIONAL(IN(state)), ACTS(4 * all), IN(all), weight,
                          STATE(IN), IN(all), STATE(IN), lengths}};
     case FV_KERNEL_GRU:
         return (launch){id,
                         3,
-                        {OUT(all), PART(OUT(4 * all)), OUT(state), IN(3 * all), weight,
-                         PART(IN(3 * a->hidden)), STATE(IN), lengths}};
+                        {OUT(all), OPTIONAL(OUT(4 * all)), OUT(state), IN(3 * all), weight,
+                         OPTIONAL(IN(3 * a->hidden)), STATE(IN), lengths}};
     default:
         return (launch){id,
                         4,
-                        {OUT(3 * all), OUT(3 * all), STATE(OUT), PART(OUT(all)), IN(all),
-                         PART(IN(state)), ACTS(4 * all), IN(all), weight, STATE(IN), lengths}};
+                        {OUT(3 * all), OUT(3 * all), STATE(OUT), OPTIONAL(OUT(all)), IN(all),
+                         OPTIONAL(IN(state)), ACTS(4 * all), IN(all), weight, STATE(IN), lengths}};
     }
 }
 

@@ -408,7 +408,7 @@ static void rows_of_numbers(void)
     for_sizes(loss_rows);
 }
 
-/* ---- the rest --------------------------------------------------------------------- */
+/* ---- indexed rows, cells, optimizers ------------------------------------------------ */
 
 static void scatter_and_draw(int64_t n, bool special)
 {

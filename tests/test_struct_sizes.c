@@ -20,7 +20,7 @@ static fv_params *params;
 typedef struct sized {
     const char *name;
     size_t bytes;
-    size_t least; /* up to here a caller must have set something for the call to succeed */
+    size_t min_bytes; /* up to here a caller must have set something for the call to succeed */
     void (*init)(void *cfg, size_t bytes);
     void (*set)(void *cfg);
     fv_status (*call)(const void *cfg);
@@ -214,7 +214,7 @@ static void smaller_structs_are_accepted(void)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const sized *s = &all[i];
         unsigned char *room = malloc(s->bytes + CANARY);
-        for (size_t bytes = s->least; room && bytes <= s->bytes; bytes += 8, calls++) {
+        for (size_t bytes = s->min_bytes; room && bytes <= s->bytes; bytes += 8, calls++) {
             memset(room, 0xa5, s->bytes + CANARY);
             s->init(room, bytes);
             for (size_t k = bytes; k < s->bytes + CANARY; k++)

@@ -125,8 +125,8 @@ static double first_loss(const char *folder, const char *held_out, const char *m
     return w.first[0].value;
 }
 
-/* Judging by the first three texts of a file is judging by a file of three. */
-static void few_texts_can_judge(void)
+/* Evaluating on the first three texts of a file equals evaluating on a file of three. */
+static void evaluation_can_be_limited_to_few_texts(void)
 {
     static const char text[] = "number 3 the ice is hot\nnumber 4 the sky\nrose is cold and blue\n"
                                "the the the sun\nnumber is red\n";
@@ -302,7 +302,7 @@ static fv_status start(fv_ctx *ctx, const run_setting *more)
 static void bad_tables_are_told(void)
 {
     static const struct {
-        const char *table, *told;
+        const char *table, *message;
     } bad[] = {{"", "empty table"},
                {"text,category\na,b\n", "no column is named 'label'"},
                {"words,label\na,b\n", "no column is named 'text'"},
@@ -319,7 +319,7 @@ static void bad_tables_are_told(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         file_write(path, bad[i].table, strlen(bad[i].table));
         CHECK_EQ(start(ctx, more), FV_ERR_FORMAT);
-        if (!strstr(fv_ctx_message(ctx), bad[i].told))
+        if (!strstr(fv_ctx_message(ctx), bad[i].message))
             test_failed(__FILE__, __LINE__, "table %zu: %s", i, fv_ctx_message(ctx));
     }
     fv_ctx_destroy(&ctx);
@@ -336,7 +336,7 @@ static void bad_recipes_are_told(void)
     const struct {
         run_setting more[4];
         fv_status status;
-        const char *told;
+        const char *message;
     } bad[] = {
         {{{"train.task", "classify"}}, FV_ERR_ARGUMENT, "data.train_csv"},
         {{{"train.task", "masked"}}, FV_ERR_ARGUMENT, "data.train_text"},
@@ -351,7 +351,7 @@ static void bad_recipes_are_told(void)
          "class 9"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CHECK_EQ(start(ctx, bad[i].more), bad[i].status);
-        if (!strstr(fv_ctx_message(ctx), bad[i].told))
+        if (!strstr(fv_ctx_message(ctx), bad[i].message))
             test_failed(__FILE__, __LINE__, "recipe %zu: %s", i, fv_ctx_message(ctx));
     }
     fv_ctx_destroy(&ctx);
@@ -365,7 +365,7 @@ TEST_MAIN(argc, argv)
     RUN(hidden_words_are_learnt);
     RUN(hidden_words_are_learnt_in_bf16);
     RUN(pairs_are_learnt);
-    RUN(few_texts_can_judge);
+    RUN(evaluation_can_be_limited_to_few_texts);
     RUN(shares_are_as_promised);
     RUN(the_tokenizer_marks_texts);
     RUN(classes_are_learnt);

@@ -1,4 +1,4 @@
-/* The training loop: resumed runs have the bits of unbroken ones, whatever interrupts them. */
+/* The training loop: resumed runs have the bits of uninterrupted ones, whatever interrupts them. */
 #include "fovea/train.h"
 
 #include <unistd.h>
@@ -30,7 +30,7 @@ static fv_status train(tiny_task *t, const char *folder, uint64_t steps, int pat
     return status;
 }
 
-static void unbroken(int threads, float *weights)
+static void uninterrupted(int threads, float *weights)
 {
     tiny_task t;
     run_watch w = {0};
@@ -44,7 +44,7 @@ static void unbroken(int threads, float *weights)
 static void learns_and_counts(void)
 {
     float weights[WEIGHTS];
-    unbroken(1, weights);
+    uninterrupted(1, weights);
     tiny_task t;
     run_watch w = {0};
     CHECK(tiny_make(&t, 1, NULL, NULL));
@@ -63,7 +63,7 @@ static void resumes_bit_for_bit(void)
     float whole[WEIGHTS], pieces[WEIGHTS];
     memset(whole, 0, sizeof whole);
     memset(pieces, 0, sizeof pieces);
-    unbroken(1, whole);
+    uninterrupted(1, whole);
     static const int threads[] = {1, 2, 4};
     for (int i = 0; i < 3; i++) {
         char name[16];
@@ -87,7 +87,7 @@ static void resumes_bit_for_bit(void)
 static void a_cancelled_step_is_done_again(void)
 {
     float whole[WEIGHTS] = {0}, pieces[WEIGHTS] = {0};
-    unbroken(1, whole);
+    uninterrupted(1, whole);
     char folder[512];
     snprintf(folder, sizeof folder, "%s", folder_sub("cancel"));
     static const uint64_t at[] = {3, 20, 41, 59};
@@ -137,7 +137,7 @@ static void only_the_last_states_stay(void)
 static void a_damaged_state_gives_way_to_the_one_before(void)
 {
     float whole[WEIGHTS] = {0}, pieces[WEIGHTS] = {0};
-    unbroken(1, whole);
+    uninterrupted(1, whole);
     char folder[512], path[600];
     snprintf(folder, sizeof folder, "%s", folder_sub("damage"));
     tiny_task t;
@@ -284,14 +284,14 @@ static void each_line_is_json(const char *text)
 {
     fv_ctx *ctx = NULL;
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
-    int judged = 0;
+    int evaluations = 0;
     for (const char *end; ctx && (end = strchr(text, '\n')) != NULL; text = end + 1) {
         fv_doc *doc = NULL;
         CHECK_OK(ctx, fv_json_parse(ctx, "log.jsonl", text, (size_t)(end - text), &doc));
-        judged += doc && fv_value_get(&doc->root, "eval/loss") != NULL;
+        evaluations += doc && fv_value_get(&doc->root, "eval/loss") != NULL;
         fv_doc_free(&doc);
     }
-    CHECK_EQ(judged, STEPS / 20);
+    CHECK_EQ(evaluations, STEPS / 20);
     fv_ctx_destroy(&ctx);
 }
 

@@ -39,7 +39,7 @@ static fv_status train_in(const char *folder, const fv_io *io, float *weights)
     return status;
 }
 
-static float unbroken[WEIGHTS];
+static float uninterrupted[WEIGHTS];
 
 /* ---- files that fail ----------------------------------------------------------------- */
 
@@ -75,7 +75,7 @@ static bool fail_and_go_on(const fault *how, int64_t call)
                     (long long)call, faults.failing, fv_status_name(status));
     if (faults.failing != FAULT_REMOVE) CHECK_EQ(crash_disk_count(disk, ".tmp"), 0);
     const fv_status again = train_in("run", &plain, weights);
-    if (again != FV_OK || memcmp(weights, unbroken, sizeof weights) != 0)
+    if (again != FV_OK || memcmp(weights, uninterrupted, sizeof weights) != 0)
         test_failed(__FILE__, __LINE__, "error %d at call %lld: %s, other weights", how->error,
                     (long long)call, fv_status_name(again));
     crash_disk_free(disk);
@@ -149,7 +149,7 @@ static void every_kill_loses_nothing(void)
         }
         float weights[WEIGHTS] = {0};
         const fv_status status = train_in(folder, NULL, weights);
-        if (status != FV_OK || memcmp(weights, unbroken, sizeof weights) != 0)
+        if (status != FV_OK || memcmp(weights, uninterrupted, sizeof weights) != 0)
             test_failed(__FILE__, __LINE__, "killed at system call %ld: %s, other weights", last,
                         fv_status_name(status));
         tree_remove(folder);
@@ -165,7 +165,7 @@ TEST_MAIN(argc, argv)
     TEST_BEGIN(argc, argv);
     folder_prefer_memory(); /* a killed process leaves the page cache behind: no disk is needed */
     folder_make();
-    CHECK_EQ(train_in(NULL, NULL, unbroken), FV_OK);
+    CHECK_EQ(train_in(NULL, NULL, uninterrupted), FV_OK);
     RUN(every_failed_call_loses_nothing);
     RUN(every_kill_loses_nothing);
     folder_remove();

@@ -144,7 +144,7 @@ static void check_line(const kwt *m, char *line)
     float *logits = tensor_floats(m->ctx, classify(m, samples));
     for (int i = 0; i < LABELS; i++) {
         const char *field = strtok_r(NULL, "\t", &rest);
-        /* The reference has five digits behind the point. */
+        /* The reference has five digits after the decimal point. */
         if (!field || !(fabs(atof(field) - (double)logits[i]) <= 3e-5))
             test_failed(__FILE__, __LINE__, "%s: logit %d is %g, not %s", name, i,
                         (double)logits[i], field ? field : "there");

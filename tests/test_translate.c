@@ -195,7 +195,7 @@ static void the_folder_translates(void)
     fv_ctx_destroy(&ctx);
 }
 
-/* The average that its choices are measured by goes on where it was, too. */
+/* The baseline, the moving average of the rewards, is saved and resumed, too. */
 static void hard_attention_does_the_same(void)
 {
     kind = "hard";
@@ -226,7 +226,7 @@ static void bf16_resumes_too(void)
     kind = "recurrent";
 }
 
-/* Blocks that are run again on the way back add to gradients in another order. */
+/* Blocks that backward recomputes add to gradients in another order. */
 static void forgetting_resumes_too(void)
 {
     kind = "transformer-forgetful";
@@ -236,7 +236,7 @@ static void forgetting_resumes_too(void)
     kind = "recurrent";
 }
 
-/* Weights and tokenizers of another translator; a further layer begins at random. */
+/* Weights and tokenizers of another translator; an additional layer is initialised randomly. */
 static void training_begins_from_another(void)
 {
     static const char *const kinds[] = {"recurrent", "transformer"};

@@ -4,7 +4,7 @@
     python3 bench/peers/attention.py --only fwd,causal,n=512,d=128 --threads 1    # a part of it
     python3 bench/peers/attention.py --fovea build/release/fovea    # with shares of the peak
 
-All candidates run in this process on the same arrays, in turns; a time is the median over the
+All candidates run in this process on the same arrays, alternately; a time is the median over the
 rounds. libfovea.so is called through ctypes on raw pointers. PyTorch is measured with one thread
 and with all CPUs, and the better time counts; onnxruntime and Fovea use the same numbers of threads.
 A ratio is Fovea's speed over the other's.
@@ -196,8 +196,8 @@ def onnx_contender(q, k, v, causal, threads):
 # ---- measuring -----------------------------------------------------------------------
 
 
-def in_turns(candidates, rounds, least):
-    """Returns median (or least) seconds per call; candidates run in turns within a round."""
+def run_rounds(candidates, rounds, fastest):
+    """Returns median (or fastest) seconds per call; every round runs each candidate once."""
     times = {name: [] for name in candidates}
     for run in candidates.values():
         run()
@@ -208,8 +208,8 @@ def in_turns(candidates, rounds, least):
                 run()
                 calls += 1
             times[name].append((time.perf_counter() - start) / calls)
-    middle = min if least else statistics.median
-    return {name: middle(all_) for name, all_ in times.items()}
+    pick = min if fastest else statistics.median
+    return {name: pick(all_) for name, all_ in times.items()}
 
 
 def best(times, side):
@@ -254,7 +254,7 @@ def random_array(rng, shape, bf16):
     return torch.from_numpy(array).bfloat16().view(torch.int16).numpy() if bf16 else array
 
 
-def measure(fovea, shape, causal, backward, rounds, settings, least, program=None, bf16=False):
+def measure(fovea, shape, causal, backward, rounds, settings, fastest, program=None, bf16=False):
     rng = np.random.default_rng(1)
     q, k, v, grad = (random_array(rng, shape, bf16) for _ in range(4))
     candidates, outputs = {}, {}
@@ -271,14 +271,14 @@ def measure(fovea, shape, causal, backward, rounds, settings, least, program=Non
             outputs["onnx"] = lambda result=onnx[1]: result["o"].reshape(
                 shape[0], shape[2], shape[1], shape[3]).transpose(0, 2, 1, 3)
     before = peaks(program) if program else {}
-    times = in_turns(candidates, rounds, least)
+    times = run_rounds(candidates, rounds, fastest)
     for side in ("torch", "onnx"):
         if side in outputs:
             far = float(np.abs(outputs[side]() - outputs["fovea"]()).max())
             assert far < (0.05 if bf16 else 1e-4), f"{side} computes something else: off by {far}"
     line = {"bench": "peers/attention", "dtype": "bf16" if bf16 else "f32",
             "pass": "fwd+bwd" if backward else "fwd", "causal": causal, "batch": shape[0],
-            "heads": shape[1], "n": shape[2], "d": shape[3], "least": least}
+            "heads": shape[1], "n": shape[2], "d": shape[3], "fastest": fastest}
     line.update({f"{name.replace(' ', '_')}_ms": 1e3 * s for name, s in times.items()})
     line["vs_torch"] = best(times, "torch")[1] / best(times, "fovea")[1]
     for threads in settings:
@@ -330,7 +330,7 @@ def main():
     parser.add_argument("--only", default="", metavar="WORDS",
                         help="only lines that match all of these, e.g. fwd+bwd,full,b=1,n=8192,d=64")
     parser.add_argument("--threads", type=int, help="number of threads [one and all CPUs]")
-    parser.add_argument("--least", action="store_true",
+    parser.add_argument("--fastest", action="store_true",
                         help="take the fastest round of each, for machines that are never quiet")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each candidate [7]")
     options = parser.parse_args()
@@ -343,7 +343,7 @@ def main():
                 if not wanted(options, backward, shape, causal):
                     continue
                 rounds = min(3, options.rounds) if shape[2] > 4096 else options.rounds
-                line = measure(fovea, shape, causal, backward, rounds, settings, options.least,
+                line = measure(fovea, shape, causal, backward, rounds, settings, options.fastest,
                                options.fovea, options.bf16)
                 if options.json:
                     common.show(**line)

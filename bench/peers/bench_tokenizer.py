@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Encodes a text file with an empty word cache, one thread: Fovea against Hugging Face tokenizers, in
-turns; the ids must be equal. Needs pip install tokenizers.
+"""Encodes a text file with an empty word cache, one thread: Fovea against Hugging Face tokenizers,
+alternately; the ids must be equal. Needs pip install tokenizers.
 
     bench_tokenizer.py --library build/release/libfovea.so TOKENIZER TEXT
 

@@ -1,6 +1,6 @@
 """GPT-2 124M in PyTorch against `fovea bench model` with the same weights: prefill of 512 tokens with all
 logits, decoding with a cache, training steps with AdamW at batch 4 and lengths 64 and 512, also in bf16
-(autocast in PyTorch). Compares the logits of one text. Both sides run in turns, PyTorch with its best
+(autocast in PyTorch). Compares the logits of one text. Both sides run alternately, PyTorch with its best
 number of threads. The last lines are Fovea's speed over PyTorch's. Needs --fovea PROGRAM."""
 import json
 import os

@@ -1,5 +1,5 @@
 """A 128-unit LSTM over 50 steps, batch 1, forward and backward to all weights: PyTorch on the CPU
-with its best number of threads. With --fovea PROGRAM both run in turns, and the last line is Fovea's
+with its best number of threads. With --fovea PROGRAM both run alternately, and the last line is Fovea's
 speed over PyTorch's."""
 import statistics
 

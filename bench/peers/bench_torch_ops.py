@@ -1,6 +1,6 @@
 """The ops of `fovea bench ops` in PyTorch on the CPU: softmax, layer norm, GELU and AdamW on data
 larger than the caches (bytes read and written once), and chains of tiny ops. With --fovea PROGRAM both
-run in turns, and a line for each op gives Fovea's speed over PyTorch's."""
+run alternately, and a line for each op gives Fovea's speed over PyTorch's."""
 import statistics
 
 import torch

@@ -15,7 +15,7 @@ training, so two correct programs diverge after a while. --nudge measures how fa
 from weights perturbed by about their last bit, and its distance from itself is printed beside its
 distance from Fovea.
 
-`speed` measures PyTorch with every thread setting, eager and compiled, in turns with Fovea, over segments
+`speed` measures PyTorch with every thread setting, eager and compiled, alternating with Fovea, over segments
 of --segment steps. A time is the median over the rounds; warm-up, loading and startup do not count. The
 last line is Fovea's speed over PyTorch's best setting. On a shared machine, --threads 1 and CPU time are
 more reliable than wall-clock time; in short segments startup costs dominate."""

@@ -38,7 +38,7 @@ typedef struct op_array {
 
 typedef struct op_result {
     int n_out, n_in;
-    bool failed; /* a call after the op itself did: reading a result or the way back */
+    bool failed; /* a call after the op itself failed: reading a result, or backward */
     op_array out[FV_OP_MAX_OUT];
     op_array grad[FV_CASE_INPUTS];
 } op_result;

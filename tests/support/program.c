@@ -189,7 +189,7 @@ void program_start(const char *fmt, ...)
 
 void program_signal(int signal_number)
 {
-    /* Twice at one time, as timeout(1) does: that is one wish to end. */
+    /* Twice in a row, as timeout(1) does: the program must count that as one request to stop. */
     for (int i = 0; i < 2 && running.child > 0; i++)
         kill(running.child, signal_number);
 }

@@ -1,11 +1,12 @@
 /*
- * Runs the program ($FV_PROGRAM) and keeps what it said.
+ * Runs the program ($FV_PROGRAM) and keeps its output.
  *
  *     program_run("inspect --json %s", path);
  *     CHECK_EQ(program.code, 0);
  *     CHECK(strstr(program.out, "\"bytes\": 24"));
  *
- * Words are parted by blanks; there is no quoting, but '' is an empty word. One run at a time.
+ * Arguments are separated by spaces; there is no quoting, but '' is an empty argument. One run at a
+ * time.
  */
 #ifndef FV_TEST_PROGRAM_H
 #define FV_TEST_PROGRAM_H

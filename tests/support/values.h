@@ -57,7 +57,7 @@ int64_t values_read(fv_ctx *ctx, const fv_tensor *t, double *out, int64_t room);
 #define CHECK_REFUSED(ctx, t, status, text)                                                        \
     values_check_refused(__FILE__, __LINE__, ctx, t, status, text)
 
-/* Walks back from y with a gradient of ones. */
+/* Runs backward from y with a gradient of ones. */
 void values_backward(fv_ctx *ctx, fv_tensor *y);
 
 #endif
