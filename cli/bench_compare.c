@@ -66,21 +66,24 @@ static fv_tensor *convolve(lab *b, ledger *l, fv_tensor *x, int layer, int64_t d
 
 /* ---- layers: [1, n, d] -> [1, n, d] ----------------------------------------------- */
 
-static fv_tensor *turned(lab *b, fv_tensor *x) { return fv_transpose(b->ctx, x, 1, 2); }
+static fv_tensor *swap_steps_and_width(lab *b, fv_tensor *x)
+{
+    return fv_transpose(b->ctx, x, 1, 2);
+}
 
 static fv_tensor *convolution(lab *b, fv_tensor *x, ledger *l)
 {
-    return turned(b, convolve(b, l, turned(b, x), 0, 1));
+    return swap_steps_and_width(b, convolve(b, l, swap_steps_and_width(b, x), 0, 1));
 }
 
 /* As many layers as it takes to see everything, each KERNEL times as wide as the one before. */
 static fv_tensor *dilated(lab *b, fv_tensor *x, ledger *l)
 {
-    fv_tensor *y = turned(b, x);
+    fv_tensor *y = swap_steps_and_width(b, x);
     int64_t seen = 1;
     for (int i = 0; seen < b->n && i < MOST_DEPTH; i++, seen *= KERNEL)
         y = convolve(b, l, y, i, seen);
-    return turned(b, y);
+    return swap_steps_and_width(b, y);
 }
 
 static fv_tensor *recurrent(lab *b, fv_tensor *x, ledger *l)

@@ -121,8 +121,8 @@ static int no_such_set(const char *name)
     return CLI_USAGE;
 }
 
-static void tell_made(const session *s, const fv_made_set *set, const char *folder,
-                      const fv_made_report *report)
+static void report_made(const session *s, const fv_made_set *set, const char *folder,
+                        const fv_made_report *report)
 {
     if (!wants_json(s)) {
         printf("%s: %lld pairs to train, %lld to validate, %lld to test", folder,
@@ -172,7 +172,7 @@ static int make(const session *s)
     fv_made_report report;
     const fv_status status = fv_made_set_write(s->ctx, set, &cfg, folder, &report);
     if (status != FV_OK) return library_error(s, status);
-    tell_made(s, set, folder, &report);
+    report_made(s, set, folder, &report);
     return CLI_DONE;
 }
 

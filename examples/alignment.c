@@ -190,7 +190,7 @@ int main(int argc, char **argv)
     fv_optim *optim = NULL;
     must(ctx, fv_optim_create(params, &cfg, &optim));
     static sentence batch[BATCH];
-    static int64_t target[BATCH * LENGTH], said[BATCH * LENGTH];
+    static int64_t target[BATCH * LENGTH], predicted[BATCH * LENGTH];
     unsigned state = 3;
     fv_attention_result out;
     for (int step = 0; step < STEPS; step++) {
@@ -219,11 +219,11 @@ int main(int argc, char **argv)
     fv_tensor *logits = translate(ctx, &m, batch, BATCH, &out);
     static float weights[BATCH * LENGTH * LENGTH];
     read_floats(ctx, out.weights, weights);
-    must(ctx, fv_tensor_read(ctx, fv_argmax(ctx, logits, -1, false), said, sizeof said));
+    must(ctx, fv_tensor_read(ctx, fv_argmax(ctx, logits, -1, false), predicted, sizeof predicted));
     int right = 0, all = 0;
     for (int b = 0; b < BATCH; b++)
         for (int t = 0; t < words_in(batch[b].target); t++, all++)
-            right += said[b * LENGTH + t] == batch[b].target[t];
+            right += predicted[b * LENGTH + t] == batch[b].target[t];
     const double aligned = aligned_share(batch, weights, BATCH);
     printf("\nright words in new sentences: %.1f %%\n", 100.0 * right / all);
     printf("strongest weight on the word that is translated: %.1f %%\n\n", 100 * aligned);

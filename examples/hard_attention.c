@@ -67,11 +67,11 @@ static fv_tensor *play(fv_ctx *ctx, const model *m, const games *g, fv_attention
 
 static int right_answers(fv_ctx *ctx, const games *g, fv_tensor *logits)
 {
-    int64_t said[BATCH];
+    int64_t predicted[BATCH];
     int right = 0;
-    must(ctx, fv_tensor_read(ctx, fv_argmax(ctx, logits, -1, false), said, sizeof said));
+    must(ctx, fv_tensor_read(ctx, fv_argmax(ctx, logits, -1, false), predicted, sizeof predicted));
     for (int b = 0; b < BATCH; b++)
-        right += said[b] == g->right[b];
+        right += predicted[b] == g->right[b];
     return right;
 }
 

@@ -3,7 +3,7 @@
  * they add to the score, or make of it:
  *
  *     sinusoid  the dot product of two rows of the sine table
- *     rotary    the score of equal vectors, turned by their positions
+ *     rotary    the score of equal vectors, rotated by their positions
  *     clipped   the row of a table that a distance picks, at most 4 away
  *     T5        the same with buckets: near one by one, far by logarithm
  *     ALiBi     a slope: farther is less
@@ -39,15 +39,15 @@ int main(int argc, char **argv)
     for (int i = 0; i + 1 < N; i++)
         claim(fabsf(raw[i * N + i + 1] - raw[1]) < 1e-3f, "sinusoids see distances only");
 
-    fv_rotary_config turn;
-    fv_rotary_config_init(&turn, sizeof turn, WIDTH);
+    fv_rotary_config rotary;
+    fv_rotary_config_init(&rotary, sizeof rotary, WIDTH);
     fv_tensor *same = fv_full(ctx, FV_F32, 4, (int64_t[]){1, 1, N, WIDTH}, 1);
-    fv_tensor *turned =
-        fv_rotary(ctx, same, fv_rotary_table(ctx, FV_F32, &turn, 0, N), -2, turn.pairs);
-    read_floats(ctx, fv_matmul(ctx, turned, fv_transpose(ctx, turned, -1, -2)), raw);
+    fv_tensor *rotated =
+        fv_rotary(ctx, same, fv_rotary_table(ctx, FV_F32, &rotary, 0, N), -2, rotary.pairs);
+    read_floats(ctx, fv_matmul(ctx, rotated, fv_transpose(ctx, rotated, -1, -2)), raw);
     spread(raw, maps + N * N);
     for (int i = 0; i + 1 < N; i++)
-        claim(fabsf(raw[i * N + i + 1] - raw[1]) < 1e-3f, "so do turned vectors");
+        claim(fabsf(raw[i * N + i + 1] - raw[1]) < 1e-3f, "so do rotated vectors");
 
     const fv_relative kinds[] = {
         {.kind = FV_RELATIVE_CLIPPED, .max_distance = 4},

@@ -94,7 +94,7 @@ static void forward(const fv_attn *a, const fv_attn_data *data, const fv_attn_ex
 }
 
 /* Where each head looks from the last position, and how widely. */
-static void tell(const fv_attn *a, const fv_attn_data *data)
+static void print_facts(const fv_attn *a, const fv_attn_data *data)
 {
     static int64_t index[HEADS * N * TOP];
     static float weight[HEADS * N * TOP], entropy[HEADS * N], mean[HEADS];
@@ -130,7 +130,7 @@ int main(void)
     const fv_attn_data data = arrays();
     const fv_attn_exec exec = {.parallel = share, .threads = THREADS};
     forward(&a, &data, &exec);
-    tell(&a, &data);
+    print_facts(&a, &data);
 
     /* Decoding: one query over the cache. */
     float again[HEADS * D];

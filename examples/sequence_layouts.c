@@ -119,12 +119,12 @@ static void make_batch(fv_ctx *ctx, fv_sequence_layout kind, const pair *p, batc
 static fv_tensor *loss_of(fv_ctx *ctx, const fv_sequence_net *net, batch *b, int64_t *right)
 {
     fv_tensor *y = fv_sequence_net_run(ctx, net, &b->in);
-    static int64_t said[BATCH * LONGEST];
-    must(ctx,
-         fv_tensor_read(ctx, fv_argmax(ctx, y, -1, false), said, (size_t)b->count * sizeof *said));
+    static int64_t predicted[BATCH * LONGEST];
+    must(ctx, fv_tensor_read(ctx, fv_argmax(ctx, y, -1, false), predicted,
+                             (size_t)b->count * sizeof *predicted));
     *right = 0;
     for (int64_t i = 0; i < b->count; i++)
-        *right += said[i] == b->answers[i];
+        *right += predicted[i] == b->answers[i];
     fv_tensor *wanted = fv_from_host(ctx, FV_I64, 1, &b->count, b->answers);
     return fv_cross_entropy(ctx, y, wanted, -1, 0, FV_REDUCTION_MEAN);
 }

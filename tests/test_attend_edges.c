@@ -204,7 +204,7 @@ static void note(void *user, fv_log_level level, const char *text)
     snprintf(n->last, sizeof n->last, "%s", text);
 }
 
-static void the_path_is_told(void)
+static void the_path_is_reported(void)
 {
     static const fv_attention_path expected[FV_ATTENTION_SCORE_COUNT] = {
         [FV_ATTENTION_LOCATION] = FV_ATTENTION_SCORED, [FV_ATTENTION_CUSTOM] = FV_ATTENTION_SCORED};
@@ -332,7 +332,7 @@ TEST_MAIN(argc, argv)
     RUN(zero_vectors_have_no_direction);
     RUN(rows_without_keys);
     RUN(no_keys_at_all);
-    RUN(the_path_is_told);
+    RUN(the_path_is_reported);
     RUN(any_width);
     RUN(half_precision);
     RUN(refusals);

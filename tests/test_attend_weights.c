@@ -1,4 +1,4 @@
-/* The ops that tell about attention weights: what raw pointers give, on both devices; refusals. */
+/* The ops that return attention weights: equal to the raw calls, on both devices; refusals. */
 #include "fovea/attention.h"
 #include "fovea/ops.h"
 #include "support/attention_weights.h"

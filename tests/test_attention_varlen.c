@@ -325,7 +325,7 @@ static void refused(void)
     CHECK_EQ(run_raw(&a, good, good, NULL), FV_ERR_ARGUMENT); /* they would not be read */
 }
 
-/* Offsets on a device are seen by the kernel alone: it tells through the fault word. */
+/* Only the kernel can read offsets on a device: it reports bad ones through the fault word. */
 static void faults_at_level(void)
 {
     problem p = packed_problem(packed(1, 1, 4));

@@ -128,7 +128,7 @@ static void backward_consumes_and_says_so(void)
     CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, x), before, sizeof before));
     CHECK_EQ(fv_backward(ctx, grown), FV_ERR_STATE);
     CHECK(strstr(fv_ctx_message(ctx), "exp") != NULL);
-    /* Refused before anything was added or consumed, so ops go on working. */
+    /* Refused before anything was added or consumed, so ops still work. */
     CHECK_EQ(fv_ctx_error(ctx), FV_OK);
     CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, x), after, sizeof after));
     CHECK(memcmp(before, after, sizeof before) == 0);

@@ -227,11 +227,11 @@ static void sources_are_read(void)
             to[r] = targets[r];
         }
         const fv_sequences read = {.count = ROWS, .tokens = from, .length = lengths};
-        const fv_sequences said = {.count = ROWS, .tokens = to, .length = ones};
-        CHECK_OK(w.ctx, fv_cache_begin(w.cache, &said, &read, 0));
+        const fv_sequences prompts = {.count = ROWS, .tokens = to, .length = ones};
+        CHECK_OK(w.ctx, fv_cache_begin(w.cache, &prompts, &read, 0));
         float *got = malloc((size_t)(ROWS * w.vocabulary) * sizeof *got);
         float *want = malloc((size_t)w.vocabulary * sizeof *want);
-        int64_t row[ROWS] = {0, 1, 2}; /* who stands where */
+        int64_t row[ROWS] = {0, 1, 2}; /* which sequence each row holds */
         for (int64_t s = 0; s < STEPS; s++) {
             int64_t next[ROWS];
             for (int64_t r = 0; r < ROWS; r++)

@@ -95,7 +95,7 @@ static void self_attention_is_equivariant(void)
     MUST_FAIL(equivariance(&cfg, true, &of_maps)); /* positions added */
     MUST_FAIL(of_maps);
     cfg.rotary.width = 4;
-    MUST_FAIL(equivariance(&cfg, false, &of_maps)); /* positions turned in */
+    MUST_FAIL(equivariance(&cfg, false, &of_maps)); /* rotary positions */
     cfg = plain_heads();
     cfg.attention.rule.causal = FV_CAUSAL_TOP_LEFT;
     MUST_FAIL(equivariance(&cfg, false, &of_maps)); /* a mask knows the order */
@@ -142,7 +142,7 @@ static void mean_pooling_makes_it_invariant(void)
 }
 
 /* (92) "mary gave roses to susan", and the other way round: to `gave` it is the same sentence,
- * however many heads look at it; only positions tell who gave. */
+ * however many heads look at it; only positions distinguish giver and receiver. */
 static double mary_and_susan(int64_t heads, bool positions)
 {
     enum { MARY, GAVE, ROSES, TO, SUSAN, WORDS };
@@ -189,7 +189,8 @@ static int peaks_on_diagonal(fv_ctx *ctx, fv_tensor *x)
     return n;
 }
 
-/* (85) Among vectors of equal length each is its own best match. One long vector is everybody's. */
+/* (85) Among vectors of equal length each is its own best match. One long vector is the best match
+ * of all. */
 static void basic_attention_peaks_on_its_diagonal(void)
 {
     stage s = stage_new(NULL);

@@ -247,7 +247,7 @@ static void message_passing(void)
     CHECK(tensor_distance(ctx, y, pass_messages(ctx, x, ring)) < 1e-5);
     in.visible = fv_from_host(ctx, FV_U8, 2, (int64_t[]){NODES, NODES}, ring);
     y = fv_reshape(ctx, fv_attention_run(ctx, &in, &how, NULL), 2, (int64_t[]){NODES, FEATURES});
-    CHECK(tensor_distance(ctx, y, pass_messages(ctx, x, ring)) > 1e-2); /* edges turned round */
+    CHECK(tensor_distance(ctx, y, pass_messages(ctx, x, ring)) > 1e-2); /* edges reversed */
     stage_free(&s);
 }
 

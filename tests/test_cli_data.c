@@ -73,7 +73,7 @@ static void texts_are_checked(void)
     expect(3, "", "absent.txt");
 }
 
-static void mistakes_are_told(void)
+static void mistakes_are_reported(void)
 {
     program_run("data");
     expect(2, "", "is missing");
@@ -103,7 +103,7 @@ TEST_MAIN(argc, argv)
     RUN(a_set_is_made_and_checked);
     RUN(the_translation_set_is_made);
     RUN(texts_are_checked);
-    RUN(mistakes_are_told);
+    RUN(mistakes_are_reported);
     program_end();
     return TEST_END();
 }

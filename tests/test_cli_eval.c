@@ -85,8 +85,8 @@ static void json_has_a_line_for_each_model(void)
     CHECK_EQ(count_of(program.out, "\"bleu_signature\""), 2);
 }
 
-/* Published figures are cased or not: both are told, or why one says nothing. */
-static void both_cases_are_told(void)
+/* Published figures are cased or not: both are reported, or why one is meaningless. */
+static void both_cases_are_reported(void)
 {
     program_run("eval %s %s %s -t 1 --beam 1", program_path("a"), program_path("x.txt"),
                 program_path("y.txt"));
@@ -108,7 +108,7 @@ static void both_cases_are_told(void)
     expect(0, "\"capitals_in_references\": true, \"capitals_in_translations\": false", NULL);
 }
 
-static void mistakes_are_told(void)
+static void mistakes_are_reported(void)
 {
     program_run("eval %s %s %s -o %s", program_path("a"), program_path("x.txt"),
                 program_path("y.txt"), program_path("p.svg"));
@@ -145,8 +145,8 @@ TEST_MAIN(argc, argv)
     some_texts();
     RUN(lengths_are_split_at_the_option);
     RUN(json_has_a_line_for_each_model);
-    RUN(both_cases_are_told);
-    RUN(mistakes_are_told);
+    RUN(both_cases_are_reported);
+    RUN(mistakes_are_reported);
     program_end();
     return TEST_END();
 }

@@ -96,8 +96,8 @@ static const char *relative(const char *path)
     return out;
 }
 
-/* The recipe that is kept in the folder repeats the run from anywhere, and differences from it are
- * told before they do harm. */
+/* The recipe in the folder repeats the run from any directory, and a recipe that differs from it is
+ * refused before anything is written. */
 static void a_folder_keeps_its_recipe(void)
 {
     program_text("s.txt", "a b\nb c\nc d\n");
@@ -119,7 +119,7 @@ static void a_folder_keeps_its_recipe(void)
 
 /* Of the options of 'run', those that a translator has no use for are refused, and no other is
  * passed over. */
-static void translators_heed_their_options(void)
+static void translators_use_their_options(void)
 {
     char greedy[256];
     program_run("run %s 3.5.79", program_path("m"));
@@ -151,7 +151,7 @@ static void every_key_is_explained(void)
     CHECK(!strstr(program.out, "]\n\n.\n")); /* each section says what it is about */
 }
 
-static void mistakes_are_told(void)
+static void mistakes_are_reported(void)
 {
     program_text("r.toml", recipe);
     program_text("bad.toml", "[train]\nsteps = 5\nstesp = 3\n");
@@ -218,9 +218,9 @@ TEST_MAIN(argc, argv)
     RUN(the_demo_shows_what_it_says);
     RUN(a_recipe_becomes_a_model);
     RUN(a_folder_keeps_its_recipe);
-    RUN(translators_heed_their_options);
+    RUN(translators_use_their_options);
     RUN(every_key_is_explained);
-    RUN(mistakes_are_told);
+    RUN(mistakes_are_reported);
     RUN(ctrl_c_saves);
     RUN(ctrl_c_ends_a_run);
     program_end();

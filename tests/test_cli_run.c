@@ -64,7 +64,7 @@ static size_t lines_of(const char *text)
     return n;
 }
 
-static void a_decoder_goes_on(void)
+static void a_decoder_continues_its_prompt(void)
 {
     program_run("run %s -p abc -n 8 --json", folder("gpt2", 331));
     expect(0, "\"prompt\": \"abc\"", NULL);
@@ -155,7 +155,7 @@ TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     program_needed();
-    RUN(a_decoder_goes_on);
+    RUN(a_decoder_continues_its_prompt);
     RUN(weights_in_fewer_bits);
     RUN(a_stop_text_ends);
     RUN(an_encoder_fills_in_and_embeds);

@@ -43,7 +43,7 @@ static void say(const talk *t, const char *text)
 }
 
 /* The next line, without its end; waits a minute for it. */
-static const char *hear(const talk *t)
+static const char *read_answer(const talk *t)
 {
     static char line[256];
     size_t n = 0;
@@ -89,11 +89,11 @@ static void a_line_is_answered_at_once(void)
     *second++ = '\0';
     begin(&t, "run", program_path("m"));
     say(&t, "3.5.79\n");
-    snprintf(first, sizeof first, "%s", hear(&t));
+    snprintf(first, sizeof first, "%s", read_answer(&t));
     CHECK_STR(first, program.out);
     say(&t, "7.7");
     say(&t, ".77\n");
-    CHECK(strncmp(hear(&t), second, strcspn(second, "\n")) == 0);
+    CHECK(strncmp(read_answer(&t), second, strcspn(second, "\n")) == 0);
     CHECK_EQ(end(&t, 0), 0);
 }
 
@@ -102,7 +102,7 @@ static void tokens_come_at_once(void)
     talk t;
     begin(&t, "tokenize", program_path("m"));
     say(&t, "3.5\n");
-    CHECK_STR(hear(&t), "3 . 5");
+    CHECK_STR(read_answer(&t), "3 . 5");
     CHECK_EQ(end(&t, 0), 0);
 }
 
@@ -111,7 +111,7 @@ static void ctrl_c_ends_the_wait(void)
     talk t;
     begin(&t, "run", program_path("m"));
     say(&t, "3.5.79\n");
-    CHECK(hear(&t)[0] != '\0');
+    CHECK(read_answer(&t)[0] != '\0');
     CHECK_EQ(end(&t, SIGINT), 130);
 }
 

@@ -97,7 +97,7 @@ static void plot_is_drawn(void)
     free(svg);
 }
 
-static void a_wrong_name_is_told(void)
+static void a_wrong_name_is_reported(void)
 {
     program_run("bench compare -q -t 1 -o %s", program_path("plot.jpg"));
     CHECK_EQ(program.code, 2);
@@ -114,7 +114,7 @@ TEST_MAIN(argc, argv)
     RUN(paths_are_as_long_as_theory_says);
     RUN(only_the_plain_form_needs_memory_in_n_squared);
     RUN(plot_is_drawn);
-    RUN(a_wrong_name_is_told);
+    RUN(a_wrong_name_is_reported);
     program_end();
     return TEST_END();
 }

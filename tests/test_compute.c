@@ -9,7 +9,7 @@
 
 enum { ROWS = 37, IN = 83, OUT = 70 };
 
-/* One layer's way forth and back: y = x W^T, and the gradients that g sends. */
+/* Forward and backward of one layer: y = x W^T, and its gradients for dy = g. */
 typedef struct layer {
     fv_tensor *x, *w, *g, *y, *dx, *dw;
 } layer;
@@ -149,8 +149,8 @@ static void epilogues_follow(void)
     fv_ctx_destroy(&ctx);
 }
 
-/* What is set when backward runs does not matter. */
-static void the_way_back_is_that_of_the_way_forth(void)
+/* Changing the compute type between forward and backward has no effect. */
+static void backward_uses_the_compute_type_of_forward(void)
 {
     fv_ctx *ctx = make(FV_BF16), *other = make(FV_BF16);
     const layer want = layer_run(ctx);
@@ -217,7 +217,7 @@ TEST_MAIN(argc, argv)
     RUN(all_three_products_change);
     RUN(bits_are_equal_everywhere);
     RUN(epilogues_follow);
-    RUN(the_way_back_is_that_of_the_way_forth);
+    RUN(backward_uses_the_compute_type_of_forward);
     RUN(shared_weights_add_up);
     RUN(nothing_else_is_rounded);
     RUN(other_types_are_refused);

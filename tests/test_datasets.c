@@ -242,7 +242,7 @@ static void the_same_seed_makes_the_same_files(void)
         free(files[i]);
 }
 
-static void bounds_are_told(void)
+static void bounds_are_reported(void)
 {
     fv_made_config cfg = small_config();
     char folder[512];
@@ -557,7 +557,7 @@ TEST_MAIN(argc, argv)
     RUN(sentences_have_translations);
     RUN(dates_are_split_by_calendar_date);
     RUN(the_same_seed_makes_the_same_files);
-    RUN(bounds_are_told);
+    RUN(bounds_are_reported);
     RUN(pairs_of_one_file_are_split);
     RUN(damaged_pairs_are_refused);
     RUN(damage_is_found);

@@ -194,7 +194,7 @@ static fv_ctx *make_context(const fv_io *io, const fv_allocator *allocator)
 /* Only the very last step of a save, the folder's sync, comes after the rename. */
 static bool after_rename(const fault_io *f) { return f->count[FAULT_RENAME] > 0; }
 
-/* The user is told of a file they know, or of its folder, and why it failed. */
+/* The message names a file that the user knows, or its folder, and the reason. */
 static void check_message(const fv_ctx *c, scenario s, int error, const char *what)
 {
     const char *message = fv_ctx_message(c), *known = folder_path("");

@@ -158,11 +158,11 @@ static fv_tokenizer *bytes_tokenizer(fv_ctx *ctx)
     return tok;
 }
 
-typedef struct on_token {
+typedef struct received {
     char text[4096];
     size_t bytes;
     int pieces, max_pieces;
-} on_token;
+} received;
 
 static bool is_whole(const char *text, size_t bytes)
 {
@@ -175,9 +175,9 @@ static bool is_whole(const char *text, size_t bytes)
     return true;
 }
 
-static bool hear(void *user, int64_t text, const char *piece, size_t bytes)
+static bool receive(void *user, int64_t text, const char *piece, size_t bytes)
 {
-    on_token *h = user;
+    received *h = user;
     CHECK_EQ(text, 0);
     CHECK(bytes > 0 && is_whole(piece, bytes));
     if (h->bytes + bytes < sizeof h->text) memcpy(h->text + h->bytes, piece, bytes);
@@ -185,7 +185,7 @@ static bool hear(void *user, int64_t text, const char *piece, size_t bytes)
     return ++h->pieces != h->max_pieces;
 }
 
-static fv_generated *drawn(world *w, const fv_tokenizer *tok, fv_generate_config *cfg, on_token *h)
+static fv_generated *drawn(world *w, const fv_tokenizer *tok, fv_generate_config *cfg, received *h)
 {
     static const int64_t tokens[3] = {20, 30, 40}, length = 3;
     static const int64_t *const list = tokens;
@@ -193,13 +193,14 @@ static fv_generated *drawn(world *w, const fv_tokenizer *tok, fv_generate_config
     fv_generated *out = NULL;
     cfg->search.sample = true;
     cfg->search.temperature = 3;
-    cfg->on_text = h ? hear : NULL;
+    cfg->on_text = h ? receive : NULL;
     cfg->on_text_user = h;
     CHECK_OK(w->ctx, fv_generate_tokens(w->cache, tok, &prompt, NULL, cfg, &out));
     return out;
 }
 
-/* Pieces are whole characters and together the text; what was on_token first is cut off first. */
+/* on_text receives whole characters, which together are the text; a callback that returns false
+ * ends it. */
 static void pieces_are_whole_characters(void)
 {
     world w = open_world("llama");
@@ -208,7 +209,7 @@ static void pieces_are_whole_characters(void)
     for (uint64_t seed = 1; seed <= 10; seed++) {
         fv_generate_config cfg = config(&w, 1, 60);
         cfg.search.seed = seed;
-        on_token h = {.bytes = 0};
+        received h = {.bytes = 0};
         fv_generated *out = drawn(&w, tok, &cfg, &h);
         const fv_generated_text *g = fv_generated_get(out, 0, 0);
         CHECK(h.bytes == g->bytes && memcmp(h.text, g->text, h.bytes) == 0);
@@ -217,7 +218,7 @@ static void pieces_are_whole_characters(void)
         fv_generated_free(&out);
     }
     CHECK(several > 5);
-    on_token two = {.max_pieces = 2};
+    received two = {.max_pieces = 2};
     fv_generate_config cfg = config(&w, 1, 60);
     cfg.search.seed = 3;
     fv_generated *out = drawn(&w, tok, &cfg, &two);
@@ -246,10 +247,10 @@ static void stop_texts_end_outputs(void)
             memcpy(stop, g->text + at, n);
             if (strlen(stop) < n || !is_whole(stop, n) || !is_whole(g->text, at)) continue;
             tried++;
-            const char *const stops[2] = {"never said at all", stop};
+            const char *const stops[2] = {"never generated at all", stop};
             cfg.stop = stops;
             cfg.stop_count = 2;
-            on_token h = {.bytes = 0};
+            received h = {.bytes = 0};
             fv_generated *out = drawn(&w, tok, &cfg, &h);
             const fv_generated_text *cut = fv_generated_get(out, 0, 0);
             const size_t want = (size_t)((char *)memmem(g->text, g->bytes, stop, n) - g->text);

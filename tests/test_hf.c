@@ -177,7 +177,7 @@ static void settings_survive(void)
 }
 
 /* A family's config.json that has no key for a setting is not written. */
-static void what_cannot_be_said_is_refused(void)
+static void what_config_json_cannot_express_is_refused(void)
 {
     fv_ctx *ctx = values_begin();
     model_folder();
@@ -407,7 +407,7 @@ static void wrong_tensors_are_named(void)
     all->tensor[norm] = fv_zeros(ctx, FV_I64, 1, (int64_t[]){64});
     write_weights(ctx, all);
     check_refused(ctx, FV_ERR_FORMAT, "elements of type I64");
-    /* A Conv1D that was turned is seen where its sides differ. */
+    /* A transposed Conv1D is noticed where its sides differ. */
     all->tensor[norm] = fv_zeros(ctx, FV_F32, 1, (int64_t[]){64});
     const size_t up = place_of(all, "transformer.h.0.mlp.c_fc.weight");
     all->tensor[up] = fv_zeros(ctx, FV_F32, 2, (int64_t[]){256, 64});
@@ -486,7 +486,7 @@ TEST_MAIN(argc, argv)
     TEST_BEGIN(argc, argv);
     RUN(saved_models_open_again);
     RUN(settings_survive);
-    RUN(what_cannot_be_said_is_refused);
+    RUN(what_config_json_cannot_express_is_refused);
     RUN(our_own_family_is_kept);
     RUN(names_may_be_bare_or_old);
     RUN(weights_may_be_sharded);

@@ -76,7 +76,7 @@ static void names_of_classes_come_back(void)
     values_end(&ctx);
 }
 
-static void bad_names_are_told(void)
+static void bad_names_are_reported(void)
 {
     static const struct {
         const char *list, *message;
@@ -297,7 +297,7 @@ TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(names_of_classes_come_back);
-    RUN(bad_names_are_told);
+    RUN(bad_names_are_reported);
     RUN(the_program_names_the_class);
     RUN(rules_are_read);
     RUN(other_rules_are_named);

@@ -159,7 +159,7 @@ static void row_indices(fv_dtype dtype)
             for (int64_t i = 0; i < COUNT; i++)
                 CHECK_VALUE(out, (o * COUNT + i) * COLS + c,
                             vec_get(table, (o * ROWS + (int64_t)vec_get(index, i)) * COLS + c));
-            for (int64_t r = 0; r < ROWS; r++) { /* row 0 is skipped, row 3 is met twice */
+            for (int64_t r = 0; r < ROWS; r++) { /* row 0 is skipped, row 3 is added twice */
                 const double times = r == 3 ? 3 : r == 4 ? 2 : 1;
                 const int64_t at = (o * ROWS + r) * COLS + c;
                 CHECK_VALUE(sum, at, times * vec_get(table, at));

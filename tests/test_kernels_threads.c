@@ -62,19 +62,19 @@ static void maps_and_reductions(fv_dtype dtype)
     const vec out = vec_new(dtype, N), bytes = vec_new(FV_U8, N);
     const fv_elementwise_args m = {
         .op = FV_UNARY_EXP, .rank = 1, .shape = {N}, .stride = {{1}, {1}, {1}, {1}}, .alpha = 2};
-    const fv_elementwise_args turned = {.rank = 2,
-                                        .shape = {ROWS, COLS},
-                                        .stride = {{COLS, 1}, {1, ROWS}, {0, 1}, {1, 0}},
-                                        .to = dtype,
-                                        .from = dtype};
+    const fv_elementwise_args transposed = {.rank = 2,
+                                            .shape = {ROWS, COLS},
+                                            .stride = {{COLS, 1}, {1, ROWS}, {0, 1}, {1, 0}},
+                                            .to = dtype,
+                                            .from = dtype};
     THREADS(UNARY, m, 1, out, x);
     THREADS(UNARY_GRAD, m, 1, out, g, x, x);
-    THREADS(BINARY, turned, 1, out, x, g);
-    THREADS(BINARY_GRAD, turned, 1, out, x, g, x);
-    THREADS(COMPARE, turned, 1, bytes, x, g);
+    THREADS(BINARY, transposed, 1, out, x, g);
+    THREADS(BINARY_GRAD, transposed, 1, out, x, g, x);
+    THREADS(COMPARE, transposed, 1, bytes, x, g);
     THREADS(SELECT, m, 1, out, bytes, x, g);
-    THREADS(COPY, turned, 1, out, x);
-    THREADS(FILL, turned, 1, out);
+    THREADS(COPY, transposed, 1, out, x);
+    THREADS(FILL, transposed, 1, out);
     fv_reduce_args r = {.out_rank = 1,
                         .red_rank = 1,
                         .out_shape = {COLS},

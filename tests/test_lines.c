@@ -221,24 +221,24 @@ static void files_that_cannot_be_opened(void)
     fv_lines_close(&lines);
 }
 
-/* ---- packed ---------------------------------------------------------------------- */
+/* ---- compressed ------------------------------------------------------------------ */
 
-static const char *const packed_names[] = {"data/text/lines.txt.gz", "data/text/lines.txt.xz"};
-static const char *const packed_features[] = {"zlib", "lzma"};
+static const char *const compressed_names[] = {"data/text/lines.txt.gz", "data/text/lines.txt.xz"};
+static const char *const compressed_features[] = {"zlib", "lzma"};
 
 /* The files hold "line N: some words é 東京" for N from 1 to 4000, in two members. */
-static void packed_files(void)
+static void compressed_files(void)
 {
     for (int i = 0; i < 2 * WAYS; i++) {
         fv_lines *lines = NULL;
         giver g;
         size_t bytes = 0;
-        char *data = file_read(test_path(packed_names[i % 2]), &bytes);
+        char *data = file_read(test_path(compressed_names[i % 2]), &bytes);
         file_write(folder_path("lines"), data, bytes);
         const fv_status s = open_way(i / 2, data, bytes, &g, &lines);
-        if (!has_feature(packed_features[i % 2])) {
+        if (!has_feature(compressed_features[i % 2])) {
             CHECK_EQ(s, FV_ERR_UNSUPPORTED);
-            printf("skipped: no %s in this build\n", packed_features[i % 2]);
+            printf("skipped: no %s in this build\n", compressed_features[i % 2]);
             free(data);
             continue;
         }
@@ -257,12 +257,12 @@ static void packed_files(void)
 }
 
 /* A compressed file that is truncated anywhere is rejected, never read as a shorter one. */
-static void cut_packed_files(void)
+static void truncated_compressed_files(void)
 {
     for (int i = 0; i < 2; i++) {
-        if (!has_feature(packed_features[i])) continue;
+        if (!has_feature(compressed_features[i])) continue;
         size_t bytes = 0;
-        char *data = file_read(test_path(packed_names[i]), &bytes);
+        char *data = file_read(test_path(compressed_names[i]), &bytes);
         int accepted = 0;
         for (size_t n = 6; n < bytes; n++) {
             fv_lines *lines = NULL;
@@ -289,11 +289,11 @@ static void decompressed_size_is_limited(void)
     cfg.limits.total_bytes = 50000;
     CHECK_EQ(fv_ctx_create(&cfg, &small), FV_OK);
     for (int i = 0; i < 2; i++) {
-        if (!has_feature(packed_features[i])) continue;
+        if (!has_feature(compressed_features[i])) continue;
         fv_lines *lines = NULL;
         fv_line line = {.text = ""};
         fv_status s =
-            fv_lines_open(small, test_path(packed_names[i]), FV_LINES_POLICY_REJECT, &lines);
+            fv_lines_open(small, test_path(compressed_names[i]), FV_LINES_POLICY_REJECT, &lines);
         while (s == FV_OK && line.text)
             s = fv_lines_next(lines, &line);
         CHECK_EQ(s, FV_ERR_LIMIT);
@@ -343,8 +343,8 @@ TEST_MAIN(argc, argv)
     RUN(long_lines);
     RUN(what_is_not_text);
     RUN(files_that_cannot_be_opened);
-    RUN(packed_files);
-    RUN(cut_packed_files);
+    RUN(compressed_files);
+    RUN(truncated_compressed_files);
     RUN(decompressed_size_is_limited);
     RUN(failing_calls);
     folder_remove();

@@ -119,7 +119,7 @@ static void same_input_same_bytes(void)
     }
 }
 
-static void rows_may_lie_apart(void)
+static void rows_may_have_a_stride(void)
 {
     const float apart[] = {0.9f, 0.05f, 0.05f, 77, 0.1f, 0.2f, 0.7f, 88, 0, 1, 0, 99};
     fv_look_map map = map3;
@@ -445,7 +445,7 @@ static void expect(fv_status wanted, const fv_look_map *map, int form, const fv_
     CHECK_EQ(fv_ctx_error(ctx), FV_OK); /* nothing sticks */
 }
 
-static void bad_arguments_are_told(void)
+static void bad_arguments_are_reported(void)
 {
     fv_look_map map = map3;
     expect(FV_ERR_ARGUMENT, NULL, FV_LOOK_FORMAT_SVG, NULL);
@@ -501,7 +501,7 @@ static void names_of_files_choose_the_form(void)
     CHECK_EQ(form, FV_LOOK_FORMAT_COUNT);
 }
 
-/* Every call to the system fails once: the save tells it, and the old file stays whole. */
+/* Every call to the system fails once: the save returns an error, and the old file stays intact. */
 static void failed_saves_keep_the_old_file(void)
 {
     fault_io faults;
@@ -546,7 +546,7 @@ TEST_MAIN(argc, argv)
     RUN(short_column_labels_stay_level);
     RUN(numbers_are_written_without_the_locale);
     RUN(same_input_same_bytes);
-    RUN(rows_may_lie_apart);
+    RUN(rows_may_have_a_stride);
     RUN(special_values_have_their_colours);
     RUN(range_is_the_callers_if_given);
     RUN(all_nan_and_all_equal_maps_are_drawn);
@@ -560,7 +560,7 @@ TEST_MAIN(argc, argv)
     RUN(terminal_form_is_exact);
     RUN(small_text_keeps_the_peaks);
     RUN(page_stands_alone_and_holds_the_values);
-    RUN(bad_arguments_are_told);
+    RUN(bad_arguments_are_reported);
     RUN(names_of_files_choose_the_form);
     RUN(failed_saves_keep_the_old_file);
     fv_ctx_destroy(&ctx);

@@ -187,7 +187,7 @@ static void large_heads_are_made_smaller(void)
     free(values);
 }
 
-static void bad_heads_are_told(void)
+static void bad_heads_are_reported(void)
 {
     fv_picture *p = NULL;
     fv_look_heads heads = some_heads();
@@ -250,7 +250,7 @@ static void each_weight_has_a_line(void)
     fv_picture_free(&p);
 }
 
-static void bad_links_are_told(void)
+static void bad_links_are_reported(void)
 {
     fv_picture *p = NULL;
     fv_look_links links = some_links();
@@ -322,7 +322,7 @@ static void plots_without_points_are_drawn(void)
     }
 }
 
-static void bad_plots_are_told(void)
+static void bad_plots_are_reported(void)
 {
     const double x[] = {1};
     const fv_look_series one = {.x = x, .y = x, .count = 1}, broken = {.x = x, .count = 1};
@@ -405,12 +405,12 @@ TEST_MAIN(argc, argv)
     RUN(a_long_title_of_heads_is_cut);
     RUN(page_of_heads_holds_all_values);
     RUN(large_heads_are_made_smaller);
-    RUN(bad_heads_are_told);
+    RUN(bad_heads_are_reported);
     RUN(each_weight_has_a_line);
-    RUN(bad_links_are_told);
+    RUN(bad_links_are_reported);
     RUN(plots_show_lines_points_and_legend);
     RUN(plots_without_points_are_drawn);
-    RUN(bad_plots_are_told);
+    RUN(bad_plots_are_reported);
     RUN(axes_have_sensible_ticks);
     RUN(numbers_read_as_people_write_them);
     fv_ctx_destroy(&ctx);

@@ -58,7 +58,7 @@ static void every_script_is_kept_in_svg(void)
     free(svg);
 }
 
-/* Words of wide letters are stacked, the others turned; the row labels are neither. */
+/* Words of wide letters are stacked, the others rotated; the row labels are neither. */
 static void wide_letters_stand_below_each_other(void)
 {
     char *svg = drawn(&map5, FV_LOOK_FORMAT_SVG, 0);
@@ -73,9 +73,9 @@ static void wide_letters_stand_below_each_other(void)
     free(svg);
 }
 
-/* Between a letter that runs leftward and the first cell of its line stands a mark that keeps the
- * cells in their order; and the line begins with one, so that it is not turned as a whole. */
-static void leftward_words_do_not_turn_the_cells(void)
+/* Between a right-to-left letter and the first cell of its line is a mark that keeps the
+ * cells in their order; and the line begins with one, so that it is not reversed as a whole. */
+static void right_to_left_words_do_not_reverse_the_cells(void)
 {
     char *text = drawn(&map5, FV_LOOK_FORMAT_TEXT, 80);
     int lines = 0;
@@ -83,7 +83,7 @@ static void leftward_words_do_not_turn_the_cells(void)
         bool open = false, any = false;
         for (const char *at = line; *at;) {
             const bool mark = strncmp(at, DIRECTION_MARK, 3) == 0;
-            if (open && strchr(".-+#", *at)) test_failed(__FILE__, __LINE__, "turned: %s", line);
+            if (open && strchr(".-+#", *at)) test_failed(__FILE__, __LINE__, "reversed: %s", line);
             const bool leftward = fv_display_is_rtl(fv_display_next(&at));
             open = (open || leftward) && !mark;
             any = any || leftward;
@@ -259,7 +259,7 @@ TEST_MAIN(argc, argv)
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
     RUN(every_script_is_kept_in_svg);
     RUN(wide_letters_stand_below_each_other);
-    RUN(leftward_words_do_not_turn_the_cells);
+    RUN(right_to_left_words_do_not_reverse_the_cells);
     RUN(leftward_words_are_isolated_in_svg);
     RUN(letters_keep_their_marks);
     RUN(cut_words_say_so);

@@ -191,7 +191,7 @@ static void bad_folders_are_reported(void)
 }
 
 /* A saved tokenizer whose parts contradict each other. */
-static void bad_files_are_told(void)
+static void bad_files_are_reported(void)
 {
     static const char *const changes[][2] = {{"\"marian\":", "\"marian\":1,\"x\":"},
                                              {"\"marian\":", "\"marian\":9999,\"x\":"},
@@ -265,16 +265,17 @@ static void write_translator(const char *folder, const char *generation)
 static void check_reply(void)
 {
     static char ids[1 << 12], text[1 << 12];
-    const char *from = strstr(program.out, "\"ids\": ["), *said = strstr(program.out, "\"text\": ");
-    CHECK(from && said);
-    if (!from || !said) return;
+    const char *from = strstr(program.out, "\"ids\": ["),
+               *reply = strstr(program.out, "\"text\": ");
+    CHECK(from && reply);
+    if (!from || !reply) return;
     size_t n = 0;
     for (from += 8; *from && *from != ']' && n + 1 < sizeof ids; from++)
         if (*from != ',') ids[n++] = *from;
     ids[n] = '\0';
     CHECK(n > 0);
-    const char *end = strstr(said, "\", \"rank\"");
-    snprintf(text, sizeof text, "%.*s", end ? (int)(end - said - 9) : 0, said + 9);
+    const char *end = strstr(reply, "\", \"rank\"");
+    snprintf(text, sizeof text, "%.*s", end ? (int)(end - reply - 9) : 0, reply + 9);
     program_text("ids.txt", ids);
     program_run("tokenize %s %s --decode --no-specials --target", folder_path("marian"),
                 program_path("ids.txt"));
@@ -300,8 +301,8 @@ static void the_program_translates(void)
     expect(0, "</s>", NULL);
 }
 
-/* Before there was a generation_config.json, config.json said it. */
-static void older_folders_speak_in_their_config(void)
+/* Before there was a generation_config.json, config.json had its settings. */
+static void older_folders_have_generation_settings_in_config(void)
 {
     fv_model *model = NULL;
     size_t bytes = 0;
@@ -384,9 +385,9 @@ TEST_MAIN(argc, argv)
     RUN(the_vocabulary_is_its_own);
     RUN(languages_are_cut_off);
     RUN(bad_folders_are_reported);
-    RUN(bad_files_are_told);
+    RUN(bad_files_are_reported);
     RUN(the_program_translates);
-    RUN(older_folders_speak_in_their_config);
+    RUN(older_folders_have_generation_settings_in_config);
     RUN(banned_tokens_do_not_come);
     fv_ctx_destroy(&ctx);
     folder_remove();

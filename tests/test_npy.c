@@ -70,7 +70,7 @@ static void refuses_another_byte_order(void)
     fv_npy_close(&file);
 }
 
-/* NumPy's own file, and one for each rank, whose element at (i, j, ...) tells its indices. */
+/* NumPy's own file, and one for each rank, whose element at (i, j, ...) encodes its indices. */
 static void reads_columns_first(void)
 {
     float x[6];

@@ -49,12 +49,13 @@ static void reshape_of_a_view_copies_only_if_it_must(void)
 {
     fv_ctx *ctx = values_begin();
     fv_tensor *x = values_counting(ctx, FV_F32, SHAPE(2, 3, 4));
-    fv_tensor *turned = fv_permute(ctx, x, (int[]){2, 0, 1}); /* [4,2,3]: the last two still join */
-    fv_tensor *joined = fv_reshape(ctx, turned, 2, (int64_t[]){4, 6});
+    fv_tensor *permuted =
+        fv_permute(ctx, x, (int[]){2, 0, 1}); /* [4,2,3]: the last two still join */
+    fv_tensor *joined = fv_reshape(ctx, permuted, 2, (int64_t[]){4, 6});
     CHECK_EQ(fv_tensor_strides(joined)[0], 1);
     CHECK_EQ(fv_tensor_strides(joined)[1], 4);
     CHECK(shares(ctx, x, joined));
-    fv_tensor *flat = fv_reshape(ctx, turned, 1, (int64_t[]){24}); /* no stride walks this */
+    fv_tensor *flat = fv_reshape(ctx, permuted, 1, (int64_t[]){24}); /* no stride fits */
     CHECK(fv_tensor_contiguous(flat));
     CHECK(!shares(ctx, x, flat));
     fv_tensor *part = fv_slice(ctx, x, 2, 0, 4, 2); /* a split needs no copy either */
@@ -287,8 +288,8 @@ static void concat_joins(void)
     fv_tensor *none = values_none(ctx, FV_F32, SHAPE(2, 0));
     CHECK_TENSOR(ctx, fv_concat(ctx, 3, (fv_tensor *[]){a, none, b}, 1), FV_F32, SHAPE(2, 4), 0, 1,
                  2, 8, 3, 4, 5, 9);
-    fv_tensor *turned = fv_transpose(ctx, TENSOR(ctx, FV_F32, SHAPE(3, 1), 6, 7, 8), 0, 1);
-    CHECK_TENSOR(ctx, fv_concat(ctx, 2, (fv_tensor *[]){a, turned}, -2), FV_F32, SHAPE(3, 3), 0, 1,
+    fv_tensor *column = fv_transpose(ctx, TENSOR(ctx, FV_F32, SHAPE(3, 1), 6, 7, 8), 0, 1);
+    CHECK_TENSOR(ctx, fv_concat(ctx, 2, (fv_tensor *[]){a, column}, -2), FV_F32, SHAPE(3, 3), 0, 1,
                  2, 3, 4, 5, 6, 7, 8);
     CHECK_EMPTY(ctx, fv_concat(ctx, 2, (fv_tensor *[]){none, none}, 1), FV_F32, SHAPE(2, 0));
     for (int d = 0; d < FV_DTYPE_COUNT; d++) {

@@ -278,7 +278,7 @@ static void frozen_weights(void)
 }
 
 /* The gradient of a weight that several calls use is that of one call over all their rows, the
- * later calls' first, to the bit; whether little waits for the end of the walk or too much. */
+ * later calls' first, to the bit; whether few or too many rows wait for the end of backward. */
 static void shared_weights_sum_in_one_chain(void)
 {
     const struct {
@@ -289,14 +289,14 @@ static void shared_weights_sum_in_one_chain(void)
         fv_ctx *ctx = make();
         fv_tensor *w = fv_leaf(ctx, tensor_random(ctx, 9, 2, cases[i].out, in));
         fv_tensor *w_once = fv_leaf(ctx, tensor_random(ctx, 9, 2, cases[i].out, in));
-        fv_tensor *x[5], *turned[5], *y[5];
+        fv_tensor *x[5], *reversed[5], *y[5];
         for (int k = 0; k < calls; k++) {
-            x[k] = turned[calls - 1 - k] = tensor_random(ctx, (uint64_t)k, 2, rows, in);
+            x[k] = reversed[calls - 1 - k] = tensor_random(ctx, (uint64_t)k, 2, rows, in);
             y[k] = fv_linear(ctx, x[k], w, NULL);
         }
         fv_tensor *all = fv_square(ctx, fv_concat(ctx, calls, y, 0));
         CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, all, 0, NULL, false)));
-        fv_tensor *once = fv_linear(ctx, fv_concat(ctx, calls, turned, 0), w_once, NULL);
+        fv_tensor *once = fv_linear(ctx, fv_concat(ctx, calls, reversed, 0), w_once, NULL);
         CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, fv_square(ctx, once), 0, NULL, false)));
         CHECK(tensor_same(ctx, fv_grad(ctx, w), fv_grad(ctx, w_once)));
         fv_ctx_destroy(&ctx);

@@ -124,15 +124,15 @@ static void a_tie_goes_to_the_first(void)
     values_end(&ctx);
 }
 
-/* The number of an element over several axes must lead back to the right place, whatever the
+/* The saved index of an element over several axes must address the right element, whatever the
  * strides of the input. */
-static void a_maximum_over_two_axes_finds_its_way_back(void)
+static void the_gradient_of_a_maximum_over_two_axes_reaches_its_element(void)
 {
     fv_ctx *ctx = values_begin();
     fv_tensor *x =
         fv_leaf(ctx, TENSOR(ctx, FV_F32, SHAPE(2, 2, 3), 0, 1, 2, 9, 4, 5, 6, 7, 8, 3, 10, 11));
-    fv_tensor *turned = fv_permute(ctx, x, (int[]){2, 1, 0}); /* [3,2,2] */
-    fv_tensor *y = fv_max(ctx, turned, AXES(1, 2), false);
+    fv_tensor *permuted = fv_permute(ctx, x, (int[]){2, 1, 0}); /* [3,2,2] */
+    fv_tensor *y = fv_max(ctx, permuted, AXES(1, 2), false);
     CHECK_TENSOR(ctx, y, FV_F32, SHAPE(3), 9, 10, 11);
     CHECK_OK(ctx, fv_backward_from(ctx, y, TENSOR(ctx, FV_F32, SHAPE(3), 1, 2, 3)));
     CHECK_TENSOR(ctx, fv_grad(ctx, x), FV_F32, SHAPE(2, 2, 3), 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 2, 3);
@@ -219,16 +219,16 @@ static void strides_do_not_change_the_bits(void)
     for (int i = 0; i < ROWS * COLS; i++)
         values[i] = sin(i * 0.7) * exp(3 * cos(i * 1.3));
     fv_tensor *x = values_of(ctx, FV_F32, SHAPE(ROWS, COLS), ROWS * COLS, values);
-    fv_tensor *turned = fv_transpose(ctx, x, 0, 1);
-    fv_tensor *copy = fv_contiguous(ctx, turned);
+    fv_tensor *transposed = fv_transpose(ctx, x, 0, 1);
+    fv_tensor *copy = fv_contiguous(ctx, transposed);
     double a[COLS], b[COLS];
     for (int axis = 0; axis < 2; axis++) {
-        int64_t n = values_read(ctx, fv_sum(ctx, turned, 1, &axis, false), a, COLS);
+        int64_t n = values_read(ctx, fv_sum(ctx, transposed, 1, &axis, false), a, COLS);
         CHECK_EQ(values_read(ctx, fv_sum(ctx, copy, 1, &axis, false), b, COLS), n);
         for (int64_t i = 0; i < n; i++)
             CHECK(a[i] == b[i]);
     }
-    values_read(ctx, fv_norm(ctx, turned, ALL, false), a, 1);
+    values_read(ctx, fv_norm(ctx, transposed, ALL, false), a, 1);
     values_read(ctx, fv_norm(ctx, copy, ALL, false), b, 1);
     CHECK(a[0] == b[0]);
     values_end(&ctx);
@@ -254,9 +254,9 @@ static void running_sums_along_any_axis(void)
     fv_tensor *x = TENSOR(ctx, FV_F32, SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
     CHECK_TENSOR(ctx, fv_cumsum(ctx, x, 1), FV_F32, SHAPE(2, 3), 1, 3, 6, 4, 9, 15);
     CHECK_TENSOR(ctx, fv_cumsum(ctx, x, -2), FV_F32, SHAPE(2, 3), 1, 2, 3, 5, 7, 9);
-    fv_tensor *turned = fv_transpose(ctx, x, 0, 1);
-    CHECK_TENSOR(ctx, fv_cumsum(ctx, turned, 1), FV_F32, SHAPE(3, 2), 1, 5, 2, 7, 3, 9);
-    CHECK_TENSOR(ctx, fv_cumsum(ctx, turned, 0), FV_F32, SHAPE(3, 2), 1, 4, 3, 9, 6, 15);
+    fv_tensor *transposed = fv_transpose(ctx, x, 0, 1);
+    CHECK_TENSOR(ctx, fv_cumsum(ctx, transposed, 1), FV_F32, SHAPE(3, 2), 1, 5, 2, 7, 3, 9);
+    CHECK_TENSOR(ctx, fv_cumsum(ctx, transposed, 0), FV_F32, SHAPE(3, 2), 1, 4, 3, 9, 6, 15);
     fv_tensor *deep = values_counting(ctx, FV_F64, SHAPE(2, 2, 2));
     CHECK_TENSOR(ctx, fv_cumsum(ctx, deep, 1), FV_F64, SHAPE(2, 2, 2), 0, 1, 2, 4, 4, 5, 10, 12);
     CHECK_TENSOR(ctx, x, FV_F32, SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
@@ -282,7 +282,7 @@ static void all(void)
     RUN(nothing_has_no_maximum);
     RUN(extremes_and_their_places);
     RUN(a_tie_goes_to_the_first);
-    RUN(a_maximum_over_two_axes_finds_its_way_back);
+    RUN(the_gradient_of_a_maximum_over_two_axes_reaches_its_element);
     RUN(indices_carry_no_gradient);
     RUN(logsumexp_does_not_overflow);
     RUN(norm_is_the_length);

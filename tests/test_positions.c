@@ -54,7 +54,7 @@ static void joining(void)
 
 /* ---- rotary ------------------------------------------------------------------------ */
 
-static void rotary_turns_pairs(void)
+static void rotary_rotates_pairs(void)
 {
     fv_ctx *ctx = begin();
     fv_rotary_config cfg;
@@ -89,9 +89,9 @@ static void rotary_products_are_relative(void)
     fv_tensor *k = fv_broadcast(ctx, tensor_random(ctx, 2, 2, 1, WIDTH), 2, shape);
     for (int pairs = FV_PAIRS_HALVES; pairs <= FV_PAIRS_INTERLEAVED; pairs++) {
         fv_tensor *table = fv_rotary_table(ctx, FV_F32, &cfg, 100, N);
-        fv_tensor *turned = fv_rotary(ctx, q, table, 0, (fv_pairs)pairs);
+        fv_tensor *rotated = fv_rotary(ctx, q, table, 0, (fv_pairs)pairs);
         fv_tensor *s = fv_matmul(
-            ctx, turned, fv_transpose(ctx, fv_rotary(ctx, k, table, 0, (fv_pairs)pairs), 0, 1));
+            ctx, rotated, fv_transpose(ctx, fv_rotary(ctx, k, table, 0, (fv_pairs)pairs), 0, 1));
         float *x = tensor_floats(ctx, s);
         for (int i = 1; i < N; i++)
             for (int j = 1; j < N; j++)
@@ -103,7 +103,7 @@ static void rotary_products_are_relative(void)
         other.base = 100;
         fv_tensor *wrong =
             fv_rotary(ctx, k, fv_rotary_table(ctx, FV_F32, &other, 100, N), 0, (fv_pairs)pairs);
-        float *y = tensor_floats(ctx, fv_matmul(ctx, turned, fv_transpose(ctx, wrong, 0, 1)));
+        float *y = tensor_floats(ctx, fv_matmul(ctx, rotated, fv_transpose(ctx, wrong, 0, 1)));
         CHECK(fabsf(y[N + 1] - y[0]) > 1e-2f);
         free(y);
     }
@@ -278,7 +278,7 @@ TEST_MAIN(argc, argv)
     TEST_BEGIN(argc, argv);
     RUN(sinusoid);
     RUN(joining);
-    RUN(rotary_turns_pairs);
+    RUN(rotary_rotates_pairs);
     RUN(rotary_products_are_relative);
     RUN(rotary_stretches_long_waves);
     RUN(t5_buckets);

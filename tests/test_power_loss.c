@@ -1,6 +1,6 @@
 /*
  * A power cut at every moment of a training run, with all that was not synced kept, lost or torn by
- * chance: the newest state that was said to be saved is there and whole.
+ * chance: the newest state that was reported as saved exists and is complete.
  */
 #include "support/crashdisk.h"
 #include "support/test.h"
@@ -8,7 +8,8 @@
 
 enum { STEPS = 60, SAVE_EVERY = 2, WEIGHTS = 128, SEEDS = 8, MOST_SAVES = 32 };
 
-/* A run as it was recorded: what it held at each save, and when the save was said to be done. */
+/* A run as it was recorded: its weights at each save, and when the save was reported as complete.
+ */
 typedef struct recording {
     crash_disk *disk;
     tiny_task task;

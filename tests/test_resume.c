@@ -26,8 +26,8 @@ static const char recipe[] =
 
 enum { DIGEST = 2 * FV_SHA256_TEXT };
 
-/* SHA-256 of the best weights and of all that the last state holds but its notes, which tell the
- * time: weights and optimizer. */
+/* SHA-256 of the best weights and of all that the last state holds except its notes, which contain
+ * times: weights and optimizer. */
 static void digest(const char *folder, uint64_t step, char out[DIGEST])
 {
     char path[512];
@@ -107,7 +107,7 @@ static int leftovers(const char *folder)
 
 /* ---- killed ----------------------------------------------------------------------------- */
 
-static void a_killed_run_goes_on(void)
+static void a_killed_run_resumes(void)
 {
     static const int threads[] = {1, 2, 4};
     char folder[256];
@@ -149,7 +149,7 @@ static bool interrupt(const char *folder, const char *more, double after, bool t
     }
     program_wait();
     CHECK(seconds() - sent < 10);
-    /* In the first instant the program has not yet said how it takes a signal. */
+    /* In its first moments the program has not yet installed its signal handlers. */
     const bool early = program.signal == number;
     if (program.code != 130 && program.code != 0 && !early)
         test_failed(__FILE__, __LINE__, "exit code %d, signal %d: %s", program.code, program.signal,
@@ -203,7 +203,7 @@ static void signals_at_any_moment(void)
 /* ---- no room ----------------------------------------------------------------------------- */
 
 /* Files may not grow past some bytes: the state cannot be written, what there was stays. */
-static void a_file_size_limit_is_told(void)
+static void a_file_size_limit_is_reported(void)
 {
     char folder[256];
     struct rlimit old, tight;
@@ -224,7 +224,7 @@ static void a_file_size_limit_is_told(void)
 }
 
 /* A disk of 64 KiB, where this process may make one. */
-static void a_full_disk_is_told(void)
+static void a_full_disk_is_reported(void)
 {
     char folder[256], run[300];
     snprintf(folder, sizeof folder, "%s/disk", program_folder());
@@ -256,9 +256,9 @@ static void two_trainings_do_not_share_a_folder(void)
     const int status = system(command);
     CHECK_EQ(status >> 8, 1);
     size_t bytes = 0;
-    char *said = file_read(program_path("second"), &bytes);
-    CHECK(said && bytes > 10 && memmem(said, bytes, "another process is training", 27));
-    free(said);
+    char *errors = file_read(program_path("second"), &bytes);
+    CHECK(errors && bytes > 10 && memmem(errors, bytes, "another process is training", 27));
+    free(errors);
     program_signal(SIGINT);
     program_wait();
     expect(130, NULL, "saved in");
@@ -273,10 +273,10 @@ TEST_MAIN(argc, argv)
     train(program_path("whole"), 1);
     expect(0, NULL, "step 200/200");
     digest(program_path("whole"), 200, uninterrupted);
-    RUN(a_killed_run_goes_on);
+    RUN(a_killed_run_resumes);
     RUN(signals_at_any_moment);
-    RUN(a_file_size_limit_is_told);
-    RUN(a_full_disk_is_told);
+    RUN(a_file_size_limit_is_reported);
+    RUN(a_full_disk_is_reported);
     RUN(two_trainings_do_not_share_a_folder);
     program_end();
     return TEST_END();

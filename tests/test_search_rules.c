@@ -60,7 +60,7 @@ static bool completes_word(const int64_t *tokens, int64_t count, int64_t token)
 }
 
 /* The rule of the header, step by step: every continuation is sorted, the first `beam` may finish,
- * the best that have not ended go on. Returns how many finished, best first. */
+ * the best that have not ended continue. Returns how many finished, best first. */
 static int plain_beam(int64_t source, int beam, double alpha, bool early, prefix *done)
 {
     static prefix live[64], next[64 * VOCABULARY];

@@ -1,6 +1,6 @@
 /*
  * Recurrent encoder-decoders. Training sees all steps of a batch at once, a search one step of some
- * rows: both must tell the same story, for every combination of parts.
+ * rows: both must give the same result, for every combination of parts.
  */
 #include "fovea/seq2seq.h"
 

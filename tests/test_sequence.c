@@ -14,9 +14,9 @@ enum { MAX_THREADS = 8 };
 
 typedef struct problem {
     fv_sequence_args args;
-    bool states; /* first states are given, and their gradients wanted */
-    bool parts;  /* all gradients arrive, and everything is kept */
-    bool turned; /* the weight lies transposed */
+    bool states;     /* first states are given, and their gradients wanted */
+    bool parts;      /* all gradients arrive, and everything is kept */
+    bool transposed; /* the weight is stored transposed */
     unsigned dropped;
     const int64_t *lengths; /* of packed sequences, or NULL */
 } problem;
@@ -83,8 +83,8 @@ static fv_sequence_args args_of(const problem *p, fv_kernel_id id)
 {
     fv_sequence_args a = p->args;
     const bool lstm = id == FV_KERNEL_LSTM || id == FV_KERNEL_LSTM_GRAD;
-    a.w_row = p->turned ? 1 : a.hidden;
-    a.w_col = p->turned ? (lstm ? 4 : 3) * a.hidden : 1;
+    a.w_row = p->transposed ? 1 : a.hidden;
+    a.w_col = p->transposed ? (lstm ? 4 : 3) * a.hidden : 1;
     return a;
 }
 
@@ -159,7 +159,7 @@ static void levels_and_threads_agree(void)
         for (size_t j = 0; j < sizeof batches / sizeof *batches; j++, round++) {
             problem p = problem_of(1 + round % 4, batches[j], widths[i], round % 3 != 0);
             p.args.reverse = round % 2;
-            p.turned = round % 5 == 1;
+            p.transposed = round % 5 == 1;
             check_bits(&p, 2 + round % (MAX_THREADS - 1));
         }
 }

@@ -180,7 +180,7 @@ static fv_elementwise_args flat(int64_t n)
         .rank = 1, .shape = {n}, .stride = {{1}, {1}, {1}, {1}}, .alpha = -0.5, .beta = 1.25};
 }
 
-/* 2 x 5 x n over larger memory: out has gaps, a is turned, b is a broadcast row or scalar. */
+/* 2 x 5 x n over larger memory: out has gaps, a is transposed, b is a broadcast row or scalar. */
 static fv_elementwise_args strided(int64_t n, bool scalar)
 {
     return (fv_elementwise_args){
@@ -314,14 +314,14 @@ static void reduce_shapes(int64_t n, bool special)
                                             .alpha = 1};
     reduce_both(&outer_and_inner, 3 * n, 30 * n, special);
     vec_free_all();
-    const fv_reduce_args turned = {.out_rank = 1,
-                                   .red_rank = 1,
-                                   .out_shape = {3},
-                                   .out_stride = {1},
-                                   .red_shape = {n},
-                                   .red_stride = {3},
-                                   .alpha = 0.3};
-    reduce_both(&turned, 3, 3 * n, special);
+    const fv_reduce_args transposed = {.out_rank = 1,
+                                       .red_rank = 1,
+                                       .out_shape = {3},
+                                       .out_stride = {1},
+                                       .red_shape = {n},
+                                       .red_stride = {3},
+                                       .alpha = 0.3};
+    reduce_both(&transposed, 3, 3 * n, special);
 }
 
 static void reductions(void) { for_sizes(reduce_shapes); }

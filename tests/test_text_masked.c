@@ -9,7 +9,7 @@
 #include "train/run.h"
 #include "train/tasks/text.h"
 
-/* Verses with one way to go on, and a table of questions that a word decides. */
+/* Verses with one possible continuation, and a table of questions that a word decides. */
 static void write_data(void)
 {
     static const char *const starts[] = {"rose is red", "sky is blue", "sun is hot", "ice is cold"};
@@ -175,7 +175,8 @@ static void count_example(const fv_text_task *run, const fv_text_piece *piece, t
         if (i > 0 && i < second - 1) CHECK_EQ(was, text[i - 1]);
         if (i >= second && i < n - 1) follows = follows && was == text[i - 2];
     }
-    /* Another text may begin as this one goes on, but what follows is never called strange. */
+    /* A random text may happen to match the continuation, but a true continuation is never labelled
+     * as random. */
     t->wrong += run->label[0] == 0 && !follows;
     t->strange += run->label[0] == 1;
 }
@@ -268,7 +269,7 @@ static void classes_are_learnt(void)
     fv_ctx_destroy(&ctx);
 }
 
-static void only_the_heads_begin_at_random(void)
+static void only_the_heads_are_initialised_randomly(void)
 {
     const run_setting more[] = {{"train.task", "classify"},
                                 {"data.train_csv", folder_path("table.csv")},
@@ -299,7 +300,7 @@ static fv_status start(fv_ctx *ctx, const run_setting *more)
     return status;
 }
 
-static void bad_tables_are_told(void)
+static void bad_tables_are_reported(void)
 {
     static const struct {
         const char *table, *message;
@@ -325,7 +326,7 @@ static void bad_tables_are_told(void)
     fv_ctx_destroy(&ctx);
 }
 
-static void bad_recipes_are_told(void)
+static void bad_recipes_are_reported(void)
 {
     fv_ctx *ctx = run_context(1, 5);
     char table[512], text[512], other[512];
@@ -369,9 +370,9 @@ TEST_MAIN(argc, argv)
     RUN(shares_are_as_promised);
     RUN(the_tokenizer_marks_texts);
     RUN(classes_are_learnt);
-    RUN(only_the_heads_begin_at_random);
-    RUN(bad_tables_are_told);
-    RUN(bad_recipes_are_told);
+    RUN(only_the_heads_are_initialised_randomly);
+    RUN(bad_tables_are_reported);
+    RUN(bad_recipes_are_reported);
     folder_remove();
     return TEST_END();
 }

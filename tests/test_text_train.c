@@ -231,7 +231,7 @@ static void weights_are_taken_by_name(void)
     for (int i = 0; i < fv_params_count(from); i++)
         CHECK(same_values(ctx, fv_params_tensor(from, i),
                           fv_params_find(params, fv_params_name(from, i))));
-    /* A run that goes on keeps what it has, and does not miss the folder. */
+    /* A resumed run keeps its own weights, and does not need the folder. */
     CHECK_OK(ctx, fv_recipe_set(recipe, "train.steps", "1"));
     fv_run_destroy(&run);
     run = begin_from(ctx, recipe, folder);
@@ -246,7 +246,7 @@ static void weights_are_taken_by_name(void)
     fv_ctx_destroy(&ctx);
 }
 
-static void bad_recipes_are_told(void)
+static void bad_recipes_are_reported(void)
 {
     fv_ctx *ctx = run_context(1, 5);
     CHECK_EQ(start(ctx, "data.train_text", ""), FV_ERR_ARGUMENT);
@@ -283,7 +283,7 @@ TEST_MAIN(argc, argv)
     RUN(the_folder_generates);
     RUN(weights_are_taken_by_name);
     RUN(another_recipe_spoils_nothing);
-    RUN(bad_recipes_are_told);
+    RUN(bad_recipes_are_reported);
     folder_remove();
     return TEST_END();
 }

@@ -127,7 +127,7 @@ static void learned_tokenizers(void)
 }
 
 /* Pieces inside a word are marked once however they were joined, the longest is taken first, and a
- * word with a letter that was never met is unknown as a whole. */
+ * word with an unseen letter is unknown as a whole. */
 static void word_pieces_are_learned(void)
 {
     static const char *const texts[] = {"Hugs, hugs, hugs!", "hug hug mug", "mugs\xC3\xA9"};
@@ -148,7 +148,7 @@ static void word_pieces_are_learned(void)
     CHECK(fv_tokenizer_token_to_id(made, "##ug", 4) > 0 &&
           fv_tokenizer_token_to_id(made, "ug", 2) < 0);
     CHECK_EQ(fv_tokenizer_vocab_size(made),
-             13); /* 8 letters; ##ug hug mug hugs, and no pair met once */
+             13); /* 8 letters; ##ug hug mug hugs, and no pair that occurs once */
     fv_tokenizer_encoder *with = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     fv_text out = {0};

@@ -232,7 +232,7 @@ static void refuses(void)
     }
 }
 
-/* Known to TOML but not to us: told apart from mistakes. */
+/* Valid TOML that is not supported: distinguished from syntax errors. */
 static void unsupported(void)
 {
     static const char *const texts[] = {

@@ -57,7 +57,7 @@ static void learns_and_counts(void)
     tiny_free(&t);
 }
 
-/* Stops at `first` steps by their number, then goes on with another thread count. */
+/* Stops after some steps, then resumes with another thread count. */
 static void resumes_bit_for_bit(void)
 {
     float whole[WEIGHTS], pieces[WEIGHTS];

@@ -1,6 +1,6 @@
 /*
- * Files that fail, and a process that is killed, at every single call of a training run: what is
- * left goes on to the same weights.
+ * Files that fail, and a process that is killed, at every single call of a training run: from what
+ * is left, training resumes and reaches the same weights.
  */
 #include <errno.h>
 #include <signal.h>

@@ -185,7 +185,7 @@ static uint64_t peak_of_a_look(bool whole)
 }
 
 /* Four heads of 1,500 x 1,500 weights are 36 MB; a band of them is not a tenth of that. */
-static void long_maps_are_met_in_little_memory(void)
+static void long_maps_need_little_memory(void)
 {
     const uint64_t banded_peak = peak_of_a_look(false), whole_peak = peak_of_a_look(true);
     CHECK(banded_peak + ((uint64_t)24 << 20) < whole_peak);
@@ -333,7 +333,7 @@ TEST_MAIN(argc, argv)
     RUN(sites_are_chosen_by_name);
     RUN(a_look_may_fail_the_pass);
     RUN(packed_sequences_can_be_looked_at);
-    RUN(long_maps_are_met_in_little_memory);
+    RUN(long_maps_need_little_memory);
     RUN(counts_are_the_published_ones);
     RUN(settings_are_checked);
     RUN(passes_are_checked);

@@ -284,7 +284,7 @@ static fv_status start(fv_ctx *ctx, const char *key, const char *value)
     return status;
 }
 
-static void bad_recipes_are_told(void)
+static void bad_recipes_are_reported(void)
 {
     fv_ctx *ctx = run_context(1, 3);
     CHECK_EQ(start(ctx, "data.made", "none"), FV_ERR_ARGUMENT);
@@ -316,7 +316,7 @@ TEST_MAIN(argc, argv)
     RUN(bf16_resumes_too);
     RUN(forgetting_resumes_too);
     RUN(training_begins_from_another);
-    RUN(bad_recipes_are_told);
+    RUN(bad_recipes_are_reported);
     folder_remove();
     return TEST_END();
 }

@@ -72,7 +72,7 @@ static bool occurs_before(place p, int64_t token)
     return false;
 }
 
-/* Each token once, however often it was said: it is penalised where it came first. */
+/* Penalises each generated token once, however often it occurs: at its first occurrence. */
 static void penalise_repetitions(const fv_search_run *s, fv_search_row row, float *scores)
 {
     place p = end_of(s, row);

@@ -84,7 +84,7 @@ static int64_t choose_panels(const fv_gemm *g, int threads, const fv_gemm_plan *
     const int64_t all = larger(1, divide_up(g->n, FV_GEMM_PANEL));
     if (plan->one_row || plan->low_precision_rows) {
         if (plan->serial) return all;
-        /* Several work items per thread: if a thread wakes late, others take over its share. */
+        /* Several work items per thread: if a thread wakes late, others do its share. */
         const int64_t shares = all / ((int64_t)ITEMS_PER_THREAD * threads);
         return larger(1, smaller(shares, STREAMED_ITEM / FV_GEMM_PANEL / larger(g->k, 1)));
     }

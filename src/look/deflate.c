@@ -36,10 +36,10 @@ static void put_bits(bit_writer *w, uint32_t value, unsigned count)
 /* Huffman codes are written highest bit first. */
 static void put_code(bit_writer *w, uint32_t code, unsigned count)
 {
-    uint32_t turned = 0;
+    uint32_t reversed = 0;
     for (unsigned i = 0; i < count; i++)
-        turned |= (code >> i & 1) << (count - 1 - i);
-    put_bits(w, turned, count);
+        reversed |= (code >> i & 1) << (count - 1 - i);
+    put_bits(w, reversed, count);
 }
 
 /* The fixed code of a literal (0 to 255), the end (256) or a length (257 to 285). */

@@ -103,14 +103,14 @@ static void draw_titles(fv_canvas *c, const layout *l)
 static void draw_column_label(fv_canvas *c, const layout *l, double x, const char *label)
 {
     const bool stacked = l->rotated && l->format != FV_LOOK_FORMAT_PNG && fv_display_is_wide(label),
-               turned = l->rotated && !stacked;
+               rotated = l->rotated && !stacked;
     fv_canvas_text(c,
                    &(fv_text_style){.x = x,
                                     .y = l->top - GAP - (l->rotated ? 0 : l->col_text / 2),
                                     .size = l->col_text,
-                                    .rotated = turned,
+                                    .rotated = rotated,
                                     .stacked = stacked,
-                                    .anchor = turned ? FV_ANCHOR_START : FV_ANCHOR_MIDDLE},
+                                    .anchor = rotated ? FV_ANCHOR_START : FV_ANCHOR_MIDDLE},
                    label);
 }
 

@@ -149,10 +149,10 @@ static fv_status plan(run *r, const fv_tokenizer *tok)
     size_t all;
     FV_RETURN_IF(outputs < 1 || !fv_checked_mul_size((size_t)count, (size_t)outputs, &all), r->ctx,
                  FV_ERR_ARGUMENT, "generate: %d outputs", outputs);
-    fv_stream_output *listening = fv_arena_array(&r->arena, all, sizeof *listening);
-    FV_RETURN_IF(!r->max_tokens || !r->first || !listening, r->ctx, FV_ERR_MEMORY,
+    fv_stream_output *partial = fv_arena_array(&r->arena, all, sizeof *partial);
+    FV_RETURN_IF(!r->max_tokens || !r->first || !partial, r->ctx, FV_ERR_MEMORY,
                  "generate: no memory for %lld prompts", (long long)count);
-    memset(listening, 0, all * sizeof *listening);
+    memset(partial, 0, all * sizeof *partial);
     for (int64_t i = 0; i < count; i++)
         FV_TRY(set_max_tokens(r, i));
     r->listener = (fv_text_stream){.ctx = r->ctx,
@@ -160,13 +160,13 @@ static fv_status plan(run *r, const fv_tokenizer *tok)
                                    .cfg = r->cfg,
                                    .search = &r->search,
                                    .outputs = outputs,
-                                   .all = listening};
+                                   .all = partial};
     if (!r->search.prompts) {
         r->search.prompts = r->decoder.prompts.tokens;
         r->search.prompt_lengths = r->decoder.prompts.length;
     }
-    const bool walk = r->search.sample || r->search.beam == 1;
-    if (walk && (r->cfg->on_text || r->cfg->stop_count > 0)) {
+    const bool one_by_one = r->search.sample || r->search.beam == 1;
+    if (one_by_one && (r->cfg->on_text || r->cfg->stop_count > 0)) {
         r->search.on_token = fv_text_stream_on_token;
         r->search.on_token_user = &r->listener;
     }

@@ -72,8 +72,8 @@ static bool is_end(const fv_text_stream *l, int64_t token)
 }
 
 /* Reports new text; true: continue. */
-static bool tell(const fv_text_stream *l, fv_stream_output *o, int64_t number, const fv_text *text,
-                 size_t sure)
+static bool report(const fv_text_stream *l, fv_stream_output *o, int64_t number,
+                   const fv_text *text, size_t sure)
 {
     if (!l->cfg->on_text || sure <= o->reported) return true;
     const char *from = text->data + o->reported;
@@ -99,14 +99,14 @@ bool fv_text_stream_on_token(void *user, int64_t number, int copy, int64_t token
         l->status = status;
         return false;
     }
-    bool go_on = !stopped;
+    bool proceed = !stopped;
     if (text.data && copy == 0) {
         const size_t sure = ends || stopped ? text.bytes : certain(l->cfg, text.data, text.bytes);
-        go_on = tell(l, o, number, &text, sure) && go_on;
+        proceed = report(l, o, number, &text, sure) && proceed;
     }
     fv_text_free(l->ctx, &text);
-    o->stopped = !go_on;
-    return go_on;
+    o->stopped = !proceed;
+    return proceed;
 }
 
 fv_status fv_text_stream_flush(fv_text_stream *l, int64_t texts)
@@ -117,7 +117,7 @@ fv_status fv_text_stream_flush(fv_text_stream *l, int64_t texts)
         bool stopped;
         if (o->stopped || o->count == 0) continue;
         l->status = fv_decode_until_stop(l->ctx, l->tok, l->cfg, o->ids, o->count, &text, &stopped);
-        if (l->status == FV_OK && text.data) o->stopped = !tell(l, o, i, &text, text.bytes);
+        if (l->status == FV_OK && text.data) o->stopped = !report(l, o, i, &text, text.bytes);
         fv_text_free(l->ctx, &text);
     }
     return l->status;

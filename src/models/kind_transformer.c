@@ -171,11 +171,12 @@ static fv_status load_sides(const fv_model_folder *from, const fv_transformer_co
     FV_TRY(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));
     const int64_t source = (int64_t)fv_tokenizer_vocab_size(spec->source),
                   target = (int64_t)fv_tokenizer_vocab_size(spec->target),
-                  said = cfg->target_vocabulary ? cfg->target_vocabulary : cfg->vocabulary;
-    FV_RETURN_IF(source != cfg->vocabulary || target != said, ctx, FV_ERR_FORMAT,
+                  target_vocabulary =
+                      cfg->target_vocabulary ? cfg->target_vocabulary : cfg->vocabulary;
+    FV_RETURN_IF(source != cfg->vocabulary || target != target_vocabulary, ctx, FV_ERR_FORMAT,
                  "%.100s: config.json says %lld and %lld tokens, the tokenizers have %lld and %lld",
-                 from->path, (long long)cfg->vocabulary, (long long)said, (long long)source,
-                 (long long)target);
+                 from->path, (long long)cfg->vocabulary, (long long)target_vocabulary,
+                 (long long)source, (long long)target);
     return FV_OK;
 }
 

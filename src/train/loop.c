@@ -155,7 +155,7 @@ static void notify(const fv_trainer *t, const fv_train_event *event)
     if (t->cfg.observe) t->cfg.observe(t->cfg.observe_user, event);
 }
 
-static void tell_kind(const fv_trainer *t, fv_train_event_kind kind, const char *text)
+static void notify_kind(const fv_trainer *t, fv_train_event_kind kind, const char *text)
 {
     fv_train_event e = event_of(t, kind);
     e.text = text;
@@ -226,7 +226,7 @@ static fv_status save(fv_trainer *t)
     t->saved_step = t->progress.step;
     t->saved_phase = t->progress.phase;
     t->has_saved = true;
-    tell_kind(t, FV_TRAIN_SAVED, NULL);
+    notify_kind(t, FV_TRAIN_SAVED, NULL);
     return FV_OK;
 }
 
@@ -269,11 +269,11 @@ fv_status fv_trainer_resume(fv_trainer *t)
             t->has_saved = true;
             t->started = now();
             t->started_step = t->progress.step;
-            tell_kind(t, FV_TRAIN_RESUMED, NULL);
+            notify_kind(t, FV_TRAIN_RESUMED, NULL);
             return FV_OK;
         }
         if (status == FV_ERR_MEMORY || i == 0) return status;
-        tell_kind(t, FV_TRAIN_BAD_STATE, fv_ctx_message(t->ctx));
+        notify_kind(t, FV_TRAIN_BAD_STATE, fv_ctx_message(t->ctx));
     }
     return FV_OK;
 }
@@ -396,7 +396,7 @@ static fv_status one_step(fv_trainer *t)
     count_step(t);
     t->progress.phase = 0;
     t->progress.part = (fv_partial){.tokens = 0};
-    if (skipped) tell_kind(t, FV_TRAIN_SKIPPED, NULL);
+    if (skipped) notify_kind(t, FV_TRAIN_SKIPPED, NULL);
     return FV_OK;
 }
 
@@ -427,7 +427,7 @@ static fv_status show_samples(fv_trainer *t)
     begin_aside(t->ctx);
     const fv_status status = t->task.show(t->task.user, &text);
     end_aside(t->ctx);
-    if (status == FV_OK && text.bytes > 0) tell_kind(t, FV_TRAIN_SAMPLES, text.data);
+    if (status == FV_OK && text.bytes > 0) notify_kind(t, FV_TRAIN_SAMPLES, text.data);
     fv_text_free(t->ctx, &text);
     return status;
 }
@@ -499,7 +499,7 @@ static fv_status run_steps(fv_trainer *t)
         FV_TRY(after_step(t, &stop));
         fv_mem_release_idle(&t->ctx->mem);
     }
-    if (stop) tell_kind(t, FV_TRAIN_STOPPED_EARLY, NULL);
+    if (stop) notify_kind(t, FV_TRAIN_STOPPED_EARLY, NULL);
     /* Without a metric the last weights are the best there are. */
     return t->task.evaluate && !t->no_metrics ? FV_OK : save_weights(t);
 }

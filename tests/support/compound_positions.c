@@ -11,10 +11,10 @@ static fv_tensor *absolute(fv_ctx *ctx, int n_in, fv_tensor *const *in, const vo
                  : fv_sinusoid(ctx, fv_tensor_dtype(in[0]), 5, n, 3, 100, FV_SINUSOID_INTERLEAVED);
     fv_rotary_config cfg;
     fv_rotary_config_init(&cfg, sizeof cfg, 2);
-    fv_tensor *turn = fv_rotary_table(ctx, fv_tensor_dtype(in[0]), &cfg, 3, n);
+    fv_tensor *angles = fv_rotary_table(ctx, fv_tensor_dtype(in[0]), &cfg, 3, n);
     fv_tensor *both[2] = {fv_positions_apply(ctx, in[0], table, FV_POSITIONS_ADD),
                           fv_positions_apply(ctx, in[0], table, FV_POSITIONS_CONCAT)};
-    both[0] = fv_rotary(ctx, both[0], turn, -2, cfg.pairs);
+    both[0] = fv_rotary(ctx, both[0], angles, -2, cfg.pairs);
     return compound_join(ctx, 2, both);
 }
 

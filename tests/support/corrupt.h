@@ -10,13 +10,13 @@
 
 #include "fovea/context.h"
 
-/* Reads a damaged file, kept in memory of exactly that size so that a sanitizer sees any step
- * outside. Returns what the reader said. */
+/* Reads a damaged file, kept in memory of exactly that size so that a sanitizer notices any access
+ * outside. Returns the reader's status. */
 typedef fv_status (*corrupt_reader)(void *user, const void *data, size_t bytes);
 
 typedef struct corrupt_report {
     uint64_t reads;                    /* damaged files given */
-    uint64_t answers[FV_STATUS_COUNT]; /* what the reader said, by status */
+    uint64_t answers[FV_STATUS_COUNT]; /* how often the reader returned each status */
     double slowest;                    /* seconds for one of them */
 } corrupt_report;
 

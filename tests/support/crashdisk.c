@@ -41,7 +41,7 @@ struct crash_disk {
     bool lies_about_files, lies_about_folder;
 };
 
-/* Tests do not go on without memory. */
+/* Exits if there is no memory. */
 static void *grown(void *array, size_t count, size_t bytes)
 {
     void *bigger = realloc(array, (count ? count : 1) * bytes);

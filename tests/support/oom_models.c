@@ -117,7 +117,7 @@ static bool generation(fv_ctx *ctx, fv_family family, int beam)
     return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
 }
 
-static bool goes_on(fv_ctx *ctx, const void *unused)
+static bool generate_from_prompts(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
     return generation(ctx, FV_FAMILY_GPT2, 1);
@@ -236,7 +236,7 @@ static bool sentences(fv_ctx *ctx, const void *unused)
 }
 
 const oom_file_scenario oom_model_scenarios[] = {
-    {"transformer", both_sides}, {"model folder", folder},   {"prompts", goes_on},
+    {"transformer", both_sides}, {"model folder", folder},   {"prompts", generate_from_prompts},
     {"answers", answers},        {"kept ready", kept_ready}, {"hidden words", hidden_words},
     {"classes", classes},        {"sentences", sentences}};
 const int oom_model_scenario_count =

@@ -202,8 +202,8 @@ static fv_tensor *output_weights(fv_ctx *ctx, const fv_tensor *out, int k)
     return t;
 }
 
-/* Sets every result's gradient at once, then walks: no further op takes part. */
-static void walk_back(fv_ctx *ctx, const op_run_options *o, int n_out, fv_tensor **out)
+/* Sets the gradients of all results, then runs backward once, without further ops. */
+static void run_backward(fv_ctx *ctx, const op_run_options *o, int n_out, fv_tensor **out)
 {
     int first = -1;
     for (int k = 0; k < n_out; k++) {
@@ -242,7 +242,7 @@ bool op_case_run(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_case *c, const
         for (int k = 0; k < r->n_out; k++)
             r->out[k] = fetch(ctx, o, out[k]);
         if (!o->no_grad && desc->backward) {
-            walk_back(ctx, o, r->n_out, out);
+            run_backward(ctx, o, r->n_out, out);
             for (int i = 0; i < c->n_in; i++)
                 if (op_case_differentiates(c, i)) r->grad[i] = fetch(ctx, o, fv_grad(ctx, in[i]));
         }

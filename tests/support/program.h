@@ -50,7 +50,8 @@ void program_signal(int signal);
 void program_wait(void);
 void program_sleep(double milliseconds);
 
-/* The last run ended by itself with that code and said those texts; NULL: anything. */
+/* Checks that the last run exited with `code` and that its output and its errors contain these
+ * texts; NULL: anything. */
 #define expect(code, in_out, in_err) program_expect(__FILE__, __LINE__, code, in_out, in_err)
 void program_expect(const char *file, int line, int code, const char *in_out, const char *in_err);
 

@@ -6,7 +6,7 @@
  *
  * All files are linked into one program, fovea_tests: `fovea_tests test_base` runs the TEST_MAIN of
  * tests/test_base.c, and `fovea_tests test_base adds` only its tests whose name contains "adds".
- * A failed CHECK prints file:line and what it saw, and the test goes on. TEST_END prints
+ * A failed CHECK prints file:line and the values, and the test continues. TEST_END prints
  * "N passed, N failed".
  */
 #ifndef FV_TEST_H
