@@ -32,7 +32,7 @@ static const cli_option options[] = {
      .help = "attention: one head over 131,072 positions, its time and memory (minutes)"},
     {.name = "types",
      .type = CLI_FLAG,
-     .help = "attention: bf16 and f16 beside f32, over 1 to 2048 positions at each level"},
+     .help = "attention: bf16 and f16 compared with f32, over 1 to 2048 positions at each level"},
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
@@ -108,7 +108,7 @@ static int run(const cli_call *call)
         if (strcmp(suites[i].name, bench.suite) == 0) code = suites[i].run(&bench);
     bench_buffers_free(&bench);
     if (bench.missing_memory) {
-        cli_error("bench: not enough memory for arrays past the caches");
+        cli_error("bench: not enough memory for arrays larger than the caches");
         return CLI_FAILED;
     }
     if (ferror(stdout)) return CLI_FAILED;
@@ -123,13 +123,13 @@ const cli_verb verb_bench = {
     .name = "bench",
     .about = "measure speed against the limits of this machine",
     .notes = "  peak       the limits: multiply-adds, memory bandwidth; and exp, log, tanh, erf\n"
-             "  gemm       matrix products, beside OpenBLAS and oneDNN where those are installed\n"
+             "  gemm       matrix products, compared with OpenBLAS and oneDNN if installed\n"
              "  attention  forward, backward, additive scores, one query over a cache of keys\n"
-             "  ops        softmax, layer norm, GELU and AdamW past the caches; tiny ops; an LSTM\n"
-             "  compare    convolution, recurrence and attention against the sequence's length\n"
-             "  seq2seq    training and greedy search of a translator, for each target token\n"
+             "  ops        softmax, layer norm, GELU and AdamW on large arrays; tiny ops; an LSTM\n"
+             "  compare    convolution, recurrence and attention by sequence length\n"
+             "  seq2seq    training and greedy search of a translator, per target token\n"
              "  model      GPT-2 124M: a pass, single tokens, training, memory\n"
-             "  tokenizer  encoding the --text by the --model with an empty cache of words\n"
+             "  tokenizer  encoding --text with --model, starting with an empty word cache\n"
              "\n"
              "Each figure is the median of interleaved rounds. The share is that of the limit\n"
              "measured just before and after; if these two differ by more than 5 % after\n"

@@ -27,17 +27,17 @@
 #include "fovea/context.h"
 #include "options.h"
 
-/* Limits of the machine. Rates are in 10^9 a second. */
+/* Limits of the machine. Rates are in 10^9 per second. */
 typedef enum bench_limit {
     BENCH_NO_LIMIT,
     BENCH_FMA_F32, /* flops of register-only multiply-adds */
     BENCH_FMA_F64,
-    BENCH_DOT_BF16, /* flops of products of bf16 pairs; of f32 where the CPU cannot or at a level
-                       that does not use them */
-    BENCH_READ,     /* bytes of a sum over an array past the caches */
-    BENCH_COPY,     /* a = b, 8 bytes an element counted */
+    BENCH_DOT_BF16, /* flops of bf16 dot products (vdpbf16ps); of f32 where the CPU or the level has
+                       none */
+    BENCH_READ,     /* bytes read by a sum over an array larger than the caches */
+    BENCH_COPY,     /* a = b, counted as 8 bytes per element */
     BENCH_COPY_NT,  /* the same with non-temporal stores */
-    BENCH_TRIAD,    /* a = b + s c, 12 bytes an element counted */
+    BENCH_TRIAD,    /* a = b + s c, counted as 12 bytes per element */
     BENCH_TRIAD_NT, /* the same with non-temporal stores */
     BENCH_GAUGE_COUNT
 } bench_limit;
@@ -51,9 +51,9 @@ typedef struct bench_run {
     bool long_rows; /* --long: attention over one long sequence instead of the table */
     bool types;     /* --types: attention in each element type, interleaved, instead of the table */
     int threads;    /* maximum: --threads, else all CPUs */
-    bool threads_given; /* then measure with that number only, not also with one */
+    bool threads_given; /* measure with that number only, not also with one */
     fv_simd level;      /* never AUTO: --level, else the best */
-    const char *only;   /* --only: rows whose name has each of these, between commas; NULL: all */
+    const char *only;   /* --only: comma-separated texts that a row's name must contain, or NULL */
     const char *output; /* --output: a file for a plot, a folder for the work, or NULL */
     const char *plot;   /* --plot: what it shows */
     const char *model;  /* --model, --text: of the tokenizer suite */
@@ -84,14 +84,14 @@ enum { BENCH_MAX_CASES = 8 };
 typedef struct bench_case {
     void (*call)(void *arg); /* does the work once */
     void *arg;
-    void (*prepare)(void *arg); /* done before each call, outside the clock; may be NULL */
+    void (*prepare)(void *arg); /* runs before each call, not timed; may be NULL */
 } bench_case;
 
 typedef struct bench_request {
     const bench_case *cases; /* the first one is ours */
     int count;
     bench_limit limit;
-    int threads;   /* of the limit and of the line; candidates set their own */
+    int threads;   /* for the limit and the printed line; candidates set their own */
     fv_simd level; /* likewise */
 } bench_request;
 
@@ -104,20 +104,20 @@ typedef struct bench_result {
 /* Returns false when the user interrupted, or the limit's memory could not be allocated. */
 FV_MUST_USE bool bench_measure(bench_run *run, const bench_request *ask, bench_result *out);
 
-/* One reading of a limit in 10^9 a second; NaN if its memory could not be allocated. */
+/* One reading of a limit in 10^9 per second; NaN if its memory could not be allocated. */
 double bench_limit_read(bench_run *run, bench_limit limit, fv_simd level, int threads);
 
 /* Memory for operands, in huge pages where available, as for the limits; NULL if out of memory.
  * Released with free(). */
 void *bench_alloc(size_t bytes);
 
-/* Thread counts to measure with: one and all CPUs, or what --threads says. Returns 1 or 2. */
+/* Thread counts to measure with: one and all CPUs, or the number of --threads. Returns 1 or 2. */
 int bench_thread_counts(const bench_run *run, int counts[2]);
 
-/* A context with the run's level; on failure an exit code; the error is already printed. */
+/* A context with the run's level. On failure returns an exit code; the error is already printed. */
 int bench_context(const bench_run *run, int threads, fv_ctx **out);
 
-/* True if --only selects a row of that name: the name contains every text between commas. */
+/* True if --only selects a row of that name: the name contains all of its texts. */
 bool bench_wanted(const bench_run *run, const char *name);
 
 double bench_median(double *values, int count); /* sorts them */
@@ -127,8 +127,8 @@ double bench_median(double *values, int count); /* sorts them */
 typedef enum bench_unit {
     BENCH_GFLOPS,
     BENCH_GBS,
-    BENCH_GOPS, /* elements a second, for functions such as exp */
-    BENCH_NS,   /* nanoseconds a call; no share */
+    BENCH_GOPS, /* elements per second, for functions such as exp */
+    BENCH_NS,   /* nanoseconds per call; no share */
 } bench_unit;
 
 /* Numbers that do not apply are NaN, sizes that do not apply negative; neither is printed. */
@@ -153,18 +153,19 @@ typedef struct bench_line {
     bool noisy;
 } bench_line;
 
-/* A line with nothing but the request's level and threads and the result's noise mark. */
+/* A line with only the request's level and threads and the result's noise mark. */
 bench_line bench_line_of(const char *bench, const char *name, const bench_request *ask,
                          const bench_result *got);
 
-/* Sets rate (and share, where limit is finite) from work done a call: flops, bytes or elements.
- * BENCH_NS: `work` is the number of things one call did, rate the nanoseconds of each. */
+/* Sets rate (and share, where limit is finite) from the work of one call: flops, bytes or elements.
+ * BENCH_NS: `work` is the number of items that one call processes, and the rate is nanoseconds per
+ * item. */
 void bench_line_rate(bench_line *line, bench_unit unit, double work, double seconds, double limit);
 
 /* One JSON object, or one row of the table. */
 void bench_print(bench_run *run, const bench_line *line);
 
-/* ---- inside --------------------------------------------------------------------- */
+/* ---- limit loops ---------------------------------------------------------------- */
 
 /* Work of one thread of a limit: its slice of the arrays, repeated; returns units done (flops or
  * bytes). The register loops ignore the arrays. */

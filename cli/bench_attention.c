@@ -1,28 +1,28 @@
-/* fovea bench attention: which shapes are measured; bench_attention.h says how they are counted. */
+/* fovea bench attention: which shapes are measured (counted as in bench_attention.h). */
 #include "bench_attention.h"
 
 #include <stdio.h>
 
 #include "output.h"
 
-/* A round of the long ones takes seconds, and the quick suite has many lines. */
+/* Fewer rounds for long sequences, which take seconds, and for --quick, which has many lines. */
 enum { HEADS = 8, LONG = 8192, FEW_ROUNDS = 3 };
-/* --long, and with --quick. */
+/* Lengths for --long, without and with --quick. */
 enum { LONGEST = 131072, LONGEST_QUICK = 4096 };
-/* Keys of a cache that no processor's cache holds; shorter ones measure those. */
+/* Length of a KV cache that does not fit in the CPU's caches; a shorter one would measure those. */
 enum { PAST_CACHES = 32768 };
 
-/* --types: heads and rounds that keep it below a minute, and with --quick below ten seconds: every
- * third of the lengths then. */
+/* --types: heads and rounds that keep it below a minute. --quick measures every third length, in
+ * less than ten seconds. */
 enum { TYPES_HEADS = 2, TYPES_ROUNDS = 7, TYPES_STEP_QUICK = 3 };
 
 /* A group of lines that differ in length, width and mask. */
 typedef struct group {
     attention_shape shape;
     bool causal;  /* also measured with the causal rule */
-    bool narrow;  /* --quick measures d = 64 alone */
+    bool narrow;  /* --quick measures d = 64 only */
     bool alone;   /* only with one thread */
-    bool shortly; /* not for long sequences, and quickly with one thread: they say nothing new */
+    bool shortly; /* not for long sequences, and with --quick only with one thread */
 } group;
 
 static const group groups[] = {
@@ -81,7 +81,7 @@ static const group groups[] = {
      .shortly = true},
 };
 
-/* A level of its own is measured beside the run's, unless it is that one. */
+/* A group with its own level is measured only if the run's level is higher. */
 static bool applies(const bench_run *run, const group *g, int64_t n, int threads)
 {
     if (g->shape.level != FV_SIMD_AUTO && g->shape.level >= run->level) return false;
@@ -90,7 +90,7 @@ static bool applies(const bench_run *run, const group *g, int64_t n, int threads
     return true;
 }
 
-/* --only looks at more than the name: long lines are measured one by one. */
+/* --only matches the sizes as well as the name, so that single long lines can be measured. */
 static bool line_wanted(const bench_run *run, const attention_shape *s)
 {
     char label[128];
@@ -127,7 +127,7 @@ static int bench_length(bench_run *run, int64_t n, fv_pool *pool, int threads)
     return code;
 }
 
-/* One head of width 64; the half first, so that a line comes with its ratio. */
+/* One head of width 64; half the length first, so that the line can print the ratio. */
 static int bench_long(bench_run *run, fv_pool *pool, int threads)
 {
     attention_shape s = {

@@ -8,12 +8,12 @@
  * bench_attention.c lists the shapes, bench_attention_line.c measures one.
  *
  * Operations are counted as 4 heads n^2 d forward, 2.5 times that backward, half of both when
- * causal; the share is that of the multiply-adds this machine can do at the same level, or with
- * bf16 of its products of bf16 pairs. Decoding is counted in bytes of K and V, its share that of
- * the memory's read bandwidth. Additive scores are counted in tanh, heads n^2 d of them, half when
- * causal. Weights beside the kernel are counted as 2 heads n^2 d, and their time is reported as a
- * share of the forward pass's, measured alternately. With a list of blocks only visible pairs
- * count: a share near that of the full lines says that hidden blocks cost nothing.
+ * causal; the share is relative to the multiply-adds this machine can do at the same level, or for
+ * bf16 to its bf16 dot products. Decoding is counted in bytes of K and V, its share relative to the
+ * memory's read bandwidth. Additive scores are counted in tanh, heads n^2 d of them, half when
+ * causal. Recomputed weights are counted as 2 heads n^2 d, and their time is reported as a share of
+ * the forward pass's, measured alternately. With a list of blocks only visible pairs count: a share
+ * near that of the full lines means that hidden blocks cost nothing.
  *
  * With --types the three element types are interleaved, and a line reports the time of one as a
  * share of f32's.
@@ -40,12 +40,12 @@ typedef enum attention_pass {
 enum { ATTENTION_BLOCK = 64, ATTENTION_SPARSE = 4 };
 
 typedef struct attention_shape {
-    const char *name; /* of the line; --only looks at it and at the sizes, as n=2048 or d=64 */
+    const char *name; /* of the line; --only matches it and the sizes, such as n=2048 or d=64 */
     attention_pass pass;
     fv_attn_score score;
     fv_dtype dtype;
     int64_t n, d, heads;
-    int64_t queries; /* over n keys; 0: n of them */
+    int64_t queries; /* number of queries over n keys; 0: n */
     bool causal;
     bool blocks; /* one block of ATTENTION_SPARSE is visible */
     fv_simd level;
@@ -57,7 +57,7 @@ int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool
 /* The shape in f32, bf16 and f16, interleaved: a line for each of the latter two. */
 int bench_attention_types(bench_run *run, const attention_shape *s, fv_pool *pool, int threads);
 
-/* One call of each pass, for sequences too long for rounds. */
+/* One call of each pass, for sequences too long for several rounds. */
 typedef struct attention_once {
     double seconds[ATTENTION_BACKWARD + 1];
     size_t bytes[ATTENTION_BACKWARD + 1]; /* of scratch and log-sum-exps */
@@ -68,7 +68,7 @@ typedef struct attention_once {
 /* s->pass must be ATTENTION_BACKWARD. Returns an exit code. */
 int bench_attention_once(bench_run *run, const attention_shape *s, fv_pool *pool, int threads,
                          attention_once *out);
-/* The line of one of its passes; half: the same of half the length. */
+/* Prints the line of one of its passes; half: the same pass over half the length. */
 void bench_attention_long_line(bench_run *run, const attention_shape *s, int threads,
                                const attention_once *whole, const attention_once *half);
 

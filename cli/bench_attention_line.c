@@ -54,7 +54,7 @@ static void call_top(void *arg)
     if (status != FV_OK) j->status = status;
 }
 
-/* A float between -1 and 1 by its bits, cut to f16; what would be subnormal becomes 0. */
+/* Truncates a float between -1 and 1 to f16; subnormals become 0. */
 static uint16_t f16_below_one(uint32_t bits)
 {
     const uint32_t sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
@@ -110,7 +110,7 @@ static fv_attn description(const attention_shape *s)
     return a;
 }
 
-/* How many elements of an array the call looks at. */
+/* How many elements of an array the call reads or writes. */
 static int64_t elements_of(const attention_shape *s, int i)
 {
     const int64_t rows = s->heads * s->n;
@@ -143,7 +143,7 @@ static fv_status scratch_of(job *j, int threads)
     return j->scratch ? FV_OK : FV_ERR_MEMORY;
 }
 
-/* Visible blocks as far from each other as can be, moved by one from row to row. */
+/* Visible blocks spaced as far apart as possible, shifted by one in each row. */
 static uint8_t *make_blocks(const fv_attn *a)
 {
     const int64_t side = a->blocks.row;
@@ -157,7 +157,7 @@ static fv_status job_make(const attention_shape *s, fv_pool *pool, int threads, 
 {
     *j = (job){.attn = description(s), .exec = {.level = s->level, .pool = pool}};
     for (int i = 0; i < ARRAYS; i++) {
-        const bool stored = i < LSE; /* in 16 bits perhaps: q, k, v, o and their gradients */
+        const bool stored = i < LSE; /* q, k, v, o and their gradients: can be bf16 or f16 */
         const int64_t elements = elements_of(s, i);
         if (elements == 0) continue;
         j->array[i] = operand(stored ? s->dtype : FV_F32, elements, (uint32_t)i);
@@ -200,7 +200,7 @@ static void set_rate(bench_line *line, const attention_shape *s, const bench_res
         bench_line_rate(line, BENCH_GFLOPS, flops, got->seconds[0], got->limit);
 }
 
-/* The backward of bf16 multiplies floats. */
+/* Backward with bf16 inputs multiplies in f32. */
 static bench_limit gauge_of(const attention_shape *s)
 {
     if (s->pass == ATTENTION_DECODE) return BENCH_READ;
@@ -234,12 +234,12 @@ int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool
                                             call_top};
     job j;
     fv_status status = job_make(s, pool, threads, &j);
-    if (status == FV_OK) call_forward(&j); /* the backward needs o and lse */
-    const bool beside = s->pass >= ATTENTION_MAP;
+    if (status == FV_OK) call_forward(&j); /* backward needs o and lse */
+    const bool is_weights = s->pass >= ATTENTION_MAP;
     const bench_case cases[] = {{.call = calls[s->pass], .arg = &j},
                                 {.call = call_forward, .arg = &j}};
     const bench_request ask = {.cases = cases,
-                               .count = beside ? 2 : 1,
+                               .count = is_weights ? 2 : 1,
                                .limit = gauge_of(s),
                                .threads = threads,
                                .level = s->level};
@@ -251,7 +251,7 @@ int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool
     if (!measured) return CLI_INTERRUPTED;
 
     bench_line line = line_of(s, &ask, &got);
-    if (beside) line.of_forward = got.seconds[0] / got.seconds[1];
+    if (is_weights) line.of_forward = got.seconds[0] / got.seconds[1];
     bench_print(run, &line);
     return CLI_DONE;
 }
@@ -272,7 +272,7 @@ int bench_attention_types(bench_run *run, const attention_shape *s, fv_pool *poo
         status = job_make(&shapes[i], pool, threads, &jobs[i]);
         cases[i] = (bench_case){
             .call = s->pass == ATTENTION_BACKWARD ? call_backward : call_forward, .arg = &jobs[i]};
-        if (status == FV_OK) call_forward(&jobs[i]); /* the backward needs o and lse */
+        if (status == FV_OK) call_forward(&jobs[i]); /* backward needs o and lse */
     }
     const bench_request ask = {
         .cases = cases, .count = TYPES, .threads = threads, .level = s->level};

@@ -102,7 +102,7 @@ static long preemptions(void)
     return getrusage(RUSAGE_SELF, &use) == 0 ? use.ru_nivcsw : 0;
 }
 
-/* A peer's idle threads spin for some 25 ms (OpenBLAS) and would take a CPU from the next
+/* A peer's idle threads spin for about 25 ms (OpenBLAS) and would take a CPU from the next
  * candidate: wait until they sleep. */
 static void settle(const bench_request *ask)
 {
@@ -142,7 +142,7 @@ bool bench_measure(bench_run *run, const bench_request *ask, bench_result *out)
         if (cli_cancelled) return false;
         calls[i] = calls_in_slot(&ask->cases[i], run->slot_seconds);
     }
-    /* Without a limit of its own a measurement is still guarded by the one that all share. */
+    /* A measurement without its own limit still uses the shared one to detect noise. */
     bench_limit limit = ask->limit == BENCH_NO_LIMIT ? BENCH_FMA_F32 : ask->limit;
     settle(ask);
     double before = bench_limit_read(run, limit, ask->level, ask->threads);

@@ -2,10 +2,10 @@
  * fovea bench compare: convolution, recurrence and self-attention over sequences of n vectors.
  *
  * For each layer and each n: multiply-adds, counted from the shapes of the products that run; the
- * longest chain of products that must wait for each other; the path between the first and the last
+ * longest chain of products that depend on each other; the path between the first and the last
  * position, in such layers or steps; and measured time and memory.
  *
- * How far one layer carries information is not assumed but seen: with NaN as the first input
+ * How far one layer carries information is not assumed but measured: with NaN as the first input
  * vector, exactly the outputs that depend on it are NaN.
  */
 #include <math.h>
@@ -18,9 +18,9 @@
 #include "fovea/ops.h"
 #include "output.h"
 
-enum { WIDTH = 64, KERNEL = 3, WINDOW = 64, LAYERS = 6, MOST_LENGTHS = 7, MOST_DEPTH = 16 };
+enum { WIDTH = 64, KERNEL = 3, WINDOW = 64, LAYERS = 6, MAX_LENGTHS = 7, MAX_DEPTH = 16 };
 
-/* What a layer did. */
+/* The work of one layer. */
 typedef struct ledger {
     double products; /* multiply-adds */
     int64_t chain;   /* products one after the other */
@@ -32,7 +32,7 @@ typedef struct lab {
     fv_tensor *x;                  /* [1, n, d] */
     fv_tensor *qkv, *out;          /* [3d, d], [d, d] */
     fv_tensor *x_gates, *h_weight; /* [3d, d] each */
-    fv_tensor *taps[MOST_DEPTH];   /* [d, d, k] */
+    fv_tensor *taps[MAX_DEPTH];    /* [d, d, k] */
 } lab;
 
 /* ---- products, counted ----------------------------------------------------------- */
@@ -76,12 +76,13 @@ static fv_tensor *convolution(lab *b, fv_tensor *x, ledger *l)
     return swap_steps_and_width(b, convolve(b, l, swap_steps_and_width(b, x), 0, 1));
 }
 
-/* As many layers as it takes to see everything, each KERNEL times as wide as the one before. */
+/* As many layers as it takes to cover the sequence, each with KERNEL times the dilation of the one
+ * before. */
 static fv_tensor *dilated(lab *b, fv_tensor *x, ledger *l)
 {
     fv_tensor *y = swap_steps_and_width(b, x);
     int64_t seen = 1;
-    for (int i = 0; seen < b->n && i < MOST_DEPTH; i++, seen *= KERNEL)
+    for (int i = 0; seen < b->n && i < MAX_DEPTH; i++, seen *= KERNEL)
         y = convolve(b, l, y, i, seen);
     return swap_steps_and_width(b, y);
 }
@@ -241,7 +242,7 @@ static void make_lab(lab *b, fv_ctx *ctx, int64_t n)
     b->out = weight(ctx, 2, (int64_t[]){WIDTH, WIDTH}, WIDTH);
     b->x_gates = weight(ctx, 2, (int64_t[]){3 * WIDTH, WIDTH}, WIDTH);
     b->h_weight = weight(ctx, 2, (int64_t[]){3 * WIDTH, WIDTH}, WIDTH);
-    for (int i = 0; i < MOST_DEPTH; i++)
+    for (int i = 0; i < MAX_DEPTH; i++)
         b->taps[i] = weight(ctx, 3, (int64_t[]){WIDTH, WIDTH, KERNEL}, WIDTH * KERNEL);
 }
 
@@ -280,7 +281,7 @@ static bool compare_length(bench_run *run, fv_ctx *ctx, int64_t n, finding found
     return measured;
 }
 
-/* ---- telling --------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------- */
 
 static void print_json(const bench_run *run, int layer, int64_t n, const finding *f)
 {
@@ -371,7 +372,7 @@ static fv_status draw(fv_ctx *ctx, const bench_run *run, fv_look_format form, co
                  {"memory", "Memory beyond input and weights", "MiB"},
                  {"operations", "Operations of one layer", "million multiply-adds"},
                  {"path", "Path from the first to the last position", "layers or steps"}};
-    double x[MOST_LENGTHS], y[LAYERS][MOST_LENGTHS];
+    double x[MAX_LENGTHS], y[LAYERS][MAX_LENGTHS];
     fv_look_series series[LAYERS];
     fv_look_plot plot = {.series = series, .series_count = LAYERS};
     for (int i = 0; i < CLI_COUNT(plots); i++)
@@ -400,9 +401,9 @@ static fv_status draw(fv_ctx *ctx, const bench_run *run, fv_look_format form, co
 
 static int compare(bench_run *run, fv_ctx *ctx, fv_look_format form)
 {
-    static const int64_t all[MOST_LENGTHS] = {64, 128, 256, 512, 1024, 2048, 4096};
-    static finding found[MOST_LENGTHS][LAYERS];
-    const int lengths = run->quick ? 3 : MOST_LENGTHS;
+    static const int64_t all[MAX_LENGTHS] = {64, 128, 256, 512, 1024, 2048, 4096};
+    static finding found[MAX_LENGTHS][LAYERS];
+    const int lengths = run->quick ? 3 : MAX_LENGTHS;
     int code = CLI_DONE;
     for (int i = 0; i < lengths; i++) {
         if (!compare_length(run, ctx, all[i], found[i], &code)) return code;

@@ -1,9 +1,9 @@
 /*
- * fovea bench gemm: matrix products of the sizes models have, beside OpenBLAS and oneDNN where
- * those are installed. They are opened at run time: nothing is linked, nothing is required.
+ * fovea bench gemm: matrix products of the sizes models have, compared with OpenBLAS and oneDNN if
+ * installed. They are loaded at run time: nothing is linked, nothing is required.
  *
- * Candidates are interleaved and use the same number of threads. A share is that of the
- * multiply-adds this machine can do; for one row, whose time is that of reading B, of the memory
+ * Candidates are interleaved and use the same number of threads. A share is relative to the
+ * multiply-adds this machine can do; for one row, whose time is that of reading B, to the memory
  * bandwidth.
  */
 #include <dlfcn.h>
@@ -46,7 +46,7 @@ static void *open_any(const char *const *names)
 /* The libraries stay open: their threads may outlive the suite. */
 static peers find_peers(void)
 {
-    /* Idle threads of a peer must not spin while another candidate is on the clock. */
+    /* Idle threads of a peer must not spin while another candidate is timed. */
     setenv("OMP_WAIT_POLICY", "passive", 0);
     void *blas = open_any((const char *const[]){"libopenblas.so.0", "libopenblas.so", NULL});
     void *dnnl =
@@ -70,7 +70,7 @@ typedef struct product {
     int m, n, k;
     bool ta, tb; /* stored transposed */
     bool packed; /* ours reads weights packed beforehand */
-    int batch;   /* ours only where above 1 */
+    int batch;   /* only ours is measured if this is above 1 */
 } product;
 
 typedef struct job {
@@ -171,7 +171,7 @@ static bool job_make(const product *p, const peers *found, fv_simd level, fv_poo
     return false;
 }
 
-/* Ours against every peer that is here, in one measurement. */
+/* Ours against every installed peer, in one measurement. */
 static int bench_product(bench_run *run, const product *p, const peers *found, fv_pool *pool,
                          int threads)
 {

@@ -34,16 +34,16 @@ void *bench_alloc(size_t bytes)
 
 /* Three arrays that together are many times the last cache, within reason: virtual machines report
  * the cache of a whole socket. Together they are also as large as what a token of a language model
- * reads, half a gigabyte: a walk over less finds some of it in the caches. */
+ * reads, half a gigabyte: a pass over less would find some of it in the caches. */
 static bench_buffers *buffers_of(bench_run *run)
 {
     if (run->buffers) return run->buffers;
     fv_cpu_info cpu = {.struct_size = sizeof cpu};
     fv_cpu_info_get(&cpu);
-    const uint64_t least = UINT64_C(168) << 20, most = UINT64_C(256) << 20;
+    const uint64_t min_bytes = UINT64_C(168) << 20, max_bytes = UINT64_C(256) << 20;
     uint64_t bytes = cpu.l3_bytes / 3 * 4 / LINE_BYTES * LINE_BYTES;
-    if (bytes < least) bytes = least;
-    if (bytes > most) bytes = most;
+    if (bytes < min_bytes) bytes = min_bytes;
+    if (bytes > max_bytes) bytes = max_bytes;
 
     bench_buffers *made = calloc(1, sizeof *made);
     float *block = made ? bench_alloc(3 * bytes) : NULL;
@@ -71,8 +71,8 @@ void bench_buffers_free(bench_run *run)
 
 /* ---- all threads at once -------------------------------------------------------- */
 
-/* Workers spin between rounds, giving way to others: a round is a few milliseconds, and waking a
- * sleeping thread would be part of its time. */
+/* Workers spin between rounds and yield to other threads: a round is a few milliseconds, and waking
+ * a sleeping thread would be part of its time. */
 typedef struct crew {
     atomic_int round; /* rounds begun; STOP ends the workers */
     atomic_int busy;  /* workers still in this round */
@@ -116,7 +116,7 @@ static double run_round(crew *c, worker *workers, int threads)
 }
 
 /* Median rate over the rounds in 10^9 units a second; the first round only warms up. The caller
- * is worker 0. NaN if a thread cannot be made. */
+ * is worker 0. NaN if a thread cannot be created. */
 static double run_crew(crew *c, worker *workers, int threads, int rounds)
 {
     enum { MAX_ROUNDS = 16 };
@@ -141,7 +141,7 @@ static bool uses_memory(bench_limit limit) { return limit >= BENCH_READ; }
 
 double bench_limit_read(bench_run *run, bench_limit limit, fv_simd level, int threads)
 {
-    /* About 4 ms of multiply-adds, or one walk over the arrays, in each round. */
+    /* About 4 ms of multiply-adds, or one pass over the arrays, in each round. */
     enum { REGISTER_REPEATS = 1 << 18, ROUNDS = 5, QUICK_ROUNDS = 3 };
     bench_buffers *buffers = NULL;
     if (threads > GAUGE_THREADS) threads = GAUGE_THREADS;

@@ -1,13 +1,13 @@
 /*
- * The limits' loops for each kernel level. They are compiled for their instructions by an
- * attribute, so that the program itself runs on any CPU; callers ask for a level the CPU has.
+ * The limits' loops for each kernel level. A function attribute enables the instructions of the
+ * level, so that the program itself runs on any CPU; callers must choose a level that the CPU has.
  */
 #include "bench.h"
 #include "fovea/context.h"
 
 #if defined(__x86_64__)
 
-/* Multiply and add apart, 16 bytes wide: what every such CPU has. */
+/* Separate multiply and add, 16 bytes wide: every such CPU has them. */
 #define SET(name) name##_scalar
 #define TARGET
 #define LANES             4

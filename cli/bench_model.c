@@ -1,13 +1,13 @@
 /*
  * fovea bench model: GPT-2 of 124 million parameters, random weights. One pass over 512 tokens with
  * all logits; one token at a time with weights of three types; training steps; from a folder to the
- * first token; memory. Rates of passes and steps count the products of their matrices and of
- * attention, and are shares of the multiply-adds in f32 this machine can do, those in bf16 too;
- * those of single tokens count the bytes of the weights, and are shares of its memory bandwidth.
+ * first token; memory. Rates of passes and steps count the multiply-adds of matrices and attention;
+ * their share is relative to the f32 multiply-adds this machine can do, also in bf16. Rates of
+ * single tokens count the bytes of the weights; their share is relative to the memory bandwidth.
  *
- * With --output FOLDER the model stays there, for other programs to do the same work
- * (bench/peers/bench_torch_gpt2.py); else the cold start makes one in the system's temporary folder
- * and removes it.
+ * With --output FOLDER the model stays there, so that other programs can do the same work
+ * (bench/peers/bench_torch_gpt2.py); otherwise the cold start writes one to the system's temporary
+ * folder and removes it.
  */
 #include <errno.h>
 #include <math.h>
@@ -89,14 +89,14 @@ static int open_bed(const bench_run *run, bed *b)
 
 /* ---- counting ---------------------------------------------------------------------- */
 
-/* Multiply-adds of one token's way through the matrices: all of them but the positions. */
+/* Multiply-adds of one token: all matrices except the position embedding. */
 static double matrix_work(const fv_transformer_config *c)
 {
     const double w = (double)c->width, h = (double)c->hidden;
     return (double)c->decoder_layers * (4 * w * w + 2 * w * h) + w * (double)c->vocabulary;
 }
 
-/* Operations of a pass over `n` tokens of one sequence that see those before them. */
+/* Operations of a causal pass over one sequence of `n` tokens. */
 static double pass_work(const fv_transformer_config *c, double n)
 {
     const double attention = 2 * (double)c->width * n * (n + 1) / 2 * (double)c->decoder_layers;
@@ -154,7 +154,7 @@ static void print(bench_run *run, const char *name, const char *dtype, bench_lim
     bench_line_rate(&line, unit, work, got->seconds[0], got->limit);
     bench_print(run, &line);
     if (unit == BENCH_NS) return;
-    /* The time of one call, which people ask for. */
+    /* Also the time of one call, which is easier to compare than a rate. */
     line = bench_line_of("model", name, &ask, got);
     line.dtype = dtype;
     bench_line_rate(&line, BENCH_NS, 1, got->seconds[0], NAN);
@@ -215,7 +215,7 @@ static void call_decode(void *arg)
     }
 }
 
-/* Memory that the context held at most: as a share of `known`, and how much more. */
+/* Peak memory of the context: as a share of `known`, and the bytes beyond it. */
 static void print_memory(bench_run *run, const bed *b, const char *name, const char *dtype,
                          double known)
 {

@@ -1,5 +1,5 @@
 /*
- * fovea bench ops: ops that are bound by memory, at sizes past the caches; the cost of tiny ops
+ * fovea bench ops: memory-bound ops, on arrays larger than the caches; the cost of tiny ops
  * with their tape; and a small LSTM.
  */
 #include <math.h>
@@ -105,7 +105,8 @@ static int bench_memory(bench_run *run, int threads)
     j.x = fv_rand_normal(j.ctx, FV_F32, 2, (int64_t[]){ROWS, COLUMNS}, 0, 1);
     j.gamma = fv_full(j.ctx, FV_F32, 1, &columns, 1.0);
     j.beta = fv_full(j.ctx, FV_F32, 1, &columns, 0.0);
-    /* The vector kernels stream results of this size past the caches; the scalar ones do not. */
+    /* The vector kernels write results of this size with non-temporal stores; the scalar ones do
+     * not. */
     bench_limit limit = run->level > FV_SIMD_SCALAR ? BENCH_TRIAD_NT : BENCH_TRIAD;
     for (int i = 0; i < CLI_COUNT(rows) && !code; i++) {
         if (!bench_wanted(run, rows[i].name)) continue;
@@ -140,7 +141,7 @@ static void call_step(void *arg)
     worked(j, fv_optim_step(j->optim, 1e-4, NULL));
 }
 
-/* AdamW as models use it, with the look for non-finite gradients, and the bare update. */
+/* AdamW as models use it, with the check for non-finite gradients, and the update alone. */
 static int bench_adamw(bench_run *run, int threads, const char *name, bool unchecked)
 {
     /* Weight, gradient and two averages of 64 MiB each: four reads and three writes. */
@@ -183,7 +184,7 @@ static int bench_adamw(bench_run *run, int threads, const char *name, bool unche
 
 /* ---- tiny ops ------------------------------------------------------------------- */
 
-/* Four kinds of op in turn on eight numbers. */
+/* Four kinds of op, alternating, on eight numbers. */
 static fv_tensor *chain(job *j, fv_tensor *x)
 {
     for (int64_t i = 0; i < j->length; i += 4) {

@@ -7,12 +7,12 @@
 #include "fovea/kernels.h"
 #include "output.h"
 
-/* A limit as a candidate: it is bracketed by itself, which shows how steady it is. */
+/* A limit as a candidate, relative to itself, which shows how steady it is. */
 static int print_gauge(bench_run *run, const char *name, const char *dtype, bench_limit limit,
                        fv_simd level, int threads)
 {
-    enum { MOST_READINGS = 16 };
-    double readings[MOST_READINGS];
+    enum { MAX_READINGS = 16 };
+    double readings[MAX_READINGS];
     bench_request ask = {.limit = limit, .threads = threads, .level = level};
     bench_result got = {.limit = NAN};
     for (int attempt = 0; attempt < run->tries; attempt++) {
@@ -37,7 +37,7 @@ static int print_gauge(bench_run *run, const char *name, const char *dtype, benc
 
 typedef fv_status (*function)(int64_t n, const float *x, fv_simd level, float *y);
 
-enum { FUNCTION_FLOATS = 1920 }; /* argument and result stay in the first cache */
+enum { FUNCTION_FLOATS = 1920 }; /* argument and result stay in the L1 cache */
 
 typedef struct function_job {
     function call;

@@ -1,11 +1,11 @@
 /*
  * fovea bench seq2seq: the translator of recipes/multi30k-de-en.toml (bidirectional GRU, additive
- * attention), but for dropout, on random tokens: steps of training, and greedy search over
- * several sources at once. Times are for one target token.
+ * attention) without dropout, on random tokens: training steps, and greedy search over several
+ * sources at once. Times are per target token.
  *
  * With --output FOLDER another program can do the same work: config.json and model.safetensors
  * are the model before the first step, work.json has the batches, the losses of the first steps
- * and the tokens that the search found (bench/peers/bench_torch_seq2seq.py).
+ * and the tokens that the search generated (bench/peers/bench_torch_seq2seq.py).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,12 +38,12 @@ typedef struct bed {
     const texts *batches; /* [BATCHES] */
     uint64_t step;
     float losses[LOSSES];
-    int64_t sources, found; /* of a search: how many at once, tokens it gave */
+    int64_t sources, found; /* search: batch size, tokens generated */
     FILE *outputs;          /* where a search writes its tokens, or NULL */
     fv_status status;       /* first failure */
 } bed;
 
-/* ---- made work ------------------------------------------------------------------ */
+/* ---- generated data ------------------------------------------------------------- */
 
 static int64_t draw(uint64_t *state, int64_t low, int64_t high)
 {
@@ -151,16 +151,17 @@ static void call_greedy(void *arg)
 {
     bed *b = arg;
     const fv_batch sources = pairs_of(&b->batches[0], b->sources);
-    int64_t most[PAIRS];
+    int64_t max_tokens[PAIRS];
     for (int i = 0; i < PAIRS; i++)
-        most[i] = OUTPUT_TOKENS;
+        max_tokens[i] = OUTPUT_TOKENS;
     fv_search_config greedy;
     fv_search_config_init(&greedy, sizeof greedy);
     greedy.no_scores = true;
     fv_stepper stepper;
     fv_outputs *outputs = NULL;
     fv_status status = fv_seq2seq_stepper(b->model, &sources, &stepper);
-    if (status == FV_OK) status = fv_search(b->ctx, &stepper, b->sources, most, &greedy, &outputs);
+    if (status == FV_OK)
+        status = fv_search(b->ctx, &stepper, b->sources, max_tokens, &greedy, &outputs);
     b->found = 0;
     for (int64_t i = 0; status == FV_OK && i < b->sources; i++) {
         const fv_output *o = fv_outputs_get(outputs, i, 0);

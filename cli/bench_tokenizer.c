@@ -1,7 +1,7 @@
 /*
- * fovea bench tokenizer: how fast a text becomes tokens, on one thread. Every round begins with a
- * new encoder, whose cache of words is empty, and encodes the text as a whole, then line by line.
- * Times are those of the thread alone: other programs do not count.
+ * fovea bench tokenizer: how fast a text is tokenized on one thread. Every round begins with a new
+ * encoder, whose word cache is empty, and encodes the text as a whole, then line by line. Times are
+ * CPU times of the thread, which other programs do not affect.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static void print_pass(bench_run *run, const bed *b, const char *name, double fi
     const double megabytes = (double)b->bytes / 1e6;
     run->printed++;
     if (!run->json) {
-        printf("%-6s %8.2f MB %10zu tokens %8.1f MB/s at first %8.1f MB/s as a rule\n", name,
+        printf("%-6s %8.2f MB %10zu tokens %8.1f MB/s first round %8.1f MB/s median\n", name,
                megabytes, b->tokens, megabytes / first, megabytes / median);
         return;
     }

@@ -41,7 +41,7 @@ static fv_status make_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
     return status;
 }
 
-/* ---- the exam -------------------------------------------------------------------- */
+/* ---- evaluation ------------------------------------------------------------------ */
 
 typedef struct marks {
     long exact, looked, looked_right;
@@ -138,7 +138,7 @@ static fv_status show_alignment(fv_model *t, const char *text, const char *folde
     return status;
 }
 
-/* Commands as they can be typed here: a fresh build is not on the PATH. */
+/* Prints commands with the path of this program: a new build is not on the PATH. */
 static void say_what_next(const char *folder)
 {
     const char *program = program_invocation_name;

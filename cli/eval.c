@@ -213,7 +213,7 @@ static fv_status evaluate(fv_ctx *ctx, const cli_call *call, const fv_parallel *
                           fv_model *first)
 {
     const int count = call->word_count - 2;
-    eval_model models[EVAL_MOST_MODELS] = {{.folder = call->words[0]}};
+    eval_model models[EVAL_MAX_MODELS] = {{.folder = call->words[0]}};
     fv_status status = use(call, first, pairs, &models[0]);
     for (int m = 1; status == FV_OK && m < count; m++) {
         fv_model *t = NULL;
@@ -329,7 +329,7 @@ const cli_verb verb_eval = {
     .words = {.metavar = "MODEL... SOURCES REFERENCES",
               .type = CLI_PATH,
               .min = 3,
-              .max = EVAL_MOST_MODELS + 2,
+              .max = EVAL_MAX_MODELS + 2,
               .help = "folders of models, then two files with the same number of lines"},
     .options = options,
     .option_count = CLI_COUNT(options),

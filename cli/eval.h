@@ -36,21 +36,21 @@ fv_status eval_score(fv_ctx *ctx, fv_text_metric_kind metric, bool lowercase,
 int64_t eval_exact(const fv_parallel *pairs, const fv_translations *all, eval_span span);
 
 /*
- * Scores by source length. Spans are `width` words long; one with fewer than EVAL_LEAST_TEXTS texts
+ * Scores by source length. Spans are `width` words long; one with fewer than EVAL_MIN_TEXTS texts
  * is merged with the span below it (the first one: above it), since a metric of few texts says
  * little.
  */
-enum { EVAL_MOST_SPANS = 32, EVAL_LEAST_TEXTS = 20, EVAL_MOST_MODELS = 8 };
+enum { EVAL_MAX_SPANS = 32, EVAL_MIN_TEXTS = 20, EVAL_MAX_MODELS = 8 };
 
 typedef struct eval_bucket {
     eval_span span;
     int64_t texts;
     double words; /* mean length of a source */
-    double score[EVAL_METRICS][EVAL_MOST_MODELS];
+    double score[EVAL_METRICS][EVAL_MAX_MODELS];
 } eval_bucket;
 
 typedef struct eval_lengths {
-    eval_bucket bucket[EVAL_MOST_SPANS];
+    eval_bucket bucket[EVAL_MAX_SPANS];
     int count;
 } eval_lengths;
 

@@ -45,7 +45,7 @@ static void part_texts(const fv_parallel *pairs, int64_t width, eval_lengths *l)
         const int64_t words = eval_words(fv_parallel_source(pairs, i));
         if (words == 0) continue;
         int64_t at = (words - 1) / width;
-        if (at >= EVAL_MOST_SPANS) at = EVAL_MOST_SPANS - 1;
+        if (at >= EVAL_MAX_SPANS) at = EVAL_MAX_SPANS - 1;
         take_text(&l->bucket[at], words);
         if (at >= l->count) l->count = (int)at + 1;
         eval_span *last = &l->bucket[at].span;
@@ -57,8 +57,8 @@ static void part_texts(const fv_parallel *pairs, int64_t width, eval_lengths *l)
         if (k < l->count - 1) span->high = (k + 1) * width;
     }
     for (int k = l->count - 1; k > 0; k--)
-        if (l->bucket[k].texts < EVAL_LEAST_TEXTS) merge_spans(l, k - 1, k);
-    if (l->count > 1 && l->bucket[0].texts < EVAL_LEAST_TEXTS) merge_spans(l, 0, 1);
+        if (l->bucket[k].texts < EVAL_MIN_TEXTS) merge_spans(l, k - 1, k);
+    if (l->count > 1 && l->bucket[0].texts < EVAL_MIN_TEXTS) merge_spans(l, 0, 1);
 }
 
 static fv_status score_span(fv_ctx *ctx, const cli_call *call, const fv_parallel *pairs,
@@ -120,7 +120,7 @@ void eval_lengths_print(const eval_lengths *lengths, eval_metric metric, const e
 {
     enum { LEAST = 12, MOST = 32 }; /* columns of a model */
     char name[64], span[48];
-    int wide[EVAL_MOST_MODELS];
+    int wide[EVAL_MAX_MODELS];
     printf("\n%-9s %6s", "words", "texts");
     for (int m = 0; m < model_count; m++) {
         name_of(name, models[m].folder);
@@ -159,9 +159,9 @@ void eval_lengths_json(const eval_lengths *lengths, int model, cli_json *j)
 fv_status eval_lengths_draw(fv_ctx *ctx, const eval_lengths *lengths, eval_metric metric,
                             const eval_model *models, int model_count, const char *path)
 {
-    char name[EVAL_MOST_MODELS][64];
-    double x[EVAL_MOST_SPANS], y[EVAL_MOST_MODELS][EVAL_MOST_SPANS], highest = 1;
-    fv_look_series series[EVAL_MOST_MODELS];
+    char name[EVAL_MAX_MODELS][64];
+    double x[EVAL_MAX_SPANS], y[EVAL_MAX_MODELS][EVAL_MAX_SPANS], highest = 1;
+    fv_look_series series[EVAL_MAX_MODELS];
     for (int m = 0; m < model_count; m++) {
         name_of(name[m], models[m].folder);
         for (int k = 0; k < lengths->count; k++) {

@@ -14,7 +14,7 @@ int cli_library_error(const char *verb, fv_ctx *ctx, fv_status status)
     const size_t n = strlen(verb);
     /* The user does not need to know which op Ctrl-C interrupted. */
     if (status == FV_ERR_CANCELLED && !strstr(reason, "interrupted")) reason = "interrupted";
-    if (strncmp(reason, verb, n) == 0 && reason[n] == ':') /* a part of the library of that name */
+    if (strncmp(reason, verb, n) == 0 && reason[n] == ':') /* the message names the verb already */
         cli_error("%s", reason);
     else
         cli_error("%s: %s", verb, reason[0] ? reason : fv_status_name(status));

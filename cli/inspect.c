@@ -203,7 +203,7 @@ static int resolve_folder(const char *folder, char path[CLI_PATH_BYTES])
 static bool looks_like_numpy(const char *path)
 {
     unsigned char start[6] = {0};
-    /* Not blocking: the path may have become a pipe since it was looked at. */
+    /* Not blocking: the path may have become a pipe since it was checked. */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) return false;
     ssize_t got = read(file, start, sizeof start);

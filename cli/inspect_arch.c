@@ -58,7 +58,7 @@ static int unknown(const char *name)
     return CLI_USAGE;
 }
 
-/* Number i of what was asked for: one architecture, or every one. */
+/* Requested architecture number i: one, or all of them. */
 static bool chosen(int i, const char *name, fv_architecture *out)
 {
     if (strcmp(name, "all") == 0) return fv_architecture_get(i, out);

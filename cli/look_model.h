@@ -34,7 +34,7 @@ int look_words_find(const look_words *words, const char *word, look_range *place
 
 void look_words_free(look_words *words);
 
-/* ---- what is seen -------------------------------------------------------------------------- */
+/* ---- captured weights ---------------------------------------------------------------------- */
 
 typedef enum look_mode {
     LOOK_ARRAYS,  /* every weight, for a file of numbers */

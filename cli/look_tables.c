@@ -95,7 +95,7 @@ static int by_weight(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static fv_status print_pair(const look_work *w, int64_t most, FILE *to)
+static fv_status print_pair(const look_work *w, int64_t max_rows, FILE *to)
 {
     const int64_t first = w->head < 0 ? 0 : w->head, heads = w->head < 0 ? w->sites[0].heads : 1,
                   count = heads * w->count;
@@ -109,19 +109,19 @@ static fv_status print_pair(const look_work *w, int64_t most, FILE *to)
     cli_safe_text(to, cli_text(w->call, "to"));
     fprintf(to, ", in each head of %lld\n%-7s %-6s %-18s %s\n", (long long)count, "weight", "place",
             "site", "head");
-    for (int64_t i = 0; i < count && i < most; i++)
+    for (int64_t i = 0; i < count && i < max_rows; i++)
         fprintf(to, "%-7.3f %-6lld %-18s %lld\n", (double)all[i].weight,
                 (long long)all[i].before + 1, all[i].site->name, (long long)all[i].head);
     free(all);
     return FV_OK;
 }
 
-/* The `most` keys with the largest weights of a row. */
-static void print_strongest(const look_work *w, const float *row, int64_t cols, int64_t most,
+/* Prints up to `max_keys` keys with the largest weights of a row. */
+static void print_strongest(const look_work *w, const float *row, int64_t cols, int64_t max_keys,
                             FILE *to)
 {
     int64_t chosen[64];
-    for (int64_t k = 0; k < most && k < cols; k++) {
+    for (int64_t k = 0; k < max_keys && k < cols; k++) {
         int64_t best = -1;
         for (int64_t j = 0; j < cols; j++) {
             bool taken = false;

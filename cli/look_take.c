@@ -8,16 +8,16 @@
 #include "output.h"
 
 enum {
-    BAND = 1 << 21,      /* weights made at a time */
+    BAND = 1 << 21,      /* weights computed at a time */
     MAP_SIDE = 1024,     /* of one map */
-    LEAST_SIDE = 32,     /* of a small one */
-    MOST_SIDE = 256,     /* likewise */
+    MIN_SIDE = 32,       /* of a small one */
+    MAX_SIDE = 256,      /* likewise */
     ALL_HEADS = 1 << 21, /* values of all heads together */
     LINKED = 1024        /* words with lines between them */
 };
 
-/* Arrays beyond this are written with --full alone. */
-static const uint64_t most_arrays = (uint64_t)1 << 30;
+/* Larger arrays need --full. */
+static const uint64_t max_array_bytes = (uint64_t)1 << 30;
 
 static look_site *next_site(look_work *w)
 {
@@ -61,8 +61,8 @@ static int64_t side_of(const look_work *w, const look_site *s)
 {
     if (w->full || w->mode == LOOK_LINKS) return INT64_MAX;
     if (w->mode != LOOK_HEADS) return MAP_SIDE;
-    int64_t side = MOST_SIDE;
-    while (side > LEAST_SIDE && side * side * s->heads * w->layers > ALL_HEADS)
+    int64_t side = MAX_SIDE;
+    while (side > MIN_SIDE && side * side * s->heads * w->layers > ALL_HEADS)
         side--;
     return side;
 }
@@ -166,7 +166,7 @@ static fv_status take_array(look_work *w, fv_ctx *ctx, const fv_attention_captur
                                       .cols = s->shown_cols.count};
     w->array_bytes += (uint64_t)(fv_tensor_size(seen->saved.lse, 0) * part.heads) *
                       (uint64_t)(part.rows * part.cols) * sizeof(float);
-    if (w->array_bytes > most_arrays && !w->full) {
+    if (w->array_bytes > max_array_bytes && !w->full) {
         cli_error("look: all weights take more than 1 GiB; choose some with --layer, --head, "
                   "--rows, --cols or --top, or add --full");
         return fail_reported(w, FV_ERR_LIMIT);

@@ -13,7 +13,7 @@ static void lower(uint64_t *cap, uint64_t limit)
     if (limit > 0 && (*cap == 0 || limit < *cap)) *cap = limit;
 }
 
-/* A file with one number; "max" and files that are not there give 0. */
+/* A file with one number; "max" and missing files give 0. */
 static uint64_t number_in(const char *path)
 {
     unsigned long long value = 0;
@@ -26,8 +26,8 @@ static uint64_t number_in(const char *path)
 
 /*
  * Lines of /proc/self/cgroup are "0::/path" (version 2) or "4:memory:/path" (version 1). Inside
- * a container the path may lie outside what is mounted, so the root of the mount counts too.
- * A limit above all of the machine's memory means none.
+ * a container the path may be outside the mount, so the root of the mount counts too. A limit above
+ * the machine's memory means none.
  */
 static uint64_t group_cap(uint64_t total)
 {

@@ -7,7 +7,7 @@
 typedef struct machine_memory {
     uint64_t total;     /* of the machine; 0: unknown */
     uint64_t available; /* likewise */
-    uint64_t cap;       /* least of the control group's and the process's limits; 0: none */
+    uint64_t cap;       /* the lower of the control group's and the process's limits; 0: none */
 } machine_memory;
 
 void machine_memory_get(machine_memory *out);

@@ -39,7 +39,7 @@ static void catch_signals(void)
     action.sa_handler = on_signal;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    /* A closed pipe or a full disk must come back as a failed write, not end the program. */
+    /* A closed pipe or a full disk must show as a failed write, not end the program. */
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
     sigaction(SIGXFSZ, &action, NULL);
@@ -73,7 +73,7 @@ static bool reader_left(void)
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
-/* Output that did not arrive is a failure; a reader that simply left needs no message. */
+/* Output that could not be written is a failure; a closed pipe needs no message. */
 static int flush_output(int code)
 {
     bool failed = ferror(stdout) != 0, quiet = reader_left();

@@ -20,14 +20,14 @@ fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code)
 
 /* ---- alignments ------------------------------------------------------------------ */
 
-enum { MOST_LABELS = 4096 };
+enum { MAX_LABELS = 4096 };
 
 fv_status cli_show_alignment(fv_ctx *ctx, const fv_translation *t, const char *title,
                              const char *path)
 {
-    static const char *rows[MOST_LABELS];
+    static const char *rows[MAX_LABELS];
     const int64_t steps = t->target_count + (t->ended ? 1 : 0);
-    const bool labelled = steps <= MOST_LABELS;
+    const bool labelled = steps <= MAX_LABELS;
     for (int64_t i = 0; labelled && i < steps; i++)
         rows[i] = i < t->target_count ? t->target_tokens[i] : "(end)";
     const fv_look_map map = {.rows = steps,

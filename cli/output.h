@@ -12,7 +12,7 @@
 
 #include "fovea/context.h"
 
-/* A message that ends the command, and one that adds to it. */
+/* An error, and a note that adds to an error or to a result. */
 void cli_error(const char *fmt, ...) FV_PRINTF(1, 2);
 void cli_note(const char *fmt, ...) FV_PRINTF(1, 2);
 

@@ -179,8 +179,9 @@ static const cli_option options[] = {
      .min = 0,
      .max = 1e9,
      .metavar = "N",
-     .help = "maximum of new tokens; 0: as in the model's files, else its context; translators: "
-             "twice the source's length plus ten"},
+     .help =
+         "maximum number of new tokens; 0: as in the model's files, else its context; translators: "
+         "twice the source's length plus ten"},
     {.name = "beam",
      .type = CLI_INT,
      .default_value = "1",
@@ -258,7 +259,7 @@ static const cli_option options[] = {
      .min = 0,
      .max = 1e9,
      .metavar = "N",
-     .help = "minimum of new tokens"},
+     .help = "minimum number of new tokens"},
     {.name = "stop",
      .type = CLI_STRING,
      .metavar = "TEXT",

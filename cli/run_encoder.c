@@ -9,7 +9,7 @@
 #include "output.h"
 #include "run.h"
 
-enum { MOST_TOKENS = 4096, MOST_SHOWN = 100, SHOWN = 5, TOGETHER = 32 };
+enum { MAX_TOKENS = 4096, MAX_SHOWN = 100, SHOWN = 5, TOGETHER = 32 };
 
 typedef struct work {
     const cli_call *call;
@@ -23,9 +23,9 @@ typedef struct work {
     bool cut;               /* a text was too long */
 } work;
 
-/* One text as a pass reads it. */
+/* One text as model input. */
 typedef struct tokens {
-    int64_t ids[MOST_TOKENS];
+    int64_t ids[MAX_TOKENS];
     int64_t count;
 } tokens;
 
@@ -38,12 +38,12 @@ static bool encode(work *w, fv_string text, tokens *out)
     size_t marks = 0, count = e.count; /* marks: special tokens at the end */
     while (marks < count && e.special_tokens_mask[count - 1 - marks])
         marks++;
-    const size_t most = (size_t)w->rule.max_tokens;
-    if (most > 0 && count > most && marks < most) {
-        count = most;
+    const size_t limit = (size_t)w->rule.max_tokens;
+    if (limit > 0 && count > limit && marks < limit) {
+        count = limit;
         w->cut = true;
     }
-    if (count < 1 || count > MOST_TOKENS) {
+    if (count < 1 || count > MAX_TOKENS) {
         cli_error("run: a text has %zu tokens, which is not supported", e.count);
         return false;
     }
@@ -55,10 +55,10 @@ static bool encode(work *w, fv_string text, tokens *out)
 
 /* ---- masked words -------------------------------------------------------------------- */
 
-/* The text with `id` in the place of token `at`. */
+/* The text with token `at` replaced by `id`. */
 static fv_status filled(work *w, const tokens *x, int64_t at, int32_t id, fv_text *out)
 {
-    static int32_t ids[MOST_TOKENS];
+    static int32_t ids[MAX_TOKENS];
     for (int64_t i = 0; i < x->count; i++)
         ids[i] = i == at ? id : (int32_t)x->ids[i];
     return fv_tokenizer_decode(w->ctx, w->tok, ids, (size_t)x->count, FV_TOKENIZER_SKIP_SPECIALS,
@@ -102,7 +102,7 @@ static fv_status fill(work *w, const tokens *x, const fv_batch *batch)
 {
     fv_ctx *ctx = w->ctx;
     int64_t shown = cli_given(w->call, "top-k") ? cli_int(w->call, "top-k") : SHOWN;
-    if (shown < 1 || shown > MOST_SHOWN) shown = MOST_SHOWN;
+    if (shown < 1 || shown > MAX_SHOWN) shown = MAX_SHOWN;
     int masks = 0;
     for (int64_t at = 0; at < x->count; at++) {
         if (x->ids[at] != w->mask) continue;
@@ -111,8 +111,8 @@ static fv_status fill(work *w, const tokens *x, const fv_batch *batch)
         const int64_t vocabulary = fv_tensor_size(p, -1);
         if (shown > vocabulary) shown = vocabulary;
         fv_tensor *top = fv_topk(ctx, p, shown, &index);
-        float best[MOST_SHOWN];
-        int64_t ids[MOST_SHOWN];
+        float best[MAX_SHOWN];
+        int64_t ids[MAX_SHOWN];
         fv_status status = fv_tensor_read(ctx, top, best, (size_t)shown * sizeof *best);
         if (status == FV_OK) status = fv_tensor_read(ctx, index, ids, (size_t)shown * sizeof *ids);
         for (int64_t i = 0; i < shown && status == FV_OK; i++)
@@ -178,7 +178,7 @@ static bool of_tokens(const work *w)
     return classifies(w) && fv_data_spec_get(fv_model_spec(w->model), "label_tokens", 0) != 0;
 }
 
-/* A row of numbers for each text; for classes of tokens, for each of the one text's own. */
+/* Prints one row of numbers per text or, for token classes, per token of the only text. */
 static fv_status print_rows(work *w, const fv_string *texts, const tokens *x, fv_tensor *t)
 {
     if (fv_ctx_error(w->ctx) != FV_OK) return fv_ctx_error(w->ctx);
@@ -218,15 +218,15 @@ static fv_status run_task(work *w, int64_t count, const fv_string *texts, const 
     return print_rows(w, texts, x, fv_softmax(ctx, kind->classify(ctx, self, &batch, NULL), -1));
 }
 
-/* Several texts go through together; where each has several rows to print, one by one. */
+/* Runs texts in batches; one by one where each prints several rows. */
 static int run_texts(void *user, int64_t count, const fv_string *texts)
 {
     work *w = user;
     static tokens x[TOGETHER];
-    const int64_t most = w->ability == FV_CAN_FILL || of_tokens(w) ? 1 : TOGETHER;
+    const int64_t batch = w->ability == FV_CAN_FILL || of_tokens(w) ? 1 : TOGETHER;
     fv_status status = FV_OK;
     for (int64_t done = 0, n = 0; done < count && status == FV_OK; done += n) {
-        for (n = 0; n < most && done + n < count; n++)
+        for (n = 0; n < batch && done + n < count; n++)
             if (!encode(w, texts[done + n], &x[n])) return CLI_FAILED;
         fv_scope_begin(w->ctx);
         fv_no_grad_begin(w->ctx);

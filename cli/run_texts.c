@@ -6,7 +6,7 @@
 #include "output.h"
 #include "run.h"
 
-enum { MOST = 512 }; /* enough for full batches, few enough to keep a pipe moving */
+enum { MOST = 512 }; /* enough for full batches, few enough that answers to a pipe come soon */
 
 typedef struct waiting {
     fv_string line[MOST];

@@ -16,7 +16,7 @@ typedef struct work {
 static void settings_of(const cli_call *call, fv_translate_config *how)
 {
     fv_translate_config_init(how, sizeof *how);
-    how->search.length_alpha = cli_float(call, "length-penalty"); /* as eval's, unasked too */
+    how->search.length_alpha = cli_float(call, "length-penalty"); /* the same default as eval's */
     cli_read_search_options(call, &how->search);
     how->search.coverage_beta = cli_float(call, "coverage-penalty");
     if (cli_int(call, "tokens") > 0) {

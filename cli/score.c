@@ -25,12 +25,12 @@ static const cli_option options[] = {
      .type = CLI_CHOICE,
      .default_value = "13a",
      .choices = "13a|char|none",
-     .help = "how BLEU finds words; none: the text is tokenized already"},
+     .help = "tokenization of BLEU; none: the text is already tokenized"},
     {.name = "smooth",
      .type = CLI_CHOICE,
      .default_value = "exp",
      .choices = "exp|floor|add-k|none",
-     .help = "what BLEU does with an order that has no match"},
+     .help = "smoothing of BLEU for n-gram orders without a match"},
     {.name = "smooth-value",
      .type = CLI_FLOAT,
      .min = 0,
@@ -46,7 +46,7 @@ static const cli_option options[] = {
      .help = "longest n-gram of BLEU"},
     {.name = "effective-order",
      .type = CLI_FLAG,
-     .help = "leave out orders longer than the text; always so with --sentences"},
+     .help = "leave out orders longer than the text; always on with --sentences"},
     {.name = "char-order",
      .type = CLI_INT,
      .default_value = "6",
@@ -107,7 +107,7 @@ typedef struct session {
 
 /* ---- configuration --------------------------------------------------------------- */
 
-/* The number of a text in an "a|b|c" list that holds it. */
+/* The index of a text in an "a|b|c" list that contains it. */
 static int choice_number(const char *choices, const char *text)
 {
     int length;
@@ -316,9 +316,10 @@ static int run(const cli_call *call)
 const cli_verb verb_score = {
     .name = "score",
     .about = "compute BLEU and chrF of a translation against its references",
-    .notes = "Numbers and signatures equal sacreBLEU's, except for the version. Files hold one "
-             "segment a\n"
-             "line, plain or packed with gzip or xz, and must have equally many lines.",
+    .notes =
+        "Numbers and signatures equal sacreBLEU's, except for the version. Files hold one "
+        "segment per line, plain or compressed with gzip or xz, and must have the same number of "
+        "lines.",
     .words = {.metavar = "REFERENCE",
               .type = CLI_PATH,
               .min = 1,

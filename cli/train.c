@@ -139,7 +139,7 @@ const cli_verb verb_train = {
              "the same bits as that of an uninterrupted run.\n\n"
              "--small trains the small form that the sections [small.data], [small.model] and so "
              "on of the recipe describe, in runs/ and the recipe's name with -small. If the "
-             "recipe's data files are not there it generates data. A recipe without a small form "
+             "recipe's data files do not exist it generates data. A recipe without a small form "
              "ends with exit code 4.",
     .words = {.metavar = "RECIPE", .type = CLI_PATH, .min = 1, .max = 1, .help = "a TOML file"},
     .options = options,

@@ -11,7 +11,7 @@
 
 /* ---- paths ------------------------------------------------------------------------------ */
 
-/* "$FOVEA_DATA/set/file": recipes do not say where a user keeps data sets. */
+/* "$FOVEA_DATA/set/file": recipes do not depend on where a user keeps data sets. */
 #define VARIABLE "$FOVEA_DATA/"
 
 static bool uses_variable(const char *text)
@@ -82,7 +82,7 @@ static bool is_there(const fv_key *key, const char *text)
     return expand(key, text, path) == CLI_DONE && access(path, R_OK) == 0;
 }
 
-/* How many data files the recipe names, and the first that is not there, or NULL. */
+/* How many data files the recipe names, and the first that does not exist, or NULL. */
 static int find_files(const fv_recipe *recipe, const fv_key **missing)
 {
     int count = 0;
@@ -112,7 +112,7 @@ static bool is_setting_given(const cli_call *call, const char *name)
     return false;
 }
 
-/* A small form reads the recipe's files. If one is not there it generates data.made instead. */
+/* A small form reads the recipe's files. If one does not exist it generates data.made instead. */
 static fv_status choose_small_data(fv_recipe *recipe, const cli_call *call, int *code)
 {
     const fv_key *missing;
@@ -121,13 +121,14 @@ static fv_status choose_small_data(fv_recipe *recipe, const cli_call *call, int 
     if (find_files(recipe, &missing) == 0 || (asked && !generates)) return FV_OK;
     if (!missing && !asked) return fv_recipe_set(recipe, "data.made", "none");
     if (!generates) {
-        cli_error("train: %s is not there, and the small form of %s names no data.made to generate",
-                  missing->name, call->words[0]);
+        cli_error(
+            "train: %s: no such file, and the small form of %s names no data.made to generate",
+            missing->name, call->words[0]);
         *code = CLI_MISSING;
         return FV_ERR_ARGUMENT;
     }
     if (!asked)
-        cli_note("train: %s is not there: the small form uses generated %s", missing->name, made);
+        cli_note("train: %s: no such file; the small form uses generated %s", missing->name, made);
     return forget_files(recipe);
 }
 
@@ -201,7 +202,7 @@ void cli_print_missing(const fv_recipe *recipe, const char *path)
     for (size_t i = 0; (key = fv_recipe_key(recipe, i)); i++) {
         const char *file = fv_recipe_text(recipe, key->name);
         if (key->type != FV_KEY_PATH || !*file || access(file, F_OK) == 0) continue;
-        cli_note("train: %s is not there; the comments of %s say how to get it", key->name, path);
+        cli_note("train: %s: no such file; the comments of %s say how to get it", key->name, path);
         return;
     }
 }

@@ -16,7 +16,7 @@ int cli_train_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out);
 /* Prints the settings that differ from those of the run in the folder, if there is one. */
 void cli_print_changes(fv_ctx *ctx, const fv_recipe *recipe, const char *folder);
 
-/* If one of the recipe's files is not there, points to the recipe's comments on how to get it. */
+/* If one of the recipe's files does not exist, points to the recipe's comments on how to get it. */
 void cli_print_missing(const fv_recipe *recipe, const char *path);
 
 #endif

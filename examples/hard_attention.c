@@ -150,7 +150,7 @@ static int train(bool hard, float early[CARDS][CARDS], float late[CARDS][CARDS])
         learn(ctx, &m, optim, &g, hard, &usual);
         if (step != EARLY && step % 200 != 0) continue;
         right = examine(ctx, &m, hard, step == EARLY ? early : late);
-        printf("%s, step %3d: %2d of %d new questions answered rightly\n", hard ? "hard" : "soft",
+        printf("%s, step %3d: %2d of %d new questions answered correctly\n", hard ? "hard" : "soft",
                step, right, BATCH);
     }
     fv_optim_destroy(&optim);

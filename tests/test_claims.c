@@ -488,7 +488,7 @@ static void encoding_is_parallel(void)
     MUST_FAIL(prefix_difference(FV_CAUSAL_NONE));
 }
 
-/* (102) With gamma = 0 a grid layer is not there, to the bit, and yet gamma has a gradient. */
+/* (102) With gamma = 0 a grid layer changes no bit, and yet gamma has a gradient. */
 static void gamma_zero_is_the_plain_network(void)
 {
     stage s = stage_new(NULL);

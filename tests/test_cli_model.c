@@ -175,7 +175,7 @@ static void mistakes_are_reported(void)
                 "--data.train_target absent.en",
                 program_path("r.toml"), program_path("u"));
     expect(3, NULL, "absent.de: cannot open");
-    expect(3, NULL, "data.train_source is not there; the comments of ");
+    expect(3, NULL, "data.train_source: no such file; the comments of ");
     program_run("run %s text", program_path("nowhere"));
     expect(3, NULL, "config.json");
     program_run("look %s", program_path("nowhere"));

@@ -52,7 +52,8 @@ static void norm_values(void)
     fv_ctx_destroy(&ctx);
 }
 
-/* gamma's gradient waits in place while beta's does not: each launch adds or sets rightly. */
+/* gamma's gradient waits in place while beta's does not: each launch adds or overwrites as it must.
+ */
 static void norm_parameters_add_up(void)
 {
     fv_ctx *ctx = make();

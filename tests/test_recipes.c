@@ -187,12 +187,12 @@ static void small_forms_choose_their_data(void)
     snprintf(folder, sizeof folder, "%s", program_path("small"));
     program_text("r.toml", recipe);
     program_run("train %s --small -o %s", program_path("r.toml"), folder);
-    expect(4, "", "train: data.train_source is not there, and the small form of ");
+    expect(4, "", "train: data.train_source: no such file, and the small form of ");
     CHECK(access(folder, F_OK) != 0);
     snprintf(text, sizeof text, "%s[small.data]\nmade = \"sort\"\ntrain_pairs = 40\n", recipe);
     program_text("r.toml", text);
     program_run("train %s --small -o %s", program_path("r.toml"), folder);
-    expect(0, "", "train: data.train_source is not there: the small form uses generated sort");
+    expect(0, "", "train: data.train_source: no such file; the small form uses generated sort");
     expect(0, "", "40 pairs for training");
     /* What the folder keeps is the resolved recipe: it trains the same without --small. */
     CHECK(file_contains(folder, "recipe.toml", "made = \"sort\""));

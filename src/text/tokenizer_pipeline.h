@@ -272,7 +272,7 @@ fv_status fv_read_fail(const fv_doc *doc, const fv_value *where, fv_status s);
 fv_status fv_read_token(fv_tokenizer *tok, const fv_doc *doc, const fv_value *where,
                         const char *text, size_t bytes, int64_t id);
 /* The index of the "type" member in a NULL-terminated list; fails with FV_ERR_UNSUPPORTED, naming
- * `what` and the type, if it is not there. */
+ * `what` and the type, if it is missing. */
 fv_status fv_read_type(const fv_doc *doc, const fv_value *v, const char *what,
                        const char *const *names, int *number);
 

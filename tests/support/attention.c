@@ -262,12 +262,12 @@ static vec blended_sizes(const problem *reference)
     return r.o;
 }
 
-/* The number `step` places above the one with these bits. */
-static double number_beside(fv_dtype dtype, uint16_t bits, int step)
+/* The number `step` representable numbers above the one with these bits. */
+static double neighbour(fv_dtype dtype, uint16_t bits, int step)
 {
     const int size = bits & 0x7fff, place = (bits & 0x8000 ? -size : size) + step;
-    uint16_t beside = (uint16_t)(place < 0 ? 0x8000 | -place : place);
-    return vec_get((vec){.dtype = dtype, .n = 1, .data = &beside}, 0);
+    uint16_t neighbour_bits = (uint16_t)(place < 0 ? 0x8000 | -place : place);
+    return vec_get((vec){.dtype = dtype, .n = 1, .data = &neighbour_bits}, 0);
 }
 
 double vec_gap(vec stored, int64_t i, double x)
@@ -277,40 +277,40 @@ double vec_gap(vec stored, int64_t i, double x)
     if (x == y) return 0;
     if (stored.dtype != FV_BF16 && stored.dtype != FV_F16) return fabs(x - y);
     const uint16_t bits = ((const uint16_t *)stored.data)[i];
-    const double least = (y + number_beside(stored.dtype, bits, -1)) / 2;
-    const double most = (y + number_beside(stored.dtype, bits, 1)) / 2;
-    return fmax(0, fmax(least - x, x - most));
+    const double low = (y + neighbour(stored.dtype, bits, -1)) / 2;
+    const double high = (y + neighbour(stored.dtype, bits, 1)) / 2;
+    return fmax(0, fmax(low - x, x - high));
 }
 
-/* The largest gap between what is stored and b, after each element's own allowance. */
+/* The largest distance between `stored` and b, less each element's own tolerance. */
 static double gap_beyond(vec stored, vec b, vec sizes, double share)
 {
-    double most = 0;
+    double worst = 0;
     for (int64_t i = 0; i < stored.n; i++)
-        most = test_worse(most, vec_gap(stored, i, vec_get(b, i)) - share * vec_get(sizes, i));
-    return most;
+        worst = test_worse(worst, vec_gap(stored, i, vec_get(b, i)) - share * vec_get(sizes, i));
+    return worst;
 }
 
 double vec_largest(vec x)
 {
-    double most = 0;
+    double largest = 0;
     for (int64_t i = 0; i < x.n; i++)
-        most = test_worse(most, fabs(vec_get(x, i)));
-    return most;
+        largest = test_worse(largest, fabs(vec_get(x, i)));
+    return largest;
 }
 
 double vec_distance(vec a, vec b)
 {
-    double most = 0;
+    double worst = 0;
     for (int64_t i = 0; i < a.n; i++) {
         const double x = vec_get(a, i), y = vec_get(b, i);
-        if (x != y) most = test_worse(most, fabs(x - y));
+        if (x != y) worst = test_worse(worst, fabs(x - y));
     }
-    return most;
+    return worst;
 }
 
-/* The largest score before anything is added, and the largest sum of what its terms can be at most,
- * over all pairs. */
+/* The largest score without bias and slopes, and the largest sum of the absolute values of its
+ * terms, over all pairs. */
 static void largest_sums(const problem *p, double *sums, double *sizes)
 {
     const fv_attn *a = &p->a;
@@ -339,10 +339,10 @@ static void largest_sums(const problem *p, double *sums, double *sizes)
 
 static double largest_added(const problem *p)
 {
-    double most = 0;
-    if (p->bias.data) most += vec_largest(p->bias);
-    if (p->slopes.data) most += vec_largest(p->slopes) * (double)(p->a.n_q + p->a.n_k);
-    return most;
+    double sum = 0;
+    if (p->bias.data) sum += vec_largest(p->bias);
+    if (p->slopes.data) sum += vec_largest(p->slopes) * (double)(p->a.n_q + p->a.n_k);
+    return sum;
 }
 
 double largest_score(const problem *p)
@@ -381,7 +381,7 @@ void check_results(const char *what, const problem *p)
     largest_sums(p, &sums, &sizes);
     const double u = 0x1p-24, added = largest_added(p);
     const double bound = 8 * u * (1 + sums + added) * vec_largest(p->v) * keep;
-    /* Weights share a score's rounding with each other, the log-sum-exp shows it. */
+    /* A score's rounding error cancels among the weights but shows in the log-sum-exp. */
     const double lse_bound = 8 * u * (1 + sizes + added) + (pairs ? 3e-6 : 0);
     const double far = gap_beyond(p->o, r.o, pairs ? blended_sizes(&r) : r.o, pairs ? 0x1p-8 : 0);
     const double far_lse = vec_distance(p->lse, r.lse);
@@ -399,10 +399,10 @@ void check_forward(const char *what, problem *p)
     check_results(what, p);
 }
 
-/* The largest distance of a gradient, as a share of the largest of its kind. */
+/* The largest error of a gradient, relative to the largest gradient of its kind. */
 static double gradient_distance(const problem *p)
 {
-    /* Of 16-bit results the stored o is what the backward gets, so the reference gets it too. */
+    /* Backward reads the stored o, possibly rounded to 16 bits, so the reference does too. */
     problem r = p->a.dtype == FV_F32 ? reference_of(p) : problem_in_double(p);
     vec added_to[] = {r.grad_bias, r.grad_w};
     for (int g = 0; g < 2; g++)

@@ -1,8 +1,8 @@
 /*
  * Functions made of several ops, proved like ops: each has a descriptor with cases, so that the
  * gradient check, the sabotage, the comparison of devices and the failing memory need no line of
- * their own. The gradients of the parts are proved already; these prove that they were put together
- * rightly.
+ * their own. The gradients of the parts are proved already; these prove that they are combined
+ * correctly.
  */
 #ifndef FV_TESTS_COMPOUND_H
 #define FV_TESTS_COMPOUND_H
@@ -12,10 +12,10 @@
 extern const fv_op_desc *const compound_table[];
 extern const int compound_count;
 
-/* All results in one: flattened and joined. NULL and integer ones are left out. */
+/* Flattens and concatenates all results. NULL and integer ones are left out. */
 fv_tensor *compound_join(fv_ctx *ctx, int n, fv_tensor *const *t);
 
-/* Stands in a descriptor's place for a backward: the ops inside have theirs. */
+/* Placeholder for a descriptor's backward: the ops inside have their own. */
 void compound_backward(fv_op_back *back);
 
 #define COMPOUND(number, called, about, function, list)                                            \

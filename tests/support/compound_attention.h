@@ -1,4 +1,4 @@
-/* How the cases of fv_attention_run are written down: compound_attention.c and scores.c. */
+/* Notation for the cases of fv_attention_run in compound_attention.c and scores.c. */
 #ifndef FV_TESTS_COMPOUND_ATTENTION_H
 #define FV_TESTS_COMPOUND_ATTENTION_H
 

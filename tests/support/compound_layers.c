@@ -7,7 +7,7 @@ static fv_mha heads_of(fv_ctx *ctx, const fv_mha_config *cfg)
 {
     fv_mha h;
     memset(&h, 0, sizeof h);
-    /* With no memory for the inputs there are no sizes either. */
+    /* If memory for the inputs ran out there are no sizes. */
     if (fv_mha_complete(ctx, cfg, &h) != FV_OK && fv_ctx_error(ctx) == FV_OK)
         test_failed(__FILE__, __LINE__, "heads: %s", fv_ctx_message(ctx));
     return h;

@@ -1,8 +1,8 @@
-/* Recurrent networks of every shape, filled by hand with the cases' inputs. */
+/* Recurrent networks of every sequence layout, filled by hand with the cases' inputs. */
 #include "fovea/recurrent.h"
 #include "support/compound.h"
 
-/* Two sequences, of 1 and 3 steps, that are read; 2 and 1 steps that are written. */
+/* Two sequences: 1 and 3 steps in, 2 and 1 steps out. */
 static const int64_t read_lengths[2] = {1, 3}, write_lengths[2] = {2, 1};
 enum { X, FED, READER, WRITER = READER + 4, OUT = WRITER + 4, OUT_BIAS, INPUTS };
 

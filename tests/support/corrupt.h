@@ -1,6 +1,6 @@
 /*
- * Damage: a good file is cut at every byte, has every bit flipped and every byte set to 00, 7F
- * and FF, and each result is given to a reader, which may answer anything but a crash.
+ * Damages a valid file: truncates it at every byte, flips every bit, sets every byte to 00, 7F and
+ * FF, and passes each result to a reader, which may return any status but must not crash.
  *
  *     corrupt_report report = {0};
  *     corrupt_run(data, bytes, read_it, user, &report);
@@ -15,7 +15,7 @@
 typedef fv_status (*corrupt_reader)(void *user, const void *data, size_t bytes);
 
 typedef struct corrupt_report {
-    uint64_t reads;                    /* damaged files given */
+    uint64_t reads;                    /* damaged files passed to the reader */
     uint64_t answers[FV_STATUS_COUNT]; /* how often the reader returned each status */
     double slowest;                    /* seconds for one of them */
 } corrupt_report;
@@ -23,8 +23,8 @@ typedef struct corrupt_report {
 void corrupt_run(const void *data, size_t bytes, corrupt_reader read, void *user,
                  corrupt_report *report);
 
-/* Prints what was found; fails the test if a reader was slow, ran out of memory, blamed itself, or
- * refused nothing. */
+/* Prints the report; fails the test if a reader was slow, ran out of memory, returned an internal
+ * error, or rejected nothing. */
 void corrupt_conclude(const char *what, const corrupt_report *report);
 
 #endif

@@ -271,7 +271,8 @@ int crash_disk_count(const crash_disk *disk, const char *suffix)
 
 /* ---- the cut ------------------------------------------------------------------------- */
 
-/* Marks what is on the disk for certain: walking back, all that a later sync covers. */
+/* Marks the changes that are certainly on the disk: from the last to the first, all that a later
+ * sync covers. */
 static bool *certain(const crash_disk *disk, size_t changes)
 {
     bool *sure = grown(NULL, changes, sizeof *sure);
@@ -288,7 +289,7 @@ static bool *certain(const crash_disk *disk, size_t changes)
     return sure;
 }
 
-/* How much of a change that no sync covers is there: 0, all (1), or a share. */
+/* How much of an unsynced change is on the disk: 0, all (1), or a share. */
 static double share_of(uint64_t seed, size_t change_number)
 {
     if (seed < 2) return (double)seed;

@@ -1,5 +1,5 @@
 /*
- * An allocator that fails at a chosen request and knows what was never freed.
+ * An allocator that fails at a chosen request and counts the blocks not yet freed.
  *
  *     failing_allocator f = {.fail_at = 12, .forever = true};
  *     cfg.allocator = failing_allocator_table(&f);

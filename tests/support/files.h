@@ -9,20 +9,20 @@
 
 /* ---- a folder -------------------------------------------------------------------- */
 
-/* Sets $TMPDIR to memory where there is some: for tests of many files to which a disk that can be
- * slow adds nothing. */
+/* Sets $TMPDIR to a file system in memory where there is one: for tests with many files that do not
+ * need a disk. */
 void folder_prefer_memory(void);
-/* Makes a new folder under $TMPDIR or /tmp; removed with all in it by folder_remove. */
+/* Makes a new folder under $TMPDIR or /tmp; folder_remove removes it with its contents. */
 void folder_make(void);
 void folder_remove(void);
 /* folder/name; the text lives until the fourth call after this one. */
 const char *folder_path(const char *name);
 /* The same, and makes a folder there. */
 const char *folder_sub(const char *name);
-/* Files in the folder whose name ends so; "" counts all. */
+/* Number of files in the folder whose name has this ending; "" counts all. */
 int folder_count(const char *suffix);
 
-/* A folder with all that is in it. */
+/* Removes a folder with its contents. */
 void tree_remove(const char *path);
 
 /* Whole files. read returns malloc'ed memory or NULL. */
@@ -60,8 +60,8 @@ typedef enum fault_call {
     FAULT_CALLS
 } fault_call;
 
-/* The operating system's files, of whose calls number `fail_at` (from 1; 0: none) returns
- * -error; with `forever` all later calls of the same kind do too. */
+/* The operating system's files; call number `fail_at` (from 1; 0: none) returns -error, and with
+ * `forever` all later calls of the same kind do too. */
 typedef struct fault_io {
     fv_io base;
     int64_t calls, fail_at;

@@ -1,6 +1,6 @@
 /*
- * The elementwise functions in double, as the rows of kernels/elementwise.def define them: what the
- * kernels, which compute the same in other ways, are compared with.
+ * The elementwise functions in double, as the rows of kernels/elementwise.def define them: the
+ * reference for the kernels, which compute the same in other ways.
  *
  *     CHECK_VALUE(y, 0, formula_unary(FV_UNARY_TANH, vec_get(x, 0), alpha, beta));
  */

@@ -14,7 +14,7 @@ vec vec_new(fv_dtype dtype, int64_t n)
     const size_t bytes = (size_t)n * fv_dtype_size(dtype);
     vec v = {dtype, n, malloc(bytes ? bytes : 1)};
     if (!v.data || block_count == MAX_VECS) {
-        fprintf(stderr, "no room for a test vector\n");
+        fprintf(stderr, "out of memory for a test vector\n");
         exit(1);
     }
     memset(v.data, 0xff, bytes);

@@ -1,5 +1,5 @@
 /*
- * Calls kernels straight from a table, without tensors or a context.
+ * Calls kernels directly from a table, without tensors or a context.
  *
  *     vec x = vec_random(FV_F32, 10, -1, 1), y = vec_new(FV_F32, 10);
  *     fv_elementwise_args m = {.op = FV_UNARY_EXP, .rank = 1, .shape = {10}, .stride = {{1}, {1}}};
@@ -7,7 +7,7 @@
  *     CHECK_VALUE(y, 0, exp(vec_get(x, 0)));
  *     vec_free_all();
  *
- * Every vector is its own exact heap block, so that a sanitizer sees a step past its end.
+ * Every vector is its own exact heap block, so that a sanitizer notices an access past its end.
  */
 #ifndef FV_TEST_KERNELS_H
 #define FV_TEST_KERNELS_H
@@ -34,8 +34,8 @@ void vec_free_all(void);
 double vec_get_any(vec v, int64_t i); /* any but floats and doubles */
 void vec_set_any(vec v, int64_t i, double x);
 
-/* Element i as a double, and a double as element i. Checks spend their time here: floats and
- * doubles, nearly all there is, take no call. */
+/* Element i as a double, and a double as element i. Checks spend their time here, so floats and
+ * doubles, the common case, are inlined. */
 static inline double vec_get(vec v, int64_t i)
 {
     if (v.dtype == FV_F32) return (double)((const float *)v.data)[i];

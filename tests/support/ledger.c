@@ -22,7 +22,7 @@ static void add_attention(const fv_node *node, ledger *l)
     if (node->saved[W]) l->tanhs += pairs * last_of(q); /* additive */
 }
 
-/* Whether the node makes products; adds them. */
+/* Adds the node's products; returns whether it has any. */
 static bool add_products(const fv_node *node, ledger *l)
 {
     const fv_edge *a = &node->edge[0], *b = &node->edge[1];

@@ -1,6 +1,6 @@
 /*
- * What a recorded computation costs, read off the tape: the multiply-adds of its products by the
- * shapes that really ran, and how many calls in a row wait for one another.
+ * The cost of a recorded computation, read from the tape: the multiply-adds of its products by
+ * their actual shapes, and the longest chain of calls that depend on each other.
  *
  *     fv_tensor *y = layer(ctx, x);                 // with x a leaf
  *     ledger cost = ledger_read(ctx);
@@ -14,7 +14,7 @@
 typedef struct ledger {
     int64_t products; /* multiply-adds of matmul, linear, conv1d and attention */
     int64_t tanhs;    /* evaluations of tanh: ops and additive scores */
-    int64_t chain;    /* products that depend on one another, one after the other */
+    int64_t chain;    /* longest chain of products that depend on each other */
 } ledger;
 
 ledger ledger_read(fv_ctx *ctx);

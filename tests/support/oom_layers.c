@@ -27,7 +27,7 @@ static bool estimator(fv_ctx *ctx, const void *unused)
     return worked;
 }
 
-/* A decoder block with everything that has parameters, made, run both ways and dropped. */
+/* A decoder block with every part that has parameters: created, run forward and backward, freed. */
 static fv_status make_block(fv_params *params, fv_block *block)
 {
     fv_block_config cfg;
@@ -60,7 +60,7 @@ static bool block_once(fv_ctx *ctx, const void *unused)
     return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
 }
 
-/* Tables, heads with keys kept, and a grid. */
+/* Tables, heads with a key cache, and a grid. */
 static bool parts(fv_ctx *ctx, const void *unused)
 {
     (void)unused;

@@ -18,7 +18,7 @@ static fv_status look_at(void *user, fv_ctx *ctx, const fv_site_weights *site)
     return FV_OK;
 }
 
-/* A small model of two sides: made, trained on a pair, looked at. */
+/* A small encoder-decoder: created, trained on a pair, its attention captured. */
 static bool both_sides(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
@@ -129,7 +129,8 @@ static bool answers(fv_ctx *ctx, const void *unused)
     return generation(ctx, FV_FAMILY_MARIAN, 2);
 }
 
-/* A greedy search over sources enough for a recurrent model to keep tables and a pre-filter ready.
+/* A greedy search over enough sources that a recurrent model uses tables and a candidate
+ * pre-filter.
  */
 static bool kept_ready(fv_ctx *ctx, const void *unused)
 {
@@ -167,7 +168,7 @@ static bool kept_ready(fv_ctx *ctx, const void *unused)
     return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
 }
 
-/* A run on text from the recipe to its first step, without what an earlier one left. */
+/* A run on text from the recipe to its first step, without the files of an earlier run. */
 static bool text_run(fv_ctx *ctx, const char *const (*settings)[2], size_t count)
 {
     static const char *const left[] = {"tokenizer.json", "states.json"};

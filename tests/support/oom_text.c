@@ -56,14 +56,14 @@ static bool read_lines(fv_ctx *ctx, const void *path)
     fv_lines *lines = NULL;
     fv_line line = {.text = ""};
     fv_status s = fv_lines_open(ctx, test_path(path), FV_LINES_POLICY_REJECT, &lines);
-    if (s == FV_ERR_UNSUPPORTED) return true; /* packed, in a build that cannot unpack */
+    if (s == FV_ERR_UNSUPPORTED) return true; /* compressed, in a build without the decompressor */
     while (s == FV_OK && line.text)
         s = fv_lines_next(lines, &line);
     fv_lines_close(&lines);
     return s == FV_OK;
 }
 
-/* Letters without end but for `left`. */
+/* An endless line of letters, limited by `left`. */
 static fv_status give_letters(void *user, void *out, size_t room, size_t *got)
 {
     size_t *left = user;
@@ -78,7 +78,7 @@ static bool stream_lines(fv_ctx *ctx, const void *unused)
     (void)unused;
     fv_lines *lines = NULL;
     fv_line line = {.text = ""};
-    size_t left = 100000; /* one line, longer than the first room for it */
+    size_t left = 100000; /* one line, longer than the initial buffer */
     fv_status s =
         fv_lines_open_stream(ctx, "letters", give_letters, &left, FV_LINES_POLICY_REJECT, &lines);
     while (s == FV_OK && line.text)
@@ -169,7 +169,7 @@ static bool word_pieces(fv_ctx *ctx, const void *unused)
     return ok;
 }
 
-/* Unigram behind patterns: one that is a scanner, one for the engine, one that replaces. */
+/* Unigram after patterns: one with its own scanner, one for the regex engine, one that replaces. */
 static bool patterns(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
@@ -219,7 +219,7 @@ static bool sentence_pieces(fv_ctx *ctx, const void *unused)
     return ok;
 }
 
-/* Fails for want of memory or does all of it; what is written by then stays whole. */
+/* Fails for lack of memory or completes; files already written stay intact. */
 static bool made_sets(fv_ctx *ctx, const void *unused)
 {
     (void)unused;

@@ -35,7 +35,7 @@ static double real_value(fv_gen gen, uint64_t key, int64_t i, int64_t count)
         x += x < 0 ? -0.2 : 0.2;
         break;
     case FV_GEN_APART: {
-        /* A walk through all multiples of 0.05 with a step that is coprime to the count. */
+        /* Visits all multiples of 0.05 with a step that is coprime to the count. */
         int64_t step = 1;
         for (int64_t s = count / 2 + 1; s < count; s++) {
             int64_t a = s, b = count;
@@ -96,7 +96,7 @@ static void expect(fv_ctx *ctx, const op_run_options *o, fv_status status)
         test_failed(__FILE__, __LINE__, "%s: %s", fv_status_name(status), fv_ctx_message(ctx));
 }
 
-/* The tensor with these row-major values in the layout asked for; all are views where odd. */
+/* The tensor with these row-major values in the requested layout; odd layouts are views. */
 static fv_tensor *laid_out(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
                            const void *data, size_t bytes, const op_run_options *o)
 {
@@ -273,7 +273,7 @@ double op_result_value(const op_result *r)
     for (int k = 0; k < r->n_out; k++)
         for (int64_t i = 0; is_float(r->out[k].dtype) && i < r->out[k].count; i++) {
             double x = op_array_get(&r->out[k], i);
-            /* An infinity is a constant (the log of no sum): no part of a finite difference. */
+            /* An infinity is a constant (the log of an empty sum) and has no finite difference. */
             if (!isinf(x)) sum += (double)(float)weight_of(k, i) * x;
         }
     return sum;

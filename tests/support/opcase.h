@@ -43,12 +43,13 @@ typedef struct op_result {
     op_array grad[FV_CASE_INPUTS];
 } op_result;
 
-/* false: the op refused (a stretched case that its params do not allow); the error is taken. */
+/* Returns false if the op refused (a stretched case that its params do not allow); the error is
+ * cleared. */
 bool op_case_run(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_case *c,
                  const op_run_options *options, op_result *out);
 void op_result_free(op_result *r);
 
-/* Is input i of the case real and differentiated? */
+/* True if input i of the case is floating-point and differentiated. */
 bool op_case_differentiates(const fv_op_case *c, int i);
 int64_t op_case_count(const fv_op_case *c, int i, int stretch);
 
@@ -61,7 +62,7 @@ double op_array_get(const op_array *a, int64_t i);
 /* Same bits, any NaN equal to any NaN. Index of the first difference, or -1. */
 int64_t op_array_differs(const op_array *a, const op_array *b);
 
-/* A context for tests; fails the running test and returns NULL if it cannot be made. */
+/* A context for tests; fails the running test and returns NULL if it cannot be created. */
 fv_ctx *op_context(fv_simd level, int threads, fv_device_kind device);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reinforcement learning: a bandit with two contexts, whose policy learns from what it tried. */
+/* Reinforcement learning: a bandit with two contexts, whose policy learns from its own actions. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ typedef struct memory {
 
 typedef struct bandit {
     fv_ctx *ctx;
-    memory kept;                           /* changes in `end` alone */
+    memory kept;                           /* changes only in `end` */
     int64_t context[TRIES], action[TRIES]; /* of this step */
     float reward[TRIES], advantage[TRIES]; /* of this step, of a batch */
     const void *contexts[TRIES], *actions[TRIES], *gains[TRIES];
@@ -161,7 +161,7 @@ static fv_status end(void *self, fv_model *model, uint64_t step, int phase)
     return FV_OK;
 }
 
-/* The chance of the best arm, over both contexts. */
+/* The probability of the best arm, averaged over both contexts. */
 static fv_status evaluate(void *self, fv_model *model, fv_metric *metrics, int *count)
 {
     bandit *t = self;

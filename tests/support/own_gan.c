@@ -105,7 +105,7 @@ typedef struct circle {
     int64_t next;                /* example */
     float points[ROWS][AXES];    /* of a batch */
     const void *row[ROWS];       /* of it */
-    double smoothed;             /* kept beside weights: changed in `end` alone */
+    double smoothed;             /* saved in addition to weights; changes only in `end` */
     double sums[2], end_sums[2]; /* of the parameters of each group */
 } circle;
 
@@ -120,7 +120,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
     return fv_data_spec_set(spec, "axes", AXES) ? FV_OK : FV_ERR_LIMIT;
 }
 
-/* A flag that rises here stops the run before its first step. */
+/* A cancel flag that is set here stops the run before its first step. */
 static fv_status prepare(void *self, fv_model *model)
 {
     (void)self;
@@ -186,7 +186,7 @@ static fv_status batch(void *self, fv_model *model, uint64_t step, int phase, in
     own_called();
     own_check_recording(t->ctx, fv_params_tensor(fv_model_params(model), 0));
     fv_batch_init(out, ROWS);
-    if (phase == GENERATOR) return FV_OK; /* it makes its points */
+    if (phase == GENERATOR) return FV_OK; /* it generates its points */
     for (int i = 0; i < ROWS; i++, t->next++) {
         t->points[i][0] = (float)cos((double)t->next);
         t->points[i][1] = (float)sin((double)t->next);

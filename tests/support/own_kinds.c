@@ -16,7 +16,7 @@ void own_check_recording(fv_ctx *ctx, fv_tensor *parameter)
 {
     if (run_cancelled || fv_ctx_error(ctx) != FV_OK) return;
     fv_tensor *sum = fv_sum(ctx, parameter, 0, NULL, false);
-    /* Nothing recorded: nothing to go back over, which is no sticky error. */
+    /* If nothing was recorded fv_backward fails, without a sticky error. */
     if (fv_backward(ctx, sum) == FV_OK) own_calls.recorded++;
 }
 

@@ -1,8 +1,8 @@
 /*
- * Model kinds and tasks of a program's own, for tests of what the registries must hold:
+ * Model kinds and tasks defined outside the library, for tests of what the registries must support:
  *
- *     gan      two phases a step, each with its parameters, loss and optimizer, and a spectral-norm
- *              vector, a running mean and a counter kept as buffers of the model
+ *     gan      two phases per step, each with its parameters, loss and optimizer, and a
+ *              spectral-norm vector, a running mean and a counter kept as buffers of the model
  *     bandit   batches made by running the model; a replay buffer and a baseline kept by the task
  *     sets     sets of vectors, a grid of pixels, and two losses with weights
  *
@@ -39,7 +39,7 @@ fv_ctx *own_context(const own_pair *pair, int threads);
 fv_recipe *own_recipe(fv_ctx *ctx, const own_pair *pair);
 /* Trains in a folder that exists, from what it holds. */
 fv_status own_train(const own_pair *pair, int threads, const char *folder);
-/* Notes whether ops on a parameter are recorded for backward where they must not be. */
+/* Counts ops on a parameter that are recorded for backward where they must not be. */
 void own_check_recording(fv_ctx *ctx, fv_tensor *parameter);
 
 #endif

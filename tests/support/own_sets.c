@@ -1,4 +1,4 @@
-/* Sets of vectors with a grid of pixels beside them; two things are predicted at once. */
+/* Sets of vectors, each with a grid of pixels; two outputs are predicted at once. */
 #include <stdlib.h>
 
 #include "fovea/autograd.h"

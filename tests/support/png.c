@@ -60,7 +60,7 @@ static const char *fixed_block(bits *b, unsigned char *out, size_t room, size_t 
         if (b->over) return "the stream ends early";
         if (symbol == 256) return NULL;
         if (symbol < 256) {
-            if (*used == room) return "more data than there should be";
+            if (*used == room) return "more data than expected";
             out[(*used)++] = (unsigned char)symbol;
             continue;
         }
@@ -70,7 +70,7 @@ static const char *fixed_block(bits *b, unsigned char *out, size_t room, size_t 
         if (code > 29) return "a distance that does not exist";
         const size_t distance = distance_base[code] + take(b, code < 4 ? 0 : code / 2 - 1);
         if (distance > *used) return "a match before the beginning";
-        if (length > room - *used) return "more data than there should be";
+        if (length > room - *used) return "more data than expected";
         for (size_t i = 0; i < length; i++, (*used)++)
             out[*used] = out[*used - distance];
     }
@@ -82,7 +82,7 @@ static const char *stored_block(bits *b, unsigned char *out, size_t room, size_t
     const unsigned n = take(b, 16), not_n = take(b, 16);
     if (b->over || (n ^ not_n) != 0xFFFF) return "a stored block with a wrong length";
     for (unsigned i = 0; i < n; i++) {
-        if (*used == room) return "more data than there should be";
+        if (*used == room) return "more data than expected";
         out[(*used)++] = (unsigned char)take(b, 8);
     }
     return b->over ? "the stream ends early" : NULL;
@@ -99,10 +99,10 @@ const char *zlib_unpack(const unsigned char *data, size_t bytes, unsigned char *
         const unsigned kind = take(&b, 2);
         const char *wrong = kind == 0   ? stored_block(&b, out, room, &used)
                             : kind == 1 ? fixed_block(&b, out, room, &used)
-                                        : "a kind of block this reader does not know";
+                                        : "a block type that this reader does not support";
         if (wrong) return wrong;
     }
-    if (used != room) return "less data than there should be";
+    if (used != room) return "less data than expected";
     b.at = (b.at + 7) / 8 * 8;
     unsigned long sum = 0, low = 1, high = 0;
     for (int i = 0; i < 4; i++)
@@ -139,7 +139,7 @@ static const char *unpack_rows(const unsigned char *data, size_t bytes, png_imag
     unsigned char *rows = malloc(room);
     const char *wrong = zlib_unpack(data, bytes, rows, room);
     for (int64_t y = 0; !wrong && y < out->height; y++) {
-        if (rows[(size_t)y * (row + 1)] != 0) wrong = "a filter this reader does not know";
+        if (rows[(size_t)y * (row + 1)] != 0) wrong = "a filter that this reader does not support";
         memcpy(out->rgb + (size_t)y * row, rows + (size_t)y * (row + 1) + 1, row);
     }
     free(rows);
@@ -153,7 +153,7 @@ static const char *next_chunk(const unsigned char *p, size_t bytes, size_t *at, 
     if (bytes - *at < 12) return "the file ends in a chunk";
     *length = big_endian(p + *at);
     if (*length > bytes - *at - 12) return "a chunk longer than the file";
-    if (memcmp(p + *at + 4, type, 4) != 0) return "not the chunk that comes here";
+    if (memcmp(p + *at + 4, type, 4) != 0) return "unexpected chunk";
     *data = p + *at + 8;
     if (crc_of(p + *at + 4, *length + 4) != big_endian(*data + *length)) return "a wrong CRC";
     *at += *length + 12;
@@ -177,7 +177,7 @@ const char *png_decode(const void *data, size_t bytes, png_image *out)
     out->rgb = malloc(3 * (size_t)(out->width * out->height));
     wrong = unpack_rows(chunk, length, out);
     if (!wrong) wrong = next_chunk(p, bytes, &at, "IEND", &chunk, &length);
-    if (!wrong && (length != 0 || at != bytes)) wrong = "something behind the end";
+    if (!wrong && (length != 0 || at != bytes)) wrong = "data after the end";
     if (wrong) {
         free(out->rgb);
         out->rgb = NULL;

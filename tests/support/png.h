@@ -1,6 +1,6 @@
 /*
  * A PNG reader for tests, independent of the writer: bitwise CRC, its own inflate (stored blocks
- * and fixed codes), Adler-32, row filters. It takes 8-bit RGB files without interlacing only.
+ * and fixed codes), Adler-32, row filters. It reads only 8-bit RGB files without interlacing.
  *
  *     png_image image;
  *     const char *wrong = png_decode(data, bytes, &image);   // NULL: all right
@@ -23,7 +23,7 @@ const char *png_decode(const void *data, size_t bytes, png_image *out);
 /* 0xRRGGBB of a pixel. */
 uint32_t png_pixel(const png_image *image, int64_t x, int64_t y);
 
-/* Unpacks a zlib stream into exactly `room` bytes. What is wrong, or NULL. */
+/* Decompresses a zlib stream into exactly `room` bytes. What is wrong, or NULL. */
 const char *zlib_unpack(const unsigned char *data, size_t bytes, unsigned char *out, size_t room);
 
 /* base64 text up to a quote; returns malloc'ed bytes. */

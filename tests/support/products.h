@@ -8,11 +8,11 @@
 /* In [-1, 1), the same ones in every run of a test program. */
 float product_random(void);
 
-/* Aligned to 64 bytes and full of NaN; ends the program if there is none. free() takes it back. */
+/* Memory aligned to 64 bytes and filled with NaN, for free(); exits if out of memory. */
 void *product_memory(size_t bytes);
 float *product_randoms(int64_t count);
 
-/* Nearest bf16, ties to even, by other means than the library's. */
+/* Nearest bf16, ties to even, computed independently of the library. */
 float product_bf16(float x);
 
 #endif

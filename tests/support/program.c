@@ -67,7 +67,7 @@ void program_needed(void)
 {
     enum { SKIPPED = 77 };
     if (getenv("FV_PROGRAM")) return;
-    printf("skipped: FV_PROGRAM does not say where the program is\n");
+    printf("skipped: FV_PROGRAM is not set to the program's path\n");
     exit(SKIPPED);
 }
 

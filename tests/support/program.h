@@ -18,7 +18,7 @@
 typedef struct program_reply {
     int code;          /* exit code; -1 if a signal ended it */
     int signal;        /* that signal, else 0 */
-    char out[1 << 18]; /* what came on stdout and stderr, cut to fit */
+    char out[1 << 18]; /* stdout and stderr, truncated to fit */
     char err[1 << 16];
 } program_reply;
 
@@ -29,19 +29,19 @@ typedef enum program_output {
     PROGRAM_CAPTURED,
     PROGRAM_CLOSED,      /* no descriptor at all */
     PROGRAM_FULL,        /* a device that is always full */
-    PROGRAM_READER_GONE, /* a pipe whose reader has left */
+    PROGRAM_READER_GONE, /* a pipe whose reading end is closed */
     PROGRAM_TERMINAL     /* a pseudo-terminal; its text is captured */
 } program_output;
 
-/* For tests of nothing but the program: where FV_PROGRAM is not set, says so and ends with the
- * code of a skipped test. Others fail where they run it. */
+/* For tests that only run the program: if FV_PROGRAM is not set, prints so and exits with the code
+ * of a skipped test. Other tests fail when they run it. */
 void program_needed(void);
 
 void program_run(const char *fmt, ...) FV_PRINTF(1, 2);
 void program_run_to(program_output output, const char *fmt, ...) FV_PRINTF(2, 3);
 
-/* Starts the program, sends `signal` as soon as it is caught and the messages hold `after` (NULL:
- * whatever they hold), and waits for the end. */
+/* Starts the program, sends `signal` once the program has a handler for it and its messages contain
+ * `after` (NULL: at once), and waits for its end. */
 void program_run_signalled(int signal, const char *after, const char *fmt, ...) FV_PRINTF(3, 4);
 
 /* The same in steps: starts the program; sends it signals; waits for its end. */

@@ -1,6 +1,6 @@
 /*
- * The proof of one case's gradients: central differences in float64, and the comparison with what
- * backward gave, signed and element by element.
+ * The proof of one case's gradients: central differences in float64, and their comparison with
+ * backward's gradients, signed and element by element.
  *
  *     proof_numbers expected = proof_differences(f64, desc, c);
  *     proof_agrees(f64, desc, c, FV_F64, OP_CONTIGUOUS, &expected, true); // else the test fails

@@ -1,6 +1,6 @@
 /*
  * Training runs from recipes, for tests: a context that an observer can cancel, a recipe from a
- * list of settings, and what was seen of a run.
+ * list of settings, and a record of a run's events.
  *
  *     fv_ctx *ctx = run_context(1, 5);
  *     fv_recipe *recipe = run_recipe(ctx, (run_setting[]){{"train.steps", "20"}, {0}});
@@ -16,16 +16,16 @@ typedef struct run_setting {
     const char *key, *value;
 } run_setting;
 
-/* Runs of contexts made here stop when it is raised. */
+/* Runs of contexts made here stop when it is set. */
 extern volatile int run_cancelled;
 
 fv_ctx *run_context(int threads, uint64_t seed);
 
-/* Every key that training knows, at its fallback; then the settings, ended by one without a key. */
+/* Every key of training at its default, then the settings, ended by one without a key. */
 fv_recipe *run_recipe(fv_ctx *ctx, const run_setting *settings);
 void run_set(fv_ctx *ctx, fv_recipe *recipe, const run_setting *settings);
 
-/* How often each kind of event came, and the metrics of the first and the last evaluation. */
+/* How often each kind of event occurred, and the metrics of the first and the last evaluation. */
 typedef struct run_watch {
     uint64_t stop; /* the run is cancelled after this step; 0: never */
     fv_metric first[3], last[3];
@@ -37,8 +37,8 @@ typedef struct run_watch {
 /* An observer for trainers and runs, whose user is a run_watch. */
 void run_observe(void *watch, const fv_train_event *event);
 
-/* Trains on text as the recipe says, and ends recipe and context. A failure that is no cancellation
- * fails the test. */
+/* Trains on text as the recipe says, and ends recipe and context. A failure other than a
+ * cancellation fails the test. */
 fv_status run_text(fv_ctx *ctx, fv_recipe *recipe, const char *folder, run_watch *watch);
 
 #endif

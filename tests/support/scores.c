@@ -1,6 +1,6 @@
 /*
- * What the tests know about each attention score: its parameters, its formula once more as plain
- * loops over doubles, and the cases of its gradient check. A new score gets a part in each.
+ * What tests need for each attention score: its parameters, an independent formula as plain loops
+ * over doubles, and the cases of its gradient check. A new score adds to each.
  */
 #include "support/compound_attention.h"
 #include "support/world.h"

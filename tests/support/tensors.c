@@ -117,5 +117,6 @@ void tensor_expect_error(fv_ctx *ctx, fv_status status, const char *text, const 
         test_failed(file, line, "status %s, not %s: %s", fv_status_name(got),
                     fv_status_name(status), fv_ctx_message(ctx));
     if (!strstr(fv_ctx_message(ctx), text))
-        test_failed(file, line, "message \"%s\" does not say \"%s\"", fv_ctx_message(ctx), text);
+        test_failed(file, line, "message \"%s\" does not contain \"%s\"", fv_ctx_message(ctx),
+                    text);
 }

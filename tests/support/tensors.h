@@ -1,5 +1,5 @@
 /*
- * Small helpers for tests that look at values: tensors of f32 from literals or random numbers, and
+ * Small helpers for tests that compare values: tensors of f32 from literals or random numbers, and
  * reading them back.
  *
  *     fv_tensor *x = tensor_of(ctx, (float[]){1, 2, 3, 4}, 2, 2, 2);   // data, rank, sizes ...
@@ -31,7 +31,7 @@ bool tensor_same(fv_ctx *ctx, const fv_tensor *a, const fv_tensor *b);
 /* max |a - b|, infinite where they cannot be compared. */
 double tensor_distance(fv_ctx *ctx, const fv_tensor *a, const fv_tensor *b);
 
-/* Takes the sticky error: it must be `status` and its message must hold `text`. */
+/* Clears the sticky error, which must be `status` with a message that contains `text`. */
 void tensor_expect_error(fv_ctx *ctx, fv_status status, const char *text, const char *file,
                          int line);
 #define CHECK_ERROR(ctx, status, text) tensor_expect_error(ctx, status, text, __FILE__, __LINE__)

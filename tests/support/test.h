@@ -22,7 +22,7 @@
 
 #include "fovea/context.h"
 
-/* A test file, on the list of those linked in. */
+/* A test file in the list of those linked in. */
 typedef struct test_file {
     const char *path; /* __FILE__ */
     int (*main)(int argc, char **argv);
@@ -39,8 +39,8 @@ int test_failures(void);
 /* $FV_TEST_DIR/rest; the text lives until the fourth call after this one. */
 const char *test_path(const char *rest);
 
-/* The larger of the worst error so far and another. One that is not a number is endless, and stays:
- * fmax would forget it. */
+/* The larger of the worst error so far and another. NaN counts as infinite, since fmax would drop
+ * it. */
 static inline double test_worse(double worst, double error)
 {
     if (isnan(error)) return INFINITY;
@@ -48,7 +48,7 @@ static inline double test_worse(double worst, double error)
 }
 
 /* The entry point of a test file. argv[0] is the file's name and the rest are the cases to run. It
- * registers itself before main(), so that no list of files is kept anywhere. */
+ * registers itself before main(), so that no list of files is needed. */
 #define TEST_MAIN(argc, argv)                                                                      \
     static int test_main(int argc, char **argv);                                                   \
     __attribute__((constructor)) static void test_enter(void)                                      \

@@ -1,6 +1,7 @@
 /*
- * Recorded encodings: lines of JSON with "text", perhaps "pair", and what a tokenizer must say of
- * them: "ids", and where given "offsets" in characters, "types" or "type_ids", "pieces", "decoded".
+ * Recorded encodings: lines of JSON with "text", perhaps "pair", and what a tokenizer must return
+ * for them: "ids", and where given "offsets" in characters, "types" or "type_ids", "pieces",
+ * "decoded".
  */
 #ifndef FV_TEST_TOKENS_H
 #define FV_TEST_TOKENS_H
@@ -8,7 +9,7 @@
 #include "fovea/tokenizer.h"
 #include "io/json.h"
 
-/* Calls `use` with every line of a file, plain or packed; returns their number. */
+/* Calls `use` with every line of a file, plain or compressed; returns their number. */
 int tokens_each_line(fv_ctx *ctx, const char *path, void (*use)(const fv_doc *doc));
 
 /* What a line is compared with. */
@@ -21,7 +22,7 @@ typedef struct tokens_with {
     unsigned decode_flags; /* for "decoded" */
 } tokens_with;
 
-/* A difference is a failed test, and false. */
+/* A difference fails the test and returns false. */
 bool tokens_compare(const tokens_with *with, const fv_doc *doc);
 
 #endif

@@ -3,7 +3,7 @@
 #include "fovea/ops.h"
 #include "support/test.h"
 
-/* A fixed number in (-2, 2) for each question. */
+/* A fixed number in (-2, 2) for each combination of arguments. */
 static double wild(int64_t a, int64_t b, int64_t c, int64_t d)
 {
     return 2 * sin((double)(a * 7919 + b * 104729 + c * 1299709 + d * 15485863) * 0.6180339887);
@@ -89,11 +89,11 @@ double toy_log_p(int64_t source, int64_t place, int64_t last, int64_t token)
 
 void toy_run(fv_ctx *ctx, toy *t, int64_t sources, const fv_search_config *cfg, fv_outputs **out)
 {
-    int64_t most[ROWS];
+    int64_t max_tokens[ROWS];
     for (int64_t i = 0; i < sources; i++)
-        most[i] = MOST;
+        max_tokens[i] = MOST;
     const fv_stepper stepper = toy_stepper(t);
-    CHECK_OK(ctx, fv_search(ctx, &stepper, sources, most, cfg, out));
+    CHECK_OK(ctx, fv_search(ctx, &stepper, sources, max_tokens, cfg, out));
 }
 
 fv_search_config toy_config(int beam, int nbest)

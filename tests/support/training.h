@@ -1,6 +1,6 @@
 /*
- * A small task for tests of the training loop: a two-layer network with dropout on data that is
- * drawn in a shuffled order, in several parts a step.
+ * A small task for tests of the training loop: a two-layer network with dropout on data in shuffled
+ * order, with several micro-batches per step.
  */
 #ifndef FV_TEST_TRAINING_H
 #define FV_TEST_TRAINING_H
@@ -17,16 +17,16 @@ typedef struct tiny_task {
     uint64_t poison_steps, step;
     double worse_from; /* the metric grows again after this many steps */
     volatile int *cancel;
-    uint64_t cancel_at; /* raise the flag within this step */
+    uint64_t cancel_at; /* set the cancel flag within this step */
 } tiny_task;
 
-/* A context, its parameters and the task. false: it could not be made. */
+/* A context, its parameters and the task. false: it could not be created. */
 bool tiny_make(tiny_task *t, int threads, volatile int *cancel, const fv_io *io);
 void tiny_free(tiny_task *t);
 fv_task tiny_table(tiny_task *t);
 /* Settings with dropout-friendly defaults: accumulation, cosine schedule, clipping. */
 void tiny_config(fv_train_config *cfg, const char *folder, uint64_t steps);
-/* Trains to the end, from what the folder holds. */
+/* Trains to the end, resuming from the folder's last state. */
 fv_status tiny_run(tiny_task *t, const fv_train_config *cfg);
 /* All weights, one after another; returns how many. */
 size_t tiny_weights(tiny_task *t, float *out, size_t room);

@@ -1,4 +1,4 @@
-/* A parsed JSON or TOML tree as JSON text, for comparing what a reader understood. */
+/* A parsed JSON or TOML tree as JSON text, to compare what a reader parsed. */
 #ifndef FV_TESTS_TREE_H
 #define FV_TESTS_TREE_H
 

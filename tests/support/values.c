@@ -14,7 +14,7 @@ fv_ctx *values_begin(void)
     cfg.threads = 1;
     fv_ctx *ctx = NULL;
     if (fv_ctx_create(&cfg, &ctx) != FV_OK) {
-        fprintf(stderr, "values_begin: no context\n");
+        fprintf(stderr, "values_begin: cannot create a context\n");
         exit(1);
     }
     return ctx;

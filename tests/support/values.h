@@ -7,8 +7,8 @@
  *     CHECK_REFUSED(ctx, fv_reshape(ctx, x, 1, (int64_t[]){3}), FV_ERR_SHAPE, "[2,2]");
  *     values_end(&ctx);
  *
- * CHECK_TENSOR wants equal values (any NaN equals any NaN), CHECK_NEAR_TENSOR a relative and
- * absolute distance of at most 2e-6 (f32) or 1e-12 (f64).
+ * CHECK_TENSOR expects equal values (any NaN equals any NaN), CHECK_NEAR_TENSOR a relative and
+ * absolute error of at most 2e-6 (f32) or 1e-12 (f64).
  */
 #ifndef FV_TESTS_VALUES_H
 #define FV_TESTS_VALUES_H
@@ -17,7 +17,7 @@
 #include "fovea/ops.h"
 #include "support/test.h"
 
-/* A context on the device chosen last; the CPU at first. */
+/* A context on the device chosen last; the CPU by default. */
 fv_ctx *values_begin(void);
 void values_device(fv_device_kind device);
 /* Fails the test if an error was left behind. */

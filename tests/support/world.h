@@ -1,6 +1,6 @@
 /*
- * A small attention problem in double: the numbers as plain arrays, for loops to check, and as the
- * tensors of a description's inputs.
+ * A small attention problem in double: the numbers as plain arrays, for reference loops, and as the
+ * tensors of fv_attention_input.
  *
  *     world *w = world_new();
  *     fv_attention how = world_described(FV_ATTENTION_COSINE);
@@ -28,12 +28,12 @@ typedef struct world {
 world *world_new(void);
 void world_free(world *w);
 
-/* q, k and v alone; and with what a score needs beyond them. */
+/* q, k and v only; and with the other inputs that a score needs. */
 fv_attention_input world_basic(world *w);
 fv_attention_input world_input(world *w, fv_attention_score score);
-/* The defaults, with this score; the caller's is world_manhattan. */
+/* The defaults with this score; the caller-defined score is world_manhattan. */
 fv_attention world_described(fv_attention_score score);
-/* -sum |q - k|, as a caller's own score. */
+/* -sum |q - k|, as a caller-defined score. */
 fv_tensor *world_manhattan(fv_ctx *ctx, void *user, fv_tensor *q, fv_tensor *k);
 
 double world_dot(const double *x, const double *y); /* of width D */
