@@ -25,7 +25,7 @@ bench: setup ## measure this machine and the kernels against it
 	@$(RELEASE)/fovea bench attention --quick
 	@$(RELEASE)/fovea bench ops
 
-lint: ## formatting, layers, and the analyser on what changed (tools/lint --all: on everything)
+lint: ## formatting, layers, words, and the analyser on what changed (tools/lint --all: on everything)
 	@tools/lint
 
 format: ## rewrite the sources in the project's format

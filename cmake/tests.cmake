@@ -85,6 +85,8 @@ endfunction()
 
 fovea_script_test(layers unit tools/check-layers ${CMAKE_BINARY_DIR})
 fovea_script_test(layers_planted unit tests/planted-layers)
+fovea_script_test(words unit tools/check-words)
+fovea_script_test(words_planted unit tools/check-words --self-test)
 fovea_script_test(docs unit tools/check-docs)
 fovea_script_test(header_examples unit tools/check-header-examples)
 if(NOT FV_TEST_ONLY)
