@@ -39,7 +39,7 @@ typedef enum bench_limit {
     BENCH_COPY_NT,  /* the same with non-temporal stores */
     BENCH_TRIAD,    /* a = b + s c, counted as 12 bytes per element */
     BENCH_TRIAD_NT, /* the same with non-temporal stores */
-    BENCH_GAUGE_COUNT
+    BENCH_LIMIT_COUNT
 } bench_limit;
 
 typedef struct bench_buffers bench_buffers; /* arrays the bandwidth limits run over */

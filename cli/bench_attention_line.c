@@ -201,7 +201,7 @@ static void set_rate(bench_line *line, const attention_shape *s, const bench_res
 }
 
 /* Backward with bf16 inputs multiplies in f32. */
-static bench_limit gauge_of(const attention_shape *s)
+static bench_limit limit_of(const attention_shape *s)
 {
     if (s->pass == ATTENTION_DECODE) return BENCH_READ;
     return s->dtype == FV_BF16 && s->pass == ATTENTION_FORWARD ? BENCH_DOT_BF16 : BENCH_FMA_F32;
@@ -240,7 +240,7 @@ int bench_attention_line(bench_run *run, const attention_shape *s, fv_pool *pool
                                 {.call = call_forward, .arg = &j}};
     const bench_request ask = {.cases = cases,
                                .count = is_weights ? 2 : 1,
-                               .limit = gauge_of(s),
+                               .limit = limit_of(s),
                                .threads = threads,
                                .level = s->level};
     bench_result got;

@@ -201,7 +201,7 @@ void bench_line_rate(bench_line *line, bench_unit unit, double work, double seco
 }
 
 static const char *const unit_keys[] = {"gflops", "gbs", "gops", "ns"};
-static const char *const gauge_names[BENCH_GAUGE_COUNT] = {
+static const char *const limit_names[BENCH_LIMIT_COUNT] = {
     "", "fma", "fma", "dot", "read", "copy", "copy_nt", "triad", "triad_nt"};
 static const char *const unit_names[] = {"GFLOP/s", "GB/s", "G/s", "ns"};
 
@@ -227,7 +227,7 @@ static void print_json(const bench_line *line)
     cli_json_real(&j, unit_keys[line->unit], line->rate);
     if (isfinite(line->share)) {
         cli_json_real(&j, "share", line->share);
-        cli_json_text(&j, "of", gauge_names[line->limit]);
+        cli_json_text(&j, "of", limit_names[line->limit]);
     }
     if (isfinite(line->vs_openblas)) cli_json_real(&j, "vs_openblas", line->vs_openblas);
     if (isfinite(line->vs_onednn)) cli_json_real(&j, "vs_onednn", line->vs_onednn);

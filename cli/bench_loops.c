@@ -73,7 +73,7 @@ static bool has_bf16_dots(void)
 
 bench_limit_fn bench_limit_loop(bench_limit limit, fv_simd level)
 {
-    static const bench_limit_fn loops[][BENCH_GAUGE_COUNT] = {
+    static const bench_limit_fn loops[][BENCH_LIMIT_COUNT] = {
         ROW(scalar),
 #if defined(__x86_64__)
         ROW(avx2),

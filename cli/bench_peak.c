@@ -8,7 +8,7 @@
 #include "output.h"
 
 /* A limit as a candidate, relative to itself, which shows how steady it is. */
-static int print_gauge(bench_run *run, const char *name, const char *dtype, bench_limit limit,
+static int print_limit(bench_run *run, const char *name, const char *dtype, bench_limit limit,
                        fv_simd level, int threads)
 {
     enum { MAX_READINGS = 16 };
@@ -106,7 +106,7 @@ int bench_peak(bench_run *run)
         int lowest = rows[i].every_level ? FV_SIMD_SCALAR : (int)run->level;
         for (int level = (int)run->level; level >= lowest; level--) {
             for (int t = 0; t < n; t++) {
-                int code = print_gauge(run, rows[i].name, rows[i].dtype, rows[i].limit,
+                int code = print_limit(run, rows[i].name, rows[i].dtype, rows[i].limit,
                                        (fv_simd)level, counts[t]);
                 if (code) return code;
             }

@@ -1,7 +1,7 @@
 /*
  * Steps over a cache against passes over whole sequences, for every family of the fixtures: prompts
- * of different lengths side by side, rows that are chosen anew, packed-only weights; and the ids that
- * transformers generates from the same weights.
+ * of different lengths side by side, rows that are chosen anew, packed-only weights; and the ids
+ * that transformers generates from the same weights.
  */
 #include "fovea/transformer.h"
 

@@ -196,7 +196,7 @@ static void t5_buckets(void)
         0);
     CHECK_EQ(fv_relative_rows(&(fv_relative){.kind = (fv_relative_kind)9, .max_distance = 9}), 0);
     CHECK(!fv_tensor_valid(fv_relative_index(ctx, &(fv_relative){.max_distance = -1}, 0, 2, 2)));
-    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "reach -1");
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "max_distance -1");
     end(ctx);
 }
 

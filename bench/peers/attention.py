@@ -142,7 +142,7 @@ def tensor_of(array):
     return tensor.view(torch.bfloat16) if array.dtype == np.int16 else tensor
 
 
-def torch_contender(q, k, v, grad, causal, threads, backward):
+def torch_candidate(q, k, v, grad, causal, threads, backward):
     tensors = [tensor_of(x).requires_grad_(backward) for x in (q, k, v)]
     g = tensor_of(grad)
     result = {}
@@ -179,7 +179,7 @@ def onnx_session(heads, causal, threads):
                                         providers=["CPUExecutionProvider"])
 
 
-def onnx_contender(q, k, v, causal, threads):
+def onnx_candidate(q, k, v, causal, threads):
     session = onnx_session(q.shape[1], causal, threads)
     if session is None:
         return None
@@ -262,10 +262,10 @@ def measure(fovea, shape, causal, backward, rounds, settings, fastest, program=N
         run, o = fovea.candidate(q, k, v, grad, causal, threads, backward)
         candidates[f"fovea {threads}"] = run
         outputs["fovea"] = lambda o=o: tensor_of(o).float().numpy()
-        run, result = torch_contender(q, k, v, grad, causal, threads, backward)
+        run, result = torch_candidate(q, k, v, grad, causal, threads, backward)
         candidates[f"torch {threads}"] = run
         outputs["torch"] = lambda result=result: result["o"].detach().float().numpy()
-        onnx = None if backward or bf16 else onnx_contender(q, k, v, causal, threads)
+        onnx = None if backward or bf16 else onnx_candidate(q, k, v, causal, threads)
         if onnx:
             candidates[f"onnx {threads}"] = onnx[0]
             outputs["onnx"] = lambda result=onnx[1]: result["o"].reshape(

@@ -9,9 +9,9 @@
  *     fv_scope_end(ctx);
  *
  * Calling an op runs it and, if any input has a gradient to receive, records it. fv_backward
- * walks back from the loss and consumes what it walks: the results of those ops give their memory
- * back as soon as it is no longer needed. Reading such a result later is an error (FV_ERR_STATE);
- * fv_retain() before backward keeps its value and its gradient.
+ * goes through the recorded ops from the loss to the leaves and consumes them: their results are
+ * freed as soon as they are no longer needed. Reading such a result later is an error
+ * (FV_ERR_STATE); fv_retain() before backward keeps its value and its gradient.
  */
 #ifndef FOVEA_AUTOGRAD_H
 #define FOVEA_AUTOGRAD_H
@@ -41,11 +41,11 @@ FV_API void fv_no_grad_begin(fv_ctx *ctx);
 FV_API void fv_no_grad_end(fv_ctx *ctx);
 
 /*
- * Walks back from a one-element loss, adding to the gradient of every leaf behind it.
+ * Computes the gradients of a one-element loss and adds them to those of every leaf it depends on.
  * Fails: SHAPE (not one element), STATE (nothing recorded, or part of it was consumed by an earlier
- * backward), both before anything has changed; MEMORY, CANCELLED or what an op's backward meets,
- * which become the sticky error and leave gradients half added up: zero them. A result of consumed
- * ops that is used again (the loss, a retained tensor) counts as a constant.
+ * backward), both before anything has changed; MEMORY, CANCELLED or the error of an op's
+ * backward, which become the sticky error and leave gradients half added up: zero them. A result of
+ * consumed ops that is used again (the loss, a retained tensor) counts as a constant.
  */
 FV_API FV_MUST_USE fv_status fv_backward(fv_ctx *ctx, fv_tensor *loss);
 /* From any result, with its gradient given (same shape and dtype; it is not changed). */

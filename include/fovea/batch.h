@@ -97,7 +97,8 @@ typedef struct fv_site {
     fv_axis queries, keys;
 } fv_site;
 
-/* What was captured at one site during a pass (a site is one attention layer of a model). Tensors live until `on_weights` returns. */
+/* What was captured at one site during a pass (a site is one attention layer of a model). Tensors
+ * live until `on_weights` returns. */
 typedef struct fv_site_weights {
     const char *name; /* "encoder.3.self" */
     bool encoder, cross;
@@ -123,9 +124,9 @@ typedef struct fv_capture {
 
 /* Whether a site's weights were asked for. capture may be NULL. */
 FV_API bool fv_capture_wants(const fv_capture *capture, const char *site);
-/* For model kinds: passes the weights of a site, [rows, heads, queries, keys], to the capture of the
- * pass if it asks for the site; otherwise does nothing, and weights may be NULL. Sets the error that
- * `on_weights` returns. */
+/* For model kinds: passes the weights of a site, [rows, heads, queries, keys], to the capture of
+ * the pass if it asks for the site; otherwise does nothing, and weights may be NULL. Sets the error
+ * that `on_weights` returns. */
 struct fv_pass;
 FV_API void fv_capture_give(fv_ctx *ctx, const struct fv_pass *pass, const char *site,
                             fv_tensor *weights);
@@ -143,7 +144,7 @@ typedef struct fv_pass {
 /* ==== batches ======================================================================= */
 
 /*
- * batches: in which order a training run meets its examples.
+ * batches: the order in which a training run reads its examples.
  *
  *     fv_batches_config cfg;
  *     fv_batches_config_init(&cfg, sizeof cfg);

@@ -141,7 +141,7 @@ typedef struct fv_limits {
     uint64_t string_bytes; /* any other string [1 MiB] */
     uint64_t json_depth;   /* nesting of JSON and TOML values [64] */
     uint64_t text_bytes;   /* a whole JSON or TOML text [64 MiB] */
-    uint64_t total_bytes;  /* a whole file's data, unpacked [1 TiB] */
+    uint64_t total_bytes;  /* a whole file's data, decompressed [1 TiB] */
     uint64_t line_bytes;   /* a line of a text file [16 MiB] */
     uint64_t vocabulary;   /* tokens of a tokenizer [1,048,576] */
 } fv_limits;

@@ -37,8 +37,8 @@ extern "C" {
 
 typedef struct fv_dataset_file {
     const char *path;   /* in the folder that holds all sets: "multi30k/val.de.gz" */
-    const char *sha256; /* of the file as it lies there, 64 hex digits; NULL: not known */
-    int64_t lines;      /* of the text in it, unpacked; -1: it is not text, -2: not known */
+    const char *sha256; /* of the file as stored, 64 hex digits; NULL: not known */
+    int64_t lines;      /* of the text in it, decompressed; -1: it is not text, -2: not known */
 } fv_dataset_file;
 
 typedef struct fv_dataset {
@@ -70,10 +70,10 @@ typedef void (*fv_dataset_observer)(void *user, const fv_dataset_finding *findin
 
 /*
  * Reads every file of a public set, or of a made one, or a single file: checksums, line counts,
- * lines that are not UTF-8; for a made set also that its two sides have equally many lines and that
- * no source is in two parts. All files are looked at; the first failure is returned. `observe` may
- * be NULL. Fails: FORMAT (damaged), IO (absent), LIMIT, UNSUPPORTED (packed, in a build that cannot
- * unpack), MEMORY, CANCELLED.
+ * lines that are not UTF-8; for a made set also that its two sides have the same number of lines
+ * and that no source is in two parts. All files are looked at; the first failure is returned.
+ * `observe` may be NULL. Fails: FORMAT (damaged), IO (absent), LIMIT, UNSUPPORTED (compressed, in a
+ * build that cannot decompress), MEMORY, CANCELLED.
  */
 FV_API FV_MUST_USE fv_status fv_dataset_check(fv_ctx *ctx, const fv_dataset *set, const char *data,
                                               fv_dataset_observer observe, void *user);

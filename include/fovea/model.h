@@ -33,7 +33,8 @@
 extern "C" {
 #endif
 
-/* ---- abilities, and what the data says -------------------------------------------------------------- */
+/* ---- abilities, and what the data says
+ * -------------------------------------------------------------- */
 
 /* What a model can do with inputs. */
 typedef enum fv_ability {
@@ -138,7 +139,8 @@ typedef struct fv_model_kind {
      * writes at most `capacity`. */
     int (*attention_sites)(const void *self, fv_site *out, int capacity);
     /* Runs the model over inputs, and over "target" where it is there, for the pass's capture. */
-    fv_status (*capture_attention)(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_pass *pass);
+    fv_status (*capture_attention)(fv_ctx *ctx, void *self, const fv_batch *batch,
+                                   const fv_pass *pass);
     /* The attention for given targets, [rows, longest target + 1, longest source], 0 past an end:
      * one map that stands for the model's alignment. */
     fv_tensor *(*align)(fv_ctx *ctx, void *self, const fv_batch *batch);
@@ -152,8 +154,8 @@ typedef struct fv_model_kind {
     void (*get_counters)(void *self, int64_t counters[FV_MODEL_COUNTERS]);
     fv_status (*set_counters)(void *self, const int64_t counters[FV_MODEL_COUNTERS]);
 
-    bool trains_bf16;                     /* linear layers may compute in bf16 in training */
-    bool supports_checkpointing;                      /* fv_pass.checkpoint does something */
+    bool trains_bf16;                        /* linear layers may compute in bf16 in training */
+    bool supports_checkpointing;             /* fv_pass.checkpoint does something */
     int64_t (*max_length)(const void *self); /* tokens of the longest sequence; 0: no bound */
 
     /* For inference: replaces each matrix by packed panels in f32, bf16 or int8 and frees the
@@ -175,8 +177,8 @@ FV_API const fv_model_kind *fv_model_kind_find(const fv_ctx *ctx, const char *na
 typedef struct fv_model fv_model;
 
 /* An untrained model of a registered kind; recipe NULL: the defaults of its keys, which only
- * kinds without `save` accept. Takes the spec's tokenizers over, also on failure. Fails: ARGUMENT (no such kind,
- * settings that do not fit), MEMORY. */
+ * kinds without `save` accept. Takes the spec's tokenizers over, also on failure. Fails: ARGUMENT
+ * (no such kind, settings that do not fit), MEMORY. */
 FV_API FV_MUST_USE fv_status fv_model_create(fv_ctx *ctx, const char *kind, const fv_recipe *recipe,
                                              const fv_data_spec *spec, fv_model **out);
 
@@ -209,11 +211,11 @@ FV_API const char *fv_model_type(const fv_model *model);
 FV_API bool fv_model_can(const fv_model *model, fv_ability ability);
 /* Logits of classes, as the kind's `classify` makes them. Poisons: UNSUPPORTED (it has none). */
 FV_API fv_tensor *fv_model_classify(fv_model *model, const fv_batch *inputs, const fv_pass *pass);
-/* Runs the model for the pass's capture: its attention weights go to capture->on_weights. Kinds without
- * `trace` run their classify, or else their act. Fails: UNSUPPORTED, and what the pass fails
- * with. */
+/* Runs the model for the pass's capture: its attention weights go to capture->on_weights. Kinds
+ * without `trace` run their classify, or else their act. Fails: UNSUPPORTED, and what the pass
+ * fails with. */
 FV_API FV_MUST_USE fv_status fv_model_capture_attention(fv_model *model, const fv_batch *batch,
-                                            const fv_pass *pass);
+                                                        const fv_pass *pass);
 /* Tokenizers of both sides, from the model's folder if they are not there yet. Fails: as
  * fv_tokenizer_load; STATE (the model has no folder). */
 FV_API FV_MUST_USE fv_status fv_model_load_tokenizers(fv_model *model);

@@ -103,7 +103,7 @@ FV_API fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv
  * fv_linear and fv_linear_act round both operands of their three products (y, dx and dW) to bf16 on
  * the way and sum in float (`bf16` of fovea/kernels.h), which takes about half the time where the
  * CPU has AVX512_BF16. Tensors stay f32, and so does everything else: weights, gradients, biases,
- * norms, softmax, losses, optimizers. A layer's way back computes as its way forth did, whatever is
+ * norms, softmax, losses, optimizers. A layer's backward computes as its forward did, whatever is
  * set by then. f64 tensors and packed weights are multiplied as they are.
  *
  *     fv_status s = fv_ctx_set_compute(ctx, FV_BF16);
@@ -119,8 +119,8 @@ FV_API FV_MUST_USE fv_status fv_linear_pack(fv_ctx *ctx, fv_tensor *weight);
  * For running only: the panels take the place of the weight's memory, which is given back, in as
  * many bits as `form` has (fovea/kernels.h). From now on it has no gradient, and all that can read
  * it are fv_linear and, a row at a time, fv_embedding; anything else is FV_ERR_STATE. Fails: DTYPE
- * (not f32), SHAPE (not [out, in]), STATE (not valid, or packed in place already), ARGUMENT (form), MEMORY; it then
- * is what it was.
+ * (not f32), SHAPE (not [out, in]), STATE (not valid, or packed in place already), ARGUMENT (form),
+ * MEMORY; it then is what it was.
  */
 FV_API FV_MUST_USE fv_status fv_linear_pack_in_place(fv_ctx *ctx, fv_tensor *weight,
                                                      fv_weight_form form);

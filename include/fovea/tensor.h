@@ -99,7 +99,8 @@ FV_API void *fv_tensor_data(fv_tensor *t);
 FV_API void fv_scope_begin(fv_ctx *ctx);
 /* Ends the innermost scope. The outermost ends with the context only; then this does nothing. */
 FV_API void fv_scope_end(fv_ctx *ctx);
-/* Moves t to the enclosing scope and returns it. If t carries gradients, so do the ops behind it.
+/* Moves t to the enclosing scope and returns it. If t carries gradients, the ops that it was made
+ * by move with it.
  */
 FV_API fv_tensor *fv_scope_keep(fv_ctx *ctx, fv_tensor *t);
 /* Frees a tensor before its scope ends and sets *t to NULL. NULL is fine. */

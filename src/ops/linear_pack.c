@@ -61,5 +61,6 @@ fv_status fv_linear_pack_in_place(fv_ctx *ctx, fv_tensor *weight, fv_weight_form
 fv_status fv_need_not_frozen(fv_op_run *run, int i)
 {
     if (!run->recording || !(run->in[i]->flags & FV_TENSOR_PACKED_ONLY)) return FV_OK;
-    return fv_op_error(run, FV_ERR_STATE, "input %d is a packed-only weight, which has no gradient", i);
+    return fv_op_error(run, FV_ERR_STATE, "input %d is a packed-only weight, which has no gradient",
+                       i);
 }

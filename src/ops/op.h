@@ -167,7 +167,8 @@ struct fv_op_desc {
     /* Why results may differ between SIMD levels; NULL: they have equal bits. (They never differ
      * between threads, batches, layouts or devices.) */
     const char *simd_levels_differ;
-    unsigned packed_only_inputs; /* bit i: input i may be a packed-only weight (ops/linear_pack.c) */
+    unsigned
+        packed_only_inputs; /* bit i: input i may be a packed-only weight (ops/linear_pack.c) */
     const fv_op_case *cases;
     int n_cases;
 };
