@@ -130,10 +130,10 @@ static void refusals(void)
     fv_sequence_net_run(ctx, &w.net, &(fv_sequence_net_input){.x = x, .from = &w.from});
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "a writer needs");
     fv_sequence_net_run(ctx, &w.net, &(fv_sequence_net_input){.x = x, .fed = fed, .to = &w.to});
-    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "varlen sequences");
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "packed sequences");
     fv_sequence_net_run(
         ctx, &w.net, &(fv_sequence_net_input){.x = fed, .from = &w.from, .fed = fed, .to = &w.to});
-    CHECK_ERROR(ctx, FV_ERR_SHAPE, "expected varlen input");
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "expected packed input");
     fv_sequence_net_config cfg = w.net.cfg;
     fv_sequence_net net;
     cfg.bidirectional = true;
