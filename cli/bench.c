@@ -122,10 +122,10 @@ static int run(const cli_call *call)
 const cli_verb verb_bench = {
     .name = "bench",
     .about = "measure speed against the limits of this machine",
-    .notes = "  peak       the limits: multiply-adds, memory bandwidth; and exp, log, tanh, erf\n"
+    .notes = "  peak       the limits: multiply-adds, memory bandwidth; exp, log, tanh, erf\n"
              "  gemm       matrix products, compared with OpenBLAS and oneDNN if installed\n"
              "  attention  forward, backward, additive scores, one query over a cache of keys\n"
-             "  ops        softmax, layer norm, GELU and AdamW on large arrays; tiny ops; an LSTM\n"
+             "  ops        softmax, layer norm, GELU, AdamW on large arrays; tiny ops; LSTM\n"
              "  compare    convolution, recurrence and attention by sequence length\n"
              "  seq2seq    training and greedy search of a translator, per target token\n"
              "  model      GPT-2 124M: a pass, single tokens, training, memory\n"

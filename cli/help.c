@@ -81,15 +81,24 @@ static void print_folded(FILE *to, const char *text, int length, int column, int
     fprintf(to, "%.*s\n", length, text);
 }
 
-/* A line that begins with a blank is part of a table and is not wrapped. */
+/* Paragraphs are folded to the width of a terminal, whatever lines they are written in; a line that
+ * begins with a blank is part of a table and is printed unchanged. */
 static void print_notes(FILE *to, const char *notes)
 {
+    char paragraph[2048];
     while (*notes) {
-        const int length = (int)strcspn(notes, "\n");
-        if (*notes == ' ')
+        int length = (int)strcspn(notes, "\n");
+        if (*notes == ' ' || length == 0) {
             fprintf(to, "%.*s\n", length, notes);
-        else
-            print_folded(to, notes, length, 0, 0);
+        } else {
+            /* The next line belongs to it too, unless it is empty or indented. */
+            while (notes[length] == '\n' && !strchr("\n ", notes[length + 1]))
+                length += 1 + (int)strcspn(notes + length + 1, "\n");
+            cli_format(paragraph, sizeof paragraph, "%.*s", length, notes);
+            for (char *c = paragraph; (c = strchr(c, '\n'));)
+                *c = ' ';
+            print_folded(to, paragraph, (int)strlen(paragraph), 0, 0);
+        }
         notes += length + (notes[length] == '\n');
     }
 }
@@ -112,8 +121,15 @@ void help_verb(FILE *to, const cli_verb *verb)
 {
     char usage[256];
     help_usage(usage, sizeof usage, verb);
-    fprintf(to, "fovea %s: %s\n\nUsage: fovea %s\n", verb->name, verb->about, usage);
-    if (verb->words.help) fprintf(to, "\n  %s: %s\n", verb->words.metavar, verb->words.help);
+    char line[512];
+    fprintf(to, "fovea %s: %s\n\n", verb->name, verb->about);
+    cli_format(line, sizeof line, "Usage: fovea %s", usage);
+    print_folded(to, line, (int)strlen(line), 0, 13);
+    if (verb->words.help) {
+        cli_format(line, sizeof line, "%s: %s", verb->words.metavar, verb->words.help);
+        fputs("\n  ", to);
+        print_folded(to, line, (int)strlen(line), 2, 4);
+    }
     if (verb->notes) {
         fputc('\n', to);
         print_notes(to, verb->notes);

@@ -94,7 +94,7 @@ static void help_of_every_verb(void)
         expect(0, usage, NULL);
         CHECK_STR(program.err, "");
         memcpy(text, program.out, sizeof text);
-        CHECK(widest_line(text) <= 100);
+        CHECK(widest_line(text) <= 80);
         program_run("help %s", verbs[i]);
         expect(0, NULL, NULL);
         CHECK_STR(program.out, text);
