@@ -7,10 +7,10 @@
 static const fv_key keys[] = {
     {"train.next_sentence", FV_KEY_BOOL, "false", 0, 0, NULL,
      "masked: also learn whether two texts follow each other"},
-    {"data.train_text", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: training text"},
-    {"data.train_text2", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: more training text"},
-    {"data.train_text3", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: more training text"},
-    {"data.valid_text", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: validation text"},
+    {"data.train_text", FV_KEY_PATH, "", 0, 0, NULL, "training text"},
+    {"data.train_text2", FV_KEY_PATH, "", 0, 0, NULL, "more training text"},
+    {"data.train_text3", FV_KEY_PATH, "", 0, 0, NULL, "more training text"},
+    {"data.valid_text", FV_KEY_PATH, "", 0, 0, NULL, "validation text"},
     {"data.train_csv", FV_KEY_PATH, "", 0, 0, NULL,
      "classify, masked: training CSV with a header line"},
     {"data.valid_csv", FV_KEY_PATH, "", 0, 0, NULL, "classify, masked: validation CSV"},
@@ -19,7 +19,7 @@ static const fv_key keys[] = {
     {"data.valid_share", FV_KEY_REAL, "0.1", 0, 0.9, NULL,
      "not translation: share held out for validation if there is no validation file"},
     {"data.documents", FV_KEY_CHOICE, "stream", 0, 0, "stream|lines|paragraphs",
-     "language, masked: one long text, or one document per line or paragraph"},
+     "one long text, or one document per line or paragraph"},
     {"data.length", FV_KEY_INT, "0", 0, 1e7, NULL,
      "not translation: tokens per example; 0: the model's context"},
 };
