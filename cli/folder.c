@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "output.h"
 
 bool cli_path(char out[CLI_PATH_BYTES], const char *fmt, ...)
@@ -109,4 +110,67 @@ void cli_unlock_folder(cli_lock *lock, bool used)
     if (lock->fresh && !used) (void)rmdir(lock->path); /* fails, as intended, if it is not empty */
     close(lock->descriptor);
     lock->descriptor = -1;
+}
+
+/* ---- weights ------------------------------------------------------------------------ */
+
+static bool is_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/* The index of a sharded set, else the single file. */
+static int resolve_folder(const char *verb, const char *folder, char path[CLI_PATH_BYTES])
+{
+    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
+    for (int i = 0; i < CLI_COUNT(names); i++) {
+        if (!cli_path(path, "%s/%s", folder, names[i])) return CLI_USAGE;
+        if (is_file(path)) return CLI_DONE;
+    }
+    cli_error("%s: %s: expected a folder with %s or %s", verb, folder, names[0], names[1]);
+    return CLI_BAD_FILE;
+}
+
+static const char *nearest_file(const char *path, char *found, size_t bytes)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[1024];
+    cli_format(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    DIR *dir = opendir(folder[0] ? folder : "/");
+    if (!dir) return NULL;
+    fv_nearest nearest;
+    fv_nearest_init(&nearest, slash ? slash + 1 : path);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        if (entry->d_name[0] != '.') fv_nearest_add(&nearest, entry->d_name, strlen(entry->d_name));
+    closedir(dir);
+    const char *name = fv_nearest_best(&nearest);
+    if (!name) return NULL;
+    cli_format(found, bytes, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name);
+    return found;
+}
+
+/* Prints an error unless the path is a file or folder that can be read. */
+static int check_path(const char *verb, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0) {
+        if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return CLI_DONE;
+        cli_error("%s: %s: not a regular file or folder", verb, path);
+        return CLI_BAD_FILE;
+    }
+    int reason = errno;
+    char found[1200];
+    const char *near = reason == ENOENT ? nearest_file(path, found, sizeof found) : NULL;
+    cli_error("%s: %s: %s%s%s%s", verb, path, strerror(reason), near ? "; did you mean '" : "",
+              near ? near : "", near ? "'?" : "");
+    return CLI_BAD_FILE;
+}
+
+int cli_weights_file(const char *verb, const char *path, char out[CLI_PATH_BYTES])
+{
+    const int code = check_path(verb, path);
+    if (code) return code;
+    if (!is_file(path)) return resolve_folder(verb, path, out);
+    return cli_path(out, "%s", path) ? CLI_DONE : CLI_USAGE;
 }

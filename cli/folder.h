@@ -17,6 +17,10 @@ enum { CLI_PATH_BYTES = 4096 };
  */
 FV_MUST_USE bool cli_path(char out[CLI_PATH_BYTES], const char *fmt, ...) FV_PRINTF(2, 3);
 
+/* The file that holds the tensors of `path`: itself, or in a model's folder model.safetensors or
+ * the index of its shards. Returns an exit code; the error is already printed. */
+FV_MUST_USE int cli_weights_file(const char *verb, const char *path, char out[CLI_PATH_BYTES]);
+
 /* Creates a folder and its parents. False: the error is already printed. */
 bool cli_make_folder(const char *path);
 

@@ -1,11 +1,7 @@
 /* fovea inspect FILE: names, types and shapes of a file's tensors. Reads headers only. --arch:
  * what a model would cost. */
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "folder.h"
@@ -179,25 +175,7 @@ static void print_json(const listing *l, bool with_notes)
     cli_json_close(&j, '}');
 }
 
-/* ---- finding and opening -------------------------------------------------------- */
-
-static bool is_file(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
-}
-
-/* A model's folder: the index of a sharded set, else the single file. */
-static int resolve_folder(const char *folder, char path[CLI_PATH_BYTES])
-{
-    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
-    for (int i = 0; i < CLI_COUNT(names); i++) {
-        if (!cli_path(path, "%s/%s", folder, names[i])) return CLI_USAGE;
-        if (is_file(path)) return CLI_DONE;
-    }
-    cli_error("inspect: %s: expected a folder with %s or %s", folder, names[0], names[1]);
-    return CLI_BAD_FILE;
-}
+/* ---- opening -------------------------------------------------------- */
 
 /* npy and npz are recognised by their first bytes; safetensors has no signature. */
 static bool looks_like_numpy(const char *path)
@@ -210,41 +188,6 @@ static bool looks_like_numpy(const char *path)
     close(file);
     return (got == 6 && memcmp(start, "\x93NUMPY", 6) == 0) ||
            (got >= 4 && memcmp(start, "PK", 2) == 0 && (start[2] == 3 || start[2] == 5));
-}
-
-static const char *nearest_file(const char *path, char *found, size_t bytes)
-{
-    const char *slash = strrchr(path, '/');
-    char folder[1024];
-    cli_format(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    DIR *dir = opendir(folder[0] ? folder : "/");
-    if (!dir) return NULL;
-    fv_nearest nearest;
-    fv_nearest_init(&nearest, slash ? slash + 1 : path);
-    for (struct dirent *entry; (entry = readdir(dir));)
-        if (entry->d_name[0] != '.') fv_nearest_add(&nearest, entry->d_name, strlen(entry->d_name));
-    closedir(dir);
-    const char *name = fv_nearest_best(&nearest);
-    if (!name) return NULL;
-    cli_format(found, bytes, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name);
-    return found;
-}
-
-/* Prints an error unless the path is a file or folder that can be read. */
-static int check_path(const char *path)
-{
-    struct stat info;
-    if (stat(path, &info) == 0) {
-        if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return CLI_DONE;
-        cli_error("inspect: %s: not a regular file or folder", path);
-        return CLI_BAD_FILE;
-    }
-    int reason = errno;
-    char found[1200];
-    const char *near = reason == ENOENT ? nearest_file(path, found, sizeof found) : NULL;
-    cli_error("inspect: %s: %s%s%s%s", path, strerror(reason), near ? "; did you mean '" : "",
-              near ? near : "", near ? "'?" : "");
-    return CLI_BAD_FILE;
 }
 
 static int open_listing(fv_ctx *ctx, const char *path, listing *l)
@@ -268,12 +211,7 @@ static int open_listing(fv_ctx *ctx, const char *path, listing *l)
 static int inspect(fv_ctx *ctx, const cli_call *call, const char *path)
 {
     char resolved[CLI_PATH_BYTES];
-    int code = check_path(path);
-    if (code) return code;
-    if (!is_file(path))
-        code = resolve_folder(path, resolved);
-    else if (!cli_path(resolved, "%s", path))
-        code = CLI_USAGE;
+    int code = cli_weights_file("inspect", path, resolved);
     if (code) return code;
     listing l = {.path = path};
     code = open_listing(ctx, resolved, &l);

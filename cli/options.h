@@ -19,7 +19,7 @@
  *                                 .options = options, .option_count = CLI_COUNT(options),
  *                                 .run = run};
  *
- * and is listed in cli/verbs.c. Every verb has --help (-h).
+ * and has a line in cli/verbs.def. Every verb has --help (-h).
  */
 #ifndef FOVEA_CLI_OPTIONS_H
 #define FOVEA_CLI_OPTIONS_H

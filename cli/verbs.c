@@ -1,15 +1,16 @@
-/* The verbs in the order in which help shows them. Each is one file. */
+/* The table of verbs, and how one is found. */
 #include <string.h>
 
 #include "options.h"
 #include "output.h"
 
-extern const cli_verb verb_demo, verb_train, verb_run, verb_look, verb_eval, verb_score,
-    verb_tokenize, verb_data, verb_inspect, verb_bench, verb_doctor, verb_help, verb_version;
+#define CLI_VERB(name) extern const cli_verb verb_##name;
+#include "verbs.def"
 
 const cli_verb *const cli_verbs[] = {
-    &verb_demo, &verb_train,   &verb_run,   &verb_look,   &verb_eval, &verb_score,   &verb_tokenize,
-    &verb_data, &verb_inspect, &verb_bench, &verb_doctor, &verb_help, &verb_version, NULL,
+#define CLI_VERB(name) &verb_##name,
+#include "verbs.def"
+    NULL,
 };
 
 const cli_verb *cli_find_verb(const char *name)

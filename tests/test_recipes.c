@@ -131,7 +131,8 @@ static bool file_contains(const char *folder, const char *name, const char *text
 
 static void use_model(const char *folder)
 {
-    const bool translates = file_contains(folder, "recipe.toml", "task = \"translation\"");
+    const bool translates = file_contains(folder, "recipe.toml", "task = \"translation\"") ||
+                            file_contains(folder, "recipe.toml", "task = \"spans\"");
     const bool writes = translates || file_contains(folder, "recipe.toml", "task = \"language\"");
     program_run("run %s -f %s%s", folder, program_path("source"), writes ? " -n 8" : "");
     expect(0, NULL, NULL);

@@ -36,6 +36,7 @@ typedef struct setting {
     fv_attention_score score;
     fv_attention_normaliser normaliser;
     fv_readout readout;
+    const char *encoder; /* NULL: rnn */
 } setting;
 
 static const setting settings[] = {
@@ -65,6 +66,10 @@ static const setting settings[] = {
      .normaliser = FV_ATTENTION_HARD_SAMPLE},
     {"luong general, hard", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_GENERAL,
      .normaliser = FV_ATTENTION_HARD_SAMPLE},
+    {"set", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE, .encoder = "set"},
+    {"set of two blocks, luong dot", FV_DECODER_LUONG, FV_CELL_GRU, 2, .one_way = true,
+     .score = FV_ATTENTION_DOT, .encoder = "set"},
+    {"set, fixed", FV_DECODER_FIXED, FV_CELL_GRU, 1, .one_way = true, .encoder = "set"},
 };
 enum { SETTINGS = (int)(sizeof settings / sizeof *settings) };
 
@@ -85,6 +90,7 @@ static fv_seq2seq *make(const setting *s, double dropout, fv_params **params)
     cfg.encoder_hidden = s->one_way ? 8 : 4;
     cfg.hidden = 8;
     cfg.reverse_source = s->reverse;
+    if (s->encoder) cfg.encoder = (fv_encoder_kind)fv_encoder_part_find(s->encoder);
     cfg.decoder = s->decoder;
     cfg.score = s->score;
     cfg.normaliser = s->normaliser;
@@ -406,7 +412,7 @@ static void gradients_point_downhill(void)
             norm = sqrt(norm);
             if (norm < 1e-4) continue; /* below what float differences can show */
             double side[2];
-            const double step = 0.005;
+            const double step = norm > 5 ? 0.001 : 0.005; /* a steep loss also bends more */
             for (int d = 0; d < 2; d++) {
                 for (size_t k = 0; k < n; k++)
                     moved[k] = (float)((double)w[k] + (d ? step : -step) * (double)g[k] / norm);

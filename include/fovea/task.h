@@ -11,7 +11,7 @@
  *     fv_recipe_destroy(&recipe);
  *
  * A task kind is a constant table of functions: how data is read, the batches of a step, the
- * metrics on held-out data, samples for people. The library's own are in src/train/tasks.c; a
+ * metrics on held-out data, samples for people. The library's own are in src/train/tasks/; a
  * program registers its own with fv_register_task. A step may have several phases, each with its
  * batches, its loss, its group of parameters and its optimizer (a GAN has two), and a batch may be
  * made by running the model (reinforcement learning).

@@ -31,8 +31,7 @@ struct fv_run {
 
 /* What every run has; the choices of the first two are the names of the tables' entries. */
 static const fv_key run_keys[] = {
-    {"train.task", FV_KEY_CHOICE, "translation", 0, 0, "translation",
-     "what is learned: sentence pairs, the next token, masked tokens, or classes of texts"},
+    {"train.task", FV_KEY_CHOICE, "translation", 0, 0, "translation", "what is learned"},
     {"model.kind", FV_KEY_CHOICE, AUTO, 0, 0, AUTO,
      "kind of model, with the keys of [model] or [transformer]; auto: the task's default"},
     {"train.init_from", FV_KEY_PATH, "", 0, 0, NULL,

@@ -4,12 +4,9 @@
 #include "base/ctx.h"
 #include "train/tasks/tasks.h"
 
-/* A new task is one file and one line here. */
 static const fv_task_kind *const tasks[] = {
-    &fv_task_translation,
-    &fv_task_language,
-    &fv_task_masked,
-    &fv_task_classify,
+#define FV_TASK(name) &fv_task_##name,
+#include "train/tasks/tasks.def"
 };
 enum { TASKS = sizeof tasks / sizeof *tasks };
 

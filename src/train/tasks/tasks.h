@@ -1,9 +1,10 @@
-/* The library's own tasks, one file each (or a few); train/tasks.c has the table. */
+/* The library's own tasks, one file each (or a few). */
 #ifndef FV_TRAIN_TASKS_H
 #define FV_TRAIN_TASKS_H
 
 #include "fovea/task.h"
 
-extern const fv_task_kind fv_task_translation, fv_task_language, fv_task_masked, fv_task_classify;
+#define FV_TASK(name) extern const fv_task_kind fv_task_##name;
+#include "train/tasks/tasks.def"
 
 #endif

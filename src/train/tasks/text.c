@@ -7,10 +7,10 @@
 static const fv_key keys[] = {
     {"train.next_sentence", FV_KEY_BOOL, "false", 0, 0, NULL,
      "masked: also learn whether two texts follow each other"},
-    {"data.train_text", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: training text"},
-    {"data.train_text2", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: more training text"},
-    {"data.train_text3", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: more training text"},
-    {"data.valid_text", FV_KEY_PATH, "", 0, 0, NULL, "language, masked: validation text"},
+    {"data.train_text", FV_KEY_PATH, "", 0, 0, NULL, "training text"},
+    {"data.train_text2", FV_KEY_PATH, "", 0, 0, NULL, "more training text"},
+    {"data.train_text3", FV_KEY_PATH, "", 0, 0, NULL, "more training text"},
+    {"data.valid_text", FV_KEY_PATH, "", 0, 0, NULL, "validation text"},
     {"data.train_csv", FV_KEY_PATH, "", 0, 0, NULL,
      "classify, masked: training CSV with a header line"},
     {"data.valid_csv", FV_KEY_PATH, "", 0, 0, NULL, "classify, masked: validation CSV"},
@@ -19,7 +19,7 @@ static const fv_key keys[] = {
     {"data.valid_share", FV_KEY_REAL, "0.1", 0, 0.9, NULL,
      "not translation: share held out for validation if there is no validation file"},
     {"data.documents", FV_KEY_CHOICE, "stream", 0, 0, "stream|lines|paragraphs",
-     "language, masked: one long text, or one document per line or paragraph"},
+     "one long text, or one document per line or paragraph"},
     {"data.length", FV_KEY_INT, "0", 0, 1e7, NULL,
      "not translation: tokens per example; 0: the model's context"},
 };
@@ -50,9 +50,8 @@ static void free_examples(fv_text_task *run)
     if (run->length) fv_mem_free(mem, run->length, run->length_room * sizeof *run->length);
 }
 
-static void close_task(void *self)
+void fv_text_task_free(fv_text_task *run)
 {
-    fv_text_task *run = self;
     fv_mem *mem = &run->ctx->mem;
     for (int part = 0; part < FV_TEXT_PARTS; part++)
         free_part(mem, &run->part[part]);
@@ -61,7 +60,13 @@ static void close_task(void *self)
     fv_vocab_free(&run->labels);
     free_examples(run);
     fv_step_parts_free(run->ctx, &run->parts);
-    fv_mem_free(mem, run, sizeof *run);
+}
+
+static void close_task(void *self)
+{
+    fv_text_task *run = self;
+    fv_text_task_free(run);
+    fv_mem_free(&run->ctx->mem, run, sizeof *run);
 }
 
 static fv_status find_texts(fv_text_task *run, fv_data_spec *spec)
@@ -86,18 +91,23 @@ static fv_status find_texts(fv_text_task *run, fv_data_spec *spec)
     return FV_OK;
 }
 
-static fv_status open_task(const fv_task_config *cfg, fv_text_goal goal, fv_data_spec *spec,
-                           void **self)
+void fv_text_task_init(fv_text_task *run, const fv_task_config *cfg, fv_text_goal goal)
 {
-    static const fv_ability abilities[] = {FV_CAN_GENERATE, FV_CAN_FILL, FV_CAN_CLASSIFY};
-    fv_text_task *run = fv_mem_zalloc(&cfg->ctx->mem, sizeof *run);
-    FV_RETURN_IF(!run, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
     run->ctx = cfg->ctx;
     run->recipe = cfg->recipe;
     run->folder = cfg->folder;
     run->goal = goal;
     run->made = fv_generated_set_find(fv_recipe_text(cfg->recipe, "data.made"));
     fv_vocab_init(&run->labels, cfg->ctx);
+}
+
+static fv_status open_task(const fv_task_config *cfg, fv_text_goal goal, fv_data_spec *spec,
+                           void **self)
+{
+    static const fv_ability abilities[] = {FV_CAN_GENERATE, FV_CAN_FILL, FV_CAN_CLASSIFY};
+    fv_text_task *run = fv_mem_zalloc(&cfg->ctx->mem, sizeof *run);
+    FV_RETURN_IF(!run, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
+    fv_text_task_init(run, cfg, goal);
     spec->ability = abilities[goal];
     const fv_status status = find_texts(run, spec);
     if (status == FV_OK)
@@ -159,7 +169,7 @@ static fv_status prepare(void *self, fv_model *model)
     return fv_text_read(run);
 }
 
-static const char *report(void *self)
+const char *fv_text_report(void *self)
 {
     fv_text_task *run = self;
     snprintf(run->report, sizeof run->report, "%lld tokens for training, %lld for validation",
@@ -173,7 +183,7 @@ static const char *report(void *self)
     {                                                                                              \
         .struct_size = sizeof(fv_task_kind), .name = word, .summary = line,                        \
         .model = "transformer", .keys = table, .open = opener, .prepare = prepare,                 \
-        .close = close_task, .report = report, .begin = fv_text_begin,                             \
+        .close = close_task, .report = fv_text_report, .begin = fv_text_begin,                     \
         .batch = fv_text_step_batch, .evaluate = metrics, .get_position = fv_text_get_position,    \
         .set_position = fv_text_set_position                                                       \
     }

@@ -28,6 +28,7 @@
 #include "fovea/task.h"
 #include "text/vocab.h"
 #include "train/step.h"
+#include "train/tokenizer.h"
 
 /* Ends every document of a language model. */
 #define FV_TEXT_END "<|endoftext|>"
@@ -93,7 +94,15 @@ bool fv_text_has(const fv_text_task *run, int part);
 /* The first training file, or the key of generated texts, for messages. */
 const char *fv_text_train_file(const fv_text_task *run);
 
-/* The tokenizer of the folder, of the model to start from, or learned from the text. */
+/* For tasks that read texts in the same way: what open sets first, and what close frees last; both
+ * leave the struct itself to the caller. */
+void fv_text_task_init(fv_text_task *run, const fv_task_config *cfg, fv_text_goal goal);
+void fv_text_task_free(fv_text_task *run);
+
+/* The tokenizer of the folder, of the model to start from, or learned from the text, with these
+ * special tokens. */
+fv_status fv_text_find_tokenizer(fv_text_task *run, const fv_special_tokens *specials);
+/* The same with the special tokens of the goal. */
 fv_status fv_text_tokenizer(fv_text_task *run);
 /* The classes of the training part, numbered as they come. */
 fv_status fv_text_learn_labels(fv_text_task *run);
@@ -123,7 +132,8 @@ typedef struct fv_text_score {
 fv_status fv_text_add_scores(const fv_text_task *run, fv_model *model, fv_text_score *main,
                              fv_text_score *pairs);
 
-/* Of fv_task_kind. */
+/* Of fv_task_kind; `self` points to an fv_text_task, or to a struct that begins with one. */
+const char *fv_text_report(void *self);
 fv_status fv_text_begin(void *self, fv_model *model, uint64_t step, int phase, fv_step_plan *plan);
 fv_status fv_text_step_batch(void *self, fv_model *model, uint64_t step, int phase, int64_t part,
                              fv_batch *out);

@@ -3,7 +3,6 @@
 
 #include "io/file.h"
 #include "train/tasks/text.h"
-#include "train/tokenizer.h"
 
 /* ---- the tokenizer -------------------------------------------------------------------- */
 
@@ -20,16 +19,10 @@ static fv_status learn_from(void *user, fv_string text, fv_string label)
     return fv_tokenizer_trainer_add(l->trainer, text.text, text.bytes);
 }
 
-static fv_status learn(fv_text_task *run)
+static fv_status learn(fv_text_task *run, const fv_special_tokens *specials)
 {
-    static const fv_special_tokens writer = {.specials = {FV_TEXT_END, "<unk>"}},
-                                   reader = {
-                                       .specials = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"},
-                                       .begin = "[CLS]",
-                                       .end = "[SEP]"};
     learning l = {0};
-    FV_TRY(fv_tokenizer_trainer_from(
-        run->ctx, run->recipe, run->goal == FV_TEXT_LANGUAGE ? &writer : &reader, &l.trainer));
+    FV_TRY(fv_tokenizer_trainer_from(run->ctx, run->recipe, specials, &l.trainer));
     fv_status status = fv_text_each(run, FV_TEXT_TRAIN, learn_from, &l);
     if (status == FV_OK && !l.any)
         status = fv_fail(run->ctx, FV_ERR_FORMAT, "%.150s: no text, expected training text",
@@ -39,18 +32,23 @@ static fv_status learn(fv_text_task *run)
     return status;
 }
 
-static fv_status find(fv_text_task *run)
+fv_status fv_text_find_tokenizer(fv_text_task *run, const fv_special_tokens *specials)
 {
     char path[FV_PATH_BYTES];
     const char *first = fv_recipe_text(run->recipe, "train.init_from");
     FV_TRY(fv_path_join(run->ctx, path, run->folder, "tokenizer.json"));
     if (fv_file_exists(run->ctx, path)) return fv_tokenizer_load(run->ctx, path, &run->tokenizer);
-    return *first ? fv_tokenizer_load(run->ctx, first, &run->tokenizer) : learn(run);
+    return *first ? fv_tokenizer_load(run->ctx, first, &run->tokenizer) : learn(run, specials);
 }
 
 fv_status fv_text_tokenizer(fv_text_task *run)
 {
-    FV_TRY(find(run));
+    static const fv_special_tokens writer = {.specials = {FV_TEXT_END, "<unk>"}},
+                                   reader = {
+                                       .specials = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"},
+                                       .begin = "[CLS]",
+                                       .end = "[SEP]"};
+    FV_TRY(fv_text_find_tokenizer(run, run->goal == FV_TEXT_LANGUAGE ? &writer : &reader));
     if (run->goal == FV_TEXT_LANGUAGE) return FV_OK;
     const struct {
         const char *name;
