@@ -249,7 +249,10 @@ static int run(const cli_call *call)
         cli_error("eval: --output draws metrics by length: it needs --by-length");
         return CLI_USAGE;
     }
-    int code = CLI_FAILED;
+    int code = CLI_DONE;
+    for (int m = 0; m < call->word_count - 2 && code == CLI_DONE; m++)
+        code = cli_check_model("eval", call->words[m]);
+    if (code != CLI_DONE) return code;
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
     fv_look_format form; /* checked now, since translating takes long */

@@ -94,6 +94,7 @@ static int run(const cli_call *call)
             "look: MODEL SOURCE is missing: expected a folder and a text, or a folder and --ids");
         return CLI_USAGE;
     }
+    if ((code = cli_check_model("look", call->words[0])) != CLI_DONE) return code;
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
     const char *path = cli_text(call, "output");

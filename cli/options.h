@@ -107,8 +107,13 @@ extern const cli_verb *const cli_verbs[];
 
 const cli_verb *cli_find_verb(const char *name); /* NULL: no such verb */
 
-/* Prints that there is no such verb, with the nearest one; returns CLI_USAGE. */
+/* Prints that there is no such verb, with the nearest one, or with ours if it is the command of
+ * another program; returns CLI_USAGE. */
 int cli_unknown_verb(const char *word);
+
+/* Whether `path` can be a model's folder: CLI_DONE, or the exit code after a message that says what
+ * it is instead and how to get a model. */
+int cli_check_model(const char *verb, const char *path);
 
 /*
  * Reads the words after the verb: `--name value`, `--name=value`, `-x value`, `-xvalue`,

@@ -130,8 +130,9 @@ static int run_model(const cli_call *call, fv_ctx *ctx, fv_model **model)
 
 static int run(const cli_call *call)
 {
-    int code = CLI_FAILED;
+    int code = cli_check_model("run", call->words[0]);
     fv_model *model = NULL;
+    if (code != CLI_DONE) return code;
     if (cli_given(call, "ids")) return cli_run_ids(call);
     const int64_t nbest = cli_int(call, "nbest");
     if (nbest > cli_int(call, "beam") && !cli_flag(call, "sample")) {

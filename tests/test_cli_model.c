@@ -177,7 +177,7 @@ static void mistakes_are_reported(void)
     expect(3, NULL, "absent.de: cannot open");
     expect(3, NULL, "data.train_source: no such file; the comments of ");
     program_run("run %s text", program_path("nowhere"));
-    expect(3, NULL, "config.json");
+    expect(3, NULL, "no such folder");
     program_run("look %s", program_path("nowhere"));
     expect(2, NULL, "MODEL SOURCE is missing");
 }
