@@ -164,6 +164,7 @@ static fv_status learn_and_show(fv_ctx *ctx, const cli_call *call, fv_recipe *re
     cli_note("learning to read dates in four languages; the model goes to %s", folder);
     fv_status status = fv_run_create(ctx, recipe, folder, cli_progress_show, &progress, &run);
     if (status == FV_OK) status = fv_run_train(run);
+    cli_progress_end(&progress);
     fv_model *t = run ? fv_run_model(run) : NULL;
     if (status == FV_OK) status = examine(t, seed + 1, &m);
     if (status == FV_OK) {

@@ -48,12 +48,14 @@ fv_tensor *cli_load_ids(fv_ctx *ctx, const cli_call *call, const char *option, f
 typedef struct cli_progress {
     fv_ctx *ctx;
     bool quiet, live;
+    bool open;   /* a line that will be rewritten is on the terminal */
     double last; /* when a line was last written */
-    uint64_t shown;
 } cli_progress;
 
 void cli_progress_begin(cli_progress *progress, fv_ctx *ctx, bool quiet);
 void cli_progress_show(void *progress, const fv_train_event *event);
+/* Ends an open line, so that what is printed next (after Ctrl-C, an error) starts a new one. */
+void cli_progress_end(cli_progress *progress);
 
 /* ---- alignments ------------------------------------------------------------------ */
 

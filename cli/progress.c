@@ -1,6 +1,8 @@
 /* Training progress, on a terminal or in a log file. */
+#include <limits.h>
 #include <math.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "model.h"
@@ -23,9 +25,36 @@ static const char *clock_text(char out[24], double seconds)
 }
 
 /* Clears the progress line before another line is printed. */
-static void break_line(const cli_progress *p)
+static void break_line(cli_progress *p)
 {
     if (p->live) fputs("\r\033[K", stderr);
+    p->open = false;
+}
+
+/* Columns of the terminal that shows the progress; 80 where it does not say. */
+static int terminal_width(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+enum { FIELDS = 7, FIELD_BYTES = 64 };
+
+/* Joins the fields in their order. What does not fit into `width` columns is left out, the field
+ * with the largest rank first. */
+static void join_fields(char *out, size_t bytes, char fields[FIELDS][FIELD_BYTES],
+                        const int rank[FIELDS], int width)
+{
+    for (int kept = FIELDS; kept > 0; kept--) {
+        size_t used = 0;
+        out[0] = '\0';
+        for (int i = 0; i < FIELDS; i++) {
+            if (rank[i] >= kept) continue;
+            cli_format(out + used, bytes - used, "%s%s", used ? "  " : "", fields[i]);
+            used += strlen(out + used);
+        }
+        if (used <= (size_t)width) return;
+    }
 }
 
 static void show_step(cli_progress *p, const fv_train_event *e)
@@ -38,17 +67,37 @@ static void show_step(cli_progress *p, const fv_train_event *e)
     p->last = when;
     fv_memory_stats memory;
     fv_ctx_memory(p->ctx, &memory);
-    char bytes[24], spent[24], left[24];
+    /* The last to go are the step, the loss and the time left. */
+    static const int rank[FIELDS] = {0, 4, 1, 6, 3, 5, 2};
+    char fields[FIELDS][FIELD_BYTES], bytes[24], spent[24], left[24], line[FIELDS * FIELD_BYTES];
+    cli_format(fields[0], FIELD_BYTES, "step %llu/%llu", (unsigned long long)e->step,
+               (unsigned long long)e->steps);
+    cli_format(fields[1], FIELD_BYTES, "epoch %.2f", e->epoch);
+    cli_format(fields[2], FIELD_BYTES, "loss %.4f", e->loss);
+    cli_format(fields[3], FIELD_BYTES, "lr %.2g", e->lr);
+    cli_format(fields[4], FIELD_BYTES, "%.0f tokens/s", e->tokens_per_second);
     cli_bytes_text(bytes, memory.held_bytes);
+    cli_format(fields[5], FIELD_BYTES, "%s", bytes);
+    clock_text(spent, e->seconds);
+    if (last)
+        cli_format(fields[6], FIELD_BYTES, "%s", spent);
+    else
+        cli_format(fields[6], FIELD_BYTES, "%s, %s left", spent, clock_text(left, e->seconds_left));
+    /* The last column stays empty: some terminals wrap when it is written. */
+    join_fields(line, sizeof line, fields, rank, p->live ? terminal_width() - 1 : INT_MAX);
     break_line(p);
-    fprintf(stderr, "step %llu/%llu  epoch %.2f  loss %.4f  lr %.2g  %.0f tokens/s  %s  %s",
-            (unsigned long long)e->step, (unsigned long long)e->steps, e->epoch, e->loss, e->lr,
-            e->tokens_per_second, bytes, clock_text(spent, e->seconds));
-    if (!last) fprintf(stderr, ", %s left", clock_text(left, e->seconds_left));
-    if (!p->live || last) fputc('\n', stderr);
+    fputs(line, stderr);
+    p->open = p->live && !last;
+    if (!p->open) fputc('\n', stderr);
 }
 
-static void show_metrics(const cli_progress *p, const fv_train_event *e)
+void cli_progress_end(cli_progress *p)
+{
+    if (p->open) fputc('\n', stderr);
+    p->open = false;
+}
+
+static void show_metrics(cli_progress *p, const fv_train_event *e)
 {
     break_line(p);
     fprintf(stderr, "step %llu:", (unsigned long long)e->step);
@@ -58,7 +107,7 @@ static void show_metrics(const cli_progress *p, const fv_train_event *e)
 }
 
 /* Sample outputs, one a line, indented under the metrics. */
-static void show_samples(const cli_progress *p, const char *text)
+static void show_samples(cli_progress *p, const char *text)
 {
     break_line(p);
     while (*text) {

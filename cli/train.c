@@ -63,6 +63,7 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
     *made = status == FV_OK;
     if (*made && !progress.quiet) print_data(run);
     if (*made) status = fv_run_train(run);
+    cli_progress_end(&progress);
     /* A run that was stopped before it was created has nothing to save. */
     if (status == FV_ERR_CANCELLED && *made)
         cli_note("saved in %s; run the same command to resume", folder);

@@ -195,6 +195,34 @@ static void ctrl_c_saves(void)
     expect(0, NULL, "resuming after step");
 }
 
+/* On a narrow terminal the progress line loses fields but never wraps, and what is printed after
+ * Ctrl-C starts a new line. */
+static void progress_fits_the_terminal(void)
+{
+    program_text("r.toml", recipe);
+    program_start_to(PROGRAM_NARROW,
+                     "train %s -o %s -t 1 --train.steps 20000 "
+                     "--train.save_every 0 --train.eval_every 0 " SMALL,
+                     program_path("r.toml"), program_path("narrow"));
+    program_sleep(900);
+    program_signal(SIGINT);
+    program_wait();
+    CHECK_EQ(program.code, 130);
+    CHECK(strstr(program.out, "\r\nfovea: saved in") != NULL);
+    int lines = 0;
+    for (char *line = program.out; *line;) {
+        const size_t length = strcspn(line, "\r\n");
+        const char *text = strncmp(line, "\033[K", 3) == 0 ? line + 3 : line;
+        if (strncmp(text, "step ", 5) == 0) {
+            lines++;
+            CHECK(length - (size_t)(text - line) <= 49);
+            CHECK(memmem(text, length, "loss ", 5) && memmem(text, length, " left", 5));
+        }
+        line += length + strspn(line + length, "\r\n");
+    }
+    CHECK(lines > 0);
+}
+
 /* The message does not name the op that was running when the translation was stopped. */
 static void ctrl_c_ends_a_run(void)
 {
@@ -222,6 +250,7 @@ TEST_MAIN(argc, argv)
     RUN(every_key_is_explained);
     RUN(mistakes_are_reported);
     RUN(ctrl_c_saves);
+    RUN(progress_fits_the_terminal);
     RUN(ctrl_c_ends_a_run);
     program_end();
     return TEST_END();

@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,10 +86,12 @@ static void split(char *text, char **argv)
 }
 
 /* The parent's end of a terminal whose other end is opened as the child's stdout. */
-static int open_terminal(posix_spawn_file_actions_t *actions)
+static int open_terminal(posix_spawn_file_actions_t *actions, int columns)
 {
     int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (terminal < 0 || grantpt(terminal) || unlockpt(terminal)) return -1;
+    const struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
+    if (columns > 0 && ioctl(terminal, TIOCSWINSZ, &size) != 0) return -1;
     posix_spawn_file_actions_addopen(actions, 1, ptsname(terminal), O_RDWR | O_NOCTTY, 0);
     return terminal;
 }
@@ -142,8 +145,8 @@ static bool start(program_output output, const char *fmt, va_list ap)
         posix_spawn_file_actions_addclose(&actions, 1);
     } else if (output == PROGRAM_FULL) {
         posix_spawn_file_actions_addopen(&actions, 1, "/dev/full", O_WRONLY, 0);
-    } else if (output == PROGRAM_TERMINAL) {
-        terminal = open_terminal(&actions);
+    } else if (output == PROGRAM_TERMINAL || output == PROGRAM_NARROW) {
+        terminal = open_terminal(&actions, output == PROGRAM_NARROW ? 50 : 0);
         CHECK(terminal >= 0);
     } else if (pipe2(ends, O_CLOEXEC) == 0) {
         posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
@@ -151,6 +154,7 @@ static bool start(program_output output, const char *fmt, va_list ap)
     }
     posix_spawn_file_actions_addopen(&actions, 2, output_path("stderr"),
                                      O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (output == PROGRAM_NARROW) posix_spawn_file_actions_adddup2(&actions, 1, 2);
     pid_t child;
     int failed = posix_spawn(&child, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -184,6 +188,14 @@ void program_start(const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     if (!start(PROGRAM_CAPTURED, fmt, ap)) running.child = 0;
+    va_end(ap);
+}
+
+void program_start_to(program_output output, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (!start(output, fmt, ap)) running.child = 0;
     va_end(ap);
 }
 

@@ -30,7 +30,8 @@ typedef enum program_output {
     PROGRAM_CLOSED,      /* no descriptor at all */
     PROGRAM_FULL,        /* a device that is always full */
     PROGRAM_READER_GONE, /* a pipe whose reading end is closed */
-    PROGRAM_TERMINAL     /* a pseudo-terminal; its text is captured */
+    PROGRAM_TERMINAL,    /* a pseudo-terminal; its text is captured */
+    PROGRAM_NARROW       /* the same, 50 columns wide and for the errors too */
 } program_output;
 
 /* For tests that only run the program: if FV_PROGRAM is not set, prints so and exits with the code
@@ -46,6 +47,7 @@ void program_run_signalled(int signal, const char *after, const char *fmt, ...) 
 
 /* The same in steps: starts the program; sends it signals; waits for its end. */
 void program_start(const char *fmt, ...) FV_PRINTF(1, 2);
+void program_start_to(program_output output, const char *fmt, ...) FV_PRINTF(2, 3);
 void program_signal(int signal);
 void program_wait(void);
 void program_sleep(double milliseconds);
