@@ -197,7 +197,7 @@ static const fv_tensor *prefilter_of(const fv_seq2seq *model)
 
 static const fv_tensor *source_gates_of(const fv_seq2seq *model)
 {
-    return ((const fv_rnn_encoder *)model->encoder)->gates[0];
+    return ((const fv_rnn_encoder *)model->encoder)->gate_tables[0];
 }
 
 static void same_tokens(fv_seq2seq *model)

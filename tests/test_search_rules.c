@@ -427,10 +427,10 @@ typedef struct received {
     int64_t count, enough;
 } received;
 
-static bool receive(void *user, int64_t source, int copy, int64_t token)
+static bool receive(void *user, int64_t source, int sample, int64_t token)
 {
     received *h = user;
-    CHECK(source == 0 && copy == 0);
+    CHECK(source == 0 && sample == 0);
     h->tokens[h->count++] = token;
     return h->count < h->enough;
 }

@@ -97,12 +97,12 @@ typedef struct fv_site {
     fv_axis queries, keys;
 } fv_site;
 
-/* What was captured at one site during a pass (a site is one attention layer of a model). Tensors
- * live until `on_weights` returns. */
+/* What was captured at one site during a pass (a site is one attention layer of a model). The fields
+ * follow from the name. Tensors live until `on_weights` returns. */
 typedef struct fv_site_weights {
     const char *name; /* "encoder.3.self" */
     bool encoder, cross;
-    int64_t layer;
+    int64_t layer; /* the number in the name */
     fv_attention_captured captured;
 } fv_site_weights;
 

@@ -106,8 +106,9 @@ typedef struct fv_search_config {
     const int64_t *const *prompts; /* [sources]: tokens before the output; or NULL */
     const int64_t *prompt_lengths;
     /* Greedy and sampling: called with every token as it is chosen, end tokens included, for output
-     * number `copy` of a source. Returning false ends that output, as if cut off. */
-    bool (*on_token)(void *user, int64_t source, int copy, int64_t token);
+     * number `sample` of a source (0 when greedy). Returning false ends that output, as if cut off.
+     */
+    bool (*on_token)(void *user, int64_t source, int sample, int64_t token);
     void *on_token_user;
     /* Sampling instead of searching: from softmax(logits / temperature) cut to the `top_k` most
      * likely tokens (0: all), then to the smallest set with mass top_p, then to tokens with at

@@ -12,7 +12,7 @@
 
 typedef struct hypothesis {
     int64_t source;
-    int copy; /* which of the source's outputs, when sampling */
+    int sample; /* which of the source's outputs, when sampling */
     const fv_node *last;
 } hypothesis;
 
@@ -161,7 +161,7 @@ static void draw_token(const token_search *w, int64_t r, bool limited, int64_t d
     const hypothesis *row = &w->row[r];
     const uint64_t number = (uint64_t)(row->source + cfg->first_source);
     uint32_t words[4];
-    fv_rng_draw(fv_rng_key(cfg->seed, number, (uint64_t)row->copy), (uint64_t)done, 0, words);
+    fv_rng_draw(fv_rng_key(cfg->seed, number, (uint64_t)row->sample), (uint64_t)done, 0, words);
     double left = (double)fv_rng_unit(words[0]) * mass;
     int64_t pick = 0;
     while (pick + 1 < kept && left >= w->weight[w->order[pick]])
@@ -203,7 +203,7 @@ static fv_status extend_rows(token_search *w, const float *weights, int64_t posi
         const bool ended = fv_search_is_eos(s, w->token[r]);
         const bool stopped =
             s->cfg->on_token &&
-            !s->cfg->on_token(s->cfg->on_token_user, row.source, row.copy, w->token[r]);
+            !s->cfg->on_token(s->cfg->on_token_user, row.source, row.sample, w->token[r]);
         if (ended || stopped || row.last->depth >= s->max_tokens[row.source]) {
             FV_TRY(fv_search_finish(s, row.source, row.last, ended, positions));
             continue;
@@ -244,14 +244,14 @@ static fv_status one_step(token_search *w, int64_t done)
 }
 
 /* nbest rows per source; sources with max_tokens 0 get none. */
-static fv_status place_rows(token_search *w, int copies)
+static fv_status place_rows(token_search *w, int outputs)
 {
     const fv_search_run *s = w->s;
     for (int64_t i = 0; i < s->sources; i++)
-        for (int c = 0; c < copies && s->max_tokens[i] > 0; c++) {
+        for (int n = 0; n < outputs && s->max_tokens[i] > 0; n++) {
             w->from[w->rows] = i;
             w->token[w->rows] = fv_search_bos(s, i);
-            w->row[w->rows++] = (hypothesis){.source = i, .copy = c};
+            w->row[w->rows++] = (hypothesis){.source = i, .sample = n};
         }
     if (w->rows == s->sources || w->rows == 0) return FV_OK;
     return s->stepper->select(s->stepper->user, w->rows, w->from);

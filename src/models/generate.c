@@ -54,7 +54,7 @@ typedef struct run {
     const fv_sequences *given; /* the caller's sources, or NULL */
     fv_arena arena;            /* what follows */
     int64_t *max_tokens, *first;
-    fv_text_stream listener;
+    fv_text_stream stream;
 } run;
 
 /* ---- checks and limits ------------------------------------------------------------------- */
@@ -145,30 +145,31 @@ static fv_status plan(run *r, const fv_tokenizer *tok)
     r->max_tokens = fv_arena_array(&r->arena, (size_t)count, sizeof *r->max_tokens);
     r->first = fv_arena_array(&r->arena, (size_t)count, sizeof *r->first);
     r->search = r->cfg->search;
-    const int outputs = r->search.sample ? r->search.nbest : 1;
+    const int outputs_per_text = r->search.sample ? r->search.nbest : 1;
     size_t all;
-    FV_RETURN_IF(outputs < 1 || !fv_checked_mul_size((size_t)count, (size_t)outputs, &all), r->ctx,
-                 FV_ERR_ARGUMENT, "generate: %d outputs", outputs);
-    fv_stream_output *partial = fv_arena_array(&r->arena, all, sizeof *partial);
-    FV_RETURN_IF(!r->max_tokens || !r->first || !partial, r->ctx, FV_ERR_MEMORY,
+    FV_RETURN_IF(outputs_per_text < 1 ||
+                     !fv_checked_mul_size((size_t)count, (size_t)outputs_per_text, &all),
+                 r->ctx, FV_ERR_ARGUMENT, "generate: %d outputs", outputs_per_text);
+    fv_stream_output *stream_outputs = fv_arena_array(&r->arena, all, sizeof *stream_outputs);
+    FV_RETURN_IF(!r->max_tokens || !r->first || !stream_outputs, r->ctx, FV_ERR_MEMORY,
                  "generate: no memory for %lld prompts", (long long)count);
-    memset(partial, 0, all * sizeof *partial);
+    memset(stream_outputs, 0, all * sizeof *stream_outputs);
     for (int64_t i = 0; i < count; i++)
         FV_TRY(set_max_tokens(r, i));
-    r->listener = (fv_text_stream){.ctx = r->ctx,
-                                   .tok = tok,
-                                   .cfg = r->cfg,
-                                   .search = &r->search,
-                                   .outputs = outputs,
-                                   .all = partial};
+    r->stream = (fv_text_stream){.ctx = r->ctx,
+                                 .tok = tok,
+                                 .cfg = r->cfg,
+                                 .search = &r->search,
+                                 .outputs_per_text = outputs_per_text,
+                                 .outputs = stream_outputs};
     if (!r->search.prompts) {
         r->search.prompts = r->decoder.prompts.tokens;
         r->search.prompt_lengths = r->decoder.prompts.length;
     }
-    const bool one_by_one = r->search.sample || r->search.beam == 1;
-    if (one_by_one && (r->cfg->on_text || r->cfg->stop_count > 0)) {
+    const bool token_by_token = r->search.sample || r->search.beam == 1;
+    if (token_by_token && (r->cfg->on_text || r->cfg->stop_count > 0)) {
         r->search.on_token = fv_text_stream_on_token;
-        r->search.on_token_user = &r->listener;
+        r->search.on_token_user = &r->stream;
     }
     return FV_OK;
 }
@@ -183,13 +184,13 @@ static fv_status make_results(fv_ctx *ctx, int64_t texts, int nbest, fv_generate
     g->texts = texts;
     g->nbest = nbest;
     fv_arena_init(&g->arena, &ctx->mem);
-    g->list = fv_arena_array(&g->arena, (size_t)texts * (size_t)nbest, sizeof *g->list);
-    g->filled = fv_arena_array(&g->arena, (size_t)texts, sizeof *g->filled);
-    if (!g->list || !g->filled) {
+    g->outputs = fv_arena_array(&g->arena, (size_t)texts * (size_t)nbest, sizeof *g->outputs);
+    g->found = fv_arena_array(&g->arena, (size_t)texts, sizeof *g->found);
+    if (!g->outputs || !g->found) {
         fv_generated_free(&g);
         return fv_fail(ctx, FV_ERR_MEMORY, "generate: no memory for results");
     }
-    memset(g->filled, 0, (size_t)texts * sizeof *g->filled);
+    memset(g->found, 0, (size_t)texts * sizeof *g->found);
     *out = g;
     return FV_OK;
 }
@@ -206,8 +207,8 @@ void fv_generated_free(fv_generated **generated)
 
 const fv_generated_text *fv_generated_get(const fv_generated *g, int64_t text, int n)
 {
-    if (text < 0 || text >= g->texts || n < 0 || n >= g->filled[text]) return NULL;
-    return &g->list[text * g->nbest + n];
+    if (text < 0 || text >= g->texts || n < 0 || n >= g->found[text]) return NULL;
+    return &g->outputs[text * g->nbest + n];
 }
 
 static fv_status add_result(run *r, fv_generated *g, int64_t text, const fv_output *o)
@@ -223,13 +224,13 @@ static fv_status add_result(run *r, fv_generated *g, int64_t text, const fv_outp
     }
     fv_text text_of = {0};
     bool stopped = false;
-    FV_TRY(fv_decode_until_stop(ctx, r->listener.tok, r->cfg, ids, o->count, &text_of, &stopped));
+    FV_TRY(fv_decode_until_stop(ctx, r->stream.tok, r->cfg, ids, o->count, &text_of, &stopped));
     const size_t bytes = text_of.data ? text_of.bytes : 0;
     const char *copy = fv_arena_text(&g->arena, bytes ? text_of.data : "", bytes);
     fv_text_free(ctx, &text_of);
     FV_RETURN_IF(!copy, ctx, FV_ERR_MEMORY, "generate: no memory for a text");
     const bool cut = !o->ended && o->count < r->max_tokens[text];
-    g->list[text * g->nbest + g->filled[text]++] =
+    g->outputs[text * g->nbest + g->found[text]++] =
         (fv_generated_text){.text = copy,
                             .bytes = bytes,
                             .tokens = tokens,
@@ -253,19 +254,19 @@ static fv_status collect(run *r, const fv_outputs *outputs, fv_generated *g)
     return FV_OK;
 }
 
-/* ---- entry points-------------------------------------------------------------------------- */
+/* ---- entry points -------------------------------------------------------------------------- */
 
 static fv_status search(run *r, fv_generated **out)
 {
     r->decoder.first_tokens = r->first;
     fv_stepper stepper = fv_transformer_stepper(&r->decoder);
     stepper.bos = r->first[0];
-    r->listener.end = stepper.eos;
+    r->stream.eos = stepper.eos;
     fv_outputs *outputs = NULL;
     fv_generated *g = NULL;
     fv_status status =
         fv_search(r->ctx, &stepper, r->decoder.prompts.count, r->max_tokens, &r->search, &outputs);
-    if (status == FV_OK) status = fv_text_stream_flush(&r->listener, r->decoder.prompts.count);
+    if (status == FV_OK) status = fv_text_stream_flush(&r->stream, r->decoder.prompts.count);
     if (status == FV_OK)
         status = make_results(r->ctx, r->decoder.prompts.count, r->search.nbest, &g);
     if (status == FV_OK) status = collect(r, outputs, g);
@@ -277,12 +278,14 @@ static fv_status search(run *r, fv_generated **out)
     return status;
 }
 
-static void free_listening(run *r)
+static void free_stream_outputs(run *r)
 {
-    const fv_text_stream *l = &r->listener;
-    for (int64_t i = 0; l->all && i < r->decoder.prompts.count * l->outputs; i++)
-        if (l->all[i].ids)
-            fv_mem_free(&r->ctx->mem, l->all[i].ids, (size_t)l->all[i].room * sizeof(int32_t));
+    const fv_text_stream *stream = &r->stream;
+    for (int64_t i = 0; stream->outputs && i < r->decoder.prompts.count * stream->outputs_per_text;
+         i++)
+        if (stream->outputs[i].ids)
+            fv_mem_free(&r->ctx->mem, stream->outputs[i].ids,
+                        (size_t)stream->outputs[i].capacity * sizeof(int32_t));
 }
 
 fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok, const fv_sequences *prompts,
@@ -305,7 +308,7 @@ fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok, const fv_
         status = fv_fail(ctx, FV_ERR_ARGUMENT, "generate: no prompts");
     if (status == FV_OK) status = plan(&r, tok);
     if (status == FV_OK) status = search(&r, out);
-    free_listening(&r);
+    free_stream_outputs(&r);
     fv_arena_free(&r.arena);
     return status;
 }

@@ -1,4 +1,7 @@
-/* Internals of fovea/generate.h: turns tokens into text as they are generated. */
+/*
+ * Internals of fovea/generate.h. The functions here turn tokens into text as they are generated;
+ * they live in generate_text.c.
+ */
 #ifndef FV_MODELS_GENERATE_H
 #define FV_MODELS_GENERATE_H
 
@@ -10,14 +13,14 @@ struct fv_generated {
     fv_arena arena; /* all below lives here */
     int64_t texts;
     int nbest;
-    fv_generated_text *list; /* [texts][nbest], best first */
-    int *filled;             /* [texts] */
+    fv_generated_text *outputs; /* [texts][nbest], best first */
+    int *found;                 /* [texts]: outputs of each text so far */
 };
 
-/* One output during generation. */
+/* The tokens of one output so far, and how much of their text was passed to on_text. */
 typedef struct fv_stream_output {
     int32_t *ids;
-    int64_t count, room;
+    int64_t count, capacity;
     size_t reported; /* bytes passed to on_text */
     bool stopped;
 } fv_stream_output;
@@ -27,17 +30,17 @@ typedef struct fv_text_stream {
     const fv_tokenizer *tok;
     const fv_generate_config *cfg;
     const fv_search_config *search;
-    int64_t end;           /* the stepper's end token */
-    int64_t outputs;       /* of each text */
-    fv_stream_output *all; /* [texts][outputs] */
-    fv_status status;      /* the first failure inside a callback */
+    int64_t eos; /* of the stepper; search->extra_eos has further ones */
+    int64_t outputs_per_text;
+    fv_stream_output *outputs; /* [texts][outputs_per_text] */
+    fv_status status;          /* the first failure inside a callback */
 } fv_text_stream;
 
 /* fv_search_config.on_token. */
-bool fv_text_stream_on_token(void *user, int64_t text, int copy, int64_t token);
+bool fv_text_stream_on_token(void *user, int64_t text, int sample, int64_t token);
 
 /* Passes the text that was held back to on_text, once no token follows. */
-fv_status fv_text_stream_flush(fv_text_stream *l, int64_t texts);
+fv_status fv_text_stream_flush(fv_text_stream *stream, int64_t texts);
 
 /* The text of tokens; a stop text and what follows it are cut off, and *stopped says so. */
 fv_status fv_decode_until_stop(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_config *cfg,

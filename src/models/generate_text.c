@@ -31,94 +31,97 @@ fv_status fv_decode_until_stop(fv_ctx *ctx, const fv_tokenizer *tok, const fv_ge
     return FV_OK;
 }
 
-/* The bytes of a text that can be reported: not what may become a stop text, nor the replacement
- * characters at its end, which further bytes may turn into something else. */
-static size_t certain(const fv_generate_config *cfg, const char *text, size_t bytes)
+/* How many bytes of a text can be reported: not what may become a stop text, nor the replacement
+ * characters (U+FFFD) at its end, which further bytes may turn into another character. */
+static size_t reportable_bytes(const fv_generate_config *cfg, const char *text, size_t bytes)
 {
-    static const char unknown[] = "\xef\xbf\xbd";
-    size_t sure = bytes;
-    while (sure >= 3 && memcmp(text + sure - 3, unknown, 3) == 0)
-        sure -= 3;
+    static const char replacement[] = "\xef\xbf\xbd";
+    size_t reportable = bytes;
+    while (reportable >= 3 && memcmp(text + reportable - 3, replacement, 3) == 0)
+        reportable -= 3;
     for (int i = 0; i < cfg->stop_count; i++)
         for (size_t n = strlen(cfg->stop[i]); n > 0; n--)
-            if (n <= sure && memcmp(text + sure - n, cfg->stop[i], n) == 0) {
-                sure -= n;
+            if (n <= reportable && memcmp(text + reportable - n, cfg->stop[i], n) == 0) {
+                reportable -= n;
                 break;
             }
-    return sure;
+    return reportable;
 }
 
-static bool append(fv_text_stream *l, fv_stream_output *o, int64_t token)
+static bool append(fv_text_stream *stream, fv_stream_output *o, int64_t token)
 {
-    if (o->count == o->room) {
-        int64_t room = o->room ? 2 * o->room : 64;
-        int32_t *more = fv_mem_alloc(&l->ctx->mem, (size_t)room * sizeof *more);
-        if (!more) return false;
-        if (o->count) memcpy(more, o->ids, (size_t)o->count * sizeof *more);
-        if (o->ids) fv_mem_free(&l->ctx->mem, o->ids, (size_t)o->room * sizeof *o->ids);
-        o->ids = more;
-        o->room = room;
+    if (o->count == o->capacity) {
+        int64_t capacity = o->capacity ? 2 * o->capacity : 64;
+        int32_t *larger = fv_mem_alloc(&stream->ctx->mem, (size_t)capacity * sizeof *larger);
+        if (!larger) return false;
+        if (o->count) memcpy(larger, o->ids, (size_t)o->count * sizeof *larger);
+        if (o->ids) fv_mem_free(&stream->ctx->mem, o->ids, (size_t)o->capacity * sizeof *o->ids);
+        o->ids = larger;
+        o->capacity = capacity;
     }
     o->ids[o->count++] = (int32_t)token;
     return true;
 }
 
-static bool is_end(const fv_text_stream *l, int64_t token)
+static bool is_eos(const fv_text_stream *stream, int64_t token)
 {
-    bool ends = token == l->end;
-    for (int i = 0; i < l->search->extra_eos_count; i++)
-        ends = ends || l->search->extra_eos[i] == token;
+    bool ends = token == stream->eos;
+    for (int i = 0; i < stream->search->extra_eos_count; i++)
+        ends = ends || stream->search->extra_eos[i] == token;
     return ends;
 }
 
 /* Reports new text; true: continue. */
-static bool report(const fv_text_stream *l, fv_stream_output *o, int64_t number,
-                   const fv_text *text, size_t sure)
+static bool report(const fv_text_stream *stream, fv_stream_output *o, int64_t number,
+                   const fv_text *text, size_t reportable)
 {
-    if (!l->cfg->on_text || sure <= o->reported) return true;
+    if (!stream->cfg->on_text || reportable <= o->reported) return true;
     const char *from = text->data + o->reported;
-    const size_t bytes = sure - o->reported;
-    o->reported = sure;
-    return l->cfg->on_text(l->cfg->on_text_user, number, from, bytes);
+    const size_t bytes = reportable - o->reported;
+    o->reported = reportable;
+    return stream->cfg->on_text(stream->cfg->on_text_user, number, from, bytes);
 }
 
-bool fv_text_stream_on_token(void *user, int64_t number, int copy, int64_t token)
+bool fv_text_stream_on_token(void *user, int64_t number, int sample, int64_t token)
 {
-    fv_text_stream *l = user;
-    fv_stream_output *o = &l->all[number * l->outputs + copy];
-    const bool ends = is_end(l, token);
-    if (!ends && !append(l, o, token)) {
-        l->status = fv_fail(l->ctx, FV_ERR_MEMORY, "generate: no memory for a token");
+    fv_text_stream *stream = user;
+    fv_stream_output *o = &stream->outputs[number * stream->outputs_per_text + sample];
+    const bool ends = is_eos(stream, token);
+    if (!ends && !append(stream, o, token)) {
+        stream->status = fv_fail(stream->ctx, FV_ERR_MEMORY, "generate: no memory for a token");
         return false;
     }
     fv_text text = {0};
     bool stopped = false;
-    const fv_status status =
-        fv_decode_until_stop(l->ctx, l->tok, l->cfg, o->ids, o->count, &text, &stopped);
+    const fv_status status = fv_decode_until_stop(stream->ctx, stream->tok, stream->cfg, o->ids,
+                                                  o->count, &text, &stopped);
     if (status != FV_OK) {
-        l->status = status;
+        stream->status = status;
         return false;
     }
     bool proceed = !stopped;
-    if (text.data && copy == 0) {
-        const size_t sure = ends || stopped ? text.bytes : certain(l->cfg, text.data, text.bytes);
-        proceed = report(l, o, number, &text, sure) && proceed;
+    if (text.data && sample == 0) {
+        const size_t reportable =
+            ends || stopped ? text.bytes : reportable_bytes(stream->cfg, text.data, text.bytes);
+        proceed = report(stream, o, number, &text, reportable) && proceed;
     }
-    fv_text_free(l->ctx, &text);
+    fv_text_free(stream->ctx, &text);
     o->stopped = !proceed;
     return proceed;
 }
 
-fv_status fv_text_stream_flush(fv_text_stream *l, int64_t texts)
+fv_status fv_text_stream_flush(fv_text_stream *stream, int64_t texts)
 {
-    for (int64_t i = 0; i < texts && l->cfg->on_text && l->status == FV_OK; i++) {
-        fv_stream_output *o = &l->all[i * l->outputs];
+    for (int64_t i = 0; i < texts && stream->cfg->on_text && stream->status == FV_OK; i++) {
+        fv_stream_output *o = &stream->outputs[i * stream->outputs_per_text];
         fv_text text = {0};
         bool stopped;
         if (o->stopped || o->count == 0) continue;
-        l->status = fv_decode_until_stop(l->ctx, l->tok, l->cfg, o->ids, o->count, &text, &stopped);
-        if (l->status == FV_OK && text.data) o->stopped = !report(l, o, i, &text, text.bytes);
-        fv_text_free(l->ctx, &text);
+        stream->status = fv_decode_until_stop(stream->ctx, stream->tok, stream->cfg, o->ids,
+                                              o->count, &text, &stopped);
+        if (stream->status == FV_OK && text.data)
+            o->stopped = !report(stream, o, i, &text, text.bytes);
+        fv_text_free(stream->ctx, &text);
     }
-    return l->status;
+    return stream->status;
 }

@@ -98,8 +98,8 @@ static fv_status check_kinds(fv_ctx *ctx, const fv_seq2seq_config *c)
 static fv_status create_parts(fv_params *params, fv_seq2seq *m)
 {
     const fv_seq2seq_config *c = &m->cfg;
-    FV_TRY(m->x->create_embedding(params, c, &m->encoder));
-    FV_TRY(m->y->create_embedding(params, c, &m->decoder));
+    FV_TRY(m->x->create_self_and_embedding(params, c, &m->encoder));
+    FV_TRY(m->y->create_self_and_embedding(params, c, &m->decoder));
     FV_TRY(m->x->create(params, c, m->encoder));
     return m->y->create(params, c, m->x->width(c), m->decoder);
 }

@@ -3,26 +3,16 @@
 #include <string.h>
 
 #include "fovea/autograd.h"
+#include "models/capture.h"
 #include "models/transformer.h"
 
 static const fv_pass plain = {.training = false};
 
 /* ---- capture ------------------------------------------------------------------------ */
 
-static fv_site_weights site_of(const fv_side *s, int64_t layer, bool cross, char name[64])
+static void set_site_name(const fv_side *s, int64_t layer, const char *kind, char name[64])
 {
-    snprintf(name, 64, "%s.%lld.%s", s->encoder ? "encoder" : "decoder", (long long)layer,
-             cross ? "cross" : "self");
-    return (fv_site_weights){.name = name, .encoder = s->encoder, .cross = cross, .layer = layer};
-}
-
-static void show(fv_ctx *ctx, const fv_capture *capture, fv_site_weights *site,
-                 const fv_attention_result *result)
-{
-    if (ctx->error != FV_OK || !fv_capture_wants(capture, site->name)) return;
-    site->captured = result->captured;
-    const fv_status status = capture->on_weights(capture->user, ctx, site);
-    if (status != FV_OK && ctx->error == FV_OK) fv_poison_last(ctx, status);
+    snprintf(name, 64, "%s.%lld.%s", s->encoder ? "encoder" : "decoder", (long long)layer, kind);
 }
 
 /* ---- one stack ---------------------------------------------------------------------- */
@@ -68,17 +58,18 @@ static fv_tensor *run_block(fv_ctx *ctx, const fv_side *s, int64_t layer, fv_blo
     const fv_capture *capture = pass->capture;
     if (!capture && pass->checkpoint) return run_checkpointed(ctx, s, layer, in);
     if (!capture) return fv_block_run(ctx, &s->blocks[layer], in, NULL);
-    char names[2][64];
-    fv_site_weights self = site_of(s, layer, false, names[0]),
-                    cross = site_of(s, layer, true, names[1]);
+    char self[64], cross[64];
+    set_site_name(s, layer, "self", self);
+    set_site_name(s, layer, "cross", cross);
     const fv_attention_capture nothing = {.weights = false};
-    in->capture_self = fv_capture_wants(capture, self.name) ? capture->options : nothing;
-    in->capture_cross = fv_capture_wants(capture, cross.name) ? capture->options : nothing;
+    in->capture_self = fv_capture_wants(capture, self) ? capture->options : nothing;
+    in->capture_cross = fv_capture_wants(capture, cross) ? capture->options : nothing;
     fv_block_result result;
     fv_scope_begin(ctx);
     fv_tensor *y = fv_block_run(ctx, &s->blocks[layer], in, &result);
-    show(ctx, capture, &self, &result.self);
-    if (s->blocks[layer].cfg.cross.heads > 0) show(ctx, capture, &cross, &result.cross);
+    fv_capture_report(ctx, capture, self, &result.self.captured);
+    if (s->blocks[layer].cfg.cross.heads > 0)
+        fv_capture_report(ctx, capture, cross, &result.cross.captured);
     y = fv_scope_keep(ctx, y);
     fv_scope_end(ctx);
     return y;

@@ -67,7 +67,7 @@ fv_tensor *fv_rnn_decoder_argmax(fv_ctx *ctx, void *self, fv_tensor *readout);
 
 /* The functions of a table that are the same for all recurrent decoders. */
 #define FV_RNN_DECODER_FUNCTIONS                                                                   \
-    .choices = FV_CHOICES_VOCABULARY, .create_embedding = fv_rnn_decoder_embedding,                \
+    .choices = FV_CHOICES_VOCABULARY, .create_self_and_embedding = fv_rnn_decoder_embedding,       \
     .destroy = fv_rnn_decoder_destroy, .attention = fv_rnn_decoder_attention,                      \
     .embed = fv_rnn_decoder_embed, .input = fv_rnn_decoder_input,                                  \
     .readout = fv_rnn_decoder_readout, .logits = fv_rnn_decoder_logits,                            \

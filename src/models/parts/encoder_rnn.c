@@ -1,6 +1,7 @@
 /*
- * The recurrent encoder: tokens to a memory of hidden states. Sequences are packed rows
- * (fovea/recurrent.h), so nothing is computed for padding.
+ * The recurrent encoder: tokens to a memory of hidden states. Sequences are packed as in PyTorch's
+ * PackedSequence (fovea/recurrent.h): sorted by length and stored step by step, so that nothing is
+ * computed for padding.
  */
 #include "models/parts/encoder_rnn.h"
 
@@ -13,7 +14,8 @@ static int directions(const fv_rnn_encoder *e) { return e->rnn.cfg.bidirectional
 
 /* ---- parameters ----------------------------------------------------------------------------- */
 
-static fv_status create_embedding(fv_params *params, const fv_seq2seq_config *c, void **self)
+static fv_status create_self_and_embedding(fv_params *params, const fv_seq2seq_config *c,
+                                           void **self)
 {
     fv_ctx *ctx = fv_params_ctx(params);
     fv_rnn_encoder *e = fv_mem_zalloc(&ctx->mem, sizeof *e);
@@ -45,8 +47,8 @@ static fv_status create(fv_params *params, const fv_seq2seq_config *c, void *sel
 static void drop_gate_tables(void *self)
 {
     fv_rnn_encoder *e = self;
-    fv_table_drop(&e->gates[0]);
-    fv_table_drop(&e->gates[1]);
+    fv_table_drop(&e->gate_tables[0]);
+    fv_table_drop(&e->gate_tables[1]);
 }
 
 static void destroy(fv_ctx *ctx, void *self)
@@ -60,10 +62,13 @@ static int64_t width(const fv_seq2seq_config *c)
     return c->encoder_hidden * (c->bidirectional ? 2 : 1);
 }
 
-/* ---- tables for search ---------------------------------------------------------------------- */
+/* ---- tables of gates for inference ---------------------------------------------------------- */
 
-/* Grows with every change of a weight that the gates are computed from. */
-static uint64_t version(const fv_rnn_encoder *e)
+/* The first layer's input gates, W x + b, depend on the token alone. At inference they are computed
+ * once for every token of the vocabulary and then looked up; tables.h says when. */
+
+/* Grows with every change of a weight that the tables are computed from. */
+static uint64_t weights_version(const fv_rnn_encoder *e)
 {
     uint64_t sum = e->embedding->buffer->version;
     for (int d = 0; d < directions(e); d++)
@@ -73,7 +78,7 @@ static uint64_t version(const fv_rnn_encoder *e)
 
 static bool has_tables(fv_ctx *ctx, const fv_rnn_encoder *e)
 {
-    return e->gates[0] && fv_tables_are_valid(ctx, &e->tables, version(e));
+    return e->gate_tables[0] && fv_tables_are_valid(ctx, &e->tables, weights_version(e));
 }
 
 static void prepare(fv_ctx *ctx, void *self, const fv_batch *batch)
@@ -83,14 +88,19 @@ static void prepare(fv_ctx *ctx, void *self, const fv_batch *batch)
     int64_t tokens = 0;
     for (int64_t i = 0; i < sources.count; i++)
         tokens += sources.length[i];
-    if (!fv_tables_refresh(ctx, &e->tables, version(e), tokens, drop_gate_tables, e)) return;
-    if (e->gates[0] || e->tables.used < e->vocabulary ||
+    if (!fv_tables_refresh(ctx, &e->tables, weights_version(e), tokens, drop_gate_tables, e))
+        return;
+    /* Only after as many tokens as the vocabulary has: from then on a table costs less than it
+     * saves. */
+    if (e->gate_tables[0] || e->tables.used < e->vocabulary ||
         !fv_table_fits(e->rnn.weights[0][0].input, e->vocabulary, directions(e)))
         return;
     fv_scope_begin(ctx);
     for (int d = directions(e) - 1; d >= 0; d--) {
-        fv_table_drop(&e->gates[d]); /* the other direction may have failed */
-        e->gates[d] = fv_table_keep(ctx, fv_rnn_gates(ctx, &e->rnn, d, e->embedding));
+        /* gate_tables[0] is computed last and alone says that the tables are complete;
+         * gate_tables[1] may be left over from an attempt that failed at gate_tables[0]. */
+        fv_table_drop(&e->gate_tables[d]);
+        e->gate_tables[d] = fv_table_keep(ctx, fv_rnn_gates(ctx, &e->rnn, d, e->embedding));
     }
     fv_scope_end(ctx);
 }
@@ -115,8 +125,8 @@ static fv_tensor *reversed_index(fv_ctx *ctx, const fv_packed_sequences *p)
     return index;
 }
 
-/* The last states of the top layer, both directions joined. */
-static fv_tensor *summary_of(fv_ctx *ctx, const fv_rnn_encoder *e, const fv_rnn_state *last)
+/* The final hidden states of the top layer, both directions concatenated. */
+static fv_tensor *final_hidden(fv_ctx *ctx, const fv_rnn_encoder *e, const fv_rnn_state *last)
 {
     const int top = e->rnn.cfg.layers - 1;
     if (!e->rnn.cfg.bidirectional) return last->h[top][0];
@@ -131,7 +141,7 @@ static fv_tensor *run(fv_ctx *ctx, const fv_rnn_encoder *e, fv_tensor *tokens,
     if (index) tokens = fv_index_select(ctx, tokens, index, 0);
     if (!training && ctx->no_grad > 0 && has_tables(ctx, e)) {
         for (int d = 0; d < directions(e); d++)
-            gates[d] = fv_embedding(ctx, e->gates[d], tokens, -1);
+            gates[d] = fv_embedding(ctx, e->gate_tables[d], tokens, -1);
         h = fv_rnn_run_gates(ctx, &e->rnn, gates, p, last);
     } else {
         fv_tensor *x = fv_embedding(ctx, e->embedding, tokens, -1);
@@ -149,7 +159,7 @@ static fv_status encode_packed(fv_ctx *ctx, const fv_rnn_encoder *e, const fv_se
     fv_rnn_state last;
     fv_tensor *h = run(ctx, e, tokens, p, call->training, &last);
     if (ctx->error != FV_OK) return ctx->error;
-    out->summary = summary_of(ctx, e, &last);
+    out->summary = final_hidden(ctx, e, &last);
     if (call->order)
         out->summary = fv_index_select(ctx, out->summary,
                                        fv_from_host(ctx, FV_I64, 1, &p->sequences, call->order), 0);
@@ -176,7 +186,7 @@ const fv_encoder_part fv_encoder_rnn = {
     .field = "source",
     .reads_tokens = true,
     .axis = FV_AXIS_TOKENS,
-    .create_embedding = create_embedding,
+    .create_self_and_embedding = create_self_and_embedding,
     .create = create,
     .destroy = destroy,
     .width = width,

@@ -12,7 +12,8 @@ typedef struct fv_rnn_encoder {
     fv_tensor *embedding;
     fv_rnn rnn;
     fv_weight_tables tables;
-    fv_tensor *gates[2]; /* fv_rnn_gates of every token, for each direction; NULL: not computed */
+    /* fv_rnn_gates of every token, for each direction; NULL: not computed. */
+    fv_tensor *gate_tables[2];
 } fv_rnn_encoder;
 
 #endif

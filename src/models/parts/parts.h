@@ -6,8 +6,8 @@
  *     const fv_encoder_part *x = fv_encoder_part_at(cfg->encoder);
  *     const fv_decoder_part *y = fv_decoder_part_at(cfg->decoder);
  *     void *encoder = NULL, *decoder = NULL;
- *     s = x->create_embedding(params, cfg, &encoder);
- *     s = y->create_embedding(params, cfg, &decoder);
+ *     s = x->create_self_and_embedding(params, cfg, &encoder);
+ *     s = y->create_self_and_embedding(params, cfg, &decoder);
  *     s = x->create(params, cfg, encoder);
  *     s = y->create(params, cfg, x->width(cfg), decoder);
  *
@@ -87,7 +87,8 @@ typedef struct fv_encoder_part {
     /* Makes the part with the embedding it has; then, after the decoder's, all other parameters:
      * random initial weights and files depend on this order. After a failure `destroy` is called
      * if *self was set. */
-    fv_status (*create_embedding)(fv_params *params, const fv_seq2seq_config *cfg, void **self);
+    fv_status (*create_self_and_embedding)(fv_params *params, const fv_seq2seq_config *cfg,
+                                           void **self);
     fv_status (*create)(fv_params *params, const fv_seq2seq_config *cfg, void *self);
     void (*destroy)(fv_ctx *ctx, void *self);
     /* Width of keys (unless the attention projects them), values and summary. */
@@ -154,7 +155,8 @@ typedef struct fv_decoder_part {
     bool attends; /* reads keys and values, by an fv_cross_attention */
     bool by_step; /* embeddings or logits depend on the row's memory: never all steps at once */
 
-    fv_status (*create_embedding)(fv_params *params, const fv_seq2seq_config *cfg, void **self);
+    fv_status (*create_self_and_embedding)(fv_params *params, const fv_seq2seq_config *cfg,
+                                           void **self);
     fv_status (*create)(fv_params *params, const fv_seq2seq_config *cfg, int64_t memory_width,
                         void *self);
     void (*destroy)(fv_ctx *ctx, void *self);

@@ -1,3 +1,4 @@
+/* Tables computed from weights (tables.h): when they are valid, how large they may be. */
 #include "models/parts/tables.h"
 
 #include "base/checked_math.h"

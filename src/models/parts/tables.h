@@ -1,7 +1,7 @@
 /*
- * Tables that a part computes from its weights once a model that only runs was used enough to pay
- * for them: for example the gates of every token, which are then looked up. They give the bits of
- * the direct computation, and are dropped when a weight changes.
+ * Tables that a part computes from its weights at inference, once it has processed enough tokens
+ * for them to pay off: for example the gates of every token, which are then looked up. Results have
+ * the bits of the direct computation. Tables are dropped when a weight changes.
  *
  *     if (!fv_tables_refresh(ctx, &part->tables, version, rows, drop_all, part)) return;
  *     if (part->tables.used >= tokens && fv_table_fits(w, tokens, 1)) ...
