@@ -149,11 +149,12 @@ static void row_indices(fv_dtype dtype)
     enum { OUTER = 2, ROWS = 5, COLS = 19, COUNT = 4 };
     const vec table = vec_random(dtype, OUTER * ROWS * COLS, -1, 1);
     const vec index = VEC_OF(FV_I64, 3, 0, 3, 4), out = vec_new(dtype, OUTER * COUNT * COLS);
-    fv_rows_index_args a = {.outer = OUTER, .count = COUNT, .rows = ROWS, .cols = COLS, .skip = -1};
+    fv_rows_index_args a = {
+        .outer = OUTER, .count = COUNT, .rows = ROWS, .cols = COLS, .padding_index = -1};
     CHECK(!kernel_run(FV_KERNEL_GATHER_ROWS, dtype, PTRS(out.data, table.data, index.data), &a));
     const vec sum = vec_copy(table);
-    a.skip = 0;
-    CHECK(!kernel_run(FV_KERNEL_SCATTER_ROWS, dtype, PTRS(sum.data, out.data, index.data), &a));
+    a.padding_index = 0;
+    CHECK(!kernel_run(FV_KERNEL_INDEX_ADD, dtype, PTRS(sum.data, out.data, index.data), &a));
     for (int64_t o = 0; o < OUTER; o++) {
         for (int64_t c = 0; c < COLS; c++) {
             for (int64_t i = 0; i < COUNT; i++)
@@ -168,7 +169,7 @@ static void row_indices(fv_dtype dtype)
     }
     const vec wrong = VEC_OF(FV_I64, 1, 5, -1, 2);
     fv_fault fault = {0};
-    a.skip = -1; /* means none: an index of -1 is still wrong */
+    a.padding_index = -1; /* means none: an index of -1 is still wrong */
     CHECK(kernel_run_fault(FV_KERNEL_GATHER_ROWS, dtype, PTRS(out.data, table.data, wrong.data), &a,
                            &fault));
     CHECK(fault.index == 5 && fault.bound == ROWS);
@@ -178,7 +179,7 @@ static void row_indices(fv_dtype dtype)
         CHECK_VALUE(out, 3 * COLS + c, vec_get(table, 2 * COLS + c));
     }
     const vec before = vec_copy(sum), only_wrong = VEC_OF(FV_I64, -1, 5, 6, 1e18);
-    CHECK(kernel_run(FV_KERNEL_SCATTER_ROWS, dtype, PTRS(sum.data, out.data, only_wrong.data), &a));
+    CHECK(kernel_run(FV_KERNEL_INDEX_ADD, dtype, PTRS(sum.data, out.data, only_wrong.data), &a));
     CHECK(vec_same_bits(sum, before));
 }
 
@@ -190,7 +191,8 @@ static void gathers_move_any_dtype(void)
     kernel_level(FV_SIMD_SCALAR);
     static const fv_dtype kinds[] = {FV_U8, FV_I32, FV_I64};
     const vec index = VEC_OF(FV_I64, 2, 9, 0);
-    const fv_rows_index_args rows = {.outer = 1, .count = 3, .rows = 3, .cols = 2, .skip = -1};
+    const fv_rows_index_args rows = {
+        .outer = 1, .count = 3, .rows = 3, .cols = 2, .padding_index = -1};
     const fv_gather_args axis = {.outer = 1, .size = 6, .count = 3, .inner = 1};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         const vec x = VEC_OF(kinds[k], 1, 2, 3, 4, 5, 6), out = vec_new(kinds[k], 6);
@@ -216,7 +218,7 @@ static void axis_indices(fv_dtype dtype)
     const vec out = vec_new(dtype, index.n), sum = vec_copy(in);
     const fv_gather_args a = {.outer = OUTER, .size = SIZE, .count = COUNT, .inner = INNER};
     CHECK(!kernel_run(FV_KERNEL_GATHER, dtype, PTRS(out.data, in.data, index.data), &a));
-    CHECK(!kernel_run(FV_KERNEL_SCATTER, dtype, PTRS(sum.data, out.data, index.data), &a));
+    CHECK(!kernel_run(FV_KERNEL_SCATTER_ADD, dtype, PTRS(sum.data, out.data, index.data), &a));
     double expected[OUTER * SIZE * INNER];
     for (int64_t i = 0; i < in.n; i++)
         expected[i] = vec_get(in, i);
@@ -233,7 +235,7 @@ static void axis_indices(fv_dtype dtype)
     CHECK(
         kernel_run_fault(FV_KERNEL_GATHER, dtype, PTRS(out.data, in.data, index.data), &a, &fault));
     CHECK(fault.index == SIZE && fault.bound == SIZE && vec_get(out, 5) == 0);
-    CHECK(kernel_run(FV_KERNEL_SCATTER, dtype, PTRS(sum.data, out.data, index.data), &a));
+    CHECK(kernel_run(FV_KERNEL_SCATTER_ADD, dtype, PTRS(sum.data, out.data, index.data), &a));
     const vec hot = vec_new(dtype, 6), classes = VEC_OF(FV_I64, 2, 3);
     const fv_one_hot_args h = {.count = 2, .classes = 3};
     CHECK(kernel_run(FV_KERNEL_ONE_HOT, dtype, PTRS(hot.data, classes.data), &h));

@@ -125,7 +125,7 @@ static void reduce_formulas(fv_dtype dtype)
         const int64_t n = count_of(a.red_rank, a.red_shape);
         const vec out = vec_new(dtype, outs), index = vec_new(FV_I64, outs);
         const vec g = vec_random(dtype, outs, -2, 2), dx = vec_new(dtype, X_N);
-        for (a.op = 0; a.op < FV_REDUCE_COUNT; a.op++) {
+        for (a.op = 0; a.op < FV_REDUCE_KINDS; a.op++) {
             const bool chosen = a.op == FV_REDUCE_MAX || a.op == FV_REDUCE_MIN;
             const bool arg = a.op == FV_REDUCE_ARGMAX || a.op == FV_REDUCE_ARGMIN;
             kernel_run(FV_KERNEL_REDUCE, dtype, PTRS(arg ? NULL : out.data, index.data, x.data),

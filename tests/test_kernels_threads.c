@@ -84,7 +84,7 @@ static void maps_and_reductions(fv_dtype dtype)
                         .alpha = 1};
     const vec few = vec_new(dtype, COLS), index = vec_new(FV_I64, COLS);
     const vec up = vec_random(dtype, COLS, -1, 1), where = vec_random(FV_I64, COLS, 0, ROWS);
-    for (r.op = 0; r.op < FV_REDUCE_COUNT; r.op++) {
+    for (r.op = 0; r.op < FV_REDUCE_KINDS; r.op++) {
         const bool chosen = r.op == FV_REDUCE_MAX || r.op == FV_REDUCE_MIN;
         THREADS(REDUCE, r, 2, few, index, x);
         THREADS(REDUCE_GRAD, r, 1, out, up, x, chosen ? where : up);
@@ -127,12 +127,12 @@ static void index_and_random(fv_dtype dtype)
     const vec table = vec_random(dtype, N, -1, 1), rows = vec_random(dtype, 900 * COLS, -1, 1);
     const vec index = vec_random(FV_I64, 900, 0, ROWS), each = vec_random(FV_I64, N, 0, ROWS);
     const vec out = vec_new(dtype, N);
-    const fv_rows_index_args a = {.outer = 1, .count = 900, .rows = ROWS, .cols = COLS, .skip = 4};
+    const fv_rows_index_args a = {.outer = 1, .count = 900, .rows = ROWS, .cols = COLS, .padding_index = 4};
     THREADS(GATHER_ROWS, a, 1, vec_copy(rows), table, index);
-    THREADS(SCATTER_ROWS, a, 1, table, rows, index);
+    THREADS(INDEX_ADD, a, 1, table, rows, index);
     const fv_gather_args b = {.outer = 1, .size = ROWS, .count = ROWS, .inner = COLS};
     THREADS(GATHER, b, 1, out, table, each);
-    THREADS(SCATTER, b, 1, table, rows, each);
+    THREADS(SCATTER_ADD, b, 1, table, rows, each);
     const fv_one_hot_args h = {.count = 900, .classes = ROWS};
     THREADS(ONE_HOT, h, 1, vec_new(dtype, 900 * ROWS), index);
     const fv_dropout_args d = {.rows = 3, .cols = N / 3, .key = 5, .p = 0.4};

@@ -274,7 +274,7 @@ static void reduce_both(const fv_reduce_args *shape, int64_t outputs, int64_t al
     for (int axis = 0; axis < a.red_rank; axis++)
         total *= a.red_shape[axis];
     const vec where = indices(outputs, total);
-    for (a.op = 0; a.op < FV_REDUCE_COUNT; a.op++) {
+    for (a.op = 0; a.op < FV_REDUCE_KINDS; a.op++) {
         CHECK_KERNEL(REDUCE, a, 2, out, where, x);
         CHECK_KERNEL(REDUCE, a, 1, out, none(), x);
         const bool chosen = a.op == FV_REDUCE_MAX || a.op == FV_REDUCE_MIN;
@@ -417,7 +417,7 @@ static void scatter_and_draw(int64_t n, bool special)
     const vec index = indices(count, rows + 1), out = results(2 * count * n); /* some faults */
     const vec kept = results(2 * rows * n);
     const fv_rows_index_args a = {2, count, rows, n, 1};
-    CHECK_KERNEL(SCATTER_ROWS, a, 1, table, in, index);
+    CHECK_KERNEL(INDEX_ADD, a, 1, table, in, index);
     CHECK_KERNEL(GATHER_ROWS, a, 1, out, table, index);
     for (int p = 0; p <= 10; p++) {
         const fv_dropout_args d = {2, rows * n, 0x123456789abcdefu, (uint64_t)p << 31, p * 0.1};

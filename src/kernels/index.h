@@ -9,20 +9,21 @@
 
 /*
  * GATHER_ROWS ptr: out (count, cols), table (rows, cols), index (count)
- * SCATTER_ROWS ptr: table (rows, cols), in (count, cols), index (count):
+ * INDEX_ADD ptr: table (rows, cols), in (count, cols), index (count):
  *   table[index[i]] += in[i] in ascending i for any number of threads (columns are divided).
- *   An index equal to `skip` is skipped without a fault (padding rows).
+ *   An index equal to `padding_index` is skipped without a fault (padding rows).
  * `outer` repeats this for contiguous outer blocks: table is (outer, rows, cols).
  */
 typedef struct fv_rows_index_args {
     int64_t outer, count, rows, cols;
-    int64_t skip; /* -1: none */
+    int64_t padding_index; /* -1: none */
 } fv_rows_index_args;
 
 /*
  * Along one axis, all contiguous: in (outer, size, inner), index (outer, count, inner).
  * GATHER ptr: out (outer, count, inner), in, index
- * SCATTER ptr: out (outer, size, inner), in (outer, count, inner), index: out += in, ascending.
+ * SCATTER_ADD ptr: out (outer, size, inner), in (outer, count, inner), index:
+ *   out += in, in ascending order along the axis.
  */
 typedef struct fv_gather_args {
     int64_t outer, size, count, inner;

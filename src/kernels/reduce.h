@@ -18,7 +18,7 @@ typedef enum fv_reduce {
     FV_REDUCE_ARGMIN,
     FV_REDUCE_LOGSUMEXP, /* max-shifted; all -inf gives -inf, any +inf gives +inf, NaN wins */
     FV_REDUCE_NORM,      /* sqrt of the sum of squares (lanes), no rescaling */
-    FV_REDUCE_COUNT
+    FV_REDUCE_KINDS
 } fv_reduce;
 
 typedef struct fv_reduce_args {
@@ -26,8 +26,12 @@ typedef struct fv_reduce_args {
     int out_rank, red_rank;
     int64_t out_shape[FV_MAX_RANK], out_stride[FV_MAX_RANK]; /* strides of the input */
     int64_t red_shape[FV_MAX_RANK], red_stride[FV_MAX_RANK];
-    double alpha;
+    double alpha; /* factor of SUM: 1/n for a mean */
 } fv_reduce_args;
+
+/* Positions in ptr, see below. */
+enum { FV_REDUCE_OUT, FV_REDUCE_INDEX, FV_REDUCE_IN };
+enum { FV_REDUCE_GRAD_DX, FV_REDUCE_GRAD_G, FV_REDUCE_GRAD_X, FV_REDUCE_GRAD_Y /* or index */ };
 
 /*
  * REDUCE ptr: out (real, contiguous), index (i64 or NULL), in.

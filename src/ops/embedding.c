@@ -68,7 +68,7 @@ static void forward(fv_op_run *run)
                                      .count = index->count,
                                      .rows = table->shape[0],
                                      .cols = table->shape[1],
-                                     .skip = -1};
+                                     .padding_index = -1};
     fv_launch(ctx, FV_KERNEL_GATHER_ROWS, table->dtype,
               (void *[]){run->out[0]->data, table->data, index->data}, &args, sizeof args);
     fv_save(run, 0, index);
@@ -88,8 +88,8 @@ static void backward(fv_op_back *back)
                                      .count = index->count,
                                      .rows = dtable->shape[0],
                                      .cols = dtable->shape[1],
-                                     .skip = params->padding};
-    fv_launch(ctx, FV_KERNEL_SCATTER_ROWS, dtable->dtype,
+                                     .padding_index = params->padding};
+    fv_launch(ctx, FV_KERNEL_INDEX_ADD, dtable->dtype,
               (void *[]){dtable->data, g->data, index->data}, &args, sizeof args);
     fv_back_commit(back, TABLE, dtable, accumulate);
 }

@@ -47,7 +47,7 @@ static void backward(fv_op_back *back)
     if (!accumulate) fv_fill(ctx, dx, 0.0);
     const fv_gather_args args = fv_axis_index_args(back->params, dx->rank, dx->shape, index);
     if (index->count > 0)
-        fv_launch(ctx, FV_KERNEL_SCATTER, dx->dtype, (void *[]){dx->data, g->data, index->data},
+        fv_launch(ctx, FV_KERNEL_SCATTER_ADD, dx->dtype, (void *[]){dx->data, g->data, index->data},
                   &args, sizeof args);
     fv_back_commit(back, X, dx, accumulate);
 }

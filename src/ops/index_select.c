@@ -35,7 +35,7 @@ static fv_rows_index_args args_of(const void *params, const fv_tensor *x, const 
                                 .count = index->count,
                                 .rows = x->shape[axis],
                                 .cols = fv_inner_count(x, axis),
-                                .skip = -1};
+                                .padding_index = -1};
 }
 
 static void forward(fv_op_run *run)
@@ -62,7 +62,7 @@ static void backward(fv_op_back *back)
     if (!accumulate) fv_fill(ctx, dx, 0.0);
     const fv_rows_index_args args = args_of(back->params, dx, index);
     if (g->count > 0)
-        fv_launch(ctx, FV_KERNEL_SCATTER_ROWS, dx->dtype,
+        fv_launch(ctx, FV_KERNEL_INDEX_ADD, dx->dtype,
                   (void *[]){dx->data, g->data, index->data}, &args, sizeof args);
     fv_back_commit(back, X, dx, accumulate);
 }

@@ -66,7 +66,7 @@ static void backward(fv_op_back *back)
                                  .count = index->shape[index->rank - 1],
                                  .inner = 1};
     if (g->count > 0)
-        fv_launch(ctx, FV_KERNEL_SCATTER, dx->dtype, (void *[]){dx->data, g->data, index->data},
+        fv_launch(ctx, FV_KERNEL_SCATTER_ADD, dx->dtype, (void *[]){dx->data, g->data, index->data},
                   &args, sizeof args);
     fv_back_commit(back, 0, dx, accumulate);
 }

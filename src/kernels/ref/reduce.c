@@ -150,7 +150,7 @@ static void reduce_tile(const reduction *d, int64_t o, const real *in, int64_t c
         extreme(d, in, count, true, value, where);
         indexed = true;
         break;
-    case FV_REDUCE_COUNT:
+    case FV_REDUCE_KINDS:
         return;
     }
     if (d->out) memcpy(d->out + o, value, (size_t)count * sizeof *value);
@@ -178,9 +178,9 @@ static void reduce(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_reduce_args *a = args;
     reduction d = {.args = a,
-                   .out = ptr[0],
-                   .index = ptr[1],
-                   .in = ptr[2],
+                   .out = ptr[FV_REDUCE_OUT],
+                   .index = ptr[FV_REDUCE_INDEX],
+                   .in = ptr[FV_REDUCE_IN],
                    .inner = 1,
                    .tile = 1,
                    .total = 1,
@@ -213,10 +213,12 @@ static real log_sum_exp_grad(real g, real x, real y)
 
 static void reduce_grad_row(const fv_walk *w, int64_t n, const int64_t *at)
 {
-    real *dx = (real *)w->ptr[0] + at[0];
-    const real *g = (const real *)w->ptr[1] + at[1];
-    const real *x = w->ptr[2] ? (const real *)w->ptr[2] + at[2] : NULL;
-    const real *y = w->ptr[3] ? (const real *)w->ptr[3] + at[3] : NULL;
+    real *dx = (real *)w->ptr[FV_REDUCE_GRAD_DX] + at[0];
+    const real *g = (const real *)w->ptr[FV_REDUCE_GRAD_G] + at[1];
+    const real *x =
+        w->ptr[FV_REDUCE_GRAD_X] ? (const real *)w->ptr[FV_REDUCE_GRAD_X] + at[2] : NULL;
+    const real *y =
+        w->ptr[FV_REDUCE_GRAD_Y] ? (const real *)w->ptr[FV_REDUCE_GRAD_Y] + at[3] : NULL;
     const int64_t sd = w->step[0], sg = w->step[1], sx = w->step[2], sy = w->step[3];
     const real alpha = (real)w->args->alpha;
     switch ((fv_reduce)w->args->op) {
@@ -303,7 +305,10 @@ static void reduce_grad(const fv_exec *exec, void *const *ptr, const void *args)
         outputs *= a->out_shape[axis];
     fv_walk_run(exec, &m, ptr, 4, a->op == FV_REDUCE_LOGSUMEXP ? 8 : 1, reduce_grad_row);
     if (a->op == FV_REDUCE_MAX || a->op == FV_REDUCE_MIN) {
-        const choice p = {.args = a, .dx = ptr[0], .g = ptr[1], .index = ptr[3]};
+        const choice p = {.args = a,
+                          .dx = ptr[FV_REDUCE_GRAD_DX],
+                          .g = ptr[FV_REDUCE_GRAD_G],
+                          .index = ptr[FV_REDUCE_GRAD_Y]};
         fv_exec_rows(exec, outputs, 16, place_range, &p);
     }
 }

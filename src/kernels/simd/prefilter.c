@@ -1,7 +1,7 @@
 /*
  * The argmax of a product with a candidate pre-filter (kernels/prefilter.h). Six rows of bytes are
- * multiplied by panels of 64 columns in registers. Each sum gives a score with an upper and a lower
- * bound; a column is discarded if its upper bound is below the largest lower bound so far. The
+ * multiplied by panels of 64 outputs in registers. Each sum gives a score with an upper and a lower
+ * bound; an output is discarded if its upper bound is below the largest lower bound so far. The
  * remaining candidates are computed in float at the end.
  */
 #include "kernels/prefilter.h"
@@ -19,22 +19,22 @@ enum {
     ROWS = FV_GEMM_TILE_ROWS,
     VECS = FV_PREFILTER_PANEL / FV_LANES,
     ITEM_ROWS = 4 * ROWS, /* rows for which a panel stays in L1 */
-    MAX_CANDIDATES = 64,  /* columns that may still hold the maximum */
-    BYTE_MAX = 127,
+    MAX_CANDIDATES = 64,  /* outputs that may still hold the maximum */
+    QUANT_MAX = 127,
 };
 
-/* Rounds bounds up by more than the error of their own sums. */
+/* Factor by which bounds are enlarged, to cover the rounding of their own computation. */
 #define MARGIN 1.001f
 
 /* The state of one row. */
 typedef struct row_state {
     float scale;        /* of its bytes */
-    int32_t correction; /* what FV_PREFILTER_ZERO adds to every sum */
+    int32_t correction; /* what FV_PREFILTER_ZERO_POINT adds to every sum */
     float by_norm, by_error;
     float best; /* the largest lower bound so far */
     int candidates;
     bool overflow; /* more than MAX_CANDIDATES candidates */
-    int32_t column[MAX_CANDIDATES];
+    int32_t output[MAX_CANDIDATES];
     float upper[MAX_CANDIDATES];
 } row_state;
 
@@ -47,18 +47,18 @@ typedef struct job {
     char *scratch; /* for all threads */
 } job;
 
-static int64_t row_bytes(const fv_prefilter *s) { return s->groups * FV_PREFILTER_STEP; }
+static int64_t row_bytes(const fv_prefilter *s) { return s->groups * FV_PREFILTER_GROUP; }
 
 static size_t thread_bytes(int64_t groups)
 {
-    const size_t rows = ITEM_ROWS * ((size_t)groups * FV_PREFILTER_STEP + sizeof(row_state));
+    const size_t rows = ITEM_ROWS * ((size_t)groups * FV_PREFILTER_GROUP + sizeof(row_state));
     return (rows + 63) / 64 * 64;
 }
 
 static size_t scratch_bytes(const void *args, int threads)
 {
     const fv_prefilter_args *a = args;
-    return (size_t)threads * thread_bytes((a->k + FV_PREFILTER_STEP - 1) / FV_PREFILTER_STEP);
+    return (size_t)threads * thread_bytes((a->k + FV_PREFILTER_GROUP - 1) / FV_PREFILTER_GROUP);
 }
 
 /* ---- quantization --------------------------------------------------------------------- */
@@ -69,14 +69,14 @@ static row_state quantize_row(const float *a, int64_t k, int64_t stride, int8_t 
     vf largest = v_zero();
     V_LOOP(k, 0, largest = v_max(largest, v_abs(v_load(a + i, count))));
     const float top = v_reduce_max(largest);
-    r.scale = top / BYTE_MAX;
-    const float inverse = top > 0 ? BYTE_MAX / top : 0;
+    r.scale = top / QUANT_MAX;
+    const float inverse = top > 0 ? QUANT_MAX / top : 0;
     double rounded_norm = 0, error_norm = 0, norm = 0;
     for (int64_t i = 0; i < k; i++) {
-        const float q = rintf(fminf(BYTE_MAX, fmaxf(-BYTE_MAX, a[i] * inverse)));
+        const float q = rintf(fminf(QUANT_MAX, fmaxf(-QUANT_MAX, a[i] * inverse)));
         const float rounded = q * r.scale, error = a[i] - rounded;
         to[i] = (int8_t)(int)q;
-        r.correction += (int32_t)q * FV_PREFILTER_ZERO;
+        r.correction += (int32_t)q * FV_PREFILTER_ZERO_POINT;
         rounded_norm += (double)(rounded * rounded);
         error_norm += (double)(error * error);
         norm += (double)(a[i] * a[i]);
@@ -97,14 +97,14 @@ static void drop_candidates(row_state *r)
     int left = 0;
     for (int i = 0; i < r->candidates; i++) {
         if (r->upper[i] < r->best) continue;
-        r->column[left] = r->column[i];
+        r->output[left] = r->output[i];
         r->upper[left++] = r->upper[i];
     }
     r->candidates = left;
 }
 
-/* Sixteen columns, some of which are candidates. */
-static void add_candidates(row_state *r, int64_t column, vf upper, vf lower)
+/* Sixteen outputs, some of which are candidates. */
+static void add_candidates(row_state *r, int64_t output, vf upper, vf lower)
 {
     float high[FV_LANES], low[FV_LANES];
     v_store(high, FV_LANES, upper);
@@ -118,24 +118,24 @@ static void add_candidates(row_state *r, int64_t column, vf upper, vf lower)
             r->overflow = true;
             return;
         }
-        r->column[r->candidates] = (int32_t)(column + i);
+        r->output[r->candidates] = (int32_t)(output + i);
         r->upper[r->candidates++] = high[i];
     }
 }
 
-V_INLINE void bound_columns(const fv_prefilter *s, row_state *r, int64_t column, __m512i sums)
+V_INLINE void bound_outputs(const fv_prefilter *s, row_state *r, int64_t output, __m512i sums)
 {
     const __m512i plain = _mm512_sub_epi32(sums, _mm512_set1_epi32(r->correction));
     const vf size = v_mul(_mm512_cvtepi32_ps(plain), v_set(r->scale));
-    const vf bias = v_load(s->bias + column, FV_LANES);
-    const vf score = v_fma(size, v_load(s->scale + column, FV_LANES), bias);
+    const vf bias = v_load(s->bias + output, FV_LANES);
+    const vf score = v_fma(size, v_load(s->scale + output, FV_LANES), bias);
     vf off = v_mul(v_abs(bias), v_set(0x1p-22f));
-    off = v_fma(v_set(r->by_norm), v_load(s->norm + column, FV_LANES), off);
-    off = v_fma(v_set(r->by_error), v_load(s->error + column, FV_LANES), off);
+    off = v_fma(v_set(r->by_norm), v_load(s->norm + output, FV_LANES), off);
+    off = v_fma(v_set(r->by_error), v_load(s->error + output, FV_LANES), off);
     const vf upper = v_add(score, off);
     /* "Not less" rather than "greater": NaN stays a candidate. */
     if (_mm512_cmp_ps_mask(upper, v_set(r->best), _CMP_NLT_UQ))
-        add_candidates(r, column, upper, v_sub(score, off));
+        add_candidates(r, output, upper, v_sub(score, off));
 }
 
 /* Six rows of bytes, `stride` apart, times one panel. */
@@ -143,7 +143,7 @@ static void multiply_panel(const fv_prefilter *s, int64_t panel, const int8_t *a
                            row_state *rows)
 {
     const unsigned char *w =
-        s->bytes + panel * s->groups * (int64_t)(FV_PREFILTER_PANEL * FV_PREFILTER_STEP);
+        s->bytes + panel * s->groups * (int64_t)(FV_PREFILTER_PANEL * FV_PREFILTER_GROUP);
     __m512i sum[ROWS][VECS];
     FV_UNROLL
     for (int r = 0; r < ROWS; r++) {
@@ -151,24 +151,24 @@ static void multiply_panel(const fv_prefilter *s, int64_t panel, const int8_t *a
         for (int v = 0; v < VECS; v++)
             sum[r][v] = _mm512_setzero_si512();
     }
-    for (int64_t g = 0; g < s->groups; g++, w += FV_PREFILTER_PANEL * FV_PREFILTER_STEP) {
-        __m512i column[VECS];
+    for (int64_t g = 0; g < s->groups; g++, w += FV_PREFILTER_PANEL * FV_PREFILTER_GROUP) {
+        __m512i weights[VECS];
         FV_UNROLL
         for (int v = 0; v < VECS; v++)
-            column[v] = _mm512_loadu_si512(w + v * FV_LANES * FV_PREFILTER_STEP);
+            weights[v] = _mm512_loadu_si512(w + v * FV_LANES * FV_PREFILTER_GROUP);
         FV_UNROLL
         for (int r = 0; r < ROWS; r++) {
             int32_t four;
-            memcpy(&four, a + r * stride + g * FV_PREFILTER_STEP, sizeof four);
+            memcpy(&four, a + r * stride + g * FV_PREFILTER_GROUP, sizeof four);
             const __m512i row = _mm512_set1_epi32(four);
             FV_UNROLL
             for (int v = 0; v < VECS; v++)
-                sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], column[v], row);
+                sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], weights[v], row);
         }
     }
     for (int r = 0; r < ROWS; r++)
         for (int v = 0; v < VECS; v++)
-            bound_columns(s, rows + r, panel * FV_PREFILTER_PANEL + v * FV_LANES, sum[r][v]);
+            bound_outputs(s, rows + r, panel * FV_PREFILTER_PANEL + v * FV_LANES, sum[r][v]);
 }
 
 /* The first maximum of the remaining candidates, computed as the float product does. */
@@ -179,17 +179,17 @@ static int64_t best_candidate(const job *j, const float *a, row_state *r)
     float largest = -INFINITY;
     if (r->overflow) return -1;
     drop_candidates(r);
-    for (int i = 0; i < r->candidates; i++) {  /* columns ascend */
-        if (r->column[i] >= j->args->n) break; /* padding passes if bounds are NaN */
-        const float *w = j->w + r->column[i] * k;
+    for (int i = 0; i < r->candidates; i++) {  /* outputs ascend */
+        if (r->output[i] >= j->args->n) break; /* padding passes if bounds are NaN */
+        const float *w = j->w + r->output[i] * k;
         float sum = 0;
         for (int64_t c = 0; c < k; c++)
             sum = fmaf(a[c], w[c], sum);
-        if (j->bias) sum += j->bias[r->column[i]];
-        if (isnan(sum)) return r->column[i];
+        if (j->bias) sum += j->bias[r->output[i]];
+        if (isnan(sum)) return r->output[i];
         if (best < 0 || sum > largest) {
             largest = sum;
-            best = r->column[i];
+            best = r->output[i];
         }
     }
     return best;
@@ -223,7 +223,7 @@ static void prefilter(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_prefilter_args *a = args;
     job j = {.args = a,
-             .prefilter = fv_prefilter_of(ptr[2], a->n, a->k),
+             .prefilter = fv_prefilter_view_of_bytes(ptr[2], a->n, a->k),
              .best = ptr[0],
              .a = ptr[1],
              .w = ptr[3],

@@ -7,7 +7,8 @@
 #include "kernels/simd/register.h"
 #include "kernels/simd/row_reduce.h"
 
-static void reference(fv_kernel_id id, const fv_exec *exec, void *const *ptr, const void *args)
+/* Builds a table of the reference kernels, because the context's table holds this file's. */
+static void run_reference(fv_kernel_id id, const fv_exec *exec, void *const *ptr, const void *args)
 {
     fv_kernel_table table;
     fv_ref_reduce_register_f32(&table);
@@ -16,7 +17,7 @@ static void reference(fv_kernel_id id, const fv_exec *exec, void *const *ptr, co
 
 typedef struct reduction {
     const fv_reduce_args *args;
-    void *const *ptr;
+    void *const *ptr;     /* see kernels/reduce.h */
     int64_t total;        /* elements reduced into one output */
     int64_t inner, tiles; /* columns: the innermost output axis, in tiles */
 } reduction;
@@ -30,7 +31,7 @@ static int64_t product(const int64_t *shape, int rank)
 }
 
 /* Whether the reduced axes are one contiguous run of memory. */
-static bool reduces_runs(const fv_reduce_args *a)
+static bool reduced_axes_are_contiguous(const fv_reduce_args *a)
 {
     int64_t step = 1;
     for (int axis = a->red_rank - 1; axis >= 0; axis--) {
@@ -65,14 +66,14 @@ static int64_t find_first(const float *x, int64_t n, float value)
 }
 
 /* The extreme value and its first index. Zeros of either sign count as equal. */
-static float extreme(const float *x, int64_t n, bool least, int64_t *where)
+static float extreme(const float *x, int64_t n, bool minimum, int64_t *where)
 {
-    const vf worst = v_set(least ? INFINITY : -INFINITY);
+    const vf worst = v_set(minimum ? INFINITY : -INFINITY);
     vf best = worst;
     vm nan = vm_none();
     V_LOOP(n, 0, const vf v = v_keep(count, v_load(x + i, count), worst);
-           nan = vm_or(nan, v_nan(v)); best = least ? v_min(v, best) : v_max(v, best));
-    float value = least ? v_reduce_min(best) : v_reduce_max(best);
+           nan = vm_or(nan, v_nan(v)); best = minimum ? v_min(v, best) : v_max(v, best));
+    float value = minimum ? v_reduce_min(best) : v_reduce_max(best);
     if (vm_bits(nan)) value = NAN;
     *where = find_first(x, n, value);
     if (*where == n) {
@@ -84,8 +85,8 @@ static float extreme(const float *x, int64_t n, bool least, int64_t *where)
 
 static void reduce_row(const reduction *d, const float *x, int64_t o)
 {
-    float *out = d->ptr[0], value = 0;
-    int64_t *index = d->ptr[1], where = -1;
+    float *out = d->ptr[FV_REDUCE_OUT], value = 0;
+    int64_t *index = d->ptr[FV_REDUCE_INDEX], where = -1;
     const int64_t n = d->total;
     switch ((fv_reduce)d->args->op) {
     case FV_REDUCE_SUM:
@@ -107,7 +108,7 @@ static void reduce_row(const reduction *d, const float *x, int64_t o)
     case FV_REDUCE_ARGMIN:
         value = extreme(x, n, true, &where);
         break;
-    case FV_REDUCE_COUNT:
+    case FV_REDUCE_KINDS:
         return;
     }
     if (out) out[o] = value;
@@ -119,14 +120,18 @@ static void rows_range(const void *arg, int64_t begin, int64_t end, int thread)
     (void)thread;
     const reduction *d = arg;
     for (int64_t o = begin; o < end; o++)
-        reduce_row(d, (const float *)d->ptr[2] + output_offset(d->args, d->args->out_rank, o), o);
+        reduce_row(
+            d, (const float *)d->ptr[FV_REDUCE_IN] + output_offset(d->args, d->args->out_rank, o),
+            o);
 }
 
 /* ---- columns ---------------------------------------------------------------------- */
 
 enum { TILE_VECS = 4, TILE = TILE_VECS * FV_LANES, AHEAD = 32 };
 
-/* Lane sums of the `width` outputs of a tile: element r of each is a row of the tile. */
+/* Reduces `width` adjacent outputs at once. Reduced element r of all of them is one row of memory;
+ * it is added to accumulator r % FV_LANES, so that the sum has the order of the reference. V_LOOP
+ * (simd.h) declares i and count. */
 static void columns_tile(const reduction *d, const float *x, int64_t width, float *out)
 {
     const fv_reduce_args *a = d->args;
@@ -169,9 +174,9 @@ static void columns_range(const void *arg, int64_t begin, int64_t end, int threa
     for (int64_t item = begin; item < end; item++) {
         const int64_t row = item / d->tiles, start = item % d->tiles * TILE;
         const int64_t offset = output_offset(d->args, d->args->out_rank - 1, row) + start;
-        columns_tile(d, (const float *)d->ptr[2] + offset,
+        columns_tile(d, (const float *)d->ptr[FV_REDUCE_IN] + offset,
                      d->inner - start < TILE ? d->inner - start : TILE,
-                     (float *)d->ptr[0] + row * d->inner + start);
+                     (float *)d->ptr[FV_REDUCE_OUT] + row * d->inner + start);
     }
 }
 
@@ -181,7 +186,7 @@ static void reduce(const fv_exec *exec, void *const *ptr, const void *args)
     reduction d = {.args = a, .ptr = ptr, .total = product(a->red_shape, a->red_rank)};
     const int last = a->out_rank - 1;
     const bool sums = a->op == FV_REDUCE_SUM || a->op == FV_REDUCE_NORM;
-    if (reduces_runs(a)) {
+    if (reduced_axes_are_contiguous(a)) {
         fv_exec_rows(exec, product(a->out_shape, a->out_rank), d.total + FV_LANES, rows_range, &d);
     } else if (sums && last >= 0 && a->out_stride[last] == 1) {
         d.inner = a->out_shape[last];
@@ -189,7 +194,7 @@ static void reduce(const fv_exec *exec, void *const *ptr, const void *args)
         fv_exec_rows(exec, product(a->out_shape, last) * d.tiles, TILE * (d.total + FV_LANES),
                      columns_range, &d);
     } else {
-        reference(FV_KERNEL_REDUCE, exec, ptr, args);
+        run_reference(FV_KERNEL_REDUCE, exec, ptr, args);
     }
 }
 
@@ -202,18 +207,19 @@ static void rows_grad_range(const void *arg, int64_t begin, int64_t end, int thr
     const int64_t n = d->total;
     for (int64_t o = begin; o < end; o++) {
         const int64_t offset = output_offset(d->args, d->args->out_rank, o);
-        float *dx = (float *)d->ptr[0] + offset;
-        const float *x = d->ptr[2] ? (const float *)d->ptr[2] + offset : NULL;
-        const vf g = v_set(((const float *)d->ptr[1])[o]);
+        float *dx = (float *)d->ptr[FV_REDUCE_GRAD_DX] + offset;
+        const float *x =
+            d->ptr[FV_REDUCE_GRAD_X] ? (const float *)d->ptr[FV_REDUCE_GRAD_X] + offset : NULL;
+        const vf g = v_set(((const float *)d->ptr[FV_REDUCE_GRAD_G])[o]);
         if (d->args->op == FV_REDUCE_SUM) {
             const vf all = v_mul(v_set((float)d->args->alpha), g);
             V_LOOP(n, 0, v_store(dx + i, count, all));
             continue;
         }
-        const float value = ((const float *)d->ptr[3])[o];
+        const float value = ((const float *)d->ptr[FV_REDUCE_GRAD_Y])[o];
         const vf y = v_set(value);
         if (value == (d->args->op == FV_REDUCE_NORM ? 0.0f : -INFINITY))
-            V_LOOP(n, 0, v_store(dx + i, count, v_zero())); /* no gradient */
+            V_LOOP(n, 0, v_store(dx + i, count, v_zero())); /* the norm is 0, or every x is -inf */
         else if (d->args->op == FV_REDUCE_NORM)
             V_LOOP(n, 0, v_store(dx + i, count, v_mul(g, v_div(v_load(x + i, count), y))));
         else
@@ -224,9 +230,9 @@ static void rows_grad_range(const void *arg, int64_t begin, int64_t end, int thr
 static void reduce_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_reduce_args *a = args;
-    const bool chosen = a->op == FV_REDUCE_MAX || a->op == FV_REDUCE_MIN;
-    if (chosen || !reduces_runs(a)) {
-        reference(FV_KERNEL_REDUCE_GRAD, exec, ptr, args);
+    const bool picks_one_element = a->op == FV_REDUCE_MAX || a->op == FV_REDUCE_MIN;
+    if (picks_one_element || !reduced_axes_are_contiguous(a)) {
+        run_reference(FV_KERNEL_REDUCE_GRAD, exec, ptr, args);
         return;
     }
     const reduction d = {.args = a, .ptr = ptr, .total = product(a->red_shape, a->red_rank)};
