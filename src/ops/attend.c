@@ -1,5 +1,7 @@
 /*
- * o = softmax(scores) v over the visible keys, streamed; see fovea/attention_kernels.h.
+ * o = softmax(scores) v over the visible keys; see fovea/attention_kernels.h. It is streamed:
+ * computed block by block over the keys with an online softmax, as in FlashAttention; the n_q x n_k
+ * matrix is never stored.
  *
  * With P the weights and upstream gradients do (of o) and dlse (of the log-sum-exp):
  *     o_i = sum_j P_ij v_j              =>  dv_j = sum_i P_ij do_i,   dP_ij = do_i . v_j
@@ -15,7 +17,8 @@ static const int gradient_inputs[] = {Q, K, V, BIAS, W};
 enum { GRADIENTS = sizeof gradient_inputs / sizeof *gradient_inputs };
 enum { SAVED_O = INPUTS, SAVED_LSE };
 
-/* Sizes and strides are the tensors', the score follows from which of them are given. */
+/* Sizes and strides are taken from the tensors. Which tensors are given decides the score: w means
+ * additive, no q and k means bias only. */
 typedef struct attend_params {
     fv_attention_rule rule;
     uint64_t dropout_key;
@@ -43,10 +46,10 @@ static fv_status check_dtypes(fv_op_run *run)
     if (!run->in[V] || !fv_attn_is_half(run->in[V]->dtype)) FV_TRY(fv_need_real(run, V));
     for (int i = Q; i <= K; i++)
         if (run->in[i]) FV_TRY(fv_need_dtype(run, i, run->in[V]->dtype));
-    static const int beside[] = {BIAS, SLOPES, W};
+    static const int score_inputs[] = {BIAS, SLOPES, W};
     for (int k = 0; k < 3; k++)
-        if (run->in[beside[k]])
-            FV_TRY(fv_need_dtype(run, beside[k], fv_attend_score_dtype(run->in[V]->dtype)));
+        if (run->in[score_inputs[k]])
+            FV_TRY(fv_need_dtype(run, score_inputs[k], fv_attend_score_dtype(run->in[V]->dtype)));
     if (run->in[VISIBLE]) FV_TRY(fv_need_dtype(run, VISIBLE, FV_U8));
     if (run->in[BLOCKS]) FV_TRY(fv_need_dtype(run, BLOCKS, FV_U8));
     static const int counts[] = {KEY_LENGTHS, Q_BEGIN, K_BEGIN};
@@ -89,7 +92,9 @@ static fv_status check_qkv_shapes(fv_op_run *run)
     if (k->shape[0] != v->shape[0] || k->shape[1] != v->shape[1] || k->shape[2] != v->shape[2])
         return fv_op_mismatch(run, K, V, "differ in batch, heads or keys");
     if (k->shape[1] < 1 || q->shape[1] % k->shape[1] != 0)
-        return fv_op_mismatch(run, Q, K, "have heads that do not divide");
+        return fv_op_mismatch(
+            run, Q, K,
+            "differ in heads: those of q are not a multiple of those of k");
     return FV_OK;
 }
 
@@ -107,10 +112,10 @@ static fv_status infer(fv_op_run *run)
                            "a setting is out of range (widths %lld and %lld, at most %d)",
                            (long long)a.d, (long long)a.d_v, (int)FV_ATTN_MAX_WIDTH);
     FV_TRY(fv_attend_check_extra(run, &a));
-    const int64_t rows = run->in[V]->shape[0];
-    fv_spec_set(run, 0, a.dtype, 4, (int64_t[]){rows, a.heads, a.n_q, a.d_v});
+    const int64_t batch = run->in[V]->shape[0]; /* 1 with varlen documents: a.batch counts those */
+    fv_spec_set(run, 0, a.dtype, 4, (int64_t[]){batch, a.heads, a.n_q, a.d_v});
     fv_spec_set(run, 1, fv_attend_score_dtype(run->in[V]->dtype), 3,
-                (int64_t[]){rows, a.heads, a.n_q});
+                (int64_t[]){batch, a.heads, a.n_q});
     return FV_OK;
 }
 
@@ -143,6 +148,8 @@ static void forward(fv_op_run *run)
     fv_ctx *ctx = run->ctx;
     const attend_params *params = run->params;
     fv_tensor *in[INPUTS];
+    /* q, k, v: contiguous rows are enough. visible is read with its strides. All others are made
+     * contiguous. */
     for (int i = 0; i < INPUTS; i++)
         in[i] = run->in[i] && i <= V         ? fv_attend_dense_rows(ctx, run->in[i])
                 : run->in[i] && i != VISIBLE ? fv_contiguous_raw(ctx, run->in[i])
@@ -174,17 +181,18 @@ static fv_tensor *gradient_of(fv_op_back *back, int i, bool zeroed)
     return t;
 }
 
-/* Where the gradients of k and v have begun already, in tensors of their own, they are added to. */
+/* If other ops have already started the gradients of both k and v, the kernel adds to them in place
+ * (adds_to_keys). */
 static bool add_to_keys(fv_op_back *back, fv_tensor **grad)
 {
-    bool held[2] = {false, false};
+    bool has_gradient[2] = {false, false};
     const fv_dtype dtype = back->saved[V]->dtype;
     if (back->saved[K] == back->saved[V] || fv_attn_is_half(dtype)) return false;
     for (int i = K; i <= V; i++)
-        if (fv_back_wants(back, i)) grad[i] = fv_back_dest(back, i, &held[i - K]);
-    if (held[0] && held[1]) return true;
+        if (fv_back_wants(back, i)) grad[i] = fv_back_dest(back, i, &has_gradient[i - K]);
+    if (has_gradient[0] && has_gradient[1]) return true;
     for (int i = K; i <= V; i++)
-        if (held[i - K]) grad[i] = NULL;
+        if (has_gradient[i - K]) grad[i] = NULL;
     return false;
 }
 
@@ -224,100 +232,112 @@ static void backward(fv_op_back *back)
     }
 }
 
-/* ---- proof ------------------------------------------------------------------------ */
+/* ---- test cases ------------------------------------------------------------------- */
 
 #define RULE(...)   (&(const attend_params){.rule = {.left = -1, .right = -1, __VA_ARGS__}})
 #define WINDOW(...) (&(const attend_params){.rule = {.right = -1, __VA_ARGS__}})
-
-#define NONE_2 FV_IN_NONE, FV_IN_NONE
-#define NONE_4 NONE_2, NONE_2
-#define NONE_6 NONE_4, NONE_2
-#define NONE_8 NONE_6, NONE_2
 
 static const fv_op_case cases[] = {
     {.name = "plain",
      .params = RULE(.scale = 0),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 5, 3),
-            NONE_8}},
+     .in = {[Q] = FV_IN(NORMAL, 2, 2, 3, 4),
+            [K] = FV_IN(NORMAL, 2, 2, 5, 4),
+            [V] = FV_IN(NORMAL, 2, 2, 5, 3)}},
     {.name = "grouped heads, bias, causal from the end",
      .params = RULE(.scale = 0.7, .causal = FV_CAUSAL_BOTTOM_RIGHT),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 1, 4, 3, 2), FV_IN(NORMAL, 1, 2, 4, 2), FV_IN(NORMAL, 1, 2, 4, 2),
-            FV_IN(NORMAL, 4, 3, 4), NONE_6, FV_IN_NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 1, 4, 3, 2),
+            [K] = FV_IN(NORMAL, 1, 2, 4, 2),
+            [V] = FV_IN(NORMAL, 1, 2, 4, 2),
+            [BIAS] = FV_IN(NORMAL, 4, 3, 4)}},
     {.name = "window, prefix, shared bias row, slopes",
      .params = WINDOW(.left = 2, .scale = 1.1, .causal = FV_CAUSAL_TOP_LEFT, .prefix = 1),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 2, 1, 5, 3),
-            FV_IN(NORMAL, 2, 1, 5, 3),
-            FV_IN(NORMAL, 2, 1, 5, 1),
-            FV_IN(NORMAL, 1, 5),
-            NONE_2,
-            {.gen = FV_GEN_POSITIVE, .rank = 1, .shape = {1}, .constant = true},
-            NONE_4}},
+     .in = {[Q] = FV_IN(NORMAL, 2, 1, 5, 3),
+            [K] = FV_IN(NORMAL, 2, 1, 5, 3),
+            [V] = FV_IN(NORMAL, 2, 1, 5, 1),
+            [BIAS] = FV_IN(NORMAL, 1, 5),
+            [SLOPES] = {.gen = FV_GEN_POSITIVE, .rank = 1, .shape = {1}, .constant = true}}},
     {.name = "pattern, lengths, soft cap, dropout",
      .params =
          &(const attend_params){
              .rule = {.left = -1, .right = -1, .scale = 1.5, .soft_cap = 2.0, .dropout = 0.3},
              .dropout_key = 77},
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 2, 2, 3, 2), FV_IN(NORMAL, 2, 2, 6, 2), FV_IN(NORMAL, 2, 2, 6, 2),
-            FV_IN_NONE, FV_IN(MASK, 2, 1, 3, 6), FV_INDEX(7, 2), NONE_4, FV_IN_NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 2, 2, 3, 2),
+            [K] = FV_IN(NORMAL, 2, 2, 6, 2),
+            [V] = FV_IN(NORMAL, 2, 2, 6, 2),
+            [VISIBLE] = FV_IN(MASK, 2, 1, 3, 6),
+            [KEY_LENGTHS] = FV_INDEX(7, 2)}},
     {.name = "queries before every key",
      .params = RULE(.scale = 1.0, .causal = FV_CAUSAL_TOP_LEFT, .q_offset = -2),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 1, 1, 4, 2), FV_IN(NORMAL, 1, 1, 3, 2), FV_IN(NORMAL, 1, 1, 3, 2),
-            NONE_8}},
+     .in = {[Q] = FV_IN(NORMAL, 1, 1, 4, 2),
+            [K] = FV_IN(NORMAL, 1, 1, 3, 2),
+            [V] = FV_IN(NORMAL, 1, 1, 3, 2)}},
     {.name = "additive",
      .params = RULE(.scale = 1.2),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 5, 3), NONE_4,
-            FV_IN(NORMAL, 2, 4), NONE_2, FV_IN_NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 2, 2, 3, 4),
+            [K] = FV_IN(NORMAL, 2, 2, 5, 4),
+            [V] = FV_IN(NORMAL, 2, 2, 5, 3),
+            [W] = FV_IN(NORMAL, 2, 4)}},
     {.name = "additive, one query, lengths",
      .params = RULE(.scale = 0.8),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 3, 2, 1, 4), FV_IN(NORMAL, 3, 2, 5, 4), FV_IN(NORMAL, 3, 2, 5, 3), NONE_2,
-            FV_INDEX(6, 3), FV_IN_NONE, FV_IN(NORMAL, 2, 4), NONE_2, FV_IN_NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 3, 2, 1, 4),
+            [K] = FV_IN(NORMAL, 3, 2, 5, 4),
+            [V] = FV_IN(NORMAL, 3, 2, 5, 3),
+            [KEY_LENGTHS] = FV_INDEX(6, 3),
+            [W] = FV_IN(NORMAL, 2, 4)}},
     {.name = "additive, grouped heads, bias, pattern, soft cap",
      .params = RULE(.causal = FV_CAUSAL_BOTTOM_RIGHT, .soft_cap = 1.5),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 1, 2, 4, 3), FV_IN(NORMAL, 1, 1, 5, 3), FV_IN(NORMAL, 1, 1, 5, 2),
-            FV_IN(NORMAL, 2, 4, 5), FV_IN(MASK, 4, 5), NONE_2, FV_IN(NORMAL, 2, 3), NONE_2,
-            FV_IN_NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 1, 2, 4, 3),
+            [K] = FV_IN(NORMAL, 1, 1, 5, 3),
+            [V] = FV_IN(NORMAL, 1, 1, 5, 2),
+            [BIAS] = FV_IN(NORMAL, 2, 4, 5),
+            [VISIBLE] = FV_IN(MASK, 4, 5),
+            [W] = FV_IN(NORMAL, 2, 3)}},
     {.name = "no score but the bias",
      .params = RULE(.scale = 0),
      .n_in = INPUTS,
-     .in = {NONE_2, FV_IN(NORMAL, 2, 1, 5, 3), FV_IN(NORMAL, 2, 2, 4, 5), FV_IN_NONE,
-            FV_INDEX(6, 2), NONE_4, FV_IN_NONE}},
+     .in = {[V] = FV_IN(NORMAL, 2, 1, 5, 3),
+            [BIAS] = FV_IN(NORMAL, 2, 2, 4, 5),
+            [KEY_LENGTHS] = FV_INDEX(6, 2)}},
     {.name = "varlen documents, causal from the end, slopes",
      .params = RULE(.scale = 0.9, .causal = FV_CAUSAL_BOTTOM_RIGHT, .q_offset = 1),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 1, 2, 7, 3),
-            FV_IN(NORMAL, 1, 1, 9, 3),
-            FV_IN(NORMAL, 1, 1, 9, 2),
-            NONE_2,
-            FV_IN_NONE,
-            {.gen = FV_GEN_POSITIVE, .rank = 1, .shape = {2}, .constant = true},
-            FV_IN_NONE,
-            FV_OFFSETS(7, 4),
-            FV_OFFSETS(9, 4),
-            FV_IN_NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 1, 2, 7, 3),
+            [K] = FV_IN(NORMAL, 1, 1, 9, 3),
+            [V] = FV_IN(NORMAL, 1, 1, 9, 2),
+            [SLOPES] = {.gen = FV_GEN_POSITIVE, .rank = 1, .shape = {2}, .constant = true},
+            [Q_BEGIN] = FV_OFFSETS(7, 4),
+            [K_BEGIN] = FV_OFFSETS(9, 4)}},
     {.name = "varlen documents, additive",
      .params = &(const attend_params){.rule = {.left = -1, .right = -1, .dropout = 0.2},
                                       .dropout_key = 5},
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 1, 2, 6, 3), FV_IN(NORMAL, 1, 2, 7, 3), FV_IN(NORMAL, 1, 2, 7, 2), NONE_4,
-            FV_IN(NORMAL, 2, 3), FV_OFFSETS(6, 3), FV_OFFSETS(7, 3), FV_IN_NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 1, 2, 6, 3),
+            [K] = FV_IN(NORMAL, 1, 2, 7, 3),
+            [V] = FV_IN(NORMAL, 1, 2, 7, 2),
+            [W] = FV_IN(NORMAL, 2, 3),
+            [Q_BEGIN] = FV_OFFSETS(6, 3),
+            [K_BEGIN] = FV_OFFSETS(7, 3)}},
     {.name = "block mask",
      .params = RULE(.scale = 0.8, .block_q = 2, .block_k = 16),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 1, 2, 4, 2), FV_IN(NORMAL, 1, 1, 32, 2), FV_IN(NORMAL, 1, 1, 32, 1),
-            NONE_6, FV_IN_NONE, FV_IN(MASK, 2, 2, 2)}},
+     .in = {[Q] = FV_IN(NORMAL, 1, 2, 4, 2),
+            [K] = FV_IN(NORMAL, 1, 1, 32, 2),
+            [V] = FV_IN(NORMAL, 1, 1, 32, 1),
+            [BLOCKS] = FV_IN(MASK, 2, 2, 2)}},
     {.name = "no keys",
      .params = RULE(.scale = 1.0),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 1, 2, 3, 2), FV_IN(NORMAL, 1, 2, 0, 2), FV_IN(NORMAL, 1, 2, 0, 2),
-            NONE_8}},
+     .in = {[Q] = FV_IN(NORMAL, 1, 2, 3, 2),
+            [K] = FV_IN(NORMAL, 1, 2, 0, 2),
+            [V] = FV_IN(NORMAL, 1, 2, 0, 2)}},
 };
 
 const fv_op_desc fv_op_attend = {

@@ -56,7 +56,7 @@ static fv_status check_qkv_shapes(fv_op_run *run)
     if (q->shape[0] != k->shape[0] || q->shape[3] != k->shape[3])
         return fv_op_mismatch(run, Q, K, "differ in batch or width");
     if (k->shape[1] < 1 || q->shape[1] % k->shape[1] != 0)
-        return fv_op_mismatch(run, Q, K, "have heads that do not divide");
+        return fv_op_mismatch(run, Q, K, "differ in heads: those of q are not a multiple of those of k");
     for (int axis = 0; axis < 3; axis++)
         if (q->shape[axis] != lse->shape[axis])
             return fv_op_mismatch(run, Q, LSE, "differ in batch, heads or queries");
@@ -252,34 +252,42 @@ fv_attention_summary fv_attention_summarise(fv_ctx *ctx, const fv_attention_save
         .head_distance = fv_div(ctx, fv_sum(ctx, out[1], 1, (int[]){2}, false), count)};
 }
 
-/* ---- proof ------------------------------------------------------------------------ */
+/* ---- test cases ------------------------------------------------------------------- */
 
 #define SETTINGS(many, ...)                                                                        \
     (&(const weights_params){.top = (many), .rule = {.left = -1, .right = -1, __VA_ARGS__}})
-#define NONE FV_IN_NONE
 
 /* The log-sum-exps are any numbers: then weights are, too. */
 static const fv_op_case cases[] = {
     {.name = "plain",
      .params = SETTINGS(2, .scale = 0),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 2, 2, 3, 4), FV_IN(NORMAL, 2, 2, 5, 4), FV_IN(NORMAL, 2, 2, 3), NONE,
-            NONE, NONE, NONE, NONE, NONE, NONE, NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 2, 2, 3, 4),
+            [K] = FV_IN(NORMAL, 2, 2, 5, 4),
+            [LSE] = FV_IN(NORMAL, 2, 2, 3)}},
     {.name = "grouped heads, bias, pattern, causal from the end, soft cap",
      .params = SETTINGS(3, .scale = 0.7, .causal = FV_CAUSAL_BOTTOM_RIGHT, .soft_cap = 2),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 1, 4, 3, 2), FV_IN(NORMAL, 1, 2, 4, 2), FV_IN(NORMAL, 1, 4, 3),
-            FV_IN(NORMAL, 4, 3, 4), FV_IN(MASK, 3, 4), NONE, NONE, NONE, NONE, NONE, NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 1, 4, 3, 2),
+            [K] = FV_IN(NORMAL, 1, 2, 4, 2),
+            [LSE] = FV_IN(NORMAL, 1, 4, 3),
+            [BIAS] = FV_IN(NORMAL, 4, 3, 4),
+            [VISIBLE] = FV_IN(MASK, 3, 4)}},
     {.name = "lengths, more than there are",
      .params = SETTINGS(9, .scale = 1.5),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 2, 1, 3, 2), FV_IN(NORMAL, 2, 1, 6, 2), FV_IN(NORMAL, 2, 1, 3), NONE,
-            NONE, FV_INDEX(7, 2), NONE, NONE, NONE, NONE, NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 2, 1, 3, 2),
+            [K] = FV_IN(NORMAL, 2, 1, 6, 2),
+            [LSE] = FV_IN(NORMAL, 2, 1, 3),
+            [KEY_LENGTHS] = FV_INDEX(7, 2)}},
     {.name = "varlen documents, causal from the end",
      .params = SETTINGS(2, .scale = 0.9, .causal = FV_CAUSAL_BOTTOM_RIGHT),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 1, 2, 7, 3), FV_IN(NORMAL, 1, 1, 9, 3), FV_IN(NORMAL, 1, 2, 7), NONE,
-            NONE, NONE, NONE, NONE, FV_OFFSETS(7, 4), FV_OFFSETS(9, 4), NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 1, 2, 7, 3),
+            [K] = FV_IN(NORMAL, 1, 1, 9, 3),
+            [LSE] = FV_IN(NORMAL, 1, 2, 7),
+            [Q_BEGIN] = FV_OFFSETS(7, 4),
+            [K_BEGIN] = FV_OFFSETS(9, 4)}},
     {.name = "a region of the map, causal from the end",
      .params =
          &(const weights_params){
@@ -288,13 +296,15 @@ static const fv_op_case cases[] = {
              .region = {1, 2, 1, 2, 2, 3},
              .rule = {.left = -1, .right = -1, .scale = 0.8, .causal = FV_CAUSAL_BOTTOM_RIGHT}},
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 2, 4, 4, 3), FV_IN(NORMAL, 2, 2, 6, 3), FV_IN(NORMAL, 2, 4, 4), NONE,
-            NONE, NONE, NONE, NONE, NONE, NONE, NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 2, 4, 4, 3),
+            [K] = FV_IN(NORMAL, 2, 2, 6, 3),
+            [LSE] = FV_IN(NORMAL, 2, 4, 4)}},
     {.name = "no keys",
      .params = SETTINGS(1, .scale = 1.0),
      .n_in = INPUTS,
-     .in = {FV_IN(NORMAL, 1, 2, 3, 2), FV_IN(NORMAL, 1, 2, 0, 2), FV_IN(NORMAL, 1, 2, 3), NONE,
-            NONE, NONE, NONE, NONE, NONE, NONE, NONE}},
+     .in = {[Q] = FV_IN(NORMAL, 1, 2, 3, 2),
+            [K] = FV_IN(NORMAL, 1, 2, 0, 2),
+            [LSE] = FV_IN(NORMAL, 1, 2, 3)}},
 };
 
 #define DESCRIPTOR(ID, word, results, text)                                                        \

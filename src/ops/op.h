@@ -65,6 +65,7 @@ typedef struct fv_op_back {
 /* ---- inputs for the checks -------------------------------------------------------- */
 
 typedef enum fv_gen {
+    FV_GEN_NONE, /* an optional input left out (NULL); so are inputs that a case does not list */
     FV_GEN_NORMAL,
     FV_GEN_POSITIVE, /* 0.5 .. 2.5 */
     FV_GEN_UNIT,     /* 0.1 .. 0.9 */
@@ -73,8 +74,7 @@ typedef enum fv_gen {
     FV_GEN_INDEX,    /* i64 in [0, bound), not differentiated */
     FV_GEN_OFFSETS,  /* i64 ascending from 0 to bound, not differentiated */
     FV_GEN_LENGTHS,  /* i64 >= 1, descending, summing to bound, not differentiated */
-    FV_GEN_MASK,     /* u8 of 0 and 1, not differentiated */
-    FV_GEN_NONE      /* an optional input left out (NULL) */
+    FV_GEN_MASK      /* u8 of 0 and 1, not differentiated */
 } fv_gen;
 
 typedef struct fv_case_input {
@@ -167,8 +167,8 @@ struct fv_op_desc {
     /* Why results may differ between SIMD levels; NULL: they have equal bits. (They never differ
      * between threads, batches, layouts or devices.) */
     const char *simd_levels_differ;
-    unsigned
-        packed_only_inputs; /* bit i: input i may be a packed-only weight (ops/linear_pack.c) */
+    /* Bit i: input i may be a packed-only weight (ops/linear_pack.c). */
+    unsigned packed_only_inputs;
     const fv_op_case *cases;
     int n_cases;
 };

@@ -71,7 +71,7 @@ static double special_value(uint64_t key, int64_t i, double x)
 bool op_case_differentiates(const fv_op_case *c, int i)
 {
     const fv_case_input *in = &c->in[i];
-    return in->gen <= FV_GEN_APART && !in->constant;
+    return in->gen != FV_GEN_NONE && in->gen <= FV_GEN_APART && !in->constant;
 }
 
 static void stretched_shape(const fv_case_input *in, int stretch, int64_t *shape)
