@@ -122,20 +122,20 @@ typedef struct fv_relative {
 
 /* Rows of the tables below; 0 if the settings are out of range. */
 FV_API int64_t fv_relative_rows(const fv_relative *r);
-/* i64 [n_q, n_k]: the row for query i, at position p = first + i, and key j. */
-FV_API fv_tensor *fv_relative_index(fv_ctx *ctx, const fv_relative *r, int64_t first, int64_t n_q,
-                                    int64_t n_k);
+/* i64 [n_q, n_k]: the row for query i, at position p = q_offset + i, and key j. */
+FV_API fv_tensor *fv_relative_index(fv_ctx *ctx, const fv_relative *r, int64_t q_offset,
+                                    int64_t n_q, int64_t n_k);
 /* table [rows, heads] -> [heads, n_q, n_k]: a number per head and distance, as a bias. */
 FV_API fv_tensor *fv_relative_bias(fv_ctx *ctx, fv_tensor *table, const fv_relative *r,
-                                   int64_t first, int64_t n_q, int64_t n_k);
+                                   int64_t q_offset, int64_t n_q, int64_t n_k);
 /* Shaw et al. 2018: q_i . a_r(i,j) with table [rows, d] -> [batch, heads, n_q, n_k]; times the
  * score's own scale it is a bias. q [batch, heads, n_q, d]. */
 FV_API fv_tensor *fv_relative_key_scores(fv_ctx *ctx, fv_tensor *q, fv_tensor *table,
-                                         const fv_relative *r, int64_t first, int64_t n_k);
+                                         const fv_relative *r, int64_t q_offset, int64_t n_k);
 /* and sum_j w_ij a_r(i,j) with table [rows, d_v] -> [batch, heads, n_q, d_v], to be added to the
  * context. weights [batch, heads, n_q, n_k]. */
 FV_API fv_tensor *fv_relative_value_sums(fv_ctx *ctx, fv_tensor *weights, fv_tensor *table,
-                                         const fv_relative *r, int64_t first);
+                                         const fv_relative *r, int64_t q_offset);
 
 /* ---- linear bias ------------------------------------------------------------------- */
 

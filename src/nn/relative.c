@@ -7,13 +7,14 @@
 
 int64_t fv_relative_rows(const fv_relative *r)
 {
-    const int64_t most = (int64_t)1 << 40;
+    const int64_t limit = (int64_t)1 << 40;
     switch (r->kind) {
     case FV_RELATIVE_CLIPPED:
-        return r->max_distance >= 0 && r->max_distance < most ? 2 * r->max_distance + 1 : 0;
+        return r->max_distance >= 0 && r->max_distance < limit ? 2 * r->max_distance + 1 : 0;
     case FV_RELATIVE_T5: {
         const int64_t exact = r->buckets / (r->bidirectional ? 4 : 2);
-        return exact >= 1 && r->buckets < most && r->max_distance > exact && r->max_distance < most
+        return exact >= 1 && r->buckets < limit && r->max_distance > exact &&
+                       r->max_distance < limit
                    ? r->buckets
                    : 0;
     }
@@ -30,7 +31,7 @@ static int64_t clipped_row(const fv_relative *r, int64_t distance)
 }
 
 /* In float, because the models that were trained with it computed it so: in double a few distances
- * would fall into the bucket next door. */
+ * would fall into a neighbouring bucket. */
 static int64_t t5_row(const fv_relative *r, int64_t distance)
 {
     int64_t row = 0, buckets = r->buckets;
@@ -49,7 +50,7 @@ static int64_t t5_row(const fv_relative *r, int64_t distance)
     return row + (far < buckets - 1 ? far : buckets - 1);
 }
 
-fv_tensor *fv_relative_index(fv_ctx *ctx, const fv_relative *r, int64_t first, int64_t n_q,
+fv_tensor *fv_relative_index(fv_ctx *ctx, const fv_relative *r, int64_t q_offset, int64_t n_q,
                              int64_t n_k)
 {
     const int64_t shape[2] = {n_q, n_k};
@@ -60,8 +61,8 @@ fv_tensor *fv_relative_index(fv_ctx *ctx, const fv_relative *r, int64_t first, i
     int64_t *x = fv_host_alloc(ctx, FV_I64, 2, shape);
     for (int64_t i = 0; x && i < n_q; i++)
         for (int64_t j = 0; j < n_k; j++)
-            x[i * n_k + j] = r->kind == FV_RELATIVE_T5 ? t5_row(r, j - (first + i))
-                                                       : clipped_row(r, j - (first + i));
+            x[i * n_k + j] = r->kind == FV_RELATIVE_T5 ? t5_row(r, j - (q_offset + i))
+                                                       : clipped_row(r, j - (q_offset + i));
     return fv_host_tensor(ctx, FV_I64, x, 2, shape, FV_I64);
 }
 
@@ -76,20 +77,21 @@ static fv_status check_table(fv_ctx *ctx, const fv_relative *r, const fv_tensor 
                      fv_shape_text(text, table->rank, table->shape), (long long)rows);
 }
 
-fv_tensor *fv_relative_bias(fv_ctx *ctx, fv_tensor *table, const fv_relative *r, int64_t first,
+fv_tensor *fv_relative_bias(fv_ctx *ctx, fv_tensor *table, const fv_relative *r, int64_t q_offset,
                             int64_t n_q, int64_t n_k)
 {
     if (check_table(ctx, r, table) != FV_OK) return ctx->invalid;
-    fv_tensor *index = fv_relative_index(ctx, r, first, n_q, n_k);
+    fv_tensor *index = fv_relative_index(ctx, r, q_offset, n_q, n_k);
     return fv_permute(ctx, fv_embedding(ctx, table, index, -1), (int[]){2, 0, 1});
 }
 
-/* The index of pairs, repeated for every batch and head of `like` [batch, heads, n_q, ...]. */
-static fv_tensor *index_for(fv_ctx *ctx, const fv_relative *r, const fv_tensor *like, int64_t first,
-                            int64_t n_k)
+/* The table row of each (query, key) pair, repeated for every batch and head of `shape_of` [batch,
+ * heads, n_q, ...]. */
+static fv_tensor *broadcast_index(fv_ctx *ctx, const fv_relative *r, const fv_tensor *shape_of,
+                                  int64_t q_offset, int64_t n_k)
 {
-    const int64_t shape[4] = {like->shape[0], like->shape[1], like->shape[2], n_k};
-    return fv_broadcast(ctx, fv_relative_index(ctx, r, first, shape[2], n_k), 4, shape);
+    const int64_t shape[4] = {shape_of->shape[0], shape_of->shape[1], shape_of->shape[2], n_k};
+    return fv_broadcast(ctx, fv_relative_index(ctx, r, q_offset, shape[2], n_k), 4, shape);
 }
 
 static fv_status check_rank(fv_ctx *ctx, const fv_tensor *t)
@@ -100,22 +102,23 @@ static fv_status check_rank(fv_ctx *ctx, const fv_tensor *t)
 }
 
 fv_tensor *fv_relative_key_scores(fv_ctx *ctx, fv_tensor *q, fv_tensor *table, const fv_relative *r,
-                                  int64_t first, int64_t n_k)
+                                  int64_t q_offset, int64_t n_k)
 {
     if (check_table(ctx, r, table) != FV_OK || check_rank(ctx, q) != FV_OK) return ctx->invalid;
-    fv_tensor *products = fv_linear(ctx, q, table, NULL); /* with every row */
-    return fv_gather(ctx, products, index_for(ctx, r, q, first, n_k), -1);
+    fv_tensor *products = fv_linear(ctx, q, table, NULL); /* of q with every table row */
+    return fv_gather(ctx, products, broadcast_index(ctx, r, q, q_offset, n_k), -1);
 }
 
 fv_tensor *fv_relative_value_sums(fv_ctx *ctx, fv_tensor *weights, fv_tensor *table,
-                                  const fv_relative *r, int64_t first)
+                                  const fv_relative *r, int64_t q_offset)
 {
     if (check_table(ctx, r, table) != FV_OK || check_rank(ctx, weights) != FV_OK)
         return ctx->invalid;
     const int64_t shape[4] = {weights->shape[0], weights->shape[1], weights->shape[2],
                               table->shape[0]};
-    /* What each row of the table gets, summed over the keys that read it. */
-    fv_tensor *none = fv_zeros(ctx, weights->dtype, 4, shape);
-    fv_tensor *index = index_for(ctx, r, weights, first, weights->shape[3]);
-    return fv_matmul(ctx, fv_scatter_add(ctx, none, index, weights, -1), table);
+    /* Sums the weights of all keys that use the same table row, so that one product with the table
+     * is enough. */
+    fv_tensor *zeros = fv_zeros(ctx, weights->dtype, 4, shape);
+    fv_tensor *index = broadcast_index(ctx, r, weights, q_offset, weights->shape[3]);
+    return fv_matmul(ctx, fv_scatter_add(ctx, zeros, index, weights, -1), table);
 }
