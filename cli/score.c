@@ -134,7 +134,7 @@ static int add_scorer(session *s, fv_text_metric_kind metric, int word_order)
     cfg.beta = (int)cli_int(call, "beta");
     cfg.whitespace = cli_flag(call, "whitespace");
     cfg.eps_smoothing = cli_flag(call, "eps-smoothing");
-    cfg.samples = (int)cli_int(call, "bootstrap");
+    cfg.bootstrap_samples = (int)cli_int(call, "bootstrap");
     cfg.seed = (uint64_t)cli_int(call, "seed");
     fv_status status = fv_text_metric_create(s->ctx, &cfg, &s->scorers[s->scorer_count]);
     if (status != FV_OK) return cli_library_error("score", s->ctx, status);
@@ -160,7 +160,8 @@ static void print_text(const fv_text_metric_result *score, const char *lead, int
 {
     printf("%s%s|%s = %.*f", lead, score->name, score->signature, width, score->score);
     if (score->mean > 0)
-        printf(" (\xce\xbc = %.*f \xc2\xb1 %.*f)", width, score->mean, width, score->interval);
+        printf(" (\xce\xbc = %.*f \xc2\xb1 %.*f)", width, score->mean, width,
+               score->interval_half_width);
     for (int n = 0; n < score->order; n++)
         printf("%s%.1f", n ? "/" : " ", score->precision[n]);
     if (score->order)
@@ -182,7 +183,7 @@ static void print_json(const fv_text_metric_result *score, int64_t segment, bool
     cli_json_text(&j, "signature", score->signature);
     if (sampled) {
         cli_json_exact(&j, "confidence_mean", score->mean);
-        cli_json_exact(&j, "confidence_var", score->interval);
+        cli_json_exact(&j, "confidence_var", score->interval_half_width);
     }
     if (score->order) {
         cli_json_exact(&j, "bp", score->brevity_penalty);

@@ -180,12 +180,12 @@ static void intervals(void)
                 add_pair(scorer, (size_t)((uint64_t)draw[i % 4] * SOME >> 32));
             }
             CHECK_OK(ctx, fv_text_metric_compute(scorer, &one));
-            CHECK(one.mean == 0 && one.interval == 0);
+            CHECK(one.mean == 0 && one.interval_half_width == 0);
             sum += scores[s] = one.score;
             fv_text_metric_destroy(&scorer);
         }
         qsort(scores, SAMPLES, sizeof scores[0], by_value);
-        cfg.samples = SAMPLES;
+        cfg.bootstrap_samples = SAMPLES;
         cfg.seed = 77;
         fv_text_metric *scorer = NULL;
         fv_text_metric_result all = {.struct_size = sizeof all};
@@ -194,8 +194,8 @@ static void intervals(void)
             add_pair(scorer, i);
         CHECK_OK(ctx, fv_text_metric_compute(scorer, &all));
         CHECK_NEAR(all.mean, sum / SAMPLES, 1e-9);
-        CHECK_NEAR(all.interval, 0.5 * (scores[SAMPLES - 6] - scores[5]), 1e-9);
-        CHECK(all.interval > 0);
+        CHECK_NEAR(all.interval_half_width, 0.5 * (scores[SAMPLES - 6] - scores[5]), 1e-9);
+        CHECK(all.interval_half_width > 0);
         CHECK(strstr(all.signature, "nrefs:1|bs:200|seed:77|case:mixed|") == all.signature);
         fv_text_metric_destroy(&scorer);
     }
@@ -216,7 +216,7 @@ static void bad_configurations(void)
         if (i == 4) cfg.char_order = 0;
         if (i == 5) cfg.word_order = -1;
         if (i == 6) cfg.smooth_value = NAN;
-        if (i == 7) cfg.samples = -1;
+        if (i == 7) cfg.bootstrap_samples = -1;
         CHECK_EQ(fv_text_metric_create(ctx, &cfg, &scorer), FV_ERR_ARGUMENT);
         CHECK(scorer == NULL);
     }

@@ -26,9 +26,9 @@
  * word n-grams (0; 2 in chrF++); recall weighs beta times as much as precision. With several
  * references, each segment uses the one that scores best.
  *
- * Confidence intervals come from bootstrap resampling: `samples` times, n of the n segments are
- * drawn with replacement and scored. Draw i of sample s is word i % 4 of Philox 4x32-10 at (row s,
- * block i / 4) with a key from (seed, 0, 0), times n, divided by 2^32.
+ * Confidence intervals come from bootstrap resampling: `bootstrap_samples` times, n of the n
+ * segments are drawn with replacement and scored. Draw i of sample s is word i % 4 of Philox
+ * 4x32-10 at (row s, block i / 4) with a key from (seed, 0, 0), times n, divided by 2^32.
  *
  * A metric belongs to its context and must not be shared between threads.
  */
@@ -77,7 +77,7 @@ typedef struct fv_text_metric_config {
     bool whitespace;    /* keep white space in character n-grams */
     bool eps_smoothing; /* average F-scores instead of precisions and recalls */
     /* confidence intervals */
-    int samples; /* 0 or 1: none */
+    int bootstrap_samples; /* 0 or 1: none */
     uint64_t seed;
 } fv_text_metric_config;
 
@@ -86,11 +86,11 @@ FV_API void fv_text_metric_config_init(fv_text_metric_config *cfg, size_t struct
                                        fv_text_metric_kind metric);
 
 typedef struct fv_text_metric_result {
-    size_t struct_size; /* set by the caller */
-    char name[32];      /* "BLEU", "chrF2", "chrF2++" */
-    double score;       /* 0 to 100 */
-    double mean;        /* of the resampled scores; 0 without resampling */
-    double interval;    /* half the width of the 95 % confidence interval */
+    size_t struct_size;         /* set by the caller */
+    char name[32];              /* "BLEU", "chrF2", "chrF2++" */
+    double score;               /* 0 to 100 */
+    double mean;                /* of the resampled scores; 0 without resampling */
+    double interval_half_width; /* of the 95 % confidence interval */
     char signature[256];
     /* BLEU only */
     int order;

@@ -6,7 +6,10 @@
 
 #include "text/text_metric.h"
 
-static size_t width(const fv_text_metric_config *cfg) { return 2 + 2 * (size_t)cfg->order; }
+static size_t stats_per_segment(const fv_text_metric_config *cfg)
+{
+    return 2 + 2 * (size_t)cfg->order;
+}
 
 /* Counts the n-grams of one text; *length is its length in tokens. */
 static fv_status count_text(fv_text_metric *metric, fv_ngram_side side, fv_string text,
@@ -52,7 +55,7 @@ static fv_status count(fv_text_metric *metric, fv_string hypothesis, const fv_st
         int64_t distance = llabs(other - length), best = llabs(nearest - length);
         if (i == 0 || distance < best || (distance == best && other < nearest)) nearest = other;
     }
-    memset(row, 0, width(&metric->cfg) * sizeof *row);
+    memset(row, 0, stats_per_segment(&metric->cfg) * sizeof *row);
     row[0] = length;
     row[1] = nearest;
     for (size_t i = 0; i < g->count; i++) {
@@ -139,4 +142,4 @@ static void describe(const fv_text_metric_config *cfg, char *signature, size_t s
     snprintf(name, name_bytes, "BLEU");
 }
 
-const fv_text_metric_ops fv_text_metric_bleu = {width, count, compute, describe};
+const fv_text_metric_ops fv_text_metric_bleu = {stats_per_segment, count, compute, describe};

@@ -148,7 +148,7 @@ static size_t pass_dash(const char *in, size_t left, char *out, size_t *used)
 static fv_status tokenize_13a(fv_text_metric *metric, const char *text, size_t bytes)
 {
     static const pass_fn passes[] = {pass_symbols, pass_stop_after, pass_stop_before, pass_dash};
-    fv_text *from = &metric->tokens, *to = &metric->spare;
+    fv_text *from = &metric->tokens, *to = &metric->scratch_text;
     from->bytes = 0;
     FV_TRY(fv_text_append(metric->ctx, from, " ", 1));
     FV_TRY(fv_text_append(metric->ctx, from, text, bytes));

@@ -1,9 +1,10 @@
-/* GPT-2's byte alphabet, and word characters. */
+/* GPT-2's byte alphabet, and the word characters of regular expressions. */
 #include "text/tokenizer_pipeline.h"
 
 /* Bytes that are printable in Latin-1 map to themselves, the others in order to U+0100 and up. */
 static bool is_printable(unsigned byte)
 {
+    /* 173 is the soft hyphen */
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
 }
 
@@ -29,8 +30,9 @@ bool fv_is_word_char(uint32_t code)
         return (code >= '0' && code <= '9') || (code >= 'a' && code <= 'z') ||
                (code >= 'A' && code <= 'Z') || code == '_';
     fv_category c = fv_unicode_category(code);
+    /* letters, marks, decimal and letter numbers (the enum is alphabetical) */
     if ((c >= FV_CATEGORY_LL && c <= FV_CATEGORY_NL) || c == FV_CATEGORY_PC) return true;
-    /* \w also matches circled and squared letters, and joiners. */
+    /* Rust's \w (Alphabetic, Join_Control) also matches circled and squared letters and joiners. */
     return (code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F149) ||
            (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189) ||
            code == 0x200C || code == 0x200D;

@@ -5,7 +5,10 @@
 #include "text/text_metric.h"
 
 static int orders(const fv_text_metric_config *cfg) { return cfg->char_order + cfg->word_order; }
-static size_t width(const fv_text_metric_config *cfg) { return 3 * (size_t)orders(cfg); }
+static size_t stats_per_segment(const fv_text_metric_config *cfg)
+{
+    return 3 * (size_t)orders(cfg);
+}
 
 /* ---- counting -------------------------------------------------------------------- */
 
@@ -124,7 +127,7 @@ static fv_status count(fv_text_metric *metric, fv_string hypothesis, const fv_st
     double best = -1;
     FV_TRY(count_text(metric, FV_NGRAM_HYPOTHESIS, hypothesis));
     for (size_t i = 0; i < n; i++) {
-        int64_t stats[FV_TEXT_METRIC_WIDTH] = {0};
+        int64_t stats[FV_TEXT_METRIC_MAX_STATS] = {0};
         FV_TRY(count_text(metric, FV_NGRAM_REFERENCE, references[i]));
         collect(&metric->chars, stats);
         collect(&metric->words, stats + 3 * (size_t)cfg->char_order);
@@ -134,7 +137,7 @@ static fv_status count(fv_text_metric *metric, fv_string hypothesis, const fv_st
         double score = compute(cfg, stats, NULL);
         if (score > best) {
             best = score;
-            memcpy(row, stats, width(cfg) * sizeof *row);
+            memcpy(row, stats, stats_per_segment(cfg) * sizeof *row);
         }
     }
     return FV_OK;
@@ -149,4 +152,4 @@ static void describe(const fv_text_metric_config *cfg, char *signature, size_t s
     snprintf(name, name_bytes, "chrF%d%.*s", cfg->beta, cfg->word_order, "++++++++");
 }
 
-const fv_text_metric_ops fv_text_metric_chrf = {width, count, compute, describe};
+const fv_text_metric_ops fv_text_metric_chrf = {stats_per_segment, count, compute, describe};

@@ -1,3 +1,5 @@
+/* BLEU and chrF over segments: each segment becomes one row of integer statistics; a score is
+ * computed from the sum of rows. */
 #include "fovea/text_metric.h"
 
 #include <stdio.h>
@@ -23,7 +25,7 @@ void fv_text_metric_config_init(fv_text_metric_config *cfg, size_t struct_size,
     fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
-static const fv_text_metric_ops *kind_of(const fv_text_metric *metric)
+static const fv_text_metric_ops *ops_of(const fv_text_metric *metric)
 {
     return metric->cfg.kind == FV_TEXT_METRIC_BLEU ? &fv_text_metric_bleu : &fv_text_metric_chrf;
 }
@@ -44,23 +46,23 @@ static fv_status check_config(fv_ctx *ctx, const fv_text_metric_config *c)
                  "metric: beta is %d, expected 0 to 1000", c->beta);
     FV_RETURN_IF(!(c->smooth_value <= 1e6), ctx, FV_ERR_ARGUMENT,
                  "metric: smoothing value out of range, expected at most 1e6");
-    FV_RETURN_IF(c->samples < 0 || c->samples > 10000000, ctx, FV_ERR_ARGUMENT,
-                 "metric: samples is %d, expected 0 to 10,000,000", c->samples);
+    FV_RETURN_IF(c->bootstrap_samples < 0 || c->bootstrap_samples > 10000000, ctx, FV_ERR_ARGUMENT,
+                 "metric: bootstrap_samples is %d, expected 0 to 10,000,000", c->bootstrap_samples);
     return FV_OK;
 }
 
 fv_status fv_text_metric_create(fv_ctx *ctx, const fv_text_metric_config *cfg, fv_text_metric **out)
 {
-    fv_text_metric_config own;
-    fv_text_metric_config_init(&own, sizeof own, FV_TEXT_METRIC_BLEU);
-    FV_RETURN_IF(!fv_config_copy(&own, sizeof own, cfg), ctx, FV_ERR_ARGUMENT,
+    fv_text_metric_config full;
+    fv_text_metric_config_init(&full, sizeof full, FV_TEXT_METRIC_BLEU);
+    FV_RETURN_IF(!fv_config_copy(&full, sizeof full, cfg), ctx, FV_ERR_ARGUMENT,
                  "metric: the config is not initialised");
-    FV_TRY(check_config(ctx, &own));
+    FV_TRY(check_config(ctx, &full));
     fv_text_metric *metric = fv_mem_zalloc(&ctx->mem, sizeof *metric);
     FV_RETURN_IF(!metric, ctx, FV_ERR_MEMORY, "metric: out of memory");
     metric->ctx = ctx;
-    metric->cfg = own;
-    metric->width = kind_of(metric)->width(&own);
+    metric->cfg = full;
+    metric->stats_per_segment = ops_of(metric)->stats_per_segment(&full);
     fv_ngrams_init(&metric->chars, ctx);
     fv_ngrams_init(&metric->words, ctx);
     fv_codepoints_init(&metric->codepoints, ctx);
@@ -78,9 +80,9 @@ void fv_text_metric_destroy(fv_text_metric **metric)
     fv_codepoints_free(&s->codepoints);
     fv_text_free(s->ctx, &s->lowered);
     fv_text_free(s->ctx, &s->tokens);
-    fv_text_free(s->ctx, &s->spare);
+    fv_text_free(s->ctx, &s->scratch_text);
     fv_mem_free(mem, s->symbols.items, s->symbols.room * sizeof *s->symbols.items);
-    fv_mem_free(mem, s->rows, s->row_room * sizeof *s->rows);
+    fv_mem_free(mem, s->stats, s->stats_capacity * sizeof *s->stats);
     fv_mem_free(mem, s, sizeof *s);
     *metric = NULL;
 }
@@ -107,10 +109,10 @@ static fv_status lower_all(fv_text_metric *metric, fv_string *texts, size_t coun
     for (size_t i = 0; i < count; i++) {
         FV_TRY(fv_codepoints_decode(&metric->codepoints, texts[i].text, texts[i].bytes));
         FV_TRY(fv_codepoints_lower(&metric->codepoints, true));
-        FV_TRY(fv_codepoints_encode(&metric->codepoints, &metric->spare));
-        texts[i].bytes = metric->spare.bytes;
-        FV_TRY(
-            fv_text_append(metric->ctx, &metric->lowered, metric->spare.data, metric->spare.bytes));
+        FV_TRY(fv_codepoints_encode(&metric->codepoints, &metric->scratch_text));
+        texts[i].bytes = metric->scratch_text.bytes;
+        FV_TRY(fv_text_append(metric->ctx, &metric->lowered, metric->scratch_text.data,
+                              metric->scratch_text.bytes));
     }
     const char *at = metric->lowered.data;
     for (size_t i = 0; i < count; i++) {
@@ -125,14 +127,14 @@ static fv_status count_segment(fv_text_metric *metric, fv_string *texts, size_t 
     for (size_t i = 0; i <= references; i++)
         FV_TRY(check_text(metric, texts[i]));
     if (metric->cfg.lowercase) FV_TRY(lower_all(metric, texts, references + 1));
-    size_t used = metric->segments * metric->width;
-    int64_t *rows = fv_mem_grow(&metric->ctx->mem, metric->rows, &metric->row_room,
-                                used + metric->width, sizeof *rows);
-    FV_RETURN_IF(!rows, metric->ctx, FV_ERR_MEMORY, "metric: out of memory");
-    metric->rows = rows;
+    size_t used = metric->segments * metric->stats_per_segment;
+    int64_t *stats = fv_mem_grow(&metric->ctx->mem, metric->stats, &metric->stats_capacity,
+                                 used + metric->stats_per_segment, sizeof *stats);
+    FV_RETURN_IF(!stats, metric->ctx, FV_ERR_MEMORY, "metric: out of memory");
+    metric->stats = stats;
     fv_ngrams_clear(&metric->chars);
     fv_ngrams_clear(&metric->words);
-    return kind_of(metric)->count(metric, texts[0], texts + 1, references, rows + used);
+    return ops_of(metric)->count(metric, texts[0], texts + 1, references, stats + used);
 }
 
 fv_status fv_text_metric_add(fv_text_metric *metric, fv_string hypothesis,
@@ -169,39 +171,43 @@ static int compare(const void *scores, uint32_t a, uint32_t b)
 static fv_status summarize(fv_ctx *ctx, const double *scores, size_t n, fv_text_metric_result *out)
 {
     const size_t bytes = n * sizeof(uint32_t);
-    uint32_t *order = fv_mem_alloc(&ctx->mem, bytes), *spare = fv_mem_alloc(&ctx->mem, bytes);
-    if (order && spare) {
+    uint32_t *ranking = fv_mem_alloc(&ctx->mem, bytes),
+             *argsort_scratch = fv_mem_alloc(&ctx->mem, bytes);
+    if (ranking && argsort_scratch) {
         double sum = 0;
-        fv_argsort(scores, n, compare, order, spare);
+        fv_argsort(scores, n, compare, ranking, argsort_scratch);
         for (size_t i = 0; i < n; i++)
             sum += scores[i];
         out->mean = sum / (double)n;
-        out->interval = 0.5 * (scores[order[n - n / 40 - 1]] - scores[order[n / 40]]);
+        out->interval_half_width =
+            0.5 * (scores[ranking[n - n / 40 - 1]] - scores[ranking[n / 40]]);
     }
-    bool done = order && spare;
-    fv_mem_free(&ctx->mem, order, bytes);
-    fv_mem_free(&ctx->mem, spare, bytes);
+    bool done = ranking && argsort_scratch;
+    fv_mem_free(&ctx->mem, ranking, bytes);
+    fv_mem_free(&ctx->mem, argsort_scratch, bytes);
     return done ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "metric: out of memory");
 }
 
-static fv_status resample(fv_text_metric *metric, fv_text_metric_result *out)
+/* Scores n segments drawn with replacement, `bootstrap_samples` times. */
+static fv_status bootstrap(fv_text_metric *metric, fv_text_metric_result *out)
 {
-    const size_t samples = (size_t)metric->cfg.samples, n = metric->segments;
+    const size_t samples = (size_t)metric->cfg.bootstrap_samples, n = metric->segments;
     const uint64_t key = fv_rng_key(metric->cfg.seed, 0, 0);
     fv_ctx *ctx = metric->ctx;
     FV_RETURN_IF(n > UINT32_MAX, ctx, FV_ERR_LIMIT, "metric: more than 2^32 segments");
     double *scores = fv_mem_alloc(&ctx->mem, samples * sizeof *scores);
     FV_RETURN_IF(!scores, ctx, FV_ERR_MEMORY, "metric: out of memory");
     for (size_t s = 0; s < samples && !fv_cancelled(ctx); s++) {
-        int64_t row[FV_TEXT_METRIC_WIDTH] = {0};
+        int64_t sum[FV_TEXT_METRIC_MAX_STATS] = {0};
         uint32_t draw[4] = {0};
         for (size_t i = 0; i < n; i++) {
             if (i % 4 == 0) fv_rng_draw(key, s, i / 4, draw);
-            const int64_t *one = metric->rows + ((uint64_t)draw[i % 4] * n >> 32) * metric->width;
-            for (size_t k = 0; k < metric->width; k++)
-                row[k] += one[k];
+            const int64_t *drawn =
+                metric->stats + ((uint64_t)draw[i % 4] * n >> 32) * metric->stats_per_segment;
+            for (size_t k = 0; k < metric->stats_per_segment; k++)
+                sum[k] += drawn[k];
         }
-        scores[s] = kind_of(metric)->compute(&metric->cfg, row, NULL);
+        scores[s] = ops_of(metric)->compute(&metric->cfg, sum, NULL);
     }
     fv_status s = fv_cancelled(ctx) ? fv_fail(ctx, FV_ERR_CANCELLED, "metric: cancelled")
                                     : summarize(ctx, scores, samples, out);
@@ -212,39 +218,41 @@ static fv_status resample(fv_text_metric *metric, fv_text_metric_result *out)
 static void write_signature(const fv_text_metric *metric, bool sampled, fv_text_metric_result *out)
 {
     char description[128], references[24] = "var", sampling[64] = "";
-    kind_of(metric)->describe(&metric->cfg, description, sizeof description, out->name,
-                              sizeof out->name);
+    ops_of(metric)->describe(&metric->cfg, description, sizeof description, out->name,
+                             sizeof out->name);
     if (!metric->references_vary)
         snprintf(references, sizeof references, "%zu", metric->references);
     if (sampled)
-        snprintf(sampling, sizeof sampling, "bs:%d|seed:%llu|", metric->cfg.samples,
+        snprintf(sampling, sizeof sampling, "bs:%d|seed:%llu|", metric->cfg.bootstrap_samples,
                  (unsigned long long)metric->cfg.seed);
     snprintf(out->signature, sizeof out->signature, "nrefs:%s|%s%s|version:fovea-%s", references,
              sampling, description, FV_VERSION);
 }
 
 /* Copies the fields that the caller's version of the struct has, except its size. */
-static void hand_out(const fv_text_metric_result *score, fv_text_metric_result *out)
+static void copy_result(const fv_text_metric_result *score, fv_text_metric_result *out)
 {
-    size_t theirs = out->struct_size, bytes = theirs < sizeof *score ? theirs : sizeof *score;
-    if (bytes <= sizeof theirs) return;
-    memcpy((char *)out + sizeof theirs, (const char *)score + sizeof theirs, bytes - sizeof theirs);
+    size_t caller_size = out->struct_size,
+           bytes = caller_size < sizeof *score ? caller_size : sizeof *score;
+    if (bytes <= sizeof caller_size) return;
+    memcpy((char *)out + sizeof caller_size, (const char *)score + sizeof caller_size,
+           bytes - sizeof caller_size);
 }
 
 fv_status fv_text_metric_compute(fv_text_metric *metric, fv_text_metric_result *out)
 {
     fv_text_metric_result score = {0};
-    int64_t row[FV_TEXT_METRIC_WIDTH] = {0};
-    const bool sampled = metric->cfg.samples > 1;
+    int64_t sum[FV_TEXT_METRIC_MAX_STATS] = {0};
+    const bool sampled = metric->cfg.bootstrap_samples > 1;
     FV_RETURN_IF(metric->segments == 0, metric->ctx, FV_ERR_STATE,
                  "metric: no segments were added");
     for (size_t i = 0; i < metric->segments; i++)
-        for (size_t k = 0; k < metric->width; k++)
-            row[k] += metric->rows[i * metric->width + k];
-    score.score = kind_of(metric)->compute(&metric->cfg, row, &score);
-    if (sampled) FV_TRY(resample(metric, &score));
+        for (size_t k = 0; k < metric->stats_per_segment; k++)
+            sum[k] += metric->stats[i * metric->stats_per_segment + k];
+    score.score = ops_of(metric)->compute(&metric->cfg, sum, &score);
+    if (sampled) FV_TRY(bootstrap(metric, &score));
     write_signature(metric, sampled, &score);
-    hand_out(&score, out);
+    copy_result(&score, out);
     return FV_OK;
 }
 
@@ -254,9 +262,9 @@ fv_status fv_text_metric_compute_segment(fv_text_metric *metric, size_t index,
     fv_text_metric_result score = {0};
     FV_RETURN_IF(index >= metric->segments, metric->ctx, FV_ERR_INDEX,
                  "metric: segment %zu does not exist, there are %zu", index, metric->segments);
-    score.score =
-        kind_of(metric)->compute(&metric->cfg, metric->rows + index * metric->width, &score);
+    score.score = ops_of(metric)->compute(
+        &metric->cfg, metric->stats + index * metric->stats_per_segment, &score);
     write_signature(metric, false, &score);
-    hand_out(&score, out);
+    copy_result(&score, out);
     return FV_OK;
 }

@@ -17,19 +17,18 @@ typedef struct fv_symbols {
 
 /* BLEU: two lengths, matches and totals of each order. chrF: hypothesis, reference and match count
  * of each order. */
-enum { FV_TEXT_METRIC_WIDTH = 3 * 2 * FV_TEXT_METRIC_MAX_ORDER };
+enum { FV_TEXT_METRIC_MAX_STATS = 3 * 2 * FV_TEXT_METRIC_MAX_ORDER };
 
 struct fv_text_metric {
     fv_ctx *ctx;
     fv_text_metric_config cfg;
-    int64_t *rows;
-    size_t segments, row_room; /* number of rows; capacity in values */
-    size_t width;
+    int64_t *stats; /* [segments][stats_per_segment] */
+    size_t segments, stats_per_segment, stats_capacity;
     size_t references; /* per segment */
     bool references_vary;
     fv_ngrams chars, words;
     fv_codepoints codepoints;
-    fv_text lowered, tokens, spare;
+    fv_text lowered, tokens, scratch_text;
     fv_symbols symbols;
 };
 
@@ -48,7 +47,7 @@ fv_status fv_symbols_put(fv_text_metric *metric, uint32_t symbol);
 /* ---- metrics --------------------------------------------------------------------- */
 
 typedef struct fv_text_metric_ops {
-    size_t (*width)(const fv_text_metric_config *cfg);
+    size_t (*stats_per_segment)(const fv_text_metric_config *cfg);
     /* Fills the row of one segment. */
     fv_status (*count)(fv_text_metric *metric, fv_string hypothesis, const fv_string *references,
                        size_t count, int64_t *row);

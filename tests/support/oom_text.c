@@ -34,7 +34,7 @@ static bool score(fv_ctx *ctx, const void *unused)
         fv_text_metric_config_init(&cfg, sizeof cfg, (fv_text_metric_kind)metric);
         cfg.lowercase = true;
         cfg.word_order = 2;
-        cfg.samples = 10;
+        cfg.bootstrap_samples = 10;
         fv_text_metric *scorer = NULL;
         fv_text_metric_result result = {.struct_size = sizeof result};
         const fv_string a = {"the cat (sat) on, the mat.", 26}, b = {"A cat sits on the mat.", 22};
