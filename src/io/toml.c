@@ -32,7 +32,7 @@ static fv_status enter(toml_tree *tree, fv_member *item, toml_origin origin, tom
     bool open =
         child->origin == TOML_DOTTED ||
         (origin == TOML_IMPLIED && (child->origin == TOML_IMPLIED || child->origin == TOML_HEADER));
-    if (!open) return fail_closed(tree->scan, item);
+    if (!open) return fail_closed(tree->parser, item);
     *at = child;
     return FV_OK;
 }
@@ -40,7 +40,7 @@ static fv_status enter(toml_tree *tree, fv_member *item, toml_origin origin, tom
 /* Reads a dotted key below *at: descends into all parts except the last, which goes to `item`. */
 static fv_status read_path(toml_tree *tree, toml_origin origin, toml_node **at, fv_member *item)
 {
-    fv_parser *s = tree->scan;
+    fv_parser *s = tree->parser;
     for (;;) {
         FV_TRY(toml_read_key(s, item));
         toml_skip_space(s);
@@ -54,7 +54,7 @@ static fv_status read_path(toml_tree *tree, toml_origin origin, toml_node **at, 
 /* Reads "[a.b.c]", starting at the bracket. */
 static fv_status read_header(toml_tree *tree, toml_node **table)
 {
-    fv_parser *s = tree->scan;
+    fv_parser *s = tree->parser;
     toml_node *at = tree->root;
     fv_member item;
     if (fv_parser_peek(s, 1) == '[')
@@ -80,7 +80,7 @@ static fv_status read_header(toml_tree *tree, toml_node **table)
 /* Reads "a.b =" below `table`; *slot is the node for its value. */
 static fv_status read_assignment(toml_tree *tree, toml_node *table, toml_node **slot)
 {
-    fv_parser *s = tree->scan;
+    fv_parser *s = tree->parser;
     fv_member item;
     FV_TRY(read_path(tree, TOML_DOTTED, &table, &item));
     if (fv_parser_peek(s, 0) != '=') return fv_parser_expected(s, "'.' or '='");
@@ -112,12 +112,12 @@ typedef struct value_reader {
 
 static fv_status open_container(value_reader *w, fv_value_kind kind)
 {
-    fv_parser *s = w->tree->scan;
+    fv_parser *s = w->tree->parser;
     uint64_t limit = s->doc->ctx->limits.json_depth;
     if (++w->depth > limit)
         return fv_parser_fail(s, FV_ERR_LIMIT, "nested deeper than %llu levels",
                               (unsigned long long)limit);
-    w->slot->item.value = fv_parser_value(s, kind);
+    w->slot->member.value = fv_parser_value(s, kind);
     w->slot->origin = TOML_INLINE;
     w->state = AT_FIRST;
     s->pos++;
@@ -127,8 +127,8 @@ static fv_status open_container(value_reader *w, fv_value_kind kind)
 /* Skips white space between items; in arrays, line ends and comments too. */
 static fv_status skip_between(const value_reader *w)
 {
-    if (w->slot->item.value.kind == FV_VALUE_ARRAY) return toml_skip_lines(w->tree->scan);
-    toml_skip_space(w->tree->scan);
+    if (w->slot->member.value.kind == FV_VALUE_ARRAY) return toml_skip_lines(w->tree->parser);
+    toml_skip_space(w->tree->parser);
     return FV_OK;
 }
 
@@ -136,7 +136,7 @@ static fv_status skip_between(const value_reader *w)
 static fv_status next_item(value_reader *w)
 {
     w->state = AT_VALUE;
-    if (w->slot->item.value.kind == FV_VALUE_OBJECT)
+    if (w->slot->member.value.kind == FV_VALUE_OBJECT)
         return read_assignment(w->tree, w->slot, &w->slot);
     fv_member item = {0};
     return toml_tree_add(w->tree, w->slot, &item, TOML_CLOSED, &w->slot);
@@ -145,16 +145,16 @@ static fv_status next_item(value_reader *w)
 /* One step of the loop; sets *filled when w->slot has its complete value. */
 static fv_status step(value_reader *w, bool *filled)
 {
-    fv_parser *s = w->tree->scan;
+    fv_parser *s = w->tree->parser;
     if (w->state == AT_VALUE) {
         int c = fv_parser_peek(s, 0);
         if (c == '[') return open_container(w, FV_VALUE_ARRAY);
         if (c == '{') return open_container(w, FV_VALUE_OBJECT);
         *filled = true;
-        return toml_read_scalar(s, &w->slot->item.value);
+        return toml_read_scalar(s, &w->slot->member.value);
     }
     FV_TRY(skip_between(w));
-    bool array = w->slot->item.value.kind == FV_VALUE_ARRAY;
+    bool array = w->slot->member.value.kind == FV_VALUE_ARRAY;
     int c = fv_parser_peek(s, 0);
     bool may_close = w->state != AT_NEXT || array; /* only arrays may end in a comma */
     if (may_close && c == (array ? ']' : '}')) {
@@ -186,7 +186,7 @@ static fv_status read_value(toml_tree *tree, toml_node *slot)
 
 static fv_status read_text(toml_tree *tree)
 {
-    fv_parser *s = tree->scan;
+    fv_parser *s = tree->parser;
     toml_node *table = tree->root;
     for (;;) {
         FV_TRY(toml_skip_lines(s));
