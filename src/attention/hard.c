@@ -97,7 +97,7 @@ static void learn_baseline(fv_ctx *ctx, fv_baseline *baseline, fv_tensor *log_li
     if (ctx->error != FV_OK) return;
     const fv_status status = fv_tensor_item(ctx, t, &mean);
     if (status != FV_OK) {
-        fv_poison_last(ctx, status);
+        fv_make_last_failure_sticky(ctx, status);
         return;
     }
     baseline->value = baseline->decay * baseline->value + (1 - baseline->decay) * mean;

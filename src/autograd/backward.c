@@ -242,7 +242,7 @@ static void finish_results(fv_ctx *ctx, fv_node *node, const fv_tensor *root)
             t->grad = g;
         }
         bool unused = t->refs == 1 && t->scope && t != root;
-        if (unused && !(t->flags & FV_TENSOR_RETAINED)) fv_tensor_release(t);
+        if (unused && !(t->flags & FV_TENSOR_RETAINED)) fv_tensor_drop_memory(t);
     }
 }
 

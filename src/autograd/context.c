@@ -67,7 +67,7 @@ static fv_status assemble(fv_ctx *ctx, const fv_ctx_config *cfg)
     FV_TRY(make_invalid(ctx));
     FV_TRY(make_device(ctx));
     FV_TRY(fv_tape_create(ctx));
-    FV_TRY(fv_scope_root(ctx));
+    FV_TRY(fv_scope_push_root(ctx));
     fv_report(ctx, FV_LOG_INFO, "device %s, kernels %s, %d threads", ctx->device->ops->name,
               fv_simd_name(ctx->simd), fv_pool_threads(ctx->pool));
     return FV_OK;

@@ -1,5 +1,6 @@
 /*
- * Config structs, which a caller compiled against another version may have in another size:
+ * Config structs that can grow. A caller may be compiled against an older library, whose struct is
+ * smaller:
  *
  *     void fv_x_config_init(fv_x_config *cfg, size_t struct_size)
  *     {
@@ -11,9 +12,11 @@
  *     fv_x_config_init(&full, sizeof full);
  *     FV_RETURN_IF(!fv_config_copy(&full, sizeof full, cfg), ctx, FV_ERR_ARGUMENT, "...");
  *
- * A struct leads with its size. An older caller's is smaller: what it lacks keeps its default. A
- * struct that is a member of another has a fixed size, with a reserved tail that is zero: new
- * fields take their place from there, so that what follows it does not move.
+ * The first member is the struct's size. Fields that an older, smaller struct lacks keep their
+ * defaults. A struct larger than the library's (a newer caller) is refused: its further fields
+ * would be ignored. A config that is a member of another struct must keep its size: it ends in a
+ * reserved array of zeros, and new fields are cut from that array, so that what follows it does not
+ * move.
  */
 #ifndef FV_BASE_CONFIG_H
 #define FV_BASE_CONFIG_H

@@ -31,7 +31,7 @@ fv_status fv_ctx_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...)
     return status;
 }
 
-fv_status fv_poison_last(fv_ctx *ctx, fv_status status)
+fv_status fv_make_last_failure_sticky(fv_ctx *ctx, fv_status status)
 {
     if (ctx->error != FV_OK) return ctx->error;
     ctx->error = status;
@@ -46,7 +46,7 @@ fv_status fv_poison(fv_ctx *ctx, fv_status status, const char *fmt, ...)
     va_start(ap, fmt);
     set_message(ctx, fmt, ap);
     va_end(ap);
-    return fv_poison_last(ctx, status);
+    return fv_make_last_failure_sticky(ctx, status);
 }
 
 void fv_report(fv_ctx *ctx, fv_log_level level, const char *fmt, ...)

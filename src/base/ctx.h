@@ -63,7 +63,7 @@ struct fv_ctx {
     struct fv_device *device;
     struct fv_tensor *invalid; /* what failed ops return */
     struct fv_scope *scope;    /* innermost */
-    int scope_debt;            /* failed fv_scope_begin calls whose fv_scope_end is still to come */
+    int failed_scopes;         /* failed fv_scope_begin calls whose fv_scope_end is still to come */
     struct fv_tape *tape;
     fv_registry models, tasks;              /* kinds that the program has registered */
     const struct fv_tape_hooks *tape_hooks; /* what tensors call when they or their scopes end */
@@ -82,7 +82,7 @@ fv_status fv_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...) FV_PRINTF
 fv_status fv_poison(fv_ctx *ctx, fv_status status, const char *fmt, ...) FV_PRINTF(3, 4);
 
 /* Makes the failure just recorded by fv_fail() the sticky error, with its message. */
-fv_status fv_poison_last(fv_ctx *ctx, fv_status status);
+fv_status fv_make_last_failure_sticky(fv_ctx *ctx, fv_status status);
 
 void fv_report(fv_ctx *ctx, fv_log_level level, const char *fmt, ...) FV_PRINTF(3, 4);
 

@@ -180,7 +180,7 @@ static fv_status guarded_sync(fv_device *dev)
     drain(g);
     fv_status status = fv_engine_fault(&g->engine, g->fault_kernel);
     /* The op that caused it has returned already, so the error becomes the sticky one. */
-    return status == FV_OK ? FV_OK : fv_poison_last(dev->ctx, status);
+    return status == FV_OK ? FV_OK : fv_make_last_failure_sticky(dev->ctx, status);
 }
 
 static fv_status guarded_write(fv_device *dev, void *dst, const void *src, size_t bytes)

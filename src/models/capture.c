@@ -61,7 +61,7 @@ void fv_capture_report(fv_ctx *ctx, const fv_capture *capture, const char *site,
                                      .layer = layer_of(site),
                                      .captured = *captured};
     const fv_status status = capture->on_weights(capture->user, ctx, &weights);
-    if (status != FV_OK && ctx->error == FV_OK) fv_poison_last(ctx, status);
+    if (status != FV_OK && ctx->error == FV_OK) fv_make_last_failure_sticky(ctx, status);
 }
 
 void fv_capture_give(fv_ctx *ctx, const fv_pass *pass, const char *site, fv_tensor *weights)

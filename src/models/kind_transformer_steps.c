@@ -62,7 +62,7 @@ static fv_tensor *align_in(fv_ctx *ctx, const fv_transformer_self *p, const fv_b
     fv_sequences targets;
     const fv_status status = shifted(ctx, c->bos, &pairs, room, &targets);
     if (status != FV_OK) {
-        fv_poison_last(ctx, status);
+        fv_make_last_failure_sticky(ctx, status);
         return ctx->invalid;
     }
     char site[40];

@@ -180,7 +180,7 @@ static void run_steps(run *r)
     fv_status status = encode(r, &all);
     if (status == FV_OK && m->y->pack) m->y->pack(ctx, m->decoder, false);
     if (status == FV_OK) status = m->y->first_state(ctx, m->decoder, &all, &state);
-    if (status != FV_OK && ctx->error == FV_OK) fv_poison_last(ctx, status);
+    if (status != FV_OK && ctx->error == FV_OK) fv_make_last_failure_sticky(ctx, status);
     if (ctx->error != FV_OK) return;
     fv_memory memory = all;
     if (!m->y->by_step && (!training || r->pass->sampling <= 0)) {
@@ -226,7 +226,7 @@ static fv_tensor *reinforce_choices(const run *r, fv_tensor *loss, fv_tensor *lo
     double reached = 0;
     const fv_status status = fv_tensor_item(ctx, mean, &reached);
     if (status != FV_OK) {
-        fv_poison_last(ctx, status);
+        fv_make_last_failure_sticky(ctx, status);
         return ctx->invalid;
     }
     fv_baseline usual = {.decay = 1};
@@ -277,7 +277,7 @@ fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *m, const fv_batch *bat
         .ctx = ctx, .m = m, .inputs = batch, .batch = &pairs, .pass = pass ? pass : &evaluation};
     r.target.ctx = ctx;
     fv_status status = begin(&r);
-    if (status != FV_OK) fv_poison_last(ctx, status);
+    if (status != FV_OK) fv_make_last_failure_sticky(ctx, status);
     if (status == FV_OK) run_steps(&r);
     fv_tensor *loss = ctx->error == FV_OK ? loss_of(&r) : ctx->invalid;
     end(&r);
@@ -301,7 +301,7 @@ fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *m, const fv_batch *ba
              .want_weights = true};
     r.target.ctx = ctx;
     fv_status status = begin(&r);
-    if (status != FV_OK) fv_poison_last(ctx, status);
+    if (status != FV_OK) fv_make_last_failure_sticky(ctx, status);
     fv_tensor *all = ctx->invalid;
     fv_no_grad_begin(ctx);
     if (status == FV_OK) run_steps(&r);

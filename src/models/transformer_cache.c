@@ -448,7 +448,7 @@ static bool may_step(fv_ctx *ctx, fv_cache *c, const fv_tensor *tokens)
         fv_poison(ctx, FV_ERR_LIMIT, "cache: the context of %lld tokens is full",
                   (long long)fv_cache_max_tokens(c->model));
     else if (make_room(c) != FV_OK && ctx->error == FV_OK)
-        fv_poison_last(ctx, FV_ERR_MEMORY);
+        fv_make_last_failure_sticky(ctx, FV_ERR_MEMORY);
     c->uniform = true;
     for (int64_t i = 1; i < c->rows; i++)
         c->uniform = c->uniform && c->length[i] == c->length[0];

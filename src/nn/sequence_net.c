@@ -142,7 +142,7 @@ fv_tensor *fv_sequence_net_run(fv_ctx *ctx, const fv_sequence_net *net,
     fv_packed_sequences rows;
     const fv_status status = one_step_each(ctx, fv_tensor_size(in->x, 0), &rows);
     if (status != FV_OK) {
-        fv_poison_last(ctx, status);
+        fv_make_last_failure_sticky(ctx, status);
         return ctx->invalid;
     }
     fv_tensor *y = run_over(ctx, net, in, &rows);

@@ -51,7 +51,7 @@ fv_status fv_linear_pack_in_place(fv_ctx *ctx, fv_tensor *weight, fv_weight_form
     FV_TRY(attach(ctx, weight, form));
     fv_tensor_unref(weight->grad);
     weight->grad = NULL;
-    fv_tensor_release(weight);
+    fv_tensor_drop_memory(weight);
     weight->flags &= ~(unsigned)FV_TENSOR_LEAF;
     weight->flags |= FV_TENSOR_PACKED_ONLY;
     fv_shape_strides(weight->rank, weight->shape, weight->stride);

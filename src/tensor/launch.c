@@ -13,7 +13,7 @@ void fv_launch(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype, void *const *pt
         return;
     }
     fv_status status = dev->ops->launch(dev, kernel, dtype, ptr, args, args_bytes);
-    if (status != FV_OK) fv_poison_last(ctx, status);
+    if (status != FV_OK) fv_make_last_failure_sticky(ctx, status);
 }
 
 /* Merges adjacent axes that one stride per operand can cover, and drops axes of size 1. */

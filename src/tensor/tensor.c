@@ -1,3 +1,7 @@
+/*
+ * Tensors: reference-counted handles over reference-counted buffers, the scopes that own them, and
+ * views.
+ */
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -37,7 +41,7 @@ static void enter_scope(fv_ctx *ctx, fv_tensor *t)
     scope->first = t;
 }
 
-/* A handle with all fields set except shape and memory. */
+/* A handle in the innermost scope, without shape and memory. packed_version is set with packed. */
 static fv_tensor *handle_new(fv_ctx *ctx, fv_dtype dtype, int rank)
 {
     fv_tensor *t = fv_mem_alloc(&ctx->mem, sizeof *t);
@@ -85,7 +89,7 @@ static bool check_shape(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *sh
     char text[FV_SHAPE_TEXT];
     if (!fv_shape_count(rank, shape, count) ||
         !fv_checked_mul_size((size_t)*count, fv_dtype_size(dtype), bytes) ||
-        *bytes > SIZE_MAX / 4) {
+        *bytes > SIZE_MAX / 4) { /* fv_mem_alloc rounds up and refuses more than that */
         fv_poison(ctx, FV_ERR_SHAPE, "shape %s has a negative size or too many elements",
                   fv_shape_text(text, rank, shape));
         return false;
@@ -152,7 +156,7 @@ void fv_tensor_unref(fv_tensor *t)
     fv_mem_free(&ctx->mem, t, sizeof *t);
 }
 
-void fv_tensor_release(fv_tensor *t)
+void fv_tensor_drop_memory(fv_tensor *t)
 {
     buffer_unref(t->ctx, t->buffer);
     t->buffer = NULL;
@@ -199,7 +203,7 @@ static void scope_pop(fv_ctx *ctx)
     fv_mem_free(&ctx->mem, scope, sizeof *scope);
 }
 
-fv_status fv_scope_root(fv_ctx *ctx)
+fv_status fv_scope_push_root(fv_ctx *ctx)
 {
     return scope_push(ctx) ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "no memory for a scope");
 }
@@ -213,16 +217,16 @@ void fv_scope_destroy_all(fv_ctx *ctx)
 void fv_scope_begin(fv_ctx *ctx)
 {
     /* Begin and end must match even without memory, so failed begins are counted. */
-    if (ctx->scope_debt > 0 || !scope_push(ctx)) {
-        ctx->scope_debt++;
+    if (ctx->failed_scopes > 0 || !scope_push(ctx)) {
+        ctx->failed_scopes++;
         fv_poison(ctx, FV_ERR_MEMORY, "no memory for a scope");
     }
 }
 
 void fv_scope_end(fv_ctx *ctx)
 {
-    if (ctx->scope_debt > 0) {
-        ctx->scope_debt--;
+    if (ctx->failed_scopes > 0) {
+        ctx->failed_scopes--;
         return;
     }
     if (!ctx->scope->parent) return;
@@ -234,7 +238,7 @@ fv_tensor *fv_scope_keep(fv_ctx *ctx, fv_tensor *t)
 {
     fv_scope *scope = ctx->scope;
     /* If begin failed, t is in the enclosing scope already. */
-    if (!t || ctx->scope_debt > 0 || t->scope != scope || !scope->parent) return t;
+    if (!t || ctx->failed_scopes > 0 || t->scope != scope || !scope->parent) return t;
     if (t->node) scope->kept_gradients = true;
     fv_tensor_ref(t);
     fv_tensor_leave_scope(t);
@@ -263,12 +267,12 @@ fv_tensor *fv_wrap(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
         return ctx->invalid;
     }
     if (!check_shape(ctx, dtype, rank, shape, &count, &bytes)) return ctx->invalid;
-    int64_t last = 0; /* the largest element offset: must not overflow */
+    int64_t max_offset = 0; /* of an element: must not overflow */
     for (int i = 0; i < rank && strides; i++) {
         int64_t extent = 0;
         if (strides[i] < 1 ||
             (shape[i] > 1 && (!fv_checked_mul_i64(strides[i], shape[i] - 1, &extent) ||
-                              !fv_checked_add_i64(last, extent, &last)))) {
+                              !fv_checked_add_i64(max_offset, extent, &max_offset)))) {
             fv_poison(ctx, FV_ERR_ARGUMENT,
                       "wrap: axis %d has stride %lld, expected at least 1 and no overflow", i,
                       (long long)strides[i]);

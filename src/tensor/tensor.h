@@ -70,7 +70,7 @@ void fv_tensor_unref(fv_tensor *t);       /* NULL is fine */
 void fv_tensor_leave_scope(fv_tensor *t); /* drops the scope's reference, if any */
 /* Frees the memory while handles stay valid: backward does this to results that are not retained.
  */
-void fv_tensor_release(fv_tensor *t);
+void fv_tensor_drop_memory(fv_tensor *t);
 
 /* Whether it receives a gradient: made by a recorded op, or a leaf. */
 static inline bool fv_tensor_tracked(const fv_tensor *t)
@@ -89,7 +89,7 @@ enum { FV_SHAPE_TEXT = 96 };
 const char *fv_shape_text(char out[FV_SHAPE_TEXT], int rank, const int64_t *shape);
 
 /* The outermost scope; the public calls are in fovea/tensor.h. */
-fv_status fv_scope_root(fv_ctx *ctx);
+fv_status fv_scope_push_root(fv_ctx *ctx);
 void fv_scope_destroy_all(fv_ctx *ctx);
 
 /* What the tape does when a scope or a recorded tensor ends. The tape is a layer above tensors, so

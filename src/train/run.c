@@ -219,7 +219,7 @@ static fv_tensor *loss(void *user, fv_ctx *ctx, int phase, int64_t part)
     if (status == FV_OK && !run->kind->loss && !kind->loss)
         status = fv_fail(ctx, FV_ERR_ARGUMENT, "a %s model has no loss", kind->name);
     if (status != FV_OK) {
-        fv_poison_last(ctx, status);
+        fv_make_last_failure_sticky(ctx, status);
         return ctx->invalid;
     }
     if (run->kind->loss)

@@ -192,7 +192,7 @@ static void pack(fv_ctx *ctx, fv_tensor *w)
     if (!w || ctx->error != FV_OK || w->dtype != FV_F32) return;
     if (fv_weight_packed(w)) return;
     const fv_status status = fv_linear_pack(ctx, w);
-    if (status != FV_OK) fv_poison_last(ctx, status);
+    if (status != FV_OK) fv_make_last_failure_sticky(ctx, status);
 }
 
 void fv_rnn_decoder_pack(fv_ctx *ctx, void *self, bool output)
